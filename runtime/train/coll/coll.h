@@ -35,8 +35,9 @@
 #include "runtime/train/coll/shm.h"
 
 enum { RT_NOT_LOCAL = UINT32_MAX, RT_ADDRESS_MAX = 300 };
-/* Data that a rank sent before it left should arrive within this time. */
-enum { RT_LEFT_MS = 1000 };
+/* How long what a rank sent before it left may be on its way; over a network, without a byte of it.
+ * There a lost packet is sent again after .2 s, .4 s and so on. */
+enum { RT_LEFT_MS = 1000, RT_LEFT_NET_MS = 10000 };
 
 struct rt_peer {
     int control;                   /* -1: this rank */

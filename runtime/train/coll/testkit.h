@@ -259,16 +259,9 @@ static inline void world_reuse(void) {
 
 /* ---- how soon errors come ---- */
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define WORLD_SANITIZED
-#endif
-#endif
-#if defined(WORLD_SANITIZED)
+/* Above what busy processors make of the milliseconds that it takes, and below the seconds of every
+ * limit that an error must not wait for. */
 enum { WORLD_SOON_MS = 500 };
-#else
-enum { WORLD_SOON_MS = 50 };
-#endif
 
 /* How much longer than allowed errors took in a test.  On a busy machine a few take long.  If more
  * than half of them do, something waits that should not: tests check the median. */

@@ -297,6 +297,6 @@ int rt_patience_check(struct rt_group *g, struct rt_patience *p, uint32_t rank) 
         p->left_ms = p->checked_ms;
         return 0;
     }
-    bool over = p->checked_ms - p->left_ms >= RT_LEFT_MS || all_has_come(g, rank);
+    bool over = p->checked_ms - p->left_ms >= RT_LEFT_NET_MS || all_has_come(g, rank);
     return over ? rt_group_left(g, rank) : 0;
 }

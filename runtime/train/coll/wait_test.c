@@ -262,13 +262,13 @@ static void who_left_is_named_when_nothing_moves(void **state) {
     static struct leaver l;
     leaver_init(&l);
     assert_int_equal(leaver_checks(&l), 0);
-    l.p.left_ms -= RT_LEFT_MS / 2;
+    l.p.left_ms -= RT_LEFT_NET_MS / 2;
     assert_int_equal(leaver_checks(&l), 0);
     assert_int_equal(rt_deadline_check(&l.w.g, &l.p, 1), 0); /* something has moved */
     assert_int_equal(leaver_checks(&l), 0);
-    l.p.left_ms -= RT_LEFT_MS / 2;
+    l.p.left_ms -= RT_LEFT_NET_MS / 2;
     assert_int_equal(leaver_checks(&l), 0);
-    l.p.left_ms -= RT_LEFT_MS / 2;
+    l.p.left_ms -= RT_LEFT_NET_MS / 2;
     assert_left(&l);
 }
 
