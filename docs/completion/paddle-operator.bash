@@ -6,14 +6,14 @@ _paddle_operator_table() {
     flags='' switches='' commands='' values=''
     case $1 in
     '')
-        flags='--help --namespace --initImage --gate-resources --leader-elect --selector --shard --leader-elect-namespace --metrics-bind-address --metrics-secure --metrics-cert-path --health-probe-bind-address --gate-bind-address --gate-address --services --prefer-family --server-grace --restart-backoff --watch-idle --memory --kubeconfig --context --kube-api-content-type --log-level --log-format --scheduling --etcd-server --zap-devel --zap-encoder --zap-log-level --zap-stacktrace-level --zap-time-encoding' switches='--help --leader-elect --metrics-secure --zap-devel' commands='run render validate convert version'
+        flags='--help --namespace --initImage --gate-resources --leader-elect --selector --shard --leader-elect-namespace --metrics-bind-address --metrics-secure --metrics-cert-path --health-probe-bind-address --gate-bind-address --gate-address --services --prefer-family --server-grace --restart-backoff --give-back-after --watch-idle --memory --kubeconfig --context --kube-api-content-type --log-level --log-format --scheduling --etcd-server --zap-devel --zap-encoder --zap-log-level --zap-stacktrace-level --zap-time-encoding' switches='--help --leader-elect --metrics-secure --zap-devel' commands='run render validate convert version'
         case $2 in
         --log-level) values='error warn info debug' ;;
         --log-format) values='logfmt json' ;;
         esac
         ;;
     'run')
-        flags='--help --namespace --initImage --gate-resources --leader-elect --selector --shard --leader-elect-namespace --metrics-bind-address --metrics-secure --metrics-cert-path --health-probe-bind-address --gate-bind-address --gate-address --services --prefer-family --server-grace --restart-backoff --watch-idle --memory --kubeconfig --context --kube-api-content-type --log-level --log-format --scheduling --etcd-server --zap-devel --zap-encoder --zap-log-level --zap-stacktrace-level --zap-time-encoding' switches='--help --leader-elect --metrics-secure --zap-devel' commands=''
+        flags='--help --namespace --initImage --gate-resources --leader-elect --selector --shard --leader-elect-namespace --metrics-bind-address --metrics-secure --metrics-cert-path --health-probe-bind-address --gate-bind-address --gate-address --services --prefer-family --server-grace --restart-backoff --give-back-after --watch-idle --memory --kubeconfig --context --kube-api-content-type --log-level --log-format --scheduling --etcd-server --zap-devel --zap-encoder --zap-log-level --zap-stacktrace-level --zap-time-encoding' switches='--help --leader-elect --metrics-secure --zap-devel' commands=''
         case $2 in
         --log-level) values='error warn info debug' ;;
         --log-format) values='logfmt json' ;;

@@ -19,7 +19,7 @@ static struct {
     const char *services, *memory, *content_type, *log_level, *log_format, *scheduling,
         *zap_encoder, *zap_level, *ignored;
     bool ignored_bool;
-    int64_t prefer_family, server_grace_ms, restart_backoff_ms;
+    int64_t prefer_family, server_grace_ms, restart_backoff_ms, give_back_ms;
 } flag;
 
 static const struct co_flag flags[] = {
@@ -67,6 +67,10 @@ static const struct co_flag flags[] = {
     {"restart-backoff", CO_FLAG_DURATION, &flag.restart_backoff_ms, "10s",
         "time before the first restart of a job's pods (backoffLimit); twice as long before each "
         "further one, up to 36 times this"},
+    {"give-back-after", CO_FLAG_DURATION, &flag.give_back_ms, "60s",
+        "time after which a job deletes its pods, none of which has started, while others of it "
+        "are rejected (a quota, for example) and an older job of its namespace waits, too; five "
+        "times as long where none does; 0: never"},
     {"watch-idle", CO_FLAG_DURATION, &flag.o.watch_idle_ms, "150s",
         "a watch that is silent for this long is reopened; the API server sends a bookmark "
         "every minute"},
@@ -164,6 +168,7 @@ static int decide(struct op_options *o, struct co_err *err) {
     o->settings.prefer_family = (int)flag.prefer_family;
     o->settings.server_grace = flag.server_grace_ms / 1000;
     o->settings.restart_backoff = flag.restart_backoff_ms / 1000;
+    o->settings.give_back_after = flag.give_back_ms / 1000;
     int r = decide_memory(o, err);
     r = r ? r : decide_gate(o, err);
     return r ? r : decide_log(o, err);

@@ -165,6 +165,7 @@ static int plan_entry(struct op_controller *c, struct op_entry *e, const struct 
     op_view_init(&view, e);
     op_round_recall(w->round, job->uid, &view.seen);
     view.seen.creates_max = op_round_room(w->round);
+    view.seen.elder_waits = view.seen.n_failures && op_view_elder_waits(&c->store, e);
     uint16_t *taken = op_ports_settle(&c->store, e, &c->opts.shard, job, &view.seen);
     int r = op_plan_compute(job, &view.seen, op_kube_clock_seconds(), &c->opts.settings, ret, err);
     op_view_done(&view);

@@ -42,6 +42,29 @@ void op_view_done(struct op_view *v) {
     *v = (struct op_view){0};
 }
 
+struct elder {
+    const struct op_entry *of;
+    bool waits;
+};
+
+/* Of two jobs of the same second the first by name is the older one. */
+static bool is_older(const struct op_entry *a, const struct op_entry *b) {
+    return a->created != b->created ? a->created < b->created : strcmp(a->name, b->name) < 0;
+}
+
+static void look_for_elder(void *arg, struct op_entry *e) {
+    struct elder *elder = arg;
+    bool waits = e->waits || e->phase == OP_PHASE_RESTARTING;
+    elder->waits = elder->waits || (op_entry_has_job(e) && waits && !e->deleting &&
+                                       strcmp(e->ns, elder->of->ns) == 0 && is_older(e, elder->of));
+}
+
+bool op_view_elder_waits(const struct op_store *s, const struct op_entry *e) {
+    struct elder elder = {.of = e};
+    op_store_each(s, look_for_elder, &elder);
+    return elder.waits;
+}
+
 int op_view_job(const struct op_entry *e, struct op_job **ret, struct co_err *err) {
     json_t *obj = NULL;
     CO_AUTOFREE char *text = op_jobtext_read(&e->job);

@@ -13,6 +13,9 @@ struct op_view {
 void op_view_init(struct op_view *v, const struct op_entry *e);
 void op_view_done(struct op_view *v);
 
+/* An older job of the entry's namespace does not run yet.  Looks at all entries. */
+bool op_view_elder_waits(const struct op_store *s, const struct op_entry *e);
+
 /* Decodes the job of an entry whose text is in the cache.  CO_INVALID: it cannot be decoded. */
 CO_MUST_CHECK int op_view_job(const struct op_entry *e, struct op_job **ret, struct co_err *err);
 

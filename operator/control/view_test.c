@@ -43,7 +43,48 @@ static void a_job_is_parsed_once_a_text(void **state) {
     op_store_done(&s);
 }
 
+static void put_job(
+    struct op_store *s, const char *ns, const char *name, int second, const char *status) {
+    CO_AUTOFREE char *text =
+        co_xasprintf("{'metadata':{'name':'%s','namespace':'%s','uid':'%s','resourceVersion':'1',"
+                     "'creationTimestamp':'2026-01-01T00:00:%02dZ'},'spec':{},'status':{%s}}",
+            name, ns, name, second, status);
+    CO_AUTOJSON json_t *j = tk_json(text);
+    tk_put(s, OP_STORE_JOBS, j, 0);
+}
+
+static void an_elder_is_older_and_does_not_run(void **state) {
+    (void)state;
+    static const struct {
+        const char *ns, *name, *status;
+        int second;
+        bool elder;
+    } rows[] = {
+        {"ns", "a", "'phase':'Pending'", 5, true},
+        {"ns", "a", "'phase':'Pending'", 7, false},
+        {"ns", "a", "'phase':'Pending'", 6, true}, /* of the same second the first by name */
+        {"ns", "z", "'phase':'Pending'", 6, false},
+        {"other", "a", "'phase':'Pending'", 5, false},
+        {"ns", "a", "", 5, true},
+        {"ns", "a", "'phase':'Restarting'", 5, true},
+        {"ns", "a", "'phase':'Running'", 5, false},
+        {"ns", "a", "'phase':'Suspended'", 5, false},
+        {"ns", "a", "'phase':'Failed'", 5, false},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct op_store s;
+        op_store_init(&s, on_entry, on_entry, NULL);
+        put_job(&s, "ns", "x", 6, "'phase':'Pending'");
+        put_job(&s, rows[i].ns, rows[i].name, rows[i].second, rows[i].status);
+        assert_int_equal(op_view_elder_waits(&s, op_store_entry(&s, "ns", "x")), rows[i].elder);
+        op_store_done(&s);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_job_is_parsed_once_a_text)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_is_parsed_once_a_text),
+        cmocka_unit_test(an_elder_is_older_and_does_not_run),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,6 +86,17 @@ static struct condition make_restarting(const struct op_world *w, const struct o
     return c;
 }
 
+/* From when the pods are given back until all have been created. */
+static struct condition make_gave_back(const struct op_world *w, const struct op_outlook *o) {
+    struct condition c = {.type = "GaveBack", .reason = "GaveBack", .keeps = true};
+    const json_t *stored = op_condition_stored(w->job, c.type);
+    bool goes_on = op_condition_true(w->job, c.type) && o->attempt == w->job->attempt &&
+                   !o->all_created && !op_phase_terminal(o->phase);
+    c.is = o->gave_back || goes_on;
+    c.message = o->gave_back ? o->message : co_json_str(stored, "message");
+    return c;
+}
+
 static struct condition make_completing(const struct op_world *w, const struct op_outlook *o) {
     struct condition c = {.type = "Completing", .is = o->completing};
     c.reason = c.is ? op_world_success_text(w)->reason : waiting_reason(o);
@@ -132,6 +143,7 @@ json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o)
         make_running(o),
         make_suspended(o),
         make_restarting(w, o),
+        make_gave_back(w, o),
         make_completing(w, o),
         {.type = "Succeeded",
             .is = completed,

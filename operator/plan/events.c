@@ -46,6 +46,9 @@ static const struct event_row {
     {"Completed", false, "the job has succeeded"},
     {"Failed", true, "the job has failed; names the first cause"},
     {"Restarting", true, "the whole group restarts after so many seconds; names the cause"},
+    {"GaveBack", true,
+        "pods that had not started were deleted, because others of the job were rejected for too "
+        "long; when they are created again"},
     {"Suspended", false, "spec.suspend: the pods are deleted, the job stays"},
     {"Resumed", false, "the job starts again after a suspension"},
     {"ReplicasBounded", true,
@@ -307,6 +310,9 @@ void op_events_phase(struct op_plan *plan, const struct op_world *w, const struc
     }
     if (o->restarting && o->attempt != w->job->attempt) {
         add_event(plan, "Restarting", co_xasprintf("in %" PRId64 " s: %s", o->backoff, o->message));
+    }
+    if (o->gave_back) {
+        add_event(plan, "GaveBack", co_xstrdup(o->message));
     }
     bool goes_on = !w->job->deleting && !op_phase_terminal(o->phase);
     if (w->job->phase == OP_PHASE_SUSPENDED && o->phase != OP_PHASE_SUSPENDED && goes_on) {

@@ -5,6 +5,7 @@
  *   all pods succeeded ...... Completed
  *   spec.suspend ............ Suspended
  *   a pod was lost, or the group is too small ... Restarting (policy.c)
+ *   cannot be completed ..... Pending, after its pods were given back (refused.c)
  *   otherwise ............... Pending, Starting, Running
  *
  * The deadline comes last and can end all but a job that is completing. */
@@ -13,6 +14,7 @@
 #include "common/parse.h"
 #include "operator/plan/policy.h"
 #include "operator/plan/reason.h"
+#include "operator/plan/refused.h"
 #include "operator/plan/stored.h"
 
 #include <string.h>
@@ -135,7 +137,7 @@ static void judge_live(struct op_outlook *o, const struct op_world *w) {
     }
 }
 
-static void judge_job(struct op_outlook *o, const struct op_world *w) {
+static void judge_job(struct op_outlook *o, const struct op_world *w, const json_t *env) {
     struct sums all = sum_roles(w, SERVERS | TRAINERS);
     o->all_created = all.created == all.wanted;
     op_policy_recall(o, w);
@@ -147,7 +149,8 @@ static void judge_job(struct op_outlook *o, const struct op_world *w) {
         o->phase = OP_PHASE_COMPLETED;
     } else if (w->job->suspend) {
         op_policy_suspend(o, w);
-    } else if (!op_policy_lost(o, w) && !op_policy_outgrown(o, w)) {
+    } else if (!op_policy_lost(o, w) && !op_policy_outgrown(o, w) &&
+               !op_refused_give_back(o, w, env)) {
         judge_live(o, w);
     }
     if (!op_phase_terminal(o->phase) && !o->completing) {
@@ -163,7 +166,7 @@ void op_outlook_init(struct op_outlook *o, const struct op_world *w, const json_
         o->phase = w->job->phase;
         op_policy_recall(o, w);
     } else {
-        judge_job(o, w);
+        judge_job(o, w, env);
     }
     op_reason_find(o, w, env);
 }

@@ -44,9 +44,10 @@ struct op_settings {
     const struct op_gang *gang; /* operator/plan/gang.h; NULL: pods are placed one by one */
     int64_t server_grace;       /* seconds for servers to end after the workers; 0: at once */
     int64_t restart_backoff;    /* seconds before the first restart of a group */
+    int64_t give_back_after;    /* seconds until pods without the others are deleted; 0: never */
 };
 #define OP_GATE_RESOURCES "cpu=20m,memory=32Mi"
-enum { OP_SERVER_GRACE_DEFAULT = 30, OP_RESTART_BACKOFF_DEFAULT = 10 };
+enum { OP_SERVER_GRACE_DEFAULT = 30, OP_RESTART_BACKOFF_DEFAULT = 10, OP_GIVE_BACK_DEFAULT = 60 };
 
 /* A create, delete or patch that was rejected.  control keeps it until it succeeds or is obsolete.
  */
@@ -79,6 +80,8 @@ struct op_seen {
     const json_t *draft;
     /* The job's Secret exists, for the pods that are still missing. */
     bool token;
+    /* An older job of the namespace does not run yet; used only if there are failures. */
+    bool elder_waits;
     /* Ports of other live jobs in Host mode, ascending; used only if this job has none yet. */
     const uint16_t *ports_taken;
     size_t n_ports_taken;

@@ -57,19 +57,33 @@ static bool was_healthy(const struct op_world *w) {
     return op_condition_true(w->job, "Running") && since && w->now - since >= HEALTHY;
 }
 
-static void restart_group(struct op_outlook *o, const struct op_world *w, bool counted,
-    const char *reason, const char *cause) {
+/* Twice the last backoff, up to the most. */
+static int64_t next_backoff(const struct op_outlook *o, const struct op_world *w) {
     int64_t first = w->settings->restart_backoff;
     int64_t next = o->backoff && !was_healthy(w) ? o->backoff * 2 : first;
     int64_t most = first * BACKOFF_FACTOR_MAX;
+    return next < most ? next : most;
+}
+
+int64_t op_policy_begin_later(struct op_outlook *o, const struct op_world *w, int64_t least) {
+    int64_t next = next_backoff(o, w);
+    begin_attempt(o, w, OP_PHASE_PENDING);
+    o->backoff = next > least ? next : least;
+    o->restart_time = w->now + o->backoff;
+    return o->backoff;
+}
+
+static void restart_group(struct op_outlook *o, const struct op_world *w, bool counted,
+    const char *reason, const char *cause) {
     if (w->job->suspend) {
         op_policy_suspend(o, w);
         return;
     }
+    int64_t backoff = next_backoff(o, w);
     begin_attempt(o, w, OP_PHASE_RESTARTING);
     o->restarting = true;
     o->restarts += counted;
-    o->backoff = next < most ? next : most;
+    o->backoff = backoff;
     o->restart_time = w->now + o->backoff;
     if (counted) {
         op_reason_quote(o, reason, "restart %" PRId32 " of %" PRId32 ": %s", o->restarts,

@@ -9,6 +9,9 @@ void op_policy_failed(struct op_outlook *o, const struct op_world *w, const stru
 bool op_policy_lost(struct op_outlook *o, const struct op_world *w);
 /* If an elastic job has more replicas than its pods can grow to, the group restarts; else false. */
 bool op_policy_outgrown(struct op_outlook *o, const struct op_world *w);
+/* Begins the next attempt, whose pods are created after the backoff, `least` seconds at least,
+ * which is returned. */
+int64_t op_policy_begin_later(struct op_outlook *o, const struct op_world *w, int64_t least);
 void op_policy_suspend(struct op_outlook *o, const struct op_world *w);
 /* Fails the job when its deadline has passed. */
 void op_policy_deadline(struct op_outlook *o, const struct op_world *w);

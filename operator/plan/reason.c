@@ -9,6 +9,7 @@
 #include "operator/plan/gang.h"
 #include "operator/plan/node.h"
 #include "operator/plan/reason_table.h"
+#include "operator/plan/refused.h"
 #include "operator/plan/stored.h"
 
 #include <inttypes.h>
@@ -18,6 +19,12 @@
 /* Seconds until a pod is reported that holds up the job without giving a reason itself: it does not
  * end, gets no address, or does not become ready. */
 enum { LATE = 60 };
+
+/* Anybody may have edited the stored status, so a missing text is "". */
+static const char *text_of(const json_t *stored, const char *key) {
+    const char *text = co_json_str(stored, key);
+    return text ? text : "";
+}
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
@@ -117,41 +124,25 @@ static bool find_taken(struct op_outlook *o, const struct op_world *w) {
     return false;
 }
 
-/* A failed request is reported as long as its effect is missing: there is no object, one of an
- * earlier attempt still exists, or the ConfigMap is out of date. */
 static bool find_failed(struct op_outlook *o, const struct op_world *w, const json_t *env) {
-    if (w->secret_failure && w->job->peer_auth != OP_PEER_NONE && !w->seen->token &&
-        op_world_lacks_pods(w)) {
-        say_failed(o, w, w->secret_failure);
-        return true;
+    const struct op_failure *f = op_refused_first(w, env);
+    if (f && f->kind == OP_KIND_PODGROUP) {
+        say_group_failed(o, w, w->settings->gang, f);
+    } else if (f) {
+        say_failed(o, w, f);
     }
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_slot *s = &w->slot[r][i];
-            if (s->pod_failure && !s->pod) {
-                say_failed(o, w, s->pod_failure);
-                return true;
-            }
-            if (s->service_failure && !s->service && op_world_wants_services(w)) {
-                say_failed(o, w, s->service_failure);
-                return true;
-            }
-        }
+    return f;
+}
+
+/* The job has given its pods back, and waits until it tries again. */
+static bool find_away(struct op_outlook *o, const struct op_world *w) {
+    const json_t *c = op_condition_stored(w->job, "GaveBack");
+    if (w->now >= o->hold_until || !op_condition_true(w->job, "GaveBack")) {
+        return false;
     }
-    if (w->service_failure && !w->service && w->job->intranet == OP_DNS) {
-        say_failed(o, w, w->service_failure);
-        return true;
-    }
-    if (w->configmap_failure && !(w->configmap && (!env || op_env_published(w, env)))) {
-        say_failed(o, w, w->configmap_failure);
-        return true;
-    }
-    const struct op_gang *gang = op_gang_of(w->job, w->settings);
-    if (gang && w->podgroup_failure && !w->podgroup) {
-        say_group_failed(o, w, gang, w->podgroup_failure);
-        return true;
-    }
-    return false;
+    op_reason_quote(o, "GaveBack", "%s", text_of(c, "message"));
+    o->blocked = true;
+    return true;
 }
 
 /* ---- what pods wait for --------------------------------------------------------------------- */
@@ -416,12 +407,6 @@ static bool waits_at_gate(const struct op_world *w) {
 
 /* ---- */
 
-/* Anybody may have edited the stored status, so a missing text is "". */
-static const char *text_of(const json_t *stored, const char *key) {
-    const char *text = co_json_str(stored, key);
-    return text ? text : "";
-}
-
 static void find_live(struct op_outlook *o, const struct op_world *w, const json_t *env) {
     const struct op_job *job = w->job;
     if (*o->reason || op_phase_terminal(o->phase)) {
@@ -434,8 +419,9 @@ static void find_live(struct op_outlook *o, const struct op_world *w, const json
     } else if (o->completing) {
         const struct op_success_text *text = op_world_success_text(w);
         op_reason_say(o, text->reason, "%s, %s may still end", text->what, text->others);
-    } else if (find_taken(o, w) || find_failed(o, w, env) || find_gang(o, w) || find_lost(o, w) ||
-               find_ending(o, w) || find_kept(o, w) || find_waiting(o, w) || find_late(o, w)) {
+    } else if (find_away(o, w) || find_taken(o, w) || find_failed(o, w, env) || find_gang(o, w) ||
+               find_lost(o, w) || find_ending(o, w) || find_kept(o, w) || find_waiting(o, w) ||
+               find_late(o, w)) {
         return;
     } else if (o->restarting) {
         const json_t *c = op_condition_stored(job, "Restarting");

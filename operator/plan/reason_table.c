@@ -32,6 +32,9 @@ static const struct {
         "on"},
     {"NameTaken", "an object of somebody else has the name that one of the job's needs"},
     {"QuotaExceeded", "a create was rejected because of a ResourceQuota"},
+    {"GaveBack",
+        "none of the job's pods had started, and others were rejected for too long: they were "
+        "deleted, so that another job can use their share, and are created again later"},
     {"FailedCreate", "a create was rejected; the API server's message"},
     {"FailedDelete", "a delete was rejected; the API server's message"},
     {"FailedUpdate", "a patch was rejected; the API server's message"},

@@ -114,6 +114,7 @@ static void random_world(struct tk_cluster *c) {
     c->settings.services_all = tk_below(c, 8) == 0;
     c->settings.server_grace = tk_below(c, 3) ? 30 : 0;
     c->settings.restart_backoff = tk_below(c, 3) ? 10 : 0;
+    c->settings.give_back_after = world % 3 == 0 ? 5 : 0;
     co_json_set(json_object_get(c->job, "metadata"), "creationTimestamp",
         json_string("1970-01-12T13:46:40Z")); /* when the clock begins */
     if (tk_below(c, 2)) {
@@ -232,7 +233,12 @@ static void step_all(struct tk_cluster *c, bool calm) {
     CO_AUTOJSON json_t *copy = json_copy(c->objects[TK_PODS]);
     const char *name;
     json_t *pod;
+    char now[32];
+    co_time_format(c->now, now);
     json_object_foreach(copy, name, pod) {
+        if (c->settings.give_back_after && !co_json_at(pod, "metadata", "creationTimestamp")) {
+            co_json_set(json_object_get(pod, "metadata"), "creationTimestamp", json_string(now));
+        }
         if (calm || tk_below(c, 2)) {
             if (step_pod(c, name, pod, !calm) && json_object_get(c->objects[TK_PODS], name)) {
                 tk_stamp(c, pod, false);

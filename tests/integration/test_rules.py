@@ -128,3 +128,40 @@ def test_without_needs_of_its_own_the_start_gate_takes_the_namespaces_defaults(p
     create(plane, ns, "j", {})
     init = gate(plane, ns)
     assert (init.resources.requests["cpu"], init.resources.limits["cpu"]) == ("60m", "70m")
+
+
+def condition(plane, ns, name, kind):
+    return next((c for c in plane.job(ns, name).get("status", {}).get("conditions", []) if c["type"] == kind), {})
+
+
+def test_of_two_jobs_that_share_a_quota_the_younger_gives_its_pods_back(plane, operator, kubelet, ns):
+    """Each has a part of it, and would wait for the other's forever."""
+    quota(plane, ns, pods="4")
+    # Neither may have all before the other has some.
+    create(plane, ns, "one", {}, replicas=4, suspend=True)
+    create(plane, ns, "two", {}, replicas=4, suspend=True)
+    first = operator(f"--namespace={ns}", "--give-back-after=0")
+    held = [{"metadata": {"name": f"held-{i}"}, "spec": {"containers": [{"name": "c", "image": "x"}]}} for i in range(2)]
+    for pod in held:
+        plane.core.create_namespaced_pod(ns, pod)
+    plane.patch(ns, "one", {"spec": {"suspend": False}})
+    wait_for(lambda: plane.job(ns, "one").get("status", {}).get("reason") == "QuotaExceeded")
+    for pod in held:
+        plane.core.delete_namespaced_pod(pod["metadata"]["name"], ns, grace_period_seconds=0)
+    plane.patch(ns, "two", {"spec": {"suspend": False}})
+    wait_for(lambda: plane.job(ns, "two").get("status", {}).get("reason") == "QuotaExceeded" and
+             {p.split("-")[0] for p in plane.pods(ns)} == {"one", "two"}, why=lambda: list(plane.pods(ns)))
+    first.stop()
+    operator(f"--namespace={ns}", "--give-back-after=2s", "--restart-backoff=1s")
+    # The older one has all of them, and then the younger one.
+    plane.wait_phase(ns, "one", "Running")
+    said = condition(plane, ns, "two", "GaveBack")
+    assert said["status"] == "True" and "back, as nothing was created for" in said["message"], said
+    assert "an older job of the namespace waits" in said["message"] and "exceeded quota" in said["message"], said
+    assert not condition(plane, ns, "one", "GaveBack")
+    plane.wait_event(ns, "GaveBack", "an older job of the namespace waits")
+    kubelet.finish = lambda p: (0, "")
+    kubelet.look(ns)
+    plane.wait_phase(ns, "one", "Completed")
+    plane.wait_phase(ns, "two", "Completed", 120)
+    assert condition(plane, ns, "two", "GaveBack")["status"] == "False"

@@ -1,0 +1,167 @@
+/* A job that the API server lets have only a part of its pods does not keep them forever. */
+#include "operator/plan/expect.h"
+
+/* The clusters' clock begins at 1000000 s, 1970-01-12T13:46:40Z. */
+#define BEGIN "1970-01-12T13:46:40Z"
+#define QUOTA "pods \"x-worker-1\" is forbidden: exceeded quota: q"
+#define WAIT 60
+
+/* Two workers, of which one has a pod, created when the clock began; the other is rejected. */
+static void half(struct tk_cluster *c, const char *more) {
+    CO_AUTOFREE char *job = co_xasprintf(TK_JOB(TK_ROLE("worker", 2) "%s"), more);
+    tk_init(c, job);
+    c->settings.give_back_after = WAIT;
+    rest(c);
+    (void)json_object_del(c->objects[TK_PODS], "x-worker-1");
+    co_json_set(co_json_at(c->objects[TK_PODS], "x-worker-0", "metadata"), "creationTimestamp",
+        json_string(BEGIN));
+    tk_pod_status(c, "x-worker-0", GATED);
+    c->failures[0] = (struct op_failure){.verb = OP_CREATE,
+        .kind = OP_KIND_POD,
+        .name = "x-worker-1",
+        .code = CO_PERMISSION,
+        .message = QUOTA,
+        .count = 3,
+        .retry_at = c->now + 10000};
+    c->n_failures = 1;
+}
+
+/* The same with what the controller adds, which tk_look does not know. */
+static void plan(struct tk_cluster *c, bool elder, struct op_plan *ret) {
+    tk_look(c);
+    c->seen.elder_waits = elder;
+    assert_int_equal(op_plan_compute(c->seen_job, &c->seen, c->now, &c->settings, ret, NULL), 0);
+}
+
+static bool gives_back(struct tk_cluster *c, bool elder) {
+    OP_AUTOPLAN struct op_plan p = {0};
+    plan(c, elder, &p);
+    return json_integer_value(json_object_get(p.status, "attempt")) == 1;
+}
+
+static int64_t wakes_at(struct tk_cluster *c, bool elder) {
+    OP_AUTOPLAN struct op_plan p = {0};
+    plan(c, elder, &p);
+    return p.wake_at;
+}
+
+static void the_younger_job_gives_its_pods_back_first(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    half(&c, "");
+    assert_int_equal(wakes_at(&c, true), 1000000 + WAIT);
+    assert_int_equal(wakes_at(&c, false), 1000000 + 5 * WAIT);
+    c.now += WAIT - 1;
+    assert_false(gives_back(&c, true));
+    c.now++;
+    assert_true(gives_back(&c, true));
+    assert_false(gives_back(&c, false));
+    c.now = 1000000 + 5 * WAIT;
+    assert_true(gives_back(&c, false));
+    tk_done(&c);
+}
+
+static void it_says_so_and_tries_again_later(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    half(&c, "");
+    c.now += 5 * WAIT;
+    const char *said =
+        "gives 1 pod back, as nothing was created for 300 s, and tries again in 30 s: "
+        "Pod x-worker-1: " QUOTA;
+    CO_AUTOFREE char *event = co_xasprintf("!GaveBack: %s", said);
+    CO_AUTOFREE char *condition = co_xasprintf("True GaveBack %s", said);
+    expect_events(&c, event);
+    expect_condition(&c, "GaveBack", condition);
+    expect_actions(&c, ""); /* first it is stored */
+    assert_true(tk_pass(&c));
+    expect_actions(&c, "delete Pod x-worker-0");
+    rest(&c);
+    bury(&c);
+    expect_status(&c, "phase", "Pending");
+    expect_status(&c, "reason", "GaveBack");
+    expect_condition(&c, "GaveBack", condition);
+    expect_condition(&c, "Blocked", condition);
+    expect_events(&c, "");
+    expect_actions(&c, "");
+    assert_int_equal(wakes_at(&c, false), c.now + 30);
+    c.n_failures = 0;
+    c.now += 30;
+    expect_actions(&c, "create Pod x-worker-0; create Pod x-worker-1");
+    assert_true(tk_pass(&c));
+    expect_status(&c, "reason", "");
+    CO_AUTOFREE char *over = co_xasprintf("False GaveBack %s", said);
+    expect_condition(&c, "GaveBack", over);
+    tk_done(&c);
+}
+
+static void each_time_it_waits_longer(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    half(&c, "");
+    co_json_set(c.job, "status", tk_json("{'phase':'Pending','backoffSeconds':20}"));
+    c.now += 5 * WAIT;
+    expect_status(&c, "backoffSeconds", "40");
+    tk_done(&c);
+}
+
+static void what_is_of_use_is_kept(void **state) {
+    (void)state;
+    static const struct {
+        const char *spec, *pod; /* of worker 0 */
+        enum op_verb verb;
+        int code;
+        int64_t after;
+    } rows[] = {
+        {"", "{'phase':'Running'}", OP_CREATE, CO_PERMISSION, WAIT}, /* training has begun */
+        {"", TK_SUCCEEDED("10.0.0.1"), OP_CREATE, CO_PERMISSION, WAIT},
+        {",'elastic':1", GATED, OP_CREATE, CO_PERMISSION, WAIT}, /* it starts with what there is */
+        {"", GATED, OP_CREATE, CO_EXISTS, WAIT},                 /* a name that is taken */
+        {"", GATED, OP_CREATE, CO_PERMISSION, 0},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct tk_cluster c;
+        half(&c, rows[i].spec);
+        c.settings.give_back_after = rows[i].after;
+        c.failures[0].verb = rows[i].verb;
+        c.failures[0].code = rows[i].code;
+        tk_pod_status(&c, "x-worker-0", rows[i].pod);
+        c.now += 100 * WAIT;
+        assert_false(gives_back(&c, true));
+        tk_done(&c);
+    }
+}
+
+static void pods_that_wait_for_a_service_or_the_config_map_are_given_back_too(void **state) {
+    (void)state;
+    static const struct {
+        const char *spec, *name;
+        enum op_kind kind;
+    } rows[] = {
+        {",'intranet':'Service'", "x-worker-0", OP_KIND_SERVICE},
+        {",'intranet':'DNS'", "x", OP_KIND_SERVICE},
+        {"", "x", OP_KIND_CONFIGMAP},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct tk_cluster c;
+        half(&c, rows[i].spec);
+        c.failures[0].kind = rows[i].kind;
+        c.failures[0].name = rows[i].name;
+        json_object_clear(c.objects[TK_SERVICES]);
+        json_object_clear(c.objects[TK_CONFIGMAPS]);
+        c.now += WAIT;
+        assert_true(gives_back(&c, true));
+        tk_done(&c);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_younger_job_gives_its_pods_back_first),
+        cmocka_unit_test(it_says_so_and_tries_again_later),
+        cmocka_unit_test(each_time_it_waits_longer),
+        cmocka_unit_test(what_is_of_use_is_kept),
+        cmocka_unit_test(pods_that_wait_for_a_service_or_the_config_map_are_given_back_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
