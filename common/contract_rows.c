@@ -918,8 +918,9 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .roles = CO_FOR_ALL,
         .generations = CO_GEN_LAUNCH,
         .machine = true,
-        .doc = "Interpreter for scripts that end in .py; otherwise the first python3 or python "
-               "in PATH."},
+        .doc = "Interpreter for scripts that end in .py; otherwise the python3 or python beside "
+               "`paddlerun`, links resolved, unless that is in /usr/bin or /usr/local/bin; else "
+               "the first in PATH."},
     [CO_VAR_ETCD_USER] = {.name = "PADDLE_ETCD_USER",
         .via = CO_VIA_USER,
         .type = CO_TYPE_TEXT,

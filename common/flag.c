@@ -110,8 +110,7 @@ static int parse_one(const struct co_flag *flags, size_t n, int argc, char *cons
     return flag_set(f, value, err);
 }
 
-int co_flags_parse(const struct co_flag *flags, size_t n, int argc, char *const argv[],
-    int *ret_rest, struct co_err *err) {
+static int set_defaults(const struct co_flag *flags, size_t n, struct co_err *err) {
     for (size_t i = 0; i < n; i++) {
         int r = flag_set(&flags[i], flag_default(&flags[i]), err);
         if (r) {
@@ -119,8 +118,43 @@ int co_flags_parse(const struct co_flag *flags, size_t n, int argc, char *const 
             return CO_INTERNAL;
         }
     }
+    return 0;
+}
+
+static bool is_word(const char *text) {
+    return text[0] != '-' || !text[1];
+}
+
+int co_flags_parse_among(const struct co_flag *flags, size_t n, int argc, char *argv[],
+    int *ret_rest, struct co_err *err) {
+    CO_AUTOFREE char **words = co_xcalloc((size_t)argc + 1, sizeof(*words));
+    int n_words = 0, r = set_defaults(flags, n, err);
+    bool ended = false;
+    for (int at = 1; at < argc && !r;) {
+        if (ended || is_word(argv[at])) {
+            words[n_words++] = argv[at++];
+        } else if (strcmp(argv[at], "--") == 0) {
+            ended = true;
+            at++;
+        } else {
+            r = parse_one(flags, n, argc, argv, &at, err);
+        }
+    }
+    if (!r && n_words) {
+        memcpy(argv + argc - n_words, words, (size_t)n_words * sizeof(*words));
+    }
+    *ret_rest = argc - n_words;
+    return r;
+}
+
+int co_flags_parse(const struct co_flag *flags, size_t n, int argc, char *const argv[],
+    int *ret_rest, struct co_err *err) {
+    int failed = set_defaults(flags, n, err);
+    if (failed) {
+        return failed;
+    }
     int at = 1;
-    while (at < argc && argv[at][0] == '-' && argv[at][1]) {
+    while (at < argc && !is_word(argv[at])) {
         if (strcmp(argv[at], "--") == 0) {
             at++;
             break;

@@ -3,7 +3,8 @@
  *
  * The syntax is that of Go's flag package, which upstream's operator uses: -x, --x, --x=v, --x v;
  * booleans take a value only with "="; "--" ends the flags, and so does the first word that is not
- * a flag.  Values point into argv or into the rows: nothing is allocated. */
+ * a flag, where words may be another program's command line.  Values point into argv or into the
+ * rows: nothing is allocated. */
 #pragma once
 
 #include "common/err.h"
@@ -37,6 +38,10 @@ struct co_flag {
  * CO_CANCELED when -h or --help was given. */
 CO_MUST_CHECK int co_flags_parse(const struct co_flag *flags, size_t n, int argc,
     char *const argv[], int *ret_rest, struct co_err *err);
+/* The same for words that are names, among which flags may stand.  Moves the words to the end of
+ * argv, in their order. */
+CO_MUST_CHECK int co_flags_parse_among(const struct co_flag *flags, size_t n, int argc,
+    char *argv[], int *ret_rest, struct co_err *err);
 /* Parses the command line of a program that takes flags only; any other word is CO_INVALID.  Prints
  * the help to stdout if it was requested (CO_CANCELED). */
 CO_MUST_CHECK int co_flags_parse_all(const char *usage, const struct co_flag *flags, size_t n,

@@ -86,6 +86,47 @@ static void all_spellings_are_taken(void **state) {
     assert_int_equal(rest, 12);
 }
 
+/* Names and flags in any order; behind "--" all are names. */
+static void flags_stand_among_words(void **state) {
+    (void)state;
+    static const struct {
+        char *argv[8];
+        int count, rest;
+        const char *words[5], *error;
+    } rows[] = {
+        {{"p", "a", "--count", "7", "b", "--off"}, 7, 4, {"a", "b"}, NULL},
+        {{"p", "--count=7", "a"}, 7, 2, {"a"}, NULL},
+        {{"p", "a", "-", "--", "b", "--count=9"}, 3, 2, {"a", "-", "b", "--count=9"}, NULL},
+        {{"p", "--off"}, 3, 2, {NULL}, NULL},
+        {{"p"}, 3, 1, {NULL}, NULL},
+        {{"p", "a", "--count"}, 0, 0, {NULL}, "flag \"--count\" needs a value"},
+        {{"p", "a", "--cuont=1"}, 0, 0, {NULL}, "did you mean \"--count\"?"},
+        {{"p", "a", "--help"}, 0, 0, {NULL}, "help was asked for"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        char *argv[8];
+        int argc = 0, rest = -1;
+        struct co_err err = {0};
+        for (; rows[i].argv[argc]; argc++) {
+            argv[argc] = rows[i].argv[argc];
+        }
+        argv[argc] = NULL;
+        int r = co_flags_parse_among(flags, N, argc, argv, &rest, &err);
+        if (rows[i].error) {
+            assert_true(r < 0 && strstr(co_err_text(&err), rows[i].error));
+            continue;
+        }
+        assert_int_equal(r, 0);
+        assert_int_equal(rest, rows[i].rest);
+        assert_int_equal(v.count, rows[i].count);
+        for (int k = rest; k < argc; k++) {
+            assert_string_equal(argv[k], rows[i].words[k - rest]);
+        }
+        assert_null(rows[i].words[argc - rest]);
+        assert_null(argv[argc]);
+    }
+}
+
 static void the_last_of_repeated_flags_wins(void **state) {
     (void)state;
     int rest;
@@ -267,6 +308,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_set_before_anything_is_read),
         cmocka_unit_test(all_spellings_are_taken),
+        cmocka_unit_test(flags_stand_among_words),
         cmocka_unit_test(the_last_of_repeated_flags_wins),
         cmocka_unit_test(two_values_where_one_can_be_meant_are_an_error),
         cmocka_unit_test(flags_end_at_two_dashes_one_dash_or_a_word),

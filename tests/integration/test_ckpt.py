@@ -50,7 +50,7 @@ def test_points_are_listed_shown_and_compared(trained):
 def test_numpy_reads_what_was_exported(trained):
     ckpt("export", "--state", trained / "points", trained / "points.npz")
     ckpt("export", "--state", trained / "merged", trained / "merged.npz")
-    ckpt("export", "--table=embedding", trained / "points", trained / "embedding.npy")
+    ckpt("export", trained / "points", "--table=embedding", trained / "embedding.npy")
     a, b = numpy.load(trained / "points.npz"), numpy.load(trained / "merged.npz")
     assert a.zip.testzip() is None
     assert sorted(a) == sorted(b) == ["dense", "dense.state", "embedding.ids", "embedding.state", "embedding.values"]

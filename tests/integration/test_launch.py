@@ -3,6 +3,7 @@ import glob
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -215,19 +216,6 @@ def test_a_launcher_that_was_told_to_stop_says_so(folder, words):
     assert p.returncode == 143 and why.read_text() == "stopped by SIGTERM\n"
 
 
-SILENT_DNS = """import os, socket, sys
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.bind(("127.0.0.1", 53))
-if os.fork() == 0:
-    s.recv(1)                                            # the question, which stays without an answer
-    open("asked", "w").close()
-    s.recv(1)
-    s.recv(1)
-    os._exit(0)
-os.execvp(sys.argv[1], sys.argv[1:])
-"""
-
-
 FAILS_AS_SAID = """#!/bin/sh
 echo "I am $PADDLE_TRAINER_ID"
 while [ ! -e go ]; do sleep 0.05; done
@@ -261,6 +249,19 @@ def test_pods_share_a_folder_for_logs(folder, words, env):
     assert (folder / "why1").read_text() == "I am 1\nValueError: of worker 1\nworker 1: exit code 3: ValueError: of worker 1\n"
     own = sorted(glob.glob("shared/log/*/workerlog.0"))
     assert len(own) == 2 and os.readlink("shared/log/workerlog.0") == os.path.relpath(own[0], "shared/log")
+
+
+SILENT_DNS = """import os, socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("127.0.0.1", 53))
+if os.fork() == 0:
+    s.recv(1)                                            # the question, which stays without an answer
+    open("asked", "w").close()
+    s.recv(1)
+    s.recv(1)
+    os._exit(0)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
 
 
 def test_the_first_process_hears_a_signal_while_it_looks_names_up(folder):
@@ -697,6 +698,22 @@ def test_a_child_that_ignores_sigterm_has_a_bound():
     assert p.returncode == 143
     assert "2 processes did not end after SIGTERM: SIGKILL" in err
     assert not any(alive(x) for x in pids)
+
+
+@pytest.mark.parametrize("python", ["python3", "python", None])
+@pytest.mark.parametrize("link", [False, True])
+def test_the_interpreter_is_the_one_beside_the_program(folder, python, link):
+    """Of the virtual environment that it was installed into, which PATH need not name."""
+    home = folder / "venv/bin"
+    home.mkdir(parents=True)
+    shutil.copy(BIN / "paddlerun", home)
+    if python:
+        (home / python).write_text('#!/bin/sh\necho "beside: $*"\n')
+        (home / python).chmod(0o755)
+    (folder / "elsewhere").symlink_to(home / "paddlerun")
+    pathlib.Path("who.py").write_text("print('of PATH')\n")
+    r = subprocess.run(["./elsewhere" if link else home / "paddlerun", "launch", "who.py"], capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0 and ("beside: -u who.py\n" if python else "of PATH\n") in r.stdout, r.stderr
 
 
 def test_signals_are_handed_on():

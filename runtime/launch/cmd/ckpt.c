@@ -526,7 +526,7 @@ static int run_command(size_t c, int argc, char **argv) {
     int rest = 0, code = 0;
     (void)snprintf(name, sizeof(name), "ckpt %s", commands[c].name);
     argv[0] = name;
-    if (!rl_command_flags(
+    if (!rl_command_words(
             commands[c].usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }

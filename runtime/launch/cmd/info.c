@@ -194,7 +194,7 @@ int rl_cmd_info(int argc, char **argv) {
                     "cost"},
     };
     int rest = 0, code = 0;
-    if (!rl_command_flags("paddlerun info [flags] [HOST:PORT...]", flags, CO_ARRAY_LEN(flags), argc,
+    if (!rl_command_words("paddlerun info [flags] [HOST:PORT...]", flags, CO_ARRAY_LEN(flags), argc,
             argv, &rest, &code)) {
         return code;
     }

@@ -130,7 +130,7 @@ int rl_cmd_local(int argc, char **argv) {
     struct images images = {.n = 0};
     int rest = 0, code = 0;
     int r = take_images(&argc, argv, &images, &err);
-    if (!r && !rl_command_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
+    if (!r && !rl_command_words(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }
     if (!r && rest + 1 < argc) {

@@ -25,26 +25,6 @@ int rl_cmd_look(char **targets, int n, int64_t timeout_ms) {
     return run("info", &o);
 }
 
-/* Moves flags in front of words: as in kubectl, flags (each with its value) may follow words. */
-static void put_flags_first(int argc, char **argv) {
-    CO_AUTOFREE char **words = co_xcalloc((size_t)argc, sizeof(*words));
-    int n = 0, at = 1;
-    for (int i = 1; i < argc; i++) {
-        char *word = argv[i];
-        if (word[0] != '-' || !word[1]) {
-            words[n++] = word;
-            continue;
-        }
-        argv[at++] = word;
-        if (!strchr(word, '=') && i + 1 < argc) {
-            argv[at++] = argv[++i];
-        }
-    }
-    for (int i = 0; i < n; i++) {
-        argv[at++] = words[i];
-    }
-}
-
 int rl_cmd_top(int argc, char **argv) {
     struct rl_top_options o = {0};
     const struct co_flag flags[] = {
@@ -70,8 +50,7 @@ int rl_cmd_top(int argc, char **argv) {
             .help = "how long to wait for answers"},
     };
     int rest = 0, code = 0;
-    put_flags_first(argc, argv);
-    if (!rl_command_flags("paddlerun top [flags] JOB|HOST:PORT|http://HOST:PORT/PATH...", flags,
+    if (!rl_command_words("paddlerun top [flags] JOB|HOST:PORT|http://HOST:PORT/PATH...", flags,
             CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }

@@ -170,13 +170,39 @@ static char *find_in_path(const char *program) {
     return NULL;
 }
 
+/* The interpreter of the virtual environment, or other home of Python, that this program was
+ * installed into, wherever a link to it may be: as of Python's own scripts.  Not in the system's
+ * folders: a package or a Dockerfile puts this program there, which says nothing about Python. */
+static char *find_beside(const char *program) {
+    static const char *const system[] = {"/usr/local/bin", "/usr/bin", "/bin"};
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    self[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(self, '/');
+    if (!slash) {
+        return NULL;
+    }
+    *slash = '\0';
+    for (size_t i = 0; i < CO_ARRAY_LEN(system); i++) {
+        if (strcmp(self, system[i]) == 0) {
+            return NULL;
+        }
+    }
+    CO_AUTOFREE char *file = co_xasprintf("%s/%s", self, program);
+    return access(file, X_OK) == 0 ? co_steal_ptr(file) : NULL;
+}
+
 static char *find_python(void) {
+    static char *(*const where[])(const char *program) = {find_beside, find_in_path};
     const char *named = co_contract_getenv(CO_VAR_PYTHON);
     if (named && *named) {
         return co_xstrdup(named);
     }
-    char *found = find_in_path("python3");
-    found = found ? found : find_in_path("python");
+    char *found = NULL;
+    for (size_t i = 0; i < CO_ARRAY_LEN(where) && !found; i++) {
+        found = where[i]("python3");
+        found = found ? found : where[i]("python");
+    }
     return found ? found : co_xstrdup("python3"); /* rl_spawn will report that it is missing */
 }
 

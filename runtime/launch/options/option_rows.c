@@ -374,8 +374,9 @@ const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
     [RL_OPT_SCRIPT] = {.name = "training_script",
         .type = RL_OPTION_WORDS,
         .formats = ALL,
-        .help = "*.py is run by python3 -u (PADDLERUN_PYTHON: another program), other files "
-                "directly; run_check: Paddle's own training that tests the setup"},
+        .help = "*.py is run by python3 -u: the one beside this program, else the first in PATH "
+                "(PADDLERUN_PYTHON: another program); other files are run directly; run_check: "
+                "Paddle's own training that tests the setup"},
     [RL_OPT_SCRIPT_ARGS] = {.name = "training_script_args",
         .type = RL_OPTION_WORDS,
         .formats = ALL,
