@@ -178,7 +178,9 @@ static const struct crd_field pod_fields[] = {
         .doc = "Secrets with which images are pulled, each as name: <secret>."},
     {.name = "hostNetwork",
         .type = CRD_BOOLEAN,
-        .doc = "Use the network of the node. Set by the operator with intranet Host."},
+        .doc = "Use the network of the node. Set by the operator with intranet Host; where "
+               "intranet is "
+               "PodIP, the job is one with intranet Host."},
     {.name = "dnsPolicy",
         .type = CRD_STRING,
         .doc = "How names are resolved. Pods on the network of their node need "

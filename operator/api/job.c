@@ -82,6 +82,17 @@ static void decode_policy(struct op_job *job, const json_t *spec) {
     decode_rules(job, json_object_get(spec, "failurePolicy"));
 }
 
+/* Pods on the network of their node share its ports, and only Host mode gives each job ports of its
+ * own and keeps servers on different nodes.  In the modes with names the scheduler does the latter,
+ * by the port of the container. */
+static bool uses_nodes_network(const struct op_job *job) {
+    bool uses = false;
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        uses |= json_is_true(co_json_at(job->role[r].tmpl, "spec", "hostNetwork"));
+    }
+    return uses;
+}
+
 static void decode_spec(struct op_job *job, const json_t *spec) {
     job->clean = (enum op_clean)op_word_value(OP_WORD_CLEAN, spec);
     struct op_shape *asked = &job->asked;
@@ -95,6 +106,9 @@ static void decode_spec(struct op_job *job, const json_t *spec) {
     asked->elastic = elastic && !json_is_null(elastic);
     decode_policy(job, spec);
     decode_roles(job, spec);
+    if (asked->intranet == OP_POD_IP && uses_nodes_network(job)) {
+        asked->intranet = OP_HOST;
+    }
     asked->np = asked->elastic ? job->role[OP_WORKER].replicas : 0;
     if (job->role[OP_PS].present) {
         job->mode = OP_MODE_PS;

@@ -167,7 +167,17 @@ struct word_row {
 };
 
 #define ROLE(name, n) "'" name "':{'replicas':" n "," TEMPLATE "}"
+#define ON_NODE(name)                                                                              \
+    "'" name "':{'replicas':1,'template':{'spec':{'hostNetwork':true,'containers':[{}]}}}"
 static const struct word_row words[] = {
+    /* Only Host mode has ports for pods on the network of a node. */
+    {ON_NODE("worker"), OP_CLEAN_DEFAULT, OP_HOST, OP_SUCCESS_WORKERS, OP_MODE_SINGLE, false, 0},
+    {ON_NODE("ps") "," ROLE("worker", "1"), OP_CLEAN_DEFAULT, OP_HOST, OP_SUCCESS_WORKERS,
+        OP_MODE_PS, false, 0},
+    {ON_NODE("worker") ",'intranet':'PodIP'", OP_CLEAN_DEFAULT, OP_HOST, OP_SUCCESS_WORKERS,
+        OP_MODE_SINGLE, false, 0},
+    {ON_NODE("worker") ",'intranet':'Service'", OP_CLEAN_DEFAULT, OP_SERVICE, OP_SUCCESS_WORKERS,
+        OP_MODE_SINGLE, false, 0},
     {"", OP_CLEAN_DEFAULT, OP_POD_IP, OP_SUCCESS_WORKERS, OP_MODE_SINGLE, false, 0},
     {"'cleanPodPolicy':'Always','intranet':'PodIP'", OP_CLEAN_ALWAYS, OP_POD_IP, OP_SUCCESS_WORKERS,
         OP_MODE_SINGLE, false, 0},

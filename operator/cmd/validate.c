@@ -5,6 +5,7 @@
 #include "common/flag.h"
 #include "crd/unknown.h"
 #include "operator/api/job.h"
+#include "operator/api/validate_pod.h"
 #include "operator/api/words.h"
 
 #include <stdio.h>
@@ -23,6 +24,17 @@ static void print_problem(void *arg, const char *path, const char *message) {
     (void)printf("%s:%d: %s\n", in->file, co_yaml_line(in->yaml, path), message);
 }
 
+/* Of a job without problems so far, so that its templates are objects. */
+static size_t check_templates(const json_t *obj, struct place *in) {
+    size_t n = 0;
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        const json_t *tmpl = co_json_at(obj, "spec", op_role_name(r), "template");
+        CO_AUTOFREE char *base = co_xasprintf("spec.%s.template", op_role_name(r));
+        n += tmpl ? op_template_validate(tmpl, r, base, OP_PROBLEMS_MAX - n, print_problem, in) : 0;
+    }
+    return n;
+}
+
 static int check_document(
     void *arg, const char *file, const struct co_yaml *y, json_t *obj, struct co_err *err) {
     struct count *n = arg;
@@ -39,6 +51,7 @@ static int check_document(
         print_problem(&in, problems[i].path, problems[i].message);
     }
     n->problems += found;
+    n->problems += found ? 0 : check_templates(obj, &in);
     n->problems += crd_find_unknown(obj, OP_PROBLEMS_MAX, print_problem, &in);
     for (enum op_word_field f = 0; f < OP_WORD_FIELDS; f++) {
         char odd[160];
@@ -66,7 +79,9 @@ static const char usage[] = "paddle-operator validate FILE|DIRECTORY|-...\n"
                             "\n"
                             "Checks PaddleJobs and prints file:line: what is wrong, which fields "
                             "there are none of, and which\n"
-                            "words are taken for others.  Ends with 1 when something is wrong.";
+                            "words are taken for others; in templates what a cluster would "
+                            "reject.  Ends with 1 when\n"
+                            "something is wrong.";
 
 int op_cmd_validate(int argc, char *argv[]) {
     struct co_err err = {0};

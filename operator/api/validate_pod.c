@@ -1,0 +1,319 @@
+/* Walks a template: words, names that must be unique or refer to something, resources. */
+#include "operator/api/validate_pod.h"
+
+#include "common/utf8.h"
+#include "operator/api/quantity.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct walk {
+    op_found_fn fn;
+    void *arg;
+    size_t n, max;
+};
+
+static void CO_PRINTF(3, 4) say(struct walk *w, const char *path, const char *fmt, ...) {
+    char text[256];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    co_utf8_trim(text);
+    if (w->n < w->max) {
+        CO_AUTOFREE char *message = co_xasprintf("%s %s", path, text);
+        w->fn(w->arg, path, message);
+        w->n++;
+    }
+}
+
+static bool is_absent(const json_t *j) {
+    return !j || json_is_null(j);
+}
+
+/* ---- words ---------------------------------------------------------------------------------- */
+
+static const struct words {
+    const char *key;
+    const char *words[5];
+} spec_words[] =
+    {
+        {"restartPolicy", {"OnFailure", "Never", "Always"}},
+        {"dnsPolicy", {"ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"}},
+        {"preemptionPolicy", {"PreemptLowerPriority", "Never"}},
+        {0},
+},
+  container_words[] =
+      {
+          {"imagePullPolicy", {"IfNotPresent", "Always", "Never"}},
+          {"terminationMessagePolicy", {"File", "FallbackToLogsOnError"}},
+          {0},
+},
+  port_words[] = {{"protocol", {"TCP", "UDP", "SCTP"}}, {0}};
+
+static void check_words(
+    struct walk *w, const json_t *obj, const char *base, const struct words *rows) {
+    for (; rows->key; rows++) {
+        const json_t *j = json_object_get(obj, rows->key);
+        const char *text = json_string_value(j);
+        size_t i = 0;
+        char list[120] = "";
+        size_t n = 0;
+        for (; i < CO_ARRAY_LEN(rows->words) && rows->words[i]; i++) {
+            if (text && (!*text || strcmp(text, rows->words[i]) == 0)) {
+                break;
+            }
+            n +=
+                (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", i ? ", " : "", rows->words[i]);
+        }
+        if (!is_absent(j) && (i == CO_ARRAY_LEN(rows->words) || !rows->words[i])) {
+            CO_AUTOFREE char *path = co_xasprintf("%s.%s", base, rows->key);
+            CO_AUTOFREE char *given = json_dumps(j, JSON_ENCODE_ANY);
+            say(w, path, "is %.60s, expected one of %s", given ? given : "", list);
+        }
+    }
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+static bool is_label(const char *s, size_t most) {
+    size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-");
+    return n > 0 && !s[n] && n <= most && s[0] != '-' && s[n - 1] != '-';
+}
+
+/* The path of a list's item; the caller frees it. */
+static char *item_path(const char *base, const char *list, size_t i) {
+    return co_xasprintf("%s.%s.%zu", base, list, i);
+}
+
+/* Notes a name in `seen`; says so if it is there already. */
+static void note_name(struct walk *w, json_t *seen, const char *name, const char *path) {
+    if (json_object_get(seen, name)) {
+        say(w, path, "is \"%.63s\", as another one before it: they must differ", name);
+    }
+    co_json_set(seen, name, json_true());
+}
+
+/* The name of an item that must have one, and be a label; NULL when it is none. */
+static const char *check_name(
+    struct walk *w, const json_t *item, const char *base, size_t most, json_t *seen) {
+    const char *name = co_json_str(item, "name");
+    CO_AUTOFREE char *path = co_xasprintf("%s.name", base);
+    if (!name || !*name) {
+        say(w, path, "is missing");
+        return NULL;
+    }
+    if (!is_label(name, most)) {
+        say(w, path,
+            "is \"%.*s\": use small letters, digits and '-', %zu at most, beginning and ending "
+            "with "
+            "a letter or digit",
+            co_utf8_fit(name, 80), name, most);
+        return NULL;
+    }
+    note_name(w, seen, name, path);
+    return name;
+}
+
+/* ---- resources ------------------------------------------------------------------------------ */
+
+static bool is_device(const char *name) {
+    return (strchr(name, '/') && !strstr(name, "kubernetes.io/")) ||
+           strncmp(name, "hugepages-", 10) == 0;
+}
+
+static bool is_resource(const char *name) {
+    static const char *const known[] = {"cpu", "memory", "ephemeral-storage"};
+    bool found = is_device(name) || strchr(name, '/');
+    for (size_t i = 0; i < CO_ARRAY_LEN(known); i++) {
+        found = found || strcmp(name, known[i]) == 0;
+    }
+    return found;
+}
+
+/* The path has the resource's name, which may have dots, as its end. */
+static void check_list(struct walk *w, const json_t *list, const char *base) {
+    const char *name;
+    json_t *j;
+    json_object_foreach((json_t *)(uintptr_t)list, name, j) {
+        struct op_quantity q;
+        struct co_err err = {0};
+        if (!is_resource(name)) {
+            say(w, base,
+                "has \"%.*s\", which is no resource: expected cpu, memory, ephemeral-storage, "
+                "hugepages-SIZE or DOMAIN/NAME, as nvidia.com/gpu",
+                co_utf8_fit(name, 60), name);
+        } else if (op_quantity_decode(j, &q, &err)) {
+            say(w, base, "has %.60s: %s", name, co_err_text(&err));
+        } else if (q.nano < 0) {
+            say(w, base, "has %.60s, which is negative", name);
+        }
+    }
+}
+
+static void compare(struct walk *w, const char *base, const char *name, const json_t *request,
+    const json_t *limit) {
+    struct op_quantity r, l;
+    if (is_absent(limit)) {
+        if (is_device(name)) {
+            say(w, base, "has no limit of %.60s: devices are given by the limit, so name it there",
+                name);
+        }
+        return;
+    }
+    if (op_quantity_decode(request, &r, NULL) || op_quantity_decode(limit, &l, NULL)) {
+        return;
+    }
+    if (r.nano > l.nano) {
+        say(w, base, "requests more %.60s than its limit", name);
+    } else if (is_device(name) && r.nano != l.nano) {
+        say(w, base, "requests another number of %.60s than its limit: they must be the same",
+            name);
+    }
+}
+
+static void check_resources(struct walk *w, const json_t *owner, const char *base) {
+    static const char *const lists[] = {"requests", "limits"};
+    CO_AUTOFREE char *path = co_xasprintf("%s.resources", base);
+    const json_t *limits = co_json_at(owner, "resources", "limits");
+    const char *name;
+    json_t *j;
+    for (size_t i = 0; i < CO_ARRAY_LEN(lists); i++) {
+        CO_AUTOFREE char *at = co_xasprintf("%s.%s", path, lists[i]);
+        check_list(w, co_json_at(owner, "resources", lists[i]), at);
+    }
+    json_object_foreach(co_json_at(owner, "resources", "requests"), name, j) {
+        compare(w, path, name, j, json_object_get(limits, name));
+    }
+}
+
+/* ---- containers ----------------------------------------------------------------------------- */
+
+static void check_env(struct walk *w, const json_t *container, const char *base) {
+    CO_AUTOJSON json_t *seen = json_object();
+    size_t i;
+    json_t *e;
+    json_array_foreach(json_object_get(container, "env"), i, e) {
+        CO_AUTOFREE char *path = item_path(base, "env", i);
+        const char *name = co_json_str(e, "name");
+        const json_t *value = json_object_get(e, "value");
+        if (!name || !*name) {
+            say(w, path, "has no name");
+            continue;
+        }
+        note_name(w, seen, name, path);
+        if (!is_absent(value) && !json_is_string(value)) {
+            say(w, path, "has a value that is not a string: write it in quotes");
+        }
+        if (json_string_length(value) && !is_absent(json_object_get(e, "valueFrom"))) {
+            say(w, path, "has both value and valueFrom");
+        }
+    }
+}
+
+static void check_ports(struct walk *w, const json_t *container, const char *base) {
+    enum { PORT_MAX = 65535, NAME_MAX_PORT = 15 };
+    CO_AUTOJSON json_t *names = json_object();
+    CO_AUTOJSON json_t *numbers = json_object();
+    size_t i;
+    json_t *p;
+    json_array_foreach(json_object_get(container, "ports"), i, p) {
+        CO_AUTOFREE char *path = item_path(base, "ports", i);
+        int64_t number = json_integer_value(json_object_get(p, "containerPort"));
+        const char *protocol = co_json_str(p, "protocol");
+        check_words(w, p, path, port_words);
+        if (!is_absent(json_object_get(p, "name"))) {
+            (void)check_name(w, p, path, NAME_MAX_PORT, names);
+        }
+        if (number < 1 || number > PORT_MAX) {
+            say(w, path, "has containerPort %" PRId64 ": expected 1 to %d", number, PORT_MAX);
+            continue;
+        }
+        CO_AUTOFREE char *key =
+            co_xasprintf("%" PRId64 "/%.8s", number, protocol ? protocol : "TCP");
+        note_name(w, numbers, key, path);
+    }
+}
+
+static void check_mounts(
+    struct walk *w, const json_t *container, const char *base, const json_t *volumes) {
+    CO_AUTOJSON json_t *paths = json_object();
+    size_t i;
+    json_t *m;
+    json_array_foreach(json_object_get(container, "volumeMounts"), i, m) {
+        CO_AUTOFREE char *path = item_path(base, "volumeMounts", i);
+        const char *name = co_json_str(m, "name");
+        const char *where = co_json_str(m, "mountPath");
+        if (!name || !json_object_get(volumes, name)) {
+            say(w, path, "mounts \"%.63s\", but spec.volumes has no volume of that name",
+                name ? name : "");
+        }
+        if (!where || !*where) {
+            say(w, path, "has no mountPath");
+        } else {
+            note_name(w, paths, where, path);
+        }
+    }
+}
+
+static void check_container(
+    struct walk *w, const json_t *c, const char *base, json_t *names, const json_t *volumes) {
+    const char *name = check_name(w, c, base, OP_NAME_MAX, names);
+    const char *image = co_json_str(c, "image");
+    if (co_streq(name, OP_GATE_CONTAINER)) {
+        say(w, base, "is called " OP_GATE_CONTAINER ", as the start gate that the operator adds");
+    }
+    if (!image || !*image) {
+        say(w, base, "has no image");
+    }
+    check_words(w, c, base, container_words);
+    check_env(w, c, base);
+    check_ports(w, c, base);
+    check_mounts(w, c, base, volumes);
+    check_resources(w, c, base);
+}
+
+/* ---- the pod -------------------------------------------------------------------------------- */
+
+/* Names of the volumes. */
+static json_t *check_volumes(struct walk *w, const json_t *spec, const char *base) {
+    json_t *names = json_object();
+    size_t i;
+    json_t *v;
+    json_array_foreach(json_object_get(spec, "volumes"), i, v) {
+        CO_AUTOFREE char *path = item_path(base, "volumes", i);
+        (void)check_name(w, v, path, OP_NAME_MAX, names);
+        if (json_object_size(v) > 2) {
+            say(w, path, "has more than one source");
+        }
+    }
+    return names;
+}
+
+size_t op_template_validate(const json_t *tmpl, enum op_role role, const char *base, size_t max,
+    op_found_fn fn, void *arg) {
+    static const char *const lists[] = {"initContainers", "containers"};
+    struct walk w = {.fn = fn, .arg = arg, .max = max};
+    const json_t *spec = json_object_get(tmpl, "spec");
+    CO_AUTOFREE char *path = co_xasprintf("%s.spec", base);
+    check_words(&w, spec, path, spec_words);
+    if (role != OP_PS && co_streq(co_json_str(spec, "restartPolicy"), "Always")) {
+        CO_AUTOFREE char *at = co_xasprintf("%s.restartPolicy", path);
+        say(&w, at,
+            "is Always: a container that has succeeded is started again, so that the job never "
+            "ends; use OnFailure or Never");
+    }
+    CO_AUTOJSON json_t *volumes = check_volumes(&w, spec, path);
+    CO_AUTOJSON json_t *names = json_object();
+    for (size_t l = 0; l < CO_ARRAY_LEN(lists); l++) {
+        size_t i;
+        json_t *c;
+        json_array_foreach(json_object_get(spec, lists[l]), i, c) {
+            CO_AUTOFREE char *at = item_path(path, lists[l], i);
+            check_container(&w, c, at, names, volumes);
+        }
+    }
+    check_resources(&w, spec, path);
+    return w.n;
+}

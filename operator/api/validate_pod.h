@@ -1,0 +1,13 @@
+/* What the API server or kubelet would reject in a role's template, said before there is a cluster:
+ * for `validate`.  The operator leaves it to them, whose words are newer.  Pure. */
+#pragma once
+
+#include "operator/api/job.h"
+
+/* path: dotted, list items by number.  message: one line that begins with the path. */
+typedef void (*op_found_fn)(void *arg, const char *path, const char *message);
+
+/* Calls fn for each thing that is wrong, `max` times at most, and returns how often.  tmpl: a
+ * template that op_job_validate has no objection to; base: its path. */
+size_t op_template_validate(
+    const json_t *tmpl, enum op_role role, const char *base, size_t max, op_found_fn fn, void *arg);

@@ -1,0 +1,134 @@
+/* What `validate` says of templates, row by row; in words of a kube-apiserver 1.35 where it has
+ * any. */
+#include "operator/api/testkit.h"
+#include "operator/api/validate_pod.h"
+
+struct heard {
+    size_t n;
+    char *first; /* owned: the first message */
+};
+
+static void hear(void *arg, const char *path, const char *message) {
+    struct heard *h = arg;
+    assert_int_equal(strncmp(message, path, strlen(path)), 0);
+    if (h->n++ == 0) {
+        h->first = co_xstrdup(message);
+    }
+}
+
+#define BASE "spec.worker.template.spec"
+#define C(more) "'containers':[{'name':'m','image':'i'" more "}]"
+#define WANTS(requests, limits) C(",'resources':{'requests':{" requests "},'limits':{" limits "}}")
+
+static const struct {
+    const char *spec;
+    const char *message; /* its beginning, after BASE; NULL: nothing is wrong */
+} rows[] = {
+    {C(""), NULL},
+    {C(",'env':null,'ports':null,'resources':null") ",'volumes':null", NULL},
+    /* words */
+    {"'restartPolicy':'Sometimes'," C(""),
+        ".restartPolicy is \"Sometimes\", expected one of OnFailure, Never, Always"},
+    {"'restartPolicy':7," C(""), ".restartPolicy is 7, expected"},
+    {"'restartPolicy':''," C(""), NULL}, /* the operator sets it */
+    {"'restartPolicy':'Always'," C(""), ".restartPolicy is Always: a container that has succeeded"},
+    {"'restartPolicy':'OnFailure'," C(""), NULL},
+    {"'dnsPolicy':'host'," C(""), ".dnsPolicy is \"host\""},
+    {C(",'imagePullPolicy':'always'"), ".containers.0.imagePullPolicy is \"always\""},
+    {C(",'ports':[{'containerPort':1,'protocol':'tcp'}]"), ".containers.0.ports.0.protocol is"},
+    /* names */
+    {"'containers':[{'image':'i'}]", ".containers.0.name is missing"},
+    {"'containers':[{'name':'a_b','image':'i'}]", ".containers.0.name is \"a_b\": use small"},
+    {"'containers':[{'name':'m'}]", ".containers.0 has no image"},
+    {"'containers':[{'name':'m','image':'i'},{'name':'m','image':'i'}]",
+        ".containers.1.name is \"m\", as another one before it"},
+    {"'initContainers':[{'name':'m','image':'i'}]," C(""), ".containers.0.name is \"m\", as"},
+    {"'containers':[{'name':'coord-paddle','image':'i'}]", ".containers.0 is called coord-paddle"},
+    {"'containers':[{'name':"
+     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','image':'i'}]",
+        ".containers.0.name is \"aaa"},
+    /* env */
+    {C(",'env':[{'name':'A','value':'1'},{'name':'A','value':'2'}]"),
+        ".containers.0.env.1 is \"A\", as another one"},
+    {C(",'env':[{'value':'1'}]"), ".containers.0.env.0 has no name"},
+    {C(",'env':[{'name':'A','value':8}]"), ".containers.0.env.0 has a value that is not a string"},
+    {C(",'env':[{'name':'A','value':'','valueFrom':{}}]"), NULL},
+    {C(",'env':[{'name':'A','value':'1','valueFrom':{}}]"), ".containers.0.env.0 has both"},
+    /* ports */
+    {C(",'ports':[{'containerPort':80},{'containerPort':80,'protocol':'UDP'}]"), NULL},
+    {C(",'ports':[{'containerPort':80},{'containerPort':80,'protocol':'TCP'}]"),
+        ".containers.0.ports.1 is \"80/TCP\", as another one"},
+    {C(",'ports':[{'containerPort':80,'name':'a'},{'containerPort':81,'name':'a'}]"),
+        ".containers.0.ports.1.name is \"a\", as another one"},
+    {C(",'ports':[{'containerPort':80,'name':'a-very-long-name'}]"), ".containers.0.ports.0.name"},
+    {C(",'ports':[{'containerPort':70000}]"),
+        ".containers.0.ports.0 has containerPort 70000: expected 1 to 65535"},
+    /* volumes */
+    {C(",'volumeMounts':[{'name':'d','mountPath':'/d'}]") ",'volumes':[{'name':'d'}]", NULL},
+    {C(",'volumeMounts':[{'name':'e','mountPath':'/d'}]") ",'volumes':[{'name':'d'}]",
+        ".containers.0.volumeMounts.0 mounts \"e\", but spec.volumes has no volume"},
+    {C(",'volumeMounts':[{'name':'d'}]") ",'volumes':[{'name':'d'}]",
+        ".containers.0.volumeMounts.0 has no mountPath"},
+    {C(",'volumeMounts':[{'name':'d','mountPath':'/d'},{'name':'d','mountPath':'/d'}]") ",'volumes'"
+                                                                                        ":[{'name':"
+                                                                                        "'d'}]",
+        ".containers.0.volumeMounts.1 is \"/d\", as another one"},
+    {C("") ",'volumes':[{'name':'d'},{'name':'d'}]", ".volumes.1.name is \"d\", as another one"},
+    {C("") ",'volumes':[{'name':'d','emptyDir':{},'hostPath':{}}]", ".volumes.0 has more than one"},
+    /* resources */
+    {WANTS("'cpu':1,'nvidia.com/gpu':1", "'cpu':2,'nvidia.com/gpu':1"), NULL},
+    {WANTS("'cpu':3", "'cpu':2"), ".containers.0.resources requests more cpu than its limit"},
+    {WANTS("'nvidia.com/gpu':1", ""), ".containers.0.resources has no limit of nvidia.com/gpu"},
+    {WANTS("'nvidia.com/gpu':1", "'nvidia.com/gpu':2"),
+        ".containers.0.resources requests another number of nvidia.com/gpu"},
+    {WANTS("", "'nvidia.com/gpu':2"), NULL},
+    {WANTS("", "'gpu':2"), ".containers.0.resources.limits has \"gpu\", which is no resource"},
+    {WANTS("'memory':'8GB'", ""), ".containers.0.resources.requests has memory: \"8GB\""},
+    {WANTS("'memory':'-1'", ""), ".containers.0.resources.requests has memory, which is negative"},
+    {"'resources':{'requests':{'cpu':2},'limits':{'cpu':1}}," C(""),
+        ".resources requests more cpu than its limit"},
+};
+
+static void what_a_cluster_would_reject_is_said_before(void **state) {
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *text = co_xasprintf("{'spec':{%s}}", rows[i].spec);
+        CO_AUTOJSON json_t *tmpl = tk_json(text);
+        struct heard h = {0};
+        size_t n = op_template_validate(tmpl, OP_WORKER, "spec.worker.template", 16, hear, &h);
+        assert_int_equal(n, h.n);
+        CO_AUTOFREE char *want =
+            rows[i].message ? co_xasprintf("%s%s", BASE, rows[i].message) : co_xstrdup("");
+        if (h.n != (rows[i].message != NULL) ||
+            (h.n && strncmp(h.first, want, strlen(want)) != 0)) {
+            fail_msg("%s: %zu messages, the first \"%s\", expected \"%s\"", rows[i].spec, h.n,
+                h.first ? h.first : "", want);
+        }
+        free(h.first);
+    }
+}
+
+static void servers_may_be_restarted_always(void **state) {
+    (void)state;
+    CO_AUTOJSON json_t *tmpl = tk_json("{'spec':{'restartPolicy':'Always'," C("") "}}");
+    struct heard h = {0};
+    assert_int_equal(op_template_validate(tmpl, OP_PS, "spec.ps.template", 16, hear, &h), 0);
+}
+
+static void no_more_than_asked_for_is_said(void **state) {
+    (void)state;
+    CO_AUTOJSON json_t *tmpl = tk_json("{'spec':{'containers':[{},{},{}]}}");
+    struct heard h = {0};
+    assert_int_equal(op_template_validate(tmpl, OP_PS, "spec.ps.template", 4, hear, &h), 4);
+    assert_int_equal(h.n, 4);
+    free(h.first);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_cluster_would_reject_is_said_before),
+        cmocka_unit_test(servers_may_be_restarted_always),
+        cmocka_unit_test(no_more_than_asked_for_is_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
