@@ -1,12 +1,16 @@
 /* Listening sockets, on one address or dual-stack on all. */
 #include "common/listen.h"
 
+#include "common/loop.h"
 #include "common/parse.h"
+#include "common/port_holder.h"
 
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 
 enum { BACKLOG = 1024 };
@@ -50,27 +54,9 @@ static int listen_everywhere(uint16_t port, int *ret_fd) {
     return failed;
 }
 
-int co_listen(const char *addr, int *ret_fd, struct co_err *err) {
-    struct co_hostport hp;
-    int r = co_parse_hostport("address to listen on", addr, &hp, err);
-    if (r) {
-        return r;
-    }
-    int failed = 0;
-    if (!hp.host[0]) {
-        failed = listen_everywhere(hp.port, ret_fd);
-        return failed ? co_err_errno(err, failed, "cannot listen on %s", addr) : 0;
-    }
-    char port[8];
-    (void)snprintf(port, sizeof(port), "%u", hp.port);
-    struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *list = NULL;
-    /* no deadline: the resolver has one of its own */
-    int found = getaddrinfo(hp.host, port, &hints, &list);
-    if (found) {
-        return co_err_set(err, CO_INVALID, "cannot listen on %s: %s", addr, gai_strerror(found));
-    }
-    failed = EADDRNOTAVAIL;
+/* 0 or an errno. */
+static int listen_at(const struct addrinfo *list, int *ret_fd) {
+    int failed = EADDRNOTAVAIL;
     static const int families[] = {AF_INET, AF_INET6}; /* most clients expect IPv4 at localhost */
     for (size_t i = 0; i < CO_ARRAY_LEN(families); i++) {
         for (const struct addrinfo *a = list; a && failed; a = a->ai_next) {
@@ -79,8 +65,65 @@ int co_listen(const char *addr, int *ret_fd, struct co_err *err) {
             }
         }
     }
-    freeaddrinfo(list);
-    return failed ? co_err_errno(err, failed, "cannot listen on %s", addr) : 0;
+    return failed;
+}
+
+/* list NULL: everywhere.  0 or an errno. */
+static int listen_until(const struct addrinfo *list, uint16_t port, int64_t deadline, int *ret_fd) {
+    enum { AGAIN_MS = 50 };
+    for (;;) {
+        int failed = list ? listen_at(list, ret_fd) : listen_everywhere(port, ret_fd);
+        if (failed != EADDRINUSE || co_now_ms() >= deadline) {
+            return failed;
+        }
+        (void)poll(NULL, 0, AGAIN_MS); /* the kernel tells nobody that a port is free again */
+    }
+}
+
+static int set_listen_error(
+    const char *addr, uint16_t port, int64_t ms, int failed, struct co_err *err) {
+    char who[CO_HOST_MAX + 160] = "", tried[40] = "";
+    if (failed == EADDRINUSE) {
+        co_port_holder(port, who, sizeof(who));
+    }
+    if (failed == EADDRINUSE && ms > 0) {
+        (void)snprintf(tried, sizeof(tried), " within %g s", (double)ms / 1000);
+    }
+    int code = co_err_errno(err, failed, "cannot listen on %s%s", addr, tried);
+    if (*who && err) {
+        size_t n = strlen(err->msg);
+        (void)snprintf(err->msg + n, sizeof(err->msg) - n, ": %s", who);
+    }
+    return code;
+}
+
+int co_listen_within(const char *addr, int64_t ms, int *ret_fd, struct co_err *err) {
+    struct co_hostport hp;
+    int r = co_parse_hostport("address to listen on", addr, &hp, err);
+    if (r) {
+        return r;
+    }
+    struct addrinfo *list = NULL;
+    if (hp.host[0]) {
+        char port[8];
+        (void)snprintf(port, sizeof(port), "%u", hp.port);
+        struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
+        /* no deadline: the resolver has one of its own */
+        int found = getaddrinfo(hp.host, port, &hints, &list);
+        if (found) {
+            return co_err_set(
+                err, CO_INVALID, "cannot listen on %s: %s", addr, gai_strerror(found));
+        }
+    }
+    int failed = listen_until(list, hp.port, co_now_ms() + ms, ret_fd);
+    if (list) {
+        freeaddrinfo(list);
+    }
+    return failed ? set_listen_error(addr, hp.port, ms, failed, err) : 0;
+}
+
+int co_listen(const char *addr, int *ret_fd, struct co_err *err) {
+    return co_listen_within(addr, 0, ret_fd, err);
 }
 
 uint16_t co_listen_port(int fd) {

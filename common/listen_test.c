@@ -8,10 +8,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <cmocka.h>
+
+#include "common/port_holder.h"
 
 static int open_at(const char *addr) {
     struct co_err err = {0};
@@ -93,6 +99,83 @@ static void what_is_no_address_is_named(void **state) {
     assert_true(co_listen("192.0.2.1:0", &other, &err) < 0); /* nobody has it (RFC 5737) */
 }
 
+/* Holds a port as a connection that the kernel gave it; *ret_peer listens at the other end. */
+static uint16_t connect_from_anywhere(int *ret_fd, int *ret_peer) {
+    *ret_peer = open_at("127.0.0.1:0");
+    struct sockaddr_in a = {.sin_family = AF_INET,
+        .sin_port = htons(co_listen_port(*ret_peer)),
+        .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    *ret_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(*ret_fd, (const struct sockaddr *)&a, sizeof(a)), 0);
+    return co_listen_port(*ret_fd);
+}
+
+static void who_has_a_port_is_named(void **state) {
+    (void)state;
+    char self[80], want[160], addr[64];
+    FILE *f = fopen("/proc/self/comm", "re");
+    char name[32] = "";
+    assert_non_null(f);
+    assert_non_null(fgets(name, sizeof(name), f));
+    (void)fclose(f);
+    name[strcspn(name, "\n")] = '\0';
+    (void)snprintf(self, sizeof(self), "process %d (%s)", (int)getpid(), name);
+
+    CO_AUTOCLOSE int peer = -1;
+    CO_AUTOCLOSE int fd = -1;
+    uint16_t port = connect_from_anywhere(&fd, &peer), listens = co_listen_port(peer);
+    const struct {
+        uint16_t port;
+        char *said;
+    } rows[] = {
+        {port, co_xasprintf("127.0.0.1:%u within 0.05 s: Address already in use: %s has a "
+                            "connection from there to 127.0.0.1:%u",
+                   port, self, listens)},
+        {listens, co_xasprintf("127.0.0.1:%u within 0.05 s: Address already in use: %s listens "
+                               "there",
+                      listens, self)},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct co_err err = {0};
+        int other = -1;
+        (void)snprintf(addr, sizeof(addr), "127.0.0.1:%u", rows[i].port);
+        (void)snprintf(want, sizeof(want), "cannot listen on %s", rows[i].said);
+        assert_int_equal(co_listen_within(addr, 50, &other, &err), CO_UNAVAILABLE);
+        assert_string_equal(err.msg, want);
+        free(rows[i].said);
+    }
+    co_close(fd);
+    fd = -1;
+    co_port_holder(listens == 1 ? 2 : 1, want, sizeof(want)); /* tcpmux: nobody */
+    assert_string_equal(want, "");
+}
+
+static void *let_go(void *arg) {
+    (void)poll(NULL, 0, 20); /* most times the first try has failed by then; sooner is no matter */
+    co_close(*(const int *)arg);
+    return NULL;
+}
+
+static void a_port_that_is_free_again_is_taken(void **state) {
+    (void)state;
+    CO_AUTOCLOSE int peer = -1;
+    int fd = -1;
+    char addr[64];
+    uint16_t port = connect_from_anywhere(&fd, &peer);
+    struct linger none = {.l_onoff = 1}; /* no TIME_WAIT behind it */
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none)), 0);
+    (void)snprintf(addr, sizeof(addr), "127.0.0.1:%u", port);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, let_go, &fd), 0);
+    struct co_err err = {0};
+    CO_AUTOCLOSE int got = -1;
+    if (co_listen_within(addr, 60000, &got, &err)) {
+        fail_msg("%s", err.msg);
+    }
+    assert_int_equal(co_listen_port(got), port);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 static void it_does_not_block_and_is_not_inherited(void **state) {
     (void)state;
     CO_AUTOCLOSE int fd = open_at(":0");
@@ -106,6 +189,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_listens_where_it_was_told),
         cmocka_unit_test(what_is_no_address_is_named),
+        cmocka_unit_test(who_has_a_port_is_named),
+        cmocka_unit_test(a_port_that_is_free_again_is_taken),
         cmocka_unit_test(it_does_not_block_and_is_not_inherited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

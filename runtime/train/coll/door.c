@@ -48,7 +48,7 @@ int rt_door_open(const char *endpoint, struct rt_door **ret, struct co_err *err)
     int rc = net_listen_address(endpoint, address, sizeof(address), err);
     /* Without the "[::]" co_listen takes IPv4, too. */
     const char *all = rc == 0 && strncmp(address, "[::]:", 5) == 0 ? address + 4 : address;
-    rc = rc < 0 ? rc : co_listen(all, &fd, err);
+    rc = rc < 0 ? rc : co_listen_within(all, CO_LISTEN_MS, &fd, err);
     if (rc < 0) {
         return rc;
     }

@@ -352,7 +352,7 @@ static void start_server(struct rt_rpc *r) {
 int rt_rpc_listen(struct rt_rpc *r, const char *addr, uint16_t *ret_port, struct co_err *err) {
     /* One socket for IPv4 and IPv6: some trainers of the job may have only one of them. */
     const char *all = strncmp(addr, "[::]:", 5) == 0 ? addr + 4 : addr;
-    int fd = -1, rc = co_listen(all, &fd, err);
+    int fd = -1, rc = co_listen_within(all, CO_LISTEN_MS, &fd, err);
     if (rc < 0) {
         return rc;
     }
