@@ -5,6 +5,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -839,6 +840,14 @@ def test_many_children_with_few_open_files():
 def limited(limit, *words):
     return subprocess.run(["bash", "-c", f'ulimit {limit}; exec "$@"', "bash", *LAUNCH, *words], capture_output=True,
                           text=True, timeout=60)
+
+
+def test_a_masters_port_that_a_connection_has_is_named():
+    """The kernel gave it to an outgoing connection: nobody listens there, and nobody can."""
+    with socket.create_server(("127.0.0.1", 0)) as other, socket.create_connection(other.getsockname()) as s:
+        r = launch("--nnodes=2", f"--master=127.0.0.1:{s.getsockname()[1]}", "--join_timeout=300ms", "t.sh")
+        assert r.returncode == 1 and re.search(rf"Address already in use: process {os.getpid()} \(.*\) has a connection from there to "
+                                               rf"127.0.0.1:{other.getsockname()[1]}", r.stderr), r.stderr
 
 
 def test_variables_from_files_and_of_services():

@@ -54,11 +54,12 @@ struct kv {
     bool mute;          /* the master is late with an answer */
     int64_t beat_ms, patience_ms;
     int64_t noted_at;
-    int64_t until;      /* how long a serving node waits for the others at its end */
-    char heard[320];    /* the master's last report about missing nodes */
-    struct co_err last; /* why there is no master, or what it is waiting for */
-    bool down;          /* last is the former: there is no master */
-    bool foreign;       /* the last answer came from another kind of program */
+    int64_t until;       /* how long a serving node waits for the others at its end */
+    char heard[320];     /* the master's last report about missing nodes */
+    struct co_err last;  /* why there is no master, or what it is waiting for */
+    bool down;           /* last is the former: there is no master */
+    struct co_err taken; /* why this node, whose address it is, cannot serve */
+    bool foreign;        /* the last answer came from another kind of program */
     struct co_err over;
 };
 
@@ -80,6 +81,9 @@ static const char *tell_story(void *way) {
     struct kv *w = way;
     if (w->down) {
         w->down = false;
+        if (w->taken.code && !w->foreign) { /* nobody answers: the port is not another node's */
+            (void)co_err_wrap(&w->last, "this machine has that address, but: %s", w->taken.msg);
+        }
         (void)co_err_wrap(&w->last, "the master at %s is not there", w->master_text);
     }
     if (!w->last.msg[0]) {
@@ -451,9 +455,9 @@ static void on_lookup(void *arg, const struct addrinfo *list, const struct co_er
         call_later(w, LOOKUP_MS, find_master);
         return;
     }
-    struct co_err taken = {0};
+    w->taken = (struct co_err){0};
     w->local = is_local(list);
-    if (w->local && open_service(w, w->master.port, &taken) == 0) {
+    if (w->local && open_service(w, w->master.port, &w->taken) == 0) {
         co_httpc_free(co_steal_ptr(w->http));
         connect_to(w, "127.0.0.1", w->master.port);
     } else {
