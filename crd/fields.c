@@ -138,12 +138,14 @@ static const struct crd_field failure_rule_fields[] = {
         .rules = codes_rules,
         .doc = "Fits a pod whose failed container ended with one of these: numbers and ranges "
                "joined by commas, as \"3\" or \"1-127,137\" (128 + n: ended by signal n). Default: "
-               "any, also none."},
+               "any, also none. Never fits a pod that the cluster took away, unless reasons names "
+               "why."},
     {.name = "reasons",
         .type = CRD_STRING_LIST,
         .max = 16,
-        .doc = "Fits a pod that failed for one of these reasons of Kubernetes, as OOMKilled or "
-               "Evicted. Default: any."},
+        .doc = "Fits a pod that failed for one of these reasons of Kubernetes: a container's, as "
+               "OOMKilled, the pod's, as Evicted, or that of its condition DisruptionTarget, as "
+               "PreemptionByScheduler. Default: any but disruptions."},
     {.name = "role",
         .type = CRD_STRING,
         .max = 16,
@@ -256,9 +258,11 @@ static const struct crd_field spec_fields[] = {
         .rules = limit_rules,
         .doc = "How often the whole group of pods is restarted because of pods that failed. The "
                "first restart comes 10 s after the failure, each further one after twice the "
-               "time, at most 6 min; 10 min of Running and it is 10 s again. Pods that their node "
-               "or the scheduler took away (eviction, preemption, node shutdown, deletion) restart "
-               "the group, too, but are not counted. With "
+               "time, at most 6 min; 10 min of Running and it is 10 s again. A failed container "
+               "is a failed pod, whatever restartPolicy, intranet and elastic are. Pods that their "
+               "node or the scheduler took away (eviction, preemption, node shutdown, deletion) "
+               "restart the group, too, but are not counted; those that exceed limits of their own "
+               "(memory, emptyDir, ephemeral storage) are. With "
                "no restart left the job fails and pods that still run are deleted. Default, "
                "without failurePolicy: a failed pod "
                "fails the job, a deleted one is recreated, and the others stay, as paddle-operator "
@@ -271,7 +275,8 @@ static const struct crd_field spec_fields[] = {
         .added = true,
         .doc = "What a failed pod means, by exit code, reason or role: the first rule that fits "
                "the pod that failed first decides. Where none fits, what backoffLimit says (0 when "
-               "that is absent)."},
+               "that is absent). A pod that the cluster took away fits only rules that name the "
+               "reason; without such a rule the group restarts, which is not counted."},
     {.name = "nodeLostAfter",
         .type = CRD_INT32,
         .added = true,
@@ -371,7 +376,9 @@ const struct crd_column crd_columns[] = {
     {"PS", "string", ".status.readyPS", "Parameter servers ready, of those asked for.", true},
     {"Worker", "string", ".status.readyWorker", "Workers ready, of those asked for.", true},
     {"Restarts", "integer", ".status.restarts", "Restarts of the whole group.", true},
-    {"Reason", "string", ".status.reason", "Why the job does not run.", true},
+    {"Container-Restarts", "integer", ".status.containerRestarts",
+        "Restarts of single containers by kubelet.", true},
+    {"Reason", "string", ".status.reason", "Why the job does not run, or what troubles it.", true},
     {"Message", "string", ".status.message", "The first cause in one sentence.", true},
     {0},
 };

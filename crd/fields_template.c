@@ -132,7 +132,9 @@ static const struct crd_field pod_fields[] = {
         .open = true,
         .fields = container_fields,
         .anchor = "container",
-        .doc = "Containers of the pod. The first one is the training: it gets the variables."},
+        .doc = "Containers of the pod. The first one is the training: it gets the variables. A pod "
+               "is over when all of these have ended; containers that a webhook adds do not "
+               "count."},
     {.name = "initContainers",
         .type = CRD_OBJECT_LIST,
         .open = true,
@@ -143,7 +145,9 @@ static const struct crd_field pod_fields[] = {
     {.name = "restartPolicy",
         .type = CRD_STRING,
         .doc = "Never, OnFailure or Always. Default: OnFailure for workers with intranet Service, "
-               "else Never. Always OnFailure with elastic."},
+               "else Never. Always OnFailure with elastic. Where the job has backoffLimit or "
+               "failurePolicy, pods are made with Never, whatever is said here: the operator "
+               "restarts the group, not kubelet a container."},
     {.name = "volumes",
         .type = CRD_OBJECT_LIST,
         .open = true,

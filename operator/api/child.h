@@ -34,17 +34,25 @@ struct op_child {
 /* For every kind; NULL allowed. */
 void op_child_free(struct co_slab *slab, struct op_child *child);
 
+/* Whose doing it is that a pod ended, or is about to (api/ending.h). */
+enum op_blame { OP_BLAME_NOBODY, OP_BLAME_PROGRAM, OP_BLAME_NODE, OP_BLAME_USER };
+
 /* Why a pod failed, or what it waits for; all "" when neither.
- *   failed                    the container that ended first with an exit code other than 0, with
- *                             the pod's own reason (Evicted, …) if it has one
+ *   failed                    the container that failed first, with the pod's own reason (Evicted)
+ *                             if it has one, or that of the condition by which it was asked to end
+ *   asked to end              the reason and message of that condition
  *   node does not respond     reason NodeLost, message: the node, finished: since when
- *   runs on although its first container has exited with 0    that container, code 0, no reason
- *   pending                   what a container or the scheduler waits for */
+ *   pending                   what a container or the scheduler waits for
+ *   a container was started again after it failed     how it ended
+ *   runs on although the training has exited with 0   that container, code 0, no reason */
 struct op_cause {
     const char *container, *reason, *message; /* message: the line that says why (common/cause.h) */
     const char *finished;                     /* when that container failed, RFC 3339 */
     int32_t exit_code;                        /* -1 when it did not terminate */
 };
+
+/* A container that failed is started again: it runs, or waits in CrashLoopBackOff. */
+enum op_again { OP_AGAIN_NO, OP_AGAIN_RUNS, OP_AGAIN_WAITS };
 
 /* Kept small, because there is one for each pod. */
 struct op_pod {
@@ -56,7 +64,9 @@ struct op_pod {
     int32_t attempt;
     int32_t restarts;    /* sum over its containers, init containers included */
     uint8_t role;        /* enum op_role */
-    uint8_t phase;       /* enum op_pod_phase */
+    uint8_t phase;       /* enum op_pod_phase, as judged by the template's containers */
+    uint8_t again;       /* enum op_again */
+    uint8_t blame;       /* enum op_blame: whose doing it is that it ended, or is asked to end */
     bool told : 1;       /* ip was reported by the pod (control/store), its object has none yet */
     bool ended : 1;      /* it had succeeded before it was deleted (control/store) */
     bool coord : 1;      /* the start gate's init container is running */
@@ -65,7 +75,8 @@ struct op_pod {
     bool scheduled : 1;  /* it has a node; a plan does not see that */
     bool ready : 1;      /* every container and init container is ready or has exited with 0 */
     bool asks_names : 1; /* of an earlier version: waits for the DNS names of its peers' Services */
-    bool disrupted : 1;  /* the cluster ends it (eviction, drain, ...), not its own failure */
+    bool runs_on : 1;    /* it is over, but for containers that a webhook has added */
+    bool repeats : 1;    /* kubelet starts a failed container again, by the restart policy */
     bool lost : 1;       /* its node does not respond: all else may be stale */
     bool at_once : 1;    /* it is being deleted with a grace period of 0 */
 };

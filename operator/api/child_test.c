@@ -98,7 +98,7 @@ static const struct state_row states[] = {
     {"'phase':'Running','containerStatuses':[{'name':'a','restartCount':4,'lastState':{"
      "'terminated':{'exitCode':3}},'state':{'waiting':{'reason':'CrashLoopBackOff',"
      "'message':'back-off'}}}]",
-        false, false, 4, 3, "a", "CrashLoopBackOff", "back-off"},
+        false, false, 4, 3, "a", "", ""},
     {"'phase':'Pending','conditions':[{'type':'PodScheduled','status':'False',"
      "'reason':'Unschedulable','message':'0/1 nodes are available'}]",
         true, false, 0, -1, "", "Unschedulable", "0/1 nodes are available"},

@@ -30,6 +30,9 @@
 #define OP_LABEL_ATTEMPT OP_GROUP "/attempt" /* pods but those of attempt 0; ConfigMap */
 /* ConfigMap: since when its peer lists differ from what running pods have read (plan/stale.h) */
 #define OP_ANNOTATION_CHANGED OP_GROUP "/changed"
+/* Pods: the names of the template's containers, joined by commas.  Webhooks may add others, before
+ * or after them. */
+#define OP_ANNOTATION_CONTAINERS OP_GROUP "/containers"
 #define OP_SELECTOR OP_LABEL_NAME /* labelSelector of the child watches */
 #define OP_FINALIZER                                                                               \
     "finalizers.paddlepaddle.org" /* upstream's: we remove it, and never add it                    \

@@ -1,7 +1,8 @@
-/* Decodes a pod to its projection: identity, phase, readiness, addresses, and the cause of its
- * failure or wait. */
+/* Decodes a pod to its projection: identity, readiness, addresses; what became of it is judged in
+ * ending.c. */
 #include "common/jdoc.h"
 #include "operator/api/child.h"
+#include "operator/api/ending.h"
 #include "operator/api/pack.h"
 
 #include <string.h>
@@ -50,21 +51,6 @@ static bool asks_names(const struct co_jnode *obj, const struct op_pod *pod) {
     return false;
 }
 
-static enum op_pod_phase decode_phase(const char *phase) {
-    static const char *const names[] = {
-        [OP_POD_PENDING] = "Pending",
-        [OP_POD_RUNNING] = "Running",
-        [OP_POD_SUCCEEDED] = "Succeeded",
-        [OP_POD_FAILED] = "Failed",
-    };
-    for (size_t i = 0; phase && i < CO_ARRAY_LEN(names); i++) {
-        if (strcmp(phase, names[i]) == 0) {
-            return (enum op_pod_phase)i;
-        }
-    }
-    return OP_POD_UNKNOWN;
-}
-
 static void add_restarts(struct op_pod *pod, const struct co_jnode *count) {
     int32_t n = count_of(count);
     pod->restarts = pod->restarts > INT32_MAX - n ? INT32_MAX : pod->restarts + n;
@@ -93,141 +79,6 @@ static void decode_containers(const struct co_jnode *status, struct op_pod *pod)
                       ended_well(c);
         add_restarts(pod, co_jnode_get(c, "restartCount"));
     }
-}
-
-/* Reasons that kubelet gives to pods that it rejected or stopped because of the node.  Newer
- * versions also set the condition DisruptionTarget. */
-static bool is_nodes_fault(const char *reason) {
-    static const char *const words[] = {"Evicted", "Preempting", "Terminated", "Shutdown",
-        "NodeShutdown", "NodeLost", "NodeAffinity", "UnexpectedAdmissionError"};
-    bool found = reason && strncmp(reason, "OutOf", strlen("OutOf")) == 0; /* OutOfcpu, … */
-    for (size_t i = 0; i < CO_ARRAY_LEN(words) && !found; i++) {
-        found = co_streq(reason, words[i]) != 0;
-    }
-    return found;
-}
-
-static bool is_condition(const struct co_jnode *c, const char *type, const char *value) {
-    return co_streq(co_jnode_str(c, "type"), type) && co_streq(co_jnode_str(c, "status"), value);
-}
-
-static bool is_disrupted(const struct co_jnode *status) {
-    co_jnode_each(c, co_jnode_get(status, "conditions")) {
-        if (is_condition(c, "DisruptionTarget", "True")) {
-            return true;
-        }
-    }
-    return is_nodes_fault(co_jnode_str(status, "reason"));
-}
-
-/* If the pod's node does not respond, returns the condition that shows it, else NULL.  In that case
- * the node controller sets Ready to False and leaves ContainersReady True.  kubelet, in contrast,
- * always gives a reason when a pod is not ready. */
-static const struct co_jnode *find_lost(const struct co_jnode *status) {
-    const struct co_jnode *unready = NULL;
-    bool running = false;
-    co_jnode_each(c, co_jnode_get(status, "conditions")) {
-        unready = is_condition(c, "Ready", "False") ? c : unready;
-        running |= is_condition(c, "ContainersReady", "True");
-    }
-    const char *reason = co_jnode_str(unready, "reason");
-    bool named = co_streq(reason, "NodeNotReady") || co_streq(reason, "NodeLost");
-    bool silent = running && (!reason || !*reason);
-    return named || silent ? unready : NULL;
-}
-
-static struct op_cause lost_cause(const struct co_jnode *obj, const struct co_jnode *lost) {
-    return (struct op_cause){.reason = "NodeLost",
-        .message = co_jnode_str(obj, "spec", "nodeName"),
-        .finished = co_jnode_str(lost, "lastTransitionTime"),
-        .exit_code = -1};
-}
-
-/* The container that failed first; others that are killed because of it end later. */
-static struct op_cause failed_container(const struct co_jnode *list) {
-    struct op_cause first = {.exit_code = -1};
-    co_jnode_each(c, list) {
-        const struct co_jnode *t = co_jnode_at(c, "state", "terminated");
-        int64_t code = number_of(co_jnode_get(t, "exitCode"));
-        const char *finished = co_jnode_str(t, "finishedAt");
-        if (!t || code == 0 ||
-            (first.container &&
-                !(finished && first.finished && strcmp(finished, first.finished) < 0))) {
-            continue;
-        }
-        first = (struct op_cause){.container = co_jnode_str(c, "name"),
-            .reason = co_jnode_str(t, "reason"),
-            .message = co_jnode_str(t, "message"),
-            .finished = finished,
-            .exit_code = code < 0 || code > 255 ? 255 : (int32_t)code};
-    }
-    return first;
-}
-
-/* Checks containers before init containers.  If an init container has failed no container has
- * started; and a sidecar among the init containers only ends because the pod does. */
-static struct op_cause find_failure(const struct co_jnode *status) {
-    struct op_cause c = failed_container(co_jnode_get(status, "containerStatuses"));
-    if (c.exit_code < 0) {
-        c = failed_container(co_jnode_get(status, "initContainerStatuses"));
-    }
-    const char *reason = co_jnode_str(status, "reason");
-    /* The containers of an evicted pod are killed; the cause is the eviction. */
-    if (reason && *reason) {
-        c.reason = reason;
-        c.message = co_jnode_str(status, "message");
-    }
-    return c;
-}
-
-static bool is_passing(const char *reason) {
-    return co_streq(reason, "ContainerCreating") || co_streq(reason, "PodInitializing");
-}
-
-/* The first container, if it has exited with 0.  kubelet sorts containerStatuses by name, so only
- * the spec says which container is the first. */
-static struct op_cause ended_first(const struct co_jnode *obj) {
-    const struct co_jnode *first = co_jnode_next(co_jnode_at(obj, "spec", "containers"), NULL);
-    co_jnode_each(c, co_jnode_at(obj, "status", "containerStatuses")) {
-        if (ended_well(c) && co_streq(co_jnode_str(c, "name"), co_jnode_str(first, "name"))) {
-            return (struct op_cause){.container = co_jnode_str(c, "name"),
-                .finished = co_jnode_str(c, "state", "terminated", "finishedAt")};
-        }
-    }
-    return (struct op_cause){.exit_code = -1};
-}
-
-static struct op_cause find_waiting(const struct co_jnode *obj) {
-    const struct co_jnode *status = co_jnode_get(obj, "status");
-    static const char *const status_lists[] = {"initContainerStatuses", "containerStatuses"};
-    for (size_t l = 0; l < CO_ARRAY_LEN(status_lists); l++) {
-        co_jnode_each(c, co_jnode_get(status, status_lists[l])) {
-            const struct co_jnode *w = co_jnode_at(c, "state", "waiting");
-            const char *reason = co_jnode_str(w, "reason");
-            if (!reason || !*reason || is_passing(reason)) {
-                continue;
-            }
-            const struct co_jnode *code = co_jnode_at(c, "lastState", "terminated", "exitCode");
-            return (struct op_cause){.container = co_jnode_str(c, "name"),
-                .reason = reason,
-                .message = co_jnode_str(w, "message"),
-                .exit_code = code ? count_of(code) : -1};
-        }
-    }
-    /* A container has failed, and the pod runs on with the others. */
-    struct op_cause ended = failed_container(co_jnode_get(status, "containerStatuses"));
-    if (ended.exit_code >= 0) {
-        return ended;
-    }
-    co_jnode_each(c, co_jnode_get(status, "conditions")) {
-        if (co_streq(co_jnode_str(c, "type"), "PodScheduled") &&
-            co_streq(co_jnode_str(c, "status"), "False")) {
-            return (struct op_cause){.reason = co_jnode_str(c, "reason"),
-                .message = co_jnode_str(c, "message"),
-                .exit_code = -1};
-        }
-    }
-    return ended_first(obj);
 }
 
 /* The structs at the beginning of the packed block. */
@@ -284,27 +135,22 @@ struct op_child *op_pod_read(struct co_slab *slab, const struct co_jnode *obj) {
     }
     decode_identity(obj, &pod);
     const struct co_jnode *status = co_jnode_get(obj, "status");
-    pod.phase = (uint8_t)decode_phase(co_jnode_str(status, "phase"));
+    struct op_ending ending;
+    op_ending_judge(obj, &ending);
+    pod.phase = (uint8_t)ending.phase;
+    pod.blame = (uint8_t)ending.blame;
+    pod.lost = ending.lost;
+    pod.runs_on = ending.runs_on;
+    pod.repeats = ending.repeats;
+    pod.again = (uint8_t)ending.again;
     decode_containers(status, &pod);
     pod.asks_names = asks_names(obj, &pod);
-    pod.disrupted = is_disrupted(status);
     const char *node = co_jnode_str(obj, "spec", "nodeName");
     pod.scheduled = node && *node;
     const struct co_jnode *grace = co_jnode_at(obj, "metadata", "deletionGracePeriodSeconds");
     pod.at_once = pod.c.deleting && grace && number_of(grace) == 0;
-    bool ended = pod.phase == OP_POD_FAILED || pod.phase == OP_POD_SUCCEEDED;
-    const struct co_jnode *lost = ended ? NULL : find_lost(status);
-    pod.lost = lost != NULL;
-    struct op_cause c = {.exit_code = -1};
-    if (pod.phase == OP_POD_FAILED) {
-        c = find_failure(status);
-    } else if (lost) {
-        c = lost_cause(obj, lost);
-    } else if (pod.phase != OP_POD_SUCCEEDED) {
-        c = find_waiting(obj);
-    }
     put_addresses(&p, status);
-    return &pack_pod(&p, slab, &pod, &c)->c;
+    return &pack_pod(&p, slab, &pod, &ending.cause)->c;
 }
 
 bool op_pod_differs(const struct op_child *of, const struct op_child *with) {
@@ -332,6 +178,7 @@ bool op_pod_differs(const struct op_child *of, const struct op_child *with) {
            a->index != b->index || a->attempt != b->attempt || a->restarts != b->restarts ||
            a->role != b->role || a->phase != b->phase || a->told != b->told ||
            a->coord != b->coord || a->passed != b->passed || a->ready != b->ready ||
-           a->disrupted != b->disrupted || a->lost != b->lost || a->at_once != b->at_once ||
-           a->asks_names != b->asks_names;
+           a->blame != b->blame || a->lost != b->lost || a->at_once != b->at_once ||
+           a->asks_names != b->asks_names || a->runs_on != b->runs_on || a->repeats != b->repeats ||
+           a->again != b->again;
 }

@@ -10,17 +10,19 @@ CO_PROTO_TABLE(meta, {1, "name", CO_PROTO_STRING}, {3, "namespace", CO_PROTO_STR
     {10, "deletionGracePeriodSeconds", CO_PROTO_INT}, {11, "labels", CO_PROTO_MAP},
     {12, "annotations", CO_PROTO_MAP}, {13, "ownerReferences", CO_PROTO_MESSAGES, &owner});
 
-CO_PROTO_TABLE(container, {1, "name", CO_PROTO_STRING});
+/* Of these messages only the presence matters. */
+static const struct co_proto_message present = {NULL, 0};
+CO_PROTO_TABLE(container, {1, "name", CO_PROTO_STRING}, {24, "restartPolicy", CO_PROTO_STRING},
+    {25, "restartPolicyRules", CO_PROTO_MESSAGES, &present});
 CO_PROTO_TABLE(spec, {2, "containers", CO_PROTO_MESSAGES, &container},
-    {10, "nodeName", CO_PROTO_STRING}, {20, "initContainers", CO_PROTO_MESSAGES, &container});
+    {3, "restartPolicy", CO_PROTO_STRING}, {10, "nodeName", CO_PROTO_STRING},
+    {20, "initContainers", CO_PROTO_MESSAGES, &container});
 
 CO_PROTO_TABLE(waiting, {1, "reason", CO_PROTO_STRING}, {2, "message", CO_PROTO_STRING});
-/* Only its presence matters. */
-static const struct co_proto_message running = {NULL, 0};
 CO_PROTO_TABLE(terminated, {1, "exitCode", CO_PROTO_INT}, {3, "reason", CO_PROTO_STRING},
     {4, "message", CO_PROTO_STRING}, {6, "finishedAt", CO_PROTO_TIME});
 CO_PROTO_TABLE(state, {1, "waiting", CO_PROTO_MESSAGE, &waiting},
-    {2, "running", CO_PROTO_MESSAGE, &running}, {3, "terminated", CO_PROTO_MESSAGE, &terminated});
+    {2, "running", CO_PROTO_MESSAGE, &present}, {3, "terminated", CO_PROTO_MESSAGE, &terminated});
 CO_PROTO_TABLE(container_status, {1, "name", CO_PROTO_STRING},
     {2, "state", CO_PROTO_MESSAGE, &state}, {3, "lastState", CO_PROTO_MESSAGE, &state},
     {4, "ready", CO_PROTO_BOOL}, {5, "restartCount", CO_PROTO_INT});

@@ -169,6 +169,31 @@ static void relatives_jobs_become_ours(void **state) {
             0,
             {"spec.paddleReplicaSpecs.Master: became spec.ps", "cleanPodPolicy: Never",
                 "  ps:\n    replicas: 1\n", "exitCodes: 1-127", "role: ps"}},
+        /* What restarts what: kubelet a container, or the operator the group. */
+        {{"convert", "-"}, KUBEFLOW "  paddleReplicaSpecs:\n    Worker: {template: " POD "}\n", 0,
+            {"Worker.restartPolicy: kubelet restarts containers in their pods, without a limit; ",
+                "        restartPolicy: OnFailure\n"}},
+        {{"convert", "-"},
+            KUBEFLOW "  runPolicy: {backoffLimit: 3}\n  paddleReplicaSpecs:\n"
+                     "    Worker: {restartPolicy: OnFailure, template: " POD "}\n",
+            0,
+            {"Worker.restartPolicy: not carried over: a failed container restarts the whole group, "
+             "at most spec.backoffLimit times\n",
+                "          - \"1\"\n  backoffLimit: 3\n"}},
+        {{"convert", "-"},
+            KUBEFLOW "  runPolicy: {backoffLimit: 3}\n  paddleReplicaSpecs:\n"
+                     "    Worker: {restartPolicy: ExitCode, template: " POD "}\n",
+            0,
+            {"Worker.restartPolicy: as spec.failurePolicy: exit codes 1 to 127 fail the job, after "
+             "others the whole group restarts, at most spec.backoffLimit times\n",
+                "exitCodes: 1-127"}},
+        {{"convert", "-"},
+            KUBEFLOW "  paddleReplicaSpecs:\n    Worker: {restartPolicy: ExitCode, template: " POD
+                     "}\n    Master: {template: " POD "}\n",
+            0,
+            {"Worker.restartPolicy: as spec.failurePolicy; set spec.backoffLimit, without which ",
+                "Master.restartPolicy: not carried over: with spec.failurePolicy a failed "
+                "container is a failed pod; set spec.backoffLimit"}},
         /* What has no place is named with its line. */
         {{"convert", "-"},
             KUBEFLOW

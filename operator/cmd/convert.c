@@ -19,6 +19,8 @@ static const char no_such_field[] = "not carried over: there is no such field he
 struct conversion {
     json_t *from; /* a copy: what has been carried over is taken out */
     json_t *spec; /* of the result; borrowed */
+    bool limited; /* it has a backoffLimit */
+    bool ruled;   /* a role has restartPolicy ExitCode, so the result has a failurePolicy */
     op_convert_note_fn note;
     void *arg;
 };
@@ -133,15 +135,27 @@ static void convert_restart_policy(
         (void)json_array_append_new(rules,
             json_pack("{s:s,s:s,s:s}", "action", "Fail", "exitCodes", "1-127", "role", role));
         note(c, path,
-            "as spec.failurePolicy; set spec.backoffLimit, without which nothing is tried again");
+            c->limited
+                ? "as spec.failurePolicy: exit codes 1 to 127 fail the job, after others the whole "
+                  "group restarts, at most spec.backoffLimit times"
+                : "as spec.failurePolicy; set spec.backoffLimit, without which nothing is tried "
+                  "again");
+        return;
+    }
+    bool restarts = strcmp(policy, "Never") != 0;
+    if (restarts && (c->limited || c->ruled)) {
+        note(c, path,
+            c->limited ? "not carried over: a failed container restarts the whole group, at most "
+                         "spec.backoffLimit times"
+                       : "not carried over: with spec.failurePolicy a failed container is a failed "
+                         "pod; set spec.backoffLimit, without which nothing is tried again");
         return;
     }
     co_json_set(pod, "restartPolicy", json_string(policy));
-    if (strcmp(policy, "Never") != 0) {
+    if (restarts) {
         note(c, path,
-            "containers start again in their pods; spec.backoffLimit restarts the whole group, "
-            "with "
-            "addresses that are true then");
+            "kubelet restarts containers in their pods, without a limit; with spec.backoffLimit "
+            "the whole group restarts, and so many times at most");
     }
 }
 
@@ -162,6 +176,10 @@ static void convert_roles(struct conversion *c) {
     json_t *specs = json_object_get(c->from, "paddleReplicaSpecs"), *replica;
     const char *key;
     void *next;
+    c->limited = json_is_integer(co_json_at(c->from, "runPolicy", "backoffLimit"));
+    json_object_foreach(specs, key, replica) {
+        c->ruled = c->ruled || co_streq(co_json_str(replica, "restartPolicy"), "ExitCode");
+    }
     json_object_foreach_safe(specs, next, key, replica) {
         for (size_t i = 0; i < CO_ARRAY_LEN(replica_types); i++) {
             if (strcasecmp(replica_types[i].type, key) == 0 && json_is_object(replica)) {

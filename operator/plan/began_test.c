@@ -33,7 +33,7 @@ static void another_intranet_waits_for_the_next_attempt(void **state) {
     expect_condition(&c, "SpecChanged", "absent");
     set_spec(&c, "intranet", json_string("Service"));
     expect_actions(&c, ""); /* no Services, and the same addresses in the ConfigMap */
-    expect_condition(&c, "SpecChanged", "True NextAttempt " SAID("spec.intranet"));
+    expect_condition(&c, "SpecChanged", "True AppliesToNextAttempt " SAID("spec.intranet"));
     expect_events(&c, "!SpecChanged: " SAID("spec.intranet"));
     expect_status(&c, "phase", "Running");
     rest(&c);
@@ -47,7 +47,7 @@ static void another_intranet_waits_for_the_next_attempt(void **state) {
     rest(&c);
     bury(&c);
     rest(&c);
-    expect_condition(&c, "SpecChanged", "False AsBegun ");
+    expect_condition(&c, "SpecChanged", "False UpToDate ");
     set_spec(&c, "suspend", json_false());
     expect_actions(&c,
         "create ConfigMap x; create Service x-ps-0; create Service x-worker-0; "
@@ -55,7 +55,7 @@ static void another_intranet_waits_for_the_next_attempt(void **state) {
         "Pod x-worker-1");
     rest(&c);
     run_all(&c);
-    expect_condition(&c, "SpecChanged", "False AsBegun ");
+    expect_condition(&c, "SpecChanged", "False UpToDate ");
     tk_done(&c);
 }
 
@@ -63,16 +63,16 @@ static void what_differs_is_named_until_it_does_not(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(PODS);
     set_image(&c, "worker", "other");
-    expect_condition(&c, "SpecChanged", "True NextAttempt " SAID("spec.worker.template"));
+    expect_condition(&c, "SpecChanged", "True AppliesToNextAttempt " SAID("spec.worker.template"));
     rest(&c);
     set_spec(&c, "withGloo", json_integer(1));
-    expect_condition(
-        &c, "SpecChanged", "True NextAttempt " SAID("spec.withGloo, spec.worker.template"));
+    expect_condition(&c, "SpecChanged",
+        "True AppliesToNextAttempt " SAID("spec.withGloo, spec.worker.template"));
     expect_actions(&c, "");
     rest(&c);
     set_image(&c, "worker", "img");
     set_spec(&c, "withGloo", json_integer(0));
-    expect_condition(&c, "SpecChanged", "False AsBegun ");
+    expect_condition(&c, "SpecChanged", "False UpToDate ");
     tk_done(&c);
 }
 
@@ -121,7 +121,7 @@ static void pods_of_which_none_has_started_get_the_new_one(void **state) {
     tk_init(&c, TK_JOB(PODS));
     rest(&c);
     set_image(&c, "worker", "other");
-    expect_condition(&c, "SpecChanged", "True NextAttempt " MIXED("spec.worker.template"));
+    expect_condition(&c, "SpecChanged", "True AppliesToNextAttempt " MIXED("spec.worker.template"));
     rest(&c);
     lose(&c, "x-worker-1");
     assert_string_equal(image_of(&c, "x-worker-1"), "other");
@@ -140,7 +140,7 @@ static void templates_that_are_large_are_not_stored_twice(void **state) {
     rest(&c);
     expect_status(&c, "beganTemplates", "");
     set_image(&c, "worker", "other");
-    expect_condition(&c, "SpecChanged", "True NextAttempt " MIXED("spec.worker.template"));
+    expect_condition(&c, "SpecChanged", "True AppliesToNextAttempt " MIXED("spec.worker.template"));
     rest(&c);
     lose(&c, "x-worker-1");
     assert_string_equal(image_of(&c, "x-worker-1"), "other");
@@ -157,7 +157,7 @@ static void a_restart_takes_what_was_changed(void **state) {
     bury(&c);
     c.now += 10;
     rest(&c);
-    expect_condition(&c, "SpecChanged", "False AsBegun ");
+    expect_condition(&c, "SpecChanged", "False UpToDate ");
     tk_done(&c);
 }
 

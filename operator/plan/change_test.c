@@ -363,7 +363,7 @@ static void what_is_refused_is_named_by_its_verb(void **state) {
     c.n_failures = 0;
     rest(&c);
     fail_request(&c, OP_PATCH, OP_KIND_CONFIGMAP, "x");
-    expect_status(&c, "reason", ""); /* it says what it should by now */
+    expect_status(&c, "reason", "StaleAddress"); /* it says what it should by now */
     c.n_failures = 0;
     tk_pod_status(&c, "x-worker-1", BROKEN);
     (void)tk_pass(&c);
@@ -423,8 +423,10 @@ static void what_pods_wait_for_is_shown(void **state) {
         "'CrashLoopBackOff','message':'back-off "
         "10s'}},'lastState':{'terminated':{'exitCode':3}}}]}");
     expect_status(
-        &c, "message", "pod x-worker-1, container main: exit code 3, kubelet restarts it");
-    /* A sidecar keeps the pod from failing. */
+        &c, "message", "pod x-worker-1, container main: exit code 3; kubelet restarts it");
+    /* A sidecar of the template keeps the pod from failing. */
+    co_json_set(co_json_at(c.objects[TK_PODS], "x-worker-1", "metadata", "annotations"),
+        OP_ANNOTATION_CONTAINERS, json_string("main,proxy"));
     tk_pod_status(&c, "x-worker-1",
         "{'phase':'Running','containerStatuses':[{'name':'main','state':{'terminated':{'exitCode':"
         "3,'reason':'Error','message':'no data','finishedAt':'2026-01-01T00:00:01Z'}}},"
@@ -493,9 +495,9 @@ static void action_events_are_folded_by_kind_verb_and_result(void **state) {
     assert_string_equal(events[0].message,
         "created 13 Pods: x-worker-0, x-worker-1, x-worker-2, x-worker-3, x-worker-4, x-worker-5, "
         "x-worker-6, x-worker-7, x-worker-8, x-worker-9, … (3 more)");
-    assert_string_equal(events[1].reason, "Create");
+    assert_string_equal(events[1].reason, "FailedCreate");
     assert_true(events[1].warning);
-    assert_string_equal(events[1].message, "create failed Pod x-ps-0: no quota");
+    assert_string_equal(events[1].message, "could not create Pod x-ps-0: no quota");
     op_events_free(events, n);
     for (size_t i = 0; i < 15; i++) {
         outcomes[i] = (struct op_outcome){.tried = i == 3};
@@ -591,7 +593,7 @@ static void a_word_that_means_nothing_is_said_once_and_the_job_goes_on(void **st
                                "for Never; spec.intranet is \"Hots\", expected PodIP, Service, DNS "
                                "or Host: taken for PodIP";
     CO_AUTOFREE char *event = co_xasprintf("!UnknownValue: %s", said);
-    CO_AUTOFREE char *condition = co_xasprintf("True TakenForAnother %s", said);
+    CO_AUTOFREE char *condition = co_xasprintf("True NotRecognized %s", said);
     expect_events(&c, event);
     rest(&c);
     run_all(&c);
@@ -602,7 +604,7 @@ static void a_word_that_means_nothing_is_said_once_and_the_job_goes_on(void **st
     co_json_set(spec, "intranet", json_string("PodIP"));
     co_json_set(spec, "cleanPodPolicy", json_string("Never"));
     rest(&c);
-    expect_condition(&c, "UnknownValue", "False AllKnown ");
+    expect_condition(&c, "UnknownValue", "False AllRecognized ");
     /* As much of it as is said is stored, or it would be news with every look. */
     co_json_set(spec, "intranet", json_string("容器网络模式应该是什么呢请问一下"));
     rest(&c);

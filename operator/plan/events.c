@@ -31,15 +31,16 @@ static const struct event_row {
     const char *when;
 } rows[] = {
     {"Created", false, "objects of a kind were created; one event for all of a plan"},
-    {"Create", true, "creates were rejected; ends with the API server's message about the first"},
+    {"FailedCreate", true,
+        "creates were rejected; ends with the API server's message about the first"},
     {"CreateWarned", true,
         "the API server has created an object, but warns of unknown fields in a template, or of a "
         "policy"},
     {"Deleted", false,
         "objects of a kind were deleted: beyond replicas, for a restart, by cleanPodPolicy"},
-    {"Delete", true, "deletes were rejected"},
+    {"FailedDelete", true, "deletes were rejected"},
     {"Updated", false, "the addresses in the ConfigMap, or a group's size, were changed"},
-    {"Update", true, "such a change was rejected"},
+    {"FailedUpdate", true, "such a change was rejected"},
     {"Running", false, "all pods run, for the first time or again"},
     {"Completing", false,
         "the pods that successPolicy names have succeeded; the others have their grace period"},
@@ -58,6 +59,10 @@ static const struct event_row {
     {"UnknownValue", true,
         "a field of the spec has an unknown word; what was expected, and how it is treated"},
     {"NodeLost", true, "a pod's node does not respond; names the pod, the node, and since when"},
+    {"ContainerRestarted", true,
+        "a container has failed, and kubelet starts it again; once, also when that repeats"},
+    {"PodDisrupted", true,
+        "the cluster takes a pod away: eviction, drain, preemption, taint, shutdown of its node"},
     {"SpecChanged", true,
         "the spec was changed in a way that pods of the running attempt cannot follow; names the "
         "fields, and how to apply them"},
@@ -99,14 +104,13 @@ int op_events_markdown(struct co_buf *ret, struct co_err *err) {
 
 /* ---- what was done -------------------------------------------------------------------------- */
 
-/* Upstream's reasons; it has none for patches. */
 static const struct {
     const char *done, *failed; /* reasons */
     const char *done_text, *failed_text;
 } verbs[] = {
-    [OP_CREATE] = {"Created", "Create", "created", "create failed"},
-    [OP_DELETE] = {"Deleted", "Delete", "deleted", "delete failed"},
-    [OP_PATCH] = {"Updated", "Update", "updated", "update failed"},
+    [OP_CREATE] = {"Created", "FailedCreate", "created", "could not create"},
+    [OP_DELETE] = {"Deleted", "FailedDelete", "deleted", "could not delete"},
+    [OP_PATCH] = {"Updated", "FailedUpdate", "updated", "could not update"},
 };
 
 /* The actions of a plan that go into one event: with the same verb, kind and result. */
@@ -290,6 +294,28 @@ static bool is_refused(const struct op_outlook *o, const json_t *stored) {
            !co_streq(co_json_str(stored, "reason"), o->reason);
 }
 
+/* Troubles of pods that do not change the phase.  Each is reported once: not when a restarted
+ * container fails again, and not when the next pod of the same trouble is named. */
+static void add_trouble(
+    struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
+    static const struct {
+        const char *reason, *event;
+    } troubles[] = {
+        {"CrashLoopBackOff", "ContainerRestarted"},
+        {"ContainerRestarted", "ContainerRestarted"},
+        {"PodDisrupted", "PodDisrupted"},
+    };
+    const char *stored = co_json_str(w->job->status, "reason");
+    const char *now = NULL, *was = NULL;
+    for (size_t i = 0; i < CO_ARRAY_LEN(troubles); i++) {
+        now = strcmp(troubles[i].reason, o->reason) == 0 ? troubles[i].event : now;
+        was = co_streq(troubles[i].reason, stored) ? troubles[i].event : was;
+    }
+    if (now && !co_streq(now, was)) {
+        add_event(plan, now, co_xstrdup(o->message));
+    }
+}
+
 /* Obstacles that are not rejected requests, which have their own events. */
 static void add_blocked(
     struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
@@ -324,6 +350,9 @@ void op_events_phase(struct op_plan *plan, const struct op_world *w, const struc
     if (goes_on && strcmp(o->reason, "NodeLost") == 0 && !o->restarting &&
         !co_streq(co_json_str(w->job->status, "message"), o->message)) {
         add_event(plan, "NodeLost", co_xstrdup(o->message));
+    }
+    if (goes_on && !o->restarting) {
+        add_trouble(plan, w, o);
     }
     char bound[160];
     if (goes_on && op_world_bound(w, bound, sizeof(bound)) &&

@@ -136,8 +136,8 @@ static void expect_object(const json_t *have, const char *expected) {
 static void check_marks(const struct mark_row *row) {
     static const char *const ours[] = {"paddle-res-name", "paddle-res-type",
         "batch.paddlepaddle.org/job-name", "batch.paddlepaddle.org/index",
-        "batch.paddlepaddle.org/attempt", "batch.paddlepaddle.org/job-uid", "paddle-resource",
-        NULL};
+        "batch.paddlepaddle.org/attempt", "batch.paddlepaddle.org/job-uid",
+        "batch.paddlepaddle.org/containers", "paddle-resource", NULL};
     CO_AUTOFREE char *job = co_xasprintf("{'metadata':{'name':'x','namespace':'ns','uid':'u'%s},"
                                          "'spec':{%s}}",
         row->metadata, row->spec);
@@ -336,9 +336,9 @@ static void the_pod_that_knows_why_speaks(void **state) {
 static void events_call_a_group_what_it_is(void **state) {
     (void)state;
     static const char *const rows[][3] = {
-        {"volcano", "created PodGroup x", "create failed PodGroup x: no"},
-        {"coscheduling", "created PodGroup x", "create failed PodGroup x: no"},
-        {"native", "created Workload x", "create failed Workload x: no"}};
+        {"volcano", "created PodGroup x", "could not create PodGroup x: no"},
+        {"coscheduling", "created PodGroup x", "could not create PodGroup x: no"},
+        {"native", "created Workload x", "could not create Workload x: no"}};
     for (size_t i = 0; i < 2 * CO_ARRAY_LEN(rows); i++) {
         struct tk_cluster c;
         bool fails = i % 2;

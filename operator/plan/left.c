@@ -19,8 +19,7 @@ char *op_left_add(const struct op_world *w, const struct op_outlook *o) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
             const struct op_pod *pod = w->slot[r][i].pod;
-            if (!pod || pod->c.deleting || pod->phase == OP_POD_FAILED ||
-                pod->phase == OP_POD_SUCCEEDED) {
+            if (!pod || pod->c.deleting || !op_pod_holds_node(pod)) {
                 continue;
             }
             if (n++ < NAMED_MAX) {

@@ -87,14 +87,34 @@ static void apply_service_links(const struct op_job *job, json_t *spec) {
     }
 }
 
+/* Where backoffLimit or failurePolicy say what a failed pod means, kubelet must not restart its
+ * containers: it would do so for ever, and nothing would count it. */
 static void apply_restart_policy(const struct op_job *job, enum op_role role, json_t *spec) {
     const char *given = co_json_str(spec, "restartPolicy");
-    if (job->elastic) {
+    if (op_job_restarts(job)) {
+        op_tree_set_text(spec, "restartPolicy", "Never");
+    } else if (job->elastic) {
         op_tree_set_text(spec, "restartPolicy", "OnFailure");
     } else if (!given || !*given) {
         bool restart = role == OP_WORKER && op_job_named(job);
         op_tree_set_text(spec, "restartPolicy", restart ? "OnFailure" : "Never");
     }
+}
+
+/* Records which containers are the template's, and in which order: webhooks add others, and put
+ * them first. */
+static void name_containers(const json_t *tmpl, json_t *annotations) {
+    CO_AUTOBUF struct co_buf names = CO_BUF(1 << 16);
+    (void)json_object_del(annotations, OP_ANNOTATION_CONTAINERS);
+    size_t i;
+    json_t *c;
+    json_array_foreach(co_json_at(tmpl, "spec", "containers"), i, c) {
+        const char *name = co_json_str(c, "name");
+        if (!name || co_buf_addf(&names, NULL, "%s%s", i ? "," : "", name)) {
+            return; /* the API server refuses such a pod */
+        }
+    }
+    op_tree_set_text(annotations, OP_ANNOTATION_CONTAINERS, names.data);
 }
 
 json_t *op_object_pod(const struct op_job *job, const json_t *tmpl, enum op_role role,
@@ -111,8 +131,9 @@ json_t *op_object_pod(const struct op_job *job, const json_t *tmpl, enum op_role
         op_tree_set_number(labels, OP_LABEL_ATTEMPT, job->attempt);
     }
     op_tree_set_text(labels, OP_LABEL_UID, job->uid);
-    op_tree_set_text(
-        op_tree_need(meta, "annotations", json_object), OP_ANNOTATION_ROLE, op_role_name(role));
+    json_t *annotations = op_tree_need(meta, "annotations", json_object);
+    op_tree_set_text(annotations, OP_ANNOTATION_ROLE, op_role_name(role));
+    name_containers(tmpl, annotations);
     json_t *pod = op_object_new(job, "Pod", name, meta);
 
     json_t *spec = op_tree_copy(json_object_get(tmpl, "spec"));

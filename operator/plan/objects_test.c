@@ -31,7 +31,7 @@ static const json_t *first_container(const json_t *pod) {
     "'paddle-res-name':'" name "','paddle-res-type':'" role "',"                                   \
     "'batch.paddlepaddle.org/job-name':'x','batch.paddlepaddle.org/index':'" index "',"            \
     "'batch.paddlepaddle.org/job-uid':'uid-x'},"                                                   \
-    "'annotations':{'paddle-resource':'" role "'},"                                                \
+    "'annotations':{'batch.paddlepaddle.org/containers':'main','paddle-resource':'" role "'},"     \
     "'ownerReferences':[{'apiVersion':'batch.paddlepaddle.org/v1','kind':'PaddleJob',"             \
     "'name':'x','uid':'uid-x','controller':true,'blockOwnerDeletion':true}]}"
 #define FROM_POD "'valueFrom':{'fieldRef':{'fieldPath':'status.podIP'}}"
@@ -379,30 +379,65 @@ static void host_mode_keeps_those_that_listen_apart(void **state) {
 }
 
 struct restart_row {
-    const char *intranet;
+    const char *intranet, *given, *rest; /* of the spec */
     enum op_role role;
     const char *policy;
 };
 
 static const struct restart_row restarts[] = {
-    {"Service", OP_WORKER, "OnFailure"},
-    {"Service", OP_PS, "Never"},
-    {"Service", OP_HETER, "Never"},
-    {"PodIP", OP_WORKER, "Never"},
-    {"Host", OP_WORKER, "Never"},
-    {"odd", OP_WORKER, "Never"},
+    {"Service", "", "", OP_WORKER, "OnFailure"},
+    {"Service", "", "", OP_PS, "Never"},
+    {"Service", "", "", OP_HETER, "Never"},
+    {"PodIP", "", "", OP_WORKER, "Never"},
+    {"Host", "", "", OP_WORKER, "Never"},
+    {"odd", "", "", OP_WORKER, "Never"},
+    {"PodIP", "Always", "", OP_WORKER, "Always"},
+    {"PodIP", "OnFailure", ",'activeDeadlineSeconds':9", OP_WORKER, "OnFailure"},
+    {"PodIP", "Never", ",'elastic':1", OP_WORKER, "OnFailure"},
+    /* what a failed pod means is the operator's business */
+    {"Service", "", ",'backoffLimit':0", OP_WORKER, "Never"},
+    {"DNS", "", ",'backoffLimit':3", OP_WORKER, "Never"},
+    {"PodIP", "OnFailure", ",'backoffLimit':3", OP_WORKER, "Never"},
+    {"PodIP", "Always", ",'backoffLimit':3", OP_PS, "Never"},
+    {"Service", "OnFailure", ",'failurePolicy':[{'action':'Ignore'}]", OP_HETER, "Never"},
+    {"Service", "Always", ",'elastic':1,'backoffLimit':3", OP_WORKER, "Never"},
 };
 
-static void the_restart_policy_goes_by_role_and_intranet(void **state) {
+static void the_restart_policy_goes_by_role_intranet_and_run_policy(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(restarts); i++) {
-        CO_AUTOFREE char *job = co_xasprintf(
-            TK_JOB(TK_ROLE("ps", 1) "," TK_ROLE("worker", 1) "," TK_ROLE("heter", 1) ",'intranet':"
-                                                                                     "'%s'"),
-            restarts[i].intranet);
-        CO_AUTOJSON json_t *pod = pod_of(job, restarts[i].role, 0, &no_gate);
-        assert_string_equal(co_json_str(pod, "spec", "restartPolicy"), restarts[i].policy);
+        const struct restart_row *r = &restarts[i];
+        CO_AUTOFREE char *role = co_xasprintf(
+            "{'replicas':1,'template':{'spec':{'restartPolicy':'%s','containers':[{'name':'main'}]}"
+            "}}",
+            r->given);
+        CO_AUTOFREE char *job =
+            co_xasprintf(TK_JOB("'ps':%s,'worker':%s,'heter':%s,'intranet':'%s'%s"), role, role,
+                role, r->intranet, r->rest);
+        CO_AUTOJSON json_t *pod = pod_of(job, r->role, 0, &no_gate);
+        const char *policy = co_json_str(pod, "spec", "restartPolicy");
+        if (strcmp(policy, r->policy) != 0) {
+            fail_msg("row %zu: %s, expected %s", i, policy, r->policy);
+        }
     }
+}
+
+/* In the template's order, which webhooks may change in the pod. */
+static void a_pod_has_the_names_of_its_templates_containers(void **state) {
+    (void)state;
+    CO_AUTOJSON json_t *pod = pod_of(
+        TK_JOB("'worker':{'replicas':1,'template':{'metadata':{'annotations':{"
+               "'batch.paddlepaddle.org/containers':'of another pod'}},'spec':{'containers':["
+               "{'name':'main'},{'name':'a'}]}}}"),
+        OP_WORKER, 0, &no_gate);
+    assert_string_equal(
+        co_json_str(pod, "metadata", "annotations", OP_ANNOTATION_CONTAINERS), "main,a");
+    CO_AUTOJSON json_t *nameless =
+        pod_of(TK_JOB("'worker':{'replicas':1,'template':{'metadata':{'annotations':{"
+                      "'batch.paddlepaddle.org/containers':'of another pod'}},'spec':{"
+                      "'containers':[{}]}}}"),
+            OP_WORKER, 0, &no_gate);
+    assert_null(co_json_str(nameless, "metadata", "annotations", OP_ANNOTATION_CONTAINERS));
 }
 
 static void our_labels_are_read_back(void **state) {
@@ -514,7 +549,8 @@ int main(void) {
         cmocka_unit_test(a_rejection_because_of_the_start_gate_says_so),
         cmocka_unit_test(services_are_no_variables_unless_the_template_says_so),
         cmocka_unit_test(host_mode_keeps_those_that_listen_apart),
-        cmocka_unit_test(the_restart_policy_goes_by_role_and_intranet),
+        cmocka_unit_test(the_restart_policy_goes_by_role_intranet_and_run_policy),
+        cmocka_unit_test(a_pod_has_the_names_of_its_templates_containers),
         cmocka_unit_test(our_labels_are_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

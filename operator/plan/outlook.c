@@ -58,17 +58,21 @@ static int64_t completing_since(const struct op_world *w) {
     return text && !co_parse_time("lastTransitionTime", text, &since, NULL) ? since : 0;
 }
 
+static bool is_disrupted(const struct op_pod *pod) {
+    return pod->blame == OP_BLAME_NODE;
+}
+
 /* The time of a failure, as text that can be compared.  kubelet may not record one for a pod that
  * was evicted; that sorts first, since pods that fail after it have only lost a peer. */
 static const char *failed_at(const struct op_pod *pod) {
     const char *at = pod->cause->finished;
-    return *at ? at : pod->disrupted ? "" : "~";
+    return *at ? at : is_disrupted(pod) ? "" : "~";
 }
 
 /* Times are whole seconds; of two pods in the same second the evicted one counts as first. */
 static bool failed_before(const struct op_pod *a, const struct op_pod *b) {
     int d = strcmp(failed_at(a), failed_at(b));
-    return d < 0 || (d == 0 && a->disrupted && !b->disrupted);
+    return d < 0 || (d == 0 && is_disrupted(a) && !is_disrupted(b));
 }
 
 /* The pod that failed first: by time, then by role and index. */
@@ -77,7 +81,7 @@ static const struct op_pod *first_failed(const struct op_world *w) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
             const struct op_pod *pod = w->slot[r][i].pod;
-            if (!pod || pod->phase != OP_POD_FAILED || pod->c.deleting) {
+            if (!pod || !op_pod_has_failed(w->job, pod) || pod->c.deleting || pod->lost) {
                 continue;
             }
             first = !first || failed_before(pod, first) ? pod : first;

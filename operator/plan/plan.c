@@ -345,8 +345,7 @@ static void end_pods(struct builder *b, enum op_end end) {
         }
         if (end == OP_END_ALL) {
             add_delete(b, OP_KIND_POD, &pods[i]->c, "cleanPodPolicy");
-        } else if (end == OP_END_RUNNING && pods[i]->phase != OP_POD_SUCCEEDED &&
-                   pods[i]->phase != OP_POD_FAILED) {
+        } else if (end == OP_END_RUNNING && op_pod_holds_node(pods[i])) {
             add_delete(b, OP_KIND_POD, &pods[i]->c, "the job has ended");
         }
     }

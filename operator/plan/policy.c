@@ -106,11 +106,15 @@ static bool names_reason(const json_t *reasons, const char *reason) {
     return false;
 }
 
+/* What the node or a user did to a pod is none of the program's exit codes, nor its failure: such
+ * a pod needs a rule that names its reason. */
 static bool rule_fits(const struct op_rule *rule, const struct op_pod *pod) {
     int32_t code = pod->cause->exit_code;
     bool coded = code >= 0 && code <= 255 && (rule->codes[code / 64] >> (code % 64) & 1);
+    bool named = rule->reasons ? names_reason(rule->reasons, pod->cause->reason)
+                               : pod->blame == OP_BLAME_PROGRAM;
     return (rule->role == OP_NO_ROLE || rule->role == pod->role) && (rule->any_code || coded) &&
-           (!rule->reasons || names_reason(rule->reasons, pod->cause->reason));
+           named;
 }
 
 /* The index of the first rule that matches, or n_rules. */
@@ -138,12 +142,12 @@ void op_policy_failed(struct op_outlook *o, const struct op_world *w, const stru
     char cause[sizeof(o->message) - 80];
     const char *reason = op_reason_of_pod(pod, cause, sizeof(cause));
     size_t rule = find_rule(job, pod);
+    bool own = pod->blame == OP_BLAME_PROGRAM;
     enum op_action_on_failure action = rule < job->n_rules ? job->rules[rule].action
-                                       : pod->disrupted    ? OP_IGNORE
-                                                           : OP_RESTART;
+                                       : own               ? OP_RESTART
+                                                           : OP_IGNORE;
     /* A pod that has lost its peer fails because of that, and its failure may be seen first. */
-    if (rule == job->n_rules && !pod->disrupted &&
-        (restart_without_node(o, w) || op_policy_lost(o, w))) {
+    if (rule == job->n_rules && own && (restart_without_node(o, w) || op_policy_lost(o, w))) {
         return;
     }
     o->phase = OP_PHASE_FAILED;
@@ -156,8 +160,8 @@ void op_policy_failed(struct op_outlook *o, const struct op_world *w, const stru
     } else if (o->restarts < job->backoff_limit) {
         restart_group(o, w, true, reason, cause);
     } else {
-        op_reason_say(
-            o, "BackoffLimitExceeded", "after %" PRId32 " restarts: %s", o->restarts, cause);
+        op_reason_say(o, "BackoffLimitExceeded", "after %" PRId32 " restart%s: %s", o->restarts,
+            o->restarts == 1 ? "" : "s", cause);
     }
 }
 
@@ -167,6 +171,20 @@ void op_policy_failed(struct op_outlook *o, const struct op_world *w, const stru
  * not the spec's number, as the job may have been edited since. */
 static int32_t were_created(const struct op_job *job, enum op_role role) {
     return op_condition_true(job, "Created") ? op_status_wanted(job, role) : 0;
+}
+
+/* Writes what became of a pod that is deleted or gone, and returns the reason. */
+static const char *say_taken_away(
+    const struct op_world *w, enum op_role role, int32_t index, char *ret, size_t size) {
+    const struct op_pod *pod = w->slot[role][index].pod;
+    if (pod && pod->blame == OP_BLAME_NODE) {
+        op_reason_of_disruption(pod, 1, ret, size);
+        return "PodDisrupted";
+    }
+    char name[OP_NAME_MAX + 1];
+    op_pod_name(w->job->name, role, index, name, sizeof(name));
+    (void)snprintf(ret, size, "pod %s was deleted", name);
+    return "PodDeleted";
 }
 
 /* Elastic groups continue without the pod until it is replaced. */
@@ -189,11 +207,9 @@ bool op_policy_lost(struct op_outlook *o, const struct op_world *w) {
             if (!gone && !(s->pod && s->pod->c.deleting && s->pod->phase != OP_POD_SUCCEEDED)) {
                 continue;
             }
-            char name[OP_NAME_MAX + 1];
-            char cause[OP_NAME_MAX + 32];
-            op_pod_name(w->job->name, r, i, name, sizeof(name));
-            (void)snprintf(cause, sizeof(cause), "pod %s was deleted", name);
-            restart_group(o, w, false, "PodDeleted", cause);
+            char cause[sizeof(o->message) - 80];
+            const char *reason = say_taken_away(w, r, i, cause, sizeof(cause));
+            restart_group(o, w, false, reason, cause);
             return true;
         }
     }

@@ -137,7 +137,7 @@ static void a_spent_budget_fails_the_job_and_stops_what_runs(void **state) {
     tk_pod_status(&c, "x-worker-0", BROKEN);
     expect_status(&c, "phase", "Failed");
     expect_status(&c, "reason", "BackoffLimitExceeded");
-    expect_status(&c, "message", "after 1 restarts: " NO_DATA);
+    expect_status(&c, "message", "after 1 restart: " NO_DATA);
     (void)tk_pass(&c);
     expect_actions(&c, "delete Pod x-worker-1"); /* the failed one has logs */
     rest(&c);
@@ -194,6 +194,9 @@ static void a_lost_status_does_not_end_an_attempt(void **state) {
 #define OOM                                                                                        \
     "{'phase':'Failed','containerStatuses':[{'name':'main','state':{'terminated':{"                \
     "'exitCode':137,'reason':'OOMKilled'}}}]}"
+#define OVERFILLED                                                                                 \
+    "{'phase':'Failed','reason':'Evicted','message':'Usage of EmptyDir volume s exceeds the "      \
+    "limit 1Mi'}"
 #define RULES(rules) ",'failurePolicy':[" rules "]"
 #define RULE(action, rest) "{'action':'" action "'" rest "}"
 
@@ -207,7 +210,14 @@ static const struct {
     {LIMIT(1), CODE("3"), "Restarting", "PodFailed", "1"},
     {LIMIT(1), OOM, "Restarting", "OOMKilled", "1"},
     {LIMIT(0), EVICTED, "Restarting", "Evicted", "0"},
-    {LIMIT(0), DISRUPTED, "Restarting", "PodFailed", "0"},
+    {LIMIT(0), DISRUPTED, "Restarting", "PreemptionByScheduler", "0"},
+    {LIMIT(1) RULES(RULE("Fail", ",'exitCodes':'1-255'")), DISRUPTED, "Restarting",
+        "PreemptionByScheduler", "0"},
+    {LIMIT(1) RULES(RULE("Fail", "")), DISRUPTED, "Restarting", "PreemptionByScheduler", "0"},
+    {LIMIT(1) RULES(RULE("Fail", ",'reasons':['PreemptionByScheduler']")), DISRUPTED, "Failed",
+        "FailurePolicy", "0"},
+    {LIMIT(1), OVERFILLED, "Restarting", "Evicted", "1"},
+    {LIMIT(0), OVERFILLED, "Failed", "BackoffLimitExceeded", "0"},
     {LIMIT(1) RULES(RULE("Fail", ",'exitCodes':'3'")), CODE("3"), "Failed", "FailurePolicy", "0"},
     {LIMIT(1) RULES(RULE("Fail", ",'exitCodes':'1-2,4'")), CODE("3"), "Restarting", "PodFailed",
         "1"},

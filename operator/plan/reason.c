@@ -10,6 +10,7 @@
 #include "operator/plan/node.h"
 #include "operator/plan/reason_table.h"
 #include "operator/plan/refused.h"
+#include "operator/plan/stale.h"
 #include "operator/plan/stored.h"
 
 #include <inttypes.h>
@@ -19,6 +20,9 @@
 /* Seconds until a pod is reported that holds up the job without giving a reason itself: it does not
  * end, gets no address, or does not become ready. */
 enum { LATE = 60 };
+/* Seconds for which it is reported that a container was started again.  kubelet forgets its backoff
+ * after as long, and waits for half of it at most, so a crash loop is one report. */
+enum { FRESH = 600 };
 
 /* Anybody may have edited the stored status, so a missing text is "". */
 static const char *text_of(const json_t *stored, const char *key) {
@@ -28,6 +32,14 @@ static const char *text_of(const json_t *stored, const char *key) {
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
+/* kubelet calls every failure "Error"; a signal's name says more. */
+static void say_word(const struct op_cause *cause, char *ret, size_t size) {
+    int signal = cause->exit_code - 128;
+    const char *name =
+        signal > 0 && strcmp(cause->reason, "Error") == 0 ? sigabbrev_np(signal) : NULL;
+    (void)snprintf(ret, size, "%s%s", name ? "SIG" : "", name ? name : cause->reason);
+}
+
 /* Writes "pod x-worker-1, container main: exit code 1 (Error): last line". */
 const char *op_reason_of_pod(const struct op_pod *pod, char *ret_text, size_t size) {
     const struct op_cause *cause = pod->cause;
@@ -35,15 +47,26 @@ const char *op_reason_of_pod(const struct op_pod *pod, char *ret_text, size_t si
      */
     bool own_reason = *cause->reason && strcmp(cause->reason, "Error") != 0 &&
                       strcmp(cause->reason, "DeadlineExceeded") != 0;
+    char word[96];
     char code[48] = "";
+    say_word(cause, word, sizeof(word));
     if (cause->exit_code >= 0) {
         (void)snprintf(code, sizeof(code), "exit code %" PRId32, cause->exit_code);
     }
     (void)snprintf(ret_text, size, "pod %s%s%s: %s%s%s%s%s%s", pod->c.name,
-        *cause->container ? ", container " : "", cause->container, code,
-        *code && *cause->reason ? " (" : "", *code || *cause->reason ? cause->reason : "failed",
-        *code && *cause->reason ? ")" : "", *cause->message ? ": " : "", cause->message);
+        *cause->container ? ", container " : "", cause->container, code, *code && *word ? " (" : "",
+        *code || *word ? word : "failed", *code && *word ? ")" : "", *cause->message ? ": " : "",
+        cause->message);
     return own_reason ? cause->reason : "PodFailed";
+}
+
+void op_reason_of_disruption(const struct op_pod *pod, int32_t n, char *ret_text, size_t size) {
+    char more[32] = "";
+    if (n > 1) {
+        (void)snprintf(more, sizeof(more), " (and %" PRId32 " more)", n - 1);
+    }
+    (void)snprintf(ret_text, size, "pod %s%s is taken away by the cluster: %s%s%s", pod->c.name,
+        more, pod->cause->reason, *pod->cause->message ? ": " : "", pod->cause->message);
 }
 
 /* ---- what keeps objects from being created -------------------------------------------------- */
@@ -147,8 +170,23 @@ static bool find_away(struct op_outlook *o, const struct op_world *w) {
 
 /* ---- what pods wait for --------------------------------------------------------------------- */
 
+/* A container runs again after it failed: until when that is reported; 0: that is not so. */
+static int64_t fresh_until(const struct op_pod *pod) {
+    int64_t failed = 0;
+    return pod->again == OP_AGAIN_RUNS &&
+                   !co_parse_time("finishedAt", pod->cause->finished, &failed, NULL)
+               ? failed + FRESH
+               : 0;
+}
+
 /* The reason of a waiting pod; kubelet alternates between some reasons, so one is chosen. */
 static const char *pod_reason(const struct op_world *w, const struct op_pod *pod) {
+    if (pod->again == OP_AGAIN_WAITS) {
+        return "CrashLoopBackOff";
+    }
+    if (pod->again == OP_AGAIN_RUNS) {
+        return w->now < fresh_until(pod) ? "ContainerRestarted" : "";
+    }
     if (strcmp(pod->cause->reason, "ErrImagePull") == 0) {
         return "ImagePullBackOff";
     }
@@ -185,11 +223,12 @@ static void say_waiting(
     (void)snprintf(start, sizeof(start), "pod %.80s%s%.80s: ", pod->c.name,
         *cause->container ? ", container " : "", cause->container);
     const char *stored = *cause->container ? stored_message(w, reason, start) : NULL;
-    if (stored) {
+    if (pod->again) {
+        char text[sizeof(o->message)];
+        (void)op_reason_of_pod(pod, text, sizeof(text) - 32);
+        op_reason_quote(o, reason, "%s; kubelet restarts it", text);
+    } else if (stored) {
         op_reason_quote(o, reason, "%s", stored);
-    } else if (cause->exit_code >= 0 && strcmp(reason, "CrashLoopBackOff") == 0) {
-        op_reason_quote(
-            o, reason, "%sexit code %" PRId32 ", kubelet restarts it", start, cause->exit_code);
     } else if (*cause->finished) {
         char text[sizeof(o->message)];
         (void)op_reason_of_pod(pod, text, sizeof(text));
@@ -215,7 +254,8 @@ static bool find_gang(struct op_outlook *o, const struct op_world *w) {
     return true;
 }
 
-/* The first pod that waits; preferably not one that only waits for others of its gang. */
+/* The first pod that waits; preferably not one that only waits for others of its gang, or that
+ * runs again. */
 static const struct op_pod *first_waiting(const struct op_world *w) {
     const struct op_pod *first = NULL;
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
@@ -226,7 +266,7 @@ static const struct op_pod *first_waiting(const struct op_world *w) {
                 !*pod_reason(w, pod)) {
                 continue;
             }
-            if (!op_gang_blames_mates(w, pod)) {
+            if (!op_gang_blames_mates(w, pod) && pod->again != OP_AGAIN_RUNS) {
                 return pod;
             }
             first = first ? first : pod;
@@ -245,7 +285,31 @@ static bool find_waiting(struct op_outlook *o, const struct op_world *w) {
         op_reason_say(o, "WaitingInQueue", "%s", text);
     } else {
         say_waiting(o, w, pod, pod_reason(w, pod));
+        op_outlook_wake(o, fresh_until(pod));
     }
+    return true;
+}
+
+/* Pods that the cluster has asked to end, and that have not ended yet: they may train on for as
+ * long as their grace period. */
+static bool find_disrupted(struct op_outlook *o, const struct op_world *w) {
+    const struct op_pod *first = NULL;
+    char text[sizeof(o->message)];
+    int32_t n = 0;
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+            const struct op_pod *pod = w->slot[r][i].pod;
+            if (pod && pod->blame == OP_BLAME_NODE && op_pod_holds_node(pod)) {
+                first = first ? first : pod;
+                n++;
+            }
+        }
+    }
+    if (!first) {
+        return false;
+    }
+    op_reason_of_disruption(first, n, text, sizeof(text));
+    op_reason_say(o, "PodDisrupted", "%s", text);
     return true;
 }
 
@@ -302,7 +366,7 @@ static const char *scheduler_of(const struct op_world *w, enum op_role role) {
     return name && *name ? name : "default-scheduler";
 }
 
-/* The pod's first container has exited with 0, but the pod still runs. */
+/* The training has exited with 0, but the pod still runs. */
 static bool outlives_training(const struct op_pod *pod) {
     return pod->phase == OP_POD_RUNNING && pod->cause->exit_code == 0 && *pod->cause->finished;
 }
@@ -346,7 +410,7 @@ static void say_late(struct op_outlook *o, const struct op_world *w, const struc
         return;
     }
     op_reason_say(o, "NoAddress",
-        "pod %s has no node over %d s after it was created, for no stated reason: is scheduler "
+        "pod %s has no node over %d s after it was created, for no stated reason: does scheduler "
         "\"%.*s\" run?",
         pod->c.name, LATE, co_utf8_fit(scheduler, 80), scheduler);
 }
@@ -409,6 +473,7 @@ static bool waits_at_gate(const struct op_world *w) {
 
 static void find_live(struct op_outlook *o, const struct op_world *w, const json_t *env) {
     const struct op_job *job = w->job;
+    char stale[OP_STALE_MAX];
     if (*o->reason || op_phase_terminal(o->phase)) {
         return;
     }
@@ -420,8 +485,8 @@ static void find_live(struct op_outlook *o, const struct op_world *w, const json
         const struct op_success_text *text = op_world_success_text(w);
         op_reason_say(o, text->reason, "%s, %s may still end", text->what, text->others);
     } else if (find_away(o, w) || find_taken(o, w) || find_failed(o, w, env) || find_gang(o, w) ||
-               find_lost(o, w) || find_ending(o, w) || find_kept(o, w) || find_waiting(o, w) ||
-               find_late(o, w)) {
+               find_lost(o, w) || find_disrupted(o, w) || find_ending(o, w) || find_kept(o, w) ||
+               find_waiting(o, w) || find_late(o, w)) {
         return;
     } else if (o->restarting) {
         const json_t *c = op_condition_stored(job, "Restarting");
@@ -429,6 +494,8 @@ static void find_live(struct op_outlook *o, const struct op_world *w, const json
     } else if (!env && waits_at_gate(w)) {
         op_reason_say(
             o, "WaitingForAddresses", "pods wait until all pods of the job have an address");
+    } else if (o->attempt == job->attempt && op_stale_say(w, stale, sizeof(stale))) {
+        op_reason_say(o, "StaleAddress", "%s", stale);
     }
 }
 

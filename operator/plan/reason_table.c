@@ -28,8 +28,8 @@ static const struct {
     {"NodeLost", "a pod's node does not respond, so the state of the pod is unknown"},
     {"NotReady", "a pod's containers run, but not all are ready a minute after they could"},
     {"WaitingForSidecars",
-        "a pod's first container, the training, has exited with 0 a minute ago, but others run "
-        "on"},
+        "a pod's first container, the training, has exited with 0 a minute ago, but others of its "
+        "template run on"},
     {"NameTaken", "an object of somebody else has the name that one of the job's needs"},
     {"QuotaExceeded", "a create was rejected because of a ResourceQuota"},
     {"GaveBack",
@@ -40,7 +40,16 @@ static const struct {
     {"FailedUpdate", "a patch was rejected; the API server's message"},
     {"ContainerFailed", "a container has failed and its pod runs on without it"},
     {"PodFailed", "a pod has failed, and Kubernetes gives no reason; exit code and last line"},
+    {"ContainerRestarted",
+        "a container has failed in the last ten minutes, and kubelet has started it again"},
+    {"CrashLoopBackOff",
+        "a container fails again and again, and kubelet waits before the next start; with "
+        "backoffLimit or failurePolicy that is a failed pod"},
     {"PodDeleted", "a pod was deleted while its group ran: the group restarts"},
+    {"PodDisrupted",
+        "the cluster takes a pod away (eviction, drain, preemption, taint, shutdown of its node); "
+        "with backoffLimit or failurePolicy the group restarts, which is not counted"},
+    {"StaleAddress", "a peer's address changed, and pods that run have the old one"},
     {"ScaledOut",
         "an elastic job without limits has more replicas than its pods can grow to: the group "
         "restarts"},
@@ -97,7 +106,7 @@ int op_reasons_markdown(struct co_buf *ret, struct co_err *err) {
     return r ? r
              : co_buf_adds(ret,
                    "\nOther reasons are Kubernetes' own words about a pod: `Unschedulable`, "
-                   "`SchedulingGated`, `ImagePullBackOff`,\n`CrashLoopBackOff`, `OOMKilled`, "
+                   "`SchedulingGated`, `ImagePullBackOff`,\n`OOMKilled`, "
                    "`Evicted`, …\n",
                    err);
 }

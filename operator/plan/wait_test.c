@@ -13,7 +13,8 @@ static int64_t wakes_at(struct tk_cluster *c) {
 }
 
 #define MINUTE_OVER(pod, scheduler)                                                                \
-    "pod " pod " has no node over 60 s after it was created, for no stated reason: is scheduler "  \
+    "pod " pod                                                                                     \
+    " has no node over 60 s after it was created, for no stated reason: does scheduler "           \
     "\"" scheduler "\" run?"
 
 /* The clusters' clock begins at 1000000 s, 1970-01-12T13:46:40Z. */
@@ -58,7 +59,7 @@ static void a_pod_of_which_nobody_says_a_word_is_named(void **state) {
 }
 
 #define NOT_READY                                                                                  \
-    "{'phase':'Running','podIP':'10.0.0.9','containerStatuses':[{'name':'main','ready':false,"     \
+    "{'phase':'Running','podIP':'10.0.0.2','containerStatuses':[{'name':'main','ready':false,"     \
     "'state':{'running':{'startedAt':'1970-01-12T13:46:50Z'}}}]}"
 
 /* Why a probe fails is told by events alone. */
@@ -81,7 +82,7 @@ static void a_pod_that_does_not_become_ready_is_named(void **state) {
         "startup probe of it fail?");
     rest(&c);
     assert_int_equal(wakes_at(&c), 0);
-    tk_pod_status(&c, "x-worker-1", RUNS);
+    tk_pod_status(&c, "x-worker-1", TK_RUNNING("10.0.0.2"));
     expect_status(&c, "reason", "");
     tk_done(&c);
 }
@@ -193,7 +194,7 @@ static void a_pod_that_does_not_go_is_named(void **state) {
     assert_int_equal(wakes_at(&c), 0);
     /* It had succeeded: nobody waits for it. */
     json_object_del(meta, "deletionTimestamp");
-    tk_pod_status(&c, "x-worker-1", DONE);
+    tk_pod_status(&c, "x-worker-1", TK_SUCCEEDED("10.0.0.2"));
     rest(&c);
     co_json_set(meta, "deletionTimestamp", json_string("1970-01-12T13:47:10Z"));
     expect_status(&c, "reason", "");

@@ -275,7 +275,7 @@ static int compare_services(const void *a, const void *b) {
     return strcmp(x->c.name, y->c.name);
 }
 
-static void count_slot(struct op_counts *c, const struct op_slot *slot) {
+static void count_slot(struct op_counts *c, const struct op_job *job, const struct op_slot *slot) {
     const struct op_pod *pod = slot->pod;
     bool succeeded = op_slot_succeeded(slot);
     c->succeeded += succeeded;
@@ -289,7 +289,8 @@ static void count_slot(struct op_counts *c, const struct op_slot *slot) {
     if (pod->c.deleting) {
         return;
     }
-    switch (pod->lost ? OP_POD_UNKNOWN : (enum op_pod_phase)pod->phase) {
+    bool failed = op_pod_has_failed(job, pod) && !pod->lost;
+    switch (pod->lost ? OP_POD_UNKNOWN : failed ? OP_POD_FAILED : (enum op_pod_phase)pod->phase) {
     case OP_POD_PENDING:
         /* A pod that has passed the gate is starting (for upstream it is pending again). */
         *(pod->coord || pod->passed ? &c->starting : &c->pending) += 1;
@@ -381,7 +382,7 @@ void op_world_init(struct op_world *w, const struct op_job *job, const struct op
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
             const struct op_slot *slot = &w->slot[r][i];
-            count_slot(&w->counts[r], slot);
+            count_slot(&w->counts[r], job, slot);
             w->names_asked |= slot->pod && slot->pod->asks_names;
         }
     }

@@ -33,6 +33,18 @@ static inline bool op_slot_succeeded(const struct op_slot *s) {
                : s->done;
 }
 
+/* The pod has failed.  Where failed pods are the operator's business, one whose container kubelet
+ * starts again has, too: pods of such jobs have restartPolicy Never, but for those that were made
+ * before the policy was set, and containers with a restartPolicy of their own. */
+static inline bool op_pod_has_failed(const struct op_job *job, const struct op_pod *pod) {
+    return pod->phase == OP_POD_FAILED || (pod->repeats && op_job_restarts(job));
+}
+
+/* Containers of it may run, so it has its node's resources. */
+static inline bool op_pod_holds_node(const struct op_pod *pod) {
+    return pod->runs_on || (pod->phase != OP_POD_SUCCEEDED && pod->phase != OP_POD_FAILED);
+}
+
 struct op_counts {
     int32_t pending, starting, running, failed, succeeded, unknown;
     int32_t lost; /* of the unknown ones, those whose node does not respond */

@@ -108,7 +108,7 @@ def test_get_prints_name_status_mode_age(cluster):
     cluster.create("columns", {"worker": pods()})
     assert cluster.ok("get", "pdj", "columns").splitlines()[0].split() == ["NAME", "STATUS", "MODE", "AGE"]
     wide = cluster.ok("get", "pdj", "columns", "-o", "wide").splitlines()[0].split()
-    assert wide == ["NAME", "STATUS", "MODE", "AGE", "PS", "WORKER", "RESTARTS", "REASON", "MESSAGE"]
+    assert wide == ["NAME", "STATUS", "MODE", "AGE", "PS", "WORKER", "RESTARTS", "CONTAINER-RESTARTS", "REASON", "MESSAGE"]
     for alias in ("pdj", "paddlejob", "paddlejobs", "paddlejobs.batch.paddlepaddle.org"):
         assert "columns" in cluster.ok("get", alias, "-o", "name")
     cluster.delete("columns")
@@ -333,9 +333,9 @@ def test_status_is_written_by_its_own_door_and_comes_back_whole(cluster):
     assert stored["status"] == STATUS
     assert stored["spec"]["worker"]["replicas"] == 1
     cluster.ok("wait", "--for=condition=Succeeded", "pdj/status", "--timeout=30s")
-    row = cluster.ok("get", "pdj", "status", "-o", "wide", "--no-headers").split(None, 8)
+    row = cluster.ok("get", "pdj", "status", "-o", "wide", "--no-headers").split(None, 9)
     assert row[:3] == ["status", "Completed", "PS"]
-    assert row[4:] and row[4:8] == ["2/2", "1/2", "4", "PodFailed"] and row[8].strip() == "pod x-worker-0 failed"
+    assert row[4:] and row[4:9] == ["2/2", "1/2", "4", "1", "PodFailed"] and row[9].strip() == "pod x-worker-0 failed"
     cluster.delete("status")
 
 

@@ -149,7 +149,7 @@ def test_quota_is_shown_and_waited_for(plane, operator, kubelet, ns):
         plane.job(ns, "j").get("status", {})), why=lambda: plane.job(ns, "j").get("status"))
     assert status["reason"]
     wait_for(lambda: plane.job(ns, "j")["status"]["reason"] in plane.kubectl("-n", ns, "get", "pdj", "-o", "wide"))
-    plane.wait_event(ns, "Create", "exceeded quota")
+    plane.wait_event(ns, "FailedCreate", "exceeded quota")
     plane.core.patch_namespaced_resource_quota("q", ns, {"spec": {"hard": {"pods": "10"}}})
     plane.wait_phase(ns, "j", "Running", 60)
 
@@ -160,7 +160,7 @@ def test_a_missing_account_is_shown_and_waited_for(plane, operator, kubelet, ns)
     plane.create(ns, "j", ps=None, worker=None, heter={"replicas": 1, "template": template})
     wait_for(lambda: 'serviceaccount "trainer" not found' in (plane.job(ns, "j").get("status") or {}).get("message", ""),
              why=lambda: plane.job(ns, "j").get("status"))
-    plane.wait_event(ns, "Create", 'serviceaccount "trainer" not found')
+    plane.wait_event(ns, "FailedCreate", 'serviceaccount "trainer" not found')
     plane.core.create_namespaced_service_account(ns, {"metadata": {"name": "trainer"}})
     plane.wait_phase(ns, "j", "Running")
 

@@ -111,7 +111,7 @@ def test_a_limit_range_that_only_the_start_gate_breaks_is_blamed_on_it(plane, ga
     message = wait_for(said, why=lambda: plane.job(ns, "j").get("status"))
     assert "the start gate is meant, init container coord-paddle" in message and "--gate-resources" in message, message
     assert f"{rule} " in message and "per Container is" in message, message
-    plane.wait_event(ns, "Create", "the start gate is meant")
+    plane.wait_event(ns, "FailedCreate", "the start gate is meant")
 
 
 def test_the_start_gate_takes_what_the_flag_says(plane, gated, ns):

@@ -87,7 +87,7 @@ def test_a_secret_that_is_there_already_is_the_jobs(plane, operator, kubelet, ns
     assert len(asked(proxy, ns)) == before + 1
     (found,) = secrets(plane, ns)
     assert found.metadata.uid == made.metadata.uid and found.data == made.data
-    assert not [e for e in plane.events(ns) if e[0] in ("Create", "NameTaken")]
+    assert not [e for e in plane.events(ns) if e[0] in ("FailedCreate", "NameTaken")]
 
 
 def test_without_a_pod_to_make_nothing_is_asked(plane, operator, kubelet, ns, proxied_rig):
@@ -131,7 +131,7 @@ def test_an_operator_with_the_rights_of_before_says_what_it_lacks(plane, operato
     plane.wait_phase(ns, "plain", "Running")
     status = wait_for(lambda: (s := plane.job(ns, "j").get("status", {})).get("reason") and s)
     assert status["reason"] == "FailedCreate" and 'cannot create resource "secrets"' in status["message"]
-    plane.wait_event(ns, "Create", "Secret j-token-", 'cannot create resource "secrets"')
+    plane.wait_event(ns, "FailedCreate", "Secret j-token-", 'cannot create resource "secrets"')
     assert not [n for n in plane.pods(ns) if n.startswith("j-")]
     role["rules"].append(right)
     plane.kubectl("replace", "-f", "-", stdin=yaml.safe_dump(role))

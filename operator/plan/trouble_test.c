@@ -1,0 +1,223 @@
+/* What becomes of a job whose pods end in other ways than by an exit code, and where that is seen:
+ * crash loops, disruptions, containers that webhooks add. */
+#include "operator/plan/expect.h"
+
+#define TWO TK_ROLE("worker", 2)
+#define LIMIT(n) ",'backoffLimit':" #n
+#define RULES ",'failurePolicy':[{'action':'Fail','exitCodes':'3'}]"
+
+static struct tk_cluster running_cluster(const char *spec) {
+    struct tk_cluster c;
+    CO_AUTOFREE char *job = co_xasprintf(TK_JOB("%s"), spec);
+    tk_init(&c, job);
+    rest(&c);
+    run_all(&c);
+    return c;
+}
+
+static void set_of_pod(struct tk_cluster *c, const char *name, const char *key, json_t *value_own) {
+    co_json_set(co_json_at(c->objects[TK_PODS], name, "spec"), key, value_own);
+}
+
+/* ---- containers that kubelet starts again --------------------------------------------------- */
+
+/* At second n after the beginning of the test. */
+#define LOOPS(now, n)                                                                              \
+    "{'phase':'Running','podIP':'10.0.0.1','containerStatuses':[{'name':'main','restartCount':1,"  \
+    "'ready':true,'state':{" now                                                                   \
+    "},'lastState':{'terminated':{'exitCode':3,'reason':'Error','message':'no data',"              \
+    "'finishedAt':'1970-01-12T13:46:" n "Z'}}}]}"
+#define BACKS_OFF "'waiting':{'reason':'CrashLoopBackOff','message':'back-off 10s'}"
+#define RUNS_AGAIN "'running':{}"
+#define SAID "pod x-worker-0, container main: exit code 3 (Error): no data"
+
+static void a_crash_loop_is_seen_and_reported_once(void **state) {
+    (void)state;
+    struct tk_cluster c = running_cluster(TWO);
+    tk_pod_status(&c, "x-worker-0", LOOPS(RUNS_AGAIN, "40"));
+    expect_status(&c, "phase", "Running");
+    expect_status(&c, "reason", "ContainerRestarted");
+    expect_status(&c, "message", SAID "; kubelet restarts it");
+    expect_status(&c, "containerRestarts", "1");
+    expect_events(&c, "!ContainerRestarted: " SAID "; kubelet restarts it");
+    rest(&c);
+    tk_pod_status(&c, "x-worker-0", LOOPS(BACKS_OFF, "42"));
+    expect_status(&c, "phase", "Starting");
+    expect_status(&c, "reason", "CrashLoopBackOff");
+    expect_events(&c, "");
+    rest(&c);
+    tk_pod_status(&c, "x-worker-0", LOOPS(RUNS_AGAIN, "42"));
+    expect_events(&c, "Running: all 2 pods are running");
+    rest(&c);
+    /* It has recovered. */
+    OP_AUTOPLAN struct op_plan plan = {0};
+    tk_plan(&c, &plan);
+    assert_int_equal(plan.wake_at, 1000002 + 600);
+    c.now = 1000002 + 600;
+    expect_status(&c, "reason", "");
+    rest(&c);
+    tk_pod_status(&c, "x-worker-0", LOOPS(BACKS_OFF, "59"));
+    expect_events(&c, "!ContainerRestarted: " SAID "; kubelet restarts it");
+    tk_done(&c);
+}
+
+/* The pods were made before the policy was set, or the container has a restartPolicy of its own;
+ * sees every mix of what used to make a difference. */
+static void a_container_that_is_started_again_is_a_failed_pod_for_the_policy(void **state) {
+    (void)state;
+    static const char *const shapes[] = {"", ",'intranet':'Service'", ",'intranet':'DNS'",
+        ",'elastic':1", ",'elastic':1,'intranet':'Service'"};
+    static const char *const policies[] = {"OnFailure", "Always"};
+    static const char *const states[] = {LOOPS(RUNS_AGAIN, "40"), LOOPS(BACKS_OFF, "40")};
+    static const struct {
+        const char *policy, *phase, *reason, *restarts;
+    } rows[] = {
+        {LIMIT(0), "Failed", "BackoffLimitExceeded", "0"},
+        {LIMIT(1), "Restarting", "PodFailed", "1"},
+        {LIMIT(1) RULES, "Failed", "FailurePolicy", "0"},
+        {RULES, "Failed", "FailurePolicy", "0"},
+    };
+    for (size_t i = 0; i < 5 * 2 * 2 * CO_ARRAY_LEN(rows); i++) {
+        size_t row = i / 20;
+        CO_AUTOFREE char *spec = co_xasprintf(TWO "%s%s", shapes[i % 5], rows[row].policy);
+        struct tk_cluster c = running_cluster(spec);
+        set_of_pod(&c, "x-worker-0", "restartPolicy", json_string(policies[i / 5 % 2]));
+        tk_pod_status(&c, "x-worker-0", states[i / 10 % 2]);
+        expect_status(&c, "phase", rows[row].phase);
+        expect_status(&c, "reason", rows[row].reason);
+        expect_status(&c, "restarts", rows[row].restarts);
+        tk_done(&c);
+    }
+}
+
+static void a_sidecar_that_is_started_again_is_no_failure(void **state) {
+    (void)state;
+    struct tk_cluster c = running_cluster(TWO LIMIT(0));
+    set_of_pod(
+        &c, "x-worker-0", "initContainers", tk_json("[{'name':'s','restartPolicy':'Always'}]"));
+    tk_pod_status(&c, "x-worker-0",
+        "{'phase':'Running','podIP':'10.0.0.1','initContainerStatuses':[{'name':'s','ready':true,"
+        "'restartCount':1,'state':{'running':{}},'lastState':{'terminated':{'exitCode':1}}}],"
+        "'containerStatuses':[{'name':'main','ready':true,'state':{'running':{}}}]}");
+    expect_status(&c, "phase", "Running");
+    expect_status(&c, "containerRestarts", "1");
+    tk_done(&c);
+}
+
+/* ---- pods that the cluster takes away ------------------------------------------------------- */
+
+#define EVICTED                                                                                    \
+    "{'phase':'Running','podIP':'10.0.0.2','conditions':[{'type':'DisruptionTarget','status':"     \
+    "'True','reason':'EvictionByEvictionAPI','message':'Eviction API: evicting',"                  \
+    "'lastTransitionTime':'1970-01-12T13:46:40Z'}],'containerStatuses':[{'name':'main',"           \
+    "'ready':true,'state':{'running':{}}}]}"
+#define TAKEN                                                                                      \
+    "pod x-worker-1 is taken away by the cluster: EvictionByEvictionAPI: Eviction API: evicting"
+
+static void mark_deleted(struct tk_cluster *c, const char *name) {
+    json_t *meta = co_json_at(c->objects[TK_PODS], name, "metadata");
+    co_json_set(meta, "deletionTimestamp", json_string("1970-01-12T13:47:10Z"));
+    co_json_set(meta, "deletionGracePeriodSeconds", json_integer(30));
+}
+
+static void an_eviction_in_progress_is_seen_and_reported_once(void **state) {
+    (void)state;
+    struct tk_cluster c = running_cluster(TWO);
+    tk_pod_status(&c, "x-worker-1", EVICTED);
+    expect_status(&c, "phase", "Running");
+    expect_status(&c, "reason", "PodDisrupted");
+    expect_status(&c, "message", TAKEN);
+    expect_events(&c, "!PodDisrupted: " TAKEN);
+    rest(&c);
+    mark_deleted(&c, "x-worker-1");
+    expect_status(&c, "reason", "PodDisrupted");
+    expect_events(&c, "");
+    rest(&c);
+    bury(&c);
+    rest(&c);
+    tk_done(&c);
+}
+
+static void a_disruption_restarts_the_group_under_its_own_name(void **state) {
+    (void)state;
+    struct tk_cluster c = running_cluster(TWO LIMIT(0) RULES);
+    tk_pod_status(&c, "x-worker-1", EVICTED);
+    expect_status(&c, "phase", "Running"); /* it may still not come about */
+    mark_deleted(&c, "x-worker-1");
+    expect_status(&c, "phase", "Restarting");
+    expect_status(&c, "reason", "PodDisrupted");
+    expect_status(&c, "restarts", "0");
+    expect_events(&c, "!Restarting: in 10 s: restart that is not counted: " TAKEN);
+    tk_done(&c);
+}
+
+/* ---- containers of webhooks ----------------------------------------------------------------- */
+
+#define BESIDE_PROXY(code)                                                                         \
+    "{'phase':'Running','podIP':'10.0.0.1','containerStatuses':[{'name':'main','state':{"          \
+    "'terminated':{'exitCode':" code ",'reason':'Error','finishedAt':'1970-01-12T13:46:40Z'}}},"   \
+    "{'name':'proxy','ready':true,'state':{'running':{}}}]}"
+
+static struct tk_cluster proxied(const char *spec, const char *status) {
+    struct tk_cluster c = running_cluster(spec);
+    static const char *const names[] = {"x-worker-0", "x-worker-1"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(names); i++) {
+        set_of_pod(&c, names[i], "containers", tk_json("[{'name':'proxy'},{'name':'main'}]"));
+        tk_pod_status(&c, names[i], status);
+    }
+    return c;
+}
+
+static void a_proxy_that_runs_on_keeps_no_job_from_its_end(void **state) {
+    (void)state;
+    struct tk_cluster c = proxied(TWO, BESIDE_PROXY("0"));
+    expect_status(&c, "phase", "Completed");
+    rest(&c);
+    tk_done(&c);
+    /* They are stopped, whatever cleanPodPolicy says: their proxies would run for ever. */
+    c = proxied(TWO ",'cleanPodPolicy':'Never'", BESIDE_PROXY("0"));
+    (void)tk_pass(&c);
+    expect_actions(&c, "delete Pod x-worker-0; delete Pod x-worker-1");
+    tk_done(&c);
+    c = proxied(TWO, BESIDE_PROXY("7"));
+    expect_status(&c, "phase", "Failed");
+    expect_status(&c, "reason", "PodFailed");
+    expect_condition(
+        &c, "Failed", "True PodFailed pod x-worker-0, container main: exit code 7 (Error)");
+    tk_done(&c);
+    c = proxied(TWO LIMIT(1), BESIDE_PROXY("7"));
+    expect_status(&c, "phase", "Restarting");
+    expect_status(&c, "restarts", "1");
+    tk_done(&c);
+}
+
+static void a_signal_has_its_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *code, *said;
+    } rows[] = {{"137", "exit code 137 (SIGKILL)"}, {"143", "exit code 143 (SIGTERM)"},
+        {"139", "exit code 139 (SIGSEGV)"}, {"15", "exit code 15 (Error)"},
+        {"255", "exit code 255 (Error)"}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct tk_cluster c = running_cluster(TWO);
+        CO_AUTOFREE char *status = co_xasprintf(TK_FAILED("10.0.0.1", "%s", "t", ""), rows[i].code);
+        CO_AUTOFREE char *said =
+            co_xasprintf("True PodFailed pod x-worker-0, container main: %s", rows[i].said);
+        tk_pod_status(&c, "x-worker-0", status);
+        expect_condition(&c, "Failed", said);
+        tk_done(&c);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_crash_loop_is_seen_and_reported_once),
+        cmocka_unit_test(a_container_that_is_started_again_is_a_failed_pod_for_the_policy),
+        cmocka_unit_test(a_sidecar_that_is_started_again_is_no_failure),
+        cmocka_unit_test(an_eviction_in_progress_is_seen_and_reported_once),
+        cmocka_unit_test(a_disruption_restarts_the_group_under_its_own_name),
+        cmocka_unit_test(a_proxy_that_runs_on_keeps_no_job_from_its_end),
+        cmocka_unit_test(a_signal_has_its_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
