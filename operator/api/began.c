@@ -1,5 +1,5 @@
-/* Writes, parses and compares status.began.  The line is parts "key=value", separated by blanks,
- * all of them, in the order of the table. */
+/* Writes, parses and compares status.began.  The line is parts "words value", separated by commas;
+ * those with their usual value are left out. */
 #include "operator/api/began.h"
 
 #include "common/parse.h"
@@ -20,17 +20,19 @@ enum part {
 };
 
 static const struct {
-    const char *key, *path;
+    const char *key; /* of lines that earlier versions wrote: "key=value", all of them */
+    const char *words, *path;
+    const char *usual; /* not written; NULL: the line must have this part */
 } parts[PARTS] = {
-    [GENERATION] = {"generation", NULL},
-    [NP] = {"np", NULL},
-    [INTRANET] = {"intranet", "spec.intranet"},
-    [ELASTIC] = {"elastic", "spec.elastic"},
-    [GLOO] = {"withGloo", "spec.withGloo"},
-    [PEER_AUTH] = {"peerAuth", "spec.peerAuth"},
-    [TEMPLATES + OP_PS] = {"ps", "spec.ps.template"},
-    [TEMPLATES + OP_WORKER] = {"worker", "spec.worker.template"},
-    [TEMPLATES + OP_HETER] = {"heter", "spec.heter.template"},
+    [GENERATION] = {"generation", "spec generation", NULL, NULL},
+    [NP] = {"np", "most workers", NULL, "0"},
+    [INTRANET] = {"intranet", "intranet", "spec.intranet", NULL},
+    [ELASTIC] = {"elastic", "elastic", "spec.elastic", "0"},
+    [GLOO] = {"withGloo", "withGloo", "spec.withGloo", "0"},
+    [PEER_AUTH] = {"peerAuth", "peerAuth", "spec.peerAuth", "None"},
+    [TEMPLATES + OP_PS] = {"ps", "ps template", "spec.ps.template", "-"},
+    [TEMPLATES + OP_WORKER] = {"worker", "worker template", "spec.worker.template", "-"},
+    [TEMPLATES + OP_HETER] = {"heter", "heter template", "spec.heter.template", "-"},
 };
 static const char *const intranets[] = {
     [OP_POD_IP] = "PodIP", [OP_SERVICE] = "Service", [OP_HOST] = "Host", [OP_DNS] = "DNS"};
@@ -85,38 +87,43 @@ void op_began_write(const struct op_job *job, char ret[OP_BEGAN_MAX]) {
     for (enum part p = 0; p < PARTS; p++) {
         char value[VALUE_MAX];
         write_part(job, p, value);
-        n += (size_t)snprintf(
-            ret + n, OP_BEGAN_MAX - n, "%s%s=%s", p ? " " : "", parts[p].key, value);
+        if (!parts[p].usual || strcmp(value, parts[p].usual) != 0) {
+            n += (size_t)snprintf(
+                ret + n, OP_BEGAN_MAX - n, "%s%s %s", n ? ", " : "", parts[p].words, value);
+        }
     }
 }
 
-/* Takes " key=value" from the beginning of the text. */
-static bool take_part(const char **text, enum part p, char ret[VALUE_MAX]) {
-    const char *at = *text;
-    size_t key = strlen(parts[p].key);
-    if (p && *at++ != ' ') {
-        return false;
+/* Reads "words value" or, of earlier versions, "key=value". */
+static bool take_part(const char *text, size_t len, char ret[PARTS][VALUE_MAX]) {
+    const char *sign = memchr(text, '=', len);
+    const char *at = sign ? sign : memrchr(text, ' ', len);
+    size_t name = at ? (size_t)(at - text) : 0, size = at ? len - name - 1 : 0;
+    for (enum part p = 0; p < PARTS && size > 0 && size < VALUE_MAX; p++) {
+        const char *known = sign ? parts[p].key : parts[p].words;
+        if (strlen(known) == name && memcmp(known, text, name) == 0) {
+            memcpy(ret[p], at + 1, size);
+            ret[p][size] = '\0';
+            return true;
+        }
     }
-    if (strncmp(at, parts[p].key, key) != 0 || at[key] != '=') {
-        return false;
-    }
-    at += key + 1;
-    size_t len = strcspn(at, " ");
-    if (len == 0 || len >= VALUE_MAX) {
-        return false;
-    }
-    memcpy(ret, at, len);
-    ret[len] = '\0';
-    *text = at + len;
-    return true;
+    return false;
 }
 
 static bool split(const char *text, char ret[PARTS][VALUE_MAX]) {
-    enum part p = 0;
-    while (text && p < PARTS && take_part(&text, p, ret[p])) {
-        p++;
+    const char *between = text && strchr(text, '=') ? " " : ", ";
+    for (enum part p = 0; p < PARTS; p++) {
+        (void)snprintf(ret[p], VALUE_MAX, "%s", parts[p].usual ? parts[p].usual : "");
     }
-    return p == PARTS && !*text;
+    while (text && *text) {
+        const char *end = strstr(text, between);
+        size_t len = end ? (size_t)(end - text) : strlen(text);
+        if (!take_part(text, len, ret)) {
+            return false;
+        }
+        text = end ? end + strlen(between) : text + len;
+    }
+    return *ret[GENERATION] && *ret[INTRANET];
 }
 
 /* The index of the word, or n. */

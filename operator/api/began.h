@@ -1,8 +1,7 @@
 /* Snapshot of the spec fields that the present attempt of a job began with, as one line in its
  * status (status.began):
  *
- *      generation=3 np=0 intranet=PodIP elastic=0 withGloo=1 peerAuth=None ps=1f2e3d4c
- * worker=99aa00bb heter=-
+ *      spec generation 3, intranet PodIP, withGloo 1, worker template 99aa00bb
  *
  * A running attempt keeps these values even if the spec changes: its pods have read them, and pods
  * with different values could not work together.  Templates are there as hashes, which only show
@@ -14,7 +13,7 @@
 #include "operator/api/job.h"
 
 enum {
-    OP_BEGAN_MAX = 192,
+    OP_BEGAN_MAX = 256,
     OP_BEGAN_TEMPLATES_MAX = 64 * 1024, /* larger ones are not stored twice */
 };
 

@@ -283,6 +283,42 @@ static void a_text_that_is_none_is_not_read(void **state) {
     }
 }
 
+/* It is a line of kubectl describe. */
+static void the_line_is_for_people_and_read_back(void **state) {
+    (void)state;
+    static const struct {
+        const char *spec, *line;
+    } rows[] = {
+        {TK_ROLE("worker", 2), "spec generation 1, intranet PodIP, worker template 0215dd20"},
+        {TK_ROLE("ps", 1) "," TK_ROLE("worker", 2) ",'intranet':'Host','withGloo':2,"
+                                                   "'peerAuth':'Token'",
+            "spec generation 1, intranet Host, withGloo 2, peerAuth Token, ps template 0215dd20, "
+            "worker template 0215dd20"},
+        {TK_ROLE("worker", 4) ",'elastic':0,'intranet':'DNS'",
+            "spec generation 1, most workers 4, intranet DNS, elastic 1, worker template 0215dd20"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct tk_cluster c = running_cluster(rows[i].spec);
+        expect_status(&c, "began", rows[i].line);
+        tk_look(&c);
+        struct op_shape shape;
+        assert_true(op_began_read(rows[i].line, &shape));
+        assert_int_equal(shape.intranet, c.seen_job->asked.intranet);
+        assert_int_equal(shape.elastic, c.seen_job->asked.elastic);
+        assert_int_equal(shape.gloo, c.seen_job->asked.gloo);
+        assert_int_equal(shape.np, c.seen_job->asked.np);
+        assert_int_equal(shape.peer_auth, c.seen_job->asked.peer_auth);
+        tk_done(&c);
+    }
+    static const char *const bad[] = {"spec generation 3", "intranet PodIP",
+        "spec generation 3, intranet PodIP, odd 1", "spec generation 3, intranet Odd",
+        "spec generation 3,intranet PodIP", "spec generation 3, intranet "};
+    struct op_shape shape;
+    for (size_t i = 0; i < CO_ARRAY_LEN(bad); i++) {
+        assert_false(op_began_read(bad[i], &shape));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(another_intranet_waits_for_the_next_attempt),
@@ -296,6 +332,7 @@ int main(void) {
         cmocka_unit_test(an_elastic_group_without_bounds_scales),
         cmocka_unit_test(limits_spare_an_elastic_group_the_restart),
         cmocka_unit_test(a_text_that_is_none_is_not_read),
+        cmocka_unit_test(the_line_is_for_people_and_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
