@@ -288,8 +288,9 @@ SAN  := CC=clang SANITIZER=address,undefined CFLAGS=-fsanitize-coverage=inline-8
 FUZZ := CC=clang SANITIZER=fuzzer-no-link,address,undefined OPT="-O1 -g" BUILD=$(BUILD)/fuzzing
 TSAN := SANITIZER=thread OPT="-O1 -g" BUILD=$(BUILD)/tsan
 THREADED       = $(patsubst %/,%,$(sort $(dir $(shell grep -lE 'pthread_create|rt_coll_start' $(addsuffix /*.c,$(UNITS)) 2>/dev/null))))
-# But for disk_test: hundreds of processes on a file system that fails, whose threads the others have, too.
-THREADED_TESTS = $(filter-out %/disk_test,$(patsubst %.c,$(1)/test/%,$(foreach u,$(THREADED),$(wildcard $(u)/*_test.c))))
+# But for disk_test, hundreds of processes on a file system that fails, whose threads the others have, too; and plan_test, which
+# has one thread, and minutes of arithmetic.
+THREADED_TESTS = $(filter-out %/disk_test %/resnet50/plan_test,$(patsubst %.c,$(1)/test/%,$(foreach u,$(THREADED),$(wildcard $(u)/*_test.c))))
 SUBMAKE := $(MAKE) --no-print-directory
 threaded: $(call THREADED_TESTS,$(BUILD))
 # WHAT: not all of it, as build/san/test/common/yaml_test.

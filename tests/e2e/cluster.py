@@ -332,6 +332,10 @@ class Follower(threading.Thread):
                 version = None
                 time.sleep(0.1)
 
+    def told(self, uids):
+        """The last that was seen of pods."""
+        return [f"{uid}: {self.pods[uid].status.to_dict()}" for uid in uids]
+
     def stop(self):
         self.ended = True
         self.join()

@@ -20,7 +20,8 @@ def check_all_complete(space, names, follower, seconds):
          lambda: f"not: {left()}\n" + space.show(next(iter(left()), names[0])))
     follower.stop()
     doubled = {n: u for n, u in follower.uids.items() if len(u) > 1}
-    assert doubled == {}, f"pods made more than once: {doubled}"
+    assert doubled == {}, "pods made more than once: " + "\n".join(
+        [", ".join(doubled), *follower.told(next(iter(doubled.values()))), space.show(next(iter(doubled)).rsplit("-", 2)[0])])
     wanted = {f"{n}-{r}-0" for n in names for r in ("ps", "worker")}
     assert set(follower.uids) == wanted, set(follower.uids) ^ wanted
     restarted = {p.metadata.name for p in follower.pods.values()
