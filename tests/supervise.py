@@ -11,6 +11,7 @@ import time
 
 MARK = "TESTS_RUN"          # in the environment of all that a program starts, whatever session that is in
 GDB_SECONDS, DEBUG_SECONDS = 30, 90     # one, and all of them
+BUSY = 4                    # ready threads a processor: what the tests themselves make of a machine
 count, lock = 0, threading.Lock()
 
 
@@ -101,6 +102,19 @@ def end(p, mark):
     return text
 
 
+def share():
+    """How much of what the tests usually have of this machine they have now: other work may be on it."""
+    return min(1, BUSY * os.cpu_count() / max(os.getloadavg()[0], 0.1))
+
+
+def wait_for(thread, seconds):
+    """A second counts as much as the share of the machine is: a starved program does not hang."""
+    while seconds > 0 and thread.is_alive():
+        step = max(0.2, min(5, seconds))
+        thread.join(step)
+        seconds -= step * share()
+
+
 def timed(cmd, seconds, env=None):
     """(exit code, output, seconds it took, seconds of processors); the code is 124 when it ran longer than it may, with its
     stacks at the end of the output.  The output goes to a file: what a program left behind may hold a pipe open for ever."""
@@ -110,7 +124,7 @@ def timed(cmd, seconds, env=None):
                              env={**os.environ, **(env or {}), MARK: mark})
         waiter = threading.Thread(target=lambda: usage.append(os.wait4(p.pid, 0)), daemon=True)
         waiter.start()
-        waiter.join(seconds)
+        wait_for(waiter, seconds)
         stacks = ""
         if late := waiter.is_alive():
             stacks = f"\n{where(family(mark))}\n"

@@ -2,7 +2,10 @@
 import os
 import re
 import subprocess
+import threading
+import time
 
+import supervise
 from install import ROOT
 
 
@@ -47,3 +50,16 @@ def test_hunting_counts_how_often_a_test_fails(tmp_path):
 def test_minutes_are_told_by_part(tmp_path):
     _, out = of_run(tmp_path, "echo 1..1; echo ok 1 - fine", "unit")
     assert re.search(r"what took longest, in seconds, and of processors:\n +\d+\.\d .* unit: \S*some_test\n", out)
+
+
+def test_a_starved_program_has_more_time(monkeypatch):
+    never = threading.Thread(target=time.sleep, args=(3600,), daemon=True)
+    never.start()
+    took = {}
+    busy = supervise.BUSY * os.cpu_count()
+    for load in (0, busy, 2 * busy):
+        monkeypatch.setattr(supervise.os, "getloadavg", lambda: (load, 0, 0))
+        start = time.monotonic()
+        supervise.wait_for(never, 0.4)
+        took[load] = time.monotonic() - start
+    assert took[0] >= 0.4 and took[busy] >= 0.4 and took[2 * busy] >= 0.8
