@@ -97,7 +97,7 @@ static void step(struct alone *a) {
     struct ctr_batch *b = &a->batch;
     const float *p = NULL;
     struct co_err err = {0};
-    ctr_model_lookup(a->model, b);
+    must(ctr_model_lookup(a->model, b, &err), &err);
     get_rows(a);
     must(ctr_model_forward(a->model, b, a->params, a->rows, &p, &err), &err);
     a->loss += nn_log_loss(b->n, p, b->label) * (double)b->n;

@@ -182,3 +182,8 @@ int co_file_write(
     }
     return 0;
 }
+
+char *co_path_absolute(const char *path) {
+    CO_AUTOFREE char *here = *path == '/' ? NULL : getcwd(NULL, 0);
+    return here ? co_xasprintf("%s/%s", here, path) : co_xstrdup(path);
+}

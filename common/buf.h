@@ -39,3 +39,5 @@ CO_MUST_CHECK int co_file_read(
 /* Writes path atomically: temporary file in the same directory, fsync, rename. */
 CO_MUST_CHECK int co_file_write(
     const char *path, const void *data, size_t len, unsigned mode, struct co_err *err);
+/* Where a path leads from the working directory; the caller frees it. */
+char *co_path_absolute(const char *path);

@@ -229,6 +229,8 @@ struct co_contract_row {
     bool prefix;              /* name is the prefix of a family of variables */
     bool machine;             /* describes the machine, not a job: a job started inside of another
                                * one inherits it */
+    bool alone;               /* says how to train, not who takes part: also for a program that is
+                               * told to train alone (--local) */
     const char *doc;          /* one sentence */
 };
 

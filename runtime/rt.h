@@ -1149,16 +1149,21 @@ enum { RT_LINE_MAX = 64 << 10 };
 
 struct rt_input; /* one thread */
 
-/* path: a file; a directory, whose files are read, without those that begin with "." or "_"; or a
- * file *.list that names files, one a line, relative ones beside it.  share NULL: all of it.
- * CO_NOTFOUND: nothing there; CO_INVALID: worker and workers, a name without a number
- * (RT_SHARE_SUFFIX), or a file named twice.  A worker may get no file at all (RT_SHARE_SUFFIX). */
+/* path: a file; a directory, whose files are read, and those in its folders, without those that
+ * begin with "." or "_"; or a file *.list that names files or directories, one a line, relative
+ * ones beside it.  Files are text, as it is or packed by gzip (their first bytes say which), or
+ * pipes, which can be read once.  share NULL: all of it.
+ * CO_NOTFOUND: nothing there; CO_INVALID: worker and workers, or a name without a number
+ * (RT_SHARE_SUFFIX).  A worker may get no file at all (RT_SHARE_SUFFIX). */
 CO_MUST_CHECK int rt_input_open(const char *path, const struct rt_share *share,
     struct rt_input **ret_input, struct co_err *err);
 void rt_input_close(struct rt_input *l); /* NULL allowed */
-/* This worker's next line, without "\n" or "\r\n" and ended by a NUL that *ret_len does not count;
- * borrowed until the next call.  NULL: the end of this pass.  CO_INVALID: a line longer than
- * RT_LINE_MAX; the call after that reads on behind it. */
+/* This worker's next line, without "\n" or "\r\n", without a byte-order mark, and ended by a NUL
+ * that *ret_len does not count; borrowed until the next call.  NULL: the end of this pass.
+ * CO_INVALID: a line longer than RT_LINE_MAX, or one with a NUL in it; the call after that reads on
+ * behind it.  CO_UNSUPPORTED: a file that is no text, such as a zip archive or UTF-16, or neither
+ * file nor pipe, or a pipe that was read before.  CO_DAMAGED: gzip data that is cut or wrong.
+ * CO_TIMEOUT: nobody has written to a pipe for 60 s. */
 CO_MUST_CHECK int rt_input_next(
     struct rt_input *l, const char **ret_line, size_t *ret_len, struct co_err *err);
 /* Goes back to the first line, for the next pass. */

@@ -1,5 +1,5 @@
 /* Parses a line of the Criteo format: label, 13 integers, 26 categorical values, separated by tabs.
- * Features may be empty.
+ * Features may be empty.  A line without its first column, as in Criteo's test.txt, has no label.
  *
  *     number i      0 if empty, else (x - min_i) / range_i with the fixed tables in criteo.c
  *     category c    FNV-1a (64 bits) over the decimal column number (14 to 39) and the value,
@@ -9,21 +9,14 @@
  * when a saved model is loaded.  Knows nothing of files. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
+#include "examples/ctr/sample.h"
 
-enum {
-    CTR_CRITEO_DENSE = 13,
-    CTR_CRITEO_SLOTS = 26,
-    CTR_CRITEO_COLUMNS = 1 + CTR_CRITEO_DENSE + CTR_CRITEO_SLOTS,
-    CTR_CRITEO_REASON_MAX = 96,
-};
+enum { CTR_CRITEO_COLUMNS = 1 + CTR_NUMBERS + CTR_SLOTS, CTR_CRITEO_CATEGORY = 1 + CTR_NUMBERS };
 
 /* The id of a value (len bytes) in a column (1 to 9999). */
 uint64_t ctr_criteo_id(unsigned column, const char *value, size_t len, uint64_t vocabulary);
+/* What the network gets for x as number i. */
+float ctr_criteo_scale(size_t i, double x);
 
-/* Parses a line of len bytes, without its newline.  Returns 0, or -1 with a readable reason that
- * lacks file and line; the outputs may then be half written. */
-int ctr_criteo_parse(const char *line, size_t len, uint64_t vocabulary,
-    uint64_t ret_ids[CTR_CRITEO_SLOTS], float ret_dense[CTR_CRITEO_DENSE], float *ret_label,
-    char ret_reason[CTR_CRITEO_REASON_MAX]);
+/* Returns 0, or -1 with the reason; *s may then be half written. */
+int ctr_criteo_parse(struct da_text line, struct ctr_sample *s, struct da_why *why);

@@ -1,35 +1,69 @@
-/* Parses any bytes as a line of both formats: no crash, and accepted values are in range. */
+/* Parses any bytes as a line of each format: no crash, and accepted values are in range. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "examples/ctr/slots.h"
+#include "examples/ctr/format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    uint64_t ids[CTR_CRITEO_SLOTS];
-    float dense[CTR_CRITEO_DENSE], label;
-    char reason[CTR_CRITEO_REASON_MAX] = "";
-
-    if (ctr_line_parse((const char *)data, size, 1000001, ids, dense, &label, reason) < 0) {
-        if (reason[0] == '\0' || strlen(reason) >= sizeof(reason)) {
-            abort();
-        }
-        return 0;
-    }
-    for (size_t i = 0; i < CTR_CRITEO_SLOTS; i++) {
-        if (ids[i] >= 1000001) {
-            abort();
-        }
-    }
-    for (size_t i = 0; i < CTR_CRITEO_DENSE; i++) {
-        if (!isfinite(dense[i])) {
-            abort();
-        }
-    }
-    if (!(label >= 0.0F && label <= 1.0F)) {
+static void must(bool holds) {
+    if (!holds) {
         abort();
     }
+}
+
+static void parse(const struct ctr_format *f, const struct ctr_csv *csv, struct da_text line) {
+    uint64_t ids[CTR_SLOTS];
+    float dense[CTR_NUMBERS];
+    struct ctr_values more = {.n = 0};
+    struct ctr_sample s = {
+        .vocabulary = 1000001, .ids = ids, .dense = dense, .more = f->several ? &more : NULL};
+    struct da_why why = {.kind = NULL};
+
+    if (f->parse(csv, line, &s, &why) < 0) {
+        must(why.kind && why.text[0] != '\0' && strlen(why.text) < sizeof(why.text));
+    } else {
+        for (size_t i = 0; i < CTR_SLOTS; i++) {
+            must(ids[i] < 1000001);
+        }
+        for (size_t i = 0; i < CTR_NUMBERS; i++) {
+            must(isfinite(dense[i]));
+        }
+        must(isnan(s.label) || s.label == 0.0F || s.label == 1.0F);
+    }
+    for (size_t i = 0; i < more.n; i++) {
+        must(more.at[i].id < 1000001 && more.at[i].cell < CTR_SLOTS);
+    }
+    free(more.at);
+}
+
+/* CSV: the first line is the header, or one that is known where it is none. */
+static struct ctr_csv *csv_make(struct da_text *line) {
+    static const char known[] = "a,y,b";
+    const struct ctr_columns columns = {"y", "a", "b"};
+    const char *end = memchr(line->at, '\n', line->len);
+    struct da_text header = {line->at, end ? (size_t)(end - line->at) : 0};
+    struct ctr_csv *csv = NULL;
+    struct co_err err = {0};
+
+    must(ctr_csv_new(&columns, &csv, &err) == 0);
+    if (ctr_csv_header(csv, "f", header, &err) < 0) {
+        must(ctr_csv_header(csv, "f", (struct da_text){known, sizeof(known) - 1}, &err) == 0);
+    } else {
+        line->at += header.len + 1;
+        line->len -= header.len + 1;
+    }
+    return csv;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct da_text line = {size > 0 ? (const char *)data : "", size}, rest = line;
+    struct ctr_csv *csv = csv_make(&rest);
+
+    for (size_t i = 0; i < CTR_FORMATS; i++) {
+        parse(&ctr_formats[i], csv, ctr_formats[i].header ? rest : line);
+    }
+    ctr_csv_free(csv);
     return 0;
 }

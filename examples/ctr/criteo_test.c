@@ -1,5 +1,4 @@
-/* Tests parsing a line of the Criteo format: values, the fixed hash, and all kinds of malformed
- * lines. */
+/* Tests parsing a line of each format: values, the fixed hash, and all kinds of malformed lines. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,9 +9,10 @@
 
 #include <cmocka.h>
 
+#include "common/buf.h"
 #include "common/mem.h"
 #include "examples/ctr/criteo.h"
-#include "examples/ctr/slots.h"
+#include "examples/ctr/format.h"
 #include "examples/ctr/gen.h"
 
 #define NUMBERS "\t1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13"
@@ -21,15 +21,28 @@
 #define NO_NAMES "\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t"
 
 struct parsed {
-    uint64_t ids[CTR_CRITEO_SLOTS];
-    float dense[CTR_CRITEO_DENSE];
+    uint64_t ids[CTR_SLOTS];
+    float dense[CTR_NUMBERS];
     float label;
-    char reason[CTR_CRITEO_REASON_MAX];
+    char reason[DA_REASON_MAX];
 };
 
-static int parse(const char *line, size_t len, struct parsed *p) {
+static int parse_as(const char *format, const struct ctr_csv *csv, const char *line, size_t len,
+    struct ctr_values *more, struct parsed *p) {
+    const struct ctr_format *f = NULL;
+    struct da_why why = {.kind = NULL};
+
     memset(p, 0, sizeof(*p));
-    return ctr_criteo_parse(line, len, 1000001, p->ids, p->dense, &p->label, p->reason);
+    assert_int_equal(ctr_format_find(format, &f, NULL), 0);
+    struct ctr_sample s = {.vocabulary = 1000001, .ids = p->ids, .dense = p->dense, .more = more};
+    int rc = f->parse(csv, (struct da_text){line, len}, &s, &why);
+    p->label = s.label;
+    memcpy(p->reason, why.text, sizeof(p->reason));
+    return rc;
+}
+
+static int parse(const char *line, size_t len, struct parsed *p) {
+    return parse_as("auto", NULL, line, len, NULL, p);
 }
 
 static void test_a_whole_line(void **state) {
@@ -41,10 +54,10 @@ static void test_a_whole_line(void **state) {
     (void)state;
     assert_int_equal(parse(line, strlen(line), &p), 0);
     assert_true(p.label == 1.0F);
-    for (size_t i = 0; i < CTR_CRITEO_DENSE; i++) {
+    for (size_t i = 0; i < CTR_NUMBERS; i++) {
         assert_true(fabs((double)p.dense[i] - dense[i]) < 1e-7);
     }
-    for (size_t i = 0; i < CTR_CRITEO_SLOTS; i++) {
+    for (size_t i = 0; i < CTR_SLOTS; i++) {
         char name = (char)('a' + (char)i);
 
         assert_int_equal(p.ids[i], ctr_criteo_id((unsigned)(14 + i), &name, 1, 1000001));
@@ -81,7 +94,7 @@ static void test_empty_features(void **state) {
     (void)state;
     assert_int_equal(parse(line, strlen(line), &p), 0);
     assert_true(p.label == 0.0F);
-    for (size_t i = 0; i < CTR_CRITEO_DENSE; i++) {
+    for (size_t i = 0; i < CTR_NUMBERS; i++) {
         assert_true(p.dense[i] == 0.0F);
     }
     assert_int_equal(p.ids[0], ctr_criteo_id(14, "", 0, 1000001));
@@ -112,16 +125,19 @@ static void test_malformed_lines_say_why(void **state) {
         const char *line;
         const char *reason;
     } rows[] = {
-        {"", "1 columns, expected 40"},
+        {"", "1 columns, expected 40 with tabs between"},
         {"1\t2", "2 columns, expected 40"},
+        {"1,2,3", "1 columns, expected 40"},
         {"1" NUMBERS, "14 columns, expected 40"},
         {"1" NUMBERS NAMES "\t", "41 columns, expected 40"},
-        {"" NUMBERS NAMES, "column 1 is \"\", expected 0 or 1"},
+        {"-1" NUMBERS NAMES, "column 1 is \"-1\", expected 0 or 1"},
+        {"0.5" NUMBERS NAMES, "column 1 is \"0.5\", expected 0 or 1"},
         {"2" NUMBERS NAMES, "column 1 is \"2\", expected 0 or 1"},
         {"01" NUMBERS NAMES, "column 1 is \"01\", expected 0 or 1"},
         {"1\tx\t\t\t\t\t\t\t\t\t\t\t\t" NO_NAMES, "column 2 is \"x\", expected a number"},
         {"1\t-\t\t\t\t\t\t\t\t\t\t\t\t" NO_NAMES, "column 2 is \"-\", expected a number"},
-        {"1\t 1\t\t\t\t\t\t\t\t\t\t\t\t" NO_NAMES, "column 2 is \" 1\", expected a number"},
+        {"1\t1 1\t\t\t\t\t\t\t\t\t\t\t\t" NO_NAMES, "column 2 is \"1 1\", expected a number"},
+        {"1\tinf\t\t\t\t\t\t\t\t\t\t\t\t" NO_NAMES, "column 2 is \"inf\", expected a number"},
         {"1\t\t\t\t\t\t\t\t\t\t\t\t\tnan" NO_NAMES, "column 14 is \"nan\", expected a number"},
         {"1\t1e300\t\t\t\t\t\t\t\t\t\t\t\t" NO_NAMES, "column 2 is \"1e300\", expected a number"},
         {"1\t1234567890123456789012345678901234567890\t\t\t\t\t\t\t\t\t\t\t\t" NO_NAMES,
@@ -140,14 +156,35 @@ static void test_malformed_lines_say_why(void **state) {
     }
 }
 
-static void test_a_carriage_return_at_the_end_is_dropped(void **state) {
-    static const char unix_line[] = "1" NUMBERS NAMES, dos_line[] = "1" NUMBERS NAMES "\r";
+static void test_blanks_change_nothing(void **state) {
+    static const char *const lines[] = {"1" NUMBERS NAMES, "1" NUMBERS NAMES "\r",
+        "1" NUMBERS NAMES "  \r", " 1 \t 1 \t2 \t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13" NAMES " ",
+        "1.0" NUMBERS NAMES};
     struct parsed a, b;
 
     (void)state;
-    assert_int_equal(parse(unix_line, strlen(unix_line), &a), 0);
-    assert_int_equal(parse(dos_line, strlen(dos_line), &b), 0);
-    assert_memory_equal(a.ids, b.ids, sizeof(a.ids));
+    assert_int_equal(parse(lines[0], strlen(lines[0]), &a), 0);
+    for (size_t i = 1; i < CO_ARRAY_LEN(lines); i++) {
+        assert_int_equal(parse(lines[i], strlen(lines[i]), &b), 0);
+        assert_memory_equal(a.ids, b.ids, sizeof(a.ids));
+        assert_memory_equal(a.dense, b.dense, sizeof(a.dense));
+        assert_true(a.label == b.label);
+    }
+}
+
+/* Criteo's test.txt: the same features, and no label. */
+static void test_a_line_without_label(void **state) {
+    static const char *const lines[] = {"1" NUMBERS NAMES, (NUMBERS NAMES) + 1, NUMBERS NAMES};
+    struct parsed a, b;
+
+    (void)state;
+    assert_int_equal(parse(lines[0], strlen(lines[0]), &a), 0);
+    for (size_t i = 1; i < CO_ARRAY_LEN(lines); i++) {
+        assert_int_equal(parse(lines[i], strlen(lines[i]), &b), 0);
+        assert_true(isnan(b.label));
+        assert_memory_equal(a.ids, b.ids, sizeof(a.ids));
+        assert_memory_equal(a.dense, b.dense, sizeof(a.dense));
+    }
 }
 
 static void test_a_nul_inside_a_number_is_malformed(void **state) {
@@ -209,16 +246,13 @@ static void test_both_formats_give_the_same_sample(void **state) {
     (void)state;
     ctr_gen_init(&g, 5);
     for (uint64_t i = 0; i < 50; i++) {
-        char a[CTR_GEN_LINE_MAX], b[CTR_GEN_LINE_MAX], reason[CTR_CRITEO_REASON_MAX] = "";
-        uint64_t ids[2][CTR_CRITEO_SLOTS];
-        float dense[2][CTR_CRITEO_DENSE], label[2];
+        char a[CTR_GEN_LINE_MAX], b[CTR_GEN_LINE_MAX];
+        struct parsed p[2];
         size_t n = ctr_gen_line(&g, i, a), m = ctr_gen_slots(&g, i, 1000001, b);
 
-        assert_int_equal(ctr_line_parse(a, n, 1000001, ids[0], dense[0], &label[0], reason), 0);
-        assert_int_equal(ctr_line_parse(b, m, 1000001, ids[1], dense[1], &label[1], reason), 0);
-        assert_memory_equal(ids[0], ids[1], sizeof(ids[0]));
-        assert_memory_equal(dense[0], dense[1], sizeof(dense[0]));
-        assert_true(label[0] == label[1]);
+        assert_int_equal(parse(a, n, &p[0]), 0);
+        assert_int_equal(parse(b, m, &p[1]), 0);
+        assert_memory_equal(&p[0], &p[1], sizeof(p[0]));
     }
 }
 
@@ -228,30 +262,174 @@ static void test_lines_of_slots(void **state) {
         const char *reason; /* NULL: it is taken */
     } rows[] = {
         {"click:1", NULL},
-        {" 26:1000002\tclick:1 dense_feature:0.5 99:7 user:x \r", NULL},
-        {"1:5 2:6", "no click:0 or click:1"},
+        {" 26:1000002\tclick:1.0 dense_feature:0.5 99:7 user:x \r", NULL},
+        {"1:5 2:6", NULL},
+        {"click:0 3:18446744073709551615", NULL},
+        {"click:0 3:18446744073709551616", "word 2 is \"3:184467440737095516...\", expected an id"},
         {"click:2", "word 1 is \"click:2\", expected click once, 0 or 1"},
+        {"click:-1", "word 1 is \"click:-1\", expected click once, 0 or 1"},
         {"click:1 click:1", "word 2 is \"click:1\", expected click once, 0 or 1"},
-        {"click:0 3:1 3:2", "word 3 is \"3:2\", expected each slot once"},
-        {"click:0 3:-1", "word 2 is \"3:-1\", expected an id"},
+        {"click:0 3:1 3:2", "word 3 is \"3:2\", expected each slot once (--format slots-sum"},
+        {"click:0 3:-1", "word 2 is \"3:-1\", expected an id, a whole number below 2^64"},
+        {"click:0 3:0x1f", "word 2 is \"3:0x1f\", expected an id"},
+        {"click:0 3:", "word 2 is \"3:\", expected an id"},
         {"click:0 dense_feature:nan", "word 2 is \"dense_feature:nan\", expected a number"},
         {"click:0 :5", "word 2 is \":5\", expected slot:value"},
         {"click:0 5", "word 2 is \"5\", expected slot:value"},
+        {"click:0 101:5 102:7", "none of its slots is 1 to 26 or dense_feature"},
     };
 
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        char reason[CTR_CRITEO_REASON_MAX] = "";
-        uint64_t ids[CTR_CRITEO_SLOTS];
-        float dense[CTR_CRITEO_DENSE], label;
-        int rc =
-            ctr_line_parse(rows[i].line, strlen(rows[i].line), 1000001, ids, dense, &label, reason);
+        struct parsed p;
+        int rc = parse_as("slots", NULL, rows[i].line, strlen(rows[i].line), NULL, &p);
 
         assert_int_equal(rc, rows[i].reason ? -1 : 0);
-        assert_string_equal(reason, rows[i].reason ? rows[i].reason : "");
-        if (i == 1) {
-            assert_true(ids[25] == 1 && ids[0] == 0 && dense[0] == 0.5F && dense[1] == 0.0F);
+        if (rows[i].reason && !strstr(p.reason, rows[i].reason)) {
+            fail_msg("\"%s\" lacks \"%s\"", p.reason, rows[i].reason);
         }
+        if (i == 1) {
+            assert_true(p.ids[25] == 1 && p.ids[0] == 0 && p.dense[0] == 0.5F && p.label == 1.0F);
+        }
+        assert_true(i != 2 || isnan(p.label));
+        assert_true(i != 3 || p.ids[2] == UINT64_MAX % 1000001);
+    }
+}
+
+static void test_slots_with_several_values(void **state) {
+    static const char line[] = "click:1 2:17 3:5 2:99 2:18446744073709551615";
+    struct ctr_values more = {.n = 0};
+    struct parsed p;
+
+    (void)state;
+    assert_int_equal(parse_as("slots-sum", NULL, line, strlen(line), &more, &p), 0);
+    assert_true(p.ids[1] == 17 && p.ids[2] == 5 && more.n == 2);
+    assert_true(more.at[0].cell == 1 && more.at[0].id == 99);
+    assert_true(more.at[1].cell == 1 && more.at[1].id == UINT64_MAX % 1000001);
+    free(more.at);
+}
+
+static struct ctr_csv *csv_of(const struct ctr_columns *columns, const char *header) {
+    struct ctr_csv *csv = NULL;
+    struct co_err err = {0};
+
+    if (ctr_csv_new(columns, &csv, &err) < 0 ||
+        ctr_csv_header(csv, "f", (struct da_text){header, strlen(header)}, &err) < 0) {
+        print_error("%s\n", co_err_text(&err));
+        ctr_csv_free(csv);
+        return NULL;
+    }
+    return csv;
+}
+
+/* Criteo's columns by name: the same sample, whatever their order. */
+static void test_csv_with_criteos_names(void **state) {
+    static const char line[] = "1" NUMBERS NAMES;
+    static const struct ctr_columns names = {"", "", ""};
+    char header[512], row[512];
+    size_t h = 0, r = 0;
+    struct parsed a, b;
+
+    (void)state;
+    for (unsigned i = 26; i > 0; i--) {
+        h += (size_t)snprintf(header + h, sizeof(header) - h, "C%u;", i);
+        r += (size_t)snprintf(row + r, sizeof(row) - r, "%c;", 'a' + (char)(i - 1));
+    }
+    for (unsigned i = 1; i <= 13; i++) {
+        h += (size_t)snprintf(header + h, sizeof(header) - h, "I%u ;", i);
+        r += (size_t)snprintf(row + r, sizeof(row) - r, "\"%u\";", i);
+    }
+    (void)snprintf(header + h, sizeof(header) - h, "id;\"label\"");
+    (void)snprintf(row + r, sizeof(row) - r, "77;1");
+    struct ctr_csv *csv = csv_of(&names, header);
+    assert_non_null(csv);
+    assert_int_equal(parse(line, strlen(line), &a), 0);
+    assert_int_equal(parse_as("csv", csv, row, strlen(row), NULL, &b), 0);
+    assert_memory_equal(&a, &b, sizeof(a));
+    ctr_csv_free(csv);
+}
+
+static void test_csv_with_names_of_ones_own(void **state) {
+    static const struct {
+        const char *line, *reason;
+    } rows[] = {
+        {"1,\"Paris, \"\"1er\"\"\",-2.5,x", NULL},
+        {"0, ,,", NULL},
+        {"1,a,7", "3 columns, the header has 4"},
+        {"1,a,2,3,4", "5 columns, the header has 4"},
+        {"2,a,2,3", "column 1 (y) is \"2\", expected 0 or 1"},
+        {"1,a,2x,3", "column 3 (age) is \"2x\", expected a number or nothing"},
+        {"1,\"a,2,3", "a quote of column 2 is not closed"},
+        {"1,\"a\"b,2,3", "a quote of column 2 is not closed"},
+    };
+    const struct ctr_columns names = {"y", "age", "city"};
+    struct ctr_csv *csv = csv_of(&names, "y,city,age,other");
+    struct parsed p;
+
+    (void)state;
+    assert_non_null(csv);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        int rc = parse_as("csv", csv, rows[i].line, strlen(rows[i].line), NULL, &p);
+
+        assert_int_equal(rc, rows[i].reason ? -1 : 0);
+        assert_string_equal(p.reason, rows[i].reason ? rows[i].reason : "");
+        if (i == 0) {
+            assert_true(p.label == 1.0F && p.dense[0] == -2.5F);
+            assert_int_equal(p.ids[0], ctr_criteo_id(14, "Paris, \"1er\"", 12, 1000001));
+        }
+    }
+    ctr_csv_free(csv);
+}
+
+static void test_headers_that_do_not_fit(void **state) {
+    static const struct {
+        struct ctr_columns columns;
+        const char *header, *error;
+    } rows[] = {
+        {{"", "", ""}, "label,I1,I2", "f:1: no column \"I3\" in the header \"label,I1,I2\""},
+        {{"", "a", "b"}, "a", "f:1: no column \"b\""},
+        {{"", "a", "b"}, "a,b,a", "f:1: column \"a\" is there twice"},
+        {{"", "a", "b"}, "a,\"b", "a quote of column 2 is not closed"},
+        {{"", "a", "b,a"}, "a,b", "--csv-categories: column \"a\" is named twice"},
+        {{"", "1,2,3,4,5,6,7,8,9,10,11,12,13,14", ""}, "", "--csv-numbers: more than 13 columns"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct ctr_csv *csv = NULL;
+        struct co_err err = {0};
+        const char *header = rows[i].header;
+        int rc = ctr_csv_new(&rows[i].columns, &csv, &err);
+
+        rc =
+            rc == 0 ? ctr_csv_header(csv, "f", (struct da_text){header, strlen(header)}, &err) : rc;
+        assert_int_equal(rc, CO_INVALID);
+        if (!strstr(co_err_text(&err), rows[i].error)) {
+            fail_msg("\"%s\" lacks \"%s\"", co_err_text(&err), rows[i].error);
+        }
+        ctr_csv_free(csv);
+    }
+}
+
+/* The README's table is that of the code. */
+static void test_the_documented_formats(void **state) {
+    CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20), table = CO_BUF(1 << 16);
+    struct co_err err = {0};
+
+    (void)state;
+    assert_int_equal(co_file_read("examples/wide_and_deep/README.md", 1 << 20, &text, &err), 0);
+    assert_int_equal(
+        co_buf_adds(&table, "| `--format` | what | a line |\n| --- | --- | --- |\n", &err), 0);
+    for (size_t i = 0; i < CTR_FORMATS; i++) {
+        const struct ctr_format *f = &ctr_formats[i];
+        const char *quote = f->example[0] != '\0' ? "`" : "";
+
+        assert_int_equal(co_buf_addf(&table, &err, "| `%s` | %s | %s%s%s |\n", f->name, f->what,
+                             quote, f->example, quote),
+            0);
+    }
+    if (!strstr(text.data, table.data)) {
+        fail_msg("examples/wide_and_deep/README.md lacks this table:\n%s", table.data);
     }
 }
 
@@ -264,7 +442,13 @@ int main(void) {
         cmocka_unit_test(test_empty_features),
         cmocka_unit_test(test_numbers_in_other_forms),
         cmocka_unit_test(test_malformed_lines_say_why),
-        cmocka_unit_test(test_a_carriage_return_at_the_end_is_dropped),
+        cmocka_unit_test(test_blanks_change_nothing),
+        cmocka_unit_test(test_a_line_without_label),
+        cmocka_unit_test(test_slots_with_several_values),
+        cmocka_unit_test(test_csv_with_criteos_names),
+        cmocka_unit_test(test_csv_with_names_of_ones_own),
+        cmocka_unit_test(test_headers_that_do_not_fit),
+        cmocka_unit_test(test_the_documented_formats),
         cmocka_unit_test(test_a_nul_inside_a_number_is_malformed),
         cmocka_unit_test(test_ids_spread_evenly),
         cmocka_unit_test(test_generated_lines_parse_repeat_and_are_not_random),

@@ -21,6 +21,44 @@ static char *folder_find(const char *dir, const char *name) {
     return co_steal_ptr(path);
 }
 
+/* Opens files in the format that the options name. */
+static int files_open(const struct ctr_options *o, const char *path, struct ctr_share share,
+    struct ctr_reader **ret_r, struct co_err *err) {
+    const struct ctr_columns columns = {o->csv_label, o->csv_numbers, o->csv_categories};
+    const struct ctr_format *format = NULL;
+    CO_CLEANUP(ctr_csv_freep) struct ctr_csv *csv = NULL;
+    int rc = ctr_format_find(o->format, &format, err);
+
+    if (rc == 0 && format->header) {
+        rc = ctr_csv_new(&columns, &csv, err);
+    }
+    if (rc == 0) {
+        rc = ctr_reader_open(path, &o->net->config, share, ret_r, err);
+    }
+    if (rc == 0) {
+        ctr_reader_format(*ret_r, format, co_steal_ptr(csv));
+    }
+    return rc;
+}
+
+const char *ctr_data_train_path(const struct ctr_options *o) {
+    return o->train[0] != '\0' ? o->train : "generated lines";
+}
+
+const char *ctr_data_test_path(const struct ctr_options *o) {
+    return o->test[0] != '\0' ? o->test : ctr_data_train_path(o);
+}
+
+int ctr_data_probe_test(const struct ctr_options *o, struct ctr_reader *r, struct co_err *err) {
+    struct stat st;
+
+    if (stat(ctr_data_test_path(o), &st) == 0 && S_ISFIFO(st.st_mode)) {
+        return 0;
+    }
+    int rc = ctr_reader_probe(r, err);
+    return rc < 0 ? co_err_wrap(err, "test data") : 0;
+}
+
 int ctr_data_open_train(const struct ctr_options *o, struct ctr_share share,
     struct ctr_reader **ret_r, struct co_err *err) {
     if (o->train[0] == '\0') {
@@ -28,7 +66,7 @@ int ctr_data_open_train(const struct ctr_options *o, struct ctr_share share,
             (uint64_t)o->seed, 0, (uint64_t)o->lines, &o->net->config, share, ret_r, err);
     }
     CO_AUTOFREE char *folder = folder_find(o->train, "train");
-    return ctr_reader_open(folder ? folder : o->train, &o->net->config, share, ret_r, err);
+    return files_open(o, folder ? folder : o->train, share, ret_r, err);
 }
 
 int ctr_data_open_test(const struct ctr_options *o, struct ctr_reader **ret_r, struct co_err *err) {
@@ -36,7 +74,7 @@ int ctr_data_open_test(const struct ctr_options *o, struct ctr_reader **ret_r, s
     CO_AUTOFREE char *folder = folder_find(o->test[0] != '\0' ? o->test : o->train, "test");
 
     if (folder || o->test[0] != '\0') {
-        return ctr_reader_open(folder ? folder : o->test, &o->net->config, all, ret_r, err);
+        return files_open(o, folder ? folder : o->test, all, ret_r, err);
     }
     if (o->train[0] != '\0') {
         *ret_r = NULL;

@@ -6,6 +6,15 @@
 #include "examples/ctr/options.h"
 #include "examples/ctr/reader.h"
 
+/* What there is to read for o->test or o->train, for messages. */
+const char *ctr_data_test_path(const struct ctr_options *o);
+const char *ctr_data_train_path(const struct ctr_options *o);
+
+/* Makes sure, before training, that the test data has a usable line.  A pipe, whose lines can be
+ * read once, is believed. */
+CO_MUST_CHECK int ctr_data_probe_test(
+    const struct ctr_options *o, struct ctr_reader *r, struct co_err *err);
+
 /* Open the training data of one worker, or all of the test data; the caller owns the reader.
  * o->train may be a directory with the folders train and test, like ctr_data_generate makes; then
  * it names both.  Otherwise, if o->train is given and o->test is not, there is no test data, and

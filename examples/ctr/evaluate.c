@@ -2,46 +2,68 @@
 #include "examples/ctr/evaluate.h"
 
 #include <errno.h>
+#include <math.h>
+#include <stdlib.h>
 
-static int batch_evaluate(const struct ctr_evaluation *e, struct ctr_batch *b, float *rows,
-    struct nn_metrics *m, struct co_err *err) {
-    const float *p = NULL;
+/* Measures runs of samples with labels. */
+static void batch_measure(const struct ctr_batch *b, const float *p, struct nn_metrics *m) {
+    for (size_t i = 0, n; i < b->n; i += n + 1) {
+        for (n = 0; i + n < b->n && !isnan(b->label[i + n]); n++) {
+        }
+        nn_metrics_add(m, n, p + i, b->label + i);
+    }
+}
 
-    ctr_model_lookup(e->model, b);
-    int rc = e->rows(e->source, b->unique, b->n_unique, rows, err);
-    if (rc == 0) {
-        rc = ctr_model_forward(e->model, b, e->params, rows, &p, err);
-    }
-    if (rc < 0 || !p) {
-        return rc;
-    }
-    nn_metrics_add(m, b->n, p, b->label);
-    for (size_t i = 0; e->predictions && i < b->n; i++) {
-        if (fprintf(e->predictions, "%.6f\n", (double)p[i]) < 0) {
+static int batch_print(const struct ctr_batch *b, const float *p, FILE *out, struct co_err *err) {
+    for (size_t i = 0; i < b->n; i++) {
+        int n = b->bad[i] ? fprintf(out, "nan\n") : fprintf(out, "%.6f\n", (double)p[i]);
+
+        if (n < 0) {
             return co_err_errno(err, errno, "writing predictions");
         }
     }
     return 0;
 }
 
+static int batch_evaluate(const struct ctr_evaluation *e, struct ctr_batch *b,
+    struct ctr_rows *rows, struct nn_metrics *m, struct co_err *err) {
+    const float *p = NULL;
+    int rc = ctr_model_lookup(e->model, b, err);
+
+    if (rc == 0) {
+        ctr_rows_fit(rows, e->config, b);
+        rc = e->rows(e->source, b->unique, b->n_unique, rows->at, err);
+    }
+    if (rc == 0) {
+        rc = ctr_model_forward(e->model, b, e->params, rows->at, &p, err);
+    }
+    if (rc < 0 || !p) {
+        return rc;
+    }
+    batch_measure(b, p, m);
+    return e->predictions ? batch_print(b, p, e->predictions, err) : 0;
+}
+
 int ctr_evaluate(const struct ctr_evaluation *e, struct ctr_reader *r,
     struct nn_metrics *ret_metrics, struct co_err *err) {
     CO_CLEANUP(ctr_batch_done) struct ctr_batch b = {0};
-    CO_AUTOFREE float *rows = NULL;
+    struct ctr_rows rows = {0};
     int rc = ctr_batch_init(e->config, e->batch, &b, err);
 
     if (rc < 0) {
         return rc;
     }
-    /* Cannot overflow: ctr_batch_init has limited the product. */
-    rows = co_xcalloc(e->batch * e->config->slots * e->config->embed, sizeof(*rows));
     nn_metrics_clear(ret_metrics);
     do {
         rc = ctr_reader_next(r, &b, err);
         if (rc == 0 && b.n) {
-            rc = batch_evaluate(e, &b, rows, ret_metrics, err);
+            rc = batch_evaluate(e, &b, &rows, ret_metrics, err);
         }
     } while (rc == 0 && b.n);
+    free(rows.at);
+    if (rc == 0 && e->predictions && fflush(e->predictions) != 0) {
+        rc = co_err_errno(err, errno, "writing predictions");
+    }
     return rc;
 }
 

@@ -20,10 +20,11 @@ struct ctr_evaluation {
     const float *params;
     ctr_rows_fn rows;
     void *source;
-    FILE *predictions; /* gets one probability a line; may be NULL */
+    FILE *predictions; /* gets a probability for each sample, nan for a bad one; may be NULL */
 };
 
-/* Reads r to its end.  Returns the errors of the reader and of the rows' source. */
+/* Reads r to its end; samples without label are not measured.  Returns the errors of the reader and
+ * of the rows' source. */
 CO_MUST_CHECK int ctr_evaluate(const struct ctr_evaluation *e, struct ctr_reader *r,
     struct nn_metrics *ret_metrics, struct co_err *err);
 

@@ -19,7 +19,7 @@
 static const struct {
     unsigned top;
     double weight;
-} numbers[CTR_CRITEO_DENSE] = {
+} numbers[CTR_NUMBERS] = {
     {20, 1.5},
     {600, 0.0},
     {100, -1.5},
@@ -40,7 +40,7 @@ static const struct {
 static const struct {
     unsigned values;
     bool matters;
-} categories[CTR_CRITEO_SLOTS] = {
+} categories[CTR_SLOTS] = {
     {12, true},
     {500, false},
     {20000, false},
@@ -71,7 +71,7 @@ static const struct {
 
 enum { WEIGHTS_STREAM = 1 }; /* of nn_mix64; another stream than the one for names of values */
 
-_Static_assert((int)CTR_GEN_COLUMNS == (int)CTR_CRITEO_SLOTS, "a row for each column");
+_Static_assert((int)CTR_GEN_COLUMNS == (int)CTR_SLOTS, "a row for each column");
 
 /* Value k is drawn about as often as 1 / (k + 1). */
 static double value_share(size_t column, size_t value) {
@@ -173,10 +173,10 @@ static size_t line_draw(const struct ctr_gen *g, uint64_t index, char *text, dou
     nn_rng_init(&r, g->seed, index);
     double chance = nn_rng_double(&r);
     put_char(&w, '0');
-    for (size_t i = 0; i < CTR_CRITEO_DENSE; i++) {
+    for (size_t i = 0; i < CTR_NUMBERS; i++) {
         logit += number_draw(&r, i, &w);
     }
-    for (size_t i = 0; i < CTR_CRITEO_SLOTS; i++) {
+    for (size_t i = 0; i < CTR_SLOTS; i++) {
         logit += category_draw(&r, g, i, &w);
     }
     *ret_truth = 1.0 / (1.0 + exp(-logit));
@@ -201,20 +201,22 @@ double ctr_gen_truth(const struct ctr_gen *g, uint64_t index) {
 
 size_t ctr_gen_slots(
     const struct ctr_gen *g, uint64_t index, uint64_t vocabulary, char ret_line[CTR_GEN_LINE_MAX]) {
-    char line[CTR_GEN_LINE_MAX], reason[CTR_CRITEO_REASON_MAX];
-    uint64_t ids[CTR_CRITEO_SLOTS];
-    float dense[CTR_CRITEO_DENSE], label = 0.0F;
+    char line[CTR_GEN_LINE_MAX];
+    uint64_t ids[CTR_SLOTS];
+    float dense[CTR_NUMBERS];
+    struct ctr_sample s = {.vocabulary = vocabulary, .ids = ids, .dense = dense};
+    struct da_why why;
     size_t len = ctr_gen_line(g, index, line), at = 0;
 
-    if (ctr_criteo_parse(line, len, vocabulary, ids, dense, &label, reason) < 0) {
+    if (ctr_criteo_parse((struct da_text){line, len}, &s, &why) < 0) {
         return 0; /* impossible: we generated the line */
     }
-    at += (size_t)snprintf(ret_line, CTR_GEN_LINE_MAX, "click:%d", label > 0.5F);
-    for (size_t i = 0; i < CTR_CRITEO_DENSE; i++) {
+    at += (size_t)snprintf(ret_line, CTR_GEN_LINE_MAX, "click:%d", s.label > 0.5F);
+    for (size_t i = 0; i < CTR_NUMBERS; i++) {
         at += (size_t)snprintf(
             ret_line + at, CTR_GEN_LINE_MAX - at, " dense_feature:%.9g", (double)dense[i]);
     }
-    for (size_t i = 0; i < CTR_CRITEO_SLOTS; i++) {
+    for (size_t i = 0; i < CTR_SLOTS; i++) {
         at +=
             (size_t)snprintf(ret_line + at, CTR_GEN_LINE_MAX - at, " %zu:%" PRIu64, i + 1, ids[i]);
     }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "examples/ctr/pool.h"
 #include "examples/nn/embed.h"
 #include "examples/nn/layers.h"
 
@@ -16,6 +17,8 @@ struct ctr_model {
     struct nn_engine *engine;
     struct nn_tower *tower;
     struct nn_distinct *distinct;
+    size_t distinct_max; /* ids that it takes */
+    struct ctr_pool pool;
     float *input, *dinput; /* (B, I), (B, wanted) */
     float *logit, *p, *dz; /* (B) */
     struct ctr_work work;  /* of the last forward */
@@ -35,7 +38,7 @@ static int floats_alloc(size_t rows, size_t cols, float **ret, struct co_err *er
 int ctr_batch_init(
     const struct ctr_config *c, size_t max, struct ctr_batch *ret_b, struct co_err *err) {
     CO_CLEANUP(ctr_batch_done) struct ctr_batch b = {.max = max};
-    void *ids = NULL, *unique = NULL, *index = NULL;
+    void *ids = NULL, *unique = NULL, *index = NULL, *bad = NULL;
 
     if (max == 0 || max > BATCH_MAX) {
         return co_err_set(
@@ -56,6 +59,11 @@ int ctr_batch_init(
     if (rc == 0) {
         rc = floats_alloc(max, 1, &b.label, err);
     }
+    if (rc == 0) {
+        rc = co_try_alloc(max, sizeof(*b.bad), SCRATCH_MAX, "batch memory", &bad, err);
+    }
+    b.room = max * c->slots;
+    b.bad = bad;
     b.ids = ids;
     b.unique = unique;
     b.index = index;
@@ -71,6 +79,8 @@ void ctr_batch_done(struct ctr_batch *b) {
     free(b->ids);
     free(b->dense);
     free(b->label);
+    free(b->bad);
+    free(b->more.at);
     free(b->unique);
     free(b->index);
     memset(b, 0, sizeof(*b));
@@ -106,7 +116,8 @@ int ctr_model_new(
     const struct nn_tower_shape shape = ctr_tower_shape(net);
     m->net = net;
     m->batch_max = batch_max;
-    rc = nn_distinct_new(batch_max * net->config.slots, &m->distinct, err);
+    m->distinct_max = batch_max * net->config.slots;
+    rc = nn_distinct_new(m->distinct_max, &m->distinct, err);
     if (rc == 0) {
         rc = nn_engine_new(&m->engine, err);
     }
@@ -130,6 +141,7 @@ void ctr_model_free(struct ctr_model *m) {
     nn_tower_free(m->tower);
     nn_engine_free(m->engine);
     nn_distinct_free(m->distinct);
+    ctr_pool_done(&m->pool);
     free(m->input);
     free(m->dinput);
     free(m->logit);
@@ -150,9 +162,48 @@ const float *ctr_model_hidden(const struct ctr_model *m, size_t i) {
     return nn_tower_hidden(m->tower, i);
 }
 
-void ctr_model_lookup(struct ctr_model *m, struct ctr_batch *b) {
-    b->n_unique =
-        nn_distinct_find(m->distinct, b->n * m->net->config.slots, b->ids, b->unique, b->index);
+void ctr_rows_fit(struct ctr_rows *r, const struct ctr_config *c, const struct ctr_batch *b) {
+    if (b->n_unique * c->embed > r->room) {
+        r->room = b->n_unique * c->embed;
+        r->at = co_xrealloc(r->at, r->room, sizeof(*r->at));
+    }
+}
+
+/* Makes room for the ids of a batch whose slots have several values, and puts these behind the
+ * others. */
+static int more_add(struct ctr_model *m, struct ctr_batch *b, size_t cells, struct co_err *err) {
+    size_t all = cells + b->more.n;
+    struct nn_distinct *larger = NULL;
+
+    if (all > m->distinct_max) {
+        int rc = nn_distinct_new(2 * all, &larger, err);
+        if (rc < 0) {
+            return rc;
+        }
+        nn_distinct_free(m->distinct);
+        m->distinct = larger;
+        m->distinct_max = 2 * all;
+    }
+    if (all > b->room) {
+        b->ids = co_xrealloc(b->ids, all, sizeof(*b->ids));
+        b->unique = co_xrealloc(b->unique, all, sizeof(*b->unique));
+        b->index = co_xrealloc(b->index, all, sizeof(*b->index));
+        b->room = all;
+    }
+    for (size_t i = 0; i < b->more.n; i++) {
+        b->ids[cells + i] = b->more.at[i].id;
+    }
+    return 0;
+}
+
+int ctr_model_lookup(struct ctr_model *m, struct ctr_batch *b, struct co_err *err) {
+    size_t cells = b->n * m->net->config.slots;
+    int rc = b->more.n > 0 ? more_add(m, b, cells, err) : 0;
+
+    if (rc == 0) {
+        b->n_unique = nn_distinct_find(m->distinct, cells + b->more.n, b->ids, b->unique, b->index);
+    }
+    return rc;
 }
 
 int ctr_model_forward(struct ctr_model *m, const struct ctr_batch *b, const float *params,
@@ -171,6 +222,7 @@ int ctr_model_forward(struct ctr_model *m, const struct ctr_batch *b, const floa
         .params = params,
         .input = m->input,
         .logit = m->logit};
+    ctr_pool_forward(&m->pool, b, rows, &m->work);
     m->net->fill(&m->work);
     int rc = nn_tower_forward(m->tower, b->n, m->input, params, m->logit, err);
     if (rc < 0) {
@@ -195,8 +247,9 @@ int ctr_model_backward(struct ctr_model *m, const struct ctr_batch *b, const flo
         m->work.dinput = m->dinput;
         m->work.dlogit = m->dz;
         m->work.grads = grads;
-        m->work.row_grads = row_grads;
+        m->work.row_grads = ctr_pool_grads(&m->pool, b, row_grads);
         m->net->backward(&m->work);
+        ctr_pool_backward(&m->pool, b, &m->net->config, row_grads);
     }
     return rc;
 }

@@ -11,22 +11,38 @@
  * A model belongs to one thread. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "common/err.h"
 #include "common/mem.h"
 #include "examples/ctr/net.h"
+#include "examples/ctr/sample.h"
 
 /* Samples.  The arrays have room for max samples; the first n are used. */
 struct ctr_batch {
     size_t n, max;
-    uint64_t *ids; /* (B, S) */
+    uint64_t *ids; /* (B, S), and room for what ctr_model_lookup adds */
     float *dense;  /* (B, D) */
-    float *label;  /* (B), 0 or 1 */
+    float *label;  /* (B), 0 or 1; NaN: none */
+    bool *bad;     /* (B): the line could not be used (ctr_reader_keep) */
 
-    /* Filled by ctr_model_lookup: */
+    /* Slots with several values: all but the first.  The network sees their rows' sum, or mean. */
+    struct ctr_values more;
+    bool mean;
+
+    /* Filled by ctr_model_lookup; K = B S + more.n: */
+    size_t room;      /* ids that the arrays have room for */
     size_t n_unique;  /* U: number of different ids */
     uint64_t *unique; /* (U), in order of first occurrence */
-    uint32_t *index;  /* (B, S): ids[i] = unique[index[i]] */
+    uint32_t *index;  /* (K): ids[i] = unique[index[i]]; behind (B, S) those of more */
 };
+
+/* Rows of a batch, which grow with what it needs. */
+struct ctr_rows {
+    float *at; /* owned */
+    size_t room;
+};
+void ctr_rows_fit(struct ctr_rows *r, const struct ctr_config *c, const struct ctr_batch *b);
 
 CO_MUST_CHECK int ctr_batch_init(
     const struct ctr_config *c, size_t max, struct ctr_batch *ret_b, struct co_err *err);
@@ -43,8 +59,8 @@ CO_DEFINE_CLEANUP(struct ctr_model *, ctr_model_free)
 
 const struct ctr_layout *ctr_model_layout(const struct ctr_model *m);
 
-/* Finds the different ids of the batch, whose embedding rows it needs. */
-void ctr_model_lookup(struct ctr_model *m, struct ctr_batch *b);
+/* Finds the different ids of the batch, whose embedding rows it needs.  CO_NORESOURCE: too many. */
+CO_MUST_CHECK int ctr_model_lookup(struct ctr_model *m, struct ctr_batch *b, struct co_err *err);
 
 /* Call it after the batch's lookup.  rows (U, R) belong to b->unique.  *ret_p (B) is valid until
  * the next call. */

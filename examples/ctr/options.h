@@ -8,9 +8,11 @@
 struct ctr_net;
 
 struct ctr_options {
-    const struct ctr_net *net;       /* which network */
-    const char *train, *test;        /* file or directory; "": generated */
-    const char *save, *load;         /* checkpoint directories */
+    const struct ctr_net *net; /* which network */
+    const char *train, *test;  /* file or directory; "": generated */
+    const char *format;        /* of the data (format.h); "": its default */
+    const char *csv_label, *csv_numbers, *csv_categories; /* names of columns; "": csv.h's */
+    const char *save, *load;                              /* checkpoint directories */
     const char *generate;            /* directory to write generated files to */
     const char *optimizer;           /* runtime/train/optim's text form; "": see tables.h */
     const char *embedding_optimizer; /* "": as optimizer */

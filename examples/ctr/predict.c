@@ -66,6 +66,9 @@ int ctr_predict(const struct ctr_options *o, struct co_err *err) {
     if (rc == 0) {
         rc = ctr_data_open_test(o, &reader, err);
     }
+    if (rc == 0) {
+        ctr_reader_keep(reader);
+    }
     if (rc < 0) {
         return rc;
     }
@@ -77,8 +80,10 @@ int ctr_predict(const struct ctr_options *o, struct co_err *err) {
         .source = &s,
         .predictions = stdout};
     rc = ctr_evaluate(&e, reader, metrics, err);
-    if (rc == 0) {
+    if (rc == 0 && metrics->n > 0) {
         ctr_metrics_print(stderr, metrics);
     }
-    return rc;
+    return rc == 0 && ctr_reader_samples(reader) == 0
+               ? da_tally_unusable(ctr_reader_skipped(reader), ctr_data_test_path(o), err)
+               : rc;
 }

@@ -6,14 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/contract.h"
 #include "common/flag.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "examples/ctr/data.h"
+#include "examples/ctr/format.h"
 #include "examples/ctr/options.h"
 #include "examples/ctr/predict.h"
 #include "examples/ctr/trainer.h"
+#include "examples/data/train.h"
 #include "runtime/rt.h"
 
 CO_DEFINE_CLEANUP(struct rt_job *, rt_done)
@@ -23,10 +24,20 @@ static const char *log_level;
 
 static const struct co_flag flags[] = {
     {"train", CO_FLAG_STR, &options.train, "",
-        "training data, Criteo's lines or PaddleRec's: a file, a directory, a *.list of files, or "
-        "what --generate made; empty: generated"},
+        "training data: a file, a directory (files in nested ones, too), a *.list of files, or "
+        "what --generate made, each as text or gzip; empty: generated"},
     {"test", CO_FLAG_STR, &options.test, "",
         "test data, read by the first worker; empty: that of --train, if any"},
+    {"format", CO_FLAG_STR, &options.format, "auto",
+        "of the data: auto (each line is criteo's or slots'), criteo, slots, slots-sum or "
+        "slots-mean (several values a slot), csv (with a header); README.md has a line of each"},
+    {"csv-label", CO_FLAG_STR, &options.csv_label, "",
+        "csv: the column of the label; empty: label"},
+    {"csv-numbers", CO_FLAG_STR, &options.csv_numbers, "",
+        "csv: columns of numbers, 13 at most, commas between; empty, and --csv-categories too: I1 "
+        "to I13"},
+    {"csv-categories", CO_FLAG_STR, &options.csv_categories, "",
+        "csv: columns of categories, 26 at most; empty, and --csv-numbers too: C1 to C26"},
     {"batch-size", CO_FLAG_INT, &options.batch_size, "100", "samples a step", .min = 1,
         .max = 1 << 20},
     {"epochs", CO_FLAG_INT, &options.epochs, "1", "passes over the data", .min = 0, .max = 1000000},
@@ -60,7 +71,8 @@ static const struct co_flag flags[] = {
         "directory for the trained model, written by the first worker; empty: not saved"},
     {"load", CO_FLAG_STR, &options.load, "", "directory of a saved model to start from"},
     {"predict", CO_FLAG_BOOL, &options.predict, NULL,
-        "no training: one probability a line for the test data, with the model of --load"},
+        "no training: a probability for each line of the test data, with the model of --load; nan "
+        "for a line that cannot be used"},
     {"generate", CO_FLAG_STR, &options.generate, "",
         "no training: writes generated data to this directory (train/, test/)"},
     {"lines", CO_FLAG_INT, &options.lines, "40000", "generated training lines, of all workers",
@@ -71,7 +83,9 @@ static const struct co_flag flags[] = {
         .max = 10000},
     {"seed", CO_FLAG_INT, &options.seed, "1", "of generated data and of initial values", .min = 0,
         .max = INT64_MAX},
-    {"local", CO_FLAG_BOOL, &options.local, NULL, "train in this process, without servers"},
+    {"local", CO_FLAG_BOOL, &options.local, NULL,
+        "train in this process, without servers, whatever job the environment describes; what it "
+        "says of checkpoints, TensorBoard and metrics holds"},
     {"more", CO_FLAG_BOOL, &options.more, NULL,
         "TRAIN lines also have the area under the curve and examples a second"},
     {"slots", CO_FLAG_BOOL, &options.slots, NULL,
@@ -96,6 +110,11 @@ static int options_check(struct co_err *err) {
     if (rc < 0) {
         return rc;
     }
+    const struct ctr_format *format = NULL;
+    rc = ctr_format_find(options.format, &format, err);
+    if (rc < 0) {
+        return rc;
+    }
     if (!(options.lr >= 0.0)) {
         return co_err_set(err, CO_INVALID, "--lr is %g, expected 0 or more", options.lr);
     }
@@ -108,22 +127,13 @@ static int options_check(struct co_err *err) {
     return 0;
 }
 
-/* Removes a job's variables from the environment, so that rt_init finds no job. */
-static void environment_forget(void) {
-    for (size_t i = 0; i < CO_VAR_COUNT; i++) {
-        if (!co_contract[i].machine) {
-            (void)unsetenv(co_contract[i].name);
-        }
-    }
-}
-
 static int job_run(void) {
     CO_CLEANUP(rt_donep) struct rt_job *job = NULL;
     const struct rt_server_options server = {.handle_signals = true};
     struct co_err err = {0};
 
     if (options.local) {
-        environment_forget();
+        da_forget_job();
     }
     if (rt_init(&job, &err) < 0) {
         return log_failure(&err, 2);

@@ -1,16 +1,19 @@
-/* Reads samples line by line and skips malformed ones. */
+/* Reads samples line by line and skips what cannot be used. */
 #include "examples/ctr/reader.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/log.h"
 #include "examples/ctr/gen.h"
-#include "examples/ctr/slots.h"
 #include "runtime/rt.h"
 
 CO_DEFINE_CLEANUP(struct rt_input *, rt_input_close)
+
+/* A batch with so many values beyond the first of their slots ends, whatever room it has. */
+enum { MORE_FULL = 1 << 20 };
 
 struct generated {
     struct ctr_gen gen;
@@ -23,25 +26,32 @@ struct ctr_reader {
     uint64_t vocabulary;
     struct ctr_share share;
     struct rt_input *input; /* NULL: lines are generated */
+    char *path;             /* of the input */
     struct generated generated;
-    uint64_t bad_lines;
-    bool again; /* not the first pass: malformed lines are logged already */
-    char last_bad[CO_ERR_MAX];
+    const struct ctr_format *format;
+    struct ctr_csv *csv;
+    uint64_t headed; /* 1 + the file whose header csv has */
+    bool keep;       /* all lines become samples */
+    bool again;      /* not the first pass, or told at its end: what is skipped is logged already */
+    struct da_tally skipped;
+    uint64_t samples;
     char description[96];
 };
 
 void ctr_reader_free(struct ctr_reader *r) {
     if (r) {
         rt_input_close(r->input);
+        ctr_csv_free(r->csv);
+        free(r->path);
         free(r);
     }
 }
 
 static int arguments_check(const struct ctr_config *c, struct ctr_share share, struct co_err *err) {
-    if (c->slots != CTR_CRITEO_SLOTS || c->dense != CTR_CRITEO_DENSE || c->vocabulary == 0) {
+    if (c->slots != CTR_SLOTS || c->dense != CTR_NUMBERS || c->vocabulary == 0) {
         return co_err_set(err, CO_INVALID,
-            "Criteo data has %d slots and %d numbers, the model %zu and %zu", CTR_CRITEO_SLOTS,
-            CTR_CRITEO_DENSE, c->slots, c->dense);
+            "Criteo data has %d slots and %d numbers, the model %zu and %zu", CTR_SLOTS,
+            CTR_NUMBERS, c->slots, c->dense);
     }
     if (share.index >= share.count) {
         return co_err_set(
@@ -55,6 +65,7 @@ static struct ctr_reader *reader_new(const struct ctr_config *c, struct ctr_shar
 
     r->vocabulary = c->vocabulary;
     r->share = share;
+    r->format = &ctr_formats[0];
     r->generated.next = share.index;
     return r;
 }
@@ -92,71 +103,177 @@ int ctr_reader_open(const char *path, const struct ctr_config *c, struct ctr_sha
     }
     *ret_r = reader_new(c, share);
     (*ret_r)->input = co_steal_ptr(input);
+    (*ret_r)->path = co_xstrdup(path);
     return 0;
 }
 
-static void bad_line(struct ctr_reader *r, const char *text) {
-    (void)snprintf(r->last_bad, sizeof(r->last_bad), "%s", text);
-    if (r->bad_lines++ < CTR_BAD_LINES_SHOWN && !r->again) {
-        co_log_warn("malformed line skipped", CO_S("line", r->last_bad));
+void ctr_reader_format(
+    struct ctr_reader *r, const struct ctr_format *format, struct ctr_csv *csv_own) {
+    ctr_csv_free(r->csv);
+    r->csv = csv_own;
+    r->format = r->input ? format : &ctr_formats[0];
+}
+
+void ctr_reader_keep(struct ctr_reader *r) {
+    r->keep = true;
+}
+
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+static const char *where(struct ctr_reader *r) {
+    return r->input ? rt_input_where(r->input) : "generated";
+}
+
+static void skip(struct ctr_reader *r, const struct da_why *why) {
+    struct co_err said = {0};
+
+    (void)co_err_set(&said, CO_INVALID, "%s: %s", where(r), why->text);
+    da_tally_add(&r->skipped, why->kind, co_err_text(&said));
+    if (r->skipped.n <= CTR_BAD_LINES_SHOWN && !r->again && strcmp(why->kind, "blank") != 0) {
+        co_log_warn("line skipped", CO_S("line", co_err_text(&said)));
     }
 }
 
-/* Gets this worker's next line; NULL at the end. */
+/* Gets this worker's next line; NULL at the end.  *why is set where it is no text. */
 static int line_next(
-    struct ctr_reader *r, const char **ret_line, size_t *ret_len, struct co_err *err) {
+    struct ctr_reader *r, struct da_text *ret_line, struct da_why *why, struct co_err *err) {
     struct generated *g = &r->generated;
-    struct co_err why = {0};
+    struct co_err said = {0};
     int rc = 0;
 
-    while (r->input && (rc = rt_input_next(r->input, ret_line, ret_len, &why)) == CO_INVALID) {
-        bad_line(r, co_err_text(&why));
-    }
+    *ret_line = (struct da_text){NULL, 0};
     if (r->input) {
-        return rc < 0 ? co_err_set(err, rc, "%s", co_err_text(&why)) : 0;
+        rc = rt_input_next(r->input, &ret_line->at, &ret_line->len, &said);
+        if (rc == CO_INVALID) { /* the message begins with the place */
+            const char *text = co_err_text(&said) + strlen(where(r));
+
+            *ret_line = (struct da_text){"", 0};
+            (void)da_why_set(why, "text", "%s", text + (text[0] != '\0' ? 2 : 0));
+            return 0;
+        }
+        return rc < 0 ? co_err_set(err, rc, "%s", co_err_text(&said)) : 0;
     }
-    *ret_line = NULL;
     if (g->next < g->lines) {
-        *ret_line = g->line;
-        *ret_len = ctr_gen_line(&g->gen, g->begin + g->next, g->line);
+        *ret_line = (struct da_text){g->line, ctr_gen_line(&g->gen, g->begin + g->next, g->line)};
         g->next += r->share.count; /* skip the other workers' lines */
     }
     return 0;
 }
 
-/* Parses a line into sample b->n; false: it is malformed. */
-static bool sample_parse(struct ctr_reader *r, const char *line, size_t len, struct ctr_batch *b) {
-    char reason[CTR_CRITEO_REASON_MAX] = "";
-    struct co_err text = {0};
+/* Reads the header of the file at path, of which this worker may have other lines only. */
+static int header_read(struct ctr_reader *r, const char *path, struct co_err *err) {
+    CO_CLEANUP(rt_input_closep) struct rt_input *input = NULL;
+    const char *line = NULL;
+    size_t len = 0;
+    int rc = rt_input_open(path, NULL, &input, err);
 
-    if (ctr_line_parse(line, len, r->vocabulary, b->ids + b->n * CTR_CRITEO_SLOTS,
-            b->dense + b->n * CTR_CRITEO_DENSE, b->label + b->n, reason) == 0) {
-        return true;
-    }
-    (void)co_err_set(
-        &text, CO_INVALID, "%s: %s", r->input ? rt_input_where(r->input) : "generated", reason);
-    bad_line(r, co_err_text(&text));
-    return false;
+    rc = rc == 0 ? rt_input_next(input, &line, &len, err) : rc;
+    return rc == 0 ? ctr_csv_header(r->csv, path, (struct da_text){line ? line : "", len}, err)
+                   : rc;
 }
 
+/* Makes sure that the header is that of the line's file.  *ret_is: the line is the header. */
+static int header_take(
+    struct ctr_reader *r, struct da_text line, bool *ret_is, struct co_err *err) {
+    struct rt_position at;
+    int rc = 0;
+
+    *ret_is = false;
+    if (!r->format->header || !r->input) {
+        return 0;
+    }
+    rt_input_tell(r->input, &at);
+    *ret_is = at.line == 1;
+    if (r->headed == at.file + 1) {
+        return 0;
+    }
+    CO_AUTOFREE char *path = co_xstrdup(where(r));
+    *strrchr(path, ':') = '\0'; /* the number of the line */
+    rc = *ret_is ? ctr_csv_header(r->csv, path, line, err) : header_read(r, path, err);
+    r->headed = at.file + 1;
+    return rc;
+}
+
+static bool is_blank(struct da_text line) {
+    return da_trim(line).len == 0;
+}
+
+/* Parses a line into sample b->n; false: it cannot be used, and *why says why. */
+static bool sample_parse(
+    struct ctr_reader *r, struct da_text line, struct ctr_batch *b, struct da_why *why) {
+    struct ctr_sample s = {.vocabulary = r->vocabulary,
+        .ids = b->ids + b->n * CTR_SLOTS,
+        .dense = b->dense + b->n * CTR_NUMBERS,
+        .more = r->format->several ? &b->more : NULL,
+        .cell = (uint32_t)(b->n * CTR_SLOTS)};
+    size_t more = b->more.n;
+
+    if (is_blank(line)) {
+        (void)da_why_set(why, "blank", "a blank line");
+        return false;
+    }
+    int rc = r->format->parse(r->csv, line, &s, why);
+    if (rc == 0 && isnan(s.label) && !r->keep) {
+        rc = da_why_set(why, "label", "no label, expected 0 or 1: lines without are to predict");
+    }
+    b->label[b->n] = s.label;
+    b->more.n = rc == 0 ? b->more.n : more;
+    return rc == 0;
+}
+
+/* Makes a sample, at n, of a line that is none. */
+static void sample_mark(struct ctr_batch *b) {
+    memset(b->ids + b->n * CTR_SLOTS, 0, CTR_SLOTS * sizeof(*b->ids));
+    memset(b->dense + b->n * CTR_NUMBERS, 0, CTR_NUMBERS * sizeof(*b->dense));
+    b->label[b->n] = NAN;
+}
+
+/* Adds the next line's sample; *ret_more false: there is no line. */
+static int sample_next(
+    struct ctr_reader *r, struct ctr_batch *b, bool *ret_more, struct co_err *err) {
+    struct da_why why = {.kind = NULL};
+    struct da_text line;
+    bool header = false;
+    int rc = line_next(r, &line, &why, err);
+
+    *ret_more = rc == 0 && line.at;
+    if (*ret_more && !why.kind) {
+        rc = header_take(r, line, &header, err);
+    }
+    if (rc < 0 || !*ret_more || header) {
+        return rc;
+    }
+    b->bad[b->n] = why.kind || !sample_parse(r, line, b, &why);
+    r->samples += !b->bad[b->n];
+    if (b->bad[b->n]) {
+        skip(r, &why);
+        sample_mark(b);
+    }
+    b->n += r->keep || !b->bad[b->n];
+    return 0;
+}
+
+/* ---- batches -------------------------------------------------------------------------------- */
+
 int ctr_reader_next(struct ctr_reader *r, struct ctr_batch *b, struct co_err *err) {
-    b->n = 0;
-    while (b->n < b->max) {
-        const char *line = NULL;
-        size_t len = 0;
-        int rc = line_next(r, &line, &len, err);
+    bool more = true;
+
+    b->n = b->more.n = 0;
+    b->mean = r->format->mean;
+    while (more && b->n < b->max && b->more.n < MORE_FULL) {
+        int rc = sample_next(r, b, &more, err);
 
         if (rc < 0) {
             return rc;
         }
-        if (!line) {
-            break;
-        }
-        b->n += sample_parse(r, line, len, b);
     }
-    if (b->n == 0 && r->bad_lines > CTR_BAD_LINES_SHOWN && !r->again) {
-        co_log_warn(
-            "malformed lines skipped", CO_I("lines", r->bad_lines), CO_S("last", r->last_bad));
+    if (b->n == 0 && r->skipped.n > 0 && !r->again) {
+        char text[DA_SUMMARY_MAX];
+
+        r->again = true;
+        da_tally_text(&r->skipped, text);
+        co_log_warn("lines skipped", CO_S("data", r->path), CO_I("usable", r->samples),
+            CO_S("skipped", text));
     }
     return 0;
 }
@@ -166,18 +283,41 @@ void ctr_reader_rewind(struct ctr_reader *r) {
         rt_input_rewind(r->input);
     }
     r->generated.next = r->share.index;
-    r->bad_lines = 0;
+    memset(&r->skipped, 0, sizeof(r->skipped));
+    r->samples = 0;
     r->again = true;
+}
+
+int ctr_reader_probe(struct ctr_reader *r, struct co_err *err) {
+    uint64_t ids[CTR_SLOTS];
+    float dense[CTR_NUMBERS], label;
+    bool bad, more = true, keep = r->keep;
+    struct ctr_batch b = {.max = 1, .ids = ids, .dense = dense, .label = &label, .bad = &bad};
+    int rc = 0;
+
+    r->again = true; /* log nothing */
+    r->keep = false;
+    while (rc == 0 && more && b.n == 0) {
+        rc = sample_next(r, &b, &more, err);
+    }
+    if (rc == 0 && b.n == 0) {
+        rc = da_tally_unusable(&r->skipped, r->path ? r->path : "generated", err);
+    }
+    free(b.more.at);
+    ctr_reader_rewind(r);
+    r->again = false;
+    r->keep = keep;
+    return rc;
 }
 
 const char *ctr_reader_describe(const struct ctr_reader *r) {
     return r->input ? rt_input_describe(r->input) : r->description;
 }
 
-uint64_t ctr_reader_bad_lines(const struct ctr_reader *r) {
-    return r->bad_lines;
+const struct da_tally *ctr_reader_skipped(const struct ctr_reader *r) {
+    return &r->skipped;
 }
 
-const char *ctr_reader_last_bad(const struct ctr_reader *r) {
-    return r->last_bad;
+uint64_t ctr_reader_samples(const struct ctr_reader *r) {
+    return r->samples;
 }

@@ -24,7 +24,7 @@
 enum { SEED = 3, LINES_MAX = 4096 };
 
 static const struct ctr_config ctr_config_criteo = {
-    .vocabulary = 1000001, .slots = CTR_CRITEO_SLOTS, .dense = CTR_CRITEO_DENSE};
+    .vocabulary = 1000001, .slots = CTR_SLOTS, .dense = CTR_NUMBERS};
 
 struct fixture {
     struct ctr_gen gen;
@@ -79,15 +79,17 @@ static void lines_write(const struct fixture *f, const char *name, uint64_t firs
 /* Which line of the data set a sample is: by all of its content. */
 static void sample_mark(struct fixture *f, const struct ctr_batch *b, size_t at, size_t n_lines) {
     for (uint64_t i = 0; i < n_lines; i++) {
-        uint64_t ids[CTR_CRITEO_SLOTS];
-        float dense[CTR_CRITEO_DENSE], label;
-        char line[CTR_GEN_LINE_MAX], reason[CTR_CRITEO_REASON_MAX];
+        uint64_t ids[CTR_SLOTS];
+        float dense[CTR_NUMBERS];
+        char line[CTR_GEN_LINE_MAX];
         size_t len = ctr_gen_line(&f->gen, i, line);
+        struct ctr_sample s = {.vocabulary = 1000001, .ids = ids, .dense = dense};
+        struct da_why why;
 
-        assert_int_equal(ctr_criteo_parse(line, len, 1000001, ids, dense, &label, reason), 0);
-        if (memcmp(ids, b->ids + at * CTR_CRITEO_SLOTS, sizeof(ids)) == 0 &&
+        assert_int_equal(ctr_criteo_parse((struct da_text){line, len}, &s, &why), 0);
+        if (memcmp(ids, b->ids + at * CTR_SLOTS, sizeof(ids)) == 0 &&
             /* bit for bit: NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
-            memcmp(dense, b->dense + at * CTR_CRITEO_DENSE, sizeof(dense)) == 0) {
+            memcmp(dense, b->dense + at * CTR_NUMBERS, sizeof(dense)) == 0) {
             f->seen[i]++;
             return;
         }
@@ -198,7 +200,7 @@ static void test_malformed_lines_are_counted_and_named(void **state) {
     CO_CLEANUP(ctr_batch_done) struct ctr_batch b = {0};
     CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20);
     CO_AUTOFREE char *path = co_xasprintf("%s/mixed", f->dir.path);
-    char line[CTR_GEN_LINE_MAX], expected[128];
+    char line[CTR_GEN_LINE_MAX], expected[128], summary[DA_SUMMARY_MAX];
     struct co_err err = {0};
 
     for (uint64_t i = 0; i < 10; i++) {
@@ -214,9 +216,11 @@ static void test_malformed_lines_are_counted_and_named(void **state) {
     for (size_t again = 0; again < 2; again++) {
         must(ctr_reader_next(r, &b, &err), &err);
         assert_int_equal(b.n, 10);
-        assert_int_equal(ctr_reader_bad_lines(r), 10);
-        (void)snprintf(expected, sizeof(expected), "%s:20: 2 columns, expected 40", path);
-        assert_string_equal(ctr_reader_last_bad(r), expected);
+        assert_int_equal(ctr_reader_samples(r), 10);
+        da_tally_text(ctr_reader_skipped(r), summary);
+        (void)snprintf(
+            expected, sizeof(expected), "10 skipped, first: %s:2: 2 columns, expected 40", path);
+        assert_true(strncmp(summary, expected, strlen(expected)) == 0);
         must(ctr_reader_next(r, &b, &err), &err);
         assert_int_equal(b.n, 0);
         ctr_reader_rewind(r);
@@ -247,8 +251,8 @@ static void test_overlong_lines_are_skipped(void **state) {
         must(ctr_reader_open(path, &ctr_config_criteo, (struct ctr_share){0, 1}, &r, &err), &err);
         must(ctr_reader_next(r, &b, &err), &err);
         assert_int_equal(b.n, 2);
-        assert_int_equal(ctr_reader_bad_lines(r), 1);
-        assert_non_null(strstr(ctr_reader_last_bad(r),
+        assert_int_equal(ctr_reader_skipped(r)->n, 1);
+        assert_non_null(strstr(ctr_reader_skipped(r)->first,
             lengths[at] > RT_LINE_MAX ? ":2: line longer than 65536 bytes" : ":2: 1 columns"));
     }
 }
@@ -277,6 +281,100 @@ static void test_what_is_not_there_is_named(void **state) {
     assert_null(r);
 }
 
+/* To predict, each line has its place: a sample, without label, too, or a mark. */
+static void test_each_line_has_a_place_to_predict(void **state) {
+    static const struct {
+        const char *line;
+        bool bad, labelled;
+    } rows[] = {{"click:1 1:5", false, true}, {"", true, false}, {"1:5 2:7", false, false},
+        {"1,2", true, false}, {"click:0 1:x", true, false}, {"click:0 1:6", false, true}};
+    struct fixture *f = *state;
+    CO_CLEANUP(ctr_reader_freep) struct ctr_reader *r = NULL;
+    CO_CLEANUP(ctr_batch_done) struct ctr_batch b = {0};
+    CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20);
+    CO_AUTOFREE char *path = co_xasprintf("%s/lines", f->dir.path);
+    char summary[DA_SUMMARY_MAX];
+    struct co_err err = {0};
+
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        must(co_buf_addf(&text, &err, "%s\n", rows[i].line), &err);
+    }
+    must(co_file_write(path, text.data, text.len, 0644, &err), &err);
+    must(ctr_batch_init(&ctr_config_criteo, 100, &b, &err), &err);
+    must(ctr_reader_open(path, &ctr_config_criteo, (struct ctr_share){0, 1}, &r, &err), &err);
+    must(ctr_reader_probe(r, &err), &err);
+    ctr_reader_keep(r);
+    must(ctr_reader_next(r, &b, &err), &err);
+    assert_int_equal(b.n, CO_ARRAY_LEN(rows));
+    for (size_t i = 0; i < b.n; i++) {
+        assert_int_equal(b.bad[i], rows[i].bad);
+        assert_int_equal(!isnan(b.label[i]), rows[i].labelled);
+    }
+    assert_int_equal(ctr_reader_samples(r), 3);
+    da_tally_text(ctr_reader_skipped(r), summary);
+    assert_non_null(strstr(summary, "3 skipped (1 blank, 1 columns, 1 id), first: "));
+}
+
+static void test_data_without_a_usable_line_is_known_before(void **state) {
+    static const char *const rows[][3] = {
+        {"", "0 skipped", ""},
+        {"\n\n", "2 skipped, first: ", ":1: a blank line"},
+        {"1,2,3\n4,5,6\n", "2 skipped, first: ", ":1: 1 columns, expected 40"},
+        {"1:5\n1:6\n1:x", "3 skipped (2 label, 1 id), first: ", ":1: no label"},
+        {"\xef\xbb\xbf", "1 skipped, first: ", ":1: a blank line"},
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_CLEANUP(ctr_reader_freep) struct ctr_reader *r = NULL;
+        CO_AUTOFREE char *path = co_xasprintf("%s/lines", f->dir.path);
+        struct co_err err = {0};
+
+        file_write(f, "lines", rows[i][0], strlen(rows[i][0]));
+        must(ctr_reader_open(path, &ctr_config_criteo, (struct ctr_share){0, 1}, &r, &err), &err);
+        assert_int_equal(ctr_reader_probe(r, &err), CO_INVALID);
+        CO_AUTOFREE char *expected = co_xasprintf("no usable line in \"%s\": %s%s%s", path,
+            rows[i][1], rows[i][2][0] != '\0' ? path : "", rows[i][2]);
+        if (strncmp(co_err_text(&err), expected, strlen(expected)) != 0) {
+            fail_msg("\"%s\" begins not with \"%s\"", co_err_text(&err), expected);
+        }
+    }
+}
+
+/* Workers that share a file's lines all know its header, and only one has it among its lines. */
+static void test_the_lines_of_a_file_with_a_header_are_shared(void **state) {
+    static const char *const files[] = {"y,a\n1,1\n1,2\n1,3\n", "a,y\n4,1\n5,1\n"};
+    const struct ctr_columns columns = {"y", "a", ""};
+    struct fixture *f = *state;
+    const struct ctr_format *format = NULL;
+    struct co_err err = {0};
+    float sum = 0.0F;
+    size_t n = 0;
+
+    must(ctr_format_find("csv", &format, &err), &err);
+    file_write(f, "a.csv", files[0], strlen(files[0]));
+    file_write(f, "b.csv", files[1], strlen(files[1]));
+    for (uint32_t worker = 0; worker < 3; worker++) {
+        CO_CLEANUP(ctr_reader_freep) struct ctr_reader *r = NULL;
+        CO_CLEANUP(ctr_batch_done) struct ctr_batch b = {0};
+        struct ctr_csv *csv = NULL;
+
+        must(ctr_csv_new(&columns, &csv, &err), &err);
+        must(ctr_batch_init(&ctr_config_criteo, 100, &b, &err), &err);
+        must(ctr_reader_open(
+                 f->dir.path, &ctr_config_criteo, (struct ctr_share){worker, 3}, &r, &err),
+            &err);
+        ctr_reader_format(r, format, csv);
+        must(ctr_reader_next(r, &b, &err), &err);
+        for (size_t i = 0; i < b.n; i++) {
+            sum += b.dense[i * CTR_NUMBERS];
+            n++;
+        }
+        assert_int_equal(ctr_reader_skipped(r)->n, 0);
+    }
+    assert_true(n == 5 && sum == 15.0F);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_shares_cover_the_data_once, setup, teardown),
@@ -286,6 +384,11 @@ int main(void) {
             test_malformed_lines_are_counted_and_named, setup, teardown),
         cmocka_unit_test_setup_teardown(test_overlong_lines_are_skipped, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_is_not_there_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_each_line_has_a_place_to_predict, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_data_without_a_usable_line_is_known_before, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_the_lines_of_a_file_with_a_header_are_shared, setup, teardown),
     };
 
     co_log_setup(CO_LOG_ERROR, CO_LOG_LOGFMT);

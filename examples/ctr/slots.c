@@ -3,134 +3,91 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORD_MAX = 64 };
+#include "common/mem.h"
 
-struct sample {
-    uint64_t vocabulary;
-    uint64_t *ids;
-    float *dense, label;
-    bool clicked, seen[CTR_CRITEO_SLOTS];
-    size_t n_dense;
-};
+enum { GROWS_BY = 256 };
 
-/* Parses a whole number of at most 64 bits; false: text is not one. */
-static bool number_parse(const char *text, uint64_t *ret) {
-    char *end = NULL;
-
-    if (text[0] < '0' || text[0] > '9' || strlen(text) > 19) {
-        return false;
+void ctr_values_add(struct ctr_values *v, uint32_t cell, uint64_t id) {
+    if (v->n == v->room) {
+        v->room += v->room / 2 + GROWS_BY;
+        v->at = co_xrealloc(v->at, v->room, sizeof(*v->at));
     }
-    *ret = strtoull(text, &end, 10);
-    return *end == '\0';
+    v->at[v->n++] = (struct ctr_value){.cell = cell, .id = id};
 }
 
-/* Stores a pair; returns NULL or the reason why that is not possible. */
-static const char *word_take(struct sample *s, const char *slot, const char *value) {
-    char *end = NULL;
-    uint64_t number = 0, id = 0;
+/* What a line has shown so far. */
+struct seen {
+    bool slot[CTR_SLOTS];
+    size_t numbers, known, unknown;
+};
 
-    if (strcmp(slot, "click") == 0) {
-        if (s->clicked || (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)) {
-            return "click once, 0 or 1";
-        }
-        s->clicked = true;
-        s->label = value[0] == '1' ? 1.0F : 0.0F;
-        return NULL;
+/* Stores a pair; returns NULL, or what was expected, and of which kind. */
+static const char *pair_take(struct ctr_sample *s, struct seen *seen, struct da_text slot,
+    struct da_text value, const char **ret_kind) {
+    uint64_t number = 0, id = 0;
+    double x = 0.0;
+
+    *ret_kind = "label";
+    if (da_is(slot, "click")) {
+        return !isnan(s->label) || !da_label(value, &s->label) ? "click once, 0 or 1" : NULL;
     }
-    if (strcmp(slot, "dense_feature") == 0) {
-        if (s->n_dense == CTR_CRITEO_DENSE) {
+    *ret_kind = "number";
+    if (da_is(slot, "dense_feature")) {
+        if (seen->numbers == CTR_NUMBERS) {
             return "13 of dense_feature";
         }
-        float x = strtof(value, &end);
-        if (end == value || *end != '\0' || !isfinite(x)) {
+        if (!da_number(value, &x)) {
             return "a number";
         }
-        s->dense[s->n_dense++] = x;
+        s->dense[seen->numbers++] = (float)x;
         return NULL;
     }
-    if (!number_parse(slot, &number) || number == 0 || number > CTR_CRITEO_SLOTS) {
-        return slot[0] == '\0' ? "slot:value" : NULL;
+    *ret_kind = "id";
+    if (!da_u64(slot, &number) || number == 0 || number > CTR_SLOTS) {
+        seen->unknown++;
+        return slot.len == 0 ? "slot:value" : NULL;
     }
-    if (s->seen[number - 1]) {
-        return "each slot once";
+    if (!da_u64(value, &id)) {
+        return "an id, a whole number below 2^64";
     }
-    if (!number_parse(value, &id)) {
-        return "an id";
+    seen->known++;
+    id %= s->vocabulary;
+    if (!seen->slot[number - 1]) {
+        seen->slot[number - 1] = true;
+        s->ids[number - 1] = id;
+    } else if (s->more) {
+        ctr_values_add(s->more, s->cell + (uint32_t)number - 1, id);
+    } else {
+        return "each slot once (--format slots-sum or slots-mean takes several)";
     }
-    s->seen[number - 1] = true;
-    s->ids[number - 1] = id % s->vocabulary;
     return NULL;
 }
 
-static int bad_word(
-    const char *word, size_t number, const char *expected, char ret_reason[CTR_CRITEO_REASON_MAX]) {
-    char text[24];
-    size_t n = 0;
+int ctr_slots_parse(struct da_text line, struct ctr_sample *s, struct da_why *why) {
+    struct seen seen = {.numbers = 0};
+    struct da_text word;
+    char text[DA_QUOTE_MAX];
 
-    for (; n < 20 && word[n] != '\0'; n++) {
-        text[n] = (char)(word[n] >= 0x20 && word[n] < 0x7f ? word[n] : '?');
-    }
-    memcpy(text + n, word[n] != '\0' ? "..." : "", word[n] != '\0' ? 4 : 1);
-    (void)snprintf(ret_reason, CTR_CRITEO_REASON_MAX, "word %zu is \"%s\", expected %s", number,
-        text, expected);
-    return -1;
-}
+    memset(s->ids, 0, CTR_SLOTS * sizeof(*s->ids));
+    memset(s->dense, 0, CTR_NUMBERS * sizeof(*s->dense));
+    s->label = NAN;
+    for (size_t n = 1; (word = da_word_next(&line)).len > 0; n++) {
+        const char *colon = memchr(word.at, ':', word.len), *kind = "word";
+        size_t len = colon ? (size_t)(colon - word.at) : 0;
+        const char *expected = colon ? pair_take(s, &seen, (struct da_text){word.at, len},
+                                           (struct da_text){colon + 1, word.len - len - 1}, &kind)
+                                     : "slot:value";
 
-static bool is_blank(char c) {
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
-int ctr_slots_parse(const char *line, size_t len, uint64_t vocabulary,
-    uint64_t ret_ids[CTR_CRITEO_SLOTS], float ret_dense[CTR_CRITEO_DENSE], float *ret_label,
-    char ret_reason[CTR_CRITEO_REASON_MAX]) {
-    struct sample s = {.vocabulary = vocabulary, .ids = ret_ids, .dense = ret_dense};
-    char word[WORD_MAX + 1];
-    size_t number = 0;
-
-    memset(ret_ids, 0, CTR_CRITEO_SLOTS * sizeof(*ret_ids));
-    memset(ret_dense, 0, CTR_CRITEO_DENSE * sizeof(*ret_dense));
-    for (size_t at = 0; at < len;) {
-        size_t n = 0;
-
-        if (is_blank(line[at])) {
-            at++;
-            continue;
-        }
-        for (; at < len && !is_blank(line[at]); at++) {
-            word[n] = line[at];
-            n += n < WORD_MAX;
-        }
-        word[n] = '\0';
-        number++;
-        char *colon = strchr(word, ':');
-        if (!colon || n == WORD_MAX) {
-            return bad_word(word, number, "slot:value", ret_reason);
-        }
-        *colon = '\0';
-        const char *expected = word_take(&s, word, colon + 1);
         if (expected) {
-            *colon = ':';
-            return bad_word(word, number, expected, ret_reason);
+            return da_why_set(
+                why, kind, "word %zu is \"%s\", expected %s", n, da_quote(word, text), expected);
         }
     }
-    if (!s.clicked) {
-        (void)snprintf(ret_reason, CTR_CRITEO_REASON_MAX, "no click:0 or click:1");
-        return -1;
+    if (seen.unknown > 0 && seen.known == 0 && seen.numbers == 0) {
+        return da_why_set(why, "slots", "none of its slots is 1 to 26 or dense_feature");
     }
-    *ret_label = s.label;
     return 0;
-}
-
-int ctr_line_parse(const char *line, size_t len, uint64_t vocabulary,
-    uint64_t ret_ids[CTR_CRITEO_SLOTS], float ret_dense[CTR_CRITEO_DENSE], float *ret_label,
-    char ret_reason[CTR_CRITEO_REASON_MAX]) {
-    const char *tab = memchr(line, '\t', len);
-    bool slots = memchr(line, ':', tab ? (size_t)(tab - line) : len) != NULL;
-
-    return (slots ? ctr_slots_parse : ctr_criteo_parse)(
-        line, len, vocabulary, ret_ids, ret_dense, ret_label, ret_reason);
 }

@@ -2,18 +2,13 @@
  *
  *     click:0 dense_feature:0.05 ... (13 of them) 1:737395 2:210498 ... 26:64724
  *
- * Numbers are not scaled; ids are taken modulo the vocabulary.  As in PaddleRec's reader, a missing
- * slot has id 0, and missing numbers are 0.  "click" is required.  Unknown slots are ignored. */
+ * Numbers are not scaled; ids are whole numbers below 2^64, taken modulo the vocabulary.  As in
+ * PaddleRec's reader, a missing slot has id 0, and missing numbers are 0.  A line without "click"
+ * has no label.  Unknown slots are ignored, unless a line has no other.  A slot that occurs again
+ * has several values, where s->more takes them. */
 #pragma once
 
-#include "examples/ctr/criteo.h"
+#include "examples/ctr/sample.h"
 
-/* See ctr_criteo_parse. */
-int ctr_slots_parse(const char *line, size_t len, uint64_t vocabulary,
-    uint64_t ret_ids[CTR_CRITEO_SLOTS], float ret_dense[CTR_CRITEO_DENSE], float *ret_label,
-    char ret_reason[CTR_CRITEO_REASON_MAX]);
-
-/* Parses a line of either format: one in slot format has a colon before any tab. */
-int ctr_line_parse(const char *line, size_t len, uint64_t vocabulary,
-    uint64_t ret_ids[CTR_CRITEO_SLOTS], float ret_dense[CTR_CRITEO_DENSE], float *ret_label,
-    char ret_reason[CTR_CRITEO_REASON_MAX]);
+/* As ctr_criteo_parse. */
+int ctr_slots_parse(struct da_text line, struct ctr_sample *s, struct da_why *why);

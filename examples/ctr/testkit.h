@@ -111,7 +111,7 @@ static inline void tk_close(struct tk_model *f) {
 static inline double tk_pass(struct tk_model *f) {
     struct co_err err = {0};
 
-    ctr_model_lookup(f->model, &f->batch);
+    must(ctr_model_lookup(f->model, &f->batch, &err), &err);
     const uint64_t *ids = f->batch.unique;
     size_t n = f->batch.n_unique;
     for (size_t i = 0; i < n; i++) {
@@ -212,4 +212,40 @@ static inline void tk_numeric_gradients(const struct ctr_net *small, const char 
         }
     }
     tk_close(&f);
+}
+
+/* A slot of sample 1 with the values a, b, b: the same as with one value whose row is the sum, or
+ * the mean, of theirs; that row's gradient goes to each of them. */
+static inline void tk_several_values(const struct ctr_net *small, const char *path) {
+    enum { CELL = 1 * S + 2, Z = V - 1 };
+
+    for (int mean = 0; mean < 2; mean++) {
+        const float factor = mean ? 1.0F / 3.0F : 1.0F;
+        struct tk_model f, one;
+
+        tk_open(&f, small, path);
+        tk_open(&one, small, path);
+        uint64_t a = f.batch.ids[CELL], b = f.batch.ids[4 * S];
+        f.batch.mean = mean;
+        ctr_values_add(&f.batch.more, CELL, b);
+        ctr_values_add(&f.batch.more, CELL, b);
+        one.batch.ids[CELL] = Z; /* no other sample has it */
+        for (size_t k = 0; k < E; k++) {
+            one.table[Z * E + k] = factor * (f.table[a * E + k] + 2.0F * f.table[b * E + k]);
+        }
+        assert_true(fabs(tk_pass(&f) - tk_pass(&one)) < 1e-6);
+        for (size_t i = 0; i < ctr_model_layout(f.model)->total; i++) {
+            assert_true(fabsf(f.grads[i] - one.grads[i]) < 1e-6F);
+        }
+        for (size_t i = 0; i < V * E; i++) {
+            size_t id = i / E;
+            float times = (id == a ? 1.0F : 0.0F) + (id == b ? 2.0F : 0.0F);
+            float want = (id == Z ? 0.0F : one.table_grads[i]) +
+                         factor * times * one.table_grads[Z * E + i % E];
+
+            assert_true(fabsf(f.table_grads[i] - want) < 1e-6F);
+        }
+        tk_close(&f);
+        tk_close(&one);
+    }
 }

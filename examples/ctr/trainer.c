@@ -10,6 +10,7 @@
 #include "examples/ctr/evaluate.h"
 #include "examples/ctr/tables.h"
 #include "examples/ctr/together.h"
+#include "examples/data/train.h"
 
 /* AHEAD: how many batches' rows are pulled while one batch is computed.  It is more than one, since
  * a pull can queue behind a dense exchange, which takes longer than a small batch. */
@@ -23,7 +24,7 @@ enum { MERGE = 4, SAMPLES = 40 };
 /* A batch whose rows may not have arrived yet. */
 struct slot {
     struct ctr_batch batch;
-    float *rows;          /* (U, E) */
+    struct ctr_rows rows; /* (U, E) */
     struct rt_call *call; /* NULL: the rows have arrived */
 };
 
@@ -35,12 +36,14 @@ struct trainer {
     struct ctr_tables tables;
     struct rt_client *client;
     struct ctr_model *model;
-    struct ctr_reader *reader;
+    struct ctr_reader *reader, *test; /* test: first worker; NULL: no test */
+    bool tested;                      /* test is not at its beginning */
+    uint64_t samples;                 /* trained by this process */
     struct slot slots[AHEAD];
-    float *params, *grads;  /* (P) */
-    float *row_grads;       /* (U, E) */
-    float *sum;             /* (P): gradients that were not exchanged yet */
-    uint32_t merge, merged; /* batches for an exchange; batches in `sum` */
+    float *params, *grads;     /* (P) */
+    struct ctr_rows row_grads; /* (U, E) */
+    float *sum;                /* (P): gradients that were not exchanged yet */
+    uint32_t merge, merged;    /* batches for an exchange; batches in `sum` */
     struct rt_progress progress;
     struct nn_metrics metrics; /* of the pass; at the end of the test */
     uint64_t behind, skip;     /* batches trained; batches to read without training */
@@ -74,9 +77,13 @@ static int slot_prepare(struct trainer *t, struct slot *s, struct co_err *err) {
     if (rc < 0 || s->batch.n == 0) {
         return rc;
     }
-    ctr_model_lookup(t->model, &s->batch);
-    return rt_pull_sparse_start(
-        t->client, CTR_TABLE_EMBEDDING, s->batch.unique, s->batch.n_unique, s->rows, &s->call, err);
+    rc = ctr_model_lookup(t->model, &s->batch, err);
+    if (rc < 0) {
+        return rc;
+    }
+    ctr_rows_fit(&s->rows, t->config, &s->batch);
+    return rt_pull_sparse_start(t->client, CTR_TABLE_EMBEDDING, s->batch.unique, s->batch.n_unique,
+        s->rows.at, &s->call, err);
 }
 
 /* Reports the area under the curve of the pass so far, and adds it to the progress line of `step`.
@@ -126,15 +133,17 @@ static void progress_add(struct trainer *t, size_t n, const float *p, const floa
 /* Forward and backward of a batch whose rows have arrived; then pushes the gradients. */
 static int slot_train(struct trainer *t, struct slot *s, struct co_err *err) {
     const float *p = NULL;
-    int rc = ctr_model_forward(t->model, &s->batch, t->params, s->rows, &p, err);
+    int rc = ctr_model_forward(t->model, &s->batch, t->params, s->rows.at, &p, err);
 
     if (rc == 0) {
+        t->samples += s->batch.n;
         progress_add(t, s->batch.n, p, s->batch.label);
-        rc = ctr_model_backward(t->model, &s->batch, t->params, t->grads, t->row_grads, err);
+        ctr_rows_fit(&t->row_grads, t->config, &s->batch);
+        rc = ctr_model_backward(t->model, &s->batch, t->params, t->grads, t->row_grads.at, err);
     }
     if (rc == 0) {
-        rc = rt_push_sparse(
-            t->client, CTR_TABLE_EMBEDDING, s->batch.unique, s->batch.n_unique, t->row_grads, err);
+        rc = rt_push_sparse(t->client, CTR_TABLE_EMBEDDING, s->batch.unique, s->batch.n_unique,
+            t->row_grads.at, err);
     }
     return rc == 0 ? dense_exchange(t, err) : rc;
 }
@@ -239,13 +248,7 @@ static int memory_init(struct trainer *t, struct co_err *err) {
     if (rc < 0) {
         return rc;
     }
-    /* Cannot overflow: ctr_model_new has limited both products. */
-    size_t rows = batch * t->config->slots * t->config->embed;
     size_t params = ctr_model_layout(t->model)->total;
-    for (size_t i = 0; i < AHEAD; i++) {
-        t->slots[i].rows = co_xcalloc(rows, sizeof(float));
-    }
-    t->row_grads = co_xcalloc(rows, sizeof(float));
     t->params = co_xcalloc(params, sizeof(float));
     t->grads = co_xcalloc(params, sizeof(float));
     t->sum = co_xcalloc(params, sizeof(float));
@@ -259,12 +262,13 @@ static void trainer_done(struct trainer *t) {
         (void)slot_wait(
             &t->slots[i], &ignored); /* no call may write to the rows once they are freed */
         ctr_batch_done(&t->slots[i].batch);
-        free(t->slots[i].rows);
+        free(t->slots[i].rows.at);
     }
     rt_client_close(t->client);
     ctr_model_free(t->model);
     ctr_reader_free(t->reader);
-    free(t->row_grads);
+    ctr_reader_free(t->test);
+    free(t->row_grads.at);
     free(t->params);
     free(t->grads);
     free(t->sum);
@@ -335,23 +339,24 @@ static int client_rows(
 }
 
 static int test_run(struct trainer *t, struct co_err *err) {
-    CO_CLEANUP(ctr_reader_freep) struct ctr_reader *reader = NULL;
-    int rc = ctr_data_open_test(t->options, &reader, err);
-
-    if (rc < 0 || !reader) {
-        return rc;
+    if (!t->test) {
+        return 0;
     }
-    rc = rt_pull_dense(t->client, CTR_TABLE_DENSE, t->params, err);
+    int rc = rt_pull_dense(t->client, CTR_TABLE_DENSE, t->params, err);
     if (rc < 0) {
         return rc;
     }
+    if (t->tested) {
+        ctr_reader_rewind(t->test);
+    }
+    t->tested = true;
     const struct ctr_evaluation e = {.model = t->model,
         .config = t->config,
         .batch = (size_t)t->options->batch_size,
         .params = t->params,
         .rows = client_rows,
         .source = t->client};
-    rc = ctr_evaluate(&e, reader, &t->metrics, err);
+    rc = ctr_evaluate(&e, t->test, &t->metrics, err);
     if (rc == 0) {
         ctr_metrics_print(stdout, &t->metrics);
     }
@@ -364,6 +369,10 @@ static int results_make(struct trainer *t, struct co_err *err) {
     const char *dir = t->options->save;
     int rc = rt_barrier(t->client, err);
 
+    if (rc == 0 && t->options->epochs > 0) {
+        rc = da_trained(t->client, CTR_TABLE_DENSE, t->samples + t->behind,
+            ctr_data_train_path(t->options), ctr_reader_skipped(t->reader), err);
+    }
     if (rc == 0 && t->options->epochs > 0) {
         ctr_metrics_together(t->job, &t->metrics);
     }
@@ -412,6 +421,15 @@ static int train(struct trainer *t, struct co_err *err) {
     return rc < 0 ? rc : rt_finish(co_steal_ptr(t->client), err);
 }
 
+/* Makes sure, before hours of training, that its end will not fail: there is test data, if any is
+ * wanted, and the model can be written. */
+static int end_check(struct trainer *t, struct co_err *err) {
+    int rc = da_writable(t->options->save, err);
+
+    rc = rc == 0 ? ctr_data_open_test(t->options, &t->test, err) : rc;
+    return rc == 0 && t->test ? ctr_data_probe_test(t->options, t->test, err) : rc;
+}
+
 int ctr_train(const struct rt_job *job, const struct ctr_options *o, struct nn_metrics *ret_test,
     struct co_err *err) {
     CO_CLEANUP(trainer_done)
@@ -427,6 +445,9 @@ int ctr_train(const struct rt_job *job, const struct ctr_options *o, struct nn_m
     }
     if (rc == 0) {
         rc = memory_init(&t, err);
+    }
+    if (rc == 0 && rt_is_first_worker(job)) {
+        rc = end_check(&t, err);
     }
     if (rc == 0) {
         rc = ctr_data_open_train(o, share, &t.reader, err);

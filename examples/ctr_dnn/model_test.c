@@ -19,6 +19,11 @@ static void test_gradients_are_slopes(void **state) {
     tk_numeric_gradients(&small, GOLDEN);
 }
 
+static void test_slots_with_several_values(void **state) {
+    (void)state;
+    tk_several_values(&small, GOLDEN);
+}
+
 static void test_ten_steps_equal_the_goldens(void **state) {
     (void)state;
     tk_ten_steps(&small, GOLDEN, "sgd:lr=0.1", 2e-6);
@@ -28,6 +33,10 @@ static void test_one_pass_learns_what_was_planted(void **state) {
     const struct ctr_options options = {.net = &cd_net,
         .train = "",
         .test = "",
+        .format = "",
+        .csv_label = "",
+        .csv_numbers = "",
+        .csv_categories = "",
         .save = "",
         .load = "",
         .generate = "",
@@ -57,6 +66,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forward_and_gradients_equal_the_goldens),
         cmocka_unit_test(test_gradients_are_slopes),
+        cmocka_unit_test(test_slots_with_several_values),
         cmocka_unit_test(test_ten_steps_equal_the_goldens),
         cmocka_unit_test(test_one_pass_learns_what_was_planted),
     };

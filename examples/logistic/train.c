@@ -24,7 +24,7 @@ static void must(int rc) {
 static float learn(struct rt_params *p, const char *line, const char *where) {
     float *w = rt_params_value(p, W), *dw = rt_params_gradient(p, W), y, x[FEATURES];
     char more;
-    int n = sscanf(line, "%f,%f,%f,%f,%f%c", &y, &x[0], &x[1], &x[2], &x[3], &more);
+    int n = sscanf(line, " %f , %f , %f , %f , %f %c", &y, &x[0], &x[1], &x[2], &x[3], &more);
     must(n == 5 ? 0 : co_err_set(&err, CO_INVALID, "%s: expected label,x1,x2,x3,x4", where));
     float z = *rt_params_value(p, B) + w[0] * x[0] + w[1] * x[1] + w[2] * x[2] + w[3] * x[3];
     float error = 1 / (1 + expf(-z)) - y;
@@ -39,10 +39,10 @@ static void train(const struct rt_job *job, const char *data, const char *model)
     struct rt_share share = {rt_worker_index(job), rt_worker_num(job), RT_SHARE_FILES};
     struct rt_table_spec table = {.name = "dense", .optimizer = "adagrad:lr=0.1"};
     struct rt_progress progress = {.job = job};
+    struct rt_table_stat stat;
     struct rt_params *p;
     struct rt_input *input;
     struct rt_client *c;
-    const char *line;
     size_t n = 0, len;
     float loss = 0;
 
@@ -53,9 +53,9 @@ static void train(const struct rt_job *job, const char *data, const char *model)
     must(rt_load_or_init(job, c, model, 0, rt_params_values(p), NULL, &err));
     must(rt_resume_input(c, input, &err)); /* after a restart: skips trained lines */
     rt_progress_begin(&progress, rt_input_pass(input));
-    while (rt_input_pass(input) < PASSES) {
+    for (const char *line; rt_input_pass(input) < PASSES;) {
         must(rt_input_next(input, &line, &len, &err));
-        if (line) {
+        if (line && strspn(line, " \t") < len) { /* not a blank line */
             loss += learn(p, line, rt_input_where(input));
             n++;
         }
@@ -76,6 +76,8 @@ static void train(const struct rt_job *job, const char *data, const char *model)
     }
     must(rt_no_more(c, &err)); /* the others may have more data */
     must(rt_barrier(c, &err));
+    must(rt_stat(c, 0, &stat, &err));
+    must(stat.pushes > 0 ? 0 : co_err_set(&err, CO_INVALID, "no usable line in \"%s\"", data));
     must(rt_is_first_worker(job) ? rt_save(c, model, &err) : 0);
     must(rt_finish(c, &err));
     rt_input_close(input);

@@ -4,10 +4,12 @@ The rules are those of examples/wide_and_deep: README.md there has them.
 """
 import argparse
 import functools
+import gzip
 import itertools
 import pathlib
 import sys
 import time
+import zlib
 
 import numpy as np
 import paddlert
@@ -58,7 +60,9 @@ def id_of(column, value):
 
 def files_of(folder, worker, workers):
     """(this worker's files, and which of their lines: the first, and every so many)."""
-    files = sorted(f for f in pathlib.Path(folder).iterdir() if f.name[0] not in "._")
+    def hidden(file):
+        return any(part[0] in "._" for part in file.relative_to(folder).parts)
+    files = sorted(f for f in pathlib.Path(folder).rglob("*") if f.is_file() and not hidden(f))
     if not files:
         raise FileNotFoundError(f"no file in {folder}, expected some with lines of Criteo data")
     if len(files) < workers:
@@ -68,29 +72,88 @@ def files_of(folder, worker, workers):
     return files[first:first + each + (worker < more)], 0, 1
 
 
-def batches(folder, size, worker=0, workers=1):
-    """(ids [n][26], numbers [n][13], labels [n]) of this worker's share."""
-    files, first, step = files_of(folder, worker, workers)
-    lines = itertools.islice(itertools.chain.from_iterable(f.open("rb") for f in files), first, None, step)
-    while part := list(itertools.islice(lines, size)):
-        rows = [line.rstrip(b"\r\n").split(b"\t") for line in part]
-        for row in rows:
-            if len(row) != 1 + NUMBERS + SLOTS:
-                raise ValueError(f"a line of {folder} has {len(row)} columns, expected {1 + NUMBERS + SLOTS}")
-        numbers = np.array([[float(x) if x else np.nan for x in row[1:1 + NUMBERS]] for row in rows])
-        ids = np.array([[id_of(column, x) for column, x in enumerate(row[1 + NUMBERS:], 1 + NUMBERS)] for row in rows])
-        scaled = np.where(np.isnan(numbers), 0, (numbers - MINIMUM) / RANGE)
-        yield ids, scaled.astype(np.float32), np.array([row[0] == b"1" for row in rows], np.float32)
+def lines_of(file):
+    """("file:number", line), whether text or gzip, from Unix or from Windows."""
+    with file.open("rb") as f:
+        packed = f.read(2) == b"\x1f\x8b"
+    with (gzip.open if packed else open)(file, "rb") as f:
+        try:
+            for number, line in enumerate(f, 1):
+                yield f"{file}:{number}", line.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").rstrip(b"\r\n ")
+        except (EOFError, zlib.error) as e:
+            raise OSError(f"{file}: gzip data is damaged: {e}") from e
+
+
+def sample(line):
+    """(ids, numbers, label); ValueError says what is wrong."""
+    row = line.split(b"\t")
+    if len(row) != 1 + NUMBERS + SLOTS:
+        raise ValueError(f"{len(row)} columns, expected {1 + NUMBERS + SLOTS} with tabs between")
+    label = row[0].strip()
+    if label not in (b"0", b"1", b"0.0", b"1.0"):
+        raise ValueError(f"the label is {label!r}, expected 0 or 1")
+    numbers = [float(x) if x.strip() else np.nan for x in row[1:1 + NUMBERS]]
+    if any(x.strip() and not abs(n) <= 1e15 for x, n in zip(row[1:], numbers)):
+        raise ValueError("a number is not finite")
+    return [id_of(column, x) for column, x in enumerate(row[1 + NUMBERS:], 1 + NUMBERS)], numbers, label[:1] == b"1"
+
+
+class Share:
+    """A worker's share of a part of the data; a call makes a pass over it: (ids [n][26], numbers [n][13], labels [n])."""
+
+    def __init__(self, options, part, worker, workers):
+        self.folder, self.size, self.in_memory = f"{options.data}/{part}", options.batch_size, options.in_memory
+        self.files, self.first, self.step = files_of(self.folder, worker, workers)
+        self.used = self.skipped = 0
+        self.why, self.kept = "", None
+
+    def __call__(self):
+        if self.in_memory and self.kept is None:
+            self.kept = list(self.read())
+        return self.read() if self.kept is None else self.kept
+
+    def samples(self):
+        lines = itertools.chain.from_iterable(map(lines_of, self.files))
+        for where, line in itertools.islice(lines, self.first, None, self.step):
+            if not line.strip():
+                continue
+            try:
+                one = sample(line)
+            except ValueError as e:
+                self.why = self.why or f", first: {where}: {e}"
+                self.skipped += 1
+            else:
+                self.used += 1
+                yield one
+
+    def read(self):
+        self.used = self.skipped = 0
+        samples = self.samples()
+        while part := list(itertools.islice(samples, self.size)):
+            ids, numbers, labels = map(np.array, zip(*part))
+            scaled = np.where(np.isnan(numbers), 0, (numbers - MINIMUM) / RANGE)
+            yield ids, scaled.astype(np.float32), labels.astype(np.float32)
+        if self.skipped:
+            print(f"{self.folder}: {self.used} lines used, {self.skipped} skipped{self.why}", file=sys.stderr)
+
+    def check(self):
+        """Before training: ValueError where no line can be used."""
+        if next(self.samples(), None) is None:
+            raise ValueError(self.unusable())
+
+    def unusable(self):
+        return f'no usable line in "{self.folder}": {self.skipped} skipped{self.why}'
 
 
 def share(options, part, worker=0, workers=1):
-    """One pass over a part of the data, "train" or "test"; a function that makes one."""
-    def read():
-        return batches(f"{options.data}/{part}", options.batch_size, worker, workers)
-    if options.in_memory:
-        kept = list(read())
-        return lambda: kept
-    return read
+    """That share of "train" or "test"."""
+    return Share(options, part, worker, workers)
+
+
+def trained(client, data, epochs):
+    """After the last barrier, before anything is saved: ValueError where no worker of the job had a usable line."""
+    if epochs and not data.used and not client.stat("dense")["pushes"]:
+        raise ValueError(data.unusable())
 
 
 class Measures:

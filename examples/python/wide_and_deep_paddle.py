@@ -41,7 +41,7 @@ def loss_of(p, y):
     return -(y * paddle.log(p + criteo.EPSILON) + (1 - y) * paddle.log(1 - p + criteo.EPSILON)).mean()
 
 
-def train(net, step, prefetch=None):
+def train(net, data, step, prefetch=None):
     def step_of(batch):
         ids, numbers, y = map(paddle.to_tensor, batch)
         p = net(ids, numbers)
@@ -49,27 +49,30 @@ def train(net, step, prefetch=None):
         step()
         return p.numpy(), batch[2]
 
-    read = criteo.share(options, "train", job.worker_index, job.worker_num)
-    criteo.passes(options, lambda: ahead(read(), prefetch, depth=4) if prefetch else read(), step_of)
+    criteo.passes(options, lambda: ahead(data(), prefetch, depth=4) if prefetch else data(), step_of)
 
 
-def test(net):
+def test(net, data):
     measures = criteo.Measures()
     with paddle.no_grad():
-        for ids, numbers, y in criteo.share(options, "test")():
+        for ids, numbers, y in data():
             measures.add(net(*map(paddle.to_tensor, (ids, numbers))).numpy(), y)
     print(measures.test_line(), flush=True)
 
 
 def main():
+    data, tested = criteo.share(options, "train", job.worker_index, job.worker_num), criteo.share(options, "test")
+    if job.is_first_worker:
+        tested.check()
     net = WideAndDeep(Embedding("embedding", criteo.EMBED, criteo.EMBEDDING_RULE, "uniform:min=-1,max=1", seed=options.seed))
     with Dense(net, criteo.DENSE_RULE).connect(job, mode=options.mode, load=options.load) as dense:
-        train(net, dense.step, lambda batch: net.embedding.prefetch(paddle.to_tensor(batch[0])))
+        train(net, data, dense.step, lambda batch: net.embedding.prefetch(paddle.to_tensor(batch[0])))
         dense.no_more()
         dense.client.barrier()
+        criteo.trained(dense.client, data, options.epochs)
         if job.is_first_worker:
             dense.pull()
-            test(net)
+            test(net, tested)
         if options.save:
             dense.save(options.save)
 
@@ -85,8 +88,8 @@ def own():
             rule.step()
             rule.clear_grad()
 
-    train(net, step)
-    test(net)
+    train(net, criteo.share(options, "train"), step)
+    test(net, criteo.share(options, "test"))
 
 
 paddle.seed(options.seed)

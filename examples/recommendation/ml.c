@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/parse.h"
+#include "examples/data/lines.h"
 #include "runtime/rt.h"
 
 CO_DEFINE_CLEANUP(struct rt_input *, rt_input_close)
@@ -132,19 +133,19 @@ static int file_read(
     struct rc_library *l, const char *dir, const char *name, line_fn *take, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
     CO_CLEANUP(rt_input_closep) struct rt_input *input = NULL;
-    const char *line = NULL;
-    size_t len;
+    struct da_text line;
+    size_t n = 0;
     int rc = rt_input_open(path, NULL, &input, err);
 
-    while (rc == 0 && (rc = rt_input_next(input, &line, &len, err)) == 0 && line) {
-        CO_AUTOFREE char *copy = co_xstrdup(line);
+    for (; rc == 0 && (rc = da_line_next(input, &line, err)) == 0 && line.at; n++) {
+        CO_AUTOFREE char *copy = co_xstrndup(line.at, line.len);
         const char *expected = take(l, copy);
 
         if (expected) {
             rc = co_err_set(err, CO_INVALID, "%s: expected %s", rt_input_where(input), expected);
         }
     }
-    return rc;
+    return rc == 0 && n == 0 ? co_err_set(err, CO_INVALID, "no usable line in \"%s\"", path) : rc;
 }
 
 int rc_library_read(const char *dir, struct rc_library *ret_library, struct co_err *err) {
@@ -162,9 +163,9 @@ int rc_library_read(const char *dir, struct rc_library *ret_library, struct co_e
     return 0;
 }
 
-int rc_rating_parse(const struct rc_library *l, const char *line, const char *where,
+int rc_rating_parse(const struct rc_library *l, struct da_text line, const char *where,
     struct rc_rating *ret_rating, struct co_err *err) {
-    CO_AUTOFREE char *copy = co_xstrdup(line);
+    CO_AUTOFREE char *copy = co_xstrndup(line.at, line.len);
     char *f[FIELDS_MAX];
     int64_t user, movie;
     double stars;

@@ -14,6 +14,7 @@
 
 #include "common/err.h"
 #include "common/mem.h"
+#include "examples/data/text.h"
 
 enum { RC_ID_MAX = 1 << 24, RC_WORDS_MAX = 32, RC_GENRES_MAX = 32 };
 
@@ -52,5 +53,5 @@ struct rc_rating {
 
 /* Parses a line of ratings.  where: names the line in messages.  CO_INVALID also for a user or a
  * movie that the library does not have. */
-CO_MUST_CHECK int rc_rating_parse(const struct rc_library *l, const char *line, const char *where,
-    struct rc_rating *ret_rating, struct co_err *err);
+CO_MUST_CHECK int rc_rating_parse(const struct rc_library *l, struct da_text line,
+    const char *where, struct rc_rating *ret_rating, struct co_err *err);

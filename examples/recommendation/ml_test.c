@@ -25,6 +25,10 @@ static void file_write(const char *dir, const char *name, const char *text) {
     must(co_file_write(path, text, strlen(text), 0644, &err), &err);
 }
 
+static struct da_text text(const char *line) {
+    return (struct da_text){line, strlen(line)};
+}
+
 static void test_a_library_is_read(void **state) {
     struct tk_dir dir;
     CO_CLEANUP(rc_library_done) struct rc_library l = {0};
@@ -34,7 +38,9 @@ static void test_a_library_is_read(void **state) {
 
     (void)state;
     tk_dir_make(&dir, "rc_ml_test");
-    file_write(dir.path, "users.dat", "1::F::1::10::48067\n6040::M::56::16::70072\r\n");
+    file_write(dir.path, "users.dat",
+        "\xef\xbb\xbf"
+        "1::F::1::10::48067\n\r\n 6040::M::56::16::70072 \r\n\n");
     file_write(dir.path, "movies.dat",
         "1::Toy Story (1995)::Animation|Children's|Comedy\n"
         "2::toy (Again) (1996)::Comedy\n");
@@ -46,13 +52,13 @@ static void test_a_library_is_read(void **state) {
     const uint64_t *first = l.hashes + l.movies[1].at, *second = l.hashes + l.movies[2].at;
     assert_true(first[2] == second[0]); /* Comedy */
     assert_true(first[3] == second[1]); /* Toy, toy */
-    must(rc_rating_parse(&l, "6040::2::4::978300760", "f:1", &r, &err), &err);
+    must(rc_rating_parse(&l, text("6040::2::4::978300760"), "f:1", &r, &err), &err);
     rc_batch_init(&b, 2);
     rc_batch_add(&b, &l, &r);
     assert_true(b.target[0] == 3.0F && b.n_ids[RC_LONG] == 5 && b.n_ids[RC_SHORT] == 3);
     assert_true(b.ids[RC_LONG][0] == rc_id(RC_USER, 6040));
     assert_true(b.ids[RC_LONG][2] != b.ids[RC_LONG][3]);
-    must(rc_rating_parse(&l, "1::1::5::978300760", "f:2", &r, &err), &err);
+    must(rc_rating_parse(&l, text("1::1::5::978300760"), "f:2", &r, &err), &err);
     rc_batch_add(&b, &l, &r);
     const uint64_t *ids = b.ids[RC_LONG] + 5;
     assert_true(b.n == 2 && b.n_ids[RC_LONG] == 5 + 7 && b.genres[2] == 4 && b.words[2] == 4);
@@ -71,7 +77,7 @@ static void test_what_is_no_such_file_is_refused(void **state) {
         {"-1::F::1::10::0\n", "", ":1: expected numbers as user"},
         {"99999999::F::1::10::0\n", "", ":1: expected numbers as user"},
         {"1::F::1::10::0\n", "1::Toy Story (1995)\n", "movies.dat:1: expected MovieID::Title"},
-        {"1::F::1::10::0\n", "\n1::Toy Story::Comedy\n", "movies.dat:1: expected MovieID"},
+        {"1::F::1::10::0\n", "\n1:Toy Story::Comedy\n", "movies.dat:2: expected MovieID"},
         {"1::F::1::10::0\n", "1::Toy Story::Comedy\n", "a title that ends with (Year)"},
     };
     struct tk_dir dir;
@@ -108,7 +114,7 @@ static void test_ratings_of_nobody_are_refused(void **state) {
         struct rc_rating r;
         struct co_err err = {0};
 
-        assert_int_equal(rc_rating_parse(&l, rows[i][0], "f:7", &r, &err), CO_INVALID);
+        assert_int_equal(rc_rating_parse(&l, text(rows[i][0]), "f:7", &r, &err), CO_INVALID);
         if (!strstr(co_err_text(&err), rows[i][1])) {
             fail_msg("\"%s\" lacks \"%s\"", co_err_text(&err), rows[i][1]);
         }
@@ -143,12 +149,34 @@ static void test_ratings_are_split(void **state) {
     tk_dir_remove(&dir);
 }
 
+/* A blank line is no rating; without any, nothing is written. */
+static void test_blank_lines_are_no_ratings(void **state) {
+    struct tk_dir dir;
+    struct co_err err = {0};
+
+    (void)state;
+    tk_dir_make(&dir, "rc_ml_test");
+    CO_AUTOFREE char *out = co_xasprintf("%s/out", dir.path);
+    CO_AUTOFREE char *path = co_xasprintf("%s/ratings.dat.train-00000", out);
+    CO_AUTOBUF struct co_buf read = CO_BUF(1 << 16);
+    const struct rc_prepare p = {.ml = dir.path, .out = out, .split = 1, .seed = 4};
+    file_write(dir.path, "ratings.dat", "\n1::1::5::1\r\n \r\n1::2::3::2\n\n");
+    must(rc_prepare(&p, &err), &err);
+    must(co_file_read(path, 1 << 16, &read, &err), &err);
+    assert_string_equal(read.data, "1::1::5::1\n1::2::3::2\n");
+    file_write(dir.path, "ratings.dat", "\n \n");
+    assert_int_equal(rc_prepare(&p, &err), CO_INVALID);
+    assert_non_null(strstr(co_err_text(&err), "no usable line in \""));
+    tk_dir_remove(&dir);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_library_is_read),
         cmocka_unit_test(test_what_is_no_such_file_is_refused),
         cmocka_unit_test(test_ratings_of_nobody_are_refused),
         cmocka_unit_test(test_ratings_are_split),
+        cmocka_unit_test(test_blank_lines_are_no_ratings),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 
 #include "common/buf.h"
 #include "common/mem.h"
+#include "examples/data/lines.h"
 #include "examples/nn/rng.h"
 #include "runtime/rt.h"
 
@@ -118,18 +119,20 @@ static int ratings_split(
     const struct rc_prepare *p, const char *dir, struct co_buf *texts, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/ratings.dat", dir);
     CO_CLEANUP(rt_input_closep) struct rt_input *input = NULL;
-    const char *line = NULL;
+    struct da_text line;
     uint64_t i = 0, trained = 0, files = p->split > 0 ? p->split : 1;
-    size_t len;
     int rc = rt_input_open(path, NULL, &input, err);
 
-    while (rc == 0 && (rc = rt_input_next(input, &line, &len, err)) == 0 && line) {
+    while (rc == 0 && (rc = da_line_next(input, &line, err)) == 0 && line.at) {
         bool tests = nn_mix64(p->seed, i++) % TEST_ONE_IN == 0;
         struct co_buf *text = &texts[tests ? p->split : trained++ % files];
 
-        rc = co_buf_addf(text, err, "%s\n", line);
+        rc = co_buf_add(text, line.at, line.len, err);
+        rc = rc == 0 ? co_buf_adds(text, "\n", err) : rc;
     }
-    return rc;
+    return rc == 0 && trained == 0
+               ? co_err_set(err, CO_INVALID, "no usable line in \"%s\": nothing to train on", path)
+               : rc;
 }
 
 static int files_write(const struct rc_prepare *p, const struct co_buf *texts, struct co_err *err) {

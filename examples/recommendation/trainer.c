@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 
 #include "common/log.h"
+#include "examples/data/lines.h"
+#include "examples/data/train.h"
 #include "examples/nn/embed.h"
 #include "examples/recommendation/net.h"
 
@@ -22,6 +24,7 @@ struct trainer {
     const struct rc_options *o;
     struct rc_library library;
     struct rt_input *input;
+    uint64_t trained; /* ratings, by this process */
     struct rt_client *client;
     struct rc_net *net;
     struct rt_params *params;
@@ -48,15 +51,14 @@ static int mode_parse(const char *name, enum rt_mode *ret, struct co_err *err) {
 /* ---- batches -------------------------------------------------------------------------------- */
 
 static int batch_read(struct trainer *t, struct rt_input *input, struct co_err *err) {
-    const char *line = NULL;
+    struct da_text line;
     struct rc_rating rating;
-    size_t len;
     int rc = 0;
 
     rc_batch_clear(&t->batch);
     while (rc == 0 && t->batch.n < (size_t)t->o->batch_size) {
-        rc = rt_input_next(input, &line, &len, err);
-        if (rc < 0 || !line) {
+        rc = da_line_next(input, &line, err);
+        if (rc < 0 || !line.at) {
             break;
         }
         rc = rc_rating_parse(&t->library, line, rt_input_where(input), &rating, err);
@@ -105,6 +107,7 @@ static int pass(struct trainer *t, struct co_err *err) {
     for (int64_t batch = 0; rc == 0 && t->batch.n > 0; batch++) {
         rc = forward(t, &loss, err);
         rc = rc == 0 ? backward(t, err) : rc;
+        t->trained += t->batch.n;
         rc = rc == 0 ? rt_keep_input(t->client, t->input, err) : rc;
         rc = rc == 0 ? rt_step(t->client, err) : rc;
         if (rc == 0 && batch % t->o->period == 0) {
@@ -142,7 +145,8 @@ static int passes(struct trainer *t, struct co_err *err) {
     }
     while (rc == 0 && rt_input_pass(t->input) < all) {
         rc = pass(t, err);
-        if (rc == 0 && rt_input_pass(t->input) + 1 < all) {
+        /* Without data of its own, worker 0 is here before the others have begun. */
+        if (rc == 0 && rt_input_pass(t->input) + 1 < all && t->trained > 0) {
             rc = pass_save(t, rt_input_pass(t->input), err);
         }
         rt_input_rewind(t->input);
@@ -150,12 +154,17 @@ static int passes(struct trainer *t, struct co_err *err) {
     return rc == 0 ? rt_no_more(t->client, err) : rc;
 }
 
-static int test(struct trainer *t, struct co_err *err) {
+static int test_open(const struct trainer *t, struct rt_input **ret_input, struct co_err *err) {
     CO_AUTOFREE char *list = co_xasprintf("%s/test.list", t->o->data);
+
+    return rt_input_open(list, NULL, ret_input, err);
+}
+
+static int test(struct trainer *t, struct co_err *err) {
     CO_CLEANUP(rt_input_closep) struct rt_input *input = NULL;
     double sum = 0.0, loss = 0.0;
     size_t n = 0;
-    int rc = rt_input_open(list, NULL, &input, err);
+    int rc = test_open(t, &input, err);
 
     rc = rc == 0 ? rt_pull_dense(t->client, DENSE, rt_params_values(t->params), err) : rc;
     rc = rc == 0 ? batch_read(t, input, err) : rc;
@@ -249,6 +258,19 @@ static int client_open(struct trainer *t, enum rt_mode mode, struct co_err *err)
     return rc;
 }
 
+/* Makes sure, before training, that its end will not fail. */
+static int end_check(struct trainer *t, struct co_err *err) {
+    CO_CLEANUP(rt_input_closep) struct rt_input *input = NULL;
+    int rc = da_writable(t->o->save_dir, err);
+
+    rc = rc == 0 ? test_open(t, &input, err) : rc;
+    rc = rc == 0 ? batch_read(t, input, err) : rc;
+    return rc == 0 && t->batch.n == 0
+               ? co_err_set(err, CO_INVALID,
+                     "test data: no usable line in what \"%s/test.list\" names", t->o->data)
+               : rc;
+}
+
 int rc_train(const struct rt_job *job, const struct rc_options *o, struct co_err *err) {
     CO_CLEANUP(trainer_done) struct trainer t = {.job = job, .o = o};
     struct rc_shape shape = sizes;
@@ -258,12 +280,18 @@ int rc_train(const struct rt_job *job, const struct rc_options *o, struct co_err
     shape.features = (size_t)o->features;
     rc = rc == 0 ? data_open(&t, err) : rc;
     rc = rc == 0 ? memory_open(&t, &shape, err) : rc;
+    if (rc == 0 && rt_is_first_worker(job)) {
+        rc = end_check(&t, err);
+    }
     rc = rc == 0 ? client_open(&t, mode, err) : rc;
     while (rc == 0 && (rc = passes(&t, err)) == CO_GONE) { /* all workers go back to a checkpoint */
         co_log_warn("worker goes back", CO_S("reason", co_err_text(err)));
         rc = 0;
     }
     rc = rc == 0 ? rt_barrier(t.client, err) : rc;
+    if (rc == 0 && o->passes > 0) {
+        rc = da_trained(t.client, DENSE, t.trained, o->data, NULL, err);
+    }
     if (rc == 0 && rt_is_first_worker(job)) {
         rc = o->passes > 0 ? pass_save(&t, (uint64_t)o->passes - 1, err) : 0;
         rc = rc == 0 ? test(&t, err) : rc;

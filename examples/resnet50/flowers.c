@@ -6,9 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/buf.h"
-#include "common/parse.h"
+#include "examples/data/lines.h"
 #include "examples/resnet50/mat.h"
+
+enum { GROWS_BY = 1024 };
+
+CO_DEFINE_CLEANUP(struct rt_input *, rt_input_close)
 
 static const struct {
     const char *part, *array;
@@ -84,51 +87,53 @@ static int mats_open(const char *dir, const char *array, uint32_t classes,
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* Adds the image of a line "path class".  Modifies line. */
-static int line_add(
-    struct rn_flowers *f, const char *dir, char *line, uint32_t classes, struct co_err *err) {
-    char *blank = strrchr(line, ' ');
-    int64_t label = 0;
+/* Adds the image of a line "path class": the class is the last word. */
+static int line_add(struct rn_flowers *f, const char *dir, struct da_text line, uint32_t classes,
+    struct co_err *err) {
+    struct da_text path = line, class;
+    char text[DA_QUOTE_MAX];
+    uint64_t label = 0;
 
-    if (!blank || blank == line) {
+    while (path.len > 0 && !da_is_blank(path.at[path.len - 1])) {
+        path.len--;
+    }
+    class = (struct da_text){path.at + path.len, line.len - path.len};
+    path = da_trim(path);
+    if (path.len == 0) {
         return co_err_set(err, CO_INVALID, "expected a path, a blank and a class");
     }
-    *blank = '\0';
-    int rc = co_parse_i64("class", blank + 1, 0, (int64_t)classes - 1, &label, err);
-    if (rc == 0) {
-        image_add(f, co_xasprintf("%s/%s", dir, line), (uint32_t)label);
+    if (!da_u64(class, &label) || label >= classes) {
+        return co_err_set(
+            err, CO_INVALID, "class \"%s\", expected 0 to %u", da_quote(class, text), classes - 1);
     }
-    return rc;
+    if (f->n % GROWS_BY == 0) {
+        f->images = co_xrealloc(f->images, f->n + GROWS_BY, sizeof(*f->images));
+    }
+    image_add(f, co_xasprintf("%s/%.*s", dir, (int)path.len, path.at), (uint32_t)label);
+    return 0;
 }
 
 static int list_open(const char *dir, const char *part, uint32_t classes,
     struct rn_flowers **ret_flowers, struct co_err *err) {
-    CO_CLEANUP(rn_flowers_closep) struct rn_flowers *f = NULL;
-    CO_AUTOBUF struct co_buf text = CO_BUF(RN_FLOWERS_TEXT_MAX);
+    CO_CLEANUP(rn_flowers_closep) struct rn_flowers *f = flowers_new(0);
+    CO_CLEANUP(rt_input_closep) struct rt_input *input = NULL;
     CO_AUTOFREE char *path = co_xasprintf("%s/%s.txt", dir, part);
-    char *rest, *line;
-    size_t lines = 1;
-    int rc = co_file_read(path, RN_FLOWERS_TEXT_MAX, &text, err);
+    struct da_text line;
+    int rc = rt_input_open(path, NULL, &input, err);
 
-    if (rc < 0 || !text.data) {
-        return rc;
-    }
-    for (size_t i = 0; i < text.len; i++) {
-        lines += text.data[i] == '\n';
-    }
-    if (lines > RN_FLOWERS_MAX) {
-        return co_err_set(err, CO_INVALID, "%s: more than %d lines", path, RN_FLOWERS_MAX);
-    }
-    f = flowers_new(lines);
-    rest = text.data;
-    for (size_t number = 1; (line = strsep(&rest, "\n")); number++) {
-        rc = *line ? line_add(f, dir, line, classes, err) : 0;
+    while (rc == 0 && (rc = da_line_next(input, &line, err)) == 0 && line.at) {
+        if (f->n == RN_FLOWERS_MAX) {
+            return co_err_set(err, CO_INVALID, "%s: more than %d lines", path, RN_FLOWERS_MAX);
+        }
+        rc = line_add(f, dir, line, classes, err);
         if (rc < 0) {
-            return co_err_wrap(err, "%s:%zu", path, number);
+            return co_err_wrap(err, "%s", rt_input_where(input));
         }
     }
-    *ret_flowers = co_steal_ptr(f);
-    return 0;
+    if (rc == 0) {
+        *ret_flowers = co_steal_ptr(f);
+    }
+    return rc;
 }
 
 static int part_find(const char *part, const char **ret_array, struct co_err *err) {

@@ -7,8 +7,8 @@
  *
  * Like Paddle, and unlike Oxford, "train" means tstid and "test" means trnid, as tstid has six
  * times as many images.  Without imagelabels.mat, the files train.txt, test.txt and valid.txt are
- * read: one line for each image with its path below the directory, a blank, and its class from 0.
- */
+ * read: one line for each image with its path below the directory, blanks or tabs, and its class
+ * from 0. */
 #pragma once
 
 #include <stddef.h>
@@ -18,7 +18,7 @@
 #include "common/mem.h"
 #include "examples/resnet50/gen.h"
 
-enum { RN_FLOWERS_MAX = 1 << 20, RN_FLOWERS_TEXT_MAX = 64 << 20 };
+enum { RN_FLOWERS_MAX = 1 << 20 };
 
 struct rn_flower {
     char *path;     /* of the file; NULL: the picture is generated */

@@ -137,6 +137,7 @@ static void test_a_jpeg_comes_back(void **state) {
     rn_image_done(&back);
 }
 
+/* Torn before its last rows (here three of 16 pixels) it is an error. */
 static void test_a_torn_jpeg_is_an_error(void **state) {
     const struct rn_gen g = {.seed = 1, .classes = 3, .edge = 40, .images = 8};
     struct rn_image image = rn_gen_image(&g, 0), back = {0};
@@ -145,7 +146,7 @@ static void test_a_torn_jpeg_is_an_error(void **state) {
 
     (void)state;
     assert_int_equal(rn_jpeg_encode(&image, 90, &data, &size, NULL), 0);
-    for (size_t part = 0; part < size - 2; part += size / 20) {
+    for (size_t part = 0; part < size * 2 / 3; part += size / 20) {
         CO_AUTOFREE unsigned char *torn = co_xmalloc(part + 1);
         struct co_err err = {0};
 
@@ -157,6 +158,66 @@ static void test_a_torn_jpeg_is_an_error(void **state) {
     rn_image_done(&image);
 }
 
+/* Without its end marker it is the same picture, without a few bytes more the same but for the last
+ * rows; with bytes behind it, too. */
+static void test_a_jpeg_without_its_end_is_a_picture(void **state) {
+    enum { ROWS = 16 };
+    const struct rn_gen g = {.seed = 1, .classes = 3, .edge = 40, .images = 8};
+    struct rn_image image = rn_gen_image(&g, 0), whole = {0};
+    CO_AUTOFREE unsigned char *data = NULL;
+    static const int more[] = {0, -1, -2, -3, -10, 7};
+    size_t size = 0;
+
+    (void)state;
+    assert_int_equal(rn_jpeg_encode(&image, 90, &data, &size, NULL), 0);
+    assert_int_equal(rn_jpeg_decode(data, size, &whole, NULL), 0);
+    for (size_t i = 0; i < CO_ARRAY_LEN(more); i++) {
+        size_t part = (size_t)((long)size + more[i]), edge = (size_t)3 * whole.width;
+        CO_AUTOFREE unsigned char *copy = co_xcalloc(size + 8, 1);
+        struct rn_image back = {0};
+        struct co_err err = {0};
+
+        memcpy(copy, data, part < size ? part : size);
+        if (rn_jpeg_decode(copy, part, &back, &err) < 0) {
+            fail_msg("%d bytes: %s", more[i], co_err_text(&err));
+        }
+        assert_int_equal(back.height, whole.height);
+        size_t same = more[i] >= -2 ? whole.height : (whole.height - 1) / ROWS * ROWS - 1;
+        assert_memory_equal(back.rgb, whole.rgb, edge * same);
+        rn_image_done(&back);
+    }
+    rn_image_done(&whole);
+    rn_image_done(&image);
+}
+
+/* In four inks: the left half red, the right half a dark blue, at half of the light. */
+static void test_a_picture_for_print_is_read(void **state) {
+    static const char *const files[] = {"cmyk", "ycck", "cmyk-plain"};
+
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(files); i++) {
+        CO_AUTOFREE char *path = co_xasprintf("examples/resnet50/testdata/%s.jpg", files[i]);
+        CO_AUTOBUF struct co_buf data = CO_BUF(1 << 16);
+        struct rn_image image = {0};
+        struct co_err err = {0};
+
+        if (co_file_read(path, 1 << 16, &data, &err) < 0 ||
+            rn_jpeg_decode(data.data, data.len, &image, &err) < 0) {
+            fail_msg("%s", co_err_text(&err));
+        }
+        assert_true(image.width == 32 && image.height == 16);
+        for (size_t x = 0; x < 32; x += 31) {
+            const unsigned char *rgb = image.rgb + 3 * (8 * 32 + x);
+            static const int want[2][3] = {{255, 0, 0}, {0, 0, 128}};
+
+            for (size_t c = 0; c < 3; c++) {
+                assert_in_range(abs(rgb[c] - want[x > 0][c]), 0, 6);
+            }
+        }
+        rn_image_done(&image);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_picture_is_resized_as_by_opencv),
@@ -164,6 +225,8 @@ int main(void) {
         cmocka_unit_test(test_odd_shapes_have_an_answer),
         cmocka_unit_test(test_a_jpeg_comes_back),
         cmocka_unit_test(test_a_torn_jpeg_is_an_error),
+        cmocka_unit_test(test_a_jpeg_without_its_end_is_a_picture),
+        cmocka_unit_test(test_a_picture_for_print_is_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,11 +4,14 @@
 #include "examples/resnet50/jpeg.h"
 
 #include <setjmp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <jpeglib.h>
+
+#include <jerror.h>
 
 #include "common/mem.h"
 
@@ -19,9 +22,10 @@ struct trouble {
 };
 
 struct decoder {
-    struct jpeg_decompress_struct jpeg;
+    struct jpeg_decompress_struct jpeg; /* first: on_warning knows only its address */
     struct trouble trouble;
     struct rn_image image;
+    unsigned char *inks; /* a row in CMYK */
 };
 
 struct encoder {
@@ -44,9 +48,25 @@ static void on_error(j_common_ptr jpeg) {
     longjmp(((struct trouble *)(void *)jpeg->err)->out, 1);
 }
 
-/* level below 0: a warning about damaged data. */
+/* Warnings after which the picture is whole. */
+static const int harmless[] = {
+    JWRN_ADOBE_XFORM, JWRN_EXTRANEOUS_DATA, JWRN_JFIF_MAJOR, JWRN_TOO_MUCH_DATA};
+
+/* Whether all but the last rows of the picture have been read: a file that lacks its end marker,
+ * and a few bytes before it, is a picture for all other programs. */
+static bool near_end(const struct jpeg_decompress_struct *j) {
+    return j->total_iMCU_rows > 0 && (j->input_iMCU_row + 1) * 16 >= j->total_iMCU_rows * 15;
+}
+
+/* level below 0: a warning about damaged data, which libjpeg itself replaces by grey. */
 static void on_message(j_common_ptr jpeg, int level) {
-    if (level < 0) {
+    bool whole = level >= 0 ||
+                 (jpeg->is_decompressor && near_end((struct jpeg_decompress_struct *)(void *)jpeg));
+
+    for (size_t i = 0; i < CO_ARRAY_LEN(harmless); i++) {
+        whole = whole || jpeg->err->msg_code == harmless[i];
+    }
+    if (!whole) {
         on_error(jpeg);
     }
 }
@@ -77,6 +97,20 @@ static int too_large(struct decoder *d) {
     return 0;
 }
 
+/* Pictures for print: each colour is what cyan, magenta and yellow, and black, let through. Adobe's
+ * programs, which make most of them, store the light that is left; others the ink. */
+static void inks_to_rgb(const struct decoder *d, unsigned char *rgb) {
+    unsigned ink = d->jpeg.saw_Adobe_marker ? 0 : 255;
+
+    for (size_t i = 0; i < d->image.width; i++) {
+        unsigned black = d->inks[4 * i + 3] ^ ink;
+
+        for (size_t c = 0; c < 3; c++) {
+            rgb[3 * i + c] = (unsigned char)((d->inks[4 * i + c] ^ ink) * black / 255);
+        }
+    }
+}
+
 /* Returns 0, or -1 with the reason in d->trouble. */
 static int decode(struct decoder *d, const void *data, size_t size) {
     if (setjmp(d->trouble.out)) {
@@ -88,18 +122,24 @@ static int decode(struct decoder *d, const void *data, size_t size) {
     if (too_large(d)) {
         return -1;
     }
-    d->jpeg.out_color_space = JCS_RGB;
+    bool print = d->jpeg.jpeg_color_space == JCS_CMYK || d->jpeg.jpeg_color_space == JCS_YCCK;
+    d->jpeg.out_color_space = print ? JCS_CMYK : JCS_RGB;
     (void)jpeg_start_decompress(&d->jpeg);
     d->image.width = d->jpeg.output_width;
     d->image.height = d->jpeg.output_height;
     d->image.rgb = malloc((size_t)3 * d->image.width * d->image.height);
-    if (!d->image.rgb) {
+    d->inks = malloc((size_t)4 * d->image.width);
+    if (!d->image.rgb || !d->inks) {
         return -1;
     }
     while (d->jpeg.output_scanline < d->jpeg.output_height) {
-        JSAMPROW row = d->image.rgb + (size_t)3 * d->image.width * d->jpeg.output_scanline;
+        unsigned char *rgb = d->image.rgb + (size_t)3 * d->image.width * d->jpeg.output_scanline;
+        JSAMPROW row = print ? d->inks : rgb;
 
         (void)jpeg_read_scanlines(&d->jpeg, &row, 1);
+        if (print) {
+            inks_to_rgb(d, rgb);
+        }
     }
     (void)jpeg_finish_decompress(&d->jpeg);
     return 0;
@@ -111,6 +151,7 @@ int rn_jpeg_decode(const void *data, size_t size, struct rn_image *ret_image, st
     d.jpeg.err = trouble_init(&d.trouble);
     int rc = decode(&d, data, size);
     jpeg_destroy_decompress(&d.jpeg);
+    free(d.inks);
     if (rc < 0) {
         rn_image_done(&d.image);
         return co_err_set(err, CO_INVALID, "bad JPEG: %s",

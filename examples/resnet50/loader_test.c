@@ -92,7 +92,8 @@ static void test_a_list_may_be_text(void **state) {
     CO_AUTOFREE char *labels = co_xasprintf("%s/imagelabels.mat", f->dir.path);
 
     assert_int_equal(unlink(labels), 0);
-    file_put(f, "train.txt", "jpg/image_00003.jpg 2\n\njpg/with a blank.jpg 0");
+    file_put(f, "train.txt",
+        "\xef\xbb\xbfjpg/image_00003.jpg\t2 \r\n\r\n \t\n jpg/with a blank.jpg \t0");
     struct rn_flowers *flowers = flowers_open(f->dir.path, "train");
     assert_int_equal(flowers->n, 2);
     assert_int_equal(flowers->images[0].label, 2);

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/contract.h"
 #include "common/flag.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "examples/data/train.h"
 #include "examples/resnet50/gen.h"
 #include "examples/resnet50/net.h"
 #include "examples/resnet50/plan.h"
@@ -121,21 +121,12 @@ static int options_check(struct co_err *err) {
     return rc;
 }
 
-/* Removes a job's variables from the environment, so that rt_init finds no job. */
-static void environment_forget(void) {
-    for (size_t i = 0; i < CO_VAR_COUNT; i++) {
-        if (!co_contract[i].machine) {
-            (void)unsetenv(co_contract[i].name);
-        }
-    }
-}
-
 static int job_run(void) {
     CO_CLEANUP(rt_donep) struct rt_job *job = NULL;
     struct co_err err = {0};
 
     if (options.local) {
-        environment_forget();
+        da_forget_job();
     }
     if (rt_init(&job, &err) < 0) {
         return log_failure(&err, 2);

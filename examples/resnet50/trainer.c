@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "examples/data/train.h"
 #include "examples/resnet50/ckpt.h"
 #include "examples/resnet50/loader.h"
 #include "examples/resnet50/rate.h"
@@ -74,10 +75,20 @@ static int loader_open(const struct rn_options *o, const struct rn_flowers *flow
     return rn_loader_new(&config, ret_loader, err);
 }
 
+/* Makes sure, before hours of training, that its end will not fail: there are pictures to test
+ * with, and checkpoints can be written. */
+static int end_check(const struct trainer *t, struct co_err *err) {
+    CO_CLEANUP(rn_flowers_closep) struct rn_flowers *flowers = NULL;
+    int rc = first_rank(t) ? da_writable(t->options->checkpoint, err) : 0;
+
+    return rc == 0 && t->options->test ? flowers_open(t->options, "test", &flowers, err) : rc;
+}
+
 static int data_open(struct trainer *t, struct co_err *err) {
     const struct rn_options *o = t->options;
     int rc = flowers_open(o, "train", &t->flowers, err);
 
+    rc = rc == 0 ? end_check(t, err) : rc;
     if (rc < 0 || !t->flowers) {
         return rc;
     }

@@ -18,6 +18,11 @@ static void test_gradients_are_slopes(void **state) {
     tk_numeric_gradients(&small, DATA "wide_and_deep.json");
 }
 
+static void test_slots_with_several_values(void **state) {
+    (void)state;
+    tk_several_values(&small, DATA "wide_and_deep.json");
+}
+
 static void test_ten_sgd_steps_equal_the_goldens(void **state) {
     (void)state;
     tk_ten_steps(&small, DATA "wide_and_deep.json", "sgd:lr=0.1", 2e-6);
@@ -83,7 +88,7 @@ static void test_batches_do_not_mix_samples(void **state) {
     for (size_t i = 0; i < B; i++) {
         memmove(f.batch.ids, f.batch.ids + (i ? S : 0), (B - i) * S * sizeof(uint64_t));
         memmove(f.batch.dense, f.batch.dense + (i ? D : 0), (B - i) * D * sizeof(float));
-        ctr_model_lookup(f.model, &f.batch);
+        must(ctr_model_lookup(f.model, &f.batch, &err), &err);
         assert_true(f.batch.n_unique <= S);
         for (size_t k = 0; k < f.batch.n_unique; k++) {
             memcpy(f.rows + k * E, f.table + f.batch.unique[k] * E, E * sizeof(float));
@@ -144,6 +149,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forward_and_gradients_equal_the_goldens),
         cmocka_unit_test(test_gradients_are_slopes),
+        cmocka_unit_test(test_slots_with_several_values),
         cmocka_unit_test(test_ten_sgd_steps_equal_the_goldens),
         cmocka_unit_test(test_ten_adam_steps_equal_the_goldens),
         cmocka_unit_test(test_the_real_size_has_430815_dense_parameters),

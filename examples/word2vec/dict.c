@@ -1,4 +1,4 @@
-/* Counts words with a hash table, sorts them, and reads and writes dictionaries. */
+/* Counts words in a hash table, sorts them, and reads and writes dictionaries. */
 #include "examples/word2vec/dict.h"
 
 #include <inttypes.h>
@@ -6,25 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/parse.h"
+#include "common/map.h"
+#include "common/source.h"
+#include "examples/data/text.h"
 
-#define BEGIN "<s>"
-#define END "<e>"
+enum { READ_SIZE = 1 << 16 };
+
 #define UNKNOWN "<unk>"
-
-/* One occurrence of a word in a text. */
-struct token {
-    const char *at;
-    size_t len;
-};
-
-static int tokens_compare(const void *a, const void *b) {
-    const struct token *x = a, *y = b;
-    size_t n = x->len < y->len ? x->len : y->len;
-    int c = memcmp(x->at, y->at, n);
-
-    return c ? c : (x->len > y->len) - (x->len < y->len);
-}
 
 static int words_compare(const void *a, const void *b) {
     const struct wv_word *x = a, *y = b;
@@ -35,120 +23,139 @@ static int words_compare(const void *a, const void *b) {
     return strcmp(x->text, y->text);
 }
 
-static bool is_blank(char c) {
-    return c == ' ' || (c >= '\t' && c <= '\r');
+static bool equal(const char *text, const char *word, size_t len) {
+    return strncmp(text, word, len) == 0 && text[len] == '\0';
 }
 
-/* Writes all words of the texts to tokens (NULL: only counts them).  Returns their number, and
- * counts the lines. */
-static size_t tokens_find(
-    const struct co_buf *texts, size_t n, struct token *tokens, uint64_t *ret_lines) {
-    size_t found = 0;
+/* ---- counting ------------------------------------------------------------------------------- */
 
-    *ret_lines = 0;
-    for (size_t t = 0; t < n; t++) {
-        if (!texts[t].data || texts[t].len == 0) {
-            continue;
-        }
-        const char *at = texts[t].data, *end = at + texts[t].len;
-        *ret_lines += end[-1] != '\n';
-        while (at < end) {
-            const char *from = at;
+struct counted {
+    size_t at; /* the word's place in texts, where a NUL ends it */
+    uint64_t hash, n;
+};
 
-            while (at < end && !is_blank(*at)) {
-                at++;
-            }
-            if (at > from && tokens) {
-                tokens[found] = (struct token){from, (size_t)(at - from)};
-            }
-            found += at > from;
-            *ret_lines += at < end && *at == '\n';
-            at++;
-        }
-    }
-    return found;
+/*     slots    0 3 0 1 2 ...    1 + index in words, from the place of the word's hash on
+ *     words    (at, hash, n) ...
+ *     texts    "the\0of\0..." */
+struct wv_counter {
+    uint32_t *slots;
+    size_t mask;
+    struct counted *words;
+    size_t n, room;
+    struct co_buf texts;
+};
+
+struct wv_counter *wv_counter_new(void) {
+    struct wv_counter *c = co_xcalloc(1, sizeof(*c));
+
+    c->mask = 1023;
+    c->slots = co_xcalloc(c->mask + 1, sizeof(*c->slots));
+    c->texts = CO_BUF(WV_TEXT_MAX);
+    return c;
 }
 
-/* Copies the words that occur often enough to d->words and d->memory.  tokens are sorted, so that
- * equal ones are adjacent. */
-static void words_gather(
-    struct wv_dict *d, const struct token *tokens, size_t n, uint64_t lines, uint64_t least) {
-    char *memory = d->memory;
-
-    for (size_t i = 0, k; i < n; i = k) {
-        for (k = i + 1; k < n && tokens_compare(&tokens[i], &tokens[k]) == 0; k++) {
-        }
-        uint64_t count = k - i;
-        memcpy(memory, tokens[i].at, tokens[i].len);
-        memory[tokens[i].len] = '\0';
-        if (strcmp(memory, BEGIN) == 0 || strcmp(memory, END) == 0) {
-            count += lines;
-        }
-        if (count > least && strcmp(memory, UNKNOWN) != 0) {
-            d->words[d->n++] = (struct wv_word){memory, count};
-            memory += tokens[i].len + 1;
-        }
+void wv_counter_free(struct wv_counter *c) {
+    if (c) {
+        free(c->slots);
+        free(c->words);
+        co_buf_done(&c->texts);
+        free(c);
     }
 }
 
-static _Thread_local const struct wv_dict *sorting; /* qsort's comparison gets no argument for it */
+/* Doubles the table, which is at most half full. */
+static void counter_grow(struct wv_counter *c) {
+    free(c->slots);
+    c->mask = 2 * c->mask + 1;
+    c->slots = co_xcalloc(c->mask + 1, sizeof(*c->slots));
+    for (size_t i = 0; i < c->n; i++) {
+        size_t at = c->words[i].hash & c->mask;
 
-static int ids_compare(const void *a, const void *b) {
-    return strcmp(
-        sorting->words[*(const uint32_t *)a].text, sorting->words[*(const uint32_t *)b].text);
+        while (c->slots[at]) {
+            at = (at + 1) & c->mask;
+        }
+        c->slots[at] = (uint32_t)i + 1;
+    }
+}
+
+int wv_counter_add(
+    struct wv_counter *c, const char *word, size_t len, uint64_t times, struct co_err *err) {
+    uint64_t hash = co_hash(word, len);
+    size_t at = hash & c->mask;
+
+    for (; c->slots[at]; at = (at + 1) & c->mask) {
+        struct counted *w = &c->words[c->slots[at] - 1];
+
+        if (w->hash == hash && equal(c->texts.data + w->at, word, len)) {
+            w->n += times;
+            return 0;
+        }
+    }
+    if (c->n == WV_WORDS_MAX) {
+        return co_err_set(err, CO_NORESOURCE, "more than %d different words", WV_WORDS_MAX);
+    }
+    if (c->n == c->room) {
+        c->room = 2 * c->room + 1024;
+        c->words = co_xrealloc(c->words, c->room, sizeof(*c->words));
+    }
+    c->words[c->n] = (struct counted){.at = c->texts.len, .hash = hash, .n = times};
+    c->slots[at] = (uint32_t)++c->n;
+    int rc = co_buf_add(&c->texts, word, len, err);
+    rc = rc == 0 ? co_buf_add(&c->texts, "", 1, err) : rc;
+    if (2 * c->n > c->mask) {
+        counter_grow(c);
+    }
+    return rc;
+}
+
+/* ---- the dictionary ------------------------------------------------------------------------- */
+
+/* The slot of a word, or the free one where it would be. */
+static size_t slot_find(const struct wv_dict *d, const char *word, size_t len) {
+    size_t at = co_hash(word, len) & d->mask;
+
+    while (d->slots[at] && !equal(d->words[d->slots[at] - 1].text, word, len)) {
+        at = (at + 1) & d->mask;
+    }
+    return at;
 }
 
 static int dict_index(struct wv_dict *d, struct co_err *err) {
-    d->by_text = co_xcalloc(d->n + 1, sizeof(*d->by_text));
-    for (size_t i = 0; i < d->n; i++) {
-        d->by_text[i] = (uint32_t)i;
+    d->mask = 1023;
+    while (d->mask < 2 * d->n) {
+        d->mask = 2 * d->mask + 1;
     }
-    sorting = d;
-    qsort(d->by_text, d->n, sizeof(*d->by_text), ids_compare);
-    sorting = NULL;
-    for (size_t i = 1; i < d->n; i++) {
-        const char *text = d->words[d->by_text[i]].text;
+    d->slots = co_xcalloc(d->mask + 1, sizeof(*d->slots));
+    for (size_t i = 0; i < d->n; i++) {
+        const char *text = d->words[i].text;
+        size_t at = slot_find(d, text, strlen(text));
 
-        if (strcmp(d->words[d->by_text[i - 1]].text, text) == 0) {
+        if (d->slots[at]) {
             return co_err_set(err, CO_INVALID, "\"%s\" is in the dictionary twice", text);
         }
+        d->slots[at] = (uint32_t)i + 1;
     }
     return 0;
 }
 
-int wv_dict_make(const struct co_buf *texts, size_t n, uint64_t least, struct wv_dict *ret_dict,
-    struct co_err *err) {
+int wv_dict_make(
+    struct wv_counter *c, uint64_t least, struct wv_dict *ret_dict, struct co_err *err) {
     CO_CLEANUP(wv_dict_done) struct wv_dict d = {0};
-    uint64_t lines = 0;
-    size_t found = tokens_find(texts, n, NULL, &lines), bytes = 64;
-    void *memory = NULL;
 
-    /* One more token each for <s> and <e>: they may be missing from the texts. */
-    int rc =
-        co_try_alloc(found + 2, sizeof(struct token), (size_t)16 << 30, "the words", &memory, err);
-    CO_AUTOFREE struct token *tokens = memory;
-    if (rc < 0) {
-        return rc;
+    d.words = co_xcalloc(c->n + 1, sizeof(*d.words));
+    d.memory = co_buf_take(&c->texts);
+    for (size_t i = 0; i < c->n; i++) {
+        const char *text = d.memory + c->words[i].at;
+
+        if (c->words[i].n > least && strcmp(text, UNKNOWN) != 0) {
+            d.words[d.n++] = (struct wv_word){text, c->words[i].n};
+        }
     }
-    (void)tokens_find(texts, n, tokens, &lines);
-    tokens[found++] = (struct token){BEGIN, strlen(BEGIN)};
-    tokens[found++] = (struct token){END, strlen(END)};
-    qsort(tokens, found, sizeof(*tokens), tokens_compare);
-    for (size_t i = 0; i < found; i++) {
-        bytes += i > 0 && tokens_compare(&tokens[i - 1], &tokens[i]) == 0 ? 0 : tokens[i].len + 1;
-        d.n += i == 0 || tokens_compare(&tokens[i - 1], &tokens[i]) != 0;
-    }
-    if (d.n > WV_WORDS_MAX) {
-        return co_err_set(err, CO_NORESOURCE, "%zu different words, at most %d", d.n, WV_WORDS_MAX);
-    }
-    d.words = co_xcalloc(d.n + 1, sizeof(*d.words));
-    d.memory = co_xmalloc(bytes);
-    d.n = 0;
-    /* <s> and <e> occur once in each line; minus the tokens that were added. */
-    words_gather(&d, tokens, found, lines - 1, least);
+    c->n = 0;
+    memset(c->slots, 0, (c->mask + 1) * sizeof(*c->slots));
     qsort(d.words, d.n, sizeof(*d.words), words_compare);
     d.words[d.n++] = (struct wv_word){UNKNOWN, 0};
-    rc = dict_index(&d, err);
+    int rc = dict_index(&d, err);
     if (rc < 0) {
         return rc;
     }
@@ -159,29 +166,15 @@ int wv_dict_make(const struct co_buf *texts, size_t n, uint64_t least, struct wv
 
 void wv_dict_done(struct wv_dict *d) {
     free(d->words);
-    free(d->by_text);
+    free(d->slots);
     free(d->memory);
     memset(d, 0, sizeof(*d));
 }
 
 uint32_t wv_dict_find(const struct wv_dict *d, const char *word, size_t len) {
-    size_t low = 0, high = d->n;
+    size_t at = slot_find(d, word, len);
 
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        const char *text = d->words[d->by_text[middle]].text;
-        int c = strncmp(text, word, len);
-
-        if (c == 0 && text[len] == '\0') {
-            return d->by_text[middle];
-        }
-        if (c < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return (uint32_t)d->n - 1;
+    return d->slots[at] ? d->slots[at] - 1 : (uint32_t)d->n - 1;
 }
 
 int wv_dict_write(const struct wv_dict *d, const char *path, struct co_err *err) {
@@ -194,30 +187,73 @@ int wv_dict_write(const struct wv_dict *d, const char *path, struct co_err *err)
     return rc == 0 ? co_file_write(path, text.data, text.len, 0644, err) : rc;
 }
 
-static int line_read(struct wv_dict *d, char *line, const char *path, struct co_err *err) {
-    char *blank = strrchr(line, ' ');
-    int64_t count = 0;
+/* Reads "word count", blanks at its ends ignored.  Modifies line; a blank one is nobody's. */
+static int line_read(
+    struct wv_dict *d, struct da_text t, const char *path, size_t number, struct co_err *err) {
+    char *line = d->memory + (t.at - d->memory);
+    size_t len = (t = da_trim(t)).len;
+    uint64_t count = 0;
 
-    if (!blank || blank == line || co_parse_i64("", blank + 1, 0, INT64_MAX, &count, NULL) < 0) {
-        return co_err_set(
-            err, CO_INVALID, "%s:%zu: expected a word, a blank and its count", path, d->n + 1);
+    while (len > 0 && !da_is_blank(t.at[len - 1])) {
+        len--;
     }
-    *blank = '\0';
-    d->words[d->n++] = (struct wv_word){line, (uint64_t)count};
+    struct da_text word = da_trim((struct da_text){t.at, len});
+    if (t.len == 0) {
+        return 0;
+    }
+    if (word.len == 0 || memchr(t.at, '\0', t.len) ||
+        !da_u64((struct da_text){t.at + len, t.len - len}, &count)) {
+        return co_err_set(
+            err, CO_INVALID, "%s:%zu: expected a word, a blank and its count", path, number);
+    }
+    line += word.at - line;
+    line[word.len] = '\0';
+    d->words[d->n++] = (struct wv_word){line, count};
     return 0;
+}
+
+/* Reads all of a file, text or gzip, of at most WV_TEXT_MAX bytes. */
+static int text_read(const char *path, struct co_buf *text, struct co_err *err) {
+    CO_CLEANUP(co_source_closep) struct co_source *source = NULL;
+    size_t n = 1;
+    int rc = co_source_open(path, 0, true, &source, err);
+
+    while (rc == 0 && n > 0) {
+        rc = co_buf_reserve(text, READ_SIZE, err);
+        rc = rc == 0 ? co_source_read(source, text->data + text->len, READ_SIZE, &n, err) : rc;
+        text->len += rc == 0 ? n : 0;
+    }
+    if (text->len >= 3 && memcmp(text->data, "\xef\xbb\xbf", 3) == 0) {
+        co_buf_consume(text, 3);
+    }
+    return rc;
+}
+
+static int lines_read(struct wv_dict *d, size_t len, const char *path, struct co_err *err) {
+    const char *at = d->memory, *end = at + len;
+    int rc = 0;
+
+    for (size_t number = 1; rc == 0 && at < end; number++) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        size_t n = (size_t)((newline ? newline : end) - at);
+
+        rc = line_read(d, (struct da_text){at, n}, path, number, err);
+        at += n + 1;
+    }
+    return rc;
 }
 
 int wv_dict_read(const char *path, struct wv_dict *ret_dict, struct co_err *err) {
     CO_CLEANUP(wv_dict_done) struct wv_dict d = {0};
     CO_AUTOBUF struct co_buf text = CO_BUF(WV_TEXT_MAX);
     size_t lines = 1;
-    char *rest = NULL;
-    int rc = co_file_read(path, WV_TEXT_MAX, &text, err);
+    int rc = text_read(path, &text, err);
 
     if (rc < 0) {
         return rc;
     }
-    for (size_t i = 0; i < text.len; i++) {
+    size_t len = text.len;
+    for (size_t i = 0; i < len; i++) {
         lines += text.data[i] == '\n';
     }
     if (lines > WV_WORDS_MAX) {
@@ -226,10 +262,7 @@ int wv_dict_read(const char *path, struct wv_dict *ret_dict, struct co_err *err)
     }
     d.words = co_xcalloc(lines + 1, sizeof(*d.words));
     d.memory = co_buf_take(&text);
-    for (char *line = strtok_r(d.memory, "\n", &rest); rc == 0 && line;
-         line = strtok_r(NULL, "\n", &rest)) {
-        rc = line_read(&d, line, path, err);
-    }
+    rc = lines_read(&d, len, path, err);
     if (rc == 0 && (d.n < 2 || strcmp(d.words[d.n - 1].text, UNKNOWN) != 0)) {
         rc = co_err_set(err, CO_INVALID, "%s: expected words, and %s as the last", path, UNKNOWN);
     }

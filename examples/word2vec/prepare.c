@@ -2,12 +2,16 @@
 #include "examples/word2vec/prepare.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "examples/nn/rng.h"
 #include "examples/word2vec/dict.h"
+#include "examples/word2vec/words.h"
 
 enum { TRAIN, TEST, KINDS };
 static const char *const inputs[KINDS] = {"ptb.train.txt", "ptb.valid.txt"};
@@ -46,54 +50,158 @@ static int text_generate(
     return rc;
 }
 
-static int text_read(
-    const struct wv_prepare *p, int kind, struct co_buf *text, struct co_err *err) {
-    if (p->text[0] == '\0') {
-        uint64_t sentences = kind == TRAIN ? p->sentences : p->sentences / 10 + 1;
-
-        return text_generate(p->seed, kind, sentences, text, err);
-    }
-    CO_AUTOFREE char *path = co_xasprintf("%s/%s", p->text, inputs[kind]);
-    return co_file_read(path, WV_TEXT_MAX, text, err);
-}
-
 /* ---- windows -------------------------------------------------------------------------------- */
 
-static int windows_add(
-    const uint32_t *ids, size_t n_ids, uint32_t n, struct co_buf *lines, struct co_err *err) {
-    int rc = 0;
+/* A text: a file, or what was generated. */
+struct text {
+    char *path; /* NULL: generated */
+    struct co_buf made;
+    uint64_t windows;
+};
 
-    for (size_t i = n; rc == 0 && i <= n_ids; i++) {
-        for (size_t k = i - n; rc == 0 && k < i; k++) {
-            rc = co_buf_addf(lines, err, "%u%c", ids[k], k + 1 < i ? ',' : '\n');
+static int words_open(const struct text *t, struct wv_words **ret_words, struct co_err *err) {
+    if (t->path) {
+        return wv_words_open(t->path, ret_words, err);
+    }
+    *ret_words = wv_words_of(t->made.data, t->made.len);
+    return 0;
+}
+
+/* Counts the words of a text and its windows.  <s> and <e> occur once in each line. */
+static int words_count(
+    const struct wv_prepare *p, struct text *t, struct wv_counter *c, struct co_err *err) {
+    CO_CLEANUP(wv_words_closep) struct wv_words *words = NULL;
+    enum wv_token token = WV_WORD;
+    const char *word = NULL;
+    uint64_t lines = 0, line = 2;
+    size_t len = 0;
+    int rc = words_open(t, &words, err);
+
+    while (rc == 0 && (rc = wv_words_next(words, &token, &word, &len, err)) == 0 &&
+           token != WV_TEXT_END) {
+        if (token == WV_WORD) {
+            line++;
+            rc = len > WV_WORD_MAX ? 0 : wv_counter_add(c, word, len, 1, err);
+            continue;
         }
+        t->windows += line >= p->n ? line - p->n + 1 : 0;
+        line = 2;
+        lines++;
+    }
+    rc = rc == 0 ? wv_counter_add(c, "<s>", 3, lines, err) : rc;
+    rc = rc == 0 ? wv_counter_add(c, "<e>", 3, lines, err) : rc;
+    if (rc == 0 && t->windows == 0) {
+        rc = co_err_set(err, CO_INVALID,
+            "no usable line in \"%s\": none of %" PRIu64
+            " has a window of %u words, <s> and <e> included",
+            t->path ? t->path : "generated text", lines, p->n);
     }
     return rc;
 }
 
-/* Writes all windows of a text as lines. */
-static int windows_make(const struct wv_dict *d, const struct co_buf *text, uint32_t n,
-    struct co_buf *lines, struct co_err *err) {
-    CO_AUTOFREE uint32_t *ids = co_xcalloc(text->len / 2 + 4, sizeof(*ids));
-    const char *at = text->data, *end = at ? at + text->len : at;
+/* What one kind's windows are written to: as many in each file. */
+struct files {
+    const struct wv_prepare *p;
+    const char *folder, *name;
+    uint64_t each, left; /* windows of a file; of the open one */
+    uint32_t number;     /* of the next file */
+    char *path, *temporary;
+    FILE *out;
+};
+
+static int file_end(struct files *f, struct co_err *err) {
+    FILE *out = co_steal_ptr(f->out);
     int rc = 0;
 
-    while (rc == 0 && at < end) {
-        const char *newline = memchr(at, '\n', (size_t)(end - at)), *stop = newline ? newline : end;
-        size_t n_ids = 0;
+    if (!out) {
+        return 0;
+    }
+    if (fflush(out) != 0 || fsync(fileno(out)) < 0) {
+        rc = co_err_errno(err, errno, "\"%s\"", f->path);
+    }
+    (void)fclose(out);
+    if (rc == 0 && rename(f->temporary, f->path) < 0) {
+        rc = co_err_errno(err, errno, "\"%s\"", f->path);
+    }
+    return rc;
+}
 
-        ids[n_ids++] = wv_dict_find(d, "<s>", 3);
-        while (at < stop) {
-            size_t blank = strspn(at, " \t\r\v\f"), len = strcspn(at + blank, " \t\r\v\f\n");
+static int file_next(struct files *f, struct co_err *err) {
+    int rc = file_end(f, err);
 
-            if (len > 0) {
-                ids[n_ids++] = wv_dict_find(d, at + blank, len);
-            }
-            at += blank + len > 0 ? blank + len : 1;
+    free(f->path);
+    free(f->temporary);
+    f->path = co_xasprintf("%s/%s.txt-%05u", f->folder, f->name, f->number++);
+    /* Hidden, as other workers may read the folder meanwhile. */
+    f->temporary = co_xasprintf("%s/.%s.XXXXXX", f->folder, f->name);
+    if (rc < 0) {
+        return rc;
+    }
+    int fd = mkostemp(f->temporary, O_CLOEXEC);
+    if (fd < 0 || fchmod(fd, 0644) < 0 || !(f->out = fdopen(fd, "w"))) {
+        rc = co_err_errno(err, errno, "\"%s\"", f->path);
+        if (fd >= 0) {
+            (void)close(fd);
         }
-        at = stop + 1;
-        ids[n_ids++] = wv_dict_find(d, "<e>", 3);
-        rc = windows_add(ids, n_ids, n, lines, err);
+    }
+    f->left = f->each;
+    return rc;
+}
+
+static void files_done(struct files *f) {
+    if (f->out) {
+        (void)fclose(f->out);
+        (void)unlink(f->temporary);
+    }
+    free(f->path);
+    free(f->temporary);
+}
+
+/* Writes the window that ends with word i of a line; ids are in a ring. */
+static int window_write(struct files *f, const uint32_t *ring, uint64_t i, struct co_err *err) {
+    char line[WV_WINDOW_MAX * 11], *at = line + sizeof(line);
+    uint32_t n = f->p->n;
+    int rc = f->left == 0 ? file_next(f, err) : 0;
+
+    for (uint32_t k = 0; k < n; k++) { /* from the last one, which is i, to the first */
+        uint32_t id = ring[(i - k) % n];
+
+        *--at = k == 0 ? '\n' : ',';
+        do {
+            *--at = (char)('0' + id % 10);
+            id /= 10;
+        } while (id > 0);
+    }
+    f->left--;
+    size_t len = (size_t)(line + sizeof(line) - at);
+    return rc == 0 && fwrite(at, 1, len, f->out) != len
+               ? co_err_errno(err, errno, "\"%s\"", f->path)
+               : rc;
+}
+
+/* Writes all windows of a text as lines. */
+static int windows_write(
+    struct files *f, const struct text *t, const struct wv_dict *d, struct co_err *err) {
+    CO_CLEANUP(wv_words_closep) struct wv_words *words = NULL;
+    uint32_t ring[WV_WINDOW_MAX], begin = wv_dict_find(d, "<s>", 3);
+    uint32_t end = wv_dict_find(d, "<e>", 3), unknown = (uint32_t)d->n - 1;
+    enum wv_token token = WV_WORD;
+    const char *word = NULL;
+    size_t len = 0;
+    uint64_t i = 0; /* the place of a word in its line, <s> first */
+    int rc = words_open(t, &words, err);
+
+    ring[0] = begin;
+    while (rc == 0 && (rc = wv_words_next(words, &token, &word, &len, err)) == 0 &&
+           token != WV_TEXT_END) {
+        ring[++i % f->p->n] = token == WV_LINE_END ? end
+                              : len > WV_WORD_MAX  ? unknown
+                                                   : wv_dict_find(d, word, len);
+        rc = i + 1 >= f->p->n ? window_write(f, ring, i, err) : 0;
+        if (token == WV_LINE_END) {
+            i = 0;
+            ring[0] = begin;
+        }
     }
     return rc;
 }
@@ -105,54 +213,52 @@ static int folder_make(const char *path, struct co_err *err) {
     return 0;
 }
 
-/* Distributes the lines over numbered files. */
-static int files_write(
-    const struct wv_prepare *p, const char *name, const struct co_buf *lines, struct co_err *err) {
-    const char *at = lines->data ? lines->data : "", *end = at + lines->len;
+/* Distributes the windows over numbered files. */
+static int files_write(const struct wv_prepare *p, const char *name, const struct text *t,
+    const struct wv_dict *d, struct co_err *err) {
     CO_AUTOFREE char *folder = co_xasprintf("%s/%s_data_dir", p->out, name);
-    size_t total = 0;
+    CO_CLEANUP(files_done)
+    struct files f = {.p = p, .folder = folder, .name = name, .each = t->windows / p->split + 1};
     int rc = folder_make(folder, err);
 
-    for (size_t i = 0; i < lines->len; i++) {
-        total += lines->data[i] == '\n';
+    rc = rc == 0 ? windows_write(&f, t, d, err) : rc;
+    while (rc == 0 && f.number < p->split) {
+        rc = file_next(&f, err);
     }
-    for (uint32_t i = 0; rc == 0 && i < p->split; i++) {
-        CO_AUTOFREE char *path = co_xasprintf("%s/%s.txt-%05u", folder, name, i);
-        const char *from = at;
+    return rc == 0 ? file_end(&f, err) : rc;
+}
 
-        for (size_t n = total / p->split + 1; n > 0 && at < end; n--) {
-            at = (const char *)memchr(at, '\n', (size_t)(end - at)) + 1;
-        }
-        rc = co_file_write(path, from, (size_t)(at - from), 0644, err);
+static int text_open(
+    const struct wv_prepare *p, int kind, struct text *ret_text, struct co_err *err) {
+    uint64_t sentences = kind == TRAIN ? p->sentences : p->sentences / 10 + 1;
+
+    ret_text->made = CO_BUF(WV_TEXT_MAX);
+    if (p->text[0] == '\0') {
+        return text_generate(p->seed, kind, sentences, &ret_text->made, err);
     }
-    return rc;
+    ret_text->path = co_xasprintf("%s/%s", p->text, inputs[kind]);
+    return 0;
 }
 
 int wv_prepare(const struct wv_prepare *p, struct co_err *err) {
-    struct co_buf texts[KINDS] = {CO_BUF(WV_TEXT_MAX), CO_BUF(WV_TEXT_MAX)};
+    CO_CLEANUP(wv_counter_freep) struct wv_counter *counter = wv_counter_new();
     CO_AUTOFREE char *dict_path = co_xasprintf("%s/word_dict", p->out);
     CO_CLEANUP(wv_dict_done) struct wv_dict dict = {0};
+    struct text texts[KINDS] = {{.path = NULL}, {.path = NULL}};
     int rc = folder_make(p->out, err);
 
     for (int i = 0; rc == 0 && i < KINDS; i++) {
-        rc = text_read(p, i, &texts[i], err);
+        rc = text_open(p, i, &texts[i], err);
+        rc = rc == 0 ? words_count(p, &texts[i], counter, err) : rc;
     }
-    if (rc == 0) {
-        rc = wv_dict_make(texts, KINDS, p->least, &dict, err);
-    }
-    if (rc == 0) {
-        rc = wv_dict_write(&dict, dict_path, err);
-    }
+    rc = rc == 0 ? wv_dict_make(counter, p->least, &dict, err) : rc;
+    rc = rc == 0 ? wv_dict_write(&dict, dict_path, err) : rc;
     for (int i = 0; rc == 0 && i < KINDS; i++) {
-        CO_AUTOBUF struct co_buf lines = CO_BUF((size_t)WV_TEXT_MAX * 8);
-
-        rc = windows_make(&dict, &texts[i], p->n, &lines, err);
-        if (rc == 0) {
-            rc = files_write(p, outputs[i], &lines, err);
-        }
+        rc = files_write(p, outputs[i], &texts[i], &dict, err);
     }
     for (int i = 0; i < KINDS; i++) {
-        co_buf_done(&texts[i]);
+        free(texts[i].path);
+        co_buf_done(&texts[i].made);
     }
     return rc;
 }

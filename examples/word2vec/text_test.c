@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -61,6 +62,107 @@ static void test_text_becomes_windows(void **state) {
     assert_int_equal(wv_dict_find(&d, "cx", 2), 5);
     assert_int_equal(wv_dict_find(&d, "", 0), 5);
     tk_dir_remove(&dir);
+}
+
+static void shell(const char *dir, const char *command) {
+    CO_AUTOFREE char *text = co_xasprintf("cd %s && %s", dir, command);
+
+    assert_int_equal(system(text), 0);
+}
+
+/* However it was written, the same text. */
+static void test_text_in_other_forms(void **state) {
+    static const char *const commands[] = {
+        "printf '\\357\\273\\277b a\\tb \\r\\n\\r\\nc b' > ptb.train.txt",
+        "printf 'b a b\\n\\nc b\\n' | gzip > ptb.train.txt",
+    };
+    CO_AUTOBUF struct co_buf again = CO_BUF(1 << 16);
+
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(commands); i++) {
+        struct tk_dir dir;
+        struct co_err err = {0};
+
+        tk_dir_make(&dir, "wv_text_test");
+        shell(dir.path, commands[i]);
+        file_write(dir.path, "ptb.valid.txt", "a");
+        CO_AUTOFREE char *out = co_xasprintf("%s/out", dir.path);
+        CO_AUTOFREE char *dict = co_xasprintf("%s/out/word_dict", dir.path);
+        const struct wv_prepare p = {.text = dir.path, .out = out, .n = 3, .split = 1};
+        struct wv_dict d = {0};
+        must(wv_prepare(&p, &err), &err);
+        file_is(out, "word_dict", "<e> 4\n<s> 4\nb 3\na 2\nc 1\n<unk> 0\n");
+        file_is(out, "train_data_dir/train.txt-00000", "1,2,3\n2,3,2\n3,2,0\n1,4,2\n4,2,0\n");
+        file_write(out, "word_dict",
+            "\xef\xbb\xbf"
+            "b 3 \r\n a\t2\r\n\r\n<unk> 0");
+        must(wv_dict_read(dict, &d, &err), &err);
+        assert_true(d.n == 3 && d.words[1].count == 2 && wv_dict_find(&d, "a", 1) == 1);
+        wv_dict_done(&d);
+        tk_dir_remove(&dir);
+    }
+}
+
+/* A text of one line, and a word without end: read in parts, whose borders fall into words. */
+static void test_lines_and_words_of_any_length(void **state) {
+    enum { WORDS = 40000, LONG = 200000 };
+    struct tk_dir dir;
+    CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20), want = CO_BUF(1 << 20);
+    struct co_err err = {0};
+
+    (void)state;
+    tk_dir_make(&dir, "wv_text_test");
+    for (size_t i = 0; i < WORDS; i++) {
+        must(co_buf_adds(&text, i % 3 ? "bb " : "a ", &err), &err);
+    }
+    must(co_buf_reserve(&text, LONG + 1, &err), &err);
+    memset(text.data + text.len, 'x', LONG);
+    text.len += LONG;
+    CO_AUTOFREE char *path = co_xasprintf("%s/ptb.train.txt", dir.path);
+    CO_AUTOFREE char *out = co_xasprintf("%s/out", dir.path);
+    must(co_file_write(path, text.data, text.len, 0644, &err), &err);
+    file_write(dir.path, "ptb.valid.txt", "a");
+    const struct wv_prepare p = {.text = dir.path, .out = out, .least = 2, .n = 2, .split = 1};
+    must(wv_prepare(&p, &err), &err);
+    file_is(out, "word_dict", "bb 26666\na 13335\n<unk> 0\n");
+    must(co_buf_adds(&want, "2,1\n", &err), &err);
+    for (size_t i = 1; i < WORDS; i++) {
+        must(co_buf_addf(&want, &err, "%d,%d\n", (i - 1) % 3 == 0, i % 3 == 0), &err);
+    }
+    must(co_buf_adds(&want, "1,2\n2,2\n", &err), &err);
+    file_is(out, "train_data_dir/train.txt-00000", want.data);
+    tk_dir_remove(&dir);
+}
+
+static void test_text_that_cannot_be_used_is_named(void **state) {
+    static const char *const rows[][2] = {
+        {"printf 'a b\\nc\\n' > ptb.train.txt",
+            "no usable line in \"%s/ptb.train.txt\": none of 2 has a window of 5 words"},
+        {": > ptb.train.txt", "no usable line in \"%s/ptb.train.txt\": none of 0 has"},
+        {"printf 'a b c\\nc\\000\\n' > ptb.train.txt", "%s/ptb.train.txt:2: a NUL, expected text"},
+        {"seq 9999 | gzip | head -c 900 > ptb.train.txt",
+            "\"%s/ptb.train.txt\": gzip data ends in"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct tk_dir dir;
+        struct co_err err = {0};
+
+        tk_dir_make(&dir, "wv_text_test");
+        shell(dir.path, rows[i][0]);
+        file_write(dir.path, "ptb.valid.txt", "a b c d e");
+        CO_AUTOFREE char *out = co_xasprintf("%s/out", dir.path);
+        const struct wv_prepare p = {.text = dir.path, .out = out, .n = 5, .split = 1};
+        assert_true(wv_prepare(&p, &err) < 0);
+        const char *place = strstr(rows[i][1], "%s"), *said = co_err_text(&err);
+        size_t before = (size_t)(place - rows[i][1]), len = strlen(dir.path);
+        if (strncmp(said, rows[i][1], before) != 0 || strncmp(said + before, dir.path, len) != 0 ||
+            strncmp(said + before + len, place + 2, strlen(place + 2)) != 0) {
+            fail_msg("\"%s\" begins not with \"%s\"", said, rows[i][1]);
+        }
+        tk_dir_remove(&dir);
+    }
 }
 
 static void test_a_file_that_is_no_dictionary_is_refused(void **state) {
@@ -142,6 +244,9 @@ static void test_gradients_of_pairs_are_slopes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_becomes_windows),
+        cmocka_unit_test(test_text_in_other_forms),
+        cmocka_unit_test(test_lines_and_words_of_any_length),
+        cmocka_unit_test(test_text_that_cannot_be_used_is_named),
         cmocka_unit_test(test_a_file_that_is_no_dictionary_is_refused),
         cmocka_unit_test(test_words_are_drawn_by_their_counts),
         cmocka_unit_test(test_gradients_of_pairs_are_slopes),

@@ -8,6 +8,8 @@
 
 #include "common/contract.h"
 #include "common/log.h"
+#include "examples/data/lines.h"
+#include "examples/data/train.h"
 #include "examples/word2vec/learner.h"
 
 CO_DEFINE_CLEANUP(struct rt_input *, rt_input_close)
@@ -23,8 +25,9 @@ struct trainer {
     struct rt_client *client;
     struct rt_input *input;
     struct rt_progress progress;
-    uint64_t *ids; /* (B, N) */
-    size_t n;      /* N */
+    uint64_t trained; /* windows, by this process */
+    uint64_t *ids;    /* (B, N) */
+    size_t n;         /* N */
 };
 
 static const char *const modes[] = {"", [RT_ASYNC] = "async", [RT_SYNC] = "sync", [RT_GEO] = "geo"};
@@ -49,35 +52,36 @@ static int mode_choose(const struct trainer *t, enum rt_mode *ret, struct co_err
 /* ---- batches -------------------------------------------------------------------------------- */
 
 /* Parses a line of N ids, separated by commas. */
-static int line_parse(const struct trainer *t, const char *line, struct rt_input *input,
+static int line_parse(const struct trainer *t, struct da_text rest, struct rt_input *input,
     uint64_t *ret_ids, struct co_err *err) {
-    const char *at = line;
-
     for (size_t i = 0; i < t->n; i++) {
-        char *end = NULL;
+        const char *comma = memchr(rest.at, ',', rest.len);
+        size_t len = comma ? (size_t)(comma - rest.at) : rest.len;
 
-        ret_ids[i] = *at >= '0' && *at <= '9' ? strtoull(at, &end, 10) : UINT64_MAX;
-        if (!end || ret_ids[i] >= t->dict.n || *end != (i + 1 < t->n ? ',' : '\0')) {
+        if ((comma != NULL) != (i + 1 < t->n) ||
+            !da_u64(da_trim((struct da_text){rest.at, len}), &ret_ids[i]) ||
+            ret_ids[i] >= t->dict.n) {
             return co_err_set(err, CO_INVALID, "%s: expected %zu ids below %zu, commas between",
                 rt_input_where(input), t->n, t->dict.n);
         }
-        at = end + 1;
+        rest.at += len + (comma != NULL);
+        rest.len -= len + (comma != NULL);
     }
     return 0;
 }
 
 static int batch_read(
     const struct trainer *t, struct rt_input *input, size_t *ret_n, struct co_err *err) {
-    const char *line = NULL;
-    size_t n = 0, len;
+    struct da_text line = {.at = NULL};
+    size_t n = 0;
     int rc = 0;
 
     while (n < (size_t)t->o->batch_size) {
-        rc = rt_input_next(input, &line, &len, err);
-        if (rc == 0 && line) {
+        rc = da_line_next(input, &line, err);
+        if (rc == 0 && line.at) {
             rc = line_parse(t, line, input, t->ids + n * t->n, err);
         }
-        if (rc < 0 || !line) {
+        if (rc < 0 || !line.at) {
             break;
         }
         n++;
@@ -168,6 +172,7 @@ static int pass(struct trainer *t, struct co_err *err) {
     rt_progress_begin(&t->progress, rt_input_pass(t->input));
     for (uint64_t batch = 0; rc == 0 && n > 0; batch++) {
         rc = t->kind->run(t->learner, t->client, t->ids, n, true, &s, err);
+        t->trained += n;
         if (rc == 0) {
             rc = rt_keep_input(t->client, t->input, err);
         }
@@ -270,6 +275,9 @@ static int end(struct trainer *t, size_t dim, struct co_err *err) {
     struct tested s = {0};
     int rc = rt_barrier(t->client, err);
 
+    if (rc == 0 && t->o->passes > 0) {
+        rc = da_trained(t->client, t->kind->table, t->trained, t->o->data, NULL, err);
+    }
     if (rc < 0 || !rt_is_first_worker(t->job)) {
         return rc;
     }
@@ -299,6 +307,19 @@ static void trainer_done(struct trainer *t) {
     memset(t, 0, sizeof(*t));
 }
 
+/* Makes sure, before training, that its end will not fail. */
+static int end_check(struct trainer *t, struct co_err *err) {
+    CO_CLEANUP(rt_input_closep) struct rt_input *input = NULL;
+    size_t n = 0;
+    int rc = da_writable(t->o->save, err);
+
+    rc = rc == 0 ? test_open(t, NULL, &input, err) : rc;
+    rc = rc == 0 ? batch_read(t, input, &n, err) : rc;
+    return rc == 0 && n == 0 ? co_err_set(err, CO_INVALID,
+                                   "test data: no usable line in \"%s/test_data_dir\"", t->o->data)
+                             : rc;
+}
+
 static int trainer_open(struct trainer *t, struct co_err *err) {
     CO_AUTOFREE char *dict = co_xasprintf("%s/word_dict", t->o->data);
     CO_AUTOFREE char *files = co_xasprintf("%s/train_data_dir", t->o->data);
@@ -315,7 +336,7 @@ static int trainer_open(struct trainer *t, struct co_err *err) {
         rc = t->kind->open(t->o, &t->dict, t->n, (size_t)t->o->batch_size, &t->learner, err);
     }
     t->ids = co_xcalloc((size_t)t->o->batch_size * t->n, sizeof(*t->ids));
-    return rc;
+    return rc == 0 && rt_is_first_worker(t->job) ? end_check(t, err) : rc;
 }
 
 int wv_train(const struct rt_job *job, const struct wv_options *o, size_t n, struct co_err *err) {

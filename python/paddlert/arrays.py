@@ -33,9 +33,24 @@ def view(array: Any, dtype: Any, name: str) -> Array:
     return np.ascontiguousarray(array, dtype=dtype)
 
 
+def _of_ints(array: Any, name: str) -> Array | None:
+    """What Python's own whole numbers make, which NumPy takes for floats where some are 2^63 or more; None: not all are such."""
+    items = np.asarray(array, object)
+    if not all(isinstance(i, int) for i in items.flat):
+        return None
+    for i in items.flat:
+        if not -1 << 63 <= i < 1 << 64:
+            raise ValueError(f"{name} have {i}, expected whole numbers below 2^64")
+    return np.array([i % (1 << 64) for i in items.flat], np.uint64).reshape(items.shape)
+
+
 def whole(array: Any, name: str) -> Array:
     """Ids, as uint64: integers of any kind, negative ones modulo 2^64."""
+    given = array
     array = view(array, None, name)
+    if array.dtype.kind in "fO" and array.size and (array.dtype == object or not (isinstance(given, np.ndarray) or _foreign(given))):
+        ints = _of_ints(given, name)
+        array = array if ints is None else ints
     if array.dtype.kind not in "iu" and array.size:
         raise ValueError(f"{name} are {array.dtype}, expected whole numbers of 64 bits")
     ids: Array = array.view(np.uint64) if array.dtype == np.int64 else array.astype(np.uint64, copy=False)

@@ -551,10 +551,18 @@ with paddlert.Client(paddlert.Job(worker=0), [paddlert.Sparse("e", 2)]) as c:
             except ValueError as e:
                 why = e
     print(why)
-    for ids in ([], [-1], [2**64 - 1], np.array([7], np.int32), np.array([7], np.uint8)):
+    for ids in ([], [-1], [2**64 - 1], [1, 2**63], [[2**64 - 1], [-1]], np.array([7], np.int32), np.array([7], np.uint8)):
         c.pull("e", ids)
+    c.push("e", [2**64 - 1, 5], np.array([[1, 2], [3, 4]], np.float32))
+    assert (c.pull("e", [-1, 5]) == c.pull("e", np.array([2**64 - 1, 5], np.uint64))).all()
+    for ids in ([5, 2**64], [-2**63 - 1, 5]):
+        try:
+            c.pull("e", ids)
+        except ValueError as e:
+            print(e)
 """))
-    assert out == "ids are <U1, expected whole numbers of 64 bits\n"
+    assert out == ("ids are <U1, expected whole numbers of 64 bits\nids have 18446744073709551616, expected whole numbers below 2^64\n"
+                   "ids have -9223372036854775809, expected whole numbers below 2^64\n")
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])

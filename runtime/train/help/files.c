@@ -14,7 +14,7 @@
 #include "common/buf.h"
 #include "common/parse.h"
 
-enum { LIST_MAX = 64 << 20, GROWS_BY = 64 };
+enum { LIST_MAX = 64 << 20, GROWS_BY = 64, DEPTH_MAX = 16 };
 
 void rt_files_done(struct rt_files *f) {
     for (size_t i = 0; i < f->n; i++) {
@@ -47,19 +47,27 @@ static int by_name(const struct dirent **a, const struct dirent **b) {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static int directory_list(struct rt_files *f, const char *path, struct co_err *err) {
-    struct dirent **entries = NULL;
-    int n = scandir(path, &entries, is_data, by_name), rc = 0;
+/* Adds a file, or all files of a folder and of those in it, in the order of their names. */
+static int path_add(
+    struct rt_files *f, char *path_own, unsigned depth, const char *where, struct co_err *err);
 
+static int directory_list(
+    struct rt_files *f, const char *path, unsigned depth, const char *where, struct co_err *err) {
+    struct dirent **entries = NULL;
+    int n, rc = 0;
+
+    if (depth > DEPTH_MAX) {
+        return co_err_set(err, CO_INVALID,
+            "\"%s\": folders in more than %d folders, or a link that leads back", path, DEPTH_MAX);
+    }
+    n = scandir(path, &entries, is_data, by_name);
     if (n < 0) {
         return co_err_errno(err, errno, "\"%s\"", path);
     }
     for (int i = 0; i < n; i++) {
-        CO_AUTOFREE char *file = co_xasprintf("%s/%s", path, entries[i]->d_name);
-        struct stat st;
-
-        if (rc == 0 && stat(file, &st) == 0 && S_ISREG(st.st_mode)) {
-            rc = file_add(f, co_steal_ptr(file), path, err);
+        if (rc == 0) {
+            rc =
+                path_add(f, co_xasprintf("%s/%s", path, entries[i]->d_name), depth + 1, where, err);
         }
         free(entries[i]);
     }
@@ -67,10 +75,27 @@ static int directory_list(struct rt_files *f, const char *path, struct co_err *e
     return rc;
 }
 
+static int path_add(
+    struct rt_files *f, char *path_own, unsigned depth, const char *where, struct co_err *err) {
+    CO_AUTOFREE char *path = path_own;
+    struct stat st;
+
+    if (stat(path, &st) < 0) {
+        return co_err_errno(err, errno, "\"%s\"", path);
+    }
+    if (S_ISDIR(st.st_mode)) {
+        return directory_list(f, path, depth, where, err);
+    }
+    /* Of a folder, only files: a pipe or a socket in it is nobody's data. */
+    return depth == 0 || S_ISREG(st.st_mode) ? file_add(f, co_steal_ptr(path), where, err) : 0;
+}
+
 static bool is_list(const char *path) {
     size_t len = strlen(path);
+    struct stat st;
 
-    return len > 5 && strcmp(path + len - 5, ".list") == 0;
+    return len > 5 && strcmp(path + len - 5, ".list") == 0 &&
+           !(stat(path, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
 /* A name in the list at path: used as it is if it is absolute or exists; otherwise relative to the
@@ -85,6 +110,14 @@ static char *name_resolve(const char *path, const char *name) {
     return co_xasprintf("%.*s/%s", (int)(slash - path), path, name);
 }
 
+static void name_trim(char *name) {
+    size_t len = strlen(name);
+
+    while (len > 0 && (name[len - 1] == ' ' || name[len - 1] == '\t')) {
+        name[--len] = '\0';
+    }
+}
+
 static int list_read(struct rt_files *f, const char *path, struct co_err *err) {
     CO_AUTOBUF struct co_buf text = CO_BUF(LIST_MAX);
     char *rest = NULL;
@@ -93,11 +126,14 @@ static int list_read(struct rt_files *f, const char *path, struct co_err *err) {
     if (rc == 0 && text.data && strlen(text.data) != text.len) {
         return co_err_set(err, CO_INVALID, "\"%s\" is not a list of files: it holds a NUL", path);
     }
-    for (char *name = rc == 0 && text.data ? strtok_r(text.data, "\r\n", &rest) : NULL;
+    bool marked = rc == 0 && text.len >= 3 && memcmp(text.data, "\xef\xbb\xbf", 3) == 0;
+    for (char *name = rc == 0 && text.data ? strtok_r(text.data + (marked ? 3 : 0), "\r\n", &rest)
+                                           : NULL;
          rc == 0 && name; name = strtok_r(NULL, "\r\n", &rest)) {
         name += strspn(name, " \t");
+        name_trim(name);
         if (name[0] != '\0') {
-            rc = file_add(f, name_resolve(path, name), path, err);
+            rc = path_add(f, name_resolve(path, name), 0, path, err);
         }
     }
     return rc;
@@ -172,19 +208,14 @@ int rt_files_find(const char *path, const struct rt_share *share, struct rt_file
     struct co_err *err) {
     static const struct rt_share whole = {.workers = 1};
     CO_CLEANUP(rt_files_done) struct rt_files f = {0};
-    struct stat st;
 
     share = share ? share : &whole;
     if (share->worker >= share->workers || share->by >= RT_SHARES) {
         return co_err_set(err, CO_INVALID, "worker %" PRIu32 " of %" PRIu32 ", shared by %d",
             share->worker, share->workers, (int)share->by);
     }
-    if (stat(path, &st) < 0) {
-        return co_err_errno(err, errno, "\"%s\"", path);
-    }
-    int rc = S_ISDIR(st.st_mode) ? directory_list(&f, path, err)
-             : is_list(path)     ? list_read(&f, path, err)
-                                 : file_add(&f, co_xstrdup(path), path, err);
+    int rc =
+        is_list(path) ? list_read(&f, path, err) : path_add(&f, co_xstrdup(path), 0, path, err);
     if (rc == 0 && f.n == 0) {
         rc = co_err_set(err, CO_NOTFOUND, "\"%s\" holds no data file", path);
     }

@@ -1,15 +1,12 @@
 /* Reads a worker's lines from its files, in order and in passes, and knows its position. */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/mem.h"
 #include "runtime/train/help/files.h"
+#include "common/source.h"
 
 enum { BUFFER_SIZE = 1 << 20 };
 _Static_assert(BUFFER_SIZE > 2 * RT_LINE_MAX, "a line that is allowed fits");
@@ -20,11 +17,12 @@ _Static_assert(BUFFER_SIZE > 2 * RT_LINE_MAX, "a line that is allowed fits");
 struct rt_input {
     struct rt_files files;
     struct rt_share share;
-    struct rt_position next; /* the next line's; its file is open where fd is */
-    int fd;
+    struct rt_position next; /* the next line's; its file is open where source is */
+    struct co_source *source;
     char *buffer;
     size_t used, at;
-    bool ended; /* nothing more can be read from fd */
+    bool ended; /* the source is at its end */
+    bool again; /* something was read before: what is opened now may have been read already */
     char where[PATH_MAX + 32];
     uint64_t where_file, where_line; /* position for messages */
 };
@@ -35,7 +33,6 @@ int rt_input_open(const char *path, const struct rt_share *share, struct rt_inpu
     struct co_err *err) {
     CO_CLEANUP(rt_input_closep) struct rt_input *l = co_xcalloc(1, sizeof(*l));
 
-    l->fd = -1;
     l->share = share ? *share : (struct rt_share){.workers = 1};
     int rc = rt_files_find(path, share, &l->files, err);
     if (rc < 0) {
@@ -50,7 +47,7 @@ void rt_input_close(struct rt_input *l) {
     if (!l) {
         return;
     }
-    co_closep(&l->fd);
+    co_source_close(l->source);
     rt_files_done(&l->files);
     free(l->buffer);
     free(l);
@@ -61,38 +58,26 @@ static const char *file_path(const struct rt_input *l) {
 }
 
 static int file_open(struct rt_input *l, struct co_err *err) {
-    l->fd = open(file_path(l), O_RDONLY | O_CLOEXEC);
-    if (l->fd < 0) {
-        return co_err_errno(err, errno, "\"%s\"", file_path(l));
-    }
-    (void)posix_fadvise(l->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     l->used = l->at = 0;
     l->ended = false;
-    return 0;
+    return co_source_open(file_path(l), l->next.offset, !l->again, &l->source, err);
 }
 
 static void file_close(struct rt_input *l) {
-    co_closep(&l->fd);
-    l->fd = -1;
+    co_source_close(co_steal_ptr(l->source));
 }
 
 /* Moves the unread bytes to the front and fills the rest of the buffer. */
 static int buffer_fill(struct rt_input *l, struct co_err *err) {
-    ssize_t n;
+    size_t n = 0;
 
     memmove(l->buffer, l->buffer + l->at, l->used - l->at);
     l->used -= l->at;
     l->at = 0;
-    do {
-        /* no deadline: a file; of a pipe, whoever writes to it decides */
-        n = read(l->fd, l->buffer + l->used, BUFFER_SIZE - l->used);
-    } while (n < 0 && errno == EINTR);
-    if (n < 0) {
-        return co_err_errno(err, errno, "\"%s\"", file_path(l));
-    }
-    l->ended = n == 0;
-    l->used += (size_t)n;
-    return 0;
+    int rc = co_source_read(l->source, l->buffer + l->used, BUFFER_SIZE - l->used, &n, err);
+    l->ended = rc == 0 && n == 0;
+    l->used += n;
+    return rc;
 }
 
 /* The next bytes of the open file, up to a newline (not included), the end of the file, or as many
@@ -148,7 +133,7 @@ static int line_next(struct rt_input *l, char **ret_line, size_t *ret_len, struc
 static int any_line_next(struct rt_input *l, char **ret_line, size_t *ret_len, struct co_err *err) {
     *ret_line = NULL;
     while (l->next.file < l->files.n) {
-        int rc = l->fd < 0 ? file_open(l, err) : 0;
+        int rc = l->source ? 0 : file_open(l, err);
 
         if (rc == 0) {
             rc = line_next(l, ret_line, ret_len, err);
@@ -165,6 +150,20 @@ static int any_line_next(struct rt_input *l, char **ret_line, size_t *ret_len, s
 
 static bool is_own(const struct rt_input *l) {
     return !l->files.by_line || (l->next.seen - 1) % l->share.workers == l->share.worker;
+}
+
+/* Ends the line with a NUL, without the mark that some editors put first in a file, and without the
+ * carriage return that others put last in a line. */
+static void line_trim(const struct rt_input *l, char **line, size_t *len) {
+    static const char mark[] = "\xef\xbb\xbf";
+    const size_t n = sizeof(mark) - 1;
+
+    if (l->next.line == 1 && *len >= n && memcmp(*line, mark, n) == 0) {
+        *line += n;
+        *len -= n;
+    }
+    *len -= *len > 0 && (*line)[*len - 1] == '\r';
+    (*line)[*len] = '\0';
 }
 
 int rt_input_next(struct rt_input *l, const char **ret_line, size_t *ret_len, struct co_err *err) {
@@ -189,8 +188,11 @@ int rt_input_next(struct rt_input *l, const char **ret_line, size_t *ret_len, st
         return co_err_set(
             err, CO_INVALID, "%s: line longer than %d bytes", rt_input_where(l), RT_LINE_MAX);
     }
-    len -= len > 0 && line[len - 1] == '\r';
-    line[len] = '\0';
+    line_trim(l, &line, &len);
+    if (strlen(line) != len) {
+        return co_err_set(err, CO_INVALID, "%s: a NUL at byte %zu, expected text in UTF-8",
+            rt_input_where(l), strlen(line) + 1);
+    }
     *ret_line = line;
     *ret_len = len;
     return 0;
@@ -198,6 +200,7 @@ int rt_input_next(struct rt_input *l, const char **ret_line, size_t *ret_len, st
 
 static void go_to(struct rt_input *l, const struct rt_position *at) {
     file_close(l);
+    l->again = l->again || l->next.seen > 0 || at->pass > 0 || at->offset > 0;
     l->next = *at;
     l->where_line = 0;
 }
@@ -215,29 +218,15 @@ void rt_input_tell(const struct rt_input *l, struct rt_position *ret) {
 }
 
 int rt_input_seek(struct rt_input *l, const struct rt_position *at, struct co_err *err) {
-    struct stat st;
-
     go_to(l, at);
     if (at->file == l->files.n && at->offset == 0) {
         return 0; /* after the last line */
     }
-    if (at->file > l->files.n) {
+    if (at->file >= l->files.n) {
         return co_err_set(
             err, CO_INVALID, "a position in file %" PRIu64 " of %zu", at->file + 1, l->files.n);
     }
-    if (at->offset == 0) {
-        return 0;
-    }
-    int rc = file_open(l, err);
-    if (rc == 0 && (fstat(l->fd, &st) < 0 || lseek(l->fd, (off_t)at->offset, SEEK_SET) < 0)) {
-        rc = co_err_errno(err, errno, "\"%s\"", file_path(l));
-    }
-    if (rc == 0 && (uint64_t)st.st_size < at->offset) {
-        rc = co_err_set(err, CO_INVALID,
-            "\"%s\" has %" PRId64 " bytes, and the position is at %" PRIu64, file_path(l),
-            (int64_t)st.st_size, at->offset);
-    }
-    return rc;
+    return at->offset == 0 ? 0 : file_open(l, err);
 }
 
 const char *rt_input_where(struct rt_input *l) {

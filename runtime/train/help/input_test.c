@@ -244,7 +244,8 @@ static void test_what_is_not_there_is_named(void **state) {
         {"none", {0, 1, RT_SHARE_FILES}, "/none"},
         {"", {0, 1, RT_SHARE_FILES}, "holds no data file"},
         {"empty.list", {0, 1, RT_SHARE_FILES}, "holds no data file"},
-        {"no.list", {0, 1, RT_SHARE_SUFFIX}, "_gone\": expected a number behind the first"},
+        {"no.list", {0, 1, RT_SHARE_SUFFIX}, "_odd\": expected a number behind the first"},
+        {"lost.list", {0, 1, RT_SHARE_FILES}, "_gone"},
         {"", {2, 2, RT_SHARE_FILES}, "worker 2 of 2"},
         {"", {0, 1, RT_SHARES}, "shared by 3"},
     };
@@ -257,13 +258,142 @@ static void test_what_is_not_there_is_named(void **state) {
 
         if (i == 2) {
             file_write(f, "empty.list", "\n");
-            file_write(f, "no.list", "_gone\n");
+            file_write(f, "no.list", "_odd\n");
+            file_write(f, "_odd", "1\n");
+            file_write(f, "lost.list", "_gone\n");
         }
         assert_true(rt_input_open(path, &rows[i].share, &in, &err) < 0);
         if (!strstr(co_err_text(&err), rows[i].error)) {
             fail_msg("\"%s\" lacks \"%s\"", co_err_text(&err), rows[i].error);
         }
     }
+}
+
+static void shell(const struct fixture *f, const char *command) {
+    CO_AUTOFREE char *text = co_xasprintf("cd %s && %s", f->dir, command);
+
+    assert_int_equal(system(text), 0);
+}
+
+/* Reads lines 0 to n - 1 and the end. */
+static void numbers_are(struct rt_input *in, int n) {
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(number_next(in), i);
+    }
+    assert_int_equal(number_next(in), -1);
+}
+
+/* However people's tools have written it, the same lines come out, twice. */
+static void test_text_in_all_its_forms(void **state) {
+    static const struct {
+        const char *name, *command;
+    } rows[] = {
+        {"plain", "printf '0\\n1\\n2' > plain"},
+        {"dos", "printf '\\357\\273\\2770\\r\\n1\\r\\n2\\r\\n' > dos"},
+        {"packed", "printf '0\\n1\\n2\\n' | gzip > packed"},
+        {"dos.gz", "printf '\\357\\273\\2770\\r\\n1\\r\\n2' | gzip > dos.gz"},
+        {"members", "printf '0\\n1' | gzip > members; printf '\\n2\\n' | gzip >> members"},
+        {"padded", "(printf '0\\n1\\n2\\n' | gzip; printf '\\0\\0\\0\\0') > padded"},
+        {"tree",
+            "mkdir -p tree/b/c tree/_old && printf 0 > tree/a && printf 1 | gzip > tree/b/c/x && "
+            "printf 2 > tree/c && printf 9 > tree/_old/x && mkdir tree/empty && mkfifo tree/pipe"},
+        {"tree.list", "printf '\\357\\273\\277 tree/a \\r\\n\\ttree/b\\r\\ntree/c' > tree.list"},
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        shell(f, rows[i].command);
+        struct rt_input *in = input_open(f, rows[i].name, NULL);
+        numbers_are(in, 3);
+        rt_input_rewind(in);
+        numbers_are(in, 3);
+        rt_input_close(in);
+    }
+}
+
+/* Also behind any line of a file that is packed. */
+static void test_on_from_any_position_of_a_packed_file(void **state) {
+    struct fixture *f = *state;
+    struct rt_position at;
+    struct co_err err = {0};
+
+    shell(f, "seq 0 29 | gzip > p.gz");
+    struct rt_input *in = input_open(f, "p.gz", NULL);
+    for (int i = 0; i < 30; i++) {
+        struct rt_input *other = input_open(f, "p.gz", NULL);
+
+        rt_input_tell(in, &at);
+        must(rt_input_seek(other, &at, &err), &err);
+        assert_int_equal(number_next(other), i);
+        rt_input_close(other);
+        assert_int_equal(number_next(in), i);
+    }
+    at.offset = 1000;
+    assert_int_equal(rt_input_seek(in, &at, &err), CO_INVALID);
+    rt_input_close(in);
+}
+
+static void test_what_is_no_text_is_named(void **state) {
+    static const struct {
+        const char *name, *command;
+        int code;
+        const char *error;
+    } rows[] = {
+        {"cut.gz", "seq 99999 | gzip | head -c 5000 > cut.gz", CO_DAMAGED, "ends in the middle"},
+        {"bad.gz", "seq 9 | gzip | tr '\\377\\301' '\\301\\377' > bad.gz; truncate -s -1 bad.gz",
+            CO_DAMAGED, "gzip data"},
+        {"wide", "printf '\\377\\3760\\0\\n\\0' > wide", CO_UNSUPPORTED,
+            "is text in UTF-16, expected"},
+        {"nul", "printf '0\\0001\\n' > nul", CO_INVALID, "/nul:1: a NUL at byte 2"},
+        {"x.zip", "printf 'PK\\003\\004xxxx' > x.zip", CO_UNSUPPORTED, "is a zip archive"},
+        {"x.zst", "printf '\\050\\265\\057\\375xxxx' > x.zst", CO_UNSUPPORTED, "packed by zstd"},
+        {"loop", "mkdir loop && ln -s . loop/l", CO_INVALID, "a link that leads back"},
+        {"dangling", "mkdir dangling && ln -s nothing dangling/l", CO_NOTFOUND, "dangling/l"},
+        {"zero", "ln -s /dev/zero zero", CO_UNSUPPORTED, "is a device or socket, expected a file"},
+        {"void.list", "mkdir void.list", CO_NOTFOUND, "holds no data file"},
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *path = co_xasprintf("%s/%s", f->dir, rows[i].name);
+        struct rt_input *in = NULL;
+        struct co_err err = {0};
+        const char *line = "";
+        size_t len;
+
+        shell(f, rows[i].command);
+        int rc = rt_input_open(path, NULL, &in, &err);
+        while (rc == 0 && line) {
+            rc = rt_input_next(in, &line, &len, &err);
+        }
+        if (rc != rows[i].code || !strstr(co_err_text(&err), rows[i].error)) {
+            fail_msg("row %zu: %d, \"%s\" lacks \"%s\"", i, rc, co_err_text(&err), rows[i].error);
+        }
+        rt_input_close(in);
+    }
+}
+
+/* A pipe gives its lines once, and says so where they are asked for again. */
+static void test_a_pipe_is_read_once(void **state) {
+    int ends[2];
+    const char *line = NULL;
+    struct rt_input *in = NULL;
+    struct co_err err = {0};
+    size_t len;
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    CO_AUTOFREE char *path = co_xasprintf("/dev/fd/%d", ends[0]);
+    assert_int_equal(write(ends[1], "0\n1\n2", 5), 5);
+    assert_int_equal(close(ends[1]), 0);
+    must(rt_input_open(path, NULL, &in, &err), &err);
+    must(rt_input_seek(in, &(struct rt_position){.pass = 0}, &err), &err);
+    numbers_are(in, 3);
+    rt_input_rewind(in);
+    assert_int_equal(rt_input_next(in, &line, &len, &err), CO_UNSUPPORTED);
+    assert_non_null(strstr(co_err_text(&err), "is a pipe, which can be read once"));
+    rt_input_close(in);
+    assert_int_equal(close(ends[0]), 0);
 }
 
 int main(void) {
@@ -276,6 +406,11 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             test_a_line_that_is_too_long_is_passed_over, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_is_not_there_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_text_in_all_its_forms, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_on_from_any_position_of_a_packed_file, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_no_text_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_pipe_is_read_once, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

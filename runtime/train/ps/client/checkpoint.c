@@ -210,15 +210,10 @@ static int commit(struct attempt *a, const char *dir, struct co_err *err) {
 
 /* ---- one checkpoint; the caller has taken c->saving ---- */
 
-static char *absolute(const char *dir) {
-    CO_AUTOFREE char *here = *dir == '/' ? NULL : getcwd(NULL, 0);
-    return here ? co_xasprintf("%s/%s", here, dir) : co_xstrdup(dir);
-}
-
 /* Asks server 0 what is in the directory, unless that is known. */
 static int learn(struct rt_client *c, const char *dir, struct co_err *err) {
     struct rt_saving *sv = c->saving;
-    CO_AUTOFREE char *path = absolute(dir);
+    CO_AUTOFREE char *path = co_path_absolute(dir);
     if (sv->next > 0 && strcmp(sv->dir, path) == 0) {
         return 0;
     }
@@ -530,7 +525,7 @@ int rt_restore(
     if (rt_client_behind(c)) {
         return 0;
     }
-    CO_AUTOFREE char *path = absolute(dir);
+    CO_AUTOFREE char *path = co_path_absolute(dir);
     Rt__CkptFound found = RT__CKPT_FOUND__INIT;
     int rc = rt_flush(c, err);
     take_saving(sv);

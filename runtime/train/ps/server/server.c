@@ -59,6 +59,11 @@ static int open_cold(struct rt_server *s, struct co_err *err) {
     return rc < 0 ? co_err_wrap(err, "%s", co_contract[CO_VAR_PS_COLD_DIR].name) : 0;
 }
 
+/* Trainers name directories from the root on. */
+static char *directory(const char *dir) {
+    return dir && *dir ? co_path_absolute(dir) : co_xstrdup("");
+}
+
 int rt_server_start(
     const struct rt_server_config *config, struct rt_server **ret, struct co_err *err) {
     struct rt_server *s = co_xcalloc(1, sizeof(*s));
@@ -68,8 +73,8 @@ int rt_server_start(
     s->config.endpoint = co_xstrdup(config->endpoint ? config->endpoint : config->listen);
     s->config.job = co_xstrdup(config->job ? config->job : "");
     s->config.token = co_xstrdup(config->token ? config->token : "");
-    s->config.restore_dir = co_xstrdup(config->restore_dir ? config->restore_dir : "");
-    s->config.checkpoint_dir = co_xstrdup(config->checkpoint_dir ? config->checkpoint_dir : "");
+    s->config.restore_dir = directory(config->restore_dir);
+    s->config.checkpoint_dir = directory(config->checkpoint_dir);
     s->config.cold_dir = co_xstrdup(config->cold_dir ? config->cold_dir : "");
     s->config.hello_ms = config->hello_ms ? config->hello_ms : HELLO_MS;
     if (config->endpoints) {

@@ -1,0 +1,255 @@
+/* Reads a file's bytes, through zlib where it is packed. */
+#include "common/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum {
+    RAW_SIZE = 64 << 10,
+    HEAD = 6,             /* bytes that tell the format */
+    PIPE_MS = 60 * 1000,  /* how long a pipe's writer may be silent */
+    GZIP_WINDOW = 16 + 15 /* zlib: the largest window, with gzip's head and checksum */
+};
+
+static const struct {
+    const char *head;
+    size_t len;
+    const char *what;
+} others[] = {
+    {"\xff\xfe", 2, "text in UTF-16"},
+    {"\xfe\xff", 2, "text in UTF-16"},
+    {"PK\x03\x04", 4, "a zip archive"},
+    {"BZh", 3, "packed by bzip2"},
+    {"\xfd\x37zXZ", 5, "packed by xz"},
+    {"\x28\xb5\x2f\xfd", 4, "packed by zstd"},
+    {"PAR1", 4, "in Parquet"},
+};
+
+/*     raw  | behind us | unread ...... |      |
+ *          0           at              used   RAW_SIZE */
+struct co_source {
+    char *path;
+    int fd;
+    bool pipe, packed;
+    bool between; /* gzip: at the end of a member; another may follow */
+    z_stream z;
+    unsigned char *raw;
+    size_t at, used;
+};
+
+void co_source_close(struct co_source *s) {
+    if (!s) {
+        return;
+    }
+    if (s->packed) {
+        (void)inflateEnd(&s->z);
+    }
+    co_closep(&s->fd);
+    free(s->raw);
+    free(s->path);
+    free(s);
+}
+
+/* Reads what is there, at least one byte unless the file ends. */
+static int bytes_read(
+    struct co_source *s, void *ret, size_t room, size_t *ret_n, struct co_err *err) {
+    struct pollfd one = {.fd = s->fd, .events = POLLIN};
+    ssize_t n;
+
+    do {
+        int ready = s->pipe ? poll(&one, 1, PIPE_MS) : 1;
+        if (ready == 0) {
+            return co_err_set(err, CO_TIMEOUT,
+                "\"%s\" is a pipe, and nobody has written to it for %d s", s->path, PIPE_MS / 1000);
+        }
+        /* no deadline: a file, or a pipe that has something */
+        n = ready < 0 ? ready : read(s->fd, ret, room);
+    } while (n < 0 && (errno == EINTR || errno == EAGAIN));
+    if (n < 0) {
+        return co_err_errno(err, errno, "\"%s\"", s->path);
+    }
+    *ret_n = (size_t)n;
+    return 0;
+}
+
+/* Reads behind the raw bytes that are unread; *ret_more false: the file ends. */
+static int raw_fill(struct co_source *s, bool *ret_more, struct co_err *err) {
+    size_t n = 0;
+
+    memmove(s->raw, s->raw + s->at, s->used - s->at);
+    s->used -= s->at;
+    s->at = 0;
+    int rc = bytes_read(s, s->raw + s->used, RAW_SIZE - s->used, &n, err);
+    s->used += n;
+    *ret_more = n > 0;
+    return rc;
+}
+
+/* Has at least n raw bytes ready, or all that there are. */
+static int raw_need(struct co_source *s, size_t n, struct co_err *err) {
+    bool more = true;
+    int rc = 0;
+
+    while (rc == 0 && more && s->used - s->at < n) {
+        rc = raw_fill(s, &more, err);
+    }
+    return rc;
+}
+
+static bool begins(const struct co_source *s, const char *head, size_t len) {
+    return s->used - s->at >= len && memcmp(s->raw + s->at, head, len) == 0;
+}
+
+/* ---- gzip: members, one behind the other ---------------------------------------------------- */
+
+static bool is_gzip(const struct co_source *s) {
+    return begins(s, "\x1f\x8b\x08", 3);
+}
+
+static int damaged(const struct co_source *s, const char *why, struct co_err *err) {
+    return co_err_set(err, CO_DAMAGED, "\"%s\": gzip data %s", s->path, why);
+}
+
+/* As gzip does, ends where what follows a member is no other one. */
+static int member_next(struct co_source *s, bool *ret_ends, struct co_err *err) {
+    int rc = raw_need(s, 3, err);
+
+    *ret_ends = rc < 0 || !is_gzip(s);
+    s->between = *ret_ends;
+    return rc == 0 && !*ret_ends && inflateReset(&s->z) != Z_OK ? damaged(s, "is wrong", err) : rc;
+}
+
+static int unpack(struct co_source *s, void *ret, size_t room, size_t *ret_n, struct co_err *err) {
+    bool ends = false;
+
+    *ret_n = 0;
+    while (*ret_n == 0) {
+        int rc = s->between ? member_next(s, &ends, err) : raw_need(s, 1, err);
+        if (rc < 0 || ends) {
+            return rc;
+        }
+        if (s->used == s->at) {
+            return damaged(s, "ends in the middle: the file was cut", err);
+        }
+        s->z.next_in = s->raw + s->at;
+        s->z.avail_in = (uInt)(s->used - s->at);
+        s->z.next_out = ret;
+        s->z.avail_out = (uInt)room;
+        int status = inflate(&s->z, Z_NO_FLUSH);
+        if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR) {
+            return damaged(s, s->z.msg ? s->z.msg : "is wrong", err);
+        }
+        s->at = s->used - s->z.avail_in;
+        s->between = status == Z_STREAM_END;
+        *ret_n = room - s->z.avail_out;
+    }
+    return 0;
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static int file_open(struct co_source *s, bool first, struct co_err *err) {
+    struct stat st;
+
+    /* Not blocking: a pipe that nobody writes to must not keep us in open. */
+    s->fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (s->fd < 0 || fstat(s->fd, &st) < 0) {
+        return co_err_errno(err, errno, "\"%s\"", s->path);
+    }
+    s->pipe = S_ISFIFO(st.st_mode);
+    if (!s->pipe && !S_ISREG(st.st_mode)) {
+        return co_err_set(err, CO_UNSUPPORTED, "\"%s\" is a %s, expected a file", s->path,
+            S_ISDIR(st.st_mode) ? "folder" : "device or socket");
+    }
+    if (s->pipe && !first) {
+        return co_err_set(err, CO_UNSUPPORTED,
+            "\"%s\" is a pipe, which can be read once: expected a file, as it is needed again",
+            s->path);
+    }
+    (void)posix_fadvise(s->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    return 0;
+}
+
+/* Finds out from the first bytes what it is. */
+static int head_read(struct co_source *s, struct co_err *err) {
+    int rc = raw_need(s, HEAD, err);
+
+    for (size_t i = 0; rc == 0 && i < CO_ARRAY_LEN(others); i++) {
+        if (begins(s, others[i].head, others[i].len)) {
+            return co_err_set(err, CO_UNSUPPORTED,
+                "\"%s\" is %s, expected text in UTF-8, as it is or packed by gzip", s->path,
+                others[i].what);
+        }
+    }
+    if (rc == 0 && is_gzip(s)) {
+        if (inflateInit2(&s->z, GZIP_WINDOW) != Z_OK) {
+            return co_err_set(err, CO_NOMEMORY, "\"%s\": no memory to unpack it", s->path);
+        }
+        s->packed = true;
+    }
+    return rc;
+}
+
+/* Passes over n bytes.  A plain file is not read for that. */
+static int bytes_skip(struct co_source *s, uint64_t n, struct co_err *err) {
+    char part[4096];
+    struct stat st;
+    size_t got = 1;
+    uint64_t left = n;
+    int rc = 0;
+
+    if (!s->packed && n > s->used - s->at && fstat(s->fd, &st) == 0) {
+        off_t here = lseek(s->fd, 0, SEEK_CUR) - (off_t)(s->used - s->at);
+
+        if (here >= 0 && (uint64_t)(st.st_size - here) >= n &&
+            lseek(s->fd, here + (off_t)n, SEEK_SET) >= 0) {
+            s->at = s->used = 0;
+            return 0;
+        }
+    }
+    for (; rc == 0 && left > 0 && got > 0; left -= got) {
+        rc = co_source_read(s, part, left < sizeof(part) ? (size_t)left : sizeof(part), &got, err);
+    }
+    return rc == 0 && left > 0
+               ? co_err_set(err, CO_INVALID,
+                     "\"%s\" has %" PRIu64 " bytes, and the position is at %" PRIu64, s->path,
+                     n - left, n)
+               : rc;
+}
+
+int co_source_open(const char *path, uint64_t offset, bool first, struct co_source **ret_source,
+    struct co_err *err) {
+    CO_CLEANUP(co_source_closep) struct co_source *s = co_xcalloc(1, sizeof(*s));
+
+    s->path = co_xstrdup(path);
+    s->raw = co_xmalloc(RAW_SIZE);
+    s->fd = -1;
+    int rc = file_open(s, first, err);
+    rc = rc == 0 ? head_read(s, err) : rc;
+    rc = rc == 0 && offset > 0 ? bytes_skip(s, offset, err) : rc;
+    if (rc == 0) {
+        *ret_source = co_steal_ptr(s);
+    }
+    return rc;
+}
+
+int co_source_read(struct co_source *s, void *ret, size_t room, size_t *ret_n, struct co_err *err) {
+    size_t n = s->used - s->at < room ? s->used - s->at : room;
+
+    if (s->packed) {
+        return unpack(s, ret, room, ret_n, err);
+    }
+    if (n == 0) {
+        return bytes_read(s, ret, room, ret_n, err);
+    }
+    memcpy(ret, s->raw + s->at, n);
+    s->at += n;
+    *ret_n = n;
+    return 0;
+}

@@ -1,0 +1,254 @@
+/* Finds the columns of a CSV file by its header, and parses its lines. */
+#include "examples/ctr/csv.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "examples/ctr/criteo.h"
+
+enum { WANTED_MAX = 1 + CTR_NUMBERS + CTR_SLOTS, NONE = 255 };
+
+/* What is wanted of a line: a label, then numbers, then categories. */
+struct ctr_csv {
+    char *names[WANTED_MAX]; /* NULL: no column gives it */
+    bool scaled;             /* the columns are Criteo's */
+    char between;            /* columns */
+    size_t columns;
+    uint8_t *wanted; /* [columns]: index in names, or NONE */
+};
+
+void ctr_csv_free(struct ctr_csv *c) {
+    if (!c) {
+        return;
+    }
+    for (size_t i = 0; i < WANTED_MAX; i++) {
+        free(c->names[i]);
+    }
+    free(c->wanted);
+    free(c);
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+/* Takes the names of a list, with commas between, from `first` on. */
+static int names_take(struct ctr_csv *c, const char *flag, const char *list, size_t first,
+    size_t most, struct co_err *err) {
+    CO_AUTOFREE char *copy = co_xstrdup(list);
+    char *rest = NULL;
+    size_t n = 0;
+
+    for (char *name = strtok_r(copy, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+        struct da_text t = da_trim((struct da_text){name, strlen(name)});
+
+        for (size_t i = 0; i < WANTED_MAX; i++) {
+            if (c->names[i] && da_is(t, c->names[i])) {
+                return co_err_set(
+                    err, CO_INVALID, "%s: column \"%s\" is named twice", flag, c->names[i]);
+            }
+        }
+        if (n == most) {
+            return co_err_set(err, CO_INVALID, "%s: more than %zu columns", flag, most);
+        }
+        c->names[first + n++] = co_xasprintf("%.*s", (int)t.len, t.at);
+    }
+    return 0;
+}
+
+static void names_default(struct ctr_csv *c, char letter, size_t first, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        c->names[first + i] = co_xasprintf("%c%zu", letter, i + 1);
+    }
+}
+
+int ctr_csv_new(const struct ctr_columns *columns, struct ctr_csv **ret_csv, struct co_err *err) {
+    CO_CLEANUP(ctr_csv_freep) struct ctr_csv *c = co_xcalloc(1, sizeof(*c));
+    bool own = columns->numbers[0] != '\0' || columns->categories[0] != '\0';
+    int rc = 0;
+
+    c->names[0] = co_xstrdup(columns->label[0] != '\0' ? columns->label : "label");
+    c->scaled = !own;
+    if (own) {
+        rc = names_take(c, "--csv-numbers", columns->numbers, 1, CTR_NUMBERS, err);
+        rc = rc == 0 ? names_take(c, "--csv-categories", columns->categories, CTR_CRITEO_CATEGORY,
+                           CTR_SLOTS, err)
+                     : rc;
+    } else {
+        names_default(c, 'I', 1, CTR_NUMBERS);
+        names_default(c, 'C', CTR_CRITEO_CATEGORY, CTR_SLOTS);
+    }
+    if (rc == 0) {
+        *ret_csv = co_steal_ptr(c);
+    }
+    return rc;
+}
+
+/* ---- fields --------------------------------------------------------------------------------- */
+
+/* A line that is cut into fields. */
+struct cutter {
+    struct da_text rest;
+    char between;
+    char *scratch; /* room for the texts of fields in quotes: as long as the line */
+    bool more;     /* another field follows */
+};
+
+/* The text between quotes, where two stand for one; false: the quote is not closed, or something
+ * follows it. */
+static bool quoted_next(struct cutter *c, struct da_text *ret) {
+    const char *at = c->rest.at + 1, *end = c->rest.at + c->rest.len;
+
+    *ret = (struct da_text){c->scratch, 0};
+    for (; at < end && (*at != '"' || (at + 1 < end && at[1] == '"')); at++) {
+        at += *at == '"';
+        *c->scratch++ = *at;
+        ret->len++;
+    }
+    if (at == end) {
+        return false;
+    }
+    for (at++; at < end && *at == ' ';) {
+        at++;
+    }
+    c->rest = (struct da_text){at, (size_t)(end - at)};
+    return at == end || *at == c->between;
+}
+
+static bool field_next(struct cutter *c, struct da_text *ret) {
+    while (c->rest.len > 0 && c->rest.at[0] == ' ') {
+        c->rest.at++;
+        c->rest.len--;
+    }
+    if (c->rest.len > 0 && c->rest.at[0] == '"') {
+        if (!quoted_next(c, ret)) {
+            return false;
+        }
+    } else {
+        const char *end = memchr(c->rest.at, c->between, c->rest.len);
+        size_t len = end ? (size_t)(end - c->rest.at) : c->rest.len;
+
+        *ret = da_trim((struct da_text){c->rest.at, len});
+        c->rest.at += len;
+        c->rest.len -= len;
+    }
+    c->more = c->rest.len > 0;
+    c->rest.at += c->more;
+    c->rest.len -= c->more;
+    return true;
+}
+
+/* ---- the header ----------------------------------------------------------------------------- */
+
+/* What the columns are between: the first of these that the header has. */
+static char between_find(struct da_text line) {
+    static const char all[] = ",;\t";
+
+    for (const char *c = all; *c; c++) {
+        if (memchr(line.at, *c, line.len)) {
+            return *c;
+        }
+    }
+    return ',';
+}
+
+static uint8_t wanted_find(const struct ctr_csv *c, struct da_text name) {
+    for (size_t i = 0; i < WANTED_MAX; i++) {
+        if (c->names[i] && da_is(name, c->names[i])) {
+            return (uint8_t)i;
+        }
+    }
+    return NONE;
+}
+
+static int columns_check(
+    const struct ctr_csv *c, const char *path, struct da_text line, struct co_err *err) {
+    for (size_t i = 1; i < WANTED_MAX; i++) {
+        if (c->names[i] && !memchr(c->wanted, (int)i, c->columns)) {
+            return co_err_set(err, CO_INVALID,
+                "%s:1: no column \"%s\" in the header \"%.*s\": --csv-label, --csv-numbers and "
+                "--csv-categories say which columns there are",
+                path, c->names[i], line.len < 200 ? (int)line.len : 200, line.at);
+        }
+    }
+    return 0;
+}
+
+int ctr_csv_header(struct ctr_csv *c, const char *path, struct da_text line, struct co_err *err) {
+    CO_AUTOFREE char *scratch = co_xmalloc(line.len + 1);
+    struct cutter cut = {
+        .rest = line, .between = between_find(line), .scratch = scratch, .more = true};
+
+    free(c->wanted);
+    c->wanted = co_xcalloc(line.len + 1, sizeof(*c->wanted));
+    c->between = cut.between;
+    for (c->columns = 0; cut.more; c->columns++) {
+        struct da_text name;
+
+        if (!field_next(&cut, &name)) {
+            return co_err_set(
+                err, CO_INVALID, "%s:1: a quote of column %zu is not closed", path, c->columns + 1);
+        }
+        uint8_t wanted = wanted_find(c, name);
+        if (wanted != NONE && memchr(c->wanted, wanted, c->columns)) {
+            return co_err_set(
+                err, CO_INVALID, "%s:1: column \"%s\" is there twice", path, c->names[wanted]);
+        }
+        c->wanted[c->columns] = wanted;
+    }
+    return columns_check(c, path, line, err);
+}
+
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+static int field_take(const struct ctr_csv *c, size_t column, struct da_text field,
+    struct ctr_sample *s, struct da_why *why) {
+    size_t i = c->wanted[column];
+    char text[DA_QUOTE_MAX];
+    double x = 0.0;
+
+    if (i == NONE || (i < CTR_CRITEO_CATEGORY && field.len == 0)) {
+        return 0;
+    }
+    if (i >= CTR_CRITEO_CATEGORY) {
+        s->ids[i - CTR_CRITEO_CATEGORY] =
+            ctr_criteo_id((unsigned)i, field.at, field.len, s->vocabulary);
+        return 0;
+    }
+    if (i == 0 ? !da_label(field, &s->label) : !da_number(field, &x)) {
+        return da_why_set(why, i == 0 ? "label" : "number",
+            "column %zu (%.40s) is \"%s\", expected %s", column + 1, c->names[i],
+            da_quote(field, text), i == 0 ? "0 or 1" : "a number or nothing");
+    }
+    if (i > 0) {
+        s->dense[i - 1] = c->scaled ? ctr_criteo_scale(i - 1, x) : (float)x;
+    }
+    return 0;
+}
+
+int ctr_csv_parse(
+    const struct ctr_csv *c, struct da_text line, struct ctr_sample *s, struct da_why *why) {
+    CO_AUTOFREE char *scratch = memchr(line.at, '"', line.len) ? co_xmalloc(line.len) : NULL;
+    struct cutter cut = {.rest = line, .between = c->between, .scratch = scratch, .more = true};
+    size_t column = 0;
+
+    memset(s->dense, 0, CTR_NUMBERS * sizeof(*s->dense));
+    for (size_t i = 0; i < CTR_SLOTS; i++) {
+        s->ids[i] = ctr_criteo_id((unsigned)(CTR_CRITEO_CATEGORY + i), "", 0, s->vocabulary);
+    }
+    s->label = NAN;
+    for (; cut.more; column++) {
+        struct da_text field;
+
+        if (!field_next(&cut, &field)) {
+            return da_why_set(why, "quotes", "a quote of column %zu is not closed", column + 1);
+        }
+        if (column < c->columns && field_take(c, column, field, s, why) < 0) {
+            return -1;
+        }
+    }
+    return column == c->columns
+               ? 0
+               : da_why_set(why, "columns", "%zu columns, the header has %zu", column, c->columns);
+}

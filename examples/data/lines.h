@@ -1,0 +1,11 @@
+/* The lines of a reader that hold something, for programs that take no other. */
+#pragma once
+
+#include "common/err.h"
+#include "examples/data/text.h"
+#include "runtime/rt.h"
+
+/* The next line that is not blank, without blanks at its ends; at NULL: the end.  Borrowed until
+ * the next call.  Errors are rt_input_next's. */
+CO_MUST_CHECK int da_line_next(
+    struct rt_input *input, struct da_text *ret_line, struct co_err *err);

@@ -1,0 +1,31 @@
+/* Numbers in the fields of a line, which no NUL ends.  Pure. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A part of a line. */
+struct da_text {
+    const char *at;
+    size_t len;
+};
+
+enum { DA_QUOTE_MAX = 24 };
+
+bool da_is_blank(char c); /* a blank, tab, or carriage return */
+/* Without blanks and tabs at both ends. */
+struct da_text da_trim(struct da_text t);
+/* The next word between blanks; rest loses it.  len 0: there is none. */
+struct da_text da_word_next(struct da_text *rest);
+bool da_is(struct da_text t, const char *word);
+
+/* A whole number, all of 64 bits; false: t is not one, or it is 2^64 or more. */
+bool da_u64(struct da_text t, uint64_t *ret);
+/* A finite number from -1e15 to 1e15. */
+bool da_number(struct da_text t, double *ret);
+/* A label: 0 or 1, also as 0.0 or 1.0. */
+bool da_label(struct da_text t, float *ret);
+
+/* For messages: the first 20 bytes, without what would upset a terminal. */
+const char *da_quote(struct da_text t, char ret_text[DA_QUOTE_MAX]);

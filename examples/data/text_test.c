@@ -1,0 +1,156 @@
+/* Tests fields of lines, what is told about lines that are none, and where results can be saved. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/mem.h"
+#include "examples/data/tally.h"
+#include "examples/data/text.h"
+#include "examples/data/train.h"
+
+static struct da_text text(const char *s) {
+    return (struct da_text){s, strlen(s)};
+}
+
+static void test_whole_numbers_of_64_bits(void **state) {
+    static const struct {
+        const char *text;
+        bool is;
+        uint64_t value;
+    } rows[] = {{"0", true, 0}, {"18446744073709551615", true, UINT64_MAX}, {"007", true, 7},
+        {"18446744073709551616", false, 0}, {"99999999999999999999", false, 0}, {"", false, 0},
+        {"-1", false, 0}, {"+1", false, 0}, {"0x1f", false, 0}, {"1.0", false, 0}, {" 1", false, 0},
+        {"1e3", false, 0}};
+
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        uint64_t value = 0;
+
+        assert_int_equal(da_u64(text(rows[i].text), &value), rows[i].is);
+        assert_true(!rows[i].is || value == rows[i].value);
+    }
+}
+
+static void test_numbers_and_labels(void **state) {
+    static const struct {
+        const char *text;
+        bool number;
+        double value;
+        bool label;
+    } rows[] = {{"0", true, 0, true}, {"1", true, 1, true}, {"1.0", true, 1, true},
+        {"0.", true, 0, true}, {"-1", true, -1, false}, {"2", true, 2, false},
+        {"0.5", true, .5, false}, {"1e2", true, 100, false}, {"01", true, 1, false},
+        {"1e300", false, 0, false}, {"nan", false, 0, false}, {"-inf", false, 0, false},
+        {"", false, 0, false}, {"1 2", false, 0, false}, {"1x", false, 0, false},
+        {"-", false, 0, false}, {"1234567890123456789012345678901234567890", false, 0, false}};
+
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        double value = 0.0;
+        float label = 0.0F;
+
+        assert_int_equal(da_number(text(rows[i].text), &value), rows[i].number);
+        assert_true(!rows[i].number || value == rows[i].value);
+        assert_int_equal(da_label(text(rows[i].text), &label), rows[i].label);
+        assert_true(!rows[i].label || (double)label == rows[i].value);
+    }
+}
+
+static void test_words(void **state) {
+    struct da_text rest = text(" \t a\tbc  d\r"), word = da_word_next(&rest);
+
+    (void)state;
+    assert_true(da_is(word, "a") && !da_is(word, "ab") && !da_is(word, ""));
+    assert_true(da_is(da_word_next(&rest), "bc") && da_is(da_word_next(&rest), "d"));
+    assert_int_equal(da_word_next(&rest).len, 0);
+}
+
+static void test_a_tally_names_the_first_and_counts_kinds(void **state) {
+    struct da_tally t = {.n = 0};
+    char said[DA_SUMMARY_MAX];
+    struct co_err err = {0};
+
+    (void)state;
+    assert_int_equal(da_tally_unusable(&t, "d", &err), CO_INVALID);
+    assert_string_equal(co_err_text(&err), "no usable line in \"d\": 0 skipped");
+    da_tally_add(&t, "columns", "f:1: 3 columns");
+    da_tally_add(&t, "columns", "f:2: 4 columns");
+    da_tally_text(&t, said);
+    assert_string_equal(said, "2 skipped, first: f:1: 3 columns");
+    da_tally_add(&t, "label", "f:3: x");
+    da_tally_text(&t, said);
+    assert_string_equal(said, "3 skipped (2 columns, 1 label), first: f:1: 3 columns");
+}
+
+/* A folder that is there or can be made; nothing is left behind. */
+static void test_where_a_result_can_be_written(void **state) {
+    static const struct {
+        const char *below;
+        const char *error; /* NULL: it can */
+    } rows[] = {{"", NULL}, {"/new", NULL}, {"/a/b/c/", NULL}, {"/file", "nothing can be written"},
+        {"/file/x", "nothing can be written"}};
+    char dir[] = "/tmp/da_text_test.XXXXXX";
+    struct co_err err = {0};
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    CO_AUTOFREE char *file = co_xasprintf("%s/file", dir);
+    FILE *f = fopen(file, "we");
+    assert_non_null(f);
+    assert_int_equal(fclose(f), 0);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *path = co_xasprintf("%s%s", dir, rows[i].below);
+        int rc = da_writable(path, &err);
+
+        assert_int_equal(rc < 0, rows[i].error != NULL);
+        assert_true(!rows[i].error ||
+                    (strstr(co_err_text(&err), rows[i].error) && strstr(co_err_text(&err), path)));
+    }
+    assert_int_equal(da_writable("", &err), 0);
+    assert_int_equal(da_writable(NULL, &err), 0);
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+/* --local: nobody else takes part, and how to train stays as it was said. */
+static void test_a_job_is_forgotten(void **state) {
+    static const struct {
+        const char *name;
+        bool stays;
+    } rows[] = {{"PADDLE_TRAINERS_NUM", false}, {"TRAINING_ROLE", false},
+        {"PADDLE_JOB_TOKEN", false}, {"PADDLE_PSERVERS_IP_PORT_LIST", false},
+        {"PADDLE_MASTER", false}, {"PADDLERT_TENSORBOARD", true}, {"PADDLERT_METRICS", true},
+        {"PADDLE_PS_STRATEGY", true}, {"PADDLE_PS_CHECKPOINT_DIR", true},
+        {"PADDLE_PS_CHECKPOINT_STEPS", true}, {"PADDLERT_MAX_CPU_ISA", true}, {"HOME", true}};
+
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        assert_int_equal(setenv(rows[i].name, "x", 1), 0);
+    }
+    da_forget_job();
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        if ((getenv(rows[i].name) != NULL) != rows[i].stays) {
+            fail_msg("%s %s", rows[i].name, rows[i].stays ? "is gone" : "is still there");
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_whole_numbers_of_64_bits),
+        cmocka_unit_test(test_numbers_and_labels),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_a_tally_names_the_first_and_counts_kinds),
+        cmocka_unit_test(test_where_a_result_can_be_written),
+        cmocka_unit_test(test_a_job_is_forgotten),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

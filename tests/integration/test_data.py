@@ -1,0 +1,133 @@
+"""Data as people have it: what the programs of examples/ take, what they refuse, and what they say."""
+import gzip
+import re
+import subprocess
+
+import pytest
+
+from rig import BIN
+
+
+def run(home, program, *flags, code=0, env=None, launch=None):
+    """(stdout, stderr) of a program that ends with that code, or with any but 0 for None; launched: (output, logs)."""
+    words = [str(BIN / program), *flags]
+    if launch:
+        words = [str(BIN / "paddlerun"), "launch", "--server_num=1", f"--worker_num={launch}", *words]
+    r = subprocess.run(words, cwd=home, capture_output=True, text=True, timeout=100, env=env)
+    said = r.stdout + r.stderr + "".join(f.read_text() for f in sorted(home.rglob("workerlog.*")))
+    assert r.returncode == code if code is not None else r.returncode != 0, (r.returncode, said[-3000:])
+    return (r.stdout, r.stderr) if not launch else (r.stdout, said)
+
+
+@pytest.fixture
+def data(tmp_path):
+    run(tmp_path, "wide_and_deep", "--generate=data", "--lines=1200", "--test-lines=100")
+    return tmp_path
+
+
+UNUSABLE = {"commas": "1,2,3\n4,5,6\n", "empty": "", "blank": "\n \t\r\n", "unlabelled": "1:5 2:6\n1:7 2:8\n"}
+
+
+@pytest.mark.parametrize("mode", ["async", "sync", "geo"])
+@pytest.mark.parametrize("kind", UNUSABLE)
+def test_data_without_a_usable_line_fails(kind, mode, tmp_path):
+    (tmp_path / "d").write_text(UNUSABLE[kind])
+    _, err = run(tmp_path, "wide_and_deep", "--local", "--train=d", f"--mode={mode}", code=2)
+    lines = sum(bool(line) for line in UNUSABLE[kind].split("\n"))
+    assert re.search(rf'no usable line in \\"d\\": {lines + (kind == "blank")} skipped', err), err
+    assert kind == "empty" or "first: d:1: " in err, err
+    assert not (tmp_path / "model").exists()
+
+
+def test_no_worker_has_a_usable_line(tmp_path):
+    (tmp_path / "d").write_text(UNUSABLE["commas"] * 10)
+    _, said = run(tmp_path, "wide_and_deep", "--train=d", code=None, launch=2)
+    assert 'no usable line in \\"d\\"' in said and "first: d:" in said and not (tmp_path / "model").exists(), said[-3000:]
+
+
+@pytest.mark.parametrize("mode", ["async", "sync", "geo"])
+def test_one_worker_without_data_beside_another_is_fine(mode, data):
+    """Worker 0, who saves, has nothing to train on."""
+    (data / "two").mkdir()
+    (data / "two/a").write_text(UNUSABLE["commas"])
+    (data / "data/train/part-00000.txt").rename(data / "two/b")
+    _, said = run(data, "wide_and_deep", "--train=two", "--test=data", f"--mode={mode}", launch=2)
+    assert (data / "model").exists() and "TEST --->" in said, said[-3000:]
+
+
+def test_text_packed_marked_and_in_folders_trains_the_same(data):
+    first = run(data, "wide_and_deep", "--local", "--train=data", "--mode=sync")[0]
+    for part in list((data / "data").rglob("part-*")):
+        text = b"\xef\xbb\xbf" + part.read_bytes().replace(b"\n", b"\r\n") + b"\r\n \r\n"
+        (part.parent / "in/here").mkdir(parents=True, exist_ok=True)
+        (part.parent / "in/here" / part.name).write_bytes(gzip.compress(text))
+        part.unlink()
+    again = run(data, "wide_and_deep", "--local", "--train=data", "--mode=sync")[0]
+    assert first.splitlines()[-1] == again.splitlines()[-1] and "TEST --->" in again, again
+
+
+def test_a_line_out_for_each_line_in(data):
+    run(data, "wide_and_deep", "--local", "--train=data", "--save=m")
+    whole = (data / "data/test/part-00000.txt").read_text().splitlines()
+    lines = [whole[0], "", "1\t2", whole[1], whole[1].split("\t", 1)[1], whole[2] + "\t"]
+    (data / "mixed").write_text("\n".join(lines) + "\n")
+    out, err = run(data, "wide_and_deep", "--predict", "--load=m", "--test=mixed")
+    p = out.splitlines()
+    assert [x == "nan" for x in p] == [False, True, True, False, False, True] and p[3] == p[4] and p[0] != p[3], p
+    assert "usable=3" in err and "3 skipped (1 blank, 2 columns), first: mixed:2: a blank line" in err, err
+    (data / "mixed").write_text("x\ny\n")
+    out, err = run(data, "wide_and_deep", "--predict", "--load=m", "--test=mixed", code=1)
+    assert out == "nan\nnan\n" and "no usable line in" in err, (out, err)
+
+
+@pytest.mark.parametrize("flag, error", [
+    ("--test=nothere", "nothere"), ("--test=empty", 'test data: no usable line in \\"empty\\": 0 skipped'),
+    ("--save=empty", "the result cannot be saved in"), ("--save=empty/x", "the result cannot be saved in")])
+def test_the_end_is_checked_before_the_first_batch(flag, error, data):
+    (data / "empty").write_text("")
+    out, err = run(data, "wide_and_deep", "--local", "--train=data", flag, code=None)
+    assert error in err and "TRAIN" not in out and "worker starts" not in err, (out, err)
+
+
+def test_a_program_alone_keeps_what_says_how_to_train(data):
+    env = {"PATH": "/usr/bin:/bin", "PADDLERT_TENSORBOARD": "curves", "PADDLE_PS_CHECKPOINT_DIR": "points", "PADDLE_PS_CHECKPOINT_STEPS": "4",
+           "PADDLE_TRAINERS_NUM": "7", "TRAINING_ROLE": "PSERVER"}
+    _, err = run(data, "wide_and_deep", "--local", "--train=data", "--batch-size=50", env=env)
+    assert list((data / "curves").glob("worker-0/*")) and list((data / "points").glob("ckpt-*/MANIFEST")), err
+
+
+def test_all_of_64_bits_are_ids(tmp_path):
+    (tmp_path / "d").write_text("click:1 1:18446744073709551615\nclick:0 1:18446744073709551616\n")
+    _, err = run(tmp_path, "wide_and_deep", "--local", "--train=d", "--save=m")
+    assert "usable=1" in err and "1 skipped, first: d:2: word 2" in err and "below 2^64" in err, err
+    key = (2**64 - 1) % 1000001
+    assert run(tmp_path, "paddlerun", "ckpt", "export", "--table=embedding", f"--key={key}", "m")[0].startswith(f"{key} ")
+    said = run(tmp_path, "paddlerun", "ckpt", "export", "--table=embedding", f"--key={2**64 - 1}", "m", code=None)[1]
+    assert f"no row of id {2**64 - 1}" in said, said
+    assert "below 2^64" in run(tmp_path, "paddlerun", "ckpt", "export", "--table=embedding", f"--key={2**64}", "m", code=None)[1]
+
+
+def test_csv_is_read_by_its_header(data):
+    """Criteo's columns, by their names: the same model as from tabs."""
+    first = run(data, "wide_and_deep", "--local", "--train=data", "--mode=sync", "--save=")[0]
+    names = ["label", *(f"I{i + 1}" for i in range(13)), *(f"C{i + 1}" for i in range(26))]
+    for part in list((data / "data").rglob("part-*")):
+        rows = [names, *(line.split("\t") for line in part.read_text().splitlines())]
+        part.write_text("".join(",".join(row[::-1]) + "\n" for row in rows))
+    again = run(data, "wide_and_deep", "--local", "--train=data", "--mode=sync", "--save=", "--format=csv")[0]
+    assert first.splitlines()[-1] == again.splitlines()[-1] and "TEST --->" in again, (first, again)
+    err = run(data, "wide_and_deep", "--local", "--train=data", "--format=csv", "--csv-numbers=age", code=2)[1]
+    assert 'part-00000.txt:1: no column \\"age\\" in the header' in err, err
+
+
+@pytest.mark.parametrize("program, flags", [("logistic", ["d"]), ("recommendation", ["--data=.", "--ml=ml"])])
+def test_others_fail_without_a_line_too(program, flags, tmp_path):
+    (tmp_path / "d").write_text("\n\n")
+    (tmp_path / "ml").mkdir()
+    (tmp_path / "ml/users.dat").write_text("1::F::1::10::48067\n")
+    (tmp_path / "ml/movies.dat").write_text("1::Toy Story (1995)::Comedy\n")
+    (tmp_path / "test").write_text("1::1::5::0\n")
+    (tmp_path / "train.list").write_text("d\n")
+    (tmp_path / "test.list").write_text("test\n")
+    err = run(tmp_path, program, *flags, code=2)[1]
+    assert "no usable line in" in err and not list(tmp_path.rglob("MANIFEST")), err
