@@ -76,7 +76,6 @@ static void test_text_in_other_forms(void **state) {
         "printf '\\357\\273\\277b a\\tb \\r\\n\\r\\nc b' > ptb.train.txt",
         "printf 'b a b\\n\\nc b\\n' | gzip > ptb.train.txt",
     };
-    CO_AUTOBUF struct co_buf again = CO_BUF(1 << 16);
 
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(commands); i++) {
