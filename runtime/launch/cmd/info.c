@@ -160,7 +160,7 @@ static void print_place(const struct rt_topology *t) {
 static void print_variables(void) {
     size_t n = 0;
     for (int i = 0; i < CO_VAR_COUNT; i++) {
-        const char *value = co_contract_getenv(i);
+        const char *value = co_contract_getenv((enum co_var)i);
         if (value) {
             (void)printf("%-12s%s=%s\n", n++ ? "" : "variables", co_contract[i].name,
                 co_contract[i].secret ? "(set)" : value);

@@ -215,7 +215,7 @@ static int read_environment(struct rt_client_options *o, struct co_err *err) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         const struct row *r = &rows[i];
         const char *name = r->var == NO_VAR ? NULL : co_contract[r->var].name;
-        const char *text = name ? co_contract_getenv(r->var) : NULL;
+        const char *text = name ? co_contract_getenv((enum co_var)r->var) : NULL;
         int64_t value = 0;
         if (!text || !*text) {
             continue;
