@@ -96,8 +96,8 @@ void crd_print_docs(FILE *out) {
         "Whoever may create or change PaddleJobs in a namespace can run any pod in it, with any of "
         "its service accounts\nand Secrets: `SECURITY.md`.\n\n");
     fprintf(out, "Unknown strings in a field are accepted, and mean what is said of that field. "
-                 "Refused at admission (by\n`deploy/v1/crd.yaml`, Kubernetes 1.25 and later) is "
-                 "what could never work:\n\n");
+                 "The API server\nrejects these (by `deploy/v1/crd.yaml`, Kubernetes 1.25 and "
+                 "later):\n\n");
     print_rules(out, &crd_job, "metadata.name");
     print_object(out, &crd_job, &seen);
     fprintf(out, "\n## Columns\n\n| column | shown by | value | meaning |\n"

@@ -34,9 +34,9 @@
 
 static const struct crd_rule job_rules[] = {
     {.rule = "has(self.status) || self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-        .message = "metadata.name must start with a letter and have only small letters, digits and "
-                   "'-' (no dots), and not end with '-': pods and Services are named after it; "
-                   "choose such a name, as my-job-1"},
+        .message = "metadata.name must consist of lower case letters, digits and '-' (no dots), "
+                   "begin with a letter and not end with '-', as my-job-1: pods and Services are "
+                   "named after it"},
     NAME_RULES("ps", "58"),
     NAME_RULES("worker", "54"),
     NAME_RULES("heter", "55"),

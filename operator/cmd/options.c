@@ -44,7 +44,7 @@ static const struct co_flag flags[] = {
     {"metrics-bind-address", CO_FLAG_STR, &flag.o.metrics_addr, ":8080",
         "address of /metrics; 0: none; 64 connections, 32 of one address"},
     {"metrics-secure", CO_FLAG_BOOL, &flag.o.metrics_secure, "false",
-        "serve /metrics over TLS, to those whose bearer token the API server lets get this path"},
+        "serve /metrics over TLS, to clients whose bearer token has the right to get /metrics"},
     {"metrics-cert-path", CO_FLAG_STR, &flag.o.metrics_cert, "",
         "folder of tls.crt and tls.key for --metrics-secure, re-read when they change; empty: a "
         "certificate of its own, which proves nothing"},

@@ -167,7 +167,7 @@ static void no_such_groups(struct feed *f) {
 static void feed_error(void *arg, const struct co_err *err, int64_t retry_ms) {
     struct feed *f = arg;
     co_metric_add(&f->all->opts.metrics->row[OP_M_WATCH_BREAKS], (size_t)f->kind, 1);
-    co_log_warn("watch broke off, going on",
+    co_log_warn("watch ended with an error, starting it again",
         CO_S("resource", op_feeds_type(f->all, f->kind)->plural), CO_I("retry_ms", retry_ms),
         CO_E(err));
     if (f->kind == OP_STORE_PODGROUPS && err->code == CO_NOTFOUND) {

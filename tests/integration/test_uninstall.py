@@ -68,7 +68,7 @@ def test_the_operator_waits_for_a_crd_that_is_gone_and_goes_on_when_it_is_back(o
     plane.wait_phase("back", "j", "Running")
     crd.delete_custom_resource_definition(CRD)
     wait_for(lambda: gone(crd.read_custom_resource_definition, CRD), SECONDS, "the CRD is still there")
-    wait_for(lambda: "watch broke off" in o.text(), why=o.text)
+    wait_for(lambda: "watch ended with an error" in o.text(), why=o.text)
     lines = o.text().count("\n")
     plane.kubectl("apply", "-f", ROOT / "deploy/v1/crd.yaml")
     wait_for(plane._served, why="PaddleJobs served")
