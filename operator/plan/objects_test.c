@@ -321,6 +321,13 @@ static void a_rejection_because_of_the_start_gate_says_so(void **state) {
         assert_true(!advice || strstr(advice, "--gate-resources"));
         assert_null(op_plan_advice(&bare, rows[i].message));
     }
+    CO_AUTOJSON json_t *large =
+        gate_of("'containers':[{'name':'m','resources':{'requests':{'cpu':2}}}]", &with_gate);
+    CO_AUTOJSON json_t *inits = json_pack("[O]", large);
+    a.inits = inits;
+    assert_non_null(
+        op_plan_advice(&a, "minimum cpu usage per Container is 3, but request is 2, no more"));
+    assert_null(op_plan_advice(&a, "minimum cpu usage per Container is 3, but request is 2500m"));
 }
 
 /* Thousands of Services, and the program's arguments are too long. */
