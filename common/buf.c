@@ -110,6 +110,9 @@ int co_file_read(const char *path, size_t max, struct co_buf *ret, struct co_err
         if (room == 0) {
             /* no deadline: a file; of a pipe, whoever writes to it decides */
             ssize_t n = read(fd, &extra, 1);
+            if (n < 0 && errno == EINTR) {
+                continue;
+            }
             if (n > 0) {
                 return co_err_set(err, CO_NORESOURCE, "%s: larger than %zu bytes", path, max);
             }

@@ -10,15 +10,23 @@
 
 CO_DEFINE_CLEANUP(FILE *, fclose)
 
-/* Returns dir/name if there is such a folder, else NULL.  The caller frees it. */
-static char *folder_find(const char *dir, const char *name) {
+/* dir/name if there is such a folder, else NULL.  The caller frees it.  dir may be a file.  Where
+ * nobody can look, there may be a folder: with other lines than dir, or with those to test with. */
+static int folder_find(const char *dir, const char *name, char **ret_path, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
-    struct stat st;
+    struct stat st = {0};
 
-    if (dir[0] == '\0' || stat(path, &st) < 0 || !S_ISDIR(st.st_mode)) {
-        return NULL;
+    *ret_path = NULL;
+    if (dir[0] == '\0') {
+        return 0;
     }
-    return co_steal_ptr(path);
+    if (stat(path, &st) < 0 && errno != ENOENT && errno != ENOTDIR) {
+        return co_err_errno(err, errno, "\"%s\"", path);
+    }
+    if (S_ISDIR(st.st_mode)) {
+        *ret_path = co_steal_ptr(path);
+    }
+    return 0;
 }
 
 /* Opens files in the format that the options name. */
@@ -65,14 +73,19 @@ int ctr_data_open_train(const struct ctr_options *o, struct ctr_share share,
         return ctr_reader_open_generated(
             (uint64_t)o->seed, 0, (uint64_t)o->lines, &o->net->config, share, ret_r, err);
     }
-    CO_AUTOFREE char *folder = folder_find(o->train, "train");
-    return files_open(o, folder ? folder : o->train, share, ret_r, err);
+    CO_AUTOFREE char *folder = NULL;
+    int rc = folder_find(o->train, "train", &folder, err);
+    return rc < 0 ? rc : files_open(o, folder ? folder : o->train, share, ret_r, err);
 }
 
 int ctr_data_open_test(const struct ctr_options *o, struct ctr_reader **ret_r, struct co_err *err) {
     const struct ctr_share all = {.index = 0, .count = 1};
-    CO_AUTOFREE char *folder = folder_find(o->test[0] != '\0' ? o->test : o->train, "test");
+    CO_AUTOFREE char *folder = NULL;
+    int rc = folder_find(o->test[0] != '\0' ? o->test : o->train, "test", &folder, err);
 
+    if (rc < 0) {
+        return rc;
+    }
     if (folder || o->test[0] != '\0') {
         return files_open(o, folder ? folder : o->test, all, ret_r, err);
     }

@@ -17,7 +17,9 @@
 #include "common/log.h"
 #include "examples/nn/testkit.h"
 #include "examples/ctr/criteo.h"
+#include "examples/ctr/data.h"
 #include "examples/ctr/gen.h"
+#include "examples/ctr/net.h"
 #include "examples/ctr/reader.h"
 #include "runtime/rt.h"
 
@@ -375,6 +377,39 @@ static void test_the_lines_of_a_file_with_a_header_are_shared(void **state) {
     assert_true(n == 5 && sum == 15.0F);
 }
 
+/* A folder that nobody can look into is not taken for one that is not there. */
+static void test_folders_that_cannot_be_read_are_named(void **state) {
+    struct fixture *f = *state;
+    static const char *const names[] = {"train", "test"};
+    const struct ctr_net net = {.config = ctr_config_criteo};
+    const struct ctr_options o = {.net = &net,
+        .train = f->dir.path,
+        .test = "",
+        .format = "",
+        .csv_label = "",
+        .csv_numbers = "",
+        .csv_categories = ""};
+
+    lines_write(f, "part", 0, 3);
+    for (size_t i = 0; i < CO_ARRAY_LEN(names); i++) {
+        CO_AUTOFREE char *path = co_xasprintf("%s/%s", f->dir.path, names[i]);
+        struct ctr_reader *r = NULL;
+        struct co_err err = {0};
+
+        must(i == 0 ? ctr_data_open_train(&o, (struct ctr_share){0, 1}, &r, &err)
+                    : ctr_data_open_test(&o, &r, &err),
+            &err);
+        assert_int_equal(r != NULL, i == 0); /* nothing to test with */
+        ctr_reader_free(r);
+        assert_int_equal(symlink(path, path), 0);
+        assert_int_equal(i == 0 ? ctr_data_open_train(&o, (struct ctr_share){0, 1}, &r, &err)
+                                : ctr_data_open_test(&o, &r, &err),
+            CO_INTERNAL);
+        assert_non_null(strstr(co_err_text(&err), path));
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_shares_cover_the_data_once, setup, teardown),
@@ -389,6 +424,8 @@ int main(void) {
             test_data_without_a_usable_line_is_known_before, setup, teardown),
         cmocka_unit_test_setup_teardown(
             test_the_lines_of_a_file_with_a_header_are_shared, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_folders_that_cannot_be_read_are_named, setup, teardown),
     };
 
     co_log_setup(CO_LOG_ERROR, CO_LOG_LOGFMT);

@@ -167,7 +167,7 @@ int rn_flowers_open(const char *dir, const char *part, uint32_t classes,
     if (rc < 0) {
         return rc;
     }
-    bool mats = access(labels, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+    bool mats = access(labels, F_OK) == 0 || errno != ENOENT;
     rc = mats ? mats_open(dir, array, classes, &f, err) : list_open(dir, part, classes, &f, err);
     return rc == 0 && f ? flowers_give(f, dir, part, ret_flowers, err) : rc;
 }

@@ -27,7 +27,7 @@ static int add_file(struct op_kube_config_set *set, const char *path, struct co_
 
 /* A file that cannot be looked at is not skipped: it may name another cluster than the next one. */
 static bool file_exists(const char *path) {
-    return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+    return access(path, F_OK) == 0 || errno != ENOENT;
 }
 
 static int load_one(
@@ -63,13 +63,30 @@ static int load_list(
     return op_kube_config_set_resolve(set, context, ret, err);
 }
 
-static char *read_small(const char *dir, const char *name, struct co_err *err) {
+static int read_small(const char *dir, const char *name, char **ret, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
     CO_AUTOBUF struct co_buf b = CO_BUF(FILE_MAX);
-    if (co_file_read(path, FILE_MAX, &b, err)) {
-        return NULL;
+    int rc = co_file_read(path, FILE_MAX, &b, err);
+    if (!rc) {
+        *ret = co_buf_take(&b);
     }
-    return co_buf_take(&b);
+    return rc;
+}
+
+/* The namespace of this pod.  "default" stands only for a file that is not there: anywhere else an
+ * operator that watches its own namespace would watch another one. */
+static int read_namespace(const char *dir, char **ret, struct co_err *err) {
+    CO_AUTOFREE char *ns = NULL;
+    struct co_err why = {0};
+    int rc = read_small(dir, "namespace", &ns, &why);
+    if (rc && rc != CO_NOTFOUND) {
+        return co_err_set(err, rc, "%s", why.msg);
+    }
+    if (ns) {
+        ns[strcspn(ns, "\r\n")] = '\0';
+    }
+    *ret = ns && *ns ? co_steal_ptr(ns) : co_xstrdup("default");
+    return 0;
 }
 
 static int load_in_cluster(
@@ -77,23 +94,15 @@ static int load_in_cluster(
     const char *port = getenv("KUBERNETES_SERVICE_PORT");
     CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = co_xcalloc(1, sizeof(*cfg));
     bool v6 = strchr(host, ':') && *host != '[';
-    cfg->ca = read_small(dir, "ca.crt", err);
-    if (!cfg->ca) {
-        co_err_wrap(err, "in-cluster");
-        return err ? err->code : CO_INVALID;
+    int rc = read_small(dir, "ca.crt", &cfg->ca, err);
+    rc = rc ? rc : read_namespace(dir, &cfg->ns, err);
+    if (rc) {
+        return co_err_wrap(err, "in-cluster");
     }
     cfg->source = co_xstrdup("in-cluster");
     cfg->server = co_xasprintf(
         "https://%s%s%s:%s", v6 ? "[" : "", host, v6 ? "]" : "", port && *port ? port : "443");
     cfg->token_file = co_xasprintf("%s/token", dir);
-    cfg->ns = read_small(dir, "namespace", NULL);
-    if (cfg->ns) {
-        cfg->ns[strcspn(cfg->ns, "\r\n")] = '\0';
-    }
-    if (!cfg->ns || !*cfg->ns) {
-        free(cfg->ns);
-        cfg->ns = co_xstrdup("default");
-    }
     *ret = co_steal_ptr(cfg);
     return 0;
 }

@@ -336,6 +336,33 @@ static void test_order_of_places(void **state) {
     }
 }
 
+/* Each in turn cannot be read; only a namespace that is not there has a stand-in. */
+static void test_what_a_pod_is_given_is_read_or_named(void **state) {
+    const struct place *p = *state;
+    static const char *const names[] = {"ca.crt", "namespace"};
+    struct op_kube_config *cfg = NULL;
+    setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1", 1);
+    put(p, "token", "secret\n");
+    put(p, "ca.crt", pem);
+    assert_int_equal(load(p, NULL, &cfg, NULL), 0);
+    assert_string_equal(cfg->ns, "default");
+    op_kube_config_free(cfg);
+    put(p, "namespace", "team\n");
+    for (size_t i = 0; i < CO_ARRAY_LEN(names); i++) {
+        CO_AUTOFREE char *path = co_xasprintf("%s/%s", p->dir, names[i]);
+        CO_AUTOFREE char *aside = co_xasprintf("%s/a", p->dir);
+        struct co_err err = {0};
+        assert_int_equal(rename(path, aside), 0);
+        assert_int_equal(symlink(path, path), 0);
+        assert_int_equal(load(p, NULL, &cfg, &err), CO_INTERNAL);
+        assert_non_null(strstr(err.msg, path));
+        assert_int_equal(rename(aside, path), 0);
+    }
+    assert_int_equal(load(p, NULL, &cfg, NULL), 0);
+    assert_string_equal(cfg->ns, "team");
+    op_kube_config_free(cfg);
+}
+
 static void test_a_file_asked_for_must_exist(void **state) {
     const struct place *p = *state;
     CO_AUTOFREE char *path = co_xasprintf("%s/none", p->dir);
@@ -354,6 +381,13 @@ static void test_a_file_asked_for_must_exist(void **state) {
     assert_int_equal(load(p, NULL, &cfg, &err), CO_INTERNAL);
     assert_non_null(strstr(err.msg, loop));
     assert_int_equal(unlink(loop), 0);
+    /* A folder of that path is a file. */
+    put(p, "a", "");
+    CO_AUTOFREE char *below = co_xasprintf("%s/a/config", p->dir);
+    setenv("KUBECONFIG", below, 1);
+    assert_int_not_equal(load(p, NULL, &cfg, &err), CO_NOTFOUND);
+    assert_non_null(strstr(err.msg, below));
+    assert_non_null(strstr(err.msg, "Not a directory"));
 }
 
 int main(void) {
@@ -365,6 +399,7 @@ int main(void) {
         cmocka_unit_test(test_errors_name_file_field_and_cause),
         cmocka_unit_test(test_errors_of_the_whole_file),
         cmocka_unit_test_setup_teardown(test_order_of_places, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_a_pod_is_given_is_read_or_named, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_file_asked_for_must_exist, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,12 +74,17 @@ def _load() -> ctypes.CDLL:
     here = os.path.dirname(os.path.realpath(__file__))
     named = os.environ.get("PADDLERT_LIBRARY")
     places = [named] if named else [f"{here}/lib/libpaddlert.so.1", f"{here}/../../build/lib/libpaddlert.so.1", "libpaddlert.so.1"]
+    why: OSError
     for place in places:
-        if named or "/" not in place or os.path.exists(place):
-            try:
-                return ctypes.CDLL(place, mode=os.RTLD_NOW | os.RTLD_LOCAL)
-            except OSError as e:
-                why = e
+        try:
+            if "/" in place:
+                os.stat(place)
+            return ctypes.CDLL(place, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+        except FileNotFoundError as e:      # one that is there and cannot be loaded has no stand-in: it may be of another version
+            why = e
+        except OSError as e:
+            why = e
+            break
     raise ImportError(f"libpaddlert.so.1 cannot be loaded: {why} (PADDLERT_LIBRARY names another place)")
 
 

@@ -1,6 +1,7 @@
 """The package paddlert, from its wheel: tables and groups on NumPy arrays, errors as exceptions, Ctrl-C."""
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -1078,3 +1079,16 @@ def test_import_is_quick(python):
     best = min(float(finish(python("", "-c", "import numpy, time; t = time.process_time(); import paddlert; print(time.process_time() - t)"))[0])
                for _ in range(5))
     assert best < 0.05
+
+
+def test_a_library_that_is_there_and_cannot_be_loaded_has_no_stand_in(package, tmp_path):
+    """The next place may have one of another version."""
+    shutil.copytree(package / "paddlert", tmp_path / "paddlert")
+    library = tmp_path / "paddlert/lib/libpaddlert.so.1"
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path), "LD_LIBRARY_PATH": str(ROOT / "build/lib")}
+    for broken in (lambda: library.write_text("no library"), lambda: library.symlink_to(library)):
+        library.unlink(missing_ok=True)
+        broken()
+        done = subprocess.run([sys.executable, "-c", "import paddlert"], env=environment, capture_output=True, text=True)
+        assert done.returncode == 1
+        assert "libpaddlert.so.1 cannot be loaded: " in done.stderr and str(library) in done.stderr

@@ -1,6 +1,7 @@
 /* Polls the kernel's tables of TCP connections.  See quiet.h. */
 #include "runtime/launch/process/quiet.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,26 +27,33 @@ static bool is_own_port(const struct rl_quiet *q, unsigned port) {
     return false;
 }
 
-/* The table has lines "sl: address:port address:port state ...", all but sl in hexadecimal. */
-static bool find_in_table(const struct rl_quiet *q, const char *path) {
+enum found { NONE, UNKNOWN, SOME };
+
+/* The table has lines "sl: address:port address:port state ...", all but sl in hexadecimal.  It is
+ * not there without IPv6, say; one that cannot be opened, without descriptors, may have any. */
+static enum found find_in_table(const struct rl_quiet *q, const char *path) {
     FILE *f = fopen(path, "re");
     char line[512];
     bool found = false;
-    while (f && !found && fgets(line, sizeof(line), f)) {
+    if (!f) {
+        return errno == ENOENT ? NONE : UNKNOWN;
+    }
+    while (!found && fgets(line, sizeof(line), f)) {
         unsigned port = 0, state = 0;
         found = sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x", &port, &state) == 2 &&
                 state == ESTABLISHED && is_own_port(q, port);
     }
-    if (f) {
-        (void)fclose(f);
-    }
-    return found;
+    const bool whole = found || !ferror(f);
+    (void)fclose(f);
+    return found ? SOME : whole ? NONE : UNKNOWN;
 }
 
 static void look_for_connections(void *arg) {
     struct rl_quiet *q = arg;
-    if (find_in_table(q, "/proc/self/net/tcp") || find_in_table(q, "/proc/self/net/tcp6")) {
-        q->used = true;
+    const enum found v4 = find_in_table(q, "/proc/self/net/tcp");
+    const enum found v6 = v4 == SOME ? NONE : find_in_table(q, "/proc/self/net/tcp6");
+    if (v4 != NONE || v6 != NONE) {
+        q->used = q->used || v4 == SOME || v6 == SOME;
         q->since = -1;
     } else if (q->used && q->since < 0) {
         q->since = co_now_ms();

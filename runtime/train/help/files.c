@@ -99,12 +99,12 @@ static bool is_list(const char *path) {
 }
 
 /* A name in the list at path: used as it is if it is absolute or exists; otherwise relative to the
- * list's directory. */
+ * list's directory.  What nobody can look at exists. */
 static char *name_resolve(const char *path, const char *name) {
     const char *slash = strrchr(path, '/');
     struct stat st;
 
-    if (name[0] == '/' || !slash || stat(name, &st) == 0) {
+    if (name[0] == '/' || !slash || stat(name, &st) == 0 || (errno != ENOENT && errno != ENOTDIR)) {
         return co_xstrdup(name);
     }
     return co_xasprintf("%.*s/%s", (int)(slash - path), path, name);
