@@ -83,9 +83,21 @@ static void list_at(const struct rt_members *m, bool waits, uint64_t from, uint6
     }
 }
 
+/* "; lost: trainer 2", or nothing. */
+static void list_lost(const struct rt_members *m, char *ret_text, size_t size) {
+    static const char head[] = "; lost: trainer ";
+    ret_text[0] = '\0';
+    if (rt_members_in(m, RT_MEMBER_LOST) > 0) {
+        (void)snprintf(ret_text, size, "%s", head);
+        rt_members_list(m, RT_MEMBER_LOST, ret_text + strlen(head), size - strlen(head));
+    }
+}
+
+/* A step does without `backup` trainers, whether they are lost or wait somewhere else. */
 int rt_members_check_order(const struct rt_members *m, uint32_t backup, struct co_err *err) {
     uint64_t step = 0, behind = UINT64_MAX;
     uint32_t missing = 0;
+    bool parted = false; /* somebody waits at the barrier for those in the step */
     for (uint32_t i = 0; i < m->n; i++) {
         const struct rt_member *t = &m->all[i];
         step = is_training(t) && !t->waits && t->steps > step ? t->steps : step;
@@ -94,22 +106,25 @@ int rt_members_check_order(const struct rt_members *m, uint32_t backup, struct c
         const struct rt_member *t = &m->all[i];
         if (is_training(t) && t->waits && t->steps < step) {
             missing++;
+            parted = true;
             behind = t->steps < behind ? t->steps : behind;
         }
+        missing += t->state == RT_MEMBER_LOST && !t->ended && t->steps < step;
     }
-    if (missing <= backup) {
+    if (!parted || missing <= backup) {
         return 0;
     }
-    char at_barrier[128], in_step[128];
+    char at_barrier[128], in_step[128], lost[128];
     list_at(m, true, 0, step - 1, at_barrier, sizeof(at_barrier));
     list_at(m, false, step, step, in_step, sizeof(in_step));
+    list_lost(m, lost, sizeof(lost));
     return co_err_set(err, CO_INVALID,
-        "at barrier %llu, after step %llu: trainer %s; in step %llu: trainer %s; each waits for "
-        "the "
-        "other.  All trainers must call rt_step and rt_barrier in the same order; one that has no "
+        "at barrier %llu, after step %llu: trainer %s; in step %llu: trainer %s%s; each waits "
+        "for the other.  All trainers must call rt_step and rt_barrier in the same order; one that "
+        "has no "
         "more data calls rt_no_more or rt_finish",
         (unsigned long long)m->barriers + 1, (unsigned long long)behind, at_barrier,
-        (unsigned long long)step, in_step);
+        (unsigned long long)step, in_step, lost);
 }
 
 void rt_member_describe(

@@ -78,7 +78,7 @@ uint32_t rt_members_in(const struct rt_members *m, enum rt_member_state state);
 /* Whether all trainers that can still come to the barrier are there, and at least one is. */
 bool rt_members_barrier_full(const struct rt_members *m);
 /* Sync: detects a deadlock.  CO_INVALID, with the trainers' places: some trainers are in a step
- * that waits for more than `backup` others, and those are at the barrier. */
+ * that waits for more than `backup` others, and those are at the barrier or lost. */
 CO_MUST_CHECK int rt_members_check_order(
     const struct rt_members *m, uint32_t backup, struct co_err *err);
 /* "trainer 1 (127.0.0.1:4711) lost: connection closed, last heard 0.2 s ago" */

@@ -103,12 +103,50 @@ static void a_lost_one_is_described(void **state) {
     rt_members_done(&m);
 }
 
+/* A letter and a step for each trainer, as above. */
+static void who_waits_for_each_other_is_told(void **state) {
+    (void)state;
+    static const struct {
+        const char *states;
+        uint64_t steps[4];
+        uint32_t backup;
+        const char *says; /* NULL: they go on */
+    } rows[] = {
+        {"vV", {2, 1}, 0, "at barrier 1, after step 1: trainer 1; in step 2: trainer 0; each"},
+        {"vV", {2, 1}, 1, NULL},
+        {"vVV", {2, 1, 1}, 1, "trainer 1, 2; in step 2: trainer 0; each"},
+        {"vV", {2, 2}, 0, NULL},
+        {"vVf", {2, 1, 0}, 1, NULL},
+        /* Who is lost is one of those that the step does without. */
+        {"vVl", {2, 1, 1}, 1, "trainer 1; in step 2: trainer 0; lost: trainer 2; each waits"},
+        {"vVl", {2, 1, 1}, 2, NULL},
+        {"vVl", {2, 1, 2}, 1, NULL}, /* it had come to that step before */
+        {"vvl", {2, 1, 1}, 1, NULL}, /* one is slow */
+        {"vvll", {2, 2, 1, 1}, 1, NULL},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct rt_members m;
+        struct co_err err = {0};
+        members_of(&m, rows[i].states);
+        for (uint32_t k = 0; k < m.n; k++) {
+            m.all[k].steps = rows[i].steps[k];
+        }
+        int rc = rt_members_check_order(&m, rows[i].backup, &err);
+        if (rc != (rows[i].says ? CO_INVALID : 0) ||
+            (rows[i].says && !strstr(err.msg, rows[i].says))) {
+            fail_msg("%zu, \"%s\": %d %s", i, rows[i].states, rc, err.msg);
+        }
+        rt_members_done(&m);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_barrier_is_full_without_those_who_cannot_come),
         cmocka_unit_test(a_change_of_state_ends_the_wait),
         cmocka_unit_test(a_list_that_is_too_long_is_cut),
         cmocka_unit_test(a_lost_one_is_described),
+        cmocka_unit_test(who_waits_for_each_other_is_told),
     };
     return cmocka_run_group_tests_name("members", tests, NULL, NULL);
 }
