@@ -205,7 +205,7 @@ static int restore(struct rt_shard_save *v, const struct rt_frame *f, const Rt__
 /* Has the saver's thread do it; the answer waits. */
 static int submit(struct rt_shard_save *v, uint32_t trainer, const struct rt_frame *f,
     Rt__Control *c_own, struct co_err *err) {
-    int rc = rt_saver_submit(v->saver, c_own, err);
+    int rc = rt_saver_submit(v->saver, c_own, v->stream && v->ticket == 0, err);
     if (rc == 0) {
         park(v, trainer, f, 0);
     }

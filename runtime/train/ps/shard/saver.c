@@ -78,8 +78,8 @@ struct rt_saver {
     size_t n_pasts;
 
     /* the other job: a commit, a find or a check */
-    enum state job_state;
-    Rt__Control *job;
+    enum state job_state;     /* OPEN: one is done, or waits, or both */
+    Rt__Control *job, *doing; /* that waits; that the thread does.  NULL: none */
     Rt__CkptFound found;
     struct co_err job_err;
     const struct rt_table *tables;
@@ -544,15 +544,17 @@ static bool do_job(struct rt_saver *sv) {
     if (sv->job_state != OPEN || !sv->job) {
         return false;
     }
-    Rt__Control *job = co_steal_ptr(sv->job);
+    Rt__Control *job = sv->doing = co_steal_ptr(sv->job);
     struct co_err err = {0};
     pthread_mutex_unlock(&sv->m);
     int rc = do_request(sv, job, &err);
-    rt__control__free_unpacked(job, NULL);
     pthread_mutex_lock(&sv->m);
-    sv->job_state = rc < 0 ? FAILED : DONE;
-    sv->job_err = err;
-    wake_all(sv);
+    rt__control__free_unpacked(co_steal_ptr(sv->doing), NULL);
+    if (!sv->job) { /* else nobody asks for this result any more */
+        sv->job_state = rc < 0 ? FAILED : DONE;
+        sv->job_err = err;
+        wake_all(sv);
+    }
     return true;
 }
 
@@ -788,18 +790,40 @@ int rt_saver_result(
     return rc;
 }
 
-int rt_saver_submit(struct rt_saver *sv, Rt__Control *request_own, struct co_err *err) {
+/* NULL allowed: no request. */
+static bool is_same(const Rt__Control *a, const Rt__Control *b) {
+    size_t n = a && b ? rt__control__get_packed_size(a) : 0;
+    if (n == 0 || rt__control__get_packed_size(b) != n) {
+        return false;
+    }
+    CO_AUTOFREE unsigned char *packed = co_xmalloc(2 * n);
+    rt__control__pack(a, packed);
+    rt__control__pack(b, packed + n);
+    return memcmp(packed, packed + n, n) == 0;
+}
+
+int rt_saver_submit(struct rt_saver *sv, Rt__Control *request_own, bool waits, struct co_err *err) {
+    Rt__Control *request = request_own;
+    int rc = 0;
     pthread_mutex_lock(&sv->m);
-    int rc = sv->job_state == OPEN
-                 ? co_err_set(err, CO_CONFLICT, "another checkpoint is being checked")
-                 : start_thread(sv, err);
-    if (rc == 0) {
-        sv->job = request_own;
-        sv->job_state = OPEN;
+    if (sv->job_state == OPEN && is_same(sv->job ? sv->job : sv->doing, request)) {
+        rt__control__free_unpacked(co_steal_ptr(request), NULL);
+    } else if (sv->job_state == OPEN && waits) {
+        rc = co_err_set(err, CO_CONFLICT, "another checkpoint is being checked");
     } else {
-        rt__control__free_unpacked(request_own, NULL);
+        rc = start_thread(sv, err);
+    }
+    if (rc == 0 && request) {
+        if (sv->job) {
+            rt__control__free_unpacked(sv->job, NULL);
+        }
+        sv->job = co_steal_ptr(request);
+        sv->job_state = OPEN;
     }
     pthread_mutex_unlock(&sv->m);
+    if (request) {
+        rt__control__free_unpacked(request, NULL);
+    }
     return rc;
 }
 

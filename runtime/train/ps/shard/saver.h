@@ -85,11 +85,13 @@ void rt_saver_restored(struct rt_saver *sv, const char *dir, uint64_t number);
 
 /* The tables [n] that a commit describes; they must outlive the saver.  Before rt_saver_submit. */
 void rt_saver_describe(struct rt_saver *sv, const struct rt_table *tables, uint32_t n, bool sync);
-/* Starts a commit, a find or the check before a restore; one at a time (CO_CONFLICT).  Wakes all
- * shards when it is done. */
+/* Starts a commit, a find or the check before a restore.  Wakes all shards when it is done.  A
+ * request that comes again on a new connection is not begun again: there is one result.  waits:
+ * somebody waits for the result of the one before, so another one is refused while that lasts
+ * (CO_CONFLICT).  Else it takes its place. */
 CO_MUST_CHECK int rt_saver_submit(
-    struct rt_saver *sv, Rt__Control *request_own, struct co_err *err);
-/* 1: it is done; *ret is the result of a find.  0: not yet. */
+    struct rt_saver *sv, Rt__Control *request_own, bool waits, struct co_err *err);
+/* Of the last request, 1: it is done; *ret is the result of a find.  0: not yet. */
 CO_MUST_CHECK int rt_saver_answer(struct rt_saver *sv, Rt__CkptFound *ret, struct co_err *err);
 
 /* CO_PERMISSION: dir is neither root nor below it.  CO_INVALID: it is not absolute, or too long. */

@@ -6,11 +6,13 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/train/ps/shard/saver.h"
@@ -105,7 +107,7 @@ static int commit(struct world *w, uint64_t number, const struct rt_ckpt_part *p
     k->keep = keep;
     m->body_case = RT__CONTROL__BODY_CKPT_COMMIT;
     m->ckpt_commit = k;
-    int rc = rt_saver_submit(w->saver, m, err);
+    int rc = rt_saver_submit(w->saver, m, false, err);
     while (rc == 0 && (rc = rt_saver_answer(w->saver, &found, err)) == 0) {
         await(w);
     }
@@ -125,6 +127,66 @@ static void save(struct world *w, uint64_t number, uint32_t keep) {
         fail_msg("%s", err.msg);
     }
     assert_true(is_complete(w, number));
+}
+
+static int submit_find(struct world *w, uint64_t most, bool waits) {
+    Rt__Control *m = co_xcalloc(1, sizeof(*m));
+    rt__control__init(m);
+    m->body_case = RT__CONTROL__BODY_CKPT_FIND;
+    m->ckpt_find = co_xcalloc(1, sizeof(*m->ckpt_find));
+    rt__ckpt_find__init(m->ckpt_find);
+    m->ckpt_find->dir = co_xstrdup(w->dir);
+    m->ckpt_find->most = most;
+    return rt_saver_submit(w->saver, m, waits, NULL);
+}
+
+/* Waits until somebody reads the file, which is empty then. */
+static void let_go(const char *fifo) {
+    int fd = open(fifo, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    co_close(fd);
+}
+
+static uint64_t await_found(struct world *w) {
+    Rt__CkptFound found = {0};
+    int rc = 0;
+    while ((rc = rt_saver_answer(w->saver, &found, NULL)) == 0) {
+        await(w);
+    }
+    assert_int_equal(1, rc);
+    return found.last;
+}
+
+/* A server that is slow to read its files, as long as nobody lets the pipe in their place go. */
+static void a_request_that_comes_again_is_done_once(void **state) {
+    struct world *w = *state;
+    CO_AUTOFREE char *point = co_xasprintf("%s/ckpt-%012d", w->dir, 7);
+    CO_AUTOFREE char *fifo = co_xasprintf("%s/MANIFEST", point);
+    assert_int_equal(0, mkdir(point, 0700) | mkfifo(fifo, 0600));
+    assert_int_equal(0, submit_find(w, 9, false));
+    assert_int_equal(0, submit_find(w, 9, false)); /* on a new connection */
+    assert_int_equal(0, submit_find(w, 9, true));
+    assert_int_equal(CO_CONFLICT, submit_find(w, 8, true));
+    let_go(fifo);
+    assert_int_equal(7, await_found(w));
+    assert_int_equal(0, submit_find(w, 9, true)); /* it is over: a new one */
+    let_go(fifo);
+    assert_int_equal(7, await_found(w));
+}
+
+/* Its trainer was started again, and asks for something else. */
+static void a_request_nobody_waits_for_gives_way(void **state) {
+    struct world *w = *state;
+    CO_AUTOFREE char *point = co_xasprintf("%s/ckpt-%012d", w->dir, 7);
+    CO_AUTOFREE char *fifo = co_xasprintf("%s/MANIFEST", point);
+    assert_int_equal(0, mkdir(point, 0700) | mkfifo(fifo, 0600));
+    assert_int_equal(0, submit_find(w, 9, false));
+    CO_AUTOCLOSE int fd = open(fifo, O_WRONLY | O_CLOEXEC); /* it is being done */
+    assert_int_equal(0, submit_find(w, 8, false));
+    assert_int_equal(0, submit_find(w, 6, false)); /* sees nothing to read */
+    co_closep(&fd);
+    fd = -1;
+    assert_int_equal(7, await_found(w));
 }
 
 /* Its parts are whole, but the job went back to 1 while its commit was on the way. */
@@ -196,6 +258,8 @@ static void only_the_past_of_the_present_tables_is_removed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_request_that_comes_again_is_done_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_request_nobody_waits_for_gives_way, setup, teardown),
         cmocka_unit_test_setup_teardown(a_late_commit_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_restarted_server_refuses_what_it_did_not_write, setup, teardown),
