@@ -7,6 +7,7 @@
 
 #include "runtime/train/ckpt/chain.h"
 #include "runtime/train/ps/fit.h"
+#include "runtime/train/ps/shard/restore.h"
 #include "runtime/train/ps/shard/saver.h"
 #include "runtime/train/ps/shard/shard.h"
 
@@ -137,10 +138,39 @@ static void a_shard_that_loads_at_last_serves(void **state) {
     rt_saver_free(config.saver);
 }
 
+/* A server that is told to end does not first load what may take minutes. */
+static void a_load_ends_with_its_server(void **state) {
+    const char *dir = *state;
+    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
+    struct rt_budget budget = {.max = 1 << 26};
+    struct rt_table tables[2];
+    struct rt_shard_tables t;
+    atomic_bool stop = false;
+    struct co_err err = {0};
+    for (size_t i = 0; i < 2; i++) {
+        must(rt_table_make(&specs[i], &tables[i], &err));
+    }
+    must(rt_ckpt_chain_open(dir, 1, &chain, &err));
+    const struct rt_shard_config config = {.shards = 1,
+        .servers = 1,
+        .trainers = 1,
+        .mode = RT_SYNC,
+        .tables = tables,
+        .n_tables = 2,
+        .budget = &budget};
+    must(rt_shard_tables_init(&t, &config, &err));
+    t.stop = &stop;
+    must(rt_shard_tables_restore(&t, chain, &err));
+    atomic_store(&stop, true);
+    assert_int_equal(CO_CANCELED, rt_shard_tables_restore(&t, chain, &err));
+    rt_shard_tables_done(&t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_server_that_cannot_load_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(a_shard_that_loads_at_last_serves, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_load_ends_with_its_server, setup, teardown),
     };
     return cmocka_run_group_tests_name("load", tests, NULL, NULL);
 }

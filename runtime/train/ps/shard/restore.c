@@ -29,6 +29,9 @@ static int walk_part(
     int rc = rt_ckpt_chain_part(w->chain, point, part, &r, err);
     while (rc == 0) {
         const unsigned char *data = NULL;
+        if (w->stop && atomic_load(w->stop)) {
+            return co_err_set(err, CO_CANCELED, "the server ends");
+        }
         rc = rt_ckpt_part_next(r, &chunk, err);
         if (rc != 0 || chunk.kind != w->kind || (w->only && chunk.shard != w->shard)) {
             continue;
@@ -367,8 +370,12 @@ static int load_dense(struct load *l, struct rt_restore_walk *w, struct co_err *
  * last one, unless the id was erased later.  The rates of each point come before its rows: a row
  * that counts its age in steps counts it from the steps of the checkpoint that has it. */
 static int load_pass(struct load *l, struct rt_restore_walk *w, struct co_err *err) {
-    struct rt_restore_walk rates = {
-        .chain = w->chain, .arg = l, .only = true, .kind = RT_CKPT_PART_RATE, .take = take_rate};
+    struct rt_restore_walk rates = {.chain = w->chain,
+        .arg = l,
+        .only = true,
+        .kind = RT_CKPT_PART_RATE,
+        .take = take_rate,
+        .stop = w->stop};
     int rc = 0;
     for (uint32_t i = w->chain->n; i > 0 && rc == 0; i--) {
         rc = rt_restore_walk(&rates, i - 1, err);
@@ -415,7 +422,8 @@ static int load_rows(struct load *l, struct rt_restore_walk *w, struct co_err *e
 static int load_chain(struct load *l, const struct rt_ckpt_chain *chain, struct co_err *err) {
     const struct rt_shard_config *c = &l->tables->config;
     const struct rt_ckpt_point *p = newest_of(chain);
-    struct rt_restore_walk w = {.chain = chain, .arg = l, .server = c->server, .shard = c->index};
+    struct rt_restore_walk w = {
+        .chain = chain, .arg = l, .server = c->server, .shard = c->index, .stop = l->tables->stop};
     struct rt_restore_walk rates = {
         .chain = chain, .arg = l, .only = true, .kind = RT_CKPT_PART_RATE, .take = take_rate};
     w.only = is_alike(p, c->server, c->servers, c->shards);

@@ -24,8 +24,8 @@ CO_MUST_CHECK int rt_restore_verify(const struct rt_ckpt_chain *chain, uint32_t 
     uint32_t servers, uint32_t shards, struct co_err *err);
 void rt_shard_tables_clear(struct rt_shard_tables *t);
 /* Replaces what is in the tables.  CO_INVALID: they do not fit, and are unchanged.  After any other
- * error they are empty: CO_DAMAGED names a file; CO_NORESOURCE names a table that does not fit in
- * memory; others: a file could not be read. */
+ * error they are empty: CO_CANCELED: t->stop was set; CO_DAMAGED names a file; CO_NORESOURCE names
+ * a table that does not fit in memory; others: a file could not be read. */
 CO_MUST_CHECK int rt_shard_tables_restore(
     struct rt_shard_tables *t, const struct rt_ckpt_chain *chain, struct co_err *err);
 
@@ -40,7 +40,8 @@ struct rt_restore_walk {
     int (*take)(void *arg, const struct rt_ckpt_part_chunk *chunk, const unsigned char *data,
         struct co_err *err);
     void *arg;
+    const atomic_bool *stop; /* NULL: none */
 };
-/* point: index in the chain.  Stops at the first error of take. */
+/* point: index in the chain.  Stops at the first error of take; CO_CANCELED: *stop was set. */
 CO_MUST_CHECK int rt_restore_walk(
     const struct rt_restore_walk *w, uint32_t point, struct co_err *err);

@@ -45,7 +45,7 @@ struct rt_shard {
     pthread_mutex_t m;  /* guards what follows */
     struct item *queue; /* take_items swaps it with the thread's own array */
     size_t n, cap;
-    bool stopping;
+    atomic_bool stopping; /* a load reads it without m */
 };
 
 void rt_shard_answer(struct rt_stream *s, const struct rt_frame_head *h, struct rt_frame *a_own) {
@@ -185,7 +185,7 @@ static int restore_all(struct rt_shard *s, const struct item *it, struct co_err 
 
 static void say_loaded(const struct rt_shard *s) {
     const struct rt_shard_config *c = &s->tables.config;
-    if (c->loaded) {
+    if (c->loaded && !atomic_load(&s->stopping)) {
         c->loaded(c->arg, &s->save.closed);
     }
 }
@@ -476,6 +476,7 @@ int rt_shard_start(
              : rt_restore_fits(config->tables, config->n_tables, config->restore, err);
     rc = rc < 0 ? rc : rt_shard_lanes_new(config->index, &lanes_ops, s, &s->lanes, err);
     if (rc == 0) {
+        s->tables.stop = &s->stopping;
         s->steps = rt_steps_new(&s->tables, s->lives);
         rt_steps_go_back(s->steps, restored_step(config), &(struct co_err){0});
         rt_shard_save_init(&s->save, &s->tables, config->saver, wake, s);
@@ -497,10 +498,10 @@ void rt_shard_stop(struct rt_shard *s) {
         return;
     }
     pthread_mutex_lock(&s->m);
-    s->stopping = true;
+    atomic_store(&s->stopping, true);
     pthread_mutex_unlock(&s->m);
     rt_shard_lanes_wake(s->lanes);
-    /* no deadline: it ends what it does, perhaps a load, and waits for nobody */
+    /* no deadline: it ends its request, or a load at the next chunk, and waits for nobody */
     pthread_join(s->thread, NULL);
     shard_free(s);
 }

@@ -2,6 +2,8 @@
  * fuzzer can call it directly.  Belongs to the shard's thread. */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "runtime/train/ps/shard/shard.h"
 #include "runtime/train/table/cold.h"
 #include "runtime/train/table/policy.h"
@@ -54,6 +56,7 @@ struct rt_shard_tables {
     size_t dense_bytes;            /* taken from the budget */
     struct rt_cold_shard cold;     /* shared by all tables with cold rows */
     uint32_t ticks;                /* async: TICKs since the schedules last advanced */
+    const atomic_bool *stop;       /* once it is set, a load ends; NULL: it never is */
 };
 
 CO_MUST_CHECK int rt_shard_tables_init(
