@@ -476,7 +476,9 @@ CO_MUST_CHECK int rt_save_as(
  * rt_init_dense by all, with a barrier after it.  CO_NOTFOUND: no checkpoint in dir.  CO_DAMAGED
  * names a file that is truncated or corrupt, CO_INVALID the table that does not fit, and how.  Any
  * other code: dir or a file in it could not be read, so nobody knows what it has; err says why.
- * After these the tables are as before, unless a server was lost while it loaded. */
+ * After an error the tables are as before, unless err says that they are loaded in part: a server
+ * refused NaN, had no memory, was lost, or was restarted (CO_CONFLICT).  Then this client's calls
+ * that use tables, and rt_finish, fail with CO_UNAVAILABLE until rt_load or rt_restore succeeds. */
 CO_MUST_CHECK int rt_load(struct rt_client *c, const char *dir, struct co_err *err);
 
 /* Checkpoints that the servers write while training continues, below a directory that all of them

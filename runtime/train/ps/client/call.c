@@ -54,13 +54,17 @@ void rt_call_frame(
     call->parts[i].frame = f_own;
 }
 
+int64_t rt_client_time(const struct rt_client *c) {
+    return (c->away > 0 ? c->still_since_ms : net_now()) - c->still_ms;
+}
+
 bool rt_client_wait_moved(
     struct rt_client *c, int64_t since, const int64_t *moved_ms, int64_t timeout_ms) {
-    int64_t from = *moved_ms > since ? *moved_ms : since;
-    from = c->back_ms > from ? c->back_ms : from;
-    from = c->away > 0 ? net_now() : from; /* that wait has its own limit: link.until_ms */
-    return rt_client_wait(c, from + timeout_ms) || *moved_ms > from || c->away > 0 ||
-           c->back_ms > from;
+    int64_t from = *moved_ms > since ? *moved_ms : since, most = from + timeout_ms;
+    int64_t again = c->back_ms < most ? c->back_ms : most;
+    int64_t end = (again > from ? again : from) + timeout_ms;
+    int64_t left = c->away > 0 ? timeout_ms : end - rt_client_time(c);
+    return rt_client_wait(c, net_now() + left) || *moved_ms > from || rt_client_time(c) < end;
 }
 
 /* ---- states; c->m is held ---- */
@@ -234,7 +238,7 @@ static bool part_over(struct rt_client *c, struct rt_part *p) {
         part_sent(c, call);
     }
     set_state(c, p, RT_PART_DONE);
-    c->moved_ms = call->moved_ms = net_now();
+    c->moved_ms = call->moved_ms = rt_client_time(c);
     if (--call->left > 0) {
         return false;
     }
@@ -518,7 +522,7 @@ static bool queue_call(struct rt_client *c, struct rt_call *call, bool detached,
     }
     call->left = call->unsent = call->n_parts;
     call->ret_sent = ret_sent;
-    call->moved_ms = net_now();
+    call->moved_ms = rt_client_time(c);
     c->detached += detached;
     for (uint32_t i = 0; i < call->n_parts; i++) {
         struct rt_part *p = &call->parts[i];
@@ -576,9 +580,10 @@ static bool start_detached(struct rt_call *call, bool *ret_sent) {
 /* Waits until all frames of a detached call are made.  If no part of the client ends for
  * call_timeout_ms, the client fails. */
 static int await_sent(struct rt_client *c, const bool *sent, struct co_err *err) {
-    int64_t begin = net_now(), say_ms = 0;
+    int64_t say_ms = 0;
     struct rt_call *list = NULL;
     pthread_mutex_lock(&c->m);
+    int64_t begin = rt_client_time(c);
     while (!*sent) {
         if (c->failed.code) { /* only frames that a thread is making are left */
             rt_client_await_threads(c, "push", &say_ms);
@@ -713,9 +718,10 @@ static void timed_out(struct rt_client *c, struct rt_call *call, int64_t timeout
 int rt_call_wait(struct rt_call *call_own, int64_t timeout_ms, struct co_err *err) {
     struct rt_call *call = call_own;
     struct rt_client *c = call->c;
-    int64_t begin = net_now(), begin_ns = rt_meter_clock();
+    int64_t begin_ns = rt_meter_clock();
     struct rt_call *list = NULL;
     pthread_mutex_lock(&c->m);
+    int64_t begin = call->greets ? net_now() : rt_client_time(c);
     while (call->left > 0) {
         bool in_time = call->greets ? rt_client_wait(c, begin + timeout_ms)
                                     : rt_client_wait_moved(c, begin, &call->moved_ms, timeout_ms);

@@ -342,7 +342,7 @@ static int checkpoint(struct rt_client *c, const struct rt_checkpoint_options *o
 
 int rt_checkpoint(struct rt_client *c, const char *dir, const struct rt_checkpoint_options *options,
     struct rt_checkpoint *ret, struct co_err *err) {
-    int here = rt_client_here(c, err);
+    int here = rt_client_whole(c, err);
     if (here < 0) {
         return here;
     }
@@ -527,9 +527,13 @@ int rt_restore(
     }
     CO_AUTOFREE char *path = co_path_absolute(dir);
     Rt__CkptFound found = RT__CKPT_FOUND__INIT;
+    const struct co_err torn = rt_client_tear(c, &(struct co_err){0});
     int rc = rt_flush(c, err);
     take_saving(sv);
     rc = rc < 0 ? rc : restore_newest(c, path, &found, err);
+    if (rc < 0 && torn.code) {
+        (void)rt_client_tear(c, &torn);
+    }
     if (rc == 0) {
         rt_geo_forget(c->geo);
         sv->next = 0; /* ask again: what was known is no base for a delta any more */

@@ -321,13 +321,52 @@ int rt_client_here(const struct rt_client *c, struct co_err *err) {
     return c->fork.forked ? co_fork_refuse("the client of the servers", err) : 0;
 }
 
+int rt_client_whole(struct rt_client *c, struct co_err *err) {
+    int rc = rt_client_here(c, err);
+    if (rc == 0 && __builtin_expect(atomic_load(&c->is_torn), 0)) {
+        pthread_mutex_lock(&c->m);
+        rc = co_err_set(err, CO_UNAVAILABLE, "%s", c->torn.msg);
+        pthread_mutex_unlock(&c->m);
+    }
+    return rc;
+}
+
+struct co_err rt_client_tear(struct rt_client *c, const struct co_err *why) {
+    pthread_mutex_lock(&c->m);
+    struct co_err before = c->torn;
+    c->torn = c->failed.code ? (struct co_err){0} : *why; /* then it refuses all in any case */
+    atomic_store(&c->is_torn, c->torn.code != 0);
+    pthread_mutex_unlock(&c->m);
+    return before;
+}
+
+void rt_client_servers(struct rt_client *c, uint64_t *ret) {
+    pthread_mutex_lock(&c->m);
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        ret[i] = c->links[i].incarnation;
+    }
+    pthread_mutex_unlock(&c->m);
+}
+
+int rt_client_same_servers(struct rt_client *c, const uint64_t *was, struct co_err *err) {
+    CO_AUTOFREE uint64_t *is = co_xcalloc(c->n_links, sizeof(*is));
+    rt_client_servers(c, is);
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        if (is[i] != was[i]) {
+            return co_err_set(err, CO_CONFLICT, "server %u (%s) was restarted meanwhile", i,
+                c->links[i].endpoint);
+        }
+    }
+    return 0;
+}
+
 enum rt_mode rt_client_mode(const struct rt_client *c) {
     return c->options.mode;
 }
 
 int rt_client_table(struct rt_client *c, uint32_t table, enum rt_table_kind kind,
     const struct rt_table **ret, struct co_err *err) {
-    int rc = rt_client_here(c, err);
+    int rc = rt_client_whole(c, err);
     if (rc < 0) {
         return rc;
     }

@@ -203,7 +203,7 @@ int rt_push_dense(struct rt_client *c, uint32_t table, const float *gradient, st
 }
 
 int rt_init_dense(struct rt_client *c, uint32_t table, float *values, struct co_err *err) {
-    int here = rt_client_here(c, err);
+    int here = rt_client_whole(c, err);
     if (here < 0) {
         return here;
     }
@@ -321,7 +321,7 @@ static void merge_gradient(struct rt_exchange *x, const float *g, size_t n) {
 /* Blocks while too many gradients wait already.  c->m is held. */
 static int await_room(struct rt_client *c, uint32_t table, struct co_err *err) {
     const struct rt_exchange *x = &c->exchanges[table];
-    int64_t begin = net_now();
+    int64_t begin = rt_client_time(c);
     bool in_time = true;
     while (x->busy && x->merged >= c->options.dense_merge_max && !c->failed.code && in_time) {
         in_time = rt_client_wait_moved(c, begin, &c->moved_ms, c->options.call_timeout_ms);

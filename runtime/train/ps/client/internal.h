@@ -7,6 +7,8 @@
  *                                             queue: parts that wait    sent: parts in flight */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "common/fork.h"
 #include "runtime/train/meter/meter.h"
 #include "runtime/train/ps/client/call.h"
@@ -65,8 +67,9 @@ struct rt_link {
     uint32_t queued;             /* waiting parts of all lines */
     bool pumping;                /* a thread is sending waiting parts */
     bool away;                   /* was UP; the client waits for it until until_ms */
-    bool moved; /* has worked since it came back: its next loss gets the whole return time */
+    bool moved; /* has answered since it came back: its next loss gets the whole return time */
     int64_t up_ms, away_ms, until_ms;
+    int64_t spare_ms;   /* what was left of the return time when it came back */
     struct co_err lost; /* why it went away */
 };
 
@@ -87,6 +90,7 @@ struct rt_saving;
 
 struct rt_client {
     struct co_fork fork;
+    atomic_bool is_torn; /* torn.code is set */
     struct rt_client_options options;
     uint32_t trainer, trainers, n_links;
     uint64_t incarnation; /* of this client; each client of each process has its own */
@@ -113,14 +117,17 @@ struct rt_client {
     uint32_t *generation;   /* upper half of seq, by slot */
     uint32_t n_slots, used_slots;
     uint32_t detached; /* calls that no thread waits for */
-    int64_t moved_ms;  /* when the last part ended */
+    int64_t moved_ms;  /* when the last part ended, by rt_client_time */
     uint32_t awaiting; /* threads that wait for others to be done with parts */
     struct co_err failed;
     struct co_err refused; /* a push that servers refused; see rt_client_refusal */
+    struct co_err torn;    /* tables are loaded in part; see rt_client_tear */
     int64_t join_until_ms; /* for rt_client_left; only rt_client_join writes it */
     bool joined;           /* all links have been up: the mender reconnects broken ones */
     uint32_t away;         /* number of links that are away */
-    int64_t back_ms;       /* when the last link came back */
+    int64_t back_ms;       /* when the last link came back, by rt_client_time */
+    int64_t still_ms;      /* for how long some link was away so far; since when one is: */
+    int64_t still_since_ms;
     pthread_t mender;
     pthread_cond_t broke; /* wakes the mender: a link is away, or the client closes */
     bool mending;         /* the mender's thread runs */
@@ -165,7 +172,12 @@ void rt_client_refuse(struct rt_client *c, const struct co_err *err); /* c->m is
 CO_MUST_CHECK int rt_client_settle(struct rt_client *c, struct co_err *err);
 /* Handles an answer, on the thread that read it. */
 void rt_client_answer(struct rt_client *c, struct rt_link *l, struct rt_frame *f_own);
-/* Waits for c->changed.  False: timeout_ms have passed since both `since` and *moved_ms. */
+/* Milliseconds of a clock that stands still while a link is away, as that wait has a limit of its
+ * own (until_ms).  c->m is held. */
+int64_t rt_client_time(const struct rt_client *c);
+/* Waits for c->changed.  False: timeout_ms have passed since both `since` and *moved_ms, all by
+ * rt_client_time.  If a link came back in this time, requests begin there again and have it once
+ * more; but not each time: the link may be lost again and again. */
 bool rt_client_wait_moved(
     struct rt_client *c, int64_t since, const int64_t *moved_ms, int64_t timeout_ms);
 
@@ -206,8 +218,16 @@ void rt_client_note_done(struct rt_client *c, const uint32_t *trainers, size_t n
 void rt_client_frame(struct rt_client *c, struct rt_link *l, struct rt_frame *f_own);
 /* client.c: what servers do with NaN and Inf; the strictest setting if they differ. */
 enum rt_nonfinite rt_client_nonfinite(struct rt_client *c);
-/* CO_INVALID in a forked child.  Each call begins with it. */
+/* CO_INVALID in a forked child.  Each call begins with it or, if it uses tables, with the next. */
 CO_MUST_CHECK int rt_client_here(const struct rt_client *c, struct co_err *err);
+/* The servers' incarnations [n_links]; CO_CONFLICT: one is not what it was. */
+void rt_client_servers(struct rt_client *c, uint64_t *ret);
+CO_MUST_CHECK int rt_client_same_servers(
+    struct rt_client *c, const uint64_t *was, struct co_err *err);
+/* Refuses tables that are loaded in part (CO_UNAVAILABLE). */
+CO_MUST_CHECK int rt_client_whole(struct rt_client *c, struct co_err *err);
+/* Tables are loaded in part from now on; code 0: they are whole.  Returns what it was before. */
+struct co_err rt_client_tear(struct rt_client *c, const struct co_err *why);
 CO_MUST_CHECK int rt_client_table(struct rt_client *c, uint32_t table, enum rt_table_kind kind,
     const struct rt_table **ret, struct co_err *err);
 

@@ -632,6 +632,8 @@ static void reset(struct rt_client *c) {
     c->incarnation = rt_incarnation();
     c->failed = (struct co_err){0};
     c->refused = (struct co_err){0};
+    c->torn = (struct co_err){0}; /* all tables are those of the checkpoint */
+    atomic_store(&c->is_torn, false);
     pthread_mutex_unlock(&c->m);
 }
 

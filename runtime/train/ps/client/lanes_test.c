@@ -244,8 +244,9 @@ static void nonsense_on_a_lane_ends_its_trainers_connection(void **state) {
 }
 
 /* The server ends trainer 0's lanes, as it does once it has told it all; its stream, which is
- * returned and counted, is as it was. */
-static struct rt_stream *end_lanes(struct house *h) {
+ * returned and counted, is as it was.  The client waits for so many ticks for the stream's end; 0:
+ * for as many as it does. */
+static struct rt_stream *end_lanes(struct house *h, uint32_t patience) {
     struct rt_server *s = h->server;
     struct rt_client *c = h->honest;
     pthread_mutex_lock(&s->doors_m);
@@ -261,6 +262,7 @@ static struct rt_stream *end_lanes(struct house *h) {
     while (in_time && c->links[0].ways.all) {
         in_time = rt_client_wait(c, deadline);
     }
+    c->links[0].ways.patience = patience ? patience : c->links[0].ways.patience;
     pthread_mutex_unlock(&c->m);
     assert_true(in_time);
     return stream;
@@ -269,7 +271,7 @@ static struct rt_stream *end_lanes(struct house *h) {
 static void a_reason_that_comes_after_the_lanes_end_is_read(void **state) {
     struct house *h = *state;
     works_on(h);
-    struct rt_stream *stream = end_lanes(h);
+    struct rt_stream *stream = end_lanes(h, ANSWER_MS);
     struct rt_frame *reason = rt_frame_error(NULL, CO_PEERLOST, "trainer 1 is lost");
     assert_int_equal(0, rt_stream_send(stream, reason, NULL));
     rt_stream_end(stream);
@@ -286,7 +288,7 @@ static void lanes_that_end_without_a_reason_are_made_again(void **state) {
     struct house *h = *state;
     works_on(h);
     uint64_t key = key_of(h->honest);
-    rt_stream_unref(end_lanes(h));
+    rt_stream_unref(end_lanes(h, 0));
     works_on(h);
     assert_true(key_of(h->honest) != key);
 }
@@ -359,7 +361,7 @@ static void refused_lanes_are_tried_again(void **state) {
     pthread_t thread;
     assert_int_equal(0, pthread_create(&thread, NULL, spoil_doors, &p));
     while (p.left > 0) { /* again if a change came after the lanes */
-        rt_stream_unref(end_lanes(h));
+        rt_stream_unref(end_lanes(h, 0));
         works_on(h);
     }
     pthread_join(thread, NULL);

@@ -7,7 +7,9 @@
  *
  * A link that was UP and is lost is `away` until it is UP again.  For that it has time until
  * until_ms, in whatever state its next connections are: a server may accept them, and greet, and
- * say nothing more.  c->m is held by all callers. */
+ * say nothing more.  Once it has answered a request, its next loss gets the whole time again.
+ * Without an answer each second UP gains a second: a server that comes back, breaks again and never
+ * answers is not waited for without end.  c->m is held by all callers. */
 #include "runtime/train/ps/client/internal.h"
 
 #include <assert.h>
@@ -16,9 +18,6 @@
 
 #include "runtime/net/net.h"
 #include "runtime/train/ps/say.h"
-
-/* A link that stays up for so long counts as recovered, even without an answer on it. */
-enum { SETTLED_MS = 1000 };
 
 static const struct {
     unsigned next;     /* a bit for each state that may follow */
@@ -42,8 +41,9 @@ static void come_back(struct rt_link *l) {
     l->up_ms = net_now();
     if (l->away) {
         l->away = false;
-        c->away--;
-        c->back_ms = l->up_ms;
+        l->spare_ms = l->until_ms - l->up_ms;
+        c->still_ms += --c->away == 0 ? l->up_ms - c->still_since_ms : 0;
+        c->back_ms = rt_client_time(c);
         rt_say_info("server %u (%s) is back after %.2f s", l->index, l->endpoint,
             (double)(l->up_ms - l->away_ms) / 1000);
     }
@@ -68,15 +68,17 @@ struct rt_call *rt_link_lose(struct rt_link *l, const char *why) {
     if (c->options.return_ms < 0 || c->failed.code) {
         return rt_client_fail(c, &l->lost);
     }
-    if (l->moved || !l->until_ms) {
+    int64_t left = l->spare_ms + now - l->up_ms, whole = c->options.return_ms;
+    if (l->moved || !l->until_ms || left > whole) {
         l->away_ms = now;
-        l->until_ms = now + c->options.return_ms;
+        left = whole;
     }
+    l->until_ms = now + left;
     rt_meter_add(RT_M_RECONNECTS, 0, 1);
     l->away = true;
     l->moved = false;
     l->why = l->lost;
-    c->away++;
+    c->still_since_ms = c->away++ == 0 ? now : c->still_since_ms;
     uint32_t n = rt_client_requeue(c, l, &l->lost);
     rt_say_warn("%s; %u requests without an answer; waiting for it for %.1f s", l->lost.msg, n,
         (double)(l->until_ms - now) / 1000);
@@ -132,6 +134,5 @@ struct rt_call *rt_link_tick(struct rt_link *l, int64_t now, struct rt_stream **
     if (l->state != RT_LINK_UP) {
         return list;
     }
-    l->moved = l->moved || now - l->up_ms > SETTLED_MS;
     return check_lease(l, now, ret_stream);
 }

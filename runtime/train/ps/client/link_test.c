@@ -67,22 +67,80 @@ static void a_server_must_be_back_in_time_in_every_state(void **state) {
     }
 }
 
-/* Only one that is in use again has recovered: its next loss gets the whole time. */
-static void a_greeting_is_no_recovery(void **state) {
+/* A server that comes back and breaks again, and answers nothing, has less time each time. */
+static void only_an_answer_is_a_recovery(void **state) {
     (void)state;
-    struct rt_stream *broken = NULL;
-    for (enum rt_link_state s = RT_LINK_WELCOME; s <= RT_LINK_UP; s++) {
+    static const struct {
+        int64_t spare, up; /* left of the return time when it came back; how long it was up then */
+        bool moved;
+        int64_t least, most; /* how long it may be away now */
+    } rows[] = {
+        {500, 100, false, 600, 19000},
+        {500, 100, true, 20000, 20000},
+        {500, 60000, false, 20000, 20000},
+        {0, 0, false, 0, 19000},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct bare b;
-        char stream;
         bare_init(&b);
-        bare_enter(&b, s);
-        b.l.stream = (struct rt_stream *)(void *)&stream;
-        b.l.up_ms = 10;
-        b.l.until_ms = 9000;
-        assert_null(rt_link_tick(&b.l, 5000, &broken));
-        assert_true(b.l.moved == (s == RT_LINK_UP));
-        assert_true(b.l.away == (s != RT_LINK_UP));
+        b.c.options.return_ms = 20000;
+        bare_enter(&b, RT_LINK_UP);
+        assert_false(b.l.away);
+        assert_int_equal(b.l.until_ms - b.l.up_ms, b.l.spare_ms);
+        b.l.spare_ms = rows[i].spare;
+        b.l.up_ms = net_now() - rows[i].up;
+        b.l.moved = rows[i].moved;
+        const int64_t before = net_now();
+        assert_null(rt_link_lose(&b.l, "closed"));
+        assert_true(b.l.until_ms - before >= rows[i].least);
+        assert_true(b.l.until_ms - net_now() <= rows[i].most);
     }
+}
+
+/* Waits of calls do not count the time in which a server is away, which has a limit of its own. */
+static void the_clock_of_calls_stands_still_while_a_link_is_away(void **state) {
+    (void)state;
+    struct bare b;
+    bare_init(&b);
+    b.c.still_ms = 200;
+    b.c.still_since_ms = 1000;
+    assert_int_equal(800, rt_client_time(&b.c));
+    bare_enter(&b, RT_LINK_UP);
+    int64_t at = net_now() - b.l.up_ms;
+    assert_in_range(b.c.back_ms, 800, 800 + at);
+    assert_true(rt_client_time(&b.c) >= 800);
+}
+
+static void a_server_that_was_restarted_is_named(void **state) {
+    (void)state;
+    struct bare b;
+    struct co_err err = {0};
+    uint64_t was = 0;
+    bare_init(&b);
+    b.l.incarnation = 7;
+    rt_client_servers(&b.c, &was);
+    assert_int_equal(0, rt_client_same_servers(&b.c, &was, &err));
+    assert_int_equal(0, err.code);
+    b.l.incarnation = 8;
+    assert_int_equal(CO_CONFLICT, rt_client_same_servers(&b.c, &was, &err));
+    assert_string_equal("server 0 (here) was restarted meanwhile", err.msg);
+}
+
+/* Each return of a link lets its requests begin again, but a call ends all the same. */
+static void a_link_that_comes_back_again_and_again_ends_a_call(void **state) {
+    (void)state;
+    struct bare b;
+    int64_t moved = 0, begin = net_now();
+    bare_init(&b);
+    b.c.away = 0;
+    pthread_mutex_lock(&b.c.m);
+    const int64_t since = rt_client_time(&b.c);
+    do {
+        b.c.back_ms = rt_client_time(&b.c);
+        assert_true(net_now() - begin < SOON_MS);
+    } while (rt_client_wait_moved(&b.c, since, &moved, 20));
+    assert_true(rt_client_time(&b.c) - since >= 40);
+    pthread_mutex_unlock(&b.c.m);
 }
 
 /* ---- a server that connects and says no more ---- */
@@ -189,7 +247,10 @@ static void who_greets_and_is_silent_is_not_there(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_must_be_back_in_time_in_every_state),
-        cmocka_unit_test(a_greeting_is_no_recovery),
+        cmocka_unit_test(only_an_answer_is_a_recovery),
+        cmocka_unit_test(the_clock_of_calls_stands_still_while_a_link_is_away),
+        cmocka_unit_test(a_server_that_was_restarted_is_named),
+        cmocka_unit_test(a_link_that_comes_back_again_and_again_ends_a_call),
         cmocka_unit_test(who_greets_and_is_silent_is_not_back),
         cmocka_unit_test(who_greets_and_is_silent_is_not_there),
     };

@@ -160,6 +160,66 @@ static void tables_that_could_not_be_loaded_refuse_all_requests(void **state) {
     leave(&w, c);
 }
 
+/* The same for rt_load, where the servers cannot tell: the trainer that loads refuses. */
+static void tables_that_are_loaded_in_part_are_refused(void **state) {
+    CO_AUTOFREE char *large = co_xasprintf("%s/large", (char *)*state);
+    CO_AUTOFREE char *small = co_xasprintf("%s/small", (char *)*state);
+    CO_AUTOFREE char *points = co_xasprintf("%s/points", (char *)*state);
+    CO_AUTOFREE char *odd = co_xasprintf("%s/odd", (char *)*state);
+    static const struct rt_table_spec wide[] = {
+        {.name = "dense", .kind = RT_DENSE, .size = SIZE, .optimizer = "sgd:lr=0.1"},
+        {.name = "rows", .kind = RT_SPARSE, .dim = 64, .optimizer = "sgd:lr=0.1"}};
+    struct world w;
+    struct rt_client *c = NULL;
+    struct co_err why = {0};
+    struct rt_table_stat stat;
+    float values[SIZE] = {[SIZE - 1] = NAN};
+    world_start_with(&w, 2, 1, RT_NONFINITE_ALLOW);
+    OK(world_open(&w, 0, (struct rt_client_options){0}, wide, &c, &err));
+    push(c, 10);
+    OK(rt_save(c, small, &err));
+    OK(rt_checkpoint(c, points, NULL, NULL, &err));
+    push(c, MANY);
+    OK(rt_save(c, large, &err));
+    OK(rt_init_dense(c, 0, values, &err));
+    OK(rt_save(c, odd, &err));
+    leave(&w, c);
+
+    world_start_memory(&w, 2, 1, 160 << 10);
+    OK(world_open(&w, 0, (struct rt_client_options){0}, wide, &c, &err));
+    for (int again = 0; again < 2; again++) {
+        const char *dir = again ? large : odd; /* no memory; values that are refused */
+        assert_int_equal(again ? CO_NORESOURCE : CO_INVALID, rt_load(c, dir, &why));
+        assert_non_null(strstr(why.msg, "loaded in part"));
+        assert_non_null(strstr(why.msg, dir));
+        const int codes[] = {
+            rt_stat(c, 1, &stat, &why),
+            rt_pull_dense(c, 0, values, &why),
+            rt_push_dense(c, 0, values, &why),
+            rt_set_rate(c, 0, 1, &why),
+            rt_step(c, &why),
+            rt_save(c, small, &why),
+            rt_checkpoint(c, points, NULL, NULL, &why),
+            rt_barrier(c, &why),
+            rt_finish(c, &why),
+        };
+        for (size_t i = 0; i < CO_ARRAY_LEN(codes); i++) {
+            assert_int_equal(CO_UNAVAILABLE, codes[i]);
+        }
+        assert_non_null(strstr(why.msg, "before rt_load or rt_restore succeeds"));
+        assert_int_equal(CO_NOTFOUND, rt_load(c, *state, &why)); /* which changes nothing */
+        assert_int_equal(CO_UNAVAILABLE, rt_pull_dense(c, 0, values, &why));
+        if (again) {
+            OK(rt_restore(c, points, NULL, &err));
+            check(c, 10, 1);
+        } else {
+            OK(rt_load(c, small, &err));
+            OK(rt_pull_dense(c, 0, values, &err));
+        }
+    }
+    leave(&w, c);
+}
+
 /* Other tables, first as the only ones in the directory, then with an older checkpoint that fits.
  */
 static void what_does_not_fit_is_not_passed_over(void **state) {
@@ -330,6 +390,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_damaged_part_changes_no_table, setup, teardown),
         cmocka_unit_test_setup_teardown(
             tables_that_could_not_be_loaded_refuse_all_requests, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            tables_that_are_loaded_in_part_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(what_does_not_fit_is_not_passed_over, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_read_is_not_passed_over, setup, teardown),
         cmocka_unit_test_setup_teardown(only_damaged_ones_are_not_none, setup, teardown),

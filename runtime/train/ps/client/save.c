@@ -189,7 +189,7 @@ int rt_save(struct rt_client *c, const char *dir, struct co_err *err) {
 }
 
 int rt_save_as(struct rt_client *c, const char *dir, enum rt_save_mode mode, struct co_err *err) {
-    int here = rt_client_here(c, err);
+    int here = rt_client_whole(c, err);
     if (here < 0) {
         return here;
     }
@@ -297,33 +297,23 @@ static int load_sparse(struct rt_client *c, uint32_t table, const struct rt_ckpt
     return rc < 0 ? rc : rt_flush(c, err);
 }
 
-int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
-    int here = rt_client_here(c, err);
-    if (here < 0) {
-        return here;
-    }
-    if (rt_client_behind(c)) {
-        return 0;
-    }
-    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *k = NULL;
-    int rc = rt_ckpt_open(dir, &k, err);
-    rc = rc < 0 ? rc : rt_ckpt_verify(k, err); /* all files, before the first is used */
-    for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
+static int check_tables(
+    struct rt_client *c, const char *dir, const struct rt_ckpt *k, struct co_err *err) {
+    for (uint32_t i = 0; i < c->n_tables; i++) {
         int at = rt_ckpt_find(k, c->tables[i].name);
         if (at < 0) {
-            rc = co_err_set(err, CO_INVALID, "checkpoint '%s' does not fit: it has no table '%s'",
+            return co_err_set(err, CO_INVALID, "checkpoint '%s' does not fit: it has no table '%s'",
                 dir, c->tables[i].name);
-        } else {
-            const struct rt_ckpt_table *saved = rt_ckpt_table(k, (uint32_t)at);
-            rc = rt_fit_check(&c->tables[i], saved, err);
-            if (rc < 0) {
-                co_err_wrap(err, "checkpoint '%s' does not fit", dir);
-            }
+        }
+        if (rt_fit_check(&c->tables[i], rt_ckpt_table(k, (uint32_t)at), err) < 0) {
+            return co_err_wrap(err, "checkpoint '%s' does not fit", dir);
         }
     }
-    if (rc == 0) {
-        rt_geo_forget(c->geo);
-    }
+    return 0;
+}
+
+static int load_tables(struct rt_client *c, const struct rt_ckpt *k, struct co_err *err) {
+    int rc = 0;
     for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
         uint32_t at = (uint32_t)rt_ckpt_find(k, c->tables[i].name);
         rt_fit_say(&c->tables[i], rt_ckpt_table(k, at));
@@ -335,4 +325,43 @@ int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
         }
     }
     return rc;
+}
+
+/* Some values of the tables are those of the save, others are not. */
+static int tear(
+    struct rt_client *c, const char *dir, const struct co_err *why, struct co_err *ret) {
+    struct co_err err = {0};
+    /* CO_NOTFOUND is what programs take for a fresh start. */
+    co_err_set(&err, why->code == CO_NOTFOUND ? CO_UNAVAILABLE : why->code,
+        "tables are loaded in part from '%.200s', and cannot be used before rt_load or rt_restore "
+        "succeeds: %s",
+        dir, why->msg);
+    (void)rt_client_tear(c, &err);
+    return co_err_set(ret, err.code, "%s", err.msg);
+}
+
+int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
+    int here = rt_client_here(c, err);
+    if (here < 0) {
+        return here;
+    }
+    if (rt_client_behind(c)) {
+        return 0;
+    }
+    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *k = NULL;
+    int rc = rt_ckpt_open(dir, &k, err);
+    rc = rc < 0 ? rc : rt_ckpt_verify(k, err); /* all files, before the first is used */
+    rc = rc < 0 ? rc : check_tables(c, dir, k, err);
+    if (rc < 0) {
+        return rc;
+    }
+    CO_AUTOFREE uint64_t *servers = co_xcalloc(c->n_links, sizeof(*servers));
+    struct co_err why = {0};
+    rt_client_servers(c, servers);
+    (void)rt_client_tear(c, &why);
+    rt_geo_forget(c->geo);
+    rc = load_tables(c, k, &why);
+    /* Async goes on with a server that came back with a checkpoint; what was loaded is lost. */
+    rc = rc < 0 ? rc : rt_client_same_servers(c, servers, &why);
+    return rc < 0 ? tear(c, dir, &why, err) : 0;
 }

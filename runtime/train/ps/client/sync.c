@@ -184,7 +184,7 @@ int rt_no_more(struct rt_client *c, struct co_err *err) {
 }
 
 int rt_step(struct rt_client *c, struct co_err *err) {
-    int here = rt_client_here(c, err);
+    int here = rt_client_whole(c, err);
     if (here < 0) {
         return here;
     }
@@ -221,7 +221,7 @@ static bool anything_under_way(const struct rt_client *c) {
 }
 
 int rt_client_settle(struct rt_client *c, struct co_err *err) {
-    int here = rt_client_here(c, err);
+    int here = rt_client_whole(c, err);
     if (here < 0) {
         return here;
     }
@@ -230,9 +230,9 @@ int rt_client_settle(struct rt_client *c, struct co_err *err) {
     if (rc < 0) {
         return rc;
     }
-    int64_t begin = net_now();
     bool in_time = true;
     pthread_mutex_lock(&c->m);
+    int64_t begin = rt_client_time(c);
     while (anything_under_way(c) && !c->failed.code && in_time) {
         in_time = rt_client_wait_moved(c, begin, &c->moved_ms, c->options.call_timeout_ms);
     }
@@ -325,7 +325,7 @@ static int settle(struct rt_client *c, struct co_err *err) {
 }
 
 int rt_finish(struct rt_client *c, struct co_err *err) {
-    int here = rt_client_here(c, err);
+    int here = rt_client_whole(c, err);
     if (here < 0) {
         return here;
     }
@@ -461,7 +461,7 @@ static int take_stat(
 }
 
 int rt_stat(struct rt_client *c, uint32_t table, struct rt_table_stat *ret, struct co_err *err) {
-    int here = rt_client_here(c, err);
+    int here = rt_client_whole(c, err);
     if (here < 0) {
         return here;
     }
@@ -504,8 +504,8 @@ static int take_rate(
     return 0;
 }
 
-static int check_table(const struct rt_client *c, uint32_t table, struct co_err *err) {
-    int rc = rt_client_here(c, err);
+static int check_table(struct rt_client *c, uint32_t table, struct co_err *err) {
+    int rc = rt_client_whole(c, err);
     return rc < 0                ? rc
            : table < c->n_tables ? 0
                                  : co_err_set(err, CO_INVALID, "there is no table %u", table);

@@ -33,6 +33,7 @@ struct rt_shard {
     struct rt_shard_tables tables; /* these four: the shard's thread only, after start */
     struct rt_shard_save save;     /* save.closed: the last load failed, or was not the last one */
     struct co_err why;     /* of one request; here since clearing it costs as much as a row */
+    atomic_bool ends;      /* a load is to end; read by the thread without the lock below */
     atomic_bool dirty;     /* a request has changed something; read by any thread */
     struct rt_life *lives; /* by trainer: which requests were done */
     struct rt_kept (*kept)[RT_KEPT_N]; /* by trainer: what it left here for its restart */
@@ -45,7 +46,7 @@ struct rt_shard {
     pthread_mutex_t m;  /* guards what follows */
     struct item *queue; /* take_items swaps it with the thread's own array */
     size_t n, cap;
-    atomic_bool stopping; /* a load reads it without m */
+    bool stopping;
 };
 
 void rt_shard_answer(struct rt_stream *s, const struct rt_frame_head *h, struct rt_frame *a_own) {
@@ -185,7 +186,7 @@ static int restore_all(struct rt_shard *s, const struct item *it, struct co_err 
 
 static void say_loaded(const struct rt_shard *s) {
     const struct rt_shard_config *c = &s->tables.config;
-    if (c->loaded && !atomic_load(&s->stopping)) {
+    if (c->loaded && !atomic_load(&s->ends)) {
         c->loaded(c->arg, &s->save.closed);
     }
 }
@@ -476,7 +477,7 @@ int rt_shard_start(
              : rt_restore_fits(config->tables, config->n_tables, config->restore, err);
     rc = rc < 0 ? rc : rt_shard_lanes_new(config->index, &lanes_ops, s, &s->lanes, err);
     if (rc == 0) {
-        s->tables.stop = &s->stopping;
+        s->tables.stop = &s->ends;
         s->steps = rt_steps_new(&s->tables, s->lives);
         rt_steps_go_back(s->steps, restored_step(config), &(struct co_err){0});
         rt_shard_save_init(&s->save, &s->tables, config->saver, wake, s);
@@ -498,8 +499,9 @@ void rt_shard_stop(struct rt_shard *s) {
         return;
     }
     pthread_mutex_lock(&s->m);
-    atomic_store(&s->stopping, true);
+    s->stopping = true;
     pthread_mutex_unlock(&s->m);
+    atomic_store(&s->ends, true);
     rt_shard_lanes_wake(s->lanes);
     /* no deadline: it ends its request, or a load at the next chunk, and waits for nobody */
     pthread_join(s->thread, NULL);
