@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/flag.h"
 #include "common/mem.h"
 #include "common/parse.h"
 #include "examples/ctr/data.h"
@@ -111,6 +112,10 @@ static void step(struct alone *a) {
 }
 
 int main(int argc, char **argv) {
+    const int end = co_words_check("bench-alone DATA BATCH", 2, 2, argc, argv);
+    if (end >= 0) {
+        return end;
+    }
     struct ctr_options o = {.net = &wd_net,
         .test = "",
         .optimizer = "",
@@ -118,8 +123,8 @@ int main(int argc, char **argv) {
         .wire = "",
         .seed = 1};
     struct co_err err = {0};
-    if (argc != 3 || co_parse_i64("BATCH", argv[2], 1, 1 << 20, &o.batch_size, &err) < 0) {
-        (void)fprintf(stderr, "bench-alone DATA BATCH: %s\n", co_err_text(&err));
+    if (co_parse_i64("BATCH", argv[2], 1, 1 << 20, &o.batch_size, &err) < 0) {
+        (void)fprintf(stderr, "bench-alone: %s\n", co_err_text(&err));
         return 2;
     }
     o.train = argv[1];

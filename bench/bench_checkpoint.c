@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/flag.h"
 #include "bench/ports.h"
 #include "common/mem.h"
 #include "common/parse.h"
@@ -226,8 +227,13 @@ static int64_t number(char **argv, int argc, int at, int64_t def) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 2 || argv[1][0] != '/') {
-        (void)fprintf(stderr, "usage: bench-checkpoint /DIR [ROWS [SECONDS [ROUNDS [ZIPF]]]]\n");
+    const int end =
+        co_words_check("bench-checkpoint /DIR [ROWS [SECONDS [ROUNDS [ZIPF]]]]", 1, 5, argc, argv);
+    if (end >= 0) {
+        return end;
+    }
+    if (argv[1][0] != '/') {
+        (void)fprintf(stderr, "bench-checkpoint: DIR is \"%s\", expected /...\n", argv[1]);
         return 2;
     }
     struct bench b = {.dir = argv[1], .seed = 1};

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/flag.h"
 #include "common/mem.h"
 #include "common/parse.h"
 #include "runtime/train/table/cold.h"
@@ -168,11 +169,15 @@ static void print(const struct bench *b, const struct rate memory[], const struc
 }
 
 int main(int argc, char **argv) {
+    const int end = co_words_check("bench-cold [ROWS [DIR]]", 0, 2, argc, argv);
+    if (end >= 0) {
+        return end;
+    }
     int64_t rows = 8000000;
     struct co_err err = {0};
     int rc = argc > 1 ? co_parse_i64("ROWS", argv[1], 10000, 1LL << 32, &rows, &err) : 0;
-    if (rc < 0 || argc > 3) {
-        (void)fprintf(stderr, "bench-cold [ROWS [DIR]]: %s\n", co_err_text(&err));
+    if (rc < 0) {
+        (void)fprintf(stderr, "bench-cold: %s\n", co_err_text(&err));
         return 2;
     }
     struct rate memory[CO_ARRAY_LEN(rounds)], cold[CO_ARRAY_LEN(rounds)];

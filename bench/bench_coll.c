@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "bench/ports.h"
+#include "common/flag.h"
 #include "runtime/rt.h"
 #endif
 
@@ -346,14 +347,16 @@ static void run_rank(struct rt_group_options *o, const char *how, double ms, cha
 }
 
 int main(int argc, char **argv) {
-    if (argc < 5) {
-        fprintf(stderr, "usage: bench-coll RANKS MS auto|tcp|shared|raw|dead|dead-tcp SIZE...\n");
-        return 2;
+    const int end = co_words_check(
+        "bench-coll RANKS MS auto|tcp|shared|raw|dead|dead-tcp SIZE...", 4, argc, argc, argv);
+    if (end >= 0) {
+        return end;
     }
     char text[RANKS_MAX][32];
     const char *endpoints[RANKS_MAX];
     uint32_t n = (uint32_t)strtoul(argv[1], NULL, 10);
     if (n < 1 || n > RANKS_MAX) {
+        fprintf(stderr, "bench-coll: %s ranks, expected 1 to %d\n", argv[1], RANKS_MAX);
         return 2;
     }
     find_ports(n, text);

@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "common/flag.h"
 #include "bench/ports.h"
 #include "common/mem.h"
 #include "runtime/rt.h"
@@ -189,13 +190,19 @@ static void run_rank(const struct rt_group_options *o, int steps, char **names, 
 }
 
 int main(int argc, char **argv) {
+    const int end = co_words_check(
+        "bench-dp RANKS STEPS BACKWARD_MS busy|idle auto|tcp none|tensor|fused|overlap|bf16...", 6,
+        argc, argc, argv);
+    if (end >= 0) {
+        return end;
+    }
     char text[RANKS_MAX][32];
     const char *endpoints[RANKS_MAX];
-    uint32_t n = argc < 7 ? 0 : (uint32_t)strtoul(argv[1], NULL, 10);
-    int steps = argc < 7 ? 0 : (int)strtol(argv[2], NULL, 10);
+    uint32_t n = (uint32_t)strtoul(argv[1], NULL, 10);
+    int steps = (int)strtol(argv[2], NULL, 10);
     if (n < 1 || n > RANKS_MAX || steps < 1 || steps > STEPS_MAX) {
-        fprintf(stderr, "usage: bench-dp RANKS STEPS BACKWARD_MS busy|idle auto|tcp "
-                        "none|tensor|fused|overlap|bf16...\n");
+        fprintf(stderr, "bench-dp: %s ranks, %s steps, expected up to %d and %d\n", argv[1],
+            argv[2], RANKS_MAX, STEPS_MAX);
         return 2;
     }
     backward_ms = strtod(argv[3], NULL);

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/flag.h"
 #include "bench/ports.h"
 #include "runtime/rt.h"
 
@@ -128,6 +129,10 @@ static uint32_t count(void) {
 }
 
 int main(int argc, char **argv) {
+    const int end = co_words_check("bench-gpu [RANKS [FROM TO]]", 0, 3, argc, argv);
+    if (end >= 0) {
+        return end;
+    }
     char text[RANKS_MAX][32];
     const char *endpoints[RANKS_MAX];
     uint32_t gpus = count(), n = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : gpus;

@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/flag.h"
 #include "bench/ports.h"
 #include "runtime/rt.h"
 
@@ -471,6 +472,10 @@ static bool wants(const char *only, const char *part) {
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "serve") == 0) {
         return serve(argc, argv);
+    }
+    const int end = co_words_check("bench-ps [MS [ROUNDS [CASE]]]", 0, 3, argc, argv);
+    if (end >= 0) {
+        return end;
     }
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     double ms = argc > 1 ? strtod(argv[1], NULL) : 200;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/flag.h"
 #include "examples/resnet50/replica.h"
 #include "examples/resnet50/team.h"
 
@@ -42,6 +43,10 @@ static int steps_run(struct rn_replica *r, int steps, struct co_err *err) {
 }
 
 int main(int argc, char *argv[]) {
+    const int end = co_words_check("bench-resnet BATCH THREADS f32|bf16 STEPS", 4, 4, argc, argv);
+    if (end >= 0) {
+        return end;
+    }
     struct rn_options o = {.depth = 50,
         .width = 64,
         .image_size = 224,
@@ -52,10 +57,6 @@ int main(int argc, char *argv[]) {
     struct rt_job *job = NULL;
     struct co_err err = {0};
 
-    if (argc != 5) {
-        (void)fprintf(stderr, "usage: bench-resnet BATCH THREADS f32|bf16 STEPS\n");
-        return 2;
-    }
     o.batch_size = strtol(argv[1], NULL, 10);
     o.threads = strtol(argv[2], NULL, 10);
     o.precision = argv[3];

@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/flag.h"
 #include "bench/ports.h"
 #include "common/mem.h"
 #include "common/parse.h"
@@ -135,11 +136,15 @@ static void stop(pid_t pid) {
 }
 
 int main(int argc, char **argv) {
+    const int end = co_words_check("bench-return DIR MODE ROWS KILLS", 4, 4, argc, argv);
+    if (end >= 0) {
+        return end;
+    }
     int64_t n = 0, kills = 0;
     struct co_err err = {0};
-    if (argc != 5 || co_parse_i64("ROWS", argv[3], FILL, 1LL << 32, &n, &err) < 0 ||
+    if (co_parse_i64("ROWS", argv[3], FILL, 1LL << 32, &n, &err) < 0 ||
         co_parse_i64("KILLS", argv[4], 1, 1000, &kills, &err) < 0) {
-        (void)fprintf(stderr, "bench-return DIR MODE ROWS KILLS: %s\n", co_err_text(&err));
+        (void)fprintf(stderr, "bench-return: %s\n", co_err_text(&err));
         return 2;
     }
     rows = (uint64_t)n;

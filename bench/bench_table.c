@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/flag.h"
 #include "common/mem.h"
 #include "common/parse.h"
 #include "runtime/train/table/store.h"
@@ -191,12 +192,16 @@ static void run(uint64_t rows, uint32_t threads) {
 }
 
 int main(int argc, char **argv) {
+    const int end = co_words_check("bench-table [ROWS [THREADS]]", 0, 2, argc, argv);
+    if (end >= 0) {
+        return end;
+    }
     int64_t rows = 20000000, threads = 0;
     struct co_err err = {0};
     int rc = argc > 1 ? co_parse_i64("ROWS", argv[1], 1000, 1LL << 32, &rows, &err) : 0;
     rc = rc == 0 && argc > 2 ? co_parse_i64("THREADS", argv[2], 1, 16, &threads, &err) : rc;
-    if (rc < 0 || argc > 3) {
-        (void)fprintf(stderr, "bench-table [ROWS [THREADS]]: %s\n", co_err_text(&err));
+    if (rc < 0) {
+        (void)fprintf(stderr, "bench-table: %s\n", co_err_text(&err));
         return 2;
     }
     for (int64_t n = threads ? threads : 1; n <= (threads ? threads : 2); n++) {

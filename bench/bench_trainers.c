@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/flag.h"
 #include "bench/ports.h"
 #include "runtime/rt.h"
 
@@ -188,13 +189,17 @@ static void measure(struct trainer *all, pid_t server) {
 }
 
 int main(int argc, char **argv) {
+    const int end = co_words_check("bench-trainers [MS [TRAINERS [async|sync]]]", 0, 3, argc, argv);
+    if (end >= 0) {
+        return end;
+    }
     measure_us = (argc > 1 ? strtod(argv[1], NULL) : 1000) * 1000;
     n_trainers = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 1;
     mode = argc > 3 && strcmp(argv[3], "sync") == 0 ? RT_SYNC : RT_ASYNC;
     if (n_trainers < 1 || n_trainers > TRAINERS_MAX) {
         (void)fprintf(
             stderr, "bench-trainers: %u trainers, expected 1 to %d\n", n_trainers, TRAINERS_MAX);
-        return 1;
+        return 2;
     }
     static struct trainer all[TRAINERS_MAX];
     static char ends[1][32];

@@ -126,17 +126,19 @@ int main(int argc, char *argv[]) {
     struct co_err err = {0};
     struct load load = {0};
     struct op_kube_config *config = NULL;
-    int rest;
     (void)signal(SIGPIPE, SIG_IGN);
-    if (co_flags_parse(flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &err) ||
-        read_lines(&load, &err) ||
+    int rc = co_flags_parse_all("bench-load [flags]", flags, CO_ARRAY_LEN(flags), argc, argv, &err);
+    if (rc == CO_CANCELED) {
+        return 0;
+    }
+    if (rc || read_lines(&load, &err) ||
         op_kube_config_load(
             &(struct op_kube_config_opts){.kubeconfig = kubeconfig}, &config, &err) ||
         co_loop_new(&load.loop, &err) ||
         op_kube_client_new(load.loop, config, NULL, &load.client, &err)) {
         (void)fprintf(stderr, "load: %s\n", co_err_text(&err));
         load_done(&load);
-        return 1;
+        return rc ? 2 : 1;
     }
     if (load.n) {
         send_all(&load);

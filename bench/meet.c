@@ -277,6 +277,13 @@ int main(int argc, char **argv) {
         {"--port", NULL, &port},
         {"--hold-ms", NULL, &hold_ms},
     };
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        (void)printf("usage: meet [OPTION VALUE]..., with the options\n");
+        for (size_t k = 0; k < CO_ARRAY_LEN(options); k++) {
+            (void)printf("  %s\n", options[k].name);
+        }
+        return 0;
+    }
     for (int i = 1; i < argc; i += 2) {
         size_t k = 0;
         while (k < CO_ARRAY_LEN(options) && strcmp(options[k].name, argv[i]) != 0) {

@@ -83,14 +83,18 @@ int main(int argc, char *argv[]) {
     struct co_loop *loop = NULL;
     struct op_kube_client *client = NULL;
     struct op_kube_client_opts opts = {.at_once = true};
-    int rest;
     (void)signal(SIGPIPE, SIG_IGN);
-    if (co_flags_parse(flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &err) ||
+    int rc =
+        co_flags_parse_all("bench-observer [flags]", flags, CO_ARRAY_LEN(flags), argc, argv, &err);
+    if (rc == CO_CANCELED) {
+        return 0;
+    }
+    if (rc ||
         op_kube_config_load(
             &(struct op_kube_config_opts){.kubeconfig = kubeconfig}, &config, &err) ||
         co_loop_new(&loop, &err) || op_kube_client_new(loop, config, &opts, &client, &err)) {
         (void)fprintf(stderr, "observer: %s\n", co_err_text(&err));
-        return 1;
+        return rc ? 2 : 1;
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(feeds); i++) {
         feeds[i].watch = op_kube_watch_new(

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/flag.h"
 #include "common/mem.h"
 #include "runtime/train/coll/message.h"
 
@@ -163,6 +164,10 @@ static void read_line(const char *path, const char *key, char *ret, size_t size)
 }
 
 int main(int argc, char **argv) {
+    const int end = co_words_check("tune-coll [MS]", 0, 1, argc, argv);
+    if (end >= 0) {
+        return end;
+    }
     static const char *const names[RT_WAYS] = {"DOUBLING", "HALVING", "RING", "REDUCE_TREE",
         "REDUCE_CHAIN", "BROADCAST_TREE", "BROADCAST_CHAIN"};
     double ms = argc > 1 ? strtod(argv[1], NULL) : 60;

@@ -179,6 +179,25 @@ int co_flags_parse_all(const char *usage, const struct co_flag *flags, size_t n,
     return rc;
 }
 
+int co_words_check(const char *usage, int least, int most, int argc, char *const argv[]) {
+    const int n = argc - 1, own = most > 0 || n < least ? n : least;
+    for (int i = 1; i <= own; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            (void)fprintf(stdout, "usage: %s\n", usage);
+            return 0;
+        }
+        if (argv[i][0] == '-' && argv[i][1]) {
+            (void)fprintf(stderr, "unknown flag \"%.100s\", expected: %s\n", argv[i], usage);
+            return 2;
+        }
+    }
+    if (n < least || (most > 0 && n > most)) {
+        (void)fprintf(stderr, "usage: %s\n", usage);
+        return 2;
+    }
+    return -1;
+}
+
 const char *co_flag_metavar(const struct co_flag *f) {
     return f->metavar ? f->metavar : types[f->type].metavar;
 }

@@ -46,6 +46,12 @@ CO_MUST_CHECK int co_flags_parse_among(const struct co_flag *flags, size_t n, in
  * the help to stdout if it was requested (CO_CANCELED). */
 CO_MUST_CHECK int co_flags_parse_all(const char *usage, const struct co_flag *flags, size_t n,
     int argc, char *const argv[], struct co_err *err);
+/* For a program of words, which `usage` names: "bench-dp RANKS STEPS".  Prints usage to stdout if
+ * help was requested; 0: end with that.  2: end with that, too: there was a flag, or there are
+ * fewer words than least or more than most, and one line on stderr says so.  -1: go on.  most 0:
+ * words of another program may follow the first `least`. */
+CO_MUST_CHECK int co_words_check(
+    const char *usage, int least, int most, int argc, char *const argv[]);
 void co_flags_help(FILE *out, const char *usage, const struct co_flag *flags, size_t n);
 /* Who gets what co_flags_help would print, in its place: the rows of every command that can say
  * --help, without a second table.  Texts are those of the code, rows the caller's.  NULL: nobody.

@@ -32,6 +32,13 @@ static const struct {
 
 enum { OUTPUTS = sizeof(outputs) / sizeof(outputs[0]) };
 
+static void print_usage(FILE *out) {
+    fprintf(out, "usage: crdgen FILE, where FILE is one of\n");
+    for (size_t i = 0; i < OUTPUTS; i++) {
+        fprintf(out, "  %-14s  %s\n", outputs[i].name, outputs[i].help);
+    }
+}
+
 int main(int argc, char **argv) {
     for (size_t i = 0; argc > 1 && i < OUTPUTS; i++) {
         if (strcmp(argv[1], outputs[i].name) != 0 || argc != (outputs[i].print ? 2 : 3)) {
@@ -49,9 +56,14 @@ int main(int argc, char **argv) {
         }
         return 0;
     }
-    fprintf(stderr, "usage: crdgen FILE, where FILE is one of\n");
-    for (size_t i = 0; i < OUTPUTS; i++) {
-        fprintf(stderr, "  %-14s  %s\n", outputs[i].name, outputs[i].help);
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        print_usage(stdout);
+        return 0;
+    }
+    if (argc > 1) {
+        fprintf(stderr, "crdgen: no file \"%s\" (--help lists them)\n", argv[1]);
+    } else {
+        print_usage(stderr);
     }
     return 2;
 }

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/flag.h"
 #include "common/buf.h"
 #include "examples/nn/rng.h"
 
@@ -48,11 +49,11 @@ static int file_write(const char *dir, unsigned number, struct co_err *err) {
 }
 
 int main(int argc, char *argv[]) {
-    struct co_err err = {0};
-    if (argc < 2) {
-        (void)fprintf(stderr, "usage: logistic-data DIR [PROGRAM...]\n");
-        return 2;
+    const int end = co_words_check("logistic-data DIR [PROGRAM...]", 1, 0, argc, argv);
+    if (end >= 0) {
+        return end;
     }
+    struct co_err err = {0};
     int rc = mkdir(argv[1], 0755) == 0 || errno == EEXIST
                  ? 0
                  : co_err_errno(&err, errno, "\"%s\"", argv[1]);

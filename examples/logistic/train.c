@@ -86,6 +86,11 @@ static void train(const struct rt_job *job, const char *data, const char *model)
 
 int main(int argc, char *argv[]) {
     struct rt_job *job;
+    if (argc > 1 && argv[1][0] == '-') {
+        int help = strcmp(argv[1], "--help") == 0;
+        (void)fprintf(help ? stdout : stderr, "usage: logistic [DATA [MODEL]]\n");
+        return help ? 0 : 2;
+    }
     must(rt_init(&job, &err));
     if (rt_is_server(job)) {
         must(rt_server_run(job, NULL, &err));

@@ -394,7 +394,22 @@ static int wait_for_go(struct gate *g) {
     }
 }
 
-int main(void) {
+/* --help for people; the operator gives it no words. */
+static int check_words(int argc, char **argv) {
+    const bool help = argc > 1 && strcmp(argv[1], "--help") == 0;
+    if (help) {
+        say("waits until the operator lets this pod start; %s says where it is", var_addr);
+    } else if (argc > 1) {
+        (void)fprintf(stderr, "paddle-gate: unexpected \"%.100s\", expected no words\n", argv[1]);
+    }
+    return argc < 2 ? -1 : help ? 0 : 2;
+}
+
+int main(int argc, char **argv) {
+    const int end = check_words(argc, argv);
+    if (end >= 0) {
+        return end;
+    }
     struct sigaction sa = {.sa_handler = on_terminated};
     (void)sigaction(SIGTERM, &sa, NULL);
     (void)sigaction(SIGINT, &sa, NULL);
