@@ -126,7 +126,8 @@ static int list_read(struct rt_files *f, const char *path, struct co_err *err) {
     if (rc == 0 && text.data && strlen(text.data) != text.len) {
         return co_err_set(err, CO_INVALID, "\"%s\" is not a list of files: it holds a NUL", path);
     }
-    bool marked = rc == 0 && text.len >= 3 && memcmp(text.data, "\xef\xbb\xbf", 3) == 0;
+    bool marked =
+        rc == 0 && text.data && text.len >= 3 && memcmp(text.data, "\xef\xbb\xbf", 3) == 0;
     for (char *name = rc == 0 && text.data ? strtok_r(text.data + (marked ? 3 : 0), "\r\n", &rest)
                                            : NULL;
          rc == 0 && name; name = strtok_r(NULL, "\r\n", &rest)) {
