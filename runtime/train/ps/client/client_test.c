@@ -31,6 +31,9 @@ struct fake {
     enum hello hello;
     enum then then;
     uint64_t lease_ms;
+    /* Of its welcome. */
+    bool fresh, dirty;
+    uint64_t restored, restored_step, step;
 };
 
 static void answer(struct rt_stream *s, const struct rt_frame *f, size_t bytes, uint64_t seq) {
@@ -52,6 +55,11 @@ static void welcome(
     Rt__Welcome w = RT__WELCOME__INIT;
     w.shards = shards;
     w.lease_ms = k->lease_ms;
+    w.fresh = k->fresh;
+    w.dirty = k->dirty;
+    w.restored = k->restored;
+    w.restored_step = k->restored_step;
+    w.step = k->step;
     Rt__Control c = RT__CONTROL__INIT;
     c.body_case = RT__CONTROL__BODY_WELCOME;
     c.welcome = &w;
@@ -108,7 +116,7 @@ static void on_open(void *arg, struct rt_stream *s) {
 static void on_frame(void *arg, struct rt_stream *s, struct rt_frame *f_own) {
     const struct fake *k = arg;
     CO_CLEANUP(rt_frame_freep) struct rt_frame *f = f_own;
-    if (rt_stream_user(s) == NULL) {
+    if (rt_stream_user(s) == NULL || is_control(f, RT__CONTROL__BODY_HELLO)) {
         rt_stream_set_user(s, arg);
         on_hello(k, s, f);
         return;
@@ -202,6 +210,44 @@ static void says(const struct co_err *err, int code, const char *text) {
 }
 
 /* ---- joining ------------------------------------------------------------------------------ */
+
+/* With backup, another trainer may have made steps on a server since that was restarted: the job
+ * goes back to the step of its checkpoint. */
+static void a_job_goes_back_to_the_step_of_the_checkpoint(void **state) {
+    (void)state;
+    struct fake k[2];
+    struct rt_client *c = NULL;
+    struct co_err err = {0};
+    for (size_t i = 0; i < 2; i++) {
+        fake_start(&k[i], WELCOME, ONE_FLOAT);
+        k[i].step = 75;
+        k[i].restored = 2;
+        k[i].restored_step = 67;
+    }
+    k[0].fresh = true;
+    k[1].dirty = true;
+    const char *endpoints[] = {k[0].endpoint, k[1].endpoint};
+    struct rt_client_config config = {
+        .trainers = 2, .servers = 2, .endpoints = endpoints, .job = "job", .token = ""};
+    struct rt_client_options o = {.mode = RT_SYNC,
+        .backup = 1,
+        .return_ms = -1,
+        .start_timeout_ms = 20000,
+        .call_timeout_ms = 20000,
+        .barrier_timeout_ms = 20000};
+    if (rt_client_connect(&config, &o, specs, 1, &c, &err) < 0) {
+        fail_msg("%s", err.msg);
+    }
+    pthread_mutex_lock(&c->m);
+    assert_int_equal(1, c->era);
+    assert_int_equal(2, c->restored);
+    assert_int_equal(67, c->steps);
+    pthread_mutex_unlock(&c->m);
+    rt_client_close(c);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(0, rt_rpc_close(k[i].rpc, NULL));
+    }
+}
 
 /* What no waiting helps is said at once; the rest when the time to start is over. */
 static void a_server_that_gives_no_welcome_is_named(void **state) {
@@ -508,6 +554,7 @@ static void calls_on_tables_of_another_kind_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_goes_back_to_the_step_of_the_checkpoint),
         cmocka_unit_test(a_server_that_gives_no_welcome_is_named),
         cmocka_unit_test(tables_that_are_none_are_refused_before_anybody_is_asked),
         cmocka_unit_test(no_answer_in_time_names_call_and_server),

@@ -53,11 +53,11 @@ struct rt_link {
     size_t
         window; /* bytes of requests and answers in flight: c->window, or what the server allows */
     int64_t heard_ms, pinged_ms, lease_ms;
-    struct co_err why;           /* DOWN: why the last attempt failed */
-    uint64_t incarnation;        /* of the server; 0: never welcomed */
-    uint64_t step, barriers;     /* of the server, from its last welcome */
-    uint64_t era, restored;      /* from its last welcome */
-    bool fresh, dirty;           /* from its last welcome; see join.c */
+    struct co_err why;                     /* DOWN: why the last attempt failed */
+    uint64_t incarnation;                  /* of the server; 0: never welcomed */
+    uint64_t step, barriers;               /* of the server, from its last welcome */
+    uint64_t era, restored, restored_step; /* from its last welcome */
+    bool fresh, dirty;                     /* from its last welcome; see join.c */
     enum rt_nonfinite nonfinite; /* from its last welcome: what it does with NaN and Inf */
     uint64_t asked, told;        /* when hello went out and welcome came, by c->clock */
     bool replaced;               /* the server restarted since this trainer knew it */

@@ -94,6 +94,7 @@ static int note_welcome(struct rt_link *l, const Rt__Welcome *w, struct co_err *
         l->step = w->step;
         l->era = w->era;
         l->restored = w->restored;
+        l->restored_step = w->restored_step;
         l->fresh = w->fresh;
         l->dirty = w->dirty;
         l->nonfinite = (enum rt_nonfinite)w->nonfinite;
@@ -309,7 +310,8 @@ static int choose_place(struct rt_client *c, struct co_err *err) {
     const struct rt_link *at = back && m.fresh ? m.fresh : m.newest;
     c->era = m.newest->era + back;
     c->restored = sync || back ? at->restored : 0;
-    c->steps = at->step;
+    /* With backup, others may have made steps since on a server that was replaced. */
+    c->steps = back ? at->restored_step : at->step;
     c->barriers_done = 0; /* the most that any server knows: server 0 may have restarted */
     for (uint32_t i = 0; i < c->n_links; i++) {
         const struct rt_link *l = &c->links[i];

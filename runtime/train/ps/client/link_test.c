@@ -139,7 +139,7 @@ static void a_link_that_comes_back_again_and_again_ends_a_call(void **state) {
         b.c.back_ms = rt_client_time(&b.c);
         assert_true(net_now() - begin < SOON_MS);
     } while (rt_client_wait_moved(&b.c, since, &moved, 20));
-    assert_true(rt_client_time(&b.c) - since >= 40);
+    assert_true(rt_client_time(&b.c) - since > 30); /* twice 20 ms, but for their fractions */
     pthread_mutex_unlock(&b.c.m);
 }
 

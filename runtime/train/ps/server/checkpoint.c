@@ -45,6 +45,7 @@ int rt_server_find_restored(struct rt_server *s, const char *dir, struct co_err 
             (unsigned long long)s->restored->damaged, dir, (unsigned long long)p->number);
     }
     s->at = p->number;
+    s->at_step = p->step;
     return 0;
 }
 
@@ -98,6 +99,7 @@ int rt_server_go_back(struct rt_server *s, uint64_t number, uint64_t step, struc
         s->members.all[i].waits = false;
     }
     s->at = number;
+    s->at_step = step;
     rt_say_warn("%s; %llu steps are repeated", why.msg, (unsigned long long)lost);
     tell_trainers(s, &why);
     return 0;

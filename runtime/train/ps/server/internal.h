@@ -46,9 +46,11 @@ struct rt_server {
 
     /* From listen to rt_rpc_close, only the rpc's thread changes what follows, except for doors,
      * load and the atomics. */
-    uint64_t era; /* how often the job went back to a checkpoint */
-    uint64_t at;  /* number of the checkpoint that the tables come from; 0: none */
-    bool begun;   /* a trainer has sent begin since this server was started */
+    uint64_t era;     /* how often the job went back to a checkpoint */
+    uint64_t at;      /* number of the checkpoint that the tables come from; 0: none */
+    uint64_t at_step; /* at which that was made */
+    bool ending; /* a trainer came that has finished on other servers: this one was restarted */
+    bool begun;  /* a trainer has sent begin since this server was started */
     struct rt_members members;
     struct rt_session *sessions;
     enum rt_mode mode;

@@ -174,6 +174,7 @@ static int send_welcome(struct rt_session *se, const struct rt_frame *f, struct 
     w.step = count_steps(se->server);
     w.era = se->server->era;
     w.restored = se->server->at;
+    w.restored_step = se->server->mode == RT_SYNC ? se->server->at_step : 0;
     w.fresh = !se->server->begun;
     w.dirty = is_dirty(se->server);
     enum rt_nonfinite nonfinite = se->server->config.nonfinite;
@@ -319,6 +320,7 @@ static int do_hello(
         rc = check_tables(s, h, tables, err);
     }
     if (rc == 0) {
+        s->ending |= h->finishing;
         join_member(se, h);
         rc = send_welcome(se, f, err);
     }

@@ -316,6 +316,28 @@ static void only_lost_trainers_left_end_the_job(void **state) {
     peer_end(p);
 }
 
+/* A server that was restarted while the job ends hears only of those that had not finished here. */
+static void who_had_finished_here_is_not_waited_for(void **state) {
+    (void)state;
+    for (int finishing = 0; finishing < 2; finishing++) {
+        struct rt_server_config c = usual;
+        c.start_timeout_ms = 600;
+        c.return_ms = 200;
+        struct peer *p = serve(&c);
+        struct greeting g;
+        greet(&g, 1);
+        g.hello.mode = RT_ASYNC;
+        g.hello.finishing = finishing;
+        send_greeting(p, &g);
+        await(p, &p->answers, 1);
+        send_finish(p);
+        await(p, &p->answers, 2);
+        rt_stream_cancel(p->stream);
+        assert_int_equal(finishing ? 0 : CO_TIMEOUT, rt_server_wait(p->server, NULL));
+        peer_end(p);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         ONE(a_step_that_is_told_again_is_answered),
@@ -330,6 +352,7 @@ int main(void) {
         ONE(in_async_the_others_go_on),
         cmocka_unit_test(a_trainer_that_never_comes_is_named),
         cmocka_unit_test(nobody_is_missed_before_the_first),
+        cmocka_unit_test(who_had_finished_here_is_not_waited_for),
         cmocka_unit_test(a_silent_trainer_is_lost_after_its_lease),
         cmocka_unit_test(only_lost_trainers_left_end_the_job),
     };

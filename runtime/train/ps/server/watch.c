@@ -156,11 +156,26 @@ static void say_refusals(struct rt_server *s, int64_t now) {
     }
 }
 
+/* A server that was restarted while trainers finish: those that had finished here before are gone.
+ * One that still trains comes back as from any loss. */
+static bool all_finished_before(const struct rt_server *s, int64_t now) {
+    uint32_t absent = rt_members_in(&s->members, RT_MEMBER_ABSENT);
+    return s->ending && absent > 0 && now - s->first_ms > return_wait(s) &&
+           absent + rt_members_in(&s->members, RT_MEMBER_FINISHED) == s->members.n;
+}
+
 static void check_missing(struct rt_server *s, int64_t now) {
     struct co_err err = {0};
     char list[128];
-    if (s->first_ms && now - s->first_ms > s->config.start_timeout_ms &&
-        rt_members_in(&s->members, RT_MEMBER_ABSENT) > 0) {
+    if (all_finished_before(s, now)) {
+        rt_members_list(&s->members, RT_MEMBER_ABSENT, list, sizeof(list));
+        rt_server_say(s,
+            "trainers %s of %u finished before this server was restarted: they did not come back "
+            "within %.1f s, and all others have finished",
+            list, s->config.trainers, (double)return_wait(s) / 1000);
+        rt_server_over(s, &err);
+    } else if (s->first_ms && now - s->first_ms > s->config.start_timeout_ms &&
+               rt_members_in(&s->members, RT_MEMBER_ABSENT) > 0) {
         rt_members_list(&s->members, RT_MEMBER_ABSENT, list, sizeof(list));
         co_err_set(&err, CO_TIMEOUT,
             "trainers %s of %u have not come within %.1f s of the first one", list,
