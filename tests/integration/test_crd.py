@@ -231,7 +231,7 @@ REFUSED = {
     "negative-replicas": ({"worker": pods(-1)}, ["spec.worker.replicas", "must not be negative", "use 0"]),
     "negative-servers": ({"ps": pods(-2), "worker": pods()}, ["spec.ps.replicas", "must not be negative"]),
     "a.dot": ({"worker": pods()}, ["metadata.name", "no dots", "my-job-1"]),
-    "1digit": ({"worker": pods()}, ["metadata.name", "start with a letter"]),
+    "1digit": ({"worker": pods()}, ["metadata.name", "begin with a letter"]),
     "n" * 55: ({"worker": pods(1)}, ["metadata.name is too long", "-worker-", "at most 54 characters"]),
     "n" * 54: ({"worker": pods(11)}, ["metadata.name is too long", "-worker-", "11 replicas"]),
     "p" * 59: ({"ps": pods(1)}, ["metadata.name is too long", "-ps-", "at most 58 characters"]),
