@@ -794,7 +794,8 @@ def test_a_flood_is_shown_without_loss(words):
     assert n == 67108864 + len("the end\n") and last.endswith(b"the end\n") and p.returncode == 0
     assert SANITIZED or most < 12, f"{most} MiB"
     if words:
-        assert 0 < os.path.getsize("log/workerlog.0") < 48 << 20 and os.path.getsize("log/workerlog.0.1") >= 20 << 20
+        # The last lines may be those that filled the file before this one.
+        assert os.path.getsize("log/workerlog.0") < 48 << 20 and os.path.getsize("log/workerlog.0.1") >= 20 << 20
 
 
 def test_a_reader_that_went_away_does_not_stop_training():
