@@ -202,8 +202,8 @@ double ctr_gen_truth(const struct ctr_gen *g, uint64_t index) {
 size_t ctr_gen_slots(
     const struct ctr_gen *g, uint64_t index, uint64_t vocabulary, char ret_line[CTR_GEN_LINE_MAX]) {
     char line[CTR_GEN_LINE_MAX];
-    uint64_t ids[CTR_SLOTS];
-    float dense[CTR_NUMBERS];
+    uint64_t ids[CTR_SLOTS] = {0};
+    float dense[CTR_NUMBERS] = {0};
     struct ctr_sample s = {.vocabulary = vocabulary, .ids = ids, .dense = dense};
     struct da_why why;
     size_t len = ctr_gen_line(g, index, line), at = 0;

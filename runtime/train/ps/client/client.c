@@ -266,9 +266,10 @@ int rt_client_connect(const struct rt_client_config *config,
     return 0;
 }
 
-/* The server has sent a welcome and the stream is still open. */
-static bool is_welcome(const struct rt_link *l) {
-    return l->stream && l->state >= RT_LINK_WELCOME;
+/* The stream is open, and the server has sent a welcome; or, if this trainer comes back, may be
+ * about to: a server that has its hello would take a mere end for its loss. */
+static bool is_left(const struct rt_link *l, bool returns) {
+    return l->stream && l->state >= (returns ? RT_LINK_HELLO : RT_LINK_WELCOME);
 }
 
 void rt_client_leave(struct rt_client *c, const char *why, bool returns) {
@@ -283,14 +284,14 @@ void rt_client_leave(struct rt_client *c, const char *why, bool returns) {
     pthread_mutex_lock(&c->m);
     for (uint32_t i = 0; i < c->n_links; i++) {
         struct rt_frame *f = NULL;
-        if (is_welcome(&c->links[i]) && rt_control_pack(&m, NULL, &f, NULL) == 0) {
+        if (is_left(&c->links[i], returns) && rt_control_pack(&m, NULL, &f, NULL) == 0) {
             (void)!rt_stream_send(c->links[i].stream, f, NULL);
         }
     }
     do {
         open = false;
         for (uint32_t i = 0; i < c->n_links; i++) {
-            open = open || is_welcome(&c->links[i]);
+            open = open || is_left(&c->links[i], returns);
         }
         in_time = !open || rt_client_wait(c, deadline);
     } while (open && in_time);
@@ -333,8 +334,8 @@ int rt_client_whole(struct rt_client *c, struct co_err *err) {
 
 struct co_err rt_client_tear(struct rt_client *c, const struct co_err *why) {
     pthread_mutex_lock(&c->m);
-    struct co_err before = c->torn;
-    c->torn = c->failed.code ? (struct co_err){0} : *why; /* then it refuses all in any case */
+    const struct co_err before = c->torn, none = {0};
+    c->torn = c->failed.code ? none : *why; /* then it refuses all in any case */
     atomic_store(&c->is_torn, c->torn.code != 0);
     pthread_mutex_unlock(&c->m);
     return before;
