@@ -45,6 +45,10 @@ void da_tally_text(const struct da_tally *t, char ret_text[DA_SUMMARY_MAX]) {
 int da_tally_unusable(const struct da_tally *t, const char *path, struct co_err *err) {
     char text[DA_SUMMARY_MAX];
 
+    if (t->n == 0) {
+        return co_err_set(err, CO_INVALID,
+            "no usable line in \"%s\": it is empty, or has only blank lines", path);
+    }
     da_tally_text(t, text);
     return co_err_set(err, CO_INVALID, "no usable line in \"%s\": %s", path, text);
 }

@@ -79,7 +79,8 @@ static void test_a_tally_names_the_first_and_counts_kinds(void **state) {
 
     (void)state;
     assert_int_equal(da_tally_unusable(&t, "d", &err), CO_INVALID);
-    assert_string_equal(co_err_text(&err), "no usable line in \"d\": 0 skipped");
+    assert_string_equal(
+        co_err_text(&err), "no usable line in \"d\": it is empty, or has only blank lines");
     da_tally_add(&t, "columns", "f:1: 3 columns");
     da_tally_add(&t, "columns", "f:2: 4 columns");
     da_tally_text(&t, said);

@@ -63,7 +63,12 @@ static int prepare(struct co_err *err) {
         .ratings = (uint64_t)ratings,
         .seed = (uint64_t)options.seed};
 
-    return rc_prepare(&p, err);
+    int rc = rc_prepare(&p, err);
+
+    if (rc == 0) {
+        co_log_info("data prepared", CO_S("directory", out));
+    }
+    return rc;
 }
 
 static int train(const struct rt_job *job, struct co_err *err) {

@@ -80,7 +80,12 @@ static int prepare(struct co_err *err) {
         .seed = (uint64_t)options.seed,
         .sentences = (uint64_t)sentences};
 
-    return wv_prepare(&p, err);
+    int rc = wv_prepare(&p, err);
+
+    if (rc == 0) {
+        co_log_info("data prepared", CO_S("directory", out));
+    }
+    return rc;
 }
 
 static int train(const struct rt_job *job, struct co_err *err) {

@@ -51,7 +51,7 @@ static int check_document(
         print_problem(&in, problems[i].path, problems[i].message);
     }
     n->problems += found;
-    n->problems += found ? 0 : check_templates(obj, &in);
+    n->problems += check_templates(obj, &in);
     n->problems += crd_find_unknown(obj, OP_PROBLEMS_MAX, print_problem, &in);
     for (enum op_word_field f = 0; f < OP_WORD_FIELDS; f++) {
         char odd[160];

@@ -1,6 +1,5 @@
 """Data as people have it: what the programs of examples/ take, what they refuse, and what they say."""
 import gzip
-import re
 import subprocess
 
 import pytest
@@ -34,7 +33,8 @@ def test_data_without_a_usable_line_fails(kind, mode, tmp_path):
     (tmp_path / "d").write_text(UNUSABLE[kind])
     _, err = run(tmp_path, "wide_and_deep", "--local", "--train=d", f"--mode={mode}", code=2)
     lines = sum(bool(line) for line in UNUSABLE[kind].split("\n"))
-    assert re.search(rf'no usable line in \\"d\\": {lines + (kind == "blank")} skipped', err), err
+    what = "it is empty" if kind == "empty" else f'{lines + (kind == "blank")} skipped'
+    assert f'no usable line in \\"d\\": {what}' in err, err
     assert kind == "empty" or "first: d:1: " in err, err
     assert not (tmp_path / "model").exists()
 
@@ -81,7 +81,7 @@ def test_a_line_out_for_each_line_in(data):
 
 
 @pytest.mark.parametrize("flag, error", [
-    ("--test=nothere", "nothere"), ("--test=empty", 'test data: no usable line in \\"empty\\": 0 skipped'),
+    ("--test=nothere", "nothere"), ("--test=empty", 'test data: no usable line in \\"empty\\": it is empty'),
     ("--save=empty", "the result cannot be saved in"), ("--save=empty/x", "the result cannot be saved in")])
 def test_the_end_is_checked_before_the_first_batch(flag, error, data):
     (data / "empty").write_text("")

@@ -124,13 +124,15 @@ static void a_damaged_part_changes_no_table(void **state) {
     leave(&w, c);
 }
 
+/* Rows that fill a small server. */
+static const struct rt_table_spec wide[] = {
+    {.name = "dense", .kind = RT_DENSE, .size = SIZE, .optimizer = "sgd:lr=0.1"},
+    {.name = "rows", .kind = RT_SPARSE, .dim = 64, .optimizer = "sgd:lr=0.1"}};
+
 /* The servers have other memory than those that saved: the load ends halfway. */
 static void tables_that_could_not_be_loaded_refuse_all_requests(void **state) {
     CO_AUTOFREE char *large = co_xasprintf("%s/large", (char *)*state);
     CO_AUTOFREE char *small = co_xasprintf("%s/small", (char *)*state);
-    static const struct rt_table_spec wide[] = {
-        {.name = "dense", .kind = RT_DENSE, .size = SIZE, .optimizer = "sgd:lr=0.1"},
-        {.name = "rows", .kind = RT_SPARSE, .dim = 64, .optimizer = "sgd:lr=0.1"}};
     struct world w;
     struct rt_client *c = NULL;
     struct co_err why = {0};
@@ -166,9 +168,6 @@ static void tables_that_are_loaded_in_part_are_refused(void **state) {
     CO_AUTOFREE char *small = co_xasprintf("%s/small", (char *)*state);
     CO_AUTOFREE char *points = co_xasprintf("%s/points", (char *)*state);
     CO_AUTOFREE char *odd = co_xasprintf("%s/odd", (char *)*state);
-    static const struct rt_table_spec wide[] = {
-        {.name = "dense", .kind = RT_DENSE, .size = SIZE, .optimizer = "sgd:lr=0.1"},
-        {.name = "rows", .kind = RT_SPARSE, .dim = 64, .optimizer = "sgd:lr=0.1"}};
     struct world w;
     struct rt_client *c = NULL;
     struct co_err why = {0};
