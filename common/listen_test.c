@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "common/port_holder.h"
+#include "common/ports_testkit.h"
 
 static int open_at(const char *addr) {
     struct co_err err = {0};
@@ -99,13 +100,19 @@ static void what_is_no_address_is_named(void **state) {
     assert_true(co_listen("192.0.2.1:0", &other, &err) < 0); /* nobody has it (RFC 5737) */
 }
 
-/* Holds a port as a connection that the kernel gave it; *ret_peer listens at the other end. */
-static uint16_t connect_from_anywhere(int *ret_fd, int *ret_peer) {
+/* Holds a port as the near end of a connection, not with listen; *ret_peer listens at the far end.
+ * The kernel gives the port to no connection of another process, as it does with those of its own
+ * choice. */
+static uint16_t hold_port(int *ret_fd, int *ret_peer) {
+    struct sockaddr_in own = {.sin_family = AF_INET,
+        .sin_port = htons(co_test_ports(1)),
+        .sin_addr = {htonl(INADDR_LOOPBACK)}};
     *ret_peer = open_at("127.0.0.1:0");
     struct sockaddr_in a = {.sin_family = AF_INET,
         .sin_port = htons(co_listen_port(*ret_peer)),
         .sin_addr = {htonl(INADDR_LOOPBACK)}};
     *ret_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(*ret_fd, (const struct sockaddr *)&own, sizeof(own)), 0);
     assert_int_equal(connect(*ret_fd, (const struct sockaddr *)&a, sizeof(a)), 0);
     return co_listen_port(*ret_fd);
 }
@@ -123,7 +130,7 @@ static void who_has_a_port_is_named(void **state) {
 
     CO_AUTOCLOSE int peer = -1;
     CO_AUTOCLOSE int fd = -1;
-    uint16_t port = connect_from_anywhere(&fd, &peer), listens = co_listen_port(peer);
+    uint16_t port = hold_port(&fd, &peer), listens = co_listen_port(peer);
     const struct {
         uint16_t port;
         char *said;
@@ -161,7 +168,7 @@ static void a_port_that_is_free_again_is_taken(void **state) {
     CO_AUTOCLOSE int peer = -1;
     int fd = -1;
     char addr[64];
-    uint16_t port = connect_from_anywhere(&fd, &peer);
+    uint16_t port = hold_port(&fd, &peer);
     struct linger none = {.l_onoff = 1}; /* no TIME_WAIT behind it */
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none)), 0);
     (void)snprintf(addr, sizeof(addr), "127.0.0.1:%u", port);

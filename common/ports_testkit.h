@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { CO_PORTS_FIRST = 20000, CO_PORTS_BLOCK = 300, CO_PORTS_BLOCKS = 40 };
+enum { CO_PORTS_FIRST = 20000, CO_PORTS_BLOCK = 100, CO_PORTS_BLOCKS = 120 };
 
 /* The name is free again when the last process with the descriptor ends.  Forked children keep it;
  * programs that they execute do not. */

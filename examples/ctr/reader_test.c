@@ -319,7 +319,7 @@ static void test_each_line_has_a_place_to_predict(void **state) {
 
 static void test_data_without_a_usable_line_is_known_before(void **state) {
     static const char *const rows[][3] = {
-        {"", "0 skipped", ""},
+        {"", "it is empty, or has only blank lines", ""},
         {"\n\n", "2 skipped, first: ", ":1: a blank line"},
         {"1,2,3\n4,5,6\n", "2 skipped, first: ", ":1: 1 columns, expected 40"},
         {"1:5\n1:6\n1:x", "3 skipped (2 label, 1 id), first: ", ":1: no label"},

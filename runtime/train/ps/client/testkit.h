@@ -9,14 +9,13 @@
 
 #include <cmocka.h>
 
-#include <arpa/inet.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "common/mem.h"
+#include "common/ports_testkit.h"
 #include "runtime/train/ps/client/client.h"
 #include "runtime/train/ps/client/job_testkit.h"
 #include "runtime/train/ps/server/server.h"
@@ -36,7 +35,9 @@ static inline void world_start_as(struct world *w, uint32_t servers, uint32_t tr
     w->n_servers = servers;
     w->n_trainers = trainers;
     for (uint32_t i = 0; i < servers; i++) {
-        struct rt_server_config c = {.listen = "127.0.0.1:0",
+        char listen[32];
+        (void)snprintf(listen, sizeof(listen), "127.0.0.1:%u", co_test_ports(1));
+        struct rt_server_config c = {.listen = listen,
             .index = i,
             .servers = servers,
             .trainers = trainers,
@@ -79,17 +80,11 @@ static inline void world_end(struct world *w) {
     }
 }
 
-/* Stops the servers at once, whatever they do.  Their ports stay taken until this process ends: a
- * trainer that looks for its server must not meet another test's. */
+/* Stops the servers at once, whatever they do.  A trainer that looks for its server meets no other
+ * test's: the ports are this process's own. */
 static inline void world_stop(struct world *w) {
     for (uint32_t i = 0; i < w->n_servers; i++) {
-        struct sockaddr_in a = {.sin_family = AF_INET,
-            .sin_port = htons(rt_server_port(w->servers[i])),
-            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         rt_server_stop(w->servers[i]);
-        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
-        assert_int_equal(0, bind(fd, (struct sockaddr *)&a, sizeof(a)));
     }
 }
 
