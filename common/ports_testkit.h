@@ -16,7 +16,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { CO_PORTS_FIRST = 20000, CO_PORTS_BLOCK = 100, CO_PORTS_BLOCKS = 120 };
+enum {
+    CO_PORTS_FIRST = 20000,
+    CO_PORTS_BLOCK = 100,
+    CO_PORTS_BLOCKS = 120,
+    CO_PORTS_HELD = 3, /* by a process at most */
+};
 
 /* The name is free again when the last process with the descriptor ends.  Forked children keep it;
  * programs that they execute do not. */
@@ -59,22 +64,26 @@ static inline bool co_port_free(unsigned port) {
     return unused;
 }
 
-/* The first of n consecutive ports that no other test uses.  When the block is used up, its ports
- * are used again. */
+/* The first of n consecutive ports that no other test uses.  A port is handed out again only after
+ * all of CO_PORTS_HELD blocks: until then whoever was told it may not have begun to listen. */
 static inline uint16_t co_test_ports(unsigned n) {
-    static unsigned first, used;
+    enum { ALL = CO_PORTS_HELD * CO_PORTS_BLOCK };
+    static unsigned first[CO_PORTS_HELD], next;
 
-    first = first ? first : co_ports_block();
-    for (unsigned tries = 0; tries < 2 * CO_PORTS_BLOCK; tries++) {
-        unsigned at = used + n > CO_PORTS_BLOCK ? 0 : used, ok = 0;
-        used = at + n;
-        while (ok < n && co_port_free(first + at + ok)) {
+    for (unsigned tries = 0; tries < 2 * ALL; tries++) {
+        unsigned left = CO_PORTS_BLOCK - next % CO_PORTS_BLOCK;
+        unsigned at = (left < n ? next + left : next) % ALL, ok = 0;
+        unsigned *block = &first[at / CO_PORTS_BLOCK];
+        *block = *block ? *block : co_ports_block(); /* most programs need one alone */
+        next = at + n;
+        while (ok < n && co_port_free(*block + at % CO_PORTS_BLOCK + ok)) {
             ok++;
         }
         if (ok == n) {
-            return (uint16_t)(first + at);
+            return (uint16_t)(*block + at % CO_PORTS_BLOCK);
         }
     }
-    (void)fprintf(stderr, "%u ports in a row are not free from %u on\n", n, first);
+    (void)fprintf(stderr, "%u ports in a row are not free in blocks %u, %u, %u\n", n, first[0],
+        first[1], first[2]);
     abort();
 }
