@@ -159,15 +159,16 @@ static void delete_lost(struct builder *b, enum op_role role, int32_t index) {
     }
 }
 
-/* kubelet may still start a pod of an earlier attempt, because its delete was rejected. */
+/* The delete of a pod of an earlier attempt was rejected, so kubelet may still start its
+ * containers, those of a running pod once more: they would read this attempt's addresses. */
 static bool has_startable_old_pod(const struct op_world *w) {
-    size_t i = 0;
-    while (i < w->n_old_pods &&
-           (w->old_pods[i]->c.deleting || (w->old_pods[i]->phase != OP_POD_PENDING &&
-                                              w->old_pods[i]->phase != OP_POD_UNKNOWN))) {
-        i++;
+    for (size_t i = 0; i < w->n_old_pods; i++) {
+        const struct op_pod *pod = w->old_pods[i];
+        if (!pod->c.deleting && op_pod_holds_node(pod)) {
+            return true;
+        }
     }
-    return i < w->n_old_pods;
+    return false;
 }
 
 /* Creates the ConfigMap, and updates it when addresses change, so that a replaced pod reads the

@@ -52,6 +52,28 @@ static void a_resumed_job_says_whom_it_waits_for(void **state) {
     tk_done(&c);
 }
 
+/* Were they published, a container of the old pod that kubelet starts again would read them. */
+static void a_running_pod_that_may_not_be_deleted_holds_the_addresses_back(void **state) {
+    (void)state;
+    struct tk_cluster c = running_cluster("'intranet':'Service'");
+    suspend(&c, true);
+    suspend(&c, false);
+    json_object_del(co_json_at(c.objects[TK_PODS], "x-worker-0", "metadata"), "deletionTimestamp");
+    c.failures[0] = (struct op_failure){.kind = OP_KIND_POD,
+        .name = "x-worker-0",
+        .message = "denied by a webhook",
+        .count = 1,
+        .retry_at = c.now + 5};
+    c.n_failures = 1;
+    json_object_clear(c.objects[TK_CONFIGMAPS]);
+    expect_actions(&c, "");
+    c.now += 5;
+    expect_actions(&c, "delete Pod x-worker-0");
+    rest(&c); /* it ends: that is enough */
+    assert_int_equal(json_object_size(c.objects[TK_CONFIGMAPS]), 1);
+    tk_done(&c);
+}
+
 /* The deadline was lowered meanwhile: no pods are made to be deleted. */
 static void a_job_that_has_no_time_left_is_not_resumed(void **state) {
     (void)state;
@@ -77,6 +99,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_suspension_ends_the_wait_for_a_restart),
         cmocka_unit_test(a_resumed_job_says_whom_it_waits_for),
+        cmocka_unit_test(a_running_pod_that_may_not_be_deleted_holds_the_addresses_back),
         cmocka_unit_test(a_job_that_has_no_time_left_is_not_resumed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
