@@ -42,6 +42,22 @@ def test_the_wheel_has_the_licences_of_what_was_linked(bare):
                                                                     "nettle-dev/copyright", "common-licenses/LGPL-2.1"))
 
 
+def test_pip_installs_the_library_from_a_checkout(tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True, timeout=120)
+    pip = subprocess.run([tmp_path / "venv/bin/pip", "install", "-q", "--no-index", "--no-deps", ROOT / "python"], capture_output=True, text=True,
+                         timeout=170)
+    assert pip.returncode == 0, pip.stdout + pip.stderr
+    package, = (tmp_path / "venv").glob("lib/python3*/site-packages/paddlert")
+    assert (package / "lib/libpaddlert.so.1").is_file() and "RT_" in (package / "_abi.py").read_text()
+
+
+def test_pip_says_that_a_copy_without_the_sources_builds_nothing(tmp_path):
+    shutil.copytree(ROOT / "python", tmp_path / "python")
+    pip = subprocess.run([sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-index", "-w", tmp_path, tmp_path / "python"],
+                         capture_output=True, text=True, timeout=120)
+    assert pip.returncode and f"{tmp_path}/python is not in a checkout of the project" in pip.stdout + pip.stderr
+
+
 def test_two_nodes_meet_in_roots_that_hold_nothing_else(tmp_path):
     """No C library, no resolver's configuration, no shell."""
     port = free_port()
