@@ -102,6 +102,10 @@ int co_file_read(const char *path, size_t max, struct co_buf *ret, struct co_err
     if (fd < 0) {
         return co_err_errno(err, errno, "cannot open %s", path);
     }
+    return co_fd_read(fd, path, max, ret, err);
+}
+
+int co_fd_read(int fd, const char *path, size_t max, struct co_buf *ret, struct co_err *err) {
     CO_AUTOBUF struct co_buf b = CO_BUF(max);
     for (;;) {
         size_t room = max - b.len < 65536 ? max - b.len : 65536;

@@ -36,6 +36,9 @@ char *co_buf_take(struct co_buf *b);             /* the caller frees the result;
 /* Reads a whole file of at most max bytes. */
 CO_MUST_CHECK int co_file_read(
     const char *path, size_t max, struct co_buf *ret, struct co_err *err);
+/* The same of an open file; path is for messages. */
+CO_MUST_CHECK int co_fd_read(
+    int fd, const char *path, size_t max, struct co_buf *ret, struct co_err *err);
 /* Writes path atomically: temporary file in the same directory, fsync, rename. */
 CO_MUST_CHECK int co_file_write(
     const char *path, const void *data, size_t len, unsigned mode, struct co_err *err);

@@ -38,6 +38,12 @@ static const char *size_text(uint64_t bytes, char ret[32]) {
     return ret;
 }
 
+/* Whether something has that name, be it a link that leads nowhere. */
+static bool has_name(const char *path) {
+    struct stat st;
+    return lstat(path, &st) == 0 || errno != ENOENT;
+}
+
 static const char *age_text(const char *path, char ret[32]) {
     struct stat st;
     if (stat(path, &st) < 0) {
@@ -155,7 +161,7 @@ static int run_ls(const struct words *w) {
     if (rt_ckpt_numbers(w->path, &have, &err) < 0) {
         return fail("ls", &err);
     }
-    if (have.n == 0 && access(saved, F_OK) < 0 && errno == ENOENT) {
+    if (have.n == 0 && !has_name(saved)) {
         co_err_set(&err, CO_NOTFOUND, "no checkpoint in '%s'", w->path);
         return fail("ls", &err);
     }
@@ -336,7 +342,7 @@ static int run_verify(const struct words *w) {
         return fail("verify", &err);
     }
     CO_AUTOFREE uint64_t *numbers = have.all;
-    bool there = access(saved, F_OK) == 0 || errno != ENOENT;
+    bool there = has_name(saved);
     if (have.n == 0 && !there) {
         co_err_set(&err, CO_NOTFOUND, "no checkpoint in '%s'", dir);
         return fail("verify", &err);

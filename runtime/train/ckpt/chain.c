@@ -28,10 +28,14 @@ int rt_ckpt_numbers(const char *dir, struct rt_ckpt_numbers *ret, struct co_err 
     static const char prefix[] = "ckpt-";
     struct rt_ckpt_numbers have = {0};
     DIR *d = opendir(dir);
-    if (!d && errno != ENOENT) {
-        return co_err_errno(err, errno, "cannot list '%s'", dir);
+    int failed = d ? 0 : errno;
+    if (failed == ENOENT && !rt_disk_is_missing(failed, dir)) {
+        return rt_disk_unread(err, failed, dir);
     }
-    int failed = 0;
+    if (failed != 0 && failed != ENOENT) {
+        return co_err_errno(err, failed, "cannot list '%s'", dir);
+    }
+    failed = 0;
     for (struct dirent *e = d ? next_entry(d) : NULL; e; e = next_entry(d)) {
         const char *digits = e->d_name + strlen(prefix);
         uint64_t number;
@@ -70,11 +74,11 @@ int rt_ckpt_is_complete(const char *dir, uint64_t number, bool *ret, struct co_e
     CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
     CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", at);
     struct stat st;
-    bool there = stat(path, &st) == 0;
-    if (!there && errno != ENOENT && errno != ENOTDIR) {
-        return co_err_errno(err, errno, "cannot look at '%s'", path);
+    int failed = stat(path, &st) < 0 ? errno : 0;
+    if (failed != 0 && !rt_disk_is_missing(failed, path)) {
+        return rt_disk_unread(err, failed, path);
     }
-    *ret = there;
+    *ret = failed == 0;
     return 0;
 }
 

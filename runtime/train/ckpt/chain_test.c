@@ -323,31 +323,83 @@ static void checkpoints_of_other_tables_stay(void **state) {
     table = mine;
 }
 
+/* What is there in a file's place, which nobody, not even root, can read. */
+static void put_loop(const char *path) {
+    assert_int_equal(0, symlink(path, path));
+}
+static void put_lost_link(const char *path) {
+    assert_int_equal(0, symlink("/a disk/that is not mounted", path));
+}
+static void put_fifo(const char *path) {
+    assert_int_equal(0, mkfifo(path, 0600));
+}
+static void put_directory(const char *path) {
+    assert_int_equal(0, mkdir(path, 0700));
+}
+static void put_device(const char *path) {
+    assert_int_equal(0, symlink("/dev/zero", path));
+}
+
+static const struct {
+    void (*put)(const char *path);
+    const char *says;
+} unreadable[] = {{put_directory, "it is a directory, expected a file"},
+    {put_device, "it is a device or socket"}, {put_fifo, "it is a FIFO"},
+    {put_loop, "Too many levels of symbolic links"},
+    {put_lost_link, "a symbolic link on its way leads nowhere"}};
+
+static void search_ends(const char *dir, const char *path, const char *says) {
+    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
+    struct skipped s = {0};
+    struct co_err err = {0};
+    const struct rt_ckpt_search search = {
+        .dir = dir, .most = UINT64_MAX, .skip = note_skipped, .arg = &s};
+    int rc = rt_ckpt_chain_newest(&search, &c, &err);
+    if (rc != CO_INTERNAL || s.n > 0 || !strstr(err.msg, path) || !strstr(err.msg, says)) {
+        fail_msg("%s: %d '%s', expected '%s'", path, rc, err.msg, says);
+    }
+}
+
 /* Each file of the newest one. A damaged one has an older one in its place, but what cannot be read
  * may be whole. */
 static void what_cannot_be_read_ends_the_search(void **state) {
     static const char *files[] = {"MANIFEST", "part-00000", "part-00001"};
     const char *dir = *state;
+    CO_AUTOFREE char *aside = co_xasprintf("%s/aside", dir);
     save_all(dir, 1, 2, 1);
     for (uint64_t number = 1; number <= 2; number++) { /* the full one, its delta */
-        for (size_t i = 0; i < CO_ARRAY_LEN(files); i++) {
+        for (size_t i = 0; i < CO_ARRAY_LEN(files) * CO_ARRAY_LEN(unreadable); i++) {
             CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
-            CO_AUTOFREE char *path = co_xasprintf("%s/%s", at, files[i]);
-            CO_AUTOFREE char *aside = co_xasprintf("%s/aside", dir);
-            CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
-            struct skipped s = {0};
-            struct co_err err = {0};
-            const struct rt_ckpt_search search = {
-                .dir = dir, .most = UINT64_MAX, .skip = note_skipped, .arg = &s};
+            CO_AUTOFREE char *path = co_xasprintf("%s/%s", at, files[i % CO_ARRAY_LEN(files)]);
             assert_int_equal(0, rename(path, aside));
-            assert_int_equal(0, symlink(path, path));
-            assert_int_equal(CO_INTERNAL, rt_ckpt_chain_newest(&search, &c, &err));
-            assert_int_equal(0, s.n);
-            assert_non_null(strstr(err.msg, path));
+            unreadable[i / CO_ARRAY_LEN(files)].put(path);
+            search_ends(dir, path, unreadable[i / CO_ARRAY_LEN(files)].says);
+            assert_int_equal(0, remove(path));
             assert_int_equal(0, rename(aside, path));
         }
     }
     assert_int_equal(2, newest(dir, NULL));
+}
+
+/* All of it, or the newest one, was moved to another disk. */
+static void a_link_to_nowhere_is_not_an_empty_directory(void **state) {
+    CO_AUTOFREE char *dir = co_xasprintf("%s/link", (const char *)*state);
+    put_lost_link(dir);
+    search_ends(dir, dir, "leads nowhere");
+    CO_AUTOFREE char *below = co_xasprintf("%s/job", dir);
+    search_ends(below, below, "leads nowhere");
+    assert_int_equal(0, unlink(dir));
+    assert_int_equal(0, mkdir(dir, 0700));
+    save_all(dir, 1, 2, 1);
+    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, 3);
+    put_lost_link(at);
+    search_ends(dir, at, "leads nowhere");
+    bool complete;
+    assert_int_equal(CO_INTERNAL, rt_ckpt_is_complete(dir, 3, &complete, NULL));
+    prune(dir, 1, 2, 0);
+    assert_string_equal("1 2 ", left(dir));
+    struct stat st;
+    assert_int_equal(0, lstat(at, &st));
 }
 
 static void a_search_says_what_it_found_instead_of_what(void **state) {
@@ -490,6 +542,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(only_what_is_of_this_job_is_removed, setup, teardown),
         cmocka_unit_test_setup_teardown(checkpoints_of_other_tables_stay, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_read_ends_the_search, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_link_to_nowhere_is_not_an_empty_directory, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_search_says_what_it_found_instead_of_what, setup, teardown),
         cmocka_unit_test_setup_teardown(

@@ -14,6 +14,7 @@
 #include "common/mem.h"
 
 void (*rt_disk_watch)(void);
+void (*rt_disk_opens)(void);
 
 static void note_step(void) {
     if (rt_disk_watch) {
@@ -176,35 +177,100 @@ int rt_disk_remove_dir(const char *dir, struct co_err *err) {
     return 0;
 }
 
+/* Whether a link on the way leads nowhere: to a disk that is not mounted, perhaps. */
+static bool has_lost_link(const char *path) {
+    CO_AUTOFREE char *at = co_xstrdup(path);
+    struct stat st;
+    while (lstat(at, &st) < 0) {
+        char *slash = strrchr(at, '/');
+        if (!slash || slash == at) {
+            return false;
+        }
+        *slash = '\0';
+    }
+    return S_ISLNK(st.st_mode) && stat(at, &st) < 0;
+}
+
+bool rt_disk_is_missing(int errnum, const char *path) {
+    return (errnum == ENOENT || errnum == ENOTDIR) && !has_lost_link(path);
+}
+
 int rt_disk_unread(struct co_err *err, int errnum, const char *path) {
     struct co_err why = {0};
-    if (errnum == ENOENT || errnum == ENOTDIR) {
+    if (rt_disk_is_missing(errnum, path)) {
         return co_err_set(err, CO_DAMAGED, "checkpoint file '%s' is missing", path);
     }
     int code = co_err_errno(&why, errnum, "cannot read '%s'", path);
-    return co_err_set(err, code == CO_INVALID ? CO_INTERNAL : code, "%s", why.msg);
+    bool lost = code == CO_NOTFOUND;
+    return co_err_set(err, lost || code == CO_INVALID ? CO_INTERNAL : code, "%s%s", why.msg,
+        lost ? ": a symbolic link on its way leads nowhere" : "");
+}
+
+static int check_kind(const struct stat *st, const char *path, struct co_err *err) {
+    return S_ISREG(st->st_mode)
+               ? 0
+               : co_err_set(err, CO_INTERNAL, "cannot read '%s': it is a %s, expected a file", path,
+                     S_ISDIR(st->st_mode)    ? "directory"
+                     : S_ISFIFO(st->st_mode) ? "FIFO"
+                                             : "device or socket");
+}
+
+/* O_NONBLOCK would not keep a FIFO from being opened, but fail on a file that is under a lease, as
+ * of a file server. */
+static int open_file(const char *path, int *ret_fd, uint64_t *ret_bytes, struct co_err *err) {
+    struct stat st;
+    if (rt_disk_opens) {
+        rt_disk_opens();
+    }
+    int rc = stat(path, &st) < 0 ? rt_disk_unread(err, errno, path) : check_kind(&st, path, err);
+    if (rc < 0) {
+        return rc;
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return rt_disk_unread(err, errno, path);
+    }
+    *ret_bytes = (uint64_t)st.st_size;
+    *ret_fd = fd;
+    return 0;
+}
+
+int rt_disk_open(const char *path, FILE **ret, struct co_err *err) {
+    CO_AUTOCLOSE int fd = -1;
+    uint64_t bytes;
+    int rc = open_file(path, &fd, &bytes, err);
+    if (rc < 0) {
+        return rc;
+    }
+    *ret = fdopen(fd, "r");
+    if (!*ret) {
+        return rt_disk_unread(err, errno, path);
+    }
+    fd = -1;
+    return 0;
 }
 
 int rt_disk_get(const char *path, size_t max, struct co_buf *ret, struct co_err *err) {
-    struct stat st;
-    if (stat(path, &st) < 0) {
-        return errno == ENOENT || errno == ENOTDIR
-                   ? co_err_set(err, CO_NOTFOUND, "there is no '%s'", path)
-                   : rt_disk_unread(err, errno, path);
-    }
-    if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max) {
-        return co_err_set(err, CO_DAMAGED, "'%s' has %lld bytes, at most %zu were expected", path,
-            (long long)st.st_size, max);
-    }
     struct co_err why = {0};
-    int rc = co_file_read(path, max, ret, &why);
+    CO_AUTOCLOSE int fd = -1;
+    uint64_t bytes;
+    int rc = open_file(path, &fd, &bytes, &why);
+    if (rc == CO_DAMAGED) {
+        return co_err_set(err, CO_NOTFOUND, "there is no '%s'", path);
+    }
+    if (rc == 0 && bytes > max) {
+        return co_err_set(err, CO_DAMAGED, "'%s' has %" PRIu64 " bytes, at most %zu were expected",
+            path, bytes, max);
+    }
+    rc = rc < 0 ? rc : co_fd_read(fd, path, max, ret, &why);
     return rc < 0 ? co_err_set(err, rc == CO_INVALID ? CO_INTERNAL : rc, "%s", why.msg) : 0;
 }
 
 int rt_disk_check(const char *path, uint64_t bytes, struct co_err *err) {
     struct stat st;
-    if (stat(path, &st) < 0) {
-        return rt_disk_unread(err, errno, path);
+    int rc = stat(path, &st) < 0 ? rt_disk_unread(err, errno, path) : check_kind(&st, path, err);
+    if (rc < 0) {
+        return rc;
     }
     return (uint64_t)st.st_size == bytes
                ? 0

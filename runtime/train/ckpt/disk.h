@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "common/buf.h"
 #include "common/err.h"
@@ -15,6 +16,8 @@ struct iovec;
 
 /* Runs before each step; NULL outside of tests. */
 extern void (*rt_disk_watch)(void);
+/* Runs before a file is opened for reading; NULL outside of tests. */
+extern void (*rt_disk_opens)(void);
 
 /* With those above it.  Each that it makes is durable in the one above it, or is removed again. */
 CO_MUST_CHECK int rt_disk_mkdir(const char *dir, struct co_err *err);
@@ -44,6 +47,12 @@ CO_MUST_CHECK int rt_disk_remove_dir(const char *dir, struct co_err *err);
  * What cannot be read is neither missing nor damaged: nobody knows what is there.  These functions
  * keep the three apart by their codes, so that callers need not look at errno. */
 
+/* Whether this errno of that path says that it is not there: a file behind a link that leads
+ * nowhere is not missing, it is on a disk that is not mounted, perhaps. */
+bool rt_disk_is_missing(int errnum, const char *path);
+/* Opens a file that should be there, as rt_disk_unread; CO_INTERNAL: it is no file.  Never waits
+ * for the other end of a FIFO. */
+CO_MUST_CHECK int rt_disk_open(const char *path, FILE **ret, struct co_err *err);
 /* Reads a whole file.  CO_NOTFOUND: it does not exist.  CO_DAMAGED: it is larger than max. */
 CO_MUST_CHECK int rt_disk_get(const char *path, size_t max, struct co_buf *ret, struct co_err *err);
 /* Checks that a file is there with so many bytes.  CO_DAMAGED: it is not. */

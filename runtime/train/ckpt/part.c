@@ -208,9 +208,10 @@ int rt_ckpt_part_from(FILE *stream_own, const char *name, const struct rt_ckpt_p
 
 int rt_ckpt_part_open(const char *path, const struct rt_ckpt_part_place *place,
     const struct rt_ckpt_part_sum *sum, struct rt_ckpt_part_reader **ret, struct co_err *err) {
-    FILE *stream = fopen(path, "re");
-    if (!stream) {
-        return rt_disk_unread(err, errno, path);
+    FILE *stream;
+    int rc = rt_disk_open(path, &stream, err);
+    if (rc < 0) {
+        return rc;
     }
     return rt_ckpt_part_from(stream, path, place, sum, ret, err);
 }

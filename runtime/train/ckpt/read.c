@@ -156,10 +156,10 @@ int rt_ckpt_file_from(FILE *stream_own, const char *name, const struct rt_ckpt_t
 int rt_ckpt_file_open(
     const struct rt_ckpt *c, uint32_t table, struct rt_ckpt_file **ret, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", c->dir, c->tables[table].file);
-    FILE *stream = fopen(path, "re");
-    if (!stream) {
-        int rc = rt_disk_unread(err, errno, path);
-        return rc < 0 ? rc : CO_INTERNAL; /* below 0, which analysers do not know of it */
+    FILE *stream;
+    int rc = rt_disk_open(path, &stream, err);
+    if (rc < 0) {
+        return rc;
     }
     return rt_ckpt_file_from(stream, path, &c->tables[table], ret, err);
 }

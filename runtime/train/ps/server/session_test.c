@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "runtime/net/net.h"
+#include "runtime/train/ps/shard/slow_testkit.h"
 
 static void nothing_is_done_before_hello(void **state) {
     static const uint8_t kinds[] = {RT_FRAME_PING, RT_FRAME_PULL_DENSE, RT_FRAME_STEP,
@@ -405,18 +406,6 @@ static void an_address_that_is_taken_is_named(void **state) {
     assert_null(s);
 }
 
-/* Opens the writing end as soon as somebody reads, and removes the name: the reader is at the end
- * then. */
-static void let_go(const char *fifo) {
-    int fd = -1;
-    for (int64_t end = net_now() + 10000; fd < 0 && net_now() < end; (void)poll(NULL, 0, 1)) {
-        fd = open(fifo, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    }
-    assert_true(fd >= 0);
-    assert_int_equal(0, unlink(fifo));
-    co_close(fd);
-}
-
 /* A file system may take any time to open a file; here it takes until the test lets it.  Meanwhile
  * the server answers. */
 static void a_checkpoint_that_is_slow_to_read_holds_no_control_message(void **state) {
@@ -427,8 +416,10 @@ static void a_checkpoint_that_is_slow_to_read_holds_no_control_message(void **st
     config.restore_dir = dir;
     struct peer *p = serve(&config);
     CO_AUTOFREE char *point = co_xasprintf("%s/ckpt-%012d", dir, 7);
-    CO_AUTOFREE char *fifo = co_xasprintf("%s/MANIFEST", point);
-    assert_int_equal(0, mkdir(point, 0700) | mkfifo(fifo, 0600));
+    CO_AUTOFREE char *manifest = co_xasprintf("%s/MANIFEST", point);
+    assert_int_equal(0, mkdir(point, 0700));
+    assert_int_equal(0, co_file_write(manifest, "", 0, 0600, NULL));
+    slow_begin();
     send_hello(p, 0);
     await(p, &p->answers, 1);
     Rt__Begin b = RT__BEGIN__INIT;
@@ -442,12 +433,13 @@ static void a_checkpoint_that_is_slow_to_read_holds_no_control_message(void **st
     send_frame(p, RT_FRAME_PING, 0, 0);
     await(p, &p->answers, 3);
     is_open(p);
-    let_go(fifo);
+    slow_let_go();
     struct co_err err = {0};
     assert_true(rt_server_wait(p->server, &err) < 0);
     assert_non_null(strstr(err.msg, "cannot load checkpoint 7"));
     peer_end(p);
-    assert_int_equal(0, rmdir(point) | rmdir(dir));
+    slow_end();
+    assert_int_equal(0, unlink(manifest) | rmdir(point) | rmdir(dir));
 }
 
 int main(void) {

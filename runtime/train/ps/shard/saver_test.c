@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "runtime/train/ps/shard/saver.h"
+#include "runtime/train/ps/shard/slow_testkit.h"
 #include "runtime/train/ps/spec.h"
 
 enum { DEADLINE_MS = 20000 };
@@ -140,13 +141,6 @@ static int submit_find(struct world *w, uint64_t most, bool waits) {
     return rt_saver_submit(w->saver, m, waits, NULL);
 }
 
-/* Waits until somebody reads the file, which is empty then. */
-static void let_go(const char *fifo) {
-    int fd = open(fifo, O_WRONLY | O_CLOEXEC);
-    assert_true(fd >= 0);
-    co_close(fd);
-}
-
 static uint64_t await_found(struct world *w) {
     Rt__CkptFound found = {0};
     int rc = 0;
@@ -157,36 +151,42 @@ static uint64_t await_found(struct world *w) {
     return found.last;
 }
 
-/* A server that is slow to read its files, as long as nobody lets the pipe in their place go. */
+/* Number 7, whose manifest is empty. */
+static void put_empty(struct world *w) {
+    CO_AUTOFREE char *point = co_xasprintf("%s/ckpt-%012d", w->dir, 7);
+    CO_AUTOFREE char *manifest = co_xasprintf("%s/MANIFEST", point);
+    assert_int_equal(0, mkdir(point, 0700));
+    assert_int_equal(0, co_file_write(manifest, "", 0, 0600, NULL));
+    slow_begin();
+}
+
+/* A server that is slow to read its files. */
 static void a_request_that_comes_again_is_done_once(void **state) {
     struct world *w = *state;
-    CO_AUTOFREE char *point = co_xasprintf("%s/ckpt-%012d", w->dir, 7);
-    CO_AUTOFREE char *fifo = co_xasprintf("%s/MANIFEST", point);
-    assert_int_equal(0, mkdir(point, 0700) | mkfifo(fifo, 0600));
+    put_empty(w);
     assert_int_equal(0, submit_find(w, 9, false));
     assert_int_equal(0, submit_find(w, 9, false)); /* on a new connection */
     assert_int_equal(0, submit_find(w, 9, true));
     assert_int_equal(CO_CONFLICT, submit_find(w, 8, true));
-    let_go(fifo);
+    slow_let_go();
     assert_int_equal(7, await_found(w));
     assert_int_equal(0, submit_find(w, 9, true)); /* it is over: a new one */
-    let_go(fifo);
+    slow_let_go();
     assert_int_equal(7, await_found(w));
+    slow_end();
 }
 
 /* Its trainer was started again, and asks for something else. */
 static void a_request_nobody_waits_for_gives_way(void **state) {
     struct world *w = *state;
-    CO_AUTOFREE char *point = co_xasprintf("%s/ckpt-%012d", w->dir, 7);
-    CO_AUTOFREE char *fifo = co_xasprintf("%s/MANIFEST", point);
-    assert_int_equal(0, mkdir(point, 0700) | mkfifo(fifo, 0600));
+    put_empty(w);
     assert_int_equal(0, submit_find(w, 9, false));
-    CO_AUTOCLOSE int fd = open(fifo, O_WRONLY | O_CLOEXEC); /* it is being done */
+    slow_await(); /* it is being done */
     assert_int_equal(0, submit_find(w, 8, false));
     assert_int_equal(0, submit_find(w, 6, false)); /* sees nothing to read */
-    co_closep(&fd);
-    fd = -1;
+    slow_let_go();
     assert_int_equal(7, await_found(w));
+    slow_end();
 }
 
 /* Its parts are whole, but the job went back to 1 while its commit was on the way. */
