@@ -14,7 +14,7 @@ import pytest
 from kubernetes.client.rest import ApiException
 
 from proxy import Fault
-from rig import GROUP, SANITIZED, fetch, free_port, wait_for
+from rig import FEWER, GROUP, SANITIZED, fetch, free_port, wait_for
 from test_gate import ask, known
 
 REFUSED = json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "a webhook says no",
@@ -326,7 +326,7 @@ def test_a_job_of_very_many_pods_takes_bounded_memory(plane, operator, ns, proxi
 def test_many_jobs_of_large_pods_take_bounded_memory(plane, operator, ns, proxied_rig):
     """One tenant's twenty jobs, each with 16 MB of pods to be made, and an API server that takes its time."""
     proxy, config = proxied_rig
-    names = [f"large{i}" for i in range(20)]
+    names = [f"large{i}" for i in range(20 // FEWER)]
     for name in names:
         create(plane, ns, body(ns, name, {"ps": worker(), "worker": worker(0, args=["x" * 1000000])}))
     o = operator(kubeconfig=config)
@@ -428,7 +428,7 @@ def test_200_jobs_at_once(plane, operator, kubelet, ns, proxied_rig):
     """Pods start when all are there: by eight hands, one request a pod, so that the nodes' part is not what is measured."""
     proxy, config = proxied_rig
     kubelet.hold = Everything()
-    jobs = 200
+    jobs = 200 // FEWER
     o = operator(kubeconfig=config)
     wait_for(lambda: "in sync" in o.text())
     idle = o.rss()

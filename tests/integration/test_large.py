@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from rig import SANITIZED, free_port, wait_for
+from rig import FEWER, SANITIZED, free_port, wait_for
 from test_control import body, metric, post, worker
 from test_gate import ask, known
 
-JOBS = 80
+JOBS = 80 // FEWER
 
 
 def large(ns, name, i):
