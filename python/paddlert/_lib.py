@@ -3,9 +3,11 @@ from __future__ import annotations
 
 import ctypes
 import keyword
+import math
 import os
 import queue
 import threading
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
@@ -132,27 +134,55 @@ def _option_name(field: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
-def option_value(name: str, field: str, kind: Any, value: Any) -> Any:
-    """In C's unit and type: a field that ends in _ms has milliseconds."""
-    if field == "encrypt":
-        if not isinstance(value, bool):
-            raise TypeError(f"option {name!r} is {value!r}, expected True or False")
-        return _abi.RT_ENCRYPT_YES if value else _abi.RT_ENCRYPT_NO
-    texts, seconds = kind is ctypes.c_char_p, field.endswith("_ms")
-    if texts and isinstance(value, (str, bytes, os.PathLike)):
-        return os.fsencode(value)
-    if seconds and isinstance(value, Real):
-        return round(float(value) * 1000)
-    if not texts and not seconds and isinstance(value, Integral) and int(value) >= 0:
-        return int(value)
-    expected = "a text or a path" if texts else "seconds" if seconds else "a whole number of at least 0"
-    raise TypeError(f"option {name!r} is {value!r}, expected {expected}")
-
-
 def whole_number(name: str, value: Any) -> int:
     if not isinstance(value, Integral):
         raise TypeError(f"{name} is {value!r}, expected a whole number")
     return int(value)
+
+
+def number(name: str, value: Any, kind: Any, least: int | None = None) -> int:
+    """A whole number that C's type holds: ctypes would cut off the bits that do not fit."""
+    bits = 1 if kind is ctypes.c_bool else 8 * ctypes.sizeof(kind)
+    low, high = (-1 << bits - 1, (1 << bits - 1) - 1) if kind(-1).value < 0 else (0, (1 << bits) - 1)
+    low = low if least is None else least
+    if not low <= whole_number(name, value) <= high:
+        raise ValueError(f"{name} is {value!r}, expected a whole number from {low} to {high}")
+    return int(value)
+
+
+def text(name: str, value: Any) -> bytes:
+    """For C, where a NUL is the end."""
+    data = os.fsencode(value)
+    if b"\0" in data:
+        raise ValueError(f"{name} is {value!r}, expected no NUL in it")
+    return data
+
+
+SECONDS_MAX = 1e12                       # milliseconds of which C can still add up
+
+
+def milliseconds(name: str, value: Any) -> int:
+    """Of seconds.  Few as they may be, they are not 0, which is the default."""
+    if not isinstance(value, Real) or not abs(float(value)) < SECONDS_MAX:
+        raise TypeError(f"{name} is {value!r}, expected seconds")
+    ms = float(value) * 1000
+    return math.ceil(ms) if 0 < ms < 1 else math.floor(ms) if -1 < ms < 0 else round(ms)
+
+
+def option_value(name: str, field: str, kind: Any, value: Any) -> Any:
+    """In C's unit and type: a field that ends in _ms has milliseconds."""
+    name = f"option {name!r}"
+    if field == "encrypt":
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} is {value!r}, expected True or False")
+        return _abi.RT_ENCRYPT_YES if value else _abi.RT_ENCRYPT_NO
+    if field.endswith("_ms"):
+        return milliseconds(name, value)
+    if kind is not ctypes.c_char_p:
+        return number(name, value, kind, 0)
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise TypeError(f"{name} is {value!r}, expected a text or a path")
+    return text(name, value)
 
 
 def struct_of(kind: Any, options: dict[str, Any]) -> Any:
@@ -171,7 +201,7 @@ def path(name: str, value: Any) -> bytes:
     """A file or folder: not what str() makes of just anything."""
     if not isinstance(value, (str, bytes, os.PathLike)) or not os.fspath(value):
         raise TypeError(f"{name} is {value!r}, expected a path")
-    return os.fsencode(value)
+    return text(name, value)
 
 
 def instance(name: str, value: Any, kind: type) -> Any:
@@ -184,9 +214,10 @@ def instance(name: str, value: Any, kind: type) -> Any:
 
 def texts(name: str, values: Any) -> list[str]:
     """A list of texts; one text is none, as it would be taken apart by letters."""
-    if isinstance(values, (str, bytes)) or not all(isinstance(v, str) for v in values):
+    found: list[Any] = list(values) if isinstance(values, Iterable) and not isinstance(values, (str, bytes)) else [None]
+    if not all(isinstance(v, str) for v in found):
         raise TypeError(f"{name} is {values!r}, expected a list of texts")
-    return list(values)
+    return found
 
 
 class Here:

@@ -27,10 +27,28 @@ def _detached(array: Any) -> Any:
     return array.detach() if hasattr(array, "detach") else array
 
 
+def _unmasked(array: Any, name: str) -> Any:
+    """Not what lies below a mask."""
+    ma: Any = sys.modules.get("numpy.ma")                  # NumPy imports it for who uses it
+    if ma and isinstance(array, ma.MaskedArray):
+        raise TypeError(f"{name}: a masked array, expected one without a mask: .filled(0) makes it")
+    return array
+
+
 def view(array: Any, dtype: Any, name: str) -> Array:
     """A C-contiguous NumPy array of that type, of the caller's memory where that is one."""
-    array = np.asarray(np.from_dlpack(_detached(array)) if _foreign(array) else array)
+    array = np.asarray(np.from_dlpack(_detached(array)) if _foreign(array) else _unmasked(array, name))
+    if dtype is not None and array.dtype.kind not in "biuf" and array.size:
+        raise TypeError(f"{name}: {array.dtype}, expected numbers")
     return np.ascontiguousarray(array, dtype=dtype)
+
+
+def shaped(array: Any, name: str, *shapes: tuple[int, ...]) -> Array:
+    """Numbers as float32, in one of those shapes: one of as many in another shape would be read in the wrong order."""
+    values = view(array, np.float32, name)
+    if values.shape not in shapes:
+        raise ValueError(f"{name} are of shape {values.shape}, expected {' or '.join(map(str, dict.fromkeys(shapes)))}")
+    return values
 
 
 def _of_ints(array: Any, name: str) -> Array | None:
@@ -124,7 +142,7 @@ class Memory:
         if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack__"):
             if write and not isinstance(array, np.ndarray):
                 raise TypeError(f"{name} is a {type(array).__name__}, expected a NumPy array or a tensor, as it is written to")
-            self._lies: Array = np.asarray(array)
+            self._lies: Array = np.asarray(_unmasked(array, name))
             if self._lies.dtype not in NUMPY:
                 raise ValueError(f"{name} is of {self._lies.dtype}, expected one of {KNOWN}")
             if write and not self._lies.flags.writeable:

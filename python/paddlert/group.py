@@ -10,7 +10,7 @@ from numbers import Integral
 from typing import Any
 
 from . import _abi
-from ._lib import C, Error, Here, Invalid, Owner, call, call_long, instance, option_value, texts, whole_number
+from ._lib import C, Error, Here, Invalid, Owner, call, call_long, instance, number, option_value, text, texts
 from .arrays import Memory, as_array, empty
 from .job import Job
 
@@ -81,13 +81,16 @@ class Group(Owner):
         if transport not in TRANSPORTS:
             raise ValueError(f"transport is {transport!r}, expected one of {', '.join(TRANSPORTS)}")
         options = _abi.rt_group_options(
-            rank=whole_number("rank", rank), form_timeout_ms=option_value("form_timeout", "_ms", None, form_timeout),
+            rank=number("rank", rank, ctypes.c_uint32), form_timeout_ms=option_value("form_timeout", "_ms", None, form_timeout),
             call_timeout_ms=option_value("call_timeout", "_ms", None, call_timeout),
             name=option_value("name", "", ctypes.c_char_p, name) if name else None,
             token=option_value("token", "", ctypes.c_char_p, token) if token else None)
         options.transport = TRANSPORTS[transport] or options.transport
-        if endpoints:
-            array = (ctypes.c_char_p * len(endpoints))(*(e.encode() for e in texts("endpoints", endpoints)))
+        if endpoints is not None:
+            endpoints = texts("endpoints", endpoints)
+            if not endpoints:
+                raise ValueError("endpoints is [], expected one for each rank, or None: those of the job")
+            array = (ctypes.c_char_p * len(endpoints))(*(text("endpoints", e) for e in endpoints))
             options.endpoints, options.size = ctypes.cast(array, ctypes.c_void_p), len(endpoints)
         group = ctypes.c_void_p()
         call_long(self, "rt_group_open", job._job if job else None, ctypes.byref(options), ctypes.byref(group))
@@ -227,7 +230,8 @@ class Group(Owner):
     def split(self, colour: int, key: int = 0) -> Group | None:
         """Ranks of the same colour make a group; None for a negative one."""
         handle = ctypes.c_void_p()
-        self._use("rt_group_split", self._open(), whole_number("colour", colour), whole_number("key", key), ctypes.byref(handle))
+        self._use("rt_group_split", self._open(), number("colour", colour, ctypes.c_int32),
+                  number("key", key, ctypes.c_int32), ctypes.byref(handle))
         return Group(_handle=handle) if handle else None
 
     def shrink(self) -> Group:

@@ -5,12 +5,13 @@ import ctypes
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count, takewhile
+from numbers import Real
 from typing import Any
 
 from . import _abi
-from ._lib import C, Canceled, Owner, call, call_long, struct_of, texts, whole_number
+from ._lib import C, Canceled, Owner, call, call_long, instance, number, struct_of, text, texts, whole_number
 
 NONFINITE = {None: _abi.RT_NONFINITE_UNSET, "refuse": _abi.RT_NONFINITE_REFUSE, "skip": _abi.RT_NONFINITE_SKIP,
              "allow": _abi.RT_NONFINITE_ALLOW}
@@ -66,7 +67,7 @@ class Job(Owner):
 
     def __init__(self, *, servers: Sequence[str] | None = None, worker: int | None = None, workers: int | None = None,
                  server: int | None = None, name: str = "", token: str | None = None, encrypt: bool | None = None,
-                 variables: dict[str, str] | None = None) -> None:
+                 variables: Mapping[str, str] | None = None) -> None:
         super().__init__()
         self._job: ctypes.c_void_p | None = None
         servers = None if servers is None else texts("servers", servers)
@@ -88,7 +89,7 @@ class Job(Owner):
         else:
             call("rt_init", ctypes.byref(self._job))
             return
-        lines = [os.fsencode(f"{k}={v}") for k, v in variables.items()]
+        lines = [text(k, f"{k}={v}") for k, v in instance("variables", variables, Mapping).items()]
         array = (ctypes.c_char_p * (len(lines) + 1))(*lines, None)
         call("rt_init_list", array, ctypes.byref(self._job))
 
@@ -138,7 +139,7 @@ class Job(Owner):
 
     def report(self, step: int, name: str, value: float) -> None:
         """A number for the metrics (PADDLERT_METRICS) and TensorBoard (PADDLERT_TENSORBOARD): "loss", "auc", ..."""
-        C.rt_report(self._job, step, name.encode(), value)
+        C.rt_report(self._job, number("step", step, ctypes.c_uint64), text("name", instance("name", name, str)), instance("value", value, Real))
 
     def serve(self, *, handle_signals: bool = True, nonfinite: str | None = None, **options: Any) -> None:
         """Serves until every trainer has finished.  SIGTERM and SIGINT (Ctrl-C) end it with Canceled; handle_signals=False

@@ -12,8 +12,8 @@ from typing import Any, Union
 import numpy as np
 
 from . import _abi
-from ._lib import C, Canceled, Here, Invalid, Owner, call, call_long, instance, path, struct_of
-from .arrays import Array, pointer, target, view, whole
+from ._lib import C, Canceled, Here, Invalid, Owner, call, call_long, instance, number, path, struct_of, text
+from .arrays import Array, pointer, shaped, target, view, whole
 from .job import Job
 
 Path = Union[str, "os.PathLike[str]"]
@@ -108,6 +108,7 @@ class Client(Owner):
         self._client: ctypes.c_void_p | None = None
         self.job, self.tables = instance("job", job, Job), [instance("table", t, Table) for t in tables]
         self._place = {t.name: i for i, t in enumerate(self.tables)}
+        self._w: dict[int, Array] = {}                 # by table: where its next values go
         self._options = struct_of(_abi.rt_client_options, {"mode": _mode(mode), **options})
         client = ctypes.c_void_p()
         call_long(self, "rt_client_open", job._job, ctypes.byref(self._options), _array(self.tables), len(self.tables),
@@ -130,6 +131,16 @@ class Client(Owner):
         if name not in self._place:
             raise KeyError(f"there is no table {name!r}, but {', '.join(self._place)}")
         return self._place[name], self.tables[self._place[name]]
+
+    @staticmethod
+    def _vector(t: Table, values: Any, name: str) -> Array:
+        """Of a dense table, whatever shape it has in a model."""
+        if t.kind != _abi.RT_DENSE:
+            raise TypeError(f"table {t.name!r} is sparse, expected a dense one")
+        array = view(values, np.float32, name)
+        if array.size != t.size:
+            raise ValueError(f"{name} of table {t.name!r}: shape {array.shape}, expected {t.size} numbers")
+        return array.reshape(t.size)
 
     def _call(self, name: str, *arguments: Any) -> int:
         if not self._client:
@@ -166,7 +177,7 @@ class Client(Owner):
     def init(self, table: str, values: Any) -> Array:
         """Collective, once a dense table: worker 0's values become the table's, all get them back."""
         i, t = self._table(table)
-        array = np.array(view(values, np.float32, "values").reshape(t.size))
+        array = np.array(self._vector(t, values, "values"))
         self._call("rt_init_dense", i, pointer(array))
         return array
 
@@ -203,12 +214,11 @@ class Client(Owner):
             raise TypeError(f"push to table {table!r} got {len(what)} arrays, expected "
                             f"{'a gradient' if t.kind == _abi.RT_DENSE else 'ids and gradients'}, as it is {'dense' if t.kind == _abi.RT_DENSE else 'sparse'}")
         if len(what) == 1:
-            gradient = view(what[0], np.float32, "gradient").reshape(t.size)
+            gradient = self._vector(t, what[0], "gradient")
             self._call("rt_push_dense", i, pointer(gradient))
             return
-        ids, gradients = whole(what[0], "ids"), view(what[1], np.float32, "gradients")
-        if gradients.size != ids.size * t.dim:
-            raise ValueError(f"gradients are {gradients.shape} for {ids.size} ids, expected {(ids.size, t.dim)}")
+        ids = whole(what[0], "ids")
+        gradients = shaped(what[1], f"gradients of {ids.size} ids", (*ids.shape, t.dim), (ids.size, t.dim), (ids.size * t.dim,))
         if shows is None and clicks is None:
             self._call("rt_push_sparse", i, pointer(ids), ids.size, pointer(gradients))
             return
@@ -218,9 +228,9 @@ class Client(Owner):
     def exchange(self, table: str, gradient: Any, w: Any) -> Any:
         """Push and pull in one, into w: the way to train a dense table.  Sync: w is refreshed by the next step()."""
         i, t = self._table(table)
-        gradient, into = view(gradient, np.float32, "gradient").reshape(t.size), target(w, np.float32, (t.size,), "w")
+        gradient, into = self._vector(t, gradient, "gradient"), target(w, np.float32, (t.size,), "w")
+        self._w[i] = into                              # the step writes to it
         self._call("rt_exchange_dense", i, pointer(gradient), pointer(into))
-        self._w = into                                 # stays until the step
         return w
 
     def step(self) -> None:
@@ -300,11 +310,12 @@ class Server(Here):
 
     def __init__(self, workers: int = 1, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None, encrypt: bool | None = None,
                  **options: Any) -> None:
-        if not port:
-            with socket.socket() as s:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        if not number("port", port, ctypes.c_uint16):
+            with socket.socket(family) as s:
                 s.bind((host, 0))
                 port = s.getsockname()[1]
-        self.endpoint = f"{host}:{port}"
+        self.endpoint = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._error: Exception | None = None
         self._peers: dict[str, Any] = {"servers": [self.endpoint], "token": token, "encrypt": encrypt}
         self._job = Job(server=0, workers=workers, **self._peers)
@@ -356,7 +367,7 @@ class Model(Here):
 
     def _table(self, name: str) -> tuple[int, Any]:
         i = ctypes.c_uint32()
-        call("rt_model_table", self._model, name.encode(), ctypes.byref(i))
+        call("rt_model_table", self._model, text("table", name), ctypes.byref(i))
         return i.value, _abi.rt_table_spec.from_address(C.rt_model_spec(self._model, i.value))
 
     def dense(self, table: str) -> Array:

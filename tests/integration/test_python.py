@@ -251,8 +251,8 @@ for options in ({{"nonfinite": "skipp"}}, {{"returns": 3}}, {{"lease_ms": 3}}, {
     assert said[3].startswith("there is no option 'returns', expected one of ") and " return_," in said[3], out
     assert said[4].startswith("there is no option 'lease_ms', expected one of "), out
     assert said[5].startswith("there is no option 'lease_', expected one of "), out
-    assert said[6:] == ["option 'lease' is '3', expected seconds", "option 'shards' is -1, expected a whole number of at least 0",
-                        "option 'memory_max' is 1.5, expected a whole number of at least 0",
+    assert said[6:] == ["option 'lease' is '3', expected seconds", f"option 'shards' is -1, expected a whole number from 0 to {2**32 - 1}",
+                        "option 'memory_max' is 1.5, expected a whole number",
                         "option 'cold_dir' is 3, expected a text or a path"], out
 
 
@@ -454,13 +454,94 @@ with paddlert.Client(paddlert.Job(worker=0), [paddlert.Dense("w", 3), paddlert.S
         "root is -1, expected a rank from 0 to 0", "root is 1, expected a rank from 0 to 0", "to is 'a', expected a rank from 0 to 0",
         "colour is 'red', expected a whole number", "transport is 'udp', expected one of auto, tcp, shm",
         "option 'optimizer' is <class 'dict'>, expected a text or a path",
-        "option 'size' is -3, expected a whole number of at least 0", "option 'name' is 7, expected a text or a path",
+        f"option 'size' is -3, expected a whole number from 0 to {2**64 - 1}", "option 'name' is 7, expected a text or a path",
         "a Group belongs to this process, and cannot be copied or pickled", "a Job belongs to this process, and cannot be copied or pickled",
         "job is '127.0.0.1:1', expected a paddlert.Job", "endpoints is '127.0.0.1:1', expected a list of texts",
         "servers is '127.0.0.1:1', expected a list of texts", "worker is -1, expected at least 0", "workers is '2', expected a whole number",
         "directory is None, expected a path", "push to table 'e' got 1 arrays, expected ids and gradients, as it is sparse",
         "pull of table 'e' got no ids, but it is sparse", "pull of table 'w' got ids, but it is dense", "directory is None, expected a path",
         "data is a str, expected bytes", "lr is 'fast', expected a number", "out is list, expected a contiguous array of float32 (3,)"], out
+
+
+def test_what_c_would_take_for_something_else_is_refused(python):
+    """Numbers that its types cut off, texts that end at a NUL, times of less than a millisecond; and what NumPy would."""
+    out, = finish(python("""
+def tell(f, *a, **k):
+    try:
+        print("taken:", f(*a, **k))
+    except (TypeError, ValueError) as e:
+        print(str(e).replace(chr(0), "NUL"))
+g = paddlert.Group(endpoints=["127.0.0.1:1"], call_timeout=1e9)
+tell(g.split, 1 << 32)
+tell(g.split, 0, -1 << 40)
+tell(g.all_reduce, np.ma.array([1.0, 2.0], mask=[0, 1]))
+tell(paddlert.Group, endpoints=[])
+tell(paddlert.Group, endpoints=["127.0.0.1:1"], rank=1 << 32)
+tell(paddlert.Group, endpoints=["127.0.0.1:1"], name="a\\0b")
+tell(paddlert.Group, endpoints=["127.0.0.1:1"], call_timeout=float("nan"))
+tell(paddlert.Group, endpoints=["127.0.0.1:1"], call_timeout=float("inf"))
+tell(paddlert.Sparse, "e", (1 << 32) + 8)
+tell(paddlert.Dense, "w", (1 << 64) + 3)
+tell(paddlert.Dense, "w\\0", 3)
+tell(paddlert.Job, variables={"A": "x\\0y"})
+job = paddlert.Job(worker=0)
+tell(job.report, -1, "loss", 1)
+tell(job.report, 1, 2, 1)
+with paddlert.Client(job, [paddlert.Dense("w", 4), paddlert.Sparse("e", 2), paddlert.Dense("v", 4)]) as c:
+    tell(paddlert.Client, job, [], k_steps=1 << 32)
+    tell(c.save, "here\\0there")
+    tell(c.push, "e", [1, 2, 3], np.ones((2, 3)))
+    tell(c.push, "e", [1], [None, 2])
+    tell(c.push, "w", ["1", "2", "3", "4"])
+    tell(c.push, "w", np.ones(4, complex))
+    tell(c.push, "w", np.ma.array([1, 2, 3, 4], mask=[0, 1, 0, 0]))
+    tell(c.push, "w", np.ones(3))
+    tell(c.init, "e", [1, 2])
+    tell(c.pull, "e", np.ma.array([1, 2], mask=[0, 1]))
+    c.push("e", [1, 2, 3], np.ones(6))
+    c.push("w", np.ones((2, 2)))
+print(paddlert.ps.struct_of(paddlert._abi.rt_client_options, {"lease": 1e-4, "return_": -1e-4}).lease_ms)
+with paddlert.Server(host="::1") as s, paddlert.Client(s.job(), [paddlert.Dense("w", 1)]) as c:
+    print(s.endpoint.startswith("[::1]:"), c.pull("w"))
+"""))
+    assert out.splitlines() == [
+        f"colour is {1 << 32}, expected a whole number from {-1 << 31} to {(1 << 31) - 1}",
+        f"key is {-1 << 40}, expected a whole number from {-1 << 31} to {(1 << 31) - 1}",
+        "array: a masked array, expected one without a mask: .filled(0) makes it",
+        "endpoints is [], expected one for each rank, or None: those of the job",
+        f"rank is {1 << 32}, expected a whole number from 0 to {(1 << 32) - 1}",
+        "option 'name' is 'a\\x00b', expected no NUL in it", "option 'call_timeout' is nan, expected seconds",
+        "option 'call_timeout' is inf, expected seconds",
+        f"option 'dim' is {(1 << 32) + 8}, expected a whole number from 0 to {(1 << 32) - 1}",
+        f"option 'size' is {(1 << 64) + 3}, expected a whole number from 0 to {(1 << 64) - 1}",
+        "option 'name' is 'w\\x00', expected no NUL in it", "A is 'A=x\\x00y', expected no NUL in it",
+        f"step is -1, expected a whole number from 0 to {(1 << 64) - 1}", "name is 2, expected a builtins.str",
+        f"option 'k_steps' is {1 << 32}, expected a whole number from 0 to {(1 << 32) - 1}",
+        "directory is 'here\\x00there', expected no NUL in it",
+        "gradients of 3 ids are of shape (2, 3), expected (3, 2) or (6,)", "gradients of 1 ids: object, expected numbers",
+        "gradient: <U1, expected numbers", "gradient: complex128, expected numbers",
+        "gradient: a masked array, expected one without a mask: .filled(0) makes it",
+        "gradient of table 'w': shape (3,), expected 4 numbers", "table 'e' is sparse, expected a dense one",
+        "ids: a masked array, expected one without a mask: .filled(0) makes it", "1", "True [0.]"], out
+
+
+def test_a_step_writes_to_arrays_that_nobody_else_keeps(python):
+    """Sync: of two tables."""
+    out, = finish(python("""
+import weakref
+tables = [paddlert.Dense("a", 1 << 16, "sgd:lr=1"), paddlert.Dense("b", 1 << 16, "sgd:lr=1")]
+with paddlert.Server() as s, paddlert.Client(s.job(), tables, mode="sync") as c:
+    kept = []
+    for t in tables:
+        w = np.zeros(1 << 16, np.float32)
+        kept.append(weakref.ref(w))
+        c.exchange(t.name, np.ones(1 << 16), w)
+        del w
+    print([k() is not None for k in kept])
+    c.step()
+    print([float(k()[-1]) for k in kept])
+"""))
+    assert out.splitlines() == ["[True, True]", "[-1.0, -1.0]"], out
 
 
 def test_models_are_copied_and_pickled_while_they_train(python):
@@ -491,13 +572,11 @@ def test_a_nan_is_named_and_the_model_saved(python):
     out, = finish(python(f"""{NUMPY}
 m = Model()
 with Dense(m, "sgd:lr=1").connect(paddlert.Job(worker=0)) as d:
-    m.b.grad = np.full(1, np.nan)
-    d.step()
-    for _ in range(3):
+    for gradient in (np.nan, 1, 1, 1):
         try:
-            d.client.flush()
-            m.b.grad = np.full(1, 1.0)
+            m.b.grad = np.full(1, gradient)
             d.step()
+            d.client.flush()
         except paddlert.Invalid as e:
             print(e)
     d.save("model")
