@@ -314,9 +314,18 @@ static bool is_passing(const char *reason) {
     return co_streq(reason, "ContainerCreating") || co_streq(reason, "PodInitializing");
 }
 
+/* A container that has run, and whose next start failed or waits for its turn.  kubelet shows these
+ * in turn in one loop; other reasons, as of an image, say why there is no next start. */
+static bool is_between_starts(const char *reason) {
+    return co_streq(reason, "CrashLoopBackOff") || co_streq(reason, "RunContainerError") ||
+           co_streq(reason, "PostStartHookError");
+}
+
 /* How much a container's state says about its pod; the most decides. */
 enum trouble { NO_TROUBLE, STARTED_AGAIN, WAITS, REPEATS };
 
+/* A container that ended with 0 is started again by restartPolicy Always, and where a probe made
+ * kubelet stop it; that is a loop, but no failure. */
 static enum trouble trouble_of(
     const struct subject *s, const struct co_jnode *c, bool init, struct op_ending *ret) {
     const char *name = co_jnode_str(c, "name");
@@ -324,13 +333,13 @@ static enum trouble trouble_of(
     const struct co_jnode *now = terminated(c, "state"), *last = terminated(c, "lastState");
     const struct co_jnode *ended = now ? now : last;
     int64_t code = number_of(co_jnode_get(ended, "exitCode"));
-    bool again = code != 0 && !s->ruled && starts_again(s, name, init, code);
-    bool backs_off = now ? again : last && co_streq(waits, "CrashLoopBackOff");
-    bool runs = last && code != 0 && co_jnode_at(c, "state", "running");
+    bool again = !s->ruled && starts_again(s, name, init, code);
+    bool backs_off = now ? again : last && is_between_starts(waits);
+    bool runs = last && co_jnode_at(c, "state", "running");
     if (backs_off || runs) {
         ret->cause = cause_of(c, ended);
         ret->again = backs_off ? OP_AGAIN_WAITS : OP_AGAIN_RUNS;
-        ret->repeats = again && rank_of(s, name, init) <= INIT;
+        ret->repeats = again && code != 0 && rank_of(s, name, init) <= INIT;
         return ret->repeats ? REPEATS : backs_off ? WAITS : STARTED_AGAIN;
     }
     waits = waits && is_passing(waits) ? NULL : waits;

@@ -69,7 +69,7 @@ static void settle_request(struct op_requests *q) {
 static void action_refused(struct op_requests *q, size_t i, int code, const char *said) {
     enum { MESSAGE_MAX = 1000 };
     const struct op_action *a = &q->opts.plan->actions[i];
-    const char *advice = op_plan_advice(a, said);
+    const char *advice = op_plan_advice(q->opts.job, a, said);
     CO_AUTOFREE char *message =
         co_xasprintf("%s%s%.*s", advice ? advice : "", advice ? ": " : "", MESSAGE_MAX, said);
     co_utf8_trim(message);

@@ -60,7 +60,7 @@ static const struct event_row {
         "a field of the spec has an unknown word; what was expected, and how it is treated"},
     {"NodeLost", true, "a pod's node does not respond; names the pod, the node, and since when"},
     {"ContainerRestarted", true,
-        "a container has failed, and kubelet starts it again; once, also when that repeats"},
+        "a container has ended, and kubelet starts it again; once, also when that repeats"},
     {"PodDisrupted", true,
         "the cluster takes a pod away: eviction, drain, preemption, taint, shutdown of its node"},
     {"SpecChanged", true,

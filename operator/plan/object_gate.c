@@ -116,8 +116,36 @@ static bool has_word(const char *message, const char *word) {
     return false;
 }
 
-/* A LimitRange rejects a container, and says which amount: that of the gate. */
-static bool is_limited(const char *message, const json_t *requests) {
+static bool container_has(const json_t *c, const char *resource, const struct op_quantity *amount) {
+    static const char *const lists[] = {"requests", "limits"};
+    bool has = false;
+    for (size_t i = 0; i < CO_ARRAY_LEN(lists); i++) {
+        const json_t *j = json_object_get(co_json_at(c, "resources", lists[i]), resource);
+        struct op_quantity q;
+        has = has || (j && !op_quantity_decode(j, &q, NULL) && q.nano == amount->nano);
+    }
+    return has;
+}
+
+/* A container of the job's own has this amount: a message about it means that one, as the gate
+ * takes as much as the first container. */
+static bool templates_have(const struct op_job *job, const char *resource, const json_t *amount) {
+    static const char *const lists[] = {"containers", "initContainers"};
+    struct op_quantity q;
+    bool has = op_quantity_decode(amount, &q, NULL) != 0;
+    for (size_t i = 0; i < CO_ARRAY_LEN(lists) * OP_ROLES; i++) {
+        const json_t *tmpl = job->role[i % OP_ROLES].tmpl;
+        size_t k;
+        json_t *c;
+        json_array_foreach(co_json_at(tmpl, "spec", lists[i / OP_ROLES]), k, c) {
+            has = has || container_has(c, resource, &q);
+        }
+    }
+    return has;
+}
+
+/* A LimitRange rejects a container, and says which amount: that of the gate alone. */
+static bool is_limited(const struct op_job *job, const char *message, const json_t *requests) {
     static const char *const words[] = {"request is", "limit is"};
     const char *name;
     json_t *j;
@@ -125,7 +153,7 @@ static bool is_limited(const char *message, const json_t *requests) {
         CO_AUTOFREE char *usage = co_xasprintf("imum %s usage per Container", name);
         for (size_t i = 0; i < CO_ARRAY_LEN(words); i++) {
             CO_AUTOFREE char *has = co_xasprintf("%s %s", words[i], json_string_value(j));
-            if (strstr(message, usage) && has_word(message, has)) {
+            if (strstr(message, usage) && has_word(message, has) && !templates_have(job, name, j)) {
                 return true;
             }
         }
@@ -137,7 +165,8 @@ static const json_t *last_of(const json_t *list) {
     return json_array_size(list) ? json_array_get(list, json_array_size(list) - 1) : NULL;
 }
 
-const char *op_plan_advice(const struct op_action *a, const char *message) {
+const char *op_plan_advice(
+    const struct op_job *job, const struct op_action *a, const char *message) {
     const json_t *gate = last_of(a->inits);
     if (!co_streq(co_json_str(gate, "name"), OP_GATE_CONTAINER)) {
         return NULL;
@@ -146,7 +175,7 @@ const char *op_plan_advice(const struct op_action *a, const char *message) {
     CO_AUTOFREE char *path = co_xasprintf("initContainers[%zu]", json_array_size(a->inits) - 1);
     bool meant = strstr(message, OP_GATE_CONTAINER) || strstr(message, path) ||
                  (image && *image && strstr(message, image)) ||
-                 is_limited(message, co_json_at(gate, "resources", "requests"));
+                 is_limited(job, message, co_json_at(gate, "resources", "requests"));
     return meant ? "the start gate is meant, init container " OP_GATE_CONTAINER
                    ": the operator's flags --gate-resources and --initImage set what it takes and "
                    "its image, an empty --initImage= leaves it out"

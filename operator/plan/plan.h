@@ -156,7 +156,8 @@ CO_MUST_CHECK int op_reasons_markdown(struct co_buf *ret, struct co_err *err);
 
 /* What to say before the API server's message about a request that it rejected, because the message
  * is about something that the operator has added to the object; static.  NULL: nothing. */
-const char *op_plan_advice(const struct op_action *a, const char *message);
+const char *op_plan_advice(
+    const struct op_job *job, const struct op_action *a, const char *message);
 
 /* The start gate's decision for a pod: true when its containers may start; false for a pod of
  * another job.  pod_uid NULL: the decision for all pods of the job, which costs the same.  *ret_why

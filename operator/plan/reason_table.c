@@ -41,7 +41,7 @@ static const struct {
     {"ContainerFailed", "a container has failed and its pod runs on without it"},
     {"PodFailed", "a pod has failed, and Kubernetes gives no reason; exit code and last line"},
     {"ContainerRestarted",
-        "a container has failed in the last ten minutes, and kubelet has started it again"},
+        "a container has ended in the last ten minutes, and kubelet has started it again"},
     {"CrashLoopBackOff",
         "a container fails again and again, and kubelet waits before the next start; with "
         "backoffLimit or failurePolicy that is a failed pod"},
