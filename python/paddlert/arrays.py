@@ -35,12 +35,18 @@ def _unmasked(array: Any, name: str) -> Any:
     return array
 
 
+def _laid(array: Array, dtype: Any = None) -> Array:
+    """As C reads it: in its order, aligned.  The same memory, where that is so."""
+    packed = np.ascontiguousarray(array, dtype=dtype)
+    return packed if packed.flags.aligned else packed.copy()
+
+
 def view(array: Any, dtype: Any, name: str) -> Array:
     """A C-contiguous NumPy array of that type, of the caller's memory where that is one."""
     array = np.asarray(np.from_dlpack(_detached(array)) if _foreign(array) else _unmasked(array, name))
     if dtype is not None and array.dtype.kind not in "biuf" and array.size:
         raise TypeError(f"{name}: {array.dtype}, expected numbers")
-    return np.ascontiguousarray(array, dtype=dtype)
+    return _laid(array, dtype)
 
 
 def shaped(array: Any, name: str, *shapes: tuple[int, ...]) -> Array:
@@ -82,8 +88,8 @@ def target(array: Any, dtype: Any, shape: Sequence[int], name: str) -> Array:
     if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != tuple(shape) or not array.flags.c_contiguous:
         what = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
         raise ValueError(f"{name} is {what}, expected a contiguous array of {np.dtype(dtype)} {tuple(shape)}")
-    if not array.flags.writeable:
-        raise ValueError(f"{name} cannot be written to")
+    if not array.flags.writeable or not array.flags.aligned:
+        raise ValueError(f"{name} cannot be written to{'' if array.flags.aligned else ': it is not aligned'}")
     return array
 
 
@@ -136,7 +142,7 @@ def _lying(array: Any, name: str) -> Array:
 class Memory:
     """An array's memory for one call: address, element type of C, shape.  Lives as long as this does.
 
-    What does not lie in C's order (a transposed tensor, channels_last) is copied; end() copies back what was written."""
+    What does not lie in C's order (a transposed tensor, channels_last), or unaligned, is copied; end() copies back what was written."""
 
     def __init__(self, array: Any, name: str, write: bool = False) -> None:
         if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack__"):
@@ -151,8 +157,8 @@ class Memory:
         else:
             lent = _Lent(array, name)
             self._lies, self.dtype = np.asarray(lent), lent.dtype
-        self._packed: Array = np.ascontiguousarray(self._lies)
-        self._write = write and not self._lies.flags.c_contiguous
+        self._packed: Array = _laid(self._lies)
+        self._write = write and not (self._lies.flags.c_contiguous and self._lies.flags.aligned)
         self.address: int = self._packed.ctypes.data
         self.shape: tuple[int, ...] = self._lies.shape
         self.size: int = self._lies.size

@@ -525,6 +525,28 @@ with paddlert.Server(host="::1") as s, paddlert.Client(s.job(), [paddlert.Dense(
         "ids: a masked array, expected one without a mask: .filled(0) makes it", "1", "True [0.]"], out
 
 
+def test_arrays_that_are_not_aligned_are_copied(python):
+    """As of a file's bytes behind a head."""
+    out, = finish(python("""
+def odd(values, dtype):
+    data = np.asarray(values, dtype)
+    return np.frombuffer(bytearray(1) + bytearray(data.tobytes()), np.uint8)[1:].view(dtype).reshape(data.shape)
+g, a, w = paddlert.Group(endpoints=["127.0.0.1:1"]), odd([1, 2, 3], "f8"), odd([0, 0], "f4")
+out = odd([0, 0, 0], "f8")
+print(a.flags.aligned, g.all_reduce(a), g.all_reduce(a, out=out) is out, out, g.broadcast(a) is a, a)
+with paddlert.Client(paddlert.Job(worker=0), [paddlert.Dense("w", 2, "sgd:lr=1"), paddlert.Sparse("e", 1, "sgd:lr=1", "zero")]) as c:
+    c.push("w", odd([1, 2], "f4"))
+    c.push("e", odd([7, 9], "u8"), odd([3, 4], "f4"))
+    print(c.pull("w"), c.pull("e", odd([9, 7], "i8")).ravel())
+    try:
+        c.pull("w", out=w)
+    except ValueError as e:
+        print(e)
+"""))
+    assert out.splitlines() == ["False [1. 2. 3.] True [1. 2. 3.] True [1. 2. 3.]", "[-1. -2.] [-4. -3.]",
+                                "out cannot be written to: it is not aligned"], out
+
+
 def test_a_step_writes_to_arrays_that_nobody_else_keeps(python):
     """Sync: of two tables."""
     out, = finish(python("""

@@ -404,8 +404,63 @@ static void an_overlap_is_told_in_one_line(void **state) {
         "expected the same place, or buffers apart");
 }
 
+/* What would end the process, or the other ranks' call, later. */
+static void buffers_that_cannot_be_are_refused(void **state) {
+    static const size_t few[] = {2, 4, 3}, none[] = {0, 0, 0};
+    static const size_t many[] = {SIZE_MAX / 4, SIZE_MAX / 2, SIZE_MAX / 2};
+    static char memory[256] __attribute__((aligned(8)));
+    static const struct {
+        struct rt_coll call;
+        const char *says; /* NULL: it is taken */
+    } rows[] = {
+        {{.kind = RT_ALL_REDUCE, .n = 4, .out = memory}, "all_reduce: in is NULL, expected 4 f32"},
+        {{.kind = RT_ALL_REDUCE, .n = 4, .in = memory}, "all_reduce: out is NULL, expected 4 f32"},
+        {{.kind = RT_ALL_REDUCE}, NULL},
+        {{.kind = RT_REDUCE, .n = 4, .in = memory}, NULL},
+        {{.kind = RT_REDUCE, .n = 4, .in = memory, .root = 1}, "reduce: out is NULL"},
+        {{.kind = RT_BROADCAST, .n = 4, .in = memory}, "broadcast: out is NULL"},
+        {{.kind = RT_SEND, .n = 4, .out = memory}, "send: in is NULL"},
+        {{.kind = RT_SEND, .n = 4, .in = memory}, NULL},
+        {{.kind = RT_RECV, .n = 4, .in = memory}, "recv: out is NULL"},
+        {{.kind = RT_SCATTER, .n = 4, .out = memory}, NULL},
+        {{.kind = RT_SCATTER, .n = 4, .out = memory, .root = 1},
+            "scatter: in is NULL, expected 12 f32"},
+        {{.kind = RT_BARRIER}, NULL},
+        {{.kind = RT_ALL_GATHERV, .counts = none}, NULL},
+        {{.kind = RT_ALL_GATHERV, .counts = few, .in = memory},
+            "all_gatherv: out is NULL, expected 9 f32"},
+        {{.kind = RT_ALL_GATHERV, .counts = many, .in = memory, .out = memory},
+            "all_gatherv: in of 9223372036854775807 elements is too large"},
+        {{.kind = RT_ALL_TO_ALLV,
+             .counts = few,
+             .out_counts = many,
+             .in = memory,
+             .out = memory + 128},
+            "all_to_allv: out of 18446744073709551615 elements is too large"},
+        {{.kind = RT_ALL_REDUCE, .n = 4, .in = memory + 2, .out = memory + 64},
+            "aligned to 4 bytes for f32"},
+        {{.kind = RT_ALL_REDUCE, .n = 4, .dtype = RT_F64, .in = memory, .out = memory + 68},
+            "all_reduce: out is at"},
+        {{.kind = RT_ALL_REDUCE, .n = 4, .dtype = RT_U8, .in = memory + 1, .out = memory + 67},
+            NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct rt_group g = {.size = 3, .rank = 1};
+        struct rt_coll c = rows[i].call;
+        struct co_err err = {0};
+        c.root = c.kind == RT_SEND || c.kind == RT_RECV ? 0 : c.root;
+        int rc = rt_call_check(&g, &c, &err);
+        if (rc != (rows[i].says ? CO_INVALID : 0) ||
+            (rows[i].says && !strstr(co_err_text(&err), rows[i].says))) {
+            fail_msg("row %zu: code %d: %s", i, rc, co_err_text(&err));
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buffers_that_cannot_be_are_refused),
         cmocka_unit_test(buffers_that_overlap_are_refused),
         cmocka_unit_test(an_overlap_is_told_in_one_line),
         cmocka_unit_test(all_operations_on_all_types),

@@ -32,9 +32,9 @@ const char *rt_kind_name(enum rt_kind kind) {
 
 /* The part of a rank among what a call gathers or deals out, in elements. */
 static size_t counted(const size_t *counts, size_t n, uint32_t ranks) {
-    size_t sum = counts ? 0 : ranks * n;
+    uint64_t sum = counts ? 0 : ranks * n;
     for (uint32_t r = 0; counts && r < ranks; r++) {
-        sum += counts[r];
+        sum = co_size_add(sum, counts[r]);
     }
     return sum;
 }
@@ -74,21 +74,48 @@ static void extents(const struct rt_group *g, const struct rt_coll *c, size_t *r
         *ret_in = counted(c->counts, 0, g->size);
         *ret_out = counted(c->out_counts, 0, g->size);
         break;
+    case RT_SEND:
+        *ret_out = 0;
+        break;
+    case RT_BROADCAST:
+    case RT_RECV:
+        *ret_in = 0;
+        break;
     case RT_ALL_REDUCE:
         break;
-    default: /* one buffer, or none */
+    default: /* no buffer */
         *ret_in = *ret_out = 0;
         break;
     }
 }
 
+static int check_buffer(
+    const struct rt_coll *c, const char *what, const void *buffer, size_t n, struct co_err *err) {
+    const char *name = rt_kinds[c->kind].name, *dtype = rt_dtype_name(c->dtype);
+    size_t size = rt_dtype_size(c->dtype);
+    if (co_size_mul(n, size) > PTRDIFF_MAX) {
+        return co_err_set(err, CO_INVALID, "%s: %s of %zu elements is too large", name, what, n);
+    }
+    if (n > 0 && !buffer) {
+        return co_err_set(err, CO_INVALID, "%s: %s is NULL, expected %zu %s", name, what, n, dtype);
+    }
+    if (n > 0 && (uintptr_t)buffer % size != 0) {
+        return co_err_set(err, CO_INVALID,
+            "%s: %s is at %p, expected it aligned to %zu bytes for %s", name, what, buffer, size,
+            dtype);
+    }
+    return 0;
+}
+
 static int check_places(const struct rt_group *g, const struct rt_coll *c, struct co_err *err) {
     size_t size = rt_dtype_size(c->dtype), n_in, n_out, own;
     uintptr_t in = (uintptr_t)c->in, out = (uintptr_t)c->out;
-    if (in == out && !rt_kinds[c->kind].apart) {
-        return 0;
-    }
     extents(g, c, &n_in, &n_out, &own);
+    int rc = check_buffer(c, "in", c->in, n_in, err);
+    rc = rc < 0 ? rc : check_buffer(c, "out", c->out, n_out, err);
+    if (rc < 0 || (in == out && !rt_kinds[c->kind].apart)) {
+        return rc;
+    }
     bool apart = n_in == 0 || n_out == 0 || in + n_in * size <= out || out + n_out * size <= in;
     if (apart || (own > 0 && in == out + own * size)) {
         return 0;
