@@ -131,3 +131,97 @@ size_t crd_find_unknown(const json_t *job, size_t max, crd_unknown_fn fn, void *
     json_decref(own);
     return w.n;
 }
+
+/* ---- types ---------------------------------------------------------------------------------- */
+
+static bool has_type(const json_t *j, enum crd_type type) {
+    switch (type) {
+    case CRD_STRING:
+    case CRD_TIME:
+        return json_is_string(j);
+    case CRD_STRING_LIST:
+        return json_is_array(j);
+    case CRD_STRING_MAP:
+        return json_is_object(j);
+    case CRD_INTEGER:
+    case CRD_INT32:
+    case CRD_INT64: /* 2.0 and 1e3 are integers to the API server */
+        return json_is_number(j);
+    case CRD_BOOLEAN:
+        return json_is_boolean(j);
+    case CRD_OBJECT:
+    case CRD_OBJECT_LIST:
+    case CRD_QUANTITY_MAP:
+    case CRD_TYPES:
+    default:
+        return true; /* others look at these: crd_find_unknown, operator/api/validate_pod.c */
+    }
+}
+
+static void say_mistyped(struct walk *w, const char *path, const json_t *j, enum crd_type type) {
+    enum { SHOWN = 40 };
+    CO_AUTOFREE char *given = json_dumps(j, JSON_ENCODE_ANY | JSON_COMPACT);
+    bool quotes = type == CRD_STRING && (json_is_number(j) || json_is_boolean(j));
+    const char *hint = quotes                                         ? ": write it in quotes"
+                       : type == CRD_STRING_LIST && json_is_string(j) ? ": write it as [...]"
+                                                                      : "";
+    CO_AUTOFREE char *message = co_xasprintf("%s is %.*s, expected %s %s%s", path,
+        given ? co_utf8_fit(given, SHOWN) : 0, given ? given : "",
+        type == CRD_INTEGER || type == CRD_INT32 || type == CRD_INT64 ? "an" : "a",
+        crd_type_name(type), hint);
+    if (w->n < w->max) {
+        w->fn(w->arg, path, message);
+        w->n++;
+    }
+}
+
+/* What is in a list or a map of strings. */
+static void check_texts(struct walk *w, const json_t *j, const char *path) {
+    size_t i;
+    json_t *item;
+    const char *name;
+    json_array_foreach(j, i, item) {
+        CO_AUTOFREE char *at = co_xasprintf("%s.%zu", path, i);
+        if (!json_is_string(item)) {
+            say_mistyped(w, at, item, CRD_STRING);
+        }
+    }
+    json_object_foreach((json_t *)(uintptr_t)j, name, item) {
+        CO_AUTOFREE char *at = co_xasprintf("%s.%.*s", path, co_utf8_fit(name, 60), name);
+        if (!json_is_string(item)) {
+            say_mistyped(w, at, item, CRD_STRING);
+        }
+    }
+}
+
+/* As deep as the tree of fields. */
+static void check_fields(/* NOLINT(misc-no-recursion) */
+    struct walk *w, const json_t *obj, const struct crd_field *fields, const char *path) {
+    for (const struct crd_field *f = fields; f && f->name; f++) {
+        const json_t *j = json_object_get(obj, f->name);
+        CO_AUTOFREE char *at = co_xasprintf("%s.%s", path, f->name);
+        if (!j || json_is_null(j)) {
+            continue;
+        }
+        if (!has_type(j, f->type)) {
+            say_mistyped(w, at, j, f->type);
+        } else if (f->type == CRD_STRING_LIST || f->type == CRD_STRING_MAP) {
+            check_texts(w, j, at);
+        } else if (f->type == CRD_OBJECT) {
+            check_fields(w, j, f->fields, at);
+        }
+        size_t i;
+        json_t *item;
+        json_array_foreach(f->type == CRD_OBJECT_LIST ? j : NULL, i, item) {
+            CO_AUTOFREE char *below = co_xasprintf("%s.%zu", at, i);
+            check_fields(w, item, f->fields, below);
+        }
+    }
+}
+
+size_t crd_find_mistyped(
+    const json_t *tmpl, const char *path, size_t max, crd_unknown_fn fn, void *arg) {
+    struct walk w = {.fn = fn, .arg = arg, .max = max};
+    check_fields(&w, tmpl, crd_template_fields, path);
+    return w.n;
+}

@@ -1,4 +1,5 @@
-/* Fields of a file that a PaddleJob has not: misspelt, or of a relative's.  Pure. */
+/* Fields of a file that a PaddleJob has not, misspelt or of a relative's, and values of another
+ * type than the field's.  Pure. */
 #pragma once
 
 #include "common/json.h"
@@ -11,3 +12,9 @@ typedef void (*crd_unknown_fn)(void *arg, const char *path, const char *message)
  * times, and returns how often.  What is below an open object, as a pod's template, is Kubernetes'
  * to judge. */
 size_t crd_find_unknown(const json_t *job, size_t max, crd_unknown_fn fn, void *arg);
+
+/* The same for each value in a role's template, at `path` of the job, that has another type than
+ * its row says: strings, numbers, booleans, and lists and maps of strings.  The API server refuses
+ * a job with one. */
+size_t crd_find_mistyped(
+    const json_t *tmpl, const char *path, size_t max, crd_unknown_fn fn, void *arg);

@@ -56,6 +56,46 @@ static void a_field_that_no_row_has_is_found(void **state) {
     }
 }
 
+#define C(more) "{'spec':{'containers':[{" more "}]}}"
+
+static void a_value_of_another_type_is_found(void **state) {
+    (void)state;
+    static const struct {
+        const char *tmpl, *said;
+    } rows[] = {
+        {C("'command':['a'],'args':null,'env':[{'name':'A','value':'1'}]"), ""},
+        {C("'command':'python train.py'"),
+            "t.spec.containers.0.command is \"python train.py\", expected a list of strings: write "
+            "it as [...]"},
+        {C("'args':['--n',2]"),
+            "t.spec.containers.0.args.1 is 2, expected a string: write it in quotes"},
+        {C("'env':[{'name':'A','value':true}]"),
+            "t.spec.containers.0.env.0.value is true, expected a string: write it in quotes"},
+        {C("'ports':[{'containerPort':'80'}]"),
+            "t.spec.containers.0.ports.0.containerPort is \"80\", expected an integer"},
+        {"{'metadata':{'labels':{'a':1}}}",
+            "t.metadata.labels.a is 1, expected a string: write it in quotes"},
+        {"{'spec':{'nodeSelector':{'gpu':true},'hostNetwork':'yes'}}",
+            "t.spec.nodeSelector.gpu is true, expected a string: write it in quotes; "
+            "t.spec.hostNetwork is \"yes\", expected a boolean"},
+        {"{'spec':{'terminationGracePeriodSeconds':'30s','unknown':[1]}}",
+            "t.spec.terminationGracePeriodSeconds is \"30s\", expected an integer"},
+        {C("'resources':{'limits':{'cpu':2}}"), ""},
+        {"[]", ""},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOBUF struct co_buf said = CO_BUF(1 << 14);
+        CO_AUTOFREE char *text = co_xstrdup(rows[i].tmpl);
+        for (char *p = text; *p; p++) {
+            *p = *p == '\'' ? '"' : *p;
+        }
+        CO_AUTOJSON json_t *tmpl = NULL;
+        assert_int_equal(co_json_parse(text, strlen(text), &tmpl, NULL), 0);
+        (void)crd_find_mistyped(tmpl, "t", 16, note, &said);
+        assert_string_equal(said.data ? said.data : "", rows[i].said);
+    }
+}
+
 static void what_is_said_is_bounded(void **state) {
     (void)state;
     CO_AUTOBUF struct co_buf said = CO_BUF(1 << 14);
@@ -74,6 +114,7 @@ static void what_is_said_is_bounded(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_field_that_no_row_has_is_found),
+        cmocka_unit_test(a_value_of_another_type_is_found),
         cmocka_unit_test(what_is_said_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -203,9 +203,6 @@ static void check_env(struct walk *w, const json_t *container, const char *base)
             continue;
         }
         note_name(w, seen, name, path);
-        if (!is_absent(value) && !json_is_string(value)) {
-            say(w, path, "has a value that is not a string: write it in quotes");
-        }
         if (json_string_length(value) && !is_absent(json_object_get(e, "valueFrom"))) {
             say(w, path, "has both value and valueFrom");
         }
@@ -291,14 +288,14 @@ static json_t *check_volumes(struct walk *w, const json_t *spec, const char *bas
     return names;
 }
 
-size_t op_template_validate(const json_t *tmpl, enum op_role role, const char *base, size_t max,
-    op_found_fn fn, void *arg) {
+size_t op_template_validate(
+    const json_t *tmpl, bool ends, const char *base, size_t max, op_found_fn fn, void *arg) {
     static const char *const lists[] = {"initContainers", "containers"};
     struct walk w = {.fn = fn, .arg = arg, .max = max};
     const json_t *spec = json_object_get(tmpl, "spec");
     CO_AUTOFREE char *path = co_xasprintf("%s.spec", base);
     check_words(&w, spec, path, spec_words);
-    if (role != OP_PS && co_streq(co_json_str(spec, "restartPolicy"), "Always")) {
+    if (ends && co_streq(co_json_str(spec, "restartPolicy"), "Always")) {
         CO_AUTOFREE char *at = co_xasprintf("%s.restartPolicy", path);
         say(&w, at,
             "is Always: a container that has succeeded is started again, so that the job never "

@@ -8,6 +8,8 @@
 typedef void (*op_found_fn)(void *arg, const char *path, const char *message);
 
 /* Calls fn for each thing that is wrong, `max` times at most, and returns how often.  tmpl: a
- * template that op_job_validate has no objection to; base: its path. */
+ * template, whose fields may have any type (crd_find_mistyped tells of those); ends: its pods must
+ * end, and nothing but its restartPolicy says whether containers are started again; base: its path.
+ */
 size_t op_template_validate(
-    const json_t *tmpl, enum op_role role, const char *base, size_t max, op_found_fn fn, void *arg);
+    const json_t *tmpl, bool ends, const char *base, size_t max, op_found_fn fn, void *arg);

@@ -233,20 +233,51 @@ static void relatives_jobs_become_ours(void **state) {
 
 /* ---- validate ----------------------------------------------------------------------------- */
 
+#define OF_TEMPLATE(more)                                                                          \
+    "{replicas: 1, template: {spec: {containers: [{name: m, image: i, " more "}]}}}"
+#define ALWAYS                                                                                     \
+    "{replicas: 1, template: {spec: {restartPolicy: Always, containers: [{name: m, image: i}]}}}"
+#define AS_ITEM(n)                                                                                 \
+    "- apiVersion: batch.paddlepaddle.org/v1\n  kind: PaddleJob\n  metadata: {name: a}\n"          \
+    "  spec: {worker: {replicas: " n ", template: {spec: {containers: [{name: m, image: i}]}}}}\n"
+
 static void validate_names_file_and_line(void **state) {
     (void)state;
     static const struct row rows[] = {
         {{"validate", "-"}, GOOD, 0, {"1 job, 0 problems\n"}},
         {{"validate", "-"}, GOOD "---\n" GOOD, 0, {"2 jobs, 0 problems\n"}},
-        {{"validate", "-"}, GOOD "---\n" OTHER, 0, {"1 job, 0 problems, 1 other objects"}},
+        {{"validate", "-"}, GOOD "---\n" OTHER, 0, {"1 job, 0 problems, 1 other object not"}},
         {{"validate", "-"}, OTHER, 1,
-            {"0 jobs, 0 problems, 1 other objects"}}, /* nothing to check */
+            {"0 jobs, 0 problems, 1 other object not"}}, /* nothing to check */
         {{"validate", "-"}, HEAD "spec:\n  worker: " ROLE(-1), 1,
             {"standard input:5: ", "replicas", "1 job, 1 problem\n"}},
         {{"validate", "-"}, GOOD "---\n" HEAD "spec:\n  worker: " ROLE(-1), 1,
             {"standard input:11: ", "2 jobs, 1 problem\n"}},
         {{"validate", "-"}, HEAD "spec:\n  ps: " ROLE(-1) "  worker: " ROLE(-2), 1,
             {"standard input:5: ", "standard input:6: ", "1 job, 2 problems\n"}},
+        /* What kubectl get -o yaml prints. */
+        {{"validate", "-"},
+            "apiVersion: v1\nkind: List\nitems:\n" AS_ITEM("1") AS_ITEM("-1") "- {kind: Pod}\n", 1,
+            {"standard input:11: spec.worker.replicas is -1", "2 jobs, 1 problem, 1 other object"}},
+        {{"validate", "-"}, "apiVersion: v1\nkind: List\nitems: 3\n", 1, {"0 jobs, 0 problems"}},
+        {{"validate", "-"}, "", 1, {"0 jobs, 0 problems\n"}},
+        /* The API server knows the types of a template's fields. */
+        {{"validate", "-"}, HEAD "spec: {worker: " OF_TEMPLATE("command: a b") "}\n", 1,
+            {"standard input:4: spec.worker.template.spec.containers.0.command is \"a b\", "
+             "expected "
+             "a list of strings: write it as [...]\n",
+                "1 job, 1 problem\n"}},
+        /* Always counts only where no policy makes pods with another one. */
+        {{"validate", "-"}, HEAD "spec: {worker: " ALWAYS "}\n", 1,
+            {"restartPolicy is Always: ", "1 job, 1 problem\n"}},
+        {{"validate", "-"}, HEAD "spec: {backoffLimit: 0, worker: " ALWAYS "}\n", 0,
+            {"1 job, 0 problems\n"}},
+        {{"validate", "-"}, HEAD "spec: {elastic: 1, worker: " ALWAYS "}\n", 0,
+            {"1 job, 0 problems\n"}},
+        {{"validate", "-"}, HEAD "spec: {failurePolicy: [], ps: " ALWAYS "}\n", 0,
+            {"1 job, 0 problems\n"}},
+        {{"validate", "-"}, HEAD "spec: {failurePolicy: [], worker: " ALWAYS "}\n", 1,
+            {"restartPolicy is Always: "}},
         /* A word that is taken for another is told, and wrong with nobody. */
         {{"validate", "-"}, GOOD "  intranet: Nowhere\n", 0,
             {"standard input:6: ", "Nowhere", "1 job, 0 problems, 1 unknown value\n"}},

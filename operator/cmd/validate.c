@@ -17,34 +17,43 @@ struct count {
 struct place {
     const char *file;
     const struct co_yaml *yaml;
+    const char *prefix; /* of the job in its document: "", or "items.N." in a List */
 };
 
 static void print_problem(void *arg, const char *path, const char *message) {
     const struct place *in = arg;
-    (void)printf("%s:%d: %s\n", in->file, co_yaml_line(in->yaml, path), message);
+    CO_AUTOFREE char *at = co_xasprintf("%s%s", in->prefix, path);
+    (void)printf("%s:%d: %s\n", in->file, co_yaml_line(in->yaml, at), message);
 }
 
-/* Of a job without problems so far, so that its templates are objects. */
+/* Its restartPolicy is the template's, so that Always keeps the job from its end. */
+static bool must_end(const json_t *spec, enum op_role role) {
+    static const char *const fields[] = {"backoffLimit", "failurePolicy", "elastic"};
+    bool ends = role != OP_PS;
+    for (size_t i = 0; i < CO_ARRAY_LEN(fields); i++) {
+        const json_t *j = json_object_get(spec, fields[i]);
+        ends = ends && (!j || json_is_null(j) || (json_is_array(j) && !json_array_size(j)));
+    }
+    return ends;
+}
+
 static size_t check_templates(const json_t *obj, struct place *in) {
     size_t n = 0;
+    const json_t *spec = json_object_get(obj, "spec");
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        const json_t *tmpl = co_json_at(obj, "spec", op_role_name(r), "template");
+        const json_t *tmpl = co_json_at(spec, op_role_name(r), "template");
         CO_AUTOFREE char *base = co_xasprintf("spec.%s.template", op_role_name(r));
-        n += tmpl ? op_template_validate(tmpl, r, base, OP_PROBLEMS_MAX - n, print_problem, in) : 0;
+        if (tmpl) {
+            n += crd_find_mistyped(tmpl, base, OP_PROBLEMS_MAX - n, print_problem, in);
+            n += op_template_validate(
+                tmpl, must_end(spec, r), base, OP_PROBLEMS_MAX - n, print_problem, in);
+        }
     }
     return n;
 }
 
-static int check_document(
-    void *arg, const char *file, const struct co_yaml *y, json_t *obj, struct co_err *err) {
-    struct count *n = arg;
-    (void)err;
-    if (!op_files_is_job(obj) && !co_streq(co_json_str(obj, "kind"), OP_KIND)) {
-        n->others++;
-        return 0;
-    }
+static void check_job(struct count *n, struct place in, json_t *obj) {
     n->jobs++;
-    struct place in = {file, y};
     struct op_problem problems[OP_PROBLEMS_MAX];
     size_t found = op_job_validate(obj, true, problems, CO_ARRAY_LEN(problems));
     for (size_t i = 0; i < found; i++) {
@@ -60,6 +69,31 @@ static int check_document(
             n->odd++;
         }
     }
+}
+
+/* A document: a job, a List of objects as kubectl get prints it, or another object. */
+static int check_document(
+    void *arg, const char *file, const struct co_yaml *y, json_t *obj, struct co_err *err) {
+    struct count *n = arg;
+    const char *kind = co_json_str(obj, "kind");
+    const json_t *items = json_object_get(obj, "items");
+    size_t i;
+    json_t *item;
+    (void)err;
+    if (co_streq(kind, OP_KIND)) {
+        check_job(n, (struct place){file, y, ""}, obj);
+    } else if (!json_is_array(items) ||
+               !(co_streq(kind, "List") || co_streq(kind, OP_KIND "List"))) {
+        n->others++;
+    }
+    json_array_foreach(co_streq(kind, OP_KIND) ? NULL : items, i, item) {
+        CO_AUTOFREE char *prefix = co_xasprintf("items.%zu.", i);
+        if (co_streq(co_json_str(item, "kind"), OP_KIND)) {
+            check_job(n, (struct place){file, y, prefix}, item);
+        } else if (co_streq(kind, "List")) {
+            n->others++;
+        }
+    }
     return 0;
 }
 
@@ -70,7 +104,7 @@ static void print_summary(const struct count *n) {
         (void)printf(", %zu unknown value%s", n->odd, n->odd == 1 ? "" : "s");
     }
     if (n->others) {
-        (void)printf(", %zu other objects not looked at", n->others);
+        (void)printf(", %zu other object%s not looked at", n->others, n->others == 1 ? "" : "s");
     }
     (void)printf("\n");
 }
@@ -100,5 +134,8 @@ int op_cmd_validate(int argc, char *argv[]) {
         return 1;
     }
     print_summary(&n);
+    if (!n.jobs) {
+        (void)fprintf(stderr, "paddle-operator: no PaddleJob to check\n");
+    }
     return n.problems || !n.jobs;
 }

@@ -398,15 +398,16 @@ static void say_late(struct op_outlook *o, const struct op_world *w, const struc
         op_reason_say(o, "NotStarted",
             "pod %s has an address, but its containers have not started over %d s after it was "
             "created: an image is being pulled, a volume is not there, or an init container still "
-            "runs",
-            pod->c.name, LATE);
+            "runs; kubectl describe pod %s -n %s says which",
+            pod->c.name, LATE, pod->c.name, w->job->ns);
         return;
     }
     if (pod->scheduled) {
         op_reason_say(o, "NoAddress",
             "pod %s has a node but no address over %d s after it was created: its image is being "
-            "pulled, a volume is not there, or its node is not well",
-            pod->c.name, LATE);
+            "pulled, a volume is not there, or its node is not well; kubectl describe pod %s -n %s "
+            "says which",
+            pod->c.name, LATE, pod->c.name, w->job->ns);
         return;
     }
     op_reason_say(o, "NoAddress",

@@ -52,7 +52,8 @@ static void a_pod_of_which_nobody_says_a_word_is_named(void **state) {
     co_json_set(co_json_at(c.objects[TK_PODS], "x-ps-0", "spec"), "nodeName", json_string("n"));
     expect_status(&c, "message",
         "pod x-ps-0 has a node but no address over 60 s after it was created: its image is being "
-        "pulled, a volume is not there, or its node is not well");
+        "pulled, a volume is not there, or its node is not well; kubectl describe pod x-ps-0 -n ns "
+        "says which");
     tk_pod_status(&c, "x-ps-0", RUNS);
     expect_status(&c, "reason", "");
     tk_done(&c);
@@ -120,7 +121,7 @@ static void a_pod_that_does_not_start_is_named(void **state) {
     expect_status(&c, "message",
         "pod x-worker-0 has an address, but its containers have not started over 60 s after it was "
         "created: an image is being pulled, a volume is not there, or an init container still "
-        "runs");
+        "runs; kubectl describe pod x-worker-0 -n ns says which");
     tk_pod_status(&c, "x-worker-0", RUNS);
     expect_status(&c, "reason", "");
     tk_done(&c);
