@@ -147,6 +147,10 @@ enum co_remedy co_code_remedy(int code) {
     return is_known(code) ? codes[-code].remedy : CO_STOP;
 }
 
+int co_code_exit(int code) {
+    return code >= 0 ? 0 : co_code_remedy(code) == CO_FIX_SPEC ? 2 : 1;
+}
+
 const char *co_code_name(int code) {
     return is_known(code) ? codes[-code].name : "unknown";
 }

@@ -66,6 +66,9 @@ const char *co_err_text(const struct co_err *err);
 
 enum co_remedy co_code_remedy(int code);
 const char *co_code_name(int code); /* "conflict", "timeout", ... */
+/* What a training program ends with (docs/debug.md): 0; 2 where flags, environment or data must
+ * change first; 1 where the same command may succeed at another time. */
+int co_code_exit(int code);
 
 #ifdef __cplusplus
 }

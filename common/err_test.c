@@ -91,6 +91,9 @@ static void every_code_has_a_name_and_a_remedy(void **state) {
         {INT_MAX, CO_STOP, "unknown"}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_int_equal(co_code_remedy(rows[i].code), rows[i].remedy);
+        assert_int_equal(co_code_exit(rows[i].code), rows[i].code >= 0               ? 0
+                                                     : rows[i].remedy == CO_FIX_SPEC ? 2
+                                                                                     : 1);
         assert_string_equal(co_code_name(rows[i].code), rows[i].name);
     }
 }

@@ -457,6 +457,10 @@ CO_MUST_CHECK int rt_resume(struct rt_client *c, void *ret_data, size_t size,
  * moment, leaves the earlier one usable.  If one that is there cannot be read, the save fails. */
 CO_MUST_CHECK int rt_save(struct rt_client *c, const char *dir, struct co_err *err);
 
+/* Before hours of training: whether files can be written to dir, which rt_save will create.  Leaves
+ * nothing behind.  The error names dir and what kept us. */
+CO_MUST_CHECK int rt_save_check(const char *dir, struct co_err *err);
+
 /* Which rows of tables with evict "ctr:..." are saved; their counts are saved as they are after the
  * save.  Other tables are saved whole.  The numbers are Paddle's. */
 enum rt_save_mode {

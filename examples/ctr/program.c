@@ -94,7 +94,11 @@ static const struct co_flag flags[] = {
 };
 
 static int log_failure(const struct co_err *err, int status) {
-    co_log_error("training failed", CO_S("program", options.net->name), CO_E(err));
+    const char *what = options.predict               ? "prediction failed"
+                       : options.generate[0] != '\0' ? "generating data failed"
+                                                     : "training failed";
+
+    co_log_error(what, CO_S("program", options.net->name), CO_E(err));
     return status;
 }
 
@@ -140,7 +144,7 @@ static int job_run(void) {
     }
     int rc = rt_is_server(job) ? rt_server_run(job, &server, &err)
                                : ctr_train(job, &options, NULL, &err);
-    return rc < 0 ? log_failure(&err, rc == CO_INVALID ? 2 : 1) : 0;
+    return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
 }
 
 int ctr_program(const struct ctr_net *net, int argc, char *argv[]) {
@@ -160,10 +164,12 @@ int ctr_program(const struct ctr_net *net, int argc, char *argv[]) {
     }
     (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error */
     if (options.generate[0] != '\0') {
-        return ctr_data_generate(&options, &err) < 0 ? log_failure(&err, 1) : 0;
+        rc = ctr_data_generate(&options, &err);
+        return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
     }
     if (options.predict) {
-        return ctr_predict(&options, &err) < 0 ? log_failure(&err, 1) : 0;
+        rc = ctr_predict(&options, &err);
+        return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
     }
     return job_run();
 }

@@ -96,7 +96,8 @@ static void test_where_a_result_can_be_written(void **state) {
         const char *below;
         const char *error; /* NULL: it can */
     } rows[] = {{"", NULL}, {"/new", NULL}, {"/a/b/c/", NULL}, {"/file", "nothing can be written"},
-        {"/file/x", "nothing can be written"}};
+        {"/file/x", "nothing can be written"}, {"/lost", "nothing can be written"},
+        {"/lost/x", "nothing can be written"}};
     char dir[] = "/tmp/da_text_test.XXXXXX";
     struct co_err err = {0};
 
@@ -106,6 +107,8 @@ static void test_where_a_result_can_be_written(void **state) {
     FILE *f = fopen(file, "we");
     assert_non_null(f);
     assert_int_equal(fclose(f), 0);
+    CO_AUTOFREE char *lost = co_xasprintf("%s/lost", dir); /* a link that leads nowhere */
+    assert_int_equal(symlink("/nowhere/at/all", lost), 0);
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOFREE char *path = co_xasprintf("%s%s", dir, rows[i].below);
         int rc = da_writable(path, &err);
@@ -116,6 +119,8 @@ static void test_where_a_result_can_be_written(void **state) {
     }
     assert_int_equal(da_writable("", &err), 0);
     assert_int_equal(da_writable(NULL, &err), 0);
+    assert_int_equal(rt_save_check("", &err), CO_INVALID);
+    assert_int_equal(unlink(lost), 0);
     assert_int_equal(unlink(file), 0);
     assert_int_equal(rmdir(dir), 0);
 }

@@ -11,8 +11,7 @@
  * none.  What says how to train stays: where checkpoints go, TensorBoard's files, deadlines. */
 void da_forget_job(void);
 
-/* Whether files can be written to dir, which rt_save will make; "" or NULL: nothing will be
- * written.  Leaves nothing behind.  The error names dir and what kept us. */
+/* As rt_save_check; "" or NULL: nothing will be written. */
 CO_MUST_CHECK int da_writable(const char *dir, struct co_err *err);
 
 /* Call it after rt_barrier, before anything is saved.  own: how many samples this worker has

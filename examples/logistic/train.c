@@ -16,7 +16,7 @@ static struct co_err err;
 static void must(int rc) {
     if (rc < 0) {
         (void)fprintf(stderr, "logistic: %s\n", co_err_text(&err));
-        exit(rc == CO_INVALID ? 2 : 1);
+        exit(co_code_exit(rc));
     }
 }
 
@@ -25,7 +25,8 @@ static float learn(struct rt_params *p, const char *line, const char *where) {
     float *w = rt_params_value(p, W), *dw = rt_params_gradient(p, W), y, x[FEATURES];
     char more;
     int n = sscanf(line, " %f , %f , %f , %f , %f %c", &y, &x[0], &x[1], &x[2], &x[3], &more);
-    must(n == 5 ? 0 : co_err_set(&err, CO_INVALID, "%s: expected label,x1,x2,x3,x4", where));
+    bool good = n == 5 && (y == 0 || y == 1) && isfinite(x[0] + x[1] + x[2] + x[3]);
+    must(good ? 0 : co_err_set(&err, CO_INVALID, "%s: expected 0 or 1,x1,x2,x3,x4", where));
     float z = *rt_params_value(p, B) + w[0] * x[0] + w[1] * x[1] + w[2] * x[2] + w[3] * x[3];
     float error = 1 / (1 + expf(-z)) - y;
     for (int i = 0; i < FEATURES; i++) {
@@ -46,6 +47,7 @@ static void train(const struct rt_job *job, const char *data, const char *model)
     size_t n = 0, len;
     float loss = 0;
 
+    must(rt_is_first_worker(job) ? rt_save_check(model, &err) : 0);
     must(rt_params_new(list, 2, 1, &p, &err));
     table.size = rt_params_size(p);
     must(rt_input_open(data, &share, &input, &err));
@@ -86,7 +88,7 @@ static void train(const struct rt_job *job, const char *data, const char *model)
 
 int main(int argc, char *argv[]) {
     struct rt_job *job;
-    if (argc > 1 && argv[1][0] == '-') {
+    if (argc > 3 || (argc > 1 && argv[1][0] == '-')) {
         int help = strcmp(argv[1], "--help") == 0;
         (void)fprintf(help ? stdout : stderr, "usage: logistic [DATA [MODEL]]\n");
         return help ? 0 : 2;

@@ -1,6 +1,5 @@
 /* Trains Paddle's network for movie recommendations on MovieLens' files: alone, or as a server or
- * worker if the environment describes a job.  Exit codes: 0 success, 2 wrong usage or environment,
- * 1 any other error. */
+ * worker if the environment describes a job.  Exit codes: co_code_exit. */
 #include <signal.h>
 #include <string.h>
 
@@ -97,11 +96,12 @@ int main(int argc, char *argv[]) {
     }
     (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error */
     if (prepares) {
-        return prepare(&err) < 0 ? log_failure(&err, 1) : 0;
+        rc = prepare(&err);
+        return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
     }
     if (rt_init(&job, &err) < 0) {
         return log_failure(&err, 2);
     }
     rc = rt_is_server(job) ? rt_server_run(job, &server, &err) : train(job, &err);
-    return rc < 0 ? log_failure(&err, rc == CO_INVALID ? 2 : 1) : 0;
+    return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
 }

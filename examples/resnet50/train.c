@@ -1,6 +1,6 @@
 /* Trains a residual network on flowers: alone, or as a worker of a collective job if the
  * environment describes one.  Also generates data.
- * Exit codes: 0 done, 2 wrong usage or environment, 1 anything else. */
+ * Exit codes: co_code_exit. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,7 +136,7 @@ static int job_run(void) {
         return log_failure(&err, 2);
     }
     int rc = rn_train(job, &options, NULL, &err);
-    return rc < 0 ? log_failure(&err, rc == CO_INVALID ? 2 : 1) : 0;
+    return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
 }
 
 static int generate(void) {
@@ -146,7 +146,8 @@ static int generate(void) {
         .images = (uint32_t)options.images};
     struct co_err err = {0};
 
-    return rn_gen_write(&gen, options.generate, &err) < 0 ? log_failure(&err, 1) : 0;
+    int rc = rn_gen_write(&gen, options.generate, &err);
+    return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
 }
 
 int main(int argc, char *argv[]) {
