@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/train/ckpt/fields.h"
 #include "runtime/train/ckpt/chain.h"
 #include "runtime/train/ckpt/disk.h"
 #include "runtime/train/ckpt/format.h"
@@ -381,6 +382,27 @@ static void what_cannot_be_read_ends_the_search(void **state) {
     assert_int_equal(2, newest(dir, NULL));
 }
 
+/* After the library was replaced by an earlier one: an older checkpoint is no substitute. */
+static void what_a_later_version_wrote_ends_the_search(void **state) {
+    const char *dir = *state;
+    save_all(dir, 1, 2, 1);
+    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, 2);
+    CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", at);
+    CO_AUTOBUF struct co_buf text = CO_BUF(1 << 10);
+    assert_int_equal(0, co_buf_adds(&text, "paddlert checkpoint 3\nthings to come\n", NULL));
+    assert_int_equal(0, rt_lines_end(&text, NULL));
+    assert_int_equal(0, co_file_write(path, text.data, text.len, 0600, NULL));
+    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
+    const struct rt_ckpt_search search = {.dir = dir, .most = UINT64_MAX};
+    struct co_err err = {0};
+    assert_int_equal(CO_UNSUPPORTED, rt_ckpt_chain_newest(&search, &c, &err));
+    assert_non_null(strstr(err.msg, path));
+    assert_non_null(strstr(err.msg, "not of version 2: a later libpaddlert wrote it"));
+    text.data[25] ^= 1;
+    assert_int_equal(0, co_file_write(path, text.data, text.len, 0600, NULL));
+    assert_int_equal(1, newest(dir, NULL));
+}
+
 /* All of it, or the newest one, was moved to another disk. */
 static void a_link_to_nowhere_is_not_an_empty_directory(void **state) {
     CO_AUTOFREE char *dir = co_xasprintf("%s/link", (const char *)*state);
@@ -542,6 +564,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(only_what_is_of_this_job_is_removed, setup, teardown),
         cmocka_unit_test_setup_teardown(checkpoints_of_other_tables_stay, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_read_ends_the_search, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            what_a_later_version_wrote_ends_the_search, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_link_to_nowhere_is_not_an_empty_directory, setup, teardown),
         cmocka_unit_test_setup_teardown(

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "runtime/train/ckpt/fields.h"
 #include "runtime/train/ckpt/ckpt.h"
 
 enum { DIM = 3, ROWS = 50, VALUES = 100, MOST = 1 << 16 };
@@ -140,6 +141,18 @@ static void no_manifest_is_not_found(void **state) {
     struct co_err err = {0};
     assert_int_equal(CO_NOTFOUND, rt_ckpt_open(*state, &c, &err));
     assert_non_null(strstr(err.msg, *state));
+}
+
+static void what_a_later_version_saved_is_not_damaged(void **state) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", (const char *)*state);
+    CO_AUTOBUF struct co_buf text = CO_BUF(1 << 10);
+    struct rt_ckpt *c = NULL;
+    struct co_err err = {0};
+    assert_int_equal(0, co_buf_adds(&text, "paddlert checkpoint 2 generation 7\n", NULL));
+    assert_int_equal(0, rt_lines_end(&text, NULL));
+    assert_int_equal(0, co_file_write(path, text.data, text.len, 0600, NULL));
+    assert_int_equal(CO_UNSUPPORTED, rt_ckpt_open(*state, &c, &err));
+    assert_non_null(strstr(err.msg, "not of version 1: a later libpaddlert wrote it"));
 }
 
 /* Any byte of any file changed, or any file cut anywhere, is refused, and the file named. */
@@ -357,6 +370,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_new_checkpoint_replaces_the_old_one, setup, teardown),
         cmocka_unit_test_setup_teardown(an_unfinished_save_leaves_the_old_one, setup, teardown),
         cmocka_unit_test_setup_teardown(no_manifest_is_not_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_a_later_version_saved_is_not_damaged, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_is_refused_and_named, setup, teardown),
         cmocka_unit_test_setup_teardown(a_chunk_may_be_larger_than_the_one_before, setup, teardown),
         cmocka_unit_test_setup_teardown(directories_are_made, setup, teardown),

@@ -153,6 +153,21 @@ int rt_lines_next(struct rt_lines *l, const char **ret_line, size_t *ret_len, st
     return 0;
 }
 
+int rt_lines_refuse(const struct rt_lines *l, unsigned version, struct co_err *err) {
+    struct rt_lines rest = *l;
+    const char *line;
+    size_t len;
+    int rc = rt_field_begins(l->text, l->len, "paddlert checkpoint ") ? 0 : CO_DAMAGED;
+    while (rc == 0) {
+        rc = rt_lines_next(&rest, &line, &len, NULL);
+    }
+    return rc < 0 ? co_err_set(err, CO_DAMAGED, "not a checkpoint of version %u", version)
+                  : co_err_set(err, CO_UNSUPPORTED,
+                        "whole, but not of version %u: a later libpaddlert wrote it, which can "
+                        "read it",
+                        version);
+}
+
 int rt_lines_end(struct co_buf *text, struct co_err *err) {
     return co_buf_addf(
         text, err, "%s%016" PRIx64 "\n", end_key, rt_ckpt_hash(text->data, text->len));

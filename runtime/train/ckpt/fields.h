@@ -57,4 +57,7 @@ struct rt_lines {
  * the text ends too early, or the hash is wrong. */
 CO_MUST_CHECK int rt_lines_next(
     struct rt_lines *l, const char **ret_line, size_t *ret_len, struct co_err *err);
+/* The error of a text whose first line is not that of this version.  CO_UNSUPPORTED: its hash is
+ * right, so a later version wrote it; CO_DAMAGED. */
+int rt_lines_refuse(const struct rt_lines *l, unsigned version, struct co_err *err);
 CO_MUST_CHECK int rt_lines_end(struct co_buf *text, struct co_err *err);

@@ -107,11 +107,6 @@ static int parse_line(
         const char *word;
         int (*parse)(struct rt_ckpt_point *p, const char *text, size_t len, struct co_err *err);
     } words[] = {{"table ", parse_table}, {"part ", parse_part}};
-    if (number == 1) {
-        return len == strlen(first_line) && memcmp(line, first_line, len) == 0
-                   ? 0
-                   : co_err_set(err, CO_DAMAGED, "not a checkpoint of version 2");
-    }
     if (number == 2) {
         const char *word = "checkpoint ";
         return rt_field_begins(line, len, word)
@@ -135,7 +130,11 @@ int rt_ckpt_point_parse(
     size_t l = 0;
     int rc;
     while ((rc = rt_lines_next(&lines, &line, &l, err)) == 0) {
-        rc = parse_line(&p, lines.number, line, l, err);
+        bool first = lines.number == 1;
+        if (first && l == strlen(first_line) && memcmp(line, first_line, l) == 0) {
+            continue;
+        }
+        rc = first ? rt_lines_refuse(&lines, 2, err) : parse_line(&p, lines.number, line, l, err);
         if (rc < 0) {
             rc = co_err_wrap(err, "line %u", lines.number);
             break;

@@ -56,7 +56,7 @@ int rt_ckpt_manifest_parse(const char *text, size_t len, struct rt_ckpt_table *r
             if (!rt_field_begins(p, l, first) ||
                 !rt_field_number(
                     p + strlen(first), l - strlen(first), 10, UINT64_MAX - 1, ret_generation)) {
-                return co_err_set(err, CO_DAMAGED, "line 1: not a checkpoint of version 1");
+                rc = rt_lines_refuse(&lines, 1, err);
             }
         } else if (rt_field_begins(p, l, "table ") && n < RT_CKPT_TABLES_MAX) {
             rc = parse_table(p, l, &ret_tables[n++], err);
