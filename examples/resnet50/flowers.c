@@ -109,7 +109,10 @@ static int line_add(struct rn_flowers *f, const char *dir, struct da_text line, 
     if (f->n % GROWS_BY == 0) {
         f->images = co_xrealloc(f->images, f->n + GROWS_BY, sizeof(*f->images));
     }
-    image_add(f, co_xasprintf("%s/%.*s", dir, (int)path.len, path.at), (uint32_t)label);
+    bool whole = path.at[0] == '/';
+    image_add(f,
+        co_xasprintf("%s%s%.*s", whole ? "" : dir, whole ? "" : "/", (int)path.len, path.at),
+        (uint32_t)label);
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #include "examples/resnet50/loader.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
 #include <string.h>
 
 #include "common/buf.h"
@@ -39,6 +40,12 @@ struct rn_loader {
 
 static int file_decode(const char *path, struct rn_image *ret_image, struct co_err *err) {
     CO_AUTOBUF struct co_buf file = CO_BUF(RN_JPEG_BYTES_MAX);
+    struct stat st;
+
+    /* A pipe that nobody writes to would be waited for without end. */
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        return co_err_set(err, CO_INVALID, "%s: a folder, pipe or device, expected a file", path);
+    }
     int rc = co_file_read(path, RN_JPEG_BYTES_MAX, &file, err);
 
     if (rc < 0) {

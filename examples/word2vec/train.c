@@ -55,7 +55,8 @@ static const struct co_flag flags[] = {
     {"seed", CO_FLAG_INT, &options.seed, "1", "of first values, draws and generated text", .min = 0,
         .max = INT64_MAX},
     {"text", CO_FLAG_STR, &text, "",
-        "prepare: directory with ptb.train.txt and ptb.valid.txt; empty: generated"},
+        "prepare: directory with ptb.train.txt and ptb.valid.txt, or with .gz behind their names; "
+        "empty: generated"},
     {"out", CO_FLAG_STR, &out, "word2vec_data", "prepare: directory to write"},
     {"min-freq", CO_FLAG_INT, &least, "50",
         "prepare: words that occur more often have an id of their own", .min = 0, .max = INT64_MAX},

@@ -1,5 +1,6 @@
 """Data as people have it: what the programs of examples/ take, what they refuse, and what they say."""
 import gzip
+import os
 import subprocess
 
 import pytest
@@ -158,3 +159,27 @@ def test_exit_codes_mean_what_the_page_says(program, words, code, tmp_path):
         (tmp_path / name).write_text("\n")
     out, err = run(tmp_path, program, *words.split(), code=code)
     assert "TRAIN" not in out and not (tmp_path / "model").exists() and err, (out, err)
+
+
+def test_word2vec_finds_text_that_is_packed(tmp_path):
+    text = "a b c d e f\n" * 300
+    for kind in ("train", "valid"):
+        (tmp_path / f"ptb.{kind}.txt.gz").write_bytes(gzip.compress(text.encode()))
+    run(tmp_path, "word2vec", "prepare", "--text=.", "--out=packed")
+    for kind in ("train", "valid"):
+        (tmp_path / f"ptb.{kind}.txt").write_text(text)
+    run(tmp_path, "word2vec", "prepare", "--text=.", "--out=plain")
+    files = sorted(p.relative_to(tmp_path / "plain") for p in (tmp_path / "plain").rglob("*") if p.is_file())
+    assert len(files) > 2
+    assert all((tmp_path / "plain" / f).read_bytes() == (tmp_path / "packed" / f).read_bytes() for f in files)
+
+
+def test_resnet50_takes_whole_paths_and_waits_for_no_pipe(tmp_path):
+    small = ["--local", "--depth=10", "--width=16", "--image-size=32", "--class-dim=4", "--batch-size=4", "--epochs=1"]
+    run(tmp_path, "resnet50", "--generate=made", "--images=64", "--image-size=32", "--class-dim=4")
+    os.mkfifo(tmp_path / "pipe.jpg")
+    whole = [f"{p} {i % 4}\n" for i, p in enumerate(sorted((tmp_path / "made/jpg").iterdir())[:15])]
+    for part in ("train", "test"):
+        (tmp_path / f"{part}.txt").write_text("".join(whole) + "pipe.jpg 1\n")
+    out, err = run(tmp_path, "resnet50", "--data=.", *small)
+    assert "loss: " in out and "./pipe.jpg: a folder, pipe or device, expected a file" in err and "images=1" in err, (out, err)
