@@ -261,14 +261,18 @@ static bool ends_with(const char *text, const char *end) {
 }
 
 /* Tells apart the nodes of a job, also on one machine, and those of different jobs by their hosts.
- * The names that paddle-operator gives to pods do so by themselves: "train-worker-1". */
+ * The names that paddle-operator gives to pods do so by themselves: "train-worker-1".  The index of
+ * an elastic node may change in each round, so its folder has the name that the launcher keeps. */
 static char *own_folder(const struct rl_job *j, const struct rl_plan *p) {
     static const char *const roles[RL_SEAT_COUNT] = {
         [RL_SEAT_SERVER] = "ps-", [RL_SEAT_TRAINER] = "worker-", [RL_SEAT_HETER] = "heter-"};
     const bool given = j->way == RL_WAY_GIVEN;
     const char *host = j->node->host ? j->node->host : "node";
     const size_t index = j->rank >= 0 ? (size_t)j->rank : p->node;
-    CO_AUTOFREE char *mark = co_xasprintf("-%s%zu", given ? roles[p->process[0].seat] : "", index);
+    CO_AUTOFREE char *mark =
+        j->elastic && j->rank < 0
+            ? co_xasprintf("-%s", j->node->pod)
+            : co_xasprintf("-%s%zu", given ? roles[p->process[0].seat] : "", index);
     bool marked = (j->node->in_pod && j->rank < 0 && !given) || ends_with(host, mark);
     return co_xasprintf("%s%s", host, marked ? "" : mark);
 }

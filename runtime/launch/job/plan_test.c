@@ -555,6 +555,10 @@ static void nodes_that_may_share_a_directory_have_folders_of_their_own(void **st
         {{"--nnodes=2", "--master=m:1"}, {0}, NULL, false, 0, 2, "log/node-0"},
         {{"--nnodes=2", "--master=m:1", "--rank=1"}, {0}, "h", false, 0, 2, "log/h-1"},
         {{"--nnodes=2", "--master=m:1"}, {0}, "j-abc", true, 1, 2, "log/j-abc"},
+        {{"--nnodes=1:2", "--master=m:1"}, {0}, "h", false, 0, 1, "log/h-abcdef"},
+        {{"--nnodes=1:2", "--master=m:1"}, {0}, "h", false, 1, 2, "log/h-abcdef"},
+        {{"--nnodes=1:2", "--master=m:1", "--rank=1"}, {0}, "h", false, 0, 2, "log/h-1"},
+        {{"--nnodes=1:2", "--master=m:1"}, {0}, "j-abc", true, 1, 2, "log/j-abc"},
     };
 #undef GIVEN_POD
     static const uint16_t ports[] = {1, 2, 3, 4, 5};

@@ -212,7 +212,8 @@ const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
         .help = "folder for the children's output; \"\": this process's own output",
         .note =
             "in a pod, or with several nodes, files are in a folder of this node's own in there, "
-            "named after host and rank, and links have the usual names: nodes may share the "
+            "named after host and rank (elastic: host and a random word), and links have the usual "
+            "names: nodes may share the "
             "folder; \"\" works, where Paddle fails; a folder that cannot be written gives a "
             "one-line message"},
     [RL_OPT_LOG_LEVEL] = {.name = "log_level",
