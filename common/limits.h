@@ -2,8 +2,12 @@
  * above it, allows (cgroups version 2, and 1), and of the cores that it may run on. */
 #pragma once
 
+#include "common/err.h"
+
 #include <stdint.h>
 
-/* root: of /proc and /sys; "" outside of tests. */
-uint64_t co_limit_memory(const char *root); /* bytes */
-uint32_t co_limit_cpus(const char *root);   /* rounded up, 1 or more */
+/* root: of /proc and /sys; "" outside of tests.  A file that is there and cannot be read, or says
+ * what nobody knows, limits nothing: ret_unread, which may be NULL, names the first such file.
+ * It is 0 before the call. */
+uint64_t co_limit_memory(const char *root, struct co_err *ret_unread); /* bytes */
+uint32_t co_limit_cpus(const char *root, struct co_err *ret_unread);   /* rounded up, 1 or more */

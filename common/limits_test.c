@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -49,6 +50,7 @@ static void limits_are_those_of_the_container(void **state) {
     };
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     uint32_t cpus = cores();
+    struct co_err unread = {0};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         char root[] = "/tmp/limits_test_XXXXXX";
         assert_non_null(mkdtemp(root));
@@ -57,12 +59,42 @@ static void limits_are_those_of_the_container(void **state) {
             CO_AUTOFREE char *path = co_xasprintf("/sys/fs/cgroup%s", rows[i].path[k]);
             put_file(root, path, rows[i].text[k]);
         }
-        assert_int_equal(rows[i].memory ? rows[i].memory : memory, co_limit_memory(root));
-        assert_int_equal(rows[i].cpus ? rows[i].cpus : cpus, co_limit_cpus(root));
+        assert_int_equal(rows[i].memory ? rows[i].memory : memory, co_limit_memory(root, &unread));
+        assert_int_equal(rows[i].cpus ? rows[i].cpus : cpus, co_limit_cpus(root, &unread));
         CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", root);
         assert_int_equal(0, system(cmd));
     }
-    assert_true(co_limit_memory("/nowhere") == memory && co_limit_cpus("/nowhere") == cpus);
+    assert_true(
+        co_limit_memory("/nowhere", &unread) == memory && co_limit_cpus("/nowhere", NULL) == cpus);
+    assert_int_equal(unread.code, 0);
+}
+
+/* They limit nothing, and are named. */
+static void files_that_cannot_be_read_are_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *path, *text; /* text NULL: a directory, which root cannot read either */
+        const char *why;
+        bool cpus;
+    } rows[] = {
+        {"/sys/fs/cgroup/a/memory.max", NULL, "Is a directory", false},
+        {"/sys/fs/cgroup/memory.max", "much", "\"much\", expected a number or max", false},
+        {"/sys/fs/cgroup/a/cpu.max", "50000", "\"50000\", expected two numbers or max", true},
+        {"/sys/fs/cgroup/cpu.max", NULL, "Is a directory", true},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        char root[] = "/tmp/limits_test_XXXXXX";
+        struct co_err unread = {0};
+        assert_non_null(mkdtemp(root));
+        put_file(root, "/proc/self/cgroup", "0::/a");
+        CO_AUTOFREE char *below = co_xasprintf("%s/x", rows[i].path);
+        put_file(root, rows[i].text ? rows[i].path : below, rows[i].text ? rows[i].text : "");
+        (void)(rows[i].cpus ? co_limit_cpus(root, &unread) : co_limit_memory(root, &unread));
+        CO_AUTOFREE char *want = co_xasprintf("%s%s: %s", root, rows[i].path, rows[i].why);
+        assert_string_equal(unread.msg, want);
+        CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", root);
+        assert_int_equal(0, system(cmd));
+    }
 }
 
 static void cores_are_those_that_it_may_run_on(void **state) {
@@ -72,13 +104,14 @@ static void cores_are_those_that_it_may_run_on(void **state) {
     CPU_ZERO(&one);
     CPU_SET((size_t)sched_getcpu(), &one);
     assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
-    assert_int_equal(co_limit_cpus("/nowhere"), 1);
+    assert_int_equal(co_limit_cpus("/nowhere", NULL), 1);
     assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits_are_those_of_the_container),
+        cmocka_unit_test(files_that_cannot_be_read_are_named),
         cmocka_unit_test(cores_are_those_that_it_may_run_on),
     };
     return cmocka_run_group_tests_name("limits", tests, NULL, NULL);

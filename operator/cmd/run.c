@@ -5,6 +5,7 @@
 #include "operator/cmd/options.h"
 
 #include "common/httpd.h"
+#include "common/limits.h"
 #include "common/log.h"
 #include "common/version.h"
 #include "operator/control/controller.h"
@@ -71,22 +72,12 @@ static void find_identity(struct op_program *p) {
 
 /* The limit of this container, where it is in one, else what the machine has. */
 static size_t find_memory(void) {
-    /* In a container these are its own: of cgroups version 2, and 1. */
-    static const char *const files[] = {
-        "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
-    size_t least = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-    for (size_t i = 0; i < CO_ARRAY_LEN(files); i++) {
-        CO_AUTOBUF struct co_buf text = {0};
-        int64_t limit;
-        if (co_file_read(files[i], 64, &text, NULL)) {
-            continue;
-        }
-        text.data[strcspn(text.data, "\n")] = '\0';
-        if (!co_parse_i64("memory", text.data, 1, INT64_MAX, &limit, NULL)) { /* else "max" */
-            least = (size_t)limit < least ? (size_t)limit : least;
-        }
+    struct co_err unread = {0};
+    uint64_t n = co_limit_memory("", &unread);
+    if (unread.code) {
+        co_log_warn("a limit of this container cannot be read and counts as none", CO_E(&unread));
     }
-    return least;
+    return n;
 }
 
 /* ---- endpoints -------------------------------------------------------------------------- */

@@ -36,7 +36,7 @@ static size_t round_up(size_t n, size_t to) {
  * CPU quota.  They yield too early then, which costs less than a quota spent on spinning.  Ranks of
  * other groups do not count, as nothing is known of them. */
 static bool crowded(uint32_t n) {
-    return n > co_limit_cpus("");
+    return n > co_limit_cpus("", NULL);
 }
 
 size_t rt_shm_arena_bytes(uint64_t memory, uint32_t n) {

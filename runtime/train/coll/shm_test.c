@@ -20,7 +20,7 @@ static struct rt_shm plan(uint32_t ranks) {
 
 static void ranks_yield_where_they_outnumber_the_cores(void **state) {
     (void)state;
-    uint32_t cores = co_limit_cpus("");
+    uint32_t cores = co_limit_cpus("", NULL);
     struct rt_shm fits = plan(cores), crowd = plan(cores + 1);
     assert_int_equal(fits.yields, 0);
     assert_true(crowd.yields > 0 && crowd.spins < fits.spins);

@@ -11,6 +11,7 @@
 #include "common/mem.h"
 #include "common/parse.h"
 #include "common/spare.h"
+#include "runtime/train/ps/say.h"
 #include "runtime/train/ps/client/strategy.h"
 
 enum { SHARDS_MAX = 64, SHARDS_DEFAULT_MAX = 16, QUEUE_DEFAULT = 16 };
@@ -124,12 +125,16 @@ int rt_options_server(struct rt_server_options *o, struct co_err *err) {
     o->nonfinite = (enum rt_nonfinite)word;
     o->checkpoint_dir = text_from_env(o->checkpoint_dir, CO_VAR_PS_CHECKPOINT_DIR);
     o->cold_dir = text_from_env(o->cold_dir, CO_VAR_PS_COLD_DIR);
+    struct co_err unread = {0};
     if (o->shards == 0) {
-        uint32_t cores = co_limit_cpus("");
+        uint32_t cores = co_limit_cpus("", &unread);
         o->shards = cores < 4 ? 1 : cores > 2 * SHARDS_DEFAULT_MAX ? SHARDS_DEFAULT_MAX : cores / 2;
     }
     if (o->memory_max == 0) {
-        o->memory_max = co_limit_memory("") / 4 * 3;
+        o->memory_max = co_limit_memory("", &unread) / 4 * 3;
+    }
+    if (unread.code) {
+        rt_say_warn("a limit of this container cannot be read and counts as none: %s", unread.msg);
     }
     return rc;
 }
