@@ -61,7 +61,7 @@ int rt_ckpt_numbers(const char *dir, struct rt_ckpt_numbers *ret, struct co_err 
 }
 
 int rt_ckpt_last_number(const char *dir, uint64_t *ret, struct co_err *err) {
-    struct rt_ckpt_numbers have;
+    struct rt_ckpt_numbers have = {0};
     int rc = rt_ckpt_numbers(dir, &have, err);
     if (rc == 0) {
         *ret = have.n > 0 ? have.all[0] : 0;
@@ -175,7 +175,7 @@ static int try_one(const struct rt_ckpt_search *s, uint64_t number, struct rt_ck
 
 int rt_ckpt_chain_newest(
     const struct rt_ckpt_search *s, struct rt_ckpt_chain **ret, struct co_err *err) {
-    struct rt_ckpt_numbers have;
+    struct rt_ckpt_numbers have = {0};
     struct co_err told = {0}; /* what is told if there is none */
     uint64_t damaged = 0;
     int rc = rt_ckpt_numbers(s->dir, &have, err);
@@ -302,7 +302,7 @@ static enum place place_of(const char *dir, uint64_t number, const struct rt_ckp
 
 int rt_ckpt_prune(
     const char *dir, uint32_t keep, const struct rt_ckpt_past *past, struct co_err *err) {
-    struct rt_ckpt_numbers have;
+    struct rt_ckpt_numbers have = {0};
     int rc = rt_ckpt_numbers(dir, &have, err);
     if (rc < 0) {
         return rc;
