@@ -119,13 +119,21 @@ void rt_client_flush_lanes(struct rt_client *c, struct rt_link *l) {
     }
 }
 
+/* Uses the lanes no more, and leaves them open. */
+static void retire_lanes(struct rt_client *c, struct rt_link *l) {
+    for (uint32_t i = 0; l->ways.all && i < l->ways.n; i++) {
+        (void)epoll_ctl(c->reader->epoll, EPOLL_CTL_DEL, rt_lane_fd(l->ways.all[i].lane), NULL);
+        c->reader->n_lanes--;
+    }
+    l->ways.retired = l->ways.all ? co_steal_ptr(l->ways.all) : l->ways.retired;
+}
+
 void rt_client_drop_lanes(struct rt_client *c, struct rt_link *l) {
-    struct rt_way *all = co_steal_ptr(l->ways.all);
+    retire_lanes(c, l);
+    struct rt_way *all = co_steal_ptr(l->ways.retired);
     for (uint32_t i = 0; all && i < l->ways.n; i++) {
-        (void)epoll_ctl(c->reader->epoll, EPOLL_CTL_DEL, rt_lane_fd(all[i].lane), NULL);
         rt_lane_shut(all[i].lane);
         rt_stream_unref(rt_lane_stream(all[i].lane));
-        c->reader->n_lanes--;
     }
     free(all);
 }
@@ -134,7 +142,8 @@ void rt_client_drop_lanes(struct rt_client *c, struct rt_link *l) {
 
 /* Handles the loss of a lane: the link loses its stream too.  If the peer closed the lane, the
  * stream will end by itself and may say why; the lane's end has only overtaken that.  If the stream
- * does not end, rt_client_lost_ways ends the wait. */
+ * does not end, rt_client_lost_ways ends the wait.  Meanwhile the other lanes stay open: a shard
+ * that has not closed its own yet would take their end for ours, and break the stream. */
 static void lose_lane(struct rt_client *c, struct rt_link *l, uint32_t shard,
     const struct rt_lane *lane, const struct co_err *why) {
     struct rt_stream *stream = NULL;
@@ -142,7 +151,7 @@ static void lose_lane(struct rt_client *c, struct rt_link *l, uint32_t shard,
     if (l->ways.all && l->ways.all[shard].lane == lane) {
         l->ways.broken = *why;
         l->ways.patience = LAST_WORD_TICKS;
-        rt_client_drop_lanes(c, l);
+        retire_lanes(c, l);
         stream = l->stream && why->code != CO_PEERLOST ? rt_stream_ref(l->stream) : NULL;
     }
     pthread_mutex_unlock(&c->m);

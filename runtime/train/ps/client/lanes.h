@@ -20,6 +20,7 @@ struct rt_ways {
         struct rt_lane *lane; /* counted */
         bool full;            /* the socket took no more; epoll tells when it does */
     } * all;                  /* [n], by shard; NULL: all frames use the stream */
+    struct rt_way *retired;   /* [n]: as all, until the stream has ended; NULL: none */
     struct co_err broken;     /* why a lane was lost; nothing is sent until the stream has
                                  ended too */
     uint32_t patience;        /* ticks that the stream still has to say why it ends */
