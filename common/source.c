@@ -17,19 +17,33 @@ enum {
     GZIP_WINDOW = 16 + 15 /* zlib: the largest window, with gzip's head and checksum */
 };
 
+/* The first that fits is it. */
 static const struct {
     const char *head;
-    size_t len;
+    size_t len, at;
     const char *what;
 } others[] = {
-    {"\xff\xfe", 2, "text in UTF-16"},
-    {"\xfe\xff", 2, "text in UTF-16"},
-    {"PK\x03\x04", 4, "a zip archive"},
-    {"BZh", 3, "packed by bzip2"},
-    {"\xfd\x37zXZ", 5, "packed by xz"},
-    {"\x28\xb5\x2f\xfd", 4, "packed by zstd"},
-    {"PAR1", 4, "in Parquet"},
+    {"\xff\xfe\0\0", 4, 0, "text in UTF-32"}, {"\0\0\xfe\xff", 4, 0, "text in UTF-32"},
+    {"\xff\xfe", 2, 0, "text in UTF-16"}, {"\xfe\xff", 2, 0, "text in UTF-16"},
+    {"PK\x03\x04", 4, 0, "a zip archive"}, {"7z\xbc\xaf\x27\x1c", 6, 0, "a 7z archive"},
+    {"ustar", 5, 257, "a tar archive"}, {"BZh", 3, 0, "packed by bzip2"},
+    {"\xfd\x37zXZ", 5, 0, "packed by xz"}, {"\x5d\0\0", 3, 0, "packed by lzma"},
+    {"\x28\xb5\x2f\xfd", 4, 0, "packed by zstd"}, {"\x04\x22\x4d\x18", 4, 0, "packed by lz4"},
+    {"\x1f\x9d", 2, 0, "packed by compress"}, {"PAR1", 4, 0, "in Parquet"},
+    {"\x1f\x8b\x08", 3, 0, "packed by gzip"}, /* inside gzip data: else it is unpacked */
 };
+
+/* NULL: none of them, as far as the first bytes say. */
+static const char *other_format(const void *bytes, size_t n) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(others); i++) {
+        size_t at = others[i].at, len = others[i].len;
+
+        if (n >= at + len && memcmp((const char *)bytes + at, others[i].head, len) == 0) {
+            return others[i].what;
+        }
+    }
+    return NULL;
+}
 
 /*     raw  | behind us | unread ...... |      |
  *          0           at              used   RAW_SIZE */
@@ -38,6 +52,7 @@ struct co_source {
     int fd;
     bool pipe, packed;
     bool between; /* gzip: at the end of a member; another may follow */
+    bool begun;   /* gzip: something is unpacked, and no other format */
     z_stream z;
     unsigned char *raw;
     size_t at, used;
@@ -116,13 +131,43 @@ static int damaged(const struct co_source *s, const char *why, struct co_err *er
     return co_err_set(err, CO_DAMAGED, "\"%s\": gzip data %s", s->path, why);
 }
 
-/* As gzip does, ends where what follows a member is no other one. */
-static int member_next(struct co_source *s, bool *ret_ends, struct co_err *err) {
-    int rc = raw_need(s, 3, err);
+/* Zeros are what tapes and blocks are filled with. */
+static int zeros_skip(struct co_source *s, struct co_err *err) {
+    bool more = true;
+    int rc = 0;
 
-    *ret_ends = rc < 0 || !is_gzip(s);
+    while (rc == 0 && more) {
+        while (s->at < s->used && s->raw[s->at] == 0) {
+            s->at++;
+        }
+        if (s->at < s->used) {
+            break;
+        }
+        rc = raw_fill(s, &more, err);
+    }
+    return rc;
+}
+
+/* A member follows, or nothing. */
+static int member_next(struct co_source *s, bool *ret_ends, struct co_err *err) {
+    int rc = zeros_skip(s, err);
+
+    rc = rc == 0 ? raw_need(s, 3, err) : rc;
+    *ret_ends = rc == 0 && s->used == s->at;
     s->between = *ret_ends;
-    return rc == 0 && !*ret_ends && inflateReset(&s->z) != Z_OK ? damaged(s, "is wrong", err) : rc;
+    if (rc < 0 || *ret_ends) {
+        return rc;
+    }
+    if (!is_gzip(s)) {
+        return damaged(s, "is followed by something else: expected its end or more of it", err);
+    }
+    return inflateReset(&s->z) != Z_OK ? damaged(s, "is wrong", err) : 0;
+}
+
+static int unsupported(const struct co_source *s, const char *what, struct co_err *err) {
+    return co_err_set(err, CO_UNSUPPORTED,
+        "\"%s\" is %s%s, expected text in UTF-8, as it is or packed by gzip", s->path, what,
+        s->packed ? " inside its gzip data" : "");
 }
 
 static int unpack(struct co_source *s, void *ret, size_t room, size_t *ret_n, struct co_err *err) {
@@ -149,7 +194,9 @@ static int unpack(struct co_source *s, void *ret, size_t room, size_t *ret_n, st
         s->between = status == Z_STREAM_END;
         *ret_n = room - s->z.avail_out;
     }
-    return 0;
+    const char *other = s->begun ? NULL : other_format(ret, *ret_n);
+    s->begun = true;
+    return other ? unsupported(s, other, err) : 0;
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -180,14 +227,11 @@ static int file_open(struct co_source *s, bool first, struct co_err *err) {
 static int head_read(struct co_source *s, struct co_err *err) {
     int rc = raw_need(s, HEAD, err);
 
-    for (size_t i = 0; rc == 0 && i < CO_ARRAY_LEN(others); i++) {
-        if (begins(s, others[i].head, others[i].len)) {
-            return co_err_set(err, CO_UNSUPPORTED,
-                "\"%s\" is %s, expected text in UTF-8, as it is or packed by gzip", s->path,
-                others[i].what);
-        }
+    if (rc == 0 && !is_gzip(s)) {
+        const char *other = other_format(s->raw + s->at, s->used - s->at);
+        return other ? unsupported(s, other, err) : 0;
     }
-    if (rc == 0 && is_gzip(s)) {
+    if (rc == 0) {
         if (inflateInit2(&s->z, GZIP_WINDOW) != Z_OK) {
             return co_err_set(err, CO_NOMEMORY, "\"%s\": no memory to unpack it", s->path);
         }
