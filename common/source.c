@@ -159,7 +159,8 @@ static int member_next(struct co_source *s, bool *ret_ends, struct co_err *err) 
         return rc;
     }
     if (!is_gzip(s)) {
-        return damaged(s, "is followed by something else: expected its end or more of it", err);
+        return damaged(
+            s, "is followed by other data: expected the end of the file, or more gzip data", err);
     }
     return inflateReset(&s->z) != Z_OK ? damaged(s, "is wrong", err) : 0;
 }

@@ -17,6 +17,17 @@ static void note(void *arg, const char *path, const char *message) {
 
 #define NONE " is not a field of a PaddleJob"
 
+/* JSON with ' for ". */
+static json_t *parse(const char *row) {
+    CO_AUTOFREE char *text = co_xstrdup(row);
+    for (char *p = text; *p; p++) {
+        *p = *p == '\'' ? '"' : *p;
+    }
+    json_t *parsed = NULL;
+    assert_int_equal(co_json_parse(text, strlen(text), &parsed, NULL), 0);
+    return parsed;
+}
+
 static void a_field_that_no_row_has_is_found(void **state) {
     (void)state;
     static const struct {
@@ -45,12 +56,7 @@ static void a_field_that_no_row_has_is_found(void **state) {
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOBUF struct co_buf said = CO_BUF(1 << 14);
-        CO_AUTOFREE char *text = co_xstrdup(rows[i].job);
-        for (char *p = text; *p; p++) {
-            *p = *p == '\'' ? '"' : *p;
-        }
-        CO_AUTOJSON json_t *job = NULL;
-        assert_int_equal(co_json_parse(text, strlen(text), &job, NULL), 0);
+        CO_AUTOJSON json_t *job = parse(rows[i].job);
         (void)crd_find_unknown(job, 16, note, &said);
         assert_string_equal(said.data ? said.data : "", rows[i].said);
     }
@@ -85,12 +91,7 @@ static void a_value_of_another_type_is_found(void **state) {
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOBUF struct co_buf said = CO_BUF(1 << 14);
-        CO_AUTOFREE char *text = co_xstrdup(rows[i].tmpl);
-        for (char *p = text; *p; p++) {
-            *p = *p == '\'' ? '"' : *p;
-        }
-        CO_AUTOJSON json_t *tmpl = NULL;
-        assert_int_equal(co_json_parse(text, strlen(text), &tmpl, NULL), 0);
+        CO_AUTOJSON json_t *tmpl = parse(rows[i].tmpl);
         (void)crd_find_mistyped(tmpl, "t", 16, note, &said);
         assert_string_equal(said.data ? said.data : "", rows[i].said);
     }
