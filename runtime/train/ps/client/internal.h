@@ -175,9 +175,11 @@ void rt_client_answer(struct rt_client *c, struct rt_link *l, struct rt_frame *f
 /* Milliseconds of a clock that stands still while a link is away, as that wait has a limit of its
  * own (until_ms).  c->m is held. */
 int64_t rt_client_time(const struct rt_client *c);
-/* Waits for c->changed.  False: timeout_ms have passed since both `since` and *moved_ms, all by
- * rt_client_time.  If a link came back in this time, requests begin there again and have it once
- * more; but not each time: the link may be lost again and again. */
+/* When a call whose last part ended at from_ms gives up, by rt_client_time.  If a link came back at
+ * back_ms, within its time, requests begin there again and have the time once more; but not each
+ * time: the link may be lost again and again. */
+int64_t rt_call_end(int64_t from_ms, int64_t back_ms, int64_t timeout_ms);
+/* Waits for c->changed.  False: rt_call_end of the later of `since` and *moved_ms has passed. */
 bool rt_client_wait_moved(
     struct rt_client *c, int64_t since, const int64_t *moved_ms, int64_t timeout_ms);
 
