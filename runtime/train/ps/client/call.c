@@ -58,7 +58,7 @@ int64_t rt_client_time(const struct rt_client *c) {
     return (c->away > 0 ? c->still_since_ms : net_now()) - c->still_ms;
 }
 
-int64_t rt_call_end(int64_t from_ms, int64_t back_ms, int64_t timeout_ms) {
+int64_t rt_call_until(int64_t from_ms, int64_t back_ms, int64_t timeout_ms) {
     int64_t most = from_ms + timeout_ms, again = back_ms < most ? back_ms : most;
     return (again > from_ms ? again : from_ms) + timeout_ms;
 }
@@ -66,7 +66,7 @@ int64_t rt_call_end(int64_t from_ms, int64_t back_ms, int64_t timeout_ms) {
 bool rt_client_wait_moved(
     struct rt_client *c, int64_t since, const int64_t *moved_ms, int64_t timeout_ms) {
     int64_t from = *moved_ms > since ? *moved_ms : since;
-    int64_t end = rt_call_end(from, c->back_ms, timeout_ms);
+    int64_t end = rt_call_until(from, c->back_ms, timeout_ms);
     int64_t left = c->away > 0 ? timeout_ms : end - rt_client_time(c);
     return rt_client_wait(c, net_now() + left) || *moved_ms > from || rt_client_time(c) < end;
 }

@@ -178,8 +178,8 @@ int64_t rt_client_time(const struct rt_client *c);
 /* When a call whose last part ended at from_ms gives up, by rt_client_time.  If a link came back at
  * back_ms, within its time, requests begin there again and have the time once more; but not each
  * time: the link may be lost again and again. */
-int64_t rt_call_end(int64_t from_ms, int64_t back_ms, int64_t timeout_ms);
-/* Waits for c->changed.  False: rt_call_end of the later of `since` and *moved_ms has passed. */
+int64_t rt_call_until(int64_t from_ms, int64_t back_ms, int64_t timeout_ms);
+/* Waits for c->changed.  False: rt_call_until of the later of `since` and *moved_ms has passed. */
 bool rt_client_wait_moved(
     struct rt_client *c, int64_t since, const int64_t *moved_ms, int64_t timeout_ms);
 

@@ -140,7 +140,7 @@ static void a_call_ends_at_most_twice_its_time_after_its_last_part(void **state)
         {1000, 9000, 1040},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        assert_int_equal(rows[i].end, rt_call_end(rows[i].from, rows[i].back, 20));
+        assert_int_equal(rows[i].end, rt_call_until(rows[i].from, rows[i].back, 20));
     }
 }
 
