@@ -72,14 +72,15 @@ static int field_take(
     }
     field = da_trim(field);
     if (i == 0) {
-        return field.len == 0 || da_label(field, &s->label)
+        return da_is_missing(field) || da_label(field, &s->label)
                    ? 0
-                   : bad_field(why, "label", column, field, "0 or 1");
+                   : bad_field(why, "label", column, field, DA_LABEL_EXPECTED);
     }
-    if (field.len > 0 && !da_number(field, &x)) {
-        return bad_field(why, "number", column, field, "a number or nothing");
+    bool missing = da_is_missing(field);
+    if (!missing && !da_number(field, &x)) {
+        return bad_field(why, "number", column, field, DA_NUMBER_EXPECTED);
     }
-    s->dense[i - 1] = field.len > 0 ? ctr_criteo_scale(i - 1, x) : 0.0F;
+    s->dense[i - 1] = missing ? 0.0F : ctr_criteo_scale(i - 1, x);
     return 0;
 }
 

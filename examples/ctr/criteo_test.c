@@ -106,7 +106,7 @@ static void test_numbers_in_other_forms(void **state) {
         const char *text;
         double x; /* of column 3, normalised */
     } rows[] = {{"-3", 0}, {"600", 1}, {"1.5", 4.5 / 603}, {"-0", 3.0 / 603}, {"1e2", 103.0 / 603},
-        {"999999999999999", 1000000000000002.0 / 603}};
+        {"999999999999999", 1000000000000002.0 / 603}, {"+2", 5.0 / 603}, {"NULL", 0}, {"\\N", 0}};
 
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
@@ -130,15 +130,16 @@ static void test_malformed_lines_say_why(void **state) {
         {"1,2,3", "1 columns, expected 40"},
         {"1" NUMBERS, "14 columns, expected 40"},
         {"1" NUMBERS NAMES "\t", "41 columns, expected 40"},
-        {"-1" NUMBERS NAMES, "column 1 is \"-1\", expected 0 or 1"},
         {"0.5" NUMBERS NAMES, "column 1 is \"0.5\", expected 0 or 1"},
         {"2" NUMBERS NAMES, "column 1 is \"2\", expected 0 or 1"},
-        {"01" NUMBERS NAMES, "column 1 is \"01\", expected 0 or 1"},
+        {"-2" NUMBERS NAMES, "column 1 is \"-2\", expected 0 or 1 (-1 counts as 0)"},
+        {"yes" NUMBERS NAMES, "column 1 is \"yes\", expected 0 or 1"},
         {"1\tx\t\t\t\t\t\t\t\t\t\t\t\t" NO_NAMES, "column 2 is \"x\", expected a number"},
         {"1\t-\t\t\t\t\t\t\t\t\t\t\t\t" NO_NAMES, "column 2 is \"-\", expected a number"},
         {"1\t1 1\t\t\t\t\t\t\t\t\t\t\t\t" NO_NAMES, "column 2 is \"1 1\", expected a number"},
         {"1\tinf\t\t\t\t\t\t\t\t\t\t\t\t" NO_NAMES, "column 2 is \"inf\", expected a number"},
-        {"1\t\t\t\t\t\t\t\t\t\t\t\t\tnan" NO_NAMES, "column 14 is \"nan\", expected a number"},
+        {"1\t\t\t\t\t\t\t\t\t\t\t\t\tnaN1" NO_NAMES,
+            "column 14 is \"naN1\", expected a number from -1e15 to 1e15, or nothing"},
         {"1\t1e300\t\t\t\t\t\t\t\t\t\t\t\t" NO_NAMES, "column 2 is \"1e300\", expected a number"},
         {"1\t1234567890123456789012345678901234567890\t\t\t\t\t\t\t\t\t\t\t\t" NO_NAMES,
             "column 2 is \"12345678901234567890...\", expected a number"},
@@ -267,13 +268,14 @@ static void test_lines_of_slots(void **state) {
         {"click:0 3:18446744073709551615", NULL},
         {"click:0 3:18446744073709551616", "word 2 is \"3:184467440737095516...\", expected an id"},
         {"click:2", "word 1 is \"click:2\", expected click once, 0 or 1"},
-        {"click:-1", "word 1 is \"click:-1\", expected click once, 0 or 1"},
+        {"click:-1", NULL},
+        {"click:null dense_feature:nan", NULL},
         {"click:1 click:1", "word 2 is \"click:1\", expected click once, 0 or 1"},
         {"click:0 3:1 3:2", "word 3 is \"3:2\", expected each slot once (--format slots-sum"},
         {"click:0 3:-1", "word 2 is \"3:-1\", expected an id, a whole number below 2^64"},
         {"click:0 3:0x1f", "word 2 is \"3:0x1f\", expected an id"},
         {"click:0 3:", "word 2 is \"3:\", expected an id"},
-        {"click:0 dense_feature:nan", "word 2 is \"dense_feature:nan\", expected a number"},
+        {"click:0 dense_feature:x", "word 2 is \"dense_feature:x\", expected a number"},
         {"click:0 :5", "word 2 is \":5\", expected slot:value"},
         {"click:0 5", "word 2 is \"5\", expected slot:value"},
         {"click:0 101:5 102:7", "none of its slots is 1 to 26 or dense_feature"},
@@ -291,7 +293,8 @@ static void test_lines_of_slots(void **state) {
         if (i == 1) {
             assert_true(p.ids[25] == 1 && p.ids[0] == 0 && p.dense[0] == 0.5F && p.label == 1.0F);
         }
-        assert_true(i != 2 || isnan(p.label));
+        assert_true((i != 2 && i != 7) || isnan(p.label));
+        assert_true(i != 6 || p.label == -1.0F);
         assert_true(i != 3 || p.ids[2] == UINT64_MAX % 1000001);
     }
 }
@@ -357,8 +360,10 @@ static void test_csv_with_names_of_ones_own(void **state) {
         {"0, ,,", NULL},
         {"1,a,7", "3 columns, the header has 4"},
         {"1,a,2,3,4", "5 columns, the header has 4"},
-        {"2,a,2,3", "column 1 (y) is \"2\", expected 0 or 1"},
-        {"1,a,2x,3", "column 3 (age) is \"2x\", expected a number or nothing"},
+        {"2,a,2,3", "column 1 (y) is \"2\", expected 0 or 1 (-1 counts as 0)"},
+        {"\" -1\",a,NULL,3", NULL},
+        {"NA,a,NULL,3", NULL},
+        {"1,a,2x,3", "column 3 (age) is \"2x\", expected a number from -1e15 to 1e15, or nothing"},
         {"1,\"a,2,3", "a quote of column 2 is not closed"},
         {"1,\"a\"b,2,3", "a quote of column 2 is not closed"},
     };
@@ -377,6 +382,8 @@ static void test_csv_with_names_of_ones_own(void **state) {
             assert_true(p.label == 1.0F && p.dense[0] == -2.5F);
             assert_int_equal(p.ids[0], ctr_criteo_id(14, "Paris, \"1er\"", 12, 1000001));
         }
+        assert_true(i != 5 || (p.label == -1.0F && p.dense[0] == 0.0F));
+        assert_true(i != 6 || isnan(p.label));
     }
     ctr_csv_free(csv);
 }

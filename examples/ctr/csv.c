@@ -208,7 +208,7 @@ static int field_take(const struct ctr_csv *c, size_t column, struct da_text fie
     char text[DA_QUOTE_MAX];
     double x = 0.0;
 
-    if (i == NONE || (i < CTR_CRITEO_CATEGORY && field.len == 0)) {
+    if (i == NONE) {
         return 0;
     }
     if (i >= CTR_CRITEO_CATEGORY) {
@@ -216,10 +216,14 @@ static int field_take(const struct ctr_csv *c, size_t column, struct da_text fie
             ctr_criteo_id((unsigned)i, field.at, field.len, s->vocabulary);
         return 0;
     }
+    field = da_trim(field);
+    if (da_is_missing(field)) {
+        return 0;
+    }
     if (i == 0 ? !da_label(field, &s->label) : !da_number(field, &x)) {
         return da_why_set(why, i == 0 ? "label" : "number",
             "column %zu (%.40s) is \"%s\", expected %s", column + 1, c->names[i],
-            da_quote(field, text), i == 0 ? "0 or 1" : "a number or nothing");
+            da_quote(field, text), i == 0 ? DA_LABEL_EXPECTED : DA_NUMBER_EXPECTED);
     }
     if (i > 0) {
         s->dense[i - 1] = c->scaled ? ctr_criteo_scale(i - 1, x) : (float)x;

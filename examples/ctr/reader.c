@@ -35,6 +35,7 @@ struct ctr_reader {
     bool again;      /* not the first pass, or told at its end: what is skipped is logged already */
     struct da_tally skipped;
     uint64_t samples;
+    uint64_t labels[3]; /* samples with -1, 0 and 1 */
     char description[96];
 };
 
@@ -198,6 +199,17 @@ static bool is_blank(struct da_text line) {
     return da_trim(line).len == 0;
 }
 
+/* Counts a label; -1 is 0, as in files for machines that learn from signs. */
+static float label_take(struct ctr_reader *r, float label) {
+    if (isnan(label)) {
+        return label;
+    }
+    if (r->labels[(int)label + 1]++ == 0 && label < 0.0F && !r->again) {
+        co_log_info("label -1 counts as 0", CO_S("line", where(r)));
+    }
+    return label < 0.0F ? 0.0F : label;
+}
+
 /* Parses a line into sample b->n; false: it cannot be used, and *why says why. */
 static bool sample_parse(
     struct ctr_reader *r, struct da_text line, struct ctr_batch *b, struct da_why *why) {
@@ -214,9 +226,10 @@ static bool sample_parse(
     }
     int rc = r->format->parse(r->csv, line, &s, why);
     if (rc == 0 && isnan(s.label) && !r->keep) {
-        rc = da_why_set(why, "label", "no label, expected 0 or 1: lines without are to predict");
+        rc = da_why_set(
+            why, "label", "no label, expected " DA_LABEL_EXPECTED ": lines without are to predict");
     }
-    b->label[b->n] = s.label;
+    b->label[b->n] = label_take(r, rc == 0 ? s.label : NAN);
     b->more.n = rc == 0 ? b->more.n : more;
     return rc == 0;
 }
@@ -255,6 +268,29 @@ static int sample_next(
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
+/* Says, at the end of the first pass, what a human should know of the data. */
+static void pass_tell(const struct ctr_reader *r) {
+    const char *data = r->path ? r->path : "generated lines";
+    uint64_t no = r->labels[0] + r->labels[1], yes = r->labels[2];
+
+    if (r->skipped.n > 0) {
+        char text[DA_SUMMARY_MAX];
+
+        da_tally_text(&r->skipped, text);
+        co_log_warn(
+            "lines skipped", CO_S("data", data), CO_I("usable", r->samples), CO_S("skipped", text));
+    }
+    if (r->labels[0] > 0 && r->labels[1] > 0) {
+        co_log_warn("labels 0 and -1 both count as 0", CO_S("data", data),
+            CO_I("zero", r->labels[1]), CO_I("minus_one", r->labels[0]));
+    }
+    if ((no > 0) != (yes > 0)) {
+        co_log_warn(yes > 0 ? "all labels are 1: there is nothing to tell apart, and no auc"
+                            : "all labels are 0: there is nothing to tell apart, and no auc",
+            CO_S("data", data), CO_S("share", ctr_reader_describe(r)), CO_I("lines", no + yes));
+    }
+}
+
 int ctr_reader_next(struct ctr_reader *r, struct ctr_batch *b, struct co_err *err) {
     bool more = true;
 
@@ -267,13 +303,9 @@ int ctr_reader_next(struct ctr_reader *r, struct ctr_batch *b, struct co_err *er
             return rc;
         }
     }
-    if (b->n == 0 && r->skipped.n > 0 && !r->again) {
-        char text[DA_SUMMARY_MAX];
-
+    if (b->n == 0 && !r->again) {
         r->again = true;
-        da_tally_text(&r->skipped, text);
-        co_log_warn("lines skipped", CO_S("data", r->path), CO_I("usable", r->samples),
-            CO_S("skipped", text));
+        pass_tell(r);
     }
     return 0;
 }
@@ -284,6 +316,7 @@ void ctr_reader_rewind(struct ctr_reader *r) {
     }
     r->generated.next = r->share.index;
     memset(&r->skipped, 0, sizeof(r->skipped));
+    memset(r->labels, 0, sizeof(r->labels));
     r->samples = 0;
     r->again = true;
 }

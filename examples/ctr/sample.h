@@ -25,7 +25,7 @@ struct ctr_sample {
     uint64_t vocabulary;     /* ids are below it */
     uint64_t *ids;           /* [CTR_SLOTS] */
     float *dense;            /* [CTR_NUMBERS] */
-    float label;             /* 0 or 1; NaN: the line has none */
+    float label;             /* 0, 1, or -1, which the reader makes 0; NaN: the line has none */
     struct ctr_values *more; /* NULL: one value a slot */
     uint32_t cell;           /* of the first slot */
 };

@@ -32,15 +32,17 @@ static const char *pair_take(struct ctr_sample *s, struct seen *seen, struct da_
 
     *ret_kind = "label";
     if (da_is(slot, "click")) {
-        return !isnan(s->label) || !da_label(value, &s->label) ? "click once, 0 or 1" : NULL;
+        return !isnan(s->label) || !(da_is_missing(value) || da_label(value, &s->label))
+                   ? "click once, " DA_LABEL_EXPECTED
+                   : NULL;
     }
     *ret_kind = "number";
     if (da_is(slot, "dense_feature")) {
         if (seen->numbers == CTR_NUMBERS) {
             return "13 of dense_feature";
         }
-        if (!da_number(value, &x)) {
-            return "a number";
+        if (!da_is_missing(value) && !da_number(value, &x)) {
+            return DA_NUMBER_EXPECTED;
         }
         s->dense[seen->numbers++] = (float)x;
         return NULL;

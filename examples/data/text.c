@@ -2,8 +2,12 @@
 #include "examples/data/text.h"
 
 #include <string.h>
+#include <strings.h>
 
+#include "common/mem.h"
 #include "common/parse.h"
+
+enum { NUMBER_MAX = 128 }; /* bytes: databases write many zeros */
 
 bool da_is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r';
@@ -54,7 +58,7 @@ bool da_u64(struct da_text t, uint64_t *ret) {
 bool da_number(struct da_text t, double *ret) {
     bool minus = t.len > 0 && t.at[0] == '-';
     struct da_text digits = {t.at + minus, t.len - minus};
-    char copy[32];
+    char copy[NUMBER_MAX];
     uint64_t value = 0;
 
     if (digits.len <= 15 && da_u64(digits, &value)) {
@@ -69,17 +73,35 @@ bool da_number(struct da_text t, double *ret) {
     return strlen(copy) == t.len && co_parse_f64("number", copy, -1e15, 1e15, ret, NULL) == 0;
 }
 
+/* Whatever the case of its letters. */
+static bool is_word(struct da_text t, const char *word) {
+    return strlen(word) == t.len && strncasecmp(t.at, word, t.len) == 0;
+}
+
 bool da_label(struct da_text t, float *ret) {
-    if (t.len == 0 || (t.at[0] != '0' && t.at[0] != '1') || (t.len > 1 && t.at[1] != '.')) {
-        return false;
+    static const struct {
+        const char *word;
+        double label;
+    } words[] = {{"true", 1}, {"false", 0}};
+    double x = 0.0;
+    bool is = da_number(t, &x) && (x == 0.0 || x == 1.0 || x == -1.0);
+
+    for (size_t i = 0; !is && i < CO_ARRAY_LEN(words); i++) {
+        is = is_word(t, words[i].word);
+        x = words[i].label;
     }
-    for (size_t i = 2; i < t.len; i++) {
-        if (t.at[i] != '0') {
-            return false;
-        }
+    *ret = is ? (float)x : *ret;
+    return is;
+}
+
+bool da_is_missing(struct da_text t) {
+    static const char *const words[] = {"", "NA", "N/A", "NaN", "NULL", "None", "\\N", "?"};
+    bool is = false;
+
+    for (size_t i = 0; !is && i < CO_ARRAY_LEN(words); i++) {
+        is = is_word(t, words[i]);
     }
-    *ret = (float)(t.at[0] - '0');
-    return true;
+    return is;
 }
 
 const char *da_quote(struct da_text t, char ret_text[DA_QUOTE_MAX]) {

@@ -22,10 +22,14 @@ bool da_is(struct da_text t, const char *word);
 
 /* A whole number, all of 64 bits; false: t is not one, or it is 2^64 or more. */
 bool da_u64(struct da_text t, uint64_t *ret);
-/* A finite number from -1e15 to 1e15. */
+/* A finite number from -1e15 to 1e15, with a sign or without. */
+#define DA_NUMBER_EXPECTED "a number from -1e15 to 1e15, or nothing"
 bool da_number(struct da_text t, double *ret);
-/* A label: 0 or 1, also as 0.0 or 1.0. */
+/* A label: 1, or 0 or -1, however the number is written, or true or false in any case. */
 bool da_label(struct da_text t, float *ret);
+#define DA_LABEL_EXPECTED "0 or 1 (-1 counts as 0)"
+/* What files have where a number is missing: nothing, NA, N/A, NaN, NULL, None, \\N or ?. */
+bool da_is_missing(struct da_text t);
 
 /* For messages: the first 20 bytes, without what would upset a terminal. */
 const char *da_quote(struct da_text t, char ret_text[DA_QUOTE_MAX]);

@@ -45,8 +45,11 @@ static void test_numbers_and_labels(void **state) {
         double value;
         bool label;
     } rows[] = {{"0", true, 0, true}, {"1", true, 1, true}, {"1.0", true, 1, true},
-        {"0.", true, 0, true}, {"-1", true, -1, false}, {"2", true, 2, false},
-        {"0.5", true, .5, false}, {"1e2", true, 100, false}, {"01", true, 1, false},
+        {"0.", true, 0, true}, {"-1", true, -1, true}, {"-1.00", true, -1, true},
+        {"+1", true, 1, true}, {"1e0", true, 1, true}, {"TRUE", false, 1, true},
+        {"False", false, 0, true}, {"true ", false, 0, false}, {"tru", false, 0, false},
+        {"0.00000000000000000000000000000000000000", true, 0, true}, {"2", true, 2, false},
+        {"0.5", true, .5, false}, {"1e2", true, 100, false}, {"01", true, 1, true},
         {"1e300", false, 0, false}, {"nan", false, 0, false}, {"-inf", false, 0, false},
         {"", false, 0, false}, {"1 2", false, 0, false}, {"1x", false, 0, false},
         {"-", false, 0, false}, {"1234567890123456789012345678901234567890", false, 0, false}};
@@ -58,8 +61,23 @@ static void test_numbers_and_labels(void **state) {
 
         assert_int_equal(da_number(text(rows[i].text), &value), rows[i].number);
         assert_true(!rows[i].number || value == rows[i].value);
+        assert_false(da_is_missing(text(rows[i].text)) && (rows[i].number || rows[i].label));
         assert_int_equal(da_label(text(rows[i].text), &label), rows[i].label);
         assert_true(!rows[i].label || (double)label == rows[i].value);
+    }
+}
+
+static void test_what_stands_for_nothing(void **state) {
+    static const char *const yes[] = {"", "NA", "n/a", "nan", "NaN", "null", "NULL", "None", "\\N",
+        "?"},
+                             *const no[] = {"0", "N", "nul", "-", "NAN1", "\\"};
+
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(yes); i++) {
+        assert_true(da_is_missing(text(yes[i])));
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(no); i++) {
+        assert_false(da_is_missing(text(no[i])));
     }
 }
 
@@ -152,6 +170,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole_numbers_of_64_bits),
         cmocka_unit_test(test_numbers_and_labels),
+        cmocka_unit_test(test_what_stands_for_nothing),
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_a_tally_names_the_first_and_counts_kinds),
         cmocka_unit_test(test_where_a_result_can_be_written),

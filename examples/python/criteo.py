@@ -18,6 +18,8 @@ SLOTS, NUMBERS, VOCABULARY, EMBED, HIDDEN = 26, 13, 1000001, 10, 400
 DENSE_RULE, EMBEDDING_RULE = "adagrad:lr=0.005,initial=1e-4", "adagrad:lr=0.05,initial=1e-4"
 MINIMUM = np.array([0, -3, *[0] * 11])
 RANGE = np.array([20, 603, 100, 50, 64000, 500, 100, 50, 500, 10, 10, 10, 50])
+LABELS = {b"true": 1.0, b"false": -1.0}                     # beside numbers
+MISSING = {b"", b"na", b"n/a", b"nan", b"null", b"none", rb"\n", b"?"}
 EPSILON = 1e-4                      # in the logarithms of the loss
 BUCKETS = 4096                      # of the area under the curve
 
@@ -89,13 +91,16 @@ def sample(line):
     row = line.split(b"\t")
     if len(row) != 1 + NUMBERS + SLOTS:
         raise ValueError(f"{len(row)} columns, expected {1 + NUMBERS + SLOTS} with tabs between")
-    label = row[0].strip()
-    if label not in (b"0", b"1", b"0.0", b"1.0"):
-        raise ValueError(f"the label is {label!r}, expected 0 or 1")
-    numbers = [float(x) if x.strip() else np.nan for x in row[1:1 + NUMBERS]]
-    if any(x.strip() and not abs(n) <= 1e15 for x, n in zip(row[1:], numbers)):
+    try:
+        label = LABELS.get(row[0].strip().lower()) or float(row[0])
+    except ValueError:
+        label = None
+    if label not in (-1, 0, 1):
+        raise ValueError(f"the label is {row[0]!r}, expected 0 or 1 (-1 counts as 0)")
+    numbers = [np.nan if x.strip().lower() in MISSING else float(x) for x in row[1:1 + NUMBERS]]
+    if any(x.strip().lower() not in MISSING and not abs(n) <= 1e15 for x, n in zip(row[1:], numbers)):
         raise ValueError("a number is not finite")
-    return [id_of(column, x) for column, x in enumerate(row[1 + NUMBERS:], 1 + NUMBERS)], numbers, label[:1] == b"1"
+    return [id_of(column, x) for column, x in enumerate(row[1 + NUMBERS:], 1 + NUMBERS)], numbers, label == 1
 
 
 class Share:
@@ -104,7 +109,7 @@ class Share:
     def __init__(self, options, part, worker, workers):
         self.folder, self.size, self.in_memory = f"{options.data}/{part}", options.batch_size, options.in_memory
         self.files, self.first, self.step = files_of(self.folder, worker, workers)
-        self.used = self.skipped = 0
+        self.used = self.skipped = self.ones = 0
         self.why, self.kept = "", None
 
     def __call__(self):
@@ -124,10 +129,11 @@ class Share:
                 self.skipped += 1
             else:
                 self.used += 1
+                self.ones += one[2]
                 yield one
 
     def read(self):
-        self.used = self.skipped = 0
+        self.used = self.skipped = self.ones = 0
         samples = self.samples()
         while part := list(itertools.islice(samples, self.size)):
             ids, numbers, labels = map(np.array, zip(*part))
@@ -135,6 +141,8 @@ class Share:
             yield ids, scaled.astype(np.float32), labels.astype(np.float32)
         if self.skipped:
             print(f"{self.folder}: {self.used} lines used, {self.skipped} skipped{self.why}", file=sys.stderr)
+        if self.used and self.ones in (0, self.used):
+            print(f"{self.folder}: all labels are {int(self.ones > 0)}: there is nothing to tell apart, and no auc", file=sys.stderr)
 
     def check(self):
         """Before training: ValueError where no line can be used."""

@@ -97,6 +97,52 @@ def test_a_program_alone_keeps_what_says_how_to_train(data):
     assert list((data / "curves").glob("worker-0/*")) and list((data / "points").glob("ckpt-*/MANIFEST")), err
 
 
+ROWS = [(1, 3), (-1, 5), (1, 4), (-1, 6)] * 50
+SIGNS = {  # (how a program is called, a line)
+    "criteo": (["wide_and_deep", "--local", "--train=d", "--save="], lambda y, x: "\t".join([y, str(x), *[""] * 38])),
+    "slots": (["deepfm", "--local", "--train=d", "--save="], lambda y, x: f"click:{y} 1:{x}"),
+    "csv": (["ctr_dnn", "--local", "--train=d", "--save=", "--format=csv", "--csv-numbers=x"], lambda y, x: f"{y},{x}"),
+    "logistic": (["logistic", "d"], lambda y, x: f"{y},{x},1,1,1")}
+
+
+def trained(kind, labels, home):
+    """(the TRAIN lines, what is logged) of data with these labels for -1 and 1."""
+    command, line = SIGNS[kind]
+    head = ["label,x"] if kind == "csv" else []
+    (home / "d").write_text("\n".join(head + [line(labels[y > 0], x) for y, x in ROWS]) + "\n")
+    out, err = run(home, *command)
+    for model in home.glob("model"):
+        model.rename(home / f"model-{labels}")
+    return out, err
+
+
+@pytest.mark.parametrize("kind", SIGNS)
+@pytest.mark.parametrize("labels", [("-1", "1"), ("-1.0", "+1"), ("0.0", "1e0"), ("false", "True")])
+def test_labels_as_people_write_them_train_the_same(kind, labels, tmp_path):
+    if kind == "logistic" and "True" in labels:
+        return
+    first, _ = trained(kind, ("0", "1"), tmp_path)
+    out, err = trained(kind, labels, tmp_path)
+    assert "TRAIN" in out and out == first and "skipped" not in err and "all labels" not in err, (out, first, err)
+    assert err.count("label -1 counts as 0") == (labels[0][0] == "-" and kind != "logistic"), err
+
+
+@pytest.mark.parametrize("kind", SIGNS)
+@pytest.mark.parametrize("labels", [("0", "0"), ("1", "1"), ("-1", "-1")])
+def test_data_of_one_class_is_told(kind, labels, tmp_path):
+    _, err = trained(kind, labels, tmp_path)
+    assert err.count(f"all labels are {max(int(labels[0]), 0)}: there is nothing to tell apart") == 1, err
+
+
+@pytest.mark.parametrize("kind", set(SIGNS) - {"logistic"})
+def test_other_labels_are_told(kind, tmp_path):
+    _, err = trained(kind, ("2", "1"), tmp_path)
+    assert "100 skipped, first: d:" in err and "expected" in err and "-1 counts as 0" in err and "all labels are 1" in err, err
+    (tmp_path / "d").write_text((tmp_path / "d").read_text().replace("2", "-1", 1).replace("2", "0", 1))
+    _, err = run(tmp_path, *SIGNS[kind][0])
+    assert "labels 0 and -1 both count as 0" in err and "zero=1 minus_one=1" in err, err
+
+
 def test_all_of_64_bits_are_ids(tmp_path):
     (tmp_path / "d").write_text("click:1 1:18446744073709551615\nclick:0 1:18446744073709551616\n")
     _, err = run(tmp_path, "wide_and_deep", "--local", "--train=d", "--save=m")
