@@ -13,7 +13,6 @@
 enum { W, B, FEATURES = 4, BATCH = 50, PASSES = 3 };
 static const struct rt_param list[] = {{"w", FEATURES, "normal:std=0.01"}, {"b", 1, NULL}};
 static struct co_err err;
-static uint64_t labels[2]; /* lines with 0 and with 1 */
 
 static void must(int rc) {
     if (rc < 0) {
@@ -29,10 +28,8 @@ static float learn(struct rt_params *p, const char *line, const char *where) {
     int n = sscanf(line, " %f , %f , %f , %f , %f %c", &y, &x[0], &x[1], &x[2], &x[3], &more);
     bool good = n == 5 && (y == 0 || fabsf(y) == 1) && isfinite(x[0] + x[1] + x[2] + x[3]);
     must(good ? 0 : co_err_set(&err, CO_INVALID, "%s: expected 0 or 1,x1,x2,x3,x4", where));
-    y = y > 0; /* some write -1 for 0 */
-    labels[y > 0]++;
     float z = *rt_params_value(p, B) + w[0] * x[0] + w[1] * x[1] + w[2] * x[2] + w[3] * x[3];
-    float error = 1 / (1 + expf(-z)) - y;
+    float error = 1 / (1 + expf(-z)) - (y > 0); /* some write -1 for 0 */
     for (int i = 0; i < FEATURES; i++) {
         dw[i] += error * x[i] / BATCH;
     }
@@ -84,11 +81,6 @@ static void train(const struct rt_job *job, const char *data, const char *model)
     must(rt_barrier(c, &err));
     must(rt_stat(c, 0, &stat, &err));
     must(stat.pushes > 0 ? 0 : co_err_set(&err, CO_INVALID, "no usable line in \"%s\"", data));
-    if ((labels[0] > 0) != (labels[1] > 0)) {
-        (void)fprintf(stderr,
-            "logistic: warning: all labels are %d: there is nothing to tell apart\n",
-            labels[1] > 0);
-    }
     must(rt_is_first_worker(job) ? rt_save(c, model, &err) : 0);
     must(rt_finish(c, &err));
     rt_input_close(input);

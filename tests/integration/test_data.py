@@ -127,14 +127,14 @@ def test_labels_as_people_write_them_train_the_same(kind, labels, tmp_path):
     assert err.count("label -1 counts as 0") == (labels[0][0] == "-" and kind != "logistic"), err
 
 
-@pytest.mark.parametrize("kind", SIGNS)
+@pytest.mark.parametrize("kind", sorted(set(SIGNS) - {"logistic"}))
 @pytest.mark.parametrize("labels", [("0", "0"), ("1", "1"), ("-1", "-1")])
 def test_data_of_one_class_is_told(kind, labels, tmp_path):
     _, err = trained(kind, labels, tmp_path)
     assert err.count(f"all labels are {max(int(labels[0]), 0)}: there is nothing to tell apart") == 1, err
 
 
-@pytest.mark.parametrize("kind", set(SIGNS) - {"logistic"})
+@pytest.mark.parametrize("kind", sorted(set(SIGNS) - {"logistic"}))
 def test_other_labels_are_told(kind, tmp_path):
     _, err = trained(kind, ("2", "1"), tmp_path)
     assert "100 skipped, first: d:" in err and "expected" in err and "-1 counts as 0" in err and "all labels are 1" in err, err
