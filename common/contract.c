@@ -259,7 +259,9 @@ int co_contract_markdown(struct co_buf *ret, struct co_err *err) {
         "`common/contract_rows.c`, from which the operator and the launcher write and the "
         "training library reads. Both cut blanks and newlines at the ends of a value, as a file or "
         "a "
-        "Secret may have them, and take no value of the form `tcp://10.0.0.1:80` for one of a "
+        "Secret may have them, count a value that is empty then as not set (but for "
+        "*_VISIBLE_DEVICES, where it means no device), and take no value of the form "
+        "`tcp://10.0.0.1:80` for one of a "
         "variable that ends with `_PORT`: Kubernetes sets those for Services (a Service "
         "paddle-gloo gives PADDLE_GLOO_PORT). They say so.\n",
         err);

@@ -229,6 +229,7 @@ struct co_contract_row {
     bool prefix;              /* name is the prefix of a family of variables */
     bool machine;             /* describes the machine, not a job: a job started inside of another
                                * one inherits it */
+    bool empty;               /* an empty value is one, of no devices; elsewhere it is none */
     bool alone;               /* says how to train, not who takes part: also for a program that is
                                * told to train alone (--local) */
     const char *doc;          /* one sentence */
@@ -247,13 +248,16 @@ int co_contract_find(const char *name);
  * not inherit it. */
 bool co_contract_of_job(const char *name);
 
-/* The value in the process's environment without blanks at its ends, valid as long as the process;
- * NULL: it is not set, or is a Service's link.  All of a program that reads variables of the
- * contract, or its own settings, reads them so. */
+/* The value in the process's environment as co_contract_read has it, valid as long as the process;
+ * NULL: it counts as not set.  All of a program that reads variables of the contract, or its own
+ * settings, reads them so. */
 const char *co_contract_getenv(enum co_var var);
 const char *co_contract_getenv_of(const char *name);
-/* Where the value begins behind blanks; *ret_len bytes without those at its end. */
-const char *co_contract_trim(const char *value, size_t *ret_len);
+/* Where a variable's value begins behind blanks; *ret_len bytes without those at its end.  NULL if
+ * it counts as not set: value is NULL, a Service's link, or nothing but blanks where the row does
+ * not give that a meaning.  Templates write `value: ""` for what a ConfigMap or chart leaves out.
+ */
+const char *co_contract_read(const char *name, const char *value, size_t *ret_len);
 /* For a Service x, Kubernetes sets X_PORT=tcp://ADDRESS:PORT in the pods of its namespace: no value
  * of a variable of that name here. */
 bool co_contract_is_link(const char *name, const char *value);

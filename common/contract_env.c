@@ -11,18 +11,6 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-const char *co_contract_trim(const char *value, size_t *ret_len) {
-    while (is_blank(*value)) {
-        value++;
-    }
-    size_t n = strlen(value);
-    while (n > 0 && is_blank(value[n - 1])) {
-        n--;
-    }
-    *ret_len = n;
-    return value;
-}
-
 bool co_contract_is_link(const char *name, const char *value) {
     static const char *const schemes[] = {"tcp://", "udp://", "sctp://"};
     static const char end[] = "_PORT";
@@ -35,6 +23,23 @@ bool co_contract_is_link(const char *name, const char *value) {
         of_scheme |= strncmp(value, schemes[i], strlen(schemes[i])) == 0;
     }
     return of_scheme && n > e && strcmp(name + n - e, end) == 0 && co_contract_find(name) >= 0;
+}
+
+const char *co_contract_read(const char *name, const char *value, size_t *ret_len) {
+    *ret_len = 0;
+    if (!value || co_contract_is_link(name, value)) {
+        return NULL;
+    }
+    while (is_blank(*value)) {
+        value++;
+    }
+    size_t n = strlen(value);
+    while (n > 0 && is_blank(value[n - 1])) {
+        n--;
+    }
+    int row = n > 0 ? -1 : co_contract_find(name);
+    *ret_len = n;
+    return n > 0 || (row >= 0 && co_contract[row].empty) ? value : NULL;
 }
 
 void co_contract_links(
@@ -74,12 +79,8 @@ static const char *keep(const char *value, size_t len) {
 
 const char *co_contract_getenv_of(const char *name) {
     size_t len = 0;
-    const char *raw = getenv(name);
-    if (!raw || co_contract_is_link(name, raw)) {
-        return NULL;
-    }
-    const char *value = co_contract_trim(raw, &len);
-    return value[len] ? keep(value, len) : value;
+    const char *value = co_contract_read(name, getenv(name), &len);
+    return value && value[len] ? keep(value, len) : value;
 }
 
 const char *co_contract_getenv(enum co_var var) {

@@ -49,7 +49,7 @@ static void values_are_read_without_what_is_not_theirs(void **state) {
         bool link;
     } rows[] = {
         {"PADDLE_NNODES", "2\n", "2", false}, {"PADDLE_NNODES", " \t2:3 \r\n", "2:3", false},
-        {"PADDLE_JOB_TOKEN", "a b\n\n", "a b", false}, {"PADDLE_NNODES", "\n", "", false},
+        {"PADDLE_JOB_TOKEN", "a b\n\n", "a b", false}, {"PADDLE_NNODES", "\n", NULL, false},
         {"PADDLE_GLOO_PORT", "tcp://10.0.0.1:80", NULL, true},
         {"MASTER_PORT", "udp://[fd00::1]:53", NULL, true},
         {"PADDLE_PORT", "\nsctp://10.0.0.1:1", NULL, true},
@@ -57,6 +57,7 @@ static void values_are_read_without_what_is_not_theirs(void **state) {
         {"PADDLE_MASTER", "tcp://10.0.0.1:80", "tcp://10.0.0.1:80", false}, /* the user's, wrong */
         {"PADDLE_PORT", "tcp", "tcp", false},
         {"OTHER_PORT", "tcp://10.0.0.1:80", "tcp://10.0.0.1:80", false}, /* not ours to judge */
+        {"OTHER", "", NULL, false}, {"CUDA_VISIBLE_DEVICES", " ", "", false}, /* no GPU */
     };
     const char *first = NULL;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
@@ -75,6 +76,19 @@ static void values_are_read_without_what_is_not_theirs(void **state) {
     int n = 0;
     co_contract_links(env, count_link, &n);
     assert_int_equal(n, 1);
+}
+
+/* As a template gives it where its ConfigMap or chart has nothing. */
+static void a_variable_that_is_empty_is_not_set(void **state) {
+    (void)state;
+    for (int i = 0; i < CO_VAR_COUNT; i++) {
+        const char *name = co_contract[i].name;
+        bool devices = strstr(name, "VISIBLE_DEVICES") != NULL; /* where that means: none */
+        assert_int_equal(setenv(name, "", 1), 0);
+        const char *read = co_contract_getenv((enum co_var)i);
+        assert_true(devices ? read && !*read : !read);
+        assert_int_equal(unsetenv(name), 0);
+    }
 }
 
 struct check_row {
@@ -166,6 +180,7 @@ static void the_reference_page_names_every_variable_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_read_without_what_is_not_theirs),
+        cmocka_unit_test(a_variable_that_is_empty_is_not_set),
         cmocka_unit_test(every_row_is_filled_and_named_once),
         cmocka_unit_test(a_job_leaves_behind_what_belongs_to_it),
         cmocka_unit_test(values_are_judged_by_their_row),

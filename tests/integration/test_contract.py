@@ -99,6 +99,17 @@ def test_wrong_environment_is_one_line(change, code, message):
     assert r.returncode == code and message in r.stderr and r.stderr.count("\n") == 1, r.stdout + r.stderr
 
 
+def test_an_empty_variable_is_not_set():
+    """Templates write `value: ""` for what a chart or a ConfigMap leaves out; docs/env.md and docs/launch.md name all."""
+    pages = [(ROOT / "docs" / p).read_text() for p in ("env.md", "launch.md")]
+    names = set(re.findall(r"^\| `([A-Z][A-Za-z_]+)`", pages[0], re.M)) | set(re.findall(r"`(PADDLE[A-Z_]*)`", pages[1]))
+    assert len(names) > 120 and {"PADDLE_RANK", "PADDLE_LOG_LEVEL", "PORT_RANGE"} <= names, names
+    for empty in [*({n: ""} for n in sorted(names)), {n: " " for n in names}]:
+        for words in (["launch", "--log_dir=", "--termination_log=", "/bin/true"], ["info", "--timeout=0s"]):
+            r = run(BIN / "paddlerun", *words, env=empty)
+            assert r.returncode == 0, (empty, words, r.stderr[-300:])
+
+
 def test_what_collectives_cost():
     r = run(BIN / "paddlerun", "info", "--collectives", env={})
     assert r.returncode == 0 and not r.stderr, r.stdout + r.stderr

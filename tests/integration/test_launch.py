@@ -889,4 +889,8 @@ def test_who_waits_says_for_whom_and_how_long():
 def test_a_missing_python_names_the_script():
     pathlib.Path("t.py").write_text("")
     r = launch("t.py", env={"PATH": "/nonexistent"})
-    assert r.returncode == 127 and '"t.py" needs Python, and PADDLERUN_PYTHON' in r.stderr, r.stderr
+    assert r.returncode == 127, r.stderr
+    assert '"t.py" needs Python: there is no python3 and no python beside this program or in PATH' in r.stderr, r.stderr
+    r = launch("t.py", env={"PADDLERUN_PYTHON": "/no/python"})
+    assert r.returncode == 127, r.stderr
+    assert '"t.py" needs Python, PADDLERUN_PYTHON: cannot start "/no/python"' in r.stderr, r.stderr

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "common/contract.h"
 #include "common/mem.h"
 #include "common/token.h"
 #include "runtime/launch/cmd/cmd.h"
@@ -138,8 +139,8 @@ int rl_cmd_local(int argc, char **argv) {
     }
     if (!r) {
         options.colour =
-            strcmp(colour, "always") == 0 ||
-            (strcmp(colour, "auto") == 0 && isatty(options.out) && !getenv("NO_COLOR"));
+            strcmp(colour, "always") == 0 || (strcmp(colour, "auto") == 0 && isatty(options.out) &&
+                                                 !co_contract_getenv_of("NO_COLOR"));
         r = local(rest < argc ? argv[rest] : "-", &images, &options, &code, &err);
     }
     if (r) {

@@ -61,11 +61,12 @@ void rl_env_remove(struct rl_env *e, const char *name) {
     }
 }
 
-/* As this process reads it: Paddle in a child would take a Service's link for a port. */
+/* As this process reads it: Paddle in a child would take a Service's link for a port, and an empty
+ * value for a number. */
 static void inherit_setting(struct rl_env *e, const char *name, const char *value) {
     size_t len = 0;
-    if (!co_contract_is_link(name, value)) {
-        value = co_contract_trim(value, &len);
+    value = co_contract_read(name, value, &len);
+    if (value) {
         append_own(e, co_xasprintf("%s=%.*s", name, (int)len, value));
     }
 }

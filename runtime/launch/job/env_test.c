@@ -12,7 +12,8 @@ static void an_environment_is_inherited_with_or_without_the_contracts(void **sta
     (void)state;
     static const char *const from[] = {"HOME=/root", "EMPTY=", "no equals", "=no name",
         "PADDLE_TRAINER_ID=3", "PADDLE_NNODES= 2\n", "MASTER_PORT=tcp://10.0.0.1:80", "STAGE_ID=2",
-        "CUDA_VISIBLE_DEVICES=0", "FLAGS_selected_mlus=1", "X=a=b\n", NULL};
+        "PADDLE_RANK=", "MASTER_ADDR= \n", "CUDA_VISIBLE_DEVICES=0", "FLAGS_selected_mlus=1",
+        "X=a=b\n", NULL};
     static const struct {
         bool contract;
         const char *text[9];

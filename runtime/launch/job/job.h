@@ -29,12 +29,13 @@ enum rl_device { RL_DEVICE_CPU, RL_DEVICE_GPU, RL_DEVICE_XPU, RL_DEVICE_CUSTOM }
 
 /* What was found out about the machine (runtime/launch/node/node.h). */
 struct rl_node {
-    char *ip;     /* its own address */
-    char *pod;    /* this launcher's name in the job: six random letters */
-    char *python; /* program for *.py */
-    char *dir;    /* working directory */
-    char *host;   /* its host name; in a pod, the pod's; NULL: none */
-    bool in_pod;  /* of Kubernetes: its folders may be those of other pods, too */
+    char *ip;          /* its own address */
+    char *pod;         /* this launcher's name in the job: six random letters */
+    char *python;      /* program for *.py */
+    bool python_named; /* by PADDLERUN_PYTHON */
+    char *dir;         /* working directory */
+    char *host;        /* its host name; in a pod, the pod's; NULL: none */
+    bool in_pod;       /* of Kubernetes: its folders may be those of other pods, too */
     enum rl_device device;
     const char *device_name; /* of RL_DEVICE_CUSTOM */
     struct rl_list visible;  /* labels of the devices that processes may use */

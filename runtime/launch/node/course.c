@@ -100,7 +100,7 @@ static void end_by_error(struct course *c, int code, const struct co_err *err) {
 /* Makes the plan and starts its processes.  offers and values are those of all nodes, by rank. */
 static void start_round(struct course *c, const struct rl_offer *offers, const char *const *values,
     size_t n, size_t self) {
-    const char *tmp = getenv("TMPDIR");
+    const char *tmp = co_contract_getenv_of("TMPDIR");
     CO_AUTOFREE char *scratch = co_xasprintf(
         "%s/paddlerun-gloo-%s-%d", tmp ? tmp : "/tmp", c->job->node->pod, ++c->n_rounds);
     struct co_err err = {0};

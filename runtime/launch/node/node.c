@@ -192,10 +192,11 @@ static char *find_beside(const char *program) {
     return access(file, X_OK) == 0 ? co_steal_ptr(file) : NULL;
 }
 
-static char *find_python(void) {
+static char *find_python(bool *ret_named) {
     static char *(*const where[])(const char *program) = {find_beside, find_in_path};
     const char *named = co_contract_getenv(CO_VAR_PYTHON);
-    if (named && *named) {
+    *ret_named = named != NULL;
+    if (named) {
         return co_xstrdup(named);
     }
     char *found = NULL;
@@ -203,7 +204,7 @@ static char *find_python(void) {
         found = where[i]("python3");
         found = found ? found : where[i]("python");
     }
-    return found ? found : co_xstrdup("python3"); /* rl_spawn will report that it is missing */
+    return found ? found : co_xstrdup("python3"); /* starting it reports that there is none */
 }
 
 static char *make_pod_name(void) {
@@ -224,12 +225,13 @@ void rl_node_look(const char *others, bool wants_address, struct rl_node *ret) {
     *ret = (struct rl_node){.device = RL_DEVICE_CPU};
     ret->ip = wants_address ? find_address(others) : co_xstrdup("127.0.0.1");
     ret->pod = make_pod_name();
-    ret->python = find_python();
+    ret->python = find_python(&ret->python_named);
     ret->dir = co_xstrdup(getcwd(dir, sizeof(dir)) ? dir : "");
     char host[HOST_NAME_MAX + 1] = "";
     bool named = gethostname(host, sizeof(host) - 1) == 0 && *host && !strchr(host, '/');
     ret->host = named ? co_xstrdup(host) : NULL;
-    ret->in_pod = getenv("KUBERNETES_SERVICE_HOST") != NULL; /* kubelet sets it in every pod */
+    ret->in_pod =
+        co_contract_getenv_of("KUBERNETES_SERVICE_HOST") != NULL; /* kubelet sets it in every pod */
     find_devices(ret);
 }
 

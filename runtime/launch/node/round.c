@@ -139,6 +139,18 @@ static void log_echoed(void *arg) {
 
 /* ---- the beginning ----------------------------------------------------------------------- */
 
+static void say_no_python(const struct rl_job *job, struct co_err *err) {
+    const char *script = job->options->text[RL_OPT_SCRIPT];
+    if (job->node->python_named) {
+        (void)co_err_wrap(err, "\"%.200s\" needs Python, PADDLERUN_PYTHON", script);
+    } else {
+        co_err_set(err, CO_NOTFOUND,
+            "\"%.200s\" needs Python: there is no python3 and no python beside this program or in "
+            "PATH; install one, or name it by PADDLERUN_PYTHON",
+            script);
+    }
+}
+
 static int start_process(struct rl_round *r, size_t i, int null, struct co_err *err) {
     int out, errors;
     rl_logs_open(r->logs, i, &out, &errors);
@@ -159,9 +171,7 @@ static int start_process(struct rl_round *r, size_t i, int null, struct co_err *
         .session = true};
     int e = rl_children_start(r->children, &s, err);
     if (e == CO_NOTFOUND && strcmp(s.argv[0], r->job->node->python) == 0) {
-        (void)co_err_wrap(err,
-            "\"%.200s\" needs Python, and PADDLERUN_PYTHON names none that is there",
-            r->job->options->text[RL_OPT_SCRIPT]);
+        say_no_python(r->job, err);
     }
     rl_logs_started(r->logs, i);
     rl_env_done(&env);

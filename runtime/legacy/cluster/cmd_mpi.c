@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "common/contract.h"
 #include "runtime/legacy/cluster/node.h"
 #include "runtime/legacy/cluster/cmd.h"
 
@@ -88,8 +89,9 @@ static char *full_name(const char *host) {
 static int find_hosts(
     const struct rl_rank *rank, const char *host, struct rl_names *ret, struct co_err *err) {
     /* A step of srun may use only some of the job's nodes. */
-    const char *name = getenv("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
-    const char *nodelist = getenv(name);
+    static const char step[] = "SLURM_STEP_NODELIST", job[] = "SLURM_JOB_NODELIST";
+    const char *name = co_contract_getenv_of(step) ? step : job;
+    const char *nodelist = co_contract_getenv_of(name);
     bool pods = strcmp(rank->by, "an indexed Job") == 0 || strcmp(rank->by, "a StatefulSet") == 0;
     if (access(machines, F_OK) == 0 || errno != ENOENT) {
         CO_AUTOBUF struct co_buf text = CO_BUF(FILE_MAX);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/contract.h"
 #include "common/mem.h"
 #include "runtime/legacy/cluster/cmd.h"
 
@@ -57,7 +58,7 @@ static bool ends_with(const char *s, const char *end) {
 /* Where the documents say that a trainer's log is: the file that its output goes to, by its
  * other name. */
 static void name_log(void) {
-    const char *dir = getenv("GLOG_log_dir");
+    const char *dir = co_contract_getenv_of("GLOG_log_dir");
     struct stat st;
     char file[PATH_MAX];
     ssize_t n = readlink("/proc/self/fd/1", file, sizeof(file) - 1);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "common/contract.h"
 #include "common/mem.h"
 #include "common/parse.h"
 #include "runtime/train/ps/client/options.h"
@@ -125,7 +126,7 @@ static int wait_all(struct instances *all, int signals, int *ret_signal, struct 
 }
 
 static bool truthy(const char *name) {
-    const char *text = getenv(name);
+    const char *text = co_contract_getenv_of(name);
     bool on = false;
     return text && co_parse_bool(name, text, &on, NULL) == 0 && on;
 }
@@ -133,7 +134,7 @@ static bool truthy(const char *name) {
 /* As glog did: INFO goes to a file in the log directory; only warnings and errors go to stderr. */
 static int redirect(int *ret_stderr, struct co_err *err) {
     const char *dir = rt_pserver_options.log_dir;
-    const char *env = getenv("GLOG_log_dir");
+    const char *env = co_contract_getenv_of("GLOG_log_dir");
     dir = *dir ? dir : env && !truthy("GLOG_logtostderr") ? env : "";
     if (!*dir) {
         return 0;

@@ -7,13 +7,10 @@
 #include "common/parse.h"
 
 char *rt_read_text(const struct rt_read *e, enum co_var var) {
-    const char *s = e->get(e->arg, co_contract[var].name);
+    const char *name = co_contract[var].name;
     size_t n = 0;
-    if (!s || co_contract_is_link(co_contract[var].name, s)) {
-        return NULL;
-    }
-    s = co_contract_trim(s, &n);
-    return co_xstrndup(s, n);
+    const char *s = co_contract_read(name, e->get(e->arg, name), &n);
+    return s ? co_xstrndup(s, n) : NULL;
 }
 
 char *rt_read_list(const struct rt_read *e, enum co_var var) {

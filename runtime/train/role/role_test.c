@@ -175,7 +175,7 @@ static const struct row rows[] = {
         "TRAINING_ROLE is \"trainer\", expected one of PSERVER, TRAINER"},
     {"trainer without id", {HAND_TRAINER}, "PADDLE_TRAINER_ID is not set"},
     {"id in words", {HAND_TRAINER, "PADDLE_TRAINER_ID=one"}, "PADDLE_TRAINER_ID: \"one\""},
-    {"id empty", {HAND_TRAINER, "PADDLE_TRAINER_ID="}, "PADDLE_TRAINER_ID: \"\""},
+    {"id empty", {HAND_TRAINER, "PADDLE_TRAINER_ID="}, "PADDLE_TRAINER_ID is not set"},
     {"id below 0", {HAND_TRAINER, "PADDLE_TRAINER_ID=-1"}, "PADDLE_TRAINER_ID: \"-1\""},
     {"id too large", {HAND_TRAINER, "PADDLE_TRAINER_ID=2"},
         "PADDLE_TRAINER_ID is \"2\", expected less than PADDLE_TRAINERS_NUM 2"},
