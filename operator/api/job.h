@@ -185,6 +185,11 @@ CO_DEFINE_CLEANUP(struct op_job *, op_job_free)
  * job can be run.  strict: also checks kind and apiVersion (for a user's files). */
 size_t op_job_validate(const json_t *obj, bool strict, struct op_problem *ret, size_t max);
 
+/* What a job without problems has none of.  Writes which fields say so, and what follows. */
+enum op_lack { OP_LACK_NOTHING, OP_LACK_TRAINERS, OP_LACK_PODS };
+enum { OP_LACK_MAX = 240 };
+enum op_lack op_job_lack(const struct op_job *job, char *ret, size_t size);
+
 /* Failed pods restart the whole group, as far as the backoff limit allows. */
 static inline bool op_job_restarts(const struct op_job *job) {
     return job->backoff_limit >= 0 || job->n_rules > 0;

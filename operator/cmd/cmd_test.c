@@ -274,8 +274,16 @@ static void validate_names_file_and_line(void **state) {
             {"1 job, 0 problems\n"}},
         {{"validate", "-"}, HEAD "spec: {elastic: 1, worker: " ALWAYS "}\n", 0,
             {"1 job, 0 problems\n"}},
-        {{"validate", "-"}, HEAD "spec: {failurePolicy: [], ps: " ALWAYS "}\n", 0,
+        {{"validate", "-"},
+            HEAD "spec: {failurePolicy: [], ps: " ALWAYS ", successPolicy: AllPods}\n", 0,
             {"1 job, 0 problems\n"}},
+        /* A job that would wait for ever. */
+        {{"validate", "-"}, HEAD, 1,
+            {"spec has no ps, worker or heter, so that the job has no pods", "1 job, 1 problem\n"}},
+        {{"validate", "-"}, HEAD "spec:\n  worker: " ROLE(0), 1,
+            {"standard input:4: spec.worker.replicas is 0, so that the job has no pods"}},
+        {{"validate", "-"}, HEAD "spec:\n  ps: " ROLE(2) "  worker: " ROLE(0), 1,
+            {"standard input:4: spec.worker.replicas is 0, so that nothing trains"}},
         {{"validate", "-"}, HEAD "spec: {failurePolicy: [], worker: " ALWAYS "}\n", 1,
             {"restartPolicy is Always: "}},
         /* A word that is taken for another is told, and wrong with nobody. */
@@ -324,6 +332,9 @@ static void render_prints_what_a_cluster_would_hold(void **state) {
         {{"render", "-"}, OTHER, 1, {"no PaddleJob found"}},
         {{"render", "-"}, HEAD "spec:\n  worker: " ROLE(-1), 1,
             {"paddle-operator: standard input:5: ", "replicas"}},
+        {{"render", "-"}, HEAD "spec:\n  worker: " ROLE(0), 1,
+            {"paddle-operator: standard input:4: spec.worker.replicas is 0, so that the job has "
+             "no pods"}},
         {{"render", "/no/such"}, NULL, 1, {"paddle-operator: ", "/no/such"}},
     };
     check(rows, CO_ARRAY_LEN(rows));

@@ -170,6 +170,10 @@ static int render_document(
     CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
     int r = op_job_decode(json_incref(obj), &job, err);
     ++*jobs;
+    char text[OP_LACK_MAX];
+    if (!r && op_job_lack(job, text, sizeof(text)) == OP_LACK_PODS) {
+        return co_err_set(err, CO_INVALID, "%s:%d: %s", file, co_yaml_line(y, "spec"), text);
+    }
     return r ? r : render_job(job, err);
 }
 

@@ -52,6 +52,19 @@ static size_t check_templates(const json_t *obj, struct place *in) {
     return n;
 }
 
+/* A job that could be created, but would wait for nothing. */
+static size_t check_lack(json_t *obj, struct place *in) {
+    struct co_err err = {0};
+    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
+    char text[OP_LACK_MAX];
+    if (op_job_decode(json_incref(obj), &job, &err) ||
+        op_job_lack(job, text, sizeof(text)) == OP_LACK_NOTHING) {
+        return 0;
+    }
+    print_problem(in, "spec", text);
+    return 1;
+}
+
 static void check_job(struct count *n, struct place in, json_t *obj) {
     n->jobs++;
     struct op_problem problems[OP_PROBLEMS_MAX];
@@ -59,7 +72,7 @@ static void check_job(struct count *n, struct place in, json_t *obj) {
     for (size_t i = 0; i < found; i++) {
         print_problem(&in, problems[i].path, problems[i].message);
     }
-    n->problems += found;
+    n->problems += found ? found : check_lack(obj, &in);
     n->problems += check_templates(obj, &in);
     n->problems += crd_find_unknown(obj, OP_PROBLEMS_MAX, print_problem, &in);
     for (enum op_word_field f = 0; f < OP_WORD_FIELDS; f++) {

@@ -47,7 +47,7 @@ static const char *waiting_reason(const struct op_outlook *o) {
 /* If it does not run: the reason, or else the phase. */
 static struct condition make_running(const struct op_outlook *o) {
     struct condition c = {.type = "Running", .always = true};
-    c.is = o->phase == OP_PHASE_RUNNING;
+    c.is = o->phase == OP_PHASE_RUNNING && strcmp(o->reason, "NoPods") != 0;
     c.reason = c.is ? "AllPodsRunning" : waiting_reason(o);
     c.message = c.is ? "" : o->message;
     return c;

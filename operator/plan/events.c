@@ -58,6 +58,9 @@ static const struct event_row {
         "the scheduler does not support a part of schedulingPolicy, or a user created the group"},
     {"UnknownValue", true,
         "a field of the spec has an unknown word; what was expected, and how it is treated"},
+    {"NoPods", true, "no role of the job has replicas, so it has no pods"},
+    {"NoTrainers", true,
+        "the job has servers, but no role that trains has replicas: it does not end by itself"},
     {"NodeLost", true, "a pod's node does not respond; names the pod, the node, and since when"},
     {"ContainerRestarted", true,
         "a container has ended, and kubelet starts it again; once, also when that repeats"},
@@ -247,9 +250,8 @@ static char *completed_message(const struct op_world *w) {
 
 static char *running_message(const struct op_world *w) {
     int64_t n = count_wanted(w);
-    return n == 0   ? co_xstrdup("the job has no pods")
-           : n == 1 ? co_xstrdup("its pod is running")
-                    : co_xasprintf("all %" PRId64 " pods are running", n);
+    return n == 1 ? co_xstrdup("its pod is running")
+                  : co_xasprintf("all %" PRId64 " pods are running", n);
 }
 
 static void add_failed(struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
@@ -260,7 +262,9 @@ static void add_failed(struct op_plan *plan, const struct op_world *w, const str
 static void add_phase(struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
     switch (o->phase) {
     case OP_PHASE_RUNNING:
-        add_event(plan, "Running", running_message(w));
+        if (count_wanted(w) > 0) { /* else NoPods says what there is to say */
+            add_event(plan, "Running", running_message(w));
+        }
         break;
     case OP_PHASE_COMPLETED:
         add_event(plan, "Completed", completed_message(w));
@@ -294,7 +298,7 @@ static bool is_refused(const struct op_outlook *o, const json_t *stored) {
            !co_streq(co_json_str(stored, "reason"), o->reason);
 }
 
-/* Troubles of pods that do not change the phase.  Each is reported once: not when a restarted
+/* Troubles that do not change the phase.  Each is reported once: not when a restarted
  * container fails again, and not when the next pod of the same trouble is named. */
 static void add_trouble(
     struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
@@ -304,6 +308,8 @@ static void add_trouble(
         {"CrashLoopBackOff", "ContainerRestarted"},
         {"ContainerRestarted", "ContainerRestarted"},
         {"PodDisrupted", "PodDisrupted"},
+        {"NoPods", "NoPods"},
+        {"NoTrainers", "NoTrainers"},
     };
     const char *stored = co_json_str(w->job->status, "reason");
     const char *now = NULL, *was = NULL;

@@ -1,6 +1,6 @@
-/* Looks for the most useful reason, in this order: problems of the spec, names that are taken,
- * rejected requests, the gang, lost nodes, old pods that do not end, and at last what pods wait
- * for. find_live has the list. */
+/* Looks for the most useful reason, in this order: problems of the spec, no pods at all, names that
+ * are taken, rejected requests, the gang, lost nodes, old pods that do not end, and at last what
+ * pods wait for. find_live has the list. */
 #include "operator/plan/reason.h"
 
 #include "common/parse.h"
@@ -470,6 +470,17 @@ static bool waits_at_gate(const struct op_world *w) {
     return false;
 }
 
+/* The job has too few roles or replicas to run, or to end. */
+static bool find_lack(struct op_outlook *o, const struct op_world *w, enum op_lack lack) {
+    char text[OP_LACK_MAX];
+    if (op_job_lack(w->job, text, sizeof(text)) != lack) {
+        return false;
+    }
+    o->blocked = lack == OP_LACK_PODS;
+    op_reason_say(o, o->blocked ? "NoPods" : "NoTrainers", "%s", text);
+    return true;
+}
+
 /* ---- */
 
 static void find_live(struct op_outlook *o, const struct op_world *w, const json_t *env) {
@@ -485,9 +496,10 @@ static void find_live(struct op_outlook *o, const struct op_world *w, const json
     } else if (o->completing) {
         const struct op_success_text *text = op_world_success_text(w);
         op_reason_say(o, text->reason, "%s, %s may still end", text->what, text->others);
-    } else if (find_away(o, w) || find_taken(o, w) || find_failed(o, w, env) || find_gang(o, w) ||
-               find_lost(o, w) || find_disrupted(o, w) || find_ending(o, w) || find_kept(o, w) ||
-               find_waiting(o, w) || find_late(o, w)) {
+    } else if (find_lack(o, w, OP_LACK_PODS) || find_away(o, w) || find_taken(o, w) ||
+               find_failed(o, w, env) || find_gang(o, w) || find_lost(o, w) ||
+               find_disrupted(o, w) || find_ending(o, w) || find_kept(o, w) || find_waiting(o, w) ||
+               find_late(o, w)) {
         return;
     } else if (o->restarting) {
         const json_t *c = op_condition_stored(job, "Restarting");
@@ -497,6 +509,8 @@ static void find_live(struct op_outlook *o, const struct op_world *w, const json
             o, "WaitingForAddresses", "pods wait until all pods of the job have an address");
     } else if (o->attempt == job->attempt && op_stale_say(w, stale, sizeof(stale))) {
         op_reason_say(o, "StaleAddress", "%s", stale);
+    } else {
+        (void)find_lack(o, w, OP_LACK_TRAINERS);
     }
 }
 

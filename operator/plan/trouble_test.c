@@ -104,6 +104,72 @@ static void a_sidecar_that_is_started_again_is_no_failure(void **state) {
     tk_done(&c);
 }
 
+/* ---- jobs that have too little to run, or to end ----------------------------------------------
+ */
+
+#define SERVERS TK_ROLE("ps", 2)
+#define ENDS_WITH_SERVERS ", so that nothing trains; the job ends only when all its servers have"
+#define NAME_A_ROLE ", so that the job has no pods; name a role with replicas and a template"
+
+static const struct lack_row {
+    const char *spec, *reason, *message;
+} lack_rows[] = {
+    {"'cleanPodPolicy':''", "NoPods", "spec has no ps, worker or heter" NAME_A_ROLE},
+    {"'suspend':false,'elastic':null", "NoPods", "spec has no ps, worker or heter" NAME_A_ROLE},
+    {TK_ROLE("worker", 0), "NoPods", "spec.worker.replicas is 0" NAME_A_ROLE},
+    {TK_ROLE("worker", 0) ",'elastic':1", "NoPods", "spec.worker.replicas is 0" NAME_A_ROLE},
+    {TK_ROLE("heter", 0), "NoPods", "spec.heter.replicas is 0" NAME_A_ROLE},
+    {TK_ROLE("ps", 0) "," TK_ROLE("worker", 0), "NoPods",
+        "spec.ps.replicas is 0, spec.worker.replicas is 0" NAME_A_ROLE},
+    {SERVERS, "NoTrainers", "spec has no worker or heter" ENDS_WITH_SERVERS},
+    {SERVERS "," TK_ROLE("worker", 0), "NoTrainers", "spec.worker.replicas is 0" ENDS_WITH_SERVERS},
+    {SERVERS "," TK_ROLE("worker", 0) ",'successPolicy':'Worker0'", "NoTrainers",
+        "spec.worker.replicas is 0" ENDS_WITH_SERVERS},
+    /* Who says that all pods must succeed means the servers. */
+    {SERVERS ",'successPolicy':'AllPods'", "", ""},
+    {SERVERS "," TK_ROLE("heter", 1), "", ""},
+    {TK_ROLE("heter", 1), "", ""},
+    {TK_ROLE("ps", 0) "," TK_ROLE("worker", 1), "", ""},
+    {"'elastic':1,'worker':{'replicas':0,'requests':2," TK_TEMPLATE "}", "", ""},
+};
+
+static void a_job_that_cannot_run_or_end_says_what_is_missing(void **state) {
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(lack_rows); i++) {
+        const struct lack_row *row = &lack_rows[i];
+        struct tk_cluster c = running_cluster(row->spec);
+        CO_AUTOFREE char *reason = status_text(&c, "reason");
+        CO_AUTOFREE char *message = status_text(&c, "message");
+        if (strcmp(reason, row->reason) != 0 || strcmp(message, row->message) != 0) {
+            fail_msg("row %zu (%s): %s: %s", i, row->spec, reason, message);
+        }
+        expect_status(&c, "phase", "Running"); /* as upstream's */
+        expect_events(&c, "");                 /* no more of them */
+        tk_done(&c);
+    }
+}
+
+static void a_job_without_pods_is_reported_once_and_runs_when_it_has_some(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 0)));
+    expect_events(&c, "!NoPods: spec.worker.replicas is 0" NAME_A_ROLE);
+    expect_condition(&c, "Running", "False NoPods spec.worker.replicas is 0" NAME_A_ROLE);
+    expect_condition(&c, "Blocked", "True NoPods spec.worker.replicas is 0" NAME_A_ROLE);
+    rest(&c);
+    expect_events(&c, "");
+    set_replicas(&c, "worker", 1);
+    rest(&c);
+    run_all(&c);
+    expect_status(&c, "reason", "");
+    expect_condition(&c, "Running", "True AllPodsRunning ");
+    expect_condition(&c, "Blocked", "False Unblocked ");
+    /* Scaled to nothing while it runs. */
+    set_replicas(&c, "worker", 0);
+    expect_events(&c, "!NoPods: spec.worker.replicas is 0" NAME_A_ROLE);
+    tk_done(&c);
+}
+
 /* ---- pods that the cluster takes away ------------------------------------------------------- */
 
 #define EVICTED                                                                                    \
@@ -211,6 +277,8 @@ static void a_signal_has_its_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_that_cannot_run_or_end_says_what_is_missing),
+        cmocka_unit_test(a_job_without_pods_is_reported_once_and_runs_when_it_has_some),
         cmocka_unit_test(a_crash_loop_is_seen_and_reported_once),
         cmocka_unit_test(a_container_that_is_started_again_is_a_failed_pod_for_the_policy),
         cmocka_unit_test(a_sidecar_that_is_started_again_is_no_failure),

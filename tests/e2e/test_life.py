@@ -195,7 +195,7 @@ def test_scaling_up_and_down(space):
 def test_replicas_zero_waits_to_be_scaled_up(space):
     space.create(make("zero", worker=role(SHORT, 0)))
     space.wait_phase("zero", "Running", 20)
-    assert space.pods("zero") == []
+    assert space.pods("zero") == [] and space.status("zero")["reason"] == "NoPods"
     space.c.kubectl("-n", space.name, "patch", "pdj", "zero", "--type=merge", "-p",
                     '{"spec":{"worker":{"replicas":1}}}')
     space.wait_completed("zero", 40)
