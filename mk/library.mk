@@ -15,10 +15,14 @@ $(STATIC) $(STATIC_D) &: $(BUILD)/obj/runtime/launch/cmd/main.o $(wildcard tools
 	    -Wl,--no-warnings,--dependency-file=$(STATIC_D) \
 	    -Wl,--start-group $(filter %.a,$^) $(call static_libs,$(LAUNCHER)) -Wl,--end-group
 
-# The training library beside its one header, runtime/rt.h: to be linked, and to be loaded.  The latter exports the
-# names of runtime/exports and nothing else, and finds libraries that lie beside it (python/wheel puts them there).
+# The training library beside its one header, runtime/rt.h: to be linked, and to be loaded.  Both export the names of
+# runtime/exports and nothing else.  The latter finds libraries that lie beside it (python/wheel puts them there).
 RT_UNITS := $(sort $(foreach u,$(may_runtime/rt.h),$(call all_of,$(u))))
-$(BUILD)/lib/libpaddlert.a: $(foreach u,$(RT_UNITS),$(call objs,$(u)))
+# One object: names that its files share would meet those of the program that links it.
+$(BUILD)/obj/libpaddlert.o: $(foreach u,$(RT_UNITS),$(call objs,$(u))) runtime/exports
+	@$(CC) -r -nostdlib -o $@ $(filter %.o,$^)
+	@$$($(CC) -print-prog-name=objcopy) --keep-global-symbols=runtime/exports $@
+$(BUILD)/lib/libpaddlert.a: $(BUILD)/obj/libpaddlert.o
 	@mkdir -p $(@D)
 	@rm -f $@
 	@$(AR) qcs $@ $^

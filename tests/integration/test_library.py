@@ -83,6 +83,14 @@ def test_the_library_exports_its_list(installed, tmp_path):
     assert {kind for kind, _ in rows} == {"A", "T"}
 
 
+def test_the_static_library_exports_the_same_list(installed, tmp_path):
+    """A program may have an env_get of its own."""
+    lib, env = installed
+    rows = [line.split()[1:] for line in sh(f"nm -g --defined-only {lib}/libpaddlert.a", tmp_path, env).splitlines() if " " in line]
+    assert sorted(name for _, name in rows) == (ROOT / "runtime/exports").read_text().split()
+    assert {kind for kind, _ in rows} == {"T"}
+
+
 def test_every_call_has_its_page(installed):
     lib, _ = installed
     calls = {name for name in (ROOT / "runtime/exports").read_text().split() if name.startswith("rt_")}
