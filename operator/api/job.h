@@ -205,6 +205,8 @@ const char *op_mode_name(enum op_mode mode);  /* "PS", "Collective", "Single" */
 const char *op_phase_name(enum op_phase phase);
 enum op_phase op_phase_parse(const char *name);
 const char *op_problem_code_name(enum op_problem_code code);
+/* The API server's message refuses a create because the namespace is being deleted. */
+bool op_says_namespace_ends(const char *message);
 bool op_phase_terminal(enum op_phase phase); /* Completed or Failed */
 
 /* "<job>-<role>-<index>": name of the pod and of its Service.  Cut at size. */

@@ -64,6 +64,10 @@ const char *op_problem_code_name(enum op_problem_code code) {
     return problem_names[code];
 }
 
+bool op_says_namespace_ends(const char *message) {
+    return strstr(message, "because it is being terminated") != NULL;
+}
+
 bool op_phase_terminal(enum op_phase phase) {
     return phase == OP_PHASE_COMPLETED || phase == OP_PHASE_FAILED;
 }

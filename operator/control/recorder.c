@@ -152,7 +152,8 @@ static void event_written(
     struct op_recorder *r = t->recorder;
     (void)reply;
     if (code && code != CO_CANCELED) {
-        co_log_warn("event dropped", CO_E(err));
+        co_log(op_says_namespace_ends(co_err_text(err)) ? CO_LOG_DEBUG : CO_LOG_WARN,
+            "event dropped", CO_E(err));
     }
     if (t->story) {
         t->story->telling = NULL;
@@ -357,7 +358,7 @@ static bool make_room(struct op_story *s, const struct op_job *job, const struct
 
 /* Whether no event of this kind was recorded in the last NEWS_MS; notes that there is one now. */
 static bool is_news(struct op_story *s, const struct op_event *event) {
-    uint32_t bit = UINT32_C(1) << event->kind % OP_EVENT_KINDS;
+    uint64_t bit = UINT64_C(1) << event->kind % OP_EVENT_KINDS;
     int64_t now = co_now_ms();
     s->kinds = now - s->news_at < NEWS_MS ? s->kinds : 0;
     bool news = !(s->kinds & bit);

@@ -26,7 +26,7 @@ struct op_story {
     int64_t due;                    /* monotonic ms: when it has gathered for long enough */
     struct op_waiting_event *first; /* owned list, oldest first */
     size_t n_waiting;
-    uint32_t kinds;  /* a bit a kind: a Normal event of it was emitted recently */
+    uint64_t kinds;  /* a bit a kind: a Normal event of it was emitted recently */
     int64_t news_at; /* monotonic ms: the last Normal event */
     /* The last Warning, which the next one may repeat. */
     char *warning;              /* owned: name of the Event; NULL: none */

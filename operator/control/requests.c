@@ -81,7 +81,9 @@ static void action_refused(struct op_requests *q, size_t i, int code, const char
     }
     q->tally.rejected += a->verb == OP_CREATE;
     q->tally.refused = true;
-    co_log_warn("request rejected", CO_S("job", q->opts.entry->name),
+    /* Of a namespace that is being deleted there is nothing to warn of. */
+    enum co_log_level level = op_says_namespace_ends(message) ? CO_LOG_DEBUG : CO_LOG_WARN;
+    co_log(level, "request rejected", CO_S("job", q->opts.entry->name),
         CO_S("namespace", q->opts.entry->ns), CO_S("object", a->name), CO_I("attempt", count),
         CO_S("err", message));
     q->outcomes[i].error = co_steal_ptr(message);

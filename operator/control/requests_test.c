@@ -4,8 +4,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <cmocka.h>
 
+#include "common/log.h"
 #include "operator/control/fake_feeds.h"
 #include "operator/control/testkit.h"
 #include "operator/kube/clock.h"
@@ -306,6 +309,41 @@ static void of_a_long_refusal_only_the_beginning_is_kept(void **state) {
     assert_int_equal(w->error_len, 999); /* at most 1000, and the last character whole */
 }
 
+/* The cluster's users see why; the operator's have nothing to do about it. */
+static void a_namespace_that_is_being_deleted_is_no_warning(void **state) {
+    struct world *w = *state;
+    static const struct {
+        const char *message;
+        bool warns;
+    } rows[] = {
+        {"unable to create new content in namespace ns because it is being terminated", false},
+        {"exceeded quota", true},
+    };
+    struct fake_step steps[CO_ARRAY_LEN(rows)];
+    char *body[CO_ARRAY_LEN(rows)];
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        body[i] = co_xasprintf("{\"kind\":\"Status\",\"reason\":\"Forbidden\",\"message\":"
+                               "\"pods is forbidden: %s\"}",
+            rows[i].message);
+        steps[i] = (struct fake_step){"POST", 403, body[i]};
+    }
+    begin(w, steps, CO_ARRAY_LEN(rows));
+    w->action[0] = action(OP_CREATE, OP_KIND_POD, "x-ps-1");
+    w->plan.n_actions = 1;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        int log = memfd_create("log", MFD_CLOEXEC);
+        co_log_set_fd(log);
+        carry_out(w, 1);
+        co_log_set_fd(2);
+        assert_non_null(strstr(w->error[0], rows[i].message));
+        assert_int_equal(lseek(log, 0, SEEK_END) > 0, rows[i].warns);
+        (void)close(log);
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        free(body[i]);
+    }
+}
+
 static void creates_beyond_the_room_are_not_tried(void **state) {
     struct world *w = *state;
     const struct fake_step steps[] = {{"DELETE", 200, "{}", FAKE_KEEP, NULL}};
@@ -505,6 +543,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_stays_without_answer_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(
             of_a_long_refusal_only_the_beginning_is_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_namespace_that_is_being_deleted_is_no_warning, setup, teardown),
         cmocka_unit_test_setup_teardown(creates_beyond_the_room_are_not_tried, setup, teardown),
         cmocka_unit_test_setup_teardown(one_that_is_gone_does_not_hide_a_conflict, setup, teardown),
         cmocka_unit_test_setup_teardown(

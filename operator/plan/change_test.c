@@ -279,6 +279,10 @@ static void a_rejected_create_waits_for_its_turn_and_says_why(void **state) {
         .retry_at = c.now + 5};
     c.n_failures = 1;
     expect_actions(&c, "create Pod x-worker-0");
+    c.failures[0].message = "pods \"x-worker-1\" is forbidden: unable to create new content in "
+                            "namespace ns because it is being terminated";
+    expect_status(&c, "reason", "NamespaceTerminating");
+    c.failures[0].message = "pods \"x-worker-1\" is forbidden: exceeded quota: q";
     expect_status(&c, "reason", "QuotaExceeded");
     expect_status(
         &c, "message", "Pod x-worker-1: pods \"x-worker-1\" is forbidden: exceeded quota: q");

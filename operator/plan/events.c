@@ -66,6 +66,9 @@ static const struct event_row {
         "a container has ended, and kubelet starts it again; once, also when that repeats"},
     {"PodDisrupted", true,
         "the cluster takes a pod away: eviction, drain, preemption, taint, shutdown of its node"},
+    {"WaitingForOldPods", true,
+        "a pod that should have ended keeps its successor from being created; says what may keep "
+        "it"},
     {"SpecChanged", true,
         "the spec was changed in a way that pods of the running attempt cannot follow; names the "
         "fields, and how to apply them"},
@@ -308,6 +311,8 @@ static void add_trouble(
         {"CrashLoopBackOff", "ContainerRestarted"},
         {"ContainerRestarted", "ContainerRestarted"},
         {"PodDisrupted", "PodDisrupted"},
+        {"NodeLost", "NodeLost"},
+        {"WaitingForOldPods", "WaitingForOldPods"},
         {"NoPods", "NoPods"},
         {"NoTrainers", "NoTrainers"},
     };
@@ -352,10 +357,6 @@ void op_events_phase(struct op_plan *plan, const struct op_world *w, const struc
     }
     if (o->blocked) {
         add_blocked(plan, w, o);
-    }
-    if (goes_on && strcmp(o->reason, "NodeLost") == 0 && !o->restarting &&
-        !co_streq(co_json_str(w->job->status, "message"), o->message)) {
-        add_event(plan, "NodeLost", co_xstrdup(o->message));
     }
     if (goes_on && !o->restarting) {
         add_trouble(plan, w, o);

@@ -108,7 +108,7 @@ struct op_event {
     const char *reason; /* static */
     char *message;      /* owned */
 };
-enum { OP_EVENT_KINDS = 32 };
+enum { OP_EVENT_KINDS = 64 };
 
 struct op_plan {
     struct op_action *actions;

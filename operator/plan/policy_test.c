@@ -164,7 +164,10 @@ static void old_pods_that_do_not_end_are_named(void **state) {
     expect_status(&c, "reason", "PodFailed");
     c.now += 60;
     expect_status(&c, "reason", "WaitingForOldPods");
-    expect_status(&c, "message", "pod x-worker-0 of attempt 0 has not ended yet");
+    expect_status(&c, "message",
+        "pod x-worker-0 should have ended over 60 s ago, and its successor waits: its containers "
+        "have ended: does a finalizer keep it?; kubectl get pod x-worker-0 -n ns -o "
+        "jsonpath={.metadata.finalizers}");
     expect_actions(&c, "");
     tk_done(&c);
 }

@@ -77,6 +77,9 @@ static const char *failure_reason(const struct op_failure *f) {
     if (f->code == CO_EXISTS) {
         return "NameTaken";
     }
+    if (op_says_namespace_ends(f->message)) {
+        return "NamespaceTerminating";
+    }
     return strstr(f->message, "exceeded quota") ? "QuotaExceeded" : reasons[f->verb];
 }
 
@@ -327,6 +330,18 @@ static bool find_lost(struct op_outlook *o, const struct op_world *w) {
     return true;
 }
 
+/* A pod that should have ended is still there. */
+static void say_kept(struct op_outlook *o, const struct op_world *w, const struct op_pod *pod) {
+    bool holds = op_pod_holds_node(pod);
+    op_reason_say(o, "WaitingForOldPods",
+        "pod %s should have ended over %d s ago, and its successor waits: %s; kubectl get pod %s "
+        "-n %s -o %s",
+        pod->c.name, LATE,
+        holds ? "its containers may still run: is its node lost?"
+              : "its containers have ended: does a finalizer keep it?",
+        pod->c.name, w->job->ns, holds ? "wide" : "jsonpath={.metadata.finalizers}");
+}
+
 /* Pods of an earlier attempt have not ended in time. */
 static bool find_ending(struct op_outlook *o, const struct op_world *w) {
     int64_t late = o->due + LATE;
@@ -337,8 +352,7 @@ static bool find_ending(struct op_outlook *o, const struct op_world *w) {
         op_outlook_wake(o, late);
         return false;
     }
-    op_reason_say(o, "WaitingForOldPods", "pod %s of attempt %" PRId32 " has not ended yet",
-        w->old_pods[0]->c.name, w->old_pods[0]->attempt);
+    say_kept(o, w, w->old_pods[0]);
     return true;
 }
 
@@ -374,10 +388,7 @@ static bool outlives_training(const struct op_pod *pod) {
 static void say_late(struct op_outlook *o, const struct op_world *w, const struct op_pod *pod) {
     const char *scheduler = scheduler_of(w, (enum op_role)pod->role);
     if (pod->c.deleting) {
-        op_reason_say(o, "WaitingForOldPods",
-            "pod %s should have ended over %d s ago, and its successor waits: is its node lost, or "
-            "does a finalizer keep it?",
-            pod->c.name, LATE);
+        say_kept(o, w, pod);
         return;
     }
     if (outlives_training(pod)) {

@@ -35,6 +35,7 @@ static const struct {
         "template run on"},
     {"NameTaken", "an object of somebody else has the name that one of the job's needs"},
     {"QuotaExceeded", "a create was rejected because of a ResourceQuota"},
+    {"NamespaceTerminating", "the namespace is being deleted, so nothing is created in it"},
     {"GaveBack",
         "none of the job's pods had started, and others were rejected for too long: they were "
         "deleted, so that another job can use their share, and are created again later"},

@@ -45,7 +45,9 @@ static void a_resumed_job_says_whom_it_waits_for(void **state) {
     expect_status(&c, "reason", "");
     c.now += 60;
     expect_status(&c, "reason", "WaitingForOldPods");
-    expect_status(&c, "message", "pod x-worker-0 of attempt 0 has not ended yet");
+    expect_status(&c, "message",
+        "pod x-worker-0 should have ended over 60 s ago, and its successor waits: its containers "
+        "may still run: is its node lost?; kubectl get pod x-worker-0 -n ns -o wide");
     bury(&c);
     expect_status(&c, "reason", "");
     expect_actions(&c, "create Pod x-worker-0");

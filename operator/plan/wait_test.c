@@ -189,8 +189,18 @@ static void a_pod_that_does_not_go_is_named(void **state) {
     c.now = 1000090;
     expect_status(&c, "reason", "WaitingForOldPods");
     expect_status(&c, "message",
-        "pod x-worker-1 should have ended over 60 s ago, and its successor waits: is its node "
-        "lost, or does a finalizer keep it?");
+        "pod x-worker-1 should have ended over 60 s ago, and its successor waits: its containers "
+        "may still run: is its node lost?; kubectl get pod x-worker-1 -n ns -o wide");
+    expect_events(&c,
+        "!WaitingForOldPods: pod x-worker-1 should have ended over 60 s ago, and its successor "
+        "waits: its containers may still run: is its node lost?; kubectl get pod x-worker-1 -n ns "
+        "-o wide");
+    /* Nothing of it runs any more. */
+    tk_pod_status(&c, "x-worker-1", BROKEN);
+    expect_status(&c, "message",
+        "pod x-worker-1 should have ended over 60 s ago, and its successor waits: its containers "
+        "have ended: does a finalizer keep it?; kubectl get pod x-worker-1 -n ns -o "
+        "jsonpath={.metadata.finalizers}");
     rest(&c);
     assert_int_equal(wakes_at(&c), 0);
     /* It had succeeded: nobody waits for it. */
