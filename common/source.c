@@ -53,9 +53,10 @@ struct co_source {
     bool pipe, packed;
     bool between; /* gzip: at the end of a member; another may follow */
     bool begun;   /* gzip: something is unpacked, and no other format */
+    bool returns; /* carriage returns end lines, as no newline does */
     z_stream z;
-    unsigned char *raw;
-    size_t at, used;
+    unsigned char *raw, *text; /* text: gzip, what was unpacked to look at it */
+    size_t at, used, text_at, text_used;
 };
 
 void co_source_close(struct co_source *s) {
@@ -66,6 +67,7 @@ void co_source_close(struct co_source *s) {
         (void)inflateEnd(&s->z);
     }
     co_closep(&s->fd);
+    free(s->text);
     free(s->raw);
     free(s->path);
     free(s);
@@ -224,21 +226,47 @@ static int file_open(struct co_source *s, bool first, struct co_err *err) {
     return 0;
 }
 
-/* Finds out from the first bytes what it is. */
+/* Whether these first bytes have carriage returns and no newline.  One at their end may belong to a
+ * newline behind them. */
+static bool has_returns(const void *bytes, size_t n) {
+    return n > 1 && memchr(bytes, '\r', n - 1) && !memchr(bytes, '\n', n);
+}
+
+/* Reads up to the first newline, or as much as there is room for. */
+static int plain_look(struct co_source *s, struct co_err *err) {
+    const char *other = other_format(s->raw + s->at, s->used - s->at);
+    bool more = true;
+    int rc = other ? unsupported(s, other, err) : 0;
+
+    while (rc == 0 && more && s->used < RAW_SIZE && !memchr(s->raw, '\n', s->used)) {
+        rc = raw_fill(s, &more, err);
+    }
+    s->returns = has_returns(s->raw, s->used);
+    return rc;
+}
+
+static int packed_look(struct co_source *s, struct co_err *err) {
+    size_t n = 1;
+    int rc = 0;
+
+    if (inflateInit2(&s->z, GZIP_WINDOW) != Z_OK) {
+        return co_err_set(err, CO_NOMEMORY, "\"%s\": no memory to unpack it", s->path);
+    }
+    s->packed = true;
+    s->text = co_xmalloc(RAW_SIZE);
+    while (rc == 0 && n > 0 && s->text_used < RAW_SIZE && !memchr(s->text, '\n', s->text_used)) {
+        rc = unpack(s, s->text + s->text_used, RAW_SIZE - s->text_used, &n, err);
+        s->text_used += rc == 0 ? n : 0;
+    }
+    s->returns = has_returns(s->text, s->text_used);
+    return rc;
+}
+
+/* Finds out from the first bytes what it is, and how its lines end. */
 static int head_read(struct co_source *s, struct co_err *err) {
     int rc = raw_need(s, HEAD, err);
 
-    if (rc == 0 && !is_gzip(s)) {
-        const char *other = other_format(s->raw + s->at, s->used - s->at);
-        return other ? unsupported(s, other, err) : 0;
-    }
-    if (rc == 0) {
-        if (inflateInit2(&s->z, GZIP_WINDOW) != Z_OK) {
-            return co_err_set(err, CO_NOMEMORY, "\"%s\": no memory to unpack it", s->path);
-        }
-        s->packed = true;
-    }
-    return rc;
+    return rc < 0 ? rc : is_gzip(s) ? packed_look(s, err) : plain_look(s, err);
 }
 
 /* Passes over n bytes.  A plain file is not read for that. */
@@ -284,17 +312,26 @@ int co_source_open(const char *path, uint64_t offset, bool first, struct co_sour
     return rc;
 }
 
-int co_source_read(struct co_source *s, void *ret, size_t room, size_t *ret_n, struct co_err *err) {
-    size_t n = s->used - s->at < room ? s->used - s->at : room;
+/* Takes up to room bytes of those from *at to used. */
+static size_t taken(const unsigned char *from, size_t *at, size_t used, void *ret, size_t room) {
+    size_t n = used - *at < room ? used - *at : room;
 
-    if (s->packed) {
-        return unpack(s, ret, room, ret_n, err);
+    memcpy(ret, from + *at, n);
+    *at += n;
+    return n;
+}
+
+int co_source_read(struct co_source *s, void *ret, size_t room, size_t *ret_n, struct co_err *err) {
+    char *bytes = ret;
+    int rc = 0;
+
+    *ret_n = s->packed ? taken(s->text, &s->text_at, s->text_used, ret, room)
+                       : taken(s->raw, &s->at, s->used, ret, room);
+    if (*ret_n == 0) {
+        rc = (s->packed ? unpack : bytes_read)(s, ret, room, ret_n, err);
     }
-    if (n == 0) {
-        return bytes_read(s, ret, room, ret_n, err);
+    for (size_t i = 0; rc == 0 && s->returns && i < *ret_n; i++) {
+        bytes[i] = (char)(bytes[i] == '\r' ? '\n' : bytes[i]);
     }
-    memcpy(ret, s->raw + s->at, n);
-    s->at += n;
-    *ret_n = n;
-    return 0;
+    return rc;
 }

@@ -11,6 +11,10 @@
 
 /* "a\n", packed. */
 #define GZIP_A "\x1f\x8b\x08\0\0\0\0\0\0\x03\x4b\xe4\x02\0\x07\xa1\xea\xdd\x02\0\0\0"
+/* "a\rb\rc" */
+#define GZIP_RETURNS                                                                               \
+    "\037\213\010\000\000\000\000\000\002\003\113\344\115\342\115\006\000\334\040\134\272\005\000" \
+    "\000\000"
 #define BYTES(s) s, sizeof(s) - 1
 
 static void write_file(const char *path, const void *bytes, size_t n) {
@@ -62,6 +66,11 @@ static void formats_are_read_or_named(void **state) {
         {BYTES("\x1f\x9d\x90"), CO_UNSUPPORTED, "is packed by compress"},
         {BYTES("BZh9"), CO_UNSUPPORTED, "is packed by bzip2"},
         {BYTES("]a"), 0, "]a"},
+        {BYTES("a\rb\r\rc\r"), 0, "a\nb\n\nc\n"},
+        {BYTES("a\r\nb\rc\r\n"), 0, "a\r\nb\rc\r\n"},
+        {BYTES("a\r"), 0, "a\r"},
+        {BYTES("\r"), 0, "\r"},
+        {BYTES(GZIP_RETURNS), 0, "a\nb\nc"},
     };
     char path[] = "/tmp/source_test.XXXXXX";
     CO_AUTOCLOSE int fd = mkstemp(path);

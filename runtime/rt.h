@@ -1172,10 +1172,17 @@ void rt_input_close(struct rt_input *l); /* NULL allowed */
  * CO_TIMEOUT: nobody has written to a pipe for 60 s. */
 CO_MUST_CHECK int rt_input_next(
     struct rt_input *l, const char **ret_line, size_t *ret_len, struct co_err *err);
+/* As in CSV: a newline between double quotes does not end a line, but is part of it.  A quote opens
+ * at the beginning of a line, or behind one of these characters (RT_BETWEEN_MAX at most) and
+ * blanks;
+ * "": none does.  A quote that is not closed within RT_LINE_MAX bytes is no quote. */
+enum { RT_BETWEEN_MAX = 7 };
+void rt_input_quotes(struct rt_input *l, const char *between);
 /* Goes back to the first line, for the next pass. */
 void rt_input_rewind(struct rt_input *l);
 uint64_t rt_input_pass(const struct rt_input *l);
-/* "file:line" of the last line, for messages; and how files are shared, "2 of 5 files".  Borrowed.
+/* "file:line" of where the last line begins, for messages; and how files are shared, "2 of 5
+ * files".  Borrowed.
  */
 const char *rt_input_where(struct rt_input *l);
 const char *rt_input_describe(const struct rt_input *l);

@@ -48,8 +48,9 @@ static struct ctr_csv *csv_make(struct da_text *line) {
     struct co_err err = {0};
 
     must(ctr_csv_new(&columns, &csv, &err) == 0);
-    if (ctr_csv_header(csv, "f", header, &err) < 0) {
-        must(ctr_csv_header(csv, "f", (struct da_text){known, sizeof(known) - 1}, &err) == 0);
+    if (ctr_csv_header(csv, "f:1", header, false, &err) < 0) {
+        must(ctr_csv_header(csv, "f:1", (struct da_text){known, sizeof(known) - 1}, true, &err) ==
+             0);
     } else {
         line->at += header.len + 1;
         line->len -= header.len + 1;

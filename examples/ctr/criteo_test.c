@@ -317,7 +317,7 @@ static struct ctr_csv *csv_of(const struct ctr_columns *columns, const char *hea
     struct co_err err = {0};
 
     if (ctr_csv_new(columns, &csv, &err) < 0 ||
-        ctr_csv_header(csv, "f", (struct da_text){header, strlen(header)}, &err) < 0) {
+        ctr_csv_header(csv, "f:1", (struct da_text){header, strlen(header)}, true, &err) < 0) {
         print_error("%s\n", co_err_text(&err));
         ctr_csv_free(csv);
         return NULL;
@@ -364,8 +364,9 @@ static void test_csv_with_names_of_ones_own(void **state) {
         {"\" -1\",a,NULL,3", NULL},
         {"NA,a,NULL,3", NULL},
         {"1,a,2x,3", "column 3 (age) is \"2x\", expected a number from -1e15 to 1e15, or nothing"},
-        {"1,\"a,2,3", "a quote of column 2 is not closed"},
-        {"1,\"a\"b,2,3", "a quote of column 2 is not closed"},
+        {"1,\"a,2,3", "column 2: a quote is not closed"},
+        {"1,\"a\"b,2,3", "column 2: something follows a closing quote"},
+        {"1,\"a\nb\",2,3", NULL},
     };
     const struct ctr_columns names = {"y", "age", "city"};
     struct ctr_csv *csv = csv_of(&names, "y,city,age,other");
@@ -393,10 +394,15 @@ static void test_headers_that_do_not_fit(void **state) {
         struct ctr_columns columns;
         const char *header, *error;
     } rows[] = {
-        {{"", "", ""}, "label,I1,I2", "f:1: no column \"I3\" in the header \"label,I1,I2\""},
-        {{"", "a", "b"}, "a", "f:1: no column \"b\""},
+        {{"", "", ""}, "label,I1,I2",
+            "f:1: no column \"I3\" in the header \"label,I1,I2\", did you mean \"I1\"?: "
+            "--csv-label"},
+        {{"", "a", "b"}, "label,a", "f:1: no column \"b\""},
         {{"", "a", "b"}, "a,b,a", "f:1: column \"a\" is there twice"},
-        {{"", "a", "b"}, "a,\"b", "a quote of column 2 is not closed"},
+        {{"", "a", "b"}, "a,\"b", "f:1: column 2: a quote is not closed"},
+        {{"", "a", "b"}, "a,b,y", "f:1: no column \"label\" in the header \"a,b,y\": --csv-label"},
+        {{"clickd", "a", "b"}, "a,b,\"clicked\"", "no column \"clickd\" in the header"},
+        {{"clickd", "a", "b"}, "a|b|\"clicked\"", ", did you mean \"clicked\"?"},
         {{"", "a", "b,a"}, "a,b", "--csv-categories: column \"a\" is named twice"},
         {{"", "1,2,3,4,5,6,7,8,9,10,11,12,13,14", ""}, "", "--csv-numbers: more than 13 columns"},
     };
@@ -408,8 +414,9 @@ static void test_headers_that_do_not_fit(void **state) {
         const char *header = rows[i].header;
         int rc = ctr_csv_new(&rows[i].columns, &csv, &err);
 
-        rc =
-            rc == 0 ? ctr_csv_header(csv, "f", (struct da_text){header, strlen(header)}, &err) : rc;
+        rc = rc == 0
+                 ? ctr_csv_header(csv, "f:1", (struct da_text){header, strlen(header)}, true, &err)
+                 : rc;
         assert_int_equal(rc, CO_INVALID);
         if (!strstr(co_err_text(&err), rows[i].error)) {
             fail_msg("\"%s\" lacks \"%s\"", co_err_text(&err), rows[i].error);

@@ -7,15 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/near.h"
 #include "examples/ctr/criteo.h"
 
-enum { WANTED_MAX = 1 + CTR_NUMBERS + CTR_SLOTS, NONE = 255 };
+static const char between_any[] = ",;\t|";
+
+enum { WANTED_MAX = 1 + CTR_NUMBERS + CTR_SLOTS, NONE = 255, NEAR_MAX = 64 };
 
 /* What is wanted of a line: a label, then numbers, then categories. */
 struct ctr_csv {
     char *names[WANTED_MAX]; /* NULL: no column gives it */
     bool scaled;             /* the columns are Criteo's */
-    char between;            /* columns */
+    char between[2];         /* columns */
     size_t columns;
     uint8_t *wanted; /* [columns]: index in names, or NONE */
 };
@@ -95,9 +98,8 @@ struct cutter {
     bool more;     /* another field follows */
 };
 
-/* The text between quotes, where two stand for one; false: the quote is not closed, or something
- * follows it. */
-static bool quoted_next(struct cutter *c, struct da_text *ret) {
+/* The text between quotes, where two stand for one.  Returns NULL, or what is wrong. */
+static const char *quoted_next(struct cutter *c, struct da_text *ret) {
     const char *at = c->rest.at + 1, *end = c->rest.at + c->rest.len;
 
     *ret = (struct da_text){c->scratch, 0};
@@ -107,23 +109,26 @@ static bool quoted_next(struct cutter *c, struct da_text *ret) {
         ret->len++;
     }
     if (at == end) {
-        return false;
+        return "a quote is not closed";
     }
     for (at++; at < end && *at == ' ';) {
         at++;
     }
     c->rest = (struct da_text){at, (size_t)(end - at)};
-    return at == end || *at == c->between;
+    return at == end || *at == c->between ? NULL : "something follows a closing quote";
 }
 
-static bool field_next(struct cutter *c, struct da_text *ret) {
+/* Returns NULL, or what is wrong. */
+static const char *field_next(struct cutter *c, struct da_text *ret) {
     while (c->rest.len > 0 && c->rest.at[0] == ' ') {
         c->rest.at++;
         c->rest.len--;
     }
     if (c->rest.len > 0 && c->rest.at[0] == '"') {
-        if (!quoted_next(c, ret)) {
-            return false;
+        const char *wrong = quoted_next(c, ret);
+
+        if (wrong) {
+            return wrong;
         }
     } else {
         const char *end = memchr(c->rest.at, c->between, c->rest.len);
@@ -136,16 +141,14 @@ static bool field_next(struct cutter *c, struct da_text *ret) {
     c->more = c->rest.len > 0;
     c->rest.at += c->more;
     c->rest.len -= c->more;
-    return true;
+    return NULL;
 }
 
 /* ---- the header ----------------------------------------------------------------------------- */
 
 /* What the columns are between: the first of these that the header has. */
 static char between_find(struct da_text line) {
-    static const char all[] = ",;\t";
-
-    for (const char *c = all; *c; c++) {
+    for (const char *c = between_any; *c; c++) {
         if (memchr(line.at, *c, line.len)) {
             return *c;
         }
@@ -162,42 +165,72 @@ static uint8_t wanted_find(const struct ctr_csv *c, struct da_text name) {
     return NONE;
 }
 
-static int columns_check(
-    const struct ctr_csv *c, const char *path, struct da_text line, struct co_err *err) {
-    for (size_t i = 1; i < WANTED_MAX; i++) {
+/* ", did you mean ...?", or nothing: the column of the header whose name is nearest. */
+static void near_find(
+    struct da_text line, char between, const char *missing, char ret_text[NEAR_MAX]) {
+    CO_AUTOFREE char *scratch = co_xmalloc(line.len + 1);
+    struct cutter cut = {.rest = line, .between = between, .scratch = scratch, .more = true};
+    struct co_near near = co_near_begin(missing, strlen(missing));
+    struct da_text name;
+
+    ret_text[0] = '\0';
+    while (cut.more && !field_next(&cut, &name)) {
+        CO_AUTOFREE char *text = co_xstrndup(name.at, name.len);
+
+        if (co_near_try(&near, text)) {
+            (void)snprintf(ret_text, NEAR_MAX, ", did you mean \"%.40s\"?", text);
+        }
+    }
+}
+
+static int columns_check(const struct ctr_csv *c, const char *where, struct da_text line,
+    bool needs_label, struct co_err *err) {
+    char near[NEAR_MAX];
+
+    for (size_t i = needs_label ? 0 : 1; i < WANTED_MAX; i++) {
         if (c->names[i] && !memchr(c->wanted, (int)i, c->columns)) {
+            near_find(line, c->between[0], c->names[i], near);
             return co_err_set(err, CO_INVALID,
-                "%s:1: no column \"%s\" in the header \"%.*s\": --csv-label, --csv-numbers and "
+                "%s: no column \"%.100s\" in the header \"%.*s\"%s: --csv-label, --csv-numbers and "
                 "--csv-categories say which columns there are",
-                path, c->names[i], line.len < 200 ? (int)line.len : 200, line.at);
+                where, c->names[i], line.len < 200 ? (int)line.len : 200, line.at, near);
         }
     }
     return 0;
 }
 
-int ctr_csv_header(struct ctr_csv *c, const char *path, struct da_text line, struct co_err *err) {
+int ctr_csv_header(struct ctr_csv *c, const char *where, struct da_text line, bool needs_label,
+    struct co_err *err) {
     CO_AUTOFREE char *scratch = co_xmalloc(line.len + 1);
     struct cutter cut = {
         .rest = line, .between = between_find(line), .scratch = scratch, .more = true};
 
     free(c->wanted);
     c->wanted = co_xcalloc(line.len + 1, sizeof(*c->wanted));
-    c->between = cut.between;
+    c->between[0] = cut.between;
     for (c->columns = 0; cut.more; c->columns++) {
         struct da_text name;
+        const char *wrong = field_next(&cut, &name);
 
-        if (!field_next(&cut, &name)) {
-            return co_err_set(
-                err, CO_INVALID, "%s:1: a quote of column %zu is not closed", path, c->columns + 1);
+        if (wrong) {
+            return co_err_set(err, CO_INVALID, "%s: column %zu: %s", where, c->columns + 1, wrong);
         }
         uint8_t wanted = wanted_find(c, name);
         if (wanted != NONE && memchr(c->wanted, wanted, c->columns)) {
             return co_err_set(
-                err, CO_INVALID, "%s:1: column \"%s\" is there twice", path, c->names[wanted]);
+                err, CO_INVALID, "%s: column \"%s\" is there twice", where, c->names[wanted]);
         }
         c->wanted[c->columns] = wanted;
     }
-    return columns_check(c, path, line, err);
+    return columns_check(c, where, line, needs_label, err);
+}
+
+const char *ctr_csv_between(const struct ctr_csv *c) {
+    return c ? c->between : between_any;
+}
+
+bool ctr_csv_labelled(const struct ctr_csv *c) {
+    return memchr(c->wanted, 0, c->columns) != NULL;
 }
 
 /* ---- lines ---------------------------------------------------------------------------------- */
@@ -234,7 +267,7 @@ static int field_take(const struct ctr_csv *c, size_t column, struct da_text fie
 int ctr_csv_parse(
     const struct ctr_csv *c, struct da_text line, struct ctr_sample *s, struct da_why *why) {
     CO_AUTOFREE char *scratch = memchr(line.at, '"', line.len) ? co_xmalloc(line.len) : NULL;
-    struct cutter cut = {.rest = line, .between = c->between, .scratch = scratch, .more = true};
+    struct cutter cut = {.rest = line, .between = c->between[0], .scratch = scratch, .more = true};
     size_t column = 0;
 
     memset(s->dense, 0, CTR_NUMBERS * sizeof(*s->dense));
@@ -245,8 +278,10 @@ int ctr_csv_parse(
     for (; cut.more; column++) {
         struct da_text field;
 
-        if (!field_next(&cut, &field)) {
-            return da_why_set(why, "quotes", "a quote of column %zu is not closed", column + 1);
+        const char *wrong = field_next(&cut, &field);
+
+        if (wrong) {
+            return da_why_set(why, "quotes", "column %zu: %s", column + 1, wrong);
         }
         if (column < c->columns && field_take(c, column, field, s, why) < 0) {
             return -1;

@@ -30,9 +30,9 @@ struct ctr_reader {
     struct generated generated;
     const struct ctr_format *format;
     struct ctr_csv *csv;
-    uint64_t headed; /* 1 + the file whose header csv has */
-    bool keep;       /* all lines become samples */
-    bool again;      /* not the first pass, or told at its end: what is skipped is logged already */
+    uint64_t headed, header_line; /* 1 + the file whose header csv has, and where that ends */
+    bool keep;                    /* all lines become samples */
+    bool again; /* not the first pass, or told at its end: what is skipped is logged already */
     struct da_tally skipped;
     uint64_t samples;
     uint64_t labels[3]; /* samples with -1, 0 and 1 */
@@ -113,6 +113,9 @@ void ctr_reader_format(
     ctr_csv_free(r->csv);
     r->csv = csv_own;
     r->format = r->input ? format : &ctr_formats[0];
+    if (r->input && r->format->header) {
+        rt_input_quotes(r->input, ctr_csv_between(NULL));
+    }
 }
 
 void ctr_reader_keep(struct ctr_reader *r) {
@@ -161,21 +164,51 @@ static int line_next(
     return 0;
 }
 
+static bool is_blank(struct da_text line) {
+    return da_trim(line).len == 0;
+}
+
+/* Takes a header that the input has just read. */
+static int header_take(
+    struct ctr_reader *r, struct rt_input *input, struct da_text line, struct co_err *err) {
+    struct rt_position at;
+    int rc = ctr_csv_header(r->csv, rt_input_where(input), line, !r->keep, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    rt_input_tell(input, &at);
+    r->header_line = at.line;
+    rt_input_quotes(r->input, ctr_csv_between(r->csv));
+    if (!ctr_csv_labelled(r->csv) && !r->again) {
+        co_log_info("no column of labels: nothing is measured", CO_S("header", where(r)));
+    }
+    return 0;
+}
+
 /* Reads the header of the file at path, of which this worker may have other lines only. */
 static int header_read(struct ctr_reader *r, const char *path, struct co_err *err) {
     CO_CLEANUP(rt_input_closep) struct rt_input *input = NULL;
-    const char *line = NULL;
-    size_t len = 0;
+    struct da_text line = {NULL, 0};
     int rc = rt_input_open(path, NULL, &input, err);
 
-    rc = rc == 0 ? rt_input_next(input, &line, &len, err) : rc;
-    return rc == 0 ? ctr_csv_header(r->csv, path, (struct da_text){line ? line : "", len}, err)
-                   : rc;
+    if (rc == 0) {
+        rt_input_quotes(input, ctr_csv_between(NULL));
+    }
+    do {
+        rc = rc == 0 ? rt_input_next(input, &line.at, &line.len, err) : rc;
+    } while (rc == 0 && line.at && is_blank(line));
+    if (rc < 0) {
+        return rc;
+    }
+    return line.at ? header_take(r, input, line, err)
+                   : co_err_set(err, CO_INVALID, "\"%s\" has no header", path);
 }
 
-/* Makes sure that the header is that of the line's file.  *ret_is: the line is the header. */
-static int header_take(
-    struct ctr_reader *r, struct da_text line, bool *ret_is, struct co_err *err) {
+/* Makes sure that the header is that of the line's file.  *ret_is: the line is the header, or above
+ * it.  why: what is wrong with the line, if anything is. */
+static int header_find(struct ctr_reader *r, struct da_text line, const struct da_why *why,
+    bool *ret_is, struct co_err *err) {
     struct rt_position at;
     int rc = 0;
 
@@ -184,19 +217,22 @@ static int header_take(
         return 0;
     }
     rt_input_tell(r->input, &at);
-    *ret_is = at.line == 1;
-    if (r->headed == at.file + 1) {
-        return 0;
+    if (r->headed != at.file + 1) {
+        if (is_blank(line) && !why->kind) {
+            *ret_is = true;
+            return 0;
+        }
+        CO_AUTOFREE char *path = co_xstrdup(where(r));
+        bool first = r->share.count == 1 || strcmp(strrchr(path, ':'), ":1") == 0;
+        if (why->kind) {
+            return first ? co_err_set(err, CO_INVALID, "%s: %s", path, why->text) : 0;
+        }
+        *strrchr(path, ':') = '\0'; /* the number of the line */
+        rc = first ? header_take(r, r->input, line, err) : header_read(r, path, err);
+        r->headed = at.file + 1;
     }
-    CO_AUTOFREE char *path = co_xstrdup(where(r));
-    *strrchr(path, ':') = '\0'; /* the number of the line */
-    rc = *ret_is ? ctr_csv_header(r->csv, path, line, err) : header_read(r, path, err);
-    r->headed = at.file + 1;
+    *ret_is = rc == 0 && at.line <= r->header_line;
     return rc;
-}
-
-static bool is_blank(struct da_text line) {
-    return da_trim(line).len == 0;
 }
 
 /* Counts a label; -1 is 0, as in files for machines that learn from signs. */
@@ -250,9 +286,10 @@ static int sample_next(
     int rc = line_next(r, &line, &why, err);
 
     *ret_more = rc == 0 && line.at;
-    if (*ret_more && !why.kind) {
-        rc = header_take(r, line, &header, err);
+    if (*ret_more) {
+        rc = header_find(r, line, &why, &header, err);
     }
+    r->skipped.headed = r->skipped.headed || header;
     if (rc < 0 || !*ret_more || header) {
         return rc;
     }

@@ -46,8 +46,8 @@ int da_tally_unusable(const struct da_tally *t, const char *path, struct co_err 
     char text[DA_SUMMARY_MAX];
 
     if (t->n == 0) {
-        return co_err_set(err, CO_INVALID,
-            "no usable line in \"%s\": it is empty, or has only blank lines", path);
+        return co_err_set(err, CO_INVALID, "no usable line in \"%s\": %s", path,
+            t->headed ? "it has nothing below its header" : "it is empty, or has only blank lines");
     }
     da_tally_text(t, text);
     return co_err_set(err, CO_INVALID, "no usable line in \"%s\": %s", path, text);

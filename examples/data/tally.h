@@ -2,6 +2,7 @@
  * its reader. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
@@ -19,6 +20,7 @@ int da_why_set(struct da_why *why, const char *kind, const char *fmt, ...) CO_PR
 
 struct da_tally {
     uint64_t n;
+    bool headed; /* there is a header, which is no line of data */
     struct {
         const char *kind;
         uint64_t n;

@@ -167,6 +167,42 @@ def test_csv_is_read_by_its_header(data):
     assert 'part-00000.txt:1: no column \\"age\\" in the header' in err, err
 
 
+CSV = ["--format=csv", "--csv-numbers=x", "--csv-categories=c", "--csv-label=clicked"]
+
+
+@pytest.mark.parametrize("text, error", [
+    ("x,c,click\n1,a,1\n", 'd:1: no column \\"clicked\\" in the header \\"x,c,click\\", did you mean \\"click\\"?'),
+    ("x,c,clicked\n", 'no usable line in \\"d\\": it has nothing below its header'),
+    ("\n\nx,c,clicked\n\n", "1 skipped, first: d:4: a blank line"),
+    ("x,c,clicked,x\n1,a,1,2\n", 'd:1: column \\"x\\" is there twice'),
+    ('x,c,clicked\n1,"a"b,1\n', "first: d:2: column 2: something follows a closing quote"),
+    ('x,c,clicked\n1,"a,1\n', "first: d:2: column 2: a quote is not closed"),
+    ("x,c,clicked\n1,a\n", "first: d:2: 2 columns, the header has 3"),
+    ("x," + "y" * 70000 + "\n1,a,1\n", "d:1: line longer than 65536 bytes")])
+def test_csv_that_does_not_fit_is_told(text, error, tmp_path):
+    (tmp_path / "d").write_text(text)
+    err = run(tmp_path, "wide_and_deep", "--local", "--train=d", *CSV, code=2)[1]
+    assert error in err and not (tmp_path / "model").exists(), err
+
+
+def test_csv_as_other_programs_write_it(tmp_path):
+    """A blank line and a mark first, quotes with newlines in them, old Macs' line ends, bars: the same model, and a prediction a row."""
+    row = [f"{i % 7},c{i % 5},{i % 2}" for i in range(100)]
+    (tmp_path / "d").write_text("\n".join(["x,c,clicked", *row]))
+    first = run(tmp_path, "wide_and_deep", "--local", "--train=d", *CSV)[0]
+    quoted = ["\"x\",\"the\nnote\",c,clicked", *(r.replace(",", ',"a ""big""\r\ntext, of two lines",', 1) for r in row)]
+    for text in ("\n".join(["\ufeff", "x,c,clicked", *row, ""]), "\n".join(quoted) + "\n", "\r".join(["x,c,clicked", *row]) + "\r",
+                 "\r\n".join(["\ufeffx|c|clicked", *(r.replace(",", "|") for r in row)])):
+        (tmp_path / "d").write_bytes(text.encode())
+        out, err = run(tmp_path, "wide_and_deep", "--local", "--train=d", "--save=", *CSV)
+        assert out == first and "skipped" not in err, (text[:99], out, first, err)
+        out, err = run(tmp_path, "wide_and_deep", "--predict", "--load=model", "--test=d", *CSV)
+        assert len(out.splitlines()) == 100 and "nan" not in out, (text[:99], out)
+    (tmp_path / "d").write_text("c,x\na,1\n")
+    out, err = run(tmp_path, "wide_and_deep", "--predict", "--load=model", "--test=d", *CSV)
+    assert len(out.splitlines()) == 1 and err.count("no column of labels: nothing is measured") == 1, (out, err)
+
+
 @pytest.mark.parametrize("program, flags", [("logistic", ["d"]), ("recommendation", ["--data=.", "--ml=ml"])])
 def test_others_fail_without_a_line_too(program, flags, tmp_path):
     (tmp_path / "d").write_text("\n\n")

@@ -8,8 +8,10 @@
 #include "runtime/train/help/files.h"
 #include "common/source.h"
 
-enum { BUFFER_SIZE = 1 << 20 };
+enum { BUFFER_SIZE = 1 << 20, MARK = 3 };
 _Static_assert(BUFFER_SIZE > 2 * RT_LINE_MAX, "a line that is allowed fits");
+
+static const char mark[] = "\xef\xbb\xbf"; /* some editors put it first */
 
 /*     buffer  | behind us | unread ...... |      |
  *             0           at              used   BUFFER_SIZE; one byte more ends a line with a NUL
@@ -21,10 +23,13 @@ struct rt_input {
     struct co_source *source;
     char *buffer;
     size_t used, at;
-    bool ended; /* the source is at its end */
+    char between[RT_BETWEEN_MAX + 1]; /* "": newlines end lines wherever they are */
+    bool ended;                       /* the source is at its end */
     bool again; /* something was read before: what is opened now may have been read already */
     char where[PATH_MAX + 32];
-    uint64_t where_file, where_line; /* position for messages */
+    uint64_t where_file,
+        where_line;  /* position for messages: the line's first, where it has more */
+    uint64_t begins; /* the number of its first line in its file */
 };
 
 CO_DEFINE_CLEANUP(struct rt_input *, rt_input_close)
@@ -80,6 +85,43 @@ static int buffer_fill(struct rt_input *l, struct co_err *err) {
     return rc;
 }
 
+/* The first newline of a line that is not between quotes, or NULL.  A quote opens at the beginning
+ * of a field only, and two in a row are one of its text.  *ret_open: the text ends between quotes.
+ */
+static const char *unquoted_find(
+    const struct rt_input *l, const char *at, const char *end, bool *ret_open) {
+    bool in = false, begins = true;
+
+    for (; at < end && (in || *at != '\n'); at++) {
+        if (in && *at == '"' && at + 1 < end && at[1] == '"') {
+            at++;
+        } else if (*at == '"' && (in || begins)) {
+            in = !in;
+        }
+        begins = !in && (strchr(l->between, *at) || (begins && *at == ' '));
+    }
+    *ret_open = in;
+    return at < end ? at : NULL;
+}
+
+/* The newline that ends the line which starts there; NULL: there is none, or what is behind these
+ * bytes may say that it is another. */
+static const char *end_find(const struct rt_input *l, const char *start, size_t n) {
+    const char *end = memchr(start, '\n', n), *from = start;
+    size_t near = n < RT_LINE_MAX ? n : RT_LINE_MAX;
+    bool open = false;
+
+    if (l->between[0] == '\0' || !end || !memchr(start, '"', (size_t)(end - start))) {
+        return end;
+    }
+    if (l->next.line == 0 && n >= MARK && memcmp(start, mark, MARK) == 0) {
+        from += MARK;
+    }
+    const char *found = unquoted_find(l, from, start + near, &open);
+    /* A quote that is never closed costs one line, not all that follow. */
+    return !found && (near == RT_LINE_MAX || (l->ended && open)) ? end : found;
+}
+
 /* The next bytes of the open file, up to a newline (not included), the end of the file, or as many
  * as fit.  NULL at the end of the file. */
 static int piece_next(
@@ -87,7 +129,7 @@ static int piece_next(
     for (;;) {
         char *start = l->buffer + l->at;
         size_t rest = l->used - l->at;
-        const char *end = memchr(start, '\n', rest);
+        const char *end = end_find(l, start, rest);
 
         if (end || (l->ended && rest > 0) || rest == BUFFER_SIZE) {
             *ret_piece = start;
@@ -116,6 +158,11 @@ static int line_next(struct rt_input *l, char **ret_line, size_t *ret_len, struc
 
     if (rc < 0 || !*ret_line) {
         return rc;
+    }
+    l->begins = l->next.line + 1;
+    for (const char *at = *ret_line, *end = at + *ret_len;
+         (at = memchr(at, '\n', (size_t)(end - at))); at++) {
+        l->next.line++; /* between quotes */
     }
     while (rc == 0 && !ends) {
         char *rest = NULL;
@@ -155,12 +202,9 @@ static bool is_own(const struct rt_input *l) {
 /* Ends the line with a NUL, without the mark that some editors put first in a file, and without the
  * carriage return that others put last in a line. */
 static void line_trim(const struct rt_input *l, char **line, size_t *len) {
-    static const char mark[] = "\xef\xbb\xbf";
-    const size_t n = sizeof(mark) - 1;
-
-    if (l->next.line == 1 && *len >= n && memcmp(*line, mark, n) == 0) {
-        *line += n;
-        *len -= n;
+    if (l->begins == 1 && *len >= MARK && memcmp(*line, mark, MARK) == 0) {
+        *line += MARK;
+        *len -= MARK;
     }
     *len -= *len > 0 && (*line)[*len - 1] == '\r';
     (*line)[*len] = '\0';
@@ -183,7 +227,7 @@ int rt_input_next(struct rt_input *l, const char **ret_line, size_t *ret_len, st
         return 0;
     }
     l->where_file = l->next.file;
-    l->where_line = l->next.line;
+    l->where_line = l->begins;
     if (len > RT_LINE_MAX) {
         return co_err_set(
             err, CO_INVALID, "%s: line longer than %d bytes", rt_input_where(l), RT_LINE_MAX);
@@ -203,6 +247,10 @@ static void go_to(struct rt_input *l, const struct rt_position *at) {
     l->again = l->again || l->next.seen > 0 || at->pass > 0 || at->offset > 0;
     l->next = *at;
     l->where_line = 0;
+}
+
+void rt_input_quotes(struct rt_input *l, const char *between) {
+    (void)snprintf(l->between, sizeof(l->between), "%s", between);
 }
 
 void rt_input_rewind(struct rt_input *l) {

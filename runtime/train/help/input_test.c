@@ -293,6 +293,8 @@ static void test_text_in_all_its_forms(void **state) {
         {"packed", "printf '0\\n1\\n2\\n' | gzip > packed"},
         {"dos.gz", "printf '\\357\\273\\2770\\r\\n1\\r\\n2' | gzip > dos.gz"},
         {"members", "printf '0\\n1' | gzip > members; printf '\\n2\\n' | gzip >> members"},
+        {"mac", "printf '0\\r1\\r2\\r' > mac"},
+        {"mac.gz", "printf '\\357\\273\\2770\\r1\\r2' | gzip > mac.gz"},
         {"padded", "(printf '0\\n1\\n2\\n' | gzip; printf '\\0\\0\\0\\0') > padded"},
         {"tree",
             "mkdir -p tree/b/c tree/_old && printf 0 > tree/a && printf 1 | gzip > tree/b/c/x && "
@@ -311,16 +313,16 @@ static void test_text_in_all_its_forms(void **state) {
     }
 }
 
-/* Also behind any line of a file that is packed. */
+/* Also behind any line of a file that is packed, and whose lines end as on old Macs. */
 static void test_on_from_any_position_of_a_packed_file(void **state) {
     struct fixture *f = *state;
     struct rt_position at;
     struct co_err err = {0};
 
-    shell(f, "seq 0 29 | gzip > p.gz");
+    shell(f, "seq 0 29 | tr '\\n' '\\r' > p; gzip < p > p.gz");
     struct rt_input *in = input_open(f, "p.gz", NULL);
     for (int i = 0; i < 30; i++) {
-        struct rt_input *other = input_open(f, "p.gz", NULL);
+        struct rt_input *other = input_open(f, i % 2 ? "p" : "p.gz", NULL);
 
         rt_input_tell(in, &at);
         must(rt_input_seek(other, &at, &err), &err);
@@ -331,6 +333,55 @@ static void test_on_from_any_position_of_a_packed_file(void **state) {
     at.offset = 1000;
     assert_int_equal(rt_input_seek(in, &at, &err), CO_INVALID);
     rt_input_close(in);
+}
+
+/* Lines with newlines between quotes, for every worker, and from any position. */
+static void test_newlines_between_quotes(void **state) {
+    static const struct {
+        const char *text;
+        const char *lines[6];
+        unsigned number[6];
+    } rows[] = {
+        {"a,b\n1,\"x\ny\"\n2,z\n", {"a,b", "1,\"x\ny\"", "2,z"}, {1, 2, 4}},
+        {"\"a\n\",b\n1,\"\n\"\"\n\"\r\n2,3", {"\"a\n\",b", "1,\"\n\"\"\n\"", "2,3"}, {1, 3, 6}},
+        {"\xef\xbb\xbf\"a\nb\"\n1, \"\n\"", {"\"a\nb\"", "1, \"\n\""}, {1, 3}},
+        {"5\" pipe,1\n6\",2\n", {"5\" pipe,1", "6\",2"}, {1, 2}}, /* no field begins so */
+        {"\"never\n1\n2\n", {"\"never", "1", "2"}, {1, 2, 3}},    /* not closed: one line */
+        {"a;\"x\n1,\"y\"\n", {"a;\"x", "1,\"y\""}, {1, 2}},       /* behind a comma only */
+    };
+    struct fixture *f = *state;
+    struct rt_position at;
+    struct co_err err = {0};
+
+    for (size_t row = 0; row < CO_ARRAY_LEN(rows); row++) {
+        file_write(f, "q.csv", rows[row].text);
+        for (uint32_t workers = 1; workers < 3; workers++) {
+            for (uint32_t w = 0; w < workers; w++) {
+                const struct rt_share share = {w, workers, RT_SHARE_FILES};
+                struct rt_input *in = input_open(f, "q.csv", &share);
+
+                rt_input_quotes(in, ",");
+                for (uint32_t i = w; i < 6 && rows[row].lines[i]; i += workers) {
+                    struct rt_input *other = input_open(f, "q.csv", &share);
+                    const char *line = NULL, *again = NULL;
+                    size_t len = 0;
+
+                    rt_input_quotes(other, ",");
+                    rt_input_tell(in, &at);
+                    must(rt_input_seek(other, &at, &err), &err);
+                    must(rt_input_next(in, &line, &len, &err), &err);
+                    must(rt_input_next(other, &again, &len, &err), &err);
+                    assert_string_equal(line, rows[row].lines[i]);
+                    assert_string_equal(again, rows[row].lines[i]);
+                    CO_AUTOFREE char *place = co_xasprintf("q.csv:%u", rows[row].number[i]);
+                    assert_non_null(strstr(rt_input_where(in), place));
+                    rt_input_close(other);
+                }
+                assert_int_equal(number_next(in), -1);
+                rt_input_close(in);
+            }
+        }
+    }
 }
 
 static void test_what_is_no_text_is_named(void **state) {
@@ -409,6 +460,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_text_in_all_its_forms, setup, teardown),
         cmocka_unit_test_setup_teardown(
             test_on_from_any_position_of_a_packed_file, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_newlines_between_quotes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_is_no_text_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_pipe_is_read_once, setup, teardown),
     };
