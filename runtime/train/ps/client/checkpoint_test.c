@@ -538,6 +538,44 @@ static void servers_keep_to_their_directory(void **state) {
     world_end(&w);
 }
 
+/* Two jobs would number, prune and restore each other's. */
+static void a_directory_is_one_jobs_at_a_time(void **state) {
+    const char *dir = *state;
+    struct rt_server_config config = {.listen = "127.0.0.1:0",
+        .servers = 1,
+        .trainers = 1,
+        .job = own_job(),
+        .lease_ms = 20000,
+        .shards = 1,
+        .memory_max = 1 << 30,
+        .checkpoint_dir = dir,
+        .restore_dir = dir,
+        .quiet = true};
+    struct rt_server *theirs = NULL, *s = NULL;
+    struct rt_checkpoint made = {0};
+    struct co_err why = {0};
+    struct world w;
+    config.job = "theirs";
+    OK(rt_server_start(&config, &theirs, &err));
+    config.job = own_job();
+    config.endpoint = "127.0.0.1:1";
+    assert_int_equal(CO_EXISTS, rt_server_start(&config, &s, &why));
+    assert_non_null(strstr(why.msg, "is where job 'theirs' writes its checkpoints"));
+    world_start(&w, 1, 1, 1, NULL);
+    struct rt_client *c = enter(&w, 0, (struct rt_client_options){0});
+    assert_int_equal(CO_EXISTS, rt_checkpoint(c, dir, NULL, NULL, &why));
+    assert_non_null(strstr(why.msg, "is where job 'theirs' writes its checkpoints"));
+    assert_int_equal(CO_NOTFOUND, rt_restore(c, dir, NULL, &why)); /* who reads disturbs nobody */
+    rt_server_stop(theirs);
+    OK(rt_checkpoint(c, dir, NULL, &made, &err));
+    assert_int_equal(1, made.number);
+    assert_int_equal(CO_EXISTS, rt_server_start(&config, &s, &why));
+    OK(rt_finish(c, &err));
+    world_end(&w);
+    OK(rt_server_start(&config, &s, &err)); /* its owner has ended */
+    rt_server_stop(s);
+}
+
 /* Nobody takes it for an empty one: a server would begin with empty tables, a checkpoint with a
  * number that is in use. */
 static void a_directory_that_cannot_be_listed_is_told(void **state) {
@@ -886,6 +924,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(in_sync_mode_a_checkpoint_is_of_its_step, setup, teardown),
         cmocka_unit_test_setup_teardown(a_late_trainer_makes_checkpoints, setup, teardown),
         cmocka_unit_test_setup_teardown(servers_keep_to_their_directory, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_directory_is_one_jobs_at_a_time, setup, teardown),
         cmocka_unit_test_setup_teardown(a_directory_that_cannot_be_listed_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(after_a_restore_a_full_one_comes_first, setup, teardown),
         cmocka_unit_test_setup_teardown(modes_say_which_rows_are_saved, setup, teardown),

@@ -8,6 +8,9 @@ void rt_server_make_saver(struct rt_server *s) {
     struct rt_saver_config config = {.server = s->config.index,
         .servers = s->config.servers,
         .shards = s->config.shards,
+        .job = s->config.job,
+        .endpoint = s->config.endpoint,
+        .claim_own = co_steal_ptr(s->claim),
         .root = s->config.checkpoint_dir,
         .budget = &s->budget,
         .quiet = s->config.quiet};
@@ -16,6 +19,21 @@ void rt_server_make_saver(struct rt_server *s) {
     if (s->at > 0) {
         rt_saver_restored(s->saver, s->config.restore_dir, s->at);
     }
+}
+
+/* Server 0 writes manifests, and removes old checkpoints.  A server that may only read starts all
+ * the same: then checkpoints fail. */
+int rt_server_claim(struct rt_server *s, struct co_err *err) {
+    const struct rt_claim_who who = {.job = s->config.job, .endpoint = s->config.endpoint};
+    struct co_err why = {0};
+    if (s->config.index != 0 || s->config.servers == 0 || !*s->config.checkpoint_dir) {
+        return 0;
+    }
+    int rc = rt_claim_take(s->config.checkpoint_dir, &who, &s->claim, &why);
+    if (rc < 0 && rc != CO_EXISTS) {
+        rt_say_warn("%s; no checkpoint can be made in '%s'", why.msg, s->config.checkpoint_dir);
+    }
+    return rc == CO_EXISTS ? co_err_set(err, rc, "%s", why.msg) : 0;
 }
 
 static void say_skipped(void *arg, const struct co_err *why) {

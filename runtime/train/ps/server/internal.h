@@ -60,6 +60,7 @@ struct rt_server {
     struct rt_budget budget;        /* config.memory_max, of all shards */
     struct rt_ckpt_chain *restored; /* the checkpoint to start from; NULL: tables start empty */
     struct rt_rocks *rocks;         /* of all shards, in config.cold_dir; NULL: none */
+    struct rt_claim *claim;         /* of checkpoint_dir, until the saver has it; NULL: none */
     struct rt_saver *saver;         /* of all shards; NULL before the first hello */
     struct rt_shard **shards;       /* [config.shards], NULL before the first hello */
     /* Guards doors.  The front door's thread uses shards, too, when it holds this lock and has seen
@@ -106,6 +107,8 @@ void rt_server_set_list(struct rt_server *s, const char *const *list);
  * NULL if none was ever completed.  CO_DAMAGED: all are.  Other errors: one cannot be read.  Called
  * before other threads know s. */
 CO_MUST_CHECK int rt_server_find_restored(struct rt_server *s, const char *dir, struct co_err *err);
+/* CO_EXISTS: another job writes checkpoints into checkpoint_dir.  Before other threads know s. */
+CO_MUST_CHECK int rt_server_claim(struct rt_server *s, struct co_err *err);
 /* Called once tables, index and mode are known. */
 void rt_server_make_saver(struct rt_server *s);
 

@@ -95,6 +95,7 @@ int rt_server_start(
         .window = rt_server_window(s),
         .backlog = config->backlog};
     int rc = s->fd < 0 ? co_err_errno(err, errno, "eventfd") : 0;
+    rc = rc < 0 ? rc : rt_server_claim(s, err);
     if (rc == 0 && config->restore_dir && *config->restore_dir) {
         rc = rt_server_find_restored(s, config->restore_dir, err);
     }
@@ -144,6 +145,7 @@ void rt_server_stop(struct rt_server *s) {
         rt_shard_stop(s->shards[i]);
     }
     rt_saver_free(s->saver);
+    rt_claim_drop(s->claim); /* no saver took it */
     rt_rocks_close(s->rocks);
     rt_ckpt_chain_close(s->restored);
     free(s->shards);

@@ -91,6 +91,8 @@ struct rt_saver {
     uint64_t writing; /* ticket of the part that is open; 0: none */
     char *at;         /* directory of that part */
     struct part_name finished;
+    struct rt_claim *claims[PASTS]; /* [n_claims] */
+    size_t n_claims;
 };
 
 /* ---- chunks ---- */
@@ -368,6 +370,27 @@ static void say_skipped(void *arg, const struct co_err *why) {
     }
 }
 
+/* Makes sure that dir is this job's to write to. */
+static int claim(struct rt_saver *sv, const char *dir, struct co_err *err) {
+    CO_AUTOFREE char *key = key_of(dir);
+    for (size_t i = 0; i < sv->n_claims; i++) {
+        if (strcmp(rt_claim_dir(sv->claims[i]), key) == 0) {
+            return rt_claim_check(sv->claims[i], err);
+        }
+    }
+    const struct rt_claim_who who = {.job = sv->config.job, .endpoint = sv->config.endpoint};
+    struct rt_claim *c = NULL;
+    int rc = rt_claim_take(key, &who, &c, err);
+    if (rc == 0 && sv->n_claims == PASTS) {
+        rt_claim_drop(sv->claims[0]);
+        memmove(sv->claims, sv->claims + 1, --sv->n_claims * sizeof(struct rt_claim *));
+    }
+    if (rc == 0) {
+        sv->claims[sv->n_claims++] = c;
+    }
+    return rc;
+}
+
 /* A checkpoint that is to be made needs no older one: it is full if all are damaged. */
 static int find(struct rt_saver *sv, const Rt__CkptFind *f, struct co_err *err) {
     CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
@@ -379,6 +402,10 @@ static int find(struct rt_saver *sv, const Rt__CkptFind *f, struct co_err *err) 
         rt_saver_go_back(sv, f->dir, 0);
     }
     int rc = rt_ckpt_last_number(f->dir, &sv->found.last, err);
+    if (rc == 0 && !f->restores) { /* the other job, if there was one, may have written more */
+        rc = claim(sv, f->dir, err);
+        rc = rc < 0 ? rc : rt_ckpt_last_number(f->dir, &sv->found.last, err);
+    }
     if (rc < 0) {
         return rc;
     }
@@ -521,7 +548,8 @@ static int commit(struct rt_saver *sv, const Rt__CkptCommit *m, struct co_err *e
     if (is_done(&p, o->dir)) {
         return 0;
     }
-    rc = check_previous(o, err);
+    rc = claim(sv, o->dir, err);
+    rc = rc < 0 ? rc : check_previous(o, err);
     rc = rc < 0 ? rc : commit_own(sv, o, &p, err);
     if (rc == 0) {
         prune(sv, o->dir, &p, m->keep);
@@ -582,6 +610,11 @@ struct rt_saver *rt_saver_new(const struct rt_saver_config *config) {
     sv->config = *config;
     rt__ckpt_found__init(&sv->found); /* a commit is answered with it, too */
     sv->config.root = co_xstrdup(config->root ? config->root : "");
+    sv->config.job = co_xstrdup(config->job ? config->job : "");
+    sv->config.endpoint = co_xstrdup(config->endpoint ? config->endpoint : "");
+    if (config->claim_own) {
+        sv->claims[sv->n_claims++] = config->claim_own;
+    }
     if (!sv->config.copies_max) {
         sv->config.copies_max =
             config->budget && config->budget->max ? config->budget->max / 8 : COPIES_MAX;
@@ -613,6 +646,11 @@ void rt_saver_free(struct rt_saver *sv) {
     }
     pthread_cond_destroy(&sv->changed);
     pthread_mutex_destroy(&sv->m);
+    for (size_t i = 0; i < sv->n_claims; i++) {
+        rt_claim_drop(sv->claims[i]);
+    }
+    free((char *)(uintptr_t)sv->config.job);
+    free((char *)(uintptr_t)sv->config.endpoint);
     free((char *)(uintptr_t)sv->config.root);
     free(sv->listeners);
     free(sv->dir);

@@ -12,12 +12,14 @@
  * The thread also does what would block a shard on a disk: it commits a checkpoint, looks for the
  * newest one, and reads the one that is to be restored.  It commits only what this server has
  * written since its tables were loaded last: a commit that was on its way while the job went back
- * to an older checkpoint must not make the abandoned one the newest.
+ * to an older checkpoint must not make the abandoned one the newest.  And it does so only in
+ * directories that no other job writes to: before the first checkpoint of one it takes the claim.
  *
  * Any thread may call these functions, except for rt_saver_new and rt_saver_free. */
 #pragma once
 
 #include "runtime/train/ckpt/chain.h"
+#include "runtime/train/ckpt/claim.h"
 #include "runtime/train/table/budget.h"
 #include "runtime/train/rpc/control.pb-c.h"
 
@@ -26,6 +28,8 @@ struct rt_table;
 
 struct rt_saver_config {
     uint32_t server, servers, shards;
+    const char *job, *endpoint; /* of this server, for OWNER (claim.h); NULL: "".  Copied */
+    struct rt_claim *claim_own; /* of a directory, that it has already; NULL: of none */
     const char *root;         /* checkpoints must be at or below it; NULL, "": anywhere.  Copied */
     struct rt_budget *budget; /* pays for queued chunks; NULL: no limit */
     size_t copies_max;        /* bytes that may be queued; 0: an eighth of the budget */
