@@ -93,6 +93,11 @@ static const struct co_flag flags[] = {
     {"log-level", CO_FLAG_STR, &log_level, "info", "error, warn, info or debug"},
 };
 
+static int log_usage(const struct co_err *err) {
+    co_log_error("cannot start", CO_S("program", options.net->name), CO_E(err));
+    return 2;
+}
+
 static int log_failure(const struct co_err *err, int status) {
     const char *what = options.predict               ? "prediction failed"
                        : options.generate[0] != '\0' ? "generating data failed"
@@ -140,7 +145,7 @@ static int job_run(void) {
         da_forget_job();
     }
     if (rt_init(&job, &err) < 0) {
-        return log_failure(&err, 2);
+        return log_usage(&err);
     }
     int rc = rt_is_server(job) ? rt_server_run(job, &server, &err)
                                : ctr_train(job, &options, NULL, &err);
@@ -160,7 +165,7 @@ int ctr_program(const struct ctr_net *net, int argc, char *argv[]) {
         rc = options_check(&err);
     }
     if (rc < 0) {
-        return log_failure(&err, 2);
+        return log_usage(&err);
     }
     (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error */
     if (options.generate[0] != '\0') {

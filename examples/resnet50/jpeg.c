@@ -145,9 +145,35 @@ static int decode(struct decoder *d, const void *data, size_t size) {
     return 0;
 }
 
+/* What files are that only are called .jpg. */
+static const struct {
+    const char *head;
+    size_t at, len;
+    const char *what;
+} others[] = {{"\x89PNG", 0, 4, "a PNG"}, {"GIF8", 0, 4, "a GIF"}, {"WEBP", 8, 4, "a WebP"},
+    {"BM", 0, 2, "a BMP"}, {"II*\0", 0, 4, "a TIFF"}, {"MM\0*", 0, 4, "a TIFF"},
+    {"ftypavif", 4, 8, "an AVIF"}, {"ftyphei", 4, 7, "a HEIC"},
+    {"\0\0\0\x0cjP", 0, 6, "a JPEG 2000"}};
+
+/* NULL: perhaps it is a JPEG. */
+static const char *other_find(const char *data, size_t size) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(others); i++) {
+        size_t at = others[i].at, len = others[i].len;
+
+        if (size >= at + len && memcmp(data + at, others[i].head, len) == 0) {
+            return others[i].what;
+        }
+    }
+    return size == 0 ? "an empty file" : NULL;
+}
+
 int rn_jpeg_decode(const void *data, size_t size, struct rn_image *ret_image, struct co_err *err) {
     struct decoder d = {.image = {0}};
+    const char *other = other_find(data, size);
 
+    if (other) {
+        return co_err_set(err, CO_INVALID, "bad JPEG: it is %s", other);
+    }
     d.jpeg.err = trouble_init(&d.trouble);
     int rc = decode(&d, data, size);
     jpeg_destroy_decompress(&d.jpeg);

@@ -107,6 +107,27 @@ static int sample_make(struct rn_loader *l, uint32_t index, uint64_t random, flo
     return co_err_set(err, CO_INVALID, "none of %zu images can be read", f->n);
 }
 
+int rn_loader_probe(const struct rn_flowers *f, bool fail_bad, struct co_err *err) {
+    struct co_err first = {0}, why = {0};
+
+    for (size_t i = 0; i < f->n; i++) {
+        struct rn_image image = {0};
+        int rc = f->images[i].path ? file_decode(f->images[i].path, &image, &why) : 0;
+
+        rn_image_done(&image);
+        if (rc == 0) {
+            return 0;
+        }
+        if (fail_bad) {
+            return co_err_set(err, rc, "%s", co_err_text(&why));
+        }
+        first = i == 0 ? why : first;
+        why = (struct co_err){0};
+    }
+    return co_err_set(
+        err, CO_INVALID, "none of %zu images can be read, first: %s", f->n, co_err_text(&first));
+}
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
 static bool place_free(const struct rn_loader *l) {

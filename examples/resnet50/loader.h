@@ -37,5 +37,9 @@ void rn_loader_start(
 CO_MUST_CHECK int rn_loader_next(struct rn_loader *l, float *ret_images, uint32_t *ret_labels,
     size_t *ret_n, struct co_err *err);
 
+/* Whether a picture of the data set can be read, before anything is trained; with fail_bad, the
+ * first.  CO_INVALID: none can; names the first and why. */
+CO_MUST_CHECK int rn_loader_probe(
+    const struct rn_flowers *flowers, bool fail_bad, struct co_err *err);
 /* How many different files could not be read so far. */
 size_t rn_loader_bad(struct rn_loader *l);

@@ -56,6 +56,10 @@ static int flowers_open(const struct rn_options *o, const char *part,
                : rn_flowers_open(o->data, part, (uint32_t)o->class_dim, ret_flowers, err);
 }
 
+static bool fails_bad(const struct rn_options *o) {
+    return strcmp(o->bad_images, "fail") == 0;
+}
+
 static int loader_open(const struct rn_options *o, const struct rn_flowers *flowers, bool training,
     struct rn_loader **ret_loader, struct co_err *err) {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -71,7 +75,7 @@ static int loader_open(const struct rn_options *o, const struct rn_flowers *flow
         .ahead = (size_t)o->prefetch,
         .seed = (uint64_t)o->seed,
         .augment = training,
-        .fail_bad = strcmp(o->bad_images, "fail") == 0};
+        .fail_bad = fails_bad(o)};
     return rn_loader_new(&config, ret_loader, err);
 }
 
@@ -81,7 +85,12 @@ static int end_check(const struct trainer *t, struct co_err *err) {
     CO_CLEANUP(rn_flowers_closep) struct rn_flowers *flowers = NULL;
     int rc = first_rank(t) ? da_writable(t->options->checkpoint, err) : 0;
 
-    return rc == 0 && t->options->test ? flowers_open(t->options, "test", &flowers, err) : rc;
+    if (rc < 0 || !t->options->test) {
+        return rc;
+    }
+    rc = flowers_open(t->options, "test", &flowers, err);
+    rc = rc == 0 ? rn_loader_probe(flowers, fails_bad(t->options), err) : rc;
+    return rc < 0 ? co_err_wrap(err, "test data") : 0;
 }
 
 static int data_open(struct trainer *t, struct co_err *err) {
@@ -291,6 +300,9 @@ static int test_run(struct trainer *t, struct rn_loss *ret, struct co_err *err) 
         if (rc == 0 && n) {
             rc = rn_replica_test(&t->replica, n, ret, err);
         }
+    }
+    if (rc == 0 && rn_loader_bad(loader)) {
+        co_log_warn("images left out of the test", CO_I("images", rn_loader_bad(loader)));
     }
     return rc == 0 ? test_sum(t, ret, err) : rc;
 }

@@ -120,42 +120,72 @@ static size_t slot_find(const struct wv_dict *d, const char *word, size_t len) {
     return at;
 }
 
-static int dict_index(struct wv_dict *d, struct co_err *err) {
+/* Makes slots for n words. */
+static void slots_make(struct wv_dict *d, size_t n) {
     d->mask = 1023;
-    while (d->mask < 2 * d->n) {
+    while (d->mask < 2 * n) {
         d->mask = 2 * d->mask + 1;
     }
     d->slots = co_xcalloc(d->mask + 1, sizeof(*d->slots));
-    for (size_t i = 0; i < d->n; i++) {
-        const char *text = d->words[i].text;
-        size_t at = slot_find(d, text, strlen(text));
+}
 
-        if (d->slots[at]) {
-            return co_err_set(err, CO_INVALID, "\"%s\" is in the dictionary twice", text);
-        }
-        d->slots[at] = (uint32_t)i + 1;
+/* Adds a word; false: it is there already. */
+static bool word_put(struct wv_dict *d, const char *text, uint64_t count) {
+    size_t at = slot_find(d, text, strlen(text));
+
+    if (d->slots[at]) {
+        return false;
     }
-    return 0;
+    d->words[d->n++] = (struct wv_word){text, count};
+    d->slots[at] = (uint32_t)d->n;
+    return true;
+}
+
+static bool is_mark(const char *text) {
+    return strcmp(text, "<s>") == 0 || strcmp(text, "<e>") == 0 || strcmp(text, UNKNOWN) == 0;
+}
+
+/* Without a word of its own a dictionary teaches nothing: all are <unk>. */
+static int words_check(
+    const struct wv_dict *d, const struct wv_word *most, uint64_t least, struct co_err *err) {
+    for (size_t i = 0; i < d->n; i++) {
+        if (!is_mark(d->words[i].text)) {
+            return 0;
+        }
+    }
+    return co_err_set(err, CO_INVALID,
+        "no word occurs more than %" PRIu64
+        " times (--min-freq); the most frequent is \"%.60s\", %" PRIu64 " times",
+        least, most->text, most->count);
 }
 
 int wv_dict_make(
     struct wv_counter *c, uint64_t least, struct wv_dict *ret_dict, struct co_err *err) {
     CO_CLEANUP(wv_dict_done) struct wv_dict d = {0};
 
+    CO_AUTOFREE struct wv_word *found = co_xcalloc(c->n + 1, sizeof(*found));
+    struct wv_word most = {"", 0};
+    size_t n = 0;
+
     d.words = co_xcalloc(c->n + 1, sizeof(*d.words));
     d.memory = co_buf_take(&c->texts);
     for (size_t i = 0; i < c->n; i++) {
-        const char *text = d.memory + c->words[i].at;
+        const struct wv_word w = {d.memory + c->words[i].at, c->words[i].n};
 
-        if (c->words[i].n > least && strcmp(text, UNKNOWN) != 0) {
-            d.words[d.n++] = (struct wv_word){text, c->words[i].n};
+        most = w.count > most.count && !is_mark(w.text) ? w : most;
+        if (w.count > least && strcmp(w.text, UNKNOWN) != 0) {
+            found[n++] = w;
         }
     }
     c->n = 0;
     memset(c->slots, 0, (c->mask + 1) * sizeof(*c->slots));
-    qsort(d.words, d.n, sizeof(*d.words), words_compare);
-    d.words[d.n++] = (struct wv_word){UNKNOWN, 0};
-    int rc = dict_index(&d, err);
+    qsort(found, n, sizeof(*found), words_compare);
+    slots_make(&d, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        (void)word_put(&d, found[i].text, found[i].count); /* counted words are distinct */
+    }
+    (void)word_put(&d, UNKNOWN, 0);
+    int rc = words_check(&d, &most, least, err);
     if (rc < 0) {
         return rc;
     }
@@ -208,8 +238,10 @@ static int line_read(
     }
     line += word.at - line;
     line[word.len] = '\0';
-    d->words[d->n++] = (struct wv_word){line, count};
-    return 0;
+    return word_put(d, line, count)
+               ? 0
+               : co_err_set(err, CO_INVALID, "%s:%zu: \"%.60s\" is in the dictionary twice", path,
+                     number, line);
 }
 
 /* Reads all of a file, text or gzip, of at most WV_TEXT_MAX bytes. */
@@ -262,12 +294,10 @@ int wv_dict_read(const char *path, struct wv_dict *ret_dict, struct co_err *err)
     }
     d.words = co_xcalloc(lines + 1, sizeof(*d.words));
     d.memory = co_buf_take(&text);
+    slots_make(&d, lines);
     rc = lines_read(&d, len, path, err);
     if (rc == 0 && (d.n < 2 || strcmp(d.words[d.n - 1].text, UNKNOWN) != 0)) {
         rc = co_err_set(err, CO_INVALID, "%s: expected words, and %s as the last", path, UNKNOWN);
-    }
-    if (rc == 0) {
-        rc = dict_index(&d, err);
     }
     if (rc < 0) {
         return rc;

@@ -33,7 +33,8 @@ CO_DEFINE_CLEANUP(struct wv_counter *, wv_counter_free)
 /* CO_NORESOURCE: too many different words. */
 CO_MUST_CHECK int wv_counter_add(
     struct wv_counter *c, const char *word, size_t len, uint64_t times, struct co_err *err);
-/* The dictionary of what was counted; c is empty then. */
+/* The dictionary of what was counted; c is empty then.  CO_INVALID: no word but the marks occurs so
+ * often; names the most frequent. */
 CO_MUST_CHECK int wv_dict_make(
     struct wv_counter *c, uint64_t least, struct wv_dict *ret_dict, struct co_err *err);
 void wv_dict_done(struct wv_dict *d);

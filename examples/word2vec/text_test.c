@@ -75,6 +75,7 @@ static void test_text_in_other_forms(void **state) {
     static const char *const commands[] = {
         "printf '\\357\\273\\277b a\\tb \\r\\n\\r\\nc b' > ptb.train.txt",
         "printf 'b a b\\n\\nc b\\n' | gzip > ptb.train.txt",
+        "printf 'b a b\\r\\rc b\\r' > ptb.train.txt", /* an old Mac's */
     };
 
     (void)state;
@@ -122,6 +123,11 @@ static void test_lines_and_words_of_any_length(void **state) {
     must(co_file_write(path, text.data, text.len, 0644, &err), &err);
     file_write(dir.path, "ptb.valid.txt", "a");
     const struct wv_prepare p = {.text = dir.path, .out = out, .least = 2, .n = 2, .split = 1};
+    struct wv_prepare rare = p;
+    rare.least = 26666;
+    assert_int_equal(wv_prepare(&rare, &err), CO_INVALID);
+    assert_non_null(strstr(co_err_text(&err), "no word occurs more than 26666 times (--min-freq)"));
+    assert_non_null(strstr(co_err_text(&err), "\"bb\", 26666 times"));
     must(wv_prepare(&p, &err), &err);
     file_is(out, "word_dict", "bb 26666\na 13335\n<unk> 0\n");
     must(co_buf_adds(&want, "2,1\n", &err), &err);
@@ -169,7 +175,7 @@ static void test_a_file_that_is_no_dictionary_is_refused(void **state) {
         {"a 1\nb\n<unk> 0\n", ":2: expected a word, a blank and its count"},
         {"a 1\nb x\n<unk> 0\n", ":2: expected"},
         {"a 1\n", "<unk> as the last"},
-        {"a 1\na 1\n<unk> 0\n", "\"a\" is in the dictionary twice"},
+        {"a 1\n\nb 1\na 1\n<unk> 0\n", "/d:4: \"a\" is in the dictionary twice"},
     };
     struct tk_dir dir;
 

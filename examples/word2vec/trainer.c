@@ -54,15 +54,26 @@ static int mode_choose(const struct trainer *t, enum rt_mode *ret, struct co_err
 /* Parses a line of N ids, separated by commas. */
 static int line_parse(const struct trainer *t, struct da_text rest, struct rt_input *input,
     uint64_t *ret_ids, struct co_err *err) {
+    char text[DA_QUOTE_MAX];
+    size_t n = 1;
+
+    for (size_t i = 0; i < rest.len; i++) {
+        n += rest.at[i] == ',';
+    }
+    if (n != t->n) {
+        return co_err_set(err, CO_INVALID, "%s: %zu ids, expected %zu with commas between (--n)",
+            rt_input_where(input), n, t->n);
+    }
     for (size_t i = 0; i < t->n; i++) {
         const char *comma = memchr(rest.at, ',', rest.len);
         size_t len = comma ? (size_t)(comma - rest.at) : rest.len;
 
-        if ((comma != NULL) != (i + 1 < t->n) ||
-            !da_u64(da_trim((struct da_text){rest.at, len}), &ret_ids[i]) ||
+        if (!da_u64(da_trim((struct da_text){rest.at, len}), &ret_ids[i]) ||
             ret_ids[i] >= t->dict.n) {
-            return co_err_set(err, CO_INVALID, "%s: expected %zu ids below %zu, commas between",
-                rt_input_where(input), t->n, t->dict.n);
+            return co_err_set(err, CO_INVALID,
+                "%s: \"%s\" is not an id below %zu, the words of \"%s/word_dict\"",
+                rt_input_where(input), da_quote((struct da_text){rest.at, len}, text), t->dict.n,
+                t->o->data);
         }
         rest.at += len + (comma != NULL);
         rest.len -= len + (comma != NULL);

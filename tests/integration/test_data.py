@@ -256,6 +256,54 @@ def test_word2vec_finds_text_that_is_packed(tmp_path):
     assert all((tmp_path / "plain" / f).read_bytes() == (tmp_path / "packed" / f).read_bytes() for f in files)
 
 
+def test_word2vec_says_what_does_not_fit(tmp_path):
+    for kind in ("train", "valid"):
+        (tmp_path / f"ptb.{kind}.txt").write_text("a b c d e f\n" * 30)
+    err = run(tmp_path, "word2vec", "prepare", "--text=.", "--out=rare", "--min-freq=60", code=2)[1]
+    assert 'no word occurs more than 60 times (--min-freq); the most frequent is \\"a\\", 60 times' in err, err
+    assert not (tmp_path / "rare/word_dict").exists()
+    run(tmp_path, "word2vec", "prepare", "--text=.", "--out=data")
+    err = run(tmp_path, "word2vec", "--data=data", "--n=4", code=2)[1]
+    assert "txt-00000:1: 5 ids, expected 4 with commas between (--n)" in err, err
+    (tmp_path / "data/word_dict").write_text("a 60\n<unk> 0\n")
+    err = run(tmp_path, "word2vec", "--data=data", code=2)[1]
+    assert "is not an id below 2, the words of" in err, err
+
+
+# What files are that only are called .jpg.
+PICTURES = {"png": b"\x89PNG\r\n\x1a\n", "gif": b"GIF89a", "webp": b"RIFF\0\0\0\0WEBP", "empty": b"", "text": b"hello"}
+
+
+def test_resnet50_reads_a_test_picture_before_it_trains(tmp_path):
+    small = ["--local", "--depth=10", "--width=16", "--image-size=32", "--class-dim=4", "--batch-size=4", "--epochs=1", "--test"]
+    run(tmp_path, "resnet50", "--generate=made", "--images=64", "--image-size=32", "--class-dim=4")
+    good = sorted((tmp_path / "made/jpg").iterdir())[:8]
+    (tmp_path / "Thumbs.db").write_bytes(b"\xd0\xcf\x11\xe0")
+    (tmp_path / "a folder").mkdir()
+    (tmp_path / "a folder/blüte 1.jpg").symlink_to(good[0])
+    (tmp_path / "train.txt").write_text("".join(f"{p} {i % 4}\n" for i, p in enumerate(good)) + "a folder/blüte 1.jpg\t2\n")
+    for name, head in PICTURES.items():
+        (tmp_path / f"{name}.jpg").write_bytes(head)
+    (tmp_path / "test.txt").write_text("".join(f"{name}.jpg 1\n" for name in PICTURES) + "Thumbs.db 0\nlost.jpg 0\n")
+    out, err = run(tmp_path, "resnet50", "--data=.", *small, code=2)
+    assert "loss: " not in out and "test data: none of 7 images can be read, first: ./png.jpg: bad JPEG: it is a PNG" in err, (out, err)
+    (tmp_path / "test.txt").write_text((tmp_path / "test.txt").read_text() + f"{good[1]} 1\n")
+    out, err = run(tmp_path, "resnet50", "--data=.", *small)
+    assert "[Test]" in out and 'msg="images left out of the test" images=7' in err, (out, err)
+    for what in ("it is a PNG", "it is a GIF", "it is a WebP", "it is an empty file", "bad JPEG: Not a JPEG", "lost.jpg"):
+        assert what in err, err
+    out, err = run(tmp_path, "resnet50", "--data=.", *small, "--bad-images=fail", code=2)
+    assert "loss: " not in out and "test data: ./png.jpg" in err, (out, err)
+
+
+def test_a_program_alone_has_no_others_to_go_on(tmp_path):
+    (tmp_path / "d").write_text("1,2\n")
+    err = run(tmp_path, "wide_and_deep", "--local", "--train=d", code=2)[1]
+    assert "no usable line" in err and "goes on without it" not in err, err
+    err = run(tmp_path, "wide_and_deep", "--lokal", code=2)[1]
+    assert "cannot start" in err and "training" not in err and "unknown flag" in err, err
+
+
 def test_resnet50_takes_whole_paths_and_waits_for_no_pipe(tmp_path):
     small = ["--local", "--depth=10", "--width=16", "--image-size=32", "--class-dim=4", "--batch-size=4", "--epochs=1"]
     run(tmp_path, "resnet50", "--generate=made", "--images=64", "--image-size=32", "--class-dim=4")

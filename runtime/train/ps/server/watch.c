@@ -71,7 +71,8 @@ void rt_server_lose(struct rt_server *s, uint32_t trainer, const char *cause) {
         rt_server_over(s, &err);
         return;
     }
-    rt_say_warn("%s; training goes on without it", text);
+    rt_say_warn("%s; %s", text,
+        s->members.n > 1 ? "training goes on without it" : "it was the only trainer");
     rt_server_barrier(s);
     rt_server_pace_check(s, net_now());
     rt_server_check_end(s);
