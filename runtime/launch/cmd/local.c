@@ -113,8 +113,8 @@ int rl_cmd_local(int argc, char **argv) {
         {.name = "grace",
             .type = CO_FLAG_DURATION,
             .value = &options.grace_ms,
-            .def = "10s",
-            .help = "time between SIGTERM and SIGKILL when pods are stopped"},
+            .help = "time between SIGTERM and SIGKILL when pods are stopped; otherwise their "
+                    "longest terminationGracePeriodSeconds, or 10 s where none says it"},
         {.name = "server-grace",
             .type = CO_FLAG_DURATION,
             .value = &options.server_grace_ms,

@@ -149,7 +149,8 @@ static void time_is_up(void *arg) {
 }
 
 static int64_t get_grace_ms(const struct local *l) {
-    return l->options->grace_ms ? l->options->grace_ms : GRACE_MS;
+    int64_t said = l->pods->grace_s * 1000;
+    return l->options->grace_ms ? l->options->grace_ms : said ? said : GRACE_MS;
 }
 
 static void stop_all(struct local *l) {
@@ -217,7 +218,8 @@ static void told_to_stop(void *arg, int signo) {
         rl_children_stop(l->children, 0);
         return;
     }
-    rl_output_say(l->out, "paddlerun: stopping (SIG%s; once more to kill)", sigabbrev_np(signo));
+    rl_output_say(l->out, "paddlerun: stopping (SIG%s; once more to kill), pods have %.1f s to end",
+        sigabbrev_np(signo), (double)get_grace_ms(l) / 1000);
     if (!l->over) {
         l->over = true;
         l->ended = "stopped";

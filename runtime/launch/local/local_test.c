@@ -21,6 +21,7 @@ struct script {
     bool server;
 };
 
+static int64_t pods_grace_s; /* of the next job */
 static const struct rl_local_options quick = {.grace_ms = 300, .server_grace_ms = 300};
 
 /* The job as a process of its own; what it prints comes through *ret_out. */
@@ -38,7 +39,7 @@ static pid_t start(const struct script *job, const struct rl_local_options *opti
     (void)close(out[0]);
     struct rl_pod pod[PODS_MAX] = {{0}};
     char *argv[PODS_MAX][4];
-    struct rl_pods pods = {.job = (char *)"test", .item = pod};
+    struct rl_pods pods = {.job = (char *)"test", .item = pod, .grace_s = pods_grace_s};
     for (; job[pods.n].text; pods.n++) {
         struct rl_pod *p = &pod[pods.n];
         p->name = (char *)job[pods.n].name;
@@ -220,6 +221,30 @@ static void a_signal_ends_everything(void **state) {
     }
 }
 
+static void pods_have_as_long_as_the_flag_or_their_templates_say(void **state) {
+    (void)state;
+    static const struct script job[] = {{"a", STAYS, false}, {NULL}};
+    static const struct {
+        int64_t flag_ms, grace_s;
+        const char *said;
+    } rows[] = {
+        {0, 0, "pods have 10.0 s to end"},
+        {0, 45, "pods have 45.0 s to end"},
+        {20500, 45, "pods have 20.5 s to end"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOBUF struct co_buf out = CO_BUF(1 << 20);
+        int fd = -1;
+        pods_grace_s = rows[i].grace_s;
+        pid_t pid = start(job, &(struct rl_local_options){.grace_ms = rows[i].flag_ms}, &fd);
+        pods_grace_s = 0;
+        wait_for(fd, "a | pid ", &out);
+        assert_int_equal(kill(pid, SIGTERM), 0);
+        assert_int_equal(finish(pid, fd, &out), 128 + SIGTERM);
+        has(&out, rows[i].said);
+    }
+}
+
 static void nohup_holds(void **state) {
     (void)state;
     static const struct script job[] = {{"a", "echo up; sleep 0.3; exit 4", false}, {NULL}};
@@ -340,6 +365,7 @@ int main(void) {
         cmocka_unit_test(a_program_that_is_not_there_fails_the_job),
         cmocka_unit_test(servers_alone_are_a_job),
         cmocka_unit_test(a_signal_ends_everything),
+        cmocka_unit_test(pods_have_as_long_as_the_flag_or_their_templates_say),
         cmocka_unit_test(nohup_holds),
         cmocka_unit_test(a_killed_launcher_takes_its_pods_along),
         cmocka_unit_test(a_flood_loses_nothing_and_keeps_order),

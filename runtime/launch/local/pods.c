@@ -11,7 +11,7 @@
 #include "common/json.h"
 #include "common/yaml.h"
 
-enum { DOCUMENTS_MAX = 4 * RL_PODS_MAX, NOTES_MAX = 1 << 16 };
+enum { DOCUMENTS_MAX = 4 * RL_PODS_MAX, NOTES_MAX = 1 << 16, GRACE_MAX_S = 24 * 3600 };
 
 struct reader {
     const struct rl_pods_options *options;
@@ -409,6 +409,9 @@ static int fill_pod(struct reader *rd, const json_t *obj, struct rl_pod *pod, st
         return co_err_set(err, CO_INVALID, "pod \"%s\" has no container", pod->name);
     }
     notes_about(rd, spec);
+    int64_t grace = json_integer_value(json_object_get(spec, "terminationGracePeriodSeconds"));
+    grace = grace < GRACE_MAX_S ? grace : GRACE_MAX_S;
+    rd->pods->grace_s = grace > rd->pods->grace_s ? grace : rd->pods->grace_s;
     int r = read_environment(rd, obj, container, pod, err);
     r = r ? r : read_command(rd, container, pod, err);
     const char *role = rl_env_get(&pod->env, co_contract[CO_VAR_TRAINING_ROLE].name);

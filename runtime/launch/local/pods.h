@@ -24,6 +24,9 @@ struct rl_pods {
     char *job; /* owned; the PaddleJob's name */
     struct rl_pod *item;
     size_t n;
+    /* The longest terminationGracePeriodSeconds of all pods, which are stopped together; 0: no pod
+     * says any. */
+    int64_t grace_s;
     struct co_buf notes; /* lines */
 };
 

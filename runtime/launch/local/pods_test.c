@@ -76,6 +76,37 @@ static void check_env(const struct rl_pod *pod, const char *name, const char *ex
     }
 }
 
+/* They are stopped together, so nobody gets less than it asks for. */
+static void the_longest_grace_period_is_that_of_all(void **state) {
+    (void)state;
+    static const struct {
+        const char *first, *second;
+        int64_t grace_s;
+    } rows[] = {
+        {"", "", 0},
+        {"", ", terminationGracePeriodSeconds: 45", 45},
+        {", terminationGracePeriodSeconds: 60", ", terminationGracePeriodSeconds: 45", 60},
+        {", terminationGracePeriodSeconds: 3", "", 3},
+        {", terminationGracePeriodSeconds: -1", ", terminationGracePeriodSeconds: x", 0},
+        {", terminationGracePeriodSeconds: 9223372036854775807", "", 86400},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        static const char pod[] =
+            "kind: Pod\nmetadata: {name: j-worker-%d}\nspec: {containers: [{image: i, command: "
+            "[a]}]%s}\n";
+        CO_AUTOFREE char *one = co_xasprintf(pod, 0, rows[i].first);
+        CO_AUTOFREE char *two = co_xasprintf(pod, 1, rows[i].second);
+        CO_AUTOFREE char *text = co_xasprintf("%s---\n%s", one, two);
+        struct rl_pods p = {0};
+        struct co_err err = {0};
+        if (read_text(text, &p, &err)) {
+            fail_msg("row %zu: %s", i, err.msg);
+        }
+        assert_int_equal(p.grace_s, rows[i].grace_s);
+        rl_pods_done(&p);
+    }
+}
+
 static void pods_become_processes_with_addresses(void **state) {
     (void)state;
     struct rl_pods p = {0};
@@ -225,6 +256,7 @@ static void many_pods_have_addresses_of_their_own(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_longest_grace_period_is_that_of_all),
         cmocka_unit_test(pods_become_processes_with_addresses),
         cmocka_unit_test(commands_come_from_pod_or_image),
         cmocka_unit_test(what_is_ignored_is_said_once),
