@@ -267,6 +267,10 @@ static void guest_proof(struct rt_hall *h, struct guest *g) {
     struct rt_group *group = h->a->g;
     unsigned char wire[RT_WELCOME_BYTES];
     enum rt_verdict v = RT_VERDICT_TOKEN;
+    if (rt_tcp_ended(g->fd)) { /* it gave up while this rank stood still, and comes again */
+        guest_drop(h, g);
+        return;
+    }
     if (rt_proof_check(group->token, g->hello, g->answer, g->proof)) {
         v = h->a->look(group, &g->who); /* again: its rank may have connected meanwhile */
     }

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 
+#include "common/clock_testkit.h"
 #include "common/parse.h"
 #include "runtime/train/coll/coll.h"
 #include "runtime/train/coll/testkit.h"
@@ -84,6 +85,7 @@ static void strangers_do_not_keep_a_group_from_forming(void **state) {
         w.pid[r] = fork();
         if (w.pid[r] == 0) {
             (void)dup2(log[1], STDERR_FILENO);
+            co_test_clock_slow(true);
             leave(world_child(&w, r, just_form));
         }
     }
@@ -102,6 +104,7 @@ static void strangers_do_not_keep_a_group_from_forming(void **state) {
     assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), RT_VERDICTS);
     w.pid[1] = fork();
     if (w.pid[1] == 0) {
+        co_test_clock_slow(true);
         leave(world_child(&w, 1, just_form));
     }
     assert_int_equal(world_end(&w, 0), 0);
@@ -119,28 +122,6 @@ static void strangers_do_not_keep_a_group_from_forming(void **state) {
     }
     close(log[0]);
     close(log[1]);
-}
-
-/* Rank 1 with another token than rank 0. */
-static void wrong_tokens_are_refused_and_said(void **state) {
-    (void)state;
-    struct world w = {.n = 2};
-    world_ports(&w);
-    pid_t pid = fork();
-    struct rt_group *g = NULL;
-    struct co_err err = {0};
-    struct rt_group_options o = world_options(&w, pid == 0 ? 0 : 1);
-    o.token = pid == 0 ? "one" : "other";
-    o.form_timeout_ms = 1500;
-    int rc = rt_group_open(NULL, &o, &g, &err);
-    if (pid == 0) {
-        _exit(rc == CO_TIMEOUT && strstr(err.msg, "rank 1 of 2 has not come") ? 0 : 1);
-    }
-    int status = 1;
-    (void)waitpid(pid, &status, 0);
-    assert_int_equal(status, 0);
-    assert_int_equal(rc, CO_TIMEOUT);
-    assert_non_null(strstr(err.msg, "PADDLE_JOB_TOKEN"));
 }
 
 /* A job that asks for encryption, which connections between ranks do not have yet, is told so by
@@ -199,10 +180,11 @@ static void a_rank_that_is_missing_is_named(void **state) {
 
 /* ---- doubles ---- */
 
-/* It waits for the others until stop_rank, or WORLD_MS. */
+/* It waits for the others until stop_rank, or WORLD_MS, and long for their handshakes. */
 static pid_t start_rank(struct world *w, uint32_t rank) {
     pid_t pid = fork();
     if (pid == 0) {
+        co_test_clock_slow(true);
         struct co_err err = {0};
         struct rt_group *g = NULL;
         struct rt_group_options o = world_options(w, rank);
@@ -302,6 +284,37 @@ static void doubles_are_refused(void **state) {
     assert_true(stop_rank(pid));
 }
 
+/* Rank 0 stands still until the other's patience is over.  It does not wait for a rank that is
+ * gone, but for the one that comes again. */
+static void who_left_before_its_welcome_is_not_there(void **state) {
+    (void)state;
+    struct world w = {.n = 2};
+    unsigned char hello[RT_HELLO_BYTES], answer[RT_ANSWER_BYTES], proof[RT_PROOF_BYTES];
+    int status = 0;
+    world_ports(&w);
+    w.shared =
+        mmap(NULL, sizeof(*w.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct rt_hello h = overhear(&w);
+    assert_int_equal(rt_hello_write(&h, "secret", hello, NULL), 0);
+    w.pid[0] = fork();
+    if (w.pid[0] == 0) {
+        co_test_clock_slow(true);
+        leave(world_child(&w, 0, just_form));
+    }
+    int fd = knock(w.endpoint[0]);
+    assert_int_equal(send(fd, hello, sizeof(hello), 0), sizeof(hello));
+    assert_int_equal(recv(fd, answer, sizeof(answer), MSG_WAITALL), sizeof(answer));
+    kill(w.pid[0], SIGSTOP);
+    assert_int_equal(waitpid(w.pid[0], &status, WUNTRACED), w.pid[0]);
+    rt_proof_write("secret", hello, answer, proof);
+    assert_int_equal(send(fd, proof, sizeof(proof), 0), sizeof(proof));
+    close(fd);
+    kill(w.pid[0], SIGCONT);
+    world_start_rank(&w, 1, just_form);
+    assert_int_equal(world_end(&w, 0), 0);
+    world_done(&w);
+}
+
 /* ---- floods ---- */
 
 /* Opens SILENT connections and keeps them until the next time.  hosts: from so many addresses, of
@@ -368,18 +381,20 @@ static struct {
     int fd;
     uint16_t port, door; /* 0: this process connects directly */
     uint32_t hosts;
+    uint32_t last_try; /* with this one to the door the time for all of them is over; 0: none */
 } network;
 
 int connect(int fd, const struct sockaddr *to, socklen_t len) {
     struct sockaddr_in a;
-    if (network.port && to->sa_family == AF_INET) {
-        memcpy(&a, to, sizeof(a));
-        if (ntohs(a.sin_port) == network.door) {
-            a.sin_port = htons(network.port);
-            return (int)syscall(SYS_connect, fd, &a, sizeof(a));
-        }
+    memcpy(&a, to, len < sizeof(a) ? len : sizeof(a));
+    if (a.sin_family != AF_INET || ntohs(a.sin_port) != network.door) {
+        return (int)syscall(SYS_connect, fd, to, len);
     }
-    return (int)syscall(SYS_connect, fd, to, len);
+    if (network.last_try > 0 && --network.last_try == 0) {
+        co_test_clock_forward(WORLD_MS);
+    }
+    a.sin_port = network.port ? htons(network.port) : a.sin_port;
+    return (int)syscall(SYS_connect, fd, &a, sizeof(a));
 }
 
 /* *carried: how often it was called for this connection. */
@@ -422,10 +437,12 @@ static void run_network(int rank) {
     }
 }
 
+/* A flood takes as long as the machine pleases. */
 static void go_through_the_network(struct world *w, uint32_t rank) {
     struct sockaddr_in a = loopback(0, 0);
     socklen_t len = sizeof(a);
     int ends[2];
+    co_test_clock_slow(true);
     if (rank != 1) {
         return;
     }
@@ -456,6 +473,26 @@ static void a_group_forms_in_a_flood(void **state) {
         network.hosts = rows[i].hosts;
         assert_int_equal(world_run(&w, just_form), 0);
     }
+}
+
+/* Rank 1 with another token than rank 0.  It has tried twice before its time is over. */
+static void wrong_tokens_are_refused_and_said(void **state) {
+    (void)state;
+    struct world w = {.n = 2};
+    world_ports(&w);
+    pid_t pid = start_rank(&w, 0);
+    close(knock(w.endpoint[0])); /* it listens */
+    struct rt_group *g = NULL;
+    struct co_err err = {0};
+    struct rt_group_options o = world_options(&w, 1);
+    o.token = "other";
+    o.form_timeout_ms = WORLD_MS;
+    network.door = port_of(w.endpoint[0]);
+    network.last_try = 3;
+    assert_int_equal(rt_group_open(NULL, &o, &g, &err), CO_TIMEOUT);
+    network.door = 0;
+    assert_non_null(strstr(err.msg, "PADDLE_JOB_TOKEN"));
+    assert_true(stop_rank(pid));
 }
 
 /* ---- two groups ---- */
@@ -512,6 +549,7 @@ static void host_end(struct host *h) {
  * the same job or a grown one, which counts as another job. */
 static void a_door_serves_all_groups_that_form(void **state) {
     (void)state;
+    co_test_clock_slow(true);
     for (uint64_t job = 1; job <= 2; job++) {
         struct world w = {.n = 1};
         struct rt_door *d = NULL;
@@ -542,6 +580,7 @@ static void a_door_serves_all_groups_that_form(void **state) {
         close(late);
         rt_door_unref(d);
     }
+    co_test_clock_slow(false);
 }
 
 /* As a Service's name: which family of addresses it has is not known. */
@@ -559,14 +598,15 @@ static void a_door_by_name_is_open_for_ipv4(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strangers_do_not_keep_a_group_from_forming),
-        cmocka_unit_test(wrong_tokens_are_refused_and_said),
         cmocka_unit_test(clear_connections_of_an_encrypted_job_are_said),
         cmocka_unit_test(a_rank_that_is_missing_is_named),
         cmocka_unit_test(a_wrong_proof_is_refused),
         cmocka_unit_test(doubles_are_refused),
+        cmocka_unit_test(who_left_before_its_welcome_is_not_there),
         cmocka_unit_test(strangers_do_not_displace_a_rank),
         cmocka_unit_test(a_hello_needs_the_token),
         cmocka_unit_test(a_group_forms_in_a_flood),
+        cmocka_unit_test(wrong_tokens_are_refused_and_said),
         cmocka_unit_test(a_door_serves_all_groups_that_form),
         cmocka_unit_test(a_door_by_name_is_open_for_ipv4),
     };

@@ -1,5 +1,5 @@
 /* Connects to another rank: retries attempts of limited length until the deadline.  The error
- * gives the reason of the last attempt. */
+ * gives the reason of the last attempt, or the refusal before one that the deadline cut short. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -38,6 +38,7 @@ void rt_wait_fd(const struct rt_group *g, int fd, short events, int64_t end_ms) 
 int rt_move_all(const struct rt_group *g, int fd, void *data, size_t n, bool out, int64_t end_ms) {
     unsigned char *p = data;
     while (n > 0) {
+        bool over = rt_now_ms() >= end_ms; /* before the look: what came in time is not late */
         /* no wait: the descriptor is non-blocking */
         ssize_t m = out ? send(fd, p, n, MSG_NOSIGNAL) : recv(fd, p, n, 0);
         if (m > 0) {
@@ -48,8 +49,8 @@ int rt_move_all(const struct rt_group *g, int fd, void *data, size_t n, bool out
         if (m == 0 || (errno != EAGAIN && errno != EINTR)) {
             return CO_PEERLOST;
         }
-        if (rt_now_ms() >= end_ms || atomic_load(&g->failed) < 0) {
-            return rt_now_ms() >= end_ms ? CO_TIMEOUT : CO_PEERLOST;
+        if (over || atomic_load(&g->failed) < 0) {
+            return over ? CO_TIMEOUT : CO_PEERLOST;
         }
         rt_wait_fd(g, fd, out ? POLLOUT : POLLIN, end_ms);
     }
@@ -162,22 +163,26 @@ int rt_join(struct rt_group *g, uint32_t to, enum rt_purpose purpose, uint8_t la
         }
         int64_t end = now + ATTEMPT_MS < deadline_ms ? now + ATTEMPT_MS : deadline_ms;
         int fd = -1;
-        int rc = address ? connect_unix(g, address, address_bytes, end, &fd, &why)
-                         : connect_tcp(g, to, by_name, end, &fd, &why);
+        struct co_err last = {0};
+        int rc = address ? connect_unix(g, address, address_bytes, end, &fd, &last)
+                         : connect_tcp(g, to, by_name, end, &fd, &last);
         int64_t pause = again;
         bool later = false; /* a rank of this job has answered so: the address is right */
         if (rc == 0) {
             struct rt_hello h = hello_of(g, purpose, lane);
-            enum rt_verdict v = talk(g, fd, to, &h, end, &why);
+            enum rt_verdict v = talk(g, fd, to, &h, end, &last);
             if (v == RT_VERDICT_OK) {
                 memcpy(g->peers[to].node, h.node, sizeof(h.node));
                 *ret_fd = fd;
                 return 0;
             }
             co_close(fd);
-            later = v == RT_VERDICT_LATER && why.code == CO_PERMISSION;
+            later = v == RT_VERDICT_LATER && last.code == CO_PERMISSION;
             pause = v == RT_VERDICT_LATER ? again : REFUSED_MS;
         }
+        /* An attempt for which no time was left says nothing about the other rank. */
+        bool cut = why.code == CO_PERMISSION && rt_now_ms() >= deadline_ms;
+        why = cut ? why : last;
         by_name = later ? by_name : !by_name; /* the inherited address may be wrong */
         /* A plain pause: there is no descriptor yet that could become ready. */
         int64_t until = rt_now_ms() + pause;
