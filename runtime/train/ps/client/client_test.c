@@ -33,6 +33,7 @@ struct fake {
     uint64_t lease_ms;
     /* Of its welcome. */
     bool fresh, dirty;
+    bool breaks; /* instead of answering the first begin; by then another trainer has begun */
     uint64_t restored, restored_step, step;
 };
 
@@ -114,11 +115,17 @@ static void on_open(void *arg, struct rt_stream *s) {
 }
 
 static void on_frame(void *arg, struct rt_stream *s, struct rt_frame *f_own) {
-    const struct fake *k = arg;
+    struct fake *k = arg;
     CO_CLEANUP(rt_frame_freep) struct rt_frame *f = f_own;
     if (rt_stream_user(s) == NULL || is_control(f, RT__CONTROL__BODY_HELLO)) {
         rt_stream_set_user(s, arg);
         on_hello(k, s, f);
+        return;
+    }
+    if (is_control(f, RT__CONTROL__BODY_BEGIN) && k->breaks) {
+        k->breaks = k->fresh = false;
+        k->dirty = true;
+        rt_stream_cancel(s);
         return;
     }
     if (is_control(f, RT__CONTROL__BODY_BEGIN)) {
@@ -246,6 +253,38 @@ static void a_job_goes_back_to_the_step_of_the_checkpoint(void **state) {
     rt_client_close(c);
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(0, rt_rpc_close(k[i].rpc, NULL));
+    }
+}
+
+/* A trainer that stood still loses one of its links while it begins.  By the time that it is back,
+ * another one has trained: the server that it did begin at was not restarted for all that. */
+static void a_server_where_it_has_begun_is_not_a_fresh_one(void **state) {
+    (void)state;
+    static const enum rt_mode modes[] = {RT_SYNC, RT_ASYNC};
+    for (size_t m = 0; m < CO_ARRAY_LEN(modes); m++) {
+        struct fake k[2];
+        struct rt_client *c = NULL;
+        struct co_err err = {0};
+        for (size_t i = 0; i < 2; i++) {
+            fake_start(&k[i], WELCOME, ONE_FLOAT);
+            k[i].fresh = true;
+        }
+        k[0].breaks = true;
+        const char *endpoints[] = {k[0].endpoint, k[1].endpoint};
+        struct rt_client_config config = {
+            .trainers = 2, .servers = 2, .endpoints = endpoints, .job = "job", .token = ""};
+        struct rt_client_options o = {.mode = modes[m],
+            .return_ms = 20000,
+            .start_timeout_ms = 20000,
+            .call_timeout_ms = 20000,
+            .barrier_timeout_ms = 20000};
+        if (rt_client_connect(&config, &o, specs, 1, &c, &err) < 0) {
+            fail_msg("%s", err.msg);
+        }
+        rt_client_close(c);
+        for (size_t i = 0; i < 2; i++) {
+            assert_int_equal(0, rt_rpc_close(k[i].rpc, NULL));
+        }
     }
 }
 
@@ -555,6 +594,7 @@ static void calls_on_tables_of_another_kind_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_goes_back_to_the_step_of_the_checkpoint),
+        cmocka_unit_test(a_server_where_it_has_begun_is_not_a_fresh_one),
         cmocka_unit_test(a_server_that_gives_no_welcome_is_named),
         cmocka_unit_test(tables_that_are_none_are_refused_before_anybody_is_asked),
         cmocka_unit_test(no_answer_in_time_names_call_and_server),

@@ -37,7 +37,7 @@ static const struct {
 
 static void come_back(struct rt_link *l) {
     struct rt_client *c = l->c;
-    l->replaced = false;
+    l->fresh = l->replaced = false; /* this trainer has begun there */
     l->up_ms = net_now();
     if (l->away) {
         l->away = false;
