@@ -1,3 +1,4 @@
+#include "common/clock_testkit.h"
 #include "common/httpd_testkit.h"
 
 static void reopen(struct world *w, const struct co_httpd_options *o) {
@@ -84,37 +85,30 @@ static void requests_that_wait_keep_their_places(void **state) {
     expect(w, "GET /hello HTTP/1.1\r\n" CLOSE "\r\n", "200", "hello\n");
 }
 
-struct trickle {
-    struct co_timer *timer;
-    int fd;
-};
-
-static void trickle(void *arg) {
-    struct trickle *t = arg;
-    (void)send(t->fd, "x", 1, MSG_NOSIGNAL);
-    co_timer_start(t->timer, 50);
-}
-
+/* However much of it comes. */
 static void a_first_request_has_little_time(void **state) {
     struct world *w = *state;
-    static const struct co_httpd_options hasty = {.first_seconds = 1};
+    enum { HALF_S = 900 };
+    static const struct co_httpd_options hasty = {
+        .first_seconds = 2 * HALF_S, .idle_seconds = 100 * HALF_S};
     reopen(w, &hasty);
-    struct trickle t = {.fd = dial(co_httpd_port(w->h))};
-    int idle = dial(co_httpd_port(w->h));
+    int slow = dial(co_httpd_port(w->h)), idle = dial(co_httpd_port(w->h));
     struct co_buf b = CO_BUF(4096);
+    say(slow, "GET /");
     ask_hello(w, idle);
     int waits = start_later(w);
-    say(t.fd, "GET /");
-    t.timer = co_timer_new(w->l, trickle, &t);
-    co_timer_start(t.timer, 50);
-    int64_t before = co_now_ms();
-    assert_false(receive(w, t.fd, &b));
-    assert_true(co_now_ms() - before >= 900);
-    co_timer_free(t.timer);
+    co_test_clock_forward(HALF_S * 1000);
+    say(slow, "x");
+    ask_hello(w, idle);
+    char c;
+    assert_int_equal(recv(slow, &c, 1, 0), -1); /* still open */
+    assert_int_equal(errno, EAGAIN);
+    co_test_clock_forward(HALF_S * 1000);
+    assert_false(receive(w, slow, &b));
     ask_hello(w, idle); /* it had its first request */
     co_http_replyf(w->kept[0], 200, "here");
     read_answer(w, waits, "200", "here");
-    close(t.fd);
+    close(slow);
     close(idle);
 }
 

@@ -13,11 +13,14 @@
 
 #include <cmocka.h>
 
+#include "common/clock_testkit.h"
+#include "runtime/launch/rendezvous/group.h"
 #include "runtime/launch/rendezvous/wire.h"
 
-enum { CLIENTS = 3, ANSWER = 128 << 10, BEAT_MS = 250 };
+enum { CLIENTS = 3, ANSWER = 128 << 10, BEAT_MS = 15000 };
 
-/* A service of job j, and clients that send what the test says, each on a connection of its own. */
+/* A service of job j, and clients that send what the test says, each on a connection of its own.
+ * A silent node is lost after a minute; tests put the clock forward. */
 struct world {
     struct co_loop *loop;
     struct rl_service *service;
@@ -77,8 +80,14 @@ static void ask(struct world *w, int client, const char *method, const char *pat
                                           "%zu\r\n\r\n",
         method, path, hello ? RL_WIRE_HEADER ": " : "", hello ? hello : "", hello ? "\r\n" : "",
         len);
-    assert_int_equal(send(w->client[client], head, strlen(head), 0), (ssize_t)strlen(head));
+    int more = len > 0 ? MSG_MORE : 0; /* else the kernel keeps the body back for a while */
+    assert_int_equal(send(w->client[client], head, strlen(head), more), (ssize_t)strlen(head));
     assert_int_equal(send(w->client[client], body, len, 0), (ssize_t)len);
+}
+
+static void readable(void *arg, int events) {
+    (void)arg;
+    (void)events;
 }
 
 /* "200 body" into w->answer. */
@@ -86,6 +95,9 @@ static const char *hear(struct world *w, int client) {
     char text[ANSWER + 1024];
     size_t n = 0, len = 0;
     const char *end_of_head = NULL;
+    struct co_poll *wakes = NULL;
+    assert_int_equal(co_poll_new(w->loop, w->client[client], readable, NULL, &wakes, NULL), 0);
+    co_poll_set(wakes, CO_POLL_IN);
     for (;;) {
         co_loop_turn(w->loop);
         ssize_t got = recv(w->client[client], text + n, sizeof(text) - 1 - n, MSG_DONTWAIT);
@@ -98,6 +110,7 @@ static const char *hear(struct world *w, int client) {
             break;
         }
     }
+    co_poll_free(wakes);
     (void)snprintf(w->answer, sizeof(w->answer), "%.3s %.*s", text + strlen("HTTP/1.1 "), (int)len,
         end_of_head + 4);
     return w->answer;
@@ -139,6 +152,27 @@ static void begin_running(struct world *w, int level) {
     expect(w, 0, "met 1 0 2 ");
     expect(w, 1, "met 1 1 2 ");
     post(w, 0, "a", SAYS("1", "run 1"));
+}
+
+/* What was asked before has been read by the time that the last client has its second answer: two
+ * connections that are ready at once are served in any order.  Then time passes. */
+static void pass(struct world *w, int64_t ms) {
+    for (int i = 0; i < 2; i++) {
+        ask(w, CLIENTS - 1, "GET", "/healthy", NULL, "", 0);
+        (void)hear(w, CLIENTS - 1);
+    }
+    co_test_clock_forward(ms);
+}
+
+/* Of two clients that asked for one node the one that waits: the other was told so. */
+static int find_waiting(struct world *w, int one, int other) {
+    struct pollfd p[] = {
+        {.fd = w->client[one], .events = POLLIN}, {.fd = w->client[other], .events = POLLIN}};
+    while (poll(p, CO_ARRAY_LEN(p), 0) == 0) {
+        co_loop_turn(w->loop);
+    }
+    expect(w, p[0].revents ? one : other, "wait 1 asked again");
+    return p[0].revents ? other : one;
 }
 
 /* ---- tests ------------------------------------------------------------------------------- */
@@ -286,13 +320,15 @@ static void a_large_listing_serves_for_a_moment(void **state) {
     memset(value, 'a', sizeof(value) - 1);
     value[sizeof(value) - 1] = '\0';
     begin(&w, -1);
+    co_test_clock_slow(true);
     assert_string_equal(talk(&w, "PUT", "/z/0", NULL, value), "200 ");
     assert_string_equal(talk(&w, "PUT", "/z/1", NULL, value), "200 ");
     bool in_time = false;
     for (int i = 0; i < 100 && !in_time; i++) { /* until the machine is fast enough once */
         char key[32];
         (void)snprintf(key, sizeof(key), "/z/new%d", i);
-        (void)poll(NULL, 0, 210);
+        co_test_clock_forward(210);
+        assert_string_equal(talk(&w, "PUT", "/z/0", NULL, value), "200 "); /* one is to be made */
         int64_t begin_ms = co_now_ms();
         assert_memory_equal(talk(&w, "GET", "/z", NULL, ""), "200 ", 4);
         assert_string_equal(talk(&w, "PUT", key, NULL, "1"), "200 ");
@@ -301,8 +337,9 @@ static void a_large_listing_serves_for_a_moment(void **state) {
         assert_true(!shows || !in_time);
     }
     assert_true(in_time);
-    (void)poll(NULL, 0, 210);
+    co_test_clock_forward(210);
     assert_non_null(strstr(talk(&w, "GET", "/z", NULL, ""), "/z/new0"));
+    co_test_clock_slow(false);
     end(&w);
 }
 
@@ -311,16 +348,17 @@ static void nodes_that_gather_hear_who_is_missing(void **state) {
     struct world w;
     begin(&w, -1);
     post(&w, 0, "a", SAYS("1", "join 0"));
-    expect(&w, 0, "wait 1 1 of 2 nodes are here: a (h)"); /* a beat */
+    pass(&w, BEAT_MS);
+    expect(&w, 0, "wait 1 1 of 2 nodes are here: a (h)");
     post(&w, 0, "a", SAYS("1", "join 0"));
     post(&w, 2, "a", SAYS("1", "join 0"));
-    expect(&w, 0, "wait 1 asked again");
+    int waiting = find_waiting(&w, 0, 2), other = 2 - waiting;
     assert_false(rl_service_settled(w.service));
-    leave(&w, 0, "a", SAYS("9", "leave 0")); /* another of its name */
-    assert_string_equal(hear(&w, 0), "404 ");
-    leave(&w, 0, "a", SAYS("1", "leave 0"));
-    assert_string_equal(hear(&w, 0), "200 ");
-    expect(&w, 2, "wait 1 left");
+    leave(&w, other, "a", SAYS("9", "leave 0")); /* another of its name */
+    assert_string_equal(hear(&w, other), "404 ");
+    leave(&w, other, "a", SAYS("1", "leave 0"));
+    assert_string_equal(hear(&w, other), "200 ");
+    expect(&w, waiting, "wait 1 left");
     assert_true(rl_service_settled(w.service));
     end(&w);
 }
@@ -335,6 +373,7 @@ static void slow_connections_keep_no_job_from_forming(void **state) {
     struct world w;
     enum { SLOW = 300 };
     int slow[SLOW];
+    co_test_clock_slow(true); /* what takes long on a busy machine is not their time */
     int64_t before = co_now_ms();
     begin(&w, -1);
     for (int i = 0; i < SLOW; i++) {
@@ -355,9 +394,10 @@ static void slow_connections_keep_no_job_from_forming(void **state) {
         close(slow[i]);
         dial(&w, &slow[i]);
     }
+    assert_true(co_now_ms() - before < 8000); /* not when their time was over */
+    co_test_clock_slow(false);
     assert_true(is_beat(hear(&w, 0)));
     assert_true(is_beat(hear(&w, 1)));
-    assert_true(co_now_ms() - before < 8000); /* not when their time was over */
     for (int i = 0; i < SLOW; i++) {
         close(slow[i]);
     }
@@ -388,13 +428,14 @@ static void nodes_that_run_hear_of_one_anothers_end(void **state) {
             co_closep(&w.client[1]);
             w.client[1] = -1;
         }
-        while (is_beat(hear(&w, 0))) {
+        for (pass(&w, RL_GROUP_BEAT_MS); is_beat(hear(&w, 0)); pass(&w, RL_GROUP_BEAT_MS)) {
             post(&w, 0, "a", SAYS("1", "run 1"));
         }
         if (strncmp(w.answer + strlen("200 paddlerun "), rows[i].a, strlen(rows[i].a)) != 0) {
             fail_msg("row %zu: \"%s\"", i, w.answer);
         }
         post(&w, 0, "c", SAYS("3", "join 0"));
+        pass(&w, BEAT_MS);
         expect(&w, 0, rows[i].late);
         end(&w);
     }
@@ -404,23 +445,13 @@ static void all_hear_when_all_are_done(void **state) {
     (void)state;
     struct world w;
     begin_running(&w, -1);
-    expect(&w, 0, "wait 1");
+    pass(&w, RL_GROUP_BEAT_MS);
+    assert_true(is_beat(hear(&w, 0)));
     post(&w, 0, "a", SAYS("1", "done 1"));
     post(&w, 1, "b", SAYS("2", "done 1"));
     expect(&w, 0, "done 1");
     expect(&w, 1, "done 1");
     end(&w);
-}
-
-/* Of two clients that asked for one node the one that waits: the other was told so. */
-static int find_waiting(struct world *w, int one, int other) {
-    struct pollfd p[] = {
-        {.fd = w->client[one], .events = POLLIN}, {.fd = w->client[other], .events = POLLIN}};
-    while (poll(p, CO_ARRAY_LEN(p), 0) == 0) {
-        co_loop_turn(w->loop);
-    }
-    expect(w, p[0].revents ? one : other, "wait 1 asked again");
-    return p[0].revents ? other : one;
 }
 
 static void a_service_that_goes_tells_all(void **state) {
