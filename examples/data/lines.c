@@ -1,5 +1,19 @@
-/* Passes over blank lines. */
+/* Finds files, and passes over blank lines. */
 #include "examples/data/lines.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+
+char *da_file_find(const char *dir, const char *name) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
+    CO_AUTOFREE char *packed = co_xasprintf("%s.gz", path);
+    bool only = access(path, F_OK) < 0 && errno == ENOENT && access(packed, F_OK) == 0;
+
+    return only ? co_steal_ptr(packed) : co_steal_ptr(path);
+}
 
 int da_line_next(struct rt_input *input, struct da_text *ret_line, struct co_err *err) {
     struct da_text line = {NULL, 0};

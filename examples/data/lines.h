@@ -1,10 +1,14 @@
-/* The lines of a reader that hold something, for programs that take no other. */
+/* Files of a name, and the lines of a reader that hold something, for programs that take no other.
+ */
 #pragma once
 
 #include "common/err.h"
 #include "examples/data/text.h"
 #include "runtime/rt.h"
 
+/* dir/name, or, where only that is there, the same packed by gzip under its usual name.  The caller
+ * frees it. */
+char *da_file_find(const char *dir, const char *name);
 /* The next line that is not blank, without blanks at its ends; at NULL: the end.  Borrowed until
  * the next call.  Errors are rt_input_next's. */
 CO_MUST_CHECK int da_line_next(

@@ -129,13 +129,23 @@ static const char *movie_take(struct rc_library *l, char *line) {
     return NULL;
 }
 
+int rc_file_open(
+    const char *dir, const char *name, struct rt_input **ret_input, struct co_err *err) {
+    CO_AUTOFREE char *path = da_file_find(dir, name);
+    int rc = rt_input_open(path, NULL, ret_input, err);
+
+    return rc == CO_NOTFOUND
+               ? co_err_wrap(err, "expected users.dat, movies.dat and ratings.dat of MovieLens 1M, "
+                                  "or the same with .gz behind their names")
+               : rc;
+}
+
 static int file_read(
     struct rc_library *l, const char *dir, const char *name, line_fn *take, struct co_err *err) {
-    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
     CO_CLEANUP(rt_input_closep) struct rt_input *input = NULL;
     struct da_text line;
     size_t n = 0;
-    int rc = rt_input_open(path, NULL, &input, err);
+    int rc = rc_file_open(dir, name, &input, err);
 
     for (; rc == 0 && (rc = da_line_next(input, &line, err)) == 0 && line.at; n++) {
         CO_AUTOFREE char *copy = co_xstrndup(line.at, line.len);
@@ -145,7 +155,8 @@ static int file_read(
             rc = co_err_set(err, CO_INVALID, "%s: expected %s", rt_input_where(input), expected);
         }
     }
-    return rc == 0 && n == 0 ? co_err_set(err, CO_INVALID, "no usable line in \"%s\"", path) : rc;
+    return rc == 0 && n == 0 ? co_err_set(err, CO_INVALID, "no usable line in \"%s/%s\"", dir, name)
+                             : rc;
 }
 
 int rc_library_read(const char *dir, struct rc_library *ret_library, struct co_err *err) {
@@ -176,10 +187,10 @@ int rc_rating_parse(const struct rc_library *l, struct da_text line, const char 
         return co_err_set(err, CO_INVALID,
             "%s: expected UserID::MovieID::Rating::Timestamp, a rating up to 5", where);
     }
-    if ((size_t)user >= l->n_users || !l->users[user].known) {
+    if (l && ((size_t)user >= l->n_users || !l->users[user].known)) {
         return co_err_set(err, CO_INVALID, "%s: users.dat has no user %s", where, f[0]);
     }
-    if ((size_t)movie >= l->n_movies || !l->movies[movie].known) {
+    if (l && ((size_t)movie >= l->n_movies || !l->movies[movie].known)) {
         return co_err_set(err, CO_INVALID, "%s: movies.dat has no movie %s", where, f[1]);
     }
     *ret_rating = (struct rc_rating){(uint32_t)user, (uint32_t)movie, (float)stars};

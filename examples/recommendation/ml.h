@@ -15,6 +15,7 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "examples/data/text.h"
+#include "runtime/rt.h"
 
 enum { RC_ID_MAX = 1 << 24, RC_WORDS_MAX = 32, RC_GENRES_MAX = 32 };
 
@@ -51,7 +52,11 @@ struct rc_rating {
     float stars; /* 1 .. 5 */
 };
 
+/* Opens one of MovieLens' files in dir, packed by gzip or not.  CO_NOTFOUND says which there should
+ * be. */
+CO_MUST_CHECK int rc_file_open(
+    const char *dir, const char *name, struct rt_input **ret_input, struct co_err *err);
 /* Parses a line of ratings.  where: names the line in messages.  CO_INVALID also for a user or a
- * movie that the library does not have. */
+ * movie that the library (NULL: none is asked) does not have. */
 CO_MUST_CHECK int rc_rating_parse(const struct rc_library *l, struct da_text line,
     const char *where, struct rc_rating *ret_rating, struct co_err *err);

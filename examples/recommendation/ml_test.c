@@ -164,6 +164,9 @@ static void test_blank_lines_are_no_ratings(void **state) {
     must(rc_prepare(&p, &err), &err);
     must(co_file_read(path, 1 << 16, &read, &err), &err);
     assert_string_equal(read.data, "1::1::5::1\n1::2::3::2\n");
+    file_write(dir.path, "ratings.dat", "1::1::5::1\n1\t2\t3\t4\n");
+    assert_int_equal(rc_prepare(&p, &err), CO_INVALID);
+    assert_non_null(strstr(co_err_text(&err), "ratings.dat:2: expected UserID::MovieID::Rating"));
     file_write(dir.path, "ratings.dat", "\n \n");
     assert_int_equal(rc_prepare(&p, &err), CO_INVALID);
     assert_non_null(strstr(co_err_text(&err), "no usable line in \""));

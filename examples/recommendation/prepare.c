@@ -10,6 +10,7 @@
 #include "common/buf.h"
 #include "common/mem.h"
 #include "examples/data/lines.h"
+#include "examples/recommendation/ml.h"
 #include "examples/nn/rng.h"
 #include "runtime/rt.h"
 
@@ -117,21 +118,24 @@ static int library_make(const struct rc_prepare *p, const char *dir, struct co_e
  */
 static int ratings_split(
     const struct rc_prepare *p, const char *dir, struct co_buf *texts, struct co_err *err) {
-    CO_AUTOFREE char *path = co_xasprintf("%s/ratings.dat", dir);
     CO_CLEANUP(rt_input_closep) struct rt_input *input = NULL;
     struct da_text line;
     uint64_t i = 0, trained = 0, files = p->split > 0 ? p->split : 1;
-    int rc = rt_input_open(path, NULL, &input, err);
+    int rc = rc_file_open(dir, "ratings.dat", &input, err);
 
     while (rc == 0 && (rc = da_line_next(input, &line, err)) == 0 && line.at) {
+        struct rc_rating rating;
         bool tests = nn_mix64(p->seed, i++) % TEST_ONE_IN == 0;
         struct co_buf *text = &texts[tests ? p->split : trained++ % files];
 
-        rc = co_buf_add(text, line.at, line.len, err);
+        /* Training would take no other. */
+        rc = rc_rating_parse(NULL, line, rt_input_where(input), &rating, err);
+        rc = rc == 0 ? co_buf_add(text, line.at, line.len, err) : rc;
         rc = rc == 0 ? co_buf_adds(text, "\n", err) : rc;
     }
     return rc == 0 && trained == 0
-               ? co_err_set(err, CO_INVALID, "no usable line in \"%s\": nothing to train on", path)
+               ? co_err_set(err, CO_INVALID,
+                     "no usable line in \"%s/ratings.dat\": nothing to train on", dir)
                : rc;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "examples/data/lines.h"
 #include "examples/nn/rng.h"
 #include "examples/word2vec/dict.h"
 #include "examples/word2vec/words.h"
@@ -229,15 +230,6 @@ static int files_write(const struct wv_prepare *p, const char *name, const struc
     return rc == 0 ? file_end(&f, err) : rc;
 }
 
-/* The text's file, or the same packed by gzip under its usual name. */
-static char *text_find(const char *dir, const char *name) {
-    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
-    CO_AUTOFREE char *packed = co_xasprintf("%s.gz", path);
-    bool only = access(path, F_OK) < 0 && errno == ENOENT && access(packed, F_OK) == 0;
-
-    return only ? co_steal_ptr(packed) : co_steal_ptr(path);
-}
-
 static int text_open(
     const struct wv_prepare *p, int kind, struct text *ret_text, struct co_err *err) {
     uint64_t sentences = kind == TRAIN ? p->sentences : p->sentences / 10 + 1;
@@ -246,7 +238,7 @@ static int text_open(
     if (p->text[0] == '\0') {
         return text_generate(p->seed, kind, sentences, &ret_text->made, err);
     }
-    ret_text->path = text_find(p->text, inputs[kind]);
+    ret_text->path = da_file_find(p->text, inputs[kind]);
     return 0;
 }
 

@@ -256,6 +256,29 @@ def test_word2vec_finds_text_that_is_packed(tmp_path):
     assert all((tmp_path / "plain" / f).read_bytes() == (tmp_path / "packed" / f).read_bytes() for f in files)
 
 
+def test_movielens_is_read_packed_and_from_1998(tmp_path):
+    """Titles are in Latin 1; files of a later data set are no files of 1M."""
+    files = {"users": "".join(f"{i}::{'MF'[i % 2]}::25::{i % 20}::{i:05}\n" for i in range(1, 30)),
+             "movies": "".join(f"{i}::Amélie {i} (Café) ({1990 + i % 9})::Action|Drama\n" for i in range(1, 30)),
+             "ratings": "".join(f"{1 + i % 29}::{1 + i * 7 % 29}::{1 + i % 5}::978300{i}\n" for i in range(600))}
+    lines = []
+    for kind in ("plain", "packed"):
+        for name, text in files.items():
+            (tmp_path / kind).mkdir(exist_ok=True)
+            data = text.encode("latin-1")
+            (tmp_path / kind / (f"{name}.dat" if kind == "plain" else f"{name}.dat.gz")).write_bytes(data if kind == "plain" else gzip.compress(data))
+        run(tmp_path, "recommendation", "prepare", f"--ml={kind}", f"--out=data-{kind}")
+        lines.append(run(tmp_path, "recommendation", f"--data=data-{kind}", f"--ml={kind}", "--mode=sync", "--save-dir=")[0])
+    assert lines[0] == lines[1] and "TEST --->" in lines[0], lines
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "csv/ratings.csv").write_text("userId,movieId,rating,timestamp\n1,1,5,0\n")
+    err = run(tmp_path, "recommendation", "prepare", "--ml=csv", code=1)[1]
+    assert "expected users.dat, movies.dat and ratings.dat of MovieLens 1M" in err and "csv/ratings.dat" in err, err
+    (tmp_path / "csv/ratings.csv").rename(tmp_path / "csv/ratings.dat")
+    err = run(tmp_path, "recommendation", "prepare", "--ml=csv", "--out=no", code=2)[1]
+    assert "ratings.dat:1: expected UserID::MovieID::Rating::Timestamp" in err and not list(tmp_path.rglob("no/*")), err
+
+
 def test_word2vec_says_what_does_not_fit(tmp_path):
     for kind in ("train", "valid"):
         (tmp_path / f"ptb.{kind}.txt").write_text("a b c d e f\n" * 30)
