@@ -4,30 +4,36 @@
 #include "operator/cmd/files.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "common/flag.h"
 #include "common/yaml_write.h"
+#include "operator/api/job.h"
 
 enum { PAGE = 16 << 20 };
 
-struct place {
-    const char *file;
-    const struct co_yaml *yaml;
-    size_t jobs;
-};
-
 static void print_note(void *arg, const char *path, const char *message) {
-    const struct place *in = arg;
-    (void)fprintf(stderr, "%s:%d: %s: %s\n", in->file, co_yaml_line(in->yaml, path), path, message);
+    const struct op_place *at = arg;
+    (void)fprintf(stderr, "%s:%d: %s: %s\n", at->file, op_place_line(at, path), path, message);
 }
 
-static int convert_document(
-    void *arg, const char *file, const struct co_yaml *y, json_t *obj, struct co_err *err) {
-    struct place *in = arg;
-    in->file = file;
-    in->yaml = y;
-    CO_AUTOJSON json_t *made = op_convert_knows(obj) ? op_convert(obj, print_note, in) : NULL;
-    in->jobs += made != NULL;
+/* A kind that only looks like ours: of another group, or another job of Kubeflow's. */
+static bool is_stranger(const json_t *obj) {
+    const char *version = co_json_str(obj, "apiVersion");
+    return co_streq(co_json_str(obj, "kind"), OP_KIND) ||
+           (version && strncmp(version, "kubeflow.org/", strlen("kubeflow.org/")) == 0);
+}
+
+static int convert_object(void *arg, const struct op_place *at, json_t *obj, struct co_err *err) {
+    size_t *jobs = arg;
+    struct op_place place = *at;
+    CO_AUTOJSON json_t *made = op_convert_knows(obj) ? op_convert(obj, print_note, &place) : NULL;
+    *jobs += made != NULL;
+    if (!made && is_stranger(obj)) {
+        print_note(&place, "apiVersion",
+            "passes unchanged: only PaddleJobs of kubeflow.org/v1 and " OP_API_VERSION
+            " are converted");
+    }
     CO_AUTOBUF struct co_buf text = CO_BUF(PAGE); /* others pass unchanged */
     int rc = co_yaml_write(made ? made : obj, &text, err);
     if (rc == 0) {
@@ -36,13 +42,15 @@ static int convert_document(
     return rc;
 }
 
-static const char usage[] = "paddle-operator convert FILE|DIRECTORY|-...\n"
-                            "\n"
-                            "Prints PaddleJobs of Kubeflow (kubeflow.org/v1) and of PaddleCloud as "
-                            "PaddleJobs of this operator, and\n"
-                            "on standard error file:line: what changes its meaning, and what could "
-                            "not be carried over.  Other\n"
-                            "objects pass unchanged.  Ends with 1 when there is no job.";
+static const char usage[] =
+    "paddle-operator convert FILE|DIRECTORY|-...\n"
+    "\n"
+    "Prints PaddleJobs of Kubeflow (kubeflow.org/v1) and of PaddleCloud as "
+    "PaddleJobs of this operator, and\n"
+    "on standard error file:line: what changes its meaning, and what could "
+    "not be carried over.  Each\n"
+    "item of a List becomes a document; other objects pass unchanged.  Ends "
+    "with 1 when there is no job.";
 
 int op_cmd_convert(int argc, char *argv[]) {
     struct co_err err = {0};
@@ -52,14 +60,14 @@ int op_cmd_convert(int argc, char *argv[]) {
         co_flags_help(rc ? stdout : stderr, usage, NULL, 0);
         return rc ? 0 : 2;
     }
-    struct place in = {0};
+    size_t jobs = 0;
     for (; rc == 0 && rest < argc; rest++) {
-        rc = op_files_read(argv[rest], convert_document, &in, &err);
+        rc = op_files_read(argv[rest], convert_object, &jobs, &err);
     }
     if (rc) {
         (void)fprintf(stderr, "paddle-operator: %s\n", co_err_text(&err));
-    } else if (in.jobs == 0) {
+    } else if (jobs == 0) {
         (void)fprintf(stderr, "paddle-operator: no PaddleJob to convert\n");
     }
-    return rc || in.jobs == 0;
+    return rc || jobs == 0;
 }

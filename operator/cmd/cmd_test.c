@@ -137,6 +137,9 @@ static void pages_come_from_their_tables(void **state) {
 #define HEAD "apiVersion: batch.paddlepaddle.org/v1\nkind: PaddleJob\nmetadata: {name: j}\n"
 #define ROLE(n) "{replicas: " #n ", template: {spec: {containers: [{name: c, image: i}]}}}\n"
 #define GOOD HEAD "spec:\n  worker: " ROLE(2)
+#define SECOND                                                                                     \
+    "apiVersion: batch.paddlepaddle.org/v1\nkind: PaddleJob\nmetadata: {name: k}\n"                \
+    "spec:\n  worker: " ROLE(2)
 #define OTHER "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: beside}\n"
 
 /* ---- convert ------------------------------------------------------------------------------ */
@@ -144,6 +147,10 @@ static void pages_come_from_their_tables(void **state) {
 #define KUBEFLOW                                                                                   \
     "apiVersion: kubeflow.org/v1\nkind: PaddleJob\nmetadata: {name: j, uid: u}\nspec:\n"
 #define POD "{spec: {containers: [{name: paddle, image: i, args: [yes, \"1\"]}]}}"
+
+#define A_LIST                                                                                     \
+    "apiVersion: v1\nkind: List\nitems:\n- apiVersion: kubeflow.org/v1\n  kind: PaddleJob\n"       \
+    "  metadata: {name: a}\n  spec: {odd: 1}\n- kind: Service\n"
 
 static void relatives_jobs_become_ours(void **state) {
     (void)state;
@@ -224,6 +231,21 @@ static void relatives_jobs_become_ours(void **state) {
                 "standard input:7: spec.schedulingPolicy.bar: not carried over",
                 "  schedulingPolicy:\n    queue: q\n"}},
         {{"convert", "-"}, OTHER "---\n" GOOD, 0, {"kind: ConfigMap\n", "---\napiVersion: batch."}},
+        /* Each item of a List, with its lines; YAML and JSON. */
+        {{"convert", "-"}, A_LIST, 0,
+            {"standard input:7: spec.odd: not carried over",
+                "---\napiVersion: batch.paddlepaddle.org/v1\nkind: PaddleJob\nmetadata:\n  name: "
+                "a\n",
+                "---\nkind: Service\n"}},
+        {{"convert", "-"},
+            "{\"apiVersion\":\"kubeflow.org/"
+            "v1\",\"kind\":\"PaddleJobList\",\"items\":[{\"metadata\":{"
+            "\"name\":\"a\"},\"spec\":{}},{\"metadata\":{\"name\":\"b\"},\"spec\":{}}]}",
+            0, {"apiVersion: batch.", "  name: a\n", "---\napiVersion: batch.", "  name: b\n"}},
+        /* What is taken for ours by its name. */
+        {{"convert", "-"}, "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\n---\n" GOOD, 0,
+            {"standard input:1: apiVersion: passes unchanged: only PaddleJobs of kubeflow.org/v1 "
+             "and"}},
         {{"convert", "-"}, OTHER, 1, {"no PaddleJob to convert", "kind: ConfigMap\n"}},
         {{"convert", "/no/such"}, NULL, 1, {"paddle-operator: ", "/no/such"}},
         {{"convert"}, NULL, 2, {"paddle-operator convert"}},
@@ -245,20 +267,26 @@ static void validate_names_file_and_line(void **state) {
     (void)state;
     static const struct row rows[] = {
         {{"validate", "-"}, GOOD, 0, {"1 job, 0 problems\n"}},
-        {{"validate", "-"}, GOOD "---\n" GOOD, 0, {"2 jobs, 0 problems\n"}},
+        {{"validate", "-"}, GOOD "---\n" SECOND, 0, {"2 jobs, 0 problems\n"}},
+        {{"validate", "-"}, GOOD "---\n" SECOND "---\n" GOOD, 1,
+            {"standard input:15: metadata.name is \"j\", as of the job of standard input:3: one "
+             "would "
+             "replace the other\n",
+                "3 jobs, 1 problem\n"}},
         {{"validate", "-"}, GOOD "---\n" OTHER, 0, {"1 job, 0 problems, 1 other object not"}},
         {{"validate", "-"}, OTHER, 1,
             {"0 jobs, 0 problems, 1 other object not"}}, /* nothing to check */
         {{"validate", "-"}, HEAD "spec:\n  worker: " ROLE(-1), 1,
             {"standard input:5: ", "replicas", "1 job, 1 problem\n"}},
-        {{"validate", "-"}, GOOD "---\n" HEAD "spec:\n  worker: " ROLE(-1), 1,
+        {{"validate", "-"}, SECOND "---\n" HEAD "spec:\n  worker: " ROLE(-1), 1,
             {"standard input:11: ", "2 jobs, 1 problem\n"}},
         {{"validate", "-"}, HEAD "spec:\n  ps: " ROLE(-1) "  worker: " ROLE(-2), 1,
             {"standard input:5: ", "standard input:6: ", "1 job, 2 problems\n"}},
         /* What kubectl get -o yaml prints. */
         {{"validate", "-"},
             "apiVersion: v1\nkind: List\nitems:\n" AS_ITEM("1") AS_ITEM("-1") "- {kind: Pod}\n", 1,
-            {"standard input:11: spec.worker.replicas is -1", "2 jobs, 1 problem, 1 other object"}},
+            {"standard input:11: spec.worker.replicas is -1", "standard input:10: metadata.name is",
+                "2 jobs, 2 problems, 1 other object"}},
         {{"validate", "-"}, "apiVersion: v1\nkind: List\nitems: 3\n", 1, {"0 jobs, 0 problems"}},
         {{"validate", "-"}, "", 1, {"0 jobs, 0 problems\n"}},
         /* The API server knows the types of a template's fields. */
@@ -330,6 +358,10 @@ static void render_prints_what_a_cluster_would_hold(void **state) {
         {{"render", "-"}, HEAD "spec:\n  worker: " ROLE(1) "---\n" OTHER, 0,
             {"\"kind\": \"Pod\"", "\"name\": \"beside\""}},
         {{"render", "-"}, OTHER, 1, {"no PaddleJob found"}},
+        /* What kubectl get has printed, of a job that has run. */
+        {{"render", "-"},
+            "apiVersion: v1\nkind: List\nitems:\n" AS_ITEM("1") "  status: {phase: Completed}\n", 0,
+            {"\"kind\": \"Pod\"", "\"name\": \"a-worker-0\""}},
         {{"render", "-"}, HEAD "spec:\n  worker: " ROLE(-1), 1,
             {"paddle-operator: standard input:5: ", "replicas"}},
         {{"render", "-"}, HEAD "spec:\n  worker: " ROLE(0), 1,
@@ -431,7 +463,11 @@ static void standard_input_is_read_to_its_end(void **state) {
     CO_AUTOBUF struct co_buf text = CO_BUF(TEXT_MAX), out = CO_BUF(TEXT_MAX);
     const char *words[] = {"validate", "-", NULL};
     for (int i = 0; i < 500; i++) {
-        assert_int_equal(co_buf_addf(&text, NULL, "%s---\n", GOOD), 0);
+        assert_int_equal(co_buf_addf(&text, NULL,
+                             "apiVersion: batch.paddlepaddle.org/v1\nkind: PaddleJob\nmetadata: "
+                             "{name: j%d}\nspec:\n  worker: " ROLE(2) "---\n",
+                             i),
+            0);
     }
     assert_int_equal(run(text.data, words, &out), 0);
     assert_string_equal(out.data, "500 jobs, 0 problems\n");

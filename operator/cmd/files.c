@@ -41,7 +41,42 @@ static int read_stdin(struct co_buf *b, struct co_err *err) {
     }
 }
 
-static int read_file(const char *path, op_document_fn fn, void *arg, struct co_err *err) {
+int op_place_line(const struct op_place *at, const char *path) {
+    CO_AUTOFREE char *whole = co_xasprintf("%s%s", at->prefix, path);
+    return co_yaml_line(at->yaml, whole);
+}
+
+/* Items of a PaddleJobList say neither what they are nor of which version. */
+static void complete_item(json_t *item, const json_t *list) {
+    if (!json_object_get(item, "kind")) {
+        const char *version = co_json_str(list, "apiVersion");
+        co_json_set(item, "kind", json_string(OP_KIND));
+        co_json_set(item, "apiVersion", version ? json_string(version) : NULL);
+    }
+}
+
+static int read_document(
+    const struct op_place *at, json_t *obj, op_object_fn fn, void *arg, struct co_err *err) {
+    const char *kind = co_json_str(obj, "kind");
+    json_t *items = json_object_get(obj, "items");
+    bool jobs = co_streq(kind, OP_KIND "List");
+    if (!json_is_array(items) || !(jobs || co_streq(kind, "List"))) {
+        return fn(arg, at, obj, err);
+    }
+    size_t i;
+    json_t *item;
+    int r = 0;
+    json_array_foreach(items, i, item) {
+        CO_AUTOFREE char *prefix = co_xasprintf("items.%zu.", i);
+        if (jobs && json_is_object(item)) {
+            complete_item(item, obj);
+        }
+        r = r ? r : fn(arg, &(struct op_place){at->file, at->yaml, prefix}, item, err);
+    }
+    return r;
+}
+
+static int read_file(const char *path, op_object_fn fn, void *arg, struct co_err *err) {
     bool in = strcmp(path, "-") == 0;
     const char *name = in ? "standard input" : path;
     CO_AUTOBUF struct co_buf text = CO_BUF(JOB_FILE_MAX);
@@ -55,7 +90,8 @@ static int read_file(const char *path, op_document_fn fn, void *arg, struct co_e
         if (r == CO_NOTFOUND) {
             return 0;
         }
-        r = r ? co_err_set(err, r, "%s", why.msg) : fn(arg, name, y, obj, err);
+        r = r ? co_err_set(err, r, "%s", why.msg)
+              : read_document(&(struct op_place){name, y, ""}, obj, fn, arg, err);
     }
     return r;
 }
@@ -66,7 +102,7 @@ static int is_job_file(const struct dirent *d) {
            fnmatch("*.json", d->d_name, FNM_PERIOD) == 0;
 }
 
-int op_files_read(const char *path, op_document_fn fn, void *arg, struct co_err *err) {
+int op_files_read(const char *path, op_object_fn fn, void *arg, struct co_err *err) {
     struct stat st;
     if (strcmp(path, "-") == 0 || stat(path, &st) || !S_ISDIR(st.st_mode)) {
         return read_file(path, fn, arg, err);

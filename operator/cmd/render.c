@@ -20,9 +20,12 @@ static void print_object(const json_t *obj) {
     free(text);
 }
 
-/* Fills in what an API server would have. */
+/* Fills in what an API server would have, of a job that is new: one that kubectl has printed may
+ * have run. */
 static void complete_job(json_t *obj) {
     json_t *meta = json_object_get(obj, "metadata");
+    (void)json_object_del(obj, "status");
+    (void)json_object_del(meta, "deletionTimestamp");
     if (!co_json_str(meta, "namespace")) {
         co_json_set(meta, "namespace", json_string("default"));
     }
@@ -154,8 +157,7 @@ static int render_job(const struct op_job *job, struct co_err *err) {
     return 0;
 }
 
-static int render_document(
-    void *arg, const char *file, const struct co_yaml *y, json_t *obj, struct co_err *err) {
+static int render_object(void *arg, const struct op_place *at, json_t *obj, struct co_err *err) {
     size_t *jobs = arg;
     if (!op_files_is_job(obj)) {
         print_object(obj); /* what stands beside a job goes along with it */
@@ -163,8 +165,8 @@ static int render_document(
     }
     struct op_problem problem;
     if (op_job_validate(obj, true, &problem, 1)) {
-        return co_err_set(
-            err, CO_INVALID, "%s:%d: %s", file, co_yaml_line(y, problem.path), problem.message);
+        return co_err_set(err, CO_INVALID, "%s:%d: %s", at->file, op_place_line(at, problem.path),
+            problem.message);
     }
     complete_job(obj);
     CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
@@ -172,7 +174,7 @@ static int render_document(
     ++*jobs;
     char text[OP_LACK_MAX];
     if (!r && op_job_lack(job, text, sizeof(text)) == OP_LACK_PODS) {
-        return co_err_set(err, CO_INVALID, "%s:%d: %s", file, co_yaml_line(y, "spec"), text);
+        return co_err_set(err, CO_INVALID, "%s:%d: %s", at->file, op_place_line(at, "spec"), text);
     }
     return r ? r : render_job(job, err);
 }
@@ -194,7 +196,7 @@ int op_cmd_render(int argc, char *argv[]) {
     }
     size_t jobs = 0;
     for (; !r && rest < argc; rest++) {
-        r = op_files_read(argv[rest], render_document, &jobs, &err);
+        r = op_files_read(argv[rest], render_object, &jobs, &err);
     }
     if (!r && !jobs) {
         r = co_err_set(&err, CO_INVALID, "no PaddleJob found");

@@ -12,18 +12,12 @@
 
 struct count {
     size_t jobs, others, problems, odd;
-};
-
-struct place {
-    const char *file;
-    const struct co_yaml *yaml;
-    const char *prefix; /* of the job in its document: "", or "items.N." in a List */
+    json_t *places; /* borrowed: "file:line" of each job by "namespace/name" */
 };
 
 static void print_problem(void *arg, const char *path, const char *message) {
-    const struct place *in = arg;
-    CO_AUTOFREE char *at = co_xasprintf("%s%s", in->prefix, path);
-    (void)printf("%s:%d: %s\n", in->file, co_yaml_line(in->yaml, at), message);
+    const struct op_place *at = arg;
+    (void)printf("%s:%d: %s\n", at->file, op_place_line(at, path), message);
 }
 
 /* Its restartPolicy is the template's, so that Always keeps the job from its end. */
@@ -37,7 +31,7 @@ static bool must_end(const json_t *spec, enum op_role role) {
     return ends;
 }
 
-static size_t check_templates(const json_t *obj, struct place *in) {
+static size_t check_templates(const json_t *obj, struct op_place *in) {
     size_t n = 0;
     const json_t *spec = json_object_get(obj, "spec");
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
@@ -53,7 +47,7 @@ static size_t check_templates(const json_t *obj, struct place *in) {
 }
 
 /* A job that could be created, but would wait for nothing. */
-static size_t check_lack(json_t *obj, struct place *in) {
+static size_t check_lack(json_t *obj, struct op_place *in) {
     struct co_err err = {0};
     CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
     char text[OP_LACK_MAX];
@@ -65,7 +59,25 @@ static size_t check_lack(json_t *obj, struct place *in) {
     return 1;
 }
 
-static void check_job(struct count *n, struct place in, json_t *obj) {
+/* kubectl apply takes the second job of a name for a change of the first. */
+static size_t check_again(json_t *places, json_t *obj, struct op_place *in) {
+    const char *name = co_json_str(obj, "metadata", "name");
+    const char *ns = co_json_str(obj, "metadata", "namespace");
+    CO_AUTOFREE char *key = co_xasprintf("%s/%s", ns ? ns : "", name ? name : "");
+    const char *before = co_json_str(places, key);
+    if (before) {
+        CO_AUTOFREE char *text = co_xasprintf(
+            "metadata.name is \"%s\", as of the job of %s: one would replace the other", name,
+            before);
+        print_problem(in, "metadata.name", text);
+        return 1;
+    }
+    CO_AUTOFREE char *place = co_xasprintf("%s:%d", in->file, op_place_line(in, "metadata.name"));
+    co_json_set(places, key, name ? co_json_string(place) : NULL);
+    return 0;
+}
+
+static void check_job(struct count *n, struct op_place in, json_t *obj) {
     n->jobs++;
     struct op_problem problems[OP_PROBLEMS_MAX];
     size_t found = op_job_validate(obj, true, problems, CO_ARRAY_LEN(problems));
@@ -73,6 +85,7 @@ static void check_job(struct count *n, struct place in, json_t *obj) {
         print_problem(&in, problems[i].path, problems[i].message);
     }
     n->problems += found ? found : check_lack(obj, &in);
+    n->problems += check_again(n->places, obj, &in);
     n->problems += check_templates(obj, &in);
     n->problems += crd_find_unknown(obj, OP_PROBLEMS_MAX, print_problem, &in);
     for (enum op_word_field f = 0; f < OP_WORD_FIELDS; f++) {
@@ -84,28 +97,13 @@ static void check_job(struct count *n, struct place in, json_t *obj) {
     }
 }
 
-/* A document: a job, a List of objects as kubectl get prints it, or another object. */
-static int check_document(
-    void *arg, const char *file, const struct co_yaml *y, json_t *obj, struct co_err *err) {
+static int check_object(void *arg, const struct op_place *at, json_t *obj, struct co_err *err) {
     struct count *n = arg;
-    const char *kind = co_json_str(obj, "kind");
-    const json_t *items = json_object_get(obj, "items");
-    size_t i;
-    json_t *item;
     (void)err;
-    if (co_streq(kind, OP_KIND)) {
-        check_job(n, (struct place){file, y, ""}, obj);
-    } else if (!json_is_array(items) ||
-               !(co_streq(kind, "List") || co_streq(kind, OP_KIND "List"))) {
+    if (co_streq(co_json_str(obj, "kind"), OP_KIND)) {
+        check_job(n, *at, obj);
+    } else {
         n->others++;
-    }
-    json_array_foreach(co_streq(kind, OP_KIND) ? NULL : items, i, item) {
-        CO_AUTOFREE char *prefix = co_xasprintf("items.%zu.", i);
-        if (co_streq(co_json_str(item, "kind"), OP_KIND)) {
-            check_job(n, (struct place){file, y, prefix}, item);
-        } else if (co_streq(kind, "List")) {
-            n->others++;
-        }
     }
     return 0;
 }
@@ -138,9 +136,10 @@ int op_cmd_validate(int argc, char *argv[]) {
         co_flags_help(r ? stdout : stderr, usage, NULL, 0);
         return r ? 0 : 2;
     }
-    struct count n = {0};
+    CO_AUTOJSON json_t *places = json_object();
+    struct count n = {.places = places};
     for (; !r && rest < argc; rest++) {
-        r = op_files_read(argv[rest], check_document, &n, &err);
+        r = op_files_read(argv[rest], check_object, &n, &err);
     }
     if (r) {
         (void)fprintf(stderr, "paddle-operator: %s\n", co_err_text(&err));

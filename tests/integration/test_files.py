@@ -108,6 +108,9 @@ def test_arguments(tmp_path, command):
 @pytest.mark.parametrize("n", [0, 1, 200])
 def test_replicas(n):
     code, out, err = call("render", "-", stdin=JOB.format(name="a", n=n))
+    if n == 0:
+        assert code == 1 and "spec.worker.replicas is 0, so that the job has no pods" in err
+        return
     assert code == 0, err
     assert len([d for d in documents(out) if d["kind"] == "Pod"]) == n
 
