@@ -185,7 +185,7 @@ static int now_of(const char *dir, const struct owner *own, int64_t *ret, struct
     CO_AUTOFREE char *aside = co_xasprintf("%s.%s", name, own->life);
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, aside);
     CO_AUTOCLOSE int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    struct stat st;
+    struct stat st = {0};
     if (fd < 0 || fstat(fd, &st) < 0) {
         return co_err_errno(err, errno, "cannot make '%s'", path);
     }
@@ -202,7 +202,7 @@ static int watch_owner(const char *dir, const struct owner *own, const struct ow
     int64_t most = age < 0 ? seen_ms : seen_ms - age;
     for (int64_t end = co_now_ms() + most; rc == 0 && co_now_ms() < end;) {
         struct owner is = {0};
-        struct stat st;
+        struct stat st = {0};
         (void)poll(NULL, 0, LOOK_MS < most ? LOOK_MS : (int)most);
         int got = read_owner(dir, &is, &st, err);
         if (got == CO_NOTFOUND) {
@@ -244,7 +244,7 @@ static int take(struct rt_claim *c, int64_t seen_ms, struct co_err *err) {
     int rc = rt_disk_mkdir(c->dir, err);
     for (int tries = 0; rc == 0 && tries < 3; tries++) {
         struct owner o = {0};
-        struct stat st;
+        struct stat st = {0};
         struct co_err why = {0};
         rc = read_owner(c->dir, &o, &st, &why);
         if (rc == CO_NOTFOUND) {
@@ -289,7 +289,7 @@ static void unref(struct rt_claim *c) { /* the lock is held, and released */
 
 static bool is_ours(const struct rt_claim *c) {
     struct owner o = {0};
-    struct stat st;
+    struct stat st = {0};
     return read_owner(c->dir, &o, &st, NULL) == 0 && strcmp(o.life, c->own.life) == 0;
 }
 
@@ -374,7 +374,7 @@ const char *rt_claim_dir(const struct rt_claim *c) {
 
 int rt_claim_check(struct rt_claim *c, struct co_err *err) {
     struct owner o = {0};
-    struct stat st;
+    struct stat st = {0};
     struct co_err why = {0};
     int rc = read_owner(c->dir, &o, &st, &why);
     if (rc == CO_NOTFOUND) {

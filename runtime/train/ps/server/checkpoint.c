@@ -10,10 +10,10 @@ void rt_server_make_saver(struct rt_server *s) {
         .shards = s->config.shards,
         .job = s->config.job,
         .endpoint = s->config.endpoint,
-        .claim_own = co_steal_ptr(s->claim),
         .root = s->config.checkpoint_dir,
         .budget = &s->budget,
         .quiet = s->config.quiet};
+    config.claim_own = co_steal_ptr(s->claim);
     s->saver = rt_saver_new(&config);
     rt_saver_describe(s->saver, s->tables, s->n_tables, s->mode == RT_SYNC);
     if (s->at > 0) {
