@@ -33,7 +33,7 @@ def test_logistic_goes_on_from_its_model(tmp_path):
     for line in ("1,0.5,x,1,1", "1,1,2,3", "1,1,2,3,4,5", "1,1,2,3,4 5"):
         (tmp_path / "bad").write_text(f"0,1,2,3,4\n{line}\n")
         r = subprocess.run([BIN / "logistic", "bad"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-        assert r.returncode == 2 and r.stderr == "logistic: bad:2: expected 0 or 1,x1,x2,x3,x4\n", (line, r.stderr)
+        assert r.returncode == 2 and r.stderr == "logistic: bad:2: expected 1, 0 or -1,x1,x2,x3,x4\n", (line, r.stderr)
 
 
 def launched(model, workers, flags, home):

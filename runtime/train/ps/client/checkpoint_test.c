@@ -541,21 +541,13 @@ static void servers_keep_to_their_directory(void **state) {
 /* Two jobs would number, prune and restore each other's. */
 static void a_directory_is_one_jobs_at_a_time(void **state) {
     const char *dir = *state;
-    struct rt_server_config config = {.listen = "127.0.0.1:0",
-        .servers = 1,
-        .trainers = 1,
-        .job = own_job(),
-        .lease_ms = 20000,
-        .shards = 1,
-        .memory_max = 1 << 30,
-        .checkpoint_dir = dir,
-        .restore_dir = dir,
-        .quiet = true};
+    struct rt_server_config config = lone_server(dir);
     struct rt_server *theirs = NULL, *s = NULL;
     struct rt_checkpoint made = {0};
     struct co_err why = {0};
     struct world w;
     config.job = "theirs";
+    config.checkpoint_dir = dir;
     OK(rt_server_start(&config, &theirs, &err));
     config.job = own_job();
     config.endpoint = "127.0.0.1:1";
@@ -580,15 +572,7 @@ static void a_directory_is_one_jobs_at_a_time(void **state) {
  * number that is in use. */
 static void a_directory_that_cannot_be_listed_is_told(void **state) {
     CO_AUTOFREE char *file = co_xasprintf("%s/file", (char *)*state);
-    struct rt_server_config config = {.listen = "127.0.0.1:0",
-        .servers = 1,
-        .trainers = 1,
-        .job = own_job(),
-        .lease_ms = 20000,
-        .shards = 1,
-        .memory_max = 1 << 30,
-        .restore_dir = file,
-        .quiet = true};
+    struct rt_server_config config = lone_server(file);
     struct co_err why[4] = {0};
     struct rt_server *s = NULL;
     struct rt_model *m = NULL;

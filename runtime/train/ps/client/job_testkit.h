@@ -5,9 +5,24 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "runtime/train/ps/server/server.h"
+
 /* The string belongs to the calling thread and lives as long as it. */
 static inline const char *own_job(void) {
     static _Thread_local char name[32];
     (void)snprintf(name, sizeof(name), "test-%d", (int)getpid());
     return name;
+}
+
+/* One server for one trainer, in this process. */
+static inline struct rt_server_config lone_server(const char *restore_dir) {
+    return (struct rt_server_config){.listen = "127.0.0.1:0",
+        .servers = 1,
+        .trainers = 1,
+        .job = own_job(),
+        .lease_ms = 20000,
+        .shards = 1,
+        .memory_max = 1 << 30,
+        .restore_dir = restore_dir,
+        .quiet = true};
 }

@@ -275,15 +275,7 @@ static void what_does_not_fit_is_not_passed_over(void **state) {
 
 static int start_server(const char *dir, struct co_err *err) {
     struct rt_server *s = NULL;
-    const struct rt_server_config config = {.listen = "127.0.0.1:0",
-        .servers = 1,
-        .trainers = 1,
-        .job = own_job(),
-        .lease_ms = 20000,
-        .shards = 1,
-        .memory_max = 1 << 30,
-        .restore_dir = dir,
-        .quiet = true};
+    const struct rt_server_config config = lone_server(dir);
     int rc = rt_server_start(&config, &s, err);
     rt_server_stop(s);
     return rc;
