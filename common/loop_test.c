@@ -292,7 +292,7 @@ static void a_thread_that_polls_by_itself_serves_the_loop(void **state) {
     assert_int_equal(co_loop_patience(tr->l), -1); /* as long as it likes */
     assert_int_equal(poll(&p, 1, 0), 0);
     assert_int_equal(write(fds[1], "x", 1), 1);
-    assert_int_equal(poll(&p, 1, 10000), 1);
+    assert_int_equal(poll(&p, 1, 60000), 1);
     co_loop_serve(tr->l);
     assert_string_equal(tr->text, "x");
     struct co_timer *t = co_timer_new(tr->l, note_b, tr);

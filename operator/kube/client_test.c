@@ -68,7 +68,7 @@ static int setup(void **state) {
     w->opts.sample = on_sample;
     w->opts.sample_arg = w;
     w->deadline = co_timer_new(w->loop, on_deadline, w);
-    co_timer_start(w->deadline, 20 * 1000);
+    co_timer_start(w->deadline, 60 * 1000);
     *state = w;
     return 0;
 }

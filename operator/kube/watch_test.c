@@ -78,7 +78,7 @@ static int setup(void **state) {
     assert_int_equal(
         op_kube_client_new(w->loop, fake_config(&w->server), NULL, &w->client, NULL), 0);
     w->deadline = co_timer_new(w->loop, on_deadline, w);
-    co_timer_start(w->deadline, 20 * 1000);
+    co_timer_start(w->deadline, 60 * 1000);
     *state = w;
     return 0;
 }

@@ -141,7 +141,7 @@ static int start_parent(struct world *w, int in, const char *script) {
 static bool has_ended(int fd) {
     char c;
     struct pollfd p = {.fd = fd, .events = POLLIN};
-    return poll(&p, 1, 10 * 1000) == 1 && read(fd, &c, 1) == 0;
+    return poll(&p, 1, 60 * 1000) == 1 && read(fd, &c, 1) == 0;
 }
 
 static void a_signal_reaches_what_a_member_has_started(void **state) {

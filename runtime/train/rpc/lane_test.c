@@ -322,7 +322,7 @@ static void in_a_large_frame_the_reader_sleeps_until_much_is_there(void **state)
         await_bytes(fds[1], 5000);
         assert_false(is_readable(fds[1], 0));
         say(p, f->wire + FIRST + 5000, BYTES - FIRST - 5000);
-        assert_true(is_readable(fds[1], 10000));
+        assert_true(is_readable(fds[1], 60000));
         CO_CLEANUP(rt_frame_freep) struct rt_frame *got = hear(p, 1);
         check(got, 7, FLOATS);
     }
@@ -346,7 +346,7 @@ static void what_was_changed_on_the_way_is_no_frame(void **state) {
     CO_CLEANUP(rt_frame_freep) struct rt_frame *got = hear(p, 1);
     check(got, 1, 500);
     struct pollfd in = {.fd = rt_lane_fd(p->a), .events = POLLIN};
-    assert_int_equal(1, poll(&in, 1, 10000)); /* though nothing more comes */
+    assert_int_equal(1, poll(&in, 1, 60000)); /* though nothing more comes */
     for (int i = 0; i < 2; i++) {
         struct co_err err = {0};
         struct rt_frame *none = NULL;

@@ -79,7 +79,7 @@ static void *run_trainer(void *arg) {
         .job = own_job(),
         .token = t->encrypt ? "secret" : "",
         .encrypt = t->encrypt};
-    struct rt_client_options o = {.mode = t->mode, .start_timeout_ms = 20000, .return_ms = 20000};
+    struct rt_client_options o = {.mode = t->mode, .start_timeout_ms = 60000, .return_ms = 20000};
     struct rt_client *c = NULL;
     int rc = rt_client_connect(&config, &o, specs, 2, &c, &t->err);
     rc = rc < 0 ? rc : train_all(t, c, &t->err);
@@ -113,9 +113,9 @@ static void count_pushes(enum rt_mode mode, bool encrypt, size_t life, unsigned 
         .job = own_job(),
         .token = encrypt ? "secret" : "",
         .encrypt = encrypt,
-        .lease_ms = 20000,
+        .lease_ms = 60000,
         .return_ms = 20000,
-        .start_timeout_ms = 20000,
+        .start_timeout_ms = 60000,
         .shards = 2,
         .memory_max = 1 << 26,
         .quiet = true};
@@ -242,9 +242,9 @@ static void start_alone(struct alone *a) {
         .servers = 1,
         .trainers = 1,
         .job = own_job(),
-        .lease_ms = 20000,
+        .lease_ms = 60000,
         .return_ms = 20000,
-        .start_timeout_ms = 20000,
+        .start_timeout_ms = 60000,
         .shards = 1,
         .memory_max = 1 << 26,
         .quiet = true};
@@ -252,7 +252,7 @@ static void start_alone(struct alone *a) {
     const char *endpoints[] = {endpoint};
     struct rt_client_config as = {
         .trainers = 1, .servers = 1, .endpoints = endpoints, .job = own_job()};
-    struct rt_client_options o = {.start_timeout_ms = 20000, .return_ms = 5000};
+    struct rt_client_options o = {.start_timeout_ms = 60000, .return_ms = 5000};
     struct co_err err = {0};
     *a = (struct alone){0};
     assert_int_equal(0, rt_server_start(&config, &a->server, NULL));
@@ -301,7 +301,7 @@ static void a_frame_that_is_made_meanwhile_keeps_its_place(void **state) {
     rt_call_part(call, 0, 0, &head, 0);
     call->fill = fill_at_the_break;
     rt_call_start(call);
-    if (rt_call_wait(call, 20000, &err) < 0 || rt_pull_sparse(a.client, 1, &id, 1, row, &err) < 0) {
+    if (rt_call_wait(call, 60000, &err) < 0 || rt_pull_sparse(a.client, 1, &id, 1, row, &err) < 0) {
         fail_msg("%s", err.msg);
     }
     assert_true(row[0] == 4);

@@ -27,7 +27,7 @@
 #include "runtime/train/ps/server/server.h"
 
 enum { LEARN = 240, EVERY = 3, EXAMPLES = 16, FIELDS = 6, WORDS = 200, LIVES_MIN = 10 };
-enum { SERVERS = 2, SIZE = 2000, IDS = 500, DEADLINE_MS = 30000 };
+enum { SERVERS = 2, SIZE = 2000, IDS = 500, DEADLINE_MS = 90000 };
 enum { KILLS = 60, KILLS_OF_TWO = 8, MORE = 4 /* times as many with KILLS_ALL, in make nightly */ };
 
 /* All values count the pushes. */
@@ -60,8 +60,8 @@ static int serve(const char *dir, uint32_t index, uint32_t servers, bool dies,
         .servers = servers,
         .trainers = 1,
         .job = "test",
-        .lease_ms = 10000,
-        .start_timeout_ms = 20000,
+        .lease_ms = 60000,
+        .start_timeout_ms = 60000,
         .shards = 2,
         .memory_max = 1 << 30,
         .checkpoint_dir = dir,
@@ -83,7 +83,7 @@ static int train(const char *dir, uint32_t servers, struct co_err *err) {
     }
     struct rt_client_config c = {
         .trainers = 1, .servers = servers, .endpoints = endpoints, .job = "test"};
-    struct rt_client_options o = {.start_timeout_ms = 10000, .lease_ms = 10000};
+    struct rt_client_options o = {.start_timeout_ms = 60000, .lease_ms = 60000};
     struct rt_client *client = NULL;
     static float w[SIZE], rows[IDS], g[SIZE];
     uint64_t ids[IDS];
@@ -155,7 +155,7 @@ static int learn(const char *dir, struct co_err *err) {
     (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", atomic_load(&shared->ports[0]));
     struct rt_client_config c = {
         .trainers = 1, .servers = 1, .endpoints = endpoints, .job = "test"};
-    struct rt_client_options o = {.start_timeout_ms = 10000, .lease_ms = 10000};
+    struct rt_client_options o = {.start_timeout_ms = 60000, .lease_ms = 60000};
     const struct rt_checkpoint_options often = {.deltas = 4, .keep = 1};
     struct rt_client *client = NULL;
     struct rt_place place;

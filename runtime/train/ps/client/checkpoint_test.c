@@ -59,8 +59,8 @@ static void world_start(
             .servers = servers,
             .trainers = trainers,
             .job = own_job(),
-            .lease_ms = 20000,
-            .start_timeout_ms = 20000,
+            .lease_ms = 60000,
+            .start_timeout_ms = 60000,
             .shards = shards,
             .memory_max = 1 << 30,
             .checkpoint_dir = root,
@@ -90,7 +90,7 @@ static struct rt_client *enter(struct world *w, uint32_t trainer, struct rt_clie
         .job = own_job()};
     o.call_timeout_ms = 30000;
     o.barrier_timeout_ms = 30000;
-    o.lease_ms = 20000;
+    o.lease_ms = 60000;
     struct rt_client *client = NULL;
     struct co_err err = {0};
     if (rt_client_connect(&c, &o, specs, 3, &client, &err) < 0) {

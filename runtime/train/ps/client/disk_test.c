@@ -29,7 +29,7 @@ static int job_open(struct job *j, const char *restore, struct co_err *err) {
         .servers = 1,
         .trainers = 1,
         .job = "disk",
-        .lease_ms = 30000,
+        .lease_ms = 60000,
         .start_timeout_ms = 30000,
         .shards = 2,
         .memory_max = 1 << 26,
@@ -43,7 +43,7 @@ static int job_open(struct job *j, const char *restore, struct co_err *err) {
     struct rt_client_config k = {
         .trainers = 1, .servers = 1, .endpoints = endpoints, .job = "disk"};
     struct rt_client_options o = {
-        .start_timeout_ms = 10000, .call_timeout_ms = 20000, .lease_ms = 30000};
+        .start_timeout_ms = 60000, .call_timeout_ms = 60000, .lease_ms = 60000};
     return rt_client_connect(&k, &o, counters, 2, &j->client, err);
 }
 

@@ -46,8 +46,8 @@ static void world_start(struct world *w, struct rt_client_options o) {
         .servers = 1,
         .trainers = 1,
         .job = own_job(),
-        .lease_ms = 20000,
-        .start_timeout_ms = 20000,
+        .lease_ms = 60000,
+        .start_timeout_ms = 60000,
         .shards = 1,
         .memory_max = MEMORY,
         .quiet = true};

@@ -20,7 +20,7 @@ static inline struct rt_server_config lone_server(const char *restore_dir) {
         .servers = 1,
         .trainers = 1,
         .job = own_job(),
-        .lease_ms = 20000,
+        .lease_ms = 60000,
         .shards = 1,
         .memory_max = 1 << 30,
         .restore_dir = restore_dir,

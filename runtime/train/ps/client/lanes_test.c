@@ -24,7 +24,7 @@
 #include "runtime/train/ps/shard/lanes.h"
 #include "runtime/train/rpc/knock.h"
 
-enum { SIZE = 1 << 20, DIM = 4, ANSWER_MS = 10000 };
+enum { SIZE = 1 << 20, DIM = 4, ANSWER_MS = 60000 };
 
 static const struct rt_table_spec specs[] = {
     {.name = "w", .kind = RT_DENSE, .size = SIZE, .optimizer = "sgd:lr=1"},
@@ -46,8 +46,8 @@ static struct rt_client *enter(const struct house *h, uint32_t trainer, enum rt_
         .job = "job",
         .token = "secret"};
     struct rt_client_options o = {.mode = RT_ASYNC,
-        .start_timeout_ms = 20000,
-        .call_timeout_ms = 20000,
+        .start_timeout_ms = 60000,
+        .call_timeout_ms = 60000,
         .return_ms = 20000,
         .transport = by};
     struct rt_client *client = NULL;
@@ -65,9 +65,9 @@ static int setup(void **state) {
         .trainers = 2,
         .job = "job",
         .token = "secret",
-        .lease_ms = 20000,
+        .lease_ms = 60000,
         .return_ms = 20000,
-        .start_timeout_ms = 20000,
+        .start_timeout_ms = 60000,
         .shards = 2,
         .memory_max = 1 << 28,
         .quiet = true};
@@ -110,9 +110,9 @@ static void works_on(struct house *h) {
 static int open_lane(const struct house *h, uint32_t trainer, uint32_t shard, uint64_t key) {
     const char *endpoint = h->endpoint;
     struct net_reached reached;
-    assert_int_equal(1, net_connect(&endpoint, 1, 5000, &reached));
+    assert_int_equal(1, net_connect(&endpoint, 1, ANSWER_MS, &reached));
     struct rt_knock k = {.fd = reached.fd, .pass = {RT_FOR_LANE, trainer, shard, key}};
-    rt_knock_all(&k, 1, &(struct rt_peer_auth){"secret", false}, 5000);
+    rt_knock_all(&k, 1, &(struct rt_peer_auth){"secret", false}, ANSWER_MS);
     assert_int_equal(0, k.err.code);
     return k.fd;
 }

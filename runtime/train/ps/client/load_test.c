@@ -54,8 +54,8 @@ static void a_server_that_cannot_load_ends(void **state) {
         .trainers = 1,
         .job = own_job(),
         .token = "secret",
-        .lease_ms = 20000,
-        .start_timeout_ms = 20000,
+        .lease_ms = 60000,
+        .start_timeout_ms = 60000,
         .shards = 2,
         .memory_max = 1 << 30,
         .restore_dir = dir,
@@ -67,7 +67,7 @@ static void a_server_that_cannot_load_ends(void **state) {
     struct rt_client *c = NULL; /* may join before the server knows */
     (void)!world_open(&w, 0, (struct rt_client_options){.mode = RT_SYNC}, NULL, &c, &err);
     struct pollfd over = {.fd = rt_server_fd(w.servers[0]), .events = POLLIN};
-    assert_int_equal(1, poll(&over, 1, 15000));
+    assert_int_equal(1, poll(&over, 1, 60000));
     assert_int_equal(CO_DAMAGED, rt_server_wait(w.servers[0], &err));
     says(&err, CO_DAMAGED, "cannot load checkpoint 1: ");
     says(&err, CO_DAMAGED, "part-00000");

@@ -25,8 +25,8 @@ static pid_t serve(unsigned *ret_port) {
             .servers = 1,
             .trainers = 1,
             .job = "test",
-            .lease_ms = 20000,
-            .start_timeout_ms = 20000,
+            .lease_ms = 60000,
+            .start_timeout_ms = 60000,
             .shards = 2,
             .memory_max = BUDGET,
             .quiet = true};

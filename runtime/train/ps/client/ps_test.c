@@ -40,8 +40,8 @@ static void world_start(struct world *w, uint32_t servers, uint32_t trainers, ui
             .job = own_job(),
             .token = "secret",
             .encrypt = encrypt,
-            .lease_ms = 20000,
-            .start_timeout_ms = 20000,
+            .lease_ms = 60000,
+            .start_timeout_ms = 60000,
             .shards = shards,
             .memory_max = 1 << 30,
             .quiet = true};
@@ -82,9 +82,9 @@ static struct rt_client *enter(
         .token = token,
         .encrypt = encrypt};
     struct rt_client_options o = {.mode = mode,
-        .call_timeout_ms = 15000,
-        .barrier_timeout_ms = 15000,
-        .start_timeout_ms = 5000};
+        .call_timeout_ms = 60000,
+        .barrier_timeout_ms = 60000,
+        .start_timeout_ms = 60000};
     struct rt_client *client = NULL;
     int rc = rt_client_connect(&c, &o, specs, 2, &client, err);
     return rc == 0 ? client : NULL;
@@ -113,8 +113,8 @@ static void servers_without_a_list_learn_their_place(void **state) {
             .trainers = 1,
             .token = "secret",
             .encrypt = encrypt,
-            .lease_ms = 20000,
-            .start_timeout_ms = 20000,
+            .lease_ms = 60000,
+            .start_timeout_ms = 60000,
             .shards = 1,
             .memory_max = 1 << 30,
             .quiet = true};
@@ -588,8 +588,8 @@ static void calls_of_any_size_stream(void **state) {
         .servers = 1,
         .trainers = 1,
         .job = own_job(),
-        .lease_ms = 20000,
-        .start_timeout_ms = 20000,
+        .lease_ms = 60000,
+        .start_timeout_ms = 60000,
         .shards = 2,
         .memory_max = 1 << 30,
         .backlog = 9 << 20,
@@ -609,7 +609,7 @@ static void calls_of_any_size_stream(void **state) {
         {.name = "dense", .kind = RT_DENSE, .size = BIG, .optimizer = "adagrad:lr=0.1"},
         {.name = "rows", .kind = RT_SPARSE, .dim = BIG_DIM, .optimizer = "sgd:lr=1"},
     };
-    const struct rt_client_options o = {.mode = RT_ASYNC, .call_timeout_ms = 15000};
+    const struct rt_client_options o = {.mode = RT_ASYNC, .call_timeout_ms = 60000};
     struct rt_client *c = NULL;
     must(rt_client_connect(&cc, &o, big, 2, &c, &err));
     CO_AUTOFREE float *w = co_xmalloc(BIG * sizeof(float));

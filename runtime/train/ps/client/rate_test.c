@@ -44,8 +44,8 @@ static void world_start(struct world *w, uint32_t trainers) {
             .servers = SERVERS,
             .trainers = trainers,
             .job = "rates",
-            .lease_ms = 20000,
-            .start_timeout_ms = 20000,
+            .lease_ms = 60000,
+            .start_timeout_ms = 60000,
             .shards = 2,
             .memory_max = 1 << 30,
             .quiet = true};
@@ -80,9 +80,9 @@ static struct rt_client *enter(struct world *w, uint32_t trainer, enum rt_mode m
         .endpoints = w->endpoints,
         .job = "rates"};
     struct rt_client_options o = {.mode = mode,
-        .call_timeout_ms = 15000,
-        .barrier_timeout_ms = 15000,
-        .start_timeout_ms = 5000};
+        .call_timeout_ms = 60000,
+        .barrier_timeout_ms = 60000,
+        .start_timeout_ms = 60000};
     struct rt_client *client = NULL;
     must(rt_client_connect(&c, &o, specs, TABLES, &client, &err));
     return client;

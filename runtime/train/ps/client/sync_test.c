@@ -301,7 +301,7 @@ static void values_may_be_asked_for_with_the_step(void **state) {
     struct rt_call *call = NULL;
     must(rt_values_call(c, 0, v, 1, &call, &err));
     rt_call_start(call);
-    assert_int_equal(CO_INVALID, rt_call_wait(call, 15000, &err));
+    assert_int_equal(CO_INVALID, rt_call_wait(call, 60000, &err));
     says(&err, CO_INVALID, "step 1, which it has not said");
     for (int step = 1; step <= 3; step++) {
         for (int i = 0; i < SIZE; i++) {
@@ -347,7 +347,7 @@ static void a_shard_that_waits_delays_no_other(void **state) {
     calls[2] = say_step(c[1], 0, 0);
     calls[3] = say_step(c[1], 1, 0);
     for (int i = 0; i < 4; i++) {
-        must(rt_call_wait(calls[i], 15000, &err));
+        must(rt_call_wait(calls[i], 60000, &err));
     }
     must(rt_finish(c[0], &err));
     must(rt_finish(c[1], &err));
@@ -365,7 +365,7 @@ static void *make_step(void *client) {
 static void await_shard(
     const struct world *w, uint32_t shard, uint64_t step, uint32_t trainer, uint64_t said) {
     const struct rt_shard *s = w->servers[0]->shards[shard];
-    int64_t deadline = net_now() + 15000;
+    int64_t deadline = net_now() + 60000;
     while (rt_shard_step(s) < step || rt_shard_said(s, trainer) < said) {
         assert_true(net_now() < deadline);
         (void)poll(NULL, 0, 1);
@@ -394,7 +394,7 @@ static void a_step_that_reached_one_shard_of_two_holds_nobody(void **state) {
     assert_int_equal(0, pthread_create(&other, NULL, make_step, c[1]));
     await_shard(&w, 0, 2, 1, 2);
     await_shard(&w, 1, 1, 1, 2);
-    must(rt_call_wait(half, 15000, &err));
+    must(rt_call_wait(half, 60000, &err));
     rt_client_close(c[0]);
     must(rt_step(c[2], &err)); /* its first; the answers are 2 and 1 */
     assert_int_equal(1, c[2]->steps);
@@ -453,7 +453,7 @@ static void a_step_reaches_all_shards_though_one_refuses_it(void **state) {
     }
     rt_call_start(before);
     assert_int_equal(CO_INVALID, rt_step(c, &err));
-    must(rt_call_wait(before, 15000, &err));
+    must(rt_call_wait(before, 60000, &err));
     must(rt_step(c, &err));
     for (uint32_t i = 0; i < 2; i++) {
         assert_int_equal(2, rt_shard_step(w.servers[0]->shards[i]));

@@ -43,8 +43,8 @@ static inline void world_start_as(struct world *w, uint32_t servers, uint32_t tr
             .trainers = trainers,
             .job = own_job(),
             .token = "secret",
-            .lease_ms = 20000,
-            .start_timeout_ms = 20000,
+            .lease_ms = 60000,
+            .start_timeout_ms = 60000,
             .shards = 2,
             .memory_max = memory,
             .nonfinite = nonfinite,
@@ -107,9 +107,9 @@ static inline int world_open(struct world *w, uint32_t trainer, struct rt_client
         .endpoints = w->endpoints,
         .job = own_job(),
         .token = "secret"};
-    o.call_timeout_ms = o.call_timeout_ms ? o.call_timeout_ms : 15000;
-    o.barrier_timeout_ms = o.barrier_timeout_ms ? o.barrier_timeout_ms : 15000;
-    o.start_timeout_ms = 5000;
+    o.call_timeout_ms = o.call_timeout_ms ? o.call_timeout_ms : 60000;
+    o.barrier_timeout_ms = o.barrier_timeout_ms ? o.barrier_timeout_ms : 60000;
+    o.start_timeout_ms = 60000;
     return rt_client_connect(&c, &o, tables ? tables : specs, 2, ret, err);
 }
 

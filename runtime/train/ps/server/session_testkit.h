@@ -102,7 +102,7 @@ static inline void dial(struct peer *p) {
     p->stream = NULL;
     p->answers = p->closed = 0;
     p->refused = (struct co_err){0};
-    int rc = rt_rpc_dial(p->rpc, endpoint, 5000, NULL, &p->stream, NULL);
+    int rc = rt_rpc_dial(p->rpc, endpoint, 60000, NULL, &p->stream, NULL);
     pthread_mutex_unlock(&p->m);
     if (old) {
         rt_stream_unref(old);
@@ -137,7 +137,7 @@ static const struct rt_server_config usual = {.listen = "127.0.0.1:0",
     .endpoints = (const char *const[]){"127.0.0.1:4000"},
     .job = "job",
     .token = "secret",
-    .lease_ms = 20000,
+    .lease_ms = 60000,
     .start_timeout_ms = 20000,
     .shards = 1,
     .memory_max = 1 << 26,

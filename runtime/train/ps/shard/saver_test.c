@@ -19,7 +19,7 @@
 #include "runtime/train/ps/shard/slow_testkit.h"
 #include "runtime/train/ps/spec.h"
 
-enum { DEADLINE_MS = 20000 };
+enum { DEADLINE_MS = 60000 };
 
 struct world {
     struct rt_saver *saver;

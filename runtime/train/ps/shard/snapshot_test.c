@@ -26,7 +26,7 @@
 #include "runtime/train/ps/shard/snapshot.h"
 #include "runtime/train/rpc/bytes.h"
 
-enum { IDS = 6000, DIM = 64, SIZE = 100000, DEADLINE_MS = 20000, MEMORY = 1 << 20 };
+enum { IDS = 6000, DIM = 64, SIZE = 100000, DEADLINE_MS = 60000, MEMORY = 1 << 20 };
 
 /* What is in the tables: rows of DIM times the same float, and a vector. */
 struct state {
