@@ -478,11 +478,12 @@ CO_MUST_CHECK int rt_save_as(
 /* Loads a checkpoint's values and optimizer state into the tables of the same names; the number of
  * servers may differ from when it was saved.  One trainer calls it, before or instead of
  * rt_init_dense by all, with a barrier after it.  CO_NOTFOUND: no checkpoint in dir.  CO_DAMAGED
- * names a file that is truncated or corrupt, CO_INVALID the table that does not fit, and how.  Any
- * other code: dir or a file in it could not be read, so nobody knows what it has; err says why.
- * After an error the tables are as before, unless err says that they are loaded in part: a server
- * refused NaN, had no memory, was lost, or was restarted (CO_CONFLICT).  Then this client's calls
- * that use tables, and rt_finish, fail with CO_UNAVAILABLE until rt_load or rt_restore succeeds. */
+ * names a file that is truncated or corrupt, CO_INVALID the table that does not fit, and how, or
+ * that dir has what rt_restore loads.  Any other code: dir or a file in it could not be read, so
+ * nobody knows what it has; err says why.  After an error the tables are as before, unless err says
+ * that they are loaded in part: a server refused NaN, had no memory, was lost, or was restarted
+ * (CO_CONFLICT).  Then this client's calls that use tables, and rt_finish, fail with CO_UNAVAILABLE
+ * until rt_load or rt_restore succeeds. */
 CO_MUST_CHECK int rt_load(struct rt_client *c, const char *dir, struct co_err *err);
 
 /* Checkpoints that the servers write while training continues, below a directory that all of them
@@ -520,6 +521,7 @@ struct rt_checkpoint {
 /* One trainer calls it; blocks until the checkpoint is complete.  dir: a path on the servers; a
  * relative one is below this process's working directory.  options, ret: NULL allowed.  A failure
  * affects nothing but this checkpoint.  CO_PERMISSION: a server writes checkpoints only elsewhere.
+ * CO_EXISTS: another job writes its checkpoints there, err names it.
  * CO_INVALID: server 0 does not see what the others wrote, or the mode does not fit. */
 CO_MUST_CHECK int rt_checkpoint(struct rt_client *c, const char *dir,
     const struct rt_checkpoint_options *options, struct rt_checkpoint *ret, struct co_err *err);
@@ -531,6 +533,7 @@ CO_MUST_CHECK int rt_checkpoint(struct rt_client *c, const char *dir,
  *     CO_NOTFOUND   nothing was ever completed there
  *     CO_DAMAGED    all that was completed is damaged: a checksum is wrong, or a file is missing
  *     CO_INVALID    the newest has other tables; err names the table and the difference
+ *     CO_INVALID    dir has what rt_load loads; err says so
  *     others        the newest could not be read (CO_PERMISSION, CO_INTERNAL, CO_NORESOURCE, ...),
  * or a server does not see it (CO_UNAVAILABLE): an older one is no substitute
  *

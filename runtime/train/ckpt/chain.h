@@ -143,6 +143,15 @@ CO_MUST_CHECK int rt_ckpt_last_number(const char *dir, uint64_t *ret, struct co_
 CO_MUST_CHECK int rt_ckpt_is_complete(
     const char *dir, uint64_t number, bool *ret, struct co_err *err);
 
+/* CO_INVALID: dir does not have what is expected there, but what something else reads; the message
+ * says which.  0: it has, or has neither, or that cannot be told. */
+enum rt_ckpt_kind {
+    RT_CKPT_SAVE,   /* of rt_save: dir/MANIFEST */
+    RT_CKPT_POINTS, /* of servers: dir/ckpt-... */
+    RT_CKPT_EITHER,
+};
+CO_MUST_CHECK int rt_ckpt_expect(const char *dir, enum rt_ckpt_kind kind, struct co_err *err);
+
 CO_MUST_CHECK int rt_ckpt_chain_part(const struct rt_ckpt_chain *c, uint32_t point, uint32_t part,
     struct rt_ckpt_part_reader **ret, struct co_err *err);
 /* Reads a part to its end. CO_DAMAGED names the file and the offset of the fault. */

@@ -178,6 +178,33 @@ void rt_ckpt_point_revoke(const char *dir, uint64_t number) {
     (void)!rt_disk_sync_dir(at, NULL);
 }
 
+int rt_ckpt_expect(const char *dir, enum rt_ckpt_kind kind, struct co_err *err) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", dir);
+    CO_AUTOBUF struct co_buf text = CO_BUF(RT_CKPT_MANIFEST_MAX);
+    uint64_t last = 0;
+    size_t n = strlen(first_line);
+    bool manifest = rt_disk_get(path, RT_CKPT_MANIFEST_MAX, &text, NULL) == 0 && text.len > n;
+    bool point = manifest && memcmp(text.data, first_line, n) == 0 && text.data[n] == '\n';
+    bool points = rt_ckpt_last_number(dir, &last, NULL) == 0 && last > 0;
+    if (point) {
+        return co_err_set(err, CO_INVALID,
+            "'%s' is one checkpoint that servers wrote, expected the directory that it is in", dir);
+    }
+    if (kind == RT_CKPT_SAVE && points && !manifest) {
+        return co_err_set(err, CO_INVALID,
+            "'%s' has checkpoints that servers wrote, expected a model that rt_save wrote: "
+            "rt_restore (in Python: restore) loads them",
+            dir);
+    }
+    if (kind == RT_CKPT_POINTS && manifest && !points) {
+        return co_err_set(err, CO_INVALID,
+            "'%s' has a model that rt_save wrote, expected checkpoints that servers wrote: rt_load "
+            "(in Python: load) loads it",
+            dir);
+    }
+    return 0;
+}
+
 int rt_ckpt_point_read(
     const char *dir, uint64_t number, struct rt_ckpt_point *ret, struct co_err *err) {
     CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);

@@ -38,9 +38,9 @@ static int open_newest(
     const char *dir, rt_ckpt_skip_fn *skip, void *arg, struct rt_view *v, struct co_err *err) {
     const struct rt_ckpt_search search = {.dir = dir, .most = UINT64_MAX, .skip = skip, .arg = arg};
     struct co_err why = {0};
-    int rc = rt_ckpt_open(dir, &v->saved, &why);
-    if (rc == CO_NOTFOUND) { /* then it is one of servers' checkpoints */
-        return rt_ckpt_chain_newest(&search, &v->chain, err);
+    int rc = rt_ckpt_chain_newest(&search, &v->chain, &why);
+    if (rc == CO_NOTFOUND) { /* then it is a save: in this order, as rt_model_open */
+        rc = rt_ckpt_open(dir, &v->saved, &why);
     }
     return rc < 0 ? co_err_set(err, rc, "%s", why.msg) : 0;
 }

@@ -538,6 +538,42 @@ static void servers_keep_to_their_directory(void **state) {
     world_end(&w);
 }
 
+/* Who takes CO_NOTFOUND for a fresh start must not get it for the wrong call. */
+static void a_call_for_the_other_kind_is_named(void **state) {
+    CO_AUTOFREE char *saved = co_xasprintf("%s/saved", (char *)*state);
+    CO_AUTOFREE char *points = co_xasprintf("%s/points", (char *)*state);
+    CO_AUTOFREE char *point = co_xasprintf("%s/ckpt-%012d", points, 1);
+    struct co_err why = {0};
+    struct rt_model *m = NULL;
+    struct world w;
+    world_start(&w, 1, 1, 1, NULL);
+    struct rt_client *c = enter(&w, 0, (struct rt_client_options){0});
+    push_batch(c, 1, true);
+    OK(rt_save(c, saved, &err));
+    OK(rt_checkpoint(c, points, NULL, NULL, &err));
+    assert_int_equal(CO_INVALID, rt_restore(c, saved, NULL, &why));
+    assert_non_null(strstr(why.msg, "/saved' has a model that rt_save wrote"));
+    assert_non_null(strstr(why.msg, "rt_load (in Python: load) loads it"));
+    assert_int_equal(CO_INVALID, rt_load(c, points, &why));
+    assert_non_null(strstr(why.msg, "/points' has checkpoints that servers wrote"));
+    assert_non_null(strstr(why.msg, "rt_restore (in Python: restore) loads them"));
+    static const char one[] = "is one checkpoint that servers wrote, expected the directory";
+    assert_int_equal(CO_INVALID, rt_load(c, point, &why));
+    assert_non_null(strstr(why.msg, one));
+    assert_int_equal(CO_INVALID, rt_restore(c, point, NULL, &why));
+    assert_non_null(strstr(why.msg, one));
+    assert_int_equal(CO_INVALID, rt_model_open(point, &m, &why));
+    assert_non_null(strstr(why.msg, one));
+    assert_int_equal(CO_NOTFOUND, rt_restore(c, *state, NULL, &why)); /* neither */
+    assert_int_equal(CO_NOTFOUND, rt_load(c, *state, &why));
+    /* Both in one directory: each call takes its own. */
+    OK(rt_save(c, points, &err));
+    OK(rt_load(c, points, &err));
+    OK(rt_restore(c, points, NULL, &err));
+    OK(rt_finish(c, &err));
+    world_end(&w);
+}
+
 /* Two jobs would number, prune and restore each other's. */
 static void a_directory_is_one_jobs_at_a_time(void **state) {
     const char *dir = *state;
@@ -908,6 +944,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(in_sync_mode_a_checkpoint_is_of_its_step, setup, teardown),
         cmocka_unit_test_setup_teardown(a_late_trainer_makes_checkpoints, setup, teardown),
         cmocka_unit_test_setup_teardown(servers_keep_to_their_directory, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_call_for_the_other_kind_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(a_directory_is_one_jobs_at_a_time, setup, teardown),
         cmocka_unit_test_setup_teardown(a_directory_that_cannot_be_listed_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(after_a_restore_a_full_one_comes_first, setup, teardown),

@@ -392,7 +392,8 @@ int rt_model_open(const char *dir, struct rt_model **ret_model, struct co_err *e
     struct co_err why = {0};
     pthread_mutex_init(&m->m, NULL);
     m->dir = co_xstrdup(dir);
-    int rc = read_newest(m, &m->now, &why);
+    int rc = rt_ckpt_expect(dir, RT_CKPT_EITHER, &why);
+    rc = rc < 0 ? rc : read_newest(m, &m->now, &why);
     rc = rc == CO_NOTFOUND ? open_saved(m, &why) : rc;
     if (rc < 0) {
         rt_model_close(m);

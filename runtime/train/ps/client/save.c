@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/parse.h"
-#include "runtime/train/ckpt/ckpt.h"
+#include "runtime/train/ckpt/chain.h"
 #include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/client/internal.h"
 #include "runtime/train/ps/fit.h"
@@ -349,7 +349,8 @@ int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
         return 0;
     }
     CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *k = NULL;
-    int rc = rt_ckpt_open(dir, &k, err);
+    int rc = rt_ckpt_expect(dir, RT_CKPT_SAVE, err);
+    rc = rc < 0 ? rc : rt_ckpt_open(dir, &k, err);
     rc = rc < 0 ? rc : rt_ckpt_verify(k, err); /* all files, before the first is used */
     rc = rc < 0 ? rc : check_tables(c, dir, k, err);
     if (rc < 0) {

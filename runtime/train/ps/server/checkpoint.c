@@ -48,7 +48,10 @@ int rt_server_find_restored(struct rt_server *s, const char *dir, struct co_err 
         .dir = dir, .most = UINT64_MAX, .verify = true, .skip = say_skipped, .arg = s};
     struct co_err why = {0};
     int rc = rt_ckpt_chain_newest(&search, &s->restored, &why);
-    if (rc == CO_NOTFOUND) {
+    if (rc == CO_NOTFOUND) { /* a program may save its model where its checkpoints will be */
+        if (rt_ckpt_expect(dir, RT_CKPT_POINTS, &why) < 0) {
+            rt_say_warn("%s; tables begin empty", why.msg);
+        }
         return 0;
     }
     if (rc < 0) {

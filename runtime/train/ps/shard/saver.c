@@ -419,6 +419,9 @@ static int find(struct rt_saver *sv, const Rt__CkptFind *f, struct co_err *err) 
         sv->found.mode = p->save;
         sv->found.damaged = c->damaged;
     }
+    if (rc == CO_NOTFOUND && f->restores && rt_ckpt_expect(f->dir, RT_CKPT_POINTS, err) < 0) {
+        return err->code;
+    }
     bool none = rc == CO_NOTFOUND || (rc == CO_DAMAGED && !f->restores);
     return rc == 0 || none ? 0 : co_err_set(err, rc, "%s", why.msg);
 }
