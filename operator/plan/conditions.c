@@ -21,6 +21,13 @@ static void add_condition(json_t *list, const struct op_world *w, const struct c
     if (!c->is && !c->always && !stored) {
         return;
     }
+    if (stored && op_phase_terminal(w->job->phase)) {
+        /* An edit of the spec does not change how the job has ended. */
+        json_t *kept = json_copy((json_t *)(uintptr_t)stored);
+        co_json_set(kept, "observedGeneration", json_integer(w->job->generation));
+        co_json_append(list, kept);
+        return;
+    }
     const char *status = c->is ? "True" : "False";
     const json_t *known = op_condition_known(w, c->type);
     const char *since = co_json_str(known, "lastTransitionTime");
@@ -44,32 +51,53 @@ static const char *waiting_reason(const struct op_outlook *o) {
     return *o->reason ? o->reason : op_phase_name(o->phase);
 }
 
-/* If it does not run: the reason, or else the phase. */
+/* Why a condition is False: not for its usual reason once the job has ended. */
+static const char *unless_ended(const struct op_outlook *o, const char *usual) {
+    return op_phase_terminal(o->phase) ? waiting_reason(o) : usual;
+}
+
+/* A job that is suspended or ends needs no pods; what kept them from being created may still be. */
+static const char *unblocked_reason(const struct op_outlook *o) {
+    return o->phase == OP_PHASE_SUSPENDED ? waiting_reason(o) : unless_ended(o, "Unblocked");
+}
+
+/* If it does not run: the reason, or else the phase.  It stays True while a pod is replaced. */
 static struct condition make_running(const struct op_outlook *o) {
-    struct condition c = {.type = "Running", .always = true};
-    c.is = o->phase == OP_PHASE_RUNNING && strcmp(o->reason, "NoPods") != 0;
-    c.reason = c.is ? "AllPodsRunning" : waiting_reason(o);
-    c.message = c.is ? "" : o->message;
+    struct condition c = {.type = "Running", .always = true, .is = op_outlook_runs(o)};
+    c.reason = !c.is ? waiting_reason(o) : o->all_running ? "AllPodsRunning" : "SomePodsRunning";
+    c.message = c.is && o->all_running ? "" : o->message;
     return c;
 }
 
+/* There is no pod to create. */
+static bool needs_none(const struct op_job *job) {
+    char text[OP_LACK_MAX];
+    return job->n_problems || op_job_lack(job, text, sizeof(text)) == OP_LACK_PODS;
+}
+
+/* False also where no pods are needed, or where the job ended before all were there. */
 static struct condition make_created(const struct op_world *w, const struct op_outlook *o) {
     struct condition c = {.type = "Created", .always = true};
     const json_t *stored = op_condition_stored(w->job, c.type);
     bool was =
         op_condition_true(w->job, c.type) &&
         json_integer_value(json_object_get(stored, "observedGeneration")) == w->job->generation;
+    bool ended = op_phase_terminal(o->phase);
     bool anew = o->attempt != w->job->attempt || o->phase == OP_PHASE_SUSPENDED;
+    bool waits = anew || ended || o->blocked || w->now < o->hold_until;
+    /* Jobs that upstream's operator has ended have no conditions, but had their pods. */
+    bool upstream = op_phase_terminal(w->job->phase);
     /* Replacing a single pod does not make it False; replacing the whole group does. */
-    c.is = (!anew && (o->all_created || was)) || op_phase_terminal(o->phase);
-    c.reason = c.is ? "PodsCreated" : o->blocked ? o->reason : "Creating";
-    c.message = !c.is && o->blocked ? o->message : "";
+    bool all = needs_none(w->job) ? was && ended : was || o->all_created;
+    c.is = upstream || (all && !anew);
+    c.reason = c.is ? "PodsCreated" : waits ? waiting_reason(o) : "Creating";
+    c.message = !c.is && waits ? o->message : "";
     return c;
 }
 
 static struct condition make_suspended(const struct op_outlook *o) {
     struct condition c = {.type = "Suspended", .is = o->phase == OP_PHASE_SUSPENDED};
-    c.reason = c.is ? o->reason : "JobResumed";
+    c.reason = c.is ? o->reason : unless_ended(o, "JobResumed");
     c.message = c.is ? o->message : "";
     return c;
 }
@@ -152,7 +180,7 @@ json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o)
         {.type = "Failed", .is = failed, .reason = waiting_reason(o), .message = o->message},
         {.type = "Blocked",
             .is = o->blocked,
-            .reason = o->blocked ? o->reason : "Unblocked",
+            .reason = o->blocked ? o->reason : unblocked_reason(o),
             .message = o->blocked ? o->message : ""},
         {.type = "ReplicasBounded",
             .is = bounded,
@@ -168,11 +196,11 @@ json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o)
             .message = odd ? words : ""},
         {.type = "SpecChanged",
             .is = changed,
-            .reason = changed ? "AppliesToNextAttempt" : "UpToDate",
+            .reason = changed ? "AppliesToNextAttempt" : unless_ended(o, "UpToDate"),
             .message = changed ? fields : ""},
         {.type = "StaleAddress",
             .is = stale,
-            .reason = stale ? "AddressChanged" : "AddressesKnown",
+            .reason = stale ? "AddressChanged" : unless_ended(o, "AddressesKnown"),
             .message = stale ? old : ""},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {

@@ -144,6 +144,7 @@ static void judge_live(struct op_outlook *o, const struct op_world *w) {
 static void judge_job(struct op_outlook *o, const struct op_world *w, const json_t *env) {
     struct sums all = sum_roles(w, SERVERS | TRAINERS);
     o->all_created = all.created == all.wanted;
+    o->all_running = all.running + all.succeeded == all.wanted;
     op_policy_recall(o, w);
     if (is_decided(w)) {
         judge_rest(o, w);

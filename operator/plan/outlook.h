@@ -4,12 +4,15 @@
 
 #include "operator/plan/world.h"
 
+#include <string.h>
+
 /* The judgement. */
 struct op_outlook {
     enum op_phase phase;
     int32_t attempt; /* if it differs from the stored one, nothing is done before it is stored */
     bool completing; /* the success policy is met, and the other pods have their grace period */
     bool all_created;
+    bool all_running;   /* or they have succeeded */
     bool restarting;    /* the group restarts and is not Running again yet */
     int64_t hold_until; /* seconds: no pods are created before; 0: no such limit */
     int64_t due;        /* seconds: when pods of a later attempt were due; 0: first attempt */
@@ -29,6 +32,11 @@ static inline void op_outlook_wake(struct op_outlook *o, int64_t at) {
     if (at > 0 && (o->wake_at == 0 || at < o->wake_at)) {
         o->wake_at = at;
     }
+}
+
+/* Its phase is Running, as upstream's would be, also when no role has replicas. */
+static inline bool op_outlook_runs(const struct op_outlook *o) {
+    return o->phase == OP_PHASE_RUNNING && strcmp(o->reason, "NoPods") != 0;
 }
 
 void op_outlook_init(struct op_outlook *o, const struct op_world *w, const json_t *env);

@@ -46,7 +46,7 @@ static void a_group_is_restarted_as_a_whole(void **state) {
     expect_status(&c, "attempt", "1");
     expect_status(&c, "restarts", "1");
     expect_status(&c, "backoffSeconds", "10");
-    expect_condition(&c, "Created", "False Creating ");
+    expect_condition(&c, "Created", "False PodFailed restart 1 of 2: " NO_DATA);
     (void)tk_pass(&c);
     expect_actions(&c, "delete Pod x-worker-0; delete Pod x-worker-1; delete ConfigMap x");
     assert_int_equal(wakes_at(&c), c.now + 10);

@@ -272,8 +272,7 @@ static json_t *make_live(const struct op_world *w, const struct op_outlook *o) {
     }
     set_roles(status, w, o);
     op_policy_remember(status, w, o);
-    set_time(
-        status, w, "startTime", o->phase == OP_PHASE_RUNNING || o->phase == OP_PHASE_COMPLETED);
+    set_time(status, w, "startTime", op_outlook_runs(o) || o->phase == OP_PHASE_COMPLETED);
     set_time(status, w, "completionTime", op_phase_terminal(o->phase));
     set_began(status, w, o);
     co_json_set(status, "conditions", op_conditions_make(w, o));

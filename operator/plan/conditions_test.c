@@ -1,0 +1,137 @@
+/* Golden rows: no condition claims what has not happened. */
+#include "operator/plan/expect.h"
+
+#define TWO TK_ROLE("worker", 2)
+#define NO_WORKERS                                                                                 \
+    "spec.worker.replicas is 0, so that the job has no pods; name a role with replicas and a "     \
+    "template"
+#define QUOTA "pods \"x-worker-1\" is forbidden: exceeded quota: q"
+#define TIME_IS_UP "the job was active for 100 s, all that activeDeadlineSeconds allows"
+
+static struct tk_cluster begin(const char *spec) {
+    struct tk_cluster c;
+    CO_AUTOFREE char *job = co_xasprintf(TK_JOB("%s"), spec);
+    tk_init(&c, job);
+    co_json_set(json_object_get(c.job, "metadata"), "creationTimestamp",
+        json_string("1970-01-12T13:46:40Z"));
+    return c;
+}
+
+/* From now on the API server rejects x-worker-1. */
+static void reject(struct tk_cluster *c) {
+    c->failures[0] = (struct op_failure){.kind = OP_KIND_POD,
+        .name = "x-worker-1",
+        .code = CO_PERMISSION,
+        .message = QUOTA,
+        .count = 1,
+        .retry_at = c->now + 1000};
+    c->n_failures = 1;
+}
+
+static void where_no_pod_is_needed_none_was_created(void **state) {
+    (void)state;
+    struct tk_cluster c = begin(TK_ROLE("worker", 0) ",'activeDeadlineSeconds':100");
+    rest(&c);
+    expect_condition(&c, "Created", "False NoPods " NO_WORKERS);
+    expect_status(&c, "phase", "Running"); /* as upstream's */
+    expect_status(&c, "startTime", "");
+    set_replicas(&c, "worker", 1);
+    expect_condition(&c, "Created", "False Creating ");
+    rest(&c);
+    run_all(&c);
+    expect_condition(&c, "Created", "True PodsCreated ");
+    set_replicas(&c, "worker", 0);
+    rest(&c);
+    expect_condition(&c, "Created", "False NoPods " NO_WORKERS);
+    tk_done(&c);
+    c = begin("'cleanPodPolicy':7," TWO);
+    rest(&c);
+    expect_condition(&c, "Created", "False InvalidSpec spec.cleanPodPolicy is not a string");
+    tk_done(&c);
+}
+
+static void a_job_that_ends_before_all_pods_are_there_says_so(void **state) {
+    (void)state;
+    struct tk_cluster c = begin(TWO ",'activeDeadlineSeconds':100");
+    reject(&c);
+    rest(&c);
+    expect_condition(&c, "Created", "False QuotaExceeded Pod x-worker-1: " QUOTA);
+    c.now += 100;
+    rest(&c);
+    expect_status(&c, "phase", "Failed");
+    expect_condition(&c, "Created", "False DeadlineExceeded " TIME_IS_UP);
+    expect_condition(&c, "Blocked", "False DeadlineExceeded ");
+    tk_done(&c);
+    c = begin(TWO ",'activeDeadlineSeconds':100");
+    rest(&c);
+    c.now += 100;
+    rest(&c);
+    expect_status(&c, "phase", "Failed");
+    expect_condition(&c, "Created", "True PodsCreated ");
+    tk_done(&c);
+}
+
+static void pods_that_are_to_go_are_not_being_created(void **state) {
+    (void)state;
+    struct tk_cluster c = begin(TWO);
+    reject(&c);
+    rest(&c);
+    set_spec(&c, "suspend", json_true());
+    rest(&c);
+    expect_condition(&c, "Created", "False JobSuspended spec.suspend is true");
+    expect_condition(&c, "Blocked", "False JobSuspended ");
+    bury(&c);
+    c.n_failures = 0;
+    set_spec(&c, "suspend", json_false());
+    expect_condition(&c, "Created", "False Creating ");
+    rest(&c);
+    expect_condition(&c, "Created", "True PodsCreated ");
+    tk_done(&c);
+}
+
+static void while_a_pod_is_lacking_not_all_run(void **state) {
+    (void)state;
+    struct tk_cluster c = begin(TWO);
+    rest(&c);
+    run_all(&c);
+    expect_condition(&c, "Running", "True AllPodsRunning ");
+    json_object_del(c.objects[TK_PODS], "x-worker-1");
+    expect_condition(&c, "Running", "True SomePodsRunning ");
+    reject(&c);
+    rest(&c);
+    expect_condition(&c, "Running", "True SomePodsRunning Pod x-worker-1: " QUOTA);
+    tk_done(&c);
+}
+
+/* Neither the words for its success nor what its pods had can come true afterwards. */
+static void an_edit_after_the_end_changes_no_condition(void **state) {
+    (void)state;
+    struct tk_cluster c = begin(TWO ",'successPolicy':'Worker0'");
+    rest(&c);
+    run_all(&c);
+    set_spec(&c, "intranet", json_string("Service"));
+    rest(&c);
+    tk_pod_status(&c, "x-worker-0", DONE);
+    tk_pod_status(&c, "x-worker-1", DONE);
+    rest(&c);
+    expect_condition(&c, "Succeeded", "True Worker0Succeeded ");
+    expect_condition(&c, "SpecChanged", "False Completed ");
+    set_spec(&c, "successPolicy", json_string("AllPods"));
+    set_replicas(&c, "worker", 0);
+    rest(&c);
+    expect_condition(&c, "Succeeded", "True Worker0Succeeded ");
+    expect_condition(&c, "Created", "True PodsCreated ");
+    expect_status(&c, "observedGeneration", "4");
+    tk_done(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(where_no_pod_is_needed_none_was_created),
+        cmocka_unit_test(a_job_that_ends_before_all_pods_are_there_says_so),
+        cmocka_unit_test(pods_that_are_to_go_are_not_being_created),
+        cmocka_unit_test(while_a_pod_is_lacking_not_all_run),
+        cmocka_unit_test(an_edit_after_the_end_changes_no_condition),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
