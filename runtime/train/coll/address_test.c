@@ -11,7 +11,7 @@
 
 #include "runtime/train/coll/testkit.h"
 
-enum { DOWN_MS = 30000, LATE_MS = 10000, FORM_MS = 300 };
+enum { DOWN_MS = 600000, LATE_MS = 60000, FORM_MS = 300 };
 
 static _Atomic bool *dns_down; /* in memory that all ranks share */
 

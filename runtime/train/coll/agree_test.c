@@ -382,14 +382,14 @@ static void a_goodbye_tells_what_the_last_calls_were(void **state) {
         struct world w = {.n = 2,
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes,
-            .call_ms = 20000};
+            .call_ms = 60000};
         assert_int_equal(world_run(&w, parts_in_dispute), 0);
     }
 }
 
 /* ---- a rank that does not come ---- */
 
-enum { LATE = 2, LATE_CALL_MS = 3000 };
+enum { LATE = 2 };
 
 static int is_late(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static const enum rt_kind kinds[] = {
@@ -424,7 +424,7 @@ static void who_is_late_is_named_by_all(void **state) {
         worlds[i] = (struct world){.n = 4,
             .transport = p->transport,
             .nodes = p->nodes,
-            .call_ms = LATE_CALL_MS,
+            .call_ms = WORLD_STOP_MS,
             .how = i / CO_ARRAY_LEN(world_places) % 2,
             .stage = i / CO_ARRAY_LEN(world_places) / 2};
         world_start(&worlds[i], is_late);

@@ -525,7 +525,7 @@ static void *accept_there(void *arg) {
         .missing = &h->g.missing,
         .look = look_any,
         .take = take_any};
-    h->rc = rt_accept_run(&a, rt_now_ms() + 20000, &h->err);
+    h->rc = rt_accept_run(&a, rt_now_ms() + 60000, &h->err);
     return NULL;
 }
 

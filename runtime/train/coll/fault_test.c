@@ -9,8 +9,6 @@
 
 #include "runtime/train/coll/stagekit.h"
 
-enum { CALL_MS = 4000 };
-
 static const enum rt_kind hit[] = {RT_ALL_REDUCE, RT_REDUCE, RT_BROADCAST, RT_ALL_GATHER,
     RT_ALL_GATHERV, RT_REDUCE_SCATTER, RT_SCATTER, RT_GATHER, RT_ALL_TO_ALL, RT_ALL_TO_ALLV,
     RT_SEND, RT_BARRIER};
@@ -73,7 +71,7 @@ static int strikes(struct world *w, struct rt_group *g, uint32_t rank, struct co
 }
 
 /* Of one error, on a machine whose cores are busy with others; what most take is looked at, too. */
-enum { LATE_MS = 10000 };
+enum { LATE_MS = 60000 };
 
 /* All but the victim name it: killed, at once and not at the deadline; stopped, then. */
 static void assert_named(struct world *w) {
@@ -120,6 +118,8 @@ static void end_worlds(struct world *worlds, uint32_t n) {
     }
 }
 
+enum { AT_ONCE_MAX = 96 };
+
 /* Calls as usual at every stage; those of the other ways at one of them, each at another one. */
 static bool is_chosen(size_t place, size_t kind, size_t how, size_t stage) {
     bool in_memory = world_places[place].transport == RT_TRANSPORT_SHM;
@@ -133,9 +133,8 @@ static bool is_chosen(size_t place, size_t kind, size_t how, size_t stage) {
     return fits && (how == 0 || stage - first == (kind + how) % n);
 }
 
-static void strike_everywhere(int signal, int64_t call_ms) {
-    enum { AT_ONCE = 32 };
-    static struct world worlds[AT_ONCE];
+static void strike_everywhere(int signal, int64_t call_ms, uint32_t at_once) {
+    static struct world worlds[AT_ONCE_MAX];
     uint32_t n = 0, all = 0;
     size_t cells = CO_ARRAY_LEN(world_places) * CO_ARRAY_LEN(hit) * CO_ARRAY_LEN(hows);
     for (size_t i = 0; i < cells * CO_ARRAY_LEN(stages); i++) {
@@ -155,7 +154,7 @@ static void strike_everywhere(int signal, int64_t call_ms) {
             .signal = signal,
             .victim = all++ % 3};
         world_start(&worlds[n++], strikes);
-        if (n == AT_ONCE) {
+        if (n == at_once) {
             end_worlds(worlds, n);
             n = 0;
         }
@@ -166,12 +165,12 @@ static void strike_everywhere(int signal, int64_t call_ms) {
 
 static void killed_ranks_are_named(void **state) {
     (void)state;
-    strike_everywhere(SIGKILL, 2 * LATE_MS);
+    strike_everywhere(SIGKILL, 4 * LATE_MS, AT_ONCE_MAX / 3);
 }
 
 static void stopped_ranks_are_named(void **state) {
     (void)state;
-    strike_everywhere(SIGSTOP, CALL_MS);
+    strike_everywhere(SIGSTOP, WORLD_STOP_MS, AT_ONCE_MAX);
 }
 
 /* ---- while the group opens ---- */
@@ -222,22 +221,23 @@ static void end_openings(struct world *worlds, uint32_t n) {
 
 static void ranks_hit_while_the_group_opens_end_it(void **state) {
     (void)state;
-    static struct world worlds[2 * CO_ARRAY_LEN(openings)];
-    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        for (uint32_t i = 0; i < CO_ARRAY_LEN(worlds); i++) {
-            worlds[i] = (struct world){.n = 3,
-                .transport = world_places[p].transport,
-                .nodes = world_places[p].nodes,
-                .form_ms = CALL_MS,
-                .call_ms = CALL_MS,
-                .enter = arm_opening,
-                .stage = i / 2,
-                .signal = i % 2 ? SIGSTOP : SIGKILL,
-                .victim = (i / 2) % 3};
-            world_start(&worlds[i], meets);
-        }
-        end_openings(worlds, CO_ARRAY_LEN(worlds));
+    enum { EACH = 2 * CO_ARRAY_LEN(openings) };
+    static struct world worlds[EACH * CO_ARRAY_LEN(world_places)];
+    for (uint32_t k = 0; k < CO_ARRAY_LEN(worlds); k++) {
+        const struct world_place *p = &world_places[k / EACH];
+        uint32_t i = k % EACH;
+        worlds[k] = (struct world){.n = 3,
+            .transport = p->transport,
+            .nodes = p->nodes,
+            .form_ms = WORLD_STOP_MS,
+            .call_ms = WORLD_STOP_MS,
+            .enter = arm_opening,
+            .stage = i / 2,
+            .signal = i % 2 ? SIGSTOP : SIGKILL,
+            .victim = i / 2 % 3};
+        world_start(&worlds[k], meets);
     }
+    end_openings(worlds, CO_ARRAY_LEN(worlds));
 }
 
 static int leaves(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
@@ -271,9 +271,9 @@ static void leaving_is_named_too(void **state) {
 
 /* ---- a rank that is slow, but never still ---- */
 
-/* All pages take three times SLOW_CALL_MS and more; between two of them others never wait so long.
+/* All pages take three times WORLD_STOP_MS and more; between two of them others never wait so long.
  */
-enum { SLOW_MS = 10, SLOW_CALL_MS = 800 };
+enum { SLOW_MS = 300 };
 
 static int dawdles(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     bool in_memory = w->transport == RT_TRANSPORT_SHM;
@@ -296,32 +296,34 @@ static int dawdles(struct world *w, struct rt_group *g, uint32_t rank, struct co
 
 /* The slow one's own deadline is far: to it the others might be the slow ones. */
 static void has_time(const struct world *w, uint32_t rank, struct rt_group_options *o) {
-    o->call_timeout_ms = rank == 1 ? LATE_MS : w->call_ms;
+    o->call_timeout_ms = rank == 1 ? 4 * LATE_MS : w->call_ms;
 }
 
 static void a_rank_that_is_slow_is_named_at_the_deadline(void **state) {
     (void)state;
     static const enum rt_kind kinds[] = {
         RT_ALL_REDUCE, RT_REDUCE_SCATTER, RT_ALL_GATHER, RT_ALL_TO_ALL, RT_SEND};
-    for (size_t p = 0; p < 2; p++) {
-        for (size_t k = 0; k < CO_ARRAY_LEN(kinds); k++) {
-            struct world w = {.n = 2,
-                .transport = world_places[p].transport,
-                .call_ms = SLOW_CALL_MS,
-                .set = has_time,
-                .kind = kinds[k]};
-            int64_t since = world_now();
-            world_start(&w, dawdles);
-            assert_int_equal(world_end(&w, UINT32_MAX), 0);
-            int64_t took = w.shared->rank[0].ms - since;
-            if (w.shared->rank[0].code != CO_TIMEOUT ||
-                !strstr(w.shared->rank[0].text, "rank 1 ") || took < SLOW_CALL_MS) {
-                world_print(&w);
-                fail_msg("%s over %s: %lld ms", rt_kind_name(w.kind),
-                    p == 0 ? "shared memory" : "TCP", (long long)took);
-            }
-            world_done(&w);
+    static struct world worlds[2 * CO_ARRAY_LEN(kinds)]; /* which end side by side: they wait */
+    int64_t since = world_now();
+    for (size_t i = 0; i < CO_ARRAY_LEN(worlds); i++) {
+        worlds[i] = (struct world){.n = 2,
+            .transport = world_places[i % 2].transport,
+            .call_ms = WORLD_STOP_MS,
+            .set = has_time,
+            .kind = kinds[i / 2]};
+        world_start(&worlds[i], dawdles);
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(worlds); i++) {
+        struct world *w = &worlds[i];
+        assert_int_equal(world_end(w, UINT32_MAX), 0);
+        int64_t took = w->shared->rank[0].ms - since;
+        if (w->shared->rank[0].code != CO_TIMEOUT || !strstr(w->shared->rank[0].text, "rank 1 ") ||
+            took < w->call_ms) {
+            world_print(w);
+            fail_msg("%s over %s: %lld ms", rt_kind_name(w->kind),
+                i % 2 == 0 ? "shared memory" : "TCP", (long long)took);
         }
+        world_done(w);
     }
 }
 

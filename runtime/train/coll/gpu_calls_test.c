@@ -406,9 +406,9 @@ static int one_after_the_other(
 static void started_sends_and_receives_go_at_the_same_time(void **state) {
     (void)state;
     (void)setenv("STANDIN_NCCL_ORDERLY", "1", 1);
-    struct world w = {.n = gk_least(4), .set = gk_on_gpus, .call_ms = 5000};
+    struct world w = {.n = gk_least(4), .set = gk_on_gpus, .call_ms = 60000};
     assert_int_equal(world_run(&w, posts), 0);
-    struct world two = {.n = gk_least(2), .set = gk_on_gpus, .call_ms = 5000};
+    struct world two = {.n = gk_least(2), .set = gk_on_gpus, .call_ms = 60000};
     assert_int_equal(two.n < 2 ? 0 : world_run(&two, one_after_the_other), 0);
     (void)unsetenv("STANDIN_NCCL_ORDERLY");
 }

@@ -11,7 +11,7 @@
 #include "common/map.h"
 #include "runtime/train/coll/stagekit.h"
 
-enum { CALL_MS = 4000, LATE_MS = 10000 };
+enum { LATE_MS = 60000 };
 
 static int shrinks(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     bool gone[WORLD_MAX];
@@ -47,7 +47,7 @@ static void survivors_go_on(void **state) {
 /* The stopped one wakes up when the others have gone on, and is not let in again. */
 static void survivors_go_on_without_a_stopped_rank(void **state) {
     (void)state;
-    struct world w = {.n = 4, .call_ms = CALL_MS};
+    struct world w = {.n = 4, .call_ms = WORLD_STOP_MS};
     world_start(&w, shrinks);
     assert_true(world_ready(&w));
     kill(w.pid[1], SIGSTOP);
@@ -191,6 +191,7 @@ static void started_calls_outlive_their_group(void **state) {
         struct world w = {.n = 3,
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes,
+            .call_ms = 4 * LATE_MS,
             .most_ms = LATE_MS};
         world_start(&w, waits_late);
         assert_true(world_ready(&w));
@@ -265,24 +266,23 @@ static void end_shrunk(struct world *w) {
 }
 
 static void shrink_at_moments(int signal, int64_t call_ms) {
-    static struct world worlds[CO_ARRAY_LEN(moments)];
-    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        for (size_t i = 0; i < CO_ARRAY_LEN(moments); i++) {
-            worlds[i] = (struct world){.n = 4,
-                .transport = world_places[p].transport,
-                .nodes = world_places[p].nodes,
-                .call_ms = call_ms,
-                .kind = RT_ALL_REDUCE,
-                .victim = 2,
-                .stage = i,
-                .signal = signal};
-            world_start(&worlds[i], shrinks_until_two);
-            assert_true(world_ready(&worlds[i]));
-            kill(worlds[i].pid[1], SIGKILL);
-        }
-        for (size_t i = 0; i < CO_ARRAY_LEN(moments); i++) {
-            end_shrunk(&worlds[i]);
-        }
+    static struct world worlds[CO_ARRAY_LEN(moments) * CO_ARRAY_LEN(world_places)];
+    for (size_t i = 0; i < CO_ARRAY_LEN(worlds); i++) {
+        const struct world_place *p = &world_places[i % CO_ARRAY_LEN(world_places)];
+        worlds[i] = (struct world){.n = 4,
+            .transport = p->transport,
+            .nodes = p->nodes,
+            .call_ms = call_ms,
+            .kind = RT_ALL_REDUCE,
+            .victim = 2,
+            .stage = i / CO_ARRAY_LEN(world_places),
+            .signal = signal};
+        world_start(&worlds[i], shrinks_until_two);
+        assert_true(world_ready(&worlds[i]));
+        kill(worlds[i].pid[1], SIGKILL);
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(worlds); i++) {
+        end_shrunk(&worlds[i]);
     }
 }
 
@@ -294,8 +294,8 @@ static void a_rank_may_die_while_others_shrink(void **state) {
 
 static void a_rank_may_stop_while_others_shrink(void **state) {
     (void)state;
-    shrink_at_moments(SIGSTOP, CALL_MS);
-    assert_in_range(world_took_median(), 0, 2 * CALL_MS + AGAIN_MS);
+    shrink_at_moments(SIGSTOP, WORLD_STOP_MS);
+    assert_in_range(world_took_median(), 0, 2 * WORLD_STOP_MS + AGAIN_MS);
 }
 
 /* ---- and come back ---- */
@@ -419,6 +419,7 @@ static void a_group_that_cannot_grow_stays(void **state) {
 
 /* Calls on sockets of a rank that grows a group of three over TCP, its monitor's among them: to
  * the first, and from the third on, when the others may be waiting for the new rank. */
+enum { GROW_MS = 2000 }; /* nobody comes */
 static const struct stage growings[] = {
     {"1", .call = 1}, {"2", .call = 2}, {"3", .call = 3}, {"5", .call = 5}, {"8", .call = 8}};
 
@@ -432,6 +433,7 @@ static int grows_until_lost(
     endpoints[w->n] = new_ones.endpoints[0];
     o.endpoints = endpoints;
     o.size = w->n + 1;
+    o.form_timeout_ms = w->signal ? GROW_MS : o.form_timeout_ms;
     o.generation = 1;
     int rc = rt_group_barrier(g, err);
     atomic_fetch_add(&w->shared->ready, 1);
@@ -449,51 +451,52 @@ static int grows_until_lost(
  * the new one is. */
 static void a_rank_may_be_hit_while_the_group_grows(void **state) {
     (void)state;
-    static struct world worlds[2 * CO_ARRAY_LEN(growings)];
+    enum { EACH = 2 * CO_ARRAY_LEN(growings) };
+    static struct world worlds[EACH * CO_ARRAY_LEN(world_places)];
+    const int64_t most = 2 * GROW_MS + WORLD_STOP_MS; /* of one that is stopped */
     new_ones = (struct world){.n = 1};
     world_ports(&new_ones);
-    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        for (uint32_t i = 0; i < CO_ARRAY_LEN(worlds); i++) {
-            worlds[i] = (struct world){.n = 3,
-                .transport = world_places[p].transport,
-                .nodes = world_places[p].nodes,
-                .form_ms = CALL_MS / 2,
-                .call_ms = CALL_MS / 2,
-                .stage = i / 2,
-                .signal = i % 2 ? SIGSTOP : SIGKILL,
-                .victim = i / 2 % 3};
-            world_start(&worlds[i], grows_until_lost);
-        }
-        for (uint32_t i = 0; i < CO_ARRAY_LEN(worlds); i++) {
-            struct world *w = &worlds[i];
-            siginfo_t s;
-            for (uint32_t r = 0; r < w->n; r++) {
-                (void)(r == w->victim || waitid(P_PID, (id_t)w->pid[r], &s, WEXITED | WNOWAIT));
-            }
-            kill(w->pid[w->victim], SIGCONT);
-            assert_int_equal(world_end(w, UINT32_MAX), 0);
-            for (uint32_t r = 0; r < w->n; r++) {
-                int64_t took = w->shared->rank[r].ms - w->shared->struck_ms;
-                int code = w->shared->rank[r].code;
-                int64_t most = w->signal == SIGKILL ? 0 : w->form_ms + w->form_ms + w->call_ms;
-                bool known = code == CO_PEERLOST || code == CO_TIMEOUT;
-                if (r != w->victim && (!known || took > most + LATE_MS)) {
-                    fail_msg("signal %d at call %s: rank %u: code %d after %lld ms: %s", w->signal,
-                        growings[w->stage].name, r, code, (long long)took, w->shared->rank[r].text);
-                }
-                if (r != w->victim) {
-                    world_took_add(took - most);
-                }
-            }
-            world_done(w);
-        }
+    for (uint32_t k = 0; k < CO_ARRAY_LEN(worlds); k++) {
+        const struct world_place *p = &world_places[k / EACH];
+        uint32_t i = k % EACH;
+        worlds[k] = (struct world){.n = 3,
+            .transport = p->transport,
+            .nodes = p->nodes,
+            .call_ms = WORLD_STOP_MS,
+            .stage = i / 2,
+            .signal = i % 2 ? SIGSTOP : SIGKILL,
+            .victim = i / 2 % 3};
+        world_start(&worlds[k], grows_until_lost);
     }
-    assert_in_range(world_took_median() + LATE_MS, 0, WORLD_SOON_MS + LATE_MS);
+    for (uint32_t k = 0; k < CO_ARRAY_LEN(worlds); k++) {
+        struct world *w = &worlds[k];
+        siginfo_t s;
+        for (uint32_t r = 0; r < w->n; r++) {
+            (void)(r == w->victim || waitid(P_PID, (id_t)w->pid[r], &s, WEXITED | WNOWAIT));
+        }
+        kill(w->pid[w->victim], SIGCONT);
+        assert_int_equal(world_end(w, UINT32_MAX), 0);
+        for (uint32_t r = 0; r < w->n; r++) {
+            int64_t took = w->shared->rank[r].ms - w->shared->struck_ms;
+            int64_t may = w->signal == SIGKILL ? 0 : most;
+            int code = w->shared->rank[r].code;
+            bool known = code == CO_PEERLOST || code == CO_TIMEOUT;
+            if (r != w->victim && (!known || took > may + LATE_MS)) {
+                fail_msg("signal %d at call %s: rank %u: code %d after %lld ms: %s", w->signal,
+                    growings[w->stage].name, r, code, (long long)took, w->shared->rank[r].text);
+            }
+            if (r != w->victim) {
+                world_took_add(took - may);
+            }
+        }
+        world_done(w);
+    }
+    assert_in_range(world_took_median() + most, 0, WORLD_SOON_MS + most);
 }
 
 static void a_rank_that_dies_while_the_group_grows_is_named(void **state) {
     (void)state;
-    struct world w = {.n = 3, .call_ms = 4 * LATE_MS};
+    struct world w = {.n = 3, .call_ms = 4 * LATE_MS, .form_ms = 4 * LATE_MS};
     new_ones = (struct world){.n = 1};
     world_ports(&new_ones);
     world_start(&w, grows_until_lost);

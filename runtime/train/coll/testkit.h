@@ -24,12 +24,16 @@
 
 enum { WORLD_MAX = 8, WORLD_MS = 200000, WORLD_N = 40000 };
 
+/* The limit of a call where a rank is stopped.  Who is silent for half of it is lost, and a loaded
+ * machine may stop any other rank for 10 s. */
+enum { WORLD_STOP_MS = 24000 };
+
 /* What all ranks of a test have in common; what they leave for the test's checks is `shared`. */
 struct world {
     uint32_t n;
     uint32_t nodes; /* simulated machines; ranks are dealt to them in turn.  0: the real one */
     enum rt_transport transport;
-    int64_t call_ms, form_ms; /* 0: 20 s */
+    int64_t call_ms, form_ms; /* 0: 60 s */
     int64_t most_ms;          /* time limit of the whole world; 0: WORLD_MS */
     uint64_t generation;
     uint32_t seed;
@@ -89,8 +93,8 @@ static inline struct rt_group_options world_options(const struct world *w, uint3
         .node = w->nodes ? node : NULL,
         .transport = w->transport,
         .generation = w->generation,
-        .form_timeout_ms = w->form_ms ? w->form_ms : 20000,
-        .call_timeout_ms = w->call_ms ? w->call_ms : 20000};
+        .form_timeout_ms = w->form_ms ? w->form_ms : 60000,
+        .call_timeout_ms = w->call_ms ? w->call_ms : 60000};
 }
 
 /* exit, not _exit: sanitizers report when a process exits. */

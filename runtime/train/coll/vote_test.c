@@ -11,7 +11,7 @@
 #include "common/mem.h"
 #include "runtime/train/coll/vote.h"
 
-enum { RANKS = 4, DEAD_1 = 1 << 1, DEAD_2 = 1 << 2, END_MS = 20000 };
+enum { RANKS = 4, DEAD_1 = 1 << 1, DEAD_2 = 1 << 2, END_MS = 60000 };
 
 /* Rank 0 of four; it is connected to nobody. */
 struct voter {

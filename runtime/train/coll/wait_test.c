@@ -12,7 +12,7 @@
 #include "runtime/train/coll/message.h"
 #include "runtime/train/coll/testkit.h"
 
-enum { RANKS = 3, SOME = 4096, LIMIT_MS = 8000, AGO_MS = 60000, CALL_MS = 2000 };
+enum { RANKS = 3, SOME = 4096, LIMIT_MS = 8000, AGO_MS = 60000 };
 
 /* Rank 0 of three; it is connected to nobody. */
 struct waiter {
@@ -296,7 +296,7 @@ static int is_stopped(struct world *w, struct rt_group *g, uint32_t rank, struct
         }
         (void)poll(NULL, 0, 50); /* for it to begin the call */
         kill(other, SIGSTOP);
-        (void)poll(NULL, 0, CALL_MS + CALL_MS / 4);
+        (void)poll(NULL, 0, WORLD_STOP_MS + WORLD_STOP_MS / 4);
         kill(other, SIGCONT);
         (void)poll(NULL, 0, 100);
     }
@@ -311,7 +311,7 @@ static void a_rank_that_was_stopped_gives_nobody_up(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(worlds); i++) {
         worlds[i] = (struct world){.n = 2,
             .transport = world_places[i / 2].transport,
-            .call_ms = CALL_MS,
+            .call_ms = WORLD_STOP_MS,
             .kind = kinds[i % 2]};
         world_start(&worlds[i], is_stopped);
     }
