@@ -239,7 +239,7 @@ static void send_one(struct rl_prover *p, struct co_httpc *http) {
             .path = "/j/info/a/-1",
             .said = "1 a join",
             .body = "{}",
-            .timeout_ms = 5000,
+            .timeout_ms = 60000,
             .done = on_done});
     while (world.done == before) {
         co_loop_turn(world.loop);
