@@ -120,7 +120,7 @@ static int trainer(const struct world *w, const struct told *t, uint32_t rank) {
     struct co_err err = {0};
     struct rt_job *job = NULL;
     struct rt_group *g = NULL;
-    struct rt_group_options o = {.form_timeout_ms = 20000};
+    struct rt_group_options o = {.form_timeout_ms = 60000};
     char list[200], index[16];
     bool as_invalid = true;
     (void)snprintf(list, sizeof(list), "%s,%s%s%s", w->endpoint[0], w->endpoint[1],

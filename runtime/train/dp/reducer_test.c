@@ -448,7 +448,7 @@ static void training_goes_on_without_a_rank_that_died(void **state) {
     }
 }
 
-enum { MOST_MS = 20000 };
+enum { MOST_MS = 60000 };
 
 /* A step of the survivors ends in its middle, by a call on another group: all but one of the
  * gradients are ready, and buckets are under way.  With merge_steps, it is a step that is only
@@ -493,7 +493,8 @@ static void a_step_may_end_in_its_middle(void **state) {
     static const size_t in_ways[] = {2, 3, 5};
     for (size_t i = 0; i < CO_ARRAY_LEN(in_ways); i++) {
         way = &ways[in_ways[i]];
-        struct world w = {.n = 3, .transport = way->transport, .most_ms = MOST_MS};
+        struct world w = {
+            .n = 3, .transport = way->transport, .call_ms = 4 * MOST_MS, .most_ms = MOST_MS};
         world_start(&w, interrupted);
         assert_true(world_ready(&w));
         kill(w.pid[VICTIM], SIGKILL);

@@ -24,7 +24,9 @@
 #include "runtime/train/rpc/greeting.h"
 #include "runtime/train/rpc/knock.h"
 
-enum { FLOOD = 1100 };
+/* What must come has WAIT_MS; strangers have much longer to prove that they know the token: what
+ * waits for their end is told from what does not. */
+enum { FLOOD = 1100, WAIT_MS = 60000, PROVE_MS = 10 * WAIT_MS };
 
 struct house {
     struct rt_front *front;
@@ -70,7 +72,7 @@ static void on_refuse(void *arg, const char *peer, const struct co_err *why) {
 static void await(struct house *h, const size_t *what, size_t n) {
     struct timespec end;
     clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += 60;
+    end.tv_sec += WAIT_MS / 1000;
     pthread_mutex_lock(&h->m);
     while (*what < n) {
         assert_int_equal(0, pthread_cond_timedwait(&h->changed, &h->m, &end));
@@ -100,7 +102,7 @@ static void close_house(struct house *h) {
 }
 
 static int setup(void **state) {
-    *state = open_house(&clear, 0);
+    *state = open_house(&clear, PROVE_MS);
     return 0;
 }
 
@@ -127,7 +129,7 @@ static struct co_err knock_as(
     const struct house *h, const struct rt_peer_auth *auth, int timeout_ms) {
     const char *endpoint = h->endpoint;
     struct net_reached reached;
-    assert_int_equal(1, net_connect(&endpoint, 1, 5000, &reached));
+    assert_int_equal(1, net_connect(&endpoint, 1, WAIT_MS, &reached));
     struct rt_knock k = {.fd = reached.fd};
     rt_knock_all(&k, 1, auth, timeout_ms);
     assert_true(!k.tls == !(k.fd >= 0 && auth->encrypt));
@@ -158,7 +160,7 @@ static size_t hear(int fd, unsigned char *ret, size_t size) {
 
 static void who_knows_the_token_comes_in(void **state) {
     struct house *h = *state;
-    struct co_err err = knock(h, "secret", 5000);
+    struct co_err err = knock(h, "secret", WAIT_MS);
     assert_int_equal(0, err.code);
     await(h, &h->entered, 1);
     assert_memory_equal("127.0.0.1:", h->peer, 10);
@@ -169,7 +171,7 @@ static void who_does_not_is_told_so_on_both_sides(void **state) {
     static const char *const tokens[] = {"", "Secret", "secretsecret", "secre"};
     struct house *h = *state;
     for (size_t i = 0; i < CO_ARRAY_LEN(tokens); i++) {
-        struct co_err err = knock(h, tokens[i], 5000);
+        struct co_err err = knock(h, tokens[i], WAIT_MS);
         assert_int_equal(CO_PERMISSION, err.code);
         assert_non_null(strstr(err.msg, "the token is not this job's (PADDLE_JOB_TOKEN"));
         await(h, &h->refused, i + 1);
@@ -185,9 +187,9 @@ static void a_lane_says_whose_it_is(void **state) {
     const char *endpoint = h->endpoint;
     struct net_reached reached;
     struct rt_pass pass = {RT_FOR_LANE, 3, 5, UINT64_C(0x1122334455667788)};
-    assert_int_equal(1, net_connect(&endpoint, 1, 5000, &reached));
+    assert_int_equal(1, net_connect(&endpoint, 1, WAIT_MS, &reached));
     struct rt_knock k = {.fd = reached.fd, .pass = pass};
-    rt_knock_all(&k, 1, &clear, 5000);
+    rt_knock_all(&k, 1, &clear, WAIT_MS);
     assert_int_equal(0, k.err.code);
     await(h, &h->entered, 1);
     assert_int_equal(pass.purpose, h->pass.purpose);
@@ -235,7 +237,7 @@ static void a_server_proves_itself_too(void **state) {
     say(pair[1], g.answer, sizeof(g.answer));
     say(pair[1], welcome, sizeof(welcome));
     struct rt_knock k = {.fd = pair[0]};
-    rt_knock_all(&k, 1, &clear, 5000);
+    rt_knock_all(&k, 1, &clear, WAIT_MS);
     assert_int_equal(CO_PERMISSION, k.err.code);
     assert_int_equal(-1, k.fd);
     co_close(pair[1]);
@@ -327,10 +329,8 @@ static void a_flood_of_silence_keeps_nobody_out(void **state) {
     for (size_t i = 0; i < FLOOD; i++) {
         fds[i] = dial_from(h, 2);
     }
-    int64_t begin = net_now();
-    struct co_err err = knock(h, "secret", 5000);
+    struct co_err err = knock(h, "secret", WAIT_MS); /* does not wait for their end */
     assert_int_equal(0, err.code);
-    assert_true(net_now() - begin < 4000); /* not by waiting for their end */
     await(h, &h->entered, 1);
     assert_true(h->refused >= FLOOD - 256);
     for (size_t i = 0; i < FLOOD; i++) {
@@ -351,7 +351,7 @@ static void strangers_do_not_take_the_last_descriptors(void **state) {
     do {
         taken[n++] = dup(STDERR_FILENO);
     } while (taken[n - 1] < FILES - KEPT);
-    assert_int_not_equal(0, knock(h, "secret", 5000).code);
+    assert_int_not_equal(0, knock(h, "secret", WAIT_MS).code);
     await(h, &h->refused, 1);
     assert_int_equal(CO_NORESOURCE, h->why.code);
     assert_non_null(strstr(h->why.msg, "RLIMIT_NOFILE"));
@@ -359,7 +359,7 @@ static void strangers_do_not_take_the_last_descriptors(void **state) {
     while (n > 0) {
         co_close(taken[--n]);
     }
-    assert_int_equal(0, knock(h, "secret", 5000).code);
+    assert_int_equal(0, knock(h, "secret", WAIT_MS).code);
     await(h, &h->entered, 1);
     assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &old));
 }
@@ -427,13 +427,13 @@ static void one_address_takes_no_place_of_another(void **state) {
 
 static void an_encrypted_house_lets_in_by_tls_alone(void **state) {
     (void)state;
-    struct house *h = open_house(&encrypted, 0);
+    struct house *h = open_house(&encrypted, PROVE_MS);
     for (size_t i = 1; i <= 3; i++) {
-        assert_int_equal(0, knock(h, "secret", 5000).code);
+        assert_int_equal(0, knock(h, "secret", WAIT_MS).code);
         await(h, &h->entered, i);
     }
     assert_int_equal(3, h->sealed);
-    assert_int_equal(CO_PERMISSION, knock(h, "guess", 5000).code);
+    assert_int_equal(CO_PERMISSION, knock(h, "guess", WAIT_MS).code);
     await(h, &h->refused, 1);
     assert_non_null(strstr(h->why.msg, "the token is not this job's (PADDLE_JOB_TOKEN"));
     assert_int_equal(3, h->entered);
@@ -452,8 +452,8 @@ static void another_mind_is_named_on_both_sides(void **state) {
             "the trainer does not encrypt, this server does"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct house *h = open_house(rows[i].server, 0);
-        struct co_err err = knock_as(h, rows[i].trainer, 5000);
+        struct house *h = open_house(rows[i].server, PROVE_MS);
+        struct co_err err = knock_as(h, rows[i].trainer, WAIT_MS);
         assert_int_equal(CO_INVALID, err.code);
         assert_non_null(strstr(err.msg, rows[i].told));
         assert_non_null(strstr(err.msg, "PADDLE_JOB_ENCRYPT must be the same everywhere"));
@@ -483,7 +483,7 @@ static int prove_from(const struct house *h, struct rt_greeting *g) {
 static void nobody_goes_on_in_clear(void **state) {
     (void)state;
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
-    struct house *h = open_house(&encrypted, 0);
+    struct house *h = open_house(&encrypted, PROVE_MS);
     struct rt_greeting g = {0};
     int fd = prove_from(h, &g);
     say(fd, preface, sizeof(preface) - 1);
@@ -510,7 +510,7 @@ static void a_handshake_has_the_time_of_the_proof(void **state) {
 /* The key is of this greeting: what another one's would open is not this connection. */
 static void the_handshake_is_of_this_greeting(void **state) {
     (void)state;
-    struct house *h = open_house(&encrypted, 0);
+    struct house *h = open_house(&encrypted, PROVE_MS);
     struct rt_greeting g = {0};
     unsigned char key[CO_TLS_KEY_BYTES];
     struct co_tls *tls = NULL;
@@ -551,7 +551,7 @@ static void a_trainer_does_not_go_on_in_clear_either(void **state) {
     assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
     assert_int_equal(0, pthread_create(&server, NULL, play_server, &pair[1]));
     struct rt_knock k = {.fd = pair[0]};
-    rt_knock_all(&k, 1, &encrypted, 5000);
+    rt_knock_all(&k, 1, &encrypted, WAIT_MS);
     assert_int_equal(CO_PERMISSION, k.err.code);
     assert_int_equal(-1, k.fd);
     assert_null(k.tls);

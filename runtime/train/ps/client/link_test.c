@@ -207,42 +207,61 @@ static void silence(struct job *j, size_t row) {
     j->proxy.whole = silences[row].whole;
 }
 
+/* How long a trainer waits for a server that is away and then silent. */
+static int64_t wait_for_return(size_t row) {
+    struct job j = {0};
+    struct co_err err = {0};
+    struct rt_client *c = NULL;
+    float w[10];
+    job_start(&j);
+    assert_int_equal(0, job_enter(&j, WAIT_MS, BOUND_MS, &c, &err));
+    assert_int_equal(0, rt_pull_dense(c, 0, w, &err));
+    proxy_set(&j.proxy, PROXY_CUT);
+    silence(&j, row);
+    int64_t begin = net_now();
+    proxy_set(&j.proxy, PROXY_PASS);
+    assert_int_equal(CO_PEERLOST, rt_pull_dense(c, 0, w, &err));
+    int64_t took = net_now() - begin;
+    assert_non_null(strstr(err.msg, "and not back within 0.3 s"));
+    rt_client_close(c);
+    job_stop(&j);
+    return took;
+}
+
+static int64_t wait_at_start(size_t row) {
+    struct job j = {0};
+    struct co_err err = {0};
+    struct rt_client *c = NULL;
+    job_start(&j);
+    silence(&j, row);
+    int64_t begin = net_now();
+    assert_int_equal(CO_TIMEOUT, job_enter(&j, BOUND_MS, WAIT_MS, &c, &err));
+    int64_t took = net_now() - begin;
+    assert_non_null(strstr(err.msg, "servers not ready within 0.3 s"));
+    job_stop(&j);
+    return took;
+}
+
+/* A machine that stands still makes one of several tries long; a wait of a greeting, all. */
+static void assert_soon(int64_t (*wait)(size_t row)) {
+    enum { TRIES = 3 };
+    for (size_t i = 0; i < CO_ARRAY_LEN(silences); i++) {
+        int64_t took = INT64_MAX;
+        for (int k = 0; k < TRIES && took >= SOON_MS; k++) {
+            took = wait(i);
+        }
+        assert_true(took < SOON_MS);
+    }
+}
+
 static void who_greets_and_is_silent_is_not_back(void **state) {
     (void)state;
-    for (size_t i = 0; i < CO_ARRAY_LEN(silences); i++) {
-        struct job j = {0};
-        struct co_err err = {0};
-        struct rt_client *c = NULL;
-        float w[10];
-        job_start(&j);
-        assert_int_equal(0, job_enter(&j, WAIT_MS, BOUND_MS, &c, &err));
-        assert_int_equal(0, rt_pull_dense(c, 0, w, &err));
-        proxy_set(&j.proxy, PROXY_CUT);
-        silence(&j, i);
-        int64_t begin = net_now();
-        proxy_set(&j.proxy, PROXY_PASS);
-        assert_int_equal(CO_PEERLOST, rt_pull_dense(c, 0, w, &err));
-        assert_non_null(strstr(err.msg, "and not back within 0.3 s"));
-        assert_true(net_now() - begin < SOON_MS);
-        rt_client_close(c);
-        job_stop(&j);
-    }
+    assert_soon(wait_for_return);
 }
 
 static void who_greets_and_is_silent_is_not_there(void **state) {
     (void)state;
-    for (size_t i = 0; i < CO_ARRAY_LEN(silences); i++) {
-        struct job j = {0};
-        struct co_err err = {0};
-        struct rt_client *c = NULL;
-        job_start(&j);
-        silence(&j, i);
-        int64_t begin = net_now();
-        assert_int_equal(CO_TIMEOUT, job_enter(&j, BOUND_MS, WAIT_MS, &c, &err));
-        assert_non_null(strstr(err.msg, "servers not ready within 0.3 s"));
-        assert_true(net_now() - begin < SOON_MS);
-        job_stop(&j);
-    }
+    assert_soon(wait_at_start);
 }
 
 int main(void) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "common/clock_testkit.h"
 #include "runtime/net/net.h"
 #include "runtime/train/ps/shard/slow_testkit.h"
 
@@ -389,7 +390,9 @@ static void who_says_no_hello_in_time_is_refused(void **state) {
     struct peer *p = serve(&c);
     capture(wait_out_three, p, text, sizeof(text));
     assert_non_null(strstr(text, "refused: no hello within 0.3 s"));
+    co_test_clock_slow(true); /* now all have 5 s */
     still_serves(p);
+    co_test_clock_slow(false);
     peer_end(p);
 }
 

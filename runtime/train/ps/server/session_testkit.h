@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/net/net.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/server/internal.h"
 #include "runtime/train/rpc/rpc.h"
@@ -72,7 +73,7 @@ static const struct rt_rpc_ops ops = {NULL, on_frame, on_close, NULL};
 static inline void await(struct peer *p, const unsigned *what, unsigned n) {
     struct timespec end;
     clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += 10;
+    end.tv_sec += 60;
     pthread_mutex_lock(&p->m);
     while (*what < n) {
         assert_int_equal(0, pthread_cond_timedwait(&p->changed, &p->m, &end));
@@ -102,7 +103,11 @@ static inline void dial(struct peer *p) {
     p->stream = NULL;
     p->answers = p->closed = 0;
     p->refused = (struct co_err){0};
-    int rc = rt_rpc_dial(p->rpc, endpoint, 60000, NULL, &p->stream, NULL);
+    int64_t end = net_now() + 60000;
+    int rc;
+    do { /* a server that stood still for longer than a greeting may take hangs up */
+        rc = rt_rpc_dial(p->rpc, endpoint, 60000, NULL, &p->stream, NULL);
+    } while (rc == CO_PEERLOST && net_now() < end);
     pthread_mutex_unlock(&p->m);
     if (old) {
         rt_stream_unref(old);
@@ -138,7 +143,7 @@ static const struct rt_server_config usual = {.listen = "127.0.0.1:0",
     .job = "job",
     .token = "secret",
     .lease_ms = 60000,
-    .start_timeout_ms = 20000,
+    .start_timeout_ms = 60000,
     .shards = 1,
     .memory_max = 1 << 26,
     .quiet = true};
