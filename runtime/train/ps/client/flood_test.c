@@ -19,10 +19,12 @@ static const struct rt_table_spec one[] = {
 };
 
 /* A server in a process of its own; *ret_port is where it listens.  gRPC does not survive a fork,
- * so all of them start before the first trainer. */
-static pid_t serve(unsigned *ret_port) {
-    int fds[2];
+ * so all of them start before the first trainer.  A server waits 2 s for trainers to hear that the
+ * job is over; its process, until something is written to *ret_leave: trainers may stand still. */
+static pid_t serve(unsigned *ret_port, int *ret_leave) {
+    int fds[2], leave[2];
     assert_int_equal(0, pipe(fds));
+    assert_int_equal(0, pipe(leave));
     pid_t pid = fork();
     if (pid == 0) {
         struct rt_server_config c = {.listen = "127.0.0.1:0",
@@ -39,12 +41,16 @@ static pid_t serve(unsigned *ret_port) {
         unsigned port = rc < 0 ? 0 : rt_server_port(s);
         (void)!write(fds[1], &port, sizeof(port));
         (void)!rt_server_wait(s, NULL);
+        (void)close(leave[1]);
+        (void)!read(leave[0], &port, 1);
         _exit(0);
     }
     assert_int_equal(sizeof(*ret_port), read(fds[0], ret_port, sizeof(*ret_port)));
     assert_true(*ret_port > 0);
     (void)close(fds[0]);
     (void)close(fds[1]);
+    (void)close(leave[0]);
+    *ret_leave = leave[1];
     return pid;
 }
 
@@ -118,6 +124,7 @@ static void *flood(void *arg) {
 static struct {
     pid_t pid;
     unsigned port;
+    int leave;
 } servers[2]; /* by whether its trainers obey */
 
 static void flood_server(bool obeys) {
@@ -139,6 +146,8 @@ static void flood_server(bool obeys) {
     for (uint32_t i = 0; i < TRAINERS; i++) {
         pthread_join(t[i].thread, NULL);
     }
+    assert_int_equal(1, write(servers[obeys].leave, "", 1));
+    (void)close(servers[obeys].leave);
     (void)waitpid(pid, NULL, 0);
     pthread_barrier_destroy(&meet);
     if (grown > GROWS_MAX && !getenv("PADDLE_SANITIZED")) { /* those take more */
@@ -163,7 +172,7 @@ int main(void) {
         cmocka_unit_test(a_server_bounds_what_it_reads_by_itself),
     };
     for (int i = 0; i < 2; i++) {
-        servers[i].pid = serve(&servers[i].port);
+        servers[i].pid = serve(&servers[i].port, &servers[i].leave);
     }
     return cmocka_run_group_tests_name("flood", tests, NULL, NULL);
 }
