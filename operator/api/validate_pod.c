@@ -1,8 +1,9 @@
-/* Walks a template: words, names that must be unique or refer to something, resources. */
+/* Walks a template: words, names that must be unique or refer to something, resources, labels. */
 #include "operator/api/validate_pod.h"
 
 #include "common/utf8.h"
 #include "operator/api/quantity.h"
+#include "operator/api/validate_labels.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -288,6 +289,21 @@ static json_t *check_volumes(struct walk *w, const json_t *spec, const char *bas
     return names;
 }
 
+/* Those of the pod, and what chooses nodes and other pods. */
+static void check_labels(struct walk *w, const json_t *tmpl, const char *base) {
+    const json_t *spec = json_object_get(tmpl, "spec");
+    CO_AUTOFREE char *metadata = co_xasprintf("%s.metadata", base);
+    w->n += op_labels_validate(
+        json_object_get(tmpl, "metadata"), metadata, w->max - w->n, w->fn, w->arg);
+    CO_AUTOFREE char *path = co_xasprintf("%s.spec", base);
+    CO_AUTOJSON json_t *chooses = json_object();
+    static const char *const keys[] = {"nodeSelector", "affinity", "topologySpreadConstraints"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(keys); i++) {
+        co_json_set(chooses, keys[i], json_incref(json_object_get(spec, keys[i])));
+    }
+    w->n += op_labels_validate(chooses, path, w->max - w->n, w->fn, w->arg);
+}
+
 size_t op_template_validate(
     const json_t *tmpl, bool ends, const char *base, size_t max, op_found_fn fn, void *arg) {
     static const char *const lists[] = {"initContainers", "containers"};
@@ -312,5 +328,6 @@ size_t op_template_validate(
         }
     }
     check_resources(&w, spec, path);
+    check_labels(&w, tmpl, base);
     return w.n;
 }

@@ -5,7 +5,7 @@
 #include "common/flag.h"
 #include "crd/unknown.h"
 #include "operator/api/job.h"
-#include "operator/api/validate_pod.h"
+#include "operator/api/validate_labels.h"
 #include "operator/api/words.h"
 
 #include <stdio.h>
@@ -86,6 +86,8 @@ static void check_job(struct count *n, struct op_place in, json_t *obj) {
     }
     n->problems += found ? found : check_lack(obj, &in);
     n->problems += check_again(n->places, obj, &in);
+    n->problems += op_labels_validate(
+        json_object_get(obj, "metadata"), "metadata", OP_PROBLEMS_MAX, print_problem, &in);
     n->problems += check_templates(obj, &in);
     n->problems += crd_find_unknown(obj, OP_PROBLEMS_MAX, print_problem, &in);
     for (enum op_word_field f = 0; f < OP_WORD_FIELDS; f++) {

@@ -1,0 +1,207 @@
+/* The syntax is Kubernetes' (Labels and Selectors, Annotations): a key is NAME or PREFIX/NAME,
+ * where PREFIX is a DNS subdomain; a label's value is a NAME, or empty. */
+#include "operator/api/validate_labels.h"
+
+#include "common/utf8.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    NAME_MAX_LABEL = 63,
+    PREFIX_MAX = 253,
+    ANNOTATIONS_MAX = 256 * 1024, /* keys and values of all of them */
+    DEPTH_MAX = 8,                /* of nodeAffinity in a template: 6 */
+    TEXT_MAX = 240,
+};
+
+struct walk {
+    op_found_fn fn;
+    void *arg;
+    size_t n, max;
+};
+
+#define DIGITS "0123456789"
+#define SMALL "abcdefghijklmnopqrstuvwxyz"
+#define CAPITAL "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define ENDS "beginning and ending with a letter or digit"
+
+static bool is_alnum(char c) {
+    return c && strchr(SMALL CAPITAL DIGITS, c);
+}
+
+/* Each writes what is wrong with the text, which ends at n; false when nothing is. */
+static bool find_length(size_t n, size_t most, char ret[TEXT_MAX]) {
+    if (n == 0) {
+        (void)snprintf(ret, TEXT_MAX, "is empty, expected 1 to %zu characters", most);
+    } else if (n > most) {
+        (void)snprintf(ret, TEXT_MAX, "has %zu characters, expected at most %zu", n, most);
+    }
+    return n == 0 || n > most;
+}
+
+static bool find_name(const char *s, size_t n, char ret[TEXT_MAX]) {
+    size_t fits = strspn(s, SMALL CAPITAL DIGITS "-_.");
+    if (n && (fits < n || !is_alnum(s[0]) || !is_alnum(s[n - 1]))) {
+        (void)snprintf(ret, TEXT_MAX,
+            "is \"%.*s\", expected letters, digits, '-', '_' and '.', " ENDS,
+            co_utf8_fit(s, n < 40 ? (int)n : 40), s);
+        return true;
+    }
+    return find_length(n, NAME_MAX_LABEL, ret);
+}
+
+static bool find_prefix(const char *s, size_t n, bool capitals, char ret[TEXT_MAX]) {
+    const char *letters = capitals ? SMALL CAPITAL DIGITS "-." : SMALL DIGITS "-.";
+    bool good = strspn(s, letters) >= n;
+    for (size_t i = 0; i < n && good; i++) { /* what is beside a '.' begins or ends a part */
+        bool edge = i == 0 || s[i - 1] == '.' || i + 1 == n || s[i + 1] == '.';
+        bool joins = s[i] == '.' && i > 0 && i + 1 < n && s[i - 1] != '.' && s[i + 1] != '.';
+        good = !edge || is_alnum(s[i]) || joins;
+    }
+    if (!good) {
+        (void)snprintf(ret, TEXT_MAX,
+            "is \"%.*s\", expected a DNS name: small letters, digits and '-', parts joined by '.', "
+            "each " ENDS,
+            co_utf8_fit(s, n < 40 ? (int)n : 40), s);
+        return true;
+    }
+    return find_length(n, PREFIX_MAX, ret);
+}
+
+static bool find_key(const char *key, bool capitals, char ret[TEXT_MAX]) {
+    const char *slash = strchr(key, '/');
+    const char *name = slash ? slash + 1 : key;
+    char text[TEXT_MAX];
+    if (strchr(name, '/')) {
+        (void)snprintf(
+            ret, TEXT_MAX, "has a key with more than one '/', expected NAME or PREFIX/NAME");
+        return true;
+    }
+    if (slash && find_prefix(key, (size_t)(slash - key), capitals, text)) {
+        (void)snprintf(ret, TEXT_MAX, "has a key whose prefix, before '/', %.180s", text);
+        return true;
+    }
+    if (find_name(name, strlen(name), text)) {
+        (void)snprintf(
+            ret, TEXT_MAX, "has a key whose name%s %.180s", slash ? ", after '/'," : "", text);
+        return true;
+    }
+    return false;
+}
+
+/* A message is one line, whatever its quoted text has. */
+static void say_whole(struct walk *w, const char *path, char *message) {
+    for (char *p = message; *p; p++) {
+        *p = (unsigned char)*p < ' ' || *p == 127 ? '?' : *p;
+    }
+    if (w->n < w->max) {
+        w->fn(w->arg, path, message);
+        w->n++;
+    }
+}
+
+static void say_at(struct walk *w, const char *path, const char *text) {
+    CO_AUTOFREE char *message = co_xasprintf("%s %s", path, text);
+    say_whole(w, path, message);
+}
+
+/* key: a member of the object at base. */
+static void say_member(struct walk *w, const char *base, const char *key, const char *text) {
+    CO_AUTOFREE char *path = co_xasprintf("%s.%s", base, key);
+    CO_AUTOFREE char *message =
+        co_xasprintf("%s[\"%.*s\"] %s", base, co_utf8_fit(key, 80), key, text);
+    say_whole(w, path, message);
+}
+
+static void check_labels(struct walk *w, const json_t *map, const char *path) {
+    const char *key;
+    json_t *j;
+    char text[TEXT_MAX];
+    json_object_foreach((json_t *)(uintptr_t)map, key, j) {
+        size_t n = json_string_length(j);
+        if (find_key(key, false, text) || (n && find_name(json_string_value(j), n, text))) {
+            say_member(w, path, key, text);
+        }
+    }
+}
+
+static void check_annotations(struct walk *w, const json_t *map, const char *path) {
+    const char *key;
+    json_t *j;
+    char text[TEXT_MAX];
+    size_t size = 0;
+    json_object_foreach((json_t *)(uintptr_t)map, key, j) {
+        size += strlen(key) + json_string_length(j);
+        if (find_key(key, true, text)) {
+            say_member(w, path, key, text);
+        }
+    }
+    if (size > ANNOTATIONS_MAX) {
+        (void)snprintf(text, sizeof(text), "has %zu bytes of keys and values, expected at most %d",
+            size, ANNOTATIONS_MAX);
+        say_at(w, path, text);
+    }
+}
+
+/* A list of expressions: keys and values are those of labels. */
+static void check_expressions(struct walk *w, const json_t *list, const char *path) {
+    size_t i, k;
+    json_t *e, *value;
+    char text[TEXT_MAX];
+    json_array_foreach(list, i, e) {
+        const char *key = co_json_str(e, "key");
+        if (key && find_key(key, false, text)) {
+            CO_AUTOFREE char *at = co_xasprintf("%s.%zu.key", path, i);
+            say_at(w, at, text);
+        }
+        json_array_foreach(json_object_get(e, "values"), k, value) {
+            size_t n = json_string_length(value);
+            if (n && find_name(json_string_value(value), n, text)) {
+                CO_AUTOFREE char *at = co_xasprintf("%s.%zu.values.%zu", path, i, k);
+                say_at(w, at, text);
+            }
+        }
+    }
+}
+
+static const struct {
+    const char *key;
+    void (*check)(struct walk *w, const json_t *j, const char *path);
+} rows[] = {
+    {"labels", check_labels},
+    {"annotations", check_annotations},
+    {"nodeSelector", check_labels},
+    {"matchLabels", check_labels},
+    {"matchExpressions", check_expressions},
+};
+
+static void walk_below(struct walk *w, const json_t *obj, const char *base, int depth) {
+    const char *key;
+    json_t *j;
+    size_t i;
+    json_array_foreach(obj, i, j) {
+        CO_AUTOFREE char *path = co_xasprintf("%s.%zu", base, i);
+        walk_below(w, j, path, depth);
+    }
+    json_object_foreach((json_t *)(uintptr_t)obj, key, j) {
+        CO_AUTOFREE char *path = co_xasprintf("%s.%s", base, key);
+        bool known = false;
+        for (size_t r = 0; r < CO_ARRAY_LEN(rows); r++) {
+            if (strcmp(rows[r].key, key) == 0) {
+                rows[r].check(w, j, path);
+                known = true;
+            }
+        }
+        if (!known && depth < DEPTH_MAX) {
+            walk_below(w, j, path, depth + 1);
+        }
+    }
+}
+
+size_t op_labels_validate(
+    const json_t *obj, const char *base, size_t max, op_found_fn fn, void *arg) {
+    struct walk w = {.fn = fn, .arg = arg, .max = max};
+    walk_below(&w, obj, base, 0);
+    return w.n;
+}
