@@ -397,7 +397,7 @@ class Operator:
         if p.wait() != -signal.SIGKILL and not known:
             self.died = p.returncode
 
-    def stop(self, seconds=30):
+    def stop(self, seconds=60):
         """SIGTERM, not before it listens to signals; the exit code."""
         self.expected = True
         wait_for(lambda: self.p.poll() is not None or self.handles_sigterm(), seconds, "the operator's handlers")

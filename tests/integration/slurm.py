@@ -82,6 +82,6 @@ class Slurm:
         for p in reversed(self.processes):
             p.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                p.wait(20)
+                p.wait(60)
             p.kill()
             p.wait()

@@ -37,7 +37,7 @@ class Terminal:
     def type(self, text):
         os.write(self.fd, text.encode())
 
-    def until(self, pattern, seconds=20):
+    def until(self, pattern, seconds=60):
         end = time.monotonic() + seconds
         while not (found := re.search(pattern, self.said)):
             assert select.select([self.fd], [], [], max(0, end - time.monotonic()))[0], f"no {pattern} in {self.said!r}"

@@ -236,7 +236,7 @@ def test_nobody_speaks_for_a_pod_without_a_node(plane, gate, kubelet, ns):
     uid = known(plane, gate, ns, "j-worker-0")
     start = time.monotonic()
     assert tell(gate, ns, "j-worker-0", uid, "127.0.1.1", "127.0.1.1") == (202, "addresses\n")
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 20            # who is held waits for thirty seconds
     place(plane, ns, "j-worker-0")
     assert asks_as_the_gate(gate, ns, "j-worker-0", uid, "127.0.1.2", "127.0.1.2") == (200, "go\n")
     assert "127.0.1.2" in plane.core.read_namespaced_config_map("j", ns).data["PADDLE_TRAINER_ENDPOINTS"]

@@ -192,7 +192,7 @@ scrape_configs:
 
     def close(self):
         self.p.terminate()
-        self.p.wait(20)
+        self.p.wait(60)
         self.log.close()
 
 

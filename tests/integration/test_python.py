@@ -25,7 +25,7 @@ with paddlert.Client(s.job(), tables) as c:
     c.flush()
     print(c.pull("e", [1, 9])[:, 0], c.pull("w"), c.pull_start("e", [3]).wait()[0, 0], c.stat("e")["rows"])
     c.save("ck")
-s.wait(30)
+s.wait(60)
 m = paddlert.Model("ck")
 print(m.sparse("e", [2, 1])[:, 3], m.dense("w"))
 """))
@@ -62,7 +62,7 @@ try:
     paddlert.Client(s.job(), tables, lease_ms=3)
 except TypeError as e:
     print(str(e)[:48])
-s.wait(30)
+s.wait(60)
 """))
     assert out.splitlines() == ["async (0, b'') 0.5", "0.25 [0.75 0.75] [-1. -1.] 1", "1 [-1. -1.] True 0", "the client is closed",
                                 "(1, b'line 7')", "there is no option 'lease_ms', expected one of b"]
@@ -80,11 +80,11 @@ libc = ctypes.CDLL(None, use_errno=True)
 assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program) == 0, ctypes.get_errno()
 assert libc.syscall(EPOLL_PWAIT2, 0, None, 0, None, None, 0) == -1 and ctypes.get_errno() == 38
 s = paddlert.Server()
-with paddlert.Client(s.job(), [paddlert.Sparse("e", 4, "sgd:lr=1", init="zero")], call_timeout=20) as c:
+with paddlert.Client(s.job(), [paddlert.Sparse("e", 4, "sgd:lr=1", init="zero")], call_timeout=60) as c:
     c.push("e", [1], np.ones((1, 4)))
     c.flush()
     print(c.pull("e", [1])[0, 0])
-s.wait(30)
+s.wait(60)
 """))
     assert out == "-1.0\n"
 
@@ -143,7 +143,7 @@ for token in (None, "mine"):
         print("joined")
     except paddlert.Denied as e:
         print("refused")
-s.wait(30)
+s.wait(60)
 """, PADDLE_JOB_TOKEN="other", PADDLE_JOB_ENCRYPT="1"))
     assert out.split() == ["refused", "joined"]
 
@@ -216,7 +216,7 @@ with socket.socket() as again:
     again.bind(("127.0.0.1", int(s.endpoint.rpartition(":")[2])))
     again.listen()
     try:
-        paddlert.Server(port=again.getsockname()[1]).wait(30)
+        paddlert.Server(port=again.getsockname()[1]).wait(60)
     except paddlert.Unavailable as e:
         print("taken")
 paddlert.Server().close()
@@ -241,7 +241,7 @@ with paddlert.Server(return_=2.5, lease=5, shards=1, memory_max=1 << 26, nonfini
 for options in ({{"nonfinite": "skipp"}}, {{"returns": 3}}, {{"lease_ms": 3}}, {{"lease_": 3}}, {{"lease": "3"}}, {{"shards": -1}},
                 {{"memory_max": 1.5}}, {{"cold_dir": 3}}):
     try:
-        paddlert.Server(**options).wait(30)
+        paddlert.Server(**options).wait(60)
     except (TypeError, ValueError) as e:
         print(e)
 """))
@@ -736,7 +736,7 @@ paddlert.Client(paddlert.Job(servers=["127.0.0.1:{free_port()}"], worker=0), [pa
     assert p.stdout.readline() == "waits\n"
     wait_for(lambda: "not ready" in p.stderr.readline())
     p.send_signal(signal.SIGINT)
-    assert "KeyboardInterrupt" in p.communicate(timeout=30)[1]
+    assert "KeyboardInterrupt" in p.communicate(timeout=60)[1]
 
 
 # A framework of NumPy arrays: what paddlert.torch and paddlert.paddle say of theirs.
@@ -1018,7 +1018,7 @@ print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
     try:
         wait_for(lambda: "selected port" in p.stderr.readline())
         p.send_signal(number)
-        out, err = p.communicate(timeout=30)
+        out, err = p.communicate(timeout=60)
         assert out.splitlines() == [f"the server was ended by signal {number:d}", "mine", "True"] and not p.returncode, (out, err)
     finally:
         p.kill()
@@ -1031,7 +1031,7 @@ def test_a_signal_ends_the_server_program(python, number):
     try:
         wait_for(lambda: "selected port" in p.stderr.readline())
         p.send_signal(number)
-        _, err = p.communicate(timeout=30)
+        _, err = p.communicate(timeout=60)
         assert p.returncode == 1 and err.splitlines()[-1] == f"paddlert server: error: the server was ended by signal {number:d}", err
     finally:
         p.kill()

@@ -119,4 +119,4 @@ def test_the_static_launcher_is_small(tmp_path, words, processes, most):
         assert peak < most * 1024
     finally:
         p.terminate()
-        p.wait(30)
+        p.wait(60)
