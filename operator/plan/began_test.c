@@ -20,12 +20,12 @@ static void set_image(struct tk_cluster *c, const char *role, const char *image)
     set_spec(c, "suspend", json_false()); /* a generation more */
 }
 
-#define SAID(fields)                                                                               \
-    "changed while there are pods, which keep what they began with, also when they are "           \
-    "recreated: " fields "; suspend the job and resume it to apply that to all of them"
-#define MIXED(fields)                                                                              \
-    "changed while there are pods, which keep what they began with: " fields                       \
-    "; suspend the job and resume it to apply that to all of them"
+#define CHANGED(fields, gets)                                                                      \
+    fields " changed; nothing happens until the group restarts: its pods keep what they began "    \
+           "with, and one that is recreated alone gets " gets                                      \
+           "; to apply the change now, suspend the job and resume it"
+#define SAID(fields) CHANGED(fields, "that too")
+#define MIXED(fields) CHANGED(fields, "the new template")
 
 static void another_intranet_waits_for_the_next_attempt(void **state) {
     (void)state;

@@ -96,9 +96,10 @@ bool op_world_changed(const struct op_world *w, char *ret, size_t size) {
                  op_began_template_differs(began, w->job, r);
     }
     (void)snprintf(ret, size,
-        "changed while there are pods, which keep what they began with%s: %s; suspend the job and "
-        "resume it to apply that to all of them",
-        mixed ? "" : ", also when they are recreated", fields);
+        "%s changed; nothing happens until the group restarts: its pods keep what they began with, "
+        "and one that is recreated alone gets %s; to apply the change now, suspend the job and "
+        "resume it",
+        fields, mixed ? "the new template" : "that too");
     return true;
 }
 

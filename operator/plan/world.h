@@ -128,7 +128,7 @@ bool op_world_words(const struct op_world *w, char *ret, size_t size);
 
 /* Writes which fields of the spec differ from what the present attempt began with, and what to do;
  * false when none does. */
-enum { OP_CHANGED_MAX = 320 };
+enum { OP_CHANGED_MAX = 448 };
 bool op_world_changed(const struct op_world *w, char *ret, size_t size);
 
 /* By the success policy only some pods must succeed; the others are stopped then. */

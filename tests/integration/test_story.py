@@ -72,7 +72,8 @@ def test_a_running_attempt_keeps_the_spec_that_it_began_with(plane, operator, ku
     before, data = uids(plane, ns), plane.core.read_namespaced_config_map("j", ns).data
     plane.patch(ns, "j", {"spec": {"intranet": "Service"}})
     wait_for(lambda: condition(plane, ns, "SpecChanged").get("status") == "True", why=lambda: status(plane, ns))
-    assert "spec.intranet; suspend the job and resume it" in condition(plane, ns, "SpecChanged")["message"]
+    said = condition(plane, ns, "SpecChanged")["message"]
+    assert said.startswith("spec.intranet changed; ") and said.endswith("; to apply the change now, suspend the job and resume it")
     plane.wait_event(ns, "SpecChanged", "spec.intranet")
     assert not plane.core.list_namespaced_service(ns).items
     assert plane.core.read_namespaced_config_map("j", ns).data == data and uids(plane, ns) == before
