@@ -10,7 +10,7 @@
 
 /* LINGER_MS: how long trainers may take to close after the end of the job.  AWAY_MS: if more time
  * than this passed between two ticks, this process itself was stopped. */
-enum { LINGER_MS = 2000, AWAY_MS = 2000 };
+enum { LINGER_MS = 10000, AWAY_MS = 2000 };
 /* Between two log lines about missing trainers, and between two about refused peers. */
 enum { SAY_MS = 10000 };
 
