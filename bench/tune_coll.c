@@ -16,6 +16,7 @@
 
 #include "common/flag.h"
 #include "common/mem.h"
+#include "common/stdio.h"
 #include "runtime/train/coll/message.h"
 
 enum { SAMPLES_MIN = 8, SAMPLES_MAX = 256, FIRST_PORT = 21000, MIB = 1 << 20 };
@@ -194,5 +195,5 @@ int main(int argc, char **argv) {
         "};\nconst char rt_way_conditions[] =\n    \"2, 3 and 4 ranks on %ld cores, loopback; "
         "load %.4s;\"\n    \" %s\";\n",
         sysconf(_SC_NPROCESSORS_ONLN), load, model);
-    return 0;
+    return co_stdio_close("tune-coll", 0);
 }

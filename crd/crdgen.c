@@ -1,4 +1,5 @@
 /* crdgen FILE [WORD]: prints one of the files that follow from the tables of this folder. */
+#include "common/stdio.h"
 #include "crd/crd.h"
 #include "crd/rbac.h"
 
@@ -50,11 +51,7 @@ int main(int argc, char **argv) {
             fprintf(stderr, "crdgen: %s is no word of --scheduling\n", argv[2]);
             return 2;
         }
-        if (fflush(stdout) != 0 || ferror(stdout) != 0) {
-            perror("crdgen: cannot write");
-            return 1;
-        }
-        return 0;
+        return co_stdio_close("crdgen", 0);
     }
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
         print_usage(stdout);

@@ -48,7 +48,8 @@ struct rt_job; /* immutable after rt_init; any thread */
 /* Reads the environment (TRAINING_ROLE, PADDLE_PSERVERS_IP_PORT_LIST, PADDLE_TRAINERS_NUM,
  * PADDLE_TRAINER_ID, POD_IP, PADDLE_PORT, ...).  Without any of these, the process is worker 0 of 1
  * with no servers, and the tables live inside the process.  CO_INVALID names the variable, its
- * value, and what was expected. */
+ * value, and what was expected.  A standard stream that is closed is opened as /dev/null: nothing
+ * that is printed goes into a connection. */
 CO_MUST_CHECK int rt_init(struct rt_job **ret_job, struct co_err *err);
 /* The same from a list of "NAME=value" that ends with NULL, instead of the environment:
  *     {"TRAINING_ROLE=TRAINER", "PADDLE_PSERVERS_IP_PORT_LIST=10.0.0.1:8001",

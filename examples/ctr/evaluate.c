@@ -19,7 +19,7 @@ static int batch_print(const struct ctr_batch *b, const float *p, FILE *out, str
         int n = b->bad[i] ? fprintf(out, "nan\n") : fprintf(out, "%.6f\n", (double)p[i]);
 
         if (n < 0) {
-            return co_err_errno(err, errno, "writing predictions");
+            return co_err_errno(err, errno, "cannot write to stdout");
         }
     }
     return 0;
@@ -62,7 +62,7 @@ int ctr_evaluate(const struct ctr_evaluation *e, struct ctr_reader *r,
     } while (rc == 0 && b.n);
     free(rows.at);
     if (rc == 0 && e->predictions && fflush(e->predictions) != 0) {
-        rc = co_err_errno(err, errno, "writing predictions");
+        rc = co_err_errno(err, errno, "cannot write to stdout");
     }
     return rc;
 }

@@ -9,6 +9,7 @@
 #include "common/flag.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/stdio.h"
 #include "examples/ctr/data.h"
 #include "examples/ctr/format.h"
 #include "examples/ctr/options.h"
@@ -152,7 +153,7 @@ static int job_run(void) {
     return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
 }
 
-int ctr_program(const struct ctr_net *net, int argc, char *argv[]) {
+static int run(const struct ctr_net *net, int argc, char *argv[]) {
     CO_AUTOFREE char *usage = co_xasprintf("%s [flags]", net->name);
     struct co_err err = {0};
     int rc = co_flags_parse_all(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &err);
@@ -177,4 +178,9 @@ int ctr_program(const struct ctr_net *net, int argc, char *argv[]) {
         return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
     }
     return job_run();
+}
+
+int ctr_program(const struct ctr_net *net, int argc, char *argv[]) {
+    co_stdio_open();
+    return co_stdio_close(net->name, run(net, argc, argv));
 }

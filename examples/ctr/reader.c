@@ -128,10 +128,20 @@ static const char *where(struct ctr_reader *r) {
     return r->input ? rt_input_where(r->input) : "generated";
 }
 
-static void skip(struct ctr_reader *r, const struct da_why *why) {
+/* Whether a line that cannot be used is plainly CSV's, which only --format says. */
+static bool is_csv(struct ctr_reader *r, struct da_text line) {
+    bool named = strstr(where(r), ".csv:") || strstr(where(r), ".csv.gz:");
+    bool commas =
+        line.len > 0 && memchr(line.at, ',', line.len) && !memchr(line.at, '\t', line.len);
+
+    return !r->format->header && (named || commas);
+}
+
+static void skip(struct ctr_reader *r, struct da_text line, const struct da_why *why) {
     struct co_err said = {0};
 
-    (void)co_err_set(&said, CO_INVALID, "%s: %s", where(r), why->text);
+    (void)co_err_set(&said, CO_INVALID, "%s: %s%s", where(r), why->text,
+        r->skipped.n == 0 && is_csv(r, line) ? "; CSV needs --format=csv" : "");
     da_tally_add(&r->skipped, why->kind, co_err_text(&said));
     if (r->skipped.n <= CTR_BAD_LINES_SHOWN && !r->again && strcmp(why->kind, "blank") != 0) {
         co_log_warn("line skipped", CO_S("line", co_err_text(&said)));
@@ -296,7 +306,7 @@ static int sample_next(
     b->bad[b->n] = why.kind || !sample_parse(r, line, b, &why);
     r->samples += !b->bad[b->n];
     if (b->bad[b->n]) {
-        skip(r, &why);
+        skip(r, line, &why);
         sample_mark(b);
     }
     b->n += r->keep || !b->bad[b->n];

@@ -317,11 +317,17 @@ static void test_each_line_has_a_place_to_predict(void **state) {
     assert_non_null(strstr(summary, "3 skipped (1 blank, 1 columns, 1 id), first: "));
 }
 
+#define NO_TABS ":1: 1 columns, expected 40 with tabs between: label, 13 numbers, 26 categories"
+#define SAY_CSV "; CSV needs --format=csv"
+
 static void test_data_without_a_usable_line_is_known_before(void **state) {
-    static const char *const rows[][3] = {
+    static const char *const rows[][4] = {
         {"", "it is empty, or has only blank lines", ""},
         {"\n\n", "2 skipped, first: ", ":1: a blank line"},
-        {"1,2,3\n4,5,6\n", "2 skipped, first: ", ":1: 1 columns, expected 40"},
+        {"1,2,3\n4,5,6\n", "2 skipped, first: ", NO_TABS SAY_CSV},
+        {"1;2;3\n", "1 skipped, first: ", NO_TABS SAY_CSV, "lines.csv"},
+        {"1;2;3\n", "1 skipped, first: ", NO_TABS},
+        {"1,2\t3\n", "1 skipped, first: ", ":1: 2 columns"},
         {"1:5\n1:6\n1:x", "3 skipped (2 label, 1 id), first: ", ":1: no label"},
         {"\xef\xbb\xbf", "1 skipped, first: ", ":1: a blank line"},
     };
@@ -329,10 +335,11 @@ static void test_data_without_a_usable_line_is_known_before(void **state) {
 
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_CLEANUP(ctr_reader_freep) struct ctr_reader *r = NULL;
-        CO_AUTOFREE char *path = co_xasprintf("%s/lines", f->dir.path);
+        const char *name = rows[i][3] ? rows[i][3] : "lines";
+        CO_AUTOFREE char *path = co_xasprintf("%s/%s", f->dir.path, name);
         struct co_err err = {0};
 
-        file_write(f, "lines", rows[i][0], strlen(rows[i][0]));
+        file_write(f, name, rows[i][0], strlen(rows[i][0]));
         must(ctr_reader_open(path, &ctr_config_criteo, (struct ctr_share){0, 1}, &r, &err), &err);
         assert_int_equal(ctr_reader_probe(r, &err), CO_INVALID);
         CO_AUTOFREE char *expected = co_xasprintf("no usable line in \"%s\": %s%s%s", path,

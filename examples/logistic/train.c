@@ -95,11 +95,11 @@ int main(int argc, char *argv[]) {
         return help ? 0 : 2;
     }
     must(rt_init(&job, &err));
-    if (rt_is_server(job)) {
-        must(rt_server_run(job, NULL, &err));
-    } else {
+    must(rt_is_server(job) ? rt_server_run(job, NULL, &err) : 0);
+    if (!rt_is_server(job)) {
         train(job, argc > 1 ? argv[1] : "data", argc > 2 ? argv[2] : "model");
     }
     rt_done(job);
+    must(ferror(stdout) ? co_err_set(&err, CO_NORESOURCE, "cannot write to stdout") : 0);
     return 0;
 }

@@ -6,6 +6,7 @@
 #include "common/flag.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/stdio.h"
 #include "examples/recommendation/prepare.h"
 #include "examples/recommendation/trainer.h"
 
@@ -80,7 +81,7 @@ static int train(const struct rt_job *job, struct co_err *err) {
     return rc == 0 ? rc_train(job, &options, err) : rc;
 }
 
-int main(int argc, char *argv[]) {
+static int run(int argc, char *argv[]) {
     bool prepares = argc > 1 && strcmp(argv[1], "prepare") == 0;
     CO_CLEANUP(rt_donep) struct rt_job *job = NULL;
     const struct rt_server_options server = {.handle_signals = true};
@@ -104,4 +105,9 @@ int main(int argc, char *argv[]) {
     }
     rc = rt_is_server(job) ? rt_server_run(job, &server, &err) : train(job, &err);
     return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
+}
+
+int main(int argc, char *argv[]) {
+    co_stdio_open();
+    return co_stdio_close("recommendation", run(argc, argv));
 }

@@ -9,6 +9,7 @@
 #include "common/flag.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/stdio.h"
 #include "examples/data/train.h"
 #include "examples/resnet50/gen.h"
 #include "examples/resnet50/net.h"
@@ -150,7 +151,7 @@ static int generate(void) {
     return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
 }
 
-int main(int argc, char *argv[]) {
+static int run(int argc, char *argv[]) {
     struct co_err err = {0};
     int rc = co_flags_parse_all(USAGE, flags, CO_ARRAY_LEN(flags), argc, argv, &err);
 
@@ -165,4 +166,9 @@ int main(int argc, char *argv[]) {
     }
     (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error */
     return options.generate[0] != '\0' ? generate() : job_run();
+}
+
+int main(int argc, char *argv[]) {
+    co_stdio_open();
+    return co_stdio_close("resnet50", run(argc, argv));
 }

@@ -8,6 +8,7 @@
 #include "common/flag.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/stdio.h"
 #include "examples/word2vec/prepare.h"
 #include "examples/word2vec/trainer.h"
 
@@ -98,7 +99,7 @@ static int train(const struct rt_job *job, struct co_err *err) {
     return rc == 0 ? wv_train(job, &options, (size_t)n, err) : rc;
 }
 
-int main(int argc, char *argv[]) {
+static int run(int argc, char *argv[]) {
     bool prepares = argc > 1 && strcmp(argv[1], "prepare") == 0;
     CO_CLEANUP(rt_donep) struct rt_job *job = NULL;
     const struct rt_server_options server = {.handle_signals = true};
@@ -126,4 +127,9 @@ int main(int argc, char *argv[]) {
     }
     rc = rt_is_server(job) ? rt_server_run(job, &server, &err) : train(job, &err);
     return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
+}
+
+int main(int argc, char *argv[]) {
+    co_stdio_open();
+    return co_stdio_close("word2vec", run(argc, argv));
 }

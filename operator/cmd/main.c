@@ -1,6 +1,8 @@
 /* The program paddle-operator. */
+#include "common/stdio.h"
 #include "operator/cmd/cmd.h"
 
 int main(int argc, char *argv[]) {
-    return op_cmd(argc, argv);
+    co_stdio_open();
+    return co_stdio_close("paddle-operator", op_cmd(argc, argv));
 }

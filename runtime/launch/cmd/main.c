@@ -1,27 +1,15 @@
 /* paddlerun: one binary with many subcommands.  main only finds the one to run: by the name of the
  * program, or by the first word.  As PID 1 of a container, a word that is no command is run as a
  * program (`paddlerun exec`). */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "common/mem.h"
+#include "common/stdio.h"
 #include "runtime/launch/cmd/cmd.h"
 #include "runtime/launch/cmd/commands.h"
 
-/* If a standard stream is closed, the first file that is opened gets its number, and messages to
- * the user would go into that file.  So such a stream is opened as /dev/null. */
-static void hold_streams(void) {
-    int fd;
-    do {
-        fd = open("/dev/null", O_RDWR);
-    } while (fd >= 0 && fd <= STDERR_FILENO);
-    co_closep(&fd);
-}
-
-int main(int argc, char **argv) {
-    hold_streams();
+static int run(int argc, char **argv) {
     int as = argc > 0 ? rl_command_find(argv[0]) : -1; /* run under a command's name: fleetrun */
     if (as >= 0) {
         return rl_commands[as].run(argc, argv);
@@ -39,4 +27,9 @@ int main(int argc, char **argv) {
                  : "paddlerun: no command; paddlerun help lists them\n",
         argc > 1 ? argv[1] : "");
     return RL_USAGE;
+}
+
+int main(int argc, char **argv) {
+    co_stdio_open();
+    return co_stdio_close("paddlerun", run(argc, argv));
 }

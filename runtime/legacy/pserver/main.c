@@ -1,6 +1,8 @@
 /* paddle-pserver: the parameter server of jobs of Paddle 0.8 to 0.12. */
+#include "common/stdio.h"
 #include "runtime/legacy/pserver/pserver.h"
 
 int main(int argc, char **argv) {
-    return rt_pserver(argc, argv);
+    co_stdio_open();
+    return co_stdio_close("paddle-pserver", rt_pserver(argc, argv));
 }

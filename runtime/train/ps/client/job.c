@@ -14,6 +14,7 @@
 #include "common/contract.h"
 #include "common/isa.h"
 #include "common/spare.h"
+#include "common/stdio.h"
 #include "runtime/train/role/role.h"
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client.h"
@@ -63,6 +64,7 @@ static int load_job(rt_getenv_fn get, void *arg, struct rt_job **ret_job, struct
 }
 
 int rt_init(struct rt_job **ret_job, struct co_err *err) {
+    co_stdio_open();
     return load_job(NULL, NULL, ret_job, err);
 }
 

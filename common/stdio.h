@@ -1,0 +1,13 @@
+/* The standard streams of a program, at the beginning and at the end of its main.  What a program
+ * prints is buffered and its calls are not checked one by one: a full disk, or a reader that has
+ * gone, is noticed at the end. */
+#pragma once
+
+/* Opens /dev/null for each standard stream that is closed: otherwise the next file or connection
+ * would get its number, and what is printed.  Such a stdout refuses writes, so that
+ * co_stdio_close notices them.  Call it before anything is opened. */
+void co_stdio_open(void);
+
+/* Returns the exit code: `code`, but 1 in place of 0 where something that was printed on stdout did
+ * not arrive; stderr says so then.  Nothing may be printed afterwards. */
+int co_stdio_close(const char *program, int code);
