@@ -24,9 +24,9 @@
 
 struct alone {
     struct ctr_tables tables;
-    struct rt_optim dense_rule, row_rule;
-    struct rt_initializer row_init;
-    struct rt_store *store;
+    struct optim dense_rule, row_rule;
+    struct optim_initializer row_init;
+    struct table_store *store;
     struct ctr_model *model;
     struct ctr_reader *reader;
     struct ctr_batch batch;
@@ -55,22 +55,22 @@ static void begin(struct alone *a, const struct ctr_options *o) {
     const struct ctr_config *c = &wd_net.config;
     struct co_err err = {0};
     must(ctr_tables_init(o, &a->tables, &err), &err);
-    must(rt_optim_parse(a->tables.dense_optimizer, &a->dense_rule, &err), &err);
-    must(rt_optim_parse(a->tables.embedding_optimizer, &a->row_rule, &err), &err);
-    must(rt_initializer_parse(wd_net.row_init, (uint64_t)o->seed, &a->row_init, &err), &err);
+    must(optim_parse(a->tables.dense_optimizer, &a->dense_rule, &err), &err);
+    must(optim_parse(a->tables.embedding_optimizer, &a->row_rule, &err), &err);
+    must(optim_initializer_parse(wd_net.row_init, (uint64_t)o->seed, &a->row_init, &err), &err);
     must(ctr_model_new(&wd_net, (size_t)o->batch_size, &a->model, &err), &err);
     must(ctr_batch_init(c, (size_t)o->batch_size, &a->batch, &err), &err);
     must(ctr_data_open_train(o, (struct ctr_share){0, 1}, &a->reader, &err), &err);
     a->dim = c->embed;
-    const struct rt_store_shape shape = {.dim = (uint32_t)a->dim,
-        .state = (uint32_t)rt_optim_state_floats(&a->row_rule, a->dim),
+    const struct table_store_shape shape = {.dim = (uint32_t)a->dim,
+        .state = (uint32_t)optim_state_floats(&a->row_rule, a->dim),
         .storage = RT_F32};
-    a->store = rt_store_new(&shape, NULL);
+    a->store = table_store_new(&shape, NULL);
     a->n_params = ctr_model_layout(a->model)->total;
     a->params = co_xcalloc(a->n_params, sizeof(float));
     a->grads = co_xcalloc(a->n_params, sizeof(float));
-    a->state = co_xcalloc(rt_optim_state_floats(&a->dense_rule, a->n_params) + 1, sizeof(float));
-    rt_optim_state_init(&a->dense_rule, a->n_params, a->state);
+    a->state = co_xcalloc(optim_state_floats(&a->dense_rule, a->n_params) + 1, sizeof(float));
+    optim_state_init(&a->dense_rule, a->n_params, a->state);
     ctr_layout_init(ctr_model_layout(a->model), (uint64_t)o->seed, a->params);
     size_t most = (size_t)o->batch_size * c->slots;
     a->rows = co_xcalloc(most * a->dim, sizeof(float));
@@ -83,12 +83,12 @@ static void begin(struct alone *a, const struct ctr_options *o) {
 static void get_rows(struct alone *a) {
     const struct ctr_batch *b = &a->batch;
     struct co_err err = {0};
-    must(rt_store_make_many(a->store, b->unique, b->n_unique, a->slots, a->fresh, &err), &err);
+    must(table_store_make_many(a->store, b->unique, b->n_unique, a->slots, a->fresh, &err), &err);
     for (size_t i = 0; i < b->n_unique; i++) {
-        float *values = rt_store_values(a->store, a->slots[i]);
+        float *values = table_store_values(a->store, a->slots[i]);
         if (a->fresh[i]) {
-            rt_initializer_row(&a->row_init, b->unique[i], a->dim, values);
-            rt_optim_state_init(&a->row_rule, a->dim, rt_store_state(a->store, a->slots[i]));
+            optim_initializer_row(&a->row_init, b->unique[i], a->dim, values);
+            optim_state_init(&a->row_rule, a->dim, table_store_state(a->store, a->slots[i]));
         }
         memcpy(a->rows + i * a->dim, values, a->dim * sizeof(float));
     }
@@ -104,10 +104,10 @@ static void step(struct alone *a) {
     a->loss += nn_log_loss(b->n, p, b->label) * (double)b->n;
     must(ctr_model_backward(a->model, b, a->params, a->grads, a->row_grads, &err), &err);
     for (size_t i = 0; i < b->n_unique; i++) {
-        rt_optim_apply(&a->row_rule, a->dim, rt_store_values(a->store, a->slots[i]),
-            a->row_grads + i * a->dim, rt_store_state(a->store, a->slots[i]));
+        optim_apply(&a->row_rule, a->dim, table_store_values(a->store, a->slots[i]),
+            a->row_grads + i * a->dim, table_store_state(a->store, a->slots[i]));
     }
-    rt_optim_apply(&a->dense_rule, a->n_params, a->params, a->grads, a->state);
+    optim_apply(&a->dense_rule, a->n_params, a->params, a->grads, a->state);
     a->n += b->n;
 }
 

@@ -26,11 +26,11 @@ enum { DIM = 10, BATCH = 256, QUARTER = 4 };
 
 struct bench {
     uint64_t rows, random;
-    struct rt_budget budget;
-    struct rt_cold_shard shard;
-    struct rt_rocks *rocks;
-    struct rt_store *store;
-    struct rt_cold cold;
+    struct table_budget budget;
+    struct table_cold_shard shard;
+    struct table_rocks *rocks;
+    struct table_store *store;
+    struct table_cold cold;
     bool is_cold;
     uint64_t hot, asked;
     float sum;
@@ -85,13 +85,13 @@ static void read_rows(struct bench *b, const uint64_t *ids) {
     float row[DIM];
     struct co_err err = {0};
     if (b->is_cold) {
-        must(rt_cold_find(&b->cold, ids, BATCH, slots, bodies, &err), &err);
+        must(table_cold_find(&b->cold, ids, BATCH, slots, bodies, &err), &err);
     } else {
-        rt_store_find_many(b->store, ids, BATCH, slots);
+        table_store_find_many(b->store, ids, BATCH, slots);
     }
     for (size_t i = 0; i < BATCH; i++) {
-        if (slots[i] != RT_SLOT_NONE) {
-            rt_store_read(b->store, slots[i], row);
+        if (slots[i] != TABLE_SLOT_NONE) {
+            table_store_read(b->store, slots[i], row);
             b->sum += row[0];
         }
     }
@@ -104,11 +104,11 @@ static void train_rows(struct bench *b, const uint64_t *ids) {
     struct co_err err = {0};
     read_rows(b, ids);
     if (b->is_cold) {
-        must(rt_cold_bring(&b->cold, ids, BATCH, slots, &err), &err);
+        must(table_cold_bring(&b->cold, ids, BATCH, slots, &err), &err);
     }
-    must(rt_store_make_many(b->store, ids, BATCH, slots, fresh, &err), &err);
+    must(table_store_make_many(b->store, ids, BATCH, slots, fresh, &err), &err);
     for (size_t i = 0; i < BATCH; i++) {
-        *(float *)rt_store_values(b->store, slots[i]) += 1;
+        *(float *)table_store_values(b->store, slots[i]) += 1;
     }
 }
 
@@ -143,10 +143,10 @@ static const struct {
     {"train, uniform", draw_uniform, train_rows}, {"read, no row", draw_new, read_rows}};
 
 static void run(struct bench *b, struct rate *ret) {
-    const struct rt_store_shape shape = {.dim = DIM, .storage = RT_F32};
-    b->store = rt_store_new(&shape, b->is_cold ? &b->budget : NULL);
+    const struct table_store_shape shape = {.dim = DIM, .storage = RT_F32};
+    b->store = table_store_new(&shape, b->is_cold ? &b->budget : NULL);
     if (b->is_cold) {
-        rt_cold_init(&b->cold, b->store, b->rocks, &b->budget, &b->shard, 0);
+        table_cold_init(&b->cold, b->store, b->rocks, &b->budget, &b->shard, 0);
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(rounds); i++) {
         uint64_t n = (i == 0 ? b->rows : b->rows / QUARTER) / BATCH * BATCH;
@@ -159,8 +159,8 @@ static void run(struct bench *b, struct rate *ret) {
 
 static void print(const struct bench *b, const struct rate memory[], const struct rate cold[]) {
     printf("%.1f M rows, %.0f MiB of memory: %zu rows in memory, %llu on the disk (%llu MiB)\n",
-        (double)b->rows * 1e-6, (double)b->budget.max / (1 << 20), rt_store_rows(b->store),
-        (unsigned long long)b->cold.rows, (unsigned long long)rt_rocks_bytes(b->rocks) >> 20);
+        (double)b->rows * 1e-6, (double)b->budget.max / (1 << 20), table_store_rows(b->store),
+        (unsigned long long)b->cold.rows, (unsigned long long)table_rocks_bytes(b->rocks) >> 20);
     printf("M rows/s               all in memory: CPU  wall   cold: CPU  with RocksDB's  wall\n");
     for (size_t i = 0; i < CO_ARRAY_LEN(rounds); i++) {
         printf("  %-20s %18.2f %5.2f %11.2f %14.2f %5.2f\n", rounds[i].name, memory[i].thread,
@@ -183,17 +183,17 @@ int main(int argc, char **argv) {
     struct rate memory[CO_ARRAY_LEN(rounds)], cold[CO_ARRAY_LEN(rounds)];
     struct bench b = {.rows = (uint64_t)rows, .shard = {.shards = 1}};
     run(&b, memory);
-    b.budget.max = rt_store_bytes(b.store) / QUARTER;
-    rt_store_free(b.store);
+    b.budget.max = table_store_bytes(b.store) / QUARTER;
+    table_store_free(b.store);
     char dir[4096];
     (void)snprintf(dir, sizeof(dir), "%s/bench-cold-%d", argc > 2 ? argv[2] : "/tmp", getpid());
     b.is_cold = true;
-    must(rt_rocks_open(dir, "rows", &b.budget, &b.rocks, &err), &err);
+    must(table_rocks_open(dir, "rows", &b.budget, &b.rocks, &err), &err);
     run(&b, cold);
     print(&b, memory, cold);
-    rt_cold_done(&b.cold);
-    rt_store_free(b.store);
-    rt_rocks_close(b.rocks);
+    table_cold_done(&b.cold);
+    table_store_free(b.store);
+    table_rocks_close(b.rocks);
     (void)rmdir(dir);
     return b.sum < 0;
 }

@@ -35,7 +35,7 @@ struct worker {
     } calls, spinning;
     double least, most, counted_least, counted_most; /* bytes for a row */
     float sum;
-    struct rt_store *store;
+    struct table_store *store;
 };
 
 static double now(clockid_t clock) {
@@ -78,7 +78,7 @@ static void add_pauses(struct pauses *to, const struct pauses *p) {
 
 static void sample(struct worker *w, uint64_t rows, double empty) {
     double bytes = (resident() - empty) / (double)rows,
-           counted = (double)rt_store_bytes(w->store) / (double)rows;
+           counted = (double)table_store_bytes(w->store) / (double)rows;
     bool first = w->most == 0;
     w->least = first || bytes < w->least ? bytes : w->least;
     w->most = bytes > w->most ? bytes : w->most;
@@ -96,11 +96,11 @@ static void insert(struct worker *w) {
         for (uint64_t i = 0; i < BATCH; i++) {
             ids[i] = id_of(w->first + k + i);
         }
-        if (rt_store_make_many(w->store, ids, BATCH, slots, fresh, NULL) < 0) {
+        if (table_store_make_many(w->store, ids, BATCH, slots, fresh, NULL) < 0) {
             abort();
         }
         for (uint64_t i = 0; i < BATCH; i++) {
-            *(float *)rt_store_values(w->store, slots[i]) = 1;
+            *(float *)table_store_values(w->store, slots[i]) = 1;
         }
         count_pause(&w->calls, now(CLOCK_THREAD_CPUTIME_ID) - before);
         if (w->sample && k >= FIRST_SAMPLE && k / SAMPLE != (k + BATCH) / SAMPLE) {
@@ -121,9 +121,9 @@ static void look_up(struct worker *w) {
             random = random * 6364136223846793005ULL + 1442695040888963407ULL;
             ids[i] = id_of(w->first + (random >> 32) * w->rows / (1ULL << 32));
         }
-        rt_store_find_many(w->store, ids, BATCH, slots);
+        table_store_find_many(w->store, ids, BATCH, slots);
         for (uint64_t i = 0; i < BATCH; i++) {
-            rt_store_read(w->store, slots[i], rows[i]);
+            table_store_read(w->store, slots[i], rows[i]);
         }
         w->sum += rows[k / BATCH % BATCH][0];
     }
@@ -143,12 +143,12 @@ static void spin(struct worker *w) {
 
 static void *work(void *p) {
     struct worker *w = p;
-    const struct rt_store_shape shape = {.dim = DIM, .storage = RT_F32};
-    w->store = rt_store_new(&shape, NULL);
+    const struct table_store_shape shape = {.dim = DIM, .storage = RT_F32};
+    w->store = table_store_new(&shape, NULL);
     insert(w);
     look_up(w);
     spin(w);
-    rt_store_free(w->store);
+    table_store_free(w->store);
     return NULL;
 }
 

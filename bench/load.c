@@ -15,7 +15,7 @@
 
 struct line {
     struct load *load;
-    enum op_kube_verb verb;
+    enum kube_verb verb;
     char *path;   /* owned */
     json_t *body; /* owned; may be NULL */
     int64_t ms;   /* from the start of the clock to the answer */
@@ -23,7 +23,7 @@ struct line {
 
 struct load {
     struct co_loop *loop;
-    struct op_kube_client *client;
+    struct kube_client *client;
     struct line *lines; /* owned */
     size_t n, done, failed;
     int64_t start;
@@ -33,8 +33,8 @@ struct load {
 static int line_parse(struct line *l, char *text, struct co_err *err) {
     static const struct {
         const char *method;
-        enum op_kube_verb verb;
-    } verbs[] = {{"POST", OP_KUBE_CREATE}, {"PATCH", OP_KUBE_PATCH}, {"DELETE", OP_KUBE_DELETE}};
+        enum kube_verb verb;
+    } verbs[] = {{"POST", KUBE_CREATE}, {"PATCH", KUBE_PATCH}, {"DELETE", KUBE_DELETE}};
     char *rest = text;
     const char *method = strsep(&rest, " ");
     const char *path = strsep(&rest, " ");
@@ -69,7 +69,7 @@ static int read_lines(struct load *load, struct co_err *err) {
 }
 
 static void answered(
-    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
     struct line *l = arg;
     struct load *load = l->load;
     (void)reply;
@@ -86,12 +86,12 @@ static void send_all(struct load *load) {
     load->start = co_now_ms();
     for (size_t i = 0; i < load->n; i++) {
         struct line *l = &load->lines[i];
-        struct op_kube_req req = op_kube_req_for(l->verb, NULL, NULL, NULL, answered, l);
+        struct kube_req req = kube_req_for(l->verb, NULL, NULL, NULL, answered, l);
         req.path = l->path;
         req.body = l->body;
         req.deadline_ms = 600000;
-        req.answer = OP_KUBE_TEXT;
-        (void)op_kube_do(load->client, &req);
+        req.answer = KUBE_TEXT;
+        (void)kube_do(load->client, &req);
     }
     co_loop_run(load->loop);
 }
@@ -109,7 +109,7 @@ static void print(const struct load *load) {
 }
 
 static void load_done(struct load *load) {
-    op_kube_client_free(load->client);
+    kube_client_free(load->client);
     co_loop_free(load->loop);
     for (size_t i = 0; i < load->n; i++) {
         free(load->lines[i].path);
@@ -125,17 +125,16 @@ int main(int argc, char *argv[]) {
     };
     struct co_err err = {0};
     struct load load = {0};
-    struct op_kube_config *config = NULL;
+    struct kube_config *config = NULL;
     (void)signal(SIGPIPE, SIG_IGN);
     int rc = co_flags_parse_all("bench-load [flags]", flags, CO_ARRAY_LEN(flags), argc, argv, &err);
     if (rc == CO_CANCELED) {
         return 0;
     }
     if (rc || read_lines(&load, &err) ||
-        op_kube_config_load(
-            &(struct op_kube_config_opts){.kubeconfig = kubeconfig}, &config, &err) ||
+        kube_config_load(&(struct kube_config_opts){.kubeconfig = kubeconfig}, &config, &err) ||
         co_loop_new(&load.loop, &err) ||
-        op_kube_client_new(load.loop, config, NULL, &load.client, &err)) {
+        kube_client_new(load.loop, config, NULL, &load.client, &err)) {
         (void)fprintf(stderr, "load: %s\n", co_err_text(&err));
         load_done(&load);
         return rc ? 2 : 1;

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 struct node {
-    struct rl_rdzv *m;
+    struct rdzv *m;
     struct co_loop *l;
     struct co_poll *in;
     struct sim *sim;
@@ -39,7 +39,7 @@ static void on_note(void *arg, bool warn, const char *line) {
     event(warn ? "warning" : "note", line);
 }
 
-static void on_met(void *arg, const struct rl_rdzv_roster *r) {
+static void on_met(void *arg, const struct rdzv_roster *r) {
     (void)arg;
     printf("met round %d rank %zu of %zu%s\n", r->round, r->self, r->n,
         r->watched ? "" : " unwatched");
@@ -52,7 +52,7 @@ static void on_met(void *arg, const struct rl_rdzv_roster *r) {
 static void on_changed(void *arg, const char *why) {
     struct node *n = arg;
     event("changed", why);
-    rl_rdzv_again(n->m, NULL);
+    rdzv_again(n->m, NULL);
 }
 
 static void on_all_done(void *arg) {
@@ -85,27 +85,27 @@ static void on_input(void *arg, int events) {
     }
     switch (c) {
     case 'd':
-        rl_rdzv_done(n->m);
+        rdzv_done(n->m);
         break;
     case 'r':
-        rl_rdzv_restart(n->m, "worker 0: exit code 1");
+        rdzv_restart(n->m, "worker 0: exit code 1");
         break;
     case 'l':
-        rl_rdzv_leave(n->m, 0, "", on_gone);
+        rdzv_leave(n->m, 0, "", on_gone);
         break;
     case 'f':
-        rl_rdzv_leave(n->m, 3, "worker 0: exit code 3", on_gone);
+        rdzv_leave(n->m, 3, "worker 0: exit code 3", on_gone);
         break;
     case 's':
-        rl_rdzv_leave(n->m, -1, "SIGTERM", on_gone);
+        rdzv_leave(n->m, -1, "SIGTERM", on_gone);
         break;
     default:
         break;
     }
 }
 
-static int run_one(const struct rl_rdzv_options *o) {
-    static const struct rl_rdzv_fns fns = {.serving = on_serving,
+static int run_one(const struct rdzv_options *o) {
+    static const struct rdzv_fns fns = {.serving = on_serving,
         .note = on_note,
         .met = on_met,
         .changed = on_changed,
@@ -114,7 +114,7 @@ static int run_one(const struct rl_rdzv_options *o) {
     struct node n = {0};
     struct co_err err = {0};
     int r = co_loop_new(&n.l, &err);
-    r = r ? r : rl_rdzv_open(n.l, o, &fns, &n, &n.m, &err);
+    r = r ? r : rdzv_open(n.l, o, &fns, &n, &n.m, &err);
     r = r ? r : co_poll_new(n.l, 0, on_input, &n, &n.in, &err);
     if (r) {
         (void)fprintf(stderr, "meet: %s\n", err.msg);
@@ -122,7 +122,7 @@ static int run_one(const struct rl_rdzv_options *o) {
     }
     co_poll_set(n.in, CO_POLL_IN);
     co_loop_run(n.l);
-    rl_rdzv_close(n.m);
+    rdzv_close(n.m);
     co_loop_free(n.l);
     return n.code;
 }
@@ -133,7 +133,7 @@ struct sim {
     size_t n, met;
 };
 
-static void sim_met(void *arg, const struct rl_rdzv_roster *r) {
+static void sim_met(void *arg, const struct rdzv_roster *r) {
     struct node *n = arg;
     if (r->n != n->sim->n || n->met) {
         event("wrong", "not everybody is there");
@@ -159,7 +159,7 @@ static long loopback_bytes(void) {
     return bytes;
 }
 
-static void options_of(size_t i, size_t n, int64_t master_port, struct rl_rdzv_options *o) {
+static void options_of(size_t i, size_t n, int64_t master_port, struct rdzv_options *o) {
     static char master[32], name[32], host[32], value[256];
     (void)snprintf(master, sizeof(master), "127.0.0.1:%d", (int)master_port);
     (void)snprintf(name, sizeof(name), "n%05zx", (i * 2654435761u) % 0xfffff);
@@ -168,7 +168,7 @@ static void options_of(size_t i, size_t n, int64_t master_port, struct rl_rdzv_o
         "{\"name\": \"%s\", \"rank\": \"-1\", \"replicas\": 1, \"dtype\": \"cpu\", \"candidate\": "
         "\"%s:%zu\", \"endpoints\": \"%s:%zu\"}",
         name, host, 35100 + i * 7919 % 28000, host, 35101 + i * 7919 % 28000);
-    *o = (struct rl_rdzv_options){.master = master,
+    *o = (struct rdzv_options){.master = master,
         .host = host,
         .name = name,
         .value = value,
@@ -200,7 +200,7 @@ static double hold(struct co_loop *l, int64_t ms) {
 }
 
 static int simulate(size_t n, int64_t port, int64_t hold_ms, const char *token) {
-    static const struct rl_rdzv_fns fns = {.met = sim_met, .ended = on_ended};
+    static const struct rdzv_fns fns = {.met = sim_met, .ended = on_ended};
     struct sim sim = {.n = n};
     struct node *nodes = co_xcalloc(n, sizeof(*nodes));
     struct co_loop *l = NULL;
@@ -214,12 +214,12 @@ static int simulate(size_t n, int64_t port, int64_t hold_ms, const char *token) 
     long bytes = loopback_bytes();
     int64_t begin = co_now_ms();
     for (size_t i = 0; i < n && !r; i++) {
-        struct rl_rdzv_options o;
+        struct rdzv_options o;
         nodes[i].l = l;
         nodes[i].sim = &sim;
         options_of(i, n, port, &o);
         o.token = token;
-        r = rl_rdzv_open(l, &o, &fns, &nodes[i], &nodes[i].m, &err);
+        r = rdzv_open(l, &o, &fns, &nodes[i], &nodes[i].m, &err);
     }
     if (r) {
         (void)fprintf(stderr, "meet: %s\n", err.msg);
@@ -232,7 +232,7 @@ static int simulate(size_t n, int64_t port, int64_t hold_ms, const char *token) 
     int bad = sim.met != n;
     for (size_t i = 0; i < n; i++) {
         bad |= nodes[i].code;
-        rl_rdzv_close(nodes[i].m);
+        rdzv_close(nodes[i].m);
     }
     co_loop_free(l);
     free(nodes);
@@ -243,7 +243,7 @@ static int simulate(size_t n, int64_t port, int64_t hold_ms, const char *token) 
 }
 
 int main(int argc, char **argv) {
-    struct rl_rdzv_options o = {.name = "node",
+    struct rdzv_options o = {.name = "node",
         .host = "127.0.0.1",
         .value = "{}",
         .rank = -1,

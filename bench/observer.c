@@ -14,8 +14,8 @@
 
 struct feed {
     const char *kind;
-    struct op_kube_type type;
-    struct op_kube_watch *watch;
+    struct kube_type type;
+    struct kube_watch *watch;
     struct co_map phases; /* by name; values owned */
     bool synced;
 };
@@ -23,7 +23,7 @@ struct feed {
 static struct feed feeds[] = {
     /* Protobuf, like the scheduler and controllers of the cluster use: encoding pods in another
      * form only for this observer would be extra work for the API server, which is measured. */
-    {.kind = "pod", .type = {"", "v1", "pods", "Pod", &op_pod_proto}},
+    {.kind = "pod", .type = {"", "v1", "pods", "Pod", &api_pod_proto}},
     {.kind = "job", .type = {"batch.paddlepaddle.org", "v1", "paddlejobs", "PaddleJob"}},
 };
 
@@ -38,14 +38,14 @@ static void begun(void *arg, uint64_t upto) {
 }
 
 static int object(
-    void *arg, enum op_kube_event type, const struct op_kube_object *obj, struct co_err *err) {
+    void *arg, enum kube_event type, const struct kube_object *obj, struct co_err *err) {
     struct feed *f = arg;
     const char *name = co_jnode_str(obj->nodes, "metadata", "name");
     const char *phase = co_jnode_str(obj->nodes, "status", "phase");
     if (!name) {
         return co_err_set(err, CO_INVALID, "an object without metadata.name");
     }
-    if (type == OP_KUBE_DELETED) {
+    if (type == KUBE_DELETED) {
         free(co_map_remove(&f->phases, name));
         say(f->kind, name, "gone");
     } else if (!co_streq(co_map_get(&f->phases, name), phase ? phase : "none")) {
@@ -69,7 +69,7 @@ static void broke(void *arg, const struct co_err *err, int64_t retry_ms) {
     co_log_warn("watch broke off", CO_S("kind", f->kind), CO_I("retry_ms", retry_ms), CO_E(err));
 }
 
-static const struct op_kube_watch_ops ops = {
+static const struct kube_watch_ops ops = {
     .sync_begin = begun, .object = object, .sync_end = synced, .error = broke};
 
 int main(int argc, char *argv[]) {
@@ -79,10 +79,10 @@ int main(int argc, char *argv[]) {
         {"namespace", CO_FLAG_STR, &ns, "default", "what to look at"},
     };
     struct co_err err = {0};
-    struct op_kube_config *config = NULL;
+    struct kube_config *config = NULL;
     struct co_loop *loop = NULL;
-    struct op_kube_client *client = NULL;
-    struct op_kube_client_opts opts = {.at_once = true};
+    struct kube_client *client = NULL;
+    struct kube_client_opts opts = {.at_once = true};
     (void)signal(SIGPIPE, SIG_IGN);
     int rc =
         co_flags_parse_all("bench-observer [flags]", flags, CO_ARRAY_LEN(flags), argc, argv, &err);
@@ -90,15 +90,14 @@ int main(int argc, char *argv[]) {
         return 0;
     }
     if (rc ||
-        op_kube_config_load(
-            &(struct op_kube_config_opts){.kubeconfig = kubeconfig}, &config, &err) ||
-        co_loop_new(&loop, &err) || op_kube_client_new(loop, config, &opts, &client, &err)) {
+        kube_config_load(&(struct kube_config_opts){.kubeconfig = kubeconfig}, &config, &err) ||
+        co_loop_new(&loop, &err) || kube_client_new(loop, config, &opts, &client, &err)) {
         (void)fprintf(stderr, "observer: %s\n", co_err_text(&err));
         return rc ? 2 : 1;
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(feeds); i++) {
-        feeds[i].watch = op_kube_watch_new(
-            client, &(struct op_kube_watch_opts){
+        feeds[i].watch = kube_watch_new(
+            client, &(struct kube_watch_opts){
                         .type = &feeds[i].type, .ns = ns, .ops = &ops, .arg = &feeds[i]});
     }
     co_loop_run(loop); /* never returns */

@@ -3,7 +3,7 @@
  *
  *     struct co_manual m = {.program = "paddlerun", ...};
  *     co_flags_read(co_manual_flags, co_manual_add(&m, "info", NULL, "what ..."));
- *     (void)rl_cmd_info(2, (char *[]){"info", "--help", NULL});
+ *     (void)cmd_info(2, (char *[]){"info", "--help", NULL});
  *
  * Texts are borrowed and must outlive it: they are those of the code.  One thread. */
 #pragma once

@@ -11,17 +11,17 @@
  * rate. */
 static int optimizer_resolve(
     const char *const texts[3], double lr, char *ret_text, size_t size, struct co_err *err) {
-    struct rt_optim o;
+    struct optim o;
     size_t i = 0;
 
     while (texts[i][0] == '\0') {
         i++;
     }
-    int rc = rt_optim_parse(texts[i], &o, err);
+    int rc = optim_parse(texts[i], &o, err);
     if (rc == 0 && lr > 0.0) {
-        rc = rt_optim_set(&o, "lr", lr, err);
+        rc = optim_set(&o, "lr", lr, err);
     }
-    return rc == 0 ? rt_optim_format(&o, ret_text, size, err) : rc;
+    return rc == 0 ? optim_format(&o, ret_text, size, err) : rc;
 }
 
 int ctr_tables_init(const struct ctr_options *o, struct ctr_tables *ret_t, struct co_err *err) {

@@ -153,14 +153,14 @@ static inline void tk_forward_and_gradients(const struct ctr_net *small, const c
 static inline void tk_ten_steps(
     const struct ctr_net *small, const char *path, const char *rule, double base) {
     float state[2 * P_MAX + 1], table_state[2 * V * E + 1];
-    struct rt_optim o;
+    struct optim o;
     struct tk_model f;
 
     tk_open(&f, small, path);
     const struct ctr_layout *l = ctr_model_layout(f.model);
-    assert_int_equal(rt_optim_parse(rule, &o, NULL), 0);
-    rt_optim_state_init(&o, l->total, state);
-    rt_optim_state_init(&o, (size_t)V * E, table_state);
+    assert_int_equal(optim_parse(rule, &o, NULL), 0);
+    optim_state_init(&o, l->total, state);
+    optim_state_init(&o, (size_t)V * E, table_state);
     for (size_t t = 0; t < 10; t++) {
         double stored = json_number_value(json_array_get(json_object_get(f.root, "losses"), t));
         double loss = tk_pass(&f);
@@ -168,9 +168,9 @@ static inline void tk_ten_steps(
         if (!(fabs(loss - stored) <= base + 1e-5 * stored)) {
             fail_msg("%s step %zu: loss %.9g, stored %.9g", rule, t + 1, loss, stored);
         }
-        rt_optim_apply(&o, l->total, f.params, f.grads, state);
+        optim_apply(&o, l->total, f.params, f.grads, state);
         /* The stored Adam run updates every row each step, so the table is one row here. */
-        rt_optim_apply(&o, (size_t)V * E, f.table, f.table_grads, table_state);
+        optim_apply(&o, (size_t)V * E, f.table, f.table_grads, table_state);
     }
     for (size_t i = 0; i < l->n_views; i++) {
         const struct ctr_view *v = &l->views[i];

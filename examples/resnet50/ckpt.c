@@ -89,12 +89,12 @@ static void old_remove(const char *dir, const char *newest) {
     }
     for (size_t i = 0; i < list.n; i++) {
         CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, list.names[i]);
-        CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *one = NULL;
+        CO_CLEANUP(ckpt_closep) struct ckpt *one = NULL;
 
         if (strcmp(list.names[i], newest) > 0) {
             continue;
         }
-        int rc = rt_ckpt_open(path, &one, NULL);
+        int rc = ckpt_open(path, &one, NULL);
         if (rc == 0 && kept < KEEP) {
             kept++;
         } else if (rc == 0 || rc == CO_NOTFOUND) {
@@ -106,21 +106,21 @@ static void old_remove(const char *dir, const char *newest) {
 /* ---- writing --------------------------------------------------------------------------------- */
 
 static int table_write(
-    struct rt_ckpt_writer *w, const char *name, const float *values, size_t n, struct co_err *err) {
-    struct rt_ckpt_table table = {.size = n, .optimizer = "sgd", .init = "zero"};
+    struct ckpt_writer *w, const char *name, const float *values, size_t n, struct co_err *err) {
+    struct ckpt_table table = {.size = n, .optimizer = "sgd", .init = "zero"};
 
     (void)snprintf(table.name, sizeof(table.name), "%s", name);
-    int rc = rt_ckpt_begin(w, &table, err);
+    int rc = ckpt_begin(w, &table, err);
     for (size_t i = 0; rc == 0 && i < n; i += CHUNK) {
         uint32_t part = (uint32_t)(n - i < CHUNK ? n - i : CHUNK);
 
-        rc = rt_ckpt_chunk(w, part, values + i, part * sizeof(*values), err);
+        rc = ckpt_chunk(w, part, values + i, part * sizeof(*values), err);
     }
-    return rc == 0 ? rt_ckpt_end(w, err) : rc;
+    return rc == 0 ? ckpt_end(w, err) : rc;
 }
 
 /* Writes all parameters, or an array with their layout, in the table's order. */
-static int params_write(struct rt_ckpt_writer *w, const char *name, const struct rn_plan *plan,
+static int params_write(struct ckpt_writer *w, const char *name, const struct rn_plan *plan,
     const float *storage, struct co_err *err) {
     const struct rn_net *net = rn_plan_net(plan);
     CO_AUTOFREE float *values = co_xcalloc(net->parameters, sizeof(*values));
@@ -134,7 +134,7 @@ static int params_write(struct rt_ckpt_writer *w, const char *name, const struct
     return rc == 0 ? table_write(w, name, values, net->parameters, err) : rc;
 }
 
-static int tables_write(struct rt_ckpt_writer *w, const struct rn_ckpt *c,
+static int tables_write(struct ckpt_writer *w, const struct rn_ckpt *c,
     const struct rn_progress *progress, struct co_err *err) {
     const struct rn_net *net = rn_plan_net(c->plan);
     float numbers[sizeof(*progress) / sizeof(float)];
@@ -155,17 +155,17 @@ static int tables_write(struct rt_ckpt_writer *w, const struct rn_ckpt *c,
 
 int rn_ckpt_save(const char *dir, const struct rn_ckpt *c, const struct rn_progress *progress,
     struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_abortp) struct rt_ckpt_writer *w = NULL;
+    CO_CLEANUP(ckpt_abortp) struct ckpt_writer *w = NULL;
     CO_AUTOFREE char *name = co_xasprintf(PREFIX "%010" PRIu64, progress->step);
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
-    int rc = rt_ckpt_create(path, &w, err);
+    int rc = ckpt_create(path, &w, err);
 
     if (rc < 0 || !w) {
         return rc;
     }
     rc = tables_write(w, c, progress, err);
     if (rc == 0) {
-        rc = rt_ckpt_commit(co_steal_ptr(w), err);
+        rc = ckpt_commit(co_steal_ptr(w), err);
     }
     if (rc == 0) {
         old_remove(dir, name);
@@ -176,22 +176,22 @@ int rn_ckpt_save(const char *dir, const struct rn_ckpt *c, const struct rn_progr
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static int table_read(
-    const struct rt_ckpt *from, const char *name, float *values, size_t n, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *file = NULL;
-    int i = rt_ckpt_find(from, name);
-    const struct rt_ckpt_table *table = i < 0 ? NULL : rt_ckpt_table(from, (uint32_t)i);
+    const struct ckpt *from, const char *name, float *values, size_t n, struct co_err *err) {
+    CO_CLEANUP(ckpt_file_closep) struct ckpt_file *file = NULL;
+    int i = ckpt_find(from, name);
+    const struct ckpt_table *table = i < 0 ? NULL : ckpt_table(from, (uint32_t)i);
     size_t at = 0;
 
     if (!table || table->sparse || table->size != n) {
         return co_err_set(err, CO_INVALID, "it does not fit: %s is of another network", name);
     }
-    int rc = rt_ckpt_file_open(from, (uint32_t)i, &file, err);
+    int rc = ckpt_file_open(from, (uint32_t)i, &file, err);
     while (rc == 0 && file) {
         uint32_t items = 0;
         const void *data = NULL;
         size_t bytes = 0;
 
-        rc = rt_ckpt_next(file, &items, &data, &bytes, err);
+        rc = ckpt_next(file, &items, &data, &bytes, err);
         if (rc == 0 && at + items > n) {
             rc = co_err_set(err, CO_DAMAGED, "%s: more values than it says", name);
         }
@@ -220,8 +220,8 @@ static void contents_done(struct contents *c) {
     free(c->variance);
 }
 
-static int contents_read(const struct rt_ckpt *from, const struct rn_net *net, struct contents *ret,
-    struct co_err *err) {
+static int contents_read(
+    const struct ckpt *from, const struct rn_net *net, struct contents *ret, struct co_err *err) {
     float numbers[sizeof(ret->progress) / sizeof(float)];
     const struct {
         const char *name;
@@ -264,8 +264,8 @@ static int contents_apply(
 static int one_load(const char *path, const struct rn_ckpt *c, struct rn_progress *ret_progress,
     struct co_err *err) {
     CO_CLEANUP(contents_done) struct contents contents = {NULL};
-    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *from = NULL;
-    int rc = rt_ckpt_open(path, &from, err);
+    CO_CLEANUP(ckpt_closep) struct ckpt *from = NULL;
+    int rc = ckpt_open(path, &from, err);
 
     if (rc < 0 || !from) {
         return rc;

@@ -70,7 +70,7 @@ void rn_net_init_param(const struct rn_net *net, int i, uint64_t seed, float *re
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-/* Begins the next operator and names it.  Its parameters are added between this and op_end, which
+/* Begins the next operator and names it.  Its parameters are added between this and plan_end, which
  * counts it. */
 static struct rn_op *op_begin(
     struct rn_net *net, enum rn_kind kind, int in, const char *prefix, const char *name) {
@@ -82,7 +82,7 @@ static struct rn_op *op_begin(
 }
 
 /* Ends the operator; returns the tensor that it writes. */
-static int op_end(struct rn_net *net, struct rn_tensor out) {
+static int plan_end(struct rn_net *net, struct rn_tensor out) {
     if (net->n_params == net->ops[net->n_ops].param) {
         net->ops[net->n_ops].param = RN_NONE;
     }
@@ -103,9 +103,9 @@ static int conv_add(struct rn_net *net, int in, uint32_t channels, uint32_t kern
     op->stride = stride;
     op->pad = kernel / 2;
     param_add(net, "weight", 4, (const uint32_t[]){channels, from->channels, kernel, kernel});
-    return op_end(net, (struct rn_tensor){.channels = channels,
-                           .height = pixels_after(from->height, kernel, stride, op->pad),
-                           .width = pixels_after(from->width, kernel, stride, op->pad)});
+    return plan_end(net, (struct rn_tensor){.channels = channels,
+                             .height = pixels_after(from->height, kernel, stride, op->pad),
+                             .width = pixels_after(from->width, kernel, stride, op->pad)});
 }
 
 static int norm_add(
@@ -119,7 +119,7 @@ static int norm_add(
     net->running += out.channels;
     param_add(net, "weight", 1, &out.channels);
     param_add(net, "bias", 1, &out.channels);
-    return op_end(net, out);
+    return plan_end(net, out);
 }
 
 static int max_pool_add(struct rn_net *net, int in) {
@@ -129,20 +129,20 @@ static int max_pool_add(struct rn_net *net, int in) {
     op->kernel = 3;
     op->stride = 2;
     op->pad = 1;
-    return op_end(net, (struct rn_tensor){.channels = from->channels,
-                           .height = pixels_after(from->height, 3, 2, 1),
-                           .width = pixels_after(from->width, 3, 2, 1)});
+    return plan_end(net, (struct rn_tensor){.channels = from->channels,
+                             .height = pixels_after(from->height, 3, 2, 1),
+                             .width = pixels_after(from->width, 3, 2, 1)});
 }
 
 static void head_add(struct rn_net *net, int in) {
     uint32_t channels = net->tensors[in].channels, classes = net->config.classes;
 
     (void)op_begin(net, RN_MEAN_POOL, in, "", "avgpool");
-    in = op_end(net, (struct rn_tensor){.channels = channels, .height = 1, .width = 1});
+    in = plan_end(net, (struct rn_tensor){.channels = channels, .height = 1, .width = 1});
     (void)op_begin(net, RN_LINEAR, in, "", "fc");
     param_add(net, "weight", 2, (const uint32_t[]){channels, classes});
     param_add(net, "bias", 1, &classes);
-    (void)op_end(net, (struct rn_tensor){.channels = classes, .height = 1, .width = 1});
+    (void)plan_end(net, (struct rn_tensor){.channels = classes, .height = 1, .width = 1});
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */

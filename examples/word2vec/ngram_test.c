@@ -138,13 +138,13 @@ static void test_forward_and_gradients_equal_the_goldens(void **state) {
 
 static void ten_steps(const char *path, const char *rule, double base) {
     float state[2 * P + 1], table_state[2 * V * E + 1];
-    struct rt_optim o;
+    struct optim o;
     struct fixture f;
 
     fixture_open(&f, path, 0.0);
-    assert_int_equal(rt_optim_parse(rule, &o, NULL), 0);
-    rt_optim_state_init(&o, P, state);
-    rt_optim_state_init(&o, (size_t)V * E, table_state);
+    assert_int_equal(optim_parse(rule, &o, NULL), 0);
+    optim_state_init(&o, P, state);
+    optim_state_init(&o, (size_t)V * E, table_state);
     for (size_t t = 0; t < 10; t++) {
         double stored = json_number_value(json_array_get(json_object_get(f.root, "losses"), t));
         double loss = pass(&f, true);
@@ -152,9 +152,9 @@ static void ten_steps(const char *path, const char *rule, double base) {
         if (!(fabs(loss - stored) <= base + 1e-5 * stored)) {
             fail_msg("%s step %zu: loss %.9g, stored %.9g", rule, t + 1, loss, stored);
         }
-        rt_optim_apply(&o, P, rt_params_values(f.params), rt_params_gradients(f.params), state);
+        optim_apply(&o, P, rt_params_values(f.params), rt_params_gradients(f.params), state);
         /* The stored runs update every row each step, so the table is one row here. */
-        rt_optim_apply(&o, (size_t)V * E, f.table, f.table_grads, table_state);
+        optim_apply(&o, (size_t)V * E, f.table, f.table_grads, table_state);
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(views); i++) {
         near(views[i].name, rt_params_values(f.params) + views[i].offset,

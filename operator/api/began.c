@@ -16,7 +16,7 @@ enum part {
     GLOO,
     PEER_AUTH,
     TEMPLATES,
-    PARTS = TEMPLATES + OP_ROLES
+    PARTS = TEMPLATES + API_ROLES
 };
 
 static const struct {
@@ -30,12 +30,12 @@ static const struct {
     [ELASTIC] = {"elastic", "elastic", "spec.elastic", "0"},
     [GLOO] = {"withGloo", "withGloo", "spec.withGloo", "0"},
     [PEER_AUTH] = {"peerAuth", "peerAuth", "spec.peerAuth", "None"},
-    [TEMPLATES + OP_PS] = {"ps", "ps template", "spec.ps.template", "-"},
-    [TEMPLATES + OP_WORKER] = {"worker", "worker template", "spec.worker.template", "-"},
-    [TEMPLATES + OP_HETER] = {"heter", "heter template", "spec.heter.template", "-"},
+    [TEMPLATES + API_PS] = {"ps", "ps template", "spec.ps.template", "-"},
+    [TEMPLATES + API_WORKER] = {"worker", "worker template", "spec.worker.template", "-"},
+    [TEMPLATES + API_HETER] = {"heter", "heter template", "spec.heter.template", "-"},
 };
 static const char *const intranets[] = {
-    [OP_POD_IP] = "PodIP", [OP_SERVICE] = "Service", [OP_HOST] = "Host", [OP_DNS] = "DNS"};
+    [API_POD_IP] = "PodIP", [API_SERVICE] = "Service", [API_HOST] = "Host", [API_DNS] = "DNS"};
 
 enum { VALUE_MAX = 24 };
 
@@ -53,8 +53,8 @@ static void hash_template(const json_t *tmpl, char ret[VALUE_MAX]) {
     (void)snprintf(ret, VALUE_MAX, "%08" PRIx32, (uint32_t)(h ^ h >> 32));
 }
 
-static void write_part(const struct op_job *job, enum part part, char ret[VALUE_MAX]) {
-    const struct op_shape *s = &job->asked;
+static void write_part(const struct api_job *job, enum part part, char ret[VALUE_MAX]) {
+    const struct api_shape *s = &job->asked;
     switch (part) {
     case GENERATION:
         (void)snprintf(ret, VALUE_MAX, "%" PRId64, job->generation);
@@ -72,7 +72,7 @@ static void write_part(const struct op_job *job, enum part part, char ret[VALUE_
         (void)snprintf(ret, VALUE_MAX, "%" PRId32, s->gloo);
         break;
     case PEER_AUTH:
-        (void)snprintf(ret, VALUE_MAX, "%s", op_peer_auths[s->peer_auth]);
+        (void)snprintf(ret, VALUE_MAX, "%s", api_peer_auths[s->peer_auth]);
         break;
     case TEMPLATES:
     case PARTS:
@@ -82,14 +82,14 @@ static void write_part(const struct op_job *job, enum part part, char ret[VALUE_
     }
 }
 
-void op_began_write(const struct op_job *job, char ret[OP_BEGAN_MAX]) {
+void api_began_write(const struct api_job *job, char ret[API_BEGAN_MAX]) {
     size_t n = 0;
     for (enum part p = 0; p < PARTS; p++) {
         char value[VALUE_MAX];
         write_part(job, p, value);
         if (!parts[p].usual || strcmp(value, parts[p].usual) != 0) {
             n += (size_t)snprintf(
-                ret + n, OP_BEGAN_MAX - n, "%s%s %s", n ? ", " : "", parts[p].words, value);
+                ret + n, API_BEGAN_MAX - n, "%s%s %s", n ? ", " : "", parts[p].words, value);
         }
     }
 }
@@ -135,28 +135,28 @@ static size_t find_word(const char *const *words, size_t n, const char *word) {
     return i;
 }
 
-bool op_began_read(const char *text, struct op_shape *ret) {
+bool api_began_read(const char *text, struct api_shape *ret) {
     char value[PARTS][VALUE_MAX];
     if (!split(text, value)) {
         return false;
     }
     size_t intranet = find_word(intranets, CO_ARRAY_LEN(intranets), value[INTRANET]);
-    size_t auth = find_word(op_peer_auths, OP_PEER_AUTHS, value[PEER_AUTH]);
+    size_t auth = find_word(api_peer_auths, API_PEER_AUTHS, value[PEER_AUTH]);
     int64_t gloo = 0, np = 0;
-    if (intranet == CO_ARRAY_LEN(intranets) || auth == OP_PEER_AUTHS ||
+    if (intranet == CO_ARRAY_LEN(intranets) || auth == API_PEER_AUTHS ||
         co_parse_i64("withGloo", value[GLOO], 0, INT32_MAX, &gloo, NULL) ||
-        co_parse_i64("np", value[NP], 0, OP_REPLICAS_MAX, &np, NULL)) {
+        co_parse_i64("np", value[NP], 0, API_REPLICAS_MAX, &np, NULL)) {
         return false;
     }
-    *ret = (struct op_shape){.intranet = (enum op_intranet)intranet,
-        .peer_auth = (enum op_peer_auth)auth,
+    *ret = (struct api_shape){.intranet = (enum api_intranet)intranet,
+        .peer_auth = (enum api_peer_auth)auth,
         .gloo = (int32_t)gloo,
         .np = (int32_t)np,
         .elastic = strcmp(value[ELASTIC], "1") == 0};
     return true;
 }
 
-bool op_began_is_current(const char *text, const struct op_job *job) {
+bool api_began_is_current(const char *text, const struct api_job *job) {
     char value[PARTS][VALUE_MAX];
     char now[VALUE_MAX];
     write_part(job, GENERATION, now);
@@ -164,24 +164,24 @@ bool op_began_is_current(const char *text, const struct op_job *job) {
 }
 
 /* A role that has come or gone is no difference. */
-static bool part_differs(const struct op_job *job, enum part p, const char *began) {
+static bool part_differs(const struct api_job *job, enum part p, const char *began) {
     char now[VALUE_MAX];
     write_part(job, p, now);
     bool absent = p >= TEMPLATES && (strcmp(now, "-") == 0 || strcmp(began, "-") == 0);
     return !absent && strcmp(now, began) != 0;
 }
 
-bool op_began_template_differs(const char *text, const struct op_job *job, enum op_role role) {
+bool api_began_template_differs(const char *text, const struct api_job *job, enum api_role role) {
     char value[PARTS][VALUE_MAX];
     enum part p = TEMPLATES + (enum part)role;
     return split(text, value) && part_differs(job, p, value[p]);
 }
 
-size_t op_began_differs(const char *text, const struct op_job *job, char *ret, size_t size) {
+size_t api_began_differs(const char *text, const struct api_job *job, char *ret, size_t size) {
     char value[PARTS][VALUE_MAX];
     size_t n = 0, len = 0;
     *ret = '\0';
-    if (!split(text, value) || op_began_is_current(text, job)) {
+    if (!split(text, value) || api_began_is_current(text, job)) {
         return 0;
     }
     for (enum part p = INTRANET; p < PARTS; p++) {
@@ -194,19 +194,19 @@ size_t op_began_differs(const char *text, const struct op_job *job, char *ret, s
     return n;
 }
 
-char *op_began_write_templates(const struct op_job *job) {
+char *api_began_write_templates(const struct api_job *job) {
     CO_AUTOJSON json_t *all = json_object();
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
         json_t *tmpl = (json_t *)(uintptr_t)job->role[r].tmpl;
-        co_json_set(all, op_role_name(r), tmpl ? json_incref(tmpl) : NULL);
+        co_json_set(all, api_role_name(r), tmpl ? json_incref(tmpl) : NULL);
     }
     CO_AUTOFREE char *text = co_json_dump_sorted(all);
-    return strlen(text) <= OP_BEGAN_TEMPLATES_MAX ? co_steal_ptr(text) : NULL;
+    return strlen(text) <= API_BEGAN_TEMPLATES_MAX ? co_steal_ptr(text) : NULL;
 }
 
-json_t *op_began_templates(const char *text) {
+json_t *api_began_templates(const char *text) {
     json_t *all = NULL;
     size_t len = text ? strlen(text) : 0;
-    bool good = len && len <= OP_BEGAN_TEMPLATES_MAX && !co_json_parse(text, len, &all, NULL);
+    bool good = len && len <= API_BEGAN_TEMPLATES_MAX && !co_json_parse(text, len, &all, NULL);
     return good ? all : NULL;
 }

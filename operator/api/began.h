@@ -13,21 +13,21 @@
 #include "operator/api/job.h"
 
 enum {
-    OP_BEGAN_MAX = 256,
-    OP_BEGAN_TEMPLATES_MAX = 64 * 1024, /* larger ones are not stored twice */
+    API_BEGAN_MAX = 256,
+    API_BEGAN_TEMPLATES_MAX = 64 * 1024, /* larger ones are not stored twice */
 };
 
 /* Writes the line for the spec as it is now. */
-void op_began_write(const struct op_job *job, char ret[OP_BEGAN_MAX]);
+void api_began_write(const struct api_job *job, char ret[API_BEGAN_MAX]);
 /* False when the text is not such a line; anybody may have written the status. */
-bool op_began_read(const char *text, struct op_shape *ret);
+bool api_began_read(const char *text, struct api_shape *ret);
 /* The spec has the same generation, so nothing else needs to be compared. */
-bool op_began_is_current(const char *text, const struct op_job *job);
+bool api_began_is_current(const char *text, const struct api_job *job);
 /* Writes the fields that differ in the present spec ("spec.intranet, spec.worker.template") and
  * returns their number.  A role that was added or removed is not a difference. */
-size_t op_began_differs(const char *text, const struct op_job *job, char *ret, size_t size);
-bool op_began_template_differs(const char *text, const struct op_job *job, enum op_role role);
+size_t api_began_differs(const char *text, const struct api_job *job, char *ret, size_t size);
+bool api_began_template_differs(const char *text, const struct api_job *job, enum api_role role);
 /* The spec's templates as JSON; the caller frees it.  NULL: too large. */
-char *op_began_write_templates(const struct op_job *job);
+char *api_began_write_templates(const struct api_job *job);
 /* Parses such a text; NULL when it is something else.  The caller owns the result. */
-json_t *op_began_templates(const char *text);
+json_t *api_began_templates(const char *text);

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-struct op_child *op_child_of_tree(
-    struct op_child *(*read_nodes)(struct co_slab *slab, const struct co_jnode *obj),
+struct api_child *api_child_of_tree(
+    struct api_child *(*read_nodes)(struct co_slab *slab, const struct co_jnode *obj),
     const json_t *obj) {
     CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
     if (!obj) {
@@ -18,10 +18,10 @@ struct op_child *op_child_of_tree(
     return co_jdoc_read(text, strlen(text), NULL, &doc, NULL) ? NULL : read_nodes(NULL, doc.node);
 }
 
-struct op_child *op_service_read(struct co_slab *slab, const struct co_jnode *obj) {
-    struct op_service s = {.labelled = co_jnode_str(obj, "metadata", "labels", OP_LABEL_NAME)};
-    struct op_packer p = {.n = 0};
-    return op_pack_put_meta(&p, obj, &s.c) ? op_pack(&p, slab, &s, sizeof(s)) : NULL;
+struct api_child *api_service_read(struct co_slab *slab, const struct co_jnode *obj) {
+    struct api_service s = {.labelled = co_jnode_str(obj, "metadata", "labels", API_LABEL_NAME)};
+    struct api_packer p = {.n = 0};
+    return api_pack_put_meta(&p, obj, &s.c) ? api_pack(&p, slab, &s, sizeof(s)) : NULL;
 }
 
 /* A member as a tree, for comparison with what the planner builds. */
@@ -56,15 +56,15 @@ static uint64_t hash_vars(const json_t *data, bool peers_only) {
     return h;
 }
 
-uint64_t op_env_hash(const json_t *data) {
+uint64_t api_env_hash(const json_t *data) {
     return hash_vars(data, false);
 }
 
-uint64_t op_env_peers_hash(const json_t *data) {
+uint64_t api_env_peers_hash(const json_t *data) {
     return hash_vars(data, true);
 }
 
-int32_t op_env_peers(const json_t *data) {
+int32_t api_env_peers(const json_t *data) {
     int32_t n = 0;
     for (int i = 0; i < CO_VAR_COUNT; i++) {
         const char *value = names_peers(i) ? co_json_str(data, co_contract[i].name) : NULL;
@@ -77,7 +77,7 @@ int32_t op_env_peers(const json_t *data) {
 }
 
 /* There is a key such as "POD_IP_WORKER_0". */
-bool op_env_own_ips(const json_t *data) {
+bool api_env_own_ips(const json_t *data) {
     const char *pod_ip = co_contract[CO_VAR_POD_IP].name;
     size_t n = strlen(pod_ip);
     const char *key;
@@ -90,27 +90,27 @@ bool op_env_own_ips(const json_t *data) {
     return false;
 }
 
-struct op_child *op_configmap_read(struct co_slab *slab, const struct co_jnode *obj) {
-    struct op_configmap m = {0};
-    struct op_packer p = {.n = 0};
-    if (!op_pack_put_meta(&p, obj, &m.c)) {
+struct api_child *api_configmap_read(struct co_slab *slab, const struct co_jnode *obj) {
+    struct api_configmap m = {0};
+    struct api_packer p = {.n = 0};
+    if (!api_pack_put_meta(&p, obj, &m.c)) {
         return NULL;
     }
     const struct co_jnode *labels = co_jnode_at(obj, "metadata", "labels");
     CO_AUTOJSON json_t *data = tree_at(obj, "data");
-    m.hash = op_env_hash(data);
-    m.peers = op_env_peers_hash(data);
-    m.n_peers = op_env_peers(data);
-    const char *changed = co_jnode_str(obj, "metadata", "annotations", OP_ANNOTATION_CHANGED);
+    m.hash = api_env_hash(data);
+    m.peers = api_env_peers_hash(data);
+    m.n_peers = api_env_peers(data);
+    const char *changed = co_jnode_str(obj, "metadata", "annotations", API_ANNOTATION_CHANGED);
     if (!changed || co_parse_time("changed", changed, &m.changed, NULL)) {
         m.changed = 0;
     }
-    m.old = !co_jnode_str(labels, OP_LABEL_JOB);
-    m.own_ips = op_env_own_ips(data);
-    m.attempt = op_label_attempt(co_jnode_str(labels, OP_LABEL_ATTEMPT));
-    int32_t port = op_label_number(co_json_str(data, co_contract[CO_VAR_PORT].name));
+    m.old = !co_jnode_str(labels, API_LABEL_JOB);
+    m.own_ips = api_env_own_ips(data);
+    m.attempt = api_label_attempt(co_jnode_str(labels, API_LABEL_ATTEMPT));
+    int32_t port = api_label_number(co_json_str(data, co_contract[CO_VAR_PORT].name));
     m.port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0;
-    return op_pack(&p, slab, &m, sizeof(m));
+    return api_pack(&p, slab, &m, sizeof(m));
 }
 
 /* Quantities in canonical form: a client that reads a group and writes it back turns "1000m" into
@@ -120,18 +120,18 @@ static json_t *canonical(const json_t *resources) {
     const char *name;
     json_t *j;
     json_object_foreach((json_t *)(uintptr_t)resources, name, j) {
-        struct op_quantity q;
-        char text[OP_QUANTITY_TEXT];
-        bool good = !op_quantity_decode(j, &q, NULL);
+        struct api_quantity q;
+        char text[API_QUANTITY_TEXT];
+        bool good = !api_quantity_decode(j, &q, NULL);
         if (good) {
-            op_quantity_format(&q, text);
+            api_quantity_format(&q, text);
         }
         co_json_set(same, name, good ? json_string(text) : json_incref(j));
     }
     return same;
 }
 
-uint64_t op_podgroup_hash(const json_t *spec) {
+uint64_t api_podgroup_hash(const json_t *spec) {
     static const char *const keys[] = {"minMember", "minResources", "podGroups"};
     CO_AUTOJSON json_t *resources = canonical(json_object_get(spec, keys[1]));
     uint64_t h = HASH_START;
@@ -159,35 +159,35 @@ static const char *waiting_message(const struct co_jnode *status) {
     return NULL;
 }
 
-const struct op_wish op_wishes[OP_WISHES] = {
-    [OP_WISH_QUEUE] = {"queue", "queue", OP_GROUP "/queue"},
-    [OP_WISH_PRIORITY] = {"priorityClass", "priorityClassName", OP_GROUP "/priority-class"},
+const struct api_wish api_wishes[API_WISHES] = {
+    [API_WISH_QUEUE] = {"queue", "queue", API_GROUP "/queue"},
+    [API_WISH_PRIORITY] = {"priorityClass", "priorityClassName", API_GROUP "/priority-class"},
 };
 
-struct op_child *op_podgroup_read(struct co_slab *slab, const struct co_jnode *obj) {
-    struct op_podgroup g = {.hash = 0};
-    struct op_packer p = {.n = 0};
-    if (!op_pack_put_meta(&p, obj, &g.c)) {
+struct api_child *api_podgroup_read(struct co_slab *slab, const struct co_jnode *obj) {
+    struct api_podgroup g = {.hash = 0};
+    struct api_packer p = {.n = 0};
+    if (!api_pack_put_meta(&p, obj, &g.c)) {
         return NULL;
     }
     const struct co_jnode *status = co_jnode_get(obj, "status");
     CO_AUTOJSON json_t *spec = tree_at(obj, "spec");
-    g.hash = op_podgroup_hash(spec);
-    op_pack_put(&p, offsetof(struct op_podgroup, phase), co_jnode_str(status, "phase"));
-    for (size_t i = 0; i < OP_WISHES; i++) {
-        op_pack_put(&p, offsetof(struct op_podgroup, has) + i * sizeof(char *),
-            co_jnode_str(obj, "spec", op_wishes[i].spec));
-        op_pack_put(&p, offsetof(struct op_podgroup, asked) + i * sizeof(char *),
-            co_jnode_str(obj, "metadata", "annotations", op_wishes[i].annotation));
+    g.hash = api_podgroup_hash(spec);
+    api_pack_put(&p, offsetof(struct api_podgroup, phase), co_jnode_str(status, "phase"));
+    for (size_t i = 0; i < API_WISHES; i++) {
+        api_pack_put(&p, offsetof(struct api_podgroup, has) + i * sizeof(char *),
+            co_jnode_str(obj, "spec", api_wishes[i].spec));
+        api_pack_put(&p, offsetof(struct api_podgroup, asked) + i * sizeof(char *),
+            co_jnode_str(obj, "metadata", "annotations", api_wishes[i].annotation));
     }
-    op_pack_put_last_line(&p, offsetof(struct op_podgroup, message), waiting_message(status));
-    return op_pack(&p, slab, &g, sizeof(g));
+    api_pack_put_last_line(&p, offsetof(struct api_podgroup, message), waiting_message(status));
+    return api_pack(&p, slab, &g, sizeof(g));
 }
 
-bool op_podgroup_differs(const struct op_child *of, const struct op_child *with) {
-    const struct op_podgroup *a = (const struct op_podgroup *)of;
-    const struct op_podgroup *b = (const struct op_podgroup *)with;
-    for (size_t i = 0; i < OP_WISHES; i++) {
+bool api_podgroup_differs(const struct api_child *of, const struct api_child *with) {
+    const struct api_podgroup *a = (const struct api_podgroup *)of;
+    const struct api_podgroup *b = (const struct api_podgroup *)with;
+    for (size_t i = 0; i < API_WISHES; i++) {
         if (strcmp(a->has[i], b->has[i]) != 0 || strcmp(a->asked[i], b->asked[i]) != 0) {
             return true;
         }

@@ -1,10 +1,10 @@
 /* Compact projections of a job's pods, Services, ConfigMap and PodGroup: what the planner needs to
  * know of them, decoded once when the watch delivers the object.
  *
- *   | struct op_pod (begins with struct op_child) | struct op_cause | "name\0" | "namespace\0" |
+ *   | struct api_pod (begins with struct api_child) | struct api_cause | "name\0" | "namespace\0" |
  * ...
  *
- * Each is one block, from the given slab or, if that is NULL, from malloc; op_child_free frees all
+ * Each is one block, from the given slab or, if that is NULL, from malloc; api_child_free frees all
  * of it.  Strings are never NULL.  Pure decoding; owned by the store. */
 #pragma once
 
@@ -12,16 +12,16 @@
 #include "common/slab.h"
 #include "operator/api/job.h"
 
-enum op_pod_phase {
-    OP_POD_PENDING,
-    OP_POD_RUNNING,
-    OP_POD_SUCCEEDED,
-    OP_POD_FAILED,
-    OP_POD_UNKNOWN
+enum api_pod_phase {
+    API_POD_PENDING,
+    API_POD_RUNNING,
+    API_POD_SUCCEEDED,
+    API_POD_FAILED,
+    API_POD_UNKNOWN
 };
 
 /* What all projections begin with. */
-struct op_child {
+struct api_child {
     const char *name, *ns, *uid, *resource_version;
     const char *owner_uid; /* of the controlling ownerReference; "" when none */
     const char *owner_job; /* name of that owner when it is a PaddleJob, else "" */
@@ -32,10 +32,10 @@ struct op_child {
     uint32_t size; /* bytes of the block */
 };
 /* For every kind; NULL allowed. */
-void op_child_free(struct co_slab *slab, struct op_child *child);
+void api_child_free(struct co_slab *slab, struct api_child *child);
 
 /* Whose doing it is that a pod ended, or is about to (api/ending.h). */
-enum op_blame { OP_BLAME_NOBODY, OP_BLAME_PROGRAM, OP_BLAME_NODE, OP_BLAME_USER };
+enum api_blame { API_BLAME_NOBODY, API_BLAME_PROGRAM, API_BLAME_NODE, API_BLAME_USER };
 
 /* Why a pod failed, or what it waits for; all "" when neither.
  *   failed                    the container that failed first, with the pod's own reason (Evicted)
@@ -45,28 +45,28 @@ enum op_blame { OP_BLAME_NOBODY, OP_BLAME_PROGRAM, OP_BLAME_NODE, OP_BLAME_USER 
  *   pending                   what a container or the scheduler waits for
  *   a container was started again after it failed     how it ended
  *   runs on although the training has exited with 0   that container, code 0, no reason */
-struct op_cause {
+struct api_cause {
     const char *container, *reason, *message; /* message: the line that says why (common/cause.h) */
     const char *finished;                     /* when that container failed, RFC 3339 */
     int32_t exit_code;                        /* -1 when it did not terminate */
 };
 
 /* A container that failed is started again: it runs, or waits in CrashLoopBackOff. */
-enum op_again { OP_AGAIN_NO, OP_AGAIN_RUNS, OP_AGAIN_WAITS };
+enum api_again { API_AGAIN_NO, API_AGAIN_RUNS, API_AGAIN_WAITS };
 
 /* Kept small, because there is one for each pod. */
-struct op_pod {
-    struct op_child c;
+struct api_pod {
+    struct api_child c;
     const char *ip[2]; /* podIPs in order; "" when unknown */
     const char *host_ip;
-    const struct op_cause *cause; /* in the block; pods without one share an empty one */
-    int32_t index;                /* -1 when neither a label nor the name has it */
+    const struct api_cause *cause; /* in the block; pods without one share an empty one */
+    int32_t index;                 /* -1 when neither a label nor the name has it */
     int32_t attempt;
     int32_t restarts;    /* sum over its containers, init containers included */
-    uint8_t role;        /* enum op_role */
-    uint8_t phase;       /* enum op_pod_phase, as judged by the template's containers */
-    uint8_t again;       /* enum op_again */
-    uint8_t blame;       /* enum op_blame: whose doing it is that it ended, or is asked to end */
+    uint8_t role;        /* enum api_role */
+    uint8_t phase;       /* enum api_pod_phase, as judged by the template's containers */
+    uint8_t again;       /* enum api_again */
+    uint8_t blame;       /* enum api_blame: whose doing it is that it ended, or is asked to end */
     bool told : 1;       /* ip was reported by the pod (control/store), its object has none yet */
     bool ended : 1;      /* it had succeeded before it was deleted (control/store) */
     bool coord : 1;      /* the start gate's init container is running */
@@ -81,67 +81,67 @@ struct op_pod {
     bool at_once : 1;    /* it is being deleted with a grace period of 0 */
 };
 
-struct op_service {
-    struct op_child c;
+struct api_service {
+    struct api_child c;
     bool labelled; /* false: of an earlier version, and the watch does not select it */
 };
 
-struct op_configmap {
-    struct op_child c;
-    uint64_t hash;   /* op_env_hash of its data */
-    uint64_t peers;  /* op_env_peers_hash of its data */
-    int64_t changed; /* seconds: OP_ANNOTATION_CHANGED; 0: absent */
-    int32_t n_peers; /* op_env_peers of its data */
+struct api_configmap {
+    struct api_child c;
+    uint64_t hash;   /* api_env_hash of its data */
+    uint64_t peers;  /* api_env_peers_hash of its data */
+    int64_t changed; /* seconds: API_ANNOTATION_CHANGED; 0: absent */
+    int32_t n_peers; /* api_env_peers of its data */
     int32_t attempt; /* the attempt whose addresses it has */
     uint16_t port;   /* its PADDLE_PORT when that is a port, else 0 */
     bool old;        /* created by an earlier version */
-    bool own_ips;    /* op_env_own_ips of its data */
+    bool own_ips;    /* api_env_own_ips of its data */
 };
 
 /* A field of schedulingPolicy that goes to the group's spec: its name there, and an annotation of
  * the group with the value that we set last.  The annotation tells our value from one that somebody
  * else has set. */
-struct op_wish {
+struct api_wish {
     const char *policy, *spec, *annotation;
 };
-enum { OP_WISH_QUEUE, OP_WISH_PRIORITY, OP_WISHES };
-extern const struct op_wish op_wishes[OP_WISHES];
+enum { API_WISH_QUEUE, API_WISH_PRIORITY, API_WISHES };
+extern const struct api_wish api_wishes[API_WISHES];
 
 /* The group object of a gang, of any kind. */
-struct op_podgroup {
-    struct op_child c;
+struct api_podgroup {
+    struct api_child c;
     const char *phase;
-    const char *has[OP_WISHES], *asked[OP_WISHES]; /* its spec, its annotations; "" when absent */
+    const char *has[API_WISHES], *asked[API_WISHES]; /* its spec, its annotations; "" when absent */
     const char *message; /* why it waits, as its scheduler says; "" when it does not */
-    uint64_t hash;       /* op_podgroup_hash of its spec */
+    uint64_t hash;       /* api_podgroup_hash of its spec */
 };
 
 /* The fields of a pod that are read, for pods in protobuf. */
-extern const struct co_proto_message op_pod_proto;
+extern const struct co_proto_message api_pod_proto;
 /* Each decodes an object's nodes; NULL when it has no metadata.name. */
-struct op_child *op_pod_read(struct co_slab *slab, const struct co_jnode *obj);
-struct op_child *op_service_read(struct co_slab *slab, const struct co_jnode *obj);
-struct op_child *op_configmap_read(struct co_slab *slab, const struct co_jnode *obj);
-struct op_child *op_podgroup_read(struct co_slab *slab, const struct co_jnode *obj);
+struct api_child *api_pod_read(struct co_slab *slab, const struct co_jnode *obj);
+struct api_child *api_service_read(struct co_slab *slab, const struct co_jnode *obj);
+struct api_child *api_configmap_read(struct co_slab *slab, const struct co_jnode *obj);
+struct api_child *api_podgroup_read(struct co_slab *slab, const struct co_jnode *obj);
 /* Decodes a tree that does not come from an API server with one of them, into malloc's memory; obj
  * NULL: NULL. */
-struct op_child *op_child_of_tree(
-    struct op_child *(*read)(struct co_slab *slab, const struct co_jnode *obj), const json_t *obj);
+struct api_child *api_child_of_tree(
+    struct api_child *(*read)(struct co_slab *slab, const struct co_jnode *obj), const json_t *obj);
 
 /* True when a planner would see a difference; a different resourceVersion alone is none. */
-bool op_pod_differs(const struct op_child *a, const struct op_child *b);
-bool op_podgroup_differs(const struct op_child *a, const struct op_child *b);
+bool api_pod_differs(const struct api_child *a, const struct api_child *b);
+bool api_podgroup_differs(const struct api_child *a, const struct api_child *b);
 
 /* Hash of the contract's variables in a ConfigMap's data; other keys and the order do not count. */
-uint64_t op_env_hash(const json_t *data);
+uint64_t api_env_hash(const json_t *data);
 /* Hash of only those variables that list the job's pods. */
-uint64_t op_env_peers_hash(const json_t *data);
+uint64_t api_env_peers_hash(const json_t *data);
 /* Number of addresses in those lists. */
-int32_t op_env_peers(const json_t *data);
+int32_t api_env_peers(const json_t *data);
 
 /* The data also has each pod's own address, POD_IP_<role>_<index>, as with --prefer-family. */
-bool op_env_own_ips(const json_t *data);
+bool api_env_own_ips(const json_t *data);
 
 /* Hash of what a group's spec says about its pods; fields that servers and users add do not count.
  */
-uint64_t op_podgroup_hash(const json_t *spec);
+uint64_t api_podgroup_hash(const json_t *spec);

@@ -1,9 +1,9 @@
 #include "operator/api/child.h"
 #include "operator/api/testkit.h"
 
-static struct op_pod *pod_of(const char *text) {
+static struct api_pod *pod_of(const char *text) {
     CO_AUTOJSON json_t *j = tk_json(text);
-    struct op_pod *pod = (struct op_pod *)op_child_of_tree(op_pod_read, j);
+    struct api_pod *pod = (struct api_pod *)api_child_of_tree(api_pod_read, j);
     assert_non_null(pod);
     return pod;
 }
@@ -17,7 +17,7 @@ static struct op_pod *pod_of(const char *text) {
 
 static void a_pod_is_known_by_its_labels(void **state) {
     (void)state;
-    struct op_pod *pod = pod_of("{" META(
+    struct api_pod *pod = pod_of("{" META(
         "'paddle-res-type':'worker','batch.paddlepaddle.org/index':'3',"
         "'batch.paddlepaddle.org/attempt':'2'") ",'status':{'phase':'Running','hostIP':'10.0.0.9',"
                                                 "'podIP':'10.1.0.1','podIPs':[{'ip':'10.1.0.1'},{'"
@@ -29,7 +29,7 @@ static void a_pod_is_known_by_its_labels(void **state) {
     assert_string_equal(pod->c.owner_uid, "u1");
     assert_string_equal(pod->c.owner_job, "x");
     assert_false(pod->c.deleting);
-    assert_int_equal(pod->role, OP_WORKER);
+    assert_int_equal(pod->role, API_WORKER);
     assert_int_equal(pod->index, 3);
     assert_int_equal(pod->attempt, 2);
     assert_string_equal(pod->ip[0], "10.1.0.1");
@@ -40,23 +40,23 @@ static void a_pod_is_known_by_its_labels(void **state) {
 
 static void a_pod_of_upstream_is_known_by_annotation_and_owner(void **state) {
     (void)state;
-    struct op_pod *pod =
+    struct api_pod *pod =
         pod_of("{'metadata':{'name':'x-ps-1','deletionTimestamp':'2026-01-01T00:00:00Z'," OWNER
                ",'annotations':{'paddle-resource':'ps'}},'status':{'podIP':'10.1.0.1'}}");
-    assert_int_equal(pod->role, OP_PS);
+    assert_int_equal(pod->role, API_PS);
     assert_int_equal(pod->index, 1);
     assert_int_equal(pod->attempt, 0);
     assert_true(pod->c.deleting);
-    assert_int_equal(pod->phase, OP_POD_UNKNOWN);
+    assert_int_equal(pod->phase, API_POD_UNKNOWN);
     assert_string_equal(pod->ip[0], "10.1.0.1");
     free(pod);
     pod = pod_of("{'metadata':{'name':'x-ps-1'}}");
-    assert_int_equal(pod->role, OP_NO_ROLE);
+    assert_int_equal(pod->role, API_NO_ROLE);
     assert_int_equal(pod->index, -1);
     assert_string_equal(pod->c.owner_uid, "");
     free(pod);
     CO_AUTOJSON json_t *nameless = tk_json("{'metadata':{}}");
-    assert_null(op_child_of_tree(op_pod_read, nameless));
+    assert_null(api_child_of_tree(api_pod_read, nameless));
 }
 
 struct state_row {
@@ -149,7 +149,7 @@ static void the_rest_of_a_line_that_kubelet_cut_is_no_cause(void **state) {
             "{'metadata':{'name':'x-ps-0'},'status':{'phase':'Failed','containerStatuses':[{'name':"
             "'main','state':{'terminated':{'exitCode':1,'message':'%s\\n%*s\\nINFO done'}}}]}}",
             rows[i].first, blanks, "");
-        struct op_pod *pod = pod_of(text);
+        struct api_pod *pod = pod_of(text);
         assert_string_equal(pod->cause->message, rows[i].cause);
         free(pod);
     }
@@ -161,7 +161,7 @@ static void container_states_become_one_cause(void **state) {
         const struct state_row *row = &states[i];
         CO_AUTOFREE char *text =
             co_xasprintf("{'metadata':{'name':'x-ps-0'},'status':{%s}}", row->status);
-        struct op_pod *pod = pod_of(text);
+        struct api_pod *pod = pod_of(text);
         if (pod->ready != row->ready || pod->coord != row->coord || pod->passed != row->passed ||
             pod->restarts != row->restarts || pod->cause->exit_code != row->exit_code ||
             strcmp(pod->cause->container, row->container) != 0 ||
@@ -185,7 +185,7 @@ static void long_last_words_are_cut_at_a_character(void **state) {
     CO_AUTOFREE char *text = co_xasprintf(
         "{'metadata':{'name':'x-ps-0'},'status':{'phase':'Failed','reason':'R','message':'a%s'}}",
         words);
-    struct op_pod *pod = pod_of(text);
+    struct api_pod *pod = pod_of(text);
     assert_int_equal(strlen(pod->cause->message), 399);
     free(pod);
 }
@@ -193,7 +193,7 @@ static void long_last_words_are_cut_at_a_character(void **state) {
 /* There may be a hundred thousand of it. */
 static void a_usual_pod_takes_a_quarter_of_a_kibibyte(void **state) {
     (void)state;
-    struct op_pod *pod =
+    struct api_pod *pod =
         pod_of("{'metadata':{'name':'j00000-worker-0','namespace':'default',"
                "'uid':'d0f3b0a4-7d3b-4f6e-9d3c-1f2e3d4c5b6a','resourceVersion':'1234567',"
                "'ownerReferences':[{'apiVersion':'batch.paddlepaddle.org/v1','kind':'PaddleJob',"
@@ -208,11 +208,11 @@ static void a_usual_pod_takes_a_quarter_of_a_kibibyte(void **state) {
 
 static void a_version_alone_is_no_difference(void **state) {
     (void)state;
-    struct op_pod *a = pod_of("{'metadata':{'name':'a','resourceVersion':'1'}}");
-    struct op_pod *b = pod_of("{'metadata':{'name':'a','resourceVersion':'2'}}");
-    struct op_pod *c = pod_of("{'metadata':{'name':'a'},'status':{'podIP':'1.2.3.4'}}");
-    assert_false(op_pod_differs(&a->c, &b->c));
-    assert_true(op_pod_differs(&a->c, &c->c));
+    struct api_pod *a = pod_of("{'metadata':{'name':'a','resourceVersion':'1'}}");
+    struct api_pod *b = pod_of("{'metadata':{'name':'a','resourceVersion':'2'}}");
+    struct api_pod *c = pod_of("{'metadata':{'name':'a'},'status':{'podIP':'1.2.3.4'}}");
+    assert_false(api_pod_differs(&a->c, &b->c));
+    assert_true(api_pod_differs(&a->c, &c->c));
     free(a);
     free(b);
     free(c);
@@ -225,14 +225,14 @@ static void a_config_map_is_known_by_its_values(void **state) {
     CO_AUTOJSON json_t *b = tk_json("{'metadata':{'name':'x'},'data':{'PADDLE_TRAINERS_NUM':'2',"
                                     "'MINE':'1','PADDLE_PORT':'36020'}}");
     CO_AUTOJSON json_t *c = tk_json("{'metadata':{'name':'x'},'data':{'PADDLE_PORT':'x'}}");
-    struct op_configmap *ma = (struct op_configmap *)op_child_of_tree(op_configmap_read, a);
-    struct op_configmap *mb = (struct op_configmap *)op_child_of_tree(op_configmap_read, b);
-    struct op_configmap *mc = (struct op_configmap *)op_child_of_tree(op_configmap_read, c);
+    struct api_configmap *ma = (struct api_configmap *)api_child_of_tree(api_configmap_read, a);
+    struct api_configmap *mb = (struct api_configmap *)api_child_of_tree(api_configmap_read, b);
+    struct api_configmap *mc = (struct api_configmap *)api_child_of_tree(api_configmap_read, c);
     assert_int_equal(ma->port, 36020);
     assert_int_equal(mc->port, 0);
     assert_true(ma->hash == mb->hash); /* the user's own key and the order do not count */
     assert_true(ma->hash != mc->hash);
-    assert_true(ma->hash == op_env_hash(json_object_get(a, "data")));
+    assert_true(ma->hash == api_env_hash(json_object_get(a, "data")));
     free(ma);
     free(mb);
     free(mc);
@@ -254,7 +254,7 @@ static void a_group_is_known_by_its_amounts(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOJSON json_t *a = tk_json(rows[i].a);
         CO_AUTOJSON json_t *b = tk_json(rows[i].b);
-        if ((op_podgroup_hash(a) == op_podgroup_hash(b)) != rows[i].same) {
+        if ((api_podgroup_hash(a) == api_podgroup_hash(b)) != rows[i].same) {
             fail_msg("%s, %s", rows[i].a, rows[i].b);
         }
     }

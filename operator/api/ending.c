@@ -104,10 +104,10 @@ static bool starts_again(const struct subject *s, const char *name, bool init, i
     return co_streq(policy, "Always") || (co_streq(policy, "OnFailure") && code != 0);
 }
 
-static struct op_cause cause_of(
+static struct api_cause cause_of(
     const struct co_jnode *container_status, const struct co_jnode *ended) {
     int64_t code = number_of(co_jnode_get(ended, "exitCode"));
-    return (struct op_cause){.container = co_jnode_str(container_status, "name"),
+    return (struct api_cause){.container = co_jnode_str(container_status, "name"),
         .reason = co_jnode_str(ended, "reason"),
         .message = co_jnode_str(ended, "message"),
         .finished = co_jnode_str(ended, "finishedAt"),
@@ -117,15 +117,15 @@ static struct op_cause cause_of(
 static const char *const status_lists[] = {"initContainerStatuses", "containerStatuses"};
 
 static bool is_earlier(
-    const struct op_cause *a, enum rank of_a, const struct op_cause *b, enum rank of_b) {
+    const struct api_cause *a, enum rank of_a, const struct api_cause *b, enum rank of_b) {
     int d =
         strcmp(text_of(a->finished) ? a->finished : "~", text_of(b->finished) ? b->finished : "~");
     return d < 0 || (d == 0 && of_a < of_b);
 }
 
 /* The container that failed first, of those up to this rank; exit_code -1: none has failed. */
-static struct op_cause first_failure(const struct subject *s, enum rank most) {
-    struct op_cause first = {.exit_code = -1};
+static struct api_cause first_failure(const struct subject *s, enum rank most) {
+    struct api_cause first = {.exit_code = -1};
     enum rank of_first = ADDED;
     for (size_t l = 0; l < CO_ARRAY_LEN(status_lists); l++) {
         co_jnode_each(c, co_jnode_get(s->status, status_lists[l])) {
@@ -134,7 +134,7 @@ static struct op_cause first_failure(const struct subject *s, enum rank most) {
             if (!t || number_of(co_jnode_get(t, "exitCode")) == 0 || rank > most) {
                 continue;
             }
-            struct op_cause cause = cause_of(c, t);
+            struct api_cause cause = cause_of(c, t);
             if (first.exit_code < 0 || is_earlier(&cause, rank, &first, of_first)) {
                 first = cause;
                 of_first = rank;
@@ -146,19 +146,19 @@ static struct op_cause first_failure(const struct subject *s, enum rank most) {
 
 /* ---- the phase ------------------------------------------------------------------------------ */
 
-static enum op_pod_phase decode_phase(const char *phase) {
+static enum api_pod_phase decode_phase(const char *phase) {
     static const char *const names[] = {
-        [OP_POD_PENDING] = "Pending",
-        [OP_POD_RUNNING] = "Running",
-        [OP_POD_SUCCEEDED] = "Succeeded",
-        [OP_POD_FAILED] = "Failed",
+        [API_POD_PENDING] = "Pending",
+        [API_POD_RUNNING] = "Running",
+        [API_POD_SUCCEEDED] = "Succeeded",
+        [API_POD_FAILED] = "Failed",
     };
     for (size_t i = 0; phase && i < CO_ARRAY_LEN(names); i++) {
         if (strcmp(phase, names[i]) == 0) {
-            return (enum op_pod_phase)i;
+            return (enum api_pod_phase)i;
         }
     }
-    return OP_POD_UNKNOWN;
+    return API_POD_UNKNOWN;
 }
 
 /* How the template's own containers ended. */
@@ -193,8 +193,8 @@ static struct own_end find_own_end(const struct subject *s) {
 }
 
 /* A program that ends with 0 after it was asked to end has only reacted to that. */
-static enum op_pod_phase judge_phase(const struct subject *s, enum op_pod_phase phase) {
-    bool plain = (phase == OP_POD_RUNNING || phase == OP_POD_FAILED) && s->names && !s->ruled &&
+static enum api_pod_phase judge_phase(const struct subject *s, enum api_pod_phase phase) {
+    bool plain = (phase == API_POD_RUNNING || phase == API_POD_FAILED) && s->names && !s->ruled &&
                  !text_of(co_jnode_str(s->status, "reason"));
     if (!plain) {
         return phase;
@@ -204,8 +204,8 @@ static enum op_pod_phase judge_phase(const struct subject *s, enum op_pod_phase 
     if (!e.over || !e.others) {
         return phase;
     }
-    return e.failed                              ? OP_POD_FAILED
-           : !asked || (e.at && e.at < s->asked) ? OP_POD_SUCCEEDED
+    return e.failed                              ? API_POD_FAILED
+           : !asked || (e.at && e.at < s->asked) ? API_POD_SUCCEEDED
                                                  : phase;
 }
 
@@ -214,37 +214,37 @@ static enum op_pod_phase judge_phase(const struct subject *s, enum op_pod_phase 
 /* Reasons of a pod, from kubelet.  A part of the message tells apart what has the same reason. */
 static const struct {
     const char *reason, *message; /* NULL: any; the reason may be the beginning of one: "OutOf" */
-    enum op_blame blame;
+    enum api_blame blame;
 } pod_reasons[] = {
     /* The pod's own limits; unlike the others these come without DisruptionTarget. */
-    {"Evicted", "Usage of EmptyDir volume", OP_BLAME_PROGRAM},
-    {"Evicted", "exceeded its local ephemeral storage limit", OP_BLAME_PROGRAM},
-    {"Evicted", "ephemeral local storage usage exceeds", OP_BLAME_PROGRAM},
-    {"Evicted", NULL, OP_BLAME_NODE},
-    {"DeadlineExceeded", NULL, OP_BLAME_PROGRAM},
-    {"Preempting", NULL, OP_BLAME_NODE},
-    {"Terminated", NULL, OP_BLAME_NODE}, /* graceful node shutdown */
-    {"Shutdown", NULL, OP_BLAME_NODE},   /* the same, up to 1.21 */
-    {"NodeShutdown", NULL, OP_BLAME_NODE},
-    {"NodeLost", NULL, OP_BLAME_NODE},
-    {"NodeAffinity", NULL, OP_BLAME_NODE},
-    {"OutOf", NULL, OP_BLAME_NODE}, /* OutOfcpu, OutOfpods, OutOfnvidia.com/gpu */
-    {"UnexpectedAdmissionError", NULL, OP_BLAME_NODE},
+    {"Evicted", "Usage of EmptyDir volume", API_BLAME_PROGRAM},
+    {"Evicted", "exceeded its local ephemeral storage limit", API_BLAME_PROGRAM},
+    {"Evicted", "ephemeral local storage usage exceeds", API_BLAME_PROGRAM},
+    {"Evicted", NULL, API_BLAME_NODE},
+    {"DeadlineExceeded", NULL, API_BLAME_PROGRAM},
+    {"Preempting", NULL, API_BLAME_NODE},
+    {"Terminated", NULL, API_BLAME_NODE}, /* graceful node shutdown */
+    {"Shutdown", NULL, API_BLAME_NODE},   /* the same, up to 1.21 */
+    {"NodeShutdown", NULL, API_BLAME_NODE},
+    {"NodeLost", NULL, API_BLAME_NODE},
+    {"NodeAffinity", NULL, API_BLAME_NODE},
+    {"OutOf", NULL, API_BLAME_NODE}, /* OutOfcpu, OutOfpods, OutOfnvidia.com/gpu */
+    {"UnexpectedAdmissionError", NULL, API_BLAME_NODE},
     /* No node would take such a pod, whatever the cluster does. */
-    {"SysctlForbidden", NULL, OP_BLAME_PROGRAM},
-    {"AppArmor", NULL, OP_BLAME_PROGRAM},
-    {"PodOSNotSupported", NULL, OP_BLAME_PROGRAM},
-    {"PodOSSelectorNodeLabelDoesNotMatch", NULL, OP_BLAME_PROGRAM},
-    {"PodFeatureUnsupported", NULL, OP_BLAME_PROGRAM},
-    {"PodLevelResourcesNotSupported", NULL, OP_BLAME_PROGRAM},
-    {"InitContainerRestartPolicyForbidden", NULL, OP_BLAME_PROGRAM},
-    {"SupplementalGroupsPolicyNotSupported", NULL, OP_BLAME_PROGRAM},
+    {"SysctlForbidden", NULL, API_BLAME_PROGRAM},
+    {"AppArmor", NULL, API_BLAME_PROGRAM},
+    {"PodOSNotSupported", NULL, API_BLAME_PROGRAM},
+    {"PodOSSelectorNodeLabelDoesNotMatch", NULL, API_BLAME_PROGRAM},
+    {"PodFeatureUnsupported", NULL, API_BLAME_PROGRAM},
+    {"PodLevelResourcesNotSupported", NULL, API_BLAME_PROGRAM},
+    {"InitContainerRestartPolicyForbidden", NULL, API_BLAME_PROGRAM},
+    {"SupplementalGroupsPolicyNotSupported", NULL, API_BLAME_PROGRAM},
     /* All else that a node refuses: ports, taints, topology, volumes. */
-    {"", "Pod was rejected", OP_BLAME_NODE},
-    {"Topology", NULL, OP_BLAME_NODE},
+    {"", "Pod was rejected", API_BLAME_NODE},
+    {"Topology", NULL, API_BLAME_NODE},
 };
 
-static enum op_blame blame_of_reason(const char *reason, const char *message) {
+static enum api_blame blame_of_reason(const char *reason, const char *message) {
     for (size_t i = 0; i < CO_ARRAY_LEN(pod_reasons); i++) {
         const char *word = pod_reasons[i].reason, *part = pod_reasons[i].message;
         if (strncmp(reason, word, strlen(word)) == 0 &&
@@ -252,7 +252,7 @@ static enum op_blame blame_of_reason(const char *reason, const char *message) {
             return pod_reasons[i].blame;
         }
     }
-    return OP_BLAME_PROGRAM;
+    return API_BLAME_PROGRAM;
 }
 
 /* Reasons of a container that kubelet or the runtime has lost, as after a reboot of the node; its
@@ -261,19 +261,19 @@ static bool is_lost_container(const char *reason) {
     return co_streq(reason, "ContainerStatusUnknown") || co_streq(reason, "Unknown");
 }
 
-static void judge_failure(const struct subject *s, struct op_ending *e) {
-    struct op_cause c = first_failure(s, e->runs_on ? BESIDE : ADDED);
+static void judge_failure(const struct subject *s, struct api_ending *e) {
+    struct api_cause c = first_failure(s, e->runs_on ? BESIDE : ADDED);
     const char *reason = text_of(co_jnode_str(s->status, "reason"));
     const char *message = co_jnode_str(s->status, "message");
     const struct co_jnode *d = s->disruption;
     int64_t failed = time_of(c.finished);
-    e->blame = OP_BLAME_PROGRAM;
+    e->blame = API_BLAME_PROGRAM;
     if (failed && failed + CLOCKS_APART < s->asked) {
         e->cause = c;
         return;
     }
     if (d) {
-        e->blame = OP_BLAME_NODE;
+        e->blame = API_BLAME_NODE;
         c.reason = reason ? reason : co_jnode_str(d, "reason");
         c.message = reason ? message : co_jnode_str(d, "message");
     } else if (reason) { /* its containers were killed because of that */
@@ -281,9 +281,9 @@ static void judge_failure(const struct subject *s, struct op_ending *e) {
         c.reason = reason;
         c.message = message;
     } else if (is_lost_container(c.reason)) {
-        e->blame = OP_BLAME_NODE;
+        e->blame = API_BLAME_NODE;
     } else if (s->deleting) {
-        e->blame = OP_BLAME_USER;
+        e->blame = API_BLAME_USER;
     }
     e->cause = c;
 }
@@ -327,7 +327,7 @@ enum trouble { NO_TROUBLE, STARTED_AGAIN, WAITS, REPEATS };
 /* A container that ended with 0 is started again by restartPolicy Always, and where a probe made
  * kubelet stop it; that is a loop, but no failure. */
 static enum trouble trouble_of(
-    const struct subject *s, const struct co_jnode *c, bool init, struct op_ending *ret) {
+    const struct subject *s, const struct co_jnode *c, bool init, struct api_ending *ret) {
     const char *name = co_jnode_str(c, "name");
     const char *waits = text_of(co_jnode_str(c, "state", "waiting", "reason"));
     const struct co_jnode *now = terminated(c, "state"), *last = terminated(c, "lastState");
@@ -338,7 +338,7 @@ static enum trouble trouble_of(
     bool runs = last && co_jnode_at(c, "state", "running");
     if (backs_off || runs) {
         ret->cause = cause_of(c, ended);
-        ret->again = backs_off ? OP_AGAIN_WAITS : OP_AGAIN_RUNS;
+        ret->again = backs_off ? API_AGAIN_WAITS : API_AGAIN_RUNS;
         ret->repeats = again && code != 0 && rank_of(s, name, init) <= INIT;
         return ret->repeats ? REPEATS : backs_off ? WAITS : STARTED_AGAIN;
     }
@@ -346,18 +346,18 @@ static enum trouble trouble_of(
     if (!waits) {
         return NO_TROUBLE;
     }
-    ret->cause = (struct op_cause){.container = name,
+    ret->cause = (struct api_cause){.container = name,
         .reason = waits,
         .message = co_jnode_str(c, "state", "waiting", "message"),
         .exit_code = ended ? (int32_t)(code & 255) : -1};
     return WAITS;
 }
 
-static enum trouble find_trouble(const struct subject *s, struct op_ending *ret) {
+static enum trouble find_trouble(const struct subject *s, struct api_ending *ret) {
     enum trouble most = NO_TROUBLE;
     for (size_t l = 0; l < CO_ARRAY_LEN(status_lists); l++) {
         co_jnode_each(c, co_jnode_get(s->status, status_lists[l])) {
-            struct op_ending e = *ret;
+            struct api_ending e = *ret;
             enum trouble t = trouble_of(s, c, l == 0, &e);
             if (t > most) {
                 most = t;
@@ -369,17 +369,17 @@ static enum trouble find_trouble(const struct subject *s, struct op_ending *ret)
 }
 
 /* The training, if it has exited with 0 while others run on. */
-static struct op_cause ended_training(const struct subject *s) {
+static struct api_cause ended_training(const struct subject *s) {
     co_jnode_each(c, co_jnode_get(s->status, "containerStatuses")) {
         const struct co_jnode *t = terminated(c, "state");
         int64_t code = -1;
         if (co_jnode_int(co_jnode_get(t, "exitCode"), &code) && code == 0 &&
             rank_of(s, co_jnode_str(c, "name"), false) == TRAINING) {
-            return (struct op_cause){
+            return (struct api_cause){
                 .container = co_jnode_str(c, "name"), .finished = co_jnode_str(t, "finishedAt")};
         }
     }
-    return (struct op_cause){.exit_code = -1};
+    return (struct api_cause){.exit_code = -1};
 }
 
 static const struct co_jnode *find_unplaced(const struct co_jnode *status) {
@@ -391,18 +391,18 @@ static const struct co_jnode *find_unplaced(const struct co_jnode *status) {
     return NULL;
 }
 
-static struct op_cause cause_of_condition(const struct co_jnode *c) {
-    return (struct op_cause){.reason = co_jnode_str(c, "reason"),
+static struct api_cause cause_of_condition(const struct co_jnode *c) {
+    return (struct api_cause){.reason = co_jnode_str(c, "reason"),
         .message = co_jnode_str(c, "message"),
         .exit_code = -1};
 }
 
-static void judge_live(const struct subject *s, struct op_ending *e) {
+static void judge_live(const struct subject *s, struct api_ending *e) {
     const struct co_jnode *lost = find_lost(s->status);
     e->lost = lost != NULL;
-    e->blame = s->disruption ? OP_BLAME_NODE : s->deleting ? OP_BLAME_USER : OP_BLAME_NOBODY;
+    e->blame = s->disruption ? API_BLAME_NODE : s->deleting ? API_BLAME_USER : API_BLAME_NOBODY;
     if (lost) {
-        e->cause = (struct op_cause){.reason = "NodeLost",
+        e->cause = (struct api_cause){.reason = "NodeLost",
             .message = co_jnode_str(s->spec, "nodeName"),
             .finished = co_jnode_str(lost, "lastTransitionTime"),
             .exit_code = -1};
@@ -413,7 +413,7 @@ static void judge_live(const struct subject *s, struct op_ending *e) {
         return;
     }
     if (find_trouble(s, e) != NO_TROUBLE) {
-        e->blame = e->repeats && !s->deleting ? OP_BLAME_PROGRAM : e->blame;
+        e->blame = e->repeats && !s->deleting ? API_BLAME_PROGRAM : e->blame;
         return;
     }
     e->cause = first_failure(s, ADDED); /* the pod runs on with its other containers */
@@ -452,7 +452,7 @@ static struct subject subject_of(const struct co_jnode *pod) {
     struct subject s = {.pod = pod,
         .spec = co_jnode_get(pod, "spec"),
         .status = co_jnode_get(pod, "status"),
-        .names = text_of(co_jnode_str(meta, "annotations", OP_ANNOTATION_CONTAINERS))};
+        .names = text_of(co_jnode_str(meta, "annotations", API_ANNOTATION_CONTAINERS))};
     const char *deleted = co_jnode_str(meta, "deletionTimestamp"); /* the end of the grace period */
     s.policy = co_jnode_str(s.spec, "restartPolicy");
     s.ruled = has_rules(s.spec);
@@ -468,14 +468,14 @@ static struct subject subject_of(const struct co_jnode *pod) {
     return s;
 }
 
-void op_ending_judge(const struct co_jnode *pod, struct op_ending *ret) {
+void api_ending_judge(const struct co_jnode *pod, struct api_ending *ret) {
     struct subject s = subject_of(pod);
-    enum op_pod_phase phase = decode_phase(co_jnode_str(s.status, "phase"));
-    *ret = (struct op_ending){.phase = judge_phase(&s, phase), .cause.exit_code = -1};
-    ret->runs_on = ret->phase != phase && phase == OP_POD_RUNNING;
-    if (ret->phase == OP_POD_FAILED) {
+    enum api_pod_phase phase = decode_phase(co_jnode_str(s.status, "phase"));
+    *ret = (struct api_ending){.phase = judge_phase(&s, phase), .cause.exit_code = -1};
+    ret->runs_on = ret->phase != phase && phase == API_POD_RUNNING;
+    if (ret->phase == API_POD_FAILED) {
         judge_failure(&s, ret);
-    } else if (ret->phase != OP_POD_SUCCEEDED) {
+    } else if (ret->phase != API_POD_SUCCEEDED) {
         judge_live(&s, ret);
     }
 }

@@ -16,8 +16,8 @@ static bool is_completing(const struct co_jnode *meta, const struct co_jnode *st
     return false;
 }
 
-int op_job_head_read(const struct co_jnode *job, struct op_job_head *ret, struct co_err *err) {
-    struct op_job_head h = {.ns = ""};
+int api_job_head_read(const struct co_jnode *job, struct api_job_head *ret, struct co_err *err) {
+    struct api_job_head h = {.ns = ""};
     const struct co_jnode *meta = co_jnode_get(job, "metadata");
     const struct co_jnode *status = co_jnode_get(job, "status");
     const struct co_jnode *deleted = co_jnode_get(meta, "deletionTimestamp");
@@ -31,11 +31,11 @@ int op_job_head_read(const struct co_jnode *job, struct op_job_head *ret, struct
     if (!created || co_parse_time("creationTimestamp", created, &h.created, NULL)) {
         h.created = 0;
     }
-    h.phase = op_phase_parse(co_jnode_str(status, "phase"));
+    h.phase = api_phase_parse(co_jnode_str(status, "phase"));
     h.started = co_jnode_str(status, "startTime") != NULL;
-    h.elsewhere = op_managed_elsewhere(co_jnode_str(job, "spec", "managedBy"));
+    h.elsewhere = api_managed_elsewhere(co_jnode_str(job, "spec", "managedBy"));
     h.deleting = deleted && !co_jnode_is(deleted, CO_J_NULL);
-    h.trained = h.phase == OP_PHASE_COMPLETED || is_completing(meta, status);
+    h.trained = h.phase == API_PHASE_COMPLETED || is_completing(meta, status);
     if (!h.name || !*h.name) {
         return co_err_set(err, CO_INVALID, "job: no metadata.name");
     }

@@ -5,13 +5,13 @@
 #include "common/jdoc.h"
 #include "operator/api/job.h"
 
-struct op_job_head { /* strings are borrowed from the nodes */
-    const char *ns;  /* "" when absent */
+struct api_job_head { /* strings are borrowed from the nodes */
+    const char *ns;   /* "" when absent */
     const char *name;
     const char *version; /* or NULL */
     const char *uid;     /* "" when absent */
     int64_t created;     /* creationTimestamp, seconds; 0 when unknown */
-    enum op_phase phase;
+    enum api_phase phase;
     bool started;   /* has a startTime */
     bool elsewhere; /* spec.managedBy names another controller */
     bool deleting;
@@ -19,5 +19,5 @@ struct op_job_head { /* strings are borrowed from the nodes */
 };
 
 /* CO_INVALID when it has no name. */
-CO_MUST_CHECK int op_job_head_read(
-    const struct co_jnode *job, struct op_job_head *ret, struct co_err *err);
+CO_MUST_CHECK int api_job_head_read(
+    const struct co_jnode *job, struct api_job_head *ret, struct co_err *err);

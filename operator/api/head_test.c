@@ -42,10 +42,10 @@ static void rows_are_read(void **state) {
             *p = *p == '\'' ? '"' : *p;
         }
         struct co_err err = {0};
-        struct op_job_head h = {.name = NULL};
+        struct api_job_head h = {.name = NULL};
         CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
         assert_int_equal(co_jdoc_read(text, strlen(text), NULL, &doc, NULL), 0);
-        int r = op_job_head_read(doc.node, &h, &err);
+        int r = api_job_head_read(doc.node, &h, &err);
         if (!rows[i].want) {
             assert_int_equal(r, CO_INVALID);
             assert_non_null(strstr(co_err_text(&err), "job"));
@@ -53,7 +53,7 @@ static void rows_are_read(void **state) {
         }
         assert_int_equal(r, 0);
         CO_AUTOFREE char *have = co_xasprintf("%s %s %s %d %s %d %d %d %d", h.ns, h.name,
-            h.version ? h.version : "-", (int)h.created, op_phase_name(h.phase), h.started,
+            h.version ? h.version : "-", (int)h.created, api_phase_name(h.phase), h.started,
             h.elsewhere, h.deleting, h.trained);
         assert_string_equal(have, rows[i].want);
     }

@@ -40,10 +40,10 @@ static json_t *copy_members(/* NOLINT(misc-no-recursion) */
 }
 
 /* Replaces the job's problems by this one, because the rest of the spec was not checked. */
-static void set_too_large(struct op_job *job, size_t bytes, size_t most) {
+static void set_too_large(struct api_job *job, size_t bytes, size_t most) {
     enum { MIB = 1024 * 1024 };
-    struct op_problem *p = co_xcalloc(1, sizeof(*p));
-    p->code = OP_PROBLEM_SIZE;
+    struct api_problem *p = co_xcalloc(1, sizeof(*p));
+    p->code = API_PROBLEM_SIZE;
     (void)snprintf(p->path, sizeof(p->path), "spec");
     (void)snprintf(p->message, sizeof(p->message),
         "spec takes %zu MiB of the operator's memory, which has %zu MiB for one job: make it "
@@ -54,8 +54,8 @@ static void set_too_large(struct op_job *job, size_t bytes, size_t most) {
     job->n_problems = 1;
 }
 
-int op_job_of_nodes(
-    const struct co_jnode *nodes, size_t most, struct op_job **ret, struct co_err *err) {
+int api_job_of_nodes(
+    const struct co_jnode *nodes, size_t most, struct api_job **ret, struct co_err *err) {
     const struct co_jnode *meta = co_jnode_get(nodes, "metadata");
     const struct co_jnode *spec = co_jnode_get(nodes, "spec");
     const struct co_jnode *status = co_jnode_get(nodes, "status");
@@ -73,7 +73,7 @@ int op_job_of_nodes(
     co_json_set(obj, "metadata", copy_members(meta, 0, member, &left));
     co_json_set(obj, "spec", spec ? copy_members(spec, 1, member, &left) : NULL);
     co_json_set(obj, "status", status ? co_json_of_nodes(status) : NULL);
-    int r = op_job_decode(obj, ret, err);
+    int r = api_job_decode(obj, ret, err);
     if (!r && large) {
         set_too_large(*ret, bytes, most);
     }

@@ -21,17 +21,17 @@ static json_t *job_with(size_t variables) {
     return obj;
 }
 
-static int read_job(const json_t *obj, size_t most, struct op_job **ret, struct co_err *err) {
+static int read_job(const json_t *obj, size_t most, struct api_job **ret, struct co_err *err) {
     CO_AUTOFREE char *text = co_json_dump(obj);
     CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
     assert_int_equal(co_jdoc_read(text, strlen(text), NULL, &doc, NULL), 0);
-    return op_job_of_nodes(doc.node, most, ret, err);
+    return api_job_of_nodes(doc.node, most, ret, err);
 }
 
 static void one_that_fits_is_read_without_annotations(void **state) {
     (void)state;
     CO_AUTOJSON json_t *obj = job_with(10);
-    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
+    CO_CLEANUP(api_job_freep) struct api_job *job = NULL;
     assert_int_equal(read_job(obj, 64 * 1024, &job, NULL), 0);
     json_object_del(json_object_get(obj, "metadata"), "annotations");
     assert_true(json_equal(job->json, obj));
@@ -41,19 +41,19 @@ static void one_that_fits_is_read_without_annotations(void **state) {
 static void of_one_that_is_too_large_the_rest_is_read(void **state) {
     (void)state;
     CO_AUTOJSON json_t *obj = job_with(100000);
-    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
+    CO_CLEANUP(api_job_freep) struct api_job *job = NULL;
     assert_int_equal(read_job(obj, 8 << 20, &job, NULL), 0);
     assert_int_equal(job->n_problems, 1);
-    assert_string_equal(op_problem_code_name(job->problems[0].code), "TooLarge");
+    assert_string_equal(api_problem_code_name(job->problems[0].code), "TooLarge");
     assert_string_equal(job->problems[0].message,
         "spec takes 23 MiB of the operator's memory, which has 8 MiB for one job: make it smaller "
         "(many small values take most), or give the operator more memory");
     assert_string_equal(job->uid, "u");
-    assert_int_equal(job->intranet, OP_SERVICE);
-    assert_int_equal(job->role[OP_WORKER].replicas, 3);
-    assert_non_null(job->role[OP_PS].tmpl);
-    assert_null(job->role[OP_WORKER].tmpl);
-    assert_int_equal(job->phase, OP_PHASE_RUNNING);
+    assert_int_equal(job->intranet, API_SERVICE);
+    assert_int_equal(job->role[API_WORKER].replicas, 3);
+    assert_non_null(job->role[API_PS].tmpl);
+    assert_null(job->role[API_WORKER].tmpl);
+    assert_int_equal(job->phase, API_PHASE_RUNNING);
     assert_int_equal(job->attempt, 2);
 }
 
@@ -68,7 +68,7 @@ static void what_is_left_has_a_bound(void **state) {
         memset(text, 'x', 8000);
         co_json_set(spec, key, json_string(text));
     }
-    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
+    CO_CLEANUP(api_job_freep) struct api_job *job = NULL;
     assert_int_equal(read_job(obj, 8 << 20, &job, NULL), 0);
     assert_in_range(json_object_size(json_object_get(job->json, "spec")), 2, 70);
 }
@@ -79,7 +79,7 @@ static void a_status_without_an_end_is_refused(void **state) {
     CO_AUTOJSON json_t *obj = job_with(0);
     CO_AUTOJSON json_t *large = job_with(40000);
     co_json_set(obj, "status", json_incref(json_object_get(large, "spec")));
-    struct op_job *job = NULL;
+    struct api_job *job = NULL;
     assert_int_equal(read_job(obj, 8 << 20, &job, &err), CO_INVALID);
 }
 
@@ -88,7 +88,7 @@ static void what_is_no_job_is_refused(void **state) {
     static const char *const rows[] = {"[]", "{}", "{'metadata':[]}", "{'metadata':{'name':''}}"};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOJSON json_t *obj = tk_json(rows[i]);
-        struct op_job *job = NULL;
+        struct api_job *job = NULL;
         assert_int_equal(read_job(obj, 8 << 20, &job, NULL), CO_INVALID);
     }
 }

@@ -7,10 +7,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static struct op_job *decode(const char *text) {
-    struct op_job *job = NULL;
+static struct api_job *decode(const char *text) {
+    struct api_job *job = NULL;
     struct co_err err = {0};
-    if (op_job_decode(tk_json(text), &job, &err)) {
+    if (api_job_decode(tk_json(text), &job, &err)) {
         fail_msg("%s", err.msg);
     }
     return job;
@@ -26,7 +26,7 @@ static struct op_job *decode(const char *text) {
 
 static void a_job_is_decoded(void **state) {
     (void)state;
-    struct op_job *job = decode(PS_JOB);
+    struct api_job *job = decode(PS_JOB);
     assert_string_equal(job->name, "wide");
     assert_string_equal(job->ns, "ns");
     assert_string_equal(job->uid, "u1");
@@ -35,46 +35,46 @@ static void a_job_is_decoded(void **state) {
     assert_true(job->finalizer);
     assert_int_equal(job->n_finalizers, 2);
     assert_false(job->deleting);
-    assert_int_equal(job->clean, OP_CLEAN_OTHER);
-    assert_int_equal(job->intranet, OP_SERVICE);
-    assert_int_equal(job->mode, OP_MODE_PS);
-    assert_int_equal(job->success, OP_SUCCESS_WORKERS);
+    assert_int_equal(job->clean, API_CLEAN_OTHER);
+    assert_int_equal(job->intranet, API_SERVICE);
+    assert_int_equal(job->mode, API_MODE_PS);
+    assert_int_equal(job->success, API_SUCCESS_WORKERS);
     assert_false(job->elastic);
     assert_int_equal(job->gloo, 1);
-    assert_int_equal(job->role[OP_PS].replicas, 2);
-    assert_int_equal(job->role[OP_WORKER].replicas, 3);
-    assert_non_null(job->role[OP_WORKER].tmpl);
-    assert_false(job->role[OP_HETER].present);
-    assert_int_equal(job->phase, OP_PHASE_RUNNING);
+    assert_int_equal(job->role[API_PS].replicas, 2);
+    assert_int_equal(job->role[API_WORKER].replicas, 3);
+    assert_non_null(job->role[API_WORKER].tmpl);
+    assert_false(job->role[API_HETER].present);
+    assert_int_equal(job->phase, API_PHASE_RUNNING);
     assert_int_equal(job->n_problems, 0);
-    op_job_free(job);
+    api_job_free(job);
 }
 
 static void a_word_that_means_nothing_is_named(void **state) {
     (void)state;
     static const struct {
-        enum op_word_field field;
+        enum api_word_field field;
         const char *spec, *said; /* NULL: nothing */
     } rows[] = {
-        {OP_WORD_CLEAN, "{'cleanPodPolicy':'OnFailed'}",
+        {API_WORD_CLEAN, "{'cleanPodPolicy':'OnFailed'}",
             "spec.cleanPodPolicy is \"OnFailed\", expected Always, Never, OnFailure, "
             "OnCompletion or Running: taken for Never"},
-        {OP_WORD_INTRANET, "{'intranet':'Hots'}",
+        {API_WORD_INTRANET, "{'intranet':'Hots'}",
             "spec.intranet is \"Hots\", expected PodIP, Service, DNS or Host: taken for PodIP"},
-        {OP_WORD_SUCCESS, "{'successPolicy':'AllWorker'}",
+        {API_WORD_SUCCESS, "{'successPolicy':'AllWorker'}",
             "spec.successPolicy is \"AllWorker\", expected AllWorkers, AllPods or Worker0: taken "
             "for "
             "AllWorkers"},
-        {OP_WORD_INTRANET, "{'intranet':'DNS','cleanPodPolicy':'x'}", NULL},
-        {OP_WORD_INTRANET, "{'intranet':''}", NULL},
-        {OP_WORD_INTRANET, "{'intranet':7}", NULL}, /* a problem */
-        {OP_WORD_CLEAN, "{}", NULL},
-        {OP_WORD_CLEAN, "7", NULL},
+        {API_WORD_INTRANET, "{'intranet':'DNS','cleanPodPolicy':'x'}", NULL},
+        {API_WORD_INTRANET, "{'intranet':''}", NULL},
+        {API_WORD_INTRANET, "{'intranet':7}", NULL}, /* a problem */
+        {API_WORD_CLEAN, "{}", NULL},
+        {API_WORD_CLEAN, "7", NULL},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOJSON json_t *spec = tk_json(rows[i].spec);
         char said[160] = "";
-        bool odd = op_word_is_odd(rows[i].field, spec, said, sizeof(said));
+        bool odd = api_word_is_odd(rows[i].field, spec, said, sizeof(said));
         if (odd != (rows[i].said != NULL) || (odd && strcmp(said, rows[i].said) != 0)) {
             fail_msg("%s: %s", rows[i].spec, said);
         }
@@ -89,24 +89,24 @@ static void what_is_said_of_a_word_is_bounded(void **state) {
     word[sizeof(word) - 1] = '\0';
     CO_AUTOJSON json_t *spec =
         json_pack("{s:s,s:s,s:s}", "cleanPodPolicy", word, "intranet", word, "successPolicy", word);
-    for (enum op_word_field f = 0; f < OP_WORD_FIELDS; f++) {
-        assert_true(op_word_is_odd(f, spec, said, sizeof(said)));
+    for (enum api_word_field f = 0; f < API_WORD_FIELDS; f++) {
+        assert_true(api_word_is_odd(f, spec, said, sizeof(said)));
         assert_non_null(strstr(said, ": taken for "));
         assert_true(strlen(said) < sizeof(said) - 1);
-        assert_true(op_word_is_odd(f, spec, said, 50));
+        assert_true(api_word_is_odd(f, spec, said, 50));
         assert_int_equal(strlen(said), 49);
     }
 }
 
 static void the_run_policy_is_decoded(void **state) {
     (void)state;
-    struct op_job *job = decode(
+    struct api_job *job = decode(
         "{'metadata':{'name':'x','creationTimestamp':'1970-01-02T00:00:00Z'},'spec':{"
         "'suspend':true,'activeDeadlineSeconds':60,'ttlSecondsAfterFinished':0,'backoffLimit':3,"
         "'priorityClassName':'high','managedBy':'kueue.x-k8s.io/multikueue','failurePolicy':["
         "{'action':'Fail','exitCodes':'2,10-12'},{'action':'Ignore','reasons':['OOMKilled'],"
         "'role':'ps'},{'action':'Restart'}]},'status':{'attempt':2}}");
-    assert_true(job->suspend && job->elsewhere && op_job_restarts(job));
+    assert_true(job->suspend && job->elsewhere && api_job_restarts(job));
     assert_int_equal(job->deadline, 60);
     assert_int_equal(job->ttl, 0);
     assert_int_equal(job->backoff_limit, 3);
@@ -114,32 +114,32 @@ static void the_run_policy_is_decoded(void **state) {
     assert_int_equal(job->created, 86400);
     assert_int_equal(job->attempt, 2);
     assert_int_equal(job->n_rules, 3);
-    assert_int_equal(job->rules[0].action, OP_FAIL);
-    assert_int_equal(job->rules[0].role, OP_NO_ROLE);
+    assert_int_equal(job->rules[0].action, API_FAIL);
+    assert_int_equal(job->rules[0].role, API_NO_ROLE);
     assert_false(job->rules[0].any_code);
     assert_int_equal(job->rules[0].codes[0], 1 << 2 | 7 << 10);
-    assert_int_equal(job->rules[1].action, OP_IGNORE);
-    assert_int_equal(job->rules[1].role, OP_PS);
+    assert_int_equal(job->rules[1].action, API_IGNORE);
+    assert_int_equal(job->rules[1].role, API_PS);
     assert_true(job->rules[1].any_code);
     assert_int_equal(json_array_size(job->rules[1].reasons), 1);
-    assert_int_equal(job->rules[2].action, OP_RESTART);
+    assert_int_equal(job->rules[2].action, API_RESTART);
     assert_null(job->rules[2].reasons);
     assert_int_equal(job->n_problems, 0);
-    op_job_free(job);
+    api_job_free(job);
     /* What is stored may be anybody's: a number that no label reads back makes and deletes pods
      * for ever. */
     job = decode("{'metadata':{'name':'x'},'status':{'attempt':2000000000}}");
     char label[16];
     (void)snprintf(label, sizeof(label), "%" PRId32, job->attempt + 1);
-    assert_int_equal(op_label_attempt(label), job->attempt + 1);
-    op_job_free(job);
-    job = decode("{'metadata':{'name':'x'},'spec':{'managedBy':'" OP_MANAGER "'}}");
-    assert_false(job->suspend || job->elsewhere || op_job_restarts(job));
+    assert_int_equal(api_label_attempt(label), job->attempt + 1);
+    api_job_free(job);
+    job = decode("{'metadata':{'name':'x'},'spec':{'managedBy':'" API_MANAGER "'}}");
+    assert_false(job->suspend || job->elsewhere || api_job_restarts(job));
     assert_int_equal(job->deadline, 0);
     assert_int_equal(job->ttl, -1);
     assert_int_equal(job->backoff_limit, -1);
     assert_int_equal(job->attempt, 0);
-    op_job_free(job);
+    api_job_free(job);
 }
 
 static void exit_codes_are_numbers_and_ranges(void **state) {
@@ -148,20 +148,20 @@ static void exit_codes_are_numbers_and_ranges(void **state) {
         "", ",", "1,", "-1", "1-", "3-1", "256", "1-256", "1 2", "x", "1-2-3", "0001"};
     uint64_t set[4];
     for (size_t i = 0; i < CO_ARRAY_LEN(bad); i++) {
-        if (op_exit_codes_parse(bad[i], set)) {
+        if (api_exit_codes_parse(bad[i], set)) {
             fail_msg("\"%s\" was taken", bad[i]);
         }
     }
-    assert_true(op_exit_codes_parse("0-63,65,255", set));
+    assert_true(api_exit_codes_parse("0-63,65,255", set));
     assert_true(set[0] == UINT64_MAX && set[1] == 2 && set[2] == 0 && set[3] == UINT64_C(1) << 63);
 }
 
 struct word_row {
     const char *spec;
-    enum op_clean clean;
-    enum op_intranet intranet;
-    enum op_success success;
-    enum op_mode mode;
+    enum api_clean clean;
+    enum api_intranet intranet;
+    enum api_success success;
+    enum api_mode mode;
     bool elastic;
     int32_t gloo;
 };
@@ -171,34 +171,35 @@ struct word_row {
     "'" name "':{'replicas':1,'template':{'spec':{'hostNetwork':true,'containers':[{}]}}}"
 static const struct word_row words[] = {
     /* Only Host mode has ports for pods on the network of a node. */
-    {ON_NODE("worker"), OP_CLEAN_DEFAULT, OP_HOST, OP_SUCCESS_WORKERS, OP_MODE_SINGLE, false, 0},
-    {ON_NODE("ps") "," ROLE("worker", "1"), OP_CLEAN_DEFAULT, OP_HOST, OP_SUCCESS_WORKERS,
-        OP_MODE_PS, false, 0},
-    {ON_NODE("worker") ",'intranet':'PodIP'", OP_CLEAN_DEFAULT, OP_HOST, OP_SUCCESS_WORKERS,
-        OP_MODE_SINGLE, false, 0},
-    {ON_NODE("worker") ",'intranet':'Service'", OP_CLEAN_DEFAULT, OP_SERVICE, OP_SUCCESS_WORKERS,
-        OP_MODE_SINGLE, false, 0},
-    {"", OP_CLEAN_DEFAULT, OP_POD_IP, OP_SUCCESS_WORKERS, OP_MODE_SINGLE, false, 0},
-    {"'cleanPodPolicy':'Always','intranet':'PodIP'", OP_CLEAN_ALWAYS, OP_POD_IP, OP_SUCCESS_WORKERS,
-        OP_MODE_SINGLE, false, 0},
-    {"'cleanPodPolicy':'Never','intranet':'Host','successPolicy':'AllPods'", OP_CLEAN_NEVER,
-        OP_HOST, OP_SUCCESS_ALL, OP_MODE_SINGLE, false, 0},
-    {"'cleanPodPolicy':'OnFailure','intranet':'host'", OP_CLEAN_ON_FAILURE, OP_POD_IP,
-        OP_SUCCESS_WORKERS, OP_MODE_SINGLE, false, 0},
-    {"'cleanPodPolicy':'Running'", OP_CLEAN_RUNNING, OP_POD_IP, OP_SUCCESS_WORKERS, OP_MODE_SINGLE,
-        false, 0},
-    {"'cleanPodPolicy':'OnCompletion','successPolicy':'AllWorkers'", OP_CLEAN_ON_COMPLETION,
-        OP_POD_IP, OP_SUCCESS_WORKERS, OP_MODE_SINGLE, false, 0},
-    {"'cleanPodPolicy':'always'", OP_CLEAN_OTHER, OP_POD_IP, OP_SUCCESS_WORKERS, OP_MODE_SINGLE,
-        false, 0},
-    {ROLE("worker", "1"), OP_CLEAN_DEFAULT, OP_POD_IP, OP_SUCCESS_WORKERS, OP_MODE_SINGLE, false,
+    {ON_NODE("worker"), API_CLEAN_DEFAULT, API_HOST, API_SUCCESS_WORKERS, API_MODE_SINGLE, false,
         0},
-    {ROLE("worker", "2") ",'elastic':0,'withGloo':1", OP_CLEAN_DEFAULT, OP_POD_IP,
-        OP_SUCCESS_WORKERS, OP_MODE_COLLECTIVE, true, 0},
-    {ROLE("ps", "0") ",'withGloo':1", OP_CLEAN_DEFAULT, OP_POD_IP, OP_SUCCESS_WORKERS, OP_MODE_PS,
+    {ON_NODE("ps") "," ROLE("worker", "1"), API_CLEAN_DEFAULT, API_HOST, API_SUCCESS_WORKERS,
+        API_MODE_PS, false, 0},
+    {ON_NODE("worker") ",'intranet':'PodIP'", API_CLEAN_DEFAULT, API_HOST, API_SUCCESS_WORKERS,
+        API_MODE_SINGLE, false, 0},
+    {ON_NODE("worker") ",'intranet':'Service'", API_CLEAN_DEFAULT, API_SERVICE, API_SUCCESS_WORKERS,
+        API_MODE_SINGLE, false, 0},
+    {"", API_CLEAN_DEFAULT, API_POD_IP, API_SUCCESS_WORKERS, API_MODE_SINGLE, false, 0},
+    {"'cleanPodPolicy':'Always','intranet':'PodIP'", API_CLEAN_ALWAYS, API_POD_IP,
+        API_SUCCESS_WORKERS, API_MODE_SINGLE, false, 0},
+    {"'cleanPodPolicy':'Never','intranet':'Host','successPolicy':'AllPods'", API_CLEAN_NEVER,
+        API_HOST, API_SUCCESS_ALL, API_MODE_SINGLE, false, 0},
+    {"'cleanPodPolicy':'OnFailure','intranet':'host'", API_CLEAN_ON_FAILURE, API_POD_IP,
+        API_SUCCESS_WORKERS, API_MODE_SINGLE, false, 0},
+    {"'cleanPodPolicy':'Running'", API_CLEAN_RUNNING, API_POD_IP, API_SUCCESS_WORKERS,
+        API_MODE_SINGLE, false, 0},
+    {"'cleanPodPolicy':'OnCompletion','successPolicy':'AllWorkers'", API_CLEAN_ON_COMPLETION,
+        API_POD_IP, API_SUCCESS_WORKERS, API_MODE_SINGLE, false, 0},
+    {"'cleanPodPolicy':'always'", API_CLEAN_OTHER, API_POD_IP, API_SUCCESS_WORKERS, API_MODE_SINGLE,
         false, 0},
-    {ROLE("ps", "1") ",'withGloo':-1", OP_CLEAN_DEFAULT, OP_POD_IP, OP_SUCCESS_WORKERS, OP_MODE_PS,
+    {ROLE("worker", "1"), API_CLEAN_DEFAULT, API_POD_IP, API_SUCCESS_WORKERS, API_MODE_SINGLE,
         false, 0},
+    {ROLE("worker", "2") ",'elastic':0,'withGloo':1", API_CLEAN_DEFAULT, API_POD_IP,
+        API_SUCCESS_WORKERS, API_MODE_COLLECTIVE, true, 0},
+    {ROLE("ps", "0") ",'withGloo':1", API_CLEAN_DEFAULT, API_POD_IP, API_SUCCESS_WORKERS,
+        API_MODE_PS, false, 0},
+    {ROLE("ps", "1") ",'withGloo':-1", API_CLEAN_DEFAULT, API_POD_IP, API_SUCCESS_WORKERS,
+        API_MODE_PS, false, 0},
 };
 
 static void words_mean_what_they_meant(void **state) {
@@ -206,13 +207,13 @@ static void words_mean_what_they_meant(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(words); i++) {
         const struct word_row *row = &words[i];
         CO_AUTOFREE char *text = co_xasprintf("{'metadata':{'name':'x'},'spec':{%s}}", row->spec);
-        struct op_job *job = decode(text);
+        struct api_job *job = decode(text);
         if (job->clean != row->clean || job->intranet != row->intranet ||
             job->success != row->success || job->mode != row->mode ||
             job->elastic != row->elastic || job->gloo != row->gloo || job->n_problems) {
             fail_msg("row %zu: %s", i, row->spec);
         }
-        op_job_free(job);
+        api_job_free(job);
     }
 }
 
@@ -220,25 +221,25 @@ static void peer_auth_is_decoded(void **state) {
     (void)state;
     static const struct {
         const char *spec;
-        enum op_peer_auth auth;
+        enum api_peer_auth auth;
         const char *problem; /* NULL: none */
     } rows[] = {
-        {"", OP_PEER_NONE, NULL},
-        {"'peerAuth':null", OP_PEER_NONE, NULL},
-        {"'peerAuth':'None'", OP_PEER_NONE, NULL},
-        {"'peerAuth':'Token'", OP_PEER_TOKEN, NULL},
-        {"'peerAuth':'Encrypted'", OP_PEER_ENCRYPTED, NULL},
-        {"'peerAuth':'token'", OP_PEER_NONE,
+        {"", API_PEER_NONE, NULL},
+        {"'peerAuth':null", API_PEER_NONE, NULL},
+        {"'peerAuth':'None'", API_PEER_NONE, NULL},
+        {"'peerAuth':'Token'", API_PEER_TOKEN, NULL},
+        {"'peerAuth':'Encrypted'", API_PEER_ENCRYPTED, NULL},
+        {"'peerAuth':'token'", API_PEER_NONE,
             "spec.peerAuth is \"token\": use None, Token or Encrypted"},
-        {"'peerAuth':'TLS'", OP_PEER_NONE,
+        {"'peerAuth':'TLS'", API_PEER_NONE,
             "spec.peerAuth is \"TLS\": use None, Token or Encrypted"},
-        {"'peerAuth':''", OP_PEER_NONE, "spec.peerAuth is \"\": use None, Token or Encrypted"},
-        {"'peerAuth':1", OP_PEER_NONE, "spec.peerAuth is not a string"},
+        {"'peerAuth':''", API_PEER_NONE, "spec.peerAuth is \"\": use None, Token or Encrypted"},
+        {"'peerAuth':1", API_PEER_NONE, "spec.peerAuth is not a string"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOFREE char *text =
             co_xasprintf("{'metadata':{'name':'x','uid':'u-1'},'spec':{%s}}", rows[i].spec);
-        struct op_job *job = decode(text);
+        struct api_job *job = decode(text);
         const char *problem = job->n_problems ? job->problems[0].message : NULL;
         if (job->peer_auth != rows[i].auth || job->n_problems > 1 ||
             (problem != NULL) != (rows[i].problem != NULL) ||
@@ -246,9 +247,9 @@ static void peer_auth_is_decoded(void **state) {
                             strcmp(job->problems[0].path, "spec.peerAuth") != 0))) {
             fail_msg("%s: %d, %s", rows[i].spec, job->peer_auth, problem ? problem : "no problem");
         }
-        CO_AUTOFREE char *name = op_token_name(job);
+        CO_AUTOFREE char *name = api_token_name(job);
         assert_string_equal(name, "x-token-u-1");
-        op_job_free(job);
+        api_job_free(job);
     }
 }
 
@@ -256,9 +257,9 @@ static void what_is_no_job_is_refused(void **state) {
     (void)state;
     static const char *const texts[] = {"[]", "{}", "{'metadata':{}}", "{'metadata':{'name':7}}"};
     for (size_t i = 0; i < CO_ARRAY_LEN(texts); i++) {
-        struct op_job *job = NULL;
+        struct api_job *job = NULL;
         struct co_err err = {0};
-        assert_int_equal(op_job_decode(tk_json(texts[i]), &job, &err), CO_INVALID);
+        assert_int_equal(api_job_decode(tk_json(texts[i]), &job, &err), CO_INVALID);
         assert_null(job);
     }
 }
@@ -337,7 +338,7 @@ static void problems_name_the_field_and_what_to_do(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(problems); i++) {
         const struct problem_row *row = &problems[i];
-        struct op_job *job = decode(row->text);
+        struct api_job *job = decode(row->text);
         if (!row->path) {
             assert_int_equal(job->n_problems, 0);
         } else {
@@ -348,43 +349,43 @@ static void problems_name_the_field_and_what_to_do(void **state) {
                     job->n_problems ? job->problems[0].message : "no problem found");
             }
         }
-        op_job_free(job);
+        api_job_free(job);
     }
 }
 
 static void all_problems_are_found_and_files_are_held_to_kind_and_version(void **state) {
     (void)state;
-    struct op_problem found[OP_PROBLEMS_MAX];
+    struct api_problem found[API_PROBLEMS_MAX];
     CO_AUTOJSON json_t *j =
         tk_json("{'kind':'Job','metadata':{'name':'X'},'spec':{'ps':{'replicas':1},"
                 "'worker':{'replicas':-2,'template':{'spec':{}}}}}");
-    size_t n = op_job_validate(j, true, found, OP_PROBLEMS_MAX);
+    size_t n = api_job_validate(j, true, found, API_PROBLEMS_MAX);
     assert_int_equal(n, 6);
     static const char *const paths[] = {"apiVersion", "kind", "metadata.name", "spec.ps.template",
         "spec.worker.replicas", "spec.worker.template.spec.containers"};
     for (size_t i = 0; i < n; i++) {
         assert_string_equal(found[i].path, paths[i]);
     }
-    assert_int_equal(op_job_validate(j, true, found, 2), 2);
+    assert_int_equal(api_job_validate(j, true, found, 2), 2);
 }
 
 static void names_go_there_and_back(void **state) {
     (void)state;
     char name[80];
-    op_pod_name("my-ps-job", OP_PS, 12, name, sizeof(name));
+    api_pod_name("my-ps-job", API_PS, 12, name, sizeof(name));
     assert_string_equal(name, "my-ps-job-ps-12");
-    assert_int_equal(op_pod_name_index("my-ps-job", OP_PS, name), 12);
-    assert_int_equal(op_pod_name_index("my-ps-job", OP_WORKER, name), -1);
-    assert_int_equal(op_pod_name_index("my", OP_PS, name), -1);
-    assert_int_equal(op_pod_name_index("my-ps-job", OP_PS, "my-ps-job-ps-012"), -1);
-    assert_int_equal(op_pod_name_index("my-ps-job", OP_PS, "my-ps-job-ps-"), -1);
-    assert_int_equal(op_pod_name_index("j", OP_PS, "j-ps-99999999999999999999"), -1);
-    for (enum op_phase p = OP_PHASE_NONE; p < OP_PHASES; p++) {
-        assert_int_equal(op_phase_parse(op_phase_name(p)), p);
+    assert_int_equal(api_pod_name_index("my-ps-job", API_PS, name), 12);
+    assert_int_equal(api_pod_name_index("my-ps-job", API_WORKER, name), -1);
+    assert_int_equal(api_pod_name_index("my", API_PS, name), -1);
+    assert_int_equal(api_pod_name_index("my-ps-job", API_PS, "my-ps-job-ps-012"), -1);
+    assert_int_equal(api_pod_name_index("my-ps-job", API_PS, "my-ps-job-ps-"), -1);
+    assert_int_equal(api_pod_name_index("j", API_PS, "j-ps-99999999999999999999"), -1);
+    for (enum api_phase p = API_PHASE_NONE; p < API_PHASES; p++) {
+        assert_int_equal(api_phase_parse(api_phase_name(p)), p);
     }
-    assert_int_equal(op_phase_parse("Scaling"), OP_PHASE_NONE);
-    assert_int_equal(op_phase_parse(NULL), OP_PHASE_NONE);
-    assert_int_equal(op_role_parse("master"), OP_NO_ROLE);
+    assert_int_equal(api_phase_parse("Scaling"), API_PHASE_NONE);
+    assert_int_equal(api_phase_parse(NULL), API_PHASE_NONE);
+    assert_int_equal(api_role_parse("master"), API_NO_ROLE);
 }
 
 int main(void) {

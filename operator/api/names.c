@@ -6,83 +6,83 @@
 #include <string.h>
 
 static const char *const role_names[] = {
-    [OP_PS] = "ps", [OP_WORKER] = "worker", [OP_HETER] = "heter"};
+    [API_PS] = "ps", [API_WORKER] = "worker", [API_HETER] = "heter"};
 static const char *const mode_names[] = {
-    [OP_MODE_SINGLE] = "Single", [OP_MODE_COLLECTIVE] = "Collective", [OP_MODE_PS] = "PS"};
+    [API_MODE_SINGLE] = "Single", [API_MODE_COLLECTIVE] = "Collective", [API_MODE_PS] = "PS"};
 static const char *const phase_names[] = {
-    [OP_PHASE_NONE] = "",
-    [OP_PHASE_PENDING] = "Pending",
-    [OP_PHASE_STARTING] = "Starting",
-    [OP_PHASE_RUNNING] = "Running",
-    [OP_PHASE_COMPLETED] = "Completed",
-    [OP_PHASE_FAILED] = "Failed",
-    [OP_PHASE_TERMINATING] = "Terminating",
-    [OP_PHASE_RESTARTING] = "Restarting",
-    [OP_PHASE_SUSPENDED] = "Suspended",
+    [API_PHASE_NONE] = "",
+    [API_PHASE_PENDING] = "Pending",
+    [API_PHASE_STARTING] = "Starting",
+    [API_PHASE_RUNNING] = "Running",
+    [API_PHASE_COMPLETED] = "Completed",
+    [API_PHASE_FAILED] = "Failed",
+    [API_PHASE_TERMINATING] = "Terminating",
+    [API_PHASE_RESTARTING] = "Restarting",
+    [API_PHASE_SUSPENDED] = "Suspended",
 };
 static const char *const problem_names[] = {
-    [OP_PROBLEM_NAME] = "InvalidName",
-    [OP_PROBLEM_TYPE] = "InvalidSpec",
-    [OP_PROBLEM_REPLICAS] = "InvalidReplicas",
-    [OP_PROBLEM_TEMPLATE] = "InvalidTemplate",
-    [OP_PROBLEM_CONTAINERS] = "InvalidTemplate",
-    [OP_PROBLEM_ELASTIC] = "InvalidSpec",
-    [OP_PROBLEM_SIZE] = "TooLarge",
+    [API_PROBLEM_NAME] = "InvalidName",
+    [API_PROBLEM_TYPE] = "InvalidSpec",
+    [API_PROBLEM_REPLICAS] = "InvalidReplicas",
+    [API_PROBLEM_TEMPLATE] = "InvalidTemplate",
+    [API_PROBLEM_CONTAINERS] = "InvalidTemplate",
+    [API_PROBLEM_ELASTIC] = "InvalidSpec",
+    [API_PROBLEM_SIZE] = "TooLarge",
 };
 
-const char *op_role_name(enum op_role role) {
-    return role < OP_ROLES ? role_names[role] : "";
+const char *api_role_name(enum api_role role) {
+    return role < API_ROLES ? role_names[role] : "";
 }
 
-enum op_role op_role_parse(const char *name) {
-    for (enum op_role r = OP_PS; name && r < OP_ROLES; r++) {
+enum api_role api_role_parse(const char *name) {
+    for (enum api_role r = API_PS; name && r < API_ROLES; r++) {
         if (strcmp(name, role_names[r]) == 0) {
             return r;
         }
     }
-    return OP_NO_ROLE;
+    return API_NO_ROLE;
 }
 
-const char *op_mode_name(enum op_mode mode) {
+const char *api_mode_name(enum api_mode mode) {
     return mode_names[mode];
 }
 
-const char *op_phase_name(enum op_phase phase) {
+const char *api_phase_name(enum api_phase phase) {
     return phase_names[phase];
 }
 
-enum op_phase op_phase_parse(const char *name) {
-    for (size_t i = OP_PHASE_PENDING; name && i < CO_ARRAY_LEN(phase_names); i++) {
+enum api_phase api_phase_parse(const char *name) {
+    for (size_t i = API_PHASE_PENDING; name && i < CO_ARRAY_LEN(phase_names); i++) {
         if (strcmp(name, phase_names[i]) == 0) {
-            return (enum op_phase)i;
+            return (enum api_phase)i;
         }
     }
-    return OP_PHASE_NONE;
+    return API_PHASE_NONE;
 }
 
-const char *op_problem_code_name(enum op_problem_code code) {
+const char *api_problem_code_name(enum api_problem_code code) {
     return problem_names[code];
 }
 
-bool op_says_namespace_ends(const char *message) {
+bool api_says_namespace_ends(const char *message) {
     return strstr(message, "because it is being terminated") != NULL;
 }
 
-bool op_phase_terminal(enum op_phase phase) {
-    return phase == OP_PHASE_COMPLETED || phase == OP_PHASE_FAILED;
+bool api_phase_terminal(enum api_phase phase) {
+    return phase == API_PHASE_COMPLETED || phase == API_PHASE_FAILED;
 }
 
-void op_pod_name(const char *job, enum op_role role, int32_t index, char *ret, size_t size) {
-    (void)snprintf(ret, size, "%s-%s-%" PRId32, job, op_role_name(role), index);
+void api_pod_name(const char *job, enum api_role role, int32_t index, char *ret, size_t size) {
+    (void)snprintf(ret, size, "%s-%s-%" PRId32, job, api_role_name(role), index);
 }
 
-char *op_token_name(const struct op_job *job) {
+char *api_token_name(const struct api_job *job) {
     return co_xasprintf("%s-token-%s", job->name, job->uid);
 }
 
-int32_t op_pod_name_index(const char *job, enum op_role role, const char *name) {
+int32_t api_pod_name_index(const char *job, enum api_role role, const char *name) {
     size_t nj = strlen(job);
-    const char *word = op_role_name(role);
+    const char *word = api_role_name(role);
     size_t nr = strlen(word);
     if (strncmp(name, job, nj) != 0 || name[nj] != '-' || strncmp(name + nj + 1, word, nr) != 0 ||
         name[nj + 1 + nr] != '-') {

@@ -10,24 +10,24 @@ enum {
     KUBELET_TAIL = 2048, /* bytes of a container's log that kubelet takes for a missing message */
 };
 
-void op_pack_put_n(struct op_packer *p, size_t offset, const char *text, size_t len) {
+void api_pack_put_n(struct api_packer *p, size_t offset, const char *text, size_t len) {
     p->ref[p->n].offset = offset;
     p->ref[p->n].text = text ? text : "";
     p->ref[p->n++].len = len;
 }
 
-void op_pack_put(struct op_packer *p, size_t offset, const char *text) {
-    op_pack_put_n(p, offset, text, text ? strlen(text) : 0);
+void api_pack_put(struct api_packer *p, size_t offset, const char *text) {
+    api_pack_put_n(p, offset, text, text ? strlen(text) : 0);
 }
 
-static void put_bounded(struct op_packer *p, size_t offset, const char *text, size_t len) {
+static void put_bounded(struct api_packer *p, size_t offset, const char *text, size_t len) {
     if (len > MESSAGE_MAX) {
         len = MESSAGE_MAX;
         while (len > 0 && ((unsigned char)text[len] & 0xC0) == 0x80) {
             len--;
         }
     }
-    op_pack_put_n(p, offset, text, len);
+    api_pack_put_n(p, offset, text, len);
 }
 
 /* The end of a log that kubelet has cut begins inside of a line, which would say something else. */
@@ -36,14 +36,14 @@ static const char *skip_cut_line(const char *text) {
     return newline ? newline + 1 : text;
 }
 
-void op_pack_put_cause(struct op_packer *p, size_t offset, const char *text) {
+void api_pack_put_cause(struct api_packer *p, size_t offset, const char *text) {
     size_t len = 0;
     const char *whole = text ? skip_cut_line(text) : "";
     const char *line = co_cause_line(whole, strlen(whole), &len);
     put_bounded(p, offset, line, len);
 }
 
-void op_pack_put_last_line(struct op_packer *p, size_t offset, const char *text) {
+void api_pack_put_last_line(struct api_packer *p, size_t offset, const char *text) {
     size_t end = text ? strlen(text) : 0;
     while (end > 0 && (unsigned char)text[end - 1] <= ' ') {
         end--;
@@ -59,12 +59,12 @@ void op_pack_put_last_line(struct op_packer *p, size_t offset, const char *text)
 }
 
 /* Finds the controlling owner; its name is used only if it is a PaddleJob. */
-static void find_owner(const struct co_jnode *owners, struct op_child *child) {
+static void find_owner(const struct co_jnode *owners, struct api_child *child) {
     co_jnode_each(o, owners) {
         if (co_jnode_is(co_jnode_get(o, "controller"), CO_J_TRUE)) {
             child->owner_uid = co_jnode_str(o, "uid");
-            if (co_streq(co_jnode_str(o, "kind"), OP_KIND) &&
-                co_streq(co_jnode_str(o, "apiVersion"), OP_API_VERSION)) {
+            if (co_streq(co_jnode_str(o, "kind"), API_KIND) &&
+                co_streq(co_jnode_str(o, "apiVersion"), API_VERSION)) {
                 child->owner_job = co_jnode_str(o, "name");
             }
             return;
@@ -72,7 +72,7 @@ static void find_owner(const struct co_jnode *owners, struct op_child *child) {
     }
 }
 
-bool op_pack_put_meta(struct op_packer *p, const struct co_jnode *obj, struct op_child *child) {
+bool api_pack_put_meta(struct api_packer *p, const struct co_jnode *obj, struct api_child *child) {
     const struct co_jnode *meta = co_jnode_get(obj, "metadata");
     const struct co_jnode *deleted = co_jnode_get(meta, "deletionTimestamp");
     child->deleting = deleted && !co_jnode_is(deleted, CO_J_NULL);
@@ -86,16 +86,16 @@ bool op_pack_put_meta(struct op_packer *p, const struct co_jnode *obj, struct op
     child->uid = co_jnode_str(meta, "uid");
     child->resource_version = co_jnode_str(meta, "resourceVersion");
     find_owner(co_jnode_get(meta, "ownerReferences"), child);
-    op_pack_put(p, offsetof(struct op_child, name), child->name);
-    op_pack_put(p, offsetof(struct op_child, ns), child->ns);
-    op_pack_put(p, offsetof(struct op_child, uid), child->uid);
-    op_pack_put(p, offsetof(struct op_child, resource_version), child->resource_version);
-    op_pack_put(p, offsetof(struct op_child, owner_uid), child->owner_uid);
-    op_pack_put(p, offsetof(struct op_child, owner_job), child->owner_job);
+    api_pack_put(p, offsetof(struct api_child, name), child->name);
+    api_pack_put(p, offsetof(struct api_child, ns), child->ns);
+    api_pack_put(p, offsetof(struct api_child, uid), child->uid);
+    api_pack_put(p, offsetof(struct api_child, resource_version), child->resource_version);
+    api_pack_put(p, offsetof(struct api_child, owner_uid), child->owner_uid);
+    api_pack_put(p, offsetof(struct api_child, owner_job), child->owner_job);
     return child->name && *child->name;
 }
 
-void *op_pack(const struct op_packer *p, struct co_slab *slab, const void *proto, size_t size) {
+void *api_pack(const struct api_packer *p, struct co_slab *slab, const void *proto, size_t size) {
     static const char empty[] = "";
     size_t total = size;
     for (size_t i = 0; i < p->n; i++) {
@@ -103,7 +103,7 @@ void *op_pack(const struct op_packer *p, struct co_slab *slab, const void *proto
     }
     char *mem = slab ? co_slab_alloc(slab, total) : co_xmalloc(total);
     memcpy(mem, proto, size);
-    ((struct op_child *)(void *)mem)->size = (uint32_t)total;
+    ((struct api_child *)(void *)mem)->size = (uint32_t)total;
     char *at = mem + size;
     for (size_t i = 0; i < p->n; i++) {
         size_t len = p->ref[i].len;
@@ -118,7 +118,7 @@ void *op_pack(const struct op_packer *p, struct co_slab *slab, const void *proto
     return mem;
 }
 
-void op_child_free(struct co_slab *slab, struct op_child *child) {
+void api_child_free(struct co_slab *slab, struct api_child *child) {
     if (slab && child) {
         co_slab_free(slab, child, child->size);
     } else {
@@ -126,7 +126,7 @@ void op_child_free(struct co_slab *slab, struct op_child *child) {
     }
 }
 
-int32_t op_label_number(const char *text) {
+int32_t api_label_number(const char *text) {
     size_t n = text ? strlen(text) : 0;
     if (n == 0 || n > 9 || strspn(text, "0123456789") != n) {
         return -1;
@@ -138,7 +138,7 @@ int32_t op_label_number(const char *text) {
     return v;
 }
 
-int32_t op_label_attempt(const char *text) {
-    int32_t attempt = op_label_number(text);
+int32_t api_label_attempt(const char *text) {
+    int32_t attempt = api_label_number(text);
     return attempt < 0 ? 0 : attempt;
 }

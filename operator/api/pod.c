@@ -20,38 +20,38 @@ static int32_t count_of(const struct co_jnode *n) {
     return v < 0 ? 0 : v > INT32_MAX ? INT32_MAX : (int32_t)v;
 }
 
-static void decode_identity(const struct co_jnode *obj, struct op_pod *pod) {
+static void decode_identity(const struct co_jnode *obj, struct api_pod *pod) {
     const struct co_jnode *labels = co_jnode_at(obj, "metadata", "labels");
-    enum op_role role = op_role_parse(co_jnode_str(labels, OP_LABEL_ROLE));
-    if (role == OP_NO_ROLE) {
-        role = op_role_parse(co_jnode_str(obj, "metadata", "annotations", OP_ANNOTATION_ROLE));
+    enum api_role role = api_role_parse(co_jnode_str(labels, API_LABEL_ROLE));
+    if (role == API_NO_ROLE) {
+        role = api_role_parse(co_jnode_str(obj, "metadata", "annotations", API_ANNOTATION_ROLE));
     }
     pod->role = (uint8_t)role;
-    pod->index = op_label_number(co_jnode_str(labels, OP_LABEL_INDEX));
+    pod->index = api_label_number(co_jnode_str(labels, API_LABEL_INDEX));
     pod->labelled = pod->index >= 0 && pod->c.owner_uid &&
-                    co_streq(co_jnode_str(labels, OP_LABEL_UID), pod->c.owner_uid);
-    if (pod->index < 0 && role != OP_NO_ROLE && pod->c.owner_job) {
-        pod->index = op_pod_name_index(pod->c.owner_job, role, pod->c.name);
+                    co_streq(co_jnode_str(labels, API_LABEL_UID), pod->c.owner_uid);
+    if (pod->index < 0 && role != API_NO_ROLE && pod->c.owner_job) {
+        pod->index = api_pod_name_index(pod->c.owner_job, role, pod->c.name);
     }
-    pod->attempt = op_label_attempt(co_jnode_str(labels, OP_LABEL_ATTEMPT));
+    pod->attempt = api_label_attempt(co_jnode_str(labels, API_LABEL_ATTEMPT));
 }
 
 /* In pods of earlier versions, an init container waits up to a thousand seconds until the DNS names
  * of the peers' Services resolve, in every mode. */
-static bool asks_names(const struct co_jnode *obj, const struct op_pod *pod) {
-    if (co_jnode_str(obj, "metadata", "labels", OP_LABEL_JOB) || pod->passed ||
-        pod->phase != OP_POD_PENDING) {
+static bool asks_names(const struct co_jnode *obj, const struct api_pod *pod) {
+    if (co_jnode_str(obj, "metadata", "labels", API_LABEL_JOB) || pod->passed ||
+        pod->phase != API_POD_PENDING) {
         return false;
     }
     co_jnode_each(c, co_jnode_at(obj, "spec", "initContainers")) {
-        if (co_streq(co_jnode_str(c, "name"), OP_GATE_CONTAINER)) {
+        if (co_streq(co_jnode_str(c, "name"), API_GATE_CONTAINER)) {
             return true;
         }
     }
     return false;
 }
 
-static void add_restarts(struct op_pod *pod, const struct co_jnode *count) {
+static void add_restarts(struct api_pod *pod, const struct co_jnode *count) {
     int32_t n = count_of(count);
     pod->restarts = pod->restarts > INT32_MAX - n ? INT32_MAX : pod->restarts + n;
 }
@@ -62,11 +62,11 @@ static bool ended_well(const struct co_jnode *container_status) {
     return co_jnode_int(code, &v) && v == 0;
 }
 
-static void decode_containers(const struct co_jnode *status, struct op_pod *pod) {
+static void decode_containers(const struct co_jnode *status, struct api_pod *pod) {
     pod->ready = true;
     co_jnode_each(c, co_jnode_get(status, "initContainerStatuses")) {
         pod->ready &= co_jnode_is(co_jnode_get(c, "ready"), CO_J_TRUE);
-        if (co_streq(co_jnode_str(c, "name"), OP_GATE_CONTAINER)) {
+        if (co_streq(co_jnode_str(c, "name"), API_GATE_CONTAINER)) {
             pod->coord |= co_jnode_is(co_jnode_at(c, "state", "running"), CO_J_OBJECT);
             pod->passed |= ended_well(c);
         }
@@ -83,38 +83,38 @@ static void decode_containers(const struct co_jnode *status, struct op_pod *pod)
 
 /* The structs at the beginning of the packed block. */
 struct pod_with_cause {
-    struct op_pod pod;
-    struct op_cause cause;
+    struct api_pod pod;
+    struct api_cause cause;
 };
 
-static bool is_none(const struct op_cause *c) {
+static bool is_none(const struct api_cause *c) {
     return c->exit_code < 0 && !c->container && !c->reason && !c->message;
 }
 
-static void put_cause(struct op_packer *p, const struct op_cause *c) {
-    op_pack_put(p, offsetof(struct pod_with_cause, cause.container), c->container);
-    op_pack_put_n(p, offsetof(struct pod_with_cause, cause.reason), c->reason,
+static void put_cause(struct api_packer *p, const struct api_cause *c) {
+    api_pack_put(p, offsetof(struct pod_with_cause, cause.container), c->container);
+    api_pack_put_n(p, offsetof(struct pod_with_cause, cause.reason), c->reason,
         c->reason ? strnlen(c->reason, REASON_MAX) : 0);
-    op_pack_put(p, offsetof(struct pod_with_cause, cause.finished), c->finished);
-    op_pack_put_cause(p, offsetof(struct pod_with_cause, cause.message), c->message);
+    api_pack_put(p, offsetof(struct pod_with_cause, cause.finished), c->finished);
+    api_pack_put_cause(p, offsetof(struct pod_with_cause, cause.message), c->message);
 }
 
-static struct op_pod *pack_pod(struct op_packer *p, struct co_slab *slab, const struct op_pod *pod,
-    const struct op_cause *cause) {
-    static const struct op_cause none = {"", "", "", "", -1};
+static struct api_pod *pack_pod(struct api_packer *p, struct co_slab *slab,
+    const struct api_pod *pod, const struct api_cause *cause) {
+    static const struct api_cause none = {"", "", "", "", -1};
     struct pod_with_cause all = {.pod = *pod, .cause.exit_code = cause->exit_code};
     if (is_none(cause)) {
         all.pod.cause = &none;
-        return op_pack(p, slab, &all, sizeof(all.pod));
+        return api_pack(p, slab, &all, sizeof(all.pod));
     }
     put_cause(p, cause);
-    struct pod_with_cause *packed = op_pack(p, slab, &all, sizeof(all));
+    struct pod_with_cause *packed = api_pack(p, slab, &all, sizeof(all));
     packed->pod.cause = &packed->cause;
     return &packed->pod;
 }
 
 /* podIPs; older API servers, and fake ones, have only podIP. */
-static void put_addresses(struct op_packer *p, const struct co_jnode *status) {
+static void put_addresses(struct api_packer *p, const struct co_jnode *status) {
     const struct co_jnode *ips = co_jnode_get(status, "podIPs");
     const struct co_jnode *first = co_jnode_next(ips, NULL);
     const struct co_jnode *second = first ? co_jnode_next(ips, first) : NULL;
@@ -122,21 +122,21 @@ static void put_addresses(struct op_packer *p, const struct co_jnode *status) {
     if (!ip[0]) {
         ip[0] = co_jnode_str(status, "podIP");
     }
-    op_pack_put(p, offsetof(struct op_pod, ip[0]), ip[0]);
-    op_pack_put(p, offsetof(struct op_pod, ip[1]), ip[1]);
-    op_pack_put(p, offsetof(struct op_pod, host_ip), co_jnode_str(status, "hostIP"));
+    api_pack_put(p, offsetof(struct api_pod, ip[0]), ip[0]);
+    api_pack_put(p, offsetof(struct api_pod, ip[1]), ip[1]);
+    api_pack_put(p, offsetof(struct api_pod, host_ip), co_jnode_str(status, "hostIP"));
 }
 
-struct op_child *op_pod_read(struct co_slab *slab, const struct co_jnode *obj) {
-    struct op_pod pod = {.index = -1};
-    struct op_packer p = {.n = 0};
-    if (!op_pack_put_meta(&p, obj, &pod.c)) {
+struct api_child *api_pod_read(struct co_slab *slab, const struct co_jnode *obj) {
+    struct api_pod pod = {.index = -1};
+    struct api_packer p = {.n = 0};
+    if (!api_pack_put_meta(&p, obj, &pod.c)) {
         return NULL;
     }
     decode_identity(obj, &pod);
     const struct co_jnode *status = co_jnode_get(obj, "status");
-    struct op_ending ending;
-    op_ending_judge(obj, &ending);
+    struct api_ending ending;
+    api_ending_judge(obj, &ending);
     pod.phase = (uint8_t)ending.phase;
     pod.blame = (uint8_t)ending.blame;
     pod.lost = ending.lost;
@@ -153,8 +153,8 @@ struct op_child *op_pod_read(struct co_slab *slab, const struct co_jnode *obj) {
     return &pack_pod(&p, slab, &pod, &ending.cause)->c;
 }
 
-bool op_pod_differs(const struct op_child *of, const struct op_child *with) {
-    const struct op_pod *a = (const struct op_pod *)of, *b = (const struct op_pod *)with;
+bool api_pod_differs(const struct api_child *of, const struct api_child *with) {
+    const struct api_pod *a = (const struct api_pod *)of, *b = (const struct api_pod *)with;
     const char *const texts[][2] = {
         {a->c.name, b->c.name},
         {a->c.ns, b->c.ns},

@@ -41,4 +41,4 @@ static const struct co_proto_field fields[] = {
     {2, "spec", CO_PROTO_MESSAGE, &spec},
     {3, "status", CO_PROTO_MESSAGE, &status},
 };
-const struct co_proto_message op_pod_proto = {fields, CO_ARRAY_LEN(fields)};
+const struct co_proto_message api_pod_proto = {fields, CO_ARRAY_LEN(fields)};

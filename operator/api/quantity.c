@@ -13,25 +13,25 @@ enum { NANO_DIGITS = 9, EXPONENT_MAX = 1000 };
 
 static const struct suffix {
     const char *text;
-    enum op_quantity_style style;
+    enum api_quantity_style style;
     int power; /* of 10, or of 2 */
 } suffixes[] = {
-    {"n", OP_DECIMAL_SI, -9},
-    {"u", OP_DECIMAL_SI, -6},
-    {"m", OP_DECIMAL_SI, -3},
-    {"", OP_DECIMAL_SI, 0},
-    {"k", OP_DECIMAL_SI, 3},
-    {"M", OP_DECIMAL_SI, 6},
-    {"G", OP_DECIMAL_SI, 9},
-    {"T", OP_DECIMAL_SI, 12},
-    {"P", OP_DECIMAL_SI, 15},
-    {"E", OP_DECIMAL_SI, 18},
-    {"Ki", OP_BINARY_SI, 10},
-    {"Mi", OP_BINARY_SI, 20},
-    {"Gi", OP_BINARY_SI, 30},
-    {"Ti", OP_BINARY_SI, 40},
-    {"Pi", OP_BINARY_SI, 50},
-    {"Ei", OP_BINARY_SI, 60},
+    {"n", API_DECIMAL_SI, -9},
+    {"u", API_DECIMAL_SI, -6},
+    {"m", API_DECIMAL_SI, -3},
+    {"", API_DECIMAL_SI, 0},
+    {"k", API_DECIMAL_SI, 3},
+    {"M", API_DECIMAL_SI, 6},
+    {"G", API_DECIMAL_SI, 9},
+    {"T", API_DECIMAL_SI, 12},
+    {"P", API_DECIMAL_SI, 15},
+    {"E", API_DECIMAL_SI, 18},
+    {"Ki", API_BINARY_SI, 10},
+    {"Mi", API_BINARY_SI, 20},
+    {"Gi", API_BINARY_SI, 30},
+    {"Ti", API_BINARY_SI, 40},
+    {"Pi", API_BINARY_SI, 50},
+    {"Ei", API_BINARY_SI, 60},
 };
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -126,7 +126,7 @@ static bool read_exponent(const char *s, int *ret) {
     return true;
 }
 
-static bool read_suffix(const char *s, enum op_quantity_style *style, int *ret_power) {
+static bool read_suffix(const char *s, enum api_quantity_style *style, int *ret_power) {
     for (size_t i = 0; i < CO_ARRAY_LEN(suffixes); i++) {
         if (strcmp(s, suffixes[i].text) == 0) {
             *style = suffixes[i].style;
@@ -134,12 +134,12 @@ static bool read_suffix(const char *s, enum op_quantity_style *style, int *ret_p
             return true;
         }
     }
-    *style = OP_DECIMAL_EXPONENT;
+    *style = API_DECIMAL_EXPONENT;
     return read_exponent(s, ret_power);
 }
 
-int op_quantity_parse(const char *text, struct op_quantity *ret, struct co_err *err) {
-    struct op_quantity q = {.nano = 0};
+int api_quantity_parse(const char *text, struct api_quantity *ret, struct co_err *err) {
+    struct api_quantity q = {.nano = 0};
     struct decimal d = {.mantissa = 0};
     int power = 0;
     const char *end = read_number(text + (*text == '-' || *text == '+'), &d);
@@ -148,7 +148,7 @@ int op_quantity_parse(const char *text, struct op_quantity *ret, struct co_err *
             "\"%.*s\" is not a quantity, expected a number and a unit such as 500m, 2 or 1.5Gi",
             co_utf8_fit(text, 60), text);
     }
-    bool binary = q.style == OP_BINARY_SI;
+    bool binary = q.style == API_BINARY_SI;
     d.exponent += binary ? 0 : power;
     q.nano = to_nano(d, binary ? power : 0);
     q.nano = *text == '-' ? -q.nano : q.nano;
@@ -156,22 +156,22 @@ int op_quantity_parse(const char *text, struct op_quantity *ret, struct co_err *
     return 0;
 }
 
-int op_quantity_decode(const json_t *j, struct op_quantity *ret, struct co_err *err) {
+int api_quantity_decode(const json_t *j, struct api_quantity *ret, struct co_err *err) {
     if (json_is_string(j)) {
-        return op_quantity_parse(json_string_value(j), ret, err);
+        return api_quantity_parse(json_string_value(j), ret, err);
     }
     if (!json_is_number(j)) {
         return co_err_set(err, CO_INVALID, "expected a quantity: a string or a number");
     }
     /* Fifteen digits: the precision of a double. */
     CO_AUTOFREE char *text = json_dumps(j, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
-    return op_quantity_parse(text ? text : "", ret, err);
+    return api_quantity_parse(text ? text : "", ret, err);
 }
 
 /* ---- sums ----------------------------------------------------------------------------------- */
 
-void op_quantity_add(struct op_quantity *sum, const struct op_quantity *q, int64_t times) {
-    /* The cap of sums, with either sign: fits 128 bits, and its text fits OP_QUANTITY_TEXT. */
+void api_quantity_add(struct api_quantity *sum, const struct api_quantity *q, int64_t times) {
+    /* The cap of sums, with either sign: fits 128 bits, and its text fits API_QUANTITY_TEXT. */
     static const __int128 most = AMOUNT_MAX * 10000000000;
     __int128 product, total;
     sum->style = sum->nano ? sum->style : q->style;
@@ -193,8 +193,8 @@ static int take_factors(__int128 *n, int step, int first, int last) {
     return taken;
 }
 
-static void put_number(char ret[OP_QUANTITY_TEXT], __int128 n, const char *suffix) {
-    char digits[OP_QUANTITY_TEXT];
+static void put_number(char ret[API_QUANTITY_TEXT], __int128 n, const char *suffix) {
+    char digits[API_QUANTITY_TEXT];
     size_t at = sizeof(digits) - 1;
     bool negative = n < 0;
     digits[at] = '\0';
@@ -203,16 +203,16 @@ static void put_number(char ret[OP_QUANTITY_TEXT], __int128 n, const char *suffi
         digits[--at] = (char)('0' + (d < 0 ? -d : d));
         n /= 10;
     } while (n);
-    (void)snprintf(ret, OP_QUANTITY_TEXT, "%s%.40s%.8s", negative ? "-" : "", digits + at, suffix);
+    (void)snprintf(ret, API_QUANTITY_TEXT, "%s%.40s%.8s", negative ? "-" : "", digits + at, suffix);
 }
 
-static void format_binary(__int128 n, char ret[OP_QUANTITY_TEXT]) {
+static void format_binary(__int128 n, char ret[API_QUANTITY_TEXT]) {
     static const char *const units[] = {"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"};
     int power = take_factors(&n, 1024, 0, (int)CO_ARRAY_LEN(units) - 1);
     put_number(ret, n, units[power]);
 }
 
-static void format_decimal(__int128 nano, bool exponent, char ret[OP_QUANTITY_TEXT]) {
+static void format_decimal(__int128 nano, bool exponent, char ret[API_QUANTITY_TEXT]) {
     static const char *const units[] = {"n", "u", "m", "", "k", "M", "G", "T", "P", "E"};
     enum { ONE = 3 };
     int power = nano ? take_factors(&nano, 1000, 0, (int)CO_ARRAY_LEN(units) - 1) : ONE;
@@ -223,13 +223,13 @@ static void format_decimal(__int128 nano, bool exponent, char ret[OP_QUANTITY_TE
     put_number(ret, nano, exponent ? e : units[power]);
 }
 
-void op_quantity_format(const struct op_quantity *q, char ret[OP_QUANTITY_TEXT]) {
+void api_quantity_format(const struct api_quantity *q, char ret[API_QUANTITY_TEXT]) {
     __int128 whole = q->nano / NANO;
     bool binary =
-        q->style == OP_BINARY_SI && q->nano % NANO == 0 && (whole >= 1024 || whole <= -1024);
+        q->style == API_BINARY_SI && q->nano % NANO == 0 && (whole >= 1024 || whole <= -1024);
     if (binary) {
         format_binary(whole, ret);
     } else {
-        format_decimal(q->nano, q->style == OP_DECIMAL_EXPONENT, ret);
+        format_decimal(q->nano, q->style == API_DECIMAL_EXPONENT, ret);
     }
 }

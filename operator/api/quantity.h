@@ -7,20 +7,22 @@
 
 #include "common/json.h"
 
-enum op_quantity_style { OP_DECIMAL_SI, OP_BINARY_SI, OP_DECIMAL_EXPONENT };
+enum api_quantity_style { API_DECIMAL_SI, API_BINARY_SI, API_DECIMAL_EXPONENT };
 
-struct op_quantity {
+struct api_quantity {
     __int128 nano;
-    enum op_quantity_style style; /* of its canonical text */
+    enum api_quantity_style style; /* of its canonical text */
 };
 
-enum { OP_QUANTITY_TEXT = 64 };
+enum { API_QUANTITY_TEXT = 64 };
 
 /* CO_INVALID with the text in the message. */
-CO_MUST_CHECK int op_quantity_parse(const char *text, struct op_quantity *ret, struct co_err *err);
+CO_MUST_CHECK int api_quantity_parse(
+    const char *text, struct api_quantity *ret, struct co_err *err);
 /* The same for a member of a resource list: a string or a number. */
-CO_MUST_CHECK int op_quantity_decode(const json_t *j, struct op_quantity *ret, struct co_err *err);
+CO_MUST_CHECK int api_quantity_decode(
+    const json_t *j, struct api_quantity *ret, struct co_err *err);
 /* sum += q * times; a sum of 0 takes q's style.  The sum is capped at about 10^29. */
-void op_quantity_add(struct op_quantity *sum, const struct op_quantity *q, int64_t times);
+void api_quantity_add(struct api_quantity *sum, const struct api_quantity *q, int64_t times);
 /* The canonical text. */
-void op_quantity_format(const struct op_quantity *q, char ret[OP_QUANTITY_TEXT]);
+void api_quantity_format(const struct api_quantity *q, char ret[API_QUANTITY_TEXT]);

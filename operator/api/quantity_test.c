@@ -83,16 +83,16 @@ static const struct row rows[] = {
 };
 
 /* 0, or CO_INVALID as soon as a term is none. */
-static int sum_of(const char *terms, struct op_quantity *ret) {
+static int sum_of(const char *terms, struct api_quantity *ret) {
     CO_AUTOFREE char *copy = co_xstrdup(terms);
     char *rest = copy;
-    *ret = (struct op_quantity){.nano = 0};
+    *ret = (struct api_quantity){.nano = 0};
     for (char *term; (term = strsep(&rest, " "));) {
-        struct op_quantity q;
-        if (op_quantity_parse(term, &q, NULL)) {
+        struct api_quantity q;
+        if (api_quantity_parse(term, &q, NULL)) {
             return CO_INVALID;
         }
-        op_quantity_add(ret, &q, 1);
+        api_quantity_add(ret, &q, 1);
     }
     return 0;
 }
@@ -100,7 +100,7 @@ static int sum_of(const char *terms, struct op_quantity *ret) {
 static void as_the_api_server_reads_and_writes_them(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct op_quantity sum;
+        struct api_quantity sum;
         int r = sum_of(rows[i].terms, &sum);
         if (!rows[i].sum || r) {
             if (rows[i].sum || !r) {
@@ -108,8 +108,8 @@ static void as_the_api_server_reads_and_writes_them(void **state) {
             }
             continue;
         }
-        char text[OP_QUANTITY_TEXT];
-        op_quantity_format(&sum, text);
+        char text[API_QUANTITY_TEXT];
+        api_quantity_format(&sum, text);
         if (strcmp(text, rows[i].sum) != 0) {
             fail_msg("\"%s\": %s, expected %s", rows[i].terms, text, rows[i].sum);
         }
@@ -118,24 +118,24 @@ static void as_the_api_server_reads_and_writes_them(void **state) {
 
 static void many_replicas_add_up_and_never_overflow(void **state) {
     (void)state;
-    struct op_quantity q, sum = {.nano = 0};
-    char text[OP_QUANTITY_TEXT];
-    assert_int_equal(op_quantity_parse("0.1", &q, NULL), 0);
-    op_quantity_add(&sum, &q, 100000);
-    op_quantity_format(&sum, text);
+    struct api_quantity q, sum = {.nano = 0};
+    char text[API_QUANTITY_TEXT];
+    assert_int_equal(api_quantity_parse("0.1", &q, NULL), 0);
+    api_quantity_add(&sum, &q, 100000);
+    api_quantity_format(&sum, text);
     assert_string_equal(text, "10k");
 
-    assert_int_equal(op_quantity_parse("8Ei", &q, NULL), 0);
+    assert_int_equal(api_quantity_parse("8Ei", &q, NULL), 0);
     for (int i = 0; i < 1000; i++) {
-        op_quantity_add(&sum, &q, INT64_MAX);
+        api_quantity_add(&sum, &q, INT64_MAX);
     }
-    op_quantity_format(&sum, text);
+    api_quantity_format(&sum, text);
     assert_string_equal(text, "92233720368547758070G");
     q.nano = -q.nano;
     for (int i = 0; i < 1000; i++) {
-        op_quantity_add(&sum, &q, INT64_MAX);
+        api_quantity_add(&sum, &q, INT64_MAX);
     }
-    op_quantity_format(&sum, text);
+    api_quantity_format(&sum, text);
     assert_string_equal(text, "-92233720368547758070G");
 }
 
@@ -146,12 +146,12 @@ static void numbers_of_json_are_quantities(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(cases); i++) {
         CO_AUTOFREE char *wrapped = co_xasprintf("{'q':%s}", cases[i][0]);
         CO_AUTOJSON json_t *j = tk_json(wrapped);
-        struct op_quantity q = {.nano = 0};
-        int r = op_quantity_decode(json_object_get(j, "q"), &q, NULL);
+        struct api_quantity q = {.nano = 0};
+        int r = api_quantity_decode(json_object_get(j, "q"), &q, NULL);
         assert_int_equal(r, cases[i][1] ? 0 : CO_INVALID);
         if (!r) {
-            char text[OP_QUANTITY_TEXT];
-            op_quantity_format(&q, text);
+            char text[API_QUANTITY_TEXT];
+            api_quantity_format(&q, text);
             assert_string_equal(text, cases[i][1]);
         }
     }

@@ -13,7 +13,7 @@ static int32_t take_digits(const char **text, size_t most) {
     return v;
 }
 
-bool op_range_take(const char **text, size_t digits, int32_t *ret_first, int32_t *ret_last) {
+bool api_range_take(const char **text, size_t digits, int32_t *ret_first, int32_t *ret_last) {
     const char *p = *text;
     int32_t first = take_digits(&p, digits);
     int32_t last = first;
@@ -30,11 +30,11 @@ bool op_range_take(const char **text, size_t digits, int32_t *ret_first, int32_t
     return true;
 }
 
-bool op_exit_codes_parse(const char *text, uint64_t ret[4]) {
+bool api_exit_codes_parse(const char *text, uint64_t ret[4]) {
     uint64_t set[4] = {0};
     do {
         int32_t first, last;
-        if (!op_range_take(&text, 3, &first, &last) || last > 255) {
+        if (!api_range_take(&text, 3, &first, &last) || last > 255) {
             return false;
         }
         for (int32_t code = first; code <= last; code++) {

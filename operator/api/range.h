@@ -8,7 +8,7 @@
 
 /* Takes the first element of "3,5-7" from the text; numbers have at most `digits` digits (9).
  * False, and the text is unchanged, when there is none. */
-bool op_range_take(const char **text, size_t digits, int32_t *ret_first, int32_t *ret_last);
+bool api_range_take(const char **text, size_t digits, int32_t *ret_first, int32_t *ret_last);
 /* Exit codes such as "3" or "1-127,137", as a bit set.  False, and *ret is unchanged, when the text
  * is something else. */
-bool op_exit_codes_parse(const char *text, uint64_t ret[4]);
+bool api_exit_codes_parse(const char *text, uint64_t ret[4]);

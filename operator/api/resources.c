@@ -6,26 +6,26 @@
 
 #include <string.h>
 
-static void set_quantity(json_t *list, const char *name, const struct op_quantity *q) {
-    char text[OP_QUANTITY_TEXT];
-    op_quantity_format(q, text);
+static void set_quantity(json_t *list, const char *name, const struct api_quantity *q) {
+    char text[API_QUANTITY_TEXT];
+    api_quantity_format(q, text);
     co_json_set(list, name, json_string(text));
 }
 
-int op_resources_parse(const char *text, json_t **ret, struct co_err *err) {
+int api_resources_parse(const char *text, json_t **ret, struct co_err *err) {
     CO_AUTOFREE char *copy = co_xstrdup(text);
     CO_AUTOJSON json_t *list = json_object();
     char *rest = *copy ? copy : NULL;
     for (char *item; (item = strsep(&rest, ","));) {
         char *value = strchr(item, '=');
-        struct op_quantity q;
+        struct api_quantity q;
         if (!value || value == item) {
             return co_err_set(err, CO_INVALID,
                 "\"%.*s\" is not name=quantity, expected a list such as cpu=20m,memory=32Mi",
                 co_utf8_fit(item, 60), item);
         }
         *value++ = '\0';
-        int r = op_quantity_parse(value, &q, err);
+        int r = api_quantity_parse(value, &q, err);
         if (!r && q.nano < 0) {
             r = co_err_set(err, CO_INVALID, "\"%.40s\" is negative", value);
         }
@@ -41,31 +41,31 @@ int op_resources_parse(const char *text, json_t **ret, struct co_err *err) {
 /* ---- sums ----------------------------------------------------------------------------------- */
 
 /* The amount of a resource; false when the list has none that is valid. */
-static bool amount_of(const json_t *list, const char *name, struct op_quantity *ret) {
-    *ret = (struct op_quantity){.nano = 0};
+static bool amount_of(const json_t *list, const char *name, struct api_quantity *ret) {
+    *ret = (struct api_quantity){.nano = 0};
     const json_t *j = json_object_get(list, name);
-    return j && !op_quantity_decode(j, ret, NULL);
+    return j && !api_quantity_decode(j, ret, NULL);
 }
 
-void op_resources_add(json_t *sums, const json_t *list, int64_t times) {
+void api_resources_add(json_t *sums, const json_t *list, int64_t times) {
     const char *name;
     json_t *j;
     json_object_foreach((json_t *)(uintptr_t)list, name, j) {
-        struct op_quantity q, sum;
-        if (!op_quantity_decode(j, &q, NULL)) {
+        struct api_quantity q, sum;
+        if (!api_quantity_decode(j, &q, NULL)) {
             (void)amount_of(sums, name, &sum);
-            op_quantity_add(&sum, &q, times);
+            api_quantity_add(&sum, &q, times);
             set_quantity(sums, name, &sum);
         }
     }
 }
 
-void op_resources_raise(json_t *most, const json_t *list) {
+void api_resources_raise(json_t *most, const json_t *list) {
     const char *name;
     json_t *j;
     json_object_foreach((json_t *)(uintptr_t)list, name, j) {
-        struct op_quantity q, had;
-        if (!op_quantity_decode(j, &q, NULL) &&
+        struct api_quantity q, had;
+        if (!api_quantity_decode(j, &q, NULL) &&
             (!amount_of(most, name, &had) || q.nano > had.nano)) {
             set_quantity(most, name, &q);
         }
@@ -77,14 +77,14 @@ static void complete(json_t *to, const json_t *list) {
     const char *name;
     json_t *j;
     json_object_foreach((json_t *)(uintptr_t)list, name, j) {
-        struct op_quantity q;
-        if (!json_object_get(to, name) && !op_quantity_decode(j, &q, NULL)) {
+        struct api_quantity q;
+        if (!json_object_get(to, name) && !api_quantity_decode(j, &q, NULL)) {
             set_quantity(to, name, &q);
         }
     }
 }
 
-json_t *op_resources_of(const json_t *container) {
+json_t *api_resources_of(const json_t *container) {
     json_t *list = json_object();
     complete(list, co_json_at(container, "resources", "requests"));
     complete(list, co_json_at(container, "resources", "limits"));
@@ -101,8 +101,8 @@ struct inits {
 
 static void add_init(struct inits *in, const json_t *requests, bool stays) {
     CO_AUTOJSON json_t *now = json_deep_copy(in->sidecars);
-    op_resources_add(now, requests, 1);
-    op_resources_raise(in->most, now);
+    api_resources_add(now, requests, 1);
+    api_resources_raise(in->most, now);
     if (stays) {
         json_decref(in->sidecars);
         in->sidecars = json_incref(now);
@@ -115,18 +115,18 @@ static json_t *of_containers(const json_t *spec, const json_t *last) {
     size_t i;
     json_t *c;
     json_array_foreach(json_object_get(spec, "initContainers"), i, c) {
-        CO_AUTOJSON json_t *requests = op_resources_of(c);
+        CO_AUTOJSON json_t *requests = api_resources_of(c);
         add_init(&in, requests, co_streq(co_json_str(c, "restartPolicy"), "Always"));
     }
     if (last) {
         add_init(&in, last, false);
     }
     json_array_foreach(json_object_get(spec, "containers"), i, c) {
-        CO_AUTOJSON json_t *requests = op_resources_of(c);
-        op_resources_add(sums, requests, 1);
+        CO_AUTOJSON json_t *requests = api_resources_of(c);
+        api_resources_add(sums, requests, 1);
     }
-    op_resources_add(sums, in.sidecars, 1);
-    op_resources_raise(sums, in.most);
+    api_resources_add(sums, in.sidecars, 1);
+    api_resources_raise(sums, in.most);
     json_decref(in.most);
     json_decref(in.sidecars);
     return sums;
@@ -143,19 +143,19 @@ static void take_pods(json_t *sums, const json_t *list, bool replaces) {
     const char *name;
     json_t *j;
     json_object_foreach((json_t *)(uintptr_t)list, name, j) {
-        struct op_quantity q;
+        struct api_quantity q;
         bool wanted = is_for_pods(name) && (replaces || !json_object_get(sums, name));
-        if (wanted && !op_quantity_decode(j, &q, NULL)) {
+        if (wanted && !api_quantity_decode(j, &q, NULL)) {
             set_quantity(sums, name, &q);
         }
     }
 }
 
-json_t *op_resources_of_pod(const json_t *spec, const json_t *last) {
+json_t *api_resources_of_pod(const json_t *spec, const json_t *last) {
     json_t *sums = of_containers(spec, last);
     /* A pod's own limit counts only for what no container requests. */
     take_pods(sums, co_json_at(spec, "resources", "requests"), true);
     take_pods(sums, co_json_at(spec, "resources", "limits"), false);
-    op_resources_add(sums, json_object_get(spec, "overhead"), 1);
+    api_resources_add(sums, json_object_get(spec, "overhead"), 1);
     return sums;
 }

@@ -58,7 +58,7 @@ static void a_pod_counts_as_at_the_api_server(void **state) {
         CO_AUTOJSON json_t *spec = tk_json(text);
         CO_AUTOJSON json_t *last = rows[i].last ? tk_json(rows[i].last) : NULL;
         CO_AUTOJSON json_t *want = tk_json(rows[i].sum);
-        CO_AUTOJSON json_t *sum = op_resources_of_pod(spec, last);
+        CO_AUTOJSON json_t *sum = api_resources_of_pod(spec, last);
         CO_AUTOFREE char *a = co_json_dump_sorted(sum);
         CO_AUTOFREE char *b = co_json_dump_sorted(want);
         assert_string_equal(a, b);
@@ -73,7 +73,7 @@ static void a_list_is_names_and_quantities(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(cases); i++) {
         CO_AUTOJSON json_t *list = NULL;
         struct co_err err = {0};
-        int r = op_resources_parse(cases[i][0], &list, &err);
+        int r = api_resources_parse(cases[i][0], &list, &err);
         assert_int_equal(r, cases[i][1] ? 0 : CO_INVALID);
         CO_AUTOJSON json_t *want = cases[i][1] ? tk_json(cases[i][1]) : NULL;
         assert_int_equal(json_equal(list, want), want != NULL);

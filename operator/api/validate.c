@@ -9,18 +9,18 @@
 #include <string.h>
 
 struct found {
-    struct op_problem *rows;
+    struct api_problem *rows;
     size_t n, max;
 };
 
 /* The message is the path, followed by the sentence. */
 static void CO_PRINTF(4, 5) add_problem(
-    struct found *f, enum op_problem_code code, const char *path, const char *fmt, ...) {
+    struct found *f, enum api_problem_code code, const char *path, const char *fmt, ...) {
     if (f->n == f->max) {
         return;
     }
-    struct op_problem *p = &f->rows[f->n++];
-    *p = (struct op_problem){.code = code};
+    struct api_problem *p = &f->rows[f->n++];
+    *p = (struct api_problem){.code = code};
     (void)snprintf(p->path, sizeof(p->path), "%s", path);
     int n = snprintf(p->message, sizeof(p->message), "%s ", path);
     if (n < 0 || (size_t)n >= sizeof(p->message)) {
@@ -45,40 +45,40 @@ static bool is_label(const char *s) {
 }
 
 /* Number of pods that the role may have: for elastic workers at least `requests`. */
-static int64_t most_replicas(const json_t *spec, enum op_role role) {
-    const json_t *j = json_object_get(spec, op_role_name(role));
+static int64_t most_replicas(const json_t *spec, enum api_role role) {
+    const json_t *j = json_object_get(spec, api_role_name(role));
     int64_t replicas = json_integer_value(json_object_get(j, "replicas"));
     int64_t least = json_integer_value(json_object_get(j, "requests"));
-    bool raised = role == OP_WORKER && !is_absent(json_object_get(spec, "elastic"));
+    bool raised = role == API_WORKER && !is_absent(json_object_get(spec, "elastic"));
     return raised && least > replicas ? least : replicas;
 }
 
 static void check_name(struct found *f, const json_t *obj) {
     const char *name = co_json_str(obj, "metadata", "name");
     if (!name || !*name) {
-        add_problem(f, OP_PROBLEM_NAME, "metadata.name", "is missing: give the job a name");
+        add_problem(f, API_PROBLEM_NAME, "metadata.name", "is missing: give the job a name");
         return;
     }
     if (!is_label(name)) {
-        add_problem(f, OP_PROBLEM_NAME, "metadata.name",
+        add_problem(f, API_PROBLEM_NAME, "metadata.name",
             "is \"%.80s\", but pods and Services are named after it: use small letters, digits and "
             "'-', beginning with a letter and not ending with '-'",
             name);
         return;
     }
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
         int64_t replicas = most_replicas(json_object_get(obj, "spec"), r);
-        if (replicas < 1 || replicas > OP_REPLICAS_MAX) {
+        if (replicas < 1 || replicas > API_REPLICAS_MAX) {
             continue;
         }
         char digits[16];
         int length = snprintf(digits, sizeof(digits), "%" PRId64, replicas - 1);
-        size_t rest = strlen(op_role_name(r)) + 2 + (size_t)length;
-        if (strlen(name) + rest > OP_NAME_MAX) {
-            add_problem(f, OP_PROBLEM_NAME, "metadata.name",
+        size_t rest = strlen(api_role_name(r)) + 2 + (size_t)length;
+        if (strlen(name) + rest > API_NAME_MAX) {
+            add_problem(f, API_PROBLEM_NAME, "metadata.name",
                 "has %zu characters, so that pod <name>-%s-%s would have more than %d: use at most "
                 "%zu",
-                strlen(name), op_role_name(r), digits, OP_NAME_MAX, OP_NAME_MAX - rest);
+                strlen(name), api_role_name(r), digits, API_NAME_MAX, API_NAME_MAX - rest);
             return;
         }
     }
@@ -110,25 +110,25 @@ static void join_path(const char *base, const char *const *keys, char *ret, size
 }
 
 static void check_containers(struct found *f, const json_t *tmpl, const char *base) {
-    char path[OP_PATH_MAX];
+    char path[API_PATH_MAX];
     const json_t *spec = json_object_get(tmpl, "spec");
     const char *const keys[] = {"spec", "containers", NULL};
     join_path(base, keys, path, sizeof(path));
     const json_t *list = json_object_get(spec, "containers");
     if (is_absent(list) || (json_is_array(list) && json_array_size(list) == 0)) {
-        add_problem(f, OP_PROBLEM_CONTAINERS, path,
+        add_problem(f, API_PROBLEM_CONTAINERS, path,
             "is missing or empty: name at least one container with its image");
         return;
     }
     if (!json_is_array(list)) {
         add_problem(
-            f, OP_PROBLEM_CONTAINERS, path, "is not a list: write each container as a list item");
+            f, API_PROBLEM_CONTAINERS, path, "is not a list: write each container as a list item");
         return;
     }
     static const char *const lists[] = {"env", "envFrom", "ports"};
     const json_t *first = json_array_get(list, 0);
     if (!json_is_object(first)) {
-        add_problem(f, OP_PROBLEM_CONTAINERS, path, "has a first item that is not an object");
+        add_problem(f, API_PROBLEM_CONTAINERS, path, "has a first item that is not an object");
         return;
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(lists); i++) {
@@ -136,19 +136,19 @@ static void check_containers(struct found *f, const json_t *tmpl, const char *ba
         if (!is_absent(j) && !json_is_array(j)) {
             const char *const env[] = {"spec", "containers", "0", lists[i], NULL};
             join_path(base, env, path, sizeof(path));
-            add_problem(f, OP_PROBLEM_TEMPLATE, path, "is not a list");
+            add_problem(f, API_PROBLEM_TEMPLATE, path, "is not a list");
         }
     }
 }
 
 static void check_template(struct found *f, const json_t *tmpl, const char *base) {
     if (is_absent(tmpl)) {
-        add_problem(f, OP_PROBLEM_TEMPLATE, base,
+        add_problem(f, API_PROBLEM_TEMPLATE, base,
             "is missing: describe the role's pods there, as in a Pod's metadata and spec");
         return;
     }
     if (!json_is_object(tmpl) || !json_is_object(json_object_get(tmpl, "spec"))) {
-        add_problem(f, OP_PROBLEM_TEMPLATE, base,
+        add_problem(f, API_PROBLEM_TEMPLATE, base,
             "is not a pod template: it must be an object with a spec, as in a Pod");
         return;
     }
@@ -156,25 +156,25 @@ static void check_template(struct found *f, const json_t *tmpl, const char *base
     for (size_t i = 0; i < CO_ARRAY_LEN(template_parts); i++) {
         const json_t *j = co_json_atv(tmpl, template_parts[i].keys);
         if (!is_absent(j) && json_typeof(j) != template_parts[i].type) {
-            char path[OP_PATH_MAX];
+            char path[API_PATH_MAX];
             join_path(base, template_parts[i].keys, path, sizeof(path));
-            add_problem(f, OP_PROBLEM_TEMPLATE, path, "is not %s", template_parts[i].word);
+            add_problem(f, API_PROBLEM_TEMPLATE, path, "is not %s", template_parts[i].word);
         }
     }
 }
 
 static void check_replicas(struct found *f, const json_t *j, const char *path) {
     if (is_absent(j)) {
-        add_problem(f, OP_PROBLEM_REPLICAS, path, "is missing: say how many pods the role has");
+        add_problem(f, API_PROBLEM_REPLICAS, path, "is missing: say how many pods the role has");
     } else if (!json_is_integer(j)) {
-        add_problem(f, OP_PROBLEM_REPLICAS, path, "is not an integer");
+        add_problem(f, API_PROBLEM_REPLICAS, path, "is not an integer");
     } else if (json_integer_value(j) < 0) {
-        add_problem(f, OP_PROBLEM_REPLICAS, path,
+        add_problem(f, API_PROBLEM_REPLICAS, path,
             "is %" JSON_INTEGER_FORMAT ": use 0 for no pods, or leave the role out",
             json_integer_value(j));
-    } else if (json_integer_value(j) > OP_REPLICAS_MAX) {
-        add_problem(f, OP_PROBLEM_REPLICAS, path, "is %" JSON_INTEGER_FORMAT ": the most is %d",
-            json_integer_value(j), OP_REPLICAS_MAX);
+    } else if (json_integer_value(j) > API_REPLICAS_MAX) {
+        add_problem(f, API_PROBLEM_REPLICAS, path, "is %" JSON_INTEGER_FORMAT ": the most is %d",
+            json_integer_value(j), API_REPLICAS_MAX);
     }
 }
 
@@ -185,7 +185,8 @@ static void check_role(struct found *f, const json_t *role, const char *name) {
         return;
     }
     if (!json_is_object(role)) {
-        add_problem(f, OP_PROBLEM_TYPE, path, "is not an object: it needs replicas and a template");
+        add_problem(
+            f, API_PROBLEM_TYPE, path, "is not an object: it needs replicas and a template");
         return;
     }
     (void)snprintf(path, sizeof(path), "spec.%s.replicas", name);
@@ -231,9 +232,9 @@ static void check_field(struct found *f, const json_t *spec, const struct field 
     }
     bool fits = field->type == JSON_TRUE ? json_is_boolean(j) : json_typeof(j) == field->type;
     if (!fits) {
-        add_problem(f, OP_PROBLEM_TYPE, path, "is not %s", field->word);
+        add_problem(f, API_PROBLEM_TYPE, path, "is not %s", field->word);
     } else if (field->bounded && json_integer_value(j) < field->min) {
-        add_problem(f, OP_PROBLEM_TYPE, path, "is %" JSON_INTEGER_FORMAT ": the least is %" PRId64,
+        add_problem(f, API_PROBLEM_TYPE, path, "is %" JSON_INTEGER_FORMAT ": the least is %" PRId64,
             json_integer_value(j), field->min);
     }
 }
@@ -243,11 +244,11 @@ static void check_field(struct found *f, const json_t *spec, const struct field 
 static void check_peer_auth(struct found *f, const json_t *spec) {
     const char *text = co_json_str(spec, "peerAuth");
     bool known = !text;
-    for (enum op_peer_auth a = OP_PEER_NONE; a < OP_PEER_AUTHS; a++) {
-        known = known || strcmp(text, op_peer_auths[a]) == 0;
+    for (enum api_peer_auth a = API_PEER_NONE; a < API_PEER_AUTHS; a++) {
+        known = known || strcmp(text, api_peer_auths[a]) == 0;
     }
     if (!known) {
-        add_problem(f, OP_PROBLEM_TYPE, "spec.peerAuth",
+        add_problem(f, API_PROBLEM_TYPE, "spec.peerAuth",
             "is \"%.*s\": use None, Token or Encrypted", co_utf8_fit(text, 40), text);
     }
 }
@@ -261,28 +262,28 @@ static void check_rule(struct found *f, const json_t *rule, const char *path) {
     const json_t *reasons = json_object_get(rule, "reasons");
     uint64_t set[4];
     if (!co_streq(action, "Fail") && !co_streq(action, "Restart") && !co_streq(action, "Ignore")) {
-        add_problem(f, OP_PROBLEM_TYPE, path, "needs an action: Fail, Restart or Ignore");
+        add_problem(f, API_PROBLEM_TYPE, path, "needs an action: Fail, Restart or Ignore");
     }
-    if (!is_absent(json_object_get(rule, "role")) && op_role_parse(role) == OP_NO_ROLE) {
-        add_problem(f, OP_PROBLEM_TYPE, path, "has a role other than ps, worker and heter");
+    if (!is_absent(json_object_get(rule, "role")) && api_role_parse(role) == API_NO_ROLE) {
+        add_problem(f, API_PROBLEM_TYPE, path, "has a role other than ps, worker and heter");
     }
     if (!is_absent(codes) &&
-        (!json_is_string(codes) || !op_exit_codes_parse(json_string_value(codes), set))) {
-        add_problem(f, OP_PROBLEM_TYPE, path,
+        (!json_is_string(codes) || !api_exit_codes_parse(json_string_value(codes), set))) {
+        add_problem(f, API_PROBLEM_TYPE, path,
             "has exitCodes that are not numbers from 0 to 255 and ranges joined by commas, as "
             "\"1-127,137\"");
     }
     if (!is_absent(reasons) && !json_is_array(reasons)) {
-        add_problem(f, OP_PROBLEM_TYPE, path, "has reasons that are not a list");
+        add_problem(f, API_PROBLEM_TYPE, path, "has reasons that are not a list");
     }
 }
 
 static void check_rules(struct found *f, const json_t *list) {
     size_t i;
     json_t *rule;
-    if (json_array_size(list) > OP_RULES_MAX) {
+    if (json_array_size(list) > API_RULES_MAX) {
         add_problem(
-            f, OP_PROBLEM_TYPE, "spec.failurePolicy", "has more than %d rules", OP_RULES_MAX);
+            f, API_PROBLEM_TYPE, "spec.failurePolicy", "has more than %d rules", API_RULES_MAX);
         return;
     }
     json_array_foreach(list, i, rule) {
@@ -299,7 +300,7 @@ static void check_spec(struct found *f, const json_t *spec) {
         return;
     }
     if (!json_is_object(spec)) {
-        add_problem(f, OP_PROBLEM_TYPE, "spec", "is not an object");
+        add_problem(f, API_PROBLEM_TYPE, "spec", "is not an object");
         return;
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(spec_fields); i++) {
@@ -307,12 +308,12 @@ static void check_spec(struct found *f, const json_t *spec) {
     }
     check_peer_auth(f, spec);
     check_rules(f, json_object_get(spec, "failurePolicy"));
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        check_role(f, json_object_get(spec, op_role_name(r)), op_role_name(r));
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        check_role(f, json_object_get(spec, api_role_name(r)), api_role_name(r));
     }
     if (!is_absent(json_object_get(spec, "elastic")) &&
         is_absent(json_object_get(spec, "worker"))) {
-        add_problem(f, OP_PROBLEM_ELASTIC, "spec.elastic",
+        add_problem(f, API_PROBLEM_ELASTIC, "spec.elastic",
             "is set, but there is no spec.worker: elastic training needs workers");
     }
     const json_t *worker = json_object_get(spec, "worker");
@@ -321,18 +322,18 @@ static void check_spec(struct found *f, const json_t *spec) {
     if (!is_absent(json_object_get(spec, "elastic")) && json_is_integer(requests) &&
         json_integer_value(limits) > 0 &&
         json_integer_value(requests) > json_integer_value(limits)) {
-        add_problem(f, OP_PROBLEM_ELASTIC, "spec.worker.requests",
+        add_problem(f, API_PROBLEM_ELASTIC, "spec.worker.requests",
             "is greater than spec.worker.limits: no number of workers is within both");
     }
 }
 
-size_t op_job_validate(const json_t *obj, bool strict, struct op_problem *ret, size_t max) {
+size_t api_job_validate(const json_t *obj, bool strict, struct api_problem *ret, size_t max) {
     struct found f = {.rows = ret, .max = max};
-    if (strict && !co_streq(co_json_str(obj, "apiVersion"), OP_API_VERSION)) {
-        add_problem(&f, OP_PROBLEM_TYPE, "apiVersion", "is not %s", OP_API_VERSION);
+    if (strict && !co_streq(co_json_str(obj, "apiVersion"), API_VERSION)) {
+        add_problem(&f, API_PROBLEM_TYPE, "apiVersion", "is not %s", API_VERSION);
     }
-    if (strict && !co_streq(co_json_str(obj, "kind"), OP_KIND)) {
-        add_problem(&f, OP_PROBLEM_TYPE, "kind", "is not %s", OP_KIND);
+    if (strict && !co_streq(co_json_str(obj, "kind"), API_KIND)) {
+        add_problem(&f, API_PROBLEM_TYPE, "kind", "is not %s", API_KIND);
     }
     check_name(&f, obj);
     check_spec(&f, json_object_get(obj, "spec"));

@@ -16,7 +16,7 @@ enum {
 };
 
 struct walk {
-    op_found_fn fn;
+    api_found_fn fn;
     void *arg;
     size_t n, max;
 };
@@ -199,8 +199,8 @@ static void walk_below(struct walk *w, const json_t *obj, const char *base, int 
     }
 }
 
-size_t op_labels_validate(
-    const json_t *obj, const char *base, size_t max, op_found_fn fn, void *arg) {
+size_t api_labels_validate(
+    const json_t *obj, const char *base, size_t max, api_found_fn fn, void *arg) {
     struct walk w = {.fn = fn, .arg = arg, .max = max};
     walk_below(&w, obj, base, 0);
     return w.n;

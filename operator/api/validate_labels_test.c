@@ -79,7 +79,7 @@ static void keys_and_values_that_a_cluster_would_reject_are_said_before(void **s
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOJSON json_t *obj = tk_json(rows[i].obj);
         struct heard h = {0};
-        size_t n = op_labels_validate(obj, "m", 16, hear, &h);
+        size_t n = api_labels_validate(obj, "m", 16, hear, &h);
         assert_int_equal(n, h.n);
         if (h.n != (rows[i].path != NULL) ||
             (h.n &&
@@ -101,7 +101,7 @@ static void annotations_have_a_size(void **state) {
         memset(text, 'x', MOST - 2 + more);
         CO_AUTOJSON json_t *obj = json_pack("{s:{s:s,s:s}}", "annotations", "a", text, "b", "");
         struct heard h = {0};
-        assert_int_equal(op_labels_validate(obj, "m", 16, hear, &h), more);
+        assert_int_equal(api_labels_validate(obj, "m", 16, hear, &h), more);
         assert_true(!more || strcmp(h.message, "m.annotations has 262145 bytes of keys and values, "
                                                "expected at most 262144") == 0);
         free(h.path);
@@ -113,7 +113,7 @@ static void no_more_than_asked_for_is_said(void **state) {
     (void)state;
     CO_AUTOJSON json_t *obj = tk_json("{'labels':{'a':' ','b':' ','c':' '}}");
     struct heard h = {0};
-    assert_int_equal(op_labels_validate(obj, "m", 2, hear, &h), 2);
+    assert_int_equal(api_labels_validate(obj, "m", 2, hear, &h), 2);
     assert_int_equal(h.n, 2);
     free(h.path);
     free(h.message);

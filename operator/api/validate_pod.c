@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct walk {
-    op_found_fn fn;
+    api_found_fn fn;
     void *arg;
     size_t n, max;
 };
@@ -138,14 +138,14 @@ static void check_list(struct walk *w, const json_t *list, const char *base) {
     const char *name;
     json_t *j;
     json_object_foreach((json_t *)(uintptr_t)list, name, j) {
-        struct op_quantity q;
+        struct api_quantity q;
         struct co_err err = {0};
         if (!is_resource(name)) {
             say(w, base,
                 "has \"%.*s\", which is no resource: expected cpu, memory, ephemeral-storage, "
                 "hugepages-SIZE or DOMAIN/NAME, as nvidia.com/gpu",
                 co_utf8_fit(name, 60), name);
-        } else if (op_quantity_decode(j, &q, &err)) {
+        } else if (api_quantity_decode(j, &q, &err)) {
             say(w, base, "has %.60s: %s", name, co_err_text(&err));
         } else if (q.nano < 0) {
             say(w, base, "has %.60s, which is negative", name);
@@ -155,7 +155,7 @@ static void check_list(struct walk *w, const json_t *list, const char *base) {
 
 static void compare(struct walk *w, const char *base, const char *name, const json_t *request,
     const json_t *limit) {
-    struct op_quantity r, l;
+    struct api_quantity r, l;
     if (is_absent(limit)) {
         if (is_device(name)) {
             say(w, base, "has no limit of %.60s: devices are given by the limit, so name it there",
@@ -163,7 +163,7 @@ static void compare(struct walk *w, const char *base, const char *name, const js
         }
         return;
     }
-    if (op_quantity_decode(request, &r, NULL) || op_quantity_decode(limit, &l, NULL)) {
+    if (api_quantity_decode(request, &r, NULL) || api_quantity_decode(limit, &l, NULL)) {
         return;
     }
     if (r.nano > l.nano) {
@@ -257,10 +257,10 @@ static void check_mounts(
 
 static void check_container(
     struct walk *w, const json_t *c, const char *base, json_t *names, const json_t *volumes) {
-    const char *name = check_name(w, c, base, OP_NAME_MAX, names);
+    const char *name = check_name(w, c, base, API_NAME_MAX, names);
     const char *image = co_json_str(c, "image");
-    if (co_streq(name, OP_GATE_CONTAINER)) {
-        say(w, base, "is called " OP_GATE_CONTAINER ", as the start gate that the operator adds");
+    if (co_streq(name, API_GATE_CONTAINER)) {
+        say(w, base, "is called " API_GATE_CONTAINER ", as the start gate that the operator adds");
     }
     if (!image || !*image) {
         say(w, base, "has no image");
@@ -281,7 +281,7 @@ static json_t *check_volumes(struct walk *w, const json_t *spec, const char *bas
     json_t *v;
     json_array_foreach(json_object_get(spec, "volumes"), i, v) {
         CO_AUTOFREE char *path = item_path(base, "volumes", i);
-        (void)check_name(w, v, path, OP_NAME_MAX, names);
+        (void)check_name(w, v, path, API_NAME_MAX, names);
         if (json_object_size(v) > 2) {
             say(w, path, "has more than one source");
         }
@@ -293,7 +293,7 @@ static json_t *check_volumes(struct walk *w, const json_t *spec, const char *bas
 static void check_labels(struct walk *w, const json_t *tmpl, const char *base) {
     const json_t *spec = json_object_get(tmpl, "spec");
     CO_AUTOFREE char *metadata = co_xasprintf("%s.metadata", base);
-    w->n += op_labels_validate(
+    w->n += api_labels_validate(
         json_object_get(tmpl, "metadata"), metadata, w->max - w->n, w->fn, w->arg);
     CO_AUTOFREE char *path = co_xasprintf("%s.spec", base);
     CO_AUTOJSON json_t *chooses = json_object();
@@ -301,11 +301,11 @@ static void check_labels(struct walk *w, const json_t *tmpl, const char *base) {
     for (size_t i = 0; i < CO_ARRAY_LEN(keys); i++) {
         co_json_set(chooses, keys[i], json_incref(json_object_get(spec, keys[i])));
     }
-    w->n += op_labels_validate(chooses, path, w->max - w->n, w->fn, w->arg);
+    w->n += api_labels_validate(chooses, path, w->max - w->n, w->fn, w->arg);
 }
 
-size_t op_template_validate(
-    const json_t *tmpl, bool ends, const char *base, size_t max, op_found_fn fn, void *arg) {
+size_t api_template_validate(
+    const json_t *tmpl, bool ends, const char *base, size_t max, api_found_fn fn, void *arg) {
     static const char *const lists[] = {"initContainers", "containers"};
     struct walk w = {.fn = fn, .arg = arg, .max = max};
     const json_t *spec = json_object_get(tmpl, "spec");

@@ -5,11 +5,11 @@
 #include "operator/api/job.h"
 
 /* path: dotted, list items by number.  message: one line that begins with the path. */
-typedef void (*op_found_fn)(void *arg, const char *path, const char *message);
+typedef void (*api_found_fn)(void *arg, const char *path, const char *message);
 
 /* Calls fn for each thing that is wrong, `max` times at most, and returns how often.  tmpl: a
  * template, whose fields may have any type (crd_find_mistyped tells of those); ends: its pods must
  * end, and nothing but its restartPolicy says whether containers are started again; base: its path.
  */
-size_t op_template_validate(
-    const json_t *tmpl, bool ends, const char *base, size_t max, op_found_fn fn, void *arg);
+size_t api_template_validate(
+    const json_t *tmpl, bool ends, const char *base, size_t max, api_found_fn fn, void *arg);

@@ -94,7 +94,7 @@ static void what_a_cluster_would_reject_is_said_before(void **state) {
         CO_AUTOFREE char *text = co_xasprintf("{'spec':{%s}}", rows[i].spec);
         CO_AUTOJSON json_t *tmpl = tk_json(text);
         struct heard h = {0};
-        size_t n = op_template_validate(tmpl, true, "spec.worker.template", 16, hear, &h);
+        size_t n = api_template_validate(tmpl, true, "spec.worker.template", 16, hear, &h);
         assert_int_equal(n, h.n);
         CO_AUTOFREE char *want =
             rows[i].message ? co_xasprintf("%s%s", BASE, rows[i].message) : co_xstrdup("");
@@ -111,14 +111,14 @@ static void pods_that_need_not_end_may_be_restarted_always(void **state) {
     (void)state;
     CO_AUTOJSON json_t *tmpl = tk_json("{'spec':{'restartPolicy':'Always'," C("") "}}");
     struct heard h = {0};
-    assert_int_equal(op_template_validate(tmpl, false, "spec.ps.template", 16, hear, &h), 0);
+    assert_int_equal(api_template_validate(tmpl, false, "spec.ps.template", 16, hear, &h), 0);
 }
 
 static void no_more_than_asked_for_is_said(void **state) {
     (void)state;
     CO_AUTOJSON json_t *tmpl = tk_json("{'spec':{'containers':[{},{},{}]}}");
     struct heard h = {0};
-    assert_int_equal(op_template_validate(tmpl, false, "spec.ps.template", 4, hear, &h), 4);
+    assert_int_equal(api_template_validate(tmpl, false, "spec.ps.template", 4, hear, &h), 4);
     assert_int_equal(h.n, 4);
     free(h.first);
 }

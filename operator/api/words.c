@@ -15,45 +15,45 @@ struct word {
 };
 
 static const struct word clean_words[] = {
-    {"", OP_CLEAN_DEFAULT},
-    {"Always", OP_CLEAN_ALWAYS},
-    {"Never", OP_CLEAN_NEVER},
-    {"OnFailure", OP_CLEAN_ON_FAILURE},
-    {"OnCompletion", OP_CLEAN_ON_COMPLETION},
-    {"Running", OP_CLEAN_RUNNING},
-    {NULL, OP_CLEAN_OTHER, "Never"},
+    {"", API_CLEAN_DEFAULT},
+    {"Always", API_CLEAN_ALWAYS},
+    {"Never", API_CLEAN_NEVER},
+    {"OnFailure", API_CLEAN_ON_FAILURE},
+    {"OnCompletion", API_CLEAN_ON_COMPLETION},
+    {"Running", API_CLEAN_RUNNING},
+    {NULL, API_CLEAN_OTHER, "Never"},
 };
 static const struct word intranet_words[] = {
-    {"", OP_POD_IP},
-    {"PodIP", OP_POD_IP},
-    {"Service", OP_SERVICE},
-    {"DNS", OP_DNS},
-    {"Host", OP_HOST},
-    {NULL, OP_POD_IP, "PodIP"},
+    {"", API_POD_IP},
+    {"PodIP", API_POD_IP},
+    {"Service", API_SERVICE},
+    {"DNS", API_DNS},
+    {"Host", API_HOST},
+    {NULL, API_POD_IP, "PodIP"},
 };
 static const struct word success_words[] = {
-    {"", OP_SUCCESS_WORKERS},
-    {"AllWorkers", OP_SUCCESS_WORKERS},
-    {"AllPods", OP_SUCCESS_ALL},
-    {"Worker0", OP_SUCCESS_WORKER_0},
-    {NULL, OP_SUCCESS_WORKERS, "AllWorkers"},
+    {"", API_SUCCESS_WORKERS},
+    {"AllWorkers", API_SUCCESS_WORKERS},
+    {"AllPods", API_SUCCESS_ALL},
+    {"Worker0", API_SUCCESS_WORKER_0},
+    {NULL, API_SUCCESS_WORKERS, "AllWorkers"},
 };
 
 static const struct {
     const char *path;
     const struct word *words;
-} fields[OP_WORD_FIELDS] = {
-    [OP_WORD_CLEAN] = {"spec.cleanPodPolicy", clean_words},
-    [OP_WORD_INTRANET] = {"spec.intranet", intranet_words},
-    [OP_WORD_SUCCESS] = {"spec.successPolicy", success_words},
+} fields[API_WORD_FIELDS] = {
+    [API_WORD_CLEAN] = {"spec.cleanPodPolicy", clean_words},
+    [API_WORD_INTRANET] = {"spec.intranet", intranet_words},
+    [API_WORD_SUCCESS] = {"spec.successPolicy", success_words},
 };
 
-static const char *text_of(enum op_word_field field, const json_t *spec) {
+static const char *text_of(enum api_word_field field, const json_t *spec) {
     const char *text = co_json_str(spec, fields[field].path + strlen("spec."));
     return text ? text : "";
 }
 
-static const struct word *find_word(enum op_word_field field, const char *text) {
+static const struct word *find_word(enum api_word_field field, const char *text) {
     const struct word *w = fields[field].words;
     while (w->text && strcmp(w->text, text) != 0) {
         w++;
@@ -61,15 +61,15 @@ static const struct word *find_word(enum op_word_field field, const char *text) 
     return w;
 }
 
-int op_word_value(enum op_word_field field, const json_t *spec) {
+int api_word_value(enum api_word_field field, const json_t *spec) {
     return find_word(field, text_of(field, spec))->value;
 }
 
-const char *op_word_path(enum op_word_field field) {
+const char *api_word_path(enum api_word_field field) {
     return fields[field].path;
 }
 
-bool op_word_is_odd(enum op_word_field field, const json_t *spec, char *ret, size_t size) {
+bool api_word_is_odd(enum api_word_field field, const json_t *spec, char *ret, size_t size) {
     const char *path = fields[field].path, *text = text_of(field, spec);
     const struct word *taken = find_word(field, text);
     if (taken->text) {

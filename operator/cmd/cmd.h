@@ -4,20 +4,20 @@
 
 #include <stddef.h>
 
-struct op_command {
+struct opc_command {
     const char *name;
     int (*run)(int argc, char *argv[]);
     const char *summary; /* NULL: not listed */
 };
 /* The i-th; NULL behind the last. */
-const struct op_command *op_command_at(size_t i);
+const struct opc_command *opc_command_at(size_t i);
 
 /* The program: finds the command in argv and runs it. */
-int op_cmd(int argc, char *argv[]);
+int opc_cmd(int argc, char *argv[]);
 
-int op_cmd_run(int argc, char *argv[]);
-int op_cmd_render(int argc, char *argv[]);
-int op_cmd_validate(int argc, char *argv[]);
-int op_cmd_convert(int argc, char *argv[]);
-int op_cmd_version(int argc, char *argv[]);
-int op_cmd_docs(int argc, char *argv[]);
+int opc_cmd_run(int argc, char *argv[]);
+int opc_cmd_render(int argc, char *argv[]);
+int opc_cmd_validate(int argc, char *argv[]);
+int opc_cmd_convert(int argc, char *argv[]);
+int opc_cmd_version(int argc, char *argv[]);
+int opc_cmd_docs(int argc, char *argv[]);

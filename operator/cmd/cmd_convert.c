@@ -13,25 +13,25 @@
 enum { PAGE = 16 << 20 };
 
 static void print_note(void *arg, const char *path, const char *message) {
-    const struct op_place *at = arg;
-    (void)fprintf(stderr, "%s:%d: %s: %s\n", at->file, op_place_line(at, path), path, message);
+    const struct opc_place *at = arg;
+    (void)fprintf(stderr, "%s:%d: %s: %s\n", at->file, opc_place_line(at, path), path, message);
 }
 
 /* A kind that only looks like ours: of another group, or another job of Kubeflow's. */
 static bool is_stranger(const json_t *obj) {
     const char *version = co_json_str(obj, "apiVersion");
-    return co_streq(co_json_str(obj, "kind"), OP_KIND) ||
+    return co_streq(co_json_str(obj, "kind"), API_KIND) ||
            (version && strncmp(version, "kubeflow.org/", strlen("kubeflow.org/")) == 0);
 }
 
-static int convert_object(void *arg, const struct op_place *at, json_t *obj, struct co_err *err) {
+static int convert_object(void *arg, const struct opc_place *at, json_t *obj, struct co_err *err) {
     size_t *jobs = arg;
-    struct op_place place = *at;
-    CO_AUTOJSON json_t *made = op_convert_knows(obj) ? op_convert(obj, print_note, &place) : NULL;
+    struct opc_place place = *at;
+    CO_AUTOJSON json_t *made = opc_convert_knows(obj) ? opc_convert(obj, print_note, &place) : NULL;
     *jobs += made != NULL;
     if (!made && is_stranger(obj)) {
         print_note(&place, "apiVersion",
-            "passes unchanged: only PaddleJobs of kubeflow.org/v1 and " OP_API_VERSION
+            "passes unchanged: only PaddleJobs of kubeflow.org/v1 and " API_VERSION
             " are converted");
     }
     CO_AUTOBUF struct co_buf text = CO_BUF(PAGE); /* others pass unchanged */
@@ -52,7 +52,7 @@ static const char usage[] =
     "item of a List becomes a document; other objects pass unchanged.  Ends "
     "with 1 when there is no job.";
 
-int op_cmd_convert(int argc, char *argv[]) {
+int opc_cmd_convert(int argc, char *argv[]) {
     struct co_err err = {0};
     int rest = argc;
     int rc = co_flags_parse(NULL, 0, argc, argv, &rest, &err);
@@ -62,7 +62,7 @@ int op_cmd_convert(int argc, char *argv[]) {
     }
     size_t jobs = 0;
     for (; rc == 0 && rest < argc; rest++) {
-        rc = op_files_read(argv[rest], convert_object, &jobs, &err);
+        rc = opc_files_read(argv[rest], convert_object, &jobs, &err);
     }
     if (rc) {
         (void)fprintf(stderr, "paddle-operator: %s\n", co_err_text(&err));

@@ -50,7 +50,7 @@ static int run(const char *in_text, const char *const *words, struct co_buf *ret
     int in = file_of(in_text), out = file_of("");
     (void)fflush(NULL);
     int before[] = {stand_in(in, 0), stand_in(out, 1), stand_in(out, 2)};
-    int code = op_cmd(argc, argv);
+    int code = opc_cmd(argc, argv);
     (void)fflush(NULL);
     for (int i = 0; i < 3; i++) {
         put_back(before[i], i);

@@ -7,16 +7,16 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct op_command commands[] = {
-    {"run", op_cmd_run, "watch PaddleJobs and carry them out (also without a command)"},
-    {"render", op_cmd_render, "print the pods, Services and ConfigMaps that a job would get"},
-    {"validate", op_cmd_validate, "check job files, with line numbers"},
-    {"convert", op_cmd_convert, "print jobs of Kubeflow and PaddleCloud as this operator's"},
-    {"version", op_cmd_version, "print the version"},
-    {"docs", op_cmd_docs, NULL},
+static const struct opc_command commands[] = {
+    {"run", opc_cmd_run, "watch PaddleJobs and carry them out (also without a command)"},
+    {"render", opc_cmd_render, "print the pods, Services and ConfigMaps that a job would get"},
+    {"validate", opc_cmd_validate, "check job files, with line numbers"},
+    {"convert", opc_cmd_convert, "print jobs of Kubeflow and PaddleCloud as this operator's"},
+    {"version", opc_cmd_version, "print the version"},
+    {"docs", opc_cmd_docs, NULL},
 };
 
-const struct op_command *op_command_at(size_t i) {
+const struct opc_command *opc_command_at(size_t i) {
     return i < CO_ARRAY_LEN(commands) ? &commands[i] : NULL;
 }
 
@@ -30,17 +30,17 @@ static void print_usage(FILE *out) {
     (void)fprintf(out, "\nEvery command explains itself with --help.\n");
 }
 
-int op_cmd_version(int argc, char *argv[]) {
+int opc_cmd_version(int argc, char *argv[]) {
     (void)argc;
     (void)argv;
     (void)printf("paddle-operator %s\n", co_version);
     return 0;
 }
 
-int op_cmd(int argc, char *argv[]) {
+int opc_cmd(int argc, char *argv[]) {
     /* Upstream's manifests start the program with flags alone. */
     if (argc < 2 || argv[1][0] == '-') {
-        return op_cmd_run(argc, argv);
+        return opc_cmd_run(argc, argv);
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(commands); i++) {
         if (strcmp(argv[1], commands[i].name) == 0) {

@@ -21,7 +21,7 @@ struct conversion {
     json_t *spec; /* of the result; borrowed */
     bool limited; /* it has a backoffLimit */
     bool ruled;   /* a role has restartPolicy ExitCode, so the result has a failurePolicy */
-    op_convert_note_fn note;
+    opc_convert_note_fn note;
     void *arg;
 };
 
@@ -224,12 +224,12 @@ static void drop_unknown(void *arg, const char *path, const char *message) {
 }
 
 static void note_words(const struct conversion *c, const json_t *was) {
-    for (enum op_word_field f = 0; f < OP_WORD_FIELDS; f++) {
-        const char *path = op_word_path(f);
+    for (enum api_word_field f = 0; f < API_WORD_FIELDS; f++) {
+        const char *path = api_word_path(f);
         const char *key = path + strlen("spec.");
-        bool moved = f == OP_WORD_CLEAN && !json_object_get(was, key);
+        bool moved = f == API_WORD_CLEAN && !json_object_get(was, key);
         char odd[160];
-        if (op_word_is_odd(f, c->spec, odd, sizeof(odd))) {
+        if (api_word_is_odd(f, c->spec, odd, sizeof(odd))) {
             note(c, moved ? "cleanPolicy" : key, odd + strlen(path) + strlen(" is "));
         }
     }
@@ -249,10 +249,10 @@ static bool is_kubeflow(const json_t *obj) {
     return co_streq(co_json_str(obj, "apiVersion"), KUBEFLOW);
 }
 
-bool op_convert_knows(const json_t *obj) {
+bool opc_convert_knows(const json_t *obj) {
     const char *version = co_json_str(obj, "apiVersion");
-    return co_streq(co_json_str(obj, "kind"), OP_KIND) && version &&
-           (is_kubeflow(obj) || strcmp(version, OP_API_VERSION) == 0);
+    return co_streq(co_json_str(obj, "kind"), API_KIND) && version &&
+           (is_kubeflow(obj) || strcmp(version, API_VERSION) == 0);
 }
 
 static json_t *convert_metadata(const json_t *from) {
@@ -268,12 +268,12 @@ static json_t *convert_metadata(const json_t *from) {
     return meta;
 }
 
-json_t *op_convert(const json_t *obj, op_convert_note_fn fn, void *arg) {
+json_t *opc_convert(const json_t *obj, opc_convert_note_fn fn, void *arg) {
     CO_AUTOJSON json_t *from = json_deep_copy(json_object_get(obj, "spec"));
     json_t *spec = is_kubeflow(obj) ? json_object() : json_deep_copy(from);
     json_t *ret = json_object();
-    co_json_set(ret, "apiVersion", json_string(OP_API_VERSION));
-    co_json_set(ret, "kind", json_string(OP_KIND));
+    co_json_set(ret, "apiVersion", json_string(API_VERSION));
+    co_json_set(ret, "kind", json_string(API_KIND));
     co_json_set(ret, "metadata", convert_metadata(json_object_get(obj, "metadata")));
     co_json_set(ret, "spec", spec);
     struct conversion c = {.from = from, .spec = spec, .note = fn, .arg = arg};

@@ -5,11 +5,11 @@
 #include "common/json.h"
 
 /* path: of the field in the job that was read, or NULL for the whole. */
-typedef void (*op_convert_note_fn)(void *arg, const char *path, const char *message);
+typedef void (*opc_convert_note_fn)(void *arg, const char *path, const char *message);
 
 /* A PaddleJob that this knows: of Kubeflow's group, or of our own. */
-bool op_convert_knows(const json_t *obj);
+bool opc_convert_knows(const json_t *obj);
 
 /* The same job as ours, owned by the caller.  What is changed in meaning and what has no place here
  * goes to note, each once. */
-json_t *op_convert(const json_t *obj, op_convert_note_fn note, void *arg);
+json_t *opc_convert(const json_t *obj, opc_convert_note_fn note, void *arg);

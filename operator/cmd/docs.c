@@ -11,7 +11,7 @@
 
 static int docs_flags(struct co_buf *b, struct co_err *err) {
     size_t n = 0;
-    const struct co_flag *flags = op_options_flags(&n);
+    const struct co_flag *flags = opc_options_flags(&n);
     (void)b;
     (void)err;
     co_flags_markdown(stdout, flags, n);
@@ -19,9 +19,9 @@ static int docs_flags(struct co_buf *b, struct co_err *err) {
 }
 
 static int docs_metrics(struct co_buf *b, struct co_err *err) {
-    struct op_metrics *m = op_metrics_new();
-    int r = co_metrics_markdown(m->row, OP_M_COUNT, b, err);
-    op_metrics_free(m);
+    struct ctl_metrics *m = ctl_metrics_new();
+    int r = co_metrics_markdown(m->row, CTL_M_COUNT, b, err);
+    ctl_metrics_free(m);
     return r;
 }
 
@@ -34,14 +34,14 @@ static int print_manual(void (*print)(FILE *out, const struct co_manual *of)) {
                        "Services and ConfigMaps.\nOther commands look at job files and need no "
                        "cluster.\n\nWithout a command, flags are those of run."};
     size_t n = 0;
-    const struct co_flag *flags = op_options_flags(&n);
+    const struct co_flag *flags = opc_options_flags(&n);
     co_manual_flags(co_manual_add(&m, "", NULL, "the commands below, or run"), NULL, flags, n);
-    const struct op_command *c;
-    for (size_t i = 0; (c = op_command_at(i)) != NULL; i++) {
+    const struct opc_command *c;
+    for (size_t i = 0; (c = opc_command_at(i)) != NULL; i++) {
         if (c->summary) {
             char *argv[] = {(char *)c->name, (char *)"--help", NULL};
             co_flags_read(co_manual_flags, co_manual_add(&m, c->name, NULL, c->summary));
-            if (c->run != op_cmd_version) { /* it prints that, whatever it is given */
+            if (c->run != opc_cmd_version) { /* it prints that, whatever it is given */
                 (void)c->run(2, argv);
             }
             co_flags_read(NULL, NULL);
@@ -73,10 +73,10 @@ static const struct {
     const char *name;
     int (*print)(struct co_buf *b, struct co_err *err);
 } pages[] = {{"flags", docs_flags}, {"metrics", docs_metrics}, {"env", co_contract_markdown},
-    {"events", op_events_markdown}, {"reasons", op_reasons_markdown}, {"man", docs_man},
+    {"events", plan_events_markdown}, {"reasons", plan_reasons_markdown}, {"man", docs_man},
     {"bash", docs_bash}, {"zsh", docs_zsh}};
 
-int op_cmd_docs(int argc, char *argv[]) {
+int opc_cmd_docs(int argc, char *argv[]) {
     for (size_t i = 0; argc == 2 && i < CO_ARRAY_LEN(pages); i++) {
         if (strcmp(argv[1], pages[i].name) == 0) {
             CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20);

@@ -11,20 +11,20 @@
 
 enum { TEXT_MAX = 4 << 20, PEM_MAX = 1 << 20, REREAD_MS = 3000 };
 
-struct op_exporter {
-    struct op_exporter_opts opts;
+struct opc_exporter {
+    struct opc_exporter_opts opts;
     struct co_httpd *httpd;
-    struct op_access *access; /* NULL: whoever asks may read */
-    struct co_timer *reread;  /* NULL: there are no files */
-    uint64_t seen;            /* hash of the pair read last; 0: it could not be read */
+    struct ctl_access *access; /* NULL: whoever asks may read */
+    struct co_timer *reread;   /* NULL: there are no files */
+    uint64_t seen;             /* hash of the pair read last; 0: it could not be read */
 };
 
 static void serve_metrics(void *arg, struct co_http_req *req) {
-    const struct op_exporter *x = arg;
+    const struct opc_exporter *x = arg;
     CO_AUTOBUF struct co_buf text = CO_BUF(TEXT_MAX);
     struct co_err err = {0};
-    op_controller_gauges(x->opts.controller);
-    if (op_metrics_render(x->opts.metrics, &text, &err)) {
+    ctl_controller_gauges(x->opts.controller);
+    if (ctl_metrics_render(x->opts.metrics, &text, &err)) {
         co_http_replyf(req, 500, "%s\n", co_err_text(&err));
         return;
     }
@@ -32,9 +32,9 @@ static void serve_metrics(void *arg, struct co_http_req *req) {
 }
 
 static void metrics_asked(void *arg, struct co_http_req *req) {
-    struct op_exporter *x = arg;
+    struct opc_exporter *x = arg;
     if (x->access) {
-        op_access_check(x->access, req, serve_metrics, x);
+        ctl_access_check(x->access, req, serve_metrics, x);
     } else {
         serve_metrics(x, req);
     }
@@ -62,7 +62,7 @@ static int read_pair(const char *dir, struct co_buf *cert, struct co_buf *key, u
 /* A Secret's files are replaced one after the other for whoever reads between: what does not fit is
  * tried again with the next change. */
 static void reread_cert(void *arg) {
-    struct op_exporter *x = arg;
+    struct opc_exporter *x = arg;
     CO_AUTOBUF struct co_buf cert = CO_BUF(PEM_MAX);
     CO_AUTOBUF struct co_buf key = CO_BUF(PEM_MAX);
     struct co_err err = {0};
@@ -82,7 +82,7 @@ static void reread_cert(void *arg) {
     }
 }
 
-static int open_secure(struct co_loop *loop, struct op_exporter *x, struct co_err *err) {
+static int open_secure(struct co_loop *loop, struct opc_exporter *x, struct co_err *err) {
     CO_AUTOFREE char *own_cert = NULL;
     CO_AUTOFREE char *own_key = NULL;
     CO_AUTOBUF struct co_buf cert = CO_BUF(PEM_MAX);
@@ -93,7 +93,7 @@ static int open_secure(struct co_loop *loop, struct op_exporter *x, struct co_er
     if (r) {
         return co_err_wrap(err, "certificate of metrics");
     }
-    x->access = op_access_new(x->opts.client);
+    x->access = ctl_access_new(x->opts.client);
     struct co_httpd_options options = {
         .cert = files ? cert.data : own_cert, .key = files ? key.data : own_key};
     r = co_httpd_open(
@@ -105,26 +105,26 @@ static int open_secure(struct co_loop *loop, struct op_exporter *x, struct co_er
     return r;
 }
 
-int op_exporter_open(struct co_loop *loop, const struct op_exporter_opts *opts,
-    struct op_exporter **ret, struct co_err *err) {
-    struct op_exporter *x = co_xcalloc(1, sizeof(*x));
+int opc_exporter_open(struct co_loop *loop, const struct opc_exporter_opts *opts,
+    struct opc_exporter **ret, struct co_err *err) {
+    struct opc_exporter *x = co_xcalloc(1, sizeof(*x));
     x->opts = *opts;
     int r = opts->secure ? open_secure(loop, x, err)
                          : co_httpd_open(loop, opts->addr, routes, CO_ARRAY_LEN(routes), x, NULL,
                                &x->httpd, err);
     if (r) {
-        op_exporter_close(x);
+        opc_exporter_close(x);
         return co_err_wrap(err, "metrics");
     }
     *ret = x;
     return 0;
 }
 
-void op_exporter_close(struct op_exporter *x) {
+void opc_exporter_close(struct opc_exporter *x) {
     if (x) {
         co_timer_free(x->reread);
         co_httpd_close(x->httpd);
-        op_access_free(x->access);
+        ctl_access_free(x->access);
         free(x);
     }
 }

@@ -25,12 +25,13 @@ static void put(const char *dir, const char *name, const char *text) {
 static int try_open(const char *addr, bool secure, const char *cert_dir, char **ret_text) {
     struct co_loop *loop = NULL;
     assert_int_equal(co_loop_new(&loop, NULL), 0);
-    struct op_exporter *x = NULL;
+    struct opc_exporter *x = NULL;
     struct co_err err = {0};
-    int r = op_exporter_open(loop,
-        &(struct op_exporter_opts){.addr = addr, .secure = secure, .cert_dir = cert_dir}, &x, &err);
+    int r = opc_exporter_open(loop,
+        &(struct opc_exporter_opts){.addr = addr, .secure = secure, .cert_dir = cert_dir}, &x,
+        &err);
     assert_true(!r == !!x);
-    op_exporter_close(x);
+    opc_exporter_close(x);
     co_loop_free(loop);
     free(*ret_text);
     *ret_text = co_xstrdup(r ? co_err_text(&err) : "");

@@ -14,10 +14,10 @@
 
 enum { JOB_FILE_MAX = 16 << 20 };
 
-bool op_files_is_job(const json_t *obj) {
+bool opc_files_is_job(const json_t *obj) {
     const char *api = co_json_str(obj, "apiVersion");
-    return co_streq(co_json_str(obj, "kind"), OP_KIND) && api &&
-           strncmp(api, OP_GROUP "/", strlen(OP_GROUP "/")) == 0;
+    return co_streq(co_json_str(obj, "kind"), API_KIND) && api &&
+           strncmp(api, API_GROUP "/", strlen(API_GROUP "/")) == 0;
 }
 
 static int read_stdin(struct co_buf *b, struct co_err *err) {
@@ -41,7 +41,7 @@ static int read_stdin(struct co_buf *b, struct co_err *err) {
     }
 }
 
-int op_place_line(const struct op_place *at, const char *path) {
+int opc_place_line(const struct opc_place *at, const char *path) {
     CO_AUTOFREE char *whole = co_xasprintf("%s%s", at->prefix, path);
     return co_yaml_line(at->yaml, whole);
 }
@@ -50,16 +50,16 @@ int op_place_line(const struct op_place *at, const char *path) {
 static void complete_item(json_t *item, const json_t *list) {
     if (!json_object_get(item, "kind")) {
         const char *version = co_json_str(list, "apiVersion");
-        co_json_set(item, "kind", json_string(OP_KIND));
+        co_json_set(item, "kind", json_string(API_KIND));
         co_json_set(item, "apiVersion", version ? json_string(version) : NULL);
     }
 }
 
 static int read_document(
-    const struct op_place *at, json_t *obj, op_object_fn fn, void *arg, struct co_err *err) {
+    const struct opc_place *at, json_t *obj, opc_object_fn fn, void *arg, struct co_err *err) {
     const char *kind = co_json_str(obj, "kind");
     json_t *items = json_object_get(obj, "items");
-    bool jobs = co_streq(kind, OP_KIND "List");
+    bool jobs = co_streq(kind, API_KIND "List");
     if (!json_is_array(items) || !(jobs || co_streq(kind, "List"))) {
         return fn(arg, at, obj, err);
     }
@@ -71,12 +71,12 @@ static int read_document(
         if (jobs && json_is_object(item)) {
             complete_item(item, obj);
         }
-        r = r ? r : fn(arg, &(struct op_place){at->file, at->yaml, prefix}, item, err);
+        r = r ? r : fn(arg, &(struct opc_place){at->file, at->yaml, prefix}, item, err);
     }
     return r;
 }
 
-static int read_file(const char *path, op_object_fn fn, void *arg, struct co_err *err) {
+static int read_file(const char *path, opc_object_fn fn, void *arg, struct co_err *err) {
     bool in = strcmp(path, "-") == 0;
     const char *name = in ? "standard input" : path;
     CO_AUTOBUF struct co_buf text = CO_BUF(JOB_FILE_MAX);
@@ -91,7 +91,7 @@ static int read_file(const char *path, op_object_fn fn, void *arg, struct co_err
             return 0;
         }
         r = r ? co_err_set(err, r, "%s", why.msg)
-              : read_document(&(struct op_place){name, y, ""}, obj, fn, arg, err);
+              : read_document(&(struct opc_place){name, y, ""}, obj, fn, arg, err);
     }
     return r;
 }
@@ -102,7 +102,7 @@ static int is_job_file(const struct dirent *d) {
            fnmatch("*.json", d->d_name, FNM_PERIOD) == 0;
 }
 
-int op_files_read(const char *path, op_object_fn fn, void *arg, struct co_err *err) {
+int opc_files_read(const char *path, opc_object_fn fn, void *arg, struct co_err *err) {
     struct stat st;
     if (strcmp(path, "-") == 0 || stat(path, &st) || !S_ISDIR(st.st_mode)) {
         return read_file(path, fn, arg, err);

@@ -5,19 +5,20 @@
 #include "common/yaml.h"
 
 /* Where an object was read.  All borrowed. */
-struct op_place {
+struct opc_place {
     const char *file;
     const struct co_yaml *yaml;
     const char *prefix; /* of the object in its document: "", or "items.N." in a List */
 };
 /* The line of a path in the object. */
-int op_place_line(const struct op_place *at, const char *path);
+int opc_place_line(const struct opc_place *at, const char *path);
 
-typedef int (*op_object_fn)(void *arg, const struct op_place *at, json_t *obj, struct co_err *err);
+typedef int (*opc_object_fn)(
+    void *arg, const struct opc_place *at, json_t *obj, struct co_err *err);
 
 /* Calls fn for every object, which it may change: each document, or the items of a document that is
  * a List, as kubectl get prints it, or a PaddleJobList.  Stops at the first error, its own or fn's.
  */
-CO_MUST_CHECK int op_files_read(const char *path, op_object_fn fn, void *arg, struct co_err *err);
+CO_MUST_CHECK int opc_files_read(const char *path, opc_object_fn fn, void *arg, struct co_err *err);
 /* True for a PaddleJob of our group, by kind and apiVersion. */
-bool op_files_is_job(const json_t *obj);
+bool opc_files_is_job(const json_t *obj);

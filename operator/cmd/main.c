@@ -4,5 +4,5 @@
 
 int main(int argc, char *argv[]) {
     co_stdio_open();
-    return co_stdio_close("paddle-operator", op_cmd(argc, argv));
+    return co_stdio_close("paddle-operator", opc_cmd(argc, argv));
 }

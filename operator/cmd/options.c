@@ -15,7 +15,7 @@
 
 /* What the rows are parsed into: o as it stands, the rest decides what is left of it. */
 static struct {
-    struct op_options o;
+    struct opc_options o;
     const char *services, *memory, *content_type, *log_level, *log_format, *scheduling,
         *zap_encoder, *zap_level, *ignored;
     bool ignored_bool;
@@ -28,11 +28,11 @@ static const struct co_flag flags[] = {
     {"initImage", CO_FLAG_STR, &flag.o.settings.gate_image, "paddlejob/gate:dev",
         "image of the start gate, an init container that waits until all addresses of a job are "
         "known; empty: none, kubelet holds the containers and looks every 10 to 15 s"},
-    {"gate-resources", CO_FLAG_STR, &flag.o.settings.gate_resources, OP_GATE_RESOURCES,
+    {"gate-resources", CO_FLAG_STR, &flag.o.settings.gate_resources, PLAN_GATE_RESOURCES,
         "request and limit of the start gate; for cpu, memory and ephemeral-storage as much as the "
         "first container requests if that is more; empty: only that"},
     {"leader-elect", CO_FLAG_BOOL, &flag.o.leader_elect, "false",
-        "act only while holding the Lease " OP_LEASE_NAME},
+        "act only while holding the Lease " CTL_LEASE_NAME},
     {"selector", CO_FLAG_STR, &flag.o.selector, "",
         "label selector of jobs: all others are left alone; operators with different ones need "
         "different --leader-elect-namespace"},
@@ -89,7 +89,7 @@ static const struct co_flag flags[] = {
     {"log-format", CO_FLAG_STR, &flag.log_format, "logfmt", "form of log lines",
         .metavar = "logfmt|json"},
     {"scheduling", CO_FLAG_STR, &flag.scheduling, "",
-        "place all pods of a job together or none, by groups of this kind: " OP_GANG_WORDS
+        "place all pods of a job together or none, by groups of this kind: " PLAN_GANG_WORDS
         "; empty: no groups",
         .once = true},
     {"etcd-server", CO_FLAG_STR, &flag.ignored, "", "accepted and ignored, as by 0.3.3 and later"},
@@ -102,12 +102,12 @@ static const struct co_flag flags[] = {
         .hidden = true},
 };
 
-const struct co_flag *op_options_flags(size_t *ret_n) {
+const struct co_flag *opc_options_flags(size_t *ret_n) {
     *ret_n = CO_ARRAY_LEN(flags);
     return flags;
 }
 
-static int decide_log(struct op_options *o, struct co_err *err) {
+static int decide_log(struct opc_options *o, struct co_err *err) {
     const char *level = flag.log_level;
     if (*flag.zap_level) {
         level = *flag.zap_level >= '1' && *flag.zap_level <= '9' ? "debug" : flag.zap_level;
@@ -125,10 +125,10 @@ static int decide_log(struct op_options *o, struct co_err *err) {
     return 0;
 }
 
-static int decide_memory(struct op_options *o, struct co_err *err) {
+static int decide_memory(struct opc_options *o, struct co_err *err) {
     enum { NANO = 1000000000 };
-    struct op_quantity q = {.nano = 0};
-    int r = *flag.memory ? op_quantity_parse(flag.memory, &q, err) : 0;
+    struct api_quantity q = {.nano = 0};
+    int r = *flag.memory ? api_quantity_parse(flag.memory, &q, err) : 0;
     if (!r && (q.nano < 0 || q.nano / NANO > INT64_MAX)) {
         r = co_err_set(err, CO_INVALID, "\"%s\" is not a size", flag.memory);
     }
@@ -139,21 +139,21 @@ static int decide_memory(struct op_options *o, struct co_err *err) {
     return 0;
 }
 
-static int decide_gate(const struct op_options *o, struct co_err *err) {
+static int decide_gate(const struct opc_options *o, struct co_err *err) {
     CO_AUTOJSON json_t *list = NULL;
-    int r = op_resources_parse(o->settings.gate_resources, &list, err);
+    int r = api_resources_parse(o->settings.gate_resources, &list, err);
     return r ? co_err_wrap(err, "flag \"--gate-resources\"") : 0;
 }
 
-static int decide(struct op_options *o, struct co_err *err) {
+static int decide(struct opc_options *o, struct co_err *err) {
     if (!co_streq(flag.content_type, PROTO_TYPE) && !co_streq(flag.content_type, JSON_TYPE)) {
         return co_err_set(err, CO_INVALID,
             "flag \"--kube-api-content-type\": \"%s\" is neither " PROTO_TYPE " nor " JSON_TYPE,
             flag.content_type);
     }
-    if (*flag.scheduling && !op_gang_find(flag.scheduling)) {
+    if (*flag.scheduling && !plan_gang_find(flag.scheduling)) {
         return co_err_set(err, CO_INVALID,
-            "flag \"--scheduling\": \"%s\" is not one of " OP_GANG_WORDS, flag.scheduling);
+            "flag \"--scheduling\": \"%s\" is not one of " PLAN_GANG_WORDS, flag.scheduling);
     }
     if (*flag.services && strcmp(flag.services, "all") != 0) {
         return co_err_set(
@@ -163,7 +163,7 @@ static int decide(struct op_options *o, struct co_err *err) {
         return co_err_set(err, CO_INVALID, "flag \"--prefer-family\": expected 0, 4 or 6");
     }
     o->json_only = co_streq(flag.content_type, JSON_TYPE);
-    o->settings.gang = op_gang_find(flag.scheduling);
+    o->settings.gang = plan_gang_find(flag.scheduling);
     o->settings.services_all = *flag.services != '\0';
     o->settings.prefer_family = (int)flag.prefer_family;
     o->settings.server_grace = flag.server_grace_ms / 1000;
@@ -174,13 +174,13 @@ static int decide(struct op_options *o, struct co_err *err) {
     return r ? r : decide_log(o, err);
 }
 
-int op_options_parse(int argc, char *argv[], struct op_options *ret, struct co_err *err) {
+int opc_options_parse(int argc, char *argv[], struct opc_options *ret, struct co_err *err) {
     int rest = argc;
     int r = co_flags_parse(flags, CO_ARRAY_LEN(flags), argc, argv, &rest, err);
     if (!r && rest < argc) {
         r = co_err_set(err, CO_INVALID, "\"%s\" is not a flag", argv[rest]);
     }
-    struct op_options o = flag.o;
+    struct opc_options o = flag.o;
     r = r ? r : decide(&o, err);
     if (!r) {
         *ret = o;
@@ -188,9 +188,9 @@ int op_options_parse(int argc, char *argv[], struct op_options *ret, struct co_e
     return r;
 }
 
-int op_options_shard(const struct op_options *o, struct op_shard_id *ret, struct co_err *err) {
-    struct op_shard_id id = {0};
-    int r = *o->shard ? op_shard_parse(o->shard, &id, err) : 0;
+int opc_options_shard(const struct opc_options *o, struct ctl_shard_id *ret, struct co_err *err) {
+    struct ctl_shard_id id = {0};
+    int r = *o->shard ? ctl_shard_parse(o->shard, &id, err) : 0;
     if (!r && *o->shard && !o->leader_elect) {
         r = co_err_set(err, CO_INVALID,
             "--shard needs --leader-elect: leases keep two from having the same jobs");
@@ -201,7 +201,7 @@ int op_options_shard(const struct op_options *o, struct op_shard_id *ret, struct
     return r;
 }
 
-int op_options_lease_ns(const struct op_options *o, const struct op_place *place,
+int opc_options_lease_ns(const struct opc_options *o, const struct opc_place *place,
     const char **ret_ns, struct co_err *err) {
     const char *ns = *o->lock_ns ? o->lock_ns : place->pod_ns;
     if (!*ns) {
@@ -214,8 +214,8 @@ int op_options_lease_ns(const struct op_options *o, const struct op_place *place
 
 /* The Service's address stays when this pod goes.  Of shards it leads to any, and the others do not
  * know the pod. */
-void op_options_gate_addr(const struct op_options *o, const struct op_place *place, uint16_t port,
-    char *ret, size_t size) {
+void opc_options_gate_addr(const struct opc_options *o, const struct opc_place *place,
+    uint16_t port, char *ret, size_t size) {
     char a[CO_HOST_MAX + 10] = "", b[CO_HOST_MAX + 10] = "";
     if (*o->gate_addr) {
         (void)snprintf(ret, size, "%s", o->gate_addr);
@@ -233,8 +233,8 @@ void op_options_gate_addr(const struct op_options *o, const struct op_place *pla
     (void)snprintf(ret, size, "%.140s%s%.140s", a, *a && *b ? "," : "", b);
 }
 
-void op_place_identity(
-    const struct op_place *place, const char *host, uint64_t random, char *ret, size_t size) {
+void opc_place_identity(
+    const struct opc_place *place, const char *host, uint64_t random, char *ret, size_t size) {
     const char *name = *place->pod_name ? place->pod_name : host;
     if (*place->pod_uid) {
         (void)snprintf(ret, size, "%.120s_%.64s", name, place->pod_uid);

@@ -8,7 +8,7 @@
 #include "operator/plan/plan.h"
 
 /* Strings are argv's or static; "" where a flag was not given. */
-struct op_options {
+struct opc_options {
     const char *namespace_, *selector, *shard, *lock_ns, *kubeconfig, *context;
     const char *metrics_addr, *metrics_cert, *health_addr, *gate_bind, *gate_addr;
     bool leader_elect, metrics_secure;
@@ -17,31 +17,31 @@ struct op_options {
     bool json_only; /* not protobuf */
     enum co_log_level log_level;
     enum co_log_format log_format;
-    struct op_settings settings; /* but for gate_addr */
+    struct plan_settings settings; /* but for gate_addr */
 };
 
 /* What a pod's environment tells of it; "" where it does not. */
-struct op_place {
+struct opc_place {
     const char *gate_host, *gate_port; /* of the gate's Service */
     const char *pod_ip, *pod_name, *pod_uid, *pod_ns;
 };
 
 /* The rows, for --help and docs/. */
-const struct co_flag *op_options_flags(size_t *ret_n);
+const struct co_flag *opc_options_flags(size_t *ret_n);
 /* CO_CANCELED: help was asked for. */
-CO_MUST_CHECK int op_options_parse(
-    int argc, char *argv[], struct op_options *ret, struct co_err *err);
+CO_MUST_CHECK int opc_options_parse(
+    int argc, char *argv[], struct opc_options *ret, struct co_err *err);
 
 /* The part of the jobs that --shard gives this operator; all zero: there are no shards. */
-CO_MUST_CHECK int op_options_shard(
-    const struct op_options *o, struct op_shard_id *ret, struct co_err *err);
+CO_MUST_CHECK int opc_options_shard(
+    const struct opc_options *o, struct ctl_shard_id *ret, struct co_err *err);
 /* The namespace of the Lease. */
-CO_MUST_CHECK int op_options_lease_ns(const struct op_options *o, const struct op_place *place,
+CO_MUST_CHECK int opc_options_lease_ns(const struct opc_options *o, const struct opc_place *place,
     const char **ret_ns, struct co_err *err);
 /* Where pods reach the gate, which listens on port; "": nobody knows. */
-void op_options_gate_addr(const struct op_options *o, const struct op_place *place, uint16_t port,
-    char *ret, size_t size);
+void opc_options_gate_addr(const struct opc_options *o, const struct opc_place *place,
+    uint16_t port, char *ret, size_t size);
 /* Stable while the pod lives: a restarted container takes up its own lease at once.  Outside a
  * cluster it is random's. */
-void op_place_identity(
-    const struct op_place *place, const char *host, uint64_t random, char *ret, size_t size);
+void opc_place_identity(
+    const struct opc_place *place, const char *host, uint64_t random, char *ret, size_t size);

@@ -11,19 +11,19 @@
 
 enum { WORDS_MAX = 6 };
 
-static int parse(const char *const *words, struct op_options *ret, struct co_err *err) {
+static int parse(const char *const *words, struct opc_options *ret, struct co_err *err) {
     char *argv[WORDS_MAX + 1] = {co_xstrdup("run")};
     int argc = 1;
     for (; words[argc - 1]; argc++) {
         argv[argc] = (char *)(uintptr_t)words[argc - 1];
     }
-    int r = op_options_parse(argc, argv, ret, err);
+    int r = opc_options_parse(argc, argv, ret, err);
     free(argv[0]);
     return r;
 }
 
-static struct op_options parsed(const char *const *words) {
-    struct op_options o;
+static struct opc_options parsed(const char *const *words) {
+    struct opc_options o;
     struct co_err err = {0};
     if (parse(words, &o, &err)) {
         fail_msg("%s", co_err_text(&err));
@@ -38,7 +38,7 @@ static struct op_options parsed(const char *const *words) {
 /* What the pages say of an operator that is told nothing. */
 static void defaults_are_those_of_the_reference(void **state) {
     (void)state;
-    struct op_options o = parsed((const char *const[]){NULL});
+    struct opc_options o = parsed((const char *const[]){NULL});
     assert_string_equal(o.namespace_, "");
     assert_string_equal(o.metrics_addr, ":8080");
     assert_string_equal(o.health_addr, ":8081");
@@ -53,20 +53,20 @@ static void defaults_are_those_of_the_reference(void **state) {
     assert_null(o.settings.gang);
     assert_false(o.settings.services_all);
     assert_int_equal(o.settings.prefer_family, 0);
-    assert_int_equal(o.settings.server_grace, OP_SERVER_GRACE_DEFAULT);
-    assert_int_equal(o.settings.restart_backoff, OP_RESTART_BACKOFF_DEFAULT);
+    assert_int_equal(o.settings.server_grace, PLAN_SERVER_GRACE_DEFAULT);
+    assert_int_equal(o.settings.restart_backoff, PLAN_RESTART_BACKOFF_DEFAULT);
 }
 
 static void flags_become_settings(void **state) {
     (void)state;
-    struct op_options o = PARSED("--initImage=g", "--services=all", "--prefer-family=6",
+    struct opc_options o = PARSED("--initImage=g", "--services=all", "--prefer-family=6",
         "--server-grace=1m", "--restart-backoff=1500ms", "--scheduling=volcano");
     assert_string_equal(o.settings.gate_image, "g");
     assert_true(o.settings.services_all);
     assert_int_equal(o.settings.prefer_family, 6);
     assert_int_equal(o.settings.server_grace, 60);
     assert_int_equal(o.settings.restart_backoff, 1);
-    assert_ptr_equal(o.settings.gang, op_gang_find("volcano"));
+    assert_ptr_equal(o.settings.gang, plan_gang_find("volcano"));
     assert_non_null(o.settings.gang);
     assert_true(PARSED("--kube-api-content-type=application/json").json_only);
 }
@@ -74,7 +74,7 @@ static void flags_become_settings(void **state) {
 static void a_flag_of_before_is_forgotten(void **state) {
     (void)state;
     assert_true(PARSED("--services=all", "--namespace=a").settings.services_all);
-    struct op_options o = PARSED("--leader-elect");
+    struct opc_options o = PARSED("--leader-elect");
     assert_false(o.settings.services_all);
     assert_string_equal(o.namespace_, "");
 }
@@ -100,7 +100,7 @@ static void logs_are_told_by_either_name(void **state) {
         {{"--etcd-server=http://e:2379", "--port-range=35000,65000"}, CO_LOG_INFO, CO_LOG_LOGFMT},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct op_options o = parsed(rows[i].words);
+        struct opc_options o = parsed(rows[i].words);
         if (o.log_level != rows[i].level || o.log_format != rows[i].format) {
             fail_msg("row %zu: level %d, format %d", i, o.log_level, o.log_format);
         }
@@ -115,7 +115,8 @@ static void wrong_flags_are_named_with_what_was_expected(void **state) {
         {{"--kube-api-content-type=yaml"},
             "flag \"--kube-api-content-type\": \"yaml\" is neither "
             "application/vnd.kubernetes.protobuf nor application/json"},
-        {{"--scheduling=nobody"}, "flag \"--scheduling\": \"nobody\" is not one of " OP_GANG_WORDS},
+        {{"--scheduling=nobody"},
+            "flag \"--scheduling\": \"nobody\" is not one of " PLAN_GANG_WORDS},
         {{"--services=some"}, "flag \"--services\": \"some\" is neither empty nor all"},
         {{"--prefer-family=5"}, "flag \"--prefer-family\": expected 0, 4 or 6"},
         {{"--log-level=loud"},
@@ -129,13 +130,13 @@ static void wrong_flags_are_named_with_what_was_expected(void **state) {
         {{"--", "x"}, "\"x\" is not a flag"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct op_options o = {.shard = "untouched"};
+        struct opc_options o = {.shard = "untouched"};
         struct co_err err = {0};
         assert_int_equal(parse(rows[i].words, &o, &err), CO_INVALID);
         assert_string_equal(co_err_text(&err), rows[i].says);
         assert_string_equal(o.shard, "untouched");
     }
-    struct op_options o;
+    struct opc_options o;
     assert_int_equal(parse((const char *const[]){"--help", NULL}, &o, NULL), CO_CANCELED);
 }
 
@@ -143,20 +144,20 @@ static void wrong_flags_are_named_with_what_was_expected(void **state) {
 
 static void shards_need_the_lease(void **state) {
     (void)state;
-    struct op_shard_id id = {.index = 7, .count = 9};
+    struct ctl_shard_id id = {.index = 7, .count = 9};
     struct co_err err = {0};
-    struct op_options o = PARSED("--shard=0/2");
-    assert_int_equal(op_options_shard(&o, &id, &err), CO_INVALID);
+    struct opc_options o = PARSED("--shard=0/2");
+    assert_int_equal(opc_options_shard(&o, &id, &err), CO_INVALID);
     assert_non_null(strstr(co_err_text(&err), "--shard needs --leader-elect"));
     assert_int_equal(id.count, 9);
     o = PARSED("--shard=2/2", "--leader-elect");
-    assert_int_equal(op_options_shard(&o, &id, &err), CO_INVALID);
+    assert_int_equal(opc_options_shard(&o, &id, &err), CO_INVALID);
     o = PARSED("--shard=1/2", "--leader-elect");
-    assert_int_equal(op_options_shard(&o, &id, &err), 0);
+    assert_int_equal(opc_options_shard(&o, &id, &err), 0);
     assert_int_equal(id.index, 1);
     assert_int_equal(id.count, 2);
     o = PARSED("--leader-elect");
-    assert_int_equal(op_options_shard(&o, &id, &err), 0);
+    assert_int_equal(opc_options_shard(&o, &id, &err), 0);
     assert_int_equal(id.count, 0);
 }
 
@@ -165,18 +166,18 @@ static void shards_need_the_lease(void **state) {
 
 static void the_lease_is_where_the_flag_says_or_the_pod_is(void **state) {
     (void)state;
-    static const struct op_place outside = {NOWHERE};
-    struct op_place pod = outside;
+    static const struct opc_place outside = {NOWHERE};
+    struct opc_place pod = outside;
     pod.pod_ns = "paddle-system";
     const char *ns = NULL;
     struct co_err err = {0};
-    struct op_options o = PARSED("--leader-elect-namespace=a");
-    assert_int_equal(op_options_lease_ns(&o, &pod, &ns, &err), 0);
+    struct opc_options o = PARSED("--leader-elect-namespace=a");
+    assert_int_equal(opc_options_lease_ns(&o, &pod, &ns, &err), 0);
     assert_string_equal(ns, "a");
     o = PARSED("--leader-elect");
-    assert_int_equal(op_options_lease_ns(&o, &pod, &ns, &err), 0);
+    assert_int_equal(opc_options_lease_ns(&o, &pod, &ns, &err), 0);
     assert_string_equal(ns, "paddle-system");
-    assert_int_equal(op_options_lease_ns(&o, &outside, &ns, &err), CO_INVALID);
+    assert_int_equal(opc_options_lease_ns(&o, &outside, &ns, &err), CO_INVALID);
     assert_string_equal(
         co_err_text(&err), "--leader-elect outside a cluster needs --leader-elect-namespace");
 }
@@ -200,13 +201,13 @@ static void pods_reach_the_gate_by_what_stays(void **state) {
         {"--shard=0/2", "10.96.0.9", "80", "", ""},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct op_options o = PARSED(rows[i].flag);
-        struct op_place place = {NOWHERE};
+        struct opc_options o = PARSED(rows[i].flag);
+        struct opc_place place = {NOWHERE};
         place.gate_host = rows[i].host;
         place.gate_port = rows[i].port;
         place.pod_ip = rows[i].ip;
         char addr[300] = "?";
-        op_options_gate_addr(&o, &place, 8082, addr, sizeof(addr));
+        opc_options_gate_addr(&o, &place, 8082, addr, sizeof(addr));
         assert_string_equal(addr, rows[i].addr);
     }
 }
@@ -223,11 +224,11 @@ static void who_holds_the_lease_is_the_pod_or_the_process(void **state) {
         {"", "", "host_00000000000000ab"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct op_place place = {NOWHERE};
+        struct opc_place place = {NOWHERE};
         place.pod_name = rows[i].name;
         place.pod_uid = rows[i].uid;
         char identity[256];
-        op_place_identity(&place, "host", 0xab, identity, sizeof(identity));
+        opc_place_identity(&place, "host", 0xab, identity, sizeof(identity));
         assert_string_equal(identity, rows[i].identity);
     }
 }

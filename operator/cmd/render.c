@@ -39,7 +39,7 @@ static void complete_job(json_t *obj) {
 }
 
 /* A pod as a cluster would show it once it has an address: its name. */
-static struct op_pod *named_pod(const struct op_job *job, const json_t *body) {
+static struct api_pod *named_pod(const struct api_job *job, const json_t *body) {
     CO_AUTOJSON json_t *pod = json_deep_copy(body);
     json_t *meta = json_object_get(pod, "metadata");
     const char *name = co_json_str(meta, "name");
@@ -47,32 +47,32 @@ static struct op_pod *named_pod(const struct op_job *job, const json_t *body) {
     co_json_set(meta, "namespace", json_string(job->ns));
     co_json_set(pod, "status",
         json_pack("{s:s,s:s,s:[{s:s}]}", "phase", "Pending", "podIP", name, "podIPs", "ip", name));
-    return (struct op_pod *)op_child_of_tree(op_pod_read, pod);
+    return (struct api_pod *)api_child_of_tree(api_pod_read, pod);
 }
 
-static struct op_service *named_service(const struct op_job *job, const json_t *body) {
+static struct api_service *named_service(const struct api_job *job, const json_t *body) {
     CO_AUTOJSON json_t *service = json_deep_copy(body);
     json_t *meta = json_object_get(service, "metadata");
     co_json_set(meta, "uid", json_string(co_json_str(meta, "name")));
     co_json_set(meta, "namespace", json_string(job->ns));
-    return (struct op_service *)op_child_of_tree(op_service_read, service);
+    return (struct api_service *)api_child_of_tree(api_service_read, service);
 }
 
-static void print_configmap(const struct op_job *job, const struct op_settings *settings,
-    const struct op_pod *const *pods, size_t n) {
-    struct op_seen seen = {.pods = pods, .n_pods = n};
-    json_t *data = op_plan_env(job, &seen, settings);
+static void print_configmap(const struct api_job *job, const struct plan_settings *settings,
+    const struct api_pod *const *pods, size_t n) {
+    struct plan_seen seen = {.pods = pods, .n_pods = n};
+    json_t *data = plan_env(job, &seen, settings);
     if (data) {
         CO_AUTOJSON json_t *map = json_pack("{s:s,s:s,s:{s:s,s:s,s:{s:s}},s:o}", "apiVersion", "v1",
             "kind", "ConfigMap", "metadata", "name", job->name, "namespace", job->ns, "labels",
-            OP_LABEL_NAME, job->name, "data", data);
+            API_LABEL_NAME, job->name, "data", data);
         print_object(map);
     }
 }
 
 /* Without a token: that is made where the job is run. */
-static void print_secret(const struct op_job *job) {
-    CO_AUTOJSON json_t *secret = op_plan_secret(job);
+static void print_secret(const struct api_job *job) {
+    CO_AUTOJSON json_t *secret = plan_secret(job);
     if (secret) {
         print_object(secret);
     }
@@ -80,8 +80,8 @@ static void print_secret(const struct op_job *job) {
 
 /* What a cluster would hold so far.  All owned. */
 struct rendered {
-    struct op_pod **pods;
-    struct op_service **services;
+    struct api_pod **pods;
+    struct api_service **services;
     size_t n_pods, n_services, pods_room, services_room;
 };
 
@@ -96,7 +96,7 @@ static void rendered_done(struct rendered *r) {
     free(r->services);
 }
 
-static void keep_pod(struct rendered *r, struct op_pod *pod_own) {
+static void keep_pod(struct rendered *r, struct api_pod *pod_own) {
     if (r->n_pods == r->pods_room) {
         r->pods_room = r->pods_room * 2 + 64;
         r->pods = co_xrealloc(r->pods, r->pods_room, sizeof(r->pods[0]));
@@ -104,7 +104,7 @@ static void keep_pod(struct rendered *r, struct op_pod *pod_own) {
     r->pods[r->n_pods++] = pod_own;
 }
 
-static void keep_service(struct rendered *r, struct op_service *service_own) {
+static void keep_service(struct rendered *r, struct api_service *service_own) {
     if (r->n_services == r->services_room) {
         r->services_room = r->services_room * 2 + 64;
         r->services = co_xrealloc(r->services, r->services_room, sizeof(r->services[0]));
@@ -114,16 +114,16 @@ static void keep_service(struct rendered *r, struct op_service *service_own) {
 
 /* Prints what the plan makes but for the ConfigMap, which waits for all pods; returns how many. */
 static size_t print_created(
-    const struct op_job *job, const struct op_plan *plan, struct rendered *r) {
+    const struct api_job *job, const struct plan *plan, struct rendered *r) {
     size_t n = 0;
     for (size_t i = 0; i < plan->n_actions; i++) {
-        const struct op_action *a = &plan->actions[i];
-        if (a->verb != OP_CREATE || a->kind == OP_KIND_CONFIGMAP) {
+        const struct plan_action *a = &plan->actions[i];
+        if (a->verb != PLAN_CREATE || a->kind == PLAN_KIND_CONFIGMAP) {
             continue;
         }
-        if (a->kind == OP_KIND_POD) {
+        if (a->kind == PLAN_KIND_POD) {
             keep_pod(r, named_pod(job, a->body));
-        } else if (a->kind == OP_KIND_SERVICE) {
+        } else if (a->kind == PLAN_KIND_SERVICE) {
             keep_service(r, named_service(job, a->body));
         }
         print_object(a->body);
@@ -133,48 +133,48 @@ static size_t print_created(
 }
 
 /* In parts, as the operator makes them: the bodies of a hundred thousand pods take 500 MB. */
-static int render_job(const struct op_job *job, struct co_err *err) {
-    const struct op_settings settings = {
-        .server_grace = OP_SERVER_GRACE_DEFAULT, .restart_backoff = OP_RESTART_BACKOFF_DEFAULT};
+static int render_job(const struct api_job *job, struct co_err *err) {
+    const struct plan_settings settings = {
+        .server_grace = PLAN_SERVER_GRACE_DEFAULT, .restart_backoff = PLAN_RESTART_BACKOFF_DEFAULT};
     CO_CLEANUP(rendered_done) struct rendered done = {0};
     size_t n = 1;
     print_secret(job);
     while (n > 0) {
-        OP_AUTOPLAN struct op_plan plan = {0};
-        const struct op_seen seen = {.pods = (const struct op_pod *const *)done.pods,
+        PLAN_AUTOPLAN struct plan plan = {0};
+        const struct plan_seen seen = {.pods = (const struct api_pod *const *)done.pods,
             .n_pods = done.n_pods,
-            .services = (const struct op_service *const *)done.services,
+            .services = (const struct api_service *const *)done.services,
             .n_services = done.n_services,
             .token = true, /* the Secret is printed first */
             .creates_max = PART};
-        int r = op_plan_compute(job, &seen, co_wall_seconds(), &settings, &plan, err);
+        int r = plan_compute(job, &seen, co_wall_seconds(), &settings, &plan, err);
         if (r) {
             return r;
         }
         n = print_created(job, &plan, &done);
     }
-    print_configmap(job, &settings, (const struct op_pod *const *)done.pods, done.n_pods);
+    print_configmap(job, &settings, (const struct api_pod *const *)done.pods, done.n_pods);
     return 0;
 }
 
-static int render_object(void *arg, const struct op_place *at, json_t *obj, struct co_err *err) {
+static int render_object(void *arg, const struct opc_place *at, json_t *obj, struct co_err *err) {
     size_t *jobs = arg;
-    if (!op_files_is_job(obj)) {
+    if (!opc_files_is_job(obj)) {
         print_object(obj); /* what stands beside a job goes along with it */
         return 0;
     }
-    struct op_problem problem;
-    if (op_job_validate(obj, true, &problem, 1)) {
-        return co_err_set(err, CO_INVALID, "%s:%d: %s", at->file, op_place_line(at, problem.path),
+    struct api_problem problem;
+    if (api_job_validate(obj, true, &problem, 1)) {
+        return co_err_set(err, CO_INVALID, "%s:%d: %s", at->file, opc_place_line(at, problem.path),
             problem.message);
     }
     complete_job(obj);
-    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
-    int r = op_job_decode(json_incref(obj), &job, err);
+    CO_CLEANUP(api_job_freep) struct api_job *job = NULL;
+    int r = api_job_decode(json_incref(obj), &job, err);
     ++*jobs;
-    char text[OP_LACK_MAX];
-    if (!r && op_job_lack(job, text, sizeof(text)) == OP_LACK_PODS) {
-        return co_err_set(err, CO_INVALID, "%s:%d: %s", at->file, op_place_line(at, "spec"), text);
+    char text[API_LACK_MAX];
+    if (!r && api_job_lack(job, text, sizeof(text)) == API_LACK_PODS) {
+        return co_err_set(err, CO_INVALID, "%s:%d: %s", at->file, opc_place_line(at, "spec"), text);
     }
     return r ? r : render_job(job, err);
 }
@@ -186,7 +186,7 @@ static const char usage[] = "paddle-operator render FILE|DIRECTORY|-...\n"
                             "Run them here, without a cluster:\n"
                             "    paddle-operator render job.yaml | paddlerun local";
 
-int op_cmd_render(int argc, char *argv[]) {
+int opc_cmd_render(int argc, char *argv[]) {
     struct co_err err = {0};
     int rest = argc;
     int r = co_flags_parse(NULL, 0, argc, argv, &rest, &err);
@@ -196,7 +196,7 @@ int op_cmd_render(int argc, char *argv[]) {
     }
     size_t jobs = 0;
     for (; !r && rest < argc; rest++) {
-        r = op_files_read(argv[rest], render_object, &jobs, &err);
+        r = opc_files_read(argv[rest], render_object, &jobs, &err);
     }
     if (!r && !jobs) {
         r = co_err_set(&err, CO_INVALID, "no PaddleJob found");

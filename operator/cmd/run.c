@@ -27,22 +27,22 @@ enum { DRAIN_MS = 6000, RELEASE_MS = 2000, FILES_MAX = 65536 };
 enum { REPLY_MAX = 12 << 20 };
 enum { LARGE = 128 * 1024 };
 
-struct op_program {
-    struct op_options options;
-    struct op_place place;
+struct opc_program {
+    struct opc_options options;
+    struct opc_place place;
     struct co_loop *loop;
-    struct op_metrics *metrics;
-    struct op_kube_client *client;
-    struct op_controller *controller;
-    struct op_lease *lease;
-    struct op_gate *gate;
-    struct op_exporter *exporter;
+    struct ctl_metrics *metrics;
+    struct kube_client *client;
+    struct ctl_controller *controller;
+    struct ctl_lease *lease;
+    struct ctl_gate *gate;
+    struct opc_exporter *exporter;
     struct co_httpd *health_httpd;
     struct co_signal *signals[2];
     struct co_timer *stop_timer;
     bool stopping, drained, late;
-    struct op_shard_id shard_id;
-    struct op_shard *shard;
+    struct ctl_shard_id shard_id;
+    struct ctl_shard *shard;
     char identity[256], gate_addr[300], lease_name[64];
 };
 
@@ -53,8 +53,8 @@ static const char *env_or_empty(const char *name) {
     return v ? v : "";
 }
 
-static struct op_place find_place(void) {
-    return (struct op_place){.gate_host = env_or_empty("PADDLE_GATE_SERVICE_HOST"),
+static struct opc_place find_place(void) {
+    return (struct opc_place){.gate_host = env_or_empty("PADDLE_GATE_SERVICE_HOST"),
         .gate_port = env_or_empty("PADDLE_GATE_SERVICE_PORT"),
         .pod_ip = env_or_empty("POD_IP"),
         .pod_name = env_or_empty("POD_NAME"),
@@ -62,12 +62,12 @@ static struct op_place find_place(void) {
         .pod_ns = env_or_empty("POD_NAMESPACE")};
 }
 
-static void find_identity(struct op_program *p) {
+static void find_identity(struct opc_program *p) {
     char host[128] = "unknown";
     (void)gethostname(host, sizeof(host) - 1);
     uint64_t random = 0;
     (void)!getrandom(&random, sizeof(random), 0);
-    op_place_identity(&p->place, host, random, p->identity, sizeof(p->identity));
+    opc_place_identity(&p->place, host, random, p->identity, sizeof(p->identity));
 }
 
 /* The limit of this container, where it is in one, else what the machine has. */
@@ -88,10 +88,10 @@ static void serve_health(void *arg, struct co_http_req *req) {
 }
 
 static void serve_ready(void *arg, struct co_http_req *req) {
-    const struct op_program *p = arg;
+    const struct opc_program *p = arg;
     if (p->stopping) {
         co_http_replyf(req, 503, "stopping");
-    } else if (!op_controller_synced(p->controller)) {
+    } else if (!ctl_controller_synced(p->controller)) {
         co_http_replyf(req, 503, "the API server has not been listed yet");
     } else {
         co_http_replyf(req, 200, "ok");
@@ -109,12 +109,12 @@ static bool is_wanted(const char *addr) {
     return *addr && strcmp(addr, "0") != 0;
 }
 
-static int open_endpoints(struct op_program *p, struct co_err *err) {
-    const struct op_options *o = &p->options;
+static int open_endpoints(struct opc_program *p, struct co_err *err) {
+    const struct opc_options *o = &p->options;
     int r = 0;
     if (is_wanted(o->metrics_addr)) {
-        r = op_exporter_open(p->loop,
-            &(struct op_exporter_opts){.addr = o->metrics_addr,
+        r = opc_exporter_open(p->loop,
+            &(struct opc_exporter_opts){.addr = o->metrics_addr,
                 .secure = o->metrics_secure,
                 .cert_dir = o->metrics_cert,
                 .client = p->client,
@@ -127,7 +127,7 @@ static int open_endpoints(struct op_program *p, struct co_err *err) {
             NULL, &p->health_httpd, err);
     }
     if (!r && is_wanted(o->gate_bind)) {
-        r = op_gate_open(p->loop, o->gate_bind, p->controller, p->metrics, &p->gate, err);
+        r = ctl_gate_open(p->loop, o->gate_bind, p->controller, p->metrics, &p->gate, err);
     }
     return r;
 }
@@ -135,30 +135,30 @@ static int open_endpoints(struct op_program *p, struct co_err *err) {
 /* ---- stop ------------------------------------------------------------------------------- */
 
 static void stop_now(void *arg) {
-    struct op_program *p = arg;
+    struct opc_program *p = arg;
     co_loop_stop(p->loop);
 }
 
 static void requests_drained(void *arg) {
-    struct op_program *p = arg;
+    struct opc_program *p = arg;
     if (p->drained) {
         return;
     }
     p->drained = true;
     if (p->lease) {
-        op_lease_release(p->lease, stop_now, p);
+        ctl_lease_release(p->lease, stop_now, p);
     } else {
         stop_now(p);
     }
 }
 
 static void plans_ended(void *arg) {
-    struct op_program *p = arg;
-    op_kube_client_drain(p->client, requests_drained, p);
+    struct opc_program *p = arg;
+    kube_client_drain(p->client, requests_drained, p);
 }
 
 static void stop_late(void *arg) {
-    struct op_program *p = arg;
+    struct opc_program *p = arg;
     if (p->late) {
         stop_now(p);
         return;
@@ -166,12 +166,12 @@ static void stop_late(void *arg) {
     p->late = true;
     co_timer_start(p->stop_timer, RELEASE_MS);
     co_log_warn("requests are without an answer, giving them up");
-    op_controller_lead(p->controller, false);
+    ctl_controller_lead(p->controller, false);
     requests_drained(p);
 }
 
 static void program_signaled(void *arg, int signo) {
-    struct op_program *p = arg;
+    struct opc_program *p = arg;
     if (p->stopping) {
         stop_now(p); /* asked twice: somebody waits */
         return;
@@ -180,43 +180,43 @@ static void program_signaled(void *arg, int signo) {
     co_log_info("stopping", CO_I("signal", signo));
     p->stop_timer = co_timer_new(p->loop, stop_late, p);
     co_timer_start(p->stop_timer, DRAIN_MS);
-    op_controller_stop(p->controller, plans_ended, p);
+    ctl_controller_stop(p->controller, plans_ended, p);
 }
 
 /* ---- start ------------------------------------------------------------------------------ */
 
 static void shard_admitted(void *arg) {
-    struct op_program *p = arg;
-    op_controller_lead(p->controller, true);
+    struct opc_program *p = arg;
+    ctl_controller_lead(p->controller, true);
 }
 
 static void leading_changed(void *arg, bool leading) {
-    struct op_program *p = arg;
+    struct opc_program *p = arg;
     if (p->shard) {
-        op_shard_leased(p->shard, leading);
+        ctl_shard_leased(p->shard, leading);
     }
-    op_controller_lead(p->controller, leading && !p->shard);
+    ctl_controller_lead(p->controller, leading && !p->shard);
 }
 
-static int start_lease(struct op_program *p, struct co_err *err) {
+static int start_lease(struct opc_program *p, struct co_err *err) {
     if (!p->options.leader_elect) {
-        op_controller_lead(p->controller, true);
+        ctl_controller_lead(p->controller, true);
         return 0;
     }
     const char *ns = NULL;
-    int r = op_options_lease_ns(&p->options, &p->place, &ns, err);
+    int r = opc_options_lease_ns(&p->options, &p->place, &ns, err);
     if (r) {
         return r;
     }
     if (p->shard_id.count) {
-        op_shard_lease(&p->shard_id, p->lease_name, sizeof(p->lease_name));
-        op_metrics_lease(p->metrics, p->lease_name);
-        p->shard = op_shard_new(p->loop, p->client,
-            &(struct op_shard_opts){
+        ctl_shard_lease(&p->shard_id, p->lease_name, sizeof(p->lease_name));
+        ctl_metrics_lease(p->metrics, p->lease_name);
+        p->shard = ctl_shard_new(p->loop, p->client,
+            &(struct ctl_shard_opts){
                 .ns = ns, .id = p->shard_id, .admitted = shard_admitted, .arg = p});
     }
-    p->lease = op_lease_new(p->loop, p->client,
-        &(struct op_lease_opts){.ns = ns,
+    p->lease = ctl_lease_new(p->loop, p->client,
+        &(struct ctl_lease_opts){.ns = ns,
             .name = p->shard ? p->lease_name : NULL,
             .identity = p->identity,
             .metrics = p->metrics,
@@ -225,34 +225,34 @@ static int start_lease(struct op_program *p, struct co_err *err) {
     return 0;
 }
 
-static int start_client(struct op_program *p, struct co_err *err) {
-    const struct op_options *o = &p->options;
-    struct op_kube_config *config = NULL;
-    int r = op_kube_config_load(
-        &(struct op_kube_config_opts){.kubeconfig = o->kubeconfig, .context = o->context}, &config,
+static int start_client(struct opc_program *p, struct co_err *err) {
+    const struct opc_options *o = &p->options;
+    struct kube_config *config = NULL;
+    int r = kube_config_load(
+        &(struct kube_config_opts){.kubeconfig = o->kubeconfig, .context = o->context}, &config,
         err);
     if (r) {
         return r;
     }
     co_log_info("paddle-operator", CO_S("version", co_version), CO_S("server", config->server),
         CO_S("config", config->source), CO_S("namespace", *o->namespace_ ? o->namespace_ : "*"));
-    op_metrics_server(p->metrics, config->server);
-    return op_kube_client_new(p->loop, config,
-        &(struct op_kube_client_opts){.reply_max = REPLY_MAX,
+    ctl_metrics_server(p->metrics, config->server);
+    return kube_client_new(p->loop, config,
+        &(struct kube_client_opts){.reply_max = REPLY_MAX,
             .json_only = o->json_only,
-            .sample = op_metrics_sample,
+            .sample = ctl_metrics_sample,
             .sample_arg = p->metrics},
         &p->client, err);
 }
 
-static int start_program(struct op_program *p, struct co_err *err) {
-    const struct op_options *o = &p->options;
+static int start_program(struct opc_program *p, struct co_err *err) {
+    const struct opc_options *o = &p->options;
     struct co_hostport gate = {0};
-    int r = op_options_shard(o, &p->shard_id, err);
+    int r = opc_options_shard(o, &p->shard_id, err);
     r = r ? r : start_client(p, err);
     if (!r && is_wanted(o->gate_bind)) {
         r = co_parse_hostport("--gate-bind-address", o->gate_bind, &gate, err);
-        op_options_gate_addr(o, &p->place, gate.port, p->gate_addr, sizeof(p->gate_addr));
+        opc_options_gate_addr(o, &p->place, gate.port, p->gate_addr, sizeof(p->gate_addr));
     }
     if (r) {
         return r;
@@ -263,8 +263,8 @@ static int start_program(struct op_program *p, struct co_err *err) {
     }
     p->options.settings.gate_addr = p->gate_addr;
     find_identity(p);
-    p->controller = op_controller_new(p->loop, p->client,
-        &(struct op_controller_opts){.ns = *o->namespace_ ? o->namespace_ : NULL,
+    p->controller = ctl_controller_new(p->loop, p->client,
+        &(struct ctl_controller_opts){.ns = *o->namespace_ ? o->namespace_ : NULL,
             .selector = *o->selector ? o->selector : NULL,
             .shard = p->shard_id,
             .settings = o->settings,
@@ -276,19 +276,19 @@ static int start_program(struct op_program *p, struct co_err *err) {
     return r ? r : start_lease(p, err);
 }
 
-static void program_done(struct op_program *p) {
-    op_lease_free(p->lease);
-    op_shard_free(p->shard);
-    op_gate_close(p->gate);
-    op_exporter_close(p->exporter);
+static void program_done(struct opc_program *p) {
+    ctl_lease_free(p->lease);
+    ctl_shard_free(p->shard);
+    ctl_gate_close(p->gate);
+    opc_exporter_close(p->exporter);
     co_httpd_close(p->health_httpd);
-    op_controller_free(p->controller);
-    op_kube_client_free(p->client); /* after those whose requests it may hold */
+    ctl_controller_free(p->controller);
+    kube_client_free(p->client); /* after those whose requests it may hold */
     co_timer_free(p->stop_timer);
     for (size_t i = 0; i < CO_ARRAY_LEN(p->signals); i++) {
         co_signal_free(p->signals[i]);
     }
-    op_metrics_free(p->metrics);
+    ctl_metrics_free(p->metrics);
     co_loop_free(p->loop);
 }
 
@@ -301,10 +301,10 @@ static void raise_files(void) {
     }
 }
 
-static int run_program(const struct op_options *o) {
+static int run_program(const struct opc_options *o) {
     struct co_err err = {0};
     CO_CLEANUP(program_done)
-    struct op_program p = {.options = *o, .place = find_place(), .metrics = op_metrics_new()};
+    struct opc_program p = {.options = *o, .place = find_place(), .metrics = ctl_metrics_new()};
     int r = co_loop_new(&p.loop, &err);
     static const int signos[] = {SIGTERM, SIGINT};
     for (size_t i = 0; !r && i < CO_ARRAY_LEN(signos); i++) {
@@ -320,13 +320,13 @@ static int run_program(const struct op_options *o) {
     return 0;
 }
 
-int op_cmd_run(int argc, char *argv[]) {
+int opc_cmd_run(int argc, char *argv[]) {
     struct co_err err = {0};
-    struct op_options o;
-    int r = op_options_parse(argc, argv, &o, &err);
+    struct opc_options o;
+    int r = opc_options_parse(argc, argv, &o, &err);
     if (r == CO_CANCELED) {
         size_t n = 0;
-        const struct co_flag *flags = op_options_flags(&n);
+        const struct co_flag *flags = opc_options_flags(&n);
         co_flags_help(stdout, "paddle-operator [run] [flags]", flags, n);
         return 0;
     }

@@ -16,14 +16,14 @@ struct count {
 };
 
 static void print_problem(void *arg, const char *path, const char *message) {
-    const struct op_place *at = arg;
-    (void)printf("%s:%d: %s\n", at->file, op_place_line(at, path), message);
+    const struct opc_place *at = arg;
+    (void)printf("%s:%d: %s\n", at->file, opc_place_line(at, path), message);
 }
 
 /* Its restartPolicy is the template's, so that Always keeps the job from its end. */
-static bool must_end(const json_t *spec, enum op_role role) {
+static bool must_end(const json_t *spec, enum api_role role) {
     static const char *const fields[] = {"backoffLimit", "failurePolicy", "elastic"};
-    bool ends = role != OP_PS;
+    bool ends = role != API_PS;
     for (size_t i = 0; i < CO_ARRAY_LEN(fields); i++) {
         const json_t *j = json_object_get(spec, fields[i]);
         ends = ends && (!j || json_is_null(j) || (json_is_array(j) && !json_array_size(j)));
@@ -31,28 +31,28 @@ static bool must_end(const json_t *spec, enum op_role role) {
     return ends;
 }
 
-static size_t check_templates(const json_t *obj, struct op_place *in) {
+static size_t check_templates(const json_t *obj, struct opc_place *in) {
     size_t n = 0;
     const json_t *spec = json_object_get(obj, "spec");
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        const json_t *tmpl = co_json_at(spec, op_role_name(r), "template");
-        CO_AUTOFREE char *base = co_xasprintf("spec.%s.template", op_role_name(r));
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        const json_t *tmpl = co_json_at(spec, api_role_name(r), "template");
+        CO_AUTOFREE char *base = co_xasprintf("spec.%s.template", api_role_name(r));
         if (tmpl) {
-            n += crd_find_mistyped(tmpl, base, OP_PROBLEMS_MAX - n, print_problem, in);
-            n += op_template_validate(
-                tmpl, must_end(spec, r), base, OP_PROBLEMS_MAX - n, print_problem, in);
+            n += crd_find_mistyped(tmpl, base, API_PROBLEMS_MAX - n, print_problem, in);
+            n += api_template_validate(
+                tmpl, must_end(spec, r), base, API_PROBLEMS_MAX - n, print_problem, in);
         }
     }
     return n;
 }
 
 /* A job that could be created, but would wait for nothing. */
-static size_t check_lack(json_t *obj, struct op_place *in) {
+static size_t check_lack(json_t *obj, struct opc_place *in) {
     struct co_err err = {0};
-    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
-    char text[OP_LACK_MAX];
-    if (op_job_decode(json_incref(obj), &job, &err) ||
-        op_job_lack(job, text, sizeof(text)) == OP_LACK_NOTHING) {
+    CO_CLEANUP(api_job_freep) struct api_job *job = NULL;
+    char text[API_LACK_MAX];
+    if (api_job_decode(json_incref(obj), &job, &err) ||
+        api_job_lack(job, text, sizeof(text)) == API_LACK_NOTHING) {
         return 0;
     }
     print_problem(in, "spec", text);
@@ -60,7 +60,7 @@ static size_t check_lack(json_t *obj, struct op_place *in) {
 }
 
 /* kubectl apply takes the second job of a name for a change of the first. */
-static size_t check_again(json_t *places, json_t *obj, struct op_place *in) {
+static size_t check_again(json_t *places, json_t *obj, struct opc_place *in) {
     const char *name = co_json_str(obj, "metadata", "name");
     const char *ns = co_json_str(obj, "metadata", "namespace");
     CO_AUTOFREE char *key = co_xasprintf("%s/%s", ns ? ns : "", name ? name : "");
@@ -72,37 +72,37 @@ static size_t check_again(json_t *places, json_t *obj, struct op_place *in) {
         print_problem(in, "metadata.name", text);
         return 1;
     }
-    CO_AUTOFREE char *place = co_xasprintf("%s:%d", in->file, op_place_line(in, "metadata.name"));
+    CO_AUTOFREE char *place = co_xasprintf("%s:%d", in->file, opc_place_line(in, "metadata.name"));
     co_json_set(places, key, name ? co_json_string(place) : NULL);
     return 0;
 }
 
-static void check_job(struct count *n, struct op_place in, json_t *obj) {
+static void check_job(struct count *n, struct opc_place in, json_t *obj) {
     n->jobs++;
-    struct op_problem problems[OP_PROBLEMS_MAX];
-    size_t found = op_job_validate(obj, true, problems, CO_ARRAY_LEN(problems));
+    struct api_problem problems[API_PROBLEMS_MAX];
+    size_t found = api_job_validate(obj, true, problems, CO_ARRAY_LEN(problems));
     for (size_t i = 0; i < found; i++) {
         print_problem(&in, problems[i].path, problems[i].message);
     }
     n->problems += found ? found : check_lack(obj, &in);
     n->problems += check_again(n->places, obj, &in);
-    n->problems += op_labels_validate(
-        json_object_get(obj, "metadata"), "metadata", OP_PROBLEMS_MAX, print_problem, &in);
+    n->problems += api_labels_validate(
+        json_object_get(obj, "metadata"), "metadata", API_PROBLEMS_MAX, print_problem, &in);
     n->problems += check_templates(obj, &in);
-    n->problems += crd_find_unknown(obj, OP_PROBLEMS_MAX, print_problem, &in);
-    for (enum op_word_field f = 0; f < OP_WORD_FIELDS; f++) {
+    n->problems += crd_find_unknown(obj, API_PROBLEMS_MAX, print_problem, &in);
+    for (enum api_word_field f = 0; f < API_WORD_FIELDS; f++) {
         char odd[160];
-        if (op_word_is_odd(f, json_object_get(obj, "spec"), odd, sizeof(odd))) {
-            print_problem(&in, op_word_path(f), odd);
+        if (api_word_is_odd(f, json_object_get(obj, "spec"), odd, sizeof(odd))) {
+            print_problem(&in, api_word_path(f), odd);
             n->odd++;
         }
     }
 }
 
-static int check_object(void *arg, const struct op_place *at, json_t *obj, struct co_err *err) {
+static int check_object(void *arg, const struct opc_place *at, json_t *obj, struct co_err *err) {
     struct count *n = arg;
     (void)err;
-    if (co_streq(co_json_str(obj, "kind"), OP_KIND)) {
+    if (co_streq(co_json_str(obj, "kind"), API_KIND)) {
         check_job(n, *at, obj);
     } else {
         n->others++;
@@ -130,7 +130,7 @@ static const char usage[] = "paddle-operator validate FILE|DIRECTORY|-...\n"
                             "reject.  Ends with 1 when\n"
                             "something is wrong.";
 
-int op_cmd_validate(int argc, char *argv[]) {
+int opc_cmd_validate(int argc, char *argv[]) {
     struct co_err err = {0};
     int rest = argc;
     int r = co_flags_parse(NULL, 0, argc, argv, &rest, &err);
@@ -141,7 +141,7 @@ int op_cmd_validate(int argc, char *argv[]) {
     CO_AUTOJSON json_t *places = json_object();
     struct count n = {.places = places};
     for (; !r && rest < argc; rest++) {
-        r = op_files_read(argv[rest], check_object, &n, &err);
+        r = opc_files_read(argv[rest], check_object, &n, &err);
     }
     if (r) {
         (void)fprintf(stderr, "paddle-operator: %s\n", co_err_text(&err));

@@ -21,9 +21,9 @@ enum {
     REVIEW_MS = 10 * 1000,
 };
 
-static const struct op_kube_type token_type = {
+static const struct kube_type token_type = {
     "authentication.k8s.io", "v1", "tokenreviews", "TokenReview"};
-static const struct op_kube_type access_type = {
+static const struct kube_type access_type = {
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview"};
 
 struct verdict {
@@ -35,23 +35,23 @@ struct verdict {
 /* One request under review. */
 struct review {
     struct review *next, *prev;
-    struct op_access *a;
+    struct ctl_access *a;
     struct co_http_req *req;
-    struct op_kube_op *op;
+    struct kube_op *op;
     char *key, *verb; /* owned */
     void (*allowed)(void *arg, struct co_http_req *req);
     void *arg;
 };
 
-struct op_access {
-    struct op_kube_client *client;
+struct ctl_access {
+    struct kube_client *client;
     struct verdict verdicts[VERDICTS_MAX];
     struct review *reviews;
     size_t n_reviews;
 };
 
-struct op_access *op_access_new(struct op_kube_client *client) {
-    struct op_access *a = co_xcalloc(1, sizeof(*a));
+struct ctl_access *ctl_access_new(struct kube_client *client) {
+    struct ctl_access *a = co_xcalloc(1, sizeof(*a));
     a->client = client;
     return a;
 }
@@ -62,13 +62,13 @@ static void review_free(struct review *v) {
         v->next->prev = v->prev;
     }
     v->a->n_reviews--;
-    op_kube_cancel(v->op);
+    kube_cancel(v->op);
     free(v->key);
     free(v->verb);
     free(v);
 }
 
-void op_access_free(struct op_access *a) {
+void ctl_access_free(struct ctl_access *a) {
     if (!a) {
         return;
     }
@@ -99,7 +99,7 @@ static bool same_key(const char *a, const char *b) {
 }
 
 /* The cached HTTP status; 0: none. */
-static int known_status(const struct op_access *a, const char *key) {
+static int known_status(const struct ctl_access *a, const char *key) {
     int64_t now = co_now_ms();
     for (size_t i = 0; i < VERDICTS_MAX; i++) {
         const struct verdict *v = &a->verdicts[i];
@@ -111,7 +111,7 @@ static int known_status(const struct op_access *a, const char *key) {
 }
 
 /* Replaces the verdict that expires first. */
-static void keep_status(struct op_access *a, const char *key, int status) {
+static void keep_status(struct ctl_access *a, const char *key, int status) {
     struct verdict *slot = &a->verdicts[0];
     for (size_t i = 0; i < VERDICTS_MAX; i++) {
         struct verdict *v = &a->verdicts[i];
@@ -153,21 +153,21 @@ static void review_failed(struct review *v, const char *what, const struct co_er
 /* ---- the two steps ----------------------------------------------------------------------- */
 
 static void ask_review(
-    struct review *v, const struct op_kube_type *type, json_t *spec_own, op_kube_done_fn done) {
+    struct review *v, const struct kube_type *type, json_t *spec_own, kube_done_fn done) {
     CO_AUTOJSON json_t *body = json_object();
     CO_AUTOFREE char *version = co_xasprintf("%s/%s", type->group, type->version);
     co_json_set(body, "apiVersion", json_string(version));
     co_json_set(body, "kind", json_string(type->kind));
     co_json_set(body, "spec", spec_own);
-    struct op_kube_req req = op_kube_req_for(OP_KUBE_CREATE, type, NULL, NULL, done, v);
-    req.lane = OP_KUBE_LANE_EVENTS; /* so that it delays neither creates nor lists */
+    struct kube_req req = kube_req_for(KUBE_CREATE, type, NULL, NULL, done, v);
+    req.lane = KUBE_LANE_EVENTS; /* so that it delays neither creates nor lists */
     req.deadline_ms = REVIEW_MS;
     req.body = body;
-    v->op = op_kube_do(v->a->client, &req);
+    v->op = kube_do(v->a->client, &req);
 }
 
 static void access_reviewed(
-    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
     struct review *v = arg;
     v->op = NULL;
     if (code) {
@@ -178,7 +178,7 @@ static void access_reviewed(
 }
 
 static void token_reviewed(
-    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
     struct review *v = arg;
     v->op = NULL;
     if (code) {
@@ -224,7 +224,7 @@ static const char *bearer_token(const struct co_http_req *req) {
     return header + strspn(header, " ");
 }
 
-void op_access_check(struct op_access *a, struct co_http_req *req,
+void ctl_access_check(struct ctl_access *a, struct co_http_req *req,
     void (*allowed)(void *arg, struct co_http_req *req), void *arg) {
     const char *token = bearer_token(req);
     if (!token || !*token) {

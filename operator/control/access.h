@@ -11,16 +11,16 @@
 #include "common/httpd.h"
 #include "operator/kube/client.h"
 
-struct op_access;
+struct ctl_access;
 
 /* client is borrowed. */
-struct op_access *op_access_new(struct op_kube_client *client);
+struct ctl_access *ctl_access_new(struct kube_client *client);
 /* Free it after the HTTP server whose requests it reviews. */
-void op_access_free(struct op_access *a);
-CO_DEFINE_CLEANUP(struct op_access *, op_access_free)
+void ctl_access_free(struct ctl_access *a);
+CO_DEFINE_CLEANUP(struct ctl_access *, ctl_access_free)
 
 /* To be called from a handler.  A permitted request goes to allowed(arg, req), now or later, which
  * answers it.  Any other one is answered here: 401 (unknown client), 403 (not permitted), 500 (the
  * review failed) or 503 (too many reviews under way). */
-void op_access_check(struct op_access *a, struct co_http_req *req,
+void ctl_access_check(struct ctl_access *a, struct co_http_req *req,
     void (*allowed)(void *arg, struct co_http_req *req), void *arg);

@@ -3,8 +3,8 @@
  *
  * One reconcile, from the queue on:
  *
- *   serve_entry -> look_at_entry -> op_reader_begin: the job is in the store
- *                                     -> plan_look -> op_round_begin -> round_over
+ *   serve_entry -> look_at_entry -> ctl_reader_begin: the job is in the store
+ *                                     -> plan_look -> ctl_round_begin -> round_over
  *                               ... it must be fetched, or wait for memory
  *                                     -> (later) job_came -> look_with -> as above */
 #include "operator/control/controller.h"
@@ -31,29 +31,29 @@ enum {
     /* The cache of job texts may take 1/MEMORY_PART of the memory limit.  Parsed jobs (desk.h) may
      * take as much again, within DESK_MIN and DESK_MAX. */
     MEMORY_PART = 8,
-    DESK_MIN = 2 * OP_STORE_TREE_MAX, /* every job whose text is in the cache can be parsed */
+    DESK_MIN = 2 * CTL_STORE_TREE_MAX, /* every job whose text is in the cache can be parsed */
     DESK_MAX = 64 << 20,
 };
 
 /* What the controller keeps about an entry (entry->work), from the first change that it hears of
  * until the entry has been idle for a while, or is freed. */
 struct work {
-    struct op_queued place;
-    struct op_reader reader;
-    struct op_round *round;
-    struct op_verdict verdict;
+    struct ctl_queued place;
+    struct ctl_reader reader;
+    struct ctl_round *round;
+    struct ctl_verdict verdict;
     bool unwanted; /* the job is deleted or being deleted */
 };
 
-struct op_controller {
-    struct op_controller_opts opts;
-    struct op_store store;
-    struct op_queue *queue;
-    struct op_feeds *feeds;
-    struct op_load load;
-    struct op_recorder recorder;
-    struct op_rounds rounds;
-    struct op_readers readers;
+struct ctl_controller {
+    struct ctl_controller_opts opts;
+    struct ctl_store store;
+    struct ctl_queue *queue;
+    struct ctl_feeds *feeds;
+    struct ctl_load load;
+    struct ctl_recorder recorder;
+    struct ctl_rounds rounds;
+    struct ctl_readers readers;
     struct co_timer *calm; /* due: free what a burst has left behind */
     int64_t calm_by;       /* monotonic ms: no later than that */
     bool leading, stopping;
@@ -65,69 +65,69 @@ struct op_controller {
 
 /* ---- what changed ----------------------------------------------------------------------- */
 
-static struct work *work_of(struct op_controller *c, struct op_entry *e) {
+static struct work *work_of(struct ctl_controller *c, struct ctl_entry *e) {
     if (!e->work) {
         struct work *w = co_xcalloc(1, sizeof(*w));
-        op_queue_join(c->queue, &w->place, e);
-        w->reader = (struct op_reader){.all = &c->readers, .entry = e};
-        w->round = op_round_new(&c->rounds, e);
+        ctl_queue_join(c->queue, &w->place, e);
+        w->reader = (struct ctl_reader){.all = &c->readers, .entry = e};
+        w->round = ctl_round_new(&c->rounds, e);
         e->work = w;
     }
     return e->work;
 }
 
-static void entry_changed(void *arg, struct op_entry *e) {
-    struct op_controller *c = arg;
+static void entry_changed(void *arg, struct ctl_entry *e) {
+    struct ctl_controller *c = arg;
     struct work *w = work_of(c, e);
-    bool unwanted = !op_entry_has_job(e) || e->deleting;
-    w->verdict = (struct op_verdict){0};
-    if (op_store_take_turn(e)) {
-        op_queue_hurry(&w->place);
+    bool unwanted = !ctl_entry_has_job(e) || e->deleting;
+    w->verdict = (struct ctl_verdict){0};
+    if (ctl_store_take_turn(e)) {
+        ctl_queue_hurry(&w->place);
     }
-    op_queue_ask(&w->place);
+    ctl_queue_ask(&w->place);
     if (unwanted && !w->unwanted) { /* cancel creates that would be for a deleted job */
-        op_round_create_nothing(w->round);
+        ctl_round_create_nothing(w->round);
     }
     w->unwanted = unwanted;
 }
 
 /* The entry is about to be freed, or has nothing to remember. */
-static void work_free(void *arg, struct op_entry *e) {
+static void work_free(void *arg, struct ctl_entry *e) {
     struct work *w = e->work;
     (void)arg;
     if (w) {
-        op_queue_leave(&w->place);
-        op_reader_end(&w->reader);
-        op_round_free(w->round);
+        ctl_queue_leave(&w->place);
+        ctl_reader_end(&w->reader);
+        ctl_round_free(w->round);
         free(w);
         e->work = NULL;
     }
 }
 
-static void ask_each(void *arg, struct op_entry *e) {
-    struct op_controller *c = arg;
-    op_queue_ask(&work_of(c, e)->place);
+static void ask_each(void *arg, struct ctl_entry *e) {
+    struct ctl_controller *c = arg;
+    ctl_queue_ask(&work_of(c, e)->place);
 }
 
 static void feeds_synced(void *arg) {
-    struct op_controller *c = arg;
-    op_store_each(&c->store, ask_each, c);
+    struct ctl_controller *c = arg;
+    ctl_store_each(&c->store, ask_each, c);
 }
 
 static void feeds_no_groups(void *arg) {
-    struct op_controller *c = arg;
+    struct ctl_controller *c = arg;
     c->opts.settings.gang = NULL;
 }
 
-static void let_rest(void *arg, struct op_entry *e) {
+static void let_rest(void *arg, struct ctl_entry *e) {
     const struct work *w = e->work;
-    if (w && op_queue_left_alone(&w->place) && op_reader_idle(&w->reader) &&
-        op_round_is_blank(w->round)) {
+    if (w && ctl_queue_left_alone(&w->place) && ctl_reader_idle(&w->reader) &&
+        ctl_round_is_blank(w->round)) {
         work_free(arg, e);
     }
 }
 
-static void calm_later(struct op_controller *c) {
+static void calm_later(struct ctl_controller *c) {
     int64_t now = co_now_ms();
     if (!co_timer_armed(c->calm)) {
         c->calm_by = now + CALM_MAX_MS;
@@ -138,12 +138,12 @@ static void calm_later(struct op_controller *c) {
 /* Frees the memory that a burst of reconciles needed.  It is scattered between memory that stays,
  * so without this 43 % more is resident with 1,000 jobs (docs/decisions.md). */
 static void on_calm(void *arg) {
-    struct op_controller *c = arg;
-    op_store_each(&c->store, let_rest, c);
-    op_view_memo_done(&c->readers.memo);
-    op_kube_client_shrink(c->rounds.api.client);
+    struct ctl_controller *c = arg;
+    ctl_store_each(&c->store, let_rest, c);
+    ctl_view_memo_done(&c->readers.memo);
+    kube_client_shrink(c->rounds.api.client);
     co_mem_trim();
-    if (op_recorder_waiting(
+    if (ctl_recorder_waiting(
             &c->recorder)) { /* jobs with unsent events keep their work: try later */
         calm_later(c);
     }
@@ -158,150 +158,151 @@ static double cpu_seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static int plan_entry(struct op_controller *c, struct op_entry *e, const struct op_job *job,
-    struct op_plan *ret, struct co_err *err) {
+static int plan_entry(struct ctl_controller *c, struct ctl_entry *e, const struct api_job *job,
+    struct plan *ret, struct co_err *err) {
     const struct work *w = e->work;
-    struct op_view view;
-    op_view_init(&view, e);
-    op_round_recall(w->round, job->uid, &view.seen);
-    view.seen.creates_max = op_round_room(w->round);
-    view.seen.elder_waits = view.seen.n_failures && op_view_elder_waits(&c->store, e);
-    uint16_t *taken = op_ports_settle(&c->store, e, &c->opts.shard, job, &view.seen);
-    int r = op_plan_compute(job, &view.seen, op_kube_clock_seconds(), &c->opts.settings, ret, err);
-    op_view_done(&view);
+    struct ctl_view view;
+    ctl_view_init(&view, e);
+    ctl_round_recall(w->round, job->uid, &view.seen);
+    view.seen.creates_max = ctl_round_room(w->round);
+    view.seen.elder_waits = view.seen.n_failures && ctl_view_elder_waits(&c->store, e);
+    uint16_t *taken = ctl_ports_settle(&c->store, e, &c->opts.shard, job, &view.seen);
+    int r = plan_compute(job, &view.seen, kube_clock_seconds(), &c->opts.settings, ret, err);
+    ctl_view_done(&view);
     free(taken);
     return r;
 }
 
-static int plan_look(struct op_controller *c, struct op_entry *e, const struct op_job *job,
-    double start, struct op_plan *ret, struct co_err *err) {
+static int plan_look(struct ctl_controller *c, struct ctl_entry *e, const struct api_job *job,
+    double start, struct plan *ret, struct co_err *err) {
     struct work *w = e->work;
     struct co_metric *m = c->opts.metrics->row;
     int r = job ? plan_entry(c, e, job, ret, err) : err->code;
     double took = cpu_seconds() - start;
-    op_queue_rest(&w->place, took);
-    co_metric_observe(&m[OP_M_PLAN_SECONDS], 0, took);
+    ctl_queue_rest(&w->place, took);
+    co_metric_observe(&m[CTL_M_PLAN_SECONDS], 0, took);
     if (r) {
-        co_metric_add(&m[OP_M_RECONCILE_TERMINAL], 0, 1);
-        op_metrics_looked(c->opts.metrics, OP_M_ERROR, (int64_t)(took * 1e3));
+        co_metric_add(&m[CTL_M_RECONCILE_TERMINAL], 0, 1);
+        ctl_metrics_looked(c->opts.metrics, CTL_M_ERROR, (int64_t)(took * 1e3));
         co_log_error(
             "job cannot be planned", CO_S("job", e->name), CO_S("namespace", e->ns), CO_E(err));
-        op_reader_end(&w->reader);
+        ctl_reader_end(&w->reader);
         return r;
     }
-    op_store_looked(&c->store, e); /* only now: a failed plan has not counted the ended pods */
+    ctl_store_looked(&c->store, e); /* only now: a failed plan has not counted the ended pods */
     return 0;
 }
 
 /* True: a round has begun, or the job has been requested from the API server. */
-static bool look_at_entry(struct op_controller *c, struct op_entry *e) {
+static bool look_at_entry(struct ctl_controller *c, struct ctl_entry *e) {
     struct work *w = e->work;
     struct co_err err = {0};
-    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
-    OP_AUTOPLAN struct op_plan plan = {0};
+    CO_CLEANUP(api_job_freep) struct api_job *job = NULL;
+    PLAN_AUTOPLAN struct plan plan = {0};
     double start = cpu_seconds();
     calm_later(c);
-    switch (op_reader_begin(&w->reader, &job, &err)) {
-    case OP_READ_WAITS:
+    switch (ctl_reader_begin(&w->reader, &job, &err)) {
+    case CTL_READ_WAITS:
         return false;
-    case OP_READ_COMES:
-        op_queue_begin(&w->place);
+    case CTL_READ_COMES:
+        ctl_queue_begin(&w->place);
         return true;
-    case OP_READ_READY:
-    case OP_READ_FAILED:
+    case CTL_READ_READY:
+    case CTL_READ_FAILED:
     default:
         break;
     }
     if (plan_look(c, e, job, start, &plan, &err)) {
-        op_queue_ask_at(&w->place, co_now_ms() + RETRY_MS);
+        ctl_queue_ask_at(&w->place, co_now_ms() + RETRY_MS);
         return false;
     }
-    op_queue_begin(&w->place);
-    op_round_begin(w->round, co_steal_ptr(job), &plan);
+    ctl_queue_begin(&w->place);
+    ctl_round_begin(w->round, co_steal_ptr(job), &plan);
     return true;
 }
 
-/* Runs the callback of op_controller_stop once no reconcile is in flight.  Sends delayed events
+/* Runs the callback of ctl_controller_stop once no reconcile is in flight.  Sends delayed events
  * before that, so that they do not get lost. */
-static void end_if_idle(struct op_controller *c) {
-    if (c->stopping && c->stopped && !op_queue_busy(c->queue)) {
+static void end_if_idle(struct ctl_controller *c) {
+    if (c->stopping && c->stopped && !ctl_queue_busy(c->queue)) {
         void (*fn)(void *) = co_steal_ptr(c->stopped);
-        op_recorder_flush(&c->recorder);
+        ctl_recorder_flush(&c->recorder);
         fn(c->stopped_arg);
     }
 }
 
-static void round_over(void *arg, struct op_entry *e, int64_t wake_ms) {
-    struct op_controller *c = arg;
+static void round_over(void *arg, struct ctl_entry *e, int64_t wake_ms) {
+    struct ctl_controller *c = arg;
     struct work *w = e->work;
-    op_reader_end(&w->reader);
-    op_queue_end(&w->place, wake_ms);
+    ctl_reader_end(&w->reader);
+    ctl_queue_end(&w->place, wake_ms);
     end_if_idle(c);
 }
 
-static void tell_change(struct op_controller *c, const struct op_entry *e) {
+static void tell_change(struct ctl_controller *c, const struct ctl_entry *e) {
     if (c->on_change) {
         c->on_change(c->on_change_arg, e->ns, e->name, e->trained);
     }
 }
 
 /* Whether this process may reconcile the entry's job now. */
-static bool is_looked_at(const struct op_controller *c, const struct op_entry *e) {
-    return c->leading && !c->stopping && op_feeds_synced(c->feeds) && op_entry_has_job(e);
+static bool is_looked_at(const struct ctl_controller *c, const struct ctl_entry *e) {
+    return c->leading && !c->stopping && ctl_feeds_synced(c->feeds) && ctl_entry_has_job(e);
 }
 
-static bool serve_entry(void *arg, struct op_entry *e) {
-    struct op_controller *c = arg;
+static bool serve_entry(void *arg, struct ctl_entry *e) {
+    struct ctl_controller *c = arg;
     struct work *w = e->work;
     bool looks = is_looked_at(c, e);
-    if (!looks || op_entry_at_hand(e)) { /* else look_with notifies, once the job is read */
+    if (!looks || ctl_entry_at_hand(e)) { /* else look_with notifies, once the job is read */
         tell_change(c, e);
     }
     if (looks) {
         return look_at_entry(c, e);
     }
-    op_reader_end(&w->reader);
-    op_store_looked(&c->store, e); /* the lease holder counts the ended pods, we need not */
+    ctl_reader_end(&w->reader);
+    ctl_store_looked(&c->store, e); /* the lease holder counts the ended pods, we need not */
     return false;
 }
 
 /* ---- jobs that must be fetched, or wait for memory -------------------------------------- */
 
-static void turn_to_read(void *arg, struct op_entry *e) {
+static void turn_to_read(void *arg, struct ctl_entry *e) {
     struct work *w = e->work;
     (void)arg;
-    op_queue_hurry(&w->place); /* it has waited already, so its backoff does not apply */
-    op_queue_ask(&w->place);
+    ctl_queue_hurry(&w->place); /* it has waited already, so its backoff does not apply */
+    ctl_queue_ask(&w->place);
 }
 
 /* The answer is older than what the watch has delivered: it is from an API server that lags. */
-static bool is_older(const struct op_entry *e, const struct co_jnode *job) {
-    uint64_t version = op_kube_version(co_jnode_str(job, "metadata", "resourceVersion"));
+static bool is_older(const struct ctl_entry *e, const struct co_jnode *job) {
+    uint64_t version = kube_version(co_jnode_str(job, "metadata", "resourceVersion"));
     return version && version < e->version;
 }
 
-static int look_with(
-    struct op_controller *c, struct op_entry *e, const struct co_jnode *nodes, struct co_err *err) {
+static int look_with(struct ctl_controller *c, struct ctl_entry *e, const struct co_jnode *nodes,
+    struct co_err *err) {
     struct work *w = e->work;
-    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
-    OP_AUTOPLAN struct op_plan plan = {0};
+    CO_CLEANUP(api_job_freep) struct api_job *job = NULL;
+    PLAN_AUTOPLAN struct plan plan = {0};
     double start = cpu_seconds();
-    (void)!op_job_of_nodes(nodes, op_readers_most(&c->readers), &job, err); /* plan_look logs err */
+    (void)!api_job_of_nodes(
+        nodes, ctl_readers_most(&c->readers), &job, err); /* plan_look logs err */
     if (job) {
-        op_verdict_settle(&w->verdict, e, job, &c->opts.settings);
+        ctl_verdict_settle(&w->verdict, e, job, &c->opts.settings);
         tell_change(c, e);
     }
     int r = plan_look(c, e, job, start, &plan, err);
     if (!r) {
-        op_round_begin(w->round, co_steal_ptr(job), &plan);
+        ctl_round_begin(w->round, co_steal_ptr(job), &plan);
     }
     return r;
 }
 
 /* The API server has answered a reader's GET. */
-static void job_came(void *arg, struct op_entry *e, int code, const struct co_jnode *nodes,
+static void job_came(void *arg, struct ctl_entry *e, int code, const struct co_jnode *nodes,
     const struct co_err *failure) {
-    struct op_controller *c = arg;
+    struct ctl_controller *c = arg;
     struct work *w = e->work;
     struct co_err err = {0};
     bool looks = is_looked_at(c, e);
@@ -313,98 +314,98 @@ static void job_came(void *arg, struct op_entry *e, int code, const struct co_jn
         co_log_warn("job cannot be read, retrying", CO_S("job", e->name), CO_S("namespace", e->ns),
             CO_E(failure));
     }
-    op_reader_end(&w->reader);
+    ctl_reader_end(&w->reader);
     /* Not found: no requeue, the watch will report the deletion. */
-    op_queue_end(&w->place, looks && code != CO_NOTFOUND ? co_now_ms() + RETRY_MS : 0);
+    ctl_queue_end(&w->place, looks && code != CO_NOTFOUND ? co_now_ms() + RETRY_MS : 0);
     end_if_idle(c);
 }
 
 /* ---- life ------------------------------------------------------------------------------- */
 
-struct op_controller *op_controller_new(
-    struct co_loop *loop, struct op_kube_client *client, const struct op_controller_opts *opts) {
-    struct op_controller *c = co_xcalloc(1, sizeof(*c));
+struct ctl_controller *ctl_controller_new(
+    struct co_loop *loop, struct kube_client *client, const struct ctl_controller_opts *opts) {
+    struct ctl_controller *c = co_xcalloc(1, sizeof(*c));
     c->opts = *opts;
-    op_store_init(&c->store, entry_changed, work_free, c);
-    op_recorder_init(&c->recorder, loop, client, opts->instance, &c->load);
+    ctl_store_init(&c->store, entry_changed, work_free, c);
+    ctl_recorder_init(&c->recorder, loop, client, opts->instance, &c->load);
     c->calm = co_timer_new(loop, on_calm, c);
-    c->queue = op_queue_new(loop, &(struct op_queue_opts){.store = &c->store,
-                                      .metrics = opts->metrics,
-                                      .load = &c->load,
-                                      .serve = serve_entry,
-                                      .arg = c});
-    c->feeds = op_feeds_new(client, &(struct op_feeds_opts){.ns = opts->ns,
-                                        .selector = opts->selector,
-                                        .shard = opts->shard,
-                                        .gang = opts->settings.gang,
-                                        .idle_ms = opts->watch_idle_ms,
-                                        .store = &c->store,
-                                        .metrics = opts->metrics,
-                                        .synced = feeds_synced,
-                                        .no_groups = feeds_no_groups,
-                                        .arg = c});
-    c->rounds = (struct op_rounds){.api = {.client = client,
-                                       .store = &c->store,
-                                       .feeds = c->feeds,
+    c->queue = ctl_queue_new(loop, &(struct ctl_queue_opts){.store = &c->store,
                                        .metrics = opts->metrics,
-                                       .load = &c->load},
+                                       .load = &c->load,
+                                       .serve = serve_entry,
+                                       .arg = c});
+    c->feeds = ctl_feeds_new(client, &(struct ctl_feeds_opts){.ns = opts->ns,
+                                         .selector = opts->selector,
+                                         .shard = opts->shard,
+                                         .gang = opts->settings.gang,
+                                         .idle_ms = opts->watch_idle_ms,
+                                         .store = &c->store,
+                                         .metrics = opts->metrics,
+                                         .synced = feeds_synced,
+                                         .no_groups = feeds_no_groups,
+                                         .arg = c});
+    c->rounds = (struct ctl_rounds){.api = {.client = client,
+                                        .store = &c->store,
+                                        .feeds = c->feeds,
+                                        .metrics = opts->metrics,
+                                        .load = &c->load},
         .recorder = &c->recorder,
         .over = round_over,
         .arg = c};
     size_t part = (opts->memory ? opts->memory : SIZE_MAX) / MEMORY_PART;
     c->store.shelf.max = part;
-    c->readers = (struct op_readers){.client = client,
-        .type = op_feeds_type(c->feeds, OP_STORE_JOBS),
+    c->readers = (struct ctl_readers){.client = client,
+        .type = ctl_feeds_type(c->feeds, CTL_STORE_JOBS),
         .turn = turn_to_read,
         .came = job_came,
         .arg = c};
-    op_readers_init(&c->readers, part < DESK_MIN ? DESK_MIN : part > DESK_MAX ? DESK_MAX : part);
+    ctl_readers_init(&c->readers, part < DESK_MIN ? DESK_MIN : part > DESK_MAX ? DESK_MAX : part);
     return c;
 }
 
-void op_controller_free(struct op_controller *c) {
+void ctl_controller_free(struct ctl_controller *c) {
     if (!c) {
         return;
     }
-    op_store_done(&c->store);
-    op_recorder_done(&c->recorder);
-    op_feeds_free(c->feeds);
-    op_readers_done(&c->readers);
+    ctl_store_done(&c->store);
+    ctl_recorder_done(&c->recorder);
+    ctl_feeds_free(c->feeds);
+    ctl_readers_done(&c->readers);
     co_timer_free(c->calm);
-    op_queue_free(c->queue);
+    ctl_queue_free(c->queue);
     free(c);
 }
 
-static void abort_each(void *arg, struct op_entry *e) {
-    struct op_controller *c = arg;
+static void abort_each(void *arg, struct ctl_entry *e) {
+    struct ctl_controller *c = arg;
     struct work *w = e->work;
-    if (w && op_reader_asks(&w->reader)) {
-        op_reader_end(&w->reader);
-        op_queue_end(&w->place, 0);
+    if (w && ctl_reader_asks(&w->reader)) {
+        ctl_reader_end(&w->reader);
+        ctl_queue_end(&w->place, 0);
         end_if_idle(c);
     } else if (w) {
-        op_round_abort(w->round);
-        op_reader_end(&w->reader);
+        ctl_round_abort(w->round);
+        ctl_reader_end(&w->reader);
     }
 }
 
-void op_controller_lead(struct op_controller *c, bool leading) {
+void ctl_controller_lead(struct ctl_controller *c, bool leading) {
     if (leading == c->leading) {
         return;
     }
     c->leading = leading;
-    op_store_each(&c->store, leading ? ask_each : abort_each, c);
+    ctl_store_each(&c->store, leading ? ask_each : abort_each, c);
 }
 
-void op_controller_stop(struct op_controller *c, void (*done)(void *arg), void *arg) {
+void ctl_controller_stop(struct ctl_controller *c, void (*done)(void *arg), void *arg) {
     c->stopping = true;
     c->stopped = done;
     c->stopped_arg = arg;
     end_if_idle(c);
 }
 
-bool op_controller_synced(const struct op_controller *c) {
-    return op_feeds_synced(c->feeds);
+bool ctl_controller_synced(const struct ctl_controller *c) {
+    return ctl_feeds_synced(c->feeds);
 }
 
 /* ---- gauges ----------------------------------------------------------------------------- */
@@ -412,18 +413,18 @@ bool op_controller_synced(const struct op_controller *c) {
 struct survey {
     int64_t now_ms, unfinished_ms, longest_ms;
     int64_t oldest; /* creation time of the oldest job not Running yet; seconds, 0: there is none */
-    size_t jobs[OP_PHASES];
+    size_t jobs[API_PHASES];
 };
 
-static void survey_entry(void *arg, struct op_entry *e) {
+static void survey_entry(void *arg, struct ctl_entry *e) {
     struct survey *s = arg;
     const struct work *w = e->work;
-    if (w && op_round_busy(w->round)) {
-        int64_t age = s->now_ms - op_round_began(w->round);
+    if (w && ctl_round_busy(w->round)) {
+        int64_t age = s->now_ms - ctl_round_began(w->round);
         s->unfinished_ms += age;
         s->longest_ms = age > s->longest_ms ? age : s->longest_ms;
     }
-    if (!op_entry_has_job(e)) {
+    if (!ctl_entry_has_job(e)) {
         return;
     }
     s->jobs[e->phase]++;
@@ -432,78 +433,78 @@ static void survey_entry(void *arg, struct op_entry *e) {
     }
 }
 
-void op_controller_gauges(const struct op_controller *c) {
+void ctl_controller_gauges(const struct ctl_controller *c) {
     struct survey s = {.now_ms = co_now_ms()};
-    op_store_each(&c->store, survey_entry, &s);
-    int64_t waits = s.oldest ? op_kube_clock_seconds() - s.oldest : 0;
+    ctl_store_each(&c->store, survey_entry, &s);
+    int64_t waits = s.oldest ? kube_clock_seconds() - s.oldest : 0;
     const struct {
-        enum op_metric row;
+        enum ctl_metric row;
         double value;
     } gauges[] = {
-        {OP_M_APART, (double)(c->store.n_jobs - c->store.shelf.n)},
-        {OP_M_PODS, (double)c->store.n_pods},
-        {OP_M_LEADER, c->leading},
-        {OP_M_QUEUE_DEPTH, (double)op_queue_waiting(c->queue)},
-        {OP_M_WORKERS, (double)op_queue_busy(c->queue)},
-        {OP_M_UNFINISHED_SECONDS, (double)s.unfinished_ms / 1e3},
-        {OP_M_LONGEST_SECONDS, (double)s.longest_ms / 1e3},
-        {OP_M_OLDEST_SECONDS, waits > 0 ? (double)waits : 0},
-        {OP_M_EVENTS_WAITING, (double)op_recorder_waiting(&c->recorder)},
+        {CTL_M_APART, (double)(c->store.n_jobs - c->store.shelf.n)},
+        {CTL_M_PODS, (double)c->store.n_pods},
+        {CTL_M_LEADER, c->leading},
+        {CTL_M_QUEUE_DEPTH, (double)ctl_queue_waiting(c->queue)},
+        {CTL_M_WORKERS, (double)ctl_queue_busy(c->queue)},
+        {CTL_M_UNFINISHED_SECONDS, (double)s.unfinished_ms / 1e3},
+        {CTL_M_LONGEST_SECONDS, (double)s.longest_ms / 1e3},
+        {CTL_M_OLDEST_SECONDS, waits > 0 ? (double)waits : 0},
+        {CTL_M_EVENTS_WAITING, (double)ctl_recorder_waiting(&c->recorder)},
     };
     struct co_metric *m = c->opts.metrics->row;
     for (size_t i = 0; i < CO_ARRAY_LEN(gauges); i++) {
         co_metric_set(&m[gauges[i].row], 0, gauges[i].value);
     }
-    for (size_t p = 0; p < OP_PHASES; p++) {
-        co_metric_set(&m[OP_M_JOBS], p, (double)s.jobs[p]);
+    for (size_t p = 0; p < API_PHASES; p++) {
+        co_metric_set(&m[CTL_M_JOBS], p, (double)s.jobs[p]);
     }
 }
 
 /* ---- the gate --------------------------------------------------------------------------- */
 
-void op_controller_on_change(struct op_controller *c,
+void ctl_controller_on_change(struct ctl_controller *c,
     void (*fn)(void *arg, const char *ns, const char *job, bool trained), void *arg) {
     c->on_change = fn;
     c->on_change_arg = arg;
 }
 
-const char *op_controller_job_of(const struct op_controller *c, const char *ns, const char *pod) {
-    const struct op_stored *st = op_store_child(&c->store, OP_STORE_PODS, ns, pod);
+const char *ctl_controller_job_of(const struct ctl_controller *c, const char *ns, const char *pod) {
+    const struct ctl_stored *st = ctl_store_child(&c->store, CTL_STORE_PODS, ns, pod);
     return st ? st->entry->name : NULL;
 }
 
-bool op_controller_claim(struct op_controller *c, const char *ns, const char *pod, const char *uid,
-    const char *const ips[2], const char *peer) {
-    const char *ip = op_plan_address(ips, c->opts.settings.prefer_family);
-    return strcmp(ip, peer) != 0 || op_store_claim(&c->store, ns, pod, uid, ip);
+bool ctl_controller_claim(struct ctl_controller *c, const char *ns, const char *pod,
+    const char *uid, const char *const ips[2], const char *peer) {
+    const char *ip = plan_address(ips, c->opts.settings.prefer_family);
+    return strcmp(ip, peer) != 0 || ctl_store_claim(&c->store, ns, pod, uid, ip);
 }
 
-int op_controller_gate(struct op_controller *c, const char *ns, const char *pod, const char *uid,
+int ctl_controller_gate(struct ctl_controller *c, const char *ns, const char *pod, const char *uid,
     const char **ret_why) {
-    const struct op_stored *st = op_store_child(&c->store, OP_STORE_PODS, ns, pod);
-    if (!op_feeds_synced(c->feeds) || !st || !op_entry_has_job(st->entry)) {
+    const struct ctl_stored *st = ctl_store_child(&c->store, CTL_STORE_PODS, ns, pod);
+    if (!ctl_feeds_synced(c->feeds) || !st || !ctl_entry_has_job(st->entry)) {
         *ret_why = "the operator does not know this pod yet";
         return -1;
     }
-    struct op_verdict *v = &work_of(c, st->entry)->verdict;
-    int go = op_verdict_for(v, st, uid, &c->opts.settings, ret_why);
+    struct ctl_verdict *v = &work_of(c, st->entry)->verdict;
+    int go = ctl_verdict_for(v, st, uid, &c->opts.settings, ret_why);
     if (go != 1 && !c->leading) { /* pods report their addresses to the lease holder only */
         *ret_why = "this operator does not lead";
         go = -1;
     }
     if (!v->known && c->leading) { /* the job must be fetched: look_with settles the verdict */
-        op_queue_ask(&work_of(c, st->entry)->place);
+        ctl_queue_ask(&work_of(c, st->entry)->place);
     }
     return go;
 }
 
-int op_controller_trained(
-    const struct op_controller *c, const char *ns, const char *job, const char *uid) {
-    const struct op_entry *e = op_store_entry(&c->store, ns, job);
-    bool known = e && op_entry_has_job(e) && e->uid == co_hash(uid, strlen(uid));
+int ctl_controller_trained(
+    const struct ctl_controller *c, const char *ns, const char *job, const char *uid) {
+    const struct ctl_entry *e = ctl_store_entry(&c->store, ns, job);
+    bool known = e && ctl_entry_has_job(e) && e->uid == co_hash(uid, strlen(uid));
     return known && e->trained ? 1 : known && c->leading ? 0 : -1;
 }
 
-bool op_controller_leads(const struct op_controller *c) {
+bool ctl_controller_leads(const struct ctl_controller *c) {
     return c->leading;
 }

@@ -16,46 +16,46 @@
 #include "operator/control/shard.h"
 #include "operator/kube/client.h"
 
-struct op_controller_opts {
-    const char *ns;           /* NULL: all namespaces */
-    const char *selector;     /* label selector of jobs; NULL: all */
-    struct op_shard_id shard; /* of the jobs selected, only those of this shard */
-    struct op_settings settings;
+struct ctl_controller_opts {
+    const char *ns;            /* NULL: all namespaces */
+    const char *selector;      /* label selector of jobs; NULL: all */
+    struct ctl_shard_id shard; /* of the jobs selected, only those of this shard */
+    struct plan_settings settings;
     int64_t watch_idle_ms; /* 0: the watch's own default */
     size_t memory;         /* memory limit of the process in bytes; 0: none */
     const char *instance;  /* reportingInstance of events */
-    struct op_metrics *metrics;
+    struct ctl_metrics *metrics;
 };
 
-struct op_controller;
+struct ctl_controller;
 
 /* Everything in opts is borrowed for the controller's life.  Watches start at once. */
-struct op_controller *op_controller_new(
-    struct co_loop *loop, struct op_kube_client *client, const struct op_controller_opts *opts);
-void op_controller_free(struct op_controller *c);
-CO_DEFINE_CLEANUP(struct op_controller *, op_controller_free)
+struct ctl_controller *ctl_controller_new(
+    struct co_loop *loop, struct kube_client *client, const struct ctl_controller_opts *opts);
+void ctl_controller_free(struct ctl_controller *c);
+CO_DEFINE_CLEANUP(struct ctl_controller *, ctl_controller_free)
 
 /* true: this process holds the lease now; all jobs are reconciled once.  false: it has lost the
  * lease; requests that are queued or on the wire are canceled, because another holder may act. */
-void op_controller_lead(struct op_controller *c, bool leading);
+void ctl_controller_lead(struct ctl_controller *c, bool leading);
 /* Starts no reconcile from now on; done runs when none is in flight. */
-void op_controller_stop(struct op_controller *c, void (*done)(void *arg), void *arg);
+void ctl_controller_stop(struct ctl_controller *c, void (*done)(void *arg), void *arg);
 
-bool op_controller_synced(const struct op_controller *c); /* all watches have listed once */
+bool ctl_controller_synced(const struct ctl_controller *c); /* all watches have listed once */
 
 /* Sets the gauges in the metrics to their current values. */
-void op_controller_gauges(const struct op_controller *c);
+void ctl_controller_gauges(const struct ctl_controller *c);
 
-bool op_controller_leads(const struct op_controller *c);
+bool ctl_controller_leads(const struct ctl_controller *c);
 /* The start gate's answer for a pod: 1 start, 0 wait, -1 unknown pod, -2 its job is over.  For 0
  * and below *ret_why says why (static, or valid until the next call).  A standby answers 1 or -1
  * only: the lease holder knows more, so the pod should ask that one. */
-int op_controller_gate(struct op_controller *c, const char *ns, const char *pod, const char *uid,
+int ctl_controller_gate(struct ctl_controller *c, const char *ns, const char *pod, const char *uid,
     const char **ret_why);
 /* For a server, which does not see its job's end: 1 the training of the job of that uid is over,
  * 0 it is not, or never will be, -1 no such job is known, or another operator knows more of it. */
-int op_controller_trained(
-    const struct op_controller *c, const char *ns, const char *job, const char *uid);
+int ctl_controller_trained(
+    const struct ctl_controller *c, const char *ns, const char *job, const char *uid);
 /* A pod reports its own IP addresses (ips[1] "": it has one) over a connection from `peer`.  The
  * address that host lists use counts at once, until the API server has addresses of the pod.
  *
@@ -65,11 +65,11 @@ int op_controller_trained(
  * second address is preferred.
  *
  * False: the store knows no node of the pod yet; the caller should report it again soon. */
-bool op_controller_claim(struct op_controller *c, const char *ns, const char *pod, const char *uid,
-    const char *const ips[2], const char *peer);
+bool ctl_controller_claim(struct ctl_controller *c, const char *ns, const char *pod,
+    const char *uid, const char *const ips[2], const char *peer);
 /* fn(arg, ns, job, trained) runs after a job, or anything that belongs to it, changed. trained: its
  * training is over. */
-void op_controller_on_change(struct op_controller *c,
+void ctl_controller_on_change(struct ctl_controller *c,
     void (*fn)(void *arg, const char *ns, const char *job, bool trained), void *arg);
 /* Name of the job that owns a pod, NULL when unknown; valid until the next turn of the loop. */
-const char *op_controller_job_of(const struct op_controller *c, const char *ns, const char *pod);
+const char *ctl_controller_job_of(const struct ctl_controller *c, const char *ns, const char *pod);

@@ -6,72 +6,72 @@
 /* Nobody turns the loop, so that nothing is ever sent. */
 struct world {
     struct co_loop *loop;
-    struct op_kube_client *client;
-    struct op_metrics *metrics;
-    struct op_controller *controller;
+    struct kube_client *client;
+    struct ctl_metrics *metrics;
+    struct ctl_controller *controller;
 };
 
 static int setup(void **state) {
     struct world *w = co_xcalloc(1, sizeof(*w));
-    struct op_kube_config *cfg = co_xcalloc(1, sizeof(*cfg));
+    struct kube_config *cfg = co_xcalloc(1, sizeof(*cfg));
     cfg->source = co_xstrdup("fake");
     cfg->server = co_xstrdup("http://127.0.0.1:1");
     cfg->ns = co_xstrdup("default");
     assert_int_equal(co_loop_new(&w->loop, NULL), 0);
-    assert_int_equal(op_kube_client_new(w->loop, cfg, NULL, &w->client, NULL), 0);
-    w->metrics = op_metrics_new();
-    w->controller = op_controller_new(w->loop, w->client,
-        &(struct op_controller_opts){.instance = "test", .metrics = w->metrics});
+    assert_int_equal(kube_client_new(w->loop, cfg, NULL, &w->client, NULL), 0);
+    w->metrics = ctl_metrics_new();
+    w->controller = ctl_controller_new(w->loop, w->client,
+        &(struct ctl_controller_opts){.instance = "test", .metrics = w->metrics});
     *state = w;
     return 0;
 }
 
 static int teardown(void **state) {
     struct world *w = *state;
-    op_controller_free(w->controller);
-    op_kube_client_free(w->client);
-    op_metrics_free(w->metrics);
+    ctl_controller_free(w->controller);
+    kube_client_free(w->client);
+    ctl_metrics_free(w->metrics);
     co_loop_free(w->loop);
     free(w);
     return 0;
 }
 
 /* One without a uid cannot be planned. */
-static struct op_entry *put_job(struct op_controller *c, const char *uid, const char *version) {
+static struct ctl_entry *put_job(struct ctl_controller *c, const char *uid, const char *version) {
     CO_AUTOJSON json_t *job = tk_json(
         "{'metadata':{'name':'x','namespace':'ns'},'status':{'phase':'Running'},'spec':{'worker':{"
         "'replicas':2,'template':{'spec':{'containers':[{'name':'main','image':'i'}]}}}}}");
     json_t *meta = json_object_get(job, "metadata");
     co_json_set(meta, "uid", json_string(uid));
     co_json_set(meta, "resourceVersion", json_string(version));
-    tk_put(&c->store, OP_STORE_JOBS, job, 0);
-    struct op_entry *e = op_store_entry(&c->store, "ns", "x");
+    tk_put(&c->store, CTL_STORE_JOBS, job, 0);
+    struct ctl_entry *e = ctl_store_entry(&c->store, "ns", "x");
     assert_non_null(e);
     return e;
 }
 
-static void succeed_and_go(struct op_controller *c) {
+static void succeed_and_go(struct ctl_controller *c) {
     CO_AUTOJSON json_t *pod =
         tk_json("{'metadata':{'name':'x-worker-1','namespace':'ns','uid':'p','resourceVersion':'2',"
                 "'labels':{'paddle-res-type':'worker','batch.paddlepaddle.org/index':'1'},"
                 "'ownerReferences':[{'apiVersion':'batch.paddlepaddle.org/v1','kind':'PaddleJob',"
                 "'name':'x','uid':'u','controller':true}]},'status':{'phase':'Succeeded'}}");
-    tk_put(&c->store, OP_STORE_PODS, pod, 0);
-    tk_remove(&c->store, OP_STORE_PODS, pod);
+    tk_put(&c->store, CTL_STORE_PODS, pod, 0);
+    tk_remove(&c->store, CTL_STORE_PODS, pod);
 }
 
 static void a_look_without_a_plan_has_seen_nothing(void **state) {
     const struct world *w = *state;
-    struct op_controller *c = w->controller;
-    struct op_entry *e = put_job(c, "", "1");
+    struct ctl_controller *c = w->controller;
+    struct ctl_entry *e = put_job(c, "", "1");
     succeed_and_go(c);
     assert_false(look_at_entry(c, e));
     assert_non_null(e->ended);
     e = put_job(c, "u", "3");
     assert_true(look_at_entry(c, e));
     assert_null(e->ended);
-    struct op_seen seen = {0};
-    op_round_recall(work_of(c, e)->round, "u", &seen);
+    struct plan_seen seen = {0};
+    ctl_round_recall(work_of(c, e)->round, "u", &seen);
     assert_string_equal(co_json_str(seen.draft, "worker", "completedIndexes"), "1");
 }
 
@@ -89,50 +89,50 @@ static struct tk_text large_job(const char *version) {
     return tk_text(job);
 }
 
-static struct work *asked_for(struct op_controller *c, const struct tk_text *job) {
-    assert_int_equal(op_store_put(&c->store, OP_STORE_JOBS, &job->object, 0, NULL), 0);
-    struct op_entry *e = op_store_entry(&c->store, "ns", "x");
+static struct work *asked_for(struct ctl_controller *c, const struct tk_text *job) {
+    assert_int_equal(ctl_store_put(&c->store, CTL_STORE_JOBS, &job->object, 0, NULL), 0);
+    struct ctl_entry *e = ctl_store_entry(&c->store, "ns", "x");
     struct work *w = work_of(c, e);
     assert_true(look_at_entry(c, e));
-    assert_true(op_reader_asks(&w->reader));
-    assert_int_equal(op_queue_busy(c->queue), 1);
+    assert_true(ctl_reader_asks(&w->reader));
+    assert_int_equal(ctl_queue_busy(c->queue), 1);
     w->reader.op = NULL; /* answered; the request itself ends with the client */
     return w;
 }
 
 static void a_job_that_is_not_at_hand_is_asked_for(void **state) {
     const struct world *w = *state;
-    struct op_controller *c = w->controller;
+    struct ctl_controller *c = w->controller;
     CO_CLEANUP(tk_text_done) struct tk_text job = large_job("5");
     struct co_err err = {0};
     struct work *x = asked_for(c, &job);
-    struct op_entry *e = x->reader.entry;
+    struct ctl_entry *e = x->reader.entry;
     assert_false(x->verdict.known);
     assert_true(c->readers.desk.used > 0);
     assert_int_equal(look_with(c, e, job.object.nodes, &err), 0);
-    assert_true(op_round_busy(x->round));
+    assert_true(ctl_round_busy(x->round));
     assert_true(x->verdict.known);
     assert_true(c->readers.desk.used > 0);
-    op_round_abort(x->round);
-    assert_int_equal(op_queue_busy(c->queue), 0);
+    ctl_round_abort(x->round);
+    assert_int_equal(ctl_queue_busy(c->queue), 0);
     assert_int_equal(c->readers.desk.used, 0);
 }
 
 /* Who leads no more, or has heard of the job's end meanwhile, makes nothing of the answer. */
 static void an_answer_that_nobody_wants_ends_the_look(void **state) {
     const struct world *w = *state;
-    struct op_controller *c = w->controller;
+    struct ctl_controller *c = w->controller;
     CO_CLEANUP(tk_text_done) struct tk_text job = large_job("5");
     struct work *x = asked_for(c, &job);
     job_came(c, x->reader.entry, 0, job.object.nodes, NULL);
-    assert_int_equal(op_queue_busy(c->queue), 0);
+    assert_int_equal(ctl_queue_busy(c->queue), 0);
     assert_int_equal(c->readers.desk.used, 0);
-    assert_false(op_round_busy(x->round));
+    assert_false(ctl_round_busy(x->round));
 }
 
 static void an_answer_of_an_older_version_is_no_plan(void **state) {
     const struct world *w = *state;
-    struct op_controller *c = w->controller;
+    struct ctl_controller *c = w->controller;
     CO_CLEANUP(tk_text_done) struct tk_text job = large_job("5");
     CO_CLEANUP(tk_text_done) struct tk_text older = large_job("4");
     struct work *x = asked_for(c, &job);
@@ -143,24 +143,24 @@ static void an_answer_of_an_older_version_is_no_plan(void **state) {
 /* The first one's look is not over. */
 static void large_jobs_wait_for_their_turn(void **state) {
     const struct world *w = *state;
-    struct op_controller *c = w->controller;
+    struct ctl_controller *c = w->controller;
     CO_CLEANUP(tk_text_done) struct tk_text job = large_job("5");
     c->readers.desk.max = 16 << 20;
     struct work *x = asked_for(c, &job);
     CO_AUTOJSON json_t *obj = NULL;
     assert_int_equal(co_json_parse(job.text, strlen(job.text), &obj, NULL), 0);
     co_json_set(json_object_get(obj, "metadata"), "name", json_string("y"));
-    tk_put(&c->store, OP_STORE_JOBS, obj, 0);
-    struct op_entry *y = op_store_entry(&c->store, "ns", "y");
+    tk_put(&c->store, CTL_STORE_JOBS, obj, 0);
+    struct ctl_entry *y = ctl_store_entry(&c->store, "ns", "y");
     const struct work *v = work_of(c, y);
     assert_false(look_at_entry(c, y));
-    assert_false(op_reader_asks(&v->reader));
+    assert_false(ctl_reader_asks(&v->reader));
     struct co_err err = {0};
     assert_int_equal(look_with(c, x->reader.entry, job.object.nodes, &err), 0);
-    op_round_abort(x->round);
+    ctl_round_abort(x->round);
     assert_true(v->reader.seat.has);
     assert_true(look_at_entry(c, y));
-    assert_true(op_reader_asks(&v->reader));
+    assert_true(ctl_reader_asks(&v->reader));
 }
 
 int main(void) {

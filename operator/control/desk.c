@@ -3,33 +3,33 @@
 
 #include "common/mem.h"
 
-struct op_desk_line {
-    char *ns;                    /* owned */
-    size_t used;                 /* bytes of seats that have them */
-    size_t n;                    /* seats, those that wait included; freed at 0 */
-    struct op_seat *head, **end; /* seats that wait, oldest first */
-    struct op_desk_line *next;   /* in op_desk.first, only while a seat waits */
+struct ctl_desk_line {
+    char *ns;                     /* owned */
+    size_t used;                  /* bytes of seats that have them */
+    size_t n;                     /* seats, those that wait included; freed at 0 */
+    struct ctl_seat *head, **end; /* seats that wait, oldest first */
+    struct ctl_desk_line *next;   /* in ctl_desk.first, only while a seat waits */
 };
 
-size_t op_desk_share(const struct op_desk *d) {
+size_t ctl_desk_share(const struct ctl_desk *d) {
     return d->max / 2;
 }
 
 static void line_free(void *arg, const char *key, void *value) {
-    struct op_desk_line *l = value;
+    struct ctl_desk_line *l = value;
     (void)arg;
     (void)key;
     free(l->ns);
     free(l);
 }
 
-void op_desk_done(struct op_desk *d) {
+void ctl_desk_done(struct ctl_desk *d) {
     co_map_each(&d->lines, line_free, NULL);
     co_map_done(&d->lines);
 }
 
-static struct op_desk_line *line_need(struct op_desk *d, const char *ns) {
-    struct op_desk_line *l = co_map_get(&d->lines, ns);
+static struct ctl_desk_line *line_need(struct ctl_desk *d, const char *ns) {
+    struct ctl_desk_line *l = co_map_get(&d->lines, ns);
     if (!l) {
         l = co_xcalloc(1, sizeof(*l));
         l->ns = co_xstrdup(ns);
@@ -43,22 +43,22 @@ static bool fits(size_t used, size_t more, size_t max) {
     return !used || used + more <= max;
 }
 
-static void give_seat(struct op_desk *d, struct op_seat *seat) {
+static void give_seat(struct ctl_desk *d, struct ctl_seat *seat) {
     seat->has = true;
     seat->line->used += seat->bytes;
     d->used += seat->bytes;
 }
 
 /* Puts a line that is not empty behind the others. */
-static void line_up(struct op_desk *d, struct op_desk_line *l) {
-    struct op_desk_line **end = d->first ? d->end : &d->first;
+static void line_up(struct ctl_desk *d, struct ctl_desk_line *l) {
+    struct ctl_desk_line **end = d->first ? d->end : &d->first;
     l->next = NULL;
     *end = l;
     d->end = &l->next;
 }
 
-static void line_out(struct op_desk *d, struct op_desk_line *l) {
-    struct op_desk_line **at = &d->first;
+static void line_out(struct ctl_desk *d, struct ctl_desk_line *l) {
+    struct ctl_desk_line **at = &d->first;
     while (*at != l) {
         at = &(*at)->next;
     }
@@ -66,9 +66,9 @@ static void line_out(struct op_desk *d, struct op_desk_line *l) {
     d->end = *at ? d->end : at;
 }
 
-static void wait_in(struct op_desk *d, struct op_seat *seat) {
-    struct op_desk_line *l = seat->line;
-    struct op_seat **end = l->head ? l->end : &l->head;
+static void wait_in(struct ctl_desk *d, struct ctl_seat *seat) {
+    struct ctl_desk_line *l = seat->line;
+    struct ctl_seat **end = l->head ? l->end : &l->head;
     if (!l->head) {
         line_up(d, l);
     }
@@ -77,9 +77,9 @@ static void wait_in(struct op_desk *d, struct op_seat *seat) {
     l->end = &seat->next;
 }
 
-static void wait_no_more(struct op_desk *d, struct op_seat *seat) {
-    struct op_desk_line *l = seat->line;
-    struct op_seat **at = &l->head;
+static void wait_no_more(struct ctl_desk *d, struct ctl_seat *seat) {
+    struct ctl_desk_line *l = seat->line;
+    struct ctl_seat **at = &l->head;
     while (*at != seat) {
         at = &(*at)->next;
     }
@@ -93,9 +93,9 @@ static void wait_no_more(struct op_desk *d, struct op_seat *seat) {
 /* The head of the first line whose namespace has room.  NULL: there is none, or the desk has not
  * enough bytes for it: then the others wait as well, so that a large job is not overtaken forever.
  */
-static struct op_seat *next_seat(const struct op_desk *d) {
-    for (const struct op_desk_line *l = d->first; l; l = l->next) {
-        if (fits(l->used, l->head->bytes, op_desk_share(d))) {
+static struct ctl_seat *next_seat(const struct ctl_desk *d) {
+    for (const struct ctl_desk_line *l = d->first; l; l = l->next) {
+        if (fits(l->used, l->head->bytes, ctl_desk_share(d))) {
             return fits(d->used, l->head->bytes, d->max) ? l->head : NULL;
         }
     }
@@ -104,10 +104,10 @@ static struct op_seat *next_seat(const struct op_desk *d) {
 
 /* Serves all seats that can be served now.  asks: the seat of the caller, which sees the result
  * without a callback. */
-static void call_waiting(struct op_desk *d, const struct op_seat *asks) {
-    struct op_seat *seat;
+static void call_waiting(struct ctl_desk *d, const struct ctl_seat *asks) {
+    struct ctl_seat *seat;
     while ((seat = next_seat(d))) {
-        struct op_desk_line *l = seat->line;
+        struct ctl_desk_line *l = seat->line;
         wait_no_more(d, seat);
         if (l->head) { /* the other namespaces first */
             line_out(d, l);
@@ -120,10 +120,10 @@ static void call_waiting(struct op_desk *d, const struct op_seat *asks) {
     }
 }
 
-bool op_desk_sit(struct op_desk *d, struct op_seat *seat, const char *ns, size_t bytes) {
+bool ctl_desk_sit(struct ctl_desk *d, struct ctl_seat *seat, const char *ns, size_t bytes) {
     if (!seat->line) {
-        size_t most = op_desk_share(d);
-        *seat = (struct op_seat){.line = line_need(d, ns), .bytes = bytes < most ? bytes : most};
+        size_t most = ctl_desk_share(d);
+        *seat = (struct ctl_seat){.line = line_need(d, ns), .bytes = bytes < most ? bytes : most};
         seat->line->n++;
         wait_in(d, seat);
         call_waiting(d, seat);
@@ -131,8 +131,8 @@ bool op_desk_sit(struct op_desk *d, struct op_seat *seat, const char *ns, size_t
     return seat->has;
 }
 
-void op_desk_leave(struct op_desk *d, struct op_seat *seat) {
-    struct op_desk_line *l = seat->line;
+void ctl_desk_leave(struct ctl_desk *d, struct ctl_seat *seat) {
+    struct ctl_desk_line *l = seat->line;
     if (!l) {
         return;
     }
@@ -142,7 +142,7 @@ void op_desk_leave(struct op_desk *d, struct op_seat *seat) {
     } else {
         wait_no_more(d, seat);
     }
-    *seat = (struct op_seat){0};
+    *seat = (struct ctl_seat){0};
     if (--l->n == 0) {
         (void)co_map_remove(&d->lines, l->ns);
         line_free(NULL, NULL, l);

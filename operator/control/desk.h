@@ -18,33 +18,33 @@
 
 #include <stdbool.h>
 
-struct op_desk_line; /* the waiting line and the use of one namespace */
+struct ctl_desk_line; /* the waiting line and the use of one namespace */
 
 /* A reader's claim on the budget; zeroed = none.  Private to desk.c. */
-struct op_seat {
-    struct op_desk_line *line; /* NULL: it neither has a seat nor waits for one */
-    struct op_seat *next;      /* in the line */
+struct ctl_seat {
+    struct ctl_desk_line *line; /* NULL: it neither has a seat nor waits for one */
+    struct ctl_seat *next;      /* in the line */
     size_t bytes;
     bool has; /* it has its bytes; else it waits */
 };
 
-struct op_desk {
+struct ctl_desk {
     size_t max; /* bytes */
     size_t used;
-    struct co_map lines;               /* by namespace, owned */
-    struct op_desk_line *first, **end; /* lines that are not empty, next one first */
+    struct co_map lines;                /* by namespace, owned */
+    struct ctl_desk_line *first, **end; /* lines that are not empty, next one first */
     /* A seat that waited has its bytes now. */
-    void (*called)(void *arg, struct op_seat *seat);
+    void (*called)(void *arg, struct ctl_seat *seat);
     void *arg;
 };
 
-void op_desk_done(struct op_desk *d); /* after all seats have left */
+void ctl_desk_done(struct ctl_desk *d); /* after all seats have left */
 
 /* The most that one namespace, and so one job, may take; bytes. */
-size_t op_desk_share(const struct op_desk *d);
+size_t ctl_desk_share(const struct ctl_desk *d);
 /* True: the seat has its bytes until it leaves.  False: it waits, `called` will run for it.  A
  * second call for the same seat only asks for its state. */
-bool op_desk_sit(struct op_desk *d, struct op_seat *seat, const char *ns, size_t bytes);
+bool ctl_desk_sit(struct ctl_desk *d, struct ctl_seat *seat, const char *ns, size_t bytes);
 /* Gives the bytes back, or stops waiting; nothing if it does neither.  May run `called` for other
  * seats. */
-void op_desk_leave(struct op_desk *d, struct op_seat *seat);
+void ctl_desk_leave(struct ctl_desk *d, struct ctl_seat *seat);

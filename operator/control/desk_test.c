@@ -12,14 +12,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct op_desk desk;
-static struct op_seat a[6], b[6], c[6];
+static struct ctl_desk desk;
+static struct ctl_seat a[6], b[6], c[6];
 static char calls[64];
 
-static void called(void *arg, struct op_seat *seat) {
+static void called(void *arg, struct ctl_seat *seat) {
     (void)arg;
     const struct {
-        struct op_seat *seats;
+        struct ctl_seat *seats;
         char name;
     } rows[] = {{a, 'a'}, {b, 'b'}, {c, 'c'}};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
@@ -33,7 +33,7 @@ static void called(void *arg, struct op_seat *seat) {
 
 static int setup(void **state) {
     (void)state;
-    desk = (struct op_desk){.max = 100, .called = called};
+    desk = (struct ctl_desk){.max = 100, .called = called};
     calls[0] = '\0';
     return 0;
 }
@@ -41,18 +41,18 @@ static int setup(void **state) {
 static int teardown(void **state) {
     (void)state;
     for (size_t i = 0; i < 6; i++) {
-        op_desk_leave(&desk, &a[i]);
-        op_desk_leave(&desk, &b[i]);
-        op_desk_leave(&desk, &c[i]);
+        ctl_desk_leave(&desk, &a[i]);
+        ctl_desk_leave(&desk, &b[i]);
+        ctl_desk_leave(&desk, &c[i]);
     }
     assert_int_equal(desk.used + desk.lines.nodes.len, 0);
     assert_null(desk.first);
-    op_desk_done(&desk);
+    ctl_desk_done(&desk);
     return 0;
 }
 
-static bool sit(struct op_seat *seat, const char *ns, size_t bytes) {
-    return op_desk_sit(&desk, seat, ns, bytes);
+static bool sit(struct ctl_seat *seat, const char *ns, size_t bytes) {
+    return ctl_desk_sit(&desk, seat, ns, bytes);
 }
 
 static void a_namespace_has_half(void **state) {
@@ -63,7 +63,7 @@ static void a_namespace_has_half(void **state) {
     assert_true(sit(&b[0], "b", 50));
     assert_false(sit(&c[0], "c", 1));
     assert_true(sit(&a[0], "a", 99)); /* as before */
-    op_desk_leave(&desk, &a[1]);
+    ctl_desk_leave(&desk, &a[1]);
     assert_string_equal(calls, "a2 c0 ");
     assert_true(sit(&a[2], "a", 1));
 }
@@ -71,10 +71,10 @@ static void a_namespace_has_half(void **state) {
 static void one_that_is_larger_reads_alone(void **state) {
     (void)state;
     assert_true(sit(&a[0], "a", 1000));
-    assert_int_equal(desk.used, op_desk_share(&desk));
+    assert_int_equal(desk.used, ctl_desk_share(&desk));
     assert_false(sit(&a[1], "a", 1));
     assert_true(sit(&b[0], "b", 1000));
-    op_desk_leave(&desk, &a[0]);
+    ctl_desk_leave(&desk, &a[0]);
     assert_string_equal(calls, "a1 ");
 }
 
@@ -87,11 +87,11 @@ static void namespaces_take_turns(void **state) {
     assert_false(sit(&a[3], "a", 50));
     assert_false(sit(&c[0], "c", 40));
     assert_false(sit(&c[1], "c", 40));
-    op_desk_leave(&desk, &a[0]);
-    op_desk_leave(&desk, &b[0]);
+    ctl_desk_leave(&desk, &a[0]);
+    ctl_desk_leave(&desk, &b[0]);
     assert_string_equal(calls, "a1 c0 ");
-    op_desk_leave(&desk, &c[0]);
-    op_desk_leave(&desk, &a[1]);
+    ctl_desk_leave(&desk, &c[0]);
+    ctl_desk_leave(&desk, &a[1]);
     assert_string_equal(calls, "a1 c0 c1 a2 ");
 }
 
@@ -102,7 +102,7 @@ static void a_large_one_is_not_passed(void **state) {
     assert_true(sit(&b[0], "b", 40));
     assert_false(sit(&c[0], "c", 50));
     assert_false(sit(&b[1], "b", 5));
-    op_desk_leave(&desk, &a[0]);
+    ctl_desk_leave(&desk, &a[0]);
     assert_string_equal(calls, "c0 b1 ");
 }
 
@@ -112,13 +112,13 @@ static void who_waits_may_go(void **state) {
     for (size_t i = 1; i < 5; i++) {
         assert_false(sit(&a[i], "a", 50));
     }
-    op_desk_leave(&desk, &a[4]);
-    op_desk_leave(&desk, &a[1]);
-    op_desk_leave(&desk, &a[2]);
+    ctl_desk_leave(&desk, &a[4]);
+    ctl_desk_leave(&desk, &a[1]);
+    ctl_desk_leave(&desk, &a[2]);
     assert_string_equal(calls, "");
     assert_false(sit(&a[5], "a", 50));
-    op_desk_leave(&desk, &a[0]);
-    op_desk_leave(&desk, &a[3]);
+    ctl_desk_leave(&desk, &a[0]);
+    ctl_desk_leave(&desk, &a[3]);
     assert_string_equal(calls, "a3 a5 ");
 }
 

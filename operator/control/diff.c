@@ -8,7 +8,7 @@ static json_t *borrow_value(const json_t *j) {
 }
 
 /* The recursion is bounded: the parser limits the nesting of what it accepts. */
-json_t *op_merge_diff(const json_t *from, const json_t *to) { /* NOLINT(misc-no-recursion) */
+json_t *ctl_merge_diff(const json_t *from, const json_t *to) { /* NOLINT(misc-no-recursion) */
     if (!json_is_object(from) || !json_is_object(to)) {
         return json_equal(from, to) ? NULL : borrow_value(to);
     }
@@ -20,7 +20,7 @@ json_t *op_merge_diff(const json_t *from, const json_t *to) { /* NOLINT(misc-no-
             continue;
         }
         const json_t *old = json_object_get(from, key);
-        co_json_set(patch, key, old ? op_merge_diff(old, value) : borrow_value(value));
+        co_json_set(patch, key, old ? ctl_merge_diff(old, value) : borrow_value(value));
     }
     json_object_foreach((json_t *)(uintptr_t)from, key, value) {
         const json_t *now = json_object_get(to, key);
@@ -67,7 +67,7 @@ static bool same_conditions(const json_t *a, const json_t *b) {
     return same;
 }
 
-bool op_status_can_wait(const json_t *stored, const json_t *wanted, const json_t *diff) {
+bool ctl_status_can_wait(const json_t *stored, const json_t *wanted, const json_t *diff) {
     static const char *const counters[] = {"ps", "worker", "heter", "readyPS", "readyWorker",
         "readyHeter", "containerRestarts", "message"};
     if (!stored) {

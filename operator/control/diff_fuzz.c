@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     CO_AUTOJSON json_t *have = without_nulls(from);
     CO_AUTOJSON json_t *want = without_nulls(to);
-    CO_AUTOJSON json_t *patch = op_merge_diff(have, to);
+    CO_AUTOJSON json_t *patch = ctl_merge_diff(have, to);
     CO_AUTOJSON json_t *got = patch ? apply(have, patch) : json_incref(have);
     if (!json_equal(got, want)) {
         abort();

@@ -29,7 +29,7 @@ static void smallest_patch(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOJSON json_t *from = json_loads(rows[i].from, JSON_DECODE_ANY, NULL);
         CO_AUTOJSON json_t *to = json_loads(rows[i].to, 0, NULL);
-        CO_AUTOJSON json_t *patch = op_merge_diff(from, to);
+        CO_AUTOJSON json_t *patch = ctl_merge_diff(from, to);
         CO_AUTOFREE char *text = patch ? co_json_dump(patch) : NULL;
         if (!co_streq(text, rows[i].patch)) {
             fail_msg("row %zu: %s, expected %s", i, text, rows[i].patch);
@@ -84,8 +84,8 @@ static void what_may_wait_is_what_nobody_waits_for(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(writes); i++) {
         CO_AUTOJSON json_t *stored = writes[i].stored ? quoted(writes[i].stored) : NULL;
         CO_AUTOJSON json_t *wanted = quoted(writes[i].wanted);
-        CO_AUTOJSON json_t *diff = op_merge_diff(stored, wanted);
-        if (op_status_can_wait(stored, wanted, diff) != writes[i].can_wait) {
+        CO_AUTOJSON json_t *diff = ctl_merge_diff(stored, wanted);
+        if (ctl_status_can_wait(stored, wanted, diff) != writes[i].can_wait) {
             fail_msg("row %zu: %s -> %s", i, writes[i].stored, writes[i].wanted);
         }
     }

@@ -8,35 +8,36 @@
 
 enum { BACKOFF_MIN_MS = 1000, BACKOFF_MAX_MS = 30000 };
 
-struct op_failed_request {
-    struct op_failed_request *next;
-    enum op_verb verb;
-    enum op_kind kind;
+struct ctl_failed_request {
+    struct ctl_failed_request *next;
+    enum plan_verb verb;
+    enum plan_kind kind;
     int code;
     int32_t count;
     char *name, *message; /* owned */
     int64_t retry_at;     /* monotonic ms, so that a wall clock that is set back cannot delay it */
 };
 
-static void request_free(struct op_failed_request *m) {
+static void request_free(struct ctl_failed_request *m) {
     free(m->name);
     free(m->message);
     free(m);
 }
 
-void op_failures_clear(struct op_failures *f) {
-    struct op_failed_request *next;
-    for (struct op_failed_request *m = f->first; m; m = next) {
+void ctl_failures_clear(struct ctl_failures *f) {
+    struct ctl_failed_request *next;
+    for (struct ctl_failed_request *m = f->first; m; m = next) {
         next = m->next;
         request_free(m);
     }
     free(f->visible);
-    *f = (struct op_failures){0};
+    *f = (struct ctl_failures){0};
 }
 
 /* The link to an action's failure, or to the end of the list. */
-static struct op_failed_request **find_failure(struct op_failures *f, const struct op_action *a) {
-    struct op_failed_request **link = &f->first;
+static struct ctl_failed_request **find_failure(
+    struct ctl_failures *f, const struct plan_action *a) {
+    struct ctl_failed_request **link = &f->first;
     while (*link && ((*link)->verb != a->verb || (*link)->kind != a->kind ||
                         strcmp((*link)->name, a->name) != 0)) {
         link = &(*link)->next;
@@ -44,8 +45,8 @@ static struct op_failed_request **find_failure(struct op_failures *f, const stru
     return link;
 }
 
-static void drop_failure(struct op_failures *f, struct op_failed_request **link) {
-    struct op_failed_request *m = *link;
+static void drop_failure(struct ctl_failures *f, struct ctl_failed_request **link) {
+    struct ctl_failed_request *m = *link;
     if (m) {
         *link = m->next;
         f->n--;
@@ -53,7 +54,7 @@ static void drop_failure(struct op_failures *f, struct op_failed_request **link)
     }
 }
 
-void op_failures_forget(struct op_failures *f, const struct op_action *a) {
+void ctl_failures_forget(struct ctl_failures *f, const struct plan_action *a) {
     drop_failure(f, find_failure(f, a));
 }
 
@@ -67,19 +68,19 @@ static int64_t double_wait(int32_t count) {
 
 /* A create without an answer: the object may exist or not.  It has no backoff of its own; the round
  * backs off all creates of the job. */
-static bool is_unsure(const struct op_failed_request *m) {
-    return m->verb == OP_CREATE && (m->code == CO_TIMEOUT || m->code == CO_UNAVAILABLE);
+static bool is_unsure(const struct ctl_failed_request *m) {
+    return m->verb == PLAN_CREATE && (m->code == CO_TIMEOUT || m->code == CO_UNAVAILABLE);
 }
 
-/* Not shown to the planner yet, see OP_CREATE_GRACE. */
-static bool is_early(const struct op_failed_request *m) {
-    return m->count < OP_CREATE_GRACE && (m->code == CO_EXISTS || is_unsure(m));
+/* Not shown to the planner yet, see CTL_CREATE_GRACE. */
+static bool is_early(const struct ctl_failed_request *m) {
+    return m->count < CTL_CREATE_GRACE && (m->code == CO_EXISTS || is_unsure(m));
 }
 
-int32_t op_failures_note(
-    struct op_failures *f, const struct op_action *a, int code, const char *message) {
-    struct op_failed_request **link = find_failure(f, a);
-    struct op_failed_request *m = *link;
+int32_t ctl_failures_note(
+    struct ctl_failures *f, const struct plan_action *a, int code, const char *message) {
+    struct ctl_failed_request **link = find_failure(f, a);
+    struct ctl_failed_request *m = *link;
     if (!m) {
         m = co_xcalloc(1, sizeof(*m));
         m->verb = a->verb;
@@ -99,22 +100,22 @@ int32_t op_failures_note(
     return m->count;
 }
 
-void op_failures_view(struct op_failures *f,
-    bool (*overtaken)(void *arg, enum op_verb verb, enum op_kind kind, const char *name), void *arg,
-    const struct op_failure **ret, size_t *ret_n) {
+void ctl_failures_view(struct ctl_failures *f,
+    bool (*overtaken)(void *arg, enum plan_verb verb, enum plan_kind kind, const char *name),
+    void *arg, const struct plan_failure **ret, size_t *ret_n) {
     size_t n = 0;
     int64_t now = co_now_ms();
-    int64_t wall = op_kube_clock_seconds();
+    int64_t wall = kube_clock_seconds();
     f->visible = co_xrealloc(f->visible, f->n, sizeof(*f->visible));
-    for (struct op_failed_request **link = &f->first; *link;) {
-        const struct op_failed_request *m = *link;
+    for (struct ctl_failed_request **link = &f->first; *link;) {
+        const struct ctl_failed_request *m = *link;
         if (overtaken(arg, m->verb, m->kind, m->name)) {
             drop_failure(f, link);
             continue;
         }
         link = &(*link)->next;
         if (!is_early(m)) {
-            f->visible[n++] = (struct op_failure){.verb = m->verb,
+            f->visible[n++] = (struct plan_failure){.verb = m->verb,
                 .kind = m->kind,
                 .name = m->name,
                 .code = m->code,

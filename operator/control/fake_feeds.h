@@ -16,11 +16,11 @@ static inline void fake_feeds_ignore(void *arg) {
 /* The server plays `steps` after the feeds have sent their list requests; *late (the test's
  * deadline) ends the wait for that.  The caller frees client and feeds. */
 static inline void fake_feeds(struct fake_server *server, const struct fake_step *steps, size_t n,
-    const struct op_kube_client_opts *opts, struct op_store *store, struct op_metrics *metrics,
-    const bool *late, struct op_kube_client **ret_client, struct op_feeds **ret_feeds) {
+    const struct kube_client_opts *opts, struct ctl_store *store, struct ctl_metrics *metrics,
+    const bool *late, struct kube_client **ret_client, struct ctl_feeds **ret_feeds) {
     static struct fake_step script[FAKE_WATCHES + FAKE_STEPS_MAX];
-    struct op_kube_client_opts all_at_once = *opts;
-    all_at_once.lane_limit[OP_KUBE_LANE_LIST] = FAKE_WATCHES;
+    struct kube_client_opts all_at_once = *opts;
+    all_at_once.lane_limit[KUBE_LANE_LIST] = FAKE_WATCHES;
     assert_true(n <= FAKE_STEPS_MAX);
     for (size_t i = 0; i < FAKE_WATCHES; i++) {
         script[i] = (struct fake_step){"GET ", 0, NULL, FAKE_HOLD, NULL};
@@ -28,13 +28,13 @@ static inline void fake_feeds(struct fake_server *server, const struct fake_step
     memcpy(script + FAKE_WATCHES, steps, n * sizeof(*steps));
     fake_script(server, script, FAKE_WATCHES + n);
     assert_int_equal(
-        op_kube_client_new(server->loop, fake_config(server), &all_at_once, ret_client, NULL), 0);
-    *ret_feeds = op_feeds_new(*ret_client, &(struct op_feeds_opts){.store = store,
-                                               .metrics = metrics,
-                                               .gang = op_gang_find("volcano"),
-                                               .shard = {.index = 0, .count = 1},
-                                               .synced = fake_feeds_ignore,
-                                               .no_groups = fake_feeds_ignore});
+        kube_client_new(server->loop, fake_config(server), &all_at_once, ret_client, NULL), 0);
+    *ret_feeds = ctl_feeds_new(*ret_client, &(struct ctl_feeds_opts){.store = store,
+                                                .metrics = metrics,
+                                                .gang = plan_gang_find("volcano"),
+                                                .shard = {.index = 0, .count = 1},
+                                                .synced = fake_feeds_ignore,
+                                                .no_groups = fake_feeds_ignore});
     while (server->served < FAKE_WATCHES && !*late) {
         co_loop_turn(server->loop);
     }

@@ -12,14 +12,14 @@
 #include "operator/kube/client.h"
 #include "operator/plan/gang.h"
 
-struct op_feeds_opts {
-    const char *ns;             /* NULL: all namespaces */
-    const char *selector;       /* label selector of jobs; NULL: all */
-    struct op_shard_id shard;   /* of the jobs selected, only those of this shard */
-    const struct op_gang *gang; /* whose PodGroups are watched; NULL: none */
-    int64_t idle_ms;            /* 0: the watch's own default */
-    struct op_store *store;
-    struct op_metrics *metrics;
+struct ctl_feeds_opts {
+    const char *ns;               /* NULL: all namespaces */
+    const char *selector;         /* label selector of jobs; NULL: all */
+    struct ctl_shard_id shard;    /* of the jobs selected, only those of this shard */
+    const struct plan_gang *gang; /* whose PodGroups are watched; NULL: none */
+    int64_t idle_ms;              /* 0: the watch's own default */
+    struct ctl_store *store;
+    struct ctl_metrics *metrics;
     void (*synced)(void *arg); /* all kinds have been listed; runs once */
     /* The API server does not know the gang's PodGroups, which are optional; they are not watched
      * any more.  Runs before synced, if at all. */
@@ -27,16 +27,16 @@ struct op_feeds_opts {
     void *arg;
 };
 
-struct op_feeds;
+struct ctl_feeds;
 
 /* Everything in opts is borrowed.  Begins on the next turn of the loop. */
-struct op_feeds *op_feeds_new(struct op_kube_client *client, const struct op_feeds_opts *opts);
-void op_feeds_free(struct op_feeds *f);
+struct ctl_feeds *ctl_feeds_new(struct kube_client *client, const struct ctl_feeds_opts *opts);
+void ctl_feeds_free(struct ctl_feeds *f);
 
-bool op_feeds_synced(const struct op_feeds *f);
+bool ctl_feeds_synced(const struct ctl_feeds *f);
 /* The API type of a kind; that of PodGroups is set with a gang only.  Valid as long as the feeds
  * are. */
-const struct op_kube_type *op_feeds_type(const struct op_feeds *f, enum op_store_kind kind);
+const struct kube_type *ctl_feeds_type(const struct ctl_feeds *f, enum ctl_store_kind kind);
 /* Puts the object in the answer to a write of ours into the store; the reply must have nodes. */
-void op_feeds_answered(
-    struct op_feeds *f, enum op_store_kind kind, const struct op_kube_reply *reply);
+void ctl_feeds_answered(
+    struct ctl_feeds *f, enum ctl_store_kind kind, const struct kube_reply *reply);

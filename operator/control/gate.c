@@ -25,15 +25,15 @@ enum {
 struct waiter {
     struct waiter *next, *prev;
     struct co_http_req *req;
-    struct op_gate *gate;
+    struct ctl_gate *gate;
     /* Owned.  pod NULL: asks for the job's end.  job NULL: the pod is not known yet. */
     char *ns, *pod, *uid, *job;
 };
 
-struct op_gate {
+struct ctl_gate {
     struct co_httpd *httpd;
-    struct op_controller *controller;
-    struct op_metrics *metrics;
+    struct ctl_controller *controller;
+    struct ctl_metrics *metrics;
     /* Apart, as servers ask as long as they live: a change that is no end looks at none of them. */
     struct waiter *starts, *ends;
     size_t n_ends, ends_max;
@@ -44,9 +44,9 @@ static struct waiter **list_of(const struct waiter *w) {
 }
 
 static void count_waiter(struct waiter *w, int n) {
-    struct op_gate *g = w->gate;
+    struct ctl_gate *g = w->gate;
     if (w->pod) {
-        co_metric_add(&g->metrics->row[OP_M_GATE_WAITING], 0, n);
+        co_metric_add(&g->metrics->row[CTL_M_GATE_WAITING], 0, n);
     } else {
         g->n_ends += (size_t)n;
     }
@@ -66,12 +66,12 @@ static void waiter_free(struct waiter *w) {
 }
 
 /* Answers when there is something final to say; false: it may wait. */
-static bool answer_gate(struct op_gate *g, struct co_http_req *req, const char *ns, const char *pod,
-    const char *uid, bool final) {
+static bool answer_gate(struct ctl_gate *g, struct co_http_req *req, const char *ns,
+    const char *pod, const char *uid, bool final) {
     const char *why = "";
-    int go = op_controller_gate(g->controller, ns, pod, uid, &why);
+    int go = ctl_controller_gate(g->controller, ns, pod, uid, &why);
     if (go == 1) {
-        co_metric_add(&g->metrics->row[OP_M_GATE_OPENED], 0, 1);
+        co_metric_add(&g->metrics->row[CTL_M_GATE_OPENED], 0, 1);
         co_http_replyf(req, 200, "go\n");
     } else if (go == -2) {
         co_http_replyf(req, 410, "%s\n", why);
@@ -83,9 +83,9 @@ static bool answer_gate(struct op_gate *g, struct co_http_req *req, const char *
     return true;
 }
 
-static bool answer_end(struct op_gate *g, struct co_http_req *req, const char *ns, const char *job,
+static bool answer_end(struct ctl_gate *g, struct co_http_req *req, const char *ns, const char *job,
     const char *uid, bool final) {
-    int trained = op_controller_trained(g->controller, ns, job, uid);
+    int trained = ctl_controller_trained(g->controller, ns, job, uid);
     if (trained == 1) {
         co_http_replyf(req, 200, "over\n");
     } else if (final) {
@@ -152,15 +152,15 @@ static size_t parse_ips(const char *text, char ips[IPS_MAX][CO_HTTP_PEER_MAX]) {
 
 /* Behind address translation nothing is believed, and kubelet's word is waited for.  False: what
  * the pod tells comes before we know of its node. */
-static bool note_ips(struct op_gate *g, const struct co_http_req *req, const char *ns,
+static bool note_ips(struct ctl_gate *g, const struct co_http_req *req, const char *ns,
     const char *pod, const char *uid) {
     const char *text = co_http_query(req, "ips");
     char ips[IPS_MAX][CO_HTTP_PEER_MAX] = {"", ""};
     char peer[CO_HTTP_PEER_MAX];
     size_t n = text ? parse_ips(text, ips) : 0;
     co_http_peer(req, peer);
-    return n == 0 ||
-           op_controller_claim(g->controller, ns, pod, uid, (const char *[]){ips[0], ips[1]}, peer);
+    return n == 0 || ctl_controller_claim(
+                         g->controller, ns, pod, uid, (const char *[]){ips[0], ips[1]}, peer);
 }
 
 /* The path behind its beginning, and for how long the client waits; false: it was answered. */
@@ -181,7 +181,7 @@ static bool read_question(struct co_http_req *req, const char *begin, const char
 }
 
 static void hold_waiter(
-    struct op_gate *g, struct co_http_req *req, int64_t wait, const struct waiter *what) {
+    struct ctl_gate *g, struct co_http_req *req, int64_t wait, const struct waiter *what) {
     struct waiter *w = co_xcalloc(1, sizeof(*w));
     *w = *what;
     w->req = req;
@@ -198,7 +198,7 @@ static void hold_waiter(
 static const char gate_path[] = "/gate/v1/", end_path[] = "/end/v1/";
 
 static void gate_asked(void *arg, struct co_http_req *req) {
-    struct op_gate *g = arg;
+    struct ctl_gate *g = arg;
     char part[3][NAME_MAX_BYTES];
     int64_t wait;
     if (!read_question(req, gate_path, "<namespace>/<pod>/<uid>", part, &wait)) {
@@ -208,9 +208,9 @@ static void gate_asked(void *arg, struct co_http_req *req) {
     /* A Service leads to the standby, too: the gate is sent on to its next address at once.  And
      * where kubelet knew of the node before us the gate, not held, tells its address again in
      * 50 ms, 100 ms and so on: a claim that was kept would count for whoever made it before. */
-    bool final = wait == 0 || !noted || !op_controller_leads(g->controller);
+    bool final = wait == 0 || !noted || !ctl_controller_leads(g->controller);
     if (!answer_gate(g, req, part[0], part[1], part[2], final)) {
-        const char *job = op_controller_job_of(g->controller, part[0], part[1]);
+        const char *job = ctl_controller_job_of(g->controller, part[0], part[1]);
         hold_waiter(g, req, wait,
             &(struct waiter){.ns = co_xstrdup(part[0]),
                 .pod = co_xstrdup(part[1]),
@@ -220,13 +220,13 @@ static void gate_asked(void *arg, struct co_http_req *req) {
 }
 
 static void end_asked(void *arg, struct co_http_req *req) {
-    struct op_gate *g = arg;
+    struct ctl_gate *g = arg;
     char part[3][NAME_MAX_BYTES];
     int64_t wait;
     if (!read_question(req, end_path, "<namespace>/<job>/<uid>", part, &wait)) {
         return;
     }
-    bool final = wait == 0 || g->n_ends >= g->ends_max || !op_controller_leads(g->controller);
+    bool final = wait == 0 || g->n_ends >= g->ends_max || !ctl_controller_leads(g->controller);
     if (!answer_end(g, req, part[0], part[1], part[2], final)) {
         hold_waiter(g, req, wait,
             &(struct waiter){
@@ -242,7 +242,7 @@ static void answer_list(struct waiter *w, const char *ns, const char *job) {
             continue;
         }
         if (!w->job) {
-            const char *name = op_controller_job_of(w->gate->controller, w->ns, w->pod);
+            const char *name = ctl_controller_job_of(w->gate->controller, w->ns, w->pod);
             w->job = name ? co_xstrdup(name) : NULL;
         }
         if (answer_waiter(w, false)) {
@@ -252,7 +252,7 @@ static void answer_list(struct waiter *w, const char *ns, const char *job) {
 }
 
 static void job_changed(void *arg, const char *ns, const char *job, bool trained) {
-    struct op_gate *g = arg;
+    struct ctl_gate *g = arg;
     answer_list(g->starts, ns, job);
     if (trained) {
         answer_list(g->ends, ns, job);
@@ -271,9 +271,9 @@ static size_t connections_max(void) {
 static const struct co_http_route routes[] = {
     {"GET", "/gate/v1/*", gate_asked}, {"GET", "/end/v1/*", end_asked}};
 
-int op_gate_open(struct co_loop *loop, const char *addr, struct op_controller *c,
-    struct op_metrics *metrics, struct op_gate **ret, struct co_err *err) {
-    struct op_gate *g = co_xcalloc(1, sizeof(*g));
+int ctl_gate_open(struct co_loop *loop, const char *addr, struct ctl_controller *c,
+    struct ctl_metrics *metrics, struct ctl_gate **ret, struct co_err *err) {
+    struct ctl_gate *g = co_xcalloc(1, sizeof(*g));
     g->controller = c;
     g->metrics = metrics;
     size_t all = connections_max();
@@ -287,7 +287,7 @@ int op_gate_open(struct co_loop *loop, const char *addr, struct op_controller *c
         free(g);
         return co_err_wrap(err, "start gate");
     }
-    op_controller_on_change(c, job_changed, g);
+    ctl_controller_on_change(c, job_changed, g);
     *ret = g;
     return 0;
 }
@@ -300,11 +300,11 @@ static void free_list(struct waiter *w) {
     }
 }
 
-void op_gate_close(struct op_gate *g) {
+void ctl_gate_close(struct ctl_gate *g) {
     if (!g) {
         return;
     }
-    op_controller_on_change(g->controller, NULL, NULL);
+    ctl_controller_on_change(g->controller, NULL, NULL);
     co_httpd_close(g->httpd);
     free_list(g->starts);
     free_list(g->ends);

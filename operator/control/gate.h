@@ -27,9 +27,9 @@
 #include "common/httpd.h"
 #include "operator/control/controller.h"
 
-struct op_gate;
+struct ctl_gate;
 
-CO_MUST_CHECK int op_gate_open(struct co_loop *loop, const char *addr, struct op_controller *c,
-    struct op_metrics *metrics, struct op_gate **ret, struct co_err *err);
-void op_gate_close(struct op_gate *g);
-CO_DEFINE_CLEANUP(struct op_gate *, op_gate_close)
+CO_MUST_CHECK int ctl_gate_open(struct co_loop *loop, const char *addr, struct ctl_controller *c,
+    struct ctl_metrics *metrics, struct ctl_gate **ret, struct co_err *err);
+void ctl_gate_close(struct ctl_gate *g);
+CO_DEFINE_CLEANUP(struct ctl_gate *, ctl_gate_close)

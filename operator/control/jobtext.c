@@ -39,12 +39,12 @@ static const char like[] =
                                      "\"worker\":{\"refs\":[" REF "," REF
                                      "],\"replicas\":2,\"running\":2}}}";
 
-struct co_squeezed op_jobtext_keep(struct co_slab *slab, const char *text, size_t len) {
+struct co_squeezed ctl_jobtext_keep(struct co_slab *slab, const char *text, size_t len) {
     size_t n;
-    CO_AUTOFREE char *slim = op_kube_text_slim(text, len, &n);
+    CO_AUTOFREE char *slim = kube_text_slim(text, len, &n);
     return co_squeeze(slab, slim, n, like);
 }
 
-char *op_jobtext_read(const struct co_squeezed *kept) {
+char *ctl_jobtext_read(const struct co_squeezed *kept) {
     return co_unsqueeze(kept, like);
 }

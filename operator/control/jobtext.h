@@ -5,6 +5,6 @@
 #include "common/squeeze.h"
 
 /* Leaves out managedFields and annotations, which are not used and often half of the bytes. */
-struct co_squeezed op_jobtext_keep(struct co_slab *slab, const char *text, size_t len);
+struct co_squeezed ctl_jobtext_keep(struct co_slab *slab, const char *text, size_t len);
 /* kept->len bytes and a NUL; the caller frees them. */
-char *op_jobtext_read(const struct co_squeezed *kept);
+char *ctl_jobtext_read(const struct co_squeezed *kept);

@@ -3,7 +3,7 @@
  *   standby: attempt every retry_ms -- the ConfigMap and the Lease are free or expired --> leading
  *   leading: renewal every retry_ms -- conflict, another holder, or renew_ms without success -->
  *            standby
- *   op_lease_release: one more write, with an empty holder; then `done` */
+ *   ctl_lease_release: one more write, with an empty holder; then `done` */
 #include "operator/control/lease.h"
 
 #include "common/log.h"
@@ -15,8 +15,8 @@
 #include <string.h>
 #include <time.h>
 
-const struct op_kube_type op_lease_type = {"coordination.k8s.io", "v1", "leases", "Lease"};
-static const struct op_kube_type configmap_type = {"", "v1", "configmaps", "ConfigMap"};
+const struct kube_type ctl_lease_type = {"coordination.k8s.io", "v1", "leases", "Lease"};
+static const struct kube_type configmap_type = {"", "v1", "configmaps", "ConfigMap"};
 
 #define LEADER_ANNOTATION "control-plane.alpha.kubernetes.io/leader"
 
@@ -25,18 +25,18 @@ enum { SECONDS_DEFAULT = 15, SECONDS_MAX = 3600 };
 
 /* One attempt is: GET [the old lock's ConfigMap, then] the Lease; then create or update it.  The
  * answer of a step starts the next one; the timer starts the next attempt. */
-struct op_lease {
+struct ctl_lease {
     struct co_loop *loop;
-    struct op_kube_client *client;
-    struct op_lease_opts opts;
+    struct kube_client *client;
+    struct ctl_lease_opts opts;
     struct co_timer *timer;
     struct co_timer *expiry; /* armed while leading: due when no renewal has succeeded in time */
-    struct op_kube_op *op;   /* in flight */
+    struct kube_op *op;      /* in flight */
     bool leading, releasing;
     bool old_held;             /* in this attempt: upstream's operator holds the ConfigMap */
     int64_t renewed_at;        /* monotonic ms: the start of our last attempt that succeeded */
     int64_t attempt_at;        /* monotonic ms: the start of the attempt in flight */
-    uint64_t others, old_lock; /* see op_lease_expired: the Lease, the ConfigMap */
+    uint64_t others, old_lock; /* see ctl_lease_expired: the Lease, the ConfigMap */
     int64_t others_since, old_lock_since; /* likewise; monotonic ms */
     char *holder;                         /* the holder that was logged last */
     json_t *last; /* the Lease as we wrote it last; NULL: read it before the next write */
@@ -46,7 +46,7 @@ struct op_lease {
 
 static void attempt_lease(void *arg);
 
-static void set_leading(struct op_lease *l, bool leading) {
+static void set_leading(struct ctl_lease *l, bool leading) {
     if (l->leading != leading) {
         l->leading = leading;
         co_log_info(leading ? "leading" : "no longer leading", CO_S("identity", l->opts.identity));
@@ -55,14 +55,14 @@ static void set_leading(struct op_lease *l, bool leading) {
 }
 
 static void not_renewed(void *arg) {
-    struct op_lease *l = arg;
+    struct ctl_lease *l = arg;
     if (l->leading) {
         co_log_error("lease not renewed in time", CO_I("ms", co_now_ms() - l->renewed_at));
         set_leading(l, false);
     }
 }
 
-static void attempt_again(struct op_lease *l) {
+static void attempt_again(struct ctl_lease *l) {
     if (l->releasing) {
         if (l->done) {
             void (*done)(void *) = co_steal_ptr(l->done);
@@ -73,11 +73,11 @@ static void attempt_again(struct op_lease *l) {
     co_timer_start(l->timer, l->opts.retry_ms);
 }
 
-static void say_failure(struct op_lease *l, const char *what, const struct co_err *err) {
+static void say_failure(struct ctl_lease *l, const char *what, const struct co_err *err) {
     co_log_warn(what, CO_S("lease", l->opts.name), CO_S("namespace", l->opts.ns), CO_E(err));
 }
 
-void op_lease_time(char text[40]) {
+void ctl_lease_time(char text[40]) {
     struct timespec ts;
     struct tm tm;
     clock_gettime(CLOCK_REALTIME, &ts);
@@ -87,11 +87,11 @@ void op_lease_time(char text[40]) {
 }
 
 static void lease_written(
-    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
-    struct op_lease *l = arg;
+    void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
+    struct ctl_lease *l = arg;
     l->op = NULL;
     co_json_decref(&l->last);
-    co_metric_add(&l->opts.metrics->row[OP_M_LEADER_SLOW], 0, code && l->leading);
+    co_metric_add(&l->opts.metrics->row[CTL_M_LEADER_SLOW], 0, code && l->leading);
     if (!code) {
         l->last = json_incref(reply->body);
         l->renewed_at = l->attempt_at;
@@ -108,13 +108,13 @@ static void lease_written(
 }
 
 /* old: the Lease as the API server has it, NULL when there is none. */
-static void write_lease(struct op_lease *l, const json_t *old) {
+static void write_lease(struct ctl_lease *l, const json_t *old) {
     const char *holder = co_json_str(old, "spec", "holderIdentity");
     bool ours = co_streq(holder, l->opts.identity);
     const json_t *changes = co_json_at(old, "spec", "leaseTransitions");
     const char *since = ours ? co_json_str(old, "spec", "acquireTime") : NULL;
     char now[40];
-    op_lease_time(now);
+    ctl_lease_time(now);
     CO_AUTOJSON json_t *body = json_pack("{s:s,s:s,s:{s:s,s:s},s:{s:s,s:i,s:s,s:s,s:I}}",
         "apiVersion", "coordination.k8s.io/v1", "kind", "Lease", "metadata", "name", l->opts.name,
         "namespace", l->opts.ns, "spec", "holderIdentity", l->releasing ? "" : l->opts.identity,
@@ -125,15 +125,15 @@ static void write_lease(struct op_lease *l, const json_t *old) {
     if (version) {
         co_json_set(json_object_get(body, "metadata"), "resourceVersion", json_string(version));
     }
-    struct op_kube_req req = op_kube_req_for(old ? OP_KUBE_UPDATE : OP_KUBE_CREATE, &op_lease_type,
-        l->opts.ns, old ? l->opts.name : NULL, lease_written, l);
-    req.lane = OP_KUBE_LANE_LEASE;
+    struct kube_req req = kube_req_for(old ? KUBE_UPDATE : KUBE_CREATE, &ctl_lease_type, l->opts.ns,
+        old ? l->opts.name : NULL, lease_written, l);
+    req.lane = KUBE_LANE_LEASE;
     req.body = body;
     req.deadline_ms = l->opts.renew_ms / 2;
-    l->op = op_kube_do(l->client, &req);
+    l->op = kube_do(l->client, &req);
 }
 
-bool op_lease_expired(const json_t *record, uint64_t *hash, int64_t *since) {
+bool ctl_lease_expired(const json_t *record, uint64_t *hash, int64_t *since) {
     int64_t seconds = json_integer_value(json_object_get(record, "leaseDurationSeconds"));
     seconds = seconds < 1 ? SECONDS_DEFAULT : seconds > SECONDS_MAX ? SECONDS_MAX : seconds;
     CO_AUTOFREE char *text = co_json_dump_sorted(record);
@@ -146,7 +146,7 @@ bool op_lease_expired(const json_t *record, uint64_t *hash, int64_t *since) {
     return now - *since >= seconds * 1000;
 }
 
-static void say_holder(struct op_lease *l, const char *holder) {
+static void say_holder(struct ctl_lease *l, const char *holder) {
     if (!co_streq(holder, l->holder)) {
         free(l->holder);
         l->holder = co_xstrdup(holder);
@@ -155,8 +155,8 @@ static void say_holder(struct op_lease *l, const char *holder) {
 }
 
 static void lease_read(
-    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
-    struct op_lease *l = arg;
+    void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
+    struct ctl_lease *l = arg;
     l->op = NULL;
     if (code && code != CO_NOTFOUND) {
         say_failure(l, "lease not read, retrying", err);
@@ -172,7 +172,7 @@ static void lease_read(
     }
     if (holder && *holder && !ours) {
         set_leading(l, false);
-        if (!op_lease_expired(spec, &l->others, &l->others_since)) {
+        if (!ctl_lease_expired(spec, &l->others, &l->others_since)) {
             say_holder(l, holder);
             attempt_again(l);
             return;
@@ -185,17 +185,17 @@ static void lease_read(
     write_lease(l, code ? NULL : reply->body);
 }
 
-static void read_lease(struct op_lease *l) {
-    struct op_kube_req req =
-        op_kube_req_for(OP_KUBE_GET, &op_lease_type, l->opts.ns, l->opts.name, lease_read, l);
-    req.lane = OP_KUBE_LANE_LEASE;
+static void read_lease(struct ctl_lease *l) {
+    struct kube_req req =
+        kube_req_for(KUBE_GET, &ctl_lease_type, l->opts.ns, l->opts.name, lease_read, l);
+    req.lane = KUBE_LANE_LEASE;
     req.deadline_ms = l->opts.renew_ms / 2;
-    l->op = op_kube_do(l->client, &req);
+    l->op = kube_do(l->client, &req);
 }
 
 static void old_lock_read(
-    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
-    struct op_lease *l = arg;
+    void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
+    struct ctl_lease *l = arg;
     l->op = NULL;
     if (code && co_code_remedy(code) == CO_BACK_OFF) { /* it may be held, so we must not lead */
         say_failure(l, "old lock not read, retrying", err);
@@ -208,7 +208,7 @@ static void old_lock_read(
     if (text && !co_json_parse(text, strlen(text), &record, NULL)) {
         const char *holder = co_json_str(record, "holderIdentity");
         l->old_held =
-            holder && *holder && !op_lease_expired(record, &l->old_lock, &l->old_lock_since);
+            holder && *holder && !ctl_lease_expired(record, &l->old_lock, &l->old_lock_since);
         if (l->old_held) {
             say_holder(l, holder);
         }
@@ -218,7 +218,7 @@ static void old_lock_read(
 }
 
 static void attempt_lease(void *arg) {
-    struct op_lease *l = arg;
+    struct ctl_lease *l = arg;
     l->attempt_at = co_now_ms();
     l->old_held = false;
     if (l->leading) {
@@ -229,20 +229,20 @@ static void attempt_lease(void *arg) {
         }
         return;
     }
-    struct op_kube_req req =
-        op_kube_req_for(OP_KUBE_GET, &configmap_type, l->opts.ns, OP_LEASE_NAME, old_lock_read, l);
-    req.lane = OP_KUBE_LANE_LEASE;
+    struct kube_req req =
+        kube_req_for(KUBE_GET, &configmap_type, l->opts.ns, CTL_LEASE_NAME, old_lock_read, l);
+    req.lane = KUBE_LANE_LEASE;
     req.deadline_ms = l->opts.renew_ms / 2;
-    l->op = op_kube_do(l->client, &req);
+    l->op = kube_do(l->client, &req);
 }
 
-struct op_lease *op_lease_new(
-    struct co_loop *loop, struct op_kube_client *client, const struct op_lease_opts *opts) {
-    struct op_lease *l = co_xcalloc(1, sizeof(*l));
+struct ctl_lease *ctl_lease_new(
+    struct co_loop *loop, struct kube_client *client, const struct ctl_lease_opts *opts) {
+    struct ctl_lease *l = co_xcalloc(1, sizeof(*l));
     l->loop = loop;
     l->client = client;
     l->opts = *opts;
-    l->opts.name = opts->name ? opts->name : OP_LEASE_NAME;
+    l->opts.name = opts->name ? opts->name : CTL_LEASE_NAME;
     l->opts.duration_ms = opts->duration_ms ? opts->duration_ms : 15000;
     l->opts.renew_ms = opts->renew_ms ? opts->renew_ms : 10000;
     l->opts.retry_ms = opts->retry_ms ? opts->retry_ms : 2000;
@@ -252,13 +252,13 @@ struct op_lease *op_lease_new(
     return l;
 }
 
-void op_lease_release(struct op_lease *l, void (*done)(void *arg), void *arg) {
+void ctl_lease_release(struct ctl_lease *l, void (*done)(void *arg), void *arg) {
     bool held = l->leading;
     l->releasing = true;
     l->done = done;
     l->done_arg = arg;
     co_timer_stop(l->timer);
-    op_kube_cancel(co_steal_ptr(l->op));
+    kube_cancel(co_steal_ptr(l->op));
     if (held) {
         l->leading = false; /* without the callback: the caller has stopped acting already */
         read_lease(l);
@@ -267,9 +267,9 @@ void op_lease_release(struct op_lease *l, void (*done)(void *arg), void *arg) {
     }
 }
 
-void op_lease_free(struct op_lease *l) {
+void ctl_lease_free(struct ctl_lease *l) {
     if (l) {
-        op_kube_cancel(l->op);
+        kube_cancel(l->op);
         co_timer_free(l->timer);
         co_timer_free(l->expiry);
         co_json_decref(&l->last);

@@ -10,34 +10,34 @@
 #include "operator/control/metrics.h"
 #include "operator/kube/client.h"
 
-#define OP_LEASE_NAME "b2a304f2.paddlepaddle.org"
+#define CTL_LEASE_NAME "b2a304f2.paddlepaddle.org"
 
-struct op_lease_opts {
+struct ctl_lease_opts {
     const char *ns;       /* where the lock lives */
-    const char *name;     /* of the Lease; NULL: OP_LEASE_NAME */
+    const char *name;     /* of the Lease; NULL: CTL_LEASE_NAME */
     const char *identity; /* unique: "<pod>_<random>" */
     int64_t duration_ms;  /* a standby may take over after this; 0: 15 s */
     int64_t renew_ms;     /* the holder gives up after so long without a renewal; 0: 10 s */
     int64_t retry_ms;     /* between attempts; 0: 2 s */
-    struct op_metrics *metrics;
+    struct ctl_metrics *metrics;
     /* true: this process leads now; false: it does not any more and must stop acting at once. */
     void (*changed)(void *arg, bool leading);
     void *arg;
 };
 
-struct op_lease;
+struct ctl_lease;
 
 /* For other files that read leases (shard.c). */
-extern const struct op_kube_type op_lease_type;
+extern const struct kube_type ctl_lease_type;
 /* Whether a record (a Lease's spec) has not changed for its leaseDurationSeconds.  The caller keeps
  * *hash and *since between calls, 0 at first: the record seen last, and since when. */
-bool op_lease_expired(const json_t *record, uint64_t *hash, int64_t *since);
-void op_lease_time(char ret_text[40]); /* the current time as a MicroTime */
+bool ctl_lease_expired(const json_t *record, uint64_t *hash, int64_t *since);
+void ctl_lease_time(char ret_text[40]); /* the current time as a MicroTime */
 
 /* opts' strings are borrowed for the lease's life. */
-struct op_lease *op_lease_new(
-    struct co_loop *loop, struct op_kube_client *client, const struct op_lease_opts *opts);
+struct ctl_lease *ctl_lease_new(
+    struct co_loop *loop, struct kube_client *client, const struct ctl_lease_opts *opts);
 /* Releases the lease if this process holds it; done runs when that is written or has failed. */
-void op_lease_release(struct op_lease *l, void (*done)(void *arg), void *arg);
-void op_lease_free(struct op_lease *l);
-CO_DEFINE_CLEANUP(struct op_lease *, op_lease_free)
+void ctl_lease_release(struct ctl_lease *l, void (*done)(void *arg), void *arg);
+void ctl_lease_free(struct ctl_lease *l);
+CO_DEFINE_CLEANUP(struct ctl_lease *, ctl_lease_free)

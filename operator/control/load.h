@@ -11,26 +11,26 @@
 #include <stdint.h>
 
 /* Latencies are compared within one kind of request only. */
-enum op_load_kind {
-    OP_LOAD_CREATE, /* of a pod */
-    OP_LOAD_STATUS, /* a status write */
-    OP_LOAD_KINDS
+enum ctl_load_kind {
+    CTL_LOAD_CREATE, /* of a pod */
+    CTL_LOAD_STATUS, /* a status write */
+    CTL_LOAD_KINDS
 };
 
 /* Zeroed = nothing known. */
-struct op_load {
-    double best_ms[OP_LOAD_KINDS]; /* best latency; 0: no answer so far */
-    double ratio;                  /* moving average of latency / best latency */
-    int64_t noted_ms;              /* monotonic: the last answer */
+struct ctl_load {
+    double best_ms[CTL_LOAD_KINDS]; /* best latency; 0: no answer so far */
+    double ratio;                   /* moving average of latency / best latency */
+    int64_t noted_ms;               /* monotonic: the last answer */
 };
 
 /* A request has succeeded after so long, its time in our queue included; now: monotonic ms. */
-void op_load_note(struct op_load *l, enum op_load_kind kind, int64_t took_ms, int64_t now);
+void ctl_load_note(struct ctl_load *l, enum ctl_load_kind kind, int64_t took_ms, int64_t now);
 /* 1 when there is no load, or nothing has been written for a while. */
-double op_load_ratio(const struct op_load *l, int64_t now);
-bool op_load_is_quiet(const struct op_load *l, int64_t now);
+double ctl_load_ratio(const struct ctl_load *l, int64_t now);
+bool ctl_load_is_quiet(const struct ctl_load *l, int64_t now);
 /* A delay of ms without load, stretched by the load to at most most_ms. */
-int64_t op_load_stretch(const struct op_load *l, int64_t now, int64_t ms, int64_t most_ms);
+int64_t ctl_load_stretch(const struct ctl_load *l, int64_t now, int64_t ms, int64_t most_ms);
 /* A concurrency limit: `many` without load, divided by the ratio, at least `least`; `few` as long
  * as nothing is known. */
-size_t op_load_share(const struct op_load *l, int64_t now, size_t least, size_t few, size_t many);
+size_t ctl_load_share(const struct ctl_load *l, int64_t now, size_t least, size_t few, size_t many);

@@ -10,10 +10,10 @@
 enum { MANY = 100 };
 
 /* So many answers, one a second. */
-static int64_t note(struct op_load *l, enum op_load_kind kind, int64_t took, int n, int64_t now) {
+static int64_t note(struct ctl_load *l, enum ctl_load_kind kind, int64_t took, int n, int64_t now) {
     for (int i = 0; i < n; i++) {
         now += 1000;
-        op_load_note(l, kind, took, now);
+        ctl_load_note(l, kind, took, now);
     }
     return now;
 }
@@ -34,42 +34,42 @@ static void load_is_what_answers_take_longer_than_at_best(void **state) {
         {300, 40, 4},                      /* it began in the middle of a burst */
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct op_load l = {0};
-        int64_t now = note(&l, OP_LOAD_CREATE, rows[i].best, MANY, 1);
-        now = note(&l, OP_LOAD_CREATE, rows[i].now, MANY, now);
-        nearly(op_load_ratio(&l, now), rows[i].ratio);
+        struct ctl_load l = {0};
+        int64_t now = note(&l, CTL_LOAD_CREATE, rows[i].best, MANY, 1);
+        now = note(&l, CTL_LOAD_CREATE, rows[i].now, MANY, now);
+        nearly(ctl_load_ratio(&l, now), rows[i].ratio);
     }
 }
 
 static void kinds_are_compared_with_themselves(void **state) {
     (void)state;
-    struct op_load l = {0};
+    struct ctl_load l = {0};
     int64_t now = 1;
     for (int i = 0; i < MANY; i++) {
-        now = note(&l, OP_LOAD_CREATE, 2, 1, now);
-        now = note(&l, OP_LOAD_STATUS, 8, 1, now);
+        now = note(&l, CTL_LOAD_CREATE, 2, 1, now);
+        now = note(&l, CTL_LOAD_STATUS, 8, 1, now);
     }
-    nearly(op_load_ratio(&l, now), 1);
+    nearly(ctl_load_ratio(&l, now), 1);
 }
 
 static void a_server_that_is_always_slow_has_no_load_in_the_end(void **state) {
     (void)state;
-    struct op_load l = {0};
-    int64_t now = note(&l, OP_LOAD_CREATE, 80, MANY, 1);
-    nearly(op_load_ratio(&l, now), 8);
-    now = note(&l, OP_LOAD_CREATE, 80, 10 * 3600, now);
-    nearly(op_load_ratio(&l, now), 1);
+    struct ctl_load l = {0};
+    int64_t now = note(&l, CTL_LOAD_CREATE, 80, MANY, 1);
+    nearly(ctl_load_ratio(&l, now), 8);
+    now = note(&l, CTL_LOAD_CREATE, 80, 10 * 3600, now);
+    nearly(ctl_load_ratio(&l, now), 1);
 }
 
 static void silence_is_no_load_and_teaches_nothing(void **state) {
     (void)state;
-    struct op_load l = {0};
-    assert_true(op_load_is_quiet(&l, 1));
-    int64_t now = note(&l, OP_LOAD_STATUS, 80, MANY, 1);
-    assert_false(op_load_is_quiet(&l, now + 9000));
-    assert_true(op_load_is_quiet(&l, now + 11000));
-    now = note(&l, OP_LOAD_STATUS, 80, MANY, now + (int64_t)3600 * 24 * 1000);
-    nearly(op_load_ratio(&l, now), 8);
+    struct ctl_load l = {0};
+    assert_true(ctl_load_is_quiet(&l, 1));
+    int64_t now = note(&l, CTL_LOAD_STATUS, 80, MANY, 1);
+    assert_false(ctl_load_is_quiet(&l, now + 9000));
+    assert_true(ctl_load_is_quiet(&l, now + 11000));
+    now = note(&l, CTL_LOAD_STATUS, 80, MANY, now + (int64_t)3600 * 24 * 1000);
+    nearly(ctl_load_ratio(&l, now), 8);
 }
 
 static void waits_grow_with_load_and_shares_shrink(void **state) {
@@ -81,9 +81,9 @@ static void waits_grow_with_load_and_shares_shrink(void **state) {
     } rows[] = {
         {0, 2000, 8}, {1, 2000, 64}, {2, 2000, 32}, {4, 4000, 16}, {10, 10000, 6}, {100, 16000, 4}};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct op_load l = {.ratio = rows[i].ratio, .noted_ms = rows[i].ratio > 0};
-        assert_int_equal(op_load_stretch(&l, 2, 2000, 16000), rows[i].wait);
-        assert_int_equal(op_load_share(&l, 2, 4, 8, 64), rows[i].share);
+        struct ctl_load l = {.ratio = rows[i].ratio, .noted_ms = rows[i].ratio > 0};
+        assert_int_equal(ctl_load_stretch(&l, 2, 2000, 16000), rows[i].wait);
+        assert_int_equal(ctl_load_share(&l, 2, 4, 8, 64), rows[i].share);
     }
 }
 

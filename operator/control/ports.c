@@ -7,16 +7,16 @@
 
 /* The ports of all entries but one, sorted once it is complete. */
 struct taken {
-    const struct op_entry *except;
+    const struct ctl_entry *except;
     uint16_t *port;
     size_t n;
 };
 
 /* The port in the job's ConfigMap.  Needed for jobs that have not been reconciled since the start:
  * one of them may be in Host mode. */
-static uint16_t stored_port(const struct op_entry *e) {
-    for (const struct op_stored *st = e->children; st; st = st->next) {
-        if (st->kind == OP_STORE_CONFIGMAPS && strcmp(st->child->name, e->name) == 0) {
+static uint16_t stored_port(const struct ctl_entry *e) {
+    for (const struct ctl_stored *st = e->children; st; st = st->next) {
+        if (st->kind == CTL_STORE_CONFIGMAPS && strcmp(st->child->name, e->name) == 0) {
             return st->configmap->port;
         }
     }
@@ -28,7 +28,7 @@ static void add_port(struct taken *t, uint16_t port) {
     t->port[t->n++] = port;
 }
 
-static void add_of_entry(void *arg, struct op_entry *e) {
+static void add_of_entry(void *arg, struct ctl_entry *e) {
     struct taken *t = arg;
     if (e == t->except) {
         return;
@@ -44,9 +44,9 @@ static int by_port(const void *a, const void *b) {
 }
 
 static struct taken taken_by_others(
-    const struct op_store *s, const struct op_entry *e, const struct op_shard_id *shard) {
+    const struct ctl_store *s, const struct ctl_entry *e, const struct ctl_shard_id *shard) {
     struct taken t = {.except = e};
-    op_store_each(s, add_of_entry, &t);
+    ctl_store_each(s, add_of_entry, &t);
     /* The store has no jobs of other shards, so each shard allocates from ports of its own. */
     for (unsigned slot = 0; shard->count > 1 && slot < CO_PORT_SLOTS; slot++) {
         if (slot % shard->count != shard->index) {
@@ -61,10 +61,10 @@ static struct taken taken_by_others(
 
 /* Pods are created before the ConfigMap that records their port.  The entry remembers it until
  * then, so that no job that is reconciled meanwhile gets the same. */
-uint16_t *op_ports_settle(const struct op_store *s, struct op_entry *e,
-    const struct op_shard_id *shard, const struct op_job *job, struct op_seen *seen) {
+uint16_t *ctl_ports_settle(const struct ctl_store *s, struct ctl_entry *e,
+    const struct ctl_shard_id *shard, const struct api_job *job, struct plan_seen *seen) {
     e->port.known = true;
-    if (job->intranet != OP_HOST || job->elsewhere || op_phase_terminal(job->phase)) {
+    if (job->intranet != API_HOST || job->elsewhere || api_phase_terminal(job->phase)) {
         e->port.number = 0;
         return NULL;
     }
@@ -75,6 +75,6 @@ uint16_t *op_ports_settle(const struct op_store *s, struct op_entry *e,
     struct taken t = taken_by_others(s, e, shard);
     seen->ports_taken = t.port;
     seen->n_ports_taken = t.n;
-    e->port.number = op_plan_port(job->uid, t.port, t.n);
+    e->port.number = plan_port(job->uid, t.port, t.n);
     return t.port;
 }

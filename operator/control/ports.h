@@ -8,5 +8,5 @@
 /* To be called before each plan: sets e->port to what the entry's job has or will get, and seen's
  * list of taken ports if the planner is to choose one.  Returns that list, which seen borrows and
  * the caller frees after the plan; or NULL. */
-uint16_t *op_ports_settle(const struct op_store *s, struct op_entry *e,
-    const struct op_shard_id *shard, const struct op_job *job, struct op_seen *seen);
+uint16_t *ctl_ports_settle(const struct ctl_store *s, struct ctl_entry *e,
+    const struct ctl_shard_id *shard, const struct api_job *job, struct plan_seen *seen);

@@ -48,50 +48,50 @@ enum share { BUSY, BEGINNING, STARTING, SHARES };
 
 /* Entries that wait, oldest request first. */
 struct line {
-    struct op_queued *head, **tail;
+    struct ctl_queued *head, **tail;
 };
 
 /* A namespace; exists as long as an entry of it has joined. */
-struct op_tenant {
-    struct co_link link; /* in op_queue.tenants, by its name; must be first */
+struct ctl_tenant {
+    struct co_link link; /* in ctl_queue.tenants, by its name; must be first */
     struct line lines[KINDS];
-    struct op_tenant *next[KINDS]; /* in the ring, while the line is not empty */
-    size_t uses[SHARES];           /* how much of each limit it uses */
-    size_t places;                 /* entries that have joined */
+    struct ctl_tenant *next[KINDS]; /* in the ring, while the line is not empty */
+    size_t uses[SHARES];            /* how much of each limit it uses */
+    size_t places;                  /* entries that have joined */
     char ns[];
 };
 
 /* Tenants whose line is not empty; the head is served next. */
 struct ring {
-    struct op_tenant *head, **tail;
+    struct ctl_tenant *head, **tail;
 };
 
-struct op_queue {
+struct ctl_queue {
     struct co_loop *loop;
-    struct op_queue_opts opts;
+    struct ctl_queue_opts opts;
     struct co_timer *turn;
     struct co_index tenants;
     struct ring rings[KINDS];
-    size_t waiting;                           /* entries in lines */
-    size_t used[SHARES];                      /* by all tenants together */
-    size_t users[SHARES];                     /* tenants that use any */
-    struct op_queued *starting[STARTING_MAX]; /* the first used[STARTING] are set, in no order */
-    struct co_timer *later;                   /* due: a STARTING slot may have timed out */
+    size_t waiting;                            /* entries in lines */
+    size_t used[SHARES];                       /* by all tenants together */
+    size_t users[SHARES];                      /* tenants that use any */
+    struct ctl_queued *starting[STARTING_MAX]; /* the first used[STARTING] are set, in no order */
+    struct co_timer *later;                    /* due: a STARTING slot may have timed out */
 };
 
 /* ---- namespaces ------------------------------------------------------------------------- */
 
-static struct op_tenant *tenant_need(struct op_queue *q, const char *ns) {
+static struct ctl_tenant *tenant_need(struct ctl_queue *q, const char *ns) {
     uint64_t hash = co_hash_str(ns);
     struct co_link *l = co_index_first(&q->tenants, hash);
-    while (l && strcmp(((struct op_tenant *)l)->ns, ns) != 0) {
+    while (l && strcmp(((struct ctl_tenant *)l)->ns, ns) != 0) {
         l = co_index_next(l);
     }
     if (l) {
-        return (struct op_tenant *)l;
+        return (struct ctl_tenant *)l;
     }
     size_t size = strlen(ns) + 1;
-    struct op_tenant *t = co_xcalloc(1, sizeof(*t) + size);
+    struct ctl_tenant *t = co_xcalloc(1, sizeof(*t) + size);
     memcpy(t->ns, ns, size);
     for (enum kind k = 0; k < KINDS; k++) {
         t->lines[k].tail = &t->lines[k].head;
@@ -100,12 +100,12 @@ static struct op_tenant *tenant_need(struct op_queue *q, const char *ns) {
     return t;
 }
 
-static void use(struct op_queue *q, struct op_tenant *t, enum share s) {
+static void use(struct ctl_queue *q, struct ctl_tenant *t, enum share s) {
     q->users[s] += !t->uses[s]++;
     q->used[s]++;
 }
 
-static void unuse(struct op_queue *q, struct op_tenant *t, enum share s) {
+static void unuse(struct ctl_queue *q, struct ctl_tenant *t, enum share s) {
     q->users[s] -= !--t->uses[s];
     q->used[s]--;
 }
@@ -114,25 +114,25 @@ static void unuse(struct op_queue *q, struct op_tenant *t, enum share s) {
  * fewer tenants than the limit use any: then another tenant has more than one.  So at most twice
  * the limit is used. */
 static bool has_room(
-    const struct op_queue *q, const struct op_tenant *t, enum share s, size_t limit) {
+    const struct ctl_queue *q, const struct ctl_tenant *t, enum share s, size_t limit) {
     return q->used[s] < limit || (!t->uses[s] && q->users[s] < limit);
 }
 
 /* Adds t at the end of a ring. */
-static void ring_add(struct ring *r, struct op_tenant *t, enum kind k) {
+static void ring_add(struct ring *r, struct ctl_tenant *t, enum kind k) {
     t->next[k] = NULL;
     *r->tail = t;
     r->tail = &t->next[k];
 }
 
-static void ring_remove(struct ring *r, struct op_tenant **at, enum kind k) {
-    struct op_tenant *t = *at;
+static void ring_remove(struct ring *r, struct ctl_tenant **at, enum kind k) {
+    struct ctl_tenant *t = *at;
     *at = t->next[k];
     r->tail = *at ? r->tail : at;
 }
 
-static void line_add(struct op_queue *q, struct op_queued *place, enum kind k) {
-    struct op_tenant *t = place->tenant;
+static void line_add(struct ctl_queue *q, struct ctl_queued *place, enum kind k) {
+    struct ctl_tenant *t = place->tenant;
     struct line *l = &t->lines[k];
     if (!l->head) {
         ring_add(&q->rings[k], t, k);
@@ -144,10 +144,10 @@ static void line_add(struct op_queue *q, struct op_queued *place, enum kind k) {
 }
 
 /* Takes the first entry of a tenant's line; the tenant goes to the end of its ring. */
-static struct op_queued *line_take(struct op_queue *q, struct op_tenant **at, enum kind k) {
-    struct op_tenant *t = *at;
+static struct ctl_queued *line_take(struct ctl_queue *q, struct ctl_tenant **at, enum kind k) {
+    struct ctl_tenant *t = *at;
     struct line *l = &t->lines[k];
-    struct op_queued *place = l->head;
+    struct ctl_queued *place = l->head;
     ring_remove(&q->rings[k], at, k);
     l->head = place->next;
     l->tail = l->head ? l->tail : &l->head;
@@ -160,20 +160,20 @@ static struct op_queued *line_take(struct op_queue *q, struct op_tenant **at, en
 
 /* ---- entries ---------------------------------------------------------------------------- */
 
-static void arm_turn(struct op_queue *q) {
+static void arm_turn(struct ctl_queue *q) {
     if (!co_timer_armed(q->turn)) {
         co_timer_start(q->turn, 0);
     }
 }
 
-void op_queue_join(struct op_queue *q, struct op_queued *ret, struct op_entry *e) {
-    *ret = (struct op_queued){.queue = q, .entry = e, .tenant = tenant_need(q, e->ns)};
+void ctl_queue_join(struct ctl_queue *q, struct ctl_queued *ret, struct ctl_entry *e) {
+    *ret = (struct ctl_queued){.queue = q, .entry = e, .tenant = tenant_need(q, e->ns)};
     ret->tenant->places++;
 }
 
 /* Frees the entry's STARTING slot, if it has one; the last slot fills the gap. */
-static void stop_starting(struct op_queued *place) {
-    struct op_queue *q = place->queue;
+static void stop_starting(struct ctl_queued *place) {
+    struct ctl_queue *q = place->queue;
     if (!place->starting) {
         return;
     }
@@ -187,10 +187,10 @@ static void stop_starting(struct op_queued *place) {
 }
 
 /* Frees the slots of jobs that run, or whose time is over. */
-static void prune_starting(struct op_queue *q) {
+static void prune_starting(struct ctl_queue *q) {
     int64_t now = co_now_ms();
     for (size_t i = q->used[STARTING]; i-- > 0;) {
-        struct op_queued *p = q->starting[i];
+        struct ctl_queued *p = q->starting[i];
         if (!p->entry->waits || now >= p->starting_until) {
             stop_starting(p);
         }
@@ -198,10 +198,10 @@ static void prune_starting(struct op_queue *q) {
 }
 
 /* The slot to give up for another tenant: the oldest one of the tenant that has the most. */
-static struct op_queued *least_needed_start(const struct op_queue *q) {
-    struct op_queued *least = q->starting[0];
+static struct ctl_queued *least_needed_start(const struct ctl_queue *q) {
+    struct ctl_queued *least = q->starting[0];
     for (size_t i = 1; i < q->used[STARTING]; i++) {
-        struct op_queued *p = q->starting[i];
+        struct ctl_queued *p = q->starting[i];
         size_t uses = p->tenant->uses[STARTING], most = least->tenant->uses[STARTING];
         if (uses > most || (uses == most && p->starting_until < least->starting_until)) {
             least = p;
@@ -212,7 +212,7 @@ static struct op_queued *least_needed_start(const struct op_queue *q) {
 
 /* Takes a STARTING slot for the entry.  There may be none, when the limit did not apply because the
  * API server is not busy. */
-static void start_if_room(struct op_queue *q, struct op_queued *place) {
+static void start_if_room(struct ctl_queue *q, struct ctl_queued *place) {
     if (place->starting || !has_room(q, place->tenant, STARTING, STARTING_MAX)) {
         return;
     }
@@ -227,12 +227,12 @@ static void start_if_room(struct op_queue *q, struct op_queued *place) {
 
 /* The job's pods will not run soon: the scheduler cannot place one of them, or there are none
  * because a quota refuses them or their gang is not admitted. */
-static bool is_stuck(const struct op_entry *e) {
+static bool is_stuck(const struct ctl_entry *e) {
     bool has_pods = false;
-    for (const struct op_stored *st = e->children; st; st = st->next) {
-        if (st->kind == OP_STORE_PODS) {
-            const struct op_pod *pod = st->pod;
-            if (pod->phase == OP_POD_PENDING && !pod->scheduled && *pod->cause->reason) {
+    for (const struct ctl_stored *st = e->children; st; st = st->next) {
+        if (st->kind == CTL_STORE_PODS) {
+            const struct api_pod *pod = st->pod;
+            if (pod->phase == API_POD_PENDING && !pod->scheduled && *pod->cause->reason) {
                 return true;
             }
             has_pods = true;
@@ -241,15 +241,15 @@ static bool is_stuck(const struct op_entry *e) {
     return !has_pods;
 }
 
-static void stop_if_stuck(struct op_queued *place) {
+static void stop_if_stuck(struct ctl_queued *place) {
     if (place->starting && is_stuck(place->entry)) {
         stop_starting(place);
     }
 }
 
-void op_queue_leave(struct op_queued *place) {
-    struct op_queue *q = place->queue;
-    struct op_tenant *t = place->tenant;
+void ctl_queue_leave(struct ctl_queued *place) {
+    struct ctl_queue *q = place->queue;
+    struct ctl_tenant *t = place->tenant;
     stop_starting(place);
     co_timer_free(co_steal_ptr(place->timer));
     if (--t->places == 0) {
@@ -258,40 +258,40 @@ void op_queue_leave(struct op_queued *place) {
     }
 }
 
-void op_queue_hurry(struct op_queued *place) {
+void ctl_queue_hurry(struct ctl_queued *place) {
     place->hurried = true;
 }
 
-void op_queue_ask(struct op_queued *place) {
-    struct op_queue *q = place->queue;
+void ctl_queue_ask(struct ctl_queued *place) {
+    struct ctl_queue *q = place->queue;
     place->dirty = true;
     if (place->queued || place->busy) {
         return;
     }
     if (!place->hurried && co_now_ms() < place->not_before) {
-        op_queue_ask_at(place, place->not_before);
+        ctl_queue_ask_at(place, place->not_before);
         return;
     }
     place->queued = true;
     place->queued_ms = co_now_ms();
-    co_metric_add(&q->opts.metrics->row[OP_M_QUEUE_ADDS], 0, 1);
-    op_store_hold(place->entry);
+    co_metric_add(&q->opts.metrics->row[CTL_M_QUEUE_ADDS], 0, 1);
+    ctl_store_hold(place->entry);
     line_add(q, place, place->entry->n_children ? BEGUN : FRESH);
     arm_turn(q);
 }
 
-static void forget_wish(struct op_queued *place) {
+static void forget_wish(struct ctl_queued *place) {
     place->wake_ms = 0;
     co_timer_free(co_steal_ptr(place->timer)); /* not kept: a timer takes hundreds of bytes */
 }
 
 static void wake_place(void *arg) {
-    struct op_queued *place = arg;
+    struct ctl_queued *place = arg;
     forget_wish(place);
-    op_queue_ask(place);
+    ctl_queue_ask(place);
 }
 
-void op_queue_ask_at(struct op_queued *place, int64_t at_ms) {
+void ctl_queue_ask_at(struct ctl_queued *place, int64_t at_ms) {
     if (!place->timer) {
         place->timer = co_timer_new(place->queue->loop, wake_place, place);
     }
@@ -302,19 +302,19 @@ void op_queue_ask_at(struct op_queued *place, int64_t at_ms) {
     }
 }
 
-bool op_queue_left_alone(const struct op_queued *place) {
+bool ctl_queue_left_alone(const struct ctl_queued *place) {
     return !place->queued && !place->busy && !place->timer && co_now_ms() >= place->not_before;
 }
 
-void op_queue_rest(struct op_queued *place, double took_seconds) {
+void ctl_queue_rest(struct ctl_queued *place, double took_seconds) {
     int64_t least = (int64_t)(place->entry->n_children / CHILDREN_A_MS);
     int64_t rest = (int64_t)(took_seconds * 1e3 * REST_FACTOR);
     rest = rest > least ? rest : least;
     place->not_before = co_now_ms() + (rest < REST_MAX_MS ? rest : REST_MAX_MS);
 }
 
-void op_queue_begin(struct op_queued *place) {
-    struct op_queue *q = place->queue;
+void ctl_queue_begin(struct ctl_queued *place) {
+    struct ctl_queue *q = place->queue;
     place->busy = true;
     place->beginning = !place->entry->n_children;
     stop_if_stuck(place);
@@ -325,8 +325,8 @@ void op_queue_begin(struct op_queued *place) {
     }
 }
 
-void op_queue_end(struct op_queued *place, int64_t ask_at_ms) {
-    struct op_queue *q = place->queue;
+void ctl_queue_end(struct ctl_queued *place, int64_t ask_at_ms) {
+    struct ctl_queue *q = place->queue;
     unuse(q, place->tenant, BUSY);
     if (place->beginning) {
         unuse(q, place->tenant, BEGINNING);
@@ -337,19 +337,20 @@ void op_queue_end(struct op_queued *place, int64_t ask_at_ms) {
         arm_turn(q);
     }
     if (ask_at_ms) {
-        op_queue_ask_at(place, ask_at_ms);
+        ctl_queue_ask_at(place, ask_at_ms);
     }
     if (place->dirty) {
-        op_queue_ask(place);
+        ctl_queue_ask(place);
     } else {
-        op_store_release(q->opts.store, place->entry);
+        ctl_store_release(q->opts.store, place->entry);
     }
 }
 
 /* The first tenant of a ring that is within the limits; NULL: none. */
-static struct op_tenant **next_tenant(struct op_queue *q, enum kind k, const size_t limit[SHARES]) {
-    for (struct op_tenant **at = &q->rings[k].head; *at; at = &(*at)->next[k]) {
-        const struct op_tenant *t = *at;
+static struct ctl_tenant **next_tenant(
+    struct ctl_queue *q, enum kind k, const size_t limit[SHARES]) {
+    for (struct ctl_tenant **at = &q->rings[k].head; *at; at = &(*at)->next[k]) {
+        const struct ctl_tenant *t = *at;
         enum share s = 0;
         while (s < SHARES && has_room(q, t, s, limit[s])) {
             s++;
@@ -368,18 +369,18 @@ static struct op_tenant **next_tenant(struct op_queue *q, enum kind k, const siz
 }
 
 /* Takes the next entry to serve; NULL: none waits, or the limits let none begin. */
-static struct op_queued *take_place(struct op_queue *q) {
+static struct ctl_queued *take_place(struct ctl_queue *q) {
     int64_t now = co_now_ms();
-    const struct op_load *load = q->opts.load;
+    const struct ctl_load *load = q->opts.load;
     const size_t limits[KINDS][SHARES] = {
         [FRESH] = {[BUSY] = BUSY_MAX,
-            [BEGINNING] = op_load_share(load, now, BEGINNING_MIN, BEGINNING_FIRST, BEGINNING_MAX),
-            [STARTING] = op_load_is_quiet(load, now) ? SIZE_MAX : STARTING_MAX},
+            [BEGINNING] = ctl_load_share(load, now, BEGINNING_MIN, BEGINNING_FIRST, BEGINNING_MAX),
+            [STARTING] = ctl_load_is_quiet(load, now) ? SIZE_MAX : STARTING_MAX},
         [BEGUN] = {[BUSY] = BUSY_MAX, [BEGINNING] = SIZE_MAX, [STARTING] = SIZE_MAX},
     };
     prune_starting(q);
     for (enum kind k = 0; k < KINDS; k++) {
-        struct op_tenant **at = next_tenant(q, k, limits[k]);
+        struct ctl_tenant **at = next_tenant(q, k, limits[k]);
         if (at) {
             return line_take(q, at, k);
         }
@@ -387,23 +388,23 @@ static struct op_queued *take_place(struct op_queue *q) {
     return NULL;
 }
 
-static void serve_place(struct op_queue *q, struct op_queued *place) {
-    struct op_entry *e = place->entry;
+static void serve_place(struct ctl_queue *q, struct ctl_queued *place) {
+    struct ctl_entry *e = place->entry;
     place->queued = false;
     place->dirty = false;
     place->hurried = false;
     forget_wish(place); /* this reconcile comes before it, and will set the next time */
-    co_metric_observe(&q->opts.metrics->row[OP_M_QUEUE_SECONDS], 0,
+    co_metric_observe(&q->opts.metrics->row[CTL_M_QUEUE_SECONDS], 0,
         (double)(co_now_ms() - place->queued_ms) / 1e3);
     if (!q->opts.serve(q->opts.arg, e)) {
-        op_store_release(q->opts.store, e);
+        ctl_store_release(q->opts.store, e);
     }
 }
 
 static void take_turn(void *arg) {
-    struct op_queue *q = arg;
+    struct ctl_queue *q = arg;
     int64_t end = co_now_ms() + TURN_MS;
-    struct op_queued *place;
+    struct ctl_queued *place;
     while ((place = take_place(q))) {
         serve_place(q, place);
         if (co_now_ms() >= end) {
@@ -413,8 +414,8 @@ static void take_turn(void *arg) {
     }
 }
 
-struct op_queue *op_queue_new(struct co_loop *loop, const struct op_queue_opts *opts) {
-    struct op_queue *q = co_xcalloc(1, sizeof(*q));
+struct ctl_queue *ctl_queue_new(struct co_loop *loop, const struct ctl_queue_opts *opts) {
+    struct ctl_queue *q = co_xcalloc(1, sizeof(*q));
     q->loop = loop;
     q->opts = *opts;
     for (enum kind k = 0; k < KINDS; k++) {
@@ -425,7 +426,7 @@ struct op_queue *op_queue_new(struct co_loop *loop, const struct op_queue_opts *
     return q;
 }
 
-void op_queue_free(struct op_queue *q) {
+void ctl_queue_free(struct ctl_queue *q) {
     if (q) {
         co_timer_free(q->turn);
         co_timer_free(q->later);
@@ -434,10 +435,10 @@ void op_queue_free(struct op_queue *q) {
     }
 }
 
-size_t op_queue_waiting(const struct op_queue *q) {
+size_t ctl_queue_waiting(const struct ctl_queue *q) {
     return q->waiting;
 }
 
-size_t op_queue_busy(const struct op_queue *q) {
+size_t ctl_queue_busy(const struct ctl_queue *q) {
     return q->used[BUSY];
 }

@@ -7,7 +7,7 @@
  *
  * New jobs (without any child) go before the others; how many of them at a time depends on the API
  * server's load.  An expensive reconcile is followed by a pause for its job, which ends early when
- * the job may make progress (op_store_take_turn).
+ * the job may make progress (ctl_store_take_turn).
  *
  * The limits (reconciles in flight, jobs that get their first pods, jobs whose pods start) are
  * shared between namespaces: a namespace may use a limit up while no other needs it, and a
@@ -19,20 +19,20 @@
 #include "operator/control/metrics.h"
 #include "operator/control/store.h"
 
-struct op_queue;
-struct op_tenant; /* a namespace in the queue */
+struct ctl_queue;
+struct ctl_tenant; /* a namespace in the queue */
 
 /* An entry's state in the queue, kept until the entry is idle.  Private to queue.c. */
-struct op_queued {
-    struct op_queue *queue;
-    struct op_entry *entry;
-    struct op_tenant *tenant;
-    struct op_queued *next;
+struct ctl_queued {
+    struct ctl_queue *queue;
+    struct ctl_entry *entry;
+    struct ctl_tenant *tenant;
+    struct ctl_queued *next;
     struct co_timer *timer; /* exists while it is armed */
     bool queued;            /* it waits in a line */
     bool dirty;             /* enqueued since the last reconcile began */
     bool hurried;           /* not_before does not apply */
-    bool busy;              /* its reconcile is in flight, until op_queue_end */
+    bool busy;              /* its reconcile is in flight, until ctl_queue_end */
     bool beginning;         /* likewise, and it creates the job's first pods */
     bool starting;          /* its pods are about to run, which holds a slot of STARTING_MAX */
     int64_t starting_until; /* monotonic ms: the slot is free then in any case */
@@ -41,37 +41,37 @@ struct op_queued {
     int64_t wake_ms;        /* monotonic ms: when the timer is due; 0: never */
 };
 
-struct op_queue_opts {
-    struct op_store *store;
-    struct op_metrics *metrics;
-    const struct op_load *load;
-    /* Reconciles an entry.  true: op_queue_begin was called, and op_queue_end was or will be. */
-    bool (*serve)(void *arg, struct op_entry *e);
+struct ctl_queue_opts {
+    struct ctl_store *store;
+    struct ctl_metrics *metrics;
+    const struct ctl_load *load;
+    /* Reconciles an entry.  true: ctl_queue_begin was called, and ctl_queue_end was or will be. */
+    bool (*serve)(void *arg, struct ctl_entry *e);
     void *arg;
 };
 
-struct op_queue *op_queue_new(struct co_loop *loop, const struct op_queue_opts *opts);
-void op_queue_free(struct op_queue *q); /* after all entries have left */
+struct ctl_queue *ctl_queue_new(struct co_loop *loop, const struct ctl_queue_opts *opts);
+void ctl_queue_free(struct ctl_queue *q); /* after all entries have left */
 
-void op_queue_join(struct op_queue *q, struct op_queued *ret, struct op_entry *e);
-void op_queue_leave(struct op_queued *place); /* the entry is idle, or about to be freed */
+void ctl_queue_join(struct ctl_queue *q, struct ctl_queued *ret, struct ctl_entry *e);
+void ctl_queue_leave(struct ctl_queued *place); /* the entry is idle, or about to be freed */
 /* The entry has no request, timer or pause: it may leave and join again without a difference. */
-bool op_queue_left_alone(const struct op_queued *place);
+bool ctl_queue_left_alone(const struct ctl_queued *place);
 
 /* Enqueues the entry. */
-void op_queue_ask(struct op_queued *place);
-/* Lifts the pause (op_queue_rest) until the next reconcile begins. */
-void op_queue_hurry(struct op_queued *place);
+void ctl_queue_ask(struct ctl_queued *place);
+/* Lifts the pause (ctl_queue_rest) until the next reconcile begins. */
+void ctl_queue_hurry(struct ctl_queued *place);
 /* Enqueues the entry at a time (monotonic ms).  The earlier of two times wins; a reconcile before
  * that cancels it. */
-void op_queue_ask_at(struct op_queued *place, int64_t at_ms);
+void ctl_queue_ask_at(struct ctl_queued *place, int64_t at_ms);
 /* Starts the pause after a reconcile: its length follows from the CPU time of the reconcile and
  * from the entry's number of children. */
-void op_queue_rest(struct op_queued *place, double took_seconds);
-/* The reconcile stays in flight after serve has returned, until op_queue_end, which requeues the
+void ctl_queue_rest(struct ctl_queued *place, double took_seconds);
+/* The reconcile stays in flight after serve has returned, until ctl_queue_end, which requeues the
  * entry at ask_at_ms (monotonic; 0: not at all) and may free it. */
-void op_queue_begin(struct op_queued *place);
-void op_queue_end(struct op_queued *place, int64_t ask_at_ms);
+void ctl_queue_begin(struct ctl_queued *place);
+void ctl_queue_end(struct ctl_queued *place, int64_t ask_at_ms);
 
-size_t op_queue_waiting(const struct op_queue *q); /* entries in lines */
-size_t op_queue_busy(const struct op_queue *q);    /* reconciles in flight */
+size_t ctl_queue_waiting(const struct ctl_queue *q); /* entries in lines */
+size_t ctl_queue_busy(const struct ctl_queue *q);    /* reconciles in flight */

@@ -13,35 +13,35 @@ enum { BEGINNERS = 64, BEGINNERS_MIN = 4, STARTERS = 32, MANY = 70, LOOKS = 96, 
 
 struct world {
     struct co_loop *loop;
-    struct op_store store;
-    struct op_metrics *metrics;
-    struct op_load load;
-    struct op_queue *queue;
-    struct op_queued place[PLACES];
+    struct ctl_store store;
+    struct ctl_metrics *metrics;
+    struct ctl_load load;
+    struct ctl_queue *queue;
+    struct ctl_queued place[PLACES];
     size_t n, freed;
     bool looks_go_on;  /* each look that is served goes on until the test ends it */
     char served[1024]; /* names, each with a space behind it */
     size_t n_served;
 };
 
-static void ignore(void *arg, struct op_entry *e) {
+static void ignore(void *arg, struct ctl_entry *e) {
     (void)arg;
     (void)e;
 }
 
-static void on_gone(void *arg, struct op_entry *e) {
+static void on_gone(void *arg, struct ctl_entry *e) {
     struct world *w = arg;
-    op_queue_leave(e->work);
+    ctl_queue_leave(e->work);
     w->freed++;
 }
 
-static bool on_serve(void *arg, struct op_entry *e) {
+static bool on_serve(void *arg, struct ctl_entry *e) {
     struct world *w = arg;
     size_t n = strlen(w->served);
     (void)snprintf(w->served + n, sizeof(w->served) - n, "%s ", e->name);
     w->n_served++;
     if (w->looks_go_on) {
-        op_queue_begin(e->work);
+        ctl_queue_begin(e->work);
     }
     return w->looks_go_on;
 }
@@ -49,22 +49,22 @@ static bool on_serve(void *arg, struct op_entry *e) {
 static int setup(void **state) {
     struct world *w = co_xcalloc(1, sizeof(*w));
     assert_int_equal(co_loop_new(&w->loop, NULL), 0);
-    w->metrics = op_metrics_new();
-    op_store_init(&w->store, ignore, on_gone, w);
-    w->queue = op_queue_new(w->loop, &(struct op_queue_opts){.store = &w->store,
-                                         .metrics = w->metrics,
-                                         .load = &w->load,
-                                         .serve = on_serve,
-                                         .arg = w});
+    w->metrics = ctl_metrics_new();
+    ctl_store_init(&w->store, ignore, on_gone, w);
+    w->queue = ctl_queue_new(w->loop, &(struct ctl_queue_opts){.store = &w->store,
+                                          .metrics = w->metrics,
+                                          .load = &w->load,
+                                          .serve = on_serve,
+                                          .arg = w});
     *state = w;
     return 0;
 }
 
 static int teardown(void **state) {
     struct world *w = *state;
-    op_store_done(&w->store);
-    op_queue_free(w->queue);
-    op_metrics_free(w->metrics);
+    ctl_store_done(&w->store);
+    ctl_queue_free(w->queue);
+    ctl_metrics_free(w->metrics);
     co_loop_free(w->loop);
     free(w);
     return 0;
@@ -73,10 +73,10 @@ static int teardown(void **state) {
 static json_t *object(const char *ns, const char *name, const char *owner) {
     return json_pack("{s:{s:s,s:s,s:s,s:s,s:[{s:s,s:s,s:s,s:s,s:b}]}}", "metadata", "name", name,
         "namespace", ns, "uid", name, "resourceVersion", "1", "ownerReferences", "apiVersion",
-        OP_API_VERSION, "kind", OP_KIND, "name", owner, "uid", "u", "controller", 1);
+        API_VERSION, "kind", API_KIND, "name", owner, "uid", "u", "controller", 1);
 }
 
-static void put_pod(struct world *w, const struct op_entry *e, const char *refused) {
+static void put_pod(struct world *w, const struct ctl_entry *e, const char *refused) {
     CO_AUTOFREE char *name = co_xasprintf("%s-ps-0", e->name);
     CO_AUTOJSON json_t *pod = object(e->ns, name, e->name);
     if (refused) {
@@ -85,25 +85,25 @@ static void put_pod(struct world *w, const struct op_entry *e, const char *refus
             json_pack("{s:s,s:[{s:s,s:s,s:s}]}", "phase", "Pending", "conditions", "type",
                 "PodScheduled", "status", "False", "reason", refused));
     }
-    tk_put(&w->store, OP_STORE_PODS, pod, 0);
+    tk_put(&w->store, CTL_STORE_PODS, pod, 0);
 }
 
 /* A job of the store, with its place in the queue. */
-static struct op_queued *job_in(struct world *w, const char *ns, const char *name, bool has_pods) {
+static struct ctl_queued *job_in(struct world *w, const char *ns, const char *name, bool has_pods) {
     CO_AUTOJSON json_t *j = object(ns, name, "nobody");
-    tk_put(&w->store, OP_STORE_JOBS, j, 0);
-    struct op_entry *e = op_store_entry(&w->store, ns, name);
+    tk_put(&w->store, CTL_STORE_JOBS, j, 0);
+    struct ctl_entry *e = ctl_store_entry(&w->store, ns, name);
     if (has_pods) {
         put_pod(w, e, NULL);
     }
     assert_true(w->n < PLACES);
-    struct op_queued *place = &w->place[w->n++];
-    op_queue_join(w->queue, place, e);
+    struct ctl_queued *place = &w->place[w->n++];
+    ctl_queue_join(w->queue, place, e);
     e->work = place;
     return place;
 }
 
-static struct op_queued *job(struct world *w, const char *name, bool has_pods) {
+static struct ctl_queued *job(struct world *w, const char *name, bool has_pods) {
     return job_in(w, "ns", name, has_pods);
 }
 
@@ -125,35 +125,35 @@ static void settle(struct world *w) {
 
 static void an_entry_waits_once_however_often_it_is_asked_for(void **state) {
     struct world *w = *state;
-    struct op_queued *a = job(w, "a", true);
-    op_queue_ask(a);
-    op_queue_ask(a);
-    op_queue_ask(a);
-    assert_int_equal(op_queue_waiting(w->queue), 1);
+    struct ctl_queued *a = job(w, "a", true);
+    ctl_queue_ask(a);
+    ctl_queue_ask(a);
+    ctl_queue_ask(a);
+    assert_int_equal(ctl_queue_waiting(w->queue), 1);
     settle(w);
     assert_string_equal(w->served, "a ");
-    assert_int_equal(op_queue_waiting(w->queue), 0);
+    assert_int_equal(ctl_queue_waiting(w->queue), 0);
 }
 
 static void a_look_takes_the_place_of_one_that_was_to_come(void **state) {
     struct world *w = *state;
-    struct op_queued *a = job(w, "a", true);
-    op_queue_ask_at(a, co_now_ms() + 60000);
-    assert_false(op_queue_left_alone(a));
-    op_queue_ask(a);
+    struct ctl_queued *a = job(w, "a", true);
+    ctl_queue_ask_at(a, co_now_ms() + 60000);
+    assert_false(ctl_queue_left_alone(a));
+    ctl_queue_ask(a);
     settle(w);
     assert_string_equal(w->served, "a ");
-    assert_true(op_queue_left_alone(a));
+    assert_true(ctl_queue_left_alone(a));
 }
 
 static void oldest_request_first_and_those_that_have_nothing_before_others(void **state) {
     struct world *w = *state;
-    struct op_queued *a = job(w, "a", true), *b = job(w, "b", false), *c = job(w, "c", true),
-                     *d = job(w, "d", false);
-    op_queue_ask(c);
-    op_queue_ask(d);
-    op_queue_ask(a);
-    op_queue_ask(b);
+    struct ctl_queued *a = job(w, "a", true), *b = job(w, "b", false), *c = job(w, "c", true),
+                      *d = job(w, "d", false);
+    ctl_queue_ask(c);
+    ctl_queue_ask(d);
+    ctl_queue_ask(a);
+    ctl_queue_ask(b);
     settle(w);
     assert_string_equal(w->served, "d b c a ");
 }
@@ -161,17 +161,17 @@ static void oldest_request_first_and_those_that_have_nothing_before_others(void 
 /* Noted when it is read, on a machine however slow: an old note counts for less. */
 static void load_is(struct world *w, double ratio) {
     enum { LATER_MS = 3600 * 1000 };
-    w->load = (struct op_load){.ratio = ratio, .noted_ms = co_now_ms() + LATER_MS};
+    w->load = (struct ctl_load){.ratio = ratio, .noted_ms = co_now_ms() + LATER_MS};
 }
 
 /* Returns the last one, which alone has a pod. */
-static struct op_queued *ask_many(struct world *w) {
-    struct op_queued *last = NULL;
+static struct ctl_queued *ask_many(struct world *w) {
+    struct ctl_queued *last = NULL;
     for (int i = 0; i < MANY; i++) {
         char name[16];
         (void)snprintf(name, sizeof(name), "j%d", i);
         last = job(w, name, i == MANY - 1);
-        op_queue_ask(last);
+        ctl_queue_ask(last);
     }
     settle(w);
     return last;
@@ -181,14 +181,14 @@ static void so_many_begin_at_a_time_and_hold_nobody_else_up(void **state) {
     struct world *w = *state;
     w->looks_go_on = true;
     load_is(w, 1);
-    struct op_queued *begun = ask_many(w);
+    struct ctl_queued *begun = ask_many(w);
     assert_int_equal(w->n_served, BEGINNERS + 1);
     assert_true(begun->busy);
-    assert_int_equal(op_queue_busy(w->queue), BEGINNERS + 1);
-    op_queue_end(&w->place[0], 0);
+    assert_int_equal(ctl_queue_busy(w->queue), BEGINNERS + 1);
+    ctl_queue_end(&w->place[0], 0);
     settle(w);
     assert_int_equal(w->n_served, BEGINNERS + 2);
-    op_queue_end(begun, 0); /* makes no room: it had its pods */
+    ctl_queue_end(begun, 0); /* makes no room: it had its pods */
     settle(w);
     assert_int_equal(w->n_served, BEGINNERS + 2);
 }
@@ -205,7 +205,7 @@ static void few_begin_at_a_time_when_the_server_is_busy(void **state) {
 static void begin_until(struct world *w, size_t n) {
     for (size_t i = 0; i < n; i++) {
         put_pod(w, w->place[i].entry, NULL);
-        op_queue_end(&w->place[i], 0);
+        ctl_queue_end(&w->place[i], 0);
         load_is(w, 1000);
         settle(w);
     }
@@ -219,13 +219,13 @@ static void then_begun_jobs_run_before_the_next_ones_begin(void **state) {
     begin_until(w, STARTERS);
     assert_int_equal(w->n_served, STARTERS + 1);
     w->place[0].entry->waits = false; /* it runs */
-    op_queue_ask(&w->place[0]);
+    ctl_queue_ask(&w->place[0]);
     settle(w);
     assert_int_equal(w->n_served, STARTERS + 3); /* it, and the next one */
     for (size_t i = 1; i < MANY; i++) {          /* they take their time */
         w->place[i].starting_until = w->place[i].starting_until ? 1 : 0;
     }
-    op_queue_end(&w->place[STARTERS], 0);
+    ctl_queue_end(&w->place[STARTERS], 0);
     load_is(w, 1000);
     settle(w);
     assert_int_equal(w->n_served, STARTERS + 3 + BEGINNERS_MIN);
@@ -237,7 +237,7 @@ static void nobody_is_kept_when_the_server_has_time(void **state) {
     w->looks_go_on = true;
     ask_many(w);
     for (size_t i = 0; i < MANY - BEGINNERS; i++) {
-        op_queue_end(&w->place[i], 0);
+        ctl_queue_end(&w->place[i], 0);
     }
     settle(w);
     assert_int_equal(w->n_served, MANY);
@@ -249,7 +249,7 @@ static void crowd(struct world *w, bool has_pods, int n) {
     for (int i = 0; i < n; i++) {
         char name[16];
         (void)snprintf(name, sizeof(name), "j%d", i);
-        op_queue_ask(job(w, name, has_pods));
+        ctl_queue_ask(job(w, name, has_pods));
     }
     settle(w);
 }
@@ -257,11 +257,11 @@ static void crowd(struct world *w, bool has_pods, int n) {
 static void so_many_looks_go_on_at_a_time(void **state) {
     struct world *w = *state;
     crowd(w, true, PLACES);
-    assert_int_equal(op_queue_busy(w->queue), LOOKS);
-    assert_int_equal(op_queue_waiting(w->queue), PLACES - LOOKS);
-    op_queue_end(&w->place[LOOKS - 1], 0);
+    assert_int_equal(ctl_queue_busy(w->queue), LOOKS);
+    assert_int_equal(ctl_queue_waiting(w->queue), PLACES - LOOKS);
+    ctl_queue_end(&w->place[LOOKS - 1], 0);
     settle(w);
-    assert_int_equal(op_queue_busy(w->queue), LOOKS);
+    assert_int_equal(ctl_queue_busy(w->queue), LOOKS);
     assert_true(w->place[LOOKS].busy);
 }
 
@@ -273,7 +273,7 @@ static void namespaces_are_served_in_turn(void **state) {
         for (size_t i = 0; i < CO_ARRAY_LEN(jobs); i++) {
             char name[16];
             (void)snprintf(name, sizeof(name), "%s%s", jobs[i][1], has_pods ? "-" : "");
-            op_queue_ask(job_in(w, jobs[i][0], name, has_pods));
+            ctl_queue_ask(job_in(w, jobs[i][0], name, has_pods));
         }
     }
     settle(w);
@@ -294,18 +294,18 @@ static void a_namespace_that_begins_nothing_does_not_wait_for_one_that_begins_mu
     load_is(w, 1000);
     crowd(w, false, MANY);
     assert_int_equal(w->n_served, BEGINNERS_MIN);
-    struct op_queued *first = job_in(w, "other", "first", false),
-                     *second = job_in(w, "other", "second", false),
-                     *third = job_in(w, "third", "third", false);
-    op_queue_ask(first);
-    op_queue_ask(second);
-    op_queue_ask(third);
+    struct ctl_queued *first = job_in(w, "other", "first", false),
+                      *second = job_in(w, "other", "second", false),
+                      *third = job_in(w, "third", "third", false);
+    ctl_queue_ask(first);
+    ctl_queue_ask(second);
+    ctl_queue_ask(third);
     settle(w);
     assert_true(first->busy && third->busy);
     assert_false(second->busy);
     assert_int_equal(w->n_served, BEGINNERS_MIN + 2);
     for (size_t i = 0; i < BEGINNERS_MIN; i++) { /* then all wait for their turn */
-        op_queue_end(&w->place[i], 0);
+        ctl_queue_end(&w->place[i], 0);
     }
     settle(w);
     assert_true(second->busy);
@@ -315,13 +315,13 @@ static void a_namespace_that_begins_nothing_does_not_wait_for_one_that_begins_mu
 static void a_namespace_that_has_no_look_does_not_wait_for_one_that_has_all(void **state) {
     struct world *w = *state;
     crowd(w, true, LOOKS + 2);
-    assert_int_equal(op_queue_busy(w->queue), LOOKS);
-    struct op_queued *other = job_in(w, "other", "first", true);
-    op_queue_ask(other);
-    op_queue_ask(job_in(w, "other", "second", true));
+    assert_int_equal(ctl_queue_busy(w->queue), LOOKS);
+    struct ctl_queued *other = job_in(w, "other", "first", true);
+    ctl_queue_ask(other);
+    ctl_queue_ask(job_in(w, "other", "second", true));
     settle(w);
     assert_true(other->busy);
-    assert_int_equal(op_queue_busy(w->queue), LOOKS + 1);
+    assert_int_equal(ctl_queue_busy(w->queue), LOOKS + 1);
 }
 
 static void a_namespace_that_starts_nothing_takes_a_place_of_one_that_starts_much(void **state) {
@@ -331,9 +331,9 @@ static void a_namespace_that_starts_nothing_takes_a_place_of_one_that_starts_muc
     begin_until(w, STARTERS);
     assert_int_equal(w->n_served, STARTERS);
     assert_int_equal(starts(w, "ns"), STARTERS);
-    struct op_queued *other = job_in(w, "other", "first", false);
-    op_queue_ask(other);
-    op_queue_ask(job_in(w, "other", "second", false));
+    struct ctl_queued *other = job_in(w, "other", "first", false);
+    ctl_queue_ask(other);
+    ctl_queue_ask(job_in(w, "other", "second", false));
     settle(w);
     assert_true(other->busy && other->starting);
     assert_int_equal(starts(w, "ns"), STARTERS - 1);
@@ -347,7 +347,7 @@ static void many_namespaces_wait_for_each_other_as_many_jobs_do(void **state) {
     for (int i = 0; i < MANY; i++) {
         char name[16];
         (void)snprintf(name, sizeof(name), "j%d", i);
-        op_queue_ask(job_in(w, name, name, false));
+        ctl_queue_ask(job_in(w, name, name, false));
     }
     settle(w);
     assert_int_equal(w->n_served, BEGINNERS_MIN);
@@ -362,11 +362,11 @@ static void a_job_that_cannot_start_keeps_nobody(void **state) {
     begin_until(w, STARTERS);
     assert_int_equal(w->n_served, STARTERS);
     put_pod(w, w->place[0].entry, "Unschedulable");
-    op_queue_ask(&w->place[0]);
+    ctl_queue_ask(&w->place[0]);
     settle(w);
     assert_false(w->place[0].starting);
     assert_int_equal(w->n_served, STARTERS + 2); /* it, and the next one */
-    op_queue_end(&w->place[STARTERS], 0);        /* whose pods a quota refuses */
+    ctl_queue_end(&w->place[STARTERS], 0);       /* whose pods a quota refuses */
     load_is(w, 1000);
     settle(w);
     assert_int_equal(w->n_served, STARTERS + 3);
@@ -374,35 +374,35 @@ static void a_job_that_cannot_start_keeps_nobody(void **state) {
 
 static void what_is_asked_for_during_a_look_comes_after_it(void **state) {
     struct world *w = *state;
-    struct op_queued *a = job(w, "a", true);
+    struct ctl_queued *a = job(w, "a", true);
     w->looks_go_on = true;
-    op_queue_ask(a);
+    ctl_queue_ask(a);
     settle(w);
-    op_queue_ask(a);
-    op_queue_ask(a);
+    ctl_queue_ask(a);
+    ctl_queue_ask(a);
     settle(w);
     assert_string_equal(w->served, "a ");
-    op_queue_end(a, 0);
+    ctl_queue_end(a, 0);
     settle(w);
     assert_string_equal(w->served, "a a ");
-    op_queue_end(a, 0);
+    ctl_queue_end(a, 0);
     settle(w);
     assert_string_equal(w->served, "a a ");
 }
 
 static void an_entry_stays_in_the_store_until_its_look_is_over(void **state) {
     struct world *w = *state;
-    struct op_queued *a = job(w, "a", false);
+    struct ctl_queued *a = job(w, "a", false);
     w->looks_go_on = true;
-    op_queue_ask(a);
+    ctl_queue_ask(a);
     settle(w);
     CO_AUTOJSON json_t *gone =
         json_pack("{s:{s:s,s:s}}", "metadata", "name", "a", "namespace", "ns");
-    tk_remove(&w->store, OP_STORE_JOBS, gone);
+    tk_remove(&w->store, CTL_STORE_JOBS, gone);
     assert_int_equal(w->freed, 0);
-    op_queue_end(a, 0);
+    ctl_queue_end(a, 0);
     assert_int_equal(w->freed, 1);
-    assert_null(op_store_entry(&w->store, "ns", "a"));
+    assert_null(ctl_store_entry(&w->store, "ns", "a"));
 }
 
 static void the_sooner_of_two_wishes_wins(void **state) {
@@ -411,10 +411,10 @@ static void the_sooner_of_two_wishes_wins(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         char name[16];
         (void)snprintf(name, sizeof(name), "j%zu", i);
-        struct op_queued *place = job(w, name, true);
+        struct ctl_queued *place = job(w, name, true);
         int64_t now = co_now_ms();
-        op_queue_ask_at(place, now + rows[i][0]);
-        op_queue_ask_at(place, now + rows[i][1]);
+        ctl_queue_ask_at(place, now + rows[i][0]);
+        ctl_queue_ask_at(place, now + rows[i][1]);
         while (w->n_served == i) {
             co_loop_turn(w->loop);
         }
@@ -431,11 +431,11 @@ static void a_look_is_followed_by_a_rest_as_long_as_it_was_expensive(void **stat
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         char name[16];
         (void)snprintf(name, sizeof(name), "j%zu", i);
-        struct op_queued *place = job(w, name, true);
+        struct ctl_queued *place = job(w, name, true);
         int64_t before = co_now_ms();
-        op_queue_rest(place, rows[i].took_seconds);
+        ctl_queue_rest(place, rows[i].took_seconds);
         assert_in_range(place->not_before, before + rows[i].rest_ms, co_now_ms() + rows[i].rest_ms);
-        op_queue_ask(place);
+        ctl_queue_ask(place);
         assert_true(
             place->queued ? co_now_ms() >= place->not_before : place->wake_ms == place->not_before);
     }
@@ -443,26 +443,26 @@ static void a_look_is_followed_by_a_rest_as_long_as_it_was_expensive(void **stat
 
 static void the_more_children_the_longer_the_rest(void **state) {
     struct world *w = *state;
-    struct op_queued *place = job(w, "j", true);
+    struct ctl_queued *place = job(w, "j", true);
     size_t n = place->entry->n_children;
     int64_t before = co_now_ms();
     place->entry->n_children = 1000;
-    op_queue_rest(place, 0.0001);
+    ctl_queue_rest(place, 0.0001);
     place->entry->n_children = n;
     assert_in_range(place->not_before, before + 500, co_now_ms() + 500);
 }
 
 static void nobody_rests_when_hurried(void **state) {
     struct world *w = *state;
-    struct op_queued *place = job(w, "a", true);
+    struct ctl_queued *place = job(w, "a", true);
     settle(w);
-    op_queue_ask(place);
+    ctl_queue_ask(place);
     settle(w);
-    op_queue_rest(place, 10);
-    op_queue_ask(place);
+    ctl_queue_rest(place, 10);
+    ctl_queue_ask(place);
     assert_false(place->queued);
-    op_queue_hurry(place);
-    op_queue_ask(place);
+    ctl_queue_hurry(place);
+    ctl_queue_ask(place);
     assert_true(place->queued);
     settle(w);
     assert_string_equal(w->served, "a a ");

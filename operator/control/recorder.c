@@ -1,6 +1,6 @@
-/* The event recorder: three queues of jobs that have events, and at most OP_TELLINGS_MAX writes.
+/* The event recorder: three queues of jobs that have events, and at most CTL_TELLINGS_MAX writes.
  *
- *   op_recorder_emit -> fold_event: merged with the job's last event
+ *   ctl_recorder_emit -> fold_event: merged with the job's last event
  *                    or add_event -> GATHERS or PRESSES -- due --> TELLS -> API server
  *                                    Warning, or first of its kind --^ */
 #include "operator/control/recorder.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-static const struct op_kube_type events = {"", "v1", "events", "Event"};
+static const struct kube_type events = {"", "v1", "events", "Event"};
 
 enum {
     MESSAGE_MAX = 1024, /* the API's limit */
@@ -35,9 +35,9 @@ enum {
 };
 
 /* An event that is not sent yet. */
-struct op_waiting_event {
-    struct op_waiting_event *next;
-    bool warning, deed, state;       /* see struct op_event */
+struct ctl_waiting_event {
+    struct ctl_waiting_event *next;
+    bool warning, deed, state;       /* see struct plan_event */
     const char *reason;              /* static */
     char *message;                   /* owned */
     char *name, *ns, *uid, *version; /* owned: the job's */
@@ -45,7 +45,7 @@ struct op_waiting_event {
     int64_t count;
 };
 
-static void waiting_free(struct op_waiting_event *w) {
+static void waiting_free(struct ctl_waiting_event *w) {
     free(w->message);
     free(w->name);
     free(w->ns);
@@ -54,9 +54,9 @@ static void waiting_free(struct op_waiting_event *w) {
     free(w);
 }
 
-static void take_out(struct op_story *s) {
-    struct op_stories *q = s->queue;
-    for (struct op_story **link = &q->head; *link; link = &(*link)->next) {
+static void take_out(struct ctl_story *s) {
+    struct ctl_stories *q = s->queue;
+    for (struct ctl_story **link = &q->head; *link; link = &(*link)->next) {
         if (*link == s) {
             *link = s->next;
             q->tail = s->next ? q->tail : link;
@@ -67,7 +67,7 @@ static void take_out(struct op_story *s) {
 }
 
 /* Moves the story from its queue, if any, to the end of q. */
-static void move_story(struct op_story *s, struct op_stories *q) {
+static void move_story(struct ctl_story *s, struct ctl_stories *q) {
     if (s->queue) {
         take_out(s);
     }
@@ -77,12 +77,12 @@ static void move_story(struct op_story *s, struct op_stories *q) {
     q->tail = &s->next;
 }
 
-void op_story_done(struct op_story *s) {
+void ctl_story_done(struct ctl_story *s) {
     if (s->queue) {
         take_out(s);
     }
-    struct op_waiting_event *next;
-    for (struct op_waiting_event *w = s->first; w; w = next) {
+    struct ctl_waiting_event *next;
+    for (struct ctl_waiting_event *w = s->first; w; w = next) {
         next = w->next;
         waiting_free(w);
     }
@@ -90,21 +90,21 @@ void op_story_done(struct op_story *s) {
         s->telling->story = NULL;
     }
     free(s->warning);
-    *s = (struct op_story){0};
+    *s = (struct ctl_story){0};
 }
 
-static void pump_stories(struct op_recorder *r);
+static void pump_stories(struct ctl_recorder *r);
 
-static bool is_quiet(const struct op_recorder *r) {
-    return op_load_is_quiet(r->load, co_now_ms());
+static bool is_quiet(const struct ctl_recorder *r) {
+    return ctl_load_is_quiet(r->load, co_now_ms());
 }
 
 /* For the first story of the delayed queues.  One that is due but still held is checked again in
  * HOLD_MS. */
-static void start_timer(struct op_recorder *r) {
+static void start_timer(struct ctl_recorder *r) {
     int64_t next = INT64_MAX, now = co_now_ms();
-    for (size_t i = 0; i < OP_STORY_TELLS; i++) {
-        const struct op_story *first = r->queue[i].head;
+    for (size_t i = 0; i < CTL_STORY_TELLS; i++) {
+        const struct ctl_story *first = r->queue[i].head;
         int64_t in = first ? first->due - now : INT64_MAX;
         in = in > 0 ? in : HOLD_MS;
         next = in < next ? in : next;
@@ -116,43 +116,43 @@ static void start_timer(struct op_recorder *r) {
 
 /* Moves all stories that are due to the queue that is sent. */
 static void story_due(void *arg) {
-    struct op_recorder *r = arg;
+    struct ctl_recorder *r = arg;
     int64_t now = co_now_ms();
     bool quiet = is_quiet(r);
-    for (size_t i = 0; i < OP_STORY_TELLS; i++) {
-        struct op_stories *q = &r->queue[i];
+    for (size_t i = 0; i < CTL_STORY_TELLS; i++) {
+        struct ctl_stories *q = &r->queue[i];
         while (q->head && q->head->due + (quiet ? 0 : q->hold_ms) <= now) {
-            move_story(q->head, &r->queue[OP_STORY_TELLS]);
+            move_story(q->head, &r->queue[CTL_STORY_TELLS]);
         }
     }
     start_timer(r);
     pump_stories(r);
 }
 
-void op_recorder_init(struct op_recorder *r, struct co_loop *loop, struct op_kube_client *client,
-    const char *instance, const struct op_load *load) {
-    *r = (struct op_recorder){.client = client, .instance = instance, .load = load};
-    for (size_t i = 0; i < OP_STORY_QUEUES; i++) {
+void ctl_recorder_init(struct ctl_recorder *r, struct co_loop *loop, struct kube_client *client,
+    const char *instance, const struct ctl_load *load) {
+    *r = (struct ctl_recorder){.client = client, .instance = instance, .load = load};
+    for (size_t i = 0; i < CTL_STORY_QUEUES; i++) {
         r->queue[i].tail = &r->queue[i].head;
     }
-    r->queue[OP_STORY_GATHERS].hold_ms = HOLD_MAX_MS;
-    r->queue[OP_STORY_PRESSES].hold_ms = HOLD_STATE_MS;
+    r->queue[CTL_STORY_GATHERS].hold_ms = HOLD_MAX_MS;
+    r->queue[CTL_STORY_PRESSES].hold_ms = HOLD_STATE_MS;
     r->timer = co_timer_new(loop, story_due, r);
 }
 
-void op_recorder_done(struct op_recorder *r) {
+void ctl_recorder_done(struct ctl_recorder *r) {
     co_timer_free(r->timer);
 }
 
 /* ---- sending ---------------------------------------------------------------------------- */
 
 static void event_written(
-    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
-    struct op_telling *t = arg;
-    struct op_recorder *r = t->recorder;
+    void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
+    struct ctl_telling *t = arg;
+    struct ctl_recorder *r = t->recorder;
     (void)reply;
     if (code && code != CO_CANCELED) {
-        co_log(op_says_namespace_ends(co_err_text(err)) ? CO_LOG_DEBUG : CO_LOG_WARN,
+        co_log(api_says_namespace_ends(co_err_text(err)) ? CO_LOG_DEBUG : CO_LOG_WARN,
             "event dropped", CO_E(err));
     }
     if (t->story) {
@@ -161,13 +161,13 @@ static void event_written(
             free(co_steal_ptr(t->story->warning));
         }
     }
-    *t = (struct op_telling){0};
+    *t = (struct ctl_telling){0};
     r->flying--;
     pump_stories(r);
 }
 
 static json_t *event_body(
-    const struct op_recorder *r, const struct op_waiting_event *w, const char *name) {
+    const struct ctl_recorder *r, const struct ctl_waiting_event *w, const char *name) {
     char first[32], last[32];
     co_time_format(w->since, first);
     co_time_format(w->until, last);
@@ -176,40 +176,40 @@ static json_t *event_body(
     return json_pack("{s:s,s:s,s:{s:s,s:s},s:{s:s,s:s,s:s,s:s,s:s,s:s},s:s,s:o,s:s,s:{s:s},s:s,s:s,"
                      "s:I,s:s,s:s}",
         "apiVersion", "v1", "kind", "Event", "metadata", "name", name, "namespace", w->ns,
-        "involvedObject", "apiVersion", OP_API_VERSION, "kind", OP_KIND, "name", w->name,
-        "namespace", w->ns, "uid", w->uid, "resourceVersion", w->version, "reason", w->reason,
-        "message", co_json_string(message), "type", w->warning ? "Warning" : "Normal", "source",
-        "component", "paddlejob-controller", "firstTimestamp", first, "lastTimestamp", last,
-        "count", (json_int_t)w->count, "reportingComponent", "paddlejob-controller",
-        "reportingInstance", r->instance);
+        "involvedObject", "apiVersion", API_VERSION, "kind", API_KIND, "name", w->name, "namespace",
+        w->ns, "uid", w->uid, "resourceVersion", w->version, "reason", w->reason, "message",
+        co_json_string(message), "type", w->warning ? "Warning" : "Normal", "source", "component",
+        "paddlejob-controller", "firstTimestamp", first, "lastTimestamp", last, "count",
+        (json_int_t)w->count, "reportingComponent", "paddlejob-controller", "reportingInstance",
+        r->instance);
 }
 
 /* s: the story whose Warning this is; NULL for a Normal event. */
-static void send_event(struct op_recorder *r, struct op_story *s, enum op_kube_verb verb,
+static void send_event(struct ctl_recorder *r, struct ctl_story *s, enum kube_verb verb,
     const char *ns, const char *name, json_t *body) {
-    struct op_telling *t = r->tellings;
+    struct ctl_telling *t = r->tellings;
     while (t->recorder) {
         t++;
     }
-    *t = (struct op_telling){r, s};
+    *t = (struct ctl_telling){r, s};
     if (s) {
         if (s->telling) {
             s->telling->story = NULL;
         }
         s->telling = t;
     }
-    struct op_kube_req req = op_kube_req_for(verb, &events, ns, name, event_written, t);
-    req.lane = OP_KUBE_LANE_EVENTS;
+    struct kube_req req = kube_req_for(verb, &events, ns, name, event_written, t);
+    req.lane = KUBE_LANE_EVENTS;
     req.body = body;
-    req.answer = OP_KUBE_TEXT;
+    req.answer = KUBE_TEXT;
     r->flying++;
-    (void)op_kube_do(r->client, &req);
+    (void)kube_do(r->client, &req);
 }
 
 /* If the event repeats the job's last Warning, increases the count of that Event and returns true.
  */
 static bool count_again(
-    struct op_recorder *r, struct op_story *s, const struct op_waiting_event *w) {
+    struct ctl_recorder *r, struct ctl_story *s, const struct ctl_waiting_event *w) {
     uint64_t hash = co_hash_str(w->reason) * 31 + co_hash_str(w->message);
     int64_t at = co_now_ms();
     if (!w->warning || !s->warning || s->hash != hash || at - s->at > FOLD_MS) {
@@ -219,16 +219,16 @@ static bool count_again(
     s->at = at;
     s->count += w->count;
     char now[32];
-    co_time_format(op_kube_clock_seconds(), now);
+    co_time_format(kube_clock_seconds(), now);
     CO_AUTOJSON json_t *patch =
         json_pack("{s:I,s:s}", "count", (json_int_t)s->count, "lastTimestamp", now);
-    send_event(r, s, OP_KUBE_PATCH, w->ns, s->warning, patch);
+    send_event(r, s, KUBE_PATCH, w->ns, s->warning, patch);
     return true;
 }
 
 /* Nanoseconds since the epoch, forced to grow.  So names of Events are unique across restarts, and
  * `kubectl describe`, which sorts by second and then by name, shows them in order. */
-static uint64_t next_number(struct op_recorder *r) {
+static uint64_t next_number(struct ctl_recorder *r) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     uint64_t n = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
@@ -237,7 +237,7 @@ static uint64_t next_number(struct op_recorder *r) {
 }
 
 static void tell_event(
-    struct op_recorder *r, struct op_story *s, const struct op_waiting_event *w) {
+    struct ctl_recorder *r, struct ctl_story *s, const struct ctl_waiting_event *w) {
     if (count_again(r, s, w)) {
         return;
     }
@@ -256,36 +256,36 @@ static void tell_event(
         s->count = w->count;
         s->at = co_now_ms();
     }
-    send_event(r, w->warning ? s : NULL, OP_KUBE_CREATE, w->ns, NULL, body);
+    send_event(r, w->warning ? s : NULL, KUBE_CREATE, w->ns, NULL, body);
 }
 
-static void pump_stories(struct op_recorder *r) {
-    while (r->queue[OP_STORY_TELLS].head && r->flying < OP_TELLINGS_MAX) {
-        struct op_story *s = r->queue[OP_STORY_TELLS].head;
-        struct op_waiting_event *w = s->first;
+static void pump_stories(struct ctl_recorder *r) {
+    while (r->queue[CTL_STORY_TELLS].head && r->flying < CTL_TELLINGS_MAX) {
+        struct ctl_story *s = r->queue[CTL_STORY_TELLS].head;
+        struct ctl_waiting_event *w = s->first;
         take_out(s);
         s->first = w->next;
         if (--s->n_waiting) {
-            move_story(s, &r->queue[OP_STORY_TELLS]);
+            move_story(s, &r->queue[CTL_STORY_TELLS]);
         }
         tell_event(r, s, w);
         waiting_free(w);
     }
 }
 
-void op_recorder_flush(struct op_recorder *r) {
-    for (size_t i = 0; i < OP_STORY_TELLS; i++) {
+void ctl_recorder_flush(struct ctl_recorder *r) {
+    for (size_t i = 0; i < CTL_STORY_TELLS; i++) {
         while (r->queue[i].head) {
-            move_story(r->queue[i].head, &r->queue[OP_STORY_TELLS]);
+            move_story(r->queue[i].head, &r->queue[CTL_STORY_TELLS]);
         }
     }
     pump_stories(r);
 }
 
-size_t op_recorder_waiting(const struct op_recorder *r) {
+size_t ctl_recorder_waiting(const struct ctl_recorder *r) {
     size_t n = r->flying;
-    for (size_t i = 0; i < OP_STORY_QUEUES; i++) {
-        for (const struct op_story *w = r->queue[i].head; w; w = w->next) {
+    for (size_t i = 0; i < CTL_STORY_QUEUES; i++) {
+        for (const struct ctl_story *w = r->queue[i].head; w; w = w->next) {
             n += w->n_waiting;
         }
     }
@@ -294,8 +294,8 @@ size_t op_recorder_waiting(const struct op_recorder *r) {
 
 /* ---- delaying and merging --------------------------------------------------------------- */
 
-static struct op_waiting_event *last_of(const struct op_story *s) {
-    struct op_waiting_event *w = s->first;
+static struct ctl_waiting_event *last_of(const struct ctl_story *s) {
+    struct ctl_waiting_event *w = s->first;
     while (w && w->next) {
         w = w->next;
     }
@@ -305,14 +305,14 @@ static struct op_waiting_event *last_of(const struct op_story *s) {
 /* Merges the event into the job's last one that waits, if that is possible: an identical event
  * increases its count, and a deed is joined with more of its kind or with the state that follows.
  * A state takes nothing in, since a later event would get the earlier one's reason and time. */
-static bool fold_event(struct op_waiting_event *last, const struct op_event *event) {
+static bool fold_event(struct ctl_waiting_event *last, const struct plan_event *event) {
     if (!last || last->warning != event->warning) {
         return false;
     }
     bool same_kind = strcmp(last->reason, event->reason) == 0;
     if (same_kind && strcmp(last->message, event->message) == 0) {
         last->count++;
-        last->until = op_kube_clock_seconds();
+        last->until = kube_clock_seconds();
         return true;
     }
     if (event->warning || !last->deed || (event->deed && !same_kind)) {
@@ -321,7 +321,7 @@ static bool fold_event(struct op_waiting_event *last, const struct op_event *eve
     char *both = co_xasprintf("%.*s; %s", MESSAGE_MAX / 2, last->message, event->message);
     free(last->message);
     last->message = both;
-    last->until = op_kube_clock_seconds();
+    last->until = kube_clock_seconds();
     last->reason = event->reason;
     last->deed = event->deed;
     last->state = last->state || event->state;
@@ -335,16 +335,17 @@ static int event_rank(bool deed, bool state) {
 }
 
 /* Drops the oldest of the least important events.  False: all are more important than `event`. */
-static bool make_room(struct op_story *s, const struct op_job *job, const struct op_event *event) {
-    struct op_waiting_event **least = NULL;
+static bool make_room(
+    struct ctl_story *s, const struct api_job *job, const struct plan_event *event) {
+    struct ctl_waiting_event **least = NULL;
     int lowest = event_rank(event->deed, event->state) + 1;
-    for (struct op_waiting_event **link = &s->first; *link; link = &(*link)->next) {
+    for (struct ctl_waiting_event **link = &s->first; *link; link = &(*link)->next) {
         if (event_rank((*link)->deed, (*link)->state) < lowest) {
             lowest = event_rank((*link)->deed, (*link)->state);
             least = link;
         }
     }
-    struct op_waiting_event *w = least ? *least : NULL;
+    struct ctl_waiting_event *w = least ? *least : NULL;
     co_log_warn("event dropped: too many of the job are waiting", CO_S("job", job->name),
         CO_S("namespace", job->ns), CO_S("reason", w ? w->reason : event->reason));
     if (!w) {
@@ -357,8 +358,8 @@ static bool make_room(struct op_story *s, const struct op_job *job, const struct
 }
 
 /* Whether no event of this kind was recorded in the last NEWS_MS; notes that there is one now. */
-static bool is_news(struct op_story *s, const struct op_event *event) {
-    uint64_t bit = UINT64_C(1) << event->kind % OP_EVENT_KINDS;
+static bool is_news(struct ctl_story *s, const struct plan_event *event) {
+    uint64_t bit = UINT64_C(1) << event->kind % PLAN_EVENT_KINDS;
     int64_t now = co_now_ms();
     s->kinds = now - s->news_at < NEWS_MS ? s->kinds : 0;
     bool news = !(s->kinds & bit);
@@ -369,24 +370,25 @@ static bool is_news(struct op_story *s, const struct op_event *event) {
 
 /* Moves the story to the queue that the event needs, unless it is in a more urgent one.  All its
  * events move together, so that they are sent in order. */
-static void queue_story(struct op_recorder *r, struct op_story *s, const struct op_event *event) {
+static void queue_story(
+    struct ctl_recorder *r, struct ctl_story *s, const struct plan_event *event) {
     bool news = !event->warning && is_news(s, event);
-    enum op_story_queue to = event->warning || (news && is_quiet(r)) ? OP_STORY_TELLS
-                             : news && !event->deed                  ? OP_STORY_PRESSES
-                                                                     : OP_STORY_GATHERS;
+    enum ctl_story_queue to = event->warning || (news && is_quiet(r)) ? CTL_STORY_TELLS
+                              : news && !event->deed                  ? CTL_STORY_PRESSES
+                                                                      : CTL_STORY_GATHERS;
     if (s->queue && s->queue >= &r->queue[to]) {
         return;
     }
-    s->due = co_now_ms() + (to == OP_STORY_GATHERS ? GATHER_MS : 0);
+    s->due = co_now_ms() + (to == CTL_STORY_GATHERS ? GATHER_MS : 0);
     move_story(s, &r->queue[to]);
     start_timer(r);
 }
 
 static void add_event(
-    struct op_story *story, const struct op_job *job, const struct op_event *event) {
-    struct op_waiting_event *w = co_xcalloc(1, sizeof(*w));
-    int64_t now = op_kube_clock_seconds();
-    *w = (struct op_waiting_event){.warning = event->warning,
+    struct ctl_story *story, const struct api_job *job, const struct plan_event *event) {
+    struct ctl_waiting_event *w = co_xcalloc(1, sizeof(*w));
+    int64_t now = kube_clock_seconds();
+    *w = (struct ctl_waiting_event){.warning = event->warning,
         .deed = event->deed,
         .state = event->state,
         .reason = event->reason,
@@ -398,13 +400,13 @@ static void add_event(
         .since = now,
         .until = now,
         .count = 1};
-    struct op_waiting_event *last = last_of(story);
+    struct ctl_waiting_event *last = last_of(story);
     *(last ? &last->next : &story->first) = w;
     story->n_waiting++;
 }
 
-void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op_story *story,
-    const struct op_event *event) {
+void ctl_recorder_emit(struct ctl_recorder *r, const struct api_job *job, struct ctl_story *story,
+    const struct plan_event *event) {
     if (!fold_event(last_of(story), event)) {
         if (story->n_waiting == WAITING_MAX && !make_room(story, job, event)) {
             return;

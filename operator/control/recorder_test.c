@@ -13,15 +13,15 @@
 struct world {
     struct co_loop *loop;
     struct fake_server server;
-    struct op_kube_client *client;
-    struct op_recorder recorder;
-    struct op_load load;
-    struct op_story story;
+    struct kube_client *client;
+    struct ctl_recorder recorder;
+    struct ctl_load load;
+    struct ctl_story story;
     struct co_timer *deadline;
     bool late;
 };
 
-static const struct op_job job = {.name = "x", .ns = "ns", .uid = "u", .resource_version = "7"};
+static const struct api_job job = {.name = "x", .ns = "ns", .uid = "u", .resource_version = "7"};
 
 static void on_deadline(void *arg) {
     struct world *w = arg;
@@ -35,19 +35,18 @@ static int setup(void **state) {
     w->deadline = co_timer_new(w->loop, on_deadline, w);
     co_timer_start(w->deadline, 60 * 1000);
     /* One after the other, so that they arrive in the order in which they are told. */
-    const struct op_kube_client_opts opts = {.lane_limit = {[OP_KUBE_LANE_EVENTS] = 1}};
-    assert_int_equal(
-        op_kube_client_new(w->loop, fake_config(&w->server), &opts, &w->client, NULL), 0);
-    op_recorder_init(&w->recorder, w->loop, w->client, "me", &w->load);
+    const struct kube_client_opts opts = {.lane_limit = {[KUBE_LANE_EVENTS] = 1}};
+    assert_int_equal(kube_client_new(w->loop, fake_config(&w->server), &opts, &w->client, NULL), 0);
+    ctl_recorder_init(&w->recorder, w->loop, w->client, "me", &w->load);
     *state = w;
     return 0;
 }
 
 static int teardown(void **state) {
     struct world *w = *state;
-    op_story_done(&w->story);
-    op_recorder_done(&w->recorder);
-    op_kube_client_free(w->client);
+    ctl_story_done(&w->story);
+    ctl_recorder_done(&w->recorder);
+    kube_client_free(w->client);
     fake_stop(&w->server);
     co_timer_free(w->deadline);
     co_loop_free(w->loop);
@@ -57,8 +56,8 @@ static int teardown(void **state) {
 
 static void emit(
     struct world *w, bool warning, bool deed, const char *reason, const char *message) {
-    op_recorder_emit(&w->recorder, &job, &w->story,
-        &(struct op_event){.warning = warning,
+    ctl_recorder_emit(&w->recorder, &job, &w->story,
+        &(struct plan_event){.warning = warning,
             .deed = deed,
             .kind = (uint8_t)(reason[0] - 'A'),
             .reason = reason,
@@ -96,7 +95,7 @@ static void an_event_names_its_job(void **state) {
 
 /* So that nothing is told before it has to be. */
 static void make_busy(struct world *w) {
-    w->load = (struct op_load){.ratio = 100, .noted_ms = co_now_ms()};
+    w->load = (struct ctl_load){.ratio = 100, .noted_ms = co_now_ms()};
 }
 
 static void good_news_is_gathered_into_one_event(void **state) {
@@ -147,11 +146,11 @@ static void what_gathers_is_told_at_the_end(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"\"message\":\"all done\"", ANSWER}};
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
-    op_recorder_flush(&w->recorder); /* nothing does */
+    ctl_recorder_flush(&w->recorder); /* nothing does */
     make_busy(w);
     emit(w, false, false, "Completed", "all done");
     assert_int_equal(w->recorder.flying, 0);
-    op_recorder_flush(&w->recorder);
+    ctl_recorder_flush(&w->recorder);
     until_told(w, CO_ARRAY_LEN(steps));
 }
 
@@ -190,14 +189,14 @@ static void good_news_waits_while_there_is_load(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         make_busy(w);
         emit(w, false, rows[i].deed, "Odd", "a word");
-        assert_int_equal(op_recorder_waiting(&w->recorder), 1);
-        w->load = (struct op_load){.ratio = rows[i].ratio, .noted_ms = co_now_ms()};
+        assert_int_equal(ctl_recorder_waiting(&w->recorder), 1);
+        w->load = (struct ctl_load){.ratio = rows[i].ratio, .noted_ms = co_now_ms()};
         was_due(w, rows[i].late_ms);
         told += rows[i].told;
         until_told(w, told);
-        assert_int_equal(op_recorder_waiting(&w->recorder), !rows[i].told);
+        assert_int_equal(ctl_recorder_waiting(&w->recorder), !rows[i].told);
         assert_int_equal(co_timer_armed(w->recorder.timer), !rows[i].told);
-        op_story_done(&w->story);
+        ctl_story_done(&w->story);
         co_timer_stop(w->recorder.timer);
     }
 }
@@ -261,7 +260,7 @@ static void a_warning_that_was_not_written_is_made_anew(void **state) {
         until_told(w, i);
     }
     emit(w, true, false, "Rejected", "webhook");
-    op_story_done(&w->story);
+    ctl_story_done(&w->story);
     until_told(w, CO_ARRAY_LEN(steps));
 }
 
@@ -305,8 +304,8 @@ static void what_waits_for_a_job_has_a_bound(void **state) {
     }
     assert_int_equal(w->recorder.flying, FLYING);
     assert_int_equal(w->story.n_waiting, WAITING);
-    op_story_done(&w->story);
-    for (size_t i = 0; i < OP_STORY_QUEUES; i++) {
+    ctl_story_done(&w->story);
+    for (size_t i = 0; i < CTL_STORY_QUEUES; i++) {
         assert_null(w->recorder.queue[i].head);
     }
 }
@@ -343,8 +342,8 @@ static void of_too_many_the_least_goes(void **state) {
         for (size_t n = 0; n < 9; n++) {
             char kind = rows[i].events[n];
             char text[2] = {(char)('0' + n), '\0'};
-            op_recorder_emit(&w->recorder, &job, &w->story,
-                &(struct op_event){.warning = kind != 'd',
+            ctl_recorder_emit(&w->recorder, &job, &w->story,
+                &(struct plan_event){.warning = kind != 'd',
                     .deed = kind == 'd',
                     .state = kind == 's',
                     .reason = "Odd",
@@ -352,9 +351,9 @@ static void of_too_many_the_least_goes(void **state) {
         }
         assert_int_equal(w->story.n_waiting, 8);
         w->recorder.flying = 0;
-        op_recorder_flush(&w->recorder);
+        ctl_recorder_flush(&w->recorder);
         until_told(w, (i + 1) * 8);
-        op_story_done(&w->story);
+        ctl_story_done(&w->story);
     }
 }
 
@@ -362,13 +361,13 @@ static void what_is_no_text_is_left_out(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"\"message\":\"fine\"", ANSWER}};
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
-    const struct op_job odd = {.name = "\xff", .ns = "ns", .uid = "u", .resource_version = "7"};
-    struct op_story story = {0};
-    op_recorder_emit(&w->recorder, &odd, &story,
-        &(struct op_event){.warning = true, .reason = "Failed", .message = (char[]){"no"}});
+    const struct api_job odd = {.name = "\xff", .ns = "ns", .uid = "u", .resource_version = "7"};
+    struct ctl_story story = {0};
+    ctl_recorder_emit(&w->recorder, &odd, &story,
+        &(struct plan_event){.warning = true, .reason = "Failed", .message = (char[]){"no"}});
     emit(w, true, false, "Failed", "fine");
     until_told(w, CO_ARRAY_LEN(steps));
-    op_story_done(&story);
+    ctl_story_done(&story);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

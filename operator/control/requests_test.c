@@ -18,28 +18,28 @@ enum { ACTIONS = 50 };
 struct world {
     struct co_loop *loop;
     struct fake_server server;
-    struct op_kube_client *client;
-    struct op_metrics *metrics;
-    struct op_load load;
-    struct op_store store;
-    struct op_feeds *feeds;
-    struct op_apiserver api;
+    struct kube_client *client;
+    struct ctl_metrics *metrics;
+    struct ctl_load load;
+    struct ctl_store store;
+    struct ctl_feeds *feeds;
+    struct ctl_apiserver api;
     struct co_timer *deadline;
     bool late;
-    struct op_failures failures;
-    struct op_action action[ACTIONS];
-    struct op_plan plan;
-    struct op_job job;
+    struct ctl_failures failures;
+    struct plan_action action[ACTIONS];
+    struct plan plan;
+    struct api_job job;
     /* of the last plan */
     bool done;
-    struct op_tally tally;
+    struct ctl_tally tally;
     bool tried[ACTIONS];
     char error[ACTIONS][128];
     char warnings[ACTIONS][128];
     size_t error_len; /* of the last */
 };
 
-static void ignore(void *arg, struct op_entry *e) {
+static void ignore(void *arg, struct ctl_entry *e) {
     (void)arg;
     (void)e;
 }
@@ -49,7 +49,7 @@ static void on_deadline(void *arg) {
     w->late = true;
 }
 
-static void on_done(void *arg, const struct op_tally *tally, const struct op_outcome *outcomes) {
+static void on_done(void *arg, const struct ctl_tally *tally, const struct plan_outcome *outcomes) {
     struct world *w = arg;
     assert_false(w->done);
     w->done = true;
@@ -68,16 +68,16 @@ static void put_pod(struct world *w, const char *name) {
     CO_AUTOJSON json_t *pod =
         json_pack("{s:{s:s,s:s,s:s,s:s,s:[{s:s,s:s,s:s,s:s,s:b}]}}", "metadata", "name", name,
             "namespace", "ns", "uid", "p", "resourceVersion", "1", "ownerReferences", "apiVersion",
-            OP_API_VERSION, "kind", OP_KIND, "name", "x", "uid", "u", "controller", 1);
-    tk_put(&w->store, OP_STORE_PODS, pod, 0);
+            API_VERSION, "kind", API_KIND, "name", "x", "uid", "u", "controller", 1);
+    tk_put(&w->store, CTL_STORE_PODS, pod, 0);
 }
 
 /* The server plays `steps` once the feeds have asked for their lists. */
 static void begin(struct world *w, const struct fake_step *steps, size_t n) {
     /* One request after the other, so that the answers come in the order of the plan. */
-    const struct op_kube_client_opts opts = {.lane_limit = {[OP_KUBE_LANE_WORK] = 1}};
+    const struct kube_client_opts opts = {.lane_limit = {[KUBE_LANE_WORK] = 1}};
     fake_feeds(&w->server, steps, n, &opts, &w->store, w->metrics, &w->late, &w->client, &w->feeds);
-    w->api = (struct op_apiserver){.client = w->client,
+    w->api = (struct ctl_apiserver){.client = w->client,
         .store = &w->store,
         .feeds = w->feeds,
         .metrics = w->metrics,
@@ -90,10 +90,10 @@ static int setup(void **state) {
     assert_true(fake_start(&w->server, w->loop));
     w->deadline = co_timer_new(w->loop, on_deadline, w);
     co_timer_start(w->deadline, 60 * 1000);
-    w->metrics = op_metrics_new();
-    op_store_init(&w->store, ignore, ignore, NULL);
-    w->job = (struct op_job){.uid = "u", .phase = OP_PHASE_RUNNING};
-    w->plan = (struct op_plan){.actions = w->action};
+    w->metrics = ctl_metrics_new();
+    ctl_store_init(&w->store, ignore, ignore, NULL);
+    w->job = (struct api_job){.uid = "u", .phase = API_PHASE_RUNNING};
+    w->plan = (struct plan){.actions = w->action};
     put_pod(w, "x-ps-0");
     *state = w;
     return 0;
@@ -101,11 +101,11 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     struct world *w = *state;
-    op_failures_clear(&w->failures);
-    op_feeds_free(w->feeds);
-    op_kube_client_free(w->client);
-    op_store_done(&w->store);
-    op_metrics_free(w->metrics);
+    ctl_failures_clear(&w->failures);
+    ctl_feeds_free(w->feeds);
+    kube_client_free(w->client);
+    ctl_store_done(&w->store);
+    ctl_metrics_free(w->metrics);
     assert_false(w->server.wrong);
     fake_stop(&w->server);
     co_timer_free(w->deadline);
@@ -114,35 +114,35 @@ static int teardown(void **state) {
     return 0;
 }
 
-static struct op_requests *start(struct world *w, size_t room) {
+static struct ctl_requests *start(struct world *w, size_t room) {
     w->done = false;
     memset(w->tried, 0, sizeof(w->tried));
-    struct op_requests *q = op_requests_new(&(struct op_requests_opts){.api = &w->api,
-        .entry = op_store_entry(&w->store, "ns", "x"),
+    struct ctl_requests *q = ctl_requests_new(&(struct ctl_requests_opts){.api = &w->api,
+        .entry = ctl_store_entry(&w->store, "ns", "x"),
         .job = &w->job,
         .plan = &w->plan,
         .failures = &w->failures,
         .done = on_done,
         .arg = w});
-    op_requests_send(q, room);
+    ctl_requests_send(q, room);
     return q;
 }
 
 static void carry_out(struct world *w, size_t room) {
-    struct op_requests *q = start(w, room);
+    struct ctl_requests *q = start(w, room);
     while (!w->done && !w->late) {
         co_loop_turn(w->loop);
     }
     assert_true(w->done);
-    op_requests_free(q);
+    ctl_requests_free(q);
 }
 
-static struct op_action action(enum op_verb verb, enum op_kind kind, const char *name) {
-    return (struct op_action){.verb = verb,
+static struct plan_action action(enum plan_verb verb, enum plan_kind kind, const char *name) {
+    return (struct plan_action){.verb = verb,
         .kind = kind,
         .name = (char *)(uintptr_t)name,
         .uid = (char *)(uintptr_t) "p",
-        .body = verb == OP_DELETE ? NULL : json_pack("{s:{s:s}}", "metadata", "name", name),
+        .body = verb == PLAN_DELETE ? NULL : json_pack("{s:{s:s}}", "metadata", "name", name),
         .why = "missing"};
 }
 
@@ -152,48 +152,48 @@ static struct op_action action(enum op_verb verb, enum op_kind kind, const char 
 
 static const struct {
     const char *what;
-    enum op_verb verb;
-    enum op_kind kind;
+    enum plan_verb verb;
+    enum plan_kind kind;
     struct fake_step step;
     bool tried;
     const char *error;
-    struct op_tally tally;
+    struct ctl_tally tally;
 } answers[] = {
-    {"created", OP_CREATE, OP_KIND_POD, {"POST /api/v1/namespaces/ns/pods", 201, "{}"}, true, "",
-        {.created = 1}},
-    {"create refused", OP_CREATE, OP_KIND_POD, {"POST", 422, STATUS("Invalid")}, true, "no",
+    {"created", PLAN_CREATE, PLAN_KIND_POD, {"POST /api/v1/namespaces/ns/pods", 201, "{}"}, true,
+        "", {.created = 1}},
+    {"create refused", PLAN_CREATE, PLAN_KIND_POD, {"POST", 422, STATUS("Invalid")}, true, "no",
         {.rejected = 1, .refused = true}},
-    {"the name is taken, perhaps by ours", OP_CREATE, OP_KIND_POD,
+    {"the name is taken, perhaps by ours", PLAN_CREATE, PLAN_KIND_POD,
         {"POST", 409, STATUS("AlreadyExists")}, false, "", {.conflict = true}},
-    {"no word", OP_CREATE, OP_KIND_POD, {"POST", 504, STATUS("Timeout")}, false, "",
+    {"no word", PLAN_CREATE, PLAN_KIND_POD, {"POST", 504, STATUS("Timeout")}, false, "",
         {.unknown = true}},
-    {"deleted", OP_DELETE, OP_KIND_POD, {"\"uid\":\"p\"", 200, "{}"}, true, "", {0}},
-    {"deleted by another", OP_DELETE, OP_KIND_POD, {"DELETE", 404, STATUS("NotFound")}, true, "",
-        {0}},
-    {"delete of its successor", OP_DELETE, OP_KIND_POD, {"DELETE", 409, STATUS("Conflict")}, false,
-        "", {.conflict = true}},
-    {"delete refused", OP_DELETE, OP_KIND_POD, {"DELETE", 403, STATUS("Forbidden")}, true, "no",
+    {"deleted", PLAN_DELETE, PLAN_KIND_POD, {"\"uid\":\"p\"", 200, "{}"}, true, "", {0}},
+    {"deleted by another", PLAN_DELETE, PLAN_KIND_POD, {"DELETE", 404, STATUS("NotFound")}, true,
+        "", {0}},
+    {"delete of its successor", PLAN_DELETE, PLAN_KIND_POD, {"DELETE", 409, STATUS("Conflict")},
+        false, "", {.conflict = true}},
+    {"delete refused", PLAN_DELETE, PLAN_KIND_POD, {"DELETE", 403, STATUS("Forbidden")}, true, "no",
         {.refused = true}},
-    {"patched", OP_PATCH, OP_KIND_CONFIGMAP,
+    {"patched", PLAN_PATCH, PLAN_KIND_CONFIGMAP,
         {"PATCH /api/v1/namespaces/ns/configmaps/x-ps-0", 200, "{}"}, true, "", {0}},
-    {"patch of what is gone", OP_PATCH, OP_KIND_CONFIGMAP, {"PATCH", 404, STATUS("NotFound")}, true,
-        "", {.conflict = true}},
-    {"a token's Secret is made", OP_CREATE, OP_KIND_SECRET,
+    {"patch of what is gone", PLAN_PATCH, PLAN_KIND_CONFIGMAP, {"PATCH", 404, STATUS("NotFound")},
+        true, "", {.conflict = true}},
+    {"a token's Secret is made", PLAN_CREATE, PLAN_KIND_SECRET,
         {"POST /api/v1/namespaces/ns/secrets ", 201, "{}"}, true, "",
         {.created = 1, .token = true}},
-    {"it was there before", OP_CREATE, OP_KIND_SECRET, {"POST", 409, STATUS("AlreadyExists")},
+    {"it was there before", PLAN_CREATE, PLAN_KIND_SECRET, {"POST", 409, STATUS("AlreadyExists")},
         false, "", {.token = true}},
-    {"no right to make it", OP_CREATE, OP_KIND_SECRET, {"POST", 403, STATUS("Forbidden")}, true,
+    {"no right to make it", PLAN_CREATE, PLAN_KIND_SECRET, {"POST", 403, STATUS("Forbidden")}, true,
         "no", {.rejected = 1, .refused = true}},
-    {"what says yes is no API server", OP_CREATE, OP_KIND_SECRET, {"POST", 200, "garbage"}, false,
-        "", {.unknown = true}},
-    {"no word on it", OP_CREATE, OP_KIND_SECRET, {"POST", 504, STATUS("Timeout")}, false, "",
+    {"what says yes is no API server", PLAN_CREATE, PLAN_KIND_SECRET, {"POST", 200, "garbage"},
+        false, "", {.unknown = true}},
+    {"no word on it", PLAN_CREATE, PLAN_KIND_SECRET, {"POST", 504, STATUS("Timeout")}, false, "",
         {.unknown = true}},
-    {"patch refused", OP_PATCH, OP_KIND_CONFIGMAP, {"PATCH", 422, STATUS("Invalid")}, true, "no",
-        {.refused = true}},
+    {"patch refused", PLAN_PATCH, PLAN_KIND_CONFIGMAP, {"PATCH", 422, STATUS("Invalid")}, true,
+        "no", {.refused = true}},
 };
 
-static bool same_tally(const struct op_tally *a, const struct op_tally *b) {
+static bool same_tally(const struct ctl_tally *a, const struct ctl_tally *b) {
     return a->created == b->created && a->rejected == b->rejected && a->conflict == b->conflict &&
            a->unknown == b->unknown && a->refused == b->refused && a->token == b->token;
 }
@@ -233,7 +233,7 @@ static void each_secret_has_a_token_of_its_own(void **state) {
     begin(w, steps, CO_ARRAY_LEN(steps));
     w->plan.n_actions = 1;
     for (int i = 0; i < 2; i++) {
-        w->action[0] = action(OP_CREATE, OP_KIND_SECRET, "x-token-u");
+        w->action[0] = action(PLAN_CREATE, PLAN_KIND_SECRET, "x-token-u");
         carry_out(w, SIZE_MAX);
         assert_int_equal(w->tally.token, i);
         token_in(w->server.requests[w->server.served - 1], token[i]);
@@ -249,18 +249,18 @@ static void a_taken_name_counts_when_it_stays_taken(void **state) {
     struct world *w = *state;
     const struct fake_step taken = {"POST", 409, STATUS("AlreadyExists"), FAKE_KEEP, NULL};
     const struct fake_step steps[] = {taken, taken, taken};
-    begin(w, steps, OP_CREATE_GRACE);
+    begin(w, steps, CTL_CREATE_GRACE);
     w->plan.n_actions = 1;
-    for (int i = 1; i <= OP_CREATE_GRACE; i++) {
-        w->action[0] = action(OP_CREATE, OP_KIND_POD, "x-ps-1");
+    for (int i = 1; i <= CTL_CREATE_GRACE; i++) {
+        w->action[0] = action(PLAN_CREATE, PLAN_KIND_POD, "x-ps-1");
         carry_out(w, SIZE_MAX);
-        assert_int_equal(w->tally.conflict, i < OP_CREATE_GRACE);
-        assert_int_equal(w->tally.refused, i == OP_CREATE_GRACE);
+        assert_int_equal(w->tally.conflict, i < CTL_CREATE_GRACE);
+        assert_int_equal(w->tally.refused, i == CTL_CREATE_GRACE);
     }
 }
 
 static bool nothing_is_overtaken(
-    void *arg, enum op_verb verb, enum op_kind kind, const char *name) {
+    void *arg, enum plan_verb verb, enum plan_kind kind, const char *name) {
     (void)arg;
     (void)verb;
     (void)kind;
@@ -273,24 +273,24 @@ static void what_stays_without_answer_is_told(void **state) {
     const struct fake_step no = {"POST", 500, STATUS("InternalError"), FAKE_KEEP, NULL};
     const struct fake_step steps[] = {
         no, no, no, {"POST", 409, STATUS("AlreadyExists"), FAKE_KEEP, NULL}};
-    const struct op_failure *told;
+    const struct plan_failure *told;
     size_t n;
     begin(w, steps, CO_ARRAY_LEN(steps));
     w->plan.n_actions = 1;
-    for (int i = 1; i <= OP_CREATE_GRACE; i++) {
-        w->action[0] = action(OP_CREATE, OP_KIND_POD, "x-ps-1");
+    for (int i = 1; i <= CTL_CREATE_GRACE; i++) {
+        w->action[0] = action(PLAN_CREATE, PLAN_KIND_POD, "x-ps-1");
         carry_out(w, SIZE_MAX);
         assert_true(w->tally.unknown);
-        op_failures_view(&w->failures, nothing_is_overtaken, NULL, &told, &n);
-        assert_int_equal(n, i == OP_CREATE_GRACE);
+        ctl_failures_view(&w->failures, nothing_is_overtaken, NULL, &told, &n);
+        assert_int_equal(n, i == CTL_CREATE_GRACE);
     }
     assert_string_equal(told->message, "no");
-    assert_true(told->retry_at <= op_kube_clock_seconds());
+    assert_true(told->retry_at <= kube_clock_seconds());
     /* It was done, once. */
-    w->action[0] = action(OP_CREATE, OP_KIND_POD, "x-ps-1");
+    w->action[0] = action(PLAN_CREATE, PLAN_KIND_POD, "x-ps-1");
     carry_out(w, SIZE_MAX);
     assert_false(w->tally.refused);
-    op_failures_view(&w->failures, nothing_is_overtaken, NULL, &told, &n);
+    ctl_failures_view(&w->failures, nothing_is_overtaken, NULL, &told, &n);
     assert_int_equal(n, 0);
 }
 
@@ -303,7 +303,7 @@ static void of_a_long_refusal_only_the_beginning_is_kept(void **state) {
     CO_AUTOFREE char *refusal =
         co_xasprintf("{\"kind\":\"Status\",\"reason\":\"Invalid\",\"message\":\"%s\"}", words);
     begin(w, &(struct fake_step){"POST", 422, refusal}, 1);
-    w->action[0] = action(OP_CREATE, OP_KIND_POD, "x-ps-1");
+    w->action[0] = action(PLAN_CREATE, PLAN_KIND_POD, "x-ps-1");
     w->plan.n_actions = 1;
     carry_out(w, 1);
     assert_int_equal(w->error_len, 999); /* at most 1000, and the last character whole */
@@ -328,7 +328,7 @@ static void a_namespace_that_is_being_deleted_is_no_warning(void **state) {
         steps[i] = (struct fake_step){"POST", 403, body[i]};
     }
     begin(w, steps, CO_ARRAY_LEN(rows));
-    w->action[0] = action(OP_CREATE, OP_KIND_POD, "x-ps-1");
+    w->action[0] = action(PLAN_CREATE, PLAN_KIND_POD, "x-ps-1");
     w->plan.n_actions = 1;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         int log = memfd_create("log", MFD_CLOEXEC);
@@ -348,13 +348,13 @@ static void creates_beyond_the_room_are_not_tried(void **state) {
     struct world *w = *state;
     const struct fake_step steps[] = {{"DELETE", 200, "{}", FAKE_KEEP, NULL}};
     begin(w, steps, CO_ARRAY_LEN(steps));
-    w->action[0] = action(OP_CREATE, OP_KIND_POD, "x-ps-1");
-    w->action[1] = action(OP_DELETE, OP_KIND_POD, "x-ps-0");
+    w->action[0] = action(PLAN_CREATE, PLAN_KIND_POD, "x-ps-1");
+    w->action[1] = action(PLAN_DELETE, PLAN_KIND_POD, "x-ps-0");
     w->plan.n_actions = 2;
     carry_out(w, 0);
     assert_false(w->tried[0]);
     assert_true(w->tried[1]);
-    assert_true(op_store_child(&w->store, OP_STORE_PODS, "ns", "x-ps-0")->child->deleting);
+    assert_true(ctl_store_child(&w->store, CTL_STORE_PODS, "ns", "x-ps-0")->child->deleting);
     json_decref(w->action[0].body);
 }
 
@@ -363,8 +363,8 @@ static void one_that_is_gone_does_not_hide_a_conflict(void **state) {
     const struct fake_step steps[] = {{"PATCH", 409, STATUS("Conflict"), FAKE_KEEP, NULL},
         {"DELETE", 404, STATUS("NotFound"), FAKE_KEEP, NULL}};
     begin(w, steps, CO_ARRAY_LEN(steps));
-    w->action[0] = action(OP_PATCH, OP_KIND_CONFIGMAP, "x");
-    w->action[1] = action(OP_DELETE, OP_KIND_POD, "x-ps-0");
+    w->action[0] = action(PLAN_PATCH, PLAN_KIND_CONFIGMAP, "x");
+    w->action[1] = action(PLAN_DELETE, PLAN_KIND_POD, "x-ps-0");
     w->plan.n_actions = 2;
     carry_out(w, SIZE_MAX);
     assert_true(w->tally.conflict);
@@ -386,8 +386,8 @@ static void a_patch_of_a_group_that_was_not_taken_is_remembered(void **state) {
             {"configmaps/x", rows[i].status, rows[i].body, FAKE_KEEP, NULL},
             {"podgroups/x", rows[i].status, rows[i].body, FAKE_KEEP, NULL}};
         begin(w, steps, CO_ARRAY_LEN(steps));
-        w->action[0] = action(OP_PATCH, OP_KIND_CONFIGMAP, "x");
-        w->action[1] = action(OP_PATCH, OP_KIND_PODGROUP, "x");
+        w->action[0] = action(PLAN_PATCH, PLAN_KIND_CONFIGMAP, "x");
+        w->action[1] = action(PLAN_PATCH, PLAN_KIND_PODGROUP, "x");
         w->plan.n_actions = 2;
         carry_out(w, SIZE_MAX);
         assert_int_equal(w->tally.unknown, rows[i].unknown);
@@ -402,20 +402,20 @@ static void canceled_creates_are_not_waited_for(void **state) {
     struct world *w = *state;
     const struct fake_step steps[] = {{"", 0, NULL, FAKE_HOLD, NULL}};
     begin(w, steps, CO_ARRAY_LEN(steps));
-    w->action[0] = action(OP_CREATE, OP_KIND_POD, "x-ps-1");
+    w->action[0] = action(PLAN_CREATE, PLAN_KIND_POD, "x-ps-1");
     w->plan.n_actions = 1;
-    struct op_requests *q = start(w, SIZE_MAX);
+    struct ctl_requests *q = start(w, SIZE_MAX);
     assert_false(w->done);
-    op_requests_cancel_creates(q);
+    ctl_requests_cancel_creates(q);
     assert_true(w->done);
     assert_int_equal(w->tally.created, 0);
-    op_requests_free(q);
+    ctl_requests_free(q);
 }
 
 static void a_service_in_the_way_may_be_the_jobs_own(void **state) {
 #define SERVICE(uid)                                                                               \
     "{\"metadata\":{\"name\":\"x-ps-0\",\"namespace\":\"ns\",\"uid\":\"s\",\"resourceVersion\":"   \
-    "\"5\",\"ownerReferences\":[{\"apiVersion\":\"" OP_API_VERSION "\",\"kind\":\"" OP_KIND        \
+    "\"5\",\"ownerReferences\":[{\"apiVersion\":\"" API_VERSION "\",\"kind\":\"" API_KIND          \
     "\",\"name\":\"x\",\"uid\":\"" uid "\",\"controller\":true}]}}"
     static const struct {
         const char *found;
@@ -430,12 +430,12 @@ static void a_service_in_the_way_may_be_the_jobs_own(void **state) {
         const struct fake_step steps[] = {{"POST", 409, STATUS("AlreadyExists"), FAKE_KEEP, NULL},
             {"GET /api/v1/namespaces/ns/services/x-ps-0", 200, rows[i].found, FAKE_KEEP, NULL}};
         begin(w, steps, CO_ARRAY_LEN(steps));
-        w->action[0] = action(OP_CREATE, OP_KIND_SERVICE, "x-ps-0");
+        w->action[0] = action(PLAN_CREATE, PLAN_KIND_SERVICE, "x-ps-0");
         w->plan.n_actions = 1;
         carry_out(w, SIZE_MAX);
         assert_true(w->tally.conflict);
         assert_false(w->tried[0]);
-        bool stored = op_store_child(&w->store, OP_STORE_SERVICES, "ns", "x-ps-0") != NULL;
+        bool stored = ctl_store_child(&w->store, CTL_STORE_SERVICES, "ns", "x-ps-0") != NULL;
         assert_int_equal(stored, rows[i].stored);
         assert_int_equal(w->failures.n, rows[i].noted);
         teardown(state);
@@ -453,17 +453,16 @@ static const char *name_of(int i) {
 
 /* Fifty pods of a job that has ended, and a plan that deletes them. */
 static void plan_sweep(struct world *w) {
-    w->job.phase = OP_PHASE_COMPLETED;
+    w->job.phase = API_PHASE_COMPLETED;
     w->plan.n_actions = ACTIONS;
     for (int i = 0; i < ACTIONS; i++) {
-        CO_AUTOJSON json_t *pod =
-            json_pack("{s:{s:s,s:s,s:s,s:s,s:{s:s,s:o},s:[{s:s,s:s,s:s,s:s,s:b}]}}", "metadata",
-                "name", name_of(i), "namespace", "ns", "uid", "p", "resourceVersion", "1", "labels",
-                OP_LABEL_UID, "u", OP_LABEL_INDEX, json_sprintf("%d", i), "ownerReferences",
-                "apiVersion", OP_API_VERSION, "kind", OP_KIND, "name", "x", "uid", "u",
-                "controller", 1);
-        tk_put(&w->store, OP_STORE_PODS, pod, 0);
-        w->action[i] = action(OP_DELETE, OP_KIND_POD, name_of(i));
+        CO_AUTOJSON json_t *pod = json_pack(
+            "{s:{s:s,s:s,s:s,s:s,s:{s:s,s:o},s:[{s:s,s:s,s:s,s:s,s:b}]}}", "metadata", "name",
+            name_of(i), "namespace", "ns", "uid", "p", "resourceVersion", "1", "labels",
+            API_LABEL_UID, "u", API_LABEL_INDEX, json_sprintf("%d", i), "ownerReferences",
+            "apiVersion", API_VERSION, "kind", API_KIND, "name", "x", "uid", "u", "controller", 1);
+        tk_put(&w->store, CTL_STORE_PODS, pod, 0);
+        w->action[i] = action(PLAN_DELETE, PLAN_KIND_POD, name_of(i));
     }
 }
 
@@ -485,7 +484,7 @@ static void each_part_of_a_sweep_is_judged_by_its_own_answer(void **state) {
         const char *what;
         struct fake_step second;
         bool tried; /* those of the second part */
-        struct op_tally tally;
+        struct ctl_tally tally;
     } rows[] = {
         {"refused", {"index%3E24", 422, STATUS("Invalid"), FAKE_KEEP, NULL}, true,
             {.refused = true}},
@@ -523,7 +522,7 @@ static void warnings_of_creates_are_kept(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(warned); i++) {
         (void)snprintf(headers[i], sizeof(headers[i]), header, warned[i] ? warned[i] : "");
         steps[i] = (struct fake_step){"POST", 201, "{}", FAKE_KEEP, warned[i] ? headers[i] : NULL};
-        w->action[i] = action(OP_CREATE, OP_KIND_POD, "x-ps-0");
+        w->action[i] = action(PLAN_CREATE, PLAN_KIND_POD, "x-ps-0");
     }
     w->plan.n_actions = CO_ARRAY_LEN(warned);
     begin(w, steps, CO_ARRAY_LEN(steps));

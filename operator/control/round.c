@@ -1,7 +1,7 @@
 /* Executes one plan of a job after the other:
  *
- *   op_round_begin -> requests (all at once) -> actions_done -> status_write -> status_done
- *                  -> round_end: when to requeue, then op_rounds.over
+ *   ctl_round_begin -> requests (all at once) -> actions_done -> status_write -> status_done
+ *                  -> round_end: when to requeue, then ctl_rounds.over
  *
  * The status is written after the requests, so that it can say what was rejected. */
 #include "operator/control/round.h"
@@ -39,70 +39,70 @@ struct backoff {
     int64_t until; /* monotonic ms */
 };
 
-struct op_round {
-    struct op_rounds *all;
-    struct op_entry *entry;
+struct ctl_round {
+    struct ctl_rounds *all;
+    struct ctl_entry *entry;
     /* The plan that is being executed. */
     bool busy;
     bool crowded_out; /* creates were left out because of CROWD_BYTES */
     int64_t began;    /* monotonic ms */
-    struct op_job *job;
-    struct op_plan plan;
-    struct op_requests *requests;
-    struct op_tally tally; /* result of the requests, then of the status write as well */
-    struct op_kube_op *status_op;
+    struct api_job *job;
+    struct plan plan;
+    struct ctl_requests *requests;
+    struct ctl_tally tally; /* result of the requests, then of the status write as well */
+    struct kube_op *status_op;
     int64_t status_sent; /* monotonic ms */
     /* Remembered between rounds. */
     char *uid; /* owned: the job that this is about; NULL at first */
-    struct op_failures failures;
+    struct ctl_failures failures;
     size_t window;          /* creates at a time after a rejection; SIZE_MAX: all */
     struct backoff creates; /* no create is sent before its end */
     struct backoff status;  /* the status is retried at its end, or with the next change */
     unsigned conflicts;     /* rounds in a row with a conflict */
     int64_t differs_since;  /* monotonic ms: since when a status write is delayed; 0: none is */
-    bool token;             /* see op_seen */
+    bool token;             /* see plan_seen */
     json_t *draft; /* owned: parts of a status not stored yet, for the next plan; or NULL */
-    struct op_story story;
+    struct ctl_story story;
 };
 
-static void plan_clear(struct op_round *r) {
-    op_requests_free(co_steal_ptr(r->requests));
-    op_plan_done(&r->plan);
-    op_job_free(co_steal_ptr(r->job));
+static void plan_clear(struct ctl_round *r) {
+    ctl_requests_free(co_steal_ptr(r->requests));
+    plan_done(&r->plan);
+    api_job_free(co_steal_ptr(r->job));
 }
 
-static void set_differs_since(struct op_round *r, int64_t since) {
-    co_metric_add(&r->all->api.metrics->row[OP_M_STATUS_WAITING], 0,
+static void set_differs_since(struct ctl_round *r, int64_t since) {
+    co_metric_add(&r->all->api.metrics->row[CTL_M_STATUS_WAITING], 0,
         (double)((since != 0) - (r->differs_since != 0)));
     r->differs_since = since;
 }
 
 /* Forgets everything about the job. */
-static void forget_round(struct op_round *r) {
-    op_failures_clear(&r->failures);
+static void forget_round(struct ctl_round *r) {
+    ctl_failures_clear(&r->failures);
     r->window = SIZE_MAX;
     r->creates = r->status = (struct backoff){0};
     set_differs_since(r, 0);
     r->token = false;
     co_json_decref(&r->draft);
-    op_story_done(&r->story);
+    ctl_story_done(&r->story);
     free(co_steal_ptr(r->uid));
 }
 
-struct op_round *op_round_new(struct op_rounds *all, struct op_entry *e) {
-    struct op_round *r = co_xcalloc(1, sizeof(*r));
+struct ctl_round *ctl_round_new(struct ctl_rounds *all, struct ctl_entry *e) {
+    struct ctl_round *r = co_xcalloc(1, sizeof(*r));
     r->all = all;
     r->entry = e;
     forget_round(r);
     return r;
 }
 
-bool op_round_is_blank(const struct op_round *r) {
+bool ctl_round_is_blank(const struct ctl_round *r) {
     return !r->busy && !r->failures.n && r->window == SIZE_MAX && !r->creates.ms && !r->status.ms &&
            !r->conflicts && !r->differs_since && !r->token && !r->story.first && !r->story.warning;
 }
 
-void op_round_free(struct op_round *r) {
+void ctl_round_free(struct ctl_round *r) {
     if (!r) {
         return;
     }
@@ -111,34 +111,34 @@ void op_round_free(struct op_round *r) {
     free(r);
 }
 
-bool op_round_busy(const struct op_round *r) {
+bool ctl_round_busy(const struct ctl_round *r) {
     return r->busy;
 }
 
-int64_t op_round_began(const struct op_round *r) {
+int64_t ctl_round_began(const struct ctl_round *r) {
     return r->began;
 }
 
 /* ---- what failed before ----------------------------------------------------------------- */
 
 /* A failure is obsolete: the object to be created exists, or the one to be deleted is gone. */
-static bool is_overtaken(void *arg, enum op_verb verb, enum op_kind kind, const char *name) {
-    const struct op_round *r = arg;
-    if (kind == OP_KIND_JOB || kind == OP_KIND_SECRET || verb == OP_PATCH) {
+static bool is_overtaken(void *arg, enum plan_verb verb, enum plan_kind kind, const char *name) {
+    const struct ctl_round *r = arg;
+    if (kind == PLAN_KIND_JOB || kind == PLAN_KIND_SECRET || verb == PLAN_PATCH) {
         return false;
     }
-    const struct op_stored *st =
-        op_store_child(r->all->api.store, op_stored_kinds[kind], r->entry->ns, name);
+    const struct ctl_stored *st =
+        ctl_store_child(r->all->api.store, ctl_stored_kinds[kind], r->entry->ns, name);
     bool there = st && st->entry == r->entry && !st->child->deleting;
-    return there == (verb == OP_CREATE);
+    return there == (verb == PLAN_CREATE);
 }
 
-void op_round_recall(struct op_round *r, const char *uid, struct op_seen *seen) {
+void ctl_round_recall(struct ctl_round *r, const char *uid, struct plan_seen *seen) {
     if (!co_streq(r->uid, uid)) {
         forget_round(r);
         r->uid = co_xstrdup(uid);
     }
-    op_failures_view(&r->failures, is_overtaken, r, &seen->failures, &seen->n_failures);
+    ctl_failures_view(&r->failures, is_overtaken, r, &seen->failures, &seen->n_failures);
     seen->draft = r->draft;
     seen->token = r->token;
 }
@@ -149,10 +149,10 @@ static int64_t sooner(int64_t a, int64_t b) {
     return !a ? b : !b ? a : a < b ? a : b;
 }
 
-static void round_end(struct op_round *r, int64_t wake_ms) {
+static void round_end(struct ctl_round *r, int64_t wake_ms) {
     int64_t now = co_now_ms();
     if (r->plan.wake_at) {
-        int64_t in = r->plan.wake_at * 1000 - op_kube_clock_ms();
+        int64_t in = r->plan.wake_at * 1000 - kube_clock_ms();
         wake_ms = sooner(wake_ms, now + (in > 0 ? in : 10));
     }
     if (r->creates.until > now) {
@@ -174,30 +174,30 @@ static void round_end(struct op_round *r, int64_t wake_ms) {
     if (r->tally.refused) {
         wake_ms = now; /* the next plan reports the failure in the status, and sets the retry */
     }
-    op_metrics_looked(r->all->api.metrics,
-        r->tally.refused || r->tally.unknown ? OP_M_ERROR
-        : r->tally.conflict                  ? OP_M_REQUEUE
-        : wake_ms                            ? OP_M_REQUEUE_AFTER
-                                             : OP_M_SUCCESS,
+    ctl_metrics_looked(r->all->api.metrics,
+        r->tally.refused || r->tally.unknown ? CTL_M_ERROR
+        : r->tally.conflict                  ? CTL_M_REQUEUE
+        : wake_ms                            ? CTL_M_REQUEUE_AFTER
+                                             : CTL_M_SUCCESS,
         now - r->began);
     plan_clear(r);
     r->busy = false;
     r->all->over(r->all->arg, r->entry, wake_ms);
 }
 
-static void emit_action_events(struct op_round *r, const struct op_outcome *outcomes) {
-    struct op_event *events = NULL;
+static void emit_action_events(struct ctl_round *r, const struct plan_outcome *outcomes) {
+    struct plan_event *events = NULL;
     size_t n = 0;
-    op_plan_action_events(&r->plan, outcomes, &events, &n);
+    plan_action_events(&r->plan, outcomes, &events, &n);
     for (size_t i = 0; i < n; i++) {
-        op_recorder_emit(r->all->recorder, r->job, &r->story, &events[i]);
+        ctl_recorder_emit(r->all->recorder, r->job, &r->story, &events[i]);
     }
-    op_events_free(events, n);
+    plan_events_free(events, n);
 }
 
-static void emit_plan_events(struct op_round *r) {
+static void emit_plan_events(struct ctl_round *r) {
     for (size_t i = 0; i < r->plan.n_events; i++) {
-        op_recorder_emit(r->all->recorder, r->job, &r->story, &r->plan.events[i]);
+        ctl_recorder_emit(r->all->recorder, r->job, &r->story, &r->plan.events[i]);
     }
 }
 
@@ -210,28 +210,28 @@ static void back_off(struct backoff *b) {
     }
 }
 
-static void phase_written(struct op_round *r) {
-    const struct op_job *job = r->job;
-    const struct op_plan *plan = &r->plan;
+static void phase_written(struct ctl_round *r) {
+    const struct api_job *job = r->job;
+    const struct plan *plan = &r->plan;
     if (plan->phase == job->phase) {
         return;
     }
     const char *message = co_json_str(plan->status, "message");
     co_log_info("phase", CO_S("job", job->name), CO_S("namespace", job->ns),
-        CO_S("from", job->phase ? op_phase_name(job->phase) : "none"),
-        CO_S("to", op_phase_name(plan->phase)), CO_S("message", message ? message : ""));
-    op_stages_phase(&r->entry->stages, r->all->api.metrics, job->phase, plan->phase, plan->status);
+        CO_S("from", job->phase ? api_phase_name(job->phase) : "none"),
+        CO_S("to", api_phase_name(plan->phase)), CO_S("message", message ? message : ""));
+    ctl_stages_phase(&r->entry->stages, r->all->api.metrics, job->phase, plan->phase, plan->status);
 }
 
 static void status_done(
-    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
-    struct op_round *r = arg;
+    void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
+    struct ctl_round *r = arg;
     r->status_op = NULL;
     if (!code) {
         int64_t now = co_now_ms();
-        op_load_note(r->all->api.load, OP_LOAD_STATUS, now - r->status_sent, now);
+        ctl_load_note(r->all->api.load, CTL_LOAD_STATUS, now - r->status_sent, now);
         r->status = (struct backoff){0};
-        op_feeds_answered(r->all->api.feeds, OP_STORE_JOBS, reply);
+        ctl_feeds_answered(r->all->api.feeds, CTL_STORE_JOBS, reply);
         phase_written(r);
         emit_plan_events(r);
         round_end(r, 0);
@@ -257,7 +257,7 @@ static void status_done(
 
 /* The next plan follows soon and will know more: this one was made with stale data, or creates only
  * a part of a large job's pods. */
-static bool is_halfway(const struct op_round *r) {
+static bool is_halfway(const struct ctl_round *r) {
     return r->tally.conflict || r->tally.created == ROOM_MAX;
 }
 
@@ -267,8 +267,8 @@ static bool is_halfway(const struct op_round *r) {
  * children is stale, and counters in a status are always a moment old.  It is safe: a status that
  * must be stored before anything is done (an end, a new attempt) has no requests beside it, and
  * resourceVersion guards against stale data about the job itself. */
-static void status_write(struct op_round *r) {
-    CO_AUTOJSON json_t *diff = op_merge_diff(r->job->status, r->plan.status);
+static void status_write(struct ctl_round *r) {
+    CO_AUTOJSON json_t *diff = ctl_merge_diff(r->job->status, r->plan.status);
     if (!diff) {
         co_json_decref(&r->draft);
     }
@@ -281,30 +281,30 @@ static void status_write(struct op_round *r) {
     int64_t now = co_now_ms();
     set_differs_since(r, r->differs_since ? r->differs_since : now);
     int64_t due = r->differs_since +
-                  op_load_stretch(r->all->api.load, now, STATUS_PACE_MS, STATUS_PACE_MAX_MS);
+                  ctl_load_stretch(r->all->api.load, now, STATUS_PACE_MS, STATUS_PACE_MAX_MS);
     bool waits = is_halfway(r) || (!r->plan.status_urgent &&
-                                      op_status_can_wait(r->job->status, r->plan.status, diff));
+                                      ctl_status_can_wait(r->job->status, r->plan.status, diff));
     if (waits && now < due) {
         round_end(r, due);
         return;
     }
     CO_AUTOJSON json_t *patch = json_pack(
         "{s:{s:s},s:O}", "metadata", "resourceVersion", r->job->resource_version, "status", diff);
-    struct op_kube_req req =
-        op_kube_req_for(OP_KUBE_PATCH, op_feeds_type(r->all->api.feeds, OP_STORE_JOBS),
-            r->entry->ns, r->entry->name, status_done, r);
+    struct kube_req req =
+        kube_req_for(KUBE_PATCH, ctl_feeds_type(r->all->api.feeds, CTL_STORE_JOBS), r->entry->ns,
+            r->entry->name, status_done, r);
     req.subresource = "status";
-    req.lane = OP_KUBE_LANE_STATUS;
-    req.answer = OP_KUBE_NODES;
+    req.lane = KUBE_LANE_STATUS;
+    req.answer = KUBE_NODES;
     req.body = patch;
     set_differs_since(r, 0);
     r->status_sent = now;
-    r->status_op = op_kube_do(r->all->api.client, &req);
+    r->status_op = kube_do(r->all->api.client, &req);
 }
 
 static void actions_done(
-    void *arg, const struct op_tally *tally, const struct op_outcome *outcomes) {
-    struct op_round *r = arg;
+    void *arg, const struct ctl_tally *tally, const struct plan_outcome *outcomes) {
+    struct ctl_round *r = arg;
     r->tally = *tally;
     r->token = r->plan.lacks_pods && (r->token || tally->token);
     emit_action_events(r, outcomes);
@@ -320,74 +320,73 @@ static void actions_done(
 
 /* ---- the beginning, and an early end ---------------------------------------------------- */
 
-static bool is_crowded(const struct op_round *r) {
-    return op_kube_client_bytes(r->all->api.client) >= CROWD_BYTES;
+static bool is_crowded(const struct ctl_round *r) {
+    return kube_client_bytes(r->all->api.client) >= CROWD_BYTES;
 }
 
 /* The backoff of creates is not over. */
-static bool is_held(const struct op_round *r) {
+static bool is_held(const struct ctl_round *r) {
     return co_now_ms() < r->creates.until;
 }
 
 /* How many creates may be sent now. */
-static size_t room_of(const struct op_round *r) {
+static size_t room_of(const struct ctl_round *r) {
     size_t most = SIZE_MAX;
     if (is_crowded(r)) {
-        bool first =
-            !op_kube_client_pending_of(r->all->api.client, OP_KUBE_LANE_WORK, r->entry->ns);
+        bool first = !kube_client_pending_of(r->all->api.client, KUBE_LANE_WORK, r->entry->ns);
         most = first ? CROWD_ROOM : 0;
     }
     return is_held(r) ? 0 : r->window < most ? r->window : most;
 }
 
-size_t op_round_room(const struct op_round *r) {
+size_t ctl_round_room(const struct ctl_round *r) {
     size_t room = room_of(r);
     return room == 0 ? 1 : room < ROOM_MAX ? room : ROOM_MAX;
 }
 
-static bool has_creates(const struct op_plan *plan) {
+static bool has_creates(const struct plan *plan) {
     size_t i = 0;
-    while (i < plan->n_actions && plan->actions[i].verb != OP_CREATE) {
+    while (i < plan->n_actions && plan->actions[i].verb != PLAN_CREATE) {
         i++;
     }
     return i < plan->n_actions;
 }
 
-void op_round_create_nothing(struct op_round *r) {
+void ctl_round_create_nothing(struct ctl_round *r) {
     if (r->busy) {
-        op_requests_cancel_creates(r->requests);
+        ctl_requests_cancel_creates(r->requests);
     }
 }
 
-void op_round_abort(struct op_round *r) {
+void ctl_round_abort(struct ctl_round *r) {
     if (!r->busy) {
         return;
     }
-    op_requests_cancel(r->requests);
-    op_kube_cancel(co_steal_ptr(r->status_op));
+    ctl_requests_cancel(r->requests);
+    kube_cancel(co_steal_ptr(r->status_op));
     plan_clear(r);
     r->busy = false;
     r->all->over(r->all->arg, r->entry, 0);
 }
 
-void op_round_begin(struct op_round *r, struct op_job *job_own, struct op_plan *plan_own) {
+void ctl_round_begin(struct ctl_round *r, struct api_job *job_own, struct plan *plan_own) {
     r->busy = true;
     r->began = co_now_ms();
     r->job = job_own;
     r->plan = *plan_own;
-    *plan_own = (struct op_plan){0};
+    *plan_own = (struct plan){0};
     /* Keep the draft now, because a round may end before its status is written. */
     co_json_decref(&r->draft);
-    r->draft = op_status_draft(r->plan.status);
-    r->tally = (struct op_tally){0};
+    r->draft = plan_status_draft(r->plan.status);
+    r->tally = (struct ctl_tally){0};
     bool creates = has_creates(&r->plan);
     r->crowded_out = creates && is_crowded(r);
-    r->requests = op_requests_new(&(struct op_requests_opts){.api = &r->all->api,
+    r->requests = ctl_requests_new(&(struct ctl_requests_opts){.api = &r->all->api,
         .entry = r->entry,
         .job = r->job,
         .plan = &r->plan,
         .failures = &r->failures,
         .done = actions_done,
         .arg = r});
-    op_requests_send(r->requests, creates ? room_of(r) : 0);
+    ctl_requests_send(r->requests, creates ? room_of(r) : 0);
 }

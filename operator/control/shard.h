@@ -15,33 +15,33 @@
 
 #include "operator/control/lease.h"
 
-enum { OP_SHARDS_MAX = 64 };
+enum { CTL_SHARDS_MAX = 64 };
 
-struct op_shard_id {
+struct ctl_shard_id {
     unsigned index, count; /* index of count; count 0: no shards */
 };
 
 /* "i/N", i from 0; CO_INVALID says what was expected. */
-CO_MUST_CHECK int op_shard_parse(const char *text, struct op_shard_id *ret, struct co_err *err);
+CO_MUST_CHECK int ctl_shard_parse(const char *text, struct ctl_shard_id *ret, struct co_err *err);
 /* Whether a namespace belongs to this shard.  The hash must never change between versions. */
-bool op_shard_has(const struct op_shard_id *id, const char *ns);
+bool ctl_shard_has(const struct ctl_shard_id *id, const char *ns);
 /* Name of its Lease. */
-void op_shard_lease(const struct op_shard_id *id, char *ret, size_t size);
+void ctl_shard_lease(const struct ctl_shard_id *id, char *ret, size_t size);
 
-struct op_shard_opts {
+struct ctl_shard_opts {
     const char *ns; /* of the leases */
-    struct op_shard_id id;
+    struct ctl_shard_id id;
     int64_t retry_ms; /* between attempts; 0: 2 s */
     /* This shard's layout is in force, so it may act. */
     void (*admitted)(void *arg);
     void *arg;
 };
 
-struct op_shard;
+struct ctl_shard;
 
-struct op_shard *op_shard_new(
-    struct co_loop *loop, struct op_kube_client *client, const struct op_shard_opts *opts);
+struct ctl_shard *ctl_shard_new(
+    struct co_loop *loop, struct kube_client *client, const struct ctl_shard_opts *opts);
 /* true: the shard holds its lease now and seeks admission.  false: it has lost the lease. */
-void op_shard_leased(struct op_shard *s, bool leased);
-void op_shard_free(struct op_shard *s); /* NULL allowed */
-CO_DEFINE_CLEANUP(struct op_shard *, op_shard_free)
+void ctl_shard_leased(struct ctl_shard *s, bool leased);
+void ctl_shard_free(struct ctl_shard *s); /* NULL allowed */
+CO_DEFINE_CLEANUP(struct ctl_shard *, ctl_shard_free)

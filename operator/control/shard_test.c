@@ -30,8 +30,8 @@ static void a_shard_is_i_of_n(void **state) {
         {"", CO_INVALID, 0, 0},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct op_shard_id id = {0};
-        assert_int_equal(op_shard_parse(rows[i].text, &id, NULL), rows[i].code);
+        struct ctl_shard_id id = {0};
+        assert_int_equal(ctl_shard_parse(rows[i].text, &id, NULL), rows[i].code);
         assert_int_equal(id.index, rows[i].index);
         assert_int_equal(id.count, rows[i].count);
     }
@@ -39,11 +39,11 @@ static void a_shard_is_i_of_n(void **state) {
 
 static void a_pod_that_has_no_number_is_told_since_when_it_would(void **state) {
     (void)state;
-    struct op_shard_id id;
+    struct ctl_shard_id id;
     struct co_err err;
-    assert_int_equal(op_shard_parse("/2", &id, &err), CO_INVALID);
+    assert_int_equal(ctl_shard_parse("/2", &id, &err), CO_INVALID);
     assert_non_null(strstr(co_err_text(&err), "1.28"));
-    assert_int_equal(op_shard_parse("2/2", &id, &err), CO_INVALID);
+    assert_int_equal(ctl_shard_parse("2/2", &id, &err), CO_INVALID);
     assert_null(strstr(co_err_text(&err), "1.28"));
 }
 
@@ -53,13 +53,13 @@ static void each_namespace_has_one_shard(void **state) {
     enum { NAMESPACES = 2000 };
     static const unsigned counts[] = {1, 2, 3, 7, 64};
     for (size_t c = 0; c < CO_ARRAY_LEN(counts); c++) {
-        size_t have[OP_SHARDS_MAX] = {0};
+        size_t have[CTL_SHARDS_MAX] = {0};
         for (int n = 0; n < NAMESPACES; n++) {
             char ns[32];
             (void)snprintf(ns, sizeof(ns), "team-%d", n);
             size_t owners = 0;
             for (unsigned i = 0; i < counts[c]; i++) {
-                bool has = op_shard_has(&(struct op_shard_id){i, counts[c]}, ns);
+                bool has = ctl_shard_has(&(struct ctl_shard_id){i, counts[c]}, ns);
                 owners += has;
                 have[i] += has;
             }
@@ -69,7 +69,7 @@ static void each_namespace_has_one_shard(void **state) {
             assert_in_range(have[i], NAMESPACES / counts[c] / 2, NAMESPACES / counts[c] * 2);
         }
     }
-    assert_true(op_shard_has(&(struct op_shard_id){0, 0}, "any"));
+    assert_true(ctl_shard_has(&(struct ctl_shard_id){0, 0}, "any"));
 }
 
 /* Another version must agree on who has what. */
@@ -80,9 +80,9 @@ static void the_hash_stays(void **state) {
         unsigned of_2, of_3, of_64;
     } rows[] = {{"default", 0, 0, 40}, {"team-a", 1, 2, 39}, {"x", 1, 2, 11}};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        assert_true(op_shard_has(&(struct op_shard_id){rows[i].of_2, 2}, rows[i].ns));
-        assert_true(op_shard_has(&(struct op_shard_id){rows[i].of_3, 3}, rows[i].ns));
-        assert_true(op_shard_has(&(struct op_shard_id){rows[i].of_64, 64}, rows[i].ns));
+        assert_true(ctl_shard_has(&(struct ctl_shard_id){rows[i].of_2, 2}, rows[i].ns));
+        assert_true(ctl_shard_has(&(struct ctl_shard_id){rows[i].of_3, 3}, rows[i].ns));
+        assert_true(ctl_shard_has(&(struct ctl_shard_id){rows[i].of_64, 64}, rows[i].ns));
     }
 }
 

@@ -3,18 +3,18 @@
 
 #include "common/mem.h"
 
-struct op_space {
-    size_t bytes;                       /* of its entries and texts */
-    size_t n;                           /* entries */
-    struct op_shelved *oldest, *newest; /* entries with a text, by their last change */
+struct ctl_space {
+    size_t bytes;                        /* of its entries and texts */
+    size_t n;                            /* entries */
+    struct ctl_shelved *oldest, *newest; /* entries with a text, by their last change */
 };
 
-void op_shelf_done(struct op_shelf *s) {
+void ctl_shelf_done(struct ctl_shelf *s) {
     co_map_done(&s->spaces);
 }
 
-void op_shelf_join(struct op_shelf *s, struct op_shelved *ret, const char *ns, size_t bytes) {
-    struct op_space *space = co_map_get(&s->spaces, ns);
+void ctl_shelf_join(struct ctl_shelf *s, struct ctl_shelved *ret, const char *ns, size_t bytes) {
+    struct ctl_space *space = co_map_get(&s->spaces, ns);
     if (!space) {
         space = co_xcalloc(1, sizeof(*space));
         (void)co_map_set(&s->spaces, ns, space);
@@ -22,11 +22,11 @@ void op_shelf_join(struct op_shelf *s, struct op_shelved *ret, const char *ns, s
     space->n++;
     space->bytes += bytes;
     s->others += bytes;
-    *ret = (struct op_shelved){.space = space};
+    *ret = (struct ctl_shelved){.space = space};
 }
 
-void op_shelf_leave(struct op_shelf *s, struct op_shelved *of, const char *ns, size_t bytes) {
-    struct op_space *space = of->space;
+void ctl_shelf_leave(struct ctl_shelf *s, struct ctl_shelved *of, const char *ns, size_t bytes) {
+    struct ctl_space *space = of->space;
     s->others -= bytes;
     space->bytes -= bytes;
     if (--space->n == 0) {
@@ -35,8 +35,8 @@ void op_shelf_leave(struct op_shelf *s, struct op_shelved *of, const char *ns, s
     }
 }
 
-void op_shelf_put(struct op_shelf *s, struct op_shelved *of, size_t size) {
-    struct op_space *space = of->space;
+void ctl_shelf_put(struct ctl_shelf *s, struct ctl_shelved *of, size_t size) {
+    struct ctl_space *space = of->space;
     of->size = size;
     of->newer = NULL;
     of->older = space->newest;
@@ -47,8 +47,8 @@ void op_shelf_put(struct op_shelf *s, struct op_shelved *of, size_t size) {
     s->n++;
 }
 
-void op_shelf_take(struct op_shelf *s, struct op_shelved *of) {
-    struct op_space *space = of->space;
+void ctl_shelf_take(struct ctl_shelf *s, struct ctl_shelved *of) {
+    struct ctl_space *space = of->space;
     if (!of->size) {
         return;
     }
@@ -61,16 +61,16 @@ void op_shelf_take(struct op_shelf *s, struct op_shelved *of) {
 }
 
 static void find_largest(void *arg, const char *key, void *value) {
-    struct op_space **largest = arg, *space = value;
+    struct ctl_space **largest = arg, *space = value;
     (void)key;
     if (space->oldest && (!*largest || space->bytes > (*largest)->bytes)) {
         *largest = space;
     }
 }
 
-struct op_shelved *op_shelf_surplus(const struct op_shelf *s) {
+struct ctl_shelved *ctl_shelf_surplus(const struct ctl_shelf *s) {
     size_t others = s->others < s->max / 2 ? s->others : s->max / 2;
-    struct op_space *largest = NULL;
+    struct ctl_space *largest = NULL;
     if (!s->max || s->texts <= s->max - others) {
         return NULL;
     }

@@ -12,32 +12,32 @@
 
 #include <stdint.h>
 
-struct op_space; /* the use of one namespace */
+struct ctl_space; /* the use of one namespace */
 
 /* An entry's node in the lists; private to shelf.c. */
-struct op_shelved {
-    struct op_space *space;
-    struct op_shelved *older, *newer; /* among the texts of the namespace */
-    size_t size;                      /* bytes of its text; 0: it is not in the cache */
+struct ctl_shelved {
+    struct ctl_space *space;
+    struct ctl_shelved *older, *newer; /* among the texts of the namespace */
+    size_t size;                       /* bytes of its text; 0: it is not in the cache */
 };
 
-struct op_shelf {
+struct ctl_shelf {
     size_t max;           /* bytes; 0: no limit */
     size_t texts, others; /* bytes of texts, and of entries */
     size_t n;             /* number of texts */
     struct co_map spaces; /* by name of the namespace, owned */
 };
 
-void op_shelf_done(struct op_shelf *s); /* after all entries have left */
+void ctl_shelf_done(struct ctl_shelf *s); /* after all entries have left */
 
 /* Adds an entry, which takes so many bytes until it leaves, without a text. */
-void op_shelf_join(struct op_shelf *s, struct op_shelved *ret, const char *ns, size_t bytes);
-/* The entry must have no text any more; bytes as in op_shelf_join. */
-void op_shelf_leave(struct op_shelf *s, struct op_shelved *of, const char *ns, size_t bytes);
+void ctl_shelf_join(struct ctl_shelf *s, struct ctl_shelved *ret, const char *ns, size_t bytes);
+/* The entry must have no text any more; bytes as in ctl_shelf_join. */
+void ctl_shelf_leave(struct ctl_shelf *s, struct ctl_shelved *of, const char *ns, size_t bytes);
 
 /* The entry has a text of so many bytes now; it must have had none. */
-void op_shelf_put(struct op_shelf *s, struct op_shelved *of, size_t size);
+void ctl_shelf_put(struct ctl_shelf *s, struct ctl_shelved *of, size_t size);
 /* The entry's text is dropped; nothing if it has none. */
-void op_shelf_take(struct op_shelf *s, struct op_shelved *of);
+void ctl_shelf_take(struct ctl_shelf *s, struct ctl_shelved *of);
 /* The text to evict next; NULL: all fit. */
-struct op_shelved *op_shelf_surplus(const struct op_shelf *s);
+struct ctl_shelved *ctl_shelf_surplus(const struct ctl_shelf *s);

@@ -10,32 +10,32 @@
 #include "common/mem.h"
 
 /* "a1": the first text of namespace "a". */
-static struct op_shelf shelf;
-static struct op_shelved of[2][4];
+static struct ctl_shelf shelf;
+static struct ctl_shelved of[2][4];
 static const char *const names[] = {"a", "b"};
 
 static void begin(size_t max, size_t entry_bytes) {
-    shelf = (struct op_shelf){.max = max};
+    shelf = (struct ctl_shelf){.max = max};
     for (size_t i = 0; i < 8; i++) {
-        op_shelf_join(&shelf, &of[i / 4][i % 4], names[i / 4], entry_bytes);
+        ctl_shelf_join(&shelf, &of[i / 4][i % 4], names[i / 4], entry_bytes);
     }
 }
 
 static void end(size_t entry_bytes) {
     for (size_t i = 0; i < 8; i++) {
-        op_shelf_take(&shelf, &of[i / 4][i % 4]);
-        op_shelf_leave(&shelf, &of[i / 4][i % 4], names[i / 4], entry_bytes);
+        ctl_shelf_take(&shelf, &of[i / 4][i % 4]);
+        ctl_shelf_leave(&shelf, &of[i / 4][i % 4], names[i / 4], entry_bytes);
     }
     assert_int_equal(shelf.texts + shelf.others + shelf.n + shelf.spaces.nodes.len, 0);
-    op_shelf_done(&shelf);
+    ctl_shelf_done(&shelf);
 }
 
 static void what_fits_stays(void **state) {
     (void)state;
     begin(100, 0);
-    op_shelf_put(&shelf, &of[0][0], 60);
-    op_shelf_put(&shelf, &of[1][0], 40);
-    assert_null(op_shelf_surplus(&shelf));
+    ctl_shelf_put(&shelf, &of[0][0], 60);
+    ctl_shelf_put(&shelf, &of[1][0], 40);
+    assert_null(ctl_shelf_surplus(&shelf));
     assert_int_equal(shelf.n, 2);
     end(0);
 }
@@ -44,28 +44,28 @@ static void what_fits_stays(void **state) {
 static void the_largest_namespace_loses_its_oldest(void **state) {
     (void)state;
     begin(100, 0);
-    op_shelf_put(&shelf, &of[0][0], 30);
-    op_shelf_put(&shelf, &of[0][1], 30);
-    op_shelf_put(&shelf, &of[0][2], 30);
-    op_shelf_put(&shelf, &of[1][0], 20);
-    assert_ptr_equal(op_shelf_surplus(&shelf), &of[0][0]);
-    op_shelf_take(&shelf, &of[0][0]);
-    assert_null(op_shelf_surplus(&shelf));
+    ctl_shelf_put(&shelf, &of[0][0], 30);
+    ctl_shelf_put(&shelf, &of[0][1], 30);
+    ctl_shelf_put(&shelf, &of[0][2], 30);
+    ctl_shelf_put(&shelf, &of[1][0], 20);
+    assert_ptr_equal(ctl_shelf_surplus(&shelf), &of[0][0]);
+    ctl_shelf_take(&shelf, &of[0][0]);
+    assert_null(ctl_shelf_surplus(&shelf));
     /* What changed is the newest. */
-    op_shelf_take(&shelf, &of[0][1]);
-    op_shelf_put(&shelf, &of[0][1], 50);
-    assert_null(op_shelf_surplus(&shelf));
-    op_shelf_put(&shelf, &of[1][1], 1);
-    assert_ptr_equal(op_shelf_surplus(&shelf), &of[0][2]);
+    ctl_shelf_take(&shelf, &of[0][1]);
+    ctl_shelf_put(&shelf, &of[0][1], 50);
+    assert_null(ctl_shelf_surplus(&shelf));
+    ctl_shelf_put(&shelf, &of[1][1], 1);
+    assert_ptr_equal(ctl_shelf_surplus(&shelf), &of[0][2]);
     end(0);
 }
 
 static void a_text_larger_than_all_has_no_place(void **state) {
     (void)state;
     begin(100, 0);
-    op_shelf_put(&shelf, &of[1][0], 10);
-    op_shelf_put(&shelf, &of[0][0], 101);
-    assert_ptr_equal(op_shelf_surplus(&shelf), &of[0][0]);
+    ctl_shelf_put(&shelf, &of[1][0], 10);
+    ctl_shelf_put(&shelf, &of[0][0], 101);
+    assert_ptr_equal(ctl_shelf_surplus(&shelf), &of[0][0]);
     end(0);
 }
 
@@ -73,15 +73,15 @@ static void a_text_larger_than_all_has_no_place(void **state) {
 static void entries_count(void **state) {
     (void)state;
     begin(100, 10);
-    op_shelf_put(&shelf, &of[1][0], 30);
-    op_shelf_put(&shelf, &of[0][0], 20);
-    assert_null(op_shelf_surplus(&shelf)); /* 80 bytes of entries leave 50 */
-    struct op_shelved many;
-    op_shelf_join(&shelf, &many, "a", 1000);
-    assert_null(op_shelf_surplus(&shelf)); /* no less than that */
-    op_shelf_put(&shelf, &of[1][1], 1);
-    assert_ptr_equal(op_shelf_surplus(&shelf), &of[0][0]);
-    op_shelf_leave(&shelf, &many, "a", 1000);
+    ctl_shelf_put(&shelf, &of[1][0], 30);
+    ctl_shelf_put(&shelf, &of[0][0], 20);
+    assert_null(ctl_shelf_surplus(&shelf)); /* 80 bytes of entries leave 50 */
+    struct ctl_shelved many;
+    ctl_shelf_join(&shelf, &many, "a", 1000);
+    assert_null(ctl_shelf_surplus(&shelf)); /* no less than that */
+    ctl_shelf_put(&shelf, &of[1][1], 1);
+    assert_ptr_equal(ctl_shelf_surplus(&shelf), &of[0][0]);
+    ctl_shelf_leave(&shelf, &many, "a", 1000);
     end(10);
 }
 

@@ -6,20 +6,20 @@
 #include "operator/control/metrics.h"
 #include "operator/kube/clock.h"
 
-void op_stages_begin(struct op_stages *s, enum op_phase phase, int64_t created) {
+void ctl_stages_begin(struct ctl_stages *s, enum api_phase phase, int64_t created) {
     enum { LATE_S = 3 };
     /* creationTimestamp is used only if the job is older than rounding to seconds and different
      * clocks could explain, that is, if it has waited for the operator. */
-    int64_t age = created ? op_kube_clock_seconds() - created : 0;
+    int64_t age = created ? kube_clock_seconds() - created : 0;
     s->born = phase ? 0 : co_now_ms() - (age >= LATE_S ? age * 1000 : 0);
     s->left = 0;
 }
 
-void op_stages_pod_made(struct op_stages *s) {
+void ctl_stages_pod_made(struct ctl_stages *s) {
     s->made = co_now_ms();
 }
 
-void op_stages_pod_scheduled(struct op_stages *s) {
+void ctl_stages_pod_scheduled(struct ctl_stages *s) {
     s->scheduled = co_now_ms();
 }
 
@@ -29,34 +29,34 @@ static int64_t status_time(const json_t *status, const char *key) {
     return text && !co_parse_time(key, text, &at, NULL) ? at : 0;
 }
 
-static void count_start(const struct op_stages *s, struct op_metrics *m, int64_t now) {
+static void count_start(const struct ctl_stages *s, struct ctl_metrics *m, int64_t now) {
     int64_t placed = s->scheduled > s->made ? s->scheduled : s->made;
-    op_metrics_stage(m, OP_M_STAGE_PODS_CREATED, s->made - s->born);
-    op_metrics_stage(m, OP_M_STAGE_SCHEDULED, placed - s->made);
-    op_metrics_stage(m, OP_M_STAGE_RUNNING, now - placed);
+    ctl_metrics_stage(m, CTL_M_STAGE_PODS_CREATED, s->made - s->born);
+    ctl_metrics_stage(m, CTL_M_STAGE_SCHEDULED, placed - s->made);
+    ctl_metrics_stage(m, CTL_M_STAGE_RUNNING, now - placed);
 }
 
-void op_stages_phase(struct op_stages *s, struct op_metrics *m, enum op_phase from,
-    enum op_phase to, const json_t *status) {
+void ctl_stages_phase(struct ctl_stages *s, struct ctl_metrics *m, enum api_phase from,
+    enum api_phase to, const json_t *status) {
     int64_t now = co_now_ms();
-    co_metric_add(&m->row[OP_M_PHASES], to, 1);
-    if (to == OP_PHASE_RUNNING && s->born) {
+    co_metric_add(&m->row[CTL_M_PHASES], to, 1);
+    if (to == API_PHASE_RUNNING && s->born) {
         count_start(s, m, now);
     }
-    if (to == OP_PHASE_RUNNING && s->left) {
+    if (to == API_PHASE_RUNNING && s->left) {
         co_metric_observe(
-            &m->row[OP_M_INTERRUPTED_SECONDS], !s->restarting, (double)(now - s->left) / 1e3);
+            &m->row[CTL_M_INTERRUPTED_SECONDS], !s->restarting, (double)(now - s->left) / 1e3);
     }
-    if (to == OP_PHASE_RUNNING || to == OP_PHASE_SUSPENDED || op_phase_terminal(to)) {
+    if (to == API_PHASE_RUNNING || to == API_PHASE_SUSPENDED || api_phase_terminal(to)) {
         s->born = s->left = 0;
         s->restarting = false;
-    } else if (from == OP_PHASE_RUNNING) {
+    } else if (from == API_PHASE_RUNNING) {
         s->left = now;
     }
-    s->restarting |= to == OP_PHASE_RESTARTING;
+    s->restarting |= to == API_PHASE_RESTARTING;
     int64_t started = status_time(status, "startTime");
-    if (op_phase_terminal(to) && started) {
-        op_metrics_stage(
-            m, OP_M_STAGE_FINISHED, (status_time(status, "completionTime") - started) * 1000);
+    if (api_phase_terminal(to) && started) {
+        ctl_metrics_stage(
+            m, CTL_M_STAGE_FINISHED, (status_time(status, "completionTime") - started) * 1000);
     }
 }

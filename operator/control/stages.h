@@ -4,11 +4,11 @@
 
 #include "operator/api/job.h"
 
-struct op_metrics;
+struct ctl_metrics;
 
 /* One for each entry; zeroed at first.  Monotonic milliseconds, 0: unknown.  Private to stages.c.
  */
-struct op_stages {
+struct ctl_stages {
     int64_t born;      /* creation; known only of jobs that had no phase when first seen */
     int64_t made;      /* the last pod appeared in the watch */
     int64_t scheduled; /* the last pod got a node */
@@ -17,9 +17,9 @@ struct op_stages {
 };
 
 /* A job is seen for the first time: the phase in its status, its creationTimestamp (0: none). */
-void op_stages_begin(struct op_stages *s, enum op_phase phase, int64_t created);
-void op_stages_pod_made(struct op_stages *s);
-void op_stages_pod_scheduled(struct op_stages *s);
+void ctl_stages_begin(struct ctl_stages *s, enum api_phase phase, int64_t created);
+void ctl_stages_pod_made(struct ctl_stages *s);
+void ctl_stages_pod_scheduled(struct ctl_stages *s);
 /* A phase was written to the job's status: observes the stages that have ended with it. */
-void op_stages_phase(struct op_stages *s, struct op_metrics *m, enum op_phase from,
-    enum op_phase to, const json_t *status);
+void ctl_stages_phase(struct ctl_stages *s, struct ctl_metrics *m, enum api_phase from,
+    enum api_phase to, const json_t *status);

@@ -1,8 +1,8 @@
 /* The cache of API objects: how versions are compared, how children find their entry, and what
  * counts as a change.
  *
- *   op_store_put, op_store_list -> read_arrival (parse) -> job_put or child_put -> `changed`
- *   op_store_remove, sweep      -> job_gone or lose_child, detach_child         -> `changed` */
+ *   ctl_store_put, ctl_store_list -> read_arrival (parse) -> job_put or child_put -> `changed`
+ *   ctl_store_remove, sweep      -> job_gone or lose_child, detach_child         -> `changed` */
 #include "operator/control/store.h"
 
 #include "operator/control/jobtext.h"
@@ -16,97 +16,98 @@ static uint64_t entry_hash(const char *ns, const char *name) {
     return co_hash_str(ns) * 31 + co_hash_str(name);
 }
 
-static uint64_t child_hash(enum op_store_kind kind, const char *ns, const char *name) {
+static uint64_t child_hash(enum ctl_store_kind kind, const char *ns, const char *name) {
     return entry_hash(ns, name) * 31 + kind;
 }
 
-void op_store_init(struct op_store *s, void (*changed)(void *arg, struct op_entry *e),
-    void (*gone)(void *arg, struct op_entry *e), void *arg) {
-    *s = (struct op_store){.changed = changed, .gone = gone, .arg = arg};
+void ctl_store_init(struct ctl_store *s, void (*changed)(void *arg, struct ctl_entry *e),
+    void (*gone)(void *arg, struct ctl_entry *e), void *arg) {
+    *s = (struct ctl_store){.changed = changed, .gone = gone, .arg = arg};
 }
 
-static size_t entry_size(const struct op_entry *e) {
+static size_t entry_size(const struct ctl_entry *e) {
     return sizeof(*e) + strlen(e->ns) + strlen(e->name) + 2;
 }
 
-static struct op_entry *entry_of(struct op_shelved *shelved) {
-    return (struct op_entry *)((char *)shelved - offsetof(struct op_entry, shelved));
+static struct ctl_entry *entry_of(struct ctl_shelved *shelved) {
+    return (struct ctl_entry *)((char *)shelved - offsetof(struct ctl_entry, shelved));
 }
 
-static void drop_text(struct op_store *s, struct op_entry *e) {
-    op_shelf_take(&s->shelf, &e->shelved);
+static void drop_text(struct ctl_store *s, struct ctl_entry *e) {
+    ctl_shelf_take(&s->shelf, &e->shelved);
     co_slab_free(&s->slab, e->job.data, e->job.size);
     e->job = (struct co_squeezed){0};
 }
 
 /* Caches the job's text in place of an older one, and evicts others if there is no room. */
-static void keep_text(struct op_store *s, struct op_entry *e, const struct op_kube_object *object) {
-    struct op_shelved *surplus;
+static void keep_text(struct ctl_store *s, struct ctl_entry *e, const struct kube_object *object) {
+    struct ctl_shelved *surplus;
     drop_text(s, e);
-    if (e->tree <= OP_STORE_TREE_MAX) {
-        e->job = op_jobtext_keep(&s->slab, object->text, object->len);
-        op_shelf_put(&s->shelf, &e->shelved, e->job.size);
+    if (e->tree <= CTL_STORE_TREE_MAX) {
+        e->job = ctl_jobtext_keep(&s->slab, object->text, object->len);
+        ctl_shelf_put(&s->shelf, &e->shelved, e->job.size);
     }
-    while ((surplus = op_shelf_surplus(&s->shelf))) {
+    while ((surplus = ctl_shelf_surplus(&s->shelf))) {
         drop_text(s, entry_of(surplus));
     }
 }
 
-static void stored_free(struct op_store *s, struct op_stored *st) {
+static void stored_free(struct ctl_store *s, struct ctl_stored *st) {
     free(st->claim);
-    op_child_free(&s->slab, st->child);
+    api_child_free(&s->slab, st->child);
     co_slab_free(&s->slab, st, sizeof(*st));
 }
 
-static void free_list(struct op_store *s, struct op_stored *list) {
-    struct op_stored *next;
-    for (struct op_stored *st = list; st; st = next) {
+static void free_list(struct ctl_store *s, struct ctl_stored *list) {
+    struct ctl_stored *next;
+    for (struct ctl_stored *st = list; st; st = next) {
         next = st->next;
         stored_free(s, st);
     }
 }
 
-static void entry_free(struct op_store *s, struct op_entry *e) {
+static void entry_free(struct ctl_store *s, struct ctl_entry *e) {
     free_list(s, e->children);
     free_list(s, e->ended);
     drop_text(s, e);
-    op_shelf_leave(&s->shelf, &e->shelved, e->ns, entry_size(e));
+    ctl_shelf_leave(&s->shelf, &e->shelved, e->ns, entry_size(e));
     co_slab_free(&s->slab, e, entry_size(e));
 }
 
-static void free_each(void *arg, struct op_entry *e) {
-    struct op_store *s = arg;
+static void free_each(void *arg, struct ctl_entry *e) {
+    struct ctl_store *s = arg;
     s->gone(s->arg, e);
     entry_free(s, e);
 }
 
-void op_store_done(struct op_store *s) {
-    op_store_each(s, free_each, s);
+void ctl_store_done(struct ctl_store *s) {
+    ctl_store_each(s, free_each, s);
     co_index_done(&s->entries);
     co_index_done(&s->children);
-    op_shelf_done(&s->shelf);
+    ctl_shelf_done(&s->shelf);
     co_slab_done(&s->slab);
 }
 
 struct visit {
-    void (*fn)(void *arg, struct op_entry *e);
+    void (*fn)(void *arg, struct ctl_entry *e);
     void *arg;
 };
 
 static void visit_entry(void *arg, struct co_link *l) {
     const struct visit *v = arg;
-    v->fn(v->arg, (struct op_entry *)l);
+    v->fn(v->arg, (struct ctl_entry *)l);
 }
 
-void op_store_each(const struct op_store *s, void (*fn)(void *arg, struct op_entry *e), void *arg) {
+void ctl_store_each(
+    const struct ctl_store *s, void (*fn)(void *arg, struct ctl_entry *e), void *arg) {
     struct visit v = {fn, arg};
     co_index_each(&s->entries, visit_entry, &v);
 }
 
-struct op_entry *op_store_entry(const struct op_store *s, const char *ns, const char *name) {
+struct ctl_entry *ctl_store_entry(const struct ctl_store *s, const char *ns, const char *name) {
     struct co_link *l = co_index_first(&s->entries, entry_hash(ns, name));
     for (; l; l = co_index_next(l)) {
-        struct op_entry *e = (struct op_entry *)l;
+        struct ctl_entry *e = (struct ctl_entry *)l;
         if (strcmp(e->name, name) == 0 && strcmp(e->ns, ns) == 0) {
             return e;
         }
@@ -114,11 +115,11 @@ struct op_entry *op_store_entry(const struct op_store *s, const char *ns, const 
     return NULL;
 }
 
-struct op_stored *op_store_child(
-    const struct op_store *s, enum op_store_kind kind, const char *ns, const char *name) {
+struct ctl_stored *ctl_store_child(
+    const struct ctl_store *s, enum ctl_store_kind kind, const char *ns, const char *name) {
     struct co_link *l = co_index_first(&s->children, child_hash(kind, ns, name));
     for (; l; l = co_index_next(l)) {
-        struct op_stored *st = (struct op_stored *)l;
+        struct ctl_stored *st = (struct ctl_stored *)l;
         if (st->kind == kind && strcmp(st->child->name, name) == 0 &&
             strcmp(st->child->ns, ns) == 0) {
             return st;
@@ -127,22 +128,22 @@ struct op_stored *op_store_child(
     return NULL;
 }
 
-static struct op_entry *entry_need(struct op_store *s, const char *ns, const char *name) {
-    struct op_entry *e = op_store_entry(s, ns, name);
+static struct ctl_entry *entry_need(struct ctl_store *s, const char *ns, const char *name) {
+    struct ctl_entry *e = ctl_store_entry(s, ns, name);
     if (!e) {
-        struct op_entry proto = {.ns = ns, .name = name, .born = ++s->born};
+        struct ctl_entry proto = {.ns = ns, .name = name, .born = ++s->born};
         e = co_slab_alloc(&s->slab, entry_size(&proto));
         *e = proto;
         e->ns = memcpy((char *)(e + 1), ns, strlen(ns) + 1);
         e->name = memcpy((char *)(e + 1) + strlen(ns) + 1, name, strlen(name) + 1);
         co_index_add(&s->entries, &e->link, entry_hash(ns, name));
-        op_shelf_join(&s->shelf, &e->shelved, ns, entry_size(e));
+        ctl_shelf_join(&s->shelf, &e->shelved, ns, entry_size(e));
     }
     return e;
 }
 
-static void free_if_empty(struct op_store *s, struct op_entry *e) {
-    if (op_entry_has_job(e) || e->n_children || e->held) {
+static void free_if_empty(struct ctl_store *s, struct ctl_entry *e) {
+    if (ctl_entry_has_job(e) || e->n_children || e->held) {
         return;
     }
     co_index_remove(&s->entries, &e->link);
@@ -150,23 +151,23 @@ static void free_if_empty(struct op_store *s, struct op_entry *e) {
     entry_free(s, e);
 }
 
-void op_store_hold(struct op_entry *e) {
+void ctl_store_hold(struct ctl_entry *e) {
     e->held = true;
 }
 
-void op_store_release(struct op_store *s, struct op_entry *e) {
+void ctl_store_release(struct ctl_store *s, struct ctl_entry *e) {
     e->held = false;
     free_if_empty(s, e);
 }
 
-bool op_store_take_turn(struct op_entry *e) {
+bool ctl_store_take_turn(struct ctl_entry *e) {
     bool turned = e->turned;
     e->turned = false;
     return turned;
 }
 
 /* Reports the change; may free the entry. */
-static void entry_touched(struct op_store *s, struct op_entry *e) {
+static void entry_touched(struct ctl_store *s, struct ctl_entry *e) {
     s->changed(s->arg, e);
     free_if_empty(s, e);
 }
@@ -179,13 +180,13 @@ static size_t tree_bytes(const struct co_jnode *job) {
     return co_json_nodes_bytes(job) - co_json_nodes_bytes(notes);
 }
 
-/* decided: whatever the stored version is, see op_store_sync_begin. */
-static void job_put(struct op_store *s, const struct op_job_head *h,
-    const struct op_kube_object *object, bool decided) {
-    uint64_t version = op_kube_version(h->version);
-    struct op_entry *e = entry_need(s, h->ns, h->name);
-    e->sync = s->sync[OP_STORE_JOBS];
-    if (op_entry_has_job(e) && version && version <= e->version && !decided) {
+/* decided: whatever the stored version is, see ctl_store_sync_begin. */
+static void job_put(struct ctl_store *s, const struct api_job_head *h,
+    const struct kube_object *object, bool decided) {
+    uint64_t version = kube_version(h->version);
+    struct ctl_entry *e = entry_need(s, h->ns, h->name);
+    e->sync = s->sync[CTL_STORE_JOBS];
+    if (ctl_entry_has_job(e) && version && version <= e->version && !decided) {
         return;
     }
     uint64_t digest = co_hash(object->text, object->len);
@@ -196,11 +197,11 @@ static void job_put(struct op_store *s, const struct op_job_head *h,
     }
     e->turned = e->turned || e->phase != h->phase; /* clean-ups and restarts wait for the phase */
     e->phase = (uint8_t)h->phase;
-    e->waits = e->phase < OP_PHASE_RUNNING && !h->started && !h->elsewhere;
-    if (!op_entry_has_job(e)) {
+    e->waits = e->phase < API_PHASE_RUNNING && !h->started && !h->elsewhere;
+    if (!ctl_entry_has_job(e)) {
         s->n_jobs++;
         e->created = h->created;
-        op_stages_begin(&e->stages, h->phase, h->created);
+        ctl_stages_begin(&e->stages, h->phase, h->created);
     }
     e->digest = digest;
     e->uid = co_hash(h->uid, strlen(h->uid));
@@ -213,8 +214,8 @@ static void job_put(struct op_store *s, const struct op_job_head *h,
     entry_touched(s, e);
 }
 
-static void job_gone(struct op_store *s, struct op_entry *e) {
-    if (op_entry_has_job(e)) {
+static void job_gone(struct ctl_store *s, struct ctl_entry *e) {
+    if (ctl_entry_has_job(e)) {
         s->n_jobs--;
         drop_text(s, e);
         e->digest = 0;
@@ -229,72 +230,72 @@ static void job_gone(struct op_store *s, struct op_entry *e) {
 /* How objects of a kind are parsed, and whether a plan could see a difference between two versions;
  * without `differs` it always could. */
 static const struct {
-    struct op_child *(*read)(struct co_slab *slab, const struct co_jnode *obj);
-    bool (*differs)(const struct op_child *a, const struct op_child *b);
-} children[OP_STORE_KINDS] = {
-    [OP_STORE_PODS] = {op_pod_read, op_pod_differs},
-    [OP_STORE_SERVICES] = {op_service_read},
-    [OP_STORE_CONFIGMAPS] = {op_configmap_read},
-    [OP_STORE_PODGROUPS] = {op_podgroup_read, op_podgroup_differs},
+    struct api_child *(*read)(struct co_slab *slab, const struct co_jnode *obj);
+    bool (*differs)(const struct api_child *a, const struct api_child *b);
+} children[CTL_STORE_KINDS] = {
+    [CTL_STORE_PODS] = {api_pod_read, api_pod_differs},
+    [CTL_STORE_SERVICES] = {api_service_read},
+    [CTL_STORE_CONFIGMAPS] = {api_configmap_read},
+    [CTL_STORE_PODGROUPS] = {api_podgroup_read, api_podgroup_differs},
 };
 
 /* The name of the entry that a child belongs to: its owner's, or else its own name.  The latter is
  * for a ConfigMap that has the name of ours, and for a PodGroup that a user created. */
-static const char *entry_name(enum op_store_kind kind, const struct op_child *c) {
-    bool by_name = kind == OP_STORE_CONFIGMAPS || (kind == OP_STORE_PODGROUPS && !*c->owner_uid);
+static const char *entry_name(enum ctl_store_kind kind, const struct api_child *c) {
+    bool by_name = kind == CTL_STORE_CONFIGMAPS || (kind == CTL_STORE_PODGROUPS && !*c->owner_uid);
     return *c->owner_job ? c->owner_job : by_name ? c->name : "";
 }
 
 /* Adds to a counter; its first or last pod may let the job make progress. */
-static void count_stand(struct op_entry *e, enum op_stand stand, int by) {
+static void count_stand(struct ctl_entry *e, enum ctl_stand stand, int by) {
     bool none = !e->pods[stand];
     e->pods[stand] += (uint32_t)by;
     e->turned = e->turned || none != !e->pods[stand];
 }
 
 /* by: 1, or -1 to take it out. */
-static void count_pod(struct op_entry *e, const struct op_pod *pod, int by) {
-    bool running = pod->phase == OP_POD_RUNNING && pod->ready && !pod->lost;
+static void count_pod(struct ctl_entry *e, const struct api_pod *pod, int by) {
+    bool running = pod->phase == API_POD_RUNNING && pod->ready && !pod->lost;
     bool unknown = !*pod->ip[0];
     if (unknown) {
-        count_stand(e, OP_STAND_UNKNOWN, by);
+        count_stand(e, CTL_STAND_UNKNOWN, by);
     }
     if (unknown || pod->told) {
-        count_stand(e, OP_STAND_NAMELESS, by);
+        count_stand(e, CTL_STAND_NAMELESS, by);
     }
-    if (running || pod->phase == OP_POD_FAILED) {
-        count_stand(e, running ? OP_STAND_RUNNING : OP_STAND_FAILED, by);
-    } else if (pod->phase == OP_POD_PENDING || pod->phase == OP_POD_RUNNING) {
-        count_stand(e, OP_STAND_COMING, by);
+    if (running || pod->phase == API_POD_FAILED) {
+        count_stand(e, running ? CTL_STAND_RUNNING : CTL_STAND_FAILED, by);
+    } else if (pod->phase == API_POD_PENDING || pod->phase == API_POD_RUNNING) {
+        count_stand(e, CTL_STAND_COMING, by);
     }
 }
 
-static void take_out(struct op_store *s, struct op_stored *st) {
-    struct op_entry *e = st->entry;
-    struct op_stored **at = &e->children;
+static void take_out(struct ctl_store *s, struct ctl_stored *st) {
+    struct ctl_entry *e = st->entry;
+    struct ctl_stored **at = &e->children;
     while (*at != st) {
         at = &(*at)->next;
     }
     *at = st->next;
     e->n_children--;
     co_index_remove(&s->children, &st->link);
-    if (st->kind == OP_STORE_PODS) {
+    if (st->kind == CTL_STORE_PODS) {
         s->n_pods--;
         count_pod(e, st->pod, -1);
     }
 }
 
-static void detach_child(struct op_store *s, struct op_stored *st) {
+static void detach_child(struct ctl_store *s, struct ctl_stored *st) {
     take_out(s, st);
     stored_free(s, st);
 }
 
 /* As detach_child, for an object that the watch reports as deleted.  A pod that has succeeded is
  * kept in `ended` until a plan has counted it. */
-static void lose_child(struct op_store *s, struct op_stored *st) {
-    struct op_entry *e = st->entry;
-    bool counts = st->kind == OP_STORE_PODS && st->pod->ended && op_entry_has_job(e) &&
-                  !op_phase_terminal((enum op_phase)e->phase);
+static void lose_child(struct ctl_store *s, struct ctl_stored *st) {
+    struct ctl_entry *e = st->entry;
+    bool counts = st->kind == CTL_STORE_PODS && st->pod->ended && ctl_entry_has_job(e) &&
+                  !api_phase_terminal((enum api_phase)e->phase);
     take_out(s, st);
     if (counts) {
         st->next = e->ended;
@@ -304,29 +305,29 @@ static void lose_child(struct op_store *s, struct op_stored *st) {
     }
 }
 
-void op_store_looked(struct op_store *s, struct op_entry *e) {
+void ctl_store_looked(struct ctl_store *s, struct ctl_entry *e) {
     free_list(s, e->ended);
     e->ended = NULL;
 }
 
-static void attach_child(struct op_store *s, struct op_entry *e, struct op_stored *st) {
+static void attach_child(struct ctl_store *s, struct ctl_entry *e, struct ctl_stored *st) {
     st->entry = e;
     st->next = e->children;
     e->children = st;
     e->n_children++;
     co_index_add(&s->children, &st->link, child_hash(st->kind, st->child->ns, st->child->name));
-    if (st->kind == OP_STORE_PODS) {
+    if (st->kind == CTL_STORE_PODS) {
         s->n_pods++;
         count_pod(e, st->pod, 1);
-        op_stages_pod_made(&e->stages);
+        ctl_stages_pod_made(&e->stages);
     }
-    e->turned = e->turned || st->kind == OP_STORE_CONFIGMAPS; /* the start gate waits for it */
+    e->turned = e->turned || st->kind == CTL_STORE_CONFIGMAPS; /* the start gate waits for it */
 }
 
 /* Applies the address that the pod has reported to a version without one.  False: there is no
  * report for this pod, or it is not needed any more. */
-static bool claim_stands(const struct op_stored *st, struct op_child *now) {
-    struct op_pod *pod = (struct op_pod *)now;
+static bool claim_stands(const struct ctl_stored *st, struct api_child *now) {
+    struct api_pod *pod = (struct api_pod *)now;
     if (!st->claim || *pod->ip[0] || strcmp(st->child->uid, now->uid) != 0) {
         return false;
     }
@@ -337,62 +338,63 @@ static bool claim_stands(const struct op_stored *st, struct op_child *now) {
 
 /* Whether a pod counts as succeeded; st: its earlier version, or NULL.  A pod that exits with 0
  * after its deletion began has only reacted to SIGTERM and does not count. */
-static bool has_ended(const struct op_stored *st, const struct op_pod *now) {
+static bool has_ended(const struct ctl_stored *st, const struct api_pod *now) {
     bool before = st && st->pod->ended && strcmp(st->child->uid, now->c.uid) == 0;
-    return now->phase == OP_POD_SUCCEEDED && (before || !now->c.deleting);
+    return now->phase == API_POD_SUCCEEDED && (before || !now->c.deleting);
 }
 
-static bool child_differs(const struct op_stored *st, const struct op_child *now) {
-    bool (*differs)(const struct op_child *, const struct op_child *) = children[st->kind].differs;
+static bool child_differs(const struct ctl_stored *st, const struct api_child *now) {
+    bool (*differs)(const struct api_child *, const struct api_child *) =
+        children[st->kind].differs;
     return !differs || differs(st->child, now);
 }
 
 static void child_put(
-    struct op_store *s, enum op_store_kind kind, struct op_child *now, bool decided) {
-    uint64_t version = op_kube_version(now->resource_version);
+    struct ctl_store *s, enum ctl_store_kind kind, struct api_child *now, bool decided) {
+    uint64_t version = kube_version(now->resource_version);
     const char *owner = entry_name(kind, now);
-    struct op_stored *st = op_store_child(s, kind, now->ns, now->name);
+    struct ctl_stored *st = ctl_store_child(s, kind, now->ns, now->name);
     if (st && strcmp(st->entry->name, owner) != 0) { /* a new object with the name of an old one */
-        struct op_entry *e = st->entry;
+        struct ctl_entry *e = st->entry;
         detach_child(s, st);
         entry_touched(s, e);
         st = NULL;
     }
     if (st && version && version <= st->version && !decided) {
         st->sync = s->sync[kind];
-        op_child_free(&s->slab, now);
+        api_child_free(&s->slab, now);
         return;
     }
     if (!*owner) {
-        op_child_free(
+        api_child_free(
             &s->slab, now); /* it has our label but no owner; a create of that name will fail */
         return;
     }
-    if (kind == OP_STORE_PODS) {
-        struct op_pod *pod = (struct op_pod *)now;
+    if (kind == CTL_STORE_PODS) {
+        struct api_pod *pod = (struct api_pod *)now;
         pod->ended = has_ended(st, pod);
     }
     bool claimed = st && claim_stands(st, now);
     bool differs = !st || child_differs(st, now);
-    bool placed = kind == OP_STORE_PODS && ((const struct op_pod *)now)->scheduled &&
+    bool placed = kind == CTL_STORE_PODS && ((const struct api_pod *)now)->scheduled &&
                   (!st || !st->pod->scheduled);
     if (st) {
-        if (kind == OP_STORE_PODS) {
-            count_pod(st->entry, (const struct op_pod *)now, 1);
+        if (kind == CTL_STORE_PODS) {
+            count_pod(st->entry, (const struct api_pod *)now, 1);
             count_pod(st->entry, st->pod, -1);
         }
         free(claimed ? NULL : co_steal_ptr(st->claim));
-        op_child_free(&s->slab, st->child);
+        api_child_free(&s->slab, st->child);
         st->child = now;
     } else {
         st = co_slab_alloc(&s->slab, sizeof(*st));
-        *st = (struct op_stored){.kind = kind, .child = now};
+        *st = (struct ctl_stored){.kind = kind, .child = now};
         attach_child(s, entry_need(s, now->ns, owner), st);
     }
     st->version = version;
     st->sync = s->sync[kind];
     if (placed) {
-        op_stages_pod_scheduled(&st->entry->stages);
+        ctl_stages_pod_scheduled(&st->entry->stages);
     }
     if (differs) {
         entry_touched(s, st->entry);
@@ -403,31 +405,31 @@ static void child_put(
 
 /* An object that was read: a job's head, or a child. */
 struct arrival {
-    enum op_store_kind kind;
-    const struct op_kube_object *object;
-    struct op_job_head head;
-    struct op_child *child; /* owned */
+    enum ctl_store_kind kind;
+    const struct kube_object *object;
+    struct api_job_head head;
+    struct api_child *child; /* owned */
     uint64_t version;
 };
 
-static int read_arrival(struct op_store *s, enum op_store_kind kind,
-    const struct op_kube_object *object, struct arrival *ret, struct co_err *err) {
+static int read_arrival(struct ctl_store *s, enum ctl_store_kind kind,
+    const struct kube_object *object, struct arrival *ret, struct co_err *err) {
     *ret = (struct arrival){.kind = kind, .object = object};
-    if (kind == OP_STORE_JOBS) {
-        int r = op_job_head_read(object->nodes, &ret->head, err);
-        ret->version = r ? 0 : op_kube_version(ret->head.version);
+    if (kind == CTL_STORE_JOBS) {
+        int r = api_job_head_read(object->nodes, &ret->head, err);
+        ret->version = r ? 0 : kube_version(ret->head.version);
         return r;
     }
     ret->child = children[kind].read(&s->slab, object->nodes);
     if (!ret->child) {
         return co_err_set(err, CO_INVALID, "an object without metadata.name");
     }
-    ret->version = op_kube_version(ret->child->resource_version);
+    ret->version = kube_version(ret->child->resource_version);
     return 0;
 }
 
-static void put_arrival(struct op_store *s, struct arrival *a, bool decided) {
-    if (a->kind == OP_STORE_JOBS) {
+static void put_arrival(struct ctl_store *s, struct arrival *a, bool decided) {
+    if (a->kind == CTL_STORE_JOBS) {
         job_put(s, &a->head, a->object, decided);
     } else {
         child_put(s, a->kind, a->child, decided);
@@ -435,16 +437,16 @@ static void put_arrival(struct op_store *s, struct arrival *a, bool decided) {
 }
 
 /* The version of the object that is stored; 0: none. */
-static uint64_t known_version(const struct op_store *s, const struct arrival *a) {
-    if (a->kind == OP_STORE_JOBS) {
-        const struct op_entry *e = op_store_entry(s, a->head.ns, a->head.name);
-        return e && op_entry_has_job(e) ? e->version : 0;
+static uint64_t known_version(const struct ctl_store *s, const struct arrival *a) {
+    if (a->kind == CTL_STORE_JOBS) {
+        const struct ctl_entry *e = ctl_store_entry(s, a->head.ns, a->head.name);
+        return e && ctl_entry_has_job(e) ? e->version : 0;
     }
-    const struct op_stored *st = op_store_child(s, a->kind, a->child->ns, a->child->name);
+    const struct ctl_stored *st = ctl_store_child(s, a->kind, a->child->ns, a->child->name);
     return st ? st->version : 0;
 }
 
-int op_store_put(struct op_store *s, enum op_store_kind kind, const struct op_kube_object *object,
+int ctl_store_put(struct ctl_store *s, enum ctl_store_kind kind, const struct kube_object *object,
     uint64_t reached, struct co_err *err) {
     struct arrival a;
     int r = read_arrival(s, kind, object, &a, err);
@@ -454,12 +456,12 @@ int op_store_put(struct op_store *s, enum op_store_kind kind, const struct op_ku
     if (!reached || a.version > reached) {
         put_arrival(s, &a, false);
     } else { /* the watch has delivered this version, and perhaps later ones */
-        op_child_free(&s->slab, a.child);
+        api_child_free(&s->slab, a.child);
     }
     return 0;
 }
 
-int op_store_list(struct op_store *s, enum op_store_kind kind, const struct op_kube_object *object,
+int ctl_store_list(struct ctl_store *s, enum ctl_store_kind kind, const struct kube_object *object,
     bool *lacks, struct co_err *err) {
     struct arrival a;
     int r = read_arrival(s, kind, object, &a, err);
@@ -472,26 +474,26 @@ int op_store_list(struct op_store *s, enum op_store_kind kind, const struct op_k
     return 0;
 }
 
-void op_store_remove(struct op_store *s, enum op_store_kind kind, const char *ns, const char *name,
-    const char *uid) {
-    if (kind == OP_STORE_JOBS) {
-        struct op_entry *e = op_store_entry(s, ns, name);
+void ctl_store_remove(struct ctl_store *s, enum ctl_store_kind kind, const char *ns,
+    const char *name, const char *uid) {
+    if (kind == CTL_STORE_JOBS) {
+        struct ctl_entry *e = ctl_store_entry(s, ns, name);
         if (e) {
             job_gone(s, e);
         }
         return;
     }
-    struct op_stored *st = op_store_child(s, kind, ns, name);
+    struct ctl_stored *st = ctl_store_child(s, kind, ns, name);
     if (st && (!uid || strcmp(uid, st->child->uid) == 0)) {
-        struct op_entry *e = st->entry;
+        struct ctl_entry *e = st->entry;
         lose_child(s, st);
         entry_touched(s, e);
     }
 }
 
-void op_store_mark_deleting(struct op_store *s, enum op_store_kind kind, const char *ns,
+void ctl_store_mark_deleting(struct ctl_store *s, enum ctl_store_kind kind, const char *ns,
     const char *name, const char *uid) {
-    struct op_stored *st = op_store_child(s, kind, ns, name);
+    struct ctl_stored *st = ctl_store_child(s, kind, ns, name);
     if (st && strcmp(st->child->uid, uid) == 0 && !st->child->deleting) {
         st->child->deleting = true;
         st->child->at = 0; /* the watch will deliver the deletion time */
@@ -499,11 +501,11 @@ void op_store_mark_deleting(struct op_store *s, enum op_store_kind kind, const c
     }
 }
 
-bool op_store_claim(
-    struct op_store *s, const char *ns, const char *name, const char *uid, const char *ip) {
-    struct op_stored *st = op_store_child(s, OP_STORE_PODS, ns, name);
+bool ctl_store_claim(
+    struct ctl_store *s, const char *ns, const char *name, const char *uid, const char *ip) {
+    struct ctl_stored *st = ctl_store_child(s, CTL_STORE_PODS, ns, name);
     if (!st || strcmp(st->child->uid, uid) != 0 || st->child->deleting || *st->pod->ip[0] ||
-        st->pod->phase != OP_POD_PENDING) {
+        st->pod->phase != API_POD_PENDING) {
         return true;
     }
     if (!st->pod->scheduled) {
@@ -512,7 +514,7 @@ bool op_store_claim(
     st->claim = co_xcalloc(1, sizeof(*st->claim));
     (void)snprintf(st->claim->ip, sizeof(st->claim->ip), "%s", ip);
     if (claim_stands(st, st->child) && *ip) {
-        count_stand(st->entry, OP_STAND_UNKNOWN, -1);
+        count_stand(st->entry, CTL_STAND_UNKNOWN, -1);
     }
     entry_touched(s, st->entry);
     return true;
@@ -520,39 +522,39 @@ bool op_store_claim(
 
 /* ---- lists ------------------------------------------------------------------------------ */
 
-void op_store_sync_begin(struct op_store *s, enum op_store_kind kind, uint64_t upto) {
+void ctl_store_sync_begin(struct ctl_store *s, enum ctl_store_kind kind, uint64_t upto) {
     s->sync[kind]++;
     s->upto[kind] = upto;
 }
 
 struct sweep {
-    struct op_store *s;
-    enum op_store_kind kind;
+    struct ctl_store *s;
+    enum ctl_store_kind kind;
 };
 
-static void sweep_job(void *arg, struct op_entry *e) {
+static void sweep_job(void *arg, struct ctl_entry *e) {
     const struct sweep *w = arg;
-    if (op_entry_has_job(e) && e->sync != w->s->sync[OP_STORE_JOBS] &&
-        e->version <= w->s->upto[OP_STORE_JOBS]) {
+    if (ctl_entry_has_job(e) && e->sync != w->s->sync[CTL_STORE_JOBS] &&
+        e->version <= w->s->upto[CTL_STORE_JOBS]) {
         job_gone(w->s, e);
     }
 }
 
 static void sweep_child(void *arg, struct co_link *l) {
     const struct sweep *w = arg;
-    struct op_stored *st = (struct op_stored *)l;
+    struct ctl_stored *st = (struct ctl_stored *)l;
     if (st->kind == w->kind && st->sync != w->s->sync[w->kind] &&
         st->version <= w->s->upto[w->kind]) {
-        struct op_entry *e = st->entry;
+        struct ctl_entry *e = st->entry;
         detach_child(w->s, st);
         entry_touched(w->s, e);
     }
 }
 
-void op_store_sync_end(struct op_store *s, enum op_store_kind kind) {
+void ctl_store_sync_end(struct ctl_store *s, enum ctl_store_kind kind) {
     struct sweep w = {.s = s, .kind = kind};
-    if (kind == OP_STORE_JOBS) {
-        op_store_each(s, sweep_job, &w);
+    if (kind == CTL_STORE_JOBS) {
+        ctl_store_each(s, sweep_job, &w);
     } else {
         co_index_each(&s->children, sweep_child, &w);
     }

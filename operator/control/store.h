@@ -1,9 +1,9 @@
 /* The cache of API objects: jobs as compressed text, their children as compact projections, joined
  * by namespace and owner's name in one entry a job.
  *
- *   entries (by ns/job)  --> op_entry: text of the job, counters, children --.
+ *   entries (by ns/job)  --> ctl_entry: text of the job, counters, children --.
  *                                                                           v
- *   children (by kind/ns/name) ------------------------------> op_stored -> op_stored -> ...
+ *   children (by kind/ns/name) ------------------------------> ctl_stored -> ctl_stored -> ...
  *                                                              (pod, service, ConfigMap, PodGroup)
  *
  * It is filled by lists, by watches, and by the answers to our own writes, so that a plan made
@@ -25,153 +25,154 @@
 #include "operator/kube/object.h"
 #include "operator/plan/plan.h"
 
-enum op_store_kind {
-    OP_STORE_JOBS,
-    OP_STORE_PODS,
-    OP_STORE_SERVICES,
-    OP_STORE_CONFIGMAPS,
-    OP_STORE_PODGROUPS,
-    OP_STORE_KINDS
+enum ctl_store_kind {
+    CTL_STORE_JOBS,
+    CTL_STORE_PODS,
+    CTL_STORE_SERVICES,
+    CTL_STORE_CONFIGMAPS,
+    CTL_STORE_PODGROUPS,
+    CTL_STORE_KINDS
 };
 
 /* The address that a pod reported itself, before the API server had one. */
-struct op_claim {
+struct ctl_claim {
     char ip[48];
 };
 
 /* A child in its entry's list.  `kind` says which projection it has. */
-struct op_stored {
-    struct co_link link; /* in op_store.children, by kind and names; must be first */
-    struct op_stored *next;
-    struct op_entry *entry;
+struct ctl_stored {
+    struct co_link link; /* in ctl_store.children, by kind and names; must be first */
+    struct ctl_stored *next;
+    struct ctl_entry *entry;
     uint64_t version; /* resourceVersion */
     uint32_t sync;    /* number of the last list that had it */
-    enum op_store_kind kind;
-    struct op_claim *claim; /* owned; for a pod whose object has no address yet, else NULL */
+    enum ctl_store_kind kind;
+    struct ctl_claim *claim; /* owned; for a pod whose object has no address yet, else NULL */
     union {
-        struct op_child *child; /* what all projections begin with */
-        struct op_pod *pod;
-        struct op_service *service;
-        struct op_configmap *configmap;
-        struct op_podgroup *podgroup;
+        struct api_child *child; /* what all projections begin with */
+        struct api_pod *pod;
+        struct api_service *service;
+        struct api_configmap *configmap;
+        struct api_podgroup *podgroup;
     };
 };
 
 /* Counters of an entry's pods by their progress.  The first or the last pod of one of them may let
  * the job make progress. */
-enum op_stand {
-    OP_STAND_UNKNOWN,  /* its address is unknown */
-    OP_STAND_NAMELESS, /* the API server has no address of it, so its DNS name does not resolve */
-    OP_STAND_COMING,   /* it is Pending, or runs and is not ready */
-    OP_STAND_RUNNING,  /* it runs and is ready */
-    OP_STAND_FAILED,
-    OP_STANDS
+enum ctl_stand {
+    CTL_STAND_UNKNOWN,  /* its address is unknown */
+    CTL_STAND_NAMELESS, /* the API server has no address of it, so its DNS name does not resolve */
+    CTL_STAND_COMING,   /* it is Pending, or runs and is not ready */
+    CTL_STAND_RUNNING,  /* it runs and is ready */
+    CTL_STAND_FAILED,
+    CTL_STANDS
 };
 
 /* The host port of an entry's job in Host mode; private to ports.c. */
-struct op_port {
+struct ctl_port {
     uint16_t number; /* of a live job; 0: none */
     bool known;      /* the job has been reconciled at least once */
 };
 
 /* Everything known under one namespace/name.  Exists as long as the job, a child of it, or work
- * for it (op_store_hold) does.  Only the store writes to it, except for the last three fields. */
-struct op_entry {
-    struct co_link link;       /* in op_store.entries, by its names; must be first */
-    struct op_shelved shelved; /* its place in the cache of texts */
-    const char *ns, *name;     /* the strings follow the struct */
-    struct co_squeezed job;    /* its JSON, in the store's slab; none: it is not in the cache */
-    size_t tree;               /* bytes of the parsed job, roughly */
-    uint64_t version;          /* resourceVersion of the job */
-    uint64_t digest;           /* hash of the job's text; 0: there is no such job */
-    uint64_t uid;              /* hash of the job's uid */
-    uint64_t edition;          /* changes with each new text; unique in the store */
-    uint64_t born;             /* running number of entries; the client serves them in this order */
-    int64_t created;           /* creationTimestamp of the job; seconds since the epoch */
-    struct op_stored *children; /* owned list, in no order */
+ * for it (ctl_store_hold) does.  Only the store writes to it, except for the last three fields. */
+struct ctl_entry {
+    struct co_link link;        /* in ctl_store.entries, by its names; must be first */
+    struct ctl_shelved shelved; /* its place in the cache of texts */
+    const char *ns, *name;      /* the strings follow the struct */
+    struct co_squeezed job;     /* its JSON, in the store's slab; none: it is not in the cache */
+    size_t tree;                /* bytes of the parsed job, roughly */
+    uint64_t version;           /* resourceVersion of the job */
+    uint64_t digest;            /* hash of the job's text; 0: there is no such job */
+    uint64_t uid;               /* hash of the job's uid */
+    uint64_t edition;           /* changes with each new text; unique in the store */
+    uint64_t born;   /* running number of entries; the client serves them in this order */
+    int64_t created; /* creationTimestamp of the job; seconds since the epoch */
+    struct ctl_stored *children; /* owned list, in no order */
     size_t n_children;
-    struct op_stored *ended;  /* owned list: pods that are gone, see op_store_looked */
-    uint32_t sync;            /* number of the last list that had the job */
-    uint8_t phase;            /* enum op_phase in its status */
-    bool deleting : 1;        /* the job is being deleted */
-    bool trained : 1;         /* its training is over */
-    bool waits : 1;           /* the job has never been Running and has not ended */
-    bool turned : 1;          /* see op_store_take_turn */
-    bool held : 1;            /* see op_store_hold */
-    uint32_t pods[OP_STANDS]; /* a pod without an address counts in three of them */
+    struct ctl_stored *ended;  /* owned list: pods that are gone, see ctl_store_looked */
+    uint32_t sync;             /* number of the last list that had the job */
+    uint8_t phase;             /* enum api_phase in its status */
+    bool deleting : 1;         /* the job is being deleted */
+    bool trained : 1;          /* its training is over */
+    bool waits : 1;            /* the job has never been Running and has not ended */
+    bool turned : 1;           /* see ctl_store_take_turn */
+    bool held : 1;             /* see ctl_store_hold */
+    uint32_t pods[CTL_STANDS]; /* a pod without an address counts in three of them */
     /* Other files' data, which the store only keeps. */
-    struct op_port port;
-    struct op_stages stages;
+    struct ctl_port port;
+    struct ctl_stages stages;
     void *work; /* the controller's */
 };
 
-struct op_store {
+struct ctl_store {
     struct co_slab slab; /* for entries and children, apart from short-lived memory */
-    struct op_shelf shelf;
+    struct ctl_shelf shelf;
     struct co_index entries, children;
-    uint32_t sync[OP_STORE_KINDS]; /* number of lists so far */
-    uint64_t upto[OP_STORE_KINDS]; /* the version up to which the last list decides */
+    uint32_t sync[CTL_STORE_KINDS]; /* number of lists so far */
+    uint64_t upto[CTL_STORE_KINDS]; /* the version up to which the last list decides */
     uint64_t born, editions;
     /* Called after a change of an entry that a plan could see; the entry is still valid. */
-    void (*changed)(void *arg, struct op_entry *e);
+    void (*changed)(void *arg, struct ctl_entry *e);
     /* Called right before an entry is freed. */
-    void (*gone)(void *arg, struct op_entry *e);
+    void (*gone)(void *arg, struct ctl_entry *e);
     void *arg;
     size_t n_jobs, n_pods;
 };
 
 /* A parsed job larger than this is never cached.  One of 2,000 pods is smaller. */
-enum { OP_STORE_TREE_MAX = 4 << 20 };
+enum { CTL_STORE_TREE_MAX = 4 << 20 };
 
-static inline bool op_entry_has_job(const struct op_entry *e) {
+static inline bool ctl_entry_has_job(const struct ctl_entry *e) {
     return e->digest;
 }
 /* The job's text is in the cache. */
-static inline bool op_entry_at_hand(const struct op_entry *e) {
+static inline bool ctl_entry_at_hand(const struct ctl_entry *e) {
     return e->job.data;
 }
 
-void op_store_init(struct op_store *s, void (*changed)(void *arg, struct op_entry *e),
-    void (*gone)(void *arg, struct op_entry *e), void *arg);
-void op_store_done(struct op_store *s);
+void ctl_store_init(struct ctl_store *s, void (*changed)(void *arg, struct ctl_entry *e),
+    void (*gone)(void *arg, struct ctl_entry *e), void *arg);
+void ctl_store_done(struct ctl_store *s);
 
 /* Stores an object from a watch (reached: 0) or from the answer to a write (reached: the version
  * that the watch of this kind has reached).  CO_INVALID: the object has no name. */
-CO_MUST_CHECK int op_store_put(struct op_store *s, enum op_store_kind kind,
-    const struct op_kube_object *object, uint64_t reached, struct co_err *err);
+CO_MUST_CHECK int ctl_store_put(struct ctl_store *s, enum ctl_store_kind kind,
+    const struct kube_object *object, uint64_t reached, struct co_err *err);
 /* The watch reports that the object is deleted; uid NULL: of any uid. */
-void op_store_remove(
-    struct op_store *s, enum op_store_kind kind, const char *ns, const char *name, const char *uid);
+void ctl_store_remove(struct ctl_store *s, enum ctl_store_kind kind, const char *ns,
+    const char *name, const char *uid);
 /* A plan has taken the entry's data into account, so `ended` can be emptied.  It has the pods that
  * succeeded and were then deleted: only the store still knows that they succeeded. */
-void op_store_looked(struct op_store *s, struct op_entry *e);
+void ctl_store_looked(struct ctl_store *s, struct ctl_entry *e);
 /* The API server has accepted a delete: the child counts as deleting, if it is still that uid. */
-void op_store_mark_deleting(
-    struct op_store *s, enum op_store_kind kind, const char *ns, const char *name, const char *uid);
+void ctl_store_mark_deleting(struct ctl_store *s, enum ctl_store_kind kind, const char *ns,
+    const char *name, const char *uid);
 
 /* A pod reports its own address, which is used as long as its object has none.  The report is
  * ignored (true) for another uid, and for a pod that has an address or is not pending.  False: the
  * pod has no node yet, so either our watch lags, or the report is not from the pod. */
-bool op_store_claim(
-    struct op_store *s, const char *ns, const char *name, const char *uid, const char *ip);
+bool ctl_store_claim(
+    struct ctl_store *s, const char *ns, const char *name, const char *uid, const char *ip);
 
 /* Mark and sweep around a list.  The list decides about everything stored with a version up to
  * `upto`, its own (UINT64_MAX: versions cannot be compared with those from before, it decides about
  * all).  What is newer is the answer to a write of ours, which the list could not contain. */
-void op_store_sync_begin(struct op_store *s, enum op_store_kind kind, uint64_t upto);
+void ctl_store_sync_begin(struct ctl_store *s, enum ctl_store_kind kind, uint64_t upto);
 /* An object of the list.  *lacks becomes true when the store has a newer version that the list
  * should have shown: the API server's data was reset.  CO_INVALID: the object has no name. */
-CO_MUST_CHECK int op_store_list(struct op_store *s, enum op_store_kind kind,
-    const struct op_kube_object *object, bool *lacks, struct co_err *err);
-void op_store_sync_end(struct op_store *s, enum op_store_kind kind);
+CO_MUST_CHECK int ctl_store_list(struct ctl_store *s, enum ctl_store_kind kind,
+    const struct kube_object *object, bool *lacks, struct co_err *err);
+void ctl_store_sync_end(struct ctl_store *s, enum ctl_store_kind kind);
 
-struct op_entry *op_store_entry(const struct op_store *s, const char *ns, const char *name);
-struct op_stored *op_store_child(
-    const struct op_store *s, enum op_store_kind kind, const char *ns, const char *name);
-void op_store_each(const struct op_store *s, void (*fn)(void *arg, struct op_entry *e), void *arg);
+struct ctl_entry *ctl_store_entry(const struct ctl_store *s, const char *ns, const char *name);
+struct ctl_stored *ctl_store_child(
+    const struct ctl_store *s, enum ctl_store_kind kind, const char *ns, const char *name);
+void ctl_store_each(
+    const struct ctl_store *s, void (*fn)(void *arg, struct ctl_entry *e), void *arg);
 /* Keeps the entry, even without job and children, until it is released; the release may free it. */
-void op_store_hold(struct op_entry *e);
-void op_store_release(struct op_store *s, struct op_entry *e);
+void ctl_store_hold(struct ctl_entry *e);
+void ctl_store_release(struct ctl_store *s, struct ctl_entry *e);
 /* Whether the job may make progress: since the last call, the first or the last pod was counted in
  * one of pods[], its ConfigMap appeared, or a new phase was stored. */
-bool op_store_take_turn(struct op_entry *e);
+bool ctl_store_take_turn(struct ctl_entry *e);

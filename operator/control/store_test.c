@@ -17,28 +17,28 @@
 
 static size_t changes, ends;
 
-static void changed(void *arg, struct op_entry *e) {
+static void changed(void *arg, struct ctl_entry *e) {
     (void)arg;
     (void)e;
     changes++;
 }
 
-static void gone(void *arg, struct op_entry *e) {
+static void gone(void *arg, struct ctl_entry *e) {
     (void)arg;
     (void)e;
     ends++;
 }
 
 static int setup(void **state) {
-    static struct op_store s;
+    static struct ctl_store s;
     changes = ends = 0;
-    op_store_init(&s, changed, gone, NULL);
+    ctl_store_init(&s, changed, gone, NULL);
     *state = &s;
     return 0;
 }
 
 static int teardown(void **state) {
-    op_store_done(*state);
+    ctl_store_done(*state);
     return 0;
 }
 
@@ -47,7 +47,7 @@ static json_t *object(const char *name, int version, const char *owner) {
         "uid", name, "resourceVersion", json_sprintf("%d", version));
     if (owner) {
         co_json_set(json_object_get(j, "metadata"), "ownerReferences",
-            json_pack("[{s:s,s:s,s:s,s:s,s:b}]", "apiVersion", OP_API_VERSION, "kind", OP_KIND,
+            json_pack("[{s:s,s:s,s:s,s:s,s:b}]", "apiVersion", API_VERSION, "kind", API_KIND,
                 "name", owner, "uid", "u", "controller", 1));
     }
     return j;
@@ -55,9 +55,9 @@ static json_t *object(const char *name, int version, const char *owner) {
 
 /* A pod's address tells its version. */
 static json_t *pod_or_job(
-    enum op_store_kind kind, const char *name, int version, const char *owner) {
+    enum ctl_store_kind kind, const char *name, int version, const char *owner) {
     json_t *j = object(name, version, owner);
-    if (kind == OP_STORE_PODS) {
+    if (kind == CTL_STORE_PODS) {
         co_json_set(j, "status",
             json_pack(
                 "{s:s,s:o}", "phase", "Pending", "podIP", json_sprintf("10.0.0.%d", version)));
@@ -65,53 +65,53 @@ static json_t *pod_or_job(
     return j;
 }
 
-static void put(struct op_store *s, enum op_store_kind kind, const char *name, int version,
+static void put(struct ctl_store *s, enum ctl_store_kind kind, const char *name, int version,
     const char *owner, uint64_t reached) {
     CO_AUTOJSON json_t *j = pod_or_job(kind, name, version, owner);
     tk_put(s, kind, j, reached);
 }
 
 /* As put, in a list. */
-static bool list(
-    struct op_store *s, enum op_store_kind kind, const char *name, int version, const char *owner) {
+static bool list(struct ctl_store *s, enum ctl_store_kind kind, const char *name, int version,
+    const char *owner) {
     CO_AUTOJSON json_t *j = pod_or_job(kind, name, version, owner);
     return tk_list(s, kind, j);
 }
 
-static void drop(struct op_store *s, enum op_store_kind kind, const char *name, int version) {
+static void drop(struct ctl_store *s, enum ctl_store_kind kind, const char *name, int version) {
     CO_AUTOJSON json_t *j = object(name, version, NULL);
     tk_remove(s, kind, j);
 }
 
-static uint64_t version_of(const struct op_store *s, const char *pod) {
-    const struct op_stored *st = op_store_child(s, OP_STORE_PODS, "ns", pod);
+static uint64_t version_of(const struct ctl_store *s, const char *pod) {
+    const struct ctl_stored *st = ctl_store_child(s, CTL_STORE_PODS, "ns", pod);
     return st ? st->version : 0;
 }
 
 /* A pod's version with this address; NULL: none yet.  Without a node, if it is nowhere. */
 static void put_pod_at(
-    struct op_store *s, const char *uid, int version, const char *node, const char *ip) {
+    struct ctl_store *s, const char *uid, int version, const char *node, const char *ip) {
     CO_AUTOJSON json_t *j = object("j-ps-0", version, "j");
     co_json_set(json_object_get(j, "metadata"), "uid", json_string(uid));
     co_json_set(j, "spec", json_pack("{s:s*}", "nodeName", node));
     co_json_set(j, "status", json_pack("{s:s,s:s*}", "phase", "Pending", "podIP", ip));
-    tk_put(s, OP_STORE_PODS, j, 0);
+    tk_put(s, CTL_STORE_PODS, j, 0);
 }
 
-static void put_pod(struct op_store *s, const char *uid, int version, const char *ip) {
+static void put_pod(struct ctl_store *s, const char *uid, int version, const char *ip) {
     put_pod_at(s, uid, version, "n", ip);
 }
 
 static void an_address_that_a_pod_tells_counts_until_its_object_has_one(void **state) {
-    struct op_store *s = *state;
+    struct ctl_store *s = *state;
     put_pod(s, "u1", 1, NULL);
-    const struct op_stored *st = op_store_child(s, OP_STORE_PODS, "ns", "j-ps-0");
-    assert_true(op_store_claim(s, "ns", "j-ps-0", "another", "10.0.0.1"));
-    assert_true(op_store_claim(s, "ns", "nobody", "u1", "10.0.0.1"));
+    const struct ctl_stored *st = ctl_store_child(s, CTL_STORE_PODS, "ns", "j-ps-0");
+    assert_true(ctl_store_claim(s, "ns", "j-ps-0", "another", "10.0.0.1"));
+    assert_true(ctl_store_claim(s, "ns", "nobody", "u1", "10.0.0.1"));
     assert_string_equal(st->pod->ip[0], "");
     size_t before = changes;
-    assert_true(op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1"));
-    assert_true(op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.2"));
+    assert_true(ctl_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1"));
+    assert_true(ctl_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.2"));
     assert_int_equal(changes, before + 1);
     put_pod(s, "u1", 2, NULL);
     assert_string_equal(st->pod->ip[0], "10.0.0.1");
@@ -121,26 +121,26 @@ static void an_address_that_a_pod_tells_counts_until_its_object_has_one(void **s
     assert_false(st->pod->told);
     assert_string_equal(st->pod->ip[0], "10.0.0.3");
     assert_string_equal(st->pod->ip[1], "");
-    assert_true(op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1"));
+    assert_true(ctl_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1"));
     assert_string_equal(st->pod->ip[0], "10.0.0.3");
 }
 
 static void nobody_speaks_for_a_pod_without_a_node(void **state) {
-    struct op_store *s = *state;
+    struct ctl_store *s = *state;
     put_pod_at(s, "u1", 1, NULL, NULL);
-    const struct op_stored *st = op_store_child(s, OP_STORE_PODS, "ns", "j-ps-0");
+    const struct ctl_stored *st = ctl_store_child(s, CTL_STORE_PODS, "ns", "j-ps-0");
     size_t before = changes;
-    assert_false(op_store_claim(s, "ns", "j-ps-0", "u1", "10.9.9.9"));
+    assert_false(ctl_store_claim(s, "ns", "j-ps-0", "u1", "10.9.9.9"));
     put_pod_at(s, "u1", 2, "n", NULL);
     assert_string_equal(st->pod->ip[0], "");
     assert_int_equal(changes, before);
-    assert_true(op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1"));
+    assert_true(ctl_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1"));
     assert_string_equal(st->pod->ip[0], "10.0.0.1");
 }
 
 /* j's pods as their steps say: w0 or w1, where it stands, whether that turns the job. */
 static void the_first_and_the_last_of_the_pods_turn_their_job(void **state) {
-    struct op_store *s = *state;
+    struct ctl_store *s = *state;
     static const struct {
         const char *pod, *phase; /* NULL: gone */
         bool address, ready, turned;
@@ -161,8 +161,8 @@ static void the_first_and_the_last_of_the_pods_turn_their_job(void **state) {
         {"w1", NULL, false, false, false},
         {"w0", NULL, false, false, true},
     };
-    put(s, OP_STORE_JOBS, "j", 1, NULL, 0);
-    struct op_entry *e = op_store_entry(s, "ns", "j");
+    put(s, CTL_STORE_JOBS, "j", 1, NULL, 0);
+    struct ctl_entry *e = ctl_store_entry(s, "ns", "j");
     for (size_t i = 0; i < CO_ARRAY_LEN(steps); i++) {
         CO_AUTOJSON json_t *j = object(steps[i].pod, (int)i + 2, "j");
         if (steps[i].phase) {
@@ -170,11 +170,11 @@ static void the_first_and_the_last_of_the_pods_turn_their_job(void **state) {
                 json_pack("{s:s,s:s*,s:[{s:b,s:{s:{}}}]}", "phase", steps[i].phase, "podIP",
                     steps[i].address ? "10.0.0.1" : NULL, "containerStatuses", "ready",
                     (int)steps[i].ready, "state", "running"));
-            tk_put(s, OP_STORE_PODS, j, 0);
+            tk_put(s, CTL_STORE_PODS, j, 0);
         } else {
-            tk_remove(s, OP_STORE_PODS, j);
+            tk_remove(s, CTL_STORE_PODS, j);
         }
-        if (op_store_take_turn(e) != steps[i].turned) {
+        if (ctl_store_take_turn(e) != steps[i].turned) {
             fail_msg("step %zu", i);
         }
     }
@@ -182,31 +182,31 @@ static void the_first_and_the_last_of_the_pods_turn_their_job(void **state) {
 
 /* What start gates wait for must not wait for the rest after the look that made it. */
 static void a_new_configmap_turns_its_job(void **state) {
-    struct op_store *s = *state;
-    put(s, OP_STORE_JOBS, "j", 1, NULL, 0);
-    struct op_entry *e = op_store_entry(s, "ns", "j");
-    assert_false(op_store_take_turn(e));
-    put(s, OP_STORE_CONFIGMAPS, "j", 2, "j", 0);
-    assert_true(op_store_take_turn(e));
-    put(s, OP_STORE_CONFIGMAPS, "j", 3, "j", 0);
-    assert_false(op_store_take_turn(e));
+    struct ctl_store *s = *state;
+    put(s, CTL_STORE_JOBS, "j", 1, NULL, 0);
+    struct ctl_entry *e = ctl_store_entry(s, "ns", "j");
+    assert_false(ctl_store_take_turn(e));
+    put(s, CTL_STORE_CONFIGMAPS, "j", 2, "j", 0);
+    assert_true(ctl_store_take_turn(e));
+    put(s, CTL_STORE_CONFIGMAPS, "j", 3, "j", 0);
+    assert_false(ctl_store_take_turn(e));
 }
 
 /* The clean-up of a job that has ended, as a restart's deletes, waits until that is stored. */
 static void a_new_phase_turns_its_job(void **state) {
-    struct op_store *s = *state;
+    struct ctl_store *s = *state;
     static const struct {
         const char *phase;
         bool turned;
     } steps[] = {{"Running", true}, {"Running", false}, {"Restarting", true}, {"Running", true},
         {"Completed", true}, {"Completed", false}};
-    put(s, OP_STORE_JOBS, "j", 1, NULL, 0);
-    struct op_entry *e = op_store_entry(s, "ns", "j");
+    put(s, CTL_STORE_JOBS, "j", 1, NULL, 0);
+    struct ctl_entry *e = ctl_store_entry(s, "ns", "j");
     for (size_t i = 0; i < CO_ARRAY_LEN(steps); i++) {
         CO_AUTOJSON json_t *j = object("j", (int)i + 2, NULL);
         co_json_set(j, "status", json_pack("{s:s,s:i}", "phase", steps[i].phase, "step", (int)i));
-        tk_put(s, OP_STORE_JOBS, j, 0);
-        if (op_store_take_turn(e) != steps[i].turned) {
+        tk_put(s, CTL_STORE_JOBS, j, 0);
+        if (ctl_store_take_turn(e) != steps[i].turned) {
             fail_msg("step %zu", i);
         }
     }
@@ -215,7 +215,7 @@ static void a_new_phase_turns_its_job(void **state) {
 /* With the address that it tells a pod can be in a list, with the one that the API server has it
  * can be found by its name. */
 static void the_last_address_turns_a_job_when_it_is_told_and_when_it_is_there(void **state) {
-    struct op_store *s = *state;
+    struct ctl_store *s = *state;
     static const struct {
         const char *pod, *told, *there;
         bool turned;
@@ -231,36 +231,36 @@ static void the_last_address_turns_a_job_when_it_is_told_and_when_it_is_there(vo
         {"w2", NULL, NULL, true},
         {"w2", NULL, "10.0.0.3", true},
     };
-    put(s, OP_STORE_JOBS, "j", 1, NULL, 0);
-    struct op_entry *e = op_store_entry(s, "ns", "j");
+    put(s, CTL_STORE_JOBS, "j", 1, NULL, 0);
+    struct ctl_entry *e = ctl_store_entry(s, "ns", "j");
     for (size_t i = 0; i < CO_ARRAY_LEN(steps); i++) {
         if (steps[i].told) {
-            assert_true(op_store_claim(s, "ns", steps[i].pod, steps[i].pod, steps[i].told));
+            assert_true(ctl_store_claim(s, "ns", steps[i].pod, steps[i].pod, steps[i].told));
         } else {
             CO_AUTOJSON json_t *j = object(steps[i].pod, (int)i + 2, "j");
             co_json_set(json_object_get(j, "metadata"), "uid", json_string(steps[i].pod));
             co_json_set(j, "spec", json_pack("{s:s}", "nodeName", "n"));
             co_json_set(
                 j, "status", json_pack("{s:s,s:s*}", "phase", "Pending", "podIP", steps[i].there));
-            tk_put(s, OP_STORE_PODS, j, 0);
+            tk_put(s, CTL_STORE_PODS, j, 0);
         }
-        if (op_store_take_turn(e) != steps[i].turned) {
+        if (ctl_store_take_turn(e) != steps[i].turned) {
             fail_msg("step %zu", i);
         }
     }
 }
 
 static void a_new_pod_does_not_inherit_what_the_old_one_told(void **state) {
-    struct op_store *s = *state;
+    struct ctl_store *s = *state;
     put_pod(s, "u1", 1, NULL);
-    assert_true(op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1"));
+    assert_true(ctl_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1"));
     put_pod(s, "u2", 2, NULL);
-    assert_string_equal(op_store_child(s, OP_STORE_PODS, "ns", "j-ps-0")->pod->ip[0], "");
+    assert_string_equal(ctl_store_child(s, CTL_STORE_PODS, "ns", "j-ps-0")->pod->ip[0], "");
 }
 
 /* j-ps-0 as a watch tells of it, up to its end. */
 static void what_had_succeeded_before_it_was_deleted_is_kept_for_a_look(void **state) {
-    struct op_store *s = *state;
+    struct ctl_store *s = *state;
     static const struct {
         struct {
             const char *uid, *phase;
@@ -282,7 +282,7 @@ static void what_had_succeeded_before_it_was_deleted_is_kept_for_a_look(void **s
     for (size_t r = 0; r < CO_ARRAY_LEN(rows); r++) {
         CO_AUTOJSON json_t *job = object("j", version++, NULL);
         co_json_set(job, "status", json_pack("{s:s}", "phase", rows[r].job));
-        tk_put(s, OP_STORE_JOBS, job, 0);
+        tk_put(s, CTL_STORE_JOBS, job, 0);
         for (size_t i = 0; rows[r].steps[i].uid; i++) {
             CO_AUTOJSON json_t *j = object("j-ps-0", version++, "j");
             json_t *meta = json_object_get(j, "metadata");
@@ -290,105 +290,105 @@ static void what_had_succeeded_before_it_was_deleted_is_kept_for_a_look(void **s
             co_json_set(meta, "deletionTimestamp",
                 rows[r].steps[i].deleting ? json_string("2026-01-01T00:00:00Z") : NULL);
             co_json_set(j, "status", json_pack("{s:s}", "phase", rows[r].steps[i].phase));
-            tk_put(s, OP_STORE_PODS, j, 0);
+            tk_put(s, CTL_STORE_PODS, j, 0);
         }
-        op_store_remove(s, OP_STORE_PODS, "ns", "j-ps-0", NULL);
-        struct op_entry *e = op_store_entry(s, "ns", "j");
-        struct op_view v;
-        op_view_init(&v, e);
+        ctl_store_remove(s, CTL_STORE_PODS, "ns", "j-ps-0", NULL);
+        struct ctl_entry *e = ctl_store_entry(s, "ns", "j");
+        struct ctl_view v;
+        ctl_view_init(&v, e);
         if (v.seen.n_pods || v.seen.n_ended != rows[r].kept) {
             fail_msg("row %zu", r);
         }
-        op_view_done(&v);
-        op_store_looked(s, e);
+        ctl_view_done(&v);
+        ctl_store_looked(s, e);
         assert_null(e->ended);
     }
     assert_int_equal(s->n_pods, 0);
 }
 
 static void children_join_their_job_by_owner(void **state) {
-    struct op_store *s = *state;
-    put(s, OP_STORE_PODS, "j-ps-0", 1, "j", 0);
-    struct op_entry *e = op_store_entry(s, "ns", "j");
+    struct ctl_store *s = *state;
+    put(s, CTL_STORE_PODS, "j-ps-0", 1, "j", 0);
+    struct ctl_entry *e = ctl_store_entry(s, "ns", "j");
     assert_non_null(e);
-    assert_false(op_entry_has_job(e));
-    put(s, OP_STORE_JOBS, "j", 2, NULL, 0);
-    assert_ptr_equal(e, op_store_entry(s, "ns", "j"));
-    assert_true(op_entry_has_job(e));
-    struct op_view v;
-    op_view_init(&v, e);
+    assert_false(ctl_entry_has_job(e));
+    put(s, CTL_STORE_JOBS, "j", 2, NULL, 0);
+    assert_ptr_equal(e, ctl_store_entry(s, "ns", "j"));
+    assert_true(ctl_entry_has_job(e));
+    struct ctl_view v;
+    ctl_view_init(&v, e);
     assert_int_equal(1, v.seen.n_pods);
-    op_view_done(&v);
+    ctl_view_done(&v);
 }
 
 static void an_entry_ends_with_its_last_part(void **state) {
-    struct op_store *s = *state;
-    put(s, OP_STORE_JOBS, "j", 1, NULL, 0);
-    put(s, OP_STORE_PODS, "j-ps-0", 2, "j", 0);
-    drop(s, OP_STORE_JOBS, "j", 3);
-    assert_non_null(op_store_entry(s, "ns", "j"));
-    drop(s, OP_STORE_PODS, "j-ps-0", 4);
-    assert_null(op_store_entry(s, "ns", "j"));
+    struct ctl_store *s = *state;
+    put(s, CTL_STORE_JOBS, "j", 1, NULL, 0);
+    put(s, CTL_STORE_PODS, "j-ps-0", 2, "j", 0);
+    drop(s, CTL_STORE_JOBS, "j", 3);
+    assert_non_null(ctl_store_entry(s, "ns", "j"));
+    drop(s, CTL_STORE_PODS, "j-ps-0", 4);
+    assert_null(ctl_store_entry(s, "ns", "j"));
     assert_int_equal(1, ends);
     assert_int_equal(0, s->n_jobs);
     assert_int_equal(0, s->n_pods);
 }
 
 static void an_older_version_changes_nothing(void **state) {
-    struct op_store *s = *state;
-    put(s, OP_STORE_PODS, "p", 5, "j", 0);
+    struct ctl_store *s = *state;
+    put(s, CTL_STORE_PODS, "p", 5, "j", 0);
     size_t before = changes;
-    put(s, OP_STORE_PODS, "p", 4, "j", 0);
-    put(s, OP_STORE_PODS, "p", 5, "j", 0);
+    put(s, CTL_STORE_PODS, "p", 4, "j", 0);
+    put(s, CTL_STORE_PODS, "p", 5, "j", 0);
     assert_int_equal(before, changes);
     assert_int_equal(5, version_of(s, "p"));
 }
 
 /* The answer to a create arrives after the watch told of the pod's deletion. */
 static void a_late_answer_raises_no_dead(void **state) {
-    struct op_store *s = *state;
-    put(s, OP_STORE_PODS, "p", 5, "j", 0);
-    drop(s, OP_STORE_PODS, "p", 6);
-    put(s, OP_STORE_PODS, "p", 5, "j", 6);
+    struct ctl_store *s = *state;
+    put(s, CTL_STORE_PODS, "p", 5, "j", 0);
+    drop(s, CTL_STORE_PODS, "p", 6);
+    put(s, CTL_STORE_PODS, "p", 5, "j", 6);
     assert_int_equal(0, version_of(s, "p"));
-    put(s, OP_STORE_PODS, "p", 7, "j", 6); /* the watch has not reached this one */
+    put(s, CTL_STORE_PODS, "p", 7, "j", 6); /* the watch has not reached this one */
     assert_int_equal(7, version_of(s, "p"));
 }
 
 static void a_sync_sweeps_what_it_did_not_report(void **state) {
-    struct op_store *s = *state;
-    put(s, OP_STORE_PODS, "stays", 1, "j", 0);
-    put(s, OP_STORE_PODS, "goes", 2, "j", 0);
-    put(s, OP_STORE_JOBS, "j", 3, NULL, 0);
-    put(s, OP_STORE_JOBS, "k", 4, NULL, 0);
-    op_store_sync_begin(s, OP_STORE_PODS, 10);
+    struct ctl_store *s = *state;
+    put(s, CTL_STORE_PODS, "stays", 1, "j", 0);
+    put(s, CTL_STORE_PODS, "goes", 2, "j", 0);
+    put(s, CTL_STORE_JOBS, "j", 3, NULL, 0);
+    put(s, CTL_STORE_JOBS, "k", 4, NULL, 0);
+    ctl_store_sync_begin(s, CTL_STORE_PODS, 10);
     size_t before = changes;
-    assert_false(list(s, OP_STORE_PODS, "stays", 1, "j"));
+    assert_false(list(s, CTL_STORE_PODS, "stays", 1, "j"));
     assert_int_equal(before, changes);
-    put(s, OP_STORE_PODS, "answered", 12, "j", 9); /* ours, made after the list */
-    op_store_sync_end(s, OP_STORE_PODS);
+    put(s, CTL_STORE_PODS, "answered", 12, "j", 9); /* ours, made after the list */
+    ctl_store_sync_end(s, CTL_STORE_PODS);
     assert_int_equal(1, version_of(s, "stays"));
     assert_int_equal(0, version_of(s, "goes"));
     assert_int_equal(12, version_of(s, "answered"));
-    op_store_sync_begin(s, OP_STORE_JOBS, 10);
+    ctl_store_sync_begin(s, CTL_STORE_JOBS, 10);
     before = changes;
-    assert_false(list(s, OP_STORE_JOBS, "j", 3, NULL));
+    assert_false(list(s, CTL_STORE_JOBS, "j", 3, NULL));
     assert_int_equal(before, changes);
-    op_store_sync_end(s, OP_STORE_JOBS);
-    assert_non_null(op_store_entry(s, "ns", "j"));
-    assert_null(op_store_entry(s, "ns", "k"));
+    ctl_store_sync_end(s, CTL_STORE_JOBS);
+    assert_non_null(ctl_store_entry(s, "ns", "j"));
+    assert_null(ctl_store_entry(s, "ns", "k"));
 }
 
 static void a_sync_that_breaks_off_drops_nothing(void **state) {
-    struct op_store *s = *state;
-    put(s, OP_STORE_PODS, "p", 1, "j", 0);
-    put(s, OP_STORE_PODS, "q", 2, "j", 0);
-    op_store_sync_begin(s, OP_STORE_PODS, 5);
-    list(s, OP_STORE_PODS, "p", 1, "j");
-    op_store_sync_begin(s, OP_STORE_PODS, 6);
-    list(s, OP_STORE_PODS, "p", 1, "j");
-    list(s, OP_STORE_PODS, "q", 2, "j");
-    op_store_sync_end(s, OP_STORE_PODS);
+    struct ctl_store *s = *state;
+    put(s, CTL_STORE_PODS, "p", 1, "j", 0);
+    put(s, CTL_STORE_PODS, "q", 2, "j", 0);
+    ctl_store_sync_begin(s, CTL_STORE_PODS, 5);
+    list(s, CTL_STORE_PODS, "p", 1, "j");
+    ctl_store_sync_begin(s, CTL_STORE_PODS, 6);
+    list(s, CTL_STORE_PODS, "p", 1, "j");
+    list(s, CTL_STORE_PODS, "q", 2, "j");
+    ctl_store_sync_end(s, CTL_STORE_PODS);
     assert_int_equal(1, version_of(s, "p"));
     assert_int_equal(2, version_of(s, "q"));
 }
@@ -412,18 +412,18 @@ static void a_list_decides_up_to_its_version(void **state) {
         {"an object of before", 100, 0, 0, UINT64_MAX, false},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        static const enum op_store_kind kinds[] = {OP_STORE_PODS, OP_STORE_JOBS};
+        static const enum ctl_store_kind kinds[] = {CTL_STORE_PODS, CTL_STORE_JOBS};
         for (size_t k = 0; k < CO_ARRAY_LEN(kinds); k++) {
-            struct op_store *s = *state;
-            const char *owner = kinds[k] == OP_STORE_PODS ? "j" : NULL;
+            struct ctl_store *s = *state;
+            const char *owner = kinds[k] == CTL_STORE_PODS ? "j" : NULL;
             print_message("%s\n", rows[i].what);
             put(s, kinds[k], "o", rows[i].known, owner, 0);
-            op_store_sync_begin(s, kinds[k], rows[i].upto);
+            ctl_store_sync_begin(s, kinds[k], rows[i].upto);
             if (rows[i].listed) {
                 assert_int_equal(rows[i].other, list(s, kinds[k], "o", rows[i].listed, owner));
             }
-            op_store_sync_end(s, kinds[k]);
-            const struct op_entry *e = op_store_entry(s, "ns", "o");
+            ctl_store_sync_end(s, kinds[k]);
+            const struct ctl_entry *e = ctl_store_entry(s, "ns", "o");
             assert_int_equal(rows[i].after, owner ? version_of(s, "o") : e ? e->version : 0);
             drop(s, kinds[k], "o", 1000);
         }
@@ -431,57 +431,57 @@ static void a_list_decides_up_to_its_version(void **state) {
 }
 
 static void a_name_that_changes_its_owner_moves(void **state) {
-    struct op_store *s = *state;
-    put(s, OP_STORE_PODS, "p", 1, "j", 0);
-    put(s, OP_STORE_PODS, "p", 2, "k", 0);
-    assert_null(op_store_entry(s, "ns", "j"));
-    assert_int_equal(1, op_store_entry(s, "ns", "k")->n_children);
+    struct ctl_store *s = *state;
+    put(s, CTL_STORE_PODS, "p", 1, "j", 0);
+    put(s, CTL_STORE_PODS, "p", 2, "k", 0);
+    assert_null(ctl_store_entry(s, "ns", "j"));
+    assert_int_equal(1, ctl_store_entry(s, "ns", "k")->n_children);
 }
 
 static void deleting_is_known_before_the_watch_tells(void **state) {
-    struct op_store *s = *state;
+    struct ctl_store *s = *state;
     CO_AUTOJSON json_t *j = object("p", 1, "j");
     json_t *meta = json_object_get(j, "metadata");
     co_json_set(meta, "creationTimestamp", json_string("1970-01-02T00:00:00Z"));
-    tk_put(s, OP_STORE_PODS, j, 0);
-    const struct op_stored *st = op_store_child(s, OP_STORE_PODS, "ns", "p");
-    op_store_mark_deleting(s, OP_STORE_PODS, "ns", "p", "another");
+    tk_put(s, CTL_STORE_PODS, j, 0);
+    const struct ctl_stored *st = ctl_store_child(s, CTL_STORE_PODS, "ns", "p");
+    ctl_store_mark_deleting(s, CTL_STORE_PODS, "ns", "p", "another");
     assert_false(st->child->deleting);
     assert_int_equal(st->child->at, 86400);
-    op_store_mark_deleting(s, OP_STORE_PODS, "ns", "p", "p");
+    ctl_store_mark_deleting(s, CTL_STORE_PODS, "ns", "p", "p");
     assert_true(st->child->deleting);
     assert_int_equal(st->child->at, 0);
     co_json_set(meta, "resourceVersion", json_string("2"));
     co_json_set(meta, "deletionTimestamp", json_string("1970-01-03T00:00:00Z"));
-    tk_put(s, OP_STORE_PODS, j, 0);
+    tk_put(s, CTL_STORE_PODS, j, 0);
     assert_int_equal(st->child->at, 2 * 86400);
 }
 
 static void many_entries_stay_findable(void **state) {
-    struct op_store *s = *state;
+    struct ctl_store *s = *state;
     char name[32];
     for (int i = 0; i < 5000; i++) {
         (void)snprintf(name, sizeof(name), "p%d", i);
-        put(s, OP_STORE_PODS, name, i + 1, "j", 0);
+        put(s, CTL_STORE_PODS, name, i + 1, "j", 0);
     }
     assert_int_equal(5000, s->n_pods);
     for (int i = 0; i < 5000; i += 2) {
         (void)snprintf(name, sizeof(name), "p%d", i);
-        drop(s, OP_STORE_PODS, name, 9999);
+        drop(s, CTL_STORE_PODS, name, 9999);
     }
-    assert_int_equal(2500, op_store_entry(s, "ns", "j")->n_children);
+    assert_int_equal(2500, ctl_store_entry(s, "ns", "j")->n_children);
     assert_int_equal(2, version_of(s, "p1"));
     assert_int_equal(0, version_of(s, "p2"));
 }
 
 static void what_has_no_name_is_refused(void **state) {
-    struct op_store *s = *state;
+    struct ctl_store *s = *state;
     CO_AUTOJSON json_t *nameless = tk_json("{'metadata':{'namespace':'ns'}}");
     CO_CLEANUP(tk_text_done) struct tk_text t = tk_text(nameless);
-    for (enum op_store_kind kind = 0; kind < OP_STORE_KINDS; kind++) {
+    for (enum ctl_store_kind kind = 0; kind < CTL_STORE_KINDS; kind++) {
         bool lacks = false;
-        assert_int_equal(op_store_put(s, kind, &t.object, 0, NULL), CO_INVALID);
-        assert_int_equal(op_store_list(s, kind, &t.object, &lacks, NULL), CO_INVALID);
+        assert_int_equal(ctl_store_put(s, kind, &t.object, 0, NULL), CO_INVALID);
+        assert_int_equal(ctl_store_list(s, kind, &t.object, &lacks, NULL), CO_INVALID);
         assert_false(lacks);
     }
     assert_int_equal(changes, 0);
@@ -489,39 +489,39 @@ static void what_has_no_name_is_refused(void **state) {
 
 /* Whose a gang's group is: its owner's, a user's (nobody's: by name), or another controller's. */
 static void groups_of_others_are_not_kept(void **state) {
-    struct op_store *s = *state;
-    put(s, OP_STORE_PODGROUPS, "a", 1, "a", 0);
-    put(s, OP_STORE_PODGROUPS, "b", 2, NULL, 0);
+    struct ctl_store *s = *state;
+    put(s, CTL_STORE_PODGROUPS, "a", 1, "a", 0);
+    put(s, CTL_STORE_PODGROUPS, "b", 2, NULL, 0);
     CO_AUTOJSON json_t *other = object("c", 3, "c");
     json_t *owner = json_array_get(co_json_at(other, "metadata", "ownerReferences"), 0);
     co_json_set(owner, "kind", json_string("Job"));
-    tk_put(s, OP_STORE_PODGROUPS, other, 0);
-    assert_non_null(op_store_entry(s, "ns", "a"));
-    assert_non_null(op_store_entry(s, "ns", "b"));
-    assert_null(op_store_entry(s, "ns", "c"));
-    struct op_view view;
-    op_view_init(&view, op_store_entry(s, "ns", "b"));
+    tk_put(s, CTL_STORE_PODGROUPS, other, 0);
+    assert_non_null(ctl_store_entry(s, "ns", "a"));
+    assert_non_null(ctl_store_entry(s, "ns", "b"));
+    assert_null(ctl_store_entry(s, "ns", "c"));
+    struct ctl_view view;
+    ctl_view_init(&view, ctl_store_entry(s, "ns", "b"));
     assert_non_null(view.seen.podgroup);
     assert_null(view.seen.configmap);
-    op_view_done(&view);
+    ctl_view_done(&view);
 
     /* Schedulers write their groups often; only what a plan sees counts. */
     size_t before = changes;
-    put(s, OP_STORE_PODGROUPS, "a", 4, "a", 0);
+    put(s, CTL_STORE_PODGROUPS, "a", 4, "a", 0);
     assert_int_equal(changes, before);
 }
 
 static void of_a_job_what_is_of_use_is_kept(void **state) {
-    struct op_store *s = *state;
+    struct ctl_store *s = *state;
     CO_AUTOJSON json_t *obj = object("x", 1, NULL);
     json_t *meta = json_object_get(obj, "metadata");
     co_json_set(meta, "managedFields", json_pack("[{s:s}]", "manager", "kubectl"));
     co_json_set(meta, "annotations", json_pack("{s:s}", "a", "b"));
     co_json_set(meta, "labels", json_pack("{s:s}", "kueue.x-k8s.io/queue-name", "q"));
-    co_json_set(meta, "finalizers", json_pack("[s]", OP_FINALIZER));
-    tk_put(s, OP_STORE_JOBS, obj, 0);
-    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
-    assert_int_equal(op_view_job(op_store_entry(s, "ns", "x"), &job, NULL), 0);
+    co_json_set(meta, "finalizers", json_pack("[s]", API_FINALIZER));
+    tk_put(s, CTL_STORE_JOBS, obj, 0);
+    CO_CLEANUP(api_job_freep) struct api_job *job = NULL;
+    assert_int_equal(ctl_view_job(ctl_store_entry(s, "ns", "x"), &job, NULL), 0);
     json_object_del(meta, "managedFields");
     co_json_set(meta, "annotations", json_object());
     assert_true(json_equal(job->json, obj));
@@ -539,37 +539,37 @@ static json_t *large(const char *name, int version, size_t n, const char *word) 
 }
 
 static void a_job_that_is_a_large_tree_is_not_at_hand(void **state) {
-    struct op_store *s = *state;
+    struct ctl_store *s = *state;
     CO_AUTOJSON json_t *first = large("x", 1, 30000, "a");
     CO_AUTOJSON json_t *other = large("x", 1, 30000, "b");
     CO_AUTOJSON json_t *small = large("x", 2, 10, "a");
-    tk_put(s, OP_STORE_JOBS, first, 0);
-    const struct op_entry *e = op_store_entry(s, "ns", "x");
-    assert_true(op_entry_has_job(e));
-    assert_false(op_entry_at_hand(e));
+    tk_put(s, CTL_STORE_JOBS, first, 0);
+    const struct ctl_entry *e = ctl_store_entry(s, "ns", "x");
+    assert_true(ctl_entry_has_job(e));
+    assert_false(ctl_entry_at_hand(e));
     assert_in_range(e->tree, 30000 * 200, 30000 * 300);
     uint64_t edition = e->edition;
     size_t before = changes;
-    op_store_sync_begin(s, OP_STORE_JOBS, 1);
-    tk_list(s, OP_STORE_JOBS, first); /* the same text again is no news */
-    op_store_sync_end(s, OP_STORE_JOBS);
+    ctl_store_sync_begin(s, CTL_STORE_JOBS, 1);
+    tk_list(s, CTL_STORE_JOBS, first); /* the same text again is no news */
+    ctl_store_sync_end(s, CTL_STORE_JOBS);
     assert_int_equal(changes, before);
-    op_store_sync_begin(s, OP_STORE_JOBS, 1);
-    tk_list(s, OP_STORE_JOBS, other); /* of other data */
-    op_store_sync_end(s, OP_STORE_JOBS);
+    ctl_store_sync_begin(s, CTL_STORE_JOBS, 1);
+    tk_list(s, CTL_STORE_JOBS, other); /* of other data */
+    ctl_store_sync_end(s, CTL_STORE_JOBS);
     assert_int_equal(changes, before + 1);
     assert_true(e->edition > edition);
-    tk_put(s, OP_STORE_JOBS, small, 0);
-    assert_true(op_entry_at_hand(e));
+    tk_put(s, CTL_STORE_JOBS, small, 0);
+    assert_true(ctl_entry_at_hand(e));
     assert_int_equal(s->shelf.n, 1);
-    drop(s, OP_STORE_JOBS, "x", 3);
-    assert_null(op_store_entry(s, "ns", "x"));
+    drop(s, CTL_STORE_JOBS, "x", 3);
+    assert_null(ctl_store_entry(s, "ns", "x"));
     assert_int_equal(s->shelf.texts + s->shelf.others + s->n_jobs, 0);
 }
 
 /* With all references in its status, 2,000, and with what the Deployment's memory allows. */
 static void a_job_of_2000_pods_is_at_hand(void **state) {
-    struct op_store *s = *state;
+    struct ctl_store *s = *state;
     CO_AUTOJSON json_t *obj = object("x", 1, NULL);
     json_t *refs = json_array();
     for (int i = 0; i < 2000; i++) {
@@ -580,46 +580,47 @@ static void a_job_of_2000_pods_is_at_hand(void **state) {
     }
     co_json_set(obj, "status", json_pack("{s:{s:o}}", "worker", "refs", refs));
     s->shelf.max = 25 << 20;
-    tk_put(s, OP_STORE_JOBS, obj, 0);
-    assert_true(op_entry_at_hand(op_store_entry(s, "ns", "x")));
+    tk_put(s, CTL_STORE_JOBS, obj, 0);
+    assert_true(ctl_entry_at_hand(ctl_store_entry(s, "ns", "x")));
 }
 
 /* What is known of them stays. */
 static void texts_have_a_bound_and_jobs_have_not(void **state) {
-    struct op_store *s = *state;
+    struct ctl_store *s = *state;
     s->shelf.max = 4096;
     for (int i = 0; i < 200; i++) {
         char name[16];
         (void)snprintf(name, sizeof(name), "j%d", i);
-        put(s, OP_STORE_JOBS, name, i + 1, NULL, 0);
+        put(s, CTL_STORE_JOBS, name, i + 1, NULL, 0);
         assert_in_range(s->shelf.texts, 0, 4096);
     }
     assert_int_equal(s->n_jobs, 200);
     assert_in_range(s->shelf.n, 5, 100);
-    assert_false(op_entry_at_hand(op_store_entry(s, "ns", "j0")));
-    assert_true(op_entry_at_hand(op_store_entry(s, "ns", "j199")));
+    assert_false(ctl_entry_at_hand(ctl_store_entry(s, "ns", "j0")));
+    assert_true(ctl_entry_at_hand(ctl_store_entry(s, "ns", "j199")));
     size_t before = changes;
-    put(s, OP_STORE_JOBS, "j0", 500, NULL, 0);
+    put(s, CTL_STORE_JOBS, "j0", 500, NULL, 0);
     assert_int_equal(changes, before + 1);
-    assert_true(op_entry_at_hand(op_store_entry(s, "ns", "j0")));
+    assert_true(ctl_entry_at_hand(ctl_store_entry(s, "ns", "j0")));
 }
 
 /* For paddlejob_oldest_waiting_seconds. */
 static void who_waits(void **state) {
-    struct op_store *s = *state;
+    struct ctl_store *s = *state;
     static const struct {
         const char *spec, *status;
         bool waits;
     } rows[] = {{"{}", "{}", true}, {"{}", "{\"phase\":\"Starting\"}", true},
         {"{}", "{\"phase\":\"Starting\",\"startTime\":\"t\"}", false},
-        {"{}", "{\"phase\":\"Failed\"}", false}, {"{\"managedBy\":\"" OP_MANAGER "\"}", "{}", true},
+        {"{}", "{\"phase\":\"Failed\"}", false},
+        {"{\"managedBy\":\"" API_MANAGER "\"}", "{}", true},
         {"{\"managedBy\":\"kueue.x-k8s.io/multikueue\"}", "{}", false}};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOJSON json_t *job = object("x", (int)i + 1, NULL);
         co_json_set(job, "spec", json_loads(rows[i].spec, 0, NULL));
         co_json_set(job, "status", json_loads(rows[i].status, 0, NULL));
-        tk_put(s, OP_STORE_JOBS, job, 0);
-        assert_int_equal(op_store_entry(s, "ns", "x")->waits, rows[i].waits);
+        tk_put(s, CTL_STORE_JOBS, job, 0);
+        assert_int_equal(ctl_store_entry(s, "ns", "x")->waits, rows[i].waits);
     }
 }
 
@@ -627,7 +628,7 @@ static void who_waits(void **state) {
 
 /* How long ago a job counts as made, by its status and its age; -1: it is not new. */
 static void only_jobs_without_a_status_are_new(void **state) {
-    struct op_store *s = *state;
+    struct ctl_store *s = *state;
     static const struct {
         const char *phase;
         int64_t age_s, expected_s;
@@ -642,8 +643,8 @@ static void only_jobs_without_a_status_are_new(void **state) {
         if (rows[i].phase) {
             co_json_set(j, "status", json_pack("{s:s}", "phase", rows[i].phase));
         }
-        tk_put(s, OP_STORE_JOBS, j, 0);
-        const struct op_entry *e = op_store_entry(s, "ns", name);
+        tk_put(s, CTL_STORE_JOBS, j, 0);
+        const struct ctl_entry *e = ctl_store_entry(s, "ns", name);
         if (rows[i].expected_s < 0) {
             assert_int_equal(e->stages.born, 0);
         } else {

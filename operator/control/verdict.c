@@ -6,28 +6,28 @@
 #include <stdio.h>
 #include <string.h>
 
-void op_verdict_settle(struct op_verdict *v, const struct op_entry *e, const struct op_job *job,
-    const struct op_settings *settings) {
-    struct op_view view;
-    op_view_init(&view, e);
-    *v = (struct op_verdict){.known = true, .why = ""};
-    v->over = op_phase_terminal(job->phase) || job->deleting;
-    v->open = op_plan_gate_open(job, &view.seen, settings, NULL, &v->why);
+void ctl_verdict_settle(struct ctl_verdict *v, const struct ctl_entry *e, const struct api_job *job,
+    const struct plan_settings *settings) {
+    struct ctl_view view;
+    ctl_view_init(&view, e);
+    *v = (struct ctl_verdict){.known = true, .why = ""};
+    v->over = api_phase_terminal(job->phase) || job->deleting;
+    v->open = plan_gate_open(job, &view.seen, settings, NULL, &v->why);
     (void)snprintf(v->uid, sizeof(v->uid), "%s", job->uid);
-    op_view_done(&view);
+    ctl_view_done(&view);
 }
 
 static void find_out(
-    struct op_verdict *v, const struct op_entry *e, const struct op_settings *settings) {
-    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
-    *v = (struct op_verdict){.known = op_entry_at_hand(e), .why = "a job that can be read"};
-    if (v->known && !op_view_job(e, &job, NULL)) {
-        op_verdict_settle(v, e, job, settings);
+    struct ctl_verdict *v, const struct ctl_entry *e, const struct plan_settings *settings) {
+    CO_CLEANUP(api_job_freep) struct api_job *job = NULL;
+    *v = (struct ctl_verdict){.known = ctl_entry_at_hand(e), .why = "a job that can be read"};
+    if (v->known && !ctl_view_job(e, &job, NULL)) {
+        ctl_verdict_settle(v, e, job, settings);
     }
 }
 
-int op_verdict_for(struct op_verdict *v, const struct op_stored *pod, const char *uid,
-    const struct op_settings *settings, const char **ret_why) {
+int ctl_verdict_for(struct ctl_verdict *v, const struct ctl_stored *pod, const char *uid,
+    const struct plan_settings *settings, const char **ret_why) {
     if (strcmp(pod->child->uid, uid) != 0) {
         *ret_why = "the operator does not know this pod yet";
         return -1;

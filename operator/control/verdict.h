@@ -6,15 +6,15 @@
 #include "operator/control/store.h"
 
 /* One for each entry; zeroed: not computed yet. */
-struct op_verdict {
+struct ctl_verdict {
     bool known, open, over; /* computed; pods may start; the job has ended */
     const char *why;        /* what the pods wait for; static */
     char uid[64];           /* the job's */
 };
 
 /* Computes the verdict from the entry and its decoded job. */
-void op_verdict_settle(struct op_verdict *v, const struct op_entry *e, const struct op_job *job,
-    const struct op_settings *settings);
+void ctl_verdict_settle(struct ctl_verdict *v, const struct ctl_entry *e, const struct api_job *job,
+    const struct plan_settings *settings);
 /* The answer for a pod of the verdict's entry, whose job exists: 1 start, 0 wait (*ret_why:
  * static), -1 unknown uid, -2 the job is over.  Decodes the job if the verdict is not known and the
  * text is in the cache; otherwise the answer is 0 until a reconcile has settled it.
@@ -22,5 +22,5 @@ void op_verdict_settle(struct op_verdict *v, const struct op_entry *e, const str
  * The store may lag, and -2 fails the pod, so it is given only where it cannot become wrong: to
  * pods owned by the very job that has ended.  A uid other than the stored one is most likely that
  * of a newer pod, and has to ask again. */
-int op_verdict_for(struct op_verdict *v, const struct op_stored *pod, const char *uid,
-    const struct op_settings *settings, const char **ret_why);
+int ctl_verdict_for(struct ctl_verdict *v, const struct ctl_stored *pod, const char *uid,
+    const struct plan_settings *settings, const char **ret_why);

@@ -4,28 +4,28 @@
 #include "operator/control/store.h"
 
 /* Valid until the entry changes.  The arrays are owned by the view, the children borrowed. */
-struct op_view {
-    struct op_seen seen;
-    const struct op_pod **pods;
-    const struct op_service **services;
-    const struct op_pod **ended;
+struct ctl_view {
+    struct plan_seen seen;
+    const struct api_pod **pods;
+    const struct api_service **services;
+    const struct api_pod **ended;
 };
-void op_view_init(struct op_view *v, const struct op_entry *e);
-void op_view_done(struct op_view *v);
+void ctl_view_init(struct ctl_view *v, const struct ctl_entry *e);
+void ctl_view_done(struct ctl_view *v);
 
 /* An older job of the entry's namespace does not run yet.  Looks at all entries. */
-bool op_view_elder_waits(const struct op_store *s, const struct op_entry *e);
+bool ctl_view_elder_waits(const struct ctl_store *s, const struct ctl_entry *e);
 
 /* Decodes the job of an entry whose text is in the cache.  CO_INVALID: it cannot be decoded. */
-CO_MUST_CHECK int op_view_job(const struct op_entry *e, struct op_job **ret, struct co_err *err);
+CO_MUST_CHECK int ctl_view_job(const struct ctl_entry *e, struct api_job **ret, struct co_err *err);
 
 /* A cache of one decoded job, the last one.  A job of a thousand pods is reconciled again and again
  * while they start, and parsing its status alone takes longer than planning. */
-struct op_view_memo {
+struct ctl_view_memo {
     uint64_t edition;
-    struct op_job *job; /* owned; NULL: none */
+    struct api_job *job; /* owned; NULL: none */
 };
-/* As op_view_job, but from the memo if it has this edition of the job. */
-CO_MUST_CHECK int op_view_job_again(
-    struct op_view_memo *m, const struct op_entry *e, struct op_job **ret, struct co_err *err);
-void op_view_memo_done(struct op_view_memo *m);
+/* As ctl_view_job, but from the memo if it has this edition of the job. */
+CO_MUST_CHECK int ctl_view_job_again(
+    struct ctl_view_memo *m, const struct ctl_entry *e, struct api_job **ret, struct co_err *err);
+void ctl_view_memo_done(struct ctl_view_memo *m);

@@ -17,16 +17,16 @@ enum {
 #define QUEUE_MAX_BYTES ((size_t)128 << 20)
 #define METADATA_LIST                                                                              \
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-#define PROTO OP_KUBE_PROTO_TYPE ",application/json"
+#define PROTO KUBE_PROTO_TYPE ",application/json"
 #define REPLY_MAX ((size_t)64 << 20)
 #define ERROR_REPLY_MAX ((size_t)16 << 20) /* bytes that a stream may buffer at a time */
 
 /* ---- the end of a request ---- */
 
-static void sample_request(const struct op_kube_op *op, int status, int code, size_t received) {
-    const struct op_kube_client *c = op->c;
+static void sample_request(const struct kube_op *op, int status, int code, size_t received) {
+    const struct kube_client *c = op->c;
     int64_t now = co_loop_now(c->loop);
-    struct op_kube_sample s = {
+    struct kube_sample s = {
         .verb = op->verb,
         .resource = op->resource,
         .subresource = op->subresource,
@@ -42,39 +42,39 @@ static void sample_request(const struct op_kube_op *op, int status, int code, si
     }
 }
 
-static void report_reply(struct op_kube_op *op, int code, const struct op_kube_reply *reply,
+static void report_reply(struct kube_op *op, int code, const struct kube_reply *reply,
     const struct co_err *err, size_t received) {
     sample_request(op, reply->status, code, received);
-    op_kube_done_fn done = op->done;
+    kube_done_fn done = op->done;
     void *arg = op->arg;
-    op_kube_op_free(op);
+    kube_op_free(op);
     if (done) {
         done(arg, code, reply, err);
     }
 }
 
-static void report_failure(struct op_kube_op *op, const struct co_err *err) {
+static void report_failure(struct kube_op *op, const struct co_err *err) {
     struct co_err copy = *err; /* the original goes with op */
-    struct op_kube_reply reply = {
+    struct kube_reply reply = {
         .text = "", .reason = "", .message = "", .warnings = "", .retry_after_ms = -1};
     report_reply(op, copy.code, &reply, &copy, 0);
 }
 
 /* Handles a 429 (the server is overloaded): the lane pauses for Retry-After and then has half of
  * its concurrency, which grows by one with every success.  True: the request is to be repeated. */
-static bool sent_back(struct op_kube_op *op, const struct op_kube_xfer_result *r) {
-    struct op_kube_lane_queue *lane = &op->c->lanes[op->lane];
+static bool sent_back(struct kube_op *op, const struct kube_xfer_result *r) {
+    struct kube_lane_queue *lane = &op->c->lanes[op->lane];
     if (r->status >= 200 && r->status < 300 && lane->allowed < lane->limit) {
         lane->allowed++;
     }
     /* A 429 of an admission webhook says nothing about the API server. */
-    bool patience = r->status == 429 && op_kube_status_code(429, "", r->text) == CO_UNAVAILABLE;
-    if (!patience || op->lane == OP_KUBE_LANE_LIST || op->lane == OP_KUBE_LANE_STREAM) {
+    bool patience = r->status == 429 && kube_status_code(429, "", r->text) == CO_UNAVAILABLE;
+    if (!patience || op->lane == KUBE_LANE_LIST || op->lane == KUBE_LANE_STREAM) {
         return false;
     }
     int64_t now = co_loop_now(op->c->loop);
     int64_t ms = r->retry_after_ms < 0 ? RETRY_MS : r->retry_after_ms;
-    if (op->lane == OP_KUBE_LANE_LEASE && ms > RETRY_MS) {
+    if (op->lane == KUBE_LANE_LEASE && ms > RETRY_MS) {
         ms = RETRY_MS; /* servers ask for up to 32 s, but the lease is lost after 10 s */
     }
     int64_t until = now + (ms > RETRY_MIN_MS ? ms : RETRY_MIN_MS);
@@ -88,45 +88,45 @@ static bool sent_back(struct op_kube_op *op, const struct op_kube_xfer_result *r
 /* A parsed answer: a success in the form that was asked for, a failure as nodes. */
 struct answer {
     json_t *tree;
-    struct op_kube_item item;
+    struct kube_item item;
 };
 
 static void answer_done(struct answer *a) {
     json_decref(a->tree);
-    op_kube_item_done(&a->item);
+    kube_item_done(&a->item);
 }
 
-static int read_answer(const struct op_kube_op *op, const struct op_kube_xfer_result *r,
+static int read_answer(const struct kube_op *op, const struct kube_xfer_result *r,
     struct answer *ret, struct co_err *err) {
     bool good = r->status < 300;
-    bool tree = good && op->answer == OP_KUBE_TREE;
+    bool tree = good && op->answer == KUBE_TREE;
     struct co_jdoc doc = {.text = NULL};
-    if (!r->len || (good && (op->answer == OP_KUBE_TEXT || op->lane == OP_KUBE_LANE_STREAM))) {
+    if (!r->len || (good && (op->answer == KUBE_TEXT || op->lane == KUBE_LANE_STREAM))) {
         return 0;
     }
-    if (!op->proto || !op_kube_proto_is(r->text, r->len)) {
-        return tree ? op_kube_text_parse(r->text, r->len, &ret->tree, err)
-                    : op_kube_item_json(r->text, r->len, &ret->item, err);
+    if (!op->proto || !kube_proto_is(r->text, r->len)) {
+        return tree ? kube_text_parse(r->text, r->len, &ret->tree, err)
+                    : kube_item_json(r->text, r->len, &ret->item, err);
     }
-    int code = op_kube_proto_read(op->proto, r->text, r->len, &doc, err);
+    int code = kube_proto_read(op->proto, r->text, r->len, &doc, err);
     if (!code) {
-        ret->item = op_kube_item_proto(&doc);
+        ret->item = kube_item_proto(&doc);
         ret->tree = tree ? co_json_of_nodes(ret->item.object.nodes) : NULL;
     }
     return code;
 }
 
-static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
-    struct op_kube_op *op = arg;
+static void kube_answered(void *arg, const struct kube_xfer_result *r) {
+    struct kube_op *op = arg;
     op->xfer = NULL;
-    if (r->status == 401 && !op->retried && op_kube_cred_reject(op->c->cred, op->credential)) {
+    if (r->status == 401 && !op->retried && kube_cred_reject(op->c->cred, op->credential)) {
         op->retried = true;
-        op_kube_op_set_state(op, OP_KUBE_OP_WAITING);
+        kube_op_set_state(op, KUBE_OP_WAITING);
         return;
     }
     if (sent_back(op, r)) {
         sample_request(op, r->status, CO_UNAVAILABLE, r->received);
-        op_kube_op_set_state(op, OP_KUBE_OP_WAITING);
+        kube_op_set_state(op, KUBE_OP_WAITING);
         return;
     }
     struct co_err err = {0};
@@ -139,7 +139,7 @@ static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
     }
     const struct co_jnode *nodes = answer.item.object.nodes;
     if (!r->code && (r->status < 200 || r->status > 299)) {
-        code = op_kube_status_err(&err, op->what, r->status, nodes, r->text);
+        code = kube_status_err(&err, op->what, r->status, nodes, r->text);
     } else if (!r->code && code) {
         /* It is a proxy's page, or was cut: not an answer of the API server. */
         code = code == CO_NORESOURCE ? code : CO_UNAVAILABLE;
@@ -148,8 +148,8 @@ static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
     }
     const char *reason = code ? co_jnode_str(nodes, "reason") : NULL;
     const char *message = code ? co_jnode_str(nodes, "message") : NULL;
-    int64_t retry_ms = r->retry_after_ms >= 0 ? r->retry_after_ms : op_kube_status_retry_ms(nodes);
-    struct op_kube_reply reply = {
+    int64_t retry_ms = r->retry_after_ms >= 0 ? r->retry_after_ms : kube_status_retry_ms(nodes);
+    struct kube_reply reply = {
         .status = r->status,
         .body = code ? NULL : answer.tree,
         .nodes = code ? NULL : nodes,
@@ -163,23 +163,23 @@ static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
     report_reply(op, code, &reply, &err, r->received);
 }
 
-static void op_data(void *arg, const char *data, size_t len) {
-    struct op_kube_op *op = arg;
+static void kube_data(void *arg, const char *data, size_t len) {
+    struct kube_op *op = arg;
     op->data(op->arg, data, len);
 }
 
 /* ---- starting ---- */
 
-static const char *method_of(const struct op_kube_op *op) {
-    static const char *const methods[OP_KUBE_VERBS] = {
+static const char *method_of(const struct kube_op *op) {
+    static const char *const methods[KUBE_VERBS] = {
         "GET", "GET", "GET", "POST", "PUT", "PATCH", "DELETE", "DELETE"};
     return methods[op->verb];
 }
 
-static void start_request(struct op_kube_op *op, const struct op_kube_cred_view *cred) {
-    struct op_kube_client *c = op->c;
+static void start_request(struct kube_op *op, const struct kube_cred_view *cred) {
+    struct kube_client *c = op->c;
     int64_t now = co_loop_now(c->loop);
-    struct op_kube_xfer_opts x = {
+    struct kube_xfer_opts x = {
         .method = method_of(op),
         .path = op->path,
         .authorization = cred->authorization,
@@ -193,31 +193,31 @@ static void start_request(struct op_kube_op *op, const struct op_kube_cred_view 
         .body_len = op->body_len,
         .timeout_ms = op->deadline ? op->deadline - now : 0,
         .silence_ms = op->silence_ms,
-        .reply_max = op->lane == OP_KUBE_LANE_STREAM ? ERROR_REPLY_MAX : c->opts.reply_max,
-        .stream = op->lane == OP_KUBE_LANE_STREAM,
-        .data = op_data,
-        .done = op_answered,
+        .reply_max = op->lane == KUBE_LANE_STREAM ? ERROR_REPLY_MAX : c->opts.reply_max,
+        .stream = op->lane == KUBE_LANE_STREAM,
+        .data = kube_data,
+        .done = kube_answered,
         .arg = op,
     };
     op->started = now;
     op->credential = cred->generation;
     struct co_err err = {0};
-    if (op_kube_xfer_start(c->transport, &x, &op->xfer, &err)) {
-        op_kube_op_fail(op, &err);
+    if (kube_xfer_start(c->transport, &x, &op->xfer, &err)) {
+        kube_op_fail(op, &err);
     } else {
-        op_kube_op_set_state(op, OP_KUBE_OP_FLYING);
+        kube_op_set_state(op, KUBE_OP_FLYING);
     }
 }
 
 /* False: the credential is pending; pump_soon will run. */
-static bool start_next(struct op_kube_client *c, struct op_kube_lane_queue *lane) {
-    struct op_kube_op *op = op_kube_op_next(lane);
-    struct op_kube_cred_view view = {0};
+static bool start_next(struct kube_client *c, struct kube_lane_queue *lane) {
+    struct kube_op *op = kube_op_next(lane);
+    struct kube_cred_view view = {0};
     struct co_err err = {0};
     bool pending;
     if (op->deadline && op->deadline <= co_loop_now(c->loop)) {
         co_err_set(&err, CO_TIMEOUT, "deadline passed in the queue");
-    } else if (!op_kube_cred_get(c->cred, &view, &pending, &err)) {
+    } else if (!kube_cred_get(c->cred, &view, &pending, &err)) {
         start_request(op, &view);
         return true;
     } else if (pending) {
@@ -225,16 +225,16 @@ static bool start_next(struct op_kube_client *c, struct op_kube_lane_queue *lane
     } else if (co_code_remedy(err.code) != CO_BACK_OFF) {
         err.code = CO_PERMISSION; /* CO_NOTFOUND, say, would be taken for the object's */
     }
-    op_kube_op_fail(op, &err);
+    kube_op_fail(op, &err);
     return true;
 }
 
-static void start_waiting(struct op_kube_client *c) {
+static void start_waiting(struct kube_client *c) {
     int64_t now = co_loop_now(c->loop);
     int64_t resume = INT64_MAX;
     bool going = true;
-    for (size_t i = 0; i < OP_KUBE_ALL_LANES && going; i++) {
-        struct op_kube_lane_queue *lane = &c->lanes[i];
+    for (size_t i = 0; i < KUBE_ALL_LANES && going; i++) {
+        struct kube_lane_queue *lane = &c->lanes[i];
         if (lane->waiting && now < lane->paused_until) {
             resume = lane->paused_until < resume ? lane->paused_until : resume;
             continue;
@@ -249,14 +249,14 @@ static void start_waiting(struct op_kube_client *c) {
 }
 
 static void pump_requests(void *arg) {
-    struct op_kube_client *c = arg;
+    struct kube_client *c = arg;
     start_waiting(c);
     /* Only those that have failed so far; the callbacks may add others. */
-    struct op_kube_op *op;
-    for (size_t n = c->n_failed; n && (op = op_kube_op_take_failed(c)); n--) {
+    struct kube_op *op;
+    for (size_t n = c->n_failed; n && (op = kube_op_take_failed(c)); n--) {
         report_failure(op, op->err);
     }
-    if (c->drained && !op_kube_client_pending(c)) {
+    if (c->drained && !kube_client_pending(c)) {
         void (*drained)(void *) = c->drained;
         c->drained = NULL;
         drained(c->drained_arg);
@@ -264,142 +264,141 @@ static void pump_requests(void *arg) {
 }
 
 static void pump_soon(void *arg) {
-    struct op_kube_client *c = arg;
+    struct kube_client *c = arg;
     co_timer_start(c->soon, 0);
 }
 
-static void fail_late(const struct op_kube_op_list *l, int64_t now) {
-    struct op_kube_op *next;
-    for (struct op_kube_op *op = l->first; op; op = next) {
+static void fail_late(const struct kube_op_list *l, int64_t now) {
+    struct kube_op *next;
+    for (struct kube_op *op = l->first; op; op = next) {
         next = op->next;
         if (op->deadline && op->deadline <= now) {
             struct co_err err = {0};
             co_err_set(&err, CO_TIMEOUT, "deadline passed in the queue");
-            op_kube_op_fail(op, &err);
+            kube_op_fail(op, &err);
         }
     }
 }
 
 /* The tenant is not freed by this, since failed requests still count. */
 static void fail_late_of(void *arg, struct co_link *l) {
-    const struct op_kube_tenant *t = (struct op_kube_tenant *)l;
+    const struct kube_tenant *t = (struct kube_tenant *)l;
     const int64_t *now = arg;
-    for (size_t k = 0; t->waiting && k < OP_KUBE_FLOWS; k++) {
+    for (size_t k = 0; t->waiting && k < KUBE_FLOWS; k++) {
         fail_late(&t->flows[k], *now);
     }
 }
 
 static void on_tick(void *arg) {
-    struct op_kube_client *c = arg;
+    struct kube_client *c = arg;
     int64_t now = co_loop_now(c->loop);
-    for (size_t i = 0; i < OP_KUBE_ALL_LANES; i++) {
+    for (size_t i = 0; i < KUBE_ALL_LANES; i++) {
         co_index_each(&c->lanes[i].tenants, fail_late_of, &now);
     }
     if (c->waiting) {
-        co_timer_start(c->tick, OP_KUBE_TICK_MS);
+        co_timer_start(c->tick, KUBE_TICK_MS);
     }
 }
 
-struct op_kube_op *op_kube_do(struct op_kube_client *c, const struct op_kube_req *req) {
-    return op_kube_op_new(c, req, (int)req->lane, NULL);
+struct kube_op *kube_do(struct kube_client *c, const struct kube_req *req) {
+    return kube_op_new(c, req, (int)req->lane, NULL);
 }
 
-struct op_kube_op *op_kube_stream(struct op_kube_client *c, const struct op_kube_req *req,
+struct kube_op *kube_stream(struct kube_client *c, const struct kube_req *req,
     void (*data)(void *arg, const char *data, size_t len)) {
-    return op_kube_op_new(c, req, OP_KUBE_LANE_STREAM, data);
+    return kube_op_new(c, req, KUBE_LANE_STREAM, data);
 }
 
-void op_kube_cancel(struct op_kube_op *op) {
+void kube_cancel(struct kube_op *op) {
     if (op) {
-        op_kube_op_free(op);
+        kube_op_free(op);
     }
 }
 
 /* ---- the client ---- */
 
-int op_kube_client_new(struct co_loop *loop, struct op_kube_config *config_own,
-    const struct op_kube_client_opts *opts, struct op_kube_client **ret, struct co_err *err) {
-    static const int limits[OP_KUBE_ALL_LANES] = {
-        [OP_KUBE_LANE_WORK] = 64,
-        [OP_KUBE_LANE_STATUS] = 16,
-        [OP_KUBE_LANE_EVENTS] = 8,
-        [OP_KUBE_LANE_LEASE] = 2,
-        [OP_KUBE_LANE_LIST] = 4,
-        [OP_KUBE_LANE_STREAM] = OP_KUBE_STREAMS_MAX,
+int kube_client_new(struct co_loop *loop, struct kube_config *config_own,
+    const struct kube_client_opts *opts, struct kube_client **ret, struct co_err *err) {
+    static const int limits[KUBE_ALL_LANES] = {
+        [KUBE_LANE_WORK] = 64,
+        [KUBE_LANE_STATUS] = 16,
+        [KUBE_LANE_EVENTS] = 8,
+        [KUBE_LANE_LEASE] = 2,
+        [KUBE_LANE_LIST] = 4,
+        [KUBE_LANE_STREAM] = KUBE_STREAMS_MAX,
     };
     CO_AUTOFREE char *agent = co_xasprintf("paddle-operator/%s", co_version);
-    struct op_kube_client *c = co_xcalloc(1, sizeof(*c));
+    struct kube_client *c = co_xcalloc(1, sizeof(*c));
     c->loop = loop;
     c->cfg = config_own;
-    c->opts = opts ? *opts : (struct op_kube_client_opts){0};
+    c->opts = opts ? *opts : (struct kube_client_opts){0};
     c->opts.queue_max = c->opts.queue_max ? c->opts.queue_max : QUEUE_MAX;
     c->opts.queue_max_bytes = c->opts.queue_max_bytes ? c->opts.queue_max_bytes : QUEUE_MAX_BYTES;
     c->opts.reply_max = c->opts.reply_max ? c->opts.reply_max : REPLY_MAX;
-    for (size_t i = 0; i < OP_KUBE_ALL_LANES; i++) {
-        int wanted = i < OP_KUBE_LANES ? c->opts.lane_limit[i] : 0;
+    for (size_t i = 0; i < KUBE_ALL_LANES; i++) {
+        int wanted = i < KUBE_LANES ? c->opts.lane_limit[i] : 0;
         c->lanes[i].limit = c->lanes[i].allowed = wanted > 0 ? wanted : limits[i];
     }
     c->soon = co_timer_new(loop, pump_requests, c);
     c->tick = co_timer_new(loop, on_tick, c);
     c->resume = co_timer_new(loop, pump_soon, c);
-    c->cred = op_kube_cred_new(loop, c->cfg, pump_soon, c);
+    c->cred = kube_cred_new(loop, c->cfg, pump_soon, c);
     const char *name = c->opts.user_agent ? c->opts.user_agent : agent;
-    int rc = op_kube_transport_new(loop, c->cfg, name, !c->opts.at_once, &c->transport, err);
+    int rc = kube_transport_new(loop, c->cfg, name, !c->opts.at_once, &c->transport, err);
     c->opts.user_agent = NULL; /* the caller's memory */
     if (rc) {
-        op_kube_client_free(c);
+        kube_client_free(c);
         return rc;
     }
     *ret = c;
     return 0;
 }
 
-void op_kube_client_free(struct op_kube_client *c) {
+void kube_client_free(struct kube_client *c) {
     if (!c) {
         return;
     }
     c->drained = NULL;
-    op_kube_op_free_all(c);
-    for (size_t i = 0; i < OP_KUBE_ALL_LANES; i++) {
+    kube_op_free_all(c);
+    for (size_t i = 0; i < KUBE_ALL_LANES; i++) {
         co_index_done(&c->lanes[i].tenants);
     }
-    op_kube_transport_free(c->transport);
-    op_kube_cred_free(c->cred);
+    kube_transport_free(c->transport);
+    kube_cred_free(c->cred);
     co_timer_free(c->soon);
     co_timer_free(c->tick);
     co_timer_free(c->resume);
-    op_kube_config_free(c->cfg);
+    kube_config_free(c->cfg);
     free(c);
 }
 
-struct co_loop *op_kube_client_loop(const struct op_kube_client *c) {
+struct co_loop *kube_client_loop(const struct kube_client *c) {
     return c->loop;
 }
 
-void op_kube_client_shrink(struct op_kube_client *c) {
-    op_kube_transport_shrink(c->transport);
+void kube_client_shrink(struct kube_client *c) {
+    kube_transport_shrink(c->transport);
 }
 
-void op_kube_client_distrust_streams(struct op_kube_client *c) {
-    op_kube_transport_distrust_streams(c->transport);
+void kube_client_distrust_streams(struct kube_client *c) {
+    kube_transport_distrust_streams(c->transport);
 }
 
-void op_kube_client_drain(struct op_kube_client *c, void (*done)(void *arg), void *arg) {
+void kube_client_drain(struct kube_client *c, void (*done)(void *arg), void *arg) {
     c->drained = done;
     c->drained_arg = arg;
     co_timer_start(c->soon, 0);
 }
 
-size_t op_kube_client_bytes(const struct op_kube_client *c) {
+size_t kube_client_bytes(const struct kube_client *c) {
     return c->bytes;
 }
 
-size_t op_kube_client_pending(const struct op_kube_client *c) {
+size_t kube_client_pending(const struct kube_client *c) {
     return c->waiting + c->n_flying + c->n_failed - c->n_streams;
 }
 
-size_t op_kube_client_pending_of(
-    const struct op_kube_client *c, enum op_kube_lane lane, const char *ns) {
-    const struct op_kube_tenant *t = op_kube_op_tenant(&c->lanes[lane], ns);
+size_t kube_client_pending_of(const struct kube_client *c, enum kube_lane lane, const char *ns) {
+    const struct kube_tenant *t = kube_op_tenant(&c->lanes[lane], ns);
     return t ? t->ops : 0;
 }

@@ -13,7 +13,7 @@
 #include "operator/kube/object.h"
 
 /* A resource type.  Static rows of the caller; borrowed. */
-struct op_kube_type {
+struct kube_type {
     const char *group; /* "" is the core group */
     const char *version;
     const char *plural;
@@ -23,30 +23,30 @@ struct op_kube_type {
     const struct co_proto_message *proto;
 };
 
-enum op_kube_verb {
-    OP_KUBE_GET,
-    OP_KUBE_LIST,
-    OP_KUBE_WATCH,
-    OP_KUBE_CREATE,
-    OP_KUBE_UPDATE,
-    OP_KUBE_PATCH, /* the body is a JSON merge patch */
-    OP_KUBE_DELETE,
-    OP_KUBE_DELETECOLLECTION,
-    OP_KUBE_VERBS,
+enum kube_verb {
+    KUBE_GET,
+    KUBE_LIST,
+    KUBE_WATCH,
+    KUBE_CREATE,
+    KUBE_UPDATE,
+    KUBE_PATCH, /* the body is a JSON merge patch */
+    KUBE_DELETE,
+    KUBE_DELETECOLLECTION,
+    KUBE_VERBS,
 };
-const char *op_kube_verb_name(enum op_kube_verb v); /* "get", ... as in RBAC */
+const char *kube_verb_name(enum kube_verb v); /* "get", ... as in RBAC */
 
 /* Each lane has its own limit of requests in flight and queues the rest. */
-enum op_kube_lane {
-    OP_KUBE_LANE_WORK,   /* pods, services, configmaps */
-    OP_KUBE_LANE_STATUS, /* status writes */
-    OP_KUBE_LANE_EVENTS, /* events: droppable */
-    OP_KUBE_LANE_LEASE,  /* leader election: never waits for the others */
-    OP_KUBE_LANE_LIST,   /* the lists of watches */
-    OP_KUBE_LANES,
+enum kube_lane {
+    KUBE_LANE_WORK,   /* pods, services, configmaps */
+    KUBE_LANE_STATUS, /* status writes */
+    KUBE_LANE_EVENTS, /* events: droppable */
+    KUBE_LANE_LEASE,  /* leader election: never waits for the others */
+    KUBE_LANE_LIST,   /* the lists of watches */
+    KUBE_LANES,
 };
 
-struct op_kube_reply {
+struct kube_reply {
     int status;   /* HTTP status; 0: there was no answer */
     json_t *body; /* parsed; borrowed (json_incref to keep); NULL when none or error */
     const struct co_jnode *nodes; /* instead of body, where the request asked for them; borrowed */
@@ -68,54 +68,54 @@ struct op_kube_reply {
  *   409                  CO_EXISTS (reason AlreadyExists) or CO_CONFLICT
  *   410                  CO_GONE
  *   429, 502, 503, other 5xx, no connection   CO_UNAVAILABLE (a 429 only after the retries of
- *     op_kube_do)
+ *     kube_do)
  *   504, deadline        CO_TIMEOUT
  *   queue full           CO_NORESOURCE
  *   client freed         CO_CANCELED
  *   anything else        CO_INTERNAL
  * After CO_TIMEOUT and CO_UNAVAILABLE without an HTTP status it is unknown whether the server has
  * executed the request. */
-typedef void (*op_kube_done_fn)(
-    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err);
+typedef void (*kube_done_fn)(
+    void *arg, int code, const struct kube_reply *reply, const struct co_err *err);
 
-enum { OP_KUBE_PARAMS = 6 };
+enum { KUBE_PARAMS = 6 };
 
-struct op_kube_param {
+struct kube_param {
     const char *key; /* NULL ends the list */
     const char *value;
 };
 
 /* How a successful answer is parsed.  Of a list in protobuf the items are left out. */
-enum op_kube_answer {
-    OP_KUBE_TREE,  /* as jansson's tree, for objects that are changed and sent back */
-    OP_KUBE_NODES, /* as read-only nodes (common/jdoc.h), which take less; no managedFields */
-    OP_KUBE_TEXT,  /* not at all */
+enum kube_answer {
+    KUBE_TREE,  /* as jansson's tree, for objects that are changed and sent back */
+    KUBE_NODES, /* as read-only nodes (common/jdoc.h), which take less; no managedFields */
+    KUBE_TEXT,  /* not at all */
 };
 
-/* Everything in it is borrowed for the duration of op_kube_do only. */
-struct op_kube_req {
-    enum op_kube_verb verb;
-    enum op_kube_lane lane;
-    const struct op_kube_type *type;
-    const char *ns;          /* NULL: all namespaces, or a cluster-scoped object */
-    const char *name;        /* NULL for create, list, deletecollection */
-    const char *subresource; /* "status"; or NULL */
-    const char *path;        /* instead of type to subresource: "/version" */
-    struct op_kube_param params[OP_KUBE_PARAMS]; /* query; escaped here */
-    json_t *body;                                /* serialised before op_kube_do returns; or NULL */
-    int64_t deadline_ms;                         /* from now, queueing included; 0: 30 s */
+/* Everything in it is borrowed for the duration of kube_do only. */
+struct kube_req {
+    enum kube_verb verb;
+    enum kube_lane lane;
+    const struct kube_type *type;
+    const char *ns;                        /* NULL: all namespaces, or a cluster-scoped object */
+    const char *name;                      /* NULL for create, list, deletecollection */
+    const char *subresource;               /* "status"; or NULL */
+    const char *path;                      /* instead of type to subresource: "/version" */
+    struct kube_param params[KUBE_PARAMS]; /* query; escaped here */
+    json_t *body;                          /* serialised before kube_do returns; or NULL */
+    int64_t deadline_ms;                   /* from now, queueing included; 0: 30 s */
     int64_t silence_ms; /* CO_TIMEOUT after so long without a byte; 0: no such limit */
     uint64_t flow;      /* namespaces in a lane are served round-robin, and so are the flows of
                            a namespace: a job with many requests does not starve the others */
     bool metadata_only; /* ask for PartialObjectMetadata instead of whole objects */
-    enum op_kube_answer answer;
-    op_kube_done_fn done; /* NULL: the result is ignored */
+    enum kube_answer answer;
+    kube_done_fn done; /* NULL: the result is ignored */
     void *arg;
 };
 
 /* One sample for each request on the wire; for metrics. */
-struct op_kube_sample {
-    enum op_kube_verb verb;
+struct kube_sample {
+    enum kube_verb verb;
     const char *resource;    /* plural or path, with "/subresource" apart */
     const char *subresource; /* or NULL */
     int status;              /* HTTP; 0: none */
@@ -125,50 +125,49 @@ struct op_kube_sample {
     size_t sent, received;   /* body bytes */
 };
 
-struct op_kube_client_opts {
-    const char *user_agent;        /* NULL: "paddle-operator/<version>" */
-    int lane_limit[OP_KUBE_LANES]; /* in flight; 0: 64, 16, 8, 2, 4 */
-    size_t queue_max;              /* waiting requests a lane; 0: 65536 */
-    size_t queue_max_bytes;        /* bodies of all requests; 0: 128 MiB */
-    size_t reply_max;              /* bytes of one answer; 0: 64 MiB */
-    bool json_only;                /* never ask for protobuf */
-    bool at_once;                  /* read bursts without batching: for measurements of latency */
-    void (*sample)(void *arg, const struct op_kube_sample *s); /* or NULL */
+struct kube_client_opts {
+    const char *user_agent;     /* NULL: "paddle-operator/<version>" */
+    int lane_limit[KUBE_LANES]; /* in flight; 0: 64, 16, 8, 2, 4 */
+    size_t queue_max;           /* waiting requests a lane; 0: 65536 */
+    size_t queue_max_bytes;     /* bodies of all requests; 0: 128 MiB */
+    size_t reply_max;           /* bytes of one answer; 0: 64 MiB */
+    bool json_only;             /* never ask for protobuf */
+    bool at_once;               /* read bursts without batching: for measurements of latency */
+    void (*sample)(void *arg, const struct kube_sample *s); /* or NULL */
     void *sample_arg;
 };
 
-struct op_kube_client;
-struct op_kube_op; /* a request; valid until its callback begins or it is canceled */
+struct kube_client;
+struct kube_op; /* a request; valid until its callback begins or it is canceled */
 
 /* Takes the config, even on failure.  Connects at the first request.  opts NULL: defaults. */
-CO_MUST_CHECK int op_kube_client_new(struct co_loop *loop, struct op_kube_config *config_own,
-    const struct op_kube_client_opts *opts, struct op_kube_client **ret, struct co_err *err);
+CO_MUST_CHECK int kube_client_new(struct co_loop *loop, struct kube_config *config_own,
+    const struct kube_client_opts *opts, struct kube_client **ret, struct co_err *err);
 /* Cancels all requests; their callbacks do not run.  Watches must be freed before.  Not to be
- * called inside a request's callback; inside that of op_kube_client_drain it is allowed. */
-void op_kube_client_free(struct op_kube_client *c);
-CO_DEFINE_CLEANUP(struct op_kube_client *, op_kube_client_free)
+ * called inside a request's callback; inside that of kube_client_drain it is allowed. */
+void kube_client_free(struct kube_client *c);
+CO_DEFINE_CLEANUP(struct kube_client *, kube_client_free)
 
 /* Starts or queues a request.  Invalid arguments are reported through the callback, too.
  * A 429 lowers the lane's concurrency; the request is sent again after Retry-After, as long as its
  * deadline allows.  Lists are not repeated here, as their watch does that.  Lease requests wait for
  * one second at most: they are few, and a late renewal loses the lease. */
-struct op_kube_op *op_kube_do(struct op_kube_client *c, const struct op_kube_req *req);
+struct kube_op *kube_do(struct kube_client *c, const struct kube_req *req);
 /* The callback will not run.  The server may execute the request nevertheless.  NULL allowed. */
-void op_kube_cancel(struct op_kube_op *op);
+void kube_cancel(struct kube_op *op);
 
 /* done runs once nothing is queued or in flight, on the next turn at the earliest.  Watches do not
  * count; requests that are made meanwhile do. */
-void op_kube_client_drain(struct op_kube_client *c, void (*done)(void *arg), void *arg);
-size_t op_kube_client_pending(const struct op_kube_client *c); /* queued and in flight */
+void kube_client_drain(struct kube_client *c, void (*done)(void *arg), void *arg);
+size_t kube_client_pending(const struct kube_client *c); /* queued and in flight */
 /* Bytes of the bodies of all requests without an answer: most of the memory in a burst. */
-size_t op_kube_client_bytes(const struct op_kube_client *c);
+size_t kube_client_bytes(const struct kube_client *c);
 /* Requests of a namespace in a lane that have no answer yet. */
-size_t op_kube_client_pending_of(
-    const struct op_kube_client *c, enum op_kube_lane lane, const char *ns);
+size_t kube_client_pending_of(const struct kube_client *c, enum kube_lane lane, const char *ns);
 /* Frees memory that is kept only to make bursts of requests faster. */
-void op_kube_client_shrink(struct op_kube_client *c);
+void kube_client_shrink(struct kube_client *c);
 
 /* Fills verb, type, ns, name, done, arg and a lane (LIST for lists, else WORK); the rest is
  * zero. */
-struct op_kube_req op_kube_req_for(enum op_kube_verb verb, const struct op_kube_type *type,
-    const char *ns, const char *name, op_kube_done_fn done, void *arg);
+struct kube_req kube_req_for(enum kube_verb verb, const struct kube_type *type, const char *ns,
+    const char *name, kube_done_fn done, void *arg);

@@ -8,14 +8,14 @@
 
 #include "operator/kube/fake_server.h"
 
-static const struct op_kube_type pods = {"", "v1", "pods", "Pod"};
+static const struct kube_type pods = {"", "v1", "pods", "Pod"};
 
 struct world {
     struct co_loop *loop;
     struct fake_server server;
-    struct op_kube_config *cfg;
-    struct op_kube_client_opts opts;
-    struct op_kube_client *client;
+    struct kube_config *cfg;
+    struct kube_client_opts opts;
+    struct kube_client *client;
     struct co_timer *deadline;
     bool late, drained;
     /* of the last answer */
@@ -23,12 +23,11 @@ struct world {
     int64_t retry_after_ms;
     char reason[64], message[128], error[CO_ERR_MAX], text[128];
     bool had_body;
-    struct op_kube_sample sample;
+    struct kube_sample sample;
     size_t samples;
 };
 
-static void on_done(
-    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+static void on_done(void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
     struct world *w = arg;
     w->calls++;
     w->code = code;
@@ -42,7 +41,7 @@ static void on_done(
     assert_int_equal(strlen(reply->text), reply->len);
 }
 
-static void on_sample(void *arg, const struct op_kube_sample *s) {
+static void on_sample(void *arg, const struct kube_sample *s) {
     struct world *w = arg;
     w->sample = *s;
     w->sample.resource = NULL;
@@ -75,8 +74,8 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     struct world *w = *state;
-    op_kube_client_free(w->client);
-    op_kube_config_free(w->cfg);
+    kube_client_free(w->client);
+    kube_config_free(w->cfg);
     fake_stop(&w->server);
     co_timer_free(w->deadline);
     co_loop_free(w->loop);
@@ -86,8 +85,7 @@ static int teardown(void **state) {
 
 static void begin(struct world *w, const struct fake_step *steps, size_t n) {
     fake_script(&w->server, steps, n);
-    assert_int_equal(
-        op_kube_client_new(w->loop, co_steal_ptr(w->cfg), &w->opts, &w->client, NULL), 0);
+    assert_int_equal(kube_client_new(w->loop, co_steal_ptr(w->cfg), &w->opts, &w->client, NULL), 0);
 }
 
 static void until_calls(struct world *w, int calls) {
@@ -104,30 +102,30 @@ static void until_served(struct world *w, size_t n) {
     assert_int_equal(w->server.served, n);
 }
 
-static struct op_kube_op *send_name(struct world *w, enum op_kube_lane lane, const char *name) {
-    struct op_kube_req req = op_kube_req_for(OP_KUBE_GET, &pods, "d", name, on_done, w);
+static struct kube_op *send_name(struct world *w, enum kube_lane lane, const char *name) {
+    struct kube_req req = kube_req_for(KUBE_GET, &pods, "d", name, on_done, w);
     req.lane = lane;
-    return op_kube_do(w->client, &req);
+    return kube_do(w->client, &req);
 }
 
 static void test_verbs_become_requests(void **state) {
     struct world *w = *state;
     static const struct {
-        enum op_kube_verb verb;
+        enum kube_verb verb;
         const char *name, *subresource;
         bool body;
         const char *expect[3];
     } rows[] = {
-        {OP_KUBE_GET, "x", NULL, false, {"GET /api/v1/namespaces/d/pods/x HTTP"}},
-        {OP_KUBE_CREATE, NULL, NULL, true,
+        {KUBE_GET, "x", NULL, false, {"GET /api/v1/namespaces/d/pods/x HTTP"}},
+        {KUBE_CREATE, NULL, NULL, true,
             {"POST /api/v1/namespaces/d/pods HTTP", "Content-Type: application/json\r\n",
                 "\r\n\r\n{\"a\":1}"}},
-        {OP_KUBE_UPDATE, "x", "status", true, {"PUT /api/v1/namespaces/d/pods/x/status HTTP"}},
-        {OP_KUBE_PATCH, "x", NULL, true,
+        {KUBE_UPDATE, "x", "status", true, {"PUT /api/v1/namespaces/d/pods/x/status HTTP"}},
+        {KUBE_PATCH, "x", NULL, true,
             {"PATCH /api/v1/namespaces/d/pods/x HTTP",
                 "Content-Type: application/merge-patch+json\r\n"}},
-        {OP_KUBE_DELETE, "x", NULL, true, {"DELETE /api/v1/namespaces/d/pods/x HTTP"}},
-        {OP_KUBE_DELETECOLLECTION, NULL, NULL, false,
+        {KUBE_DELETE, "x", NULL, true, {"DELETE /api/v1/namespaces/d/pods/x HTTP"}},
+        {KUBE_DELETECOLLECTION, NULL, NULL, false,
             {"DELETE /api/v1/namespaces/d/pods HTTP", "User-Agent: paddle-operator/"}},
     };
     struct fake_step steps[CO_ARRAY_LEN(rows)];
@@ -137,11 +135,10 @@ static void test_verbs_become_requests(void **state) {
     begin(w, steps, CO_ARRAY_LEN(steps));
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOJSON json_t *body = json_pack("{s:i}", "a", 1);
-        struct op_kube_req req =
-            op_kube_req_for(rows[i].verb, &pods, "d", rows[i].name, on_done, w);
+        struct kube_req req = kube_req_for(rows[i].verb, &pods, "d", rows[i].name, on_done, w);
         req.subresource = rows[i].subresource;
         req.body = rows[i].body ? body : NULL;
-        (void)op_kube_do(w->client, &req);
+        (void)kube_do(w->client, &req);
         until_calls(w, (int)i + 1);
         assert_int_equal(w->code, 0);
         assert_true(w->had_body);
@@ -161,7 +158,7 @@ static void test_a_refusal_carries_the_servers_words(void **state) {
         "{\"kind\":\"Status\",\"reason\":\"AlreadyExists\",\"message\":\"pods x exists\","
         "\"details\":{\"retryAfterSeconds\":2}}"}};
     begin(w, steps, 1);
-    (void)send_name(w, OP_KUBE_LANE_WORK, "x");
+    (void)send_name(w, KUBE_LANE_WORK, "x");
     until_calls(w, 1);
     assert_int_equal(w->code, CO_EXISTS);
     assert_int_equal(w->status, 409);
@@ -191,7 +188,7 @@ static void test_what_is_no_answer_of_an_api_server(void **state) {
         struct world *w = s;
         w->opts.reply_max = 40;
         begin(w, &rows[i].step, 1);
-        (void)send_name(w, OP_KUBE_LANE_WORK, "x");
+        (void)send_name(w, KUBE_LANE_WORK, "x");
         until_calls(w, 1);
         assert_int_equal(w->code, rows[i].code);
         assert_true(w->error[0]);
@@ -202,19 +199,19 @@ static void test_what_is_no_answer_of_an_api_server(void **state) {
 static void test_wrong_arguments_come_back_through_the_callback(void **state) {
     struct world *w = *state;
     begin(w, NULL, 0);
-    (void)send_name(w, OP_KUBE_LANE_WORK, "..");
+    (void)send_name(w, KUBE_LANE_WORK, "..");
     assert_int_equal(w->calls, 0);
     until_calls(w, 1);
     assert_int_equal(w->code, CO_INVALID);
     assert_string_equal(w->error, "get pods d/..: name \"..\" cannot be part of a path");
-    assert_int_equal(op_kube_client_pending(w->client), 0);
+    assert_int_equal(kube_client_pending(w->client), 0);
 }
 
 static void test_nobody_listens(void **state) {
     struct world *w = *state;
     fake_stop(&w->server);
     begin(w, NULL, 0);
-    (void)send_name(w, OP_KUBE_LANE_WORK, "x");
+    (void)send_name(w, KUBE_LANE_WORK, "x");
     until_calls(w, 1);
     assert_int_equal(w->code, CO_UNAVAILABLE);
     assert_int_equal(w->status, 0);
@@ -224,17 +221,17 @@ static void test_nobody_listens(void **state) {
 static void test_a_deadline_holds_in_the_queue(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"/pods/a ", 0, NULL, FAKE_HOLD}};
-    w->opts.lane_limit[OP_KUBE_LANE_WORK] = 1;
+    w->opts.lane_limit[KUBE_LANE_WORK] = 1;
     begin(w, steps, CO_ARRAY_LEN(steps));
-    struct op_kube_req b = op_kube_req_for(OP_KUBE_GET, &pods, "d", "b", on_done, w);
+    struct kube_req b = kube_req_for(KUBE_GET, &pods, "d", "b", on_done, w);
     b.deadline_ms = 20;
-    (void)send_name(w, OP_KUBE_LANE_WORK, "a");
+    (void)send_name(w, KUBE_LANE_WORK, "a");
     until_served(w, 1);
-    (void)op_kube_do(w->client, &b);
+    (void)kube_do(w->client, &b);
     until_calls(w, 1);
     assert_int_equal(w->code, CO_TIMEOUT);
     assert_non_null(strstr(w->error, "get pods d/b: deadline passed"));
-    assert_int_equal(op_kube_client_pending(w->client), 1);
+    assert_int_equal(kube_client_pending(w->client), 1);
 }
 
 static void test_a_deadline_holds_on_the_wire(void **state) {
@@ -242,14 +239,14 @@ static void test_a_deadline_holds_on_the_wire(void **state) {
     static const struct fake_step steps[] = {
         {"/pods/a ", 0, NULL, FAKE_HOLD}, {"/pods/c ", 200, "{}"}};
     begin(w, steps, CO_ARRAY_LEN(steps));
-    struct op_kube_req a = op_kube_req_for(OP_KUBE_GET, &pods, "d", "a", on_done, w);
+    struct kube_req a = kube_req_for(KUBE_GET, &pods, "d", "a", on_done, w);
     a.deadline_ms = 1000;
-    (void)op_kube_do(w->client, &a);
+    (void)kube_do(w->client, &a);
     until_calls(w, 1);
     assert_int_equal(w->code, CO_TIMEOUT);
     assert_non_null(strstr(w->error, "get pods d/a"));
     /* What swallowed a request without a word is not trusted with the next. */
-    (void)send_name(w, OP_KUBE_LANE_WORK, "c");
+    (void)send_name(w, KUBE_LANE_WORK, "c");
     until_calls(w, 2);
     assert_int_equal(w->code, 0);
     assert_int_equal(w->server.n_connections, 2);
@@ -259,26 +256,26 @@ static void test_lanes_have_budgets_of_their_own(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"/work", 0, NULL, FAKE_HOLD},
         {"/work", 0, NULL, FAKE_HOLD}, {"/status", 200, "{}"}, {"/work", 200, "{}"}};
-    struct op_kube_op *work[5];
-    w->opts.lane_limit[OP_KUBE_LANE_WORK] = 2;
+    struct kube_op *work[5];
+    w->opts.lane_limit[KUBE_LANE_WORK] = 2;
     begin(w, steps, CO_ARRAY_LEN(steps));
     for (size_t i = 0; i < CO_ARRAY_LEN(work); i++) {
-        work[i] = send_name(w, OP_KUBE_LANE_WORK, "work");
+        work[i] = send_name(w, KUBE_LANE_WORK, "work");
     }
     until_served(w, 2);
-    (void)send_name(w, OP_KUBE_LANE_STATUS, "status");
+    (void)send_name(w, KUBE_LANE_STATUS, "status");
     until_calls(w, 1);
     assert_int_equal(w->server.served, 3);
-    assert_int_equal(op_kube_client_pending(w->client), 5);
+    assert_int_equal(kube_client_pending(w->client), 5);
     /* A place that falls free is taken. */
-    op_kube_cancel(work[4]);
-    op_kube_cancel(work[3]);
-    op_kube_cancel(work[0]);
+    kube_cancel(work[4]);
+    kube_cancel(work[3]);
+    kube_cancel(work[0]);
     until_calls(w, 2);
-    op_kube_client_drain(w->client, on_drained, w);
+    kube_client_drain(w->client, on_drained, w);
     co_loop_turn(w->loop);
     assert_false(w->drained);
-    op_kube_cancel(work[1]);
+    kube_cancel(work[1]);
     while (!w->drained && !w->late) {
         co_loop_turn(w->loop);
     }
@@ -291,13 +288,13 @@ static void test_flows_take_turns(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
         {"/big", 200, "{}"}, {"/small", 200, "{}"}, {"/big", 200, "{}"}, {"/big", 200, "{}"}};
-    w->opts.lane_limit[OP_KUBE_LANE_WORK] = 1;
+    w->opts.lane_limit[KUBE_LANE_WORK] = 1;
     begin(w, steps, CO_ARRAY_LEN(steps));
     for (size_t i = 0; i < 4; i++) {
-        struct op_kube_req req =
-            op_kube_req_for(OP_KUBE_GET, &pods, "d", i < 3 ? "big" : "small", on_done, w);
+        struct kube_req req =
+            kube_req_for(KUBE_GET, &pods, "d", i < 3 ? "big" : "small", on_done, w);
         req.flow = i < 3 ? 7 : 8;
-        (void)op_kube_do(w->client, &req);
+        (void)kube_do(w->client, &req);
     }
     until_calls(w, 4);
     assert_false(w->server.wrong);
@@ -313,13 +310,12 @@ static void test_namespaces_take_turns_whatever_their_flows(void **state) {
         uint64_t flow;
     } sent[] = {
         {"big", "a", 7}, {"big", "b", 7}, {"big", "c", 8}, {"small", "x", 7}, {"small", "y", 7}};
-    w->opts.lane_limit[OP_KUBE_LANE_WORK] = 1;
+    w->opts.lane_limit[KUBE_LANE_WORK] = 1;
     begin(w, steps, CO_ARRAY_LEN(steps));
     for (size_t i = 0; i < CO_ARRAY_LEN(sent); i++) {
-        struct op_kube_req req =
-            op_kube_req_for(OP_KUBE_GET, &pods, sent[i].ns, sent[i].name, on_done, w);
+        struct kube_req req = kube_req_for(KUBE_GET, &pods, sent[i].ns, sent[i].name, on_done, w);
         req.flow = sent[i].flow;
-        (void)op_kube_do(w->client, &req);
+        (void)kube_do(w->client, &req);
     }
     until_calls(w, 5);
     assert_false(w->server.wrong);
@@ -330,17 +326,17 @@ static void test_a_429_is_waited_out(void **state) {
     static const struct fake_step steps[] = {{"/pods/", 429, "{}", FAKE_KEEP, "Retry-After: 1\r\n"},
         {"/pods/", 429, "{}", FAKE_KEEP, "Retry-After: 1\r\n"}, {"/status ", 200, "{}"},
         {"/pods/", 200, "{}"}, {"/pods/", 200, "{}"}};
-    w->opts.lane_limit[OP_KUBE_LANE_WORK] = 2;
+    w->opts.lane_limit[KUBE_LANE_WORK] = 2;
     begin(w, steps, CO_ARRAY_LEN(steps));
-    (void)send_name(w, OP_KUBE_LANE_WORK, "a");
-    (void)send_name(w, OP_KUBE_LANE_WORK, "b");
+    (void)send_name(w, KUBE_LANE_WORK, "a");
+    (void)send_name(w, KUBE_LANE_WORK, "b");
     while (w->samples < 2 && !w->late) {
         co_loop_turn(w->loop);
     }
     assert_int_equal(w->sample.status, 429);
     assert_int_equal(w->calls, 0);
     /* The other lanes go on, and this one comes back one at a time. */
-    (void)send_name(w, OP_KUBE_LANE_STATUS, "status");
+    (void)send_name(w, KUBE_LANE_STATUS, "status");
     until_calls(w, 1);
     assert_int_equal(w->server.served, 3);
     until_calls(w, 3);
@@ -353,9 +349,9 @@ static void test_a_429_is_reported_when_there_is_no_time_to_wait(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{NULL, 429, "{}", FAKE_KEEP, "Retry-After: 7\r\n"}};
     begin(w, steps, 1);
-    struct op_kube_req req = op_kube_req_for(OP_KUBE_GET, &pods, "d", "a", on_done, w);
+    struct kube_req req = kube_req_for(KUBE_GET, &pods, "d", "a", on_done, w);
     req.deadline_ms = 5000;
-    (void)op_kube_do(w->client, &req);
+    (void)kube_do(w->client, &req);
     until_calls(w, 1);
     assert_int_equal(w->code, CO_UNAVAILABLE);
     assert_int_equal(w->status, 429);
@@ -368,10 +364,10 @@ static void test_a_lease_waits_for_a_second_whatever_a_429_asks_for(void **state
     static const struct fake_step steps[] = {
         {NULL, 429, "{}", FAKE_KEEP, "Retry-After: 32\r\n"}, {NULL, 200, "{}"}};
     begin(w, steps, CO_ARRAY_LEN(steps));
-    struct op_kube_req req = op_kube_req_for(OP_KUBE_GET, &pods, "d", "a", on_done, w);
-    req.lane = OP_KUBE_LANE_LEASE;
+    struct kube_req req = kube_req_for(KUBE_GET, &pods, "d", "a", on_done, w);
+    req.lane = KUBE_LANE_LEASE;
     req.deadline_ms = 5000;
-    (void)op_kube_do(w->client, &req);
+    (void)kube_do(w->client, &req);
     until_calls(w, 1);
     assert_int_equal(w->code, 0);
     assert_int_equal(w->server.served, 2);
@@ -387,10 +383,10 @@ static void test_a_webhooks_429_is_an_answer(void **state) {
             FAKE_KEEP, "Retry-After: 3600\r\n"},
         {NULL, 200, "{}"}};
     begin(w, steps, 2);
-    (void)send_name(w, OP_KUBE_LANE_WORK, "x");
+    (void)send_name(w, KUBE_LANE_WORK, "x");
     until_calls(w, 1);
     assert_int_equal(w->code, CO_NORESOURCE);
-    (void)send_name(w, OP_KUBE_LANE_WORK, "y");
+    (void)send_name(w, KUBE_LANE_WORK, "y");
     until_calls(w, 2);
     assert_int_equal(w->code, 0);
 }
@@ -398,17 +394,17 @@ static void test_a_webhooks_429_is_an_answer(void **state) {
 static void test_a_queue_has_a_maximum(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{NULL, 0, NULL, FAKE_HOLD}};
-    w->opts.lane_limit[OP_KUBE_LANE_WORK] = 1;
+    w->opts.lane_limit[KUBE_LANE_WORK] = 1;
     w->opts.queue_max = 2;
     begin(w, steps, 1);
-    (void)send_name(w, OP_KUBE_LANE_WORK, "a");
+    (void)send_name(w, KUBE_LANE_WORK, "a");
     until_served(w, 1);
     for (size_t i = 0; i < 3; i++) {
-        (void)send_name(w, OP_KUBE_LANE_WORK, "b");
+        (void)send_name(w, KUBE_LANE_WORK, "b");
     }
     until_calls(w, 1);
     assert_int_equal(w->code, CO_NORESOURCE);
-    assert_int_equal(op_kube_client_pending(w->client), 3);
+    assert_int_equal(kube_client_pending(w->client), 3);
 }
 
 static void test_a_token_file_is_read_again_when_it_is_refused(void **state) {
@@ -421,13 +417,13 @@ static void test_a_token_file_is_read_again_when_it_is_refused(void **state) {
     assert_int_equal(co_file_write(path, "one\n", 4, 0600, NULL), 0);
     w->cfg->token_file = co_xstrdup(path);
     begin(w, steps, CO_ARRAY_LEN(steps));
-    (void)send_name(w, OP_KUBE_LANE_WORK, "x");
+    (void)send_name(w, KUBE_LANE_WORK, "x");
     until_calls(w, 1);
     assert_int_equal(co_file_write(path, "two\n", 4, 0600, NULL), 0);
-    (void)send_name(w, OP_KUBE_LANE_WORK, "x");
+    (void)send_name(w, KUBE_LANE_WORK, "x");
     until_calls(w, 2);
     assert_int_equal(w->code, 0);
-    (void)send_name(w, OP_KUBE_LANE_WORK, "x");
+    (void)send_name(w, KUBE_LANE_WORK, "x");
     until_calls(w, 3);
     assert_int_equal(w->code, CO_PERMISSION);
     assert_int_equal(w->server.served, 5);
@@ -441,7 +437,7 @@ static void test_name_and_password(void **state) {
     w->cfg->username = co_xstrdup("u");
     w->cfg->password = co_xstrdup("p:q");
     begin(w, steps, 1);
-    (void)send_name(w, OP_KUBE_LANE_WORK, "x");
+    (void)send_name(w, KUBE_LANE_WORK, "x");
     until_calls(w, 1);
     assert_false(w->server.wrong);
 }
@@ -449,15 +445,15 @@ static void test_name_and_password(void **state) {
 /* A plugin's failure is not an answer about the object, least of all "not found". */
 static void test_requests_fail_with_their_credential(void **state) {
     struct world *w = *state;
-    struct op_kube_exec *e = co_xcalloc(1, sizeof(*e));
+    struct kube_exec *e = co_xcalloc(1, sizeof(*e));
     e->command = co_xstrdup("no-such-credential-plugin");
     e->args = co_xcalloc(1, sizeof(*e->args));
     e->env = co_xcalloc(1, sizeof(*e->env));
     e->api_version = co_xstrdup("client.authentication.k8s.io/v1");
     w->cfg->exec = e;
     begin(w, NULL, 0);
-    (void)send_name(w, OP_KUBE_LANE_WORK, "x");
-    (void)send_name(w, OP_KUBE_LANE_LEASE, "y");
+    (void)send_name(w, KUBE_LANE_WORK, "x");
+    (void)send_name(w, KUBE_LANE_LEASE, "y");
     until_calls(w, 2);
     assert_int_equal(w->code, CO_PERMISSION);
     assert_non_null(strstr(w->error, "no-such-credential-plugin"));
@@ -468,7 +464,7 @@ static void test_a_plugin_is_asked_once_for_many_requests(void **state) {
     static const struct fake_step steps[] = {{"Authorization: Bearer from-plugin\r\n", 200, "{}"},
         {"Authorization: Bearer from-plugin\r\n", 200, "{}"},
         {"Authorization: Bearer from-plugin\r\n", 401, "{}"}};
-    struct op_kube_exec *e = co_xcalloc(1, sizeof(*e));
+    struct kube_exec *e = co_xcalloc(1, sizeof(*e));
     e->command = co_xstrdup("sh");
     e->args = co_xcalloc(3, sizeof(*e->args));
     e->args[0] = co_xstrdup("-c");
@@ -479,12 +475,12 @@ static void test_a_plugin_is_asked_once_for_many_requests(void **state) {
     e->api_version = co_xstrdup("client.authentication.k8s.io/v1");
     w->cfg->exec = e;
     begin(w, steps, CO_ARRAY_LEN(steps));
-    (void)send_name(w, OP_KUBE_LANE_WORK, "x");
-    (void)send_name(w, OP_KUBE_LANE_STATUS, "y");
+    (void)send_name(w, KUBE_LANE_WORK, "x");
+    (void)send_name(w, KUBE_LANE_STATUS, "y");
     until_calls(w, 2);
     assert_int_equal(w->code, 0);
     /* Refused right after it was made: a plugin is not run in a circle. */
-    (void)send_name(w, OP_KUBE_LANE_STATUS, "y");
+    (void)send_name(w, KUBE_LANE_STATUS, "y");
     until_calls(w, 3);
     assert_int_equal(w->code, CO_PERMISSION);
     assert_false(w->server.wrong);
@@ -493,13 +489,13 @@ static void test_a_plugin_is_asked_once_for_many_requests(void **state) {
 static void test_freeing_cancels(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{NULL, 0, NULL, FAKE_HOLD}};
-    w->opts.lane_limit[OP_KUBE_LANE_WORK] = 1;
+    w->opts.lane_limit[KUBE_LANE_WORK] = 1;
     begin(w, steps, 1);
-    (void)send_name(w, OP_KUBE_LANE_WORK, "flying");
-    (void)send_name(w, OP_KUBE_LANE_WORK, "waiting");
+    (void)send_name(w, KUBE_LANE_WORK, "flying");
+    (void)send_name(w, KUBE_LANE_WORK, "waiting");
     until_served(w, 1);
-    (void)send_name(w, OP_KUBE_LANE_WORK, "..");
-    op_kube_client_free(co_steal_ptr(w->client));
+    (void)send_name(w, KUBE_LANE_WORK, "..");
+    kube_client_free(co_steal_ptr(w->client));
     co_loop_turn(w->loop);
     assert_int_equal(w->calls, 0);
 }

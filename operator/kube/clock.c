@@ -18,7 +18,7 @@ enum {
 static _Atomic int64_t offset_ms = UNKNOWN;
 static _Atomic int slow; /* slow replies in a row */
 
-void op_kube_clock_heard(int64_t stamp) {
+void kube_clock_heard(int64_t stamp) {
     int64_t bound = stamp * 1000 - co_now_ms();
     int64_t offset = atomic_load(&offset_ms);
     bool better = offset == UNKNOWN || bound > offset;
@@ -32,16 +32,16 @@ void op_kube_clock_heard(int64_t stamp) {
     atomic_store(&slow, 0);
 }
 
-int64_t op_kube_clock_ms(void) {
+int64_t kube_clock_ms(void) {
     int64_t offset = atomic_load(&offset_ms);
     return offset == UNKNOWN ? co_wall_ms() : co_now_ms() + offset;
 }
 
-int64_t op_kube_clock_seconds(void) {
-    return op_kube_clock_ms() / 1000;
+int64_t kube_clock_seconds(void) {
+    return kube_clock_ms() / 1000;
 }
 
-void op_kube_clock_forget(void) {
+void kube_clock_forget(void) {
     atomic_store(&offset_ms, UNKNOWN);
     atomic_store(&slow, 0);
 }

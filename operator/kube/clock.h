@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 /* A reply has arrived whose Date header is `stamp`: whole seconds since the epoch. */
-void op_kube_clock_heard(int64_t stamp);
+void kube_clock_heard(int64_t stamp);
 /* Time since the epoch; this machine's wall clock before the first reply. */
-int64_t op_kube_clock_ms(void);
-int64_t op_kube_clock_seconds(void);
+int64_t kube_clock_ms(void);
+int64_t kube_clock_seconds(void);
 /* Back to the state before the first reply; for tests. */
-void op_kube_clock_forget(void);
+void kube_clock_forget(void);

@@ -23,21 +23,21 @@ static void test_what_replies_say_is_believed(void **state) {
         {"a clock that was set forward", {500, 9000}, 9000},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        op_kube_clock_forget();
+        kube_clock_forget();
         int64_t now = co_wall_seconds();
         for (const int64_t *s = rows[i].stamps; *s; s++) {
-            op_kube_clock_heard(now + *s);
+            kube_clock_heard(now + *s);
         }
         print_message("%s\n", rows[i].what);
-        assert_in_range(op_kube_clock_seconds() - (now + rows[i].expected), 0, 5);
+        assert_in_range(kube_clock_seconds() - (now + rows[i].expected), 0, 5);
     }
 }
 
 static void test_before_any_reply_it_is_this_machines_clock(void **state) {
     (void)state;
-    op_kube_clock_forget();
+    kube_clock_forget();
     int64_t wall = co_wall_seconds();
-    assert_in_range(op_kube_clock_seconds() - wall, 0, 5);
+    assert_in_range(kube_clock_seconds() - wall, 0, 5);
 }
 
 int main(void) {

@@ -1,4 +1,4 @@
-/* Resolves one context of one or more kubeconfig files to an op_kube_config. */
+/* Resolves one context of one or more kubeconfig files to an kube_config. */
 #include "operator/kube/config.h"
 
 #include "common/buf.h"
@@ -15,8 +15,8 @@ struct file {
     json_t *doc; /* NULL: an empty file */
 };
 
-struct op_kube_config_set {
-    op_kube_config_read_fn read;
+struct kube_config_set {
+    kube_config_read_fn read;
     void *read_arg;
     struct file *files; /* in order of precedence */
     size_t n_files;
@@ -34,14 +34,14 @@ static int read_disk(
     return rc;
 }
 
-struct op_kube_config_set *op_kube_config_set_new(op_kube_config_read_fn read, void *arg) {
-    struct op_kube_config_set *set = co_xcalloc(1, sizeof(*set));
+struct kube_config_set *kube_config_set_new(kube_config_read_fn read, void *arg) {
+    struct kube_config_set *set = co_xcalloc(1, sizeof(*set));
     set->read = read ? read : read_disk;
     set->read_arg = arg;
     return set;
 }
 
-void op_kube_config_set_free(struct op_kube_config_set *set) {
+void kube_config_set_free(struct kube_config_set *set) {
     if (!set) {
         return;
     }
@@ -53,8 +53,8 @@ void op_kube_config_set_free(struct op_kube_config_set *set) {
     free(set);
 }
 
-int op_kube_config_set_add(struct op_kube_config_set *set, const char *path, const char *text,
-    size_t len, struct co_err *err) {
+int kube_config_set_add(struct kube_config_set *set, const char *path, const char *text, size_t len,
+    struct co_err *err) {
     CO_CLEANUP(co_yaml_closep) struct co_yaml *y = NULL;
     CO_AUTOJSON json_t *doc = NULL;
     struct co_err why = {0};
@@ -77,7 +77,7 @@ int op_kube_config_set_add(struct op_kube_config_set *set, const char *path, con
 
 /* Finds FILE's entry section[] with name == wanted; its value is in the field `inner`. */
 static int find_in(const struct file *f, const char *section, const char *inner, const char *wanted,
-    struct op_kube_entry *ret, struct co_err *err) {
+    struct kube_entry *ret, struct co_err *err) {
     const json_t *list = json_object_get(f->doc, section);
     if (list && !json_is_null(list) && !json_is_array(list)) {
         return co_err_set(err, CO_INVALID, "%s: %s: not a list", f->path, section);
@@ -91,9 +91,9 @@ static int find_in(const struct file *f, const char *section, const char *inner,
         if (strcmp(name, wanted) != 0) {
             continue;
         }
-        *ret = (struct op_kube_entry){f->path, section, i, name, json_object_get(item, inner)};
+        *ret = (struct kube_entry){f->path, section, i, name, json_object_get(item, inner)};
         if (ret->value && !json_is_null(ret->value) && !json_is_object(ret->value)) {
-            return op_kube_entry_err(ret, err, CO_INVALID, "%s: not a map", inner);
+            return kube_entry_err(ret, err, CO_INVALID, "%s: not a map", inner);
         }
         return 0;
     }
@@ -101,8 +101,8 @@ static int find_in(const struct file *f, const char *section, const char *inner,
 }
 
 /* The first file that has the entry wins.  Entries of several files are not merged. */
-static int find_entry(const struct op_kube_config_set *set, const char *section, const char *inner,
-    const char *name, struct op_kube_entry *ret, struct co_err *err) {
+static int find_entry(const struct kube_config_set *set, const char *section, const char *inner,
+    const char *name, struct kube_entry *ret, struct co_err *err) {
     for (size_t i = 0; i < set->n_files; i++) {
         int rc = find_in(&set->files[i], section, inner, name, ret, err);
         if (!rc) {
@@ -117,7 +117,7 @@ static int find_entry(const struct op_kube_config_set *set, const char *section,
 }
 
 static int current_context(
-    const struct op_kube_config_set *set, const char **ret, struct co_err *err) {
+    const struct kube_config_set *set, const char **ret, struct co_err *err) {
     for (size_t i = 0; i < set->n_files; i++) {
         const char *name = co_json_str(set->files[i].doc, "current-context");
         if (name && *name) {
@@ -134,10 +134,10 @@ static int current_context(
 /* ---- clusters ---- */
 
 static int check_line(
-    const struct op_kube_entry *e, const char *field, const char *s, struct co_err *err) {
+    const struct kube_entry *e, const char *field, const char *s, struct co_err *err) {
     for (; s && *s; s++) {
         if ((unsigned char)*s < ' ' || *s == 0x7f) {
-            return op_kube_entry_err(e, err, CO_INVALID, "%s: holds a control character", field);
+            return kube_entry_err(e, err, CO_INVALID, "%s: holds a control character", field);
         }
     }
     return 0;
@@ -150,10 +150,9 @@ static const char *from_at(const char *url) {
 }
 
 /* Adds a missing scheme, validates the URL, and strips trailing slashes. */
-static int settle_server(
-    const struct op_kube_entry *e, struct op_kube_config *cfg, struct co_err *err) {
+static int settle_server(const struct kube_entry *e, struct kube_config *cfg, struct co_err *err) {
     if (!cfg->server) {
-        return op_kube_entry_err(e, err, CO_INVALID, "server: missing");
+        return kube_entry_err(e, err, CO_INVALID, "server: missing");
     }
     if (!strstr(cfg->server, "://")) {
         CO_AUTOFREE char *bare = cfg->server;
@@ -165,7 +164,7 @@ static int settle_server(
                  (scheme == 4 && !strncmp(cfg->server, "http", 4));
     const char *host = cfg->server + scheme + strlen("://");
     if (!known || !*host || *host == '/' || strpbrk(host, "?#@ \"\\")) {
-        return op_kube_entry_err(
+        return kube_entry_err(
             e, err, CO_INVALID, "server: \"%s\", expected https://host:port", from_at(cfg->server));
     }
     size_t len = strlen(cfg->server);
@@ -175,31 +174,30 @@ static int settle_server(
     return 0;
 }
 
-static int check_proxy(const struct op_kube_entry *e, const char *url, struct co_err *err) {
+static int check_proxy(const struct kube_entry *e, const char *url, struct co_err *err) {
     static const char *const schemes[] = {"http://", "https://", "socks5://"};
     for (size_t i = 0; i < CO_ARRAY_LEN(schemes); i++) {
         if (!url || !strncmp(url, schemes[i], strlen(schemes[i]))) {
             return 0;
         }
     }
-    return op_kube_entry_err(e, err, CO_INVALID,
+    return kube_entry_err(e, err, CO_INVALID,
         "proxy-url: \"%s\", expected http://, https:// or socks5://", from_at(url));
 }
 
-static int read_cluster(
-    const struct op_kube_entry *e, struct op_kube_config *cfg, struct co_err *err) {
-    int rc = op_kube_entry_str(e, "server", &cfg->server, err);
-    rc = rc ? rc : op_kube_entry_str(e, "tls-server-name", &cfg->tls_server_name, err);
-    rc = rc ? rc : op_kube_entry_str(e, "proxy-url", &cfg->proxy_url, err);
-    rc = rc ? rc : op_kube_entry_bool(e, "insecure-skip-tls-verify", &cfg->insecure, err);
-    rc = rc ? rc : op_kube_entry_pem(e, "certificate-authority", &cfg->ca, err);
+static int read_cluster(const struct kube_entry *e, struct kube_config *cfg, struct co_err *err) {
+    int rc = kube_entry_str(e, "server", &cfg->server, err);
+    rc = rc ? rc : kube_entry_str(e, "tls-server-name", &cfg->tls_server_name, err);
+    rc = rc ? rc : kube_entry_str(e, "proxy-url", &cfg->proxy_url, err);
+    rc = rc ? rc : kube_entry_bool(e, "insecure-skip-tls-verify", &cfg->insecure, err);
+    rc = rc ? rc : kube_entry_pem(e, "certificate-authority", &cfg->ca, err);
     rc = rc ? rc : check_line(e, "server", cfg->server, err);
     rc = rc ? rc : check_line(e, "tls-server-name", cfg->tls_server_name, err);
     rc = rc ? rc : check_line(e, "proxy-url", cfg->proxy_url, err);
     rc = rc ? rc : check_proxy(e, cfg->proxy_url, err);
     rc = rc ? rc : settle_server(e, cfg, err);
     if (!rc && cfg->insecure && cfg->ca) {
-        rc = op_kube_entry_err(e, err, CO_INVALID,
+        rc = kube_entry_err(e, err, CO_INVALID,
             "insecure-skip-tls-verify: true together with certificate-authority; choose one");
     }
     return rc;
@@ -208,7 +206,7 @@ static int read_cluster(
 /* ---- users ---- */
 
 /* Fields of a user that we do not support must be an error, not be ignored. */
-static int refuse_unsupported(const struct op_kube_entry *e, struct co_err *err) {
+static int refuse_unsupported(const struct kube_entry *e, struct co_err *err) {
     static const struct {
         const char *field, *advice;
     } rows[] = {
@@ -220,34 +218,33 @@ static int refuse_unsupported(const struct op_kube_entry *e, struct co_err *err)
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         const json_t *j = json_object_get(e->value, rows[i].field);
         if (j && !json_is_null(j) && !(json_is_string(j) && !json_string_length(j))) {
-            return op_kube_entry_err(
-                e, err, CO_UNSUPPORTED, "%s: %s", rows[i].field, rows[i].advice);
+            return kube_entry_err(e, err, CO_UNSUPPORTED, "%s: %s", rows[i].field, rows[i].advice);
         }
     }
     return 0;
 }
 
-static int read_user(const struct op_kube_entry *e, const struct op_kube_entry *cluster,
-    struct op_kube_config *cfg, struct co_err *err) {
+static int read_user(const struct kube_entry *e, const struct kube_entry *cluster,
+    struct kube_config *cfg, struct co_err *err) {
     CO_AUTOFREE char *token_file = NULL;
     int rc = refuse_unsupported(e, err);
-    rc = rc ? rc : op_kube_entry_str(e, "token", &cfg->token, err);
-    rc = rc ? rc : op_kube_entry_str(e, "tokenFile", &token_file, err);
-    rc = rc ? rc : op_kube_entry_str(e, "username", &cfg->username, err);
-    rc = rc ? rc : op_kube_entry_str(e, "password", &cfg->password, err);
-    rc = rc ? rc : op_kube_entry_pem(e, "client-certificate", &cfg->cert, err);
-    rc = rc ? rc : op_kube_entry_pem(e, "client-key", &cfg->key, err);
-    rc = rc ? rc : op_kube_entry_exec(e, cluster, &cfg->exec, err);
+    rc = rc ? rc : kube_entry_str(e, "token", &cfg->token, err);
+    rc = rc ? rc : kube_entry_str(e, "tokenFile", &token_file, err);
+    rc = rc ? rc : kube_entry_str(e, "username", &cfg->username, err);
+    rc = rc ? rc : kube_entry_str(e, "password", &cfg->password, err);
+    rc = rc ? rc : kube_entry_pem(e, "client-certificate", &cfg->cert, err);
+    rc = rc ? rc : kube_entry_pem(e, "client-key", &cfg->key, err);
+    rc = rc ? rc : kube_entry_exec(e, cluster, &cfg->exec, err);
     rc = rc ? rc : check_line(e, "token", cfg->token, err);
     rc = rc ? rc : check_line(e, "username", cfg->username, err);
     rc = rc ? rc : check_line(e, "password", cfg->password, err);
     if (!rc && !cfg->cert != !cfg->key) {
-        rc = op_kube_entry_err(e, err, CO_INVALID, "client-%s: given without client-%s",
+        rc = kube_entry_err(e, err, CO_INVALID, "client-%s: given without client-%s",
             cfg->cert ? "certificate" : "key", cfg->cert ? "key" : "certificate");
     }
-    cfg->token_file = token_file ? op_kube_entry_path(e, token_file) : NULL;
+    cfg->token_file = token_file ? kube_entry_path(e, token_file) : NULL;
     if (!rc && cfg->exec && (cfg->token || cfg->token_file || cfg->username)) {
-        rc = op_kube_entry_err(
+        rc = kube_entry_err(
             e, err, CO_INVALID, "exec: together with a token or username; choose one");
     }
     return rc;
@@ -255,14 +252,14 @@ static int read_user(const struct op_kube_entry *e, const struct op_kube_entry *
 
 /* ---- one context ---- */
 
-void op_kube_secret_free(char *s) {
+void kube_secret_free(char *s) {
     if (s) {
         explicit_bzero(s, strlen(s));
         free(s);
     }
 }
 
-void op_kube_config_free(struct op_kube_config *cfg) {
+void kube_config_free(struct kube_config *cfg) {
     if (!cfg) {
         return;
     }
@@ -271,37 +268,37 @@ void op_kube_config_free(struct op_kube_config *cfg) {
     for (size_t i = 0; i < CO_ARRAY_LEN(plain); i++) {
         free(plain[i]);
     }
-    op_kube_secret_free(cfg->key);
-    op_kube_secret_free(cfg->token);
-    op_kube_secret_free(cfg->password);
-    op_kube_exec_free(cfg->exec);
+    kube_secret_free(cfg->key);
+    kube_secret_free(cfg->token);
+    kube_secret_free(cfg->password);
+    kube_exec_free(cfg->exec);
     free(cfg);
 }
 
 /* The cluster or the user that a context refers to. */
-static int find_of(const struct op_kube_config_set *set, const struct op_kube_entry *context,
-    const char *section, const char *field, const char *name, struct op_kube_entry *ret,
+static int find_of(const struct kube_config_set *set, const struct kube_entry *context,
+    const char *section, const char *field, const char *name, struct kube_entry *ret,
     struct co_err *err) {
     int rc = find_entry(set, section, field, name, ret, err);
     if (rc == CO_NOTFOUND) {
         rc = CO_INVALID;
-        (void)op_kube_entry_err(context, err, rc, "%s: '%s' is not in %s", field, name, section);
+        (void)kube_entry_err(context, err, rc, "%s: '%s' is not in %s", field, name, section);
     }
     return rc;
 }
 
-static int resolve_context(const struct op_kube_config_set *set,
-    const struct op_kube_entry *context, struct op_kube_config *cfg, struct co_err *err) {
+static int resolve_context(const struct kube_config_set *set, const struct kube_entry *context,
+    struct kube_config *cfg, struct co_err *err) {
     CO_AUTOFREE char *cluster_name = NULL;
     CO_AUTOFREE char *user_name = NULL;
-    struct op_kube_entry cluster, user;
-    int rc = op_kube_entry_str(context, "cluster", &cluster_name, err);
-    rc = rc ? rc : op_kube_entry_str(context, "user", &user_name, err);
-    rc = rc ? rc : op_kube_entry_str(context, "namespace", &cfg->ns, err);
+    struct kube_entry cluster, user;
+    int rc = kube_entry_str(context, "cluster", &cluster_name, err);
+    rc = rc ? rc : kube_entry_str(context, "user", &user_name, err);
+    rc = rc ? rc : kube_entry_str(context, "namespace", &cfg->ns, err);
     if (!rc) {
         rc = cluster_name
                  ? find_of(set, context, "clusters", "cluster", cluster_name, &cluster, err)
-                 : op_kube_entry_err(context, err, CO_INVALID, "cluster: missing");
+                 : kube_entry_err(context, err, CO_INVALID, "cluster: missing");
     }
     rc = rc ? rc : read_cluster(&cluster, cfg, err);
     if (!rc && user_name) {
@@ -311,11 +308,11 @@ static int resolve_context(const struct op_kube_config_set *set,
     return rc;
 }
 
-int op_kube_config_set_resolve(struct op_kube_config_set *set, const char *context,
-    struct op_kube_config **ret, struct co_err *err) {
-    struct op_kube_entry entry;
+int kube_config_set_resolve(struct kube_config_set *set, const char *context,
+    struct kube_config **ret, struct co_err *err) {
+    struct kube_entry entry;
     bool chosen = context && *context;
-    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = co_xcalloc(1, sizeof(*cfg));
+    CO_CLEANUP(kube_config_freep) struct kube_config *cfg = co_xcalloc(1, sizeof(*cfg));
     int rc = chosen ? 0 : current_context(set, &context, err);
     rc = rc ? rc : find_entry(set, "contexts", "context", context, &entry, err);
     if (rc == CO_NOTFOUND) {

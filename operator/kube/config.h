@@ -2,8 +2,8 @@
  *
  * Reading blocks (small files, at start); nothing here opens a connection or runs a program.  Every
  * error names the file, the field and the cause.  Paths in a kubeconfig are relative to that file.
- * Secrets are in struct op_kube_config only and are never logged.  A config has one owner;
- * op_kube_client_new takes it. */
+ * Secrets are in struct kube_config only and are never logged.  A config has one owner;
+ * kube_client_new takes it. */
 #pragma once
 
 #include "common/err.h"
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 /* A credential plugin (client.authentication.k8s.io/v1 or v1beta1). */
-struct op_kube_exec {
+struct kube_exec {
     char *command; /* absolute, or relative with a slash resolved against the file, or in PATH */
     char **args;   /* NULL-terminated, without the command; never NULL */
     char **env;    /* "NAME=value", NULL-terminated, added to our own; never NULL */
@@ -21,7 +21,7 @@ struct op_kube_exec {
     char *cluster_json; /* spec.cluster of KUBERNETES_EXEC_INFO when provideClusterInfo, or NULL */
 };
 
-struct op_kube_config {
+struct kube_config {
     char *source;          /* for messages: "/root/.kube/config: context 'dev'" or "in-cluster" */
     char *server;          /* "https://host:port[/prefix]", no slash at the end */
     char *ns;              /* the context's namespace; "default" when it names none */
@@ -34,10 +34,10 @@ struct op_kube_config {
     char *token;
     char *token_file; /* wins over token; read again when it changes */
     char *username, *password;
-    struct op_kube_exec *exec;
+    struct kube_exec *exec;
 };
 
-struct op_kube_config_opts {
+struct kube_config_opts {
     const char
         *kubeconfig;     /* --kubeconfig: this one file, which must exist; NULL or "": see load */
     const char *context; /* --context; NULL or "": current-context */
@@ -53,24 +53,24 @@ struct op_kube_config_opts {
  *   4. ~/.kube/config
  * CO_NOTFOUND, naming all these places, when there is none; CO_INVALID; CO_UNSUPPORTED
  * (auth-provider). */
-CO_MUST_CHECK int op_kube_config_load(
-    const struct op_kube_config_opts *opts, struct op_kube_config **ret, struct co_err *err);
-void op_kube_secret_free(char *s);                    /* wipes it; NULL allowed */
-void op_kube_config_free(struct op_kube_config *cfg); /* wipes the secrets; NULL allowed */
-CO_DEFINE_CLEANUP(struct op_kube_config *, op_kube_config_free)
+CO_MUST_CHECK int kube_config_load(
+    const struct kube_config_opts *opts, struct kube_config **ret, struct co_err *err);
+void kube_secret_free(char *s);                 /* wipes it; NULL allowed */
+void kube_config_free(struct kube_config *cfg); /* wipes the secrets; NULL allowed */
+CO_DEFINE_CLEANUP(struct kube_config *, kube_config_free)
 
 /* The pieces of load, for tests and the fuzz target: kubeconfig texts are added in order of
  * precedence, then one context is resolved. */
-struct op_kube_config_set;
+struct kube_config_set;
 /* How the set reads files that a kubeconfig names; NULL: from disk.  A test passes its own. */
-typedef int (*op_kube_config_read_fn)(
+typedef int (*kube_config_read_fn)(
     void *arg, const char *path, char **ret_text, size_t *ret_len, struct co_err *err);
 
-struct op_kube_config_set *op_kube_config_set_new(op_kube_config_read_fn read, void *arg);
-void op_kube_config_set_free(struct op_kube_config_set *set);
-CO_DEFINE_CLEANUP(struct op_kube_config_set *, op_kube_config_set_free)
+struct kube_config_set *kube_config_set_new(kube_config_read_fn read, void *arg);
+void kube_config_set_free(struct kube_config_set *set);
+CO_DEFINE_CLEANUP(struct kube_config_set *, kube_config_set_free)
 /* path names the text in messages and is what relative paths in it start from. */
-CO_MUST_CHECK int op_kube_config_set_add(struct op_kube_config_set *set, const char *path,
+CO_MUST_CHECK int kube_config_set_add(struct kube_config_set *set, const char *path,
     const char *text, size_t len, struct co_err *err);
-CO_MUST_CHECK int op_kube_config_set_resolve(struct op_kube_config_set *set, const char *context,
-    struct op_kube_config **ret, struct co_err *err);
+CO_MUST_CHECK int kube_config_set_resolve(
+    struct kube_config_set *set, const char *context, struct kube_config **ret, struct co_err *err);

@@ -13,7 +13,7 @@ static void free_list(char **list) {
     free(list);
 }
 
-void op_kube_exec_free(struct op_kube_exec *e) {
+void kube_exec_free(struct kube_exec *e) {
     if (e) {
         free(e->command);
         free_list(e->args);
@@ -24,7 +24,7 @@ void op_kube_exec_free(struct op_kube_exec *e) {
         free(e);
     }
 }
-CO_DEFINE_CLEANUP(struct op_kube_exec *, op_kube_exec_free)
+CO_DEFINE_CLEANUP(struct kube_exec *, kube_exec_free)
 
 static char *arg_text(const json_t *item) {
     return json_is_string(item) ? co_xstrdup(json_string_value(item)) : NULL;
@@ -37,12 +37,12 @@ static char *env_text(const json_t *item) {
     return good ? co_xasprintf("%s=%s", name, value ? value : "") : NULL;
 }
 
-static int read_list(const struct op_kube_entry *exec, const char *field, const char *expected,
+static int read_list(const struct kube_entry *exec, const char *field, const char *expected,
     char *(*text)(const json_t *), char ***ret, struct co_err *err) {
     const json_t *list = json_object_get(exec->value, field);
     size_t n = json_array_size(list);
     if ((list && !json_is_null(list) && !json_is_array(list)) || n > LIST_MAX) {
-        return op_kube_entry_err(exec, err, CO_INVALID,
+        return kube_entry_err(exec, err, CO_INVALID,
             "exec.%s: expected a list of at most %d entries", field, LIST_MAX);
     }
     char **out = co_xcalloc(n + 1, sizeof(*out));
@@ -50,7 +50,7 @@ static int read_list(const struct op_kube_entry *exec, const char *field, const 
         out[i] = text(json_array_get(list, i));
         if (!out[i]) {
             free_list(out);
-            return op_kube_entry_err(
+            return kube_entry_err(
                 exec, err, CO_INVALID, "exec.%s[%zu]: expected %s", field, i, expected);
         }
     }
@@ -58,36 +58,34 @@ static int read_list(const struct op_kube_entry *exec, const char *field, const 
     return 0;
 }
 
-static int check_protocol(
-    const struct op_kube_entry *exec, const char *version, struct co_err *err) {
+static int check_protocol(const struct kube_entry *exec, const char *version, struct co_err *err) {
     static const char group[] = "client.authentication.k8s.io/";
     CO_AUTOFREE char *mode = NULL;
     if (!co_streq(version, "client.authentication.k8s.io/v1") &&
         !co_streq(version, "client.authentication.k8s.io/v1beta1")) {
-        return op_kube_entry_err(exec, err, CO_UNSUPPORTED,
+        return kube_entry_err(exec, err, CO_UNSUPPORTED,
             "exec.apiVersion: \"%s\", expected %sv1 or %sv1beta1", version ? version : "", group,
             group);
     }
-    int rc = op_kube_entry_str(exec, "interactiveMode", &mode, err);
+    int rc = kube_entry_str(exec, "interactiveMode", &mode, err);
     if (rc || !mode || !strcmp(mode, "Never") || !strcmp(mode, "IfAvailable")) {
         return rc;
     }
     if (!strcmp(mode, "Always")) {
-        return op_kube_entry_err(exec, err, CO_UNSUPPORTED,
+        return kube_entry_err(exec, err, CO_UNSUPPORTED,
             "exec.interactiveMode: Always needs a terminal, which this program does not have");
     }
-    return op_kube_entry_err(exec, err, CO_INVALID,
+    return kube_entry_err(exec, err, CO_INVALID,
         "exec.interactiveMode: \"%s\", expected Never, IfAvailable or Always", mode);
 }
 
 /* spec.cluster of KUBERNETES_EXEC_INFO. */
-static int describe_cluster(
-    const struct op_kube_entry *cluster, char **ret_json, struct co_err *err) {
+static int describe_cluster(const struct kube_entry *cluster, char **ret_json, struct co_err *err) {
     static const char *const same[] = {
         "server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url"};
     CO_AUTOJSON json_t *j = json_object();
     CO_AUTOFREE char *ca = NULL;
-    int rc = op_kube_entry_pem(cluster, "certificate-authority", &ca, err);
+    int rc = kube_entry_pem(cluster, "certificate-authority", &ca, err);
     if (rc) {
         return rc;
     }
@@ -111,20 +109,20 @@ static int describe_cluster(
     return 0;
 }
 
-int op_kube_entry_exec(const struct op_kube_entry *user, const struct op_kube_entry *cluster,
-    struct op_kube_exec **ret, struct co_err *err) {
-    struct op_kube_entry exec = *user;
+int kube_entry_exec(const struct kube_entry *user, const struct kube_entry *cluster,
+    struct kube_exec **ret, struct co_err *err) {
+    struct kube_entry exec = *user;
     exec.value = json_object_get(user->value, "exec");
     if (!exec.value || json_is_null(exec.value)) {
         return 0;
     }
-    CO_CLEANUP(op_kube_exec_freep) struct op_kube_exec *e = co_xcalloc(1, sizeof(*e));
+    CO_CLEANUP(kube_exec_freep) struct kube_exec *e = co_xcalloc(1, sizeof(*e));
     CO_AUTOFREE char *command = NULL;
     bool cluster_info = false;
-    int rc = op_kube_entry_str(&exec, "command", &command, err);
-    rc = rc ? rc : op_kube_entry_str(&exec, "apiVersion", &e->api_version, err);
-    rc = rc ? rc : op_kube_entry_str(&exec, "installHint", &e->install_hint, err);
-    rc = rc ? rc : op_kube_entry_bool(&exec, "provideClusterInfo", &cluster_info, err);
+    int rc = kube_entry_str(&exec, "command", &command, err);
+    rc = rc ? rc : kube_entry_str(&exec, "apiVersion", &e->api_version, err);
+    rc = rc ? rc : kube_entry_str(&exec, "installHint", &e->install_hint, err);
+    rc = rc ? rc : kube_entry_bool(&exec, "provideClusterInfo", &cluster_info, err);
     rc = rc ? rc : check_protocol(&exec, e->api_version, err);
     rc = rc ? rc : read_list(&exec, "args", "a string", arg_text, &e->args, err);
     rc = rc ? rc : read_list(&exec, "env", "a name and a value", env_text, &e->env, err);
@@ -133,9 +131,9 @@ int op_kube_entry_exec(const struct op_kube_entry *user, const struct op_kube_en
         return rc;
     }
     if (!command) {
-        return op_kube_entry_err(&exec, err, CO_INVALID, "exec.command: missing");
+        return kube_entry_err(&exec, err, CO_INVALID, "exec.command: missing");
     }
-    e->command = strchr(command, '/') ? op_kube_entry_path(&exec, command) : co_steal_ptr(command);
+    e->command = strchr(command, '/') ? kube_entry_path(&exec, command) : co_steal_ptr(command);
     *ret = co_steal_ptr(e);
     return 0;
 }

@@ -23,15 +23,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const char *text = (const char *)data;
     const char *cut = size ? memchr(text, '\f', size) : NULL;
     size_t first = cut ? (size_t)(cut - text) : size;
-    CO_CLEANUP(op_kube_config_set_freep)
-    struct op_kube_config_set *set = op_kube_config_set_new(no_file, NULL);
-    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = NULL;
+    CO_CLEANUP(kube_config_set_freep)
+    struct kube_config_set *set = kube_config_set_new(no_file, NULL);
+    CO_CLEANUP(kube_config_freep) struct kube_config *cfg = NULL;
     struct co_err err = {0};
-    int rc = op_kube_config_set_add(set, "/etc/one", text, first, &err);
+    int rc = kube_config_set_add(set, "/etc/one", text, first, &err);
     if (!rc && cut) {
-        rc = op_kube_config_set_add(set, "two", cut + 1, size - first - 1, &err);
+        rc = kube_config_set_add(set, "two", cut + 1, size - first - 1, &err);
     }
-    rc = rc ? rc : op_kube_config_set_resolve(set, NULL, &cfg, &err);
+    rc = rc ? rc : kube_config_set_resolve(set, NULL, &cfg, &err);
     if (rc ? !err.msg[0] : !cfg->server || !cfg->ns || !cfg->source) {
         __builtin_trap();
     }

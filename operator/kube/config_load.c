@@ -1,4 +1,4 @@
-/* Finds the configuration: which kubeconfig, or the in-cluster files; see op_kube_config_load. */
+/* Finds the configuration: which kubeconfig, or the in-cluster files; see kube_config_load. */
 #include "common/buf.h"
 #include "common/log.h"
 #include "operator/kube/config.h"
@@ -13,11 +13,11 @@ enum { FILE_MAX = 4 << 20 };
 
 static const char serviceaccount[] = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-static int add_file(struct op_kube_config_set *set, const char *path, struct co_err *err) {
+static int add_file(struct kube_config_set *set, const char *path, struct co_err *err) {
     CO_AUTOBUF struct co_buf b = CO_BUF(FILE_MAX);
     int rc = co_file_read(path, FILE_MAX, &b, err);
     if (!rc) {
-        rc = op_kube_config_set_add(set, path, b.data ? b.data : "", b.len, err);
+        rc = kube_config_set_add(set, path, b.data ? b.data : "", b.len, err);
     }
     if (b.data) {
         explicit_bzero(b.data, b.cap);
@@ -31,18 +31,18 @@ static bool file_exists(const char *path) {
 }
 
 static int load_one(
-    const char *path, const char *context, struct op_kube_config **ret, struct co_err *err) {
-    CO_CLEANUP(op_kube_config_set_freep)
-    struct op_kube_config_set *set = op_kube_config_set_new(NULL, NULL);
+    const char *path, const char *context, struct kube_config **ret, struct co_err *err) {
+    CO_CLEANUP(kube_config_set_freep)
+    struct kube_config_set *set = kube_config_set_new(NULL, NULL);
     int rc = add_file(set, path, err);
-    return rc ? rc : op_kube_config_set_resolve(set, context, ret, err);
+    return rc ? rc : kube_config_set_resolve(set, context, ret, err);
 }
 
 /* CO_NOTFOUND when none of the files exists. */
 static int load_list(
-    const char *list, const char *context, struct op_kube_config **ret, struct co_err *err) {
-    CO_CLEANUP(op_kube_config_set_freep)
-    struct op_kube_config_set *set = op_kube_config_set_new(NULL, NULL);
+    const char *list, const char *context, struct kube_config **ret, struct co_err *err) {
+    CO_CLEANUP(kube_config_set_freep)
+    struct kube_config_set *set = kube_config_set_new(NULL, NULL);
     size_t found = 0;
     for (const char *p = list; *p;) {
         size_t n = strcspn(p, ":");
@@ -60,7 +60,7 @@ static int load_list(
     if (!found) {
         return co_err_set(err, CO_NOTFOUND, "KUBECONFIG=%s: no such file", list);
     }
-    return op_kube_config_set_resolve(set, context, ret, err);
+    return kube_config_set_resolve(set, context, ret, err);
 }
 
 static int read_small(const char *dir, const char *name, char **ret, struct co_err *err) {
@@ -90,9 +90,9 @@ static int read_namespace(const char *dir, char **ret, struct co_err *err) {
 }
 
 static int load_in_cluster(
-    const char *dir, const char *host, struct op_kube_config **ret, struct co_err *err) {
+    const char *dir, const char *host, struct kube_config **ret, struct co_err *err) {
     const char *port = getenv("KUBERNETES_SERVICE_PORT");
-    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = co_xcalloc(1, sizeof(*cfg));
+    CO_CLEANUP(kube_config_freep) struct kube_config *cfg = co_xcalloc(1, sizeof(*cfg));
     bool v6 = strchr(host, ':') && *host != '[';
     int rc = read_small(dir, "ca.crt", &cfg->ca, err);
     rc = rc ? rc : read_namespace(dir, &cfg->ns, err);
@@ -114,8 +114,8 @@ static const char *in_cluster_host(const char *dir) {
     return host && *host && file_exists(token) ? host : NULL;
 }
 
-int op_kube_config_load(
-    const struct op_kube_config_opts *opts, struct op_kube_config **ret, struct co_err *err) {
+int kube_config_load(
+    const struct kube_config_opts *opts, struct kube_config **ret, struct co_err *err) {
     const char *list = getenv("KUBECONFIG");
     const char *home = getenv("HOME");
     const char *dir = opts->serviceaccount_dir ? opts->serviceaccount_dir : serviceaccount;

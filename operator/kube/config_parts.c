@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int op_kube_entry_err(
-    const struct op_kube_entry *e, struct co_err *err, int code, const char *fmt, ...) {
+int kube_entry_err(const struct kube_entry *e, struct co_err *err, int code, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     co_err_setv(err, code, fmt, ap);
@@ -16,23 +15,22 @@ int op_kube_entry_err(
     return code;
 }
 
-static const json_t *field_of(const struct op_kube_entry *e, const char *field) {
+static const json_t *field_of(const struct kube_entry *e, const char *field) {
     const json_t *j = json_object_get(e->value, field);
     return json_is_null(j) ? NULL : j;
 }
 
-int op_kube_entry_str(
-    const struct op_kube_entry *e, const char *field, char **ret, struct co_err *err) {
+int kube_entry_str(const struct kube_entry *e, const char *field, char **ret, struct co_err *err) {
     const json_t *j = field_of(e, field);
     if (!j) {
         return 0;
     }
     const char *s = json_string_value(j);
     if (!s) {
-        return op_kube_entry_err(e, err, CO_INVALID, "%s: not a string", field);
+        return kube_entry_err(e, err, CO_INVALID, "%s: not a string", field);
     }
     if (strlen(s) != json_string_length(j)) {
-        return op_kube_entry_err(e, err, CO_INVALID, "%s: holds a NUL byte", field);
+        return kube_entry_err(e, err, CO_INVALID, "%s: holds a NUL byte", field);
     }
     if (*s) {
         free(*ret);
@@ -41,11 +39,10 @@ int op_kube_entry_str(
     return 0;
 }
 
-int op_kube_entry_bool(
-    const struct op_kube_entry *e, const char *field, bool *ret, struct co_err *err) {
+int kube_entry_bool(const struct kube_entry *e, const char *field, bool *ret, struct co_err *err) {
     const json_t *j = field_of(e, field);
     if (j && !json_is_boolean(j)) {
-        return op_kube_entry_err(e, err, CO_INVALID, "%s: not true or false", field);
+        return kube_entry_err(e, err, CO_INVALID, "%s: not true or false", field);
     }
     if (j) {
         *ret = json_is_true(j);
@@ -53,7 +50,7 @@ int op_kube_entry_bool(
     return 0;
 }
 
-char *op_kube_entry_path(const struct op_kube_entry *e, const char *path) {
+char *kube_entry_path(const struct kube_entry *e, const char *path) {
     const char *slash = strrchr(e->path, '/');
     if (*path == '/' || !slash) {
         return co_xstrdup(path);
@@ -65,12 +62,12 @@ static int check_pem(const char *text, size_t len) {
     return len && strlen(text) == len && strstr(text, "-----BEGIN ");
 }
 
-static int keep_pem(const struct op_kube_entry *e, const char *field, const char *path,
-    char *text_own, size_t len, char **ret, struct co_err *err) {
+static int keep_pem(const struct kube_entry *e, const char *field, const char *path, char *text_own,
+    size_t len, char **ret, struct co_err *err) {
     if (!check_pem(text_own, len)) {
         explicit_bzero(text_own, len);
         free(text_own);
-        return op_kube_entry_err(
+        return kube_entry_err(
             e, err, CO_INVALID, "%s: %s%snot PEM text", field, path, *path ? ": " : "");
     }
     free(*ret);
@@ -79,34 +76,33 @@ static int keep_pem(const struct op_kube_entry *e, const char *field, const char
 }
 
 static int pem_from_data(
-    const struct op_kube_entry *e, const char *field, char *data, char **ret, struct co_err *err) {
+    const struct kube_entry *e, const char *field, char *data, char **ret, struct co_err *err) {
     char *text = NULL;
     size_t len = 0;
     struct co_err cause = {0};
     int rc = co_base64_decode(data, &text, &len, &cause);
     explicit_bzero(data, strlen(data));
-    return rc ? op_kube_entry_err(e, err, rc, "%s: %s", field, cause.msg)
+    return rc ? kube_entry_err(e, err, rc, "%s: %s", field, cause.msg)
               : keep_pem(e, field, "", text, len, ret, err);
 }
 
-static int pem_from_file(const struct op_kube_entry *e, const char *field, const char *file,
+static int pem_from_file(const struct kube_entry *e, const char *field, const char *file,
     char **ret, struct co_err *err) {
-    CO_AUTOFREE char *path = op_kube_entry_path(e, file);
+    CO_AUTOFREE char *path = kube_entry_path(e, file);
     char *text = NULL;
     size_t len = 0;
     struct co_err cause = {0};
     int rc = e->read(e->read_arg, path, &text, &len, &cause);
-    return rc ? op_kube_entry_err(e, err, rc, "%s: %s", field, cause.msg)
+    return rc ? kube_entry_err(e, err, rc, "%s: %s", field, cause.msg)
               : keep_pem(e, field, path, text, len, ret, err);
 }
 
-int op_kube_entry_pem(
-    const struct op_kube_entry *e, const char *field, char **ret, struct co_err *err) {
+int kube_entry_pem(const struct kube_entry *e, const char *field, char **ret, struct co_err *err) {
     CO_AUTOFREE char *data_field = co_xasprintf("%s-data", field);
     CO_AUTOFREE char *data = NULL;
     CO_AUTOFREE char *file = NULL;
-    int rc = op_kube_entry_str(e, data_field, &data, err);
-    rc = rc ? rc : op_kube_entry_str(e, field, &file, err);
+    int rc = kube_entry_str(e, data_field, &data, err);
+    rc = rc ? rc : kube_entry_str(e, field, &file, err);
     return rc     ? rc
            : data ? pem_from_data(e, data_field, data, ret, err)
            : file ? pem_from_file(e, field, file, ret, err)

@@ -30,21 +30,21 @@ static int read_fake(
 }
 
 static int resolve(const char *first, const char *second, const char *context,
-    struct op_kube_config **ret, struct co_err *err) {
-    CO_CLEANUP(op_kube_config_set_freep)
-    struct op_kube_config_set *set = op_kube_config_set_new(read_fake, NULL);
-    int rc = op_kube_config_set_add(set, "/k/one", first, strlen(first), err);
+    struct kube_config **ret, struct co_err *err) {
+    CO_CLEANUP(kube_config_set_freep)
+    struct kube_config_set *set = kube_config_set_new(read_fake, NULL);
+    int rc = kube_config_set_add(set, "/k/one", first, strlen(first), err);
     if (!rc && second) {
-        rc = op_kube_config_set_add(set, "/l/two", second, strlen(second), err);
+        rc = kube_config_set_add(set, "/l/two", second, strlen(second), err);
     }
-    return rc ? rc : op_kube_config_set_resolve(set, context, ret, err);
+    return rc ? rc : kube_config_set_resolve(set, context, ret, err);
 }
 
 /* For what must resolve. */
-static struct op_kube_config *resolved(const char *first, const char *second, const char *context)
+static struct kube_config *resolved(const char *first, const char *second, const char *context)
     __attribute__((returns_nonnull));
-static struct op_kube_config *resolved(const char *first, const char *second, const char *context) {
-    struct op_kube_config *cfg = NULL;
+static struct kube_config *resolved(const char *first, const char *second, const char *context) {
+    struct kube_config *cfg = NULL;
     struct co_err err = {0};
     (void)resolve(first, second, context, &cfg, &err);
     assert_string_equal(err.msg, "");
@@ -86,7 +86,7 @@ static const char whole[] =
 
 static void test_current_context(void **state) {
     (void)state;
-    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = resolved(whole, NULL, NULL);
+    CO_CLEANUP(kube_config_freep) struct kube_config *cfg = resolved(whole, NULL, NULL);
     assert_string_equal(cfg->server, "https://[fd00::1]:6443/prefix");
     assert_string_equal(cfg->ns, "team");
     assert_string_equal(cfg->ca, pem);
@@ -100,19 +100,19 @@ static void test_current_context(void **state) {
 
 static void test_a_context_by_name(void **state) {
     (void)state;
-    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = resolved(whole, NULL, "tok");
+    CO_CLEANUP(kube_config_freep) struct kube_config *cfg = resolved(whole, NULL, "tok");
     assert_string_equal(cfg->token_file, "/k/sub/token");
     assert_string_equal(cfg->token, "t");
     assert_string_equal(cfg->ns, "default");
     assert_true(cfg->insecure);
-    CO_CLEANUP(op_kube_config_freep)
-    struct op_kube_config *anonymous = resolved(whole, NULL, "nobody");
+    CO_CLEANUP(kube_config_freep)
+    struct kube_config *anonymous = resolved(whole, NULL, "nobody");
     assert_null(anonymous->token);
 }
 
 static void test_plugin(void **state) {
     (void)state;
-    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = resolved(whole, NULL, "plug");
+    CO_CLEANUP(kube_config_freep) struct kube_config *cfg = resolved(whole, NULL, "plug");
     assert_string_equal(cfg->exec->command, "/k/bin/plug");
     assert_string_equal(cfg->exec->args[1], "b c");
     assert_null(cfg->exec->args[2]);
@@ -131,7 +131,7 @@ static void test_the_first_file_that_names_a_thing_wins(void **state) {
                               "clusters: [{name: c, cluster: {server: 'https://second', "
                               "certificate-authority-data: " PEM64 "}}]\n"
                               "users: [{name: u, user: {token: second, username: mixed}}]\n";
-    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = resolved(one, two, NULL);
+    CO_CLEANUP(kube_config_freep) struct kube_config *cfg = resolved(one, two, NULL);
     assert_string_equal(cfg->server, "https://second");
     assert_string_equal(cfg->token, "first");
     assert_null(cfg->username);
@@ -139,7 +139,7 @@ static void test_the_first_file_that_names_a_thing_wins(void **state) {
 
 /* A kubeconfig with one cluster, one user and the rest in order. */
 static int resolve_parts(const char *cluster, const char *user, struct co_err *err) {
-    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = NULL;
+    CO_CLEANUP(kube_config_freep) struct kube_config *cfg = NULL;
     CO_AUTOFREE char *text =
         co_xasprintf("current-context: x\ncontexts: [{name: x, context: {cluster: c, user: dev}}]\n"
                      "clusters: [{name: c, cluster: {%s}}]\n"
@@ -235,7 +235,7 @@ static void test_errors_of_the_whole_file(void **state) {
             "/k/one: contexts[0] 'x': cluster: 'c' is not in clusters"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = NULL;
+        CO_CLEANUP(kube_config_freep) struct kube_config *cfg = NULL;
         struct co_err err = {0};
         assert_int_equal(resolve(rows[i].text, NULL, rows[i].context, &cfg, &err), CO_INVALID);
         assert_string_equal(err.msg, rows[i].message);
@@ -282,10 +282,10 @@ static int teardown(void **state) {
     return rc;
 }
 
-static int load(const struct place *p, const char *kubeconfig, struct op_kube_config **ret,
-    struct co_err *err) {
-    struct op_kube_config_opts opts = {.kubeconfig = kubeconfig, .serviceaccount_dir = p->dir};
-    return op_kube_config_load(&opts, ret, err);
+static int load(
+    const struct place *p, const char *kubeconfig, struct kube_config **ret, struct co_err *err) {
+    struct kube_config_opts opts = {.kubeconfig = kubeconfig, .serviceaccount_dir = p->dir};
+    return kube_config_load(&opts, ret, err);
 }
 
 static char *minimal(const char *host) {
@@ -302,7 +302,7 @@ static void test_order_of_places(void **state) {
     CO_AUTOFREE char *home = minimal("home");
     CO_AUTOFREE char *a = minimal("a");
     CO_AUTOFREE char *b = minimal("b");
-    struct op_kube_config *cfg = NULL;
+    struct kube_config *cfg = NULL;
     struct co_err err = {0};
     assert_int_equal(load(p, NULL, &cfg, &err), CO_NOTFOUND);
     assert_non_null(strstr(err.msg, "/.kube/config"));
@@ -332,7 +332,7 @@ static void test_order_of_places(void **state) {
         bool in_cluster = rows[i].service && !rows[i].env && !rows[i].flag;
         assert_string_equal(cfg->ns, in_cluster ? "team" : "default");
         assert_int_equal(cfg->token_file != NULL, in_cluster);
-        op_kube_config_free(cfg);
+        kube_config_free(cfg);
     }
 }
 
@@ -340,13 +340,13 @@ static void test_order_of_places(void **state) {
 static void test_what_a_pod_is_given_is_read_or_named(void **state) {
     const struct place *p = *state;
     static const char *const names[] = {"ca.crt", "namespace"};
-    struct op_kube_config *cfg = NULL;
+    struct kube_config *cfg = NULL;
     setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1", 1);
     put(p, "token", "secret\n");
     put(p, "ca.crt", pem);
     assert_int_equal(load(p, NULL, &cfg, NULL), 0);
     assert_string_equal(cfg->ns, "default");
-    op_kube_config_free(cfg);
+    kube_config_free(cfg);
     put(p, "namespace", "team\n");
     for (size_t i = 0; i < CO_ARRAY_LEN(names); i++) {
         CO_AUTOFREE char *path = co_xasprintf("%s/%s", p->dir, names[i]);
@@ -360,13 +360,13 @@ static void test_what_a_pod_is_given_is_read_or_named(void **state) {
     }
     assert_int_equal(load(p, NULL, &cfg, NULL), 0);
     assert_string_equal(cfg->ns, "team");
-    op_kube_config_free(cfg);
+    kube_config_free(cfg);
 }
 
 static void test_a_file_asked_for_must_exist(void **state) {
     const struct place *p = *state;
     CO_AUTOFREE char *path = co_xasprintf("%s/none", p->dir);
-    struct op_kube_config *cfg = NULL;
+    struct kube_config *cfg = NULL;
     struct co_err err = {0};
     assert_int_equal(load(p, path, &cfg, &err), CO_NOTFOUND);
     assert_non_null(strstr(err.msg, path));

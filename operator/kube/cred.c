@@ -16,14 +16,14 @@ enum {
     EXPIRY_MARGIN_S = 10, /* a plugin's credential is renewed so long before it expires */
 };
 
-struct op_kube_cred {
+struct kube_cred {
     struct co_loop *loop;
-    const struct op_kube_config *cfg;
+    const struct kube_config *cfg;
     void (*changed)(void *arg);
     void *arg;
     char *authorization;
     int64_t token_read; /* loop time; 0: never */
-    struct op_kube_exec_run *run;
+    struct kube_exec_run *run;
     char *cert, *key;    /* owned: from the plugin */
     bool have;           /* the plugin's credential is valid */
     unsigned generation; /* counts the plugin's credentials */
@@ -33,30 +33,30 @@ struct op_kube_cred {
     struct co_err failure;
 };
 
-struct op_kube_cred *op_kube_cred_new(
-    struct co_loop *loop, const struct op_kube_config *cfg, void (*changed)(void *arg), void *arg) {
-    struct op_kube_cred *c = co_xcalloc(1, sizeof(*c));
-    *c = (struct op_kube_cred){.loop = loop, .cfg = cfg, .changed = changed, .arg = arg};
+struct kube_cred *kube_cred_new(
+    struct co_loop *loop, const struct kube_config *cfg, void (*changed)(void *arg), void *arg) {
+    struct kube_cred *c = co_xcalloc(1, sizeof(*c));
+    *c = (struct kube_cred){.loop = loop, .cfg = cfg, .changed = changed, .arg = arg};
     return c;
 }
 
-void op_kube_cred_free(struct op_kube_cred *c) {
+void kube_cred_free(struct kube_cred *c) {
     if (!c) {
         return;
     }
-    op_kube_exec_cancel(c->run);
-    op_kube_secret_free(c->cert);
-    op_kube_secret_free(c->key);
-    op_kube_secret_free(c->authorization);
+    kube_exec_cancel(c->run);
+    kube_secret_free(c->cert);
+    kube_secret_free(c->key);
+    kube_secret_free(c->authorization);
     free(c);
 }
 
-static void set_bearer(struct op_kube_cred *c, const char *token) {
-    op_kube_secret_free(c->authorization);
+static void set_bearer(struct kube_cred *c, const char *token) {
+    kube_secret_free(c->authorization);
     c->authorization = token ? co_xasprintf("Authorization: Bearer %s", token) : NULL;
 }
 
-static void set_basic(struct op_kube_cred *c) {
+static void set_basic(struct kube_cred *c) {
     CO_AUTOFREE char *plain =
         co_xasprintf("%s:%s", c->cfg->username, c->cfg->password ? c->cfg->password : "");
     CO_AUTOFREE char *text = co_base64(plain, strlen(plain));
@@ -67,7 +67,7 @@ static void set_basic(struct op_kube_cred *c) {
 
 /* Reads the token file if the token is old.  If it cannot be read, the earlier token stays in use.
  */
-static int read_token(struct op_kube_cred *c, struct co_err *err) {
+static int read_token(struct kube_cred *c, struct co_err *err) {
     int64_t now = co_loop_now(c->loop);
     if (c->authorization && now - c->token_read < TOKEN_FILE_MS) {
         return 0;
@@ -94,16 +94,16 @@ static int read_token(struct op_kube_cred *c, struct co_err *err) {
 }
 
 static void on_exec(
-    void *arg, int code, struct op_kube_exec_result *result, const struct co_err *err) {
-    struct op_kube_cred *c = arg;
+    void *arg, int code, struct kube_exec_result *result, const struct co_err *err) {
+    struct kube_cred *c = arg;
     c->run = NULL;
     if (code) {
         c->failure = *err;
         c->exec_next = co_loop_now(c->loop) + EXEC_PAUSE_MS;
     } else {
         set_bearer(c, result->token);
-        op_kube_secret_free(c->cert);
-        op_kube_secret_free(c->key);
+        kube_secret_free(c->cert);
+        kube_secret_free(c->key);
         c->cert = co_steal_ptr(result->cert);
         c->key = co_steal_ptr(result->key);
         c->have = true;
@@ -115,7 +115,7 @@ static void on_exec(
     c->changed(c->arg);
 }
 
-static int ask_plugin(struct op_kube_cred *c, bool *ret_pending, struct co_err *err) {
+static int ask_plugin(struct kube_cred *c, bool *ret_pending, struct co_err *err) {
     /* A credential is used for EXEC_PAUSE_MS even if it expires sooner: otherwise the plugin would
      * run again and again. */
     if (c->have && (!c->expires || co_wall_seconds() < c->expires - EXPIRY_MARGIN_S ||
@@ -128,7 +128,7 @@ static int ask_plugin(struct op_kube_cred *c, bool *ret_pending, struct co_err *
                             : "the API server rejected the credential plugin's credential");
     }
     if (!c->run) {
-        int rc = op_kube_exec_start(c->loop, c->cfg->exec, on_exec, c, &c->run, &c->failure);
+        int rc = kube_exec_start(c->loop, c->cfg->exec, on_exec, c, &c->run, &c->failure);
         if (rc) {
             c->exec_next = co_loop_now(c->loop) + EXEC_PAUSE_MS;
             return co_err_set(err, rc, "%s", c->failure.msg);
@@ -138,9 +138,9 @@ static int ask_plugin(struct op_kube_cred *c, bool *ret_pending, struct co_err *
     return co_err_set(err, CO_UNAVAILABLE, "waiting for the credential plugin");
 }
 
-int op_kube_cred_get(
-    struct op_kube_cred *c, struct op_kube_cred_view *ret, bool *ret_pending, struct co_err *err) {
-    const struct op_kube_config *cfg = c->cfg;
+int kube_cred_get(
+    struct kube_cred *c, struct kube_cred_view *ret, bool *ret_pending, struct co_err *err) {
+    const struct kube_config *cfg = c->cfg;
     int rc = 0;
     *ret_pending = false;
     if (cfg->token_file) {
@@ -153,12 +153,12 @@ int op_kube_cred_get(
         rc = ask_plugin(c, ret_pending, err);
     }
     if (!rc) {
-        *ret = (struct op_kube_cred_view){c->authorization, c->cert, c->key, c->generation};
+        *ret = (struct kube_cred_view){c->authorization, c->cert, c->key, c->generation};
     }
     return rc;
 }
 
-bool op_kube_cred_reject(struct op_kube_cred *c, unsigned generation) {
+bool kube_cred_reject(struct kube_cred *c, unsigned generation) {
     if (c->cfg->token_file) {
         c->token_read = -TOKEN_FILE_MS;
         return true;

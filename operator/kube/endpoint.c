@@ -8,9 +8,8 @@
 
 /* libcurl verifies the name in the URL.  So with tls-server-name the URL has that name, CONNECT_TO
  * routes the connection to the server, and the Host header remains that of the server. */
-int op_kube_endpoint_init(
-    struct op_kube_endpoint *e, const struct op_kube_config *cfg, struct co_err *err) {
-    *e = (struct op_kube_endpoint){.cfg = cfg};
+int kube_endpoint_init(struct kube_endpoint *e, const struct kube_config *cfg, struct co_err *err) {
+    *e = (struct kube_endpoint){.cfg = cfg};
     if (!cfg->tls_server_name || strncmp(cfg->server, "https://", 8) != 0) {
         e->base = co_xstrdup(cfg->server);
         return 0;
@@ -32,11 +31,11 @@ int op_kube_endpoint_init(
     return e->route ? 0 : co_err_set(err, CO_NOMEMORY, "no memory for a route");
 }
 
-void op_kube_endpoint_done(struct op_kube_endpoint *e) {
+void kube_endpoint_done(struct kube_endpoint *e) {
     curl_slist_free_all(e->route);
     free(e->base);
     free(e->host_header);
-    *e = (struct op_kube_endpoint){0};
+    *e = (struct kube_endpoint){0};
 }
 
 /* own: used instead of pem, and copied.  pem is the configuration's, which outlives all transfers,
@@ -51,9 +50,9 @@ static void set_blob(CURL *easy, CURLoption option, const char *own, const char 
     }
 }
 
-void op_kube_endpoint_apply(
-    const struct op_kube_endpoint *e, CURL *easy, const char *cert, const char *key) {
-    const struct op_kube_config *cfg = e->cfg;
+void kube_endpoint_apply(
+    const struct kube_endpoint *e, CURL *easy, const char *cert, const char *key) {
+    const struct kube_config *cfg = e->cfg;
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, cfg->insecure ? 0L : 1L);

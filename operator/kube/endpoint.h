@@ -6,19 +6,19 @@
 
 #include <curl/curl.h>
 
-struct op_kube_endpoint {
-    const struct op_kube_config *cfg;
+struct kube_endpoint {
+    const struct kube_config *cfg;
     char *base;               /* what all URLs begin with: scheme://host:port/prefix */
     char *host_header;        /* with tls-server-name: "Host: ..."; else NULL */
     struct curl_slist *route; /* with tls-server-name: CURLOPT_CONNECT_TO; else NULL */
 };
 
 /* cfg is borrowed. */
-CO_MUST_CHECK int op_kube_endpoint_init(
-    struct op_kube_endpoint *e, const struct op_kube_config *cfg, struct co_err *err);
-void op_kube_endpoint_done(struct op_kube_endpoint *e);
+CO_MUST_CHECK int kube_endpoint_init(
+    struct kube_endpoint *e, const struct kube_config *cfg, struct co_err *err);
+void kube_endpoint_done(struct kube_endpoint *e);
 
 /* Sets the options of a transfer that are not in its URL or headers.  cert, key: PEM, used instead
  * of the configuration's, or NULL; copied. */
-void op_kube_endpoint_apply(
-    const struct op_kube_endpoint *e, CURL *easy, const char *cert, const char *key);
+void kube_endpoint_apply(
+    const struct kube_endpoint *e, CURL *easy, const char *cert, const char *key);

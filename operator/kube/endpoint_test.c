@@ -25,16 +25,16 @@ static void a_name_of_the_certificate_stands_in_the_url(void **state) {
         {"http://127.0.0.1:8001", "api", "http://127.0.0.1:8001", NULL, NULL},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        const struct op_kube_config cfg = {.server = (char *)(uintptr_t)rows[i].server,
+        const struct kube_config cfg = {.server = (char *)(uintptr_t)rows[i].server,
             .tls_server_name = (char *)(uintptr_t)rows[i].name};
-        struct op_kube_endpoint e;
-        assert_int_equal(op_kube_endpoint_init(&e, &cfg, NULL), 0);
+        struct kube_endpoint e;
+        assert_int_equal(kube_endpoint_init(&e, &cfg, NULL), 0);
         if (!co_streq(e.base, rows[i].base) || !co_streq(e.host_header, rows[i].host_header) ||
             !co_streq(e.route ? e.route->data : NULL, rows[i].route)) {
             fail_msg("%s: %s, %s, %s", rows[i].server, e.base, e.host_header,
                 e.route ? e.route->data : "no route");
         }
-        op_kube_endpoint_done(&e);
+        kube_endpoint_done(&e);
     }
 }
 

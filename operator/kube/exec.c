@@ -22,15 +22,15 @@ enum {
 
 /* Our end of the program's stdout or stderr. */
 struct pipe_end {
-    struct op_kube_exec_run *run;
+    struct kube_exec_run *run;
     int fd;
     struct co_poll *poll;
     struct co_buf text;
 };
 
-struct op_kube_exec_run {
-    const struct op_kube_exec *e;
-    op_kube_exec_fn fn;
+struct kube_exec_run {
+    const struct kube_exec *e;
+    kube_exec_fn fn;
     void *arg;
     pid_t pid; /* also the id of its process group */
     int pidfd;
@@ -48,7 +48,7 @@ static void pipe_end_close(struct pipe_end *p) {
     p->fd = -1;
 }
 
-static void run_free(struct op_kube_exec_run *r) {
+static void run_free(struct kube_exec_run *r) {
     if (r->pid > 0 && !r->exited) {
         kill(-r->pid, SIGKILL);
         /* no deadline: a program cannot delay SIGKILL */
@@ -69,11 +69,10 @@ static void run_free(struct op_kube_exec_run *r) {
     free(r);
 }
 
-static int judge_output(
-    struct op_kube_exec_run *r, struct op_kube_exec_result *ret, struct co_err *err) {
+static int judge_output(struct kube_exec_run *r, struct kube_exec_result *ret, struct co_err *err) {
     const char *said = r->complaint.text.len ? r->complaint.text.data : "";
     if (r->late) {
-        return co_err_set(err, CO_TIMEOUT, "no answer within %d s", OP_KUBE_EXEC_MS / 1000);
+        return co_err_set(err, CO_TIMEOUT, "no answer within %d s", KUBE_EXEC_MS / 1000);
     }
     if (r->too_long) {
         return co_err_set(err, CO_INVALID, "it printed more than %d bytes", OUTPUT_MAX);
@@ -85,14 +84,14 @@ static int judge_output(
         return co_err_set(err, CO_UNAVAILABLE, "exit code %d%s%.400s", WEXITSTATUS(r->wait_status),
             *said ? ": " : "", said);
     }
-    return op_kube_exec_parse(
+    return kube_exec_parse(
         r->e, r->out.text.data ? r->out.text.data : "", r->out.text.len, ret, err);
 }
 
-static void end_run(struct op_kube_exec_run *r) {
-    struct op_kube_exec_result result = {0};
+static void end_run(struct kube_exec_run *r) {
+    struct kube_exec_result result = {0};
     struct co_err err = {0};
-    op_kube_exec_fn fn = r->fn;
+    kube_exec_fn fn = r->fn;
     void *arg = r->arg;
     int code = judge_output(r, &result, &err);
     if (code) {
@@ -100,13 +99,13 @@ static void end_run(struct op_kube_exec_run *r) {
     }
     run_free(r);
     fn(arg, code, &result, &err);
-    op_kube_exec_result_done(&result);
+    kube_exec_result_done(&result);
 }
 
 /* Reads what is in the pipe.  After the program's exit this is all of its output: a grandchild that
  * keeps the pipe open is not waited for.  TURN_MAX bounds the time that a fast writer can take. */
 static void drain_pipe(struct pipe_end *p) {
-    struct op_kube_exec_run *r = p->run;
+    struct kube_exec_run *r = p->run;
     for (size_t got = 0; got < TURN_MAX;) {
         char chunk[4096];
         /* no wait: the descriptor is non-blocking */
@@ -139,7 +138,7 @@ static void on_pipe(void *arg, int events) {
 
 static void program_ended(void *arg, int events) {
     (void)events;
-    struct op_kube_exec_run *r = arg;
+    struct kube_exec_run *r = arg;
     pid_t got = waitpid(r->pid, &r->wait_status, WNOHANG);
     if (got == 0 || (got < 0 && errno == EINTR)) {
         return;
@@ -154,14 +153,14 @@ static void program_ended(void *arg, int events) {
 }
 
 static void on_deadline(void *arg) {
-    struct op_kube_exec_run *r = arg;
+    struct kube_exec_run *r = arg;
     r->late = true;
     end_run(r);
 }
 
 /* Our environment, the plugin's variables and KUBERNETES_EXEC_INFO; of one name the later of these
  * wins. */
-static char **make_environment(const struct op_kube_exec *e, char *info) {
+static char **make_environment(const struct kube_exec *e, char *info) {
     size_t n = 0, extra = 0;
     while (environ[n]) {
         n++;
@@ -189,7 +188,7 @@ static char **make_environment(const struct op_kube_exec *e, char *info) {
     return env;
 }
 
-static char **make_arguments(const struct op_kube_exec *e) {
+static char **make_arguments(const struct kube_exec *e) {
     size_t n = 0;
     while (e->args[n]) {
         n++;
@@ -200,8 +199,8 @@ static char **make_arguments(const struct op_kube_exec *e) {
     return argv;
 }
 
-static int spawn_program(struct op_kube_exec_run *r, int out, int complaint, struct co_err *err) {
-    CO_AUTOFREE char *text = op_kube_exec_info(r->e);
+static int spawn_program(struct kube_exec_run *r, int out, int complaint, struct co_err *err) {
+    CO_AUTOFREE char *text = kube_exec_info(r->e);
     CO_AUTOFREE char *info = co_xasprintf("KUBERNETES_EXEC_INFO=%s", text);
     CO_AUTOFREE char **env = make_environment(r->e, info);
     CO_AUTOFREE char **argv = make_arguments(r->e);
@@ -233,8 +232,8 @@ static int spawn_program(struct op_kube_exec_run *r, int out, int complaint, str
     return 0;
 }
 
-static int open_pipe(struct co_loop *loop, struct op_kube_exec_run *r, struct pipe_end *p,
-    size_t max, int *ret_child, struct co_err *err) {
+static int open_pipe(struct co_loop *loop, struct kube_exec_run *r, struct pipe_end *p, size_t max,
+    int *ret_child, struct co_err *err) {
     int fds[2];
     if (pipe2(fds, O_CLOEXEC)) {
         return co_err_errno(err, errno, "pipe");
@@ -251,12 +250,12 @@ static int open_pipe(struct co_loop *loop, struct op_kube_exec_run *r, struct pi
     return rc;
 }
 
-int op_kube_exec_start(struct co_loop *loop, const struct op_kube_exec *e, op_kube_exec_fn fn,
-    void *arg, struct op_kube_exec_run **ret, struct co_err *err) {
-    struct op_kube_exec_run *r = co_xcalloc(1, sizeof(*r));
+int kube_exec_start(struct co_loop *loop, const struct kube_exec *e, kube_exec_fn fn, void *arg,
+    struct kube_exec_run **ret, struct co_err *err) {
+    struct kube_exec_run *r = co_xcalloc(1, sizeof(*r));
     CO_CLEANUP(co_closep) int out = -1;
     CO_CLEANUP(co_closep) int complaint = -1;
-    *r = (struct op_kube_exec_run){.e = e, .fn = fn, .arg = arg, .pidfd = -1};
+    *r = (struct kube_exec_run){.e = e, .fn = fn, .arg = arg, .pidfd = -1};
     r->out.fd = r->complaint.fd = -1;
     int rc = open_pipe(loop, r, &r->out, OUTPUT_MAX, &out, err);
     rc = rc ? rc : open_pipe(loop, r, &r->complaint, COMPLAINT_MAX, &complaint, err);
@@ -272,12 +271,12 @@ int op_kube_exec_start(struct co_loop *loop, const struct op_kube_exec *e, op_ku
     }
     co_poll_set(r->exit_poll, CO_POLL_IN);
     r->deadline = co_timer_new(loop, on_deadline, r);
-    co_timer_start(r->deadline, OP_KUBE_EXEC_MS);
+    co_timer_start(r->deadline, KUBE_EXEC_MS);
     *ret = r;
     return 0;
 }
 
-void op_kube_exec_cancel(struct op_kube_exec_run *r) {
+void kube_exec_cancel(struct kube_exec_run *r) {
     if (r) {
         run_free(r);
     }

@@ -8,29 +8,29 @@
 #include "common/loop.h"
 #include "operator/kube/config.h"
 
-struct op_kube_exec_result {
+struct kube_exec_result {
     char *token;      /* or NULL; owned */
     char *cert, *key; /* PEM, both or none; owned */
     int64_t expires;  /* seconds since the epoch; 0: none given */
 };
 
-void op_kube_exec_result_done(struct op_kube_exec_result *r); /* overwrites the secrets */
+void kube_exec_result_done(struct kube_exec_result *r); /* overwrites the secrets */
 
 /* Parses a plugin's output.  Pure.  CO_INVALID. */
-CO_MUST_CHECK int op_kube_exec_parse(const struct op_kube_exec *e, const char *text, size_t len,
-    struct op_kube_exec_result *ret, struct co_err *err);
+CO_MUST_CHECK int kube_exec_parse(const struct kube_exec *e, const char *text, size_t len,
+    struct kube_exec_result *ret, struct co_err *err);
 /* The value of KUBERNETES_EXEC_INFO for the plugin; the caller frees it. */
-char *op_kube_exec_info(const struct op_kube_exec *e);
+char *kube_exec_info(const struct kube_exec *e);
 
-struct op_kube_exec_run;
+struct kube_exec_run;
 /* code 0: the callee may steal strings from result; the rest is freed after the call. */
-typedef void (*op_kube_exec_fn)(
-    void *arg, int code, struct op_kube_exec_result *result, const struct co_err *err);
+typedef void (*kube_exec_fn)(
+    void *arg, int code, struct kube_exec_result *result, const struct co_err *err);
 
-/* Starts the program; fn runs once, from the loop, within OP_KUBE_EXEC_MS.  e is borrowed.
+/* Starts the program; fn runs once, from the loop, within KUBE_EXEC_MS.  e is borrowed.
  * CO_NOTFOUND (with the install hint) when there is no such program. */
-enum { OP_KUBE_EXEC_MS = 60 * 1000 };
-CO_MUST_CHECK int op_kube_exec_start(struct co_loop *loop, const struct op_kube_exec *e,
-    op_kube_exec_fn fn, void *arg, struct op_kube_exec_run **ret, struct co_err *err);
+enum { KUBE_EXEC_MS = 60 * 1000 };
+CO_MUST_CHECK int kube_exec_start(struct co_loop *loop, const struct kube_exec *e, kube_exec_fn fn,
+    void *arg, struct kube_exec_run **ret, struct co_err *err);
 /* Kills the program; fn does not run; NULL allowed. */
-void op_kube_exec_cancel(struct op_kube_exec_run *r);
+void kube_exec_cancel(struct kube_exec_run *r);

@@ -9,10 +9,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    struct op_kube_exec e = {.api_version = (char[]){"client.authentication.k8s.io/v1"}};
-    struct op_kube_exec_result r = {0};
+    struct kube_exec e = {.api_version = (char[]){"client.authentication.k8s.io/v1"}};
+    struct kube_exec_result r = {0};
     struct co_err err = {0};
-    if (op_kube_exec_parse(&e, (const char *)data, size, &r, &err)) {
+    if (kube_exec_parse(&e, (const char *)data, size, &r, &err)) {
         if (r.token || r.cert || r.key || !err.msg[0]) {
             abort();
         }
@@ -21,6 +21,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!r.cert != !r.key || (r.token && strpbrk(r.token, "\r\n"))) {
         abort();
     }
-    op_kube_exec_result_done(&r);
+    kube_exec_result_done(&r);
     return 0;
 }

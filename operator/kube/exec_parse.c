@@ -6,11 +6,11 @@
 
 #include <string.h>
 
-void op_kube_exec_result_done(struct op_kube_exec_result *r) {
-    op_kube_secret_free(r->token);
-    op_kube_secret_free(r->cert);
-    op_kube_secret_free(r->key);
-    *r = (struct op_kube_exec_result){0};
+void kube_exec_result_done(struct kube_exec_result *r) {
+    kube_secret_free(r->token);
+    kube_secret_free(r->cert);
+    kube_secret_free(r->key);
+    *r = (struct kube_exec_result){0};
 }
 
 static char *copy_text(const char *s) {
@@ -23,8 +23,8 @@ static const char *given_text(const json_t *j, const char *key) {
     return s && *s ? s : NULL;
 }
 
-int op_kube_exec_parse(const struct op_kube_exec *e, const char *text, size_t len,
-    struct op_kube_exec_result *ret, struct co_err *err) {
+int kube_exec_parse(const struct kube_exec *e, const char *text, size_t len,
+    struct kube_exec_result *ret, struct co_err *err) {
     CO_AUTOJSON json_t *j = NULL;
     int rc = co_json_parse(text, len, &j, err);
     if (rc) {
@@ -56,12 +56,12 @@ int op_kube_exec_parse(const struct op_kube_exec *e, const char *text, size_t le
     int64_t at = 0;
     rc = expires ? co_parse_time("status.expirationTimestamp", expires, &at, err) : 0;
     if (!rc) {
-        *ret = (struct op_kube_exec_result){copy_text(token), copy_text(cert), copy_text(key), at};
+        *ret = (struct kube_exec_result){copy_text(token), copy_text(cert), copy_text(key), at};
     }
     return rc;
 }
 
-char *op_kube_exec_info(const struct op_kube_exec *e) {
+char *kube_exec_info(const struct kube_exec *e) {
     CO_AUTOJSON json_t *j = json_object();
     json_t *spec = json_object();
     co_json_set(j, "kind", json_string("ExecCredential"));

@@ -39,17 +39,17 @@ static void test_what_a_plugin_prints(void **state) {
         {"no json", CO_INVALID, NULL, NULL, 0},
         {"", CO_INVALID, NULL, NULL, 0},
     };
-    const struct op_kube_exec e = {.api_version = version};
+    const struct kube_exec e = {.api_version = version};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct op_kube_exec_result r = {0};
+        struct kube_exec_result r = {0};
         struct co_err err = {0};
-        int rc = op_kube_exec_parse(&e, rows[i].text, strlen(rows[i].text), &r, &err);
+        int rc = kube_exec_parse(&e, rows[i].text, strlen(rows[i].text), &r, &err);
         assert_int_equal(rc, rows[i].code);
         assert_true(rc == 0 || err.msg[0]);
         assert_true(co_streq(r.token, rows[i].token));
         assert_true(co_streq(r.cert, rows[i].cert));
         assert_int_equal(r.expires, rows[i].expires);
-        op_kube_exec_result_done(&r);
+        kube_exec_result_done(&r);
     }
 }
 
@@ -61,7 +61,7 @@ struct got {
 };
 
 static void on_result(
-    void *arg, int code, struct op_kube_exec_result *result, const struct co_err *err) {
+    void *arg, int code, struct kube_exec_result *result, const struct co_err *err) {
     struct got *g = arg;
     g->calls++;
     g->code = code;
@@ -78,12 +78,12 @@ static void run_script(char *script, struct got *g) {
     char env0[] = "PLUGIN_VALUE=from-env";
     char *args[] = {dash_c, script, NULL};
     char *env[] = {env0, NULL};
-    const struct op_kube_exec e = {
+    const struct kube_exec e = {
         .command = command, .args = args, .env = env, .api_version = version};
-    struct op_kube_exec_run *run;
+    struct kube_exec_run *run;
     *g = (struct got){0};
     assert_int_equal(co_loop_new(&g->loop, NULL), 0);
-    assert_int_equal(op_kube_exec_start(g->loop, &e, on_result, g, &run, NULL), 0);
+    assert_int_equal(kube_exec_start(g->loop, &e, on_result, g, &run, NULL), 0);
     assert_int_equal(g->calls, 0);
     co_loop_run(g->loop);
     co_loop_free(g->loop);
@@ -134,16 +134,16 @@ static void test_a_missing_plugin_gives_the_install_hint(void **state) {
     char command[] = "no-such-credential-plugin";
     char hint[] = "install it from there";
     char *none[] = {NULL};
-    const struct op_kube_exec e = {.command = command,
+    const struct kube_exec e = {.command = command,
         .args = none,
         .env = none,
         .api_version = version,
         .install_hint = hint};
     struct co_loop *loop;
-    struct op_kube_exec_run *run;
+    struct kube_exec_run *run;
     struct co_err err = {0};
     assert_int_equal(co_loop_new(&loop, NULL), 0);
-    assert_int_equal(op_kube_exec_start(loop, &e, on_result, NULL, &run, &err), CO_NOTFOUND);
+    assert_int_equal(kube_exec_start(loop, &e, on_result, NULL, &run, &err), CO_NOTFOUND);
     assert_non_null(strstr(err.msg, hint));
     co_loop_free(loop);
 }
@@ -154,13 +154,13 @@ static void test_cancel_kills(void **state) {
     char f[] = "-f", null[] = "/dev/null";
     char *args[] = {f, null, NULL};
     char *none[] = {NULL};
-    const struct op_kube_exec e = {
+    const struct kube_exec e = {
         .command = command, .args = args, .env = none, .api_version = version};
     struct co_loop *loop;
-    struct op_kube_exec_run *run;
+    struct kube_exec_run *run;
     assert_int_equal(co_loop_new(&loop, NULL), 0);
-    assert_int_equal(op_kube_exec_start(loop, &e, on_result, NULL, &run, NULL), 0);
-    op_kube_exec_cancel(run);
+    assert_int_equal(kube_exec_start(loop, &e, on_result, NULL, &run, NULL), 0);
+    kube_exec_cancel(run);
     co_loop_run(loop); /* nothing is left armed */
     co_loop_free(loop);
 }

@@ -181,8 +181,8 @@ static inline void fake_stop(struct fake_server *s) {
     co_close(s->fd);
 }
 
-static inline struct op_kube_config *fake_config(const struct fake_server *s) {
-    struct op_kube_config *cfg = co_xcalloc(1, sizeof(*cfg));
+static inline struct kube_config *fake_config(const struct fake_server *s) {
+    struct kube_config *cfg = co_xcalloc(1, sizeof(*cfg));
     cfg->source = co_xstrdup("fake");
     cfg->server = co_xasprintf("http://127.0.0.1:%u", s->port);
     cfg->ns = co_xstrdup("default");

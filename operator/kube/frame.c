@@ -4,26 +4,26 @@
 #include <string.h>
 
 static const char *const types[] = {
-    [OP_KUBE_FRAME_ADDED] = "ADDED",
-    [OP_KUBE_FRAME_MODIFIED] = "MODIFIED",
-    [OP_KUBE_FRAME_DELETED] = "DELETED",
-    [OP_KUBE_FRAME_BOOKMARK] = "BOOKMARK",
-    [OP_KUBE_FRAME_ERROR] = "ERROR",
+    [KUBE_FRAME_ADDED] = "ADDED",
+    [KUBE_FRAME_MODIFIED] = "MODIFIED",
+    [KUBE_FRAME_DELETED] = "DELETED",
+    [KUBE_FRAME_BOOKMARK] = "BOOKMARK",
+    [KUBE_FRAME_ERROR] = "ERROR",
 };
 
-void op_kube_frame_init(struct op_kube_frame *f, size_t line_max) {
+void kube_frame_init(struct kube_frame *f, size_t line_max) {
     f->part = CO_BUF(line_max);
 }
 
-void op_kube_frame_done(struct op_kube_frame *f) {
+void kube_frame_done(struct kube_frame *f) {
     co_buf_done(&f->part);
 }
 
-void op_kube_frame_clear(struct op_kube_frame *f) {
+void kube_frame_clear(struct kube_frame *f) {
     co_buf_clear(&f->part);
 }
 
-static int too_long(const struct op_kube_frame *f, struct co_err *err) {
+static int too_long(const struct kube_frame *f, struct co_err *err) {
     return co_err_set(err, CO_NORESOURCE, "an event longer than %zu bytes", f->part.max);
 }
 
@@ -33,7 +33,7 @@ static size_t trimmed_length(const char *line, size_t len) {
 
 /* Completes the line that began in an earlier piece.  Its buffer is taken out of the frame first,
  * because fn may free the frame. */
-static int finish_part(struct op_kube_frame *f, const char *data, size_t len, op_kube_frame_fn fn,
+static int finish_part(struct kube_frame *f, const char *data, size_t len, kube_frame_fn fn,
     void *arg, struct co_err *err) {
     if (co_buf_add(&f->part, data, len, NULL)) {
         return too_long(f, err);
@@ -44,8 +44,8 @@ static int finish_part(struct op_kube_frame *f, const char *data, size_t len, op
     return n ? fn(arg, whole.data, n) : 0;
 }
 
-int op_kube_frame_feed(struct op_kube_frame *f, const char *data, size_t len, op_kube_frame_fn fn,
-    void *arg, struct co_err *err) {
+int kube_frame_feed(struct kube_frame *f, const char *data, size_t len, kube_frame_fn fn, void *arg,
+    struct co_err *err) {
     while (len) {
         const char *end = memchr(data, '\n', len);
         if (!end) {
@@ -69,15 +69,15 @@ int op_kube_frame_feed(struct op_kube_frame *f, const char *data, size_t len, op
     return 0;
 }
 
-bool op_kube_frame_torn(const struct op_kube_frame *f) {
+bool kube_frame_torn(const struct kube_frame *f) {
     return f->part.len > 0;
 }
 
-int op_kube_frame_type_parse(
-    const char *name, size_t len, enum op_kube_frame_type *ret, struct co_err *err) {
+int kube_frame_type_parse(
+    const char *name, size_t len, enum kube_frame_type *ret, struct co_err *err) {
     for (size_t i = 0; i < CO_ARRAY_LEN(types); i++) {
         if (strlen(types[i]) == len && memcmp(types[i], name, len) == 0) {
-            *ret = (enum op_kube_frame_type)i;
+            *ret = (enum kube_frame_type)i;
             return 0;
         }
     }
@@ -85,7 +85,7 @@ int op_kube_frame_type_parse(
         err, CO_INVALID, "unknown event type \"%.*s\"", (int)(len > 40 ? 40 : len), name);
 }
 
-int op_kube_frame_split(const char *line, size_t len, enum op_kube_frame_type *ret_type,
+int kube_frame_split(const char *line, size_t len, enum kube_frame_type *ret_type,
     const char **ret_object, size_t *ret_len, struct co_err *err) {
     static const char head[] = "{\"type\":\"";
     static const char middle[] = "\",\"object\":";
@@ -103,7 +103,7 @@ int op_kube_frame_split(const char *line, size_t len, enum op_kube_frame_type *r
         end[-2] != '}') {
         return co_err_set(err, CO_INVALID, "not the usual form of a watch event");
     }
-    int rc = op_kube_frame_type_parse(name, (size_t)(quote - name), ret_type, err);
+    int rc = kube_frame_type_parse(name, (size_t)(quote - name), ret_type, err);
     if (!rc) {
         *ret_object = object;
         *ret_len = (size_t)(end - object) - 1;

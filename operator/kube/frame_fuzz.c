@@ -12,14 +12,14 @@ struct sum {
 
 static int on_line(void *arg, const char *line, size_t len) {
     struct sum *s = arg;
-    enum op_kube_frame_type type;
+    enum kube_frame_type type;
     const char *object;
     size_t object_len;
     s->lines++;
     for (size_t i = 0; i < len; i++) {
         s->hash = (s->hash ^ (unsigned char)line[i]) * 1099511628211u;
     }
-    if (!op_kube_frame_split(line, len, &type, &object, &object_len, NULL) &&
+    if (!kube_frame_split(line, len, &type, &object, &object_len, NULL) &&
         (object < line || object + object_len > line + len)) {
         __builtin_trap();
     }
@@ -27,14 +27,14 @@ static int on_line(void *arg, const char *line, size_t len) {
 }
 
 static int feed(const char *text, size_t len, size_t piece, struct sum *ret) {
-    struct op_kube_frame f;
+    struct kube_frame f;
     int rc = 0;
-    op_kube_frame_init(&f, 256);
+    kube_frame_init(&f, 256);
     for (size_t at = 0; !rc && at < len; at += piece) {
         size_t n = len - at < piece ? len - at : piece;
-        rc = op_kube_frame_feed(&f, text + at, n, on_line, ret, NULL);
+        rc = kube_frame_feed(&f, text + at, n, on_line, ret, NULL);
     }
-    op_kube_frame_done(&f);
+    kube_frame_done(&f);
     return rc;
 }
 

@@ -22,19 +22,19 @@ static void test_lines_do_not_depend_on_how_bytes_were_cut(void **state) {
     (void)state;
     static const char text[] = "one\n\ntwo\r\n{\"three\":3}\nfo";
     for (size_t piece = 1; piece <= sizeof(text); piece++) {
-        struct op_kube_frame f;
+        struct kube_frame f;
         struct seen s = {.text = CO_BUF(1000)};
-        op_kube_frame_init(&f, 100);
+        kube_frame_init(&f, 100);
         for (size_t at = 0; at < strlen(text); at += piece) {
             size_t n = strlen(text) - at < piece ? strlen(text) - at : piece;
-            assert_int_equal(op_kube_frame_feed(&f, text + at, n, on_line, &s, NULL), 0);
+            assert_int_equal(kube_frame_feed(&f, text + at, n, on_line, &s, NULL), 0);
         }
         assert_string_equal(s.text.data, "one|two|{\"three\":3}|");
-        assert_true(op_kube_frame_torn(&f));
-        assert_int_equal(op_kube_frame_feed(&f, "ur\n", 3, on_line, &s, NULL), 0);
+        assert_true(kube_frame_torn(&f));
+        assert_int_equal(kube_frame_feed(&f, "ur\n", 3, on_line, &s, NULL), 0);
         assert_string_equal(s.text.data, "one|two|{\"three\":3}|four|");
-        assert_false(op_kube_frame_torn(&f));
-        op_kube_frame_done(&f);
+        assert_false(kube_frame_torn(&f));
+        kube_frame_done(&f);
         co_buf_done(&s.text);
     }
 }
@@ -53,29 +53,29 @@ static void test_a_line_has_a_maximum(void **state) {
         {"123456789", "", CO_NORESOURCE},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct op_kube_frame f;
+        struct kube_frame f;
         struct seen s = {.text = CO_BUF(1000)};
         struct co_err err = {0};
-        op_kube_frame_init(&f, 8);
-        int rc = op_kube_frame_feed(&f, rows[i].first, strlen(rows[i].first), on_line, &s, &err);
+        kube_frame_init(&f, 8);
+        int rc = kube_frame_feed(&f, rows[i].first, strlen(rows[i].first), on_line, &s, &err);
         if (!rc) {
-            rc = op_kube_frame_feed(&f, rows[i].second, strlen(rows[i].second), on_line, &s, &err);
+            rc = kube_frame_feed(&f, rows[i].second, strlen(rows[i].second), on_line, &s, &err);
         }
         assert_int_equal(rc, rows[i].rc);
         assert_int_equal(err.code, rows[i].rc);
-        op_kube_frame_done(&f);
+        kube_frame_done(&f);
         co_buf_done(&s.text);
     }
 }
 
 static void test_the_consumer_can_stop(void **state) {
     (void)state;
-    struct op_kube_frame f;
+    struct kube_frame f;
     struct seen s = {.text = CO_BUF(1000), .stop_at = 2};
-    op_kube_frame_init(&f, 8);
-    assert_int_equal(op_kube_frame_feed(&f, "a\nb\nc\n", 6, on_line, &s, NULL), 7);
+    kube_frame_init(&f, 8);
+    assert_int_equal(kube_frame_feed(&f, "a\nb\nc\n", 6, on_line, &s, NULL), 7);
     assert_string_equal(s.text.data, "a|b|");
-    op_kube_frame_done(&f);
+    kube_frame_done(&f);
     co_buf_done(&s.text);
 }
 
@@ -84,12 +84,12 @@ static void test_split(void **state) {
     static const struct {
         const char *line;
         int rc;
-        enum op_kube_frame_type type;
+        enum kube_frame_type type;
         const char *object;
     } rows[] = {
-        {"{\"type\":\"ADDED\",\"object\":{\"a\":{}}}", 0, OP_KUBE_FRAME_ADDED, "{\"a\":{}}"},
-        {"{\"type\":\"ERROR\",\"object\":{}}", 0, OP_KUBE_FRAME_ERROR, "{}"},
-        {"{\"type\":\"BOOKMARK\",\"object\":{}}", 0, OP_KUBE_FRAME_BOOKMARK, "{}"},
+        {"{\"type\":\"ADDED\",\"object\":{\"a\":{}}}", 0, KUBE_FRAME_ADDED, "{\"a\":{}}"},
+        {"{\"type\":\"ERROR\",\"object\":{}}", 0, KUBE_FRAME_ERROR, "{}"},
+        {"{\"type\":\"BOOKMARK\",\"object\":{}}", 0, KUBE_FRAME_BOOKMARK, "{}"},
         {"{\"type\":\"OTHER\",\"object\":{}}", CO_INVALID, 0, ""},
         {"{\"type\": \"ADDED\",\"object\":{}}", CO_INVALID, 0, ""},
         {"{\"object\":{},\"type\":\"ADDED\"}", CO_INVALID, 0, ""},
@@ -100,11 +100,10 @@ static void test_split(void **state) {
         {"{", CO_INVALID, 0, ""},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        enum op_kube_frame_type type;
+        enum kube_frame_type type;
         const char *object;
         size_t len;
-        int rc =
-            op_kube_frame_split(rows[i].line, strlen(rows[i].line), &type, &object, &len, NULL);
+        int rc = kube_frame_split(rows[i].line, strlen(rows[i].line), &type, &object, &len, NULL);
         assert_int_equal(rc, rows[i].rc);
         if (!rc) {
             assert_int_equal(type, rows[i].type);

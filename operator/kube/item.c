@@ -5,47 +5,47 @@
 
 #include <string.h>
 
-void op_kube_item_done(struct op_kube_item *i) {
+void kube_item_done(struct kube_item *i) {
     co_jdoc_done(&i->doc);
     free(i->text);
-    *i = (struct op_kube_item){.text = NULL};
+    *i = (struct kube_item){.text = NULL};
 }
 
-int op_kube_item_json(const char *text, size_t len, struct op_kube_item *ret, struct co_err *err) {
+int kube_item_json(const char *text, size_t len, struct kube_item *ret, struct co_err *err) {
     struct co_jdoc doc = {.text = NULL};
     int r = co_jdoc_read(text, len, "managedFields", &doc, err);
     if (!r) {
-        *ret = (struct op_kube_item){.object = {doc.node, text, len}, .doc = doc};
+        *ret = (struct kube_item){.object = {doc.node, text, len}, .doc = doc};
     }
     return r;
 }
 
-struct op_kube_item op_kube_item_proto(struct co_jdoc *doc_own) {
-    struct op_kube_item i = {.object = {doc_own->node, "", 0}, .doc = *doc_own};
+struct kube_item kube_item_proto(struct co_jdoc *doc_own) {
+    struct kube_item i = {.object = {doc_own->node, "", 0}, .doc = *doc_own};
     *doc_own = (struct co_jdoc){.text = NULL};
     return i;
 }
 
-struct op_kube_item op_kube_item_part(const struct co_jnode *nodes) {
+struct kube_item kube_item_part(const struct co_jnode *nodes) {
     CO_AUTOJSON json_t *tree = co_json_of_nodes(nodes);
     char *text = co_json_dump(tree);
-    return (struct op_kube_item){.object = {nodes, text, strlen(text)}, .text = text};
+    return (struct kube_item){.object = {nodes, text, strlen(text)}, .text = text};
 }
 
-const char *op_kube_item_version(const struct op_kube_item *i) {
+const char *kube_item_version(const struct kube_item *i) {
     return co_jnode_str(i->object.nodes, "metadata", "resourceVersion");
 }
 
-int op_kube_page_open(const char *text, size_t len, const struct co_proto_message *proto,
-    struct op_kube_page *ret, struct co_err *err) {
-    OP_AUTOPAGE struct op_kube_page p = {.at = NULL};
+int kube_page_open(const char *text, size_t len, const struct co_proto_message *proto,
+    struct kube_page *ret, struct co_err *err) {
+    KUBE_AUTOPAGE struct kube_page p = {.at = NULL};
     int r;
-    if (proto && op_kube_proto_is(text, len)) {
+    if (proto && kube_proto_is(text, len)) {
         p.proto = proto;
-        r = op_kube_proto_read(proto, text, len, &p.rest, err);
-        r = r ? r : op_kube_proto_items(text, len, &p.at, &p.end, err);
+        r = kube_proto_read(proto, text, len, &p.rest, err);
+        r = r ? r : kube_proto_items(text, len, &p.at, &p.end, err);
     } else {
-        r = op_kube_text_list(text, len, &p.rest, &p.at, &p.end, err);
+        r = kube_text_list(text, len, &p.rest, &p.at, &p.end, err);
     }
     const struct co_jnode *items = co_jnode_get(p.rest.node, "items");
     if (!r && (!co_jnode_str(p.rest.node, "metadata", "resourceVersion") ||
@@ -59,34 +59,34 @@ int op_kube_page_open(const char *text, size_t len, const struct co_proto_messag
     return r;
 }
 
-void op_kube_page_done(struct op_kube_page *p) {
+void kube_page_done(struct kube_page *p) {
     co_jdoc_done(&p->rest);
-    *p = (struct op_kube_page){.at = NULL};
+    *p = (struct kube_page){.at = NULL};
 }
 
-static int next_proto(struct op_kube_page *p, struct op_kube_item *ret, struct co_err *err) {
+static int next_proto(struct kube_page *p, struct kube_item *ret, struct co_err *err) {
     struct co_jdoc doc = {.text = NULL};
     const char *data;
     size_t len;
-    int r = op_kube_proto_item(&p->at, p->end, &data, &len, err);
+    int r = kube_proto_item(&p->at, p->end, &data, &len, err);
     r = r ? r : co_proto_read(p->proto, data, len, &doc, err);
     if (!r) {
-        *ret = op_kube_item_proto(&doc);
+        *ret = kube_item_proto(&doc);
     }
     return r;
 }
 
-int op_kube_page_next(struct op_kube_page *p, struct op_kube_item *ret, struct co_err *err) {
+int kube_page_next(struct kube_page *p, struct kube_item *ret, struct co_err *err) {
     if (p->proto) {
         return next_proto(p, ret, err);
     }
     p->odd = co_jnode_next(co_jnode_get(p->rest.node, "items"), p->odd);
     if (p->odd) {
-        *ret = op_kube_item_part(p->odd);
+        *ret = kube_item_part(p->odd);
         return 0;
     }
     const char *text;
     size_t len;
-    int r = op_kube_text_item(&p->at, p->end, &text, &len);
-    return r ? r : op_kube_item_json(text, len, ret, err);
+    int r = kube_text_item(&p->at, p->end, &text, &len);
+    return r ? r : kube_item_json(text, len, ret, err);
 }

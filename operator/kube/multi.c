@@ -4,7 +4,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 
-static void act_on_socket(struct op_kube_multi *m, curl_socket_t fd, int mask) {
+static void act_on_socket(struct kube_multi *m, curl_socket_t fd, int mask) {
     int running;
     curl_multi_socket_action(m->curl, fd, mask, &running);
     m->acted(m->arg);
@@ -16,7 +16,7 @@ static void on_timer(void *arg) {
 
 static int timer_changed(CURLM *curl, long timeout_ms, void *arg) {
     (void)curl;
-    struct op_kube_multi *m = arg;
+    struct kube_multi *m = arg;
     if (timeout_ms < 0) {
         co_timer_stop(m->timer);
     } else {
@@ -27,7 +27,7 @@ static int timer_changed(CURLM *curl, long timeout_ms, void *arg) {
 
 /* A socket of libcurl. */
 struct sock {
-    struct op_kube_multi *multi;
+    struct kube_multi *multi;
     struct co_poll *poll;
     struct co_timer *rest; /* while armed, the socket is not polled for reading */
     int64_t read_ms;       /* monotonic ms of the last read; 0: never */
@@ -68,7 +68,7 @@ static void on_socket(void *arg, int events) {
 
 static int socket_changed(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg) {
     (void)easy;
-    struct op_kube_multi *m = arg;
+    struct kube_multi *m = arg;
     struct sock *s = socket_arg;
     if (what == CURL_POLL_REMOVE) {
         if (s) {
@@ -97,10 +97,9 @@ static int socket_changed(CURL *easy, curl_socket_t fd, int what, void *arg, voi
     return 0;
 }
 
-bool op_kube_multi_init(struct op_kube_multi *m, struct co_loop *loop, long streams_a_connection,
+bool kube_multi_init(struct kube_multi *m, struct co_loop *loop, long streams_a_connection,
     void (*acted)(void *arg), void *arg) {
-    *m =
-        (struct op_kube_multi){.curl = curl_multi_init(), .loop = loop, .acted = acted, .arg = arg};
+    *m = (struct kube_multi){.curl = curl_multi_init(), .loop = loop, .acted = acted, .arg = arg};
     if (!m->curl) {
         return false;
     }
@@ -114,8 +113,8 @@ bool op_kube_multi_init(struct op_kube_multi *m, struct co_loop *loop, long stre
     return true;
 }
 
-void op_kube_multi_done(struct op_kube_multi *m) {
+void kube_multi_done(struct kube_multi *m) {
     curl_multi_cleanup(m->curl);
     co_timer_free(m->timer);
-    *m = (struct op_kube_multi){0};
+    *m = (struct kube_multi){0};
 }

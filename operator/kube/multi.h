@@ -10,7 +10,7 @@
 
 #include <curl/curl.h>
 
-struct op_kube_multi {
+struct kube_multi {
     CURLM *curl;
     struct co_loop *loop;
     struct co_timer *timer;
@@ -20,6 +20,6 @@ struct op_kube_multi {
 };
 
 /* False: no memory.  m must not move in memory. */
-bool op_kube_multi_init(struct op_kube_multi *m, struct co_loop *loop, long streams_a_connection,
+bool kube_multi_init(struct kube_multi *m, struct co_loop *loop, long streams_a_connection,
     void (*acted)(void *arg), void *arg);
-void op_kube_multi_done(struct op_kube_multi *m); /* after all transfers were removed */
+void kube_multi_done(struct kube_multi *m); /* after all transfers were removed */

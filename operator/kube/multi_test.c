@@ -11,7 +11,7 @@
 struct world {
     struct co_loop *loop;
     struct fake_server server;
-    struct op_kube_multi multi;
+    struct kube_multi multi;
     CURL *easy;
     bool ended;
     CURLcode result;
@@ -42,7 +42,7 @@ static int setup(void **state) {
     struct world *w = co_xcalloc(1, sizeof(*w));
     assert_int_equal(co_loop_new(&w->loop, NULL), 0);
     assert_true(fake_start(&w->server, w->loop));
-    assert_true(op_kube_multi_init(&w->multi, w->loop, 100, on_acted, w));
+    assert_true(kube_multi_init(&w->multi, w->loop, 100, on_acted, w));
     *state = w;
     return 0;
 }
@@ -51,7 +51,7 @@ static int teardown(void **state) {
     struct world *w = *state;
     curl_multi_remove_handle(w->multi.curl, w->easy);
     curl_easy_cleanup(w->easy);
-    op_kube_multi_done(&w->multi);
+    kube_multi_done(&w->multi);
     fake_stop(&w->server);
     co_loop_free(w->loop);
     free(w);

@@ -3,7 +3,7 @@
 
 #include "common/parse.h"
 
-json_t *op_kube_delete_options(const char *uid, bool at_once) {
+json_t *kube_delete_options(const char *uid, bool at_once) {
     json_t *o = json_object();
     co_json_set(o, "kind", json_string("DeleteOptions"));
     co_json_set(o, "apiVersion", json_string("v1"));
@@ -17,7 +17,7 @@ json_t *op_kube_delete_options(const char *uid, bool at_once) {
     return o;
 }
 
-uint64_t op_kube_version(const char *resource_version) {
+uint64_t kube_version(const char *resource_version) {
     int64_t v;
     if (!resource_version ||
         co_parse_i64("resourceVersion", resource_version, 0, INT64_MAX, &v, NULL)) {

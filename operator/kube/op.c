@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static void list_add(struct op_kube_op_list *l, struct op_kube_op *op) {
+static void list_add(struct kube_op_list *l, struct kube_op *op) {
     op->next = NULL;
     op->prev = l->last;
     if (l->last) {
@@ -14,7 +14,7 @@ static void list_add(struct op_kube_op_list *l, struct op_kube_op *op) {
     l->last = op;
 }
 
-static void list_remove(struct op_kube_op_list *l, struct op_kube_op *op) {
+static void list_remove(struct kube_op_list *l, struct kube_op *op) {
     if (op->prev) {
         op->prev->next = op->next;
     } else {
@@ -30,17 +30,17 @@ static void list_remove(struct op_kube_op_list *l, struct op_kube_op *op) {
 
 /* ---- namespaces ---- */
 
-struct op_kube_tenant *op_kube_op_tenant(const struct op_kube_lane_queue *lane, const char *ns) {
+struct kube_tenant *kube_op_tenant(const struct kube_lane_queue *lane, const char *ns) {
     const char *name = ns ? ns : "";
     struct co_link *l = co_index_first(&lane->tenants, co_hash_str(name));
-    while (l && strcmp(((struct op_kube_tenant *)l)->ns, name) != 0) {
+    while (l && strcmp(((struct kube_tenant *)l)->ns, name) != 0) {
         l = co_index_next(l);
     }
-    return (struct op_kube_tenant *)l;
+    return (struct kube_tenant *)l;
 }
 
-struct op_kube_tenant *op_kube_op_tenant_need(struct op_kube_lane_queue *lane, const char *ns) {
-    struct op_kube_tenant *t = op_kube_op_tenant(lane, ns);
+struct kube_tenant *kube_op_tenant_need(struct kube_lane_queue *lane, const char *ns) {
+    struct kube_tenant *t = kube_op_tenant(lane, ns);
     if (!t) {
         const char *name = ns ? ns : "";
         size_t size = strlen(name) + 1;
@@ -52,7 +52,7 @@ struct op_kube_tenant *op_kube_op_tenant_need(struct op_kube_lane_queue *lane, c
     return t;
 }
 
-static void tenant_release(struct op_kube_lane_queue *lane, struct op_kube_tenant *t) {
+static void tenant_release(struct kube_lane_queue *lane, struct kube_tenant *t) {
     if (--t->ops == 0) {
         co_index_remove(&lane->tenants, &t->link);
         free(t);
@@ -60,16 +60,16 @@ static void tenant_release(struct op_kube_lane_queue *lane, struct op_kube_tenan
 }
 
 /* Adds the tenant at the end: it is served after all others. */
-static void ring_add(struct op_kube_lane_queue *lane, struct op_kube_tenant *t) {
-    struct op_kube_tenant *next = lane->turn ? lane->turn : t;
-    struct op_kube_tenant *prev = lane->turn ? next->prev : t;
+static void ring_add(struct kube_lane_queue *lane, struct kube_tenant *t) {
+    struct kube_tenant *next = lane->turn ? lane->turn : t;
+    struct kube_tenant *prev = lane->turn ? next->prev : t;
     t->next = next;
     t->prev = prev;
     prev->next = next->prev = t;
     lane->turn = next;
 }
 
-static void ring_remove(struct op_kube_lane_queue *lane, struct op_kube_tenant *t) {
+static void ring_remove(struct kube_lane_queue *lane, struct kube_tenant *t) {
     t->prev->next = t->next;
     t->next->prev = t->prev;
     if (lane->turn == t) {
@@ -79,11 +79,11 @@ static void ring_remove(struct op_kube_lane_queue *lane, struct op_kube_tenant *
 
 /* ---- states ---- */
 
-static void state_leave(struct op_kube_op *op) {
-    struct op_kube_client *c = op->c;
-    struct op_kube_lane_queue *lane = &c->lanes[op->lane];
+static void state_leave(struct kube_op *op) {
+    struct kube_client *c = op->c;
+    struct kube_lane_queue *lane = &c->lanes[op->lane];
     switch (op->state) {
-    case OP_KUBE_OP_WAITING:
+    case KUBE_OP_WAITING:
         list_remove(&op->tenant->flows[op->flow], op);
         lane->waiting--;
         c->waiting--;
@@ -91,26 +91,26 @@ static void state_leave(struct op_kube_op *op) {
             ring_remove(lane, op->tenant);
         }
         break;
-    case OP_KUBE_OP_FLYING:
+    case KUBE_OP_FLYING:
         list_remove(&c->flying, op);
         lane->flying--;
         c->n_flying--;
         break;
-    case OP_KUBE_OP_FAILED:
+    case KUBE_OP_FAILED:
         list_remove(&c->failed, op);
         c->n_failed--;
         break;
-    case OP_KUBE_OP_LEAVING:
+    case KUBE_OP_LEAVING:
         break;
     }
 }
 
-void op_kube_op_enter(struct op_kube_op *op, enum op_kube_op_state state) {
-    struct op_kube_client *c = op->c;
-    struct op_kube_lane_queue *lane = &c->lanes[op->lane];
+void kube_op_enter(struct kube_op *op, enum kube_op_state state) {
+    struct kube_client *c = op->c;
+    struct kube_lane_queue *lane = &c->lanes[op->lane];
     op->state = state;
     switch (state) {
-    case OP_KUBE_OP_WAITING:
+    case KUBE_OP_WAITING:
         list_add(&op->tenant->flows[op->flow], op);
         if (op->tenant->waiting++ == 0) {
             ring_add(lane, op->tenant);
@@ -118,36 +118,36 @@ void op_kube_op_enter(struct op_kube_op *op, enum op_kube_op_state state) {
         lane->waiting++;
         c->waiting++;
         if (!co_timer_armed(c->tick)) {
-            co_timer_start(c->tick, OP_KUBE_TICK_MS);
+            co_timer_start(c->tick, KUBE_TICK_MS);
         }
         break;
-    case OP_KUBE_OP_FLYING:
+    case KUBE_OP_FLYING:
         list_add(&c->flying, op);
         lane->flying++;
         c->n_flying++;
         break;
-    case OP_KUBE_OP_FAILED:
+    case KUBE_OP_FAILED:
         list_add(&c->failed, op);
         c->n_failed++;
         break;
-    case OP_KUBE_OP_LEAVING:
+    case KUBE_OP_LEAVING:
         break;
     }
-    if (state != OP_KUBE_OP_FLYING) {
+    if (state != KUBE_OP_FLYING) {
         co_timer_start(c->soon, 0);
     }
 }
 
-void op_kube_op_set_state(struct op_kube_op *op, enum op_kube_op_state state) {
+void kube_op_set_state(struct kube_op *op, enum kube_op_state state) {
     state_leave(op);
-    op_kube_op_enter(op, state);
+    kube_op_enter(op, state);
 }
 
-void op_kube_op_free(struct op_kube_op *op) {
-    struct op_kube_client *c = op->c;
-    op_kube_xfer_cancel(op->xfer);
+void kube_op_free(struct kube_op *op) {
+    struct kube_client *c = op->c;
+    kube_xfer_cancel(op->xfer);
     state_leave(op);
-    c->n_streams -= op->lane == OP_KUBE_LANE_STREAM;
+    c->n_streams -= op->lane == KUBE_LANE_STREAM;
     c->bytes -= op->body_len;
     tenant_release(&c->lanes[op->lane], op->tenant);
     /* Another request may start now, or the drain may be complete. */
@@ -163,53 +163,53 @@ void op_kube_op_free(struct op_kube_op *op) {
     free(op);
 }
 
-void op_kube_op_fail(struct op_kube_op *op, const struct co_err *err) {
+void kube_op_fail(struct kube_op *op, const struct co_err *err) {
     op->err = op->err ? op->err : co_xmalloc(sizeof(*op->err));
     *op->err = *err;
     co_err_wrap(op->err, "%s", op->what);
-    op_kube_op_set_state(op, OP_KUBE_OP_FAILED);
+    kube_op_set_state(op, KUBE_OP_FAILED);
 }
 
-struct op_kube_op *op_kube_op_take_failed(struct op_kube_client *c) {
-    struct op_kube_op *op = c->failed.first;
+struct kube_op *kube_op_take_failed(struct kube_client *c) {
+    struct kube_op *op = c->failed.first;
     if (op) {
         list_remove(&c->failed, op);
         c->n_failed--;
-        op->state = OP_KUBE_OP_LEAVING;
+        op->state = KUBE_OP_LEAVING;
     }
     return op;
 }
 
 /* Namespaces are served round-robin, and so are the flows of each. */
-struct op_kube_op *op_kube_op_next(struct op_kube_lane_queue *lane) {
-    struct op_kube_tenant *t = lane->turn;
+struct kube_op *kube_op_next(struct kube_lane_queue *lane) {
+    struct kube_tenant *t = lane->turn;
     if (!t) {
         return NULL;
     }
     lane->turn = t->next;
     while (!t->flows[t->turn].first) {
-        t->turn = (t->turn + 1) % OP_KUBE_FLOWS;
+        t->turn = (t->turn + 1) % KUBE_FLOWS;
     }
-    struct op_kube_op *op = t->flows[t->turn].first;
-    t->turn = (t->turn + 1) % OP_KUBE_FLOWS;
+    struct kube_op *op = t->flows[t->turn].first;
+    t->turn = (t->turn + 1) % KUBE_FLOWS;
     return op;
 }
 
-static void free_list(const struct op_kube_op_list *l) {
-    struct op_kube_op *next;
-    for (struct op_kube_op *op = l->first; op; op = next) {
+static void free_list(const struct kube_op_list *l) {
+    struct kube_op *next;
+    for (struct kube_op *op = l->first; op; op = next) {
         next = op->next;
-        op_kube_op_free(op);
+        kube_op_free(op);
     }
 }
 
-void op_kube_op_free_all(struct op_kube_client *c) {
+void kube_op_free_all(struct kube_client *c) {
     free_list(&c->flying);
     free_list(&c->failed);
-    for (size_t i = 0; i < OP_KUBE_ALL_LANES; i++) {
-        struct op_kube_op *op;
-        while ((op = op_kube_op_next(&c->lanes[i]))) {
-            op_kube_op_free(op);
+    for (size_t i = 0; i < KUBE_ALL_LANES; i++) {
+        struct kube_op *op;
+        while ((op = kube_op_next(&c->lanes[i]))) {
+            kube_op_free(op);
         }
     }
 }

@@ -13,32 +13,27 @@
 #include "operator/kube/transport.h"
 
 /* Deadlines of waiting requests are checked this often. */
-enum { OP_KUBE_TICK_MS = 500 };
+enum { KUBE_TICK_MS = 500 };
 
 /* Streams use the same queues as requests, in one more lane that is practically unlimited. */
-enum {
-    OP_KUBE_LANE_STREAM = OP_KUBE_LANES,
-    OP_KUBE_ALL_LANES,
-    OP_KUBE_STREAMS_MAX = 1000,
-    OP_KUBE_FLOWS = 64
-};
+enum { KUBE_LANE_STREAM = KUBE_LANES, KUBE_ALL_LANES, KUBE_STREAMS_MAX = 1000, KUBE_FLOWS = 64 };
 
 /* The state of an op says which list it is in.  Only enter, set_state and free change it. */
-enum op_kube_op_state {
-    OP_KUBE_OP_WAITING, /* in its flow's list, until the lane or the credential allows a start */
-    OP_KUBE_OP_FLYING,  /* in c->flying: xfer is on the wire */
-    OP_KUBE_OP_FAILED,  /* in c->failed: its callback runs on the next turn */
-    OP_KUBE_OP_LEAVING, /* in no list: being created or freed */
+enum kube_op_state {
+    KUBE_OP_WAITING, /* in its flow's list, until the lane or the credential allows a start */
+    KUBE_OP_FLYING,  /* in c->flying: xfer is on the wire */
+    KUBE_OP_FAILED,  /* in c->failed: its callback runs on the next turn */
+    KUBE_OP_LEAVING, /* in no list: being created or freed */
 };
 
-struct op_kube_op {
-    struct op_kube_client *c;
-    struct op_kube_op *prev, *next; /* in the list of its state */
-    enum op_kube_op_state state;
-    int lane; /* enum op_kube_lane or OP_KUBE_LANE_STREAM */
-    struct op_kube_tenant *tenant;
+struct kube_op {
+    struct kube_client *c;
+    struct kube_op *prev, *next; /* in the list of its state */
+    enum kube_op_state state;
+    int lane; /* enum kube_lane or KUBE_LANE_STREAM */
+    struct kube_tenant *tenant;
     unsigned flow;
-    enum op_kube_verb verb;
+    enum kube_verb verb;
     char *path;        /* with query */
     char *resource;    /* plural, or the path asked for */
     char *subresource; /* or NULL */
@@ -50,47 +45,47 @@ struct op_kube_op {
     int64_t created, started, deadline;   /* loop time; deadline 0: none */
     int64_t silence_ms;
     bool metadata_only, retried; /* retried: after a 401, which happens once */
-    enum op_kube_answer answer;
+    enum kube_answer answer;
     unsigned credential; /* generation of the credential that it was sent with */
     void (*data)(void *arg, const char *data, size_t len);
-    op_kube_done_fn done;
+    kube_done_fn done;
     void *arg;
-    struct op_kube_xfer *xfer;
-    struct co_err *err; /* owned: set in state OP_KUBE_OP_FAILED */
+    struct kube_xfer *xfer;
+    struct co_err *err; /* owned: set in state KUBE_OP_FAILED */
 };
 
-struct op_kube_op_list {
-    struct op_kube_op *first, *last;
+struct kube_op_list {
+    struct kube_op *first, *last;
 };
 
 /* The requests of a namespace ("": without one) in a lane; exists as long as there are any. */
-struct op_kube_tenant {
-    struct co_link link;                /* in op_kube_lane_queue.tenants; must be first */
-    struct op_kube_tenant *prev, *next; /* in the ring, while it has requests that wait */
-    size_t ops;                         /* requests in any state */
+struct kube_tenant {
+    struct co_link link;             /* in kube_lane_queue.tenants; must be first */
+    struct kube_tenant *prev, *next; /* in the ring, while it has requests that wait */
+    size_t ops;                      /* requests in any state */
     size_t waiting;
     unsigned turn; /* the flow served next */
-    struct op_kube_op_list flows[OP_KUBE_FLOWS];
+    struct kube_op_list flows[KUBE_FLOWS];
     char ns[];
 };
 
-struct op_kube_lane_queue {
+struct kube_lane_queue {
     int limit, flying;
     int allowed;          /* at most limit: lowered by 429s, raised by successes */
     int64_t paused_until; /* loop time */
     size_t waiting;
     struct co_index tenants;
-    struct op_kube_tenant *turn; /* the ring's next tenant to serve; NULL: none waits */
+    struct kube_tenant *turn; /* the ring's next tenant to serve; NULL: none waits */
 };
 
-struct op_kube_client {
+struct kube_client {
     struct co_loop *loop;
-    struct op_kube_config *cfg;
-    struct op_kube_client_opts opts;
-    struct op_kube_transport *transport;
-    struct op_kube_cred *cred;
-    struct op_kube_lane_queue lanes[OP_KUBE_ALL_LANES];
-    struct op_kube_op_list flying, failed;
+    struct kube_config *cfg;
+    struct kube_client_opts opts;
+    struct kube_transport *transport;
+    struct kube_cred *cred;
+    struct kube_lane_queue lanes[KUBE_ALL_LANES];
+    struct kube_op_list flying, failed;
     size_t n_flying, n_failed, n_streams; /* n_streams: in any state */
     size_t waiting;
     size_t bytes;            /* of the bodies of requests in any state */
@@ -101,23 +96,23 @@ struct op_kube_client {
     void *drained_arg;
 };
 
-/* The tenant of a namespace (NULL: of requests without one).  op_kube_op_tenant returns NULL when
- * it has no requests; tenant_need creates it and counts one request, until op_kube_op_free. */
-struct op_kube_tenant *op_kube_op_tenant(const struct op_kube_lane_queue *lane, const char *ns);
-struct op_kube_tenant *op_kube_op_tenant_need(struct op_kube_lane_queue *lane, const char *ns);
+/* The tenant of a namespace (NULL: of requests without one).  kube_op_tenant returns NULL when
+ * it has no requests; tenant_need creates it and counts one request, until kube_op_free. */
+struct kube_tenant *kube_op_tenant(const struct kube_lane_queue *lane, const char *ns);
+struct kube_tenant *kube_op_tenant_need(struct kube_lane_queue *lane, const char *ns);
 /* Puts a new op into the list of its state. */
-void op_kube_op_enter(struct op_kube_op *op, enum op_kube_op_state state);
-void op_kube_op_set_state(struct op_kube_op *op, enum op_kube_op_state state);
+void kube_op_enter(struct kube_op *op, enum kube_op_state state);
+void kube_op_set_state(struct kube_op *op, enum kube_op_state state);
 /* Cancels its transfer, removes it from its list, and frees it. */
-void op_kube_op_free(struct op_kube_op *op);
+void kube_op_free(struct kube_op *op);
 /* The next request of a lane, which stays in its queue; NULL: none waits. */
-struct op_kube_op *op_kube_op_next(struct op_kube_lane_queue *lane);
+struct kube_op *kube_op_next(struct kube_lane_queue *lane);
 /* Takes the oldest failed request out of its list; NULL: none. */
-struct op_kube_op *op_kube_op_take_failed(struct op_kube_client *c);
+struct kube_op *kube_op_take_failed(struct kube_client *c);
 /* The request has failed before it was sent; its callback runs on the next turn. */
-void op_kube_op_fail(struct op_kube_op *op, const struct co_err *err);
-void op_kube_op_free_all(struct op_kube_client *c);
+void kube_op_fail(struct kube_op *op, const struct co_err *err);
+void kube_op_free_all(struct kube_client *c);
 
 /* Creates and queues a request; data: the callback of a stream, else NULL. */
-struct op_kube_op *op_kube_op_new(struct op_kube_client *c, const struct op_kube_req *req, int lane,
+struct kube_op *kube_op_new(struct kube_client *c, const struct kube_req *req, int lane,
     void (*data)(void *arg, const char *data, size_t len));

@@ -10,7 +10,7 @@ static bool is_unreserved(unsigned char c) {
            (c && strchr("-._~", c));
 }
 
-int op_kube_escape_add(struct co_buf *b, const char *s, struct co_err *err) {
+int kube_escape_add(struct co_buf *b, const char *s, struct co_err *err) {
     static const char hex[] = "0123456789ABCDEF";
     size_t before = b->len;
     for (const char *p = s; *p; p++) {
@@ -40,11 +40,11 @@ static int add_segment(struct co_buf *b, const char *what, const char *s, struct
         }
     }
     int rc = co_buf_adds(b, "/", err);
-    return rc ? rc : op_kube_escape_add(b, s, err);
+    return rc ? rc : kube_escape_add(b, s, err);
 }
 
-int op_kube_path_add(struct co_buf *b, const struct op_kube_type *type, const char *ns,
-    const char *name, const char *subresource, struct co_err *err) {
+int kube_path_add(struct co_buf *b, const struct kube_type *type, const char *ns, const char *name,
+    const char *subresource, struct co_err *err) {
     const bool core = !*type->group;
     const struct {
         const char *what, *text;
@@ -69,12 +69,12 @@ int op_kube_path_add(struct co_buf *b, const struct op_kube_type *type, const ch
     return rc;
 }
 
-int op_kube_query_add(
+int kube_query_add(
     struct co_buf *b, bool *first, const char *key, const char *value, struct co_err *err) {
     int rc = co_buf_adds(b, *first ? "?" : "&", err);
-    rc = rc ? rc : op_kube_escape_add(b, key, err);
+    rc = rc ? rc : kube_escape_add(b, key, err);
     rc = rc ? rc : co_buf_adds(b, "=", err);
-    rc = rc ? rc : op_kube_escape_add(b, value, err);
+    rc = rc ? rc : kube_escape_add(b, value, err);
     if (!rc) {
         *first = false;
     }

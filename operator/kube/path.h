@@ -7,12 +7,12 @@
 
 /* Appends "/apis/<group>/<version>/namespaces/<ns>/<plural>/<name>/<subresource>"; CO_INVALID
  * for a segment that is empty, "." or "..", too long or holds a control character. */
-CO_MUST_CHECK int op_kube_path_add(struct co_buf *b, const struct op_kube_type *type,
-    const char *ns, const char *name, const char *subresource, struct co_err *err);
+CO_MUST_CHECK int kube_path_add(struct co_buf *b, const struct kube_type *type, const char *ns,
+    const char *name, const char *subresource, struct co_err *err);
 
 /* Appends "?key=value" or "&key=value"; *first says which, and becomes false. */
-CO_MUST_CHECK int op_kube_query_add(
+CO_MUST_CHECK int kube_query_add(
     struct co_buf *b, bool *first, const char *key, const char *value, struct co_err *err);
 
 /* Appends s with everything but RFC 3986's unreserved characters as %XX. */
-CO_MUST_CHECK int op_kube_escape_add(struct co_buf *b, const char *s, struct co_err *err);
+CO_MUST_CHECK int kube_escape_add(struct co_buf *b, const char *s, struct co_err *err);

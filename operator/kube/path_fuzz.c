@@ -18,11 +18,11 @@ static size_t count(const char *s, char c) {
 }
 
 static void check_path(const char *part[5]) {
-    static const struct op_kube_type type = {"batch.paddlepaddle.org", "v1", "paddlejobs", NULL};
+    static const struct kube_type type = {"batch.paddlepaddle.org", "v1", "paddlejobs", NULL};
     static const char fine[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~%/";
     CO_AUTOBUF struct co_buf b = CO_BUF(1 << 20);
-    if (op_kube_path_add(&b, &type, part[0], part[1], part[2], NULL)) {
+    if (kube_path_add(&b, &type, part[0], part[1], part[2], NULL)) {
         return;
     }
     if (strspn(b.data, fine) != b.len || count(b.data, '/') != 8 || strstr(b.data, "/../") ||
@@ -31,7 +31,7 @@ static void check_path(const char *part[5]) {
     }
     size_t path = b.len;
     bool first = true;
-    if (!op_kube_query_add(&b, &first, part[3], part[4], NULL) &&
+    if (!kube_query_add(&b, &first, part[3], part[4], NULL) &&
         (b.data[path] != '?' || count(b.data + path, '?') != 1 || count(b.data + path, '=') != 1 ||
             count(b.data + path, '&') || count(b.data + path, '#') || count(b.data + path, ' '))) {
         abort();

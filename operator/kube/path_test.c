@@ -6,13 +6,13 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const struct op_kube_type pods = {"", "v1", "pods", "Pod"};
-static const struct op_kube_type jobs = {"batch.example.org", "v1", "jobs", "Job"};
+static const struct kube_type pods = {"", "v1", "pods", "Pod"};
+static const struct kube_type jobs = {"batch.example.org", "v1", "jobs", "Job"};
 
 static void test_paths(void **state) {
     (void)state;
     static const struct {
-        const struct op_kube_type *type;
+        const struct kube_type *type;
         const char *ns, *name, *subresource, *expected;
     } rows[] = {
         {&pods, NULL, NULL, NULL, "/api/v1/pods"},
@@ -35,7 +35,7 @@ static void test_paths(void **state) {
         CO_AUTOBUF struct co_buf b = CO_BUF(1024);
         struct co_err err = {0};
         int rc =
-            op_kube_path_add(&b, rows[i].type, rows[i].ns, rows[i].name, rows[i].subresource, &err);
+            kube_path_add(&b, rows[i].type, rows[i].ns, rows[i].name, rows[i].subresource, &err);
         if (rows[i].expected) {
             assert_int_equal(rc, 0);
             assert_string_equal(b.data, rows[i].expected);
@@ -52,38 +52,38 @@ static void test_a_name_longer_than_kubernetes_allows_is_refused(void **state) {
     memset(name, 'a', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
     CO_AUTOBUF struct co_buf b = CO_BUF(1024);
-    assert_int_equal(op_kube_path_add(&b, &pods, "a", name, NULL, NULL), CO_INVALID);
+    assert_int_equal(kube_path_add(&b, &pods, "a", name, NULL, NULL), CO_INVALID);
     name[253] = '\0';
     CO_AUTOBUF struct co_buf c = CO_BUF(1024);
-    assert_int_equal(op_kube_path_add(&c, &pods, "a", name, NULL, NULL), 0);
+    assert_int_equal(kube_path_add(&c, &pods, "a", name, NULL, NULL), 0);
 }
 
 static void test_query_is_escaped_and_joined(void **state) {
     (void)state;
     CO_AUTOBUF struct co_buf b = CO_BUF(1024);
     bool first = true;
-    assert_int_equal(op_kube_query_add(&b, &first, "labelSelector", "a in (b,c),d=e", NULL), 0);
-    assert_int_equal(op_kube_query_add(&b, &first, "x", "&=+", NULL), 0);
+    assert_int_equal(kube_query_add(&b, &first, "labelSelector", "a in (b,c),d=e", NULL), 0);
+    assert_int_equal(kube_query_add(&b, &first, "x", "&=+", NULL), 0);
     assert_string_equal(b.data, "?labelSelector=a%20in%20%28b%2Cc%29%2Cd%3De&x=%26%3D%2B");
 }
 
 static void test_versions_compare_as_numbers(void **state) {
     (void)state;
-    assert_true(op_kube_version("99") < op_kube_version("100"));
-    assert_int_equal(op_kube_version("18446744073709551615"), 0);
-    assert_int_equal(op_kube_version(NULL), 0);
-    assert_int_equal(op_kube_version("12a"), 0);
-    assert_int_equal(op_kube_version(""), 0);
+    assert_true(kube_version("99") < kube_version("100"));
+    assert_int_equal(kube_version("18446744073709551615"), 0);
+    assert_int_equal(kube_version(NULL), 0);
+    assert_int_equal(kube_version("12a"), 0);
+    assert_int_equal(kube_version(""), 0);
 }
 
 static void test_delete_options(void **state) {
     (void)state;
-    CO_AUTOJSON json_t *o = op_kube_delete_options("u-1", true);
+    CO_AUTOJSON json_t *o = kube_delete_options("u-1", true);
     CO_AUTOFREE char *text = co_json_dump_sorted(o);
     assert_string_equal(text, "{\"apiVersion\":\"v1\",\"gracePeriodSeconds\":0,\"kind\":"
                               "\"DeleteOptions\",\"preconditions\":{\"uid\":\"u-1\"},"
                               "\"propagationPolicy\":\"Background\"}");
-    CO_AUTOJSON json_t *bare = op_kube_delete_options(NULL, false);
+    CO_AUTOJSON json_t *bare = kube_delete_options(NULL, false);
     assert_int_equal(json_object_size(bare), 3);
 }
 

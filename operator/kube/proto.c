@@ -41,7 +41,7 @@ static bool is_word(struct bytes s, const char *word) {
     return s.len == strlen(word) && ends_with(s, word);
 }
 
-bool op_kube_proto_is(const char *text, size_t len) {
+bool kube_proto_is(const char *text, size_t len) {
     return len >= sizeof(magic) && memcmp(text, magic, sizeof(magic)) == 0;
 }
 
@@ -52,7 +52,7 @@ struct unknown {
 
 static int open_unknown(const char *data, size_t len, struct unknown *ret, struct co_err *err) {
     enum { TYPE = 1, RAW = 2, KIND = 2 };
-    if (!op_kube_proto_is(data, len)) {
+    if (!kube_proto_is(data, len)) {
         return co_err_set(err, CO_INVALID, "protobuf: no \"k8s\" at the beginning");
     }
     const struct bytes all = {data + sizeof(magic), len - sizeof(magic)};
@@ -70,7 +70,7 @@ static bool is_list(const struct unknown *u) {
     return ends_with(u->kind, "List");
 }
 
-int op_kube_proto_read(const struct co_proto_message *table, const char *data, size_t len,
+int kube_proto_read(const struct co_proto_message *table, const char *data, size_t len,
     struct co_jdoc *ret, struct co_err *err) {
     struct unknown u = {.kind = {NULL, 0}};
     int r = open_unknown(data, len, &u, err);
@@ -81,7 +81,7 @@ int op_kube_proto_read(const struct co_proto_message *table, const char *data, s
     return co_proto_read(table, u.raw.data, u.raw.len, ret, err);
 }
 
-int op_kube_proto_items(
+int kube_proto_items(
     const char *data, size_t len, const char **ret_at, const char **ret_end, struct co_err *err) {
     struct unknown u = {.kind = {NULL, 0}};
     int r = open_unknown(data, len, &u, err);
@@ -92,7 +92,7 @@ int op_kube_proto_items(
     return r;
 }
 
-int op_kube_proto_item(
+int kube_proto_item(
     const char **at, const char *end, const char **ret, size_t *ret_len, struct co_err *err) {
     enum { ITEMS = 2 };
     struct co_proto_value v;
@@ -107,7 +107,7 @@ int op_kube_proto_item(
 
 /* ---- watches ---- */
 
-bool op_kube_proto_stream_is(struct op_kube_proto_stream *s, const char *data, size_t len) {
+bool kube_proto_stream_is(struct kube_proto_stream *s, const char *data, size_t len) {
     if (!s->begun && len) {
         s->begun = true;
         s->proto = *data == '\0';
@@ -115,12 +115,12 @@ bool op_kube_proto_stream_is(struct op_kube_proto_stream *s, const char *data, s
     return s->proto;
 }
 
-void op_kube_proto_stream_done(struct op_kube_proto_stream *s) {
+void kube_proto_stream_done(struct kube_proto_stream *s) {
     co_buf_done(&s->part);
-    *s = (struct op_kube_proto_stream){.begun = false};
+    *s = (struct kube_proto_stream){.begun = false};
 }
 
-static int tell_event(struct bytes event, op_kube_proto_fn fn, void *arg, struct co_err *err) {
+static int tell_event(struct bytes event, kube_proto_fn fn, void *arg, struct co_err *err) {
     enum { TYPE = 1, OBJECT = 2, RAW = 1 };
     struct bytes type, object, raw;
     int r = find_field(event, TYPE, &type, err);
@@ -169,8 +169,8 @@ static bool is_whole(const char *data, size_t len) {
     return len >= LENGTH_SIZE && len - LENGTH_SIZE >= length_of(data);
 }
 
-int op_kube_proto_feed(struct op_kube_proto_stream *s, size_t event_max, const char *data,
-    size_t len, op_kube_proto_fn fn, void *arg, struct co_err *err) {
+int kube_proto_feed(struct kube_proto_stream *s, size_t event_max, const char *data, size_t len,
+    kube_proto_fn fn, void *arg, struct co_err *err) {
     const char *end = data + len;
     int r = fill_part(&s->part, event_max, &data, end, err);
     if (!r && is_whole(s->part.data, s->part.len)) {

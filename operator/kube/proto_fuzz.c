@@ -48,17 +48,17 @@ static int check(const struct co_jdoc *doc) {
 
 static int read_object(const char *data, size_t len, struct co_err *err) {
     CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
-    int r = op_kube_proto_read(&pod, data, len, &doc, err);
+    int r = kube_proto_read(&pod, data, len, &doc, err);
     return r ? r : check(&doc);
 }
 
 static void read_items(const char *data, size_t len) {
     const char *at, *end, *item;
     size_t n;
-    if (op_kube_proto_items(data, len, &at, &end, NULL)) {
+    if (kube_proto_items(data, len, &at, &end, NULL)) {
         return;
     }
-    while (!op_kube_proto_item(&at, end, &item, &n, NULL)) {
+    while (!kube_proto_item(&at, end, &item, &n, NULL)) {
         CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
         if (!co_proto_read(&pod, item, n, &doc, NULL) && check(&doc)) {
             __builtin_trap();
@@ -75,13 +75,13 @@ static int on_event(void *arg, const char *type, size_t type_len, const char *ob
 }
 
 static int feed(const char *data, size_t len, size_t piece, struct co_buf *out) {
-    struct op_kube_proto_stream s = {0};
+    struct kube_proto_stream s = {0};
     int r = 0;
     for (size_t at = 0; !r && at < len; at += piece) {
         size_t n = len - at < piece ? len - at : piece;
-        r = op_kube_proto_feed(&s, EVENT_MAX, data + at, n, on_event, out, NULL);
+        r = kube_proto_feed(&s, EVENT_MAX, data + at, n, on_event, out, NULL);
     }
-    op_kube_proto_stream_done(&s);
+    kube_proto_stream_done(&s);
     return r;
 }
 

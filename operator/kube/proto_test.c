@@ -19,15 +19,15 @@ static int read_all(const char *data, size_t len, struct co_buf *out, struct co_
     CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
     const char *at, *end, *item;
     size_t n;
-    int r = op_kube_proto_read(&fake_object, data, len, &doc, err);
-    r = r ? r : op_kube_proto_items(data, len, &at, &end, err);
+    int r = kube_proto_read(&fake_object, data, len, &doc, err);
+    r = r ? r : kube_proto_items(data, len, &at, &end, err);
     if (r) {
         return r;
     }
     CO_AUTOJSON json_t *tree = co_json_of_nodes(doc.node);
     CO_AUTOFREE char *text = co_json_dump(tree);
     r = co_buf_adds(out, text, err);
-    while (!r && !(r = op_kube_proto_item(&at, end, &item, &n, err))) {
+    while (!r && !(r = kube_proto_item(&at, end, &item, &n, err))) {
         CO_AUTOJDOC struct co_jdoc part = {.text = NULL};
         r = co_proto_read(&fake_object, item, n, &part, err);
         r = r ? r : co_buf_addf(out, err, " %s", co_jnode_str(part.node, "metadata", "name"));
@@ -54,7 +54,7 @@ static void answers_are_the_nodes_of_their_json(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOBUF struct co_buf proto = CO_BUF(4096), out = CO_BUF(4096);
         fake_proto(&proto, rows[i].json);
-        assert_true(op_kube_proto_is(proto.data, proto.len));
+        assert_true(kube_proto_is(proto.data, proto.len));
         assert_int_equal(read_all(proto.data, proto.len, &out, NULL), 0);
         assert_string_equal(out.data, rows[i].expected);
     }
@@ -88,7 +88,7 @@ static int on_event(void *arg, const char *type, size_t type_len, const char *ob
     struct co_err *err) {
     struct co_buf *out = arg;
     CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
-    int r = op_kube_proto_read(&fake_object, object, len, &doc, err);
+    int r = kube_proto_read(&fake_object, object, len, &doc, err);
     return r ? r
              : co_buf_addf(out, err, "%.*s %s ", (int)type_len, type,
                    co_jnode_str(doc.node, "metadata", "name"));
@@ -103,17 +103,17 @@ static void events_are_told_however_they_come(void **state) {
         for (size_t two = one; two <= all.len; two++) {
             const size_t cuts[] = {0, one, two, all.len};
             CO_AUTOBUF struct co_buf out = CO_BUF(4096);
-            struct op_kube_proto_stream s = {0};
+            struct kube_proto_stream s = {0};
             for (size_t i = 0; i < 3; i++) {
                 const char *piece = all.data + cuts[i];
                 size_t len = cuts[i + 1] - cuts[i];
-                assert_true(op_kube_proto_stream_is(&s, piece, len) || !cuts[i + 1]);
+                assert_true(kube_proto_stream_is(&s, piece, len) || !cuts[i + 1]);
                 assert_int_equal(
-                    op_kube_proto_feed(&s, EVENT_MAX, piece, len, on_event, &out, NULL), 0);
+                    kube_proto_feed(&s, EVENT_MAX, piece, len, on_event, &out, NULL), 0);
             }
             assert_string_equal(out.data, "ADDED a DELETED bcd ");
             assert_int_equal(s.part.len, 0);
-            op_kube_proto_stream_done(&s);
+            kube_proto_stream_done(&s);
         }
     }
 }
@@ -125,7 +125,7 @@ static int and_away(void *arg, const char *type, size_t type_len, const char *ob
     (void)object;
     (void)len;
     (void)err;
-    op_kube_proto_stream_done(arg);
+    kube_proto_stream_done(arg);
     return 7;
 }
 
@@ -135,11 +135,10 @@ static void a_stream_may_be_done_away_with_in_its_event(void **state) {
     CO_AUTOBUF struct co_buf all = CO_BUF(4096);
     fake_proto(&all, EVENT("ADDED", "a") EVENT("DELETED", "bcd"));
     for (size_t cut = 0; cut <= all.len; cut++) {
-        struct op_kube_proto_stream s = {0};
-        int r = op_kube_proto_feed(&s, EVENT_MAX, all.data, cut, and_away, &s, NULL);
+        struct kube_proto_stream s = {0};
+        int r = kube_proto_feed(&s, EVENT_MAX, all.data, cut, and_away, &s, NULL);
         if (!r) {
-            r = op_kube_proto_feed(
-                &s, EVENT_MAX, all.data + cut, all.len - cut, and_away, &s, NULL);
+            r = kube_proto_feed(&s, EVENT_MAX, all.data + cut, all.len - cut, and_away, &s, NULL);
         }
         assert_int_equal(r, 7);
         assert_null(s.part.data);
@@ -148,10 +147,10 @@ static void a_stream_may_be_done_away_with_in_its_event(void **state) {
 
 static void a_stream_of_json_is_none(void **state) {
     (void)state;
-    struct op_kube_proto_stream s = {0};
-    assert_false(op_kube_proto_stream_is(&s, "", 0));
-    assert_false(op_kube_proto_stream_is(&s, "{", 1));
-    assert_false(op_kube_proto_stream_is(&s, "\0", 1)); /* the first byte decides */
+    struct kube_proto_stream s = {0};
+    assert_false(kube_proto_stream_is(&s, "", 0));
+    assert_false(kube_proto_stream_is(&s, "{", 1));
+    assert_false(kube_proto_stream_is(&s, "\0", 1)); /* the first byte decides */
 }
 
 static void events_that_cannot_be_read_end_it(void **state) {
@@ -177,13 +176,13 @@ static void events_that_cannot_be_read_end_it(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         for (size_t cut = 0; cut <= rows[i].len; cut++) {
             CO_AUTOBUF struct co_buf out = CO_BUF(4096);
-            struct op_kube_proto_stream s = {0};
-            int r = op_kube_proto_feed(&s, EVENT_MAX, rows[i].data, cut, on_event, &out, NULL);
+            struct kube_proto_stream s = {0};
+            int r = kube_proto_feed(&s, EVENT_MAX, rows[i].data, cut, on_event, &out, NULL);
             r = r ? r
-                  : op_kube_proto_feed(
+                  : kube_proto_feed(
                         &s, EVENT_MAX, rows[i].data + cut, rows[i].len - cut, on_event, &out, NULL);
             assert_int_equal(r, rows[i].code);
-            op_kube_proto_stream_done(&s);
+            kube_proto_stream_done(&s);
         }
     }
 }

@@ -11,18 +11,18 @@ enum {
     DEADLINE_MS = 30 * 1000,
 };
 
-const char *op_kube_verb_name(enum op_kube_verb v) {
-    static const char *const names[OP_KUBE_VERBS] = {
+const char *kube_verb_name(enum kube_verb v) {
+    static const char *const names[KUBE_VERBS] = {
         "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"};
-    return v < OP_KUBE_VERBS ? names[v] : "?";
+    return v < KUBE_VERBS ? names[v] : "?";
 }
 
-struct op_kube_req op_kube_req_for(enum op_kube_verb verb, const struct op_kube_type *type,
-    const char *ns, const char *name, op_kube_done_fn done, void *arg) {
-    const bool lists = verb == OP_KUBE_LIST || verb == OP_KUBE_WATCH;
-    return (struct op_kube_req){
+struct kube_req kube_req_for(enum kube_verb verb, const struct kube_type *type, const char *ns,
+    const char *name, kube_done_fn done, void *arg) {
+    const bool lists = verb == KUBE_LIST || verb == KUBE_WATCH;
+    return (struct kube_req){
         .verb = verb,
-        .lane = lists ? OP_KUBE_LANE_LIST : OP_KUBE_LANE_WORK,
+        .lane = lists ? KUBE_LANE_LIST : KUBE_LANE_WORK,
         .type = type,
         .ns = ns,
         .name = name,
@@ -31,13 +31,13 @@ struct op_kube_req op_kube_req_for(enum op_kube_verb verb, const struct op_kube_
     };
 }
 
-static int build_path(struct op_kube_op *op, const struct op_kube_req *req, struct co_err *err) {
+static int build_path(struct kube_op *op, const struct kube_req *req, struct co_err *err) {
     CO_AUTOBUF struct co_buf b = CO_BUF(PATH_MAX_BYTES);
     bool first = true;
     int rc = req->path ? co_buf_adds(&b, req->path, err)
-                       : op_kube_path_add(&b, req->type, req->ns, req->name, req->subresource, err);
-    for (size_t i = 0; !rc && i < OP_KUBE_PARAMS && req->params[i].key; i++) {
-        rc = op_kube_query_add(&b, &first, req->params[i].key, req->params[i].value, err);
+                       : kube_path_add(&b, req->type, req->ns, req->name, req->subresource, err);
+    for (size_t i = 0; !rc && i < KUBE_PARAMS && req->params[i].key; i++) {
+        rc = kube_query_add(&b, &first, req->params[i].key, req->params[i].value, err);
     }
     if (!rc) {
         op->path = co_buf_take(&b);
@@ -45,8 +45,8 @@ static int build_path(struct op_kube_op *op, const struct op_kube_req *req, stru
     return rc;
 }
 
-static int check_room(const struct op_kube_op *op, struct co_err *err) {
-    const struct op_kube_client *c = op->c;
+static int check_room(const struct kube_op *op, struct co_err *err) {
+    const struct kube_client *c = op->c;
     if (c->lanes[op->lane].waiting >= c->opts.queue_max) {
         return co_err_set(
             err, CO_NORESOURCE, "request queue full: %zu requests wait", c->opts.queue_max);
@@ -62,28 +62,28 @@ static int check_room(const struct op_kube_op *op, struct co_err *err) {
     return 0;
 }
 
-static void name_op(struct op_kube_op *op, const struct op_kube_req *req) {
+static void name_op(struct kube_op *op, const struct kube_req *req) {
     op->resource = co_xstrdup(req->path ? req->path : req->type->plural);
     op->subresource = req->subresource ? co_xstrdup(req->subresource) : NULL;
-    op->what = co_xasprintf("%s %s%s%s%s%s%s%s", op_kube_verb_name(req->verb), op->resource,
+    op->what = co_xasprintf("%s %s%s%s%s%s%s%s", kube_verb_name(req->verb), op->resource,
         req->subresource ? "/" : "", req->subresource ? req->subresource : "",
         req->ns || req->name ? " " : "", req->ns ? req->ns : "", req->ns && req->name ? "/" : "",
         req->name ? req->name : "");
 }
 
-struct op_kube_op *op_kube_op_new(struct op_kube_client *c, const struct op_kube_req *req, int lane,
+struct kube_op *kube_op_new(struct kube_client *c, const struct kube_req *req, int lane,
     void (*data)(void *, const char *, size_t)) {
-    struct op_kube_op *op = co_xcalloc(1, sizeof(*op));
+    struct kube_op *op = co_xcalloc(1, sizeof(*op));
     int64_t now = co_loop_now(c->loop);
-    int64_t ms = req->deadline_ms || lane == OP_KUBE_LANE_STREAM ? req->deadline_ms : DEADLINE_MS;
-    *op = (struct op_kube_op){
+    int64_t ms = req->deadline_ms || lane == KUBE_LANE_STREAM ? req->deadline_ms : DEADLINE_MS;
+    *op = (struct kube_op){
         .c = c,
         .lane = lane,
-        .tenant = op_kube_op_tenant_need(&c->lanes[lane], req->ns),
-        .flow = (unsigned)(req->flow % OP_KUBE_FLOWS),
+        .tenant = kube_op_tenant_need(&c->lanes[lane], req->ns),
+        .flow = (unsigned)(req->flow % KUBE_FLOWS),
         .verb = req->verb,
         .content_type =
-            req->verb == OP_KUBE_PATCH ? "application/merge-patch+json" : "application/json",
+            req->verb == KUBE_PATCH ? "application/merge-patch+json" : "application/json",
         .proto = req->path || c->opts.json_only ? NULL : req->type->proto,
         .created = now,
         .deadline = ms ? now + ms : 0,
@@ -100,15 +100,15 @@ struct op_kube_op *op_kube_op_new(struct op_kube_client *c, const struct op_kube
         op->body_len = strlen(op->body);
         c->bytes += op->body_len;
     }
-    c->n_streams += lane == OP_KUBE_LANE_STREAM;
+    c->n_streams += lane == KUBE_LANE_STREAM;
     struct co_err err = {0};
-    op->state = OP_KUBE_OP_LEAVING;
+    op->state = KUBE_OP_LEAVING;
     int rc = build_path(op, req, &err);
     rc = rc ? rc : check_room(op, &err);
     if (rc) {
-        op_kube_op_fail(op, &err);
+        kube_op_fail(op, &err);
     } else {
-        op_kube_op_enter(op, OP_KUBE_OP_WAITING);
+        kube_op_enter(op, KUBE_OP_WAITING);
     }
     return op;
 }

@@ -41,7 +41,7 @@ static const struct {
     {504, NULL, NULL, CO_TIMEOUT},
 };
 
-int op_kube_status_code(int http, const char *reason, const char *message) {
+int kube_status_code(int http, const char *reason, const char *message) {
     if (http >= 200 && http < 300) {
         return 0;
     }
@@ -55,12 +55,12 @@ int op_kube_status_code(int http, const char *reason, const char *message) {
     return http >= 500 ? CO_UNAVAILABLE : CO_INTERNAL;
 }
 
-int op_kube_status_err(
+int kube_status_err(
     struct co_err *err, const char *what, int http, const struct co_jnode *body, const char *text) {
     const char *reason = co_jnode_str(body, "reason");
     const char *message = co_jnode_str(body, "message");
     reason = reason ? reason : "";
-    int code = op_kube_status_code(http, reason, message ? message : text);
+    int code = kube_status_code(http, reason, message ? message : text);
     if (message && *message) {
         return co_err_set(
             err, code, "%s: %s (%d%s%s)", what, message, http, *reason ? " " : "", reason);
@@ -69,7 +69,7 @@ int op_kube_status_err(
         *text && !body ? ": " : "", body ? "" : text);
 }
 
-int64_t op_kube_status_retry_ms(const struct co_jnode *body) {
+int64_t kube_status_retry_ms(const struct co_jnode *body) {
     int64_t s;
     if (!co_jnode_int(co_jnode_at(body, "details", "retryAfterSeconds"), &s) || s <= 0) {
         return -1;
@@ -77,7 +77,7 @@ int64_t op_kube_status_retry_ms(const struct co_jnode *body) {
     return (s > RETRY_MAX_S ? RETRY_MAX_S : s) * 1000;
 }
 
-int64_t op_kube_retry_header_ms(const char *value, size_t len) {
+int64_t kube_retry_header_ms(const char *value, size_t len) {
     int64_t s = 0;
     size_t digits = 0;
     for (size_t i = 0; i < len; i++) {
@@ -126,21 +126,21 @@ static const char *read_quoted(const char *at, const char *end, char *ret, size_
 }
 
 /* The format is: 299 - "text" ["date"], ... */
-void op_kube_warnings_add(char texts[OP_KUBE_WARNINGS_MAX], const char *value, size_t len) {
+void kube_warnings_add(char texts[KUBE_WARNINGS_MAX], const char *value, size_t len) {
     const char *end = value + len;
     const char *at = skip_chars(value, end, " \t");
     while (at < end) {
         size_t n = strlen(texts);
         const char *join = n ? "; " : "";
-        char text[OP_KUBE_WARNINGS_MAX];
+        char text[KUBE_WARNINGS_MAX];
         char date[2];
         at = skip_word(skip_word(at, end), end);
         at = read_quoted(at, end, text, sizeof(text));
         if (!at) {
             return;
         }
-        if (n + strlen(join) + strlen(text) < OP_KUBE_WARNINGS_MAX) {
-            (void)snprintf(texts + n, OP_KUBE_WARNINGS_MAX - n, "%s%s", join, text);
+        if (n + strlen(join) + strlen(text) < KUBE_WARNINGS_MAX) {
+            (void)snprintf(texts + n, KUBE_WARNINGS_MAX - n, "%s%s", join, text);
         }
         const char *dated = read_quoted(skip_chars(at, end, " "), end, date, sizeof(date));
         at = skip_chars(dated ? dated : at, end, " \t,\r\n");

@@ -4,23 +4,23 @@
 
 #include "common/jdoc.h"
 
-/* The code for a status outside 2xx; see op_kube_done_fn for the table. reason and message may
+/* The code for a status outside 2xx; see kube_done_fn for the table. reason and message may
  * be "". */
-int op_kube_status_code(int http, const char *reason, const char *message);
+int kube_status_code(int http, const char *reason, const char *message);
 
 /* Sets err from an answer.  body: the Status; NULL: the message has the beginning of text instead.
  * what: the request ("create pods default/x").  Returns the code. */
-int op_kube_status_err(
+int kube_status_err(
     struct co_err *err, const char *what, int http, const struct co_jnode *body, const char *text);
 
 /* details.retryAfterSeconds of a Status in ms; -1 when it has none. */
-int64_t op_kube_status_retry_ms(const struct co_jnode *body);
+int64_t kube_status_retry_ms(const struct co_jnode *body);
 /* The value of the header Retry-After in ms; -1 for a date or an invalid value.  At most an hour.
  */
-int64_t op_kube_retry_header_ms(const char *value, size_t len);
+int64_t kube_retry_header_ms(const char *value, size_t len);
 
-enum { OP_KUBE_WARNINGS_MAX = 512 };
+enum { KUBE_WARNINGS_MAX = 512 };
 /* Appends the texts in the value of a Warning header (RFC 7234, 5.5) to texts, separated by "; ".
  * The API server warns of unknown fields and of violated policies.  What does not fit is left out.
  */
-void op_kube_warnings_add(char texts[OP_KUBE_WARNINGS_MAX], const char *value, size_t len);
+void kube_warnings_add(char texts[KUBE_WARNINGS_MAX], const char *value, size_t len);

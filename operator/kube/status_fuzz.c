@@ -22,18 +22,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     (void)!co_jdoc_read(text, len, NULL, &doc, NULL);
     const struct co_jnode *body = doc.node;
     struct co_err err = {0};
-    int code = op_kube_status_err(&err, "create pods default/x", http, body, text);
+    int code = kube_status_err(&err, "create pods default/x", http, body, text);
     if (code >= 0 || err.code != code || !err.msg[0]) {
         abort();
     }
-    int64_t of_body = op_kube_status_retry_ms(body);
-    int64_t of_header = op_kube_retry_header_ms(text, size - 2);
+    int64_t of_body = kube_status_retry_ms(body);
+    int64_t of_header = kube_retry_header_ms(text, size - 2);
     if (of_body < -1 || of_body > 3600 * 1000 || of_header < -1 || of_header > 3600 * 1000) {
         abort();
     }
-    char texts[OP_KUBE_WARNINGS_MAX] = "";
-    op_kube_warnings_add(texts, text, len);
-    op_kube_warnings_add(texts, (const char *)data, size);
+    char texts[KUBE_WARNINGS_MAX] = "";
+    kube_warnings_add(texts, text, len);
+    kube_warnings_add(texts, (const char *)data, size);
     if (!memchr(texts, '\0', sizeof(texts)) || strpbrk(texts, "\r\n")) {
         abort();
     }

@@ -49,7 +49,7 @@ static void test_codes_by_remedy(void **state) {
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         assert_int_equal(
-            op_kube_status_code(rows[i].http, rows[i].reason, rows[i].message), rows[i].code);
+            kube_status_code(rows[i].http, rows[i].reason, rows[i].message), rows[i].code);
     }
 }
 
@@ -61,18 +61,18 @@ static void test_the_servers_own_words_are_kept(void **state) {
     CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
     struct co_err err = {0};
     assert_int_equal(co_jdoc_read(text, strlen(text), NULL, &doc, NULL), 0);
-    assert_int_equal(op_kube_status_err(&err, "create pods d/a", 409, doc.node, text), CO_EXISTS);
+    assert_int_equal(kube_status_err(&err, "create pods d/a", 409, doc.node, text), CO_EXISTS);
     assert_string_equal(err.msg, "create pods d/a: pods \"a\" already exists (409 AlreadyExists)");
-    assert_int_equal(op_kube_status_retry_ms(doc.node), 3000);
+    assert_int_equal(kube_status_retry_ms(doc.node), 3000);
 }
 
 static void test_an_answer_that_is_no_status_speaks_for_itself(void **state) {
     (void)state;
     struct co_err err = {0};
     assert_int_equal(
-        op_kube_status_err(&err, "list pods", 502, NULL, "<h1>Bad\nGateway"), CO_UNAVAILABLE);
+        kube_status_err(&err, "list pods", 502, NULL, "<h1>Bad\nGateway"), CO_UNAVAILABLE);
     assert_string_equal(err.msg, "list pods: HTTP 502: <h1>Bad Gateway");
-    assert_int_equal(op_kube_status_retry_ms(NULL), -1);
+    assert_int_equal(kube_status_retry_ms(NULL), -1);
 }
 
 static void test_retry_after_header(void **state) {
@@ -90,7 +90,7 @@ static void test_retry_after_header(void **state) {
         {"-5", -1},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        assert_int_equal(op_kube_retry_header_ms(rows[i].value, strlen(rows[i].value)), rows[i].ms);
+        assert_int_equal(kube_retry_header_ms(rows[i].value, strlen(rows[i].value)), rows[i].ms);
     }
 }
 
@@ -111,25 +111,25 @@ static void test_warnings_are_read_as_headers_have_them(void **state) {
         {"", ""},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        char texts[OP_KUBE_WARNINGS_MAX] = "";
-        op_kube_warnings_add(texts, rows[i].value, strlen(rows[i].value));
+        char texts[KUBE_WARNINGS_MAX] = "";
+        kube_warnings_add(texts, rows[i].value, strlen(rows[i].value));
         assert_string_equal(texts, rows[i].texts);
     }
 }
 
 static void test_warnings_that_do_not_fit_are_left_out(void **state) {
     (void)state;
-    char texts[OP_KUBE_WARNINGS_MAX] = "";
+    char texts[KUBE_WARNINGS_MAX] = "";
     char value[1024] = "299 - \"";
     memset(value + 7, 'x', 900);
     memcpy(value + 907, "\"", 2);
-    op_kube_warnings_add(texts, value, strlen(value));
-    assert_int_equal(strlen(texts), OP_KUBE_WARNINGS_MAX - 1);
-    op_kube_warnings_add(texts, "299 - \"y\"", 9);
-    assert_int_equal(strlen(texts), OP_KUBE_WARNINGS_MAX - 1);
-    texts[OP_KUBE_WARNINGS_MAX - 4] = '\0';
-    op_kube_warnings_add(texts, "299 - \"y\"", 9);
-    assert_string_equal(texts + OP_KUBE_WARNINGS_MAX - 4, "; y");
+    kube_warnings_add(texts, value, strlen(value));
+    assert_int_equal(strlen(texts), KUBE_WARNINGS_MAX - 1);
+    kube_warnings_add(texts, "299 - \"y\"", 9);
+    assert_int_equal(strlen(texts), KUBE_WARNINGS_MAX - 1);
+    texts[KUBE_WARNINGS_MAX - 4] = '\0';
+    kube_warnings_add(texts, "299 - \"y\"", 9);
+    assert_string_equal(texts + KUBE_WARNINGS_MAX - 4, "; y");
 }
 
 int main(void) {

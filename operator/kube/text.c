@@ -62,7 +62,7 @@ static size_t drop_managed(const char *text, size_t len, char *ret) {
     return (size_t)(out + (end - at) - ret);
 }
 
-int op_kube_text_parse(const char *text, size_t len, json_t **ret, struct co_err *err) {
+int kube_text_parse(const char *text, size_t len, json_t **ret, struct co_err *err) {
     if (!memmem(text, len, MANAGED, sizeof(MANAGED) - 1)) {
         return co_json_parse_odd(text, len, ret, err);
     }
@@ -94,7 +94,7 @@ static const char *find_value(const char *at, const char *end, const char *key) 
     return NULL;
 }
 
-char *op_kube_text_slim(const char *text, size_t len, size_t *ret_len) {
+char *kube_text_slim(const char *text, size_t len, size_t *ret_len) {
     char *copy = co_xmalloc(len);
     char *end = copy + drop_managed(text, len, copy);
     const char *meta = find_value(copy, end, "metadata");
@@ -109,8 +109,8 @@ char *op_kube_text_slim(const char *text, size_t len, size_t *ret_len) {
     return copy;
 }
 
-int op_kube_text_list(const char *text, size_t len, struct co_jdoc *ret_rest,
-    const char **ret_items, const char **ret_end, struct co_err *err) {
+int kube_text_list(const char *text, size_t len, struct co_jdoc *ret_rest, const char **ret_items,
+    const char **ret_end, struct co_err *err) {
     const char *end = text + len;
     const char *items = find_value(text, end, "items");
     const char *behind = items && *items == '[' ? skip_nest(items, end) : NULL;
@@ -128,7 +128,7 @@ int op_kube_text_list(const char *text, size_t len, struct co_jdoc *ret_rest,
     return r;
 }
 
-int op_kube_text_item(const char **at, const char *end, const char **ret, size_t *ret_len) {
+int kube_text_item(const char **at, const char *end, const char **ret, size_t *ret_len) {
     const char *p = *at;
     while (p < end && *p != '{') {
         p++;

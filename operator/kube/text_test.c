@@ -34,7 +34,7 @@ static void objects_lose_their_managed_fields(void **state) {
         CO_AUTOFREE char *text = co_xmalloc(len);
         memcpy(text, rows[i].text, len);
         CO_AUTOJSON json_t *j = NULL;
-        int r = op_kube_text_parse(text, len, &j, NULL);
+        int r = kube_text_parse(text, len, &j, NULL);
         CO_AUTOFREE char *have = r ? NULL : co_json_dump(j);
         if (!co_streq(have, rows[i].parsed)) {
             fail_msg("row %zu: %s, expected %s", i, have, rows[i].parsed);
@@ -63,7 +63,7 @@ static void what_is_kept_has_no_annotations(void **state) {
         size_t len = strlen(rows[i].text), n;
         CO_AUTOFREE char *text = co_xmalloc(len);
         memcpy(text, rows[i].text, len);
-        CO_AUTOFREE char *have = op_kube_text_slim(text, len, &n);
+        CO_AUTOFREE char *have = kube_text_slim(text, len, &n);
         if (n != strlen(rows[i].kept) || memcmp(have, rows[i].kept, n) != 0) {
             fail_msg("row %zu: %.*s, expected %s", i, (int)n, have, rows[i].kept);
         }
@@ -89,12 +89,12 @@ static void lists_come_apart(void **state) {
         const char *at = NULL;
         const char *end = NULL;
         CO_AUTOBUF struct co_buf items = CO_BUF(200);
-        int r = op_kube_text_list(rows[i].text, strlen(rows[i].text), &doc, &at, &end, NULL);
+        int r = kube_text_list(rows[i].text, strlen(rows[i].text), &doc, &at, &end, NULL);
         CO_AUTOJSON json_t *rest = r ? NULL : co_json_of_nodes(doc.node);
         CO_AUTOFREE char *have = r ? NULL : co_json_dump(rest);
         const char *item;
         size_t len;
-        while (!r && !op_kube_text_item(&at, end, &item, &len)) {
+        while (!r && !kube_text_item(&at, end, &item, &len)) {
             assert_int_equal(co_buf_addf(&items, NULL, "%.*s ", (int)len, item), 0);
         }
         if (!co_streq(have, rows[i].rest) ||

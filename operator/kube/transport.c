@@ -38,18 +38,18 @@ enum {
 
 /* Connections that are given up together. */
 struct pool {
-    struct op_kube_transport *t;
+    struct kube_transport *t;
     struct pool *next; /* in t->retired */
-    struct op_kube_multi multi;
-    bool streams;               /* for streams; else for requests */
-    size_t active;              /* transfers */
-    bool retired;               /* takes no new transfers; freed after the last one */
-    struct op_kube_xfer *fresh; /* list of streams with data that is not delivered yet */
+    struct kube_multi multi;
+    bool streams;            /* for streams; else for requests */
+    size_t active;           /* transfers */
+    bool retired;            /* takes no new transfers; freed after the last one */
+    struct kube_xfer *fresh; /* list of streams with data that is not delivered yet */
 };
 
-struct op_kube_transport {
+struct kube_transport {
     struct co_loop *loop;
-    struct op_kube_endpoint endpoint;
+    struct kube_endpoint endpoint;
     char *user_agent;
     int64_t rest_ms; /* see multi.h; used in a burst */
     struct pool *requests, *streams;
@@ -65,7 +65,7 @@ struct op_kube_transport {
     time_t stamp;  /* the same, parsed; -1: invalid */
 };
 
-struct op_kube_xfer {
+struct kube_xfer {
     struct pool *pool;
     CURL *easy;
     struct curl_slist *headers;
@@ -73,20 +73,20 @@ struct op_kube_xfer {
     struct co_buf reply;
     size_t received;
     int64_t retry_after_ms;
-    char *warnings; /* OP_KUBE_WARNINGS_MAX bytes; NULL: none */
+    char *warnings; /* KUBE_WARNINGS_MAX bytes; NULL: none */
     bool stream;
     bool too_big;  /* the answer exceeds reply.max */
     bool is_fresh; /* in pool->fresh */
-    struct op_kube_xfer *fresh_prev, *fresh_next;
+    struct kube_xfer *fresh_prev, *fresh_next;
     void (*data)(void *arg, const char *data, size_t len);
-    void (*done)(void *arg, const struct op_kube_xfer_result *r);
+    void (*done)(void *arg, const struct kube_xfer_result *r);
     void *arg;
     char curl_error[CURL_ERROR_SIZE];
 };
 
 /* ---- a pool ---- */
 
-static void fresh_remove(struct op_kube_xfer *x) {
+static void fresh_remove(struct kube_xfer *x) {
     if (!x->is_fresh) {
         return;
     }
@@ -102,7 +102,7 @@ static void fresh_remove(struct op_kube_xfer *x) {
     x->is_fresh = false;
 }
 
-static void fresh_add(struct op_kube_xfer *x) {
+static void fresh_add(struct kube_xfer *x) {
     if (x->is_fresh) {
         return;
     }
@@ -119,9 +119,9 @@ static void count_xfer(struct pool *p, int more) {
     p->multi.rest_ms = p->streams || p->active >= BURST ? p->t->rest_ms : 0;
 }
 
-static void xfer_free(struct op_kube_xfer *x) {
+static void xfer_free(struct kube_xfer *x) {
     struct pool *p = x->pool;
-    struct op_kube_transport *t = p->t;
+    struct kube_transport *t = p->t;
     fresh_remove(x);
     curl_multi_remove_handle(p->multi.curl, x->easy);
     if (t->n_spare < SPARE_MAX) {
@@ -141,7 +141,7 @@ static void xfer_free(struct op_kube_xfer *x) {
     free(x);
 }
 
-static void retire_pool(struct op_kube_transport *t, struct pool **slot) {
+static void retire_pool(struct kube_transport *t, struct pool **slot) {
     struct pool *p = *slot;
     if (!p) {
         return;
@@ -153,7 +153,7 @@ static void retire_pool(struct op_kube_transport *t, struct pool **slot) {
     co_timer_start(t->reaper, 0);
 }
 
-static int translate_code(CURLcode rc, const struct op_kube_xfer *x) {
+static int translate_code(CURLcode rc, const struct kube_xfer *x) {
     switch (rc) {
     case CURLE_OK:
         return 0;
@@ -173,8 +173,8 @@ static int translate_code(CURLcode rc, const struct op_kube_xfer *x) {
     }
 }
 
-static void note_protocol(const struct op_kube_xfer *x) {
-    struct op_kube_transport *t = x->pool->t;
+static void note_protocol(const struct kube_xfer *x) {
+    struct kube_transport *t = x->pool->t;
     long version = 0;
     curl_easy_getinfo(x->easy, CURLINFO_HTTP_VERSION, &version);
     if (version) {
@@ -182,8 +182,8 @@ static void note_protocol(const struct op_kube_xfer *x) {
     }
 }
 
-static void finish_xfer(struct op_kube_xfer *x, CURLcode rc) {
-    struct op_kube_transport *t = x->pool->t;
+static void finish_xfer(struct kube_xfer *x, CURLcode rc) {
+    struct kube_transport *t = x->pool->t;
     struct co_err err = {0};
     long status = 0;
     curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -199,7 +199,7 @@ static void finish_xfer(struct op_kube_xfer *x, CURLcode rc) {
     if (code == CO_TIMEOUT && !x->stream && x->pool == t->requests) {
         retire_pool(t, &t->requests);
     }
-    struct op_kube_xfer_result r = {
+    struct kube_xfer_result r = {
         .code = code,
         .status = (int)status,
         .text = x->reply.data ? x->reply.data : "",
@@ -213,7 +213,7 @@ static void finish_xfer(struct op_kube_xfer *x, CURLcode rc) {
     struct co_buf reply = x->reply;
     x->reply = CO_BUF(0);
     char *warnings = co_steal_ptr(x->warnings);
-    void (*done)(void *, const struct op_kube_xfer_result *) = x->done;
+    void (*done)(void *, const struct kube_xfer_result *) = x->done;
     void *arg = x->arg;
     xfer_free(x);
     done(arg, &r);
@@ -223,7 +223,7 @@ static void finish_xfer(struct op_kube_xfer *x, CURLcode rc) {
 
 /* Delivers a stream's data.  Runs outside of libcurl's callbacks, so that the stream's owner may
  * start and cancel transfers. */
-static void deliver_first(struct op_kube_xfer *x) {
+static void deliver_first(struct kube_xfer *x) {
     fresh_remove(x);
     CO_AUTOBUF struct co_buf bytes = x->reply;
     x->reply = CO_BUF(bytes.max);
@@ -233,7 +233,7 @@ static void deliver_first(struct op_kube_xfer *x) {
 }
 
 /* The body goes to `data`: a stream with a 2xx status.  Other bodies are collected for `done`. */
-static bool is_delivering(struct op_kube_xfer *x) {
+static bool is_delivering(struct kube_xfer *x) {
     long status = 0;
     curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
     return x->stream && status >= 200 && status < 300;
@@ -248,7 +248,7 @@ static void after_action(void *arg) {
     int left;
     while ((m = curl_multi_info_read(p->multi.curl, &left))) {
         if (m->msg == CURLMSG_DONE) {
-            struct op_kube_xfer *x = NULL;
+            struct kube_xfer *x = NULL;
             CURLcode rc = m->data.result;
             curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&x);
             finish_xfer(x, rc);
@@ -258,16 +258,16 @@ static void after_action(void *arg) {
 
 static void pool_free(struct pool *p) {
     if (p) {
-        op_kube_multi_done(&p->multi);
+        kube_multi_done(&p->multi);
         free(p);
     }
 }
 
-static struct pool *pool_new(struct op_kube_transport *t, bool streams) {
+static struct pool *pool_new(struct kube_transport *t, bool streams) {
     struct pool *p = co_xcalloc(1, sizeof(*p));
     p->t = t;
     p->streams = streams;
-    if (!op_kube_multi_init(&p->multi, t->loop, STREAMS_A_CONNECTION, after_action, p)) {
+    if (!kube_multi_init(&p->multi, t->loop, STREAMS_A_CONNECTION, after_action, p)) {
         free(p);
         return NULL;
     }
@@ -275,7 +275,7 @@ static struct pool *pool_new(struct op_kube_transport *t, bool streams) {
 }
 
 static void reap_pools(void *arg) {
-    struct op_kube_transport *t = arg;
+    struct kube_transport *t = arg;
     for (struct pool **at = &t->retired; *at;) {
         struct pool *p = *at;
         if (p->active) {
@@ -287,41 +287,41 @@ static void reap_pools(void *arg) {
     }
 }
 
-void op_kube_transport_shrink(struct op_kube_transport *t) {
+void kube_transport_shrink(struct kube_transport *t) {
     while (t->n_spare) {
         curl_easy_cleanup(t->spare[--t->n_spare]);
     }
 }
 
-void op_kube_transport_distrust_streams(struct op_kube_transport *t) {
+void kube_transport_distrust_streams(struct kube_transport *t) {
     retire_pool(t, &t->streams);
 }
 
 /* ---- the transport ---- */
 
-int op_kube_transport_new(struct co_loop *loop, const struct op_kube_config *cfg,
-    const char *user_agent, bool rests, struct op_kube_transport **ret, struct co_err *err) {
+int kube_transport_new(struct co_loop *loop, const struct kube_config *cfg, const char *user_agent,
+    bool rests, struct kube_transport **ret, struct co_err *err) {
     static bool initialised;
     if (!initialised && curl_global_init(CURL_GLOBAL_DEFAULT)) {
         return co_err_set(err, CO_INTERNAL, "cannot initialise libcurl");
     }
     initialised = true;
-    struct op_kube_transport *t = co_xcalloc(1, sizeof(*t));
+    struct kube_transport *t = co_xcalloc(1, sizeof(*t));
     t->loop = loop;
     t->rest_ms = rests ? REST_MS : 0;
     t->one_each = strncmp(cfg->server, "https:", 6) != 0;
     t->user_agent = co_xstrdup(user_agent);
     t->reaper = co_timer_new(loop, reap_pools, t);
-    int rc = op_kube_endpoint_init(&t->endpoint, cfg, err);
+    int rc = kube_endpoint_init(&t->endpoint, cfg, err);
     if (rc) {
-        op_kube_transport_free(t);
+        kube_transport_free(t);
         return rc;
     }
     *ret = t;
     return 0;
 }
 
-void op_kube_transport_free(struct op_kube_transport *t) {
+void kube_transport_free(struct kube_transport *t) {
     if (!t) {
         return;
     }
@@ -332,9 +332,9 @@ void op_kube_transport_free(struct op_kube_transport *t) {
         t->retired = p->next;
         pool_free(p);
     }
-    op_kube_transport_shrink(t);
+    kube_transport_shrink(t);
     co_timer_free(t->reaper);
-    op_kube_endpoint_done(&t->endpoint);
+    kube_endpoint_done(&t->endpoint);
     free(t->user_agent);
     free(t);
 }
@@ -342,7 +342,7 @@ void op_kube_transport_free(struct op_kube_transport *t) {
 /* ---- a transfer ---- */
 
 static size_t on_body(char *data, size_t size, size_t n, void *arg) {
-    struct op_kube_xfer *x = arg;
+    struct kube_xfer *x = arg;
     size_t len = size * n;
     if (co_buf_add(&x->reply, data, len, NULL)) {
         x->too_big = true;
@@ -362,7 +362,7 @@ static const char *header_value(const char *data, size_t len, const char *name) 
 }
 
 /* Parses the Date header.  In a burst many answers have the same one, so the last is cached. */
-static void hear_date(struct op_kube_transport *t, const char *value, size_t len) {
+static void hear_date(struct kube_transport *t, const char *value, size_t len) {
     char text[sizeof(t->date)];
     snprintf(text, sizeof(text), "%.*s", (int)len, value);
     if (strcmp(text, t->date) != 0) {
@@ -370,21 +370,21 @@ static void hear_date(struct op_kube_transport *t, const char *value, size_t len
         t->stamp = curl_getdate(text, NULL);
     }
     if (t->stamp > 0) {
-        op_kube_clock_heard(t->stamp);
+        kube_clock_heard(t->stamp);
     }
 }
 
 static size_t on_header(char *data, size_t size, size_t n, void *arg) {
-    struct op_kube_xfer *x = arg;
+    struct kube_xfer *x = arg;
     size_t len = size * n;
     const char *value = header_value(data, len, "retry-after:");
     if (value) {
-        x->retry_after_ms = op_kube_retry_header_ms(value, (size_t)(data + len - value));
+        x->retry_after_ms = kube_retry_header_ms(value, (size_t)(data + len - value));
     }
     value = header_value(data, len, "warning:");
     if (value) {
-        x->warnings = x->warnings ? x->warnings : co_xcalloc(1, OP_KUBE_WARNINGS_MAX);
-        op_kube_warnings_add(x->warnings, value, (size_t)(data + len - value));
+        x->warnings = x->warnings ? x->warnings : co_xcalloc(1, KUBE_WARNINGS_MAX);
+        kube_warnings_add(x->warnings, value, (size_t)(data + len - value));
     }
     value = header_value(data, len, "date:");
     if (value) {
@@ -402,8 +402,8 @@ static int on_new_socket(void *arg, curl_socket_t fd, curlsocktype purpose) {
     return CURL_SOCKOPT_OK;
 }
 
-static void set_connection(CURL *e, struct op_kube_xfer *x, const struct op_kube_xfer_opts *opts) {
-    const struct op_kube_transport *t = x->pool->t;
+static void set_connection(CURL *e, struct kube_xfer *x, const struct kube_xfer_opts *opts) {
+    const struct kube_transport *t = x->pool->t;
     curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
     curl_easy_setopt(e, CURLOPT_PIPEWAIT, t->one_each ? 0L : 1L);
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
@@ -428,7 +428,7 @@ static void set_connection(CURL *e, struct op_kube_xfer *x, const struct op_kube
     curl_easy_setopt(e, CURLOPT_HEADERDATA, x);
 }
 
-static int add_header(struct op_kube_xfer *x, const char *line, struct co_err *err) {
+static int add_header(struct kube_xfer *x, const char *line, struct co_err *err) {
     if (!line) {
         return 0;
     }
@@ -441,8 +441,8 @@ static int add_header(struct op_kube_xfer *x, const char *line, struct co_err *e
 }
 
 static int set_message(
-    CURL *e, struct op_kube_xfer *x, const struct op_kube_xfer_opts *opts, struct co_err *err) {
-    const struct op_kube_transport *t = x->pool->t;
+    CURL *e, struct kube_xfer *x, const struct kube_xfer_opts *opts, struct co_err *err) {
+    const struct kube_transport *t = x->pool->t;
     CO_AUTOFREE char *type =
         opts->content_type ? co_xasprintf("Content-Type: %s", opts->content_type) : NULL;
     CO_AUTOFREE char *accept = co_xasprintf("Accept: %s", opts->accept);
@@ -466,7 +466,7 @@ static int set_message(
     return 0;
 }
 
-static struct pool *pool_for(struct op_kube_transport *t, bool stream) {
+static struct pool *pool_for(struct kube_transport *t, bool stream) {
     struct pool **slot = stream ? &t->streams : &t->requests;
     if (!*slot) {
         *slot = pool_new(t, stream);
@@ -474,16 +474,16 @@ static struct pool *pool_for(struct op_kube_transport *t, bool stream) {
     return *slot;
 }
 
-int op_kube_xfer_start(struct op_kube_transport *t, struct op_kube_xfer_opts *opts,
-    struct op_kube_xfer **ret, struct co_err *err) {
+int kube_xfer_start(struct kube_transport *t, struct kube_xfer_opts *opts, struct kube_xfer **ret,
+    struct co_err *err) {
     struct pool *pool = pool_for(t, opts->stream);
     CURL *easy = t->n_spare ? t->spare[--t->n_spare] : curl_easy_init();
     if (!pool || !easy) {
         curl_easy_cleanup(easy);
         return co_err_set(err, CO_NOMEMORY, "no memory for a transfer");
     }
-    struct op_kube_xfer *x = co_xcalloc(1, sizeof(*x));
-    *x = (struct op_kube_xfer){
+    struct kube_xfer *x = co_xcalloc(1, sizeof(*x));
+    *x = (struct kube_xfer){
         .pool = pool,
         .easy = easy,
         .url = co_xasprintf("%s%s", t->endpoint.base, opts->path),
@@ -496,7 +496,7 @@ int op_kube_xfer_start(struct op_kube_transport *t, struct op_kube_xfer_opts *op
     };
     count_xfer(pool, 1);
     set_connection(easy, x, opts);
-    op_kube_endpoint_apply(&t->endpoint, easy, opts->cert, opts->key);
+    kube_endpoint_apply(&t->endpoint, easy, opts->cert, opts->key);
     int rc = set_message(easy, x, opts, err);
     if (!rc && curl_multi_add_handle(pool->multi.curl, easy)) {
         rc = co_err_set(err, CO_INTERNAL, "libcurl rejected a transfer");
@@ -509,7 +509,7 @@ int op_kube_xfer_start(struct op_kube_transport *t, struct op_kube_xfer_opts *op
     return 0;
 }
 
-void op_kube_xfer_cancel(struct op_kube_xfer *x) {
+void kube_xfer_cancel(struct kube_xfer *x) {
     if (x) {
         xfer_free(x);
     }

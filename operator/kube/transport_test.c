@@ -24,8 +24,7 @@ int getaddrinfo(const char *restrict host, const char *restrict port,
     return EAI_AGAIN;
 }
 
-static void on_done(
-    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+static void on_done(void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
     (void)reply;
     (void)err;
     *(int *)arg = code;
@@ -35,17 +34,17 @@ static void on_done(
 static void a_resolver_that_does_not_answer_holds_nobody_up(void **state) {
     (void)state;
     struct co_loop *loop;
-    struct op_kube_client *client;
-    struct op_kube_config *cfg = co_xcalloc(1, sizeof(*cfg));
+    struct kube_client *client;
+    struct kube_config *cfg = co_xcalloc(1, sizeof(*cfg));
     cfg->source = co_xstrdup("test");
     cfg->server = co_xstrdup("http://api.test");
     cfg->ns = co_xstrdup("default");
     assert_int_equal(co_loop_new(&loop, NULL), 0);
-    assert_int_equal(op_kube_client_new(loop, cfg, NULL, &client, NULL), 0);
+    assert_int_equal(kube_client_new(loop, cfg, NULL, &client, NULL), 0);
     int code = 0;
-    struct op_kube_req req = {.path = "/version", .done = on_done, .arg = &code};
+    struct kube_req req = {.path = "/version", .done = on_done, .arg = &code};
     req.deadline_ms = 50;
-    (void)op_kube_do(client, &req);
+    (void)kube_do(client, &req);
     while (!code) {
         co_loop_turn(loop);
     }
@@ -55,12 +54,12 @@ static void a_resolver_that_does_not_answer_holds_nobody_up(void **state) {
     until.tv_sec += 20;
     assert_int_equal(sem_timedwait(&asked, &until), 0);
     req.deadline_ms = 0;
-    struct op_kube_op *op = op_kube_do(client, &req);
+    struct kube_op *op = kube_do(client, &req);
     while (sem_trywait(&asked)) {
         co_loop_turn(loop);
     }
-    op_kube_cancel(op);
-    op_kube_client_free(client);
+    kube_cancel(op);
+    kube_client_free(client);
     co_loop_free(loop);
     assert_int_equal(sem_trywait(&answered), -1);
     for (int i = 0; i < 2; i++) { /* what libcurl had is freed by its threads */

@@ -46,22 +46,22 @@ enum watch_state {
 
 static const char *const state_names[] = {"paused", "listing", "streaming"};
 
-struct op_kube_watch {
-    struct op_kube_client *c;
+struct kube_watch {
+    struct kube_client *c;
     struct co_loop *loop;
-    struct op_kube_watch_opts opts;
+    struct kube_watch_opts opts;
     char *ns, *label_selector;
     enum watch_state state;
-    struct op_kube_op *op;
+    struct kube_op *op;
     struct co_timer *timer;
-    struct op_kube_frame frame;         /* of a stream in JSON */
-    struct op_kube_proto_stream events; /* of a stream in protobuf */
-    char *version;                      /* the stream resumes from it; NULL: list first */
-    char *next_page;                    /* continue token of the list in progress */
-    uint64_t reached;                   /* version as a number */
-    uint64_t expected;                  /* version of the last write that was answered */
-    uint64_t floor;                     /* a list that is older than this is stale */
-    unsigned failures;                  /* in a row */
+    struct kube_frame frame;         /* of a stream in JSON */
+    struct kube_proto_stream events; /* of a stream in protobuf */
+    char *version;                   /* the stream resumes from it; NULL: list first */
+    char *next_page;                 /* continue token of the list in progress */
+    uint64_t reached;                /* version as a number */
+    uint64_t expected;               /* version of the last write that was answered */
+    uint64_t floor;                  /* a list that is older than this is stale */
+    unsigned failures;               /* in a row */
     unsigned shed;   /* streams in a row that the server ended soon, after some events */
     unsigned behind; /* stale lists in a row */
     int64_t opened;  /* loop time of the stream's start */
@@ -70,10 +70,10 @@ struct op_kube_watch {
     bool told;       /* the stream has had an event */
     int busy;        /* callbacks of the consumer on the stack */
     bool freed;      /* by one of them; the memory goes when the last one returns */
-    struct op_kube_watch_stats stats;
+    struct kube_watch_stats stats;
 };
 
-static void set_state(struct op_kube_watch *w, enum watch_state s) {
+static void set_state(struct kube_watch *w, enum watch_state s) {
     if (w->state != s) {
         co_log_debug("watch", CO_S("resource", w->opts.type->plural),
             CO_S("from", state_names[w->state]), CO_S("to", state_names[s]));
@@ -83,22 +83,22 @@ static void set_state(struct op_kube_watch *w, enum watch_state s) {
 
 /* ---- the consumer's callbacks: each may free the watch ---- */
 
-static void watch_free(struct op_kube_watch *w) {
+static void watch_free(struct kube_watch *w) {
     free(w->ns);
     free(w->label_selector);
     free(w->version);
     free(w->next_page);
-    op_kube_frame_done(&w->frame);
-    op_kube_proto_stream_done(&w->events);
+    kube_frame_done(&w->frame);
+    kube_proto_stream_done(&w->events);
     free(w);
 }
 
-static void enter_callback(struct op_kube_watch *w) {
+static void enter_callback(struct kube_watch *w) {
     w->busy++;
 }
 
 /* False when a callback has freed the watch. */
-static bool leave_callback(struct op_kube_watch *w) {
+static bool leave_callback(struct kube_watch *w) {
     w->busy--;
     if (w->freed && !w->busy) {
         watch_free(w);
@@ -107,11 +107,11 @@ static bool leave_callback(struct op_kube_watch *w) {
     return !w->freed;
 }
 
-void op_kube_watch_free(struct op_kube_watch *w) {
+void kube_watch_free(struct kube_watch *w) {
     if (!w) {
         return;
     }
-    op_kube_cancel(w->op);
+    kube_cancel(w->op);
     w->op = NULL;
     co_timer_free(w->timer);
     w->timer = NULL;
@@ -131,7 +131,7 @@ static uint32_t random_below(uint32_t n) {
 
 /* Exponential backoff with jitter: between half and all of the doubled step, so that many clients
  * do not come back at the same time. */
-static int64_t backoff_ms(struct op_kube_watch *w) {
+static int64_t backoff_ms(struct kube_watch *w) {
     unsigned doublings = w->failures < 16 ? w->failures : 16;
     int64_t ms = w->opts.backoff_min_ms << doublings;
     ms = ms < w->opts.backoff_max_ms ? ms : w->opts.backoff_max_ms;
@@ -139,12 +139,12 @@ static int64_t backoff_ms(struct op_kube_watch *w) {
     return ms / 2 + random_below((uint32_t)(ms / 2 + 1));
 }
 
-static void pause_for(struct op_kube_watch *w, int64_t ms) {
+static void pause_for(struct kube_watch *w, int64_t ms) {
     set_state(w, WATCH_PAUSED);
     co_timer_start(w->timer, ms);
 }
 
-static void pause_after(struct op_kube_watch *w, const struct co_err *err, int64_t asked_ms) {
+static void pause_after(struct kube_watch *w, const struct co_err *err, int64_t asked_ms) {
     int64_t ms = backoff_ms(w);
     ms = asked_ms > ms ? asked_ms : ms;
     pause_for(w, ms);
@@ -157,7 +157,7 @@ static void pause_after(struct op_kube_watch *w, const struct co_err *err, int64
  * the scheduler's alike.  Reopening at once would add to its load, and the stream would not live
  * long; the events that we miss come in one piece later.  The pause is short, as a job may be
  * waiting for its last event. */
-static int64_t shed_ms(struct op_kube_watch *w) {
+static int64_t shed_ms(struct kube_watch *w) {
     unsigned doublings = w->shed < 16 ? w->shed : 16;
     int64_t ms = (w->opts.backoff_min_ms / 4) << doublings;
     int64_t most = w->opts.backoff_max_ms / 10;
@@ -165,7 +165,7 @@ static int64_t shed_ms(struct op_kube_watch *w) {
     return ms < most ? ms : most;
 }
 
-static void forget_version(struct op_kube_watch *w) {
+static void forget_version(struct kube_watch *w) {
     free(w->version);
     w->version = NULL;
     free(w->next_page);
@@ -174,19 +174,19 @@ static void forget_version(struct op_kube_watch *w) {
 
 /* ---- listing ---- */
 
-static void begin_list(struct op_kube_watch *w);
-static void begin_stream(struct op_kube_watch *w);
+static void begin_list(struct kube_watch *w);
+static void begin_stream(struct kube_watch *w);
 
-static void reach_version(struct op_kube_watch *w, const char *version) {
+static void reach_version(struct kube_watch *w, const char *version) {
     if (!version || !*version) {
         return;
     }
     free(w->version);
     w->version = co_xstrdup(version);
-    w->reached = op_kube_version(version);
+    w->reached = kube_version(version);
 }
 
-static void list_ended(struct op_kube_watch *w, const char *version) {
+static void list_ended(struct kube_watch *w, const char *version) {
     reach_version(w, version);
     w->synced = true;
     /* The backoff is not reset here, but by a stream that lasts.  Otherwise a list that works and a
@@ -202,8 +202,8 @@ static void list_ended(struct op_kube_watch *w, const char *version) {
 
 /* Handles a list that is older than what was known when it was requested.  Either the server lags,
  * which passes, or its data was restored from a backup.  True: the list will be repeated. */
-static bool is_behind(struct op_kube_watch *w, const char *version, uint64_t *upto) {
-    uint64_t now = *upto = op_kube_version(version);
+static bool is_behind(struct kube_watch *w, const char *version, uint64_t *upto) {
+    uint64_t now = *upto = kube_version(version);
     struct co_err err = {0};
     if (!now || now >= w->floor) {
         w->behind = 0;
@@ -227,27 +227,27 @@ static bool is_behind(struct op_kube_watch *w, const char *version, uint64_t *up
 }
 
 /* Reports the items of a page, one after the other. */
-static int tell_items(struct op_kube_watch *w, struct op_kube_page *p, struct co_err *err) {
+static int tell_items(struct kube_watch *w, struct kube_page *p, struct co_err *err) {
     int r = 0;
     while (!r && !w->freed) {
-        OP_AUTOITEM struct op_kube_item item = {.text = NULL};
-        r = op_kube_page_next(p, &item, err);
-        r = r ? r : w->opts.ops->object(w->opts.arg, OP_KUBE_ADDED, &item.object, err);
+        KUBE_AUTOITEM struct kube_item item = {.text = NULL};
+        r = kube_page_next(p, &item, err);
+        r = r ? r : w->opts.ops->object(w->opts.arg, KUBE_ADDED, &item.object, err);
     }
     return r == CO_GONE ? 0 : r;
 }
 
-static void break_off(struct op_kube_watch *w, const char *why) {
+static void break_off(struct kube_watch *w, const char *why) {
     struct co_err err = {0};
     co_err_set(&err, CO_UNAVAILABLE, "list %s: %s", w->opts.type->plural, why);
     forget_version(w);
     pause_after(w, &err, -1);
 }
 
-static void take_page(struct op_kube_watch *w, const struct op_kube_reply *reply) {
-    OP_AUTOPAGE struct op_kube_page page = {.at = NULL};
+static void take_page(struct kube_watch *w, const struct kube_reply *reply) {
+    KUBE_AUTOPAGE struct kube_page page = {.at = NULL};
     struct co_err err = {0};
-    if (op_kube_page_open(reply->text, reply->len, w->opts.type->proto, &page, &err)) {
+    if (kube_page_open(reply->text, reply->len, w->opts.type->proto, &page, &err)) {
         break_off(w, co_err_text(&err));
         return;
     }
@@ -277,9 +277,8 @@ static void take_page(struct op_kube_watch *w, const struct op_kube_reply *reply
     }
 }
 
-static void on_page(
-    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
-    struct op_kube_watch *w = arg;
+static void on_page(void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
+    struct kube_watch *w = arg;
     w->op = NULL;
     enter_callback(w);
     if (!code) {
@@ -309,22 +308,22 @@ static void on_page(
     (void)leave_callback(w);
 }
 
-static void add_param(struct op_kube_req *req, const char *key, const char *value) {
-    for (size_t i = 0; value && i < OP_KUBE_PARAMS; i++) {
+static void add_param(struct kube_req *req, const char *key, const char *value) {
+    for (size_t i = 0; value && i < KUBE_PARAMS; i++) {
         if (!req->params[i].key) {
-            req->params[i] = (struct op_kube_param){key, value};
+            req->params[i] = (struct kube_param){key, value};
             return;
         }
     }
 }
 
-static void begin_list(struct op_kube_watch *w) {
+static void begin_list(struct kube_watch *w) {
     char limit[16];
     snprintf(limit, sizeof(limit), "%d", w->opts.page);
-    struct op_kube_req req = op_kube_req_for(OP_KUBE_LIST, w->opts.type, w->ns, NULL, on_page, w);
+    struct kube_req req = kube_req_for(KUBE_LIST, w->opts.type, w->ns, NULL, on_page, w);
     req.deadline_ms = LIST_DEADLINE_MS;
     req.silence_ms = w->opts.list_idle_ms;
-    req.answer = OP_KUBE_TEXT; /* tell_items parses one item at a time */
+    req.answer = KUBE_TEXT; /* tell_items parses one item at a time */
     add_param(&req, "limit", limit);
     add_param(&req, "labelSelector", w->label_selector);
     add_param(&req, "continue", w->next_page);
@@ -334,7 +333,7 @@ static void begin_list(struct op_kube_watch *w) {
     }
     co_timer_stop(w->timer);
     set_state(w, WATCH_LISTING);
-    w->op = op_kube_do(w->c, &req);
+    w->op = kube_do(w->c, &req);
 }
 
 /* ---- streaming ---- */
@@ -343,15 +342,15 @@ static void begin_list(struct op_kube_watch *w) {
  * has been stopped. */
 enum { STREAM_FREED = 1, STREAM_OVER = 2 };
 
-static void stop_stream(struct op_kube_watch *w) {
-    op_kube_cancel(w->op);
+static void stop_stream(struct kube_watch *w) {
+    kube_cancel(w->op);
     w->op = NULL;
     co_timer_stop(w->timer);
-    op_kube_frame_clear(&w->frame);
-    op_kube_proto_stream_done(&w->events);
+    kube_frame_clear(&w->frame);
+    kube_proto_stream_done(&w->events);
 }
 
-static void version_expired(struct op_kube_watch *w, const struct co_err *err) {
+static void version_expired(struct kube_watch *w, const struct co_err *err) {
     w->stats.gone++;
     forget_version(w);
     /* Relist at once the first time: a watch that paused for too long is not a failure. */
@@ -363,7 +362,7 @@ static void version_expired(struct op_kube_watch *w, const struct co_err *err) {
     }
 }
 
-static int error_event(struct op_kube_watch *w, const struct co_jnode *status) {
+static int error_event(struct kube_watch *w, const struct co_jnode *status) {
     const char *message = co_jnode_str(status, "message");
     const char *reason = co_jnode_str(status, "reason");
     int64_t http = 0;
@@ -386,7 +385,7 @@ static int error_event(struct op_kube_watch *w, const struct co_jnode *status) {
 
 /* Versions of a stream must only grow.  One that goes back comes from a server that lags or was
  * reset; a list will show which. */
-static int went_back(struct op_kube_watch *w, uint64_t version) {
+static int went_back(struct kube_watch *w, uint64_t version) {
     struct co_err err = {0};
     co_err_set(&err, CO_UNAVAILABLE, "watch %s: version %" PRIu64 " after %" PRIu64,
         w->opts.type->plural, version, w->reached);
@@ -397,7 +396,7 @@ static int went_back(struct op_kube_watch *w, uint64_t version) {
     return STREAM_OVER;
 }
 
-static int bad_line(struct op_kube_watch *w, struct co_err *err) {
+static int bad_line(struct kube_watch *w, struct co_err *err) {
     co_err_wrap(err, "watch %s", w->opts.type->plural);
     w->stats.breaks++;
     stop_stream(w);
@@ -407,21 +406,21 @@ static int bad_line(struct op_kube_watch *w, struct co_err *err) {
 
 /* An event with an object, or a bookmark. */
 static int version_event(
-    struct op_kube_watch *w, enum op_kube_frame_type type, const struct op_kube_item *item) {
-    static const enum op_kube_event types[] = {
-        [OP_KUBE_FRAME_ADDED] = OP_KUBE_ADDED,
-        [OP_KUBE_FRAME_MODIFIED] = OP_KUBE_MODIFIED,
-        [OP_KUBE_FRAME_DELETED] = OP_KUBE_DELETED,
+    struct kube_watch *w, enum kube_frame_type type, const struct kube_item *item) {
+    static const enum kube_event types[] = {
+        [KUBE_FRAME_ADDED] = KUBE_ADDED,
+        [KUBE_FRAME_MODIFIED] = KUBE_MODIFIED,
+        [KUBE_FRAME_DELETED] = KUBE_DELETED,
     };
     struct co_err err = {0};
-    const char *version = op_kube_item_version(item);
-    uint64_t number = op_kube_version(version);
+    const char *version = kube_item_version(item);
+    uint64_t number = kube_version(version);
     if (number && number < w->reached) {
         return went_back(w, number);
     }
     /* Set the version before the callback, in which the consumer may ask for it. */
     reach_version(w, version);
-    int r = type == OP_KUBE_FRAME_BOOKMARK
+    int r = type == KUBE_FRAME_BOOKMARK
                 ? 0
                 : w->opts.ops->object(w->opts.arg, types[type], &item->object, &err);
     if (r && !w->freed) {
@@ -435,61 +434,61 @@ static int version_event(
 }
 
 static int take_event(
-    struct op_kube_watch *w, enum op_kube_frame_type type, const struct op_kube_item *item) {
-    return type == OP_KUBE_FRAME_ERROR ? error_event(w, item->object.nodes)
-                                       : version_event(w, type, item);
+    struct kube_watch *w, enum kube_frame_type type, const struct kube_item *item) {
+    return type == KUBE_FRAME_ERROR ? error_event(w, item->object.nodes)
+                                    : version_event(w, type, item);
 }
 
 /* A line in an unusual format: parses all of it, with keys in any order. */
-static int odd_line(struct op_kube_watch *w, const char *line, size_t len) {
+static int odd_line(struct kube_watch *w, const char *line, size_t len) {
     struct co_err err = {0};
-    OP_AUTOITEM struct op_kube_item whole = {.text = NULL};
-    enum op_kube_frame_type type = OP_KUBE_FRAME_ERROR;
-    int r = op_kube_item_json(line, len, &whole, &err);
+    KUBE_AUTOITEM struct kube_item whole = {.text = NULL};
+    enum kube_frame_type type = KUBE_FRAME_ERROR;
+    int r = kube_item_json(line, len, &whole, &err);
     const char *name = co_jnode_str(whole.object.nodes, "type");
     const struct co_jnode *object = co_jnode_get(whole.object.nodes, "object");
-    r = r ? r : op_kube_frame_type_parse(name ? name : "", name ? strlen(name) : 0, &type, &err);
+    r = r ? r : kube_frame_type_parse(name ? name : "", name ? strlen(name) : 0, &type, &err);
     if (!r && !co_jnode_is(object, CO_J_OBJECT)) {
         r = co_err_set(&err, CO_INVALID, "an event without object");
     }
     if (r) {
         return bad_line(w, &err);
     }
-    OP_AUTOITEM struct op_kube_item item = op_kube_item_part(object);
+    KUBE_AUTOITEM struct kube_item item = kube_item_part(object);
     return take_event(w, type, &item);
 }
 
 static int on_line(void *arg, const char *line, size_t len) {
-    struct op_kube_watch *w = arg;
-    enum op_kube_frame_type type;
+    struct kube_watch *w = arg;
+    enum kube_frame_type type;
     const char *text;
     size_t n;
-    OP_AUTOITEM struct op_kube_item item = {.text = NULL};
+    KUBE_AUTOITEM struct kube_item item = {.text = NULL};
     w->stats.events++;
     w->told = true;
-    int r = op_kube_frame_split(line, len, &type, &text, &n, NULL);
-    r = r ? r : op_kube_item_json(text, n, &item, NULL);
+    int r = kube_frame_split(line, len, &type, &text, &n, NULL);
+    r = r ? r : kube_item_json(text, n, &item, NULL);
     return r ? odd_line(w, line, len) : take_event(w, type, &item);
 }
 
 static int on_event(void *arg, const char *name, size_t name_len, const char *object, size_t len,
     struct co_err *err) {
-    struct op_kube_watch *w = arg;
-    enum op_kube_frame_type type;
+    struct kube_watch *w = arg;
+    enum kube_frame_type type;
     struct co_jdoc doc = {.text = NULL};
     w->stats.events++;
     w->told = true;
-    int r = op_kube_frame_type_parse(name, name_len, &type, err);
-    r = r ? r : op_kube_proto_read(w->opts.type->proto, object, len, &doc, err);
+    int r = kube_frame_type_parse(name, name_len, &type, err);
+    r = r ? r : kube_proto_read(w->opts.type->proto, object, len, &doc, err);
     if (r) {
         return r;
     }
-    OP_AUTOITEM struct op_kube_item item = op_kube_item_proto(&doc);
+    KUBE_AUTOITEM struct kube_item item = kube_item_proto(&doc);
     return take_event(w, type, &item);
 }
 
 static void on_data(void *arg, const char *data, size_t len) {
-    struct op_kube_watch *w = arg;
+    struct kube_watch *w = arg;
     struct co_err err = {0};
     w->heard = co_loop_now(w->loop);
     w->stats.bytes += len;
@@ -497,9 +496,9 @@ static void on_data(void *arg, const char *data, size_t len) {
         w->failures = 0;
     }
     enter_callback(w);
-    bool proto = w->opts.type->proto && op_kube_proto_stream_is(&w->events, data, len);
-    int rc = proto ? op_kube_proto_feed(&w->events, OP_KUBE_EVENT_MAX, data, len, on_event, w, &err)
-                   : op_kube_frame_feed(&w->frame, data, len, on_line, w, &err);
+    bool proto = w->opts.type->proto && kube_proto_stream_is(&w->events, data, len);
+    int rc = proto ? kube_proto_feed(&w->events, KUBE_EVENT_MAX, data, len, on_event, w, &err)
+                   : kube_frame_feed(&w->frame, data, len, on_line, w, &err);
     if (rc < 0) {
         /* An event that cannot be read: relist, as resuming after it would lose it silently. */
         co_err_wrap(&err, "watch %s", w->opts.type->plural);
@@ -512,10 +511,10 @@ static void on_data(void *arg, const char *data, size_t len) {
 }
 
 static void on_stream_end(
-    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
-    struct op_kube_watch *w = arg;
+    void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
+    struct kube_watch *w = arg;
     int64_t lived = co_loop_now(w->loop) - w->opened;
-    bool torn = op_kube_frame_torn(&w->frame) || w->events.part.len;
+    bool torn = kube_frame_torn(&w->frame) || w->events.part.len;
     w->op = NULL;
     stop_stream(w);
     if (lived > HEALTHY_MS) {
@@ -541,12 +540,11 @@ static void on_stream_end(
     (void)leave_callback(w);
 }
 
-static void begin_stream(struct op_kube_watch *w) {
+static void begin_stream(struct kube_watch *w) {
     char timeout[24];
     int64_t min_s = w->opts.timeout_min_s;
     snprintf(timeout, sizeof(timeout), "%" PRId64, min_s + random_below((uint32_t)min_s + 1));
-    struct op_kube_req req =
-        op_kube_req_for(OP_KUBE_WATCH, w->opts.type, w->ns, NULL, on_stream_end, w);
+    struct kube_req req = kube_req_for(KUBE_WATCH, w->opts.type, w->ns, NULL, on_stream_end, w);
     add_param(&req, "watch", "true");
     add_param(&req, "allowWatchBookmarks", "true");
     add_param(&req, "resourceVersion", w->version);
@@ -557,10 +555,10 @@ static void begin_stream(struct op_kube_watch *w) {
     w->opened = w->heard = co_loop_now(w->loop);
     set_state(w, WATCH_STREAMING);
     co_timer_start(w->timer, w->opts.idle_max_ms);
-    w->op = op_kube_stream(w->c, &req, on_data);
+    w->op = kube_stream(w->c, &req, on_data);
 }
 
-static void check_silence(struct op_kube_watch *w) {
+static void check_silence(struct kube_watch *w) {
     int64_t left = w->heard + w->opts.idle_max_ms - co_loop_now(w->loop);
     if (left > 0) {
         co_timer_start(w->timer, left);
@@ -571,7 +569,7 @@ static void check_silence(struct op_kube_watch *w) {
         w->opts.idle_max_ms / 1000);
     w->stats.breaks++;
     stop_stream(w);
-    op_kube_client_distrust_streams(w->c);
+    kube_client_distrust_streams(w->c);
     w->failures = 0; /* the silence was long enough a pause */
     /* Relist, because a server that has lost our version may be silent, too. */
     forget_version(w);
@@ -579,7 +577,7 @@ static void check_silence(struct op_kube_watch *w) {
 }
 
 static void on_timer(void *arg) {
-    struct op_kube_watch *w = arg;
+    struct kube_watch *w = arg;
     enter_callback(w);
     if (w->state == WATCH_STREAMING) {
         check_silence(w);
@@ -601,11 +599,10 @@ static char *copy_text(const char *s) {
     return s ? co_xstrdup(s) : NULL;
 }
 
-struct op_kube_watch *op_kube_watch_new(
-    struct op_kube_client *c, const struct op_kube_watch_opts *opts) {
-    struct op_kube_watch *w = co_xcalloc(1, sizeof(*w));
+struct kube_watch *kube_watch_new(struct kube_client *c, const struct kube_watch_opts *opts) {
+    struct kube_watch *w = co_xcalloc(1, sizeof(*w));
     w->c = c;
-    w->loop = op_kube_client_loop(c);
+    w->loop = kube_client_loop(c);
     w->opts = *opts;
     w->ns = copy_text(opts->ns);
     w->label_selector = copy_text(opts->label_selector);
@@ -615,30 +612,30 @@ struct op_kube_watch *op_kube_watch_new(
     w->opts.idle_max_ms = or_default(opts->idle_max_ms, IDLE_MAX_MS);
     w->opts.list_idle_ms = or_default(opts->list_idle_ms, LIST_IDLE_MS);
     w->opts.timeout_min_s = or_default(opts->timeout_min_s, TIMEOUT_MIN_S);
-    op_kube_frame_init(&w->frame, OP_KUBE_EVENT_MAX);
+    kube_frame_init(&w->frame, KUBE_EVENT_MAX);
     w->timer = co_timer_new(w->loop, on_timer, w);
     pause_for(w, 0);
     return w;
 }
 
-void op_kube_watch_expect(struct op_kube_watch *w, uint64_t version) {
+void kube_watch_expect(struct kube_watch *w, uint64_t version) {
     w->expected = version > w->expected ? version : w->expected;
 }
 
-void op_kube_watch_relist(struct op_kube_watch *w) {
+void kube_watch_relist(struct kube_watch *w) {
     stop_stream(w);
     forget_version(w);
     pause_for(w, backoff_ms(w));
 }
 
-bool op_kube_watch_synced(const struct op_kube_watch *w) {
+bool kube_watch_synced(const struct kube_watch *w) {
     return w->synced;
 }
 
-uint64_t op_kube_watch_version(const struct op_kube_watch *w) {
+uint64_t kube_watch_version(const struct kube_watch *w) {
     return w->reached;
 }
 
-struct op_kube_watch_stats op_kube_watch_stats(const struct op_kube_watch *w) {
+struct kube_watch_stats kube_watch_stats(const struct kube_watch *w) {
     return w->stats;
 }

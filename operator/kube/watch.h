@@ -5,7 +5,7 @@
  * lines, half-open connections and restarts of the API server.  Stores no objects.
  *
  * The contract with the consumer: between sync_begin and sync_end every object that exists is
- * reported once as OP_KUBE_ADDED.  An object that was known before and is not reported by sync_end
+ * reported once as KUBE_ADDED.  An object that was known before and is not reported by sync_end
  * does not exist any more (mark and sweep).  A list that breaks off starts over with sync_begin;
  * the consumer must drop nothing before sync_end.  Outside of a list, an object may be reported
  * again with the same resourceVersion, but never with an older one.  Owned by the loop's thread;
@@ -14,17 +14,17 @@
 
 #include "operator/kube/client.h"
 
-enum op_kube_event { OP_KUBE_ADDED, OP_KUBE_MODIFIED, OP_KUBE_DELETED };
+enum kube_event { KUBE_ADDED, KUBE_MODIFIED, KUBE_DELETED };
 
-struct op_kube_watch_ops {
+struct kube_watch_ops {
     /* upto: the list contains all writes up to this version.  UINT64_MAX: the API server's data was
      * restored from a backup, so versions cannot be compared with those from before;
-     * op_kube_watch_version is 0 until sync_end. */
+     * kube_watch_version is 0 until sync_end. */
     void (*sync_begin)(void *arg, uint64_t upto);
     /* Any result but 0 (with err set) rejects the object; the watch then breaks off, as it does
      * after invalid JSON. */
-    int (*object)(void *arg, enum op_kube_event type, const struct op_kube_object *object,
-        struct co_err *err);
+    int (*object)(
+        void *arg, enum kube_event type, const struct kube_object *object, struct co_err *err);
     void (*sync_end)(void *arg);
     /* The watch retries by itself in retry_ms; this is for the log and a metric.  May be NULL. */
     void (*error)(void *arg, const struct co_err *err, int64_t retry_ms);
@@ -35,12 +35,12 @@ struct op_kube_watch_ops {
     void (*went_back)(void *arg);
 };
 
-struct op_kube_watch_opts {
-    const struct op_kube_type *type;     /* borrowed, static */
-    const char *ns;                      /* NULL: all namespaces; copied */
-    const char *label_selector;          /* or NULL; copied */
-    int page;                            /* objects a page; 0: 1000 */
-    const struct op_kube_watch_ops *ops; /* borrowed, static */
+struct kube_watch_opts {
+    const struct kube_type *type;     /* borrowed, static */
+    const char *ns;                   /* NULL: all namespaces; copied */
+    const char *label_selector;       /* or NULL; copied */
+    int page;                         /* objects a page; 0: 1000 */
+    const struct kube_watch_ops *ops; /* borrowed, static */
     void *arg;
     /* For tests; 0 is the default given. */
     int64_t backoff_min_ms; /* 200 */
@@ -50,31 +50,30 @@ struct op_kube_watch_opts {
     int64_t timeout_min_s; /* 300: the server is asked to end a watch after one to two times this */
 };
 
-struct op_kube_watch;
+struct kube_watch;
 
 /* Begins on the next turn of the loop. */
-struct op_kube_watch *op_kube_watch_new(
-    struct op_kube_client *c, const struct op_kube_watch_opts *opts);
-void op_kube_watch_free(struct op_kube_watch *w); /* NULL allowed; safe inside a callback */
-CO_DEFINE_CLEANUP(struct op_kube_watch *, op_kube_watch_free)
+struct kube_watch *kube_watch_new(struct kube_client *c, const struct kube_watch_opts *opts);
+void kube_watch_free(struct kube_watch *w); /* NULL allowed; safe inside a callback */
+CO_DEFINE_CLEANUP(struct kube_watch *, kube_watch_free)
 
 /* A write was answered with this version.  A list that starts from now on and is older is stale. */
-void op_kube_watch_expect(struct op_kube_watch *w, uint64_t version);
+void kube_watch_expect(struct kube_watch *w, uint64_t version);
 
 /* Relists soon, because the API server's data was reset.  Not to be called from a callback of this
  * watch. */
-void op_kube_watch_relist(struct op_kube_watch *w);
+void kube_watch_relist(struct kube_watch *w);
 
 /* True once the first list has ended. */
-bool op_kube_watch_synced(const struct op_kube_watch *w);
+bool kube_watch_synced(const struct kube_watch *w);
 /* The resourceVersion reached: every write up to it has been reported.  0 before the end of the
  * first list, and during a list after a reset. */
-uint64_t op_kube_watch_version(const struct op_kube_watch *w);
+uint64_t kube_watch_version(const struct kube_watch *w);
 
-struct op_kube_watch_stats {
+struct kube_watch_stats {
     uint64_t lists, watches; /* started */
     uint64_t events, bytes;  /* of watches */
     uint64_t gone;           /* 410s */
     uint64_t breaks;         /* connections lost or given up */
 };
-struct op_kube_watch_stats op_kube_watch_stats(const struct op_kube_watch *w);
+struct kube_watch_stats kube_watch_stats(const struct kube_watch *w);

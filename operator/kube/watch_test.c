@@ -9,14 +9,14 @@
 #include "operator/kube/fake_server.h"
 
 /* The same in both forms that an API server has. */
-static const struct op_kube_type pods[] = {
+static const struct kube_type pods[] = {
     {"", "v1", "pods", "Pod"}, {"", "v1", "pods", "Pod", &fake_object}};
 
 struct world {
     struct co_loop *loop;
     struct fake_server server;
-    struct op_kube_client *client;
-    struct op_kube_watch *watch;
+    struct kube_client *client;
+    struct kube_watch *watch;
     struct co_timer *deadline;
     bool late, proto;
     char free_at; /* the letter of the trace at which the consumer frees the watch */
@@ -29,25 +29,25 @@ static void note(struct world *w, char letter, const char *text) {
     assert_int_equal(
         co_buf_addf(&w->trace, NULL, "%s%c%s", w->trace.len ? " " : "", letter, text), 0);
     if (letter == w->free_at) {
-        op_kube_watch_free(co_steal_ptr(w->watch));
+        kube_watch_free(co_steal_ptr(w->watch));
     }
 }
 
 static void on_begin(void *arg, uint64_t upto) {
     struct world *w = arg;
     bool anew = upto == UINT64_MAX;
-    assert_true(!anew || !op_kube_watch_version(w->watch));
+    assert_true(!anew || !kube_watch_version(w->watch));
     note(w, anew ? 'A' : 'B', "");
 }
 
 static void on_end(void *arg) {
     struct world *w = arg;
-    assert_true(op_kube_watch_synced(w->watch));
+    assert_true(kube_watch_synced(w->watch));
     note(w, 'E', "");
 }
 
 static int on_object(
-    void *arg, enum op_kube_event type, const struct op_kube_object *object, struct co_err *err) {
+    void *arg, enum kube_event type, const struct kube_object *object, struct co_err *err) {
     const struct world *w = arg;
     CO_AUTOFREE char *copy = co_xstrndup(object->text, object->len);
     (void)err;
@@ -62,7 +62,7 @@ static void on_error(void *arg, const struct co_err *err, int64_t retry_ms) {
     note(arg, '!', text);
 }
 
-static const struct op_kube_watch_ops ops = {
+static const struct kube_watch_ops ops = {
     .sync_begin = on_begin, .object = on_object, .sync_end = on_end, .error = on_error};
 
 static void on_deadline(void *arg) {
@@ -75,8 +75,7 @@ static int setup(void **state) {
     w->trace = CO_BUF(4096);
     assert_int_equal(co_loop_new(&w->loop, NULL), 0);
     assert_true(fake_start(&w->server, w->loop));
-    assert_int_equal(
-        op_kube_client_new(w->loop, fake_config(&w->server), NULL, &w->client, NULL), 0);
+    assert_int_equal(kube_client_new(w->loop, fake_config(&w->server), NULL, &w->client, NULL), 0);
     w->deadline = co_timer_new(w->loop, on_deadline, w);
     co_timer_start(w->deadline, 60 * 1000);
     *state = w;
@@ -85,8 +84,8 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     struct world *w = *state;
-    op_kube_watch_free(w->watch);
-    op_kube_client_free(w->client);
+    kube_watch_free(w->watch);
+    kube_client_free(w->client);
     fake_stop(&w->server);
     co_timer_free(w->deadline);
     co_loop_free(w->loop);
@@ -96,7 +95,7 @@ static int teardown(void **state) {
 }
 
 static void start(struct world *w, int64_t idle_ms) {
-    const struct op_kube_watch_opts opts = {
+    const struct kube_watch_opts opts = {
         .type = &pods[w->proto],
         .label_selector = "a=b",
         .ops = &ops,
@@ -107,7 +106,7 @@ static void start(struct world *w, int64_t idle_ms) {
         .idle_max_ms = idle_ms,
         .list_idle_ms = 1000,
     };
-    w->watch = op_kube_watch_new(w->client, &opts);
+    w->watch = kube_watch_new(w->client, &opts);
 }
 
 /* Until the script is used up and the trace says so, or the deadline. */
@@ -255,7 +254,7 @@ static void test_what_a_server_does_and_what_the_consumer_sees(void **state) {
         start(w, 0);
         print_message("%s%s\n", rows[k].what, proto ? ", in protobuf" : "");
         run(w, rows[k].trace);
-        assert_int_equal(op_kube_watch_version(w->watch), rows[k].version);
+        assert_int_equal(kube_watch_version(w->watch), rows[k].version);
         teardown(&s);
     }
 }
@@ -303,7 +302,7 @@ static void test_a_server_that_lets_go_again_and_again_is_given_time(void **stat
         {"&resourceVersion=11&", 200, EVENT("ADDED", "b", "12"), FAKE_END},
         {"&resourceVersion=12&", 200, EVENT("ADDED", "c", "13"), FAKE_END}, HELD("13")};
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
-    const struct op_kube_watch_opts opts = {.type = &pods[w->proto],
+    const struct kube_watch_opts opts = {.type = &pods[w->proto],
         .label_selector = "a=b",
         .ops = &ops,
         .arg = w,
@@ -311,10 +310,10 @@ static void test_a_server_that_lets_go_again_and_again_is_given_time(void **stat
         .backoff_min_ms = 80,
         .backoff_max_ms = 400};
     int64_t begun = co_now_ms();
-    w->watch = op_kube_watch_new(w->client, &opts);
+    w->watch = kube_watch_new(w->client, &opts);
     run(w, "B E +a +b +c");
     assert_true(co_now_ms() - begun >= 20 + 40 + 40);
-    assert_int_equal(op_kube_watch_stats(w->watch).breaks, 0);
+    assert_int_equal(kube_watch_stats(w->watch).breaks, 0);
 }
 
 /* The connection stands, and nothing comes: not to be told from an idle one but by time. */
@@ -325,7 +324,7 @@ static void test_silence_is_noticed_and_the_connection_not_used_again(void **sta
     start(w, 100);
     run(w, "B E !timeout B E");
     assert_int_equal(w->server.n_connections, 3);
-    assert_int_equal(op_kube_watch_stats(w->watch).breaks, 1);
+    assert_int_equal(kube_watch_stats(w->watch).breaks, 1);
 }
 
 /* What is restored is the server's data, not a kind's. */
@@ -338,9 +337,9 @@ static void test_another_watch_found_out_that_the_data_is_another(void **state) 
     start(w, 0);
     run(w, "B E");
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
-    op_kube_watch_relist(w->watch);
+    kube_watch_relist(w->watch);
     run(w, "B E !unavailable B +a E");
-    assert_int_equal(op_kube_watch_version(w->watch), 11);
+    assert_int_equal(kube_watch_version(w->watch), 11);
 }
 
 /* The world went back to before a write of ours, which no event had told of yet. */
@@ -353,8 +352,8 @@ static void test_a_list_shows_what_was_answered_before_it_began(void **state) {
     start(w, 0);
     run(w, "B E");
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
-    op_kube_watch_expect(w->watch, 15);
-    op_kube_watch_expect(w->watch, 13);
+    kube_watch_expect(w->watch, 15);
+    kube_watch_expect(w->watch, 13);
     run(w, "B E !unavailable B +a E");
 }
 
@@ -384,7 +383,7 @@ static void test_a_watch_may_be_freed_in_each_callback(void **state) {
             co_loop_turn(w->loop);
         }
         assert_string_equal(w->trace.data, rows[i / 2].trace);
-        assert_int_equal(op_kube_client_pending(w->client), 0);
+        assert_int_equal(kube_client_pending(w->client), 0);
         teardown(&s);
     }
 }

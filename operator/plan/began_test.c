@@ -130,8 +130,8 @@ static void pods_of_which_none_has_started_get_the_new_one(void **state) {
 
 static void templates_that_are_large_are_not_stored_twice(void **state) {
     (void)state;
-    CO_AUTOFREE char *large = co_xcalloc(1, OP_BEGAN_TEMPLATES_MAX);
-    memset(large, 'x', OP_BEGAN_TEMPLATES_MAX - 1);
+    CO_AUTOFREE char *large = co_xcalloc(1, API_BEGAN_TEMPLATES_MAX);
+    memset(large, 'x', API_BEGAN_TEMPLATES_MAX - 1);
     struct tk_cluster c;
     tk_init(&c, TK_JOB(PODS));
     set_image(&c, "ps", large);
@@ -269,17 +269,17 @@ static void a_text_that_is_none_is_not_read(void **state) {
     static const char encrypted[] =
         "generation=3 np=4 intranet=Host elastic=1 withGloo=2 peerAuth=Encrypted "
         "ps=- worker=0123abcd heter=-";
-    struct op_shape shape;
-    assert_true(op_began_read(encrypted, &shape));
-    assert_int_equal(shape.peer_auth, OP_PEER_ENCRYPTED);
-    assert_true(op_began_read(good, &shape));
-    assert_int_equal(shape.intranet, OP_HOST);
-    assert_int_equal(shape.peer_auth, OP_PEER_TOKEN);
+    struct api_shape shape;
+    assert_true(api_began_read(encrypted, &shape));
+    assert_int_equal(shape.peer_auth, API_PEER_ENCRYPTED);
+    assert_true(api_began_read(good, &shape));
+    assert_int_equal(shape.intranet, API_HOST);
+    assert_int_equal(shape.peer_auth, API_PEER_TOKEN);
     assert_int_equal(shape.gloo, 2);
     assert_true(shape.elastic);
     assert_int_equal(shape.np, 4);
     for (size_t i = 0; i < CO_ARRAY_LEN(bad); i++) {
-        assert_false(op_began_read(bad[i], &shape));
+        assert_false(api_began_read(bad[i], &shape));
     }
 }
 
@@ -301,8 +301,8 @@ static void the_line_is_for_people_and_read_back(void **state) {
         struct tk_cluster c = running_cluster(rows[i].spec);
         expect_status(&c, "began", rows[i].line);
         tk_look(&c);
-        struct op_shape shape;
-        assert_true(op_began_read(rows[i].line, &shape));
+        struct api_shape shape;
+        assert_true(api_began_read(rows[i].line, &shape));
         assert_int_equal(shape.intranet, c.seen_job->asked.intranet);
         assert_int_equal(shape.elastic, c.seen_job->asked.elastic);
         assert_int_equal(shape.gloo, c.seen_job->asked.gloo);
@@ -313,9 +313,9 @@ static void the_line_is_for_people_and_read_back(void **state) {
     static const char *const bad[] = {"spec generation 3", "intranet PodIP",
         "spec generation 3, intranet PodIP, odd 1", "spec generation 3, intranet Odd",
         "spec generation 3,intranet PodIP", "spec generation 3, intranet "};
-    struct op_shape shape;
+    struct api_shape shape;
     for (size_t i = 0; i < CO_ARRAY_LEN(bad); i++) {
-        assert_false(op_began_read(bad[i], &shape));
+        assert_false(api_began_read(bad[i], &shape));
     }
 }
 

@@ -64,18 +64,18 @@ static void a_deleted_pod_comes_back_and_the_config_map_follows(void **state) {
     rest(&c);
     tk_look(&c);
     const char *why = NULL;
-    assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
     assert_string_equal(why, "addresses");
     tk_pod_status(&c, "x-worker-0", "{'phase':'Pending','podIP':'10.0.0.99'}");
     tk_look(&c);
-    assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
     assert_string_equal(why, "the ConfigMap");
     expect_actions(&c, "patch ConfigMap x");
     rest(&c);
     assert_string_equal(co_json_str(c.objects[TK_CONFIGMAPS], "x", "data", "PADDLE_TRAINERS"),
         "10.0.0.99,10.0.0.2");
     tk_look(&c);
-    assert_true(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
     tk_done(&c);
 }
 
@@ -106,12 +106,12 @@ static void the_gate_knows_its_pods(void **state) {
     tk_look(&c);
     const char *uid = c.pods[0]->c.uid;
     const char *why = NULL;
-    assert_true(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, &why));
-    assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, "stranger", &why));
+    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, &why));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, "stranger", &why));
     assert_string_equal(why, "being a pod of the job");
     co_json_set(json_object_get(c.job, "metadata"), "deletionTimestamp", json_string("t"));
     tk_look(&c);
-    assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
     tk_done(&c);
 }
 
@@ -122,11 +122,11 @@ static void elastic_pods_start_when_those_that_are_there_have_addresses(void **s
     rest(&c);
     tk_pod_status(&c, "x-worker-0", RUNS);
     tk_look(&c);
-    assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
     tk_pod_status(&c, "x-worker-1", RUNS);
     json_object_del(c.objects[TK_PODS], "x-worker-2");
     tk_look(&c);
-    assert_true(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
+    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
     tk_done(&c);
 }
 
@@ -166,7 +166,7 @@ static void elastic_pods_without_a_place_keep_nobody_waiting(void **state) {
         }
         tk_look(&c);
         assert_int_equal(
-            op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL), rows[i].open);
+            plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL), rows[i].open);
         tk_done(&c);
     }
 }
@@ -182,12 +182,12 @@ static void a_deleted_pod_does_not_start(void **state) {
     const char *uid = co_json_str(metadata, "uid"), *why = NULL;
     const char *other = co_json_str(c.objects[TK_PODS], "x-worker-1", "metadata", "uid");
     tk_look(&c);
-    assert_true(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, NULL));
+    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, NULL));
     co_json_set(metadata, "deletionTimestamp", json_string("t"));
     tk_look(&c);
-    assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, &why));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, &why));
     assert_string_equal(why, "being a pod of the job");
-    assert_true(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, other, NULL));
+    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, other, NULL));
     tk_done(&c);
 }
 
@@ -204,10 +204,10 @@ static void the_gate_waits_for_what_makes_names(void **state) {
         run_all(&c);
         const char *why = NULL;
         tk_look(&c);
-        assert_true(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
+        assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
         json_object_del(c.objects[TK_SERVICES], rows[i][1]);
         tk_look(&c);
-        assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+        assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
         assert_string_equal(why, "the pods' Services");
         tk_done(&c);
     }
@@ -271,7 +271,7 @@ static void a_rejected_create_waits_for_its_turn_and_says_why(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TK_ROLE("worker", 2)));
-    c.failures[0] = (struct op_failure){.kind = OP_KIND_POD,
+    c.failures[0] = (struct plan_failure){.kind = PLAN_KIND_POD,
         .name = "x-worker-1",
         .code = CO_PERMISSION,
         .message = "pods \"x-worker-1\" is forbidden: exceeded quota: q",
@@ -288,7 +288,7 @@ static void a_rejected_create_waits_for_its_turn_and_says_why(void **state) {
         &c, "message", "Pod x-worker-1: pods \"x-worker-1\" is forbidden: exceeded quota: q");
     expect_condition(&c, "Created",
         "False QuotaExceeded Pod x-worker-1: pods \"x-worker-1\" is forbidden: exceeded quota: q");
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(&c, &plan);
     assert_int_equal(plan.wake_at, c.now + 5);
     c.now += 5;
@@ -307,13 +307,13 @@ static void a_rejected_delete_waits_for_its_turn(void **state) {
     set_replicas(&c, "worker", 1);
     rest(&c); /* the ConfigMap has followed */
     json_object_del(co_json_at(c.objects[TK_PODS], "x-worker-1", "metadata"), "deletionTimestamp");
-    c.failures[0] = (struct op_failure){.kind = OP_KIND_POD,
+    c.failures[0] = (struct plan_failure){.kind = PLAN_KIND_POD,
         .name = "x-worker-1",
         .message = "denied by a webhook",
         .count = 1,
         .retry_at = c.now + 5};
     c.n_failures = 1;
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(&c, &plan);
     assert_int_equal(plan.n_actions, 0);
     assert_int_equal(plan.wake_at, c.now + 5);
@@ -323,8 +323,8 @@ static void a_rejected_delete_waits_for_its_turn(void **state) {
 }
 
 static void fail_request(
-    struct tk_cluster *c, enum op_verb verb, enum op_kind kind, const char *name) {
-    c->failures[0] = (struct op_failure){.verb = verb,
+    struct tk_cluster *c, enum plan_verb verb, enum plan_kind kind, const char *name) {
+    c->failures[0] = (struct plan_failure){.verb = verb,
         .kind = kind,
         .name = name,
         .code = CO_PERMISSION,
@@ -359,20 +359,20 @@ static void what_is_refused_is_named_by_its_verb(void **state) {
     run_all(&c);
     tk_pod_status(&c, "x-worker-1", TK_RUNNING("10.0.0.9"));
     expect_actions(&c, "patch ConfigMap x");
-    fail_request(&c, OP_PATCH, OP_KIND_CONFIGMAP, "x");
+    fail_request(&c, PLAN_PATCH, PLAN_KIND_CONFIGMAP, "x");
     expect_status(&c, "phase", "Running");
     expect_status(&c, "reason", "FailedUpdate");
     expect_status(&c, "message", "ConfigMap x: denied by a webhook");
     expect_condition(&c, "Blocked", "absent");
     c.n_failures = 0;
     rest(&c);
-    fail_request(&c, OP_PATCH, OP_KIND_CONFIGMAP, "x");
+    fail_request(&c, PLAN_PATCH, PLAN_KIND_CONFIGMAP, "x");
     expect_status(&c, "reason", "StaleAddress"); /* it says what it should by now */
     c.n_failures = 0;
     tk_pod_status(&c, "x-worker-1", BROKEN);
     (void)tk_pass(&c);
     expect_actions(&c, "delete Pod x-worker-0; delete Pod x-worker-1; delete ConfigMap x");
-    fail_request(&c, OP_DELETE, OP_KIND_POD, "x-worker-0");
+    fail_request(&c, PLAN_DELETE, PLAN_KIND_POD, "x-worker-0");
     expect_status(&c, "reason", "FailedDelete");
     expect_status(&c, "message", "Pod x-worker-0: denied by a webhook");
     tk_done(&c);
@@ -387,7 +387,7 @@ static void a_long_message_of_any_language_is_cut_at_a_character(void **state) {
         memcpy(message + 3 * i, "\u914d", 4);
     }
     tk_init(&c, TK_JOB(TK_ROLE("worker", 1)));
-    fail_request(&c, OP_CREATE, OP_KIND_POD, "x-worker-0");
+    fail_request(&c, PLAN_CREATE, PLAN_KIND_POD, "x-worker-0");
     c.failures[0].message = message;
     CO_AUTOFREE char *expected = co_xasprintf("Pod x-worker-0: %.621s", message);
     expect_status(&c, "message", expected);
@@ -430,7 +430,7 @@ static void what_pods_wait_for_is_shown(void **state) {
         &c, "message", "pod x-worker-1, container main: exit code 3; kubelet restarts it");
     /* A sidecar of the template keeps the pod from failing. */
     co_json_set(co_json_at(c.objects[TK_PODS], "x-worker-1", "metadata", "annotations"),
-        OP_ANNOTATION_CONTAINERS, json_string("main,proxy"));
+        API_ANNOTATION_CONTAINERS, json_string("main,proxy"));
     tk_pod_status(&c, "x-worker-1",
         "{'phase':'Running','containerStatuses':[{'name':'main','state':{'terminated':{'exitCode':"
         "3,'reason':'Error','message':'no data','finishedAt':'2026-01-01T00:00:01Z'}}},"
@@ -471,7 +471,7 @@ static void a_job_that_vanishes_with_its_finalizer_gets_no_status(void **state) 
     expect_actions(&c, "patch Job x; create Pod x-ps-0; create Pod x-ps-1; create Pod x-worker-0; "
                        "create Pod x-worker-1");
     co_json_set(meta, "deletionTimestamp", json_string("t"));
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(&c, &plan);
     assert_int_equal(plan.n_actions, 1);
     assert_false(plan.status_differs);
@@ -484,15 +484,15 @@ static void action_events_are_folded_by_kind_verb_and_result(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TK_ROLE("ps", 1) "," TK_ROLE("worker", 14)));
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(&c, &plan);
-    struct op_outcome outcomes[15];
+    struct plan_outcome outcomes[15];
     for (size_t i = 0; i < 15; i++) {
-        outcomes[i] = (struct op_outcome){.tried = i < 14, .error = i == 0 ? "no quota" : NULL};
+        outcomes[i] = (struct plan_outcome){.tried = i < 14, .error = i == 0 ? "no quota" : NULL};
     }
-    struct op_event *events;
+    struct plan_event *events;
     size_t n;
-    op_plan_action_events(&plan, outcomes, &events, &n);
+    plan_action_events(&plan, outcomes, &events, &n);
     assert_int_equal(n, 2);
     assert_string_equal(events[0].reason, "Created");
     assert_false(events[0].warning);
@@ -502,14 +502,14 @@ static void action_events_are_folded_by_kind_verb_and_result(void **state) {
     assert_string_equal(events[1].reason, "FailedCreate");
     assert_true(events[1].warning);
     assert_string_equal(events[1].message, "could not create Pod x-ps-0: no quota");
-    op_events_free(events, n);
+    plan_events_free(events, n);
     for (size_t i = 0; i < 15; i++) {
-        outcomes[i] = (struct op_outcome){.tried = i == 3};
+        outcomes[i] = (struct plan_outcome){.tried = i == 3};
     }
-    op_plan_action_events(&plan, outcomes, &events, &n);
+    plan_action_events(&plan, outcomes, &events, &n);
     assert_int_equal(n, 1);
     assert_string_equal(events[0].message, "created Pod x-worker-2");
-    op_events_free(events, n);
+    plan_events_free(events, n);
     tk_done(&c);
 }
 
@@ -517,23 +517,23 @@ static void what_the_server_warns_of_is_told_once_a_role(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TK_ROLE("ps", 1) "," TK_ROLE("worker", 14)));
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(&c, &plan);
-    struct op_outcome outcomes[15];
+    struct plan_outcome outcomes[15];
     for (size_t i = 0; i < 15; i++) {
-        outcomes[i] = (struct op_outcome){
+        outcomes[i] = (struct plan_outcome){
             .tried = true, .warnings = i == 14 ? NULL : "unknown field \"spec.x\""};
     }
-    struct op_event *events;
+    struct plan_event *events;
     size_t n;
-    op_plan_action_events(&plan, outcomes, &events, &n);
+    plan_action_events(&plan, outcomes, &events, &n);
     assert_int_equal(n, 2);
     assert_string_equal(events[0].reason, "Created");
     assert_string_equal(events[1].reason, "CreateWarned");
     assert_true(events[1].warning);
     assert_string_equal(events[1].message,
         "Pod x-ps-*: unknown field \"spec.x\"; Pod x-worker-*: unknown field \"spec.x\"");
-    op_events_free(events, n);
+    plan_events_free(events, n);
     tk_done(&c);
 }
 

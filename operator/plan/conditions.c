@@ -16,12 +16,12 @@ struct condition {
     const char *reason, *message;
 };
 
-static void add_condition(json_t *list, const struct op_world *w, const struct condition *c) {
-    const json_t *stored = op_condition_stored(w->job, c->type);
+static void add_condition(json_t *list, const struct plan_world *w, const struct condition *c) {
+    const json_t *stored = plan_condition_stored(w->job, c->type);
     if (!c->is && !c->always && !stored) {
         return;
     }
-    if (stored && op_phase_terminal(w->job->phase)) {
+    if (stored && api_phase_terminal(w->job->phase)) {
         /* An edit of the spec does not change how the job has ended. */
         json_t *kept = json_copy((json_t *)(uintptr_t)stored);
         co_json_set(kept, "observedGeneration", json_integer(w->job->generation));
@@ -29,7 +29,7 @@ static void add_condition(json_t *list, const struct op_world *w, const struct c
         return;
     }
     const char *status = c->is ? "True" : "False";
-    const json_t *known = op_condition_known(w, c->type);
+    const json_t *known = plan_condition_known(w, c->type);
     const char *since = co_json_str(known, "lastTransitionTime");
     char text[32];
     if (!since || !co_streq(co_json_str(known, "status"), status)) {
@@ -47,46 +47,46 @@ static void add_condition(json_t *list, const struct op_world *w, const struct c
     co_json_append(list, j);
 }
 
-static const char *waiting_reason(const struct op_outlook *o) {
-    return *o->reason ? o->reason : op_phase_name(o->phase);
+static const char *waiting_reason(const struct plan_outlook *o) {
+    return *o->reason ? o->reason : api_phase_name(o->phase);
 }
 
 /* Why a condition is False: not for its usual reason once the job has ended. */
-static const char *unless_ended(const struct op_outlook *o, const char *usual) {
-    return op_phase_terminal(o->phase) ? waiting_reason(o) : usual;
+static const char *unless_ended(const struct plan_outlook *o, const char *usual) {
+    return api_phase_terminal(o->phase) ? waiting_reason(o) : usual;
 }
 
 /* A job that is suspended or ends needs no pods; what kept them from being created may still be. */
-static const char *unblocked_reason(const struct op_outlook *o) {
-    return o->phase == OP_PHASE_SUSPENDED ? waiting_reason(o) : unless_ended(o, "Unblocked");
+static const char *unblocked_reason(const struct plan_outlook *o) {
+    return o->phase == API_PHASE_SUSPENDED ? waiting_reason(o) : unless_ended(o, "Unblocked");
 }
 
 /* If it does not run: the reason, or else the phase.  It stays True while a pod is replaced. */
-static struct condition make_running(const struct op_outlook *o) {
-    struct condition c = {.type = "Running", .always = true, .is = op_outlook_runs(o)};
+static struct condition make_running(const struct plan_outlook *o) {
+    struct condition c = {.type = "Running", .always = true, .is = plan_outlook_runs(o)};
     c.reason = !c.is ? waiting_reason(o) : o->all_running ? "AllPodsRunning" : "SomePodsRunning";
     c.message = c.is && o->all_running ? "" : o->message;
     return c;
 }
 
 /* There is no pod to create. */
-static bool needs_none(const struct op_job *job) {
-    char text[OP_LACK_MAX];
-    return job->n_problems || op_job_lack(job, text, sizeof(text)) == OP_LACK_PODS;
+static bool needs_none(const struct api_job *job) {
+    char text[API_LACK_MAX];
+    return job->n_problems || api_job_lack(job, text, sizeof(text)) == API_LACK_PODS;
 }
 
 /* False also where no pods are needed, or where the job ended before all were there. */
-static struct condition make_created(const struct op_world *w, const struct op_outlook *o) {
+static struct condition make_created(const struct plan_world *w, const struct plan_outlook *o) {
     struct condition c = {.type = "Created", .always = true};
-    const json_t *stored = op_condition_stored(w->job, c.type);
+    const json_t *stored = plan_condition_stored(w->job, c.type);
     bool was =
-        op_condition_true(w->job, c.type) &&
+        plan_condition_true(w->job, c.type) &&
         json_integer_value(json_object_get(stored, "observedGeneration")) == w->job->generation;
-    bool ended = op_phase_terminal(o->phase);
-    bool anew = o->attempt != w->job->attempt || o->phase == OP_PHASE_SUSPENDED;
+    bool ended = api_phase_terminal(o->phase);
+    bool anew = o->attempt != w->job->attempt || o->phase == API_PHASE_SUSPENDED;
     bool waits = anew || ended || o->blocked || w->now < o->hold_until;
     /* Jobs that upstream's operator has ended have no conditions, but had their pods. */
-    bool upstream = op_phase_terminal(w->job->phase);
+    bool upstream = api_phase_terminal(w->job->phase);
     /* Replacing a single pod does not make it False; replacing the whole group does. */
     bool all = needs_none(w->job) ? was && ended : was || o->all_created;
     c.is = upstream || (all && !anew);
@@ -95,18 +95,18 @@ static struct condition make_created(const struct op_world *w, const struct op_o
     return c;
 }
 
-static struct condition make_suspended(const struct op_outlook *o) {
-    struct condition c = {.type = "Suspended", .is = o->phase == OP_PHASE_SUSPENDED};
+static struct condition make_suspended(const struct plan_outlook *o) {
+    struct condition c = {.type = "Suspended", .is = o->phase == API_PHASE_SUSPENDED};
     c.reason = c.is ? o->reason : unless_ended(o, "JobResumed");
     c.message = c.is ? o->message : "";
     return c;
 }
 
 /* Keeps the cause of the last restart from when it was decided. */
-static struct condition make_restarting(const struct op_world *w, const struct op_outlook *o) {
+static struct condition make_restarting(const struct plan_world *w, const struct plan_outlook *o) {
     struct condition c = {.type = "Restarting", .is = o->restarting, .keeps = true};
-    const json_t *stored = op_condition_stored(w->job, c.type);
-    bool goes_on = op_condition_true(w->job, c.type) && o->attempt == w->job->attempt;
+    const json_t *stored = plan_condition_stored(w->job, c.type);
+    bool goes_on = plan_condition_true(w->job, c.type) && o->attempt == w->job->attempt;
     const char *reason = goes_on ? co_json_str(stored, "reason") : NULL;
     const char *message = goes_on ? co_json_str(stored, "message") : NULL;
     c.reason = reason ? reason : o->reason;
@@ -115,26 +115,26 @@ static struct condition make_restarting(const struct op_world *w, const struct o
 }
 
 /* From when the pods are given back until all have been created. */
-static struct condition make_gave_back(const struct op_world *w, const struct op_outlook *o) {
+static struct condition make_gave_back(const struct plan_world *w, const struct plan_outlook *o) {
     struct condition c = {.type = "GaveBack", .reason = "GaveBack", .keeps = true};
-    const json_t *stored = op_condition_stored(w->job, c.type);
-    bool goes_on = op_condition_true(w->job, c.type) && o->attempt == w->job->attempt &&
-                   !o->all_created && !op_phase_terminal(o->phase);
+    const json_t *stored = plan_condition_stored(w->job, c.type);
+    bool goes_on = plan_condition_true(w->job, c.type) && o->attempt == w->job->attempt &&
+                   !o->all_created && !api_phase_terminal(o->phase);
     c.is = o->gave_back || goes_on;
     c.message = o->gave_back ? o->message : co_json_str(stored, "message");
     return c;
 }
 
-static struct condition make_completing(const struct op_world *w, const struct op_outlook *o) {
+static struct condition make_completing(const struct plan_world *w, const struct plan_outlook *o) {
     struct condition c = {.type = "Completing", .is = o->completing};
-    c.reason = c.is ? op_world_success_text(w)->reason : waiting_reason(o);
+    c.reason = c.is ? plan_world_success_text(w)->reason : waiting_reason(o);
     c.message = c.is ? o->message : "";
     return c;
 }
 
 /* Keeps conditions of other controllers in the same list. */
 static void keep_others(
-    json_t *list, const struct op_job *job, const struct condition *ours, size_t n_ours) {
+    json_t *list, const struct api_job *job, const struct condition *ours, size_t n_ours) {
     size_t i;
     json_t *c;
     json_array_foreach(json_object_get(job->status, "conditions"), i, c) {
@@ -150,22 +150,22 @@ static void keep_others(
 }
 
 /* A job that ends keeps its earlier conditions and gets those of its end. */
-json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o) {
+json_t *plan_conditions_make(const struct plan_world *w, const struct plan_outlook *o) {
     json_t *list = json_array();
-    bool completed = o->phase == OP_PHASE_COMPLETED;
-    bool failed = o->phase == OP_PHASE_FAILED;
+    bool completed = o->phase == API_PHASE_COMPLETED;
+    bool failed = o->phase == API_PHASE_FAILED;
     char bound[160];
     char ignored[160];
-    char words[OP_WORDS_MAX];
-    bool bounded = op_world_bound(w, bound, sizeof(bound));
-    bool ignores = op_gang_ignores(w, ignored, sizeof(ignored));
-    bool odd = op_world_words(w, words, sizeof(words));
-    char old[OP_STALE_MAX];
-    bool stale = !op_phase_terminal(o->phase) && o->attempt == w->job->attempt &&
-                 op_stale_say(w, old, sizeof(old));
-    char fields[OP_CHANGED_MAX];
-    bool changed = !op_phase_terminal(o->phase) && o->attempt == w->job->attempt &&
-                   op_world_has_pods(w) && op_world_changed(w, fields, sizeof(fields));
+    char words[PLAN_WORDS_MAX];
+    bool bounded = plan_world_bound(w, bound, sizeof(bound));
+    bool ignores = plan_gang_ignores(w, ignored, sizeof(ignored));
+    bool odd = plan_world_words(w, words, sizeof(words));
+    char old[PLAN_STALE_MAX];
+    bool stale = !api_phase_terminal(o->phase) && o->attempt == w->job->attempt &&
+                 plan_stale_say(w, old, sizeof(old));
+    char fields[PLAN_CHANGED_MAX];
+    bool changed = !api_phase_terminal(o->phase) && o->attempt == w->job->attempt &&
+                   plan_world_has_pods(w) && plan_world_changed(w, fields, sizeof(fields));
     const struct condition rows[] = {
         make_created(w, o),
         make_running(o),
@@ -175,7 +175,7 @@ json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o)
         make_completing(w, o),
         {.type = "Succeeded",
             .is = completed,
-            .reason = completed ? op_world_success_text(w)->reason : waiting_reason(o),
+            .reason = completed ? plan_world_success_text(w)->reason : waiting_reason(o),
             .message = ""},
         {.type = "Failed", .is = failed, .reason = waiting_reason(o), .message = o->message},
         {.type = "Blocked",

@@ -3,4 +3,4 @@
 
 #include "operator/plan/outlook.h"
 
-json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o);
+json_t *plan_conditions_make(const struct plan_world *w, const struct plan_outlook *o);

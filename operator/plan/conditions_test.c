@@ -19,7 +19,7 @@ static struct tk_cluster begin(const char *spec) {
 
 /* From now on the API server rejects x-worker-1. */
 static void reject(struct tk_cluster *c) {
-    c->failures[0] = (struct op_failure){.kind = OP_KIND_POD,
+    c->failures[0] = (struct plan_failure){.kind = PLAN_KIND_POD,
         .name = "x-worker-1",
         .code = CO_PERMISSION,
         .message = QUOTA,

@@ -132,22 +132,22 @@ static void what_ended_since_the_last_look_counts(void **state) {
     struct tk_cluster c;
     begin(&c, TK_JOB(FOUR), none);
     tk_pod_status(&c, "x-worker-2", DONE);
-    struct op_pod *pod = (struct op_pod *)op_child_of_tree(
-        op_pod_read, json_object_get(c.objects[TK_PODS], "x-worker-2"));
+    struct api_pod *pod = (struct api_pod *)api_child_of_tree(
+        api_pod_read, json_object_get(c.objects[TK_PODS], "x-worker-2"));
     gone(&c, "x-worker-2");
     for (int attempt = 0; attempt < 2; attempt++) {
-        OP_AUTOPLAN struct op_plan plan = {0};
+        PLAN_AUTOPLAN struct plan plan = {0};
         tk_look(&c);
         pod->attempt = attempt;
-        c.seen.ended = (const struct op_pod *const *)&pod;
+        c.seen.ended = (const struct api_pod *const *)&pod;
         c.seen.n_ended = 1;
-        assert_int_equal(op_plan_compute(c.seen_job, &c.seen, c.now, &c.settings, &plan, NULL), 0);
+        assert_int_equal(plan_compute(c.seen_job, &c.seen, c.now, &c.settings, &plan, NULL), 0);
         const char *indexes = co_json_str(plan.status, "worker", "completedIndexes");
         assert_true(attempt ? !indexes : co_streq(indexes, "2"));
         assert_int_equal(plan.status_urgent, !attempt);
-        assert_int_equal(plan.actions[0].verb, attempt ? OP_CREATE : OP_PATCH);
+        assert_int_equal(plan.actions[0].verb, attempt ? PLAN_CREATE : PLAN_PATCH);
     }
-    op_child_free(NULL, &pod->c);
+    api_child_free(NULL, &pod->c);
     tk_done(&c);
 }
 
@@ -163,15 +163,15 @@ static void what_had_ended_before_it_was_deleted_counts(void **state) {
     for (size_t i = 0; i < c.seen.n_pods; i++) {
         c.pods[i]->ended = strcmp(c.pods[i]->c.name, "x-worker-2") == 0;
     }
-    OP_AUTOPLAN struct op_plan plan = {0};
-    assert_int_equal(op_plan_compute(c.seen_job, &c.seen, c.now, &c.settings, &plan, NULL), 0);
+    PLAN_AUTOPLAN struct plan plan = {0};
+    assert_int_equal(plan_compute(c.seen_job, &c.seen, c.now, &c.settings, &plan, NULL), 0);
     assert_string_equal(co_json_str(plan.status, "worker", "completedIndexes"), "2");
     assert_true(plan.status_urgent);
     tk_done(&c);
 }
 
 static bool is_urgent(struct tk_cluster *c) {
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(c, &plan);
     assert_true(plan.status_differs);
     return plan.status_urgent;
@@ -330,11 +330,11 @@ static void those_who_start_again_are_not_kept(void **state) {
     tk_look(&c);
     const char *why = NULL;
     const char *uid = co_json_str(c.objects[TK_PODS], "x-worker-1", "metadata", "uid");
-    assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, &why));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, &why));
     assert_string_equal(why, "addresses");
     tk_pod_status(&c, "x-worker-1", TK_RUNNING("10.0.0.9"));
     rest(&c);
-    assert_true(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, &why));
+    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, &why));
     assert_string_equal(co_json_str(c.objects[TK_CONFIGMAPS], "x", "data", "PADDLE_TRAINERS"),
         "x-worker-0,10.0.0.9");
     tk_done(&c);
@@ -368,16 +368,16 @@ static void long_references_are_used_again_while_they_are_true(void **state) {
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TK_ROLE("worker", 32)));
     (void)tk_pass(&c);
-    OP_AUTOPLAN struct op_plan first = {0};
+    PLAN_AUTOPLAN struct plan first = {0};
     tk_plan(&c, &first);
     const json_t *refs = co_json_at(first.status, "worker", "refs");
     assert_int_equal(json_array_size(refs), MANY);
-    c.draft = op_status_draft(first.status);
-    OP_AUTOPLAN struct op_plan second = {0};
+    c.draft = plan_status_draft(first.status);
+    PLAN_AUTOPLAN struct plan second = {0};
     tk_plan(&c, &second);
     assert_ptr_equal(co_json_at(second.status, "worker", "refs"), refs);
     gone(&c, "x-worker-7");
-    OP_AUTOPLAN struct op_plan third = {0};
+    PLAN_AUTOPLAN struct plan third = {0};
     tk_plan(&c, &third);
     assert_int_equal(json_array_size(co_json_at(third.status, "worker", "refs")), MANY - 1);
     tk_done(&c);
@@ -393,13 +393,13 @@ static void that_workers_are_done_is_remembered(void **state) {
     run_all(&c);
     tk_pod_status(&c, "x-worker-0", DONE);
     tk_pod_status(&c, "x-worker-1", DONE);
-    OP_AUTOPLAN struct op_plan first = {0};
+    PLAN_AUTOPLAN struct plan first = {0};
     tk_plan(&c, &first);
-    c.draft = op_status_draft(first.status);
+    c.draft = plan_status_draft(first.status);
     int64_t until = first.wake_at;
     c.now += 2;
     gone(&c, "x-worker-1"); /* and does not train again */
-    OP_AUTOPLAN struct op_plan second = {0};
+    PLAN_AUTOPLAN struct plan second = {0};
     tk_plan(&c, &second);
     assert_int_equal(second.wake_at, until);
     assert_int_equal(second.n_actions, 0);

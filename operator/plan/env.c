@@ -21,7 +21,7 @@ static bool is_taken(uint16_t port, const uint16_t *taken, size_t n) {
     return false;
 }
 
-uint16_t op_plan_port(const char *uid, const uint16_t *taken, size_t n_taken) {
+uint16_t plan_port(const char *uid, const uint16_t *taken, size_t n_taken) {
     uint64_t h = 0xcbf29ce484222325U;
     for (const char *p = uid; *p; p++) {
         h = (h ^ (unsigned char)*p) * 0x100000001b3U;
@@ -39,22 +39,22 @@ uint16_t op_plan_port(const char *uid, const uint16_t *taken, size_t n_taken) {
 }
 
 /* The port of a live job never changes, so the one in its ConfigMap is used first. */
-static uint16_t job_port(const struct op_world *w) {
-    if (op_job_named(w->job)) {
+static uint16_t job_port(const struct plan_world *w) {
+    if (plan_job_named(w->job)) {
         return CO_PORT_BASE;
     }
     uint16_t have = w->configmap ? w->configmap->port : 0;
     if (have >= CO_PORT_BASE && have < CO_PORT_BASE + CO_PORT_SPAN * CO_PORT_SLOTS) {
         return have;
     }
-    bool host = w->job->intranet == OP_HOST;
-    return op_plan_port(
+    bool host = w->job->intranet == API_HOST;
+    return plan_port(
         w->job->uid, host ? w->seen->ports_taken : NULL, host ? w->seen->n_ports_taken : 0);
 }
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
-const char *op_plan_address(const char *const ip[2], int prefer_family) {
+const char *plan_address(const char *const ip[2], int prefer_family) {
     for (size_t i = 0; i < 2 && prefer_family; i++) {
         bool v6 = strchr(ip[i], ':') != NULL;
         if (*ip[i] && v6 == (prefer_family == 6)) {
@@ -67,14 +67,14 @@ const char *op_plan_address(const char *const ip[2], int prefer_family) {
 /* A pod that has succeeded and is gone counts as addressed: lists have its name instead of an
  * address.  So pods that start again do not wait for it, and do not connect to another pod that has
  * its former address. */
-static bool has_address(const struct op_slot *slot) {
-    const struct op_pod *pod = slot->pod;
-    return pod ? *pod->ip[0] && (!pod->c.deleting || op_slot_succeeded(slot)) : slot->done;
+static bool has_address(const struct plan_slot *slot) {
+    const struct api_pod *pod = slot->pod;
+    return pod ? *pod->ip[0] && (!pod->c.deleting || plan_slot_succeeded(slot)) : slot->done;
 }
 
-bool op_env_addressed(const struct op_world *w) {
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+bool plan_env_addressed(const struct plan_world *w) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
             if (!has_address(&w->slot[r][i])) {
                 return false;
             }
@@ -83,37 +83,37 @@ bool op_env_addressed(const struct op_world *w) {
     return true;
 }
 
-bool op_env_published(const struct op_world *w, const json_t *env) {
-    const struct op_configmap *have = w->configmap;
+bool plan_env_published(const struct plan_world *w, const json_t *env) {
+    const struct api_configmap *have = w->configmap;
     if (!have || have->c.deleting) {
         return false;
     }
     if (have->old) {
-        return have->peers == op_env_peers_hash(env);
+        return have->peers == api_env_peers_hash(env);
     }
     /* With --prefer-family pods read their own address from the ConfigMap as well. */
-    return have->hash == op_env_hash(env) && (have->own_ips || !op_env_own_ips(env));
+    return have->hash == api_env_hash(env) && (have->own_ips || !api_env_own_ips(env));
 }
 
 static void slot_host(
-    const struct op_world *w, enum op_role role, int32_t index, char *ret, size_t size) {
-    const struct op_pod *pod = w->slot[role][index].pod;
-    if (op_job_named(w->job) || !pod) {
-        op_job_host(w->job, role, index, ret, size);
+    const struct plan_world *w, enum api_role role, int32_t index, char *ret, size_t size) {
+    const struct api_pod *pod = w->slot[role][index].pod;
+    if (plan_job_named(w->job) || !pod) {
+        plan_job_host(w->job, role, index, ret, size);
         return;
     }
-    (void)snprintf(ret, size, "%s", op_plan_address(pod->ip, w->settings->prefer_family));
+    (void)snprintf(ret, size, "%s", plan_address(pod->ip, w->settings->prefer_family));
 }
 
 /* ---- the ConfigMap's values ----------------------------------------------------------------- */
 
-enum { LIST_MAX = OP_REPLICAS_MAX * (2 * OP_NAME_MAX + 10) };
+enum { LIST_MAX = API_REPLICAS_MAX * (2 * API_NAME_MAX + 10) };
 
 /* port 0: hosts only. */
-static char *host_list(const struct op_world *w, enum op_role role, uint16_t port) {
+static char *host_list(const struct plan_world *w, enum api_role role, uint16_t port) {
     struct co_buf b = CO_BUF(LIST_MAX);
     int r = co_buf_adds(&b, "", NULL);
-    for (int32_t i = 0; !r && i < op_world_replicas(w, role); i++) {
+    for (int32_t i = 0; !r && i < plan_world_replicas(w, role); i++) {
         char host[CO_HOST_MAX];
         char text[CO_HOST_MAX + 10];
         slot_host(w, role, i, host, sizeof(host));
@@ -129,24 +129,24 @@ static char *host_list(const struct op_world *w, enum op_role role, uint16_t por
 }
 
 /* Whether the job's pods get a variable with this condition. */
-static bool is_told(const struct op_job *job, enum co_var_when when) {
+static bool is_told(const struct api_job *job, enum co_var_when when) {
     switch (when) {
     case CO_WHEN_ALWAYS:
         return true;
     case CO_WHEN_PS:
-        return job->role[OP_PS].present;
+        return job->role[API_PS].present;
     case CO_WHEN_WORKER:
-        return job->role[OP_WORKER].present;
+        return job->role[API_WORKER].present;
     case CO_WHEN_HETER:
-        return job->role[OP_HETER].present;
+        return job->role[API_HETER].present;
     case CO_WHEN_GLOO:
         return job->gloo > 0;
     case CO_WHEN_ELASTIC:
         return job->elastic;
     case CO_WHEN_TOKEN:
-        return job->peer_auth >= OP_PEER_TOKEN;
+        return job->peer_auth >= API_PEER_TOKEN;
     case CO_WHEN_ENCRYPTED:
-        return job->peer_auth == OP_PEER_ENCRYPTED;
+        return job->peer_auth == API_PEER_ENCRYPTED;
     case CO_WHEN_SERVES: /* see is_direct: these go by the role */
     case CO_WHEN_GRACE:
     case CO_WHEN_NEVER:
@@ -159,31 +159,31 @@ static char *number_text(int64_t n) {
     return co_xasprintf("%" PRId64, n);
 }
 
-static char *gloo_endpoint(const struct op_world *w, uint16_t port) {
+static char *gloo_endpoint(const struct plan_world *w, uint16_t port) {
     char host[CO_HOST_MAX];
     char text[CO_HOST_MAX + 10];
-    slot_host(w, OP_PS, 0, host, sizeof(host));
+    slot_host(w, API_PS, 0, host, sizeof(host));
     co_hostport_format(host, (unsigned)port + CO_PORT_GLOO, text, sizeof(text));
     return co_xstrdup(text);
 }
 
 /* The value of a ConfigMap variable; the caller frees it. */
-static char *encode_var(const struct op_world *w, enum co_var var, uint16_t port) {
+static char *encode_var(const struct plan_world *w, enum co_var var, uint16_t port) {
     switch (var) {
     case CO_VAR_PORTS_NUM:
         return number_text(CO_PORT_SPAN);
     case CO_VAR_PORT:
         return number_text(port);
     case CO_VAR_PSERVERS:
-        return host_list(w, OP_PS, port);
+        return host_list(w, API_PS, port);
     case CO_VAR_TRAINER_ENDPOINTS:
-        return host_list(w, OP_WORKER, port);
+        return host_list(w, API_WORKER, port);
     case CO_VAR_TRAINERS:
-        return host_list(w, OP_WORKER, 0);
+        return host_list(w, API_WORKER, 0);
     case CO_VAR_TRAINERS_NUM:
-        return number_text(w->job->role[OP_WORKER].replicas);
+        return number_text(w->job->role[API_WORKER].replicas);
     case CO_VAR_HETER_ENDPOINTS:
-        return host_list(w, OP_HETER, port);
+        return host_list(w, API_HETER, port);
     case CO_VAR_WITH_GLOO:
         return number_text(w->job->gloo);
     case CO_VAR_GLOO_RENDEZVOUS:
@@ -200,20 +200,20 @@ static char *encode_var(const struct op_world *w, enum co_var var, uint16_t port
 /* The downward API gives a pod the first of its addresses.  With --prefer-family peer lists may
  * have the other one, so each pod reads its own from the ConfigMap.  Elastic pods read no
  * ConfigMap. */
-static bool chooses_address(const struct op_job *job, const struct op_settings *settings) {
-    return settings->prefer_family && !op_job_named(job) && !job->elastic;
+static bool chooses_address(const struct api_job *job, const struct plan_settings *settings) {
+    return settings->prefer_family && !plan_job_named(job) && !job->elastic;
 }
 
 /* The key of a pod's own address: "POD_IP_PS_0".  The caller frees it. */
-static char *address_key(enum op_role role, int32_t index) {
+static char *address_key(enum api_role role, int32_t index) {
     static const char *const words[] = {
-        [OP_PS] = "PS", [OP_WORKER] = "WORKER", [OP_HETER] = "HETER"};
+        [API_PS] = "PS", [API_WORKER] = "WORKER", [API_HETER] = "HETER"};
     return co_xasprintf("%s_%s_%" PRId32, co_contract[CO_VAR_POD_IP].name, words[role], index);
 }
 
-static void set_addresses(const struct op_world *w, json_t *data) {
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+static void set_addresses(const struct plan_world *w, json_t *data) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
             CO_AUTOFREE char *key = address_key(r, i);
             char host[CO_HOST_MAX];
             slot_host(w, r, i, host, sizeof(host));
@@ -224,8 +224,8 @@ static void set_addresses(const struct op_world *w, json_t *data) {
 
 /* ---- */
 
-json_t *op_env_data(const struct op_world *w) {
-    if (!op_job_named(w->job) && !op_env_addressed(w)) {
+json_t *plan_env_data(const struct plan_world *w) {
+    if (!plan_job_named(w->job) && !plan_env_addressed(w)) {
         return NULL;
     }
     uint16_t port = job_port(w);
@@ -256,28 +256,28 @@ static bool has_variable(const json_t *env, const char *name) {
     return false;
 }
 
-void op_env_token(const struct op_job *job, json_t *env) {
+void plan_env_token(const struct api_job *job, json_t *env) {
     const struct co_contract_row *row = &co_contract[CO_VAR_JOB_TOKEN];
     if (is_told(job, row->when) && !has_variable(env, row->name)) {
-        CO_AUTOFREE char *secret = op_token_name(job);
+        CO_AUTOFREE char *secret = api_token_name(job);
         co_json_append(env, json_pack("{s:s,s:{s:{s:s,s:s}}}", "name", row->name, "valueFrom",
-                                "secretKeyRef", "name", secret, "key", OP_TOKEN_KEY));
+                                "secretKeyRef", "name", secret, "key", API_TOKEN_KEY));
     }
 }
 
 /* ---- direct variables ----------------------------------------------------------------------- */
 
-static const char *role_word(enum op_role role) {
-    return role == OP_PS       ? co_contract_role_ps
-           : role == OP_WORKER ? co_contract_role_worker
-                               : co_contract_role_heter;
+static const char *role_word(enum api_role role) {
+    return role == API_PS       ? co_contract_role_ps
+           : role == API_WORKER ? co_contract_role_worker
+                                : co_contract_role_heter;
 }
 
 /* "MIN:MAX" workers.  It is the same in every pod of an attempt, so that scaling changes no pod.
  * Without limits in the spec, MIN is 1 and MAX the largest number requested.  A single number, as
  * paddle-operator wrote, would mean to launchers that the number never changes. */
-static char *elastic_np(const struct op_job *job) {
-    const struct op_role_spec *worker = &job->role[OP_WORKER];
+static char *elastic_np(const struct api_job *job) {
+    const struct api_role_spec *worker = &job->role[API_WORKER];
     int32_t least = worker->min > 0 ? worker->min : 1;
     int32_t most = worker->max > 0 ? worker->max : job->np;
     return co_xasprintf("%" PRId32 ":%" PRId32, least, most > least ? most : least);
@@ -298,16 +298,16 @@ static int64_t stop_timeout(int64_t grace) {
 }
 
 /* {"name": …, "value": …}, or a reference to a field of the pod or of the ConfigMap. */
-static json_t *make_direct(const struct op_job *job, enum co_var var, enum op_role role,
-    int32_t index, const struct op_settings *settings, const json_t *pod_spec) {
+static json_t *make_direct(const struct api_job *job, enum co_var var, enum api_role role,
+    int32_t index, const struct plan_settings *settings, const json_t *pod_spec) {
     json_t *e = json_object();
     co_json_set(e, "name", json_string(co_contract[var].name));
     CO_AUTOFREE char *value = NULL;
     char name[CO_HOST_MAX];
     switch (var) {
     case CO_VAR_POD_IP:
-        if (op_job_named(job)) {
-            op_job_host(job, role, index, name, sizeof(name));
+        if (plan_job_named(job)) {
+            plan_job_host(job, role, index, name, sizeof(name));
             value = co_xstrdup(name);
             break;
         }
@@ -356,12 +356,13 @@ static json_t *make_direct(const struct op_job *job, enum co_var var, enum op_ro
 
 /* The pod is a server, which does not end by itself when training is over, and may ask the gate. */
 static bool serves(
-    const struct op_job *job, enum op_role role, const struct op_settings *settings) {
-    return role == OP_PS && op_job_some_decide(job) && settings->gate_addr && *settings->gate_addr;
+    const struct api_job *job, enum api_role role, const struct plan_settings *settings) {
+    return role == API_PS && plan_job_some_decide(job) && settings->gate_addr &&
+           *settings->gate_addr;
 }
 
-static bool is_direct(const struct op_job *job, enum co_var var, enum op_role role,
-    const struct op_settings *settings, const json_t *pod_spec) {
+static bool is_direct(const struct api_job *job, enum co_var var, enum api_role role,
+    const struct plan_settings *settings, const json_t *pod_spec) {
     const struct co_contract_row *row = &co_contract[var];
     bool told = row->when == CO_WHEN_SERVES  ? serves(job, role, settings)
                 : row->when == CO_WHEN_GRACE ? grace_of(pod_spec) >= 0
@@ -369,8 +370,8 @@ static bool is_direct(const struct op_job *job, enum co_var var, enum op_role ro
     return row->via == CO_VIA_ENV && told;
 }
 
-void op_env_direct(const struct op_job *job, enum op_role role, int32_t index,
-    const struct op_settings *settings, const json_t *pod_spec, json_t *env) {
+void plan_env_direct(const struct api_job *job, enum api_role role, int32_t index,
+    const struct plan_settings *settings, const json_t *pod_spec, json_t *env) {
     for (enum co_var var = 0; var < CO_VAR_COUNT; var++) {
         if (is_direct(job, var, role, settings, pod_spec)) {
             co_json_append(env, make_direct(job, var, role, index, settings, pod_spec));
@@ -380,13 +381,13 @@ void op_env_direct(const struct op_job *job, enum op_role role, int32_t index,
 
 /* The value differs between the pods of a role. */
 static bool tells_index(
-    const struct op_job *job, enum co_var var, const struct op_settings *settings) {
+    const struct api_job *job, enum co_var var, const struct plan_settings *settings) {
     return var == CO_VAR_TRAINER_ID ||
-           (var == CO_VAR_POD_IP && (op_job_named(job) || chooses_address(job, settings)));
+           (var == CO_VAR_POD_IP && (plan_job_named(job) || chooses_address(job, settings)));
 }
 
-void op_env_direct_again(const struct op_job *job, enum op_role role, int32_t index,
-    const struct op_settings *settings, const json_t *pod_spec, json_t *env) {
+void plan_env_direct_again(const struct api_job *job, enum api_role role, int32_t index,
+    const struct plan_settings *settings, const json_t *pod_spec, json_t *env) {
     size_t at = json_array_size(env);
     for (enum co_var var = CO_VAR_COUNT; var-- > 0;) {
         if (!is_direct(job, var, role, settings, pod_spec)) {

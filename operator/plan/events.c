@@ -16,7 +16,7 @@
 
 enum { MESSAGE_MAX = 1000 /* of the API server's 1024 */, NAMES_MAX = 10 };
 
-void op_events_free(struct op_event *events, size_t n) {
+void plan_events_free(struct plan_event *events, size_t n) {
     for (size_t i = 0; i < n; i++) {
         free(events[i].message);
     }
@@ -84,22 +84,22 @@ static const struct event_row {
     {"TooLarge", true, "the job takes more memory than the operator has for one job"},
 };
 
-_Static_assert(CO_ARRAY_LEN(rows) <= OP_EVENT_KINDS, "kinds are bits (control/recorder.h)");
+_Static_assert(CO_ARRAY_LEN(rows) <= PLAN_EVENT_KINDS, "kinds are bits (control/recorder.h)");
 
 /* Every event must have a row in the table. */
-static struct op_event make_event(const char *reason, char *message_own) {
+static struct plan_event make_event(const char *reason, char *message_own) {
     size_t i = 0;
     while (i < CO_ARRAY_LEN(rows) && strcmp(rows[i].reason, reason) != 0) {
         i++;
     }
     assert(i < CO_ARRAY_LEN(rows));
-    return (struct op_event){.warning = rows[i].warning,
+    return (struct plan_event){.warning = rows[i].warning,
         .kind = (uint8_t)i,
         .reason = rows[i].reason,
         .message = message_own};
 }
 
-int op_events_markdown(struct co_buf *ret, struct co_err *err) {
+int plan_events_markdown(struct co_buf *ret, struct co_err *err) {
     int r = co_buf_adds(ret, "| reason | type | when |\n| --- | --- | --- |\n", err);
     for (size_t i = 0; i < CO_ARRAY_LEN(rows) && !r; i++) {
         r = co_buf_addf(ret, err, "| `%s` | %s | %s |\n", rows[i].reason,
@@ -114,22 +114,22 @@ static const struct {
     const char *done, *failed; /* reasons */
     const char *done_text, *failed_text;
 } verbs[] = {
-    [OP_CREATE] = {"Created", "FailedCreate", "created", "could not create"},
-    [OP_DELETE] = {"Deleted", "FailedDelete", "deleted", "could not delete"},
-    [OP_PATCH] = {"Updated", "FailedUpdate", "updated", "could not update"},
+    [PLAN_CREATE] = {"Created", "FailedCreate", "created", "could not create"},
+    [PLAN_DELETE] = {"Deleted", "FailedDelete", "deleted", "could not delete"},
+    [PLAN_PATCH] = {"Updated", "FailedUpdate", "updated", "could not update"},
 };
 
 /* The actions of a plan that go into one event: with the same verb, kind and result. */
 struct fold {
-    const struct op_plan *plan;
-    const struct op_outcome *outcomes;
-    enum op_verb verb;
-    enum op_kind kind;
+    const struct plan *plan;
+    const struct plan_outcome *outcomes;
+    enum plan_verb verb;
+    enum plan_kind kind;
     bool failed;
 };
 
 static bool in_fold(const struct fold *f, size_t i) {
-    const struct op_action *a = &f->plan->actions[i];
+    const struct plan_action *a = &f->plan->actions[i];
     return f->outcomes[i].tried && a->verb == f->verb && a->kind == f->kind &&
            (f->outcomes[i].error != NULL) == f->failed;
 }
@@ -147,7 +147,7 @@ static char *take_bounded(struct co_buf *b) {
 static char *fold_message(const struct fold *f, size_t n, size_t first) {
     struct co_buf b = CO_BUF(MESSAGE_MAX * 4);
     const char *text = f->failed ? verbs[f->verb].failed_text : verbs[f->verb].done_text;
-    const char *kind = op_kind_name(f->kind, f->plan->gang);
+    const char *kind = plan_kind_name(f->kind, f->plan->gang);
     int r = n == 1 ? co_buf_addf(&b, NULL, "%s %s ", text, kind)
                    : co_buf_addf(&b, NULL, "%s %zu %ss: ", text, n, kind);
     size_t named = 0;
@@ -169,26 +169,26 @@ static char *fold_message(const struct fold *f, size_t n, size_t first) {
 }
 
 /* All pods of a role, which have the same template, are named together: "x-worker-*". */
-static void warned_name(const struct op_action *a, char *ret, size_t size) {
+static void warned_name(const struct plan_action *a, char *ret, size_t size) {
     (void)snprintf(ret, size, "%s", a->name);
     char *dash = strrchr(ret, '-');
-    if (a->kind == OP_KIND_POD && dash && (size_t)(dash - ret) + 2 < size) {
+    if (a->kind == PLAN_KIND_POD && dash && (size_t)(dash - ret) + 2 < size) {
         memcpy(dash + 1, "*", 2);
     }
 }
 
 /* All different warnings of the API server; NULL when there were none. */
-static char *warned_message(const struct op_plan *plan, const struct op_outcome *outcomes) {
+static char *warned_message(const struct plan *plan, const struct plan_outcome *outcomes) {
     CO_AUTOBUF struct co_buf b = CO_BUF(MESSAGE_MAX * 4);
     for (size_t i = 0; i < plan->n_actions; i++) {
-        const struct op_action *a = &plan->actions[i];
+        const struct plan_action *a = &plan->actions[i];
         if (!outcomes[i].warnings) {
             continue;
         }
-        char name[OP_NAME_MAX + 1];
+        char name[API_NAME_MAX + 1];
         warned_name(a, name, sizeof(name));
         CO_AUTOFREE char *text = co_xasprintf(
-            "%s %s: %s", op_kind_name(a->kind, plan->gang), name, outcomes[i].warnings);
+            "%s %s: %s", plan_kind_name(a->kind, plan->gang), name, outcomes[i].warnings);
         if (!b.data || !strstr(b.data, text)) {
             (void)!co_buf_addf(&b, NULL, "%s%s", b.len ? "; " : "", text);
         }
@@ -196,16 +196,16 @@ static char *warned_message(const struct op_plan *plan, const struct op_outcome 
     return b.len ? take_bounded(&b) : NULL;
 }
 
-void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *outcomes,
-    struct op_event **ret, size_t *ret_n) {
-    enum { FOLDS = CO_ARRAY_LEN(verbs) * OP_KINDS * 2 };
-    struct op_event *events = co_xcalloc(FOLDS + 1, sizeof(*events));
+void plan_action_events(const struct plan *plan, const struct plan_outcome *outcomes,
+    struct plan_event **ret, size_t *ret_n) {
+    enum { FOLDS = CO_ARRAY_LEN(verbs) * PLAN_KINDS * 2 };
+    struct plan_event *events = co_xcalloc(FOLDS + 1, sizeof(*events));
     size_t n_events = 0;
     for (size_t i = 0; i < FOLDS; i++) {
         struct fold f = {.plan = plan,
             .outcomes = outcomes,
-            .kind = (enum op_kind)(i / 2 % OP_KINDS),
-            .verb = (enum op_verb)(i / 2 / OP_KINDS),
+            .kind = (enum plan_kind)(i / 2 % PLAN_KINDS),
+            .verb = (enum plan_verb)(i / 2 / PLAN_KINDS),
             .failed = i % 2};
         size_t n = 0;
         size_t first = 0;
@@ -216,7 +216,7 @@ void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *
             }
         }
         /* The removal of an old finalizer is not worth an event. */
-        if (n == 0 || (f.kind == OP_KIND_JOB && !f.failed)) {
+        if (n == 0 || (f.kind == PLAN_KIND_JOB && !f.failed)) {
             continue;
         }
         events[n_events] = make_event(
@@ -233,70 +233,71 @@ void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *
 
 /* ---- changes of state ----------------------------------------------------------------------- */
 
-static void add_event(struct op_plan *plan, const char *reason, char *message_own) {
+static void add_event(struct plan *plan, const char *reason, char *message_own) {
     plan->events = co_xrealloc(plan->events, plan->n_events + 1, sizeof(*plan->events));
     plan->events[plan->n_events] = make_event(reason, message_own);
     plan->events[plan->n_events++].state = true;
 }
 
-static int64_t count_wanted(const struct op_world *w) {
+static int64_t count_wanted(const struct plan_world *w) {
     int64_t n = 0;
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        n += op_world_replicas(w, r);
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        n += plan_world_replicas(w, r);
     }
     return n;
 }
 
-static char *completed_message(const struct op_world *w) {
-    return co_xasprintf("job completed: %s", op_world_success_text(w)->what);
+static char *completed_message(const struct plan_world *w) {
+    return co_xasprintf("job completed: %s", plan_world_success_text(w)->what);
 }
 
-static char *running_message(const struct op_world *w) {
+static char *running_message(const struct plan_world *w) {
     int64_t n = count_wanted(w);
     return n == 1 ? co_xstrdup("its pod is running")
                   : co_xasprintf("all %" PRId64 " pods are running", n);
 }
 
-static void add_failed(struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
-    CO_AUTOFREE char *message = op_left_add(w, o);
+static void add_failed(
+    struct plan *plan, const struct plan_world *w, const struct plan_outlook *o) {
+    CO_AUTOFREE char *message = plan_left_add(w, o);
     add_event(plan, "Failed", co_xasprintf("job failed: %s", message));
 }
 
-static void add_phase(struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
+static void add_phase(struct plan *plan, const struct plan_world *w, const struct plan_outlook *o) {
     switch (o->phase) {
-    case OP_PHASE_RUNNING:
+    case API_PHASE_RUNNING:
         if (count_wanted(w) > 0) { /* else NoPods says what there is to say */
             add_event(plan, "Running", running_message(w));
         }
         break;
-    case OP_PHASE_COMPLETED:
+    case API_PHASE_COMPLETED:
         add_event(plan, "Completed", completed_message(w));
         break;
-    case OP_PHASE_FAILED:
+    case API_PHASE_FAILED:
         add_failed(plan, w, o);
         break;
-    case OP_PHASE_SUSPENDED:
+    case API_PHASE_SUSPENDED:
         add_event(plan, "Suspended", co_xstrdup(o->message));
         break;
-    case OP_PHASE_NONE:
-    case OP_PHASE_PENDING:
-    case OP_PHASE_STARTING:
-    case OP_PHASE_TERMINATING:
-    case OP_PHASE_RESTARTING:
-    case OP_PHASES:
+    case API_PHASE_NONE:
+    case API_PHASE_PENDING:
+    case API_PHASE_STARTING:
+    case API_PHASE_TERMINATING:
+    case API_PHASE_RESTARTING:
+    case API_PHASES:
     default:
         break;
     }
 }
 
 /* The stored status does not have this condition with this message yet. */
-static bool is_news(const struct op_world *w, const char *condition, const char *message) {
-    return !op_condition_true(w->job, condition) ||
-           !co_streq(co_json_str(op_condition_stored(w->job, condition), "message"), message);
+static bool is_news(const struct plan_world *w, const char *condition, const char *message) {
+    return !plan_condition_true(w->job, condition) ||
+           !co_streq(co_json_str(plan_condition_stored(w->job, condition), "message"), message);
 }
 
 /* Reported only once, because the scheduler words the cause differently at every try. */
-static bool is_refused(const struct op_outlook *o, const json_t *stored) {
+static bool is_refused(const struct plan_outlook *o, const json_t *stored) {
     return strcmp(o->reason, "GangUnschedulable") == 0 &&
            !co_streq(co_json_str(stored, "reason"), o->reason);
 }
@@ -304,7 +305,7 @@ static bool is_refused(const struct op_outlook *o, const json_t *stored) {
 /* Troubles that do not change the phase.  Each is reported once: not when a restarted
  * container fails again, and not when the next pod of the same trouble is named. */
 static void add_trouble(
-    struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
+    struct plan *plan, const struct plan_world *w, const struct plan_outlook *o) {
     static const struct {
         const char *reason, *event;
     } troubles[] = {
@@ -329,19 +330,20 @@ static void add_trouble(
 
 /* Obstacles that are not rejected requests, which have their own events. */
 static void add_blocked(
-    struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
+    struct plan *plan, const struct plan_world *w, const struct plan_outlook *o) {
     if (!is_news(w, "Blocked", o->message)) {
         return;
     }
-    const json_t *stored = op_condition_stored(w->job, "Blocked");
+    const json_t *stored = plan_condition_stored(w->job, "Blocked");
     if (w->job->n_problems) {
-        add_event(plan, op_problem_code_name(w->job->problems[0].code), co_xstrdup(o->message));
+        add_event(plan, api_problem_code_name(w->job->problems[0].code), co_xstrdup(o->message));
     } else if (strcmp(o->reason, "NameTaken") == 0 || is_refused(o, stored)) {
         add_event(plan, o->reason, co_xstrdup(o->message));
     }
 }
 
-void op_events_phase(struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
+void plan_events_phase(
+    struct plan *plan, const struct plan_world *w, const struct plan_outlook *o) {
     if (o->phase != w->job->phase) {
         add_phase(plan, w, o);
     }
@@ -351,8 +353,8 @@ void op_events_phase(struct op_plan *plan, const struct op_world *w, const struc
     if (o->gave_back) {
         add_event(plan, "GaveBack", co_xstrdup(o->message));
     }
-    bool goes_on = !w->job->deleting && !op_phase_terminal(o->phase);
-    if (w->job->phase == OP_PHASE_SUSPENDED && o->phase != OP_PHASE_SUSPENDED && goes_on) {
+    bool goes_on = !w->job->deleting && !api_phase_terminal(o->phase);
+    if (w->job->phase == API_PHASE_SUSPENDED && o->phase != API_PHASE_SUSPENDED && goes_on) {
         add_event(plan, "Resumed", co_xasprintf("attempt %" PRId32 " begins", o->attempt));
     }
     if (o->blocked) {
@@ -362,32 +364,32 @@ void op_events_phase(struct op_plan *plan, const struct op_world *w, const struc
         add_trouble(plan, w, o);
     }
     char bound[160];
-    if (goes_on && op_world_bound(w, bound, sizeof(bound)) &&
+    if (goes_on && plan_world_bound(w, bound, sizeof(bound)) &&
         is_news(w, "ReplicasBounded", bound)) {
         add_event(plan, "ReplicasBounded", co_xstrdup(bound));
     }
     char ignored[160];
-    if (goes_on && op_gang_ignores(w, ignored, sizeof(ignored)) &&
+    if (goes_on && plan_gang_ignores(w, ignored, sizeof(ignored)) &&
         is_news(w, "SchedulingPolicyIgnored", ignored)) {
         add_event(plan, "SchedulingPolicyIgnored", co_xstrdup(ignored));
     }
-    char words[OP_WORDS_MAX];
-    if (goes_on && op_world_words(w, words, sizeof(words)) && is_news(w, "UnknownValue", words)) {
+    char words[PLAN_WORDS_MAX];
+    if (goes_on && plan_world_words(w, words, sizeof(words)) && is_news(w, "UnknownValue", words)) {
         add_event(plan, "UnknownValue", co_xstrdup(words));
     }
-    char changed[OP_CHANGED_MAX];
-    if (goes_on && o->attempt == w->job->attempt && op_world_has_pods(w) &&
-        op_world_changed(w, changed, sizeof(changed)) && is_news(w, "SpecChanged", changed)) {
+    char changed[PLAN_CHANGED_MAX];
+    if (goes_on && o->attempt == w->job->attempt && plan_world_has_pods(w) &&
+        plan_world_changed(w, changed, sizeof(changed)) && is_news(w, "SpecChanged", changed)) {
         add_event(plan, "SpecChanged", co_xstrdup(changed));
     }
-    char stale[OP_STALE_MAX];
-    if (goes_on && o->attempt == w->job->attempt && op_stale_say(w, stale, sizeof(stale)) &&
+    char stale[PLAN_STALE_MAX];
+    if (goes_on && o->attempt == w->job->attempt && plan_stale_say(w, stale, sizeof(stale)) &&
         is_news(w, "StaleAddress", stale)) {
         add_event(plan, "StaleAddress", co_xstrdup(stale));
     }
-    if (o->completing && !op_condition_true(w->job, "Completing")) {
+    if (o->completing && !plan_condition_true(w->job, "Completing")) {
         add_event(plan, "Completing",
-            co_xasprintf("%s; %s have %" PRId64 " s to end", op_world_success_text(w)->what,
-                op_world_success_text(w)->others, w->settings->server_grace));
+            co_xasprintf("%s; %s have %" PRId64 " s to end", plan_world_success_text(w)->what,
+                plan_world_success_text(w)->others, w->settings->server_grace));
     }
 }

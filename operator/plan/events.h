@@ -4,4 +4,4 @@
 #include "operator/plan/outlook.h"
 
 /* Adds the events about changes of the job's state to the plan. */
-void op_events_phase(struct op_plan *plan, const struct op_world *w, const struct op_outlook *o);
+void plan_events_phase(struct plan *plan, const struct plan_world *w, const struct plan_outlook *o);

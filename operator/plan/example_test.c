@@ -7,31 +7,31 @@ struct example_row {
     const char *file;
     const char *name, *mode;
     int ps, workers;
-    enum op_intranet intranet;
-    enum op_clean clean;
+    enum api_intranet intranet;
+    enum api_clean clean;
     bool elastic, gloo;
     const char *restart_policy; /* of its workers */
 };
 
 static const struct example_row examples[] = {
-    {"deploy/examples/wide_and_deep.yaml", "wide-ande-deep", "PS", 2, 2, OP_POD_IP, OP_CLEAN_NEVER,
-        false, true, "Never"},
-    {"deploy/examples/wide_and_deep_podip.yaml", "wide-ande-deep-podip", "PS", 2, 2, OP_POD_IP,
-        OP_CLEAN_NEVER, false, false, "Never"},
-    {"deploy/examples/wide_and_deep_service.yaml", "wide-ande-deep-service", "PS", 2, 2, OP_SERVICE,
-        OP_CLEAN_NEVER, false, true, "OnFailure"},
-    {"deploy/examples/wide_and_deep_volcano.yaml", "wide-ande-deep-volcano", "PS", 2, 2, OP_POD_IP,
-        OP_CLEAN_NEVER, false, true, "Never"},
-    {"deploy/examples/deepfm.yaml", "deepfm", "PS", 2, 2, OP_POD_IP, OP_CLEAN_OTHER, false, true,
+    {"deploy/examples/wide_and_deep.yaml", "wide-ande-deep", "PS", 2, 2, API_POD_IP,
+        API_CLEAN_NEVER, false, true, "Never"},
+    {"deploy/examples/wide_and_deep_podip.yaml", "wide-ande-deep-podip", "PS", 2, 2, API_POD_IP,
+        API_CLEAN_NEVER, false, false, "Never"},
+    {"deploy/examples/wide_and_deep_service.yaml", "wide-ande-deep-service", "PS", 2, 2,
+        API_SERVICE, API_CLEAN_NEVER, false, true, "OnFailure"},
+    {"deploy/examples/wide_and_deep_volcano.yaml", "wide-ande-deep-volcano", "PS", 2, 2, API_POD_IP,
+        API_CLEAN_NEVER, false, true, "Never"},
+    {"deploy/examples/deepfm.yaml", "deepfm", "PS", 2, 2, API_POD_IP, API_CLEAN_OTHER, false, true,
         "Never"},
-    {"deploy/examples/resnet.yaml", "resnet", "Collective", 0, 2, OP_POD_IP, OP_CLEAN_NEVER, false,
+    {"deploy/examples/resnet.yaml", "resnet", "Collective", 0, 2, API_POD_IP, API_CLEAN_NEVER,
+        false, false, "Never"},
+    {"deploy/examples/restart.yaml", "restart", "PS", 1, 2, API_POD_IP, API_CLEAN_NEVER, false,
         false, "Never"},
-    {"deploy/examples/restart.yaml", "restart", "PS", 1, 2, OP_POD_IP, OP_CLEAN_NEVER, false, false,
-        "Never"},
-    {"deploy/examples/simple.yaml", "simple", "Collective", 0, 2, OP_POD_IP, OP_CLEAN_NEVER, false,
-        false, "Never"},
-    {"deploy/elastic/resnet.yaml", "resnet-elastic", "Collective", 0, 3, OP_POD_IP, OP_CLEAN_NEVER,
-        true, false, "OnFailure"},
+    {"deploy/examples/simple.yaml", "simple", "Collective", 0, 2, API_POD_IP, API_CLEAN_NEVER,
+        false, false, "Never"},
+    {"deploy/elastic/resnet.yaml", "resnet-elastic", "Collective", 0, 3, API_POD_IP,
+        API_CLEAN_NEVER, true, false, "OnFailure"},
 };
 
 static char *job_of(const char *file) {
@@ -47,19 +47,19 @@ static char *job_of(const char *file) {
     co_json_set(meta, "uid", json_string("uid-x"));
     co_json_set(meta, "namespace", json_string("ns"));
     co_json_set(meta, "generation", json_integer(1));
-    struct op_problem problem;
-    if (op_job_validate(doc, true, &problem, 1)) {
+    struct api_problem problem;
+    if (api_job_validate(doc, true, &problem, 1)) {
         fail_msg("%s: %s", file, problem.message);
     }
     co_buf_done(&text);
     return co_json_dump(doc);
 }
 
-static void check_decoded(const struct example_row *row, const struct op_job *job) {
+static void check_decoded(const struct example_row *row, const struct api_job *job) {
     assert_string_equal(job->name, row->name);
-    assert_string_equal(op_mode_name(job->mode), row->mode);
-    assert_int_equal(job->role[OP_PS].replicas, row->ps);
-    assert_int_equal(job->role[OP_WORKER].replicas, row->workers);
+    assert_string_equal(api_mode_name(job->mode), row->mode);
+    assert_int_equal(job->role[API_PS].replicas, row->ps);
+    assert_int_equal(job->role[API_WORKER].replicas, row->workers);
     assert_int_equal(job->intranet, row->intranet);
     assert_int_equal(job->clean, row->clean);
     assert_int_equal(job->elastic, row->elastic);
@@ -74,7 +74,7 @@ static void check_pods(const struct tk_cluster *c, const struct example_row *row
     const json_t *from =
         json_object_get(json_array_get(json_object_get(spec, "containers"), 0), "envFrom");
     assert_int_equal(json_array_size(from), row->elastic ? 0 : 1);
-    size_t services = row->intranet == OP_SERVICE ? (size_t)(row->ps + row->workers) : 0;
+    size_t services = row->intranet == API_SERVICE ? (size_t)(row->ps + row->workers) : 0;
     assert_int_equal(json_object_size(c->objects[TK_SERVICES]), services);
 }
 
@@ -107,7 +107,7 @@ static void every_example_runs_and_ends(void **state) {
         assert_int_equal(json_object_get(data, "PADDLE_GLOO_HTTP_ENDPOINT") != NULL, row->gloo);
         end_workers(&c);
         rest(&c);
-        c.now += OP_SERVER_GRACE_DEFAULT;
+        c.now += PLAN_SERVER_GRACE_DEFAULT;
         rest(&c);
         expect_status(&c, "phase", "Completed");
         tk_done(&c);

@@ -5,7 +5,7 @@
 #include "operator/plan/testkit.h"
 
 static inline void expect_actions(struct tk_cluster *c, const char *expected) {
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(c, &plan);
     CO_AUTOFREE char *text = tk_actions(&plan);
     assert_string_equal(text, expected);
@@ -13,7 +13,7 @@ static inline void expect_actions(struct tk_cluster *c, const char *expected) {
 
 /* The value at a path of the status that a plan would write now; "" when absent. */
 static inline char *status_text(struct tk_cluster *c, const char *path) {
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(c, &plan);
     json_t *j = NULL;
     for (json_type t = JSON_OBJECT; t <= JSON_NULL && !j; t++) {
@@ -34,7 +34,7 @@ static inline void expect_status(struct tk_cluster *c, const char *path, const c
 
 /* "status reason message" of a condition that a plan would write now. */
 static inline void expect_condition(struct tk_cluster *c, const char *type, const char *expected) {
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(c, &plan);
     char text[1024] = "absent";
     size_t i;
@@ -50,7 +50,7 @@ static inline void expect_condition(struct tk_cluster *c, const char *type, cons
 
 /* "reason: message; …"; warnings begin with "!". */
 static inline void expect_events(struct tk_cluster *c, const char *expected) {
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(c, &plan);
     struct co_buf b = CO_BUF(1 << 16);
     assert_int_equal(co_buf_adds(&b, "", NULL), 0);

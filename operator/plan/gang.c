@@ -15,64 +15,65 @@
 #define NATIVE_GROUP "job"
 #define KUEUE "kueue.x-k8s.io/"
 
-static const char *policy_text(const struct op_job *job, const char *key) {
-    const char *text = co_json_str(op_gang_policy(job), key);
+static const char *policy_text(const struct api_job *job, const char *key) {
+    const char *text = co_json_str(plan_gang_policy(job), key);
     return text ? text : "";
 }
 
 /* ---- the kinds ------------------------------------------------------------------------------ */
 
-static json_t *member_spec(const struct op_world *w) {
+static json_t *member_spec(const struct plan_world *w) {
     json_t *spec = json_object();
-    co_json_set(spec, "minMember", json_integer(op_gang_members(w)));
-    json_t *resources = op_gang_resources(w);
+    co_json_set(spec, "minMember", json_integer(plan_gang_members(w)));
+    json_t *resources = plan_gang_resources(w);
     co_json_set(spec, "minResources", json_object_size(resources) ? json_incref(resources) : NULL);
     json_decref(resources);
     return spec;
 }
 
-static json_t *volcano_spec(const struct op_world *w) {
+static json_t *volcano_spec(const struct plan_world *w) {
     json_t *spec = member_spec(w);
-    for (size_t i = 0; i < OP_WISHES; i++) {
-        const char *text = policy_text(w->job, op_wishes[i].policy);
-        text = !*text && i == OP_WISH_PRIORITY ? w->job->priority_class : text;
-        co_json_set(spec, op_wishes[i].spec, *text ? co_json_string(text) : NULL);
+    for (size_t i = 0; i < API_WISHES; i++) {
+        const char *text = policy_text(w->job, api_wishes[i].policy);
+        text = !*text && i == API_WISH_PRIORITY ? w->job->priority_class : text;
+        co_json_set(spec, api_wishes[i].spec, *text ? co_json_string(text) : NULL);
     }
     return spec;
 }
 
-static void volcano_mark(const struct op_job *job, enum op_role role, json_t *meta, json_t *spec) {
+static void volcano_mark(
+    const struct api_job *job, enum api_role role, json_t *meta, json_t *spec) {
     json_t *a = json_object_get(meta, "annotations");
     (void)spec;
-    op_tree_set_text(a, "scheduling.k8s.io/group-name", job->name);
-    op_tree_set_text(a, "volcano.sh/task-spec", op_role_name(role));
-    op_tree_set_text(a, "volcano.sh/job-name", job->name);
-    op_tree_set_text(a, "volcano.sh/job-version", "0");
-    op_tree_set_text(a, "volcano.sh/queue-name", policy_text(job, "queue"));
+    plan_tree_set_text(a, "scheduling.k8s.io/group-name", job->name);
+    plan_tree_set_text(a, "volcano.sh/task-spec", api_role_name(role));
+    plan_tree_set_text(a, "volcano.sh/job-name", job->name);
+    plan_tree_set_text(a, "volcano.sh/job-version", "0");
+    plan_tree_set_text(a, "volcano.sh/queue-name", policy_text(job, "queue"));
 }
 
 static void coscheduling_mark(
-    const struct op_job *job, enum op_role role, json_t *meta, json_t *spec) {
+    const struct api_job *job, enum api_role role, json_t *meta, json_t *spec) {
     (void)role;
     (void)spec;
-    op_tree_set_text(json_object_get(meta, "labels"), "scheduling.x-k8s.io/pod-group", job->name);
+    plan_tree_set_text(json_object_get(meta, "labels"), "scheduling.x-k8s.io/pod-group", job->name);
 }
 
-static json_t *native_spec(const struct op_world *w) {
-    int64_t n = op_gang_members(w);
+static json_t *native_spec(const struct plan_world *w) {
+    int64_t n = plan_gang_members(w);
     return json_pack("{s:{s:s,s:s,s:s},s:[{s:s,s:{s:{s:I}}}]}", "controllerRef", "apiGroup",
-        OP_GROUP, "kind", OP_KIND, "name", w->job->name, "podGroups", "name", NATIVE_GROUP,
+        API_GROUP, "kind", API_KIND, "name", w->job->name, "podGroups", "name", NATIVE_GROUP,
         "policy", "gang", "minCount", (json_int_t)(n > 0 ? n : 1));
 }
 
-static void native_mark(const struct op_job *job, enum op_role role, json_t *meta, json_t *spec) {
+static void native_mark(const struct api_job *job, enum api_role role, json_t *meta, json_t *spec) {
     (void)role;
     (void)meta;
     co_json_set(
         spec, "workloadRef", json_pack("{s:s,s:s}", "name", job->name, "podGroup", NATIVE_GROUP));
 }
 
-static const struct op_gang gangs[] = {
+static const struct plan_gang gangs[] = {
     {.word = "volcano",
         .group = "scheduling.volcano.sh",
         .version = "v1beta1",
@@ -112,7 +113,7 @@ static const struct op_gang gangs[] = {
         .ignores = {"queue", "priorityClass", "minResources", "minAvailable"}},
 };
 
-const struct op_gang *op_gang_find(const char *word) {
+const struct plan_gang *plan_gang_find(const char *word) {
     for (size_t i = 0; i < CO_ARRAY_LEN(gangs); i++) {
         if (strcmp(gangs[i].word, word) == 0) {
             return &gangs[i];
@@ -121,22 +122,23 @@ const struct op_gang *op_gang_find(const char *word) {
     return NULL;
 }
 
-const char *op_kind_name(enum op_kind kind, const struct op_gang *gang) {
+const char *plan_kind_name(enum plan_kind kind, const struct plan_gang *gang) {
     static const char *const names[] = {
-        [OP_KIND_JOB] = OP_KIND,
-        [OP_KIND_POD] = "Pod",
-        [OP_KIND_SERVICE] = "Service",
-        [OP_KIND_CONFIGMAP] = "ConfigMap",
-        [OP_KIND_PODGROUP] = "PodGroup",
-        [OP_KIND_SECRET] = "Secret",
+        [PLAN_KIND_JOB] = API_KIND,
+        [PLAN_KIND_POD] = "Pod",
+        [PLAN_KIND_SERVICE] = "Service",
+        [PLAN_KIND_CONFIGMAP] = "ConfigMap",
+        [PLAN_KIND_PODGROUP] = "PodGroup",
+        [PLAN_KIND_SECRET] = "Secret",
     };
-    return kind == OP_KIND_PODGROUP && gang ? gang->kind : names[kind];
+    return kind == PLAN_KIND_PODGROUP && gang ? gang->kind : names[kind];
 }
 
 /* If a template names another scheduler, the job has no gang. */
-const struct op_gang *op_gang_of(const struct op_job *job, const struct op_settings *settings) {
-    const struct op_gang *gang = settings->gang;
-    for (enum op_role r = OP_PS; r < OP_ROLES && gang && gang->scheduler; r++) {
+const struct plan_gang *plan_gang_of(
+    const struct api_job *job, const struct plan_settings *settings) {
+    const struct plan_gang *gang = settings->gang;
+    for (enum api_role r = API_PS; r < API_ROLES && gang && gang->scheduler; r++) {
         const char *name = co_json_str(job->role[r].tmpl, "spec", "schedulerName");
         if (name && *name && strcmp(name, gang->scheduler) != 0) {
             return NULL;
@@ -148,7 +150,7 @@ const struct op_gang *op_gang_of(const struct op_job *job, const struct op_setti
 /* ---- objects -------------------------------------------------------------------------------- */
 
 static const char *wanted_text(const json_t *spec, size_t wish) {
-    const char *text = co_json_str(spec, op_wishes[wish].spec);
+    const char *text = co_json_str(spec, api_wishes[wish].spec);
     return text ? text : "";
 }
 
@@ -156,7 +158,7 @@ static const char *wanted_text(const json_t *spec, size_t wish) {
  * status was written last, or our patch failed.  Otherwise a different value was set by an
  * administrator, or by a webhook that puts all groups of a namespace into one queue, and is kept. A
  * value that the spec does not have any more is removed only if it is the one that we set. */
-static bool is_moved(const struct op_world *w, const json_t *spec, size_t wish) {
+static bool is_moved(const struct plan_world *w, const json_t *spec, size_t wish) {
     const char *asked = w->podgroup->asked[wish], *has = w->podgroup->has[wish];
     const char *want = wanted_text(spec, wish);
     int64_t observed = json_integer_value(json_object_get(w->job->status, "observedGeneration"));
@@ -165,29 +167,29 @@ static bool is_moved(const struct op_world *w, const json_t *spec, size_t wish) 
            (*want ? strcmp(want, has) != 0 : strcmp(asked, has) == 0);
 }
 
-json_t *op_gang_object(const struct op_world *w) {
-    const struct op_gang *gang = w->settings->gang;
+json_t *plan_gang_object(const struct plan_world *w) {
+    const struct plan_gang *gang = w->settings->gang;
     json_t *spec = gang->spec(w);
     json_t *meta = json_object(), *notes = json_object();
-    for (size_t i = 0; i < OP_WISHES; i++) {
+    for (size_t i = 0; i < API_WISHES; i++) {
         const char *want = wanted_text(spec, i);
-        co_json_set(notes, op_wishes[i].annotation, *want ? co_json_string(want) : NULL);
+        co_json_set(notes, api_wishes[i].annotation, *want ? co_json_string(want) : NULL);
     }
     co_json_set(meta, "annotations", json_object_size(notes) ? json_incref(notes) : NULL);
     json_decref(notes);
-    json_t *obj = op_object_new(w->job, gang->kind, w->job->name, meta);
+    json_t *obj = plan_object_new(w->job, gang->kind, w->job->name, meta);
     CO_AUTOFREE char *version = co_xasprintf("%s/%s", gang->group, gang->version);
-    op_tree_set_text(obj, "apiVersion", version);
+    plan_tree_set_text(obj, "apiVersion", version);
     co_json_set(obj, "spec", spec);
     return obj;
 }
 
 /* Removes what the spec does not have any more; keeps what others have changed. */
-json_t *op_gang_patch(const struct op_world *w) {
+json_t *plan_gang_patch(const struct plan_world *w) {
     json_t *spec = w->settings->gang->spec(w);
     json_t *notes = json_object();
-    for (size_t i = 0; i < OP_WISHES; i++) {
-        const struct op_wish *wish = &op_wishes[i];
+    for (size_t i = 0; i < API_WISHES; i++) {
+        const struct api_wish *wish = &api_wishes[i];
         bool moved = is_moved(w, spec, i);
         json_t *value = *wanted_text(spec, i) ? co_json_string(wanted_text(spec, i)) : json_null();
         (void)json_object_del(spec, wish->spec);
@@ -204,7 +206,7 @@ json_t *op_gang_patch(const struct op_world *w) {
 
 /* Kueue creates one Workload for all pods that name the group.  Its webhook adds a scheduling gate
  * that holds them, and the quota is free again when all of them have ended. */
-static void mark_for_kueue(const struct op_job *job, json_t *meta) {
+static void mark_for_kueue(const struct api_job *job, json_t *meta) {
     static const char *const copied[] = {KUEUE "queue-name", KUEUE "priority-class"};
     const json_t *from = co_json_at(job->json, "metadata", "labels");
     const char *queue = co_json_str(from, copied[0]);
@@ -219,38 +221,38 @@ static void mark_for_kueue(const struct op_job *job, json_t *meta) {
     }
     char total[24];
     int64_t n = 0;
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
         n += job->role[r].present ? job->role[r].replicas : 0;
     }
     (void)snprintf(total, sizeof(total), "%" PRId64, n);
-    op_tree_set_text(labels, KUEUE "pod-group-name", job->name);
-    op_tree_set_text(annotations, KUEUE "pod-group-total-count", total);
+    plan_tree_set_text(labels, KUEUE "pod-group-name", job->name);
+    plan_tree_set_text(annotations, KUEUE "pod-group-total-count", total);
     /* If a failed pod ends the job, no pod will replace it, and Kueue may end the group. */
-    if (!op_job_restarts(job)) {
-        op_tree_set_text(annotations, KUEUE "retriable-in-group", "false");
+    if (!api_job_restarts(job)) {
+        plan_tree_set_text(annotations, KUEUE "retriable-in-group", "false");
     }
 }
 
-void op_gang_mark(const struct op_job *job, enum op_role role, const struct op_settings *settings,
-    json_t *meta, json_t *spec) {
-    const struct op_gang *gang = op_gang_of(job, settings);
+void plan_gang_mark(const struct api_job *job, enum api_role role,
+    const struct plan_settings *settings, json_t *meta, json_t *spec) {
+    const struct plan_gang *gang = plan_gang_of(job, settings);
     mark_for_kueue(job, meta);
     if (!gang) {
         return;
     }
     gang->mark(job, role, meta, spec);
     if (gang->scheduler) {
-        op_tree_set_text(spec, "schedulerName", gang->scheduler);
+        plan_tree_set_text(spec, "schedulerName", gang->scheduler);
     }
 }
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-static bool has_live_pods(const struct op_world *w) {
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_pod *pod = w->slot[r][i].pod;
-            if (pod && !pod->c.deleting && pod->phase != OP_POD_SUCCEEDED) {
+static bool has_live_pods(const struct plan_world *w) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+            const struct api_pod *pod = w->slot[r][i].pod;
+            if (pod && !pod->c.deleting && pod->phase != API_POD_SUCCEEDED) {
                 return true;
             }
         }
@@ -258,9 +260,9 @@ static bool has_live_pods(const struct op_world *w) {
     return false;
 }
 
-bool op_gang_is_open(const struct op_world *w) {
-    const struct op_gang *gang = op_gang_of(w->job, w->settings);
-    const struct op_podgroup *have = w->podgroup;
+bool plan_gang_is_open(const struct plan_world *w) {
+    const struct plan_gang *gang = plan_gang_of(w->job, w->settings);
+    const struct api_podgroup *have = w->podgroup;
     /* A replacement for a pod of a running group does not wait: the queue may be full because of
      * this very job. */
     if (!gang || has_live_pods(w)) {
@@ -276,23 +278,23 @@ bool op_gang_is_open(const struct op_world *w) {
     return open;
 }
 
-static bool is_users(const struct op_world *w) {
+static bool is_users(const struct plan_world *w) {
     return w->podgroup && strcmp(w->podgroup->c.owner_uid, w->job->uid) != 0;
 }
 
-bool op_gang_ignores(const struct op_world *w, char *ret, size_t size) {
-    const struct op_gang *gang = w->settings->gang;
-    if (!gang || !json_object_size(op_gang_policy(w->job))) {
+bool plan_gang_ignores(const struct plan_world *w, char *ret, size_t size) {
+    const struct plan_gang *gang = w->settings->gang;
+    if (!gang || !json_object_size(plan_gang_policy(w->job))) {
         return false;
     }
-    if (op_gang_of(w->job, w->settings) && is_users(w)) {
+    if (plan_gang_of(w->job, w->settings) && is_users(w)) {
         (void)snprintf(ret, size, "schedulingPolicy: %s %s was not made by the operator",
             gang->kind, w->job->name);
         return true;
     }
     size_t i = 0;
     while (i < CO_ARRAY_LEN(gang->ignores) && gang->ignores[i] &&
-           !json_object_get(op_gang_policy(w->job), gang->ignores[i])) {
+           !json_object_get(plan_gang_policy(w->job), gang->ignores[i])) {
         i++;
     }
     const char *key = i < CO_ARRAY_LEN(gang->ignores) ? gang->ignores[i] : NULL;
@@ -301,24 +303,24 @@ bool op_gang_ignores(const struct op_world *w, char *ret, size_t size) {
     return key;
 }
 
-bool op_gang_is_outdated(const struct op_world *w) {
-    const struct op_gang *gang = op_gang_of(w->job, w->settings);
-    const struct op_podgroup *have = w->podgroup;
+bool plan_gang_is_outdated(const struct plan_world *w) {
+    const struct plan_gang *gang = plan_gang_of(w->job, w->settings);
+    const struct api_podgroup *have = w->podgroup;
     if (!gang || !have || is_users(w)) {
         return false;
     }
     CO_AUTOJSON json_t *spec = gang->spec(w);
-    bool outdated = op_gang_size_matters(w) && op_podgroup_hash(spec) != have->hash;
-    for (size_t i = 0; i < OP_WISHES; i++) {
+    bool outdated = plan_gang_size_matters(w) && api_podgroup_hash(spec) != have->hash;
+    for (size_t i = 0; i < API_WISHES; i++) {
         outdated |= is_moved(w, spec, i);
     }
     return outdated;
 }
 
 /* Writes "4 pods, cpu 1, memory 2Gi". */
-static void say_size(const struct op_world *w, char *ret, size_t size) {
-    CO_AUTOJSON json_t *resources = op_gang_resources(w);
-    int64_t pods = op_gang_members(w);
+static void say_size(const struct plan_world *w, char *ret, size_t size) {
+    CO_AUTOJSON json_t *resources = plan_gang_resources(w);
+    int64_t pods = plan_gang_members(w);
     size_t n = (size_t)snprintf(ret, size, "%" PRId64 " pod%s", pods, pods == 1 ? "" : "s");
     const char *name;
     json_t *j;
@@ -334,9 +336,9 @@ static void say_size(const struct op_world *w, char *ret, size_t size) {
     co_utf8_trim(ret);
 }
 
-bool op_gang_waits(const struct op_world *w, char *ret, size_t size) {
-    const struct op_gang *gang = op_gang_of(w->job, w->settings);
-    if (op_gang_is_open(w)) {
+bool plan_gang_waits(const struct plan_world *w, char *ret, size_t size) {
+    const struct plan_gang *gang = plan_gang_of(w->job, w->settings);
+    if (plan_gang_is_open(w)) {
         return false;
     }
     const char *queue = policy_text(w->job, "queue");
@@ -350,8 +352,8 @@ bool op_gang_waits(const struct op_world *w, char *ret, size_t size) {
 }
 
 /* The condition of a pod with Kueue's scheduling gate says only that it is gated. */
-bool op_gang_waits_in_queue(
-    const struct op_world *w, const struct op_pod *pod, char *ret, size_t size) {
+bool plan_gang_waits_in_queue(
+    const struct plan_world *w, const struct api_pod *pod, char *ret, size_t size) {
     const char *queue = co_json_str(w->job->json, "metadata", "labels", KUEUE "queue-name");
     if (!queue || !*queue || strcmp(pod->cause->reason, "SchedulingGated") != 0) {
         return false;
@@ -362,8 +364,8 @@ bool op_gang_waits_in_queue(
     return true;
 }
 
-bool op_gang_blames_mates(const struct op_world *w, const struct op_pod *pod) {
-    const struct op_gang *gang = op_gang_of(w->job, w->settings);
+bool plan_gang_blames_mates(const struct plan_world *w, const struct api_pod *pod) {
+    const struct plan_gang *gang = plan_gang_of(w->job, w->settings);
     bool found = false;
     for (size_t i = 0; gang && i < CO_ARRAY_LEN(gang->mates) && gang->mates[i] && !found; i++) {
         found = strstr(pod->cause->message, gang->mates[i]);

@@ -11,9 +11,9 @@
 
 #include "operator/plan/plan.h"
 
-struct op_world;
+struct plan_world;
 
-struct op_gang {
+struct plan_gang {
     const char *word; /* the value of --scheduling */
     const char *group, *version, *plural, *kind;
     const char *scheduler; /* schedulerName of the pods; NULL: as in the templates */
@@ -27,39 +27,40 @@ struct op_gang {
     bool counts_succeeded; /* a pod that has succeeded is a member as long as it exists */
     bool fixed;            /* its spec is immutable: to change it, it is deleted and recreated */
     bool optional;         /* if the cluster has no such kind, pods are placed one by one */
-    json_t *(*spec)(const struct op_world *w);
-    void (*mark)(const struct op_job *job, enum op_role role, json_t *meta, json_t *spec);
+    json_t *(*spec)(const struct plan_world *w);
+    void (*mark)(const struct api_job *job, enum api_role role, json_t *meta, json_t *spec);
 };
 
-static inline const json_t *op_gang_policy(const struct op_job *job) {
+static inline const json_t *plan_gang_policy(const struct api_job *job) {
     return co_json_at(job->json, "spec", "schedulingPolicy");
 }
 
 /* The row for a value of --scheduling; NULL: there is none. */
-const struct op_gang *op_gang_find(const char *word);
+const struct plan_gang *plan_gang_find(const char *word);
 /* "Pod", ...; for a group, the gang's kind.  gang: NULL allowed. */
-const char *op_kind_name(enum op_kind kind, const struct op_gang *gang);
+const char *plan_kind_name(enum plan_kind kind, const struct plan_gang *gang);
 /* "volcano, coscheduling, …" for messages and help. */
-#define OP_GANG_WORDS "volcano, coscheduling, native, kueue"
+#define PLAN_GANG_WORDS "volcano, coscheduling, native, kueue"
 
 /* The gang for which the operator creates a group for this job; NULL: none. */
-const struct op_gang *op_gang_of(const struct op_job *job, const struct op_settings *settings);
-json_t *op_gang_object(const struct op_world *w);
-json_t *op_gang_patch(const struct op_world *w);
+const struct plan_gang *plan_gang_of(
+    const struct api_job *job, const struct plan_settings *settings);
+json_t *plan_gang_object(const struct plan_world *w);
+json_t *plan_gang_patch(const struct plan_world *w);
 /* Adds the marks of the gang, and of Kueue, to a pod's metadata (which has labels and annotations)
  * and spec. */
-void op_gang_mark(const struct op_job *job, enum op_role role, const struct op_settings *settings,
-    json_t *meta, json_t *spec);
+void plan_gang_mark(const struct api_job *job, enum api_role role,
+    const struct plan_settings *settings, json_t *meta, json_t *spec);
 /* The group is admitted (or there is none), so pods may be created. */
-bool op_gang_is_open(const struct op_world *w);
+bool plan_gang_is_open(const struct plan_world *w);
 /* Our group does not match the job's spec any more. */
-bool op_gang_is_outdated(const struct op_world *w);
+bool plan_gang_is_outdated(const struct plan_world *w);
 /* Writes which part of schedulingPolicy has no effect, and why; false when all of it has. */
-bool op_gang_ignores(const struct op_world *w, char *ret, size_t size);
+bool plan_gang_ignores(const struct plan_world *w, char *ret, size_t size);
 /* Writes what the group waits for; false when it is open. */
-bool op_gang_waits(const struct op_world *w, char *ret, size_t size);
+bool plan_gang_waits(const struct plan_world *w, char *ret, size_t size);
 /* The scheduler only says that the pod's group is incomplete, so the cause is another pod's. */
-bool op_gang_blames_mates(const struct op_world *w, const struct op_pod *pod);
+bool plan_gang_blames_mates(const struct plan_world *w, const struct api_pod *pod);
 /* Writes what the job waits for, if the pod is held by Kueue; else false. */
-bool op_gang_waits_in_queue(
-    const struct op_world *w, const struct op_pod *pod, char *ret, size_t size);
+bool plan_gang_waits_in_queue(
+    const struct plan_world *w, const struct api_pod *pod, char *ret, size_t size);

@@ -9,10 +9,10 @@
 
 /* Number of pods to be placed together: those that have not succeeded, or fewer if schedulingPolicy
  * or the lower limit of elastic workers says so. */
-int64_t op_gang_members(const struct op_world *w);
+int64_t plan_gang_members(const struct plan_world *w);
 /* The sum of what they request, as the API server counts it (operator/api/resources.h), with the
  * start gate; an object that the caller owns. */
-json_t *op_gang_resources(const struct op_world *w);
+json_t *plan_gang_resources(const struct plan_world *w);
 /* Some pod needs a place, so the group's size must be right.  Otherwise a group that is too large
  * does no harm, and updating it at each success would cost a request each. */
-bool op_gang_size_matters(const struct op_world *w);
+bool plan_gang_size_matters(const struct plan_world *w);

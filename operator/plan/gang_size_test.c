@@ -14,7 +14,7 @@
 static void begin(struct tk_cluster *c, const char *word, const char *spec) {
     CO_AUTOFREE char *job = co_xasprintf(TK_JOB("%s"), spec);
     tk_init(c, job);
-    c->settings.gang = op_gang_find(word);
+    c->settings.gang = plan_gang_find(word);
     assert_true(tk_pass(c));
     json_t *group = json_object_get(c->objects[TK_PODGROUPS], "x");
     co_json_set(group, "status", tk_json("{'phase':'Inqueue'}"));

@@ -12,7 +12,7 @@
 
 static void begin(struct tk_cluster *c, const char *job, const char *word) {
     tk_init(c, job);
-    c->settings.gang = op_gang_find(word);
+    c->settings.gang = plan_gang_find(word);
     assert_non_null(c->settings.gang);
 }
 
@@ -24,8 +24,8 @@ static void set_group_status(struct tk_cluster *c, const char *status) {
 }
 
 /* Sorted text of what stands at a path of the object that a plan would make. */
-static char *body_part(struct tk_cluster *c, enum op_kind kind, const char *const *path) {
-    OP_AUTOPLAN struct op_plan plan = {0};
+static char *body_part(struct tk_cluster *c, enum plan_kind kind, const char *const *path) {
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(c, &plan);
     for (size_t i = 0; i < plan.n_actions; i++) {
         if (plan.actions[i].kind == kind) {
@@ -37,7 +37,7 @@ static char *body_part(struct tk_cluster *c, enum op_kind kind, const char *cons
 }
 
 static void expect_part(
-    struct tk_cluster *c, enum op_kind kind, const char *const *path, const char *expected) {
+    struct tk_cluster *c, enum plan_kind kind, const char *const *path, const char *expected) {
     CO_AUTOFREE char *have = body_part(c, kind, path);
     CO_AUTOJSON json_t *j = tk_json(expected);
     CO_AUTOFREE char *want = co_json_dump_sorted(j);
@@ -88,7 +88,7 @@ static void a_group_says_how_many_and_how_much(void **state) {
         struct tk_cluster c;
         begin(&c, rows[i].job, rows[i].word);
         expect_actions(&c, "create PodGroup x");
-        expect_part(&c, OP_KIND_PODGROUP, (const char *const[]){"spec", NULL}, rows[i].spec);
+        expect_part(&c, PLAN_KIND_PODGROUP, (const char *const[]){"spec", NULL}, rows[i].spec);
         tk_done(&c);
     }
 }
@@ -98,11 +98,11 @@ static void a_group_is_owned_by_its_job(void **state) {
     struct tk_cluster c;
     begin(&c, TK_JOB(EXAMPLE), "volcano");
     CO_AUTOFREE char *version =
-        body_part(&c, OP_KIND_PODGROUP, (const char *const[]){"apiVersion", NULL});
-    CO_AUTOFREE char *kind = body_part(&c, OP_KIND_PODGROUP, (const char *const[]){"kind", NULL});
+        body_part(&c, PLAN_KIND_PODGROUP, (const char *const[]){"apiVersion", NULL});
+    CO_AUTOFREE char *kind = body_part(&c, PLAN_KIND_PODGROUP, (const char *const[]){"kind", NULL});
     assert_string_equal(version, "\"scheduling.volcano.sh/v1beta1\"");
     assert_string_equal(kind, "\"PodGroup\"");
-    expect_part(&c, OP_KIND_PODGROUP, (const char *const[]){"metadata", NULL},
+    expect_part(&c, PLAN_KIND_PODGROUP, (const char *const[]){"metadata", NULL},
         "{'name':'x','namespace':'ns','labels':{'paddle-res-name':'x',"
         "'batch.paddlepaddle.org/job-name':'x'},'ownerReferences':[{'apiVersion':"
         "'batch.paddlepaddle.org/v1','kind':'PaddleJob','name':'x','uid':'uid-x',"
@@ -143,9 +143,9 @@ static void check_marks(const struct mark_row *row) {
         row->metadata, row->spec);
     struct tk_cluster c;
     tk_init(&c, job);
-    c.settings.gang = row->word ? op_gang_find(row->word) : NULL;
+    c.settings.gang = row->word ? plan_gang_find(row->word) : NULL;
     tk_look(&c);
-    CO_AUTOJSON json_t *pod = op_plan_pod(c.seen_job, OP_WORKER, 0, &c.settings);
+    CO_AUTOJSON json_t *pod = plan_pod(c.seen_job, API_WORKER, 0, &c.settings);
     json_t *labels = co_json_at(pod, "metadata", "labels");
     json_t *annotations = co_json_at(pod, "metadata", "annotations");
     drop(labels, ours);
@@ -343,16 +343,16 @@ static void events_call_a_group_what_it_is(void **state) {
         struct tk_cluster c;
         bool fails = i % 2;
         begin(&c, TK_JOB(EXAMPLE), rows[i / 2][0]);
-        OP_AUTOPLAN struct op_plan plan = {0};
+        PLAN_AUTOPLAN struct plan plan = {0};
         tk_plan(&c, &plan);
         assert_int_equal(plan.n_actions, 1);
-        const struct op_outcome outcome = {.tried = true, .error = fails ? "no" : NULL};
-        struct op_event *events;
+        const struct plan_outcome outcome = {.tried = true, .error = fails ? "no" : NULL};
+        struct plan_event *events;
         size_t n;
-        op_plan_action_events(&plan, &outcome, &events, &n);
+        plan_action_events(&plan, &outcome, &events, &n);
         assert_int_equal(n, 1);
         assert_string_equal(events[0].message, rows[i / 2][1 + fails]);
-        op_events_free(events, n);
+        plan_events_free(events, n);
         tk_done(&c);
     }
 }
@@ -479,8 +479,8 @@ static void a_move_that_was_refused_is_tried_again(void **state) {
     begin(&c, TK_JOB(EXAMPLE ",'schedulingPolicy':{'queue':'a'}"), "volcano");
     rest(&c);
     edit_policy(&c, "{'queue':'b'}");
-    c.failures[c.n_failures++] = (struct op_failure){.verb = OP_PATCH,
-        .kind = OP_KIND_PODGROUP,
+    c.failures[c.n_failures++] = (struct plan_failure){.verb = PLAN_PATCH,
+        .kind = PLAN_KIND_PODGROUP,
         .name = "x",
         .code = CO_PERMISSION,
         .message = "queue b is closed",
@@ -566,7 +566,7 @@ static void somebody_elses_group_is_in_the_way(void **state) {
     expect_status(&c, "reason", "NameTaken");
     expect_status(
         &c, "message", "PodGroup x belongs to somebody else: delete it, or use another job name");
-    c.settings.gang = op_gang_find("native"); /* whose groups have another kind */
+    c.settings.gang = plan_gang_find("native"); /* whose groups have another kind */
     expect_status(
         &c, "message", "Workload x belongs to somebody else: delete it, or use another job name");
     tk_done(&c);
@@ -607,17 +607,17 @@ static void a_suspended_job_has_no_group(void **state) {
 
 static void the_words_are_those_of_the_table(void **state) {
     (void)state;
-    CO_AUTOFREE char *copy = co_xstrdup(OP_GANG_WORDS);
+    CO_AUTOFREE char *copy = co_xstrdup(PLAN_GANG_WORDS);
     char *rest_of = copy;
     size_t n = 0;
     for (char *word; (word = strsep(&rest_of, ",")); n++) {
         word += *word == ' ';
-        assert_non_null(op_gang_find(word));
-        assert_string_equal(op_gang_find(word)->word, word);
+        assert_non_null(plan_gang_find(word));
+        assert_string_equal(plan_gang_find(word)->word, word);
     }
     assert_int_equal(n, 4);
-    assert_null(op_gang_find(""));
-    assert_null(op_gang_find("nobody"));
+    assert_null(plan_gang_find(""));
+    assert_null(plan_gang_find("nobody"));
 }
 
 int main(void) {

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-static bool is_pod_of(const struct op_world *w, const char *uid) {
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_pod *pod = w->slot[r][i].pod;
+static bool is_pod_of(const struct plan_world *w, const char *uid) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+            const struct api_pod *pod = w->slot[r][i].pod;
             if (pod && !pod->c.deleting && strcmp(pod->c.uid, uid) == 0) {
                 return true;
             }
@@ -16,34 +16,34 @@ static bool is_pod_of(const struct op_world *w, const char *uid) {
 }
 
 /* The scheduler could not place the pod. */
-static bool is_refused(const struct op_pod *pod) {
-    return pod->phase == OP_POD_PENDING && !pod->scheduled && *pod->cause->reason;
+static bool is_refused(const struct api_pod *pod) {
+    return pod->phase == API_POD_PENDING && !pod->scheduled && *pod->cause->reason;
 }
 
 /* Elastic pods find each other through etcd, so those that exist may start.  They do not wait for a
  * worker that cannot be placed if there are as many as the lower limit, which is also the size of a
  * gang. */
-static bool elastic_addressed(const struct op_world *w) {
+static bool elastic_addressed(const struct plan_world *w) {
     int32_t there = 0, refused = 0;
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_slot *s = &w->slot[r][i];
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+            const struct plan_slot *s = &w->slot[r][i];
             bool waits = s->pod && !s->pod->c.deleting && !*s->pod->ip[0];
-            if (s->old || (waits && (r != OP_WORKER || !is_refused(s->pod)))) {
+            if (s->old || (waits && (r != API_WORKER || !is_refused(s->pod)))) {
                 return false;
             }
             refused += waits;
-            there += r == OP_WORKER && s->pod && !s->pod->c.deleting && !waits;
+            there += r == API_WORKER && s->pod && !s->pod->c.deleting && !waits;
         }
     }
-    int32_t least = w->job->role[OP_WORKER].min;
+    int32_t least = w->job->role[API_WORKER].min;
     return refused == 0 || (least > 0 && there >= least);
 }
 
 /* DNS has only addresses that the API server has, not those that pods have reported to us. */
-static bool is_resolvable(const struct op_world *w) {
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+static bool is_resolvable(const struct plan_world *w) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
             if (w->slot[r][i].pod && w->slot[r][i].pod->told) {
                 return false;
             }
@@ -54,12 +54,12 @@ static bool is_resolvable(const struct op_world *w) {
 
 /* All Services exist.  A Service may be late, if a quota rejects it, and training fails without the
  * name. */
-static bool has_services(const struct op_world *w) {
-    if (w->job->intranet == OP_DNS) {
+static bool has_services(const struct plan_world *w) {
+    if (w->job->intranet == API_DNS) {
         return w->service;
     }
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
             if (!w->slot[r][i].service) {
                 return false;
             }
@@ -69,9 +69,9 @@ static bool has_services(const struct op_world *w) {
 }
 
 /* What the pods wait for; NULL: the gate is open. */
-static const char *waits_for(const struct op_world *w, const char *pod_uid) {
-    const struct op_job *job = w->job;
-    if (job->deleting || op_phase_terminal(job->phase)) {
+static const char *waits_for(const struct plan_world *w, const char *pod_uid) {
+    const struct api_job *job = w->job;
+    if (job->deleting || api_phase_terminal(job->phase)) {
         return "nothing: the job has ended";
     }
     if (job->elsewhere || job->suspend) {
@@ -87,25 +87,25 @@ static const char *waits_for(const struct op_world *w, const char *pod_uid) {
         return elastic_addressed(w) ? NULL : "addresses";
     }
     /* In Service mode, too: a name resolves only when its pod has an address. */
-    if (!op_env_addressed(w)) {
+    if (!plan_env_addressed(w)) {
         return "addresses";
     }
-    if (op_job_named(job) && !has_services(w)) {
+    if (plan_job_named(job) && !has_services(w)) {
         return "the pods' Services";
     }
-    if (op_job_named(job) && !is_resolvable(w)) {
+    if (plan_job_named(job) && !is_resolvable(w)) {
         return "the pods' names";
     }
-    CO_AUTOJSON json_t *env = op_env_data(w);
-    return env && op_env_published(w, env) ? NULL : "the ConfigMap";
+    CO_AUTOJSON json_t *env = plan_env_data(w);
+    return env && plan_env_published(w, env) ? NULL : "the ConfigMap";
 }
 
-bool op_plan_gate_open(const struct op_job *job, const struct op_seen *seen,
-    const struct op_settings *settings, const char *pod_uid, const char **ret_why) {
-    struct op_world w;
-    op_world_init(&w, job, seen, 0, settings);
+bool plan_gate_open(const struct api_job *job, const struct plan_seen *seen,
+    const struct plan_settings *settings, const char *pod_uid, const char **ret_why) {
+    struct plan_world w;
+    plan_world_init(&w, job, seen, 0, settings);
     const char *why = waits_for(&w, pod_uid);
-    op_world_done(&w);
+    plan_world_done(&w);
     if (why && ret_why) {
         *ret_why = why;
     }

@@ -7,19 +7,19 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-char *op_left_add(const struct op_world *w, const struct op_outlook *o) {
+char *plan_left_add(const struct plan_world *w, const struct plan_outlook *o) {
     enum { NAMED_MAX = 3 };
-    char names[NAMED_MAX * (OP_NAME_MAX + 2) + 1] = "";
+    char names[NAMED_MAX * (API_NAME_MAX + 2) + 1] = "";
     size_t len = 0;
     int32_t n = 0;
-    if (o->phase != OP_PHASE_FAILED ||
-        op_policy_end(w->job, OP_PHASE_FAILED, o->reason) != OP_END_NOTHING) {
+    if (o->phase != API_PHASE_FAILED ||
+        plan_policy_end(w->job, API_PHASE_FAILED, o->reason) != PLAN_END_NOTHING) {
         return co_xstrdup(o->message);
     }
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_pod *pod = w->slot[r][i].pod;
-            if (!pod || pod->c.deleting || !op_pod_holds_node(pod)) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+            const struct api_pod *pod = w->slot[r][i].pod;
+            if (!pod || pod->c.deleting || !plan_pod_holds_node(pod)) {
                 continue;
             }
             if (n++ < NAMED_MAX) {
@@ -35,7 +35,7 @@ char *op_left_add(const struct op_world *w, const struct op_outlook *o) {
     return n == 0
                ? co_xstrdup(o->message)
                : co_xasprintf("%s; still there, with all that they ask for: %s%s; to end them: "
-                              "kubectl delete pod -n %s -l " OP_LABEL_JOB
+                              "kubectl delete pod -n %s -l " API_LABEL_JOB
                               "=%s --field-selector status.phase!=Failed,status.phase!=Succeeded",
                      o->message, names, more, w->job->ns, w->job->name);
 }

@@ -5,4 +5,4 @@
 
 /* o's message; if pods of the failed job still run, it adds which ones, and the command that
  * deletes them.  The caller frees it. */
-char *op_left_add(const struct op_world *w, const struct op_outlook *o);
+char *plan_left_add(const struct plan_world *w, const struct plan_outlook *o);

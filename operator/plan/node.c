@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-int64_t op_node_lost_since(const struct op_pod *pod) {
+int64_t plan_node_lost_since(const struct api_pod *pod) {
     int64_t since = 0;
     return pod->lost && !co_parse_time("lastTransitionTime", pod->cause->finished, &since, NULL)
                ? since
@@ -16,17 +16,17 @@ int64_t op_node_lost_since(const struct op_pod *pod) {
 }
 
 /* The pod of a slot, of this attempt or an earlier one. */
-static const struct op_pod *pod_at(const struct op_world *w, enum op_role role, int32_t index) {
-    const struct op_slot *s = &w->slot[role][index];
+static const struct api_pod *pod_at(const struct plan_world *w, enum api_role role, int32_t index) {
+    const struct plan_slot *s = &w->slot[role][index];
     return s->pod ? s->pod : s->old;
 }
 
-const struct op_pod *op_node_find_lost(const struct op_world *w, char *ret_text, size_t size) {
-    const struct op_pod *first = NULL;
+const struct api_pod *plan_node_find_lost(const struct plan_world *w, char *ret_text, size_t size) {
+    const struct api_pod *first = NULL;
     int32_t n = 0;
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_pod *pod = pod_at(w, r, i);
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+            const struct api_pod *pod = pod_at(w, r, i);
             if (pod && pod->lost) {
                 first = first ? first : pod;
                 n++;
@@ -47,24 +47,24 @@ const struct op_pod *op_node_find_lost(const struct op_world *w, char *ret_text,
 }
 
 /* When the pod is given up; 0: never. */
-static int64_t given_up_at(const struct op_world *w, const struct op_pod *pod) {
-    int64_t since = op_node_lost_since(pod);
+static int64_t given_up_at(const struct plan_world *w, const struct api_pod *pod) {
+    int64_t since = plan_node_lost_since(pod);
     return since && w->job->node_lost_after >= 0 ? since + w->job->node_lost_after : 0;
 }
 
-bool op_node_is_given_up(const struct op_world *w, const struct op_pod *pod) {
+bool plan_node_is_given_up(const struct plan_world *w, const struct api_pod *pod) {
     int64_t at = given_up_at(w, pod);
     return at && w->now >= at;
 }
 
-bool op_node_is_due(struct op_outlook *o, const struct op_world *w) {
+bool plan_node_is_due(struct plan_outlook *o, const struct plan_world *w) {
     bool due = false;
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_pod *pod = pod_at(w, r, i);
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+            const struct api_pod *pod = pod_at(w, r, i);
             int64_t at = pod ? given_up_at(w, pod) : 0;
             due = due || (at && w->now >= at && pod == w->slot[r][i].pod);
-            op_outlook_wake(o, at && w->now < at ? at : 0);
+            plan_outlook_wake(o, at && w->now < at ? at : 0);
         }
     }
     return due;

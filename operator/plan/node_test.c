@@ -130,7 +130,7 @@ static void a_lost_pod_restarts_the_group_when_its_time_is_over(void **state) {
         struct tk_cluster c = running_cluster(spec);
         tk_pod_status(&c, "x-worker-1", SILENT);
         rest(&c);
-        OP_AUTOPLAN struct op_plan plan = {0};
+        PLAN_AUTOPLAN struct plan plan = {0};
         tk_plan(&c, &plan);
         assert_int_equal(plan.wake_at, c.now + 30); /* it has been silent for a minute */
         expect_actions(&c, "");
@@ -141,7 +141,7 @@ static void a_lost_pod_restarts_the_group_when_its_time_is_over(void **state) {
         expect_status(&c, "message", why);
         (void)tk_pass(&c);
         /* By force: kubelet will not say that it has ended. */
-        op_plan_done(&plan);
+        plan_done(&plan);
         tk_plan(&c, &plan);
         CO_AUTOFREE char *text = tk_actions(&plan);
         assert_string_equal(

@@ -12,7 +12,7 @@
 /* The user of the gate's image, which has no rights. */
 enum { GATE_USER = 65532 };
 
-bool op_gate_is_wanted(const struct op_settings *settings) {
+bool plan_gate_is_wanted(const struct plan_settings *settings) {
     return settings->gate_image && *settings->gate_image && settings->gate_addr &&
            *settings->gate_addr;
 }
@@ -23,11 +23,11 @@ static json_t *field_env(const char *name, const char *path) {
     return json_pack("{s:s,s:{s:{s:s}}}", "name", name, "valueFrom", "fieldRef", "fieldPath", path);
 }
 
-static json_t *make_env(const struct op_settings *settings) {
+static json_t *make_env(const struct plan_settings *settings) {
     json_t *env = json_array();
     json_t *addr = json_object();
-    op_tree_set_text(addr, "name", co_contract[CO_VAR_GATE_ADDR].name);
-    op_tree_set_text(addr, "value", settings->gate_addr);
+    plan_tree_set_text(addr, "name", co_contract[CO_VAR_GATE_ADDR].name);
+    plan_tree_set_text(addr, "value", settings->gate_addr);
     co_json_append(env, addr);
     co_json_append(env, field_env(co_contract[CO_VAR_POD_NAMESPACE].name, "metadata.namespace"));
     co_json_append(env, field_env(co_contract[CO_VAR_POD_NAME].name, "metadata.name"));
@@ -55,43 +55,44 @@ static json_t *make_security(const json_t *spec) {
     const json_t *user = json_object_get(own, "runAsUser");
     const json_t *group = json_object_get(own, "runAsGroup");
     if (json_is_integer(user) && !is_root(user)) {
-        co_json_set(s, "runAsUser", op_tree_copy(user));
+        co_json_set(s, "runAsUser", plan_tree_copy(user));
     } else if (is_root(co_json_at(spec, "securityContext", "runAsUser"))) {
         co_json_set(s, "runAsUser", json_integer(GATE_USER));
     }
     if (json_is_integer(group)) {
-        co_json_set(s, "runAsGroup", op_tree_copy(group));
+        co_json_set(s, "runAsGroup", plan_tree_copy(group));
     }
     return s;
 }
 
 /* The settings say what it needs at least.  Of what the first container requests it takes as much,
  * so that a LimitRange's minimum for containers does not reject it. */
-json_t *op_gate_requests(const json_t *spec, const struct op_settings *settings) {
+json_t *plan_gate_requests(const json_t *spec, const struct plan_settings *settings) {
     static const char *const kinds[] = {"cpu", "memory", "ephemeral-storage"};
     json_t *list = NULL;
-    if (!op_gate_is_wanted(settings) ||
-        op_resources_parse(settings->gate_resources ? settings->gate_resources : "", &list, NULL)) {
+    if (!plan_gate_is_wanted(settings) ||
+        api_resources_parse(
+            settings->gate_resources ? settings->gate_resources : "", &list, NULL)) {
         return NULL;
     }
-    CO_AUTOJSON json_t *theirs = op_resources_of(first_container(spec));
+    CO_AUTOJSON json_t *theirs = api_resources_of(first_container(spec));
     CO_AUTOJSON json_t *taken = json_object();
     for (size_t i = 0; i < CO_ARRAY_LEN(kinds); i++) {
         json_t *j = json_object_get(theirs, kinds[i]);
         co_json_set(taken, kinds[i], j ? json_incref(j) : NULL);
     }
-    op_resources_raise(list, taken);
+    api_resources_raise(list, taken);
     return list;
 }
 
-json_t *op_gate_container(const json_t *spec, const struct op_settings *settings) {
+json_t *plan_gate_container(const json_t *spec, const struct plan_settings *settings) {
     json_t *c = json_object();
-    op_tree_set_text(c, "name", OP_GATE_CONTAINER);
-    op_tree_set_text(c, "image", settings->gate_image);
-    op_tree_set_text(c, "imagePullPolicy", "IfNotPresent");
+    plan_tree_set_text(c, "name", API_GATE_CONTAINER);
+    plan_tree_set_text(c, "image", settings->gate_image);
+    plan_tree_set_text(c, "imagePullPolicy", "IfNotPresent");
     co_json_set(c, "command", json_pack("[s]", "/paddle-gate"));
     co_json_set(c, "env", make_env(settings));
-    CO_AUTOJSON json_t *requests = op_gate_requests(spec, settings);
+    CO_AUTOJSON json_t *requests = plan_gate_requests(spec, settings);
     if (json_object_size(requests)) {
         co_json_set(
             c, "resources", json_pack("{s:O,s:O}", "requests", requests, "limits", requests));
@@ -116,28 +117,29 @@ static bool has_word(const char *message, const char *word) {
     return false;
 }
 
-static bool container_has(const json_t *c, const char *resource, const struct op_quantity *amount) {
+static bool container_has(
+    const json_t *c, const char *resource, const struct api_quantity *amount) {
     static const char *const lists[] = {"requests", "limits"};
     bool has = false;
     for (size_t i = 0; i < CO_ARRAY_LEN(lists); i++) {
         const json_t *j = json_object_get(co_json_at(c, "resources", lists[i]), resource);
-        struct op_quantity q;
-        has = has || (j && !op_quantity_decode(j, &q, NULL) && q.nano == amount->nano);
+        struct api_quantity q;
+        has = has || (j && !api_quantity_decode(j, &q, NULL) && q.nano == amount->nano);
     }
     return has;
 }
 
 /* A container of the job's own has this amount: a message about it means that one, as the gate
  * takes as much as the first container. */
-static bool templates_have(const struct op_job *job, const char *resource, const json_t *amount) {
+static bool templates_have(const struct api_job *job, const char *resource, const json_t *amount) {
     static const char *const lists[] = {"containers", "initContainers"};
-    struct op_quantity q;
-    bool has = op_quantity_decode(amount, &q, NULL) != 0;
-    for (size_t i = 0; i < CO_ARRAY_LEN(lists) * OP_ROLES; i++) {
-        const json_t *tmpl = job->role[i % OP_ROLES].tmpl;
+    struct api_quantity q;
+    bool has = api_quantity_decode(amount, &q, NULL) != 0;
+    for (size_t i = 0; i < CO_ARRAY_LEN(lists) * API_ROLES; i++) {
+        const json_t *tmpl = job->role[i % API_ROLES].tmpl;
         size_t k;
         json_t *c;
-        json_array_foreach(co_json_at(tmpl, "spec", lists[i / OP_ROLES]), k, c) {
+        json_array_foreach(co_json_at(tmpl, "spec", lists[i / API_ROLES]), k, c) {
             has = has || container_has(c, resource, &q);
         }
     }
@@ -145,7 +147,7 @@ static bool templates_have(const struct op_job *job, const char *resource, const
 }
 
 /* A LimitRange rejects a container, and says which amount: that of the gate alone. */
-static bool is_limited(const struct op_job *job, const char *message, const json_t *requests) {
+static bool is_limited(const struct api_job *job, const char *message, const json_t *requests) {
     static const char *const words[] = {"request is", "limit is"};
     const char *name;
     json_t *j;
@@ -165,18 +167,18 @@ static const json_t *last_of(const json_t *list) {
     return json_array_size(list) ? json_array_get(list, json_array_size(list) - 1) : NULL;
 }
 
-const char *op_plan_advice(
-    const struct op_job *job, const struct op_action *a, const char *message) {
+const char *plan_advice(
+    const struct api_job *job, const struct plan_action *a, const char *message) {
     const json_t *gate = last_of(a->inits);
-    if (!co_streq(co_json_str(gate, "name"), OP_GATE_CONTAINER)) {
+    if (!co_streq(co_json_str(gate, "name"), API_GATE_CONTAINER)) {
         return NULL;
     }
     const char *image = co_json_str(gate, "image");
     CO_AUTOFREE char *path = co_xasprintf("initContainers[%zu]", json_array_size(a->inits) - 1);
-    bool meant = strstr(message, OP_GATE_CONTAINER) || strstr(message, path) ||
+    bool meant = strstr(message, API_GATE_CONTAINER) || strstr(message, path) ||
                  (image && *image && strstr(message, image)) ||
                  is_limited(job, message, co_json_at(gate, "resources", "requests"));
-    return meant ? "the start gate is meant, init container " OP_GATE_CONTAINER
+    return meant ? "the start gate is meant, init container " API_GATE_CONTAINER
                    ": the operator's flags --gate-resources and --initImage set what it takes and "
                    "its image, an empty --initImage= leaves it out"
                  : NULL;

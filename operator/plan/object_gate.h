@@ -8,8 +8,8 @@
 
 #include "operator/plan/plan.h"
 
-bool op_gate_is_wanted(const struct op_settings *settings);
+bool plan_gate_is_wanted(const struct plan_settings *settings);
 /* The container for a pod with this spec (a template's); the caller owns it. */
-json_t *op_gate_container(const json_t *spec, const struct op_settings *settings);
+json_t *plan_gate_container(const json_t *spec, const struct plan_settings *settings);
 /* What it requests; NULL: there is no gate.  The caller owns it. */
-json_t *op_gate_requests(const json_t *spec, const struct op_settings *settings);
+json_t *plan_gate_requests(const json_t *spec, const struct plan_settings *settings);

@@ -19,7 +19,7 @@ static json_t *template_metadata(const json_t *tmpl) {
     for (size_t i = 0; i < CO_ARRAY_LEN(keys); i++) {
         const json_t *j = json_object_get(from, keys[i]);
         if (j && !json_is_null(j)) {
-            co_json_set(meta, keys[i], op_tree_copy(j));
+            co_json_set(meta, keys[i], plan_tree_copy(j));
         }
     }
     return meta;
@@ -27,36 +27,37 @@ static json_t *template_metadata(const json_t *tmpl) {
 
 /* All processes of a job listen on the same port number, so in Host mode those that listen must not
  * share a node.  Trainers of a parameter server job do not listen. */
-static void keep_apart(const struct op_job *job, enum op_role role, json_t *spec) {
-    bool ps_mode = job->mode == OP_MODE_PS;
-    if (ps_mode && role == OP_WORKER) {
+static void keep_apart(const struct api_job *job, enum api_role role, json_t *spec) {
+    bool ps_mode = job->mode == API_MODE_PS;
+    if (ps_mode && role == API_WORKER) {
         return;
     }
     json_t *roles = json_array();
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        if (job->role[r].present && !(ps_mode && r == OP_WORKER)) {
-            co_json_append(roles, json_string(op_role_name(r)));
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        if (job->role[r].present && !(ps_mode && r == API_WORKER)) {
+            co_json_append(roles, json_string(api_role_name(r)));
         }
     }
     json_t *term = json_pack("{s:{s:{s:s},s:[{s:s,s:s,s:o}]},s:s}", "labelSelector", "matchLabels",
-        OP_LABEL_JOB, job->name, "matchExpressions", "key", OP_LABEL_ROLE, "operator", "In",
+        API_LABEL_JOB, job->name, "matchExpressions", "key", API_LABEL_ROLE, "operator", "In",
         "values", roles, "topologyKey", "kubernetes.io/hostname");
-    json_t *anti =
-        op_tree_need(op_tree_need(spec, "affinity", json_object), "podAntiAffinity", json_object);
-    json_t *list = op_tree_need(anti, "requiredDuringSchedulingIgnoredDuringExecution", json_array);
+    json_t *anti = plan_tree_need(
+        plan_tree_need(spec, "affinity", json_object), "podAntiAffinity", json_object);
+    json_t *list =
+        plan_tree_need(anti, "requiredDuringSchedulingIgnoredDuringExecution", json_array);
     co_json_append(list, term);
 }
 
 static void apply_intranet(
-    const struct op_job *job, enum op_role role, json_t *spec, json_t *first) {
-    if (op_job_named(job)) {
-        co_json_append(op_tree_need(first, "ports", json_array),
+    const struct api_job *job, enum api_role role, json_t *spec, json_t *first) {
+    if (plan_job_named(job)) {
+        co_json_append(plan_tree_need(first, "ports", json_array),
             json_pack("{s:i}", "containerPort", CO_PORT_BASE));
-    } else if (job->intranet == OP_HOST) {
+    } else if (job->intranet == API_HOST) {
         co_json_set(spec, "hostNetwork", json_true());
         /* The node's own resolver does not know Services, and the start gate is one. */
         if (!co_json_str(spec, "dnsPolicy")) {
-            op_tree_set_text(spec, "dnsPolicy", "ClusterFirstWithHostNet");
+            plan_tree_set_text(spec, "dnsPolicy", "ClusterFirstWithHostNet");
         }
         keep_apart(job, role, spec);
     }
@@ -70,7 +71,7 @@ static void apply_message_policy(json_t *spec) {
         json_t *c;
         json_array_foreach(json_object_get(spec, lists[l]), i, c) {
             if (json_is_object(c) && !co_json_str(c, "terminationMessagePolicy")) {
-                op_tree_set_text(c, "terminationMessagePolicy", "FallbackToLogsOnError");
+                plan_tree_set_text(c, "terminationMessagePolicy", "FallbackToLogsOnError");
             }
         }
     }
@@ -79,9 +80,9 @@ static void apply_message_policy(json_t *spec) {
 /* kubelet gives a container some variables for each Service of the namespace.  With a thousand of
  * them no program starts, "argument list too long"; and peers are told by the ConfigMap.  Only
  * elastic pods without names need such variables: they tell where etcd is. */
-static void apply_service_links(const struct op_job *job, json_t *spec) {
+static void apply_service_links(const struct api_job *job, json_t *spec) {
     const json_t *given = json_object_get(spec, "enableServiceLinks");
-    bool wanted = job->elastic && !op_job_named(job);
+    bool wanted = job->elastic && !plan_job_named(job);
     if (!wanted && (!given || json_is_null(given))) {
         co_json_set(spec, "enableServiceLinks", json_false());
     }
@@ -89,15 +90,15 @@ static void apply_service_links(const struct op_job *job, json_t *spec) {
 
 /* Where backoffLimit or failurePolicy say what a failed pod means, kubelet must not restart its
  * containers: it would do so for ever, and nothing would count it. */
-static void apply_restart_policy(const struct op_job *job, enum op_role role, json_t *spec) {
+static void apply_restart_policy(const struct api_job *job, enum api_role role, json_t *spec) {
     const char *given = co_json_str(spec, "restartPolicy");
-    if (op_job_restarts(job)) {
-        op_tree_set_text(spec, "restartPolicy", "Never");
+    if (api_job_restarts(job)) {
+        plan_tree_set_text(spec, "restartPolicy", "Never");
     } else if (job->elastic) {
-        op_tree_set_text(spec, "restartPolicy", "OnFailure");
+        plan_tree_set_text(spec, "restartPolicy", "OnFailure");
     } else if (!given || !*given) {
-        bool restart = role == OP_WORKER && op_job_named(job);
-        op_tree_set_text(spec, "restartPolicy", restart ? "OnFailure" : "Never");
+        bool restart = role == API_WORKER && plan_job_named(job);
+        plan_tree_set_text(spec, "restartPolicy", restart ? "OnFailure" : "Never");
     }
 }
 
@@ -105,7 +106,7 @@ static void apply_restart_policy(const struct op_job *job, enum op_role role, js
  * them first. */
 static void name_containers(const json_t *tmpl, json_t *annotations) {
     CO_AUTOBUF struct co_buf names = CO_BUF(1 << 16);
-    (void)json_object_del(annotations, OP_ANNOTATION_CONTAINERS);
+    (void)json_object_del(annotations, API_ANNOTATION_CONTAINERS);
     size_t i;
     json_t *c;
     json_array_foreach(co_json_at(tmpl, "spec", "containers"), i, c) {
@@ -114,51 +115,51 @@ static void name_containers(const json_t *tmpl, json_t *annotations) {
             return; /* the API server refuses such a pod */
         }
     }
-    op_tree_set_text(annotations, OP_ANNOTATION_CONTAINERS, names.data);
+    plan_tree_set_text(annotations, API_ANNOTATION_CONTAINERS, names.data);
 }
 
-json_t *op_object_pod(const struct op_job *job, const json_t *tmpl, enum op_role role,
-    int32_t index, const struct op_settings *settings) {
-    char name[OP_NAME_MAX + 1];
-    op_pod_name(job->name, role, index, name, sizeof(name));
+json_t *plan_object_pod(const struct api_job *job, const json_t *tmpl, enum api_role role,
+    int32_t index, const struct plan_settings *settings) {
+    char name[API_NAME_MAX + 1];
+    api_pod_name(job->name, role, index, name, sizeof(name));
 
     json_t *meta = template_metadata(tmpl);
-    json_t *labels = op_tree_need(meta, "labels", json_object);
-    op_tree_set_text(labels, OP_LABEL_ROLE, op_role_name(role));
-    op_tree_set_number(labels, OP_LABEL_INDEX, index);
-    (void)json_object_del(labels, OP_LABEL_ATTEMPT);
+    json_t *labels = plan_tree_need(meta, "labels", json_object);
+    plan_tree_set_text(labels, API_LABEL_ROLE, api_role_name(role));
+    plan_tree_set_number(labels, API_LABEL_INDEX, index);
+    (void)json_object_del(labels, API_LABEL_ATTEMPT);
     if (job->attempt) { /* an absent label means 0; most jobs have one attempt */
-        op_tree_set_number(labels, OP_LABEL_ATTEMPT, job->attempt);
+        plan_tree_set_number(labels, API_LABEL_ATTEMPT, job->attempt);
     }
-    op_tree_set_text(labels, OP_LABEL_UID, job->uid);
-    json_t *annotations = op_tree_need(meta, "annotations", json_object);
-    op_tree_set_text(annotations, OP_ANNOTATION_ROLE, op_role_name(role));
+    plan_tree_set_text(labels, API_LABEL_UID, job->uid);
+    json_t *annotations = plan_tree_need(meta, "annotations", json_object);
+    plan_tree_set_text(annotations, API_ANNOTATION_ROLE, api_role_name(role));
     name_containers(tmpl, annotations);
-    json_t *pod = op_object_new(job, "Pod", name, meta);
+    json_t *pod = plan_object_new(job, "Pod", name, meta);
 
-    json_t *spec = op_tree_copy(json_object_get(tmpl, "spec"));
+    json_t *spec = plan_tree_copy(json_object_get(tmpl, "spec"));
     co_json_set(pod, "spec", spec);
-    op_tree_set_text(spec, "hostname", name);
-    op_tree_set_text(spec, "subdomain", job->intranet == OP_DNS ? job->name : name);
+    plan_tree_set_text(spec, "hostname", name);
+    plan_tree_set_text(spec, "subdomain", job->intranet == API_DNS ? job->name : name);
     if (*job->priority_class && !co_json_str(spec, "priorityClassName") &&
         !json_object_get(spec, "priority")) {
-        op_tree_set_text(spec, "priorityClassName", job->priority_class);
+        plan_tree_set_text(spec, "priorityClassName", job->priority_class);
     }
     json_t *first = json_array_get(json_object_get(spec, "containers"), 0);
-    json_t *env = op_tree_need(first, "env", json_array);
-    op_env_token(job, env); /* before the direct variables, see op_env_direct_again */
-    op_env_direct(job, role, index, settings, spec, env);
+    json_t *env = plan_tree_need(first, "env", json_array);
+    plan_env_token(job, env); /* before the direct variables, see plan_env_direct_again */
+    plan_env_direct(job, role, index, settings, spec, env);
     if (!job->elastic) {
-        co_json_append(op_tree_need(first, "envFrom", json_array),
+        co_json_append(plan_tree_need(first, "envFrom", json_array),
             json_pack("{s:{s:s}}", "configMapRef", "name", job->name));
     }
     apply_intranet(job, role, spec, first);
     apply_restart_policy(job, role, spec);
     apply_service_links(job, spec);
-    op_gang_mark(job, role, settings, meta, spec);
-    if (op_gate_is_wanted(settings)) {
-        json_t *gate = op_gate_container(spec, settings);
-        co_json_append(op_tree_need(spec, "initContainers", json_array), gate);
+    plan_gang_mark(job, role, settings, meta, spec);
+    if (plan_gate_is_wanted(settings)) {
+        json_t *gate = plan_gate_container(spec, settings);
+        co_json_append(plan_tree_need(spec, "initContainers", json_array), gate);
     }
     apply_message_policy(spec);
     return pod;
@@ -170,24 +171,24 @@ static json_t *own_member(json_t *obj, const char *key) {
     return json_object_get(obj, key);
 }
 
-json_t *op_object_pod_like(const json_t *like, const struct op_job *job, enum op_role role,
-    int32_t index, const struct op_settings *settings) {
-    char name[OP_NAME_MAX + 1];
-    op_pod_name(job->name, role, index, name, sizeof(name));
+json_t *plan_object_pod_like(const json_t *like, const struct api_job *job, enum api_role role,
+    int32_t index, const struct plan_settings *settings) {
+    char name[API_NAME_MAX + 1];
+    api_pod_name(job->name, role, index, name, sizeof(name));
     json_t *pod = json_copy((json_t *)(uintptr_t)like);
     json_t *meta = own_member(pod, "metadata");
     json_t *labels = own_member(meta, "labels");
     json_t *spec = own_member(pod, "spec");
     json_t *list = own_member(spec, "containers");
     (void)json_array_set_new(list, 0, json_copy(json_array_get(list, 0)));
-    op_tree_set_text(meta, "name", name);
-    op_tree_set_text(labels, OP_LABEL_NAME, name);
-    op_tree_set_number(labels, OP_LABEL_INDEX, index);
-    op_tree_set_text(spec, "hostname", name);
-    if (job->intranet != OP_DNS) {
-        op_tree_set_text(spec, "subdomain", name);
+    plan_tree_set_text(meta, "name", name);
+    plan_tree_set_text(labels, API_LABEL_NAME, name);
+    plan_tree_set_number(labels, API_LABEL_INDEX, index);
+    plan_tree_set_text(spec, "hostname", name);
+    if (job->intranet != API_DNS) {
+        plan_tree_set_text(spec, "subdomain", name);
     }
-    op_env_direct_again(
+    plan_env_direct_again(
         job, role, index, settings, spec, own_member(json_array_get(list, 0), "env"));
     return pod;
 }
@@ -208,6 +209,6 @@ static size_t tree_bytes(const json_t *j) { /* NOLINT(misc-no-recursion) */
     return n;
 }
 
-size_t op_object_pod_bytes(const json_t *tmpl) {
+size_t plan_object_pod_bytes(const json_t *tmpl) {
     return tree_bytes(tmpl);
 }

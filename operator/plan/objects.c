@@ -7,12 +7,12 @@
 
 /* ---- metadata ------------------------------------------------------------------------------- */
 
-static void set_owner(const struct op_job *job, json_t *meta) {
+static void set_owner(const struct api_job *job, json_t *meta) {
     json_t *owner = json_object();
-    op_tree_set_text(owner, "apiVersion", OP_API_VERSION);
-    op_tree_set_text(owner, "kind", OP_KIND);
-    op_tree_set_text(owner, "name", job->name);
-    op_tree_set_text(owner, "uid", job->uid);
+    plan_tree_set_text(owner, "apiVersion", API_VERSION);
+    plan_tree_set_text(owner, "kind", API_KIND);
+    plan_tree_set_text(owner, "name", job->name);
+    plan_tree_set_text(owner, "uid", job->uid);
     co_json_set(owner, "controller", json_true());
     co_json_set(owner, "blockOwnerDeletion", json_true());
     json_t *list = json_array();
@@ -21,16 +21,16 @@ static void set_owner(const struct op_job *job, json_t *meta) {
 }
 
 /* apiVersion, kind and metadata with our two common labels. */
-json_t *op_object_new(
-    const struct op_job *job, const char *kind, const char *name, json_t *meta_own) {
+json_t *plan_object_new(
+    const struct api_job *job, const char *kind, const char *name, json_t *meta_own) {
     json_t *obj = json_object();
-    op_tree_set_text(obj, "apiVersion", "v1");
-    op_tree_set_text(obj, "kind", kind);
-    op_tree_set_text(meta_own, "name", name);
-    op_tree_set_text(meta_own, "namespace", job->ns);
-    json_t *labels = op_tree_need(meta_own, "labels", json_object);
-    op_tree_set_text(labels, OP_LABEL_NAME, name);
-    op_tree_set_text(labels, OP_LABEL_JOB, job->name);
+    plan_tree_set_text(obj, "apiVersion", "v1");
+    plan_tree_set_text(obj, "kind", kind);
+    plan_tree_set_text(meta_own, "name", name);
+    plan_tree_set_text(meta_own, "namespace", job->ns);
+    json_t *labels = plan_tree_need(meta_own, "labels", json_object);
+    plan_tree_set_text(labels, API_LABEL_NAME, name);
+    plan_tree_set_text(labels, API_LABEL_JOB, job->name);
     set_owner(job, meta_own);
     co_json_set(obj, "metadata", meta_own);
     return obj;
@@ -41,43 +41,43 @@ json_t *op_object_new(
 /* A headless Service.  publishNotReadyAddresses: pods resolve each other's names before they are
  * ready. */
 static json_t *make_headless(
-    const struct op_job *job, const char *name, const char *label, const char *value) {
+    const struct api_job *job, const char *name, const char *label, const char *value) {
     json_t *ports = json_array();
     for (int i = 0; i < CO_PORT_SPAN; i++) {
         CO_AUTOFREE char *port = co_xasprintf("p-%d", i);
         co_json_append(ports, json_pack("{s:s,s:i}", "name", port, "port", CO_PORT_BASE + i));
     }
-    json_t *svc = op_object_new(job, "Service", name, json_object());
+    json_t *svc = plan_object_new(job, "Service", name, json_object());
     co_json_set(svc, "spec",
         json_pack("{s:s,s:b,s:{s:s},s:o}", "clusterIP", "None", "publishNotReadyAddresses", 1,
             "selector", label, value, "ports", ports));
     return svc;
 }
 
-json_t *op_object_service(const struct op_job *job, const char *name) {
-    return make_headless(job, name, OP_LABEL_NAME, name);
+json_t *plan_object_service(const struct api_job *job, const char *name) {
+    return make_headless(job, name, API_LABEL_NAME, name);
 }
 
-json_t *op_object_job_service(const struct op_job *job) {
-    return make_headless(job, job->name, OP_LABEL_JOB, job->name);
+json_t *plan_object_job_service(const struct api_job *job) {
+    return make_headless(job, job->name, API_LABEL_JOB, job->name);
 }
 
 /* Adds the label by which the watch selects it. */
-json_t *op_object_service_patch(const struct op_job *job, const struct op_service *have) {
+json_t *plan_object_service_patch(const struct api_job *job, const struct api_service *have) {
     return json_pack("{s:{s:s,s:{s:s,s:s}}}", "metadata", "uid", have->c.uid, "labels",
-        OP_LABEL_NAME, have->c.name, OP_LABEL_JOB, job->name);
+        API_LABEL_NAME, have->c.name, API_LABEL_JOB, job->name);
 }
 
-json_t *op_object_configmap(const struct op_job *job, json_t *data_own) {
-    json_t *cm = op_object_new(job, "ConfigMap", job->name, json_object());
-    op_tree_set_number(co_json_at(cm, "metadata", "labels"), OP_LABEL_ATTEMPT, job->attempt);
+json_t *plan_object_configmap(const struct api_job *job, json_t *data_own) {
+    json_t *cm = plan_object_new(job, "ConfigMap", job->name, json_object());
+    plan_tree_set_number(co_json_at(cm, "metadata", "labels"), API_LABEL_ATTEMPT, job->attempt);
     co_json_set(cm, "data", data_own);
     return cm;
 }
 
 /* Sets our keys, removes those of ours that are not needed any more, and keeps the user's keys. */
-json_t *op_object_configmap_patch(
-    const struct op_configmap *have, json_t *data_own, int64_t changed) {
+json_t *plan_object_configmap_patch(
+    const struct api_configmap *have, json_t *data_own, int64_t changed) {
     for (enum co_var var = 0; var < CO_VAR_COUNT; var++) {
         const char *key = co_contract[var].name;
         if (co_contract[var].via == CO_VIA_CONFIGMAP && !json_object_get(data_own, key)) {
@@ -89,31 +89,31 @@ json_t *op_object_configmap_patch(
         char text[32];
         co_time_format(changed, text);
         co_json_set(json_object_get(patch, "metadata"), "annotations",
-            json_pack("{s:s}", OP_ANNOTATION_CHANGED, text));
+            json_pack("{s:s}", API_ANNOTATION_CHANGED, text));
     }
     return patch;
 }
 
 /* Immutable, because a change would reach some pods and not others. */
-json_t *op_object_secret(const struct op_job *job) {
-    CO_AUTOFREE char *name = op_token_name(job);
-    json_t *secret = op_object_new(job, "Secret", name, json_object());
-    op_tree_set_text(co_json_at(secret, "metadata", "labels"), OP_LABEL_NAME, job->name);
+json_t *plan_object_secret(const struct api_job *job) {
+    CO_AUTOFREE char *name = api_token_name(job);
+    json_t *secret = plan_object_new(job, "Secret", name, json_object());
+    plan_tree_set_text(co_json_at(secret, "metadata", "labels"), API_LABEL_NAME, job->name);
     co_json_set(secret, "immutable", json_true());
     return secret;
 }
 
-json_t *op_object_finalizer_patch(const struct op_job *job) {
+json_t *plan_object_finalizer_patch(const struct api_job *job) {
     json_t *keep = json_array();
     size_t i;
     json_t *f;
     json_array_foreach(co_json_at(job->json, "metadata", "finalizers"), i, f) {
-        if (!co_streq(json_string_value(f), OP_FINALIZER)) {
+        if (!co_streq(json_string_value(f), API_FINALIZER)) {
             co_json_append(keep, json_incref(f));
         }
     }
     json_t *meta = json_object();
-    op_tree_set_text(meta, "resourceVersion", job->resource_version);
+    plan_tree_set_text(meta, "resourceVersion", job->resource_version);
     co_json_set(meta, "finalizers", keep);
     json_t *patch = json_object();
     co_json_set(patch, "metadata", meta);

@@ -4,15 +4,15 @@
 
 #include "operator/plan/plan.h"
 
-json_t *op_object_service(const struct op_job *job, const char *name);
+json_t *plan_object_service(const struct api_job *job, const char *name);
 /* The one Service of a job in DNS mode, which selects all of its pods. */
-json_t *op_object_job_service(const struct op_job *job);
+json_t *plan_object_job_service(const struct api_job *job);
 /* An object without a spec: v1, kind, metadata with owner and labels. */
-json_t *op_object_new(
-    const struct op_job *job, const char *kind, const char *name, json_t *meta_own);
-json_t *op_object_service_patch(const struct op_job *job, const struct op_service *have);
-json_t *op_object_configmap(const struct op_job *job, json_t *data_own);
-json_t *op_object_configmap_patch(
-    const struct op_configmap *have, json_t *data_own, int64_t changed);
-json_t *op_object_secret(const struct op_job *job); /* without the token */
-json_t *op_object_finalizer_patch(const struct op_job *job);
+json_t *plan_object_new(
+    const struct api_job *job, const char *kind, const char *name, json_t *meta_own);
+json_t *plan_object_service_patch(const struct api_job *job, const struct api_service *have);
+json_t *plan_object_configmap(const struct api_job *job, json_t *data_own);
+json_t *plan_object_configmap_patch(
+    const struct api_configmap *have, json_t *data_own, int64_t changed);
+json_t *plan_object_secret(const struct api_job *job); /* without the token */
+json_t *plan_object_finalizer_patch(const struct api_job *job);

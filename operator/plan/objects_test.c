@@ -1,21 +1,21 @@
 /* Golden pods: the whole body for every mode, and the rules one by one. */
 #include "operator/plan/testkit.h"
 
-static const struct op_settings no_gate = {.gate_image = ""};
-static const struct op_settings with_gate = {
+static const struct plan_settings no_gate = {.gate_image = ""};
+static const struct plan_settings with_gate = {
     .gate_image = "reg/gate:1", .gate_addr = "gate:8090", .gate_resources = "cpu=20m,memory=32Mi"};
 
-static struct op_job *job_of(const char *text) {
-    struct op_job *job = NULL;
-    assert_int_equal(op_job_decode(tk_json(text), &job, NULL), 0);
+static struct api_job *job_of(const char *text) {
+    struct api_job *job = NULL;
+    assert_int_equal(api_job_decode(tk_json(text), &job, NULL), 0);
     assert_int_equal(job->n_problems, 0);
     return job;
 }
 
 static json_t *pod_of(
-    const char *job_text, enum op_role role, int32_t index, const struct op_settings *settings) {
-    CO_CLEANUP(op_job_freep) struct op_job *job = job_of(job_text);
-    return op_plan_pod(job, role, index, settings);
+    const char *job_text, enum api_role role, int32_t index, const struct plan_settings *settings) {
+    CO_CLEANUP(api_job_freep) struct api_job *job = job_of(job_text);
+    return plan_pod(job, role, index, settings);
 }
 
 static void expect_json(const json_t *have, const char *expected) {
@@ -48,7 +48,7 @@ static const json_t *first_container(const json_t *pod) {
 static void a_pod_in_pod_ip_mode(void **state) {
     (void)state;
     CO_AUTOJSON json_t *pod =
-        pod_of(TK_JOB(TK_ROLE("ps", 2) "," TK_ROLE("worker", 2)), OP_PS, 1, &no_gate);
+        pod_of(TK_JOB(TK_ROLE("ps", 2) "," TK_ROLE("worker", 2)), API_PS, 1, &no_gate);
     expect_json(pod,
         "{" META("x-ps-1", "ps",
             "1") ",'spec':{'hostname':'x-ps-1','subdomain':'x-ps-1','enableServiceLinks':false,"
@@ -59,7 +59,7 @@ static void a_pod_in_pod_ip_mode(void **state) {
 static void a_pod_in_service_mode(void **state) {
     (void)state;
     CO_AUTOJSON json_t *pod =
-        pod_of(TK_JOB(TK_ROLE("worker", 11) ",'intranet':'Service'"), OP_WORKER, 10, &no_gate);
+        pod_of(TK_JOB(TK_ROLE("worker", 11) ",'intranet':'Service'"), API_WORKER, 10, &no_gate);
     expect_json(pod,
         "{" META("x-worker-10", "worker",
             "10") ",'spec':{'hostname':'x-worker-10',"
@@ -73,7 +73,7 @@ static void a_pod_in_service_mode(void **state) {
 static void a_pod_in_dns_mode(void **state) {
     (void)state;
     CO_AUTOJSON json_t *pod =
-        pod_of(TK_JOB(TK_ROLE("worker", 3) ",'intranet':'DNS'"), OP_WORKER, 2, &no_gate);
+        pod_of(TK_JOB(TK_ROLE("worker", 3) ",'intranet':'DNS'"), API_WORKER, 2, &no_gate);
     expect_json(pod,
         "{" META("x-worker-2", "worker",
             "2") ",'spec':{'hostname':'x-worker-2','subdomain':'x','enableServiceLinks':false,'"
@@ -85,8 +85,8 @@ static void a_pod_in_dns_mode(void **state) {
 
 static void a_pod_whose_family_is_chosen(void **state) {
     (void)state;
-    static const struct op_settings family6 = {.gate_image = "", .prefer_family = 6};
-    CO_AUTOJSON json_t *pod = pod_of(TK_JOB(TK_ROLE("worker", 3)), OP_WORKER, 2, &family6);
+    static const struct plan_settings family6 = {.gate_image = "", .prefer_family = 6};
+    CO_AUTOJSON json_t *pod = pod_of(TK_JOB(TK_ROLE("worker", 3)), API_WORKER, 2, &family6);
     expect_json(json_array_get(json_object_get(first_container(pod), "env"), 0),
         "{'name':'POD_IP','valueFrom':{'configMapKeyRef':{'name':'x','key':'POD_IP_WORKER_2'}}}");
     /* A name has no family, and an elastic pod no ConfigMap. */
@@ -97,7 +97,7 @@ static void a_pod_whose_family_is_chosen(void **state) {
         {"'elastic':1", "{'name':'POD_IP'," FROM_POD "}"}};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOFREE char *job = co_xasprintf(TK_JOB(TK_ROLE("worker", 3) ",%s"), rows[i].spec);
-        CO_AUTOJSON json_t *other = pod_of(job, OP_WORKER, 2, &family6);
+        CO_AUTOJSON json_t *other = pod_of(job, API_WORKER, 2, &family6);
         expect_json(
             json_array_get(json_object_get(first_container(other), "env"), 0), rows[i].expected);
     }
@@ -108,7 +108,7 @@ static void an_elastic_pod(void **state) {
     CO_AUTOJSON json_t *pod =
         pod_of(TK_JOB("'elastic':0,'worker':{'replicas':3,'template':{'spec':{"
                       "'restartPolicy':'Never','containers':[{'name':'main'}]}}}"),
-            OP_WORKER, 0, &no_gate);
+            API_WORKER, 0, &no_gate);
     expect_json(pod, "{" META("x-worker-0", "worker",
                          "0") ",'spec':{'hostname':'x-worker-0',"
                               "'subdomain':'x-worker-0','restartPolicy':"
@@ -139,14 +139,14 @@ static void elastic_workers_are_told_their_bounds(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOFREE char *text = co_xasprintf(
             TK_JOB("'elastic':0,'worker':{'replicas':3,%s," TK_TEMPLATE "}"), rows[i].bounds);
-        struct op_job *job = NULL;
-        assert_int_equal(op_job_decode(tk_json(text), &job, NULL), 0);
-        assert_int_equal(job->role[OP_WORKER].replicas, rows[i].replicas);
-        CO_AUTOJSON json_t *pod = op_plan_pod(job, OP_WORKER, 0, &no_gate);
+        struct api_job *job = NULL;
+        assert_int_equal(api_job_decode(tk_json(text), &job, NULL), 0);
+        assert_int_equal(job->role[API_WORKER].replicas, rows[i].replicas);
+        CO_AUTOJSON json_t *pod = plan_pod(job, API_WORKER, 0, &no_gate);
         CO_AUTOFREE char *want =
             co_xasprintf("{'name':'PADDLE_ELASTIC_NP','value':'%s'}", rows[i].np);
         expect_json(json_array_get(json_object_get(first_container(pod), "env"), 5), want);
-        op_job_free(job);
+        api_job_free(job);
     }
 }
 
@@ -161,7 +161,7 @@ static void what_the_user_wrote_is_kept(void **state) {
                       "'env':[{'name':'POD_IP','value':'mine'}],'envFrom':[{'configMapRef':{"
                       "'name':'mine'}}],'ports':[{'containerPort':80}]},{'name':'side',"
                       "'terminationMessagePolicy':'File'}]}}}"),
-            OP_WORKER, 0, &with_gate);
+            API_WORKER, 0, &with_gate);
     const json_t *meta = json_object_get(pod, "metadata");
     assert_string_equal(co_json_str(meta, "name"), "x-worker-0");
     assert_string_equal(co_json_str(meta, "labels", "a"), "b");
@@ -195,14 +195,14 @@ static void nulls_are_as_good_as_absent(void **state) {
         TK_JOB("'intranet':'Host','worker':{'replicas':1,'template':{'metadata':null,'spec':{"
                "'affinity':null,'initContainers':null,'restartPolicy':'','containers':["
                "{'name':'main','env':null,'envFrom':null,'ports':null}]}}}"),
-        OP_WORKER, 0, &with_gate);
+        API_WORKER, 0, &with_gate);
     assert_int_equal(json_array_size(json_object_get(first_container(pod), "env")), 4);
     assert_string_equal(co_json_str(pod, "spec", "restartPolicy"), "Never");
 }
 
 static void the_start_gate_fits_quotas_and_restricted_namespaces(void **state) {
     (void)state;
-    CO_AUTOJSON json_t *pod = pod_of(TK_JOB(TK_ROLE("worker", 1)), OP_WORKER, 0, &with_gate);
+    CO_AUTOJSON json_t *pod = pod_of(TK_JOB(TK_ROLE("worker", 1)), API_WORKER, 0, &with_gate);
     expect_json(co_json_at(pod, "spec", "initContainers"),
         "[{'name':'coord-paddle','image':'reg/gate:1','imagePullPolicy':'IfNotPresent'," LAST_WORDS
         ","
@@ -216,18 +216,18 @@ static void the_start_gate_fits_quotas_and_restricted_namespaces(void **state) {
         "'securityContext':{'allowPrivilegeEscalation':false,'readOnlyRootFilesystem':true,"
         "'runAsNonRoot':true,'capabilities':{'drop':['ALL']},"
         "'seccompProfile':{'type':'RuntimeDefault'}}}]");
-    static const struct op_settings none[] = {
+    static const struct plan_settings none[] = {
         {.gate_image = NULL, .gate_addr = "a:1"}, {.gate_image = "i", .gate_addr = ""}};
     for (size_t i = 0; i < CO_ARRAY_LEN(none); i++) {
-        CO_AUTOJSON json_t *plain = pod_of(TK_JOB(TK_ROLE("worker", 1)), OP_WORKER, 0, &none[i]);
+        CO_AUTOJSON json_t *plain = pod_of(TK_JOB(TK_ROLE("worker", 1)), API_WORKER, 0, &none[i]);
         assert_null(co_json_at(plain, "spec", "initContainers"));
     }
 }
 
-static json_t *gate_of(const char *pod_spec, const struct op_settings *settings) {
+static json_t *gate_of(const char *pod_spec, const struct plan_settings *settings) {
     CO_AUTOFREE char *job =
         co_xasprintf(TK_JOB("'worker':{'replicas':1,'template':{'spec':{%s}}}"), pod_spec);
-    CO_AUTOJSON json_t *pod = pod_of(job, OP_WORKER, 0, settings);
+    CO_AUTOJSON json_t *pod = pod_of(job, API_WORKER, 0, settings);
     const json_t *inits = co_json_at(pod, "spec", "initContainers");
     return json_incref(json_array_get(inits, json_array_size(inits) - 1));
 }
@@ -250,7 +250,7 @@ static void the_start_gate_takes_as_much_as_the_training(void **state) {
         {"", "", NULL},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct op_settings settings = with_gate;
+        struct plan_settings settings = with_gate;
         settings.gate_resources = rows[i].settings;
         CO_AUTOFREE char *spec =
             co_xasprintf("'containers':[{'name':'m','resources':{%s}}]", rows[i].resources);
@@ -310,40 +310,40 @@ static void a_rejection_because_of_the_start_gate_says_so(void **state) {
         {"image reg/gate:1 is not of this registry", true},
         {"spec.containers[0].image: Required value", false},
     };
-    CO_CLEANUP(op_job_freep)
-    struct op_job *job =
+    CO_CLEANUP(api_job_freep)
+    struct api_job *job =
         job_of(TK_JOB("'worker':{'replicas':1,'template':{'spec':{'initContainers':[{'name':'i'}],"
                       "'containers':[{'name':'m'}]}}}"));
-    CO_AUTOJSON json_t *body = op_plan_pod(job, OP_WORKER, 0, &with_gate);
-    struct op_action a = {.verb = OP_CREATE,
-        .kind = OP_KIND_POD,
+    CO_AUTOJSON json_t *body = plan_pod(job, API_WORKER, 0, &with_gate);
+    struct plan_action a = {.verb = PLAN_CREATE,
+        .kind = PLAN_KIND_POD,
         .inits = co_json_at(body, "spec", "initContainers")};
-    const struct op_action bare = {.verb = OP_CREATE, .kind = OP_KIND_POD};
+    const struct plan_action bare = {.verb = PLAN_CREATE, .kind = PLAN_KIND_POD};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        const char *advice = op_plan_advice(job, &a, rows[i].message);
+        const char *advice = plan_advice(job, &a, rows[i].message);
         assert_int_equal(advice != NULL, rows[i].meant);
         assert_true(!advice || strstr(advice, "--gate-resources"));
-        assert_null(op_plan_advice(job, &bare, rows[i].message));
+        assert_null(plan_advice(job, &bare, rows[i].message));
     }
 }
 
 /* The gate takes as much as the first container: it is the job that asks for too much. */
 static void a_rejection_because_of_the_training_does_not_blame_the_gate(void **state) {
     (void)state;
-    CO_CLEANUP(op_job_freep)
-    struct op_job *job = job_of(
+    CO_CLEANUP(api_job_freep)
+    struct api_job *job = job_of(
         TK_JOB("'worker':{'replicas':1,'template':{'spec':{'containers':[{'name':'m','resources':{"
                "'requests':{'cpu':2},'limits':{'cpu':4}}},{'name':'s','resources':{'limits':{"
                "'memory':'32768Ki'}}}]}}}"));
-    CO_AUTOJSON json_t *body = op_plan_pod(job, OP_WORKER, 0, &with_gate);
-    const struct op_action a = {.verb = OP_CREATE,
-        .kind = OP_KIND_POD,
+    CO_AUTOJSON json_t *body = plan_pod(job, API_WORKER, 0, &with_gate);
+    const struct plan_action a = {.verb = PLAN_CREATE,
+        .kind = PLAN_KIND_POD,
         .inits = co_json_at(body, "spec", "initContainers")};
     expect_json(co_json_at(json_array_get(a.inits, 0), "resources", "limits"),
         "{'cpu':'2','memory':'32Mi'}");
-    assert_null(op_plan_advice(job, &a, "maximum cpu usage per Container is 1, but limit is 2"));
+    assert_null(plan_advice(job, &a, "maximum cpu usage per Container is 1, but limit is 2"));
     assert_null(
-        op_plan_advice(job, &a, "minimum memory usage per Container is 1Gi, but request is 32Mi"));
+        plan_advice(job, &a, "minimum memory usage per Container is 1Gi, but request is 32Mi"));
 }
 
 /* Thousands of Services, and the program's arguments are too long. */
@@ -366,7 +366,7 @@ static void services_are_no_variables_unless_the_template_says_so(void **state) 
             co_xasprintf(TK_JOB("'worker':{'replicas':1,'template':{'spec':{%s'containers':["
                                 "{'name':'m'}]}}}%s"),
                 rows[i].given, rows[i].spec);
-        CO_AUTOJSON json_t *pod = pod_of(job, OP_WORKER, 0, &no_gate);
+        CO_AUTOJSON json_t *pod = pod_of(job, API_WORKER, 0, &no_gate);
         expect_json(co_json_at(pod, "spec", "enableServiceLinks"), rows[i].links);
     }
 }
@@ -380,8 +380,8 @@ static void services_are_no_variables_unless_the_template_says_so(void **state) 
 static void host_mode_keeps_those_that_listen_apart(void **state) {
     (void)state;
     const char *ps_job = TK_JOB(TK_ROLE("ps", 2) "," TK_ROLE("worker", 2) ",'intranet':'Host'");
-    CO_AUTOJSON json_t *server = pod_of(ps_job, OP_PS, 0, &no_gate);
-    CO_AUTOJSON json_t *trainer = pod_of(ps_job, OP_WORKER, 0, &no_gate);
+    CO_AUTOJSON json_t *server = pod_of(ps_job, API_PS, 0, &no_gate);
+    CO_AUTOJSON json_t *trainer = pod_of(ps_job, API_WORKER, 0, &no_gate);
     assert_true(json_is_true(co_json_at(server, "spec", "hostNetwork")));
     assert_string_equal(co_json_str(server, "spec", "dnsPolicy"), "ClusterFirstWithHostNet");
     expect_json(co_json_at(server, "spec", "affinity"), APART("['ps']"));
@@ -389,13 +389,13 @@ static void host_mode_keeps_those_that_listen_apart(void **state) {
     assert_null(json_object_get(first_container(server), "ports"));
 
     CO_AUTOJSON json_t *worker =
-        pod_of(TK_JOB(TK_ROLE("worker", 2) ",'intranet':'Host'"), OP_WORKER, 1, &no_gate);
+        pod_of(TK_JOB(TK_ROLE("worker", 2) ",'intranet':'Host'"), API_WORKER, 1, &no_gate);
     expect_json(co_json_at(worker, "spec", "affinity"), APART("['worker']"));
 
     CO_AUTOJSON json_t *own =
         pod_of(TK_JOB("'intranet':'Host','worker':{'replicas':2,'template':{'spec':{"
                       "'dnsPolicy':'Default','affinity':{'nodeAffinity':{}},'containers':[{}]}}}"),
-            OP_WORKER, 1, &no_gate);
+            API_WORKER, 1, &no_gate);
     assert_string_equal(co_json_str(own, "spec", "dnsPolicy"), "Default");
     assert_non_null(co_json_at(own, "spec", "affinity", "nodeAffinity"));
     assert_non_null(co_json_at(own, "spec", "affinity", "podAntiAffinity"));
@@ -403,27 +403,27 @@ static void host_mode_keeps_those_that_listen_apart(void **state) {
 
 struct restart_row {
     const char *intranet, *given, *rest; /* of the spec */
-    enum op_role role;
+    enum api_role role;
     const char *policy;
 };
 
 static const struct restart_row restarts[] = {
-    {"Service", "", "", OP_WORKER, "OnFailure"},
-    {"Service", "", "", OP_PS, "Never"},
-    {"Service", "", "", OP_HETER, "Never"},
-    {"PodIP", "", "", OP_WORKER, "Never"},
-    {"Host", "", "", OP_WORKER, "Never"},
-    {"odd", "", "", OP_WORKER, "Never"},
-    {"PodIP", "Always", "", OP_WORKER, "Always"},
-    {"PodIP", "OnFailure", ",'activeDeadlineSeconds':9", OP_WORKER, "OnFailure"},
-    {"PodIP", "Never", ",'elastic':1", OP_WORKER, "OnFailure"},
+    {"Service", "", "", API_WORKER, "OnFailure"},
+    {"Service", "", "", API_PS, "Never"},
+    {"Service", "", "", API_HETER, "Never"},
+    {"PodIP", "", "", API_WORKER, "Never"},
+    {"Host", "", "", API_WORKER, "Never"},
+    {"odd", "", "", API_WORKER, "Never"},
+    {"PodIP", "Always", "", API_WORKER, "Always"},
+    {"PodIP", "OnFailure", ",'activeDeadlineSeconds':9", API_WORKER, "OnFailure"},
+    {"PodIP", "Never", ",'elastic':1", API_WORKER, "OnFailure"},
     /* what a failed pod means is the operator's business */
-    {"Service", "", ",'backoffLimit':0", OP_WORKER, "Never"},
-    {"DNS", "", ",'backoffLimit':3", OP_WORKER, "Never"},
-    {"PodIP", "OnFailure", ",'backoffLimit':3", OP_WORKER, "Never"},
-    {"PodIP", "Always", ",'backoffLimit':3", OP_PS, "Never"},
-    {"Service", "OnFailure", ",'failurePolicy':[{'action':'Ignore'}]", OP_HETER, "Never"},
-    {"Service", "Always", ",'elastic':1,'backoffLimit':3", OP_WORKER, "Never"},
+    {"Service", "", ",'backoffLimit':0", API_WORKER, "Never"},
+    {"DNS", "", ",'backoffLimit':3", API_WORKER, "Never"},
+    {"PodIP", "OnFailure", ",'backoffLimit':3", API_WORKER, "Never"},
+    {"PodIP", "Always", ",'backoffLimit':3", API_PS, "Never"},
+    {"Service", "OnFailure", ",'failurePolicy':[{'action':'Ignore'}]", API_HETER, "Never"},
+    {"Service", "Always", ",'elastic':1,'backoffLimit':3", API_WORKER, "Never"},
 };
 
 static void the_restart_policy_goes_by_role_intranet_and_run_policy(void **state) {
@@ -452,15 +452,15 @@ static void a_pod_has_the_names_of_its_templates_containers(void **state) {
         TK_JOB("'worker':{'replicas':1,'template':{'metadata':{'annotations':{"
                "'batch.paddlepaddle.org/containers':'of another pod'}},'spec':{'containers':["
                "{'name':'main'},{'name':'a'}]}}}"),
-        OP_WORKER, 0, &no_gate);
+        API_WORKER, 0, &no_gate);
     assert_string_equal(
-        co_json_str(pod, "metadata", "annotations", OP_ANNOTATION_CONTAINERS), "main,a");
+        co_json_str(pod, "metadata", "annotations", API_ANNOTATION_CONTAINERS), "main,a");
     CO_AUTOJSON json_t *nameless =
         pod_of(TK_JOB("'worker':{'replicas':1,'template':{'metadata':{'annotations':{"
                       "'batch.paddlepaddle.org/containers':'of another pod'}},'spec':{"
                       "'containers':[{}]}}}"),
-            OP_WORKER, 0, &no_gate);
-    assert_null(co_json_str(nameless, "metadata", "annotations", OP_ANNOTATION_CONTAINERS));
+            API_WORKER, 0, &no_gate);
+    assert_null(co_json_str(nameless, "metadata", "annotations", API_ANNOTATION_CONTAINERS));
 }
 
 static void our_labels_are_read_back(void **state) {
@@ -470,9 +470,9 @@ static void our_labels_are_read_back(void **state) {
         pod_of(TK_JOB("'heter':{'replicas':13,'template':{'metadata':{'labels':{"
                       "'batch.paddlepaddle.org/attempt':'5','batch.paddlepaddle.org/index':'3',"
                       "'paddle-res-type':'ps'}},'spec':{'containers':[{'name':'main'}]}}}"),
-            OP_HETER, 12, &no_gate);
-    struct op_pod *pod = (struct op_pod *)op_child_of_tree(op_pod_read, body);
-    assert_int_equal(pod->role, OP_HETER);
+            API_HETER, 12, &no_gate);
+    struct api_pod *pod = (struct api_pod *)api_child_of_tree(api_pod_read, body);
+    assert_int_equal(pod->role, API_HETER);
     assert_int_equal(pod->index, 12);
     assert_int_equal(pod->attempt, 0);
     assert_string_equal(pod->c.owner_uid, "uid-x");
@@ -490,7 +490,7 @@ static void a_pods_memory_is_that_of_its_values_and_their_text(void **state) {
     } rows[] = {{"{}", 100}, {"[null,1]", 300}, {"['abc']", 203}, {"{'ab':['c','']}", 403}};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOJSON json_t *tmpl = tk_json(rows[i].tmpl);
-        assert_int_equal(op_object_pod_bytes(tmpl), rows[i].bytes);
+        assert_int_equal(plan_object_pod_bytes(tmpl), rows[i].bytes);
     }
 }
 
@@ -498,18 +498,18 @@ static void a_server_learns_where_to_ask_for_the_end(void **state) {
     (void)state;
     static const struct {
         const char *spec;
-        enum op_role role;
-        const struct op_settings *settings;
+        enum api_role role;
+        const struct plan_settings *settings;
         bool told;
     } rows[] = {
-        {TK_ROLE("ps", 2) "," TK_ROLE("worker", 1), OP_PS, &with_gate, true},
-        {TK_ROLE("ps", 2) "," TK_ROLE("worker", 1), OP_WORKER, &with_gate, false},
-        {TK_ROLE("ps", 2) "," TK_ROLE("worker", 1), OP_PS, &no_gate, false},
-        {TK_ROLE("ps", 2) "," TK_ROLE("heter", 1), OP_PS, &with_gate, true},
-        {TK_ROLE("ps", 2), OP_PS, &with_gate, false},
-        {TK_ROLE("ps", 2) "," TK_ROLE("worker", 1) ",'successPolicy':'AllPods'", OP_PS, &with_gate,
+        {TK_ROLE("ps", 2) "," TK_ROLE("worker", 1), API_PS, &with_gate, true},
+        {TK_ROLE("ps", 2) "," TK_ROLE("worker", 1), API_WORKER, &with_gate, false},
+        {TK_ROLE("ps", 2) "," TK_ROLE("worker", 1), API_PS, &no_gate, false},
+        {TK_ROLE("ps", 2) "," TK_ROLE("heter", 1), API_PS, &with_gate, true},
+        {TK_ROLE("ps", 2), API_PS, &with_gate, false},
+        {TK_ROLE("ps", 2) "," TK_ROLE("worker", 1) ",'successPolicy':'AllPods'", API_PS, &with_gate,
             false},
-        {TK_ROLE("ps", 2) "," TK_ROLE("worker", 1) ",'successPolicy':'Worker0'", OP_PS, &with_gate,
+        {TK_ROLE("ps", 2) "," TK_ROLE("worker", 1) ",'successPolicy':'Worker0'", API_PS, &with_gate,
             true},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
@@ -544,7 +544,7 @@ static void a_launcher_learns_the_grace_period(void **state) {
                                 "[{'name':'main','image':'img'}]}}}"),
                 rows[i].grace);
         for (int32_t index = 0; index < 2; index++) {
-            CO_AUTOJSON json_t *pod = pod_of(job, OP_WORKER, index, &no_gate);
+            CO_AUTOJSON json_t *pod = pod_of(job, API_WORKER, index, &no_gate);
             const json_t *env = json_object_get(first_container(pod), "env");
             CO_AUTOFREE char *want = co_xasprintf(
                 "{'name':'PADDLERUN_STOP_TIMEOUT','value':'%s'}", rows[i].told ? rows[i].told : "");

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* The judgement. */
-struct op_outlook {
-    enum op_phase phase;
+struct plan_outlook {
+    enum api_phase phase;
     int32_t attempt; /* if it differs from the stored one, nothing is done before it is stored */
     bool completing; /* the success policy is met, and the other pods have their grace period */
     bool all_created;
@@ -28,15 +28,15 @@ struct op_outlook {
 };
 
 /* The job must be reconciled at this time; the earliest wins. */
-static inline void op_outlook_wake(struct op_outlook *o, int64_t at) {
+static inline void plan_outlook_wake(struct plan_outlook *o, int64_t at) {
     if (at > 0 && (o->wake_at == 0 || at < o->wake_at)) {
         o->wake_at = at;
     }
 }
 
 /* Its phase is Running, as upstream's would be, also when no role has replicas. */
-static inline bool op_outlook_runs(const struct op_outlook *o) {
-    return o->phase == OP_PHASE_RUNNING && strcmp(o->reason, "NoPods") != 0;
+static inline bool plan_outlook_runs(const struct plan_outlook *o) {
+    return o->phase == API_PHASE_RUNNING && strcmp(o->reason, "NoPods") != 0;
 }
 
-void op_outlook_init(struct op_outlook *o, const struct op_world *w, const json_t *env);
+void plan_outlook_init(struct plan_outlook *o, const struct plan_world *w, const json_t *env);

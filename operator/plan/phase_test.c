@@ -184,7 +184,7 @@ static void servers_have_their_grace_and_are_stopped(void **state) {
     /* A worker's pod that is deleted now does not train again. */
     json_object_del(c.objects[TK_PODS], "x-worker-1");
     c.now += 29;
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(&c, &plan);
     assert_int_equal(plan.n_actions, 0);
     assert_int_equal(plan.wake_at, c.now + 1);

@@ -1,6 +1,6 @@
 /* Plans one job: collects actions for its children, then adds status and events.
  *
- *   op_world (children sorted) -> op_outlook (state of the job) -> plan_actions
+ *   plan_world (children sorted) -> plan_outlook (state of the job) -> plan_actions
  *     job ended ......... plan_ended: clean up
  *     new attempt ....... nothing before its number is stored
  *     otherwise ......... delete_old, then plan_live: create what is missing */
@@ -23,22 +23,22 @@
 enum { PODS_MAX_BYTES = 16 << 20 };
 
 struct builder {
-    const struct op_world *w;
-    struct op_plan *plan;
+    const struct plan_world *w;
+    struct plan *plan;
     size_t cap, creates;
-    size_t bytes;                /* of all pods' bodies so far */
-    size_t pod_bytes[OP_ROLES];  /* of one body of the role; 0: not measured yet */
-    const json_t *pod[OP_ROLES]; /* the first body, from which the others are made; NULL: none */
+    size_t bytes;                 /* of all pods' bodies so far */
+    size_t pod_bytes[API_ROLES];  /* of one body of the role; 0: not measured yet */
+    const json_t *pod[API_ROLES]; /* the first body, from which the others are made; NULL: none */
 };
 
-static void wake_by(struct op_plan *plan, int64_t at) {
+static void wake_by(struct plan *plan, int64_t at) {
     if (at > 0 && (plan->wake_at == 0 || at < plan->wake_at)) {
         plan->wake_at = at;
     }
 }
 
 /* True during the backoff of a rejected action; the plan then wakes at its end. */
-static bool held_back(struct builder *b, const struct op_failure *f) {
+static bool held_back(struct builder *b, const struct plan_failure *f) {
     if (!f || f->retry_at <= b->w->now) {
         return false;
     }
@@ -46,15 +46,15 @@ static bool held_back(struct builder *b, const struct op_failure *f) {
     return true;
 }
 
-static void add_action(struct builder *b, enum op_verb verb, enum op_kind kind, const char *name,
-    const char *uid, json_t *body_own, const char *why) {
-    struct op_plan *p = b->plan;
-    b->creates += verb == OP_CREATE;
+static void add_action(struct builder *b, enum plan_verb verb, enum plan_kind kind,
+    const char *name, const char *uid, json_t *body_own, const char *why) {
+    struct plan *p = b->plan;
+    b->creates += verb == PLAN_CREATE;
     if (p->n_actions == b->cap) {
         b->cap = b->cap ? b->cap * 2 : 8;
         p->actions = co_xrealloc(p->actions, b->cap, sizeof(*p->actions));
     }
-    p->actions[p->n_actions++] = (struct op_action){.verb = verb,
+    p->actions[p->n_actions++] = (struct plan_action){.verb = verb,
         .kind = kind,
         .name = co_xstrdup(name),
         .uid = co_xstrdup(uid),
@@ -63,10 +63,10 @@ static void add_action(struct builder *b, enum op_verb verb, enum op_kind kind, 
         .why = why};
 }
 
-static const struct op_failure *failure_of(
-    const struct op_world *w, enum op_kind kind, const char *name) {
+static const struct plan_failure *failure_of(
+    const struct plan_world *w, enum plan_kind kind, const char *name) {
     for (size_t i = 0; i < w->seen->n_failures; i++) {
-        const struct op_failure *f = &w->seen->failures[i];
+        const struct plan_failure *f = &w->seen->failures[i];
         if (f->kind == kind && strcmp(f->name, name) == 0) {
             return f;
         }
@@ -75,19 +75,20 @@ static const struct op_failure *failure_of(
 }
 
 static void add_delete(
-    struct builder *b, enum op_kind kind, const struct op_child *c, const char *why) {
+    struct builder *b, enum plan_kind kind, const struct api_child *c, const char *why) {
     if (!c->deleting && !held_back(b, failure_of(b->w, kind, c->name))) {
-        add_action(b, OP_DELETE, kind, c->name, c->uid, NULL, why);
+        add_action(b, PLAN_DELETE, kind, c->name, c->uid, NULL, why);
     }
 }
 
 /* Deletes a pod.  One whose node is lost is deleted with grace period 0, even if it is being
  * deleted already, because its node cannot confirm its end. */
-static void delete_pod(struct builder *b, const struct op_pod *pod, const char *why) {
-    if (!op_node_is_given_up(b->w, pod)) {
-        add_delete(b, OP_KIND_POD, &pod->c, why);
-    } else if (!pod->at_once && !held_back(b, failure_of(b->w, OP_KIND_POD, pod->c.name))) {
-        add_action(b, OP_DELETE, OP_KIND_POD, pod->c.name, pod->c.uid, NULL, "its node is lost");
+static void delete_pod(struct builder *b, const struct api_pod *pod, const char *why) {
+    if (!plan_node_is_given_up(b->w, pod)) {
+        add_delete(b, PLAN_KIND_POD, &pod->c, why);
+    } else if (!pod->at_once && !held_back(b, failure_of(b->w, PLAN_KIND_POD, pod->c.name))) {
+        add_action(
+            b, PLAN_DELETE, PLAN_KIND_POD, pod->c.name, pod->c.uid, NULL, "its node is lost");
         b->plan->actions[b->plan->n_actions - 1].at_once = true;
     }
 }
@@ -97,54 +98,54 @@ static void delete_pod(struct builder *b, const struct op_pod *pod, const char *
 /* Deletes what earlier attempts left, including their ConfigMap, so that no container of the
  * present attempt starts with old addresses. */
 static void delete_old(struct builder *b) {
-    const struct op_world *w = b->w;
+    const struct plan_world *w = b->w;
     for (size_t i = 0; i < w->n_old_pods; i++) {
         delete_pod(b, w->old_pods[i], "of an earlier attempt");
     }
     if (w->old_configmap) {
-        add_delete(b, OP_KIND_CONFIGMAP, &w->old_configmap->c, "of an earlier attempt");
+        add_delete(b, PLAN_KIND_CONFIGMAP, &w->old_configmap->c, "of an earlier attempt");
     }
 }
 
 static void delete_predecessors(struct builder *b) {
-    const struct op_world *w = b->w;
-    const struct op_seen *seen = w->seen;
+    const struct plan_world *w = b->w;
+    const struct plan_seen *seen = w->seen;
     static const char why[] = "of the deleted job of the same name";
     for (size_t i = 0; i < seen->n_pods; i++) {
-        if (op_world_is_predecessors(w, &seen->pods[i]->c)) {
-            add_delete(b, OP_KIND_POD, &seen->pods[i]->c, why);
+        if (plan_world_is_predecessors(w, &seen->pods[i]->c)) {
+            add_delete(b, PLAN_KIND_POD, &seen->pods[i]->c, why);
         }
     }
     for (size_t i = 0; i < seen->n_services; i++) {
-        if (op_world_is_predecessors(w, &seen->services[i]->c)) {
-            add_delete(b, OP_KIND_SERVICE, &seen->services[i]->c, why);
+        if (plan_world_is_predecessors(w, &seen->services[i]->c)) {
+            add_delete(b, PLAN_KIND_SERVICE, &seen->services[i]->c, why);
         }
     }
     const struct {
-        enum op_kind kind;
-        const struct op_child *taken;
-    } rows[] = {{OP_KIND_CONFIGMAP, w->configmap_taken}, {OP_KIND_PODGROUP, w->podgroup_taken}};
+        enum plan_kind kind;
+        const struct api_child *taken;
+    } rows[] = {{PLAN_KIND_CONFIGMAP, w->configmap_taken}, {PLAN_KIND_PODGROUP, w->podgroup_taken}};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        if (rows[i].taken && op_world_is_predecessors(w, rows[i].taken)) {
+        if (rows[i].taken && plan_world_is_predecessors(w, rows[i].taken)) {
             add_delete(b, rows[i].kind, rows[i].taken, why);
         }
     }
 }
 
 static void delete_stale(struct builder *b) {
-    const struct op_world *w = b->w;
+    const struct plan_world *w = b->w;
     for (size_t i = 0; i < w->n_stale_pods; i++) {
         delete_pod(b, w->stale_pods[i], "beyond replicas");
     }
     for (size_t i = 0; i < w->n_stale_services; i++) {
-        add_delete(b, OP_KIND_SERVICE, &w->stale_services[i]->c, "beyond replicas");
+        add_delete(b, PLAN_KIND_SERVICE, &w->stale_services[i]->c, "beyond replicas");
     }
 }
 
 static void each_slot(
-    struct builder *b, void (*fn)(struct builder *b, enum op_role role, int32_t index)) {
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(b->w, r); i++) {
+    struct builder *b, void (*fn)(struct builder *b, enum api_role role, int32_t index)) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(b->w, r); i++) {
             fn(b, r, i);
         }
     }
@@ -152,19 +153,19 @@ static void each_slot(
 
 /* Replaces lost pods of a group that does not restart: an elastic one, or one that has not started.
  */
-static void delete_lost(struct builder *b, enum op_role role, int32_t index) {
-    const struct op_pod *pod = b->w->slot[role][index].pod;
-    if (pod && op_node_is_given_up(b->w, pod)) {
+static void delete_lost(struct builder *b, enum api_role role, int32_t index) {
+    const struct api_pod *pod = b->w->slot[role][index].pod;
+    if (pod && plan_node_is_given_up(b->w, pod)) {
         delete_pod(b, pod, "its node is lost");
     }
 }
 
 /* The delete of a pod of an earlier attempt was rejected, so kubelet may still start its
  * containers, those of a running pod once more: they would read this attempt's addresses. */
-static bool has_startable_old_pod(const struct op_world *w) {
+static bool has_startable_old_pod(const struct plan_world *w) {
     for (size_t i = 0; i < w->n_old_pods; i++) {
-        const struct op_pod *pod = w->old_pods[i];
-        if (!pod->c.deleting && op_pod_holds_node(pod)) {
+        const struct api_pod *pod = w->old_pods[i];
+        if (!pod->c.deleting && plan_pod_holds_node(pod)) {
             return true;
         }
     }
@@ -174,20 +175,20 @@ static bool has_startable_old_pod(const struct op_world *w) {
 /* Creates the ConfigMap, and updates it when addresses change, so that a replaced pod reads the
  * current ones.  Running pods keep what they have read. */
 static void publish_env(struct builder *b, const json_t *env) {
-    const struct op_world *w = b->w;
-    const struct op_configmap *have = w->configmap;
+    const struct plan_world *w = b->w;
+    const struct api_configmap *have = w->configmap;
     if (!env || w->configmap_taken || w->old_configmap || (have && have->c.deleting) ||
-        op_env_published(w, env) || has_startable_old_pod(w) ||
+        plan_env_published(w, env) || has_startable_old_pod(w) ||
         held_back(b, w->configmap_failure)) {
         return;
     }
     json_t *data = json_deep_copy((json_t *)(uintptr_t)env);
     if (have) {
-        add_action(b, OP_PATCH, OP_KIND_CONFIGMAP, w->job->name, "",
-            op_object_configmap_patch(have, data, op_stale_since(w, env)), "endpoints changed");
+        add_action(b, PLAN_PATCH, PLAN_KIND_CONFIGMAP, w->job->name, "",
+            plan_object_configmap_patch(have, data, plan_stale_since(w, env)), "endpoints changed");
     } else {
-        add_action(b, OP_CREATE, OP_KIND_CONFIGMAP, w->job->name, "",
-            op_object_configmap(w->job, data), "missing");
+        add_action(b, PLAN_CREATE, PLAN_KIND_CONFIGMAP, w->job->name, "",
+            plan_object_configmap(w->job, data), "missing");
     }
 }
 
@@ -197,112 +198,116 @@ static bool is_full(const struct builder *b) {
     return most && (b->creates >= most || b->bytes >= PODS_MAX_BYTES);
 }
 
-static void create_service(struct builder *b, enum op_role role, int32_t index) {
-    const struct op_slot *s = &b->w->slot[role][index];
+static void create_service(struct builder *b, enum api_role role, int32_t index) {
+    const struct plan_slot *s = &b->w->slot[role][index];
     if (s->service_taken || held_back(b, s->service_failure) || is_full(b)) {
         return;
     }
     if (s->service) {
         if (!s->service->labelled && !s->service->c.deleting) {
-            add_action(b, OP_PATCH, OP_KIND_SERVICE, s->service->c.name, "",
-                op_object_service_patch(b->w->job, s->service), "of an earlier version");
+            add_action(b, PLAN_PATCH, PLAN_KIND_SERVICE, s->service->c.name, "",
+                plan_object_service_patch(b->w->job, s->service), "of an earlier version");
         }
         return;
     }
-    char name[OP_NAME_MAX + 1];
-    op_pod_name(b->w->job->name, role, index, name, sizeof(name));
-    add_action(
-        b, OP_CREATE, OP_KIND_SERVICE, name, "", op_object_service(b->w->job, name), "missing");
+    char name[API_NAME_MAX + 1];
+    api_pod_name(b->w->job->name, role, index, name, sizeof(name));
+    add_action(b, PLAN_CREATE, PLAN_KIND_SERVICE, name, "", plan_object_service(b->w->job, name),
+        "missing");
 }
 
 static void create_job_service(struct builder *b) {
-    const struct op_world *w = b->w;
+    const struct plan_world *w = b->w;
     if (!w->service && !w->service_taken && !held_back(b, w->service_failure)) {
-        add_action(b, OP_CREATE, OP_KIND_SERVICE, w->job->name, "", op_object_job_service(w->job),
-            "missing");
+        add_action(b, PLAN_CREATE, PLAN_KIND_SERVICE, w->job->name, "",
+            plan_object_job_service(w->job), "missing");
     }
 }
 
-static void create_pod(struct builder *b, enum op_role role, int32_t index) {
-    const struct op_slot *s = &b->w->slot[role][index];
+static void create_pod(struct builder *b, enum api_role role, int32_t index) {
+    const struct plan_slot *s = &b->w->slot[role][index];
     if (s->pod || s->done || s->old || s->pod_taken || held_back(b, s->pod_failure) || is_full(b)) {
         return;
     }
-    char name[OP_NAME_MAX + 1];
-    const struct op_job *job = b->w->job;
-    op_pod_name(job->name, role, index, name, sizeof(name));
+    char name[API_NAME_MAX + 1];
+    const struct api_job *job = b->w->job;
+    api_pod_name(job->name, role, index, name, sizeof(name));
     size_t *bytes = &b->pod_bytes[role];
-    const json_t *tmpl = op_world_template(b->w, role);
-    *bytes = *bytes ? *bytes : op_object_pod_bytes(tmpl);
+    const json_t *tmpl = plan_world_template(b->w, role);
+    *bytes = *bytes ? *bytes : plan_object_pod_bytes(tmpl);
     b->bytes += *bytes;
-    json_t *body = b->pod[role] ? op_object_pod_like(b->pod[role], job, role, index, b->w->settings)
-                                : op_object_pod(job, tmpl, role, index, b->w->settings);
+    json_t *body = b->pod[role]
+                       ? plan_object_pod_like(b->pod[role], job, role, index, b->w->settings)
+                       : plan_object_pod(job, tmpl, role, index, b->w->settings);
     b->pod[role] = body;
-    add_action(b, OP_CREATE, OP_KIND_POD, name, "", body, "missing");
+    add_action(b, PLAN_CREATE, PLAN_KIND_POD, name, "", body, "missing");
 }
 
 /* Creates the Secret; false: pods have to wait for it.  Without the Secret their containers would
  * fail to start, and wait for kubelet's next try. */
 static bool has_token(struct builder *b) {
-    const struct op_world *w = b->w;
-    b->plan->lacks_pods = op_world_lacks_pods(w);
+    const struct plan_world *w = b->w;
+    b->plan->lacks_pods = plan_world_lacks_pods(w);
     if (!b->plan->lacks_pods || w->seen->token) {
         return true;
     }
     if (!held_back(b, w->secret_failure)) {
-        CO_AUTOFREE char *name = op_token_name(w->job);
+        CO_AUTOFREE char *name = api_token_name(w->job);
         add_action(
-            b, OP_CREATE, OP_KIND_SECRET, name, "", op_object_secret(w->job), "pods need it");
+            b, PLAN_CREATE, PLAN_KIND_SECRET, name, "", plan_object_secret(w->job), "pods need it");
     }
     return false;
 }
 
 /* Creates and updates the gang's group, before the pods.  A job that waits for its scheduler has no
  * pods, so it holds no resources. */
-static void plan_gang(struct builder *b, const struct op_gang *gang) {
-    const struct op_world *w = b->w;
-    const struct op_job *job = w->job;
-    const struct op_podgroup *have = w->podgroup;
+static void plan_gang(struct builder *b, const struct plan_gang *gang) {
+    const struct plan_world *w = b->w;
+    const struct api_job *job = w->job;
+    const struct api_podgroup *have = w->podgroup;
     if (w->podgroup_taken || (have && have->c.deleting) || held_back(b, w->podgroup_failure)) {
         return;
     }
     if (!have) {
-        add_action(b, OP_CREATE, OP_KIND_PODGROUP, job->name, "", op_gang_object(w), "missing");
-    } else if (op_gang_is_outdated(w) && gang->fixed) {
-        add_action(b, OP_DELETE, OP_KIND_PODGROUP, have->c.name, have->c.uid, NULL, "pods changed");
-    } else if (op_gang_is_outdated(w)) {
-        add_action(b, OP_PATCH, OP_KIND_PODGROUP, job->name, "", op_gang_patch(w), "pods changed");
+        add_action(
+            b, PLAN_CREATE, PLAN_KIND_PODGROUP, job->name, "", plan_gang_object(w), "missing");
+    } else if (plan_gang_is_outdated(w) && gang->fixed) {
+        add_action(
+            b, PLAN_DELETE, PLAN_KIND_PODGROUP, have->c.name, have->c.uid, NULL, "pods changed");
+    } else if (plan_gang_is_outdated(w)) {
+        add_action(
+            b, PLAN_PATCH, PLAN_KIND_PODGROUP, job->name, "", plan_gang_patch(w), "pods changed");
     }
 }
 
 /* Deletes the group, because it would keep occupying its queue. */
 static void end_gang(struct builder *b) {
-    const struct op_world *w = b->w;
-    if (w->podgroup && op_gang_of(w->job, w->settings)) {
-        add_delete(b, OP_KIND_PODGROUP, &w->podgroup->c, "no pods left");
+    const struct plan_world *w = b->w;
+    if (w->podgroup && plan_gang_of(w->job, w->settings)) {
+        add_delete(b, PLAN_KIND_PODGROUP, &w->podgroup->c, "no pods left");
     }
 }
 
 /* Creates what is missing.  In Service and DNS mode names are known before the pods exist, so all
  * of it is created at once; otherwise the ConfigMap follows when the last address is known. */
-static void plan_live(struct builder *b, const struct op_outlook *o, const json_t *env) {
+static void plan_live(struct builder *b, const struct plan_outlook *o, const json_t *env) {
     delete_predecessors(b);
     delete_stale(b);
     if (b->w->job->node_lost_after >= 0) {
         each_slot(b, delete_lost);
     }
     publish_env(b, env);
-    const struct op_gang *gang = op_gang_of(b->w->job, b->w->settings);
+    const struct plan_gang *gang = plan_gang_of(b->w->job, b->w->settings);
     if (gang) {
         plan_gang(b, gang);
     }
-    if (!op_gang_is_open(b->w)) {
+    if (!plan_gang_is_open(b->w)) {
         return;
     }
-    if (b->w->job->intranet == OP_DNS) {
+    if (b->w->job->intranet == API_DNS) {
         create_job_service(b);
     }
-    if (op_world_wants_services(b->w)) {
+    if (plan_world_wants_services(b->w)) {
         each_slot(b, create_service);
     }
     /* The old ConfigMap must be gone: without the start gate, only a missing ConfigMap keeps
@@ -310,7 +315,7 @@ static void plan_live(struct builder *b, const struct op_outlook *o, const json_
     if (b->w->now < o->hold_until || b->w->old_configmap) {
         return;
     }
-    if (b->w->job->peer_auth == OP_PEER_NONE || has_token(b)) {
+    if (b->w->job->peer_auth == API_PEER_NONE || has_token(b)) {
         each_slot(b, create_pod);
     }
 }
@@ -318,8 +323,8 @@ static void plan_live(struct builder *b, const struct op_outlook *o, const json_
 /* ---- a job that has ended ------------------------------------------------------------------- */
 
 static int compare_pods(const void *a, const void *b) {
-    const struct op_pod *x = *(const struct op_pod *const *)a;
-    const struct op_pod *y = *(const struct op_pod *const *)b;
+    const struct api_pod *x = *(const struct api_pod *const *)a;
+    const struct api_pod *y = *(const struct api_pod *const *)b;
     if (x->role != y->role) {
         return x->role < y->role ? -1 : 1;
     }
@@ -330,37 +335,37 @@ static int compare_pods(const void *a, const void *b) {
 }
 
 static int compare_services(const void *a, const void *b) {
-    const struct op_service *x = *(const struct op_service *const *)a;
-    const struct op_service *y = *(const struct op_service *const *)b;
+    const struct api_service *x = *(const struct api_service *const *)a;
+    const struct api_service *y = *(const struct api_service *const *)b;
     return strcmp(x->c.name, y->c.name);
 }
 
-static void end_pods(struct builder *b, enum op_end end) {
-    const struct op_seen *seen = b->w->seen;
-    const struct op_pod **pods = co_xcalloc(seen->n_pods + 1, sizeof(void *));
+static void end_pods(struct builder *b, enum plan_end end) {
+    const struct plan_seen *seen = b->w->seen;
+    const struct api_pod **pods = co_xcalloc(seen->n_pods + 1, sizeof(void *));
     memcpy(pods, seen->pods, seen->n_pods * sizeof(void *));
     qsort(pods, seen->n_pods, sizeof(void *), compare_pods);
     for (size_t i = 0; i < seen->n_pods; i++) {
         if (strcmp(pods[i]->c.owner_uid, b->w->job->uid) != 0) {
             continue;
         }
-        if (end == OP_END_ALL) {
-            add_delete(b, OP_KIND_POD, &pods[i]->c, "cleanPodPolicy");
-        } else if (end == OP_END_RUNNING && op_pod_holds_node(pods[i])) {
-            add_delete(b, OP_KIND_POD, &pods[i]->c, "the job has ended");
+        if (end == PLAN_END_ALL) {
+            add_delete(b, PLAN_KIND_POD, &pods[i]->c, "cleanPodPolicy");
+        } else if (end == PLAN_END_RUNNING && plan_pod_holds_node(pods[i])) {
+            add_delete(b, PLAN_KIND_POD, &pods[i]->c, "the job has ended");
         }
     }
     free(pods);
 }
 
 static void end_services(struct builder *b) {
-    const struct op_seen *seen = b->w->seen;
-    const struct op_service **services = co_xcalloc(seen->n_services + 1, sizeof(void *));
+    const struct plan_seen *seen = b->w->seen;
+    const struct api_service **services = co_xcalloc(seen->n_services + 1, sizeof(void *));
     memcpy(services, seen->services, seen->n_services * sizeof(void *));
     qsort(services, seen->n_services, sizeof(void *), compare_services);
     for (size_t i = 0; i < seen->n_services; i++) {
         if (strcmp(services[i]->c.owner_uid, b->w->job->uid) == 0) {
-            add_delete(b, OP_KIND_SERVICE, &services[i]->c, "cleanPodPolicy");
+            add_delete(b, PLAN_KIND_SERVICE, &services[i]->c, "cleanPodPolicy");
         }
     }
     free(services);
@@ -369,14 +374,14 @@ static void end_services(struct builder *b) {
 /* Cleans up after the end is stored.  If a pod were deleted before and the status write got lost,
  * the next plan would take the pod for a lost one and train again. */
 static void plan_ended(struct builder *b) {
-    const struct op_job *job = b->w->job;
+    const struct api_job *job = b->w->job;
     const char *reason = co_json_str(job->status, "reason");
-    enum op_end end = op_policy_end(job, job->phase, reason ? reason : "");
+    enum plan_end end = plan_policy_end(job, job->phase, reason ? reason : "");
     end_gang(b);
     if (b->w->seen->n_pods) {
         end_pods(b, end);
     }
-    if ((end == OP_END_ALL || job->clean == OP_CLEAN_RUNNING) && b->w->seen->n_services) {
+    if ((end == PLAN_END_ALL || job->clean == API_CLEAN_RUNNING) && b->w->seen->n_services) {
         end_services(b);
     }
     int64_t ended = 0;
@@ -387,67 +392,68 @@ static void plan_ended(struct builder *b) {
     if (b->w->now < ended + job->ttl) {
         wake_by(b->plan, ended + job->ttl);
     } else if (!held_back(b, b->w->job_failure)) {
-        add_action(b, OP_DELETE, OP_KIND_JOB, job->name, job->uid, NULL, "ttlSecondsAfterFinished");
+        add_action(
+            b, PLAN_DELETE, PLAN_KIND_JOB, job->name, job->uid, NULL, "ttlSecondsAfterFinished");
     }
 }
 
 /* ---- */
 
-static void plan_actions(struct builder *b, const struct op_outlook *o, const json_t *env) {
-    const struct op_job *job = b->w->job;
+static void plan_actions(struct builder *b, const struct plan_outlook *o, const json_t *env) {
+    const struct api_job *job = b->w->job;
     if (job->finalizer && !held_back(b, b->w->job_failure)) {
-        add_action(b, OP_PATCH, OP_KIND_JOB, job->name, "", op_object_finalizer_patch(job),
+        add_action(b, PLAN_PATCH, PLAN_KIND_JOB, job->name, "", plan_object_finalizer_patch(job),
             "finalizer guards nothing");
     }
     if (job->deleting) {
         return; /* Kubernetes' garbage collector deletes the children */
     }
-    if (op_phase_terminal(job->phase)) {
+    if (api_phase_terminal(job->phase)) {
         plan_ended(b);
         return;
     }
     /* A new attempt, like an end, is stored before anything is done about it.  If pods were deleted
      * first and the status write got lost, the next plan would not know why. */
-    if (o->attempt != job->attempt || o->completing || op_phase_terminal(o->phase)) {
+    if (o->attempt != job->attempt || o->completing || api_phase_terminal(o->phase)) {
         return;
     }
     delete_old(b);
-    if (o->phase == OP_PHASE_SUSPENDED) {
+    if (o->phase == API_PHASE_SUSPENDED) {
         end_gang(b);
     } else if (!job->n_problems) {
         plan_live(b, o, env);
     }
 }
 
-int op_plan_compute(const struct op_job *job, const struct op_seen *seen, int64_t now,
-    const struct op_settings *settings, struct op_plan *ret, struct co_err *err) {
+int plan_compute(const struct api_job *job, const struct plan_seen *seen, int64_t now,
+    const struct plan_settings *settings, struct plan *ret, struct co_err *err) {
     if (!*job->uid || !*job->name) {
         return co_err_set(err, CO_INVALID, "job \"%s\" has no metadata.uid", job->name);
     }
     if (job->elsewhere) { /* another controller's job: leave it alone */
-        *ret = (struct op_plan){.phase = job->phase,
+        *ret = (struct plan){.phase = job->phase,
             .status =
                 job->status ? json_deep_copy((json_t *)(uintptr_t)job->status) : json_object()};
         return 0;
     }
-    struct op_world w;
-    op_world_init(&w, job, seen, now, settings);
-    CO_AUTOJSON json_t *env = op_env_data(&w);
-    struct op_outlook o;
-    op_outlook_init(&o, &w, env);
-    struct op_plan plan = {.phase = o.phase, .gang = settings->gang};
+    struct plan_world w;
+    plan_world_init(&w, job, seen, now, settings);
+    CO_AUTOJSON json_t *env = plan_env_data(&w);
+    struct plan_outlook o;
+    plan_outlook_init(&o, &w, env);
+    struct plan plan = {.phase = o.phase, .gang = settings->gang};
     struct builder b = {.w = &w, .plan = &plan};
     plan_actions(&b, &o, env);
-    plan.status = op_status_make(&w, &o, &plan.status_differs);
-    plan.status_urgent = op_status_is_urgent(&w);
-    op_events_phase(&plan, &w, &o);
+    plan.status = plan_status_make(&w, &o, &plan.status_differs);
+    plan.status_urgent = plan_status_is_urgent(&w);
+    plan_events_phase(&plan, &w, &o);
     wake_by(&plan, o.wake_at);
-    op_world_done(&w);
+    plan_world_done(&w);
     *ret = plan;
     return 0;
 }
 
-void op_plan_done(struct op_plan *plan) {
+void plan_done(struct plan *plan) {
     for (size_t i = 0; i < plan->n_actions; i++) {
         free(plan->actions[i].name);
         free(plan->actions[i].uid);
@@ -456,24 +462,24 @@ void op_plan_done(struct op_plan *plan) {
     }
     free(plan->actions);
     json_decref(plan->status);
-    op_events_free(plan->events, plan->n_events);
-    *plan = (struct op_plan){.n_actions = 0};
+    plan_events_free(plan->events, plan->n_events);
+    *plan = (struct plan){.n_actions = 0};
 }
 
-json_t *op_plan_env(
-    const struct op_job *job, const struct op_seen *seen, const struct op_settings *settings) {
-    struct op_world w;
-    op_world_init(&w, job, seen, 0, settings);
-    json_t *data = op_env_data(&w);
-    op_world_done(&w);
+json_t *plan_env(
+    const struct api_job *job, const struct plan_seen *seen, const struct plan_settings *settings) {
+    struct plan_world w;
+    plan_world_init(&w, job, seen, 0, settings);
+    json_t *data = plan_env_data(&w);
+    plan_world_done(&w);
     return data;
 }
 
-json_t *op_plan_secret(const struct op_job *job) {
-    return job->peer_auth != OP_PEER_NONE ? op_object_secret(job) : NULL;
+json_t *plan_secret(const struct api_job *job) {
+    return job->peer_auth != API_PEER_NONE ? plan_object_secret(job) : NULL;
 }
 
-json_t *op_plan_pod(const struct op_job *job, enum op_role role, int32_t index,
-    const struct op_settings *settings) {
-    return op_object_pod(job, job->role[role].tmpl, role, index, settings);
+json_t *plan_pod(const struct api_job *job, enum api_role role, int32_t index,
+    const struct plan_settings *settings) {
+    return plan_object_pod(job, job->role[role].tmpl, role, index, settings);
 }

@@ -17,43 +17,48 @@
 #include "common/buf.h"
 #include "operator/api/child.h"
 
-enum op_kind {
-    OP_KIND_JOB,
-    OP_KIND_POD,
-    OP_KIND_SERVICE,
-    OP_KIND_CONFIGMAP,
-    OP_KIND_PODGROUP, /* the gang's group; settings.gang has its API kind */
-    OP_KIND_SECRET,   /* with the job's token; created, but never read */
-    OP_KINDS
+enum plan_kind {
+    PLAN_KIND_JOB,
+    PLAN_KIND_POD,
+    PLAN_KIND_SERVICE,
+    PLAN_KIND_CONFIGMAP,
+    PLAN_KIND_PODGROUP, /* the gang's group; settings.gang has its API kind */
+    PLAN_KIND_SECRET,   /* with the job's token; created, but never read */
+    PLAN_KINDS
 };
-enum op_verb {
-    OP_CREATE, /* body: the object; the caller adds the token to a Secret */
-    OP_DELETE, /* precondition uid; background propagation */
-    OP_PATCH,  /* body: a JSON merge patch; metadata.resourceVersion or uid in it is the
-                * precondition */
+enum plan_verb {
+    PLAN_CREATE, /* body: the object; the caller adds the token to a Secret */
+    PLAN_DELETE, /* precondition uid; background propagation */
+    PLAN_PATCH,  /* body: a JSON merge patch; metadata.resourceVersion or uid in it is the
+                  * precondition */
 };
 
-struct op_gang;
+struct plan_gang;
 
-struct op_settings {
-    const char *gate_image;     /* --initImage; "" or NULL: no start gate */
-    const char *gate_addr;      /* host:port of the gate endpoint; "" or NULL: no start gate */
-    const char *gate_resources; /* request and limit of the gate (op_resources_parse); NULL: none */
-    int prefer_family;          /* 0: the cluster's first; 4; 6 */
-    bool services_all;          /* create a Service for every pod in every intranet mode */
-    const struct op_gang *gang; /* operator/plan/gang.h; NULL: pods are placed one by one */
-    int64_t server_grace;       /* seconds for servers to end after the workers; 0: at once */
-    int64_t restart_backoff;    /* seconds before the first restart of a group */
-    int64_t give_back_after;    /* seconds until pods without the others are deleted; 0: never */
+struct plan_settings {
+    const char *gate_image; /* --initImage; "" or NULL: no start gate */
+    const char *gate_addr;  /* host:port of the gate endpoint; "" or NULL: no start gate */
+    const char
+        *gate_resources; /* request and limit of the gate (api_resources_parse); NULL: none */
+    int prefer_family;   /* 0: the cluster's first; 4; 6 */
+    bool services_all;   /* create a Service for every pod in every intranet mode */
+    const struct plan_gang *gang; /* operator/plan/gang.h; NULL: pods are placed one by one */
+    int64_t server_grace;         /* seconds for servers to end after the workers; 0: at once */
+    int64_t restart_backoff;      /* seconds before the first restart of a group */
+    int64_t give_back_after;      /* seconds until pods without the others are deleted; 0: never */
 };
-#define OP_GATE_RESOURCES "cpu=20m,memory=32Mi"
-enum { OP_SERVER_GRACE_DEFAULT = 30, OP_RESTART_BACKOFF_DEFAULT = 10, OP_GIVE_BACK_DEFAULT = 60 };
+#define PLAN_GATE_RESOURCES "cpu=20m,memory=32Mi"
+enum {
+    PLAN_SERVER_GRACE_DEFAULT = 30,
+    PLAN_RESTART_BACKOFF_DEFAULT = 10,
+    PLAN_GIVE_BACK_DEFAULT = 60
+};
 
 /* A create, delete or patch that was rejected.  control keeps it until it succeeds or is obsolete.
  */
-struct op_failure {
-    enum op_verb verb;
-    enum op_kind kind;
+struct plan_failure {
+    enum plan_verb verb;
+    enum plan_kind kind;
     const char *name;
     int code;            /* enum co_code: CO_EXISTS means that the name is taken */
     const char *message; /* the API server's, one line */
@@ -64,19 +69,19 @@ struct op_failure {
 /* What the planner sees; everything is borrowed.  Children: all objects whose controlling owner is
  * a PaddleJob of this name in this namespace, with any uid, and all others that have a name that
  * the job needs. */
-struct op_seen {
-    const struct op_pod *const *pods;
+struct plan_seen {
+    const struct api_pod *const *pods;
     size_t n_pods;
-    const struct op_service *const *services;
+    const struct api_service *const *services;
     size_t n_services;
-    const struct op_configmap *configmap; /* the one named as the job; NULL when absent */
-    const struct op_podgroup *podgroup;   /* likewise */
-    const struct op_failure *failures;
+    const struct api_configmap *configmap; /* the one named as the job; NULL when absent */
+    const struct api_podgroup *podgroup;   /* likewise */
+    const struct plan_failure *failures;
     size_t n_failures;
     /* Pods that have disappeared since the last plan, and had succeeded before their deletion. */
-    const struct op_pod *const *ended;
+    const struct api_pod *const *ended;
     size_t n_ended;
-    /* op_status_draft of the last plan's status, if that is not stored yet; NULL: none. */
+    /* plan_status_draft of the last plan's status, if that is not stored yet; NULL: none. */
     const json_t *draft;
     /* The job's Secret exists, for the pods that are still missing. */
     bool token;
@@ -89,94 +94,94 @@ struct op_seen {
     size_t creates_max;
 };
 
-struct op_action {
-    enum op_verb verb;
-    enum op_kind kind;
+struct plan_action {
+    enum plan_verb verb;
+    enum plan_kind kind;
     char *name;      /* owned */
-    char *uid;       /* owned; precondition of OP_DELETE, else "" */
-    json_t *body;    /* owned; NULL for OP_DELETE */
+    char *uid;       /* owned; precondition of PLAN_DELETE, else "" */
+    json_t *body;    /* owned; NULL for PLAN_DELETE */
     json_t *inits;   /* owned: init containers of a pod to be created, which outlive the body */
-    bool at_once;    /* OP_DELETE of a pod: without waiting for its node */
+    bool at_once;    /* PLAN_DELETE of a pod: without waiting for its node */
     const char *why; /* static, for logs: "missing", "beyond replicas", "clean", … */
 };
 
-struct op_event {
+struct plan_event {
     bool warning;
     bool deed;    /* it reports requests that were done; may be merged with a state that follows */
     bool state;   /* it reports a new state of the job; dropped last */
-    uint8_t kind; /* number of its reason, below OP_EVENT_KINDS */
+    uint8_t kind; /* number of its reason, below PLAN_EVENT_KINDS */
     const char *reason; /* static */
     char *message;      /* owned */
 };
-enum { OP_EVENT_KINDS = 64 };
+enum { PLAN_EVENT_KINDS = 64 };
 
-struct op_plan {
-    struct op_action *actions;
+struct plan {
+    struct plan_action *actions;
     size_t n_actions;
     json_t *status;      /* owned; complete; for the status subresource */
     bool status_differs; /* it must be written */
     bool status_urgent;  /* at once, because it has facts that cannot be observed again */
-    /* Pods of a job with a token are missing, so op_seen.token keeps its value.  Otherwise the
+    /* Pods of a job with a token are missing, so plan_seen.token keeps its value.  Otherwise the
      * caller sets it to false, because the Secret may be deleted before pods are missing again. */
     bool lacks_pods;
-    enum op_phase phase;
-    const struct op_gang *gang; /* as in the settings, for the name of a group's kind */
-    struct op_event *events;    /* to emit after the status write */
+    enum api_phase phase;
+    const struct plan_gang *gang; /* as in the settings, for the name of a group's kind */
+    struct plan_event *events;    /* to emit after the status write */
     size_t n_events;
     int64_t wake_at; /* seconds: when to reconcile again; 0: no need */
 };
 
 /* CO_INVALID only when the job has no uid or name (never from a server). */
-CO_MUST_CHECK int op_plan_compute(const struct op_job *job, const struct op_seen *seen, int64_t now,
-    const struct op_settings *settings, struct op_plan *ret, struct co_err *err);
+CO_MUST_CHECK int plan_compute(const struct api_job *job, const struct plan_seen *seen, int64_t now,
+    const struct plan_settings *settings, struct plan *ret, struct co_err *err);
 /* What the next plan needs of a plan's status if that is not stored by then: the attempt, the
  * condition Completing, and for each role completedIndexes, which are valid in that attempt, and
  * long lists of references, which are reused as long as they are correct.  NULL: nothing.  The
  * caller owns it. */
-json_t *op_status_draft(const json_t *status);
-void op_plan_done(struct op_plan *plan); /* zeroes it */
-#define OP_AUTOPLAN CO_CLEANUP(op_plan_done)
+json_t *plan_status_draft(const json_t *status);
+void plan_done(struct plan *plan); /* zeroes it */
+#define PLAN_AUTOPLAN CO_CLEANUP(plan_done)
 
 /* The result of an action; error NULL: done (a delete that finds nothing is done, too). */
-struct op_outcome {
+struct plan_outcome {
     bool tried;
     const char *error;    /* one line */
     const char *warnings; /* of a create that was done, one line; NULL: none */
 };
 
 /* Events for performed actions, one for each verb, kind and result: "created Pod x-ps-0", "created
- * 4 Pods: x-ps-0, x-ps-1, x-worker-0, x-worker-1".  The caller frees them with op_events_free. */
-void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *outcomes,
-    struct op_event **ret, size_t *ret_n);
-void op_events_free(struct op_event *events, size_t n);
+ * 4 Pods: x-ps-0, x-ps-1, x-worker-0, x-worker-1".  The caller frees them with plan_events_free. */
+void plan_action_events(const struct plan *plan, const struct plan_outcome *outcomes,
+    struct plan_event **ret, size_t *ret_n);
+void plan_events_free(struct plan_event *events, size_t n);
 /* A Markdown table of all events, for docs/. */
-CO_MUST_CHECK int op_events_markdown(struct co_buf *ret, struct co_err *err);
+CO_MUST_CHECK int plan_events_markdown(struct co_buf *ret, struct co_err *err);
 /* The same for all values of status.reason that are not Kubernetes' own. */
-CO_MUST_CHECK int op_reasons_markdown(struct co_buf *ret, struct co_err *err);
+CO_MUST_CHECK int plan_reasons_markdown(struct co_buf *ret, struct co_err *err);
 
 /* What to say before the API server's message about a request that it rejected, because the message
  * is about something that the operator has added to the object; static.  NULL: nothing. */
-const char *op_plan_advice(
-    const struct op_job *job, const struct op_action *a, const char *message);
+const char *plan_advice(
+    const struct api_job *job, const struct plan_action *a, const char *message);
 
 /* The start gate's decision for a pod: true when its containers may start; false for a pod of
  * another job.  pod_uid NULL: the decision for all pods of the job, which costs the same.  *ret_why
  * (static; NULL allowed) says what it waits for. */
-bool op_plan_gate_open(const struct op_job *job, const struct op_seen *seen,
-    const struct op_settings *settings, const char *pod_uid, const char **ret_why);
+bool plan_gate_open(const struct api_job *job, const struct plan_seen *seen,
+    const struct plan_settings *settings, const char *pod_uid, const char **ret_why);
 
 /* The one of a pod's addresses, in the cluster's order ("": none), that peer lists contain. */
-const char *op_plan_address(const char *const ip[2], int prefer_family);
+const char *plan_address(const char *const ip[2], int prefer_family);
 
 /* The port of a job without a ConfigMap: derived from its uid, or the next free one. */
-uint16_t op_plan_port(const char *uid, const uint16_t *taken, size_t n_taken);
+uint16_t plan_port(const char *uid, const uint16_t *taken, size_t n_taken);
 
 /* For `render` and tests: the ConfigMap's data, NULL if addresses are unknown, and the complete
- * body of a pod, as in op_plan_compute.  The caller owns the results.  The job must have no
+ * body of a pod, as in plan_compute.  The caller owns the results.  The job must have no
  * problems. */
-json_t *op_plan_env(
-    const struct op_job *job, const struct op_seen *seen, const struct op_settings *settings);
-json_t *op_plan_pod(
-    const struct op_job *job, enum op_role role, int32_t index, const struct op_settings *settings);
+json_t *plan_env(
+    const struct api_job *job, const struct plan_seen *seen, const struct plan_settings *settings);
+json_t *plan_pod(const struct api_job *job, enum api_role role, int32_t index,
+    const struct plan_settings *settings);
 /* The job's Secret without the token; NULL: the job has none. */
-json_t *op_plan_secret(const struct op_job *job);
+json_t *plan_secret(const struct api_job *job);

@@ -10,11 +10,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { CHILDREN_MAX = 16 };
 
 struct view {
-    struct op_pod *pods[CHILDREN_MAX];
-    struct op_service *services[CHILDREN_MAX];
-    struct op_configmap *configmap;
-    struct op_podgroup *podgroup;
-    struct op_seen seen;
+    struct api_pod *pods[CHILDREN_MAX];
+    struct api_service *services[CHILDREN_MAX];
+    struct api_configmap *configmap;
+    struct api_podgroup *podgroup;
+    struct plan_seen seen;
 };
 
 static void view_init(struct view *v, const json_t *in) {
@@ -23,28 +23,28 @@ static void view_init(struct view *v, const json_t *in) {
     size_t i;
     json_t *j;
     json_array_foreach(json_object_get(in, "pods"), i, j) {
-        struct op_pod *pod = v->seen.n_pods < CHILDREN_MAX
-                                 ? (struct op_pod *)op_child_of_tree(op_pod_read, j)
-                                 : NULL;
+        struct api_pod *pod = v->seen.n_pods < CHILDREN_MAX
+                                  ? (struct api_pod *)api_child_of_tree(api_pod_read, j)
+                                  : NULL;
         if (pod) {
             v->pods[v->seen.n_pods++] = pod;
         }
     }
     json_array_foreach(json_object_get(in, "services"), i, j) {
-        struct op_service *s = v->seen.n_services < CHILDREN_MAX
-                                   ? (struct op_service *)op_child_of_tree(op_service_read, j)
-                                   : NULL;
+        struct api_service *s = v->seen.n_services < CHILDREN_MAX
+                                    ? (struct api_service *)api_child_of_tree(api_service_read, j)
+                                    : NULL;
         if (s) {
             v->services[v->seen.n_services++] = s;
         }
     }
-    v->configmap = (struct op_configmap *)op_child_of_tree(
-        op_configmap_read, json_object_get(in, "configmap"));
-    v->seen.pods = (const struct op_pod *const *)v->pods;
-    v->seen.services = (const struct op_service *const *)v->services;
+    v->configmap = (struct api_configmap *)api_child_of_tree(
+        api_configmap_read, json_object_get(in, "configmap"));
+    v->seen.pods = (const struct api_pod *const *)v->pods;
+    v->seen.services = (const struct api_service *const *)v->services;
     v->seen.configmap = v->configmap;
-    v->podgroup =
-        (struct op_podgroup *)op_child_of_tree(op_podgroup_read, json_object_get(in, "podgroup"));
+    v->podgroup = (struct api_podgroup *)api_child_of_tree(
+        api_podgroup_read, json_object_get(in, "podgroup"));
     v->seen.podgroup = v->podgroup;
 }
 
@@ -57,23 +57,23 @@ static void view_done(struct view *v) {
     free(v->podgroup);
 }
 
-static void check(const struct op_job *job, const struct op_plan *p, const struct op_plan *q) {
+static void check(const struct api_job *job, const struct plan *p, const struct plan *q) {
     if (p->n_actions != q->n_actions || !json_equal(p->status, q->status)) {
         abort();
     }
     for (size_t i = 0; i < p->n_actions; i++) {
-        bool over = job->deleting || op_phase_terminal(job->phase) || job->n_problems ||
+        bool over = job->deleting || api_phase_terminal(job->phase) || job->n_problems ||
                     job->suspend || job->elsewhere;
-        if (p->actions[i].verb == OP_CREATE && over) {
+        if (p->actions[i].verb == PLAN_CREATE && over) {
             abort();
         }
     }
 }
 
 /* A job of thousands takes long and teaches nothing new. */
-static bool is_small(const struct op_job *job) {
+static bool is_small(const struct api_job *job) {
     int64_t n = 0;
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
         n += job->role[r].replicas;
     }
     return n <= 64;
@@ -81,28 +81,28 @@ static bool is_small(const struct op_job *job) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CO_AUTOJSON json_t *in = NULL;
-    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
+    CO_CLEANUP(api_job_freep) struct api_job *job = NULL;
     if (co_json_parse((const char *)data, size, &in, NULL)) {
         return 0;
     }
     json_t *obj = json_object_get(in, "job");
-    if (!obj || op_job_decode(json_incref(obj), &job, NULL) || !is_small(job)) {
+    if (!obj || api_job_decode(json_incref(obj), &job, NULL) || !is_small(job)) {
         return 0;
     }
-    struct op_settings settings = {
+    struct plan_settings settings = {
         .gate_image = "g", .gate_addr = "g:1", .server_grace = 30, .restart_backoff = 10};
     const char *word = co_json_str(in, "scheduling");
-    settings.gang = op_gang_find(word ? word : "");
+    settings.gang = plan_gang_find(word ? word : "");
     struct view v;
     view_init(&v, in);
     int64_t now = json_integer_value(json_object_get(in, "now")) % 4000000000;
-    OP_AUTOPLAN struct op_plan p = {0};
-    OP_AUTOPLAN struct op_plan q = {0};
-    if (!op_plan_compute(job, &v.seen, now, &settings, &p, NULL) &&
-        !op_plan_compute(job, &v.seen, now, &settings, &q, NULL)) {
+    PLAN_AUTOPLAN struct plan p = {0};
+    PLAN_AUTOPLAN struct plan q = {0};
+    if (!plan_compute(job, &v.seen, now, &settings, &p, NULL) &&
+        !plan_compute(job, &v.seen, now, &settings, &q, NULL)) {
         check(job, &p, &q);
     }
-    (void)op_plan_gate_open(job, &v.seen, &settings, NULL, NULL);
+    (void)plan_gate_open(job, &v.seen, &settings, NULL, NULL);
     view_done(&v);
     return 0;
 }

@@ -18,7 +18,7 @@ static struct tk_cluster running_cluster(const char *spec) {
 }
 
 static int64_t wakes_at(struct tk_cluster *c) {
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(c, &plan);
     return plan.wake_at;
 }
@@ -27,7 +27,7 @@ static void expect_attempts(struct tk_cluster *c, const char *attempt) {
     const char *name;
     json_t *pod;
     json_object_foreach(c->objects[TK_PODS], name, pod) {
-        const char *label = co_json_str(pod, "metadata", "labels", OP_LABEL_ATTEMPT);
+        const char *label = co_json_str(pod, "metadata", "labels", API_LABEL_ATTEMPT);
         assert_string_equal(label ? label : "0", attempt);
     }
 }
@@ -69,7 +69,7 @@ static void a_group_is_restarted_as_a_whole(void **state) {
     expect_status(&c, "reason", "");
     expect_condition(&c, "Restarting", "False PodFailed restart 1 of 2: " NO_DATA);
     const json_t *cm = json_object_get(c.objects[TK_CONFIGMAPS], "x");
-    assert_string_equal(co_json_str(cm, "metadata", "labels", OP_LABEL_ATTEMPT), "1");
+    assert_string_equal(co_json_str(cm, "metadata", "labels", API_LABEL_ATTEMPT), "1");
     tk_done(&c);
 }
 
@@ -84,18 +84,18 @@ static void no_pod_of_a_new_attempt_starts_on_old_addresses(void **state) {
     const char *why = NULL;
     rest(&c);
     tk_look(&c);
-    assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
     assert_string_equal(why, "addresses");
     assert_null(json_object_get(c.objects[TK_CONFIGMAPS], "x"));
     tk_pod_status(&c, "x-worker-0", "{'phase':'Pending','podIP':'10.0.0.1'}");
     tk_pod_status(&c, "x-worker-1", "{'phase':'Pending','podIP':'10.0.0.2'}");
     tk_look(&c);
-    assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
     assert_string_equal(why, "the ConfigMap");
     expect_actions(&c, "create ConfigMap x");
     rest(&c);
     tk_look(&c);
-    assert_true(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
     tk_done(&c);
 }
 
@@ -486,10 +486,10 @@ static void a_failure_in_a_suspended_job_costs_no_restart(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(ONE LIMIT(1) ",'elastic':1");
     tk_look(&c);
-    assert_true(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
+    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
     set_spec(&c, "suspend", json_true());
     tk_look(&c);
-    assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
     tk_pod_status(&c, "x-worker-0", BROKEN);
     expect_status(&c, "phase", "Suspended");
     expect_status(&c, "restarts", "0");
@@ -597,11 +597,11 @@ static void a_job_whose_time_to_live_is_over_is_deleted(void **state) {
     c.now += 59;
     expect_actions(&c, "");
     c.now += 1;
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(&c, &plan);
     assert_int_equal(plan.n_actions, 1);
-    assert_int_equal(plan.actions[0].verb, OP_DELETE);
-    assert_int_equal(plan.actions[0].kind, OP_KIND_JOB);
+    assert_int_equal(plan.actions[0].verb, PLAN_DELETE);
+    assert_int_equal(plan.actions[0].kind, PLAN_KIND_JOB);
     assert_string_equal(plan.actions[0].uid, "uid-x");
     assert_int_equal(plan.wake_at, 0); /* the watch tells of it */
     tk_done(&c);
@@ -657,7 +657,7 @@ static void a_job_of_another_controller_is_left_alone(void **state) {
     assert_false(tk_pass(&c));
     expect_events(&c, "");
     tk_look(&c);
-    assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
     tk_done(&c);
 }
 
@@ -681,7 +681,7 @@ static void references_that_are_none_are_made_anew(void **state) {
         CO_AUTOFREE char *text = co_xasprintf("{'refs':%s}", rows[i]);
         CO_AUTOJSON json_t *odd = tk_json(text);
         co_json_set(role, "refs", json_incref(json_object_get(odd, "refs")));
-        OP_AUTOPLAN struct op_plan plan = {0};
+        PLAN_AUTOPLAN struct plan plan = {0};
         tk_plan(&c, &plan);
         assert_true(json_equal(co_json_at(plan.status, "worker", "refs"), wanted));
         json_decref(wanted);
@@ -695,11 +695,11 @@ static void references_are_left_out_where_they_would_not_fit(void **state) {
     expect_status(&c, "worker.running", "2");
     set_replicas(&c, "worker", 2000);
     json_object_del(c.objects[TK_PODS], "x-worker-1");
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(&c, &plan);
     assert_int_equal(json_array_size(co_json_at(plan.status, "worker", "refs")), 1);
     set_replicas(&c, "worker", 2001);
-    OP_AUTOPLAN struct op_plan large = {0};
+    PLAN_AUTOPLAN struct plan large = {0};
     tk_plan(&c, &large);
     assert_null(co_json_at(large.status, "worker", "refs"));
     assert_int_equal(json_integer_value(co_json_at(large.status, "worker", "running")), 1);

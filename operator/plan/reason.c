@@ -33,7 +33,7 @@ static const char *text_of(const json_t *stored, const char *key) {
 /* ---- failures ------------------------------------------------------------------------------- */
 
 /* kubelet calls every failure "Error"; a signal's name says more. */
-static void say_word(const struct op_cause *cause, char *ret, size_t size) {
+static void say_word(const struct api_cause *cause, char *ret, size_t size) {
     int signal = cause->exit_code - 128;
     const char *name =
         signal > 0 && strcmp(cause->reason, "Error") == 0 ? sigabbrev_np(signal) : NULL;
@@ -41,8 +41,8 @@ static void say_word(const struct op_cause *cause, char *ret, size_t size) {
 }
 
 /* Writes "pod x-worker-1, container main: exit code 1 (Error): last line". */
-const char *op_reason_of_pod(const struct op_pod *pod, char *ret_text, size_t size) {
-    const struct op_cause *cause = pod->cause;
+const char *plan_reason_of_pod(const struct api_pod *pod, char *ret_text, size_t size) {
+    const struct api_cause *cause = pod->cause;
     /* kubelet uses DeadlineExceeded for a pod's own deadline; as a job's reason it means the job's.
      */
     bool own_reason = *cause->reason && strcmp(cause->reason, "Error") != 0 &&
@@ -60,7 +60,7 @@ const char *op_reason_of_pod(const struct op_pod *pod, char *ret_text, size_t si
     return own_reason ? cause->reason : "PodFailed";
 }
 
-void op_reason_of_disruption(const struct op_pod *pod, int32_t n, char *ret_text, size_t size) {
+void plan_reason_of_disruption(const struct api_pod *pod, int32_t n, char *ret_text, size_t size) {
     char more[32] = "";
     if (n > 1) {
         (void)snprintf(more, sizeof(more), " (and %" PRId32 " more)", n - 1);
@@ -71,88 +71,90 @@ void op_reason_of_disruption(const struct op_pod *pod, int32_t n, char *ret_text
 
 /* ---- what keeps objects from being created -------------------------------------------------- */
 
-static const char *failure_reason(const struct op_failure *f) {
-    static const char *const reasons[] = {
-        [OP_CREATE] = "FailedCreate", [OP_DELETE] = "FailedDelete", [OP_PATCH] = "FailedUpdate"};
+static const char *failure_reason(const struct plan_failure *f) {
+    static const char *const reasons[] = {[PLAN_CREATE] = "FailedCreate",
+        [PLAN_DELETE] = "FailedDelete",
+        [PLAN_PATCH] = "FailedUpdate"};
     if (f->code == CO_EXISTS) {
         return "NameTaken";
     }
-    if (op_says_namespace_ends(f->message)) {
+    if (api_says_namespace_ends(f->message)) {
         return "NamespaceTerminating";
     }
     return strstr(f->message, "exceeded quota") ? "QuotaExceeded" : reasons[f->verb];
 }
 
-static const char *kind_name(const struct op_world *w, enum op_kind kind) {
-    return op_kind_name(kind, w->settings->gang);
+static const char *kind_name(const struct plan_world *w, enum plan_kind kind) {
+    return plan_kind_name(kind, w->settings->gang);
 }
 
-static void say_failed(struct op_outlook *o, const struct op_world *w, const struct op_failure *f) {
-    op_reason_say(o, failure_reason(f), "%s %s: %s", kind_name(w, f->kind), f->name, f->message);
-    o->blocked = f->verb != OP_PATCH;
+static void say_failed(
+    struct plan_outlook *o, const struct plan_world *w, const struct plan_failure *f) {
+    plan_reason_say(o, failure_reason(f), "%s %s: %s", kind_name(w, f->kind), f->name, f->message);
+    o->blocked = f->verb != PLAN_PATCH;
 }
 
 /* Replaces the API server's "404 page not found" by a hint. */
-static void say_group_failed(struct op_outlook *o, const struct op_world *w,
-    const struct op_gang *gang, const struct op_failure *f) {
+static void say_group_failed(struct plan_outlook *o, const struct plan_world *w,
+    const struct plan_gang *gang, const struct plan_failure *f) {
     say_failed(o, w, f);
     if (f->code == CO_NOTFOUND) {
-        op_reason_say(o, o->reason,
+        plan_reason_say(o, o->reason,
             "%s %s: the API server has no %s.%s: is the scheduler for --scheduling=%s installed?",
             gang->kind, f->name, gang->plural, gang->group, gang->word);
     }
 }
 
-static void say_taken(
-    struct op_outlook *o, const struct op_world *w, enum op_kind kind, const struct op_child *c) {
+static void say_taken(struct plan_outlook *o, const struct plan_world *w, enum plan_kind kind,
+    const struct api_child *c) {
     o->blocked = true;
     bool predecessor = strcmp(c->owner_job, w->job->name) == 0;
     if (predecessor && strcmp(c->owner_uid, w->job->uid) != 0) {
-        op_reason_say(o, "WaitingForPredecessor",
+        plan_reason_say(o, "WaitingForPredecessor",
             "%s %s of the deleted job of the same name is not gone yet", kind_name(w, kind),
             c->name);
     } else if (predecessor) {
-        op_reason_say(o, "NameTaken", "%s %s has lost the labels that tell its role: delete it",
+        plan_reason_say(o, "NameTaken", "%s %s has lost the labels that tell its role: delete it",
             kind_name(w, kind), c->name);
     } else {
-        op_reason_say(o, "NameTaken",
+        plan_reason_say(o, "NameTaken",
             "%s %s belongs to somebody else: delete it, or use another job name",
             kind_name(w, kind), c->name);
     }
 }
 
-static bool find_taken(struct op_outlook *o, const struct op_world *w) {
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_slot *s = &w->slot[r][i];
+static bool find_taken(struct plan_outlook *o, const struct plan_world *w) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+            const struct plan_slot *s = &w->slot[r][i];
             if (s->pod_taken) {
-                say_taken(o, w, OP_KIND_POD, s->pod_taken);
+                say_taken(o, w, PLAN_KIND_POD, s->pod_taken);
                 return true;
             }
-            if (s->service_taken && op_world_wants_services(w)) {
-                say_taken(o, w, OP_KIND_SERVICE, s->service_taken);
+            if (s->service_taken && plan_world_wants_services(w)) {
+                say_taken(o, w, PLAN_KIND_SERVICE, s->service_taken);
                 return true;
             }
         }
     }
-    if (w->service_taken && w->job->intranet == OP_DNS) {
-        say_taken(o, w, OP_KIND_SERVICE, w->service_taken);
+    if (w->service_taken && w->job->intranet == API_DNS) {
+        say_taken(o, w, PLAN_KIND_SERVICE, w->service_taken);
         return true;
     }
     if (w->configmap_taken) {
-        say_taken(o, w, OP_KIND_CONFIGMAP, w->configmap_taken);
+        say_taken(o, w, PLAN_KIND_CONFIGMAP, w->configmap_taken);
         return true;
     }
-    if (w->podgroup_taken && op_gang_of(w->job, w->settings)) {
-        say_taken(o, w, OP_KIND_PODGROUP, w->podgroup_taken);
+    if (w->podgroup_taken && plan_gang_of(w->job, w->settings)) {
+        say_taken(o, w, PLAN_KIND_PODGROUP, w->podgroup_taken);
         return true;
     }
     return false;
 }
 
-static bool find_failed(struct op_outlook *o, const struct op_world *w, const json_t *env) {
-    const struct op_failure *f = op_refused_first(w, env);
-    if (f && f->kind == OP_KIND_PODGROUP) {
+static bool find_failed(struct plan_outlook *o, const struct plan_world *w, const json_t *env) {
+    const struct plan_failure *f = plan_refused_first(w, env);
+    if (f && f->kind == PLAN_KIND_PODGROUP) {
         say_group_failed(o, w, w->settings->gang, f);
     } else if (f) {
         say_failed(o, w, f);
@@ -161,12 +163,12 @@ static bool find_failed(struct op_outlook *o, const struct op_world *w, const js
 }
 
 /* The job has given its pods back, and waits until it tries again. */
-static bool find_away(struct op_outlook *o, const struct op_world *w) {
-    const json_t *c = op_condition_stored(w->job, "GaveBack");
-    if (w->now >= o->hold_until || !op_condition_true(w->job, "GaveBack")) {
+static bool find_away(struct plan_outlook *o, const struct plan_world *w) {
+    const json_t *c = plan_condition_stored(w->job, "GaveBack");
+    if (w->now >= o->hold_until || !plan_condition_true(w->job, "GaveBack")) {
         return false;
     }
-    op_reason_quote(o, "GaveBack", "%s", text_of(c, "message"));
+    plan_reason_quote(o, "GaveBack", "%s", text_of(c, "message"));
     o->blocked = true;
     return true;
 }
@@ -174,20 +176,20 @@ static bool find_away(struct op_outlook *o, const struct op_world *w) {
 /* ---- what pods wait for --------------------------------------------------------------------- */
 
 /* A container runs again after it failed: until when that is reported; 0: that is not so. */
-static int64_t fresh_until(const struct op_pod *pod) {
+static int64_t fresh_until(const struct api_pod *pod) {
     int64_t failed = 0;
-    return pod->again == OP_AGAIN_RUNS &&
+    return pod->again == API_AGAIN_RUNS &&
                    !co_parse_time("finishedAt", pod->cause->finished, &failed, NULL)
                ? failed + FRESH
                : 0;
 }
 
 /* The reason of a waiting pod; kubelet alternates between some reasons, so one is chosen. */
-static const char *pod_reason(const struct op_world *w, const struct op_pod *pod) {
-    if (pod->again == OP_AGAIN_WAITS) {
+static const char *pod_reason(const struct plan_world *w, const struct api_pod *pod) {
+    if (pod->again == API_AGAIN_WAITS) {
         return "CrashLoopBackOff";
     }
-    if (pod->again == OP_AGAIN_RUNS) {
+    if (pod->again == API_AGAIN_RUNS) {
         return w->now < fresh_until(pod) ? "ContainerRestarted" : "";
     }
     if (strcmp(pod->cause->reason, "ErrImagePull") == 0) {
@@ -202,7 +204,8 @@ static const char *pod_reason(const struct op_world *w, const struct op_pod *pod
 
 /* The stored message, if it is about the same pod, container and reason.  kubelet words the same
  * problem in several ways, and each change would cost a write. */
-static const char *stored_message(const struct op_world *w, const char *reason, const char *start) {
+static const char *stored_message(
+    const struct plan_world *w, const char *reason, const char *start) {
     const char *message = co_json_str(w->job->status, "message");
     if (co_streq(co_json_str(w->job->status, "reason"), reason) && message &&
         strncmp(message, start, strlen(start)) == 0) {
@@ -212,64 +215,64 @@ static const char *stored_message(const struct op_world *w, const char *reason, 
 }
 
 /* The container cannot start because the job's Secret was deleted. */
-static bool has_lost_token(const struct op_world *w, const struct op_pod *pod) {
-    CO_AUTOFREE char *name = op_token_name(w->job);
-    return w->job->peer_auth != OP_PEER_NONE &&
+static bool has_lost_token(const struct plan_world *w, const struct api_pod *pod) {
+    CO_AUTOFREE char *name = api_token_name(w->job);
+    return w->job->peer_auth != API_PEER_NONE &&
            strcmp(pod->cause->reason, "CreateContainerConfigError") == 0 &&
            strstr(pod->cause->message, name);
 }
 
-static void say_waiting(
-    struct op_outlook *o, const struct op_world *w, const struct op_pod *pod, const char *reason) {
-    const struct op_cause *cause = pod->cause;
+static void say_waiting(struct plan_outlook *o, const struct plan_world *w,
+    const struct api_pod *pod, const char *reason) {
+    const struct api_cause *cause = pod->cause;
     char start[256];
     (void)snprintf(start, sizeof(start), "pod %.80s%s%.80s: ", pod->c.name,
         *cause->container ? ", container " : "", cause->container);
     const char *stored = *cause->container ? stored_message(w, reason, start) : NULL;
     if (pod->again) {
         char text[sizeof(o->message)];
-        (void)op_reason_of_pod(pod, text, sizeof(text) - 32);
-        op_reason_quote(o, reason, "%s; kubelet restarts it", text);
+        (void)plan_reason_of_pod(pod, text, sizeof(text) - 32);
+        plan_reason_quote(o, reason, "%s; kubelet restarts it", text);
     } else if (stored) {
-        op_reason_quote(o, reason, "%s", stored);
+        plan_reason_quote(o, reason, "%s", stored);
     } else if (*cause->finished) {
         char text[sizeof(o->message)];
-        (void)op_reason_of_pod(pod, text, sizeof(text));
-        op_reason_quote(o, strcmp(reason, "Error") == 0 ? "ContainerFailed" : reason, "%s", text);
+        (void)plan_reason_of_pod(pod, text, sizeof(text));
+        plan_reason_quote(o, strcmp(reason, "Error") == 0 ? "ContainerFailed" : reason, "%s", text);
     } else if (has_lost_token(w, pod)) {
-        op_reason_quote(o, reason,
+        plan_reason_quote(o, reason,
             "%s%s: somebody deleted it; suspend the job and resume it, so that all pods get a new "
             "one",
             start, cause->message);
     } else {
-        op_reason_quote(o, reason, "%s%s", start, *cause->message ? cause->message : reason);
+        plan_reason_quote(o, reason, "%s%s", start, *cause->message ? cause->message : reason);
     }
 }
 
-static bool find_gang(struct op_outlook *o, const struct op_world *w) {
+static bool find_gang(struct plan_outlook *o, const struct plan_world *w) {
     char text[sizeof(o->message)];
-    if (!op_gang_waits(w, text, sizeof(text))) {
+    if (!plan_gang_waits(w, text, sizeof(text))) {
         return false;
     }
     bool refused = w->podgroup && *w->podgroup->message;
-    op_reason_say(o, refused ? "GangUnschedulable" : "WaitingForGang", "%s", text);
+    plan_reason_say(o, refused ? "GangUnschedulable" : "WaitingForGang", "%s", text);
     o->blocked = true;
     return true;
 }
 
 /* The first pod that waits; preferably not one that only waits for others of its gang, or that
  * runs again. */
-static const struct op_pod *first_waiting(const struct op_world *w) {
-    const struct op_pod *first = NULL;
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_pod *pod = w->slot[r][i].pod;
+static const struct api_pod *first_waiting(const struct plan_world *w) {
+    const struct api_pod *first = NULL;
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+            const struct api_pod *pod = w->slot[r][i].pod;
             if (!pod || pod->c.deleting ||
-                (pod->phase != OP_POD_PENDING && pod->phase != OP_POD_RUNNING) ||
+                (pod->phase != API_POD_PENDING && pod->phase != API_POD_RUNNING) ||
                 !*pod_reason(w, pod)) {
                 continue;
             }
-            if (!op_gang_blames_mates(w, pod) && pod->again != OP_AGAIN_RUNS) {
+            if (!plan_gang_blames_mates(w, pod) && pod->again != API_AGAIN_RUNS) {
                 return pod;
             }
             first = first ? first : pod;
@@ -278,31 +281,31 @@ static const struct op_pod *first_waiting(const struct op_world *w) {
     return first;
 }
 
-static bool find_waiting(struct op_outlook *o, const struct op_world *w) {
-    const struct op_pod *pod = first_waiting(w);
+static bool find_waiting(struct plan_outlook *o, const struct plan_world *w) {
+    const struct api_pod *pod = first_waiting(w);
     char text[sizeof(o->message)];
     if (!pod) {
         return false;
     }
-    if (op_gang_waits_in_queue(w, pod, text, sizeof(text))) {
-        op_reason_say(o, "WaitingInQueue", "%s", text);
+    if (plan_gang_waits_in_queue(w, pod, text, sizeof(text))) {
+        plan_reason_say(o, "WaitingInQueue", "%s", text);
     } else {
         say_waiting(o, w, pod, pod_reason(w, pod));
-        op_outlook_wake(o, fresh_until(pod));
+        plan_outlook_wake(o, fresh_until(pod));
     }
     return true;
 }
 
 /* Pods that the cluster has asked to end, and that have not ended yet: they may train on for as
  * long as their grace period. */
-static bool find_disrupted(struct op_outlook *o, const struct op_world *w) {
-    const struct op_pod *first = NULL;
+static bool find_disrupted(struct plan_outlook *o, const struct plan_world *w) {
+    const struct api_pod *first = NULL;
     char text[sizeof(o->message)];
     int32_t n = 0;
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_pod *pod = w->slot[r][i].pod;
-            if (pod && pod->blame == OP_BLAME_NODE && op_pod_holds_node(pod)) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+            const struct api_pod *pod = w->slot[r][i].pod;
+            if (pod && pod->blame == API_BLAME_NODE && plan_pod_holds_node(pod)) {
                 first = first ? first : pod;
                 n++;
             }
@@ -311,29 +314,30 @@ static bool find_disrupted(struct op_outlook *o, const struct op_world *w) {
     if (!first) {
         return false;
     }
-    op_reason_of_disruption(first, n, text, sizeof(text));
-    op_reason_say(o, "PodDisrupted", "%s", text);
+    plan_reason_of_disruption(first, n, text, sizeof(text));
+    plan_reason_say(o, "PodDisrupted", "%s", text);
     return true;
 }
 
 /* Checked before what pods wait for, which is meaningless on a dead node. */
-static bool find_lost(struct op_outlook *o, const struct op_world *w) {
+static bool find_lost(struct plan_outlook *o, const struct plan_world *w) {
     char text[256];
-    const struct op_pod *pod = op_node_find_lost(w, text, sizeof(text));
+    const struct api_pod *pod = plan_node_find_lost(w, text, sizeof(text));
     if (!pod) {
         return false;
     }
     bool waits = pod->c.deleting && w->job->node_lost_after < 0;
-    op_reason_say(o, "NodeLost", "%s%s%.80s%s", text,
+    plan_reason_say(o, "NodeLost", "%s%s%.80s%s", text,
         waits ? ": the pod ends when the node is back or is deleted (kubectl delete node " : "",
         waits ? pod->cause->message : "", waits ? "); nodeLostAfter ends it sooner" : "");
     return true;
 }
 
 /* A pod that should have ended is still there. */
-static void say_kept(struct op_outlook *o, const struct op_world *w, const struct op_pod *pod) {
-    bool holds = op_pod_holds_node(pod);
-    op_reason_say(o, "WaitingForOldPods",
+static void say_kept(
+    struct plan_outlook *o, const struct plan_world *w, const struct api_pod *pod) {
+    bool holds = plan_pod_holds_node(pod);
+    plan_reason_say(o, "WaitingForOldPods",
         "pod %s should have ended over %d s ago, and its successor waits: %s; kubectl get pod %s "
         "-n %s -o %s",
         pod->c.name, LATE,
@@ -343,13 +347,13 @@ static void say_kept(struct op_outlook *o, const struct op_world *w, const struc
 }
 
 /* Pods of an earlier attempt have not ended in time. */
-static bool find_ending(struct op_outlook *o, const struct op_world *w) {
+static bool find_ending(struct plan_outlook *o, const struct plan_world *w) {
     int64_t late = o->due + LATE;
-    if (!o->due || o->phase == OP_PHASE_RUNNING || w->n_old_pods == 0) {
+    if (!o->due || o->phase == API_PHASE_RUNNING || w->n_old_pods == 0) {
         return false;
     }
     if (w->now < late) {
-        op_outlook_wake(o, late);
+        plan_outlook_wake(o, late);
         return false;
     }
     say_kept(o, w, w->old_pods[0]);
@@ -357,23 +361,23 @@ static bool find_ending(struct op_outlook *o, const struct op_world *w) {
 }
 
 /* A deleted ConfigMap still exists, so a new one cannot be created. */
-static bool find_kept(struct op_outlook *o, const struct op_world *w) {
-    const struct op_configmap *kept = w->old_configmap ? w->old_configmap : w->configmap;
+static bool find_kept(struct plan_outlook *o, const struct plan_world *w) {
+    const struct api_configmap *kept = w->old_configmap ? w->old_configmap : w->configmap;
     if (!kept || !kept->c.deleting || !kept->c.at) {
         return false;
     }
     if (w->now < kept->c.at + LATE) {
-        op_outlook_wake(o, kept->c.at + LATE);
+        plan_outlook_wake(o, kept->c.at + LATE);
         return false;
     }
-    op_reason_say(o, "WaitingForConfigMap",
+    plan_reason_say(o, "WaitingForConfigMap",
         "ConfigMap %s was deleted over %d s ago and is still there: does a finalizer keep it?",
         kept->c.name, LATE);
     return true;
 }
 
-static const char *scheduler_of(const struct op_world *w, enum op_role role) {
-    const struct op_gang *gang = op_gang_of(w->job, w->settings);
+static const char *scheduler_of(const struct plan_world *w, enum api_role role) {
+    const struct plan_gang *gang = plan_gang_of(w->job, w->settings);
     const char *name = gang && gang->scheduler
                            ? gang->scheduler
                            : co_json_str(w->job->role[role].tmpl, "spec", "schedulerName");
@@ -381,32 +385,33 @@ static const char *scheduler_of(const struct op_world *w, enum op_role role) {
 }
 
 /* The training has exited with 0, but the pod still runs. */
-static bool outlives_training(const struct op_pod *pod) {
-    return pod->phase == OP_POD_RUNNING && pod->cause->exit_code == 0 && *pod->cause->finished;
+static bool outlives_training(const struct api_pod *pod) {
+    return pod->phase == API_POD_RUNNING && pod->cause->exit_code == 0 && *pod->cause->finished;
 }
 
-static void say_late(struct op_outlook *o, const struct op_world *w, const struct op_pod *pod) {
-    const char *scheduler = scheduler_of(w, (enum op_role)pod->role);
+static void say_late(
+    struct plan_outlook *o, const struct plan_world *w, const struct api_pod *pod) {
+    const char *scheduler = scheduler_of(w, (enum api_role)pod->role);
     if (pod->c.deleting) {
         say_kept(o, w, pod);
         return;
     }
     if (outlives_training(pod)) {
-        op_reason_say(o, "WaitingForSidecars",
+        plan_reason_say(o, "WaitingForSidecars",
             "container %s of pod %s has ended well over %d s ago, the others run on: those that "
             "are to end with it belong to initContainers, with restartPolicy Always",
             pod->cause->container, pod->c.name, LATE);
         return;
     }
-    if (pod->phase == OP_POD_RUNNING) {
-        op_reason_say(o, "NotReady",
+    if (pod->phase == API_POD_RUNNING) {
+        plan_reason_say(o, "NotReady",
             "pod %s runs but is not ready over %d s after it was created: does a readiness or "
             "startup probe of it fail?",
             pod->c.name, LATE);
         return;
     }
     if (*pod->ip[0]) {
-        op_reason_say(o, "NotStarted",
+        plan_reason_say(o, "NotStarted",
             "pod %s has an address, but its containers have not started over %d s after it was "
             "created: an image is being pulled, a volume is not there, or an init container still "
             "runs; kubectl describe pod %s -n %s says which",
@@ -414,14 +419,14 @@ static void say_late(struct op_outlook *o, const struct op_world *w, const struc
         return;
     }
     if (pod->scheduled) {
-        op_reason_say(o, "NoAddress",
+        plan_reason_say(o, "NoAddress",
             "pod %s has a node but no address over %d s after it was created: its image is being "
             "pulled, a volume is not there, or its node is not well; kubectl describe pod %s -n %s "
             "says which",
             pod->c.name, LATE, pod->c.name, w->job->ns);
         return;
     }
-    op_reason_say(o, "NoAddress",
+    plan_reason_say(o, "NoAddress",
         "pod %s has no node over %d s after it was created, for no stated reason: does scheduler "
         "\"%.*s\" run?",
         pod->c.name, LATE, co_utf8_fit(scheduler, 80), scheduler);
@@ -430,15 +435,15 @@ static void say_late(struct op_outlook *o, const struct op_world *w, const struc
 /* Since when a pod has been waiting without a reason in its status; 0: it does not.  A scheduler
  * that does not run sets none; problems of volumes, images and probes appear in events only; and a
  * lost node does not end its pods. */
-static int64_t silent_since(const struct op_world *w, const struct op_slot *s) {
-    const struct op_pod *pod = s->pod ? s->pod : s->old;
+static int64_t silent_since(const struct plan_world *w, const struct plan_slot *s) {
+    const struct api_pod *pod = s->pod ? s->pod : s->old;
     if (pod && pod->c.deleting) {
-        return op_slot_succeeded(s) ? 0 : pod->c.at;
+        return plan_slot_succeeded(s) ? 0 : pod->c.at;
     }
     if (!s->pod || *pod->cause->reason) {
         return 0;
     }
-    if (pod->phase == OP_POD_PENDING && !*pod->ip[0]) {
+    if (pod->phase == API_POD_PENDING && !*pod->ip[0]) {
         return pod->c.at;
     }
     int64_t since = 0;
@@ -446,7 +451,7 @@ static int64_t silent_since(const struct op_world *w, const struct op_slot *s) {
         return co_parse_time("finishedAt", pod->cause->finished, &since, NULL) ? 0 : since;
     }
     bool starts =
-        pod->phase == OP_POD_PENDING ? !pod->coord : pod->phase == OP_POD_RUNNING && !pod->ready;
+        pod->phase == API_POD_PENDING ? !pod->coord : pod->phase == API_POD_RUNNING && !pod->ready;
     if (!starts || !pod->c.at || !w->configmap) {
         return 0;
     }
@@ -454,25 +459,25 @@ static int64_t silent_since(const struct op_world *w, const struct op_slot *s) {
     return w->configmap->c.at > pod->c.at ? w->configmap->c.at : pod->c.at;
 }
 
-static bool find_late(struct op_outlook *o, const struct op_world *w) {
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_slot *s = &w->slot[r][i];
+static bool find_late(struct plan_outlook *o, const struct plan_world *w) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+            const struct plan_slot *s = &w->slot[r][i];
             int64_t since = silent_since(w, s);
             if (since && w->now >= since + LATE) {
                 say_late(o, w, s->pod ? s->pod : s->old);
                 return true;
             }
-            op_outlook_wake(o, since ? since + LATE : 0);
+            plan_outlook_wake(o, since ? since + LATE : 0);
         }
     }
     return false;
 }
 
-static bool waits_at_gate(const struct op_world *w) {
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_pod *pod = w->slot[r][i].pod;
+static bool waits_at_gate(const struct plan_world *w) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+            const struct api_pod *pod = w->slot[r][i].pod;
             if (pod && pod->coord && !pod->c.deleting) {
                 return true;
             }
@@ -482,58 +487,58 @@ static bool waits_at_gate(const struct op_world *w) {
 }
 
 /* The job has too few roles or replicas to run, or to end. */
-static bool find_lack(struct op_outlook *o, const struct op_world *w, enum op_lack lack) {
-    char text[OP_LACK_MAX];
-    if (op_job_lack(w->job, text, sizeof(text)) != lack) {
+static bool find_lack(struct plan_outlook *o, const struct plan_world *w, enum api_lack lack) {
+    char text[API_LACK_MAX];
+    if (api_job_lack(w->job, text, sizeof(text)) != lack) {
         return false;
     }
-    o->blocked = lack == OP_LACK_PODS;
-    op_reason_say(o, o->blocked ? "NoPods" : "NoTrainers", "%s", text);
+    o->blocked = lack == API_LACK_PODS;
+    plan_reason_say(o, o->blocked ? "NoPods" : "NoTrainers", "%s", text);
     return true;
 }
 
 /* ---- */
 
-static void find_live(struct op_outlook *o, const struct op_world *w, const json_t *env) {
-    const struct op_job *job = w->job;
-    char stale[OP_STALE_MAX];
-    if (*o->reason || op_phase_terminal(o->phase)) {
+static void find_live(struct plan_outlook *o, const struct plan_world *w, const json_t *env) {
+    const struct api_job *job = w->job;
+    char stale[PLAN_STALE_MAX];
+    if (*o->reason || api_phase_terminal(o->phase)) {
         return;
     }
     if (job->n_problems) {
-        op_reason_say(
-            o, op_problem_code_name(job->problems[0].code), "%s", job->problems[0].message);
+        plan_reason_say(
+            o, api_problem_code_name(job->problems[0].code), "%s", job->problems[0].message);
         o->blocked = true;
     } else if (o->completing) {
-        const struct op_success_text *text = op_world_success_text(w);
-        op_reason_say(o, text->reason, "%s, %s may still end", text->what, text->others);
-    } else if (find_lack(o, w, OP_LACK_PODS) || find_away(o, w) || find_taken(o, w) ||
+        const struct plan_success_text *text = plan_world_success_text(w);
+        plan_reason_say(o, text->reason, "%s, %s may still end", text->what, text->others);
+    } else if (find_lack(o, w, API_LACK_PODS) || find_away(o, w) || find_taken(o, w) ||
                find_failed(o, w, env) || find_gang(o, w) || find_lost(o, w) ||
                find_disrupted(o, w) || find_ending(o, w) || find_kept(o, w) || find_waiting(o, w) ||
                find_late(o, w)) {
         return;
     } else if (o->restarting) {
-        const json_t *c = op_condition_stored(job, "Restarting");
-        op_reason_quote(o, text_of(c, "reason"), "%s", text_of(c, "message"));
+        const json_t *c = plan_condition_stored(job, "Restarting");
+        plan_reason_quote(o, text_of(c, "reason"), "%s", text_of(c, "message"));
     } else if (!env && waits_at_gate(w)) {
-        op_reason_say(
+        plan_reason_say(
             o, "WaitingForAddresses", "pods wait until all pods of the job have an address");
-    } else if (o->attempt == job->attempt && op_stale_say(w, stale, sizeof(stale))) {
-        op_reason_say(o, "StaleAddress", "%s", stale);
+    } else if (o->attempt == job->attempt && plan_stale_say(w, stale, sizeof(stale))) {
+        plan_reason_say(o, "StaleAddress", "%s", stale);
     } else {
-        (void)find_lack(o, w, OP_LACK_TRAINERS);
+        (void)find_lack(o, w, API_LACK_TRAINERS);
     }
 }
 
-void op_reason_find(struct op_outlook *o, const struct op_world *w, const json_t *env) {
+void plan_reason_find(struct plan_outlook *o, const struct plan_world *w, const json_t *env) {
     if (w->job->deleting) {
         return;
     }
-    if (op_phase_terminal(w->job->phase)) {
+    if (api_phase_terminal(w->job->phase)) {
         /* The condition has only the cause; the status also names the pods that are left. */
-        const json_t *failed = op_condition_stored(w->job, "Failed");
-        bool told = w->job->phase == OP_PHASE_FAILED && co_json_str(failed, "message");
-        op_reason_quote(o, text_of(w->job->status, "reason"), "%s",
+        const json_t *failed = plan_condition_stored(w->job, "Failed");
+        bool told = w->job->phase == API_PHASE_FAILED && co_json_str(failed, "message");
+        plan_reason_quote(o, text_of(w->job->status, "reason"), "%s",
             text_of(told ? failed : w->job->status, "message"));
         return;
     }

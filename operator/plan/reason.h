@@ -4,8 +4,8 @@
 #include "operator/plan/outlook.h"
 
 /* Sets o's reason, message and blocked, if it has no reason yet. */
-void op_reason_find(struct op_outlook *o, const struct op_world *w, const json_t *env);
+void plan_reason_find(struct plan_outlook *o, const struct plan_world *w, const json_t *env);
 /* Why a pod failed: writes the message and returns the reason, which is borrowed. */
-const char *op_reason_of_pod(const struct op_pod *pod, char *ret_text, size_t size);
+const char *plan_reason_of_pod(const struct api_pod *pod, char *ret_text, size_t size);
 /* Writes who asks a pod to end, and why; n: how many pods are asked. */
-void op_reason_of_disruption(const struct op_pod *pod, int32_t n, char *ret_text, size_t size);
+void plan_reason_of_disruption(const struct api_pod *pod, int32_t n, char *ret_text, size_t size);

@@ -81,13 +81,13 @@ static bool has_row(const char *reason) {
 }
 
 static void CO_PRINTF(3, 0)
-    set_reason(struct op_outlook *o, const char *reason, const char *fmt, va_list ap) {
+    set_reason(struct plan_outlook *o, const char *reason, const char *fmt, va_list ap) {
     o->reason = reason;
     (void)vsnprintf(o->message, sizeof(o->message), fmt, ap);
     co_utf8_trim(o->message);
 }
 
-void op_reason_say(struct op_outlook *o, const char *reason, const char *fmt, ...) {
+void plan_reason_say(struct plan_outlook *o, const char *reason, const char *fmt, ...) {
     va_list ap;
     assert(has_row(reason));
     va_start(ap, fmt);
@@ -95,14 +95,14 @@ void op_reason_say(struct op_outlook *o, const char *reason, const char *fmt, ..
     va_end(ap);
 }
 
-void op_reason_quote(struct op_outlook *o, const char *reason, const char *fmt, ...) {
+void plan_reason_quote(struct plan_outlook *o, const char *reason, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     set_reason(o, reason, fmt, ap);
     va_end(ap);
 }
 
-int op_reasons_markdown(struct co_buf *ret, struct co_err *err) {
+int plan_reasons_markdown(struct co_buf *ret, struct co_err *err) {
     int r = co_buf_adds(ret, "| reason | when |\n| --- | --- |\n", err);
     for (size_t i = 0; i < CO_ARRAY_LEN(rows) && !r; i++) {
         r = co_buf_addf(ret, err, "| `%s` | %s |\n", rows[i].reason, rows[i].when);

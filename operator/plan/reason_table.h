@@ -5,7 +5,8 @@
 #include "operator/plan/outlook.h"
 
 /* Sets reason and message.  The reason must be in the table. */
-void CO_PRINTF(3, 4) op_reason_say(struct op_outlook *o, const char *reason, const char *fmt, ...);
+void CO_PRINTF(3, 4)
+    plan_reason_say(struct plan_outlook *o, const char *reason, const char *fmt, ...);
 /* The same with a reason of Kubernetes, or from the stored status. */
 void CO_PRINTF(3, 4)
-    op_reason_quote(struct op_outlook *o, const char *reason, const char *fmt, ...);
+    plan_reason_quote(struct plan_outlook *o, const char *reason, const char *fmt, ...);

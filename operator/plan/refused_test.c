@@ -16,8 +16,8 @@ static void half(struct tk_cluster *c, const char *more) {
     co_json_set(co_json_at(c->objects[TK_PODS], "x-worker-0", "metadata"), "creationTimestamp",
         json_string(BEGIN));
     tk_pod_status(c, "x-worker-0", GATED);
-    c->failures[0] = (struct op_failure){.verb = OP_CREATE,
-        .kind = OP_KIND_POD,
+    c->failures[0] = (struct plan_failure){.verb = PLAN_CREATE,
+        .kind = PLAN_KIND_POD,
         .name = "x-worker-1",
         .code = CO_PERMISSION,
         .message = QUOTA,
@@ -27,20 +27,20 @@ static void half(struct tk_cluster *c, const char *more) {
 }
 
 /* The same with what the controller adds, which tk_look does not know. */
-static void plan(struct tk_cluster *c, bool elder, struct op_plan *ret) {
+static void plan(struct tk_cluster *c, bool elder, struct plan *ret) {
     tk_look(c);
     c->seen.elder_waits = elder;
-    assert_int_equal(op_plan_compute(c->seen_job, &c->seen, c->now, &c->settings, ret, NULL), 0);
+    assert_int_equal(plan_compute(c->seen_job, &c->seen, c->now, &c->settings, ret, NULL), 0);
 }
 
 static bool gives_back(struct tk_cluster *c, bool elder) {
-    OP_AUTOPLAN struct op_plan p = {0};
+    PLAN_AUTOPLAN struct plan p = {0};
     plan(c, elder, &p);
     return json_integer_value(json_object_get(p.status, "attempt")) == 1;
 }
 
 static int64_t wakes_at(struct tk_cluster *c, bool elder) {
-    OP_AUTOPLAN struct op_plan p = {0};
+    PLAN_AUTOPLAN struct plan p = {0};
     plan(c, elder, &p);
     return p.wake_at;
 }
@@ -109,15 +109,16 @@ static void what_is_of_use_is_kept(void **state) {
     (void)state;
     static const struct {
         const char *spec, *pod; /* of worker 0 */
-        enum op_verb verb;
+        enum plan_verb verb;
         int code;
         int64_t after;
     } rows[] = {
-        {"", "{'phase':'Running'}", OP_CREATE, CO_PERMISSION, WAIT}, /* training has begun */
-        {"", TK_SUCCEEDED("10.0.0.1"), OP_CREATE, CO_PERMISSION, WAIT},
-        {",'elastic':1", GATED, OP_CREATE, CO_PERMISSION, WAIT}, /* it starts with what there is */
-        {"", GATED, OP_CREATE, CO_EXISTS, WAIT},                 /* a name that is taken */
-        {"", GATED, OP_CREATE, CO_PERMISSION, 0},
+        {"", "{'phase':'Running'}", PLAN_CREATE, CO_PERMISSION, WAIT}, /* training has begun */
+        {"", TK_SUCCEEDED("10.0.0.1"), PLAN_CREATE, CO_PERMISSION, WAIT},
+        {",'elastic':1", GATED, PLAN_CREATE, CO_PERMISSION,
+            WAIT},                                 /* it starts with what there is */
+        {"", GATED, PLAN_CREATE, CO_EXISTS, WAIT}, /* a name that is taken */
+        {"", GATED, PLAN_CREATE, CO_PERMISSION, 0},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct tk_cluster c;
@@ -136,11 +137,11 @@ static void pods_that_wait_for_a_service_or_the_config_map_are_given_back_too(vo
     (void)state;
     static const struct {
         const char *spec, *name;
-        enum op_kind kind;
+        enum plan_kind kind;
     } rows[] = {
-        {",'intranet':'Service'", "x-worker-0", OP_KIND_SERVICE},
-        {",'intranet':'DNS'", "x", OP_KIND_SERVICE},
-        {"", "x", OP_KIND_CONFIGMAP},
+        {",'intranet':'Service'", "x-worker-0", PLAN_KIND_SERVICE},
+        {",'intranet':'DNS'", "x", PLAN_KIND_SERVICE},
+        {"", "x", PLAN_KIND_CONFIGMAP},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct tk_cluster c;

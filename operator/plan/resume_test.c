@@ -61,7 +61,7 @@ static void a_running_pod_that_may_not_be_deleted_holds_the_addresses_back(void 
     suspend(&c, true);
     suspend(&c, false);
     json_object_del(co_json_at(c.objects[TK_PODS], "x-worker-0", "metadata"), "deletionTimestamp");
-    c.failures[0] = (struct op_failure){.kind = OP_KIND_POD,
+    c.failures[0] = (struct plan_failure){.kind = PLAN_KIND_POD,
         .name = "x-worker-0",
         .message = "denied by a webhook",
         .count = 1,

@@ -82,8 +82,8 @@ static void set_pod_random(struct tk_cluster *c, json_t *pod) {
 }
 
 /* A pod that an earlier pass, or an earlier job of the name, left behind. */
-static void leave_pod(struct tk_cluster *c, enum op_role role, int32_t index, bool foreign) {
-    json_t *pod = op_plan_pod(c->seen_job, role, index, &c->settings);
+static void leave_pod(struct tk_cluster *c, enum api_role role, int32_t index, bool foreign) {
+    json_t *pod = plan_pod(c->seen_job, role, index, &c->settings);
     json_t *meta = json_object_get(pod, "metadata");
     const char *name = co_json_str(meta, "name");
     tk_stamp(c, pod, true);
@@ -131,7 +131,7 @@ static void random_world(struct tk_cluster *c) {
     }
     tk_look(c);
     /* Without a template there is nothing to leave behind. */
-    for (enum op_role r = OP_PS; r < OP_ROLES && c->seen_job->n_problems == 0; r++) {
+    for (enum api_role r = API_PS; r < API_ROLES && c->seen_job->n_problems == 0; r++) {
         for (int32_t i = 0; i < 4 && c->seen_job->role[r].present; i++) {
             int dice = tk_below(c, 6);
             if (dice < 3) {
@@ -152,7 +152,7 @@ static bool is_ours(const json_t *obj) {
 }
 
 static const char *attempt_of(const json_t *obj) {
-    const char *text = co_json_str(obj, "metadata", "labels", OP_LABEL_ATTEMPT);
+    const char *text = co_json_str(obj, "metadata", "labels", API_LABEL_ATTEMPT);
     return text ? text : "0";
 }
 
@@ -176,7 +176,7 @@ static bool start_pod(struct tk_cluster *c, json_t *pod, int number) {
     if (gated) {
         tk_look(c);
         const char *uid = co_json_str(pod, "metadata", "uid");
-        if (!op_plan_gate_open(c->seen_job, &c->seen, &c->settings, uid, NULL)) {
+        if (!plan_gate_open(c->seen_job, &c->seen, &c->settings, uid, NULL)) {
             return false;
         }
     }
@@ -294,12 +294,12 @@ static void toggle_suspend(struct tk_cluster *c) {
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-static char *plan_text(const struct op_plan *p) {
+static char *plan_text(const struct plan *p) {
     struct co_buf b = CO_BUF(1 << 22);
     CO_AUTOFREE char *status = co_json_dump(p->status);
     int r = co_buf_addf(&b, NULL, "%s %d %lld\n", status, p->status_differs, (long long)p->wake_at);
     for (size_t i = 0; i < p->n_actions && !r; i++) {
-        const struct op_action *a = &p->actions[i];
+        const struct plan_action *a = &p->actions[i];
         CO_AUTOFREE char *body = a->body ? co_json_dump(a->body) : co_xstrdup("");
         r = co_buf_addf(&b, NULL, "%d %d %s %s %s\n", a->verb, a->kind, a->name, a->uid, body);
     }
@@ -312,22 +312,22 @@ static char *plan_text(const struct op_plan *p) {
 
 /* All trainers of a job with servers have succeeded. */
 static bool training_is_done(const struct tk_cluster *c) {
-    const struct op_job *job = c->seen_job;
-    int32_t wanted = job->role[OP_WORKER].replicas + job->role[OP_HETER].replicas;
+    const struct api_job *job = c->seen_job;
+    int32_t wanted = job->role[API_WORKER].replicas + job->role[API_HETER].replicas;
     for (size_t i = 0; i < c->seen.n_pods; i++) {
-        const struct op_pod *p = c->pods[i];
-        bool counts = p->role != OP_PS && p->phase == OP_POD_SUCCEEDED && !p->c.deleting &&
+        const struct api_pod *p = c->pods[i];
+        bool counts = p->role != API_PS && p->phase == API_POD_SUCCEEDED && !p->c.deleting &&
                       strcmp(p->c.owner_uid, job->uid) == 0 &&
                       p->index < job->role[p->role].replicas;
         wanted -= counts;
     }
-    return job->mode == OP_MODE_PS && job->success == OP_SUCCESS_WORKERS && wanted == 0;
+    return job->mode == API_MODE_PS && job->success == API_SUCCESS_WORKERS && wanted == 0;
 }
 
 /* Beyond replicas, or of another attempt than the one that is stored. */
 static bool may_go(const struct tk_cluster *c, const char *name) {
     for (size_t i = 0; i < c->seen.n_pods; i++) {
-        const struct op_pod *p = c->pods[i];
+        const struct api_pod *p = c->pods[i];
         if (strcmp(p->c.name, name) == 0) {
             return p->index >= c->seen_job->role[p->role].replicas ||
                    p->attempt != c->seen_job->attempt;
@@ -339,7 +339,7 @@ static bool may_go(const struct tk_cluster *c, const char *name) {
 static void check_job_deletion(const struct tk_cluster *c) {
     int64_t ended = 0;
     const char *text = co_json_str(c->seen_job->status, "completionTime");
-    if (!op_phase_terminal(c->seen_job->phase) || !text ||
+    if (!api_phase_terminal(c->seen_job->phase) || !text ||
         co_parse_time("completionTime", text, &ended, NULL) || c->now < ended + TTL) {
         fail_msg("the job is deleted before its time");
     }
@@ -348,58 +348,58 @@ static void check_job_deletion(const struct tk_cluster *c) {
 /* As is stored. */
 static bool has_succeeded(const struct tk_cluster *c, const char *name) {
     bool found = false;
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        const char *text = co_json_str(c->seen_job->status, op_role_name(r), "completedIndexes");
-        int32_t index = op_pod_name_index("x", r, name);
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        const char *text = co_json_str(c->seen_job->status, api_role_name(r), "completedIndexes");
+        int32_t index = api_pod_name_index("x", r, name);
         int32_t first, last;
-        while (text && *text && op_range_take(&text, 5, &first, &last)) {
+        while (text && *text && api_range_take(&text, 5, &first, &last)) {
             found |= first <= index && index <= last;
         }
     }
     return found;
 }
 
-static void check_actions(struct tk_cluster *c, const struct op_plan *plan) {
-    bool stored_end = op_phase_terminal(c->seen_job->phase);
-    bool trainers = c->seen_job->role[OP_WORKER].replicas + c->seen_job->role[OP_HETER].replicas;
-    bool ended = op_phase_terminal(plan->phase) || c->seen_job->deleting ||
+static void check_actions(struct tk_cluster *c, const struct plan *plan) {
+    bool stored_end = api_phase_terminal(c->seen_job->phase);
+    bool trainers = c->seen_job->role[API_WORKER].replicas + c->seen_job->role[API_HETER].replicas;
+    bool ended = api_phase_terminal(plan->phase) || c->seen_job->deleting ||
                  (trainers && training_is_done(c));
     CO_AUTOFREE char *attempt = co_xasprintf("%d", (int)c->seen_job->attempt);
     for (size_t i = 0; i < plan->n_actions; i++) {
-        const struct op_action *a = &plan->actions[i];
-        if (a->verb == OP_CREATE && ended) {
+        const struct plan_action *a = &plan->actions[i];
+        if (a->verb == PLAN_CREATE && ended) {
             fail_msg("%s is created for a job that has ended", a->name);
         }
-        if (a->verb == OP_CREATE && c->seen_job->suspend) {
+        if (a->verb == PLAN_CREATE && c->seen_job->suspend) {
             fail_msg("%s is created for a job that is suspended", a->name);
         }
-        if (a->verb == OP_CREATE && a->kind == OP_KIND_POD && has_succeeded(c, a->name)) {
+        if (a->verb == PLAN_CREATE && a->kind == PLAN_KIND_POD && has_succeeded(c, a->name)) {
             fail_msg("%s is created, but has succeeded", a->name);
         }
-        if (a->verb == OP_CREATE && a->kind == OP_KIND_POD &&
+        if (a->verb == PLAN_CREATE && a->kind == PLAN_KIND_POD &&
             strcmp(attempt_of(a->body), attempt) != 0) {
             fail_msg("%s is created for an attempt that is not stored", a->name);
         }
-        if (a->verb == OP_CREATE && a->kind == OP_KIND_POD &&
-            c->seen_job->peer_auth != OP_PEER_NONE && !json_object_size(c->objects[TK_SECRETS])) {
+        if (a->verb == PLAN_CREATE && a->kind == PLAN_KIND_POD &&
+            c->seen_job->peer_auth != API_PEER_NONE && !json_object_size(c->objects[TK_SECRETS])) {
             fail_msg("%s is created before its Secret", a->name);
         }
-        if (a->verb == OP_DELETE && a->kind == OP_KIND_JOB) {
+        if (a->verb == PLAN_DELETE && a->kind == PLAN_KIND_JOB) {
             check_job_deletion(c);
         }
         /* Were the status write lost, the pod would be made anew and train again.  One of a dead
          * node is to be. */
-        if (a->verb == OP_DELETE && a->kind == OP_KIND_POD && !a->at_once && !stored_end &&
+        if (a->verb == PLAN_DELETE && a->kind == PLAN_KIND_POD && !a->at_once && !stored_end &&
             !may_go(c, a->name)) {
             fail_msg("%s is deleted before what is to come is stored", a->name);
         }
-        json_t *have = a->kind == OP_KIND_JOB
+        json_t *have = a->kind == PLAN_KIND_JOB
                            ? NULL
-                           : json_object_get(c->objects[a->kind - OP_KIND_POD], a->name);
+                           : json_object_get(c->objects[a->kind - PLAN_KIND_POD], a->name);
         /* In a world seen as it is, no create meets something, no delete misses it; Secrets are not
          * seen. */
-        if (a->kind != OP_KIND_JOB && a->kind != OP_KIND_SECRET &&
-            (a->verb == OP_CREATE) == (have != NULL)) {
+        if (a->kind != PLAN_KIND_JOB && a->kind != PLAN_KIND_SECRET &&
+            (a->verb == PLAN_CREATE) == (have != NULL)) {
             fail_msg("action on %s does not fit what is there", a->name);
         }
         if (have && !is_ours(have)) {
@@ -409,8 +409,8 @@ static void check_actions(struct tk_cluster *c, const struct op_plan *plan) {
 }
 
 /* Plans twice from differently shuffled views. */
-static void plan_checked(struct tk_cluster *c, struct op_plan *ret) {
-    OP_AUTOPLAN struct op_plan other = {0};
+static void plan_checked(struct tk_cluster *c, struct plan *ret) {
+    PLAN_AUTOPLAN struct plan other = {0};
     tk_plan(c, &other);
     tk_plan(c, ret);
     CO_AUTOFREE char *a = plan_text(&other);
@@ -420,12 +420,12 @@ static void plan_checked(struct tk_cluster *c, struct op_plan *ret) {
 }
 
 /* The server says no: remembered, as control does, until it is made or overtaken. */
-static void note_failure(struct tk_cluster *c, const struct op_action *a) {
+static void note_failure(struct tk_cluster *c, const struct plan_action *a) {
     static const char *const messages[] = {"exceeded quota: q", "denied by a webhook"};
     if (c->n_failures == CO_ARRAY_LEN(c->failures)) {
         return;
     }
-    c->failures[c->n_failures] = (struct op_failure){.kind = a->kind,
+    c->failures[c->n_failures] = (struct plan_failure){.kind = a->kind,
         .name = c->failure_names[c->n_failures],
         .code = CO_PERMISSION,
         .message = messages[tk_below(c, 2)],
@@ -450,7 +450,7 @@ static void forget_failures(struct tk_cluster *c) {
 }
 
 static void chaos_round(struct tk_cluster *c) {
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     plan_checked(c, &plan);
     bool dies = tk_below(c, 3) == 0; /* in the middle, before the status write */
     size_t n = dies && plan.n_actions ? (size_t)tk_below(c, (int)plan.n_actions) : plan.n_actions;
@@ -493,7 +493,7 @@ static void check_rest(struct tk_cluster *c) {
             return;
         }
     }
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(c, &plan);
     CO_AUTOFREE char *text = plan_text(&plan);
     if (plan.n_actions || plan.status_differs) {
@@ -503,19 +503,19 @@ static void check_rest(struct tk_cluster *c) {
 }
 
 static bool settled(struct tk_cluster *c) {
-    struct op_plan plan = {0};
+    struct plan plan = {0};
     tk_plan(c, &plan);
     bool idle = !plan.n_actions && !plan.status_differs && plan.wake_at == 0;
-    enum op_phase phase = plan.phase;
-    op_plan_done(&plan);
+    enum api_phase phase = plan.phase;
+    plan_done(&plan);
     if (!idle || json_object_size(c->objects[TK_PODS]) != c->seen.n_pods) {
         return false;
     }
     for (size_t i = 0; i < c->seen.n_pods; i++) {
-        const struct op_pod *p = c->pods[i];
-        bool server_runs = p->role == OP_PS && p->phase == OP_POD_RUNNING;
-        bool done = p->phase == OP_POD_SUCCEEDED || p->phase == OP_POD_FAILED || server_runs;
-        if (p->c.deleting || (!done && !op_phase_terminal(phase))) {
+        const struct api_pod *p = c->pods[i];
+        bool server_runs = p->role == API_PS && p->phase == API_POD_RUNNING;
+        bool done = p->phase == API_POD_SUCCEEDED || p->phase == API_POD_FAILED || server_runs;
+        if (p->c.deleting || (!done && !api_phase_terminal(phase))) {
             return false;
         }
     }
@@ -524,20 +524,21 @@ static bool settled(struct tk_cluster *c) {
 
 /* What the job asks for is what there is. */
 static void check_end(struct tk_cluster *c) {
-    const struct op_job *job = c->seen_job;
+    const struct api_job *job = c->seen_job;
     int64_t wanted = 0;
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
         wanted += job->role[r].present ? job->role[r].replicas : 0;
     }
-    bool fails = job->phase == OP_PHASE_FAILED;
+    bool fails = job->phase == API_PHASE_FAILED;
     if (job->deleting) {
         assert_int_equal(c->seen.n_pods, 0);
         return;
     }
-    bool cleans = job->clean == OP_CLEAN_ALWAYS ||
-                  (fails ? job->clean == OP_CLEAN_ON_FAILURE
-                         : job->clean == OP_CLEAN_DEFAULT || job->clean == OP_CLEAN_ON_COMPLETION);
-    if (op_phase_terminal(job->phase)) {
+    bool cleans =
+        job->clean == API_CLEAN_ALWAYS ||
+        (fails ? job->clean == API_CLEAN_ON_FAILURE
+               : job->clean == API_CLEAN_DEFAULT || job->clean == API_CLEAN_ON_COMPLETION);
+    if (api_phase_terminal(job->phase)) {
         assert_non_null(co_json_str(job->status, "completionTime"));
         if (cleans) {
             assert_int_equal(c->seen.n_pods, 0);
@@ -546,30 +547,30 @@ static void check_end(struct tk_cluster *c) {
         return;
     }
     if (job->suspend) {
-        assert_int_equal(job->phase, OP_PHASE_SUSPENDED);
+        assert_int_equal(job->phase, API_PHASE_SUSPENDED);
         assert_int_equal(c->seen.n_pods, 0);
         assert_null(c->seen.configmap);
         return;
     }
     int64_t gone = 0; /* have succeeded, and were deleted */
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        gone += json_integer_value(co_json_at(job->status, op_role_name(r), "succeeded"));
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        gone += json_integer_value(co_json_at(job->status, api_role_name(r), "succeeded"));
     }
     for (size_t i = 0; i < c->seen.n_pods; i++) {
         assert_int_equal(c->pods[i]->attempt, job->attempt);
-        gone -= c->pods[i]->phase == OP_POD_SUCCEEDED;
+        gone -= c->pods[i]->phase == API_POD_SUCCEEDED;
     }
     /* A job without pods runs for ever; servers without workers, too; AllPods waits for them. */
-    bool endless = wanted == 0 || job->success == OP_SUCCESS_ALL ||
-                   (job->success == OP_SUCCESS_WORKER_0 && job->role[OP_WORKER].replicas == 0) ||
-                   (job->role[OP_PS].replicas > 0 &&
-                       job->role[OP_WORKER].replicas + job->role[OP_HETER].replicas == 0);
+    bool endless = wanted == 0 || job->success == API_SUCCESS_ALL ||
+                   (job->success == API_SUCCESS_WORKER_0 && job->role[API_WORKER].replicas == 0) ||
+                   (job->role[API_PS].replicas > 0 &&
+                       job->role[API_WORKER].replicas + job->role[API_HETER].replicas == 0);
     if (job->n_problems == 0 && !endless) {
         CO_AUTOFREE char *text = co_json_dump(job->json);
-        fail_msg("a job that could end is %s: %s", op_phase_name(job->phase), text);
+        fail_msg("a job that could end is %s: %s", api_phase_name(job->phase), text);
     }
     if (job->n_problems == 0) {
-        assert_int_equal(job->phase, OP_PHASE_RUNNING);
+        assert_int_equal(job->phase, API_PHASE_RUNNING);
         assert_true(job->deadline == 0);
         assert_int_equal(c->seen.n_pods + (size_t)gone, wanted);
         assert_non_null(c->seen.configmap);
@@ -580,7 +581,7 @@ static void check_end(struct tk_cluster *c) {
 static const uint64_t found[] = {2142};
 
 struct ends {
-    int n[OP_PHASES];
+    int n[API_PHASES];
     int attempts, restarts;
 };
 
@@ -630,15 +631,15 @@ static void random_worlds_converge(void **state) {
         one_world(found[i], &ends);
     }
     print_message("completed %d, failed %d, running %d, suspended %d; %d attempts, %d restarts\n",
-        ends.n[OP_PHASE_COMPLETED], ends.n[OP_PHASE_FAILED], ends.n[OP_PHASE_RUNNING],
-        ends.n[OP_PHASE_SUSPENDED], ends.attempts, ends.restarts);
+        ends.n[API_PHASE_COMPLETED], ends.n[API_PHASE_FAILED], ends.n[API_PHASE_RUNNING],
+        ends.n[API_PHASE_SUSPENDED], ends.attempts, ends.restarts);
     if (!all) {
         return; /* whether they come to all ends, all of them say */
     }
-    assert_true(ends.n[OP_PHASE_COMPLETED] > worlds / 5);
-    assert_true(ends.n[OP_PHASE_FAILED] > worlds / 20);
-    assert_true(ends.n[OP_PHASE_RUNNING] > worlds / 50);
-    assert_true(ends.n[OP_PHASE_SUSPENDED] > worlds / 50);
+    assert_true(ends.n[API_PHASE_COMPLETED] > worlds / 5);
+    assert_true(ends.n[API_PHASE_FAILED] > worlds / 20);
+    assert_true(ends.n[API_PHASE_RUNNING] > worlds / 50);
+    assert_true(ends.n[API_PHASE_SUSPENDED] > worlds / 50);
     assert_true(ends.attempts > worlds / 2);
     assert_true(ends.restarts > worlds / 50);
 }

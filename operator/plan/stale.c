@@ -13,28 +13,28 @@
 
 #include <stdio.h>
 
-static bool is_waiting(const struct op_pod *pod) {
-    return !pod->c.deleting && (pod->phase == OP_POD_PENDING || pod->phase == OP_POD_UNKNOWN);
+static bool is_waiting(const struct api_pod *pod) {
+    return !pod->c.deleting && (pod->phase == API_POD_PENDING || pod->phase == API_POD_UNKNOWN);
 }
 
 /* The pod runs and has read its environment only once; a restarted container may have read it
  * again.
  */
-static bool has_begun(const struct op_pod *pod) {
-    return !pod->c.deleting && pod->phase == OP_POD_RUNNING && pod->restarts == 0;
+static bool has_begun(const struct api_pod *pod) {
+    return !pod->c.deleting && pod->phase == API_POD_RUNNING && pod->restarts == 0;
 }
 
-int64_t op_stale_since(const struct op_world *w, const json_t *env) {
-    const struct op_configmap *have = w->configmap;
+int64_t plan_stale_since(const struct plan_world *w, const json_t *env) {
+    const struct api_configmap *have = w->configmap;
     int64_t first = w->now;
     bool some = false;
-    if (!have || have->old || w->job->elastic || have->n_peers != op_env_peers(env) ||
-        have->peers == op_env_peers_hash(env)) {
+    if (!have || have->old || w->job->elastic || have->n_peers != api_env_peers(env) ||
+        have->peers == api_env_peers_hash(env)) {
         return 0;
     }
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_pod *pod = w->slot[r][i].pod;
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+            const struct api_pod *pod = w->slot[r][i].pod;
             some = some || (pod && has_begun(pod));
             first = pod && is_waiting(pod) && pod->c.at && pod->c.at < first ? pod->c.at : first;
         }
@@ -42,12 +42,12 @@ int64_t op_stale_since(const struct op_world *w, const json_t *env) {
     return some ? first : 0;
 }
 
-bool op_stale_say(const struct op_world *w, char *ret, size_t size) {
+bool plan_stale_say(const struct plan_world *w, char *ret, size_t size) {
     int64_t changed = w->configmap ? w->configmap->changed : 0;
-    const struct op_pod *stale = NULL, *moved = NULL;
-    for (enum op_role r = OP_PS; changed && r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_pod *pod = w->slot[r][i].pod;
+    const struct api_pod *stale = NULL, *moved = NULL;
+    for (enum api_role r = API_PS; changed && r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+            const struct api_pod *pod = w->slot[r][i].pod;
             bool older = pod && pod->c.at < changed;
             moved = moved || !pod || older ? moved : pod;
             stale = stale || !older || !has_begun(pod) ? stale : pod;

@@ -7,8 +7,8 @@
 /* For an update of the ConfigMap to env: if an address changes while some pods run (and the number
  * of peers does not), returns the creation time of the oldest pod that has not started, in seconds;
  * else 0.  It is stored as an annotation of the ConfigMap. */
-int64_t op_stale_since(const struct op_world *w, const json_t *env);
-enum { OP_STALE_MAX = 400 };
+int64_t plan_stale_since(const struct plan_world *w, const json_t *env);
+enum { PLAN_STALE_MAX = 400 };
 /* Writes which pod's address changed, since when, which pod has the old one, and what to do; false
  * when no pod has an old one. */
-bool op_stale_say(const struct op_world *w, char *ret, size_t size);
+bool plan_stale_say(const struct plan_world *w, char *ret, size_t size);

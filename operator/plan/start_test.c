@@ -22,7 +22,7 @@ static void pod_ip_mode_publishes_with_the_last_address(void **state) {
     tk_pod_status(&c, "x-worker-1", "{'phase':'Pending','podIP':'10.0.0.4'}");
     expect_actions(&c, "create ConfigMap x");
     rest(&c);
-    unsigned port = op_plan_port("uid-x", NULL, 0);
+    unsigned port = plan_port("uid-x", NULL, 0);
     CO_AUTOFREE char *expected = co_xasprintf(
         "{'apiVersion':'v1','kind':'ConfigMap','metadata':{'name':'x','namespace':'ns','labels':{"
         "'paddle-res-name':'x','batch.paddlepaddle.org/job-name':'x',"
@@ -57,7 +57,7 @@ static void large_pods_are_made_in_parts(void **state) {
     }
     json_t *spec = co_json_at(c.job, "spec", "worker", "template", "spec");
     co_json_set(json_array_get(json_object_get(spec, "containers"), 0), "args", args);
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(&c, &plan);
     assert_int_equal(plan.n_actions, 8); /* without a bound */
     c.creates_max = 100;
@@ -113,7 +113,7 @@ static void dns_mode_has_one_service_a_job(void **state) {
     const json_t *spec = co_json_at(c.objects[TK_SERVICES], "x", "spec");
     assert_string_equal(co_json_str(spec, "clusterIP"), "None");
     assert_true(json_is_true(json_object_get(spec, "publishNotReadyAddresses")));
-    assert_string_equal(co_json_str(spec, "selector", OP_LABEL_JOB), "x");
+    assert_string_equal(co_json_str(spec, "selector", API_LABEL_JOB), "x");
     assert_int_equal(json_object_size(json_object_get(spec, "selector")), 1);
     /* More pods of the same job are in the Service by their label. */
     set_replicas(&c, "worker", 3);
@@ -184,7 +184,7 @@ static void ipv6_addresses_stand_in_brackets_and_the_family_can_be_chosen(void *
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         c.settings.prefer_family = rows[i].family;
         tk_look(&c);
-        CO_AUTOJSON json_t *data = op_plan_env(c.seen_job, &c.seen, &c.settings);
+        CO_AUTOJSON json_t *data = plan_env(c.seen_job, &c.seen, &c.settings);
         assert_string_equal(co_json_str(data, "PADDLE_TRAINERS"), rows[i].host);
         assert_string_equal(
             rows[i].family ? co_json_str(data, "POD_IP_WORKER_0") : rows[i].host, rows[i].host);
@@ -240,7 +240,7 @@ static void ports_are_spread_and_keep_out_of_each_others_way(void **state) {
     for (int i = 0; i < 200; i++) {
         char uid[64];
         (void)snprintf(uid, sizeof(uid), "0f0e0d0c-0000-4000-8000-%012d", i);
-        uint16_t port = op_plan_port(uid, taken, n);
+        uint16_t port = plan_port(uid, taken, n);
         assert_int_equal((port - CO_PORT_BASE) % CO_PORT_SPAN, 0);
         assert_in_range(port, CO_PORT_BASE, CO_PORT_BASE + CO_PORT_SPAN * (CO_PORT_SLOTS - 1));
         for (size_t j = 0; j < n; j++) {
@@ -249,14 +249,14 @@ static void ports_are_spread_and_keep_out_of_each_others_way(void **state) {
         taken[n++] = port;
     }
     /* Earlier versions took any port: twenty from there are theirs. */
-    uint16_t first = op_plan_port("u", NULL, 0);
+    uint16_t first = plan_port("u", NULL, 0);
     for (int off = -(CO_PORT_SPAN - 1); off < CO_PORT_SPAN; off++) {
         uint16_t theirs = (uint16_t)(first + off);
-        assert_int_not_equal(op_plan_port("u", &theirs, 1), first);
+        assert_int_not_equal(plan_port("u", &theirs, 1), first);
     }
     uint16_t beside[] = {(uint16_t)(first - CO_PORT_SPAN), (uint16_t)(first + CO_PORT_SPAN)};
-    assert_int_equal(op_plan_port("u", beside, 2), first);
-    assert_int_equal(op_plan_port("u", NULL, 0), op_plan_port("u", NULL, 0));
+    assert_int_equal(plan_port("u", beside, 2), first);
+    assert_int_equal(plan_port("u", NULL, 0), plan_port("u", NULL, 0));
 }
 
 static void a_live_jobs_port_stays(void **state) {
@@ -265,18 +265,18 @@ static void a_live_jobs_port_stays(void **state) {
     tk_init(&c, TK_JOB(TK_ROLE("worker", 1) ",'intranet':'Host'"));
     rest(&c);
     run_all(&c);
-    uint16_t taken[] = {op_plan_port("uid-x", NULL, 0)};
+    uint16_t taken[] = {plan_port("uid-x", NULL, 0)};
     tk_look(&c);
     c.seen.ports_taken = taken;
     c.seen.n_ports_taken = 1;
-    OP_AUTOPLAN struct op_plan plan = {0};
-    assert_int_equal(op_plan_compute(c.seen_job, &c.seen, c.now, &c.settings, &plan, NULL), 0);
+    PLAN_AUTOPLAN struct plan plan = {0};
+    assert_int_equal(plan_compute(c.seen_job, &c.seen, c.now, &c.settings, &plan, NULL), 0);
     assert_int_equal(plan.n_actions, 0);
     json_object_clear(c.objects[TK_CONFIGMAPS]);
     tk_look(&c);
     c.seen.ports_taken = taken;
     c.seen.n_ports_taken = 1;
-    CO_AUTOJSON json_t *env = op_plan_env(c.seen_job, &c.seen, &c.settings);
+    CO_AUTOJSON json_t *env = plan_env(c.seen_job, &c.seen, &c.settings);
     CO_AUTOFREE char *port = co_xasprintf("%u", taken[0]);
     assert_string_not_equal(co_json_str(env, "PADDLE_PORT"), port);
     tk_done(&c);

@@ -18,7 +18,7 @@ enum { REFS_MAX = 2000 };
 /* ---- references to pods --------------------------------------------------------------------- */
 
 /* The part that all references share; there may be thousands in every plan. */
-static json_t *make_common_ref(const struct op_job *job) {
+static json_t *make_common_ref(const struct api_job *job) {
     json_t *ref = json_object();
     co_json_set(ref, "kind", json_string("Pod"));
     co_json_set(ref, "apiVersion", json_string("v1"));
@@ -26,7 +26,7 @@ static json_t *make_common_ref(const struct op_job *job) {
     return ref;
 }
 
-static json_t *make_ref(json_t *common, const struct op_pod *pod) {
+static json_t *make_ref(json_t *common, const struct api_pod *pod) {
     json_t *ref = json_copy(common);
     co_json_set(ref, "name", co_json_string(pod->c.name));
     co_json_set(ref, "uid", co_json_string(pod->c.uid));
@@ -34,16 +34,16 @@ static json_t *make_ref(json_t *common, const struct op_pod *pod) {
     return ref;
 }
 
-static bool is_ref_of(const json_t *ref, const struct op_pod *pod) {
+static bool is_ref_of(const json_t *ref, const struct api_pod *pod) {
     return co_streq(json_string_value(json_object_get(ref, "uid")), pod->c.uid);
 }
 
 /* Whether the references name the same pods in the same order.  resourceVersions are not compared:
  * they would cause a status write for every event of every pod. */
-static bool same_refs(const struct op_world *w, enum op_role role, const json_t *refs) {
+static bool same_refs(const struct plan_world *w, enum api_role role, const json_t *refs) {
     size_t n = 0;
-    for (int32_t i = 0; i < op_world_replicas(w, role); i++) {
-        const struct op_pod *pod = w->slot[role][i].pod;
+    for (int32_t i = 0; i < plan_world_replicas(w, role); i++) {
+        const struct api_pod *pod = w->slot[role][i].pod;
         if (pod && !is_ref_of(json_array_get(refs, n++), pod)) {
             return false;
         }
@@ -51,17 +51,17 @@ static bool same_refs(const struct op_world *w, enum op_role role, const json_t 
     return n == json_array_size(refs);
 }
 
-static json_t *make_refs(const struct op_world *w, enum op_role role) {
+static json_t *make_refs(const struct plan_world *w, enum api_role role) {
     int64_t wanted = 0;
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        wanted += op_world_replicas(w, r);
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        wanted += plan_world_replicas(w, r);
     }
     if (wanted > REFS_MAX) {
         return NULL;
     }
     CO_AUTOJSON json_t *common = make_common_ref(w->job);
     json_t *list = json_array();
-    for (int32_t i = 0; i < op_world_replicas(w, role); i++) {
+    for (int32_t i = 0; i < plan_world_replicas(w, role); i++) {
         if (w->slot[role][i].pod) {
             co_json_append(list, make_ref(common, w->slot[role][i].pod));
         }
@@ -73,17 +73,17 @@ static json_t *make_refs(const struct op_world *w, enum op_role role) {
 
 static int32_t stored_count(const json_t *role, const char *key) {
     int64_t n = json_integer_value(json_object_get(role, key));
-    return n < 0 || n > OP_REPLICAS_MAX ? 0 : (int32_t)n;
+    return n < 0 || n > API_REPLICAS_MAX ? 0 : (int32_t)n;
 }
 
 static int32_t larger(int32_t a, int32_t b) {
     return a > b ? a : b;
 }
 
-static int32_t count_alive(const struct op_world *w, enum op_role role) {
+static int32_t count_alive(const struct plan_world *w, enum api_role role) {
     int32_t n = 0;
-    for (int32_t i = 0; i < op_world_replicas(w, role); i++) {
-        const struct op_pod *pod = w->slot[role][i].pod;
+    for (int32_t i = 0; i < plan_world_replicas(w, role); i++) {
+        const struct api_pod *pod = w->slot[role][i].pod;
         n += pod && !pod->c.deleting;
     }
     return n;
@@ -91,10 +91,10 @@ static int32_t count_alive(const struct op_world *w, enum op_role role) {
 
 /* The counters of status.<role>.  A job that has ended still counts the pods that were cleaned up.
  */
-static struct op_counts final_counts(
-    const struct op_world *w, enum op_role role, const json_t *stored) {
-    struct op_counts c = w->counts[role];
-    if (op_phase_terminal(w->job->phase)) {
+static struct plan_counts final_counts(
+    const struct plan_world *w, enum api_role role, const json_t *stored) {
+    struct plan_counts c = w->counts[role];
+    if (api_phase_terminal(w->job->phase)) {
         c.failed = larger(c.failed, stored_count(stored, "failed"));
         c.succeeded = larger(c.succeeded, stored_count(stored, "succeeded"));
     }
@@ -106,13 +106,13 @@ static void set_count(json_t *role, const char *key, int32_t n) {
 }
 
 /* "0-3,5", as in an indexed Job; NULL when there is none. */
-static json_t *make_indexes(const struct op_world *w, enum op_role role) {
-    struct co_buf b = CO_BUF(OP_REPLICAS_MAX * 8);
+static json_t *make_indexes(const struct plan_world *w, enum api_role role) {
+    struct co_buf b = CO_BUF(API_REPLICAS_MAX * 8);
     int r = 0;
-    int32_t n = op_world_replicas(w, role);
+    int32_t n = plan_world_replicas(w, role);
     for (int32_t i = 0; i < n && !r; i++) {
         int32_t first = i;
-        while (i < n && op_slot_succeeded(&w->slot[role][i])) {
+        while (i < n && plan_slot_succeeded(&w->slot[role][i])) {
             i++;
         }
         if (i > first) {
@@ -127,18 +127,18 @@ static json_t *make_indexes(const struct op_world *w, enum op_role role) {
 }
 
 /* None when a new attempt begins. */
-static json_t *completed_indexes(
-    const struct op_world *w, const struct op_outlook *o, enum op_role role, const json_t *stored) {
-    if (op_phase_terminal(w->job->phase)) {
+static json_t *completed_indexes(const struct plan_world *w, const struct plan_outlook *o,
+    enum api_role role, const json_t *stored) {
+    if (api_phase_terminal(w->job->phase)) {
         return json_incref(json_object_get(stored, "completedIndexes"));
     }
     return o->attempt == w->attempt ? make_indexes(w, role) : NULL;
 }
 
-static json_t *make_role(
-    const struct op_world *w, const struct op_outlook *o, enum op_role role, const json_t *stored) {
-    const struct op_counts c = final_counts(w, role, stored);
-    bool ended = op_phase_terminal(w->job->phase);
+static json_t *make_role(const struct plan_world *w, const struct plan_outlook *o,
+    enum api_role role, const json_t *stored) {
+    const struct plan_counts c = final_counts(w, role, stored);
+    bool ended = api_phase_terminal(w->job->phase);
     if (c.pods == 0 && c.gone == 0 && !(ended && stored)) {
         return NULL;
     }
@@ -152,7 +152,7 @@ static json_t *make_role(
     set_count(j, "replicas", c.pods);
     co_json_set(j, "completedIndexes", completed_indexes(w, o, role, stored));
     json_t *refs = json_object_get(stored, "refs");
-    json_t *drafted = co_json_at(w->seen->draft, op_role_name(role), "refs");
+    json_t *drafted = co_json_at(w->seen->draft, api_role_name(role), "refs");
     bool cleaned = ended && json_array_size(refs) > (size_t)count_alive(w, role);
     if (cleaned || (refs && same_refs(w, role, refs))) {
         co_json_set(j, "refs", json_incref(refs));
@@ -166,48 +166,48 @@ static json_t *make_role(
 
 /* "ready/replicas".  A job that has ended keeps its last value, as edits have no effect any more.
  */
-static void set_ready(json_t *status, const struct op_world *w, enum op_role role) {
-    const char *stored = co_json_str(w->job->status, op_ready_keys[role]);
-    if (op_phase_terminal(w->job->phase) && stored) {
-        co_json_set(status, op_ready_keys[role], co_json_string(stored));
+static void set_ready(json_t *status, const struct plan_world *w, enum api_role role) {
+    const char *stored = co_json_str(w->job->status, plan_ready_keys[role]);
+    if (api_phase_terminal(w->job->phase) && stored) {
+        co_json_set(status, plan_ready_keys[role], co_json_string(stored));
     } else if (w->job->role[role].present) {
-        const struct op_counts *c = &w->counts[role];
+        const struct plan_counts *c = &w->counts[role];
         CO_AUTOFREE char *ready = co_xasprintf(
-            "%" PRId32 "/%" PRId32, c->running + c->succeeded, op_world_replicas(w, role));
-        co_json_set(status, op_ready_keys[role], json_string(ready));
+            "%" PRId32 "/%" PRId32, c->running + c->succeeded, plan_world_replicas(w, role));
+        co_json_set(status, plan_ready_keys[role], json_string(ready));
     }
 }
 
-static void set_mode(json_t *status, const struct op_world *w) {
+static void set_mode(json_t *status, const struct plan_world *w) {
     const char *stored = co_json_str(w->job->status, "mode");
-    bool ended = op_phase_terminal(w->job->phase) && stored;
+    bool ended = api_phase_terminal(w->job->phase) && stored;
     co_json_set(
-        status, "mode", ended ? co_json_string(stored) : json_string(op_mode_name(w->job->mode)));
+        status, "mode", ended ? co_json_string(stored) : json_string(api_mode_name(w->job->mode)));
 }
 
-static void set_roles(json_t *status, const struct op_world *w, const struct op_outlook *o) {
+static void set_roles(json_t *status, const struct plan_world *w, const struct plan_outlook *o) {
     int64_t restarts = 0;
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        const json_t *stored = json_object_get(w->job->status, op_role_name(r));
-        co_json_set(status, op_role_name(r), make_role(w, o, r, stored));
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        const json_t *stored = json_object_get(w->job->status, api_role_name(r));
+        co_json_set(status, api_role_name(r), make_role(w, o, r, stored));
         set_ready(status, w, r);
         restarts += w->counts[r].restarts;
     }
-    if (op_phase_terminal(w->job->phase)) {
+    if (api_phase_terminal(w->job->phase)) {
         int64_t had = json_integer_value(json_object_get(w->job->status, "containerRestarts"));
         restarts = had > restarts ? had : restarts;
     }
     co_json_set(status, "containerRestarts", restarts ? json_integer(restarts) : NULL);
-    if (w->job->role[OP_WORKER].present) {
+    if (w->job->role[API_WORKER].present) {
         CO_AUTOFREE char *selector = co_xasprintf(
-            "%s=%s,%s=%s", OP_LABEL_JOB, w->job->name, OP_LABEL_ROLE, op_role_name(OP_WORKER));
+            "%s=%s,%s=%s", API_LABEL_JOB, w->job->name, API_LABEL_ROLE, api_role_name(API_WORKER));
         co_json_set(status, "selector", co_json_string(selector));
     }
 }
 
 /* ---- times ---------------------------------------------------------------------------------- */
 
-static void set_time(json_t *status, const struct op_world *w, const char *key, bool reached) {
+static void set_time(json_t *status, const struct plan_world *w, const char *key, bool reached) {
     const char *stored = co_json_str(w->job->status, key);
     char text[32];
     if (stored && *stored) {
@@ -226,27 +226,28 @@ static json_t *deep_copy(const json_t *j) {
 
 /* The stored line stays: the attempt is the same, and so is the spec's generation, or the spec
  * still differs, which SpecChanged reports. */
-static bool keeps_began(const struct op_world *w, const struct op_outlook *o, const char *stored) {
-    char fields[OP_CHANGED_MAX];
-    struct op_shape shape;
-    return o->attempt == w->job->attempt && op_began_read(stored, &shape) &&
-           (op_phase_terminal(w->job->phase) || op_began_is_current(stored, w->job) ||
-               op_began_differs(stored, w->job, fields, sizeof(fields)));
+static bool keeps_began(
+    const struct plan_world *w, const struct plan_outlook *o, const char *stored) {
+    char fields[PLAN_CHANGED_MAX];
+    struct api_shape shape;
+    return o->attempt == w->job->attempt && api_began_read(stored, &shape) &&
+           (api_phase_terminal(w->job->phase) || api_began_is_current(stored, w->job) ||
+               api_began_differs(stored, w->job, fields, sizeof(fields)));
 }
 
 /* Set only once there are pods; until then the spec may change freely. */
-static void set_began(json_t *status, const struct op_world *w, const struct op_outlook *o) {
+static void set_began(json_t *status, const struct plan_world *w, const struct plan_outlook *o) {
     const char *stored = co_json_str(w->job->status, "began");
-    bool ended = op_phase_terminal(w->job->phase);
-    char text[OP_BEGAN_MAX];
-    if ((ended || op_world_has_pods(w)) && keeps_began(w, o, stored)) {
+    bool ended = api_phase_terminal(w->job->phase);
+    char text[API_BEGAN_MAX];
+    if ((ended || plan_world_has_pods(w)) && keeps_began(w, o, stored)) {
         const char *templates = co_json_str(w->job->status, "beganTemplates");
-        bool wanted = templates && !ended && !op_phase_terminal(o->phase);
+        bool wanted = templates && !ended && !api_phase_terminal(o->phase);
         co_json_set(status, "began", co_json_string(stored));
         co_json_set(status, "beganTemplates", wanted ? co_json_string(templates) : NULL);
-    } else if (!ended && op_world_has_pods(w) && o->attempt == w->attempt) {
-        CO_AUTOFREE char *templates = op_began_write_templates(w->job);
-        op_began_write(w->job, text);
+    } else if (!ended && plan_world_has_pods(w) && o->attempt == w->attempt) {
+        CO_AUTOFREE char *templates = api_began_write_templates(w->job);
+        api_began_write(w->job, text);
         co_json_set(status, "began", json_string(text));
         co_json_set(status, "beganTemplates", templates ? co_json_string(templates) : NULL);
     }
@@ -254,38 +255,38 @@ static void set_began(json_t *status, const struct op_world *w, const struct op_
 
 /* A job that is being deleted keeps its status except for the phase, so that its end costs one
  * write, not one for each pod. */
-static json_t *make_terminating(const struct op_world *w) {
+static json_t *make_terminating(const struct plan_world *w) {
     json_t *status = deep_copy(w->job->status);
-    co_json_set(status, "phase", json_string(op_phase_name(OP_PHASE_TERMINATING)));
+    co_json_set(status, "phase", json_string(api_phase_name(API_PHASE_TERMINATING)));
     set_mode(status, w);
     return status;
 }
 
-static json_t *make_live(const struct op_world *w, const struct op_outlook *o) {
+static json_t *make_live(const struct plan_world *w, const struct plan_outlook *o) {
     json_t *status = json_object();
-    co_json_set(status, "phase", json_string(op_phase_name(o->phase)));
+    co_json_set(status, "phase", json_string(api_phase_name(o->phase)));
     set_mode(status, w);
     if (*o->reason) {
         co_json_set(status, "reason", co_json_string(o->reason));
-        CO_AUTOFREE char *message = op_left_add(w, o);
+        CO_AUTOFREE char *message = plan_left_add(w, o);
         co_json_set(status, "message", co_json_string(message));
     }
     set_roles(status, w, o);
-    op_policy_remember(status, w, o);
-    set_time(status, w, "startTime", op_outlook_runs(o) || o->phase == OP_PHASE_COMPLETED);
-    set_time(status, w, "completionTime", op_phase_terminal(o->phase));
+    plan_policy_remember(status, w, o);
+    set_time(status, w, "startTime", plan_outlook_runs(o) || o->phase == API_PHASE_COMPLETED);
+    set_time(status, w, "completionTime", api_phase_terminal(o->phase));
     set_began(status, w, o);
-    co_json_set(status, "conditions", op_conditions_make(w, o));
+    co_json_set(status, "conditions", plan_conditions_make(w, o));
     co_json_set(status, "observedGeneration", json_integer(w->job->generation));
     return status;
 }
 
 /* As long as the pod exists, the success can be seen there. */
-bool op_status_is_urgent(const struct op_world *w) {
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_slot *s = &w->slot[r][i];
-            if (op_slot_succeeded(s) && !s->stored && (!s->pod || s->pod->c.deleting)) {
+bool plan_status_is_urgent(const struct plan_world *w) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+            const struct plan_slot *s = &w->slot[r][i];
+            if (plan_slot_succeeded(s) && !s->stored && (!s->pod || s->pod->c.deleting)) {
                 return true;
             }
         }
@@ -293,7 +294,8 @@ bool op_status_is_urgent(const struct op_world *w) {
     return false;
 }
 
-json_t *op_status_make(const struct op_world *w, const struct op_outlook *o, bool *ret_differs) {
+json_t *plan_status_make(
+    const struct plan_world *w, const struct plan_outlook *o, bool *ret_differs) {
     json_t *status = w->job->deleting ? make_terminating(w) : make_live(w, o);
     /* Without other finalizers than ours, the job is gone before its status could be written. */
     bool vanishes = w->job->deleting && w->job->n_finalizers == (size_t)w->job->finalizer;

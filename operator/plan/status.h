@@ -5,6 +5,7 @@
 
 /* A pod that has succeeded is gone or being deleted, and the stored status does not record its
  * success yet. */
-bool op_status_is_urgent(const struct op_world *w);
+bool plan_status_is_urgent(const struct plan_world *w);
 /* The complete status; *ret_differs: it differs from the stored one in something that users see. */
-json_t *op_status_make(const struct op_world *w, const struct op_outlook *o, bool *ret_differs);
+json_t *plan_status_make(
+    const struct plan_world *w, const struct plan_outlook *o, bool *ret_differs);

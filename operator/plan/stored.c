@@ -5,15 +5,15 @@
 
 #include <string.h>
 
-const char *const op_ready_keys[OP_ROLES] = {
-    [OP_PS] = "readyPS", [OP_WORKER] = "readyWorker", [OP_HETER] = "readyHeter"};
+const char *const plan_ready_keys[API_ROLES] = {
+    [API_PS] = "readyPS", [API_WORKER] = "readyWorker", [API_HETER] = "readyHeter"};
 
-int32_t op_status_wanted(const struct op_job *job, enum op_role role) {
-    const char *ready = co_json_str(job->status, op_ready_keys[role]);
+int32_t plan_status_wanted(const struct api_job *job, enum api_role role) {
+    const char *ready = co_json_str(job->status, plan_ready_keys[role]);
     const char *slash = ready ? strchr(ready, '/') : NULL;
     const char *text = slash ? slash + 1 : "";
     int32_t n, last;
-    return op_range_take(&text, 6, &n, &last) ? n : 0;
+    return api_range_take(&text, 6, &n, &last) ? n : 0;
 }
 
 static json_t *find_condition(const json_t *status, const char *type) {
@@ -27,11 +27,11 @@ static json_t *find_condition(const json_t *status, const char *type) {
     return NULL;
 }
 
-const json_t *op_condition_stored(const struct op_job *job, const char *type) {
+const json_t *plan_condition_stored(const struct api_job *job, const char *type) {
     return find_condition(job->status, type);
 }
 
-const json_t *op_condition_known(const struct op_world *w, const char *type) {
+const json_t *plan_condition_known(const struct plan_world *w, const char *type) {
     const json_t *draft = w->seen->draft;
     bool same = w->attempt == json_integer_value(json_object_get(draft, "attempt"));
     const json_t *drafted = same ? find_condition(draft, type) : NULL;
@@ -43,20 +43,20 @@ static json_t *draft_conditions(const json_t *status) {
     return co_streq(co_json_str(c, "status"), "True") ? json_pack("[O]", c) : NULL;
 }
 
-bool op_condition_true(const struct op_job *job, const char *type) {
-    return co_streq(co_json_str(op_condition_stored(job, type), "status"), "True") != 0;
+bool plan_condition_true(const struct api_job *job, const char *type) {
+    return co_streq(co_json_str(plan_condition_stored(job, type), "status"), "True") != 0;
 }
 
-json_t *op_status_draft(const json_t *status) {
+json_t *plan_status_draft(const json_t *status) {
     enum { REFS_MIN = 32 }; /* fewer are built as fast as compared */
     json_t *draft = json_object();
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
         json_t *role = json_object();
-        json_t *refs = co_json_at(status, op_role_name(r), "refs");
+        json_t *refs = co_json_at(status, api_role_name(r), "refs");
         co_json_set(role, "completedIndexes",
-            json_incref(co_json_at(status, op_role_name(r), "completedIndexes")));
+            json_incref(co_json_at(status, api_role_name(r), "completedIndexes")));
         co_json_set(role, "refs", json_array_size(refs) < REFS_MIN ? NULL : json_incref(refs));
-        co_json_set(draft, op_role_name(r), json_object_size(role) ? json_incref(role) : NULL);
+        co_json_set(draft, api_role_name(r), json_object_size(role) ? json_incref(role) : NULL);
         json_decref(role);
     }
     co_json_set(draft, "conditions", draft_conditions(status));

@@ -4,12 +4,12 @@
 #include "operator/plan/world.h"
 
 /* The replicas in the spec when the status was stored; 0: unknown. */
-int32_t op_status_wanted(const struct op_job *job, enum op_role role);
+int32_t plan_status_wanted(const struct api_job *job, enum api_role role);
 /* The keys of "ready/replicas" in a status: "readyPS", ... */
-extern const char *const op_ready_keys[OP_ROLES];
+extern const char *const plan_ready_keys[API_ROLES];
 
 /* A stored condition, NULL when absent. */
-const json_t *op_condition_stored(const struct op_job *job, const char *type);
-bool op_condition_true(const struct op_job *job, const char *type);
+const json_t *plan_condition_stored(const struct api_job *job, const char *type);
+bool plan_condition_true(const struct api_job *job, const char *type);
 /* The condition in the draft, or else in the stored status. */
-const json_t *op_condition_known(const struct op_world *w, const char *type);
+const json_t *plan_condition_known(const struct plan_world *w, const char *type);

@@ -26,23 +26,23 @@
 struct tk_cluster {
     json_t *job;
     json_t *objects[5]; /* by enum below: objects by name */
-    bool token;         /* as control remembers it, see op_seen */
-    struct op_settings settings;
+    bool token;         /* as control remembers it, see plan_seen */
+    struct plan_settings settings;
     size_t creates_max;
     json_t *draft; /* owned */
     int64_t now;
     uint64_t version; /* the last resourceVersion and uid */
     uint64_t rng;     /* state of tk_random; 0: the order of children is not shuffled */
-    struct op_failure failures[64];
+    struct plan_failure failures[64];
     char failure_names[64][64];
     size_t n_failures;
     /* what the last plan was shown */
-    struct op_job *seen_job;
-    struct op_pod *pods[64];
-    struct op_service *services[64];
-    struct op_configmap *configmap;
-    struct op_podgroup *podgroup;
-    struct op_seen seen;
+    struct api_job *seen_job;
+    struct api_pod *pods[64];
+    struct api_service *services[64];
+    struct api_configmap *configmap;
+    struct api_podgroup *podgroup;
+    struct plan_seen seen;
 };
 
 enum { TK_PODS, TK_SERVICES, TK_CONFIGMAPS, TK_PODGROUPS, TK_SECRETS, TK_KINDS };
@@ -74,7 +74,7 @@ static inline void tk_forget(struct tk_cluster *c) {
     }
     free(co_steal_ptr(c->configmap));
     free(co_steal_ptr(c->podgroup));
-    op_job_free(co_steal_ptr(c->seen_job));
+    api_job_free(co_steal_ptr(c->seen_job));
 }
 
 static inline void tk_done(struct tk_cluster *c) {
@@ -96,11 +96,11 @@ static inline void tk_swap(void **a, void **b) {
 static inline void tk_look(struct tk_cluster *c) {
     tk_forget(c);
     struct co_err err = {0};
-    if (op_job_decode(json_deep_copy(c->job), &c->seen_job, &err)) {
+    if (api_job_decode(json_deep_copy(c->job), &c->seen_job, &err)) {
         fail_msg("%s", err.msg);
     }
-    c->seen = (struct op_seen){.pods = (const struct op_pod *const *)c->pods,
-        .services = (const struct op_service *const *)c->services,
+    c->seen = (struct plan_seen){.pods = (const struct api_pod *const *)c->pods,
+        .services = (const struct api_service *const *)c->services,
         .creates_max = c->creates_max,
         .draft = c->draft,
         .token = c->token,
@@ -110,12 +110,12 @@ static inline void tk_look(struct tk_cluster *c) {
     json_t *j;
     json_object_foreach(c->objects[TK_PODS], name, j) {
         assert_true(c->seen.n_pods < 64);
-        c->pods[c->seen.n_pods++] = (struct op_pod *)op_child_of_tree(op_pod_read, j);
+        c->pods[c->seen.n_pods++] = (struct api_pod *)api_child_of_tree(api_pod_read, j);
     }
     json_object_foreach(c->objects[TK_SERVICES], name, j) {
         assert_true(c->seen.n_services < 64);
         c->services[c->seen.n_services++] =
-            (struct op_service *)op_child_of_tree(op_service_read, j);
+            (struct api_service *)api_child_of_tree(api_service_read, j);
     }
     for (size_t i = c->seen.n_pods; c->rng && i > 1; i--) {
         tk_swap((void **)&c->pods[i - 1], (void **)&c->pods[tk_below(c, (int)i)]);
@@ -125,27 +125,27 @@ static inline void tk_look(struct tk_cluster *c) {
     }
     j = json_object_get(
         c->objects[TK_CONFIGMAPS], json_string_value(co_json_at(c->job, "metadata", "name")));
-    c->configmap = (struct op_configmap *)op_child_of_tree(op_configmap_read, j);
+    c->configmap = (struct api_configmap *)api_child_of_tree(api_configmap_read, j);
     c->seen.configmap = c->configmap;
     j = json_object_get(
         c->objects[TK_PODGROUPS], json_string_value(co_json_at(c->job, "metadata", "name")));
-    c->podgroup = (struct op_podgroup *)op_child_of_tree(op_podgroup_read, j);
+    c->podgroup = (struct api_podgroup *)api_child_of_tree(api_podgroup_read, j);
     c->seen.podgroup = c->podgroup;
 }
 
 /* Bodies of pods in a plan share their common parts; each must be the same, byte for byte, as a
  * body that is built alone. */
-static inline void tk_check_bodies(const struct tk_cluster *c, const struct op_plan *plan) {
-    CO_CLEANUP(op_world_done) struct op_world w;
-    op_world_init(&w, c->seen_job, &c->seen, c->now, &c->settings);
+static inline void tk_check_bodies(const struct tk_cluster *c, const struct plan *plan) {
+    CO_CLEANUP(plan_world_done) struct plan_world w;
+    plan_world_init(&w, c->seen_job, &c->seen, c->now, &c->settings);
     for (size_t i = 0; i < plan->n_actions; i++) {
-        const struct op_action *a = &plan->actions[i];
-        if (a->verb == OP_CREATE && a->kind == OP_KIND_POD) {
+        const struct plan_action *a = &plan->actions[i];
+        if (a->verb == PLAN_CREATE && a->kind == PLAN_KIND_POD) {
             const json_t *labels = co_json_at(a->body, "metadata", "labels");
-            enum op_role role = op_role_parse(co_json_str(labels, OP_LABEL_ROLE));
-            int32_t index = op_label_number(co_json_str(labels, OP_LABEL_INDEX));
-            const json_t *tmpl = op_world_template(&w, role);
-            CO_AUTOJSON json_t *alone = op_object_pod(w.job, tmpl, role, index, &c->settings);
+            enum api_role role = api_role_parse(co_json_str(labels, API_LABEL_ROLE));
+            int32_t index = api_label_number(co_json_str(labels, API_LABEL_INDEX));
+            const json_t *tmpl = plan_world_template(&w, role);
+            CO_AUTOJSON json_t *alone = plan_object_pod(w.job, tmpl, role, index, &c->settings);
             CO_AUTOFREE char *have = co_json_dump(a->body);
             CO_AUTOFREE char *want = co_json_dump(alone);
             assert_string_equal(have, want);
@@ -153,10 +153,10 @@ static inline void tk_check_bodies(const struct tk_cluster *c, const struct op_p
     }
 }
 
-static inline void tk_plan(struct tk_cluster *c, struct op_plan *ret) {
+static inline void tk_plan(struct tk_cluster *c, struct plan *ret) {
     tk_look(c);
     struct co_err err = {0};
-    if (op_plan_compute(c->seen_job, &c->seen, c->now, &c->settings, ret, &err)) {
+    if (plan_compute(c->seen_job, &c->seen, c->now, &c->settings, ret, &err)) {
         fail_msg("%s", err.msg);
     }
     tk_check_bodies(c, ret);
@@ -188,25 +188,25 @@ static inline void tk_merge(json_t *into, json_t *patch) {
 }
 
 /* Applies an action like the API server: 0, or the code of a rejection. */
-static inline int tk_apply(struct tk_cluster *c, const struct op_action *a) {
-    if (a->kind == OP_KIND_JOB && a->verb == OP_DELETE) {
+static inline int tk_apply(struct tk_cluster *c, const struct plan_action *a) {
+    if (a->kind == PLAN_KIND_JOB && a->verb == PLAN_DELETE) {
         co_json_set(json_object_get(c->job, "metadata"), "deletionTimestamp", json_string("now"));
         return 0;
     }
-    if (a->kind == OP_KIND_JOB) {
+    if (a->kind == PLAN_KIND_JOB) {
         tk_merge(c->job, a->body);
         tk_stamp(c, c->job, false);
         return 0;
     }
-    json_t *all = c->objects[a->kind - OP_KIND_POD];
+    json_t *all = c->objects[a->kind - PLAN_KIND_POD];
     json_t *have = json_object_get(all, a->name);
-    if (a->verb == OP_CREATE) {
+    if (a->verb == PLAN_CREATE) {
         if (have) {
             return CO_EXISTS;
         }
         json_t *obj = json_deep_copy(a->body);
         tk_stamp(c, obj, true);
-        if (a->kind == OP_KIND_POD) {
+        if (a->kind == PLAN_KIND_POD) {
             co_json_set(obj, "status", tk_json("{'phase':'Pending'}"));
         }
         co_json_set(all, a->name, obj);
@@ -216,7 +216,7 @@ static inline int tk_apply(struct tk_cluster *c, const struct op_action *a) {
         return CO_NOTFOUND;
     }
     json_t *meta = json_object_get(have, "metadata");
-    if (a->verb == OP_PATCH) {
+    if (a->verb == PLAN_PATCH) {
         if (!co_streq(co_json_str(a->body, "metadata", "uid"), co_json_str(meta, "uid"))) {
             return CO_CONFLICT;
         }
@@ -227,7 +227,7 @@ static inline int tk_apply(struct tk_cluster *c, const struct op_action *a) {
     if (!co_streq(a->uid, co_json_str(meta, "uid"))) {
         return CO_CONFLICT;
     }
-    if (a->kind == OP_KIND_POD && !a->at_once) {
+    if (a->kind == PLAN_KIND_POD && !a->at_once) {
         co_json_set(meta, "deletionTimestamp", json_string("2026-01-01T00:00:00Z"));
         tk_stamp(c, have, false);
     } else {
@@ -237,11 +237,11 @@ static inline int tk_apply(struct tk_cluster *c, const struct op_action *a) {
 }
 
 /* The Secret exists after the action; like control, this includes one that existed before. */
-static inline bool tk_made_token(const struct op_action *a, int code) {
-    return a->kind == OP_KIND_SECRET && (code == 0 || code == CO_EXISTS);
+static inline bool tk_made_token(const struct plan_action *a, int code) {
+    return a->kind == PLAN_KIND_SECRET && (code == 0 || code == CO_EXISTS);
 }
 
-static inline void tk_write_status(struct tk_cluster *c, const struct op_plan *plan) {
+static inline void tk_write_status(struct tk_cluster *c, const struct plan *plan) {
     if (plan->status_differs) {
         co_json_set(c->job, "status", json_deep_copy(plan->status));
         tk_stamp(c, c->job, false);
@@ -250,7 +250,7 @@ static inline void tk_write_status(struct tk_cluster *c, const struct op_plan *p
 
 /* One reconcile; returns whether there was anything to do. */
 static inline bool tk_pass(struct tk_cluster *c) {
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(c, &plan);
     bool token = c->token;
     for (size_t i = 0; i < plan.n_actions; i++) {
@@ -272,13 +272,13 @@ static inline void tk_pod_status(struct tk_cluster *c, const char *name, const c
 }
 
 /* "create Pod x-ps-0; delete Service x-ps-1; …"; the caller frees. */
-static inline char *tk_actions(const struct op_plan *plan) {
+static inline char *tk_actions(const struct plan *plan) {
     static const char *const verbs[] = {"create", "delete", "patch"};
     static const char *const kinds[] = {"Job", "Pod", "Service", "ConfigMap", "PodGroup", "Secret"};
     struct co_buf b = CO_BUF(1 << 16);
     int r = co_buf_adds(&b, "", NULL);
     for (size_t i = 0; i < plan->n_actions && !r; i++) {
-        const struct op_action *a = &plan->actions[i];
+        const struct plan_action *a = &plan->actions[i];
         r = co_buf_addf(
             &b, NULL, "%s%s %s %s", i ? "; " : "", verbs[a->verb], kinds[a->kind], a->name);
     }

@@ -63,7 +63,7 @@ static void the_secret_is_the_jobs_and_has_no_token_yet(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TK_ROLE("worker", 2) TOKEN));
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(&c, &plan);
     assert_int_equal(plan.n_actions, 1);
     expect_json(plan.actions[0].body,
@@ -72,7 +72,7 @@ static void the_secret_is_the_jobs_and_has_no_token_yet(void **state) {
         "'ownerReferences':[{'apiVersion':'batch.paddlepaddle.org/v1','kind':'PaddleJob',"
         "'name':'x','uid':'uid-x','controller':true,'blockOwnerDeletion':true}]},"
         "'immutable':true}");
-    CO_AUTOJSON json_t *alone = op_plan_secret(c.seen_job);
+    CO_AUTOJSON json_t *alone = plan_secret(c.seen_job);
     assert_true(json_equal(alone, plan.actions[0].body));
     tk_done(&c);
 }
@@ -157,7 +157,7 @@ static void without_peer_auth_nothing_is_different(void **state) {
         CO_AUTOFREE char *job = co_xasprintf(TK_JOB(TWO_TWO "%s"), specs[i]);
         struct tk_cluster c;
         tk_init(&c, job);
-        OP_AUTOPLAN struct op_plan plan = {0};
+        PLAN_AUTOPLAN struct plan plan = {0};
         tk_plan(&c, &plan);
         assert_int_equal(plan.n_actions, 4);
         assert_false(plan.lacks_pods);
@@ -167,7 +167,7 @@ static void without_peer_auth_nothing_is_different(void **state) {
         assert_true(!before || strcmp(before, pod) == 0);
         free(before);
         before = co_steal_ptr(pod);
-        assert_null(op_plan_secret(c.seen_job));
+        assert_null(plan_secret(c.seen_job));
         tk_done(&c);
     }
 }
@@ -248,7 +248,7 @@ static void a_gang_that_waits_has_none(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TK_ROLE("worker", 2) TOKEN));
-    c.settings.gang = op_gang_find("volcano");
+    c.settings.gang = plan_gang_find("volcano");
     assert_non_null(c.settings.gang);
     expect_actions(&c, "create PodGroup x");
     rest(&c);
@@ -264,8 +264,8 @@ static void a_refused_secret_is_the_reason(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TK_ROLE("worker", 2) TOKEN));
-    c.failures[0] = (struct op_failure){.verb = OP_CREATE,
-        .kind = OP_KIND_SECRET,
+    c.failures[0] = (struct plan_failure){.verb = PLAN_CREATE,
+        .kind = PLAN_KIND_SECRET,
         .name = SECRET,
         .code = CO_PERMISSION,
         .message = FORBIDDEN,
@@ -276,7 +276,7 @@ static void a_refused_secret_is_the_reason(void **state) {
     expect_status(&c, "reason", "FailedCreate");
     expect_status(&c, "message", "Secret " SECRET ": " FORBIDDEN);
     expect_condition(&c, "Blocked", "True FailedCreate Secret " SECRET ": " FORBIDDEN);
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(&c, &plan);
     assert_int_equal(plan.wake_at, c.now + 5);
     c.now += 5;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 /* The member, an object or list; created when absent or null. */
-static inline json_t *op_tree_need(json_t *obj, const char *key, json_t *(*make)(void)) {
+static inline json_t *plan_tree_need(json_t *obj, const char *key, json_t *(*make)(void)) {
     json_t *j = json_object_get(obj, key);
     if (!j || json_is_null(j)) {
         co_json_set(obj, key, make());
@@ -16,16 +16,16 @@ static inline json_t *op_tree_need(json_t *obj, const char *key, json_t *(*make)
     return j;
 }
 
-static inline void op_tree_set_text(json_t *obj, const char *key, const char *value) {
+static inline void plan_tree_set_text(json_t *obj, const char *key, const char *value) {
     co_json_set(obj, key, co_json_string(value));
 }
 
-static inline void op_tree_set_number(json_t *obj, const char *key, int32_t n) {
+static inline void plan_tree_set_number(json_t *obj, const char *key, int32_t n) {
     char text[16];
     (void)snprintf(text, sizeof(text), "%" PRId32, n);
-    op_tree_set_text(obj, key, text);
+    plan_tree_set_text(obj, key, text);
 }
 
-static inline json_t *op_tree_copy(const json_t *j) {
+static inline json_t *plan_tree_copy(const json_t *j) {
     return json_deep_copy((json_t *)(uintptr_t)j);
 }

@@ -50,7 +50,7 @@ static void a_crash_loop_is_seen_and_reported_once(void **state) {
     expect_events(&c, "Running: all 2 pods are running");
     rest(&c);
     /* It has recovered. */
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(&c, &plan);
     assert_int_equal(plan.wake_at, 1000002 + 600);
     c.now = 1000002 + 600;

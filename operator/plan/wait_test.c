@@ -7,7 +7,7 @@ static void create(struct tk_cluster *c, const char *name, const char *when) {
 }
 
 static int64_t wakes_at(struct tk_cluster *c) {
-    OP_AUTOPLAN struct op_plan plan = {0};
+    PLAN_AUTOPLAN struct plan plan = {0};
     tk_plan(c, &plan);
     return plan.wake_at;
 }

@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-bool op_world_wants_services(const struct op_world *w) {
-    return w->job->intranet == OP_SERVICE || w->settings->services_all || w->names_asked;
+bool plan_world_wants_services(const struct plan_world *w) {
+    return w->job->intranet == API_SERVICE || w->settings->services_all || w->names_asked;
 }
 
-bool op_world_lacks_pods(const struct op_world *w) {
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+bool plan_world_lacks_pods(const struct plan_world *w) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
             if (!w->slot[r][i].pod && !w->slot[r][i].done) {
                 return true;
             }
@@ -24,21 +24,22 @@ bool op_world_lacks_pods(const struct op_world *w) {
     return false;
 }
 
-bool op_world_has_pods(const struct op_world *w) {
+bool plan_world_has_pods(const struct plan_world *w) {
     int64_t n = (int64_t)w->n_stale_pods;
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
         n += w->counts[r].pods + w->counts[r].gone;
     }
     return n > 0;
 }
 
-bool op_world_has_started(const struct op_world *w) {
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_slot *s = &w->slot[r][i];
-            const struct op_pod *pod = s->pod;
-            bool began = pod && (pod->passed ||
-                                    (pod->phase != OP_POD_PENDING && pod->phase != OP_POD_UNKNOWN));
+bool plan_world_has_started(const struct plan_world *w) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+            const struct plan_slot *s = &w->slot[r][i];
+            const struct api_pod *pod = s->pod;
+            bool began =
+                pod &&
+                (pod->passed || (pod->phase != API_POD_PENDING && pod->phase != API_POD_UNKNOWN));
             if (began || s->done) {
                 return true;
             }
@@ -47,53 +48,53 @@ bool op_world_has_started(const struct op_world *w) {
     return false;
 }
 
-const json_t *op_world_template(const struct op_world *w, enum op_role role) {
-    const struct op_role_spec *r = &w->job->role[role];
-    return r->began && op_world_has_started(w) ? r->began : r->tmpl;
+const json_t *plan_world_template(const struct plan_world *w, enum api_role role) {
+    const struct api_role_spec *r = &w->job->role[role];
+    return r->began && plan_world_has_started(w) ? r->began : r->tmpl;
 }
 
-bool op_job_named(const struct op_job *job) {
-    return job->intranet == OP_SERVICE || job->intranet == OP_DNS;
+bool plan_job_named(const struct api_job *job) {
+    return job->intranet == API_SERVICE || job->intranet == API_DNS;
 }
 
-void op_job_host(
-    const struct op_job *job, enum op_role role, int32_t index, char *ret, size_t size) {
-    char name[OP_NAME_MAX + 1];
-    op_pod_name(job->name, role, index, name, sizeof(name));
-    bool dns = job->intranet == OP_DNS; /* the pod's subdomain is the job's Service */
+void plan_job_host(
+    const struct api_job *job, enum api_role role, int32_t index, char *ret, size_t size) {
+    char name[API_NAME_MAX + 1];
+    api_pod_name(job->name, role, index, name, sizeof(name));
+    bool dns = job->intranet == API_DNS; /* the pod's subdomain is the job's Service */
     (void)snprintf(ret, size, "%s%s%s", name, dns ? "." : "", dns ? job->name : "");
 }
 
-bool op_world_bound(const struct op_world *w, char *ret, size_t size) {
-    const struct op_role_spec *r = &w->job->role[OP_WORKER];
+bool plan_world_bound(const struct plan_world *w, char *ret, size_t size) {
+    const struct api_role_spec *r = &w->job->role[API_WORKER];
     bool above = r->asked > r->replicas;
     (void)snprintf(ret, size, "spec.worker.replicas is %" PRId32 ", spec.worker.%s %s %" PRId32,
         r->asked, above ? "limits" : "requests", above ? "allow" : "ask for", r->replicas);
     return r->asked != r->replicas;
 }
 
-bool op_world_words(const struct op_world *w, char *ret, size_t size) {
+bool plan_world_words(const struct plan_world *w, char *ret, size_t size) {
     const json_t *spec = json_object_get(w->job->json, "spec");
     size_t n = 0;
-    for (enum op_word_field f = 0; f < OP_WORD_FIELDS; f++) {
+    for (enum api_word_field f = 0; f < API_WORD_FIELDS; f++) {
         char odd[160];
-        if (n < size && op_word_is_odd(f, spec, odd, sizeof(odd))) {
+        if (n < size && api_word_is_odd(f, spec, odd, sizeof(odd))) {
             n += (size_t)snprintf(ret + n, size - n, "%s%s", n ? "; " : "", odd);
         }
     }
     return n > 0;
 }
 
-bool op_world_changed(const struct op_world *w, char *ret, size_t size) {
-    char fields[OP_CHANGED_MAX / 2];
+bool plan_world_changed(const struct plan_world *w, char *ret, size_t size) {
+    char fields[PLAN_CHANGED_MAX / 2];
     const char *began = co_json_str(w->job->status, "began");
-    if (!began || !op_began_differs(began, w->job, fields, sizeof(fields))) {
+    if (!began || !api_began_differs(began, w->job, fields, sizeof(fields))) {
         return false;
     }
     bool mixed = false;
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        mixed |= op_world_template(w, r) == w->job->role[r].tmpl &&
-                 op_began_template_differs(began, w->job, r);
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        mixed |= plan_world_template(w, r) == w->job->role[r].tmpl &&
+                 api_began_template_differs(began, w->job, r);
     }
     (void)snprintf(ret, size,
         "%s changed; nothing happens until the group restarts: its pods keep what they began with, "
@@ -103,71 +104,72 @@ bool op_world_changed(const struct op_world *w, char *ret, size_t size) {
     return true;
 }
 
-bool op_job_some_decide(const struct op_job *job) {
-    int32_t workers = op_job_replicas(job, OP_WORKER);
+bool plan_job_some_decide(const struct api_job *job) {
+    int32_t workers = plan_job_replicas(job, API_WORKER);
     switch (job->success) {
-    case OP_SUCCESS_WORKERS: /* servers serve for ever */
-        return job->mode == OP_MODE_PS && (workers > 0 || op_job_replicas(job, OP_HETER) > 0);
-    case OP_SUCCESS_WORKER_0:
+    case API_SUCCESS_WORKERS: /* servers serve for ever */
+        return job->mode == API_MODE_PS && (workers > 0 || plan_job_replicas(job, API_HETER) > 0);
+    case API_SUCCESS_WORKER_0:
         return workers > 0;
-    case OP_SUCCESS_ALL:
+    case API_SUCCESS_ALL:
     default:
         return false;
     }
 }
 
-const struct op_success_text *op_world_success_text(const struct op_world *w) {
-    static const struct op_success_text texts[] = {
-        [OP_SUCCESS_WORKERS] = {"AllWorkersSucceeded", "all workers have succeeded", "servers"},
-        [OP_SUCCESS_WORKER_0] = {"Worker0Succeeded", "worker 0 has succeeded", "the others"},
-        [OP_SUCCESS_ALL] = {"AllPodsSucceeded", "all pods have succeeded", "none"},
+const struct plan_success_text *plan_world_success_text(const struct plan_world *w) {
+    static const struct plan_success_text texts[] = {
+        [API_SUCCESS_WORKERS] = {"AllWorkersSucceeded", "all workers have succeeded", "servers"},
+        [API_SUCCESS_WORKER_0] = {"Worker0Succeeded", "worker 0 has succeeded", "the others"},
+        [API_SUCCESS_ALL] = {"AllPodsSucceeded", "all pods have succeeded", "none"},
     };
-    return &texts[op_job_some_decide(w->job) ? w->job->success : OP_SUCCESS_ALL];
+    return &texts[plan_job_some_decide(w->job) ? w->job->success : API_SUCCESS_ALL];
 }
 
-static bool is_ours(const struct op_world *w, const struct op_child *c) {
+static bool is_ours(const struct plan_world *w, const struct api_child *c) {
     return strcmp(c->owner_uid, w->job->uid) == 0;
 }
 
-bool op_world_is_predecessors(const struct op_world *w, const struct op_child *c) {
+bool plan_world_is_predecessors(const struct plan_world *w, const struct api_child *c) {
     return strcmp(c->owner_job, w->job->name) == 0 && !is_ours(w, c) && !c->deleting && c->at &&
            c->at < w->job->created;
 }
 
-/* The role and index that a name belongs to; OP_NO_ROLE when it is not a name of this job. */
-static enum op_role slot_of_name(const struct op_world *w, const char *name, int32_t *ret_index) {
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        int32_t i = op_pod_name_index(w->job->name, r, name);
+/* The role and index that a name belongs to; API_NO_ROLE when it is not a name of this job. */
+static enum api_role slot_of_name(
+    const struct plan_world *w, const char *name, int32_t *ret_index) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        int32_t i = api_pod_name_index(w->job->name, r, name);
         if (i >= 0) {
             *ret_index = i;
             return r;
         }
     }
-    return OP_NO_ROLE;
+    return API_NO_ROLE;
 }
 
-static struct op_slot *slot_at(const struct op_world *w, enum op_role role, int32_t index) {
-    return index < op_world_replicas(w, role) ? &w->slot[role][index] : NULL;
+static struct plan_slot *slot_at(const struct plan_world *w, enum api_role role, int32_t index) {
+    return index < plan_world_replicas(w, role) ? &w->slot[role][index] : NULL;
 }
 
 /* The stored attempt; if the status was lost, the highest one among the pods. */
-static int32_t present_attempt(const struct op_world *w) {
+static int32_t present_attempt(const struct plan_world *w) {
     int32_t attempt = w->job->attempt;
-    for (size_t i = 0; i < w->seen->n_pods && w->job->phase == OP_PHASE_NONE; i++) {
-        const struct op_pod *pod = w->seen->pods[i];
+    for (size_t i = 0; i < w->seen->n_pods && w->job->phase == API_PHASE_NONE; i++) {
+        const struct api_pod *pod = w->seen->pods[i];
         attempt = is_ours(w, &pod->c) && pod->attempt > attempt ? pod->attempt : attempt;
     }
     return attempt;
 }
 
-static void place_pod(struct op_world *w, const struct op_pod *pod) {
-    enum op_role role = (enum op_role)pod->role; /* right unless somebody edited labels */
-    int32_t index = role == OP_NO_ROLE ? -1 : op_pod_name_index(w->job->name, role, pod->c.name);
+static void place_pod(struct plan_world *w, const struct api_pod *pod) {
+    enum api_role role = (enum api_role)pod->role; /* right unless somebody edited labels */
+    int32_t index = role == API_NO_ROLE ? -1 : api_pod_name_index(w->job->name, role, pod->c.name);
     role = index < 0 ? slot_of_name(w, pod->c.name, &index) : role;
-    if (role == OP_NO_ROLE) {
+    if (role == API_NO_ROLE) {
         return;
     }
-    struct op_slot *slot = slot_at(w, role, index);
+    struct plan_slot *slot = slot_at(w, role, index);
     if (!is_ours(w, &pod->c)) {
         if (slot) {
             slot->pod_taken = &pod->c;
@@ -193,9 +195,9 @@ static void place_pod(struct op_world *w, const struct op_pod *pod) {
     }
 }
 
-static void place_service(struct op_world *w, const struct op_service *service) {
+static void place_service(struct plan_world *w, const struct api_service *service) {
     int32_t index = 0;
-    enum op_role role = slot_of_name(w, service->c.name, &index);
+    enum api_role role = slot_of_name(w, service->c.name, &index);
     if (strcmp(service->c.name, w->job->name) == 0) {
         if (is_ours(w, &service->c)) {
             w->service = service;
@@ -204,10 +206,10 @@ static void place_service(struct op_world *w, const struct op_service *service) 
         }
         return;
     }
-    if (role == OP_NO_ROLE) {
+    if (role == API_NO_ROLE) {
         return;
     }
-    struct op_slot *slot = slot_at(w, role, index);
+    struct plan_slot *slot = slot_at(w, role, index);
     bool ours = is_ours(w, &service->c);
     if (slot && ours) {
         slot->service = service;
@@ -218,22 +220,22 @@ static void place_service(struct op_world *w, const struct op_service *service) 
     }
 }
 
-static void place_failure(struct op_world *w, const struct op_failure *f) {
+static void place_failure(struct plan_world *w, const struct plan_failure *f) {
     int32_t index = 0;
-    if (f->kind == OP_KIND_JOB) {
+    if (f->kind == PLAN_KIND_JOB) {
         w->job_failure = f;
-    } else if (f->kind == OP_KIND_SECRET) {
+    } else if (f->kind == PLAN_KIND_SECRET) {
         w->secret_failure = f;
-    } else if (f->kind == OP_KIND_PODGROUP) {
+    } else if (f->kind == PLAN_KIND_PODGROUP) {
         w->podgroup_failure = strcmp(f->name, w->job->name) == 0 ? f : w->podgroup_failure;
-    } else if (f->kind == OP_KIND_CONFIGMAP) {
+    } else if (f->kind == PLAN_KIND_CONFIGMAP) {
         w->configmap_failure = strcmp(f->name, w->job->name) == 0 ? f : w->configmap_failure;
-    } else if (f->kind == OP_KIND_SERVICE && strcmp(f->name, w->job->name) == 0) {
+    } else if (f->kind == PLAN_KIND_SERVICE && strcmp(f->name, w->job->name) == 0) {
         w->service_failure = f;
     } else {
-        enum op_role role = slot_of_name(w, f->name, &index);
-        struct op_slot *slot = role == OP_NO_ROLE ? NULL : slot_at(w, role, index);
-        if (slot && f->kind == OP_KIND_POD) {
+        enum api_role role = slot_of_name(w, f->name, &index);
+        struct plan_slot *slot = role == API_NO_ROLE ? NULL : slot_at(w, role, index);
+        if (slot && f->kind == PLAN_KIND_POD) {
             slot->pod_failure = f;
         } else if (slot) {
             slot->service_failure = f;
@@ -244,16 +246,16 @@ static void place_failure(struct op_world *w, const struct op_failure *f) {
 /* For jobs whose group restarts when a pod is lost: a pod in deletion that the stored status does
  * not count was deleted by scaling down.  If the spec needs it again, it is replaced, but does not
  * count as lost. */
-static void let_go(struct op_world *w, enum op_role role) {
+static void let_go(struct plan_world *w, enum api_role role) {
     int64_t counted =
-        json_integer_value(co_json_at(w->job->status, op_role_name(role), "replicas"));
-    int32_t n = op_job_restarts(w->job) && !w->job->elastic ? op_world_replicas(w, role) : 0;
+        json_integer_value(co_json_at(w->job->status, api_role_name(role), "replicas"));
+    int32_t n = api_job_restarts(w->job) && !w->job->elastic ? plan_world_replicas(w, role) : 0;
     for (int32_t i = 0; i < n; i++) {
         counted += w->slot[role][i].done && !w->slot[role][i].pod;
     }
     for (int32_t i = 0; i < n; i++) {
-        struct op_slot *s = &w->slot[role][i];
-        if (i >= counted && s->pod && s->pod->c.deleting && s->pod->phase != OP_POD_SUCCEEDED) {
+        struct plan_slot *s = &w->slot[role][i];
+        if (i >= counted && s->pod && s->pod->c.deleting && s->pod->phase != API_POD_SUCCEEDED) {
             s->old = s->pod;
             s->pod = NULL;
         }
@@ -262,8 +264,8 @@ static void let_go(struct op_world *w, enum op_role role) {
 
 /* By role and index, so that the plan does not depend on the store's order. */
 static int compare_pods(const void *a, const void *b) {
-    const struct op_pod *x = *(const struct op_pod *const *)a;
-    const struct op_pod *y = *(const struct op_pod *const *)b;
+    const struct api_pod *x = *(const struct api_pod *const *)a;
+    const struct api_pod *y = *(const struct api_pod *const *)b;
     if (x->role != y->role) {
         return x->role < y->role ? -1 : 1;
     }
@@ -271,14 +273,15 @@ static int compare_pods(const void *a, const void *b) {
 }
 
 static int compare_services(const void *a, const void *b) {
-    const struct op_service *x = *(const struct op_service *const *)a;
-    const struct op_service *y = *(const struct op_service *const *)b;
+    const struct api_service *x = *(const struct api_service *const *)a;
+    const struct api_service *y = *(const struct api_service *const *)b;
     return strcmp(x->c.name, y->c.name);
 }
 
-static void count_slot(struct op_counts *c, const struct op_job *job, const struct op_slot *slot) {
-    const struct op_pod *pod = slot->pod;
-    bool succeeded = op_slot_succeeded(slot);
+static void count_slot(
+    struct plan_counts *c, const struct api_job *job, const struct plan_slot *slot) {
+    const struct api_pod *pod = slot->pod;
+    bool succeeded = plan_slot_succeeded(slot);
     c->succeeded += succeeded;
     c->gone += succeeded && !pod;
     if (!pod) {
@@ -290,21 +293,23 @@ static void count_slot(struct op_counts *c, const struct op_job *job, const stru
     if (pod->c.deleting) {
         return;
     }
-    bool failed = op_pod_has_failed(job, pod) && !pod->lost;
-    switch (pod->lost ? OP_POD_UNKNOWN : failed ? OP_POD_FAILED : (enum op_pod_phase)pod->phase) {
-    case OP_POD_PENDING:
+    bool failed = plan_pod_has_failed(job, pod) && !pod->lost;
+    switch (pod->lost ? API_POD_UNKNOWN
+            : failed  ? API_POD_FAILED
+                      : (enum api_pod_phase)pod->phase) {
+    case API_POD_PENDING:
         /* A pod that has passed the gate is starting (for upstream it is pending again). */
         *(pod->coord || pod->passed ? &c->starting : &c->pending) += 1;
         break;
-    case OP_POD_RUNNING:
+    case API_POD_RUNNING:
         *(pod->ready ? &c->running : &c->starting) += 1;
         break;
-    case OP_POD_FAILED:
+    case API_POD_FAILED:
         c->failed++;
         break;
-    case OP_POD_SUCCEEDED:
+    case API_POD_SUCCEEDED:
         break;
-    case OP_POD_UNKNOWN:
+    case API_POD_UNKNOWN:
     default:
         c->unknown++;
         c->lost += pod->lost;
@@ -314,10 +319,10 @@ static void count_slot(struct op_counts *c, const struct op_job *job, const stru
 
 /* Reads completedIndexes.  Anybody may have edited the status, so numbers must ascend: otherwise a
  * megabyte of ranges over all pods would take a minute for each plan. */
-static void recall_done(struct op_world *w, enum op_role role, const char *text, bool stored) {
+static void recall_done(struct plan_world *w, enum api_role role, const char *text, bool stored) {
     int32_t first, last;
-    int32_t i = 0, n = op_world_replicas(w, role);
-    while (text && *text && op_range_take(&text, 5, &first, &last)) {
+    int32_t i = 0, n = plan_world_replicas(w, role);
+    while (text && *text && api_range_take(&text, 5, &first, &last)) {
         for (i = first > i ? first : i; i <= last && i < n; i++) {
             w->slot[role][i].done = true;
             w->slot[role][i].stored |= stored;
@@ -325,26 +330,27 @@ static void recall_done(struct op_world *w, enum op_role role, const char *text,
     }
 }
 
-static void note_ended(struct op_world *w, const struct op_pod *pod) {
-    enum op_role role = (enum op_role)pod->role;
-    struct op_slot *slot =
-        role == OP_NO_ROLE || pod->index < 0 ? NULL : slot_at(w, role, pod->index);
+static void note_ended(struct plan_world *w, const struct api_pod *pod) {
+    enum api_role role = (enum api_role)pod->role;
+    struct plan_slot *slot =
+        role == API_NO_ROLE || pod->index < 0 ? NULL : slot_at(w, role, pod->index);
     if (slot && is_ours(w, &pod->c) && pod->attempt == w->attempt) {
         slot->done = true;
     }
 }
 
-void op_world_init(struct op_world *w, const struct op_job *job, const struct op_seen *seen,
-    int64_t now, const struct op_settings *settings) {
-    *w = (struct op_world){.job = job, .seen = seen, .settings = settings, .now = now};
+void plan_world_init(struct plan_world *w, const struct api_job *job, const struct plan_seen *seen,
+    int64_t now, const struct plan_settings *settings) {
+    *w = (struct plan_world){.job = job, .seen = seen, .settings = settings, .now = now};
     w->attempt = present_attempt(w);
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        w->slot[r] = co_xcalloc((size_t)op_world_replicas(w, r) + 1, sizeof(struct op_slot));
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        w->slot[r] = co_xcalloc((size_t)plan_world_replicas(w, r) + 1, sizeof(struct plan_slot));
         if (w->attempt == job->attempt) {
-            recall_done(w, r, co_json_str(job->status, op_role_name(r), "completedIndexes"), true);
+            recall_done(w, r, co_json_str(job->status, api_role_name(r), "completedIndexes"), true);
         }
         if (w->attempt == json_integer_value(json_object_get(seen->draft, "attempt"))) {
-            recall_done(w, r, co_json_str(seen->draft, op_role_name(r), "completedIndexes"), false);
+            recall_done(
+                w, r, co_json_str(seen->draft, api_role_name(r), "completedIndexes"), false);
         }
     }
     for (size_t i = 0; i < seen->n_ended; i++) {
@@ -356,7 +362,7 @@ void op_world_init(struct op_world *w, const struct op_job *job, const struct op
     for (size_t i = 0; i < seen->n_pods; i++) {
         place_pod(w, seen->pods[i]);
     }
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
         let_go(w, r);
     }
     for (size_t i = 0; i < seen->n_services; i++) {
@@ -380,21 +386,21 @@ void op_world_init(struct op_world *w, const struct op_job *job, const struct op
     } else if (seen->podgroup) {
         w->podgroup_taken = &seen->podgroup->c;
     }
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_slot *slot = &w->slot[r][i];
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+            const struct plan_slot *slot = &w->slot[r][i];
             count_slot(&w->counts[r], job, slot);
             w->names_asked |= slot->pod && slot->pod->asks_names;
         }
     }
 }
 
-void op_world_done(struct op_world *w) {
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+void plan_world_done(struct plan_world *w) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
         free(w->slot[r]);
     }
     free(w->old_pods);
     free(w->stale_pods);
     free(w->stale_services);
-    *w = (struct op_world){.job = NULL};
+    *w = (struct plan_world){.job = NULL};
 }

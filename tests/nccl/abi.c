@@ -10,52 +10,51 @@
 
 #define SAME(ours, theirs) _Static_assert((long long)(ours) == (long long)(theirs), #ours)
 
-SAME(RT_CUDA_SUCCESS, CUDA_SUCCESS);
-SAME(RT_CUDA_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);
-SAME(RT_CUDA_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
-SAME(RT_CUDA_NOT_INITIALIZED, CUDA_ERROR_NOT_INITIALIZED);
-SAME(RT_CUDA_NO_DEVICE, CUDA_ERROR_NO_DEVICE);
-SAME(RT_CUDA_INVALID_DEVICE, CUDA_ERROR_INVALID_DEVICE);
-SAME(RT_CUDA_INVALID_CONTEXT, CUDA_ERROR_INVALID_CONTEXT);
-SAME(RT_CUDA_NOT_READY, CUDA_ERROR_NOT_READY);
-SAME(RT_CUDA_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
-SAME(RT_CUDA_EVENT_NO_TIMING, CU_EVENT_DISABLE_TIMING);
-SAME(RT_CUDA_POINTER_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
-SAME(sizeof(struct rt_cuda_uuid), sizeof(CUuuid));
-SAME(sizeof(rt_cuda_address), sizeof(CUdeviceptr));
+SAME(NCCL_CUDA_SUCCESS, CUDA_SUCCESS);
+SAME(NCCL_CUDA_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);
+SAME(NCCL_CUDA_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
+SAME(NCCL_CUDA_NOT_INITIALIZED, CUDA_ERROR_NOT_INITIALIZED);
+SAME(NCCL_CUDA_NO_DEVICE, CUDA_ERROR_NO_DEVICE);
+SAME(NCCL_CUDA_INVALID_DEVICE, CUDA_ERROR_INVALID_DEVICE);
+SAME(NCCL_CUDA_INVALID_CONTEXT, CUDA_ERROR_INVALID_CONTEXT);
+SAME(NCCL_CUDA_NOT_READY, CUDA_ERROR_NOT_READY);
+SAME(NCCL_CUDA_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
+SAME(NCCL_CUDA_EVENT_NO_TIMING, CU_EVENT_DISABLE_TIMING);
+SAME(NCCL_CUDA_POINTER_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
+SAME(sizeof(struct nccl_cuda_uuid), sizeof(CUuuid));
+SAME(sizeof(nccl_cuda_address), sizeof(CUdeviceptr));
 SAME(sizeof(int), sizeof(CUdevice));
 SAME(sizeof(int), sizeof(CUresult));
 
-SAME(RT_NCCL_SUCCESS, ncclSuccess);
-SAME(RT_NCCL_CUDA, ncclUnhandledCudaError);
-SAME(RT_NCCL_SYSTEM, ncclSystemError);
-SAME(RT_NCCL_INTERNAL, ncclInternalError);
-SAME(RT_NCCL_ARGUMENT, ncclInvalidArgument);
-SAME(RT_NCCL_USAGE, ncclInvalidUsage);
-SAME(RT_NCCL_REMOTE, ncclRemoteError);
-SAME(RT_NCCL_IN_PROGRESS, ncclInProgress);
-SAME(RT_NCCL_U8, ncclUint8);
-SAME(RT_NCCL_I32, ncclInt32);
-SAME(RT_NCCL_I64, ncclInt64);
-SAME(RT_NCCL_F16, ncclFloat16);
-SAME(RT_NCCL_F32, ncclFloat32);
-SAME(RT_NCCL_F64, ncclFloat64);
-SAME(RT_NCCL_BF16, ncclBfloat16);
-SAME(RT_NCCL_SUM, ncclSum);
-SAME(RT_NCCL_PROD, ncclProd);
-SAME(RT_NCCL_MAX, ncclMax);
-SAME(RT_NCCL_MIN, ncclMin);
-SAME(RT_NCCL_AVG, ncclAvg);
-SAME(sizeof(struct rt_nccl_id), sizeof(ncclUniqueId));
+SAME(NCCL_SUCCESS, ncclSuccess);
+SAME(NCCL_CUDA, ncclUnhandledCudaError);
+SAME(NCCL_SYSTEM, ncclSystemError);
+SAME(NCCL_INTERNAL, ncclInternalError);
+SAME(NCCL_ARGUMENT, ncclInvalidArgument);
+SAME(NCCL_USAGE, ncclInvalidUsage);
+SAME(NCCL_REMOTE, ncclRemoteError);
+SAME(NCCL_IN_PROGRESS, ncclInProgress);
+SAME(NCCL_U8, ncclUint8);
+SAME(NCCL_I32, ncclInt32);
+SAME(NCCL_I64, ncclInt64);
+SAME(NCCL_F16, ncclFloat16);
+SAME(NCCL_F32, ncclFloat32);
+SAME(NCCL_F64, ncclFloat64);
+SAME(NCCL_BF16, ncclBfloat16);
+SAME(NCCL_SUM, ncclSum);
+SAME(NCCL_PROD, ncclProd);
+SAME(NCCL_MAX, ncclMax);
+SAME(NCCL_MIN, ncclMin);
+SAME(NCCL_AVG, ncclAvg);
+SAME(sizeof(struct nccl_id), sizeof(ncclUniqueId));
 SAME(sizeof(int), sizeof(ncclResult_t));
 SAME(sizeof(int), sizeof(ncclDataType_t));
 SAME(sizeof(int), sizeof(ncclRedOp_t));
-SAME(RT_NCCL_OLDEST, NCCL_VERSION(2, 18, 0));
-SAME(RT_NCCL_UNDEFINED, NCCL_CONFIG_UNDEF_INT);
+SAME(NCCL_OLDEST, NCCL_VERSION(2, 18, 0));
+SAME(NCCL_UNDEFINED, NCCL_CONFIG_UNDEF_INT);
 
 /* Theirs has grown at its end since. */
-#define FIELD(ours, theirs)                                                                        \
-    SAME(offsetof(struct rt_nccl_config, ours), offsetof(ncclConfig_t, theirs))
+#define FIELD(ours, theirs) SAME(offsetof(struct nccl_config, ours), offsetof(ncclConfig_t, theirs))
 FIELD(size, size);
 FIELD(magic, magic);
 FIELD(version, version);
@@ -65,14 +64,14 @@ FIELD(min_ctas, minCTAs);
 FIELD(max_ctas, maxCTAs);
 FIELD(net_name, netName);
 FIELD(split_share, splitShare);
-_Static_assert(sizeof(struct rt_nccl_config) <= sizeof(ncclConfig_t), "theirs has what ours has");
+_Static_assert(sizeof(struct nccl_config) <= sizeof(ncclConfig_t), "theirs has what ours has");
 #ifdef NCCL_API_MAGIC
-SAME(RT_NCCL_MAGIC, NCCL_API_MAGIC);
+SAME(NCCL_MAGIC, NCCL_API_MAGIC);
 #endif
 
 /* ---- functions: ours are called, theirs are what they do ---- */
 
-typedef struct rt_cuda_stream stream_t;
+typedef struct nccl_cuda_stream stream_t;
 typedef struct rt_cuda_event event_t;
 typedef struct rt_cuda_context context_t;
 typedef struct rt_nccl_comm comm_t;
@@ -89,7 +88,7 @@ static int device_count(int *ret) {
 static int device(int *ret, int ordinal) {
     return (int)cuDeviceGet(ret, ordinal);
 }
-static int uuid(struct rt_cuda_uuid *ret, int dev) {
+static int uuid(struct nccl_cuda_uuid *ret, int dev) {
     return (int)cuDeviceGetUuid_v2((CUuuid *)ret, dev);
 }
 static int context_retain(context_t **ret, int dev) {
@@ -104,19 +103,19 @@ static int context_push(context_t *context) {
 static int context_pop(context_t **ret) {
     return (int)cuCtxPopCurrent_v2((CUcontext *)ret);
 }
-static int memory_alloc(rt_cuda_address *ret, size_t bytes) {
+static int memory_alloc(nccl_cuda_address *ret, size_t bytes) {
     return (int)cuMemAlloc_v2((CUdeviceptr *)ret, bytes);
 }
-static int memory_free(rt_cuda_address address) {
+static int memory_free(nccl_cuda_address address) {
     return (int)cuMemFree_v2(address);
 }
-static int memory_set(rt_cuda_address to, unsigned char value, size_t bytes, stream_t *stream) {
+static int memory_set(nccl_cuda_address to, unsigned char value, size_t bytes, stream_t *stream) {
     return (int)cuMemsetD8Async(to, value, bytes, (CUstream)stream);
 }
-static int copy(rt_cuda_address to, rt_cuda_address from, size_t bytes, stream_t *stream) {
+static int copy(nccl_cuda_address to, nccl_cuda_address from, size_t bytes, stream_t *stream) {
     return (int)cuMemcpyAsync(to, from, bytes, (CUstream)stream);
 }
-static int pointer(void *ret, int attribute, rt_cuda_address address) {
+static int pointer(void *ret, int attribute, nccl_cuda_address address) {
     return (int)cuPointerGetAttribute(ret, (CUpointer_attribute)attribute, address);
 }
 static int stream_create(stream_t **ret, unsigned flags) {
@@ -142,8 +141,8 @@ static int event_query(event_t *event) {
 }
 
 #define MEMBER(member, symbol) .member = member,
-extern const struct rt_cuda_functions rt_cuda_theirs;
-const struct rt_cuda_functions rt_cuda_theirs = {RT_CUDA_SYMBOLS(MEMBER)};
+extern const struct nccl_cuda_functions rt_cuda_theirs;
+const struct nccl_cuda_functions rt_cuda_theirs = {NCCL_CUDA_SYMBOLS(MEMBER)};
 #undef MEMBER
 
 #define TYPE(type) ((ncclDataType_t)(type))
@@ -160,11 +159,11 @@ static const char *nccl_error_string(int result) {
 static const char *last_error(comm_t *comm) {
     return ncclGetLastError(COMM(comm));
 }
-static int unique_id(struct rt_nccl_id *ret) {
+static int unique_id(struct nccl_id *ret) {
     return (int)ncclGetUniqueId((ncclUniqueId *)ret);
 }
 static int nccl_init(
-    comm_t **ret, int size, struct rt_nccl_id id, int rank, struct rt_nccl_config *config) {
+    comm_t **ret, int size, struct nccl_id id, int rank, struct nccl_config *config) {
     ncclUniqueId theirs;
     __builtin_memcpy(&theirs, &id, sizeof(theirs));
     return (int)ncclCommInitRankConfig(
@@ -223,8 +222,8 @@ static int all_to_all(
 #define all_to_all NULL
 #endif
 
-extern const struct rt_nccl_functions rt_nccl_theirs;
-const struct rt_nccl_functions rt_nccl_theirs = {
+extern const struct nccl_functions rt_nccl_theirs;
+const struct nccl_functions rt_nccl_theirs = {
     version,
     nccl_error_string,
     last_error,

@@ -31,8 +31,8 @@ struct work {
     void *arg;
 };
 
-struct rt_cuda_stream {
-    struct rt_cuda_stream *next;
+struct nccl_cuda_stream {
+    struct nccl_cuda_stream *next;
     pthread_t thread;
     struct work *first, **end;
     uint64_t issued, done;
@@ -40,7 +40,7 @@ struct rt_cuda_stream {
 };
 
 struct rt_cuda_event {
-    struct rt_cuda_stream *stream;
+    struct nccl_cuda_stream *stream;
     uint64_t at;
 };
 
@@ -54,7 +54,7 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static unsigned char *window, *store; /* what addresses are; what stands for it */
 static size_t next_at, used;
 static struct piece *pieces;
-static struct rt_cuda_stream *streams;
+static struct nccl_cuda_stream *streams;
 static int events;
 static struct rt_cuda_context contexts[DEVICES];
 static bool begun;
@@ -113,7 +113,7 @@ EXPORT void *standin_memory(const void *address, size_t bytes) {
 /* ---- streams ---- */
 
 static void *stream_run(void *arg) {
-    struct rt_cuda_stream *s = arg;
+    struct nccl_cuda_stream *s = arg;
     pthread_mutex_lock(&m);
     while (s->first || !s->stop) {
         struct work *w = s->first;
@@ -134,7 +134,7 @@ static void *stream_run(void *arg) {
     return NULL;
 }
 
-EXPORT void standin_enqueue(struct rt_cuda_stream *stream, void (*run)(void *arg), void *arg) {
+EXPORT void standin_enqueue(struct nccl_cuda_stream *stream, void (*run)(void *arg), void *arg) {
     struct work *w = standin_new(sizeof(*w));
     w->run = run;
     w->arg = arg;
@@ -146,8 +146,8 @@ EXPORT void standin_enqueue(struct rt_cuda_stream *stream, void (*run)(void *arg
     pthread_mutex_unlock(&m);
 }
 
-static bool is_stream(const struct rt_cuda_stream *stream) {
-    for (struct rt_cuda_stream *s = streams; s; s = s->next) {
+static bool is_stream(const struct nccl_cuda_stream *stream) {
+    for (struct nccl_cuda_stream *s = streams; s; s = s->next) {
         if (s == stream) {
             return true;
         }
@@ -156,18 +156,18 @@ static bool is_stream(const struct rt_cuda_stream *stream) {
 }
 
 /* Under m. */
-static void wait_for(const struct rt_cuda_stream *s, uint64_t at) {
+static void wait_for(const struct nccl_cuda_stream *s, uint64_t at) {
     while (s->done < at) {
         pthread_cond_wait(&changed, &m);
     }
 }
 
-EXPORT int cuStreamCreate(struct rt_cuda_stream **ret, unsigned flags) {
+EXPORT int cuStreamCreate(struct nccl_cuda_stream **ret, unsigned flags) {
     standin_need_context("cuStreamCreate");
-    if (flags != RT_CUDA_STREAM_NON_BLOCKING) {
-        return RT_CUDA_INVALID_VALUE;
+    if (flags != NCCL_CUDA_STREAM_NON_BLOCKING) {
+        return NCCL_CUDA_INVALID_VALUE;
     }
-    struct rt_cuda_stream *s = standin_new(sizeof(*s));
+    struct nccl_cuda_stream *s = standin_new(sizeof(*s));
     s->end = &s->first;
     pthread_mutex_lock(&m);
     s->next = streams;
@@ -180,13 +180,13 @@ EXPORT int cuStreamCreate(struct rt_cuda_stream **ret, unsigned flags) {
     return 0;
 }
 
-EXPORT int cuStreamDestroy_v2(struct rt_cuda_stream *stream) {
+EXPORT int cuStreamDestroy_v2(struct nccl_cuda_stream *stream) {
     standin_need_context("cuStreamDestroy");
     pthread_mutex_lock(&m);
     if (!is_stream(stream)) {
         standin_broken("cuStreamDestroy of what is no stream");
     }
-    struct rt_cuda_stream **at = &streams;
+    struct nccl_cuda_stream **at = &streams;
     while (*at != stream) {
         at = &(*at)->next;
     }
@@ -199,7 +199,7 @@ EXPORT int cuStreamDestroy_v2(struct rt_cuda_stream *stream) {
     return 0;
 }
 
-EXPORT int cuStreamSynchronize(struct rt_cuda_stream *stream) {
+EXPORT int cuStreamSynchronize(struct nccl_cuda_stream *stream) {
     standin_need_context("cuStreamSynchronize");
     pthread_mutex_lock(&m);
     wait_for(stream, stream->issued);
@@ -213,7 +213,7 @@ EXPORT int cuEventCreate(struct rt_cuda_event **ret, unsigned flags) {
     events++;
     pthread_mutex_unlock(&m);
     *ret = standin_new(sizeof(**ret));
-    return flags == RT_CUDA_EVENT_NO_TIMING ? 0 : RT_CUDA_INVALID_VALUE;
+    return flags == NCCL_CUDA_EVENT_NO_TIMING ? 0 : NCCL_CUDA_INVALID_VALUE;
 }
 
 EXPORT int cuEventDestroy_v2(struct rt_cuda_event *event) {
@@ -225,7 +225,7 @@ EXPORT int cuEventDestroy_v2(struct rt_cuda_event *event) {
     return 0;
 }
 
-EXPORT int cuEventRecord(struct rt_cuda_event *event, struct rt_cuda_stream *stream) {
+EXPORT int cuEventRecord(struct rt_cuda_event *event, struct nccl_cuda_stream *stream) {
     standin_need_context("cuEventRecord");
     pthread_mutex_lock(&m);
     event->stream = stream;
@@ -239,7 +239,7 @@ EXPORT int cuEventQuery(struct rt_cuda_event *event) {
     pthread_mutex_lock(&m);
     bool done = !event->stream || event->stream->done >= event->at;
     pthread_mutex_unlock(&m);
-    return done ? 0 : RT_CUDA_NOT_READY;
+    return done ? 0 : NCCL_CUDA_NOT_READY;
 }
 
 /* ---- devices and contexts ---- */
@@ -251,23 +251,23 @@ EXPORT int cuInit(unsigned flags) {
 }
 
 EXPORT int cuGetErrorString(int result, const char **ret) {
-    *ret = result == RT_CUDA_OUT_OF_MEMORY ? "out of memory"
-           : result == RT_CUDA_NO_DEVICE   ? "no CUDA-capable device is detected"
-                                           : "an error of the stand-in";
+    *ret = result == NCCL_CUDA_OUT_OF_MEMORY ? "out of memory"
+           : result == NCCL_CUDA_NO_DEVICE   ? "no CUDA-capable device is detected"
+                                             : "an error of the stand-in";
     return 0;
 }
 
 EXPORT int cuDeviceGetCount(int *ret) {
     *ret = (int)setting("STANDIN_GPUS", 8);
-    return begun ? 0 : RT_CUDA_NOT_INITIALIZED;
+    return begun ? 0 : NCCL_CUDA_NOT_INITIALIZED;
 }
 
 EXPORT int cuDeviceGet(int *ret, int ordinal) {
     *ret = ordinal;
-    return ordinal >= 0 && ordinal < setting("STANDIN_GPUS", 8) ? 0 : RT_CUDA_INVALID_DEVICE;
+    return ordinal >= 0 && ordinal < setting("STANDIN_GPUS", 8) ? 0 : NCCL_CUDA_INVALID_DEVICE;
 }
 
-EXPORT int cuDeviceGetUuid_v2(struct rt_cuda_uuid *ret, int device) {
+EXPORT int cuDeviceGetUuid_v2(struct nccl_cuda_uuid *ret, int device) {
     memset(ret, 0, sizeof(*ret));
     ret->bytes[0] = (char)(setting("STANDIN_SAME", 0) ? 0 : device);
     return 0;
@@ -317,15 +317,15 @@ EXPORT int cuCtxPopCurrent_v2(struct rt_cuda_context **ret) {
 
 /* ---- memory ---- */
 
-EXPORT int cuMemAlloc_v2(rt_cuda_address *ret, size_t bytes) {
+EXPORT int cuMemAlloc_v2(nccl_cuda_address *ret, size_t bytes) {
     standin_need_context("cuMemAlloc");
     size_t room = (bytes + PAGE - 1) / PAGE * PAGE;
     if (bytes == 0) {
-        return RT_CUDA_INVALID_VALUE;
+        return NCCL_CUDA_INVALID_VALUE;
     }
     if (room < bytes || room > WINDOW - next_at ||
         used + room > (size_t)setting("STANDIN_MEMORY", 64 << 20)) {
-        return RT_CUDA_OUT_OF_MEMORY;
+        return NCCL_CUDA_OUT_OF_MEMORY;
     }
     struct piece *p = standin_new(sizeof(*p));
     pthread_mutex_lock(&m);
@@ -335,16 +335,16 @@ EXPORT int cuMemAlloc_v2(rt_cuda_address *ret, size_t bytes) {
     used += room;
     memset(store + p->at, 0xa5, bytes);
     pthread_mutex_unlock(&m);
-    *ret = (rt_cuda_address)(uintptr_t)(window + p->at);
+    *ret = (nccl_cuda_address)(uintptr_t)(window + p->at);
     return 0;
 }
 
 /* As the driver's, waits for all that is under way. */
-EXPORT int cuMemFree_v2(rt_cuda_address address) {
+EXPORT int cuMemFree_v2(nccl_cuda_address address) {
     standin_need_context("cuMemFree");
     const unsigned char *start = (const unsigned char *)(uintptr_t)address;
     pthread_mutex_lock(&m);
-    for (struct rt_cuda_stream *s = streams; s; s = s->next) {
+    for (struct nccl_cuda_stream *s = streams; s; s = s->next) {
         wait_for(s, s->issued);
     }
     struct piece **at = &pieces;
@@ -362,13 +362,13 @@ EXPORT int cuMemFree_v2(rt_cuda_address address) {
     return 0;
 }
 
-EXPORT int cuPointerGetAttribute(void *ret, int attribute, rt_cuda_address address) {
+EXPORT int cuPointerGetAttribute(void *ret, int attribute, nccl_cuda_address address) {
     standin_need_context("cuPointerGetAttribute");
     pthread_mutex_lock(&m);
     struct piece *p = piece_of((const void *)(uintptr_t)address, 0);
     pthread_mutex_unlock(&m);
-    if (!p || attribute != RT_CUDA_POINTER_ORDINAL) {
-        return RT_CUDA_INVALID_VALUE;
+    if (!p || attribute != NCCL_CUDA_POINTER_ORDINAL) {
+        return NCCL_CUDA_INVALID_VALUE;
     }
     *(int *)ret = 0;
     return 0;
@@ -391,7 +391,7 @@ static void move_run(void *arg) {
     free(v);
 }
 
-static int move(struct rt_cuda_stream *stream, struct move what) {
+static int move(struct nccl_cuda_stream *stream, struct move what) {
     standin_need_context("a copy");
     struct move *v = standin_new(sizeof(*v));
     *v = what;
@@ -400,20 +400,20 @@ static int move(struct rt_cuda_stream *stream, struct move what) {
 }
 
 EXPORT int cuMemsetD8Async(
-    rt_cuda_address to, unsigned char value, size_t bytes, struct rt_cuda_stream *stream) {
+    nccl_cuda_address to, unsigned char value, size_t bytes, struct nccl_cuda_stream *stream) {
     void *at = standin_memory((const void *)(uintptr_t)to, bytes);
     return move(stream, (struct move){.to = at, .bytes = bytes, .value = value});
 }
 
 /* What is no memory of a GPU is main memory, as for the driver. */
-static void *either(rt_cuda_address address, size_t bytes) {
+static void *either(nccl_cuda_address address, size_t bytes) {
     unsigned char *p = (unsigned char *)(uintptr_t)address;
     bool device = p >= window && p < window + WINDOW;
     return device ? standin_memory(p, bytes) : p;
 }
 
 EXPORT int cuMemcpyAsync(
-    rt_cuda_address to, rt_cuda_address from, size_t bytes, struct rt_cuda_stream *stream) {
+    nccl_cuda_address to, nccl_cuda_address from, size_t bytes, struct nccl_cuda_stream *stream) {
     return move(stream,
         (struct move){.to = either(to, bytes), .from = either(from, bytes), .bytes = bytes});
 }

@@ -53,7 +53,7 @@ struct transfer {
 struct job {
     struct job *next;
     struct rt_nccl_comm *comm;
-    struct rt_cuda_stream *stream;
+    struct nccl_cuda_stream *stream;
     uint32_t tag;
     struct transfer part[RANKS];
     /* A reduction of what comes: */
@@ -117,16 +117,16 @@ static struct rt_nccl_comm *alive(struct rt_nccl_comm *comm, const char *what) {
 
 static size_t size_of(int type) {
     switch (type) {
-    case RT_NCCL_U8:
+    case NCCL_U8:
         return 1;
-    case RT_NCCL_F16:
-    case RT_NCCL_BF16:
+    case NCCL_F16:
+    case NCCL_BF16:
         return 2;
-    case RT_NCCL_I32:
-    case RT_NCCL_F32:
+    case NCCL_I32:
+    case NCCL_F32:
         return 4;
-    case RT_NCCL_I64:
-    case RT_NCCL_F64:
+    case NCCL_I64:
+    case NCCL_F64:
         return 8;
     default:
         standin_broken("type %d", type);
@@ -145,17 +145,17 @@ static double load(const unsigned char *p, int type) {
     memcpy(&v, p, size_of(type));
     memcpy(&h, p, sizeof(h) < size_of(type) ? sizeof(h) : size_of(type));
     switch (type) {
-    case RT_NCCL_U8:
+    case NCCL_U8:
         return *p;
-    case RT_NCCL_I32:
+    case NCCL_I32:
         return v.i32;
-    case RT_NCCL_I64:
+    case NCCL_I64:
         return (double)v.i64;
-    case RT_NCCL_F32:
+    case NCCL_F32:
         return v.f32;
-    case RT_NCCL_F64:
+    case NCCL_F64:
         return v.f64;
-    case RT_NCCL_BF16:
+    case NCCL_BF16:
         bits = (uint32_t)h << 16;
         memcpy(&v.f32, &bits, sizeof(bits));
         return v.f32;
@@ -177,22 +177,22 @@ static void store(unsigned char *p, int type, double value) {
     uint32_t bits;
     int exponent;
     switch (type) {
-    case RT_NCCL_U8:
+    case NCCL_U8:
         *p = (unsigned char)(int64_t)value;
         return;
-    case RT_NCCL_I32:
+    case NCCL_I32:
         v.i32 = (int32_t)(int64_t)value;
         break;
-    case RT_NCCL_I64:
+    case NCCL_I64:
         v.i64 = (int64_t)value;
         break;
-    case RT_NCCL_F32:
+    case NCCL_F32:
         v.f32 = (float)value;
         break;
-    case RT_NCCL_F64:
+    case NCCL_F64:
         v.f64 = value;
         break;
-    case RT_NCCL_BF16:
+    case NCCL_BF16:
         v.f32 = (float)value;
         memcpy(&bits, &v.f32, sizeof(bits));
         v.h = (uint16_t)(bits >> 16);
@@ -215,12 +215,12 @@ static void reduce(const struct job *j) {
         double sum = load(j->parts + (j->at + i) * size, j->type);
         for (int r = 1; r < ranks; r++) {
             double v = load(j->parts + (size_t)r * stride + (j->at + i) * size, j->type);
-            sum = j->op == RT_NCCL_PROD  ? sum * v
-                  : j->op == RT_NCCL_MAX ? fmax(sum, v)
-                  : j->op == RT_NCCL_MIN ? fmin(sum, v)
-                                         : sum + v;
+            sum = j->op == NCCL_PROD  ? sum * v
+                  : j->op == NCCL_MAX ? fmax(sum, v)
+                  : j->op == NCCL_MIN ? fmin(sum, v)
+                                      : sum + v;
         }
-        store(j->out + i * size, j->type, j->op == RT_NCCL_AVG ? sum / ranks : sum);
+        store(j->out + i * size, j->type, j->op == NCCL_AVG ? sum / ranks : sum);
     }
 }
 
@@ -287,14 +287,14 @@ EXPORT int ncclGetVersion(int *ret) {
 }
 
 EXPORT const char *ncclGetErrorString(int result) {
-    return result == RT_NCCL_SYSTEM ? "unhandled system error" : "an error of the stand-in";
+    return result == NCCL_SYSTEM ? "unhandled system error" : "an error of the stand-in";
 }
 
 EXPORT const char *ncclGetLastError(struct rt_nccl_comm *comm) {
     return comm && comm->error ? "the stand-in was told to fail" : "";
 }
 
-EXPORT int ncclGetUniqueId(struct rt_nccl_id *ret) {
+EXPORT int ncclGetUniqueId(struct nccl_id *ret) {
     uint64_t random[2];
     memset(ret, 0, sizeof(*ret));
     if (getrandom(random, sizeof(random), 0) != sizeof(random)) {
@@ -305,12 +305,12 @@ EXPORT int ncclGetUniqueId(struct rt_nccl_id *ret) {
     return 0;
 }
 
-EXPORT int ncclCommInitRankConfig(struct rt_nccl_comm **ret, int size, struct rt_nccl_id id,
-    int rank, struct rt_nccl_config *config) {
+EXPORT int ncclCommInitRankConfig(
+    struct rt_nccl_comm **ret, int size, struct nccl_id id, int rank, struct nccl_config *config) {
     standin_need_context("ncclCommInitRankConfig");
-    if (config->size != sizeof(*config) || config->magic != RT_NCCL_MAGIC ||
-        config->version != RT_NCCL_OLDEST || config->blocking != 0 ||
-        config->max_ctas != RT_NCCL_UNDEFINED) {
+    if (config->size != sizeof(*config) || config->magic != NCCL_MAGIC ||
+        config->version != NCCL_OLDEST || config->blocking != 0 ||
+        config->max_ctas != NCCL_UNDEFINED) {
         standin_broken("a config that NCCL would refuse");
     }
     if (size > RANKS || rank < 0 || rank >= size) {
@@ -332,13 +332,13 @@ EXPORT int ncclCommInitRankConfig(struct rt_nccl_comm **ret, int size, struct rt
     if (!setting("STANDIN_NCCL_STUCK", 0) && atomic_fetch_add(&c->with->here, 1) == size - 1) {
         (void)shm_unlink(c->name);
     }
-    c->error = setting("STANDIN_NCCL_FAIL", -1) == 0 ? RT_NCCL_SYSTEM : 0;
+    c->error = setting("STANDIN_NCCL_FAIL", -1) == 0 ? NCCL_SYSTEM : 0;
     pthread_mutex_lock(&m);
     c->next = comms;
     comms = c;
     pthread_mutex_unlock(&m);
     *ret = c;
-    return RT_NCCL_IN_PROGRESS;
+    return NCCL_IN_PROGRESS;
 }
 
 /* What was begun gets on each time that somebody asks, so that whoever does not ask is found out.
@@ -372,8 +372,8 @@ EXPORT int ncclCommGetAsyncError(struct rt_nccl_comm *comm, int *ret) {
     }
     progress(c);
     *ret = c->error                                             ? c->error
-           : c->state == INIT || c->state == ENDING || c->first ? RT_NCCL_IN_PROGRESS
-                                                                : RT_NCCL_SUCCESS;
+           : c->state == INIT || c->state == ENDING || c->first ? NCCL_IN_PROGRESS
+                                                                : NCCL_SUCCESS;
     return 0;
 }
 
@@ -399,7 +399,7 @@ EXPORT int ncclCommFinalize(struct rt_nccl_comm *comm) {
     }
     c->state = ENDING;
     c->polls = POLLS;
-    return RT_NCCL_IN_PROGRESS;
+    return NCCL_IN_PROGRESS;
 }
 
 EXPORT int ncclCommDestroy(struct rt_nccl_comm *comm) {
@@ -429,11 +429,12 @@ static int begun(struct rt_nccl_comm *c) {
         return 0;
     }
     c->polls = POLLS;
-    return RT_NCCL_IN_PROGRESS;
+    return NCCL_IN_PROGRESS;
 }
 
 /* A job at the end of what has been begun; in a group all sends and receives are one. */
-static struct job *job_of(struct rt_nccl_comm *comm, struct rt_cuda_stream *stream, uint32_t tag) {
+static struct job *job_of(
+    struct rt_nccl_comm *comm, struct nccl_cuda_stream *stream, uint32_t tag) {
     struct rt_nccl_comm *c = alive(comm, "a call");
     if (c->state != READY || (c->first && group_depth == 0)) {
         standin_broken("a call of a communicator that is busy");
@@ -442,7 +443,7 @@ static struct job *job_of(struct rt_nccl_comm *comm, struct rt_cuda_stream *stre
         return c->first;
     }
     if (c->error == 0 && setting("STANDIN_NCCL_FAIL", -1) == (long)++c->calls) {
-        c->error = RT_NCCL_SYSTEM;
+        c->error = NCCL_SYSTEM;
     }
     struct job *j = standin_new(sizeof(*j));
     j->comm = c;
@@ -490,19 +491,19 @@ static int reduction(const void *in, void *out, size_t count, size_t at, size_t 
 }
 
 EXPORT int ncclAllReduce(const void *in, void *out, size_t n, int type, int op,
-    struct rt_nccl_comm *comm, struct rt_cuda_stream *stream) {
+    struct rt_nccl_comm *comm, struct nccl_cuda_stream *stream) {
     struct job *j = job_of(comm, stream, tag_of(1, n, type, op));
     return reduction(in, out, n, 0, n, type, op, -1, j);
 }
 
 EXPORT int ncclReduce(const void *in, void *out, size_t n, int type, int op, int root,
-    struct rt_nccl_comm *comm, struct rt_cuda_stream *stream) {
+    struct rt_nccl_comm *comm, struct nccl_cuda_stream *stream) {
     struct job *j = job_of(comm, stream, tag_of(2, n, type, op));
     return reduction(in, out, n, 0, n, type, op, root, j);
 }
 
 EXPORT int ncclReduceScatter(const void *in, void *out, size_t n, int type, int op,
-    struct rt_nccl_comm *comm, struct rt_cuda_stream *stream) {
+    struct rt_nccl_comm *comm, struct nccl_cuda_stream *stream) {
     struct job *j = job_of(comm, stream, tag_of(3, n, type, op));
     size_t size = (size_t)j->comm->size;
     return reduction(in, out, n * size, n * (size_t)j->comm->rank, n, type, op, -1, j);
@@ -528,7 +529,7 @@ static void part(struct job *j, int peer, const void *in, void *out, size_t byte
 }
 
 EXPORT int ncclBroadcast(const void *in, void *out, size_t n, int type, int root,
-    struct rt_nccl_comm *comm, struct rt_cuda_stream *stream) {
+    struct rt_nccl_comm *comm, struct nccl_cuda_stream *stream) {
     struct job *j = job_of(comm, stream, tag_of(4, n, type, 0));
     int rank = j->comm->rank;
     for (int r = 0; r < j->comm->size; r++) {
@@ -539,7 +540,7 @@ EXPORT int ncclBroadcast(const void *in, void *out, size_t n, int type, int root
 }
 
 EXPORT int ncclAllGather(const void *in, void *out, size_t n, int type, struct rt_nccl_comm *comm,
-    struct rt_cuda_stream *stream) {
+    struct nccl_cuda_stream *stream) {
     struct job *j = job_of(comm, stream, tag_of(5, n, type, 0));
     size_t bytes = n * size_of(type);
     for (int r = 0; r < j->comm->size; r++) {
@@ -550,7 +551,7 @@ EXPORT int ncclAllGather(const void *in, void *out, size_t n, int type, struct r
 
 #ifndef WITHOUT_ALL_TO_ALL
 EXPORT int ncclAlltoAll(const void *in, void *out, size_t n, int type, struct rt_nccl_comm *comm,
-    struct rt_cuda_stream *stream) {
+    struct nccl_cuda_stream *stream) {
     struct job *j = job_of(comm, stream, tag_of(6, n, type, 0));
     size_t bytes = n * size_of(type);
     for (int r = 0; r < j->comm->size; r++) {
@@ -579,14 +580,14 @@ EXPORT int ncclGroupEnd(void) {
 }
 
 EXPORT int ncclSend(const void *in, size_t n, int type, int to, struct rt_nccl_comm *comm,
-    struct rt_cuda_stream *stream) {
+    struct nccl_cuda_stream *stream) {
     struct job *j = job_of(comm, stream, tag_of(7, 0, type, 0));
     part(j, to, in, NULL, n * size_of(type));
     return begun(j->comm);
 }
 
 EXPORT int ncclRecv(void *out, size_t n, int type, int from, struct rt_nccl_comm *comm,
-    struct rt_cuda_stream *stream) {
+    struct nccl_cuda_stream *stream) {
     struct job *j = job_of(comm, stream, tag_of(7, 0, type, 0));
     part(j, from, NULL, out, n * size_of(type));
     return begun(j->comm);

@@ -83,7 +83,7 @@ SIZE = (r"\b(c|chunk|h|head|saved|table|t)(->|\.)(items|count|dim|state|size|byt
 def products(tree):
     """A size that a file or a peer gave is multiplied by co_size_mul alone, which does not wrap round."""
     readers = [f for f in (*tree.product, *tree.headers)
-               if re.search(r"\b(rt_ckpt_part_chunk|rt_ckpt_table|rt_frame|rt_frame_head|co_get_u(16|32|64))\b", tree.text(f))]
+               if re.search(r"\b(ckpt_part_chunk|ckpt_table|rpc_frame|rpc_frame_head|co_get_u(16|32|64))\b", tree.text(f))]
     for f, n, line, _ in tree.grep(rf"({SIZE})\)* \* |[^ (,=] \* (\([a-z0-9_ ]+\))?\(*({SIZE})", readers):
         if not re.match(r" *(/\*|\* )", line):
             yield f"{f}:{n}: {line.strip()}: multiply it with co_size_mul (common/size.h)"

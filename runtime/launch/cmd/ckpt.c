@@ -84,17 +84,17 @@ static void say_skipped(void *arg, const struct co_err *why) {
 }
 
 static int open_view(
-    const char *command, const char *path, const struct words *w, struct rt_view **ret) {
+    const char *command, const char *path, const struct words *w, struct inspect_view **ret) {
     struct co_err err = {0};
-    if (rt_view_open(path, say_skipped, (void *)(uintptr_t)command, ret, &err) < 0) {
+    if (inspect_view_open(path, say_skipped, (void *)(uintptr_t)command, ret, &err) < 0) {
         return fail(command, &err);
     }
-    const struct rt_ckpt_chain *chain = (*ret)->chain;
+    const struct ckpt_chain *chain = (*ret)->chain;
     if (chain && chain->damaged > 0) {
         (void)fprintf(stderr,
             "paddlerun ckpt %s: checkpoint %" PRIu64 " is damaged: checkpoint %" PRIu64
             " is used in its place\n",
-            command, chain->damaged, rt_ckpt_chain_number(chain));
+            command, chain->damaged, ckpt_chain_number(chain));
     }
     (*ret)->memory = (size_t)w->memory_mb << 20;
     return 0;
@@ -108,19 +108,19 @@ static void list_row(const char *name, const char *kind, const char *step, const
 }
 
 static int list_saved(const char *dir) {
-    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *c = NULL;
+    CO_CLEANUP(ckpt_closep) struct ckpt *c = NULL;
     CO_AUTOFREE char *manifest = co_xasprintf("%s/MANIFEST", dir);
     char size[32] = "-", age[32];
     struct co_err err = {0};
     uint64_t bytes = 0;
-    int rc = rt_ckpt_open(dir, &c, &err);
+    int rc = ckpt_open(dir, &c, &err);
     if (rc == CO_NOTFOUND) {
         return 0;
     }
-    for (uint32_t i = 0; rc == 0 && i < rt_ckpt_tables(c); i++) {
-        bytes += rt_ckpt_table(c, i)->bytes;
+    for (uint32_t i = 0; rc == 0 && i < ckpt_tables(c); i++) {
+        bytes += ckpt_table(c, i)->bytes;
     }
-    rc = rc < 0 ? rc : rt_ckpt_check(c, &err);
+    rc = rc < 0 ? rc : ckpt_check(c, &err);
     list_row("saved", "full", "-", bytes ? size_text(bytes, size) : size, age_text(manifest, age),
         rc < 0 ? err.msg : "whole");
     return code_of(rc);
@@ -128,24 +128,24 @@ static int list_saved(const char *dir) {
 
 /* The newest checkpoint may still be being written: if it is incomplete, that is no damage. */
 static int list_point(const char *dir, uint64_t number, bool newest) {
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
-    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = NULL;
+    CO_AUTOFREE char *at = ckpt_point_dir(dir, number);
     CO_AUTOFREE char *manifest = co_xasprintf("%s/MANIFEST", at);
-    struct rt_ckpt_point p = {0};
+    struct ckpt_point p = {0};
     struct co_err err = {0};
     char name[32], kind[8] = "-", step[32] = "-", size[32] = "-", age[32];
-    int rc = rt_ckpt_chain_open(dir, number, &chain, &err);
+    int rc = ckpt_chain_open(dir, number, &chain, &err);
     (void)snprintf(name, sizeof(name), "ckpt-%" PRIu64, number);
-    if (rt_ckpt_point_read(dir, number, &p, NULL) == 0) {
+    if (ckpt_point_read(dir, number, &p, NULL) == 0) {
         uint64_t bytes = 0;
         for (uint32_t i = 0; i < p.n_parts; i++) {
             bytes += p.parts[i].bytes;
         }
         (void)size_text(bytes, size);
-        (void)snprintf(kind, sizeof(kind), rt_ckpt_point_full(&p) ? "full" : "delta");
+        (void)snprintf(kind, sizeof(kind), ckpt_point_full(&p) ? "full" : "delta");
         (void)snprintf(step, sizeof(step), "%" PRIu64, p.step);
     }
-    rt_ckpt_point_done(&p);
+    ckpt_point_done(&p);
     bool begun = rc == CO_NOTFOUND && newest;
     list_row(name, kind, step, size, age_text(manifest, age),
         begun    ? "not completed yet"
@@ -155,10 +155,10 @@ static int list_point(const char *dir, uint64_t number, bool newest) {
 }
 
 static int run_ls(const struct words *w) {
-    struct rt_ckpt_numbers have;
+    struct ckpt_numbers have;
     CO_AUTOFREE char *saved = co_xasprintf("%s/MANIFEST", w->path);
     struct co_err err = {0};
-    if (rt_ckpt_numbers(w->path, &have, &err) < 0) {
+    if (ckpt_numbers(w->path, &have, &err) < 0) {
         return fail("ls", &err);
     }
     if (have.n == 0 && !has_name(saved)) {
@@ -176,14 +176,14 @@ static int run_ls(const struct words *w) {
 
 /* ---- show ---- */
 
-static void show_head(const struct rt_view *v) {
+static void show_head(const struct inspect_view *v) {
     if (v->saved) {
         (void)printf("saved by rt_save, in '%s'\n", v->path);
         return;
     }
-    const struct rt_ckpt_point *p = &v->chain->points[v->chain->n - 1];
+    const struct ckpt_point *p = &v->chain->points[v->chain->n - 1];
     (void)printf("checkpoint %" PRIu64 ", %s, step %" PRIu64 ", %s, %u servers", p->number,
-        rt_ckpt_point_full(p) ? "full" : "delta", p->step, p->sync ? "sync" : "async", p->n_parts);
+        ckpt_point_full(p) ? "full" : "delta", p->step, p->sync ? "sync" : "async", p->n_parts);
     if (v->chain->n > 1) {
         (void)printf(", on %u others from %" PRIu64 " on", v->chain->n - 1, p->base);
     }
@@ -191,14 +191,14 @@ static void show_head(const struct rt_view *v) {
 }
 
 static int show_amount(
-    const struct rt_view *v, uint32_t table, const struct words *w, struct co_err *err) {
-    const struct rt_ckpt_table *t = rt_view_table(v, table);
+    const struct inspect_view *v, uint32_t table, const struct words *w, struct co_err *err) {
+    const struct ckpt_table *t = inspect_view_table(v, table);
     bool delta = v->chain && v->chain->n > 1;
-    struct rt_view_sum sum;
+    struct inspect_view_sum sum;
     uint64_t rows = 0;
-    int rc = rt_view_sum(v, table, &sum, err);
+    int rc = inspect_view_sum(v, table, &sum, err);
     if (rc == 0 && t->sparse && delta && w->count) {
-        rc = rt_view_count(v, table, &rows, err);
+        rc = inspect_view_count(v, table, &rows, err);
     }
     if (rc < 0) {
         return rc;
@@ -220,15 +220,15 @@ static int show_amount(
 }
 
 static int show_table(
-    const struct rt_view *v, uint32_t table, const struct words *w, struct co_err *err) {
-    const struct rt_ckpt_table *t = rt_view_table(v, table);
+    const struct inspect_view *v, uint32_t table, const struct words *w, struct co_err *err) {
+    const struct ckpt_table *t = inspect_view_table(v, table);
     double lr;
     uint64_t steps;
     (void)printf("table %s\n", t->name);
     (void)printf(
         t->sparse ? "  kind       sparse, rows of %u values\n" : "  kind       dense\n", t->dim);
     int rc = show_amount(v, table, w, err);
-    rc = rc < 0 ? rc : rt_view_rate(v, table, &lr, &steps, err);
+    rc = rc < 0 ? rc : inspect_view_rate(v, table, &lr, &steps, err);
     if (rc < 0) {
         return rc;
     }
@@ -245,14 +245,15 @@ static int show_table(
     return 0;
 }
 
-static int find_table(const struct rt_view *v, const char *name, int *ret, struct co_err *err) {
-    *ret = name ? rt_view_find(v, name) : -1;
+static int find_table(
+    const struct inspect_view *v, const char *name, int *ret, struct co_err *err) {
+    *ret = name ? inspect_view_find(v, name) : -1;
     return name && *ret < 0 ? co_err_set(err, CO_NOTFOUND, "'%s' has no table '%s'", v->path, name)
                             : 0;
 }
 
 static int run_show(const struct words *w) {
-    CO_CLEANUP(rt_view_closep) struct rt_view *v = NULL;
+    CO_CLEANUP(inspect_view_closep) struct inspect_view *v = NULL;
     struct co_err err = {0};
     int only, rc = open_view("show", w->path, w, &v);
     if (rc) {
@@ -262,7 +263,7 @@ static int run_show(const struct words *w) {
     if (rc == 0) {
         show_head(v);
     }
-    for (uint32_t i = 0; i < rt_view_tables(v) && rc == 0; i++) {
+    for (uint32_t i = 0; i < inspect_view_tables(v) && rc == 0; i++) {
         rc = only < 0 || (uint32_t)only == i ? show_table(v, i, w, &err) : 0;
     }
     return rc < 0 ? fail("show", &err) : 0;
@@ -282,16 +283,16 @@ static int verified(int rc, const struct co_err *err, const char *what) {
 }
 
 static int verify_saved(const char *dir) {
-    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *c = NULL;
+    CO_CLEANUP(ckpt_closep) struct ckpt *c = NULL;
     struct co_err err = {0};
-    if (rt_ckpt_open(dir, &c, &err) < 0) {
+    if (ckpt_open(dir, &c, &err) < 0) {
         return verified(err.code, &err, NULL);
     }
     int code = 0;
-    for (uint32_t i = 0; i < rt_ckpt_tables(c); i++) {
-        CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, rt_ckpt_table(c, i)->file);
-        int rc = rt_view_table_check(rt_ckpt_table(c, i), &err);
-        rc = rc < 0 ? co_err_wrap(&err, "'%s'", path) : rt_ckpt_verify_table(c, i, &err);
+    for (uint32_t i = 0; i < ckpt_tables(c); i++) {
+        CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, ckpt_table(c, i)->file);
+        int rc = inspect_view_table_check(ckpt_table(c, i), &err);
+        rc = rc < 0 ? co_err_wrap(&err, "'%s'", path) : ckpt_verify_table(c, i, &err);
         code = worse(code, verified(rc, &err, path));
     }
     return code;
@@ -299,10 +300,10 @@ static int verify_saved(const char *dir) {
 
 /* Verifies this checkpoint's own files, and that the earlier ones that it builds on exist. */
 static int verify_point(const char *dir, uint64_t number, bool newest) {
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
-    struct rt_ckpt_point p = {0};
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = NULL;
+    struct ckpt_point p = {0};
     struct co_err err = {0};
-    int rc = rt_ckpt_point_read(dir, number, &p, &err);
+    int rc = ckpt_point_read(dir, number, &p, &err);
     if (rc == CO_NOTFOUND && newest) {
         (void)printf("begun    ckpt-%" PRIu64 " is not completed yet\n", number);
         return 0;
@@ -310,20 +311,20 @@ static int verify_point(const char *dir, uint64_t number, bool newest) {
     if (rc < 0) {
         return verified(rc, &err, NULL);
     }
-    struct rt_ckpt_chain one = {.dir = (char *)(uintptr_t)dir, .points = &p, .n = 1};
-    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
+    struct ckpt_chain one = {.dir = (char *)(uintptr_t)dir, .points = &p, .n = 1};
+    CO_AUTOFREE char *at = ckpt_point_dir(dir, number);
     int code = 0;
     for (uint32_t i = 0; i < p.n_tables; i++) {
-        if (rt_view_table_check(&p.tables[i], &err) < 0) {
+        if (inspect_view_table_check(&p.tables[i], &err) < 0) {
             code = worse(code, verified(co_err_wrap(&err, "'%s'", at), &err, at));
         }
     }
     for (uint32_t i = 0; i < p.n_parts; i++) {
-        CO_AUTOFREE char *path = rt_ckpt_point_part(dir, number, i);
-        code = worse(code, verified(rt_ckpt_chain_verify_part(&one, 0, i, &err), &err, path));
+        CO_AUTOFREE char *path = ckpt_point_part(dir, number, i);
+        code = worse(code, verified(ckpt_chain_verify_part(&one, 0, i, &err), &err, path));
     }
-    rt_ckpt_point_done(&p);
-    if (code == 0 && (rc = rt_ckpt_chain_open(dir, number, &chain, &err)) < 0) {
+    ckpt_point_done(&p);
+    if (code == 0 && (rc = ckpt_chain_open(dir, number, &chain, &err)) < 0) {
         return verified(rc, &err, NULL);
     }
     return code;
@@ -331,14 +332,14 @@ static int verify_point(const char *dir, uint64_t number, bool newest) {
 
 static int run_verify(const struct words *w) {
     CO_AUTOFREE char *dir = NULL;
-    struct rt_ckpt_numbers have = {0};
-    uint64_t only = rt_view_split(w->path, &dir);
+    struct ckpt_numbers have = {0};
+    uint64_t only = inspect_view_split(w->path, &dir);
     CO_AUTOFREE char *saved = co_xasprintf("%s/MANIFEST", dir);
     struct co_err err = {0};
     if (only > 0) {
         return verify_point(dir, only, false);
     }
-    if (rt_ckpt_numbers(dir, &have, &err) < 0) {
+    if (ckpt_numbers(dir, &have, &err) < 0) {
         return fail("verify", &err);
     }
     CO_AUTOFREE uint64_t *numbers = have.all;
@@ -356,17 +357,17 @@ static int run_verify(const struct words *w) {
 
 /* ---- diff ---- */
 
-static int diff_table(const struct rt_view *a, uint32_t i, const struct rt_view *b,
+static int diff_table(const struct inspect_view *a, uint32_t i, const struct inspect_view *b,
     bool *ret_differs, struct co_err *err) {
-    const struct rt_ckpt_table *t = rt_view_table(a, i);
-    struct rt_diff d;
-    int at = rt_view_find(b, t->name);
+    const struct ckpt_table *t = inspect_view_table(a, i);
+    struct inspect_diff d;
+    int at = inspect_view_find(b, t->name);
     if (at < 0) {
         (void)printf("%-20s only in '%s'\n", t->name, a->path);
         *ret_differs = true;
         return 0;
     }
-    int rc = rt_view_diff(a, i, b, (uint32_t)at, &d, err);
+    int rc = inspect_view_diff(a, i, b, (uint32_t)at, &d, err);
     if (rc < 0) {
         return rc;
     }
@@ -384,28 +385,28 @@ static int diff_table(const struct rt_view *a, uint32_t i, const struct rt_view 
 }
 
 static int run_diff(const struct words *w) {
-    CO_CLEANUP(rt_view_closep) struct rt_view *a = NULL, *b = NULL;
+    CO_CLEANUP(inspect_view_closep) struct inspect_view *a = NULL, *b = NULL;
     struct co_err err = {0};
     bool differs = false;
     int only, rc = open_view("diff", w->path, w, &a);
     rc = rc ? rc : open_view("diff", w->other, w, &b);
     if (rc) {
-        return RL_USAGE;
+        return OPTIONS_USAGE;
     }
     rc = find_table(a, w->table, &only, &err);
-    for (uint32_t i = 0; i < rt_view_tables(a) && rc == 0; i++) {
+    for (uint32_t i = 0; i < inspect_view_tables(a) && rc == 0; i++) {
         rc = only < 0 || (uint32_t)only == i ? diff_table(a, i, b, &differs, &err) : 0;
     }
-    for (uint32_t i = 0; i < rt_view_tables(b) && rc == 0 && only < 0; i++) {
-        const char *name = rt_view_table(b, i)->name;
-        if (rt_view_find(a, name) < 0) {
+    for (uint32_t i = 0; i < inspect_view_tables(b) && rc == 0 && only < 0; i++) {
+        const char *name = inspect_view_table(b, i)->name;
+        if (inspect_view_find(a, name) < 0) {
             (void)printf("%-20s only in '%s'\n", name, b->path);
             differs = true;
         }
     }
     if (rc < 0) {
         (void)fail("diff", &err);
-        return RL_USAGE;
+        return OPTIONS_USAGE;
     }
     return differs ? DAMAGED : 0;
 }
@@ -423,9 +424,9 @@ static int parse_key(const char *text, uint64_t *ret, struct co_err *err) {
 }
 
 static int run_export(const struct words *w) {
-    CO_CLEANUP(rt_view_closep) struct rt_view *v = NULL;
+    CO_CLEANUP(inspect_view_closep) struct inspect_view *v = NULL;
     struct co_err err = {0};
-    struct rt_export what = {.one = *w->key != '\0', .state = w->state};
+    struct inspect_export what = {.one = *w->key != '\0', .state = w->state};
     int rc = open_view("export", w->path, w, &v);
     if (rc) {
         return rc;
@@ -442,10 +443,10 @@ static int run_export(const struct words *w) {
     }
     if (rc < 0) {
         (void)fail("export", &err);
-        return RL_USAGE;
+        return OPTIONS_USAGE;
     }
-    rc =
-        w->other ? rt_view_export(v, &what, w->other, &err) : rt_view_print(v, &what, stdout, &err);
+    rc = w->other ? inspect_view_export(v, &what, w->other, &err)
+                  : inspect_view_print(v, &what, stdout, &err);
     if (rc == 0 && w->other) {
         (void)printf("%s: %" PRIu64 " rows and values\n", w->other, what.items);
     }
@@ -453,13 +454,13 @@ static int run_export(const struct words *w) {
 }
 
 static int run_merge(const struct words *w) {
-    CO_CLEANUP(rt_view_closep) struct rt_view *v = NULL;
+    CO_CLEANUP(inspect_view_closep) struct inspect_view *v = NULL;
     struct co_err err = {0};
     int rc = open_view("merge", w->path, w, &v);
     if (rc) {
         return rc;
     }
-    return rt_view_merge(v, w->other, &err) < 0 ? fail("merge", &err) : 0;
+    return inspect_view_merge(v, w->other, &err) < 0 ? fail("merge", &err) : 0;
 }
 
 /* ---- the table of commands ---- */
@@ -484,7 +485,7 @@ static const struct {
         "a chain as one directory of rt_save, which any number of servers loads", run_merge, 2, 2},
 };
 
-const char *rl_ckpt_command(size_t i, const char **ret_help) {
+const char *cmd_ckpt_command(size_t i, const char **ret_help) {
     *ret_help = i < CO_ARRAY_LEN(commands) ? commands[i].help : NULL;
     return i < CO_ARRAY_LEN(commands) ? commands[i].name : NULL;
 }
@@ -497,7 +498,7 @@ static int usage(FILE *to) {
     for (size_t i = 0; i < CO_ARRAY_LEN(commands); i++) {
         (void)fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].help);
     }
-    return to == stdout ? 0 : RL_USAGE;
+    return to == stdout ? 0 : OPTIONS_USAGE;
 }
 
 static int run_command(size_t c, int argc, char **argv) {
@@ -532,14 +533,14 @@ static int run_command(size_t c, int argc, char **argv) {
     int rest = 0, code = 0;
     (void)snprintf(name, sizeof(name), "ckpt %s", commands[c].name);
     argv[0] = name;
-    if (!rl_command_words(
+    if (!options_command_words(
             commands[c].usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }
     if (argc - rest < commands[c].least || argc - rest > commands[c].most) {
         (void)fprintf(
             stderr, "paddlerun %s: %d words, expected: %s\n", name, argc - rest, commands[c].usage);
-        return RL_USAGE;
+        return OPTIONS_USAGE;
     }
     w.path = argv[rest];
     w.other = argc - rest > 1 ? argv[rest + 1] : NULL;
@@ -547,7 +548,7 @@ static int run_command(size_t c, int argc, char **argv) {
     return commands[c].run(&w);
 }
 
-int rl_cmd_ckpt(int argc, char **argv) {
+int cmd_ckpt(int argc, char **argv) {
     for (size_t i = 0; argc > 1 && i < CO_ARRAY_LEN(commands); i++) {
         if (strcmp(argv[1], commands[i].name) == 0) {
             return run_command(i, argc - 1, argv + 1);

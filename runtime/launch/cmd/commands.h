@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-struct rl_command {
+struct cmd_command {
     const char *name, *alias, *summary;
     int (*run)(int argc, char **argv);
     /* `NAME --help` lists the command's flags, so the manual can be made from it.  False: it has no
@@ -11,8 +11,8 @@ struct rl_command {
     bool says;
 };
 
-enum { RL_COMMAND_COUNT = 13 };
-extern const struct rl_command rl_commands[RL_COMMAND_COUNT];
+enum { CMD_COMMAND_COUNT = 13 };
+extern const struct cmd_command cmd_commands[CMD_COMMAND_COUNT];
 
 /* Finds a command by its name, its alias, or a path that ends with one of them; -1: none. */
-int rl_command_find(const char *name);
+int cmd_command_find(const char *name);

@@ -19,9 +19,9 @@ static_assert(OLD_NAMES + NAMES <= CO_MANUAL_NAMES, "an option has so many names
 /* ---- the manual ---------------------------------------------------------------------------- */
 
 /* The allowed values of an option: "a|b". */
-static const char *joined(const struct rl_option_row *row) {
-    static char all[RL_OPT_COUNT][JOINED_MAX];
-    char *text = all[row - rl_option_rows];
+static const char *joined(const struct options_option_row *row) {
+    static char all[OPTIONS_OPT_COUNT][JOINED_MAX];
+    char *text = all[row - options_option_rows];
     *text = '\0';
     for (size_t i = 0; row->words[i]; i++) {
         size_t len = strlen(text);
@@ -31,18 +31,18 @@ static const char *joined(const struct rl_option_row *row) {
 }
 
 static void add_options(struct co_manual_command *c) {
-    c->usage = rl_options_usage;
-    for (size_t i = 0; i < RL_OPT_COUNT; i++) {
-        const struct rl_option_row *row = &rl_option_rows[i];
-        if (!rl_option_is_listed(row)) {
+    c->usage = options_usage;
+    for (size_t i = 0; i < OPTIONS_OPT_COUNT; i++) {
+        const struct options_option_row *row = &options_option_rows[i];
+        if (!options_option_is_listed(row)) {
             continue;
         }
-        struct co_manual_flag f = {.value = row->words ? joined(row) : rl_option_metavar(row),
+        struct co_manual_flag f = {.value = row->words ? joined(row) : options_option_metavar(row),
             .def = row->def ? row->def : "",
             .help = row->help};
         size_t n = 0;
-        for (; rl_option_name(row, n); n++) {
-            f.names[n] = rl_option_name(row, n);
+        for (; options_option_name(row, n); n++) {
+            f.names[n] = options_option_name(row, n);
         }
         for (size_t k = 0; k < OLD_NAMES && row->old_alias[k]; k++) {
             f.names[n++] = row->old_alias[k];
@@ -64,9 +64,9 @@ static void add_help(struct co_manual *m, int (*run)(int argc, char **argv), con
 static void add_ckpt(struct co_manual *m) {
     static char full[CKPT_MAX][JOINED_MAX];
     const char *name, *help;
-    for (size_t i = 0; i < CKPT_MAX && (name = rl_ckpt_command(i, &help)) != NULL; i++) {
+    for (size_t i = 0; i < CKPT_MAX && (name = cmd_ckpt_command(i, &help)) != NULL; i++) {
         (void)snprintf(full[i], JOINED_MAX, "ckpt %s", name);
-        add_help(m, rl_cmd_ckpt, full[i], NULL, help, "ckpt", name);
+        add_help(m, cmd_ckpt, full[i], NULL, help, "ckpt", name);
     }
 }
 
@@ -81,16 +81,16 @@ static void read_manual(struct co_manual *m) {
             "checkpoints.\n\nAs a container's first process, words that are no command are run as "
             "exec would.  Under the name\nfleetrun it is the command launch."};
     (void)co_manual_add(m, "", NULL, "the commands below");
-    for (size_t i = 0; i < RL_COMMAND_COUNT; i++) {
-        const struct rl_command *c = &rl_commands[i];
+    for (size_t i = 0; i < CMD_COMMAND_COUNT; i++) {
+        const struct cmd_command *c = &cmd_commands[i];
         if (c->says) {
             add_help(m, c->run, c->name, c->alias, c->summary, c->name, NULL);
             continue;
         }
         struct co_manual_command *row = co_manual_add(m, c->name, c->alias, c->summary);
-        if (c->run == rl_cmd_launch) {
+        if (c->run == cmd_launch) {
             add_options(row);
-        } else if (c->run == rl_cmd_ckpt) {
+        } else if (c->run == cmd_ckpt) {
             add_ckpt(m);
         }
     }
@@ -102,11 +102,11 @@ static const struct {
     const char *name;
     int (*print)(struct co_buf *to, struct co_err *err); /* or */
     void (*print_manual)(FILE *out, const struct co_manual *of);
-} pages[] = {{"launch", rl_options_markdown, NULL}, {"rules", rt_optim_markdown, NULL},
-    {"metrics", rt_meter_markdown, NULL}, {"man", NULL, co_manual_man},
-    {"bash", NULL, co_manual_bash}, {"zsh", NULL, co_manual_zsh}};
+} pages[] = {{"launch", options_markdown, NULL}, {"rules", optim_markdown, NULL},
+    {"metrics", meter_markdown, NULL}, {"man", NULL, co_manual_man}, {"bash", NULL, co_manual_bash},
+    {"zsh", NULL, co_manual_zsh}};
 
-int rl_cmd_docs(int argc, char **argv) {
+int cmd_docs(int argc, char **argv) {
     for (size_t i = 0; argc == 2 && i < CO_ARRAY_LEN(pages); i++) {
         if (strcmp(argv[1], pages[i].name) != 0) {
             continue;
@@ -124,5 +124,5 @@ int rl_cmd_docs(int argc, char **argv) {
         }
     }
     (void)fputs("Usage: paddlerun docs launch|rules|metrics|man|bash|zsh\n", stderr);
-    return RL_USAGE;
+    return OPTIONS_USAGE;
 }

@@ -7,8 +7,8 @@
 #include "runtime/launch/process/first.h"
 #include "runtime/launch/process/termination.h"
 
-int rl_cmd_exec(int argc, char **argv) {
-    struct rl_first_options options = {0};
+int cmd_exec(int argc, char **argv) {
+    struct proc_first_options options = {0};
     const struct co_flag flags[] = {
         {.name = "grace",
             .type = CO_FLAG_DURATION,
@@ -19,19 +19,19 @@ int rl_cmd_exec(int argc, char **argv) {
         {.name = "termination-log",
             .type = CO_FLAG_STR,
             .value = &options.termination_log,
-            .def = RL_TERMINATION_LOG,
+            .def = PROC_TERMINATION_LOG,
             .help = "file that gets the last lines of stderr when the program fails, if it is "
                     "there and empty"},
     };
     int first = 0, code = 0;
-    if (!rl_command_flags("paddlerun exec [flags] -- PROGRAM [ARG...]", flags,
+    if (!options_command_flags("paddlerun exec [flags] -- PROGRAM [ARG...]", flags,
             sizeof(flags) / sizeof(flags[0]), argc, argv, &first, &code)) {
         return code;
     }
     if (first >= argc) {
         (void)fprintf(stderr, "paddlerun exec: no program given, expected: paddlerun exec -- "
                               "PROGRAM [ARG...]\n");
-        return RL_USAGE;
+        return OPTIONS_USAGE;
     }
     const char *end = co_contract[CO_VAR_TRAINING_END].name;
     const char *told = co_contract_getenv(CO_VAR_TRAINING_END);
@@ -39,7 +39,7 @@ int rl_cmd_exec(int argc, char **argv) {
     (void)unsetenv(end); /* one asks */
     options.training_end = where;
     struct co_err err = {0};
-    rl_first_run(argv + first, &options, &code, &err);
+    proc_first_run(argv + first, &options, &code, &err);
     if (err.code) {
         (void)fprintf(stderr, "paddlerun exec: %s\n", err.msg);
     }

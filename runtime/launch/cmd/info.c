@@ -109,10 +109,10 @@ static void probe(struct peer *peer, size_t n, int64_t timeout_ms) {
     }
 }
 
-static size_t add_peers(const struct rt_topology *t, enum rt_role role,
-    const struct rt_endpoints *l, struct peer *ret) {
+static size_t add_peers(const struct role_topology *t, enum role role,
+    const struct env_endpoints *l, struct peer *ret) {
     for (uint32_t i = 0; i < l->n; i++) {
-        ret[i] = (struct peer){.role = rt_role_name(role),
+        ret[i] = (struct peer){.role = role_name(role),
             .endpoint = l->item[i],
             .index = i,
             .self = role == t->role && i == t->index};
@@ -120,12 +120,12 @@ static size_t add_peers(const struct rt_topology *t, enum rt_role role,
     return l->n;
 }
 
-static void print_peers(const struct rt_topology *t, int64_t timeout_ms) {
+static void print_peers(const struct role_topology *t, int64_t timeout_ms) {
     size_t n = (size_t)t->servers.n + t->trainers.n + t->heters.n;
     CO_AUTOFREE struct peer *peer = co_xcalloc(n + 1, sizeof(*peer));
-    size_t at = add_peers(t, RT_ROLE_SERVER, &t->servers, peer);
-    at += add_peers(t, RT_ROLE_WORKER, &t->trainers, peer + at);
-    (void)add_peers(t, RT_ROLE_HETER, &t->heters, peer + at);
+    size_t at = add_peers(t, ROLE_SERVER, &t->servers, peer);
+    at += add_peers(t, ROLE_WORKER, &t->trainers, peer + at);
+    (void)add_peers(t, ROLE_HETER, &t->heters, peer + at);
     if (timeout_ms > 0) {
         probe(peer, n, timeout_ms);
     }
@@ -136,10 +136,10 @@ static void print_peers(const struct rt_topology *t, int64_t timeout_ms) {
     }
 }
 
-static void print_place(const struct rt_topology *t) {
-    uint32_t n = rt_topology_count(t, t->role);
-    (void)printf("%-12s%s\n", "training", rt_training_name(t->training));
-    (void)printf("%-12s%s %u", "role", rt_role_name(t->role), t->index);
+static void print_place(const struct role_topology *t) {
+    uint32_t n = role_topology_count(t, t->role);
+    (void)printf("%-12s%s\n", "training", role_training_name(t->training));
+    (void)printf("%-12s%s %u", "role", role_name(t->role), t->index);
     (void)printf(n ? " of %u\n" : "\n", n);
     if (t->endpoint) {
         (void)printf("%-12s%s\n", "endpoint", t->endpoint);
@@ -147,7 +147,7 @@ static void print_place(const struct rt_topology *t) {
     if (t->job[0]) {
         (void)printf("%-12s%s\n", "job", t->job);
     }
-    if (t->training == RT_TRAINING_PS) {
+    if (t->training == ROLE_TRAINING_PS) {
         (void)printf("%-12s%u\n", "workers", t->n_workers);
     }
     if (t->gloo.workers) {
@@ -172,13 +172,13 @@ static void print_variables(void) {
 }
 
 static void print_collectives(void) {
-    size_t size = (size_t)rt_way_table(NULL, 0) + 1;
+    size_t size = (size_t)cost_way_table(NULL, 0) + 1;
     CO_AUTOFREE char *text = co_xmalloc(size);
-    (void)rt_way_table(text, size);
+    (void)cost_way_table(text, size);
     (void)fputs(text, stdout);
 }
 
-int rl_cmd_info(int argc, char **argv) {
+int cmd_info(int argc, char **argv) {
     int64_t timeout_ms = 0;
     bool collectives = false;
     const struct co_flag flags[] = {
@@ -194,8 +194,8 @@ int rl_cmd_info(int argc, char **argv) {
                     "cost"},
     };
     int rest = 0, code = 0;
-    if (!rl_command_words("paddlerun info [flags] [HOST:PORT...]", flags, CO_ARRAY_LEN(flags), argc,
-            argv, &rest, &code)) {
+    if (!options_command_words("paddlerun info [flags] [HOST:PORT...]", flags, CO_ARRAY_LEN(flags),
+            argc, argv, &rest, &code)) {
         return code;
     }
     if (collectives) {
@@ -203,13 +203,13 @@ int rl_cmd_info(int argc, char **argv) {
         return 0;
     }
     if (rest < argc) {
-        return rl_cmd_look(argv + rest, argc - rest, timeout_ms);
+        return cmd_look(argv + rest, argc - rest, timeout_ms);
     }
-    CO_CLEANUP(rt_topology_freep) struct rt_topology *t = NULL;
+    CO_CLEANUP(role_topology_freep) struct role_topology *t = NULL;
     struct co_err err = {0};
-    if (rt_topology_load(NULL, NULL, &t, &err)) {
+    if (role_topology_load(NULL, NULL, &t, &err)) {
         (void)fprintf(stderr, "paddlerun info: %s\n", co_err_text(&err));
-        return RL_USAGE;
+        return OPTIONS_USAGE;
     }
     print_place(t);
     print_peers(t, timeout_ms);

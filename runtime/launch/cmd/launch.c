@@ -16,7 +16,7 @@ static const char *from_environ(void *arg, const char *name) {
 }
 
 static void note_link(void *arg, const char *name, const char *value) {
-    struct rl_options *o = arg;
+    struct options *o = arg;
     (void)!co_buf_addf(&o->notes, NULL,
         "LAUNCH WARNING %s is \"%.100s\", as Kubernetes says it of a Service by that name: it is "
         "no "
@@ -24,23 +24,23 @@ static void note_link(void *arg, const char *name, const char *value) {
         name, value);
 }
 
-int rl_cmd_launch(int argc, char **argv) {
-    struct rl_options o = {.format = RL_FORMAT_3};
+int cmd_launch(int argc, char **argv) {
+    struct options o = {.format = OPTIONS_FORMAT_3};
     struct co_err err = {0};
-    int r = rl_options_parse(argc, argv, from_environ, NULL, &o, &err);
+    int r = options_parse(argc, argv, from_environ, NULL, &o, &err);
     if (r == CO_CANCELED) {
         CO_AUTOBUF struct co_buf b = CO_BUF(HELP_MAX);
-        r = rl_options_help(&b, &err);
+        r = options_help(&b, &err);
         (void)fputs(b.data ? b.data : "", stdout);
         return r ? 1 : 0;
     }
     if (r) {
         (void)fprintf(stderr, "paddlerun launch: error: %s\n", co_err_text(&err));
-        rl_termination_write(RL_TERMINATION_LOG, "", co_err_text(&err));
-        return RL_USAGE;
+        proc_termination_write(PROC_TERMINATION_LOG, "", co_err_text(&err));
+        return OPTIONS_USAGE;
     }
     co_contract_links(environ, note_link, &o);
-    int code = rl_launch_run(&o, argc, argv);
-    rl_options_done(&o);
+    int code = node_launch_run(&o, argc, argv);
+    options_done(&o);
     return code;
 }

@@ -22,7 +22,7 @@ static const char usage[] = "paddlerun local [flags] [FILE|-]\n\n"
                             "Ctrl-C ends all of them; the exit code is the job's.";
 
 struct images {
-    struct rl_image item[IMAGES_MAX];
+    struct local_image item[IMAGES_MAX];
     size_t n;
 };
 
@@ -45,7 +45,7 @@ static int take_images(int *argc, char **argv, struct images *ret, struct co_err
                 value ? value : "", (int)IMAGES_MAX);
         }
         *eq = '\0';
-        ret->item[ret->n++] = (struct rl_image){.name = value, .command = eq + 1};
+        ret->item[ret->n++] = (struct local_image){.name = value, .command = eq + 1};
     }
     argv[to] = NULL;
     *argc = to;
@@ -68,13 +68,13 @@ static const char *bin_dir(char path[PATH_MAX]) {
     return dirname(path);
 }
 
-static int local(const char *file, const struct images *images,
-    const struct rl_local_options *options, int *ret_code, struct co_err *err) {
+static int local(const char *file, const struct images *images, const struct local_options *options,
+    int *ret_code, struct co_err *err) {
     CO_AUTOBUF struct co_buf text = CO_BUF(INPUT_MAX);
     CO_AUTOCLOSE int lock = -1;
     unsigned block = 0;
     int r = read_input(file, &text, err);
-    r = r ? r : rl_local_block(&block, &lock, err);
+    r = r ? r : local_block(&block, &lock, err);
     if (r) {
         return r;
     }
@@ -84,24 +84,24 @@ static int local(const char *file, const struct images *images,
         return r;
     }
     char path[PATH_MAX];
-    struct rl_pods_options read = {.images = images->item,
+    struct local_pods_options read = {.images = images->item,
         .n_images = images->n,
         .bin_dir = bin_dir(path),
         .token = token,
         .block = block,
         .envp = environ};
-    struct rl_pods pods = {0};
+    struct local_pods pods = {0};
     const char *name = strcmp(file, "-") == 0 ? "stdin" : file;
-    r = rl_pods_read(name, text.data ? text.data : "", text.len, &read, &pods, err);
+    r = local_pods_read(name, text.data ? text.data : "", text.len, &read, &pods, err);
     if (!r) {
-        r = rl_local_run(&pods, options, ret_code, err);
-        rl_pods_done(&pods);
+        r = local_run(&pods, options, ret_code, err);
+        local_pods_done(&pods);
     }
     return r;
 }
 
-int rl_cmd_local(int argc, char **argv) {
-    struct rl_local_options options = {.out = STDOUT_FILENO};
+int cmd_local(int argc, char **argv) {
+    struct local_options options = {.out = STDOUT_FILENO};
     const char *image = NULL, *colour = NULL;
     const struct co_flag flags[] = {
         {.name = "image",
@@ -131,7 +131,7 @@ int rl_cmd_local(int argc, char **argv) {
     struct images images = {.n = 0};
     int rest = 0, code = 0;
     int r = take_images(&argc, argv, &images, &err);
-    if (!r && !rl_command_words(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
+    if (!r && !options_command_words(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }
     if (!r && rest + 1 < argc) {
@@ -145,7 +145,7 @@ int rl_cmd_local(int argc, char **argv) {
     }
     if (r) {
         (void)fprintf(stderr, "paddlerun local: %s\n", co_err_text(&err));
-        return r == CO_INVALID || r == CO_NOTFOUND ? RL_USAGE : 1;
+        return r == CO_INVALID || r == CO_NOTFOUND ? OPTIONS_USAGE : 1;
     }
     return code;
 }

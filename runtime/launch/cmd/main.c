@@ -10,23 +10,23 @@
 #include "runtime/launch/cmd/commands.h"
 
 static int run(int argc, char **argv) {
-    int as = argc > 0 ? rl_command_find(argv[0]) : -1; /* run under a command's name: fleetrun */
+    int as = argc > 0 ? cmd_command_find(argv[0]) : -1; /* run under a command's name: fleetrun */
     if (as >= 0) {
-        return rl_commands[as].run(argc, argv);
+        return cmd_commands[as].run(argc, argv);
     }
-    int i = argc > 1 && !strchr(argv[1], '/') ? rl_command_find(argv[1]) : -1;
+    int i = argc > 1 && !strchr(argv[1], '/') ? cmd_command_find(argv[1]) : -1;
     if (i >= 0) {
-        return rl_commands[i].run(argc - 1, argv + 1);
+        return cmd_commands[i].run(argc - 1, argv + 1);
     }
     if (argc > 1 && getpid() == 1) {
         argv[0] = (char *)"exec";
-        return rl_cmd_exec(argc, argv);
+        return cmd_exec(argc, argv);
     }
     (void)fprintf(stderr,
         argc > 1 ? "paddlerun: no command \"%s\"; paddlerun help lists them\n"
                  : "paddlerun: no command; paddlerun help lists them\n",
         argc > 1 ? argv[1] : "");
-    return RL_USAGE;
+    return OPTIONS_USAGE;
 }
 
 int main(int argc, char **argv) {

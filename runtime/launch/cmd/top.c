@@ -7,17 +7,17 @@
 #include "runtime/launch/cmd/cmd.h"
 #include "runtime/launch/top/top.h"
 
-static int run(const char *command, const struct rl_top_options *o) {
+static int run(const char *command, const struct top_options *o) {
     struct co_err err = {0};
-    int rc = rl_top_run(o, &err);
+    int rc = top_run(o, &err);
     if (rc < 0) {
         (void)fprintf(stderr, "paddlerun %s: %s\n", command, co_err_text(&err));
     }
-    return rc == CO_INVALID ? RL_USAGE : rc < 0 ? 1 : 0;
+    return rc == CO_INVALID ? OPTIONS_USAGE : rc < 0 ? 1 : 0;
 }
 
-int rl_cmd_look(char **targets, int n, int64_t timeout_ms) {
-    struct rl_top_options o = {.targets = (const char *const *)targets,
+int cmd_look(char **targets, int n, int64_t timeout_ms) {
+    struct top_options o = {.targets = (const char *const *)targets,
         .n = (size_t)n,
         .count = 1,
         .timeout_ms = timeout_ms > 0 ? timeout_ms : 1,
@@ -25,8 +25,8 @@ int rl_cmd_look(char **targets, int n, int64_t timeout_ms) {
     return run("info", &o);
 }
 
-int rl_cmd_top(int argc, char **argv) {
-    struct rl_top_options o = {0};
+int cmd_top(int argc, char **argv) {
+    struct top_options o = {0};
     const struct co_flag flags[] = {
         {.name = "n",
             .type = CO_FLAG_STR,
@@ -50,17 +50,17 @@ int rl_cmd_top(int argc, char **argv) {
             .help = "how long to wait for answers"},
     };
     int rest = 0, code = 0;
-    if (!rl_command_words("paddlerun top [flags] JOB|HOST:PORT|http://HOST:PORT/PATH...", flags,
-            CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
+    if (!options_command_words("paddlerun top [flags] JOB|HOST:PORT|http://HOST:PORT/PATH...",
+            flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }
-    if (rest >= argc || argc - rest > RL_TOP_TARGETS || o.interval_ms < 100) {
+    if (rest >= argc || argc - rest > TOP_TARGETS || o.interval_ms < 100) {
         (void)fprintf(stderr,
             rest >= argc
                 ? "paddlerun top: no address given, expected a job or HOST:PORT of /metrics\n"
             : o.interval_ms < 100 ? "paddlerun top: --interval is below 100ms\n"
                                   : "paddlerun top: too many addresses\n");
-        return RL_USAGE;
+        return OPTIONS_USAGE;
     }
     o.targets = (const char *const *)(argv + rest);
     o.n = (size_t)(argc - rest);

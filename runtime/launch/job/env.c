@@ -9,15 +9,15 @@
 
 enum { TEXT_MAX = 1 << 24 }; /* bytes of one value after replacements */
 
-void rl_env_done(struct rl_env *e) {
+void job_env_done(struct job_env *e) {
     for (size_t i = 0; i < e->n; i++) {
         free(e->item[i]);
     }
     free(e->item);
-    *e = (struct rl_env){0};
+    *e = (struct job_env){0};
 }
 
-static size_t find_variable(const struct rl_env *e, const char *name) {
+static size_t find_variable(const struct job_env *e, const char *name) {
     size_t len = strlen(name);
     for (size_t i = 0; i < e->n; i++) {
         if (strncmp(e->item[i], name, len) == 0 && e->item[i][len] == '=') {
@@ -27,12 +27,12 @@ static size_t find_variable(const struct rl_env *e, const char *name) {
     return e->n;
 }
 
-const char *rl_env_get(const struct rl_env *e, const char *name) {
+const char *job_env_get(const struct job_env *e, const char *name) {
     size_t i = find_variable(e, name);
     return i < e->n ? e->item[i] + strlen(name) + 1 : NULL;
 }
 
-static void append_own(struct rl_env *e, char *text) {
+static void append_own(struct job_env *e, char *text) {
     if (e->n + 2 > e->cap) {
         e->cap = e->cap ? e->cap * 2 : 64;
         e->item = co_xrealloc(e->item, e->cap, sizeof(*e->item));
@@ -41,7 +41,7 @@ static void append_own(struct rl_env *e, char *text) {
     e->item[e->n] = NULL;
 }
 
-void rl_env_set(struct rl_env *e, const char *name, const char *value) {
+void job_env_set(struct job_env *e, const char *name, const char *value) {
     char *text = co_xasprintf("%s=%s", name, value);
     size_t i = find_variable(e, name);
     if (i < e->n) {
@@ -52,7 +52,7 @@ void rl_env_set(struct rl_env *e, const char *name, const char *value) {
     }
 }
 
-void rl_env_remove(struct rl_env *e, const char *name) {
+void job_env_remove(struct job_env *e, const char *name) {
     size_t i = find_variable(e, name);
     if (i < e->n) {
         free(e->item[i]);
@@ -63,7 +63,7 @@ void rl_env_remove(struct rl_env *e, const char *name) {
 
 /* As this process reads it: Paddle in a child would take a Service's link for a port, and an empty
  * value for a number. */
-static void inherit_setting(struct rl_env *e, const char *name, const char *value) {
+static void inherit_setting(struct job_env *e, const char *name, const char *value) {
     size_t len = 0;
     value = co_contract_read(name, value, &len);
     if (value) {
@@ -71,7 +71,7 @@ static void inherit_setting(struct rl_env *e, const char *name, const char *valu
     }
 }
 
-void rl_env_inherit(struct rl_env *e, char *const *envp, bool contract) {
+void job_env_inherit(struct job_env *e, char *const *envp, bool contract) {
     for (; *envp; envp++) {
         size_t len = strcspn(*envp, "=");
         CO_AUTOFREE char *name = co_xstrndup(*envp, len);
@@ -91,12 +91,12 @@ static void add_bytes(struct co_buf *b, const char *data, size_t len) {
     (void)!co_buf_add(b, data, len, NULL);
 }
 
-char *rl_env_expand(const struct rl_env *e, const char *text) {
+char *job_env_expand(const struct job_env *e, const char *text) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
     for (const char *p = text; *p;) {
         const char *end = p[0] == '$' && p[1] == '(' ? strchr(p, ')') : NULL;
         CO_AUTOFREE char *name = end ? co_xstrndup(p + 2, (size_t)(end - p - 2)) : NULL;
-        const char *value = name ? rl_env_get(e, name) : NULL;
+        const char *value = name ? job_env_get(e, name) : NULL;
         if (value) {
             add_bytes(&b, value, strlen(value));
             p = end + 1;
@@ -120,7 +120,7 @@ static bool holds_hosts(const char *variable) {
            type == CO_TYPE_ENDPOINTS;
 }
 
-char *rl_env_addresses(const char *variable, const char *text, const struct co_map *addresses) {
+char *job_env_addresses(const char *variable, const char *text, const struct co_map *addresses) {
     static const char word[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
     bool everywhere = holds_hosts(variable);
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);

@@ -23,18 +23,18 @@ static void an_environment_is_inherited_with_or_without_the_contracts(void **sta
         {false, {"HOME=/root", "EMPTY=", "CUDA_VISIBLE_DEVICES=0", "X=a=b\n"}},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rl_env e = {0};
-        rl_env_inherit(&e, (char *const *)(uintptr_t)from, rows[i].contract);
+        struct job_env e = {0};
+        job_env_inherit(&e, (char *const *)(uintptr_t)from, rows[i].contract);
         for (size_t k = 0; k < e.n; k++) {
             assert_string_equal(e.item[k], rows[i].text[k]);
         }
         assert_null(rows[i].text[e.n]);
         assert_null(e.item[e.n]);
-        rl_env_set(&e, "HOME", "/");
+        job_env_set(&e, "HOME", "/");
         assert_string_equal(e.item[0], "HOME=/");
-        rl_env_remove(&e, "HOME");
-        assert_null(rl_env_get(&e, "HOME"));
-        rl_env_done(&e);
+        job_env_remove(&e, "HOME");
+        assert_null(job_env_get(&e, "HOME"));
+        job_env_done(&e);
     }
 }
 
@@ -46,11 +46,11 @@ static void thousands_of_variables_take_no_time(void **state) {
     for (size_t i = 0; i < VARIABLES; i++) {
         from[i] = co_xasprintf("SOME_SERVICE_%zu_PORT=tcp://10.0.0.1:80", i);
     }
-    struct rl_env e = {0};
-    rl_env_inherit(&e, from, true); /* looked at each other, they take minutes: main's alarm */
+    struct job_env e = {0};
+    job_env_inherit(&e, from, true); /* looked at each other, they take minutes: main's alarm */
     assert_int_equal(e.n, VARIABLES);
-    assert_string_equal(rl_env_get(&e, "SOME_SERVICE_199999_PORT"), "tcp://10.0.0.1:80");
-    rl_env_done(&e);
+    assert_string_equal(job_env_get(&e, "SOME_SERVICE_199999_PORT"), "tcp://10.0.0.1:80");
+    job_env_done(&e);
     for (size_t i = 0; i < VARIABLES; i++) {
         free(from[i]);
     }

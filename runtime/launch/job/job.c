@@ -17,11 +17,11 @@ enum {
     POD_ELASTIC_MS = 5000, /* upper limit of --elastic_timeout in pods, see set_elastic */
 };
 
-const char *const rl_mode_name[RL_MODE_COUNT] = {
-    [RL_MODE_COLLECTIVE] = "collective", [RL_MODE_PS] = "ps", [RL_MODE_RPC] = "rpc"};
+const char *const job_mode_name[JOB_MODE_COUNT] = {
+    [JOB_MODE_COLLECTIVE] = "collective", [JOB_MODE_PS] = "ps", [JOB_MODE_RPC] = "rpc"};
 
 struct env {
-    rl_plan_getenv_fn get;
+    options_plan_getenv_fn get;
     void *arg;
 };
 
@@ -32,62 +32,63 @@ static const char *env_get(const struct env *e, enum co_var var) {
 }
 
 /* An option may have a newer (one) and an older (two) row: returns the row that was given. */
-static enum rl_option pick_option(
-    const struct rl_options *o, enum rl_option one, enum rl_option two) {
-    return rl_option_has(o, two) && rl_option_given(o, two) ? two : one;
+static enum options_option pick_option(
+    const struct options *o, enum options_option one, enum options_option two) {
+    return options_option_has(o, two) && options_option_given(o, two) ? two : one;
 }
 
 /* ---- what kind of job -------------------------------------------------------------------- */
 
-static bool any_given(const struct rl_options *o, const enum rl_option *ids, size_t n) {
+static bool any_given(const struct options *o, const enum options_option *ids, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        if (rl_option_given(o, ids[i]) && rl_option_has(o, ids[i])) {
+        if (options_option_given(o, ids[i]) && options_option_has(o, ids[i])) {
             return true;
         }
     }
     return false;
 }
 
-static bool asks_for_ps(const struct rl_options *o) {
-    static const enum rl_option ids[] = {RL_OPT_SERVER_NUM, RL_OPT_SERVERS, RL_OPT_TRAINER_NUM,
-        RL_OPT_TRAINERS, RL_OPT_WORKER_NUM, RL_OPT_WORKERS, RL_OPT_HETER_WORKER_NUM,
-        RL_OPT_HETER_WORKERS};
+static bool asks_for_ps(const struct options *o) {
+    static const enum options_option ids[] = {OPTIONS_OPT_SERVER_NUM, OPTIONS_OPT_SERVERS,
+        OPTIONS_OPT_TRAINER_NUM, OPTIONS_OPT_TRAINERS, OPTIONS_OPT_WORKER_NUM, OPTIONS_OPT_WORKERS,
+        OPTIONS_OPT_HETER_WORKER_NUM, OPTIONS_OPT_HETER_WORKERS};
     return any_given(o, ids, CO_ARRAY_LEN(ids));
 }
 
 /* Whether the environment already describes one process of a job with parameter servers, as in pods
  * of paddle-operator. */
-static bool is_given(const struct rl_options *o, const struct env *e) {
-    const char *mode = o->text[RL_OPT_RUN_MODE];
+static bool is_given(const struct options *o, const struct env *e) {
+    const char *mode = o->text[OPTIONS_OPT_RUN_MODE];
     return (!mode || strncmp(mode, "ps", 2) == 0) && !asks_for_ps(o) &&
            *env_get(e, CO_VAR_PSERVERS) && *env_get(e, CO_VAR_TRAINING_ROLE);
 }
 
-static enum rl_mode mode_of(const struct rl_options *o, bool given) {
-    const char *mode = o->text[RL_OPT_RUN_MODE];
+static enum job_mode mode_of(const struct options *o, bool given) {
+    const char *mode = o->text[OPTIONS_OPT_RUN_MODE];
     if (given || asks_for_ps(o) || (mode && strncmp(mode, "ps", 2) == 0)) {
-        return RL_MODE_PS;
+        return JOB_MODE_PS;
     }
-    return mode && strcmp(mode, "rpc") == 0 ? RL_MODE_RPC : RL_MODE_COLLECTIVE;
+    return mode && strcmp(mode, "rpc") == 0 ? JOB_MODE_RPC : JOB_MODE_COLLECTIVE;
 }
 
 /* Whether this is a pod that the operator made for an elastic job, and the command does not give
  * the number of nodes itself. */
-static bool is_elastic_pod(const struct rl_options *o, const struct env *e) {
+static bool is_elastic_pod(const struct options *o, const struct env *e) {
     return *env_get(e, CO_VAR_ELASTIC_JOB_ID) && *env_get(e, CO_VAR_ELASTIC_NP) &&
-           !rl_option_given(o, RL_OPT_NNODES) && !rl_option_given(o, RL_OPT_NP);
+           !options_option_given(o, OPTIONS_OPT_NNODES) && !options_option_given(o, OPTIONS_OPT_NP);
 }
 
 /* The job's ID keeps jobs apart that share an etcd. */
-static const char *job_id(const struct rl_options *o, const struct env *e) {
+static const char *job_id(const struct options *o, const struct env *e) {
     const char *elastic = env_get(e, CO_VAR_ELASTIC_JOB_ID);
-    return *elastic && !rl_option_given(o, RL_OPT_JOB_ID) ? elastic : o->text[RL_OPT_JOB_ID];
+    return *elastic && !options_option_given(o, OPTIONS_OPT_JOB_ID) ? elastic
+                                                                    : o->text[OPTIONS_OPT_JOB_ID];
 }
 
-static int parse_nodes(struct rl_job *j, const struct env *e, struct co_err *err) {
-    enum rl_option id = pick_option(j->options, RL_OPT_NNODES, RL_OPT_NP);
+static int parse_nodes(struct job *j, const struct env *e, struct co_err *err) {
+    enum options_option id = pick_option(j->options, OPTIONS_OPT_NNODES, OPTIONS_OPT_NP);
     const char *text = j->options->text[id];
-    const char *what = rl_option_rows[id].name;
+    const char *what = options_option_rows[id].name;
     if (is_elastic_pod(j->options, e)) {
         text = env_get(e, CO_VAR_ELASTIC_NP);
         what = co_contract[CO_VAR_ELASTIC_NP].name;
@@ -100,15 +101,15 @@ static int parse_nodes(struct rl_job *j, const struct env *e, struct co_err *err
     j->nodes_min = (int)a;
     j->nodes_max = (int)(max ? b : a);
     j->elastic = max;
-    if (!r && j->options->text[RL_OPT_SCRIPT] &&
-        strcmp(j->options->text[RL_OPT_SCRIPT], "run_check") == 0 && j->nodes_max < 2) {
+    if (!r && j->options->text[OPTIONS_OPT_SCRIPT] &&
+        strcmp(j->options->text[OPTIONS_OPT_SCRIPT], "run_check") == 0 && j->nodes_max < 2) {
         j->nodes_min = j->nodes_max = 2; /* as in Paddle's launcher */
     }
     return r;
 }
 
-static const char *own_ip(const struct rl_job *j) {
-    const char *host = j->options->text[RL_OPT_HOST];
+static const char *own_ip(const struct job *j) {
+    const char *host = j->options->text[OPTIONS_OPT_HOST];
     struct in6_addr v6;
     bool is_v6 = host && inet_pton(AF_INET6, host, &v6) == 1;
     return host && (is_v6 || strchr(host, '.')) ? host : j->node->ip;
@@ -119,32 +120,33 @@ static const char *own_ip(const struct rl_job *j) {
 /* The number of servers or trainers on this node.  Kubeflow's operator sets PADDLE_SERVER_NUM only
  * on servers and PADDLE_TRAINER_NUM only on trainers: a node with just the other variable has none
  * of this kind. */
-static size_t count_of(const struct rl_options *o, enum rl_option mine, enum rl_option other) {
+static size_t count_of(
+    const struct options *o, enum options_option mine, enum options_option other) {
     if (o->number[mine] >= 0) {
         return (size_t)o->number[mine];
     }
-    return o->origin[other] == RL_FROM_ENVIRONMENT && o->number[other] > 0 ? 0 : 1;
+    return o->origin[other] == OPTIONS_FROM_ENVIRONMENT && o->number[other] > 0 ? 0 : 1;
 }
 
-static int count_ps(struct rl_job *j, struct co_err *err) {
-    const struct rl_options *o = j->options;
-    enum rl_option trainers = pick_option(o, RL_OPT_TRAINER_NUM, RL_OPT_WORKER_NUM);
-    j->n[RL_SEAT_SERVER] = count_of(o, RL_OPT_SERVER_NUM, trainers);
-    j->n[RL_SEAT_TRAINER] = count_of(o, trainers, RL_OPT_SERVER_NUM);
+static int count_ps(struct job *j, struct co_err *err) {
+    const struct options *o = j->options;
+    enum options_option trainers = pick_option(o, OPTIONS_OPT_TRAINER_NUM, OPTIONS_OPT_WORKER_NUM);
+    j->n[JOB_SEAT_SERVER] = count_of(o, OPTIONS_OPT_SERVER_NUM, trainers);
+    j->n[JOB_SEAT_TRAINER] = count_of(o, trainers, OPTIONS_OPT_SERVER_NUM);
     int r = 0;
-    if (rl_option_has(o, RL_OPT_HETER_WORKER_NUM)) {
-        r = rl_stages_parse(
-            "--heter_worker_num", o->text[RL_OPT_HETER_WORKER_NUM], &j->stages, err);
+    if (options_option_has(o, OPTIONS_OPT_HETER_WORKER_NUM)) {
+        r = job_stages_parse(
+            "--heter_worker_num", o->text[OPTIONS_OPT_HETER_WORKER_NUM], &j->stages, err);
     }
-    j->n[RL_SEAT_HETER] = rl_stages_workers(&j->stages);
-    j->n_ports = rl_job_processes(j) + 1;
-    bool alone = j->way == RL_WAY_ALONE;
-    if (!r && alone && (j->n[RL_SEAT_SERVER] == 0 || j->n[RL_SEAT_TRAINER] == 0)) {
+    j->n[JOB_SEAT_HETER] = job_stages_workers(&j->stages);
+    j->n_ports = job_processes(j) + 1;
+    bool alone = j->way == JOB_WAY_ALONE;
+    if (!r && alone && (j->n[JOB_SEAT_SERVER] == 0 || j->n[JOB_SEAT_TRAINER] == 0)) {
         r = co_err_set(err, CO_INVALID,
             "%zu servers and %zu trainers on the only node: expected at least one of each",
-            j->n[RL_SEAT_SERVER], j->n[RL_SEAT_TRAINER]);
+            j->n[JOB_SEAT_SERVER], j->n[JOB_SEAT_TRAINER]);
     }
-    if (!r && rl_job_processes(j) == 0) {
+    if (!r && job_processes(j) == 0) {
         r = co_err_set(err, CO_INVALID, "neither servers nor trainers on this node");
     }
     return r;
@@ -167,49 +169,50 @@ static int check_devices(const char *text, struct co_err *err) {
 }
 
 /* Converts the asked devices into numbers among the visible ones, which is what programs expect. */
-static int select_devices(struct rl_job *j, struct co_err *err) {
-    const struct rl_list *visible = &j->node->visible;
-    const char *text = j->options->text[RL_OPT_DEVICES] ? j->options->text[RL_OPT_DEVICES] : "";
-    struct rl_list asked = {0};
+static int select_devices(struct job *j, struct co_err *err) {
+    const struct options_list *visible = &j->node->visible;
+    const char *text =
+        j->options->text[OPTIONS_OPT_DEVICES] ? j->options->text[OPTIONS_OPT_DEVICES] : "";
+    struct options_list asked = {0};
     int r = visible->n ? 0 : check_devices(text, err);
-    rl_list_split(&asked, text);
+    options_list_split(&asked, text);
     for (size_t i = 0; i < (asked.n ? asked.n : visible->n) && !r; i++) {
         size_t at = 0;
         while (asked.n && at < visible->n && strcmp(visible->item[at], asked.item[i]) != 0) {
             at++;
         }
         if (asked.n && visible->n && at == visible->n) {
-            CO_AUTOFREE char *list = rl_list_join(visible, ",");
+            CO_AUTOFREE char *list = options_list_join(visible, ",");
             r = co_err_set(err, CO_INVALID, "Device not found %s from %s for setting %s",
-                asked.item[i], j->options->text[RL_OPT_DEVICES], list);
+                asked.item[i], j->options->text[OPTIONS_OPT_DEVICES], list);
         } else if (asked.n && !visible->n) {
-            rl_list_add(&j->devices, asked.item[i]);
+            options_list_add(&j->devices, asked.item[i]);
         } else {
-            rl_list_add_own(&j->devices, co_xasprintf("%zu", asked.n ? at : i));
+            options_list_add_own(&j->devices, co_xasprintf("%zu", asked.n ? at : i));
         }
     }
-    rl_list_done(&asked);
+    options_list_done(&asked);
     return r;
 }
 
-static int count_trainers(struct rl_job *j, struct co_err *err) {
+static int count_trainers(struct job *j, struct co_err *err) {
     int r = select_devices(j, err);
-    int64_t asked = j->options->number[RL_OPT_NPROC_PER_NODE];
+    int64_t asked = j->options->number[OPTIONS_OPT_NPROC_PER_NODE];
     size_t n = asked > 0 ? (size_t)asked : j->devices.n ? j->devices.n : 1;
     if (!r && j->devices.n && n > j->devices.n) {
         return co_err_set(err, CO_INVALID,
             "nproc_per_node is %zu, but there are %zu devices: expected one for each process", n,
             j->devices.n);
     }
-    j->n[RL_SEAT_TRAINER] = n;
-    j->n_ports = j->way == RL_WAY_ALONE || j->way == RL_WAY_MEET ? n + 1 : 0;
+    j->n[JOB_SEAT_TRAINER] = n;
+    j->n_ports = j->way == JOB_WAY_ALONE || j->way == JOB_WAY_MEET ? n + 1 : 0;
     return r;
 }
 
 /* Checks the number of endpoints in the environment: one per process, or one per node, whose
  * further processes use the following ports. */
-static int check_endpoints(struct rl_job *j, const struct env *e, struct co_err *err) {
-    const size_t n = j->n[RL_SEAT_TRAINER];
+static int check_endpoints(struct job *j, const struct env *e, struct co_err *err) {
+    const size_t n = j->n[JOB_SEAT_TRAINER];
     const char *span = env_get(e, CO_VAR_PORTS_NUM);
     int64_t ports = CO_PORT_SPAN;
     if (*span && co_parse_i64(co_contract[CO_VAR_PORTS_NUM].name, span, 1, PORT_MAX, &ports, err)) {
@@ -226,28 +229,29 @@ static int check_endpoints(struct rl_job *j, const struct env *e, struct co_err 
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-static int one_list(const struct rl_options *o, enum rl_option trainers, struct co_err *err) {
-    bool servers = rl_option_has(o, RL_OPT_SERVERS);
+static int one_list(const struct options *o, enum options_option trainers, struct co_err *err) {
+    bool servers = options_option_has(o, OPTIONS_OPT_SERVERS);
     return co_err_set(err, CO_INVALID,
         "--%s without --%s: expected both lists, or --server_num and --trainer_num",
-        servers ? "servers" : rl_option_rows[trainers].name,
-        servers ? rl_option_rows[trainers].name : "servers");
+        servers ? "servers" : options_option_rows[trainers].name,
+        servers ? options_option_rows[trainers].name : "servers");
 }
 
-static int plan_ps(struct rl_job *j, struct co_err *err) {
-    const struct rl_options *o = j->options;
-    if (rl_option_has(o, RL_OPT_HETER_DEVICES)) {
-        rl_list_split_at(&j->heter_devices, o->text[RL_OPT_HETER_DEVICES], ';');
+static int plan_ps(struct job *j, struct co_err *err) {
+    const struct options *o = j->options;
+    if (options_option_has(o, OPTIONS_OPT_HETER_DEVICES)) {
+        options_list_split_at(&j->heter_devices, o->text[OPTIONS_OPT_HETER_DEVICES], ';');
     }
-    enum rl_option trainers = pick_option(o, RL_OPT_TRAINERS, RL_OPT_WORKERS);
-    bool has_servers = rl_option_has(o, RL_OPT_SERVERS), has_trainers = rl_option_has(o, trainers);
+    enum options_option trainers = pick_option(o, OPTIONS_OPT_TRAINERS, OPTIONS_OPT_WORKERS);
+    bool has_servers = options_option_has(o, OPTIONS_OPT_SERVERS),
+         has_trainers = options_option_has(o, trainers);
     if (has_servers != has_trainers) {
         return one_list(o, trainers, err);
     }
     if (has_servers) {
-        return rl_way_lists(j, trainers, err);
+        return job_way_lists(j, trainers, err);
     }
-    if (rl_option_has(o, RL_OPT_HETER_WORKERS)) {
+    if (options_option_has(o, OPTIONS_OPT_HETER_WORKERS)) {
         return co_err_set(err, CO_INVALID,
             "--heter_workers without --servers and --trainers: expected all three lists, or "
             "--heter_worker_num");
@@ -256,33 +260,34 @@ static int plan_ps(struct rl_job *j, struct co_err *err) {
 }
 
 /* Whether the environment is that of a PaddleCloud job.  Only Paddle's old launcher reads it. */
-static bool is_cloud(const struct rl_job *j, const struct env *e) {
+static bool is_cloud(const struct job *j, const struct env *e) {
     static const enum co_var told[] = {
         CO_VAR_TRAINERS, CO_VAR_POD_IP, CO_VAR_TRAINER_ID, CO_VAR_PORTS_NUM};
     const char *trainers = env_get(e, CO_VAR_TRAINERS_NUM);
-    bool is = j->format == RL_FORMAT_2_0 && *trainers && strcmp(trainers, "1") != 0;
+    bool is = j->format == OPTIONS_FORMAT_2_0 && *trainers && strcmp(trainers, "1") != 0;
     for (size_t i = 0; i < CO_ARRAY_LEN(told) && is; i++) {
         is = *env_get(e, told[i]);
     }
     return is;
 }
 
-static int plan_cloud(struct rl_job *j, const struct env *e, struct co_err *err) {
+static int plan_cloud(struct job *j, const struct env *e, struct co_err *err) {
     const char *name = co_contract[CO_VAR_TRAINERS].name, *text = env_get(e, CO_VAR_TRAINERS);
-    const char *ips = j->options->text[RL_OPT_IPS];
-    if (rl_option_given(j->options, RL_OPT_IPS) && strcmp(ips, text) != 0) {
-        rl_list_add_own(
+    const char *ips = j->options->text[OPTIONS_OPT_IPS];
+    if (options_option_given(j->options, OPTIONS_OPT_IPS) && strcmp(ips, text) != 0) {
+        options_list_add_own(
             &j->notes, co_xasprintf("WARNING --ips %s is ignored: %s in the environment is %s", ips,
                            name, text));
     }
-    return rl_way_ips(j, name, text, err);
+    return job_way_ips(j, name, text, err);
 }
 
 /* The first port of every node in a list of addresses.  The old launcher has no option for it: it
  * reads variables, and in PaddleCloud uses the cloud's ports if there are enough of them. */
-static int find_first_port(struct rl_job *j, const struct env *e, bool cloud, struct co_err *err) {
-    j->first_port = j->options->number[RL_OPT_START_PORT];
-    if (j->format != RL_FORMAT_2_0 || rl_option_given(j->options, RL_OPT_START_PORT)) {
+static int find_first_port(struct job *j, const struct env *e, bool cloud, struct co_err *err) {
+    j->first_port = j->options->number[OPTIONS_OPT_START_PORT];
+    if (j->format != OPTIONS_FORMAT_2_0 ||
+        options_option_given(j->options, OPTIONS_OPT_START_PORT)) {
         return 0;
     }
     j->first_port = cloud ? CLOUD_PORT : j->first_port;
@@ -298,7 +303,7 @@ static int find_first_port(struct rl_job *j, const struct env *e, bool cloud, st
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         const char *text = env_get(e, rows[i].var);
-        bool enough = rows[i].var != CO_VAR_PORT || ports >= (int64_t)j->n[RL_SEAT_TRAINER];
+        bool enough = rows[i].var != CO_VAR_PORT || ports >= (int64_t)j->n[JOB_SEAT_TRAINER];
         int r = rows[i].asked && enough && *text ? co_parse_i64(co_contract[rows[i].var].name, text,
                                                        1, PORT_MAX, rows[i].ret, err)
                                                  : 0;
@@ -309,7 +314,7 @@ static int find_first_port(struct rl_job *j, const struct env *e, bool cloud, st
     return 0;
 }
 
-static int plan_collective(struct rl_job *j, const struct env *e, struct co_err *err) {
+static int plan_collective(struct job *j, const struct env *e, struct co_err *err) {
     static const char other[] = "DISTRIBUTED_TRAINER_ENDPOINTS";
     const char *name = co_contract[CO_VAR_TRAINER_ENDPOINTS].name;
     const char *endpoints = env_get(e, CO_VAR_TRAINER_ENDPOINTS);
@@ -321,24 +326,24 @@ static int plan_collective(struct rl_job *j, const struct env *e, struct co_err 
     int r = 0;
     /* In an elastic job nodes come and go, so a list in the environment would soon be wrong. */
     if (*endpoints && !j->elastic) {
-        r = rl_way_endpoints(j, name, endpoints, err);
+        r = job_way_endpoints(j, name, endpoints, err);
     } else if (!j->master && cloud) {
         r = plan_cloud(j, e, err);
-    } else if (!j->master && rl_option_has(j->options, RL_OPT_IPS) &&
-               rl_option_given(j->options, RL_OPT_IPS)) {
-        r = rl_way_ips(j, "--ips", j->options->text[RL_OPT_IPS], err);
+    } else if (!j->master && options_option_has(j->options, OPTIONS_OPT_IPS) &&
+               options_option_given(j->options, OPTIONS_OPT_IPS)) {
+        r = job_way_ips(j, "--ips", j->options->text[OPTIONS_OPT_IPS], err);
     }
     r = r ? r : count_trainers(j, err);
-    r = r || j->way != RL_WAY_IPS ? r : find_first_port(j, e, cloud, err);
-    return r || j->way != RL_WAY_ENDPOINTS ? r : check_endpoints(j, e, err);
+    r = r || j->way != JOB_WAY_IPS ? r : find_first_port(j, e, cloud, err);
+    return r || j->way != JOB_WAY_ENDPOINTS ? r : check_endpoints(j, e, err);
 }
 
-static void take_given_process(struct rl_job *j, const struct env *e) {
+static void take_given_process(struct job *j, const struct env *e) {
     const char *role = env_get(e, CO_VAR_TRAINING_ROLE);
-    j->way = RL_WAY_GIVEN;
-    j->n[strcmp(role, "PSERVER") == 0 ? RL_SEAT_SERVER
-         : strncmp(role, "HETER", 5)  ? RL_SEAT_TRAINER
-                                      : RL_SEAT_HETER] = 1;
+    j->way = JOB_WAY_GIVEN;
+    j->n[strcmp(role, "PSERVER") == 0 ? JOB_SEAT_SERVER
+         : strncmp(role, "HETER", 5)  ? JOB_SEAT_TRAINER
+                                      : JOB_SEAT_HETER] = 1;
     j->nodes_min = j->nodes_max = 1;
 }
 
@@ -366,11 +371,11 @@ static char *elastic_etcd(const struct env *e) {
     return co_xasprintf(strchr(host, ':') ? "etcd://[%s]:%s" : "etcd://%s:%s", host, port);
 }
 
-static int find_master(struct rl_job *j, const struct env *e, struct co_err *err) {
-    const struct rl_options *o = j->options;
+static int find_master(struct job *j, const struct env *e, struct co_err *err) {
+    const struct options *o = j->options;
     static const char http[] = "http://"; /* Paddle's documents have it; it means host:port */
-    if (rl_option_has(o, RL_OPT_MASTER)) {
-        const char *master = o->text[RL_OPT_MASTER];
+    if (options_option_has(o, OPTIONS_OPT_MASTER)) {
+        const char *master = o->text[OPTIONS_OPT_MASTER];
         bool url = strncmp(master, http, strlen(http)) == 0;
         const char *place = url ? master + strlen(http) : master;
         size_t n = strlen(place);
@@ -378,8 +383,8 @@ static int find_master(struct rl_job *j, const struct env *e, struct co_err *err
         j->master = j->held = co_xasprintf("%.*s", (int)n, place);
         return 0;
     }
-    if (rl_option_has(o, RL_OPT_ELASTIC_SERVER)) {
-        j->held = co_xasprintf("etcd://%s", o->text[RL_OPT_ELASTIC_SERVER]);
+    if (options_option_has(o, OPTIONS_OPT_ELASTIC_SERVER)) {
+        j->held = co_xasprintf("etcd://%s", o->text[OPTIONS_OPT_ELASTIC_SERVER]);
     } else if (is_elastic_pod(o, e)) {
         j->held = first_worker(e);
         j->held = j->held ? j->held : elastic_etcd(e);
@@ -398,101 +403,101 @@ static int find_master(struct rl_job *j, const struct env *e, struct co_err *err
 /* In a pod of an elastic job two defaults differ.  The operator starts pods only when all of them
  * have addresses, so waiting longer than POD_ELASTIC_MS for a missing one is useless.  And level 1:
  * processes restart inside their pods, which keep their ranks. */
-static void set_elastic(struct rl_job *j, const struct env *e) {
-    const struct rl_options *o = j->options;
-    j->level = (int)o->number[RL_OPT_ELASTIC_LEVEL];
-    const int64_t seconds = o->number[RL_OPT_ELASTIC_TIMEOUT];
+static void set_elastic(struct job *j, const struct env *e) {
+    const struct options *o = j->options;
+    j->level = (int)o->number[OPTIONS_OPT_ELASTIC_LEVEL];
+    const int64_t seconds = o->number[OPTIONS_OPT_ELASTIC_TIMEOUT];
     j->elastic_ms = seconds ? seconds * 1000 : 1; /* 0 would be the rendezvous' own choice */
     if (is_elastic_pod(o, e)) {
-        j->level = rl_option_given(o, RL_OPT_ELASTIC_LEVEL) ? j->level : 1;
+        j->level = options_option_given(o, OPTIONS_OPT_ELASTIC_LEVEL) ? j->level : 1;
         j->elastic_ms = j->elastic_ms < POD_ELASTIC_MS ? j->elastic_ms : POD_ELASTIC_MS;
     }
 }
 
 /* Log lines of Paddle's launcher about the options. */
-static void add_notes(struct rl_job *j) {
-    const struct rl_options *o = j->options;
-    if (co_streq(o->text[RL_OPT_SCRIPT], "run_check")) {
-        rl_list_add(&j->notes, "INFO Paddle Distributed Test begin...");
+static void add_notes(struct job *j) {
+    const struct options *o = j->options;
+    if (co_streq(o->text[OPTIONS_OPT_SCRIPT], "run_check")) {
+        options_list_add(&j->notes, "INFO Paddle Distributed Test begin...");
     }
     if (j->ip != j->node->ip) {
-        rl_list_add_own(&j->notes, co_xasprintf("WARNING Host ip reset to %s", j->ip));
+        options_list_add_own(&j->notes, co_xasprintf("WARNING Host ip reset to %s", j->ip));
     }
     if (j->master && strncmp(j->master, "etcd", 4) == 0 &&
-        strcmp(j->id, rl_option_rows[RL_OPT_JOB_ID].def) == 0) {
-        rl_list_add(
+        strcmp(j->id, options_option_rows[OPTIONS_OPT_JOB_ID].def) == 0) {
+        options_list_add(
             &j->notes, "WARNING Using default job name may cause conflict, add --job_id in args");
     }
 }
 
 /* Decides whether nodes must prove the job's token at the rendezvous. */
-static int take_token(struct rl_job *j, const struct env *e, struct co_err *err) {
+static int take_token(struct job *j, const struct env *e, struct co_err *err) {
     const char *token = env_get(e, CO_VAR_JOB_TOKEN);
-    const bool asked = j->options->number[RL_OPT_REQUIRE_TOKEN] == 1;
+    const bool asked = j->options->number[OPTIONS_OPT_REQUIRE_TOKEN] == 1;
     const bool etcd = j->master && strncmp(j->master, "etcd", 4) == 0;
     if (asked && !*token) {
         return co_err_set(err, CO_INVALID,
             "--require_token without a token: expected PADDLE_JOB_TOKEN, the same secret on all "
             "nodes");
     }
-    if (j->way == RL_WAY_MEET && asked && etcd) {
-        rl_list_add(&j->notes,
+    if (j->way == JOB_WAY_MEET && asked && etcd) {
+        options_list_add(&j->notes,
             "WARNING --require_token has no effect with an etcd, which has users and TLS of its "
             "own: PADDLE_ETCD_USER, PADDLE_ETCD_CA");
-    } else if (j->way == RL_WAY_MEET && asked) {
+    } else if (j->way == JOB_WAY_MEET && asked) {
         j->token = token;
-    } else if (j->way == RL_WAY_MEET && *token && !etcd) {
-        rl_list_add(&j->notes,
+    } else if (j->way == JOB_WAY_MEET && *token && !etcd) {
+        options_list_add(&j->notes,
             "WARNING The rendezvous is open to anybody who reaches its port: PADDLE_JOB_TOKEN is "
             "asked for there only with --require_token on all nodes");
     }
     return 0;
 }
 
-int rl_job_plan(const struct rl_options *options, const struct rl_node *node, rl_plan_getenv_fn get,
-    void *arg, struct rl_job *ret, struct co_err *err) {
+int job_plan(const struct options *options, const struct job_node *node, options_plan_getenv_fn get,
+    void *arg, struct job *ret, struct co_err *err) {
     const struct env e = {.get = get, .arg = arg};
-    struct rl_job j = {.options = options,
+    struct job j = {.options = options,
         .node = node,
         .format = options->format,
         .id = job_id(options, &e),
-        .rank = (int)options->number[RL_OPT_RANK]};
+        .rank = (int)options->number[OPTIONS_OPT_RANK]};
     const bool is_process = is_given(options, &e);
     j.mode = mode_of(options, is_process);
     j.ip = own_ip(&j);
     set_elastic(&j, &e);
     int r = find_master(&j, &e, err);
     r = r ? r : parse_nodes(&j, &e, err);
-    j.way = j.nodes_max > 1 || j.elastic ? RL_WAY_MEET : RL_WAY_ALONE;
+    j.way = j.nodes_max > 1 || j.elastic ? JOB_WAY_MEET : JOB_WAY_ALONE;
     add_notes(&j);
     if (!r && is_process) {
         take_given_process(&j, &e);
     } else if (!r) {
-        r = j.mode == RL_MODE_PS           ? plan_ps(&j, err)
-            : j.mode == RL_MODE_COLLECTIVE ? plan_collective(&j, &e, err)
-                                           : count_trainers(&j, err);
+        r = j.mode == JOB_MODE_PS           ? plan_ps(&j, err)
+            : j.mode == JOB_MODE_COLLECTIVE ? plan_collective(&j, &e, err)
+                                            : count_trainers(&j, err);
     }
     r = r ? r : take_token(&j, &e, err);
     if (r) {
-        rl_job_done(&j);
+        job_done(&j);
         return r;
     }
     *ret = j;
     return 0;
 }
 
-void rl_job_done(struct rl_job *j) {
-    rl_list_done(&j->devices);
-    rl_list_done(&j->endpoints);
-    rl_list_done(&j->hosts);
-    rl_list_done(&j->heter_devices);
-    for (int s = 0; s < RL_SEAT_COUNT; s++) {
-        rl_list_done(&j->seats[s]);
+void job_done(struct job *j) {
+    options_list_done(&j->devices);
+    options_list_done(&j->endpoints);
+    options_list_done(&j->hosts);
+    options_list_done(&j->heter_devices);
+    for (int s = 0; s < JOB_SEAT_COUNT; s++) {
+        options_list_done(&j->seats[s]);
     }
-    rl_list_done(&j->notes);
+    options_list_done(&j->notes);
     free(j->held);
 }
 
-size_t rl_job_processes(const struct rl_job *j) {
-    return j->n[RL_SEAT_SERVER] + j->n[RL_SEAT_TRAINER] + j->n[RL_SEAT_HETER];
+size_t job_processes(const struct job *j) {
+    return j->n[JOB_SEAT_SERVER] + j->n[JOB_SEAT_TRAINER] + j->n[JOB_SEAT_HETER];
 }

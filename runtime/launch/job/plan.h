@@ -5,36 +5,36 @@
 #include "runtime/launch/job/env.h"
 #include "runtime/launch/job/offer.h"
 
-struct rl_process {
-    enum rl_seat seat;
+struct job_process {
+    enum job_seat seat;
     size_t local, index; /* number among this node's processes of its kind, and among the job's */
-    struct rl_env set;   /* variables on top of this process's environment, in Paddle's order */
+    struct job_env set;  /* variables on top of this process's environment, in Paddle's order */
     char *log;           /* file name in the plan's log_dir */
 };
 
-struct rl_plan {
-    struct rl_process *process; /* servers, trainers, heterogeneous trainers */
+struct job_plan {
+    struct job_process *process; /* servers, trainers, heterogeneous trainers */
     size_t n;
-    struct rl_list command;                  /* the same for all processes */
-    struct rl_list endpoints[RL_SEAT_COUNT]; /* of the whole job, by index */
-    struct rl_stages stages;                 /* of the whole job */
-    char *master, *gloo;                     /* endpoints; NULL: none */
+    struct options_list command;                   /* the same for all processes */
+    struct options_list endpoints[JOB_SEAT_COUNT]; /* of the whole job, by index */
+    struct job_stages stages;                      /* of the whole job */
+    char *master, *gloo;                           /* endpoints; NULL: none */
     size_t node, n_nodes;
     /* Folder of this node's files: --log_dir; in a pod, or with other nodes, that may share it, a
      * folder of its own in there.  "": no files. */
     char *log_dir;
 };
 
-/* offers: those of all nodes by rank, of which `self` is this node.  RL_WAY_ALONE has only its own;
- * RL_WAY_LISTS, _IPS, _ENDPOINTS and _GIVEN have none.  scratch: a path that does not exist yet,
- * for gloo. */
-CO_MUST_CHECK int rl_plan_make(const struct rl_job *j, const struct rl_offer *offers, size_t n,
-    size_t self, const char *scratch, struct rl_plan *ret, struct co_err *err);
-void rl_plan_done(struct rl_plan *p);
+/* offers: those of all nodes by rank, of which `self` is this node.  JOB_WAY_ALONE has only its
+ * own; JOB_WAY_LISTS, _IPS, _ENDPOINTS and _GIVEN have none.  scratch: a path that does not exist
+ * yet, for gloo. */
+CO_MUST_CHECK int job_plan_make(const struct job *j, const struct job_offer *offers, size_t n,
+    size_t self, const char *scratch, struct job_plan *ret, struct co_err *err);
+void job_plan_done(struct job_plan *p);
 
 /* A process's name in messages: "server 0", "worker 1". */
-void rl_process_name(const struct rl_process *p, char *ret_text, size_t size);
+void job_process_name(const struct job_process *p, char *ret_text, size_t size);
 
 /* Fills p->set from the table of variables. */
-void rl_plan_variables(
-    const struct rl_job *j, const struct rl_plan *plan, const char *scratch, struct rl_process *p);
+void job_plan_variables(
+    const struct job *j, const struct job_plan *plan, const char *scratch, struct job_process *p);

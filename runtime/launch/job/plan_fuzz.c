@@ -48,41 +48,41 @@ static void read_input(char *text, struct input *in) {
     }
 }
 
-static void check(const struct rl_job *j, const struct rl_plan *p) {
+static void check(const struct job *j, const struct job_plan *p) {
     for (size_t i = 0; i < p->n; i++) {
-        const struct rl_process *one = &p->process[i];
+        const struct job_process *one = &p->process[i];
         hold(one->log && one->local < p->n);
-        hold(j->way == RL_WAY_GIVEN || one->index < p->endpoints[one->seat].n);
+        hold(j->way == JOB_WAY_GIVEN || one->index < p->endpoints[one->seat].n);
         hold(i == 0 || p->process[i - 1].seat <= one->seat);
     }
     hold(p->command.n > 0);
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-    (void)!rl_report_plan(p, &b, NULL);
+    (void)!job_report_plan(p, &b, NULL);
     for (size_t i = 0; i < p->n; i++) {
-        (void)!rl_report_table(&p->process[i], &b, NULL);
+        (void)!job_report_table(&p->process[i], &b, NULL);
     }
 }
 
-static void plan(const struct input *in, const struct rl_job *j) {
+static void plan(const struct input *in, const struct job *j) {
     static uint16_t ports[PORTS_MAX];
     hold(j->n_ports <= PORTS_MAX);
-    struct rl_offer offers[WORDS_MAX + 1];
-    struct rl_plan p = {.n = 0};
+    struct job_offer offers[WORDS_MAX + 1];
+    struct job_plan p = {.n = 0};
     size_t n = 0;
     for (int i = 0; i < in->n_values; i++) {
-        n += rl_value_decode(j, n, in->value[i], &offers[n], NULL) == 0;
+        n += job_value_decode(j, n, in->value[i], &offers[n], NULL) == 0;
     }
     if (j->n_ports) {
-        rl_offer_make(j, ports, &offers[n++]);
+        job_offer_make(j, ports, &offers[n++]);
     }
-    if (rl_plan_make(j, offers, n, n ? n - 1 : 0, "/tmp/x", &p, NULL) == 0) {
+    if (job_plan_make(j, offers, n, n ? n - 1 : 0, "/tmp/x", &p, NULL) == 0) {
         check(j, &p);
-        rl_plan_done(&p);
+        job_plan_done(&p);
     }
     for (size_t i = 0; i < n; i++) {
-        CO_AUTOFREE char *text = rl_value_encode(j, &offers[i]);
+        CO_AUTOFREE char *text = job_value_encode(j, &offers[i]);
         hold(text);
-        rl_offer_done(&offers[i]);
+        job_offer_done(&offers[i]);
     }
 }
 
@@ -90,22 +90,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CO_AUTOFREE char *text = co_xstrndup((const char *)data, size);
     struct input in = {.argc = 0};
     read_input(text, &in);
-    struct rl_options o;
-    struct rl_job j;
-    struct rl_node node = {.ip = (char *)"10.0.0.1",
+    struct options o;
+    struct job j;
+    struct job_node node = {.ip = (char *)"10.0.0.1",
         .pod = (char *)"abcdef",
         .python = (char *)"python3",
         .dir = (char *)"/"};
-    if (rl_options_parse(in.argc, in.argv, get, &in, &o, NULL)) {
+    if (options_parse(in.argc, in.argv, get, &in, &o, NULL)) {
         return 0;
     }
-    if (rl_job_plan(&o, &node, get, &in, &j, NULL) == 0) {
+    if (job_plan(&o, &node, get, &in, &j, NULL) == 0) {
         CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-        (void)!rl_report_configuration(&j, &b, NULL);
-        (void)!rl_report_job(&j, 0, &b, NULL);
+        (void)!job_report_configuration(&j, &b, NULL);
+        (void)!job_report_job(&j, 0, &b, NULL);
         plan(&in, &j);
-        rl_job_done(&j);
+        job_done(&j);
     }
-    rl_options_done(&o);
+    options_done(&o);
     return 0;
 }

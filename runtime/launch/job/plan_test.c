@@ -28,11 +28,11 @@ static const char *from_list(void *arg, const char *name) {
 /* A launcher's inputs, and what was made of them. */
 struct launch {
     const char *argv[WORDS_MAX];
-    struct rl_options options;
-    struct rl_node node;
-    struct rl_job job;
-    struct rl_plan plan;
-    struct rl_offer offers[NODES_MAX];
+    struct options options;
+    struct job_node node;
+    struct job job;
+    struct job_plan plan;
+    struct job_offer offers[NODES_MAX];
     size_t n_offers;
 };
 
@@ -46,11 +46,10 @@ static int launch_job(struct launch *l, const char *const *words, const char *co
         l->argv[argc] = words[argc - 1];
     }
     l->argv[argc++] = "train.py";
-    l->node.device = visible && *visible ? RL_DEVICE_GPU : RL_DEVICE_CPU;
-    rl_list_split(&l->node.visible, visible ? visible : "");
-    int r =
-        rl_options_parse(argc, (char *const *)l->argv, from_list, (void *)env, &l->options, err);
-    return r ? r : rl_job_plan(&l->options, &l->node, from_list, (void *)env, &l->job, err);
+    l->node.device = visible && *visible ? JOB_DEVICE_GPU : JOB_DEVICE_CPU;
+    options_list_split(&l->node.visible, visible ? visible : "");
+    int r = options_parse(argc, (char *const *)l->argv, from_list, (void *)env, &l->options, err);
+    return r ? r : job_plan(&l->options, &l->node, from_list, (void *)env, &l->job, err);
 }
 
 static void launch_init(struct launch *l, const char *ip, const char *pod) {
@@ -61,32 +60,32 @@ static void launch_init(struct launch *l, const char *ip, const char *pod) {
 }
 
 static void launch_done(struct launch *l) {
-    rl_plan_done(&l->plan);
-    rl_job_done(&l->job);
-    rl_options_done(&l->options);
-    rl_list_done(&l->node.visible);
+    job_plan_done(&l->plan);
+    job_done(&l->job);
+    options_done(&l->options);
+    options_list_done(&l->node.visible);
     for (size_t i = 0; i < l->n_offers; i++) {
-        rl_offer_done(&l->offers[i]);
+        job_offer_done(&l->offers[i]);
     }
 }
 
 /* This node is the job's only one. */
 static void offer_own(struct launch *l, const uint16_t *ports) {
-    rl_offer_make(&l->job, ports, &l->offers[l->n_offers++]);
+    job_offer_make(&l->job, ports, &l->offers[l->n_offers++]);
 }
 
 /* NULL behind the last value. */
 static int hear_values(struct launch *l, const char *const *values, struct co_err *err) {
     int r = 0;
     for (size_t i = 0; i < NODES_MAX && values[i] && !r; i++) {
-        r = rl_value_decode(&l->job, i, values[i], &l->offers[i], err);
+        r = job_value_decode(&l->job, i, values[i], &l->offers[i], err);
         l->n_offers += r == 0;
     }
     return r;
 }
 
 static int make_plan(struct launch *l, size_t self, const char *scratch, struct co_err *err) {
-    return rl_plan_make(&l->job, l->offers, l->n_offers, self, scratch, &l->plan, err);
+    return job_plan_make(&l->job, l->offers, l->n_offers, self, scratch, &l->plan, err);
 }
 
 static int by_text(const void *a, const void *b) {
@@ -103,17 +102,17 @@ static char *sorted(char **lines, size_t n) {
     return co_buf_take(&b);
 }
 
-static char *truth_text(const struct rl_truth *t) {
+static char *truth_text(const struct job_truth *t) {
     CO_AUTOFREE char *both = co_xasprintf("%s%s", t->all ? t->all : "", t->expect);
-    struct rl_list lines = {0};
+    struct options_list lines = {0};
     both[strlen(both) - 1] = '\0';
-    rl_list_split_at(&lines, both, '\n');
+    options_list_split_at(&lines, both, '\n');
     char *text = sorted(lines.item, lines.n);
-    rl_list_done(&lines);
+    options_list_done(&lines);
     return text;
 }
 
-static void check_truth(const struct rl_truth *t) {
+static void check_truth(const struct job_truth *t) {
     struct launch l;
     struct co_err err = {0};
     launch_init(&l, t->ip, t->pod);
@@ -127,7 +126,7 @@ static void check_truth(const struct rl_truth *t) {
         fail_msg("%s: %s", t->name, err.msg);
     }
     assert_true(t->process < l.plan.n);
-    struct rl_env *set = &l.plan.process[t->process].set;
+    struct job_env *set = &l.plan.process[t->process].set;
     CO_AUTOFREE char *text = sorted(set->item, set->n);
     CO_AUTOFREE char *expect = truth_text(t);
     if (strcmp(text, expect) != 0) {
@@ -138,11 +137,11 @@ static void check_truth(const struct rl_truth *t) {
 
 static void children_get_what_paddle_gives_them(void **state) {
     (void)state;
-    for (size_t i = 0; i < CO_ARRAY_LEN(rl_truths); i++) {
-        check_truth(&rl_truths[i]);
+    for (size_t i = 0; i < CO_ARRAY_LEN(job_truths); i++) {
+        check_truth(&job_truths[i]);
     }
-    for (size_t i = 0; i < CO_ARRAY_LEN(rl_truths_stages); i++) {
-        check_truth(&rl_truths_stages[i]);
+    for (size_t i = 0; i < CO_ARRAY_LEN(job_truths_stages); i++) {
+        check_truth(&job_truths_stages[i]);
     }
 }
 
@@ -153,68 +152,68 @@ static void what_kind_of_job_it_is(void **state) {
         "PADDLE_TRAINERS_NUM=1", "POD_IP=10.0.0.1"
     static const struct {
         const char *words[8], *env[8];
-        enum rl_mode mode;
-        enum rl_way way;
+        enum job_mode mode;
+        enum job_way way;
         int nodes_min, nodes_max;
         size_t servers, trainers, heters;
     } rows[] = {
-        {{0}, {0}, RL_MODE_COLLECTIVE, RL_WAY_ALONE, 1, 1, 0, 1, 0},
-        {{"--nproc_per_node", "0"}, {0}, RL_MODE_COLLECTIVE, RL_WAY_ALONE, 1, 1, 0, 1, 0},
-        {{"--gpus=0,1"}, {0}, RL_MODE_COLLECTIVE, RL_WAY_ALONE, 1, 1, 0, 2, 0},
-        {{"--nnodes", "2:4"}, {0}, RL_MODE_COLLECTIVE, RL_WAY_MEET, 2, 4, 0, 1, 0},
-        {{"--np", "3"}, {0}, RL_MODE_COLLECTIVE, RL_WAY_MEET, 3, 3, 0, 1, 0},
-        {{"--run_mode", "rpc"}, {0}, RL_MODE_RPC, RL_WAY_ALONE, 1, 1, 0, 1, 0},
+        {{0}, {0}, JOB_MODE_COLLECTIVE, JOB_WAY_ALONE, 1, 1, 0, 1, 0},
+        {{"--nproc_per_node", "0"}, {0}, JOB_MODE_COLLECTIVE, JOB_WAY_ALONE, 1, 1, 0, 1, 0},
+        {{"--gpus=0,1"}, {0}, JOB_MODE_COLLECTIVE, JOB_WAY_ALONE, 1, 1, 0, 2, 0},
+        {{"--nnodes", "2:4"}, {0}, JOB_MODE_COLLECTIVE, JOB_WAY_MEET, 2, 4, 0, 1, 0},
+        {{"--np", "3"}, {0}, JOB_MODE_COLLECTIVE, JOB_WAY_MEET, 3, 3, 0, 1, 0},
+        {{"--run_mode", "rpc"}, {0}, JOB_MODE_RPC, JOB_WAY_ALONE, 1, 1, 0, 1, 0},
         /* parameter servers, by any of their options; one of each by default */
-        {{"--run_mode", "ps"}, {0}, RL_MODE_PS, RL_WAY_ALONE, 1, 1, 1, 1, 0},
-        {{"--server_num", "2"}, {0}, RL_MODE_PS, RL_WAY_ALONE, 1, 1, 2, 1, 0},
-        {{"--server_num=1", "--worker_num=2"}, {0}, RL_MODE_PS, RL_WAY_ALONE, 1, 1, 1, 2, 0},
-        {{"--server_num=1", "--worker_num=2", "--heter_worker_num=1"}, {0}, RL_MODE_PS,
-            RL_WAY_ALONE, 1, 1, 1, 2, 1},
-        {{"--server_num=1", "--worker_num=2", "--heter_worker_num=2; 1"}, {0}, RL_MODE_PS,
-            RL_WAY_ALONE, 1, 1, 1, 2, 3},
-        {{"--server_num=1", "--worker_num=2", "--heter_worker_num=0"}, {0}, RL_MODE_PS,
-            RL_WAY_ALONE, 1, 1, 1, 2, 0},
+        {{"--run_mode", "ps"}, {0}, JOB_MODE_PS, JOB_WAY_ALONE, 1, 1, 1, 1, 0},
+        {{"--server_num", "2"}, {0}, JOB_MODE_PS, JOB_WAY_ALONE, 1, 1, 2, 1, 0},
+        {{"--server_num=1", "--worker_num=2"}, {0}, JOB_MODE_PS, JOB_WAY_ALONE, 1, 1, 1, 2, 0},
+        {{"--server_num=1", "--worker_num=2", "--heter_worker_num=1"}, {0}, JOB_MODE_PS,
+            JOB_WAY_ALONE, 1, 1, 1, 2, 1},
+        {{"--server_num=1", "--worker_num=2", "--heter_worker_num=2; 1"}, {0}, JOB_MODE_PS,
+            JOB_WAY_ALONE, 1, 1, 1, 2, 3},
+        {{"--server_num=1", "--worker_num=2", "--heter_worker_num=0"}, {0}, JOB_MODE_PS,
+            JOB_WAY_ALONE, 1, 1, 1, 2, 0},
         {{"--servers=10.0.0.2:1", "--workers=10.0.0.2:2", "--heter_worker_num=1;2",
              "--heter_workers=10.0.0.2:3;10.0.0.1:3,10.0.0.1"},
-            {0}, RL_MODE_PS, RL_WAY_LISTS, 1, 1, 0, 0, 2},
-        {{"--nnodes", "2", "--server_num", "0", "--trainer_num", "2"}, {0}, RL_MODE_PS, RL_WAY_MEET,
-            2, 2, 0, 2, 0},
-        {{"--servers=127.0.0.1:1", "--workers=127.0.0.1:2,127.0.0.1:3"}, {0}, RL_MODE_PS,
-            RL_WAY_LISTS, 1, 1, 1, 2, 0},
+            {0}, JOB_MODE_PS, JOB_WAY_LISTS, 1, 1, 0, 0, 2},
+        {{"--nnodes", "2", "--server_num", "0", "--trainer_num", "2"}, {0}, JOB_MODE_PS,
+            JOB_WAY_MEET, 2, 2, 0, 2, 0},
+        {{"--servers=127.0.0.1:1", "--workers=127.0.0.1:2,127.0.0.1:3"}, {0}, JOB_MODE_PS,
+            JOB_WAY_LISTS, 1, 1, 1, 2, 0},
         /* a longer address that begins like this node's is another node */
-        {{"--servers=10.0.0.1:1,10.0.0.11:1", "--trainers=10.0.0.11:2"}, {0}, RL_MODE_PS,
-            RL_WAY_LISTS, 1, 1, 1, 0, 0},
+        {{"--servers=10.0.0.1:1,10.0.0.11:1", "--trainers=10.0.0.11:2"}, {0}, JOB_MODE_PS,
+            JOB_WAY_LISTS, 1, 1, 1, 0, 0},
         /* kubeflow's pods: who is told the one number has none of the other */
-        {{0}, {"PADDLE_SERVER_NUM=1", "PADDLE_NNODES=3", "PADDLE_MASTER=a:1"}, RL_MODE_PS,
-            RL_WAY_MEET, 3, 3, 1, 0, 0},
-        {{0}, {"PADDLE_TRAINER_NUM=1", "PADDLE_NNODES=3", "PADDLE_MASTER=a:1"}, RL_MODE_PS,
-            RL_WAY_MEET, 3, 3, 0, 1, 0},
+        {{0}, {"PADDLE_SERVER_NUM=1", "PADDLE_NNODES=3", "PADDLE_MASTER=a:1"}, JOB_MODE_PS,
+            JOB_WAY_MEET, 3, 3, 1, 0, 0},
+        {{0}, {"PADDLE_TRAINER_NUM=1", "PADDLE_NNODES=3", "PADDLE_MASTER=a:1"}, JOB_MODE_PS,
+            JOB_WAY_MEET, 3, 3, 0, 1, 0},
         /* paddle-operator's pods */
-        {{0}, {PS_POD, "TRAINING_ROLE=PSERVER"}, RL_MODE_PS, RL_WAY_GIVEN, 1, 1, 1, 0, 0},
-        {{0}, {PS_POD, "TRAINING_ROLE=TRAINER"}, RL_MODE_PS, RL_WAY_GIVEN, 1, 1, 0, 1, 0},
-        {{0}, {PS_POD, "TRAINING_ROLE=HETER"}, RL_MODE_PS, RL_WAY_GIVEN, 1, 1, 0, 0, 1},
-        {{"--run_mode", "ps"}, {PS_POD, "TRAINING_ROLE=TRAINER"}, RL_MODE_PS, RL_WAY_GIVEN, 1, 1, 0,
-            1, 0},
+        {{0}, {PS_POD, "TRAINING_ROLE=PSERVER"}, JOB_MODE_PS, JOB_WAY_GIVEN, 1, 1, 1, 0, 0},
+        {{0}, {PS_POD, "TRAINING_ROLE=TRAINER"}, JOB_MODE_PS, JOB_WAY_GIVEN, 1, 1, 0, 1, 0},
+        {{0}, {PS_POD, "TRAINING_ROLE=HETER"}, JOB_MODE_PS, JOB_WAY_GIVEN, 1, 1, 0, 0, 1},
+        {{"--run_mode", "ps"}, {PS_POD, "TRAINING_ROLE=TRAINER"}, JOB_MODE_PS, JOB_WAY_GIVEN, 1, 1,
+            0, 1, 0},
         {{0}, {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000,10.0.0.2:36000", "PADDLE_TRAINER_ID=1"},
-            RL_MODE_COLLECTIVE, RL_WAY_ENDPOINTS, 2, 2, 0, 1, 0},
-        {{0}, {"DISTRIBUTED_TRAINER_ENDPOINTS=10.0.0.9,10.0.0.1,10.0.0.9"}, RL_MODE_COLLECTIVE,
-            RL_WAY_MEET, 2, 2, 0, 1, 0},
-        {{0}, {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000"}, RL_MODE_COLLECTIVE, RL_WAY_ALONE, 1, 1,
+            JOB_MODE_COLLECTIVE, JOB_WAY_ENDPOINTS, 2, 2, 0, 1, 0},
+        {{0}, {"DISTRIBUTED_TRAINER_ENDPOINTS=10.0.0.9,10.0.0.1,10.0.0.9"}, JOB_MODE_COLLECTIVE,
+            JOB_WAY_MEET, 2, 2, 0, 1, 0},
+        {{0}, {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000"}, JOB_MODE_COLLECTIVE, JOB_WAY_ALONE, 1, 1,
             0, 1, 0},
         {{"--nnodes=1:2", "--master=etcd://e:1"},
-            {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000,10.0.0.2:36000"}, RL_MODE_COLLECTIVE,
-            RL_WAY_MEET, 1, 2, 0, 1, 0},
+            {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000,10.0.0.2:36000"}, JOB_MODE_COLLECTIVE,
+            JOB_WAY_MEET, 1, 2, 0, 1, 0},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct launch l;
         struct co_err err = {0};
         launch_init(&l, "10.0.0.1", "abcdef");
         int r = launch_job(&l, rows[i].words, rows[i].env, NULL, &err);
-        const struct rl_job *j = &l.job;
+        const struct job *j = &l.job;
         if (r || j->mode != rows[i].mode || j->way != rows[i].way ||
             j->nodes_min != rows[i].nodes_min || j->nodes_max != rows[i].nodes_max ||
-            j->n[RL_SEAT_SERVER] != rows[i].servers || j->n[RL_SEAT_TRAINER] != rows[i].trainers ||
-            j->n[RL_SEAT_HETER] != rows[i].heters) {
+            j->n[JOB_SEAT_SERVER] != rows[i].servers ||
+            j->n[JOB_SEAT_TRAINER] != rows[i].trainers || j->n[JOB_SEAT_HETER] != rows[i].heters) {
             fail_msg("row %zu: %s: mode %d way %d nodes %d:%d seats %zu %zu %zu", i, err.msg,
                 (int)j->mode, (int)j->way, j->nodes_min, j->nodes_max, j->n[0], j->n[1], j->n[2]);
         }
@@ -243,13 +242,13 @@ static void a_job_has_the_id_that_keeps_it_apart(void **state) {
         struct co_err err = {0};
         launch_init(&l, "10.0.0.1", "abcdef");
         int r = launch_job(&l, rows[i].words, rows[i].env, NULL, &err);
-        CO_AUTOFREE char *notes = rl_list_python(l.job.notes.item, l.job.notes.n);
+        CO_AUTOFREE char *notes = options_list_python(l.job.notes.item, l.job.notes.n);
         if (r || strcmp(l.job.id, rows[i].id) != 0 || strcmp(notes, rows[i].notes) != 0) {
             fail_msg("row %zu: %s: id \"%s\", notes %s", i, err.msg, r ? "" : l.job.id, notes);
         }
         CO_AUTOBUF struct co_buf b = CO_BUF(1 << 16);
         CO_AUTOFREE char *line = co_xasprintf("\njob_id: %s\n", rows[i].id);
-        assert_int_equal(rl_report_configuration(&l.job, &b, NULL), 0);
+        assert_int_equal(job_report_configuration(&l.job, &b, NULL), 0);
         assert_non_null(strstr(b.data, line));
         launch_done(&l);
     }
@@ -276,7 +275,7 @@ static void the_token_is_proven_where_nodes_meet(void **state) {
         struct co_err err = {0};
         launch_init(&l, "10.0.0.1", "abcdef");
         int r = launch_job(&l, rows[i].words, rows[i].env, NULL, &err);
-        CO_AUTOFREE char *notes = rl_list_python(l.job.notes.item, l.job.notes.n);
+        CO_AUTOFREE char *notes = options_list_python(l.job.notes.item, l.job.notes.n);
         if (r || !co_streq(l.job.token ? l.job.token : "", rows[i].token ? rows[i].token : "") ||
             (rows[i].note ? !strstr(notes, rows[i].note) : strstr(notes, "TOKEN") != NULL)) {
             fail_msg("row %zu: %s: notes %s", i, err.msg, notes);
@@ -344,8 +343,8 @@ static void pods_of_an_elastic_job_meet_at_worker_0(void **state) {
         struct co_err err = {0};
         launch_init(&l, "10.0.0.1", "abcdef");
         int r = launch_job(&l, rows[i].words, rows[i].env, NULL, &err);
-        const struct rl_job *j = &l.job;
-        if (r || j->way != RL_WAY_MEET || strcmp(j->master, rows[i].master) != 0 || j->rank != 2 ||
+        const struct job *j = &l.job;
+        if (r || j->way != JOB_WAY_MEET || strcmp(j->master, rows[i].master) != 0 || j->rank != 2 ||
             j->nodes_min != rows[i].min || j->nodes_max != rows[i].max ||
             j->level != rows[i].level || j->elastic_ms != rows[i].elastic_ms) {
             fail_msg("row %zu: %s: way %d at %s, nodes %d:%d, level %d", i, err.msg, (int)j->way,
@@ -363,24 +362,24 @@ static void the_cloud_tells_the_old_launcher_its_nodes(void **state) {
         "TRAINER_PORTS_NUM=2"
     static const struct {
         const char *words[5], *env[8];
-        enum rl_way way;
+        enum job_way way;
         int64_t first_port;
     } rows[] = {
-        {{"--legacy=true"}, {CLOUD, "PADDLE_TRAINERS_NUM=2"}, RL_WAY_IPS, 6170},
-        {{"--compat=2.0"}, {CLOUD, "PADDLE_TRAINERS_NUM=2", "PADDLE_PORT=7000"}, RL_WAY_IPS, 7000},
+        {{"--legacy=true"}, {CLOUD, "PADDLE_TRAINERS_NUM=2"}, JOB_WAY_IPS, 6170},
+        {{"--compat=2.0"}, {CLOUD, "PADDLE_TRAINERS_NUM=2", "PADDLE_PORT=7000"}, JOB_WAY_IPS, 7000},
         {{"--legacy=true", "--nproc_per_node=3"},
-            {CLOUD, "PADDLE_TRAINERS_NUM=2", "PADDLE_PORT=7000"}, RL_WAY_IPS, 6170},
+            {CLOUD, "PADDLE_TRAINERS_NUM=2", "PADDLE_PORT=7000"}, JOB_WAY_IPS, 6170},
         {{"--legacy=true", "--started_port=8000"},
-            {CLOUD, "PADDLE_TRAINERS_NUM=2", "PADDLE_PORT=7000"}, RL_WAY_IPS, 8000},
+            {CLOUD, "PADDLE_TRAINERS_NUM=2", "PADDLE_PORT=7000"}, JOB_WAY_IPS, 8000},
         {{"--use_paddlecloud"}, {CLOUD, "PADDLE_TRAINERS_NUM=2", "FLAGS_START_PORT=6687"},
-            RL_WAY_IPS, 6687},
-        {{"--legacy=true"}, {CLOUD, "PADDLE_TRAINERS_NUM=1"}, RL_WAY_ALONE, 0},
-        {{"--legacy=true"}, {CLOUD}, RL_WAY_ALONE, 0},
-        {{"--nproc_per_node=1"}, {CLOUD, "PADDLE_TRAINERS_NUM=2"}, RL_WAY_ALONE, 0},
-        {{"--legacy=true", "--ips=10.0.0.2"}, {"FLAGS_START_PORT=6687"}, RL_WAY_IPS, 6687},
-        {{"--legacy=true", "--cluster_node_ips=10.0.0.2", "--node_ip=10.0.0.2"}, {0}, RL_WAY_IPS,
+            JOB_WAY_IPS, 6687},
+        {{"--legacy=true"}, {CLOUD, "PADDLE_TRAINERS_NUM=1"}, JOB_WAY_ALONE, 0},
+        {{"--legacy=true"}, {CLOUD}, JOB_WAY_ALONE, 0},
+        {{"--nproc_per_node=1"}, {CLOUD, "PADDLE_TRAINERS_NUM=2"}, JOB_WAY_ALONE, 0},
+        {{"--legacy=true", "--ips=10.0.0.2"}, {"FLAGS_START_PORT=6687"}, JOB_WAY_IPS, 6687},
+        {{"--legacy=true", "--cluster_node_ips=10.0.0.2", "--node_ip=10.0.0.2"}, {0}, JOB_WAY_IPS,
             6070},
-        {{"--ips=10.0.0.2", "--start_port=7"}, {"FLAGS_START_PORT=6687"}, RL_WAY_IPS, 7},
+        {{"--ips=10.0.0.2", "--start_port=7"}, {"FLAGS_START_PORT=6687"}, JOB_WAY_IPS, 7},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct launch l;
@@ -495,15 +494,15 @@ static void stages_go_through_all_nodes(void **state) {
             assert_non_null(strstr(err.msg, rows[i].text));
         } else {
             assert_int_equal(r, 0);
-            const struct rl_env *e = &l.plan.process[1].set; /* the node's first such worker */
+            const struct job_env *e = &l.plan.process[1].set; /* the node's first such worker */
             CO_AUTOFREE char *text = co_xasprintf("%s of %s: %s <- ->%s on %s, %s",
-                rl_env_get(e, "STAGE_ID"), rl_env_get(e, "STAGE_NUM"),
-                rl_env_get(e, "PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST"),
-                rl_env_get(e, "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST"),
-                rl_env_get(e, "HETER_DEVICE_TYPE"), rl_env_get(e, "PADDLE_STAGE_TRAINERS_NUM"));
+                job_env_get(e, "STAGE_ID"), job_env_get(e, "STAGE_NUM"),
+                job_env_get(e, "PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST"),
+                job_env_get(e, "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST"),
+                job_env_get(e, "HETER_DEVICE_TYPE"), job_env_get(e, "PADDLE_STAGE_TRAINERS_NUM"));
             assert_string_equal(text, rows[i].expect);
             assert_string_equal(
-                rl_env_get(e, "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST"), rows[i].all);
+                job_env_get(e, "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST"), rows[i].all);
         }
         launch_done(&l);
     }
@@ -619,16 +618,16 @@ static void the_old_launchers_words(void **state) {
     launch_init(&l, "127.0.0.1", "abcdef");
     assert_int_equal(launch_job(&l, words, NULL, NULL, NULL), 0);
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-    assert_int_equal(rl_report_configuration(&l.job, &b, NULL), 0);
+    assert_int_equal(job_report_configuration(&l.job, &b, NULL), 0);
     assert_string_equal(b.data,
         "gpus: 0,1\nheter_worker_num: None\nheter_workers: \nhttp_port: None\nips: 127.0.0.1\n"
         "log_dir: log\nnproc_per_node: None\nserver_num: 1\nservers: \ntraining_script: train.py\n"
         "training_script_args: []\nworker_num: 2\nworkers: \n");
-    struct rl_process p = {.seat = RL_SEAT_SERVER};
-    rl_env_set(&p.set, "PADDLE_TRAINER_ENDPOINTS", "127.0.0.1:20923,127.0.0.1:10037");
-    rl_env_set(&p.set, "LONG", "0123456789012345678901234567890123456789abcdefgh");
+    struct job_process p = {.seat = JOB_SEAT_SERVER};
+    job_env_set(&p.set, "PADDLE_TRAINER_ENDPOINTS", "127.0.0.1:20923,127.0.0.1:10037");
+    job_env_set(&p.set, "LONG", "0123456789012345678901234567890123456789abcdefgh");
     co_buf_clear(&b);
-    assert_int_equal(rl_report_table(&p, &b, NULL), 0);
+    assert_int_equal(job_report_table(&p, &b, NULL), 0);
     assert_string_equal(b.data,
         "    "
         "+=======================================================================================+"
@@ -648,7 +647,7 @@ static void the_old_launchers_words(void **state) {
         "    "
         "+=======================================================================================+"
         "\n");
-    rl_env_done(&p.set);
+    job_env_done(&p.set);
     launch_done(&l);
 }
 
@@ -668,11 +667,11 @@ static void python_prints_lists_like_this(void **state) {
         while (rows[i].item[n]) {
             n++;
         }
-        CO_AUTOFREE char *text = rl_list_python((char *const *)rows[i].item, n);
+        CO_AUTOFREE char *text = options_list_python((char *const *)rows[i].item, n);
         assert_string_equal(text, rows[i].text);
     }
     static const char *const argv[] = {"launch", "--nnodes=2", "my train.py", "it's"};
-    CO_AUTOFREE char *command = rl_report_command("1.2.3.4:5", 4, (char *const *)argv);
+    CO_AUTOFREE char *command = job_report_command("1.2.3.4:5", 4, (char *const *)argv);
     assert_string_equal(
         command, "paddlerun launch --master 1.2.3.4:5 --nnodes=2 'my train.py' 'it'\\''s'");
 }

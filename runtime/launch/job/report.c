@@ -7,40 +7,40 @@
 enum { TABLE_KEY = 40, TABLE_VALUE = 45, TEXT_MAX = 1 << 24 };
 
 /* The option's value as Python prints it; the caller frees. */
-static char *value_text(const struct rl_job *j, enum rl_option id) {
-    const struct rl_options *o = j->options;
-    if (id == RL_OPT_SCRIPT_ARGS) {
-        return rl_list_python(o->script + 1, (size_t)o->n_script - 1);
+static char *value_text(const struct job *j, enum options_option id) {
+    const struct options *o = j->options;
+    if (id == OPTIONS_OPT_SCRIPT_ARGS) {
+        return options_list_python(o->script + 1, (size_t)o->n_script - 1);
     }
-    if (id == RL_OPT_RUN_MODE && j->format != RL_FORMAT_2_0) {
-        return co_xstrdup(rl_mode_name[j->mode]);
+    if (id == OPTIONS_OPT_RUN_MODE && j->format != OPTIONS_FORMAT_2_0) {
+        return co_xstrdup(job_mode_name[j->mode]);
     }
-    if (id == RL_OPT_JOB_ID) {
+    if (id == OPTIONS_OPT_JOB_ID) {
         return co_xstrdup(j->id);
     }
-    if (id == RL_OPT_NNODES && j->way == RL_WAY_ENDPOINTS) {
+    if (id == OPTIONS_OPT_NNODES && j->way == JOB_WAY_ENDPOINTS) {
         return co_xasprintf("%d", j->nodes_max);
     }
     return co_xstrdup(o->text[id] ? o->text[id] : "None");
 }
 
-int rl_report_configuration(const struct rl_job *j, struct co_buf *ret, struct co_err *err) {
+int job_report_configuration(const struct job *j, struct co_buf *ret, struct co_err *err) {
     int r = 0;
-    for (int i = 0; i < RL_OPT_COUNT && !r; i++) {
-        const struct rl_option_row *row = &rl_option_rows[i];
+    for (int i = 0; i < OPTIONS_OPT_COUNT && !r; i++) {
+        const struct options_option_row *row = &options_option_rows[i];
         if (row->formats & 1U << j->format) {
-            bool old = j->format == RL_FORMAT_2_0 && row->old_name;
-            CO_AUTOFREE char *text = value_text(j, (enum rl_option)i);
+            bool old = j->format == OPTIONS_FORMAT_2_0 && row->old_name;
+            CO_AUTOFREE char *text = value_text(j, (enum options_option)i);
             r = co_buf_addf(ret, err, "%s: %s\n", old ? row->old_name : row->name, text);
         }
     }
     return r;
 }
 
-int rl_report_job(const struct rl_job *j, size_t n_nodes, struct co_buf *ret, struct co_err *err) {
+int job_report_job(const struct job *j, size_t n_nodes, struct co_buf *ret, struct co_err *err) {
     return co_buf_addf(ret, err, "Job: %s, mode %s, replicas %zu[%d:%d], elastic %s", j->id,
-        rl_mode_name[j->mode], n_nodes ? n_nodes : (size_t)j->nodes_max, j->nodes_min, j->nodes_max,
-        j->elastic ? "True" : "False");
+        job_mode_name[j->mode], n_nodes ? n_nodes : (size_t)j->nodes_max, j->nodes_min,
+        j->nodes_max, j->elastic ? "True" : "False");
 }
 
 /* Centres a text in the value column.  Of a long text only the end is shown. */
@@ -72,7 +72,7 @@ static int table_rule(struct co_buf *b, int width, char c, struct co_err *err) {
     return co_buf_addf(b, err, "    +%s+\n", line);
 }
 
-int rl_report_table(const struct rl_process *p, struct co_buf *ret, struct co_err *err) {
+int job_report_table(const struct job_process *p, struct co_buf *ret, struct co_err *err) {
     size_t widest = TABLE_KEY;
     for (size_t i = 0; i < p->set.n; i++) {
         size_t len = strcspn(p->set.item[i], "=");
@@ -90,12 +90,12 @@ int rl_report_table(const struct rl_process *p, struct co_buf *ret, struct co_er
     return r ? r : table_rule(ret, width, '=', err);
 }
 
-int rl_report_plan(const struct rl_plan *p, struct co_buf *ret, struct co_err *err) {
-    CO_AUTOFREE char *command = rl_list_python(p->command.item, p->command.n);
+int job_report_plan(const struct job_plan *p, struct co_buf *ret, struct co_err *err) {
+    CO_AUTOFREE char *command = options_list_python(p->command.item, p->command.n);
     int r = co_buf_addf(ret, err, "command %s\n", command);
     for (size_t i = 0; i < p->n && !r; i++) {
         char name[64];
-        rl_process_name(&p->process[i], name, sizeof(name));
+        job_process_name(&p->process[i], name, sizeof(name));
         r = co_buf_addf(ret, err, "\n%s, log %s\n", name, p->process[i].log);
         for (size_t k = 0; k < p->process[i].set.n && !r; k++) {
             r = co_buf_addf(ret, err, "    %s\n", p->process[i].set.item[k]);
@@ -118,7 +118,7 @@ static int add_quoted(struct co_buf *b, const char *word) {
     return r ? r : co_buf_adds(b, "'", NULL);
 }
 
-char *rl_report_command(const char *master, int argc, char *const argv[]) {
+char *job_report_command(const char *master, int argc, char *const argv[]) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
     int r = co_buf_addf(&b, NULL, "paddlerun launch --master %s", master);
     for (int i = 1; i < argc && !r; i++) {

@@ -4,15 +4,15 @@
 #include "runtime/launch/job/plan.h"
 
 /* "name: value" lines of the configuration block, sorted. */
-CO_MUST_CHECK int rl_report_configuration(
-    const struct rl_job *j, struct co_buf *ret, struct co_err *err);
+CO_MUST_CHECK int job_report_configuration(
+    const struct job *j, struct co_buf *ret, struct co_err *err);
 /* "Job: default, mode collective, replicas 1[1:1], elastic False" */
-CO_MUST_CHECK int rl_report_job(
-    const struct rl_job *j, size_t n_nodes, struct co_buf *ret, struct co_err *err);
+CO_MUST_CHECK int job_report_job(
+    const struct job *j, size_t n_nodes, struct co_buf *ret, struct co_err *err);
 /* The table of a process's variables, as fleetrun prints it. */
-CO_MUST_CHECK int rl_report_table(
-    const struct rl_process *p, struct co_buf *ret, struct co_err *err);
+CO_MUST_CHECK int job_report_table(
+    const struct job_process *p, struct co_buf *ret, struct co_err *err);
 /* The output of --dry_run. */
-CO_MUST_CHECK int rl_report_plan(const struct rl_plan *p, struct co_buf *ret, struct co_err *err);
+CO_MUST_CHECK int job_report_plan(const struct job_plan *p, struct co_buf *ret, struct co_err *err);
 /* The command for other nodes: this command line, with --master. */
-char *rl_report_command(const char *master, int argc, char *const argv[]);
+char *job_report_command(const char *master, int argc, char *const argv[]);

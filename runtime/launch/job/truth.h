@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct rl_truth {
+struct job_truth {
     const char *name;
     const char *words[12]; /* before the script */
     const char *visible, *ip, *pod, *scratch;
@@ -55,7 +55,7 @@ static const char heterogeneous_workers[] =
     "PADDLE_WITH_GLOO=0\n"
     "POD_IP=127.0.0.1\n";
 
-static const struct rl_truth rl_truths[] = {
+static const struct job_truth job_truths[] = {
     {.name = "one node",
         .words = {"--nproc_per_node", "2"},
         .ip = "127.0.0.1",

@@ -46,7 +46,7 @@ static const char stages_of_lists[] =
     "PADDLE_TRAINER_ENDPOINTS=127.0.0.2:8001,127.0.0.3:8001\n"
     "PADDLE_WITH_GLOO=0\n";
 
-static const struct rl_truth rl_truths_stages[] = {
+static const struct job_truth job_truths_stages[] = {
     {.name = "three stages: a trainer",
         THREE_STAGES_RUN,
         .process = 2,

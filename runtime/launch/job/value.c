@@ -6,15 +6,15 @@
 #include "common/json.h"
 #include "common/parse.h"
 
-static const char *const seat_keys[RL_SEAT_COUNT] = {
-    [RL_SEAT_SERVER] = "servers",
-    [RL_SEAT_TRAINER] = "trainers",
-    [RL_SEAT_HETER] = "heters", /* by stage; Paddle's value has no such list */
+static const char *const seat_keys[JOB_SEAT_COUNT] = {
+    [JOB_SEAT_SERVER] = "servers",
+    [JOB_SEAT_TRAINER] = "trainers",
+    [JOB_SEAT_HETER] = "heters", /* by stage; Paddle's value has no such list */
 };
 
 /* ---- encoding ---------------------------------------------------------------------------- */
 
-static json_t *list_json(const struct rl_list *l) {
+static json_t *list_json(const struct options_list *l) {
     json_t *list = json_array();
     for (size_t i = 0; i < l->n; i++) {
         co_json_append(list, co_json_string(l->item[i]));
@@ -22,37 +22,37 @@ static json_t *list_json(const struct rl_list *l) {
     return list;
 }
 
-static json_t *stages_json(const struct rl_offer *offer) {
+static json_t *stages_json(const struct job_offer *offer) {
     json_t *stages = json_array();
     for (size_t i = 0; i < offer->stages.n; i++) {
-        const struct rl_list part =
-            rl_stages_part(&offer->stages, &offer->endpoints[RL_SEAT_HETER], i);
+        const struct options_list part =
+            job_stages_part(&offer->stages, &offer->endpoints[JOB_SEAT_HETER], i);
         co_json_append(stages, list_json(&part));
     }
     return stages;
 }
 
-char *rl_value_encode(const struct rl_job *j, const struct rl_offer *offer) {
+char *job_value_encode(const struct job *j, const struct job_offer *offer) {
     static const char *const dtypes[] = {
-        [RL_DEVICE_CPU] = "cpu",
-        [RL_DEVICE_GPU] = "gpu",
-        [RL_DEVICE_XPU] = "xpu",
-        [RL_DEVICE_CUSTOM] = "custom_device",
+        [JOB_DEVICE_CPU] = "cpu",
+        [JOB_DEVICE_GPU] = "gpu",
+        [JOB_DEVICE_XPU] = "xpu",
+        [JOB_DEVICE_CUSTOM] = "custom_device",
     };
-    const struct rl_list *trainers = &offer->endpoints[RL_SEAT_TRAINER];
+    const struct options_list *trainers = &offer->endpoints[JOB_SEAT_TRAINER];
     CO_AUTOJSON json_t *o = json_object();
     co_json_set(o, "name", co_json_string(j->node->pod));
     co_json_set(o, "rank", json_integer(j->rank));
-    if (j->mode == RL_MODE_PS) {
-        co_json_set(o, seat_keys[RL_SEAT_SERVER], list_json(&offer->endpoints[RL_SEAT_SERVER]));
-        co_json_set(o, seat_keys[RL_SEAT_TRAINER], list_json(trainers));
+    if (j->mode == JOB_MODE_PS) {
+        co_json_set(o, seat_keys[JOB_SEAT_SERVER], list_json(&offer->endpoints[JOB_SEAT_SERVER]));
+        co_json_set(o, seat_keys[JOB_SEAT_TRAINER], list_json(trainers));
         if (offer->stages.n) {
-            co_json_set(o, seat_keys[RL_SEAT_HETER], stages_json(offer));
+            co_json_set(o, seat_keys[JOB_SEAT_HETER], stages_json(offer));
         }
         co_json_set(o, "dtype", co_json_string(dtypes[j->node->device]));
         co_json_set(o, "gloo_port", json_integer(offer->gloo_port));
     } else {
-        CO_AUTOFREE char *joined = rl_list_join(trainers, ",");
+        CO_AUTOFREE char *joined = options_list_join(trainers, ",");
         co_json_set(o, "replicas", json_integer((json_int_t)trainers->n));
         co_json_set(o, "dtype", co_json_string(dtypes[j->node->device]));
         co_json_set(o, "candidate", co_json_string(offer->candidate));
@@ -63,7 +63,7 @@ char *rl_value_encode(const struct rl_job *j, const struct rl_offer *offer) {
 
 /* ---- decoding, of texts that any node may have sent -------------------------------------- */
 
-static int check_endpoints(const struct rl_list *l, const char *what, struct co_err *err) {
+static int check_endpoints(const struct options_list *l, const char *what, struct co_err *err) {
     struct co_hostport hp;
     int r = 0;
     for (size_t i = 0; i < l->n && !r; i++) {
@@ -72,15 +72,15 @@ static int check_endpoints(const struct rl_list *l, const char *what, struct co_
     return r;
 }
 
-static void add_texts(const json_t *list, struct rl_list *ret) {
+static void add_texts(const json_t *list, struct options_list *ret) {
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *text = json_string_value(json_array_get(list, i));
-        rl_list_add(ret, text ? text : "");
+        options_list_add(ret, text ? text : "");
     }
 }
 
 static int decode_seat(
-    const json_t *o, enum rl_seat seat, struct rl_offer *offer, struct co_err *err) {
+    const json_t *o, enum job_seat seat, struct job_offer *offer, struct co_err *err) {
     json_t *list = NULL;
     int r = co_json_get(o, seat_keys[seat], JSON_ARRAY, &list, err);
     add_texts(list, &offer->endpoints[seat]);
@@ -88,17 +88,17 @@ static int decode_seat(
 }
 
 /* Reads the heterogeneous workers, a list per stage, if there are any. */
-static int decode_stages(const json_t *o, struct rl_offer *offer, struct co_err *err) {
-    struct rl_list *heters = &offer->endpoints[RL_SEAT_HETER];
+static int decode_stages(const json_t *o, struct job_offer *offer, struct co_err *err) {
+    struct options_list *heters = &offer->endpoints[JOB_SEAT_HETER];
     json_t *stages = NULL;
-    int r = co_json_get(o, seat_keys[RL_SEAT_HETER], JSON_ARRAY, &stages, err);
+    int r = co_json_get(o, seat_keys[JOB_SEAT_HETER], JSON_ARRAY, &stages, err);
     const size_t n = json_array_size(stages);
     if (r == CO_NOTFOUND) {
         return 0;
     }
-    if (n > RL_STAGES_MAX) {
+    if (n > JOB_STAGES_MAX) {
         return co_err_set(
-            err, CO_INVALID, "%zu stages, expected at most %d", n, (int)RL_STAGES_MAX);
+            err, CO_INVALID, "%zu stages, expected at most %d", n, (int)JOB_STAGES_MAX);
     }
     for (size_t i = 0; i < n; i++) {
         const size_t before = heters->n;
@@ -106,14 +106,14 @@ static int decode_stages(const json_t *o, struct rl_offer *offer, struct co_err 
         offer->stages.size[i] = heters->n - before;
     }
     offer->stages.n = n;
-    return r ? r : check_endpoints(heters, seat_keys[RL_SEAT_HETER], err);
+    return r ? r : check_endpoints(heters, seat_keys[JOB_SEAT_HETER], err);
 }
 
 /* Gloo's rendezvous is on server 0's host, at a port that is free there. */
 static int decode_gloo(
-    const struct rl_job *j, const json_t *o, struct rl_offer *offer, struct co_err *err) {
+    const struct job *j, const json_t *o, struct job_offer *offer, struct co_err *err) {
     int64_t port = 0;
-    if (offer->endpoints[RL_SEAT_SERVER].n == 0 || j->options->number[RL_OPT_HTTP_PORT] > 0) {
+    if (offer->endpoints[JOB_SEAT_SERVER].n == 0 || j->options->number[OPTIONS_OPT_HTTP_PORT] > 0) {
         return 0;
     }
     int r = co_json_get_i64(o, "gloo_port", 1, UINT16_MAX, &port, err);
@@ -121,7 +121,7 @@ static int decode_gloo(
     return r;
 }
 
-static int decode_collective(const json_t *o, struct rl_offer *offer, struct co_err *err) {
+static int decode_collective(const json_t *o, struct job_offer *offer, struct co_err *err) {
     const char *candidate = NULL, *endpoints = NULL;
     int r = co_json_get_str(o, "candidate", &candidate, err);
     r = r ? r : co_json_get_str(o, "endpoints", &endpoints, err);
@@ -129,31 +129,31 @@ static int decode_collective(const json_t *o, struct rl_offer *offer, struct co_
         return r;
     }
     offer->candidate = co_xstrdup(candidate);
-    rl_list_split(&offer->endpoints[RL_SEAT_TRAINER], endpoints);
-    return check_endpoints(&offer->endpoints[RL_SEAT_TRAINER], "endpoints", err);
+    options_list_split(&offer->endpoints[JOB_SEAT_TRAINER], endpoints);
+    return check_endpoints(&offer->endpoints[JOB_SEAT_TRAINER], "endpoints", err);
 }
 
 static int decode_ps(
-    const struct rl_job *j, const json_t *o, struct rl_offer *offer, struct co_err *err) {
-    int r = decode_seat(o, RL_SEAT_SERVER, offer, err);
+    const struct job *j, const json_t *o, struct job_offer *offer, struct co_err *err) {
+    int r = decode_seat(o, JOB_SEAT_SERVER, offer, err);
     r = r ? r : decode_gloo(j, o, offer, err);
-    r = r ? r : decode_seat(o, RL_SEAT_TRAINER, offer, err);
+    r = r ? r : decode_seat(o, JOB_SEAT_TRAINER, offer, err);
     return r ? r : decode_stages(o, offer, err);
 }
 
-int rl_value_decode(const struct rl_job *j, size_t node, const char *text, struct rl_offer *ret,
-    struct co_err *err) {
-    struct rl_offer offer = {.gloo_port = 0};
+int job_value_decode(
+    const struct job *j, size_t node, const char *text, struct job_offer *ret, struct co_err *err) {
+    struct job_offer offer = {.gloo_port = 0};
     CO_AUTOJSON json_t *o = NULL;
     int r = co_json_parse(text, strlen(text), &o, err);
-    r = r                       ? r
-        : j->mode == RL_MODE_PS ? decode_ps(j, o, &offer, err)
-                                : decode_collective(o, &offer, err);
+    r = r                        ? r
+        : j->mode == JOB_MODE_PS ? decode_ps(j, o, &offer, err)
+                                 : decode_collective(o, &offer, err);
     if (r) {
-        rl_offer_done(&offer);
+        job_offer_done(&offer);
         (void)co_err_wrap(err,
             "node %zu told \"%.200s\", expected what a launcher in mode %s tells", node, text,
-            rl_mode_name[j->mode]);
+            job_mode_name[j->mode]);
         return CO_INVALID;
     }
     *ret = offer;

@@ -8,20 +8,20 @@
 
 #include <cmocka.h>
 
-static const struct rl_options plain = {.number = {[RL_OPT_HTTP_PORT] = -1}};
-static const struct rl_options with_port = {.number = {[RL_OPT_HTTP_PORT] = 80}};
-static const struct rl_node cpu = {.pod = (char *)"abcdef", .device = RL_DEVICE_CPU};
-static const struct rl_node gpu = {.pod = (char *)"abcdef", .device = RL_DEVICE_GPU};
+static const struct options plain = {.number = {[OPTIONS_OPT_HTTP_PORT] = -1}};
+static const struct options with_port = {.number = {[OPTIONS_OPT_HTTP_PORT] = 80}};
+static const struct job_node cpu = {.pod = (char *)"abcdef", .device = JOB_DEVICE_CPU};
+static const struct job_node gpu = {.pod = (char *)"abcdef", .device = JOB_DEVICE_GPU};
 
 /* What a node of a job tells, and what of it the others get to know. */
 static const struct {
-    struct rl_job job;
+    struct job job;
     uint16_t ports[8];
     const char *value;
 } rows[] = {
     {{.options = &plain,
          .node = &cpu,
-         .mode = RL_MODE_COLLECTIVE,
+         .mode = JOB_MODE_COLLECTIVE,
          .rank = -1,
          .ip = "10.0.0.1",
          .n = {0, 2, 0}},
@@ -30,7 +30,7 @@ static const struct {
         "\"10.0.0.1:1\",\"endpoints\":\"10.0.0.1:2,10.0.0.1:3\"}"},
     {{.options = &plain,
          .node = &gpu,
-         .mode = RL_MODE_RPC,
+         .mode = JOB_MODE_RPC,
          .rank = 0,
          .ip = "fd00::1",
          .n = {0, 1, 0}},
@@ -39,7 +39,7 @@ static const struct {
         "\"[fd00::1]:65535\",\"endpoints\":\"[fd00::1]:2\"}"},
     {{.options = &plain,
          .node = &cpu,
-         .mode = RL_MODE_PS,
+         .mode = JOB_MODE_PS,
          .rank = 3,
          .ip = "10.0.0.1",
          .n = {1, 2, 0}},
@@ -48,7 +48,7 @@ static const struct {
         "[\"10.0.0.1:2\",\"10.0.0.1:3\"],\"dtype\":\"cpu\",\"gloo_port\":4}"},
     {{.options = &plain,
          .node = &cpu,
-         .mode = RL_MODE_PS,
+         .mode = JOB_MODE_PS,
          .rank = 1,
          .ip = "h",
          .n = {1, 0, 3},
@@ -59,7 +59,7 @@ static const struct {
     /* stages without workers are not told */
     {{.options = &plain,
          .node = &cpu,
-         .mode = RL_MODE_PS,
+         .mode = JOB_MODE_PS,
          .ip = "h",
          .n = {1, 1, 0},
          .stages = {1, {0}}},
@@ -68,13 +68,13 @@ static const struct {
         "\"dtype\":\"cpu\",\"gloo_port\":3}"},
 };
 
-static void assert_same(const struct rl_offer *a, const struct rl_offer *b) {
-    for (int s = 0; s < RL_SEAT_COUNT; s++) {
-        CO_AUTOFREE char *one = rl_list_join(&a->endpoints[s], ",");
-        CO_AUTOFREE char *other = rl_list_join(&b->endpoints[s], ",");
+static void assert_same(const struct job_offer *a, const struct job_offer *b) {
+    for (int s = 0; s < JOB_SEAT_COUNT; s++) {
+        CO_AUTOFREE char *one = options_list_join(&a->endpoints[s], ",");
+        CO_AUTOFREE char *other = options_list_join(&b->endpoints[s], ",");
         assert_string_equal(one, other);
     }
-    assert_true(rl_stages_equal(&a->stages, &b->stages));
+    assert_true(job_stages_equal(&a->stages, &b->stages));
     assert_true(co_streq(a->candidate, b->candidate));
     assert_int_equal(a->gloo_port, b->gloo_port);
 }
@@ -82,23 +82,23 @@ static void assert_same(const struct rl_offer *a, const struct rl_offer *b) {
 static void a_node_tells_what_paddles_nodes_tell(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rl_offer offer;
-        rl_offer_make(&rows[i].job, rows[i].ports, &offer);
-        CO_AUTOFREE char *value = rl_value_encode(&rows[i].job, &offer);
+        struct job_offer offer;
+        job_offer_make(&rows[i].job, rows[i].ports, &offer);
+        CO_AUTOFREE char *value = job_value_encode(&rows[i].job, &offer);
         assert_string_equal(value, rows[i].value);
-        rl_offer_done(&offer);
+        job_offer_done(&offer);
     }
 }
 
 static void what_is_told_is_what_is_heard(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rl_offer offer, heard;
-        rl_offer_make(&rows[i].job, rows[i].ports, &offer);
-        assert_int_equal(rl_value_decode(&rows[i].job, 0, rows[i].value, &heard, NULL), 0);
+        struct job_offer offer, heard;
+        job_offer_make(&rows[i].job, rows[i].ports, &offer);
+        assert_int_equal(job_value_decode(&rows[i].job, 0, rows[i].value, &heard, NULL), 0);
         assert_same(&offer, &heard);
-        rl_offer_done(&offer);
-        rl_offer_done(&heard);
+        job_offer_done(&offer);
+        job_offer_done(&heard);
     }
 }
 
@@ -106,37 +106,37 @@ static void a_bad_value_names_its_node(void **state) {
     (void)state;
 #define SERVERS "{\"servers\":[\"a:1\"],\"trainers\":[\"a:2\"]"
     static const struct {
-        enum rl_mode mode;
+        enum job_mode mode;
         const char *value, *text;
     } bad[] = {
-        {RL_MODE_COLLECTIVE, "", "node 1 told \"\", expected what a launcher in mode collective"},
-        {RL_MODE_COLLECTIVE, "[]", "collective tells: candidate is missing"},
-        {RL_MODE_COLLECTIVE, "{}", "candidate is missing, expected"},
-        {RL_MODE_COLLECTIVE, "{\"candidate\":1}", "candidate is an integer, expected"},
-        {RL_MODE_COLLECTIVE, "{\"candidate\":\"a:1\"}", "endpoints is missing"},
-        {RL_MODE_COLLECTIVE, "{\"candidate\":\"a:1\",\"endpoints\":\"a:2,b\"}",
+        {JOB_MODE_COLLECTIVE, "", "node 1 told \"\", expected what a launcher in mode collective"},
+        {JOB_MODE_COLLECTIVE, "[]", "collective tells: candidate is missing"},
+        {JOB_MODE_COLLECTIVE, "{}", "candidate is missing, expected"},
+        {JOB_MODE_COLLECTIVE, "{\"candidate\":1}", "candidate is an integer, expected"},
+        {JOB_MODE_COLLECTIVE, "{\"candidate\":\"a:1\"}", "endpoints is missing"},
+        {JOB_MODE_COLLECTIVE, "{\"candidate\":\"a:1\",\"endpoints\":\"a:2,b\"}",
             "collective tells: endpoints: \"b\""},
-        {RL_MODE_COLLECTIVE, SERVERS ",\"gloo_port\":3}", "candidate is missing"},
-        {RL_MODE_RPC, "{}", "in mode rpc tells: candidate"},
-        {RL_MODE_PS, "{}", "in mode ps tells: servers is missing"},
-        {RL_MODE_PS, "{\"servers\":[1]}", "servers: \"\""},
-        {RL_MODE_PS, "{\"servers\":[]}", "trainers is missing"},
-        {RL_MODE_PS, "{\"servers\":[],\"trainers\":[\"a\"]}", "trainers: \"a\""},
-        {RL_MODE_PS, SERVERS "}", "gloo_port is missing"},
-        {RL_MODE_PS, SERVERS ",\"gloo_port\":65536}", "gloo_port is 65536"},
-        {RL_MODE_PS, SERVERS ",\"gloo_port\":3,\"heters\":\"a:4\"}", "heters is a string"},
-        {RL_MODE_PS, SERVERS ",\"gloo_port\":3,\"heters\":[[\"a:4\"],[\"a\"]]}", "heters: \"a\""},
-        {RL_MODE_PS,
+        {JOB_MODE_COLLECTIVE, SERVERS ",\"gloo_port\":3}", "candidate is missing"},
+        {JOB_MODE_RPC, "{}", "in mode rpc tells: candidate"},
+        {JOB_MODE_PS, "{}", "in mode ps tells: servers is missing"},
+        {JOB_MODE_PS, "{\"servers\":[1]}", "servers: \"\""},
+        {JOB_MODE_PS, "{\"servers\":[]}", "trainers is missing"},
+        {JOB_MODE_PS, "{\"servers\":[],\"trainers\":[\"a\"]}", "trainers: \"a\""},
+        {JOB_MODE_PS, SERVERS "}", "gloo_port is missing"},
+        {JOB_MODE_PS, SERVERS ",\"gloo_port\":65536}", "gloo_port is 65536"},
+        {JOB_MODE_PS, SERVERS ",\"gloo_port\":3,\"heters\":\"a:4\"}", "heters is a string"},
+        {JOB_MODE_PS, SERVERS ",\"gloo_port\":3,\"heters\":[[\"a:4\"],[\"a\"]]}", "heters: \"a\""},
+        {JOB_MODE_PS,
             SERVERS ",\"gloo_port\":3,\"heters\":[[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],"
                     "[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],"
                     "[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[]]}",
             "65 stages, expected at most 64"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(bad); i++) {
-        const struct rl_job job = {.options = &plain, .node = &cpu, .mode = bad[i].mode};
-        struct rl_offer offer;
+        const struct job job = {.options = &plain, .node = &cpu, .mode = bad[i].mode};
+        struct job_offer offer;
         struct co_err err = {0};
-        int r = rl_value_decode(&job, 1, bad[i].value, &offer, &err);
+        int r = job_value_decode(&job, 1, bad[i].value, &offer, &err);
         if (r != CO_INVALID || strncmp(err.msg, "node 1 told \"", 13) != 0 ||
             !strstr(err.msg, bad[i].text)) {
             fail_msg("row %zu: %d \"%s\"", i, r, err.msg);
@@ -148,7 +148,7 @@ static void a_bad_value_names_its_node(void **state) {
 static void a_port_for_gloo_is_told_where_it_counts(void **state) {
     (void)state;
     static const struct {
-        const struct rl_options *options;
+        const struct options *options;
         const char *value;
     } good[] = {
         {&plain, "{\"servers\":[],\"trainers\":[\"a:1\"]}"},
@@ -156,11 +156,11 @@ static void a_port_for_gloo_is_told_where_it_counts(void **state) {
         {&with_port, SERVERS "}"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(good); i++) {
-        const struct rl_job job = {.options = good[i].options, .node = &cpu, .mode = RL_MODE_PS};
-        struct rl_offer offer;
-        assert_int_equal(rl_value_decode(&job, 0, good[i].value, &offer, NULL), 0);
+        const struct job job = {.options = good[i].options, .node = &cpu, .mode = JOB_MODE_PS};
+        struct job_offer offer;
+        assert_int_equal(job_value_decode(&job, 0, good[i].value, &offer, NULL), 0);
         assert_int_equal(offer.gloo_port, 0);
-        rl_offer_done(&offer);
+        job_offer_done(&offer);
     }
 }
 

@@ -118,9 +118,9 @@ static const struct {
 };
 
 struct place {
-    const struct rl_job *j;
-    const struct rl_plan *plan;
-    const struct rl_process *p;
+    const struct job *j;
+    const struct job_plan *plan;
+    const struct job_process *p;
     const char *scratch;
 };
 
@@ -145,44 +145,44 @@ static char *own_hostport(const struct place *a, bool port) {
 
 /* A node's only process gets all devices; else each process gets one. */
 static char *own_devices(const struct place *a) {
-    const struct rl_list *d = &a->j->devices;
-    return d->n == 0                       ? NULL
-           : a->j->n[RL_SEAT_TRAINER] == 1 ? rl_list_join(d, ",")
-                                           : co_xstrdup(d->item[a->p->local]);
+    const struct options_list *d = &a->j->devices;
+    return d->n == 0                        ? NULL
+           : a->j->n[JOB_SEAT_TRAINER] == 1 ? options_list_join(d, ",")
+                                            : co_xstrdup(d->item[a->p->local]);
 }
 
 /* The devices of all trainers, joined by ":" for one trainer.  It assumes that all nodes have the
  * same devices as this one, as Paddle does. */
 static char *world_devices(const struct place *a) {
-    const struct rl_list *d = &a->j->devices;
-    struct rl_list all = {0};
-    for (size_t i = 0; i < a->plan->endpoints[RL_SEAT_TRAINER].n; i++) {
-        const size_t n = a->j->n[RL_SEAT_TRAINER];
-        rl_list_add_own(&all, d->n == 0 ? co_xstrdup("")
-                              : n == 1  ? rl_list_join(d, ":")
-                                        : co_xstrdup(d->item[i % n]));
+    const struct options_list *d = &a->j->devices;
+    struct options_list all = {0};
+    for (size_t i = 0; i < a->plan->endpoints[JOB_SEAT_TRAINER].n; i++) {
+        const size_t n = a->j->n[JOB_SEAT_TRAINER];
+        options_list_add_own(&all, d->n == 0 ? co_xstrdup("")
+                                   : n == 1  ? options_list_join(d, ":")
+                                             : co_xstrdup(d->item[i % n]));
     }
-    char *text = rl_list_join(&all, ",");
-    rl_list_done(&all);
+    char *text = options_list_join(&all, ",");
+    options_list_done(&all);
     return text;
 }
 
-static char *backend(const struct rl_job *j) {
-    const char *asked = j->options->text[RL_OPT_BACKEND];
-    return strcmp(asked, "auto") != 0            ? co_xstrdup(asked)
-           : j->node->device == RL_DEVICE_CUSTOM ? co_xstrdup("xccl")
-           : j->devices.n == 0                   ? co_xstrdup("gloo")
-                                                 : NULL;
+static char *backend(const struct job *j) {
+    const char *asked = j->options->text[OPTIONS_OPT_BACKEND];
+    return strcmp(asked, "auto") != 0             ? co_xstrdup(asked)
+           : j->node->device == JOB_DEVICE_CUSTOM ? co_xstrdup("xccl")
+           : j->devices.n == 0                    ? co_xstrdup("gloo")
+                                                  : NULL;
 }
 
-static char *log_dir(const struct rl_job *j) {
-    const char *dir = j->options->text[RL_OPT_LOG_DIR];
+static char *log_dir(const struct job *j) {
+    const char *dir = j->options->text[OPTIONS_OPT_LOG_DIR];
     return !*dir ? NULL : *dir == '/' ? co_xstrdup(dir) : co_xasprintf("%s/%s", j->node->dir, dir);
 }
 
 static char *trainers(const struct place *a) {
-    char *text = rl_list_join(&a->plan->endpoints[RL_SEAT_TRAINER], ",");
-    if (a->j->mode == RL_MODE_COLLECTIVE && strlen(text) >= ENDPOINTS_TEXT_MAX) {
+    char *text = options_list_join(&a->plan->endpoints[JOB_SEAT_TRAINER], ",");
+    if (a->j->mode == JOB_MODE_COLLECTIVE && strlen(text) >= ENDPOINTS_TEXT_MAX) {
         free(text);
         return NULL;
     }
@@ -191,39 +191,41 @@ static char *trainers(const struct place *a) {
 
 /* The device of a trainer in a job with servers: they are assigned in turn, as in fleetrun. */
 static char *old_visible(const struct place *a) {
-    const struct rl_list *d = &a->j->devices;
+    const struct options_list *d = &a->j->devices;
     return co_xstrdup(d->n ? d->item[a->p->local % d->n] : "0");
 }
 
 /* Endpoints of stage `id`, which is 1 for the trainers; "" for none. */
-static char *stage_endpoints(const struct rl_plan *plan, size_t id) {
-    struct rl_list part = {0};
-    if (id >= RL_STAGE_FIRST && id < plan->stages.n + RL_STAGE_FIRST) {
-        part = rl_stages_part(&plan->stages, &plan->endpoints[RL_SEAT_HETER], id - RL_STAGE_FIRST);
+static char *stage_endpoints(const struct job_plan *plan, size_t id) {
+    struct options_list part = {0};
+    if (id >= JOB_STAGE_FIRST && id < plan->stages.n + JOB_STAGE_FIRST) {
+        part =
+            job_stages_part(&plan->stages, &plan->endpoints[JOB_SEAT_HETER], id - JOB_STAGE_FIRST);
     }
-    return rl_list_join(id == 1 ? &plan->endpoints[RL_SEAT_TRAINER] : &part, ",");
+    return options_list_join(id == 1 ? &plan->endpoints[JOB_SEAT_TRAINER] : &part, ",");
 }
 
 /* A list as Python prints it. */
-static char *stage_sizes(const struct rl_plan *plan) {
-    struct rl_list sizes = {0};
-    rl_list_add_own(&sizes, number(plan->endpoints[RL_SEAT_TRAINER].n));
+static char *stage_sizes(const struct job_plan *plan) {
+    struct options_list sizes = {0};
+    options_list_add_own(&sizes, number(plan->endpoints[JOB_SEAT_TRAINER].n));
     for (size_t i = 0; i < plan->stages.n; i++) {
-        rl_list_add_own(&sizes, number(plan->stages.size[i]));
+        options_list_add_own(&sizes, number(plan->stages.size[i]));
     }
-    CO_AUTOFREE char *joined = rl_list_join(&sizes, ", ");
-    rl_list_done(&sizes);
+    CO_AUTOFREE char *joined = options_list_join(&sizes, ", ");
+    options_list_done(&sizes);
     return co_xasprintf("[%s]", joined);
 }
 
 /* Values about the stages; NULL: the job has no heterogeneous workers. */
 static char *of_stages(const struct place *a, enum value v) {
-    const struct rl_plan *plan = a->plan;
-    if (plan->endpoints[RL_SEAT_HETER].n == 0) {
+    const struct job_plan *plan = a->plan;
+    if (plan->endpoints[JOB_SEAT_HETER].n == 0) {
         return NULL;
     }
-    const size_t stage = a->p->seat == RL_SEAT_HETER ? rl_stages_of(&plan->stages, a->p->index) : 0;
-    const size_t id = a->p->seat == RL_SEAT_HETER ? stage + RL_STAGE_FIRST : 1;
+    const size_t stage =
+        a->p->seat == JOB_SEAT_HETER ? job_stages_of(&plan->stages, a->p->index) : 0;
+    const size_t id = a->p->seat == JOB_SEAT_HETER ? stage + JOB_STAGE_FIRST : 1;
     switch (v) {
     case V_NEXT_STAGE:
         return stage_endpoints(plan, id + 1);
@@ -240,19 +242,19 @@ static char *of_stages(const struct place *a, enum value v) {
                : a->j->heter_devices.n ? co_xstrdup(a->j->heter_devices.item[stage])
                                        : NULL;
     default:
-        return rl_list_join(&plan->endpoints[RL_SEAT_HETER], ",");
+        return options_list_join(&plan->endpoints[JOB_SEAT_HETER], ",");
     }
 }
 
 /* The caller frees; NULL: the variable is not set. */
 static char *value_of(const struct place *a, enum value v) {
     static const char *const roles[] = {
-        [RL_SEAT_SERVER] = "PSERVER",
-        [RL_SEAT_TRAINER] = "TRAINER",
-        [RL_SEAT_HETER] = "HETER_TRAINER",
+        [JOB_SEAT_SERVER] = "PSERVER",
+        [JOB_SEAT_TRAINER] = "TRAINER",
+        [JOB_SEAT_HETER] = "HETER_TRAINER",
     };
-    const struct rl_options *o = a->j->options;
-    const struct rl_plan *plan = a->plan;
+    const struct options *o = a->j->options;
+    const struct job_plan *plan = a->plan;
     switch (v) {
     case V_MASTER:
         return copy(plan->master);
@@ -261,18 +263,18 @@ static char *value_of(const struct place *a, enum value v) {
     case V_LOCAL:
         return number(a->p->local);
     case V_LOCAL_SIZE:
-        return number(a->j->n[RL_SEAT_TRAINER]);
+        return number(a->j->n[JOB_SEAT_TRAINER]);
     case V_N_TRAINERS:
-        return number(plan->endpoints[RL_SEAT_TRAINER].n);
+        return number(plan->endpoints[JOB_SEAT_TRAINER].n);
     case V_N_NODES:
-        return a->j->way == RL_WAY_LISTS ? NULL : number(plan->n_nodes);
+        return a->j->way == JOB_WAY_LISTS ? NULL : number(plan->n_nodes);
     case V_SERVERS:
-        return rl_list_join(&plan->endpoints[RL_SEAT_SERVER], ",");
+        return options_list_join(&plan->endpoints[JOB_SEAT_SERVER], ",");
     case V_TRAINERS:
         return trainers(a);
     case V_HETERS: /* the launcher of 2.0 always has it */
-        return plan->endpoints[RL_SEAT_HETER].n || a->j->format == RL_FORMAT_2_0
-                   ? rl_list_join(&plan->endpoints[RL_SEAT_HETER], ",")
+        return plan->endpoints[JOB_SEAT_HETER].n || a->j->format == OPTIONS_FORMAT_2_0
+                   ? options_list_join(&plan->endpoints[JOB_SEAT_HETER], ",")
                    : NULL;
     case V_ALL_HETERS:
     case V_NEXT_STAGE:
@@ -293,7 +295,7 @@ static char *value_of(const struct place *a, enum value v) {
     case V_ROLE:
         return co_xstrdup(roles[a->p->seat]);
     case V_WITH_GLOO:
-        return copy(o->text[RL_OPT_WITH_GLOO]);
+        return copy(o->text[OPTIONS_OPT_WITH_GLOO]);
     case V_GLOO_RENDEZVOUS:
         return co_xstrdup("3");
     case V_GLOO_PATH:
@@ -315,9 +317,9 @@ static char *value_of(const struct place *a, enum value v) {
     case V_BACKEND:
         return backend(a->j);
     case V_XCCL:
-        return a->j->node->device == RL_DEVICE_CUSTOM ? copy(a->j->node->device_name) : NULL;
+        return a->j->node->device == JOB_DEVICE_CUSTOM ? copy(a->j->node->device_name) : NULL;
     case V_AUTO_CLUSTER:
-        return copy(o->text[RL_OPT_AUTO_CLUSTER_CONFIG]);
+        return copy(o->text[OPTIONS_OPT_AUTO_CLUSTER_CONFIG]);
     case V_POD:
         return copy(a->j->node->pod);
     case V_LOG_DIR:
@@ -326,45 +328,45 @@ static char *value_of(const struct place *a, enum value v) {
     return NULL;
 }
 
-static const char *device_kind(const struct rl_job *j) {
+static const char *device_kind(const struct job *j) {
     static const char *const kinds[] = {"cpu", "gpu", "xpu", NULL};
     const char *alias =
-        j->options->alias[RL_OPT_DEVICES]; /* "--xpus" says it when the machine does not */
-    return j->node->device == RL_DEVICE_CUSTOM ? j->node->device_name
-           : j->node->device != RL_DEVICE_CPU  ? kinds[j->node->device]
-           : alias && strstr(alias, "xpus")    ? "xpu"
-           : alias && strstr(alias, "npus")    ? "npu"
-                                               : "gpu";
+        j->options->alias[OPTIONS_OPT_DEVICES]; /* "--xpus" says it when the machine does not */
+    return j->node->device == JOB_DEVICE_CUSTOM ? j->node->device_name
+           : j->node->device != JOB_DEVICE_CPU  ? kinds[j->node->device]
+           : alias && strstr(alias, "xpus")     ? "xpu"
+           : alias && strstr(alias, "npus")     ? "npu"
+                                                : "gpu";
 }
 
 /* The caller frees. */
-static char *name_of(const struct rl_job *j, enum co_var var, const char *device) {
+static char *name_of(const struct job *j, enum co_var var, const char *device) {
     const char *name = co_contract[var].name;
     return var != CO_VAR_SELECTED_DEVICES ? co_xstrdup(name)
            : device                       ? co_xasprintf("%s%s", name, device)
                                           : co_xasprintf("%s%ss", name, device_kind(j));
 }
 
-static unsigned who(const struct rl_job *j, enum rl_seat seat) {
+static unsigned who(const struct job *j, enum job_seat seat) {
     static const unsigned of_ps[] = {
-        [RL_SEAT_SERVER] = SERVER, [RL_SEAT_TRAINER] = TRAINER, [RL_SEAT_HETER] = HETER};
-    return j->mode == RL_MODE_PS ? of_ps[seat] : j->mode == RL_MODE_RPC ? RPC : COLLECTIVE;
+        [JOB_SEAT_SERVER] = SERVER, [JOB_SEAT_TRAINER] = TRAINER, [JOB_SEAT_HETER] = HETER};
+    return j->mode == JOB_MODE_PS ? of_ps[seat] : j->mode == JOB_MODE_RPC ? RPC : COLLECTIVE;
 }
 
-void rl_plan_variables(
-    const struct rl_job *j, const struct rl_plan *plan, const char *scratch, struct rl_process *p) {
+void job_plan_variables(
+    const struct job *j, const struct job_plan *plan, const char *scratch, struct job_process *p) {
     const struct place a = {.j = j, .plan = plan, .p = p, .scratch = scratch};
-    const unsigned from = j->format == RL_FORMAT_2_0 ? OLD : NEW;
+    const unsigned from = j->format == OPTIONS_FORMAT_2_0 ? OLD : NEW;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         /* A process whose environment was given gets only the variables about this launcher. */
-        bool given = j->way == RL_WAY_GIVEN && rows[i].value < V_POD;
+        bool given = j->way == JOB_WAY_GIVEN && rows[i].value < V_POD;
         if (given || !(rows[i].who & who(j, p->seat)) || !(rows[i].from & from)) {
             continue;
         }
         CO_AUTOFREE char *name = name_of(j, rows[i].var, rows[i].device);
         CO_AUTOFREE char *value = value_of(&a, rows[i].value);
         if (value) {
-            rl_env_set(&p->set, name, value);
+            job_env_set(&p->set, name, value);
         }
     }
 }

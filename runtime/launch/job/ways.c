@@ -19,17 +19,17 @@ static char *host_of(const char *endpoint) {
     return co_xstrdup(endpoint);
 }
 
-static void distinct_hosts(const struct rl_list *endpoints, struct rl_list *ret) {
+static void distinct_hosts(const struct options_list *endpoints, struct options_list *ret) {
     for (size_t i = 0; i < endpoints->n; i++) {
         CO_AUTOFREE char *host = host_of(endpoints->item[i]);
-        if (!rl_list_has(ret, host)) {
-            rl_list_add(ret, host);
+        if (!options_list_has(ret, host)) {
+            options_list_add(ret, host);
         }
     }
 }
 
 /* Finds this node among the hosts: by rank, else by address. */
-static int find_self(struct rl_job *j, const char *what, struct co_err *err) {
+static int find_self(struct job *j, const char *what, struct co_err *err) {
     if (j->rank >= 0 && (size_t)j->rank < j->hosts.n) {
         return 0;
     }
@@ -39,7 +39,7 @@ static int find_self(struct rl_job *j, const char *what, struct co_err *err) {
             return 0;
         }
     }
-    CO_AUTOFREE char *list = rl_list_join(&j->hosts, ",");
+    CO_AUTOFREE char *list = options_list_join(&j->hosts, ",");
     return co_err_set(err, CO_INVALID,
         "this node's address \"%s\" is not in %s \"%.300s\": expected --host or POD_IP to be one "
         "of them, or --rank to tell which",
@@ -54,7 +54,7 @@ static bool has_port(const char *endpoint) {
 /* ---- ways -------------------------------------------------------------------------------- */
 
 /* Hosts without ports: there must be a rendezvous, at the first host. */
-static int way_hosts(struct rl_job *j, const char *name, struct co_err *err) {
+static int way_hosts(struct job *j, const char *name, struct co_err *err) {
     char text[CO_HOST_MAX + 10];
     for (size_t i = 0; i < j->endpoints.n; i++) {
         if (has_port(j->endpoints.item[i])) {
@@ -66,26 +66,26 @@ static int way_hosts(struct rl_job *j, const char *name, struct co_err *err) {
     co_hostport_format(j->hosts.item[0], HOSTS_PORT, text, sizeof(text));
     free(j->held);
     j->master = j->held = co_xstrdup(text);
-    j->way = RL_WAY_MEET;
+    j->way = JOB_WAY_MEET;
     return 0;
 }
 
-int rl_way_endpoints(struct rl_job *j, const char *name, const char *text, struct co_err *err) {
-    rl_list_split(&j->endpoints, text);
+int job_way_endpoints(struct job *j, const char *name, const char *text, struct co_err *err) {
+    options_list_split(&j->endpoints, text);
     distinct_hosts(&j->endpoints, &j->hosts);
-    CO_AUTOFREE char *list = rl_list_python(j->endpoints.item, j->endpoints.n);
-    rl_list_add_own(&j->notes, co_xasprintf("INFO args reset by env %s\n%s", name, list));
+    CO_AUTOFREE char *list = options_list_python(j->endpoints.item, j->endpoints.n);
+    options_list_add_own(&j->notes, co_xasprintf("INFO args reset by env %s\n%s", name, list));
     j->nodes_min = j->nodes_max = (int)j->hosts.n;
-    j->way = j->hosts.n > 1 ? RL_WAY_ENDPOINTS : RL_WAY_ALONE;
+    j->way = j->hosts.n > 1 ? JOB_WAY_ENDPOINTS : JOB_WAY_ALONE;
     if (j->hosts.n < 2) {
         return 0;
     }
     return has_port(j->endpoints.item[0]) ? find_self(j, name, err) : way_hosts(j, name, err);
 }
 
-int rl_way_ips(struct rl_job *j, const char *name, const char *text, struct co_err *err) {
-    rl_list_split(&j->hosts, text);
-    if (j->hosts.n > 1 && rl_list_has(&j->hosts, "127.0.0.1")) {
+int job_way_ips(struct job *j, const char *name, const char *text, struct co_err *err) {
+    options_list_split(&j->hosts, text);
+    if (j->hosts.n > 1 && options_list_has(&j->hosts, "127.0.0.1")) {
         return co_err_set(err, CO_INVALID,
             "127.0.0.1 in ips is not allowed in multi-nodes: %s is \"%s\"", name, text);
     }
@@ -93,13 +93,13 @@ int rl_way_ips(struct rl_job *j, const char *name, const char *text, struct co_e
         j->rank = 0;
     }
     j->nodes_min = j->nodes_max = (int)j->hosts.n;
-    j->way = RL_WAY_IPS;
+    j->way = JOB_WAY_IPS;
     return find_self(j, name, err);
 }
 
 /* Adds ports to endpoints without one, as Paddle's old launcher does: they count on from
  * LEGACY_PORT over all kinds of processes, of which n_before endpoints come first. */
-static void complete_ports(struct rl_list *l, size_t n_before) {
+static void complete_ports(struct options_list *l, size_t n_before) {
     for (size_t i = 0; i < l->n; i++) {
         if (!has_port(l->item[i])) {
             char text[CO_HOST_MAX + 10];
@@ -111,65 +111,67 @@ static void complete_ports(struct rl_list *l, size_t n_before) {
     }
 }
 
-static int check_count(const struct rl_job *j, enum rl_option number, enum rl_option list, size_t n,
-    struct co_err *err) {
-    const struct rl_options *o = j->options;
-    if (rl_option_given(o, number) && o->number[number] >= 0 && (size_t)o->number[number] != n) {
+static int check_count(const struct job *j, enum options_option number, enum options_option list,
+    size_t n, struct co_err *err) {
+    const struct options *o = j->options;
+    if (options_option_given(o, number) && o->number[number] >= 0 &&
+        (size_t)o->number[number] != n) {
         return co_err_set(err, CO_INVALID,
             "--%s is %s, but --%s has %zu endpoints: expected them to agree",
-            rl_option_rows[number].name, o->text[number], rl_option_rows[list].name, n);
+            options_option_rows[number].name, o->text[number], options_option_rows[list].name, n);
     }
     return 0;
 }
 
 /* Reads --heter_workers and checks that --heter_worker_num agrees with it in every stage. */
-static int list_heters(struct rl_job *j, struct co_err *err) {
-    const struct rl_options *o = j->options;
-    struct rl_stages counts = {0};
+static int list_heters(struct job *j, struct co_err *err) {
+    const struct options *o = j->options;
+    struct job_stages counts = {0};
     int r = 0;
-    if (rl_option_has(o, RL_OPT_HETER_WORKERS)) {
-        r = rl_stages_parse_endpoints("--heter_workers", o->text[RL_OPT_HETER_WORKERS], &j->stages,
-            &j->seats[RL_SEAT_HETER], err);
+    if (options_option_has(o, OPTIONS_OPT_HETER_WORKERS)) {
+        r = job_stages_parse_endpoints("--heter_workers", o->text[OPTIONS_OPT_HETER_WORKERS],
+            &j->stages, &j->seats[JOB_SEAT_HETER], err);
     }
-    if (!r && rl_option_has(o, RL_OPT_HETER_WORKER_NUM)) {
-        r = rl_stages_parse("--heter_worker_num", o->text[RL_OPT_HETER_WORKER_NUM], &counts, err);
-        if (!r && !rl_stages_equal(&counts, &j->stages)) {
+    if (!r && options_option_has(o, OPTIONS_OPT_HETER_WORKER_NUM)) {
+        r = job_stages_parse(
+            "--heter_worker_num", o->text[OPTIONS_OPT_HETER_WORKER_NUM], &counts, err);
+        if (!r && !job_stages_equal(&counts, &j->stages)) {
             r = co_err_set(err, CO_INVALID,
                 "--heter_worker_num is \"%.100s\", --heter_workers \"%.300s\": expected them to "
                 "agree in every stage",
-                o->text[RL_OPT_HETER_WORKER_NUM], o->text[RL_OPT_HETER_WORKERS]);
+                o->text[OPTIONS_OPT_HETER_WORKER_NUM], o->text[OPTIONS_OPT_HETER_WORKERS]);
         }
     }
     return r;
 }
 
-int rl_way_lists(struct rl_job *j, enum rl_option trainers_id, struct co_err *err) {
-    rl_list_split(&j->seats[RL_SEAT_SERVER], j->options->text[RL_OPT_SERVERS]);
-    rl_list_split(&j->seats[RL_SEAT_TRAINER], j->options->text[trainers_id]);
-    const size_t n_servers = j->seats[RL_SEAT_SERVER].n, n_trainers = j->seats[RL_SEAT_TRAINER].n;
-    int r = check_count(j, RL_OPT_SERVER_NUM, RL_OPT_SERVERS, n_servers, err);
-    r = r ? r : check_count(j, RL_OPT_WORKER_NUM, trainers_id, n_trainers, err);
+int job_way_lists(struct job *j, enum options_option trainers_id, struct co_err *err) {
+    options_list_split(&j->seats[JOB_SEAT_SERVER], j->options->text[OPTIONS_OPT_SERVERS]);
+    options_list_split(&j->seats[JOB_SEAT_TRAINER], j->options->text[trainers_id]);
+    const size_t n_servers = j->seats[JOB_SEAT_SERVER].n, n_trainers = j->seats[JOB_SEAT_TRAINER].n;
+    int r = check_count(j, OPTIONS_OPT_SERVER_NUM, OPTIONS_OPT_SERVERS, n_servers, err);
+    r = r ? r : check_count(j, OPTIONS_OPT_WORKER_NUM, trainers_id, n_trainers, err);
     r = r ? r : list_heters(j, err);
     if (r) {
         return r;
     }
-    complete_ports(&j->seats[RL_SEAT_TRAINER], n_servers);
-    complete_ports(&j->seats[RL_SEAT_HETER], n_servers + n_trainers);
-    for (int s = 0; s < RL_SEAT_COUNT; s++) {
+    complete_ports(&j->seats[JOB_SEAT_TRAINER], n_servers);
+    complete_ports(&j->seats[JOB_SEAT_HETER], n_servers + n_trainers);
+    for (int s = 0; s < JOB_SEAT_COUNT; s++) {
         distinct_hosts(&j->seats[s], &j->hosts);
     }
-    if (rl_list_has(&j->hosts, "127.0.0.1")) {
+    if (options_list_has(&j->hosts, "127.0.0.1")) {
         j->ip = "127.0.0.1";
     }
-    j->way = RL_WAY_LISTS;
-    for (int s = 0; s < RL_SEAT_COUNT; s++) {
+    j->way = JOB_WAY_LISTS;
+    for (int s = 0; s < JOB_SEAT_COUNT; s++) {
         for (size_t i = 0; i < j->seats[s].n; i++) {
             CO_AUTOFREE char *host = host_of(j->seats[s].item[i]);
             j->n[s] += strcmp(host, j->ip) == 0;
         }
     }
-    if (rl_job_processes(j) == 0) {
-        CO_AUTOFREE char *list = rl_list_join(&j->hosts, ",");
+    if (job_processes(j) == 0) {
+        CO_AUTOFREE char *list = options_list_join(&j->hosts, ",");
         return co_err_set(err, CO_INVALID,
             "no endpoint of --servers and --trainers is on this node, \"%s\": expected --host or "
             "POD_IP to be one of \"%.300s\"",

@@ -5,13 +5,13 @@
 
 #include "runtime/launch/job/job.h"
 
-/* Sets RL_WAY_ENDPOINTS; RL_WAY_ALONE for one host; RL_WAY_MEET for hosts without ports.  text: the
- * value of the variable `name`. */
-CO_MUST_CHECK int rl_way_endpoints(
-    struct rl_job *j, const char *name, const char *text, struct co_err *err);
-/* Sets RL_WAY_IPS.  text: the value of --ips, or of the variable `name`. */
-CO_MUST_CHECK int rl_way_ips(
-    struct rl_job *j, const char *name, const char *text, struct co_err *err);
-/* Sets RL_WAY_LISTS from --servers, trainers_id (RL_OPT_TRAINERS or RL_OPT_WORKERS) and
+/* Sets JOB_WAY_ENDPOINTS; JOB_WAY_ALONE for one host; JOB_WAY_MEET for hosts without ports.  text:
+ * the value of the variable `name`. */
+CO_MUST_CHECK int job_way_endpoints(
+    struct job *j, const char *name, const char *text, struct co_err *err);
+/* Sets JOB_WAY_IPS.  text: the value of --ips, or of the variable `name`. */
+CO_MUST_CHECK int job_way_ips(
+    struct job *j, const char *name, const char *text, struct co_err *err);
+/* Sets JOB_WAY_LISTS from --servers, trainers_id (OPTIONS_OPT_TRAINERS or OPTIONS_OPT_WORKERS) and
  * --heter_workers. */
-CO_MUST_CHECK int rl_way_lists(struct rl_job *j, enum rl_option trainers_id, struct co_err *err);
+CO_MUST_CHECK int job_way_lists(struct job *j, enum options_option trainers_id, struct co_err *err);

@@ -32,19 +32,19 @@ struct local;
 
 struct member {
     struct local *local;
-    const struct rl_pod *pod;
-    struct rl_source source;
-    struct rl_tail tail;
+    const struct local_pod *pod;
+    struct proc_source source;
+    struct proc_tail tail;
     int fd; /* its stdout and stderr; -1: ended */
     struct co_poll *poll;
 };
 
 struct local {
-    const struct rl_pods *pods;
-    const struct rl_local_options *options;
+    const struct local_pods *pods;
+    const struct local_options *options;
     struct co_loop *loop;
-    struct rl_output *out;
-    struct rl_children *children;
+    struct proc_output *out;
+    struct proc_children *children;
     struct member *member;
     size_t n_open; /* pipes */
     size_t n_workers_left;
@@ -63,7 +63,7 @@ static void stop_all(struct local *l);
 /* ---- output ----------------------------------------------------------------------------- */
 
 static void close_stream(struct member *m) {
-    rl_output_end(m->local->out, &m->source);
+    proc_output_end(m->local->out, &m->source);
     co_poll_free(m->poll);
     m->poll = NULL;
     co_close(m->fd);
@@ -83,8 +83,8 @@ static bool read_some(struct member *m) {
     /* no wait: the descriptor is non-blocking */
     ssize_t n = read(m->fd, buf, sizeof(buf));
     if (n > 0) {
-        rl_tail_add(&m->tail, buf, (size_t)n);
-        rl_output_add(m->local->out, &m->source, buf, (size_t)n);
+        proc_tail_add(&m->tail, buf, (size_t)n);
+        proc_output_add(m->local->out, &m->source, buf, (size_t)n);
         return true;
     }
     if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
@@ -95,7 +95,7 @@ static bool read_some(struct member *m) {
 
 /* What its member has left there, unless nobody takes it; a stranger may write for ever. */
 static void read_last(struct member *m) {
-    for (int i = 0; i < LAST_READS && m->fd >= 0 && !rl_output_full(m->local->out); i++) {
+    for (int i = 0; i < LAST_READS && m->fd >= 0 && !proc_output_full(m->local->out); i++) {
         if (!read_some(m)) {
             return;
         }
@@ -111,13 +111,13 @@ static void member_readable(void *arg, int events) {
 
 static void output_changed(void *arg) {
     struct local *l = arg;
-    bool full = rl_output_full(l->out);
+    bool full = proc_output_full(l->out);
     for (size_t i = 0; i < l->pods->n; i++) {
         if (l->member[i].poll) {
             co_poll_set(l->member[i].poll, full ? 0 : CO_POLL_IN);
         }
     }
-    if (rl_output_broken(l->out) && !l->over) {
+    if (proc_output_broken(l->out) && !l->over) {
         l->over = true;
         l->ended = "stopped, as nobody reads its output,";
         l->code = 128 + SIGPIPE;
@@ -132,7 +132,7 @@ static void read_strangers(struct local *l) {
     for (size_t i = 0; i < l->pods->n; i++) {
         read_last(&l->member[i]);
     }
-    if (rl_output_full(l->out)) {
+    if (proc_output_full(l->out)) {
         co_timer_start(l->timer, STRAY_MS);
     } else {
         co_loop_stop(l->loop);
@@ -155,15 +155,15 @@ static int64_t get_grace_ms(const struct local *l) {
 
 static void stop_all(struct local *l) {
     l->stopping = true;
-    rl_children_stop(l->children, get_grace_ms(l));
+    proc_children_stop(l->children, get_grace_ms(l));
 }
 
 static void workers_done(struct local *l) {
     int64_t ms = l->options->server_grace_ms ? l->options->server_grace_ms : SERVER_GRACE_MS;
     l->over = true;
     l->ended = "completed";
-    if (rl_children_running(l->children)) {
-        rl_output_say(l->out, "paddlerun: all workers have succeeded, servers have %.1f s to end",
+    if (proc_children_running(l->children)) {
+        proc_output_say(l->out, "paddlerun: all workers have succeeded, servers have %.1f s to end",
             (double)ms / 1000);
         co_timer_start(l->timer, ms);
     }
@@ -171,14 +171,14 @@ static void workers_done(struct local *l) {
 
 static void pod_failed(struct local *l, struct member *m, int status) {
     char how[64];
-    rl_exit_text(status, how, sizeof(how));
+    proc_exit_text(status, how, sizeof(how));
     char why[512];
-    rl_tail_cause(&m->tail, why, sizeof(why));
-    rl_output_say(
+    proc_tail_cause(&m->tail, why, sizeof(why));
+    proc_output_say(
         l->out, "paddlerun: pod %s failed: %s%s%s", m->pod->name, how, *why ? ": " : "", why);
     l->over = true;
     l->ended = "failed";
-    l->code = rl_exit_code(status);
+    l->code = proc_exit_code(status);
     stop_all(l);
 }
 
@@ -187,7 +187,7 @@ static void on_ended(void *arg, size_t i, int status) {
     struct member *m = &l->member[i];
     read_last(m);
     bool counts = !m->pod->server || l->servers_only;
-    if (!l->over && rl_exit_code(status) != 0) {
+    if (!l->over && proc_exit_code(status) != 0) {
         pod_failed(l, m, status);
     } else if (!l->over && counts && --l->n_workers_left == 0) {
         workers_done(l);
@@ -197,7 +197,7 @@ static void on_ended(void *arg, size_t i, int status) {
 static void on_killing(void *arg, size_t n, bool strays) {
     struct local *l = arg;
     if (!strays) {
-        rl_output_say(l->out, "paddlerun: %zu did not end after SIGTERM: SIGKILL", n);
+        proc_output_say(l->out, "paddlerun: %zu did not end after SIGTERM: SIGKILL", n);
     }
 }
 
@@ -209,16 +209,17 @@ static void on_empty(void *arg, size_t n_lost) {
     finish_if_done(l);
 }
 
-static const struct rl_children_fns children_fns = {
+static const struct proc_children_fns children_fns = {
     .ended = on_ended, .killing = on_killing, .empty = on_empty};
 
 static void told_to_stop(void *arg, int signo) {
     struct local *l = arg;
     if (l->stopping) {
-        rl_children_stop(l->children, 0);
+        proc_children_stop(l->children, 0);
         return;
     }
-    rl_output_say(l->out, "paddlerun: stopping (SIG%s; once more to kill), pods have %.1f s to end",
+    proc_output_say(l->out,
+        "paddlerun: stopping (SIG%s; once more to kill), pods have %.1f s to end",
         sigabbrev_np(signo), (double)get_grace_ms(l) / 1000);
     if (!l->over) {
         l->over = true;
@@ -235,13 +236,13 @@ static int start_pod(struct local *l, struct member *m, int null, struct co_err 
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return co_err_errno(err, errno, "pipe");
     }
-    struct rl_spawn s = {.argv = m->pod->argv,
+    struct proc_spawn s = {.argv = m->pod->argv,
         .envp = m->pod->env.item,
         .in = null,
         .out = ends[1],
         .err = ends[1],
         .session = true};
-    int r = rl_children_start(l->children, &s, err);
+    int r = proc_children_start(l->children, &s, err);
     co_close(ends[1]);
     if (r) {
         co_close(ends[0]);
@@ -262,18 +263,18 @@ static void start_pods(struct local *l) {
         struct co_err err = {0};
         int r = start_pod(l, &l->member[i], null, &err);
         if (r) {
-            rl_output_say(l->out, "paddlerun: %s", co_err_text(&err));
+            proc_output_say(l->out, "paddlerun: %s", co_err_text(&err));
             l->over = true;
             l->ended = "failed";
-            l->code = rl_spawn_exit_code(r);
+            l->code = proc_spawn_exit_code(r);
             stop_all(l);
             break;
         }
     }
-    rl_children_started(l->children);
+    proc_children_started(l->children);
 }
 
-static size_t find_widest(const struct rl_pods *pods) {
+static size_t find_widest(const struct local_pods *pods) {
     size_t n = 0;
     for (size_t i = 0; i < pods->n; i++) {
         size_t len = strlen(pods->item[i].name);
@@ -301,13 +302,13 @@ static void open_members(struct local *l) {
 }
 
 static void say_start(struct local *l) {
-    const struct rl_pods *p = l->pods;
+    const struct local_pods *p = l->pods;
     const char *first = p->item[0].address, *last = p->item[p->n - 1].address;
-    rl_output_say(l->out, "paddlerun: job %s: %zu pod%s on %s%s%s", p->job, p->n,
+    proc_output_say(l->out, "paddlerun: job %s: %zu pod%s on %s%s%s", p->job, p->n,
         p->n == 1 ? "" : "s", first, p->n == 1 ? "" : " to ", p->n == 1 ? "" : last);
     for (const char *line = p->notes.data; line && *line;) {
         size_t n = strcspn(line, "\n");
-        rl_output_say(l->out, "paddlerun: note: %.*s", (int)n, line);
+        proc_output_say(l->out, "paddlerun: note: %.*s", (int)n, line);
         line += n + (line[n] == '\n');
     }
 }
@@ -318,7 +319,7 @@ static void end_local(struct local *l) {
             close_stream(&l->member[i]);
         }
     }
-    rl_output_say(l->out, "job %s %s %s %.1fs", l->pods->job, l->ended,
+    proc_output_say(l->out, "job %s %s %s %.1fs", l->pods->job, l->ended,
         strcmp(l->ended, "completed") == 0 ? "in" : "after",
         (double)(co_now_ms() - l->start) / 1000);
 }
@@ -326,27 +327,27 @@ static void end_local(struct local *l) {
 static int run_pods(struct local *l, struct co_err *err) {
     static const int stops[] = {SIGINT, SIGTERM, SIGHUP};
     struct co_signal *s = NULL; /* all go with the loop */
-    int r = rl_children_new(l->loop, &children_fns, l, &l->children, err);
+    int r = proc_children_new(l->loop, &children_fns, l, &l->children, err);
     for (size_t i = 0; !r && i < CO_ARRAY_LEN(stops); i++) {
         bool nohup = stops[i] == SIGHUP && co_signal_ignored(SIGHUP);
         r = nohup ? 0 : co_signal_new(l->loop, stops[i], told_to_stop, l, &s, err);
     }
     if (!r) {
-        rl_children_leave_nothing(l->children);
+        proc_children_leave_nothing(l->children);
         l->timer = co_timer_new(l->loop, time_is_up, l);
         say_start(l);
         start_pods(l);
         co_loop_run(l->loop);
         end_local(l);
     }
-    rl_children_free(l->children);
+    proc_children_free(l->children);
     return r;
 }
 
-int rl_local_run(const struct rl_pods *pods, const struct rl_local_options *options, int *ret_code,
+int local_run(const struct local_pods *pods, const struct local_options *options, int *ret_code,
     struct co_err *err) {
     CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
-    rl_files_raise();
+    proc_files_raise();
     int r = co_loop_new(&loop, err);
     if (r) {
         return r;
@@ -354,21 +355,22 @@ int rl_local_run(const struct rl_pods *pods, const struct rl_local_options *opti
     struct local l = {
         .pods = pods, .options = options, .loop = loop, .start = co_now_ms(), .ended = "stopped"};
     open_members(&l);
-    struct rl_output_options output = {
+    struct proc_output_options output = {
         .fd = options->out, .width = find_widest(pods), .change = output_changed, .arg = &l};
-    r = rl_output_open(loop, &output, &l.out, err);
+    r = proc_output_open(loop, &output, &l.out, err);
     if (!r) {
         r = run_pods(&l, err);
-        rl_output_close(l.out);
+        proc_output_close(l.out);
         *ret_code = l.code;
     }
     free(l.member);
     return r;
 }
 
-int rl_local_block(unsigned *ret_block, int *ret_lock, struct co_err *err) {
+int local_block(unsigned *ret_block, int *ret_lock, struct co_err *err) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    for (unsigned block = 0; fd >= 0 && block < BLOCKS; block += RL_PODS_MAX / RL_PODS_BLOCK) {
+    for (unsigned block = 0; fd >= 0 && block < BLOCKS;
+         block += LOCAL_PODS_MAX / LOCAL_PODS_BLOCK) {
         struct sockaddr_in a = {.sin_family = AF_INET,
             .sin_port = htons(LOCK_PORT),
             .sin_addr.s_addr = htonl(0x7f000009U + (block << 8))};

@@ -11,7 +11,7 @@
 
 #include "runtime/launch/local/pods.h"
 
-struct rl_local_options {
+struct local_options {
     int64_t grace_ms;        /* SIGTERM -> SIGKILL; 0: as the pods say, or 10 s */
     int64_t server_grace_ms; /* for servers, once workers are done; 0: 30 s */
     int out;                 /* where lines go */
@@ -22,9 +22,9 @@ struct rl_local_options {
  * 0, the first failed pod's exit code, 128 + signal when stopped.  Says on `out` what happens.
  * Call from the main thread; changes the dispositions of SIGPIPE and SIGCHLD and makes this
  * process a subreaper. */
-CO_MUST_CHECK int rl_local_run(const struct rl_pods *pods, const struct rl_local_options *options,
+CO_MUST_CHECK int local_run(const struct local_pods *pods, const struct local_options *options,
     int *ret_code, struct co_err *err);
 
 /* The first block of loopback addresses that no other local job uses, held until *ret_lock is
  * closed. */
-CO_MUST_CHECK int rl_local_block(unsigned *ret_block, int *ret_lock, struct co_err *err);
+CO_MUST_CHECK int local_block(unsigned *ret_block, int *ret_lock, struct co_err *err);

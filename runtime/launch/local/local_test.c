@@ -22,10 +22,10 @@ struct script {
 };
 
 static int64_t pods_grace_s; /* of the next job */
-static const struct rl_local_options quick = {.grace_ms = 300, .server_grace_ms = 300};
+static const struct local_options quick = {.grace_ms = 300, .server_grace_ms = 300};
 
 /* The job as a process of its own; what it prints comes through *ret_out. */
-static pid_t start(const struct script *job, const struct rl_local_options *options, int *ret_out) {
+static pid_t start(const struct script *job, const struct local_options *options, int *ret_out) {
     int out[2];
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
     (void)fflush(NULL);
@@ -37,11 +37,11 @@ static pid_t start(const struct script *job, const struct rl_local_options *opti
         return pid;
     }
     (void)close(out[0]);
-    struct rl_pod pod[PODS_MAX] = {{0}};
+    struct local_pod pod[PODS_MAX] = {{0}};
     char *argv[PODS_MAX][4];
-    struct rl_pods pods = {.job = (char *)"test", .item = pod, .grace_s = pods_grace_s};
+    struct local_pods pods = {.job = (char *)"test", .item = pod, .grace_s = pods_grace_s};
     for (; job[pods.n].text; pods.n++) {
-        struct rl_pod *p = &pod[pods.n];
+        struct local_pod *p = &pod[pods.n];
         p->name = (char *)job[pods.n].name;
         p->address = (char *)"127.0.0.10";
         p->server = job[pods.n].server;
@@ -50,14 +50,14 @@ static pid_t start(const struct script *job, const struct rl_local_options *opti
         argv[pods.n][2] = (char *)job[pods.n].text;
         argv[pods.n][3] = NULL;
         p->argv = argv[pods.n];
-        rl_env_inherit(&p->env, environ, false);
+        job_env_inherit(&p->env, environ, false);
     }
-    struct rl_local_options o = *options;
+    struct local_options o = *options;
     o.out = out[1];
     int code = -1;
-    int r = rl_local_run(&pods, &o, &code, NULL);
+    int r = local_run(&pods, &o, &code, NULL);
     for (size_t i = 0; i < pods.n; i++) {
-        rl_env_done(&pod[i].env);
+        job_env_done(&pod[i].env);
     }
     exit(r ? 99 : code);
 }
@@ -236,7 +236,7 @@ static void pods_have_as_long_as_the_flag_or_their_templates_say(void **state) {
         CO_AUTOBUF struct co_buf out = CO_BUF(1 << 20);
         int fd = -1;
         pods_grace_s = rows[i].grace_s;
-        pid_t pid = start(job, &(struct rl_local_options){.grace_ms = rows[i].flag_ms}, &fd);
+        pid_t pid = start(job, &(struct local_options){.grace_ms = rows[i].flag_ms}, &fd);
         pods_grace_s = 0;
         wait_for(fd, "a | pid ", &out);
         assert_int_equal(kill(pid, SIGTERM), 0);
@@ -349,9 +349,9 @@ static void jobs_beside_each_other_have_different_addresses(void **state) {
     (void)state;
     unsigned one = 0, two = 0;
     int lock[2] = {-1, -1};
-    assert_int_equal(rl_local_block(&one, &lock[0], NULL), 0);
-    assert_int_equal(rl_local_block(&two, &lock[1], NULL), 0);
-    assert_true(two >= one + RL_PODS_MAX / RL_PODS_BLOCK);
+    assert_int_equal(local_block(&one, &lock[0], NULL), 0);
+    assert_int_equal(local_block(&two, &lock[1], NULL), 0);
+    assert_true(two >= one + LOCAL_PODS_MAX / LOCAL_PODS_BLOCK);
     (void)close(lock[0]);
     (void)close(lock[1]);
 }

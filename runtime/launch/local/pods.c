@@ -11,11 +11,11 @@
 #include "common/json.h"
 #include "common/yaml.h"
 
-enum { DOCUMENTS_MAX = 4 * RL_PODS_MAX, NOTES_MAX = 1 << 16, GRACE_MAX_S = 24 * 3600 };
+enum { DOCUMENTS_MAX = 4 * LOCAL_PODS_MAX, NOTES_MAX = 1 << 16, GRACE_MAX_S = 24 * 3600 };
 
 struct reader {
-    const struct rl_pods_options *options;
-    struct rl_pods *pods;
+    const struct local_pods_options *options;
+    struct local_pods *pods;
     json_t *objects;         /* owned: an array of all documents */
     struct co_map addresses; /* pod name -> address, borrowed from pods */
 };
@@ -96,12 +96,14 @@ static char *find_secret(const struct reader *rd, const char *name, const char *
 
 /* ---- environment ----------------------------------------------------------------------- */
 
-static void set_variable(struct reader *rd, struct rl_env *e, const char *name, const char *value) {
-    CO_AUTOFREE char *text = rl_env_addresses(name, value, &rd->addresses);
-    rl_env_set(e, name, text);
+static void set_variable(
+    struct reader *rd, struct job_env *e, const char *name, const char *value) {
+    CO_AUTOFREE char *text = job_env_addresses(name, value, &rd->addresses);
+    job_env_set(e, name, text);
 }
 
-static int env_from(struct reader *rd, struct rl_pod *pod, const json_t *list, struct co_err *err) {
+static int env_from(
+    struct reader *rd, struct local_pod *pod, const json_t *list, struct co_err *err) {
     size_t i;
     const json_t *from;
     json_array_foreach(list, i, from) {
@@ -139,7 +141,7 @@ static char *parse_subscript(const char *path, const char *prefix) {
 }
 
 /* Borrowed; NULL: a process has no such thing. */
-static const char *find_field(const json_t *obj, const struct rl_pod *pod, const char *path) {
+static const char *find_field(const json_t *obj, const struct local_pod *pod, const char *path) {
     if (strcmp(path, "status.podIP") == 0 || strcmp(path, "status.podIPs") == 0) {
         return pod->address;
     }
@@ -164,7 +166,7 @@ static const char *find_field(const json_t *obj, const struct rl_pod *pod, const
     return value;
 }
 
-static int env_value_from(struct reader *rd, const json_t *obj, struct rl_pod *pod,
+static int env_value_from(struct reader *rd, const json_t *obj, struct local_pod *pod,
     const char *name, const json_t *from, struct co_err *err) {
     const char *path = co_json_str(from, "fieldRef", "fieldPath");
     const char *map = co_json_str(from, "configMapKeyRef", "name");
@@ -173,7 +175,7 @@ static int env_value_from(struct reader *rd, const json_t *obj, struct rl_pod *p
     const char *secret_key = co_json_str(from, "secretKeyRef", "key");
     if (path) {
         const char *value = find_field(obj, pod, path);
-        rl_env_set(&pod->env, name, value ? value : "");
+        job_env_set(&pod->env, name, value ? value : "");
         return 0;
     }
     if (map && key) {
@@ -191,7 +193,7 @@ static int env_value_from(struct reader *rd, const json_t *obj, struct rl_pod *p
     }
     CO_AUTOFREE char *value = secret && secret_key ? find_secret(rd, secret, secret_key) : NULL;
     if (value) {
-        rl_env_set(&pod->env, name, value);
+        job_env_set(&pod->env, name, value);
         return 0;
     }
     add_note(
@@ -200,17 +202,17 @@ static int env_value_from(struct reader *rd, const json_t *obj, struct rl_pod *p
 }
 
 static int read_environment(struct reader *rd, const json_t *obj, const json_t *container,
-    struct rl_pod *pod, struct co_err *err) {
-    rl_env_inherit(&pod->env, rd->options->envp, false);
-    const char *path = rl_env_get(&pod->env, "PATH");
+    struct local_pod *pod, struct co_err *err) {
+    job_env_inherit(&pod->env, rd->options->envp, false);
+    const char *path = job_env_get(&pod->env, "PATH");
     CO_AUTOFREE char *search =
         co_xasprintf("%s:%s", rd->options->bin_dir, path ? path : "/usr/local/bin:/usr/bin:/bin");
-    rl_env_set(&pod->env, "PATH", search);
+    job_env_set(&pod->env, "PATH", search);
     /* Pods of a cluster have a directory each; here launchers of several would share "log". */
     CO_AUTOFREE char *logs = co_xasprintf("log/%s", pod->name);
-    rl_env_set(&pod->env, co_contract[CO_VAR_LOG_DIR].name, logs);
-    rl_env_set(&pod->env, "HOSTNAME", pod->name);
-    rl_env_set(&pod->env, "PYTHONUNBUFFERED", "1"); /* lines as they are printed */
+    job_env_set(&pod->env, co_contract[CO_VAR_LOG_DIR].name, logs);
+    job_env_set(&pod->env, "HOSTNAME", pod->name);
+    job_env_set(&pod->env, "PYTHONUNBUFFERED", "1"); /* lines as they are printed */
     int r = env_from(rd, pod, co_json_at(container, "envFrom"), err);
     size_t i;
     const json_t *var;
@@ -224,7 +226,7 @@ static int read_environment(struct reader *rd, const json_t *obj, const json_t *
             r = env_value_from(rd, obj, pod, name, from, err);
         } else {
             const char *value = co_json_str(var, "value");
-            CO_AUTOFREE char *text = rl_env_expand(&pod->env, value ? value : "");
+            CO_AUTOFREE char *text = job_env_expand(&pod->env, value ? value : "");
             set_variable(rd, &pod->env, name, text);
         }
     }
@@ -253,7 +255,7 @@ static bool same_image(const char *image, const char *name) {
 
 /* What the image's ENTRYPOINT, and its CMD when the pod has no args, are here. */
 static bool image_command(
-    const struct rl_pods_options *o, const char *image, bool args, struct words *w) {
+    const struct local_pods_options *o, const char *image, bool args, struct words *w) {
     for (size_t i = 0; i < o->n_images; i++) {
         if (same_image(image, o->images[i].name)) {
             add_word(w, co_xstrdup("/bin/sh"));
@@ -275,13 +277,14 @@ static bool image_command(
     return false;
 }
 
-static void add_words(struct reader *rd, struct rl_pod *pod, const json_t *list, struct words *w) {
+static void add_words(
+    struct reader *rd, struct local_pod *pod, const json_t *list, struct words *w) {
     size_t i;
     const json_t *item;
     json_array_foreach(list, i, item) {
         const char *text = json_string_value(item);
-        CO_AUTOFREE char *expanded = rl_env_expand(&pod->env, text ? text : "");
-        add_word(w, rl_env_addresses(NULL, expanded, &rd->addresses));
+        CO_AUTOFREE char *expanded = job_env_expand(&pod->env, text ? text : "");
+        add_word(w, job_env_addresses(NULL, expanded, &rd->addresses));
     }
 }
 
@@ -299,7 +302,7 @@ static void find_here(const struct reader *rd, char **program) {
 }
 
 static int read_command(
-    struct reader *rd, const json_t *container, struct rl_pod *pod, struct co_err *err) {
+    struct reader *rd, const json_t *container, struct local_pod *pod, struct co_err *err) {
     const json_t *given = co_json_at(container, "command");
     const json_t *args = co_json_at(container, "args");
     const char *image = co_json_str(container, "image");
@@ -367,7 +370,7 @@ static const char *job_of(const json_t *obj) {
 }
 
 static int name_pods(struct reader *rd, struct co_err *err) {
-    struct rl_pods *pods = rd->pods;
+    struct local_pods *pods = rd->pods;
     pods->item = co_xcalloc(json_array_size(rd->objects) + 1, sizeof(*pods->item));
     size_t i;
     const json_t *obj;
@@ -377,10 +380,10 @@ static int name_pods(struct reader *rd, struct co_err *err) {
         }
         const char *name = co_json_str(obj, "metadata", "name");
         const char *job = job_of(obj);
-        if (!name || !*name || pods->n == RL_PODS_MAX || co_map_get(&rd->addresses, name)) {
+        if (!name || !*name || pods->n == LOCAL_PODS_MAX || co_map_get(&rd->addresses, name)) {
             return co_err_set(err, CO_INVALID,
                 "pod %zu, \"%s\": expected at most %d pods, each with a name of its own", pods->n,
-                name ? name : "", (int)RL_PODS_MAX);
+                name ? name : "", (int)LOCAL_PODS_MAX);
         }
         if (job && pods->job && strcmp(job, pods->job) != 0) {
             return co_err_set(err, CO_INVALID,
@@ -389,10 +392,11 @@ static int name_pods(struct reader *rd, struct co_err *err) {
         if (job && !pods->job) {
             pods->job = co_xstrdup(job);
         }
-        struct rl_pod *pod = &pods->item[pods->n];
+        struct local_pod *pod = &pods->item[pods->n];
         pod->name = co_xstrdup(name);
-        pod->address = co_xasprintf("127.0.%zu.%zu",
-            (rd->options->block + pods->n / RL_PODS_BLOCK) & 0xff, 10 + pods->n % RL_PODS_BLOCK);
+        pod->address =
+            co_xasprintf("127.0.%zu.%zu", (rd->options->block + pods->n / LOCAL_PODS_BLOCK) & 0xff,
+                10 + pods->n % LOCAL_PODS_BLOCK);
         pods->n++;
         (void)co_map_set(&rd->addresses, name, pod->address);
     }
@@ -402,7 +406,8 @@ static int name_pods(struct reader *rd, struct co_err *err) {
     return pods->n ? 0 : co_err_set(err, CO_INVALID, "there is no Pod in the input");
 }
 
-static int fill_pod(struct reader *rd, const json_t *obj, struct rl_pod *pod, struct co_err *err) {
+static int fill_pod(
+    struct reader *rd, const json_t *obj, struct local_pod *pod, struct co_err *err) {
     const json_t *spec = co_json_at(obj, "spec");
     const json_t *container = json_array_get(co_json_at(spec, "containers"), 0);
     if (!container) {
@@ -414,7 +419,7 @@ static int fill_pod(struct reader *rd, const json_t *obj, struct rl_pod *pod, st
     rd->pods->grace_s = grace > rd->pods->grace_s ? grace : rd->pods->grace_s;
     int r = read_environment(rd, obj, container, pod, err);
     r = r ? r : read_command(rd, container, pod, err);
-    const char *role = rl_env_get(&pod->env, co_contract[CO_VAR_TRAINING_ROLE].name);
+    const char *role = job_env_get(&pod->env, co_contract[CO_VAR_TRAINING_ROLE].name);
     pod->server = co_streq(role, co_contract_role_ps);
     return r;
 }
@@ -431,9 +436,9 @@ static int fill_pods(struct reader *rd, struct co_err *err) {
     return r;
 }
 
-int rl_pods_read(const char *name, const char *text, size_t len,
-    const struct rl_pods_options *options, struct rl_pods *ret, struct co_err *err) {
-    struct rl_pods pods = {.notes = CO_BUF(NOTES_MAX)};
+int local_pods_read(const char *name, const char *text, size_t len,
+    const struct local_pods_options *options, struct local_pods *ret, struct co_err *err) {
+    struct local_pods pods = {.notes = CO_BUF(NOTES_MAX)};
     CO_AUTOJSON json_t *objects = json_array();
     struct reader rd = {.options = options, .pods = &pods, .objects = objects};
     int r = read_documents(&rd, name, text, len, err);
@@ -441,26 +446,26 @@ int rl_pods_read(const char *name, const char *text, size_t len,
     r = r ? r : fill_pods(&rd, err);
     co_map_done(&rd.addresses);
     if (r) {
-        rl_pods_done(&pods);
+        local_pods_done(&pods);
         return r;
     }
     *ret = pods;
     return 0;
 }
 
-void rl_pods_done(struct rl_pods *p) {
+void local_pods_done(struct local_pods *p) {
     for (size_t i = 0; i < p->n; i++) {
-        struct rl_pod *pod = &p->item[i];
+        struct local_pod *pod = &p->item[i];
         for (char **w = pod->argv; w && *w; w++) {
             free(*w);
         }
         free(pod->argv);
         free(pod->name);
         free(pod->address);
-        rl_env_done(&pod->env);
+        job_env_done(&pod->env);
     }
     free(p->item);
     free(p->job);
     co_buf_done(&p->notes);
-    *p = (struct rl_pods){0};
+    *p = (struct local_pods){0};
 }

@@ -11,18 +11,21 @@
 #include "common/buf.h"
 #include "runtime/launch/job/env.h"
 
-enum { RL_PODS_MAX = 1000, RL_PODS_BLOCK = 200 /* addresses in a block: 127.0.<block>.10... */ };
+enum {
+    LOCAL_PODS_MAX = 1000,
+    LOCAL_PODS_BLOCK = 200 /* addresses in a block: 127.0.<block>.10... */
+};
 
-struct rl_pod {
+struct local_pod {
     char *name, *address; /* owned */
     char **argv;          /* owned strings, then NULL */
-    struct rl_env env;
+    struct job_env env;
     bool server; /* serves until told to stop: its end is not waited for */
 };
 
-struct rl_pods {
+struct local_pods {
     char *job; /* owned; the PaddleJob's name */
-    struct rl_pod *item;
+    struct local_pod *item;
     size_t n;
     /* The longest terminationGracePeriodSeconds of all pods, which are stopped together; 0: no pod
      * says any. */
@@ -31,13 +34,13 @@ struct rl_pods {
 };
 
 /* What an image would run when a pod names no command. */
-struct rl_image {
+struct local_image {
     const char *name;    /* with or without a tag */
     const char *command; /* for the shell; the pod's args follow */
 };
 
-struct rl_pods_options {
-    const struct rl_image *images;
+struct local_pods_options {
+    const struct local_image *images;
     size_t n_images;
     const char *bin_dir; /* where paddlerun and the training programs are */
     const char *token;   /* for a Secret that is there without the key; NULL: none */
@@ -46,6 +49,6 @@ struct rl_pods_options {
 };
 
 /* CO_INVALID names file, pod, and what is wrong.  name: for messages. */
-CO_MUST_CHECK int rl_pods_read(const char *name, const char *text, size_t len,
-    const struct rl_pods_options *options, struct rl_pods *ret, struct co_err *err);
-void rl_pods_done(struct rl_pods *p);
+CO_MUST_CHECK int local_pods_read(const char *name, const char *text, size_t len,
+    const struct local_pods_options *options, struct local_pods *ret, struct co_err *err);
+void local_pods_done(struct local_pods *p);

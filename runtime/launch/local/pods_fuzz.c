@@ -8,12 +8,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static char *const envp[] = {(char *)"PATH=/bin", NULL};
-    static const struct rl_image image = {"a", "b"};
-    const struct rl_pods_options options = {
+    static const struct local_image image = {"a", "b"};
+    const struct local_pods_options options = {
         .images = &image, .n_images = 1, .bin_dir = "/bin", .token = "t", .envp = envp};
-    struct rl_pods pods = {0};
+    struct local_pods pods = {0};
     struct co_err err = {0};
-    int r = rl_pods_read("input", (const char *)data, size, &options, &pods, &err);
+    int r = local_pods_read("input", (const char *)data, size, &options, &pods, &err);
     if (r ? !err.code : pods.n == 0) {
         abort();
     }
@@ -22,6 +22,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             abort();
         }
     }
-    rl_pods_done(&pods);
+    local_pods_done(&pods);
     return 0;
 }

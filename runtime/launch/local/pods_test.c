@@ -10,14 +10,14 @@
 
 static const char *const inherited[] = {
     "PATH=/usr/bin:/bin", "HOME=/h", "PADDLE_TRAINERS_NUM=77", "TRAINING_ROLE=PSERVER", NULL};
-static const struct rl_image images[] = {{"example/own", "own --flag"}};
-static const struct rl_pods_options options = {.images = images,
+static const struct local_image images[] = {{"example/own", "own --flag"}};
+static const struct local_pods_options options = {.images = images,
     .n_images = 1,
     .bin_dir = "/opt/bin",
     .envp = (char *const *)(const void *)inherited};
 
-static int read_text(const char *text, struct rl_pods *ret, struct co_err *err) {
-    return rl_pods_read("input", text, strlen(text), &options, ret, err);
+static int read_text(const char *text, struct local_pods *ret, struct co_err *err) {
+    return local_pods_read("input", text, strlen(text), &options, ret, err);
 }
 
 /* As `paddle-operator render` prints it: addresses are pods' names. */
@@ -69,8 +69,8 @@ static const char rendered[] =
     "  PADDLE_TRAINERS: j-worker-0,j-worker-01\n"
     "  PADDLE_TRAINER_ENDPOINTS: 'j-worker-0:36000'\n";
 
-static void check_env(const struct rl_pod *pod, const char *name, const char *expected) {
-    const char *value = rl_env_get(&pod->env, name);
+static void check_env(const struct local_pod *pod, const char *name, const char *expected) {
+    const char *value = job_env_get(&pod->env, name);
     if (!co_streq(value, expected)) {
         fail_msg("%s: %s is \"%s\"", pod->name, name, value);
     }
@@ -97,26 +97,26 @@ static void the_longest_grace_period_is_that_of_all(void **state) {
         CO_AUTOFREE char *one = co_xasprintf(pod, 0, rows[i].first);
         CO_AUTOFREE char *two = co_xasprintf(pod, 1, rows[i].second);
         CO_AUTOFREE char *text = co_xasprintf("%s---\n%s", one, two);
-        struct rl_pods p = {0};
+        struct local_pods p = {0};
         struct co_err err = {0};
         if (read_text(text, &p, &err)) {
             fail_msg("row %zu: %s", i, err.msg);
         }
         assert_int_equal(p.grace_s, rows[i].grace_s);
-        rl_pods_done(&p);
+        local_pods_done(&p);
     }
 }
 
 static void pods_become_processes_with_addresses(void **state) {
     (void)state;
-    struct rl_pods p = {0};
+    struct local_pods p = {0};
     struct co_err err = {0};
     if (read_text(rendered, &p, &err)) {
         fail_msg("%s", err.msg);
     }
     assert_int_equal(p.n, 2);
     assert_string_equal(p.job, "j");
-    const struct rl_pod *ps = &p.item[0], *worker = &p.item[1];
+    const struct local_pod *ps = &p.item[0], *worker = &p.item[1];
     assert_string_equal(ps->address, "127.0.0.10");
     assert_string_equal(worker->address, "127.0.0.11");
     assert_true(ps->server);
@@ -139,12 +139,12 @@ static void pods_become_processes_with_addresses(void **state) {
     check_env(worker, "POD_IP", "127.0.0.11");
     check_env(worker, "PADDLE_PORT", "36000");
     check_env(worker, "URL", "http://127.0.0.10:80/j-ps-0");
-    rl_pods_done(&p);
+    local_pods_done(&p);
 }
 
 static void commands_come_from_pod_or_image(void **state) {
     (void)state;
-    struct rl_pods p = {0};
+    struct local_pods p = {0};
     assert_int_equal(read_text(rendered, &p, NULL), 0);
     static const char *const ps[] = {
         "/opt/bin/paddlerun", "exec", "--", "/opt/bin/wide_and_deep", NULL};
@@ -156,19 +156,19 @@ static void commands_come_from_pod_or_image(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(worker); i++) {
         assert_true(co_streq(p.item[1].argv[i], worker[i]));
     }
-    rl_pods_done(&p);
+    local_pods_done(&p);
 }
 
 static void what_is_ignored_is_said_once(void **state) {
     (void)state;
-    struct rl_pods p = {0};
+    struct local_pods p = {0};
     assert_int_equal(read_text(rendered, &p, NULL), 0);
     assert_non_null(strstr(p.notes.data, "hostNetwork is ignored"));
     assert_non_null(strstr(p.notes.data, "volumes are ignored"));
     assert_non_null(strstr(p.notes.data, "init container \"fetch\" is not run"));
     assert_non_null(strstr(p.notes.data, "only the first container"));
     assert_null(strstr(p.notes.data, "coord-paddle"));
-    rl_pods_done(&p);
+    local_pods_done(&p);
 }
 
 static void variables_come_from_secrets_of_the_input(void **state) {
@@ -191,14 +191,14 @@ static void variables_come_from_secrets_of_the_input(void **state) {
                          "  - command: [x]\n"
                          "    env: [{name: V, valueFrom: {secretKeyRef: {name: s, key: k}}}]\n",
                 rows[i].secret);
-        struct rl_pods_options with = options;
-        struct rl_pods p = {0};
+        struct local_pods_options with = options;
+        struct local_pods p = {0};
         with.token = rows[i].token;
-        assert_int_equal(rl_pods_read("input", text, strlen(text), &with, &p, NULL), 0);
+        assert_int_equal(local_pods_read("input", text, strlen(text), &with, &p, NULL), 0);
         check_env(&p.item[0], "V", rows[i].value);
         bool noted = p.notes.data && strstr(p.notes.data, "Secrets that are not in the input");
         assert_int_equal(noted, !rows[i].value);
-        rl_pods_done(&p);
+        local_pods_done(&p);
     }
 }
 
@@ -225,7 +225,7 @@ static void bad_input_is_refused_with_its_cause(void **state) {
             "expected one job"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rl_pods p = {0};
+        struct local_pods p = {0};
         struct co_err err = {0};
         assert_int_equal(read_text(rows[i].text, &p, &err), CO_INVALID);
         if (!strstr(err.msg, rows[i].error)) {
@@ -245,12 +245,12 @@ static void many_pods_have_addresses_of_their_own(void **state) {
                              i),
             0);
     }
-    struct rl_pods p = {0};
+    struct local_pods p = {0};
     assert_int_equal(read_text(text.data, &p, NULL), 0);
     assert_string_equal(p.item[199].address, "127.0.0.209");
     assert_string_equal(p.item[200].address, "127.0.1.10");
     assert_string_equal(p.item[449].address, "127.0.2.59");
-    rl_pods_done(&p);
+    local_pods_done(&p);
     co_buf_done(&text);
 }
 

@@ -3,25 +3,25 @@
 
 #include <string.h>
 
-void rl_child_env(const struct rl_process *p, char *const *envp, struct rl_env *ret) {
+void node_child_env(const struct job_process *p, char *const *envp, struct job_env *ret) {
     static const char *const proxies[] = {"http_proxy", "https_proxy"};
-    rl_env_inherit(ret, envp, true);
+    job_env_inherit(ret, envp, true);
     for (size_t i = 0; i < CO_ARRAY_LEN(proxies); i++) {
-        const char *value = rl_env_get(ret, proxies[i]);
+        const char *value = job_env_get(ret, proxies[i]);
         if (value) {
             CO_AUTOFREE char *kept = co_xasprintf("%s_original", proxies[i]);
-            rl_env_set(ret, kept, value);
-            rl_env_remove(ret, proxies[i]);
+            job_env_set(ret, kept, value);
+            job_env_remove(ret, proxies[i]);
         }
     }
     for (size_t i = 0; i < p->set.n; i++) {
         size_t len = strcspn(p->set.item[i], "=");
         CO_AUTOFREE char *name = co_xstrndup(p->set.item[i], len);
-        rl_env_set(ret, name, p->set.item[i] + len + 1);
+        job_env_set(ret, name, p->set.item[i] + len + 1);
     }
 }
 
-void rl_child_cores(const cpu_set_t *all, size_t i, size_t n, cpu_set_t *ret) {
+void node_child_cores(const cpu_set_t *all, size_t i, size_t n, cpu_set_t *ret) {
     CPU_ZERO(ret);
     const size_t count = (size_t)CPU_COUNT(all);
     const size_t from = i * count / n, to = (i + 1) * count / n;

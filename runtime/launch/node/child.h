@@ -7,6 +7,6 @@
 
 /* This process's environment envp plus the variables that the plan sets.  HTTP proxies are renamed
  * to "..._original", as collective libraries would try to use them. */
-void rl_child_env(const struct rl_process *p, char *const *envp, struct rl_env *ret);
+void node_child_env(const struct job_process *p, char *const *envp, struct job_env *ret);
 /* The i-th of n equal shares of all; at least one core. */
-void rl_child_cores(const cpu_set_t *all, size_t i, size_t n, cpu_set_t *ret);
+void node_child_cores(const cpu_set_t *all, size_t i, size_t n, cpu_set_t *ret);

@@ -12,19 +12,19 @@ static void a_child_gets_the_plans_variables_and_no_proxy(void **state) {
     (void)state;
     char *const envp[] = {(char *)"HOME=/h", (char *)"http_proxy=p:1", (char *)"NAME=before",
         (char *)"https_proxy=p:2", NULL};
-    struct rl_process p = {.seat = RL_SEAT_TRAINER};
-    struct rl_env env = {0};
-    rl_env_set(&p.set, "NAME", "a=b");
-    rl_env_set(&p.set, "EMPTY", "");
-    rl_child_env(&p, envp, &env);
+    struct job_process p = {.seat = JOB_SEAT_TRAINER};
+    struct job_env env = {0};
+    job_env_set(&p.set, "NAME", "a=b");
+    job_env_set(&p.set, "EMPTY", "");
+    node_child_env(&p, envp, &env);
     assert_int_equal(env.n, 5);
-    assert_string_equal(rl_env_get(&env, "HOME"), "/h");
-    assert_string_equal(rl_env_get(&env, "NAME"), "a=b");
-    assert_string_equal(rl_env_get(&env, "EMPTY"), "");
-    assert_string_equal(rl_env_get(&env, "http_proxy_original"), "p:1");
-    assert_string_equal(rl_env_get(&env, "https_proxy_original"), "p:2");
-    rl_env_done(&p.set);
-    rl_env_done(&env);
+    assert_string_equal(job_env_get(&env, "HOME"), "/h");
+    assert_string_equal(job_env_get(&env, "NAME"), "a=b");
+    assert_string_equal(job_env_get(&env, "EMPTY"), "");
+    assert_string_equal(job_env_get(&env, "http_proxy_original"), "p:1");
+    assert_string_equal(job_env_get(&env, "https_proxy_original"), "p:2");
+    job_env_done(&p.set);
+    job_env_done(&env);
 }
 
 /* Cores of this process and shares as texts: "x" is a core. */
@@ -53,7 +53,7 @@ static void cores_are_shared_equally(void **state) {
         }
         for (size_t k = 0; k < rows[i].n; k++) {
             char text[8] = "";
-            rl_child_cores(&all, k, rows[i].n, &share);
+            node_child_cores(&all, k, rows[i].n, &share);
             for (size_t cpu = 0; cpu < len; cpu++) {
                 text[cpu] = CPU_ISSET(cpu, &share) ? 'x' : '.';
             }

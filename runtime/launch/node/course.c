@@ -33,17 +33,17 @@ enum state {
 };
 
 struct course {
-    struct rl_course_options options;
-    const struct rl_job *job;
-    const struct rl_say *say;
+    struct node_course_options options;
+    const struct job *job;
+    const struct node_say *say;
     struct co_loop *loop;
-    struct rl_round *round;
-    struct rl_rdzv *rdzv; /* NULL: there is no rendezvous, or not any more */
-    struct rl_told *told; /* NULL: the operator is not asked whether training is over */
+    struct node_round *round;
+    struct rdzv *rdzv;      /* NULL: there is no rendezvous, or not any more */
+    struct proc_told *told; /* NULL: the operator is not asked whether training is over */
     enum state state;
     int n_rounds, n_signals;
-    int64_t stop_ms;          /* from SIGTERM to SIGKILL */
-    struct rl_course_end end; /* code is that of the failed process, or 0, until OVER sets it */
+    int64_t stop_ms;            /* from SIGTERM to SIGKILL */
+    struct node_course_end end; /* code is that of the failed process, or 0, until OVER sets it */
 };
 
 static void set_state(struct course *c, enum state next) {
@@ -62,15 +62,15 @@ static void set_state(struct course *c, enum state next) {
 /* ---- the end ----------------------------------------------------------------------------- */
 
 static void stop_when_all_is_over(struct course *c) {
-    if (c->state == OVER && !c->rdzv && !rl_round_running(c->round) &&
-        !rl_round_echoing(c->round)) {
+    if (c->state == OVER && !c->rdzv && !node_round_running(c->round) &&
+        !node_round_echoing(c->round)) {
         co_loop_stop(c->loop);
     }
 }
 
 static void others_told(void *arg) {
     struct course *c = arg;
-    rl_rdzv_close(co_steal_ptr(c->rdzv));
+    rdzv_close(co_steal_ptr(c->rdzv));
     stop_when_all_is_over(c);
 }
 
@@ -83,43 +83,43 @@ static void end_course(struct course *c, int code, const char *why) {
         c->end.code = code;
         (void)snprintf(c->end.why, sizeof(c->end.why), "%s", why);
     }
-    rl_round_stop(c->round, c->stop_ms);
+    node_round_stop(c->round, c->stop_ms);
     if (first && c->rdzv) {
-        rl_rdzv_leave(c->rdzv, c->end.signo ? -1 : code, why, others_told);
+        rdzv_leave(c->rdzv, c->end.signo ? -1 : code, why, others_told);
     }
     stop_when_all_is_over(c);
 }
 
 static void end_by_error(struct course *c, int code, const struct co_err *err) {
-    rl_say(c->say, RL_SAY_ERROR, "%s", co_err_text(err));
+    node_say(c->say, NODE_SAY_ERROR, "%s", co_err_text(err));
     end_course(c, code, co_err_text(err));
 }
 
 /* ---- rounds ------------------------------------------------------------------------------ */
 
 /* Makes the plan and starts its processes.  offers and values are those of all nodes, by rank. */
-static void start_round(struct course *c, const struct rl_offer *offers, const char *const *values,
+static void start_round(struct course *c, const struct job_offer *offers, const char *const *values,
     size_t n, size_t self) {
     const char *tmp = co_contract_getenv_of("TMPDIR");
     CO_AUTOFREE char *scratch = co_xasprintf(
         "%s/paddlerun-gloo-%s-%d", tmp ? tmp : "/tmp", c->job->node->pod, ++c->n_rounds);
     struct co_err err = {0};
-    struct rl_plan plan;
-    int r = rl_plan_make(c->job, offers, n, self, scratch, &plan, &err);
+    struct job_plan plan;
+    int r = job_plan_make(c->job, offers, n, self, scratch, &plan, &err);
     if (r) {
         end_by_error(c, 1, &err);
         return;
     }
-    rl_story_run(c->say, c->job, &plan);
-    if (rl_logs_make_dir(c->job, &plan, &err)) {
-        rl_say(c->say, RL_SAY_WARNING, "%s", co_err_text(&err));
+    node_story_run(c->say, c->job, &plan);
+    if (node_logs_make_dir(c->job, &plan, &err)) {
+        node_say(c->say, NODE_SAY_WARNING, "%s", co_err_text(&err));
     }
-    rl_story_files(c->say, c->job, &plan, values, n);
-    rl_ports_release(c->options.ports);
+    node_story_files(c->say, c->job, &plan, values, n);
+    proc_ports_release(c->options.ports);
     set_state(c, RUNNING);
-    r = rl_round_start(c->round, &plan, &err);
+    r = node_round_start(c->round, &plan, &err);
     if (r) {
-        end_by_error(c, rl_spawn_exit_code(r), &err);
+        end_by_error(c, proc_spawn_exit_code(r), &err);
     }
 }
 
@@ -127,13 +127,13 @@ static void start_round(struct course *c, const struct rl_offer *offers, const c
 static void workers_done(void *arg) {
     struct course *c = arg;
     set_state(c, COMPLETED);
-    if (c->job->mode != RL_MODE_PS || c->job->way == RL_WAY_GIVEN) {
+    if (c->job->mode != JOB_MODE_PS || c->job->way == JOB_WAY_GIVEN) {
         return; /* no servers: the last process has ended */
     }
     if (c->rdzv) {
-        rl_rdzv_done(c->rdzv);
+        rdzv_done(c->rdzv);
     } else {
-        rl_round_release_servers(c->round);
+        node_round_release_servers(c->round);
     }
 }
 
@@ -142,7 +142,7 @@ static void process_failed(void *arg, int code, const char *why) {
     if (c->rdzv && c->job->level == 1) {
         c->end.code = code;
         set_state(c, RESTARTING);
-        rl_rdzv_restart(c->rdzv, why);
+        rdzv_restart(c->rdzv, why);
     } else {
         end_course(c, code, why);
     }
@@ -150,7 +150,7 @@ static void process_failed(void *arg, int code, const char *why) {
 
 static void meet_again(struct course *c) {
     set_state(c, MEETING);
-    rl_rdzv_again(c->rdzv, NULL);
+    rdzv_again(c->rdzv, NULL);
 }
 
 static void processes_gone(void *arg) {
@@ -172,39 +172,40 @@ static void say_command(void *arg, const char *endpoint) {
     static const char rule[] =
         "--------------------------------------------------------------------------------\n";
     const struct course *c = arg;
-    CO_AUTOFREE char *command = rl_report_command(endpoint, c->options.argc, c->options.argv);
+    CO_AUTOFREE char *command = job_report_command(endpoint, c->options.argc, c->options.argv);
     CO_AUTOFREE char *text = co_xasprintf(
         "Copy the following command to other nodes to run.\n%s%s\n%s", rule, command, rule);
-    rl_say_out(c->say, text, strlen(text));
-    if (c->job->options->origin[RL_OPT_RANK] == RL_FROM_COMMAND_LINE && c->job->rank >= 0) {
-        rl_say(c->say, RL_SAY_WARNING,
+    node_say_out(c->say, text, strlen(text));
+    if (c->job->options->origin[OPTIONS_OPT_RANK] == OPTIONS_FROM_COMMAND_LINE &&
+        c->job->rank >= 0) {
+        node_say(c->say, NODE_SAY_WARNING,
             "--rank set in the command may not compatible in auto mode: give each node its own");
     }
 }
 
 static void say_note(void *arg, bool warn, const char *line) {
     const struct course *c = arg;
-    rl_say(c->say, warn ? RL_SAY_WARNING : RL_SAY_INFO, "%s", line);
+    node_say(c->say, warn ? NODE_SAY_WARNING : NODE_SAY_INFO, "%s", line);
 }
 
-static void nodes_met(void *arg, const struct rl_rdzv_roster *roster) {
+static void nodes_met(void *arg, const struct rdzv_roster *roster) {
     struct course *c = arg;
     CO_AUTOFREE const char **values = co_xcalloc(roster->n, sizeof(*values));
-    CO_AUTOFREE struct rl_offer *offers = co_xcalloc(roster->n, sizeof(*offers));
+    CO_AUTOFREE struct job_offer *offers = co_xcalloc(roster->n, sizeof(*offers));
     struct co_err err = {0};
     int r = 0;
     if (!roster->watched) {
-        rl_say(c->say, RL_SAY_INFO,
+        node_say(c->say, NODE_SAY_INFO,
             "the master is Paddle's own: it will not tell when another node fails or ends");
     }
     if (c->job->elastic) {
-        rl_story_job(c->say, c->job, roster->n);
+        node_story_job(c->say, c->job, roster->n);
     }
-    rl_round_forget(c->round);
+    node_round_forget(c->round);
     c->end.code = 0;
     for (size_t i = 0; i < roster->n && !r; i++) {
         values[i] = roster->peers[i].value;
-        r = rl_value_decode(c->job, i, values[i], &offers[i], &err);
+        r = job_value_decode(c->job, i, values[i], &offers[i], &err);
     }
     if (r) {
         end_by_error(c, 1, &err);
@@ -212,16 +213,16 @@ static void nodes_met(void *arg, const struct rl_rdzv_roster *roster) {
         start_round(c, offers, values, roster->n, roster->self);
     }
     for (size_t i = 0; i < roster->n; i++) {
-        rl_offer_done(&offers[i]);
+        job_offer_done(&offers[i]);
     }
 }
 
 static void nodes_changed(void *arg, const char *why) {
     struct course *c = arg;
-    rl_say(c->say, RL_SAY_WARNING, "nodes changed, starting again: %s", why);
+    node_say(c->say, NODE_SAY_WARNING, "nodes changed, starting again: %s", why);
     set_state(c, REGROUPING);
-    if (rl_round_running(c->round)) {
-        rl_round_stop(c->round, c->stop_ms);
+    if (node_round_running(c->round)) {
+        node_round_stop(c->round, c->stop_ms);
     } else {
         meet_again(c);
     }
@@ -229,44 +230,44 @@ static void nodes_changed(void *arg, const char *why) {
 
 static void all_nodes_done(void *arg) {
     const struct course *c = arg;
-    rl_round_stop_servers(c->round);
+    node_round_stop_servers(c->round);
 }
 
 static void rdzv_ended(void *arg, const struct co_err *err) {
     struct course *c = arg;
-    rl_rdzv_close(co_steal_ptr(c->rdzv));
+    rdzv_close(co_steal_ptr(c->rdzv));
     end_by_error(c, c->end.code ? c->end.code : 1, err);
 }
 
 static int meet_others(struct course *c, struct co_err *err) {
-    static const struct rl_rdzv_fns fns = {.serving = say_command,
+    static const struct rdzv_fns fns = {.serving = say_command,
         .note = say_note,
         .met = nodes_met,
         .changed = nodes_changed,
         .all_done = all_nodes_done,
         .ended = rdzv_ended};
-    const struct rl_options *o = c->job->options;
-    const struct rl_rdzv_options options = {.job_id = c->job->id,
+    const struct options *o = c->job->options;
+    const struct rdzv_options options = {.job_id = c->job->id,
         .master = c->job->master,
         .host = c->job->ip,
         .name = c->job->node->pod,
         .value = c->options.value,
         .rank = c->job->rank,
-        .sort_ip = o->number[RL_OPT_SORT_IP] == 1,
+        .sort_ip = o->number[OPTIONS_OPT_SORT_IP] == 1,
         .min_nodes = c->job->nodes_min,
         .max_nodes = c->job->nodes_max,
         .level = c->job->level,
-        .max_restart = (int)o->number[RL_OPT_MAX_RESTART],
+        .max_restart = (int)o->number[OPTIONS_OPT_MAX_RESTART],
         .elastic_ms = c->job->elastic_ms,
-        .deadline_ms = o->number[RL_OPT_JOIN_TIMEOUT],
-        .silent_ms = o->number[RL_OPT_SILENT_TIMEOUT],
+        .deadline_ms = o->number[OPTIONS_OPT_JOIN_TIMEOUT],
+        .silent_ms = o->number[OPTIONS_OPT_SILENT_TIMEOUT],
         .token = c->job->token,
         .user = co_contract_getenv(CO_VAR_ETCD_USER),
         .ca_file = co_contract_getenv(CO_VAR_ETCD_CA),
         .cert_file = co_contract_getenv(CO_VAR_ETCD_CERT),
         .key_file = co_contract_getenv(CO_VAR_ETCD_KEY)};
-    rl_say(c->say, RL_SAY_INFO, "Waiting peer start...");
-    return rl_rdzv_open(c->loop, &options, &fns, c, &c->rdzv, err);
+    node_say(c->say, NODE_SAY_INFO, "Waiting peer start...");
+    return rdzv_open(c->loop, &options, &fns, c, &c->rdzv, err);
 }
 
 /* ---- signals ----------------------------------------------------------------------------- */
@@ -275,24 +276,24 @@ static int meet_others(struct course *c, struct co_err *err) {
 static void told_to_stop(void *arg, int signo) {
     struct course *c = arg;
     if (++c->n_signals > 1) {
-        rl_say(c->say, RL_SAY_INFO, "Force quit in 10 seconds...");
-        if (rl_round_running(c->round)) {
-            rl_round_stop(c->round, c->n_signals > 2 ? 0 : SECOND_SIGNAL_MS);
+        node_say(c->say, NODE_SAY_INFO, "Force quit in 10 seconds...");
+        if (node_round_running(c->round)) {
+            node_round_stop(c->round, c->n_signals > 2 ? 0 : SECOND_SIGNAL_MS);
         } else {
             co_loop_stop(c->loop); /* stdout is blocked, or the master does not answer */
         }
         return;
     }
-    rl_say(c->say, RL_SAY_INFO, "Terminating with signal %d", signo);
+    node_say(c->say, NODE_SAY_INFO, "Terminating with signal %d", signo);
     c->end.signo = c->state == OVER ? 0 : signo;
     char why[64];
-    rl_stopped_text(signo, why, sizeof(why));
+    proc_stopped_text(signo, why, sizeof(why));
     end_course(c, 128 + signo, why);
 }
 
 static void forward_signal(void *arg, int signo) {
     const struct course *c = arg;
-    rl_round_signal(c->round, signo);
+    node_round_signal(c->round, signo);
 }
 
 static int take_signals(struct course *c, struct co_err *err) {
@@ -323,39 +324,40 @@ static int take_signals(struct course *c, struct co_err *err) {
 
 static void training_over(void *arg) {
     struct course *c = arg;
-    rl_told_free(co_steal_ptr(c->told));
+    proc_told_free(co_steal_ptr(c->told));
     if (c->state != OVER) {
-        rl_say(c->say, RL_SAY_INFO, "training is over, ending the servers");
-        c->stop_ms = c->stop_ms < RL_TOLD_STOP_MS ? c->stop_ms : RL_TOLD_STOP_MS;
+        node_say(c->say, NODE_SAY_INFO, "training is over, ending the servers");
+        c->stop_ms = c->stop_ms < PROC_TOLD_STOP_MS ? c->stop_ms : PROC_TOLD_STOP_MS;
         end_course(c, 0, "");
     }
 }
 
 static void hear_of_end(struct course *c) {
     struct co_err err = {0};
-    c->told = rl_told_new(c->loop, co_contract_getenv(CO_VAR_TRAINING_END), training_over, c, &err);
+    c->told =
+        proc_told_new(c->loop, co_contract_getenv(CO_VAR_TRAINING_END), training_over, c, &err);
     if (err.code) {
-        rl_say(c->say, RL_SAY_WARNING, "cannot learn when training is over: %s", err.msg);
+        node_say(c->say, NODE_SAY_WARNING, "cannot learn when training is over: %s", err.msg);
     }
 }
 
 /* ---- from the beginning to the end ------------------------------------------------------- */
 
 static int begin_course(struct course *c, struct co_err *err) {
-    static const struct rl_round_fns fns = {.workers_done = workers_done,
+    static const struct node_round_fns fns = {.workers_done = workers_done,
         .failed = process_failed,
         .gone = processes_gone,
         .echoed = log_echoed};
     int r = co_loop_new(&c->loop, err);
     r = r ? r : take_signals(c, err);
-    r = r ? r : rl_round_new(c->loop, c->say, c->job, &fns, c, &c->round, err);
+    r = r ? r : node_round_new(c->loop, c->say, c->job, &fns, c, &c->round, err);
     if (r) {
         return r;
     }
     hear_of_end(c);
-    rl_story_begin(c->say, c->job);
-    rl_story_job(c->say, c->job, 0);
-    if (c->job->way == RL_WAY_MEET) {
+    node_story_begin(c->say, c->job);
+    node_story_job(c->say, c->job, 0);
+    if (c->job->way == JOB_WAY_MEET) {
         return meet_others(c, err);
     }
     start_round(c, c->options.own, &c->options.value, c->options.value ? 1 : 0, 0);
@@ -363,33 +365,33 @@ static int begin_course(struct course *c, struct co_err *err) {
 }
 
 static void tell_end(struct course *c) {
-    struct rl_course_end *end = &c->end;
-    rl_round_show_failed(c->round);
+    struct node_course_end *end = &c->end;
+    node_round_show_failed(c->round);
     if (!end->signo) {
-        end->len = rl_round_failed_tail(c->round, end->log, sizeof(end->log));
+        end->len = node_round_failed_tail(c->round, end->log, sizeof(end->log));
     }
     if (end->signo) {
-        rl_say(c->say, RL_SAY_INFO, "Exit with signal %d", end->signo);
+        node_say(c->say, NODE_SAY_INFO, "Exit with signal %d", end->signo);
     } else {
-        rl_story_end(c->say, c->job, end->code);
+        node_story_end(c->say, c->job, end->code);
     }
 }
 
-int rl_course_run(
-    const struct rl_course_options *options, struct rl_course_end *ret, struct co_err *err) {
+int node_course_run(
+    const struct node_course_options *options, struct node_course_end *ret, struct co_err *err) {
     struct course c = {.options = *options,
         .job = options->job,
         .say = options->say,
-        .stop_ms = options->job->options->number[RL_OPT_STOP_TIMEOUT]};
+        .stop_ms = options->job->options->number[OPTIONS_OPT_STOP_TIMEOUT]};
     int r = begin_course(&c, err);
     if (!r) {
         co_loop_run(c.loop);
         tell_end(&c);
         *ret = c.end;
     }
-    rl_told_free(c.told);
-    rl_rdzv_close(c.rdzv);
-    rl_round_free(c.round);
+    proc_told_free(c.told);
+    rdzv_close(c.rdzv);
+    node_round_free(c.round);
     if (c.loop) {
         co_loop_free(c.loop);
     }

@@ -11,25 +11,25 @@
 #include "runtime/launch/process/ports.h"
 #include "runtime/launch/process/tail.h"
 
-struct rl_course_options {
-    const struct rl_job *job;
-    const struct rl_say *say;
-    const struct rl_offer *own; /* this node's endpoints; NULL: the job needs none */
-    const char *value;          /* the same as the JSON for other nodes; or NULL */
-    struct rl_ports *ports;     /* released before processes start */
-    int argc;                   /* of the command, to be printed for the user's other nodes */
+struct node_course_options {
+    const struct job *job;
+    const struct node_say *say;
+    const struct job_offer *own; /* this node's endpoints; NULL: the job needs none */
+    const char *value;           /* the same as the JSON for other nodes; or NULL */
+    struct proc_ports *ports;    /* released before processes start */
+    int argc;                    /* of the command, to be printed for the user's other nodes */
     char *const *argv;
 };
 
-struct rl_course_end {
-    int code;                  /* the exit code */
-    int signo;                 /* the signal that stopped the job; 0: it ended otherwise */
-    char why[CO_ERR_MAX];      /* set when code is not 0 */
-    char log[RL_TAIL_MAX + 1]; /* the last whole lines of the failed process, if one failed */
+struct node_course_end {
+    int code;                    /* the exit code */
+    int signo;                   /* the signal that stopped the job; 0: it ended otherwise */
+    char why[CO_ERR_MAX];        /* set when code is not 0 */
+    char log[PROC_TAIL_MAX + 1]; /* the last whole lines of the failed process, if one failed */
     size_t len;
 };
 
 /* Returns an error when the job could not begin, because of the options or the machine; *ret is not
  * written then. */
-CO_MUST_CHECK int rl_course_run(
-    const struct rl_course_options *options, struct rl_course_end *ret, struct co_err *err);
+CO_MUST_CHECK int node_course_run(
+    const struct node_course_options *options, struct node_course_end *ret, struct co_err *err);

@@ -14,53 +14,53 @@
 /* ---- other nodes ------------------------------------------------------------------------- */
 
 /* Stands in for runtime/launch/rendezvous/rdzv.c, and plays a row's steps, one a turn. */
-struct rl_rdzv {
-    struct rl_rdzv_fns fns;
+struct rdzv {
+    struct rdzv_fns fns;
     void *arg;
     const char *own;
     void (*gone)(void *arg);
 };
 
-static struct rl_rdzv others;
+static struct rdzv others;
 static struct {
     struct co_loop *loop;
     struct co_timer *timer;
     char text[256], *rest; /* of the row's steps */
 } script;
 
-int rl_rdzv_open(struct co_loop *l, const struct rl_rdzv_options *options,
-    const struct rl_rdzv_fns *fns, void *arg, struct rl_rdzv **ret, struct co_err *err) {
+int rdzv_open(struct co_loop *l, const struct rdzv_options *options, const struct rdzv_fns *fns,
+    void *arg, struct rdzv **ret, struct co_err *err) {
     (void)l;
     if (strcmp(options->master, "bad") == 0) {
         return co_err_set(err, CO_INVALID, "no master");
     }
-    others = (struct rl_rdzv){.fns = *fns, .arg = arg, .own = options->value};
+    others = (struct rdzv){.fns = *fns, .arg = arg, .own = options->value};
     *ret = &others;
     return 0;
 }
 
-void rl_rdzv_again(struct rl_rdzv *m, const char *value) {
+void rdzv_again(struct rdzv *m, const char *value) {
     (void)m;
     (void)value;
     kit_tell("again");
 }
 
-void rl_rdzv_restart(struct rl_rdzv *m, const char *why) {
+void rdzv_restart(struct rdzv *m, const char *why) {
     (void)m;
     kit_tell("restart(%s)", why);
 }
 
-void rl_rdzv_done(struct rl_rdzv *m) {
+void rdzv_done(struct rdzv *m) {
     (void)m;
     kit_tell("tell_done");
 }
 
-void rl_rdzv_leave(struct rl_rdzv *m, int code, const char *why, void (*gone)(void *arg)) {
+void rdzv_leave(struct rdzv *m, int code, const char *why, void (*gone)(void *arg)) {
     kit_tell("leave(%d %s)", code, why);
     m->gone = gone;
 }
 
-void rl_rdzv_close(struct rl_rdzv *m) {
+void rdzv_close(struct rdzv *m) {
     if (m) {
         kit_tell("close");
     }
@@ -73,7 +73,7 @@ static struct {
     void *arg;
 } operator;
 
-struct rl_told *rl_told_new(
+struct proc_told *proc_told_new(
     struct co_loop *l, const char *where, void (*over)(void *arg), void *arg, struct co_err *err) {
     (void)l;
     (void)where;
@@ -83,15 +83,15 @@ struct rl_told *rl_told_new(
     return NULL;
 }
 
-void rl_told_free(struct rl_told *t) {
+void proc_told_free(struct proc_told *t) {
     (void)t;
 }
 
 /* ---- */
 
 static void meet(const char *other) {
-    const struct rl_rdzv_peer peers[] = {{"a", others.own}, {"b", other}};
-    const struct rl_rdzv_roster roster = {.peers = peers, .n = 2, .round = 1, .watched = true};
+    const struct rdzv_peer peers[] = {{"a", others.own}, {"b", other}};
+    const struct rdzv_roster roster = {.peers = peers, .n = 2, .round = 1, .watched = true};
     others.fns.met(others.arg, &roster);
 }
 
@@ -146,10 +146,10 @@ static void begin_script(struct co_loop *l) {
     co_timer_start(script.timer, 0);
 }
 
-static struct rl_course_end run(struct kit *k, const char *steps, struct co_err *err) {
-    struct rl_ports ports = {.n = 0};
-    struct rl_course_end end = {.code = -1};
-    const struct rl_course_options options = {.job = &k->job,
+static struct node_course_end run(struct kit *k, const char *steps, struct co_err *err) {
+    struct proc_ports ports = {.n = 0};
+    struct node_course_end end = {.code = -1};
+    const struct node_course_options options = {.job = &k->job,
         .say = &k->say,
         .own = k->value ? &k->own : NULL,
         .value = k->value,
@@ -157,7 +157,7 @@ static struct rl_course_end run(struct kit *k, const char *steps, struct co_err 
     (void)snprintf(script.text, sizeof(script.text), "%s", steps);
     script.rest = script.text;
     kit_begun = begin_script;
-    if (rl_course_run(&options, &end, err)) {
+    if (node_course_run(&options, &end, err)) {
         kit_tell("%s", err->msg);
     }
     return end;
@@ -264,7 +264,7 @@ static void a_job_takes_its_course(void **state) {
             fail_msg("%s: %s", rows[i].name, err.msg);
         }
         kit_fails_at = rows[i].fails_at;
-        struct rl_course_end end = run(&k, rows[i].steps, &err);
+        struct node_course_end end = run(&k, rows[i].steps, &err);
         if (strcmp(kit_trace.data ? kit_trace.data : "", rows[i].trace) != 0 ||
             end.code != rows[i].code || end.signo != rows[i].signo ||
             strcmp(end.why, rows[i].why) != 0) {

@@ -12,4 +12,4 @@
  *   128 + the signal that stopped the launcher, as shells and Kubernetes say it (Paddle's launchers
  *   return the signal's number, which nobody can tell from a program's own exit code);
  *   2: the command line or the environment is wrong; 1: any other error. */
-int rl_launch_run(const struct rl_options *o, int argc, char *const argv[]);
+int node_launch_run(const struct options *o, int argc, char *const argv[]);

@@ -12,14 +12,14 @@
 #include "runtime/launch/process/relay.h"
 #include "runtime/launch/process/termination.h"
 
-struct rl_logs {
+struct node_logs {
     struct co_loop *loop;
-    const struct rl_say *say;
-    const struct rl_job *job;
-    const struct rl_plan *plan;
+    const struct node_say *say;
+    const struct job *job;
+    const struct job_plan *plan;
     /* Of plan->process[i]: a file, or a relay, or neither: it writes to this process's output. */
-    struct rl_childlog **log;
-    struct rl_relay **relay;
+    struct proc_childlog **log;
+    struct proc_relay **relay;
     bool anew, echoing;
     void (*echoed)(void *arg);
     void *arg;
@@ -47,45 +47,45 @@ static int make_dirs(const char *path, struct co_err *err) {
 }
 
 /* A job's ID may have slashes and is part of file names, so it may need folders of its own. */
-int rl_logs_make_dir(const struct rl_job *j, const struct rl_plan *p, struct co_err *err) {
+int node_logs_make_dir(const struct job *j, const struct job_plan *p, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", p->log_dir, j->id);
     *strrchr(path, '/') = '\0';
     return *p->log_dir ? make_dirs(path, err) : 0;
 }
 
-void rl_logs_say_if_full(const struct rl_logs *g) {
+void node_logs_say_if_full(const struct node_logs *g) {
     struct statvfs v;
     const char *dir = g->plan->log_dir;
     if (*dir && statvfs(dir, &v) == 0 && v.f_bavail == 0) {
-        rl_say(g->say, RL_SAY_ERROR, "log_dir \"%s\": no space left on its disk, which may be why",
-            dir);
+        node_say(g->say, NODE_SAY_ERROR,
+            "log_dir \"%s\": no space left on its disk, which may be why", dir);
     }
 }
 
 /* ---- one process ------------------------------------------------------------------------- */
 
 static void log_lost(void *arg, const struct co_err *err) {
-    const struct rl_logs *g = arg;
-    rl_say(g->say, RL_SAY_WARNING, "%s: the child goes on, what it prints now is lost",
+    const struct node_logs *g = arg;
+    node_say(g->say, NODE_SAY_WARNING, "%s: the child goes on, what it prints now is lost",
         co_err_text(err));
 }
 
 static void echo_done(void *arg) {
-    struct rl_logs *g = arg;
+    struct node_logs *g = arg;
     g->echoing = false;
     g->echoed(g->arg);
 }
 
 /* The new launchers show their first process; fleetrun shows none when there are servers. */
-static bool is_echoed(const struct rl_job *j, size_t i) {
-    return i == 0 && !(j->format == RL_FORMAT_2_0 && j->mode == RL_MODE_PS);
+static bool is_echoed(const struct job *j, size_t i) {
+    return i == 0 && !(j->format == OPTIONS_FORMAT_2_0 && j->mode == JOB_MODE_PS);
 }
 
 /* A file in this node's own folder can be found in --log_dir, too, by the name that Paddle's
  * launchers give it.  Where nodes share that folder it is the first node's; what is no link is left
  * alone, and so are file systems without links. */
-static void link_name(const struct rl_logs *g, const char *name) {
-    const char *dir = g->job->options->text[RL_OPT_LOG_DIR];
+static void link_name(const struct node_logs *g, const char *name) {
+    const char *dir = g->job->options->text[OPTIONS_OPT_LOG_DIR];
     const char *own = g->plan->log_dir + strlen(dir);
     struct stat st;
     if (!*own || strchr(name, '/')) {
@@ -105,106 +105,106 @@ static void link_name(const struct rl_logs *g, const char *name) {
 
 /* Without a file, lines are kept only where the container's termination log wants them: behind a
  * pipe a program may take its stderr for no terminal. */
-static int open_relay(struct rl_logs *g, size_t i) {
+static int open_relay(struct node_logs *g, size_t i) {
     struct co_err err = {0};
-    if (!rl_termination_wanted(g->job->options->text[RL_OPT_TERMINATION_LOG])) {
+    if (!proc_termination_wanted(g->job->options->text[OPTIONS_OPT_TERMINATION_LOG])) {
         return -1;
     }
-    if (rl_relay_new(g->loop, g->say->err, &g->relay[i], &err)) {
-        rl_say(g->say, RL_SAY_WARNING, "%s", co_err_text(&err));
+    if (proc_relay_new(g->loop, g->say->err, &g->relay[i], &err)) {
+        node_say(g->say, NODE_SAY_WARNING, "%s", co_err_text(&err));
         return -1;
     }
-    return rl_relay_fd(g->relay[i]);
+    return proc_relay_fd(g->relay[i]);
 }
 
-static int open_file(struct rl_logs *g, size_t i) {
-    const struct rl_options *o = g->job->options;
+static int open_file(struct node_logs *g, size_t i) {
+    const struct options *o = g->job->options;
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", g->plan->log_dir, g->plan->process[i].log);
-    const struct rl_childlog_options options = {.path = path,
-        .overwrite = g->anew && o->number[RL_OPT_LOG_OVERWRITE] == 1,
-        .max_size = o->number[RL_OPT_LOG_MAX_SIZE],
+    const struct proc_childlog_options options = {.path = path,
+        .overwrite = g->anew && o->number[OPTIONS_OPT_LOG_OVERWRITE] == 1,
+        .max_size = o->number[OPTIONS_OPT_LOG_MAX_SIZE],
         .lost = log_lost,
         .arg = g};
     struct co_err err = {0};
-    int r = rl_childlog_open(g->loop, &options, &g->log[i], &err);
+    int r = proc_childlog_open(g->loop, &options, &g->log[i], &err);
     if (!r && is_echoed(g->job, i)) {
-        r = rl_childlog_echo(g->log[i], STDOUT_FILENO, echo_done, g, &err);
+        r = proc_childlog_echo(g->log[i], STDOUT_FILENO, echo_done, g, &err);
     }
     if (r) {
-        rl_say(g->say, RL_SAY_WARNING, "%s", co_err_text(&err));
+        node_say(g->say, NODE_SAY_WARNING, "%s", co_err_text(&err));
     }
     if (g->log[i]) {
         link_name(g, g->plan->process[i].log);
     }
-    return g->log[i] ? rl_childlog_fd(g->log[i]) : -1;
+    return g->log[i] ? proc_childlog_fd(g->log[i]) : -1;
 }
 
-void rl_logs_open(struct rl_logs *g, size_t i, int *ret_out, int *ret_err) {
+void node_logs_open(struct node_logs *g, size_t i, int *ret_out, int *ret_err) {
     const bool file = *g->plan->log_dir;
     *ret_err = file ? open_file(g, i) : open_relay(g, i);
     *ret_out = file ? *ret_err : -1;
 }
 
-void rl_logs_started(struct rl_logs *g, size_t i) {
+void node_logs_started(struct node_logs *g, size_t i) {
     if (g->log[i]) {
-        rl_childlog_started(g->log[i]);
+        proc_childlog_started(g->log[i]);
     }
     if (g->relay[i]) {
-        rl_relay_started(g->relay[i]);
+        proc_relay_started(g->relay[i]);
     }
 }
 
-void rl_logs_finish(struct rl_logs *g, size_t i) {
-    if (g->log[i] && rl_childlog_finish(g->log[i])) {
+void node_logs_finish(struct node_logs *g, size_t i) {
+    if (g->log[i] && proc_childlog_finish(g->log[i])) {
         g->echoing = true;
     }
     if (g->relay[i]) {
-        rl_relay_finish(g->relay[i]);
+        proc_relay_finish(g->relay[i]);
     }
 }
 
-bool rl_logs_echoing(const struct rl_logs *g) {
+bool node_logs_echoing(const struct node_logs *g) {
     return g->echoing;
 }
 
-const char *rl_logs_path(const struct rl_logs *g, size_t i) {
-    return g->log[i] ? rl_childlog_path(g->log[i]) : "None";
+const char *node_logs_path(const struct node_logs *g, size_t i) {
+    return g->log[i] ? proc_childlog_path(g->log[i]) : "None";
 }
 
-size_t rl_logs_tail(const struct rl_logs *g, size_t i, char *ret, size_t size) {
-    return g->log[i]     ? rl_childlog_tail(g->log[i], ret, size)
-           : g->relay[i] ? rl_tail_copy(rl_relay_tail(g->relay[i]), ret, size)
+size_t node_logs_tail(const struct node_logs *g, size_t i, char *ret, size_t size) {
+    return g->log[i]     ? proc_childlog_tail(g->log[i], ret, size)
+           : g->relay[i] ? proc_tail_copy(proc_relay_tail(g->relay[i]), ret, size)
                          : 0;
 }
 
-bool rl_logs_shown(const struct rl_logs *g, size_t i) {
+bool node_logs_shown(const struct node_logs *g, size_t i) {
     return !g->log[i];
 }
 
 /* ---- all of them ------------------------------------------------------------------------- */
 
-struct rl_logs *rl_logs_new(struct co_loop *l, const struct rl_say *say, const struct rl_job *j,
-    const struct rl_plan *p, bool anew, void (*echoed)(void *arg), void *arg) {
-    struct rl_logs *g = co_xcalloc(1, sizeof(*g));
-    *g = (struct rl_logs){.loop = l,
+struct node_logs *node_logs_new(struct co_loop *l, const struct node_say *say, const struct job *j,
+    const struct job_plan *p, bool anew, void (*echoed)(void *arg), void *arg) {
+    struct node_logs *g = co_xcalloc(1, sizeof(*g));
+    *g = (struct node_logs){.loop = l,
         .say = say,
         .job = j,
         .plan = p,
-        .log = co_xcalloc(p->n, sizeof(struct rl_childlog *)),
-        .relay = co_xcalloc(p->n, sizeof(struct rl_relay *)),
+        .log = co_xcalloc(p->n, sizeof(struct proc_childlog *)),
+        .relay = co_xcalloc(p->n, sizeof(struct proc_relay *)),
         .anew = anew,
         .echoed = echoed,
         .arg = arg};
     return g;
 }
 
-void rl_logs_free(struct rl_logs *g) {
+void node_logs_free(struct node_logs *g) {
     if (!g) {
         return;
     }
     for (size_t i = 0; i < g->plan->n; i++) {
-        rl_childlog_close(g->log[i]);
-        rl_relay_free(g->relay[i]);
+        proc_childlog_close(g->log[i]);
+        proc_relay_free(g->relay[i]);
     }
     free(g->log);
     free(g->relay);

@@ -8,31 +8,31 @@
 #include "runtime/launch/job/plan.h"
 #include "runtime/launch/node/say.h"
 
-struct rl_logs;
+struct node_logs;
 
 /* Makes the plan's folder for files, if there is to be one. */
-CO_MUST_CHECK int rl_logs_make_dir(
-    const struct rl_job *j, const struct rl_plan *p, struct co_err *err);
+CO_MUST_CHECK int node_logs_make_dir(
+    const struct job *j, const struct job_plan *p, struct co_err *err);
 
 /* say, j and p must outlive the logs.  anew: this is the job's first round, whose files may be
  * truncated (--log_overwrite).  echoed(arg): the copy on stdout is complete. */
-struct rl_logs *rl_logs_new(struct co_loop *l, const struct rl_say *say, const struct rl_job *j,
-    const struct rl_plan *p, bool anew, void (*echoed)(void *arg), void *arg);
-void rl_logs_free(struct rl_logs *g); /* NULL allowed */
+struct node_logs *node_logs_new(struct co_loop *l, const struct node_say *say, const struct job *j,
+    const struct job_plan *p, bool anew, void (*echoed)(void *arg), void *arg);
+void node_logs_free(struct node_logs *g); /* NULL allowed */
 
 /* The file descriptors for stdout and stderr of process i; owned here, and closed by
- * rl_logs_started.  -1: this process's own. */
-void rl_logs_open(struct rl_logs *g, size_t i, int *ret_out, int *ret_err);
-void rl_logs_started(struct rl_logs *g, size_t i);
+ * node_logs_started.  -1: this process's own. */
+void node_logs_open(struct node_logs *g, size_t i, int *ret_out, int *ret_err);
+void node_logs_started(struct node_logs *g, size_t i);
 /* Process i has ended. */
-void rl_logs_finish(struct rl_logs *g, size_t i);
+void node_logs_finish(struct node_logs *g, size_t i);
 
 /* The process whose log is copied has ended, but the copy is not complete. */
-bool rl_logs_echoing(const struct rl_logs *g);
-const char *rl_logs_path(const struct rl_logs *g, size_t i); /* "None": no file */
+bool node_logs_echoing(const struct node_logs *g);
+const char *node_logs_path(const struct node_logs *g, size_t i); /* "None": no file */
 /* Its lines are on this process's output already. */
-bool rl_logs_shown(const struct rl_logs *g, size_t i);
+bool node_logs_shown(const struct node_logs *g, size_t i);
 /* Copies the last whole lines of process i, at most size - 1 bytes; returns how many. */
-size_t rl_logs_tail(const struct rl_logs *g, size_t i, char *ret, size_t size);
+size_t node_logs_tail(const struct node_logs *g, size_t i, char *ret, size_t size);
 /* Logs an error when the disk of the logs is full: that may be why a process failed. */
-void rl_logs_say_if_full(const struct rl_logs *g);
+void node_logs_say_if_full(const struct node_logs *g);

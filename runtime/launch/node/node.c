@@ -19,18 +19,18 @@
 /* Variables that list visible devices, and the kind of device. */
 static const struct {
     enum co_var variable;
-    enum rl_device device;
+    enum job_device device;
 } visible[] = {
-    {CO_VAR_XPULINK_VISIBLE_DEVICES, RL_DEVICE_XPU},
-    {CO_VAR_XPU_VISIBLE_DEVICES, RL_DEVICE_XPU},
-    {CO_VAR_CUDA_VISIBLE_DEVICES, RL_DEVICE_GPU},
+    {CO_VAR_XPULINK_VISIBLE_DEVICES, JOB_DEVICE_XPU},
+    {CO_VAR_XPU_VISIBLE_DEVICES, JOB_DEVICE_XPU},
+    {CO_VAR_CUDA_VISIBLE_DEVICES, JOB_DEVICE_GPU},
 };
 static const struct {
     const char *prefix; /* of files in /dev, before a number */
-    enum rl_device device;
+    enum job_device device;
 } device_files[] = {
-    {"nvidia", RL_DEVICE_GPU},
-    {"xpu", RL_DEVICE_XPU},
+    {"nvidia", JOB_DEVICE_GPU},
+    {"xpu", JOB_DEVICE_XPU},
 };
 
 static size_t count_files(const char *prefix) {
@@ -48,11 +48,11 @@ static size_t count_files(const char *prefix) {
     return n;
 }
 
-static void detect_devices(struct rl_node *n) {
+static void detect_devices(struct job_node *n) {
     for (size_t i = 0; i < CO_ARRAY_LEN(device_files); i++) {
         size_t count = count_files(device_files[i].prefix);
         for (size_t k = 0; k < count; k++) {
-            rl_list_add_own(&n->visible, co_xasprintf("%zu", k));
+            options_list_add_own(&n->visible, co_xasprintf("%zu", k));
         }
         if (count) {
             n->device = device_files[i].device;
@@ -61,7 +61,7 @@ static void detect_devices(struct rl_node *n) {
     }
 }
 
-static bool find_custom_device(struct rl_node *n) {
+static bool find_custom_device(struct job_node *n) {
     const char *name = co_contract_getenv(CO_VAR_XCCL_BACKEND);
     if (!name || !*name) {
         return false;
@@ -71,21 +71,21 @@ static bool find_custom_device(struct rl_node *n) {
         *p = (char)toupper((unsigned char)*p);
     }
     const char *listed = co_contract_getenv_of(variable);
-    n->device = RL_DEVICE_CUSTOM;
+    n->device = JOB_DEVICE_CUSTOM;
     n->device_name = name;
-    rl_list_split(&n->visible, listed ? listed : "");
+    options_list_split(&n->visible, listed ? listed : "");
     return true;
 }
 
-static void find_devices(struct rl_node *n) {
+static void find_devices(struct job_node *n) {
     if (find_custom_device(n)) {
         return;
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(visible); i++) {
         const char *text = co_contract_getenv(visible[i].variable);
         if (text && strcmp(text, "all") != 0) {
-            rl_list_split(&n->visible, text);
-            n->device = n->visible.n ? visible[i].device : RL_DEVICE_CPU;
+            options_list_split(&n->visible, text);
+            n->device = n->visible.n ? visible[i].device : JOB_DEVICE_CPU;
             return;
         }
     }
@@ -220,9 +220,9 @@ static char *make_pod_name(void) {
     return name;
 }
 
-void rl_node_look(const char *others, bool wants_address, struct rl_node *ret) {
+void node_look(const char *others, bool wants_address, struct job_node *ret) {
     char dir[PATH_MAX];
-    *ret = (struct rl_node){.device = RL_DEVICE_CPU};
+    *ret = (struct job_node){.device = JOB_DEVICE_CPU};
     ret->ip = wants_address ? find_address(others) : co_xstrdup("127.0.0.1");
     ret->pod = make_pod_name();
     ret->python = find_python(&ret->python_named);
@@ -235,12 +235,12 @@ void rl_node_look(const char *others, bool wants_address, struct rl_node *ret) {
     find_devices(ret);
 }
 
-void rl_node_done(struct rl_node *n) {
+void node_done(struct job_node *n) {
     free(n->ip);
     free(n->pod);
     free(n->python);
     free(n->dir);
     free(n->host);
-    rl_list_done(&n->visible);
-    *n = (struct rl_node){.device = RL_DEVICE_CPU};
+    options_list_done(&n->visible);
+    *n = (struct job_node){.device = JOB_DEVICE_CPU};
 }

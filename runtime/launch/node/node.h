@@ -5,5 +5,5 @@
 
 /* others: host:port or URL of another node; NULL: there is none.  It helps to choose among this
  * machine's addresses when the host name resolves to a loopback address.  Nothing is sent there. */
-void rl_node_look(const char *others, bool wants_address, struct rl_node *ret);
-void rl_node_done(struct rl_node *n);
+void node_look(const char *others, bool wants_address, struct job_node *ret);
+void node_done(struct job_node *n);

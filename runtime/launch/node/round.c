@@ -17,100 +17,100 @@ enum {
     QUIET_MS = 5000,     /* servers whom nobody was connected to for so long are not needed */
 };
 
-struct rl_round {
+struct node_round {
     struct co_loop *loop;
-    const struct rl_say *say;
-    const struct rl_job *job;
-    struct rl_round_fns fns;
+    const struct node_say *say;
+    const struct job *job;
+    struct node_round_fns fns;
     void *arg;
-    struct rl_children *children;
+    struct proc_children *children;
     /* GONE: no process, before, between and after rounds.  WORKING: the first end that is no
      * success, or the last worker's, is news.  SERVING: the workers ended well.  STOPPING: told to
      * end, or one has failed. */
     enum state { GONE, WORKING, SERVING, STOPPING } state;
     bool begun; /* a round was started before */
-    struct rl_plan plan;
-    struct rl_logs *logs;   /* of the plan's processes; NULL: no plan */
-    struct rl_quiet *quiet; /* watches this node's servers for workers of others; or NULL */
-    size_t n_workers;       /* processes whose end ends this node's work */
-    size_t n_left;          /* of them */
-    size_t failed;          /* the process that did; plan.n: none */
+    struct job_plan plan;
+    struct node_logs *logs;   /* of the plan's processes; NULL: no plan */
+    struct proc_quiet *quiet; /* watches this node's servers for workers of others; or NULL */
+    size_t n_workers;         /* processes whose end ends this node's work */
+    size_t n_left;            /* of them */
+    size_t failed;            /* the process that did; plan.n: none */
 };
 
-static int64_t stop_timeout(const struct rl_round *r) {
-    return r->job->options->number[RL_OPT_STOP_TIMEOUT];
+static int64_t stop_timeout(const struct node_round *r) {
+    return r->job->options->number[OPTIONS_OPT_STOP_TIMEOUT];
 }
 
 /* Servers and heterogeneous workers serve the trainers, and end with them. */
-static bool is_worker(const struct rl_round *r, size_t i) {
-    return r->job->way == RL_WAY_GIVEN || r->plan.process[i].seat == RL_SEAT_TRAINER;
+static bool is_worker(const struct node_round *r, size_t i) {
+    return r->job->way == JOB_WAY_GIVEN || r->plan.process[i].seat == JOB_SEAT_TRAINER;
 }
 
 /* ---- servers ----------------------------------------------------------------------------- */
 
-void rl_round_stop_servers(struct rl_round *r) {
-    rl_story_workers_done(r->say, r->job, rl_children_running(r->children));
+void node_round_stop_servers(struct node_round *r) {
+    node_story_workers_done(r->say, r->job, proc_children_running(r->children));
     if (r->state != GONE) {
-        rl_children_stop(r->children, stop_timeout(r));
+        proc_children_stop(r->children, stop_timeout(r));
     }
 }
 
 static void nobody_connected(void *arg) {
-    struct rl_round *r = arg;
-    rl_say(r->say, RL_SAY_INFO, "no worker has been connected to the servers of this node for %d s",
-        QUIET_MS / 1000);
-    rl_round_stop_servers(r);
+    struct node_round *r = arg;
+    node_say(r->say, NODE_SAY_INFO,
+        "no worker has been connected to the servers of this node for %d s", QUIET_MS / 1000);
+    node_round_stop_servers(r);
 }
 
-static void watch_connections(struct rl_round *r) {
+static void watch_connections(struct node_round *r) {
     CO_AUTOFREE uint16_t *ports = co_xcalloc(r->plan.n, sizeof(*ports));
     size_t n = 0;
     for (size_t i = 0; i < r->plan.n; i++) {
-        const struct rl_process *p = &r->plan.process[i];
+        const struct job_process *p = &r->plan.process[i];
         struct co_hostport hp;
         const char *endpoint = r->plan.endpoints[p->seat].item[p->index];
-        if (p->seat != RL_SEAT_TRAINER && co_parse_hostport("server", endpoint, &hp, NULL) == 0) {
+        if (p->seat != JOB_SEAT_TRAINER && co_parse_hostport("server", endpoint, &hp, NULL) == 0) {
             ports[n++] = hp.port;
         }
     }
-    r->quiet = rl_quiet_new(r->loop, ports, n, QUIET_MS, r->n_workers > 0, nobody_connected, r);
+    r->quiet = proc_quiet_new(r->loop, ports, n, QUIET_MS, r->n_workers > 0, nobody_connected, r);
 }
 
-void rl_round_release_servers(struct rl_round *r) {
+void node_round_release_servers(struct node_round *r) {
     if (r->plan.n_nodes == 1) {
-        rl_round_stop_servers(r);
-    } else if (rl_children_running(r->children)) {
+        node_round_stop_servers(r);
+    } else if (proc_children_running(r->children)) {
         watch_connections(r);
     }
 }
 
 /* ---- the processes' ends ----------------------------------------------------------------- */
 
-static void finish_workers(struct rl_round *r) {
+static void finish_workers(struct node_round *r) {
     r->state = SERVING;
     r->fns.workers_done(r->arg);
 }
 
-static void fail_process(struct rl_round *r, size_t i, int status) {
+static void fail_process(struct node_round *r, size_t i, int status) {
     char name[64], how[64], why[160];
-    rl_process_name(&r->plan.process[i], name, sizeof(name));
-    rl_exit_text(status, how, sizeof(how));
+    job_process_name(&r->plan.process[i], name, sizeof(name));
+    proc_exit_text(status, how, sizeof(how));
     (void)snprintf(why, sizeof(why), "%s: %s", name, how);
     /* First of all: the others wait for the one that is gone. */
-    rl_round_stop(r, stop_timeout(r));
-    rl_story_failed(r->say, r->job, &r->plan, i, status, rl_logs_path(r->logs, i));
-    rl_logs_say_if_full(r->logs);
+    node_round_stop(r, stop_timeout(r));
+    node_story_failed(r->say, r->job, &r->plan, i, status, node_logs_path(r->logs, i));
+    node_logs_say_if_full(r->logs);
     r->failed = i;
-    r->fns.failed(r->arg, rl_exit_code(status), why);
+    r->fns.failed(r->arg, proc_exit_code(status), why);
 }
 
 static void child_ended(void *arg, size_t i, int status) {
-    struct rl_round *r = arg;
-    rl_logs_finish(r->logs, i);
+    struct node_round *r = arg;
+    node_logs_finish(r->logs, i);
     if (r->state != WORKING) {
         return; /* how it ended tells nothing */
     }
-    if (rl_exit_code(status) != 0) {
+    if (proc_exit_code(status) != 0) {
         fail_process(r, i, status);
     } else if (is_worker(r, i) && --r->n_left == 0) {
         finish_workers(r);
@@ -118,29 +118,29 @@ static void child_ended(void *arg, size_t i, int status) {
 }
 
 static void children_killing(void *arg, size_t n, bool strays) {
-    const struct rl_round *r = arg;
-    rl_say(r->say, RL_SAY_WARNING, "%zu process%s%s did not end after SIGTERM: SIGKILL", n,
+    const struct node_round *r = arg;
+    node_say(r->say, NODE_SAY_WARNING, "%zu process%s%s did not end after SIGTERM: SIGKILL", n,
         n == 1 ? "" : "es", strays ? " that left their sessions" : "");
 }
 
 static void children_empty(void *arg, size_t n_lost) {
-    struct rl_round *r = arg;
+    struct node_round *r = arg;
     r->state = GONE;
     if (n_lost) {
-        rl_say(r->say, RL_SAY_ERROR, "%zu processes did not even end after SIGKILL", n_lost);
+        node_say(r->say, NODE_SAY_ERROR, "%zu processes did not even end after SIGKILL", n_lost);
     }
     r->fns.gone(r->arg);
 }
 
 static void log_echoed(void *arg) {
-    struct rl_round *r = arg;
+    struct node_round *r = arg;
     r->fns.echoed(r->arg);
 }
 
 /* ---- the beginning ----------------------------------------------------------------------- */
 
-static void say_no_python(const struct rl_job *job, struct co_err *err) {
-    const char *script = job->options->text[RL_OPT_SCRIPT];
+static void say_no_python(const struct job *job, struct co_err *err) {
+    const char *script = job->options->text[OPTIONS_OPT_SCRIPT];
     if (job->node->python_named) {
         (void)co_err_wrap(err, "\"%.200s\" needs Python, PADDLERUN_PYTHON", script);
     } else {
@@ -151,54 +151,54 @@ static void say_no_python(const struct rl_job *job, struct co_err *err) {
     }
 }
 
-static int start_process(struct rl_round *r, size_t i, int null, struct co_err *err) {
+static int start_process(struct node_round *r, size_t i, int null, struct co_err *err) {
     int out, errors;
-    rl_logs_open(r->logs, i, &out, &errors);
-    struct rl_env env = {0};
-    rl_child_env(&r->plan.process[i], environ, &env);
+    node_logs_open(r->logs, i, &out, &errors);
+    struct job_env env = {0};
+    node_child_env(&r->plan.process[i], environ, &env);
     cpu_set_t all, cores;
-    const bool spread = strcmp(r->job->options->text[RL_OPT_CPU_AFFINITY], "spread") == 0 &&
+    const bool spread = strcmp(r->job->options->text[OPTIONS_OPT_CPU_AFFINITY], "spread") == 0 &&
                         sched_getaffinity(0, sizeof(all), &all) == 0;
     if (spread) {
-        rl_child_cores(&all, i, r->plan.n, &cores);
+        node_child_cores(&all, i, r->plan.n, &cores);
     }
-    const struct rl_spawn s = {.argv = r->plan.command.item,
+    const struct proc_spawn s = {.argv = r->plan.command.item,
         .envp = env.item,
         .in = null,
         .out = out,
         .err = errors,
         .cpus = spread ? &cores : NULL,
         .session = true};
-    int e = rl_children_start(r->children, &s, err);
+    int e = proc_children_start(r->children, &s, err);
     if (e == CO_NOTFOUND && strcmp(s.argv[0], r->job->node->python) == 0) {
         say_no_python(r->job, err);
     }
-    rl_logs_started(r->logs, i);
-    rl_env_done(&env);
+    node_logs_started(r->logs, i);
+    job_env_done(&env);
     return e;
 }
 
-static int start_processes(struct rl_round *r, struct co_err *err) {
+static int start_processes(struct node_round *r, struct co_err *err) {
     CO_AUTOCLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int e = 0;
     for (size_t i = 0; i < r->plan.n && !e; i++) {
         e = start_process(r, i, null, err);
     }
     if (e) {
-        rl_round_stop(r, stop_timeout(r));
+        node_round_stop(r, stop_timeout(r));
     } else {
-        rl_story_running(r->say, r->job, &r->plan);
+        node_story_running(r->say, r->job, &r->plan);
     }
-    rl_children_started(r->children);
+    proc_children_started(r->children);
     return e;
 }
 
-int rl_round_start(struct rl_round *r, struct rl_plan *plan_own, struct co_err *err) {
-    rl_round_forget(r);
-    rl_children_clear(r->children);
+int node_round_start(struct node_round *r, struct job_plan *plan_own, struct co_err *err) {
+    node_round_forget(r);
+    proc_children_clear(r->children);
     r->plan = *plan_own;
-    *plan_own = (struct rl_plan){0};
-    r->logs = rl_logs_new(r->loop, r->say, r->job, &r->plan, !r->begun, log_echoed, r);
+    *plan_own = (struct job_plan){0};
+    r->logs = node_logs_new(r->loop, r->say, r->job, &r->plan, !r->begun, log_echoed, r);
     r->begun = true;
     r->failed = r->plan.n;
     r->n_workers = 0;
@@ -214,53 +214,53 @@ int rl_round_start(struct rl_round *r, struct rl_plan *plan_own, struct co_err *
     return e;
 }
 
-void rl_round_stop(struct rl_round *r, int64_t grace_ms) {
+void node_round_stop(struct node_round *r, int64_t grace_ms) {
     if (r->state != GONE) {
         r->state = STOPPING;
-        rl_children_stop(r->children, grace_ms);
+        proc_children_stop(r->children, grace_ms);
     }
 }
 
-void rl_round_signal(struct rl_round *r, int signo) {
+void node_round_signal(struct node_round *r, int signo) {
     if (r->state != GONE) {
-        rl_children_signal(r->children, signo);
+        proc_children_signal(r->children, signo);
     }
 }
 
 /* ---- what is left of a round ------------------------------------------------------------- */
 
-bool rl_round_running(const struct rl_round *r) {
+bool node_round_running(const struct node_round *r) {
     return r->state != GONE;
 }
 
-bool rl_round_echoing(const struct rl_round *r) {
-    return r->logs && rl_logs_echoing(r->logs);
+bool node_round_echoing(const struct node_round *r) {
+    return r->logs && node_logs_echoing(r->logs);
 }
 
-size_t rl_round_failed_tail(const struct rl_round *r, char *ret, size_t size) {
-    return r->failed < r->plan.n ? rl_logs_tail(r->logs, r->failed, ret, size) : 0;
+size_t node_round_failed_tail(const struct node_round *r, char *ret, size_t size) {
+    return r->failed < r->plan.n ? node_logs_tail(r->logs, r->failed, ret, size) : 0;
 }
 
-void rl_round_show_failed(const struct rl_round *r) {
+void node_round_show_failed(const struct node_round *r) {
     char text[DETAIL_BYTES + 1];
-    if (r->failed < r->plan.n && !rl_logs_shown(r->logs, r->failed)) {
-        rl_story_detail(r->say, text, rl_round_failed_tail(r, text, sizeof(text)));
+    if (r->failed < r->plan.n && !node_logs_shown(r->logs, r->failed)) {
+        node_story_detail(r->say, text, node_round_failed_tail(r, text, sizeof(text)));
     }
 }
 
-void rl_round_forget(struct rl_round *r) {
-    rl_logs_free(r->logs);
+void node_round_forget(struct node_round *r) {
+    node_logs_free(r->logs);
     r->logs = NULL;
-    rl_plan_done(&r->plan);
+    job_plan_done(&r->plan);
 }
 
-int rl_round_new(struct co_loop *l, const struct rl_say *say, const struct rl_job *j,
-    const struct rl_round_fns *fns, void *arg, struct rl_round **ret, struct co_err *err) {
-    static const struct rl_children_fns of_children = {
+int node_round_new(struct co_loop *l, const struct node_say *say, const struct job *j,
+    const struct node_round_fns *fns, void *arg, struct node_round **ret, struct co_err *err) {
+    static const struct proc_children_fns of_children = {
         .ended = child_ended, .killing = children_killing, .empty = children_empty};
-    struct rl_round *r = co_xcalloc(1, sizeof(*r));
-    *r = (struct rl_round){.loop = l, .say = say, .job = j, .fns = *fns, .arg = arg};
-    int e = rl_children_new(l, &of_children, r, &r->children, err);
+    struct node_round *r = co_xcalloc(1, sizeof(*r));
+    *r = (struct node_round){.loop = l, .say = say, .job = j, .fns = *fns, .arg = arg};
+    int e = proc_children_new(l, &of_children, r, &r->children, err);
     if (e) {
         free(r);
         return e;
@@ -269,12 +269,12 @@ int rl_round_new(struct co_loop *l, const struct rl_say *say, const struct rl_jo
     return 0;
 }
 
-void rl_round_free(struct rl_round *r) {
+void node_round_free(struct node_round *r) {
     if (!r) {
         return;
     }
-    rl_children_free(r->children);
-    rl_quiet_free(r->quiet);
-    rl_round_forget(r);
+    proc_children_free(r->children);
+    proc_quiet_free(r->quiet);
+    node_round_forget(r);
     free(r);
 }

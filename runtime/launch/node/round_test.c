@@ -14,7 +14,7 @@ enum { GRACE_MS = 700 };
 struct world {
     struct kit kit;
     struct co_loop *loop;
-    struct rl_round *round;
+    struct node_round *round;
     char rest[256]; /* of the row's steps */
 };
 
@@ -30,7 +30,7 @@ static void on_failed(void *arg, int code, const char *why) {
 
 static void on_gone(void *arg) {
     const struct world *w = arg;
-    assert_false(rl_round_running(w->round));
+    assert_false(node_round_running(w->round));
     kit_tell("gone");
 }
 
@@ -40,30 +40,31 @@ static void on_echoed(void *arg) {
 }
 
 static void open_world(struct world *w, const char *const *words) {
-    static const struct rl_round_fns fns = {
+    static const struct node_round_fns fns = {
         .workers_done = on_workers_done, .failed = on_failed, .gone = on_gone, .echoed = on_echoed};
     struct co_err err = {0};
     if (kit_open(&w->kit, words, &err)) {
         fail_msg("%s", err.msg);
     }
     assert_int_equal(co_loop_new(&w->loop, NULL), 0);
-    assert_int_equal(rl_round_new(w->loop, &w->kit.say, &w->kit.job, &fns, w, &w->round, NULL), 0);
+    assert_int_equal(
+        node_round_new(w->loop, &w->kit.say, &w->kit.job, &fns, w, &w->round, NULL), 0);
 }
 
 static void close_world(struct world *w) {
-    rl_round_free(w->round);
+    node_round_free(w->round);
     co_loop_free(w->loop);
     kit_close(&w->kit);
 }
 
 static int start(struct world *w, struct co_err *err) {
     char *trainer = (char *)"o:1";
-    const struct rl_offer other = {.endpoints = {[RL_SEAT_TRAINER] = {.item = &trainer, .n = 1}}};
-    const struct rl_offer offers[] = {w->kit.own, other};
-    const size_t n = w->kit.job.way == RL_WAY_MEET ? 2 : w->kit.value ? 1 : 0;
-    struct rl_plan plan;
-    int r = rl_plan_make(&w->kit.job, offers, n, 0, "/tmp/x", &plan, err);
-    return r ? r : rl_round_start(w->round, &plan, err);
+    const struct job_offer other = {.endpoints = {[JOB_SEAT_TRAINER] = {.item = &trainer, .n = 1}}};
+    const struct job_offer offers[] = {w->kit.own, other};
+    const size_t n = w->kit.job.way == JOB_WAY_MEET ? 2 : w->kit.value ? 1 : 0;
+    struct job_plan plan;
+    int r = job_plan_make(&w->kit.job, offers, n, 0, "/tmp/x", &plan, err);
+    return r ? r : node_round_start(w->round, &plan, err);
 }
 
 static void play(struct world *w, const char *steps) {
@@ -77,13 +78,13 @@ static void play(struct world *w, const char *steps) {
                 kit_tell("%s", err.msg);
             }
         } else if (strcmp(step, "stop") == 0) {
-            rl_round_stop(w->round, GRACE_MS);
+            node_round_stop(w->round, GRACE_MS);
         } else if (strcmp(step, "signal") == 0) {
-            rl_round_signal(w->round, SIGUSR1);
+            node_round_signal(w->round, SIGUSR1);
         } else if (strcmp(step, "stop_servers") == 0) {
-            rl_round_stop_servers(w->round);
+            node_round_stop_servers(w->round);
         } else if (strcmp(step, "release_servers") == 0) {
-            rl_round_release_servers(w->round);
+            node_round_release_servers(w->round);
         } else {
             assert_true(kit_step(step));
         }
@@ -158,19 +159,19 @@ static void what_a_failed_process_said_is_kept_until_the_next_round(void **state
     assert_non_null(f);
     assert_true(fputs("no memory\n", f) >= 0);
     assert_int_equal(fclose(f), 0);
-    assert_int_equal(rl_round_failed_tail(w.round, text, sizeof(text)), 0);
+    assert_int_equal(node_round_failed_tail(w.round, text, sizeof(text)), 0);
     play(&w, "1:1 0:-15 empty");
-    assert_true(rl_round_echoing(w.round)); /* of the first one's log */
-    assert_int_equal(rl_round_failed_tail(w.round, text, sizeof(text)), 10);
+    assert_true(node_round_echoing(w.round)); /* of the first one's log */
+    assert_int_equal(node_round_failed_tail(w.round, text, sizeof(text)), 10);
     assert_string_equal(text, "no memory\n");
-    while (rl_round_echoing(w.round)) {
+    while (node_round_echoing(w.round)) {
         co_loop_turn(w.loop);
     }
     assert_string_equal(strrchr(kit_trace.data, ' '), " echoed");
-    rl_round_forget(w.round);
-    assert_int_equal(rl_round_failed_tail(w.round, text, sizeof(text)), 0);
+    node_round_forget(w.round);
+    assert_int_equal(node_round_failed_tail(w.round, text, sizeof(text)), 0);
     assert_int_equal(start(&w, NULL), 0);
-    assert_int_equal(rl_round_failed_tail(w.round, text, sizeof(text)), 0);
+    assert_int_equal(node_round_failed_tail(w.round, text, sizeof(text)), 0);
     close_world(&w);
     assert_int_equal(unlink(path), 0);
     path[strlen(path) - 1] = '0';

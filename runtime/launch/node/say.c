@@ -15,34 +15,34 @@
 enum { LINE_MAX_ = 1 << 24, WAIT_MS = 1000 };
 
 static const char *const level_names[] = {
-    [RL_SAY_DEBUG] = "DEBUG",
-    [RL_SAY_INFO] = "INFO",
-    [RL_SAY_WARNING] = "WARNING",
-    [RL_SAY_ERROR] = "ERROR",
+    [NODE_SAY_DEBUG] = "DEBUG",
+    [NODE_SAY_INFO] = "INFO",
+    [NODE_SAY_WARNING] = "WARNING",
+    [NODE_SAY_ERROR] = "ERROR",
 };
 
-static enum rl_say_level level_of(const char *text) {
+static enum node_say_level level_of(const char *text) {
     for (size_t i = 0; i < CO_ARRAY_LEN(level_names); i++) {
         if (strncasecmp(level_names[i], text, 4) == 0) { /* WARN is WARNING, too */
-            return (enum rl_say_level)i;
+            return (enum node_say_level)i;
         }
     }
-    return RL_SAY_ERROR; /* CRITICAL, which no line here has: show errors */
+    return NODE_SAY_ERROR; /* CRITICAL, which no line here has: show errors */
 }
 
 static int reopen_fd(int fd) {
-    int copy = rl_output_reopen(fd);
+    int copy = proc_output_reopen(fd);
     return copy >= 0 ? copy : fd;
 }
 
-void rl_say_open(const struct rl_options *o, struct rl_say *ret) {
-    *ret = (struct rl_say){.format = o->format,
-        .level = level_of(o->text[RL_OPT_LOG_LEVEL]),
+void node_say_open(const struct options *o, struct node_say *ret) {
+    *ret = (struct node_say){.format = o->format,
+        .level = level_of(o->text[OPTIONS_OPT_LOG_LEVEL]),
         .out = reopen_fd(STDOUT_FILENO),
         .err = reopen_fd(STDERR_FILENO)};
 }
 
-void rl_say_close(struct rl_say *s) {
+void node_say_close(struct node_say *s) {
     if (s->out != STDOUT_FILENO) {
         co_close(s->out);
     }
@@ -69,7 +69,7 @@ static void write_all(int fd, const char *data, size_t len) {
 }
 
 static void add_head(
-    const struct rl_say *s, enum rl_say_level level, const char *where, struct co_buf *b) {
+    const struct node_say *s, enum node_say_level level, const char *where, struct co_buf *b) {
     struct timespec now;
     struct tm local;
     char date[32];
@@ -77,13 +77,13 @@ static void add_head(
     (void)localtime_r(&now.tv_sec, &local);
     (void)strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &local);
     int ms = (int)(now.tv_nsec / 1000000);
-    (void)!(s->format == RL_FORMAT_2_0
+    (void)!(s->format == OPTIONS_FORMAT_2_0
                 ? co_buf_addf(b, NULL, "%s %s,%03d %s] ", level_names[level], date, ms, where)
                 : co_buf_addf(b, NULL, "LAUNCH %s %s,%03d ", level_names[level], date, ms));
 }
 
 CO_PRINTF(4, 0)
-static void say_line(const struct rl_say *s, enum rl_say_level level, const char *where,
+static void say_line(const struct node_say *s, enum node_say_level level, const char *where,
     const char *fmt, va_list ap) {
     char *text = NULL;
     if (level < s->level || vasprintf(&text, fmt, ap) < 0) {
@@ -97,21 +97,21 @@ static void say_line(const struct rl_say *s, enum rl_say_level level, const char
     write_all(s->err, b.data, b.len);
 }
 
-void rl_say(const struct rl_say *s, enum rl_say_level level, const char *fmt, ...) {
+void node_say(const struct node_say *s, enum node_say_level level, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     say_line(s, level, "launch.py:0", fmt, ap);
     va_end(ap);
 }
 
-void rl_say_at(
-    const struct rl_say *s, enum rl_say_level level, const char *where, const char *fmt, ...) {
+void node_say_at(
+    const struct node_say *s, enum node_say_level level, const char *where, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     say_line(s, level, where, fmt, ap);
     va_end(ap);
 }
 
-void rl_say_out(const struct rl_say *s, const char *data, size_t len) {
+void node_say_out(const struct node_say *s, const char *data, size_t len) {
     write_all(s->out, data, len);
 }

@@ -15,57 +15,58 @@
 
 enum { TEXT_MAX = 1 << 24 };
 
-static bool is_old(const struct rl_say *s) {
-    return s->format == RL_FORMAT_2_0;
+static bool is_old(const struct node_say *s) {
+    return s->format == OPTIONS_FORMAT_2_0;
 }
 
-static void say_each_line(const struct rl_say *s, enum rl_say_level level, const char *text) {
+static void say_each_line(const struct node_say *s, enum node_say_level level, const char *text) {
     while (text && *text) {
         size_t len = strcspn(text, "\n");
-        rl_say(s, level, "%.*s", (int)len, text);
+        node_say(s, level, "%.*s", (int)len, text);
         text += len + (text[len] == '\n');
     }
 }
 
-static void print_text(const struct rl_say *s, const char *text) {
-    rl_say_out(s, text, strlen(text));
+static void print_text(const struct node_say *s, const char *text) {
+    node_say_out(s, text, strlen(text));
 }
 
 /* ---- the beginning ----------------------------------------------------------------------- */
 
-static void say_notes(const struct rl_say *s, const struct rl_list *l) {
+static void say_notes(const struct node_say *s, const struct options_list *l) {
     for (size_t i = 0; i < l->n; i++) {
         const char *text = strchr(l->item[i], ' ') + 1;
         bool warn = l->item[i][0] == 'W';
-        rl_say(s, warn ? RL_SAY_WARNING : RL_SAY_INFO, "%s", text);
+        node_say(s, warn ? NODE_SAY_WARNING : NODE_SAY_INFO, "%s", text);
     }
 }
 
-static void say_old_mode(const struct rl_say *s, const struct rl_job *j) {
-    const struct rl_options *o = j->options;
+static void say_old_mode(const struct node_say *s, const struct job *j) {
+    const struct options *o = j->options;
     const size_t n = j->node->visible.n;
-    if (j->mode == RL_MODE_PS) {
-        static const enum rl_option ids[] = {RL_OPT_WORKER_NUM, RL_OPT_SERVER_NUM,
-            RL_OPT_HETER_WORKER_NUM, RL_OPT_SERVERS, RL_OPT_WORKERS, RL_OPT_HETER_WORKERS,
-            RL_OPT_HTTP_PORT};
-        struct rl_list given = {0};
+    if (j->mode == JOB_MODE_PS) {
+        static const enum options_option ids[] = {OPTIONS_OPT_WORKER_NUM, OPTIONS_OPT_SERVER_NUM,
+            OPTIONS_OPT_HETER_WORKER_NUM, OPTIONS_OPT_SERVERS, OPTIONS_OPT_WORKERS,
+            OPTIONS_OPT_HETER_WORKERS, OPTIONS_OPT_HTTP_PORT};
+        struct options_list given = {0};
         for (size_t i = 0; i < CO_ARRAY_LEN(ids); i++) {
-            if (rl_option_given(o, ids[i])) {
-                rl_list_add_own(&given, co_xasprintf("--%s", rl_option_rows[ids[i]].name));
+            if (options_option_given(o, ids[i])) {
+                options_list_add_own(
+                    &given, co_xasprintf("--%s", options_option_rows[ids[i]].name));
             }
         }
-        CO_AUTOFREE char *list = rl_list_python(given.item, given.n);
-        rl_list_done(&given);
-        rl_say_at(s, RL_SAY_INFO, "launch.py:298",
+        CO_AUTOFREE char *list = options_list_python(given.item, given.n);
+        options_list_done(&given);
+        node_say_at(s, NODE_SAY_INFO, "launch.py:298",
             "Run parameter-sever mode. pserver arguments:%s, cuda count:%zu", list, n);
         return;
     }
     print_text(s, j->devices.n ? "launch train in GPU mode\n" : "launch train in CPU mode\n");
 }
 
-void rl_story_begin(const struct rl_say *s, const struct rl_job *j) {
+void node_story_begin(const struct node_say *s, const struct job *j) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-    (void)!rl_report_configuration(j, &b, NULL);
+    (void)!job_report_configuration(j, &b, NULL);
     say_notes(s, &j->notes);
     if (is_old(s)) {
         print_text(s, "-----------  Configuration Arguments -----------\n");
@@ -74,15 +75,15 @@ void rl_story_begin(const struct rl_say *s, const struct rl_job *j) {
         say_old_mode(s, j);
         return;
     }
-    rl_say(s, RL_SAY_INFO, "-----------  Configuration  ----------------------");
-    say_each_line(s, RL_SAY_INFO, b.data);
-    rl_say(s, RL_SAY_INFO, "--------------------------------------------------");
+    node_say(s, NODE_SAY_INFO, "-----------  Configuration  ----------------------");
+    say_each_line(s, NODE_SAY_INFO, b.data);
+    node_say(s, NODE_SAY_INFO, "--------------------------------------------------");
 }
 
-void rl_story_job(const struct rl_say *s, const struct rl_job *j, size_t n_nodes) {
+void node_story_job(const struct node_say *s, const struct job *j, size_t n_nodes) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-    if (!is_old(s) && rl_report_job(j, n_nodes, &b, NULL) == 0) {
-        rl_say(s, RL_SAY_INFO, "%s", b.data);
+    if (!is_old(s) && job_report_job(j, n_nodes, &b, NULL) == 0) {
+        node_say(s, NODE_SAY_INFO, "%s", b.data);
     }
 }
 
@@ -91,49 +92,49 @@ void rl_story_job(const struct rl_say *s, const struct rl_job *j, size_t n_nodes
 /* fleetrun's names of the processes, and the places in its source that its log lines show. */
 static const struct {
     const char *name, *where;
-} old_seats[RL_SEAT_COUNT] = {
-    [RL_SEAT_SERVER] = {"server ", "launch_utils.py:973"},
-    [RL_SEAT_TRAINER] = {"worker ", "launch_utils.py:1041"},
-    [RL_SEAT_HETER] = {"heter_worker ", "launch_utils.py:1109"},
+} old_seats[JOB_SEAT_COUNT] = {
+    [JOB_SEAT_SERVER] = {"server ", "launch_utils.py:973"},
+    [JOB_SEAT_TRAINER] = {"worker ", "launch_utils.py:1041"},
+    [JOB_SEAT_HETER] = {"heter_worker ", "launch_utils.py:1109"},
 };
 
 static void say_old_tables(
-    const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p) {
-    const bool ps = j->mode == RL_MODE_PS;
+    const struct node_say *s, const struct job *j, const struct job_plan *p) {
+    const bool ps = j->mode == JOB_MODE_PS;
     for (size_t i = 0; i < p->n; i++) {
         if (p->process[i].local != 0) {
             continue;
         }
-        enum rl_seat seat = p->process[i].seat;
+        enum job_seat seat = p->process[i].seat;
         CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-        (void)!rl_report_table(&p->process[i], &b, NULL);
-        rl_say_at(s, RL_SAY_INFO, ps ? old_seats[seat].where : "launch_utils.py:472",
+        (void)!job_report_table(&p->process[i], &b, NULL);
+        node_say_at(s, NODE_SAY_INFO, ps ? old_seats[seat].where : "launch_utils.py:472",
             "Local %sstart %zu processes. First process distributed environment info (Only For "
             "Debug): \n%s",
             ps ? old_seats[seat].name : "", j->n[seat], b.data ? b.data : "");
     }
 }
 
-void rl_story_run(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p) {
+void node_story_run(const struct node_say *s, const struct job *j, const struct job_plan *p) {
     if (is_old(s)) {
         say_old_tables(s, j, p);
     } else {
-        rl_say(s, RL_SAY_INFO, "Run Pod: %s, replicas %zu, status ready", j->node->pod, p->n);
+        node_say(s, NODE_SAY_INFO, "Run Pod: %s, replicas %zu, status ready", j->node->pod, p->n);
     }
 }
 
-void rl_story_running(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p) {
+void node_story_running(const struct node_say *s, const struct job *j, const struct job_plan *p) {
     const char *dir = p->log_dir;
     if (!is_old(s)) {
-        rl_say(
-            s, RL_SAY_INFO, "Watching Pod: %s, replicas %zu, status running", j->node->pod, p->n);
-    } else if (j->mode == RL_MODE_PS) {
-        rl_say_at(s, RL_SAY_INFO, "launch_utils.py:903",
+        node_say(
+            s, NODE_SAY_INFO, "Watching Pod: %s, replicas %zu, status running", j->node->pod, p->n);
+    } else if (j->mode == JOB_MODE_PS) {
+        node_say_at(s, NODE_SAY_INFO, "launch_utils.py:903",
             "Please check servers, workers and heter_worker logs in %s/workerlog.*, "
             "%s/serverlog.* and %s/heterlog.*",
             dir, dir, dir);
     } else {
-        rl_say_at(s, RL_SAY_INFO, "launch_utils.py:475",
+        node_say_at(s, NODE_SAY_INFO, "launch_utils.py:475",
             "details abouts PADDLE_TRAINER_ENDPOINTS can be found in %s/endpoints.log, and detail "
             "running logs maybe found in %s/workerlog.0",
             dir, dir);
@@ -142,73 +143,73 @@ void rl_story_running(const struct rl_say *s, const struct rl_job *j, const stru
 
 /* ---- the end ----------------------------------------------------------------------------- */
 
-void rl_story_failed(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p,
+void node_story_failed(const struct node_say *s, const struct job *j, const struct job_plan *p,
     size_t i, int status, const char *log) {
     char how[64], name[64];
-    rl_exit_text(status, how, sizeof(how));
-    rl_process_name(&p->process[i], name, sizeof(name));
+    proc_exit_text(status, how, sizeof(how));
+    job_process_name(&p->process[i], name, sizeof(name));
     if (is_old(s)) {
         /* Paddle calls servers trainers here, too, which sends people to the wrong log. */
-        static const char *const kinds[RL_SEAT_COUNT] = {"server", "trainer", "heter worker"};
-        const enum rl_seat seat = p->process[i].seat;
-        rl_say_at(s, RL_SAY_ERROR, "launch_utils.py:604",
+        static const char *const kinds[JOB_SEAT_COUNT] = {"server", "trainer", "heter worker"};
+        const enum job_seat seat = p->process[i].seat;
+        node_say_at(s, NODE_SAY_ERROR, "launch_utils.py:604",
             "ABORT!!! Out of all %zu %ss, the %s process with rank=[%zu] was aborted. "
             "Please check its log. (%s: %s, log %s)",
             p->endpoints[seat].n, kinds[seat], kinds[seat], p->process[i].index, name, how, log);
         return;
     }
-    CO_AUTOFREE char *command = rl_list_python(p->command.item, p->command.n);
+    CO_AUTOFREE char *command = options_list_python(p->command.item, p->command.n);
     (void)j;
-    rl_say(s, RL_SAY_INFO, "Pod failed");
-    rl_say(s, RL_SAY_ERROR,
+    node_say(s, NODE_SAY_INFO, "Pod failed");
+    node_say(s, NODE_SAY_ERROR,
         "Container failed !!!\nContainer rank %zu status failed cmd %s code %d log %s\n%s: %s", i,
         command, WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status), log, name, how);
 }
 
-void rl_story_detail(const struct rl_say *s, const char *text, size_t len) {
+void node_story_detail(const struct node_say *s, const char *text, size_t len) {
     if (!is_old(s)) {
-        rl_say(
-            s, RL_SAY_INFO, "------------------------- ERROR LOG DETAIL -------------------------");
+        node_say(s, NODE_SAY_INFO,
+            "------------------------- ERROR LOG DETAIL -------------------------");
     }
-    rl_say_out(s, text, len);
+    node_say_out(s, text, len);
 }
 
-void rl_story_workers_done(const struct rl_say *s, const struct rl_job *j, size_t n_servers) {
-    if (j->mode == RL_MODE_PS && is_old(s)) {
-        rl_say_at(s, RL_SAY_INFO, "launch_utils.py:914",
+void node_story_workers_done(const struct node_say *s, const struct job *j, size_t n_servers) {
+    if (j->mode == JOB_MODE_PS && is_old(s)) {
+        node_say_at(s, NODE_SAY_INFO, "launch_utils.py:914",
             "all workers exit, going to finish parameter server and heter_worker.");
-    } else if (j->mode == RL_MODE_PS && n_servers) {
-        rl_say(s, RL_SAY_INFO, "all workers exit, going to finish parameter server");
+    } else if (j->mode == JOB_MODE_PS && n_servers) {
+        node_say(s, NODE_SAY_INFO, "all workers exit, going to finish parameter server");
     }
 }
 
-void rl_story_end(const struct rl_say *s, const struct rl_job *j, int code) {
+void node_story_end(const struct node_say *s, const struct job *j, int code) {
     const bool completed = code == 0;
     if (!is_old(s)) {
         if (completed) {
-            rl_say(s, RL_SAY_INFO, "Pod completed");
+            node_say(s, NODE_SAY_INFO, "Pod completed");
         }
-        rl_say(s, RL_SAY_INFO, "Exit code %d", code);
-    } else if (completed && j->mode == RL_MODE_PS) {
-        if (j->n[RL_SEAT_HETER]) {
-            rl_say_at(s, RL_SAY_INFO, "launch_utils.py:920", "all heter_worker are killed");
+        node_say(s, NODE_SAY_INFO, "Exit code %d", code);
+    } else if (completed && j->mode == JOB_MODE_PS) {
+        if (j->n[JOB_SEAT_HETER]) {
+            node_say_at(s, NODE_SAY_INFO, "launch_utils.py:920", "all heter_worker are killed");
         }
-        rl_say_at(s, RL_SAY_INFO, "launch_utils.py:926", "all parameter server are killed");
+        node_say_at(s, NODE_SAY_INFO, "launch_utils.py:926", "all parameter server are killed");
     } else if (completed) {
-        rl_say_at(s, RL_SAY_INFO, "launch.py:436", "Local processes completed.");
+        node_say_at(s, NODE_SAY_INFO, "launch.py:436", "Local processes completed.");
     }
 }
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-static void write_file(const struct rl_say *s, const struct rl_plan *p, const char *name,
+static void write_file(const struct node_say *s, const struct job_plan *p, const char *name,
     bool append, const char *text) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", p->log_dir, name);
     CO_AUTOCLOSE int fd =
         open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0644);
     ssize_t n = fd < 0 ? -1 : write(fd, text, strlen(text));
     if (n < 0 || (size_t)n < strlen(text)) {
-        rl_say(s, RL_SAY_WARNING, "cannot write %s: %s", path,
+        node_say(s, NODE_SAY_WARNING, "cannot write %s: %s", path,
             n < 0 ? strerror(errno) : "no space left for the whole");
     }
 }
@@ -218,8 +219,8 @@ static int by_text(const void *a, const void *b) {
 }
 
 static void write_env_file(
-    const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p, size_t i) {
-    const struct rl_env *set = &p->process[i].set;
+    const struct node_say *s, const struct job *j, const struct job_plan *p, size_t i) {
+    const struct job_env *set = &p->process[i].set;
     CO_AUTOFREE char **sorted = co_xcalloc(set->n + 1, sizeof(*sorted));
     memcpy(sorted, set->item, set->n * sizeof(*sorted));
     qsort(sorted, set->n, sizeof(*sorted), by_text);
@@ -228,16 +229,17 @@ static void write_env_file(
         (void)!co_buf_addf(&b, NULL, "%s\n", sorted[k]);
     }
     CO_AUTOFREE char *name = co_xasprintf("envlog.%zu", i);
-    write_file(s, p, name, j->options->number[RL_OPT_LOG_OVERWRITE] != 1, b.data ? b.data : "");
+    write_file(
+        s, p, name, j->options->number[OPTIONS_OPT_LOG_OVERWRITE] != 1, b.data ? b.data : "");
 }
 
-static void write_endpoints_file(const struct rl_say *s, const struct rl_plan *p) {
-    CO_AUTOFREE char *lines = rl_list_join(&p->endpoints[RL_SEAT_TRAINER], "\n");
+static void write_endpoints_file(const struct node_say *s, const struct job_plan *p) {
+    CO_AUTOFREE char *lines = options_list_join(&p->endpoints[JOB_SEAT_TRAINER], "\n");
     CO_AUTOFREE char *text = co_xasprintf("PADDLE_TRAINER_ENDPOINTS: \n%s\n", lines);
     write_file(s, p, "endpoints.log", false, text);
 }
 
-static void write_pod_file(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p,
+static void write_pod_file(const struct node_say *s, const struct job *j, const struct job_plan *p,
     const char *const *values, size_t n) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
     for (size_t i = 0; i < n; i++) {
@@ -248,19 +250,19 @@ static void write_pod_file(const struct rl_say *s, const struct rl_job *j, const
     write_file(s, p, name, true, b.data);
 }
 
-void rl_story_files(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p,
+void node_story_files(const struct node_say *s, const struct job *j, const struct job_plan *p,
     const char *const *values, size_t n) {
     if (!*p->log_dir) {
         return;
     }
     if (is_old(s)) {
-        if (j->mode == RL_MODE_COLLECTIVE) {
+        if (j->mode == JOB_MODE_COLLECTIVE) {
             write_endpoints_file(s, p);
         }
         return;
     }
     write_pod_file(s, j, p, values, n);
-    for (size_t i = 0; s->format == RL_FORMAT_3 && i < p->n; i++) {
+    for (size_t i = 0; s->format == OPTIONS_FORMAT_3 && i < p->n; i++) {
         write_env_file(s, j, p, i);
     }
 }

@@ -6,21 +6,21 @@
 #include "runtime/launch/job/plan.h"
 
 /* The configuration block, and notes about the options. */
-void rl_story_begin(const struct rl_say *s, const struct rl_job *j);
+void node_story_begin(const struct node_say *s, const struct job *j);
 /* The line about the job: before nodes meet (n_nodes 0) and after they have met. */
-void rl_story_job(const struct rl_say *s, const struct rl_job *j, size_t n_nodes);
+void node_story_job(const struct node_say *s, const struct job *j, size_t n_nodes);
 /* Before the processes of a round start (tables of their environments), and after. */
-void rl_story_run(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p);
-void rl_story_running(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p);
-void rl_story_failed(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p,
+void node_story_run(const struct node_say *s, const struct job *j, const struct job_plan *p);
+void node_story_running(const struct node_say *s, const struct job *j, const struct job_plan *p);
+void node_story_failed(const struct node_say *s, const struct job *j, const struct job_plan *p,
     size_t i, int status, const char *log);
 /* The last lines of the failed process's log. */
-void rl_story_detail(const struct rl_say *s, const char *text, size_t len);
-void rl_story_workers_done(const struct rl_say *s, const struct rl_job *j, size_t n_servers);
-void rl_story_end(const struct rl_say *s, const struct rl_job *j, int code);
+void node_story_detail(const struct node_say *s, const char *text, size_t len);
+void node_story_workers_done(const struct node_say *s, const struct job *j, size_t n_servers);
+void node_story_end(const struct node_say *s, const struct job *j, int code);
 
 /* Writes files beside the children's logs: the variables that this launcher set (never the rest of
  * its environment, which has secrets), the job's endpoints, and the values of the nodes.  A file
  * that cannot be written is only a warning. */
-void rl_story_files(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p,
+void node_story_files(const struct node_say *s, const struct job *j, const struct job_plan *p,
     const char *const *values, size_t n);

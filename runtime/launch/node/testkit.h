@@ -28,33 +28,34 @@ CO_PRINTF(1, 2) static void kit_tell(const char *fmt, ...) {
 
 /* ---- children ---------------------------------------------------------------------------- */
 
-struct rl_children {
-    struct rl_children_fns fns;
+struct proc_children {
+    struct proc_children_fns fns;
     void *arg;
     size_t n, n_running;
     int64_t grace_ms;
 };
 
-static struct rl_children kit_children;
+static struct proc_children kit_children;
 static size_t kit_fails_at;                  /* the child that cannot be started, from 1 */
 static void (*kit_begun)(struct co_loop *l); /* or NULL: called with the loop of the children */
 
-int rl_children_new(struct co_loop *l, const struct rl_children_fns *fns, void *arg,
-    struct rl_children **ret, struct co_err *err) {
+int proc_children_new(struct co_loop *l, const struct proc_children_fns *fns, void *arg,
+    struct proc_children **ret, struct co_err *err) {
     (void)err;
     if (kit_begun) {
         kit_begun(l);
     }
-    kit_children = (struct rl_children){.fns = *fns, .arg = arg, .grace_ms = INT64_MAX};
+    kit_children = (struct proc_children){.fns = *fns, .arg = arg, .grace_ms = INT64_MAX};
     *ret = &kit_children;
     return 0;
 }
 
-void rl_children_free(struct rl_children *g) {
+void proc_children_free(struct proc_children *g) {
     (void)g;
 }
 
-int rl_children_start(struct rl_children *g, const struct rl_spawn *spawn, struct co_err *err) {
+int proc_children_start(
+    struct proc_children *g, const struct proc_spawn *spawn, struct co_err *err) {
     (void)spawn;
     if (g->n + 1 == kit_fails_at) {
         return co_err_set(err, CO_NOTFOUND, "no such program");
@@ -65,28 +66,28 @@ int rl_children_start(struct rl_children *g, const struct rl_spawn *spawn, struc
     return 0;
 }
 
-void rl_children_started(struct rl_children *g) {
+void proc_children_started(struct proc_children *g) {
     (void)g;
 }
 
-void rl_children_signal(struct rl_children *g, int signo) {
+void proc_children_signal(struct proc_children *g, int signo) {
     (void)g;
     kit_tell("signal(%d)", signo);
 }
 
 /* Again: only ever sooner. */
-void rl_children_stop(struct rl_children *g, int64_t grace_ms) {
+void proc_children_stop(struct proc_children *g, int64_t grace_ms) {
     if (grace_ms < g->grace_ms) {
         kit_tell("stop(%d)", (int)grace_ms);
         g->grace_ms = grace_ms;
     }
 }
 
-size_t rl_children_running(const struct rl_children *g) {
+size_t proc_children_running(const struct proc_children *g) {
     return g->n_running;
 }
 
-void rl_children_clear(struct rl_children *g) {
+void proc_children_clear(struct proc_children *g) {
     g->n = g->n_running = 0;
     g->grace_ms = INT64_MAX;
 }
@@ -112,11 +113,11 @@ static bool kit_step(const char *step) {
 
 struct kit {
     const char *argv[KIT_WORDS + 4];
-    struct rl_options options;
-    struct rl_node node;
-    struct rl_job job;
-    struct rl_say say; /* to nobody */
-    struct rl_offer own;
+    struct options options;
+    struct job_node node;
+    struct job job;
+    struct node_say say; /* to nobody */
+    struct job_offer own;
     char *value;
 };
 
@@ -136,23 +137,23 @@ static int kit_open(struct kit *k, const char *const *words, struct co_err *err)
         k->argv[argc++] = words[i];
     }
     k->argv[argc++] = "train";
-    k->say.level = RL_SAY_ERROR;
+    k->say.level = NODE_SAY_ERROR;
     k->say.out = k->say.err = open("/dev/null", O_WRONLY | O_CLOEXEC);
     co_buf_clear(&kit_trace);
     kit_fails_at = 0;
-    int r = rl_options_parse(argc, (char *const *)k->argv, kit_no_variable, NULL, &k->options, err);
-    r = r ? r : rl_job_plan(&k->options, &k->node, kit_no_variable, NULL, &k->job, err);
+    int r = options_parse(argc, (char *const *)k->argv, kit_no_variable, NULL, &k->options, err);
+    r = r ? r : job_plan(&k->options, &k->node, kit_no_variable, NULL, &k->job, err);
     if (!r && k->job.n_ports) {
-        rl_offer_make(&k->job, ports, &k->own);
-        k->value = rl_value_encode(&k->job, &k->own);
+        job_offer_make(&k->job, ports, &k->own);
+        k->value = job_value_encode(&k->job, &k->own);
     }
     return r;
 }
 
 static void kit_close(struct kit *k) {
-    rl_offer_done(&k->own);
-    rl_job_done(&k->job);
-    rl_options_done(&k->options);
+    job_offer_done(&k->own);
+    job_done(&k->job);
+    options_done(&k->options);
     free(k->value);
     co_close(k->say.out);
     co_buf_done(&kit_trace);

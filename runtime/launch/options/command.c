@@ -13,19 +13,19 @@ static bool judge(const char *usage, const struct co_flag *flags, size_t n, cons
         *ret_code = 0;
     } else {
         (void)fprintf(stderr, "paddlerun %s: %s\n", name, co_err_text(err));
-        *ret_code = RL_USAGE;
+        *ret_code = OPTIONS_USAGE;
     }
     return false;
 }
 
-bool rl_command_flags(const char *usage, const struct co_flag *flags, size_t n, int argc,
+bool options_command_flags(const char *usage, const struct co_flag *flags, size_t n, int argc,
     char **argv, int *ret_rest, int *ret_code) {
     struct co_err err = {0};
     int r = co_flags_parse(flags, n, argc, argv, ret_rest, &err);
     return judge(usage, flags, n, argv[0], r, &err, ret_code);
 }
 
-bool rl_command_words(const char *usage, const struct co_flag *flags, size_t n, int argc,
+bool options_command_words(const char *usage, const struct co_flag *flags, size_t n, int argc,
     char **argv, int *ret_rest, int *ret_code) {
     struct co_err err = {0};
     int r = co_flags_parse_among(flags, n, argc, argv, ret_rest, &err);

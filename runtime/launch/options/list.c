@@ -7,15 +7,15 @@
 
 enum { TEXT_MAX = 1 << 26 };
 
-void rl_list_done(struct rl_list *l) {
+void options_list_done(struct options_list *l) {
     for (size_t i = 0; i < l->n; i++) {
         free(l->item[i]);
     }
     free(l->item);
-    *l = (struct rl_list){0};
+    *l = (struct options_list){0};
 }
 
-void rl_list_add_own(struct rl_list *l, char *text) {
+void options_list_add_own(struct options_list *l, char *text) {
     if (l->n + 2 > l->cap) {
         l->cap = l->cap ? l->cap * 2 : 16;
         l->item = co_xrealloc(l->item, l->cap, sizeof(*l->item));
@@ -24,15 +24,15 @@ void rl_list_add_own(struct rl_list *l, char *text) {
     l->item[l->n] = NULL;
 }
 
-void rl_list_add(struct rl_list *l, const char *text) {
-    rl_list_add_own(l, co_xstrdup(text));
+void options_list_add(struct options_list *l, const char *text) {
+    options_list_add_own(l, co_xstrdup(text));
 }
 
-void rl_list_split(struct rl_list *l, const char *text) {
-    rl_list_split_at(l, text, ',');
+void options_list_split(struct options_list *l, const char *text) {
+    options_list_split_at(l, text, ',');
 }
 
-void rl_list_split_at(struct rl_list *l, const char *text, char between) {
+void options_list_split_at(struct options_list *l, const char *text, char between) {
     const char end[] = {between, '\0'};
     for (const char *p = text; *p;) {
         size_t len = strcspn(p, end), skip = strspn(p, " ");
@@ -41,13 +41,13 @@ void rl_list_split_at(struct rl_list *l, const char *text, char between) {
             to--;
         }
         if (to > from) {
-            rl_list_add_own(l, co_xstrndup(p + from, to - from));
+            options_list_add_own(l, co_xstrndup(p + from, to - from));
         }
         p += len + (p[len] == between);
     }
 }
 
-bool rl_list_has(const struct rl_list *l, const char *text) {
+bool options_list_has(const struct options_list *l, const char *text) {
     for (size_t i = 0; i < l->n; i++) {
         if (strcmp(l->item[i], text) == 0) {
             return true;
@@ -61,7 +61,7 @@ static void add_bytes(struct co_buf *b, const char *data, size_t len) {
     (void)!co_buf_add(b, data, len, NULL);
 }
 
-char *rl_list_join(const struct rl_list *l, const char *between) {
+char *options_list_join(const struct options_list *l, const char *between) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
     for (size_t i = 0; i < l->n; i++) {
         add_bytes(&b, between, i ? strlen(between) : 0);
@@ -86,7 +86,7 @@ static void add_repr(struct co_buf *b, const char *text) {
     add_bytes(b, &quote, 1);
 }
 
-char *rl_list_python(char *const *item, size_t n) {
+char *options_list_python(char *const *item, size_t n) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
     add_bytes(&b, "[", 1);
     for (size_t i = 0; i < n; i++) {

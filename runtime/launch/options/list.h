@@ -4,18 +4,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct rl_list {
+struct options_list {
     char **item; /* owned texts, then NULL, once anything was added */
     size_t n, cap;
 };
 
-void rl_list_done(struct rl_list *l);
-void rl_list_add_own(struct rl_list *l, char *text);
-void rl_list_add(struct rl_list *l, const char *text);
+void options_list_done(struct options_list *l);
+void options_list_add_own(struct options_list *l, char *text);
+void options_list_add(struct options_list *l, const char *text);
 /* Adds the parts of text between commas, without blanks around them.  Empty parts are omitted. */
-void rl_list_split(struct rl_list *l, const char *text);
-void rl_list_split_at(struct rl_list *l, const char *text, char between); /* another separator */
-bool rl_list_has(const struct rl_list *l, const char *text);
-char *rl_list_join(const struct rl_list *l, const char *between); /* the caller frees */
+void options_list_split(struct options_list *l, const char *text);
+void options_list_split_at(
+    struct options_list *l, const char *text, char between); /* another separator */
+bool options_list_has(const struct options_list *l, const char *text);
+char *options_list_join(const struct options_list *l, const char *between); /* the caller frees */
 /* The list as Python prints it: ['a', "it's"].  The caller frees. */
-char *rl_list_python(char *const *item, size_t n);
+char *options_list_python(char *const *item, size_t n);

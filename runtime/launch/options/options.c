@@ -14,12 +14,13 @@ enum { NOTES_MAX = 1 << 20, PAGE_MAX = 1 << 20, HELP_COLUMN = 30, HELP_WIDTH = 9
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-const char *rl_option_name(const struct rl_option_row *row, size_t i) {
+const char *options_option_name(const struct options_option_row *row, size_t i) {
     return i == 0 ? row->name : i <= CO_ARRAY_LEN(row->alias) ? row->alias[i - 1] : NULL;
 }
 
 /* The old name that the first len letters of word are; NULL: none. */
-static const char *find_old_alias(const struct rl_option_row *row, const char *word, size_t len) {
+static const char *find_old_alias(
+    const struct options_option_row *row, const char *word, size_t len) {
     for (size_t i = 0; i < CO_ARRAY_LEN(row->old_alias) && row->old_alias[i]; i++) {
         if (strlen(row->old_alias[i]) == len && memcmp(row->old_alias[i], word, len) == 0) {
             return row->old_alias[i];
@@ -28,23 +29,23 @@ static const char *find_old_alias(const struct rl_option_row *row, const char *w
     return NULL;
 }
 
-static bool is_option(const struct rl_option_row *row) {
-    return row->type != RL_OPTION_WORDS;
+static bool is_option(const struct options_option_row *row) {
+    return row->type != OPTIONS_OPTION_WORDS;
 }
 
 enum fit { NO_FIT, PREFIX, EXACT };
 
 /* How well a row fits the first len letters of word. */
 static enum fit fit_row(
-    const struct rl_option_row *row, const char *word, size_t len, const char **ret_name) {
+    const struct options_option_row *row, const char *word, size_t len, const char **ret_name) {
     enum fit best = NO_FIT;
     const char *old = find_old_alias(row, word, len);
     if (old) {
         *ret_name = old;
         return EXACT;
     }
-    for (size_t i = 0; is_option(row) && rl_option_name(row, i); i++) {
-        const char *name = rl_option_name(row, i);
+    for (size_t i = 0; is_option(row) && options_option_name(row, i); i++) {
+        const char *name = options_option_name(row, i);
         enum fit f = strncmp(name, word, len) != 0 ? NO_FIT : name[len] ? PREFIX : EXACT;
         if (f > best) {
             best = f;
@@ -57,9 +58,9 @@ static enum fit fit_row(
 /* The row's index; -1: no row fits, -2: several do. */
 static int find_option(const char *word, size_t len, const char **ret_name) {
     int found = -1;
-    for (int i = 0; i < RL_OPT_COUNT; i++) {
+    for (int i = 0; i < OPTIONS_OPT_COUNT; i++) {
         const char *name = NULL;
-        enum fit f = fit_row(&rl_option_rows[i], word, len, &name);
+        enum fit f = fit_row(&options_option_rows[i], word, len, &name);
         if (f == EXACT) {
             *ret_name = name;
             return i;
@@ -115,47 +116,47 @@ static int parse_duration(const char *what, const char *text, int64_t *ret, stru
     return co_parse_duration(what, text, ret, err);
 }
 
-static int set_option(struct rl_options *o, int id, const char *what, const char *text,
-    enum rl_option_origin origin, struct co_err *err) {
-    const struct rl_option_row *row = &rl_option_rows[id];
+static int set_option(struct options *o, int id, const char *what, const char *text,
+    enum options_option_origin origin, struct co_err *err) {
+    const struct options_option_row *row = &options_option_rows[id];
     int64_t number = -1;
     bool yes = false;
     int r = 0;
-    if (row->verdict == RL_REFUSED && origin != RL_FROM_DEFAULT) {
+    if (row->verdict == OPTIONS_REFUSED && origin != OPTIONS_FROM_DEFAULT) {
         return co_err_set(err, CO_UNSUPPORTED, "%s: not here: %s", what, row->note);
     }
     switch (row->type) {
-    case RL_OPTION_TEXT:
-    case RL_OPTION_WORDS:
-        if (row->words && !one_of(text, row->words, id == RL_OPT_LOG_LEVEL)) {
+    case OPTIONS_OPTION_TEXT:
+    case OPTIONS_OPTION_WORDS:
+        if (row->words && !one_of(text, row->words, id == OPTIONS_OPT_LOG_LEVEL)) {
             r = bad_word(what, text, row->words, err);
         }
         break;
-    case RL_OPTION_INT:
+    case OPTIONS_OPTION_INT:
         r = co_parse_i64(what, text, row->min, row->max ? row->max : INT64_MAX, &number, err);
         break;
-    case RL_OPTION_BOOL:
-    case RL_OPTION_SWITCH:
+    case OPTIONS_OPTION_BOOL:
+    case OPTIONS_OPTION_SWITCH:
         r = co_parse_bool(what, text, &yes, err);
         number = yes;
         break;
-    case RL_OPTION_DURATION:
+    case OPTIONS_OPTION_DURATION:
         r = parse_duration(what, text, &number, err);
         if (!r && number < row->min) {
             r = co_err_set(
                 err, CO_INVALID, "%s is \"%.100s\", expected more than no time", what, text);
         }
         break;
-    case RL_OPTION_SIZE:
+    case OPTIONS_OPTION_SIZE:
         r = parse_size(what, text, &number, err);
         break;
     }
     if (r) {
         return r;
     }
-    if (origin != RL_FROM_DEFAULT && row->type == RL_OPTION_BOOL) {
+    if (origin != OPTIONS_FROM_DEFAULT && row->type == OPTIONS_OPTION_BOOL) {
         text = yes ? "True" : "False";
-    } else if (origin != RL_FROM_DEFAULT && row->type == RL_OPTION_INT) {
+    } else if (origin != OPTIONS_FROM_DEFAULT && row->type == OPTIONS_OPTION_INT) {
         free(o->held[id]);
         text = o->held[id] = co_xasprintf("%" PRId64, number);
     }
@@ -171,13 +172,13 @@ static int set_option(struct rl_options *o, int id, const char *what, const char
 static const char *suggest(const char *word, size_t len) {
     struct co_near near = co_near_begin(word, len);
     const char *meant = NULL;
-    for (int i = 0; i < RL_OPT_COUNT; i++) {
-        const struct rl_option_row *row = &rl_option_rows[i];
+    for (int i = 0; i < OPTIONS_OPT_COUNT; i++) {
+        const struct options_option_row *row = &options_option_rows[i];
         const char *name;
-        if (!is_option(row) || row->verdict == RL_REFUSED) {
+        if (!is_option(row) || row->verdict == OPTIONS_REFUSED) {
             continue;
         }
-        for (size_t k = 0; (name = rl_option_name(row, k)); k++) {
+        for (size_t k = 0; (name = options_option_name(row, k)); k++) {
             meant = co_near_try(&near, name) ? name : meant;
         }
         for (size_t k = 0; k < CO_ARRAY_LEN(row->old_alias) && row->old_alias[k]; k++) {
@@ -210,7 +211,7 @@ static bool looks_like_option(const char *word) {
 
 /* Reads the option in argv[*at], and advances *at behind its value. */
 static int take_option(
-    struct rl_options *o, int argc, char *const argv[], int *at, struct co_err *err) {
+    struct options *o, int argc, char *const argv[], int *at, struct co_err *err) {
     const char *word = argv[(*at)++] + 2;
     size_t len = strcspn(word, "=");
     const char *name = NULL;
@@ -221,7 +222,7 @@ static int take_option(
     char what[64];
     (void)snprintf(what, sizeof(what), "--%s", name);
     const char *value = word[len] == '=' ? word + len + 1 : NULL;
-    if (!value && rl_option_rows[id].type == RL_OPTION_SWITCH) {
+    if (!value && options_option_rows[id].type == OPTIONS_OPTION_SWITCH) {
         value = "true";
     } else if (!value && *at == argc) {
         return co_err_set(err, CO_INVALID, "%s needs a value", what);
@@ -232,13 +233,13 @@ static int take_option(
     } else if (!value) {
         value = argv[(*at)++];
     }
-    int r = set_option(o, id, what, value, RL_FROM_COMMAND_LINE, err);
+    int r = set_option(o, id, what, value, OPTIONS_FROM_COMMAND_LINE, err);
     o->alias[id] = name;
-    o->by_old_alias[id] = find_old_alias(&rl_option_rows[id], word, len) != NULL;
+    o->by_old_alias[id] = find_old_alias(&options_option_rows[id], word, len) != NULL;
     return r;
 }
 
-static int command_line(struct rl_options *o, int argc, char *const argv[], struct co_err *err) {
+static int command_line(struct options *o, int argc, char *const argv[], struct co_err *err) {
     int at = 1;
     while (at < argc && argv[at][0] == '-' && argv[at][1]) {
         const char *word = argv[at];
@@ -264,75 +265,76 @@ static int command_line(struct rl_options *o, int argc, char *const argv[], stru
         return co_err_set(
             err, CO_INVALID, "no training script, expected: [options] SCRIPT [its arguments]");
     }
-    o->text[RL_OPT_SCRIPT] = o->script[0];
+    o->text[OPTIONS_OPT_SCRIPT] = o->script[0];
     return 0;
 }
 
 /* ---- the environment --------------------------------------------------------------------- */
 
 static int read_environment(
-    struct rl_options *o, rl_plan_getenv_fn get, void *arg, struct co_err *err) {
+    struct options *o, options_plan_getenv_fn get, void *arg, struct co_err *err) {
     int r = 0;
-    for (int i = 0; i < RL_OPT_COUNT && !r; i++) {
-        const struct rl_option_row *row = &rl_option_rows[i];
-        const char *value = row->env && row->verdict != RL_REFUSED ? get(arg, row->env) : NULL;
+    for (int i = 0; i < OPTIONS_OPT_COUNT && !r; i++) {
+        const struct options_option_row *row = &options_option_rows[i];
+        const char *value = row->env && row->verdict != OPTIONS_REFUSED ? get(arg, row->env) : NULL;
         if (!value) {
             continue;
         }
         r = co_buf_addf(&o->notes, err,
             "LAUNCH WARNING args %s will be overridden by env: %s value: %s\n", row->name, row->env,
             value);
-        r = r ? r : set_option(o, i, row->env, value, RL_FROM_ENVIRONMENT, err);
+        r = r ? r : set_option(o, i, row->env, value, OPTIONS_FROM_ENVIRONMENT, err);
     }
     /* The operator knows how long a pod may take to end; the command knows better. */
     const char *grace = get(arg, co_contract[CO_VAR_STOP_TIMEOUT].name);
-    if (!r && grace && *grace && !rl_option_given(o, RL_OPT_STOP_TIMEOUT)) {
-        r = set_option(o, RL_OPT_STOP_TIMEOUT, co_contract[CO_VAR_STOP_TIMEOUT].name, grace,
-            RL_FROM_ENVIRONMENT, err);
+    if (!r && grace && *grace && !options_option_given(o, OPTIONS_OPT_STOP_TIMEOUT)) {
+        r = set_option(o, OPTIONS_OPT_STOP_TIMEOUT, co_contract[CO_VAR_STOP_TIMEOUT].name, grace,
+            OPTIONS_FROM_ENVIRONMENT, err);
     }
     const char *id = get(arg, co_contract[CO_VAR_TRAINER_ID].name);
     if (!r && id && *id) {
-        r = set_option(
-            o, RL_OPT_RANK, co_contract[CO_VAR_TRAINER_ID].name, id, RL_FROM_ENVIRONMENT, err);
+        r = set_option(o, OPTIONS_OPT_RANK, co_contract[CO_VAR_TRAINER_ID].name, id,
+            OPTIONS_FROM_ENVIRONMENT, err);
     }
     return r;
 }
 
-static enum rl_format format_of(const struct rl_options *o) {
-    const char *compat = o->text[RL_OPT_COMPAT];
+static enum options_format format_of(const struct options *o) {
+    const char *compat = o->text[OPTIONS_OPT_COMPAT];
     if (compat) {
-        return compat[0] == '3'             ? RL_FORMAT_3
-               : strcmp(compat, "2.3") == 0 ? RL_FORMAT_2_3
-                                            : RL_FORMAT_2_0;
+        return compat[0] == '3'             ? OPTIONS_FORMAT_3
+               : strcmp(compat, "2.3") == 0 ? OPTIONS_FORMAT_2_3
+                                            : OPTIONS_FORMAT_2_0;
     }
     bool legacy = false;
-    for (int i = 0; i < RL_OPT_COUNT; i++) {
-        const struct rl_option_row *row = &rl_option_rows[i];
-        legacy |= o->origin[i] == RL_FROM_COMMAND_LINE && (row->legacy || o->by_old_alias[i]);
+    for (int i = 0; i < OPTIONS_OPT_COUNT; i++) {
+        const struct options_option_row *row = &options_option_rows[i];
+        legacy |= o->origin[i] == OPTIONS_FROM_COMMAND_LINE && (row->legacy || o->by_old_alias[i]);
     }
-    legacy = legacy && !rl_option_has(o, RL_OPT_MASTER);
-    return legacy || o->number[RL_OPT_LEGACY] == 1 ? RL_FORMAT_2_0 : RL_FORMAT_3;
+    legacy = legacy && !options_option_has(o, OPTIONS_OPT_MASTER);
+    return legacy || o->number[OPTIONS_OPT_LEGACY] == 1 ? OPTIONS_FORMAT_2_0 : OPTIONS_FORMAT_3;
 }
 
-int rl_options_parse(int argc, char *const argv[], rl_plan_getenv_fn get, void *arg,
-    struct rl_options *ret, struct co_err *err) {
-    struct rl_options o = {.notes = CO_BUF(NOTES_MAX)};
+int options_parse(int argc, char *const argv[], options_plan_getenv_fn get, void *arg,
+    struct options *ret, struct co_err *err) {
+    struct options o = {.notes = CO_BUF(NOTES_MAX)};
     int r = 0;
-    for (int i = 0; i < RL_OPT_COUNT && !r; i++) {
-        const char *def = rl_option_rows[i].def;
+    for (int i = 0; i < OPTIONS_OPT_COUNT && !r; i++) {
+        const char *def = options_option_rows[i].def;
         o.number[i] = -1;
-        r = def ? set_option(&o, i, rl_option_rows[i].name, def, RL_FROM_DEFAULT, err) : 0;
+        r = def ? set_option(&o, i, options_option_rows[i].name, def, OPTIONS_FROM_DEFAULT, err)
+                : 0;
     }
     r = r ? r : command_line(&o, argc, argv, err);
     r = r ? r : read_environment(&o, get, arg, err);
     if (r) {
-        rl_options_done(&o);
+        options_done(&o);
         return r;
     }
     o.format = format_of(&o);
-    for (int i = 0; i < RL_OPT_COUNT; i++) {
-        const char *old = rl_option_rows[i].old_def;
-        if (old && o.format != RL_FORMAT_3 && o.origin[i] == RL_FROM_DEFAULT) {
+    for (int i = 0; i < OPTIONS_OPT_COUNT; i++) {
+        const char *old = options_option_rows[i].old_def;
+        if (old && o.format != OPTIONS_FORMAT_3 && o.origin[i] == OPTIONS_FROM_DEFAULT) {
             o.text[i] = old;
         }
     }
@@ -340,25 +342,25 @@ int rl_options_parse(int argc, char *const argv[], rl_plan_getenv_fn get, void *
     return 0;
 }
 
-void rl_options_done(struct rl_options *o) {
+void options_done(struct options *o) {
     co_buf_done(&o->notes);
-    for (int i = 0; i < RL_OPT_COUNT; i++) {
+    for (int i = 0; i < OPTIONS_OPT_COUNT; i++) {
         free(o->held[i]);
     }
-    *o = (struct rl_options){0};
+    *o = (struct options){0};
 }
 
 /* ---- --help and the page ----------------------------------------------------------------- */
 
-const char *rl_option_metavar(const struct rl_option_row *row) {
+const char *options_option_metavar(const struct options_option_row *row) {
     static const char *const by_type[] = {
-        [RL_OPTION_TEXT] = "TEXT",
-        [RL_OPTION_INT] = "N",
-        [RL_OPTION_BOOL] = "BOOL",
-        [RL_OPTION_SWITCH] = "",
-        [RL_OPTION_DURATION] = "TIME",
-        [RL_OPTION_SIZE] = "SIZE",
-        [RL_OPTION_WORDS] = "",
+        [OPTIONS_OPTION_TEXT] = "TEXT",
+        [OPTIONS_OPTION_INT] = "N",
+        [OPTIONS_OPTION_BOOL] = "BOOL",
+        [OPTIONS_OPTION_SWITCH] = "",
+        [OPTIONS_OPTION_DURATION] = "TIME",
+        [OPTIONS_OPTION_SIZE] = "SIZE",
+        [OPTIONS_OPTION_WORDS] = "",
     };
     return by_type[row->type];
 }
@@ -383,9 +385,9 @@ static int add_wrapped(struct co_buf *b, const char *text, struct co_err *err) {
     return r ? r : co_buf_adds(b, "\n", err);
 }
 
-static int help_row(struct co_buf *b, const struct rl_option_row *row, struct co_err *err) {
+static int help_row(struct co_buf *b, const struct options_option_row *row, struct co_err *err) {
     size_t before = b->len;
-    int r = co_buf_addf(b, err, "  --%s %s", row->name, rl_option_metavar(row));
+    int r = co_buf_addf(b, err, "  --%s %s", row->name, options_option_metavar(row));
     size_t used = b->len - before;
     r = r                        ? r
         : used + 1 > HELP_COLUMN ? co_buf_addf(b, err, "\n%*s", (int)HELP_COLUMN, "")
@@ -396,37 +398,38 @@ static int help_row(struct co_buf *b, const struct rl_option_row *row, struct co
     return r ? r : add_wrapped(b, text, err);
 }
 
-const char rl_options_usage[] =
+const char options_usage[] =
     "paddlerun launch [options] SCRIPT [its arguments]\n\n"
     "Starts the training processes of this node and stays their first process, as\n"
     "`python -m paddle.distributed.launch` and `fleetrun` do.";
 
-bool rl_option_is_listed(const struct rl_option_row *row) {
-    return is_option(row) && row->verdict != RL_REFUSED && row->verdict != RL_IGNORED;
+bool options_option_is_listed(const struct options_option_row *row) {
+    return is_option(row) && row->verdict != OPTIONS_REFUSED && row->verdict != OPTIONS_IGNORED;
 }
 
-int rl_options_help(struct co_buf *ret, struct co_err *err) {
-    int r = co_buf_addf(ret, err, "Usage: %s\n\nOptions:\n", rl_options_usage);
-    for (int i = 0; i < RL_OPT_COUNT && !r; i++) {
-        const struct rl_option_row *row = &rl_option_rows[i];
-        if (rl_option_is_listed(row)) {
+int options_help(struct co_buf *ret, struct co_err *err) {
+    int r = co_buf_addf(ret, err, "Usage: %s\n\nOptions:\n", options_usage);
+    for (int i = 0; i < OPTIONS_OPT_COUNT && !r; i++) {
+        const struct options_option_row *row = &options_option_rows[i];
+        if (options_option_is_listed(row)) {
             r = help_row(ret, row, err);
         }
     }
     return r;
 }
 
-static int markdown_row(struct co_buf *b, const struct rl_option_row *row, struct co_err *err) {
+static int markdown_row(
+    struct co_buf *b, const struct options_option_row *row, struct co_err *err) {
     static const char *const verdicts[] = {
-        [RL_SAME] = "same",
-        [RL_BETTER] = "better",
-        [RL_IGNORED] = "no effect",
-        [RL_REFUSED] = "refused",
-        [RL_OURS] = "ours",
+        [OPTIONS_SAME] = "same",
+        [OPTIONS_BETTER] = "better",
+        [OPTIONS_IGNORED] = "no effect",
+        [OPTIONS_REFUSED] = "refused",
+        [OPTIONS_OURS] = "ours",
     };
     int r = co_buf_addf(b, err, "| `%s%s`", is_option(row) ? "--" : "", row->name);
-    for (size_t i = 1; !r && rl_option_name(row, i); i++) {
-        r = co_buf_addf(b, err, " `--%s`", rl_option_name(row, i));
+    for (size_t i = 1; !r && options_option_name(row, i); i++) {
+        r = co_buf_addf(b, err, " `--%s`", options_option_name(row, i));
     }
     for (size_t i = 0; !r && i < CO_ARRAY_LEN(row->old_alias) && row->old_alias[i]; i++) {
         r = co_buf_addf(b, err, "%s `--%s`", i ? "" : "; before 2.4", row->old_alias[i]);
@@ -440,13 +443,13 @@ static int markdown_row(struct co_buf *b, const struct rl_option_row *row, struc
     return r;
 }
 
-int rl_options_markdown(struct co_buf *ret, struct co_err *err) {
+int options_markdown(struct co_buf *ret, struct co_err *err) {
     int r = co_buf_adds(ret,
         "| option | variable that wins | default | against Paddle's | meaning |\n"
         "| --- | --- | --- | --- | --- |\n",
         err);
-    for (int i = 0; i < RL_OPT_COUNT && !r; i++) {
-        r = markdown_row(ret, &rl_option_rows[i], err);
+    for (int i = 0; i < OPTIONS_OPT_COUNT && !r; i++) {
+        r = markdown_row(ret, &options_option_rows[i], err);
     }
     return r;
 }

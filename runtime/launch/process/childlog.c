@@ -13,17 +13,17 @@ enum {
     LAST_READS = 16, /* of a pipe whose child has ended: more than a pipe can hold */
 };
 
-struct rl_childlog {
+struct proc_childlog {
     struct co_loop *loop;
-    struct rl_childlog_options options;
+    struct proc_childlog_options options;
     char *path;
     int file;            /* -1: only the child has it open */
     int64_t start, size; /* size at open; current size, when this process writes */
     int in, out;         /* ends of the pipe from the child; -1: none */
     struct co_poll *poll;
-    struct rl_follow *echo;
+    struct proc_follow *echo;
     bool lost;
-    struct rl_tail tail; /* of what went through the pipe: a rotated file may hold none of it */
+    struct proc_tail tail; /* of what went through the pipe: a rotated file may hold none of it */
 };
 
 static int open_file(const char *path, bool overwrite, struct co_err *err) {
@@ -35,14 +35,14 @@ static int open_file(const char *path, bool overwrite, struct co_err *err) {
     return fd;
 }
 
-static void tell_lost(struct rl_childlog *c, const struct co_err *err) {
+static void tell_lost(struct proc_childlog *c, const struct co_err *err) {
     if (!c->lost) {
         c->lost = true;
         c->options.lost(c->options.arg, err);
     }
 }
 
-static void write_log(struct rl_childlog *c, const char *data, size_t len) {
+static void write_log(struct proc_childlog *c, const char *data, size_t len) {
     while (len) {
         ssize_t n = write(c->file, data, len);
         if (n < 0 && errno == EINTR) {
@@ -62,8 +62,8 @@ static void write_log(struct rl_childlog *c, const char *data, size_t len) {
 
 /* Rotates a log that has reached its maximum size, unless the echo still reads the file before the
  * last rotation: when the echo's stream is blocked, the log grows beyond the maximum instead. */
-static void rotate_log(struct rl_childlog *c) {
-    if (c->size < c->options.max_size || (c->echo && rl_follow_behind(c->echo))) {
+static void rotate_log(struct proc_childlog *c) {
+    if (c->size < c->options.max_size || (c->echo && proc_follow_behind(c->echo))) {
         return;
     }
     CO_AUTOFREE char *old = co_xasprintf("%s.1", c->path);
@@ -77,23 +77,23 @@ static void rotate_log(struct rl_childlog *c) {
     c->file = fd;
     c->size = c->start = 0;
     if (c->echo) {
-        rl_follow_again(c->echo);
+        proc_follow_again(c->echo);
     }
 }
 
-static void end_pipe(struct rl_childlog *c) {
+static void end_pipe(struct proc_childlog *c) {
     co_poll_free(c->poll);
     c->poll = NULL;
     co_closep(&c->in);
     c->in = -1;
 }
 
-static bool take_some(struct rl_childlog *c) {
+static bool take_some(struct proc_childlog *c) {
     char buf[READ_BYTES];
     /* no wait: the descriptor is non-blocking */
     ssize_t n = read(c->in, buf, sizeof(buf));
     if (n > 0) {
-        rl_tail_add(&c->tail, buf, (size_t)n);
+        proc_tail_add(&c->tail, buf, (size_t)n);
         write_log(c, buf, (size_t)n);
         rotate_log(c);
         return true;
@@ -111,12 +111,12 @@ static void pipe_readable(void *arg, int events) {
 
 /* Reads what the child has left in the pipe.  The number of reads is bounded, as a process that
  * inherited the pipe may write for ever. */
-static void take_last(struct rl_childlog *c) {
+static void take_last(struct proc_childlog *c) {
     for (int i = 0; i < LAST_READS && c->in >= 0 && take_some(c); i++) {
     }
 }
 
-static int open_pipe(struct rl_childlog *c, struct co_err *err) {
+static int open_pipe(struct proc_childlog *c, struct co_err *err) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return co_err_errno(err, errno, "pipe");
@@ -130,14 +130,14 @@ static int open_pipe(struct rl_childlog *c, struct co_err *err) {
     return r;
 }
 
-int rl_childlog_open(struct co_loop *l, const struct rl_childlog_options *options,
-    struct rl_childlog **ret, struct co_err *err) {
+int proc_childlog_open(struct co_loop *l, const struct proc_childlog_options *options,
+    struct proc_childlog **ret, struct co_err *err) {
     int file = open_file(options->path, options->overwrite, err);
     if (file < 0) {
         return err && err->code ? err->code : CO_INTERNAL;
     }
-    struct rl_childlog *c = co_xcalloc(1, sizeof(*c));
-    *c = (struct rl_childlog){.loop = l,
+    struct proc_childlog *c = co_xcalloc(1, sizeof(*c));
+    *c = (struct proc_childlog){.loop = l,
         .options = *options,
         .path = co_xstrdup(options->path),
         .file = file,
@@ -147,18 +147,18 @@ int rl_childlog_open(struct co_loop *l, const struct rl_childlog_options *option
     c->start = c->size = fstat(file, &st) == 0 ? st.st_size : 0;
     int r = options->max_size > 0 ? open_pipe(c, err) : 0;
     if (r) {
-        rl_childlog_close(c);
+        proc_childlog_close(c);
         return r;
     }
     *ret = c;
     return 0;
 }
 
-void rl_childlog_close(struct rl_childlog *c) {
+void proc_childlog_close(struct proc_childlog *c) {
     if (!c) {
         return;
     }
-    rl_follow_free(c->echo);
+    proc_follow_free(c->echo);
     c->echo = NULL;
     take_last(c);
     if (c->in >= 0) {
@@ -170,36 +170,36 @@ void rl_childlog_close(struct rl_childlog *c) {
     free(c);
 }
 
-const char *rl_childlog_path(const struct rl_childlog *c) {
+const char *proc_childlog_path(const struct proc_childlog *c) {
     return c->path;
 }
 
-int rl_childlog_fd(const struct rl_childlog *c) {
+int proc_childlog_fd(const struct proc_childlog *c) {
     return c->out >= 0 ? c->out : c->file;
 }
 
-void rl_childlog_started(struct rl_childlog *c) {
+void proc_childlog_started(struct proc_childlog *c) {
     int *fd = c->in >= 0 ? &c->out : &c->file;
     co_closep(fd);
     *fd = -1;
 }
 
-int rl_childlog_echo(
-    struct rl_childlog *c, int fd, void (*done)(void *arg), void *arg, struct co_err *err) {
-    return rl_follow_new(c->loop, c->path, c->start, fd, done, arg, &c->echo, err);
+int proc_childlog_echo(
+    struct proc_childlog *c, int fd, void (*done)(void *arg), void *arg, struct co_err *err) {
+    return proc_follow_new(c->loop, c->path, c->start, fd, done, arg, &c->echo, err);
 }
 
-bool rl_childlog_finish(struct rl_childlog *c) {
+bool proc_childlog_finish(struct proc_childlog *c) {
     take_last(c);
     if (c->echo) {
-        rl_follow_finish(c->echo);
+        proc_follow_finish(c->echo);
     }
     return c->echo;
 }
 
-size_t rl_childlog_tail(const struct rl_childlog *c, char *ret, size_t size) {
+size_t proc_childlog_tail(const struct proc_childlog *c, char *ret, size_t size) {
     if (c->options.max_size > 0) {
-        return rl_tail_copy(&c->tail, ret, size);
+        return proc_tail_copy(&c->tail, ret, size);
     }
     CO_AUTOCLOSE int fd = open(c->path, O_RDONLY | O_CLOEXEC);
     struct stat st;

@@ -11,9 +11,9 @@
 #include "runtime/launch/process/follow.h"
 #include "runtime/launch/process/tail.h"
 
-struct rl_childlog;
+struct proc_childlog;
 
-struct rl_childlog_options {
+struct proc_childlog_options {
     const char *path;
     bool overwrite;
     int64_t max_size; /* 0: the file is never rotated */
@@ -22,23 +22,24 @@ struct rl_childlog_options {
     void *arg;
 };
 
-CO_MUST_CHECK int rl_childlog_open(struct co_loop *l, const struct rl_childlog_options *options,
-    struct rl_childlog **ret, struct co_err *err);
-void rl_childlog_close(struct rl_childlog *c); /* NULL allowed; writes what is left in the pipe */
+CO_MUST_CHECK int proc_childlog_open(struct co_loop *l, const struct proc_childlog_options *options,
+    struct proc_childlog **ret, struct co_err *err);
+void proc_childlog_close(
+    struct proc_childlog *c); /* NULL allowed; writes what is left in the pipe */
 
-const char *rl_childlog_path(const struct rl_childlog *c);
+const char *proc_childlog_path(const struct proc_childlog *c);
 /* The file descriptor for the child's stdout and stderr.  This object keeps owning it, and closes
- * it in rl_childlog_started, once the child has a copy. */
-int rl_childlog_fd(const struct rl_childlog *c);
-void rl_childlog_started(struct rl_childlog *c);
+ * it in proc_childlog_started, once the child has a copy. */
+int proc_childlog_fd(const struct proc_childlog *c);
+void proc_childlog_started(struct proc_childlog *c);
 
-/* Copies the log to fd while it grows.  After rl_childlog_finish it copies the rest and calls
+/* Copies the log to fd while it grows.  After proc_childlog_finish it copies the rest and calls
  * done(arg). */
-CO_MUST_CHECK int rl_childlog_echo(
-    struct rl_childlog *c, int fd, void (*done)(void *arg), void *arg, struct co_err *err);
+CO_MUST_CHECK int proc_childlog_echo(
+    struct proc_childlog *c, int fd, void (*done)(void *arg), void *arg, struct co_err *err);
 /* The child has ended.  Returns false when there is no echo: done will not be called. */
-bool rl_childlog_finish(struct rl_childlog *c);
+bool proc_childlog_finish(struct proc_childlog *c);
 
 /* Copies the last whole lines that were written since open, at most size - 1 bytes, or the end of
  * one longer line; returns how many. */
-size_t rl_childlog_tail(const struct rl_childlog *c, char *ret, size_t size);
+size_t proc_childlog_tail(const struct proc_childlog *c, char *ret, size_t size);

@@ -24,10 +24,10 @@ static void not_lost(void *arg, const struct co_err *err) {
 }
 
 /* One that this process writes, from a pipe. */
-static struct rl_childlog *open_log(struct co_loop *loop, const char *path) {
-    const struct rl_childlog_options o = {.path = path, .max_size = MAX_SIZE, .lost = not_lost};
-    struct rl_childlog *c = NULL;
-    assert_int_equal(rl_childlog_open(loop, &o, &c, NULL), 0);
+static struct proc_childlog *open_log(struct co_loop *loop, const char *path) {
+    const struct proc_childlog_options o = {.path = path, .max_size = MAX_SIZE, .lost = not_lost};
+    struct proc_childlog *c = NULL;
+    assert_int_equal(proc_childlog_open(loop, &o, &c, NULL), 0);
     return c;
 }
 
@@ -44,13 +44,13 @@ static void what_a_child_left_in_the_pipe_is_kept(void **state) {
         CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
         CO_AUTOFREE char *path = path_of("left");
         assert_int_equal(co_loop_new(&loop, NULL), 0);
-        struct rl_childlog *c = open_log(loop, path);
-        assert_int_equal(write(rl_childlog_fd(c), "last words\n", 11), 11);
-        rl_childlog_started(c);
+        struct proc_childlog *c = open_log(loop, path);
+        assert_int_equal(write(proc_childlog_fd(c), "last words\n", 11), 11);
+        proc_childlog_started(c);
         if (finished[i]) {
-            assert_false(rl_childlog_finish(c));
+            assert_false(proc_childlog_finish(c));
         }
-        rl_childlog_close(c);
+        proc_childlog_close(c);
         assert_true(file_is(path, "last words\n"));
         assert_int_equal(unlink(path), 0);
     }
@@ -73,21 +73,21 @@ static void the_end_of_a_log_is_whole_lines_of_ones_own(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
         CO_AUTOFREE char *path = path_of("tail"), *old = path_of("tail.1");
-        struct rl_childlog *c = NULL;
+        struct proc_childlog *c = NULL;
         char text[128];
         assert_int_equal(co_loop_new(&loop, NULL), 0);
         assert_int_equal(
             co_file_write(path, rows[i].before, strlen(rows[i].before), 0600, NULL), 0);
-        const struct rl_childlog_options o = {
+        const struct proc_childlog_options o = {
             .path = path, .max_size = rows[i].max_size, .lost = not_lost};
-        assert_int_equal(rl_childlog_open(loop, &o, &c, NULL), 0);
+        assert_int_equal(proc_childlog_open(loop, &o, &c, NULL), 0);
         ssize_t n = (ssize_t)strlen(rows[i].said);
-        assert_int_equal(write(rl_childlog_fd(c), rows[i].said, (size_t)n), n);
-        rl_childlog_started(c);
-        assert_false(rl_childlog_finish(c));
-        assert_int_equal(rl_childlog_tail(c, text, rows[i].size), strlen(rows[i].tail));
+        assert_int_equal(write(proc_childlog_fd(c), rows[i].said, (size_t)n), n);
+        proc_childlog_started(c);
+        assert_false(proc_childlog_finish(c));
+        assert_int_equal(proc_childlog_tail(c, text, rows[i].size), strlen(rows[i].tail));
         assert_string_equal(text, rows[i].tail);
-        rl_childlog_close(c);
+        proc_childlog_close(c);
         (void)unlink(old);
         assert_int_equal(unlink(path), 0);
     }

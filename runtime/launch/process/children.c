@@ -17,9 +17,9 @@ struct member {
     bool running;
 };
 
-struct rl_children {
+struct proc_children {
     struct co_loop *loop;
-    struct rl_children_fns fns;
+    struct proc_children_fns fns;
     void *arg;
     struct member *member;
     size_t n, n_running;
@@ -38,7 +38,7 @@ struct rl_children {
     struct co_signal *child;
 };
 
-static void signal_members(struct rl_children *g, int signo) {
+static void signal_members(struct proc_children *g, int signo) {
     for (size_t i = 0; i < g->n; i++) {
         if (g->member[i].running) {
             (void)kill(-g->member[i].pid, signo);
@@ -46,13 +46,13 @@ static void signal_members(struct rl_children *g, int signo) {
     }
 }
 
-static void set_stage(struct rl_children *g, enum stage stage, int64_t timer_ms) {
+static void set_stage(struct proc_children *g, enum stage stage, int64_t timer_ms) {
     g->stage = stage;
     g->deadline = co_now_ms() + timer_ms;
     co_timer_start(g->timer, timer_ms);
 }
 
-static void finish_children(struct rl_children *g, size_t n_lost) {
+static void finish_children(struct proc_children *g, size_t n_lost) {
     co_timer_stop(g->timer);
     g->stage = EMPTY;
     for (size_t i = 0; i < g->n; i++) { /* a lost process that ends later is not reported */
@@ -69,7 +69,7 @@ static bool is_alone(void) {
 }
 
 static void time_is_up(void *arg) {
-    struct rl_children *g = arg;
+    struct proc_children *g = arg;
     switch (g->stage) {
     case TERM:
         g->fns.killing(g->arg, g->n_running, false);
@@ -77,13 +77,13 @@ static void time_is_up(void *arg) {
         signal_members(g, SIGKILL);
         break;
     case STRAYS:
-        g->fns.killing(g->arg, rl_children_kill(0), true);
+        g->fns.killing(g->arg, proc_children_kill(0), true);
         set_stage(g, STRAYS_KILL, LOST_MS);
-        (void)rl_children_kill(SIGKILL);
+        (void)proc_children_kill(SIGKILL);
         break;
     case KILL:
     case STRAYS_KILL:
-        finish_children(g, rl_children_kill(SIGKILL));
+        finish_children(g, proc_children_kill(SIGKILL));
         break;
     case RUNS:
     case EMPTY:
@@ -92,19 +92,19 @@ static void time_is_up(void *arg) {
 }
 
 /* Called when no member is left. */
-static void end_strays(struct rl_children *g) {
+static void end_strays(struct proc_children *g) {
     if (is_alone()) {
         finish_children(g, 0);
     } else if (g->stage < STRAYS && g->leaves_nothing) {
         set_stage(g, STRAYS_KILL, LOST_MS);
-        (void)rl_children_kill(SIGKILL);
+        (void)proc_children_kill(SIGKILL);
     } else if (g->stage < STRAYS) {
         set_stage(g, STRAYS, STRAYS_MS);
-        (void)rl_children_kill(SIGTERM);
+        (void)proc_children_kill(SIGTERM);
     }
 }
 
-static struct member *find_member(struct rl_children *g, pid_t pid) {
+static struct member *find_member(struct proc_children *g, pid_t pid) {
     for (size_t i = 0; i < g->n; i++) {
         if (g->member[i].pid == pid && g->member[i].running) {
             return &g->member[i];
@@ -114,7 +114,7 @@ static struct member *find_member(struct rl_children *g, pid_t pid) {
 }
 
 static void child_changed(void *arg, int signo) {
-    struct rl_children *g = arg;
+    struct proc_children *g = arg;
     (void)signo;
     int status;
     pid_t pid;
@@ -126,7 +126,7 @@ static void child_changed(void *arg, int signo) {
             (void)kill(-pid, g->leaves_nothing ? SIGKILL : SIGTERM);
             g->fns.ended(g->arg, (size_t)(m - g->member), status);
         } else if (g->stage == STRAYS_KILL) {
-            (void)rl_children_kill(SIGKILL); /* its children have become ours */
+            (void)proc_children_kill(SIGKILL); /* its children have become ours */
         }
     }
     if (g->started && g->n_running == 0 && g->stage != EMPTY) {
@@ -134,10 +134,10 @@ static void child_changed(void *arg, int signo) {
     }
 }
 
-int rl_children_new(struct co_loop *l, const struct rl_children_fns *fns, void *arg,
-    struct rl_children **ret, struct co_err *err) {
-    CO_CLEANUP(rl_children_freep) struct rl_children *g = co_xcalloc(1, sizeof(*g));
-    *g = (struct rl_children){.loop = l, .fns = *fns, .arg = arg};
+int proc_children_new(struct co_loop *l, const struct proc_children_fns *fns, void *arg,
+    struct proc_children **ret, struct co_err *err) {
+    CO_CLEANUP(proc_children_freep) struct proc_children *g = co_xcalloc(1, sizeof(*g));
+    *g = (struct proc_children){.loop = l, .fns = *fns, .arg = arg};
     (void)signal(SIGCHLD, SIG_DFL); /* if it was ignored, waitpid would get no exit codes */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     g->timer = co_timer_new(l, time_is_up, g);
@@ -148,7 +148,7 @@ int rl_children_new(struct co_loop *l, const struct rl_children_fns *fns, void *
     return r;
 }
 
-void rl_children_free(struct rl_children *g) {
+void proc_children_free(struct proc_children *g) {
     if (!g) {
         return;
     }
@@ -159,13 +159,14 @@ void rl_children_free(struct rl_children *g) {
     free(g);
 }
 
-void rl_children_leave_nothing(struct rl_children *g) {
+void proc_children_leave_nothing(struct proc_children *g) {
     g->leaves_nothing = true;
 }
 
-int rl_children_start(struct rl_children *g, const struct rl_spawn *spawn, struct co_err *err) {
+int proc_children_start(
+    struct proc_children *g, const struct proc_spawn *spawn, struct co_err *err) {
     pid_t pid = 0;
-    int r = rl_spawn(spawn, &pid, err);
+    int r = proc_spawn(spawn, &pid, err);
     if (!r) {
         g->member = co_xrealloc(g->member, g->n + 1, sizeof(*g->member));
         g->member[g->n++] = (struct member){.pid = pid, .running = true};
@@ -175,24 +176,24 @@ int rl_children_start(struct rl_children *g, const struct rl_spawn *spawn, struc
 }
 
 static void none_started(void *arg) {
-    struct rl_children *g = arg;
+    struct proc_children *g = arg;
     if (g->n_running == 0 && g->stage != EMPTY) {
         end_strays(g);
     }
 }
 
-void rl_children_started(struct rl_children *g) {
+void proc_children_started(struct proc_children *g) {
     g->started = true;
     if (g->n_running == 0) {
         co_loop_post(g->loop, none_started, g);
     }
 }
 
-void rl_children_signal(struct rl_children *g, int signo) {
+void proc_children_signal(struct proc_children *g, int signo) {
     signal_members(g, signo);
 }
 
-void rl_children_stop(struct rl_children *g, int64_t grace_ms) {
+void proc_children_stop(struct proc_children *g, int64_t grace_ms) {
     if (g->stage == RUNS) {
         set_stage(g, TERM, grace_ms);
         signal_members(g, SIGTERM);
@@ -201,11 +202,11 @@ void rl_children_stop(struct rl_children *g, int64_t grace_ms) {
     }
 }
 
-size_t rl_children_running(const struct rl_children *g) {
+size_t proc_children_running(const struct proc_children *g) {
     return g->n_running;
 }
 
-void rl_children_clear(struct rl_children *g) {
+void proc_children_clear(struct proc_children *g) {
     g->n = g->n_running = 0;
     g->started = false;
     g->stage = RUNS;

@@ -20,7 +20,7 @@ enum { MEMBERS = 4 };
 
 struct world {
     struct co_loop *loop;
-    struct rl_children *children;
+    struct proc_children *children;
     size_t n_ended, killed, strays_killed;
     int status[MEMBERS];
     bool empty;
@@ -47,20 +47,20 @@ static void on_empty(void *arg, size_t n_lost) {
     co_loop_stop(w->loop);
 }
 
-static const struct rl_children_fns fns = {
+static const struct proc_children_fns fns = {
     .ended = on_ended, .killing = on_killing, .empty = on_empty};
 
 static int setup(void **state) {
     struct world *w = co_xcalloc(1, sizeof(*w));
     assert_int_equal(co_loop_new(&w->loop, NULL), 0);
-    assert_int_equal(rl_children_new(w->loop, &fns, w, &w->children, NULL), 0);
+    assert_int_equal(proc_children_new(w->loop, &fns, w, &w->children, NULL), 0);
     *state = w;
     return 0;
 }
 
 static int teardown(void **state) {
     struct world *w = *state;
-    rl_children_free(w->children);
+    proc_children_free(w->children);
     co_loop_free(w->loop);
     free(w);
     return 0;
@@ -68,12 +68,12 @@ static int teardown(void **state) {
 
 static void start(struct world *w, const char *script) {
     const char *const argv[] = {"/bin/sh", "-c", script, NULL};
-    const struct rl_spawn s = rl_spawn_session(argv);
-    assert_int_equal(rl_children_start(w->children, &s, NULL), 0);
+    const struct proc_spawn s = proc_spawn_session(argv);
+    assert_int_equal(proc_children_start(w->children, &s, NULL), 0);
 }
 
 static void run(struct world *w) {
-    rl_children_started(w->children);
+    proc_children_started(w->children);
     co_loop_run(w->loop);
     assert_true(w->empty);
     assert_int_equal(w->lost, 0);
@@ -84,20 +84,20 @@ static void each_end_is_told_with_its_number(void **state) {
     start(w, "exit 3");
     start(w, "kill -KILL $$");
     start(w, "exit 0");
-    assert_int_equal(rl_children_running(w->children), 3);
+    assert_int_equal(proc_children_running(w->children), 3);
     run(w);
     assert_int_equal(w->n_ended, 3);
-    assert_int_equal(rl_exit_code(w->status[0]), 3);
-    assert_int_equal(rl_exit_code(w->status[1]), 128 + SIGKILL);
-    assert_int_equal(rl_exit_code(w->status[2]), 0);
-    assert_int_equal(rl_children_running(w->children), 0);
+    assert_int_equal(proc_exit_code(w->status[0]), 3);
+    assert_int_equal(proc_exit_code(w->status[1]), 128 + SIGKILL);
+    assert_int_equal(proc_exit_code(w->status[2]), 0);
+    assert_int_equal(proc_children_running(w->children), 0);
 }
 
 static void nobody_at_all_is_empty_too(void **state) {
     struct world *w = *state;
     const char *const argv[] = {"/nonexistent/program", NULL};
-    const struct rl_spawn s = rl_spawn_session(argv);
-    assert_int_equal(rl_children_start(w->children, &s, NULL), CO_NOTFOUND);
+    const struct proc_spawn s = proc_spawn_session(argv);
+    assert_int_equal(proc_children_start(w->children, &s, NULL), CO_NOTFOUND);
     run(w);
     assert_int_equal(w->n_ended, 0);
 }
@@ -108,18 +108,18 @@ static void who_does_not_obey_is_killed(void **state) {
     char c;
     assert_int_equal(pipe(ready), 0);
     const char *const argv[] = {"/bin/sh", "-c", "trap '' TERM; echo; exec sleep 100", NULL};
-    struct rl_spawn s = rl_spawn_session(argv);
+    struct proc_spawn s = proc_spawn_session(argv);
     s.out = ready[1];
-    assert_int_equal(rl_children_start(w->children, &s, NULL), 0);
+    assert_int_equal(proc_children_start(w->children, &s, NULL), 0);
     assert_int_equal(read(ready[0], &c, 1), 1);
-    rl_children_stop(w->children, 100 * 1000);
-    rl_children_stop(w->children, 200 * 1000); /* only ever sooner */
-    rl_children_stop(w->children, 0);
+    proc_children_stop(w->children, 100 * 1000);
+    proc_children_stop(w->children, 200 * 1000); /* only ever sooner */
+    proc_children_stop(w->children, 0);
     run(w);
     (void)close(ready[0]);
     (void)close(ready[1]);
     assert_int_equal(w->killed, 1);
-    assert_int_equal(rl_exit_code(w->status[0]), 128 + SIGKILL);
+    assert_int_equal(proc_exit_code(w->status[0]), 128 + SIGKILL);
 }
 
 /* A member whose child says on stdout that it is there; returns where that was read, and where the
@@ -128,11 +128,11 @@ static int start_parent(struct world *w, int in, const char *script) {
     int ready[2];
     char c;
     const char *const argv[] = {"/bin/sh", "-c", script, NULL};
-    struct rl_spawn s = rl_spawn_session(argv);
+    struct proc_spawn s = proc_spawn_session(argv);
     assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
     s.in = in;
     s.out = ready[1];
-    assert_int_equal(rl_children_start(w->children, &s, NULL), 0);
+    assert_int_equal(proc_children_start(w->children, &s, NULL), 0);
     (void)close(ready[1]);
     assert_int_equal(read(ready[0], &c, 1), 1);
     return ready[0];
@@ -148,7 +148,7 @@ static void a_signal_reaches_what_a_member_has_started(void **state) {
     struct world *w = *state;
     CO_AUTOCLOSE int fd = start_parent(w, -1,
         "trap : USR1; (trap - USR1; echo; exec sleep 100) & exec >&- 2>&-; wait $!; wait $!");
-    rl_children_signal(w->children, SIGUSR1);
+    proc_children_signal(w->children, SIGUSR1);
     assert_true(has_ended(fd));
     run(w);
 }
@@ -165,20 +165,20 @@ static void what_a_member_leaves_in_its_session_ends_with_it(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct world *w = *state;
         if (rows[i].at_once) {
-            rl_children_leave_nothing(w->children);
+            proc_children_leave_nothing(w->children);
         }
         int in[2];
         assert_int_equal(pipe2(in, O_CLOEXEC), 0);
         start(w, "exec sleep 100");
         CO_AUTOCLOSE int fd = start_parent(w, in[0], rows[i].script);
-        rl_children_started(w->children);
+        proc_children_started(w->children);
         (void)close(in[0]);
         (void)close(in[1]); /* the member's end */
         while (w->n_ended == 0) {
             co_loop_turn(w->loop);
         }
         assert_true(has_ended(fd));
-        rl_children_stop(w->children, 100 * 1000);
+        proc_children_stop(w->children, 100 * 1000);
         run(w);
         assert_int_equal(w->n_ended, 2);
         teardown(state);
@@ -195,16 +195,16 @@ static void nothing_is_left_behind(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct world *w = *state;
         if (rows[i].at_once) {
-            rl_children_leave_nothing(w->children);
+            proc_children_leave_nothing(w->children);
         }
         int ready[2];
         assert_int_equal(pipe(ready), 0);
         const char *const argv[] = {"/bin/sh", "-c",
             "setsid sh -c 'trap \"\" TERM; echo; exec sleep 100' & read -r ready", NULL};
-        struct rl_spawn s = rl_spawn_session(argv);
+        struct proc_spawn s = proc_spawn_session(argv);
         s.in = ready[0];
         s.out = ready[1];
-        assert_int_equal(rl_children_start(w->children, &s, NULL), 0);
+        assert_int_equal(proc_children_start(w->children, &s, NULL), 0);
         run(w);
         (void)close(ready[0]);
         (void)close(ready[1]);
@@ -252,16 +252,16 @@ static bool has_children(void) {
 static void who_could_not_be_killed_is_not_told_of_later(void **state) {
     struct world *w = *state;
     static const char *const argv[] = {"/proc/self/exe", "held", NULL};
-    struct rl_spawn s = rl_spawn_session(argv);
+    struct proc_spawn s = proc_spawn_session(argv);
     int out[2];
     pid_t victim = 0;
     assert_int_equal(pipe(out), 0);
     s.out = out[1];
-    assert_int_equal(rl_children_start(w->children, &s, NULL), 0);
+    assert_int_equal(proc_children_start(w->children, &s, NULL), 0);
     assert_int_equal(read(out[0], &victim, sizeof(victim)), sizeof(victim));
     hold(victim);
-    rl_children_stop(w->children, 0);
-    rl_children_started(w->children);
+    proc_children_stop(w->children, 0);
+    proc_children_started(w->children);
     co_loop_run(w->loop);
     assert_true(w->empty);
     assert_int_equal(w->lost, 2);
@@ -269,7 +269,7 @@ static void who_could_not_be_killed_is_not_told_of_later(void **state) {
         co_loop_turn(w->loop);
     }
     assert_int_equal(w->n_ended, 0);
-    assert_int_equal(rl_children_running(w->children), 0);
+    assert_int_equal(proc_children_running(w->children), 0);
     (void)close(out[0]);
     (void)close(out[1]);
 }
@@ -280,8 +280,8 @@ static void a_group_can_be_used_again(void **state) {
         w->empty = false;
         start(w, "exit 5");
         run(w);
-        assert_int_equal(rl_exit_code(w->status[0]), 5);
-        rl_children_clear(w->children);
+        assert_int_equal(proc_exit_code(w->status[0]), 5);
+        proc_children_clear(w->children);
     }
     assert_int_equal(w->n_ended, 2);
 }

@@ -39,14 +39,14 @@ struct first {
     enum { ALL_RUN, TERM_SENT, KILL_SENT } stage;
     int signals;          /* signalfd */
     struct co_loop *loop; /* of `told`; NULL: nobody tells */
-    struct rl_told *told;
+    struct proc_told *told;
     bool trained;  /* told, and so has the program been */
     int stderr_in; /* pipe that is the program's stderr; -1: it writes to ours itself, or ended */
     /* At most PIPE_BUF bytes are on their way, so that a write to a pipe that polls as writable
      * never blocks: signals are served also when nobody reads our stderr. */
     char held[PIPE_BUF];
     size_t n_held, n_written;
-    struct rl_tail tail;
+    struct proc_tail tail;
 };
 
 /* ---- stderr through our hands, for the termination log ---------------------------------- */
@@ -57,7 +57,7 @@ static void stderr_fill(struct first *f) {
     if (n > 0) {
         f->n_held = (size_t)n;
         f->n_written = 0;
-        rl_tail_add(&f->tail, f->held, f->n_held);
+        proc_tail_add(&f->tail, f->held, f->n_held);
     } else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
         co_close(f->stderr_in);
         f->stderr_in = -1;
@@ -78,28 +78,28 @@ static void stderr_drain(struct first *f) {
 
 /* The program did what the signal asks for: its last lines are no reason. */
 static bool obeyed(const struct first *f) {
-    return f->asked && rl_exit_code(f->status) == 128 + f->asked;
+    return f->asked && proc_exit_code(f->status) == 128 + f->asked;
 }
 
 static void explain_end(struct first *f, const char *path) {
-    const char *lines = rl_tail_text(&f->tail);
+    const char *lines = proc_tail_text(&f->tail);
     char how[64], stopped[64] = "", why[512];
-    rl_exit_text(f->status, how, sizeof(how));
-    rl_tail_cause(&f->tail, why, sizeof(why));
+    proc_exit_text(f->status, how, sizeof(how));
+    proc_tail_cause(&f->tail, why, sizeof(why));
     if (f->asked) {
-        rl_stopped_text(f->asked, stopped, sizeof(stopped));
+        proc_stopped_text(f->asked, stopped, sizeof(stopped));
     }
     if (obeyed(f)) {
-        rl_termination_write(path, "", stopped);
+        proc_termination_write(path, "", stopped);
         return;
     }
     bool how_counts = WIFSIGNALED(f->status) || f->asked || !*lines;
-    bool said_last = strcmp(why, rl_tail_last_line(&f->tail)) == 0;
+    bool said_last = strcmp(why, proc_tail_last_line(&f->tail)) == 0;
     CO_AUTOFREE char *cause = how_counts
                                   ? co_xasprintf("%s%s%s%s%s", stopped, f->asked ? ", then " : "",
                                         how, *why ? ": " : "", why)
                                   : co_xstrdup(said_last ? "" : why);
-    rl_termination_write(path, lines, cause);
+    proc_termination_write(path, lines, cause);
 }
 
 /* ---- children and signals ---------------------------------------------------------------- */
@@ -107,7 +107,7 @@ static void explain_end(struct first *f, const char *path) {
 static void kill_left(struct first *f, int signo) {
     (void)kill(-f->child, signo);
     if (f->stage != ALL_RUN) {
-        (void)rl_children_kill(signo); /* those that left the group */
+        (void)proc_children_kill(signo); /* those that left the group */
     }
 }
 
@@ -182,11 +182,11 @@ static void say(const char *line) {
 
 static void training_over(void *arg) {
     struct first *f = arg;
-    rl_told_free(co_steal_ptr(f->told));
+    proc_told_free(co_steal_ptr(f->told));
     if (f->running) {
         say("paddlerun exec: training is over, ending the server\n");
         f->trained = true;
-        f->deadline = net_now() + RL_TOLD_STOP_MS;
+        f->deadline = net_now() + PROC_TOLD_STOP_MS;
         kill_left(f, SIGTERM);
     }
 }
@@ -196,7 +196,7 @@ static void hear_of_end(struct first *f, const char *where) {
     if (!where || !*where || co_loop_new(&f->loop, &err)) {
         return;
     }
-    f->told = rl_told_new(f->loop, where, training_over, f, &err);
+    f->told = proc_told_new(f->loop, where, training_over, f, &err);
     if (err.code) {
         (void)fprintf(stderr, "paddlerun exec: cannot learn when training is over: %s\n", err.msg);
     }
@@ -277,9 +277,9 @@ static int start_program(struct first *f, char *const argv[], bool with_pipe, st
     if (getpid() != 1) {
         (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     }
-    struct rl_spawn s = {
+    struct proc_spawn s = {
         .argv = argv, .in = -1, .out = -1, .err = ends[1], .foreground = f->terminal};
-    r = rl_spawn(&s, &f->child, err);
+    r = proc_spawn(&s, &f->child, err);
     if (ends[1] >= 0) {
         co_close(ends[1]);
     }
@@ -288,23 +288,23 @@ static int start_program(struct first *f, char *const argv[], bool with_pipe, st
     return r;
 }
 
-void rl_first_run(
-    char *const argv[], const struct rl_first_options *options, int *ret_code, struct co_err *err) {
+void proc_first_run(char *const argv[], const struct proc_first_options *options, int *ret_code,
+    struct co_err *err) {
     struct co_err own = {0};
     err = err ? err : &own;
-    const char *log = options->termination_log ? options->termination_log : RL_TERMINATION_LOG;
+    const char *log = options->termination_log ? options->termination_log : PROC_TERMINATION_LOG;
     struct first f = {.grace_ms = options->grace_ms ? options->grace_ms : GRACE_MS,
         .signals = -1,
         .stderr_in = -1,
         .terminal = tcgetpgrp(STDIN_FILENO) == getpgrp()};
-    int r = start_program(&f, argv, rl_termination_wanted(log), err);
+    int r = start_program(&f, argv, proc_termination_wanted(log), err);
     if (r) {
-        *ret_code = rl_spawn_exit_code(r);
-        rl_termination_write(log, "", co_err_text(err));
+        *ret_code = proc_spawn_exit_code(r);
+        proc_termination_write(log, "", co_err_text(err));
     } else {
         hear_of_end(&f, options->training_end);
         serve_until_alone(&f);
-        *ret_code = f.trained ? 0 : rl_exit_code(f.status);
+        *ret_code = f.trained ? 0 : proc_exit_code(f.status);
         if (*ret_code) {
             explain_end(&f, log);
         }
@@ -312,7 +312,7 @@ void rl_first_run(
     if (f.terminal) {
         take_terminal_back(&f);
     }
-    rl_told_free(f.told);
+    proc_told_free(f.told);
     co_loop_free(f.loop);
     co_closep(&f.stderr_in);
     co_closep(&f.signals);

@@ -12,14 +12,14 @@
 
 #include "common/err.h"
 
-struct rl_first_options {
+struct proc_first_options {
     int64_t grace_ms;            /* SIGTERM -> SIGKILL for processes that are left; 0: 5 s */
-    const char *termination_log; /* NULL: RL_TERMINATION_LOG; used when it is there and empty */
+    const char *termination_log; /* NULL: PROC_TERMINATION_LOG; used when it is there and empty */
     const char *training_end;    /* where to ask, see told.h; NULL: the end is not reported */
 };
 
 /* Blocks until the program and its children have ended.  *ret_code: the program's exit code; 0 when
  * it was ended because training is over; 128 + signal when it was killed; 127 or 126 when it could
  * not be started, with the reason in *err.  Leaves all signals blocked, so the caller must exit. */
-void rl_first_run(
-    char *const argv[], const struct rl_first_options *options, int *ret_code, struct co_err *err);
+void proc_first_run(char *const argv[], const struct proc_first_options *options, int *ret_code,
+    struct co_err *err);

@@ -22,7 +22,7 @@
 #include "runtime/launch/process/tail.h"
 
 /* A first process, as a process; its stdout and stderr come through *ret_out. */
-static pid_t start(const char *script, const struct rl_first_options *options, int *ret_out) {
+static pid_t start(const char *script, const struct proc_first_options *options, int *ret_out) {
     int out[2];
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
     (void)fflush(NULL);
@@ -35,7 +35,7 @@ static pid_t start(const char *script, const struct rl_first_options *options, i
         char *shell[] = {"/bin/sh", "-c", (char *)script, NULL};
         char *plain[] = {(char *)script, NULL};
         int code = -1;
-        rl_first_run(script[0] == '/' ? plain : shell, options, &code, NULL);
+        proc_first_run(script[0] == '/' ? plain : shell, options, &code, NULL);
         _exit(code);
     }
     (void)close(out[1]);
@@ -65,13 +65,13 @@ static int finish(pid_t pid, int out, struct co_buf *ret) {
     return WEXITSTATUS(status);
 }
 
-static int run(const char *script, const struct rl_first_options *options, struct co_buf *ret) {
+static int run(const char *script, const struct proc_first_options *options, struct co_buf *ret) {
     int out = -1;
     pid_t pid = start(script, options, &out);
     return finish(pid, out, ret);
 }
 
-static const struct rl_first_options plain = {.termination_log = "/nonexistent"};
+static const struct proc_first_options plain = {.termination_log = "/nonexistent"};
 
 static void exit_codes_are_passed_on(void **state) {
     (void)state;
@@ -138,7 +138,7 @@ static void nobody_is_left_behind(void **state) {
         "(sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.05; done' &) ; read x <&3; exit 5",
         "(setsid sh -c 'trap \"\" TERM HUP; sleep 1000; sleep 1000' &); exit 5",
     };
-    struct rl_first_options options = {.termination_log = "/nonexistent", .grace_ms = 100};
+    struct proc_first_options options = {.termination_log = "/nonexistent", .grace_ms = 100};
     for (size_t i = 0; i < CO_ARRAY_LEN(scripts); i++) {
         CO_AUTOBUF struct co_buf out = CO_BUF(1 << 16);
         CO_AUTOFREE char *script = co_xasprintf("exec 3</dev/null; %s", scripts[i]);
@@ -186,7 +186,7 @@ static int be_shell(void) {
     (void)setpgid(job, job);
     if (job == 0) {
         (void)tcsetpgrp(STDIN_FILENO, getpid());
-        rl_first_run(argv, &plain, &code, NULL);
+        proc_first_run(argv, &plain, &code, NULL);
         return code;
     }
     if (job < 0 || waitpid(job, &status, WUNTRACED) != job || !WIFSTOPPED(status)) {
@@ -255,7 +255,7 @@ static void the_termination_log_says_why(void **state) {
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOFREE char *path = make_log(rows[i].before);
-        struct rl_first_options options = {.termination_log = path};
+        struct proc_first_options options = {.termination_log = path};
         CO_AUTOBUF struct co_buf out = CO_BUF(1 << 16);
         CO_AUTOBUF struct co_buf log = CO_BUF(1 << 16);
         (void)run(rows[i].script, &options, &out);
@@ -271,7 +271,7 @@ static void the_termination_log_says_why(void **state) {
 static void a_flood_on_stderr_loses_nothing(void **state) {
     (void)state;
     CO_AUTOFREE char *path = make_log("");
-    struct rl_first_options options = {.termination_log = path};
+    struct proc_first_options options = {.termination_log = path};
     CO_AUTOBUF struct co_buf out = CO_BUF(1 << 24);
     CO_AUTOBUF struct co_buf log = CO_BUF(1 << 16);
     assert_int_equal(run("seq 1 300000 >&2; printf end >&2; exit 1", &options, &out), 1);
@@ -285,14 +285,14 @@ static void a_flood_on_stderr_loses_nothing(void **state) {
     assert_string_equal(p, "end");
     assert_int_equal(co_file_read(path, 1 << 16, &log, NULL), 0);
     (void)unlink(path);
-    assert_true(log.len <= RL_TAIL_MAX + 1);
+    assert_true(log.len <= PROC_TAIL_MAX + 1);
     assert_non_null(strstr(log.data, "\n300000\nend\n"));
 }
 
 static void signals_are_served_while_nobody_reads_stderr(void **state) {
     (void)state;
     CO_AUTOFREE char *path = make_log("");
-    struct rl_first_options options = {.termination_log = path};
+    struct proc_first_options options = {.termination_log = path};
     CO_AUTOBUF struct co_buf rest = CO_BUF(1 << 24);
     int out = -1;
     char line[64];
@@ -326,7 +326,7 @@ static void a_program_that_was_told_to_stop_says_so(void **state) {
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOFREE char *path = make_log("");
-        struct rl_first_options options = {.termination_log = path};
+        struct proc_first_options options = {.termination_log = path};
         CO_AUTOBUF struct co_buf rest = CO_BUF(1 << 16), log = CO_BUF(1 << 16);
         int out = -1;
         char line[64];
@@ -350,20 +350,20 @@ static void a_program_that_was_told_to_stop_says_so(void **state) {
 
 static void a_tail_keeps_whole_last_lines(void **state) {
     (void)state;
-    struct rl_tail t = {0};
-    assert_string_equal(rl_tail_text(&t), "");
+    struct proc_tail t = {0};
+    assert_string_equal(proc_tail_text(&t), "");
     for (int i = 0; i < 2000; i++) {
         char line[32];
         int n = snprintf(line, sizeof(line), "line %d\n", i);
-        rl_tail_add(&t, line, (size_t)n);
+        proc_tail_add(&t, line, (size_t)n);
     }
-    assert_int_equal(strncmp(rl_tail_text(&t), "line 1", 6), 0);
-    assert_string_equal(rl_tail_last_line(&t), "line 1999");
-    struct rl_tail one = {0};
-    char big[RL_TAIL_MAX * 2];
+    assert_int_equal(strncmp(proc_tail_text(&t), "line 1", 6), 0);
+    assert_string_equal(proc_tail_last_line(&t), "line 1999");
+    struct proc_tail one = {0};
+    char big[PROC_TAIL_MAX * 2];
     memset(big, 'x', sizeof(big));
-    rl_tail_add(&one, big, sizeof(big));
-    assert_int_equal(strlen(rl_tail_text(&one)), RL_TAIL_MAX);
+    proc_tail_add(&one, big, sizeof(big));
+    assert_int_equal(strlen(proc_tail_text(&one)), PROC_TAIL_MAX);
 }
 
 static void serve_end(int fd) {
@@ -406,7 +406,7 @@ static void a_server_is_ended_when_training_is_over(void **state) {
     };
     char where[64];
     pid_t operator= start_operator(where);
-    struct rl_first_options options = plain;
+    struct proc_first_options options = plain;
     options.training_end = where;
     pid_t pid[CO_ARRAY_LEN(rows)];
     int out[CO_ARRAY_LEN(rows)];

@@ -16,12 +16,12 @@ enum {
     LOOK_MS = 200,        /* polling interval without inotify */
 };
 
-struct rl_follow {
+struct proc_follow {
     struct co_loop *loop;
     char *path;
     int file, out, watch; /* watch: inotify; -1: not available */
     bool own_out;         /* out is a description of our own and must be closed */
-    bool finishing;       /* rl_follow_finish was called */
+    bool finishing;       /* proc_follow_finish was called */
     bool broken;          /* the stream cannot be written any more */
     bool waiting;         /* until the stream can be written */
     bool behind;          /* file is the old one; there is a new one of its name */
@@ -35,7 +35,7 @@ struct rl_follow {
 };
 
 /* Returns false when the stream takes no more now. */
-static bool drain_buffer(struct rl_follow *f) {
+static bool drain_buffer(struct proc_follow *f) {
     while (f->written < f->n) {
         ssize_t n = write(f->out, f->buf + f->written, f->n - f->written);
         if (n > 0) {
@@ -51,9 +51,9 @@ static bool drain_buffer(struct rl_follow *f) {
     return true;
 }
 
-static void reopen_file(struct rl_follow *f);
+static void reopen_file(struct proc_follow *f);
 
-static bool fill_buffer(struct rl_follow *f) {
+static bool fill_buffer(struct proc_follow *f) {
     ssize_t n = pread(f->file, f->buf, sizeof(f->buf), f->at);
     if (n <= 0 && f->behind) {
         reopen_file(f);
@@ -68,7 +68,7 @@ static bool fill_buffer(struct rl_follow *f) {
     return true;
 }
 
-static void pump_bytes(struct rl_follow *f) {
+static void pump_bytes(struct proc_follow *f) {
     bool more = true, flows = true;
     for (int64_t end = f->at + TURN_BYTES; more && flows && f->at < end;) {
         flows = drain_buffer(f);
@@ -95,14 +95,14 @@ static void stream_writable(void *arg, int events) {
 }
 
 static void look_at_file(void *arg) {
-    struct rl_follow *f = arg;
+    struct proc_follow *f = arg;
     if (!f->waiting) {
         pump_bytes(f);
     }
 }
 
 static void file_grown(void *arg, int events) {
-    struct rl_follow *f = arg;
+    struct proc_follow *f = arg;
     char buf[4096];
     (void)events;
     /* no wait: the descriptor is non-blocking */
@@ -111,7 +111,7 @@ static void file_grown(void *arg, int events) {
     look_at_file(f);
 }
 
-static void watch_file(struct rl_follow *f) {
+static void watch_file(struct proc_follow *f) {
     f->watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (f->watch >= 0 && (inotify_add_watch(f->watch, f->path, IN_MODIFY) < 0 ||
                              co_poll_new(f->loop, f->watch, file_grown, f, &f->watch_poll, NULL))) {
@@ -123,7 +123,7 @@ static void watch_file(struct rl_follow *f) {
     }
 }
 
-static void unwatch_file(struct rl_follow *f) {
+static void unwatch_file(struct proc_follow *f) {
     co_poll_free(f->watch_poll);
     f->watch_poll = NULL;
     co_closep(&f->watch);
@@ -131,7 +131,7 @@ static void unwatch_file(struct rl_follow *f) {
     f->watch = f->file = -1;
 }
 
-static int open_file(struct rl_follow *f, struct co_err *err) {
+static int open_file(struct proc_follow *f, struct co_err *err) {
     struct stat st;
     f->file = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f->file < 0 || fstat(f->file, &st) < 0) {
@@ -145,7 +145,7 @@ static int open_file(struct rl_follow *f, struct co_err *err) {
     return 0;
 }
 
-static void reopen_file(struct rl_follow *f) {
+static void reopen_file(struct proc_follow *f) {
     f->behind = false;
     unwatch_file(f);
     f->at = 0;
@@ -154,9 +154,9 @@ static void reopen_file(struct rl_follow *f) {
     }
 }
 
-int rl_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
-    void (*done)(void *arg), void *arg, struct rl_follow **ret, struct co_err *err) {
-    struct rl_follow *f = co_xcalloc(1, sizeof(*f));
+int proc_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
+    void (*done)(void *arg), void *arg, struct proc_follow **ret, struct co_err *err) {
+    struct proc_follow *f = co_xcalloc(1, sizeof(*f));
     f->loop = l;
     f->path = co_xstrdup(path);
     f->file = f->watch = -1;
@@ -164,7 +164,7 @@ int rl_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
     f->done = done;
     f->arg = arg;
     f->timer = co_timer_new(l, look_at_file, f);
-    f->out = rl_output_reopen(fd);
+    f->out = proc_output_reopen(fd);
     f->own_out = f->out >= 0;
     if (f->own_out && co_poll_new(l, f->out, stream_writable, f, &f->out_poll, NULL)) {
         co_close(f->out); /* /dev/null cannot be polled, nor does it block */
@@ -173,14 +173,14 @@ int rl_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
     f->out = f->own_out ? f->out : fd;
     int r = open_file(f, err);
     if (r) {
-        rl_follow_free(f);
+        proc_follow_free(f);
         return r;
     }
     *ret = f;
     return 0;
 }
 
-void rl_follow_free(struct rl_follow *f) {
+void proc_follow_free(struct proc_follow *f) {
     if (!f) {
         return;
     }
@@ -194,18 +194,18 @@ void rl_follow_free(struct rl_follow *f) {
     free(f);
 }
 
-void rl_follow_finish(struct rl_follow *f) {
+void proc_follow_finish(struct proc_follow *f) {
     f->finishing = true;
     if (!f->waiting) {
         co_timer_start(f->timer, 0);
     }
 }
 
-void rl_follow_again(struct rl_follow *f) {
+void proc_follow_again(struct proc_follow *f) {
     f->behind = true;
     look_at_file(f);
 }
 
-bool rl_follow_behind(const struct rl_follow *f) {
+bool proc_follow_behind(const struct proc_follow *f) {
     return f->behind;
 }

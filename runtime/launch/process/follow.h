@@ -9,17 +9,17 @@
 
 #include "common/loop.h"
 
-struct rl_follow;
+struct proc_follow;
 
 /* Copies path from byte `from` on to fd, which stays the caller's.  done(arg) runs after
- * rl_follow_finish, when all is written or the stream is broken. */
-CO_MUST_CHECK int rl_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
-    void (*done)(void *arg), void *arg, struct rl_follow **ret, struct co_err *err);
-void rl_follow_free(struct rl_follow *f); /* NULL allowed */
+ * proc_follow_finish, when all is written or the stream is broken. */
+CO_MUST_CHECK int proc_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
+    void (*done)(void *arg), void *arg, struct proc_follow **ret, struct co_err *err);
+void proc_follow_free(struct proc_follow *f); /* NULL allowed */
 
 /* The file does not grow any more. */
-void rl_follow_finish(struct rl_follow *f);
+void proc_follow_finish(struct proc_follow *f);
 /* The file was renamed and a new one has its name: copies the rest of the old file, then the new
- * one.  Must not be called while rl_follow_behind is true, that is, while the old one is read. */
-void rl_follow_again(struct rl_follow *f);
-bool rl_follow_behind(const struct rl_follow *f);
+ * one.  Must not be called while proc_follow_behind is true, that is, while the old one is read. */
+void proc_follow_again(struct proc_follow *f);
+bool proc_follow_behind(const struct proc_follow *f);

@@ -18,8 +18,8 @@ enum {
     MAX_BYTES = 64 << 20,   /* never reached: sources add at most a pipe's content when full */
 };
 
-struct rl_output {
-    struct rl_output_options options;
+struct proc_output {
+    struct proc_output_options options;
     int fd;               /* a non-blocking one of our own, or the caller's */
     bool own;             /* the former */
     struct co_poll *poll; /* with own */
@@ -27,14 +27,14 @@ struct rl_output {
     bool full, broken;
 };
 
-static void set_full(struct rl_output *o, bool full) {
+static void set_full(struct proc_output *o, bool full) {
     if (o->full != full) {
         o->full = full;
         o->options.change(o->options.arg);
     }
 }
 
-static void break_output(struct rl_output *o) {
+static void break_output(struct proc_output *o) {
     o->broken = true;
     co_buf_clear(&o->queue);
     o->full = false;
@@ -42,7 +42,7 @@ static void break_output(struct rl_output *o) {
 }
 
 /* Writes as much as the stream takes. */
-static void flush_queue(struct rl_output *o) {
+static void flush_queue(struct proc_output *o) {
     while (o->queue.len && !o->broken) {
         ssize_t n = write(o->fd, o->queue.data, o->queue.len);
         if (n >= 0) {
@@ -66,13 +66,13 @@ static void stream_writable(void *arg, int events) {
     flush_queue(arg);
 }
 
-static void enqueue_bytes(struct rl_output *o, const char *data, size_t len) {
+static void enqueue_bytes(struct proc_output *o, const char *data, size_t len) {
     if (!o->broken && co_buf_add(&o->queue, data, len, NULL)) {
         break_output(o);
     }
 }
 
-static void after_add(struct rl_output *o) {
+static void after_add(struct proc_output *o) {
     if (!o->poll || o->queue.len >= 4096) {
         flush_queue(o);
     } else if (o->queue.len) {
@@ -83,7 +83,7 @@ static void after_add(struct rl_output *o) {
     }
 }
 
-static void put_line(struct rl_output *o, struct rl_source *s, const char *data, size_t len) {
+static void put_line(struct proc_output *o, struct proc_source *s, const char *data, size_t len) {
     char head[320];
     char mark = s->cut ? '+' : '|';
     int n = s->colour
@@ -97,7 +97,7 @@ static void put_line(struct rl_output *o, struct rl_source *s, const char *data,
     s->len = 0;
 }
 
-void rl_output_add(struct rl_output *o, struct rl_source *s, const char *data, size_t len) {
+void proc_output_add(struct proc_output *o, struct proc_source *s, const char *data, size_t len) {
     while (len) {
         const char *newline = memchr(data, '\n', len);
         size_t n = newline ? (size_t)(newline - data) : len;
@@ -123,7 +123,7 @@ void rl_output_add(struct rl_output *o, struct rl_source *s, const char *data, s
     after_add(o);
 }
 
-void rl_output_end(struct rl_output *o, struct rl_source *s) {
+void proc_output_end(struct proc_output *o, struct proc_source *s) {
     if (s->len) {
         put_line(o, s, "", 0);
         after_add(o);
@@ -131,7 +131,7 @@ void rl_output_end(struct rl_output *o, struct rl_source *s) {
     s->cut = false;
 }
 
-void rl_output_say(struct rl_output *o, const char *fmt, ...) {
+void proc_output_say(struct proc_output *o, const char *fmt, ...) {
     char text[1024];
     va_list ap;
     va_start(ap, fmt);
@@ -143,15 +143,15 @@ void rl_output_say(struct rl_output *o, const char *fmt, ...) {
     after_add(o);
 }
 
-bool rl_output_full(const struct rl_output *o) {
+bool proc_output_full(const struct proc_output *o) {
     return o->full;
 }
 
-bool rl_output_broken(const struct rl_output *o) {
+bool proc_output_broken(const struct proc_output *o) {
     return o->broken;
 }
 
-int rl_output_reopen(int fd) {
+int proc_output_reopen(int fd) {
     struct stat st;
     if (fstat(fd, &st) < 0 || !(S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode))) {
         return -1;
@@ -161,11 +161,11 @@ int rl_output_reopen(int fd) {
     return open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 }
 
-int rl_output_open(struct co_loop *loop, const struct rl_output_options *options,
-    struct rl_output **ret, struct co_err *err) {
-    struct rl_output *o = co_xcalloc(1, sizeof(*o));
-    *o = (struct rl_output){.options = *options, .queue = CO_BUF(MAX_BYTES)};
-    o->fd = rl_output_reopen(options->fd);
+int proc_output_open(struct co_loop *loop, const struct proc_output_options *options,
+    struct proc_output **ret, struct co_err *err) {
+    struct proc_output *o = co_xcalloc(1, sizeof(*o));
+    *o = (struct proc_output){.options = *options, .queue = CO_BUF(MAX_BYTES)};
+    o->fd = proc_output_reopen(options->fd);
     o->own = o->fd >= 0;
     if (o->own && co_poll_new(loop, o->fd, stream_writable, o, &o->poll, NULL)) {
         co_close(o->fd); /* /dev/null cannot be polled, nor does it block */
@@ -179,7 +179,7 @@ int rl_output_open(struct co_loop *loop, const struct rl_output_options *options
     return 0;
 }
 
-void rl_output_close(struct rl_output *o) {
+void proc_output_close(struct proc_output *o) {
     if (!o) {
         return;
     }

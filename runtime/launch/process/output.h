@@ -1,6 +1,6 @@
 /* Merges the output of many processes into one stream of whole lines, each with the name of its
  * process in front.  Nothing is lost: when the stream is blocked, `full` tells the caller to stop
- * reading from the processes, which then wait.  A line longer than RL_LINE_MAX comes in pieces.
+ * reading from the processes, which then wait.  A line longer than PROC_LINE_MAX comes in pieces.
  *
  * It writes to a pipe or a terminal without blocking the loop.  For that it opens a description of
  * its own, as O_NONBLOCK on a shared one would affect the other processes that have it.  Belongs to
@@ -12,41 +12,41 @@
 
 #include "common/loop.h"
 
-enum { RL_LINE_MAX = 16384 };
+enum { PROC_LINE_MAX = 16384 };
 
-struct rl_output;
+struct proc_output;
 
 /* A source of lines.  The caller zeroes it and sets name, which is borrowed. */
-struct rl_source {
+struct proc_source {
     const char *name;
     int colour; /* 0: none; else an ANSI colour, 31... */
     size_t len; /* bytes in line, which has not ended yet */
     bool cut;   /* the beginning of that line was written already */
-    char line[RL_LINE_MAX];
+    char line[PROC_LINE_MAX];
 };
 
-struct rl_output_options {
+struct proc_output_options {
     int fd;                    /* stays the caller's */
     size_t width;              /* of the longest name */
     void (*change)(void *arg); /* `full` has changed, or `broken` became true */
     void *arg;
 };
 
-CO_MUST_CHECK int rl_output_open(struct co_loop *loop, const struct rl_output_options *options,
-    struct rl_output **ret, struct co_err *err);
+CO_MUST_CHECK int proc_output_open(struct co_loop *loop, const struct proc_output_options *options,
+    struct proc_output **ret, struct co_err *err);
 /* Writes what is left; it blocks as long as the stream is open and blocked. */
-void rl_output_close(struct rl_output *o);
-CO_DEFINE_CLEANUP(struct rl_output *, rl_output_close)
+void proc_output_close(struct proc_output *o);
+CO_DEFINE_CLEANUP(struct proc_output *, proc_output_close)
 
-void rl_output_add(struct rl_output *o, struct rl_source *s, const char *data, size_t len);
+void proc_output_add(struct proc_output *o, struct proc_source *s, const char *data, size_t len);
 /* The source has ended.  A last line without a newline is written too. */
-void rl_output_end(struct rl_output *o, struct rl_source *s);
+void proc_output_end(struct proc_output *o, struct proc_source *s);
 /* Adds a line of the caller's own, without a name in front. */
-void rl_output_say(struct rl_output *o, const char *fmt, ...) CO_PRINTF(2, 3);
+void proc_output_say(struct proc_output *o, const char *fmt, ...) CO_PRINTF(2, 3);
 
-bool rl_output_full(const struct rl_output *o);   /* the caller must not add now */
-bool rl_output_broken(const struct rl_output *o); /* the reader has closed the stream */
+bool proc_output_full(const struct proc_output *o);   /* the caller must not add now */
+bool proc_output_broken(const struct proc_output *o); /* the reader has closed the stream */
 
 /* Opens a non-blocking description of our own for the pipe or terminal that fd is.  -1 when that is
  * not possible, or would have another file position (a file): then the caller writes to fd. */
-int rl_output_reopen(int fd);
+int proc_output_reopen(int fd);

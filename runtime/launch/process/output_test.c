@@ -15,7 +15,7 @@ enum { MOST = 1 << 20 }; /* bytes that may wait for a reader, those in the pipe 
 /* Output into a pipe whose other end the test reads, or does not. */
 struct world {
     struct co_loop *loop;
-    struct rl_output *out;
+    struct proc_output *out;
     int pipe[2];
     int changes;
 };
@@ -29,10 +29,10 @@ static int setup(void **state) {
     struct world *w = co_xcalloc(1, sizeof(*w));
     assert_int_equal(pipe2(w->pipe, O_CLOEXEC), 0);
     assert_int_equal(fcntl(w->pipe[0], F_SETFL, O_NONBLOCK), 0);
-    const struct rl_output_options o = {
+    const struct proc_output_options o = {
         .fd = w->pipe[1], .width = 1, .change = on_change, .arg = w};
     assert_int_equal(co_loop_new(&w->loop, NULL), 0);
-    assert_int_equal(rl_output_open(w->loop, &o, &w->out, NULL), 0);
+    assert_int_equal(proc_output_open(w->loop, &o, &w->out, NULL), 0);
     *state = w;
     return 0;
 }
@@ -40,7 +40,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
     struct world *w = *state;
     co_closep(&w->pipe[0]);
-    rl_output_close(w->out);
+    proc_output_close(w->out);
     co_closep(&w->pipe[1]);
     co_loop_free(w->loop);
     free(w);
@@ -59,16 +59,16 @@ static size_t read_all(struct world *w) {
 static void sources_wait_for_a_reader_and_nothing_is_lost(void **state) {
     static const char line[] = "0123456789012345678901234567890123456789012345678901234567890\n";
     struct world *w = *state;
-    struct rl_source source = {.name = "a"};
+    struct proc_source source = {.name = "a"};
     size_t added = 0, got = 0;
-    while (!rl_output_full(w->out) && added < MOST) {
-        rl_output_add(w->out, &source, line, strlen(line));
+    while (!proc_output_full(w->out) && added < MOST) {
+        proc_output_add(w->out, &source, line, strlen(line));
         added += strlen("a | ") + strlen(line);
     }
-    assert_true(rl_output_full(w->out));
+    assert_true(proc_output_full(w->out));
     assert_true(added < MOST);
     assert_int_equal(w->changes, 1);
-    while (rl_output_full(w->out) && got < added) {
+    while (proc_output_full(w->out) && got < added) {
         got += read_all(w);
         co_loop_turn(w->loop);
     }

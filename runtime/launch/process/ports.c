@@ -15,7 +15,7 @@
 #include "common/mem.h"
 #include "common/parse.h"
 
-int rl_ports_range(struct rl_ports_range *ret, struct co_err *err) {
+int proc_ports_range(struct proc_ports_range *ret, struct co_err *err) {
     static const enum co_var names[] = {CO_VAR_FIXED_PORT, CO_VAR_FIRST_PORT};
     int64_t fixed = 0;
     for (size_t i = 0; i < CO_ARRAY_LEN(names) && !fixed; i++) {
@@ -34,13 +34,13 @@ int rl_ports_range(struct rl_ports_range *ret, struct co_err *err) {
         co_parse_i64("PORT_RANGE", colon + 1, first, 65535, &last, NULL)) {
         return co_err_set(err, CO_INVALID, "PORT_RANGE is \"%.100s\", expected FIRST:LAST", text);
     }
-    *ret = (struct rl_ports_range){(uint16_t)first, (uint16_t)last, (unsigned)fixed};
+    *ret = (struct proc_ports_range){(uint16_t)first, (uint16_t)last, (unsigned)fixed};
     return 0;
 }
 
 /* Narrows the range to the larger part that the kernel does not use for outgoing connections, if
  * that part is large enough for n ports. */
-static void leave_clients_out(struct rl_ports_range *r, size_t n) {
+static void leave_clients_out(struct proc_ports_range *r, size_t n) {
     FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
     int low = 0, high = 0;
     int got = f ? fscanf(f, "%d %d", &low, &high) : 0;
@@ -85,7 +85,7 @@ static int take_port(unsigned port) {
 
 /* Reserves one port.  Returns 0 or an error number.  must: the port is fixed, so it is taken even
  * if it is in use. */
-static int hold_one(struct rl_ports *p, unsigned port, bool must) {
+static int hold_one(struct proc_ports *p, unsigned port, bool must) {
     int lock = take_lock(port);
     int bound = lock >= 0 || must ? take_port(port) : -1;
     if (bound < 0 && !must) {
@@ -100,7 +100,7 @@ static int hold_one(struct rl_ports *p, unsigned port, bool must) {
 }
 
 static int too_few(
-    const struct rl_ports_range *r, size_t got, size_t n, int e, struct co_err *err) {
+    const struct proc_ports_range *r, size_t got, size_t n, int e, struct co_err *err) {
     struct rlimit files = {0};
     (void)getrlimit(RLIMIT_NOFILE, &files);
     if (e == EMFILE || e == ENFILE) {
@@ -120,7 +120,7 @@ static int too_few(
 }
 
 /* Reserves the next free port from *at on and advances *at.  Returns 0 or an error number. */
-static int hold_next(struct rl_ports *p, const struct rl_ports_range *r, unsigned *at) {
+static int hold_next(struct proc_ports *p, const struct proc_ports_range *r, unsigned *at) {
     const unsigned span = (unsigned)(r->last - r->first) + 1;
     int e = EADDRINUSE;
     for (unsigned tried = 0; e && tried < span && e != EMFILE && e != ENFILE; tried++) {
@@ -129,15 +129,15 @@ static int hold_next(struct rl_ports *p, const struct rl_ports_range *r, unsigne
     return e;
 }
 
-int rl_ports_hold(const struct rl_ports_range *range, size_t n, size_t spare, struct rl_ports *ret,
-    struct co_err *err) {
-    struct rl_ports_range r = *range;
+int proc_ports_hold(const struct proc_ports_range *range, size_t n, size_t spare,
+    struct proc_ports *ret, struct co_err *err) {
+    struct proc_ports_range r = *range;
     leave_clients_out(&r, n);
     unsigned at = 0, next = r.fixed;
     if (getrandom(&at, sizeof(at), GRND_NONBLOCK) != (ssize_t)sizeof(at)) {
         at = (unsigned)getpid();
     }
-    struct rl_ports p = {.port = co_xcalloc(n + 1, sizeof(*p.port)),
+    struct proc_ports p = {.port = co_xcalloc(n + 1, sizeof(*p.port)),
         .bound = co_xcalloc(n + 1, sizeof(*p.bound)),
         .lock = co_xcalloc(n + 1, sizeof(*p.lock))};
     int e = 0;
@@ -147,27 +147,27 @@ int rl_ports_hold(const struct rl_ports_range *range, size_t n, size_t spare, st
     }
     if (p.n < n) {
         size_t got = p.n;
-        rl_ports_done(&p);
+        proc_ports_done(&p);
         return too_few(&r, got, n, e, err);
     }
     *ret = p;
     return 0;
 }
 
-void rl_ports_release(struct rl_ports *p) {
+void proc_ports_release(struct proc_ports *p) {
     for (size_t i = 0; i < p->n; i++) {
         co_closep(&p->bound[i]);
         p->bound[i] = -1;
     }
 }
 
-void rl_ports_done(struct rl_ports *p) {
-    rl_ports_release(p);
+void proc_ports_done(struct proc_ports *p) {
+    proc_ports_release(p);
     for (size_t i = 0; i < p->n; i++) {
         co_closep(&p->lock[i]);
     }
     free(p->port);
     free(p->bound);
     free(p->lock);
-    *p = (struct rl_ports){0};
+    *p = (struct proc_ports){0};
 }

@@ -24,20 +24,20 @@ static int bind_port(uint16_t port) {
 
 static void ports_are_held_until_released_and_locked_until_done(void **state) {
     (void)state;
-    struct rl_ports_range range;
-    struct rl_ports a, b;
-    assert_int_equal(rl_ports_range(&range, NULL), 0);
-    assert_int_equal(rl_ports_hold(&range, 8, 0, &a, NULL), 0);
+    struct proc_ports_range range;
+    struct proc_ports a, b;
+    assert_int_equal(proc_ports_range(&range, NULL), 0);
+    assert_int_equal(proc_ports_hold(&range, 8, 0, &a, NULL), 0);
     assert_int_equal(bind_port(a.port[0]), EADDRINUSE);
-    rl_ports_release(&a);
+    proc_ports_release(&a);
     assert_int_equal(bind_port(a.port[0]), 0); /* the child's turn */
     /* another launcher of this machine does not take it meanwhile */
-    struct rl_ports_range same = {a.port[0], a.port[0], 0};
+    struct proc_ports_range same = {a.port[0], a.port[0], 0};
     struct co_err err = {0};
-    assert_int_equal(rl_ports_hold(&same, 1, 0, &b, &err), CO_NORESOURCE);
-    rl_ports_done(&a);
-    assert_int_equal(rl_ports_hold(&same, 1, 0, &b, NULL), 0);
-    rl_ports_done(&b);
+    assert_int_equal(proc_ports_hold(&same, 1, 0, &b, &err), CO_NORESOURCE);
+    proc_ports_done(&a);
+    assert_int_equal(proc_ports_hold(&same, 1, 0, &b, NULL), 0);
+    proc_ports_done(&b);
 }
 
 static void ranges(void **state) {
@@ -55,11 +55,11 @@ static void ranges(void **state) {
         {"FLAGS_START_PORT", "x", CO_INVALID, 0, 0, 0},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct rl_ports_range range = {0};
+        struct proc_ports_range range = {0};
         if (rows[i].value) {
             (void)setenv(rows[i].name, rows[i].value, 1);
         }
-        assert_int_equal(rl_ports_range(&range, NULL), rows[i].r);
+        assert_int_equal(proc_ports_range(&range, NULL), rows[i].r);
         (void)unsetenv(rows[i].name);
         assert_int_equal(range.first, rows[i].first);
         assert_int_equal(range.last, rows[i].last);
@@ -69,40 +69,40 @@ static void ranges(void **state) {
 
 static void fixed_ports_are_taken_as_they_are(void **state) {
     (void)state;
-    struct rl_ports_range range = {40000, 60000, 61901};
+    struct proc_ports_range range = {40000, 60000, 61901};
     static const size_t spares[] = {0, 2};
     for (size_t i = 0; i < 2; i++) {
-        struct rl_ports p;
-        assert_int_equal(rl_ports_hold(&range, 3, spares[i], &p, NULL), 0);
+        struct proc_ports p;
+        assert_int_equal(proc_ports_hold(&range, 3, spares[i], &p, NULL), 0);
         assert_int_equal(p.port[i ? 0 : 1], 61901);
         assert_int_equal(p.port[i ? 1 : 2], 61902);
         assert_in_range(p.port[spares[i]], 40000, 60000);
-        rl_ports_done(&p);
+        proc_ports_done(&p);
     }
     struct co_err err = {0};
-    struct rl_ports p;
+    struct proc_ports p;
     range.fixed = 65535;
-    assert_int_equal(rl_ports_hold(&range, 3, 0, &p, &err), CO_INVALID);
+    assert_int_equal(proc_ports_hold(&range, 3, 0, &p, &err), CO_INVALID);
     assert_non_null(strstr(err.msg, "3 ports from 65535 on"));
 }
 
 static void too_few_open_files_are_said(void **state) {
     (void)state;
-    struct rl_ports_range range = {40000, 60000, 0};
-    struct rl_ports p;
+    struct proc_ports_range range = {40000, 60000, 0};
+    struct proc_ports p;
     struct co_err err = {0};
     struct rlimit before, few;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     few = before;
     few.rlim_cur = 40;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-    int r = rl_ports_hold(&range, 30, 0, &p, &err);
+    int r = proc_ports_hold(&range, 30, 0, &p, &err);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(r, CO_NORESOURCE);
     assert_non_null(strstr(err.msg, "30 ports take 60 open files"));
     assert_non_null(strstr(err.msg, "ulimit -n is 40"));
-    assert_int_equal(rl_ports_hold(&range, 30, 0, &p, &err), 0); /* those were given back */
-    rl_ports_done(&p);
+    assert_int_equal(proc_ports_hold(&range, 30, 0, &p, &err), 0); /* those were given back */
+    proc_ports_done(&p);
 }
 
 int main(void) {

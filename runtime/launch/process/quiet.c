@@ -7,7 +7,7 @@
 
 enum { LOOK_MS = 500 /* polling interval */, ESTABLISHED = 1 /* the kernel's TCP_ESTABLISHED */ };
 
-struct rl_quiet {
+struct proc_quiet {
     struct co_timer *timer;
     uint16_t *port;
     size_t n;
@@ -18,7 +18,7 @@ struct rl_quiet {
     void *arg;
 };
 
-static bool is_own_port(const struct rl_quiet *q, unsigned port) {
+static bool is_own_port(const struct proc_quiet *q, unsigned port) {
     for (size_t i = 0; i < q->n; i++) {
         if (q->port[i] == port) {
             return true;
@@ -31,7 +31,7 @@ enum found { NONE, UNKNOWN, SOME };
 
 /* The table has lines "sl: address:port address:port state ...", all but sl in hexadecimal.  It is
  * not there without IPv6, say; one that cannot be opened, without descriptors, may have any. */
-static enum found find_in_table(const struct rl_quiet *q, const char *path) {
+static enum found find_in_table(const struct proc_quiet *q, const char *path) {
     FILE *f = fopen(path, "re");
     char line[512];
     bool found = false;
@@ -49,7 +49,7 @@ static enum found find_in_table(const struct rl_quiet *q, const char *path) {
 }
 
 static void look_for_connections(void *arg) {
-    struct rl_quiet *q = arg;
+    struct proc_quiet *q = arg;
     const enum found v4 = find_in_table(q, "/proc/self/net/tcp");
     const enum found v6 = v4 == SOME ? NONE : find_in_table(q, "/proc/self/net/tcp6");
     if (v4 != NONE || v6 != NONE) {
@@ -64,10 +64,10 @@ static void look_for_connections(void *arg) {
     co_timer_start(q->timer, LOOK_MS);
 }
 
-struct rl_quiet *rl_quiet_new(struct co_loop *l, const uint16_t *ports, size_t n, int64_t quiet_ms,
-    bool used, void (*quiet)(void *arg), void *arg) {
-    struct rl_quiet *q = co_xcalloc(1, sizeof(*q));
-    *q = (struct rl_quiet){.timer = co_timer_new(l, look_for_connections, q),
+struct proc_quiet *proc_quiet_new(struct co_loop *l, const uint16_t *ports, size_t n,
+    int64_t quiet_ms, bool used, void (*quiet)(void *arg), void *arg) {
+    struct proc_quiet *q = co_xcalloc(1, sizeof(*q));
+    *q = (struct proc_quiet){.timer = co_timer_new(l, look_for_connections, q),
         .port = co_xcalloc(n + 1, sizeof(*ports)),
         .n = n,
         .quiet_ms = quiet_ms,
@@ -80,7 +80,7 @@ struct rl_quiet *rl_quiet_new(struct co_loop *l, const uint16_t *ports, size_t n
     return q;
 }
 
-void rl_quiet_free(struct rl_quiet *q) {
+void proc_quiet_free(struct proc_quiet *q) {
     if (q) {
         co_timer_free(q->timer);
         free(q->port);

@@ -5,10 +5,10 @@
 
 #include "common/loop.h"
 
-struct rl_quiet;
+struct proc_quiet;
 
 /* quiet(arg) runs once, when there has been no connection for quiet_ms.  used: a client was
  * connected before; else the wait begins only after the first connection.  ports is copied. */
-struct rl_quiet *rl_quiet_new(struct co_loop *l, const uint16_t *ports, size_t n, int64_t quiet_ms,
-    bool used, void (*quiet)(void *arg), void *arg);
-void rl_quiet_free(struct rl_quiet *q); /* NULL allowed */
+struct proc_quiet *proc_quiet_new(struct co_loop *l, const uint16_t *ports, size_t n,
+    int64_t quiet_ms, bool used, void (*quiet)(void *arg), void *arg);
+void proc_quiet_free(struct proc_quiet *q); /* NULL allowed */

@@ -24,7 +24,7 @@ static void what_cannot_be_read_is_not_quiet(void **state) {
     struct co_loop *loop = NULL;
     bool quiet = false;
     assert_int_equal(co_loop_new(&loop, NULL), 0);
-    struct rl_quiet *q = rl_quiet_new(loop, &port, 1, 0, true, on_quiet, &quiet);
+    struct proc_quiet *q = proc_quiet_new(loop, &port, 1, 0, true, on_quiet, &quiet);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     CO_AUTOCLOSE int next = dup(0);
     none = limit;
@@ -38,7 +38,7 @@ static void what_cannot_be_read_is_not_quiet(void **state) {
     while (!quiet) {
         co_loop_turn(loop);
     }
-    rl_quiet_free(q);
+    proc_quiet_free(q);
     co_loop_free(loop);
 }
 

@@ -14,7 +14,7 @@ enum {
     WAIT_MS = 1000,  /* for a reader, at the end */
 };
 
-struct rl_relay {
+struct proc_relay {
     int in, child_end; /* of the pipe; -1: closed */
     int to;            /* where it goes: a non-blocking description of our own, or the caller's */
     bool own_to;
@@ -23,11 +23,11 @@ struct rl_relay {
      * not mix inside of a write. */
     char held[PIPE_BUF];
     size_t n_held, n_written;
-    struct rl_tail tail;
+    struct proc_tail tail;
 };
 
 /* False: the stream takes no more now. */
-static bool drain(struct rl_relay *r) {
+static bool drain(struct proc_relay *r) {
     while (r->n_written < r->n_held) {
         ssize_t n = write(r->to, r->held + r->n_written, r->n_held - r->n_written);
         if (n >= 0) {
@@ -42,7 +42,7 @@ static bool drain(struct rl_relay *r) {
     return true;
 }
 
-static void end_pipe(struct rl_relay *r) {
+static void end_pipe(struct proc_relay *r) {
     co_poll_free(r->in_poll);
     r->in_poll = NULL;
     co_closep(&r->in);
@@ -50,12 +50,12 @@ static void end_pipe(struct rl_relay *r) {
 }
 
 /* False: nothing is there now, or ever again. */
-static bool fill(struct rl_relay *r) {
+static bool fill(struct proc_relay *r) {
     /* no wait: the descriptor is non-blocking */
     ssize_t n = read(r->in, r->held, sizeof(r->held));
     if (n > 0) {
         r->n_held = (size_t)n;
-        rl_tail_add(&r->tail, r->held, r->n_held);
+        proc_tail_add(&r->tail, r->held, r->n_held);
         return true;
     }
     if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
@@ -65,7 +65,7 @@ static bool fill(struct rl_relay *r) {
 }
 
 /* Reads from the child only when what was read before is written. */
-static void choose_events(struct rl_relay *r, bool flows) {
+static void choose_events(struct proc_relay *r, bool flows) {
     if (r->in_poll) {
         co_poll_set(r->in_poll, flows ? CO_POLL_IN : 0);
     }
@@ -75,18 +75,18 @@ static void choose_events(struct rl_relay *r, bool flows) {
 }
 
 static void pipe_readable(void *arg, int events) {
-    struct rl_relay *r = arg;
+    struct proc_relay *r = arg;
     (void)events;
     choose_events(r, !fill(r) || drain(r));
 }
 
 static void stream_writable(void *arg, int events) {
-    struct rl_relay *r = arg;
+    struct proc_relay *r = arg;
     (void)events;
     choose_events(r, drain(r));
 }
 
-void rl_relay_finish(struct rl_relay *r) {
+void proc_relay_finish(struct proc_relay *r) {
     for (int i = 0; i < LAST_READS; i++) {
         struct pollfd p = {.fd = r->to, .events = POLLOUT};
         if (!drain(r) && poll(&p, 1, WAIT_MS) == 0) {
@@ -98,29 +98,29 @@ void rl_relay_finish(struct rl_relay *r) {
     }
 }
 
-int rl_relay_fd(const struct rl_relay *r) {
+int proc_relay_fd(const struct proc_relay *r) {
     return r->child_end;
 }
 
-void rl_relay_started(struct rl_relay *r) {
+void proc_relay_started(struct proc_relay *r) {
     co_closep(&r->child_end);
     r->child_end = -1;
 }
 
-const struct rl_tail *rl_relay_tail(const struct rl_relay *r) {
+const struct proc_tail *proc_relay_tail(const struct proc_relay *r) {
     return &r->tail;
 }
 
-int rl_relay_new(struct co_loop *l, int to, struct rl_relay **ret, struct co_err *err) {
+int proc_relay_new(struct co_loop *l, int to, struct proc_relay **ret, struct co_err *err) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return co_err_errno(err, errno, "pipe");
     }
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK); /* of this end alone: the child's blocks */
-    struct rl_relay *r = co_xcalloc(1, sizeof(*r));
+    struct proc_relay *r = co_xcalloc(1, sizeof(*r));
     r->in = ends[0];
     r->child_end = ends[1];
-    r->to = rl_output_reopen(to);
+    r->to = proc_output_reopen(to);
     r->own_to = r->to >= 0;
     if (r->own_to && co_poll_new(l, r->to, stream_writable, r, &r->to_poll, NULL)) {
         co_close(r->to); /* /dev/null cannot be polled, nor does it block */
@@ -129,7 +129,7 @@ int rl_relay_new(struct co_loop *l, int to, struct rl_relay **ret, struct co_err
     r->to = r->own_to ? r->to : to;
     int rc = co_poll_new(l, r->in, pipe_readable, r, &r->in_poll, err);
     if (rc) {
-        rl_relay_free(r);
+        proc_relay_free(r);
         return rc;
     }
     choose_events(r, true);
@@ -137,7 +137,7 @@ int rl_relay_new(struct co_loop *l, int to, struct rl_relay **ret, struct co_err
     return 0;
 }
 
-void rl_relay_free(struct rl_relay *r) {
+void proc_relay_free(struct proc_relay *r) {
     if (!r) {
         return;
     }

@@ -6,20 +6,20 @@
 #include "common/loop.h"
 #include "runtime/launch/process/tail.h"
 
-struct rl_relay;
+struct proc_relay;
 
 /* to: where it goes; stays the caller's. */
-CO_MUST_CHECK int rl_relay_new(
-    struct co_loop *l, int to, struct rl_relay **ret, struct co_err *err);
-void rl_relay_free(struct rl_relay *r); /* NULL allowed */
+CO_MUST_CHECK int proc_relay_new(
+    struct co_loop *l, int to, struct proc_relay **ret, struct co_err *err);
+void proc_relay_free(struct proc_relay *r); /* NULL allowed */
 
-/* The child's end of the pipe.  Stays this object's, which closes it in rl_relay_started, once the
- * child has a copy. */
-int rl_relay_fd(const struct rl_relay *r);
-void rl_relay_started(struct rl_relay *r);
+/* The child's end of the pipe.  Stays this object's, which closes it in proc_relay_started, once
+ * the child has a copy. */
+int proc_relay_fd(const struct proc_relay *r);
+void proc_relay_started(struct proc_relay *r);
 /* The child has ended: passes on what is in the pipe.  Processes that it left behind may print
  * more.  Waits for a reader of our stderr for a second at most. */
-void rl_relay_finish(struct rl_relay *r);
+void proc_relay_finish(struct proc_relay *r);
 
 /* What it printed last. */
-const struct rl_tail *rl_relay_tail(const struct rl_relay *r);
+const struct proc_tail *proc_relay_tail(const struct proc_relay *r);

@@ -11,15 +11,15 @@
 
 enum { BIG = 200000 /* more than a pipe holds */ };
 
-static struct rl_relay *open_relay(struct co_loop *loop, int to) {
-    struct rl_relay *r = NULL;
-    assert_int_equal(rl_relay_new(loop, to, &r, NULL), 0);
+static struct proc_relay *open_relay(struct co_loop *loop, int to) {
+    struct proc_relay *r = NULL;
+    assert_int_equal(proc_relay_new(loop, to, &r, NULL), 0);
     return r;
 }
 
-static void say(struct rl_relay *r, const char *text) {
+static void say(struct proc_relay *r, const char *text) {
     ssize_t n = (ssize_t)strlen(text);
-    assert_int_equal(write(rl_relay_fd(r), text, (size_t)n), n);
+    assert_int_equal(write(proc_relay_fd(r), text, (size_t)n), n);
 }
 
 static void what_children_print_is_passed_on_and_its_end_kept(void **state) {
@@ -29,19 +29,19 @@ static void what_children_print_is_passed_on_and_its_end_kept(void **state) {
     char text[128];
     assert_int_equal(co_loop_new(&loop, NULL), 0);
     assert_int_equal(pipe(to), 0);
-    struct rl_relay *a = open_relay(loop, to[1]), *b = open_relay(loop, to[1]);
+    struct proc_relay *a = open_relay(loop, to[1]), *b = open_relay(loop, to[1]);
     say(a, "Traceback\nValueError: bad\n");
     say(b, "well\n");
-    rl_relay_started(a);
-    rl_relay_started(b);
-    rl_relay_finish(a);
-    rl_relay_finish(b);
+    proc_relay_started(a);
+    proc_relay_started(b);
+    proc_relay_finish(a);
+    proc_relay_finish(b);
     assert_int_equal(read(to[0], text, sizeof(text)), 31);
     assert_memory_equal(text, "Traceback\nValueError: bad\nwell\n", 31);
-    assert_int_equal(rl_tail_copy(rl_relay_tail(a), text, sizeof(text)), 25);
+    assert_int_equal(proc_tail_copy(proc_relay_tail(a), text, sizeof(text)), 25);
     assert_string_equal(text, "Traceback\nValueError: bad");
-    rl_relay_free(a);
-    rl_relay_free(b);
+    proc_relay_free(a);
+    proc_relay_free(b);
     co_close(to[0]);
     co_close(to[1]);
 }
@@ -77,7 +77,7 @@ static void a_slow_reader_gets_all(void **state) {
     int to[2];
     assert_int_equal(co_loop_new(&loop, NULL), 0);
     assert_int_equal(pipe(to), 0);
-    struct rl_relay *r = open_relay(loop, to[1]);
+    struct proc_relay *r = open_relay(loop, to[1]);
     pid_t pid = fork();
     if (pid == 0) {
         static char text[BIG];
@@ -85,12 +85,12 @@ static void a_slow_reader_gets_all(void **state) {
             text[i] = byte_at(i);
         }
         for (size_t n = 0; n < sizeof(text);) {
-            ssize_t w = write(rl_relay_fd(r), text + n, sizeof(text) - n);
+            ssize_t w = write(proc_relay_fd(r), text + n, sizeof(text) - n);
             n += w > 0 ? (size_t)w : 0;
         }
         _exit(0);
     }
-    rl_relay_started(r);
+    proc_relay_started(r);
     struct reader reader = {.loop = loop, .fd = to[0]};
     struct co_poll *poll = NULL;
     assert_int_equal(co_poll_new(loop, to[0], read_some, &reader, &poll, NULL), 0);
@@ -98,7 +98,7 @@ static void a_slow_reader_gets_all(void **state) {
     co_loop_run(loop);
     assert_int_equal(reader.n, BIG);
     co_poll_free(poll);
-    rl_relay_free(r);
+    proc_relay_free(r);
     co_close(to[0]);
     co_close(to[1]);
 }

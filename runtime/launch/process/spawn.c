@@ -16,11 +16,11 @@
 
 #include "common/mem.h"
 
-/* The limit of open files before rl_files_raise; 0: it was not called.  A global variable, as the
+/* The limit of open files before proc_files_raise; 0: it was not called.  A global variable, as the
  * limit belongs to the whole process, too. */
 static struct rlimit files_before;
 
-void rl_files_raise(void) {
+void proc_files_raise(void) {
     struct rlimit files;
     if (!files_before.rlim_cur && getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files_before = files;
@@ -50,7 +50,7 @@ static void forget_handlers(void) {
 }
 
 __attribute__((noreturn)) static void run_child(
-    const struct rl_spawn *s, pid_t parent, int report) {
+    const struct proc_spawn *s, pid_t parent, int report) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
         _exit(128 + SIGKILL); /* the parent died before the prctl above */
@@ -107,7 +107,7 @@ static const char *why_not(const char *what, int e) {
                                   : strerror(e);
 }
 
-static int set_start_error(const struct rl_spawn *s, int e, struct co_err *err) {
+static int set_start_error(const struct proc_spawn *s, int e, struct co_err *err) {
     const char *what = s->argv[0];
     if (s->dir && access(s->dir, X_OK) < 0) {
         what = s->dir;
@@ -117,13 +117,13 @@ static int set_start_error(const struct rl_spawn *s, int e, struct co_err *err) 
         err, code, "cannot start \"%.200s\": \"%.200s\": %s", s->argv[0], what, why_not(what, e));
 }
 
-struct rl_spawn rl_spawn_session(const char *const *argv) {
+struct proc_spawn proc_spawn_session(const char *const *argv) {
     /* execvp's argv is not const, by POSIX only for old callers. */
-    return (struct rl_spawn){
+    return (struct proc_spawn){
         .argv = (char *const *)(uintptr_t)argv, .in = -1, .out = -1, .err = -1, .session = true};
 }
 
-int rl_spawn(const struct rl_spawn *s, pid_t *ret_pid, struct co_err *err) {
+int proc_spawn(const struct proc_spawn *s, pid_t *ret_pid, struct co_err *err) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return co_err_errno(err, errno, "pipe");
@@ -161,15 +161,15 @@ int rl_spawn(const struct rl_spawn *s, pid_t *ret_pid, struct co_err *err) {
     return 0;
 }
 
-int rl_spawn_exit_code(int code) {
+int proc_spawn_exit_code(int code) {
     return code == CO_NOTFOUND ? 127 : 126;
 }
 
-int rl_exit_code(int status) {
+int proc_exit_code(int status) {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-void rl_exit_text(int status, char *ret_text, size_t size) {
+void proc_exit_text(int status, char *ret_text, size_t size) {
     if (WIFSIGNALED(status)) {
         const char *name = sigabbrev_np(WTERMSIG(status));
         (void)snprintf(ret_text, size, "killed by SIG%s%s", name ? name : "?",
@@ -179,12 +179,12 @@ void rl_exit_text(int status, char *ret_text, size_t size) {
     }
 }
 
-void rl_stopped_text(int signo, char *ret_text, size_t size) {
+void proc_stopped_text(int signo, char *ret_text, size_t size) {
     const char *name = sigabbrev_np(signo);
     (void)snprintf(ret_text, size, "stopped by SIG%s", name ? name : "?");
 }
 
-size_t rl_children_kill(int signo) {
+size_t proc_children_kill(int signo) {
     char path[64];
     (void)snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)gettid());
     FILE *f = fopen(path, "re");

@@ -1,8 +1,8 @@
 /* Starts a process in a group or session of its own, and describes how it ended.
  *
  * The process dies with its parent, even when that is killed with SIGKILL (PR_SET_PDEATHSIG).
- * rl_spawn must be called from the main thread: to the kernel, the end of the thread that forked is
- * the parent's end.  This file knows nothing of containers or jobs. */
+ * proc_spawn must be called from the main thread: to the kernel, the end of the thread that forked
+ * is the parent's end.  This file knows nothing of containers or jobs. */
 #pragma once
 
 #include <sched.h>
@@ -12,7 +12,7 @@
 
 #include "common/err.h"
 
-struct rl_spawn {
+struct proc_spawn {
     char *const *argv;
     char *const *envp;     /* NULL: inherited, as in the fields below */
     const char *dir;       /* NULL: inherited */
@@ -23,28 +23,28 @@ struct rl_spawn {
 };
 
 /* A process in a session of its own that inherits everything else. */
-struct rl_spawn rl_spawn_session(const char *const *argv);
+struct proc_spawn proc_spawn_session(const char *const *argv);
 
 /* Starts the process.  It leads the group *ret_pid and has no signal blocked.  Returns CO_NOTFOUND,
  * CO_PERMISSION or another code when the program could not be executed.  argv[0] is searched in the
  * PATH of envp. */
-CO_MUST_CHECK int rl_spawn(const struct rl_spawn *s, pid_t *ret_pid, struct co_err *err);
+CO_MUST_CHECK int proc_spawn(const struct proc_spawn *s, pid_t *ret_pid, struct co_err *err);
 
 /* Raises the soft limit of open files to the hard one: a job of a thousand processes needs more
- * than the usual 1024.  Processes that rl_spawn starts get the former limit, as programs that use
+ * than the usual 1024.  Processes that proc_spawn starts get the former limit, as programs that use
  * select rely on it. */
-void rl_files_raise(void);
+void proc_files_raise(void);
 
-/* The exit code for an error of rl_spawn, as in shells: 127 for CO_NOTFOUND, else 126. */
-int rl_spawn_exit_code(int code);
+/* The exit code for an error of proc_spawn, as in shells: 127 for CO_NOTFOUND, else 126. */
+int proc_spawn_exit_code(int code);
 
 /* Of waitpid's status: the exit code, or 128 + signal. */
-int rl_exit_code(int status);
+int proc_exit_code(int status);
 /* "exit code 3", "killed by SIGKILL" */
-void rl_exit_text(int status, char *ret_text, size_t size);
+void proc_exit_text(int status, char *ret_text, size_t size);
 /* "stopped by SIGTERM": of a launcher that a signal told to end. */
-void rl_stopped_text(int signo, char *ret_text, size_t size);
+void proc_stopped_text(int signo, char *ret_text, size_t size);
 
 /* Sends a signal to every child of this process, including those that it adopted when their parents
  * ended (as a subreaper, or as PID 1).  Returns how many there were. */
-size_t rl_children_kill(int signo);
+size_t proc_children_kill(int signo);

@@ -47,14 +47,14 @@ static void what_cannot_be_started_says_why(void **state) {
     assert_int_equal(chdir(dir), 0);
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         const char *const argv[] = {rows[i].path, NULL};
-        const struct rl_spawn s = rl_spawn_session(argv);
+        const struct proc_spawn s = proc_spawn_session(argv);
         struct co_err err = {0};
         pid_t pid = 0;
-        int r = rl_spawn(&s, &pid, &err);
+        int r = proc_spawn(&s, &pid, &err);
         if (r != rows[i].code || !strstr(err.msg, rows[i].text)) {
             fail_msg("%s: %d %s", rows[i].path, r, err.msg);
         }
-        assert_int_equal(rl_spawn_exit_code(r), rows[i].exit_code);
+        assert_int_equal(proc_spawn_exit_code(r), rows[i].exit_code);
     }
     assert_int_equal(unlink("windows.sh") | unlink("plain.sh") | rmdir("folder"), 0);
     assert_int_equal(chdir("/"), 0);
@@ -94,13 +94,13 @@ static void no_handler_runs_in_a_child(void **state) {
     assert_true(tester >= 0);
     if (tester == 0) {
         static const char *const argv[] = {"/bin/true", NULL};
-        const struct rl_spawn s = rl_spawn_session(argv);
+        const struct proc_spawn s = proc_spawn_session(argv);
         own = getpid();
         (void)setpgid(0, 0);
         (void)signal(SIGUSR1, on_signal);
         pid_t flooder = flood(own), pid = 0;
         for (int i = 0; i < CHILDREN; i++) {
-            if (rl_spawn(&s, &pid, NULL) == 0) {
+            if (proc_spawn(&s, &pid, NULL) == 0) {
                 while (waitpid(pid, NULL, 0) < 0) { /* EINTR */
                 }
             }
@@ -124,13 +124,13 @@ static void a_raised_limit_of_open_files_is_this_processs_alone(void **state) {
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
     files.rlim_cur = 61;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
-    rl_files_raise();
-    rl_files_raise(); /* changes nothing more */
+    proc_files_raise();
+    proc_files_raise(); /* changes nothing more */
     const char *const argv[] = {"/bin/sh", "-c", "test $(ulimit -Sn) = 61", NULL};
-    const struct rl_spawn s = rl_spawn_session(argv);
+    const struct proc_spawn s = proc_spawn_session(argv);
     pid_t pid = 0;
     int status = 1;
-    assert_int_equal(rl_spawn(&s, &pid, NULL), 0);
+    assert_int_equal(proc_spawn(&s, &pid, NULL), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);

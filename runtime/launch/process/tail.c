@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-void rl_tail_add(struct rl_tail *t, const char *data, size_t len) {
-    if (len > RL_TAIL_MAX) {
+void proc_tail_add(struct proc_tail *t, const char *data, size_t len) {
+    if (len > PROC_TAIL_MAX) {
         t->cut = 1;
-        data += len - RL_TAIL_MAX;
-        len = RL_TAIL_MAX;
+        data += len - PROC_TAIL_MAX;
+        len = PROC_TAIL_MAX;
     }
-    size_t room = RL_TAIL_MAX - t->len;
+    size_t room = PROC_TAIL_MAX - t->len;
     if (len > room) {
         size_t drop = len - room;
         memmove(t->data, t->data + drop, t->len - drop);
@@ -24,7 +24,7 @@ void rl_tail_add(struct rl_tail *t, const char *data, size_t len) {
     t->len += len;
 }
 
-const char *rl_tail_text(struct rl_tail *t) {
+const char *proc_tail_text(struct proc_tail *t) {
     for (size_t i = 0; i < t->len; i++) {
         unsigned char c = (unsigned char)t->data[i];
         if ((c < ' ' && c != '\n') || c == 0x7f) {
@@ -39,23 +39,23 @@ const char *rl_tail_text(struct rl_tail *t) {
     return newline ? newline + 1 : t->data;
 }
 
-size_t rl_tail_copy(const struct rl_tail *t, char *ret, size_t size) {
-    struct rl_tail copy = *t;
-    const char *text = rl_tail_text(&copy);
+size_t proc_tail_copy(const struct proc_tail *t, char *ret, size_t size) {
+    struct proc_tail copy = *t;
+    const char *text = proc_tail_text(&copy);
     size_t len = strlen(text), n = len < size ? len : size - 1;
     memcpy(ret, text + len - n, n);
     ret[n] = '\0';
     return n;
 }
 
-const char *rl_tail_last_line(struct rl_tail *t) {
-    const char *text = rl_tail_text(t);
+const char *proc_tail_last_line(struct proc_tail *t) {
+    const char *text = proc_tail_text(t);
     const char *newline = strrchr(text, '\n');
     return newline ? newline + 1 : text;
 }
 
-void rl_tail_cause(struct rl_tail *t, char *ret, size_t size) {
-    const char *text = rl_tail_text(t);
+void proc_tail_cause(struct proc_tail *t, char *ret, size_t size) {
+    const char *text = proc_tail_text(t);
     size_t len = 0;
     const char *line = co_cause_line(text, strlen(text), &len);
     (void)snprintf(ret, size, "%.*s", (int)len, line);

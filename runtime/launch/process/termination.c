@@ -21,19 +21,19 @@ static int open_log(const char *path) {
     return fd;
 }
 
-bool rl_termination_wanted(const char *path) {
+bool proc_termination_wanted(const char *path) {
     CO_AUTOCLOSE int fd = open_log(path);
     return fd >= 0;
 }
 
-void rl_termination_write(const char *path, const char *lines, const char *cause) {
+void proc_termination_write(const char *path, const char *lines, const char *cause) {
     CO_AUTOCLOSE int fd = open_log(path);
     if (fd >= 0) {
         (void)dprintf(fd, "%s%s%s\n", lines, *lines && *cause ? "\n" : "", cause);
     }
 }
 
-void rl_termination_stopped(const char *path, int signo) {
+void proc_termination_stopped(const char *path, int signo) {
     static const struct {
         int signo;
         const char *line;

@@ -5,12 +5,12 @@
 
 #include <stdbool.h>
 
-#define RL_TERMINATION_LOG "/dev/termination-log"
+#define PROC_TERMINATION_LOG "/dev/termination-log"
 
 /* Whether it exists, is a file, and is empty.  A message that the program has written itself is
  * never replaced. */
-bool rl_termination_wanted(const char *path);
+bool proc_termination_wanted(const char *path);
 /* Writes the log if it is wanted.  lines: the last output; cause: one line; each may be "". */
-void rl_termination_write(const char *path, const char *lines, const char *cause);
+void proc_termination_write(const char *path, const char *lines, const char *cause);
 /* Writes "stopped by SIGTERM", if the log is wanted.  Async-signal-safe. */
-void rl_termination_stopped(const char *path, int signo);
+void proc_termination_stopped(const char *path, int signo);

@@ -27,8 +27,8 @@ static void written_where_it_is_there_and_empty(void **state) {
         CO_AUTOCLOSE int fd = mkstemp(path);
         assert_true(fd >= 0 && dprintf(fd, "%s", rows[i].before) >= 0);
         CO_AUTOBUF struct co_buf after = CO_BUF(4096);
-        bool wanted = rl_termination_wanted(path);
-        rl_termination_write(path, rows[i].lines, rows[i].cause);
+        bool wanted = proc_termination_wanted(path);
+        proc_termination_write(path, rows[i].lines, rows[i].cause);
         int r = co_file_read(path, 4096, &after, NULL);
         (void)unlink(path);
         assert_int_equal(r, 0);
@@ -46,8 +46,8 @@ static void nothing_is_made_and_no_reader_waited_for(void **state) {
     assert_int_equal(mkfifo(pipe, 0600), 0);
     const char *const paths[] = {pipe, none, dir, ""};
     for (size_t i = 0; i < CO_ARRAY_LEN(paths); i++) {
-        assert_false(rl_termination_wanted(paths[i]));
-        rl_termination_write(paths[i], "lines", "cause");
+        assert_false(proc_termination_wanted(paths[i]));
+        proc_termination_write(paths[i], "lines", "cause");
     }
     assert_int_not_equal(access(none, F_OK), 0);
     (void)unlink(pipe);

@@ -20,7 +20,7 @@ enum {
     PAUSE_MAX_MS = 30000,
 };
 
-struct rl_told {
+struct proc_told {
     struct co_loop *loop;
     struct co_hostport place[PLACES_MAX];
     size_t n_places, at;
@@ -33,7 +33,7 @@ struct rl_told {
     void *arg;
 };
 
-static int parse_where(struct rl_told *t, const char *where, struct co_err *err) {
+static int parse_where(struct proc_told *t, const char *where, struct co_err *err) {
     const char *what = co_contract[CO_VAR_TRAINING_END].name;
     const char *path = strchrnul(where, '/');
     int n = snprintf(t->path, sizeof(t->path), "%s?wait=%d", path, WAIT_S);
@@ -60,10 +60,10 @@ static bool says_over(const struct co_httpc_result *r) {
 }
 
 static void take_answer(void *arg, const struct co_httpc_result *r) {
-    struct rl_told *t = arg;
+    struct proc_told *t = arg;
     if (says_over(r)) {
         t->is_over = true;
-        co_timer_start(t->timer, RL_TOLD_LEAVE_MS);
+        co_timer_start(t->timer, PROC_TOLD_LEAVE_MS);
         return;
     }
     if (!r->code && r->status == 202 && co_loop_now(t->loop) - t->asked >= HELD_MS) {
@@ -80,7 +80,7 @@ static void take_answer(void *arg, const struct co_httpc_result *r) {
 }
 
 static void on_timer(void *arg) {
-    struct rl_told *t = arg;
+    struct proc_told *t = arg;
     if (t->is_over) {
         t->over(t->arg);
         return;
@@ -97,13 +97,13 @@ static void on_timer(void *arg) {
                                .arg = t});
 }
 
-struct rl_told *rl_told_new(
+struct proc_told *proc_told_new(
     struct co_loop *l, const char *where, void (*over)(void *arg), void *arg, struct co_err *err) {
     if (!where || !*where) {
         return NULL;
     }
-    struct rl_told *t = co_xcalloc(1, sizeof(*t));
-    *t = (struct rl_told){.loop = l, .pause = PAUSE_MIN_MS, .over = over, .arg = arg};
+    struct proc_told *t = co_xcalloc(1, sizeof(*t));
+    *t = (struct proc_told){.loop = l, .pause = PAUSE_MIN_MS, .over = over, .arg = arg};
     if (parse_where(t, where, err)) {
         free(t);
         return NULL;
@@ -113,7 +113,7 @@ struct rl_told *rl_told_new(
     return t;
 }
 
-void rl_told_free(struct rl_told *t) {
+void proc_told_free(struct proc_told *t) {
     if (t) {
         co_timer_free(t->timer);
         co_httpc_free(t->http);

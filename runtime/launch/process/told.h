@@ -7,18 +7,19 @@
 #include "common/loop.h"
 
 enum {
-    RL_TOLD_LEAVE_MS = 5000, /* for servers that end by themselves, before `over` */
-    RL_TOLD_STOP_MS = 20000, /* SIGTERM -> SIGKILL after `over`; all is less than --server-grace */
+    PROC_TOLD_LEAVE_MS = 5000, /* for servers that end by themselves, before `over` */
+    PROC_TOLD_STOP_MS =
+        20000, /* SIGTERM -> SIGKILL after `over`; all is less than --server-grace */
 };
 
-struct rl_told;
+struct proc_told;
 
 /* where: "host:port,…/path", one address per replica of the operator.  Returns NULL when there is
  * nothing to ask: where is NULL or "", or it is malformed, which *err then says.  over(arg) runs
- * once, RL_TOLD_LEAVE_MS after the operator reported the end, and may free the object.
+ * once, PROC_TOLD_LEAVE_MS after the operator reported the end, and may free the object.
  *
  * One request waits at the operator and is answered once a minute at the latest.  An operator that
  * does not answer is asked every half minute at most. */
-struct rl_told *rl_told_new(
+struct proc_told *proc_told_new(
     struct co_loop *l, const char *where, void (*over)(void *arg), void *arg, struct co_err *err);
-void rl_told_free(struct rl_told *t); /* NULL allowed */
+void proc_told_free(struct proc_told *t); /* NULL allowed */

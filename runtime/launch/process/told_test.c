@@ -56,7 +56,7 @@ static void asked(void *arg, struct co_http_req *req) {
 
 static void over(void *arg) {
     world.over_at = co_now_ms();
-    rl_told_free(*(struct rl_told **)arg);
+    proc_told_free(*(struct proc_told **)arg);
     co_loop_stop(world.loop);
 }
 
@@ -71,17 +71,17 @@ static void it_asks_until_it_is_told(void **state) {
     char where[100];
     (void)snprintf(where, sizeof(where), "127.0.0.2:9,127.0.0.1:%u/end/v1/ns/job/uid",
         co_httpd_port(world.httpd));
-    struct rl_told *told = NULL;
+    struct proc_told *told = NULL;
     struct co_err err = {0};
     int64_t start = co_now_ms();
-    told = rl_told_new(world.loop, where, over, &told, &err);
+    told = proc_told_new(world.loop, where, over, &told, &err);
     assert_non_null(told);
     co_loop_run(world.loop);
     assert_int_equal(world.asked, 4);
     assert_string_equal(world.path, "/end/v1/ns/job/uid wait=50");
     /* It pauses where nobody holds the question, longer each time. */
     assert_in_range(world.answered_at - start, 500 + 1000 + 1100, 30000);
-    assert_in_range(world.over_at - world.answered_at, RL_TOLD_LEAVE_MS - 5, 60000);
+    assert_in_range(world.over_at - world.answered_at, PROC_TOLD_LEAVE_MS - 5, 60000);
     co_httpd_close(world.httpd);
     co_loop_free(world.loop);
 }
@@ -97,7 +97,7 @@ static void what_cannot_be_asked_is_named(void **state) {
     assert_int_equal(co_loop_new(&loop, NULL), 0);
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct co_err err = {0};
-        assert_null(rl_told_new(loop, rows[i].where, over, NULL, &err));
+        assert_null(proc_told_new(loop, rows[i].where, over, NULL, &err));
         assert_int_equal(err.code != 0, rows[i].said);
         assert_true(!rows[i].said || strstr(err.msg, "PADDLE_TRAINING_END"));
     }

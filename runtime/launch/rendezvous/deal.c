@@ -34,7 +34,7 @@ static int by_place(const void *a, const void *b) {
     return (x->index > y->index) - (x->index < y->index);
 }
 
-static int address_of(const struct rl_deal_node *node, uint64_t *ret, struct co_err *err) {
+static int address_of(const struct rdzv_deal_node *node, uint64_t *ret, struct co_err *err) {
     CO_AUTOJSON json_t *value = NULL;
     struct co_hostport hp;
     struct in_addr v4;
@@ -52,8 +52,8 @@ static int address_of(const struct rl_deal_node *node, uint64_t *ret, struct co_
     return 0;
 }
 
-int rl_deal_fits(const struct rl_deal_node *nodes, size_t n, const struct rl_deal_node *one,
-    size_t max, const struct rl_deal_rule *rule, struct co_err *err) {
+int rdzv_deal_fits(const struct rdzv_deal_node *nodes, size_t n, const struct rdzv_deal_node *one,
+    size_t max, const struct rdzv_deal_rule *rule, struct co_err *err) {
     uint64_t address;
     if (rule->sort_ip) {
         return address_of(one, &address, err);
@@ -63,7 +63,7 @@ int rl_deal_fits(const struct rl_deal_node *nodes, size_t n, const struct rl_dea
             one->name, one->rank, max);
     }
     for (size_t i = 0; i < n; i++) {
-        const struct rl_deal_node *other = &nodes[i];
+        const struct rdzv_deal_node *other = &nodes[i];
         if ((one->rank < 0) != (other->rank < 0)) {
             bool has = one->rank >= 0;
             return co_err_set(err, CO_INVALID,
@@ -79,7 +79,7 @@ int rl_deal_fits(const struct rl_deal_node *nodes, size_t n, const struct rl_dea
     return 0;
 }
 
-int rl_deal(const struct rl_deal_node *nodes, size_t n, const struct rl_deal_rule *rule,
+int rdzv_deal(const struct rdzv_deal_node *nodes, size_t n, const struct rdzv_deal_rule *rule,
     size_t *ret_order, struct co_err *err) {
     CO_AUTOFREE struct place *places = co_xcalloc(n ? n : 1, sizeof(*places));
     int r = 0;
@@ -98,10 +98,10 @@ int rl_deal(const struct rl_deal_node *nodes, size_t n, const struct rl_deal_rul
     /* After the sort, nodes without an asked rank come first, and nodes that ask for the same rank
      * are neighbours.  Comparing neighbours therefore finds every clash. */
     for (size_t i = 0; i + 1 < n && !rule->sort_ip && !r; i++) {
-        r = rl_deal_fits(&nodes[places[i].index], 1, &nodes[places[i + 1].index], n, rule, err);
+        r = rdzv_deal_fits(&nodes[places[i].index], 1, &nodes[places[i + 1].index], n, rule, err);
     }
     if (n && !rule->sort_ip && !r) {
-        r = rl_deal_fits(NULL, 0, &nodes[places[n - 1].index], n, rule, err);
+        r = rdzv_deal_fits(NULL, 0, &nodes[places[n - 1].index], n, rule, err);
     }
     for (size_t i = 0; i < n && !r; i++) {
         ret_order[i] = places[i].index;

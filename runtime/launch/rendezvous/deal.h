@@ -8,13 +8,13 @@
 
 #include "common/err.h"
 
-struct rl_deal_node {
+struct rdzv_deal_node {
     const char *name; /* as in its key; the node that serves and asks for no rank is "aaaaaa" */
     int rank;         /* the rank that it asks for; -1: none */
     const char *value;
 };
 
-struct rl_deal_rule {
+struct rdzv_deal_rule {
     bool sort_ip; /* order by the IPv4 address in the value's "candidate"; ignore asked ranks */
     bool holes;   /* elastic jobs: asked ranks only give the order, and numbers may be missing */
 };
@@ -23,10 +23,10 @@ struct rl_deal_rule {
  * for, or that of the keys when no node asks for one.
  * CO_EXISTS: two nodes ask for the same rank.  CO_INVALID: some nodes ask and some do not, a rank
  * is beyond n, or a value has no address.  The error names the nodes. */
-CO_MUST_CHECK int rl_deal(const struct rl_deal_node *nodes, size_t n,
-    const struct rl_deal_rule *rule, size_t *ret_order, struct co_err *err);
+CO_MUST_CHECK int rdzv_deal(const struct rdzv_deal_node *nodes, size_t n,
+    const struct rdzv_deal_rule *rule, size_t *ret_order, struct co_err *err);
 
 /* Checks that `one` can be in a job of at most max nodes together with `nodes`; the same errors. */
-CO_MUST_CHECK int rl_deal_fits(const struct rl_deal_node *nodes, size_t n,
-    const struct rl_deal_node *one, size_t max, const struct rl_deal_rule *rule,
+CO_MUST_CHECK int rdzv_deal_fits(const struct rdzv_deal_node *nodes, size_t n,
+    const struct rdzv_deal_node *one, size_t max, const struct rdzv_deal_rule *rule,
     struct co_err *err);

@@ -13,8 +13,8 @@
 
 struct row {
     const char *what;
-    struct rl_deal_node nodes[4];
-    struct rl_deal_rule rule;
+    struct rdzv_deal_node nodes[4];
+    struct rdzv_deal_rule rule;
     const char *order; /* names in rank order; or with code: the message */
     int code;
 };
@@ -63,7 +63,7 @@ static void test_ranks(void **state) {
         while (n < 4 && row->nodes[n].name) {
             n++;
         }
-        int r = rl_deal(row->nodes, n, &row->rule, order, &err);
+        int r = rdzv_deal(row->nodes, n, &row->rule, order, &err);
         if (r != row->code || (r && strcmp(err.msg, row->order) != 0)) {
             fail_msg("%s: %d %s", row->what, r, err.msg);
         }

@@ -28,8 +28,8 @@ enum {
 };
 
 struct etcd {
-    struct rl_rdzv *m;
-    struct rl_etcd_client *client;
+    struct rdzv *m;
+    struct rdzv_etcd_client *client;
     struct co_timer *timer, *watch_timer;
     char id[17];
     char *lease;        /* of the node's own keys, which end with it; decimal; NULL: none */
@@ -37,16 +37,16 @@ struct etcd {
     int64_t refresh_at; /* when the lease must be renewed */
     bool registered;    /* the node's own keys are written */
     bool look;          /* all keys must be read again */
-    unsigned say;       /* RL_ETCD_SAY_...: messages that must still be written */
+    unsigned say;       /* RDZV_ETCD_SAY_...: messages that must still be written */
     int code;           /* exit code of a node that leaves */
     char *why;          /* reason of leaving or of a restart; owned */
-    struct rl_etcd_view view;
+    struct rdzv_etcd_view view;
     bool have_view;
-    struct rl_etcd_self self;
+    struct rdzv_etcd_self self;
     uint64_t hash;    /* of the view; another one: nodes came, went or became ready */
     int64_t look_at;  /* when the decision asks for another read */
     json_t *proposal; /* document of the next round, to be written by this node; NULL: none */
-    struct rl_neighbour *neighbour;
+    struct rdzv_neighbour *neighbour;
     char *watched;                  /* the neighbour's name; NULL: there is none */
     char *mute_told, *mute_telling; /* the mute node that etcd has, and that is being written */
     size_t mute;                    /* number of mute nodes in the last log line */
@@ -74,7 +74,7 @@ static int64_t ttl_seconds(const struct etcd *w) {
 static void retry_later(struct etcd *w, const struct co_err *why) {
     int64_t now = co_now_ms();
     w->last = *why;
-    if (w->m->state == RL_RDZV_LEAVING || w->over.code) {
+    if (w->m->state == RDZV_LEAVING || w->over.code) {
         finish_way(w);
         return;
     }
@@ -84,17 +84,17 @@ static void retry_later(struct etcd *w, const struct co_err *why) {
         struct co_err err = *why;
         (void)co_err_wrap(&err, "master not ready: etcd");
         w->noted_at = now;
-        rl_rdzv_note(w->m, true, err.msg);
+        rdzv_note(w->m, true, err.msg);
     }
 }
 
-static void request_failed(void *arg, enum rl_etcd_failure how, const struct co_err *err) {
+static void request_failed(void *arg, enum rdzv_etcd_failure how, const struct co_err *err) {
     struct etcd *w = arg;
-    if (how == RL_ETCD_FORBIDDEN) {
-        rl_rdzv_end(w->m, CO_PERMISSION, err->msg);
+    if (how == RDZV_ETCD_FORBIDDEN) {
+        rdzv_end(w->m, CO_PERMISSION, err->msg);
         return;
     }
-    if (how == RL_ETCD_EXPIRED) {
+    if (how == RDZV_ETCD_EXPIRED) {
         free(co_steal_ptr(w->lease));
         free(co_steal_ptr(w->memo));
         w->registered = false;
@@ -121,7 +121,7 @@ static void next_refresh(struct etcd *w) {
 
 static void on_lease(void *arg, const json_t *answer) {
     struct etcd *w = arg;
-    w->lease = rl_etcd_lease_granted(answer);
+    w->lease = rdzv_etcd_lease_granted(answer);
     w->registered = false;
     next_refresh(w);
     take_answer(w);
@@ -129,13 +129,13 @@ static void on_lease(void *arg, const json_t *answer) {
 
 static void on_memo(void *arg, const json_t *answer) {
     struct etcd *w = arg;
-    w->memo = rl_etcd_lease_granted(answer);
+    w->memo = rdzv_etcd_lease_granted(answer);
     take_answer(w);
 }
 
 static void on_refreshed(void *arg, const json_t *answer) {
     struct etcd *w = arg;
-    if (!rl_etcd_lease_alive(answer)) {
+    if (!rdzv_etcd_lease_alive(answer)) {
         free(co_steal_ptr(w->lease));
         w->look = true;
     }
@@ -145,10 +145,10 @@ static void on_refreshed(void *arg, const json_t *answer) {
 
 /* Nothing is left to do: reports the end to rdzv.c. */
 static void finish_way(struct etcd *w) {
-    if (w->m->state == RL_RDZV_LEAVING) {
-        rl_rdzv_gone(w->m);
+    if (w->m->state == RDZV_LEAVING) {
+        rdzv_gone(w->m);
     } else {
-        rl_rdzv_end(w->m, w->over.code, w->over.msg);
+        rdzv_end(w->m, w->over.code, w->over.msg);
     }
 }
 
@@ -170,11 +170,11 @@ static void on_registered(void *arg, const json_t *answer) {
 }
 
 static void register_node(struct etcd *w) {
-    bool joins = w->m->state == RL_RDZV_MEETING;
-    json_t *ops = rl_etcd_write_node(
-        &w->view, &w->m->options, w->id, rl_neighbour_port(w->neighbour), joins, w->lease);
+    bool joins = w->m->state == RDZV_MEETING;
+    json_t *ops = rdzv_etcd_write_node(
+        &w->view, &w->m->options, w->id, rdzv_neighbour_port(w->neighbour), joins, w->lease);
     w->self.beat_deleted = false;
-    rl_etcd_transact(w->client, ops, NULL, on_registered);
+    rdzv_etcd_transact(w->client, ops, NULL, on_registered);
 }
 
 static void on_said(void *arg, const json_t *answer) {
@@ -186,9 +186,9 @@ static void on_said(void *arg, const json_t *answer) {
 }
 
 static void say_words(struct etcd *w) {
-    const struct rl_etcd_words words = {w->say, w->self.round, w->code, w->why};
-    rl_etcd_transact(
-        w->client, rl_etcd_write_words(&w->view, &w->m->options, &words, w->memo), NULL, on_said);
+    const struct rdzv_etcd_words words = {w->say, w->self.round, w->code, w->why};
+    rdzv_etcd_transact(
+        w->client, rdzv_etcd_write_words(&w->view, &w->m->options, &words, w->memo), NULL, on_said);
 }
 
 /* ---- the neighbour ---- */
@@ -201,21 +201,21 @@ static void on_neighbour(void *arg) {
 /* While workers run, this node asks its neighbour for signs of life.  Which node that is may change
  * with every read. */
 static void watch_neighbour(struct etcd *w) {
-    const struct rl_etcd_node *n =
-        w->m->state == RL_RDZV_MET ? rl_etcd_view_neighbour(&w->view, w->m->options.name) : NULL;
-    rl_neighbour_watch(w->neighbour, n ? n->host : NULL, n ? n->port : 0, n ? n->id : NULL);
+    const struct rdzv_etcd_node *n =
+        w->m->state == RDZV_MET ? rdzv_etcd_view_neighbour(&w->view, w->m->options.name) : NULL;
+    rdzv_neighbour_watch(w->neighbour, n ? n->host : NULL, n ? n->port : 0, n ? n->id : NULL);
     free(w->watched);
     w->watched = n ? co_xstrdup(n->name) : NULL;
 }
 
 static const char *mute_neighbour(const struct etcd *w) {
-    return rl_neighbour_state(w->neighbour) == RL_NEIGHBOUR_MUTE ? w->watched : NULL;
+    return rdzv_neighbour_state(w->neighbour) == RDZV_NEIGHBOUR_MUTE ? w->watched : NULL;
 }
 
 /* The neighbour when its process is dead although its lease still lives; else NULL. */
-static const struct rl_etcd_node *gone_neighbour(const struct etcd *w) {
-    return rl_neighbour_state(w->neighbour) == RL_NEIGHBOUR_GONE && w->watched
-               ? rl_etcd_view_find(&w->view, w->watched)
+static const struct rdzv_etcd_node *gone_neighbour(const struct etcd *w) {
+    return rdzv_neighbour_state(w->neighbour) == RDZV_NEIGHBOUR_GONE && w->watched
+               ? rdzv_etcd_view_find(&w->view, w->watched)
                : NULL;
 }
 
@@ -231,8 +231,9 @@ static void tell_mute(struct etcd *w) {
     const char *now = mute_neighbour(w), *before = w->mute_told;
     free(w->mute_telling);
     w->mute_telling = before ? NULL : co_xstrdup(now); /* one after the other */
-    rl_etcd_transact(w->client,
-        rl_etcd_write_mute(&w->view, before ? before : now, !before, w->lease), NULL, on_mute_told);
+    rdzv_etcd_transact(w->client,
+        rdzv_etcd_write_mute(&w->view, before ? before : now, !before, w->lease), NULL,
+        on_mute_told);
 }
 
 static void on_gone_told(void *arg, const json_t *answer) {
@@ -242,20 +243,20 @@ static void on_gone_told(void *arg, const json_t *answer) {
     take_answer(w);
 }
 
-static void tell_gone(struct etcd *w, const struct rl_etcd_node *n) {
-    json_t *ops = rl_etcd_write_gone(&w->view, n, w->memo);
-    json_t *unchanged = rl_etcd_node_unchanged(&w->view, n);
-    rl_neighbour_watch(w->neighbour, NULL, 0, NULL);
-    rl_etcd_transact(w->client, ops, unchanged, on_gone_told);
+static void tell_gone(struct etcd *w, const struct rdzv_etcd_node *n) {
+    json_t *ops = rdzv_etcd_write_gone(&w->view, n, w->memo);
+    json_t *unchanged = rdzv_etcd_node_unchanged(&w->view, n);
+    rdzv_neighbour_watch(w->neighbour, NULL, 0, NULL);
+    rdzv_etcd_transact(w->client, ops, unchanged, on_gone_told);
 }
 
 static void note_mute(struct etcd *w) {
     CO_AUTOBUF struct co_buf line = CO_BUF(LINE_MAX);
-    size_t n = w->m->state == RL_RDZV_MET ? rl_etcd_view_mute_story(&w->view, w->m->options.name,
-                                                w->m->options.silent_ms, &line)
-                                          : 0;
+    size_t n = w->m->state == RDZV_MET ? rdzv_etcd_view_mute_story(&w->view, w->m->options.name,
+                                             w->m->options.silent_ms, &line)
+                                       : 0;
     if (n != w->mute && line.len) {
-        rl_rdzv_note(w->m, n > 0, line.data);
+        rdzv_note(w->m, n > 0, line.data);
     }
     w->mute = n;
 }
@@ -270,61 +271,61 @@ static void on_proposed(void *arg, const json_t *answer) {
 }
 
 static void propose_round(struct etcd *w) {
-    rl_etcd_transact(w->client, rl_etcd_write_round(&w->view, co_steal_ptr(w->proposal)),
-        rl_etcd_round_unchanged(&w->view), on_proposed);
+    rdzv_etcd_transact(w->client, rdzv_etcd_write_round(&w->view, co_steal_ptr(w->proposal)),
+        rdzv_etcd_round_unchanged(&w->view), on_proposed);
 }
 
 /* ---- reading and deciding ---- */
 
-static void tell_met(struct etcd *w, const struct rl_etcd_decision *d) {
-    CO_AUTOFREE struct rl_rdzv_peer *peers = co_xcalloc(d->n, sizeof(*peers));
+static void tell_met(struct etcd *w, const struct rdzv_etcd_decision *d) {
+    CO_AUTOFREE struct rdzv_peer *peers = co_xcalloc(d->n, sizeof(*peers));
     size_t self = 0;
     for (size_t i = 0; i < d->n; i++) {
-        const struct rl_etcd_node *n = &w->view.nodes[d->order[i]];
-        peers[i] = (struct rl_rdzv_peer){n->name, n->value};
+        const struct rdzv_etcd_node *n = &w->view.nodes[d->order[i]];
+        peers[i] = (struct rdzv_peer){n->name, n->value};
         self = strcmp(n->name, w->m->options.name) == 0 ? i : self;
     }
     w->self.round = w->view.round;
-    rl_rdzv_met(w->m, peers, d->n, self, w->view.round, true);
+    rdzv_met(w->m, peers, d->n, self, w->view.round, true);
 }
 
 /* Returns false when it has called a callback of rdzv.c: w may be freed then. */
-static bool act_on_decision(struct etcd *w, const struct rl_etcd_decision *d) {
+static bool act_on_decision(struct etcd *w, const struct rdzv_etcd_decision *d) {
     switch (d->next) {
-    case RL_ETCD_REGISTER:
+    case RDZV_ETCD_REGISTER:
         w->registered = false;
         return true;
-    case RL_ETCD_PROPOSE:
+    case RDZV_ETCD_PROPOSE:
         co_json_decref(&w->proposal);
-        w->proposal = rl_etcd_next_round(&w->view, d);
+        w->proposal = rdzv_etcd_next_round(&w->view, d);
         return true;
-    case RL_ETCD_WAIT:
+    case RDZV_ETCD_WAIT:
         if (d->why[0]) {
             (void)co_err_set(&w->last, CO_TIMEOUT, "%s", d->why);
         }
         return true;
-    case RL_ETCD_MET:
+    case RDZV_ETCD_MET:
         w->look = true;
         co_timer_start(w->timer, 0);
         tell_met(w, d);
         return false;
-    case RL_ETCD_CHANGED:
+    case RDZV_ETCD_CHANGED:
         co_timer_start(w->timer, 0);
-        rl_rdzv_changed(w->m, d->why);
+        rdzv_changed(w->m, d->why);
         return false;
-    case RL_ETCD_ALL_DONE:
+    case RDZV_ETCD_ALL_DONE:
         co_timer_start(w->timer, 0);
         w->self.done = false;
-        rl_rdzv_all_done(w->m);
+        rdzv_all_done(w->m);
         return false;
-    case RL_ETCD_END:
+    case RDZV_ETCD_END:
         (void)co_err_set(&w->over, d->code, "%s", d->why);
         /* Without a message the other nodes would take this node for the cause of the end. */
-        if (w->m->state == RL_RDZV_MET) {
+        if (w->m->state == RDZV_MET) {
             w->code = 0;
             free(w->why);
             w->why = co_xstrdup(d->why);
-            w->say |= RL_ETCD_SAY_WHY;
+            w->say |= RDZV_ETCD_SAY_WHY;
         }
         return true;
     }
@@ -334,27 +335,27 @@ static bool act_on_decision(struct etcd *w, const struct rl_etcd_decision *d) {
 static void on_look(void *arg, const json_t *answer) {
     struct etcd *w = arg;
     struct co_err err = {0};
-    struct rl_etcd_decision d;
+    struct rdzv_etcd_decision d;
     w->retry_ms = RETRY_MS;
-    if (rl_etcd_view_read(&w->view, answer, &err)) {
+    if (rdzv_etcd_view_read(&w->view, answer, &err)) {
         retry_later(w, &err);
         return;
     }
     int64_t now = co_now_ms();
-    uint64_t hash = rl_etcd_view_hash(&w->view);
+    uint64_t hash = rdzv_etcd_view_hash(&w->view);
     if (!w->have_view || hash != w->hash) {
         w->hash = hash;
         w->self.calm_since = now;
     }
     w->have_view = true;
-    const struct rl_etcd_node *me = rl_etcd_view_find(&w->view, w->m->options.name);
+    const struct rdzv_etcd_node *me = rdzv_etcd_view_find(&w->view, w->m->options.name);
     w->self.now = now;
     w->self.state = w->m->state;
     w->self.beat_deleted = w->registered && me && me->ours && !me->beats;
-    rl_etcd_decide(&w->view, &w->self, &d);
+    rdzv_etcd_decide(&w->view, &w->self, &d);
     if (w->self.beat_deleted || (me && me->ours && !me->value_mod)) {
-        /* The keys are written again, unless workers are being stopped: then rl_rdzv_again does. */
-        w->registered = w->registered && w->m->state == RL_RDZV_CHANGED;
+        /* The keys are written again, unless workers are being stopped: then rdzv_again does. */
+        w->registered = w->registered && w->m->state == RDZV_CHANGED;
     }
     w->look_at = d.at;
     watch_neighbour(w);
@@ -368,7 +369,7 @@ static void on_look(void *arg, const json_t *answer) {
 
 static void read_keys(struct etcd *w) {
     w->look = false;
-    rl_etcd_transact(w->client, rl_etcd_read_all(&w->view), NULL, on_look);
+    rdzv_etcd_transact(w->client, rdzv_etcd_read_all(&w->view), NULL, on_look);
 }
 
 /* ---- the watch ---- */
@@ -376,7 +377,7 @@ static void read_keys(struct etcd *w) {
 static void keys_stirred(void *arg) {
     struct etcd *w = arg;
     w->look = true;
-    if (!rl_etcd_client_busy(w->client)) {
+    if (!rdzv_etcd_client_busy(w->client)) {
         co_timer_start(w->timer, GATHER_MS);
     }
 }
@@ -389,7 +390,7 @@ static void watch_ended(void *arg) {
 
 static void watch_keys(struct etcd *w) {
     const char *const prefixes[] = {w->view.prefix_beat, w->view.prefix_info, w->view.prefix_ours};
-    rl_etcd_watch(w->client, prefixes, CO_ARRAY_LEN(prefixes));
+    rdzv_etcd_watch(w->client, prefixes, CO_ARRAY_LEN(prefixes));
 }
 
 static void on_watch_timer(void *arg) {
@@ -410,29 +411,29 @@ static void rest_until_due(struct etcd *w) {
  * without a token, keys need a lease, and messages must be written before the lease is revoked. */
 static void take_step(struct etcd *w) {
     int64_t now = co_now_ms();
-    bool leaving = w->m->state == RL_RDZV_LEAVING, over = w->over.code != 0;
-    if (!rl_etcd_client_watching(w->client) && !co_timer_armed(w->watch_timer) && w->have_view &&
-        w->m->state < RL_RDZV_LEAVING) {
+    bool leaving = w->m->state == RDZV_LEAVING, over = w->over.code != 0;
+    if (!rdzv_etcd_client_watching(w->client) && !co_timer_armed(w->watch_timer) && w->have_view &&
+        w->m->state < RDZV_LEAVING) {
         watch_keys(w);
     }
-    if (rl_etcd_client_busy(w->client) || w->m->state == RL_RDZV_ENDED) {
+    if (rdzv_etcd_client_busy(w->client) || w->m->state == RDZV_ENDED) {
         return;
     }
-    if (rl_etcd_client_lacks_token(w->client)) {
-        rl_etcd_authenticate(w->client, on_token);
+    if (rdzv_etcd_client_lacks_token(w->client)) {
+        rdzv_etcd_authenticate(w->client, on_token);
     } else if (over && !w->lease) {
         finish_way(w);
     } else if (!w->lease && !leaving) {
-        rl_etcd_grant(w->client, ttl_seconds(w), on_lease);
+        rdzv_etcd_grant(w->client, ttl_seconds(w), on_lease);
     } else if (!over && w->lease && now >= w->refresh_at) {
-        rl_etcd_keep_alive(w->client, w->lease, on_refreshed);
+        rdzv_etcd_keep_alive(w->client, w->lease, on_refreshed);
     } else if ((w->say || gone_neighbour(w)) && !w->memo) {
-        rl_etcd_grant(w->client, MEMO_SECONDS, on_memo);
+        rdzv_etcd_grant(w->client, MEMO_SECONDS, on_memo);
     } else if (w->say) {
         say_words(w);
     } else if (leaving || over) {
         if (w->lease) {
-            rl_etcd_revoke(w->client, w->lease, on_revoked);
+            rdzv_etcd_revoke(w->client, w->lease, on_revoked);
         } else {
             finish_way(w);
         }
@@ -440,7 +441,7 @@ static void take_step(struct etcd *w) {
         tell_gone(w, gone_neighbour(w));
     } else if (!co_streq(mute_neighbour(w), w->mute_told)) {
         tell_mute(w);
-    } else if (w->have_view && !w->registered && w->m->state != RL_RDZV_CHANGED) {
+    } else if (w->have_view && !w->registered && w->m->state != RDZV_CHANGED) {
         register_node(w);
     } else if (w->have_view && w->proposal) {
         propose_round(w);
@@ -455,18 +456,18 @@ static void on_timer(void *arg) {
     take_step(arg);
 }
 
-/* ---- the operations of the back end, see struct rl_rdzv_way ---- */
+/* ---- the operations of the back end, see struct rdzv_way ---- */
 
 static void etcd_free(void *way) {
     struct etcd *w = way;
-    rl_etcd_client_free(w->client);
+    rdzv_etcd_client_free(w->client);
     co_timer_free(w->timer);
     co_timer_free(w->watch_timer);
-    rl_neighbour_free(w->neighbour);
+    rdzv_neighbour_free(w->neighbour);
     free(w->watched);
     free(w->mute_told);
     free(w->mute_telling);
-    rl_etcd_view_done(&w->view);
+    rdzv_etcd_view_done(&w->view);
     co_json_decref(&w->proposal);
     free(w->lease);
     free(w->memo);
@@ -474,8 +475,8 @@ static void etcd_free(void *way) {
     free(w);
 }
 
-static int etcd_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
-    const struct rl_rdzv_options *o = &m->options;
+static int etcd_start(struct rdzv *m, void **ret, struct co_err *err) {
+    const struct rdzv_options *o = &m->options;
     bool tls = strncmp(o->master, "etcds://", 8) == 0 || o->ca_file || o->cert_file;
     struct co_hostport hp;
     const char *address = strstr(o->master, "://") + 3; /* a host name may begin with "etcd" too */
@@ -489,23 +490,23 @@ static int etcd_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
     (void)!getrandom(&id, sizeof(id), 0);
     (void)snprintf(w->id, sizeof(w->id), "%016llx", (unsigned long long)id);
     w->m = m;
-    w->self = (struct rl_etcd_self){.o = o, .id = w->id, .since = co_now_ms()};
+    w->self = (struct rdzv_etcd_self){.o = o, .id = w->id, .since = co_now_ms()};
     w->look_at = INT64_MAX;
     w->retry_ms = RETRY_MS;
     w->noted_at = co_now_ms() - NOTE_MS + 2 * RETRY_MS;
-    w->client = rl_etcd_client_new(m->loop, &(struct rl_etcd_client_opts){.server = o->master,
-                                                .host = hp.host,
-                                                .port = hp.port,
-                                                .tls = tls ? &files : NULL,
-                                                .user = o->user,
-                                                .failed = request_failed,
-                                                .stirred = keys_stirred,
-                                                .unwatched = watch_ended,
-                                                .arg = w});
+    w->client = rdzv_etcd_client_new(m->loop, &(struct rdzv_etcd_client_opts){.server = o->master,
+                                                  .host = hp.host,
+                                                  .port = hp.port,
+                                                  .tls = tls ? &files : NULL,
+                                                  .user = o->user,
+                                                  .failed = request_failed,
+                                                  .stirred = keys_stirred,
+                                                  .unwatched = watch_ended,
+                                                  .arg = w});
     w->timer = co_timer_new(m->loop, on_timer, w);
     w->watch_timer = co_timer_new(m->loop, on_watch_timer, w);
-    rl_etcd_view_init(&w->view, o->job_id);
-    r = rl_neighbour_new(m->loop, w->id, on_neighbour, w, &w->neighbour, err);
+    rdzv_etcd_view_init(&w->view, o->job_id);
+    r = rdzv_neighbour_new(m->loop, w->id, on_neighbour, w, &w->neighbour, err);
     if (r) {
         etcd_free(w);
         return r;
@@ -532,29 +533,29 @@ static void etcd_say(struct etcd *w, unsigned what, const char *why) {
 }
 
 static void etcd_restart(void *way, const char *why) {
-    etcd_say(way, RL_ETCD_SAY_AGAIN, why);
+    etcd_say(way, RDZV_ETCD_SAY_AGAIN, why);
 }
 
 static void etcd_done(void *way) {
     struct etcd *w = way;
     w->self.done = true;
-    etcd_say(w, RL_ETCD_SAY_DONE, "");
+    etcd_say(w, RDZV_ETCD_SAY_DONE, "");
 }
 
 static void etcd_leave(void *way, int code, const char *why) {
     struct etcd *w = way;
     w->code = code;
-    rl_etcd_client_cancel(w->client);
+    rdzv_etcd_client_cancel(w->client);
     co_timer_stop(w->watch_timer);
-    rl_neighbour_watch(w->neighbour, NULL, 0, NULL);
+    rdzv_neighbour_watch(w->neighbour, NULL, 0, NULL);
     etcd_say(w,
         !w->self.round ? 0
-        : code         ? RL_ETCD_SAY_WHY
-                       : RL_ETCD_SAY_DONE | RL_ETCD_SAY_STATUS,
+        : code         ? RDZV_ETCD_SAY_WHY
+                       : RDZV_ETCD_SAY_DONE | RDZV_ETCD_SAY_STATUS,
         why);
 }
 
-const struct rl_rdzv_way rl_rdzv_etcd = {.start = etcd_start,
+const struct rdzv_way rdzv_etcd = {.start = etcd_start,
     .again = etcd_again,
     .restart = etcd_restart,
     .done = etcd_done,

@@ -21,20 +21,20 @@ enum {
     GRPC_UNAUTHENTICATED = 16
 };
 
-struct rl_etcd_client {
-    struct rl_etcd_client_opts opts;
+struct rdzv_etcd_client {
+    struct rdzv_etcd_client_opts opts;
     struct co_httpc *http, *watch;
     char *token; /* NULL: none is needed, or none is known yet */
     /* The three below belong to the request that is under way. */
-    rl_etcd_then_fn then;
+    rdzv_etcd_then_fn then;
     bool asks_token;
     const char *wants; /* a field that the answer must have.  An answer without it counts as a
                         * failure: else the owner would ask again without a pause. */
 };
 
-struct rl_etcd_client *rl_etcd_client_new(
-    struct co_loop *l, const struct rl_etcd_client_opts *opts) {
-    struct rl_etcd_client *c = co_xcalloc(1, sizeof(*c));
+struct rdzv_etcd_client *rdzv_etcd_client_new(
+    struct co_loop *l, const struct rdzv_etcd_client_opts *opts) {
+    struct rdzv_etcd_client *c = co_xcalloc(1, sizeof(*c));
     c->opts = *opts;
     c->http = co_httpc_new(l, opts->host, opts->port, opts->tls, ANSWER_MAX);
     c->watch = co_httpc_new(l, opts->host, opts->port, opts->tls, ANSWER_MAX);
@@ -43,7 +43,7 @@ struct rl_etcd_client *rl_etcd_client_new(
     return c;
 }
 
-void rl_etcd_client_free(struct rl_etcd_client *c) {
+void rdzv_etcd_client_free(struct rdzv_etcd_client *c) {
     if (!c) {
         return;
     }
@@ -53,15 +53,15 @@ void rl_etcd_client_free(struct rl_etcd_client *c) {
     free(c);
 }
 
-bool rl_etcd_client_busy(const struct rl_etcd_client *c) {
+bool rdzv_etcd_client_busy(const struct rdzv_etcd_client *c) {
     return co_httpc_busy(c->http);
 }
 
-bool rl_etcd_client_watching(const struct rl_etcd_client *c) {
+bool rdzv_etcd_client_watching(const struct rdzv_etcd_client *c) {
     return co_httpc_busy(c->watch);
 }
 
-void rl_etcd_client_cancel(struct rl_etcd_client *c) {
+void rdzv_etcd_client_cancel(struct rdzv_etcd_client *c) {
     co_httpc_cancel(c->http);
     co_httpc_cancel(c->watch);
 }
@@ -69,23 +69,23 @@ void rl_etcd_client_cancel(struct rl_etcd_client *c) {
 /* ---- requests ---- */
 
 static void fail_request(
-    struct rl_etcd_client *c, enum rl_etcd_failure how, const struct co_err *err) {
+    struct rdzv_etcd_client *c, enum rdzv_etcd_failure how, const struct co_err *err) {
     c->opts.failed(c->opts.arg, how, err);
 }
 
 /* Classifies an error answer.  A wrong password and a missing user name never pass. */
-static enum rl_etcd_failure judge(struct rl_etcd_client *c, int64_t code, const char *text) {
+static enum rdzv_etcd_failure judge(struct rdzv_etcd_client *c, int64_t code, const char *text) {
     if (code == GRPC_PERMISSION_DENIED || (c->asks_token && code == GRPC_INVALID_ARGUMENT) ||
         (code == GRPC_INVALID_ARGUMENT && text && strstr(text, "user name is empty"))) {
-        return RL_ETCD_FORBIDDEN;
+        return RDZV_ETCD_FORBIDDEN;
     }
     if (code == GRPC_UNAUTHENTICATED) {
         free(co_steal_ptr(c->token)); /* it has expired */
     }
-    return code == GRPC_NOT_FOUND ? RL_ETCD_EXPIRED : RL_ETCD_TROUBLE;
+    return code == GRPC_NOT_FOUND ? RDZV_ETCD_EXPIRED : RDZV_ETCD_TROUBLE;
 }
 
-static void refused(struct rl_etcd_client *c, const json_t *answer, int status) {
+static void refused(struct rdzv_etcd_client *c, const json_t *answer, int status) {
     struct co_err err = {0};
     const char *text = co_json_str(answer, "message");
     (void)co_err_set(
@@ -94,16 +94,16 @@ static void refused(struct rl_etcd_client *c, const json_t *answer, int status) 
 }
 
 static void on_answer(void *arg, const struct co_httpc_result *r) {
-    struct rl_etcd_client *c = arg;
+    struct rdzv_etcd_client *c = arg;
     CO_AUTOJSON json_t *answer = NULL;
     struct co_err err = {0};
     if (r->code) {
-        fail_request(c, RL_ETCD_TROUBLE, r->err);
+        fail_request(c, RDZV_ETCD_TROUBLE, r->err);
         return;
     }
     if (co_json_parse(r->body, r->len, &answer, &err)) {
         (void)co_err_wrap(&err, "%s answers %d", c->opts.server, r->status);
-        fail_request(c, RL_ETCD_TROUBLE, &err);
+        fail_request(c, RDZV_ETCD_TROUBLE, &err);
         return;
     }
     if (r->status != 200) {
@@ -112,7 +112,7 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
     }
     if (c->wants && !co_json_str(answer, c->wants)) {
         (void)co_err_set(&err, CO_INVALID, "%s answers without \"%s\"", c->opts.server, c->wants);
-        fail_request(c, RL_ETCD_TROUBLE, &err);
+        fail_request(c, RDZV_ETCD_TROUBLE, &err);
         return;
     }
     if (c->asks_token) {
@@ -121,12 +121,12 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
     c->then(c->opts.arg, answer);
 }
 
-static char *auth_header(const struct rl_etcd_client *c) {
+static char *auth_header(const struct rdzv_etcd_client *c) {
     return c->token ? co_xasprintf("Authorization: %s\r\n", c->token) : NULL;
 }
 
 static void call(
-    struct rl_etcd_client *c, const char *path, json_t *body_own, rl_etcd_then_fn then) {
+    struct rdzv_etcd_client *c, const char *path, json_t *body_own, rdzv_etcd_then_fn then) {
     CO_AUTOJSON json_t *body = body_own;
     CO_AUTOFREE char *text = co_json_dump(body), *header = auth_header(c);
     c->then = then;
@@ -142,8 +142,8 @@ static void call(
                                .arg = c});
 }
 
-void rl_etcd_transact(
-    struct rl_etcd_client *c, json_t *ops_own, json_t *compare_own, rl_etcd_then_fn then) {
+void rdzv_etcd_transact(
+    struct rdzv_etcd_client *c, json_t *ops_own, json_t *compare_own, rdzv_etcd_then_fn then) {
     json_t *body = json_object();
     if (compare_own) {
         co_json_set(body, "compare", compare_own);
@@ -154,11 +154,11 @@ void rl_etcd_transact(
 
 /* ---- a token ---- */
 
-bool rl_etcd_client_lacks_token(const struct rl_etcd_client *c) {
+bool rdzv_etcd_client_lacks_token(const struct rdzv_etcd_client *c) {
     return c->opts.user && !c->token;
 }
 
-void rl_etcd_authenticate(struct rl_etcd_client *c, rl_etcd_then_fn then) {
+void rdzv_etcd_authenticate(struct rdzv_etcd_client *c, rdzv_etcd_then_fn then) {
     const char *user = c->opts.user, *colon = strchr(user, ':');
     json_t *body = json_object();
     co_json_set(body, "name", json_stringn(user, colon ? (size_t)(colon - user) : strlen(user)));
@@ -170,7 +170,7 @@ void rl_etcd_authenticate(struct rl_etcd_client *c, rl_etcd_then_fn then) {
 
 /* ---- leases ---- */
 
-void rl_etcd_grant(struct rl_etcd_client *c, int64_t seconds, rl_etcd_then_fn then) {
+void rdzv_etcd_grant(struct rdzv_etcd_client *c, int64_t seconds, rdzv_etcd_then_fn then) {
     json_t *body = json_object();
     co_json_set(body, "TTL", json_integer(seconds));
     call(c, "/v3/lease/grant", body, then);
@@ -183,20 +183,20 @@ static json_t *lease_body(const char *lease) {
     return body;
 }
 
-void rl_etcd_keep_alive(struct rl_etcd_client *c, const char *lease, rl_etcd_then_fn then) {
+void rdzv_etcd_keep_alive(struct rdzv_etcd_client *c, const char *lease, rdzv_etcd_then_fn then) {
     call(c, "/v3/lease/keepalive", lease_body(lease), then);
 }
 
-void rl_etcd_revoke(struct rl_etcd_client *c, const char *lease, rl_etcd_then_fn then) {
+void rdzv_etcd_revoke(struct rdzv_etcd_client *c, const char *lease, rdzv_etcd_then_fn then) {
     call(c, "/v3/lease/revoke", lease_body(lease), then);
 }
 
-char *rl_etcd_lease_granted(const json_t *answer) {
+char *rdzv_etcd_lease_granted(const json_t *answer) {
     const char *id = co_json_str(answer, "ID");
     return id ? co_xstrdup(id) : NULL;
 }
 
-bool rl_etcd_lease_alive(const json_t *answer) {
+bool rdzv_etcd_lease_alive(const json_t *answer) {
     return co_json_str(answer, "result", "TTL") != NULL; /* etcd omits a TTL of 0: expired */
 }
 
@@ -204,23 +204,24 @@ bool rl_etcd_lease_alive(const json_t *answer) {
 
 /* The content of an event does not matter: the owner reads all keys again. */
 static void on_watch_data(void *arg, const char *data, size_t len) {
-    struct rl_etcd_client *c = arg;
+    struct rdzv_etcd_client *c = arg;
     (void)data;
     (void)len;
     c->opts.stirred(c->opts.arg);
 }
 
 static void on_watch_end(void *arg, const struct co_httpc_result *r) {
-    struct rl_etcd_client *c = arg;
+    struct rdzv_etcd_client *c = arg;
     (void)r;
     c->opts.unwatched(c->opts.arg);
 }
 
-void rl_etcd_watch(struct rl_etcd_client *c, const char *const *prefixes, size_t n) {
+void rdzv_etcd_watch(struct rdzv_etcd_client *c, const char *const *prefixes, size_t n) {
     CO_AUTOBUF struct co_buf body = CO_BUF(WATCH_BODY_MAX);
     CO_AUTOFREE char *header = auth_header(c);
     for (size_t i = 0; i < n; i++) {
-        CO_AUTOJSON json_t *create = rl_etcd_request("create_request", rl_etcd_range(prefixes[i]));
+        CO_AUTOJSON json_t *create =
+            rdzv_etcd_request("create_request", rdzv_etcd_range(prefixes[i]));
         CO_AUTOFREE char *text = co_json_dump(create);
         (void)!co_buf_addf(&body, NULL, "%s\n", text);
     }

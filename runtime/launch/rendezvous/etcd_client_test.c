@@ -14,12 +14,12 @@
 struct world {
     struct co_loop *loop;
     struct co_httpd *gateway;
-    struct rl_etcd_client *client;
+    struct rdzv_etcd_client *client;
     int status;
     const char *answer;
     char path[64], body[256], token[64]; /* of the last request */
     int answers, failures, stirred, unwatched;
-    enum rl_etcd_failure how;
+    enum rdzv_etcd_failure how;
     struct co_err err;
 };
 
@@ -41,7 +41,7 @@ static void on_answer(void *arg, const json_t *answer) {
     w->answers++;
 }
 
-static void on_failed(void *arg, enum rl_etcd_failure how, const struct co_err *err) {
+static void on_failed(void *arg, enum rdzv_etcd_failure how, const struct co_err *err) {
     struct world *w = arg;
     w->failures++;
     w->how = how;
@@ -64,18 +64,19 @@ static void begin(struct world *w, const char *user) {
     assert_int_equal(co_httpd_open(w->loop, "127.0.0.1:0", routes, CO_ARRAY_LEN(routes), w, NULL,
                          &w->gateway, NULL),
         0);
-    w->client = rl_etcd_client_new(w->loop, &(struct rl_etcd_client_opts){.server = "etcd://e:2379",
-                                                .host = "127.0.0.1",
-                                                .port = co_httpd_port(w->gateway),
-                                                .user = user,
-                                                .failed = on_failed,
-                                                .stirred = on_stirred,
-                                                .unwatched = on_unwatched,
-                                                .arg = w});
+    w->client =
+        rdzv_etcd_client_new(w->loop, &(struct rdzv_etcd_client_opts){.server = "etcd://e:2379",
+                                          .host = "127.0.0.1",
+                                          .port = co_httpd_port(w->gateway),
+                                          .user = user,
+                                          .failed = on_failed,
+                                          .stirred = on_stirred,
+                                          .unwatched = on_unwatched,
+                                          .arg = w});
 }
 
 static void end(struct world *w) {
-    rl_etcd_client_free(w->client);
+    rdzv_etcd_client_free(w->client);
     co_httpd_close(w->gateway);
     co_loop_free(w->loop);
 }
@@ -85,7 +86,7 @@ static void until_answered(struct world *w) {
     while (w->answers + w->failures == before) {
         co_loop_turn(w->loop);
     }
-    assert_false(rl_etcd_client_busy(w->client));
+    assert_false(rdzv_etcd_client_busy(w->client));
 }
 
 static void refusals_are_told_apart(void **state) {
@@ -93,28 +94,28 @@ static void refusals_are_told_apart(void **state) {
     static const struct {
         int status;
         const char *answer;
-        enum rl_etcd_failure how;
+        enum rdzv_etcd_failure how;
         const char *text;
     } rows[] = {
-        {503, "{\"code\":14,\"message\":\"no leader\"}", RL_ETCD_TROUBLE,
+        {503, "{\"code\":14,\"message\":\"no leader\"}", RDZV_ETCD_TROUBLE,
             "etcd://e:2379 answers 503: no leader"},
-        {404, "{\"code\":5,\"message\":\"lease not found\"}", RL_ETCD_EXPIRED,
+        {404, "{\"code\":5,\"message\":\"lease not found\"}", RDZV_ETCD_EXPIRED,
             "etcd://e:2379 answers 404: lease not found"},
-        {403, "{\"code\":7,\"message\":\"permission denied\"}", RL_ETCD_FORBIDDEN,
+        {403, "{\"code\":7,\"message\":\"permission denied\"}", RDZV_ETCD_FORBIDDEN,
             "etcd://e:2379 answers 403: permission denied"},
-        {400, "{\"code\":3,\"message\":\"etcdserver: user name is empty\"}", RL_ETCD_FORBIDDEN,
+        {400, "{\"code\":3,\"message\":\"etcdserver: user name is empty\"}", RDZV_ETCD_FORBIDDEN,
             "user name is empty"},
-        {400, "{\"code\":3,\"message\":\"duplicate key\"}", RL_ETCD_TROUBLE, "duplicate key"},
-        {400, "{\"code\":3}", RL_ETCD_TROUBLE, "answers 400: "},
-        {200, "<html>", RL_ETCD_TROUBLE, "etcd://e:2379 answers 200"},
+        {400, "{\"code\":3,\"message\":\"duplicate key\"}", RDZV_ETCD_TROUBLE, "duplicate key"},
+        {400, "{\"code\":3}", RDZV_ETCD_TROUBLE, "answers 400: "},
+        {200, "<html>", RDZV_ETCD_TROUBLE, "etcd://e:2379 answers 200"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct world w;
         begin(&w, NULL);
         w.status = rows[i].status;
         w.answer = rows[i].answer;
-        rl_etcd_transact(w.client, json_array(), NULL, on_answer);
-        assert_true(rl_etcd_client_busy(w.client));
+        rdzv_etcd_transact(w.client, json_array(), NULL, on_answer);
+        assert_true(rdzv_etcd_client_busy(w.client));
         until_answered(&w);
         if (w.failures != 1 || w.how != rows[i].how || !strstr(w.err.msg, rows[i].text)) {
             fail_msg("row %zu: %d failures, how %d: %s", i, w.failures, w.how, w.err.msg);
@@ -129,23 +130,23 @@ static void requests_say_what_they_are_about(void **state) {
     begin(&w, NULL);
     json_t *ops = json_array();
     co_json_append(ops, json_string("o"));
-    rl_etcd_transact(w.client, ops, NULL, on_answer);
+    rdzv_etcd_transact(w.client, ops, NULL, on_answer);
     until_answered(&w);
     assert_string_equal(w.path, "/v3/kv/txn");
     assert_string_equal(w.body, "{\"success\":[\"o\"]}");
-    rl_etcd_transact(w.client, json_array(), json_string("c"), on_answer);
+    rdzv_etcd_transact(w.client, json_array(), json_string("c"), on_answer);
     until_answered(&w);
     assert_string_equal(w.body, "{\"compare\":\"c\",\"success\":[]}");
     w.answer = "{\"ID\":\"12\"}";
-    rl_etcd_grant(w.client, 7, on_answer);
+    rdzv_etcd_grant(w.client, 7, on_answer);
     until_answered(&w);
     assert_string_equal(w.path, "/v3/lease/grant");
     assert_string_equal(w.body, "{\"TTL\":7}");
-    rl_etcd_keep_alive(w.client, "12", on_answer);
+    rdzv_etcd_keep_alive(w.client, "12", on_answer);
     until_answered(&w);
     assert_string_equal(w.path, "/v3/lease/keepalive");
     assert_string_equal(w.body, "{\"ID\":\"12\"}");
-    rl_etcd_revoke(w.client, "12", on_answer);
+    rdzv_etcd_revoke(w.client, "12", on_answer);
     until_answered(&w);
     assert_string_equal(w.path, "/v3/lease/revoke");
     assert_int_equal(w.answers, 5);
@@ -161,13 +162,13 @@ static void an_answer_without_what_was_asked_for_is_none(void **state) {
         struct world w;
         begin(&w, "ann:secret");
         if (i == 0) {
-            rl_etcd_authenticate(w.client, on_answer);
+            rdzv_etcd_authenticate(w.client, on_answer);
         } else {
-            rl_etcd_grant(w.client, 7, on_answer);
+            rdzv_etcd_grant(w.client, 7, on_answer);
         }
         until_answered(&w);
         assert_int_equal(w.answers, 0);
-        assert_int_equal(w.how, RL_ETCD_TROUBLE);
+        assert_int_equal(w.how, RDZV_ETCD_TROUBLE);
         assert_non_null(strstr(w.err.msg, texts[i]));
         end(&w);
     }
@@ -177,23 +178,23 @@ static void a_token_goes_with_every_request_until_it_expires(void **state) {
     (void)state;
     struct world w;
     begin(&w, "ann:secret");
-    assert_true(rl_etcd_client_lacks_token(w.client));
+    assert_true(rdzv_etcd_client_lacks_token(w.client));
     w.answer = "{\"token\":\"t1\"}";
-    rl_etcd_authenticate(w.client, on_answer);
+    rdzv_etcd_authenticate(w.client, on_answer);
     until_answered(&w);
     assert_string_equal(w.body, "{\"name\":\"ann\",\"password\":\"secret\"}");
     assert_string_equal(w.token, "");
-    assert_false(rl_etcd_client_lacks_token(w.client));
+    assert_false(rdzv_etcd_client_lacks_token(w.client));
     w.answer = "{\"ID\":\"12\"}";
-    rl_etcd_grant(w.client, 7, on_answer);
+    rdzv_etcd_grant(w.client, 7, on_answer);
     until_answered(&w);
     assert_string_equal(w.token, "t1");
     w.status = 401;
     w.answer = "{\"code\":16,\"message\":\"invalid auth token\"}";
-    rl_etcd_grant(w.client, 7, on_answer);
+    rdzv_etcd_grant(w.client, 7, on_answer);
     until_answered(&w);
-    assert_int_equal(w.how, RL_ETCD_TROUBLE);
-    assert_true(rl_etcd_client_lacks_token(w.client));
+    assert_int_equal(w.how, RDZV_ETCD_TROUBLE);
+    assert_true(rdzv_etcd_client_lacks_token(w.client));
     end(&w);
 }
 
@@ -203,9 +204,9 @@ static void a_wrong_password_is_no_passing_trouble(void **state) {
     begin(&w, "ann:wrong");
     w.status = 400;
     w.answer = "{\"code\":3,\"message\":\"authentication failed\"}";
-    rl_etcd_authenticate(w.client, on_answer);
+    rdzv_etcd_authenticate(w.client, on_answer);
     until_answered(&w);
-    assert_int_equal(w.how, RL_ETCD_FORBIDDEN);
+    assert_int_equal(w.how, RDZV_ETCD_FORBIDDEN);
     end(&w);
 }
 
@@ -214,11 +215,11 @@ static void leases_are_read_from_answers(void **state) {
     CO_AUTOJSON json_t *granted = json_pack("{s:s}", "ID", "77");
     CO_AUTOJSON json_t *alive = json_pack("{s:{s:s}}", "result", "TTL", "9");
     CO_AUTOJSON json_t *over = json_pack("{s:{s:s}}", "result", "ID", "77");
-    CO_AUTOFREE char *lease = rl_etcd_lease_granted(granted);
+    CO_AUTOFREE char *lease = rdzv_etcd_lease_granted(granted);
     assert_string_equal(lease, "77");
-    assert_null(rl_etcd_lease_granted(alive));
-    assert_true(rl_etcd_lease_alive(alive));
-    assert_false(rl_etcd_lease_alive(over));
+    assert_null(rdzv_etcd_lease_granted(alive));
+    assert_true(rdzv_etcd_lease_alive(alive));
+    assert_false(rdzv_etcd_lease_alive(over));
 }
 
 static void the_watch_tells_of_changes_and_of_its_end(void **state) {
@@ -227,13 +228,13 @@ static void the_watch_tells_of_changes_and_of_its_end(void **state) {
     struct world w;
     begin(&w, NULL);
     w.answer = "{\"result\":{}}\n";
-    rl_etcd_watch(w.client, prefixes, CO_ARRAY_LEN(prefixes));
-    assert_true(rl_etcd_client_watching(w.client));
-    assert_false(rl_etcd_client_busy(w.client));
+    rdzv_etcd_watch(w.client, prefixes, CO_ARRAY_LEN(prefixes));
+    assert_true(rdzv_etcd_client_watching(w.client));
+    assert_false(rdzv_etcd_client_busy(w.client));
     while (!w.unwatched) {
         co_loop_turn(w.loop);
     }
-    assert_false(rl_etcd_client_watching(w.client));
+    assert_false(rdzv_etcd_client_watching(w.client));
     assert_true(w.stirred > 0);
     assert_string_equal(w.path, "/v3/watch");
     assert_string_equal(w.body, "{\"create_request\":{\"key\":\"L2Ev\",\"range_end\":\"L2Ew\"}}\n"
@@ -246,12 +247,12 @@ static void what_is_given_up_is_not_told(void **state) {
     static const char *const prefixes[] = {"/a/"};
     struct world w;
     begin(&w, NULL);
-    rl_etcd_grant(w.client, 7, on_answer);
-    rl_etcd_watch(w.client, prefixes, 1);
-    rl_etcd_client_cancel(w.client);
-    assert_false(rl_etcd_client_busy(w.client));
-    assert_false(rl_etcd_client_watching(w.client));
-    rl_etcd_revoke(w.client, "12", on_answer);
+    rdzv_etcd_grant(w.client, 7, on_answer);
+    rdzv_etcd_watch(w.client, prefixes, 1);
+    rdzv_etcd_client_cancel(w.client);
+    assert_false(rdzv_etcd_client_busy(w.client));
+    assert_false(rdzv_etcd_client_watching(w.client));
+    rdzv_etcd_revoke(w.client, "12", on_answer);
     until_answered(&w);
     assert_int_equal(w.answers + w.failures + w.stirred + w.unwatched, 1);
     assert_string_equal(w.path, "/v3/lease/revoke");

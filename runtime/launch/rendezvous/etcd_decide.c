@@ -14,15 +14,15 @@ enum {
     LISTED = 8, /* names in a message */
 };
 
-static bool is_elastic(const struct rl_etcd_self *self) {
+static bool is_elastic(const struct rdzv_etcd_self *self) {
     return self->o->min_nodes < self->o->max_nodes;
 }
 
-static void set_decision(struct rl_etcd_decision *d, enum rl_etcd_next next, int code,
+static void set_decision(struct rdzv_etcd_decision *d, enum rdzv_etcd_next next, int code,
     const char *fmt, ...) CO_PRINTF(4, 5);
 
 static void set_decision(
-    struct rl_etcd_decision *d, enum rl_etcd_next next, int code, const char *fmt, ...) {
+    struct rdzv_etcd_decision *d, enum rdzv_etcd_next next, int code, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     struct co_err err = {0};
@@ -37,12 +37,12 @@ static void set_decision(
  * long as that key does: its heartbeat proves nothing, as Paddle's nodes delete all heartbeats to
  * make every node start again.  One of Paddle's nodes is ready once it has written its value after
  * the last round. */
-static bool is_ready(const struct rl_etcd_view *v, const struct rl_etcd_node *n) {
+static bool is_ready(const struct rdzv_etcd_view *v, const struct rdzv_etcd_node *n) {
     return n->ours ? n->ready == v->round + 1 && n->value_mod > 0 : n->value_mod > v->round_mod;
 }
 
 /* The rank of that node in the current round; -1: it is not in it. */
-static ssize_t place_in(const struct rl_etcd_view *v, const char *name) {
+static ssize_t place_in(const struct rdzv_etcd_view *v, const char *name) {
     for (size_t i = 0; i < json_array_size(v->roster); i++) {
         if (co_streq(json_string_value(json_array_get(v->roster, i)), name)) {
             return (ssize_t)i;
@@ -59,7 +59,7 @@ struct broken {
 };
 
 static void missing_why(
-    const struct rl_etcd_view *v, const char *name, size_t rank, struct broken *b) {
+    const struct rdzv_etcd_view *v, const char *name, size_t rank, struct broken *b) {
     const json_t *words = json_object_get(v->why, name);
     int64_t code = json_integer_value(co_json_at(words, "code"));
     const char *why = co_json_str(words, "why");
@@ -80,7 +80,7 @@ static void missing_why(
 /* Several nodes may be missing at once; the one with the lowest number is reported as the cause.
  * First come nodes that gave a reason of their own, by time; then nodes that died without a
  * message; last those that ended because another one was lost. */
-static int64_t rank_cause(const struct rl_etcd_view *v, const char *name) {
+static int64_t rank_cause(const struct rdzv_etcd_view *v, const char *name) {
     const json_t *words = json_object_get(v->why, name);
     if (!words) {
         return INT64_MAX - 1;
@@ -90,7 +90,7 @@ static int64_t rank_cause(const struct rl_etcd_view *v, const char *name) {
 }
 
 /* Whether a missing node ended well.  Paddle's launcher reports that only by the status key. */
-static bool left_well(const struct rl_etcd_view *v, const char *name) {
+static bool left_well(const struct rdzv_etcd_view *v, const char *name) {
     for (size_t i = 0; v->completed && i < json_array_size(v->paddles); i++) {
         if (co_streq(json_string_value(json_array_get(v->paddles, i)), name)) {
             return true;
@@ -99,11 +99,11 @@ static bool left_well(const struct rl_etcd_view *v, const char *name) {
     return json_object_get(v->done, name) != NULL;
 }
 
-static void find_missing(const struct rl_etcd_view *v, struct broken *b) {
+static void find_missing(const struct rdzv_etcd_view *v, struct broken *b) {
     int64_t first = 0;
     for (size_t i = 0; i < json_array_size(v->roster); i++) {
         const char *name = json_string_value(json_array_get(v->roster, i));
-        if (!name || rl_etcd_view_find(v, name) || left_well(v, name)) {
+        if (!name || rdzv_etcd_view_find(v, name) || left_well(v, name)) {
             continue;
         }
         int64_t this = rank_cause(v, name);
@@ -115,7 +115,7 @@ static void find_missing(const struct rl_etcd_view *v, struct broken *b) {
 }
 
 static void find_broken(
-    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct broken *b) {
+    const struct rdzv_etcd_view *v, const struct rdzv_etcd_self *self, struct broken *b) {
     find_missing(v, b);
     if (!b->any && v->again) {
         b->any = b->failed = true;
@@ -123,7 +123,7 @@ static void find_broken(
         (void)snprintf(b->why, sizeof(b->why), "%.600s", why ? why : "a node asks for a new start");
     }
     for (size_t i = 0; i < v->n && !b->any && self->o->level >= 0; i++) {
-        const struct rl_etcd_node *n = &v->nodes[i];
+        const struct rdzv_etcd_node *n = &v->nodes[i];
         /* A node beyond the maximum ends itself (one_too_many); the round goes on. */
         if (place_in(v, n->name) < 0 && v->n <= (size_t)self->o->max_nodes) {
             b->any = true;
@@ -134,7 +134,7 @@ static void find_broken(
 }
 
 /* How many nodes of the last round still live. */
-static size_t alive_of_roster(const struct rl_etcd_view *v) {
+static size_t alive_of_roster(const struct rdzv_etcd_view *v) {
     size_t n = 0;
     for (size_t i = 0; i < v->n; i++) {
         n += place_in(v, v->nodes[i].name) >= 0;
@@ -144,10 +144,10 @@ static size_t alive_of_roster(const struct rl_etcd_view *v) {
 
 /* ---- while workers run ---- */
 
-static void decide_running(
-    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
+static void decide_running(const struct rdzv_etcd_view *v, const struct rdzv_etcd_self *self,
+    struct rdzv_etcd_decision *d) {
     struct broken b = {0};
-    const struct rl_etcd_node *me = rl_etcd_view_find(v, self->o->name);
+    const struct rdzv_etcd_node *me = rdzv_etcd_view_find(v, self->o->name);
     if (v->round != self->round) {
         b.any = true;
         (void)snprintf(b.why, sizeof(b.why), "the others began round %d", v->round);
@@ -164,33 +164,33 @@ static void decide_running(
     }
     bool over = self->o->level < 0 || json_object_size(v->done) > 0;
     if (b.any && over) {
-        set_decision(d, RL_ETCD_END, CO_PEERLOST, "%s", b.why);
+        set_decision(d, RDZV_ETCD_END, CO_PEERLOST, "%s", b.why);
     } else if (b.any && b.failed && v->restarts >= self->o->max_restart) {
-        set_decision(d, RL_ETCD_END, CO_NORESOURCE, "%s, and %s", b.why,
+        set_decision(d, RDZV_ETCD_END, CO_NORESOURCE, "%s, and %s", b.why,
             self->o->max_restart > 0 ? "no restart is left" : "restarts are not allowed");
     } else if (b.any) {
-        set_decision(d, RL_ETCD_CHANGED, 0, "%s", b.why);
+        set_decision(d, RDZV_ETCD_CHANGED, 0, "%s", b.why);
     } else if (self->done && json_object_size(v->done) >= json_array_size(v->roster)) {
-        d->next = RL_ETCD_ALL_DONE;
+        d->next = RDZV_ETCD_ALL_DONE;
     }
 }
 
 /* ---- while nodes gather ---- */
 
 static int by_created(const void *a, const void *b) {
-    const struct rl_etcd_node *const *x = a, *const *y = b;
+    const struct rdzv_etcd_node *const *x = a, *const *y = b;
     int64_t p = (*x)->created, q = (*y)->created;
     return p != q ? (p < q ? -1 : 1) : strcmp((*x)->name, (*y)->name);
 }
 
 /* Ends this node when it came after the job had its maximum of nodes. */
-static bool one_too_many(
-    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
+static bool one_too_many(const struct rdzv_etcd_view *v, const struct rdzv_etcd_self *self,
+    struct rdzv_etcd_decision *d) {
     size_t max = (size_t)self->o->max_nodes;
     if (v->n <= max) {
         return false;
     }
-    CO_AUTOFREE const struct rl_etcd_node **all = co_xcalloc(v->n, sizeof(*all));
+    CO_AUTOFREE const struct rdzv_etcd_node **all = co_xcalloc(v->n, sizeof(*all));
     for (size_t i = 0; i < v->n; i++) {
         all[i] = &v->nodes[i];
     }
@@ -206,71 +206,72 @@ static bool one_too_many(
                 names + len, sizeof(names) - len, "%s%.24s", i ? ", " : "", all[i]->name);
         }
     }
-    set_decision(d, RL_ETCD_END, CO_NORESOURCE,
+    set_decision(d, RDZV_ETCD_END, CO_NORESOURCE,
         "node %s is one too many: the job has its %zu nodes (%s%s)", self->o->name, max, names,
         max > LISTED ? ", ..." : "");
     return true;
 }
 
 /* Ends this node when its rank or address clashes with that of a node that came before it. */
-static bool find_clash(
-    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
-    const struct rl_etcd_node *me = rl_etcd_view_find(v, self->o->name);
-    CO_AUTOFREE struct rl_deal_node *before = co_xcalloc(v->n, sizeof(*before));
-    const struct rl_deal_node mine = {self->o->name, self->o->rank, self->o->value};
-    const struct rl_deal_rule rule = {.sort_ip = self->o->sort_ip, .holes = is_elastic(self)};
+static bool find_clash(const struct rdzv_etcd_view *v, const struct rdzv_etcd_self *self,
+    struct rdzv_etcd_decision *d) {
+    const struct rdzv_etcd_node *me = rdzv_etcd_view_find(v, self->o->name);
+    CO_AUTOFREE struct rdzv_deal_node *before = co_xcalloc(v->n, sizeof(*before));
+    const struct rdzv_deal_node mine = {self->o->name, self->o->rank, self->o->value};
+    const struct rdzv_deal_rule rule = {.sort_ip = self->o->sort_ip, .holes = is_elastic(self)};
     struct co_err err = {0};
     size_t n = 0;
     for (size_t i = 0; i < v->n; i++) {
-        const struct rl_etcd_node *other = &v->nodes[i];
+        const struct rdzv_etcd_node *other = &v->nodes[i];
         if (other->value_mod && by_created(&other, &me) < 0) {
-            before[n++] = (struct rl_deal_node){other->name, other->rank, other->value};
+            before[n++] = (struct rdzv_deal_node){other->name, other->rank, other->value};
         }
     }
-    int r = rl_deal_fits(before, n, &mine, (size_t)self->o->max_nodes, &rule, &err);
+    int r = rdzv_deal_fits(before, n, &mine, (size_t)self->o->max_nodes, &rule, &err);
     if (r) {
-        set_decision(d, RL_ETCD_END, r, "%s", err.msg);
+        set_decision(d, RDZV_ETCD_END, r, "%s", err.msg);
     }
     return r != 0;
 }
 
-static void decide_met(
-    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
+static void decide_met(const struct rdzv_etcd_view *v, const struct rdzv_etcd_self *self,
+    struct rdzv_etcd_decision *d) {
     size_t size = json_array_size(v->roster);
     CO_AUTOFREE size_t *order = co_xcalloc(size, sizeof(*order));
     for (size_t i = 0; i < size; i++) {
         const char *name = json_string_value(json_array_get(v->roster, i));
-        const struct rl_etcd_node *n = name ? rl_etcd_view_find(v, name) : NULL;
+        const struct rdzv_etcd_node *n = name ? rdzv_etcd_view_find(v, name) : NULL;
         if (!n || !n->value_mod) {
-            d->next = RL_ETCD_REGISTER; /* a node died before the round began: wait for the next */
+            d->next =
+                RDZV_ETCD_REGISTER; /* a node died before the round began: wait for the next */
             return;
         }
         order[i] = (size_t)(n - v->nodes);
     }
     (void)self;
-    d->next = RL_ETCD_MET;
+    d->next = RDZV_ETCD_MET;
     d->order = co_steal_ptr(order);
     d->n = size;
 }
 
-static void decide_proposal(
-    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
-    CO_AUTOFREE struct rl_deal_node *nodes = co_xcalloc(v->n, sizeof(*nodes));
+static void decide_proposal(const struct rdzv_etcd_view *v, const struct rdzv_etcd_self *self,
+    struct rdzv_etcd_decision *d) {
+    CO_AUTOFREE struct rdzv_deal_node *nodes = co_xcalloc(v->n, sizeof(*nodes));
     CO_AUTOFREE size_t *order = co_xcalloc(v->n, sizeof(*order));
-    struct rl_deal_rule rule = {.sort_ip = self->o->sort_ip, .holes = is_elastic(self)};
+    struct rdzv_deal_rule rule = {.sort_ip = self->o->sort_ip, .holes = is_elastic(self)};
     struct co_err err = {0};
     struct broken b = {0};
     for (size_t i = 0; i < v->n; i++) {
-        const struct rl_etcd_node *n = &v->nodes[i];
-        nodes[i] = (struct rl_deal_node){n->name, n->rank, n->value};
+        const struct rdzv_etcd_node *n = &v->nodes[i];
+        nodes[i] = (struct rdzv_deal_node){n->name, n->rank, n->value};
     }
-    int r = rl_deal(nodes, v->n, &rule, order, &err);
+    int r = rdzv_deal(nodes, v->n, &rule, order, &err);
     if (r) { /* nodes clash: the later one of them ends itself in find_clash */
-        set_decision(d, RL_ETCD_WAIT, 0, "%s", err.msg);
+        set_decision(d, RDZV_ETCD_WAIT, 0, "%s", err.msg);
         return;
     }
     for (size_t i = 0; i < v->n; i++) {
-        const struct rl_etcd_node *n = &v->nodes[order[i]];
+        const struct rdzv_etcd_node *n = &v->nodes[order[i]];
         if (n->ours && strcmp(n->name, self->o->name) != 0) {
             return; /* the first of our nodes writes the round, and this is not it */
         }
@@ -282,15 +283,15 @@ static void decide_proposal(
      * count from 0. */
     find_broken(v, self, &b);
     d->restarts = alive_of_roster(v) ? v->restarts + (b.any && b.failed) : 0;
-    d->next = RL_ETCD_PROPOSE;
+    d->next = RDZV_ETCD_PROPOSE;
     d->order = co_steal_ptr(order);
     d->n = v->n;
 }
 
 /* Waits for nodes, and proposes the round when the job is full, or has its minimum and no node came
  * or went for elastic_ms. */
-static void wait_for(
-    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
+static void wait_for(const struct rdzv_etcd_view *v, const struct rdzv_etcd_self *self,
+    struct rdzv_etcd_decision *d) {
     size_t n_ready = 0;
     char names[256] = "";
     for (size_t i = 0; i < v->n; i++) {
@@ -299,7 +300,7 @@ static void wait_for(
             (void)snprintf(names + len, sizeof(names) - len, " %.24s", v->nodes[i].name);
         }
     }
-    set_decision(d, RL_ETCD_WAIT, 0, "%zu of %s%d nodes are here:%s%s", n_ready,
+    set_decision(d, RDZV_ETCD_WAIT, 0, "%zu of %s%d nodes are here:%s%s", n_ready,
         is_elastic(self) ? "at least " : "", self->o->min_nodes, names,
         n_ready > LISTED ? " ..." : "");
     if (n_ready < v->n || v->n < (size_t)self->o->min_nodes) {
@@ -311,17 +312,17 @@ static void wait_for(
     }
 }
 
-static void decide_meeting(
-    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
-    const struct rl_etcd_node *me = rl_etcd_view_find(v, self->o->name);
+static void decide_meeting(const struct rdzv_etcd_view *v, const struct rdzv_etcd_self *self,
+    struct rdzv_etcd_decision *d) {
+    const struct rdzv_etcd_node *me = rdzv_etcd_view_find(v, self->o->name);
     bool mine = me && me->ours && co_streq(me->id, self->id);
     if (me && me->ours && !mine) {
         d->at = self->since + self->o->silent_ms + SAME_NAME_MS;
         if (self->now >= d->at) {
-            set_decision(d, RL_ETCD_END, CO_EXISTS, "the name %s is taken by the node at %s",
+            set_decision(d, RDZV_ETCD_END, CO_EXISTS, "the name %s is taken by the node at %s",
                 self->o->name, me->host ? me->host : "an unknown address");
         } else {
-            set_decision(d, RL_ETCD_WAIT, 0,
+            set_decision(d, RDZV_ETCD_WAIT, 0,
                 "the name %s is taken, by a former life of this node or another", self->o->name);
         }
         return;
@@ -335,24 +336,24 @@ static void decide_meeting(
         return;
     }
     if (!in_roster && self->o->level < 0 && alive_of_roster(v) > 0) {
-        set_decision(d, RL_ETCD_END, CO_NORESOURCE,
+        set_decision(d, RDZV_ETCD_END, CO_NORESOURCE,
             "node %s is late: the job runs with %zu nodes and --elastic_level -1", self->o->name,
             json_array_size(v->roster));
         return;
     }
     if (!mine || me->ready != v->round + 1 || !me->value_mod || !me->beats) {
-        d->next = RL_ETCD_REGISTER;
+        d->next = RDZV_ETCD_REGISTER;
         return;
     }
     wait_for(v, self, d);
 }
 
-void rl_etcd_decide(
-    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *ret) {
-    *ret = (struct rl_etcd_decision){.next = RL_ETCD_WAIT, .at = INT64_MAX};
-    if (self->state == RL_RDZV_MEETING) {
+void rdzv_etcd_decide(const struct rdzv_etcd_view *v, const struct rdzv_etcd_self *self,
+    struct rdzv_etcd_decision *ret) {
+    *ret = (struct rdzv_etcd_decision){.next = RDZV_ETCD_WAIT, .at = INT64_MAX};
+    if (self->state == RDZV_MEETING) {
         decide_meeting(v, self, ret);
-    } else if (self->state == RL_RDZV_MET) {
+    } else if (self->state == RDZV_MET) {
         decide_running(v, self, ret);
     }
 }

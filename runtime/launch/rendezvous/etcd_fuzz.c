@@ -35,7 +35,7 @@ static void add_pair(json_t *kvs, const char *prefix, const char *line, int revi
     co_json_append(kvs, kv);
 }
 
-static json_t *answer_of(const struct rl_etcd_view *v, char *text) {
+static json_t *answer_of(const struct rdzv_etcd_view *v, char *text) {
     const char *const prefix[RANGES] = {
         v->prefix_beat, v->prefix_info, v->prefix_ours, v->key_status};
     json_t *kvs[RANGES], *answer = json_object(), *header = json_object(), *all = json_array();
@@ -59,18 +59,18 @@ static json_t *answer_of(const struct rl_etcd_view *v, char *text) {
 }
 
 static void decide(
-    const struct rl_etcd_view *v, const struct rl_rdzv_options *o, enum rl_rdzv_state state) {
-    const struct rl_etcd_self self = {
+    const struct rdzv_etcd_view *v, const struct rdzv_options *o, enum rdzv_state state) {
+    const struct rdzv_etcd_self self = {
         .o = o, .id = "1", .state = state, .round = 1, .now = 100000, .done = v->n % 2};
-    struct rl_etcd_decision d;
-    rl_etcd_decide(v, &self, &d);
-    hold(d.next != RL_ETCD_END || (d.code && d.why[0]));
-    hold(d.next != RL_ETCD_PROPOSE || d.n == v->n);
+    struct rdzv_etcd_decision d;
+    rdzv_etcd_decide(v, &self, &d);
+    hold(d.next != RDZV_ETCD_END || (d.code && d.why[0]));
+    hold(d.next != RDZV_ETCD_PROPOSE || d.n == v->n);
     for (size_t i = 0; i < d.n; i++) {
         hold(d.order[i] < v->n);
     }
-    if (d.next == RL_ETCD_PROPOSE) {
-        json_decref(rl_etcd_write_round(v, rl_etcd_next_round(v, &d)));
+    if (d.next == RDZV_ETCD_PROPOSE) {
+        json_decref(rdzv_etcd_write_round(v, rdzv_etcd_next_round(v, &d)));
     }
     free(d.order);
 }
@@ -78,10 +78,10 @@ static void decide(
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CO_AUTOFREE char *text = co_xstrndup((const char *)data, size);
     CO_AUTOBUF struct co_buf line = CO_BUF(1 << 20);
-    CO_CLEANUP(rl_etcd_view_done) struct rl_etcd_view v;
-    rl_etcd_view_init(&v, "j");
+    CO_CLEANUP(rdzv_etcd_view_done) struct rdzv_etcd_view v;
+    rdzv_etcd_view_init(&v, "j");
     CO_AUTOJSON json_t *answer = answer_of(&v, text);
-    const struct rl_rdzv_options o = {.name = "b",
+    const struct rdzv_options o = {.name = "b",
         .value = "{}",
         .rank = size % 7 ? -1 : 1,
         .sort_ip = size % 2,
@@ -91,13 +91,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         .max_restart = 3,
         .elastic_ms = 30000,
         .silent_ms = 10000};
-    if (rl_etcd_view_read(&v, answer, NULL)) {
+    if (rdzv_etcd_view_read(&v, answer, NULL)) {
         abort(); /* whatever the keys say, it is an answer */
     }
-    decide(&v, &o, RL_RDZV_MEETING);
-    decide(&v, &o, RL_RDZV_MET);
-    (void)rl_etcd_view_neighbour(&v, o.name);
-    (void)rl_etcd_view_mute_story(&v, o.name, o.silent_ms, &line);
-    (void)rl_etcd_view_hash(&v);
+    decide(&v, &o, RDZV_MEETING);
+    decide(&v, &o, RDZV_MET);
+    (void)rdzv_etcd_view_neighbour(&v, o.name);
+    (void)rdzv_etcd_view_mute_story(&v, o.name, o.silent_ms, &line);
+    (void)rdzv_etcd_view_hash(&v);
     return 0;
 }

@@ -16,7 +16,7 @@ static json_t *base64_own(char *s) {
 }
 
 /* etcd has no prefix query: the range ends before the prefix with its last byte one higher. */
-json_t *rl_etcd_range(const char *prefix) {
+json_t *rdzv_etcd_range(const char *prefix) {
     json_t *r = json_object();
     CO_AUTOFREE char *end = co_xstrdup(prefix);
     end[strlen(end) - 1]++;
@@ -25,40 +25,40 @@ json_t *rl_etcd_range(const char *prefix) {
     return r;
 }
 
-json_t *rl_etcd_one(const char *key) {
+json_t *rdzv_etcd_one(const char *key) {
     json_t *r = json_object();
     co_json_set(r, "key", base64_of(key));
     return r;
 }
 
-json_t *rl_etcd_request(const char *kind, json_t *body_own) {
+json_t *rdzv_etcd_request(const char *kind, json_t *body_own) {
     json_t *r = json_object();
     co_json_set(r, kind, body_own);
     return r;
 }
 
-json_t *rl_etcd_put(char *key_own, const char *value, const char *lease) {
+json_t *rdzv_etcd_put(char *key_own, const char *value, const char *lease) {
     json_t *r = json_object();
     co_json_set(r, "key", base64_own(key_own));
     co_json_set(r, "value", base64_of(value));
     if (lease) {
         co_json_set(r, "lease", json_string(lease));
     }
-    return rl_etcd_request("request_put", r);
+    return rdzv_etcd_request("request_put", r);
 }
 
-json_t *rl_etcd_put_json(char *key_own, json_t *value_own, const char *lease) {
+json_t *rdzv_etcd_put_json(char *key_own, json_t *value_own, const char *lease) {
     CO_AUTOJSON json_t *value = value_own;
     CO_AUTOFREE char *text = co_json_dump(value);
-    return rl_etcd_put(key_own, text, lease);
+    return rdzv_etcd_put(key_own, text, lease);
 }
 
-json_t *rl_etcd_delete(char *key_own) {
+json_t *rdzv_etcd_delete(char *key_own) {
     CO_AUTOFREE char *key = key_own;
-    return rl_etcd_request("request_delete_range", rl_etcd_one(key));
+    return rdzv_etcd_request("request_delete_range", rdzv_etcd_one(key));
 }
 
-json_t *rl_etcd_unchanged(const char *key, int64_t revision) {
+json_t *rdzv_etcd_unchanged(const char *key, int64_t revision) {
     CO_AUTOFREE char *text = co_xasprintf("%lld", (long long)revision);
     json_t *compare = json_object(), *all = json_array();
     co_json_set(compare, "key", base64_of(key));

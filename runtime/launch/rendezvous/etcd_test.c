@@ -36,118 +36,117 @@ struct row {
     const char *what;
     struct key keys[KEYS];
     int min, max, level, max_restart;
-    enum rl_rdzv_state state;
+    enum rdzv_state state;
     int round;      /* met last */
     int64_t calm;   /* ms since anything changed */
     int64_t waited; /* ms in this state */
     bool done;
-    enum rl_etcd_next next;
+    enum rdzv_etcd_next next;
     const char *text; /* the reason, or names by rank */
 };
 
 /* This node is "b", its id "1". */
 static const struct row rows[] = {
-    {"nothing there yet", {{0}}, 2, 2, -1, 3, RL_RDZV_MEETING, 0, 0, 0, false, RL_ETCD_REGISTER,
-        ""},
-    {"alone", {NODE("b", "1", 1)}, 2, 2, -1, 3, RL_RDZV_MEETING, 0, 0, 0, false, RL_ETCD_WAIT,
+    {"nothing there yet", {{0}}, 2, 2, -1, 3, RDZV_MEETING, 0, 0, 0, false, RDZV_ETCD_REGISTER, ""},
+    {"alone", {NODE("b", "1", 1)}, 2, 2, -1, 3, RDZV_MEETING, 0, 0, 0, false, RDZV_ETCD_WAIT,
         "1 of 2 nodes are here: b"},
     {"all here, another one writes", {NODE("a", "2", 1), NODE("b", "1", 1)}, 2, 2, -1, 3,
-        RL_RDZV_MEETING, 0, 0, 0, false, RL_ETCD_WAIT, "2 of 2 nodes are here: a b"},
-    {"all here, this one writes", {NODE("c", "2", 1), NODE("b", "1", 1)}, 2, 2, -1, 3,
-        RL_RDZV_MEETING, 0, 0, 0, false, RL_ETCD_PROPOSE, "b c"},
-    {"Paddle's node cannot write", {PADDLES("a"), NODE("b", "1", 1)}, 2, 2, -1, 3, RL_RDZV_MEETING,
-        0, 0, 0, false, RL_ETCD_PROPOSE, "a b"},
+        RDZV_MEETING, 0, 0, 0, false, RDZV_ETCD_WAIT, "2 of 2 nodes are here: a b"},
+    {"all here, this one writes", {NODE("c", "2", 1), NODE("b", "1", 1)}, 2, 2, -1, 3, RDZV_MEETING,
+        0, 0, 0, false, RDZV_ETCD_PROPOSE, "b c"},
+    {"Paddle's node cannot write", {PADDLES("a"), NODE("b", "1", 1)}, 2, 2, -1, 3, RDZV_MEETING, 0,
+        0, 0, false, RDZV_ETCD_PROPOSE, "a b"},
     {"values of the dead do not count",
         {{INFO, "/j/info/x/-1", "{}"}, {INFO, "/j/info/y/-1", "{}"}, NODE("b", "1", 1)}, 2, 2, -1,
-        3, RL_RDZV_MEETING, 0, 0, 0, false, RL_ETCD_WAIT, "1 of 2 nodes are here: b"},
+        3, RDZV_MEETING, 0, 0, 0, false, RDZV_ETCD_WAIT, "1 of 2 nodes are here: b"},
     {"met", {NODE("a", "2", 1), NODE("b", "1", 1), ROUND(1, 0, "\"b\", \"a\"")}, 2, 2, -1, 3,
-        RL_RDZV_MEETING, 0, 0, 0, false, RL_ETCD_MET, "b a"},
-    {"another of the name", {NODE("b", "2", 1)}, 2, 2, -1, 3, RL_RDZV_MEETING, 0, 0, 1000, false,
-        RL_ETCD_WAIT, "the name b is taken, by a former life of this node or another"},
-    {"another of the name, still", {NODE("b", "2", 1)}, 2, 2, -1, 3, RL_RDZV_MEETING, 0, 0, 20000,
-        false, RL_ETCD_END, "the name b is taken by the node at h"},
+        RDZV_MEETING, 0, 0, 0, false, RDZV_ETCD_MET, "b a"},
+    {"another of the name", {NODE("b", "2", 1)}, 2, 2, -1, 3, RDZV_MEETING, 0, 0, 1000, false,
+        RDZV_ETCD_WAIT, "the name b is taken, by a former life of this node or another"},
+    {"another of the name, still", {NODE("b", "2", 1)}, 2, 2, -1, 3, RDZV_MEETING, 0, 0, 20000,
+        false, RDZV_ETCD_END, "the name b is taken by the node at h"},
     {"one too many", {NODE("x", "2", 1), NODE("y", "3", 1), NODE("b", "1", 1)}, 2, 2, -1, 3,
-        RL_RDZV_MEETING, 0, 0, 0, false, RL_ETCD_END,
+        RDZV_MEETING, 0, 0, 0, false, RDZV_ETCD_END,
         "node b is one too many: the job has its 2 nodes (x, y)"},
     {"the first of too many wait until the last has gone",
-        {NODE("b", "1", 1), NODE("y", "3", 1), NODE("z", "1", 1)}, 2, 2, -1, 3, RL_RDZV_MEETING, 0,
-        0, 0, false, RL_ETCD_WAIT, "3 of 2 nodes are here: b y z"},
+        {NODE("b", "1", 1), NODE("y", "3", 1), NODE("z", "1", 1)}, 2, 2, -1, 3, RDZV_MEETING, 0, 0,
+        0, false, RDZV_ETCD_WAIT, "3 of 2 nodes are here: b y z"},
     {"does not fit beside who came before",
         {{BEAT, "/paddle/j/heartbeat/x", "x"}, {INFO, "/j/info/x/0", "{}"}, NODE("b", "1", 1)}, 2,
-        2, -1, 3, RL_RDZV_MEETING, 0, 0, 0, false, RL_ETCD_END,
+        2, -1, 3, RDZV_MEETING, 0, 0, 0, false, RDZV_ETCD_END,
         "node x asks for rank 0 and node b for none: give all a rank or nobody"},
     {"who comes later does not fit: wait",
         {NODE("b", "1", 1), {BEAT, "/paddle/j/heartbeat/x", "x"}, {INFO, "/j/info/x/0", "{}"}}, 2,
-        2, -1, 3, RL_RDZV_MEETING, 0, 0, 0, false, RL_ETCD_WAIT,
+        2, -1, 3, RDZV_MEETING, 0, 0, 0, false, RDZV_ETCD_WAIT,
         "node x asks for rank 0 and node b for none: give all a rank or nobody"},
-    {"late", {NODE("x", "2", 1), ROUND(1, 0, "\"x\"")}, 1, 3, -1, 3, RL_RDZV_MEETING, 0, 0, 0,
-        false, RL_ETCD_END, "node b is late: the job runs with 1 nodes and --elastic_level -1"},
+    {"late", {NODE("x", "2", 1), ROUND(1, 0, "\"x\"")}, 1, 3, -1, 3, RDZV_MEETING, 0, 0, 0, false,
+        RDZV_ETCD_END, "node b is late: the job runs with 1 nodes and --elastic_level -1"},
     {"an earlier job of that name", {ROUND(7, 3, "\"p\", \"q\""), NODE("b", "1", 8)}, 1, 1, -1, 3,
-        RL_RDZV_MEETING, 0, 0, 0, false, RL_ETCD_PROPOSE, "b"},
-    {"fewer are enough after a while", {NODE("b", "1", 1)}, 1, 3, 1, 3, RL_RDZV_MEETING, 0, 31000,
-        0, false, RL_ETCD_PROPOSE, "b"},
+        RDZV_MEETING, 0, 0, 0, false, RDZV_ETCD_PROPOSE, "b"},
+    {"fewer are enough after a while", {NODE("b", "1", 1)}, 1, 3, 1, 3, RDZV_MEETING, 0, 31000, 0,
+        false, RDZV_ETCD_PROPOSE, "b"},
     {"running", {NODE("a", "2", 1), NODE("b", "1", 1), ROUND(1, 0, "\"b\", \"a\"")}, 2, 2, -1, 3,
-        RL_RDZV_MET, 1, 0, 0, false, RL_ETCD_WAIT, ""},
-    {"lost", {NODE("b", "1", 1), ROUND(1, 0, "\"b\", \"a\"")}, 2, 2, -1, 3, RL_RDZV_MET, 1, 0, 0,
-        false, RL_ETCD_END, "node a (rank 1) is gone: its lease in etcd ended"},
-    {"lost, held", {NODE("b", "1", 1), ROUND(1, 0, "\"b\", \"a\"")}, 2, 2, 0, 3, RL_RDZV_MET, 1, 0,
-        0, false, RL_ETCD_CHANGED, "node a (rank 1) is gone: its lease in etcd ended"},
-    {"no restart left", {NODE("b", "1", 1), ROUND(4, 3, "\"b\", \"a\"")}, 2, 2, 0, 3, RL_RDZV_MET,
-        4, 0, 0, false, RL_ETCD_END,
+        RDZV_MET, 1, 0, 0, false, RDZV_ETCD_WAIT, ""},
+    {"lost", {NODE("b", "1", 1), ROUND(1, 0, "\"b\", \"a\"")}, 2, 2, -1, 3, RDZV_MET, 1, 0, 0,
+        false, RDZV_ETCD_END, "node a (rank 1) is gone: its lease in etcd ended"},
+    {"lost, held", {NODE("b", "1", 1), ROUND(1, 0, "\"b\", \"a\"")}, 2, 2, 0, 3, RDZV_MET, 1, 0, 0,
+        false, RDZV_ETCD_CHANGED, "node a (rank 1) is gone: its lease in etcd ended"},
+    {"no restart left", {NODE("b", "1", 1), ROUND(4, 3, "\"b\", \"a\"")}, 2, 2, 0, 3, RDZV_MET, 4,
+        0, 0, false, RDZV_ETCD_END,
         "node a (rank 1) is gone: its lease in etcd ended, and no restart is left"},
     {"failed, with its words",
         {NODE("b", "1", 1), ROUND(1, 0, "\"b\", \"a\""),
             {OURS, "/paddlerun/j/why/a", "{\"round\": 1, \"code\": 3, \"why\": \"oom\"}"}},
-        2, 2, -1, 3, RL_RDZV_MET, 1, 0, 0, false, RL_ETCD_END, "node a (rank 1) failed: oom"},
+        2, 2, -1, 3, RDZV_MET, 1, 0, 0, false, RDZV_ETCD_END, "node a (rank 1) failed: oom"},
     {"found dead by another",
         {NODE("b", "1", 1), ROUND(1, 0, "\"b\", \"a\""),
             {OURS, "/paddlerun/j/why/a",
                 "{\"round\": 1, \"code\": 1, \"why\": \"no word\", \"gone\": true}"}},
-        2, 2, -1, 3, RL_RDZV_MET, 1, 0, 0, false, RL_ETCD_END, "node a (rank 1) is gone: no word"},
+        2, 2, -1, 3, RDZV_MET, 1, 0, 0, false, RDZV_ETCD_END, "node a (rank 1) is gone: no word"},
     {"the cause, not who ended for it",
         {NODE("b", "1", 1), ROUND(1, 0, "\"c\", \"b\", \"a\""),
             {OURS, "/paddlerun/j/why/c", "{\"round\": 1, \"code\": 0, \"why\": \"a is gone\"}"}},
-        3, 3, -1, 3, RL_RDZV_MET, 1, 0, 0, false, RL_ETCD_END,
+        3, 3, -1, 3, RDZV_MET, 1, 0, 0, false, RDZV_ETCD_END,
         "node a (rank 2) is gone: its lease in etcd ended"},
     {"words of another round",
         {NODE("b", "1", 1), ROUND(2, 0, "\"b\", \"a\""),
             {OURS, "/paddlerun/j/why/a", "{\"round\": 1, \"code\": 3, \"why\": \"oom\"}"}},
-        2, 2, -1, 3, RL_RDZV_MET, 2, 0, 0, false, RL_ETCD_END,
+        2, 2, -1, 3, RDZV_MET, 2, 0, 0, false, RDZV_ETCD_END,
         "node a (rank 1) is gone: its lease in etcd ended"},
     {"asked to stop: no restart is needed",
         {NODE("b", "1", 1), ROUND(4, 3, "\"b\", \"a\""),
             {OURS, "/paddlerun/j/why/a", "{\"round\": 4, \"code\": -1, \"why\": \"SIGTERM\"}"}},
-        1, 2, 1, 3, RL_RDZV_MET, 4, 0, 0, false, RL_ETCD_CHANGED, "node a (rank 1) left: SIGTERM"},
+        1, 2, 1, 3, RDZV_MET, 4, 0, 0, false, RDZV_ETCD_CHANGED, "node a (rank 1) left: SIGTERM"},
     {"done and gone",
         {NODE("b", "1", 1), ROUND(1, 0, "\"b\", \"a\""),
             {OURS, "/paddlerun/j/done/a", "{\"round\": 1}"}},
-        2, 2, -1, 3, RL_RDZV_MET, 1, 0, 0, false, RL_ETCD_WAIT, ""},
+        2, 2, -1, 3, RDZV_MET, 1, 0, 0, false, RDZV_ETCD_WAIT, ""},
     {"all done",
         {NODE("b", "1", 1), ROUND(1, 0, "\"b\", \"a\""),
             {OURS, "/paddlerun/j/done/a", "{\"round\": 1}"},
             {OURS, "/paddlerun/j/done/b", "{\"round\": 1}"}},
-        2, 2, -1, 3, RL_RDZV_MET, 1, 0, 0, true, RL_ETCD_ALL_DONE, ""},
+        2, 2, -1, 3, RDZV_MET, 1, 0, 0, true, RDZV_ETCD_ALL_DONE, ""},
     {"Paddle's node is done and gone",
         {NODE("b", "1", 1),
             {OURS, "/paddlerun/j/round",
                 "{\"round\": 1, \"restarts\": 0, \"nodes\": [\"a\", \"b\"], \"paddles\": [\"a\"]}"},
             {STATUS, "/paddle/j", "completed"}},
-        2, 2, -1, 3, RL_RDZV_MET, 1, 0, 0, false, RL_ETCD_WAIT, ""},
+        2, 2, -1, 3, RDZV_MET, 1, 0, 0, false, RDZV_ETCD_WAIT, ""},
     {"a node of ours is not done by Paddle's word",
         {NODE("b", "1", 1), ROUND(1, 0, "\"a\", \"b\""), {STATUS, "/paddle/j", "completed"}}, 2, 2,
-        -1, 3, RL_RDZV_MET, 1, 0, 0, false, RL_ETCD_END,
+        -1, 3, RDZV_MET, 1, 0, 0, false, RDZV_ETCD_END,
         "node a (rank 0) is gone: its lease in etcd ended"},
     {"a newcomer", {NODE("b", "1", 1), ROUND(1, 0, "\"b\""), NODE("c", "3", 2)}, 1, 3, 1, 3,
-        RL_RDZV_MET, 1, 0, 0, false, RL_ETCD_CHANGED, "node c at h came"},
+        RDZV_MET, 1, 0, 0, false, RDZV_ETCD_CHANGED, "node c at h came"},
     {"a newcomer to a job that is not elastic",
-        {NODE("b", "1", 1), ROUND(1, 0, "\"b\""), NODE("c", "3", 2)}, 1, 3, -1, 3, RL_RDZV_MET, 1,
-        0, 0, false, RL_ETCD_WAIT, ""},
+        {NODE("b", "1", 1), ROUND(1, 0, "\"b\""), NODE("c", "3", 2)}, 1, 3, -1, 3, RDZV_MET, 1, 0,
+        0, false, RDZV_ETCD_WAIT, ""},
     {"one asks for a new start",
         {NODE("a", "2", 1), NODE("b", "1", 1), ROUND(1, 0, "\"b\", \"a\""),
             {OURS, "/paddlerun/j/again", "{\"round\": 1, \"why\": \"node a starts again: x\"}"}},
-        2, 2, 1, 3, RL_RDZV_MET, 1, 0, 0, false, RL_ETCD_CHANGED, "node a starts again: x"},
-    {"own lease over", {NODE("a", "2", 1), ROUND(1, 0, "\"b\", \"a\"")}, 2, 2, 0, 3, RL_RDZV_MET, 1,
-        0, 0, false, RL_ETCD_CHANGED, "the lease of this node in etcd ended"},
+        2, 2, 1, 3, RDZV_MET, 1, 0, 0, false, RDZV_ETCD_CHANGED, "node a starts again: x"},
+    {"own lease over", {NODE("a", "2", 1), ROUND(1, 0, "\"b\", \"a\"")}, 2, 2, 0, 3, RDZV_MET, 1, 0,
+        0, false, RDZV_ETCD_CHANGED, "the lease of this node in etcd ended"},
 };
 
 static void set_base64(json_t *obj, const char *key, const char *text) {
@@ -183,10 +182,10 @@ static json_t *answer_of(const struct key *keys) {
 }
 
 static void check(const struct row *row) {
-    struct rl_etcd_view v;
-    struct rl_etcd_decision d;
+    struct rdzv_etcd_view v;
+    struct rdzv_etcd_decision d;
     struct co_err err = {0};
-    const struct rl_rdzv_options o = {.name = "b",
+    const struct rdzv_options o = {.name = "b",
         .rank = -1,
         .min_nodes = row->min,
         .max_nodes = row->max,
@@ -194,7 +193,7 @@ static void check(const struct row *row) {
         .max_restart = row->max_restart,
         .elastic_ms = 30000,
         .silent_ms = 10000};
-    const struct rl_etcd_self self = {.o = &o,
+    const struct rdzv_etcd_self self = {.o = &o,
         .id = "1",
         .state = row->state,
         .round = row->round,
@@ -203,9 +202,9 @@ static void check(const struct row *row) {
         .since = 100000 - row->waited,
         .done = row->done};
     CO_AUTOJSON json_t *answer = answer_of(row->keys);
-    rl_etcd_view_init(&v, "j");
-    assert_int_equal(rl_etcd_view_read(&v, answer, &err), 0);
-    rl_etcd_decide(&v, &self, &d);
+    rdzv_etcd_view_init(&v, "j");
+    assert_int_equal(rdzv_etcd_view_read(&v, answer, &err), 0);
+    rdzv_etcd_decide(&v, &self, &d);
     char text[CO_ERR_MAX] = "";
     (void)snprintf(text, sizeof(text), "%s", d.order ? "" : d.why);
     for (size_t i = 0; i < d.n; i++) {
@@ -217,7 +216,7 @@ static void check(const struct row *row) {
         fail_msg("%s: %d \"%s\"", row->what, (int)d.next, text);
     }
     free(d.order);
-    rl_etcd_view_done(&v);
+    rdzv_etcd_view_done(&v);
 }
 
 static void test_decisions(void **state) {
@@ -260,13 +259,13 @@ static void test_neighbours(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(cases); i++) {
         struct key keys[KEYS] = {ROUND(1, 0, "\"a\", \"b\", \"c\", \"d\"")};
         memcpy(keys + 1, cases[i].keys, sizeof(keys) - sizeof(keys[0]));
-        CO_CLEANUP(rl_etcd_view_done) struct rl_etcd_view v;
+        CO_CLEANUP(rdzv_etcd_view_done) struct rdzv_etcd_view v;
         CO_AUTOJSON json_t *answer = answer_of(keys);
         CO_AUTOBUF struct co_buf line = CO_BUF(1000);
-        rl_etcd_view_init(&v, "j");
-        assert_int_equal(rl_etcd_view_read(&v, answer, NULL), 0);
-        const struct rl_etcd_node *n = rl_etcd_view_neighbour(&v, "b");
-        size_t n_mute = rl_etcd_view_mute_story(&v, "b", 10000, &line);
+        rdzv_etcd_view_init(&v, "j");
+        assert_int_equal(rdzv_etcd_view_read(&v, answer, NULL), 0);
+        const struct rdzv_etcd_node *n = rdzv_etcd_view_neighbour(&v, "b");
+        size_t n_mute = rdzv_etcd_view_mute_story(&v, "b", 10000, &line);
         if (!co_streq(n ? n->name : NULL, cases[i].neighbour) || n_mute != cases[i].n_mute ||
             strcmp(line.data, cases[i].mute) != 0) {
             fail_msg(
@@ -285,14 +284,14 @@ static void test_answers_that_are_none(void **state) {
         "[{\"key\": \"%\"}]}}, "
         "{}, {}, {}]}"};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows_of_text); i++) {
-        struct rl_etcd_view v;
+        struct rdzv_etcd_view v;
         CO_AUTOJSON json_t *answer = NULL;
-        rl_etcd_view_init(&v, "j");
+        rdzv_etcd_view_init(&v, "j");
         assert_int_equal(co_json_parse(rows_of_text[i], strlen(rows_of_text[i]), &answer, NULL), 0);
-        if (rl_etcd_view_read(&v, answer, NULL) != CO_INVALID) {
+        if (rdzv_etcd_view_read(&v, answer, NULL) != CO_INVALID) {
             fail_msg("accepted: %s", rows_of_text[i]);
         }
-        rl_etcd_view_done(&v);
+        rdzv_etcd_view_done(&v);
     }
 }
 
@@ -302,10 +301,10 @@ static void test_odd_keys_and_documents_are_nobodys(void **state) {
     const struct key keys[KEYS] = {NODE("b", "1", 1), {OURS, "/paddlerun/j/why/a", "7"},
         {OURS, "/paddlerun/j/why/b", "[]"}, {OURS, "/paddlerun/j/done/\xff", "{\"round\": 0}"},
         {BEAT, "/paddle/j/heartbeat/\xff", ""}, ROUND(2147483647, 2147483647, "\"a\", \"b\"")};
-    CO_CLEANUP(rl_etcd_view_done) struct rl_etcd_view v;
+    CO_CLEANUP(rdzv_etcd_view_done) struct rdzv_etcd_view v;
     CO_AUTOJSON json_t *answer = answer_of(keys);
-    rl_etcd_view_init(&v, "j");
-    assert_int_equal(rl_etcd_view_read(&v, answer, NULL), 0);
+    rdzv_etcd_view_init(&v, "j");
+    assert_int_equal(rdzv_etcd_view_read(&v, answer, NULL), 0);
     assert_int_equal(v.n, 1);
     assert_int_equal(v.round, 0);
     assert_int_equal(json_object_size(v.done) + json_object_size(v.why), 0);

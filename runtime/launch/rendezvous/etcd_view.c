@@ -12,8 +12,8 @@
 
 enum { NODES_MAX = 16 * 1024, ROUNDS_MAX = 1000 * 1000 * 1000 };
 
-void rl_etcd_view_init(struct rl_etcd_view *v, const char *job_id) {
-    *v = (struct rl_etcd_view){
+void rdzv_etcd_view_init(struct rdzv_etcd_view *v, const char *job_id) {
+    *v = (struct rdzv_etcd_view){
         .prefix_beat = co_xasprintf("/paddle/%s/heartbeat/", job_id),
         .prefix_info = co_xasprintf("/%s/info/", job_id),
         .prefix_ours = co_xasprintf("/paddlerun/%s/", job_id),
@@ -21,9 +21,9 @@ void rl_etcd_view_init(struct rl_etcd_view *v, const char *job_id) {
     };
 }
 
-static void clear_view(struct rl_etcd_view *v) {
+static void clear_view(struct rdzv_etcd_view *v) {
     for (size_t i = 0; i < v->n; i++) {
-        struct rl_etcd_node *n = &v->nodes[i];
+        struct rdzv_etcd_node *n = &v->nodes[i];
         free(n->name);
         free(n->host);
         free(n->id);
@@ -44,7 +44,7 @@ static void clear_view(struct rl_etcd_view *v) {
     v->round_mod = v->revision = 0;
 }
 
-void rl_etcd_view_done(struct rl_etcd_view *v) {
+void rdzv_etcd_view_done(struct rdzv_etcd_view *v) {
     clear_view(v);
     free(v->prefix_beat);
     free(v->prefix_info);
@@ -52,7 +52,7 @@ void rl_etcd_view_done(struct rl_etcd_view *v) {
     free(v->key_status);
 }
 
-struct rl_etcd_node *rl_etcd_view_find(const struct rl_etcd_view *v, const char *name) {
+struct rdzv_etcd_node *rdzv_etcd_view_find(const struct rdzv_etcd_view *v, const char *name) {
     size_t at = (size_t)(uintptr_t)co_map_get(&v->by_name, name);
     return at ? &v->nodes[at - 1] : NULL;
 }
@@ -93,9 +93,9 @@ static int read_pair(const json_t *kv, struct pair *ret, struct co_err *err) {
     return 0;
 }
 
-static struct rl_etcd_node *find_or_add_node(
-    struct rl_etcd_view *v, const char *name, int64_t created) {
-    struct rl_etcd_node *n = rl_etcd_view_find(v, name);
+static struct rdzv_etcd_node *find_or_add_node(
+    struct rdzv_etcd_view *v, const char *name, int64_t created) {
+    struct rdzv_etcd_node *n = rdzv_etcd_view_find(v, name);
     if (n || v->n == NODES_MAX) {
         return n;
     }
@@ -103,12 +103,12 @@ static struct rl_etcd_node *find_or_add_node(
         v->nodes = co_xrealloc(v->nodes, v->n ? v->n * 2 : 1, sizeof(*v->nodes));
     }
     n = &v->nodes[v->n++];
-    *n = (struct rl_etcd_node){.name = co_xstrdup(name), .rank = -1, .created = created};
+    *n = (struct rdzv_etcd_node){.name = co_xstrdup(name), .rank = -1, .created = created};
     (void)co_map_set(&v->by_name, name, (void *)(uintptr_t)v->n);
     return n;
 }
 
-static void read_round(struct rl_etcd_view *v, const json_t *doc, int64_t modified) {
+static void read_round(struct rdzv_etcd_view *v, const json_t *doc, int64_t modified) {
     int64_t round, restarts;
     json_t *nodes;
     if (co_json_get_i64(doc, "round", 1, ROUNDS_MAX, &round, NULL) ||
@@ -125,7 +125,7 @@ static void read_round(struct rl_etcd_view *v, const json_t *doc, int64_t modifi
     v->paddles = json_incref(co_json_at(doc, "paddles"));
 }
 
-static void read_ours(struct rl_etcd_view *v, const struct pair *p) {
+static void read_ours(struct rdzv_etcd_view *v, const struct pair *p) {
     CO_AUTOJSON json_t *doc = NULL;
     const char *key = p->key + strlen(v->prefix_ours);
     if (co_json_parse(p->value, strlen(p->value), &doc, NULL) || !json_is_object(doc)) {
@@ -144,7 +144,7 @@ static void read_ours(struct rl_etcd_view *v, const struct pair *p) {
         co_json_set(doc, "revision", json_integer(p->modified));
         co_json_set(v->why, key + 4, json_incref(doc));
     } else if (strncmp(key, "node/", 5) == 0 && key[5]) {
-        struct rl_etcd_node *n = find_or_add_node(v, key + 5, p->created);
+        struct rdzv_etcd_node *n = find_or_add_node(v, key + 5, p->created);
         const char *host = co_json_str(doc, "host"), *id = co_json_str(doc, "id");
         int64_t ready = 0, port = 0;
         if (n && !n->ours) {
@@ -161,15 +161,15 @@ static void read_ours(struct rl_etcd_view *v, const struct pair *p) {
     }
 }
 
-static void read_info(struct rl_etcd_view *v, const struct pair *p) {
+static void read_info(struct rdzv_etcd_view *v, const struct pair *p) {
     char name[CO_HOST_MAX];
     int rank;
     /* The info keys of Paddle's nodes outlive the nodes, so they add none: only nodes with a
      * heartbeat or a node key count. */
-    if (rl_wire_key_parse(p->key + strlen(v->prefix_info), name, &rank, NULL)) {
+    if (rdzv_wire_key_parse(p->key + strlen(v->prefix_info), name, &rank, NULL)) {
         return;
     }
-    struct rl_etcd_node *n = rl_etcd_view_find(v, name);
+    struct rdzv_etcd_node *n = rdzv_etcd_view_find(v, name);
     if (n && p->modified > n->value_mod) {
         free(n->value);
         n->value = co_xstrdup(p->value);
@@ -178,21 +178,21 @@ static void read_info(struct rl_etcd_view *v, const struct pair *p) {
     }
 }
 
-static void read_beat(struct rl_etcd_view *v, const struct pair *p) {
+static void read_beat(struct rdzv_etcd_view *v, const struct pair *p) {
     const char *name = p->key + strlen(v->prefix_beat);
-    struct rl_etcd_node *n = *name ? find_or_add_node(v, name, p->created) : NULL;
+    struct rdzv_etcd_node *n = *name ? find_or_add_node(v, name, p->created) : NULL;
     if (n) {
         n->beats = true;
     }
 }
 
-static void read_status(struct rl_etcd_view *v, const struct pair *p) {
+static void read_status(struct rdzv_etcd_view *v, const struct pair *p) {
     v->completed = strcmp(p->value, "completed") == 0;
 }
 
 static int read_all(
-    struct rl_etcd_view *v, const json_t *answer, size_t index, struct co_err *err) {
-    static void (*const readers[])(struct rl_etcd_view * v, const struct pair *p) = {
+    struct rdzv_etcd_view *v, const json_t *answer, size_t index, struct co_err *err) {
+    static void (*const readers[])(struct rdzv_etcd_view * v, const struct pair *p) = {
         read_beat, read_info, read_ours, read_status};
     const char *const prefixes[] = {v->prefix_beat, v->prefix_info, v->prefix_ours, v->key_status};
     const json_t *range = json_array_get(co_json_at(answer, "responses"), index);
@@ -226,7 +226,7 @@ static void drop_other_rounds(json_t *docs, int round) {
     }
 }
 
-int rl_etcd_view_read(struct rl_etcd_view *v, const json_t *answer, struct co_err *err) {
+int rdzv_etcd_view_read(struct rdzv_etcd_view *v, const json_t *answer, struct co_err *err) {
     static const size_t order[] = {0, 2, 1, 3}; /* first the live nodes, then their values */
     clear_view(v);
     v->done = json_object();
@@ -250,12 +250,13 @@ int rl_etcd_view_read(struct rl_etcd_view *v, const json_t *answer, struct co_er
     return r;
 }
 
-static const char *name_at(const struct rl_etcd_view *v, size_t rank) {
+static const char *name_at(const struct rdzv_etcd_view *v, size_t rank) {
     const char *name = json_string_value(json_array_get(v->roster, rank));
     return name ? name : "";
 }
 
-const struct rl_etcd_node *rl_etcd_view_neighbour(const struct rl_etcd_view *v, const char *name) {
+const struct rdzv_etcd_node *rdzv_etcd_view_neighbour(
+    const struct rdzv_etcd_view *v, const char *name) {
     const size_t n = json_array_size(v->roster);
     size_t own = 0;
     while (own < n && strcmp(name_at(v, own), name) != 0) {
@@ -263,7 +264,7 @@ const struct rl_etcd_node *rl_etcd_view_neighbour(const struct rl_etcd_view *v, 
     }
     for (size_t i = 1; own < n && i < n; i++) {
         const char *other = name_at(v, (own + i) % n);
-        const struct rl_etcd_node *node = rl_etcd_view_find(v, other);
+        const struct rdzv_etcd_node *node = rdzv_etcd_view_find(v, other);
         if (node && node->ours && node->port && node->host && *node->host && node->id &&
             !json_object_get(v->done, other)) {
             return node;
@@ -272,26 +273,26 @@ const struct rl_etcd_node *rl_etcd_view_neighbour(const struct rl_etcd_view *v, 
     return NULL;
 }
 
-size_t rl_etcd_view_mute_story(
-    const struct rl_etcd_view *v, const char *self, int64_t silent_ms, struct co_buf *ret) {
+size_t rdzv_etcd_view_mute_story(
+    const struct rdzv_etcd_view *v, const char *self, int64_t silent_ms, struct co_buf *ret) {
     size_t n = 0;
     for (size_t rank = 0; rank < json_array_size(v->roster); rank++) {
         const char *name = name_at(v, rank);
-        const struct rl_etcd_node *node = rl_etcd_view_find(v, name);
+        const struct rdzv_etcd_node *node = rdzv_etcd_view_find(v, name);
         if (node && strcmp(name, self) != 0 && json_object_get(v->mute, name)) {
             CO_AUTOFREE char *who = co_xasprintf(
                 "node %.200s (rank %zu, %.200s)", name, rank, node->host ? node->host : "");
-            rl_group_mute_add(ret, n++, who);
+            rdzv_group_mute_add(ret, n++, who);
         }
     }
-    rl_group_mute_end(ret, n, silent_ms);
+    rdzv_group_mute_end(ret, n, silent_ms);
     return n;
 }
 
-uint64_t rl_etcd_view_hash(const struct rl_etcd_view *v) {
+uint64_t rdzv_etcd_view_hash(const struct rdzv_etcd_view *v) {
     uint64_t sum = (uint64_t)v->round;
     for (size_t i = 0; i < v->n; i++) { /* a sum: the order of the nodes must not matter */
-        const struct rl_etcd_node *n = &v->nodes[i];
+        const struct rdzv_etcd_node *n = &v->nodes[i];
         sum += co_hash_str(n->name) * (uint64_t)(2 * n->ready + (n->value_mod > v->round_mod) + 3);
     }
     return sum;

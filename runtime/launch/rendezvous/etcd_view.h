@@ -32,7 +32,7 @@
 #include "common/map.h"
 #include "runtime/launch/rendezvous/internal.h"
 
-struct rl_etcd_node {
+struct rdzv_etcd_node {
     char *name; /* all strings here are owned */
     char *host, *id, *value;
     int rank;
@@ -45,10 +45,10 @@ struct rl_etcd_node {
     int64_t created;   /* revision at which it came; a lower one came earlier */
 };
 
-struct rl_etcd_view {
+struct rdzv_etcd_view {
     char *prefix_beat, *prefix_info, *prefix_ours, *key_status;
     int64_t revision;
-    struct rl_etcd_node *nodes;
+    struct rdzv_etcd_node *nodes;
     size_t n;
     struct co_map by_name; /* -> index + 1 */
     int round, restarts;   /* 0: there was none */
@@ -62,37 +62,38 @@ struct rl_etcd_view {
     json_t *mute;  /* name -> document, of this round */
 };
 
-void rl_etcd_view_init(struct rl_etcd_view *v, const char *job_id);
-void rl_etcd_view_done(struct rl_etcd_view *v);
+void rdzv_etcd_view_init(struct rdzv_etcd_view *v, const char *job_id);
+void rdzv_etcd_view_done(struct rdzv_etcd_view *v);
 /* Reads the answer to a transaction of four ranges: heartbeats, infos, our keys, the status.  The
  * content is not trusted: other programs may write those keys. */
-CO_MUST_CHECK int rl_etcd_view_read(
-    struct rl_etcd_view *v, const json_t *answer, struct co_err *err);
-struct rl_etcd_node *rl_etcd_view_find(const struct rl_etcd_view *v, const char *name);
+CO_MUST_CHECK int rdzv_etcd_view_read(
+    struct rdzv_etcd_view *v, const json_t *answer, struct co_err *err);
+struct rdzv_etcd_node *rdzv_etcd_view_find(const struct rdzv_etcd_view *v, const char *name);
 /* The node that `name` must ask for signs of life: the next of our nodes by rank whose workers
  * still run.  NULL: there is none. */
-const struct rl_etcd_node *rl_etcd_view_neighbour(const struct rl_etcd_view *v, const char *name);
+const struct rdzv_etcd_node *rdzv_etcd_view_neighbour(
+    const struct rdzv_etcd_view *v, const char *name);
 /* Writes a log line "not heard of for a second: node b (rank 1, 10.0.0.7); ...", without `self`.
  * Returns how many nodes are mute. */
-size_t rl_etcd_view_mute_story(
-    const struct rl_etcd_view *v, const char *self, int64_t silent_ms, struct co_buf *ret);
+size_t rdzv_etcd_view_mute_story(
+    const struct rdzv_etcd_view *v, const char *self, int64_t silent_ms, struct co_buf *ret);
 /* A number that changes when a node comes, goes or becomes ready. */
-uint64_t rl_etcd_view_hash(const struct rl_etcd_view *v);
+uint64_t rdzv_etcd_view_hash(const struct rdzv_etcd_view *v);
 
-enum rl_etcd_next {
-    RL_ETCD_WAIT,     /* read again when a key changes, or at `at` */
-    RL_ETCD_REGISTER, /* write the node's own keys, ready for view.round + 1 */
-    RL_ETCD_PROPOSE,  /* write the next round */
-    RL_ETCD_MET,      /* the round is there: start workers */
-    RL_ETCD_CHANGED,  /* the round ended: stop workers */
-    RL_ETCD_ALL_DONE, /* the workers of all nodes ended well */
-    RL_ETCD_END       /* the job is over for this node */
+enum rdzv_etcd_next {
+    RDZV_ETCD_WAIT,     /* read again when a key changes, or at `at` */
+    RDZV_ETCD_REGISTER, /* write the node's own keys, ready for view.round + 1 */
+    RDZV_ETCD_PROPOSE,  /* write the next round */
+    RDZV_ETCD_MET,      /* the round is there: start workers */
+    RDZV_ETCD_CHANGED,  /* the round ended: stop workers */
+    RDZV_ETCD_ALL_DONE, /* the workers of all nodes ended well */
+    RDZV_ETCD_END       /* the job is over for this node */
 };
 
-struct rl_etcd_self {
-    const struct rl_rdzv_options *o;
+struct rdzv_etcd_self {
+    const struct rdzv_options *o;
     const char *id;
-    enum rl_rdzv_state state;
+    enum rdzv_state state;
     int round; /* the round that it met in last */
     int64_t now;
     int64_t calm_since; /* when the view's hash changed last */
@@ -101,8 +102,8 @@ struct rl_etcd_self {
     bool beat_deleted;  /* its own heartbeat was deleted, by one of Paddle's nodes */
 };
 
-struct rl_etcd_decision {
-    enum rl_etcd_next next;
+struct rdzv_etcd_decision {
+    enum rdzv_etcd_next next;
     int64_t at; /* when to decide again; INT64_MAX: only when a key changes */
     int code;   /* of END */
     char why[CO_ERR_MAX];
@@ -111,5 +112,5 @@ struct rl_etcd_decision {
     int restarts; /* of PROPOSE */
 };
 
-void rl_etcd_decide(
-    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *ret);
+void rdzv_etcd_decide(const struct rdzv_etcd_view *v, const struct rdzv_etcd_self *self,
+    struct rdzv_etcd_decision *ret);

@@ -3,21 +3,22 @@
 
 #include "runtime/launch/rendezvous/etcd_json.h"
 
-static char *make_own_key(const struct rl_etcd_view *v, const char *what, const char *name) {
+static char *make_own_key(const struct rdzv_etcd_view *v, const char *what, const char *name) {
     return co_xasprintf("%s%s%s", v->prefix_ours, what, name);
 }
 
-json_t *rl_etcd_write_node(const struct rl_etcd_view *v, const struct rl_rdzv_options *o,
+json_t *rdzv_etcd_write_node(const struct rdzv_etcd_view *v, const struct rdzv_options *o,
     const char *id, uint16_t port, bool joins, const char *lease) {
     json_t *doc = json_object(), *ops = json_array();
     co_json_set(doc, "id", json_string(id));
     co_json_set(doc, "host", co_json_string(o->host ? o->host : ""));
     co_json_set(doc, "port", json_integer(port));
     co_json_set(doc, "ready", json_integer(joins ? v->round + 1 : v->round));
-    co_json_append(ops, rl_etcd_put(co_xasprintf("%s%s", v->prefix_beat, o->name), o->name, lease));
+    co_json_append(
+        ops, rdzv_etcd_put(co_xasprintf("%s%s", v->prefix_beat, o->name), o->name, lease));
     co_json_append(ops,
-        rl_etcd_put(co_xasprintf("%s%s/%d", v->prefix_info, o->name, o->rank), o->value, lease));
-    co_json_append(ops, rl_etcd_put_json(make_own_key(v, "node/", o->name), doc, lease));
+        rdzv_etcd_put(co_xasprintf("%s%s/%d", v->prefix_info, o->name, o->rank), o->value, lease));
+    co_json_append(ops, rdzv_etcd_put_json(make_own_key(v, "node/", o->name), doc, lease));
     return ops;
 }
 
@@ -27,63 +28,64 @@ static json_t *begin_document(int round) {
     return doc;
 }
 
-json_t *rl_etcd_write_mute(
-    const struct rl_etcd_view *v, const char *name, bool mute, const char *lease) {
+json_t *rdzv_etcd_write_mute(
+    const struct rdzv_etcd_view *v, const char *name, bool mute, const char *lease) {
     json_t *ops = json_array();
     char *key = make_own_key(v, "mute/", name);
-    co_json_append(
-        ops, mute ? rl_etcd_put_json(key, begin_document(v->round), lease) : rl_etcd_delete(key));
+    co_json_append(ops,
+        mute ? rdzv_etcd_put_json(key, begin_document(v->round), lease) : rdzv_etcd_delete(key));
     return ops;
 }
 
-json_t *rl_etcd_write_gone(
-    const struct rl_etcd_view *v, const struct rl_etcd_node *n, const char *memo) {
+json_t *rdzv_etcd_write_gone(
+    const struct rdzv_etcd_view *v, const struct rdzv_etcd_node *n, const char *memo) {
     json_t *ops = json_array(), *doc = begin_document(v->round);
     co_json_set(doc, "code", json_integer(1));
     co_json_set(doc, "why", json_string("its launcher ended without a word"));
     co_json_set(doc, "gone", json_true());
-    co_json_append(ops, rl_etcd_put_json(make_own_key(v, "why/", n->name), doc, memo));
-    co_json_append(ops, rl_etcd_delete(co_xasprintf("%s%s", v->prefix_beat, n->name)));
-    co_json_append(ops, rl_etcd_delete(co_xasprintf("%s%s/%d", v->prefix_info, n->name, n->rank)));
-    co_json_append(ops, rl_etcd_delete(make_own_key(v, "node/", n->name)));
+    co_json_append(ops, rdzv_etcd_put_json(make_own_key(v, "why/", n->name), doc, memo));
+    co_json_append(ops, rdzv_etcd_delete(co_xasprintf("%s%s", v->prefix_beat, n->name)));
+    co_json_append(
+        ops, rdzv_etcd_delete(co_xasprintf("%s%s/%d", v->prefix_info, n->name, n->rank)));
+    co_json_append(ops, rdzv_etcd_delete(make_own_key(v, "node/", n->name)));
     return ops;
 }
 
-json_t *rl_etcd_node_unchanged(const struct rl_etcd_view *v, const struct rl_etcd_node *n) {
+json_t *rdzv_etcd_node_unchanged(const struct rdzv_etcd_view *v, const struct rdzv_etcd_node *n) {
     CO_AUTOFREE char *key = make_own_key(v, "node/", n->name);
-    return rl_etcd_unchanged(key, n->key_mod);
+    return rdzv_etcd_unchanged(key, n->key_mod);
 }
 
-json_t *rl_etcd_write_words(const struct rl_etcd_view *v, const struct rl_rdzv_options *o,
-    const struct rl_etcd_words *words, const char *lease) {
+json_t *rdzv_etcd_write_words(const struct rdzv_etcd_view *v, const struct rdzv_options *o,
+    const struct rdzv_etcd_words *words, const char *lease) {
     const char *why = words->why ? words->why : "";
     json_t *ops = json_array();
-    if (words->what & RL_ETCD_SAY_DONE) {
-        co_json_append(ops, rl_etcd_put_json(make_own_key(v, "done/", o->name),
+    if (words->what & RDZV_ETCD_SAY_DONE) {
+        co_json_append(ops, rdzv_etcd_put_json(make_own_key(v, "done/", o->name),
                                 begin_document(words->round), lease));
     }
-    if (words->what & RL_ETCD_SAY_AGAIN) {
+    if (words->what & RDZV_ETCD_SAY_AGAIN) {
         json_t *doc = begin_document(words->round);
         CO_AUTOFREE char *text = co_xasprintf("node %s starts again: %s", o->name, why);
         co_json_set(doc, "why", co_json_string(text));
-        co_json_append(ops, rl_etcd_put_json(make_own_key(v, "again", ""), doc, lease));
+        co_json_append(ops, rdzv_etcd_put_json(make_own_key(v, "again", ""), doc, lease));
     }
-    if (words->what & RL_ETCD_SAY_WHY) {
+    if (words->what & RDZV_ETCD_SAY_WHY) {
         json_t *doc = begin_document(words->round);
         co_json_set(doc, "code", json_integer(words->code));
         co_json_set(doc, "why", co_json_string(why));
-        co_json_append(ops, rl_etcd_put_json(make_own_key(v, "why/", o->name), doc, lease));
+        co_json_append(ops, rdzv_etcd_put_json(make_own_key(v, "why/", o->name), doc, lease));
     }
-    if (words->what & RL_ETCD_SAY_STATUS) {
-        co_json_append(ops, rl_etcd_put(co_xstrdup(v->key_status), "completed", lease));
+    if (words->what & RDZV_ETCD_SAY_STATUS) {
+        co_json_append(ops, rdzv_etcd_put(co_xstrdup(v->key_status), "completed", lease));
     }
     return ops;
 }
 
-json_t *rl_etcd_next_round(const struct rl_etcd_view *v, const struct rl_etcd_decision *d) {
+json_t *rdzv_etcd_next_round(const struct rdzv_etcd_view *v, const struct rdzv_etcd_decision *d) {
     json_t *nodes = json_array(), *paddles = json_array(), *doc = begin_document(v->round + 1);
     for (size_t i = 0; i < d->n; i++) {
-        const struct rl_etcd_node *n = &v->nodes[d->order[i]];
+        const struct rdzv_etcd_node *n = &v->nodes[d->order[i]];
         co_json_append(nodes, co_json_string(n->name));
         if (!n->ours) {
             co_json_append(paddles, co_json_string(n->name));
@@ -95,23 +97,23 @@ json_t *rl_etcd_next_round(const struct rl_etcd_view *v, const struct rl_etcd_de
     return doc;
 }
 
-json_t *rl_etcd_write_round(const struct rl_etcd_view *v, json_t *round_own) {
+json_t *rdzv_etcd_write_round(const struct rdzv_etcd_view *v, json_t *round_own) {
     json_t *ops = json_array();
-    co_json_append(ops, rl_etcd_put_json(make_own_key(v, "round", ""), round_own, NULL));
+    co_json_append(ops, rdzv_etcd_put_json(make_own_key(v, "round", ""), round_own, NULL));
     return ops;
 }
 
-json_t *rl_etcd_round_unchanged(const struct rl_etcd_view *v) {
+json_t *rdzv_etcd_round_unchanged(const struct rdzv_etcd_view *v) {
     CO_AUTOFREE char *key = make_own_key(v, "round", "");
-    return rl_etcd_unchanged(key, v->round_mod);
+    return rdzv_etcd_unchanged(key, v->round_mod);
 }
 
-json_t *rl_etcd_read_all(const struct rl_etcd_view *v) {
+json_t *rdzv_etcd_read_all(const struct rdzv_etcd_view *v) {
     const char *const prefixes[] = {v->prefix_beat, v->prefix_info, v->prefix_ours};
     json_t *ops = json_array();
     for (size_t i = 0; i < CO_ARRAY_LEN(prefixes); i++) {
-        co_json_append(ops, rl_etcd_request("request_range", rl_etcd_range(prefixes[i])));
+        co_json_append(ops, rdzv_etcd_request("request_range", rdzv_etcd_range(prefixes[i])));
     }
-    co_json_append(ops, rl_etcd_request("request_range", rl_etcd_one(v->key_status)));
+    co_json_append(ops, rdzv_etcd_request("request_range", rdzv_etcd_one(v->key_status)));
     return ops;
 }

@@ -6,41 +6,41 @@
 
 /* The node's own keys: that it is alive, where it answers, its value, and, when it joins, that it
  * is ready for the next round. */
-json_t *rl_etcd_write_node(const struct rl_etcd_view *v, const struct rl_rdzv_options *o,
+json_t *rdzv_etcd_write_node(const struct rdzv_etcd_view *v, const struct rdzv_options *o,
     const char *id, uint16_t port, bool joins, const char *lease);
 
 /* Marks a node as mute, or removes the mark. */
-json_t *rl_etcd_write_mute(
-    const struct rl_etcd_view *v, const char *name, bool mute, const char *lease);
+json_t *rdzv_etcd_write_mute(
+    const struct rdzv_etcd_view *v, const char *name, bool mute, const char *lease);
 /* For a node that was found dead: deletes its keys before their lease ends, and writes a reason in
- * its name.  To be run under rl_etcd_node_unchanged: a node that has written since is alive. */
-json_t *rl_etcd_write_gone(
-    const struct rl_etcd_view *v, const struct rl_etcd_node *n, const char *memo);
-json_t *rl_etcd_node_unchanged(const struct rl_etcd_view *v, const struct rl_etcd_node *n);
+ * its name.  To be run under rdzv_etcd_node_unchanged: a node that has written since is alive. */
+json_t *rdzv_etcd_write_gone(
+    const struct rdzv_etcd_view *v, const struct rdzv_etcd_node *n, const char *memo);
+json_t *rdzv_etcd_node_unchanged(const struct rdzv_etcd_view *v, const struct rdzv_etcd_node *n);
 
 /* Messages of a node that are written once; bits. */
 enum {
-    RL_ETCD_SAY_DONE = 1,  /* its workers ended well */
-    RL_ETCD_SAY_AGAIN = 2, /* it asks to end the round and to begin another */
-    RL_ETCD_SAY_WHY = 4,   /* why it leaves */
-    RL_ETCD_SAY_STATUS = 8 /* "completed", for Paddle's nodes: they do not restart then */
+    RDZV_ETCD_SAY_DONE = 1,  /* its workers ended well */
+    RDZV_ETCD_SAY_AGAIN = 2, /* it asks to end the round and to begin another */
+    RDZV_ETCD_SAY_WHY = 4,   /* why it leaves */
+    RDZV_ETCD_SAY_STATUS = 8 /* "completed", for Paddle's nodes: they do not restart then */
 };
 
-struct rl_etcd_words {
-    unsigned what; /* RL_ETCD_SAY_... */
+struct rdzv_etcd_words {
+    unsigned what; /* RDZV_ETCD_SAY_... */
     int round;     /* the round that the node met in last */
     int code;      /* with WHY */
     const char *why;
 };
 
-json_t *rl_etcd_write_words(const struct rl_etcd_view *v, const struct rl_rdzv_options *o,
-    const struct rl_etcd_words *words, const char *lease);
+json_t *rdzv_etcd_write_words(const struct rdzv_etcd_view *v, const struct rdzv_options *o,
+    const struct rdzv_etcd_words *words, const char *lease);
 
 /* The document of the next round that was decided on, and the operation that writes it. */
-json_t *rl_etcd_next_round(const struct rl_etcd_view *v, const struct rl_etcd_decision *d);
-json_t *rl_etcd_write_round(const struct rl_etcd_view *v, json_t *round_own);
+json_t *rdzv_etcd_next_round(const struct rdzv_etcd_view *v, const struct rdzv_etcd_decision *d);
+json_t *rdzv_etcd_write_round(const struct rdzv_etcd_view *v, json_t *round_own);
 /* The condition that no other node has written a round since the view was read. */
-json_t *rl_etcd_round_unchanged(const struct rl_etcd_view *v);
+json_t *rdzv_etcd_round_unchanged(const struct rdzv_etcd_view *v);
 
-/* Reads the four ranges that rl_etcd_view_read expects. */
-json_t *rl_etcd_read_all(const struct rl_etcd_view *v);
+/* Reads the four ranges that rdzv_etcd_view_read expects. */
+json_t *rdzv_etcd_read_all(const struct rdzv_etcd_view *v);

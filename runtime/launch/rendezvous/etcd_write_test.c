@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const struct rl_rdzv_options me = {
+static const struct rdzv_options me = {
     .name = (char *)"b", .host = (char *)"h", .value = (char *)"{}", .rank = -1};
 
 static void add_text(struct co_buf *b, const json_t *base64) {
@@ -44,9 +44,9 @@ static void expect(json_t *ops_own, const char *text) {
     assert_string_equal(b.data ? b.data : "", text);
 }
 
-static struct rl_etcd_view view_of_round(int round) {
-    struct rl_etcd_view v;
-    rl_etcd_view_init(&v, "j");
+static struct rdzv_etcd_view view_of_round(int round) {
+    struct rdzv_etcd_view v;
+    rdzv_etcd_view_init(&v, "j");
     v.round = round;
     v.round_mod = 17;
     return v;
@@ -59,64 +59,64 @@ static void a_node_is_there_as_long_as_its_lease(void **state) {
         const char *ready;
     } rows[] = {{true, "4"}, {false, "3"}};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        CO_CLEANUP(rl_etcd_view_done) struct rl_etcd_view v = view_of_round(3);
+        CO_CLEANUP(rdzv_etcd_view_done) struct rdzv_etcd_view v = view_of_round(3);
         CO_AUTOFREE char *text = co_xasprintf(
             "/paddle/j/heartbeat/b=b L\n/j/info/b/-1={} L\n"
             "/paddlerun/j/node/b={\"id\":\"1\",\"host\":\"h\",\"port\":7,\"ready\":%s} L\n",
             rows[i].ready);
-        expect(rl_etcd_write_node(&v, &me, "1", 7, rows[i].joins, "L"), text);
+        expect(rdzv_etcd_write_node(&v, &me, "1", 7, rows[i].joins, "L"), text);
     }
 }
 
 static void last_words_are_of_the_round_that_was_met(void **state) {
     (void)state;
     static const struct {
-        struct rl_etcd_words words;
+        struct rdzv_etcd_words words;
         const char *text;
     } rows[] = {
         {{.what = 0, .round = 2}, ""},
-        {{.what = RL_ETCD_SAY_DONE, .round = 2}, "/paddlerun/j/done/b={\"round\":2} M\n"},
-        {{.what = RL_ETCD_SAY_AGAIN, .round = 2, .why = "oom"},
+        {{.what = RDZV_ETCD_SAY_DONE, .round = 2}, "/paddlerun/j/done/b={\"round\":2} M\n"},
+        {{.what = RDZV_ETCD_SAY_AGAIN, .round = 2, .why = "oom"},
             "/paddlerun/j/again={\"round\":2,\"why\":\"node b starts again: oom\"} M\n"},
-        {{.what = RL_ETCD_SAY_WHY, .round = 2, .code = -1, .why = "SIGTERM"},
+        {{.what = RDZV_ETCD_SAY_WHY, .round = 2, .code = -1, .why = "SIGTERM"},
             "/paddlerun/j/why/b={\"round\":2,\"code\":-1,\"why\":\"SIGTERM\"} M\n"},
-        {{.what = RL_ETCD_SAY_DONE | RL_ETCD_SAY_STATUS, .round = 2},
+        {{.what = RDZV_ETCD_SAY_DONE | RDZV_ETCD_SAY_STATUS, .round = 2},
             "/paddlerun/j/done/b={\"round\":2} M\n/paddle/j=completed M\n"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        CO_CLEANUP(rl_etcd_view_done) struct rl_etcd_view v = view_of_round(9);
-        expect(rl_etcd_write_words(&v, &me, &rows[i].words, "M"), rows[i].text);
+        CO_CLEANUP(rdzv_etcd_view_done) struct rdzv_etcd_view v = view_of_round(9);
+        expect(rdzv_etcd_write_words(&v, &me, &rows[i].words, "M"), rows[i].text);
     }
 }
 
 static void a_dead_nodes_keys_go_before_its_lease_ends(void **state) {
     (void)state;
-    CO_CLEANUP(rl_etcd_view_done) struct rl_etcd_view v = view_of_round(3);
-    const struct rl_etcd_node n = {.name = (char *)"c", .rank = 2, .key_mod = 12};
-    expect(rl_etcd_write_gone(&v, &n, "M"),
+    CO_CLEANUP(rdzv_etcd_view_done) struct rdzv_etcd_view v = view_of_round(3);
+    const struct rdzv_etcd_node n = {.name = (char *)"c", .rank = 2, .key_mod = 12};
+    expect(rdzv_etcd_write_gone(&v, &n, "M"),
         "/paddlerun/j/why/c={\"round\":3,\"code\":1,\"why\":\"its launcher ended without a word\","
         "\"gone\":true} M\n/paddle/j/heartbeat/c deleted\n/j/info/c/2 deleted\n"
         "/paddlerun/j/node/c deleted\n");
-    CO_AUTOJSON json_t *compare = rl_etcd_node_unchanged(&v, &n);
+    CO_AUTOJSON json_t *compare = rdzv_etcd_node_unchanged(&v, &n);
     assert_string_equal(co_json_str(json_array_get(compare, 0), "mod_revision"), "12");
-    expect(rl_etcd_write_mute(&v, "c", true, "L"), "/paddlerun/j/mute/c={\"round\":3} L\n");
-    expect(rl_etcd_write_mute(&v, "c", false, "L"), "/paddlerun/j/mute/c deleted\n");
+    expect(rdzv_etcd_write_mute(&v, "c", true, "L"), "/paddlerun/j/mute/c={\"round\":3} L\n");
+    expect(rdzv_etcd_write_mute(&v, "c", false, "L"), "/paddlerun/j/mute/c deleted\n");
 }
 
 static void a_round_names_its_nodes_by_rank_and_outlives_them(void **state) {
     (void)state;
-    CO_CLEANUP(rl_etcd_view_done) struct rl_etcd_view v = view_of_round(3);
-    struct rl_etcd_node nodes[] = {{.name = (char *)"a"}, {.name = (char *)"b", .ours = true}};
+    CO_CLEANUP(rdzv_etcd_view_done) struct rdzv_etcd_view v = view_of_round(3);
+    struct rdzv_etcd_node nodes[] = {{.name = (char *)"a"}, {.name = (char *)"b", .ours = true}};
     size_t order[] = {1, 0};
-    const struct rl_etcd_decision d = {.order = order, .n = 2, .restarts = 5};
+    const struct rdzv_etcd_decision d = {.order = order, .n = 2, .restarts = 5};
     v.nodes = nodes;
     v.n = 2;
-    expect(rl_etcd_write_round(&v, rl_etcd_next_round(&v, &d)),
+    expect(rdzv_etcd_write_round(&v, rdzv_etcd_next_round(&v, &d)),
         "/paddlerun/j/round={\"round\":4,\"restarts\":5,\"nodes\":[\"b\",\"a\"],"
         "\"paddles\":[\"a\"]} -\n");
     v.nodes = NULL;
     v.n = 0;
-    CO_AUTOJSON json_t *compare = rl_etcd_round_unchanged(&v);
+    CO_AUTOJSON json_t *compare = rdzv_etcd_round_unchanged(&v);
     assert_string_equal(co_json_str(json_array_get(compare, 0), "mod_revision"), "17");
 }
 
@@ -124,8 +124,8 @@ static void all_is_read_in_the_order_that_the_view_expects(void **state) {
     (void)state;
     static const char *const keys[] = {
         "/paddle/j/heartbeat/", "/j/info/", "/paddlerun/j/", "/paddle/j"};
-    CO_CLEANUP(rl_etcd_view_done) struct rl_etcd_view v = view_of_round(0);
-    CO_AUTOJSON json_t *ops = rl_etcd_read_all(&v);
+    CO_CLEANUP(rdzv_etcd_view_done) struct rdzv_etcd_view v = view_of_round(0);
+    CO_AUTOJSON json_t *ops = rdzv_etcd_read_all(&v);
     assert_int_equal(json_array_size(ops), CO_ARRAY_LEN(keys));
     for (size_t i = 0; i < CO_ARRAY_LEN(keys); i++) {
         CO_AUTOBUF struct co_buf b = CO_BUF(1 << 10);

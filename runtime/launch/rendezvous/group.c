@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void node_free(struct rl_group_node *n) {
+static void node_free(struct rdzv_group_node *n) {
     free(n->name);
     free(n->id);
     free(n->host);
@@ -15,11 +15,11 @@ static void node_free(struct rl_group_node *n) {
     free(n);
 }
 
-void rl_group_init(struct rl_group *g, const struct rl_group_rules *rules) {
-    *g = (struct rl_group){.rules = *rules, .round = 1};
+void rdzv_group_init(struct rdzv_group *g, const struct rdzv_group_rules *rules) {
+    *g = (struct rdzv_group){.rules = *rules, .round = 1};
 }
 
-void rl_group_done(struct rl_group *g) {
+void rdzv_group_done(struct rdzv_group *g) {
     for (size_t i = 0; i < g->n; i++) {
         node_free(g->nodes[i]);
     }
@@ -28,15 +28,15 @@ void rl_group_done(struct rl_group *g) {
     co_map_done(&g->by_name);
 }
 
-struct rl_group_node *rl_group_find(const struct rl_group *g, const char *name) {
+struct rdzv_group_node *rdzv_group_find(const struct rdzv_group *g, const char *name) {
     return co_map_get(&g->by_name, name);
 }
 
-static bool is_elastic(const struct rl_group *g) {
+static bool is_elastic(const struct rdzv_group *g) {
     return g->rules.min < g->rules.max;
 }
 
-void rl_group_who(const struct rl_group_node *n, char *ret, size_t size) {
+void rdzv_group_who(const struct rdzv_group_node *n, char *ret, size_t size) {
     CO_AUTOJSON json_t *value = NULL;
     const char *host = n->host;
     if (!host && co_json_parse(n->value, strlen(n->value), &value, NULL) == 0) {
@@ -50,9 +50,9 @@ void rl_group_who(const struct rl_group_node *n, char *ret, size_t size) {
         *rank && host ? ", " : "", host ? host : "", *rank || host ? ")" : "");
 }
 
-static void end_job(struct rl_group *g, int code, const char *text) {
-    if (g->phase != RL_GROUP_OVER) {
-        g->phase = RL_GROUP_OVER;
+static void end_job(struct rdzv_group *g, int code, const char *text) {
+    if (g->phase != RDZV_GROUP_OVER) {
+        g->phase = RDZV_GROUP_OVER;
         (void)co_err_set(&g->over, code, "%s", text);
         g->news++;
     }
@@ -60,7 +60,7 @@ static void end_job(struct rl_group *g, int code, const char *text) {
 
 /* Ends the running round and begins to gather the next one.  failed: it counts against
  * --max_restart, and ends the job when no restart is left. */
-static void end_round(struct rl_group *g, const char *why, bool failed, int64_t now) {
+static void end_round(struct rdzv_group *g, const char *why, bool failed, int64_t now) {
     if (failed && ++g->restarts > g->rules.max_restart) {
         char text[640];
         (void)snprintf(text, sizeof(text), "%s, and %s", why,
@@ -69,7 +69,7 @@ static void end_round(struct rl_group *g, const char *why, bool failed, int64_t 
         return;
     }
     g->round++;
-    g->phase = RL_GROUP_GATHERING;
+    g->phase = RDZV_GROUP_GATHERING;
     g->calm_since = now;
     g->news++;
     (void)snprintf(g->why, sizeof(g->why), "%s", why);
@@ -81,7 +81,7 @@ static void end_round(struct rl_group *g, const char *why, bool failed, int64_t 
     g->n_roster = 0;
 }
 
-static void remove_node(struct rl_group *g, struct rl_group_node *n) {
+static void remove_node(struct rdzv_group *g, struct rdzv_group_node *n) {
     (void)co_map_remove(&g->by_name, n->name);
     g->nodes[n->index] = g->nodes[--g->n];
     g->nodes[n->index]->index = n->index;
@@ -96,13 +96,13 @@ static void remove_node(struct rl_group *g, struct rl_group_node *n) {
 
 /* Removes a node that is lost or has failed.  why: "its launcher is gone". */
 static void lose_node(
-    struct rl_group *g, struct rl_group_node *n, const char *why, bool failed, int64_t now) {
+    struct rdzv_group *g, struct rdzv_group_node *n, const char *why, bool failed, int64_t now) {
     char text[640];
     size_t len;
-    rl_group_who(n, text, sizeof(text));
+    rdzv_group_who(n, text, sizeof(text));
     len = strlen(text);
     (void)snprintf(text + len, sizeof(text) - len, " %s", why);
-    bool matters = n->in_round && !n->done && g->phase == RL_GROUP_RUNNING;
+    bool matters = n->in_round && !n->done && g->phase == RDZV_GROUP_RUNNING;
     remove_node(g, n);
     g->calm_since = now;
     if (!matters) {
@@ -117,31 +117,32 @@ static void lose_node(
 
 /* ---- a round begins ---- */
 
-static struct rl_deal_rule deal_rule(const struct rl_group *g) {
-    return (struct rl_deal_rule){.sort_ip = g->rules.sort_ip, .holes = is_elastic(g)};
+static struct rdzv_deal_rule deal_rule(const struct rdzv_group *g) {
+    return (struct rdzv_deal_rule){.sort_ip = g->rules.sort_ip, .holes = is_elastic(g)};
 }
 
-static struct rl_deal_node *as_deal(const struct rl_group *g) {
-    struct rl_deal_node *nodes = co_xcalloc(g->n ? g->n : 1, sizeof(*nodes));
+static struct rdzv_deal_node *as_deal(const struct rdzv_group *g) {
+    struct rdzv_deal_node *nodes = co_xcalloc(g->n ? g->n : 1, sizeof(*nodes));
     for (size_t i = 0; i < g->n; i++) {
-        nodes[i] = (struct rl_deal_node){g->nodes[i]->name, g->nodes[i]->rank, g->nodes[i]->value};
+        nodes[i] =
+            (struct rdzv_deal_node){g->nodes[i]->name, g->nodes[i]->rank, g->nodes[i]->value};
     }
     return nodes;
 }
 
-static void begin_round(struct rl_group *g) {
-    CO_AUTOFREE struct rl_deal_node *nodes = as_deal(g);
+static void begin_round(struct rdzv_group *g) {
+    CO_AUTOFREE struct rdzv_deal_node *nodes = as_deal(g);
     CO_AUTOFREE size_t *order = co_xcalloc(g->n, sizeof(*order));
-    struct rl_deal_rule rule = deal_rule(g);
+    struct rdzv_deal_rule rule = deal_rule(g);
     struct co_err err = {0};
-    if (rl_deal(nodes, g->n, &rule, order, &err)) {
+    if (rdzv_deal(nodes, g->n, &rule, order, &err)) {
         end_job(g, err.code, err.msg);
         return;
     }
-    g->roster = co_xrealloc(g->roster, g->n, sizeof(struct rl_group_node *));
+    g->roster = co_xrealloc(g->roster, g->n, sizeof(struct rdzv_group_node *));
     g->n_roster = g->n;
     for (size_t i = 0; i < g->n; i++) {
-        struct rl_group_node *n = g->nodes[order[i]];
+        struct rdzv_group_node *n = g->nodes[order[i]];
         g->roster[i] = n;
         n->place = i;
         n->in_round = true;
@@ -150,14 +151,14 @@ static void begin_round(struct rl_group *g) {
     }
     g->working = g->n;
     g->any_done = false;
-    g->phase = RL_GROUP_RUNNING;
+    g->phase = RDZV_GROUP_RUNNING;
     g->news++;
 }
 
 /* When the gathering round may begin: in the past (at once), in the future (an elastic job waits
  * for more nodes), or INT64_MAX (nodes are missing). */
-static int64_t may_begin(const struct rl_group *g) {
-    if (g->phase != RL_GROUP_GATHERING || g->n < (size_t)g->rules.min) {
+static int64_t may_begin(const struct rdzv_group *g) {
+    if (g->phase != RDZV_GROUP_GATHERING || g->n < (size_t)g->rules.min) {
         return INT64_MAX;
     }
     for (size_t i = 0; i < g->n; i++) {
@@ -168,9 +169,9 @@ static int64_t may_begin(const struct rl_group *g) {
     return g->n == (size_t)g->rules.max ? INT64_MIN : g->calm_since + g->rules.elastic_ms;
 }
 
-int64_t rl_group_tick(struct rl_group *g, int64_t heard, int64_t now) {
+int64_t rdzv_group_tick(struct rdzv_group *g, int64_t heard, int64_t now) {
     for (size_t i = 0; i < g->n;) {
-        struct rl_group_node *n = g->nodes[i];
+        struct rdzv_group_node *n = g->nodes[i];
         if (n->deadline > heard) {
             i++;
             continue;
@@ -185,7 +186,7 @@ int64_t rl_group_tick(struct rl_group *g, int64_t heard, int64_t now) {
         begin_round(g);
         next = INT64_MAX;
     }
-    int64_t mute = rl_group_judge(g, heard);
+    int64_t mute = rdzv_group_judge(g, heard);
     next = mute < next ? mute : next;
     for (size_t i = 0; i < g->n; i++) {
         next = g->nodes[i]->deadline < next ? g->nodes[i]->deadline : next;
@@ -196,9 +197,9 @@ int64_t rl_group_tick(struct rl_group *g, int64_t heard, int64_t now) {
 /* ---- requests of nodes ---- */
 
 /* The node that a new one replaces: it has the same name or rank, and its connection broke. */
-static struct rl_group_node *find_replaced(
-    const struct rl_group *g, const struct rl_group_hello *h) {
-    struct rl_group_node *n = rl_group_find(g, h->name);
+static struct rdzv_group_node *find_replaced(
+    const struct rdzv_group *g, const struct rdzv_group_hello *h) {
+    struct rdzv_group_node *n = rdzv_group_find(g, h->name);
     for (size_t i = 0; i < g->n && !n && h->rank >= 0; i++) {
         n = g->nodes[i]->rank == h->rank && g->nodes[i]->broken ? g->nodes[i] : NULL;
     }
@@ -206,42 +207,43 @@ static struct rl_group_node *find_replaced(
 }
 
 static int refuse_too_many(
-    const struct rl_group *g, const struct rl_group_hello *h, struct co_err *err) {
+    const struct rdzv_group *g, const struct rdzv_group_hello *h, struct co_err *err) {
     char names[256] = "";
-    for (size_t i = 0; i < g->n && i < RL_GROUP_LISTED; i++) {
+    for (size_t i = 0; i < g->n && i < RDZV_GROUP_LISTED; i++) {
         size_t len = strlen(names);
         (void)snprintf(
             names + len, sizeof(names) - len, "%s%.24s", i ? ", " : "", g->nodes[i]->name);
     }
     return co_err_set(err, CO_NORESOURCE,
         "node %s is one too many: the job has its %zu node%s (%s%s)", h->name, g->n,
-        g->n == 1 ? "" : "s", names, g->n > RL_GROUP_LISTED ? ", ..." : "");
+        g->n == 1 ? "" : "s", names, g->n > RDZV_GROUP_LISTED ? ", ..." : "");
 }
 
-static int may_join(const struct rl_group *g, const struct rl_group_hello *h, struct co_err *err) {
+static int may_join(
+    const struct rdzv_group *g, const struct rdzv_group_hello *h, struct co_err *err) {
     if (h->id && (h->min != g->rules.min || h->max != g->rules.max)) {
         return co_err_set(err, CO_INVALID,
             "node %s was started with --nnodes %d:%d, the job with %d:%d", h->name, h->min, h->max,
             g->rules.min, g->rules.max);
     }
-    struct rl_group_node *same = rl_group_find(g, h->name);
+    struct rdzv_group_node *same = rdzv_group_find(g, h->name);
     if (same) {
         char text[320];
-        rl_group_who(same, text, sizeof(text));
+        rdzv_group_who(same, text, sizeof(text));
         return co_err_set(err, CO_EXISTS, "the name %s is taken by %s", h->name, text);
     }
-    CO_AUTOFREE struct rl_deal_node *nodes = as_deal(g);
-    struct rl_deal_node one = {h->name, h->rank, h->value};
-    struct rl_deal_rule rule = deal_rule(g);
+    CO_AUTOFREE struct rdzv_deal_node *nodes = as_deal(g);
+    struct rdzv_deal_node one = {h->name, h->rank, h->value};
+    struct rdzv_deal_rule rule = deal_rule(g);
     /* Before the count of nodes: "rank 1 is taken" helps more than "one node too many". */
-    int r = rl_deal_fits(nodes, g->n, &one, (size_t)g->rules.max, &rule, err);
+    int r = rdzv_deal_fits(nodes, g->n, &one, (size_t)g->rules.max, &rule, err);
     if (r) {
         return r;
     }
     if (g->n >= (size_t)g->rules.max) {
         return refuse_too_many(g, h, err);
     }
-    if (g->phase == RL_GROUP_RUNNING && (g->rules.level < 0 || g->any_done)) {
+    if (g->phase == RDZV_GROUP_RUNNING && (g->rules.level < 0 || g->any_done)) {
         return co_err_set(err, CO_NORESOURCE, "node %s is late: the job runs with %zu nodes%s",
             h->name, g->n,
             g->any_done ? ", and some have done their work" : " and --elastic_level -1");
@@ -249,8 +251,8 @@ static int may_join(const struct rl_group *g, const struct rl_group_hello *h, st
     return 0;
 }
 
-static struct rl_group_node *add_node(struct rl_group *g, const struct rl_group_hello *h) {
-    struct rl_group_node *n = co_xcalloc(1, sizeof(*n));
+static struct rdzv_group_node *add_node(struct rdzv_group *g, const struct rdzv_group_hello *h) {
+    struct rdzv_group_node *n = co_xcalloc(1, sizeof(*n));
     n->name = co_xstrdup(h->name);
     n->id = h->id ? co_xstrdup(h->id) : NULL;
     n->host = h->host ? co_xstrdup(h->host) : NULL;
@@ -258,9 +260,9 @@ static struct rl_group_node *add_node(struct rl_group *g, const struct rl_group_
     n->rank = h->rank;
     n->index = g->n;
     n->deadline = n->mute_at = INT64_MAX;
-    n->patience_ms = RL_GROUP_PATIENCE_MS;
+    n->patience_ms = RDZV_GROUP_PATIENCE_MS;
     if ((g->n & (g->n - 1)) == 0) { /* room for 1, 2, 4, ... */
-        g->nodes = co_xrealloc(g->nodes, g->n ? g->n * 2 : 1, sizeof(struct rl_group_node *));
+        g->nodes = co_xrealloc(g->nodes, g->n ? g->n * 2 : 1, sizeof(struct rdzv_group_node *));
     }
     g->nodes[g->n++] = n;
     (void)co_map_set(&g->by_name, n->name, n);
@@ -268,7 +270,7 @@ static struct rl_group_node *add_node(struct rl_group *g, const struct rl_group_
 }
 
 static void join_round(
-    struct rl_group *g, struct rl_group_node *n, const char *value, int64_t now) {
+    struct rdzv_group *g, struct rdzv_group_node *n, const char *value, int64_t now) {
     if (n->ready && strcmp(n->value, value) == 0) {
         return;
     }
@@ -279,29 +281,29 @@ static void join_round(
     g->version++;
 }
 
-int rl_group_hear(struct rl_group *g, const struct rl_group_hello *h, int64_t now,
-    struct rl_group_node **ret, struct co_err *err) {
-    if (g->phase == RL_GROUP_OVER) {
+int rdzv_group_hear(struct rdzv_group *g, const struct rdzv_group_hello *h, int64_t now,
+    struct rdzv_group_node **ret, struct co_err *err) {
+    if (g->phase == RDZV_GROUP_OVER) {
         return co_err_set(err, g->over.code, "%s", g->over.msg);
     }
-    struct rl_group_node *n = rl_group_find(g, h->name);
+    struct rdzv_group_node *n = rdzv_group_find(g, h->name);
     bool known = n && (n->id ? h->id && strcmp(n->id, h->id) == 0 : !h->id) && n->rank == h->rank;
     if (!known) {
-        struct rl_group_node *old = find_replaced(g, h);
+        struct rdzv_group_node *old = find_replaced(g, h);
         if (old) {
             lose_node(g, old, "was replaced", true, now);
         }
-        int r = g->phase == RL_GROUP_OVER ? co_err_set(err, g->over.code, "%s", g->over.msg)
-                                          : may_join(g, h, err);
+        int r = g->phase == RDZV_GROUP_OVER ? co_err_set(err, g->over.code, "%s", g->over.msg)
+                                            : may_join(g, h, err);
         if (r) {
             return r;
         }
-        if (g->phase == RL_GROUP_RUNNING) {
+        if (g->phase == RDZV_GROUP_RUNNING) {
             char text[256];
             (void)snprintf(text, sizeof(text), "node %.100s%s%.100s came", h->name,
                 h->host ? " at " : "", h->host ? h->host : "");
             end_round(g, text, false, now);
-            if (g->phase == RL_GROUP_OVER) {
+            if (g->phase == RDZV_GROUP_OVER) {
                 return co_err_set(err, g->over.code, "%s", g->over.msg);
             }
         }
@@ -311,10 +313,10 @@ int rl_group_hear(struct rl_group *g, const struct rl_group_hello *h, int64_t no
     }
     n->word = h->word;
     n->heard_round = h->round;
-    rl_group_waits(g, n);
-    if (h->word == RL_WORD_JOIN && !n->in_round) {
+    rdzv_group_waits(g, n);
+    if (h->word == RDZV_WORD_JOIN && !n->in_round) {
         join_round(g, n, h->value, now);
-    } else if (h->word == RL_WORD_DONE && n->in_round && h->round == g->round && !n->done) {
+    } else if (h->word == RDZV_WORD_DONE && n->in_round && h->round == g->round && !n->done) {
         n->done = g->any_done = true;
         g->working--;
         g->news++;
@@ -323,53 +325,53 @@ int rl_group_hear(struct rl_group *g, const struct rl_group_hello *h, int64_t no
     return 0;
 }
 
-enum rl_group_news rl_group_news(const struct rl_group *g, const struct rl_group_node *n) {
-    if (g->phase == RL_GROUP_OVER) {
-        return RL_NEWS_OVER;
+enum rdzv_group_news rdzv_group_news(const struct rdzv_group *g, const struct rdzv_group_node *n) {
+    if (g->phase == RDZV_GROUP_OVER) {
+        return RDZV_NEWS_OVER;
     }
-    bool running = g->phase == RL_GROUP_RUNNING && n->in_round;
+    bool running = g->phase == RDZV_GROUP_RUNNING && n->in_round;
     switch (n->word) {
-    case RL_WORD_JOIN:
-        return running ? RL_NEWS_MET : RL_NEWS_NONE;
-    case RL_WORD_STOP:
-        return RL_NEWS_NONE;
+    case RDZV_WORD_JOIN:
+        return running ? RDZV_NEWS_MET : RDZV_NEWS_NONE;
+    case RDZV_WORD_STOP:
+        return RDZV_NEWS_NONE;
     default:
         if (!running || n->heard_round != g->round) {
-            return RL_NEWS_CHANGED;
+            return RDZV_NEWS_CHANGED;
         }
-        if (n->word == RL_WORD_DONE && !g->working) {
-            return RL_NEWS_ALL_DONE;
+        if (n->word == RDZV_WORD_DONE && !g->working) {
+            return RDZV_NEWS_ALL_DONE;
         }
-        return n->mutes_seen != g->mutes ? RL_NEWS_MUTE : RL_NEWS_NONE;
+        return n->mutes_seen != g->mutes ? RDZV_NEWS_MUTE : RDZV_NEWS_NONE;
     }
 }
 
-void rl_group_leave(
-    struct rl_group *g, struct rl_group_node *n, int code, const char *why, int64_t now) {
+void rdzv_group_leave(
+    struct rdzv_group *g, struct rdzv_group_node *n, int code, const char *why, int64_t now) {
     if (code) {
         char text[384];
         (void)snprintf(text, sizeof(text), "%s: %.300s", code < 0 ? "left" : "failed", why);
         lose_node(g, n, text, code > 0, now);
         return;
     }
-    if (n->in_round && g->phase == RL_GROUP_RUNNING) {
+    if (n->in_round && g->phase == RDZV_GROUP_RUNNING) {
         g->any_done = true;
     }
     remove_node(g, n);
     g->calm_since = now;
 }
 
-void rl_group_part(struct rl_group *g, const char *why) {
+void rdzv_group_part(struct rdzv_group *g, const char *why) {
     end_job(g, CO_OK, why);
 }
 
-void rl_group_restart(
-    struct rl_group *g, const struct rl_group_node *n, int round, const char *why, int64_t now) {
-    if (g->phase != RL_GROUP_RUNNING || !n->in_round || round != g->round) {
+void rdzv_group_restart(struct rdzv_group *g, const struct rdzv_group_node *n, int round,
+    const char *why, int64_t now) {
+    if (g->phase != RDZV_GROUP_RUNNING || !n->in_round || round != g->round) {
         return;
     }
     char text[640];
-    rl_group_who(n, text, sizeof(text));
+    rdzv_group_who(n, text, sizeof(text));
     size_t len = strlen(text);
     (void)snprintf(text + len, sizeof(text) - len, " starts again: %.300s", why);
     end_round(g, text, true, now);
@@ -377,7 +379,7 @@ void rl_group_restart(
 
 /* ---- log lines ---- */
 
-static bool rank_taken(const struct rl_group *g, int rank) {
+static bool rank_taken(const struct rdzv_group *g, int rank) {
     for (size_t i = 0; i < g->n; i++) {
         if (g->nodes[i]->rank == rank) {
             return true;
@@ -386,19 +388,19 @@ static bool rank_taken(const struct rl_group *g, int rank) {
     return false;
 }
 
-void rl_group_story(const struct rl_group *g, struct co_buf *ret) {
+void rdzv_group_story(const struct rdzv_group *g, struct co_buf *ret) {
     bool ranks = g->n && g->nodes[0]->rank >= 0 && !is_elastic(g);
     (void)!co_buf_addf(ret, NULL, "%zu of %s%d nodes are here%s", g->n,
         is_elastic(g) ? "at least " : "", g->rules.min, ranks ? ", missing: rank" : ":");
     int listed = 0;
-    for (int i = 0; ranks && i < g->rules.max && listed <= RL_GROUP_LISTED; i++) {
+    for (int i = 0; ranks && i < g->rules.max && listed <= RDZV_GROUP_LISTED; i++) {
         if (!rank_taken(g, i)) {
-            (void)!co_buf_addf(ret, NULL, listed++ == RL_GROUP_LISTED ? " ..." : " %d", i);
+            (void)!co_buf_addf(ret, NULL, listed++ == RDZV_GROUP_LISTED ? " ..." : " %d", i);
         }
     }
-    for (size_t i = 0; !ranks && i < g->n && listed <= RL_GROUP_LISTED; i++) {
-        const struct rl_group_node *n = g->nodes[i];
-        (void)!co_buf_addf(ret, NULL, listed++ == RL_GROUP_LISTED ? " ..." : " %s%s%s%s", n->name,
+    for (size_t i = 0; !ranks && i < g->n && listed <= RDZV_GROUP_LISTED; i++) {
+        const struct rdzv_group_node *n = g->nodes[i];
+        (void)!co_buf_addf(ret, NULL, listed++ == RDZV_GROUP_LISTED ? " ..." : " %s%s%s%s", n->name,
             n->host ? " (" : "", n->host ? n->host : "", n->host ? ")" : "");
     }
 }

@@ -17,18 +17,18 @@
 #include "runtime/launch/rendezvous/deal.h"
 
 enum {
-    RL_GROUP_NODES_MAX = 100 * 1000,
-    RL_GROUP_LISTED = 8, /* names or ranks in a log line */
-    RL_GROUP_RECONNECT_MS =
+    RDZV_GROUP_NODES_MAX = 100 * 1000,
+    RDZV_GROUP_LISTED = 8, /* names or ranks in a log line */
+    RDZV_GROUP_RECONNECT_MS =
         400, /* a node whose connection broke is lost unless it returns by then */
     /* A running node must send a request every BEAT_MS, and is mute when it is late by PATIENCE_MS:
      * together that is below a second.  A mute node costs nothing but a log line; a node that is
      * silent for silent_ms costs the round. */
-    RL_GROUP_BEAT_MS = 250,
-    RL_GROUP_PATIENCE_MS = 650,
+    RDZV_GROUP_BEAT_MS = 250,
+    RDZV_GROUP_PATIENCE_MS = 650,
 };
 
-struct rl_group_rules {
+struct rdzv_group_rules {
     int min, max;
     int level; /* --elastic_level; < 0: the loss of any node ends the job */
     int max_restart;
@@ -37,20 +37,20 @@ struct rl_group_rules {
 };
 
 /* What a node must be told next. */
-enum rl_group_news {
-    RL_NEWS_NONE,
-    RL_NEWS_MET,
-    RL_NEWS_MUTE, /* the set of mute nodes has changed */
-    RL_NEWS_CHANGED,
-    RL_NEWS_ALL_DONE,
-    RL_NEWS_OVER
+enum rdzv_group_news {
+    RDZV_NEWS_NONE,
+    RDZV_NEWS_MET,
+    RDZV_NEWS_MUTE, /* the set of mute nodes has changed */
+    RDZV_NEWS_CHANGED,
+    RDZV_NEWS_ALL_DONE,
+    RDZV_NEWS_OVER
 };
 
 /* The state that a node reports of itself in each request: it wants to join, its workers run, are
  * being stopped, or ended well. */
-enum rl_group_word { RL_WORD_JOIN, RL_WORD_RUN, RL_WORD_STOP, RL_WORD_DONE };
+enum rdzv_group_word { RDZV_WORD_JOIN, RDZV_WORD_RUN, RDZV_WORD_STOP, RDZV_WORD_DONE };
 
-struct rl_group_node {
+struct rdzv_group_node {
     char *name, *id, *host; /* owned; id NULL: started by Paddle's launcher, which asks only once */
     char *value;            /* owned */
     int rank;               /* that it asks for */
@@ -65,23 +65,23 @@ struct rl_group_node {
     int64_t mute_at;        /* when it becomes mute */
     int64_t patience_ms;    /* doubled each time it was mute but came back */
     uint64_t mutes_seen;    /* group.mutes when it was told last */
-    enum rl_group_word word; /* the state that it reported last ... */
-    int heard_round;         /* ... and the round that it meant */
-    bool told_over;          /* kept by the caller, as the two below */
-    void *waiter;            /* its request that waits for news */
-    uint64_t conn;           /* the connection that it used last */
+    enum rdzv_group_word word; /* the state that it reported last ... */
+    int heard_round;           /* ... and the round that it meant */
+    bool told_over;            /* kept by the caller, as the two below */
+    void *waiter;              /* its request that waits for news */
+    uint64_t conn;             /* the connection that it used last */
 };
 
-enum rl_group_phase { RL_GROUP_GATHERING, RL_GROUP_RUNNING, RL_GROUP_OVER };
+enum rdzv_group_phase { RDZV_GROUP_GATHERING, RDZV_GROUP_RUNNING, RDZV_GROUP_OVER };
 
-struct rl_group {
-    struct rl_group_rules rules;
-    struct rl_group_node **nodes; /* owned */
+struct rdzv_group {
+    struct rdzv_group_rules rules;
+    struct rdzv_group_node **nodes; /* owned */
     size_t n;
     struct co_map by_name;
-    enum rl_group_phase phase;
+    enum rdzv_group_phase phase;
     int round; /* the one that gathers or runs: 1, 2, ... */
-    struct rl_group_node *
+    struct rdzv_group_node *
         *roster; /* owned; by rank; NULL: that node left after its work was done */
     size_t n_roster;
     int restarts; /* rounds that a failure ended */
@@ -96,58 +96,58 @@ struct rl_group {
     uint64_t version; /* of changes to the set of nodes and their values */
 };
 
-struct rl_group_hello {
+struct rdzv_group_hello {
     const char *name, *id, *host, *value;
     int rank, min, max;
-    enum rl_group_word word;
+    enum rdzv_group_word word;
     int round; /* the round that it was in last; 0: none */
 };
 
-void rl_group_init(struct rl_group *g, const struct rl_group_rules *rules);
-void rl_group_done(struct rl_group *g);
+void rdzv_group_init(struct rdzv_group *g, const struct rdzv_group_rules *rules);
+void rdzv_group_done(struct rdzv_group *g);
 
 /* Handles a node's request.  A new node that does not fit is refused; the error names the node that
  * it clashes with. */
-CO_MUST_CHECK int rl_group_hear(struct rl_group *g, const struct rl_group_hello *h, int64_t now,
-    struct rl_group_node **ret, struct co_err *err);
-enum rl_group_news rl_group_news(const struct rl_group *g, const struct rl_group_node *n);
+CO_MUST_CHECK int rdzv_group_hear(struct rdzv_group *g, const struct rdzv_group_hello *h,
+    int64_t now, struct rdzv_group_node **ret, struct co_err *err);
+enum rdzv_group_news rdzv_group_news(const struct rdzv_group *g, const struct rdzv_group_node *n);
 
 /* The node has a request that waits; its connection broke; it got an answer and must ask again. */
-void rl_group_waits(struct rl_group *g, struct rl_group_node *n);
-void rl_group_broke(struct rl_group_node *n, int64_t now);
-void rl_group_told(const struct rl_group *g, struct rl_group_node *n, int64_t now);
+void rdzv_group_waits(struct rdzv_group *g, struct rdzv_group_node *n);
+void rdzv_group_broke(struct rdzv_group_node *n, int64_t now);
+void rdzv_group_told(const struct rdzv_group *g, struct rdzv_group_node *n, int64_t now);
 /* How long a request may wait before it is answered without news.  The time is longer in a group of
  * many nodes, and shorter when silent_ms is short. */
-int64_t rl_group_beat_ms(size_t n, int64_t silent_ms);
+int64_t rdzv_group_beat_ms(size_t n, int64_t silent_ms);
 /* Build a log line that lists the mute nodes: add is called for each, n counts from 0; then end
  * with the number of nodes.  With 0 the line says that all nodes answer again. */
-void rl_group_mute_add(struct co_buf *line, size_t n, const char *who);
-void rl_group_mute_end(struct co_buf *line, size_t n, int64_t silent_ms);
+void rdzv_group_mute_add(struct co_buf *line, size_t n, const char *who);
+void rdzv_group_mute_end(struct co_buf *line, size_t n, int64_t silent_ms);
 /* Writes such a line: "not heard of for a second: node b (rank 1, 10.0.0.7); ...".  Returns how
  * many nodes are mute. */
-size_t rl_group_mute_story(const struct rl_group *g, struct co_buf *ret);
+size_t rdzv_group_mute_story(const struct rdzv_group *g, struct co_buf *ret);
 
 /* The node leaves.  code 0: its work is done; < 0: it was asked to leave; > 0: it failed.  Frees
  * n. */
-void rl_group_leave(
-    struct rl_group *g, struct rl_group_node *n, int code, const char *why, int64_t now);
+void rdzv_group_leave(
+    struct rdzv_group *g, struct rdzv_group_node *n, int code, const char *why, int64_t now);
 /* Ends that round because a node asks for a restart.  Does nothing when the round has ended
  * already: a node may repeat its request. */
-void rl_group_restart(
-    struct rl_group *g, const struct rl_group_node *n, int round, const char *why, int64_t now);
+void rdzv_group_restart(
+    struct rdzv_group *g, const struct rdzv_group_node *n, int round, const char *why, int64_t now);
 
 /* Ends the job with code 0: the serving node has done its work, and nothing watches the others. */
-void rl_group_part(struct rl_group *g, const char *why);
+void rdzv_group_part(struct rdzv_group *g, const char *why);
 
 /* Does what is due now; returns when to call it again, INT64_MAX: only after a change.  heard: all
  * requests that arrived by then have been handled.  Only a node whose deadline is not after `heard`
  * counts as lost: a busy server must not blame nodes whose requests it has not read yet. */
-int64_t rl_group_tick(struct rl_group *g, int64_t heard, int64_t now);
+int64_t rdzv_group_tick(struct rdzv_group *g, int64_t heard, int64_t now);
 
-struct rl_group_node *rl_group_find(const struct rl_group *g, const char *name);
+struct rdzv_group_node *rdzv_group_find(const struct rdzv_group *g, const char *name);
 /* Formats "node abc (rank 1, 10.0.0.7)". */
-void rl_group_who(const struct rl_group_node *n, char *ret, size_t size);
+void rdzv_group_who(const struct rdzv_group_node *n, char *ret, size_t size);
 /* Marks nodes as mute that were due by `heard`; returns when the next one would be. */
-int64_t rl_group_judge(struct rl_group *g, int64_t heard);
+int64_t rdzv_group_judge(struct rdzv_group *g, int64_t heard);
 /* Formats "2 of 3 nodes are here, missing: rank 1". */
-void rl_group_story(const struct rl_group *g, struct co_buf *ret);
+void rdzv_group_story(const struct rdzv_group *g, struct co_buf *ret);

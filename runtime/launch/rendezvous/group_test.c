@@ -15,14 +15,14 @@
  * and a=X says what a is told now: - nothing, M met, C changed, D all done, O over; ?X that the
  * step before was refused (R no room, E it exists); *N the running round's size. */
 struct world {
-    struct rl_group g;
+    struct rdzv_group g;
     int64_t now;
     int refused;
     struct co_err err;
 };
 
-static struct rl_group_hello hello(const struct world *w, const char *name) {
-    return (struct rl_group_hello){.name = name,
+static struct rdzv_group_hello hello(const struct world *w, const char *name) {
+    return (struct rdzv_group_hello){.name = name,
         .id = name,
         .host = "h",
         .value = "{}",
@@ -31,33 +31,33 @@ static struct rl_group_hello hello(const struct world *w, const char *name) {
         .max = w->g.rules.max};
 }
 
-static void say(struct world *w, char who, enum rl_group_word word, int round) {
+static void say(struct world *w, char who, enum rdzv_group_word word, int round) {
     char name[2] = {who, '\0'};
-    struct rl_group_hello h = hello(w, name);
-    struct rl_group_node *n = NULL;
+    struct rdzv_group_hello h = hello(w, name);
+    struct rdzv_group_node *n = NULL;
     h.word = word;
     h.round = round;
-    w->refused = rl_group_hear(&w->g, &h, w->now, &n, &w->err);
+    w->refused = rdzv_group_hear(&w->g, &h, w->now, &n, &w->err);
 }
 
-static struct rl_group_node *node(const struct world *w, char who) {
+static struct rdzv_group_node *node(const struct world *w, char who) {
     const char name[2] = {who, '\0'};
-    struct rl_group_node *n = rl_group_find(&w->g, name);
+    struct rdzv_group_node *n = rdzv_group_find(&w->g, name);
     if (!n) {
         fail_msg("no node %c", who);
     }
     return n;
 }
 
-static const char news_letters[] = {[RL_NEWS_NONE] = '-',
-    [RL_NEWS_MET] = 'M',
-    [RL_NEWS_CHANGED] = 'C',
-    [RL_NEWS_ALL_DONE] = 'D',
-    [RL_NEWS_OVER] = 'O'};
+static const char news_letters[] = {[RDZV_NEWS_NONE] = '-',
+    [RDZV_NEWS_MET] = 'M',
+    [RDZV_NEWS_CHANGED] = 'C',
+    [RDZV_NEWS_ALL_DONE] = 'D',
+    [RDZV_NEWS_OVER] = 'O'};
 
 static bool expect(struct world *w, const char *step, const char *story) {
     if (step[1] == '=') {
-        char got = news_letters[rl_group_news(&w->g, node(w, step[0]))];
+        char got = news_letters[rdzv_group_news(&w->g, node(w, step[0]))];
         if (got != step[2]) {
             fail_msg("%s: at %s it is %c (%s)", story, step, got, w->g.over.msg);
         }
@@ -72,7 +72,7 @@ static bool expect(struct world *w, const char *step, const char *story) {
         return true;
     }
     if (step[0] == '*') {
-        if (w->g.phase != RL_GROUP_RUNNING || (int)w->g.n_roster != step[1] - '0') {
+        if (w->g.phase != RDZV_GROUP_RUNNING || (int)w->g.n_roster != step[1] - '0') {
             fail_msg("%s: at %s phase %d, %zu nodes", story, step, (int)w->g.phase, w->g.n_roster);
         }
         return true;
@@ -82,38 +82,38 @@ static bool expect(struct world *w, const char *step, const char *story) {
 
 static void act(struct world *w, const char *step) {
     char p[2] = {step[2], '\0'};
-    struct rl_group_hello paddle = {.name = p, .value = "{}", .rank = -1};
-    struct rl_group_node *n = NULL;
+    struct rdzv_group_hello paddle = {.name = p, .value = "{}", .rank = -1};
+    struct rdzv_group_node *n = NULL;
     switch (step[0]) {
     case '+':
-        say(w, step[1], RL_WORD_JOIN, 0);
+        say(w, step[1], RDZV_WORD_JOIN, 0);
         break;
     case '-':
-        rl_group_broke(node(w, step[1]), w->now);
+        rdzv_group_broke(node(w, step[1]), w->now);
         break;
     case '!':
-        rl_group_leave(&w->g, node(w, step[1]), 0, "", w->now);
+        rdzv_group_leave(&w->g, node(w, step[1]), 0, "", w->now);
         break;
     case '~':
-        rl_group_leave(&w->g, node(w, step[1]), -1, "SIGTERM", w->now);
+        rdzv_group_leave(&w->g, node(w, step[1]), -1, "SIGTERM", w->now);
         break;
     case '#':
-        rl_group_leave(&w->g, node(w, step[1]), 1, "exit code 1", w->now);
+        rdzv_group_leave(&w->g, node(w, step[1]), 1, "exit code 1", w->now);
         break;
     case '@':
-        rl_group_restart(&w->g, node(w, step[1]), w->g.round, "exit code 1", w->now);
+        rdzv_group_restart(&w->g, node(w, step[1]), w->g.round, "exit code 1", w->now);
         break;
     case '>':
         w->now += 60 * 1000;
         break;
     default:
         if (step[0] == 'p' && step[1] == ':') {
-            w->refused = rl_group_hear(&w->g, &paddle, w->now, &n, &w->err);
+            w->refused = rdzv_group_hear(&w->g, &paddle, w->now, &n, &w->err);
         } else {
             say(w, step[0],
-                step[1] == '+'   ? RL_WORD_RUN
-                : step[1] == '.' ? RL_WORD_STOP
-                                 : RL_WORD_DONE,
+                step[1] == '+'   ? RDZV_WORD_RUN
+                : step[1] == '.' ? RDZV_WORD_STOP
+                                 : RDZV_WORD_DONE,
                 step[2] - '0');
         }
     }
@@ -121,7 +121,7 @@ static void act(struct world *w, const char *step) {
 
 struct row {
     const char *what;
-    struct rl_group_rules rules;
+    struct rdzv_group_rules rules;
     const char *story;
     const char *why; /* what `over` or the last refusal says; NULL: not looked at */
 };
@@ -178,50 +178,50 @@ static void test_stories(void **state) {
         const struct row *row = &rows[i];
         struct world w = {.now = 1000};
         char text[256], *save = NULL;
-        rl_group_init(&w.g, &row->rules);
+        rdzv_group_init(&w.g, &row->rules);
         (void)snprintf(text, sizeof(text), "%s", row->story);
         for (char *s = strtok_r(text, " ", &save); s; s = strtok_r(NULL, " ", &save)) {
             if (!expect(&w, s, row->what)) {
                 act(&w, s);
-                (void)rl_group_tick(&w.g, w.now, w.now);
+                (void)rdzv_group_tick(&w.g, w.now, w.now);
                 w.now += 100;
             }
         }
-        const char *said = w.g.phase == RL_GROUP_OVER ? w.g.over.msg : w.err.msg;
+        const char *said = w.g.phase == RDZV_GROUP_OVER ? w.g.over.msg : w.err.msg;
         if (w.refused || (row->why && strcmp(said, row->why) != 0)) {
             fail_msg("%s: %d %s", row->what, w.refused, said);
         }
-        rl_group_done(&w.g);
+        rdzv_group_done(&w.g);
     }
 }
 
 static void test_the_next_look_is_in_time(void **state) {
     (void)state;
     struct world w = {.now = 1000};
-    const struct rl_group_rules rules = {ELASTIC, .level = 1};
-    rl_group_init(&w.g, &rules);
-    say(&w, 'a', RL_WORD_JOIN, 0);
-    assert_int_equal(rl_group_tick(&w.g, w.now, w.now), 1000 + 30000);
-    rl_group_told(&w.g, node(&w, 'a'), w.now);
-    assert_int_equal(rl_group_tick(&w.g, w.now, w.now), 1000 + 10000);
-    rl_group_broke(node(&w, 'a'), w.now);
-    assert_int_equal(rl_group_tick(&w.g, w.now, w.now), 1000 + RL_GROUP_RECONNECT_MS);
-    rl_group_done(&w.g);
+    const struct rdzv_group_rules rules = {ELASTIC, .level = 1};
+    rdzv_group_init(&w.g, &rules);
+    say(&w, 'a', RDZV_WORD_JOIN, 0);
+    assert_int_equal(rdzv_group_tick(&w.g, w.now, w.now), 1000 + 30000);
+    rdzv_group_told(&w.g, node(&w, 'a'), w.now);
+    assert_int_equal(rdzv_group_tick(&w.g, w.now, w.now), 1000 + 10000);
+    rdzv_group_broke(node(&w, 'a'), w.now);
+    assert_int_equal(rdzv_group_tick(&w.g, w.now, w.now), 1000 + RDZV_GROUP_RECONNECT_MS);
+    rdzv_group_done(&w.g);
 }
 
 static void test_mute_is_told_and_costs_nothing(void **state) {
     (void)state;
-    enum { PATIENCE = RL_GROUP_PATIENCE_MS };
+    enum { PATIENCE = RDZV_GROUP_PATIENCE_MS };
     struct world w = {.now = 1000};
-    const struct rl_group_rules rules = {.min = 3, .max = 3, .level = -1, .silent_ms = 10000};
-    rl_group_init(&w.g, &rules);
+    const struct rdzv_group_rules rules = {.min = 3, .max = 3, .level = -1, .silent_ms = 10000};
+    rdzv_group_init(&w.g, &rules);
     for (const char *s = "abc"; *s; s++) {
-        say(&w, *s, RL_WORD_JOIN, 0);
+        say(&w, *s, RDZV_WORD_JOIN, 0);
     }
-    (void)rl_group_tick(&w.g, w.now, w.now);
+    (void)rdzv_group_tick(&w.g, w.now, w.now);
     for (const char *s = "abc"; *s; s++) {
-        rl_group_told(&w.g, node(&w, *s), w.now);
-        say(&w, *s, RL_WORD_RUN, 1);
+        rdzv_group_told(&w.g, node(&w, *s), w.now);
+        say(&w, *s, RDZV_WORD_RUN, 1);
     }
     const struct {
         int64_t after, heard; /* ms since b was told */
@@ -237,18 +237,18 @@ static void test_mute_is_told_and_costs_nothing(void **state) {
         {20000, 2 * PATIENCE - 1, false, 0, false, 2 * PATIENCE}, /* not yet listened to */
         {20000, 20000, true, 0, false, INT64_MAX - 1000},         /* and it had said something */
     };
-    const struct rl_group_node *a = node(&w, 'a');
-    rl_group_told(&w.g, node(&w, 'b'), 1000);
+    const struct rdzv_group_node *a = node(&w, 'a');
+    rdzv_group_told(&w.g, node(&w, 'b'), 1000);
     for (size_t i = 0; i < CO_ARRAY_LEN(steps); i++) {
         if (steps[i].again) {
-            say(&w, 'b', RL_WORD_RUN, 1);
+            say(&w, 'b', RDZV_WORD_RUN, 1);
         } else if (steps[i].after == 0) {
-            rl_group_told(&w.g, node(&w, 'b'), 1000);
+            rdzv_group_told(&w.g, node(&w, 'b'), 1000);
         }
         CO_AUTOBUF struct co_buf text = CO_BUF(4096);
-        int64_t next = rl_group_tick(&w.g, 1000 + steps[i].heard, 1000 + steps[i].after);
-        size_t mute = rl_group_mute_story(&w.g, &text);
-        bool news = rl_group_news(&w.g, a) == RL_NEWS_MUTE;
+        int64_t next = rdzv_group_tick(&w.g, 1000 + steps[i].heard, 1000 + steps[i].after);
+        size_t mute = rdzv_group_mute_story(&w.g, &text);
+        bool news = rdzv_group_news(&w.g, a) == RDZV_NEWS_MUTE;
         if (next != 1000 + steps[i].next || mute != steps[i].mute || news != steps[i].news) {
             fail_msg("step %zu: next %lld, %zu mute, news %d: %s", i, (long long)next - 1000, mute,
                 news, text.data);
@@ -256,12 +256,12 @@ static void test_mute_is_told_and_costs_nothing(void **state) {
         assert_string_equal(text.data, mute ? "not heard of for a second: node b (rank 1, h); "
                                               "lost after 10 s"
                                             : "all nodes are heard of again");
-        rl_group_told(&w.g, node(&w, 'a'), 1000);
-        rl_group_waits(&w.g, node(&w, 'a'));
+        rdzv_group_told(&w.g, node(&w, 'a'), 1000);
+        rdzv_group_waits(&w.g, node(&w, 'a'));
     }
-    (void)rl_group_tick(&w.g, 1000, 1000);
-    assert_int_equal(w.g.phase, RL_GROUP_RUNNING);
-    rl_group_done(&w.g);
+    (void)rdzv_group_tick(&w.g, 1000, 1000);
+    assert_int_equal(w.g.phase, RDZV_GROUP_RUNNING);
+    rdzv_group_done(&w.g);
 }
 
 static void test_beats_are_slower_where_there_are_many(void **state) {
@@ -272,26 +272,26 @@ static void test_beats_are_slower_where_there_are_many(void **state) {
     } beats[] = {{2, 10000, 250}, {1000, 10000, 250}, {4000, 10000, 1000}, {100000, 10000, 2500},
         {2, 400, 100}};
     for (size_t i = 0; i < CO_ARRAY_LEN(beats); i++) {
-        assert_int_equal(rl_group_beat_ms(beats[i].n, beats[i].silent_ms), beats[i].beat_ms);
+        assert_int_equal(rdzv_group_beat_ms(beats[i].n, beats[i].silent_ms), beats[i].beat_ms);
     }
 }
 
 static void test_the_story_so_far(void **state) {
     (void)state;
-    struct rl_group g;
+    struct rdzv_group g;
     CO_AUTOBUF struct co_buf b = CO_BUF(4096);
-    const struct rl_group_rules rules = {.min = 4, .max = 4, .level = -1, .silent_ms = 1};
-    struct rl_group_node *n = NULL;
-    rl_group_init(&g, &rules);
+    const struct rdzv_group_rules rules = {.min = 4, .max = 4, .level = -1, .silent_ms = 1};
+    struct rdzv_group_node *n = NULL;
+    rdzv_group_init(&g, &rules);
     for (int rank = 0; rank < 3; rank += 2) {
         char name[2] = {(char)('a' + rank), '\0'};
-        struct rl_group_hello h = {
+        struct rdzv_group_hello h = {
             .name = name, .id = name, .value = "{}", .rank = rank, .min = 4, .max = 4};
-        assert_int_equal(rl_group_hear(&g, &h, 0, &n, NULL), 0);
+        assert_int_equal(rdzv_group_hear(&g, &h, 0, &n, NULL), 0);
     }
-    rl_group_story(&g, &b);
+    rdzv_group_story(&g, &b);
     assert_string_equal(b.data, "2 of 4 nodes are here, missing: rank 1 3");
-    rl_group_done(&g);
+    rdzv_group_done(&g);
 }
 
 int main(void) {

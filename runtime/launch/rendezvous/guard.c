@@ -14,7 +14,7 @@
 
 enum { UNAUTHORIZED = 401, SAY_MS = 10000, KEY = 24 };
 
-struct rl_guard {
+struct rdzv_guard {
     char *token;
     char *secret;       /* nonces are derived from it */
     struct co_map last; /* connection -> uint64_t, the number of its last admitted request */
@@ -24,16 +24,16 @@ struct rl_guard {
     int64_t said_ms; /* when that was; 0: never */
 };
 
-int rl_guard_new(const char *token, void (*note)(void *arg, bool warn, const char *line), void *arg,
-    struct rl_guard **ret, struct co_err *err) {
+int rdzv_guard_new(const char *token, void (*note)(void *arg, bool warn, const char *line),
+    void *arg, struct rdzv_guard **ret, struct co_err *err) {
     unsigned char random[CO_NONCE_BYTES];
-    char text[RL_SEAL_TEXT];
+    char text[RDZV_SEAL_TEXT];
     int r = co_nonce_make(random, err);
     if (r) {
         return r;
     }
-    rl_seal_proof_format(random, text);
-    struct rl_guard *g = co_xcalloc(1, sizeof(*g));
+    rdzv_seal_proof_format(random, text);
+    struct rdzv_guard *g = co_xcalloc(1, sizeof(*g));
     g->token = co_xstrdup(token);
     g->secret = co_xstrdup(text);
     g->note = note;
@@ -48,7 +48,7 @@ static void free_number(void *arg, const char *key, void *value) {
     free(value);
 }
 
-void rl_guard_free(struct rl_guard *g) {
+void rdzv_guard_free(struct rdzv_guard *g) {
     if (g) {
         co_map_each(&g->last, free_number, NULL);
         co_map_done(&g->last);
@@ -58,7 +58,7 @@ void rl_guard_free(struct rl_guard *g) {
     }
 }
 
-static void refuse(struct rl_guard *g, const struct co_http_req *r, const char *why) {
+static void refuse(struct rdzv_guard *g, const struct co_http_req *r, const char *why) {
     char peer[CO_HTTP_PEER_MAX], line[400], more[64] = "";
     int64_t now = co_now_ms();
     if (g->said_ms && now - g->said_ms < SAY_MS) {
@@ -79,17 +79,17 @@ static void refuse(struct rl_guard *g, const struct co_http_req *r, const char *
 /* The nonce of a connection.  No other connection ever has the same one, and only this process can
  * make it. */
 static void make_nonce(
-    const struct rl_guard *g, const struct co_http_req *r, unsigned char ret[CO_NONCE_BYTES]) {
+    const struct rdzv_guard *g, const struct co_http_req *r, unsigned char ret[CO_NONCE_BYTES]) {
     unsigned char conn[8];
     co_put_u64(conn, co_http_conn(r));
     co_proof_make("paddle rendezvous nonce", g->secret, conn, sizeof(conn), ret);
 }
 
-static void challenge(const struct rl_guard *g, struct co_http_req *r) {
+static void challenge(const struct rdzv_guard *g, struct co_http_req *r) {
     unsigned char nonce[CO_NONCE_BYTES];
-    char text[RL_SEAL_TEXT];
+    char text[RDZV_SEAL_TEXT];
     make_nonce(g, r, nonce);
-    rl_seal_challenge_format(nonce, text);
+    rdzv_seal_challenge_format(nonce, text);
     co_http_reply(r, UNAUTHORIZED, NULL, text, strlen(text));
 }
 
@@ -97,23 +97,23 @@ static void format_conn(uint64_t conn, char ret[KEY]) {
     (void)snprintf(ret, KEY, "%" PRIu64, conn);
 }
 
-static uint64_t *find_last(const struct rl_guard *g, const struct co_http_req *r) {
+static uint64_t *find_last(const struct rdzv_guard *g, const struct co_http_req *r) {
     char key[KEY];
     format_conn(co_http_conn(r), key);
     return co_map_get(&g->last, key);
 }
 
 static bool is_right(
-    const struct rl_guard *g, const struct co_http_req *r, const struct rl_seal *s) {
-    struct rl_seal_request q = {.method = co_http_method(r), .path = co_http_path(r)};
-    q.said = co_http_header(r, RL_WIRE_HEADER);
+    const struct rdzv_guard *g, const struct co_http_req *r, const struct rdzv_seal *s) {
+    struct rdzv_seal_request q = {.method = co_http_method(r), .path = co_http_path(r)};
+    q.said = co_http_header(r, RDZV_WIRE_HEADER);
     q.said = q.said ? q.said : "";
     q.body = co_http_body(r, &q.len);
     const uint64_t *last = find_last(g, r);
-    return rl_seal_request_right(s, g->token, &q) && s->number > (last ? *last : 0);
+    return rdzv_seal_request_right(s, g->token, &q) && s->number > (last ? *last : 0);
 }
 
-static void keep_last(struct rl_guard *g, const struct co_http_req *r, uint64_t number) {
+static void keep_last(struct rdzv_guard *g, const struct co_http_req *r, uint64_t number) {
     uint64_t *last = find_last(g, r);
     if (!last) {
         char key[KEY];
@@ -124,16 +124,16 @@ static void keep_last(struct rl_guard *g, const struct co_http_req *r, uint64_t 
     *last = number;
 }
 
-bool rl_guard_admit(struct rl_guard *g, struct co_http_req *r) {
-    const char *text = co_http_header(r, RL_SEAL_HEADER);
+bool rdzv_guard_admit(struct rdzv_guard *g, struct co_http_req *r) {
+    const char *text = co_http_header(r, RDZV_SEAL_HEADER);
     unsigned char nonce[CO_NONCE_BYTES];
-    struct rl_seal s = {0};
+    struct rdzv_seal s = {0};
     struct co_err err = {0};
     make_nonce(g, r, nonce);
     if (!text) {
         refuse(g, r, "no proof of the job's token (PADDLE_JOB_TOKEN, --require_token)");
         challenge(g, r);
-    } else if (rl_seal_parse(text, &s, &err)) {
+    } else if (rdzv_seal_parse(text, &s, &err)) {
         refuse(g, r, err.msg);
         challenge(g, r);
     } else if (!s.proven || memcmp(s.nonce, nonce, sizeof(nonce)) != 0) {
@@ -150,23 +150,23 @@ bool rl_guard_admit(struct rl_guard *g, struct co_http_req *r) {
     return false;
 }
 
-void rl_guard_prove(
-    const struct rl_guard *g, struct co_http_req *r, int status, const void *body, size_t len) {
-    const char *text = co_http_header(r, RL_SEAL_HEADER);
+void rdzv_guard_prove(
+    const struct rdzv_guard *g, struct co_http_req *r, int status, const void *body, size_t len) {
+    const char *text = co_http_header(r, RDZV_SEAL_HEADER);
     const uint64_t *last = find_last(g, r);
-    struct rl_seal s = {0};
-    if (status == UNAUTHORIZED || !last || !text || rl_seal_parse(text, &s, NULL) ||
+    struct rdzv_seal s = {0};
+    if (status == UNAUTHORIZED || !last || !text || rdzv_seal_parse(text, &s, NULL) ||
         s.number != *last) {
         return;
     }
     unsigned char proof[CO_PROOF_BYTES];
-    char value[RL_SEAL_TEXT];
-    rl_seal_answer(&s, g->token, status, body, len, proof);
-    rl_seal_proof_format(proof, value);
-    co_http_add_header(r, RL_SEAL_HEADER, value);
+    char value[RDZV_SEAL_TEXT];
+    rdzv_seal_answer(&s, g->token, status, body, len, proof);
+    rdzv_seal_proof_format(proof, value);
+    co_http_add_header(r, RDZV_SEAL_HEADER, value);
 }
 
-void rl_guard_disconnected(struct rl_guard *g, uint64_t conn) {
+void rdzv_guard_disconnected(struct rdzv_guard *g, uint64_t conn) {
     char key[KEY];
     format_conn(conn, key);
     free(co_map_remove(&g->last, key));

@@ -5,18 +5,18 @@
 
 #include "common/httpd.h"
 
-struct rl_guard;
+struct rdzv_guard;
 
 /* CO_INTERNAL: no random numbers.  note gets a log line about refused peers, at most one in 10 s.
  */
-CO_MUST_CHECK int rl_guard_new(const char *token,
-    void (*note)(void *arg, bool warn, const char *line), void *arg, struct rl_guard **ret,
+CO_MUST_CHECK int rdzv_guard_new(const char *token,
+    void (*note)(void *arg, bool warn, const char *line), void *arg, struct rdzv_guard **ret,
     struct co_err *err);
-void rl_guard_free(struct rl_guard *g); /* NULL allowed */
+void rdzv_guard_free(struct rdzv_guard *g); /* NULL allowed */
 
 /* Returns false when the request was answered with 401. */
-bool rl_guard_admit(struct rl_guard *g, struct co_http_req *r);
+bool rdzv_guard_admit(struct rdzv_guard *g, struct co_http_req *r);
 /* For co_httpd_options.answering: adds a proof to the answer of an admitted request. */
-void rl_guard_prove(
-    const struct rl_guard *g, struct co_http_req *r, int status, const void *body, size_t len);
-void rl_guard_disconnected(struct rl_guard *g, uint64_t conn);
+void rdzv_guard_prove(
+    const struct rdzv_guard *g, struct co_http_req *r, int status, const void *body, size_t len);
+void rdzv_guard_disconnected(struct rdzv_guard *g, uint64_t conn);

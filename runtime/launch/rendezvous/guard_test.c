@@ -22,7 +22,7 @@ enum { ANSWER = 2048 };
 static struct {
     struct co_loop *loop;
     struct co_httpd *http;
-    struct rl_guard *guard;
+    struct rdzv_guard *guard;
     bool open;     /* asks for no proof */
     bool unproven; /* and gives none */
     int asked;     /* requests of any kind */
@@ -39,7 +39,7 @@ static struct {
 static void on_request(void *arg, struct co_http_req *r) {
     (void)arg;
     world.asked++;
-    if (world.open || rl_guard_admit(world.guard, r)) {
+    if (world.open || rdzv_guard_admit(world.guard, r)) {
         world.let_in++;
         co_http_replyf(r, 200, "in\n");
     }
@@ -49,13 +49,13 @@ static void on_answering(
     void *arg, struct co_http_req *r, int status, const void *body, size_t len) {
     (void)arg;
     if (!world.unproven) {
-        rl_guard_prove(world.guard, r, status, body, len);
+        rdzv_guard_prove(world.guard, r, status, body, len);
     }
 }
 
 static void on_disconnected(void *arg, uint64_t conn) {
     (void)arg;
-    rl_guard_disconnected(world.guard, conn);
+    rdzv_guard_disconnected(world.guard, conn);
 }
 
 static void on_note(void *arg, bool warn, const char *line) {
@@ -73,7 +73,7 @@ static int setup(void **state) {
     memset(&world, 0, sizeof(world));
     world.fd = -1;
     assert_int_equal(0, co_loop_new(&world.loop, NULL));
-    assert_int_equal(0, rl_guard_new("secret", on_note, NULL, &world.guard, NULL));
+    assert_int_equal(0, rdzv_guard_new("secret", on_note, NULL, &world.guard, NULL));
     return co_httpd_open(
         world.loop, "127.0.0.1:0", routes, CO_ARRAY_LEN(routes), NULL, &o, &world.http, NULL);
 }
@@ -82,7 +82,7 @@ static int teardown(void **state) {
     (void)state;
     co_closep(&world.fd);
     co_httpd_close(world.http);
-    rl_guard_free(world.guard);
+    rdzv_guard_free(world.guard);
     co_loop_free(world.loop);
     return 0;
 }
@@ -99,11 +99,11 @@ static void dial(void) {
 }
 
 /* Status and whole answer; proof "": without that header. */
-static int ask(const struct rl_seal_request *q, const char *proof) {
+static int ask(const struct rdzv_seal_request *q, const char *proof) {
     CO_AUTOFREE char *text =
-        co_xasprintf("%s %s HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n%s%s%s" RL_WIRE_HEADER
+        co_xasprintf("%s %s HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n%s%s%s" RDZV_WIRE_HEADER
                      ": %s\r\n\r\n%.*s",
-            q->method, q->path, q->len, *proof ? RL_SEAL_HEADER ": " : "", proof,
+            q->method, q->path, q->len, *proof ? RDZV_SEAL_HEADER ": " : "", proof,
             *proof ? "\r\n" : "", q->said, (int)q->len, (const char *)q->body);
     size_t n = 0, len = 0;
     int status = 0;
@@ -123,23 +123,23 @@ static int ask(const struct rl_seal_request *q, const char *proof) {
     return status;
 }
 
-static const struct rl_seal_request usual = {
+static const struct rdzv_seal_request usual = {
     .method = "POST", .path = "/j/info/a/-1", .said = "1 a join", .body = "{}", .len = 2};
 
 /* On the connection there is: the nonce for the next request. */
-static struct rl_seal be_challenged(void) {
-    struct rl_seal s = {.client = {7}};
-    char text[RL_SEAL_TEXT];
-    rl_seal_format(&s, text);
+static struct rdzv_seal be_challenged(void) {
+    struct rdzv_seal s = {.client = {7}};
+    char text[RDZV_SEAL_TEXT];
+    rdzv_seal_format(&s, text);
     assert_int_equal(401, ask(&usual, text));
-    assert_true(rl_seal_challenge_parse(strstr(world.answer, "\r\n\r\n") + 4, s.nonce));
+    assert_true(rdzv_seal_challenge_parse(strstr(world.answer, "\r\n\r\n") + 4, s.nonce));
     return s;
 }
 
-static void prove(struct rl_seal *s, const char *token, char ret_text[RL_SEAL_TEXT]) {
+static void prove(struct rdzv_seal *s, const char *token, char ret_text[RDZV_SEAL_TEXT]) {
     s->number++;
-    rl_seal_request(s, token, &usual);
-    rl_seal_format(s, ret_text);
+    rdzv_seal_request(s, token, &usual);
+    rdzv_seal_format(s, ret_text);
 }
 
 static void a_stranger_is_refused_and_told_of_once(void **state) {
@@ -147,7 +147,7 @@ static void a_stranger_is_refused_and_told_of_once(void **state) {
     dial();
     for (int i = 0; i < 3; i++) {
         assert_int_equal(401, ask(&usual, ""));
-        assert_null(strstr(world.answer, RL_SEAL_HEADER));
+        assert_null(strstr(world.answer, RDZV_SEAL_HEADER));
     }
     assert_int_equal(401, ask(&usual, "2 what"));
     assert_int_equal(0, world.let_in);
@@ -160,15 +160,15 @@ static void a_stranger_is_refused_and_told_of_once(void **state) {
 static void who_proves_is_let_in_and_the_answer_is_proven(void **state) {
     (void)state;
     dial();
-    struct rl_seal s = be_challenged();
-    char text[RL_SEAL_TEXT];
+    struct rdzv_seal s = be_challenged();
+    char text[RDZV_SEAL_TEXT];
     for (int i = 0; i < 3; i++) {
         prove(&s, "secret", text);
         assert_int_equal(200, ask(&usual, text));
-        const char *said = strcasestr(world.answer, RL_SEAL_HEADER ": ");
+        const char *said = strcasestr(world.answer, RDZV_SEAL_HEADER ": ");
         assert_non_null(said);
-        CO_AUTOFREE char *proof = co_xstrndup(said + strlen(RL_SEAL_HEADER ": "), 64);
-        assert_true(rl_seal_answer_right(&s, "secret", 200, "in\n", 3, proof));
+        CO_AUTOFREE char *proof = co_xstrndup(said + strlen(RDZV_SEAL_HEADER ": "), 64);
+        assert_true(rdzv_seal_answer_right(&s, "secret", 200, "in\n", 3, proof));
     }
     assert_int_equal(3, world.let_in);
     assert_int_equal(0, world.notes);
@@ -177,8 +177,8 @@ static void who_proves_is_let_in_and_the_answer_is_proven(void **state) {
 static void another_token_is_refused(void **state) {
     (void)state;
     dial();
-    struct rl_seal s = be_challenged();
-    char text[RL_SEAL_TEXT];
+    struct rdzv_seal s = be_challenged();
+    char text[RDZV_SEAL_TEXT];
     prove(&s, "guess", text);
     assert_int_equal(401, ask(&usual, text));
     assert_non_null(strstr(world.answer, "the token is not this job's (PADDLE_JOB_TOKEN"));
@@ -189,8 +189,8 @@ static void another_token_is_refused(void **state) {
 static void what_was_recorded_is_refused(void **state) {
     (void)state;
     dial();
-    struct rl_seal s = be_challenged();
-    char first[RL_SEAL_TEXT], second[RL_SEAL_TEXT];
+    struct rdzv_seal s = be_challenged();
+    char first[RDZV_SEAL_TEXT], second[RDZV_SEAL_TEXT];
     prove(&s, "secret", first);
     assert_int_equal(200, ask(&usual, first));
     assert_int_equal(401, ask(&usual, first)); /* again */
@@ -206,7 +206,7 @@ static void what_was_recorded_is_refused(void **state) {
 
 static void a_request_that_was_changed_is_refused(void **state) {
     (void)state;
-    static const struct rl_seal_request others[] = {
+    static const struct rdzv_seal_request others[] = {
         {.method = "DELETE", .path = "/j/info/a/-1", .said = "1 a join", .body = "{}", .len = 2},
         {.method = "POST", .path = "/j/info/b/-1", .said = "1 a join", .body = "{}", .len = 2},
         {.method = "POST", .path = "/j/info/a/-1", .said = "1 a done", .body = "{}", .len = 2},
@@ -214,8 +214,8 @@ static void a_request_that_was_changed_is_refused(void **state) {
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(others); i++) {
         dial();
-        struct rl_seal s = be_challenged();
-        char text[RL_SEAL_TEXT];
+        struct rdzv_seal s = be_challenged();
+        char text[RDZV_SEAL_TEXT];
         prove(&s, "secret", text);
         assert_int_equal(401, ask(&others[i], text));
     }
@@ -232,10 +232,10 @@ static void on_done(void *arg, const struct co_httpc_result *r) {
     (void)snprintf(world.text, sizeof(world.text), "%s", r->code ? r->err->msg : r->body);
 }
 
-static void send_one(struct rl_prover *p, struct co_httpc *http) {
+static void send_one(struct rdzv_prover *p, struct co_httpc *http) {
     int before = world.done;
-    rl_prover_send(p, http,
-        &(struct rl_prover_request){.method = "POST",
+    rdzv_prover_send(p, http,
+        &(struct rdzv_prover_request){.method = "POST",
             .path = "/j/info/a/-1",
             .said = "1 a join",
             .body = "{}",
@@ -247,18 +247,18 @@ static void send_one(struct rl_prover *p, struct co_httpc *http) {
 }
 
 struct node {
-    struct rl_prover *prover;
+    struct rdzv_prover *prover;
     struct co_httpc *http;
 };
 
 static void node_open(struct node *n, const char *token) {
-    assert_int_equal(0, rl_prover_new(token, &n->prover, NULL));
+    assert_int_equal(0, rdzv_prover_new(token, &n->prover, NULL));
     n->http = co_httpc_new(world.loop, "127.0.0.1", co_httpd_port(world.http), NULL, 4096);
 }
 
 static void node_close(struct node *n) {
     co_httpc_free(n->http);
-    rl_prover_free(n->prover);
+    rdzv_prover_free(n->prover);
 }
 
 static void a_node_needs_one_round_trip_more_at_the_start(void **state) {

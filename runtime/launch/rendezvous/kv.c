@@ -34,18 +34,18 @@ enum {
 };
 
 struct kv {
-    struct rl_rdzv *m;
+    struct rdzv *m;
     struct co_hostport master;
     char master_text[CO_HOST_MAX + 10];
     struct co_lookup *lookup;
-    struct rl_service *service; /* NULL: this node does not serve */
-    bool local;                 /* the master's address is this machine's: this node may serve */
+    struct rdzv_service *service; /* NULL: this node does not serve */
+    bool local;                   /* the master's address is this machine's: this node may serve */
     struct co_httpc *http;
-    struct rl_prover *prover; /* NULL: no proof of a token is needed */
-    struct co_timer *timer;   /* calls `next` */
+    struct rdzv_prover *prover; /* NULL: no proof of a token is needed */
+    struct co_timer *timer;     /* calls `next` */
     void (*next)(struct kv *w);
-    char id[RL_WIRE_ID + 1];
-    enum rl_group_word word;
+    char id[RDZV_WIRE_ID + 1];
+    enum rdzv_group_word word;
     char *restart; /* reason of a restart request that was not answered yet; owned; NULL: none */
     int round;     /* the round that it met in last */
     bool paddle;   /* the master is Paddle's launcher */
@@ -94,7 +94,7 @@ static const char *tell_story(void *way) {
 }
 
 static bool is_meeting(const struct kv *w) {
-    return w->m->state == RL_RDZV_MEETING;
+    return w->m->state == RDZV_MEETING;
 }
 
 /* "aaaaaa" makes the serving node the first in Paddle's order. */
@@ -103,13 +103,13 @@ static const char *key_name(const struct kv *w) {
 }
 
 static char *key_path(const struct kv *w) {
-    const struct rl_rdzv_options *o = &w->m->options;
+    const struct rdzv_options *o = &w->m->options;
     return co_xasprintf("/%s/info/%s/%d", o->job_id, key_name(w), o->rank);
 }
 
-static struct rl_wire_hello make_hello(const struct kv *w) {
-    const struct rl_rdzv_options *o = &w->m->options;
-    struct rl_wire_hello h = {
+static struct rdzv_wire_hello make_hello(const struct kv *w) {
+    const struct rdzv_options *o = &w->m->options;
+    struct rdzv_wire_hello h = {
         .word = w->word, .round = w->round, .min = o->min_nodes, .max = o->max_nodes};
     (void)snprintf(h.id, sizeof(h.id), "%s", w->id);
     (void)snprintf(h.host, sizeof(h.host), "%s", o->host ? o->host : "");
@@ -119,11 +119,11 @@ static struct rl_wire_hello make_hello(const struct kv *w) {
 /* ---- the end ---- */
 
 static void end_now(struct kv *w) {
-    rl_rdzv_end(w->m, w->over.code, w->over.msg);
+    rdzv_end(w->m, w->over.code, w->over.msg);
 }
 
 static void settle_end(struct kv *w) {
-    if (co_now_ms() < w->until && !rl_service_settled(w->service)) {
+    if (co_now_ms() < w->until && !rdzv_service_settled(w->service)) {
         call_later(w, SETTLE_TICK_MS, settle_end);
     } else {
         end_now(w);
@@ -157,9 +157,9 @@ static void master_lost(struct kv *w, const struct co_err *why) {
     if (w->m->options.level < 0) {
         end_way(w, err.code, err.msg);
     } else {
-        w->word = RL_WORD_STOP;
+        w->word = RDZV_WORD_STOP;
         call_later(w, retry_ms(w), ask_master);
-        rl_rdzv_changed(w->m, err.msg);
+        rdzv_changed(w->m, err.msg);
     }
 }
 
@@ -169,7 +169,7 @@ static void say_not_ready(struct kv *w) {
         struct co_err err = w->last;
         (void)co_err_wrap(&err, "master not ready");
         w->noted_at = now;
-        rl_rdzv_note(w->m, true, err.msg);
+        rdzv_note(w->m, true, err.msg);
     }
 }
 
@@ -183,7 +183,7 @@ static void no_answer(struct kv *w, const struct co_err *why) {
     }
     if (is_meeting(w)) {
         say_not_ready(w);
-    } else if (w->word != RL_WORD_STOP) {
+    } else if (w->word != RDZV_WORD_STOP) {
         w->lost_since = w->lost_since ? w->lost_since : now;
         if (why->code == CO_TIMEOUT || now - w->lost_since >= LOST_MS) {
             master_lost(w, why);
@@ -197,31 +197,31 @@ static void no_answer(struct kv *w, const struct co_err *why) {
 
 static void on_listing(void *arg, const struct co_httpc_result *r) {
     struct kv *w = arg;
-    const struct rl_rdzv_options *o = &w->m->options;
-    struct rl_poll_round round = {
+    const struct rdzv_options *o = &w->m->options;
+    struct rdzv_poll_round round = {
         .prefix_job = o->job_id, .name = key_name(w), .size = o->max_nodes, .sort_ip = o->sort_ip};
     struct co_err err = {0};
     if (r->code) {
         no_answer(w, r->err);
         return;
     }
-    int e = r->status == 200 ? rl_poll_parse(r->body, r->len, &round, &err) : 0;
+    int e = r->status == 200 ? rdzv_poll_parse(r->body, r->len, &round, &err) : 0;
     if (e) {
         end_way(w, e, err.msg);
     } else if (round.complete) {
-        rl_rdzv_met(w->m, round.peers, round.n, round.self, ++w->round, false);
+        rdzv_met(w->m, round.peers, round.n, round.self, ++w->round, false);
     } else {
         (void)co_err_set(&w->last, CO_TIMEOUT,
             "%zu of %d nodes are here (Paddle's launcher serves)", round.n, o->max_nodes);
         call_later(w, POLL_MS, ask_master);
     }
-    rl_poll_done(&round);
+    rdzv_poll_done(&round);
 }
 
 static void list_all(struct kv *w) {
     CO_AUTOFREE char *path = co_xasprintf("/%s/info", w->m->options.job_id);
-    rl_prover_send(w->prover, w->http,
-        &(struct rl_prover_request){.method = "GET",
+    rdzv_prover_send(w->prover, w->http,
+        &(struct rdzv_prover_request){.method = "GET",
             .path = path,
             .said = "",
             .body = "",
@@ -233,7 +233,7 @@ static void list_all(struct kv *w) {
 static void paddle_serves(struct kv *w) {
     if (!w->paddle) {
         w->paddle = true;
-        rl_rdzv_note(
+        rdzv_note(
             w->m, false, "the master is Paddle's launcher: no node will hear of another's end");
     }
     list_all(w);
@@ -248,20 +248,20 @@ static void master_mute(struct kv *w) {
         (double)(w->m->options.silent_ms + ANSWER_MS) / 1000);
     w->mute = true;
     w->patience_ms *= 2;
-    rl_rdzv_note(w->m, true, line);
+    rdzv_note(w->m, true, line);
 }
 
 static void master_heard(struct kv *w) {
     w->lost_since = 0;
     if (w->mute) {
         w->mute = false;
-        rl_rdzv_note(w->m, false, "the master is heard of again");
+        rdzv_note(w->m, false, "the master is heard of again");
     }
 }
 
 /* Starts the timer that reports a late master, while workers run and it must answer every beat. */
 static void watch_master(struct kv *w) {
-    const bool running = w->word == RL_WORD_RUN || w->word == RL_WORD_DONE;
+    const bool running = w->word == RDZV_WORD_RUN || w->word == RDZV_WORD_DONE;
     if (running && !w->service && !w->mute) {
         call_later(w, w->beat_ms + w->patience_ms, master_mute);
     }
@@ -271,60 +271,60 @@ static void nobody_starts_again(struct kv *w) {
     end_way(w, CO_PEERLOST, "no other node would start again: nobody watches this job");
 }
 
-static void on_answer_of_ours(struct kv *w, const struct rl_wire_answer *a, bool restart) {
+static void on_answer_of_ours(struct kv *w, const struct rdzv_wire_answer *a, bool restart) {
     switch (a->kind) {
-    case RL_WIRE_MUTE:
-        rl_rdzv_note(w->m, a->round > 0, a->text);
+    case RDZV_WIRE_MUTE:
+        rdzv_note(w->m, a->round > 0, a->text);
         ask_master(w);
         return;
-    case RL_WIRE_WAIT:
+    case RDZV_WIRE_WAIT:
         (void)snprintf(w->heard, sizeof(w->heard), "%.300s", a->text);
         (void)co_err_set(&w->last, CO_TIMEOUT, "%s", w->heard);
         w->down = false;
         ask_master(w);
         return;
-    case RL_WIRE_MET: {
+    case RDZV_WIRE_MET: {
         w->round = a->round;
-        w->word = RL_WORD_RUN;
-        w->beat_ms = rl_group_beat_ms(a->n, w->m->options.silent_ms);
+        w->word = RDZV_WORD_RUN;
+        w->beat_ms = rdzv_group_beat_ms(a->n, w->m->options.silent_ms);
         w->heard[0] = '\0';
-        CO_AUTOFREE struct rl_rdzv_peer *peers = co_xcalloc(a->n, sizeof(*peers));
+        CO_AUTOFREE struct rdzv_peer *peers = co_xcalloc(a->n, sizeof(*peers));
         for (size_t i = 0; i < a->n; i++) {
-            peers[i] = (struct rl_rdzv_peer){a->peers[i].name, a->peers[i].value};
+            peers[i] = (struct rdzv_peer){a->peers[i].name, a->peers[i].value};
         }
         ask_master(w);
-        rl_rdzv_met(w->m, peers, a->n, a->self, a->round, true);
+        rdzv_met(w->m, peers, a->n, a->self, a->round, true);
         return;
     }
-    case RL_WIRE_CHANGED:
+    case RDZV_WIRE_CHANGED:
         if (w->m->options.level < 0) {
             end_way(w, CO_PEERLOST, a->text);
             return;
         }
-        w->word = RL_WORD_STOP;
+        w->word = RDZV_WORD_STOP;
         ask_master(w);
-        rl_rdzv_changed(w->m, a->text);
+        rdzv_changed(w->m, a->text);
         return;
-    case RL_WIRE_DONE:
+    case RDZV_WIRE_DONE:
         w->word =
-            RL_WORD_RUN; /* the master knows that this node is done; only the end is news now */
+            RDZV_WORD_RUN; /* the master knows that this node is done; only the end is news now */
         w->alone = true;
-        rl_rdzv_all_done(w->m);
+        rdzv_all_done(w->m);
         return;
-    case RL_WIRE_OVER:
+    case RDZV_WIRE_OVER:
         if (a->code == 0 && !is_meeting(w)) {
             w->alone = true;
-            rl_rdzv_note(w->m, false, a->text);
+            rdzv_note(w->m, false, a->text);
             if (restart) {
                 nobody_starts_again(w);
-            } else if (w->word == RL_WORD_DONE) {
-                rl_rdzv_all_done(w->m);
+            } else if (w->word == RDZV_WORD_DONE) {
+                rdzv_all_done(w->m);
             }
             return;
         }
         end_way(w, a->code ? a->code : CO_CANCELED, a->text);
         return;
-    case RL_WIRE_REFUSED:
+    case RDZV_WIRE_REFUSED:
         end_way(w, a->code, a->text);
         return;
     }
@@ -349,7 +349,7 @@ static bool is_refused(struct kv *w, const struct co_httpc_result *r) {
 
 static void on_answer(void *arg, const struct co_httpc_result *r) {
     struct kv *w = arg;
-    struct rl_wire_answer a = {0};
+    struct rdzv_wire_answer a = {0};
     struct co_err err = {0};
     co_timer_stop(w->timer);
     if (is_refused(w, r)) {
@@ -360,7 +360,7 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
         no_answer(w, r->err);
         return;
     }
-    int e = rl_wire_answer_parse(r->body, r->len, &a, &err);
+    int e = rdzv_wire_answer_parse(r->body, r->len, &a, &err);
     if (e && r->status == 200 && r->len == 0 && is_meeting(w) &&
         w->m->options.min_nodes == w->m->options.max_nodes) {
         paddle_serves(w);
@@ -375,23 +375,23 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
         w->foreign = false;
         master_heard(w);
         on_answer_of_ours(w, &a, restart != NULL);
-        rl_wire_answer_done(&a);
+        rdzv_wire_answer_done(&a);
     }
 }
 
 static void ask_master(struct kv *w) {
-    const struct rl_rdzv_options *o = &w->m->options;
+    const struct rdzv_options *o = &w->m->options;
     if (w->restart) { /* repeated until it is answered; the master ignores one of an old round */
         send_parting(w, true, 0, w->restart);
         return;
     }
     CO_AUTOFREE char *path = key_path(w);
-    char text[RL_WIRE_TEXT];
-    struct rl_wire_hello h = make_hello(w);
-    rl_wire_hello_format(&h, false, text);
+    char text[RDZV_WIRE_TEXT];
+    struct rdzv_wire_hello h = make_hello(w);
+    rdzv_wire_hello_format(&h, false, text);
     co_timer_stop(w->timer);
-    rl_prover_send(w->prover, w->http,
-        &(struct rl_prover_request){.method = "POST",
+    rdzv_prover_send(w->prover, w->http,
+        &(struct rdzv_prover_request){.method = "POST",
             .path = path,
             .said = text,
             .body = o->value,
@@ -405,12 +405,12 @@ static void ask_master(struct kv *w) {
 
 static void service_note(void *arg, bool warn, const char *line) {
     const struct kv *w = arg;
-    rl_rdzv_note(w->m, warn, line);
+    rdzv_note(w->m, warn, line);
 }
 
 static int open_service(struct kv *w, uint16_t port, struct co_err *err) {
-    const struct rl_rdzv_options *o = &w->m->options;
-    struct rl_service_options so = {.job_id = o->job_id,
+    const struct rdzv_options *o = &w->m->options;
+    struct rdzv_service_options so = {.job_id = o->job_id,
         .token = o->token,
         .rules = {.min = o->min_nodes,
             .max = o->max_nodes,
@@ -421,12 +421,12 @@ static int open_service(struct kv *w, uint16_t port, struct co_err *err) {
             .silent_ms = o->silent_ms},
         .note = service_note,
         .arg = w};
-    return rl_service_open(w->m->loop, port, &so, &w->service, err);
+    return rdzv_service_open(w->m->loop, port, &so, &w->service, err);
 }
 
 static void connect_to(struct kv *w, const char *host, uint16_t port) {
     if (!w->http) {
-        w->http = co_httpc_new(w->m->loop, host, port, NULL, RL_WIRE_RAW_MAX);
+        w->http = co_httpc_new(w->m->loop, host, port, NULL, RDZV_WIRE_RAW_MAX);
     }
     ask_master(w);
 }
@@ -470,8 +470,8 @@ static void find_master(struct kv *w) {
 }
 
 static void serve_anywhere(struct kv *w) {
-    const struct rl_rdzv_options *o = &w->m->options;
-    uint16_t port = rl_service_port(w->service);
+    const struct rdzv_options *o = &w->m->options;
+    uint16_t port = rdzv_service_port(w->service);
     co_hostport_format(
         o->host ? o->host : "127.0.0.1", port, w->master_text, sizeof(w->master_text));
     connect_to(w, "127.0.0.1", port);
@@ -480,20 +480,20 @@ static void serve_anywhere(struct kv *w) {
     }
 }
 
-/* ---- the operations of the back end, see struct rl_rdzv_way ---- */
+/* ---- the operations of the back end, see struct rdzv_way ---- */
 
 static void kv_free(void *way) {
     struct kv *w = way;
     co_lookup_cancel(w->lookup);
     co_httpc_free(w->http);
-    rl_prover_free(w->prover);
+    rdzv_prover_free(w->prover);
     co_timer_free(w->timer);
-    rl_service_close(w->service);
+    rdzv_service_close(w->service);
     free(w->restart);
     free(w);
 }
 
-static int kv_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
+static int kv_start(struct rdzv *m, void **ret, struct co_err *err) {
     struct kv *w = co_xcalloc(1, sizeof(*w));
     uint64_t id = 0;
     int r = 0;
@@ -501,9 +501,9 @@ static int kv_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
     (void)!getrandom(&id, sizeof(id), 0);
     (void)snprintf(w->id, sizeof(w->id), "%016llx", (unsigned long long)id);
     w->timer = co_timer_new(m->loop, on_timer, w);
-    w->patience_ms = RL_GROUP_PATIENCE_MS;
+    w->patience_ms = RDZV_GROUP_PATIENCE_MS;
     w->noted_at = co_now_ms() - NOTE_MS + LOST_MS; /* no log line in the first LOST_MS */
-    r = m->options.token ? rl_prover_new(m->options.token, &w->prover, err) : 0;
+    r = m->options.token ? rdzv_prover_new(m->options.token, &w->prover, err) : 0;
     if (!r && !m->options.master) {
         r = open_service(w, 0, err);
     } else if (!r) {
@@ -525,7 +525,7 @@ static int kv_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
 
 static void kv_again(void *way) {
     struct kv *w = way;
-    w->word = RL_WORD_JOIN;
+    w->word = RDZV_WORD_JOIN;
     free(co_steal_ptr(w->restart)); /* the round that it asked to end has ended */
     w->lost_since = 0;
     if (w->service) {
@@ -537,23 +537,23 @@ static void kv_again(void *way) {
 
 static void kv_done(void *way) {
     struct kv *w = way;
-    w->word = RL_WORD_DONE;
+    w->word = RDZV_WORD_DONE;
     if (w->paddle) {
         return;
     }
     if (w->alone) {
-        rl_rdzv_all_done(w->m);
+        rdzv_all_done(w->m);
         return;
     }
     ask_master(w);
 }
 
 static void tell_gone(struct kv *w) {
-    rl_rdzv_gone(w->m);
+    rdzv_gone(w->m);
 }
 
 static void settle_and_go(struct kv *w) {
-    if (co_now_ms() < w->until && !rl_service_settled(w->service)) {
+    if (co_now_ms() < w->until && !rdzv_service_settled(w->service)) {
         call_later(w, SETTLE_TICK_MS, settle_and_go);
     } else {
         tell_gone(w);
@@ -567,7 +567,7 @@ static void on_left(void *arg, const struct co_httpc_result *r) {
         char text[CO_HOST_MAX + 80];
         (void)snprintf(text, sizeof(text), "the master at %s has done its work", w->master_text);
         if (w->over.code == 0) {
-            rl_service_part(w->service, text);
+            rdzv_service_part(w->service, text);
         }
         w->until = co_now_ms() + SETTLE_MS;
         settle_and_go(w);
@@ -578,14 +578,14 @@ static void on_left(void *arg, const struct co_httpc_result *r) {
 
 static void send_parting(struct kv *w, bool restart, int code, const char *why) {
     CO_AUTOFREE char *path = key_path(w);
-    char text[RL_WIRE_TEXT];
-    struct rl_wire_hello h = make_hello(w);
+    char text[RDZV_WIRE_TEXT];
+    struct rdzv_wire_hello h = make_hello(w);
     h.restart = restart;
     h.code = code;
-    rl_wire_hello_format(&h, true, text);
+    rdzv_wire_hello_format(&h, true, text);
     co_timer_stop(w->timer);
-    rl_prover_send(w->prover, w->http,
-        &(struct rl_prover_request){.method = "DELETE",
+    rdzv_prover_send(w->prover, w->http,
+        &(struct rdzv_prover_request){.method = "DELETE",
             .path = path,
             .said = text,
             .body = why,
@@ -616,7 +616,7 @@ static void kv_leave(void *way, int code, const char *why) {
     send_parting(w, false, code, why);
 }
 
-const struct rl_rdzv_way rl_rdzv_kv = {.start = kv_start,
+const struct rdzv_way rdzv_kv = {.start = kv_start,
     .again = kv_again,
     .restart = kv_restart,
     .done = kv_done,

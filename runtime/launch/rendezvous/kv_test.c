@@ -20,7 +20,7 @@ enum { TRACE = 2048, STEPS_TEXT = 512, DEADLINE_MS = 60000, QUESTIONS = 4 };
 static struct {
     struct co_loop *loop;
     struct co_httpd *master;
-    struct rl_rdzv *m;
+    struct rdzv *m;
     char trace[TRACE], steps[STEPS_TEXT], *rest;
     int64_t asked[QUESTIONS]; /* when the first ones came */
     int n_asked;
@@ -43,11 +43,11 @@ CO_PRINTF(1, 2) static void tell(const char *fmt, ...) {
 /* ---- the master -------------------------------------------------------------------------- */
 
 static void answer_met(struct co_http_req *r) {
-    const struct rl_wire_peer peers[] = {{"a", "{}"}, {"b", "{}"}};
+    const struct rdzv_wire_peer peers[] = {{"a", "{}"}, {"b", "{}"}};
     CO_AUTOBUF struct co_buf packed = CO_BUF(1 << 16), text = CO_BUF(1 << 16);
     size_t raw = 0;
-    assert_int_equal(rl_wire_pack(peers, 2, &packed, &raw, NULL), 0);
-    assert_int_equal(rl_wire_met(1, 0, 2, raw, &packed, &text, NULL), 0);
+    assert_int_equal(rdzv_wire_pack(peers, 2, &packed, &raw, NULL), 0);
+    assert_int_equal(rdzv_wire_met(1, 0, 2, raw, &packed, &text, NULL), 0);
     co_http_reply(r, 200, NULL, text.data, text.len);
 }
 
@@ -68,7 +68,7 @@ static void on_forgotten(void *arg, struct co_http_req *r) {
 /* "500 text": a status and a body; else a line of ours; with a "*" behind it this and all that
  * follow.  No step left: no answer. */
 static void on_request(void *arg, struct co_http_req *r) {
-    const char *hello = co_http_header(r, RL_WIRE_HEADER);
+    const char *hello = co_http_header(r, RDZV_WIRE_HEADER);
     char word[16] = "", line[128];
     size_t len = 0;
     int status = 0;
@@ -120,20 +120,20 @@ static void on_gone(void *arg) {
 
 /* Only the master's answer ends its part: not that it took too long. */
 static void leave(int code, const char *why) {
-    rl_rdzv_leave(world.m, code, why, on_gone);
+    rdzv_leave(world.m, code, why, on_gone);
     co_timer_stop(world.m->deadline);
 }
 
-static void on_met(void *arg, const struct rl_rdzv_roster *roster) {
+static void on_met(void *arg, const struct rdzv_roster *roster) {
     (void)arg;
     tell("met %zu%s", roster->n, roster->watched ? "" : " unwatched");
     /* What the launcher would do next stands behind the master's answers. */
     const char *next = strchr(world.steps, '#');
     world.over = !next && !roster->watched;
     if (next && strncmp(next, "#done", 5) == 0) {
-        rl_rdzv_done(world.m);
+        rdzv_done(world.m);
     } else if (next && strcmp(next, "#restart") == 0) {
-        rl_rdzv_restart(world.m, "oom");
+        rdzv_restart(world.m, "oom");
     } else if (next && strcmp(next, "#leave") == 0) {
         leave(3, "worker 0");
     } else if (next && strcmp(next, "#lost") == 0) {
@@ -171,7 +171,7 @@ static void replace(char *text, const char *what, const char *with) {
 }
 
 static void run(const char *steps, int max, int level) {
-    static const struct rl_rdzv_fns fns = {.note = on_note,
+    static const struct rdzv_fns fns = {.note = on_note,
         .met = on_met,
         .changed = on_changed,
         .all_done = on_all_done,
@@ -186,7 +186,7 @@ static void run(const char *steps, int max, int level) {
                          NULL, &world.master, NULL),
         0);
     (void)snprintf(address, sizeof(address), "127.0.0.1:%u", co_httpd_port(world.master));
-    const struct rl_rdzv_options o = {.job_id = "j",
+    const struct rdzv_options o = {.job_id = "j",
         .master = address,
         .name = "a",
         .value = "{}",
@@ -198,11 +198,11 @@ static void run(const char *steps, int max, int level) {
     char answers[STEPS_TEXT];
     (void)snprintf(answers, sizeof(answers), "%.*s", (int)strcspn(steps, "#"), steps);
     world.rest = *answers ? answers : NULL;
-    assert_int_equal(rl_rdzv_open(world.loop, &o, &fns, NULL, &world.m, NULL), 0);
+    assert_int_equal(rdzv_open(world.loop, &o, &fns, NULL, &world.m, NULL), 0);
     while (!world.over) {
         co_loop_turn(world.loop);
     }
-    rl_rdzv_close(world.m);
+    rdzv_close(world.m);
     co_httpd_close(co_steal_ptr(world.master));
     co_loop_free(world.loop);
     replace(world.trace, address, "MASTER");
@@ -304,18 +304,18 @@ static void what_is_no_master_is_not_flooded(void **state) {
 static void a_master_that_is_no_address_is_named(void **state) {
     (void)state;
     static const char *const masters[] = {"h", "h:", "h:x", ":1", "h:0", "h:70000"};
-    static const struct rl_rdzv_fns fns = {.ended = on_ended};
+    static const struct rdzv_fns fns = {.ended = on_ended};
     assert_int_equal(co_loop_new(&world.loop, NULL), 0);
     for (size_t i = 0; i < CO_ARRAY_LEN(masters); i++) {
-        const struct rl_rdzv_options o = {.master = masters[i],
+        const struct rdzv_options o = {.master = masters[i],
             .name = "a",
             .value = "{}",
             .rank = -1,
             .min_nodes = 2,
             .max_nodes = 2};
-        struct rl_rdzv *m = NULL;
+        struct rdzv *m = NULL;
         struct co_err err = {0};
-        int r = rl_rdzv_open(world.loop, &o, &fns, NULL, &m, &err);
+        int r = rdzv_open(world.loop, &o, &fns, NULL, &m, &err);
         if (r != CO_INVALID || !strstr(err.msg, "--master") || !strstr(err.msg, masters[i])) {
             fail_msg("%s: %d \"%s\"", masters[i], r, err.msg);
         }

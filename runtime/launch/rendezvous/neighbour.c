@@ -16,64 +16,64 @@ enum {
 
 static const char path[] = "/paddlerun/alive";
 
-struct rl_neighbour {
+struct rdzv_neighbour {
     struct co_loop *loop;
     struct co_httpd *server;
     char *id; /* own */
     struct co_httpc *http;
     struct co_timer *timer;
     char *other; /* ID of the node that it asks; NULL: none */
-    enum rl_neighbour_state state;
+    enum rdzv_neighbour_state state;
     int64_t patience_ms, asked_at;
     int64_t broken_at; /* when its connection broke; 0: it did not */
     void (*changed)(void *arg);
     void *arg;
 };
 
-static void ask_neighbour(struct rl_neighbour *n);
+static void ask_neighbour(struct rdzv_neighbour *n);
 
 static void answer_alive(void *arg, struct co_http_req *req) {
-    const struct rl_neighbour *n = arg;
+    const struct rdzv_neighbour *n = arg;
     co_http_replyf(req, 200, "%s", n->id);
 }
 
 static const struct co_http_route routes[] = {{"GET", path, answer_alive}};
 
-static void set_state(struct rl_neighbour *n, enum rl_neighbour_state state) {
+static void set_state(struct rdzv_neighbour *n, enum rdzv_neighbour_state state) {
     if (n->state != state) {
         n->state = state;
         n->changed(n->arg);
     }
 }
 
-static void take_heard(struct rl_neighbour *n) {
-    n->patience_ms *= n->state == RL_NEIGHBOUR_MUTE ? 2 : 1;
+static void take_heard(struct rdzv_neighbour *n) {
+    n->patience_ms *= n->state == RDZV_NEIGHBOUR_MUTE ? 2 : 1;
     n->broken_at = 0;
-    co_timer_start(n->timer, RL_GROUP_BEAT_MS);
-    set_state(n, RL_NEIGHBOUR_HEARD);
+    co_timer_start(n->timer, RDZV_GROUP_BEAT_MS);
+    set_state(n, RDZV_NEIGHBOUR_HEARD);
 }
 
-static void take_silence(struct rl_neighbour *n, int64_t now) {
+static void take_silence(struct rdzv_neighbour *n, int64_t now) {
     bool late = now - n->asked_at > n->patience_ms + LATE_MS;
     co_timer_start(n->timer, 0);
-    if (n->state == RL_NEIGHBOUR_HEARD && !late) {
-        set_state(n, RL_NEIGHBOUR_MUTE);
+    if (n->state == RDZV_NEIGHBOUR_HEARD && !late) {
+        set_state(n, RDZV_NEIGHBOUR_MUTE);
     }
 }
 
 /* Only a node that answered until now is declared gone.  For a mute one its lease decides: it may
  * only be cut off from this machine. */
-static void take_broken(struct rl_neighbour *n, int64_t now) {
+static void take_broken(struct rdzv_neighbour *n, int64_t now) {
     n->broken_at = n->broken_at ? n->broken_at : now;
-    if (n->state == RL_NEIGHBOUR_HEARD && now - n->broken_at >= RL_GROUP_RECONNECT_MS) {
-        set_state(n, RL_NEIGHBOUR_GONE);
+    if (n->state == RDZV_NEIGHBOUR_HEARD && now - n->broken_at >= RDZV_GROUP_RECONNECT_MS) {
+        set_state(n, RDZV_NEIGHBOUR_GONE);
     } else {
-        co_timer_start(n->timer, n->state == RL_NEIGHBOUR_HEARD ? RETRY_MS : RL_GROUP_BEAT_MS);
+        co_timer_start(n->timer, n->state == RDZV_NEIGHBOUR_HEARD ? RETRY_MS : RDZV_GROUP_BEAT_MS);
     }
 }
 
 static void on_answer(void *arg, const struct co_httpc_result *r) {
-    struct rl_neighbour *n = arg;
+    struct rdzv_neighbour *n = arg;
     if (!r->code && r->status == 200 && strcmp(r->body, n->other) == 0) {
         take_heard(n);
     } else if (r->code == CO_TIMEOUT) {
@@ -83,7 +83,7 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
     }
 }
 
-static void ask_neighbour(struct rl_neighbour *n) {
+static void ask_neighbour(struct rdzv_neighbour *n) {
     n->asked_at = co_now_ms();
     co_httpc_send(n->http, &(struct co_httpc_request){.method = "GET",
                                .path = path,
@@ -96,9 +96,9 @@ static void on_timer(void *arg) {
     ask_neighbour(arg);
 }
 
-int rl_neighbour_new(struct co_loop *l, const char *id, void (*changed)(void *arg), void *arg,
-    struct rl_neighbour **ret, struct co_err *err) {
-    struct rl_neighbour *n = co_xcalloc(1, sizeof(*n));
+int rdzv_neighbour_new(struct co_loop *l, const char *id, void (*changed)(void *arg), void *arg,
+    struct rdzv_neighbour **ret, struct co_err *err) {
+    struct rdzv_neighbour *n = co_xcalloc(1, sizeof(*n));
     int r = co_httpd_open(l, ":0", routes, CO_ARRAY_LEN(routes), n, NULL, &n->server, err);
     if (r) {
         free(n);
@@ -113,14 +113,14 @@ int rl_neighbour_new(struct co_loop *l, const char *id, void (*changed)(void *ar
     return 0;
 }
 
-static void watch_nobody(struct rl_neighbour *n) {
+static void watch_nobody(struct rdzv_neighbour *n) {
     co_httpc_free(co_steal_ptr(n->http));
     co_timer_stop(n->timer);
     free(co_steal_ptr(n->other));
-    n->state = RL_NEIGHBOUR_NONE;
+    n->state = RDZV_NEIGHBOUR_NONE;
 }
 
-void rl_neighbour_free(struct rl_neighbour *n) {
+void rdzv_neighbour_free(struct rdzv_neighbour *n) {
     if (!n) {
         return;
     }
@@ -131,11 +131,12 @@ void rl_neighbour_free(struct rl_neighbour *n) {
     free(n);
 }
 
-uint16_t rl_neighbour_port(const struct rl_neighbour *n) {
+uint16_t rdzv_neighbour_port(const struct rdzv_neighbour *n) {
     return co_httpd_port(n->server);
 }
 
-void rl_neighbour_watch(struct rl_neighbour *n, const char *host, uint16_t port, const char *id) {
+void rdzv_neighbour_watch(
+    struct rdzv_neighbour *n, const char *host, uint16_t port, const char *id) {
     if (host && n->other && strcmp(n->other, id) == 0) {
         return;
     }
@@ -143,12 +144,12 @@ void rl_neighbour_watch(struct rl_neighbour *n, const char *host, uint16_t port,
     if (host) {
         n->http = co_httpc_new(n->loop, host, port, NULL, ANSWER_MAX);
         n->other = co_xstrdup(id);
-        n->patience_ms = RL_GROUP_PATIENCE_MS;
+        n->patience_ms = RDZV_GROUP_PATIENCE_MS;
         n->broken_at = 0;
         co_timer_start(n->timer, 0);
     }
 }
 
-enum rl_neighbour_state rl_neighbour_state(const struct rl_neighbour *n) {
+enum rdzv_neighbour_state rdzv_neighbour_state(const struct rdzv_neighbour *n) {
     return n->state;
 }

@@ -9,23 +9,24 @@
 
 #include "common/loop.h"
 
-enum rl_neighbour_state {
-    RL_NEIGHBOUR_NONE,  /* no node is asked, or it has not answered yet */
-    RL_NEIGHBOUR_HEARD, /* it answers */
-    RL_NEIGHBOUR_MUTE,  /* no answer for RL_GROUP_PATIENCE_MS; doubled after each false alarm */
-    RL_NEIGHBOUR_GONE,  /* it answered, then its connection broke and cannot be made again */
+enum rdzv_neighbour_state {
+    RDZV_NEIGHBOUR_NONE,  /* no node is asked, or it has not answered yet */
+    RDZV_NEIGHBOUR_HEARD, /* it answers */
+    RDZV_NEIGHBOUR_MUTE,  /* no answer for RDZV_GROUP_PATIENCE_MS; doubled after each false alarm */
+    RDZV_NEIGHBOUR_GONE,  /* it answered, then its connection broke and cannot be made again */
 };
 
-struct rl_neighbour;
+struct rdzv_neighbour;
 
 /* Answers requests for the node `id` on a free port from now on.  changed is called when the state
  * has changed; it must not free the neighbour. */
-CO_MUST_CHECK int rl_neighbour_new(struct co_loop *l, const char *id, void (*changed)(void *arg),
-    void *arg, struct rl_neighbour **ret, struct co_err *err);
-void rl_neighbour_free(struct rl_neighbour *n); /* NULL allowed */
+CO_MUST_CHECK int rdzv_neighbour_new(struct co_loop *l, const char *id, void (*changed)(void *arg),
+    void *arg, struct rdzv_neighbour **ret, struct co_err *err);
+void rdzv_neighbour_free(struct rdzv_neighbour *n); /* NULL allowed */
 
-uint16_t rl_neighbour_port(const struct rl_neighbour *n);
+uint16_t rdzv_neighbour_port(const struct rdzv_neighbour *n);
 /* Asks the node `id` at that address from now on, and no other one.  A call for the same node
  * changes nothing.  host NULL: asks none. */
-void rl_neighbour_watch(struct rl_neighbour *n, const char *host, uint16_t port, const char *id);
-enum rl_neighbour_state rl_neighbour_state(const struct rl_neighbour *n);
+void rdzv_neighbour_watch(
+    struct rdzv_neighbour *n, const char *host, uint16_t port, const char *id);
+enum rdzv_neighbour_state rdzv_neighbour_state(const struct rdzv_neighbour *n);

@@ -12,7 +12,7 @@
 
 struct world {
     struct co_loop *loop;
-    struct rl_neighbour *one;
+    struct rdzv_neighbour *one;
     struct co_httpd *other;
     bool mute;
     const char *name; /* as which the other answers */
@@ -43,7 +43,7 @@ static int setup(void **state) {
     struct world *w = co_xcalloc(1, sizeof(*w));
     w->name = "bb";
     assert_int_equal(co_loop_new(&w->loop, NULL), 0);
-    assert_int_equal(rl_neighbour_new(w->loop, "aa", on_changed, w, &w->one, NULL), 0);
+    assert_int_equal(rdzv_neighbour_new(w->loop, "aa", on_changed, w, &w->one, NULL), 0);
     assert_int_equal(co_httpd_open(w->loop, "127.0.0.1:0", routes, 1, w, NULL, &w->other, NULL), 0);
     *state = w;
     return 0;
@@ -51,15 +51,15 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     struct world *w = *state;
-    rl_neighbour_free(w->one);
+    rdzv_neighbour_free(w->one);
     co_httpd_close(w->other);
     co_loop_free(w->loop);
     free(w);
     return 0;
 }
 
-static void until(struct world *w, enum rl_neighbour_state state) {
-    while (rl_neighbour_state(w->one) != state) {
+static void until(struct world *w, enum rdzv_neighbour_state state) {
+    while (rdzv_neighbour_state(w->one) != state) {
         co_loop_turn(w->loop);
     }
 }
@@ -71,35 +71,35 @@ static void until_asked(struct world *w, int more) {
 }
 
 static void watch(struct world *w) {
-    rl_neighbour_watch(w->one, "127.0.0.1", co_httpd_port(w->other), "bb");
+    rdzv_neighbour_watch(w->one, "127.0.0.1", co_httpd_port(w->other), "bb");
 }
 
 static void watch_until_heard(struct world *w) {
     watch(w);
-    until(w, RL_NEIGHBOUR_HEARD);
+    until(w, RDZV_NEIGHBOUR_HEARD);
 }
 
 static void watch_until_mute(struct world *w) {
     watch_until_heard(w);
     w->mute = true;
-    until(w, RL_NEIGHBOUR_MUTE);
+    until(w, RDZV_NEIGHBOUR_MUTE);
     w->mute = false;
 }
 
 static void two_of_them_hear_each_other(void **state) {
     struct world *w = *state;
-    rl_neighbour_watch(w->one, "127.0.0.1", rl_neighbour_port(w->one), "aa");
-    until(w, RL_NEIGHBOUR_HEARD);
-    rl_neighbour_watch(w->one, "127.0.0.1", rl_neighbour_port(w->one), "aa");
-    assert_int_equal(rl_neighbour_state(w->one), RL_NEIGHBOUR_HEARD); /* the same: goes on */
-    rl_neighbour_watch(w->one, NULL, 0, NULL);
-    assert_int_equal(rl_neighbour_state(w->one), RL_NEIGHBOUR_NONE);
+    rdzv_neighbour_watch(w->one, "127.0.0.1", rdzv_neighbour_port(w->one), "aa");
+    until(w, RDZV_NEIGHBOUR_HEARD);
+    rdzv_neighbour_watch(w->one, "127.0.0.1", rdzv_neighbour_port(w->one), "aa");
+    assert_int_equal(rdzv_neighbour_state(w->one), RDZV_NEIGHBOUR_HEARD); /* the same: goes on */
+    rdzv_neighbour_watch(w->one, NULL, 0, NULL);
+    assert_int_equal(rdzv_neighbour_state(w->one), RDZV_NEIGHBOUR_NONE);
 }
 
 static void who_is_late_is_mute_until_it_answers(void **state) {
     struct world *w = *state;
     watch_until_mute(w);
-    until(w, RL_NEIGHBOUR_HEARD);
+    until(w, RDZV_NEIGHBOUR_HEARD);
     assert_true(w->changes >= 3);
 }
 
@@ -107,14 +107,14 @@ static void who_ends_is_gone(void **state) {
     struct world *w = *state;
     watch_until_heard(w);
     co_httpd_close(co_steal_ptr(w->other));
-    until(w, RL_NEIGHBOUR_GONE);
+    until(w, RDZV_NEIGHBOUR_GONE);
 }
 
 static void another_process_at_its_port_is_not_it(void **state) {
     struct world *w = *state;
     watch_until_heard(w);
     w->name = "cc";
-    until(w, RL_NEIGHBOUR_GONE);
+    until(w, RDZV_NEIGHBOUR_GONE);
 }
 
 /* Its port may be closed to this machine, or it may be no node at all. */
@@ -127,7 +127,7 @@ static void who_never_answered_is_not_judged(void **state) {
     w->name = "cc";
     until_asked(w, 8); /* for longer than a connection may be broken */
     assert_int_equal(w->changes, 0);
-    assert_int_equal(rl_neighbour_state(w->one), RL_NEIGHBOUR_NONE);
+    assert_int_equal(rdzv_neighbour_state(w->one), RDZV_NEIGHBOUR_NONE);
 }
 
 /* Many things can be between here and a machine that was cut off. */
@@ -136,7 +136,7 @@ static void who_is_mute_is_left_to_its_lease(void **state) {
     watch_until_mute(w);
     w->name = "cc";
     until_asked(w, 8);
-    assert_int_equal(rl_neighbour_state(w->one), RL_NEIGHBOUR_MUTE);
+    assert_int_equal(rdzv_neighbour_state(w->one), RDZV_NEIGHBOUR_MUTE);
 }
 
 int main(void) {

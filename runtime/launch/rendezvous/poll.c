@@ -13,7 +13,7 @@ struct owner {
     size_t n_names;
 };
 
-void rl_poll_done(struct rl_poll_round *round) {
+void rdzv_poll_done(struct rdzv_poll_round *round) {
     struct owner *o = round->owner;
     free(round->peers);
     if (o) {
@@ -28,18 +28,19 @@ void rl_poll_done(struct rl_poll_round *round) {
     round->owner = NULL;
 }
 
-static int read_nodes(struct rl_poll_round *round, struct rl_deal_node *nodes, struct co_err *err) {
+static int read_nodes(
+    struct rdzv_poll_round *round, struct rdzv_deal_node *nodes, struct co_err *err) {
     struct owner *o = round->owner;
     CO_AUTOFREE char *prefix = co_xasprintf("/%s/info/", round->prefix_job);
     const char *key;
     json_t *value;
     json_object_foreach(o->all, key, value) {
         char name[CO_HOST_MAX];
-        struct rl_deal_node *node = &nodes[o->n_names];
+        struct rdzv_deal_node *node = &nodes[o->n_names];
         if (strncmp(key, prefix, strlen(prefix)) != 0 || !json_is_string(value)) {
             return co_err_set(err, CO_INVALID, "the master has a key \"%.100s\" among nodes", key);
         }
-        int r = rl_wire_key_parse(key + strlen(prefix), name, &node->rank, err);
+        int r = rdzv_wire_key_parse(key + strlen(prefix), name, &node->rank, err);
         if (r) {
             return r;
         }
@@ -51,18 +52,18 @@ static int read_nodes(struct rl_poll_round *round, struct rl_deal_node *nodes, s
 }
 
 static int deal_ranks(
-    struct rl_poll_round *round, const struct rl_deal_node *nodes, struct co_err *err) {
-    const struct rl_deal_rule rule = {.sort_ip = round->sort_ip};
+    struct rdzv_poll_round *round, const struct rdzv_deal_node *nodes, struct co_err *err) {
+    const struct rdzv_deal_rule rule = {.sort_ip = round->sort_ip};
     CO_AUTOFREE size_t *order = co_xcalloc(round->n, sizeof(*order));
-    int r = rl_deal(nodes, round->n, &rule, order, err);
+    int r = rdzv_deal(nodes, round->n, &rule, order, err);
     if (r) {
         return r;
     }
     bool found = false;
     round->peers = co_xcalloc(round->n, sizeof(*round->peers));
     for (size_t i = 0; i < round->n; i++) {
-        const struct rl_deal_node *node = &nodes[order[i]];
-        round->peers[i] = (struct rl_rdzv_peer){node->name, node->value};
+        const struct rdzv_deal_node *node = &nodes[order[i]];
+        round->peers[i] = (struct rdzv_peer){node->name, node->value};
         if (strcmp(node->name, round->name) == 0) {
             round->self = i;
             found = true;
@@ -72,7 +73,8 @@ static int deal_ranks(
     return 0;
 }
 
-int rl_poll_parse(const char *body, size_t len, struct rl_poll_round *round, struct co_err *err) {
+int rdzv_poll_parse(
+    const char *body, size_t len, struct rdzv_poll_round *round, struct co_err *err) {
     struct owner *o = co_xcalloc(1, sizeof(*o));
     round->owner = o;
     int r = co_json_parse(body, len, &o->all, err);
@@ -84,7 +86,7 @@ int rl_poll_parse(const char *body, size_t len, struct rl_poll_round *round, str
         return r;
     }
     size_t size = json_object_size(o->all);
-    CO_AUTOFREE struct rl_deal_node *nodes = co_xcalloc(size + 1, sizeof(*nodes));
+    CO_AUTOFREE struct rdzv_deal_node *nodes = co_xcalloc(size + 1, sizeof(*nodes));
     o->names = co_xcalloc(size + 1, sizeof(*o->names));
     r = read_nodes(round, nodes, err);
     if (r || round->n < (size_t)round->size) {

@@ -9,21 +9,21 @@
 #include "common/err.h"
 #include "runtime/launch/rendezvous/rendezvous.h"
 
-struct rl_poll_round {
+struct rdzv_poll_round {
     /* In: */
     const char *prefix_job;
     const char *name; /* the node's own, as in its key */
     int size;         /* nodes that the job must have */
     bool sort_ip;
     /* Out: */
-    bool complete;              /* all nodes are there, this one included */
-    size_t n;                   /* nodes that are there */
-    size_t self;                /* this node's rank */
-    struct rl_rdzv_peer *peers; /* by rank when complete; owned */
-    void *owner;                /* of the strings in peers */
+    bool complete;           /* all nodes are there, this one included */
+    size_t n;                /* nodes that are there */
+    size_t self;             /* this node's rank */
+    struct rdzv_peer *peers; /* by rank when complete; owned */
+    void *owner;             /* of the strings in peers */
 };
 
-/* CO_NORESOURCE: more nodes than expected; else the errors of rl_deal. */
-CO_MUST_CHECK int rl_poll_parse(
-    const char *body, size_t len, struct rl_poll_round *round, struct co_err *err);
-void rl_poll_done(struct rl_poll_round *round);
+/* CO_NORESOURCE: more nodes than expected; else the errors of rdzv_deal. */
+CO_MUST_CHECK int rdzv_poll_parse(
+    const char *body, size_t len, struct rdzv_poll_round *round, struct co_err *err);
+void rdzv_poll_done(struct rdzv_poll_round *round);

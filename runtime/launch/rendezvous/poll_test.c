@@ -40,10 +40,10 @@ static void a_list_of_nodes_deals_ranks_or_says_what_is_wrong(void **state) {
         {"{\"/j/info/a/-1\":\"\",\"/j/info/b/-1\":\"\"}", true, CO_INVALID, "node a"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rl_poll_round round = {
+        struct rdzv_poll_round round = {
             .prefix_job = "j", .name = "b", .size = 2, .sort_ip = rows[i].sort_ip};
         struct co_err err = {0};
-        int r = rl_poll_parse(rows[i].body, strlen(rows[i].body), &round, &err);
+        int r = rdzv_poll_parse(rows[i].body, strlen(rows[i].body), &round, &err);
         char text[256];
         if (!r && round.complete) {
             (void)snprintf(text, sizeof(text), "%s=%s %s=%s self %zu", round.peers[0].name,
@@ -55,7 +55,7 @@ static void a_list_of_nodes_deals_ranks_or_says_what_is_wrong(void **state) {
         if (r != rows[i].code || strstr(got, rows[i].text) == NULL) {
             fail_msg("row %zu: %d \"%s\"", i, r, got);
         }
-        rl_poll_done(&round);
+        rdzv_poll_done(&round);
     }
 }
 

@@ -11,28 +11,28 @@
 
 enum { UNAUTHORIZED = 401, CHALLENGES_MAX = 4 /* of one request, as its connection may break */ };
 
-struct rl_prover {
+struct rdzv_prover {
     char *token;
-    struct rl_seal seal; /* of the last request; proven: the connection's nonce is known */
+    struct rdzv_seal seal; /* of the last request; proven: the connection's nonce is known */
     struct co_httpc *http;
-    int challenges;               /* that the current request has got */
-    struct rl_prover_request req; /* its strings are owned */
+    int challenges;                 /* that the current request has got */
+    struct rdzv_prover_request req; /* its strings are owned */
 };
 
 static void free_text(const char *s) {
     free((char *)(uintptr_t)s);
 }
 
-static void drop_request(struct rl_prover *p) {
+static void drop_request(struct rdzv_prover *p) {
     free_text(p->req.method);
     free_text(p->req.path);
     free_text(p->req.said);
     free_text(p->req.body);
-    p->req = (struct rl_prover_request){0};
+    p->req = (struct rdzv_prover_request){0};
 }
 
-int rl_prover_new(const char *token, struct rl_prover **ret, struct co_err *err) {
-    struct rl_prover *p = co_xcalloc(1, sizeof(*p));
+int rdzv_prover_new(const char *token, struct rdzv_prover **ret, struct co_err *err) {
+    struct rdzv_prover *p = co_xcalloc(1, sizeof(*p));
     int r = co_nonce_make(p->seal.client, err);
     if (r) {
         free(p);
@@ -43,7 +43,7 @@ int rl_prover_new(const char *token, struct rl_prover **ret, struct co_err *err)
     return 0;
 }
 
-void rl_prover_free(struct rl_prover *p) {
+void rdzv_prover_free(struct rdzv_prover *p) {
     if (p) {
         drop_request(p);
         free(p->token);
@@ -51,12 +51,12 @@ void rl_prover_free(struct rl_prover *p) {
     }
 }
 
-static void format_said(const char *said, char ret[RL_WIRE_TEXT + 32]) {
-    (void)snprintf(ret, RL_WIRE_TEXT + 32, *said ? RL_WIRE_HEADER ": %s\r\n" : "%s", said);
+static void format_said(const char *said, char ret[RDZV_WIRE_TEXT + 32]) {
+    (void)snprintf(ret, RDZV_WIRE_TEXT + 32, *said ? RDZV_WIRE_HEADER ": %s\r\n" : "%s", said);
 }
 
-static void send_plain(struct co_httpc *http, const struct rl_prover_request *req) {
-    char said[RL_WIRE_TEXT + 32];
+static void send_plain(struct co_httpc *http, const struct rdzv_prover_request *req) {
+    char said[RDZV_WIRE_TEXT + 32];
     format_said(req->said, said);
     co_httpc_send(http, &(struct co_httpc_request){.method = req->method,
                             .path = req->path,
@@ -70,9 +70,9 @@ static void send_plain(struct co_httpc *http, const struct rl_prover_request *re
 
 /* ---- answers ---- */
 
-static void send_proven(struct rl_prover *p);
+static void send_proven(struct rdzv_prover *p);
 
-static void refuse_answer(struct rl_prover *p, const struct co_httpc_result *r, const char *why) {
+static void refuse_answer(struct rdzv_prover *p, const struct co_httpc_result *r, const char *why) {
     struct co_err err = {0};
     struct co_httpc_result bad = *r;
     bad.code = co_err_set(&err, CO_PERMISSION, "%s", why);
@@ -81,7 +81,7 @@ static void refuse_answer(struct rl_prover *p, const struct co_httpc_result *r, 
 }
 
 static void on_answer(void *arg, const struct co_httpc_result *r) {
-    struct rl_prover *p = arg;
+    struct rdzv_prover *p = arg;
     if (r->code) {
         p->req.done(p->req.arg, r);
     } else if (r->status != UNAUTHORIZED) {
@@ -89,7 +89,7 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
             refuse_answer(p, r,
                 "it asks for no proof of the job's token: all nodes need --require_token, and none "
                 "may be Paddle's own launcher");
-        } else if (!rl_seal_answer_right(
+        } else if (!rdzv_seal_answer_right(
                        &p->seal, p->token, r->status, r->body, r->len, r->wanted)) {
             refuse_answer(p, r,
                 "it does not prove the job's token (PADDLE_JOB_TOKEN must be the same on all "
@@ -97,7 +97,7 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
         } else {
             p->req.done(p->req.arg, r);
         }
-    } else if (!rl_seal_challenge_parse(r->body, p->seal.nonce)) {
+    } else if (!rdzv_seal_challenge_parse(r->body, p->seal.nonce)) {
         refuse_answer(p, r,
             "it refuses this node: the token is not this job's (PADDLE_JOB_TOKEN must be the same "
             "on all nodes)");
@@ -113,27 +113,27 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
 /* Sends the request with a proof.  On a new connection, whose nonce is not known yet, it first
  * sends an empty GET that asks for the challenge: the request itself is never sent to an unknown
  * peer. */
-static void send_proven(struct rl_prover *p) {
-    const struct rl_prover_request *req = &p->req;
+static void send_proven(struct rdzv_prover *p) {
+    const struct rdzv_prover_request *req = &p->req;
     const size_t len = p->seal.proven ? strlen(req->body) : 0;
-    char said[RL_WIRE_TEXT + 32] = "", proof[RL_SEAL_TEXT];
+    char said[RDZV_WIRE_TEXT + 32] = "", proof[RDZV_SEAL_TEXT];
     if (p->seal.proven) {
         p->seal.number++;
         format_said(req->said, said);
-        rl_seal_request(&p->seal, p->token,
-            &(struct rl_seal_request){.method = req->method,
+        rdzv_seal_request(&p->seal, p->token,
+            &(struct rdzv_seal_request){.method = req->method,
                 .path = req->path,
                 .said = req->said,
                 .body = req->body,
                 .len = len});
     }
-    rl_seal_format(&p->seal, proof);
-    CO_AUTOFREE char *headers = co_xasprintf("%s" RL_SEAL_HEADER ": %s\r\n", said, proof);
+    rdzv_seal_format(&p->seal, proof);
+    CO_AUTOFREE char *headers = co_xasprintf("%s" RDZV_SEAL_HEADER ": %s\r\n", said, proof);
     co_httpc_send(
         p->http, &(struct co_httpc_request){.method = p->seal.proven ? req->method : "GET",
                      .path = p->seal.proven ? req->path : "/",
                      .headers = headers,
-                     .want = RL_SEAL_HEADER,
+                     .want = RDZV_SEAL_HEADER,
                      .body = req->body,
                      .len = len,
                      .timeout_ms = req->timeout_ms,
@@ -141,13 +141,13 @@ static void send_proven(struct rl_prover *p) {
                      .arg = p});
 }
 
-void rl_prover_send(
-    struct rl_prover *p, struct co_httpc *http, const struct rl_prover_request *req) {
+void rdzv_prover_send(
+    struct rdzv_prover *p, struct co_httpc *http, const struct rdzv_prover_request *req) {
     if (!p) {
         send_plain(http, req);
         return;
     }
-    struct rl_prover_request copy = *req;
+    struct rdzv_prover_request copy = *req;
     copy.method = co_xstrdup(req->method);
     copy.path = co_xstrdup(req->path);
     copy.said = co_xstrdup(req->said);

@@ -4,10 +4,10 @@
 
 #include "common/httpc.h"
 
-struct rl_prover;
+struct rdzv_prover;
 
 /* said: the Paddlerun header's value (wire.h); "": none. */
-struct rl_prover_request {
+struct rdzv_prover_request {
     const char *method, *path, *said;
     const char *body;
     int64_t timeout_ms;
@@ -16,10 +16,10 @@ struct rl_prover_request {
 };
 
 /* CO_INTERNAL: no random numbers. */
-CO_MUST_CHECK int rl_prover_new(const char *token, struct rl_prover **ret, struct co_err *err);
-void rl_prover_free(struct rl_prover *p); /* NULL allowed; after its connection */
+CO_MUST_CHECK int rdzv_prover_new(const char *token, struct rdzv_prover **ret, struct co_err *err);
+void rdzv_prover_free(struct rdzv_prover *p); /* NULL allowed; after its connection */
 
 /* Sends as co_httpc_send does.  An answer without a right proof is reported as CO_PERMISSION.
  * p NULL: sends without a proof and accepts any answer. */
-void rl_prover_send(
-    struct rl_prover *p, struct co_httpc *http, const struct rl_prover_request *req);
+void rdzv_prover_send(
+    struct rdzv_prover *p, struct co_httpc *http, const struct rdzv_prover_request *req);

@@ -18,23 +18,23 @@ enum {
 
 /* Where the strings are in the options: all of them are copied and freed in a loop. */
 static const size_t strings[] = {
-    offsetof(struct rl_rdzv_options, job_id),
-    offsetof(struct rl_rdzv_options, master),
-    offsetof(struct rl_rdzv_options, host),
-    offsetof(struct rl_rdzv_options, name),
-    offsetof(struct rl_rdzv_options, value),
-    offsetof(struct rl_rdzv_options, token),
-    offsetof(struct rl_rdzv_options, user),
-    offsetof(struct rl_rdzv_options, ca_file),
-    offsetof(struct rl_rdzv_options, cert_file),
-    offsetof(struct rl_rdzv_options, key_file),
+    offsetof(struct rdzv_options, job_id),
+    offsetof(struct rdzv_options, master),
+    offsetof(struct rdzv_options, host),
+    offsetof(struct rdzv_options, name),
+    offsetof(struct rdzv_options, value),
+    offsetof(struct rdzv_options, token),
+    offsetof(struct rdzv_options, user),
+    offsetof(struct rdzv_options, ca_file),
+    offsetof(struct rdzv_options, cert_file),
+    offsetof(struct rdzv_options, key_file),
 };
 
-static const char **string_at(struct rl_rdzv_options *o, size_t i) {
+static const char **string_at(struct rdzv_options *o, size_t i) {
     return (const char **)(void *)((char *)o + strings[i]);
 }
 
-static void copy_options(struct rl_rdzv_options *to, const struct rl_rdzv_options *from) {
+static void copy_options(struct rdzv_options *to, const struct rdzv_options *from) {
     *to = *from;
     to->job_id = from->job_id ? from->job_id : "default";
     for (size_t i = 0; i < CO_ARRAY_LEN(strings); i++) {
@@ -60,10 +60,10 @@ static bool is_word(const char *s, bool slash) {
     return true;
 }
 
-static int check_options(const struct rl_rdzv_options *o, struct co_err *err) {
-    if (o->min_nodes < 1 || o->max_nodes < o->min_nodes || o->max_nodes > RL_GROUP_NODES_MAX) {
+static int check_options(const struct rdzv_options *o, struct co_err *err) {
+    if (o->min_nodes < 1 || o->max_nodes < o->min_nodes || o->max_nodes > RDZV_GROUP_NODES_MAX) {
         return co_err_set(err, CO_INVALID, "--nnodes %d:%d: expected 1 <= MIN <= MAX <= %d",
-            o->min_nodes, o->max_nodes, RL_GROUP_NODES_MAX);
+            o->min_nodes, o->max_nodes, RDZV_GROUP_NODES_MAX);
     }
     if (!is_word(o->job_id, true)) {
         return co_err_set(err, CO_INVALID,
@@ -75,11 +75,10 @@ static int check_options(const struct rl_rdzv_options *o, struct co_err *err) {
             : o->name               ? o->name
                                     : "");
     }
-    if (!o->value || strlen(o->value) > RL_RDZV_VALUE_MAX) {
-        return co_err_set(
-            err, CO_INVALID, "a node's value has at most %d bytes", RL_RDZV_VALUE_MAX);
+    if (!o->value || strlen(o->value) > RDZV_VALUE_MAX) {
+        return co_err_set(err, CO_INVALID, "a node's value has at most %d bytes", RDZV_VALUE_MAX);
     }
-    if (o->rank < -1 || o->rank >= RL_GROUP_NODES_MAX) {
+    if (o->rank < -1 || o->rank >= RDZV_GROUP_NODES_MAX) {
         return co_err_set(err, CO_INVALID, "--rank %d: expected -1 or more", o->rank);
     }
     return 0;
@@ -87,8 +86,8 @@ static int check_options(const struct rl_rdzv_options *o, struct co_err *err) {
 
 /* ---- called by the back end ---- */
 
-void rl_rdzv_note(struct rl_rdzv *m, bool warn, const char *line) {
-    if (m->fns.note && m->state < RL_RDZV_LEAVING) {
+void rdzv_note(struct rdzv *m, bool warn, const char *line) {
+    if (m->fns.note && m->state < RDZV_LEAVING) {
         m->noted_ms = co_now_ms();
         m->fns.note(m->arg, warn, line);
     }
@@ -101,10 +100,10 @@ static size_t put_string(char *text, size_t at, const char *s, const char **ret)
     return at + n;
 }
 
-void rl_rdzv_met(struct rl_rdzv *m, const struct rl_rdzv_peer *peers, size_t n, size_t self,
-    int round, bool watched) {
+void rdzv_met(
+    struct rdzv *m, const struct rdzv_peer *peers, size_t n, size_t self, int round, bool watched) {
     size_t size = 0, at = 0;
-    if (m->state != RL_RDZV_MEETING) {
+    if (m->state != RDZV_MEETING) {
         return;
     }
     for (size_t i = 0; i < n; i++) {
@@ -116,40 +115,40 @@ void rl_rdzv_met(struct rl_rdzv *m, const struct rl_rdzv_peer *peers, size_t n, 
         at = put_string(m->text, at, peers[i].name, &m->peers[i].name);
         at = put_string(m->text, at, peers[i].value, &m->peers[i].value);
     }
-    m->roster = (struct rl_rdzv_roster){m->peers, n, self, round, watched};
-    m->state = RL_RDZV_MET;
+    m->roster = (struct rdzv_roster){m->peers, n, self, round, watched};
+    m->state = RDZV_MET;
     co_timer_stop(m->deadline);
     co_timer_stop(m->progress);
     m->fns.met(m->arg, &m->roster);
 }
 
-void rl_rdzv_changed(struct rl_rdzv *m, const char *why) {
-    if (m->state == RL_RDZV_MET) {
-        m->state = RL_RDZV_CHANGED;
+void rdzv_changed(struct rdzv *m, const char *why) {
+    if (m->state == RDZV_MET) {
+        m->state = RDZV_CHANGED;
         m->fns.changed(m->arg, why);
     }
 }
 
-void rl_rdzv_all_done(struct rl_rdzv *m) {
-    if (m->state == RL_RDZV_MET && m->fns.all_done) {
+void rdzv_all_done(struct rdzv *m) {
+    if (m->state == RDZV_MET && m->fns.all_done) {
         m->fns.all_done(m->arg);
     }
 }
 
-void rl_rdzv_end(struct rl_rdzv *m, int code, const char *why) {
-    if (m->state >= RL_RDZV_LEAVING) {
+void rdzv_end(struct rdzv *m, int code, const char *why) {
+    if (m->state >= RDZV_LEAVING) {
         return;
     }
     struct co_err err = {0};
     (void)co_err_set(&err, code, "%s", why);
-    m->state = RL_RDZV_ENDED;
+    m->state = RDZV_ENDED;
     co_timer_stop(m->deadline);
     co_timer_stop(m->progress);
     m->fns.ended(m->arg, &err);
 }
 
-void rl_rdzv_gone(struct rl_rdzv *m) {
-    if (m->state == RL_RDZV_LEAVING && m->gone) {
+void rdzv_gone(struct rdzv *m) {
+    if (m->state == RDZV_LEAVING && m->gone) {
         co_timer_stop(m->deadline);
         void (*gone)(void *arg) = m->gone;
         m->gone = NULL;
@@ -159,7 +158,7 @@ void rl_rdzv_gone(struct rl_rdzv *m) {
 
 /* ---- waiting for the others ---- */
 
-static void start_waiting(struct rl_rdzv *m) {
+static void start_waiting(struct rdzv *m) {
     m->since_ms = co_now_ms();
     m->progress_ms = PROGRESS_MS;
     co_timer_start(m->deadline, m->options.deadline_ms);
@@ -167,9 +166,9 @@ static void start_waiting(struct rl_rdzv *m) {
 }
 
 static void on_progress(void *arg) {
-    struct rl_rdzv *m = arg;
+    struct rdzv *m = arg;
     const int64_t now = co_now_ms(), waited = now - m->since_ms;
-    if (m->state != RL_RDZV_MEETING) {
+    if (m->state != RDZV_MEETING) {
         return;
     }
     /* Not when another log line has just said what is missing. */
@@ -179,7 +178,7 @@ static void on_progress(void *arg) {
                          "up in %lld s (--join_timeout)",
                 (long long)waited / 1000, m->way->story(m->with),
                 (long long)(m->options.deadline_ms - waited) / 1000);
-        rl_rdzv_note(m, false, line);
+        rdzv_note(m, false, line);
         m->progress_ms =
             m->progress_ms * 2 < PROGRESS_MAX_MS ? m->progress_ms * 2 : PROGRESS_MAX_MS;
     }
@@ -187,22 +186,22 @@ static void on_progress(void *arg) {
 }
 
 static void on_deadline(void *arg) {
-    struct rl_rdzv *m = arg;
-    if (m->state == RL_RDZV_LEAVING) {
-        rl_rdzv_gone(m);
+    struct rdzv *m = arg;
+    if (m->state == RDZV_LEAVING) {
+        rdzv_gone(m);
         return;
     }
     struct co_err err = {0};
     (void)co_err_set(&err, CO_TIMEOUT, "the job's nodes did not meet within %.3g s: %s",
         (double)m->options.deadline_ms / 1000, m->way->story(m->with));
-    rl_rdzv_end(m, err.code, err.msg);
+    rdzv_end(m, err.code, err.msg);
 }
 
 /* ---- called by the launcher ---- */
 
-int rl_rdzv_open(struct co_loop *l, const struct rl_rdzv_options *options,
-    const struct rl_rdzv_fns *fns, void *arg, struct rl_rdzv **ret, struct co_err *err) {
-    struct rl_rdzv *m = co_xcalloc(1, sizeof(*m));
+int rdzv_open(struct co_loop *l, const struct rdzv_options *options, const struct rdzv_fns *fns,
+    void *arg, struct rdzv **ret, struct co_err *err) {
+    struct rdzv *m = co_xcalloc(1, sizeof(*m));
     m->loop = l;
     m->fns = *fns;
     m->arg = arg;
@@ -212,11 +211,11 @@ int rl_rdzv_open(struct co_loop *l, const struct rl_rdzv_options *options,
     const char *master = m->options.master;
     bool etcd =
         master && (strncmp(master, "etcd://", 7) == 0 || strncmp(master, "etcds://", 8) == 0);
-    m->way = etcd ? &rl_rdzv_etcd : &rl_rdzv_kv;
+    m->way = etcd ? &rdzv_etcd : &rdzv_kv;
     int r = check_options(&m->options, err);
     r = r ? r : m->way->start(m, &m->with, err);
     if (r) {
-        rl_rdzv_close(m);
+        rdzv_close(m);
         return r;
     }
     start_waiting(m);
@@ -224,37 +223,37 @@ int rl_rdzv_open(struct co_loop *l, const struct rl_rdzv_options *options,
     return 0;
 }
 
-void rl_rdzv_again(struct rl_rdzv *m, const char *value) {
-    if (m->state != RL_RDZV_CHANGED) {
+void rdzv_again(struct rdzv *m, const char *value) {
+    if (m->state != RDZV_CHANGED) {
         return;
     }
-    if (value && strlen(value) <= RL_RDZV_VALUE_MAX) {
+    if (value && strlen(value) <= RDZV_VALUE_MAX) {
         free((void *)(uintptr_t)m->options.value);
         m->options.value = co_xstrdup(value);
     }
-    m->state = RL_RDZV_MEETING;
+    m->state = RDZV_MEETING;
     start_waiting(m);
     m->way->again(m->with);
 }
 
-void rl_rdzv_restart(struct rl_rdzv *m, const char *why) {
-    if (m->state == RL_RDZV_MET) {
+void rdzv_restart(struct rdzv *m, const char *why) {
+    if (m->state == RDZV_MET) {
         m->way->restart(m->with, why);
     }
 }
 
-void rl_rdzv_done(struct rl_rdzv *m) {
-    if (m->state == RL_RDZV_MET) {
+void rdzv_done(struct rdzv *m) {
+    if (m->state == RDZV_MET) {
         m->way->done(m->with);
     }
 }
 
-void rl_rdzv_leave(struct rl_rdzv *m, int code, const char *why, void (*gone)(void *arg)) {
-    if (m->state == RL_RDZV_LEAVING) {
+void rdzv_leave(struct rdzv *m, int code, const char *why, void (*gone)(void *arg)) {
+    if (m->state == RDZV_LEAVING) {
         return;
     }
-    bool ended = m->state == RL_RDZV_ENDED;
-    m->state = RL_RDZV_LEAVING;
+    bool ended = m->state == RDZV_ENDED;
+    m->state = RDZV_LEAVING;
     m->gone = gone;
     co_timer_start(m->deadline, ended ? 0 : LEAVE_MS);
     if (!ended) {
@@ -262,7 +261,7 @@ void rl_rdzv_leave(struct rl_rdzv *m, int code, const char *why, void (*gone)(vo
     }
 }
 
-void rl_rdzv_close(struct rl_rdzv *m) {
+void rdzv_close(struct rdzv *m) {
     if (!m) {
         return;
     }

@@ -14,7 +14,7 @@ enum { TRACE = 1024, SOON_MS = 20 };
  */
 static struct {
     struct co_loop *loop;
-    struct rl_rdzv *m;
+    struct rdzv *m;
     char trace[TRACE];
     int refuses; /* code of the way's start */
 } world;
@@ -28,7 +28,7 @@ CO_PRINTF(1, 2) static void tell(const char *fmt, ...) {
     va_end(ap);
 }
 
-static int way_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
+static int way_start(struct rdzv *m, void **ret, struct co_err *err) {
     if (world.refuses) {
         return co_err_set(err, world.refuses, "no such master");
     }
@@ -36,13 +36,13 @@ static int way_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
     return 0;
 }
 
-static int etcd_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
+static int etcd_start(struct rdzv *m, void **ret, struct co_err *err) {
     tell("etcd");
     return way_start(m, ret, err);
 }
 
 static void way_again(void *way) {
-    const struct rl_rdzv *m = way;
+    const struct rdzv *m = way;
     tell("way_again(%.8s)", m->options.value);
 }
 
@@ -75,15 +75,15 @@ static const char *way_story(void *way) {
         .start = (begin), .again = way_again, .restart = way_restart, .done = way_done,            \
         .leave = way_leave, .free = way_free, .story = way_story                                   \
     }
-const struct rl_rdzv_way rl_rdzv_kv = WAY(way_start);
-const struct rl_rdzv_way rl_rdzv_etcd = WAY(etcd_start);
+const struct rdzv_way rdzv_kv = WAY(way_start);
+const struct rdzv_way rdzv_etcd = WAY(etcd_start);
 
 static void on_note(void *arg, bool warn, const char *line) {
     (void)arg;
     tell("note(%d %s)", (int)warn, line);
 }
 
-static void on_met(void *arg, const struct rl_rdzv_roster *r) {
+static void on_met(void *arg, const struct rdzv_roster *r) {
     (void)arg;
     tell("met(%d: %s=%s of %zu)", r->round, r->peers[r->self].name, r->peers[r->self].value, r->n);
 }
@@ -108,32 +108,32 @@ static void on_gone(void *arg) {
     tell("gone");
 }
 
-static const struct rl_rdzv_fns fns = {.note = on_note,
+static const struct rdzv_fns fns = {.note = on_note,
     .met = on_met,
     .changed = on_changed,
     .all_done = on_all_done,
     .ended = on_ended};
 
-static struct rl_rdzv_options good(void) {
-    return (struct rl_rdzv_options){
+static struct rdzv_options good(void) {
+    return (struct rdzv_options){
         .name = "a", .value = "{}", .rank = -1, .min_nodes = 2, .max_nodes = 2};
 }
 
-static int open_world(const struct rl_rdzv_options *o, struct co_err *err) {
+static int open_world(const struct rdzv_options *o, struct co_err *err) {
     world.trace[0] = '\0';
     world.m = NULL;
     assert_int_equal(co_loop_new(&world.loop, NULL), 0);
-    return rl_rdzv_open(world.loop, o, &fns, NULL, &world.m, err);
+    return rdzv_open(world.loop, o, &fns, NULL, &world.m, err);
 }
 
 static void close_world(void) {
-    rl_rdzv_close(world.m);
+    rdzv_close(world.m);
     co_loop_free(world.loop);
 }
 
 static void meet(int round) {
-    const struct rl_rdzv_peer peers[] = {{"a", "{}"}, {"b", "{\"x\":1}"}};
-    rl_rdzv_met(world.m, peers, 2, 1, round, true);
+    const struct rdzv_peer peers[] = {{"a", "{}"}, {"b", "{\"x\":1}"}};
+    rdzv_met(world.m, peers, 2, 1, round, true);
 }
 
 static void wait_for(const char *text) {
@@ -146,11 +146,11 @@ static void wait_for(const char *text) {
 
 static void options_that_cannot_be_are_named(void **state) {
     (void)state;
-    static char long_value[RL_RDZV_VALUE_MAX + 2], long_name[CO_ERR_MAX];
+    static char long_value[RDZV_VALUE_MAX + 2], long_name[CO_ERR_MAX];
     memset(long_value, 'x', sizeof(long_value) - 1);
     memset(long_name, 'n', sizeof(long_name) - 1);
     struct {
-        struct rl_rdzv_options o;
+        struct rdzv_options o;
         const char *text;
     } rows[16];
     size_t n = 0;
@@ -182,7 +182,7 @@ static void options_that_cannot_be_are_named(void **state) {
         }
         close_world();
     }
-    struct rl_rdzv_options o = good();
+    struct rdzv_options o = good();
     o.job_id = "team/job";
     o.host = "::1";
     assert_int_equal(open_world(&o, NULL), 0);
@@ -202,13 +202,13 @@ static void the_master_says_which_way(void **state) {
         {"etcds://h:1", "etcd"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rl_rdzv_options o = good();
+        struct rdzv_options o = good();
         o.master = rows[i].master;
         assert_int_equal(open_world(&o, NULL), 0);
         assert_string_equal(world.trace, rows[i].trace);
         close_world();
     }
-    struct rl_rdzv_options o = good();
+    struct rdzv_options o = good();
     world.refuses = CO_UNAVAILABLE;
     assert_int_equal(open_world(&o, NULL), CO_UNAVAILABLE);
     world.refuses = 0;
@@ -218,50 +218,50 @@ static void the_master_says_which_way(void **state) {
 /* Whatever a way sees and the launcher asks for, each callback comes only where it may. */
 static void callbacks_come_in_their_order(void **state) {
     (void)state;
-    struct rl_rdzv_options o = good();
+    struct rdzv_options o = good();
     assert_int_equal(open_world(&o, NULL), 0);
     /* meeting */
-    rl_rdzv_changed(world.m, "x");
-    rl_rdzv_all_done(world.m);
-    rl_rdzv_again(world.m, NULL);
-    rl_rdzv_restart(world.m, "x");
-    rl_rdzv_done(world.m);
-    rl_rdzv_gone(world.m);
+    rdzv_changed(world.m, "x");
+    rdzv_all_done(world.m);
+    rdzv_again(world.m, NULL);
+    rdzv_restart(world.m, "x");
+    rdzv_done(world.m);
+    rdzv_gone(world.m);
     assert_string_equal(world.trace, "");
-    rl_rdzv_note(world.m, true, "a line");
+    rdzv_note(world.m, true, "a line");
     meet(1);
     meet(2);
     assert_string_equal(world.trace, "note(1 a line) met(1: b={\"x\":1} of 2)");
     /* met */
     world.trace[0] = '\0';
-    rl_rdzv_again(world.m, NULL);
-    rl_rdzv_restart(world.m, "oom");
-    rl_rdzv_done(world.m);
-    rl_rdzv_all_done(world.m);
-    rl_rdzv_changed(world.m, "c came");
-    rl_rdzv_changed(world.m, "d came");
-    rl_rdzv_all_done(world.m);
-    rl_rdzv_restart(world.m, "x");
+    rdzv_again(world.m, NULL);
+    rdzv_restart(world.m, "oom");
+    rdzv_done(world.m);
+    rdzv_all_done(world.m);
+    rdzv_changed(world.m, "c came");
+    rdzv_changed(world.m, "d came");
+    rdzv_all_done(world.m);
+    rdzv_restart(world.m, "x");
     assert_string_equal(world.trace, "way_restart(oom) way_done all_done changed(c came)");
     /* changed */
-    static char long_value[RL_RDZV_VALUE_MAX + 2];
+    static char long_value[RDZV_VALUE_MAX + 2];
     memset(long_value, 'x', sizeof(long_value) - 1);
     world.trace[0] = '\0';
-    rl_rdzv_again(world.m, "new");
+    rdzv_again(world.m, "new");
     meet(2);
-    rl_rdzv_changed(world.m, "x");
-    rl_rdzv_again(world.m, long_value); /* too long: as before */
+    rdzv_changed(world.m, "x");
+    rdzv_again(world.m, long_value); /* too long: as before */
     meet(3);
     assert_string_equal(world.trace,
         "way_again(new) met(2: b={\"x\":1} of 2) changed(x) way_again(new) met(3: b={\"x\":1} of "
         "2)");
     /* ended */
     world.trace[0] = '\0';
-    rl_rdzv_end(world.m, CO_PEERLOST, "b is lost");
-    rl_rdzv_end(world.m, CO_PEERLOST, "c is lost");
-    rl_rdzv_note(world.m, true, "a line");
-    rl_rdzv_changed(world.m, "x");
-    rl_rdzv_leave(world.m, 1, "too late", on_gone);
+    rdzv_end(world.m, CO_PEERLOST, "b is lost");
+    rdzv_end(world.m, CO_PEERLOST, "c is lost");
+    rdzv_note(world.m, true, "a line");
+    rdzv_changed(world.m, "x");
+    rdzv_leave(world.m, 1, "too late", on_gone);
     assert_string_equal(world.trace, "ended(-6 b is lost)");
     wait_for("gone");
     assert_string_equal(world.trace, "ended(-6 b is lost) gone");
@@ -270,7 +270,7 @@ static void callbacks_come_in_their_order(void **state) {
 
 static void nodes_meet_in_time_or_it_is_over(void **state) {
     (void)state;
-    struct rl_rdzv_options o = good();
+    struct rdzv_options o = good();
     o.deadline_ms = SOON_MS;
     assert_int_equal(open_world(&o, NULL), 0);
     wait_for("ended");
@@ -280,8 +280,8 @@ static void nodes_meet_in_time_or_it_is_over(void **state) {
     /* and each time again */
     assert_int_equal(open_world(&o, NULL), 0);
     meet(1);
-    rl_rdzv_changed(world.m, "x");
-    rl_rdzv_again(world.m, NULL);
+    rdzv_changed(world.m, "x");
+    rdzv_again(world.m, NULL);
     world.trace[0] = '\0';
     wait_for("ended");
     assert_non_null(strstr(world.trace, "ended(-3 the job's nodes did not meet"));
@@ -291,20 +291,20 @@ static void nodes_meet_in_time_or_it_is_over(void **state) {
 /* Nobody answers: a second at most.  Nothing else is heard once it leaves. */
 static void leaving_has_an_end(void **state) {
     (void)state;
-    struct rl_rdzv_options o = good();
+    struct rdzv_options o = good();
     assert_int_equal(open_world(&o, NULL), 0);
     meet(1);
     world.trace[0] = '\0';
     const int64_t before = co_now_ms();
-    rl_rdzv_leave(world.m, 3, NULL, on_gone);
-    rl_rdzv_leave(world.m, 4, "twice", on_gone);
-    rl_rdzv_end(world.m, CO_PEERLOST, "x");
-    rl_rdzv_changed(world.m, "x");
-    rl_rdzv_note(world.m, false, "x");
+    rdzv_leave(world.m, 3, NULL, on_gone);
+    rdzv_leave(world.m, 4, "twice", on_gone);
+    rdzv_end(world.m, CO_PEERLOST, "x");
+    rdzv_changed(world.m, "x");
+    rdzv_note(world.m, false, "x");
     wait_for("gone");
     assert_string_equal(world.trace, "way_leave(3 ) gone");
     assert_in_range(co_now_ms() - before, 900, 60000);
-    rl_rdzv_gone(world.m); /* late: once is enough */
+    rdzv_gone(world.m); /* late: once is enough */
     assert_string_equal(world.trace, "way_leave(3 ) gone");
     close_world();
 }

@@ -13,19 +13,19 @@
  *      open ... met ... (changed, again() ... met)* ... ended, or leave() ... gone
  *
  * `met` brings the ranks: the launcher starts its workers.  `changed`: a node came or went; the
- * launcher stops its workers (SIGTERM, time to save) and calls rl_rdzv_again.  `ended`: the job is
+ * launcher stops its workers (SIGTERM, time to save) and calls rdzv_again.  `ended`: the job is
  * over for this node; the error names the reason and the node.  No function blocks; everything
  * belongs to the loop's thread. */
 #pragma once
 
 #include "common/loop.h"
 
-struct rl_rdzv;
+struct rdzv;
 
-enum { RL_RDZV_VALUE_MAX = 64 * 1024 }; /* bytes of a node's value */
+enum { RDZV_VALUE_MAX = 64 * 1024 }; /* bytes of a node's value */
 
 /* Strings are copied. */
-struct rl_rdzv_options {
+struct rdzv_options {
     const char *job_id; /* NULL: "default" */
     /* "host:port", "[v6]:port" or "etcd://host:port", "etcds://host:port" (TLS); a host may be a
      * name.  NULL: this node serves on a free port, see `serving`. */
@@ -51,29 +51,29 @@ struct rl_rdzv_options {
     const char *ca_file, *cert_file, *key_file; /* PEM; ca_file NULL: the system's */
 };
 
-struct rl_rdzv_peer {
+struct rdzv_peer {
     const char *name;
     const char *value;
 };
 
-/* Valid until the next `met` or rl_rdzv_close. */
-struct rl_rdzv_roster {
-    const struct rl_rdzv_peer *peers; /* by rank */
+/* Valid until the next `met` or rdzv_close. */
+struct rdzv_roster {
+    const struct rdzv_peer *peers; /* by rank */
     size_t n, self;
     int round;    /* 1, 2, ... */
     bool watched; /* false: losses and the end are not reported, as Paddle's launcher serves */
 };
 
-struct rl_rdzv_fns {
+struct rdzv_fns {
     /* No master was named and this node serves: others join with --master endpoint.  NULL: not
      * called. */
     void (*serving)(void *arg, const char *endpoint);
     /* A line for the log: which nodes are missing, a master that is not there yet.  It must not
      * close the rendezvous.  NULL: not called. */
     void (*note)(void *arg, bool warn, const char *line);
-    void (*met)(void *arg, const struct rl_rdzv_roster *roster);
+    void (*met)(void *arg, const struct rdzv_roster *roster);
     void (*changed)(void *arg, const char *why);
-    /* rl_rdzv_done was called on all nodes.  NULL: not called. */
+    /* rdzv_done was called on all nodes.  NULL: not called. */
     void (*all_done)(void *arg);
     /* CO_PEERLOST: a node or the master was lost or failed; CO_TIMEOUT: not all came in time;
      * CO_EXISTS: rank or name taken; CO_NORESOURCE: one node too many, or no restart left;
@@ -83,23 +83,23 @@ struct rl_rdzv_fns {
 
 /* fns is copied.  Returns errors of the options only; what fails later is reported by `ended`.  A
  * node that serves more nodes than the soft limit of open files allows raises that limit. */
-CO_MUST_CHECK int rl_rdzv_open(struct co_loop *l, const struct rl_rdzv_options *options,
-    const struct rl_rdzv_fns *fns, void *arg, struct rl_rdzv **ret, struct co_err *err);
+CO_MUST_CHECK int rdzv_open(struct co_loop *l, const struct rdzv_options *options,
+    const struct rdzv_fns *fns, void *arg, struct rdzv **ret, struct co_err *err);
 
 /* Joins the next round: after `changed`, once the workers have ended.  value NULL: as before. */
-void rl_rdzv_again(struct rl_rdzv *m, const char *value);
+void rdzv_again(struct rdzv *m, const char *value);
 /* This node's workers failed and all must restart (level 1): all nodes, this one included, get
  * `changed`. */
-void rl_rdzv_restart(struct rl_rdzv *m, const char *why);
+void rdzv_restart(struct rdzv *m, const char *why);
 /* This node's workers ended well.  It stays a member until those of all nodes have (all_done),
  * which is what jobs with parameter servers need. */
-void rl_rdzv_done(struct rl_rdzv *m);
+void rdzv_done(struct rdzv *m);
 /* Leaves the job.  code 0: the workers ended well; < 0: this node was asked to stop (SIGTERM),
  * which does not count as a restart of the others; > 0: the workers failed.  The other nodes read
  * `why`
  * ("worker 3: exit code 1").  gone runs once they were told, after 1 s at most; then call close. No
  * other callback follows. */
-void rl_rdzv_leave(struct rl_rdzv *m, int code, const char *why, void (*gone)(void *arg));
+void rdzv_leave(struct rdzv *m, int code, const char *why, void (*gone)(void *arg));
 /* Frees it without telling the other nodes: they see a lost node.  NULL allowed; safe inside
  * callbacks. */
-void rl_rdzv_close(struct rl_rdzv *m);
+void rdzv_close(struct rdzv *m);

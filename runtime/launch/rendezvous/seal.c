@@ -37,22 +37,22 @@ static bool get_hex(const char *text, unsigned char ret[BYTES]) {
     return true;
 }
 
-void rl_seal_format(const struct rl_seal *s, char ret_text[RL_SEAL_TEXT]) {
+void rdzv_seal_format(const struct rdzv_seal *s, char ret_text[RDZV_SEAL_TEXT]) {
     char client[DIGITS + 1], nonce[DIGITS + 1], proof[DIGITS + 1];
     put_hex(s->client, client);
     put_hex(s->nonce, nonce);
     put_hex(s->proof, proof);
     if (s->proven) {
         (void)snprintf(
-            ret_text, RL_SEAL_TEXT, "1 %s %s %" PRIu64 " %s", client, nonce, s->number, proof);
+            ret_text, RDZV_SEAL_TEXT, "1 %s %s %" PRIu64 " %s", client, nonce, s->number, proof);
     } else {
-        (void)snprintf(ret_text, RL_SEAL_TEXT, "1 %s", client);
+        (void)snprintf(ret_text, RDZV_SEAL_TEXT, "1 %s", client);
     }
 }
 
-int rl_seal_parse(const char *text, struct rl_seal *ret, struct co_err *err) {
+int rdzv_seal_parse(const char *text, struct rdzv_seal *ret, struct co_err *err) {
     char client[DIGITS + 1] = "", nonce[DIGITS + 1] = "", proof[DIGITS + 1] = "", number[20] = "";
-    struct rl_seal s = {0};
+    struct rdzv_seal s = {0};
     int asked = 0, used = 0;
     int got = sscanf(text, "1 " HEX "%n " HEX " %19[0-9] " HEX "%n", client, &asked, nonce, number,
         proof, &used);
@@ -69,23 +69,24 @@ int rl_seal_parse(const char *text, struct rl_seal *ret, struct co_err *err) {
     return 0;
 }
 
-void rl_seal_challenge_format(
-    const unsigned char nonce[CO_NONCE_BYTES], char ret_text[RL_SEAL_TEXT]) {
+void rdzv_seal_challenge_format(
+    const unsigned char nonce[CO_NONCE_BYTES], char ret_text[RDZV_SEAL_TEXT]) {
     char hex[DIGITS + 1];
     put_hex(nonce, hex);
-    (void)snprintf(ret_text, RL_SEAL_TEXT,
+    (void)snprintf(ret_text, RDZV_SEAL_TEXT,
         CHALLENGE "%s\nthis rendezvous asks for a proof of the job's token (PADDLE_JOB_TOKEN, "
                   "--require_token)\n",
         hex);
 }
 
-bool rl_seal_challenge_parse(const char *body, unsigned char ret_nonce[CO_NONCE_BYTES]) {
+bool rdzv_seal_challenge_parse(const char *body, unsigned char ret_nonce[CO_NONCE_BYTES]) {
     const size_t n = strlen(CHALLENGE);
     return strncmp(body, CHALLENGE, n) == 0 && get_hex(body + n, ret_nonce) &&
            body[n + DIGITS] == '\n';
 }
 
-void rl_seal_proof_format(const unsigned char proof[CO_PROOF_BYTES], char ret_text[RL_SEAL_TEXT]) {
+void rdzv_seal_proof_format(
+    const unsigned char proof[CO_PROOF_BYTES], char ret_text[RDZV_SEAL_TEXT]) {
     put_hex(proof, ret_text);
 }
 
@@ -100,7 +101,7 @@ static void add_bytes(struct co_buf *b, const void *data, size_t len) {
 }
 
 static struct co_buf begin_text(
-    const struct rl_seal *s, const char *token, const char *word, const void *body, size_t len) {
+    const struct rdzv_seal *s, const char *token, const char *word, const void *body, size_t len) {
     struct co_buf b = CO_BUF(TEXT_MAX);
     unsigned char number[8], digest[CO_PROOF_BYTES];
     co_put_u64(number, s->number);
@@ -114,7 +115,7 @@ static struct co_buf begin_text(
 }
 
 static struct co_buf request_text(
-    const struct rl_seal *s, const char *token, const struct rl_seal_request *r) {
+    const struct rdzv_seal *s, const char *token, const struct rdzv_seal_request *r) {
     struct co_buf b = begin_text(s, token, "request", r->body, r->len);
     add_bytes(&b, r->method, strlen(r->method));
     add_bytes(&b, r->path, strlen(r->path));
@@ -123,7 +124,7 @@ static struct co_buf request_text(
 }
 
 static struct co_buf answer_text(
-    const struct rl_seal *s, const char *token, int status, const void *body, size_t len) {
+    const struct rdzv_seal *s, const char *token, int status, const void *body, size_t len) {
     struct co_buf b = begin_text(s, token, "answer", body, len);
     unsigned char number[4];
     co_put_u32(number, (uint32_t)status);
@@ -131,26 +132,26 @@ static struct co_buf answer_text(
     return b;
 }
 
-void rl_seal_request(struct rl_seal *s, const char *token, const struct rl_seal_request *r) {
+void rdzv_seal_request(struct rdzv_seal *s, const char *token, const struct rdzv_seal_request *r) {
     CO_AUTOBUF struct co_buf b = request_text(s, token, r);
     co_proof_make(purpose, token, b.data, b.len, s->proof);
     s->proven = true;
 }
 
-bool rl_seal_request_right(
-    const struct rl_seal *s, const char *token, const struct rl_seal_request *r) {
+bool rdzv_seal_request_right(
+    const struct rdzv_seal *s, const char *token, const struct rdzv_seal_request *r) {
     CO_AUTOBUF struct co_buf b = request_text(s, token, r);
     return co_proof_check(purpose, token, b.data, b.len, s->proof);
 }
 
-void rl_seal_answer(const struct rl_seal *s, const char *token, int status, const void *body,
+void rdzv_seal_answer(const struct rdzv_seal *s, const char *token, int status, const void *body,
     size_t len, unsigned char ret[CO_PROOF_BYTES]) {
     CO_AUTOBUF struct co_buf b = answer_text(s, token, status, body, len);
     co_proof_make(purpose, token, b.data, b.len, ret);
 }
 
-bool rl_seal_answer_right(const struct rl_seal *s, const char *token, int status, const void *body,
-    size_t len, const char *text) {
+bool rdzv_seal_answer_right(const struct rdzv_seal *s, const char *token, int status,
+    const void *body, size_t len, const char *text) {
     unsigned char proof[CO_PROOF_BYTES];
     CO_AUTOBUF struct co_buf b = answer_text(s, token, status, body, len);
     return get_hex(text, proof) && !text[DIGITS] &&

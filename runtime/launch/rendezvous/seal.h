@@ -21,11 +21,11 @@
 
 #include "common/proof.h"
 
-#define RL_SEAL_HEADER "Paddlerun-Proof"
+#define RDZV_SEAL_HEADER "Paddlerun-Proof"
 
-enum { RL_SEAL_TEXT = 256 };
+enum { RDZV_SEAL_TEXT = 256 };
 
-struct rl_seal {
+struct rdzv_seal {
     unsigned char client[CO_NONCE_BYTES];
     bool proven; /* the fields below are there; false: it only asks for a challenge */
     unsigned char nonce[CO_NONCE_BYTES];
@@ -34,29 +34,30 @@ struct rl_seal {
 };
 
 /* The value of a request's header. */
-void rl_seal_format(const struct rl_seal *s, char ret_text[RL_SEAL_TEXT]);
-CO_MUST_CHECK int rl_seal_parse(const char *text, struct rl_seal *ret, struct co_err *err);
+void rdzv_seal_format(const struct rdzv_seal *s, char ret_text[RDZV_SEAL_TEXT]);
+CO_MUST_CHECK int rdzv_seal_parse(const char *text, struct rdzv_seal *ret, struct co_err *err);
 
 /* The body of an answer with status 401. */
-void rl_seal_challenge_format(
-    const unsigned char nonce[CO_NONCE_BYTES], char ret_text[RL_SEAL_TEXT]);
+void rdzv_seal_challenge_format(
+    const unsigned char nonce[CO_NONCE_BYTES], char ret_text[RDZV_SEAL_TEXT]);
 /* Returns false when the body is no challenge. */
-bool rl_seal_challenge_parse(const char *body, unsigned char ret_nonce[CO_NONCE_BYTES]);
+bool rdzv_seal_challenge_parse(const char *body, unsigned char ret_nonce[CO_NONCE_BYTES]);
 
 /* The value of an answer's header. */
-void rl_seal_proof_format(const unsigned char proof[CO_PROOF_BYTES], char ret_text[RL_SEAL_TEXT]);
+void rdzv_seal_proof_format(
+    const unsigned char proof[CO_PROOF_BYTES], char ret_text[RDZV_SEAL_TEXT]);
 
 /* The parts of a request that its proof covers.  said: the Paddlerun header; "": none. */
-struct rl_seal_request {
+struct rdzv_seal_request {
     const char *method, *path, *said;
     const void *body;
     size_t len;
 };
-void rl_seal_request(struct rl_seal *s, const char *token, const struct rl_seal_request *r);
-bool rl_seal_request_right(
-    const struct rl_seal *s, const char *token, const struct rl_seal_request *r);
-void rl_seal_answer(const struct rl_seal *s, const char *token, int status, const void *body,
+void rdzv_seal_request(struct rdzv_seal *s, const char *token, const struct rdzv_seal_request *r);
+bool rdzv_seal_request_right(
+    const struct rdzv_seal *s, const char *token, const struct rdzv_seal_request *r);
+void rdzv_seal_answer(const struct rdzv_seal *s, const char *token, int status, const void *body,
     size_t len, unsigned char ret[CO_PROOF_BYTES]);
 /* text: the value of the answer's header. */
-bool rl_seal_answer_right(const struct rl_seal *s, const char *token, int status, const void *body,
-    size_t len, const char *text);
+bool rdzv_seal_answer_right(const struct rdzv_seal *s, const char *token, int status,
+    const void *body, size_t len, const char *text);

@@ -16,31 +16,31 @@ static void expect(bool good) {
 }
 
 static void read_header(const char *text) {
-    static const struct rl_seal_request r = {
+    static const struct rdzv_seal_request r = {
         .method = "POST", .path = "/j/info/a/-1", .said = "", .body = "", .len = 0};
-    struct rl_seal s, again;
-    char said[RL_SEAL_TEXT], twice[RL_SEAL_TEXT];
-    if (rl_seal_parse(text, &s, NULL) < 0) {
+    struct rdzv_seal s, again;
+    char said[RDZV_SEAL_TEXT], twice[RDZV_SEAL_TEXT];
+    if (rdzv_seal_parse(text, &s, NULL) < 0) {
         return;
     }
-    rl_seal_format(&s, said);
-    expect(rl_seal_parse(said, &again, NULL) == 0);
-    rl_seal_format(&again, twice);
+    rdzv_seal_format(&s, said);
+    expect(rdzv_seal_parse(said, &again, NULL) == 0);
+    rdzv_seal_format(&again, twice);
     expect(strcmp(said, twice) == 0);
-    expect(!rl_seal_request_right(&s, "token", &r));
+    expect(!rdzv_seal_request_right(&s, "token", &r));
 }
 
 static void read_challenge(const char *text) {
     unsigned char nonce[CO_NONCE_BYTES], again[CO_NONCE_BYTES];
-    char said[RL_SEAL_TEXT];
-    if (rl_seal_challenge_parse(text, nonce)) {
-        rl_seal_challenge_format(nonce, said);
-        expect(rl_seal_challenge_parse(said, again) && memcmp(nonce, again, sizeof(nonce)) == 0);
+    char said[RDZV_SEAL_TEXT];
+    if (rdzv_seal_challenge_parse(text, nonce)) {
+        rdzv_seal_challenge_format(nonce, said);
+        expect(rdzv_seal_challenge_parse(said, again) && memcmp(nonce, again, sizeof(nonce)) == 0);
     }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const struct rl_seal s = {.proven = true, .number = 1};
+    static const struct rdzv_seal s = {.proven = true, .number = 1};
     if (size == 0) {
         return 0;
     }
@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         read_challenge(text);
         break;
     default:
-        expect(!rl_seal_answer_right(&s, "token", 200, "", 0, text));
+        expect(!rdzv_seal_answer_right(&s, "token", 200, "", 0, text));
     }
     return 0;
 }

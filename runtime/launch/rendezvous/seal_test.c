@@ -17,12 +17,12 @@ static void a_header_says_the_same_when_it_is_written_again(void **state) {
     static const char *const rows[] = {
         "1 " H64, "1 " H64 " " H64 " 1 " H64, "1 " H64 " " H64 " 9999999999999999999 " H64};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rl_seal s;
-        char text[RL_SEAL_TEXT];
-        assert_int_equal(0, rl_seal_parse(rows[i], &s, NULL));
+        struct rdzv_seal s;
+        char text[RDZV_SEAL_TEXT];
+        assert_int_equal(0, rdzv_seal_parse(rows[i], &s, NULL));
         assert_int_equal(i > 0, s.proven);
         assert_int_equal(0x11, s.client[1]);
-        rl_seal_format(&s, text);
+        rdzv_seal_format(&s, text);
         assert_string_equal(rows[i], text);
     }
 }
@@ -34,9 +34,9 @@ static void other_headers_are_none(void **state) {
         "1 " H64 " " H64 " -1 " H64, "1 " H64 " 00 1 " H64, "1 " H64 " " H64 " 1 " H64 " x",
         "1 00112233445566778899AABBCCDDEEFF00112233445566778899AABBCCDDEEFF"};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rl_seal s;
+        struct rdzv_seal s;
         struct co_err err = {0};
-        if (rl_seal_parse(rows[i], &s, &err) != CO_INVALID) {
+        if (rdzv_seal_parse(rows[i], &s, &err) != CO_INVALID) {
             fail_msg("row %zu: \"%s\"", i, rows[i]);
         }
     }
@@ -48,23 +48,23 @@ static void a_challenge_is_read_as_it_was_written(void **state) {
         "paddlerun challenge 2 " H64 "\n", "paddlerun challenge 1 " H64 "0\n",
         ("paddlerun challenge 1 " H64)};
     unsigned char nonce[CO_NONCE_BYTES], got[CO_NONCE_BYTES];
-    char text[RL_SEAL_TEXT];
+    char text[RDZV_SEAL_TEXT];
     assert_int_equal(0, co_nonce_make(nonce, NULL));
-    rl_seal_challenge_format(nonce, text);
+    rdzv_seal_challenge_format(nonce, text);
     assert_non_null(strstr(text, "PADDLE_JOB_TOKEN"));
-    assert_true(rl_seal_challenge_parse(text, got));
+    assert_true(rdzv_seal_challenge_parse(text, got));
     assert_memory_equal(nonce, got, sizeof(got));
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        assert_false(rl_seal_challenge_parse(rows[i], got));
+        assert_false(rdzv_seal_challenge_parse(rows[i], got));
     }
 }
 
-static const struct rl_seal_request usual = {
+static const struct rdzv_seal_request usual = {
     .method = "POST", .path = "/j/info/a/-1", .said = "1 a join", .body = "{}", .len = 2};
 
 static void a_proof_is_of_all_that_a_request_says(void **state) {
     (void)state;
-    static const struct rl_seal_request others[] = {
+    static const struct rdzv_seal_request others[] = {
         {.method = "PUT", .path = "/j/info/a/-1", .said = "1 a join", .body = "{}", .len = 2},
         {.method = "POST", .path = "/j/info/b/-1", .said = "1 a join", .body = "{}", .len = 2},
         {.method = "POST", .path = "/j/info/a/-1", .said = "1 a leave", .body = "{}", .len = 2},
@@ -75,42 +75,42 @@ static void a_proof_is_of_all_that_a_request_says(void **state) {
         {.method = "POST/j", .path = "/info/a/-1", .said = "1 a join", .body = "{}", .len = 2},
         {.method = "POST", .path = "/j/info/a/-11", .said = " a join", .body = "{}", .len = 2},
     };
-    struct rl_seal s = {.client = {1}, .nonce = {2}, .number = 3};
-    rl_seal_request(&s, "secret", &usual);
-    assert_true(rl_seal_request_right(&s, "secret", &usual));
-    assert_false(rl_seal_request_right(&s, "Secret", &usual));
+    struct rdzv_seal s = {.client = {1}, .nonce = {2}, .number = 3};
+    rdzv_seal_request(&s, "secret", &usual);
+    assert_true(rdzv_seal_request_right(&s, "secret", &usual));
+    assert_false(rdzv_seal_request_right(&s, "Secret", &usual));
     for (size_t i = 0; i < CO_ARRAY_LEN(others); i++) {
-        if (rl_seal_request_right(&s, "secret", &others[i])) {
+        if (rdzv_seal_request_right(&s, "secret", &others[i])) {
             fail_msg("row %zu", i);
         }
     }
-    struct rl_seal changed[] = {s, s, s};
+    struct rdzv_seal changed[] = {s, s, s};
     changed[0].client[31] ^= 1;
     changed[1].nonce[31] ^= 1;
     changed[2].number++;
     for (size_t i = 0; i < CO_ARRAY_LEN(changed); i++) {
-        assert_false(rl_seal_request_right(&changed[i], "secret", &usual));
+        assert_false(rdzv_seal_request_right(&changed[i], "secret", &usual));
     }
 }
 
 static void a_proof_is_of_all_that_an_answer_says(void **state) {
     (void)state;
-    struct rl_seal s = {.client = {1}, .nonce = {2}, .number = 3};
+    struct rdzv_seal s = {.client = {1}, .nonce = {2}, .number = 3};
     unsigned char proof[CO_PROOF_BYTES];
-    char text[RL_SEAL_TEXT];
-    rl_seal_answer(&s, "secret", 200, "met", 3, proof);
-    rl_seal_proof_format(proof, text);
-    assert_true(rl_seal_answer_right(&s, "secret", 200, "met", 3, text));
-    assert_false(rl_seal_answer_right(&s, "Secret", 200, "met", 3, text));
-    assert_false(rl_seal_answer_right(&s, "secret", 404, "met", 3, text));
-    assert_false(rl_seal_answer_right(&s, "secret", 200, "mat", 3, text));
-    assert_false(rl_seal_answer_right(&s, "secret", 200, "met", 2, text));
-    assert_false(rl_seal_answer_right(&s, "secret", 200, "met", 3, ""));
+    char text[RDZV_SEAL_TEXT];
+    rdzv_seal_answer(&s, "secret", 200, "met", 3, proof);
+    rdzv_seal_proof_format(proof, text);
+    assert_true(rdzv_seal_answer_right(&s, "secret", 200, "met", 3, text));
+    assert_false(rdzv_seal_answer_right(&s, "Secret", 200, "met", 3, text));
+    assert_false(rdzv_seal_answer_right(&s, "secret", 404, "met", 3, text));
+    assert_false(rdzv_seal_answer_right(&s, "secret", 200, "mat", 3, text));
+    assert_false(rdzv_seal_answer_right(&s, "secret", 200, "met", 2, text));
+    assert_false(rdzv_seal_answer_right(&s, "secret", 200, "met", 3, ""));
     s.number++;
-    assert_false(rl_seal_answer_right(&s, "secret", 200, "met", 3, text));
+    assert_false(rdzv_seal_answer_right(&s, "secret", 200, "met", 3, text));
     s.number--;
     (void)strncat(text, "0", 2);
-    assert_false(rl_seal_answer_right(&s, "secret", 200, "met", 3, text));
+    assert_false(rdzv_seal_answer_right(&s, "secret", 200, "met", 3, text));
 }
 
 int main(void) {

@@ -36,12 +36,12 @@ struct listing {
     uint64_t version;
 };
 
-struct rl_service {
+struct rdzv_service {
     struct co_loop *loop;
     struct co_httpd *http;
-    struct rl_guard *guard; /* NULL: no proof is needed */
+    struct rdzv_guard *guard; /* NULL: no proof is needed */
     struct co_timer *timer;
-    struct rl_group group;
+    struct rdzv_group group;
     char *prefix;       /* "/{job}/info/" */
     struct co_map keys; /* path -> value: keys that belong to no node */
     size_t key_bytes;
@@ -62,7 +62,7 @@ struct rl_service {
     uint64_t story_version;
 };
 
-static void tell_note(struct rl_service *s, bool warn, const char *line) {
+static void tell_note(struct rdzv_service *s, bool warn, const char *line) {
     if (s->note) {
         s->note(s->arg, warn, line);
     }
@@ -70,81 +70,81 @@ static void tell_note(struct rl_service *s, bool warn, const char *line) {
 
 /* ---- answers to our launchers ---- */
 
-static int pack_roster(struct rl_service *s, struct co_err *err) {
-    struct rl_group *g = &s->group;
+static int pack_roster(struct rdzv_service *s, struct co_err *err) {
+    struct rdzv_group *g = &s->group;
     if (s->packed_round == g->round) {
         return 0;
     }
-    CO_AUTOFREE struct rl_wire_peer *peers = co_xcalloc(g->n_roster, sizeof(*peers));
+    CO_AUTOFREE struct rdzv_wire_peer *peers = co_xcalloc(g->n_roster, sizeof(*peers));
     for (size_t i = 0; i < g->n_roster; i++) {
         if (!g->roster[i]) {
             return co_err_set(err, CO_GONE, "node of rank %zu has left already", i);
         }
-        peers[i] = (struct rl_wire_peer){g->roster[i]->name, g->roster[i]->value};
+        peers[i] = (struct rdzv_wire_peer){g->roster[i]->name, g->roster[i]->value};
     }
     co_buf_done(&s->packed);
-    s->packed = CO_BUF(RL_WIRE_RAW_MAX);
-    int r = rl_wire_pack(peers, g->n_roster, &s->packed, &s->raw, err);
+    s->packed = CO_BUF(RDZV_WIRE_RAW_MAX);
+    int r = rdzv_wire_pack(peers, g->n_roster, &s->packed, &s->raw, err);
     s->packed_round = r ? 0 : g->round;
     return r;
 }
 
 static void say_answer(
-    struct co_http_req *r, enum rl_wire_kind kind, int number, const char *text) {
+    struct co_http_req *r, enum rdzv_wire_kind kind, int number, const char *text) {
     CO_AUTOBUF struct co_buf b = CO_BUF(1024);
-    rl_wire_say(&b, kind, number, text);
+    rdzv_wire_say(&b, kind, number, text);
     co_http_reply(r, 200, NULL, b.data, b.len);
 }
 
-static void say_met(struct rl_service *s, struct rl_group_node *n, struct co_http_req *r) {
-    CO_AUTOBUF struct co_buf b = CO_BUF(RL_WIRE_RAW_MAX);
+static void say_met(struct rdzv_service *s, struct rdzv_group_node *n, struct co_http_req *r) {
+    CO_AUTOBUF struct co_buf b = CO_BUF(RDZV_WIRE_RAW_MAX);
     struct co_err err = {0};
     if (pack_roster(s, &err) ||
-        rl_wire_met(s->group.round, n->place, s->group.n_roster, s->raw, &s->packed, &b, &err)) {
-        say_answer(r, RL_WIRE_REFUSED, err.code, err.msg);
+        rdzv_wire_met(s->group.round, n->place, s->group.n_roster, s->raw, &s->packed, &b, &err)) {
+        say_answer(r, RDZV_WIRE_REFUSED, err.code, err.msg);
         return;
     }
     co_http_reply(r, 200, "application/octet-stream", b.data, b.len);
 }
 
-static void tell_news(
-    struct rl_service *s, struct rl_group_node *n, enum rl_group_news news, struct co_http_req *r) {
-    struct rl_group *g = &s->group;
+static void tell_news(struct rdzv_service *s, struct rdzv_group_node *n, enum rdzv_group_news news,
+    struct co_http_req *r) {
+    struct rdzv_group *g = &s->group;
     n->waiter = NULL;
-    rl_group_told(g, n, co_now_ms());
+    rdzv_group_told(g, n, co_now_ms());
     switch (news) {
-    case RL_NEWS_MET:
+    case RDZV_NEWS_MET:
         say_met(s, n, r);
         return;
-    case RL_NEWS_MUTE: {
+    case RDZV_NEWS_MUTE: {
         CO_AUTOBUF struct co_buf b = CO_BUF(4096);
-        size_t n_mute = rl_group_mute_story(g, &b);
-        say_answer(r, RL_WIRE_MUTE, (int)n_mute, b.data ? b.data : "");
+        size_t n_mute = rdzv_group_mute_story(g, &b);
+        say_answer(r, RDZV_WIRE_MUTE, (int)n_mute, b.data ? b.data : "");
         return;
     }
-    case RL_NEWS_CHANGED:
+    case RDZV_NEWS_CHANGED:
         say_answer(
-            r, RL_WIRE_CHANGED, g->round, g->why[0] ? g->why : "another node is the master now");
+            r, RDZV_WIRE_CHANGED, g->round, g->why[0] ? g->why : "another node is the master now");
         return;
-    case RL_NEWS_ALL_DONE:
-        say_answer(r, RL_WIRE_DONE, g->round, "");
+    case RDZV_NEWS_ALL_DONE:
+        say_answer(r, RDZV_WIRE_DONE, g->round, "");
         return;
-    case RL_NEWS_OVER:
+    case RDZV_NEWS_OVER:
         n->told_over = true;
-        say_answer(r, RL_WIRE_OVER, g->over.code, g->over.msg);
+        say_answer(r, RDZV_WIRE_OVER, g->over.code, g->over.msg);
         return;
-    case RL_NEWS_NONE:
+    case RDZV_NEWS_NONE:
         if (s->story_version != g->version || !s->story.data) {
             co_buf_clear(&s->story);
-            rl_group_story(g, &s->story);
+            rdzv_group_story(g, &s->story);
             s->story_version = g->version;
         }
-        say_answer(r, RL_WIRE_WAIT, g->round, s->story.data ? s->story.data : "");
+        say_answer(r, RDZV_WIRE_WAIT, g->round, s->story.data ? s->story.data : "");
     }
 }
 
 /* Sets the timer for the group's next deadline. */
-static void look_at(struct rl_service *s, int64_t due, int64_t now) {
+static void look_at(struct rdzv_service *s, int64_t due, int64_t now) {
     s->due = due;
     if (s->listening) {
         return; /* the timer of the grace time runs; on_timer calls this again afterwards */
@@ -157,36 +157,36 @@ static void look_at(struct rl_service *s, int64_t due, int64_t now) {
 }
 
 /* Runs the group's rules and answers all waiting requests that have news. */
-static void look_at_group(struct rl_service *s, int64_t now) {
-    struct rl_group *g = &s->group;
-    int64_t next = rl_group_tick(g, s->heard, now);
+static void look_at_group(struct rdzv_service *s, int64_t now) {
+    struct rdzv_group *g = &s->group;
+    int64_t next = rdzv_group_tick(g, s->heard, now);
     if (s->published != g->news) {
         s->published = g->news;
         for (size_t i = 0; i < g->n; i++) {
-            struct rl_group_node *n = g->nodes[i];
-            enum rl_group_news news = rl_group_news(g, n);
-            if (n->waiter && news != RL_NEWS_NONE) {
+            struct rdzv_group_node *n = g->nodes[i];
+            enum rdzv_group_news news = rdzv_group_news(g, n);
+            if (n->waiter && news != RDZV_NEWS_NONE) {
                 tell_news(s, n, news, n->waiter);
             }
         }
-        next = rl_group_tick(g, s->heard, now);
+        next = rdzv_group_tick(g, s->heard, now);
     }
     look_at(s, next, now);
 }
 
 /* Cheaper than look_at_group: a request that changed nothing can only make a deadline that is at
- * least RL_GROUP_RECONNECT_MS away. */
-static void look_in_time(struct rl_service *s, int64_t now) {
-    if (s->due > now + RL_GROUP_RECONNECT_MS) {
-        look_at(s, now + RL_GROUP_RECONNECT_MS, now);
+ * least RDZV_GROUP_RECONNECT_MS away. */
+static void look_in_time(struct rdzv_service *s, int64_t now) {
+    if (s->due > now + RDZV_GROUP_RECONNECT_MS) {
+        look_at(s, now + RDZV_GROUP_RECONNECT_MS, now);
     }
 }
 
 /* Called after everything that may have changed the group.  Most requests change nothing, as a
  * thousand nodes only report that they live. */
-static void publish_news(struct rl_service *s) {
+static void publish_news(struct rdzv_service *s) {
     int64_t now = co_now_ms();
-    if (s->group.phase == RL_GROUP_GATHERING || s->published != s->group.news) {
+    if (s->group.phase == RDZV_GROUP_GATHERING || s->published != s->group.news) {
         look_at_group(s, now);
     } else {
         look_in_time(s, now);
@@ -196,7 +196,7 @@ static void publish_news(struct rl_service *s) {
 /* A deadline has passed.  If this process was stopped meanwhile, the requests lie in its sockets:
  * so it reads for LISTEN_MS first, and only then calls a node late or lost. */
 static void on_timer(void *arg) {
-    struct rl_service *s = arg;
+    struct rdzv_service *s = arg;
     if (!s->listening) {
         s->listening = co_now_ms();
         co_timer_start(s->timer, LISTEN_MS);
@@ -208,30 +208,30 @@ static void on_timer(void *arg) {
 }
 
 /* The node that waits with that request; NULL: none does. */
-static struct rl_group_node *node_of(struct rl_service *s, const struct co_http_req *r) {
+static struct rdzv_group_node *node_of(struct rdzv_service *s, const struct co_http_req *r) {
     char name[CO_HOST_MAX];
     int rank;
     const char *key = co_http_path(r) + strlen(s->prefix);
-    struct rl_group_node *n =
-        rl_wire_key_parse(key, name, &rank, NULL) ? NULL : rl_group_find(&s->group, name);
+    struct rdzv_group_node *n =
+        rdzv_wire_key_parse(key, name, &rank, NULL) ? NULL : rdzv_group_find(&s->group, name);
     return n && n->waiter == r ? n : NULL;
 }
 
 static void on_beat(void *arg, struct co_http_req *r) {
-    struct rl_service *s = arg;
-    struct rl_group_node *n = node_of(s, r);
+    struct rdzv_service *s = arg;
+    struct rdzv_group_node *n = node_of(s, r);
     if (n) {
-        tell_news(s, n, RL_NEWS_NONE, r);
+        tell_news(s, n, RDZV_NEWS_NONE, r);
         publish_news(s);
     }
 }
 
 static void on_gone(void *arg, struct co_http_req *r) {
-    struct rl_service *s = arg;
-    struct rl_group_node *n = node_of(s, r);
+    struct rdzv_service *s = arg;
+    struct rdzv_group_node *n = node_of(s, r);
     if (n) {
         n->waiter = NULL;
-        rl_group_broke(n, co_now_ms());
+        rdzv_group_broke(n, co_now_ms());
         publish_news(s);
     }
 }
@@ -239,15 +239,15 @@ static void on_gone(void *arg, struct co_http_req *r) {
 /* A node that ends between an answer and its next request has no request that could be found
  * broken, so the end of its connection is used. */
 static void on_disconnected(void *arg, uint64_t conn) {
-    struct rl_service *s = arg;
+    struct rdzv_service *s = arg;
     if (s->guard) {
-        rl_guard_disconnected(s->guard, conn);
+        rdzv_guard_disconnected(s->guard, conn);
     }
     for (size_t i = 0; i < s->group.n; i++) {
-        struct rl_group_node *n = s->group.nodes[i];
+        struct rdzv_group_node *n = s->group.nodes[i];
         if (n->conn == conn && !n->waiter) {
             int64_t now = co_now_ms();
-            rl_group_broke(n, now);
+            rdzv_group_broke(n, now);
             look_in_time(s, now);
             return;
         }
@@ -256,50 +256,50 @@ static void on_disconnected(void *arg, uint64_t conn) {
 
 /* ---- requests ---- */
 
-static bool is_node(const struct rl_service *s, const char *path) {
+static bool is_node(const struct rdzv_service *s, const char *path) {
     return strncmp(path, s->prefix, strlen(s->prefix)) == 0;
 }
 
-static void refuse_node(struct rl_service *s, struct co_http_req *r, const struct co_err *err) {
+static void refuse_node(struct rdzv_service *s, struct co_http_req *r, const struct co_err *err) {
     char line[CO_ERR_MAX + 16];
     (void)snprintf(line, sizeof(line), "refused: %s", err->msg);
     tell_note(s, true, line);
-    if (co_http_header(r, RL_WIRE_HEADER)) {
-        say_answer(r, RL_WIRE_REFUSED, err->code, err->msg);
+    if (co_http_header(r, RDZV_WIRE_HEADER)) {
+        say_answer(r, RDZV_WIRE_REFUSED, err->code, err->msg);
     } else {
         co_http_replyf(r, 409, "%s\n", err->msg);
     }
 }
 
 /* Holds the request until there is news for its node.  An older request of the node is answered. */
-static void attend_node(struct rl_service *s, struct rl_group_node *n, struct co_http_req *r) {
+static void attend_node(struct rdzv_service *s, struct rdzv_group_node *n, struct co_http_req *r) {
     struct co_http_req *former = n->waiter;
     if (former) {
-        say_answer(former, RL_WIRE_WAIT, s->group.round, "asked again");
+        say_answer(former, RDZV_WIRE_WAIT, s->group.round, "asked again");
     }
     n->waiter = r;
     n->conn = co_http_conn(r);
     const int64_t silent = s->group.rules.silent_ms;
-    const int64_t beat = s->group.phase == RL_GROUP_RUNNING
-                             ? rl_group_beat_ms(s->group.n_roster, silent)
+    const int64_t beat = s->group.phase == RDZV_GROUP_RUNNING
+                             ? rdzv_group_beat_ms(s->group.n_roster, silent)
                              : silent / BEATS;
     co_http_defer(r, beat, on_beat, on_gone, s);
-    rl_group_waits(&s->group, n);
-    enum rl_group_news news = rl_group_news(&s->group, n);
-    if (news != RL_NEWS_NONE) {
+    rdzv_group_waits(&s->group, n);
+    enum rdzv_group_news news = rdzv_group_news(&s->group, n);
+    if (news != RDZV_NEWS_NONE) {
         tell_news(s, n, news, r);
     }
 }
 
-static void put_node(struct rl_service *s, struct co_http_req *r, const char *value) {
+static void put_node(struct rdzv_service *s, struct co_http_req *r, const char *value) {
     char name[CO_HOST_MAX];
-    struct rl_wire_hello said = {0};
-    struct rl_group_hello h = {.name = name, .value = value};
-    const char *text = co_http_header(r, RL_WIRE_HEADER);
+    struct rdzv_wire_hello said = {0};
+    struct rdzv_group_hello h = {.name = name, .value = value};
+    const char *text = co_http_header(r, RDZV_WIRE_HEADER);
     struct co_err err = {0};
-    int e = rl_wire_key_parse(co_http_path(r) + strlen(s->prefix), name, &h.rank, &err);
+    int e = rdzv_wire_key_parse(co_http_path(r) + strlen(s->prefix), name, &h.rank, &err);
     if (!e && text) {
-        e = rl_wire_hello_parse(text, false, &said, &err);
+        e = rdzv_wire_hello_parse(text, false, &said, &err);
     }
     if (e) {
         co_http_replyf(r, 400, "%s\n", err.msg);
@@ -313,15 +313,16 @@ static void put_node(struct rl_service *s, struct co_http_req *r, const char *va
         h.min = said.min;
         h.max = said.max;
     }
-    struct rl_group_node *n = NULL;
-    e = rl_group_hear(&s->group, &h, co_now_ms(), &n, &err);
-    /* A job that ended well has code 0: rl_group_hear returns no error then, but no node either. */
-    if (!n && s->group.phase == RL_GROUP_OVER && text) {
-        n = rl_group_find(&s->group, name);
+    struct rdzv_group_node *n = NULL;
+    e = rdzv_group_hear(&s->group, &h, co_now_ms(), &n, &err);
+    /* A job that ended well has code 0: rdzv_group_hear returns no error then, but no node either.
+     */
+    if (!n && s->group.phase == RDZV_GROUP_OVER && text) {
+        n = rdzv_group_find(&s->group, name);
         if (n) {
             n->told_over = true;
         }
-        say_answer(r, RL_WIRE_OVER, err.code, err.msg);
+        say_answer(r, RDZV_WIRE_OVER, err.code, err.msg);
     } else if (e || !n) {
         refuse_node(s, r, &err);
     } else if (!text) {
@@ -332,7 +333,7 @@ static void put_node(struct rl_service *s, struct co_http_req *r, const char *va
     publish_news(s);
 }
 
-static void put_key(struct rl_service *s, struct co_http_req *r, const char *value) {
+static void put_key(struct rdzv_service *s, struct co_http_req *r, const char *value) {
     const char *path = co_http_path(r);
     const char *former = co_map_get(&s->keys, path);
     size_t more = strlen(value) + (former ? 0 : strlen(path));
@@ -352,7 +353,7 @@ static void put_key(struct rl_service *s, struct co_http_req *r, const char *val
 }
 
 static void on_put(void *arg, struct co_http_req *r) {
-    struct rl_service *s = arg;
+    struct rdzv_service *s = arg;
     size_t len;
     const char *value = co_http_body(r, &len);
     if (strlen(value) != len) {
@@ -406,17 +407,17 @@ static void gather_key(void *arg, const char *key, void *value) {
 }
 
 /* Visits all keys that begin with the prefix. */
-static void gather_keys(const struct rl_service *s, struct gather *g) {
+static void gather_keys(const struct rdzv_service *s, struct gather *g) {
     co_map_each(&s->keys, gather_key, g);
     for (size_t i = 0; i < s->group.n; i++) {
-        const struct rl_group_node *n = s->group.nodes[i];
+        const struct rdzv_group_node *n = s->group.nodes[i];
         CO_AUTOFREE char *key = co_xasprintf("%s%s/%d", s->prefix, n->name, n->rank);
         gather_key(g, key, n->value);
     }
 }
 
 static struct listing *make_listing(
-    const struct rl_service *s, const char *path, uint64_t version) {
+    const struct rdzv_service *s, const char *path, uint64_t version) {
     CO_AUTOJSON json_t *all = json_object();
     struct gather g = {.prefix = path, .all = all};
     gather_keys(s, &g);
@@ -436,7 +437,8 @@ static void reply_listing(struct co_http_req *r, struct listing *l) {
 }
 
 /* Makes a listing, sends it, and keeps it at place for later requests; NULL: it is not kept. */
-static void reply_new_listing(struct rl_service *s, struct co_http_req *r, struct listing **place) {
+static void reply_new_listing(
+    struct rdzv_service *s, struct co_http_req *r, struct listing **place) {
     struct listing *l = make_listing(s, co_http_path(r), s->group.version + s->keys_version);
     reply_listing(r, l);
     if (place) {
@@ -450,7 +452,7 @@ static void reply_new_listing(struct rl_service *s, struct co_http_req *r, struc
 /* Sends the current listing of the path when there is one.  Else it makes one, unless that would be
  * too much work: then an older one is sent, or 503. */
 static void on_get(void *arg, struct co_http_req *r) {
-    struct rl_service *s = arg;
+    struct rdzv_service *s = arg;
     const char *path = co_http_path(r);
     const uint64_t version = s->group.version + s->keys_version;
     struct listing **place = NULL;
@@ -486,16 +488,16 @@ static void on_get(void *arg, struct co_http_req *r) {
 
 /* ---- nodes that leave ---- */
 
-static void leave_node(struct rl_service *s, struct co_http_req *r) {
+static void leave_node(struct rdzv_service *s, struct co_http_req *r) {
     char name[CO_HOST_MAX];
     int rank;
-    struct rl_wire_hello said = {0};
-    const char *text = co_http_header(r, RL_WIRE_HEADER);
-    struct rl_group_node *n = NULL;
-    if (rl_wire_key_parse(co_http_path(r) + strlen(s->prefix), name, &rank, NULL) == 0) {
-        n = rl_group_find(&s->group, name);
+    struct rdzv_wire_hello said = {0};
+    const char *text = co_http_header(r, RDZV_WIRE_HEADER);
+    struct rdzv_group_node *n = NULL;
+    if (rdzv_wire_key_parse(co_http_path(r) + strlen(s->prefix), name, &rank, NULL) == 0) {
+        n = rdzv_group_find(&s->group, name);
     }
-    if (text && rl_wire_hello_parse(text, true, &said, NULL)) {
+    if (text && rdzv_wire_hello_parse(text, true, &said, NULL)) {
         n = NULL;
     }
     if (!n || n->rank != rank || (n->id ? !text || strcmp(n->id, said.id) != 0 : text != NULL)) {
@@ -505,15 +507,15 @@ static void leave_node(struct rl_service *s, struct co_http_req *r) {
     size_t len;
     const char *why = co_http_body(r, &len);
     if (said.restart) {
-        rl_group_restart(&s->group, n, said.round, why, co_now_ms());
+        rdzv_group_restart(&s->group, n, said.round, why, co_now_ms());
         /* The answer is what the restart leads to.  An empty answer would let the master leave
          * before the node has asked again. */
         attend_node(s, n, r);
     } else {
         struct co_http_req *former = n->waiter;
-        rl_group_leave(&s->group, n, said.code, why, co_now_ms());
+        rdzv_group_leave(&s->group, n, said.code, why, co_now_ms());
         if (former) {
-            say_answer(former, RL_WIRE_WAIT, s->group.round, "left");
+            say_answer(former, RDZV_WIRE_WAIT, s->group.round, "left");
         }
         co_http_reply(r, 200, NULL, NULL, 0);
     }
@@ -521,7 +523,7 @@ static void leave_node(struct rl_service *s, struct co_http_req *r) {
 }
 
 static void on_delete(void *arg, struct co_http_req *r) {
-    struct rl_service *s = arg;
+    struct rdzv_service *s = arg;
     if (is_node(s, co_http_path(r))) {
         leave_node(s, r);
         return;
@@ -538,8 +540,8 @@ static void on_delete(void *arg, struct co_http_req *r) {
 
 static void admit(
     void *arg, struct co_http_req *r, void (*handle)(void *arg, struct co_http_req *r)) {
-    const struct rl_service *s = arg;
-    if (!s->guard || rl_guard_admit(s->guard, r)) {
+    const struct rdzv_service *s = arg;
+    if (!s->guard || rdzv_guard_admit(s->guard, r)) {
         handle(arg, r);
     }
 }
@@ -558,9 +560,9 @@ static void admit_delete(void *arg, struct co_http_req *r) {
 
 static void on_answering(
     void *arg, struct co_http_req *r, int status, const void *body, size_t len) {
-    const struct rl_service *s = arg;
+    const struct rdzv_service *s = arg;
     if (s->guard) {
-        rl_guard_prove(s->guard, r, status, body, len);
+        rdzv_guard_prove(s->guard, r, status, body, len);
     }
 }
 
@@ -577,26 +579,26 @@ static void guard_note(void *arg, bool warn, const char *line) {
     tell_note(arg, warn, line);
 }
 
-int rl_service_open(struct co_loop *l, uint16_t port, const struct rl_service_options *options,
-    struct rl_service **ret, struct co_err *err) {
+int rdzv_service_open(struct co_loop *l, uint16_t port, const struct rdzv_service_options *options,
+    struct rdzv_service **ret, struct co_err *err) {
     /* All nodes may have the same address.  The limit per address is below that in all, so that
      * one address cannot take all connections. */
     size_t nodes = 2 * (size_t)options->rules.max;
     struct co_httpd_options http = {.max_connections = nodes + SPARE_CONNECTIONS,
         .max_per_peer = nodes + SPARE_CONNECTIONS / 2,
-        .max_body = RL_RDZV_VALUE_MAX,
+        .max_body = RDZV_VALUE_MAX,
         .disconnected = on_disconnected,
         .answering = on_answering,
         .idle_seconds = (int)(options->rules.silent_ms / 1000) + 5};
     char address[16];
     (void)snprintf(address, sizeof(address), ":%u", port);
-    struct rl_service *s = co_xcalloc(1, sizeof(*s));
+    struct rdzv_service *s = co_xcalloc(1, sizeof(*s));
     s->note = options->note;
     s->arg = options->arg;
-    int r = options->token ? rl_guard_new(options->token, guard_note, s, &s->guard, err) : 0;
+    int r = options->token ? rdzv_guard_new(options->token, guard_note, s, &s->guard, err) : 0;
     r = r ? r : co_httpd_open(l, address, routes, CO_ARRAY_LEN(routes), s, &http, &s->http, err);
     if (r) {
-        rl_guard_free(s->guard);
+        rdzv_guard_free(s->guard);
         free(s);
         return r;
     }
@@ -604,24 +606,24 @@ int rl_service_open(struct co_loop *l, uint16_t port, const struct rl_service_op
     s->prefix = co_xasprintf("/%s/info/", options->job_id);
     s->story = CO_BUF(4096);
     s->timer = co_timer_new(l, on_timer, s);
-    rl_group_init(&s->group, &options->rules);
+    rdzv_group_init(&s->group, &options->rules);
     (void)co_map_set(&s->keys, "/healthy", co_xstrdup("ok"));
     *ret = s;
     return 0;
 }
 
-uint16_t rl_service_port(const struct rl_service *s) {
+uint16_t rdzv_service_port(const struct rdzv_service *s) {
     return co_httpd_port(s->http);
 }
 
-void rl_service_part(struct rl_service *s, const char *why) {
-    rl_group_part(&s->group, why);
+void rdzv_service_part(struct rdzv_service *s, const char *why) {
+    rdzv_group_part(&s->group, why);
     publish_news(s);
 }
 
-bool rl_service_settled(const struct rl_service *s) {
+bool rdzv_service_settled(const struct rdzv_service *s) {
     for (size_t i = 0; i < s->group.n; i++) {
-        const struct rl_group_node *n = s->group.nodes[i];
+        const struct rdzv_group_node *n = s->group.nodes[i];
         if (n->id && !n->broken && !n->told_over) {
             return false;
         }
@@ -635,14 +637,14 @@ static void free_value(void *arg, const char *key, void *value) {
     free(value);
 }
 
-void rl_service_close(struct rl_service *s) {
+void rdzv_service_close(struct rdzv_service *s) {
     if (!s) {
         return;
     }
     co_httpd_close(s->http);
-    rl_guard_free(s->guard);
+    rdzv_guard_free(s->guard);
     co_timer_free(s->timer);
-    rl_group_done(&s->group);
+    rdzv_group_done(&s->group);
     co_map_each(&s->keys, free_value, NULL);
     co_map_done(&s->keys);
     co_buf_done(&s->packed);

@@ -9,23 +9,23 @@
 #include "common/loop.h"
 #include "runtime/launch/rendezvous/group.h"
 
-struct rl_service;
+struct rdzv_service;
 
-struct rl_service_options {
+struct rdzv_service_options {
     const char *job_id;
     const char *token; /* that every client must prove; NULL: none need to */
-    struct rl_group_rules rules;
+    struct rdzv_group_rules rules;
     void (*note)(void *arg, bool warn, const char *line); /* log lines about refused clients */
     void *arg;
 };
 
 /* Listens on all addresses, as Paddle's server does; port 0: any.  CO_UNAVAILABLE, CO_EXISTS: the
  * port is taken.  It needs an open file for each node. */
-CO_MUST_CHECK int rl_service_open(struct co_loop *l, uint16_t port,
-    const struct rl_service_options *options, struct rl_service **ret, struct co_err *err);
-uint16_t rl_service_port(const struct rl_service *s);
+CO_MUST_CHECK int rdzv_service_open(struct co_loop *l, uint16_t port,
+    const struct rdzv_service_options *options, struct rdzv_service **ret, struct co_err *err);
+uint16_t rdzv_service_port(const struct rdzv_service *s);
 /* The serving node has done its work and will leave: all nodes are told. */
-void rl_service_part(struct rl_service *s, const char *why);
+void rdzv_service_part(struct rdzv_service *s, const char *why);
 /* True when every node that is still connected knows that the job is over. */
-bool rl_service_settled(const struct rl_service *s);
-void rl_service_close(struct rl_service *s); /* NULL allowed */
+bool rdzv_service_settled(const struct rdzv_service *s);
+void rdzv_service_close(struct rdzv_service *s); /* NULL allowed */

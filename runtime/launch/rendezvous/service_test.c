@@ -24,7 +24,7 @@ enum { CLIENTS = 3, ANSWER = 128 << 10, BEAT_MS = 15000 };
  * on a busy machine is not the nodes' time. */
 struct world {
     struct co_loop *loop;
-    struct rl_service *service;
+    struct rdzv_service *service;
     int client[CLIENTS];
     char note[CO_ERR_MAX];
     char answer[ANSWER]; /* status and body of the last one */
@@ -38,14 +38,14 @@ static void on_note(void *arg, bool warn, const char *line) {
 
 static void dial(struct world *w, int *ret) {
     struct sockaddr_in a = {.sin_family = AF_INET,
-        .sin_port = htons(rl_service_port(w->service)),
+        .sin_port = htons(rdzv_service_port(w->service)),
         .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     *ret = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(*ret, (struct sockaddr *)&a, sizeof(a)), 0);
 }
 
 static void begin_of(struct world *w, int level, int nodes) {
-    const struct rl_service_options o = {.job_id = "j",
+    const struct rdzv_service_options o = {.job_id = "j",
         .rules = {.min = nodes,
             .max = nodes,
             .level = level,
@@ -57,7 +57,7 @@ static void begin_of(struct world *w, int level, int nodes) {
     *w = (struct world){.client = {-1, -1, -1}};
     co_test_clock_slow(true);
     assert_int_equal(co_loop_new(&w->loop, NULL), 0);
-    assert_int_equal(rl_service_open(w->loop, 0, &o, &w->service, NULL), 0);
+    assert_int_equal(rdzv_service_open(w->loop, 0, &o, &w->service, NULL), 0);
     for (int i = 0; i < CLIENTS; i++) {
         dial(w, &w->client[i]);
     }
@@ -71,7 +71,7 @@ static void end(struct world *w) {
     for (int i = 0; i < CLIENTS; i++) {
         co_closep(&w->client[i]);
     }
-    rl_service_close(w->service);
+    rdzv_service_close(w->service);
     co_loop_free(w->loop);
     co_test_clock_slow(false);
 }
@@ -81,7 +81,7 @@ static void ask(struct world *w, int client, const char *method, const char *pat
     const char *hello, const char *body, size_t len) {
     CO_AUTOFREE char *head = co_xasprintf("%s %s HTTP/1.1\r\nHost: h\r\n%s%s%sContent-Length: "
                                           "%zu\r\n\r\n",
-        method, path, hello ? RL_WIRE_HEADER ": " : "", hello ? hello : "", hello ? "\r\n" : "",
+        method, path, hello ? RDZV_WIRE_HEADER ": " : "", hello ? hello : "", hello ? "\r\n" : "",
         len);
     int more = len > 0 ? MSG_MORE : 0; /* else the kernel keeps the body back for a while */
     assert_int_equal(send(w->client[client], head, strlen(head), more), (ssize_t)strlen(head));
@@ -354,13 +354,13 @@ static void nodes_that_gather_hear_who_is_missing(void **state) {
     post(&w, 0, "a", SAYS("1", "join 0"));
     post(&w, 2, "a", SAYS("1", "join 0"));
     int waiting = find_waiting(&w, 0, 2), other = 2 - waiting;
-    assert_false(rl_service_settled(w.service));
+    assert_false(rdzv_service_settled(w.service));
     leave(&w, other, "a", SAYS("9", "leave 0")); /* another of its name */
     assert_string_equal(hear(&w, other), "404 ");
     leave(&w, other, "a", SAYS("1", "leave 0"));
     assert_string_equal(hear(&w, other), "200 ");
     expect(&w, waiting, "wait 1 left");
-    assert_true(rl_service_settled(w.service));
+    assert_true(rdzv_service_settled(w.service));
     end(&w);
 }
 
@@ -427,7 +427,7 @@ static void nodes_that_run_hear_of_one_anothers_end(void **state) {
             co_closep(&w.client[1]);
             w.client[1] = -1;
         }
-        for (pass(&w, RL_GROUP_BEAT_MS); is_beat(hear(&w, 0)); pass(&w, RL_GROUP_BEAT_MS)) {
+        for (pass(&w, RDZV_GROUP_BEAT_MS); is_beat(hear(&w, 0)); pass(&w, RDZV_GROUP_BEAT_MS)) {
             post(&w, 0, "a", SAYS("1", "run 1"));
         }
         if (strncmp(w.answer + strlen("200 paddlerun "), rows[i].a, strlen(rows[i].a)) != 0) {
@@ -444,7 +444,7 @@ static void all_hear_when_all_are_done(void **state) {
     (void)state;
     struct world w;
     begin_running(&w, -1);
-    pass(&w, RL_GROUP_BEAT_MS);
+    pass(&w, RDZV_GROUP_BEAT_MS);
     assert_true(is_beat(hear(&w, 0)));
     post(&w, 0, "a", SAYS("1", "done 1"));
     post(&w, 1, "b", SAYS("2", "done 1"));
@@ -459,12 +459,12 @@ static void a_service_that_goes_tells_all(void **state) {
     begin_running(&w, -1);
     post(&w, 2, "a", SAYS("1", "run 1"));
     int waiting = find_waiting(&w, 0, 2); /* b asks after the end */
-    rl_service_part(w.service, "the master has done its work");
+    rdzv_service_part(w.service, "the master has done its work");
     expect(&w, waiting, "over 0 the master has done its work");
-    assert_false(rl_service_settled(w.service));
+    assert_false(rdzv_service_settled(w.service));
     post(&w, 1, "b", SAYS("2", "run 1"));
     expect(&w, 1, "over 0 the master has done its work");
-    assert_true(rl_service_settled(w.service));
+    assert_true(rdzv_service_settled(w.service));
     end(&w);
 }
 

@@ -5,18 +5,18 @@
 #include <string.h>
 #include <zlib.h>
 
-static const char *const words[] = {[RL_WORD_JOIN] = "join",
-    [RL_WORD_RUN] = "run",
-    [RL_WORD_STOP] = "stop",
-    [RL_WORD_DONE] = "done"};
+static const char *const words[] = {[RDZV_WORD_JOIN] = "join",
+    [RDZV_WORD_RUN] = "run",
+    [RDZV_WORD_STOP] = "stop",
+    [RDZV_WORD_DONE] = "done"};
 static const char *const parting[] = {"leave", "restart"};
-static const char *const kinds[] = {[RL_WIRE_WAIT] = "wait",
-    [RL_WIRE_MET] = "met",
-    [RL_WIRE_MUTE] = "mute",
-    [RL_WIRE_CHANGED] = "changed",
-    [RL_WIRE_DONE] = "done",
-    [RL_WIRE_OVER] = "over",
-    [RL_WIRE_REFUSED] = "refused"};
+static const char *const kinds[] = {[RDZV_WIRE_WAIT] = "wait",
+    [RDZV_WIRE_MET] = "met",
+    [RDZV_WIRE_MUTE] = "mute",
+    [RDZV_WIRE_CHANGED] = "changed",
+    [RDZV_WIRE_DONE] = "done",
+    [RDZV_WIRE_OVER] = "over",
+    [RDZV_WIRE_REFUSED] = "refused"};
 
 static int find_word(const char *const *list, size_t n, const char *word) {
     for (size_t i = 0; i < n; i++) {
@@ -27,15 +27,15 @@ static int find_word(const char *const *list, size_t n, const char *word) {
     return -1;
 }
 
-void rl_wire_hello_format(const struct rl_wire_hello *h, bool leave, char *ret_text) {
-    (void)snprintf(ret_text, RL_WIRE_TEXT, "1 %s %s %d %d:%d %s", h->id,
+void rdzv_wire_hello_format(const struct rdzv_wire_hello *h, bool leave, char *ret_text) {
+    (void)snprintf(ret_text, RDZV_WIRE_TEXT, "1 %s %s %d %d:%d %s", h->id,
         leave ? parting[h->restart] : words[h->word], leave && !h->restart ? h->code : h->round,
         h->min, h->max, h->host[0] ? h->host : "-");
 }
 
-int rl_wire_hello_parse(
-    const char *text, bool leave, struct rl_wire_hello *ret, struct co_err *err) {
-    struct rl_wire_hello h = {0};
+int rdzv_wire_hello_parse(
+    const char *text, bool leave, struct rdzv_wire_hello *ret, struct co_err *err) {
+    struct rdzv_wire_hello h = {0};
     char word[8], number[12], min[8], max[8];
     int used = 0;
     int64_t n = 0, lo = 0, hi = 0;
@@ -46,11 +46,11 @@ int rl_wire_hello_parse(
                      : -1;
     if (w < 0 || text[used] ||
         co_parse_i64("number", number, leave ? INT16_MIN : 0, INT32_MAX, &n, NULL) ||
-        co_parse_i64("max", max, 1, RL_GROUP_NODES_MAX, &hi, NULL) ||
+        co_parse_i64("max", max, 1, RDZV_GROUP_NODES_MAX, &hi, NULL) ||
         co_parse_i64("min", min, 1, hi, &lo, NULL)) {
         return co_err_set(err, CO_INVALID, "not what a launcher says: \"%.100s\"", text);
     }
-    h.word = leave ? RL_WORD_STOP : (enum rl_group_word)w;
+    h.word = leave ? RDZV_WORD_STOP : (enum rdzv_group_word)w;
     h.restart = leave && w == 1;
     const bool code = leave && !h.restart;
     h.round = code ? 0 : (int)n;
@@ -61,13 +61,13 @@ int rl_wire_hello_parse(
     return 0;
 }
 
-int rl_wire_key_parse(
+int rdzv_wire_key_parse(
     const char *key, char ret_name[CO_HOST_MAX], int *ret_rank, struct co_err *err) {
     const char *slash = strrchr(key, '/');
     int64_t rank;
     if (!slash || slash == key || slash - key >= CO_HOST_MAX ||
         memchr(key, '/', (size_t)(slash - key)) ||
-        co_parse_i64("rank", slash + 1, -1, RL_GROUP_NODES_MAX - 1, &rank, NULL)) {
+        co_parse_i64("rank", slash + 1, -1, RDZV_GROUP_NODES_MAX - 1, &rank, NULL)) {
         return co_err_set(
             err, CO_INVALID, "no key of a node: \"%.100s\" (expected name/rank)", key);
     }
@@ -79,14 +79,14 @@ int rl_wire_key_parse(
 
 /* ---- answers ---- */
 
-void rl_wire_say(struct co_buf *ret, enum rl_wire_kind kind, int number, const char *text) {
+void rdzv_wire_say(struct co_buf *ret, enum rdzv_wire_kind kind, int number, const char *text) {
     (void)!co_buf_addf(ret, NULL, "paddlerun %s %d %.600s\n", kinds[kind], number, text);
 }
 
 /* Packs names and values, each with its NUL, and deflates them. */
-int rl_wire_pack(const struct rl_wire_peer *peers, size_t n, struct co_buf *ret, size_t *ret_raw,
-    struct co_err *err) {
-    CO_AUTOBUF struct co_buf raw = CO_BUF(RL_WIRE_RAW_MAX);
+int rdzv_wire_pack(const struct rdzv_wire_peer *peers, size_t n, struct co_buf *ret,
+    size_t *ret_raw, struct co_err *err) {
+    CO_AUTOBUF struct co_buf raw = CO_BUF(RDZV_WIRE_RAW_MAX);
     for (size_t i = 0; i < n; i++) {
         int r = co_buf_add(&raw, peers[i].name, strlen(peers[i].name) + 1, err);
         r = r ? r : co_buf_add(&raw, peers[i].value, strlen(peers[i].value) + 1, err);
@@ -109,25 +109,25 @@ int rl_wire_pack(const struct rl_wire_peer *peers, size_t n, struct co_buf *ret,
     return 0;
 }
 
-int rl_wire_met(int round, size_t self, size_t n, size_t raw, const struct co_buf *packed,
+int rdzv_wire_met(int round, size_t self, size_t n, size_t raw, const struct co_buf *packed,
     struct co_buf *ret, struct co_err *err) {
     int r = co_buf_addf(ret, err, "paddlerun met %d %zu %zu %zu\n", round, self, n, raw);
     return r ? r : co_buf_add(ret, packed->data, packed->len, err);
 }
 
-void rl_wire_answer_done(struct rl_wire_answer *a) {
+void rdzv_wire_answer_done(struct rdzv_wire_answer *a) {
     free(a->peers);
     free(a->raw);
-    *a = (struct rl_wire_answer){0};
+    *a = (struct rdzv_wire_answer){0};
 }
 
-static int unpack_peers(
-    const char *packed, size_t len, size_t raw_len, struct rl_wire_answer *a, struct co_err *err) {
+static int unpack_peers(const char *packed, size_t len, size_t raw_len, struct rdzv_wire_answer *a,
+    struct co_err *err) {
     void *raw = NULL, *peers = NULL;
     uLongf got = (uLongf)raw_len;
-    int r = co_try_alloc(raw_len + 1, 1, RL_WIRE_RAW_MAX, "values of nodes", &raw, err);
+    int r = co_try_alloc(raw_len + 1, 1, RDZV_WIRE_RAW_MAX, "values of nodes", &raw, err);
     a->raw = raw;
-    r = r ? r : co_try_alloc(a->n, sizeof(*a->peers), RL_WIRE_RAW_MAX, "nodes", &peers, err);
+    r = r ? r : co_try_alloc(a->n, sizeof(*a->peers), RDZV_WIRE_RAW_MAX, "nodes", &peers, err);
     a->peers = peers;
     if (r) {
         return r;
@@ -147,13 +147,13 @@ static int unpack_peers(
     return 0;
 }
 
-static int parse_met(const char *line, const char *packed, size_t len, struct rl_wire_answer *a,
+static int parse_met(const char *line, const char *packed, size_t len, struct rdzv_wire_answer *a,
     struct co_err *err) {
     long long raw = 0, n = 0, self = -1;
     int round = 0, used = -1;
     if (sscanf(line, "%9d %9lld %9lld %12lld%n", &round, &self, &n, &raw, &used) != 4 ||
-        line[used] || round < 1 || n < 1 || n > RL_GROUP_NODES_MAX || self < 0 || self >= n ||
-        raw < 2 * n || raw > RL_WIRE_RAW_MAX) {
+        line[used] || round < 1 || n < 1 || n > RDZV_GROUP_NODES_MAX || self < 0 || self >= n ||
+        raw < 2 * n || raw > RDZV_WIRE_RAW_MAX) {
         return co_err_set(err, CO_INVALID, "the master says \"met %.60s\"", line);
     }
     a->round = round;
@@ -162,21 +162,21 @@ static int parse_met(const char *line, const char *packed, size_t len, struct rl
     return unpack_peers(packed, len, (size_t)raw, a, err);
 }
 
-static int parse_text(const char *line, struct rl_wire_answer *a, struct co_err *err) {
+static int parse_text(const char *line, struct rdzv_wire_answer *a, struct co_err *err) {
     int number = 0, used = -1;
     if (sscanf(line, "%9d%n", &number, &used) != 1 || line[used] != ' ') {
         return co_err_set(err, CO_INVALID, "the master says \"%.60s\"", line);
     }
-    bool ends = a->kind == RL_WIRE_OVER || a->kind == RL_WIRE_REFUSED;
+    bool ends = a->kind == RDZV_WIRE_OVER || a->kind == RDZV_WIRE_REFUSED;
     a->code = !ends ? 0 : number <= 0 && number >= CO_DAMAGED ? number : CO_PEERLOST;
     a->round = ends ? 0 : number;
     (void)snprintf(a->text, sizeof(a->text), "%s", line + used + 1);
     return 0;
 }
 
-int rl_wire_answer_parse(
-    const char *body, size_t len, struct rl_wire_answer *ret, struct co_err *err) {
-    struct rl_wire_answer a = {0};
+int rdzv_wire_answer_parse(
+    const char *body, size_t len, struct rdzv_wire_answer *ret, struct co_err *err) {
+    struct rdzv_wire_answer a = {0};
     char line[720], kind[8];
     int used = -1;
     const char *end = memchr(body, '\n', len);
@@ -193,12 +193,12 @@ int rl_wire_answer_parse(
     if (k < 0) {
         return co_err_set(err, CO_INVALID, "the master says \"%.60s\"", line);
     }
-    a.kind = (enum rl_wire_kind)k;
+    a.kind = (enum rdzv_wire_kind)k;
     size_t left = len - (size_t)(end + 1 - body);
-    int r = a.kind == RL_WIRE_MET ? parse_met(line + used + 1, end + 1, left, &a, err)
-                                  : parse_text(line + used + 1, &a, err);
+    int r = a.kind == RDZV_WIRE_MET ? parse_met(line + used + 1, end + 1, left, &a, err)
+                                    : parse_text(line + used + 1, &a, err);
     if (r) {
-        rl_wire_answer_done(&a);
+        rdzv_wire_answer_done(&a);
         return r;
     }
     *ret = a;

@@ -8,11 +8,11 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void hello(const char *text, bool leave) {
-    struct rl_wire_hello h, again;
-    char said[RL_WIRE_TEXT];
-    if (rl_wire_hello_parse(text, leave, &h, NULL) == 0) {
-        rl_wire_hello_format(&h, leave, said);
-        if (rl_wire_hello_parse(said, leave, &again, NULL) || again.round != h.round ||
+    struct rdzv_wire_hello h, again;
+    char said[RDZV_WIRE_TEXT];
+    if (rdzv_wire_hello_parse(text, leave, &h, NULL) == 0) {
+        rdzv_wire_hello_format(&h, leave, said);
+        if (rdzv_wire_hello_parse(said, leave, &again, NULL) || again.round != h.round ||
             again.code != h.code || again.max != h.max || strcmp(again.host, h.host) != 0) {
             abort();
         }
@@ -27,8 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct co_err err = {0};
     char name[CO_HOST_MAX];
     int rank;
-    struct rl_wire_answer a = {0};
-    struct rl_poll_round round = {
+    struct rdzv_wire_answer a = {0};
+    struct rdzv_poll_round round = {
         .prefix_job = "j", .name = "aaaaaa", .size = 2, .sort_ip = size % 2};
     switch (data[0] % 5) {
     case 0:
@@ -36,21 +36,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         hello(text, data[0] % 5);
         break;
     case 2:
-        (void)!rl_wire_key_parse(text, name, &rank, &err);
+        (void)!rdzv_wire_key_parse(text, name, &rank, &err);
         break;
     case 3:
-        if (rl_wire_answer_parse((const char *)data + 1, size - 1, &a, &err) == 0) {
-            rl_wire_answer_done(&a);
+        if (rdzv_wire_answer_parse((const char *)data + 1, size - 1, &a, &err) == 0) {
+            rdzv_wire_answer_done(&a);
         } else if (!err.code) {
             abort();
         }
         break;
     default:
-        if (rl_poll_parse((const char *)data + 1, size - 1, &round, &err) == 0 && round.complete &&
-            (round.n != 2 || round.self >= 2)) {
+        if (rdzv_poll_parse((const char *)data + 1, size - 1, &round, &err) == 0 &&
+            round.complete && (round.n != 2 || round.self >= 2)) {
             abort();
         }
-        rl_poll_done(&round);
+        rdzv_poll_done(&round);
     }
     return 0;
 }

@@ -31,23 +31,23 @@ static const char *const bad_hellos[] = {
 static void test_hellos(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(good_hellos); i++) {
-        struct rl_wire_hello h;
-        char text[RL_WIRE_TEXT];
-        assert_int_equal(rl_wire_hello_parse(good_hellos[i], false, &h, NULL), 0);
-        rl_wire_hello_format(&h, false, text);
+        struct rdzv_wire_hello h;
+        char text[RDZV_WIRE_TEXT];
+        assert_int_equal(rdzv_wire_hello_parse(good_hellos[i], false, &h, NULL), 0);
+        rdzv_wire_hello_format(&h, false, text);
         assert_string_equal(text, good_hellos[i]);
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(bad_hellos); i++) {
-        struct rl_wire_hello h;
-        if (rl_wire_hello_parse(bad_hellos[i], false, &h, NULL) != CO_INVALID) {
+        struct rdzv_wire_hello h;
+        if (rdzv_wire_hello_parse(bad_hellos[i], false, &h, NULL) != CO_INVALID) {
             fail_msg("accepted: %s", bad_hellos[i]);
         }
     }
-    struct rl_wire_hello h;
-    assert_int_equal(rl_wire_hello_parse("1 a leave -1 2:2 h", true, &h, NULL), 0);
+    struct rdzv_wire_hello h;
+    assert_int_equal(rdzv_wire_hello_parse("1 a leave -1 2:2 h", true, &h, NULL), 0);
     assert_int_equal(h.code, -1);
     assert_false(h.restart);
-    assert_int_equal(rl_wire_hello_parse("1 a restart 7 2:2 h", true, &h, NULL), 0);
+    assert_int_equal(rdzv_wire_hello_parse("1 a restart 7 2:2 h", true, &h, NULL), 0);
     assert_true(h.restart);
     assert_int_equal(h.round, 7);
     assert_int_equal(h.code, 0);
@@ -57,12 +57,12 @@ static void test_keys(void **state) {
     (void)state;
     char name[CO_HOST_MAX];
     int rank;
-    assert_int_equal(rl_wire_key_parse("abc/-1", name, &rank, NULL), 0);
+    assert_int_equal(rdzv_wire_key_parse("abc/-1", name, &rank, NULL), 0);
     assert_string_equal(name, "abc");
     assert_int_equal(rank, -1);
     static const char *const bad[] = {"", "/", "a", "a/", "/1", "a/x", "a/-2", "a/b/1", "a/100000"};
     for (size_t i = 0; i < CO_ARRAY_LEN(bad); i++) {
-        if (rl_wire_key_parse(bad[i], name, &rank, NULL) != CO_INVALID) {
+        if (rdzv_wire_key_parse(bad[i], name, &rank, NULL) != CO_INVALID) {
             fail_msg("accepted: %s", bad[i]);
         }
     }
@@ -70,14 +70,14 @@ static void test_keys(void **state) {
 
 static void test_a_roster_arrives_whole(void **state) {
     (void)state;
-    const struct rl_wire_peer peers[] = {{"a", "{\"x\": 1}"}, {"b", ""}, {"c", "{}"}};
+    const struct rdzv_wire_peer peers[] = {{"a", "{\"x\": 1}"}, {"b", ""}, {"c", "{}"}};
     CO_AUTOBUF struct co_buf packed = CO_BUF(1 << 20), text = CO_BUF(1 << 20);
-    struct rl_wire_answer a;
+    struct rdzv_wire_answer a;
     size_t raw = 0;
-    assert_int_equal(rl_wire_pack(peers, 3, &packed, &raw, NULL), 0);
-    assert_int_equal(rl_wire_met(4, 2, 3, raw, &packed, &text, NULL), 0);
-    assert_int_equal(rl_wire_answer_parse(text.data, text.len, &a, NULL), 0);
-    assert_int_equal(a.kind, RL_WIRE_MET);
+    assert_int_equal(rdzv_wire_pack(peers, 3, &packed, &raw, NULL), 0);
+    assert_int_equal(rdzv_wire_met(4, 2, 3, raw, &packed, &text, NULL), 0);
+    assert_int_equal(rdzv_wire_answer_parse(text.data, text.len, &a, NULL), 0);
+    assert_int_equal(a.kind, RDZV_WIRE_MET);
     assert_int_equal(a.round, 4);
     assert_int_equal(a.self, 2);
     assert_int_equal(a.n, 3);
@@ -85,21 +85,21 @@ static void test_a_roster_arrives_whole(void **state) {
         assert_string_equal(a.peers[i].name, peers[i].name);
         assert_string_equal(a.peers[i].value, peers[i].value);
     }
-    rl_wire_answer_done(&a);
+    rdzv_wire_answer_done(&a);
     for (size_t cut = 0; cut < text.len; cut++) { /* damaged anywhere: refused */
-        assert_int_not_equal(rl_wire_answer_parse(text.data, cut, &a, NULL), 0);
+        assert_int_not_equal(rdzv_wire_answer_parse(text.data, cut, &a, NULL), 0);
     }
     text.data[text.len - 1] ^= 1;
-    assert_int_equal(rl_wire_answer_parse(text.data, text.len, &a, NULL), CO_INVALID);
+    assert_int_equal(rdzv_wire_answer_parse(text.data, text.len, &a, NULL), CO_INVALID);
 }
 
 static void test_answers(void **state) {
     (void)state;
-    struct rl_wire_answer a;
+    struct rdzv_wire_answer a;
     CO_AUTOBUF struct co_buf b = CO_BUF(4096);
-    rl_wire_say(&b, RL_WIRE_OVER, CO_NORESOURCE, "node b is gone");
-    assert_int_equal(rl_wire_answer_parse(b.data, b.len, &a, NULL), 0);
-    assert_int_equal(a.kind, RL_WIRE_OVER);
+    rdzv_wire_say(&b, RDZV_WIRE_OVER, CO_NORESOURCE, "node b is gone");
+    assert_int_equal(rdzv_wire_answer_parse(b.data, b.len, &a, NULL), 0);
+    assert_int_equal(a.kind, RDZV_WIRE_OVER);
     assert_int_equal(a.code, CO_NORESOURCE);
     assert_string_equal(a.text, "node b is gone");
     static const struct {
@@ -119,7 +119,7 @@ static void test_answers(void **state) {
         {"paddlerun met 0 0 2 4\n", CO_INVALID},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        int r = rl_wire_answer_parse(rows[i].text, strlen(rows[i].text), &a, NULL);
+        int r = rdzv_wire_answer_parse(rows[i].text, strlen(rows[i].text), &a, NULL);
         if (r != rows[i].code) {
             fail_msg("%s: %d", rows[i].text, r);
         }

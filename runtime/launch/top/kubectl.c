@@ -16,16 +16,16 @@
 
 enum { SAID_MAX = 64 << 10, WAIT_MS = 30000 };
 
-static int start(const char *const *argv, struct rl_kubectl *ret, struct co_err *err) {
+static int start(const char *const *argv, struct top_kubectl *ret, struct co_err *err) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return co_err_errno(err, errno, "pipe");
     }
     CO_AUTOCLOSE int to = ends[1];
-    struct rl_spawn s = rl_spawn_session(argv);
+    struct proc_spawn s = proc_spawn_session(argv);
     s.out = s.err = to;
-    struct rl_kubectl k = {0};
-    int rc = rl_spawn(&s, &k.pid, err);
+    struct top_kubectl k = {0};
+    int rc = proc_spawn(&s, &k.pid, err);
     if (rc < 0) {
         co_close(ends[0]);
         return rc;
@@ -37,7 +37,7 @@ static int start(const char *const *argv, struct rl_kubectl *ret, struct co_err 
 
 /* Reads on until `line` is in what it said, or it has ended: 1, 0. */
 static int listen_to(
-    const struct rl_kubectl *k, const char *line, struct co_buf *text, struct co_err *err) {
+    const struct top_kubectl *k, const char *line, struct co_buf *text, struct co_err *err) {
     int64_t deadline = co_now_ms() + WAIT_MS;
     for (;;) {
         const char *at = line && text->len ? strstr(text->data, line) : NULL;
@@ -59,20 +59,20 @@ static int listen_to(
     }
 }
 
-void rl_kubectl_done(struct rl_kubectl *k) {
+void top_kubectl_done(struct top_kubectl *k) {
     if (k->pid > 0) {
         (void)kill(-k->pid, SIGKILL); /* and what helps it to log in */
         /* no deadline: a program cannot delay SIGKILL */
         (void)waitpid(k->pid, NULL, 0);
         (void)close(k->said);
     }
-    *k = (struct rl_kubectl){0};
+    *k = (struct top_kubectl){0};
 }
 
-int rl_kubectl_space(char **ret, struct co_err *err) {
+int top_kubectl_space(char **ret, struct co_err *err) {
     static const char *const argv[] = {
         "kubectl", "config", "view", "--minify", "-o", "jsonpath={..namespace}", NULL};
-    struct rl_kubectl k = {0};
+    struct top_kubectl k = {0};
     CO_AUTOBUF struct co_buf text = CO_BUF(SAID_MAX);
     int rc = start(argv, &k, err), status = -1;
     rc = rc < 0 ? rc : listen_to(&k, NULL, &text, err);
@@ -84,14 +84,14 @@ int rl_kubectl_space(char **ret, struct co_err *err) {
         k.pid = 0;
         *ret = co_xstrdup(status == 0 && text.len ? text.data : "default");
     }
-    rl_kubectl_done(&k);
+    top_kubectl_done(&k);
     return rc;
 }
 
-int rl_kubectl_proxy(struct rl_kubectl *ret, struct co_err *err) {
+int top_kubectl_proxy(struct top_kubectl *ret, struct co_err *err) {
     static const char *const argv[] = {"kubectl", "proxy", "--port=0", NULL};
     static const char serves[] = "Starting to serve on 127.0.0.1:";
-    struct rl_kubectl k = {0};
+    struct top_kubectl k = {0};
     CO_AUTOBUF struct co_buf text = CO_BUF(SAID_MAX);
     int rc = start(argv, &k, err);
     rc = rc < 0 ? rc : listen_to(&k, serves, &text, err);
@@ -99,7 +99,7 @@ int rl_kubectl_proxy(struct rl_kubectl *ret, struct co_err *err) {
         *ret = k;
         return 0;
     }
-    rl_kubectl_done(&k);
+    top_kubectl_done(&k);
     return rc < 0 ? rc
                   : co_err_set(err, CO_UNAVAILABLE, "kubectl proxy: %.*s",
                         (int)strcspn(text.len ? text.data : "it ended", "\n"),

@@ -8,7 +8,7 @@
 #include "common/mem.h"
 #include "common/parse.h"
 
-char *rl_podlist_path(const char *space, const char *job) {
+char *top_podlist_path(const char *space, const char *job) {
     return co_xasprintf(
         "/api/v1/namespaces/%s/pods?labelSelector=batch.paddlepaddle.org%%2Fjob-name%%3D%s", space,
         job);
@@ -36,7 +36,7 @@ static int64_t container_port(const json_t *container) {
     return port;
 }
 
-static struct rl_listed_pod read_pod(const json_t *pod, const char *space, const char *name) {
+static struct top_listed_pod read_pod(const json_t *pod, const char *space, const char *name) {
     const char *phase = co_json_str(pod, "status", "phase");
     int64_t port = 0;
     size_t i;
@@ -44,7 +44,7 @@ static struct rl_listed_pod read_pod(const json_t *pod, const char *space, const
     json_array_foreach(co_json_at(pod, "spec", "containers"), i, container) {
         port = port ? port : container_port(container);
     }
-    struct rl_listed_pod ret = {.name = co_xstrdup(name)};
+    struct top_listed_pod ret = {.name = co_xstrdup(name)};
     if (!phase || strcmp(phase, "Running") != 0) {
         ret.state = co_xstrdup(phase ? phase : "Unknown");
     } else if (port <= 0 || port > UINT16_MAX) {
@@ -56,17 +56,17 @@ static struct rl_listed_pod read_pod(const json_t *pod, const char *space, const
     return ret;
 }
 
-int rl_podlist_read(const char *text, size_t len, struct rl_podlist *ret, struct co_err *err) {
+int top_podlist_read(const char *text, size_t len, struct top_podlist *ret, struct co_err *err) {
     CO_AUTOJSON json_t *list = NULL;
     int rc = co_json_parse_odd(text, len, &list, err);
     if (rc < 0) {
         return rc;
     }
     const json_t *items = co_json_at(list, "items");
-    if (!json_is_array(items) || json_array_size(items) > RL_PODLIST_MAX) {
-        return co_err_set(err, CO_INVALID, "expected a list of at most %d pods", RL_PODLIST_MAX);
+    if (!json_is_array(items) || json_array_size(items) > TOP_PODLIST_MAX) {
+        return co_err_set(err, CO_INVALID, "expected a list of at most %d pods", TOP_PODLIST_MAX);
     }
-    struct rl_podlist pods = {.all = co_xcalloc(json_array_size(items) + 1, sizeof(*pods.all))};
+    struct top_podlist pods = {.all = co_xcalloc(json_array_size(items) + 1, sizeof(*pods.all))};
     size_t i;
     json_t *pod;
     json_array_foreach(items, i, pod) {
@@ -80,12 +80,12 @@ int rl_podlist_read(const char *text, size_t len, struct rl_podlist *ret, struct
     return 0;
 }
 
-void rl_podlist_done(struct rl_podlist *p) {
+void top_podlist_done(struct top_podlist *p) {
     for (size_t i = 0; i < p->n; i++) {
         free(p->all[i].name);
         free(p->all[i].path);
         free(p->all[i].state);
     }
     free(p->all);
-    *p = (struct rl_podlist){0};
+    *p = (struct top_podlist){0};
 }

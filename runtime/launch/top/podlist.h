@@ -5,22 +5,22 @@
 
 #include "common/err.h"
 
-enum { RL_PODLIST_MAX = 10000 };
+enum { TOP_PODLIST_MAX = 10000 };
 
-struct rl_listed_pod {
+struct top_listed_pod {
     char *name;  /* owned */
     char *path;  /* owned; of the API server's proxy to its /metrics; NULL: it cannot be asked, */
     char *state; /* owned;   and why: "Pending"; else NULL */
 };
 
-struct rl_podlist {
-    struct rl_listed_pod *all; /* owned, in the list's order */
+struct top_podlist {
+    struct top_listed_pod *all; /* owned, in the list's order */
     size_t n;
 };
 
 /* Where a job's pods are listed; the caller frees. */
-char *rl_podlist_path(const char *space, const char *job);
+char *top_podlist_path(const char *space, const char *job);
 /* A PodList in JSON.  A pod's port is that of PADDLERT_METRICS, or its port "metrics". */
-CO_MUST_CHECK int rl_podlist_read(
-    const char *text, size_t len, struct rl_podlist *ret, struct co_err *err);
-void rl_podlist_done(struct rl_podlist *p); /* zeroed: nothing */
+CO_MUST_CHECK int top_podlist_read(
+    const char *text, size_t len, struct top_podlist *ret, struct co_err *err);
+void top_podlist_done(struct top_podlist *p); /* zeroed: nothing */

@@ -49,13 +49,13 @@ static void same(const char *is, const char *wanted) {
 static void test_where_a_pod_is_asked(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rl_podlist p = {0};
-        assert_int_equal(rl_podlist_read(rows[i].text, strlen(rows[i].text), &p, NULL), 0);
+        struct top_podlist p = {0};
+        assert_int_equal(top_podlist_read(rows[i].text, strlen(rows[i].text), &p, NULL), 0);
         assert_int_equal(p.n, 1);
         assert_string_equal(p.all[0].name, "w-0");
         same(p.all[0].path, rows[i].path);
         same(p.all[0].state, rows[i].state);
-        rl_podlist_done(&p);
+        top_podlist_done(&p);
     }
 }
 
@@ -64,15 +64,15 @@ static void test_what_is_no_list_is_refused(void **state) {
     static const char *const texts[] = {
         "", "[]", "{\"items\":{}}", "{\"items\":[", "page not found"};
     for (size_t i = 0; i < CO_ARRAY_LEN(texts); i++) {
-        struct rl_podlist p = {0};
-        assert_int_equal(rl_podlist_read(texts[i], strlen(texts[i]), &p, NULL), CO_INVALID);
+        struct top_podlist p = {0};
+        assert_int_equal(top_podlist_read(texts[i], strlen(texts[i]), &p, NULL), CO_INVALID);
         assert_null(p.all);
     }
     static const char odd[] = "{\"items\":[7,{},{\"metadata\":{\"name\":\"w-0\"}}]}";
-    struct rl_podlist p = {0};
-    assert_int_equal(rl_podlist_read(odd, strlen(odd), &p, NULL), 0);
+    struct top_podlist p = {0};
+    assert_int_equal(top_podlist_read(odd, strlen(odd), &p, NULL), 0);
     assert_int_equal(p.n, 0);
-    rl_podlist_done(&p);
+    top_podlist_done(&p);
 }
 
 int main(void) {

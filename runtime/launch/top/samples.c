@@ -8,7 +8,7 @@
 #include "common/mem.h"
 
 /* `name{labels} value`, in place; false: it is none. */
-static bool parse_line(char *line, struct rl_sample *ret) {
+static bool parse_line(char *line, struct top_sample *ret) {
     char *brace = strchr(line, '{'), *space = strchr(line, ' ');
     char *labels = line + strlen(line), *value = space;
     if (brace && (!space || brace < space)) {
@@ -25,22 +25,22 @@ static bool parse_line(char *line, struct rl_sample *ret) {
     }
     char *stop = NULL;
     *value = '\0';
-    *ret = (struct rl_sample){line, labels, strtod(value + 1, &stop)};
+    *ret = (struct top_sample){line, labels, strtod(value + 1, &stop)};
     return stop != value + 1 && *line;
 }
 
-int rl_samples_parse(
-    const char *text, size_t len, double at, struct rl_samples *ret, struct co_err *err) {
-    struct rl_samples s = {.text = co_xstrndup(text, len), .at = at};
+int top_samples_parse(
+    const char *text, size_t len, double at, struct top_samples *ret, struct co_err *err) {
+    struct top_samples s = {.text = co_xstrndup(text, len), .at = at};
     char *state = NULL;
     for (char *line = strtok_r(s.text, "\n", &state); line; line = strtok_r(NULL, "\n", &state)) {
-        struct rl_sample one;
+        struct top_sample one;
         if (*line == '#' || !parse_line(line, &one)) {
             continue;
         }
-        if (s.n == RL_SAMPLES_MAX) {
-            rl_samples_done(&s);
-            return co_err_set(err, CO_NORESOURCE, "more than %d samples", RL_SAMPLES_MAX);
+        if (s.n == TOP_SAMPLES_MAX) {
+            top_samples_done(&s);
+            return co_err_set(err, CO_NORESOURCE, "more than %d samples", TOP_SAMPLES_MAX);
         }
         if ((s.n & (s.n - 1)) == 0) {
             s.all = co_xrealloc(s.all, s.n ? s.n * 2 : 1, sizeof(*s.all));
@@ -51,10 +51,10 @@ int rl_samples_parse(
     return 0;
 }
 
-void rl_samples_done(struct rl_samples *s) {
+void top_samples_done(struct top_samples *s) {
     free(s->text);
     free(s->all);
-    *s = (struct rl_samples){0};
+    *s = (struct top_samples){0};
 }
 
 static bool has_value(const char *labels, const char *value) {
@@ -67,11 +67,11 @@ static bool has_value(const char *labels, const char *value) {
     return false;
 }
 
-static bool is_of(const struct rl_sample *s, const char *name, const char *value) {
+static bool is_of(const struct top_sample *s, const char *name, const char *value) {
     return strcmp(s->name, name) == 0 && (!value || has_value(s->labels, value));
 }
 
-double rl_samples_sum(const struct rl_samples *s, const char *name, const char *value) {
+double top_samples_sum(const struct top_samples *s, const char *name, const char *value) {
     double sum = 0;
     for (size_t i = 0; i < s->n; i++) {
         sum += is_of(&s->all[i], name, value) ? s->all[i].value : 0;
@@ -79,7 +79,7 @@ double rl_samples_sum(const struct rl_samples *s, const char *name, const char *
     return sum;
 }
 
-bool rl_samples_have(const struct rl_samples *s, const char *name, const char *value) {
+bool top_samples_have(const struct top_samples *s, const char *name, const char *value) {
     for (size_t i = 0; i < s->n; i++) {
         if (is_of(&s->all[i], name, value)) {
             return true;
@@ -89,15 +89,15 @@ bool rl_samples_have(const struct rl_samples *s, const char *name, const char *v
 }
 
 /* The bound of a bucket: what stands behind le=. */
-static double bound_of(const struct rl_sample *s) {
+static double bound_of(const struct top_sample *s) {
     const char *le = strstr(s->labels, "le=\"");
     return !le ? NAN : strncmp(le + 4, "+Inf", 4) == 0 ? INFINITY : strtod(le + 4, NULL);
 }
 
 /* The same series, as it was before. */
-static double value_before(const struct rl_samples *before, const struct rl_sample *of) {
+static double value_before(const struct top_samples *before, const struct top_sample *of) {
     for (size_t i = 0; before && i < before->n; i++) {
-        const struct rl_sample *s = &before->all[i];
+        const struct top_sample *s = &before->all[i];
         if (strcmp(s->name, of->name) == 0 && strcmp(s->labels, of->labels) == 0) {
             return s->value;
         }
@@ -105,7 +105,7 @@ static double value_before(const struct rl_samples *before, const struct rl_samp
     return 0;
 }
 
-double rl_samples_quantile(const struct rl_samples *s, const struct rl_samples *before,
+double top_samples_quantile(const struct top_samples *s, const struct top_samples *before,
     const char *name, const char *value, double quantile) {
     char bucket[160];
     double all = 0;

@@ -7,30 +7,30 @@
 
 #include "common/err.h"
 
-enum { RL_SAMPLES_MAX = 20000 };
+enum { TOP_SAMPLES_MAX = 20000 };
 
-struct rl_sample {
+struct top_sample {
     const char *name;   /* into text */
     const char *labels; /* `a="b",c="d"`; "": none */
     double value;
 };
 
-struct rl_samples {
+struct top_samples {
     char *text; /* owned */
-    struct rl_sample *all;
+    struct top_sample *all;
     size_t n;
     double at; /* when it was read, in seconds */
 };
 
 /* text is copied. */
-CO_MUST_CHECK int rl_samples_parse(
-    const char *text, size_t len, double at, struct rl_samples *ret, struct co_err *err);
-void rl_samples_done(struct rl_samples *s); /* zeroed: nothing */
+CO_MUST_CHECK int top_samples_parse(
+    const char *text, size_t len, double at, struct top_samples *ret, struct co_err *err);
+void top_samples_done(struct top_samples *s); /* zeroed: nothing */
 
 /* The sum of the series of that name, of those with that label value (NULL: all).  0: none. */
-double rl_samples_sum(const struct rl_samples *s, const char *name, const char *value);
-bool rl_samples_have(const struct rl_samples *s, const char *name, const char *value);
+double top_samples_sum(const struct top_samples *s, const char *name, const char *value);
+bool top_samples_have(const struct top_samples *s, const char *name, const char *value);
 /* The quantile (0..1) of what a histogram has observed since `before` (NULL: ever), as the upper
  * bound of its bucket; NaN: nothing was observed. */
-double rl_samples_quantile(const struct rl_samples *s, const struct rl_samples *before,
+double top_samples_quantile(const struct top_samples *s, const struct top_samples *before,
     const char *name, const char *value, double quantile);

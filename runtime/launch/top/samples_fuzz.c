@@ -7,16 +7,16 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    struct rl_samples a = {0}, b = {0};
+    struct top_samples a = {0}, b = {0};
     struct co_err err = {0};
     size_t cut = size / 2;
-    if (rl_samples_parse((const char *)data, cut, 1, &a, &err) == 0 &&
-        rl_samples_parse((const char *)data + cut, size - cut, 2, &b, &err) == 0) {
-        struct rl_target t = {.name = "a:1", .now = &b, .before = &a};
+    if (top_samples_parse((const char *)data, cut, 1, &a, &err) == 0 &&
+        top_samples_parse((const char *)data + cut, size - cut, 2, &b, &err) == 0) {
+        struct top_target t = {.name = "a:1", .now = &b, .before = &a};
         CO_AUTOBUF struct co_buf text = CO_BUF(1 << 16);
-        (void)!rl_table_print(&t, 1, &text, &err);
+        (void)!top_table_print(&t, 1, &text, &err);
     }
-    rl_samples_done(&a);
-    rl_samples_done(&b);
+    top_samples_done(&a);
+    top_samples_done(&b);
     return 0;
 }

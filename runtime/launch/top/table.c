@@ -10,7 +10,7 @@
 
 enum { CELL = 64 };
 
-typedef void cell_fn(const struct rl_target *t, char ret[CELL]);
+typedef void cell_fn(const struct top_target *t, char ret[CELL]);
 
 /* ---- numbers for people ---- */
 
@@ -54,16 +54,16 @@ static void put_seconds(char ret[CELL], double v) {
 
 /* ---- what cells are made of ---- */
 
-static double value(const struct rl_target *t, enum rt_meter row, const char *label) {
-    return rl_samples_sum(t->now, rt_meter_name(row), label);
+static double value(const struct top_target *t, enum meter row, const char *label) {
+    return top_samples_sum(t->now, meter_name(row), label);
 }
 
 /* Of a counter, a second; one that is smaller than before is another process's. */
-static double rate_of(const struct rl_target *t, const char *name, const char *label) {
-    double now = rl_samples_sum(t->now, name, label);
-    double since = rl_samples_sum(t->now, "process_start_time_seconds", NULL), was = 0;
+static double rate_of(const struct top_target *t, const char *name, const char *label) {
+    double now = top_samples_sum(t->now, name, label);
+    double since = top_samples_sum(t->now, "process_start_time_seconds", NULL), was = 0;
     if (t->before) {
-        double old = rl_samples_sum(t->before, name, label);
+        double old = top_samples_sum(t->before, name, label);
         was = old <= now ? old : 0;
         since = t->before->at;
     }
@@ -71,19 +71,18 @@ static double rate_of(const struct rl_target *t, const char *name, const char *l
     return seconds > 0 ? (now - was) / seconds : 0;
 }
 
-static double rate(const struct rl_target *t, enum rt_meter row, const char *label) {
-    return rate_of(t, rt_meter_name(row), label);
+static double rate(const struct top_target *t, enum meter row, const char *label) {
+    return rate_of(t, meter_name(row), label);
 }
 
 static double part_of(
-    const struct rl_target *t, enum rt_meter row, const char *part, const char *label) {
+    const struct top_target *t, enum meter row, const char *part, const char *label) {
     char name[128];
-    (void)snprintf(name, sizeof(name), "%s_%s", rt_meter_name(row), part);
+    (void)snprintf(name, sizeof(name), "%s_%s", meter_name(row), part);
     return rate_of(t, name, label);
 }
 
-static void put_age(
-    const struct rl_target *t, enum rt_meter number, enum rt_meter at, char ret[CELL]) {
+static void put_age(const struct top_target *t, enum meter number, enum meter at, char ret[CELL]) {
     double n = value(t, number, NULL);
     char age[CELL];
     if (n <= 0) {
@@ -96,102 +95,102 @@ static void put_age(
 
 /* ---- servers ---- */
 
-static void name_cell(const struct rl_target *t, char ret[CELL]) {
+static void name_cell(const struct top_target *t, char ret[CELL]) {
     (void)snprintf(ret, CELL, "%s", t->name);
 }
-static void rows_cell(const struct rl_target *t, char ret[CELL]) {
-    put_number(ret, value(t, RT_M_ROWS, NULL));
+static void rows_cell(const struct top_target *t, char ret[CELL]) {
+    put_number(ret, value(t, METER_M_ROWS, NULL));
 }
-static void memory_cell(const struct rl_target *t, char ret[CELL]) {
-    put_bytes(ret, value(t, RT_M_MEMORY, NULL));
+static void memory_cell(const struct top_target *t, char ret[CELL]) {
+    put_bytes(ret, value(t, METER_M_MEMORY, NULL));
 }
-static void used_cell(const struct rl_target *t, char ret[CELL]) {
-    double most = value(t, RT_M_MEMORY_MAX, NULL);
-    (void)snprintf(ret, CELL, "%.1f%%", most > 0 ? value(t, RT_M_MEMORY, NULL) / most * 100 : 0);
+static void used_cell(const struct top_target *t, char ret[CELL]) {
+    double most = value(t, METER_M_MEMORY_MAX, NULL);
+    (void)snprintf(ret, CELL, "%.1f%%", most > 0 ? value(t, METER_M_MEMORY, NULL) / most * 100 : 0);
 }
-static void pulls_cell(const struct rl_target *t, char ret[CELL]) {
-    put_number(ret, part_of(t, RT_M_REQUEST_SECONDS, "count", "pull"));
+static void pulls_cell(const struct top_target *t, char ret[CELL]) {
+    put_number(ret, part_of(t, METER_M_REQUEST_SECONDS, "count", "pull"));
 }
-static void pushes_cell(const struct rl_target *t, char ret[CELL]) {
-    put_number(ret, part_of(t, RT_M_REQUEST_SECONDS, "count", "push") +
-                        part_of(t, RT_M_REQUEST_SECONDS, "count", "exchange"));
+static void pushes_cell(const struct top_target *t, char ret[CELL]) {
+    put_number(ret, part_of(t, METER_M_REQUEST_SECONDS, "count", "push") +
+                        part_of(t, METER_M_REQUEST_SECONDS, "count", "exchange"));
 }
-static void pull_time_cell(const struct rl_target *t, char ret[CELL]) {
+static void pull_time_cell(const struct top_target *t, char ret[CELL]) {
     put_seconds(ret,
-        rl_samples_quantile(t->now, t->before, rt_meter_name(RT_M_REQUEST_SECONDS), "pull", .99));
+        top_samples_quantile(t->now, t->before, meter_name(METER_M_REQUEST_SECONDS), "pull", .99));
 }
-static void push_time_cell(const struct rl_target *t, char ret[CELL]) {
+static void push_time_cell(const struct top_target *t, char ret[CELL]) {
     put_seconds(ret,
-        rl_samples_quantile(t->now, t->before, rt_meter_name(RT_M_REQUEST_SECONDS), "push", .99));
+        top_samples_quantile(t->now, t->before, meter_name(METER_M_REQUEST_SECONDS), "push", .99));
 }
-static void in_cell(const struct rl_target *t, char ret[CELL]) {
-    put_bytes(ret, rate(t, RT_M_BYTES, "received"));
+static void in_cell(const struct top_target *t, char ret[CELL]) {
+    put_bytes(ret, rate(t, METER_M_BYTES, "received"));
 }
-static void out_cell(const struct rl_target *t, char ret[CELL]) {
-    put_bytes(ret, rate(t, RT_M_BYTES, "sent"));
+static void out_cell(const struct top_target *t, char ret[CELL]) {
+    put_bytes(ret, rate(t, METER_M_BYTES, "sent"));
 }
-static void queue_cell(const struct rl_target *t, char ret[CELL]) {
-    put_number(ret, value(t, RT_M_QUEUE, NULL));
+static void queue_cell(const struct top_target *t, char ret[CELL]) {
+    put_number(ret, value(t, METER_M_QUEUE, NULL));
 }
-static void trainers_cell(const struct rl_target *t, char ret[CELL]) {
-    (void)snprintf(
-        ret, CELL, "%.0f/%.0f", value(t, RT_M_TRAINERS, "alive"), value(t, RT_M_TRAINERS, NULL));
+static void trainers_cell(const struct top_target *t, char ret[CELL]) {
+    (void)snprintf(ret, CELL, "%.0f/%.0f", value(t, METER_M_TRAINERS, "alive"),
+        value(t, METER_M_TRAINERS, NULL));
 }
-static void apart_cell(const struct rl_target *t, char ret[CELL]) {
-    put_number(ret, value(t, RT_M_STALENESS, NULL));
+static void apart_cell(const struct top_target *t, char ret[CELL]) {
+    put_number(ret, value(t, METER_M_STALENESS, NULL));
 }
-static void part_cell(const struct rl_target *t, char ret[CELL]) {
-    put_age(t, RT_M_PART_NUMBER, RT_M_PART_TIME, ret);
+static void part_cell(const struct top_target *t, char ret[CELL]) {
+    put_age(t, METER_M_PART_NUMBER, METER_M_PART_TIME, ret);
 }
-static void refused_cell(const struct rl_target *t, char ret[CELL]) {
-    put_number(ret, value(t, RT_M_REFUSED, NULL));
+static void refused_cell(const struct top_target *t, char ret[CELL]) {
+    put_number(ret, value(t, METER_M_REFUSED, NULL));
 }
 
 /* ---- trainers ---- */
 
-static void reported(const struct rl_target *t, const char *name, char ret[CELL]) {
-    if (rl_samples_have(t->now, rt_meter_name(RT_M_REPORTED), name)) {
-        double v = value(t, RT_M_REPORTED, name);
+static void reported(const struct top_target *t, const char *name, char ret[CELL]) {
+    if (top_samples_have(t->now, meter_name(METER_M_REPORTED), name)) {
+        double v = value(t, METER_M_REPORTED, name);
         fabs(v) >= 100 ? put_number(ret, v) : (void)snprintf(ret, CELL, "%.5g", v);
     } else {
         (void)snprintf(ret, CELL, "-");
     }
 }
-static void step_cell(const struct rl_target *t, char ret[CELL]) {
-    put_number(ret, fmax(value(t, RT_M_STEPS, NULL), value(t, RT_M_REPORTED_STEP, NULL)));
+static void step_cell(const struct top_target *t, char ret[CELL]) {
+    put_number(ret, fmax(value(t, METER_M_STEPS, NULL), value(t, METER_M_REPORTED_STEP, NULL)));
 }
-static void steps_cell(const struct rl_target *t, char ret[CELL]) {
-    put_number(ret, rate(t, RT_M_STEPS, NULL));
+static void steps_cell(const struct top_target *t, char ret[CELL]) {
+    put_number(ret, rate(t, METER_M_STEPS, NULL));
 }
-static void examples_cell(const struct rl_target *t, char ret[CELL]) {
+static void examples_cell(const struct top_target *t, char ret[CELL]) {
     reported(t, "examples_per_second", ret);
 }
-static void loss_cell(const struct rl_target *t, char ret[CELL]) {
+static void loss_cell(const struct top_target *t, char ret[CELL]) {
     reported(t, "loss", ret);
 }
-static void auc_cell(const struct rl_target *t, char ret[CELL]) {
+static void auc_cell(const struct top_target *t, char ret[CELL]) {
     reported(t, "auc", ret);
 }
-static void wait_cell(const struct rl_target *t, char ret[CELL]) {
-    double all = part_of(t, RT_M_CALL_SECONDS, "sum", NULL) -
-                 part_of(t, RT_M_CALL_SECONDS, "sum", "checkpoint");
+static void wait_cell(const struct top_target *t, char ret[CELL]) {
+    double all = part_of(t, METER_M_CALL_SECONDS, "sum", NULL) -
+                 part_of(t, METER_M_CALL_SECONDS, "sum", "checkpoint");
     (void)snprintf(ret, CELL, "%.0f%%", fmax(all, 0) * 100);
 }
-static void call_time_cell(const struct rl_target *t, char ret[CELL]) {
-    put_seconds(
-        ret, rl_samples_quantile(t->now, t->before, rt_meter_name(RT_M_CALL_SECONDS), "pull", .99));
+static void call_time_cell(const struct top_target *t, char ret[CELL]) {
+    put_seconds(ret,
+        top_samples_quantile(t->now, t->before, meter_name(METER_M_CALL_SECONDS), "pull", .99));
 }
-static void got_cell(const struct rl_target *t, char ret[CELL]) {
-    put_bytes(ret, rate(t, RT_M_TRAINER_BYTES, "received"));
+static void got_cell(const struct top_target *t, char ret[CELL]) {
+    put_bytes(ret, rate(t, METER_M_TRAINER_BYTES, "received"));
 }
-static void gave_cell(const struct rl_target *t, char ret[CELL]) {
-    put_bytes(ret, rate(t, RT_M_TRAINER_BYTES, "sent"));
+static void gave_cell(const struct top_target *t, char ret[CELL]) {
+    put_bytes(ret, rate(t, METER_M_TRAINER_BYTES, "sent"));
 }
-static void lost_cell(const struct rl_target *t, char ret[CELL]) {
-    put_number(ret, value(t, RT_M_RECONNECTS, NULL));
+static void lost_cell(const struct top_target *t, char ret[CELL]) {
+    put_number(ret, value(t, METER_M_RECONNECTS, NULL));
 }
-static void checkpoint_cell(const struct rl_target *t, char ret[CELL]) {
-    put_age(t, RT_M_CHECKPOINT_NUMBER, RT_M_CHECKPOINT_TIME, ret);
+static void checkpoint_cell(const struct top_target *t, char ret[CELL]) {
+    put_age(t, METER_M_CHECKPOINT_NUMBER, METER_M_CHECKPOINT_TIME, ret);
 }
 
 /* ---- the table ---- */
@@ -235,7 +234,7 @@ static const struct column trainer_columns[] = {
     {"CKPT", 8, checkpoint_cell},
 };
 
-static int print_line(const struct column *columns, size_t n, int names, const struct rl_target *t,
+static int print_line(const struct column *columns, size_t n, int names, const struct top_target *t,
     struct co_buf *ret, struct co_err *err) {
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++) {
@@ -250,7 +249,7 @@ static int print_line(const struct column *columns, size_t n, int names, const s
     return rc < 0 ? rc : co_buf_adds(ret, "\n", err);
 }
 
-static int longest_name(const struct rl_target *targets, size_t n) {
+static int longest_name(const struct top_target *targets, size_t n) {
     int most = 0;
     for (size_t i = 0; i < n; i++) {
         int len = (int)strnlen(targets[i].name, CELL - 1);
@@ -260,13 +259,13 @@ static int longest_name(const struct rl_target *targets, size_t n) {
 }
 
 /* Those who answer and have that row. */
-static int print_group(const struct rl_target *targets, size_t n, enum rt_meter has,
+static int print_group(const struct top_target *targets, size_t n, enum meter has,
     const struct column *columns, size_t n_columns, struct co_buf *ret, struct co_err *err) {
     int rc = 0, names = longest_name(targets, n);
     bool any = false;
     for (size_t i = 0; i < n && rc == 0; i++) {
-        const struct rl_target *t = &targets[i];
-        if (!t->now || !rl_samples_have(t->now, rt_meter_name(has), NULL)) {
+        const struct top_target *t = &targets[i];
+        if (!t->now || !top_samples_have(t->now, meter_name(has), NULL)) {
             continue;
         }
         rc = any ? 0 : print_line(columns, n_columns, names, NULL, ret, err);
@@ -276,20 +275,20 @@ static int print_group(const struct rl_target *targets, size_t n, enum rt_meter 
     return rc;
 }
 
-int rl_table_print(
-    const struct rl_target *targets, size_t n, struct co_buf *ret, struct co_err *err) {
+int top_table_print(
+    const struct top_target *targets, size_t n, struct co_buf *ret, struct co_err *err) {
     int rc = print_group(
-        targets, n, RT_M_MEMORY_MAX, server_columns, CO_ARRAY_LEN(server_columns), ret, err);
+        targets, n, METER_M_MEMORY_MAX, server_columns, CO_ARRAY_LEN(server_columns), ret, err);
     rc = rc < 0 ? rc
-                : print_group(targets, n, RT_M_STEPS, trainer_columns,
+                : print_group(targets, n, METER_M_STEPS, trainer_columns,
                       CO_ARRAY_LEN(trainer_columns), ret, err);
     for (size_t i = 0; i < n && rc == 0; i++) {
-        const struct rl_target *t = &targets[i];
+        const struct top_target *t = &targets[i];
         if (!t->now) {
             rc = co_buf_addf(ret, err, "%-*s %s\n", longest_name(targets, n), t->name,
                 t->why ? t->why : "no answer yet");
-        } else if (!rl_samples_have(t->now, rt_meter_name(RT_M_MEMORY_MAX), NULL) &&
-                   !rl_samples_have(t->now, rt_meter_name(RT_M_STEPS), NULL)) {
+        } else if (!top_samples_have(t->now, meter_name(METER_M_MEMORY_MAX), NULL) &&
+                   !top_samples_have(t->now, meter_name(METER_M_STEPS), NULL)) {
             rc = co_buf_addf(ret, err, "%s neither a server nor a trainer\n", t->name);
         }
     }

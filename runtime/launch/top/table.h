@@ -4,13 +4,13 @@
 #include "common/buf.h"
 #include "runtime/launch/top/samples.h"
 
-struct rl_target {
-    const char *name;                /* as it was given */
-    const struct rl_samples *now;    /* NULL: there is no answer, */
-    const char *why;                 /*   and why */
-    const struct rl_samples *before; /* NULL: rates are those of its whole life */
+struct top_target {
+    const char *name;                 /* as it was given */
+    const struct top_samples *now;    /* NULL: there is no answer, */
+    const char *why;                  /*   and why */
+    const struct top_samples *before; /* NULL: rates are those of its whole life */
 };
 
 /* First servers, then trainers, then who does not answer. */
-CO_MUST_CHECK int rl_table_print(
-    const struct rl_target *targets, size_t n, struct co_buf *ret, struct co_err *err);
+CO_MUST_CHECK int top_table_print(
+    const struct top_target *targets, size_t n, struct co_buf *ret, struct co_err *err);

@@ -11,10 +11,10 @@
 #include <math.h>
 #include <string.h>
 
-static struct rl_samples parse(const char *text, double at) {
-    struct rl_samples s = {0};
+static struct top_samples parse(const char *text, double at) {
+    struct top_samples s = {0};
     struct co_err err = {0};
-    if (rl_samples_parse(text, strlen(text), at, &s, &err) < 0) {
+    if (top_samples_parse(text, strlen(text), at, &s, &err) < 0) {
         fail_msg("%s", err.msg);
     }
     return s;
@@ -22,27 +22,27 @@ static struct rl_samples parse(const char *text, double at) {
 
 static void what_is_no_sample_is_passed_over(void **state) {
     (void)state;
-    struct rl_samples s = parse("# HELP a b\na 1\na{x=\"1\",y=\"2\"} 2.5\nb{x=\"}\\\"\"} NaN\n\n"
-                                "c\n{} 1\nd{ 4\ne{x=\"1\"}5\n f 1\ng x\na{x=\"3\"} 4",
+    struct top_samples s = parse("# HELP a b\na 1\na{x=\"1\",y=\"2\"} 2.5\nb{x=\"}\\\"\"} NaN\n\n"
+                                 "c\n{} 1\nd{ 4\ne{x=\"1\"}5\n f 1\ng x\na{x=\"3\"} 4",
         1);
     assert_int_equal(s.n, 4);
-    assert_true(rl_samples_sum(&s, "a", NULL) == 7.5);
-    assert_true(rl_samples_sum(&s, "a", "2") == 2.5);
-    assert_true(rl_samples_sum(&s, "a", "4") == 0);
-    assert_true(rl_samples_have(&s, "a", "3") && !rl_samples_have(&s, "a", "4"));
-    assert_true(isnan(rl_samples_sum(&s, "b", NULL)));
-    rl_samples_done(&s);
+    assert_true(top_samples_sum(&s, "a", NULL) == 7.5);
+    assert_true(top_samples_sum(&s, "a", "2") == 2.5);
+    assert_true(top_samples_sum(&s, "a", "4") == 0);
+    assert_true(top_samples_have(&s, "a", "3") && !top_samples_have(&s, "a", "4"));
+    assert_true(isnan(top_samples_sum(&s, "b", NULL)));
+    top_samples_done(&s);
 }
 
 static void too_many_are_refused(void **state) {
     (void)state;
     CO_AUTOBUF struct co_buf b = CO_BUF(1 << 20);
-    for (int i = 0; i <= RL_SAMPLES_MAX; i++) {
+    for (int i = 0; i <= TOP_SAMPLES_MAX; i++) {
         assert_int_equal(co_buf_addf(&b, NULL, "a %d\n", i), 0);
     }
-    struct rl_samples s = {0};
+    struct top_samples s = {0};
     struct co_err err = {0};
-    assert_int_equal(rl_samples_parse(b.data, b.len, 0, &s, &err), CO_NORESOURCE);
+    assert_int_equal(top_samples_parse(b.data, b.len, 0, &s, &err), CO_NORESOURCE);
     assert_null(s.text);
 }
 
@@ -52,15 +52,15 @@ static void too_many_are_refused(void **state) {
 
 static void quantiles_are_of_what_came_since(void **state) {
     (void)state;
-    struct rl_samples old = parse(BUCKETS(100, 100, 100), 1),
-                      now = parse(BUCKETS(101, 109, 110), 2);
-    assert_true(rl_samples_quantile(&now, NULL, "h", "x", .5) == .1);
-    assert_true(rl_samples_quantile(&now, &old, "h", "x", .5) == 1);
-    assert_true(isinf(rl_samples_quantile(&now, &old, "h", "x", .99)));
-    assert_true(isnan(rl_samples_quantile(&old, &old, "h", "x", .5)));
-    assert_true(isnan(rl_samples_quantile(&now, &old, "h", "y", .5)));
-    rl_samples_done(&old);
-    rl_samples_done(&now);
+    struct top_samples old = parse(BUCKETS(100, 100, 100), 1),
+                       now = parse(BUCKETS(101, 109, 110), 2);
+    assert_true(top_samples_quantile(&now, NULL, "h", "x", .5) == .1);
+    assert_true(top_samples_quantile(&now, &old, "h", "x", .5) == 1);
+    assert_true(isinf(top_samples_quantile(&now, &old, "h", "x", .99)));
+    assert_true(isnan(top_samples_quantile(&old, &old, "h", "x", .5)));
+    assert_true(isnan(top_samples_quantile(&now, &old, "h", "y", .5)));
+    top_samples_done(&old);
+    top_samples_done(&now);
 }
 
 static const char server_before[] =
@@ -79,13 +79,13 @@ static const char trainer[] =
 
 static void servers_trainers_and_the_silent(void **state) {
     (void)state;
-    struct rl_samples before = parse(server_before, 100), now = parse(server_now, 102);
-    struct rl_samples t = parse(trainer, 100), other = parse("up 1\n", 1);
-    struct rl_target targets[] = {{.name = "silent:1", .why = "no route"},
+    struct top_samples before = parse(server_before, 100), now = parse(server_now, 102);
+    struct top_samples t = parse(trainer, 100), other = parse("up 1\n", 1);
+    struct top_target targets[] = {{.name = "silent:1", .why = "no route"},
         {.name = "t:2", .now = &t}, {.name = "s:3", .now = &now, .before = &before},
         {.name = "o:4", .now = &other}};
     CO_AUTOBUF struct co_buf b = CO_BUF(1 << 16);
-    assert_int_equal(rl_table_print(targets, 4, &b, NULL), 0);
+    assert_int_equal(top_table_print(targets, 4, &b, NULL), 0);
     static const char *const want[] = {
         "SERVER      ROWS  MEMORY   USED  PULL/s ", /* as wide as the longest name */
         "\ns:3        12.5k    1.0K  50.0%      30      -       0 ",
@@ -101,10 +101,10 @@ static void servers_trainers_and_the_silent(void **state) {
             fail_msg("'%s' is not in\n%s", want[i], b.data);
         }
     }
-    rl_samples_done(&before);
-    rl_samples_done(&now);
-    rl_samples_done(&t);
-    rl_samples_done(&other);
+    top_samples_done(&before);
+    top_samples_done(&now);
+    top_samples_done(&t);
+    top_samples_done(&other);
 }
 
 int main(void) {

@@ -28,20 +28,20 @@ struct target {
     struct co_httpc *http;    /* NULL: a pod that cannot be asked; `why` says why */
     const struct target *job; /* whose pod it is; NULL: it was named */
     bool is_job, listed;      /* still a pod of the job */
-    struct rl_samples now, before;
+    struct top_samples now, before;
     bool answered;
     char why[CO_ERR_MAX];
 };
 
 struct top {
-    const struct rl_top_options *o;
+    const struct top_options *o;
     struct co_loop *loop;
     struct co_timer *timer;
     struct co_signal *signals[2];
     struct co_poll *keys;
     struct target **targets; /* [n], each owned; named ones first */
     size_t n, waiting;
-    struct rl_kubectl kubectl;
+    struct top_kubectl kubectl;
     int64_t reads;
     bool ended, terminal, raw;
     struct termios saved;
@@ -79,19 +79,19 @@ static void end_run(struct top *t) {
 }
 
 static void print_table(struct top *t) {
-    CO_AUTOFREE struct rl_target *rows = co_xcalloc(t->n, sizeof(*rows));
+    CO_AUTOFREE struct top_target *rows = co_xcalloc(t->n, sizeof(*rows));
     CO_AUTOBUF struct co_buf text = CO_BUF(TABLE_MAX);
     size_t n = 0;
     for (size_t i = 0; i < t->n; i++) {
         const struct target *g = t->targets[i];
         if (!g->is_job || g->why[0]) {
-            rows[n++] = (struct rl_target){.name = g->name,
+            rows[n++] = (struct top_target){.name = g->name,
                 .now = g->answered ? &g->now : NULL,
                 .why = g->why[0] ? g->why : NULL,
                 .before = g->before.text && !t->o->life ? &g->before : NULL};
         }
     }
-    if (rl_table_print(rows, n, &text, NULL) < 0) {
+    if (top_table_print(rows, n, &text, NULL) < 0) {
         return;
     }
     /* Line by line over what is there, then the rest of the screen: nothing flickers. */
@@ -118,15 +118,15 @@ static void finish_read(struct top *t) {
 static void take_answer(void *arg, const struct co_httpc_result *r) {
     struct target *g = arg;
     struct co_err err = {0};
-    struct rl_samples s = {0};
+    struct top_samples s = {0};
     if (r->code) {
         (void)snprintf(g->why, sizeof(g->why), "%s", co_err_text(r->err));
     } else if (r->status != 200) {
         (void)snprintf(g->why, sizeof(g->why), "HTTP status %d", r->status);
-    } else if (rl_samples_parse(r->body, r->len, (double)co_wall_ms() / 1e3, &s, &err) < 0) {
+    } else if (top_samples_parse(r->body, r->len, (double)co_wall_ms() / 1e3, &s, &err) < 0) {
         (void)snprintf(g->why, sizeof(g->why), "%s", err.msg);
     } else {
-        rl_samples_done(&g->before);
+        top_samples_done(&g->before);
         g->before = g->now;
         g->now = s;
         g->why[0] = '\0';
@@ -162,8 +162,8 @@ static void read_processes(void *arg) {
 
 static void free_target(struct target *g) {
     co_httpc_free(g->http);
-    rl_samples_done(&g->now);
-    rl_samples_done(&g->before);
+    top_samples_done(&g->now);
+    top_samples_done(&g->before);
     free(g);
 }
 
@@ -187,7 +187,7 @@ static struct target *pod_of(struct target *job, const char *name) {
     return g;
 }
 
-static void set_pod(struct target *g, const struct rl_listed_pod *pod) {
+static void set_pod(struct target *g, const struct top_listed_pod *pod) {
     g->listed = true;
     const char *path = pod->path ? pod->path : "";
     if (strcmp(g->path, path) != 0 || (!g->http && pod->path)) {
@@ -204,12 +204,12 @@ static void set_pod(struct target *g, const struct rl_listed_pod *pod) {
     }
 }
 
-static void set_pods(struct target *job, const struct rl_podlist *pods) {
+static void set_pods(struct target *job, const struct top_podlist *pods) {
     struct top *t = job->top;
     for (size_t i = 0; i < t->n; i++) {
         t->targets[i]->listed = t->targets[i]->job != job;
     }
-    for (size_t i = 0; i < pods->n && t->n < RL_TOP_TARGETS; i++) {
+    for (size_t i = 0; i < pods->n && t->n < TOP_TARGETS; i++) {
         set_pod(pod_of(job, pods->all[i].name), &pods->all[i]);
     }
     size_t n = 0;
@@ -227,7 +227,7 @@ static void take_pods(void *arg, const struct co_httpc_result *r) {
     struct target *g = arg;
     struct top *t = g->top;
     struct co_err err = {0};
-    struct rl_podlist pods = {0};
+    struct top_podlist pods = {0};
     CO_AUTOJSON json_t *status = NULL;
     g->why[0] = '\0';
     if (r->code) {
@@ -239,7 +239,7 @@ static void take_pods(void *arg, const struct co_httpc_result *r) {
         said = said ? said : "";
         (void)snprintf(g->why, sizeof(g->why), "HTTP status %d: %.*s", r->status,
             (int)strcspn(said, "\n"), said);
-    } else if (rl_podlist_read(r->body, r->len, &pods, &err) < 0) {
+    } else if (top_podlist_read(r->body, r->len, &pods, &err) < 0) {
         (void)snprintf(g->why, sizeof(g->why), "%s", err.msg);
     } else {
         set_pods(g, &pods);
@@ -247,7 +247,7 @@ static void take_pods(void *arg, const struct co_httpc_result *r) {
             (void)snprintf(g->why, sizeof(g->why), "no pod of such a job");
         }
     }
-    rl_podlist_done(&pods);
+    top_podlist_done(&pods);
     if (--t->waiting == 0) {
         read_processes(t);
     }
@@ -284,16 +284,16 @@ static bool is_label(const char *s) {
 /* kubectl's proxy and namespace, for the first job. */
 static int open_job(struct top *t, const char *name, struct co_err *err) {
     CO_AUTOFREE char *space = t->o->space[0] ? co_xstrdup(t->o->space) : NULL;
-    int rc = space ? 0 : rl_kubectl_space(&space, err);
+    int rc = space ? 0 : top_kubectl_space(&space, err);
     if (rc == 0 && !is_label(space)) {
         rc = co_err_set(err, CO_INVALID, "\"%.80s\" is not a namespace", space);
     }
-    rc = rc < 0 || t->kubectl.pid ? rc : rl_kubectl_proxy(&t->kubectl, err);
+    rc = rc < 0 || t->kubectl.pid ? rc : top_kubectl_proxy(&t->kubectl, err);
     if (rc < 0) {
         return rc;
     }
     struct target *g = add_target(t);
-    CO_AUTOFREE char *path = rl_podlist_path(space, name);
+    CO_AUTOFREE char *path = top_podlist_path(space, name);
     g->is_job = true;
     (void)snprintf(g->name, sizeof(g->name), "%s", name);
     (void)snprintf(g->path, sizeof(g->path), "%s", path);
@@ -386,7 +386,7 @@ static bool anybody_answers(const struct top *t) {
     return false;
 }
 
-int rl_top_run(const struct rl_top_options *o, struct co_err *err) {
+int top_run(const struct top_options *o, struct co_err *err) {
     struct top t = {.o = o};
     int rc = open_run(&t, err);
     if (rc == 0) {
@@ -401,7 +401,7 @@ int rl_top_run(const struct rl_top_options *o, struct co_err *err) {
         free_target(t.targets[i]);
     }
     free(t.targets);
-    rl_kubectl_done(&t.kubectl);
+    top_kubectl_done(&t.kubectl);
     co_poll_free(t.keys);
     co_timer_free(t.timer);
     co_signal_free(t.signals[0]);

@@ -6,7 +6,7 @@
 
 #include "common/err.h"
 
-struct rl_top_options {
+struct top_options {
     const char *const *targets; /* [n] "host:port", "http://host:port/path", or a job's name */
     size_t n;
     const char *space; /* namespace of the jobs; "": kubectl's; NULL: targets are no jobs */
@@ -16,10 +16,10 @@ struct rl_top_options {
     bool life;          /* rates over the whole life, and not since the read before */
 };
 
-enum { RL_TOP_TARGETS = 256 };
+enum { TOP_TARGETS = 256 };
 
 /* Prints to stdout: a terminal is drawn anew each time, anything else gets lines.  Ends after count
  * reads, with q or SIGINT.  Jobs are asked for through `kubectl proxy`, a child; their pods are
  * listed anew with each read.  CO_UNAVAILABLE: nobody answered at the last read; CO_INVALID: a
  * target that cannot be; CO_NOTFOUND: there is no kubectl.  Main thread. */
-CO_MUST_CHECK int rl_top_run(const struct rl_top_options *o, struct co_err *err);
+CO_MUST_CHECK int top_run(const struct top_options *o, struct co_err *err);

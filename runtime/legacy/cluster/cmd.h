@@ -6,10 +6,10 @@
 
 #include "runtime/launch/options/command.h"
 
-int rl_cmd_cluster_train(int argc, char **argv);
-int rl_cmd_pserver(int argc, char **argv);
-int rl_cmd_train(int argc, char **argv);
-int rl_cmd_mpi(int argc, char **argv);
+int cluster_cmd_cluster_train(int argc, char **argv);
+int cluster_cmd_pserver(int argc, char **argv);
+int cluster_cmd_train(int argc, char **argv);
+int cluster_cmd_mpi(int argc, char **argv);
 
 /* The path of a program in this program's directory; its bare name if it is not there. */
-void rl_legacy_program(const char *name, char *ret, size_t size);
+void cluster_legacy_program(const char *name, char *ret, size_t size);

@@ -13,7 +13,7 @@ static const char usage[] =
     "Starts a server and a trainer on every host of a conf.py by ssh, and ends when training has.\n"
     "Flags that are not listed here are the trainers'.";
 
-static struct rl_cluster_options options;
+static struct cluster_options options;
 static const char *conf_path;
 
 static const struct co_flag flags[] = {
@@ -132,26 +132,26 @@ static int check_options(struct co_err *err) {
     return 0;
 }
 
-int rl_cmd_cluster_train(int argc, char **argv) {
+int cluster_cmd_cluster_train(int argc, char **argv) {
     CO_AUTOFREE char **theirs = co_xcalloc((size_t)argc + 1, sizeof(char *));
-    struct rl_conf conf = {.n_hosts = 0};
+    struct cluster_conf conf = {.n_hosts = 0};
     struct co_err err = {0};
     int rest = 0, code = 0;
     divide(&argc, argv, theirs, &options.n_train_flags);
     options.train_flags = theirs;
-    if (!rl_command_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
+    if (!options_command_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }
     int r = check_options(&err);
-    r = r ? r : rl_conf_load(conf_path, &conf, &err);
+    r = r ? r : cluster_conf_load(conf_path, &conf, &err);
     int usage_error = r;
     if (!r) {
-        r = rl_cluster_run(&conf, &options, &code, &err);
-        rl_conf_done(&conf);
+        r = cluster_run(&conf, &options, &code, &err);
+        cluster_conf_done(&conf);
     }
     if (r) {
         (void)fprintf(stderr, "paddlerun cluster_train: %s\n", co_err_text(&err));
-        return usage_error ? RL_USAGE : 1;
+        return usage_error ? OPTIONS_USAGE : 1;
     }
     return code;
 }

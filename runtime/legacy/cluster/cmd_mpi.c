@@ -19,7 +19,7 @@ static const char usage[] =
     "One process of a job that mpirun, srun, an indexed Job or a StatefulSet started: the first\n"
     "on each host starts a server, each runs the program with PADDLE_INIT_* in its environment.";
 
-static struct rl_cluster_node node;
+static struct cluster_node node;
 static const char *machines, *hostname_given;
 static int64_t size;
 
@@ -34,7 +34,7 @@ static const struct co_flag flags[] = {
         .value = &size,
         .def = "0",
         .min = 0,
-        .max = RL_RANKS_MAX,
+        .max = CLUSTER_RANKS_MAX,
         .help = "number of processes, where the batch system does not tell it (Kubernetes)"},
     {.name = "hostname",
         .type = CO_FLAG_STR,
@@ -86,8 +86,8 @@ static char *full_name(const char *host) {
     return name;
 }
 
-static int find_hosts(
-    const struct rl_rank *rank, const char *host, struct rl_names *ret, struct co_err *err) {
+static int find_hosts(const struct cluster_rank *rank, const char *host, struct cluster_names *ret,
+    struct co_err *err) {
     /* A step of srun may use only some of the job's nodes. */
     static const char step[] = "SLURM_STEP_NODELIST", job[] = "SLURM_JOB_NODELIST";
     const char *name = co_contract_getenv_of(step) ? step : job;
@@ -96,17 +96,17 @@ static int find_hosts(
     if (access(machines, F_OK) == 0 || errno != ENOENT) {
         CO_AUTOBUF struct co_buf text = CO_BUF(FILE_MAX);
         int r = co_file_read(machines, FILE_MAX, &text, err);
-        return r ? r : rl_machines_read(machines, text.data ? text.data : "", ret, err);
+        return r ? r : cluster_machines_read(machines, text.data ? text.data : "", ret, err);
     }
     if (pods) {
         CO_AUTOFREE char *fqdn = full_name(host);
-        return rl_pods_name(fqdn, rank->rank, rank->size, ret, err);
+        return cluster_pods_name(fqdn, rank->rank, rank->size, ret, err);
     }
     if (strcmp(rank->by, "Slurm") == 0 && nodelist) {
-        return rl_nodelist_read(name, nodelist, ret, err);
+        return cluster_nodelist_read(name, nodelist, ret, err);
     }
     if (rank->size == 1 || rank->here == rank->size) {
-        return rl_machines_read("this host", "127.0.0.1", ret, err);
+        return cluster_machines_read("this host", "127.0.0.1", ret, err);
     }
     return co_err_set(err, CO_INVALID,
         "%s does not tell which hosts there are, expected --machines=FILE with one a line (\"%s\" "
@@ -116,26 +116,26 @@ static int find_hosts(
 
 static int prepare(struct co_buf *servers, struct co_err *err) {
     char host[HOST_NAME_MAX + 1] = "";
-    struct rl_names names = {.n = 0};
+    struct cluster_names names = {.n = 0};
     (void)gethostname(host, sizeof(host) - 1);
     const char *own = hostname_given && *hostname_given ? hostname_given : host;
     CO_AUTOFREE char *first = co_xstrndup(own, strcspn(own, "."));
-    int r = rl_rank_find(NULL, NULL, first, (uint32_t)size, &node.rank, err);
+    int r = cluster_rank_find(NULL, NULL, first, (uint32_t)size, &node.rank, err);
     r = r ? r : find_hosts(&node.rank, own, &names, err);
-    r = r ? r : rl_rank_check_hosts(&node.rank, names.n, err);
+    r = r ? r : cluster_rank_check_hosts(&node.rank, names.n, err);
     for (size_t i = 0; !r && i < names.n; i++) {
         r = co_buf_addf(servers, err, "%s%s", i ? "," : "", names.item[i]);
     }
-    rl_names_done(&names);
+    cluster_names_done(&names);
     return r;
 }
 
-int rl_cmd_mpi(int argc, char **argv) {
+int cluster_cmd_mpi(int argc, char **argv) {
     CO_AUTOBUF struct co_buf servers = CO_BUF(HOSTS_MAX);
     struct co_err err = {0};
     static char pserver[PATH_MAX + 64]; /* what the static node points to stays */
     int rest = 0, code = 0;
-    if (!rl_command_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
+    if (!options_command_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }
     int r = rest < argc ? 0
@@ -145,13 +145,13 @@ int rl_cmd_mpi(int argc, char **argv) {
     r = r ? r : prepare(&servers, &err);
     if (r) {
         (void)fprintf(stderr, "paddlerun mpi: %s\n", co_err_text(&err));
-        return RL_USAGE;
+        return OPTIONS_USAGE;
     }
-    rl_legacy_program("paddle-pserver", pserver, sizeof(pserver));
+    cluster_legacy_program("paddle-pserver", pserver, sizeof(pserver));
     node.servers = servers.data;
     node.pserver = pserver;
     node.argv = argv + rest;
-    if (rl_cluster_node_run(&node, &code, &err)) {
+    if (cluster_node_run(&node, &code, &err)) {
         (void)fprintf(stderr, "paddlerun mpi: %s\n", co_err_text(&err));
         return 1;
     }

@@ -11,7 +11,7 @@
 #include "common/mem.h"
 #include "runtime/legacy/cluster/cmd.h"
 
-void rl_legacy_program(const char *name, char *ret, size_t size) {
+void cluster_legacy_program(const char *name, char *ret, size_t size) {
     char self[PATH_MAX] = "";
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     const char *slash = n > 0 ? strrchr(self, '/') : NULL;
@@ -22,10 +22,10 @@ void rl_legacy_program(const char *name, char *ret, size_t size) {
 }
 
 /* The server is a separate program, because it loads libraries that a launcher does not need. */
-int rl_cmd_pserver(int argc, char **argv) {
+int cluster_cmd_pserver(int argc, char **argv) {
     char path[PATH_MAX + 64];
     (void)argc;
-    rl_legacy_program("paddle-pserver", path, sizeof(path));
+    cluster_legacy_program("paddle-pserver", path, sizeof(path));
     (void)execvp(path, argv);
     (void)fprintf(stderr, "paddlerun pserver: cannot start %s: %s\n", path, strerror(errno));
     return errno == ENOENT ? 127 : 126;
@@ -72,17 +72,17 @@ static void name_log(void) {
 
 /* The trainer must be a program that reads PADDLE_INIT_*. Configurations of 0.8 to 0.12 were Python
  * for a library that no longer exists. */
-int rl_cmd_train(int argc, char **argv) {
+int cluster_cmd_train(int argc, char **argv) {
     const char *config = NULL;
     for (int i = 1; i < argc; i++) {
         if (!pass_on(argv[i], &config)) {
-            return RL_USAGE;
+            return OPTIONS_USAGE;
         }
     }
     if (!config) {
         (void)fprintf(stderr, "paddlerun train: --config is not set, expected the training "
                               "program: an executable or a .py\n");
-        return RL_USAGE;
+        return OPTIONS_USAGE;
     }
     bool python = ends_with(config, ".py") && access(config, X_OK) < 0;
     /* A path, also without a slash: the job's directory is where programs are looked for. */
@@ -92,7 +92,7 @@ int rl_cmd_train(int argc, char **argv) {
     if (access(path, F_OK) < 0) {
         (void)fprintf(
             stderr, "paddlerun train: --config is \"%.200s\": %s\n", config, strerror(errno));
-        return RL_USAGE;
+        return OPTIONS_USAGE;
     }
     name_log();
     (void)execvp(run[0], run);

@@ -23,7 +23,8 @@ static bool is_v6(const char *s) {
 }
 
 /* "user@name:port"; "[v6]:port" for addresses with colons. */
-static int host_read(const char *file, const char *text, struct rl_host *ret, struct co_err *err) {
+static int host_read(
+    const char *file, const char *text, struct cluster_host *ret, struct co_err *err) {
     const char *at = strrchr(text, '@');
     const char *name = at ? at + 1 : text;
     const char *colon = strrchr(name, ':');
@@ -42,17 +43,17 @@ static int host_read(const char *file, const char *text, struct rl_host *ret, st
         return co_err_set(err, CO_INVALID,
             "%s: HOSTS has \"%.100s\", expected user@host or user@host:port", file, text);
     }
-    *ret = (struct rl_host){
+    *ret = (struct cluster_host){
         .user = co_steal_ptr(user), .name = co_steal_ptr(bare), .port = (uint16_t)port};
     return 0;
 }
 
 static int hosts_read(
-    const char *file, const json_t *list, struct rl_conf *ret, struct co_err *err) {
+    const char *file, const json_t *list, struct cluster_conf *ret, struct co_err *err) {
     size_t n = json_array_size(list);
-    if (n < 1 || n > RL_HOSTS_MAX) {
+    if (n < 1 || n > CLUSTER_HOSTS_MAX) {
         return co_err_set(err, CO_INVALID, "%s: HOSTS is %s, expected a list of 1 to %d hosts",
-            file, list ? "of another kind or length" : "not there", (int)RL_HOSTS_MAX);
+            file, list ? "of another kind or length" : "not there", (int)CLUSTER_HOSTS_MAX);
     }
     ret->hosts = co_xcalloc(n, sizeof(*ret->hosts));
     for (size_t i = 0; i < n; i++) {
@@ -96,9 +97,9 @@ static int number_read(const char *file, const json_t *values, const char *key, 
     return 0;
 }
 
-int rl_conf_decode(
-    const char *name, const json_t *values, struct rl_conf *ret, struct co_err *err) {
-    struct rl_conf c = {.n_hosts = 0};
+int cluster_conf_decode(
+    const char *name, const json_t *values, struct cluster_conf *ret, struct co_err *err) {
+    struct cluster_conf c = {.n_hosts = 0};
     const struct {
         const char *key, *def;
         char **to;
@@ -129,7 +130,7 @@ int rl_conf_decode(
             err, CO_INVALID, "%s: ROOT_DIR is \"%.100s\", expected an absolute path", name, root);
     }
     if (r) {
-        rl_conf_done(&c);
+        cluster_conf_done(&c);
         return r;
     }
     *ret = c;
@@ -145,7 +146,7 @@ static int values_read(
     const char *path, const struct co_buf *text, json_t **ret, struct co_err *err) {
     const char *data = text->data ? text->data : "";
     if (!ends_with(path, ".yaml") && !ends_with(path, ".yml")) {
-        return rl_python_read(path, data, text->len, ret, err);
+        return cluster_python_read(path, data, text->len, ret, err);
     }
     CO_CLEANUP(co_yaml_closep) struct co_yaml *y = NULL;
     int r = co_yaml_open(path, data, text->len, &y, err);
@@ -153,15 +154,15 @@ static int values_read(
     return r == CO_NOTFOUND ? co_err_set(err, CO_INVALID, "%s is empty, expected HOSTS", path) : r;
 }
 
-int rl_conf_load(const char *path, struct rl_conf *ret, struct co_err *err) {
+int cluster_conf_load(const char *path, struct cluster_conf *ret, struct co_err *err) {
     CO_AUTOBUF struct co_buf text = CO_BUF(FILE_MAX);
     CO_AUTOJSON json_t *values = NULL;
     int r = co_file_read(path, FILE_MAX, &text, err);
     r = r ? r : values_read(path, &text, &values, err);
-    return r ? r : rl_conf_decode(path, values, ret, err);
+    return r ? r : cluster_conf_decode(path, values, ret, err);
 }
 
-void rl_conf_done(struct rl_conf *c) {
+void cluster_conf_done(struct cluster_conf *c) {
     for (size_t i = 0; i < c->n_hosts; i++) {
         free(c->hosts[i].user);
         free(c->hosts[i].name);
@@ -170,5 +171,5 @@ void rl_conf_done(struct rl_conf *c) {
     free(c->root_dir);
     free(c->nic);
     free(c->ld_library_path);
-    *c = (struct rl_conf){.n_hosts = 0};
+    *c = (struct cluster_conf){.n_hosts = 0};
 }

@@ -8,11 +8,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CO_AUTOJSON json_t *values = NULL;
-    struct rl_conf c;
+    struct cluster_conf c;
     struct co_err err = {0};
-    if (rl_python_read("conf.py", (const char *)data, size, &values, &err) == 0 &&
-        rl_conf_decode("conf.py", values, &c, &err) == 0) {
-        rl_conf_done(&c);
+    if (cluster_python_read("conf.py", (const char *)data, size, &values, &err) == 0 &&
+        cluster_conf_decode("conf.py", values, &c, &err) == 0) {
+        cluster_conf_done(&c);
     }
     return 0;
 }

@@ -45,7 +45,7 @@ static void python_is_read_as_data(void **state) {
         const char *text = python_rows[i].text;
         CO_AUTOJSON json_t *values = NULL;
         struct co_err err = {0};
-        int r = rl_python_read("conf.py", text, strlen(text), &values, &err);
+        int r = cluster_python_read("conf.py", text, strlen(text), &values, &err);
         CO_AUTOFREE char *json = values ? co_json_dump_sorted(values) : NULL;
         if (python_rows[i].json ? !co_streq(json, python_rows[i].json)
                                 : !r || !strstr(err.msg, python_rows[i].error)) {
@@ -54,15 +54,15 @@ static void python_is_read_as_data(void **state) {
     }
 }
 
-static int decode(const char *text, struct rl_conf *ret, struct co_err *err) {
+static int decode(const char *text, struct cluster_conf *ret, struct co_err *err) {
     CO_AUTOJSON json_t *values = NULL;
-    assert_int_equal(rl_python_read("c", text, strlen(text), &values, NULL), 0);
-    return rl_conf_decode("c", values, ret, err);
+    assert_int_equal(cluster_python_read("c", text, strlen(text), &values, NULL), 0);
+    return cluster_conf_decode("c", values, ret, err);
 }
 
 static void hosts_and_defaults(void **state) {
     (void)state;
-    struct rl_conf c;
+    struct cluster_conf c;
     assert_int_equal(decode("HOSTS=['a', 'root@b:22', 'u@[fd00::1]:9', '[fd00::2]']", &c, NULL), 0);
     static const struct {
         const char *user, *name;
@@ -77,7 +77,7 @@ static void hosts_and_defaults(void **state) {
     assert_string_equal(c.root_dir, "/home/paddle");
     assert_int_equal(c.port, 7164);
     assert_int_equal(c.ports_num, 2);
-    rl_conf_done(&c);
+    cluster_conf_done(&c);
 }
 
 static void what_is_wrong_is_named(void **state) {
@@ -102,7 +102,7 @@ static void what_is_wrong_is_named(void **state) {
         {"HOSTS=['a']\nPADDLE_NIC=1", "PADDLE_NIC is not a line of text"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rl_conf c;
+        struct cluster_conf c;
         struct co_err err = {0};
         if (!decode(rows[i][0], &c, &err) || !strstr(err.msg, rows[i][1])) {
             fail_msg("%s: %s", rows[i][0], err.msg);
@@ -112,24 +112,24 @@ static void what_is_wrong_is_named(void **state) {
 
 static void text_reaches_a_shell_as_one_word(void **state) {
     (void)state;
-    CO_AUTOFREE char *quoted = rl_shell_quote("it's $HOME; `x`");
+    CO_AUTOFREE char *quoted = cluster_shell_quote("it's $HOME; `x`");
     assert_string_equal(quoted, "'it'\\''s $HOME; `x`'");
 }
 
 static void a_hosts_script_has_all_of_it_quoted(void **state) {
     (void)state;
-    struct rl_conf c;
+    struct cluster_conf c;
     assert_int_equal(
         decode("HOSTS=['u@a:9', 'b']\nPADDLE_NIC=\"e'0\"\nPADDLE_PORT=255", &c, NULL), 0);
     char *flags[] = {(char *)"--config=a b.py"};
-    struct rl_cluster_options o = {.workspace = "/w s",
+    struct cluster_options o = {.workspace = "/w s",
         .ssh = "ssh  -i key",
         .paddle = "paddle",
         .train_flags = flags,
         .n_train_flags = 1,
         .ready_ms = 1000,
         .stop_ms = 1000};
-    CO_AUTOFREE char *script = rl_cluster_run_script(&c, &o, "/w s", 1, "10.0.0.1,10.0.0.2");
+    CO_AUTOFREE char *script = cluster_run_script(&c, &o, "/w s", 1, "10.0.0.1,10.0.0.2");
     static const char train[] =
         "run train 'paddle' train '--num_gradient_servers=2' '--nics=e'\\''0' '--port=255' "
         "'--ports_num=2' '--ports_num_for_sparse=2' '--comment=paddle_process_by_paddle' "
@@ -142,15 +142,15 @@ static void a_hosts_script_has_all_of_it_quoted(void **state) {
             fail_msg("without %s: %s", parts[i], script);
         }
     }
-    char **words = rl_cluster_ssh(&o, &c.hosts[0], "true");
+    char **words = cluster_ssh(&o, &c.hosts[0], "true");
     static const char *const want[] = {"ssh", "-i", "key", "-T", "-o", "BatchMode=yes", "-o",
         "ConnectTimeout=15", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "-p",
         "9", "-l", "u", "a", "exec sh -c 'true'", NULL};
     for (size_t i = 0; i < CO_ARRAY_LEN(want); i++) {
         assert_true(co_streq(words[i], want[i]) || (!words[i] && !want[i]));
     }
-    rl_words_free(words);
-    rl_conf_done(&c);
+    cluster_words_free(words);
+    cluster_conf_done(&c);
 }
 
 int main(void) {

@@ -15,9 +15,9 @@
 #include "runtime/launch/process/children.h"
 
 struct node {
-    const struct rl_cluster_node *what;
+    const struct cluster_node *what;
     struct co_loop *loop;
-    struct rl_children *children;
+    struct proc_children *children;
     bool has_server, trained, over;
     int code;
 };
@@ -27,19 +27,19 @@ static void end(struct node *n, int code) {
         n->over = true;
         n->code = code;
     }
-    rl_children_stop(n->children, n->what->grace_ms);
+    proc_children_stop(n->children, n->what->grace_ms);
 }
 
 static void ended(void *arg, size_t i, int status) {
     struct node *n = arg;
     bool server = n->has_server && i == 0;
-    int code = rl_exit_code(status);
+    int code = proc_exit_code(status);
     if (n->over) {
         return;
     }
     if (code) {
         char how[64];
-        rl_exit_text(status, how, sizeof(how));
+        proc_exit_text(status, how, sizeof(how));
         (void)fprintf(stderr, "paddlerun: rank %u: the %s: %s\n", n->what->rank.rank,
             server ? "server" : "trainer", how);
         end(n, code);
@@ -64,8 +64,7 @@ static void interrupted(void *arg, int signo) {
     end(arg, 128 + signo);
 }
 
-static int open_log(
-    const struct rl_cluster_node *n, const char *name, int *ret, struct co_err *err) {
+static int open_log(const struct cluster_node *n, const char *name, int *ret, struct co_err *err) {
     *ret = -1;
     if (!*n->log_dir) {
         return 0;
@@ -79,12 +78,12 @@ static int open_log(
 static int start_program(struct node *n, char *const argv[], const char *log, struct co_err *err) {
     CO_AUTOCLOSE int out = -1;
     int r = open_log(n->what, log, &out, err);
-    const struct rl_spawn s = {.argv = argv, .in = -1, .out = out, .err = out, .session = true};
-    return r ? r : rl_children_start(n->children, &s, err);
+    const struct proc_spawn s = {.argv = argv, .in = -1, .out = out, .err = out, .session = true};
+    return r ? r : proc_children_start(n->children, &s, err);
 }
 
 static int start_server(struct node *n, struct co_err *err) {
-    const struct rl_cluster_node *w = n->what;
+    const struct cluster_node *w = n->what;
     CO_AUTOFREE char *trainers = co_xasprintf("--num_gradient_servers=%u", w->rank.size);
     CO_AUTOFREE char *port = co_xasprintf("--port=%" PRId64, w->port);
     CO_AUTOFREE char *dense = co_xasprintf("--ports_num=%" PRId64, w->ports_num);
@@ -101,7 +100,7 @@ static void set_number(enum co_var var, int64_t value) {
 }
 
 /* The variables that the scripts of 0.8 to 0.12 were meant to export. */
-static void set_environment(const struct rl_cluster_node *w) {
+static void set_environment(const struct cluster_node *w) {
     set_number(CO_VAR_INIT_PORT, w->port);
     set_number(CO_VAR_INIT_PORTS_NUM, w->ports_num);
     set_number(CO_VAR_INIT_PORTS_NUM_FOR_SPARSE, w->ports_num_for_sparse);
@@ -127,9 +126,9 @@ static int run_program(struct node *n, struct co_err *err) {
     r = r ? r : start_program(n, n->what->argv, "train", err);
     if (r) {
         n->over = true;
-        rl_children_stop(n->children, n->what->grace_ms);
+        proc_children_stop(n->children, n->what->grace_ms);
     }
-    rl_children_started(n->children);
+    proc_children_started(n->children);
     co_loop_run(n->loop);
     for (size_t i = 0; i < CO_ARRAY_LEN(signals); i++) {
         co_signal_free(s[i]);
@@ -137,13 +136,14 @@ static int run_program(struct node *n, struct co_err *err) {
     return r;
 }
 
-int rl_cluster_node_run(const struct rl_cluster_node *what, int *ret_code, struct co_err *err) {
-    static const struct rl_children_fns fns = {.ended = ended, .killing = killing, .empty = empty};
+int cluster_node_run(const struct cluster_node *what, int *ret_code, struct co_err *err) {
+    static const struct proc_children_fns fns = {
+        .ended = ended, .killing = killing, .empty = empty};
     CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
-    CO_CLEANUP(rl_children_freep) struct rl_children *children = NULL;
+    CO_CLEANUP(proc_children_freep) struct proc_children *children = NULL;
     int r = co_loop_new(&loop, err);
     struct node n = {.what = what, .loop = loop};
-    r = r ? r : rl_children_new(loop, &fns, &n, &children, err);
+    r = r ? r : proc_children_new(loop, &fns, &n, &children, err);
     n.children = children;
     r = r ? r : run_program(&n, err);
     *ret_code = n.code;

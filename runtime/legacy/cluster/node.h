@@ -7,8 +7,8 @@
 
 #include "runtime/legacy/cluster/ranks.h"
 
-struct rl_cluster_node {
-    struct rl_rank rank;
+struct cluster_node {
+    struct cluster_rank rank;
     const char *servers; /* hosts, joined by commas */
     int64_t port, ports_num, ports_num_for_sparse;
     const char *pserver; /* program */
@@ -18,5 +18,4 @@ struct rl_cluster_node {
 };
 
 /* Blocks.  SIGTERM, SIGINT and (but for nohup) SIGHUP stop both; *ret_code is then 128 + signal. */
-CO_MUST_CHECK int rl_cluster_node_run(
-    const struct rl_cluster_node *n, int *ret_code, struct co_err *err);
+CO_MUST_CHECK int cluster_node_run(const struct cluster_node *n, int *ret_code, struct co_err *err);

@@ -57,7 +57,7 @@ static const struct {
 static void in_child(size_t row, int out) {
     CO_AUTOFREE char *server = co_xasprintf("%s/server", dir);
     char *argv[] = {(char *)"sh", (char *)"-c", (char *)(uintptr_t)rows[row].trainer, dir, NULL};
-    const struct rl_cluster_node n = {.rank = {.rank = 2, .size = 3, .local = rows[row].local},
+    const struct cluster_node n = {.rank = {.rank = 2, .size = 3, .local = rows[row].local},
         .servers = "a,b",
         .port = 7000,
         .ports_num = 2,
@@ -71,7 +71,7 @@ static void in_child(size_t row, int out) {
     (void)dup2(out, STDOUT_FILENO);
     (void)dup2(out, STDERR_FILENO);
     (void)setenv("PADDLE_INIT_USE_GPU", "mine", 1);
-    if (rl_cluster_node_run(&n, &code, &err)) {
+    if (cluster_node_run(&n, &code, &err)) {
         (void)printf("%s\n", co_err_text(&err));
         code = NOT_STARTED;
     }

@@ -12,7 +12,7 @@ enum { SCRIPT_MAX = 256 << 10, WORDS_MAX = 64 };
 /* Users of the old scripts look for processes by this word; we do not need it. */
 #define COMMENT "paddle_process_by_paddle"
 
-char *rl_shell_quote(const char *text) {
+char *cluster_shell_quote(const char *text) {
     size_t n = strlen(text), quotes = 0;
     for (const char *p = text; *p; p++) {
         quotes += *p == '\'';
@@ -33,8 +33,8 @@ char *rl_shell_quote(const char *text) {
     return ret;
 }
 
-char *rl_cluster_dir(
-    const struct rl_conf *c, const struct rl_cluster_options *o, const struct tm *now) {
+char *cluster_dir(
+    const struct cluster_conf *c, const struct cluster_options *o, const struct tm *now) {
     char stamp[32];
     if (o->workspace) {
         return co_xstrdup(o->workspace);
@@ -44,8 +44,8 @@ char *rl_cluster_dir(
     return co_xasprintf("%s%s%s", c->root_dir, n && c->root_dir[n - 1] == '/' ? "" : "/", stamp);
 }
 
-char *rl_cluster_receive_script(const char *dir) {
-    CO_AUTOFREE char *d = rl_shell_quote(dir);
+char *cluster_receive_script(const char *dir) {
+    CO_AUTOFREE char *d = cluster_shell_quote(dir);
     return co_xasprintf("rm -fr %s && mkdir -p %s/log && tar -xf - -C %s", d, d, d);
 }
 
@@ -64,7 +64,7 @@ static void add_words(struct co_buf *b, const char *fmt, ...) {
 
 static void add_flag(struct co_buf *b, const char *name, const char *value) {
     CO_AUTOFREE char *text = co_xasprintf("--%s=%s", name, value);
-    CO_AUTOFREE char *word = rl_shell_quote(text);
+    CO_AUTOFREE char *word = cluster_shell_quote(text);
     add_words(b, " %s", word);
 }
 
@@ -75,7 +75,7 @@ static void add_number(struct co_buf *b, const char *name, int64_t value) {
 }
 
 /* Flags that servers and trainers both get. */
-static void add_network(struct co_buf *b, const struct rl_conf *c) {
+static void add_network(struct co_buf *b, const struct cluster_conf *c) {
     add_number(b, "num_gradient_servers", (int64_t)c->n_hosts);
     if (*c->nic) {
         add_flag(b, "nics", c->nic);
@@ -110,16 +110,16 @@ static const char tail[] =
     "  esac\n"
     "done\n";
 
-char *rl_cluster_run_script(const struct rl_conf *c, const struct rl_cluster_options *o,
+char *cluster_run_script(const struct cluster_conf *c, const struct cluster_options *o,
     const char *dir, size_t host, const char *addresses) {
     CO_AUTOBUF struct co_buf b = CO_BUF(SCRIPT_MAX);
-    CO_AUTOFREE char *d = rl_shell_quote(dir);
-    CO_AUTOFREE char *paddle = rl_shell_quote(o->paddle);
+    CO_AUTOFREE char *d = cluster_shell_quote(dir);
+    CO_AUTOFREE char *paddle = cluster_shell_quote(o->paddle);
     int64_t last = c->port + c->ports_num + c->ports_num_for_sparse - 1;
     add_words(&b, "cd %s || exit 97\n%s", d, head);
     add_words(&b, "echo %zu >nodefile\n", host);
     if (*c->ld_library_path) {
-        CO_AUTOFREE char *path = rl_shell_quote(c->ld_library_path);
+        CO_AUTOFREE char *path = cluster_shell_quote(c->ld_library_path);
         add_words(&b,
             "LD_LIBRARY_PATH=%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; export LD_LIBRARY_PATH\n",
             path);
@@ -130,7 +130,7 @@ char *rl_cluster_run_script(const struct rl_conf *c, const struct rl_cluster_opt
     add_flag(&b, "comment", COMMENT);
     add_flag(&b, "pservers", addresses);
     for (size_t i = 0; i < o->n_train_flags; i++) {
-        CO_AUTOFREE char *word = rl_shell_quote(o->train_flags[i]);
+        CO_AUTOFREE char *word = cluster_shell_quote(o->train_flags[i]);
         add_words(&b, " %s", word);
     }
     add_number(&b, "trainer_id", (int64_t)host);
@@ -157,8 +157,8 @@ char *rl_cluster_run_script(const struct rl_conf *c, const struct rl_cluster_opt
 static const char *const ssh_options[] = {"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15",
     "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"};
 
-char **rl_cluster_ssh(
-    const struct rl_cluster_options *o, const struct rl_host *host, const char *script) {
+char **cluster_ssh(
+    const struct cluster_options *o, const struct cluster_host *host, const char *script) {
     char **words = co_xcalloc(WORDS_MAX + CO_ARRAY_LEN(ssh_options) + 8, sizeof(char *));
     size_t n = 0;
     const char *p = o->ssh;
@@ -180,12 +180,12 @@ char **rl_cluster_ssh(
     }
     words[n++] = co_xstrdup(host->name);
     /* Run by sh, whatever the user's login shell is. */
-    CO_AUTOFREE char *quoted = rl_shell_quote(script);
+    CO_AUTOFREE char *quoted = cluster_shell_quote(script);
     words[n++] = co_xasprintf("exec sh -c %s", quoted);
     return words;
 }
 
-void rl_words_free(char **words) {
+void cluster_words_free(char **words) {
     for (size_t i = 0; words && words[i]; i++) {
         free(words[i]);
     }

@@ -19,7 +19,7 @@
 
 #include "runtime/legacy/cluster/conf.h"
 
-struct rl_cluster_options {
+struct cluster_options {
     const char *workspace;    /* on every host already; or */
     const char *package;      /* here, to be copied to all of them; the other is NULL */
     const char *ssh;          /* command, words apart by blanks */
@@ -32,16 +32,16 @@ struct rl_cluster_options {
 };
 
 /* The job's directory on every host: the workspace, or ROOT_DIR/JOB<YYYYmmddHHMMSS>. */
-char *rl_cluster_dir(
-    const struct rl_conf *c, const struct rl_cluster_options *o, const struct tm *now);
+char *cluster_dir(
+    const struct cluster_conf *c, const struct cluster_options *o, const struct tm *now);
 /* Scripts; the caller frees.  addresses: of all hosts, joined by commas. */
-char *rl_cluster_receive_script(const char *dir);
-char *rl_cluster_run_script(const struct rl_conf *c, const struct rl_cluster_options *o,
+char *cluster_receive_script(const char *dir);
+char *cluster_run_script(const struct cluster_conf *c, const struct cluster_options *o,
     const char *dir, size_t host, const char *addresses);
 /* argv of ssh for a host: `ssh` split into words, then options, user, port and the script. */
-char **rl_cluster_ssh(
-    const struct rl_cluster_options *o, const struct rl_host *host, const char *script);
-void rl_words_free(char **words);
+char **cluster_ssh(
+    const struct cluster_options *o, const struct cluster_host *host, const char *script);
+void cluster_words_free(char **words);
 
 /* Text as one word for a POSIX shell. */
-char *rl_shell_quote(const char *text);
+char *cluster_shell_quote(const char *text);

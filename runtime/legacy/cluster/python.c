@@ -185,7 +185,7 @@ static int read_statement(struct reader *r, json_t *values) {
     return rc;
 }
 
-int rl_python_read(
+int cluster_python_read(
     const char *name, const char *text, size_t len, json_t **ret, struct co_err *err) {
     struct reader r = {.name = name, .p = text, .end = text + len, .line = 1, .err = err};
     CO_AUTOJSON json_t *values = json_object();

@@ -39,12 +39,12 @@ static int number(
     if (!text) {
         return 0;
     }
-    int r = co_parse_i64(name, text, min, RL_RANKS_MAX, &v, err);
+    int r = co_parse_i64(name, text, min, CLUSTER_RANKS_MAX, &v, err);
     *ret = r ? *ret : (uint32_t)v;
     return r;
 }
 
-static int check_rank(const char *name, const struct rl_rank *r, struct co_err *err) {
+static int check_rank(const char *name, const struct cluster_rank *r, struct co_err *err) {
     if (r->size == 0) {
         return co_err_set(
             err, CO_INVALID, "%s does not tell how many there are, expected --size", r->by);
@@ -56,12 +56,12 @@ static int check_rank(const char *name, const struct rl_rank *r, struct co_err *
     return 0;
 }
 
-int rl_rank_find(rl_rank_getenv_fn get, void *arg, const char *hostname, uint32_t size,
-    struct rl_rank *ret, struct co_err *err) {
+int cluster_rank_find(cluster_rank_getenv_fn get, void *arg, const char *hostname, uint32_t size,
+    struct cluster_rank *ret, struct co_err *err) {
     get = get ? get : from_process;
     for (size_t i = 0; i < CO_ARRAY_LEN(systems); i++) {
         const char *rank = get(arg, systems[i].rank);
-        struct rl_rank found = {.by = systems[i].by, .size = size};
+        struct cluster_rank found = {.by = systems[i].by, .size = size};
         if (!rank || (systems[i].strict && !get(arg, systems[i].local))) {
             continue;
         }
@@ -82,7 +82,7 @@ int rl_rank_find(rl_rank_getenv_fn get, void *arg, const char *hostname, uint32_
         return r;
     }
     const char *dash = strrchr(hostname, '-');
-    struct rl_rank found = {.by = "a StatefulSet", .size = size};
+    struct cluster_rank found = {.by = "a StatefulSet", .size = size};
     if (!size || !dash || number("hostname", dash + 1, 0, &found.rank, NULL)) {
         return co_err_set(err, CO_NOTFOUND,
             "nothing tells this process its rank, expected one of OMPI_COMM_WORLD_RANK, PMI_RANK, "
@@ -95,7 +95,7 @@ int rl_rank_find(rl_rank_getenv_fn get, void *arg, const char *hostname, uint32_
     return r;
 }
 
-int rl_rank_check_hosts(const struct rl_rank *r, size_t hosts, struct co_err *err) {
+int cluster_rank_check_hosts(const struct cluster_rank *r, size_t hosts, struct co_err *err) {
     size_t elsewhere = r->size > r->here ? r->size - r->here : 0;
     if (r->here && hosts > elsewhere + 1) {
         return co_err_set(err, CO_INVALID,
@@ -108,16 +108,16 @@ int rl_rank_check_hosts(const struct rl_rank *r, size_t hosts, struct co_err *er
 
 /* ---- hosts ------------------------------------------------------------------------------ */
 
-void rl_names_done(struct rl_names *l) {
+void cluster_names_done(struct cluster_names *l) {
     for (size_t i = 0; i < l->n; i++) {
         free(l->item[i]);
     }
     free(l->item);
-    *l = (struct rl_names){.n = 0};
+    *l = (struct cluster_names){.n = 0};
 }
 
 static int names_add(
-    struct rl_names *l, const char *name, const char *text, size_t len, struct co_err *err) {
+    struct cluster_names *l, const char *name, const char *text, size_t len, struct co_err *err) {
     static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:";
     CO_AUTOFREE char *host = co_xstrndup(text, len);
     if (len > CO_HOST_MAX - 1) {
@@ -133,8 +133,9 @@ static int names_add(
             return 0;
         }
     }
-    if (l->n == RL_NAMES_MAX) {
-        return co_err_set(err, CO_INVALID, "%s has more than %d hosts", name, (int)RL_NAMES_MAX);
+    if (l->n == CLUSTER_NAMES_MAX) {
+        return co_err_set(
+            err, CO_INVALID, "%s has more than %d hosts", name, (int)CLUSTER_NAMES_MAX);
     }
     if ((l->n & (l->n - 1)) == 0) { /* full: 0, 1, 2, 4, ... */
         l->item = co_xrealloc(l->item, l->n ? l->n * 2 : 1, sizeof(*l->item));
@@ -143,17 +144,18 @@ static int names_add(
     return 0;
 }
 
-static int finish(struct rl_names *l, int r, struct rl_names *ret) {
+static int finish(struct cluster_names *l, int r, struct cluster_names *ret) {
     if (r) {
-        rl_names_done(l);
+        cluster_names_done(l);
     } else {
         *ret = *l;
     }
     return r;
 }
 
-int rl_machines_read(const char *name, const char *text, struct rl_names *ret, struct co_err *err) {
-    struct rl_names l = {.n = 0};
+int cluster_machines_read(
+    const char *name, const char *text, struct cluster_names *ret, struct co_err *err) {
+    struct cluster_names l = {.n = 0};
     int r = 0;
     for (const char *p = text; !r && *p;) {
         size_t line = strcspn(p, "\n");
@@ -173,7 +175,7 @@ int rl_machines_read(const char *name, const char *text, struct rl_names *ret, s
 }
 
 /* "01-03": every number with the leading zeros of the first. */
-static int add_range(struct rl_names *l, const char *name, const char *prefix, size_t n_prefix,
+static int add_range(struct cluster_names *l, const char *name, const char *prefix, size_t n_prefix,
     const char *range, size_t len, struct co_err *err) {
     char text[64];
     int from = 0, to = 0, used = 0, width = 0;
@@ -193,8 +195,9 @@ static int add_range(struct rl_names *l, const char *name, const char *prefix, s
     return r;
 }
 
-int rl_nodelist_read(const char *name, const char *text, struct rl_names *ret, struct co_err *err) {
-    struct rl_names l = {.n = 0};
+int cluster_nodelist_read(
+    const char *name, const char *text, struct cluster_names *ret, struct co_err *err) {
+    struct cluster_names l = {.n = 0};
     int r = 0;
     for (const char *p = text; !r && *p;) {
         size_t plain = strcspn(p, ",[");
@@ -221,10 +224,10 @@ int rl_nodelist_read(const char *name, const char *text, struct rl_names *ret, s
     return finish(&l, r, ret);
 }
 
-int rl_pods_name(
-    const char *fqdn, uint32_t rank, uint32_t size, struct rl_names *ret, struct co_err *err) {
+int cluster_pods_name(
+    const char *fqdn, uint32_t rank, uint32_t size, struct cluster_names *ret, struct co_err *err) {
     char number[16];
-    struct rl_names l = {.n = 0};
+    struct cluster_names l = {.n = 0};
     int n = snprintf(number, sizeof(number), "-%u", rank);
     size_t first = strcspn(fqdn, ".");
     const char *at = fqdn + first - n;

@@ -54,9 +54,9 @@ static const struct {
 static void every_system_tells_the_rank_its_own_way(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rank_rows); i++) {
-        struct rl_rank r = {.by = ""};
+        struct cluster_rank r = {.by = ""};
         struct co_err err = {0};
-        int rc = rl_rank_find(get, (void *)(uintptr_t)rank_rows[i].env, rank_rows[i].hostname,
+        int rc = cluster_rank_find(get, (void *)(uintptr_t)rank_rows[i].env, rank_rows[i].hostname,
             rank_rows[i].size, &r, &err);
         if (rank_rows[i].error ? !rc || !strstr(err.msg, rank_rows[i].error)
                                : rc || strcmp(r.by, rank_rows[i].by) != 0 ||
@@ -87,17 +87,19 @@ static const struct {
 static void a_host_without_a_rank_is_named_before_anybody_waits_for_it(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(spread_rows); i++) {
-        struct rl_rank r = {.by = "MPI", .size = spread_rows[i].size, .here = spread_rows[i].here};
+        struct cluster_rank r = {
+            .by = "MPI", .size = spread_rows[i].size, .here = spread_rows[i].here};
         struct co_err err = {0};
-        if ((rl_rank_check_hosts(&r, spread_rows[i].hosts, &err) == 0) != spread_rows[i].fits) {
+        if ((cluster_rank_check_hosts(&r, spread_rows[i].hosts, &err) == 0) !=
+            spread_rows[i].fits) {
             fail_msg("row %zu: %s", i, err.msg);
         }
     }
 }
 
-static int pods(const char *name, const char *text, struct rl_names *ret, struct co_err *err) {
+static int pods(const char *name, const char *text, struct cluster_names *ret, struct co_err *err) {
     (void)name;
-    return rl_pods_name(text, 1, 3, ret, err);
+    return cluster_pods_name(text, 1, 3, ret, err);
 }
 
 /* 248 characters. */
@@ -108,23 +110,23 @@ static int pods(const char *name, const char *text, struct rl_names *ret, struct
     "n123456789012345678901234567890.n12345678901234567890123"
 
 static const struct {
-    int (*read)(const char *name, const char *text, struct rl_names *ret, struct co_err *err);
+    int (*read)(const char *name, const char *text, struct cluster_names *ret, struct co_err *err);
     const char *text, *hosts, *error;
 } host_rows[] = {
-    {rl_machines_read, "a\nb slots=4\n\n# c\n d:8 # e\na\r\n", "a b d", NULL},
-    {rl_machines_read, "fd00::1\nfd00::2", "fd00::1 fd00::2", NULL},
-    {rl_machines_read, "", NULL, "f has no host"},
-    {rl_machines_read, "a;b", NULL, "f: \"a;b\" is not a host"},
-    {rl_machines_read, "-x", NULL, "is not a host"},
-    {rl_nodelist_read, "a", "a", NULL},
-    {rl_nodelist_read, "n[01-03,7],m", "n01 n02 n03 n7 m", NULL},
-    {rl_nodelist_read, "n[098-101]", "n098 n099 n100 n101", NULL},
-    {rl_nodelist_read, "a[1-2],a[2-3]", "a1 a2 a3", NULL},
-    {rl_nodelist_read, "a[1", NULL, "has no \"]\""},
-    {rl_nodelist_read, "a[2-1]", NULL, "not a range"},
-    {rl_nodelist_read, "a[x]", NULL, "not a range"},
-    {rl_nodelist_read, "a[1-999999999]", NULL, "more than"},
-    {rl_nodelist_read, "", NULL, "has no host"},
+    {cluster_machines_read, "a\nb slots=4\n\n# c\n d:8 # e\na\r\n", "a b d", NULL},
+    {cluster_machines_read, "fd00::1\nfd00::2", "fd00::1 fd00::2", NULL},
+    {cluster_machines_read, "", NULL, "f has no host"},
+    {cluster_machines_read, "a;b", NULL, "f: \"a;b\" is not a host"},
+    {cluster_machines_read, "-x", NULL, "is not a host"},
+    {cluster_nodelist_read, "a", "a", NULL},
+    {cluster_nodelist_read, "n[01-03,7],m", "n01 n02 n03 n7 m", NULL},
+    {cluster_nodelist_read, "n[098-101]", "n098 n099 n100 n101", NULL},
+    {cluster_nodelist_read, "a[1-2],a[2-3]", "a1 a2 a3", NULL},
+    {cluster_nodelist_read, "a[1", NULL, "has no \"]\""},
+    {cluster_nodelist_read, "a[2-1]", NULL, "not a range"},
+    {cluster_nodelist_read, "a[x]", NULL, "not a range"},
+    {cluster_nodelist_read, "a[1-999999999]", NULL, "more than"},
+    {cluster_nodelist_read, "", NULL, "has no host"},
     {pods, "web-1.nginx.default.svc.cluster.local",
         "web-0.nginx.default.svc.cluster.local web-1.nginx.default.svc.cluster.local "
         "web-2.nginx.default.svc.cluster.local",
@@ -133,10 +135,10 @@ static const struct {
     {pods, "web-11.x", NULL, "does not end with the rank 1"},
     {pods, "-1", NULL, "does not end with the rank 1"},
     /* A name is taken whole or refused. */
-    {rl_machines_read, LONG "1234567", LONG "1234567", NULL},
-    {rl_machines_read, LONG "12345678", NULL, "256 characters, expected at most 255"},
-    {rl_nodelist_read, LONG "123456[7-8]", LONG "1234567 " LONG "1234568", NULL},
-    {rl_nodelist_read, LONG "123456[9-10]", NULL, "256 characters, expected at most 255"},
+    {cluster_machines_read, LONG "1234567", LONG "1234567", NULL},
+    {cluster_machines_read, LONG "12345678", NULL, "256 characters, expected at most 255"},
+    {cluster_nodelist_read, LONG "123456[7-8]", LONG "1234567 " LONG "1234568", NULL},
+    {cluster_nodelist_read, LONG "123456[9-10]", NULL, "256 characters, expected at most 255"},
     {pods, "web-1." LONG "1", "web-0." LONG "1 web-1." LONG "1 web-2." LONG "1", NULL},
     {pods, "web-1." LONG "12", NULL, "256 characters, expected at most 255"},
 };
@@ -144,7 +146,7 @@ static const struct {
 static void hosts_are_listed_once_each(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(host_rows); i++) {
-        struct rl_names l = {.n = 0};
+        struct cluster_names l = {.n = 0};
         struct co_err err = {0};
         CO_AUTOBUF struct co_buf text = CO_BUF(4096);
         int rc = host_rows[i].read("f", host_rows[i].text, &l, &err);
@@ -155,7 +157,7 @@ static void hosts_are_listed_once_each(void **state) {
                                : rc || !co_streq(text.data, host_rows[i].hosts)) {
             fail_msg("%s: %s %s", host_rows[i].text, text.data ? text.data : "", err.msg);
         }
-        rl_names_done(&l);
+        cluster_names_done(&l);
     }
 }
 

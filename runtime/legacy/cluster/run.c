@@ -26,16 +26,16 @@ enum {
 };
 
 struct cluster {
-    const struct rl_conf *conf;
-    const struct rl_cluster_options *options;
+    const struct cluster_conf *conf;
+    const struct cluster_options *options;
     struct co_loop *loop;
-    struct rl_ssh_session *session;
+    struct cluster_ssh_session *session;
     char *dir, *addresses; /* owned */
     size_t n_copied, n_ready, n_trained, n_gone;
     bool stopping, killed;
-    bool told;                            /* a signal asked us to stop */
-    const struct rl_ssh_session *failing; /* sends its last log lines before all are stopped */
-    int code;                             /* the exit code, valid once stopping */
+    bool told;                                 /* a signal asked us to stop */
+    const struct cluster_ssh_session *failing; /* sends its last log lines before all are stopped */
+    int code;                                  /* the exit code, valid once stopping */
     struct co_timer *timer; /* deadline of the current wait: ready, grace, tail or stop */
     void (*due)(struct cluster *c);
     struct co_timer *last;
@@ -68,7 +68,7 @@ static void timer_due(void *arg) {
 static void kill_all(struct cluster *c) {
     c->killed = true;
     for (size_t i = 0; i < c->conf->n_hosts; i++) {
-        struct rl_ssh_session *s = &c->session[i];
+        struct cluster_ssh_session *s = &c->session[i];
         if (s->pid) {
             say("node %zu (%s) does not answer, giving up its ssh", i, s->host->name);
             (void)kill(-s->pid, SIGKILL);
@@ -82,14 +82,14 @@ static void kill_all(struct cluster *c) {
 static void stop_all(struct cluster *c) {
     co_timer_stop(c->last);
     for (size_t i = 0; i < c->conf->n_hosts; i++) {
-        struct rl_ssh_session *s = &c->session[i];
+        struct cluster_ssh_session *s = &c->session[i];
         s->leaving = true;
-        if (s->state == RL_SESSION_COPYING) {
+        if (s->state == CLUSTER_SESSION_COPYING) {
             if (s->pid) {
                 (void)kill(-s->pid, SIGTERM);
             }
         } else {
-            rl_ssh_session_tell(s, "stop\n");
+            cluster_ssh_session_tell(s, "stop\n");
         }
     }
     wait_for(c, c->options->stop_ms + SLACK_MS, kill_all);
@@ -107,7 +107,7 @@ static void end(struct cluster *c, int code) {
 }
 
 /* Asks the failed host for the last lines of its log; then all hosts are stopped. */
-static void fail(struct cluster *c, struct rl_ssh_session *s, const char *log, int code) {
+static void fail(struct cluster *c, struct cluster_ssh_session *s, const char *log, int code) {
     if (c->stopping) {
         return;
     }
@@ -118,7 +118,7 @@ static void fail(struct cluster *c, struct rl_ssh_session *s, const char *log, i
     (void)snprintf(ask, sizeof(ask), "tail %s 20\n", log);
     say("node %zu (%s): %s ended with exit code %d; last lines of %s/log/%s.log:", s->index,
         s->host->name, strcmp(log, "train") == 0 ? "the trainer" : "the server", code, c->dir, log);
-    rl_ssh_session_tell(s, ask);
+    cluster_ssh_session_tell(s, ask);
     wait_for(c, TAIL_MS, stop_all);
 }
 
@@ -126,25 +126,25 @@ static void fail(struct cluster *c, struct rl_ssh_session *s, const char *log, i
 
 static void no_server(struct cluster *c) {
     for (size_t i = 0; i < c->conf->n_hosts && !c->stopping; i++) {
-        struct rl_ssh_session *s = &c->session[i];
-        if (s->state == RL_SESSION_STARTING) {
+        struct cluster_ssh_session *s = &c->session[i];
+        if (s->state == CLUSTER_SESSION_STARTING) {
             say("node %zu (%s): no server on port %lld within %.0f s", i, s->host->name,
                 (long long)c->conf->port, (double)c->options->ready_ms / 1000);
             c->stopping = true;
             c->failing = s;
             c->code = 1;
-            rl_ssh_session_tell(s, "tail server 20\n");
+            cluster_ssh_session_tell(s, "tail server 20\n");
             wait_for(c, TAIL_MS, stop_all);
         }
     }
 }
 
-static void ready(void *arg, struct rl_ssh_session *s) {
+static void ready(void *arg, struct cluster_ssh_session *s) {
     struct cluster *c = arg;
-    if (s->state != RL_SESSION_STARTING || c->stopping) {
+    if (s->state != CLUSTER_SESSION_STARTING || c->stopping) {
         return;
     }
-    s->state = RL_SESSION_READY;
+    s->state = CLUSTER_SESSION_READY;
     if (++c->n_ready < c->conf->n_hosts) {
         return;
     }
@@ -152,8 +152,8 @@ static void ready(void *arg, struct rl_ssh_session *s) {
         (double)(co_now_ms() - c->start) / 1000);
     co_timer_stop(c->timer);
     for (size_t i = 0; i < c->conf->n_hosts; i++) {
-        c->session[i].state = RL_SESSION_TRAINING;
-        rl_ssh_session_tell(&c->session[i], "go\n");
+        c->session[i].state = CLUSTER_SESSION_TRAINING;
+        cluster_ssh_session_tell(&c->session[i], "go\n");
     }
     co_timer_start(c->last, LAST_EVERY_MS);
 }
@@ -172,8 +172,8 @@ static void check_completed(struct cluster *c) {
     }
 }
 
-static void trained(struct cluster *c, struct rl_ssh_session *s) {
-    s->state = RL_SESSION_TRAINED;
+static void trained(struct cluster *c, struct cluster_ssh_session *s) {
+    s->state = CLUSTER_SESSION_TRAINED;
     c->n_trained++;
     say("node %zu (%s): trainer has finished, %zu of %zu", s->index, s->host->name, c->n_trained,
         c->conf->n_hosts);
@@ -183,13 +183,13 @@ static void trained(struct cluster *c, struct rl_ssh_session *s) {
     }
 }
 
-static void ended(void *arg, struct rl_ssh_session *s, const char *what, int code) {
+static void ended(void *arg, struct cluster_ssh_session *s, const char *what, int code) {
     struct cluster *c = arg;
     bool trainer = strcmp(what, "train") == 0;
     if (c->stopping) {
         return;
     }
-    if (code || (trainer && s->state != RL_SESSION_TRAINING)) {
+    if (code || (trainer && s->state != CLUSTER_SESSION_TRAINING)) {
         fail(c, s, what, code);
     } else if (trainer) {
         trained(c, s);
@@ -201,7 +201,7 @@ static void ended(void *arg, struct rl_ssh_session *s, const char *what, int cod
     }
 }
 
-static void told_tail(void *arg, struct rl_ssh_session *s) {
+static void told_tail(void *arg, struct cluster_ssh_session *s) {
     struct cluster *c = arg;
     if (c->failing == s) {
         c->failing = NULL;
@@ -212,25 +212,25 @@ static void told_tail(void *arg, struct rl_ssh_session *s) {
     }
 }
 
-static const struct rl_session_ops ops = {.ready = ready, .ended = ended, .tail = told_tail};
+static const struct cluster_session_ops ops = {.ready = ready, .ended = ended, .tail = told_tail};
 
 static void look_at_log(void *arg) {
     struct cluster *c = arg;
-    rl_ssh_session_tell(&c->session[0], "tail train 1\n");
+    cluster_ssh_session_tell(&c->session[0], "tail train 1\n");
     co_timer_start(c->last, LAST_EVERY_MS);
 }
 
 /* ---- ssh processes ---------------------------------------------------------------------- */
 
-static int start_job(struct cluster *c, struct rl_ssh_session *s, struct co_err *err) {
+static int start_job(struct cluster *c, struct cluster_ssh_session *s, struct co_err *err) {
     CO_AUTOFREE char *script =
-        rl_cluster_run_script(c->conf, c->options, c->dir, s->index, c->addresses);
-    s->state = RL_SESSION_STARTING;
-    return rl_ssh_session_start(s, c->options, script, -1, err);
+        cluster_run_script(c->conf, c->options, c->dir, s->index, c->addresses);
+    s->state = CLUSTER_SESSION_STARTING;
+    return cluster_ssh_session_start(s, c->options, script, -1, err);
 }
 
-static int start_copy(struct cluster *c, struct rl_ssh_session *s, struct co_err *err) {
-    CO_AUTOFREE char *script = rl_cluster_receive_script(c->dir);
+static int start_copy(struct cluster *c, struct cluster_ssh_session *s, struct co_err *err) {
+    CO_AUTOFREE char *script = cluster_receive_script(c->dir);
     const char *const argv[] = {"tar", "-C", c->options->package, "-cf", "-", ".", NULL};
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0) {
@@ -238,38 +238,38 @@ static int start_copy(struct cluster *c, struct rl_ssh_session *s, struct co_err
     }
     CO_AUTOCLOSE int from = ends[0];
     CO_AUTOCLOSE int to = ends[1];
-    struct rl_spawn tar = rl_spawn_session(argv);
+    struct proc_spawn tar = proc_spawn_session(argv);
     tar.out = to;
-    int r = rl_spawn(&tar, &s->tar, err);
-    return r ? r : rl_ssh_session_start(s, c->options, script, from, err);
+    int r = proc_spawn(&tar, &s->tar, err);
+    return r ? r : cluster_ssh_session_start(s, c->options, script, from, err);
 }
 
-static void lost(struct cluster *c, struct rl_ssh_session *s, int status) {
+static void lost(struct cluster *c, struct cluster_ssh_session *s, int status) {
     char how[64];
-    rl_exit_text(status, how, sizeof(how));
-    const char *why = rl_tail_last_line(&s->complaint);
+    proc_exit_text(status, how, sizeof(how));
+    const char *why = proc_tail_last_line(&s->complaint);
     say("node %zu (%s): %s: ssh ended with %s%s%s", s->index, s->host->name,
-        s->state == RL_SESSION_COPYING ? "the package was not copied" : "connection lost", how,
+        s->state == CLUSTER_SESSION_COPYING ? "the package was not copied" : "connection lost", how,
         *why ? ": " : "", why);
     end(c, 1);
 }
 
-static void gone(struct cluster *c, struct rl_ssh_session *s) {
-    s->state = RL_SESSION_GONE;
+static void gone(struct cluster *c, struct cluster_ssh_session *s) {
+    s->state = CLUSTER_SESSION_GONE;
     c->n_gone++;
     if (c->stopping && c->n_gone == c->conf->n_hosts) {
         co_loop_stop(c->loop);
     }
 }
 
-static void not_started(struct cluster *c, struct rl_ssh_session *s, const char *why) {
+static void not_started(struct cluster *c, struct cluster_ssh_session *s, const char *why) {
     say("node %zu (%s): %s", s->index, s->host->name, why);
     gone(c, s);
     end(c, 1);
 }
 
 /* The package has been copied and tar has ended. Its code 1 means that a file changed meanwhile. */
-static void copied(struct cluster *c, struct rl_ssh_session *s) {
+static void copied(struct cluster *c, struct cluster_ssh_session *s) {
     struct co_err err = {0};
     if (WIFEXITED(s->tar_status) && WEXITSTATUS(s->tar_status) > 1) {
         not_started(c, s, "the package could not be read whole, tar told why");
@@ -286,9 +286,9 @@ static void copied(struct cluster *c, struct rl_ssh_session *s) {
     }
 }
 
-static void ssh_ended(struct cluster *c, struct rl_ssh_session *s, int status) {
-    rl_ssh_session_drain(s);
-    if (s->state == RL_SESSION_COPYING && status == 0 && !c->stopping) {
+static void ssh_ended(struct cluster *c, struct cluster_ssh_session *s, int status) {
+    cluster_ssh_session_drain(s);
+    if (s->state == CLUSTER_SESSION_COPYING && status == 0 && !c->stopping) {
         s->received = true;
         return;
     }
@@ -302,7 +302,7 @@ static void ssh_ended(struct cluster *c, struct rl_ssh_session *s, int status) {
 }
 
 /* Both processes that copy have ended, in whatever order. */
-static void copy_ended(struct cluster *c, struct rl_ssh_session *s) {
+static void copy_ended(struct cluster *c, struct cluster_ssh_session *s) {
     s->received = false;
     if (c->stopping) {
         gone(c, s);
@@ -318,8 +318,8 @@ static void child_ended(void *arg, int signo) {
     (void)signo;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         for (size_t i = 0; i < c->conf->n_hosts; i++) {
-            struct rl_ssh_session *s = &c->session[i];
-            if (rl_ssh_session_reaped(s, pid, status)) {
+            struct cluster_ssh_session *s = &c->session[i];
+            if (cluster_ssh_session_reaped(s, pid, status)) {
                 ssh_ended(c, s, status);
             }
             if (s->received && !s->tar) {
@@ -369,7 +369,7 @@ static int resolve_all(struct cluster *c, struct co_err *err) {
 static int start_all(struct cluster *c, struct co_err *err) {
     int r = 0;
     for (size_t i = 0; !r && i < c->conf->n_hosts; i++) {
-        struct rl_ssh_session *s = &c->session[i];
+        struct cluster_ssh_session *s = &c->session[i];
         r = c->options->package ? start_copy(c, s, err) : start_job(c, s, err);
     }
     if (!r && !c->options->package) {
@@ -402,13 +402,13 @@ static int go(struct cluster *c, struct co_err *err) {
     return r;
 }
 
-int rl_cluster_run(const struct rl_conf *conf, const struct rl_cluster_options *options,
+int cluster_run(const struct cluster_conf *conf, const struct cluster_options *options,
     int *ret_code, struct co_err *err) {
     CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
     struct cluster c = {.conf = conf, .options = options, .start = co_now_ms()};
     time_t now = time(NULL);
     struct tm tm;
-    rl_files_raise();
+    proc_files_raise();
     int r = co_loop_new(&loop, err);
     if (r) {
         return r;
@@ -417,10 +417,10 @@ int rl_cluster_run(const struct rl_conf *conf, const struct rl_cluster_options *
     c.loop = loop;
     c.timer = co_timer_new(loop, timer_due, &c);
     c.last = co_timer_new(loop, look_at_log, &c);
-    c.dir = rl_cluster_dir(conf, options, localtime_r(&now, &tm));
+    c.dir = cluster_dir(conf, options, localtime_r(&now, &tm));
     c.session = co_xcalloc(conf->n_hosts, sizeof(*c.session));
     for (size_t i = 0; i < conf->n_hosts; i++) {
-        rl_ssh_session_init(&c.session[i], loop, i, &conf->hosts[i], &ops, &c);
+        cluster_ssh_session_init(&c.session[i], loop, i, &conf->hosts[i], &ops, &c);
     }
     say("job of %zu hosts in %s", conf->n_hosts, c.dir);
     r = resolve_all(&c, err);
@@ -434,7 +434,7 @@ int rl_cluster_run(const struct rl_conf *conf, const struct rl_cluster_options *
             (double)(co_now_ms() - c.start) / 1000);
     }
     for (size_t i = 0; i < conf->n_hosts; i++) {
-        rl_ssh_session_done(&c.session[i]);
+        cluster_ssh_session_done(&c.session[i]);
     }
     free(c.session);
     free(c.dir);

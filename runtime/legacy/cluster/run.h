@@ -9,5 +9,5 @@
 #include "runtime/legacy/cluster/plan.h"
 
 /* Blocks.  Call from the main thread; changes the disposition of SIGPIPE. */
-CO_MUST_CHECK int rl_cluster_run(const struct rl_conf *conf,
-    const struct rl_cluster_options *options, int *ret_code, struct co_err *err);
+CO_MUST_CHECK int cluster_run(const struct cluster_conf *conf,
+    const struct cluster_options *options, int *ret_code, struct co_err *err);

@@ -27,7 +27,7 @@ static void write_file(const char *name, const char *text, unsigned mode) {
 }
 
 /* The job in a process of its own, whose exit code is the job's; 99: it was not started. */
-static pid_t start(const struct rl_conf *conf, const struct rl_cluster_options *o, int out) {
+static pid_t start(const struct cluster_conf *conf, const struct cluster_options *o, int out) {
     (void)fflush(NULL);
     pid_t pid = fork();
     assert_true(pid >= 0);
@@ -36,7 +36,7 @@ static pid_t start(const struct rl_conf *conf, const struct rl_cluster_options *
         int code = 0;
         (void)dup2(out, STDOUT_FILENO);
         (void)dup2(out, STDERR_FILENO);
-        if (rl_cluster_run(conf, o, &code, &err)) {
+        if (cluster_run(conf, o, &code, &err)) {
             (void)printf("error: %s\n", co_err_text(&err));
             code = 99;
         }
@@ -142,18 +142,19 @@ static const struct row rows[] = {
 };
 
 static int run(const struct row *row, struct co_buf *ret) {
-    static const struct rl_host hosts[HOSTS] = {{.user = (char *)"", .name = (char *)"127.0.0.1"},
+    static const struct cluster_host hosts[HOSTS] = {
+        {.user = (char *)"", .name = (char *)"127.0.0.1"},
         {.user = (char *)"", .name = (char *)"127.0.0.2"}};
     CO_AUTOFREE char *ssh = co_xasprintf("%s/ssh", dir);
     CO_AUTOFREE char *package = co_xasprintf("%s/package", dir);
-    struct rl_conf conf = {.hosts = (struct rl_host *)(uintptr_t)hosts,
+    struct cluster_conf conf = {.hosts = (struct cluster_host *)(uintptr_t)hosts,
         .n_hosts = HOSTS,
         .root_dir = dir,
         .nic = (char *)"",
         .ld_library_path = (char *)"",
         .port = 7164,
         .ports_num = 1};
-    const struct rl_cluster_options o = {.workspace = row->package ? NULL : "/w",
+    const struct cluster_options o = {.workspace = row->package ? NULL : "/w",
         .package = row->package ? package : NULL,
         .ssh = row->ssh ? row->ssh : ssh,
         .paddle = "paddle",

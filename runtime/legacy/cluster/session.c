@@ -11,9 +11,9 @@
 
 enum { LINE_MAX_BYTES = 16 << 10, LINES_MAX = 64 << 10 };
 
-void rl_ssh_session_init(struct rl_ssh_session *s, struct co_loop *loop, size_t index,
-    const struct rl_host *host, const struct rl_session_ops *ops, void *arg) {
-    *s = (struct rl_ssh_session){.ops = ops,
+void cluster_ssh_session_init(struct cluster_ssh_session *s, struct co_loop *loop, size_t index,
+    const struct cluster_host *host, const struct cluster_session_ops *ops, void *arg) {
+    *s = (struct cluster_ssh_session){.ops = ops,
         .arg = arg,
         .loop = loop,
         .index = index,
@@ -31,14 +31,14 @@ static void close_end(int *fd, struct co_poll **poll) {
     *fd = -1;
 }
 
-static void close_all(struct rl_ssh_session *s) {
+static void close_all(struct cluster_ssh_session *s) {
     close_end(&s->out.fd, &s->out.poll);
     close_end(&s->err.fd, &s->err.poll);
     co_closep(&s->in);
     s->in = -1;
 }
 
-void rl_ssh_session_done(struct rl_ssh_session *s) {
+void cluster_ssh_session_done(struct cluster_ssh_session *s) {
     close_all(s);
     co_buf_done(&s->line);
     co_buf_done(&s->lines);
@@ -51,7 +51,7 @@ static int exit_code(int told) {
     return told >= 0 && told <= 255 ? told : 1;
 }
 
-static void take_line(struct rl_ssh_session *s, const char *text) {
+static void take_line(struct cluster_ssh_session *s, const char *text) {
     int code = 0;
     if (strcmp(text, "@ready") == 0) {
         s->ops->ready(s->arg, s);
@@ -78,7 +78,7 @@ static void clean(char *text) {
     }
 }
 
-static void take_bytes(struct rl_ssh_session *s, const char *data, size_t len) {
+static void take_bytes(struct cluster_ssh_session *s, const char *data, size_t len) {
     for (size_t i = 0; i < len; i++) {
         if (data[i] != '\n') {
             /* A line beyond the bound loses its end. */
@@ -91,7 +91,7 @@ static void take_bytes(struct rl_ssh_session *s, const char *data, size_t len) {
     }
 }
 
-static bool read_out(struct rl_ssh_session *s) {
+static bool read_out(struct cluster_ssh_session *s) {
     char buf[8192];
     /* no wait: the descriptor is non-blocking */
     ssize_t n = s->out.fd < 0 ? 0 : read(s->out.fd, buf, sizeof(buf));
@@ -103,12 +103,12 @@ static bool read_out(struct rl_ssh_session *s) {
     return n > 0;
 }
 
-static bool read_err(struct rl_ssh_session *s) {
+static bool read_err(struct cluster_ssh_session *s) {
     char buf[4096];
     /* no wait: the descriptor is non-blocking */
     ssize_t n = s->err.fd < 0 ? 0 : read(s->err.fd, buf, sizeof(buf));
     if (n > 0) {
-        rl_tail_add(&s->complaint, buf, (size_t)n);
+        proc_tail_add(&s->complaint, buf, (size_t)n);
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         close_end(&s->err.fd, &s->err.poll);
     }
@@ -125,7 +125,7 @@ static void err_readable(void *arg, int events) {
     (void)read_err(arg);
 }
 
-void rl_ssh_session_drain(struct rl_ssh_session *s) {
+void cluster_ssh_session_drain(struct cluster_ssh_session *s) {
     while (read_out(s)) {
     }
     while (read_err(s)) {
@@ -136,14 +136,14 @@ void rl_ssh_session_drain(struct rl_ssh_session *s) {
 /* ---- what it is told -------------------------------------------------------------------- */
 
 /* Never blocks: all commands together fit the pipe's buffer. */
-void rl_ssh_session_tell(struct rl_ssh_session *s, const char *line) {
+void cluster_ssh_session_tell(struct cluster_ssh_session *s, const char *line) {
     if (s->in >= 0 && write(s->in, line, strlen(line)) < 0) {
         co_closep(&s->in);
         s->in = -1;
     }
 }
 
-bool rl_ssh_session_reaped(struct rl_ssh_session *s, pid_t pid, int status) {
+bool cluster_ssh_session_reaped(struct cluster_ssh_session *s, pid_t pid, int status) {
     if (pid == s->tar) {
         s->tar = 0;
         s->tar_status = status;
@@ -175,7 +175,7 @@ static void pipes_done(struct pipes *p) {
     }
 }
 
-static int watch(struct rl_ssh_session *s, struct pipes *p, struct co_err *err) {
+static int watch(struct cluster_ssh_session *s, struct pipes *p, struct co_err *err) {
     s->out.fd = take(&p->out[0]);
     s->err.fd = take(&p->err[0]);
     int r = co_poll_new(s->loop, s->out.fd, out_readable, s, &s->out.poll, err);
@@ -187,21 +187,21 @@ static int watch(struct rl_ssh_session *s, struct pipes *p, struct co_err *err) 
     return r;
 }
 
-int rl_ssh_session_start(struct rl_ssh_session *s, const struct rl_cluster_options *options,
+int cluster_ssh_session_start(struct cluster_ssh_session *s, const struct cluster_options *options,
     const char *script, int from, struct co_err *err) {
     CO_CLEANUP(pipes_done) struct pipes p = {{-1, -1}, {-1, -1}, {-1, -1}};
     if ((from < 0 && pipe2(p.in, O_CLOEXEC) < 0) || pipe2(p.out, O_CLOEXEC) < 0 ||
         pipe2(p.err, O_CLOEXEC) < 0) {
         return co_err_errno(err, errno, "pipe");
     }
-    char **argv = rl_cluster_ssh(options, s->host, script);
-    struct rl_spawn spawn = {.argv = argv,
+    char **argv = cluster_ssh(options, s->host, script);
+    struct proc_spawn spawn = {.argv = argv,
         .in = from < 0 ? p.in[0] : from,
         .out = p.out[1],
         .err = p.err[1],
         .session = true};
-    int r = rl_spawn(&spawn, &s->pid, err);
-    rl_words_free(argv);
+    int r = proc_spawn(&spawn, &s->pid, err);
+    cluster_words_free(argv);
     if (r) {
         return r;
     }

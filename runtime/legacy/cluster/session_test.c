@@ -22,8 +22,8 @@ enum { TRACE_MAX = 1 << 20 };
 static char dir[] = "/tmp/rl-session-test-XXXXXX";
 
 struct host {
-    struct rl_ssh_session s;
-    struct rl_host name;
+    struct cluster_ssh_session s;
+    struct cluster_host name;
     struct co_loop *loop;
     struct co_signal *children;
     struct co_buf trace; /* what the session made of what the host told */
@@ -40,28 +40,28 @@ static void note(struct host *h, const char *answer, const char *fmt, ...) {
     va_end(ap);
     assert_int_equal(co_buf_addf(&h->trace, NULL, "%s\n", text), 0);
     if (answer) {
-        rl_ssh_session_tell(&h->s, answer);
+        cluster_ssh_session_tell(&h->s, answer);
     }
 }
 
-static void ready(void *arg, struct rl_ssh_session *s) {
+static void ready(void *arg, struct cluster_ssh_session *s) {
     struct host *h = arg;
     assert_ptr_equal(s, &h->s);
     note(h, h->on_ready, "ready");
 }
 
-static void ended(void *arg, struct rl_ssh_session *s, const char *what, int code) {
+static void ended(void *arg, struct cluster_ssh_session *s, const char *what, int code) {
     struct host *h = arg;
     (void)s;
     note(h, strcmp(what, "train") == 0 ? h->on_train : h->on_server, "%s %d", what, code);
 }
 
-static void tail(void *arg, struct rl_ssh_session *s) {
+static void tail(void *arg, struct cluster_ssh_session *s) {
     struct host *h = arg;
     note(h, h->on_tail, "tail of %zu bytes, last \"%.40s\"", s->lines.len, s->last);
 }
 
-static const struct rl_session_ops ops = {.ready = ready, .ended = ended, .tail = tail};
+static const struct cluster_session_ops ops = {.ready = ready, .ended = ended, .tail = tail};
 
 static void child_ended(void *arg, int signo) {
     struct host *h = arg;
@@ -69,24 +69,24 @@ static void child_ended(void *arg, int signo) {
     pid_t pid;
     (void)signo;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        if (rl_ssh_session_reaped(&h->s, pid, status)) {
+        if (cluster_ssh_session_reaped(&h->s, pid, status)) {
             h->status = status;
-            rl_ssh_session_drain(&h->s);
+            cluster_ssh_session_drain(&h->s);
             co_loop_stop(h->loop);
         }
     }
 }
 
 static void init(struct host *h) {
-    h->name = (struct rl_host){.user = (char *)"", .name = (char *)"127.0.0.1"};
+    h->name = (struct cluster_host){.user = (char *)"", .name = (char *)"127.0.0.1"};
     h->trace = CO_BUF(TRACE_MAX);
     assert_int_equal(co_loop_new(&h->loop, NULL), 0);
     assert_int_equal(co_signal_new(h->loop, SIGCHLD, child_ended, h, &h->children, NULL), 0);
-    rl_ssh_session_init(&h->s, h->loop, 0, &h->name, &ops, h);
+    cluster_ssh_session_init(&h->s, h->loop, 0, &h->name, &ops, h);
 }
 
 static void done(struct host *h) {
-    rl_ssh_session_done(&h->s);
+    cluster_ssh_session_done(&h->s);
     co_signal_free(h->children);
     co_loop_free(h->loop);
     co_buf_done(&h->trace);
@@ -94,8 +94,8 @@ static void done(struct host *h) {
 
 static int start(struct host *h, const char *script, int from, struct co_err *err) {
     CO_AUTOFREE char *ssh = co_xasprintf("%s/ssh", dir);
-    const struct rl_cluster_options o = {.ssh = ssh};
-    return rl_ssh_session_start(&h->s, &o, script, from, err);
+    const struct cluster_options o = {.ssh = ssh};
+    return cluster_ssh_session_start(&h->s, &o, script, from, err);
 }
 
 static void run(struct host *h, const char *script) {
@@ -176,10 +176,10 @@ static void what_ssh_complains_of_is_kept_with_its_exit_code(void **state) {
     run(&h,
         "head -c 100000 /dev/zero | tr '\\0' '\\n' >&2; echo 'Permission denied' >&2; exit 255");
     assert_true(WIFEXITED(h.status) && WEXITSTATUS(h.status) == 255);
-    assert_string_equal(rl_tail_last_line(&h.s.complaint), "Permission denied");
+    assert_string_equal(proc_tail_last_line(&h.s.complaint), "Permission denied");
     /* The next script's complaint is its own. */
     run(&h, "true");
-    assert_string_equal(rl_tail_last_line(&h.s.complaint), "");
+    assert_string_equal(proc_tail_last_line(&h.s.complaint), "");
     /* Nor does half a line of the one before begin the next one's first. */
     run(&h, "printf Welcome");
     run(&h, "echo @ready");
@@ -195,7 +195,7 @@ static void a_host_that_does_not_read_is_told_nothing_more(void **state) {
     run(&h, "exec <&-; echo @ready; echo '@train 0'");
     assert_string_equal(trace(&h), "ready\ntrain 0\n");
     assert_int_equal(h.s.in, -1);
-    rl_ssh_session_tell(&h.s, "stop\n"); /* into nothing */
+    cluster_ssh_session_tell(&h.s, "stop\n"); /* into nothing */
     done(&h);
 }
 
@@ -205,11 +205,11 @@ static void another_process_is_not_taken_for_the_sessions(void **state) {
     init(&h);
     h.s.pid = 1000;
     h.s.tar = 1001;
-    assert_false(rl_ssh_session_reaped(&h.s, 999, 0));
-    assert_false(rl_ssh_session_reaped(&h.s, 1001, 2 << 8));
+    assert_false(cluster_ssh_session_reaped(&h.s, 999, 0));
+    assert_false(cluster_ssh_session_reaped(&h.s, 1001, 2 << 8));
     assert_int_equal(h.s.tar, 0);
     assert_int_equal(WEXITSTATUS(h.s.tar_status), 2);
-    assert_true(rl_ssh_session_reaped(&h.s, 1000, 0));
+    assert_true(cluster_ssh_session_reaped(&h.s, 1000, 0));
     assert_int_equal(h.s.pid, 0);
     done(&h);
 }
@@ -221,8 +221,8 @@ static void an_ssh_that_is_not_there_is_named_and_leaves_nothing_open(void **sta
     init(&h);
     int before = dup(0); /* the lowest that is free */
     (void)close(before);
-    const struct rl_cluster_options o = {.ssh = "/no/such/ssh -v"};
-    assert_int_equal(rl_ssh_session_start(&h.s, &o, "true", -1, &err), CO_NOTFOUND);
+    const struct cluster_options o = {.ssh = "/no/such/ssh -v"};
+    assert_int_equal(cluster_ssh_session_start(&h.s, &o, "true", -1, &err), CO_NOTFOUND);
     assert_non_null(strstr(co_err_text(&err), "/no/such/ssh"));
     assert_int_equal(h.s.pid, 0);
     int after = dup(0);
@@ -258,19 +258,19 @@ static void run_script(struct host *h, char *const *flags, size_t n_flags) {
     int64_t port = 0;
     CO_AUTOCLOSE int fd = listen_somewhere(&port);
     assert_true(fd >= 0);
-    struct rl_conf conf = {.n_hosts = 2,
+    struct cluster_conf conf = {.n_hosts = 2,
         .root_dir = (char *)"/",
         .nic = (char *)"",
         .ld_library_path = (char *)"/a b:/$c",
         .port = port,
         .ports_num = 1};
-    const struct rl_cluster_options o = {.workspace = job,
+    const struct cluster_options o = {.workspace = job,
         .paddle = paddle,
         .train_flags = flags,
         .n_train_flags = n_flags,
         .ready_ms = 60000,
         .stop_ms = 5000};
-    CO_AUTOFREE char *script = rl_cluster_run_script(&conf, &o, job, 1, "10.0.0.1,10.0.0.2");
+    CO_AUTOFREE char *script = cluster_run_script(&conf, &o, job, 1, "10.0.0.1,10.0.0.2");
     run(h, script);
 }
 
@@ -316,16 +316,16 @@ static void a_directory_that_is_not_there_ends_the_script(void **state) {
     (void)state;
     struct host h = {0};
     init(&h);
-    struct rl_conf conf = {.n_hosts = 1,
+    struct cluster_conf conf = {.n_hosts = 1,
         .root_dir = (char *)"/",
         .nic = (char *)"",
         .ld_library_path = (char *)"",
         .port = 1};
-    const struct rl_cluster_options o = {.paddle = "true"};
-    CO_AUTOFREE char *script = rl_cluster_run_script(&conf, &o, "/no/such '$x'", 0, "");
+    const struct cluster_options o = {.paddle = "true"};
+    CO_AUTOFREE char *script = cluster_run_script(&conf, &o, "/no/such '$x'", 0, "");
     run(&h, script);
     assert_int_equal(WEXITSTATUS(h.status), 97);
-    assert_non_null(strstr(rl_tail_text(&h.s.complaint), "/no/such '$x'"));
+    assert_non_null(strstr(proc_tail_text(&h.s.complaint), "/no/such '$x'"));
     assert_string_equal(trace(&h), "");
     done(&h);
 }
@@ -341,7 +341,7 @@ static void a_package_replaces_the_directory(void **state) {
     CO_AUTOFREE char *beside = co_xasprintf("%s/it", dir);
     CO_AUTOFREE char *kept = co_xasprintf("%s/keep", job);
     CO_AUTOFREE char *log = co_xasprintf("%s/log", job);
-    CO_AUTOFREE char *script = rl_cluster_receive_script(job);
+    CO_AUTOFREE char *script = cluster_receive_script(job);
     struct host h = {0};
     init(&h);
     (void)mkdir(job, 0755);
@@ -374,18 +374,18 @@ static void the_directory_is_the_workspace_or_one_of_the_time(void **state) {
         {NULL, "/", "/JOB20260102030005"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        const struct rl_conf c = {.root_dir = (char *)(uintptr_t)rows[i].root};
-        const struct rl_cluster_options o = {.workspace = rows[i].workspace};
-        CO_AUTOFREE char *d = rl_cluster_dir(&c, &o, &now);
+        const struct cluster_conf c = {.root_dir = (char *)(uintptr_t)rows[i].root};
+        const struct cluster_options o = {.workspace = rows[i].workspace};
+        CO_AUTOFREE char *d = cluster_dir(&c, &o, &now);
         assert_string_equal(d, rows[i].dir);
     }
 }
 
 static void a_host_without_user_and_port_leaves_both_to_ssh(void **state) {
     (void)state;
-    const struct rl_host host = {.user = (char *)"", .name = (char *)"h"};
-    const struct rl_cluster_options o = {.ssh = "  ssh  "};
-    char **words = rl_cluster_ssh(&o, &host, "");
+    const struct cluster_host host = {.user = (char *)"", .name = (char *)"h"};
+    const struct cluster_options o = {.ssh = "  ssh  "};
+    char **words = cluster_ssh(&o, &host, "");
     size_t n = 0;
     for (; words[n]; n++) {
         assert_string_not_equal(words[n], "-p");
@@ -395,8 +395,8 @@ static void a_host_without_user_and_port_leaves_both_to_ssh(void **state) {
     assert_string_equal(words[1], "-T");
     assert_string_equal(words[n - 2], "h");
     assert_string_equal(words[n - 1], "exec sh -c ''");
-    rl_words_free(words);
-    rl_words_free(NULL);
+    cluster_words_free(words);
+    cluster_words_free(NULL);
 }
 
 static int make_directory(void **state) {

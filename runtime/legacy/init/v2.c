@@ -5,13 +5,13 @@
 
 enum { SERVERS_MAX = 65536 };
 
-bool rt_v2_is_set(const struct rt_read *e) {
-    CO_AUTOFREE char *s = rt_read_list(e, CO_VAR_INIT_PSERVERS);
+bool init_v2_is_set(const struct env_read *e) {
+    CO_AUTOFREE char *s = env_read_list(e, CO_VAR_INIT_PSERVERS);
     return s && *s;
 }
 
 struct hosts {
-    struct rt_endpoints *servers;
+    struct env_endpoints *servers;
     uint32_t port, ports;
 };
 
@@ -25,12 +25,12 @@ static int add_host(void *arg, size_t index, const char *host, struct co_err *er
     }
     for (uint32_t i = 0; i < h->ports; i++) {
         co_hostport_format(host, h->port + i, text, sizeof(text));
-        rt_endpoints_add(h->servers, text);
+        env_endpoints_add(h->servers, text);
     }
     return 0;
 }
 
-static int servers(const struct rt_read *e, struct rt_endpoints *ret, struct co_err *err) {
+static int servers(const struct env_read *e, struct env_endpoints *ret, struct co_err *err) {
     struct hosts h = {.servers = ret};
     uint32_t dense = 0, sparse = 0;
     const struct {
@@ -42,7 +42,7 @@ static int servers(const struct rt_read *e, struct rt_endpoints *ret, struct co_
         {CO_VAR_INIT_PORTS_NUM_FOR_SPARSE, &sparse, 0},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        int r = rt_read_number(e, rows[i].var, rows[i].to, err);
+        int r = env_read_number(e, rows[i].var, rows[i].to, err);
         if (r == CO_NOTFOUND) {
             *rows[i].to = rows[i].def;
         } else if (r) {
@@ -54,16 +54,16 @@ static int servers(const struct rt_read *e, struct rt_endpoints *ret, struct co_
         return co_err_set(err, CO_INVALID, "%s is \"%u\", expected room for %u ports above it",
             co_contract[CO_VAR_INIT_PORT].name, h.port, h.ports);
     }
-    CO_AUTOFREE char *list = rt_read_list(e, CO_VAR_INIT_PSERVERS);
+    CO_AUTOFREE char *list = env_read_list(e, CO_VAR_INIT_PSERVERS);
     int r = co_contract_check(CO_VAR_INIT_PSERVERS, list, err);
     return r ? r : co_contract_list(CO_VAR_INIT_PSERVERS, list, add_host, &h, err);
 }
 
-int rt_v2_load(const struct rt_read *e, struct rt_v2 *ret, struct co_err *err) {
-    struct rt_v2 v = {.n_workers = 1};
-    int r = rt_read_number(e, CO_VAR_INIT_NUM_GRADIENT_SERVERS, &v.n_workers, err);
+int init_v2_load(const struct env_read *e, struct init_v2 *ret, struct co_err *err) {
+    struct init_v2 v = {.n_workers = 1};
+    int r = env_read_number(e, CO_VAR_INIT_NUM_GRADIENT_SERVERS, &v.n_workers, err);
     r = r == CO_NOTFOUND ? 0 : r;
-    r = r ? r : rt_read_number(e, CO_VAR_INIT_TRAINER_ID, &v.index, err);
+    r = r ? r : env_read_number(e, CO_VAR_INIT_TRAINER_ID, &v.index, err);
     r = r == CO_NOTFOUND ? 0 : r;
     if (!r && v.index >= v.n_workers) {
         r = co_err_set(err, CO_INVALID, "%s is \"%u\", expected less than %s %u",
@@ -72,7 +72,7 @@ int rt_v2_load(const struct rt_read *e, struct rt_v2 *ret, struct co_err *err) {
     }
     r = r ? r : servers(e, &v.servers, err);
     if (r) {
-        rt_endpoints_done(&v.servers);
+        env_endpoints_done(&v.servers);
         return r;
     }
     *ret = v;

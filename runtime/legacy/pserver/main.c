@@ -4,5 +4,5 @@
 
 int main(int argc, char **argv) {
     co_stdio_open();
-    return co_stdio_close("paddle-pserver", rt_pserver(argc, argv));
+    return co_stdio_close("paddle-pserver", pserver_run(argc, argv));
 }

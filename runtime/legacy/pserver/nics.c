@@ -49,8 +49,8 @@ static int not_there(const struct ifaddrs *all, const char *nic, size_t len, str
         (int)(len < 60 ? len : 60), nic, names.data ? names.data : "(there are none)");
 }
 
-int rt_nics_find(const char *list, struct rt_nics *ret, struct co_err *err) {
-    *ret = (struct rt_nics){.n = 0};
+int pserver_nics_find(const char *list, struct pserver_nics *ret, struct co_err *err) {
+    *ret = (struct pserver_nics){.n = 0};
     if (!*list) {
         (void)snprintf(ret->address[0], sizeof(ret->address[0]), "::");
         ret->n = 1;
@@ -62,9 +62,9 @@ int rt_nics_find(const char *list, struct rt_nics *ret, struct co_err *err) {
     }
     for (const char *p = list, *end; *p; p = *end ? end + 1 : end) {
         end = strchrnul(p, ',');
-        if (ret->n == RT_NICS_MAX) {
+        if (ret->n == PSERVER_NICS_MAX) {
             return co_err_set(
-                err, CO_INVALID, "--nics names more than %d interfaces", (int)RT_NICS_MAX);
+                err, CO_INVALID, "--nics names more than %d interfaces", (int)PSERVER_NICS_MAX);
         }
         if (!find_address(all, p, (size_t)(end - p), ret->address[ret->n])) {
             return not_there(all, p, (size_t)(end - p), err);

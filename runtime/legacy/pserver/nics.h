@@ -6,13 +6,13 @@
 
 #include "common/err.h"
 
-enum { RT_NICS_MAX = 16 };
+enum { PSERVER_NICS_MAX = 16 };
 
-struct rt_nics {
-    char address[RT_NICS_MAX][64]; /* numeric, IPv6 without brackets */
+struct pserver_nics {
+    char address[PSERVER_NICS_MAX][64]; /* numeric, IPv6 without brackets */
     size_t n;
 };
 
 /* The first address of each interface of the comma-joined list, IPv4 before IPv6.  An empty list
  * is "::", all of them.  CO_NOTFOUND names the interface that is not there, and those that are. */
-CO_MUST_CHECK int rt_nics_find(const char *list, struct rt_nics *ret, struct co_err *err);
+CO_MUST_CHECK int pserver_nics_find(const char *list, struct pserver_nics *ret, struct co_err *err);

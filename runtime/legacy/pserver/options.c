@@ -7,7 +7,7 @@
 #include "common/contract.h"
 #include "common/mem.h"
 
-struct rt_pserver_options rt_pserver_options;
+struct pserver_options pserver_options;
 
 /* Accepted without effect: flags of trainers, because scripts passed one flag file to both, and
  * flags for parts of the old server that do not exist here. */
@@ -24,60 +24,60 @@ static struct {
         .hidden = true                                                                             \
     }
 
-const struct co_flag rt_pserver_flags[] = {
+const struct co_flag pserver_flags[] = {
     {.name = "port",
         .type = CO_FLAG_INT,
-        .value = &rt_pserver_options.port,
+        .value = &pserver_options.port,
         .def = "7164",
         .help = "first port to listen on",
         .min = 1,
         .max = UINT16_MAX},
     {.name = "ports_num",
         .type = CO_FLAG_INT,
-        .value = &rt_pserver_options.ports_num,
+        .value = &pserver_options.ports_num,
         .def = "1",
         .help = "number of ports for dense parameters",
         .min = 1,
         .max = 1000},
     {.name = "ports_num_for_sparse",
         .type = CO_FLAG_INT,
-        .value = &rt_pserver_options.ports_num_for_sparse,
+        .value = &pserver_options.ports_num_for_sparse,
         .def = "0",
         .help = "number of further ports, for sparse parameters",
         .min = 0,
         .max = 1000},
     {.name = "num_gradient_servers",
         .type = CO_FLAG_INT,
-        .value = &rt_pserver_options.num_gradient_servers,
+        .value = &pserver_options.num_gradient_servers,
         .def = "1",
         .help = "number of trainers of the job",
         .min = 1,
         .max = 1000000},
     {.name = "nics",
         .type = CO_FLAG_STR,
-        .value = &rt_pserver_options.nics,
+        .value = &pserver_options.nics,
         .def = "",
         .help = "network interfaces to listen on, joined by commas; empty: all of them"},
     {.name = "pserver_num_threads",
         .type = CO_FLAG_INT,
-        .value = &rt_pserver_options.num_threads,
+        .value = &pserver_options.num_threads,
         .def = "1",
         .help = "threads of each port's server",
         .min = 1,
         .max = 64},
     {.name = "rdma_tcp",
         .type = CO_FLAG_STR,
-        .value = &rt_pserver_options.rdma_tcp,
+        .value = &pserver_options.rdma_tcp,
         .def = "tcp",
         .help = "tcp; rdma is refused"},
     {.name = "comment",
         .type = CO_FLAG_STR,
-        .value = &rt_pserver_options.comment,
+        .value = &pserver_options.comment,
         .def = "",
         .help = "anything, to find the process by"},
     {.name = "log_dir",
         .type = CO_FLAG_STR,
-        .value = &rt_pserver_options.log_dir,
+        .value = &pserver_options.log_dir,
         .def = "",
         .help = "directory for paddle_pserver2.INFO; empty: $GLOG_log_dir, unless "
                 "GLOG_logtostderr is on, else stderr"},
@@ -110,14 +110,14 @@ const struct co_flag rt_pserver_flags[] = {
     UNUSED("checkgrad_eps", CO_FLAG_FLOAT, &unused.ratio[4], "1e-5"),
 };
 
-const size_t rt_pserver_n_flags = CO_ARRAY_LEN(rt_pserver_flags);
+const size_t pserver_n_flags = CO_ARRAY_LEN(pserver_flags);
 
 static const char *negated(const char *word) {
     if (strncmp(word, "--no", 4) != 0) {
         return NULL;
     }
-    for (size_t i = 0; i < rt_pserver_n_flags; i++) {
-        const struct co_flag *f = &rt_pserver_flags[i];
+    for (size_t i = 0; i < pserver_n_flags; i++) {
+        const struct co_flag *f = &pserver_flags[i];
         if (f->type == CO_FLAG_BOOL && strcmp(f->name, word + 4) == 0) {
             return f->name;
         }
@@ -125,7 +125,7 @@ static const char *negated(const char *word) {
     return NULL;
 }
 
-void rt_pserver_argv(int argc, char **argv) {
+void pserver_argv(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const char *name = negated(argv[i]);
         if (name) {

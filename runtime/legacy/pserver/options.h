@@ -6,7 +6,7 @@
 
 #include "common/flag.h"
 
-struct rt_pserver_options {
+struct pserver_options {
     int64_t port, ports_num, ports_num_for_sparse;
     int64_t num_gradient_servers; /* trainers */
     int64_t num_threads;
@@ -14,10 +14,10 @@ struct rt_pserver_options {
     const char *log_dir; /* of glog, "" for stderr */
 };
 
-extern const struct co_flag rt_pserver_flags[];
-extern const size_t rt_pserver_n_flags;
-extern struct rt_pserver_options rt_pserver_options;
+extern const struct co_flag pserver_flags[];
+extern const size_t pserver_n_flags;
+extern struct pserver_options pserver_options;
 
 /* gflags also takes --noX and underscores only; turns argv's --noX into --X=false.  Edits the
  * array, not its strings. */
-void rt_pserver_argv(int argc, char **argv);
+void pserver_argv(int argc, char **argv);

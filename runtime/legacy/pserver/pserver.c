@@ -22,25 +22,25 @@
 #include "runtime/legacy/pserver/pserver.h"
 
 struct instances {
-    struct rt_server **server; /* owned; NULL once it has ended */
+    struct pss_server **server; /* owned; NULL once it has ended */
     size_t n, running;
 };
 
 static void instances_done(struct instances *all) {
     for (size_t i = 0; i < all->n; i++) {
-        rt_server_stop(all->server[i]);
+        pss_server_stop(all->server[i]);
     }
     free(all->server);
 }
 
 static int start_one(struct instances *all, const char *host, int64_t port, struct co_err *err) {
-    struct rt_server_options o = {.shards = (uint32_t)rt_pserver_options.num_threads};
+    struct rt_server_options o = {.shards = (uint32_t)pserver_options.num_threads};
     char listen[CO_HOST_MAX + 10];
-    int rc = rt_options_server(&o, err);
+    int rc = psc_options_server(&o, err);
     co_hostport_format(host, (unsigned)port, listen, sizeof(listen));
-    struct rt_server_config config = {.listen = listen,
-        .trainers = (uint32_t)rt_pserver_options.num_gradient_servers,
-        .token = rt_options_token(),
+    struct pss_server_config config = {.listen = listen,
+        .trainers = (uint32_t)pserver_options.num_gradient_servers,
+        .token = psc_options_token(),
         .lease_ms = o.lease_ms,
         .start_timeout_ms = o.start_timeout_ms,
         .return_ms = o.return_ms,
@@ -49,10 +49,10 @@ static int start_one(struct instances *all, const char *host, int64_t port, stru
         .cold_dir = o.cold_dir,
         .nonfinite = o.nonfinite};
     rc = rc < 0 ? rc
-                : rt_options_encrypt(
-                      o.encrypt, rt_options_encrypt_text(), config.token, &config.encrypt, err);
-    rt_say_info("Starting parameterServer[%zu]", all->n);
-    rc = rc < 0 ? rc : rt_server_start(&config, &all->server[all->n], err);
+                : psc_options_encrypt(
+                      o.encrypt, psc_options_encrypt_text(), config.token, &config.encrypt, err);
+    ps_say_info("Starting parameterServer[%zu]", all->n);
+    rc = rc < 0 ? rc : pss_server_start(&config, &all->server[all->n], err);
     if (rc == 0) {
         all->n++;
         all->running++;
@@ -61,10 +61,10 @@ static int start_one(struct instances *all, const char *host, int64_t port, stru
 }
 
 static int start_instances(struct instances *all, struct co_err *err) {
-    const struct rt_pserver_options *o = &rt_pserver_options;
-    struct rt_nics nics;
+    const struct pserver_options *o = &pserver_options;
+    struct pserver_nics nics;
     int64_t ports = o->ports_num + o->ports_num_for_sparse;
-    int rc = rt_nics_find(o->nics, &nics, err);
+    int rc = pserver_nics_find(o->nics, &nics, err);
     if (rc == 0 && o->port + ports - 1 > UINT16_MAX) {
         rc = co_err_set(err, CO_INVALID, "--port is %lld, expected room for %lld ports above it",
             (long long)o->port, (long long)ports);
@@ -72,15 +72,15 @@ static int start_instances(struct instances *all, struct co_err *err) {
     if (rc < 0) {
         return rc;
     }
-    rt_say_info("number of parameterServer instances: %lld", (long long)nics.n * ports);
-    all->server = co_xcalloc(nics.n * (size_t)ports, sizeof(struct rt_server *));
+    ps_say_info("number of parameterServer instances: %lld", (long long)nics.n * ports);
+    all->server = co_xcalloc(nics.n * (size_t)ports, sizeof(struct pss_server *));
     for (size_t i = 0; rc == 0 && i < nics.n; i++) {
         for (int64_t p = 0; rc == 0 && p < ports; p++) {
             rc = start_one(all, nics.address[i], o->port + p, err);
         }
     }
     for (size_t i = 0; rc == 0 && i < all->n; i++) {
-        rt_say_info("Waiting parameterServer[%zu]", i);
+        ps_say_info("Waiting parameterServer[%zu]", i);
     }
     return rc;
 }
@@ -90,7 +90,7 @@ static int start_instances(struct instances *all, struct co_err *err) {
 static int wait_all(struct instances *all, int signals, int *ret_signal, struct co_err *err) {
     CO_AUTOFREE struct pollfd *fds = co_xcalloc(all->n + 1, sizeof(*fds));
     for (size_t i = 0; i < all->n; i++) {
-        fds[i] = (struct pollfd){.fd = rt_server_fd(all->server[i]), .events = POLLIN};
+        fds[i] = (struct pollfd){.fd = pss_server_fd(all->server[i]), .events = POLLIN};
     }
     fds[all->n] = (struct pollfd){.fd = signals, .events = POLLIN};
     int result = 0;
@@ -112,7 +112,7 @@ static int wait_all(struct instances *all, int signals, int *ret_signal, struct 
         for (size_t i = 0; i < all->n; i++) {
             if (fds[i].revents) {
                 struct co_err one = {0};
-                int rc = rt_server_wait(all->server[i], &one);
+                int rc = pss_server_wait(all->server[i], &one);
                 if (rc < 0 && result == 0) {
                     result = rc;
                     *err = one;
@@ -133,7 +133,7 @@ static bool truthy(const char *name) {
 
 /* As glog did: INFO goes to a file in the log directory; only warnings and errors go to stderr. */
 static int redirect(int *ret_stderr, struct co_err *err) {
-    const char *dir = rt_pserver_options.log_dir;
+    const char *dir = pserver_options.log_dir;
     const char *env = co_contract_getenv_of("GLOG_log_dir");
     dir = *dir ? dir : env && !truthy("GLOG_logtostderr") ? env : "";
     if (!*dir) {
@@ -165,23 +165,23 @@ static int run_instances(int *ret_signal, struct co_err *err) {
     return rc < 0 ? rc : wait_all(&all, signals, ret_signal, err);
 }
 
-int rt_pserver(int argc, char **argv) {
+int pserver_run(int argc, char **argv) {
     struct co_err err = {0};
     int signo = 0, original = STDERR_FILENO;
-    rt_pserver_argv(argc, argv);
+    pserver_argv(argc, argv);
     int rc = co_flags_parse_all(
-        "paddle-pserver [flags]", rt_pserver_flags, rt_pserver_n_flags, argc, argv, &err);
+        "paddle-pserver [flags]", pserver_flags, pserver_n_flags, argc, argv, &err);
     if (rc == CO_CANCELED) {
         return 0;
     }
-    if (rc == 0 && strcmp(rt_pserver_options.rdma_tcp, "tcp") != 0) {
+    if (rc == 0 && strcmp(pserver_options.rdma_tcp, "tcp") != 0) {
         rc = co_err_set(&err, CO_UNSUPPORTED, "--rdma_tcp is \"%.40s\", expected tcp",
-            rt_pserver_options.rdma_tcp);
+            pserver_options.rdma_tcp);
     }
     rc = rc < 0 ? rc : redirect(&original, &err);
     rc = rc < 0 ? rc : run_instances(&signo, &err);
     if (rc < 0) {
-        rt_say_error("%s", co_err_text(&err));
+        ps_say_error("%s", co_err_text(&err));
         if (original != STDERR_FILENO) {
             (void)dprintf(original, "paddle-pserver: %s\n", co_err_text(&err));
         }

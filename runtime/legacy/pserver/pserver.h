@@ -7,4 +7,4 @@
 #pragma once
 
 /* The program; its exit code. */
-int rt_pserver(int argc, char **argv);
+int pserver_run(int argc, char **argv);

@@ -45,7 +45,7 @@ static void a_negated_flag_is_false(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOFREE char *word = co_xstrdup(rows[i].word);
         char *argv[] = {word, word, NULL};
-        rt_pserver_argv(2, argv);
+        pserver_argv(2, argv);
         assert_ptr_equal(argv[0], word); /* the program's name */
         assert_string_equal(argv[1], rows[i].becomes);
         assert_string_equal(word, rows[i].word);
@@ -61,12 +61,12 @@ static int parse(const char *const *words, struct co_err *err) {
     for (; words[argc - 1]; argc++) {
         argv[argc] = (char *)(uintptr_t)words[argc - 1];
     }
-    return co_flags_parse(rt_pserver_flags, rt_pserver_n_flags, argc, argv, &rest, err);
+    return co_flags_parse(pserver_flags, pserver_n_flags, argc, argv, &rest, err);
 }
 
 static void flags_are_those_of_paddle(void **state) {
     (void)state;
-    const struct rt_pserver_options *o = &rt_pserver_options;
+    const struct pserver_options *o = &pserver_options;
     assert_int_equal(0, parse((const char *const[]){NULL}, NULL));
     assert_int_equal(7164, o->port);
     assert_int_equal(1, o->ports_num);
@@ -100,14 +100,14 @@ static void flags_are_those_of_paddle(void **state) {
 
 static void interfaces_become_addresses(void **state) {
     (void)state;
-    struct rt_nics nics;
-    assert_int_equal(0, rt_nics_find("", &nics, NULL));
+    struct pserver_nics nics;
+    assert_int_equal(0, pserver_nics_find("", &nics, NULL));
     assert_int_equal(1, nics.n);
     assert_string_equal("::", nics.address[0]);
-    assert_int_equal(0, rt_nics_find("lo", &nics, NULL));
+    assert_int_equal(0, pserver_nics_find("lo", &nics, NULL));
     assert_int_equal(1, nics.n);
     assert_string_equal("127.0.0.1", nics.address[0]);
-    assert_int_equal(0, rt_nics_find("lo,lo,", &nics, NULL));
+    assert_int_equal(0, pserver_nics_find("lo,lo,", &nics, NULL));
     assert_int_equal(2, nics.n);
     assert_string_equal("127.0.0.1", nics.address[1]);
 }
@@ -115,23 +115,23 @@ static void interfaces_become_addresses(void **state) {
 static void an_interface_that_is_not_there_is_named_with_those_that_are(void **state) {
     (void)state;
     static const char *const lists[] = {"nosuch0", "lo,nosuch0", "nosuch0,lo"};
-    struct rt_nics nics;
+    struct pserver_nics nics;
     struct co_err err = {0};
     for (size_t i = 0; i < CO_ARRAY_LEN(lists); i++) {
-        assert_int_equal(CO_NOTFOUND, rt_nics_find(lists[i], &nics, &err));
+        assert_int_equal(CO_NOTFOUND, pserver_nics_find(lists[i], &nics, &err));
         assert_non_null(strstr(err.msg, "\"nosuch0\" is not a network interface"));
         assert_non_null(strstr(err.msg, "expected one of: "));
         assert_non_null(strstr(strstr(err.msg, "one of: "), "lo"));
     }
     /* Neither the beginning of a name nor more than it. */
-    assert_int_equal(CO_NOTFOUND, rt_nics_find("l", &nics, NULL));
-    assert_int_equal(CO_NOTFOUND, rt_nics_find("lo0", &nics, NULL));
-    assert_int_equal(CO_NOTFOUND, rt_nics_find("lo,,lo", &nics, NULL));
+    assert_int_equal(CO_NOTFOUND, pserver_nics_find("l", &nics, NULL));
+    assert_int_equal(CO_NOTFOUND, pserver_nics_find("lo0", &nics, NULL));
+    assert_int_equal(CO_NOTFOUND, pserver_nics_find("lo,,lo", &nics, NULL));
     assert_int_equal(
-        0, rt_nics_find("lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo", &nics, NULL));
-    assert_int_equal(RT_NICS_MAX, nics.n);
+        0, pserver_nics_find("lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo", &nics, NULL));
+    assert_int_equal(PSERVER_NICS_MAX, nics.n);
     assert_int_equal(CO_INVALID,
-        rt_nics_find("lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo", &nics, &err));
+        pserver_nics_find("lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo,lo", &nics, &err));
     assert_string_equal("--nics names more than 16 interfaces", err.msg);
 }
 
@@ -161,7 +161,7 @@ static struct child start(const char *const *words, const char *const *env) {
         for (; words[argc - 1]; argc++) {
             argv[argc] = co_xstrdup(words[argc - 1]);
         }
-        int code = rt_pserver(argc, argv);
+        int code = pserver_run(argc, argv);
         (void)fflush(NULL);
         _exit(code);
     }
@@ -321,11 +321,11 @@ static struct rt_client *train(unsigned port) {
     for (unsigned i = 0; i < 2; i++) {
         (void)snprintf(endpoint[i], sizeof(endpoint[i]), "127.0.0.1:%u", port + i);
     }
-    struct rt_client_config config = {
+    struct psc_client_config config = {
         .trainers = 1, .servers = 2, .endpoints = endpoints, .job = "j", .token = ""};
     struct rt_client *client = NULL;
     struct co_err err = {0};
-    if (rt_client_connect(&config, NULL, specs, 1, &client, &err) < 0) {
+    if (psc_client_connect(&config, NULL, specs, 1, &client, &err) < 0) {
         fail_msg("%s", err.msg);
     }
     return client;

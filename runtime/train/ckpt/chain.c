@@ -24,13 +24,13 @@ static struct dirent *next_entry(DIR *d) {
     return readdir(d);
 }
 
-int rt_ckpt_numbers(const char *dir, struct rt_ckpt_numbers *ret, struct co_err *err) {
+int ckpt_numbers(const char *dir, struct ckpt_numbers *ret, struct co_err *err) {
     static const char prefix[] = "ckpt-";
-    struct rt_ckpt_numbers have = {0};
+    struct ckpt_numbers have = {0};
     DIR *d = opendir(dir);
     int failed = d ? 0 : errno;
-    if (failed == ENOENT && !rt_disk_is_missing(failed, dir)) {
-        return rt_disk_unread(err, failed, dir);
+    if (failed == ENOENT && !ckpt_disk_is_missing(failed, dir)) {
+        return ckpt_disk_unread(err, failed, dir);
     }
     if (failed != 0 && failed != ENOENT) {
         return co_err_errno(err, failed, "cannot list '%s'", dir);
@@ -40,7 +40,7 @@ int rt_ckpt_numbers(const char *dir, struct rt_ckpt_numbers *ret, struct co_err 
         const char *digits = e->d_name + strlen(prefix);
         uint64_t number;
         if (strncmp(e->d_name, prefix, strlen(prefix)) == 0 &&
-            rt_field_number(digits, strlen(digits), 10, UINT64_MAX - 1, &number) && number > 0) {
+            ckpt_field_number(digits, strlen(digits), 10, UINT64_MAX - 1, &number) && number > 0) {
             have.all = co_xrealloc(have.all, have.n + 1, sizeof(*have.all));
             have.all[have.n++] = number;
         }
@@ -60,9 +60,9 @@ int rt_ckpt_numbers(const char *dir, struct rt_ckpt_numbers *ret, struct co_err 
     return 0;
 }
 
-int rt_ckpt_last_number(const char *dir, uint64_t *ret, struct co_err *err) {
-    struct rt_ckpt_numbers have = {0};
-    int rc = rt_ckpt_numbers(dir, &have, err);
+int ckpt_last_number(const char *dir, uint64_t *ret, struct co_err *err) {
+    struct ckpt_numbers have = {0};
+    int rc = ckpt_numbers(dir, &have, err);
     if (rc == 0) {
         *ret = have.n > 0 ? have.all[0] : 0;
         free(have.all);
@@ -70,13 +70,13 @@ int rt_ckpt_last_number(const char *dir, uint64_t *ret, struct co_err *err) {
     return rc;
 }
 
-int rt_ckpt_is_complete(const char *dir, uint64_t number, bool *ret, struct co_err *err) {
-    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
+int ckpt_is_complete(const char *dir, uint64_t number, bool *ret, struct co_err *err) {
+    CO_AUTOFREE char *at = ckpt_point_dir(dir, number);
     CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", at);
     struct stat st;
     int failed = stat(path, &st) < 0 ? errno : 0;
-    if (failed != 0 && !rt_disk_is_missing(failed, path)) {
-        return rt_disk_unread(err, failed, path);
+    if (failed != 0 && !ckpt_disk_is_missing(failed, path)) {
+        return ckpt_disk_unread(err, failed, path);
     }
     *ret = failed == 0;
     return 0;
@@ -84,22 +84,22 @@ int rt_ckpt_is_complete(const char *dir, uint64_t number, bool *ret, struct co_e
 
 /* ---- chains ---- */
 
-int rt_ckpt_point_check(const char *dir, const struct rt_ckpt_point *p, struct co_err *err) {
+int ckpt_point_check(const char *dir, const struct ckpt_point *p, struct co_err *err) {
     int rc = 0;
     for (uint32_t i = 0; i < p->n_parts && rc == 0; i++) {
-        CO_AUTOFREE char *path = rt_ckpt_point_part(dir, p->number, i);
-        rc = rt_disk_check(path, p->parts[i].bytes, err);
+        CO_AUTOFREE char *path = ckpt_point_part(dir, p->number, i);
+        rc = ckpt_disk_check(path, p->parts[i].bytes, err);
     }
     return rc;
 }
 
-static bool same_shape(const struct rt_ckpt_point *a, const struct rt_ckpt_point *b) {
+static bool same_shape(const struct ckpt_point *a, const struct ckpt_point *b) {
     bool same = a->n_tables == b->n_tables && a->n_parts == b->n_parts;
     for (uint32_t i = 0; i < a->n_parts && same; i++) {
         same = a->parts[i].shards == b->parts[i].shards;
     }
     for (uint32_t i = 0; i < a->n_tables && same; i++) {
-        const struct rt_ckpt_table *x = &a->tables[i], *y = &b->tables[i];
+        const struct ckpt_table *x = &a->tables[i], *y = &b->tables[i];
         same = strcmp(x->name, y->name) == 0 && x->sparse == y->sparse && x->size == y->size &&
                x->dim == y->dim && x->state == y->state;
     }
@@ -108,23 +108,23 @@ static bool same_shape(const struct rt_ckpt_point *a, const struct rt_ckpt_point
 
 /* Puts the point in front of the chain. It must be the one that the chain's first delta builds on.
  */
-static int prepend(struct rt_ckpt_chain *c, uint64_t number, struct co_err *err) {
-    struct rt_ckpt_point p = {0};
-    int rc = rt_ckpt_point_read(c->dir, number, &p, err);
+static int prepend(struct ckpt_chain *c, uint64_t number, struct co_err *err) {
+    struct ckpt_point p = {0};
+    int rc = ckpt_point_read(c->dir, number, &p, err);
     if (rc == CO_NOTFOUND && c->n > 0) {
         return co_err_set(
             err, CO_DAMAGED, "checkpoint %" PRIu64 ", which it builds on, is missing", number);
     }
-    rc = rc < 0 ? rc : rt_ckpt_point_check(c->dir, &p, err);
+    rc = rc < 0 ? rc : ckpt_point_check(c->dir, &p, err);
     if (rc == 0 && c->n > 0 && (p.base != c->points[0].base || !same_shape(&p, c->points))) {
         rc = co_err_set(err, CO_DAMAGED, "checkpoint %" PRIu64 " cannot be the base of %" PRIu64,
             number, c->points[0].number);
     }
-    if (rc == 0 && c->n > RT_CKPT_CHAIN_MAX) {
-        rc = co_err_set(err, CO_DAMAGED, "more than %d deltas", RT_CKPT_CHAIN_MAX);
+    if (rc == 0 && c->n > CKPT_CHAIN_MAX) {
+        rc = co_err_set(err, CO_DAMAGED, "more than %d deltas", CKPT_CHAIN_MAX);
     }
     if (rc < 0) {
-        rt_ckpt_point_done(&p);
+        ckpt_point_done(&p);
         return rc;
     }
     c->points = co_xrealloc(c->points, c->n + 1UL, sizeof(*c->points));
@@ -134,12 +134,11 @@ static int prepend(struct rt_ckpt_chain *c, uint64_t number, struct co_err *err)
     return 0;
 }
 
-int rt_ckpt_chain_open(
-    const char *dir, uint64_t number, struct rt_ckpt_chain **ret, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = co_xcalloc(1, sizeof(*c));
+int ckpt_chain_open(const char *dir, uint64_t number, struct ckpt_chain **ret, struct co_err *err) {
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = co_xcalloc(1, sizeof(*c));
     c->dir = co_xstrdup(dir);
     int rc = prepend(c, number, err);
-    while (rc == 0 && !rt_ckpt_point_full(&c->points[0])) {
+    while (rc == 0 && !ckpt_point_full(&c->points[0])) {
         rc = prepend(c, c->points[0].previous, err);
     }
     if (rc < 0) {
@@ -151,10 +150,10 @@ int rt_ckpt_chain_open(
     return 0;
 }
 
-void rt_ckpt_chain_close(struct rt_ckpt_chain *c) {
+void ckpt_chain_close(struct ckpt_chain *c) {
     if (c) {
         for (uint32_t i = 0; i < c->n; i++) {
-            rt_ckpt_point_done(&c->points[i]);
+            ckpt_point_done(&c->points[i]);
         }
         free(c->points);
         free(c->dir);
@@ -162,23 +161,22 @@ void rt_ckpt_chain_close(struct rt_ckpt_chain *c) {
     }
 }
 
-static int try_one(const struct rt_ckpt_search *s, uint64_t number, struct rt_ckpt_chain **ret,
-    struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
-    int rc = rt_ckpt_chain_open(s->dir, number, &c, err);
-    rc = rc < 0 || !s->verify ? rc : rt_ckpt_chain_verify(c, err);
+static int try_one(
+    const struct ckpt_search *s, uint64_t number, struct ckpt_chain **ret, struct co_err *err) {
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
+    int rc = ckpt_chain_open(s->dir, number, &c, err);
+    rc = rc < 0 || !s->verify ? rc : ckpt_chain_verify(c, err);
     if (rc == 0) {
         *ret = co_steal_ptr(c);
     }
     return rc;
 }
 
-int rt_ckpt_chain_newest(
-    const struct rt_ckpt_search *s, struct rt_ckpt_chain **ret, struct co_err *err) {
-    struct rt_ckpt_numbers have = {0};
+int ckpt_chain_newest(const struct ckpt_search *s, struct ckpt_chain **ret, struct co_err *err) {
+    struct ckpt_numbers have = {0};
     struct co_err told = {0}; /* what is told if there is none */
     uint64_t damaged = 0;
-    int rc = rt_ckpt_numbers(s->dir, &have, err);
+    int rc = ckpt_numbers(s->dir, &have, err);
     if (rc < 0) {
         return rc;
     }
@@ -206,39 +204,39 @@ int rt_ckpt_chain_newest(
     return 0;
 }
 
-int rt_ckpt_chain_part(const struct rt_ckpt_chain *c, uint32_t point, uint32_t part,
-    struct rt_ckpt_part_reader **ret, struct co_err *err) {
-    const struct rt_ckpt_point *p = &c->points[point];
-    const struct rt_ckpt_part *pt = &p->parts[part];
-    CO_AUTOFREE char *path = rt_ckpt_point_part(c->dir, p->number, part);
-    struct rt_ckpt_part_place place = {
+int ckpt_chain_part(const struct ckpt_chain *c, uint32_t point, uint32_t part,
+    struct ckpt_part_reader **ret, struct co_err *err) {
+    const struct ckpt_point *p = &c->points[point];
+    const struct ckpt_part *pt = &p->parts[part];
+    CO_AUTOFREE char *path = ckpt_point_part(c->dir, p->number, part);
+    struct ckpt_part_place place = {
         .number = p->number, .server = part, .servers = p->n_parts, .shards = pt->shards};
-    struct rt_ckpt_part_sum sum = {.bytes = pt->bytes, .hash = pt->hash};
-    int rc = rt_ckpt_part_open(path, &place, &sum, ret, err);
+    struct ckpt_part_sum sum = {.bytes = pt->bytes, .hash = pt->hash};
+    int rc = ckpt_part_open(path, &place, &sum, ret, err);
     if (rc == 0) {
-        rt_ckpt_part_expect(*ret, p->tables, p->n_tables);
+        ckpt_part_expect(*ret, p->tables, p->n_tables);
     }
     return rc;
 }
 
-int rt_ckpt_chain_verify_part(
-    const struct rt_ckpt_chain *c, uint32_t point, uint32_t part, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_part_reader_closep) struct rt_ckpt_part_reader *r = NULL;
-    int rc = rt_ckpt_chain_part(c, point, part, &r, err);
+int ckpt_chain_verify_part(
+    const struct ckpt_chain *c, uint32_t point, uint32_t part, struct co_err *err) {
+    CO_CLEANUP(ckpt_part_reader_closep) struct ckpt_part_reader *r = NULL;
+    int rc = ckpt_chain_part(c, point, part, &r, err);
     while (rc == 0) {
-        struct rt_ckpt_part_chunk chunk;
+        struct ckpt_part_chunk chunk;
         const unsigned char *data;
-        rc = rt_ckpt_part_next(r, &chunk, err);
-        rc = rc != 0 ? rc : rt_ckpt_part_data(r, &data, err);
+        rc = ckpt_part_next(r, &chunk, err);
+        rc = rc != 0 ? rc : ckpt_part_data(r, &data, err);
     }
     return rc < 0 ? rc : 0;
 }
 
-int rt_ckpt_chain_verify(const struct rt_ckpt_chain *c, struct co_err *err) {
+int ckpt_chain_verify(const struct ckpt_chain *c, struct co_err *err) {
     int rc = 0;
     for (uint32_t i = 0; i < c->n && rc == 0; i++) {
         for (uint32_t k = 0; k < c->points[i].n_parts && rc == 0; k++) {
-            rc = rt_ckpt_chain_verify_part(c, i, k, err);
+            rc = ckpt_chain_verify_part(c, i, k, err);
         }
     }
     return rc;
@@ -248,33 +246,33 @@ int rt_ckpt_chain_verify(const struct rt_ckpt_chain *c, struct co_err *err) {
 
 /* Removes the manifest first. Whatever a crash leaves behind is then no checkpoint. */
 static int remove_point(const char *dir, uint64_t number, struct co_err *err) {
-    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
-    int rc = rt_disk_remove(at, "MANIFEST", err);
-    rc = rc < 0 ? rc : rt_disk_sync_dir(at, err);
+    CO_AUTOFREE char *at = ckpt_point_dir(dir, number);
+    int rc = ckpt_disk_remove(at, "MANIFEST", err);
+    rc = rc < 0 ? rc : ckpt_disk_sync_dir(at, err);
     DIR *d = rc < 0 ? NULL : opendir(at);
     if (rc == 0 && !d) {
-        return rt_disk_unread(err, errno, at);
+        return ckpt_disk_unread(err, errno, at);
     }
     for (struct dirent *e = d ? readdir(d) : NULL; e && rc == 0; e = readdir(d)) {
         if (strncmp(e->d_name, "part-", 5) == 0 || strncmp(e->d_name, "MANIFEST.", 9) == 0) {
-            rc = rt_disk_remove(at, e->d_name, err);
+            rc = ckpt_disk_remove(at, e->d_name, err);
         }
     }
     if (d) {
         (void)closedir(d);
     }
-    return rc < 0 ? rc : rt_disk_remove_dir(at, err);
+    return rc < 0 ? rc : ckpt_disk_remove_dir(at, err);
 }
 
 /* Whether a load of `b` could be given to the tables of `a`, and has nothing more. Optimizers may
  * differ: a job may change its own. */
-static bool same_tables(const struct rt_ckpt_point *a, const struct rt_ckpt_point *b) {
+static bool same_tables(const struct ckpt_point *a, const struct ckpt_point *b) {
     bool same = a->n_tables == b->n_tables;
     for (uint32_t i = 0; i < a->n_tables && same; i++) {
-        const struct rt_ckpt_table *x = &a->tables[i];
+        const struct ckpt_table *x = &a->tables[i];
         bool found = false;
         for (uint32_t k = 0; k < b->n_tables && !found; k++) {
-            const struct rt_ckpt_table *y = &b->tables[k];
+            const struct ckpt_table *y = &b->tables[k];
             found = strcmp(x->name, y->name) == 0 && x->sparse == y->sparse && x->size == y->size &&
                     x->dim == y->dim;
         }
@@ -287,23 +285,21 @@ static bool same_tables(const struct rt_ckpt_point *a, const struct rt_ckpt_poin
 enum place { FOREIGN, BEGUN, DELTA, FULL };
 
 /* One that cannot be read, or is damaged, is foreign. */
-static enum place place_of(const char *dir, uint64_t number, const struct rt_ckpt_past *past) {
-    struct rt_ckpt_point p = {0};
+static enum place place_of(const char *dir, uint64_t number, const struct ckpt_past *past) {
+    struct ckpt_point p = {0};
     bool ours = number <= past->restored || number >= past->first;
-    int rc =
-        number > past->newest->number ? CO_CANCELED : rt_ckpt_point_read(dir, number, &p, NULL);
+    int rc = number > past->newest->number ? CO_CANCELED : ckpt_point_read(dir, number, &p, NULL);
     enum place place = rc == CO_NOTFOUND                                   ? BEGUN
                        : rc < 0 || !ours || !same_tables(past->newest, &p) ? FOREIGN
-                       : rt_ckpt_point_full(&p)                            ? FULL
+                       : ckpt_point_full(&p)                               ? FULL
                                                                            : DELTA;
-    rt_ckpt_point_done(&p);
+    ckpt_point_done(&p);
     return place;
 }
 
-int rt_ckpt_prune(
-    const char *dir, uint32_t keep, const struct rt_ckpt_past *past, struct co_err *err) {
-    struct rt_ckpt_numbers have = {0};
-    int rc = rt_ckpt_numbers(dir, &have, err);
+int ckpt_prune(const char *dir, uint32_t keep, const struct ckpt_past *past, struct co_err *err) {
+    struct ckpt_numbers have = {0};
+    int rc = ckpt_numbers(dir, &have, err);
     if (rc < 0) {
         return rc;
     }

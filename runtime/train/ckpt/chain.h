@@ -24,65 +24,64 @@
 #include "runtime/train/ckpt/part.h"
 
 enum {
-    RT_CKPT_SERVERS_MAX = 65536,
-    RT_CKPT_CHAIN_MAX = 1024, /* deltas on one full checkpoint */
-    RT_CKPT_MANIFEST_MAX = 16 << 20,
-    RT_CKPT_SAVE_MODES = 4, /* as many as rt_save_mode has */
+    CKPT_SERVERS_MAX = 65536,
+    CKPT_CHAIN_MAX = 1024, /* deltas on one full checkpoint */
+    CKPT_MANIFEST_MAX = 16 << 20,
+    CKPT_SAVE_MODES = 4, /* as many as rt_save_mode has */
 };
 
 /* Checkpoints of some modes omit rows on purpose. They never share a chain with complete ones. */
-static inline bool rt_ckpt_save_is_partial(uint32_t save) {
+static inline bool ckpt_save_is_partial(uint32_t save) {
     return save == 1 || save == 2;
 }
 
-struct rt_ckpt_part {
+struct ckpt_part {
     uint32_t server, shards;
     uint64_t bytes, hash;
 };
 
-struct rt_ckpt_point {
+struct ckpt_point {
     uint64_t number, base, previous;
     uint64_t step; /* of the trainers, that is in it */
     bool sync;
     uint32_t save;
     uint32_t n_tables, n_parts;
-    struct rt_ckpt_table *tables; /* [n_tables], owned; what the writer fills is not used */
-    struct rt_ckpt_part *parts;   /* [n_parts], owned; by server */
+    struct ckpt_table *tables; /* [n_tables], owned; what the writer fills is not used */
+    struct ckpt_part *parts;   /* [n_parts], owned; by server */
 };
 
-static inline bool rt_ckpt_point_full(const struct rt_ckpt_point *p) {
+static inline bool ckpt_point_full(const struct ckpt_point *p) {
     return p->base == p->number;
 }
-void rt_ckpt_point_done(struct rt_ckpt_point *p);
+void ckpt_point_done(struct ckpt_point *p);
 
 /* The path dir/ckpt-...; the caller frees it. */
-char *rt_ckpt_point_dir(const char *dir, uint64_t number);
+char *ckpt_point_dir(const char *dir, uint64_t number);
 /* The file of a server's part. */
-char *rt_ckpt_point_part(const char *dir, uint64_t number, uint32_t server);
+char *ckpt_point_part(const char *dir, uint64_t number, uint32_t server);
 
 /* ---- writing ---- */
 
 /* Writes the manifest. From then on the checkpoint exists, so all its parts must be complete. */
-CO_MUST_CHECK int rt_ckpt_point_commit(
-    const char *dir, const struct rt_ckpt_point *p, struct co_err *err);
+CO_MUST_CHECK int ckpt_point_commit(
+    const char *dir, const struct ckpt_point *p, struct co_err *err);
 /* Removes the manifest: the checkpoint does not exist any more. */
-void rt_ckpt_point_revoke(const char *dir, uint64_t number);
+void ckpt_point_revoke(const char *dir, uint64_t number);
 /* Checks that all parts are there in the size that the manifest says. CO_DAMAGED names the file. */
-CO_MUST_CHECK int rt_ckpt_point_check(
-    const char *dir, const struct rt_ckpt_point *p, struct co_err *err);
+CO_MUST_CHECK int ckpt_point_check(const char *dir, const struct ckpt_point *p, struct co_err *err);
 
 /* Which checkpoints may be removed: those of this job's past. */
-struct rt_ckpt_past {
-    const struct rt_ckpt_point *newest; /* the one that was completed last; its tables count */
-    uint64_t restored;                  /* the job began with that one; 0: with none */
-    uint64_t first;                     /* the first one that it wrote after that */
+struct ckpt_past {
+    const struct ckpt_point *newest; /* the one that was completed last; its tables count */
+    uint64_t restored;               /* the job began with that one; 0: with none */
+    uint64_t first;                  /* the first one that it wrote after that */
 };
 /* Keeps the newest `keep` (1 or more) full checkpoints of the past with their deltas, and removes
  * older ones of it, and what was begun before `newest` and never completed.  The past has what was
  * completed up to `restored`, and from `first` on to `newest`, if it can be read and has the same
  * tables.  All others stay: they may be what somebody wants to go back to. */
-CO_MUST_CHECK int rt_ckpt_prune(
-    const char *dir, uint32_t keep, const struct rt_ckpt_past *past, struct co_err *err);
+CO_MUST_CHECK int ckpt_prune(
+    const char *dir, uint32_t keep, const struct ckpt_past *past, struct co_err *err);
 
 /* ---- reading ----
  *
@@ -96,73 +95,72 @@ CO_MUST_CHECK int rt_ckpt_prune(
 
 /* CO_NOTFOUND: there is no manifest, so it was not completed. CO_DAMAGED names the manifest and the
  * mistake in it. */
-CO_MUST_CHECK int rt_ckpt_point_read(
-    const char *dir, uint64_t number, struct rt_ckpt_point *ret, struct co_err *err);
+CO_MUST_CHECK int ckpt_point_read(
+    const char *dir, uint64_t number, struct ckpt_point *ret, struct co_err *err);
 
-struct rt_ckpt_chain {
+struct ckpt_chain {
     char *dir;
-    struct rt_ckpt_point *points; /* [n]: the full one, then its deltas in order */
+    struct ckpt_point *points; /* [n]: the full one, then its deltas in order */
     uint32_t n;
     uint64_t damaged; /* the newest damaged one, in whose place the search took this; 0: none */
 };
 
 /* Called for each checkpoint that is skipped; why names it. */
-typedef void rt_ckpt_skip_fn(void *arg, const struct co_err *why);
+typedef void ckpt_skip_fn(void *arg, const struct co_err *why);
 
 /* How to look for the newest checkpoint. */
-struct rt_ckpt_search {
+struct ckpt_search {
     const char *dir;
-    uint64_t most; /* of those with a number up to here */
-    bool verify;   /* all files are read, as by rt_ckpt_chain_verify; else only their sizes */
-    rt_ckpt_skip_fn *skip; /* NULL: not called */
+    uint64_t most;      /* of those with a number up to here */
+    bool verify;        /* all files are read, as by ckpt_chain_verify; else only their sizes */
+    ckpt_skip_fn *skip; /* NULL: not called */
     void *arg;
 };
 /* The newest chain that is not damaged. CO_NOTFOUND: nothing was completed. CO_DAMAGED: what was
  * completed is damaged. Any other error: one could not be read, and the search ended there. */
-CO_MUST_CHECK int rt_ckpt_chain_newest(
-    const struct rt_ckpt_search *search, struct rt_ckpt_chain **ret, struct co_err *err);
+CO_MUST_CHECK int ckpt_chain_newest(
+    const struct ckpt_search *search, struct ckpt_chain **ret, struct co_err *err);
 /* The number at which a chain ends. */
-static inline uint64_t rt_ckpt_chain_number(const struct rt_ckpt_chain *c) {
+static inline uint64_t ckpt_chain_number(const struct ckpt_chain *c) {
     return c->points[c->n - 1].number;
 }
 /* The chain that ends at the named checkpoint. CO_NOTFOUND: that one was not completed. */
-CO_MUST_CHECK int rt_ckpt_chain_open(
-    const char *dir, uint64_t number, struct rt_ckpt_chain **ret, struct co_err *err);
-void rt_ckpt_chain_close(struct rt_ckpt_chain *c);
-CO_DEFINE_CLEANUP(struct rt_ckpt_chain *, rt_ckpt_chain_close)
+CO_MUST_CHECK int ckpt_chain_open(
+    const char *dir, uint64_t number, struct ckpt_chain **ret, struct co_err *err);
+void ckpt_chain_close(struct ckpt_chain *c);
+CO_DEFINE_CLEANUP(struct ckpt_chain *, ckpt_chain_close)
 /* The checkpoints in dir, complete or not; none if there is no dir. Fails if dir cannot be listed
  * to its end: a file system that is away for a moment must not look empty. */
-struct rt_ckpt_numbers {
+struct ckpt_numbers {
     uint64_t *all; /* [n], descending; the caller's to free */
     size_t n;
 };
-CO_MUST_CHECK int rt_ckpt_numbers(const char *dir, struct rt_ckpt_numbers *ret, struct co_err *err);
-/* The largest number in dir, complete or not; 0: none, or no dir. Fails as rt_ckpt_numbers does. */
-CO_MUST_CHECK int rt_ckpt_last_number(const char *dir, uint64_t *ret, struct co_err *err);
+CO_MUST_CHECK int ckpt_numbers(const char *dir, struct ckpt_numbers *ret, struct co_err *err);
+/* The largest number in dir, complete or not; 0: none, or no dir. Fails as ckpt_numbers does. */
+CO_MUST_CHECK int ckpt_last_number(const char *dir, uint64_t *ret, struct co_err *err);
 /* Whether that checkpoint has a manifest, of whatever content. Fails if that cannot be told. */
-CO_MUST_CHECK int rt_ckpt_is_complete(
-    const char *dir, uint64_t number, bool *ret, struct co_err *err);
+CO_MUST_CHECK int ckpt_is_complete(const char *dir, uint64_t number, bool *ret, struct co_err *err);
 
 /* CO_INVALID: dir does not have what is expected there, but what something else reads; the message
  * says which.  0: it has, or has neither, or that cannot be told. */
-enum rt_ckpt_kind {
-    RT_CKPT_SAVE,   /* of rt_save: dir/MANIFEST */
-    RT_CKPT_POINTS, /* of servers: dir/ckpt-... */
-    RT_CKPT_EITHER,
+enum ckpt_kind {
+    CKPT_SAVE,   /* of rt_save: dir/MANIFEST */
+    CKPT_POINTS, /* of servers: dir/ckpt-... */
+    CKPT_EITHER,
 };
-CO_MUST_CHECK int rt_ckpt_expect(const char *dir, enum rt_ckpt_kind kind, struct co_err *err);
+CO_MUST_CHECK int ckpt_expect(const char *dir, enum ckpt_kind kind, struct co_err *err);
 
-CO_MUST_CHECK int rt_ckpt_chain_part(const struct rt_ckpt_chain *c, uint32_t point, uint32_t part,
-    struct rt_ckpt_part_reader **ret, struct co_err *err);
+CO_MUST_CHECK int ckpt_chain_part(const struct ckpt_chain *c, uint32_t point, uint32_t part,
+    struct ckpt_part_reader **ret, struct co_err *err);
 /* Reads a part to its end. CO_DAMAGED names the file and the offset of the fault. */
-CO_MUST_CHECK int rt_ckpt_chain_verify_part(
-    const struct rt_ckpt_chain *c, uint32_t point, uint32_t part, struct co_err *err);
+CO_MUST_CHECK int ckpt_chain_verify_part(
+    const struct ckpt_chain *c, uint32_t point, uint32_t part, struct co_err *err);
 /* Reads the whole chain, as a load would. */
-CO_MUST_CHECK int rt_ckpt_chain_verify(const struct rt_ckpt_chain *c, struct co_err *err);
+CO_MUST_CHECK int ckpt_chain_verify(const struct ckpt_chain *c, struct co_err *err);
 
 /* ---- for tests ---- */
 
-CO_MUST_CHECK int rt_ckpt_point_parse(
-    const char *text, size_t len, struct rt_ckpt_point *ret, struct co_err *err);
-CO_MUST_CHECK int rt_ckpt_point_print(
-    const struct rt_ckpt_point *p, struct co_buf *to, struct co_err *err);
+CO_MUST_CHECK int ckpt_point_parse(
+    const char *text, size_t len, struct ckpt_point *ret, struct co_err *err);
+CO_MUST_CHECK int ckpt_point_print(
+    const struct ckpt_point *p, struct co_buf *to, struct co_err *err);

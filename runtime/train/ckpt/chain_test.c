@@ -23,7 +23,7 @@
 
 enum { DIM = 3, SERVERS = 2, ROWS = 20 };
 
-static struct rt_ckpt_table table = {.name = "rows",
+static struct ckpt_table table = {.name = "rows",
     .sparse = true,
     .dim = DIM,
     .state = 1,
@@ -45,12 +45,12 @@ static int teardown(void **state) {
 }
 
 /* ROWS rows whose floats are all `number`. */
-static int write_part(const char *dir, uint64_t number, uint32_t server, struct rt_ckpt_part *ret,
-    struct co_err *err) {
-    CO_AUTOFREE char *path = rt_ckpt_point_part(dir, number, server);
-    struct rt_ckpt_part_place place = {number, server, SERVERS, 1};
-    struct rt_ckpt_part_sum sum = {0};
-    CO_CLEANUP(rt_ckpt_part_closep) struct rt_ckpt_part_writer *w = NULL;
+static int write_part(
+    const char *dir, uint64_t number, uint32_t server, struct ckpt_part *ret, struct co_err *err) {
+    CO_AUTOFREE char *path = ckpt_point_part(dir, number, server);
+    struct ckpt_part_place place = {number, server, SERVERS, 1};
+    struct ckpt_part_sum sum = {0};
+    CO_CLEANUP(ckpt_part_closep) struct ckpt_part_writer *w = NULL;
     unsigned char data[ROWS * (8 + (DIM + 1) * 4)];
     for (uint64_t i = 0; i < ROWS; i++) {
         unsigned char *row = data + i * sizeof(data) / ROWS;
@@ -60,21 +60,20 @@ static int write_part(const char *dir, uint64_t number, uint32_t server, struct 
             memcpy(row + 8 + k * 4, &v, 4);
         }
     }
-    struct rt_ckpt_part_chunk rows = {
-        .kind = RT_CKPT_PART_ROWS, .items = ROWS, .bytes = sizeof(data)};
-    struct rt_ckpt_part_chunk erased = {.kind = RT_CKPT_PART_ERASED, .items = 1, .bytes = 8};
-    int rc = rt_ckpt_part_create(path, &place, &w, err);
-    rc = rc < 0 ? rc : rt_ckpt_part_add(w, &erased, data, err);
-    rc = rc < 0 ? rc : rt_ckpt_part_add(w, &rows, data, err);
-    rc = rc < 0 ? rc : rt_ckpt_part_finish(w, &sum, err);
-    *ret = (struct rt_ckpt_part){server, 1, sum.bytes, sum.hash};
+    struct ckpt_part_chunk rows = {.kind = CKPT_PART_ROWS, .items = ROWS, .bytes = sizeof(data)};
+    struct ckpt_part_chunk erased = {.kind = CKPT_PART_ERASED, .items = 1, .bytes = 8};
+    int rc = ckpt_part_create(path, &place, &w, err);
+    rc = rc < 0 ? rc : ckpt_part_add(w, &erased, data, err);
+    rc = rc < 0 ? rc : ckpt_part_add(w, &rows, data, err);
+    rc = rc < 0 ? rc : ckpt_part_finish(w, &sum, err);
+    *ret = (struct ckpt_part){server, 1, sum.bytes, sum.hash};
     return rc;
 }
 
 static int save(const char *dir, uint64_t number, uint64_t base, struct co_err *err) {
-    struct rt_ckpt_part parts[SERVERS];
-    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
-    struct rt_ckpt_point p = {.number = number,
+    struct ckpt_part parts[SERVERS];
+    CO_AUTOFREE char *at = ckpt_point_dir(dir, number);
+    struct ckpt_point p = {.number = number,
         .base = base,
         .previous = base == number ? 0 : number - 1,
         .step = number * 100,
@@ -83,12 +82,12 @@ static int save(const char *dir, uint64_t number, uint64_t base, struct co_err *
         .n_parts = SERVERS,
         .tables = &table,
         .parts = parts};
-    int rc = rt_disk_mkdir(at, err);
+    int rc = ckpt_disk_mkdir(at, err);
     for (uint32_t i = 0; i < SERVERS && rc == 0; i++) {
         rc = write_part(dir, number, i, &parts[i], err);
     }
-    rc = rc < 0 ? rc : rt_disk_sync_dir(at, err);
-    return rc < 0 ? rc : rt_ckpt_point_commit(dir, &p, err);
+    rc = rc < 0 ? rc : ckpt_disk_sync_dir(at, err);
+    return rc < 0 ? rc : ckpt_point_commit(dir, &p, err);
 }
 
 static void save_all(const char *dir, uint64_t from, uint64_t to, uint64_t base) {
@@ -132,7 +131,7 @@ struct dirent *readdir(DIR *d) {
 static uint64_t last_number(const char *dir) {
     struct co_err err = {0};
     uint64_t last = 0;
-    if (rt_ckpt_last_number(dir, &last, &err) < 0) {
+    if (ckpt_last_number(dir, &last, &err) < 0) {
         fail_msg("%s", err.msg);
     }
     return last;
@@ -140,26 +139,26 @@ static uint64_t last_number(const char *dir) {
 
 /* Of the newest whole one; 0: none. */
 static uint64_t newest(const char *dir, struct skipped *s) {
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
-    const struct rt_ckpt_search search = {
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
+    const struct ckpt_search search = {
         .dir = dir, .most = UINT64_MAX, .verify = true, .skip = s ? note_skipped : NULL, .arg = s};
     struct co_err err = {0};
-    int rc = rt_ckpt_chain_newest(&search, &c, &err);
+    int rc = ckpt_chain_newest(&search, &c, &err);
     if (rc == CO_NOTFOUND || rc == CO_DAMAGED) {
         return 0;
     }
     assert_int_equal(0, rc);
     assert_int_equal(0, err.code);
-    return rt_ckpt_chain_number(c);
+    return ckpt_chain_number(c);
 }
 
 static void a_chain_is_read_from_its_full_one_on(void **state) {
     const char *dir = *state;
     save_all(dir, 1, 1, 1);
     save_all(dir, 2, 4, 1);
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
-    const struct rt_ckpt_search all = {.dir = dir, .most = UINT64_MAX};
-    assert_int_equal(0, rt_ckpt_chain_newest(&all, &c, NULL));
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
+    const struct ckpt_search all = {.dir = dir, .most = UINT64_MAX};
+    assert_int_equal(0, ckpt_chain_newest(&all, &c, NULL));
     assert_int_equal(4, c->n);
     for (uint32_t i = 0; i < c->n; i++) {
         assert_int_equal(i + 1, c->points[i].number);
@@ -168,20 +167,20 @@ static void a_chain_is_read_from_its_full_one_on(void **state) {
         assert_string_equal("adagrad:lr=0.1", c->points[i].tables[0].optimizer);
         assert_int_equal(255, c->points[i].tables[0].seed);
     }
-    assert_int_equal(0, rt_ckpt_chain_verify(c, NULL));
-    CO_CLEANUP(rt_ckpt_part_reader_closep) struct rt_ckpt_part_reader *r = NULL;
-    struct rt_ckpt_part_chunk chunk;
+    assert_int_equal(0, ckpt_chain_verify(c, NULL));
+    CO_CLEANUP(ckpt_part_reader_closep) struct ckpt_part_reader *r = NULL;
+    struct ckpt_part_chunk chunk;
     const unsigned char *data;
-    assert_int_equal(0, rt_ckpt_chain_part(c, 3, 1, &r, NULL));
-    assert_int_equal(0, rt_ckpt_part_next(r, &chunk, NULL)); /* erased: passed over */
-    assert_int_equal(RT_CKPT_PART_ERASED, chunk.kind);
-    assert_int_equal(0, rt_ckpt_part_next(r, &chunk, NULL));
+    assert_int_equal(0, ckpt_chain_part(c, 3, 1, &r, NULL));
+    assert_int_equal(0, ckpt_part_next(r, &chunk, NULL)); /* erased: passed over */
+    assert_int_equal(CKPT_PART_ERASED, chunk.kind);
+    assert_int_equal(0, ckpt_part_next(r, &chunk, NULL));
     assert_int_equal(ROWS, chunk.items);
-    assert_int_equal(0, rt_ckpt_part_data(r, &data, NULL));
+    assert_int_equal(0, ckpt_part_data(r, &data, NULL));
     float v;
     memcpy(&v, data + 8, 4);
     assert_true(v == 4 && co_get_u64(data + chunk.bytes / ROWS) == 3);
-    assert_int_equal(1, rt_ckpt_part_next(r, &chunk, NULL));
+    assert_int_equal(1, ckpt_part_next(r, &chunk, NULL));
     assert_int_equal(4, last_number(dir));
 }
 
@@ -191,13 +190,13 @@ static void what_is_torn_is_named_and_passed_over(void **state) {
     assert_int_equal(0, newest(dir, &s));
     save_all(dir, 1, 1, 1);
     save_all(dir, 2, 3, 1);
-    CO_AUTOFREE char *torn = rt_ckpt_point_dir(dir, 4);
+    CO_AUTOFREE char *torn = ckpt_point_dir(dir, 4);
     assert_int_equal(0, mkdir(torn, 0700));
     assert_int_equal(3, newest(dir, &s));
     assert_int_equal(1, s.n);
     assert_non_null(strstr(s.text, "ckpt-000000000004' was not completed"));
     /* Without 2 there is no 3. */
-    CO_AUTOFREE char *gone = rt_ckpt_point_part(dir, 2, 1);
+    CO_AUTOFREE char *gone = ckpt_point_part(dir, 2, 1);
     assert_int_equal(0, unlink(gone));
     assert_int_equal(1, newest(dir, &s));
     assert_int_equal(4, s.n);
@@ -212,7 +211,7 @@ static void damage_of_any_byte_is_named(void **state) {
     save_all(dir, 2, 2, 1);
     static const char *files[] = {"MANIFEST", "part-00000", "part-00001"};
     for (size_t i = 0; i < CO_ARRAY_LEN(files); i++) {
-        CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, 2);
+        CO_AUTOFREE char *at = ckpt_point_dir(dir, 2);
         CO_AUTOFREE char *path = co_xasprintf("%s/%s", at, files[i]);
         CO_AUTOBUF struct co_buf good = CO_BUF(1 << 20);
         assert_int_equal(0, co_file_read(path, 1 << 20, &good, NULL));
@@ -235,15 +234,15 @@ static void damage_of_any_byte_is_named(void **state) {
 /* As after checkpoint `number` of a job that began with `restored` and wrote that one first; 0: it
  * wrote all. */
 static void prune(const char *dir, uint32_t keep, uint64_t number, uint64_t restored) {
-    struct rt_ckpt_point p = {0};
+    struct ckpt_point p = {0};
     struct co_err err = {0};
-    assert_int_equal(0, rt_ckpt_point_read(dir, number, &p, &err));
-    const struct rt_ckpt_past past = {
+    assert_int_equal(0, ckpt_point_read(dir, number, &p, &err));
+    const struct ckpt_past past = {
         .newest = &p, .restored = restored, .first = restored ? number : 1};
-    if (rt_ckpt_prune(dir, keep, &past, &err) < 0) {
+    if (ckpt_prune(dir, keep, &past, &err) < 0) {
         fail_msg("%s", err.msg);
     }
-    rt_ckpt_point_done(&p);
+    ckpt_point_done(&p);
 }
 
 /* The numbers whose directories are there. */
@@ -251,7 +250,7 @@ static const char *left(const char *dir) {
     static char text[256];
     text[0] = '\0';
     for (uint64_t i = 1; i < 20; i++) {
-        CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, i);
+        CO_AUTOFREE char *at = ckpt_point_dir(dir, i);
         size_t n = strlen(text);
         if (access(at, F_OK) == 0) {
             (void)snprintf(text + n, sizeof(text) - n, "%llu ", (unsigned long long)i);
@@ -272,10 +271,10 @@ static void the_newest_full_ones_are_kept_with_what_hangs_on_them(void **state) 
     save_all(dir, 2, 3, 1);
     save_all(dir, 4, 4, 4);
     save_all(dir, 5, 5, 4);
-    CO_AUTOFREE char *torn = rt_ckpt_point_dir(dir, 6);
+    CO_AUTOFREE char *torn = ckpt_point_dir(dir, 6);
     assert_int_equal(0, mkdir(torn, 0700));
     save_all(dir, 7, 7, 7);
-    CO_AUTOFREE char *begun = rt_ckpt_point_dir(dir, 8);
+    CO_AUTOFREE char *begun = ckpt_point_dir(dir, 8);
     assert_int_equal(0, mkdir(begun, 0700));
     prune(dir, 3, 7, 0);
     assert_string_equal("1 2 3 4 5 7 8 ", left(dir));
@@ -290,7 +289,7 @@ static void only_what_is_of_this_job_is_removed(void **state) {
     for (uint64_t i = 1; i <= 7; i++) {
         save_all(dir, i, i, i);
     }
-    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, 1);
+    CO_AUTOFREE char *at = ckpt_point_dir(dir, 1);
     CO_AUTOFREE char *locked = co_xasprintf("%s/MANIFEST", at);
     replace_by_loop(locked);
     prune(dir, 1, 6, 3);
@@ -303,12 +302,12 @@ static void only_what_is_of_this_job_is_removed(void **state) {
 }
 
 static void checkpoints_of_other_tables_stay(void **state) {
-    static const struct rt_ckpt_table others[] = {
+    static const struct ckpt_table others[] = {
         {.name = "rows", .sparse = true, .dim = 9, .optimizer = "sgd", .init = "zero"},
         {.name = "renamed", .sparse = true, .dim = DIM, .optimizer = "sgd", .init = "zero"},
         {.name = "rows", .size = DIM, .optimizer = "sgd", .init = "zero"}};
     const char *dir = *state;
-    const struct rt_ckpt_table mine = table;
+    const struct ckpt_table mine = table;
     save_all(dir, 1, 1, 1);
     for (uint64_t i = 0; i < CO_ARRAY_LEN(others); i++) {
         table = others[i];
@@ -350,12 +349,12 @@ static const struct {
     {put_lost_link, "a symbolic link on its way leads nowhere"}};
 
 static void search_ends(const char *dir, const char *path, const char *says) {
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
     struct skipped s = {0};
     struct co_err err = {0};
-    const struct rt_ckpt_search search = {
+    const struct ckpt_search search = {
         .dir = dir, .most = UINT64_MAX, .skip = note_skipped, .arg = &s};
-    int rc = rt_ckpt_chain_newest(&search, &c, &err);
+    int rc = ckpt_chain_newest(&search, &c, &err);
     if (rc != CO_INTERNAL || s.n > 0 || !strstr(err.msg, path) || !strstr(err.msg, says)) {
         fail_msg("%s: %d '%s', expected '%s'", path, rc, err.msg, says);
     }
@@ -370,7 +369,7 @@ static void what_cannot_be_read_ends_the_search(void **state) {
     save_all(dir, 1, 2, 1);
     for (uint64_t number = 1; number <= 2; number++) { /* the full one, its delta */
         for (size_t i = 0; i < CO_ARRAY_LEN(files) * CO_ARRAY_LEN(unreadable); i++) {
-            CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
+            CO_AUTOFREE char *at = ckpt_point_dir(dir, number);
             CO_AUTOFREE char *path = co_xasprintf("%s/%s", at, files[i % CO_ARRAY_LEN(files)]);
             assert_int_equal(0, rename(path, aside));
             unreadable[i / CO_ARRAY_LEN(files)].put(path);
@@ -386,16 +385,16 @@ static void what_cannot_be_read_ends_the_search(void **state) {
 static void what_a_later_version_wrote_ends_the_search(void **state) {
     const char *dir = *state;
     save_all(dir, 1, 2, 1);
-    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, 2);
+    CO_AUTOFREE char *at = ckpt_point_dir(dir, 2);
     CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", at);
     CO_AUTOBUF struct co_buf text = CO_BUF(1 << 10);
     assert_int_equal(0, co_buf_adds(&text, "paddlert checkpoint 3\nthings to come\n", NULL));
-    assert_int_equal(0, rt_lines_end(&text, NULL));
+    assert_int_equal(0, ckpt_lines_end(&text, NULL));
     assert_int_equal(0, co_file_write(path, text.data, text.len, 0600, NULL));
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
-    const struct rt_ckpt_search search = {.dir = dir, .most = UINT64_MAX};
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
+    const struct ckpt_search search = {.dir = dir, .most = UINT64_MAX};
     struct co_err err = {0};
-    assert_int_equal(CO_UNSUPPORTED, rt_ckpt_chain_newest(&search, &c, &err));
+    assert_int_equal(CO_UNSUPPORTED, ckpt_chain_newest(&search, &c, &err));
     assert_non_null(strstr(err.msg, path));
     assert_non_null(strstr(err.msg, "not of version 2: a later libpaddlert wrote it"));
     text.data[25] ^= 1;
@@ -413,11 +412,11 @@ static void a_link_to_nowhere_is_not_an_empty_directory(void **state) {
     assert_int_equal(0, unlink(dir));
     assert_int_equal(0, mkdir(dir, 0700));
     save_all(dir, 1, 2, 1);
-    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, 3);
+    CO_AUTOFREE char *at = ckpt_point_dir(dir, 3);
     put_lost_link(at);
     search_ends(dir, at, "leads nowhere");
     bool complete;
-    assert_int_equal(CO_INTERNAL, rt_ckpt_is_complete(dir, 3, &complete, NULL));
+    assert_int_equal(CO_INTERNAL, ckpt_is_complete(dir, 3, &complete, NULL));
     prune(dir, 1, 2, 0);
     assert_string_equal("1 2 ", left(dir));
     struct stat st;
@@ -426,42 +425,42 @@ static void a_link_to_nowhere_is_not_an_empty_directory(void **state) {
 
 static void a_search_says_what_it_found_instead_of_what(void **state) {
     const char *dir = *state;
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
-    const struct rt_ckpt_search search = {.dir = dir, .most = UINT64_MAX};
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
+    const struct ckpt_search search = {.dir = dir, .most = UINT64_MAX};
     struct co_err err = {0};
     for (uint64_t i = 1; i <= 3; i++) {
         save_all(dir, i, i, i);
     }
     for (uint64_t i = 3; i > 0; i--) {
-        CO_AUTOFREE char *part = rt_ckpt_point_part(dir, i, 0);
-        assert_int_equal(0, rt_ckpt_chain_newest(&search, &c, &err));
-        assert_int_equal(i, rt_ckpt_chain_number(c));
+        CO_AUTOFREE char *part = ckpt_point_part(dir, i, 0);
+        assert_int_equal(0, ckpt_chain_newest(&search, &c, &err));
+        assert_int_equal(i, ckpt_chain_number(c));
         assert_int_equal(i == 3 ? 0 : 3, c->damaged);
-        rt_ckpt_chain_close(co_steal_ptr(c));
+        ckpt_chain_close(co_steal_ptr(c));
         assert_int_equal(0, truncate(part, 100));
     }
     assert_int_equal(0, err.code);
-    assert_int_equal(CO_DAMAGED, rt_ckpt_chain_newest(&search, &c, &err));
+    assert_int_equal(CO_DAMAGED, ckpt_chain_newest(&search, &c, &err));
     assert_non_null(strstr(err.msg, "ckpt-000000000003/part-00000"));
 }
 
 /* All that lists the directory fails with this code, and says which one it is. */
 static void cannot_list(const char *dir, int code) {
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
-    struct rt_ckpt_numbers have = {0};
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
+    struct ckpt_numbers have = {0};
     struct co_err err[4] = {0};
     uint64_t last = 77;
     int left = entries_left;
-    assert_int_equal(code, rt_ckpt_numbers(dir, &have, &err[0]));
+    assert_int_equal(code, ckpt_numbers(dir, &have, &err[0]));
     entries_left = left;
-    assert_int_equal(code, rt_ckpt_last_number(dir, &last, &err[1]));
+    assert_int_equal(code, ckpt_last_number(dir, &last, &err[1]));
     entries_left = left;
-    const struct rt_ckpt_search search = {.dir = dir, .most = UINT64_MAX};
-    assert_int_equal(code, rt_ckpt_chain_newest(&search, &c, &err[2]));
+    const struct ckpt_search search = {.dir = dir, .most = UINT64_MAX};
+    assert_int_equal(code, ckpt_chain_newest(&search, &c, &err[2]));
     entries_left = left;
-    const struct rt_ckpt_point p = {.number = 3};
-    const struct rt_ckpt_past past = {.newest = &p, .first = 1};
-    assert_int_equal(code, rt_ckpt_prune(dir, 1, &past, &err[3]));
+    const struct ckpt_point p = {.number = 3};
+    const struct ckpt_past past = {.newest = &p, .first = 1};
+    assert_int_equal(code, ckpt_prune(dir, 1, &past, &err[3]));
     entries_left = -1;
     assert_true(!have.all && have.n == 0 && last == 77 && !c);
     for (size_t i = 0; i < CO_ARRAY_LEN(err); i++) {
@@ -485,7 +484,7 @@ static void a_directory_that_cannot_be_listed_is_not_empty(void **state) {
         cannot_list(dir, CO_INTERNAL);
     }
     for (uint64_t i = 1; i <= 3; i++) {
-        CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, i);
+        CO_AUTOFREE char *at = ckpt_point_dir(dir, i);
         assert_int_equal(0, access(at, F_OK));
     }
     assert_int_equal(3, newest(dir, NULL));
@@ -502,11 +501,11 @@ static void kill_at_step(void) {
 }
 
 static bool prune_all(const char *dir, uint64_t number) {
-    struct rt_ckpt_point p = {0};
-    bool ok = rt_ckpt_point_read(dir, number, &p, NULL) == 0;
-    const struct rt_ckpt_past past = {.newest = &p, .restored = number};
-    ok = ok && rt_ckpt_prune(dir, 1, &past, NULL) == 0;
-    rt_ckpt_point_done(&p);
+    struct ckpt_point p = {0};
+    bool ok = ckpt_point_read(dir, number, &p, NULL) == 0;
+    const struct ckpt_past past = {.newest = &p, .restored = number};
+    ok = ok && ckpt_prune(dir, 1, &past, NULL) == 0;
+    ckpt_point_done(&p);
     return ok;
 }
 
@@ -533,7 +532,7 @@ static void a_kill_at_any_step_leaves_a_whole_one(void **state) {
         pid_t pid = fork();
         if (pid == 0) {
             steps_left = at;
-            rt_disk_watch = kill_at_step;
+            ckpt_disk_watch = kill_at_step;
             save_and_tell(dir, fds[1]);
             _exit(0);
         }

@@ -18,17 +18,17 @@
 #include "common/mem.h"
 
 enum {
-    RT_CKPT_NAME_MAX = 64,
-    RT_CKPT_TABLES_MAX = 256,
-    RT_CKPT_CHUNK_MAX = 64 << 20,
+    CKPT_NAME_MAX = 64,
+    CKPT_TABLES_MAX = 256,
+    CKPT_CHUNK_MAX = 64 << 20,
     /* What a table may have.  Writers keep to it, and readers refuse anything else. */
-    RT_CKPT_DIM_MAX = 65536,
-    RT_CKPT_STATE_MAX = 64, /* floats of state per value, and as many that belong to a whole row */
+    CKPT_DIM_MAX = 65536,
+    CKPT_STATE_MAX = 64, /* floats of state per value, and as many that belong to a whole row */
 };
-#define RT_CKPT_SIZE_MAX (1ULL << 34)
+#define CKPT_SIZE_MAX (1ULL << 34)
 
-struct rt_ckpt_table {
-    char name[RT_CKPT_NAME_MAX];
+struct ckpt_table {
+    char name[CKPT_NAME_MAX];
     bool sparse;
     uint64_t size;  /* dense: values */
     uint32_t dim;   /* sparse: values a row */
@@ -45,68 +45,67 @@ struct rt_ckpt_table {
     uint64_t items; /* rows (sparse), floats (dense) */
     uint64_t bytes; /* of the file */
     uint64_t hash;  /* of its chunks' hashes */
-    char file[RT_CKPT_NAME_MAX + 32];
+    char file[CKPT_NAME_MAX + 32];
 };
 
 /* Bytes of n rows with their ids, or of n values with their state; UINT64_MAX: more than there can
  * be. */
-uint64_t rt_ckpt_rows_bytes(const struct rt_ckpt_table *t, uint64_t n);
-uint64_t rt_ckpt_dense_bytes(const struct rt_ckpt_table *t, uint64_t n);
+uint64_t ckpt_rows_bytes(const struct ckpt_table *t, uint64_t n);
+uint64_t ckpt_dense_bytes(const struct ckpt_table *t, uint64_t n);
 
 /* ---- writing ---- */
 
-struct rt_ckpt_writer;
+struct ckpt_writer;
 
 /* Creates dir if it is absent. Fails if what is there cannot be read: it may be a save. */
-CO_MUST_CHECK int rt_ckpt_create(const char *dir, struct rt_ckpt_writer **ret, struct co_err *err);
-CO_MUST_CHECK int rt_ckpt_begin(
-    struct rt_ckpt_writer *w, const struct rt_ckpt_table *table, struct co_err *err);
+CO_MUST_CHECK int ckpt_create(const char *dir, struct ckpt_writer **ret, struct co_err *err);
+CO_MUST_CHECK int ckpt_begin(
+    struct ckpt_writer *w, const struct ckpt_table *table, struct co_err *err);
 /* Sparse: u64[items] ids, then f32[items][dim + state]; dense: f32[items]; little-endian. */
-CO_MUST_CHECK int rt_ckpt_chunk(
-    struct rt_ckpt_writer *w, uint32_t items, const void *data, size_t bytes, struct co_err *err);
-CO_MUST_CHECK int rt_ckpt_end(struct rt_ckpt_writer *w, struct co_err *err);
+CO_MUST_CHECK int ckpt_chunk(
+    struct ckpt_writer *w, uint32_t items, const void *data, size_t bytes, struct co_err *err);
+CO_MUST_CHECK int ckpt_end(struct ckpt_writer *w, struct co_err *err);
 /* Makes the new checkpoint the one in dir, and then removes the old one. After an error the old one
  * is still whole, and which of the two counts is not known if the error was one of the last sync.
  * Frees w, also on failure. */
-CO_MUST_CHECK int rt_ckpt_commit(struct rt_ckpt_writer *w_own, struct co_err *err);
-void rt_ckpt_abort(struct rt_ckpt_writer *w); /* removes what was written; NULL allowed */
-CO_DEFINE_CLEANUP(struct rt_ckpt_writer *, rt_ckpt_abort)
+CO_MUST_CHECK int ckpt_commit(struct ckpt_writer *w_own, struct co_err *err);
+void ckpt_abort(struct ckpt_writer *w); /* removes what was written; NULL allowed */
+CO_DEFINE_CLEANUP(struct ckpt_writer *, ckpt_abort)
 
 /* ---- reading ---- */
 
-struct rt_ckpt;
-struct rt_ckpt_file;
+struct ckpt;
+struct ckpt_file;
 
 /* CO_NOTFOUND: no manifest in dir.  CO_DAMAGED: torn or corrupt, with file and place.  Others: it
  * cannot be read. */
-CO_MUST_CHECK int rt_ckpt_open(const char *dir, struct rt_ckpt **ret, struct co_err *err);
-void rt_ckpt_close(struct rt_ckpt *c);
-CO_DEFINE_CLEANUP(struct rt_ckpt *, rt_ckpt_close)
-uint32_t rt_ckpt_tables(const struct rt_ckpt *c);
-const struct rt_ckpt_table *rt_ckpt_table(const struct rt_ckpt *c, uint32_t i);
+CO_MUST_CHECK int ckpt_open(const char *dir, struct ckpt **ret, struct co_err *err);
+void ckpt_close(struct ckpt *c);
+CO_DEFINE_CLEANUP(struct ckpt *, ckpt_close)
+uint32_t ckpt_tables(const struct ckpt *c);
+const struct ckpt_table *ckpt_table(const struct ckpt *c, uint32_t i);
 /* -1: none of that name. */
-int rt_ckpt_find(const struct rt_ckpt *c, const char *name);
+int ckpt_find(const struct ckpt *c, const char *name);
 /* Checks that all files are there in the size that the manifest says. CO_DAMAGED names the file. */
-CO_MUST_CHECK int rt_ckpt_check(const struct rt_ckpt *c, struct co_err *err);
+CO_MUST_CHECK int ckpt_check(const struct ckpt *c, struct co_err *err);
 /* Reads the table's file to its end. */
-CO_MUST_CHECK int rt_ckpt_verify_table(const struct rt_ckpt *c, uint32_t table, struct co_err *err);
+CO_MUST_CHECK int ckpt_verify_table(const struct ckpt *c, uint32_t table, struct co_err *err);
 /* Reads every file to its end, as a load would. */
-CO_MUST_CHECK int rt_ckpt_verify(const struct rt_ckpt *c, struct co_err *err);
+CO_MUST_CHECK int ckpt_verify(const struct ckpt *c, struct co_err *err);
 
-CO_MUST_CHECK int rt_ckpt_file_open(
-    const struct rt_ckpt *c, uint32_t table, struct rt_ckpt_file **ret, struct co_err *err);
-void rt_ckpt_file_close(struct rt_ckpt_file *f);
-CO_DEFINE_CLEANUP(struct rt_ckpt_file *, rt_ckpt_file_close)
+CO_MUST_CHECK int ckpt_file_open(
+    const struct ckpt *c, uint32_t table, struct ckpt_file **ret, struct co_err *err);
+void ckpt_file_close(struct ckpt_file *f);
+CO_DEFINE_CLEANUP(struct ckpt_file *, ckpt_file_close)
 /* The next chunk, its hash checked; data is valid until the next call. 1: the end of the file,
  * whose tail was right. */
-CO_MUST_CHECK int rt_ckpt_next(struct rt_ckpt_file *f, uint32_t *ret_items, const void **ret_data,
+CO_MUST_CHECK int ckpt_next(struct ckpt_file *f, uint32_t *ret_items, const void **ret_data,
     size_t *ret_bytes, struct co_err *err);
 
 /* ---- parts, for tests ---- */
 
-CO_MUST_CHECK int rt_ckpt_manifest_parse(const char *text, size_t len,
-    struct rt_ckpt_table *ret_tables, uint32_t *ret_n, uint64_t *ret_generation,
-    struct co_err *err);
+CO_MUST_CHECK int ckpt_manifest_parse(const char *text, size_t len, struct ckpt_table *ret_tables,
+    uint32_t *ret_n, uint64_t *ret_generation, struct co_err *err);
 /* Takes the stream. */
-CO_MUST_CHECK int rt_ckpt_file_from(FILE *stream_own, const char *name,
-    const struct rt_ckpt_table *table, struct rt_ckpt_file **ret, struct co_err *err);
+CO_MUST_CHECK int ckpt_file_from(FILE *stream_own, const char *name, const struct ckpt_table *table,
+    struct ckpt_file **ret, struct co_err *err);

@@ -7,17 +7,17 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void manifest(const char *text, size_t len) {
-    struct rt_ckpt_table *tables = co_xcalloc(RT_CKPT_TABLES_MAX, sizeof(*tables));
+    struct ckpt_table *tables = co_xcalloc(CKPT_TABLES_MAX, sizeof(*tables));
     uint32_t n = 0;
     uint64_t generation = 0;
-    (void)!rt_ckpt_manifest_parse(text, len, tables, &n, &generation, NULL);
+    (void)!ckpt_manifest_parse(text, len, tables, &n, &generation, NULL);
     /* Again with the right last line. */
     char *copy = co_xmalloc(len + 32);
     memcpy(copy, text, len);
     int end =
-        snprintf(copy + len, 32, "end hash=%016llx\n", (unsigned long long)rt_ckpt_hash(copy, len));
-    if (rt_ckpt_manifest_parse(copy, len + (size_t)end, tables, &n, &generation, NULL) == 0 &&
-        n > RT_CKPT_TABLES_MAX) {
+        snprintf(copy + len, 32, "end hash=%016llx\n", (unsigned long long)ckpt_hash(copy, len));
+    if (ckpt_manifest_parse(copy, len + (size_t)end, tables, &n, &generation, NULL) == 0 &&
+        n > CKPT_TABLES_MAX) {
         abort();
     }
     free(copy);
@@ -25,30 +25,30 @@ static void manifest(const char *text, size_t len) {
 }
 
 static void file(const uint8_t *data, size_t size, bool repair) {
-    struct rt_ckpt_table t = {.name = "t", .sparse = size & 1, .size = 10, .dim = 2, .state = 1};
-    size_t len = RT_CKPT_HEAD + size;
+    struct ckpt_table t = {.name = "t", .sparse = size & 1, .size = 10, .dim = 2, .state = 1};
+    size_t len = CKPT_HEAD + size;
     unsigned char *all = co_xmalloc(len);
-    rt_ckpt_head(&t, all);
-    memcpy(all + RT_CKPT_HEAD, data, size);
-    for (size_t at = RT_CKPT_HEAD; repair && at + RT_CKPT_CHUNK_HEAD <= len;) {
+    ckpt_head(&t, all);
+    memcpy(all + CKPT_HEAD, data, size);
+    for (size_t at = CKPT_HEAD; repair && at + CKPT_CHUNK_HEAD <= len;) {
         uint32_t items = co_get_u32(all + at), bytes = co_get_u32(all + at + 4);
-        size_t left = len - at - RT_CKPT_CHUNK_HEAD;
-        uint64_t hash = rt_ckpt_hash(all + at + RT_CKPT_CHUNK_HEAD, bytes < left ? bytes : left);
-        rt_ckpt_chunk_head(items, bytes, hash, all + at);
-        at += RT_CKPT_CHUNK_HEAD + (bytes < left ? bytes : left);
+        size_t left = len - at - CKPT_CHUNK_HEAD;
+        uint64_t hash = ckpt_hash(all + at + CKPT_CHUNK_HEAD, bytes < left ? bytes : left);
+        ckpt_chunk_head(items, bytes, hash, all + at);
+        at += CKPT_CHUNK_HEAD + (bytes < left ? bytes : left);
     }
     FILE *stream = fmemopen(all, len, "r");
-    struct rt_ckpt_file *f = NULL;
-    if (stream && rt_ckpt_file_from(stream, "fuzz", &t, &f, NULL) == 0) {
+    struct ckpt_file *f = NULL;
+    if (stream && ckpt_file_from(stream, "fuzz", &t, &f, NULL) == 0) {
         uint32_t items;
         const void *p;
         size_t bytes;
-        while (rt_ckpt_next(f, &items, &p, &bytes, NULL) == 0) {
-            if (bytes != rt_ckpt_data_bytes(&t, items)) {
+        while (ckpt_next(f, &items, &p, &bytes, NULL) == 0) {
+            if (bytes != ckpt_data_bytes(&t, items)) {
                 abort();
             }
         }
-        rt_ckpt_file_close(f);
+        ckpt_file_close(f);
     }
     free(all);
 }

@@ -18,14 +18,14 @@
 
 enum { DIM = 3, ROWS = 50, VALUES = 100, MOST = 1 << 16 };
 
-static const struct rt_ckpt_table sparse = {.name = "rows",
+static const struct ckpt_table sparse = {.name = "rows",
     .sparse = true,
     .dim = DIM,
     .state = 1,
     .seed = 255,
     .optimizer = "adagrad:lr=0.1",
     .init = "zero"};
-static const struct rt_ckpt_table dense = {
+static const struct ckpt_table dense = {
     .name = "w", .size = VALUES, .optimizer = "sgd:lr=0.1", .init = "zero"};
 
 static int setup(void **state) {
@@ -41,7 +41,7 @@ static int teardown(void **state) {
     return rc;
 }
 
-static int write_tables(struct rt_ckpt_writer *w, float base, struct co_err *err) {
+static int write_tables(struct ckpt_writer *w, float base, struct co_err *err) {
     unsigned char chunk[ROWS * (8 + (DIM + 1) * 4)];
     float values[VALUES];
     for (uint64_t i = 0; i < ROWS; i++) {
@@ -54,40 +54,40 @@ static int write_tables(struct rt_ckpt_writer *w, float base, struct co_err *err
     for (size_t i = 0; i < VALUES; i++) {
         values[i] = base + (float)i;
     }
-    int rc = rt_ckpt_begin(w, &sparse, err);
-    rc = rc < 0 ? rc : rt_ckpt_chunk(w, ROWS, chunk, sizeof(chunk), err);
-    rc = rc < 0 ? rc : rt_ckpt_chunk(w, ROWS, chunk, sizeof(chunk), err);
-    rc = rc < 0 ? rc : rt_ckpt_end(w, err);
-    rc = rc < 0 ? rc : rt_ckpt_begin(w, &dense, err);
-    rc = rc < 0 ? rc : rt_ckpt_chunk(w, VALUES, values, sizeof(values), err);
-    return rc < 0 ? rc : rt_ckpt_end(w, err);
+    int rc = ckpt_begin(w, &sparse, err);
+    rc = rc < 0 ? rc : ckpt_chunk(w, ROWS, chunk, sizeof(chunk), err);
+    rc = rc < 0 ? rc : ckpt_chunk(w, ROWS, chunk, sizeof(chunk), err);
+    rc = rc < 0 ? rc : ckpt_end(w, err);
+    rc = rc < 0 ? rc : ckpt_begin(w, &dense, err);
+    rc = rc < 0 ? rc : ckpt_chunk(w, VALUES, values, sizeof(values), err);
+    return rc < 0 ? rc : ckpt_end(w, err);
 }
 
 static void save(const char *dir, float base) {
-    struct rt_ckpt_writer *w = NULL;
+    struct ckpt_writer *w = NULL;
     struct co_err err = {0};
-    assert_int_equal(0, rt_ckpt_create(dir, &w, &err));
+    assert_int_equal(0, ckpt_create(dir, &w, &err));
     assert_int_equal(0, write_tables(w, base, &err));
-    assert_int_equal(0, rt_ckpt_commit(w, &err));
+    assert_int_equal(0, ckpt_commit(w, &err));
 }
 
 /* The first value of "w". */
 static float first_value(const char *dir) {
     struct co_err err = {0};
-    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *c = NULL;
-    if (rt_ckpt_open(dir, &c, &err) < 0 || rt_ckpt_verify(c, &err) < 0) {
+    CO_CLEANUP(ckpt_closep) struct ckpt *c = NULL;
+    if (ckpt_open(dir, &c, &err) < 0 || ckpt_verify(c, &err) < 0) {
         fail_msg("%s", err.msg);
     }
-    CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = NULL;
+    CO_CLEANUP(ckpt_file_closep) struct ckpt_file *f = NULL;
     uint32_t items;
     const void *data;
     size_t bytes;
-    assert_int_equal(0, rt_ckpt_file_open(c, (uint32_t)rt_ckpt_find(c, "w"), &f, &err));
-    assert_int_equal(0, rt_ckpt_next(f, &items, &data, &bytes, &err));
+    assert_int_equal(0, ckpt_file_open(c, (uint32_t)ckpt_find(c, "w"), &f, &err));
+    assert_int_equal(0, ckpt_next(f, &items, &data, &bytes, &err));
     assert_int_equal(VALUES, items);
     float v;
     memcpy(&v, data, 4);
-    assert_int_equal(1, rt_ckpt_next(f, &items, &data, &bytes, &err));
+    assert_int_equal(1, ckpt_next(f, &items, &data, &bytes, &err));
     assert_int_equal(0, err.code); /* the end is no error */
     return v;
 }
@@ -106,11 +106,11 @@ static void what_was_written_is_read(void **state) {
     const char *dir = *state;
     save(dir, 7);
     assert_true(first_value(dir) == 7);
-    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *c = NULL;
-    assert_int_equal(0, rt_ckpt_open(dir, &c, NULL));
-    assert_int_equal(2, rt_ckpt_tables(c));
-    assert_int_equal(-1, rt_ckpt_find(c, "x"));
-    const struct rt_ckpt_table *t = rt_ckpt_table(c, 0);
+    CO_CLEANUP(ckpt_closep) struct ckpt *c = NULL;
+    assert_int_equal(0, ckpt_open(dir, &c, NULL));
+    assert_int_equal(2, ckpt_tables(c));
+    assert_int_equal(-1, ckpt_find(c, "x"));
+    const struct ckpt_table *t = ckpt_table(c, 0);
     assert_true(t->sparse && t->dim == DIM && t->seed == 255 && t->items == 2 * ROWS);
     assert_string_equal("adagrad:lr=0.1", t->optimizer);
 }
@@ -127,31 +127,31 @@ static void a_new_checkpoint_replaces_the_old_one(void **state) {
 static void an_unfinished_save_leaves_the_old_one(void **state) {
     const char *dir = *state;
     save(dir, 5);
-    struct rt_ckpt_writer *w = NULL;
-    assert_int_equal(0, rt_ckpt_create(dir, &w, NULL));
+    struct ckpt_writer *w = NULL;
+    assert_int_equal(0, ckpt_create(dir, &w, NULL));
     assert_int_equal(0, write_tables(w, 6, NULL));
     assert_true(first_value(dir) == 5); /* as after a kill */
-    rt_ckpt_abort(w);
+    ckpt_abort(w);
     assert_true(first_value(dir) == 5);
     assert_int_equal(3, count_files(dir));
 }
 
 static void no_manifest_is_not_found(void **state) {
-    struct rt_ckpt *c = NULL;
+    struct ckpt *c = NULL;
     struct co_err err = {0};
-    assert_int_equal(CO_NOTFOUND, rt_ckpt_open(*state, &c, &err));
+    assert_int_equal(CO_NOTFOUND, ckpt_open(*state, &c, &err));
     assert_non_null(strstr(err.msg, *state));
 }
 
 static void what_a_later_version_saved_is_not_damaged(void **state) {
     CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", (const char *)*state);
     CO_AUTOBUF struct co_buf text = CO_BUF(1 << 10);
-    struct rt_ckpt *c = NULL;
+    struct ckpt *c = NULL;
     struct co_err err = {0};
     assert_int_equal(0, co_buf_adds(&text, "paddlert checkpoint 2 generation 7\n", NULL));
-    assert_int_equal(0, rt_lines_end(&text, NULL));
+    assert_int_equal(0, ckpt_lines_end(&text, NULL));
     assert_int_equal(0, co_file_write(path, text.data, text.len, 0600, NULL));
-    assert_int_equal(CO_UNSUPPORTED, rt_ckpt_open(*state, &c, &err));
+    assert_int_equal(CO_UNSUPPORTED, ckpt_open(*state, &c, &err));
     assert_non_null(strstr(err.msg, "not of version 1: a later libpaddlert wrote it"));
 }
 
@@ -175,10 +175,10 @@ static void damage_is_refused_and_named(void **state) {
             if (at < good.len) {
                 good.data[at] = saved;
             }
-            CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *c = NULL;
+            CO_CLEANUP(ckpt_closep) struct ckpt *c = NULL;
             struct co_err err = {0};
-            int rc = rt_ckpt_open(dir, &c, &err);
-            rc = rc < 0 ? rc : rt_ckpt_verify(c, &err);
+            int rc = ckpt_open(dir, &c, &err);
+            rc = rc < 0 ? rc : ckpt_verify(c, &err);
             if (rc != CO_DAMAGED || !strstr(err.msg, files[i])) {
                 fail_msg("%s, byte %zu of %zu: %d '%s'", files[i], at, good.len, rc, err.msg);
             }
@@ -188,10 +188,10 @@ static void damage_is_refused_and_named(void **state) {
     assert_true(first_value(dir) == 5);
     CO_AUTOFREE char *gone = co_xasprintf("%s/%s", dir, files[1]);
     assert_int_equal(0, unlink(gone));
-    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *c = NULL;
+    CO_CLEANUP(ckpt_closep) struct ckpt *c = NULL;
     struct co_err err = {0};
-    assert_int_equal(0, rt_ckpt_open(dir, &c, &err));
-    assert_int_equal(CO_DAMAGED, rt_ckpt_verify(c, &err));
+    assert_int_equal(0, ckpt_open(dir, &c, &err));
+    assert_int_equal(CO_DAMAGED, ckpt_verify(c, &err));
     assert_non_null(strstr(err.msg, files[1]));
 }
 
@@ -199,7 +199,7 @@ static void damage_is_refused_and_named(void **state) {
 static void a_chunk_may_be_larger_than_the_one_before(void **state) {
     static const uint32_t chunks[] = {1, 100, 10, MOST};
     const char *dir = *state;
-    struct rt_ckpt_table table = dense;
+    struct ckpt_table table = dense;
     table.size = 0;
     CO_AUTOFREE float *values = co_xcalloc(MOST, sizeof(*values));
     for (size_t i = 0; i < MOST; i++) {
@@ -208,28 +208,28 @@ static void a_chunk_may_be_larger_than_the_one_before(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(chunks); i++) {
         table.size += chunks[i];
     }
-    struct rt_ckpt_writer *w = NULL;
-    assert_int_equal(0, rt_ckpt_create(dir, &w, NULL));
-    assert_int_equal(0, rt_ckpt_begin(w, &table, NULL));
+    struct ckpt_writer *w = NULL;
+    assert_int_equal(0, ckpt_create(dir, &w, NULL));
+    assert_int_equal(0, ckpt_begin(w, &table, NULL));
     for (size_t i = 0; i < CO_ARRAY_LEN(chunks); i++) {
-        assert_int_equal(0, rt_ckpt_chunk(w, chunks[i], values, chunks[i] * 4, NULL));
+        assert_int_equal(0, ckpt_chunk(w, chunks[i], values, chunks[i] * 4, NULL));
     }
-    assert_int_equal(0, rt_ckpt_end(w, NULL));
-    assert_int_equal(0, rt_ckpt_commit(w, NULL));
-    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *c = NULL;
-    CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = NULL;
+    assert_int_equal(0, ckpt_end(w, NULL));
+    assert_int_equal(0, ckpt_commit(w, NULL));
+    CO_CLEANUP(ckpt_closep) struct ckpt *c = NULL;
+    CO_CLEANUP(ckpt_file_closep) struct ckpt_file *f = NULL;
     uint32_t items;
     const void *data;
     size_t bytes;
-    assert_int_equal(0, rt_ckpt_open(dir, &c, NULL));
-    assert_int_equal(0, rt_ckpt_file_open(c, 0, &f, NULL));
+    assert_int_equal(0, ckpt_open(dir, &c, NULL));
+    assert_int_equal(0, ckpt_file_open(c, 0, &f, NULL));
     for (size_t i = 0; i < CO_ARRAY_LEN(chunks); i++) {
-        assert_int_equal(0, rt_ckpt_next(f, &items, &data, &bytes, NULL));
+        assert_int_equal(0, ckpt_next(f, &items, &data, &bytes, NULL));
         assert_int_equal(chunks[i], items);
         assert_int_equal(chunks[i] * 4, bytes);
         assert_memory_equal(values, data, bytes);
     }
-    assert_int_equal(1, rt_ckpt_next(f, &items, &data, &bytes, NULL));
+    assert_int_equal(1, ckpt_next(f, &items, &data, &bytes, NULL));
 }
 
 /* ---- syncs: each one fails once, and each is noted ---- */
@@ -249,15 +249,15 @@ int fsync(int fd) {
 }
 
 static int try_save(const char *dir, float base) {
-    struct rt_ckpt_writer *w = NULL;
-    int rc = rt_ckpt_create(dir, &w, NULL);
+    struct ckpt_writer *w = NULL;
+    int rc = ckpt_create(dir, &w, NULL);
     if (rc == 0) {
         rc = write_tables(w, base, NULL);
         if (rc < 0) {
-            rt_ckpt_abort(w);
+            ckpt_abort(w);
         }
     }
-    return rc < 0 ? rc : rt_ckpt_commit(w, NULL);
+    return rc < 0 ? rc : ckpt_commit(w, NULL);
 }
 
 /* Nothing of the old save is removed before the new one is durable. */
@@ -319,15 +319,15 @@ static void a_save_beside_one_that_cannot_be_read_is_refused(void **state) {
     const char *dir = *state;
     CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", dir);
     CO_AUTOFREE char *aside = co_xasprintf("%s/aside", dir);
-    struct rt_ckpt_writer *w = NULL;
-    struct rt_ckpt *c = NULL;
+    struct ckpt_writer *w = NULL;
+    struct ckpt *c = NULL;
     struct co_err err = {0};
     save(dir, 5);
     assert_int_equal(0, rename(path, aside));
     assert_int_equal(0, symlink(path, path));
-    assert_int_equal(CO_INTERNAL, rt_ckpt_create(dir, &w, &err));
+    assert_int_equal(CO_INTERNAL, ckpt_create(dir, &w, &err));
     assert_non_null(strstr(err.msg, path));
-    assert_int_equal(CO_INTERNAL, rt_ckpt_open(dir, &c, &err));
+    assert_int_equal(CO_INTERNAL, ckpt_open(dir, &c, &err));
     assert_int_equal(0, rename(aside, path));
     assert_true(first_value(dir) == 5);
     assert_int_equal(3, count_files(dir));
@@ -338,14 +338,14 @@ static void a_new_save_takes_names_that_no_file_has(void **state) {
     const char *dir = *state;
     CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", dir);
     CO_AUTOFREE char *old = co_xasprintf("%s/w.0000000000000001.rtt", dir);
-    struct rt_ckpt_writer *w = NULL;
+    struct ckpt_writer *w = NULL;
     struct stat before, after;
     save(dir, 5);
     assert_int_equal(0, stat(old, &before));
     assert_int_equal(0, co_file_write(path, "torn", 4, 0600, NULL));
-    assert_int_equal(0, rt_ckpt_create(dir, &w, NULL));
+    assert_int_equal(0, ckpt_create(dir, &w, NULL));
     assert_int_equal(0, write_tables(w, 6, NULL));
-    rt_ckpt_abort(w); /* as on a full disk */
+    ckpt_abort(w); /* as on a full disk */
     assert_int_equal(0, stat(old, &after));
     assert_true(before.st_ino == after.st_ino && before.st_size == after.st_size);
     save(dir, 7);
@@ -358,9 +358,9 @@ static void directories_are_made(void **state) {
     save(deep, 9);
     assert_true(first_value(deep) == 9);
     CO_AUTOFREE char *file = co_xasprintf("%s/MANIFEST/x", deep);
-    struct rt_ckpt_writer *w = NULL;
+    struct ckpt_writer *w = NULL;
     struct co_err err = {0};
-    assert_true(rt_ckpt_create(file, &w, &err) < 0);
+    assert_true(ckpt_create(file, &w, &err) < 0);
     assert_non_null(strstr(err.msg, "MANIFEST"));
 }
 

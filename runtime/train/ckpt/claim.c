@@ -20,7 +20,7 @@
 
 enum { OWNER_MAX = 4096, LOOK_MS = 200, DROP_MS = 2000, ZOMBIE = -1 };
 
-void (*rt_claim_looks)(void);
+void (*ckpt_claim_looks)(void);
 
 static const char name[] = "OWNER";
 
@@ -32,7 +32,7 @@ struct owner {
     int64_t pid, started, since;
 };
 
-struct rt_claim {
+struct ckpt_claim {
     pthread_mutex_t m; /* guards what follows, but for what never changes: dir and own */
     pthread_cond_t changed;
     bool dropped, done;
@@ -104,7 +104,7 @@ static int64_t process_start(int64_t pid) {
     return state == 'Z' ? ZOMBIE : start;
 }
 
-static struct owner make_owner(const struct rt_claim_who *who) {
+static struct owner make_owner(const struct ckpt_claim_who *who) {
     struct owner o = {.pid = getpid(), .started = process_start(getpid()), .since = time(NULL)};
     uint64_t life = 0;
     char boot[64], space[64] = "";
@@ -129,15 +129,15 @@ static int64_t wall_of(const struct stat *st) {
 static int read_owner(const char *dir, struct owner *ret, struct stat *ret_st, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
     CO_AUTOBUF struct co_buf text = CO_BUF(OWNER_MAX);
-    if (rt_claim_looks) {
-        rt_claim_looks();
+    if (ckpt_claim_looks) {
+        ckpt_claim_looks();
     }
     CO_AUTOCLOSE int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO never waits */
-    if (fd < 0 && rt_disk_is_missing(errno, path)) {
+    if (fd < 0 && ckpt_disk_is_missing(errno, path)) {
         return CO_NOTFOUND;
     }
     if (fd < 0 || fstat(fd, ret_st) < 0) {
-        return rt_disk_unread(err, errno, path);
+        return ckpt_disk_unread(err, errno, path);
     }
     int rc = S_ISREG(ret_st->st_mode) ? co_fd_read(fd, path, OWNER_MAX, &text, NULL) : CO_INVALID;
     *ret = parse_owner(rc == 0 && text.data ? text.data : "");
@@ -190,7 +190,7 @@ static int now_of(const char *dir, const struct owner *own, int64_t *ret, struct
         return co_err_errno(err, errno, "cannot make '%s'", path);
     }
     *ret = wall_of(&st);
-    return rt_disk_remove(dir, aside, err);
+    return ckpt_disk_remove(dir, aside, err);
 }
 
 /* Whether the owner lives is seen by its file's time.  0: it has stood still. */
@@ -219,7 +219,7 @@ static int watch_owner(const char *dir, const struct owner *own, const struct ow
 /* ---- taking it ---- */
 
 /* 1: somebody was faster. */
-static int write_owner(const struct rt_claim *c, bool replaces, struct co_err *err) {
+static int write_owner(const struct ckpt_claim *c, bool replaces, struct co_err *err) {
     CO_AUTOFREE char *aside = co_xasprintf("%s.%s", name, c->own.life);
     CO_AUTOFREE char *from = co_xasprintf("%s/%s", c->dir, aside);
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", c->dir, name);
@@ -240,8 +240,8 @@ static int write_owner(const struct rt_claim *c, bool replaces, struct co_err *e
     return 0;
 }
 
-static int take(struct rt_claim *c, int64_t seen_ms, struct co_err *err) {
-    int rc = rt_disk_mkdir(c->dir, err);
+static int take(struct ckpt_claim *c, int64_t seen_ms, struct co_err *err) {
+    int rc = ckpt_disk_mkdir(c->dir, err);
     for (int tries = 0; rc == 0 && tries < 3; tries++) {
         struct owner o = {0};
         struct stat st = {0};
@@ -276,7 +276,7 @@ static int take(struct rt_claim *c, int64_t seen_ms, struct co_err *err) {
 
 /* ---- keeping it ---- */
 
-static void unref(struct rt_claim *c) { /* the lock is held, and released */
+static void unref(struct ckpt_claim *c) { /* the lock is held, and released */
     bool last = --c->users == 0;
     pthread_mutex_unlock(&c->m);
     if (last) {
@@ -287,7 +287,7 @@ static void unref(struct rt_claim *c) { /* the lock is held, and released */
     }
 }
 
-static bool is_ours(const struct rt_claim *c) {
+static bool is_ours(const struct ckpt_claim *c) {
     struct owner o = {0};
     struct stat st = {0};
     return read_owner(c->dir, &o, &st, NULL) == 0 && strcmp(o.life, c->own.life) == 0;
@@ -295,13 +295,13 @@ static bool is_ours(const struct rt_claim *c) {
 
 /* A thread of its own: file systems may hang, and nobody waits for it then. */
 static void *keep(void *arg) {
-    struct rt_claim *c = arg;
+    struct ckpt_claim *c = arg;
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", c->dir, name);
     pthread_mutex_lock(&c->m);
     while (!c->dropped) {
         struct timespec at;
         (void)clock_gettime(CLOCK_MONOTONIC, &at);
-        at.tv_sec += RT_CLAIM_RENEW_MS / 1000;
+        at.tv_sec += CKPT_CLAIM_RENEW_MS / 1000;
         if (pthread_cond_timedwait(&c->changed, &c->m, &at) == ETIMEDOUT && !c->dropped) {
             pthread_mutex_unlock(&c->m);
             if (is_ours(c)) {
@@ -321,7 +321,7 @@ static void *keep(void *arg) {
     return NULL;
 }
 
-static int start(struct rt_claim *c, struct co_err *err) {
+static int start(struct ckpt_claim *c, struct co_err *err) {
     pthread_t thread;
     sigset_t all, old;
     (void)sigfillset(&all);
@@ -337,9 +337,9 @@ static int start(struct rt_claim *c, struct co_err *err) {
     return 0;
 }
 
-int rt_claim_take(
-    const char *dir, const struct rt_claim_who *who, struct rt_claim **ret, struct co_err *err) {
-    struct rt_claim *c = co_xcalloc(1, sizeof(*c));
+int ckpt_claim_take(const char *dir, const struct ckpt_claim_who *who, struct ckpt_claim **ret,
+    struct co_err *err) {
+    struct ckpt_claim *c = co_xcalloc(1, sizeof(*c));
     pthread_condattr_t a;
     (void)pthread_condattr_init(&a);
     (void)pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
@@ -352,11 +352,11 @@ int rt_claim_take(
     }
     c->own = make_owner(who);
     c->users = 1;
-    int rc = take(c, who->seen_ms ? who->seen_ms : RT_CLAIM_SEEN_MS, err);
+    int rc = take(c, who->seen_ms ? who->seen_ms : CKPT_CLAIM_SEEN_MS, err);
     if (rc == 0) {
         rc = start(c, err);
         if (rc < 0) {
-            (void)!rt_disk_remove(dir, name, NULL);
+            (void)!ckpt_disk_remove(dir, name, NULL);
         }
     }
     if (rc < 0) {
@@ -368,11 +368,11 @@ int rt_claim_take(
     return 0;
 }
 
-const char *rt_claim_dir(const struct rt_claim *c) {
+const char *ckpt_claim_dir(const struct ckpt_claim *c) {
     return c->dir;
 }
 
-int rt_claim_check(struct rt_claim *c, struct co_err *err) {
+int ckpt_claim_check(struct ckpt_claim *c, struct co_err *err) {
     struct owner o = {0};
     struct stat st = {0};
     struct co_err why = {0};
@@ -387,7 +387,7 @@ int rt_claim_check(struct rt_claim *c, struct co_err *err) {
     return strcmp(o.life, c->own.life) == 0 ? 0 : in_use(c->dir, &o, "taken from this job", err);
 }
 
-void rt_claim_drop(struct rt_claim *c) {
+void ckpt_claim_drop(struct ckpt_claim *c) {
     if (!c) {
         return;
     }

@@ -3,14 +3,14 @@
  *     dir/OWNER    text: job, endpoint of its server 0, host, process, since when
  *
  * Two jobs in one directory would number, prune and restore each other's checkpoints.  While its
- * owner lives, a thread sets the file's time every RT_CLAIM_RENEW_MS.  Nothing else needs to work
+ * owner lives, a thread sets the file's time every CKPT_CLAIM_RENEW_MS.  Nothing else needs to work
  * on a shared file system: no locks, which mounts often keep to one machine, and no equal clocks,
  * as times of the file are compared with one another.
  *
  * A claim is free if its owner has ended well (the file is gone), is known to have died (same
  * machine: no such process; the same endpoint on the same host: that owner's port is ours now), or
- * has let the time stand for RT_CLAIM_SEEN_MS.  So a job that is restarted after SIGKILL waits that
- * long at most, and usually not at all. */
+ * has let the time stand for CKPT_CLAIM_SEEN_MS.  So a job that is restarted after SIGKILL waits
+ * that long at most, and usually not at all. */
 #pragma once
 
 #include <stdint.h>
@@ -18,29 +18,29 @@
 #include "common/err.h"
 #include "common/mem.h"
 
-enum { RT_CLAIM_RENEW_MS = 2000, RT_CLAIM_SEEN_MS = 10000 };
+enum { CKPT_CLAIM_RENEW_MS = 2000, CKPT_CLAIM_SEEN_MS = 10000 };
 
-struct rt_claim;
+struct ckpt_claim;
 
 /* Runs before each look at OWNER; NULL outside of tests. */
-extern void (*rt_claim_looks)(void);
+extern void (*ckpt_claim_looks)(void);
 
-struct rt_claim_who {
+struct ckpt_claim_who {
     const char *job, *endpoint; /* "": has none */
-    int64_t seen_ms;            /* 0: RT_CLAIM_SEEN_MS */
+    int64_t seen_ms;            /* 0: CKPT_CLAIM_SEEN_MS */
 };
 
 /* Makes dir if it is absent.  Blocks for seen_ms at most, and then only where it cannot tell
  * whether the last owner lives.  CO_EXISTS: another job uses dir; the message names it, its age,
  * and what to do.  Others: it cannot be told, because dir cannot be read or written. */
-CO_MUST_CHECK int rt_claim_take(
-    const char *dir, const struct rt_claim_who *who, struct rt_claim **ret, struct co_err *err);
-const char *rt_claim_dir(const struct rt_claim *c);
+CO_MUST_CHECK int ckpt_claim_take(
+    const char *dir, const struct ckpt_claim_who *who, struct ckpt_claim **ret, struct co_err *err);
+const char *ckpt_claim_dir(const struct ckpt_claim *c);
 /* Before something is written that would replace another's: CO_EXISTS: somebody has taken dir
  * since, as after a pause of this process that was longer than seen_ms.  A file that is gone is
  * written again. */
-CO_MUST_CHECK int rt_claim_check(struct rt_claim *c, struct co_err *err);
+CO_MUST_CHECK int ckpt_claim_check(struct ckpt_claim *c, struct co_err *err);
 /* Removes the file, if it is still ours, waiting two seconds at most for a file system that hangs.
  * NULL allowed. */
-void rt_claim_drop(struct rt_claim *c);
-CO_DEFINE_CLEANUP(struct rt_claim *, rt_claim_drop)
+void ckpt_claim_drop(struct ckpt_claim *c);
+CO_DEFINE_CLEANUP(struct ckpt_claim *, ckpt_claim_drop)

@@ -34,13 +34,13 @@ static int setup(void **state) {
 static int teardown(void **state) {
     (void)state;
     CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", dir);
-    rt_claim_looks = NULL;
+    ckpt_claim_looks = NULL;
     return system(cmd);
 }
 
-static int take(const char *job, const char *endpoint, int64_t seen_ms, struct rt_claim **ret,
+static int take(const char *job, const char *endpoint, int64_t seen_ms, struct ckpt_claim **ret,
     struct co_err *err) {
-    return rt_claim_take(dir, &(struct rt_claim_who){job, endpoint, seen_ms}, ret, err);
+    return ckpt_claim_take(dir, &(struct ckpt_claim_who){job, endpoint, seen_ms}, ret, err);
 }
 
 static void put(const char *text, time_t ago) {
@@ -56,15 +56,15 @@ static const char other[] = "job theirs\nendpoint 10.0.0.9:8000\nhost far\nmachi
 
 static void two_jobs_are_told_apart(void **state) {
     (void)state;
-    CO_CLEANUP(rt_claim_dropp) struct rt_claim *a = NULL, *b = NULL;
+    CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *a = NULL, *b = NULL;
     struct co_err err = {0};
     assert_int_equal(0, take("a", "h:1", 0, &a, &err));
     assert_int_equal(CO_EXISTS, take("b", "h:2", 0, &b, &err));
     assert_non_null(strstr(err.msg, "is where job 'a' writes its checkpoints (server h:1 on host"));
     /* the same job, started twice by hand */
     assert_int_equal(CO_EXISTS, take("a", "h:2", 0, &b, &err));
-    assert_int_equal(0, rt_claim_check(a, &err));
-    rt_claim_drop(a);
+    assert_int_equal(0, ckpt_claim_check(a, &err));
+    ckpt_claim_drop(a);
     a = NULL;
     assert_int_equal(-1, access(file, F_OK));
     assert_int_equal(0, take("b", "h:2", 0, &b, &err));
@@ -73,25 +73,25 @@ static void two_jobs_are_told_apart(void **state) {
 /* Its own other names of a directory are no other job. */
 static void a_job_may_name_its_directory_in_two_ways(void **state) {
     (void)state;
-    CO_CLEANUP(rt_claim_dropp) struct rt_claim *a = NULL, *b = NULL;
+    CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *a = NULL, *b = NULL;
     CO_AUTOFREE char *path = co_xasprintf("/tmp/../%s//", dir);
-    const struct rt_claim_who who = {"a", "h:1", 0};
+    const struct ckpt_claim_who who = {"a", "h:1", 0};
     struct co_err err = {0};
     assert_int_equal(0, take("a", "h:1", 0, &a, &err));
-    assert_int_equal(0, rt_claim_take(path, &who, &b, &err));
-    assert_int_equal(0, rt_claim_check(a, &err));
-    assert_int_equal(0, rt_claim_check(b, &err));
+    assert_int_equal(0, ckpt_claim_take(path, &who, &b, &err));
+    assert_int_equal(0, ckpt_claim_check(a, &err));
+    assert_int_equal(0, ckpt_claim_check(b, &err));
 }
 
 static void a_job_that_was_killed_is_not_waited_for(void **state) {
     (void)state;
-    CO_CLEANUP(rt_claim_dropp) struct rt_claim *b = NULL;
+    CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *b = NULL;
     struct co_err err = {0};
     int ready[2];
     assert_int_equal(0, pipe(ready));
     pid_t child = fork();
     if (child == 0) {
-        struct rt_claim *mine = NULL;
+        struct ckpt_claim *mine = NULL;
         char ok = take("a", "h:1", 0, &mine, NULL) == 0 ? 'y' : 'n';
         (void)!write(ready[1], &ok, 1);
         for (;;) {
@@ -114,7 +114,7 @@ static void a_job_that_was_killed_is_not_waited_for(void **state) {
 /* A pod's container that was restarted has the same names and another process namespace. */
 static void the_same_server_on_the_same_host_returns_at_once(void **state) {
     (void)state;
-    CO_CLEANUP(rt_claim_dropp) struct rt_claim *a = NULL;
+    CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *a = NULL;
     struct co_err err = {0};
     char host[256] = "";
     assert_int_equal(0, gethostname(host, sizeof(host) - 1));
@@ -127,19 +127,19 @@ static void the_same_server_on_the_same_host_returns_at_once(void **state) {
 static void touch(void) {
     const struct timespec at[2] = {{5, 0}, {5, 0}};
     (void)utimensat(AT_FDCWD, file, at, 0);
-    rt_claim_looks = NULL;
+    ckpt_claim_looks = NULL;
 }
 
 static void touch_later(void) {
-    rt_claim_looks = touch; /* not at the first look, but at the second */
+    ckpt_claim_looks = touch; /* not at the first look, but at the second */
 }
 
 static void an_owner_elsewhere_is_alive_if_its_file_changes(void **state) {
     (void)state;
-    CO_CLEANUP(rt_claim_dropp) struct rt_claim *a = NULL;
+    CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *a = NULL;
     struct co_err err = {0};
     put(other, 0);
-    rt_claim_looks = touch_later;
+    ckpt_claim_looks = touch_later;
     assert_int_equal(CO_EXISTS, take("a", "h:1", INT64_C(3600) * 1000, &a, &err));
     assert_non_null(strstr(err.msg, "job 'theirs'"));
     assert_non_null(strstr(err.msg, "server 10.0.0.9:8000 on host far"));
@@ -161,38 +161,38 @@ static void an_owner_elsewhere_is_dead_if_its_file_stands_still(void **state) {
         {"no words", 0, 1},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        CO_CLEANUP(rt_claim_dropp) struct rt_claim *a = NULL;
+        CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *a = NULL;
         struct co_err err = {0};
         put(rows[i].text, rows[i].ago);
         assert_int_equal(0, take("a", "h:1", rows[i].seen_ms, &a, &err));
-        assert_int_equal(0, rt_claim_check(a, &err));
+        assert_int_equal(0, ckpt_claim_check(a, &err));
     }
 }
 
 /* As after SIGSTOP, or a file system that was away. */
 static void who_was_away_too_long_writes_no_more(void **state) {
     (void)state;
-    CO_CLEANUP(rt_claim_dropp) struct rt_claim *a = NULL;
+    CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *a = NULL;
     struct co_err err = {0};
     assert_int_equal(0, take("a", "h:1", 0, &a, &err));
     put(other, 0);
-    assert_int_equal(CO_EXISTS, rt_claim_check(a, &err));
+    assert_int_equal(CO_EXISTS, ckpt_claim_check(a, &err));
     assert_non_null(strstr(err.msg, "job 'theirs'"));
-    rt_claim_drop(a);
+    ckpt_claim_drop(a);
     a = NULL;
     assert_int_equal(0, access(file, F_OK)); /* theirs stays */
     assert_int_equal(0, take("a", "h:1", 1, &a, &err));
     assert_int_equal(0, unlink(file)); /* somebody tidied up */
-    assert_int_equal(0, rt_claim_check(a, &err));
+    assert_int_equal(0, ckpt_claim_check(a, &err));
     assert_int_equal(0, access(file, F_OK));
 }
 
 static void a_directory_that_cannot_be_written_is_told(void **state) {
     (void)state;
-    CO_CLEANUP(rt_claim_dropp) struct rt_claim *a = NULL;
-    const struct rt_claim_who who = {"a", "h:1", 0};
+    CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *a = NULL;
+    const struct ckpt_claim_who who = {"a", "h:1", 0};
     struct co_err err = {0};
-    assert_true(rt_claim_take("/proc/no/such", &who, &a, &err) < 0);
+    assert_true(ckpt_claim_take("/proc/no/such", &who, &a, &err) < 0);
     assert_int_not_equal(CO_EXISTS, err.code);
     assert_non_null(strstr(err.msg, "/proc/no"));
 }

@@ -13,12 +13,12 @@
 
 #include "common/mem.h"
 
-void (*rt_disk_watch)(void);
-void (*rt_disk_opens)(void);
+void (*ckpt_disk_watch)(void);
+void (*ckpt_disk_opens)(void);
 
 static void note_step(void) {
-    if (rt_disk_watch) {
-        rt_disk_watch();
+    if (ckpt_disk_watch) {
+        ckpt_disk_watch();
     }
 }
 
@@ -27,7 +27,7 @@ static int sync_above(const char *dir, struct co_err *err) {
     CO_AUTOFREE char *above = slash == dir ? co_xstrdup("/")
                               : slash      ? co_xstrndup(dir, (size_t)(slash - dir))
                                            : co_xstrdup(".");
-    return rt_disk_sync_dir(above, err);
+    return ckpt_disk_sync_dir(above, err);
 }
 
 /* A directory that could not be synced is removed, because the next attempt syncs only what it
@@ -39,12 +39,12 @@ static int make_one(const char *dir, struct co_err *err) {
     }
     int rc = sync_above(dir, err);
     if (rc < 0) {
-        (void)!rt_disk_remove_dir(dir, NULL);
+        (void)!ckpt_disk_remove_dir(dir, NULL);
     }
     return rc;
 }
 
-int rt_disk_mkdir(const char *dir, struct co_err *err) {
+int ckpt_disk_mkdir(const char *dir, struct co_err *err) {
     size_t len = strlen(dir);
     while (len > 1 && dir[len - 1] == '/') {
         len--;
@@ -63,7 +63,7 @@ int rt_disk_mkdir(const char *dir, struct co_err *err) {
     return make_one(path, err);
 }
 
-int rt_disk_create(
+int ckpt_disk_create(
     const char *path, bool direct, int *ret_fd, bool *ret_direct, struct co_err *err) {
     note_step();
     int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
@@ -79,7 +79,7 @@ int rt_disk_create(
     return 0;
 }
 
-void rt_disk_buffer(int fd) {
+void ckpt_disk_buffer(int fd) {
     int flags = fcntl(fd, F_GETFL);
     if (flags >= 0) {
         (void)fcntl(fd, F_SETFL, flags & ~O_DIRECT);
@@ -91,12 +91,12 @@ static bool is_direct(int fd) {
     return flags >= 0 && (flags & O_DIRECT);
 }
 
-int rt_disk_write(int fd, const char *path, struct iovec *pieces, int n, struct co_err *err) {
+int ckpt_disk_write(int fd, const char *path, struct iovec *pieces, int n, struct co_err *err) {
     note_step();
     while (n > 0) {
         ssize_t put = writev(fd, pieces, n);
         if (put < 0 && errno == EINVAL && is_direct(fd)) { /* it wants a larger alignment */
-            rt_disk_buffer(fd);
+            ckpt_disk_buffer(fd);
             continue;
         }
         if (put < 0 && errno != EINTR) {
@@ -114,12 +114,12 @@ int rt_disk_write(int fd, const char *path, struct iovec *pieces, int n, struct 
     return 0;
 }
 
-int rt_disk_sync(int fd, const char *path, struct co_err *err) {
+int ckpt_disk_sync(int fd, const char *path, struct co_err *err) {
     note_step();
     return fsync(fd) < 0 ? co_err_errno(err, errno, "cannot sync '%s'", path) : 0;
 }
 
-int rt_disk_sync_dir(const char *dir, struct co_err *err) {
+int ckpt_disk_sync_dir(const char *dir, struct co_err *err) {
     CO_AUTOCLOSE int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
         return co_err_errno(err, errno, "cannot open '%s'", dir);
@@ -132,35 +132,35 @@ int rt_disk_sync_dir(const char *dir, struct co_err *err) {
     return 0;
 }
 
-int rt_disk_prepare(
+int ckpt_disk_prepare(
     const char *dir, const char *name, const void *data, size_t len, struct co_err *err) {
     CO_AUTOFREE char *aside = co_xasprintf("%s/%s.new", dir, name);
     CO_AUTOCLOSE int fd = -1;
     struct iovec piece = {(void *)(uintptr_t)data, len};
     bool direct;
-    int rc = rt_disk_create(aside, false, &fd, &direct, err);
+    int rc = ckpt_disk_create(aside, false, &fd, &direct, err);
     if (rc < 0) {
         return rc;
     }
-    rc = rt_disk_write(fd, aside, &piece, 1, err);
-    rc = rc < 0 ? rc : rt_disk_sync(fd, aside, err);
+    rc = ckpt_disk_write(fd, aside, &piece, 1, err);
+    rc = rc < 0 ? rc : ckpt_disk_sync(fd, aside, err);
     if (rc < 0) {
         (void)unlink(aside);
     }
     return rc;
 }
 
-int rt_disk_replace(const char *dir, const char *name, struct co_err *err) {
+int ckpt_disk_replace(const char *dir, const char *name, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
     CO_AUTOFREE char *aside = co_xasprintf("%s.new", path);
     note_step();
     if (rename(aside, path) < 0) {
         return co_err_errno(err, errno, "cannot rename '%s'", aside);
     }
-    return rt_disk_sync_dir(dir, err);
+    return ckpt_disk_sync_dir(dir, err);
 }
 
-int rt_disk_remove(const char *dir, const char *name, struct co_err *err) {
+int ckpt_disk_remove(const char *dir, const char *name, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
     note_step();
     if (unlink(path) < 0 && errno != ENOENT) {
@@ -169,7 +169,7 @@ int rt_disk_remove(const char *dir, const char *name, struct co_err *err) {
     return 0;
 }
 
-int rt_disk_remove_dir(const char *dir, struct co_err *err) {
+int ckpt_disk_remove_dir(const char *dir, struct co_err *err) {
     note_step();
     if (rmdir(dir) < 0 && errno != ENOENT) {
         return co_err_errno(err, errno, "cannot remove '%s'", dir);
@@ -191,13 +191,13 @@ static bool has_lost_link(const char *path) {
     return S_ISLNK(st.st_mode) && stat(at, &st) < 0;
 }
 
-bool rt_disk_is_missing(int errnum, const char *path) {
+bool ckpt_disk_is_missing(int errnum, const char *path) {
     return (errnum == ENOENT || errnum == ENOTDIR) && !has_lost_link(path);
 }
 
-int rt_disk_unread(struct co_err *err, int errnum, const char *path) {
+int ckpt_disk_unread(struct co_err *err, int errnum, const char *path) {
     struct co_err why = {0};
-    if (rt_disk_is_missing(errnum, path)) {
+    if (ckpt_disk_is_missing(errnum, path)) {
         return co_err_set(err, CO_DAMAGED, "checkpoint file '%s' is missing", path);
     }
     int code = co_err_errno(&why, errnum, "cannot read '%s'", path);
@@ -219,23 +219,23 @@ static int check_kind(const struct stat *st, const char *path, struct co_err *er
  * of a file server. */
 static int open_file(const char *path, int *ret_fd, uint64_t *ret_bytes, struct co_err *err) {
     struct stat st;
-    if (rt_disk_opens) {
-        rt_disk_opens();
+    if (ckpt_disk_opens) {
+        ckpt_disk_opens();
     }
-    int rc = stat(path, &st) < 0 ? rt_disk_unread(err, errno, path) : check_kind(&st, path, err);
+    int rc = stat(path, &st) < 0 ? ckpt_disk_unread(err, errno, path) : check_kind(&st, path, err);
     if (rc < 0) {
         return rc;
     }
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        return rt_disk_unread(err, errno, path);
+        return ckpt_disk_unread(err, errno, path);
     }
     *ret_bytes = (uint64_t)st.st_size;
     *ret_fd = fd;
     return 0;
 }
 
-int rt_disk_open(const char *path, FILE **ret, struct co_err *err) {
+int ckpt_disk_open(const char *path, FILE **ret, struct co_err *err) {
     CO_AUTOCLOSE int fd = -1;
     uint64_t bytes;
     int rc = open_file(path, &fd, &bytes, err);
@@ -244,13 +244,13 @@ int rt_disk_open(const char *path, FILE **ret, struct co_err *err) {
     }
     *ret = fdopen(fd, "r");
     if (!*ret) {
-        return rt_disk_unread(err, errno, path);
+        return ckpt_disk_unread(err, errno, path);
     }
     fd = -1;
     return 0;
 }
 
-int rt_disk_get(const char *path, size_t max, struct co_buf *ret, struct co_err *err) {
+int ckpt_disk_get(const char *path, size_t max, struct co_buf *ret, struct co_err *err) {
     struct co_err why = {0};
     CO_AUTOCLOSE int fd = -1;
     uint64_t bytes;
@@ -266,9 +266,9 @@ int rt_disk_get(const char *path, size_t max, struct co_buf *ret, struct co_err 
     return rc < 0 ? co_err_set(err, rc == CO_INVALID ? CO_INTERNAL : rc, "%s", why.msg) : 0;
 }
 
-int rt_disk_check(const char *path, uint64_t bytes, struct co_err *err) {
+int ckpt_disk_check(const char *path, uint64_t bytes, struct co_err *err) {
     struct stat st;
-    int rc = stat(path, &st) < 0 ? rt_disk_unread(err, errno, path) : check_kind(&st, path, err);
+    int rc = stat(path, &st) < 0 ? ckpt_disk_unread(err, errno, path) : check_kind(&st, path, err);
     if (rc < 0) {
         return rc;
     }

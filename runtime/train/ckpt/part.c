@@ -20,20 +20,20 @@ enum { WRITE_BYTES = 512 << 10, FLUSH_BYTES = 8 << 20, HASHED = 40 };
 
 static const unsigned char magic[8] = {'P', 'D', 'L', 'R', 'T', 'P', 'R', 'T'};
 
-void rt_ckpt_part_head_put(
-    const struct rt_ckpt_part_place *place, unsigned char ret_head[RT_CKPT_PART_HEAD]) {
-    memset(ret_head, 0, RT_CKPT_PART_HEAD);
+void ckpt_part_head_put(
+    const struct ckpt_part_place *place, unsigned char ret_head[CKPT_PART_HEAD]) {
+    memset(ret_head, 0, CKPT_PART_HEAD);
     memcpy(ret_head, magic, sizeof(magic));
-    co_put_u32(ret_head + 8, RT_CKPT_PART_VERSION);
+    co_put_u32(ret_head + 8, CKPT_PART_VERSION);
     co_put_u32(ret_head + 12, place->server);
     co_put_u32(ret_head + 16, place->servers);
     co_put_u32(ret_head + 20, place->shards);
     co_put_u64(ret_head + 24, place->number);
-    co_put_u64(ret_head + HASHED, rt_ckpt_hash(ret_head, HASHED));
+    co_put_u64(ret_head + HASHED, ckpt_hash(ret_head, HASHED));
 }
 
-void rt_ckpt_part_chunk_put(const struct rt_ckpt_part_chunk *chunk, uint64_t hash,
-    unsigned char ret_head[RT_CKPT_PART_CHUNK]) {
+void ckpt_part_chunk_put(
+    const struct ckpt_part_chunk *chunk, uint64_t hash, unsigned char ret_head[CKPT_PART_CHUNK]) {
     co_put_u32(ret_head, chunk->kind);
     co_put_u32(ret_head + 4, chunk->table);
     co_put_u32(ret_head + 8, chunk->shard);
@@ -42,14 +42,14 @@ void rt_ckpt_part_chunk_put(const struct rt_ckpt_part_chunk *chunk, uint64_t has
     co_put_u32(ret_head + 24, chunk->bytes);
     co_put_u32(ret_head + 28, 0);
     co_put_u64(ret_head + 32, hash);
-    co_put_u64(ret_head + HASHED, rt_ckpt_hash(ret_head, HASHED));
+    co_put_u64(ret_head + HASHED, ckpt_hash(ret_head, HASHED));
 }
 
 /* ---- writing ---- */
 
 /* Chunks are gathered in a block and written past the page cache: nobody reads them soon, and
  * copying them there would be most of a checkpoint's processor time. */
-struct rt_ckpt_part_writer {
+struct ckpt_part_writer {
     int fd;
     bool direct;
     char *path;
@@ -60,9 +60,9 @@ struct rt_ckpt_part_writer {
     uint64_t written, flushed;
 };
 
-static int write_block(struct rt_ckpt_part_writer *w, struct co_err *err) {
+static int write_block(struct ckpt_part_writer *w, struct co_err *err) {
     struct iovec piece = {w->block, w->gathered};
-    int rc = rt_disk_write(w->fd, w->path, &piece, 1, err);
+    int rc = ckpt_disk_write(w->fd, w->path, &piece, 1, err);
     w->written += w->gathered;
     w->gathered = 0;
     if (rc == 0 && !w->direct && w->written - w->flushed >= FLUSH_BYTES) {
@@ -74,7 +74,7 @@ static int write_block(struct rt_ckpt_part_writer *w, struct co_err *err) {
     return rc;
 }
 
-static int put(struct rt_ckpt_part_writer *w, const void *data, size_t len, struct co_err *err) {
+static int put(struct ckpt_part_writer *w, const void *data, size_t len, struct co_err *err) {
     const unsigned char *from = data;
     int rc = 0;
     while (len > 0 && rc == 0) {
@@ -89,25 +89,25 @@ static int put(struct rt_ckpt_part_writer *w, const void *data, size_t len, stru
     return rc;
 }
 
-static int make_block(struct rt_ckpt_part_writer *w, struct co_err *err) {
+static int make_block(struct ckpt_part_writer *w, struct co_err *err) {
     int rc = co_try_alloc(
-        1, WRITE_BYTES + RT_DISK_BLOCK, SIZE_MAX, "what is to be written", &w->memory, err);
+        1, WRITE_BYTES + CKPT_DISK_BLOCK, SIZE_MAX, "what is to be written", &w->memory, err);
     if (rc == 0) {
-        size_t over = (uintptr_t)w->memory % RT_DISK_BLOCK;
-        w->block = (unsigned char *)w->memory + (over ? RT_DISK_BLOCK - over : 0);
+        size_t over = (uintptr_t)w->memory % CKPT_DISK_BLOCK;
+        w->block = (unsigned char *)w->memory + (over ? CKPT_DISK_BLOCK - over : 0);
     }
     return rc;
 }
 
-int rt_ckpt_part_create(const char *path, const struct rt_ckpt_part_place *place,
-    struct rt_ckpt_part_writer **ret, struct co_err *err) {
-    unsigned char head[RT_CKPT_PART_HEAD];
-    CO_CLEANUP(rt_ckpt_part_closep) struct rt_ckpt_part_writer *w = co_xcalloc(1, sizeof(*w));
+int ckpt_part_create(const char *path, const struct ckpt_part_place *place,
+    struct ckpt_part_writer **ret, struct co_err *err) {
+    unsigned char head[CKPT_PART_HEAD];
+    CO_CLEANUP(ckpt_part_closep) struct ckpt_part_writer *w = co_xcalloc(1, sizeof(*w));
     w->fd = -1;
     w->path = co_xstrdup(path);
     int rc = make_block(w, err);
-    rc = rc < 0 ? rc : rt_disk_create(path, true, &w->fd, &w->direct, err);
-    rt_ckpt_part_head_put(place, head);
+    rc = rc < 0 ? rc : ckpt_disk_create(path, true, &w->fd, &w->direct, err);
+    ckpt_part_head_put(place, head);
     rc = rc < 0 ? rc : put(w, head, sizeof(head), err);
     if (rc < 0) {
         return rc;
@@ -116,34 +116,33 @@ int rt_ckpt_part_create(const char *path, const struct rt_ckpt_part_place *place
     return 0;
 }
 
-int rt_ckpt_part_add(struct rt_ckpt_part_writer *w, const struct rt_ckpt_part_chunk *chunk,
-    const void *data, struct co_err *err) {
-    unsigned char head[RT_CKPT_PART_CHUNK];
-    if (chunk->bytes > RT_CKPT_PART_BYTES_MAX) {
+int ckpt_part_add(struct ckpt_part_writer *w, const struct ckpt_part_chunk *chunk, const void *data,
+    struct co_err *err) {
+    unsigned char head[CKPT_PART_CHUNK];
+    if (chunk->bytes > CKPT_PART_BYTES_MAX) {
         return co_err_set(err, CO_INTERNAL, "'%s': a chunk of %u bytes", w->path, chunk->bytes);
     }
-    uint64_t hash = rt_ckpt_hash(data, chunk->bytes);
-    rt_ckpt_part_chunk_put(chunk, hash, head);
-    w->hash = rt_ckpt_hash_more(w->hash, hash);
+    uint64_t hash = ckpt_hash(data, chunk->bytes);
+    ckpt_part_chunk_put(chunk, hash, head);
+    w->hash = ckpt_hash_more(w->hash, hash);
     int rc = put(w, head, sizeof(head), err);
     return rc < 0 ? rc : put(w, data, chunk->bytes, err);
 }
 
-int rt_ckpt_part_finish(
-    struct rt_ckpt_part_writer *w, struct rt_ckpt_part_sum *ret, struct co_err *err) {
-    unsigned char tail[RT_CKPT_PART_CHUNK];
-    rt_ckpt_part_chunk_put(&(struct rt_ckpt_part_chunk){.kind = RT_CKPT_PART_TAIL}, w->hash, tail);
+int ckpt_part_finish(struct ckpt_part_writer *w, struct ckpt_part_sum *ret, struct co_err *err) {
+    unsigned char tail[CKPT_PART_CHUNK];
+    ckpt_part_chunk_put(&(struct ckpt_part_chunk){.kind = CKPT_PART_TAIL}, w->hash, tail);
     int rc = put(w, tail, sizeof(tail), err);
-    rt_disk_buffer(w->fd); /* the rest is no whole block */
+    ckpt_disk_buffer(w->fd); /* the rest is no whole block */
     rc = rc < 0 || w->gathered == 0 ? rc : write_block(w, err);
-    rc = rc < 0 ? rc : rt_disk_sync(w->fd, w->path, err);
+    rc = rc < 0 ? rc : ckpt_disk_sync(w->fd, w->path, err);
     if (rc == 0) {
-        *ret = (struct rt_ckpt_part_sum){.bytes = w->bytes, .hash = w->hash};
+        *ret = (struct ckpt_part_sum){.bytes = w->bytes, .hash = w->hash};
     }
     return rc;
 }
 
-void rt_ckpt_part_close(struct rt_ckpt_part_writer *w) {
+void ckpt_part_close(struct ckpt_part_writer *w) {
     if (w) {
         if (w->fd >= 0) {
             co_close(w->fd);
@@ -156,39 +155,39 @@ void rt_ckpt_part_close(struct rt_ckpt_part_writer *w) {
 
 /* ---- reading ---- */
 
-struct rt_ckpt_part_reader {
+struct ckpt_part_reader {
     FILE *stream;
     char *name;
-    struct rt_ckpt_part_sum want, have;
+    struct ckpt_part_sum want, have;
     uint32_t shards;
-    const struct rt_ckpt_table *tables; /* [n_tables]; NULL: chunks are not compared with them */
+    const struct ckpt_table *tables; /* [n_tables]; NULL: chunks are not compared with them */
     uint32_t n_tables;
-    struct rt_ckpt_part_chunk chunk; /* its data is still to be read or skipped */
+    struct ckpt_part_chunk chunk; /* its data is still to be read or skipped */
     uint64_t chunk_hash;
     bool pending;
     unsigned char *data;
     size_t cap;
 };
 
-static int refuse(const struct rt_ckpt_part_reader *r, const char *what, struct co_err *err) {
+static int refuse(const struct ckpt_part_reader *r, const char *what, struct co_err *err) {
     return co_err_set(
         err, CO_DAMAGED, "checkpoint file '%s': %s at byte %" PRIu64, r->name, what, r->have.bytes);
 }
 
-static int read_bytes(struct rt_ckpt_part_reader *r, void *to, size_t len, struct co_err *err) {
+static int read_bytes(struct ckpt_part_reader *r, void *to, size_t len, struct co_err *err) {
     if (len > 0 && fread(to, len, 1, r->stream) != 1) {
-        return ferror(r->stream) ? rt_disk_unread(err, errno, r->name)
+        return ferror(r->stream) ? ckpt_disk_unread(err, errno, r->name)
                                  : refuse(r, "ends too early", err);
     }
     r->have.bytes += len;
     return 0;
 }
 
-int rt_ckpt_part_from(FILE *stream_own, const char *name, const struct rt_ckpt_part_place *place,
-    const struct rt_ckpt_part_sum *sum, struct rt_ckpt_part_reader **ret, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_part_reader_closep)
-    struct rt_ckpt_part_reader *r = co_xcalloc(1, sizeof(*r));
-    unsigned char head[RT_CKPT_PART_HEAD], want[RT_CKPT_PART_HEAD];
+int ckpt_part_from(FILE *stream_own, const char *name, const struct ckpt_part_place *place,
+    const struct ckpt_part_sum *sum, struct ckpt_part_reader **ret, struct co_err *err) {
+    CO_CLEANUP(ckpt_part_reader_closep)
+    struct ckpt_part_reader *r = co_xcalloc(1, sizeof(*r));
+    unsigned char head[CKPT_PART_HEAD], want[CKPT_PART_HEAD];
     r->stream = stream_own;
     r->name = co_xstrdup(name);
     r->want = *sum;
@@ -197,7 +196,7 @@ int rt_ckpt_part_from(FILE *stream_own, const char *name, const struct rt_ckpt_p
     if (rc < 0) {
         return rc;
     }
-    rt_ckpt_part_head_put(place, want);
+    ckpt_part_head_put(place, want);
     if (memcmp(head, want, sizeof(head)) != 0) {
         return co_err_set(err, CO_DAMAGED,
             "checkpoint file '%s': its head is corrupt or of another checkpoint", name);
@@ -206,17 +205,17 @@ int rt_ckpt_part_from(FILE *stream_own, const char *name, const struct rt_ckpt_p
     return 0;
 }
 
-int rt_ckpt_part_open(const char *path, const struct rt_ckpt_part_place *place,
-    const struct rt_ckpt_part_sum *sum, struct rt_ckpt_part_reader **ret, struct co_err *err) {
+int ckpt_part_open(const char *path, const struct ckpt_part_place *place,
+    const struct ckpt_part_sum *sum, struct ckpt_part_reader **ret, struct co_err *err) {
     FILE *stream;
-    int rc = rt_disk_open(path, &stream, err);
+    int rc = ckpt_disk_open(path, &stream, err);
     if (rc < 0) {
         return rc;
     }
-    return rt_ckpt_part_from(stream, path, place, sum, ret, err);
+    return ckpt_part_from(stream, path, place, sum, ret, err);
 }
 
-void rt_ckpt_part_reader_close(struct rt_ckpt_part_reader *r) {
+void ckpt_part_reader_close(struct ckpt_part_reader *r) {
     if (r) {
         (void)fclose(r->stream);
         free(r->name);
@@ -225,19 +224,19 @@ void rt_ckpt_part_reader_close(struct rt_ckpt_part_reader *r) {
     }
 }
 
-static int pass_over(struct rt_ckpt_part_reader *r, struct co_err *err) {
+static int pass_over(struct ckpt_part_reader *r, struct co_err *err) {
     if (!r->pending) {
         return 0;
     }
     r->pending = false;
     if (fseeko(r->stream, r->chunk.bytes, SEEK_CUR) < 0) {
-        return rt_disk_unread(err, errno, r->name);
+        return ckpt_disk_unread(err, errno, r->name);
     }
     r->have.bytes += r->chunk.bytes;
     return 0;
 }
 
-static int at_end(struct rt_ckpt_part_reader *r, uint64_t hash, struct co_err *err) {
+static int at_end(struct ckpt_part_reader *r, uint64_t hash, struct co_err *err) {
     if (hash != r->have.hash || r->have.hash != r->want.hash || r->have.bytes != r->want.bytes ||
         fgetc(r->stream) != EOF) {
         return refuse(r, "is not the file that the manifest names: end", err);
@@ -245,13 +244,12 @@ static int at_end(struct rt_ckpt_part_reader *r, uint64_t hash, struct co_err *e
     return 1;
 }
 
-void rt_ckpt_part_expect(
-    struct rt_ckpt_part_reader *r, const struct rt_ckpt_table *tables, uint32_t n) {
+void ckpt_part_expect(struct ckpt_part_reader *r, const struct ckpt_table *tables, uint32_t n) {
     r->tables = tables;
     r->n_tables = n;
 }
 
-static int refuse_chunk(const struct rt_ckpt_part_reader *r, const char *table, const char *what,
+static int refuse_chunk(const struct ckpt_part_reader *r, const char *table, const char *what,
     uint64_t least, uint64_t most, struct co_err *err) {
     char expected[64];
     (void)snprintf(expected, sizeof(expected),
@@ -263,9 +261,9 @@ static int refuse_chunk(const struct rt_ckpt_part_reader *r, const char *table, 
 }
 
 /* Compares the chunk's head with the tables. */
-static int check_chunk(const struct rt_ckpt_part_reader *r, struct co_err *err) {
-    const struct rt_ckpt_part_chunk *c = &r->chunk;
-    bool position = c->kind == RT_CKPT_PART_POSITION;
+static int check_chunk(const struct ckpt_part_reader *r, struct co_err *err) {
+    const struct ckpt_part_chunk *c = &r->chunk;
+    bool position = c->kind == CKPT_PART_POSITION;
     if (!r->tables) {
         return 0;
     }
@@ -273,20 +271,20 @@ static int check_chunk(const struct rt_ckpt_part_reader *r, struct co_err *err) 
         return refuse(r, "a chunk of a shard or table that the manifest does not have", err);
     }
     if (position) {
-        return c->bytes >= 8 && c->bytes <= 8 + RT_CKPT_POSITION_MAX
+        return c->bytes >= 8 && c->bytes <= 8 + CKPT_POSITION_MAX
                    ? 0
-                   : refuse_chunk(r, "", "position", 8, 8 + RT_CKPT_POSITION_MAX, err);
+                   : refuse_chunk(r, "", "position", 8, 8 + CKPT_POSITION_MAX, err);
     }
-    const struct rt_ckpt_table *t = &r->tables[c->table];
+    const struct ckpt_table *t = &r->tables[c->table];
     const struct {
         const char *what;
         bool has;
         uint64_t bytes;
-    } kinds[RT_CKPT_PART_KINDS] = {
-        [RT_CKPT_PART_ROWS] = {"rows", t->sparse, rt_ckpt_rows_bytes(t, c->items)},
-        [RT_CKPT_PART_ERASED] = {"erased ids", t->sparse, co_size_mul(c->items, 8)},
-        [RT_CKPT_PART_DENSE] = {"values", !t->sparse, rt_ckpt_dense_bytes(t, c->items)},
-        [RT_CKPT_PART_RATE] = {"rate", true, RT_CKPT_RATE_BYTES},
+    } kinds[CKPT_PART_KINDS] = {
+        [CKPT_PART_ROWS] = {"rows", t->sparse, ckpt_rows_bytes(t, c->items)},
+        [CKPT_PART_ERASED] = {"erased ids", t->sparse, co_size_mul(c->items, 8)},
+        [CKPT_PART_DENSE] = {"values", !t->sparse, ckpt_dense_bytes(t, c->items)},
+        [CKPT_PART_RATE] = {"rate", true, CKPT_RATE_BYTES},
     };
     if (!kinds[c->kind].has) {
         return refuse(r, t->sparse ? "values of a sparse table" : "rows of a dense table", err);
@@ -295,58 +293,54 @@ static int check_chunk(const struct rt_ckpt_part_reader *r, struct co_err *err) 
         return refuse_chunk(
             r, t->name, kinds[c->kind].what, kinds[c->kind].bytes, kinds[c->kind].bytes, err);
     }
-    if (c->kind == RT_CKPT_PART_DENSE &&
-        (c->items < 1 || co_size_add(c->begin, c->items) > t->size)) {
+    if (c->kind == CKPT_PART_DENSE && (c->items < 1 || co_size_add(c->begin, c->items) > t->size)) {
         return refuse(r, "no values, or some behind the end of their table,", err);
     }
     return 0;
 }
 
-int rt_ckpt_part_next(
-    struct rt_ckpt_part_reader *r, struct rt_ckpt_part_chunk *ret, struct co_err *err) {
-    unsigned char head[RT_CKPT_PART_CHUNK];
+int ckpt_part_next(struct ckpt_part_reader *r, struct ckpt_part_chunk *ret, struct co_err *err) {
+    unsigned char head[CKPT_PART_CHUNK];
     int rc = pass_over(r, err);
     rc = rc < 0 ? rc : read_bytes(r, head, sizeof(head), err);
     if (rc < 0) {
         return rc;
     }
-    if (rt_ckpt_hash(head, HASHED) != co_get_u64(head + HASHED)) {
+    if (ckpt_hash(head, HASHED) != co_get_u64(head + HASHED)) {
         return refuse(r, "the head of a chunk is corrupt", err);
     }
-    struct rt_ckpt_part_chunk *c = &r->chunk;
-    *c = (struct rt_ckpt_part_chunk){.kind = co_get_u32(head),
+    struct ckpt_part_chunk *c = &r->chunk;
+    *c = (struct ckpt_part_chunk){.kind = co_get_u32(head),
         .table = co_get_u32(head + 4),
         .shard = co_get_u32(head + 8),
         .items = co_get_u32(head + 12),
         .begin = co_get_u64(head + 16),
         .bytes = co_get_u32(head + 24)};
     r->chunk_hash = co_get_u64(head + 32);
-    if (c->kind == RT_CKPT_PART_TAIL) {
+    if (c->kind == CKPT_PART_TAIL) {
         return at_end(r, r->chunk_hash, err);
     }
-    if (c->kind >= RT_CKPT_PART_KINDS || c->bytes > RT_CKPT_PART_BYTES_MAX) {
+    if (c->kind >= CKPT_PART_KINDS || c->bytes > CKPT_PART_BYTES_MAX) {
         return refuse(r, "a chunk of an unknown kind or size", err);
     }
     rc = check_chunk(r, err);
     if (rc < 0) {
         return rc;
     }
-    r->have.hash = rt_ckpt_hash_more(r->have.hash, r->chunk_hash);
+    r->have.hash = ckpt_hash_more(r->have.hash, r->chunk_hash);
     r->pending = true;
     *ret = *c;
     return 0;
 }
 
-int rt_ckpt_part_data(
-    struct rt_ckpt_part_reader *r, const unsigned char **ret_data, struct co_err *err) {
+int ckpt_part_data(struct ckpt_part_reader *r, const unsigned char **ret_data, struct co_err *err) {
     size_t bytes = r->chunk.bytes;
     if (!r->pending) {
         return co_err_set(err, CO_INTERNAL, "'%s': no chunk", r->name);
     }
     if (bytes > r->cap || !r->data) {
         void *p = NULL;
-        int rc =
-            co_try_alloc(bytes + 1, 1, RT_CKPT_PART_BYTES_MAX + 1, "checkpoint chunk", &p, err);
+        int rc = co_try_alloc(bytes + 1, 1, CKPT_PART_BYTES_MAX + 1, "checkpoint chunk", &p, err);
         if (rc < 0) {
             return rc;
         }
@@ -359,7 +353,7 @@ int rt_ckpt_part_data(
     if (rc < 0) {
         return rc;
     }
-    if (rt_ckpt_hash(r->data, bytes) != r->chunk_hash) {
+    if (ckpt_hash(r->data, bytes) != r->chunk_hash) {
         return refuse(r, "a chunk is corrupt, it ends", err);
     }
     *ret_data = r->data;

@@ -3,7 +3,7 @@
  *     head  (48) "PDLRTPRT" u32 version u32 server u32 servers u32 shards u64 number u64 0 u64 hash
  *     chunk (48) u32 kind u32 table u32 shard u32 items u64 begin u32 bytes u32 0
  *                u64 hash of the data u64 hash of these 40 bytes; then the data
- *     tail  (48) a chunk of kind RT_CKPT_PART_TAIL whose hash of the data is that of all chunks'
+ *     tail  (48) a chunk of kind CKPT_PART_TAIL whose hash of the data is that of all chunks'
  * such hashes, in order
  *
  *     kind         items  begin             data, little-endian
@@ -25,87 +25,86 @@
 #include "common/err.h"
 #include "common/mem.h"
 
-enum rt_ckpt_part_kind {
-    RT_CKPT_PART_TAIL,
-    RT_CKPT_PART_ROWS,
-    RT_CKPT_PART_ERASED,
-    RT_CKPT_PART_DENSE,
-    RT_CKPT_PART_RATE,
-    RT_CKPT_PART_POSITION,
-    RT_CKPT_PART_KINDS,
+enum ckpt_part_kind {
+    CKPT_PART_TAIL,
+    CKPT_PART_ROWS,
+    CKPT_PART_ERASED,
+    CKPT_PART_DENSE,
+    CKPT_PART_RATE,
+    CKPT_PART_POSITION,
+    CKPT_PART_KINDS,
 };
 
 enum {
-    RT_CKPT_PART_VERSION = 1,
-    RT_CKPT_PART_HEAD = 48,
-    RT_CKPT_PART_CHUNK = 48,
-    RT_CKPT_PART_BYTES_MAX = 64 << 20, /* of a chunk */
-    RT_CKPT_RATE_BYTES = 16,
-    RT_CKPT_POSITION_MAX = 64 << 10,
+    CKPT_PART_VERSION = 1,
+    CKPT_PART_HEAD = 48,
+    CKPT_PART_CHUNK = 48,
+    CKPT_PART_BYTES_MAX = 64 << 20, /* of a chunk */
+    CKPT_RATE_BYTES = 16,
+    CKPT_POSITION_MAX = 64 << 10,
 };
 
-struct rt_ckpt_table;
+struct ckpt_table;
 
-struct rt_ckpt_part_chunk {
+struct ckpt_part_chunk {
     uint32_t kind, table, shard, items;
     uint64_t begin;
     uint32_t bytes;
 };
 
 /* Which server's part of which checkpoint; from its head. */
-struct rt_ckpt_part_place {
+struct ckpt_part_place {
     uint64_t number;
     uint32_t server, servers, shards;
 };
 
 /* Known when the part is complete. */
-struct rt_ckpt_part_sum {
+struct ckpt_part_sum {
     uint64_t bytes; /* of the file */
     uint64_t hash;  /* of the chunks' hashes */
 };
 
 /* ---- writing ---- */
 
-struct rt_ckpt_part_writer;
+struct ckpt_part_writer;
 
-CO_MUST_CHECK int rt_ckpt_part_create(const char *path, const struct rt_ckpt_part_place *place,
-    struct rt_ckpt_part_writer **ret, struct co_err *err);
-CO_MUST_CHECK int rt_ckpt_part_add(struct rt_ckpt_part_writer *w,
-    const struct rt_ckpt_part_chunk *chunk, const void *data, struct co_err *err);
+CO_MUST_CHECK int ckpt_part_create(const char *path, const struct ckpt_part_place *place,
+    struct ckpt_part_writer **ret, struct co_err *err);
+CO_MUST_CHECK int ckpt_part_add(struct ckpt_part_writer *w, const struct ckpt_part_chunk *chunk,
+    const void *data, struct co_err *err);
 /* Completes the part and syncs it. The writer must still be closed. */
-CO_MUST_CHECK int rt_ckpt_part_finish(
-    struct rt_ckpt_part_writer *w, struct rt_ckpt_part_sum *ret, struct co_err *err);
+CO_MUST_CHECK int ckpt_part_finish(
+    struct ckpt_part_writer *w, struct ckpt_part_sum *ret, struct co_err *err);
 /* Frees w and leaves the file as it is. */
-void rt_ckpt_part_close(struct rt_ckpt_part_writer *w);
-CO_DEFINE_CLEANUP(struct rt_ckpt_part_writer *, rt_ckpt_part_close)
+void ckpt_part_close(struct ckpt_part_writer *w);
+CO_DEFINE_CLEANUP(struct ckpt_part_writer *, ckpt_part_close)
 
 /* ---- reading ---- */
 
-struct rt_ckpt_part_reader;
+struct ckpt_part_reader;
 
 /* place and sum: as in the manifest. CO_DAMAGED names the file. */
-CO_MUST_CHECK int rt_ckpt_part_open(const char *path, const struct rt_ckpt_part_place *place,
-    const struct rt_ckpt_part_sum *sum, struct rt_ckpt_part_reader **ret, struct co_err *err);
-CO_MUST_CHECK int rt_ckpt_part_from(FILE *stream_own, const char *name,
-    const struct rt_ckpt_part_place *place, const struct rt_ckpt_part_sum *sum,
-    struct rt_ckpt_part_reader **ret, struct co_err *err);
+CO_MUST_CHECK int ckpt_part_open(const char *path, const struct ckpt_part_place *place,
+    const struct ckpt_part_sum *sum, struct ckpt_part_reader **ret, struct co_err *err);
+CO_MUST_CHECK int ckpt_part_from(FILE *stream_own, const char *name,
+    const struct ckpt_part_place *place, const struct ckpt_part_sum *sum,
+    struct ckpt_part_reader **ret, struct co_err *err);
 /* The head of the next chunk. 1: the end of the part, whose tail was right. */
-CO_MUST_CHECK int rt_ckpt_part_next(
-    struct rt_ckpt_part_reader *r, struct rt_ckpt_part_chunk *ret, struct co_err *err);
+CO_MUST_CHECK int ckpt_part_next(
+    struct ckpt_part_reader *r, struct ckpt_part_chunk *ret, struct co_err *err);
 /* The chunk's data, its hash checked; valid until the next call. A chunk whose data is not asked
  * for is skipped. */
-CO_MUST_CHECK int rt_ckpt_part_data(
-    struct rt_ckpt_part_reader *r, const unsigned char **ret_data, struct co_err *err);
-/* From now on rt_ckpt_part_next refuses chunks that are not such as rows, ids, values and rates of
+CO_MUST_CHECK int ckpt_part_data(
+    struct ckpt_part_reader *r, const unsigned char **ret_data, struct co_err *err);
+/* From now on ckpt_part_next refuses chunks that are not such as rows, ids, values and rates of
  * these tables [n] have: CO_INVALID says what was expected.  They must outlive the reader. */
-void rt_ckpt_part_expect(
-    struct rt_ckpt_part_reader *r, const struct rt_ckpt_table *tables, uint32_t n);
-void rt_ckpt_part_reader_close(struct rt_ckpt_part_reader *r);
-CO_DEFINE_CLEANUP(struct rt_ckpt_part_reader *, rt_ckpt_part_reader_close)
+void ckpt_part_expect(struct ckpt_part_reader *r, const struct ckpt_table *tables, uint32_t n);
+void ckpt_part_reader_close(struct ckpt_part_reader *r);
+CO_DEFINE_CLEANUP(struct ckpt_part_reader *, ckpt_part_reader_close)
 
 /* ---- bytes, for both and for tests ---- */
 
-void rt_ckpt_part_head_put(
-    const struct rt_ckpt_part_place *place, unsigned char ret_head[RT_CKPT_PART_HEAD]);
-void rt_ckpt_part_chunk_put(const struct rt_ckpt_part_chunk *chunk, uint64_t hash,
-    unsigned char ret_head[RT_CKPT_PART_CHUNK]);
+void ckpt_part_head_put(
+    const struct ckpt_part_place *place, unsigned char ret_head[CKPT_PART_HEAD]);
+void ckpt_part_chunk_put(
+    const struct ckpt_part_chunk *chunk, uint64_t hash, unsigned char ret_head[CKPT_PART_CHUNK]);

@@ -9,72 +9,73 @@
 
 static const char first_line[] = "paddlert checkpoint 2";
 
-static const struct rt_field point_fields[] = {
-    RT_FIELD(rt_ckpt_point, "number", DECIMAL, number),
-    RT_FIELD(rt_ckpt_point, "base", DECIMAL, base),
-    RT_FIELD(rt_ckpt_point, "previous", DECIMAL, previous),
-    RT_FIELD(rt_ckpt_point, "step", DECIMAL, step),
-    RT_FIELD_EITHER(rt_ckpt_point, "mode", sync, "async", "sync"),
-    RT_FIELD_OPTIONAL(rt_ckpt_point, "save", DECIMAL, save),
+static const struct ckpt_field point_fields[] = {
+    CKPT_FIELD(ckpt_point, "number", DECIMAL, number),
+    CKPT_FIELD(ckpt_point, "base", DECIMAL, base),
+    CKPT_FIELD(ckpt_point, "previous", DECIMAL, previous),
+    CKPT_FIELD(ckpt_point, "step", DECIMAL, step),
+    CKPT_FIELD_EITHER(ckpt_point, "mode", sync, "async", "sync"),
+    CKPT_FIELD_OPTIONAL(ckpt_point, "save", DECIMAL, save),
 };
 
-static const struct rt_field part_fields[] = {
-    RT_FIELD(rt_ckpt_part, "server", DECIMAL, server),
-    RT_FIELD(rt_ckpt_part, "shards", DECIMAL, shards),
-    RT_FIELD(rt_ckpt_part, "bytes", DECIMAL, bytes),
-    RT_FIELD(rt_ckpt_part, "hash", HEX, hash),
+static const struct ckpt_field part_fields[] = {
+    CKPT_FIELD(ckpt_part, "server", DECIMAL, server),
+    CKPT_FIELD(ckpt_part, "shards", DECIMAL, shards),
+    CKPT_FIELD(ckpt_part, "bytes", DECIMAL, bytes),
+    CKPT_FIELD(ckpt_part, "hash", HEX, hash),
 };
 
-void rt_ckpt_point_done(struct rt_ckpt_point *p) {
+void ckpt_point_done(struct ckpt_point *p) {
     free(p->tables);
     free(p->parts);
     memset(p, 0, sizeof(*p));
 }
 
-char *rt_ckpt_point_dir(const char *dir, uint64_t number) {
+char *ckpt_point_dir(const char *dir, uint64_t number) {
     return co_xasprintf("%s/ckpt-%012" PRIu64, dir, number);
 }
 
-char *rt_ckpt_point_part(const char *dir, uint64_t number, uint32_t server) {
+char *ckpt_point_part(const char *dir, uint64_t number, uint32_t server) {
     return co_xasprintf("%s/ckpt-%012" PRIu64 "/part-%05" PRIu32, dir, number, server);
 }
 
 /* ---- text ---- */
 
-int rt_ckpt_point_print(const struct rt_ckpt_point *p, struct co_buf *to, struct co_err *err) {
+int ckpt_point_print(const struct ckpt_point *p, struct co_buf *to, struct co_err *err) {
     int rc = co_buf_addf(to, err, "%s\n", first_line);
-    rc = rc < 0
-             ? rc
-             : rt_fields_print("checkpoint", point_fields, CO_ARRAY_LEN(point_fields), p, to, err);
+    rc = rc < 0 ? rc
+                : ckpt_fields_print(
+                      "checkpoint", point_fields, CO_ARRAY_LEN(point_fields), p, to, err);
     for (uint32_t i = 0; i < p->n_tables && rc == 0; i++) {
-        rc = rt_fields_print("table", rt_ckpt_fields, RT_CKPT_SPEC_FIELDS, &p->tables[i], to, err);
+        rc = ckpt_fields_print("table", ckpt_fields, CKPT_SPEC_FIELDS, &p->tables[i], to, err);
     }
     for (uint32_t i = 0; i < p->n_parts && rc == 0; i++) {
-        rc = rt_fields_print("part", part_fields, CO_ARRAY_LEN(part_fields), &p->parts[i], to, err);
+        rc = ckpt_fields_print(
+            "part", part_fields, CO_ARRAY_LEN(part_fields), &p->parts[i], to, err);
     }
-    return rc < 0 ? rc : rt_lines_end(to, err);
+    return rc < 0 ? rc : ckpt_lines_end(to, err);
 }
 
-static int parse_table(struct rt_ckpt_point *p, const char *text, size_t len, struct co_err *err) {
-    if (p->n_tables == RT_CKPT_TABLES_MAX || p->n_parts > 0) {
+static int parse_table(struct ckpt_point *p, const char *text, size_t len, struct co_err *err) {
+    if (p->n_tables == CKPT_TABLES_MAX || p->n_parts > 0) {
         return co_err_set(err, CO_DAMAGED, "too many tables, or one behind the parts");
     }
     p->tables = co_xrealloc(p->tables, p->n_tables + 1, sizeof(*p->tables));
-    struct rt_ckpt_table *t = &p->tables[p->n_tables++];
+    struct ckpt_table *t = &p->tables[p->n_tables++];
     memset(t, 0, sizeof(*t));
-    int rc = rt_fields_parse(rt_ckpt_fields, RT_CKPT_SPEC_FIELDS, text, len, t, err);
-    return rc < 0 ? rc : rt_ckpt_table_check(t, err);
+    int rc = ckpt_fields_parse(ckpt_fields, CKPT_SPEC_FIELDS, text, len, t, err);
+    return rc < 0 ? rc : ckpt_table_check(t, err);
 }
 
-static int parse_part(struct rt_ckpt_point *p, const char *text, size_t len, struct co_err *err) {
-    if (p->n_parts == RT_CKPT_SERVERS_MAX) {
+static int parse_part(struct ckpt_point *p, const char *text, size_t len, struct co_err *err) {
+    if (p->n_parts == CKPT_SERVERS_MAX) {
         return co_err_set(err, CO_DAMAGED, "too many parts");
     }
     if ((p->n_parts & (p->n_parts - 1)) == 0) {
         p->parts = co_xrealloc(p->parts, p->n_parts ? p->n_parts * 2UL : 1, sizeof(*p->parts));
     }
-    struct rt_ckpt_part *part = &p->parts[p->n_parts];
-    int rc = rt_fields_parse(part_fields, CO_ARRAY_LEN(part_fields), text, len, part, err);
+    struct ckpt_part *part = &p->parts[p->n_parts];
+    int rc = ckpt_fields_parse(part_fields, CO_ARRAY_LEN(part_fields), text, len, part, err);
     if (rc == 0 && (part->server != p->n_parts || part->shards < 1)) {
         rc = co_err_set(err, CO_DAMAGED, "part %u stands in place %u", part->server, p->n_parts);
     }
@@ -82,8 +83,8 @@ static int parse_part(struct rt_ckpt_point *p, const char *text, size_t len, str
     return rc;
 }
 
-static int parse_point(struct rt_ckpt_point *p, const char *text, size_t len, struct co_err *err) {
-    int rc = rt_fields_parse(point_fields, CO_ARRAY_LEN(point_fields), text, len, p, err);
+static int parse_point(struct ckpt_point *p, const char *text, size_t len, struct co_err *err) {
+    int rc = ckpt_fields_parse(point_fields, CO_ARRAY_LEN(point_fields), text, len, p, err);
     if (rc < 0) {
         return rc;
     }
@@ -94,47 +95,46 @@ static int parse_point(struct rt_ckpt_point *p, const char *text, size_t len, st
             "number %" PRIu64 ", base %" PRIu64 ", previous %" PRIu64 " do not fit together",
             p->number, p->base, p->previous);
     }
-    if (p->save >= RT_CKPT_SAVE_MODES) {
+    if (p->save >= CKPT_SAVE_MODES) {
         return co_err_set(
-            err, CO_DAMAGED, "save=%u, there are modes 0 to %d", p->save, RT_CKPT_SAVE_MODES - 1);
+            err, CO_DAMAGED, "save=%u, there are modes 0 to %d", p->save, CKPT_SAVE_MODES - 1);
     }
     return 0;
 }
 
 static int parse_line(
-    struct rt_ckpt_point *p, unsigned number, const char *line, size_t len, struct co_err *err) {
+    struct ckpt_point *p, unsigned number, const char *line, size_t len, struct co_err *err) {
     static const struct {
         const char *word;
-        int (*parse)(struct rt_ckpt_point *p, const char *text, size_t len, struct co_err *err);
+        int (*parse)(struct ckpt_point *p, const char *text, size_t len, struct co_err *err);
     } words[] = {{"table ", parse_table}, {"part ", parse_part}};
     if (number == 2) {
         const char *word = "checkpoint ";
-        return rt_field_begins(line, len, word)
+        return ckpt_field_begins(line, len, word)
                    ? parse_point(p, line + strlen(word), len - strlen(word), err)
                    : co_err_set(err, CO_DAMAGED, "not a checkpoint");
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(words); i++) {
         size_t k = strlen(words[i].word);
-        if (rt_field_begins(line, len, words[i].word)) {
+        if (ckpt_field_begins(line, len, words[i].word)) {
             return words[i].parse(p, line + k, len - k, err);
         }
     }
     return co_err_set(err, CO_DAMAGED, "neither a table nor a part");
 }
 
-int rt_ckpt_point_parse(
-    const char *text, size_t len, struct rt_ckpt_point *ret, struct co_err *err) {
-    struct rt_lines lines = {.text = text, .len = len};
-    struct rt_ckpt_point p = {0};
+int ckpt_point_parse(const char *text, size_t len, struct ckpt_point *ret, struct co_err *err) {
+    struct ckpt_lines lines = {.text = text, .len = len};
+    struct ckpt_point p = {0};
     const char *line = NULL;
     size_t l = 0;
     int rc;
-    while ((rc = rt_lines_next(&lines, &line, &l, err)) == 0) {
+    while ((rc = ckpt_lines_next(&lines, &line, &l, err)) == 0) {
         bool first = lines.number == 1;
         if (first && l == strlen(first_line) && memcmp(line, first_line, l) == 0) {
             continue;
         }
-        rc = first ? rt_lines_refuse(&lines, 2, err) : parse_line(&p, lines.number, line, l, err);
+        rc = first ? ckpt_lines_refuse(&lines, 2, err) : parse_line(&p, lines.number, line, l, err);
         if (rc < 0) {
             rc = co_err_wrap(err, "line %u", lines.number);
             break;
@@ -144,7 +144,7 @@ int rt_ckpt_point_parse(
         rc = co_err_set(err, CO_DAMAGED, "it has no parts");
     }
     if (rc < 0) {
-        rt_ckpt_point_done(&p);
+        ckpt_point_done(&p);
         return rc;
     }
     *ret = p;
@@ -156,47 +156,47 @@ int rt_ckpt_point_parse(
 /* Whatever the manifest needs is durable before it appears: the parts, synced by their servers, and
  * the directory's own name.  If nobody knows whether the manifest is durable, it is removed: a
  * checkpoint that was reported as failed must not be what a restart takes. */
-int rt_ckpt_point_commit(const char *dir, const struct rt_ckpt_point *p, struct co_err *err) {
-    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, p->number);
-    CO_AUTOBUF struct co_buf text = CO_BUF(RT_CKPT_MANIFEST_MAX);
-    int rc = rt_ckpt_point_print(p, &text, err);
-    rc = rc < 0 ? rc : rt_disk_sync_dir(dir, err);
-    rc = rc < 0 ? rc : rt_disk_prepare(at, "MANIFEST", text.data, text.len, err);
+int ckpt_point_commit(const char *dir, const struct ckpt_point *p, struct co_err *err) {
+    CO_AUTOFREE char *at = ckpt_point_dir(dir, p->number);
+    CO_AUTOBUF struct co_buf text = CO_BUF(CKPT_MANIFEST_MAX);
+    int rc = ckpt_point_print(p, &text, err);
+    rc = rc < 0 ? rc : ckpt_disk_sync_dir(dir, err);
+    rc = rc < 0 ? rc : ckpt_disk_prepare(at, "MANIFEST", text.data, text.len, err);
     if (rc == 0) {
-        rc = rt_disk_replace(at, "MANIFEST", err);
+        rc = ckpt_disk_replace(at, "MANIFEST", err);
         if (rc < 0) {
-            rt_ckpt_point_revoke(dir, p->number);
+            ckpt_point_revoke(dir, p->number);
         }
     }
     return rc;
 }
 
-void rt_ckpt_point_revoke(const char *dir, uint64_t number) {
-    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
-    (void)!rt_disk_remove(at, "MANIFEST", NULL);
-    (void)!rt_disk_remove(at, "MANIFEST.new", NULL);
-    (void)!rt_disk_sync_dir(at, NULL);
+void ckpt_point_revoke(const char *dir, uint64_t number) {
+    CO_AUTOFREE char *at = ckpt_point_dir(dir, number);
+    (void)!ckpt_disk_remove(at, "MANIFEST", NULL);
+    (void)!ckpt_disk_remove(at, "MANIFEST.new", NULL);
+    (void)!ckpt_disk_sync_dir(at, NULL);
 }
 
-int rt_ckpt_expect(const char *dir, enum rt_ckpt_kind kind, struct co_err *err) {
+int ckpt_expect(const char *dir, enum ckpt_kind kind, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", dir);
-    CO_AUTOBUF struct co_buf text = CO_BUF(RT_CKPT_MANIFEST_MAX);
+    CO_AUTOBUF struct co_buf text = CO_BUF(CKPT_MANIFEST_MAX);
     uint64_t last = 0;
     size_t n = strlen(first_line);
-    bool manifest = rt_disk_get(path, RT_CKPT_MANIFEST_MAX, &text, NULL) == 0 && text.len > n;
+    bool manifest = ckpt_disk_get(path, CKPT_MANIFEST_MAX, &text, NULL) == 0 && text.len > n;
     bool point = manifest && memcmp(text.data, first_line, n) == 0 && text.data[n] == '\n';
-    bool points = rt_ckpt_last_number(dir, &last, NULL) == 0 && last > 0;
+    bool points = ckpt_last_number(dir, &last, NULL) == 0 && last > 0;
     if (point) {
         return co_err_set(err, CO_INVALID,
             "'%s' is one checkpoint that servers wrote, expected the directory that it is in", dir);
     }
-    if (kind == RT_CKPT_SAVE && points && !manifest) {
+    if (kind == CKPT_SAVE && points && !manifest) {
         return co_err_set(err, CO_INVALID,
             "'%s' has checkpoints that servers wrote, expected a model that rt_save wrote: "
             "rt_restore (in Python: restore) loads them",
             dir);
     }
-    if (kind == RT_CKPT_POINTS && manifest && !points) {
+    if (kind == CKPT_POINTS && manifest && !points) {
         return co_err_set(err, CO_INVALID,
             "'%s' has a model that rt_save wrote, expected checkpoints that servers wrote: rt_load "
             "(in Python: load) loads it",
@@ -205,25 +205,24 @@ int rt_ckpt_expect(const char *dir, enum rt_ckpt_kind kind, struct co_err *err) 
     return 0;
 }
 
-int rt_ckpt_point_read(
-    const char *dir, uint64_t number, struct rt_ckpt_point *ret, struct co_err *err) {
-    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
+int ckpt_point_read(const char *dir, uint64_t number, struct ckpt_point *ret, struct co_err *err) {
+    CO_AUTOFREE char *at = ckpt_point_dir(dir, number);
     CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", at);
-    CO_AUTOBUF struct co_buf text = CO_BUF(RT_CKPT_MANIFEST_MAX);
-    int rc = rt_disk_get(path, RT_CKPT_MANIFEST_MAX, &text, err);
+    CO_AUTOBUF struct co_buf text = CO_BUF(CKPT_MANIFEST_MAX);
+    int rc = ckpt_disk_get(path, CKPT_MANIFEST_MAX, &text, err);
     if (rc < 0) {
         return rc == CO_NOTFOUND
                    ? co_err_set(err, CO_NOTFOUND, "checkpoint '%s' was not completed", at)
                    : rc;
     }
-    struct rt_ckpt_point p = {0};
-    rc = rt_ckpt_point_parse(text.data ? text.data : "", text.len, &p, err);
+    struct ckpt_point p = {0};
+    rc = ckpt_point_parse(text.data ? text.data : "", text.len, &p, err);
     if (rc < 0) {
         return co_err_wrap(err, "checkpoint '%s'", path);
     }
     if (p.number != number) {
         rc = co_err_set(err, CO_DAMAGED, "checkpoint '%s' is number %" PRIu64, path, p.number);
-        rt_ckpt_point_done(&p);
+        ckpt_point_done(&p);
         return rc;
     }
     *ret = p;

@@ -11,16 +11,16 @@
 #include "runtime/train/ckpt/fields.h"
 #include "runtime/train/ckpt/format.h"
 
-struct rt_ckpt {
+struct ckpt {
     char *dir;
-    struct rt_ckpt_table tables[RT_CKPT_TABLES_MAX];
+    struct ckpt_table tables[CKPT_TABLES_MAX];
     uint32_t n;
 };
 
-struct rt_ckpt_file {
+struct ckpt_file {
     FILE *stream;
     char *name;
-    struct rt_ckpt_table table;
+    struct ckpt_table table;
     uint64_t items, bytes, hash; /* read so far */
     unsigned char *data;
     size_t cap;
@@ -29,11 +29,11 @@ struct rt_ckpt_file {
 /* ---- manifest ---- */
 
 /* "table key=value ..." */
-static int parse_table(const char *line, size_t len, struct rt_ckpt_table *t, struct co_err *err) {
+static int parse_table(const char *line, size_t len, struct ckpt_table *t, struct co_err *err) {
     size_t skip = strlen("table ");
     memset(t, 0, sizeof(*t));
-    int rc = rt_fields_parse(rt_ckpt_fields, RT_CKPT_FIELDS, line + skip, len - skip, t, err);
-    rc = rc < 0 ? rc : rt_ckpt_table_check(t, err);
+    int rc = ckpt_fields_parse(ckpt_fields, CKPT_FIELDS, line + skip, len - skip, t, err);
+    rc = rc < 0 ? rc : ckpt_table_check(t, err);
     uint64_t values = co_size_add(t->size, t->state);
     if (rc == 0 && !t->sparse && t->items != values) {
         rc = co_err_set(err, CO_DAMAGED,
@@ -43,22 +43,22 @@ static int parse_table(const char *line, size_t len, struct rt_ckpt_table *t, st
     return rc;
 }
 
-int rt_ckpt_manifest_parse(const char *text, size_t len, struct rt_ckpt_table *ret_tables,
+int ckpt_manifest_parse(const char *text, size_t len, struct ckpt_table *ret_tables,
     uint32_t *ret_n, uint64_t *ret_generation, struct co_err *err) {
     static const char first[] = "paddlert checkpoint 1 generation ";
-    struct rt_lines lines = {.text = text, .len = len};
+    struct ckpt_lines lines = {.text = text, .len = len};
     const char *p = NULL;
     size_t l = 0;
     uint32_t n = 0;
     int rc;
-    while ((rc = rt_lines_next(&lines, &p, &l, err)) == 0) {
+    while ((rc = ckpt_lines_next(&lines, &p, &l, err)) == 0) {
         if (lines.number == 1) {
-            if (!rt_field_begins(p, l, first) ||
-                !rt_field_number(
+            if (!ckpt_field_begins(p, l, first) ||
+                !ckpt_field_number(
                     p + strlen(first), l - strlen(first), 10, UINT64_MAX - 1, ret_generation)) {
-                rc = rt_lines_refuse(&lines, 1, err);
+                rc = ckpt_lines_refuse(&lines, 1, err);
             }
-        } else if (rt_field_begins(p, l, "table ") && n < RT_CKPT_TABLES_MAX) {
+        } else if (ckpt_field_begins(p, l, "table ") && n < CKPT_TABLES_MAX) {
             rc = parse_table(p, l, &ret_tables[n++], err);
         } else {
             rc = co_err_set(err, CO_DAMAGED, "not a table");
@@ -74,17 +74,17 @@ int rt_ckpt_manifest_parse(const char *text, size_t len, struct rt_ckpt_table *r
     return 0;
 }
 
-int rt_ckpt_open(const char *dir, struct rt_ckpt **ret, struct co_err *err) {
+int ckpt_open(const char *dir, struct ckpt **ret, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", dir);
-    CO_AUTOBUF struct co_buf text = CO_BUF(RT_CKPT_SAVED_MAX);
-    int rc = rt_disk_get(path, RT_CKPT_SAVED_MAX, &text, err);
+    CO_AUTOBUF struct co_buf text = CO_BUF(CKPT_SAVED_MAX);
+    int rc = ckpt_disk_get(path, CKPT_SAVED_MAX, &text, err);
     if (rc < 0) {
         return rc == CO_NOTFOUND ? co_err_set(err, CO_NOTFOUND, "no checkpoint in '%s'", dir) : rc;
     }
-    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *c = co_xcalloc(1, sizeof(*c));
+    CO_CLEANUP(ckpt_closep) struct ckpt *c = co_xcalloc(1, sizeof(*c));
     c->dir = co_xstrdup(dir);
     uint64_t generation;
-    rc = rt_ckpt_manifest_parse(
+    rc = ckpt_manifest_parse(
         text.data ? text.data : "", text.len, c->tables, &c->n, &generation, err);
     if (rc < 0) {
         return co_err_wrap(err, "checkpoint '%s'", path);
@@ -93,22 +93,22 @@ int rt_ckpt_open(const char *dir, struct rt_ckpt **ret, struct co_err *err) {
     return 0;
 }
 
-void rt_ckpt_close(struct rt_ckpt *c) {
+void ckpt_close(struct ckpt *c) {
     if (c) {
         free(c->dir);
         free(c);
     }
 }
 
-uint32_t rt_ckpt_tables(const struct rt_ckpt *c) {
+uint32_t ckpt_tables(const struct ckpt *c) {
     return c->n;
 }
 
-const struct rt_ckpt_table *rt_ckpt_table(const struct rt_ckpt *c, uint32_t i) {
+const struct ckpt_table *ckpt_table(const struct ckpt *c, uint32_t i) {
     return &c->tables[i];
 }
 
-int rt_ckpt_find(const struct rt_ckpt *c, const char *name) {
+int ckpt_find(const struct ckpt *c, const char *name) {
     for (uint32_t i = 0; i < c->n; i++) {
         if (strcmp(c->tables[i].name, name) == 0) {
             return (int)i;
@@ -119,32 +119,32 @@ int rt_ckpt_find(const struct rt_ckpt *c, const char *name) {
 
 /* ---- table files ---- */
 
-static int refuse_torn(const struct rt_ckpt_file *f, const char *what, struct co_err *err) {
+static int refuse_torn(const struct ckpt_file *f, const char *what, struct co_err *err) {
     return co_err_set(
         err, CO_DAMAGED, "checkpoint file '%s': %s at byte %" PRIu64, f->name, what, f->bytes);
 }
 
-static int read_bytes(struct rt_ckpt_file *f, void *to, size_t len, struct co_err *err) {
+static int read_bytes(struct ckpt_file *f, void *to, size_t len, struct co_err *err) {
     if (len > 0 && fread(to, len, 1, f->stream) != 1) {
-        return ferror(f->stream) ? rt_disk_unread(err, errno, f->name)
+        return ferror(f->stream) ? ckpt_disk_unread(err, errno, f->name)
                                  : refuse_torn(f, "ends too early: read", err);
     }
     f->bytes += len;
     return 0;
 }
 
-int rt_ckpt_file_from(FILE *stream_own, const char *name, const struct rt_ckpt_table *table,
-    struct rt_ckpt_file **ret, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = co_xcalloc(1, sizeof(*f));
+int ckpt_file_from(FILE *stream_own, const char *name, const struct ckpt_table *table,
+    struct ckpt_file **ret, struct co_err *err) {
+    CO_CLEANUP(ckpt_file_closep) struct ckpt_file *f = co_xcalloc(1, sizeof(*f));
     f->stream = stream_own;
     f->name = co_xstrdup(name);
     f->table = *table;
-    unsigned char head[RT_CKPT_HEAD], want[RT_CKPT_HEAD];
+    unsigned char head[CKPT_HEAD], want[CKPT_HEAD];
     int rc = read_bytes(f, head, sizeof(head), err);
     if (rc < 0) {
         return rc;
     }
-    rt_ckpt_head(table, want);
+    ckpt_head(table, want);
     if (memcmp(head, want, sizeof(head)) != 0) {
         return co_err_set(
             err, CO_DAMAGED, "checkpoint file '%s': its head is corrupt or of another table", name);
@@ -153,18 +153,18 @@ int rt_ckpt_file_from(FILE *stream_own, const char *name, const struct rt_ckpt_t
     return 0;
 }
 
-int rt_ckpt_file_open(
-    const struct rt_ckpt *c, uint32_t table, struct rt_ckpt_file **ret, struct co_err *err) {
+int ckpt_file_open(
+    const struct ckpt *c, uint32_t table, struct ckpt_file **ret, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", c->dir, c->tables[table].file);
     FILE *stream;
-    int rc = rt_disk_open(path, &stream, err);
+    int rc = ckpt_disk_open(path, &stream, err);
     if (rc < 0) {
         return rc;
     }
-    return rt_ckpt_file_from(stream, path, &c->tables[table], ret, err);
+    return ckpt_file_from(stream, path, &c->tables[table], ret, err);
 }
 
-void rt_ckpt_file_close(struct rt_ckpt_file *f) {
+void ckpt_file_close(struct ckpt_file *f) {
     if (f) {
         (void)fclose(f->stream);
         free(f->name);
@@ -173,8 +173,8 @@ void rt_ckpt_file_close(struct rt_ckpt_file *f) {
     }
 }
 
-static int at_end(struct rt_ckpt_file *f, uint64_t hash, struct co_err *err) {
-    const struct rt_ckpt_table *t = &f->table;
+static int at_end(struct ckpt_file *f, uint64_t hash, struct co_err *err) {
+    const struct ckpt_table *t = &f->table;
     if (hash != f->hash || f->hash != t->hash || f->items != t->items || f->bytes != t->bytes ||
         fgetc(f->stream) != EOF) {
         return refuse_torn(f, "is not the file that the manifest names: end", err);
@@ -182,12 +182,12 @@ static int at_end(struct rt_ckpt_file *f, uint64_t hash, struct co_err *err) {
     return 1;
 }
 
-static int reserve_room(struct rt_ckpt_file *f, size_t bytes, struct co_err *err) {
+static int reserve_room(struct ckpt_file *f, size_t bytes, struct co_err *err) {
     if (bytes <= f->cap) {
         return 0;
     }
     void *p = NULL;
-    int rc = co_try_alloc(bytes, 1, RT_CKPT_CHUNK_MAX, "checkpoint chunk", &p, err);
+    int rc = co_try_alloc(bytes, 1, CKPT_CHUNK_MAX, "checkpoint chunk", &p, err);
     if (rc == 0) {
         free(f->data);
         f->data = p;
@@ -196,26 +196,26 @@ static int reserve_room(struct rt_ckpt_file *f, size_t bytes, struct co_err *err
     return rc;
 }
 
-int rt_ckpt_next(struct rt_ckpt_file *f, uint32_t *ret_items, const void **ret_data,
-    size_t *ret_bytes, struct co_err *err) {
-    unsigned char head[RT_CKPT_CHUNK_HEAD];
+int ckpt_next(struct ckpt_file *f, uint32_t *ret_items, const void **ret_data, size_t *ret_bytes,
+    struct co_err *err) {
+    unsigned char head[CKPT_CHUNK_HEAD];
     int rc = read_bytes(f, head, sizeof(head), err);
     if (rc < 0) {
         return rc;
     }
     uint32_t items = co_get_u32(head), bytes = co_get_u32(head + 4);
     uint64_t hash = co_get_u64(head + 8);
-    if (rt_ckpt_hash(head, 16) != co_get_u64(head + 16)) {
+    if (ckpt_hash(head, 16) != co_get_u64(head + 16)) {
         return refuse_torn(f, "chunk head is corrupt", err);
     }
-    if (items == RT_CKPT_TAIL) {
+    if (items == CKPT_TAIL) {
         return at_end(f, hash, err);
     }
-    if (bytes > RT_CKPT_CHUNK_MAX || bytes != rt_ckpt_data_bytes(&f->table, items)) {
+    if (bytes > CKPT_CHUNK_MAX || bytes != ckpt_data_bytes(&f->table, items)) {
         return co_err_set(err, CO_DAMAGED,
             "checkpoint file '%s': a chunk of %" PRIu32 " items has %" PRIu32
             " bytes, expected %" PRIu64 ", at byte %" PRIu64,
-            f->name, items, bytes, rt_ckpt_data_bytes(&f->table, items), f->bytes);
+            f->name, items, bytes, ckpt_data_bytes(&f->table, items), f->bytes);
     }
     if (items > f->table.items || f->items > f->table.items - items) {
         return refuse_torn(f, "more items than the manifest says", err);
@@ -225,42 +225,42 @@ int rt_ckpt_next(struct rt_ckpt_file *f, uint32_t *ret_items, const void **ret_d
     if (rc < 0) {
         return rc;
     }
-    if (rt_ckpt_hash(f->data, bytes) != hash) {
+    if (ckpt_hash(f->data, bytes) != hash) {
         return refuse_torn(f, "chunk is corrupt, it ends", err);
     }
     f->items += items;
-    f->hash = rt_ckpt_hash_more(f->hash, hash);
+    f->hash = ckpt_hash_more(f->hash, hash);
     *ret_items = items;
     *ret_data = f->data;
     *ret_bytes = bytes;
     return 0;
 }
 
-int rt_ckpt_check(const struct rt_ckpt *c, struct co_err *err) {
+int ckpt_check(const struct ckpt *c, struct co_err *err) {
     int rc = 0;
     for (uint32_t i = 0; i < c->n && rc == 0; i++) {
         CO_AUTOFREE char *path = co_xasprintf("%s/%s", c->dir, c->tables[i].file);
-        rc = rt_disk_check(path, c->tables[i].bytes, err);
+        rc = ckpt_disk_check(path, c->tables[i].bytes, err);
     }
     return rc;
 }
 
-int rt_ckpt_verify_table(const struct rt_ckpt *c, uint32_t table, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = NULL;
-    int rc = rt_ckpt_file_open(c, table, &f, err);
+int ckpt_verify_table(const struct ckpt *c, uint32_t table, struct co_err *err) {
+    CO_CLEANUP(ckpt_file_closep) struct ckpt_file *f = NULL;
+    int rc = ckpt_file_open(c, table, &f, err);
     while (rc == 0) {
         uint32_t items;
         const void *data;
         size_t bytes;
-        rc = rt_ckpt_next(f, &items, &data, &bytes, err);
+        rc = ckpt_next(f, &items, &data, &bytes, err);
     }
     return rc < 0 ? rc : 0;
 }
 
-int rt_ckpt_verify(const struct rt_ckpt *c, struct co_err *err) {
+int ckpt_verify(const struct ckpt *c, struct co_err *err) {
     int rc = 0;
     for (uint32_t i = 0; i < c->n && rc == 0; i++) {
-        rc = rt_ckpt_verify_table(c, i, err);
+        rc = ckpt_verify_table(c, i, err);
     }
     return rc;
 }

@@ -47,37 +47,37 @@ static void sums_and_products_end_at_the_largest_number(void **unused) {
 #define DENSE                                                                                      \
     { .name = "w", .size = 100, .state = 201, .optimizer = "adam", .init = "zero" }
 #define CHUNK(k, t, i, b, n)                                                                       \
-    { .kind = RT_CKPT_PART_##k, .table = (t), .items = (i), .begin = (b), .bytes = (n) }
+    { .kind = CKPT_PART_##k, .table = (t), .items = (i), .begin = (b), .bytes = (n) }
 
 /* Writes a full checkpoint of one chunk; returns what its verification says. */
-static int verify(const char *dir, const struct rt_ckpt_table tables[2],
-    const struct rt_ckpt_part_chunk *c, struct co_err *err) {
+static int verify(const char *dir, const struct ckpt_table tables[2],
+    const struct ckpt_part_chunk *c, struct co_err *err) {
     static unsigned char data[DATA];
-    CO_CLEANUP(rt_ckpt_part_closep) struct rt_ckpt_part_writer *w = NULL;
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
-    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, 1);
-    CO_AUTOFREE char *path = rt_ckpt_point_part(dir, 1, 0);
-    struct rt_ckpt_part_place place = {.number = 1, .servers = 1, .shards = 2};
-    struct rt_ckpt_part_sum sum = {0};
+    CO_CLEANUP(ckpt_part_closep) struct ckpt_part_writer *w = NULL;
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = NULL;
+    CO_AUTOFREE char *at = ckpt_point_dir(dir, 1);
+    CO_AUTOFREE char *path = ckpt_point_part(dir, 1, 0);
+    struct ckpt_part_place place = {.number = 1, .servers = 1, .shards = 2};
+    struct ckpt_part_sum sum = {0};
     (void)mkdir(at, 0700);
-    assert_int_equal(0, rt_ckpt_part_create(path, &place, &w, NULL));
-    assert_int_equal(0, rt_ckpt_part_add(w, c, data, NULL));
-    assert_int_equal(0, rt_ckpt_part_finish(w, &sum, NULL));
-    struct rt_ckpt_part part = {.shards = 2, .bytes = sum.bytes, .hash = sum.hash};
-    struct rt_ckpt_point p = {.number = 1,
+    assert_int_equal(0, ckpt_part_create(path, &place, &w, NULL));
+    assert_int_equal(0, ckpt_part_add(w, c, data, NULL));
+    assert_int_equal(0, ckpt_part_finish(w, &sum, NULL));
+    struct ckpt_part part = {.shards = 2, .bytes = sum.bytes, .hash = sum.hash};
+    struct ckpt_point p = {.number = 1,
         .base = 1,
         .n_tables = 2,
         .n_parts = 1,
-        .tables = (struct rt_ckpt_table *)(uintptr_t)tables,
+        .tables = (struct ckpt_table *)(uintptr_t)tables,
         .parts = &part};
-    assert_int_equal(0, rt_ckpt_point_commit(dir, &p, NULL));
-    int rc = rt_ckpt_chain_open(dir, 1, &chain, err);
-    return rc < 0 ? rc : rt_ckpt_chain_verify(chain, err);
+    assert_int_equal(0, ckpt_point_commit(dir, &p, NULL));
+    int rc = ckpt_chain_open(dir, 1, &chain, err);
+    return rc < 0 ? rc : ckpt_chain_verify(chain, err);
 }
 
 static void chunks_that_do_not_fit_their_tables_are_refused(void **state) {
     static const struct {
-        struct rt_ckpt_part_chunk chunk;
+        struct ckpt_part_chunk chunk;
         const char *says; /* NULL: it fits */
     } rows[] = {
         {CHUNK(ROWS, 0, 2, 0, 48), NULL},
@@ -101,9 +101,9 @@ static void chunks_that_do_not_fit_their_tables_are_refused(void **state) {
         {CHUNK(RATE, 0, 1, 0, 8), "rate of table 'rows' has 8 bytes, expected 16,"},
         {CHUNK(POSITION, 0, 1, 0, 7), "has 7 bytes, expected 8 to 65544,"},
         {CHUNK(ROWS, 2, 0, 0, 0), "a shard or table that the manifest does not have"},
-        {{.kind = RT_CKPT_PART_ROWS, .shard = 2}, "a shard or table that the manifest does not"},
+        {{.kind = CKPT_PART_ROWS, .shard = 2}, "a shard or table that the manifest does not"},
     };
-    static const struct rt_ckpt_table tables[2] = {SPARSE, DENSE};
+    static const struct ckpt_table tables[2] = {SPARSE, DENSE};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct co_err err = {0};
         int rc = verify(*state, tables, &rows[i].chunk, &err);
@@ -115,7 +115,7 @@ static void chunks_that_do_not_fit_their_tables_are_refused(void **state) {
 
 static void tables_beyond_what_is_written_are_refused(void **state) {
     static const struct {
-        struct rt_ckpt_table table;
+        struct ckpt_table table;
         const char *says;
     } rows[] = {
         {{.sparse = true, .dim = 16382, .state = 1U << 30},
@@ -125,9 +125,9 @@ static void tables_beyond_what_is_written_are_refused(void **state) {
         {{.size = (1ULL << 34) + 1}, "table 'a': size 17179869185, expected 1 to 17179869184"},
         {{.size = 5, .state = 1ULL << 60}, "1152921504606846976 floats of state for 5 values"},
     };
-    const struct rt_ckpt_part_chunk none = CHUNK(ERASED, 0, 0, 0, 0);
+    const struct ckpt_part_chunk none = CHUNK(ERASED, 0, 0, 0, 0);
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rt_ckpt_table tables[2] = {rows[i].table, DENSE};
+        struct ckpt_table tables[2] = {rows[i].table, DENSE};
         struct co_err err = {0};
         memcpy(tables[0].name, "a", 2);
         memcpy(tables[0].optimizer, "sgd", 4);
@@ -138,56 +138,56 @@ static void tables_beyond_what_is_written_are_refused(void **state) {
         }
     }
     /* A vector of the largest size, with two planes: servers write such. */
-    const struct rt_ckpt_table large[2] = {
+    const struct ckpt_table large[2] = {
         {.name = "a", .size = 1ULL << 34, .state = 1ULL << 35, .optimizer = "ftrl", .init = "zero"},
         DENSE};
-    const struct rt_ckpt_part_chunk some = CHUNK(DENSE, 0, 16, 1ULL << 33, 16 * 3 * 4);
+    const struct ckpt_part_chunk some = CHUNK(DENSE, 0, 16, 1ULL << 33, 16 * 3 * 4);
     assert_int_equal(0, verify(*state, large, &some, NULL));
 }
 
 /* ---- directories of rt_save ---- */
 
 /* A file of one table whose only chunk is said to have `items` items. */
-static int verify_saved(const char *dir, const struct rt_ckpt_table *table, uint32_t items,
+static int verify_saved(const char *dir, const struct ckpt_table *table, uint32_t items,
     uint32_t bytes, uint64_t total, struct co_err *err) {
-    struct rt_ckpt_table t = *table;
-    unsigned char head[RT_CKPT_HEAD], chunk[2][RT_CKPT_CHUNK_HEAD];
+    struct ckpt_table t = *table;
+    unsigned char head[CKPT_HEAD], chunk[2][CKPT_CHUNK_HEAD];
     CO_AUTOBUF struct co_buf file = CO_BUF(1 << 20), text = CO_BUF(1 << 20);
     static const unsigned char data[DATA];
-    uint64_t hash = rt_ckpt_hash(data, bytes);
-    t.hash = rt_ckpt_hash_more(0, hash);
+    uint64_t hash = ckpt_hash(data, bytes);
+    t.hash = ckpt_hash_more(0, hash);
     t.items = total;
     memcpy(t.file, "a.rtt", 6);
-    rt_ckpt_head(&t, head);
-    rt_ckpt_chunk_head(items, bytes, hash, chunk[0]);
-    rt_ckpt_chunk_head(RT_CKPT_TAIL, 0, t.hash, chunk[1]);
+    ckpt_head(&t, head);
+    ckpt_chunk_head(items, bytes, hash, chunk[0]);
+    ckpt_chunk_head(CKPT_TAIL, 0, t.hash, chunk[1]);
     assert_int_equal(0, co_buf_add(&file, head, sizeof(head), NULL));
     assert_int_equal(0, co_buf_add(&file, chunk[0], sizeof(chunk[0]), NULL));
     assert_int_equal(0, co_buf_add(&file, data, bytes, NULL));
     assert_int_equal(0, co_buf_add(&file, chunk[1], sizeof(chunk[1]), NULL));
     t.bytes = file.len;
     assert_int_equal(0, co_buf_addf(&text, NULL, "paddlert checkpoint 1 generation 1\n"));
-    assert_int_equal(0, rt_fields_print("table", rt_ckpt_fields, RT_CKPT_FIELDS, &t, &text, NULL));
-    assert_int_equal(0, rt_lines_end(&text, NULL));
+    assert_int_equal(0, ckpt_fields_print("table", ckpt_fields, CKPT_FIELDS, &t, &text, NULL));
+    assert_int_equal(0, ckpt_lines_end(&text, NULL));
     CO_AUTOFREE char *path = co_xasprintf("%s/a.rtt", dir);
     CO_AUTOFREE char *manifest = co_xasprintf("%s/MANIFEST", dir);
     assert_int_equal(0, co_file_write(path, file.data, file.len, 0600, NULL));
     assert_int_equal(0, co_file_write(manifest, text.data, text.len, 0600, NULL));
-    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *c = NULL;
-    int rc = rt_ckpt_open(dir, &c, err);
-    return rc < 0 ? rc : rt_ckpt_verify(c, err);
+    CO_CLEANUP(ckpt_closep) struct ckpt *c = NULL;
+    int rc = ckpt_open(dir, &c, err);
+    return rc < 0 ? rc : ckpt_verify(c, err);
 }
 
 static void saved_tables_that_do_not_fit_are_refused(void **state) {
-    static const struct rt_ckpt_table sparse = SPARSE, dense = DENSE,
-                                      wide = {.name = "a",
-                                          .sparse = true,
-                                          .dim = 16382,
-                                          .state = 1U << 30,
-                                          .optimizer = "sgd",
-                                          .init = "zero"};
+    static const struct ckpt_table sparse = SPARSE, dense = DENSE,
+                                   wide = {.name = "a",
+                                       .sparse = true,
+                                       .dim = 16382,
+                                       .state = 1U << 30,
+                                       .optimizer = "sgd",
+                                       .init = "zero"};
     static const struct {
-        const struct rt_ckpt_table *table;
+        const struct ckpt_table *table;
         uint32_t items, bytes;
         uint64_t total;
         const char *says;

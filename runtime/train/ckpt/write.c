@@ -11,16 +11,16 @@
 #include "runtime/train/ckpt/fields.h"
 #include "runtime/train/ckpt/format.h"
 
-struct rt_ckpt_writer {
+struct ckpt_writer {
     char *dir;
     uint64_t generation;
-    struct rt_ckpt_table tables[RT_CKPT_TABLES_MAX];
+    struct ckpt_table tables[CKPT_TABLES_MAX];
     uint32_t n;
     FILE *file; /* of tables[n - 1]; NULL between tables */
     bool done;
 };
 
-static char *path_of(const struct rt_ckpt_writer *w, const char *file) {
+static char *path_of(const struct ckpt_writer *w, const char *file) {
     return co_xasprintf("%s/%s", w->dir, file);
 }
 
@@ -30,15 +30,14 @@ static uint64_t generation_of(const char *name) {
     size_t len = strlen(name), tail = 1 + DIGITS + strlen(".rtt");
     uint64_t g = 0;
     return len > tail && name[len - tail] == '.' && strcmp(name + len - 4, ".rtt") == 0 &&
-                   rt_field_number(name + len - tail + 1, DIGITS, 16, UINT64_MAX / 2, &g)
+                   ckpt_field_number(name + len - tail + 1, DIGITS, 16, UINT64_MAX / 2, &g)
                ? g
                : 0;
 }
 
 /* Calls take for each file of a table in dir. */
-static int each_file(struct rt_ckpt_writer *w,
-    int (*take)(
-        struct rt_ckpt_writer *w, const char *name, uint64_t generation, struct co_err *err),
+static int each_file(struct ckpt_writer *w,
+    int (*take)(struct ckpt_writer *w, const char *name, uint64_t generation, struct co_err *err),
     struct co_err *err) {
     DIR *d = opendir(w->dir);
     if (!d) {
@@ -60,7 +59,7 @@ static int each_file(struct rt_ckpt_writer *w,
 }
 
 static int pass_generation(
-    struct rt_ckpt_writer *w, const char *name, uint64_t generation, struct co_err *err) {
+    struct ckpt_writer *w, const char *name, uint64_t generation, struct co_err *err) {
     (void)name;
     (void)err;
     w->generation = generation >= w->generation ? generation + 1 : w->generation;
@@ -69,34 +68,33 @@ static int pass_generation(
 
 /* Chooses a generation that no file has, whether a manifest names it or not. A damaged manifest is
  * replaced; one that cannot be read may name a good save. */
-static int next_generation(struct rt_ckpt_writer *w, struct co_err *err) {
+static int next_generation(struct ckpt_writer *w, struct co_err *err) {
     CO_AUTOFREE char *path = path_of(w, "MANIFEST");
-    CO_AUTOBUF struct co_buf text = CO_BUF(RT_CKPT_SAVED_MAX);
-    CO_AUTOFREE struct rt_ckpt_table *tables = co_xcalloc(RT_CKPT_TABLES_MAX, sizeof(*tables));
+    CO_AUTOBUF struct co_buf text = CO_BUF(CKPT_SAVED_MAX);
+    CO_AUTOFREE struct ckpt_table *tables = co_xcalloc(CKPT_TABLES_MAX, sizeof(*tables));
     uint32_t n = 0;
     uint64_t generation = 0;
     struct co_err why = {0};
-    int rc = rt_disk_get(path, RT_CKPT_SAVED_MAX, &text, &why);
+    int rc = ckpt_disk_get(path, CKPT_SAVED_MAX, &text, &why);
     if (rc < 0 && rc != CO_NOTFOUND && rc != CO_DAMAGED) {
         return co_err_set(err, rc, "%s", why.msg);
     }
     w->generation = 1;
-    if (rc == 0 &&
-        rt_ckpt_manifest_parse(text.data, text.len, tables, &n, &generation, NULL) == 0 &&
+    if (rc == 0 && ckpt_manifest_parse(text.data, text.len, tables, &n, &generation, NULL) == 0 &&
         generation < UINT64_MAX / 2) {
         w->generation = generation + 1;
     }
     return each_file(w, pass_generation, err);
 }
 
-int rt_ckpt_create(const char *dir, struct rt_ckpt_writer **ret, struct co_err *err) {
+int ckpt_create(const char *dir, struct ckpt_writer **ret, struct co_err *err) {
     if (!dir || !*dir) {
         return co_err_set(err, CO_INVALID, "checkpoint directory '' is empty");
     }
-    CO_CLEANUP(rt_ckpt_abortp) struct rt_ckpt_writer *w = co_xcalloc(1, sizeof(*w));
+    CO_CLEANUP(ckpt_abortp) struct ckpt_writer *w = co_xcalloc(1, sizeof(*w));
     w->dir = co_xstrdup(dir);
     w->done = true; /* there is nothing to remove */
-    int rc = rt_disk_mkdir(dir, err);
+    int rc = ckpt_disk_mkdir(dir, err);
     rc = rc < 0 ? rc : next_generation(w, err);
     if (rc < 0) {
         return rc;
@@ -106,8 +104,8 @@ int rt_ckpt_create(const char *dir, struct rt_ckpt_writer **ret, struct co_err *
     return 0;
 }
 
-static int write_bytes(struct rt_ckpt_writer *w, const void *data, size_t len, struct co_err *err) {
-    struct rt_ckpt_table *t = &w->tables[w->n - 1];
+static int write_bytes(struct ckpt_writer *w, const void *data, size_t len, struct co_err *err) {
+    struct ckpt_table *t = &w->tables[w->n - 1];
     if (len > 0 && fwrite(data, len, 1, w->file) != 1) {
         return co_err_errno(err, errno, "cannot write '%s/%s'", w->dir, t->file);
     }
@@ -115,11 +113,11 @@ static int write_bytes(struct rt_ckpt_writer *w, const void *data, size_t len, s
     return 0;
 }
 
-int rt_ckpt_begin(struct rt_ckpt_writer *w, const struct rt_ckpt_table *table, struct co_err *err) {
-    if (w->n == RT_CKPT_TABLES_MAX || w->file) {
+int ckpt_begin(struct ckpt_writer *w, const struct ckpt_table *table, struct co_err *err) {
+    if (w->n == CKPT_TABLES_MAX || w->file) {
         return co_err_set(err, CO_INTERNAL, "too many tables, or one still open");
     }
-    struct rt_ckpt_table *t = &w->tables[w->n];
+    struct ckpt_table *t = &w->tables[w->n];
     *t = *table;
     t->items = t->bytes = t->hash = 0;
     (void)snprintf(
@@ -130,31 +128,31 @@ int rt_ckpt_begin(struct rt_ckpt_writer *w, const struct rt_ckpt_table *table, s
         return co_err_errno(err, errno, "cannot make '%s'", path);
     }
     w->n++;
-    unsigned char head[RT_CKPT_HEAD];
-    rt_ckpt_head(t, head);
+    unsigned char head[CKPT_HEAD];
+    ckpt_head(t, head);
     return write_bytes(w, head, sizeof(head), err);
 }
 
-int rt_ckpt_chunk(
-    struct rt_ckpt_writer *w, uint32_t items, const void *data, size_t bytes, struct co_err *err) {
-    struct rt_ckpt_table *t = &w->tables[w->n - 1];
-    if (bytes > RT_CKPT_CHUNK_MAX || bytes != rt_ckpt_data_bytes(t, items)) {
+int ckpt_chunk(
+    struct ckpt_writer *w, uint32_t items, const void *data, size_t bytes, struct co_err *err) {
+    struct ckpt_table *t = &w->tables[w->n - 1];
+    if (bytes > CKPT_CHUNK_MAX || bytes != ckpt_data_bytes(t, items)) {
         return co_err_set(err, CO_INTERNAL, "chunk of %u items with %zu bytes", items, bytes);
     }
-    unsigned char head[RT_CKPT_CHUNK_HEAD];
-    uint64_t hash = rt_ckpt_hash(data, bytes);
-    rt_ckpt_chunk_head(items, (uint32_t)bytes, hash, head);
+    unsigned char head[CKPT_CHUNK_HEAD];
+    uint64_t hash = ckpt_hash(data, bytes);
+    ckpt_chunk_head(items, (uint32_t)bytes, hash, head);
     int rc = write_bytes(w, head, sizeof(head), err);
     rc = rc < 0 ? rc : write_bytes(w, data, bytes, err);
     t->items += items;
-    t->hash = rt_ckpt_hash_more(t->hash, hash);
+    t->hash = ckpt_hash_more(t->hash, hash);
     return rc;
 }
 
-int rt_ckpt_end(struct rt_ckpt_writer *w, struct co_err *err) {
-    struct rt_ckpt_table *t = &w->tables[w->n - 1];
-    unsigned char tail[RT_CKPT_CHUNK_HEAD];
-    rt_ckpt_chunk_head(RT_CKPT_TAIL, 0, t->hash, tail);
+int ckpt_end(struct ckpt_writer *w, struct co_err *err) {
+    struct ckpt_table *t = &w->tables[w->n - 1];
+    unsigned char tail[CKPT_CHUNK_HEAD];
+    ckpt_chunk_head(CKPT_TAIL, 0, t->hash, tail);
     int rc = write_bytes(w, tail, sizeof(tail), err);
     FILE *f = co_steal_ptr(w->file);
     bool ok = fflush(f) == 0 && fsync(fileno(f)) == 0;
@@ -166,46 +164,46 @@ int rt_ckpt_end(struct rt_ckpt_writer *w, struct co_err *err) {
     return rc;
 }
 
-static int manifest_text(const struct rt_ckpt_writer *w, struct co_buf *b, struct co_err *err) {
+static int manifest_text(const struct ckpt_writer *w, struct co_buf *b, struct co_err *err) {
     int rc = co_buf_addf(
         b, err, "paddlert checkpoint 1 generation %llu\n", (unsigned long long)w->generation);
     for (uint32_t i = 0; i < w->n && rc == 0; i++) {
-        rc = rt_fields_print("table", rt_ckpt_fields, RT_CKPT_FIELDS, &w->tables[i], b, err);
+        rc = ckpt_fields_print("table", ckpt_fields, CKPT_FIELDS, &w->tables[i], b, err);
     }
-    return rc < 0 ? rc : rt_lines_end(b, err);
+    return rc < 0 ? rc : ckpt_lines_end(b, err);
 }
 
 static int remove_other(
-    struct rt_ckpt_writer *w, const char *name, uint64_t generation, struct co_err *err) {
-    return generation == w->generation ? 0 : rt_disk_remove(w->dir, name, err);
+    struct ckpt_writer *w, const char *name, uint64_t generation, struct co_err *err) {
+    return generation == w->generation ? 0 : ckpt_disk_remove(w->dir, name, err);
 }
 
 static int remove_mine(
-    struct rt_ckpt_writer *w, const char *name, uint64_t generation, struct co_err *err) {
-    return generation == w->generation ? rt_disk_remove(w->dir, name, err) : 0;
+    struct ckpt_writer *w, const char *name, uint64_t generation, struct co_err *err) {
+    return generation == w->generation ? ckpt_disk_remove(w->dir, name, err) : 0;
 }
 
 /* The new files, and their names, are durable before the manifest that names them is; that one is
  * before the old files go: those of the old save, and of saves that were killed.  If these cannot
  * be removed, the next save tries again. */
-int rt_ckpt_commit(struct rt_ckpt_writer *w_own, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_abortp) struct rt_ckpt_writer *w = w_own;
-    CO_AUTOBUF struct co_buf b = CO_BUF(RT_CKPT_SAVED_MAX);
+int ckpt_commit(struct ckpt_writer *w_own, struct co_err *err) {
+    CO_CLEANUP(ckpt_abortp) struct ckpt_writer *w = w_own;
+    CO_AUTOBUF struct co_buf b = CO_BUF(CKPT_SAVED_MAX);
     int rc = manifest_text(w, &b, err);
-    rc = rc < 0 ? rc : rt_disk_sync_dir(w->dir, err);
-    rc = rc < 0 ? rc : rt_disk_prepare(w->dir, "MANIFEST", b.data, b.len, err);
+    rc = rc < 0 ? rc : ckpt_disk_sync_dir(w->dir, err);
+    rc = rc < 0 ? rc : ckpt_disk_prepare(w->dir, "MANIFEST", b.data, b.len, err);
     if (rc < 0) {
         return rc;
     }
     w->done = true; /* from now on the manifest may name the new files, even if this fails */
-    rc = rt_disk_replace(w->dir, "MANIFEST", err);
+    rc = ckpt_disk_replace(w->dir, "MANIFEST", err);
     if (rc == 0) {
         (void)!each_file(w, remove_other, NULL);
     }
     return rc;
 }
 
-void rt_ckpt_abort(struct rt_ckpt_writer *w) {
+void ckpt_abort(struct ckpt_writer *w) {
     if (!w) {
         return;
     }

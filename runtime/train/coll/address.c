@@ -20,7 +20,8 @@ static void set_port(struct sockaddr_storage *a, uint16_t port) {
 
 /* Only the host is taken from the connection: if the other rank has opened it, its port is not the
  * one at which it listens. */
-void rt_address_inherit(struct rt_group *g, uint32_t to, const struct rt_group *from, uint32_t r) {
+void coll_address_inherit(
+    struct rt_group *g, uint32_t to, const struct rt_group *from, uint32_t r) {
     struct co_hostport hp;
     struct sockaddr_storage a = {0};
     socklen_t bytes = sizeof(a);
@@ -33,14 +34,14 @@ void rt_address_inherit(struct rt_group *g, uint32_t to, const struct rt_group *
     }
 }
 
-static void keep(struct rt_addresses *all, const struct sockaddr *a, socklen_t bytes) {
-    if (all->n < RT_ADDRESSES_MAX && bytes <= sizeof(all->at[0])) {
+static void keep(struct coll_addresses *all, const struct sockaddr *a, socklen_t bytes) {
+    if (all->n < COLL_ADDRESSES_MAX && bytes <= sizeof(all->at[0])) {
         memcpy(&all->at[all->n], a, bytes);
         all->bytes[all->n++] = bytes;
     }
 }
 
-static void keep_list(struct rt_addresses *all, const struct addrinfo *list) {
+static void keep_list(struct coll_addresses *all, const struct addrinfo *list) {
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
         keep(all, a->ai_addr, a->ai_addrlen);
     }
@@ -48,7 +49,7 @@ static void keep_list(struct rt_addresses *all, const struct addrinfo *list) {
 
 struct question {
     struct co_loop *loop;
-    struct rt_addresses all;
+    struct coll_addresses all;
     struct co_err why;
     bool answered;
 };
@@ -71,7 +72,7 @@ static void on_alarm(void *arg, int events) {
 }
 
 static int ask(struct rt_group *g, const struct co_hostport *hp, int64_t end_ms,
-    struct rt_addresses *ret, struct co_err *err) {
+    struct coll_addresses *ret, struct co_err *err) {
     CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
     struct co_poll *alarm = NULL;
     int rc = co_loop_new(&loop, err);
@@ -84,7 +85,7 @@ static int ask(struct rt_group *g, const struct co_hostport *hp, int64_t end_ms,
         return rc;
     }
     co_poll_set(alarm, CO_POLL_IN);
-    co_timer_start(co_timer_new(loop, on_end, &q), end_ms - rt_now_ms());
+    co_timer_start(co_timer_new(loop, on_end, &q), end_ms - coll_now_ms());
     struct co_lookup *lookup = co_lookup_start(loop, hp->host, hp->port, on_answer, &q);
     co_loop_run(loop);
     if (q.answered) {
@@ -92,12 +93,12 @@ static int ask(struct rt_group *g, const struct co_hostport *hp, int64_t end_ms,
         return q.all.n > 0 ? 0 : co_err_set(err, CO_NOTFOUND, "%s", q.why.msg);
     }
     co_lookup_cancel(lookup);
-    rc = rt_group_why(g, err);
+    rc = coll_group_why(g, err);
     return rc < 0 ? rc : co_err_set(err, CO_TIMEOUT, "DNS does not answer for %s", hp->host);
 }
 
 /* An address that is written as numbers. */
-static bool read_numbers(const struct co_hostport *hp, struct rt_addresses *ret) {
+static bool read_numbers(const struct co_hostport *hp, struct coll_addresses *ret) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
     struct addrinfo *list = NULL;
     /* no wait: a numeric address asks no resolver */
@@ -112,8 +113,8 @@ static bool read_numbers(const struct co_hostport *hp, struct rt_addresses *ret)
     return true;
 }
 
-int rt_address_find(struct rt_group *g, uint32_t to, bool by_name, int64_t end_ms,
-    struct rt_addresses *ret, struct co_err *err) {
+int coll_address_find(struct rt_group *g, uint32_t to, bool by_name, int64_t end_ms,
+    struct coll_addresses *ret, struct co_err *err) {
     struct co_hostport hp;
     const struct sockaddr_storage *known = &g->peers[to].known;
     ret->n = 0;

@@ -8,18 +8,18 @@
 #include "common/bytes.h"
 #include "runtime/train/coll/coll.h"
 
-/* How long rt_calls_differ waits for the other rank to say which calls differ. */
+/* How long coll_calls_differ waits for the other rank to say which calls differ. */
 enum { TELL_MS = 500 };
 
 /* ---- this rank's calls ---- */
 
-struct rt_said rt_call_said(const struct rt_coll *c) {
-    const struct rt_needs *k = &rt_kinds[c->kind];
+struct coll_said coll_call_said(const struct rt_coll *c) {
+    const struct coll_needs *k = &coll_kinds[c->kind];
     uint64_t what = (uint64_t)c->kind;
     what |= k->moves ? (uint64_t)c->dtype << 8 : 0;
     what |= k->reduces ? (uint64_t)c->op << 16 : 0;
     what |= k->rooted ? (uint64_t)c->root << 32 : 0;
-    return (struct rt_said){.what = what, .n = k->moves && !k->counts ? c->n : 0};
+    return (struct coll_said){.what = what, .n = k->moves && !k->counts ? c->n : 0};
 }
 
 static uint64_t mix(uint64_t h, uint64_t with) {
@@ -27,15 +27,15 @@ static uint64_t mix(uint64_t h, uint64_t with) {
     return h ^ h >> 29;
 }
 
-uint64_t rt_pair_sign(const struct rt_coll *c) {
+uint64_t coll_pair_sign(const struct rt_coll *c) {
     /* Another beginning than that of calls of all ranks: 0 made a first barrier equal to a send. */
     static const uint64_t pairs = 0x5bd1e9955bd1e995U;
     return mix(mix(pairs, RT_SEND | (uint64_t)c->dtype << 8), c->n);
 }
 
-void rt_call_begin(struct rt_group *g, const struct rt_coll *c) {
-    struct rt_calls *a = &g->calls;
-    struct rt_said s = rt_call_said(c);
+void coll_call_begin(struct rt_group *g, const struct rt_coll *c) {
+    struct coll_calls *a = &g->calls;
+    struct coll_said s = coll_call_said(c);
     s.number = a->now.number + 1;
     s.sign = mix(mix(a->now.sign, s.what), s.n);
     for (uint32_t r = 0; c->kind == RT_ALL_GATHERV && r < g->size; r++) {
@@ -43,7 +43,7 @@ void rt_call_begin(struct rt_group *g, const struct rt_coll *c) {
         s.sign = mix(s.sign, c->counts[r]);
     }
     a->now = s;
-    size_t i = s.number % RT_CALLS_KEPT;
+    size_t i = s.number % COLL_CALLS_KEPT;
     atomic_store_explicit(&a->kept[i].number, 0, memory_order_relaxed);
     atomic_store_explicit(&a->kept[i].sign, s.sign, memory_order_release);
     atomic_store_explicit(&a->kept[i].what, s.what, memory_order_release);
@@ -52,13 +52,13 @@ void rt_call_begin(struct rt_group *g, const struct rt_coll *c) {
     atomic_store_explicit(&a->begun, s.number, memory_order_release);
 }
 
-void rt_call_end(struct rt_group *g) {
+void coll_call_end(struct rt_group *g) {
     atomic_store_explicit(&g->calls.ended, g->calls.now.number, memory_order_release);
 }
 
 /* False: the call is not among those that are kept. */
-static bool said_at(const struct rt_calls *a, uint64_t number, struct rt_said *ret) {
-    size_t i = number % RT_CALLS_KEPT;
+static bool said_at(const struct coll_calls *a, uint64_t number, struct coll_said *ret) {
+    size_t i = number % COLL_CALLS_KEPT;
     ret->number = atomic_load_explicit(&a->kept[i].number, memory_order_acquire);
     ret->sign = atomic_load_explicit(&a->kept[i].sign, memory_order_acquire);
     ret->what = atomic_load_explicit(&a->kept[i].what, memory_order_acquire);
@@ -69,26 +69,26 @@ static bool said_at(const struct rt_calls *a, uint64_t number, struct rt_said *r
 
 /* ---- texts ---- */
 
-const char *rt_call_text(const struct rt_said *s, char ret_text[RT_CALL_TEXT]) {
+const char *coll_call_text(const struct coll_said *s, char ret_text[COLL_CALL_TEXT]) {
     enum rt_kind kind = s->what & 0xff;
     enum rt_dtype dtype = s->what >> 8 & 0xff;
     enum rt_op op = s->what >> 16 & 0xff;
     char root[32] = "";
     if (kind >= RT_KINDS || dtype >= RT_DTYPES || op >= RT_OPS) { /* from another rank */
-        (void)snprintf(ret_text, RT_CALL_TEXT, "an unknown call");
+        (void)snprintf(ret_text, COLL_CALL_TEXT, "an unknown call");
         return ret_text;
     }
-    const struct rt_needs *k = &rt_kinds[kind];
+    const struct coll_needs *k = &coll_kinds[kind];
     if (k->rooted) {
         (void)snprintf(root, sizeof(root), " %s rank %u", k->to_root ? "to" : "from",
             (uint32_t)(s->what >> 32));
     }
     if (!k->moves) {
-        (void)snprintf(ret_text, RT_CALL_TEXT, "%s", k->name);
+        (void)snprintf(ret_text, COLL_CALL_TEXT, "%s", k->name);
     } else if (k->out_counts) {
-        (void)snprintf(ret_text, RT_CALL_TEXT, "%s of %s", k->name, rt_dtype_name(dtype));
+        (void)snprintf(ret_text, COLL_CALL_TEXT, "%s of %s", k->name, rt_dtype_name(dtype));
     } else {
-        (void)snprintf(ret_text, RT_CALL_TEXT, "%s of %llu %s%s%s%s", k->name,
+        (void)snprintf(ret_text, COLL_CALL_TEXT, "%s of %llu %s%s%s%s", k->name,
             (unsigned long long)s->n, rt_dtype_name(dtype), k->reduces ? ", " : "",
             k->reduces ? rt_op_name(op) : "", root);
     }
@@ -100,7 +100,7 @@ const char *rt_call_text(const struct rt_said *s, char ret_text[RT_CALL_TEXT]) {
 /* A call of a rank. */
 struct claim {
     uint64_t rank; /* without a gap behind it, for gcc's analyzer */
-    struct rt_said said;
+    struct coll_said said;
 };
 
 static void claims_write(const struct claim claims[2], unsigned char *ret_bytes) {
@@ -117,7 +117,7 @@ static void claims_write(const struct claim claims[2], unsigned char *ret_bytes)
 /* Puts this rank in the place of one of the two, so that it reads what is wrong about its own call.
  */
 static void take_part(struct rt_group *g, struct claim claims[2]) {
-    struct rt_said own;
+    struct coll_said own;
     if (claims[0].rank == g->rank) {
         struct claim other = claims[1];
         claims[1] = claims[0];
@@ -132,27 +132,27 @@ static void take_part(struct rt_group *g, struct claim claims[2]) {
 
 static int differ(struct rt_group *g, const struct claim given[2], bool tell) {
     struct claim claims[2] = {given[0], given[1]};
-    unsigned char bytes[RT_DIFFERENCE];
-    char text[2][RT_CALL_TEXT], who[40] = "this rank";
+    unsigned char bytes[COLL_DIFFERENCE];
+    char text[2][COLL_CALL_TEXT], who[40] = "this rank";
     claims_write(claims, bytes);
     take_part(g, claims);
-    const struct rt_said *a = &claims[0].said, *b = &claims[1].said;
+    const struct coll_said *a = &claims[0].said, *b = &claims[1].said;
     if (claims[1].rank != g->rank) {
         (void)snprintf(who, sizeof(who), "rank %" PRIu64, claims[1].rank);
     }
     bool same = a->what == b->what && a->n == b->n;
     bool counts = (a->what & 0xff) == RT_ALL_GATHERV;
-    struct rt_telling t = {
-        .word = RT_WORD_DIFFER, .tell = tell, .more = bytes, .bytes = sizeof(bytes)};
-    return rt_group_fail_as(g, CO_INVALID, g->size, &t,
+    struct coll_telling t = {
+        .word = COLL_WORD_DIFFER, .tell = tell, .more = bytes, .bytes = sizeof(bytes)};
+    return coll_group_fail_as(g, CO_INVALID, g->size, &t,
         "ranks make different calls: rank %" PRIu64 ": %s; %s: %s%s", claims[0].rank,
-        rt_call_text(a, text[0]), who, rt_call_text(b, text[1]),
+        coll_call_text(a, text[0]), who, coll_call_text(b, text[1]),
         !same    ? ""
         : counts ? ", with other counts"
                  : ", after other calls");
 }
 
-void rt_difference_hear(struct rt_group *g, const unsigned char bytes[RT_DIFFERENCE]) {
+void coll_difference_hear(struct rt_group *g, const unsigned char bytes[COLL_DIFFERENCE]) {
     struct claim claims[2];
     for (uint32_t i = 0; i < 2; i++) {
         const unsigned char *p = bytes + i * (size_t)40;
@@ -165,25 +165,25 @@ void rt_difference_hear(struct rt_group *g, const unsigned char bytes[RT_DIFFERE
     (void)differ(g, claims, false);
 }
 
-int rt_pair_differs(
-    struct rt_group *g, const struct rt_coll *c, uint32_t rank, const struct rt_said *other) {
-    struct claim claims[2] = {{rank, *other}, {g->rank, rt_call_said(c)}};
+int coll_pair_differs(
+    struct rt_group *g, const struct rt_coll *c, uint32_t rank, const struct coll_said *other) {
+    struct claim claims[2] = {{rank, *other}, {g->rank, coll_call_said(c)}};
     return differ(g, claims, true);
 }
 
-int rt_call_differs_from(struct rt_group *g, uint32_t rank, const struct rt_said *other) {
+int coll_call_differs_from(struct rt_group *g, uint32_t rank, const struct coll_said *other) {
     struct claim claims[2] = {{rank, *other}, {g->rank, g->calls.now}};
     claims[1].said.number = 0;
     return differ(g, claims, true);
 }
 
-int rt_calls_differ(struct rt_group *g, uint32_t rank) {
-    char text[RT_CALL_TEXT];
-    rt_monitor_ask(g, NULL, rank);
-    rt_wait_fd(g, -1, 0, rt_now_ms() + TELL_MS);
-    return rt_group_fail(g, CO_INVALID, g->size, true,
+int coll_calls_differ(struct rt_group *g, uint32_t rank) {
+    char text[COLL_CALL_TEXT];
+    coll_monitor_ask(g, NULL, rank);
+    coll_wait_fd(g, -1, 0, coll_now_ms() + TELL_MS);
+    return coll_group_fail(g, CO_INVALID, g->size, true,
         "ranks make different calls: rank %u: unknown; rank %u: %s", rank, g->rank,
-        rt_call_text(&g->calls.now, text));
+        coll_call_text(&g->calls.now, text));
 }
 
 /* ---- questions ----
@@ -196,20 +196,20 @@ int rt_calls_differ(struct rt_group *g, uint32_t rank) {
 /* What the asking rank waits in.  A send or receive blocks if it is all that the rank does. */
 enum wait { IN_NOTHING, IN_CALL, IN_PAIR, IN_BLOCKING_PAIR };
 
-uint32_t rt_question_write(
+uint32_t coll_question_write(
     const struct rt_group *g, const struct rt_coll *c, uint32_t rank, unsigned char *ret_bytes) {
-    const struct rt_calls *a = &g->calls;
-    const struct rt_peer *p = &g->peers[rank];
-    struct rt_said pair = {0}, s;
+    const struct coll_calls *a = &g->calls;
+    const struct coll_peer *p = &g->peers[rank];
+    struct coll_said pair = {0}, s;
     enum wait wait = c ? IN_CALL : IN_NOTHING;
-    if (c && rt_kinds[c->kind].peer) {
-        pair = rt_call_said(c);
+    if (c && coll_kinds[c->kind].peer) {
+        pair = coll_call_said(c);
         wait = atomic_load(&a->pair) == pair.what ? IN_BLOCKING_PAIR : IN_PAIR;
     }
     uint64_t last = atomic_load(&a->begun);
     uint32_t n = 0;
-    while (n < RT_CALLS_SENT && n < last && said_at(a, last - n, &s)) {
-        unsigned char *to = ret_bytes + RT_QUESTION_HEAD + n++ * (size_t)24;
+    while (n < COLL_CALLS_SENT && n < last && said_at(a, last - n, &s)) {
+        unsigned char *to = ret_bytes + COLL_QUESTION_HEAD + n++ * (size_t)24;
         co_put_u64(to, s.sign);
         co_put_u64(to + 8, s.what);
         co_put_u64(to + 16, s.n);
@@ -221,7 +221,7 @@ uint32_t rt_question_write(
     co_put_u32(ret_bytes + 28, n);
     co_put_u64(ret_bytes + 32, pair.what);
     co_put_u64(ret_bytes + 40, pair.n);
-    return RT_QUESTION_HEAD + n * 24;
+    return COLL_QUESTION_HEAD + n * 24;
 }
 
 /* Looks for the first call that both know and that differs. */
@@ -229,7 +229,7 @@ static bool compare_calls(
     struct rt_group *g, uint32_t from, const unsigned char *bytes, uint32_t n) {
     uint64_t last = co_get_u64(bytes);
     for (uint32_t i = n; i-- > 0;) {
-        const unsigned char *p = bytes + RT_QUESTION_HEAD + i * (size_t)24;
+        const unsigned char *p = bytes + COLL_QUESTION_HEAD + i * (size_t)24;
         struct claim claims[2] = {{from, {.number = last - i,
                                              .sign = co_get_u64(p),
                                              .what = co_get_u64(p + 8),
@@ -251,8 +251,8 @@ static void compare_pair(
     struct rt_group *g, uint32_t from, const unsigned char *bytes, enum wait wait) {
     struct claim claims[2] = {
         {from, {.what = co_get_u64(bytes + 32), .n = co_get_u64(bytes + 40)}}, {.rank = g->rank}};
-    const struct rt_calls *a = &g->calls;
-    const struct rt_peer *p = &g->peers[from];
+    const struct coll_calls *a = &g->calls;
+    const struct coll_peer *p = &g->peers[from];
     uint64_t ended = atomic_load(&a->ended), begun = atomic_load(&a->begun);
     uint64_t own = atomic_load(&a->pair), last = co_get_u64(bytes);
     bool receives = (claims[0].said.what & 0xff) == RT_RECV;
@@ -267,15 +267,15 @@ static void compare_pair(
         (void)differ(g, claims, true);
     } else if (wait == IN_BLOCKING_PAIR && receives && all_came && (own & 0xff) == RT_RECV &&
                own >> 32 == from && begun == last) {
-        claims[1].said = (struct rt_said){.what = own, .n = atomic_load(&a->pair_n)};
+        claims[1].said = (struct coll_said){.what = own, .n = atomic_load(&a->pair_n)};
         (void)differ(g, claims, true);
     }
 }
 
-void rt_question_hear(
+void coll_question_hear(
     struct rt_group *g, uint32_t from, const unsigned char *bytes, uint32_t n_bytes) {
-    uint32_t n = n_bytes >= RT_QUESTION_HEAD ? co_get_u32(bytes + 28) : RT_CALLS_SENT + 1;
-    if (n > RT_CALLS_SENT || n_bytes != RT_QUESTION_HEAD + n * 24) {
+    uint32_t n = n_bytes >= COLL_QUESTION_HEAD ? co_get_u32(bytes + 28) : COLL_CALLS_SENT + 1;
+    if (n > COLL_CALLS_SENT || n_bytes != COLL_QUESTION_HEAD + n * 24) {
         return; /* a plain sign of life */
     }
     uint32_t wait = co_get_u32(bytes + 24);
@@ -284,9 +284,9 @@ void rt_question_hear(
     }
 }
 
-void rt_goodbye_hear(
+void coll_goodbye_hear(
     struct rt_group *g, uint32_t from, const unsigned char *bytes, uint32_t n_bytes) {
-    struct rt_peer *p = &g->peers[from];
+    struct coll_peer *p = &g->peers[from];
     pthread_mutex_lock(&g->m);
     if (!p->goodbye) {
         p->goodbye = co_xmalloc(n_bytes + 1);
@@ -294,18 +294,18 @@ void rt_goodbye_hear(
         memcpy(p->goodbye, bytes, n_bytes);
     }
     pthread_mutex_unlock(&g->m);
-    rt_question_hear(g, from, bytes, n_bytes);
+    coll_question_hear(g, from, bytes, n_bytes);
     atomic_store(&g->calls.goodbyes, true);
 }
 
-int rt_goodbyes_compare(struct rt_group *g) {
+int coll_goodbyes_compare(struct rt_group *g) {
     for (uint32_t r = 0; r < g->size; r++) {
         pthread_mutex_lock(&g->m);
         const unsigned char *bytes = g->peers[r].goodbye; /* stays as it is */
         uint32_t n = g->peers[r].goodbye_bytes;
         pthread_mutex_unlock(&g->m);
         if (bytes) {
-            rt_question_hear(g, r, bytes, n);
+            coll_question_hear(g, r, bytes, n);
         }
     }
     return atomic_load(&g->failed);

@@ -43,13 +43,13 @@ static struct drawn twist(
     const struct drawn *of, uint32_t h, uint32_t ranks, uint32_t odd, const char **ret_what) {
     static const char *const whats[] = {"call", "n", "dtype", "op", "root", "counts"};
     struct drawn d = *of;
-    const struct rt_needs *k = &rt_kinds[d.call.kind];
+    const struct coll_needs *k = &coll_kinds[d.call.kind];
     for (uint32_t turn = 0;; turn++) {
         uint32_t what = mix(h, turn, 2) % CO_ARRAY_LEN(whats), by = mix(h, turn, 3);
         *ret_what = whats[what];
         if (what == 0) {
             d.call.kind = drawn[by % CO_ARRAY_LEN(drawn)];
-            d.call.root = rt_kinds[d.call.kind].peer ? (odd + 1) % ranks : d.call.root;
+            d.call.root = coll_kinds[d.call.kind].peer ? (odd + 1) % ranks : d.call.root;
         } else if (what == 1 && k->moves && !k->counts) {
             d.call.n = by % 2 ? d.call.n + 1 : sizes[(by >> 4) % CO_ARRAY_LEN(sizes)];
         } else if (what == 2 && k->moves) {
@@ -84,17 +84,17 @@ static int make(struct rt_group *g, struct drawn *d, bool started, struct co_err
 }
 
 /* ": all_reduce of 1001 f32, sum" */
-static const char *call_text(const struct drawn *d, uint32_t ranks, char ret_text[RT_CALL_TEXT]) {
-    struct rt_said s = rt_call_said(&d->call);
+static const char *call_text(const struct drawn *d, uint32_t ranks, char ret_text[COLL_CALL_TEXT]) {
+    struct coll_said s = coll_call_said(&d->call);
     for (uint32_t r = 0; d->call.kind == RT_ALL_GATHERV && r < ranks; r++) {
         s.n += d->counts[r];
     }
-    return rt_call_text(&s, ret_text);
+    return coll_call_text(&s, ret_text);
 }
 
 /* Whether the text has "who: call". */
 static bool says(const char *text, const char *who, const char *call) {
-    char want[RT_CALL_TEXT + 40];
+    char want[COLL_CALL_TEXT + 40];
     (void)snprintf(want, sizeof(want), "%s: %s", who, call);
     return strstr(text, want) != NULL;
 }
@@ -103,7 +103,7 @@ static bool says(const char *text, const char *who, const char *call) {
  * barrier after it differs; and all_to_allv has counts that only two ranks know. */
 static bool says_who(const struct drawn *common, const struct drawn *odd, uint32_t ranks,
     uint32_t odd_rank, uint32_t me, const char *text) {
-    char a[RT_CALL_TEXT], b[RT_CALL_TEXT], who[24];
+    char a[COLL_CALL_TEXT], b[COLL_CALL_TEXT], who[24];
     bool common_said = says(text, "this rank", call_text(common, ranks, a));
     (void)snprintf(who, sizeof(who), "rank %u", odd_rank);
     bool odd_said = says(text, me == odd_rank ? "this rank" : who, call_text(odd, ranks, b)) ||
@@ -113,7 +113,7 @@ static bool says_who(const struct drawn *common, const struct drawn *odd, uint32
         common_said |= r != odd_rank && says(text, who, a);
     }
     bool counts = common->call.kind == RT_ALL_TO_ALLV && odd->call.kind == RT_ALL_TO_ALLV;
-    return rt_kinds[odd->call.kind].peer || counts || (common_said && odd_said);
+    return coll_kinds[odd->call.kind].peer || counts || (common_said && odd_said);
 }
 
 /* Calls as usual, for as long as nobody differs. */
@@ -134,7 +134,7 @@ static int one_case(struct world *w, struct rt_group *all, uint32_t rank, uint32
     int64_t *ret_ms, struct co_err *err) {
     uint32_t h = mix(w->seed, i, 17), odd = mix(h, 7, 7) % w->n;
     const char *what = "";
-    char x[RT_CALL_TEXT], y[RT_CALL_TEXT];
+    char x[COLL_CALL_TEXT], y[COLL_CALL_TEXT];
     struct co_err told = {0};
     struct drawn a = draw(h, w->n, OF_ALL), b = twist(&a, h, w->n, odd, &what);
     CO_CLEANUP(rt_group_closep) struct rt_group *g = NULL;
@@ -149,7 +149,8 @@ static int one_case(struct world *w, struct rt_group *all, uint32_t rank, uint32
         struct drawn *own = rank == odd ? &b : &a;
         rc = make(g, own, mix(h, 10, 10) & 1, &told);
         bool counts = a.call.kind == RT_ALL_TO_ALLV && b.call.kind == RT_ALL_TO_ALLV;
-        if (rc == 0 && !rt_kinds[own->call.kind].rooted && !counts) { /* it waits for all others */
+        if (rc == 0 && !coll_kinds[own->call.kind].rooted &&
+            !counts) { /* it waits for all others */
             rc = co_err_set(&told, CO_INTERNAL, "no error");
         }
     }
@@ -224,18 +225,18 @@ static int pairs_differ(struct world *w, struct rt_group *g, uint32_t rank, stru
     struct drawn d = {.call = {.kind = RT_BARRIER}};
     struct co_err told = {0};
     /* The third rank makes the call of all ranks, if one of the two does. */
-    uint32_t as = rank < 2 ? rank : rt_kinds[row->kind[0]].peer;
-    if (rank < 2 || !rt_kinds[row->kind[as]].peer) {
+    uint32_t as = rank < 2 ? rank : coll_kinds[row->kind[0]].peer;
+    if (rank < 2 || !coll_kinds[row->kind[as]].peer) {
         d.call.kind = row->kind[as];
         d.call.dtype = row->dtype[as];
         d.call.n = row->n[as];
-        d.call.root = rt_kinds[d.call.kind].peer ? 1 - rank : 0;
+        d.call.root = coll_kinds[d.call.kind].peer ? 1 - rank : 0;
     }
     /* Of two that receive, each could start to send later, unless both calls block. */
     bool started = w->how && row->kind[0] != row->kind[1];
     int rc = make(g, &d, started, &told);
     rc = rc < 0 ? rc : rt_group_barrier(g, &told);
-    char other[RT_CALL_TEXT];
+    char other[COLL_CALL_TEXT];
     (void)snprintf(
         other, sizeof(other), "%s", strncmp(row->says, "rank ", 5) ? row->says : row->says + 6);
     return rc == CO_INVALID && strstr(co_err_text(&told), other)
@@ -269,13 +270,13 @@ static void no_first_call_has_the_sign_of_a_message(void **state) {
             .kind = i / RT_DTYPES / RT_DTYPES, .dtype = i / RT_DTYPES % RT_DTYPES};
         size_t counts[2] = {0, 0};
         first.counts = counts;
-        rt_call_begin(&g, &first);
-        assert_int_not_equal(g.calls.now.sign, rt_pair_sign(&pair));
+        coll_call_begin(&g, &first);
+        assert_int_not_equal(g.calls.now.sign, coll_pair_sign(&pair));
     }
 }
 
 /* Rank 1 of two, connected to nobody, as far as questions go. */
-static void rank_init(struct rt_group *g, struct rt_peer peers[2], uint32_t rank) {
+static void rank_init(struct rt_group *g, struct coll_peer peers[2], uint32_t rank) {
     *g = (struct rt_group){.size = 2, .rank = rank, .failed_rank = 2, .peers = peers, .alarm = -1};
     pthread_mutex_init(&g->m, NULL);
     pthread_cond_init(&g->changed, NULL);
@@ -299,8 +300,8 @@ static void what_is_on_its_way_is_no_difference(void **state) {
         {RT_RECV, 0, 50, 90, 0, 0}, /* it has sent the message */
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rt_peer of0[2] = {{0}}, of1[2] = {{0}};
-        unsigned char question[RT_QUESTION_MAX];
+        struct coll_peer of0[2] = {{0}}, of1[2] = {{0}};
+        unsigned char question[COLL_QUESTION_MAX];
         struct rt_group g0, g1;
         struct rt_coll pair = {.kind = rows[i].kind, .n = 5, .root = 1}, all = {.kind = RT_BARRIER};
         rank_init(&g0, of0, 0);
@@ -309,9 +310,9 @@ static void what_is_on_its_way_is_no_difference(void **state) {
         of0[1].received = rows[i].received;
         of1[0].sent = rows[i].its_sent;
         of1[0].received = rows[i].its_received;
-        rt_call_begin(&g1, &all);
-        rt_question_hear(&g1, 0, question, rt_question_write(&g0, &pair, 1, question));
-        assert_int_equal(rt_group_why(&g1, NULL), rows[i].code);
+        coll_call_begin(&g1, &all);
+        coll_question_hear(&g1, 0, question, coll_question_write(&g0, &pair, 1, question));
+        assert_int_equal(coll_group_why(&g1, NULL), rows[i].code);
         pthread_mutex_destroy(&g0.m);
         pthread_mutex_destroy(&g1.m);
         pthread_cond_destroy(&g0.changed);
@@ -328,10 +329,10 @@ static int many_roots(struct world *w, struct rt_group *g, uint32_t rank, struct
     uint32_t made = 0;
     struct co_err told = {0};
     (void)w;
-    for (; made < 3 * RT_ROOTED_MAX && rc == 0; made++) {
+    for (; made < 3 * COLL_ROOTED_MAX && rc == 0; made++) {
         rc = rt_broadcast(g, &v, 1, RT_F32, rank, &told);
     }
-    return rc == CO_INVALID && made <= RT_ROOTED_MAX + 1
+    return rc == CO_INVALID && made <= COLL_ROOTED_MAX + 1
                ? 0
                : co_err_set(
                      err, CO_INTERNAL, "code %d in call %u: %s", rc, made, co_err_text(&told));
@@ -397,18 +398,18 @@ static int is_late(struct world *w, struct rt_group *g, uint32_t rank, struct co
     struct drawn d = {
         .call = {.kind = kinds[w->stage], .n = w->how ? SIZE_MAX_N - 1 : 3, .dtype = RT_F32}};
     struct co_err told = {0};
-    char text[RT_CALL_TEXT];
+    char text[COLL_CALL_TEXT];
     atomic_fetch_add(&w->shared->ready, 1);
     while (atomic_load(&w->shared->ready) < w->n) { /* not all come from opening the group yet */
         (void)poll(NULL, 0, 1);
     }
     if (rank == LATE) {
-        rt_wait_fd(g, -1, 0, world_now() + WORLD_MS); /* until the others give up */
+        coll_wait_fd(g, -1, 0, world_now() + WORLD_MS); /* until the others give up */
     }
     int late = make(g, &d, w->how, &told);
-    struct rt_said said = rt_call_said(&d.call);
+    struct coll_said said = coll_call_said(&d.call);
     bool right = strstr(co_err_text(&told), "rank 2 (127.0.0.1:") &&
-                 strstr(co_err_text(&told), rt_call_text(&said, text));
+                 strstr(co_err_text(&told), coll_call_text(&said, text));
     right |= rank == LATE && strstr(co_err_text(&told), "rank 2, this one");
     return late == CO_TIMEOUT && right
                ? 0

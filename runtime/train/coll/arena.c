@@ -19,11 +19,11 @@ struct piece {
     void *own; /* owned; NULL: the piece is shared memory */
 };
 
-struct rt_arena {
+struct coll_arena {
     struct piece *first;
 };
 
-void rt_arena_free(struct rt_arena *a) {
+void coll_arena_free(struct coll_arena *a) {
     if (a) {
         for (struct piece *p = a->first, *next; p; p = next) {
             next = p->next;
@@ -35,8 +35,8 @@ void rt_arena_free(struct rt_arena *a) {
 }
 
 /* bytes 0: no arena, allocate from the heap. */
-static struct rt_arena *arena_new(size_t bytes) {
-    struct rt_arena *a = co_xcalloc(1, sizeof(*a));
+static struct coll_arena *arena_new(size_t bytes) {
+    struct coll_arena *a = co_xcalloc(1, sizeof(*a));
     if (bytes > 0) {
         a->first = co_xcalloc(1, sizeof(*a->first));
         a->first->bytes = bytes;
@@ -45,7 +45,7 @@ static struct rt_arena *arena_new(size_t bytes) {
 }
 
 static int alloc_own(
-    struct rt_arena *a, size_t bytes, size_t align, void **ret_memory, struct co_err *err) {
+    struct coll_arena *a, size_t bytes, size_t align, void **ret_memory, struct co_err *err) {
     void *own = NULL;
     int e = posix_memalign(&own, align, bytes ? bytes : 1);
     if (e) {
@@ -59,7 +59,7 @@ static int alloc_own(
     return 0;
 }
 
-static void free_own(struct rt_arena *a, const void *memory) {
+static void free_own(struct coll_arena *a, const void *memory) {
     for (struct piece **at = &a->first, *p; memory && (p = *at); at = &p->next) {
         if (p->own == memory) {
             *at = p->next;
@@ -82,7 +82,7 @@ static struct piece *cut(struct piece *p, size_t at) {
     return q;
 }
 
-static struct piece *find(struct rt_arena *a, size_t bytes, size_t align) {
+static struct piece *find(struct coll_arena *a, size_t bytes, size_t align) {
     for (struct piece *p = a->first; p; p = p->next) {
         size_t at = (p->at + align - 1) / align * align;
         if (!p->used && at - p->at < p->bytes && bytes <= p->bytes - (at - p->at)) {
@@ -102,7 +102,7 @@ int rt_group_alloc(struct rt_group *g, size_t bytes, void **ret_memory, struct c
         return co_fork_refuse("the group", err);
     }
     if (g->gpu) {
-        return rt_gpu_alloc(g, bytes, ret_memory, err);
+        return coll_gpu_alloc(g, bytes, ret_memory, err);
     }
     size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : PAGE;
     if (!g->arena) {
@@ -119,7 +119,7 @@ int rt_group_alloc(struct rt_group *g, size_t bytes, void **ret_memory, struct c
         return co_err_set(err, CO_NOMEMORY, "%zu bytes: more than is left of the group's %zu",
             bytes, g->shm.arena);
     }
-    *ret_memory = rt_shm_arena(&g->shm, g->shm.me) + p->at;
+    *ret_memory = coll_shm_arena(&g->shm, g->shm.me) + p->at;
     return 0;
 }
 
@@ -137,7 +137,7 @@ void rt_group_free(struct rt_group *g, void *memory) {
         return; /* the pages are the parent's, too */
     }
     if (g->gpu) {
-        rt_gpu_free(g, memory);
+        coll_gpu_free(g, memory);
         return;
     }
     if (!g->arena) {
@@ -147,7 +147,7 @@ void rt_group_free(struct rt_group *g, void *memory) {
         free_own(g->arena, memory);
         return;
     }
-    size_t at = (size_t)((unsigned char *)memory - rt_shm_arena(&g->shm, g->shm.me));
+    size_t at = (size_t)((unsigned char *)memory - coll_shm_arena(&g->shm, g->shm.me));
     struct piece *before = NULL, *p = memory ? g->arena->first : NULL;
     while (p && p->at != at) {
         before = p;

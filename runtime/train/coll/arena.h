@@ -2,5 +2,5 @@
  * free list lives in private memory, where other ranks cannot damage it. */
 #pragma once
 
-struct rt_arena;
-void rt_arena_free(struct rt_arena *a); /* NULL allowed */
+struct coll_arena;
+void coll_arena_free(struct coll_arena *a); /* NULL allowed */

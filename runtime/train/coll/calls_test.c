@@ -383,7 +383,7 @@ static void buffers_that_overlap_are_refused(void **state) {
                 overlap |= at + i >= REACH && at + i < REACH + n_out;
             }
             struct co_err err = {0};
-            int rc = rt_call_check(&g, &c, &err);
+            int rc = coll_call_check(&g, &c, &err);
             if (rc != (overlap && !may ? CO_INVALID : 0)) {
                 fail_msg("%s, rank %u, in at %zu, out at %d: code %d: %s", rt_kind_name(c.kind),
                     rank, at, REACH, rc, co_err_text(&err));
@@ -398,7 +398,7 @@ static void an_overlap_is_told_in_one_line(void **state) {
     struct rt_group g = {.size = 2};
     struct rt_coll c = {.kind = RT_ALL_REDUCE, .in = a, .out = a + 1, .n = 999};
     struct co_err err = {0};
-    assert_int_equal(rt_call_check(&g, &c, &err), CO_INVALID);
+    assert_int_equal(coll_call_check(&g, &c, &err), CO_INVALID);
     assert_string_equal(co_err_text(&err),
         "all_reduce: in (3996 bytes) begins 4 bytes before out (3996 bytes) and overlaps it, "
         "expected the same place, or buffers apart");
@@ -450,7 +450,7 @@ static void buffers_that_cannot_be_are_refused(void **state) {
         struct rt_coll c = rows[i].call;
         struct co_err err = {0};
         c.root = c.kind == RT_SEND || c.kind == RT_RECV ? 0 : c.root;
-        int rc = rt_call_check(&g, &c, &err);
+        int rc = coll_call_check(&g, &c, &err);
         if (rc != (rows[i].says ? CO_INVALID : 0) ||
             (rows[i].says && !strstr(co_err_text(&err), rows[i].says))) {
             fail_msg("row %zu: code %d: %s", i, rc, co_err_text(&err));

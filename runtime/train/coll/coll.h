@@ -16,7 +16,7 @@
  *     agree.c    whether all ranks make the same calls
  *
  * Threads: calls run in the caller's thread, or in that of work.c while started calls are pending.
- * One thread at a time may call (rt_group_enter), and none in a forked child.
+ * One thread at a time may call (coll_group_enter), and none in a forked child.
  * The monitor's thread reads the control connections.  They share only fields that are _Atomic or
  * guarded by `m`. */
 #pragma once
@@ -34,17 +34,17 @@
 #include "runtime/train/coll/reduce.h"
 #include "runtime/train/coll/shm.h"
 
-enum { RT_NOT_LOCAL = UINT32_MAX, RT_ADDRESS_MAX = 300 };
+enum { COLL_NOT_LOCAL = UINT32_MAX, COLL_ADDRESS_MAX = 300 };
 /* How long what a rank sent before it left may be on its way; over a network, without a byte of it.
  * There a lost packet is sent again after .2 s, .4 s and so on. */
-enum { RT_LEFT_MS = 1000, RT_LEFT_NET_MS = 10000 };
+enum { COLL_LEFT_MS = 1000, COLL_LEFT_NET_MS = 10000 };
 
-struct rt_peer {
+struct coll_peer {
     int control;                   /* -1: this rank */
     struct sockaddr_storage known; /* address.c: inherited; AF_UNSPEC: none */
-    int lanes[RT_LANES_MAX];       /* -1: none */
-    unsigned char node[RT_NODE_BYTES];
-    uint32_t local;           /* index among the ranks of this machine, or RT_NOT_LOCAL */
+    int lanes[COLL_LANES_MAX];     /* -1: none */
+    unsigned char node[COLL_NODE_BYTES];
+    uint32_t local;           /* index among the ranks of this machine, or COLL_NOT_LOCAL */
     uint32_t unread;          /* bytes in `message`; only the monitor uses both */
     unsigned char *message;   /* owned; a partly received control message */
     _Atomic bool left;        /* it closed its group */
@@ -61,22 +61,22 @@ struct rt_peer {
     unsigned char *dead; /* owned, one bit a rank */
 };
 
-struct rt_hall; /* door.c */
+struct coll_hall; /* door.c */
 
 /* The listening socket of an endpoint.  All groups of the endpoint form through it, several at a
  * time if several threads do: each accepts for all, and hands over what is for another group. */
-struct rt_door {
+struct coll_door {
     int fd;
     char *endpoint; /* owned */
     pthread_mutex_t m;
-    struct rt_hall *halls; /* guarded by m; of the groups that accept now */
+    struct coll_hall *halls; /* guarded by m; of the groups that accept now */
     _Atomic uint32_t refs;
 };
 
 /* The time that all waits of one call have together.  A limit on each wait would not do: a slow
  * rank that sends a little now and then could hold the call for ever.  Start with zeroes; the time
  * runs from the first check. */
-struct rt_patience {
+struct coll_patience {
     const struct rt_coll *call; /* NULL in tests */
     bool uncounted; /* a send or receive whose bytes nobody counts: whether it is in vain is unknown
                      */
@@ -84,15 +84,16 @@ struct rt_patience {
     int64_t asked_ms;   /* when all ranks were last asked for a sign of life; 0: not yet */
     int64_t checked_ms; /* the last check */
     int64_t survey_ms;  /* when all were asked how far they are; 0: nobody waits for the answers */
-    int64_t agree_ms; /* how long the call may last until rt_monitor_ask is next; 0: the default */
-    int64_t warn_ms;  /* the same until the next warning */
-    uint32_t left;    /* the rank that is known to have closed its group */
-    int64_t left_ms;  /* when that was noticed, and nothing has moved since; 0: no such rank */
+    int64_t
+        agree_ms;    /* how long the call may last until coll_monitor_ask is next; 0: the default */
+    int64_t warn_ms; /* the same until the next warning */
+    uint32_t left;   /* the rank that is known to have closed its group */
+    int64_t left_ms; /* when that was noticed, and nothing has moved since; 0: no such rank */
 };
 
 /* What a rank tells the others of a failure. */
-struct rt_telling {
-    enum rt_word word;
+struct coll_telling {
+    enum coll_word word;
     bool tell; /* now */
     const unsigned char *more;
     uint32_t bytes; /* of more; NULL: the message itself */
@@ -112,24 +113,24 @@ struct rt_group {
     int64_t call_ms, form_ms;
     uint32_t lanes;
     uint64_t children; /* how many groups were split from this one; makes their ids differ */
-    struct rt_door *door;
-    struct rt_peer *peers; /* owned, by rank */
-    unsigned char node[RT_NODE_BYTES];
-    const struct rt_kernels *kernels;
+    struct coll_door *door;
+    struct coll_peer *peers; /* owned, by rank */
+    unsigned char node[COLL_NODE_BYTES];
+    const struct coll_kernels *kernels;
 
     uint32_t local, n_local; /* index of this rank on its machine; number of ranks there */
     uint32_t *locals;        /* owned [n_local]: the ranks of this machine */
     uint32_t n_nodes;
-    uint32_t *all;     /* owned [size]: 0, 1, 2, ... */
-    bool even;         /* all machines have n_local ranks */
-    uint32_t *leaders; /* owned [n_nodes]: the first rank of each machine, ascending */
-    uint32_t *share;   /* owned [n_nodes]; if even: the rank with index `local` of each machine */
-    struct rt_shm shm; /* base NULL: n_local is 1 */
-    struct rt_arena *arena;
-    int device;             /* see gpu.h */
-    struct rt_gpu *gpu;     /* gpu.c; NULL: all buffers are in main memory */
-    struct rt_calls calls;  /* agree.c */
-    unsigned char *scratch; /* owned; message.c: received pieces that wait to be reduced */
+    uint32_t *all;       /* owned [size]: 0, 1, 2, ... */
+    bool even;           /* all machines have n_local ranks */
+    uint32_t *leaders;   /* owned [n_nodes]: the first rank of each machine, ascending */
+    uint32_t *share;     /* owned [n_nodes]; if even: the rank with index `local` of each machine */
+    struct coll_shm shm; /* base NULL: n_local is 1 */
+    struct coll_arena *arena;
+    int device;              /* see gpu.h */
+    struct coll_gpu *gpu;    /* gpu.c; NULL: all buffers are in main memory */
+    struct coll_calls calls; /* agree.c */
+    unsigned char *scratch;  /* owned; message.c: received pieces that wait to be reduced */
 
     pthread_t monitor;
     bool monitored;
@@ -138,148 +139,149 @@ struct rt_group {
     pthread_mutex_t m;      /* guards sending on control connections, and from here to `agreed` */
     pthread_cond_t changed; /* the monitor wakes vote.c */
     struct co_err why;
-    struct rt_telling telling; /* of this failure; more: `told` */
-    unsigned char told[RT_WORD_MAX];
+    struct coll_telling telling; /* of this failure; more: `told` */
+    unsigned char told[COLL_WORD_MAX];
     uint32_t failed_rank;       /* size: no rank in particular */
     struct rt_group *child;     /* a group that is being formed from this one, or NULL */
     const unsigned char *votes; /* vote.c: this rank's last vote; NULL: it has not voted */
     uint32_t agreed_round;      /* vote.c: the last round that ended with an agreement, */
     unsigned char *agreed;      /* owned: and which ranks are dead by it, one bit a rank */
 
-    uint32_t missing, lanes_here; /* form.c: connections yet to come; lanes that have come */
-    int memory_fd;                /* form.c */
-    struct rt_queue *queue;       /* work.c; NULL until the first call is started */
-    struct rt_patience patience;  /* of the current call; only its thread uses it */
+    uint32_t missing, lanes_here;  /* form.c: connections yet to come; lanes that have come */
+    int memory_fd;                 /* form.c */
+    struct coll_queue *queue;      /* work.c; NULL until the first call is started */
+    struct coll_patience patience; /* of the current call; only its thread uses it */
 };
 
 /* form.c: connects to all ranks, finds those on this machine, and maps the memory they share. */
-CO_MUST_CHECK int rt_group_form(struct rt_group *g, int64_t deadline_ms, struct co_err *err);
+CO_MUST_CHECK int coll_group_form(struct rt_group *g, int64_t deadline_ms, struct co_err *err);
 /* group.c: a group of some ranks of g.  Fails if one of them dies meanwhile. */
-CO_MUST_CHECK int rt_group_derive(struct rt_group *g, const uint32_t *ranks, uint32_t n,
+CO_MUST_CHECK int coll_group_derive(struct rt_group *g, const uint32_t *ranks, uint32_t n,
     uint64_t id, int64_t deadline_ms, struct rt_group **ret, struct co_err *err);
 CO_DEFINE_CLEANUP(struct rt_group *, rt_group_close)
 /* Begins and ends what one thread at a time may do with a group.  CO_INVALID: another thread is in
  * a call, which breaks the group on all ranks, as it is no longer known which call is which; or the
  * process is a forked child of the one that opened the group. */
-int rt_group_refuse(struct rt_group *g, const char *what, struct co_err *err);
-static inline int rt_group_enter(struct rt_group *g, const char *what, struct co_err *err) {
+int coll_group_refuse(struct rt_group *g, const char *what, struct co_err *err);
+static inline int coll_group_enter(struct rt_group *g, const char *what, struct co_err *err) {
     bool refused = g->fork.forked || atomic_exchange_explicit(&g->busy, true, memory_order_acquire);
-    return __builtin_expect(refused, 0) ? rt_group_refuse(g, what, err) : 0;
+    return __builtin_expect(refused, 0) ? coll_group_refuse(g, what, err) : 0;
 }
-static inline void rt_group_leave(struct rt_group *g) {
+static inline void coll_group_leave(struct rt_group *g) {
     atomic_store_explicit(&g->busy, false, memory_order_release);
 }
 /* Like rt_group_open.  from: a group that the caller is in, or NULL.  The new group listens at the
  * door of `from`, and fails to form if one of the ranks of `from` dies meanwhile. */
-CO_MUST_CHECK int rt_group_open_from(struct rt_group *from, const struct rt_job *job,
+CO_MUST_CHECK int coll_group_open_from(struct rt_group *from, const struct rt_job *job,
     const struct rt_group_options *options, struct rt_group **ret_group, struct co_err *err);
 /* A rank of g has died.  A group that is being formed from g and contains the rank fails.  Call
  * under g->m. */
-void rt_group_lose_child(struct rt_group *g, uint32_t rank);
-uint64_t rt_hash_more(uint64_t h, const void *data, size_t len);
+void coll_group_lose_child(struct rt_group *g, uint32_t rank);
+uint64_t coll_hash_more(uint64_t h, const void *data, size_t len);
 
 /* door.c */
-CO_MUST_CHECK int rt_door_open(const char *endpoint, struct rt_door **ret, struct co_err *err);
-struct rt_door *rt_door_ref(struct rt_door *d);
-void rt_door_unref(struct rt_door *d); /* NULL allowed */
+CO_MUST_CHECK int coll_door_open(const char *endpoint, struct coll_door **ret, struct co_err *err);
+struct coll_door *coll_door_ref(struct coll_door *d);
+void coll_door_unref(struct coll_door *d); /* NULL allowed */
 /* Accepts connections at fd until *missing is 0.  Unless fd is a unix socket, it is the door's,
  * where other threads may accept for their groups at the same time.  `look` may refuse a hello
  * before its sender has proven that it knows the token; `take` gets the connection once it has, and
- * owns the descriptor if it returns RT_VERDICT_OK. */
-struct rt_accept {
+ * owns the descriptor if it returns COLL_VERDICT_OK. */
+struct coll_accept {
     struct rt_group *g;
     int fd;
     bool local; /* a unix socket */
     uint32_t *missing;
-    enum rt_verdict (*look)(struct rt_group *g, const struct rt_hello *h);
-    enum rt_verdict (*take)(struct rt_group *g, const struct rt_hello *h, int fd);
+    enum coll_verdict (*look)(struct rt_group *g, const struct coll_hello *h);
+    enum coll_verdict (*take)(struct rt_group *g, const struct coll_hello *h, int fd);
 };
-CO_MUST_CHECK int rt_accept_run(const struct rt_accept *a, int64_t deadline_ms, struct co_err *err);
+CO_MUST_CHECK int coll_accept_run(
+    const struct coll_accept *a, int64_t deadline_ms, struct co_err *err);
 
 /* pipe_tcp.c: sets the options of a new connection; both sides call it. */
-void rt_tcp_tune(int fd);
+void coll_tcp_tune(int fd);
 /* Everything that came over the connection has been read, and the other side has closed it. */
-bool rt_tcp_ended(int fd);
+bool coll_tcp_ended(int fd);
 
 /* join.c: connects to rank `to` and exchanges proofs; retries until the deadline.  address: of a
  * unix socket; NULL: use the rank's endpoint. */
 struct sockaddr_un;
-CO_MUST_CHECK int rt_join(struct rt_group *g, uint32_t to, enum rt_purpose purpose, uint8_t lane,
-    const struct sockaddr_un *address, size_t address_bytes, int64_t deadline_ms, int *ret_fd,
-    struct co_err *err);
+CO_MUST_CHECK int coll_join(struct rt_group *g, uint32_t to, enum coll_purpose purpose,
+    uint8_t lane, const struct sockaddr_un *address, size_t address_bytes, int64_t deadline_ms,
+    int *ret_fd, struct co_err *err);
 /* Sends or receives exactly n bytes on a non-blocking socket.  CO_PEERLOST: the connection has
  * ended, or the group has failed; CO_TIMEOUT: the deadline has passed. */
-CO_MUST_CHECK int rt_move_all(
+CO_MUST_CHECK int coll_move_all(
     const struct rt_group *g, int fd, void *data, size_t n, bool out, int64_t end_ms);
 /* Waits until fd is ready (-1: for no descriptor), the group has failed, or end_ms has come. */
-void rt_wait_fd(const struct rt_group *g, int fd, short events, int64_t end_ms);
+void coll_wait_fd(const struct rt_group *g, int fd, short events, int64_t end_ms);
 
 /* monitor.c */
-CO_MUST_CHECK int rt_monitor_start(struct rt_group *g, struct co_err *err);
-void rt_monitor_stop(struct rt_group *g); /* tells the other ranks that this one has left */
+CO_MUST_CHECK int coll_monitor_start(struct rt_group *g, struct co_err *err);
+void coll_monitor_stop(struct rt_group *g); /* tells the other ranks that this one has left */
 /* Asks all ranks for a sign of life, and how far they are. */
-void rt_monitor_ping(struct rt_group *g);
-/* Asks a rank whether it makes the same calls; see rt_question_write. */
-void rt_monitor_ask(struct rt_group *g, const struct rt_coll *c, uint32_t rank);
+void coll_monitor_ping(struct rt_group *g);
+/* Asks a rank whether it makes the same calls; see coll_question_write. */
+void coll_monitor_ask(struct rt_group *g, const struct rt_coll *c, uint32_t rank);
 /* wait.c.  Marks the group as failed because of a rank (size: of no rank in particular).  Only the
  * first failure of a group is kept; with `tell` it is sent to all other ranks.  Returns the code
  * that is kept. */
-int rt_group_fail(struct rt_group *g, int code, uint32_t rank, bool tell, const char *fmt, ...)
+int coll_group_fail(struct rt_group *g, int code, uint32_t rank, bool tell, const char *fmt, ...)
     CO_PRINTF(5, 6);
 /* The same, with what other ranks are told: now, or only when this rank closes the group.  It must
  * say so then, as its goodbye may come before the word of the rank that has noticed the failure. */
-int rt_group_fail_as(struct rt_group *g, int code, uint32_t rank, const struct rt_telling *t,
+int coll_group_fail_as(struct rt_group *g, int code, uint32_t rank, const struct coll_telling *t,
     const char *fmt, ...) CO_PRINTF(5, 6);
-void rt_group_tell(struct rt_group *g); /* what was or is to be told; call under g->m */
-int rt_group_why(struct rt_group *g, struct co_err *err); /* the code; fills *err if negative */
+void coll_group_tell(struct rt_group *g); /* what was or is to be told; call under g->m */
+int coll_group_why(struct rt_group *g, struct co_err *err); /* the code; fills *err if negative */
 /* Fail the group because a rank: has closed its group; */
-int rt_group_left(struct rt_group *g, uint32_t rank);
+int coll_group_left(struct rt_group *g, uint32_t rank);
 /* is alive, but has not done its part of the call c in time.  If others have not even begun the
  * call, those are blamed. */
-int rt_group_late(struct rt_group *g, const struct rt_coll *c, uint32_t rank);
+int coll_group_late(struct rt_group *g, const struct rt_coll *c, uint32_t rank);
 /* has not answered since it was asked for a sign of life at asked_ms.  0: all have answered, but
  * for those that have left. */
-int rt_group_silent(struct rt_group *g, int64_t asked_ms);
+int coll_group_silent(struct rt_group *g, int64_t asked_ms);
 /* Whether all ranks that have not left have given a sign of life since then. */
-bool rt_group_answers(const struct rt_group *g, int64_t since_ms);
+bool coll_group_answers(const struct rt_group *g, int64_t since_ms);
 
 /* One check at the time `now`: asks all ranks for a sign of life when half of the time has passed.
  * True: most_ms have passed, and the ranks have had time to answer since p->asked_ms. */
-bool rt_patience_over(struct rt_group *g, struct rt_patience *p, int64_t now, int64_t most_ms);
+bool coll_patience_over(struct rt_group *g, struct coll_patience *p, int64_t now, int64_t most_ms);
 /* What is due while this rank waits for `rank`: asks it whether it makes the same call, and logs
  * for whom all wait. */
-void rt_patience_turn(struct rt_group *g, struct rt_patience *p, uint32_t rank);
+void coll_patience_turn(struct rt_group *g, struct coll_patience *p, uint32_t rank);
 /* To be called while nothing moves.  0: go on waiting for `rank`; else the group has failed.
  * The caller must look for what it waits for between two checks: the rank may have done its part
  * just before it left, or while this rank was stopped. */
-int rt_patience_check(struct rt_group *g, struct rt_patience *p, uint32_t rank);
+int coll_patience_check(struct rt_group *g, struct coll_patience *p, uint32_t rank);
 /* The same while data moves.  Its limit is an eighth longer, because this rank itself may be the
  * slow one: then a rank that waits for it should be the first to report that. */
-int rt_deadline_check(struct rt_group *g, struct rt_patience *p, uint32_t rank);
-int64_t rt_now_ms(void);
+int coll_deadline_check(struct rt_group *g, struct coll_patience *p, uint32_t rank);
+int64_t coll_now_ms(void);
 
 /* hier.c: for ranks on several machines, and for calls that have no path in shared memory. */
-int rt_hier_make(struct rt_group *g, const struct rt_coll *c);
+int coll_hier_make(struct rt_group *g, const struct rt_coll *c);
 
 /* work.c */
-bool rt_queue_busy(const struct rt_group *g);
-void rt_queue_stop(struct rt_group *g);
+bool coll_queue_busy(const struct rt_group *g);
+void coll_queue_stop(struct rt_group *g);
 /* In a forked child, where its thread is not: frees what it can. */
-void rt_queue_forget(struct rt_group *g);
+void coll_queue_forget(struct rt_group *g);
 /* Like rt_coll_start, for a call that was checked, by a thread that has entered. */
-CO_MUST_CHECK int rt_queue_add(
+CO_MUST_CHECK int coll_queue_add(
     struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err);
 /* run.c */
-CO_MUST_CHECK int rt_call_check(
+CO_MUST_CHECK int coll_call_check(
     const struct rt_group *g, const struct rt_coll *c, struct co_err *err);
 /* What a call of each kind needs.  peer: root names the other rank.  moves: it has data.  apart: it
  * cannot be in place, as a part comes before all have gone out that it would replace. */
-struct rt_needs {
+struct coll_needs {
     const char *name;
     bool moves, reduces, rooted, to_root, peer, counts, out_counts, apart;
 };
-extern const struct rt_needs rt_kinds[RT_KINDS];
+extern const struct coll_needs coll_kinds[RT_KINDS];
 /* Makes the call in this thread. */
-int rt_call_make(struct rt_group *g, const struct rt_coll *call);
+int coll_call_make(struct rt_group *g, const struct rt_coll *call);
 /* The same for buffers in main memory, whatever the group's device is. */
-int rt_call_host(struct rt_group *g, const struct rt_coll *call);
+int coll_call_host(struct rt_group *g, const struct rt_coll *call);

@@ -39,11 +39,11 @@ enum {
 };
 /* What a hall waits for: its guests, and these. */
 enum { DOOR = GUESTS, HANDED, ALARM, FDS };
-/* Reasons in the log beyond enum rt_verdict. */
-enum { SLOW = RT_VERDICTS, MANY, FEW_FILES };
+/* Reasons in the log beyond enum coll_verdict. */
+enum { SLOW = COLL_VERDICTS, MANY, FEW_FILES };
 
-int rt_door_open(const char *endpoint, struct rt_door **ret, struct co_err *err) {
-    char address[RT_ADDRESS_MAX];
+int coll_door_open(const char *endpoint, struct coll_door **ret, struct co_err *err) {
+    char address[COLL_ADDRESS_MAX];
     int fd = -1;
     int rc = net_listen_address(endpoint, address, sizeof(address), err);
     /* Without the "[::]" co_listen takes IPv4, too. */
@@ -52,7 +52,7 @@ int rt_door_open(const char *endpoint, struct rt_door **ret, struct co_err *err)
     if (rc < 0) {
         return rc;
     }
-    struct rt_door *d = co_xcalloc(1, sizeof(*d));
+    struct coll_door *d = co_xcalloc(1, sizeof(*d));
     net_hide_silent(fd);
     d->fd = fd;
     d->endpoint = co_xstrdup(endpoint);
@@ -62,12 +62,12 @@ int rt_door_open(const char *endpoint, struct rt_door **ret, struct co_err *err)
     return 0;
 }
 
-struct rt_door *rt_door_ref(struct rt_door *d) {
+struct coll_door *coll_door_ref(struct coll_door *d) {
     atomic_fetch_add(&d->refs, 1);
     return d;
 }
 
-void rt_door_unref(struct rt_door *d) {
+void coll_door_unref(struct coll_door *d) {
     if (d && atomic_fetch_sub(&d->refs, 1) == 1) {
         if (d->fd >= 0) { /* else this is a forked child */
             co_close(d->fd);
@@ -83,17 +83,17 @@ void rt_door_unref(struct rt_door *d) {
 struct guest {
     int fd;        /* -1: unused */
     uint32_t have; /* bytes received, hello and proof together */
-    struct rt_hello who;
-    unsigned char hello[RT_HELLO_BYTES], answer[RT_ANSWER_BYTES], proof[RT_PROOF_BYTES];
+    struct coll_hello who;
+    unsigned char hello[COLL_HELLO_BYTES], answer[COLL_ANSWER_BYTES], proof[COLL_PROOF_BYTES];
     char from[sizeof(((struct net_peer *)NULL)->host)];
 };
 
 _Static_assert(sizeof(struct guest) <= PIPE_BUF, "a pipe takes a guest whole or not at all");
 
-struct rt_hall {
-    const struct rt_accept *a;
-    struct rt_hall *next; /* of the same door */
-    int handed[2];        /* a pipe of struct guest; other halls write to it under the door's m */
+struct coll_hall {
+    const struct coll_accept *a;
+    struct coll_hall *next; /* of the same door */
+    int handed[2];          /* a pipe of struct guest; other halls write to it under the door's m */
     struct guest guests[GUESTS];
     struct net_place places[GUESTS]; /* of the guests with the same index */
     bool full;                       /* of descriptors: no accept() for WAIT_MS */
@@ -105,20 +105,20 @@ struct rt_hall {
 };
 
 /* Frees the place; the descriptor is the caller's. */
-static int guest_leave(struct rt_hall *h, struct guest *g) {
+static int guest_leave(struct coll_hall *h, struct guest *g) {
     int fd = g->fd;
     net_places_leave(h->places, GUESTS, (size_t)(g - h->guests));
     g->fd = -1;
     return fd;
 }
 
-static void guest_drop(struct rt_hall *h, struct guest *g) {
+static void guest_drop(struct coll_hall *h, struct guest *g) {
     co_close(guest_leave(h, g));
 }
 
 /* Logs one line for each address and reason, not for each attempt; and one about a flood. */
 static void say_refused(
-    struct rt_hall *h, const struct guest *g, uint32_t verdict, const char *why) {
+    struct coll_hall *h, const struct guest *g, uint32_t verdict, const char *why) {
     for (uint32_t i = 0; i < h->n_said; i++) {
         if (h->said[i].verdict == verdict &&
             (verdict == MANY || co_streq(h->said[i].from, g->from))) {
@@ -133,13 +133,13 @@ static void say_refused(
     }
 }
 
-static void guest_refuse(struct rt_hall *h, struct guest *g, enum rt_verdict verdict) {
-    unsigned char wire[RT_ANSWER_BYTES];
-    struct rt_answer a = {.verdict = verdict};
-    if (verdict != RT_VERDICT_LATER) {
-        say_refused(h, g, verdict, rt_verdict_text(verdict));
+static void guest_refuse(struct coll_hall *h, struct guest *g, enum coll_verdict verdict) {
+    unsigned char wire[COLL_ANSWER_BYTES];
+    struct coll_answer a = {.verdict = verdict};
+    if (verdict != COLL_VERDICT_LATER) {
+        say_refused(h, g, verdict, coll_verdict_text(verdict));
     }
-    if (verdict != RT_VERDICT_FORM && rt_answer_write(&a, "", g->hello, wire, NULL) == 0) {
+    if (verdict != COLL_VERDICT_FORM && coll_answer_write(&a, "", g->hello, wire, NULL) == 0) {
         (void)!send(g->fd, wire, sizeof(wire), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     guest_drop(h, g);
@@ -158,23 +158,23 @@ static bool same_user(int fd) {
            (c.uid == geteuid() || c.uid == 0);
 }
 
-static void guest_hear(struct rt_hall *h, struct guest *g);
+static void guest_hear(struct coll_hall *h, struct guest *g);
 
 /* Gives the guest a place; whose it was has to leave. */
-static struct guest *guest_seat(struct rt_hall *h, size_t i, const struct guest *came) {
+static struct guest *guest_seat(struct coll_hall *h, size_t i, const struct guest *came) {
     struct guest *g = &h->guests[i];
     if (g->fd >= 0) {
         say_refused(h, g, MANY, "too many connections without a greeting");
         guest_drop(h, g);
     }
     *g = *came;
-    net_places_take(h->places, GUESTS, i, g->from, rt_now_ms());
+    net_places_take(h->places, GUESTS, i, g->from, coll_now_ms());
     return g;
 }
 
 /* Accepts a connection, and hears it at once: a rank has said its hello by now.  False: there is
  * none, or no room. */
-static bool guest_enter(struct rt_hall *h) {
+static bool guest_enter(struct coll_hall *h) {
     size_t i = net_places_find(h->places, GUESTS);
     /* no wait: the descriptor is non-blocking */
     int fd = i < GUESTS ? accept4(h->a->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
@@ -186,13 +186,13 @@ static bool guest_enter(struct rt_hall *h) {
     name_from(fd, h->a->local, &came);
     bool few = net_is_scarce(fd);
     if (few || (h->a->local && !same_user(fd))) {
-        say_refused(h, &came, few ? (uint32_t)FEW_FILES : RT_VERDICT_USER,
-            few ? "no descriptors are left (RLIMIT_NOFILE)" : rt_verdict_text(RT_VERDICT_USER));
+        say_refused(h, &came, few ? (uint32_t)FEW_FILES : COLL_VERDICT_USER,
+            few ? "no descriptors are left (RLIMIT_NOFILE)" : coll_verdict_text(COLL_VERDICT_USER));
         co_close(fd);
         return true;
     }
     if (!h->a->local) {
-        rt_tcp_tune(fd);
+        coll_tcp_tune(fd);
     }
     guest_hear(h, guest_seat(h, i, &came));
     return true;
@@ -201,7 +201,7 @@ static bool guest_enter(struct rt_hall *h) {
 /* Receives `bytes` bytes that follow the first `offset` bytes of the handshake.  False: some are
  * still missing, or the guest was dropped. */
 static bool guest_read(
-    struct rt_hall *h, struct guest *g, unsigned char *to, uint32_t offset, uint32_t bytes) {
+    struct coll_hall *h, struct guest *g, unsigned char *to, uint32_t offset, uint32_t bytes) {
     while (g->have < offset + bytes) {
         ssize_t n = recv(g->fd, to + (g->have - offset), offset + bytes - g->have, MSG_DONTWAIT);
         if (n <= 0) {
@@ -215,16 +215,16 @@ static bool guest_read(
     return true;
 }
 
-static bool is_for(const struct rt_hello *h, const struct rt_group *g) {
+static bool is_for(const struct coll_hello *h, const struct rt_group *g) {
     return h->job == g->job && h->group == g->id;
 }
 
 /* Gives a guest to the hall of the group that its hello names.  False: there is none. */
-static bool guest_hand_over(struct rt_hall *h, struct guest *g) {
-    struct rt_door *d = h->a->g->door;
+static bool guest_hand_over(struct coll_hall *h, struct guest *g) {
+    struct coll_door *d = h->a->g->door;
     bool handed = false;
     pthread_mutex_lock(&d->m);
-    for (const struct rt_hall *other = d->halls; other && !handed; other = other->next) {
+    for (const struct coll_hall *other = d->halls; other && !handed; other = other->next) {
         handed = is_for(&g->who, other->a->g) &&
                  write(other->handed[1], g, sizeof(*g)) == (ssize_t)sizeof(*g);
     }
@@ -235,71 +235,71 @@ static bool guest_hand_over(struct rt_hall *h, struct guest *g) {
     return handed;
 }
 
-static void guest_hello(struct rt_hall *h, struct guest *g) {
+static void guest_hello(struct coll_hall *h, struct guest *g) {
     struct rt_group *group = h->a->g;
-    enum rt_verdict v = rt_hello_read(g->hello, &g->who);
-    if (v == RT_VERDICT_OK && !h->a->local && !is_for(&g->who, group) && guest_hand_over(h, g)) {
+    enum coll_verdict v = coll_hello_read(g->hello, &g->who);
+    if (v == COLL_VERDICT_OK && !h->a->local && !is_for(&g->who, group) && guest_hand_over(h, g)) {
         return;
     }
-    if (v == RT_VERDICT_OK && g->who.job != group->job) {
-        v = RT_VERDICT_JOB;
-    } else if (v == RT_VERDICT_OK && !rt_hello_check(group->token, g->hello)) {
-        v = RT_VERDICT_TOKEN;
-    } else if (v == RT_VERDICT_OK && g->who.group != group->id) {
-        v = RT_VERDICT_LATER;
-    } else if (v == RT_VERDICT_OK) {
-        v = g->who.size == group->size ? h->a->look(group, &g->who) : RT_VERDICT_JOB;
+    if (v == COLL_VERDICT_OK && g->who.job != group->job) {
+        v = COLL_VERDICT_JOB;
+    } else if (v == COLL_VERDICT_OK && !coll_hello_check(group->token, g->hello)) {
+        v = COLL_VERDICT_TOKEN;
+    } else if (v == COLL_VERDICT_OK && g->who.group != group->id) {
+        v = COLL_VERDICT_LATER;
+    } else if (v == COLL_VERDICT_OK) {
+        v = g->who.size == group->size ? h->a->look(group, &g->who) : COLL_VERDICT_JOB;
     }
-    if (v != RT_VERDICT_OK) {
+    if (v != COLL_VERDICT_OK) {
         guest_refuse(h, g, v);
         return;
     }
     net_places_know(h->places, GUESTS, (size_t)(g - h->guests));
-    struct rt_answer a = {.verdict = v, .rank = group->rank};
+    struct coll_answer a = {.verdict = v, .rank = group->rank};
     memcpy(a.node, group->node, sizeof(a.node));
-    if (rt_answer_write(&a, group->token, g->hello, g->answer, NULL) < 0 ||
+    if (coll_answer_write(&a, group->token, g->hello, g->answer, NULL) < 0 ||
         send(g->fd, g->answer, sizeof(g->answer), MSG_NOSIGNAL) != sizeof(g->answer)) {
         guest_drop(h, g);
     }
 }
 
-static void guest_proof(struct rt_hall *h, struct guest *g) {
+static void guest_proof(struct coll_hall *h, struct guest *g) {
     struct rt_group *group = h->a->g;
-    unsigned char wire[RT_WELCOME_BYTES];
-    enum rt_verdict v = RT_VERDICT_TOKEN;
-    if (rt_tcp_ended(g->fd)) { /* it gave up while this rank stood still, and comes again */
+    unsigned char wire[COLL_WELCOME_BYTES];
+    enum coll_verdict v = COLL_VERDICT_TOKEN;
+    if (coll_tcp_ended(g->fd)) { /* it gave up while this rank stood still, and comes again */
         guest_drop(h, g);
         return;
     }
-    if (rt_proof_check(group->token, g->hello, g->answer, g->proof)) {
+    if (coll_proof_check(group->token, g->hello, g->answer, g->proof)) {
         v = h->a->look(group, &g->who); /* again: its rank may have connected meanwhile */
     }
-    rt_welcome_write(v, wire);
+    coll_welcome_write(v, wire);
     bool sent = send(g->fd, wire, sizeof(wire), MSG_NOSIGNAL) == sizeof(wire);
-    if (v == RT_VERDICT_OK && sent && h->a->take(group, &g->who, g->fd) == RT_VERDICT_OK) {
+    if (v == COLL_VERDICT_OK && sent && h->a->take(group, &g->who, g->fd) == COLL_VERDICT_OK) {
         (void)guest_leave(h, g);
         return;
     }
-    if (v != RT_VERDICT_OK) {
-        say_refused(h, g, v, rt_verdict_text(v));
+    if (v != COLL_VERDICT_OK) {
+        say_refused(h, g, v, coll_verdict_text(v));
     }
     guest_drop(h, g);
 }
 
-static void guest_hear(struct rt_hall *h, struct guest *g) {
-    if (g->have < RT_HELLO_BYTES) {
-        if (!guest_read(h, g, g->hello, 0, RT_HELLO_BYTES)) {
+static void guest_hear(struct coll_hall *h, struct guest *g) {
+    if (g->have < COLL_HELLO_BYTES) {
+        if (!guest_read(h, g, g->hello, 0, COLL_HELLO_BYTES)) {
             return;
         }
         guest_hello(h, g);
     }
-    if (g->fd >= 0 && guest_read(h, g, g->proof, RT_HELLO_BYTES, RT_PROOF_BYTES)) {
+    if (g->fd >= 0 && guest_read(h, g, g->proof, COLL_HELLO_BYTES, COLL_PROOF_BYTES)) {
         guest_proof(h, g);
     }
 }
 
 /* Takes in the guests that other halls have handed over, as far as there is room. */
-static void guests_take(struct rt_hall *h) {
+static void guests_take(struct coll_hall *h) {
     struct guest came;
     size_t i;
     /* no wait: the descriptor is non-blocking */
@@ -310,7 +310,7 @@ static void guests_take(struct rt_hall *h) {
 }
 
 /* Drops the guests whose time is over. */
-static void guests_tire(struct rt_hall *h, int64_t now) {
+static void guests_tire(struct coll_hall *h, int64_t now) {
     for (uint32_t i = 0; i < GUESTS; i++) {
         struct guest *g = &h->guests[i];
         if (g->fd >= 0 && h->places[i].since_ms + GUEST_MS <= now) {
@@ -320,7 +320,7 @@ static void guests_tire(struct rt_hall *h, int64_t now) {
     }
 }
 
-static int hall_open(struct rt_hall *h, const struct rt_accept *a, struct co_err *err) {
+static int hall_open(struct coll_hall *h, const struct coll_accept *a, struct co_err *err) {
     h->a = a;
     for (uint32_t i = 0; i < GUESTS; i++) {
         h->guests[i].fd = -1;
@@ -329,7 +329,7 @@ static int hall_open(struct rt_hall *h, const struct rt_accept *a, struct co_err
         return co_err_errno(err, errno, "a pipe to form the group");
     }
     if (!a->local) {
-        struct rt_door *d = a->g->door;
+        struct coll_door *d = a->g->door;
         pthread_mutex_lock(&d->m);
         h->next = d->halls;
         d->halls = h;
@@ -338,11 +338,11 @@ static int hall_open(struct rt_hall *h, const struct rt_accept *a, struct co_err
     return 0;
 }
 
-static void hall_close(struct rt_hall *h) {
-    struct rt_door *d = h->a->g->door;
+static void hall_close(struct coll_hall *h) {
+    struct coll_door *d = h->a->g->door;
     struct guest late;
     pthread_mutex_lock(&d->m);
-    for (struct rt_hall **at = &d->halls; *at; at = &(*at)->next) {
+    for (struct coll_hall **at = &d->halls; *at; at = &(*at)->next) {
         if (*at == h) {
             *at = h->next;
             break;
@@ -364,7 +364,7 @@ static void hall_close(struct rt_hall *h) {
 
 /* Waits for what comes next.  Where no place is left for strangers, or no descriptor, connections
  * wait in the kernel. */
-static void hall_wait(struct rt_hall *h, struct pollfd *fds, int64_t now, int64_t end_ms) {
+static void hall_wait(struct coll_hall *h, struct pollfd *fds, int64_t now, int64_t end_ms) {
     bool room = net_places_find(h->places, GUESTS) < GUESTS;
     int64_t next = h->full && now + WAIT_MS < end_ms ? now + WAIT_MS : end_ms;
     fds[DOOR] = (struct pollfd){.fd = room && !h->full ? h->a->fd : -1, .events = POLLIN};
@@ -379,8 +379,8 @@ static void hall_wait(struct rt_hall *h, struct pollfd *fds, int64_t now, int64_
     (void)poll(fds, FDS, (int)(next - now < 1 ? 1 : next - now));
 }
 
-static int hall_serve(struct rt_hall *h, int64_t deadline_ms, struct co_err *err) {
-    int64_t now = rt_now_ms();
+static int hall_serve(struct coll_hall *h, int64_t deadline_ms, struct co_err *err) {
+    int64_t now = coll_now_ms();
     struct pollfd fds[FDS];
     if (now >= deadline_ms) {
         return co_err_set(err, CO_TIMEOUT, "%u connections are missing", *h->a->missing);
@@ -400,14 +400,14 @@ static int hall_serve(struct rt_hall *h, int64_t deadline_ms, struct co_err *err
     if (fds[HANDED].revents) {
         guests_take(h);
     }
-    return rt_group_why(h->a->g, err);
+    return coll_group_why(h->a->g, err);
 }
 
-int rt_accept_run(const struct rt_accept *a, int64_t deadline_ms, struct co_err *err) {
+int coll_accept_run(const struct coll_accept *a, int64_t deadline_ms, struct co_err *err) {
     if (*a->missing == 0) {
         return 0;
     }
-    CO_AUTOFREE struct rt_hall *h = co_xcalloc(1, sizeof(*h));
+    CO_AUTOFREE struct coll_hall *h = co_xcalloc(1, sizeof(*h));
     int rc = hall_open(h, a, err);
     if (rc < 0) {
         return rc;

@@ -53,17 +53,17 @@ static int knock(const char *endpoint) {
     return fd;
 }
 
-/* What the door says to a hello; RT_VERDICTS: it hangs up. */
-static enum rt_verdict ask(const char *endpoint, const unsigned char *wire, size_t n) {
-    unsigned char answer[RT_ANSWER_BYTES];
-    struct rt_answer a;
+/* What the door says to a hello; COLL_VERDICTS: it hangs up. */
+static enum coll_verdict ask(const char *endpoint, const unsigned char *wire, size_t n) {
+    unsigned char answer[COLL_ANSWER_BYTES];
+    struct coll_answer a;
     int fd = knock(endpoint);
     if (fd < 0 || send(fd, wire, n, MSG_NOSIGNAL) != (ssize_t)n) {
         abort();
     }
     ssize_t got = recv(fd, answer, sizeof(answer), MSG_WAITALL);
     close(fd);
-    return got == sizeof(answer) ? rt_answer_read(answer, "secret", wire, &a) : RT_VERDICTS;
+    return got == sizeof(answer) ? coll_answer_read(answer, "secret", wire, &a) : COLL_VERDICTS;
 }
 
 static int just_form(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
@@ -93,15 +93,15 @@ static void strangers_do_not_keep_a_group_from_forming(void **state) {
         silent[i] = knock(w.endpoint[0]);
         assert_true(silent[i] >= 0);
     }
-    unsigned char wire[RT_HELLO_BYTES];
-    struct rt_hello h = {.rank = 1, .size = 2, .job = 1, .group = 1};
-    assert_int_equal(rt_hello_write(&h, "secret", wire, NULL), 0);
-    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), RT_VERDICT_JOB);
-    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), RT_VERDICT_JOB);
+    unsigned char wire[COLL_HELLO_BYTES];
+    struct coll_hello h = {.rank = 1, .size = 2, .job = 1, .group = 1};
+    assert_int_equal(coll_hello_write(&h, "secret", wire, NULL), 0);
+    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), COLL_VERDICT_JOB);
+    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), COLL_VERDICT_JOB);
     wire[4] = 9;
-    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), RT_VERDICT_VERSION);
+    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), COLL_VERDICT_VERSION);
     memset(wire, 'x', sizeof(wire));
-    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), RT_VERDICTS);
+    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), COLL_VERDICTS);
     w.pid[1] = fork();
     if (w.pid[1] == 0) {
         co_test_clock_slow(true);
@@ -203,10 +203,10 @@ static bool stop_rank(pid_t pid) {
 }
 
 /* What rank 1 says to whoever is at rank 0's endpoint: the job, the group. */
-static struct rt_hello overhear(struct world *w) {
+static struct coll_hello overhear(struct world *w) {
     struct co_hostport hp;
-    unsigned char wire[RT_HELLO_BYTES];
-    struct rt_hello h = {0};
+    unsigned char wire[COLL_HELLO_BYTES];
+    struct coll_hello h = {0};
     assert_int_equal(co_parse_hostport("endpoint", w->endpoint[0], &hp, NULL), 0);
     struct sockaddr_in a = {.sin_family = AF_INET,
         .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
@@ -218,7 +218,7 @@ static struct rt_hello overhear(struct world *w) {
     pid_t pid = start_rank(w, 1);
     int c = accept(fd, NULL, NULL);
     assert_int_equal(recv(c, wire, sizeof(wire), MSG_WAITALL), sizeof(wire));
-    assert_int_equal(rt_hello_read(wire, &h), RT_VERDICT_OK);
+    assert_int_equal(coll_hello_read(wire, &h), COLL_VERDICT_OK);
     assert_true(stop_rank(pid));
     close(c);
     close(fd);
@@ -226,26 +226,26 @@ static struct rt_hello overhear(struct world *w) {
 }
 
 /* The whole talk, with a proof by this token. */
-static enum rt_verdict talk(int fd, const struct rt_hello *h, const char *token) {
-    unsigned char hello[RT_HELLO_BYTES], answer[RT_ANSWER_BYTES], proof[RT_PROOF_BYTES],
-        welcome[RT_WELCOME_BYTES];
-    struct rt_answer a;
-    assert_int_equal(rt_hello_write(h, "secret", hello, NULL), 0);
+static enum coll_verdict talk(int fd, const struct coll_hello *h, const char *token) {
+    unsigned char hello[COLL_HELLO_BYTES], answer[COLL_ANSWER_BYTES], proof[COLL_PROOF_BYTES],
+        welcome[COLL_WELCOME_BYTES];
+    struct coll_answer a;
+    assert_int_equal(coll_hello_write(h, "secret", hello, NULL), 0);
     assert_int_equal(send(fd, hello, sizeof(hello), 0), sizeof(hello));
     assert_int_equal(recv(fd, answer, sizeof(answer), MSG_WAITALL), sizeof(answer));
-    enum rt_verdict v = rt_answer_read(answer, "secret", hello, &a);
-    if (v != RT_VERDICT_OK) {
+    enum coll_verdict v = coll_answer_read(answer, "secret", hello, &a);
+    if (v != COLL_VERDICT_OK) {
         return v;
     }
-    rt_proof_write(token, hello, answer, proof);
+    coll_proof_write(token, hello, answer, proof);
     assert_int_equal(send(fd, proof, sizeof(proof), 0), sizeof(proof));
     assert_int_equal(recv(fd, welcome, sizeof(welcome), MSG_WAITALL), sizeof(welcome));
-    return rt_welcome_read(welcome);
+    return coll_welcome_read(welcome);
 }
 
 /* *ret_fd stays open. */
-static enum rt_verdict enter(
-    const char *endpoint, const struct rt_hello *h, const char *token, int *ret_fd) {
+static enum coll_verdict enter(
+    const char *endpoint, const struct coll_hello *h, const char *token, int *ret_fd) {
     *ret_fd = knock(endpoint);
     return talk(*ret_fd, h, token);
 }
@@ -256,11 +256,11 @@ static void a_wrong_proof_is_refused(void **state) {
     struct world w = {.n = 3};
     int fd[2];
     world_ports(&w);
-    struct rt_hello h = overhear(&w);
+    struct coll_hello h = overhear(&w);
     h.rank = 2;
     pid_t pid = start_rank(&w, 0);
-    assert_int_equal(enter(w.endpoint[0], &h, "other", &fd[0]), RT_VERDICT_TOKEN);
-    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[1]), RT_VERDICT_OK);
+    assert_int_equal(enter(w.endpoint[0], &h, "other", &fd[0]), COLL_VERDICT_TOKEN);
+    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[1]), COLL_VERDICT_OK);
     close(fd[0]);
     close(fd[1]);
     assert_true(stop_rank(pid));
@@ -272,13 +272,13 @@ static void doubles_are_refused(void **state) {
     struct world w = {.n = 3};
     int fd[3];
     world_ports(&w);
-    struct rt_hello h = overhear(&w);
+    struct coll_hello h = overhear(&w);
     h.rank = 2;
     pid_t pid = start_rank(&w, 0);
-    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[0]), RT_VERDICT_OK);
-    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[1]), RT_VERDICT_DOUBLE);
+    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[0]), COLL_VERDICT_OK);
+    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[1]), COLL_VERDICT_DOUBLE);
     close(fd[0]);
-    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[2]), RT_VERDICT_OK);
+    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[2]), COLL_VERDICT_OK);
     close(fd[1]);
     close(fd[2]);
     assert_true(stop_rank(pid));
@@ -289,13 +289,13 @@ static void doubles_are_refused(void **state) {
 static void who_left_before_its_welcome_is_not_there(void **state) {
     (void)state;
     struct world w = {.n = 2};
-    unsigned char hello[RT_HELLO_BYTES], answer[RT_ANSWER_BYTES], proof[RT_PROOF_BYTES];
+    unsigned char hello[COLL_HELLO_BYTES], answer[COLL_ANSWER_BYTES], proof[COLL_PROOF_BYTES];
     int status = 0;
     world_ports(&w);
     w.shared =
         mmap(NULL, sizeof(*w.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    struct rt_hello h = overhear(&w);
-    assert_int_equal(rt_hello_write(&h, "secret", hello, NULL), 0);
+    struct coll_hello h = overhear(&w);
+    assert_int_equal(coll_hello_write(&h, "secret", hello, NULL), 0);
     w.pid[0] = fork();
     if (w.pid[0] == 0) {
         co_test_clock_slow(true);
@@ -306,7 +306,7 @@ static void who_left_before_its_welcome_is_not_there(void **state) {
     assert_int_equal(recv(fd, answer, sizeof(answer), MSG_WAITALL), sizeof(answer));
     kill(w.pid[0], SIGSTOP);
     assert_int_equal(waitpid(w.pid[0], &status, WUNTRACED), w.pid[0]);
-    rt_proof_write("secret", hello, answer, proof);
+    coll_proof_write("secret", hello, answer, proof);
     assert_int_equal(send(fd, proof, sizeof(proof), 0), sizeof(proof));
     close(fd);
     kill(w.pid[0], SIGCONT);
@@ -339,23 +339,23 @@ static void strangers_do_not_displace_a_rank(void **state) {
     static const uint32_t hosts[] = {1, 2, SILENT};
     for (size_t i = 0; i < CO_ARRAY_LEN(hosts); i++) {
         struct world w = {.n = 3};
-        unsigned char hello[RT_HELLO_BYTES], answer[RT_ANSWER_BYTES], proof[RT_PROOF_BYTES],
-            welcome[RT_WELCOME_BYTES], nonsense[RT_HELLO_BYTES] = {1};
+        unsigned char hello[COLL_HELLO_BYTES], answer[COLL_ANSWER_BYTES], proof[COLL_PROOF_BYTES],
+            welcome[COLL_WELCOME_BYTES], nonsense[COLL_HELLO_BYTES] = {1};
         world_ports(&w);
-        struct rt_hello h = overhear(&w);
+        struct coll_hello h = overhear(&w);
         h.rank = 2;
-        assert_int_equal(rt_hello_write(&h, "secret", hello, NULL), 0);
+        assert_int_equal(coll_hello_write(&h, "secret", hello, NULL), 0);
         pid_t pid = start_rank(&w, 0);
         int fd = knock(w.endpoint[0]);
         assert_int_equal(send(fd, hello, sizeof(hello), 0), sizeof(hello));
         assert_int_equal(recv(fd, answer, sizeof(answer), MSG_WAITALL), sizeof(answer));
         flood(port_of(w.endpoint[0]), hosts[i]);
         /* With this answer all of them have been accepted. */
-        assert_int_equal(ask(w.endpoint[0], nonsense, sizeof(nonsense)), RT_VERDICTS);
-        rt_proof_write("secret", hello, answer, proof);
+        assert_int_equal(ask(w.endpoint[0], nonsense, sizeof(nonsense)), COLL_VERDICTS);
+        coll_proof_write("secret", hello, answer, proof);
         assert_int_equal(send(fd, proof, sizeof(proof), MSG_NOSIGNAL), sizeof(proof));
         assert_int_equal(recv(fd, welcome, sizeof(welcome), MSG_WAITALL), sizeof(welcome));
-        assert_int_equal(rt_welcome_read(welcome), RT_VERDICT_OK);
+        assert_int_equal(coll_welcome_read(welcome), COLL_VERDICT_OK);
         close(fd);
         assert_true(stop_rank(pid));
     }
@@ -366,12 +366,12 @@ static void strangers_do_not_displace_a_rank(void **state) {
 static void a_hello_needs_the_token(void **state) {
     (void)state;
     struct world w = {.n = 2};
-    unsigned char hello[RT_HELLO_BYTES];
+    unsigned char hello[COLL_HELLO_BYTES];
     world_ports(&w);
-    struct rt_hello h = overhear(&w);
-    assert_int_equal(rt_hello_write(&h, "guess", hello, NULL), 0);
+    struct coll_hello h = overhear(&w);
+    assert_int_equal(coll_hello_write(&h, "guess", hello, NULL), 0);
     pid_t pid = start_rank(&w, 0);
-    assert_int_equal(ask(w.endpoint[0], hello, sizeof(hello)), RT_VERDICT_TOKEN);
+    assert_int_equal(ask(w.endpoint[0], hello, sizeof(hello)), COLL_VERDICT_TOKEN);
     assert_true(stop_rank(pid));
 }
 
@@ -505,31 +505,31 @@ struct host {
     int rc;
 };
 
-static enum rt_verdict look_any(struct rt_group *g, const struct rt_hello *h) {
+static enum coll_verdict look_any(struct rt_group *g, const struct coll_hello *h) {
     (void)g;
     (void)h;
-    return RT_VERDICT_OK;
+    return COLL_VERDICT_OK;
 }
 
-static enum rt_verdict take_any(struct rt_group *g, const struct rt_hello *h, int fd) {
+static enum coll_verdict take_any(struct rt_group *g, const struct coll_hello *h, int fd) {
     (void)h;
     co_close(fd);
     g->missing--;
-    return RT_VERDICT_OK;
+    return COLL_VERDICT_OK;
 }
 
 static void *accept_there(void *arg) {
     struct host *h = arg;
-    struct rt_accept a = {.g = &h->g,
+    struct coll_accept a = {.g = &h->g,
         .fd = h->g.door->fd,
         .missing = &h->g.missing,
         .look = look_any,
         .take = take_any};
-    h->rc = rt_accept_run(&a, rt_now_ms() + 60000, &h->err);
+    h->rc = coll_accept_run(&a, coll_now_ms() + 60000, &h->err);
     return NULL;
 }
 
-static void host_start(struct host *h, struct rt_door *d, uint64_t job, uint64_t id) {
+static void host_start(struct host *h, struct coll_door *d, uint64_t job, uint64_t id) {
     static char token[] = "secret";
     *h = (struct host){.g = {.size = 2, .missing = 1, .job = job, .id = id, .token = token}};
     h->g.alarm = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -552,33 +552,33 @@ static void a_door_serves_all_groups_that_form(void **state) {
     co_test_clock_slow(true);
     for (uint64_t job = 1; job <= 2; job++) {
         struct world w = {.n = 1};
-        struct rt_door *d = NULL;
+        struct coll_door *d = NULL;
         struct host first, second;
-        unsigned char nobody[RT_HELLO_BYTES], other[RT_HELLO_BYTES];
+        unsigned char nobody[COLL_HELLO_BYTES], other[COLL_HELLO_BYTES];
         world_ports(&w);
-        assert_int_equal(rt_door_open(w.endpoint[0], &d, NULL), 0);
-        struct rt_hello h = {.rank = 1, .size = 2, .job = 1, .group = 9};
-        assert_int_equal(rt_hello_write(&h, "secret", nobody, NULL), 0);
+        assert_int_equal(coll_door_open(w.endpoint[0], &d, NULL), 0);
+        struct coll_hello h = {.rank = 1, .size = 2, .job = 1, .group = 9};
+        assert_int_equal(coll_hello_write(&h, "secret", nobody, NULL), 0);
         host_start(&first, d, 1, 1);
         int early = knock(w.endpoint[0]), late;
         /* When this one has its answer, the first thread has accepted the early one, too. */
-        assert_int_equal(ask(w.endpoint[0], nobody, sizeof(nobody)), RT_VERDICT_LATER);
+        assert_int_equal(ask(w.endpoint[0], nobody, sizeof(nobody)), COLL_VERDICT_LATER);
         h.job = job;
         h.group = 2;
-        assert_int_equal(rt_hello_write(&h, "secret", other, NULL), 0);
+        assert_int_equal(coll_hello_write(&h, "secret", other, NULL), 0);
         host_start(&second, d, job, 2);
-        for (int i = 0; ask(w.endpoint[0], other, sizeof(other)) != RT_VERDICT_OK; i++) {
+        for (int i = 0; ask(w.endpoint[0], other, sizeof(other)) != COLL_VERDICT_OK; i++) {
             assert_true(i < TRIES); /* it begins to accept */
         }
-        assert_int_equal(talk(early, &h, "secret"), RT_VERDICT_OK);
+        assert_int_equal(talk(early, &h, "secret"), COLL_VERDICT_OK);
         host_end(&second);
         h.job = h.group = 1;
-        assert_int_equal(enter(w.endpoint[0], &h, "secret", &late), RT_VERDICT_OK);
+        assert_int_equal(enter(w.endpoint[0], &h, "secret", &late), COLL_VERDICT_OK);
         host_end(&first);
         assert_null(d->halls);
         close(early);
         close(late);
-        rt_door_unref(d);
+        coll_door_unref(d);
     }
     co_test_clock_slow(false);
 }
@@ -587,12 +587,12 @@ static void a_door_serves_all_groups_that_form(void **state) {
 static void a_door_by_name_is_open_for_ipv4(void **state) {
     (void)state;
     CO_AUTOFREE char *endpoint = co_xasprintf("service.test:%u", co_test_ports(1));
-    struct rt_door *d = NULL;
-    assert_int_equal(rt_door_open(endpoint, &d, NULL), 0);
+    struct coll_door *d = NULL;
+    assert_int_equal(coll_door_open(endpoint, &d, NULL), 0);
     int fd = knock(endpoint);
     assert_true(fd >= 0);
     close(fd);
-    rt_door_unref(d);
+    coll_door_unref(d);
 }
 
 int main(void) {

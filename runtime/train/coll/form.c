@@ -23,7 +23,7 @@
 
 /* ---- which ranks are on which machine ---- */
 
-uint64_t rt_hash_more(uint64_t h, const void *data, size_t len) {
+uint64_t coll_hash_more(uint64_t h, const void *data, size_t len) {
     const unsigned char *p = data;
     for (size_t i = 0; i < len; i++) {
         h = (h ^ p[i]) * 0x100000001b3U;
@@ -32,12 +32,12 @@ uint64_t rt_hash_more(uint64_t h, const void *data, size_t len) {
 }
 
 static void derive_locals(struct rt_group *g) {
-    memcpy(g->peers[g->rank].node, g->node, RT_NODE_BYTES);
+    memcpy(g->peers[g->rank].node, g->node, COLL_NODE_BYTES);
     g->locals = co_xcalloc(g->size, sizeof(*g->locals));
     for (uint32_t r = 0; r < g->size; r++) {
-        struct rt_peer *p = &g->peers[r];
-        p->local = RT_NOT_LOCAL;
-        if (memcmp(p->node, g->node, RT_NODE_BYTES) == 0) {
+        struct coll_peer *p = &g->peers[r];
+        p->local = COLL_NOT_LOCAL;
+        if (memcmp(p->node, g->node, COLL_NODE_BYTES) == 0) {
             g->local = r == g->rank ? g->n_local : g->local;
             p->local = g->n_local;
             g->locals[g->n_local++] = r;
@@ -54,7 +54,7 @@ static void derive_nodes(struct rt_group *g) {
     for (uint32_t r = 0; r < g->size; r++) {
         uint32_t first = r, members = 0, mine = 0;
         for (uint32_t q = 0; q < g->size; q++) {
-            if (memcmp(g->peers[q].node, g->peers[r].node, RT_NODE_BYTES) == 0) {
+            if (memcmp(g->peers[q].node, g->peers[r].node, COLL_NODE_BYTES) == 0) {
                 first = q < first ? q : first;
                 mine = members == g->local ? q : mine;
                 members++;
@@ -70,60 +70,60 @@ static void derive_nodes(struct rt_group *g) {
 
 /* ---- accepting ---- */
 
-static int *place_of(struct rt_group *g, const struct rt_hello *h) {
-    struct rt_peer *p = &g->peers[h->rank];
-    return h->purpose == RT_FOR_CONTROL ? &p->control : &p->lanes[h->lane];
+static int *place_of(struct rt_group *g, const struct coll_hello *h) {
+    struct coll_peer *p = &g->peers[h->rank];
+    return h->purpose == COLL_FOR_CONTROL ? &p->control : &p->lanes[h->lane];
 }
 
 /* A second connection of a rank is accepted if the first one has ended: the rank may have died
  * and restarted while the group formed. */
-static enum rt_verdict look_rank(struct rt_group *g, const struct rt_hello *h) {
-    if (h->rank <= g->rank || h->purpose == RT_FOR_MEMORY || h->lane >= g->lanes) {
-        return RT_VERDICT_RANK;
+static enum coll_verdict look_rank(struct rt_group *g, const struct coll_hello *h) {
+    if (h->rank <= g->rank || h->purpose == COLL_FOR_MEMORY || h->lane >= g->lanes) {
+        return COLL_VERDICT_RANK;
     }
     const int *place = place_of(g, h);
-    return *place >= 0 && !rt_tcp_ended(*place) ? RT_VERDICT_DOUBLE : RT_VERDICT_OK;
+    return *place >= 0 && !coll_tcp_ended(*place) ? COLL_VERDICT_DOUBLE : COLL_VERDICT_OK;
 }
 
-static enum rt_verdict take_rank(struct rt_group *g, const struct rt_hello *h, int fd) {
+static enum coll_verdict take_rank(struct rt_group *g, const struct coll_hello *h, int fd) {
     int *place = place_of(g, h);
     if (*place >= 0) {
         co_close(*place);
-    } else if (h->purpose == RT_FOR_CONTROL) {
+    } else if (h->purpose == COLL_FOR_CONTROL) {
         g->missing--;
     } else { /* a lane may come early, while control connections are still missing */
         g->lanes_here++;
-        g->missing -= g->missing > 0 && g->peers[h->rank].local == RT_NOT_LOCAL;
+        g->missing -= g->missing > 0 && g->peers[h->rank].local == COLL_NOT_LOCAL;
     }
-    memcpy(g->peers[h->rank].node, h->node, RT_NODE_BYTES);
+    memcpy(g->peers[h->rank].node, h->node, COLL_NODE_BYTES);
     *place = fd;
-    return RT_VERDICT_OK;
+    return COLL_VERDICT_OK;
 }
 
-static bool lacks_control(const struct rt_group *g, const struct rt_peer *p) {
+static bool lacks_control(const struct rt_group *g, const struct coll_peer *p) {
     (void)g;
     return p->control < 0;
 }
 
-static bool lacks_lanes(const struct rt_group *g, const struct rt_peer *p) {
+static bool lacks_lanes(const struct rt_group *g, const struct coll_peer *p) {
     bool lacks = false;
     for (uint32_t k = 0; k < g->lanes; k++) {
-        lacks |= p->local == RT_NOT_LOCAL && p->lanes[k] < 0;
+        lacks |= p->local == COLL_NOT_LOCAL && p->lanes[k] < 0;
     }
     return lacks;
 }
 
-static bool lacks_memory(const struct rt_group *g, const struct rt_peer *p) {
+static bool lacks_memory(const struct rt_group *g, const struct coll_peer *p) {
     (void)g;
-    return p->local != RT_NOT_LOCAL && !p->has_memory;
+    return p->local != COLL_NOT_LOCAL && !p->has_memory;
 }
 
 /* Accepts the missing connections; after a timeout the error lists the ranks that did not come. */
-static int accept_missing(struct rt_group *g, const struct rt_accept *a,
-    bool (*lacks)(const struct rt_group *g, const struct rt_peer *p), int64_t deadline,
+static int accept_missing(struct rt_group *g, const struct coll_accept *a,
+    bool (*lacks)(const struct rt_group *g, const struct coll_peer *p), int64_t deadline,
     struct co_err *err) {
-    int64_t begun = rt_now_ms();
-    int rc = rt_accept_run(a, deadline, err);
+    int64_t begun = coll_now_ms();
+    int rc = coll_accept_run(a, deadline, err);
     if (rc != CO_TIMEOUT) {
         return rc;
     }
@@ -140,13 +140,13 @@ static int accept_missing(struct rt_group *g, const struct rt_accept *a,
 
 static int connect_control(struct rt_group *g, int64_t deadline, struct co_err *err) {
     for (uint32_t r = 0; r < g->rank; r++) {
-        int rc = rt_join(g, r, RT_FOR_CONTROL, 0, NULL, 0, deadline, &g->peers[r].control, err);
+        int rc = coll_join(g, r, COLL_FOR_CONTROL, 0, NULL, 0, deadline, &g->peers[r].control, err);
         if (rc < 0) {
             return rc;
         }
     }
     g->missing = g->size - 1 - g->rank;
-    struct rt_accept a = {
+    struct coll_accept a = {
         .g = g, .fd = g->door->fd, .missing = &g->missing, .look = look_rank, .take = take_rank};
     return accept_missing(g, &a, lacks_control, deadline, err);
 }
@@ -154,17 +154,18 @@ static int connect_control(struct rt_group *g, int64_t deadline, struct co_err *
 static int connect_lanes(struct rt_group *g, int64_t deadline, struct co_err *err) {
     uint32_t wanted = 0;
     for (uint32_t r = 0; r < g->size; r++) {
-        bool far = r != g->rank && g->peers[r].local == RT_NOT_LOCAL;
+        bool far = r != g->rank && g->peers[r].local == COLL_NOT_LOCAL;
         wanted += far && r > g->rank ? g->lanes : 0;
         for (uint8_t k = 0; far && r < g->rank && k < g->lanes; k++) {
-            int rc = rt_join(g, r, RT_FOR_LANE, k, NULL, 0, deadline, &g->peers[r].lanes[k], err);
+            int rc =
+                coll_join(g, r, COLL_FOR_LANE, k, NULL, 0, deadline, &g->peers[r].lanes[k], err);
             if (rc < 0) {
                 return rc;
             }
         }
     }
     g->missing = wanted > g->lanes_here ? wanted - g->lanes_here : 0;
-    struct rt_accept a = {
+    struct coll_accept a = {
         .g = g, .fd = g->door->fd, .missing = &g->missing, .look = look_rank, .take = take_rank};
     return accept_missing(g, &a, lacks_lanes, deadline, err);
 }
@@ -197,30 +198,30 @@ static int recv_fd(
     } c = {0};
     struct msghdr m = {
         .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c.room)};
-    rt_wait_fd(g, from, POLLIN, deadline);
+    coll_wait_fd(g, from, POLLIN, deadline);
     ssize_t n = recvmsg(from, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     const struct cmsghdr *h = n == 1 ? CMSG_FIRSTHDR(&m) : NULL;
     if (!h || h->cmsg_type != SCM_RIGHTS || h->cmsg_len != CMSG_LEN(sizeof(int))) {
-        return co_err_set(err, rt_now_ms() < deadline ? CO_PEERLOST : CO_TIMEOUT,
+        return co_err_set(err, coll_now_ms() < deadline ? CO_PEERLOST : CO_TIMEOUT,
             "rank %u, the machine's first, sent no shared memory", g->locals[0]);
     }
     memcpy(ret, CMSG_DATA(h), sizeof(*ret));
     return 0;
 }
 
-static enum rt_verdict look_member(struct rt_group *g, const struct rt_hello *h) {
-    bool member = h->purpose == RT_FOR_MEMORY && g->peers[h->rank].local != RT_NOT_LOCAL;
-    return member && h->rank != g->rank ? RT_VERDICT_OK : RT_VERDICT_RANK;
+static enum coll_verdict look_member(struct rt_group *g, const struct coll_hello *h) {
+    bool member = h->purpose == COLL_FOR_MEMORY && g->peers[h->rank].local != COLL_NOT_LOCAL;
+    return member && h->rank != g->rank ? COLL_VERDICT_OK : COLL_VERDICT_RANK;
 }
 
-static enum rt_verdict take_member(struct rt_group *g, const struct rt_hello *h, int fd) {
+static enum coll_verdict take_member(struct rt_group *g, const struct coll_hello *h, int fd) {
     if (send_fd(fd, g->memory_fd) < 0) {
-        return RT_VERDICT_LATER;
+        return COLL_VERDICT_LATER;
     }
     co_close(fd);
     g->missing -= !g->peers[h->rank].has_memory;
     g->peers[h->rank].has_memory = true;
-    return RT_VERDICT_OK;
+    return COLL_VERDICT_OK;
 }
 
 /* How the socket's name is sent: its length, then the abstract address that the kernel chose. */
@@ -232,7 +233,7 @@ struct socket_name {
 /* For the first rank of a machine: creates the memory and serves its descriptor. */
 static int give_memory(struct rt_group *g, int64_t deadline, struct co_err *err) {
     CO_AUTOCLOSE int memory = -1;
-    int rc = rt_shm_create(&g->shm, &memory, err);
+    int rc = coll_shm_create(&g->shm, &memory, err);
     if (rc < 0) {
         return rc;
     }
@@ -245,35 +246,35 @@ static int give_memory(struct rt_group *g, int64_t deadline, struct co_err *err)
     }
     name.bytes = len;
     for (uint32_t i = 1; i < g->n_local; i++) {
-        rc = rt_move_all(g, g->peers[g->locals[i]].control, &name, sizeof(name), true, deadline);
+        rc = coll_move_all(g, g->peers[g->locals[i]].control, &name, sizeof(name), true, deadline);
         if (rc < 0) {
             return co_err_set(err, rc, "rank %u left while the group formed", g->locals[i]);
         }
     }
     g->missing = g->n_local - 1;
     g->memory_fd = memory;
-    struct rt_accept a = {.g = g,
+    struct coll_accept a = {.g = g,
         .fd = fd,
         .local = true,
         .missing = &g->missing,
         .look = look_member,
         .take = take_member};
     rc = accept_missing(g, &a, lacks_memory, deadline, err);
-    return rc < 0 ? rc : rt_shm_map(&g->shm, memory, err);
+    return rc < 0 ? rc : coll_shm_map(&g->shm, memory, err);
 }
 
 static int get_memory(struct rt_group *g, int64_t deadline, struct co_err *err) {
     struct socket_name name;
     uint32_t first = g->locals[0];
-    int rc = rt_move_all(g, g->peers[first].control, &name, sizeof(name), false, deadline);
+    int rc = coll_move_all(g, g->peers[first].control, &name, sizeof(name), false, deadline);
     if (rc < 0 || name.bytes > sizeof(name.address) || name.bytes < sizeof(sa_family_t)) {
         return co_err_set(err, rc < 0 ? rc : CO_INVALID, "rank %u %s while the group formed", first,
             rc == CO_TIMEOUT ? "said nothing" : "left");
     }
     CO_AUTOCLOSE int fd = -1, memory = -1;
-    rc = rt_join(g, first, RT_FOR_MEMORY, 0, &name.address, name.bytes, deadline, &fd, err);
+    rc = coll_join(g, first, COLL_FOR_MEMORY, 0, &name.address, name.bytes, deadline, &fd, err);
     rc = rc < 0 ? rc : recv_fd(g, fd, deadline, &memory, err);
-    return rc < 0 ? rc : rt_shm_map(&g->shm, memory, err);
+    return rc < 0 ? rc : coll_shm_map(&g->shm, memory, err);
 }
 
 /* ---- the three steps ---- */
@@ -289,24 +290,24 @@ static int connect_all(struct rt_group *g, int64_t deadline, struct co_err *err)
         return co_err_set(err, CO_UNSUPPORTED,
             "%u of %u ranks share this machine, network namespace and user", g->n_local, g->size);
     }
-    if (g->n_local > RT_SHM_RANKS_MAX) {
+    if (g->n_local > COLL_SHM_RANKS_MAX) {
         return co_err_set(err, CO_UNSUPPORTED, "%u ranks on one machine, more than %u", g->n_local,
-            RT_SHM_RANKS_MAX);
+            COLL_SHM_RANKS_MAX);
     }
     rc = connect_lanes(g, deadline, err);
     if (rc < 0 || g->n_local < 2) {
         return rc;
     }
-    rt_shm_plan(&g->shm, g->n_local, g->local);
+    coll_shm_plan(&g->shm, g->n_local, g->local);
     return g->local == 0 ? give_memory(g, deadline, err) : get_memory(g, deadline, err);
 }
 
-int rt_group_form(struct rt_group *g, int64_t deadline_ms, struct co_err *err) {
+int coll_group_form(struct rt_group *g, int64_t deadline_ms, struct co_err *err) {
     if (g->size == 1) {
         derive_locals(g);
         derive_nodes(g);
         return 0;
     }
     int rc = connect_all(g, deadline_ms, err);
-    return rc < 0 ? rc : rt_monitor_start(g, err);
+    return rc < 0 ? rc : coll_monitor_start(g, err);
 }

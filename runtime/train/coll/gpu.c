@@ -22,9 +22,9 @@ enum {
     LONG_NS = 1000 * 1000,
 };
 
-struct rt_gpu {
-    struct rt_cuda *cuda;
-    struct rt_nccl *nccl;
+struct coll_gpu {
+    struct nccl_cuda *cuda;
+    struct nccl *nccl;
     void *one; /* an f32 for barriers */
     char name[24];
 };
@@ -40,13 +40,13 @@ static int parse_number(const char *text, int *ret) {
     return 0;
 }
 
-int rt_gpu_parse(const char *device, int *ret, struct co_err *err) {
+int coll_gpu_parse(const char *device, int *ret, struct co_err *err) {
     if (!device || strcmp(device, "cpu") == 0) {
         *ret = 0;
         return 0;
     }
     if (strcmp(device, "gpu") == 0) {
-        *ret = RT_DEVICE_ANY;
+        *ret = COLL_DEVICE_ANY;
         return 0;
     }
     if (strncmp(device, "gpu:", 4) == 0 && parse_number(device + 4, ret) == 0) {
@@ -55,20 +55,20 @@ int rt_gpu_parse(const char *device, int *ret, struct co_err *err) {
     return co_err_set(err, CO_INVALID, "device \"%.40s\": expected cpu, gpu or gpu:N", device);
 }
 
-/* RT_DEVICE_ANY takes the first GPU of FLAGS_selected_gpus, whose numbers count visible GPUs only,
- * as CUDA's do. */
+/* COLL_DEVICE_ANY takes the first GPU of FLAGS_selected_gpus, whose numbers count visible GPUs
+ * only, as CUDA's do. */
 static int choose(const struct rt_group *g, uint32_t *ret, struct co_err *err) {
     int device = g->device;
     const char *name = co_contract[CO_VAR_SELECTED_GPUS].name;
     const char *text = co_contract_getenv(CO_VAR_SELECTED_GPUS);
-    if (device == RT_DEVICE_ANY && text && *text) {
+    if (device == COLL_DEVICE_ANY && text && *text) {
         CO_AUTOFREE char *first = co_xstrndup(text, strcspn(text, ","));
         if (parse_number(first, &device) < 0) {
             return co_err_set(
                 err, CO_INVALID, "%s is \"%.40s\": expected GPUs' numbers", name, text);
         }
     }
-    *ret = device == RT_DEVICE_ANY ? g->local : (uint32_t)device - 1;
+    *ret = device == COLL_DEVICE_ANY ? g->local : (uint32_t)device - 1;
     return 0;
 }
 
@@ -76,7 +76,7 @@ static int choose(const struct rt_group *g, uint32_t *ret, struct co_err *err) {
 
 /* The waits of one call for the GPU.  Start with zeroes. */
 struct watch {
-    struct rt_patience patience;
+    struct coll_patience patience;
     int64_t left_ms;             /* when another rank was first seen to be gone */
     const struct rt_coll *pairs; /* [n] sends and receives: only their ranks matter */
     uint32_t n;                  /* 0: a call of all ranks, all matter */
@@ -93,29 +93,29 @@ static bool matters(const struct rt_group *g, const struct watch *w, uint32_t r)
 /* The deadline has passed.  All ranks have had time to answer in which call they are.
  * Blames, in this order, a rank that is silent, and one in an earlier call. */
 static int give_up(struct rt_group *g, const struct watch *w) {
-    int code = rt_group_silent(g, w->patience.asked_ms);
+    int code = coll_group_silent(g, w->patience.asked_ms);
     if (code < 0) {
         return code;
     }
     uint64_t own = atomic_load(&g->calls.begun);
     for (uint32_t r = 0; r < g->size; r++) {
         if (matters(g, w, r) && (w->n > 0 || atomic_load(&g->peers[r].begun) < own)) {
-            return rt_group_late(g, w->patience.call, r);
+            return coll_group_late(g, w->patience.call, r);
         }
     }
-    return rt_group_fail(g, CO_TIMEOUT, g->size, true,
+    return coll_group_fail(g, CO_TIMEOUT, g->size, true,
         "all ranks have come, but NCCL did not end within %lld ms (NCCL_DEBUG=INFO makes it say "
         "more)",
         (long long)g->call_ms);
 }
 
-/* Fails the group if a rank that matters closed its group RT_LEFT_MS ago. */
+/* Fails the group if a rank that matters closed its group COLL_LEFT_MS ago. */
 static int leavers(struct rt_group *g, struct watch *w, int64_t now) {
     for (uint32_t r = 0; r < g->size; r++) {
         if (matters(g, w, r) && atomic_load_explicit(&g->peers[r].left, memory_order_acquire)) {
             w->left_ms = w->left_ms ? w->left_ms : now;
-            if (now - w->left_ms >= RT_LEFT_MS) {
-                return rt_group_left(g, r);
+            if (now - w->left_ms >= COLL_LEFT_MS) {
+                return coll_group_left(g, r);
             }
         }
     }
@@ -125,15 +125,15 @@ static int leavers(struct rt_group *g, struct watch *w, int64_t now) {
 /* One turn of a wait.  0: ask the GPU again; else the group has failed. */
 static int watch_turn(struct rt_group *g, struct watch *w) {
     int code = atomic_load_explicit(&g->failed, memory_order_acquire);
-    int64_t now = rt_now_ms();
+    int64_t now = coll_now_ms();
     if (code < 0) {
         return code;
     }
-    bool over = rt_patience_over(g, &w->patience, now, g->call_ms);
+    bool over = coll_patience_over(g, &w->patience, now, g->call_ms);
     int64_t waited = now - w->patience.begun_ms;
     /* Nothing is known of whom NCCL waits for.  Where calls differ, some rank's next one differs.
      */
-    rt_patience_turn(g, &w->patience, w->n > 0 ? w->pairs->root : (g->rank + 1) % g->size);
+    coll_patience_turn(g, &w->patience, w->n > 0 ? w->pairs->root : (g->rank + 1) % g->size);
     code = leavers(g, w, now);
     if (code == 0 && over) {
         code = give_up(g, w);
@@ -154,9 +154,9 @@ static int watch_turn(struct rt_group *g, struct watch *w) {
 static int await(struct rt_group *g, struct watch *w, bool marked, struct co_err *err) {
     int rc;
     do {
-        rc = rt_nccl_pending(g->gpu->nccl, err);
+        rc = nccl_pending(g->gpu->nccl, err);
         if (rc == 0 && marked) {
-            rc = rt_cuda_pending(g->gpu->cuda, err);
+            rc = nccl_cuda_pending(g->gpu->cuda, err);
         }
     } while (rc == 1 && (rc = watch_turn(g, w)) == 0);
     return rc;
@@ -168,14 +168,14 @@ static int await(struct rt_group *g, struct watch *w, bool marked, struct co_err
 static void blame(struct rt_group *g, const struct watch *w, const struct co_err *why) {
     struct pollfd alarm = {.fd = g->alarm, .events = POLLIN};
     int64_t begun = w->patience.begun_ms;
-    int64_t now = rt_now_ms(), asked = now, end = (begun ? begun : now) + g->call_ms;
-    while (why->code && now - asked < BLAME_MS && now < end && !rt_group_answers(g, asked + 1) &&
+    int64_t now = coll_now_ms(), asked = now, end = (begun ? begun : now) + g->call_ms;
+    while (why->code && now - asked < BLAME_MS && now < end && !coll_group_answers(g, asked + 1) &&
            atomic_load(&g->failed) == 0) {
-        rt_monitor_ping(g);
+        coll_monitor_ping(g);
         (void)poll(&alarm, 1, ASK_MS);
-        now = rt_now_ms();
+        now = coll_now_ms();
     }
-    (void)rt_group_fail(g, why->code ? why->code : CO_INTERNAL, g->size, true, "rank %u: %s",
+    (void)coll_group_fail(g, why->code ? why->code : CO_INTERNAL, g->size, true, "rank %u: %s",
         g->rank, co_err_text(why));
 }
 
@@ -185,27 +185,27 @@ static void blame(struct rt_group *g, const struct watch *w, const struct co_err
 struct card {
     int32_t code; /* negative: this rank cannot take part, for the reason `why` */
     uint32_t version;
-    unsigned char gpu[RT_GPU_ID_BYTES];
-    unsigned char id[RT_NCCL_ID_BYTES]; /* from rank 0: names the communicator */
+    unsigned char gpu[NCCL_GPU_ID_BYTES];
+    unsigned char id[NCCL_ID_BYTES]; /* from rank 0: names the communicator */
     char why[300];
 };
 
 /* Does what a rank can do without the others: GPU, libraries, identity. */
 static int prepare(struct rt_group *g, struct card *own, struct co_err *err) {
-    struct rt_gpu *u = g->gpu;
+    struct coll_gpu *u = g->gpu;
     uint32_t ordinal = 0;
     int rc = choose(g, &ordinal, err);
-    rc = rc < 0 ? rc : rt_cuda_open(ordinal, &u->cuda, err);
-    rc = rc < 0 ? rc : rt_cuda_alloc(u->cuda, sizeof(float), &u->one, err);
-    rc = rc < 0 ? rc : rt_nccl_open(co_contract_getenv(CO_VAR_NCCL_DIR), &u->nccl, err);
+    rc = rc < 0 ? rc : nccl_cuda_open(ordinal, &u->cuda, err);
+    rc = rc < 0 ? rc : nccl_cuda_alloc(u->cuda, sizeof(float), &u->one, err);
+    rc = rc < 0 ? rc : nccl_open(co_contract_getenv(CO_VAR_NCCL_DIR), &u->nccl, err);
     if (rc < 0) {
         return rc;
     }
     (void)snprintf(u->name, sizeof(u->name), "gpu:%u", ordinal);
     g->device = 1 + (int)ordinal; /* groups made from this one use the same GPU */
-    own->version = rt_nccl_version(u->nccl);
-    memcpy(own->gpu, rt_cuda_id(u->cuda), sizeof(own->gpu));
-    return g->rank == 0 ? rt_nccl_id(u->nccl, own->id, err) : 0;
+    own->version = nccl_version(u->nccl);
+    memcpy(own->gpu, nccl_cuda_id(u->cuda), sizeof(own->gpu));
+    return g->rank == 0 ? nccl_id(u->nccl, own->id, err) : 0;
 }
 
 /* Checks that all ranks are ready, have the same NCCL, and use different GPUs. */
@@ -223,7 +223,7 @@ static int compare(const struct rt_group *g, const struct card *all, struct co_e
                 g->endpoints[r], all[r].version, all[0].version);
         }
         for (uint32_t q = 0; q < r; q++) {
-            if (memcmp(all[q].gpu, all[r].gpu, RT_GPU_ID_BYTES) == 0) {
+            if (memcmp(all[q].gpu, all[r].gpu, NCCL_GPU_ID_BYTES) == 0) {
                 return co_err_set(err, CO_INVALID,
                     "ranks %u (%.200s) and %u use the same GPU: each needs its own", r,
                     g->endpoints[r], q);
@@ -234,25 +234,25 @@ static int compare(const struct rt_group *g, const struct card *all, struct co_e
 }
 
 static int join(struct rt_group *g, const unsigned char *id, struct co_err *err) {
-    struct rt_gpu *u = g->gpu;
+    struct coll_gpu *u = g->gpu;
     struct watch w = {0};
     struct co_err why = {0};
-    int rc = rt_cuda_enter(u->cuda, err);
+    int rc = nccl_cuda_enter(u->cuda, err);
     if (rc < 0) {
         return rc;
     }
-    rc = rt_nccl_join(u->nccl, id, g->rank, g->size, &why);
+    rc = nccl_join(u->nccl, id, g->rank, g->size, &why);
     rc = rc < 0 ? rc : await(g, &w, false, &why);
     if (rc < 0) {
         blame(g, &w, &why);
-        rt_nccl_abort(u->nccl);
-        rc = rt_group_why(g, err);
+        nccl_abort(u->nccl);
+        rc = coll_group_why(g, err);
     }
-    rt_cuda_leave(u->cuda);
+    nccl_cuda_leave(u->cuda);
     return rc;
 }
 
-int rt_gpu_form(struct rt_group *g, struct co_err *err) {
+int coll_gpu_form(struct rt_group *g, struct co_err *err) {
     CO_AUTOFREE struct card *all = co_xcalloc(g->size, sizeof(*all));
     struct card own = {0};
     struct co_err why = {0};
@@ -261,9 +261,9 @@ int rt_gpu_form(struct rt_group *g, struct co_err *err) {
     (void)snprintf(own.why, sizeof(own.why), "%s", own.code < 0 ? co_err_text(&why) : "");
     struct rt_coll c = {
         .kind = RT_ALL_GATHER, .dtype = RT_U8, .in = &own, .out = all, .n = sizeof(own)};
-    int rc = rt_call_host(g, &c);
+    int rc = coll_call_host(g, &c);
     if (rc < 0) {
-        (void)rt_group_why(g, err);
+        (void)coll_group_why(g, err);
         return co_err_wrap(err, "tell of GPUs");
     }
     rc = compare(g, all, err);
@@ -273,33 +273,33 @@ int rt_gpu_form(struct rt_group *g, struct co_err *err) {
 
 /* Ends a healthy communicator and waits for that; aborts any other, which might never end. */
 static void end(struct rt_group *g) {
-    struct rt_gpu *u = g->gpu;
-    int64_t end_ms = rt_now_ms() + END_MS;
+    struct coll_gpu *u = g->gpu;
+    int64_t end_ms = coll_now_ms() + END_MS;
     struct pollfd alarm = {.fd = g->alarm, .events = POLLIN};
-    int rc = atomic_load(&g->failed) < 0 ? CO_GONE : rt_nccl_leave(u->nccl, NULL);
-    while (rc == 0 && (rc = rt_nccl_pending(u->nccl, NULL)) == 1) {
-        rc = atomic_load(&g->failed) < 0 || rt_now_ms() > end_ms ? CO_GONE : 0;
+    int rc = atomic_load(&g->failed) < 0 ? CO_GONE : nccl_leave(u->nccl, NULL);
+    while (rc == 0 && (rc = nccl_pending(u->nccl, NULL)) == 1) {
+        rc = atomic_load(&g->failed) < 0 || coll_now_ms() > end_ms ? CO_GONE : 0;
         (void)poll(&alarm, 1, 1);
     }
     if (rc < 0) {
-        rt_nccl_abort(u->nccl);
+        nccl_abort(u->nccl);
     }
 }
 
-void rt_gpu_close(struct rt_group *g) {
-    struct rt_gpu *u = g->gpu;
+void coll_gpu_close(struct rt_group *g) {
+    struct coll_gpu *u = g->gpu;
     if (!u) {
         return;
     }
-    bool entered = u->nccl && rt_cuda_enter(u->cuda, NULL) == 0;
+    bool entered = u->nccl && nccl_cuda_enter(u->cuda, NULL) == 0;
     if (entered) {
         end(g);
     }
-    rt_nccl_close(u->nccl);
+    nccl_close(u->nccl);
     if (entered) {
-        rt_cuda_leave(u->cuda);
+        nccl_cuda_leave(u->cuda);
     }
-    rt_cuda_close(u->cuda);
+    nccl_cuda_close(u->cuda);
     free(u);
     g->gpu = NULL;
 }
@@ -320,26 +320,26 @@ static void buffers(
 
 /* Decides by a buffer that every rank has in this call, so that all ranks decide alike.  A call
  * without buffers goes to the GPU. */
-bool rt_gpu_takes(const struct rt_group *g, const struct rt_coll *c) {
+bool coll_gpu_takes(const struct rt_group *g, const struct rt_coll *c) {
     const void *in, *out;
     buffers(g, c, &in, &out);
     const void *any = c->kind == RT_SCATTER || c->kind == RT_ALL_GATHERV || !in ? out : in;
-    return !any || rt_cuda_knows(g->gpu->cuda, any);
+    return !any || nccl_cuda_knows(g->gpu->cuda, any);
 }
 
-int rt_gpu_check(const struct rt_group *g, const struct rt_coll *c, struct co_err *err) {
+int coll_gpu_check(const struct rt_group *g, const struct rt_coll *c, struct co_err *err) {
     const void *in, *out;
     buffers(g, c, &in, &out);
-    if (in && out && rt_cuda_knows(g->gpu->cuda, in) != rt_cuda_knows(g->gpu->cuda, out)) {
+    if (in && out && nccl_cuda_knows(g->gpu->cuda, in) != nccl_cuda_knows(g->gpu->cuda, out)) {
         return co_err_set(err, CO_INVALID,
             "%s: one buffer is a GPU's memory, the other one is main memory",
             rt_kind_name(c->kind));
     }
-    return rt_gpu_takes(g, c) ? rt_nccl_check(c, err) : 0;
+    return coll_gpu_takes(g, c) ? nccl_check(c, err) : 0;
 }
 
-int rt_gpu_make(struct rt_group *g, const struct rt_coll *calls, uint32_t n) {
-    struct rt_gpu *u = g->gpu;
+int coll_gpu_make(struct rt_group *g, const struct rt_coll *calls, uint32_t n) {
+    struct coll_gpu *u = g->gpu;
     bool pairs = calls[0].kind == RT_SEND || calls[0].kind == RT_RECV;
     struct watch w = {
         .patience = {.call = calls, .uncounted = pairs}, .pairs = calls, .n = pairs ? n : 0};
@@ -348,37 +348,37 @@ int rt_gpu_make(struct rt_group *g, const struct rt_coll *calls, uint32_t n) {
     if (rc < 0) {
         return rc;
     }
-    rc = rt_cuda_enter(u->cuda, &why);
+    rc = nccl_cuda_enter(u->cuda, &why);
     if (rc < 0) {
         blame(g, &w, &why);
         return atomic_load(&g->failed);
     }
     if (!pairs) {
-        rt_call_begin(g, calls);
+        coll_call_begin(g, calls);
     }
-    rc = rt_nccl_call(u->nccl, calls, n, u->one, rt_cuda_stream(u->cuda), &why);
+    rc = nccl_call(u->nccl, calls, n, u->one, nccl_cuda_stream(u->cuda), &why);
     rc = rc < 0 ? rc : await(g, &w, false, &why);
-    rc = rc < 0 ? rc : rt_cuda_mark(u->cuda, &why);
+    rc = rc < 0 ? rc : nccl_cuda_mark(u->cuda, &why);
     rc = rc < 0 ? rc : await(g, &w, true, &why);
     if (!pairs) {
-        rt_call_end(g);
+        coll_call_end(g);
     }
     if (rc < 0) {
         blame(g, &w, &why);
-        rt_nccl_abort(u->nccl);
+        nccl_abort(u->nccl);
     }
-    rt_cuda_leave(u->cuda);
+    nccl_cuda_leave(u->cuda);
     return rc < 0 ? atomic_load(&g->failed) : 0;
 }
 
 /* ---- memory ---- */
 
-int rt_gpu_alloc(struct rt_group *g, size_t bytes, void **ret_memory, struct co_err *err) {
-    return rt_cuda_alloc(g->gpu->cuda, bytes, ret_memory, err);
+int coll_gpu_alloc(struct rt_group *g, size_t bytes, void **ret_memory, struct co_err *err) {
+    return nccl_cuda_alloc(g->gpu->cuda, bytes, ret_memory, err);
 }
 
-void rt_gpu_free(struct rt_group *g, void *memory) {
-    rt_cuda_free(g->gpu->cuda, memory);
+void coll_gpu_free(struct rt_group *g, void *memory) {
+    nccl_cuda_free(g->gpu->cuda, memory);
 }
 
 int rt_group_copy(
@@ -387,7 +387,7 @@ int rt_group_copy(
         return co_fork_refuse("the group", err);
     }
     if (g->gpu && bytes > 0) {
-        return rt_cuda_copy(g->gpu->cuda, to, from, bytes, err);
+        return nccl_cuda_copy(g->gpu->cuda, to, from, bytes, err);
     }
     if (bytes > 0) {
         memcpy(to, from, bytes);
@@ -400,9 +400,9 @@ const char *rt_group_device(const struct rt_group *g) {
 }
 
 void *rt_group_stream(const struct rt_group *g) {
-    return g->gpu ? rt_cuda_stream(g->gpu->cuda) : NULL;
+    return g->gpu ? nccl_cuda_stream(g->gpu->cuda) : NULL;
 }
 
 int rt_gpu_count(uint32_t *ret, struct co_err *err) {
-    return rt_cuda_count(ret, err);
+    return nccl_cuda_count(ret, err);
 }

@@ -45,7 +45,7 @@ static void name_node(struct rt_group *g, const char *node) {
         me.user = geteuid() + 1;
     }
     uint64_t h[2] = {co_hash(&me, sizeof(me)), 0};
-    h[1] = rt_hash_more(h[0], &me, sizeof(me));
+    h[1] = coll_hash_more(h[0], &me, sizeof(me));
     memcpy(g->node, h, sizeof(g->node));
 }
 
@@ -59,7 +59,7 @@ static void close_fd(int *fd) {
 static void close_connections(struct rt_group *g) {
     for (uint32_t r = 0; r < g->size; r++) {
         close_fd(&g->peers[r].control);
-        for (uint32_t k = 0; k < RT_LANES_MAX; k++) {
+        for (uint32_t k = 0; k < COLL_LANES_MAX; k++) {
             close_fd(&g->peers[r].lanes[k]);
         }
     }
@@ -74,15 +74,15 @@ static void let_go(struct co_fork *f) {
     }
 }
 
-int rt_group_refuse(struct rt_group *g, const char *what, struct co_err *err) {
+int coll_group_refuse(struct rt_group *g, const char *what, struct co_err *err) {
     if (g->fork.forked) {
         (void)co_fork_refuse("the group", err);
         return co_err_wrap(err, "%s", what);
     }
-    (void)rt_group_fail(g, CO_INVALID, g->size, true,
+    (void)coll_group_fail(g, CO_INVALID, g->size, true,
         "%s, while another thread of rank %u is in a call: one thread at a time uses a group", what,
         g->rank);
-    (void)rt_group_why(g, err);
+    (void)coll_group_why(g, err);
     return CO_INVALID;
 }
 
@@ -101,7 +101,7 @@ static struct rt_group *group_new(uint32_t size, uint32_t rank) {
         g->peers[r].control = -1;
         memset(g->peers[r].lanes, 0xff, sizeof(g->peers[r].lanes));
     }
-    g->kernels = rt_kernels_get(0);
+    g->kernels = coll_kernels_get(0);
     pthread_mutex_init(&g->m, NULL);
     pthread_condattr_t a;
     pthread_condattr_init(&a);
@@ -117,18 +117,18 @@ void rt_group_close(struct rt_group *g) {
         return;
     }
     if (g->fork.forked) { /* what is the parent's stays: its threads, its GPU, its goodbye */
-        rt_queue_forget(g);
+        coll_queue_forget(g);
     } else {
-        rt_queue_stop(g);
-        rt_gpu_close(g);
-        rt_monitor_stop(g);
+        coll_queue_stop(g);
+        coll_gpu_close(g);
+        coll_monitor_stop(g);
         pthread_mutex_destroy(&g->m);
         pthread_cond_destroy(&g->changed);
     }
     co_fork_unwatch(&g->fork);
     close_connections(g);
     for (uint32_t r = 0; r < g->size; r++) {
-        struct rt_peer *p = &g->peers[r];
+        struct coll_peer *p = &g->peers[r];
         free(p->message);
         free(p->dead);
         free(p->goodbye);
@@ -137,9 +137,9 @@ void rt_group_close(struct rt_group *g) {
     close_fd(&g->epoll);
     close_fd(&g->wake);
     close_fd(&g->alarm);
-    rt_arena_free(g->arena);
-    rt_shm_unmap(&g->shm);
-    rt_door_unref(g->door);
+    coll_arena_free(g->arena);
+    coll_shm_unmap(&g->shm);
+    coll_door_unref(g->door);
     free(g->endpoints);
     free(g->peers);
     free(g->name);
@@ -157,18 +157,18 @@ void rt_group_close(struct rt_group *g) {
 static void identify(struct rt_group *g, uint64_t generation) {
     uint64_t h = co_hash_str(g->name);
     for (uint32_t r = 0; r < g->size; r++) {
-        h = rt_hash_more(h, g->endpoints[r], strlen(g->endpoints[r]) + 1);
+        h = coll_hash_more(h, g->endpoints[r], strlen(g->endpoints[r]) + 1);
     }
-    g->job = rt_hash_more(h, &generation, sizeof(generation));
-    g->id = rt_hash_more(g->job, "world", 5);
+    g->job = coll_hash_more(h, &generation, sizeof(generation));
+    g->id = coll_hash_more(g->job, "world", 5);
 }
 
 static int start(struct rt_group *g, int64_t deadline_ms, struct co_err *err) {
     if (g->alarm < 0) {
         return co_err_set(err, CO_NOMEMORY, "no event for the group");
     }
-    int rc = rt_group_form(g, deadline_ms, err);
-    rc = rc == 0 && g->device ? rt_gpu_form(g, err) : rc;
+    int rc = coll_group_form(g, deadline_ms, err);
+    rc = rc == 0 && g->device ? coll_gpu_form(g, err) : rc;
     return rc < 0 ? co_err_wrap(err, "collective group, rank %u of %u", g->rank, g->size) : 0;
 }
 
@@ -206,11 +206,11 @@ static int resolve(const struct rt_job *job, struct rt_group_options *o, struct 
     o->call_timeout_ms = o->call_timeout_ms > 0 ? o->call_timeout_ms : DEFAULT_MS;
     o->form_timeout_ms = o->form_timeout_ms > 0 ? o->form_timeout_ms : DEFAULT_MS;
     o->lanes = o->lanes ? o->lanes : DEFAULT_LANES;
-    if (o->size < 1 || o->size > RT_RANKS_MAX || o->rank >= o->size || o->lanes > RT_LANES_MAX ||
-        o->transport > RT_TRANSPORT_SHM) {
+    if (o->size < 1 || o->size > COLL_RANKS_MAX || o->rank >= o->size ||
+        o->lanes > COLL_LANES_MAX || o->transport > RT_TRANSPORT_SHM) {
         return co_err_set(err, CO_INVALID,
             "rank %u of %u with %u lanes: expected 1 to %u ranks and 1 to %u lanes", o->rank,
-            o->size, o->lanes, RT_RANKS_MAX, RT_LANES_MAX);
+            o->size, o->lanes, COLL_RANKS_MAX, COLL_LANES_MAX);
     }
     return 0;
 }
@@ -231,13 +231,13 @@ static int copy_endpoints(struct rt_group *g, const struct rt_job *job,
     return 0;
 }
 
-/* rt_group_fail takes the child's lock while the caller holds the parent's.  The order is always
+/* coll_group_fail takes the child's lock while the caller holds the parent's.  The order is always
  * parent before child. */
-void rt_group_lose_child(struct rt_group *g, uint32_t rank) {
+void coll_group_lose_child(struct rt_group *g, uint32_t rank) {
     struct rt_group *child = g->child;
     for (uint32_t i = 0; child && !atomic_load(&g->peers[rank].left) && i < child->size; i++) {
         if (co_streq(child->endpoints[i], g->endpoints[rank])) {
-            (void)rt_group_fail(child, CO_PEERLOST, i, false,
+            (void)coll_group_fail(child, CO_PEERLOST, i, false,
                 "rank %u (%.200s) was lost while the group formed", i, child->endpoints[i]);
         }
     }
@@ -250,7 +250,7 @@ static int start_child(
     g->child = child;
     for (uint32_t r = 0; r < g->size; r++) {
         if (atomic_load(&g->peers[r].gone)) {
-            rt_group_lose_child(g, r);
+            coll_group_lose_child(g, r);
         }
     }
     pthread_mutex_unlock(&g->m);
@@ -266,10 +266,10 @@ static int start_child(
 static int open_door(struct rt_group *g, const struct rt_group *from, struct co_err *err) {
     const char *own = g->endpoints[g->rank];
     if (from && from->door && co_streq(from->door->endpoint, own)) {
-        g->door = rt_door_ref(from->door);
+        g->door = coll_door_ref(from->door);
         return 0;
     }
-    return g->size > 1 ? rt_door_open(own, &g->door, err) : 0;
+    return g->size > 1 ? coll_door_open(own, &g->door, err) : 0;
 }
 
 /* Ranks that are in both groups have the same endpoint. */
@@ -277,13 +277,13 @@ static void inherit(struct rt_group *g, const struct rt_group *from) {
     for (uint32_t to = 0; to < g->size; to++) {
         for (uint32_t r = 0; from && r < from->size; r++) {
             if (co_streq(g->endpoints[to], from->endpoints[r])) {
-                rt_address_inherit(g, to, from, r);
+                coll_address_inherit(g, to, from, r);
             }
         }
     }
 }
 
-int rt_group_open_from(struct rt_group *from, const struct rt_job *job,
+int coll_group_open_from(struct rt_group *from, const struct rt_job *job,
     const struct rt_group_options *options, struct rt_group **ret_group, struct co_err *err) {
     struct rt_group_options o = options ? *options : (struct rt_group_options){0};
     int rc = CO_SPARE_CHECK(&o, "rt_group_options", err);
@@ -296,7 +296,7 @@ int rt_group_open_from(struct rt_group *from, const struct rt_job *job,
     if (rc < 0) {
         return rc;
     }
-    rc = rt_gpu_parse(o.device, &g->device, err);
+    rc = coll_gpu_parse(o.device, &g->device, err);
     if (rc < 0) {
         return rc;
     }
@@ -310,7 +310,7 @@ int rt_group_open_from(struct rt_group *from, const struct rt_job *job,
     identify(g, o.generation);
     name_node(g, o.node);
     inherit(g, from);
-    int64_t deadline = rt_now_ms() + g->form_ms;
+    int64_t deadline = coll_now_ms() + g->form_ms;
     rc = open_door(g, from, err);
     rc = rc < 0 ? rc : from ? start_child(from, g, deadline, err) : start(g, deadline, err);
     if (rc < 0) {
@@ -334,14 +334,14 @@ static void say_clear(const struct rt_group *g) {
 
 int rt_group_open(const struct rt_job *job, const struct rt_group_options *options,
     struct rt_group **ret_group, struct co_err *err) {
-    int rc = rt_group_open_from(NULL, job, options, ret_group, err);
+    int rc = coll_group_open_from(NULL, job, options, ret_group, err);
     if (rc == 0) {
         say_clear(*ret_group);
     }
     return rc;
 }
 
-int rt_group_derive(struct rt_group *from, const uint32_t *ranks, uint32_t n, uint64_t id,
+int coll_group_derive(struct rt_group *from, const uint32_t *ranks, uint32_t n, uint64_t id,
     int64_t deadline_ms, struct rt_group **ret, struct co_err *err) {
     uint32_t rank = n;
     for (uint32_t i = 0; i < n; i++) {
@@ -350,7 +350,7 @@ int rt_group_derive(struct rt_group *from, const uint32_t *ranks, uint32_t n, ui
     CO_CLEANUP(rt_group_closep) struct rt_group *g = group_new(n, rank);
     for (uint32_t i = 0; i < n; i++) {
         g->endpoints[i] = co_xstrdup(from->endpoints[ranks[i]]);
-        rt_address_inherit(g, i, from, ranks[i]);
+        coll_address_inherit(g, i, from, ranks[i]);
     }
     g->name = co_xstrdup(from->name);
     g->token = co_xstrdup(from->token);
@@ -362,7 +362,7 @@ int rt_group_derive(struct rt_group *from, const uint32_t *ranks, uint32_t n, ui
     g->job = from->job;
     g->id = id;
     memcpy(g->node, from->node, sizeof(g->node));
-    g->door = from->door ? rt_door_ref(from->door) : NULL;
+    g->door = from->door ? coll_door_ref(from->door) : NULL;
     int rc = start_child(from, g, deadline_ms, err);
     if (rc < 0) {
         return rc;
@@ -384,5 +384,5 @@ uint32_t rt_group_local_size(const struct rt_group *g) {
 }
 
 int rt_group_check(struct rt_group *g, struct co_err *err) {
-    return g->fork.forked ? co_fork_refuse("the group", err) : rt_group_why(g, err);
+    return g->fork.forked ? co_fork_refuse("the group", err) : coll_group_why(g, err);
 }

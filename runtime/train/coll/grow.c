@@ -12,12 +12,12 @@ int rt_group_grow(struct rt_group *g, const struct rt_group_options *options,
     o.lanes = o.lanes ? o.lanes : g->lanes;
     o.call_timeout_ms = o.call_timeout_ms > 0 ? o.call_timeout_ms : g->call_ms;
     o.form_timeout_ms = o.form_timeout_ms > 0 ? o.form_timeout_ms : g->form_ms;
-    int rc = rt_group_enter(g, "grow", err);
+    int rc = coll_group_enter(g, "grow", err);
     if (rc < 0) {
         return rc;
     }
-    rc = rt_group_open_from(g, NULL, &o, &grown, err);
-    rt_group_leave(g);
+    rc = coll_group_open_from(g, NULL, &o, &grown, err);
+    coll_group_leave(g);
     int32_t own = rc, worst = 0;
     /* Some ranks fail at once, others only after the time limit for forming: wait for those. */
     int64_t usual = g->call_ms;

@@ -7,39 +7,39 @@
 #include "common/proof.h"
 
 enum { MAGIC = 0x4c4c4f43 /* "COLL" */, HELLO_PROVEN = 80, ANSWER_PROVEN = 64 };
-enum { WORD = 8, PROVEN_BYTES = WORD + RT_HELLO_BYTES + ANSWER_PROVEN };
+enum { WORD = 8, PROVEN_BYTES = WORD + COLL_HELLO_BYTES + ANSWER_PROVEN };
 
 static const char purpose[] = "paddle collective";
 
-static const char *const texts[RT_VERDICTS] = {
-    [RT_VERDICT_OK] = "welcome",
-    [RT_VERDICT_LATER] = "it is not forming this group now",
-    [RT_VERDICT_VERSION] = "another version of the library",
-    [RT_VERDICT_JOB] = "another job, generation or list of endpoints",
-    [RT_VERDICT_RANK] = "no such rank, or not one to connect to here",
-    [RT_VERDICT_DOUBLE] = "the rank is here already",
-    [RT_VERDICT_TOKEN] = "wrong job token (PADDLE_JOB_TOKEN must be the same everywhere)",
-    [RT_VERDICT_USER] = "another user of the machine",
-    [RT_VERDICT_FORM] = "it does not speak this library's protocol",
+static const char *const texts[COLL_VERDICTS] = {
+    [COLL_VERDICT_OK] = "welcome",
+    [COLL_VERDICT_LATER] = "it is not forming this group now",
+    [COLL_VERDICT_VERSION] = "another version of the library",
+    [COLL_VERDICT_JOB] = "another job, generation or list of endpoints",
+    [COLL_VERDICT_RANK] = "no such rank, or not one to connect to here",
+    [COLL_VERDICT_DOUBLE] = "the rank is here already",
+    [COLL_VERDICT_TOKEN] = "wrong job token (PADDLE_JOB_TOKEN must be the same everywhere)",
+    [COLL_VERDICT_USER] = "another user of the machine",
+    [COLL_VERDICT_FORM] = "it does not speak this library's protocol",
 };
 
-const char *rt_verdict_text(uint32_t verdict) {
-    return verdict < RT_VERDICTS ? texts[verdict] : "an unknown answer";
+const char *coll_verdict_text(uint32_t verdict) {
+    return verdict < COLL_VERDICTS ? texts[verdict] : "an unknown answer";
 }
 
 static const char hello_purpose[] = "paddle collective hello";
 
-int rt_hello_write(const struct rt_hello *h, const char *token, unsigned char wire[RT_HELLO_BYTES],
-    struct co_err *err) {
+int coll_hello_write(const struct coll_hello *h, const char *token,
+    unsigned char wire[COLL_HELLO_BYTES], struct co_err *err) {
     co_put_u32(wire, MAGIC);
-    co_put_u16(wire + 4, RT_HELLO_VERSION);
+    co_put_u16(wire + 4, COLL_HELLO_VERSION);
     wire[6] = (unsigned char)h->purpose;
     wire[7] = h->lane;
     co_put_u32(wire + 8, h->rank);
     co_put_u32(wire + 12, h->size);
     co_put_u64(wire + 16, h->job);
     co_put_u64(wire + 24, h->group);
-    memcpy(wire + 32, h->node, RT_NODE_BYTES);
+    memcpy(wire + 32, h->node, COLL_NODE_BYTES);
     int rc = co_nonce_make(wire + 48, err);
     if (rc == 0) {
         co_proof_make(hello_purpose, token, wire, HELLO_PROVEN, wire + HELLO_PROVEN);
@@ -47,66 +47,67 @@ int rt_hello_write(const struct rt_hello *h, const char *token, unsigned char wi
     return rc;
 }
 
-bool rt_hello_check(const char *token, const unsigned char wire[RT_HELLO_BYTES]) {
+bool coll_hello_check(const char *token, const unsigned char wire[COLL_HELLO_BYTES]) {
     return co_proof_check(hello_purpose, token, wire, HELLO_PROVEN, wire + HELLO_PROVEN);
 }
 
-enum rt_verdict rt_hello_read(const unsigned char wire[RT_HELLO_BYTES], struct rt_hello *ret) {
+enum coll_verdict coll_hello_read(
+    const unsigned char wire[COLL_HELLO_BYTES], struct coll_hello *ret) {
     if (co_get_u32(wire) != MAGIC) {
-        return RT_VERDICT_FORM;
+        return COLL_VERDICT_FORM;
     }
-    if (co_get_u16(wire + 4) != RT_HELLO_VERSION) {
-        return RT_VERDICT_VERSION;
+    if (co_get_u16(wire + 4) != COLL_HELLO_VERSION) {
+        return COLL_VERDICT_VERSION;
     }
-    *ret = (struct rt_hello){.purpose = wire[6],
+    *ret = (struct coll_hello){.purpose = wire[6],
         .lane = wire[7],
         .rank = co_get_u32(wire + 8),
         .size = co_get_u32(wire + 12),
         .job = co_get_u64(wire + 16),
         .group = co_get_u64(wire + 24)};
-    memcpy(ret->node, wire + 32, RT_NODE_BYTES);
-    bool fits = wire[6] < RT_PURPOSES && ret->lane < RT_LANES_MAX && ret->size <= RT_RANKS_MAX &&
-                ret->rank < ret->size;
-    return fits ? RT_VERDICT_OK : RT_VERDICT_FORM;
+    memcpy(ret->node, wire + 32, COLL_NODE_BYTES);
+    bool fits = wire[6] < COLL_PURPOSES && ret->lane < COLL_LANES_MAX &&
+                ret->size <= COLL_RANKS_MAX && ret->rank < ret->size;
+    return fits ? COLL_VERDICT_OK : COLL_VERDICT_FORM;
 }
 
 /* The bytes that a proof covers.  All parts have fixed sizes, so they need no separators. */
-static void put_proven(const char *word, const unsigned char hello[RT_HELLO_BYTES],
-    const unsigned char answer[RT_ANSWER_BYTES], unsigned char ret[PROVEN_BYTES]) {
+static void put_proven(const char *word, const unsigned char hello[COLL_HELLO_BYTES],
+    const unsigned char answer[COLL_ANSWER_BYTES], unsigned char ret[PROVEN_BYTES]) {
     for (size_t i = 0; i < WORD; i++) {
         ret[i] = (unsigned char)(*word ? *word++ : 0);
     }
-    memcpy(ret + WORD, hello, RT_HELLO_BYTES);
-    memcpy(ret + WORD + RT_HELLO_BYTES, answer, ANSWER_PROVEN);
+    memcpy(ret + WORD, hello, COLL_HELLO_BYTES);
+    memcpy(ret + WORD + COLL_HELLO_BYTES, answer, ANSWER_PROVEN);
 }
 
-static void prove(const char *word, const char *token, const unsigned char hello[RT_HELLO_BYTES],
-    const unsigned char answer[RT_ANSWER_BYTES], unsigned char ret[RT_PROOF_BYTES]) {
+static void prove(const char *word, const char *token, const unsigned char hello[COLL_HELLO_BYTES],
+    const unsigned char answer[COLL_ANSWER_BYTES], unsigned char ret[COLL_PROOF_BYTES]) {
     unsigned char text[PROVEN_BYTES];
     put_proven(word, hello, answer, text);
     co_proof_make(purpose, token, text, sizeof(text), ret);
 }
 
 static bool is_proven(const char *word, const char *token,
-    const unsigned char hello[RT_HELLO_BYTES], const unsigned char answer[RT_ANSWER_BYTES],
-    const unsigned char proof[RT_PROOF_BYTES]) {
+    const unsigned char hello[COLL_HELLO_BYTES], const unsigned char answer[COLL_ANSWER_BYTES],
+    const unsigned char proof[COLL_PROOF_BYTES]) {
     unsigned char text[PROVEN_BYTES];
     put_proven(word, hello, answer, text);
     return co_proof_check(purpose, token, text, sizeof(text), proof);
 }
 
-int rt_answer_write(const struct rt_answer *a, const char *token,
-    const unsigned char hello[RT_HELLO_BYTES], unsigned char wire[RT_ANSWER_BYTES],
+int coll_answer_write(const struct coll_answer *a, const char *token,
+    const unsigned char hello[COLL_HELLO_BYTES], unsigned char wire[COLL_ANSWER_BYTES],
     struct co_err *err) {
-    memset(wire, 0, RT_ANSWER_BYTES);
+    memset(wire, 0, COLL_ANSWER_BYTES);
     co_put_u32(wire, MAGIC);
-    co_put_u16(wire + 4, RT_HELLO_VERSION);
+    co_put_u16(wire + 4, COLL_HELLO_VERSION);
     wire[6] = (unsigned char)a->verdict;
-    if (a->verdict != RT_VERDICT_OK) {
+    if (a->verdict != COLL_VERDICT_OK) {
         return 0;
     }
     co_put_u32(wire + 8, a->rank);
-    memcpy(wire + 16, a->node, RT_NODE_BYTES);
+    memcpy(wire + 16, a->node, COLL_NODE_BYTES);
     int rc = co_nonce_make(wire + 32, err);
     if (rc == 0) {
         prove("answer", token, hello, wire, wire + ANSWER_PROVEN);
@@ -114,41 +115,41 @@ int rt_answer_write(const struct rt_answer *a, const char *token,
     return rc;
 }
 
-enum rt_verdict rt_answer_read(const unsigned char wire[RT_ANSWER_BYTES], const char *token,
-    const unsigned char hello[RT_HELLO_BYTES], struct rt_answer *ret) {
+enum coll_verdict coll_answer_read(const unsigned char wire[COLL_ANSWER_BYTES], const char *token,
+    const unsigned char hello[COLL_HELLO_BYTES], struct coll_answer *ret) {
     if (co_get_u32(wire) != MAGIC) {
-        return RT_VERDICT_FORM;
+        return COLL_VERDICT_FORM;
     }
-    if (co_get_u16(wire + 4) != RT_HELLO_VERSION) {
-        return RT_VERDICT_VERSION;
+    if (co_get_u16(wire + 4) != COLL_HELLO_VERSION) {
+        return COLL_VERDICT_VERSION;
     }
-    if (wire[6] != RT_VERDICT_OK) {
-        return wire[6] < RT_VERDICTS ? wire[6] : RT_VERDICT_FORM;
+    if (wire[6] != COLL_VERDICT_OK) {
+        return wire[6] < COLL_VERDICTS ? wire[6] : COLL_VERDICT_FORM;
     }
     if (!is_proven("answer", token, hello, wire, wire + ANSWER_PROVEN)) {
-        return RT_VERDICT_TOKEN;
+        return COLL_VERDICT_TOKEN;
     }
-    *ret = (struct rt_answer){.verdict = wire[6], .rank = co_get_u32(wire + 8)};
-    memcpy(ret->node, wire + 16, RT_NODE_BYTES);
-    return RT_VERDICT_OK;
+    *ret = (struct coll_answer){.verdict = wire[6], .rank = co_get_u32(wire + 8)};
+    memcpy(ret->node, wire + 16, COLL_NODE_BYTES);
+    return COLL_VERDICT_OK;
 }
 
-void rt_proof_write(const char *token, const unsigned char hello[RT_HELLO_BYTES],
-    const unsigned char answer[RT_ANSWER_BYTES], unsigned char wire[RT_PROOF_BYTES]) {
+void coll_proof_write(const char *token, const unsigned char hello[COLL_HELLO_BYTES],
+    const unsigned char answer[COLL_ANSWER_BYTES], unsigned char wire[COLL_PROOF_BYTES]) {
     prove("proof", token, hello, answer, wire);
 }
 
-bool rt_proof_check(const char *token, const unsigned char hello[RT_HELLO_BYTES],
-    const unsigned char answer[RT_ANSWER_BYTES], const unsigned char wire[RT_PROOF_BYTES]) {
+bool coll_proof_check(const char *token, const unsigned char hello[COLL_HELLO_BYTES],
+    const unsigned char answer[COLL_ANSWER_BYTES], const unsigned char wire[COLL_PROOF_BYTES]) {
     return is_proven("proof", token, hello, answer, wire);
 }
 
-void rt_welcome_write(enum rt_verdict verdict, unsigned char wire[RT_WELCOME_BYTES]) {
+void coll_welcome_write(enum coll_verdict verdict, unsigned char wire[COLL_WELCOME_BYTES]) {
     co_put_u32(wire, MAGIC);
     co_put_u32(wire + 4, (uint32_t)verdict);
 }
 
-enum rt_verdict rt_welcome_read(const unsigned char wire[RT_WELCOME_BYTES]) {
+enum coll_verdict coll_welcome_read(const unsigned char wire[COLL_WELCOME_BYTES]) {
     uint32_t verdict = co_get_u32(wire + 4);
-    return co_get_u32(wire) == MAGIC && verdict < RT_VERDICTS ? verdict : RT_VERDICT_FORM;
+    return co_get_u32(wire) == MAGIC && verdict < COLL_VERDICTS ? verdict : COLL_VERDICT_FORM;
 }

@@ -29,72 +29,73 @@
 #include "common/err.h"
 
 enum {
-    RT_HELLO_VERSION = 2,
-    RT_HELLO_BYTES = 112,
-    RT_ANSWER_BYTES = 96,
-    RT_PROOF_BYTES = 32,
-    RT_WELCOME_BYTES = 8,
-    RT_NODE_BYTES = 16,
-    RT_LANES_MAX = 8,
-    RT_RANKS_MAX = 4096,
+    COLL_HELLO_VERSION = 2,
+    COLL_HELLO_BYTES = 112,
+    COLL_ANSWER_BYTES = 96,
+    COLL_PROOF_BYTES = 32,
+    COLL_WELCOME_BYTES = 8,
+    COLL_NODE_BYTES = 16,
+    COLL_LANES_MAX = 8,
+    COLL_RANKS_MAX = 4096,
 };
 
-enum rt_purpose {
-    RT_FOR_CONTROL, /* one for each pair of ranks, as long as the group lives */
-    RT_FOR_LANE,    /* carries data between machines */
-    RT_FOR_MEMORY,  /* passes the descriptor of the shared memory, then closes */
-    RT_PURPOSES,
+enum coll_purpose {
+    COLL_FOR_CONTROL, /* one for each pair of ranks, as long as the group lives */
+    COLL_FOR_LANE,    /* carries data between machines */
+    COLL_FOR_MEMORY,  /* passes the descriptor of the shared memory, then closes */
+    COLL_PURPOSES,
 };
 
-enum rt_verdict {
-    RT_VERDICT_OK,
-    RT_VERDICT_LATER,   /* not forming that group now: try again soon */
-    RT_VERDICT_VERSION, /* this and all that follow: refused */
-    RT_VERDICT_JOB,     /* another job, generation, size or list of endpoints */
-    RT_VERDICT_RANK,    /* not a rank that may connect here */
-    RT_VERDICT_DOUBLE,  /* the rank is connected already */
-    RT_VERDICT_TOKEN,   /* the proof is wrong */
-    RT_VERDICT_USER,    /* on a unix socket: another user */
-    RT_VERDICT_FORM,    /* the bytes are not of this protocol */
-    RT_VERDICTS,
+enum coll_verdict {
+    COLL_VERDICT_OK,
+    COLL_VERDICT_LATER,   /* not forming that group now: try again soon */
+    COLL_VERDICT_VERSION, /* this and all that follow: refused */
+    COLL_VERDICT_JOB,     /* another job, generation, size or list of endpoints */
+    COLL_VERDICT_RANK,    /* not a rank that may connect here */
+    COLL_VERDICT_DOUBLE,  /* the rank is connected already */
+    COLL_VERDICT_TOKEN,   /* the proof is wrong */
+    COLL_VERDICT_USER,    /* on a unix socket: another user */
+    COLL_VERDICT_FORM,    /* the bytes are not of this protocol */
+    COLL_VERDICTS,
 };
-const char *rt_verdict_text(uint32_t verdict);
+const char *coll_verdict_text(uint32_t verdict);
 
 /* Who connects, and for what. */
-struct rt_hello {
-    enum rt_purpose purpose;
+struct coll_hello {
+    enum coll_purpose purpose;
     uint8_t lane;
     uint32_t rank, size;
     uint64_t job, group;
-    unsigned char node[RT_NODE_BYTES];
+    unsigned char node[COLL_NODE_BYTES];
 };
 
-struct rt_answer {
+struct coll_answer {
     uint32_t verdict, rank;
-    unsigned char node[RT_NODE_BYTES];
+    unsigned char node[COLL_NODE_BYTES];
 };
 
 /* CO_INTERNAL: the kernel gave no random numbers. */
-CO_MUST_CHECK int rt_hello_write(const struct rt_hello *h, const char *token,
-    unsigned char wire[RT_HELLO_BYTES], struct co_err *err);
-/* Accepts any bytes; returns RT_VERDICT_OK, _VERSION or _FORM. */
-enum rt_verdict rt_hello_read(const unsigned char wire[RT_HELLO_BYTES], struct rt_hello *ret);
+CO_MUST_CHECK int coll_hello_write(const struct coll_hello *h, const char *token,
+    unsigned char wire[COLL_HELLO_BYTES], struct co_err *err);
+/* Accepts any bytes; returns COLL_VERDICT_OK, _VERSION or _FORM. */
+enum coll_verdict coll_hello_read(
+    const unsigned char wire[COLL_HELLO_BYTES], struct coll_hello *ret);
 /* Whether its sender knew the token. */
-bool rt_hello_check(const char *token, const unsigned char wire[RT_HELLO_BYTES]);
+bool coll_hello_check(const char *token, const unsigned char wire[COLL_HELLO_BYTES]);
 
-/* The answer to a hello.  With the verdict RT_VERDICT_OK it carries a proof, otherwise none. */
-CO_MUST_CHECK int rt_answer_write(const struct rt_answer *a, const char *token,
-    const unsigned char hello[RT_HELLO_BYTES], unsigned char wire[RT_ANSWER_BYTES],
+/* The answer to a hello.  With the verdict COLL_VERDICT_OK it carries a proof, otherwise none. */
+CO_MUST_CHECK int coll_answer_write(const struct coll_answer *a, const char *token,
+    const unsigned char hello[COLL_HELLO_BYTES], unsigned char wire[COLL_ANSWER_BYTES],
     struct co_err *err);
-/* RT_VERDICT_OK only if the proof is right.  A refusal has no proof, so anybody can forge one:
+/* COLL_VERDICT_OK only if the proof is right.  A refusal has no proof, so anybody can forge one:
  * treat it as a hint. */
-enum rt_verdict rt_answer_read(const unsigned char wire[RT_ANSWER_BYTES], const char *token,
-    const unsigned char hello[RT_HELLO_BYTES], struct rt_answer *ret);
+enum coll_verdict coll_answer_read(const unsigned char wire[COLL_ANSWER_BYTES], const char *token,
+    const unsigned char hello[COLL_HELLO_BYTES], struct coll_answer *ret);
 
-void rt_proof_write(const char *token, const unsigned char hello[RT_HELLO_BYTES],
-    const unsigned char answer[RT_ANSWER_BYTES], unsigned char wire[RT_PROOF_BYTES]);
-bool rt_proof_check(const char *token, const unsigned char hello[RT_HELLO_BYTES],
-    const unsigned char answer[RT_ANSWER_BYTES], const unsigned char wire[RT_PROOF_BYTES]);
+void coll_proof_write(const char *token, const unsigned char hello[COLL_HELLO_BYTES],
+    const unsigned char answer[COLL_ANSWER_BYTES], unsigned char wire[COLL_PROOF_BYTES]);
+bool coll_proof_check(const char *token, const unsigned char hello[COLL_HELLO_BYTES],
+    const unsigned char answer[COLL_ANSWER_BYTES], const unsigned char wire[COLL_PROOF_BYTES]);
 
-void rt_welcome_write(enum rt_verdict verdict, unsigned char wire[RT_WELCOME_BYTES]);
-enum rt_verdict rt_welcome_read(const unsigned char wire[RT_WELCOME_BYTES]);
+void coll_welcome_write(enum coll_verdict verdict, unsigned char wire[COLL_WELCOME_BYTES]);
+enum coll_verdict coll_welcome_read(const unsigned char wire[COLL_WELCOME_BYTES]);

@@ -18,8 +18,8 @@
 
 #include "runtime/train/coll/message.h"
 
-static struct rt_members members_of(const struct rt_group *g, const uint32_t *rank, uint32_t n) {
-    struct rt_members m = {.rank = rank, .n = n, .me = n};
+static struct coll_members members_of(const struct rt_group *g, const uint32_t *rank, uint32_t n) {
+    struct coll_members m = {.rank = rank, .n = n, .me = n};
     for (uint32_t i = 0; i < n; i++) {
         m.me = rank[i] == g->rank ? i : m.me;
     }
@@ -30,7 +30,7 @@ static struct rt_members members_of(const struct rt_group *g, const uint32_t *ra
 static void finish(struct rt_group *g, const struct rt_coll *c, void *values, size_t n) {
     if (c->op == RT_AVG) {
         const void *in[1] = {values};
-        rt_reduce_n(g->kernels, c->dtype, c->op, 1.0 / g->size, values, in, 1, n);
+        coll_reduce_n(g->kernels, c->dtype, c->op, 1.0 / g->size, values, in, 1, n);
     }
 }
 
@@ -48,7 +48,7 @@ static int all_reduce_first(struct rt_group *g, const struct rt_coll *c) {
     in.root = out.root = g->locals[0];
     int rc = 0;
     if (g->n_local > 1) {
-        rc = rt_shm_reduce(g, &in);
+        rc = coll_shm_reduce(g, &in);
     } else if (c->in != c->out && c->n > 0) {
         memcpy(c->out, c->in, c->n * rt_dtype_size(c->dtype));
     }
@@ -56,12 +56,12 @@ static int all_reduce_first(struct rt_group *g, const struct rt_coll *c) {
     between.in = c->out;
     between.root = 0;
     if (rc == 0 && g->local == 0) {
-        struct rt_members m = members_of(g, g->leaders, g->n_nodes);
-        rc = rt_msg_all_reduce(g, &m, &between);
+        struct coll_members m = members_of(g, g->leaders, g->n_nodes);
+        rc = coll_msg_all_reduce(g, &m, &between);
         finish(g, c, c->out, c->n);
     }
     out.kind = RT_BROADCAST;
-    return rc < 0 || g->n_local == 1 ? rc : rt_shm_broadcast(g, &out);
+    return rc < 0 || g->n_local == 1 ? rc : coll_shm_broadcast(g, &out);
 }
 
 static int all_reduce_shares(struct rt_group *g, const struct rt_coll *c) {
@@ -71,15 +71,15 @@ static int all_reduce_shares(struct rt_group *g, const struct rt_coll *c) {
     struct rt_coll inside = sum_of(c);
     inside.n = share;
     inside.out = own;
-    int rc = rt_shm_reduce_scatter(g, &inside);
-    struct rt_members m = members_of(g, g->share, g->n_nodes);
+    int rc = coll_shm_reduce_scatter(g, &inside);
+    struct coll_members m = members_of(g, g->share, g->n_nodes);
     struct rt_coll between = inside;
     between.in = own;
-    rc = rc < 0 ? rc : rt_msg_all_reduce(g, &m, &between);
+    rc = rc < 0 ? rc : coll_msg_all_reduce(g, &m, &between);
     if (rc == 0) {
         finish(g, c, own, share);
         between.out = c->out;
-        rc = rt_shm_all_gather(g, &between);
+        rc = coll_shm_all_gather(g, &between);
     }
     struct rt_coll rest = *c;
     rest.n = c->n - done;
@@ -88,14 +88,14 @@ static int all_reduce_shares(struct rt_group *g, const struct rt_coll *c) {
     return rc < 0 || rest.n == 0 ? rc : all_reduce_first(g, &rest);
 }
 
-static int all_reduce(struct rt_group *g, const struct rt_members *all, const struct rt_coll *c) {
+static int all_reduce(struct rt_group *g, const struct coll_members *all, const struct rt_coll *c) {
     if (g->n_local == 1 && g->n_nodes == g->size) {
         struct rt_coll sum = sum_of(c);
-        int rc = rt_msg_all_reduce(g, all, &sum);
+        int rc = coll_msg_all_reduce(g, all, &sum);
         finish(g, c, c->out, c->n);
         return rc;
     }
-    bool shares = g->even && c->n * rt_dtype_size(c->dtype) / g->n_local >= RT_SHARE_FROM;
+    bool shares = g->even && c->n * rt_dtype_size(c->dtype) / g->n_local >= COLL_SHARE_FROM;
     return shares ? all_reduce_shares(g, c) : all_reduce_first(g, c);
 }
 
@@ -103,7 +103,7 @@ static int all_reduce(struct rt_group *g, const struct rt_members *all, const st
 
 /* The rank that acts for this machine: the root if it is here, otherwise the first one. */
 static uint32_t one_here(const struct rt_group *g, uint32_t root) {
-    return g->peers[root].local != RT_NOT_LOCAL ? root : g->locals[0];
+    return g->peers[root].local != COLL_NOT_LOCAL ? root : g->locals[0];
 }
 
 /* Lists the ranks that act for the machines in ret [n_nodes]; returns the index of the root's
@@ -111,14 +111,14 @@ static uint32_t one_here(const struct rt_group *g, uint32_t root) {
 static uint32_t ones(const struct rt_group *g, uint32_t root, uint32_t *ret) {
     uint32_t place = 0;
     for (uint32_t i = 0; i < g->n_nodes; i++) {
-        bool same = memcmp(g->peers[g->leaders[i]].node, g->peers[root].node, RT_NODE_BYTES) == 0;
+        bool same = memcmp(g->peers[g->leaders[i]].node, g->peers[root].node, COLL_NODE_BYTES) == 0;
         ret[i] = same ? root : g->leaders[i];
         place = same ? i : place;
     }
     return place;
 }
 
-static int reduce(struct rt_group *g, const struct rt_members *all, const struct rt_coll *c) {
+static int reduce(struct rt_group *g, const struct coll_members *all, const struct rt_coll *c) {
     (void)all;
     CO_AUTOFREE uint32_t *rank = co_xcalloc(g->n_nodes, sizeof(*rank));
     CO_AUTOFREE void *room = NULL;
@@ -129,16 +129,16 @@ static int reduce(struct rt_group *g, const struct rt_members *all, const struct
     if (inside.root == g->rank && g->rank != c->root) {
         int rc = co_try_alloc(bytes + 1, 1, SIZE_MAX, "partial sums", &room, NULL);
         if (rc < 0) {
-            return rt_group_fail(g, rc, g->size, true, "no memory for %zu bytes", bytes);
+            return coll_group_fail(g, rc, g->size, true, "no memory for %zu bytes", bytes);
         }
         inside.out = room;
     }
-    int rc = g->n_local > 1 ? rt_shm_reduce(g, &inside) : 0;
+    int rc = g->n_local > 1 ? coll_shm_reduce(g, &inside) : 0;
     if (rc == 0 && inside.root == g->rank) {
-        struct rt_members m = members_of(g, rank, g->n_nodes);
+        struct coll_members m = members_of(g, rank, g->n_nodes);
         between.in = g->n_local > 1 ? inside.out : c->in;
         between.out = inside.out;
-        rc = rt_msg_reduce(g, &m, &between);
+        rc = coll_msg_reduce(g, &m, &between);
     }
     if (g->rank == c->root) {
         finish(g, c, c->out, c->n);
@@ -146,7 +146,7 @@ static int reduce(struct rt_group *g, const struct rt_members *all, const struct
     return rc;
 }
 
-static int broadcast(struct rt_group *g, const struct rt_members *all, const struct rt_coll *c) {
+static int broadcast(struct rt_group *g, const struct coll_members *all, const struct rt_coll *c) {
     (void)all;
     CO_AUTOFREE uint32_t *rank = co_xcalloc(g->n_nodes, sizeof(*rank));
     struct rt_coll inside = *c, between = *c;
@@ -154,56 +154,56 @@ static int broadcast(struct rt_group *g, const struct rt_members *all, const str
     between.root = ones(g, c->root, rank);
     int rc = 0;
     if (inside.root == g->rank) {
-        struct rt_members m = members_of(g, rank, g->n_nodes);
-        rc = rt_msg_broadcast(g, &m, &between);
+        struct coll_members m = members_of(g, rank, g->n_nodes);
+        rc = coll_msg_broadcast(g, &m, &between);
     }
-    return rc < 0 || g->n_local == 1 ? rc : rt_shm_broadcast(g, &inside);
+    return rc < 0 || g->n_local == 1 ? rc : coll_shm_broadcast(g, &inside);
 }
 
-static int barrier(struct rt_group *g, const struct rt_members *all, const struct rt_coll *c) {
+static int barrier(struct rt_group *g, const struct coll_members *all, const struct rt_coll *c) {
     (void)all;
-    int rc = g->n_local > 1 ? rt_shm_barrier(g, c) : 0;
+    int rc = g->n_local > 1 ? coll_shm_barrier(g, c) : 0;
     if (rc == 0 && g->local == 0) {
-        struct rt_members m = members_of(g, g->leaders, g->n_nodes);
-        rc = rt_msg_barrier(g, &m, c);
+        struct coll_members m = members_of(g, g->leaders, g->n_nodes);
+        rc = coll_msg_barrier(g, &m, c);
     }
-    return rc == 0 && g->n_local > 1 ? rt_shm_barrier(g, c) : rc;
+    return rc == 0 && g->n_local > 1 ? coll_shm_barrier(g, c) : rc;
 }
 
 static int reduce_scatter(
-    struct rt_group *g, const struct rt_members *all, const struct rt_coll *c) {
+    struct rt_group *g, const struct coll_members *all, const struct rt_coll *c) {
     struct rt_coll sum = sum_of(c);
-    int rc = rt_msg_reduce_scatter(g, all, &sum);
+    int rc = coll_msg_reduce_scatter(g, all, &sum);
     finish(g, c, c->out, c->n);
     return rc;
 }
 
-static const rt_msg_fn ways[RT_KINDS] = {
+static const coll_msg_fn ways[RT_KINDS] = {
     [RT_ALL_REDUCE] = all_reduce,
     [RT_REDUCE] = reduce,
     [RT_BROADCAST] = broadcast,
-    [RT_ALL_GATHER] = rt_msg_all_gather,
-    [RT_ALL_GATHERV] = rt_msg_all_gather,
+    [RT_ALL_GATHER] = coll_msg_all_gather,
+    [RT_ALL_GATHERV] = coll_msg_all_gather,
     [RT_REDUCE_SCATTER] = reduce_scatter,
-    [RT_SCATTER] = rt_msg_scatter,
-    [RT_GATHER] = rt_msg_gather,
-    [RT_ALL_TO_ALL] = rt_msg_all_to_all,
-    [RT_ALL_TO_ALLV] = rt_msg_all_to_all,
-    [RT_SEND] = rt_msg_pair,
-    [RT_RECV] = rt_msg_pair,
+    [RT_SCATTER] = coll_msg_scatter,
+    [RT_GATHER] = coll_msg_gather,
+    [RT_ALL_TO_ALL] = coll_msg_all_to_all,
+    [RT_ALL_TO_ALLV] = coll_msg_all_to_all,
+    [RT_SEND] = coll_msg_pair,
+    [RT_RECV] = coll_msg_pair,
     [RT_BARRIER] = barrier,
 };
 
-int rt_hier_make(struct rt_group *g, const struct rt_coll *c) {
-    struct rt_members all = {.rank = g->all, .n = g->size, .me = g->rank};
+int coll_hier_make(struct rt_group *g, const struct rt_coll *c) {
+    struct coll_members all = {.rank = g->all, .n = g->size, .me = g->rank};
     int rc = ways[c->kind](g, &all, c);
-    if (rt_kinds[c->kind].peer) {
+    if (coll_kinds[c->kind].peer) {
         return rc;
     }
-    g->calls.rooted = rt_kinds[c->kind].rooted ? g->calls.rooted + 1 : 0;
-    if (rc < 0 || g->calls.rooted < RT_ROOTED_MAX) {
+    g->calls.rooted = coll_kinds[c->kind].rooted ? g->calls.rooted + 1 : 0;
+    if (rc < 0 || g->calls.rooted < COLL_ROOTED_MAX) {
         return rc;
     }
     g->calls.rooted = 0;
-    return rt_msg_barrier(g, &all, c);
+    return coll_msg_barrier(g, &all, c);
 }

@@ -18,8 +18,9 @@ enum {
     REFUSED_MS = 500, /* pause after a refusal: an older process may still hold the port */
 };
 
-static struct rt_hello hello_of(const struct rt_group *g, enum rt_purpose purpose, uint8_t lane) {
-    struct rt_hello h = {.purpose = purpose,
+static struct coll_hello hello_of(
+    const struct rt_group *g, enum coll_purpose purpose, uint8_t lane) {
+    struct coll_hello h = {.purpose = purpose,
         .lane = lane,
         .rank = g->rank,
         .size = g->size,
@@ -29,16 +30,17 @@ static struct rt_hello hello_of(const struct rt_group *g, enum rt_purpose purpos
     return h;
 }
 
-void rt_wait_fd(const struct rt_group *g, int fd, short events, int64_t end_ms) {
-    int64_t left = end_ms - rt_now_ms();
+void coll_wait_fd(const struct rt_group *g, int fd, short events, int64_t end_ms) {
+    int64_t left = end_ms - coll_now_ms();
     struct pollfd f[2] = {{.fd = fd, .events = events}, {.fd = g->alarm, .events = POLLIN}};
     (void)poll(f, 2, left > 0 ? (int)left : 0);
 }
 
-int rt_move_all(const struct rt_group *g, int fd, void *data, size_t n, bool out, int64_t end_ms) {
+int coll_move_all(
+    const struct rt_group *g, int fd, void *data, size_t n, bool out, int64_t end_ms) {
     unsigned char *p = data;
     while (n > 0) {
-        bool over = rt_now_ms() >= end_ms; /* before the look: what came in time is not late */
+        bool over = coll_now_ms() >= end_ms; /* before the look: what came in time is not late */
         /* no wait: the descriptor is non-blocking */
         ssize_t m = out ? send(fd, p, n, MSG_NOSIGNAL) : recv(fd, p, n, 0);
         if (m > 0) {
@@ -52,7 +54,7 @@ int rt_move_all(const struct rt_group *g, int fd, void *data, size_t n, bool out
         if (over || atomic_load(&g->failed) < 0) {
             return over ? CO_TIMEOUT : CO_PEERLOST;
         }
-        rt_wait_fd(g, fd, out ? POLLOUT : POLLIN, end_ms);
+        coll_wait_fd(g, fd, out ? POLLOUT : POLLIN, end_ms);
     }
     return 0;
 }
@@ -66,7 +68,7 @@ static int connect_wait(
     if (errno != EINPROGRESS) {
         return errno;
     }
-    rt_wait_fd(g, fd, POLLOUT, end_ms);
+    coll_wait_fd(g, fd, POLLOUT, end_ms);
     struct pollfd f = {.fd = fd, .events = POLLOUT};
     int e = ETIMEDOUT;
     socklen_t size = sizeof(e);
@@ -79,8 +81,8 @@ static int connect_wait(
 /* Tries all addresses of the rank; keeps the first connection that succeeds. */
 static int connect_tcp(struct rt_group *g, uint32_t to, bool by_name, int64_t end_ms, int *ret_fd,
     struct co_err *err) {
-    struct rt_addresses all;
-    int rc = rt_address_find(g, to, by_name, end_ms, &all, err);
+    struct coll_addresses all;
+    int rc = coll_address_find(g, to, by_name, end_ms, &all, err);
     if (rc < 0) {
         return rc;
     }
@@ -90,7 +92,7 @@ static int connect_tcp(struct rt_group *g, uint32_t to, bool by_name, int64_t en
         int fd = socket(a->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         e = fd < 0 ? errno : connect_wait(g, fd, a, all.bytes[i], end_ms);
         if (e == 0) {
-            rt_tcp_tune(fd);
+            coll_tcp_tune(fd);
             *ret_fd = fd;
         } else if (fd >= 0) {
             co_close(fd);
@@ -115,47 +117,47 @@ static int connect_unix(const struct rt_group *g, const struct sockaddr_un *a, s
 }
 
 /* The connecting side of the handshake of hello.h.  Returns the verdict that ended it. */
-static enum rt_verdict talk(struct rt_group *g, int fd, uint32_t to, struct rt_hello *h,
+static enum coll_verdict talk(struct rt_group *g, int fd, uint32_t to, struct coll_hello *h,
     int64_t end_ms, struct co_err *err) {
-    unsigned char hello[RT_HELLO_BYTES], answer[RT_ANSWER_BYTES], proof[RT_PROOF_BYTES],
-        welcome[RT_WELCOME_BYTES];
-    struct rt_answer a = {0};
-    int rc = rt_hello_write(h, g->token, hello, err);
-    rc = rc < 0 ? rc : rt_move_all(g, fd, hello, sizeof(hello), true, end_ms);
-    rc = rc < 0 ? rc : rt_move_all(g, fd, answer, sizeof(answer), false, end_ms);
+    unsigned char hello[COLL_HELLO_BYTES], answer[COLL_ANSWER_BYTES], proof[COLL_PROOF_BYTES],
+        welcome[COLL_WELCOME_BYTES];
+    struct coll_answer a = {0};
+    int rc = coll_hello_write(h, g->token, hello, err);
+    rc = rc < 0 ? rc : coll_move_all(g, fd, hello, sizeof(hello), true, end_ms);
+    rc = rc < 0 ? rc : coll_move_all(g, fd, answer, sizeof(answer), false, end_ms);
     if (rc < 0) {
         (void)co_err_set(
             err, rc, "it accepts, but %s", rc == CO_TIMEOUT ? "says nothing" : "hangs up");
-        return RT_VERDICT_LATER;
+        return COLL_VERDICT_LATER;
     }
-    enum rt_verdict v = rt_answer_read(answer, g->token, hello, &a);
-    if (v == RT_VERDICT_OK && a.rank != to) {
-        v = RT_VERDICT_RANK;
+    enum coll_verdict v = coll_answer_read(answer, g->token, hello, &a);
+    if (v == COLL_VERDICT_OK && a.rank != to) {
+        v = COLL_VERDICT_RANK;
     }
-    if (v == RT_VERDICT_OK) {
-        rt_proof_write(g->token, hello, answer, proof);
-        rc = rt_move_all(g, fd, proof, sizeof(proof), true, end_ms);
-        rc = rc < 0 ? rc : rt_move_all(g, fd, welcome, sizeof(welcome), false, end_ms);
-        v = rc < 0 ? RT_VERDICT_LATER : rt_welcome_read(welcome);
+    if (v == COLL_VERDICT_OK) {
+        coll_proof_write(g->token, hello, answer, proof);
+        rc = coll_move_all(g, fd, proof, sizeof(proof), true, end_ms);
+        rc = rc < 0 ? rc : coll_move_all(g, fd, welcome, sizeof(welcome), false, end_ms);
+        v = rc < 0 ? COLL_VERDICT_LATER : coll_welcome_read(welcome);
     }
-    if (v != RT_VERDICT_OK) {
-        (void)co_err_set(err, CO_PERMISSION, "%s", rt_verdict_text(v));
+    if (v != COLL_VERDICT_OK) {
+        (void)co_err_set(err, CO_PERMISSION, "%s", coll_verdict_text(v));
     } else {
         memcpy(h->node, a.node, sizeof(a.node));
     }
     return v;
 }
 
-int rt_join(struct rt_group *g, uint32_t to, enum rt_purpose purpose, uint8_t lane,
+int coll_join(struct rt_group *g, uint32_t to, enum coll_purpose purpose, uint8_t lane,
     const struct sockaddr_un *address, size_t address_bytes, int64_t deadline_ms, int *ret_fd,
     struct co_err *err) {
     int64_t again = AGAIN_MS;
     struct co_err why = {0};
     bool by_name = false;
     for (;;) {
-        int64_t now = rt_now_ms();
+        int64_t now = coll_now_ms();
         if (atomic_load(&g->failed) < 0) {
-            return rt_group_why(g, err);
+            return coll_group_why(g, err);
         }
         if (now >= deadline_ms) {
             return co_err_set(err, CO_TIMEOUT, "rank %u at \"%.200s\" cannot be reached: %s", to,
@@ -169,24 +171,24 @@ int rt_join(struct rt_group *g, uint32_t to, enum rt_purpose purpose, uint8_t la
         int64_t pause = again;
         bool later = false; /* a rank of this job has answered so: the address is right */
         if (rc == 0) {
-            struct rt_hello h = hello_of(g, purpose, lane);
-            enum rt_verdict v = talk(g, fd, to, &h, end, &last);
-            if (v == RT_VERDICT_OK) {
+            struct coll_hello h = hello_of(g, purpose, lane);
+            enum coll_verdict v = talk(g, fd, to, &h, end, &last);
+            if (v == COLL_VERDICT_OK) {
                 memcpy(g->peers[to].node, h.node, sizeof(h.node));
                 *ret_fd = fd;
                 return 0;
             }
             co_close(fd);
-            later = v == RT_VERDICT_LATER && last.code == CO_PERMISSION;
-            pause = v == RT_VERDICT_LATER ? again : REFUSED_MS;
+            later = v == COLL_VERDICT_LATER && last.code == CO_PERMISSION;
+            pause = v == COLL_VERDICT_LATER ? again : REFUSED_MS;
         }
         /* An attempt for which no time was left says nothing about the other rank. */
-        bool cut = why.code == CO_PERMISSION && rt_now_ms() >= deadline_ms;
+        bool cut = why.code == CO_PERMISSION && coll_now_ms() >= deadline_ms;
         why = cut ? why : last;
         by_name = later ? by_name : !by_name; /* the inherited address may be wrong */
         /* A plain pause: there is no descriptor yet that could become ready. */
-        int64_t until = rt_now_ms() + pause;
-        rt_wait_fd(g, -1, 0, until < deadline_ms ? until : deadline_ms);
+        int64_t until = coll_now_ms() + pause;
+        coll_wait_fd(g, -1, 0, until < deadline_ms ? until : deadline_ms);
         again = again * 2 < AGAIN_MAX_MS ? again * 2 : AGAIN_MAX_MS;
     }
 }

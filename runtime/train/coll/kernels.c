@@ -118,7 +118,7 @@ INLINE void body_narrow_f16(uint16_t *out, const float *in, size_t n) {
     SCALE_FN(set, attributes, f32)                                                                 \
     SCALE_FN(set, attributes, f64)                                                                 \
     CONVERT_FNS(set, attributes, bf16)                                                             \
-    static const struct rt_kernels set = {.name = #set,                                            \
+    static const struct coll_kernels set = {.name = #set,                                          \
         .pair = {[RT_F32] = PAIR_ROW(set, f32),                                                    \
             [RT_F64] = PAIR_ROW(set, f64),                                                         \
             [RT_I64] = PAIR_ROW(set, i64),                                                         \
@@ -157,13 +157,13 @@ AVX2 static void f16c_narrow_f16(uint16_t *out, const float *in, size_t n) {
 KERNELS(avx2, AVX2, f16c)
 KERNELS(avx512, AVX512, f16c)
 
-static const struct rt_kernels *const forms[] = {
+static const struct coll_kernels *const forms[] = {
     [CO_ISA_PLAIN] = &plain, [CO_ISA_AVX2] = &avx2, [CO_ISA_AVX512] = &avx512};
 #else
-static const struct rt_kernels *const forms[] = {[CO_ISA_PLAIN] = &plain};
+static const struct coll_kernels *const forms[] = {[CO_ISA_PLAIN] = &plain};
 #endif
 
-const struct rt_kernels *rt_kernels_get(uint32_t i) {
+const struct coll_kernels *coll_kernels_get(uint32_t i) {
     uint32_t best = co_isa();
     return i <= best ? forms[best - i] : NULL;
 }

@@ -23,10 +23,10 @@ static uint32_t bits_bytes(const struct rt_group *g) {
     return g->size / 8 + 1;
 }
 
-static void send_word(struct rt_group *g, uint32_t to, enum rt_word word, uint32_t rank, int code,
+static void send_word(struct rt_group *g, uint32_t to, enum coll_word word, uint32_t rank, int code,
     const unsigned char *more, uint32_t bytes) {
-    unsigned char wire[RT_WORD_HEAD + RT_WORD_MAX];
-    struct rt_peer *p = &g->peers[to];
+    unsigned char wire[COLL_WORD_HEAD + COLL_WORD_MAX];
+    struct coll_peer *p = &g->peers[to];
     if (p->control < 0 || atomic_load(&p->gone)) {
         return;
     }
@@ -35,30 +35,30 @@ static void send_word(struct rt_group *g, uint32_t to, enum rt_word word, uint32
     co_put_u32(wire + 8, (uint32_t)code);
     co_put_u32(wire + 12, bytes);
     if (bytes > 0) {
-        memcpy(wire + RT_WORD_HEAD, more, bytes);
+        memcpy(wire + COLL_WORD_HEAD, more, bytes);
     }
-    (void)!send(p->control, wire, RT_WORD_HEAD + bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)!send(p->control, wire, COLL_WORD_HEAD + bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void rt_monitor_tell(struct rt_group *g, enum rt_word word, uint32_t rank, int code,
+void coll_monitor_tell(struct rt_group *g, enum coll_word word, uint32_t rank, int code,
     const unsigned char *more, uint32_t bytes) {
     for (uint32_t r = 0; r < g->size; r++) {
         send_word(g, r, word, rank, code, more, bytes);
     }
 }
 
-void rt_monitor_ping(struct rt_group *g) {
+void coll_monitor_ping(struct rt_group *g) {
     pthread_mutex_lock(&g->m);
-    rt_monitor_tell(g, RT_WORD_PING, 0, 0, NULL, 0);
+    coll_monitor_tell(g, COLL_WORD_PING, 0, 0, NULL, 0);
     pthread_mutex_unlock(&g->m);
 }
 
-void rt_monitor_ask(struct rt_group *g, const struct rt_coll *c, uint32_t rank) {
-    unsigned char question[RT_QUESTION_MAX];
-    uint32_t bytes = rt_question_write(g, c, rank, question);
+void coll_monitor_ask(struct rt_group *g, const struct rt_coll *c, uint32_t rank) {
+    unsigned char question[COLL_QUESTION_MAX];
+    uint32_t bytes = coll_question_write(g, c, rank, question);
     pthread_mutex_lock(&g->m);
-    atomic_store(&g->peers[rank].asked_ms, rt_now_ms());
-    send_word(g, rank, RT_WORD_PING, 0, 0, question, bytes);
+    atomic_store(&g->peers[rank].asked_ms, coll_now_ms());
+    send_word(g, rank, COLL_WORD_PING, 0, 0, question, bytes);
     pthread_mutex_unlock(&g->m);
 }
 
@@ -67,7 +67,7 @@ void rt_monitor_ask(struct rt_group *g, const struct rt_coll *c, uint32_t rank) 
 /* text: another rank's message, bytes long; only printable ones are believed. */
 static void hear_lost(
     struct rt_group *g, uint32_t from, uint32_t rank, int code, const char *text, uint32_t bytes) {
-    char said[RT_WORD_MAX + 1];
+    char said[COLL_WORD_MAX + 1];
     if (code >= 0 || rank > g->size) {
         return;
     }
@@ -75,53 +75,53 @@ static void hear_lost(
         said[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
     }
     said[bytes] = '\0';
-    struct rt_telling t = {
-        .word = RT_WORD_LOST, .more = (const unsigned char *)said, .bytes = bytes};
+    struct coll_telling t = {
+        .word = COLL_WORD_LOST, .more = (const unsigned char *)said, .bytes = bytes};
     if (rank == g->rank) {
-        (void)rt_group_fail_as(
+        (void)coll_group_fail_as(
             g, code, rank, &t, "rank %u, this one, was given up by rank %u: %s", rank, from, said);
     } else {
-        (void)rt_group_fail_as(g, code, rank, &t, "%s, as reported by rank %u", said, from);
+        (void)coll_group_fail_as(g, code, rank, &t, "%s, as reported by rank %u", said, from);
     }
 }
 
 static void hear(struct rt_group *g, uint32_t from, const unsigned char *wire) {
-    struct rt_peer *p = &g->peers[from];
-    const unsigned char *more = wire + RT_WORD_HEAD;
+    struct coll_peer *p = &g->peers[from];
+    const unsigned char *more = wire + COLL_WORD_HEAD;
     uint32_t rank = co_get_u32(wire + 4), code = co_get_u32(wire + 8);
     uint32_t bytes = co_get_u32(wire + 12);
     uint64_t begun = atomic_load(&g->calls.begun);
-    atomic_store(&p->heard_ms, rt_now_ms());
+    atomic_store(&p->heard_ms, coll_now_ms());
     switch (co_get_u32(wire)) {
-    case RT_WORD_PING:
+    case COLL_WORD_PING:
         pthread_mutex_lock(&g->m);
-        send_word(g, from, RT_WORD_PONG, (uint32_t)begun, (int)(uint32_t)(begun >> 32), NULL, 0);
+        send_word(g, from, COLL_WORD_PONG, (uint32_t)begun, (int)(uint32_t)(begun >> 32), NULL, 0);
         pthread_mutex_unlock(&g->m);
-        rt_question_hear(g, from, more, bytes);
+        coll_question_hear(g, from, more, bytes);
         break;
-    case RT_WORD_PONG:
+    case COLL_WORD_PONG:
         atomic_store(&p->begun, (uint64_t)code << 32 | rank);
         break;
-    case RT_WORD_LOST:
+    case COLL_WORD_LOST:
         hear_lost(g, from, rank, (int)code, (const char *)more, bytes);
         break;
-    case RT_WORD_DIFFER:
-        if (bytes == RT_DIFFERENCE) {
-            rt_difference_hear(g, more);
+    case COLL_WORD_DIFFER:
+        if (bytes == COLL_DIFFERENCE) {
+            coll_difference_hear(g, more);
         }
         break;
-    case RT_WORD_BYE:
-        rt_goodbye_hear(g, from, more, bytes);
+    case COLL_WORD_BYE:
+        coll_goodbye_hear(g, from, more, bytes);
         atomic_store_explicit(&p->left, true, memory_order_release);
         break;
-    case RT_WORD_DEAD:
+    case COLL_WORD_DEAD:
         pthread_mutex_lock(&g->m);
         p->round = rank;
         memcpy(p->dead, more, bytes);
         pthread_cond_broadcast(&g->changed);
         pthread_mutex_unlock(&g->m);
         break;
-    case RT_WORD_AGREED:
+    case COLL_WORD_AGREED:
         pthread_mutex_lock(&g->m);
         /* A rank that this one has voted dead has no say. */
         if (!g->votes || !(g->votes[from / 8] >> (from % 8) & 1)) {
@@ -137,15 +137,15 @@ static void hear(struct rt_group *g, uint32_t from, const unsigned char *wire) {
 }
 
 static void lose(struct rt_group *g, uint32_t rank) {
-    struct rt_peer *p = &g->peers[rank];
+    struct coll_peer *p = &g->peers[rank];
     (void)epoll_ctl(g->epoll, EPOLL_CTL_DEL, p->control, NULL);
     pthread_mutex_lock(&g->m);
     atomic_store(&p->gone, true);
-    rt_group_lose_child(g, rank);
+    coll_group_lose_child(g, rank);
     pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->m);
     if (!atomic_load(&p->left)) {
-        (void)rt_group_fail(g, CO_PEERLOST, rank, true,
+        (void)coll_group_fail(g, CO_PEERLOST, rank, true,
             "rank %u (%.200s) is lost: its process or machine has ended", rank, g->endpoints[rank]);
     }
 }
@@ -153,13 +153,13 @@ static void lose(struct rt_group *g, uint32_t rank) {
 /* Handles all words that have arrived before it handles the end of the connection: a goodbye
  * turns that end into a normal one. */
 static void listen_to(struct rt_group *g, uint32_t rank) {
-    struct rt_peer *p = &g->peers[rank];
+    struct coll_peer *p = &g->peers[rank];
     for (;;) {
-        uint32_t want = RT_WORD_HEAD;
-        if (p->unread >= RT_WORD_HEAD) {
+        uint32_t want = COLL_WORD_HEAD;
+        if (p->unread >= COLL_WORD_HEAD) {
             uint32_t more = co_get_u32(p->message + 12), word = co_get_u32(p->message);
-            bool bits = word == RT_WORD_DEAD || word == RT_WORD_AGREED;
-            if (more > RT_WORD_MAX || (bits && more != bits_bytes(g))) {
+            bool bits = word == COLL_WORD_DEAD || word == COLL_WORD_AGREED;
+            if (more > COLL_WORD_MAX || (bits && more != bits_bytes(g))) {
                 lose(g, rank); /* not this protocol */
                 return;
             }
@@ -188,10 +188,10 @@ static void *monitor_run(void *arg) {
     struct rt_group *g = arg;
     struct epoll_event events[EVENTS];
     for (;;) {
-        /* no deadline: until a peer says something, or rt_monitor_stop */
+        /* no deadline: until a peer says something, or coll_monitor_stop */
         int n = epoll_wait(g->epoll, events, EVENTS, -1);
         for (int i = 0; i < n; i++) {
-            if (events[i].data.u32 == g->rank) { /* g->wake: rt_monitor_stop */
+            if (events[i].data.u32 == g->rank) { /* g->wake: coll_monitor_stop */
                 return NULL;
             }
             listen_to(g, events[i].data.u32);
@@ -206,21 +206,21 @@ static int watch(struct rt_group *g, int fd, uint32_t rank) {
     return epoll_ctl(g->epoll, EPOLL_CTL_ADD, fd, &e);
 }
 
-int rt_monitor_start(struct rt_group *g, struct co_err *err) {
+int coll_monitor_start(struct rt_group *g, struct co_err *err) {
     g->epoll = epoll_create1(EPOLL_CLOEXEC);
     g->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int bad = g->epoll < 0 || g->wake < 0 || watch(g, g->wake, g->rank) < 0;
-    int64_t now = rt_now_ms();
+    int64_t now = coll_now_ms();
     g->agreed = co_xcalloc(1, bits_bytes(g));
     for (uint32_t r = 0; r < g->size && !bad; r++) {
-        struct rt_peer *p = &g->peers[r];
+        struct coll_peer *p = &g->peers[r];
         if (r != g->rank) {
             unsigned silent = SILENT_MS;
             int one = 1;
             (void)setsockopt(p->control, IPPROTO_TCP, TCP_USER_TIMEOUT, &silent, sizeof(silent));
             (void)setsockopt(p->control, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
             (void)setsockopt(p->control, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-            p->message = co_xcalloc(1, RT_WORD_HEAD + RT_WORD_MAX);
+            p->message = co_xcalloc(1, COLL_WORD_HEAD + COLL_WORD_MAX);
             p->dead = co_xcalloc(1, bits_bytes(g));
             atomic_store(&p->heard_ms, now);
             bad = watch(g, p->control, r) < 0;
@@ -240,18 +240,18 @@ int rt_monitor_start(struct rt_group *g, struct co_err *err) {
 /* A socket that is closed with something unread is reset, and what it has still to send is dropped:
  * the reason why the group failed, say. */
 static void read_the_rest(int fd) {
-    unsigned char rest[RT_WORD_HEAD + RT_WORD_MAX];
+    unsigned char rest[COLL_WORD_HEAD + COLL_WORD_MAX];
     while (fd >= 0 && recv(fd, rest, sizeof(rest), MSG_DONTWAIT) > 0) {
     }
 }
 
-void rt_monitor_stop(struct rt_group *g) {
+void coll_monitor_stop(struct rt_group *g) {
     if (g->monitored) {
-        unsigned char calls[RT_QUESTION_MAX];
-        uint32_t bytes = rt_question_write(g, NULL, g->rank, calls);
+        unsigned char calls[COLL_QUESTION_MAX];
+        uint32_t bytes = coll_question_write(g, NULL, g->rank, calls);
         pthread_mutex_lock(&g->m);
-        rt_group_tell(g);
-        rt_monitor_tell(g, RT_WORD_BYE, g->rank, 0, calls, bytes);
+        coll_group_tell(g);
+        coll_monitor_tell(g, COLL_WORD_BYE, g->rank, 0, calls, bytes);
         pthread_mutex_unlock(&g->m);
         (void)eventfd_write(g->wake, 1);
         /* no deadline: the thread reads and sends without blocking */

@@ -17,10 +17,10 @@
 
 #include "runtime/train/coll/message.h"
 
-struct rt_exchange_part rt_msg_part(const struct rt_group *g, const struct rt_members *m,
+struct coll_exchange_part coll_msg_part(const struct rt_group *g, const struct coll_members *m,
     const struct rt_coll *c, uint32_t to, uint32_t from) {
-    return (struct rt_exchange_part){.to = to == RT_NOBODY ? g->size : m->rank[to],
-        .from = from == RT_NOBODY ? g->size : m->rank[from],
+    return (struct coll_exchange_part){.to = to == COLL_NOBODY ? g->size : m->rank[to],
+        .from = from == COLL_NOBODY ? g->size : m->rank[from],
         .dtype = c->dtype,
         .op = c->op};
 }
@@ -39,7 +39,7 @@ static uint32_t member(const struct fold *f, uint32_t i) {
     return i < f->extra ? 2 * i + 1 : i + f->extra;
 }
 
-static int fold_begin(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c,
+static int fold_begin(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c,
     size_t bytes, struct fold *f) {
     *f = (struct fold){.power = 1, .in = c->in};
     while (f->power * 2 <= m->n) {
@@ -52,30 +52,30 @@ static int fold_begin(struct rt_group *g, const struct rt_members *m, const stru
     if (!f->paired) {
         return 0;
     }
-    struct rt_exchange_part x =
-        rt_msg_part(g, m, c, f->gives ? m->me + 1 : RT_NOBODY, f->gives ? RT_NOBODY : m->me - 1);
+    struct coll_exchange_part x = coll_msg_part(
+        g, m, c, f->gives ? m->me + 1 : COLL_NOBODY, f->gives ? COLL_NOBODY : m->me - 1);
     x.send = c->in;
     x.recv = c->out;
     x.send_bytes = x.recv_bytes = bytes;
     x.with = c->in;
     x.first = true;
     f->in = c->out;
-    return rt_message_exchange(g, &x);
+    return coll_message_exchange(g, &x);
 }
 
-static int fold_end(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c,
+static int fold_end(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c,
     size_t bytes, const struct fold *f) {
     if (!f->paired) {
         return 0;
     }
-    struct rt_exchange_part x =
-        rt_msg_part(g, m, c, f->gives ? RT_NOBODY : m->me - 1, f->gives ? m->me + 1 : RT_NOBODY);
+    struct coll_exchange_part x = coll_msg_part(
+        g, m, c, f->gives ? COLL_NOBODY : m->me - 1, f->gives ? m->me + 1 : COLL_NOBODY);
     x.send = x.recv = c->out;
     x.send_bytes = x.recv_bytes = bytes;
-    return rt_message_exchange(g, &x);
+    return coll_message_exchange(g, &x);
 }
 
-static int double_all(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c,
+static int double_all(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c,
     size_t bytes, const struct fold *f) {
     CO_AUTOFREE void *other = co_xmalloc(bytes + 1);
     if (c->out != f->in && bytes > 0) {
@@ -84,20 +84,20 @@ static int double_all(struct rt_group *g, const struct rt_members *m, const stru
     int rc = 0;
     for (uint32_t d = 1; d < f->power && rc == 0; d *= 2) {
         uint32_t with = member(f, f->me ^ d);
-        struct rt_exchange_part x = rt_msg_part(g, m, c, with, with);
+        struct coll_exchange_part x = coll_msg_part(g, m, c, with, with);
         x.send = c->out;
         x.recv = other;
         x.send_bytes = x.recv_bytes = bytes;
-        rc = rt_message_exchange(g, &x);
+        rc = coll_message_exchange(g, &x);
         const void *in[2] = {with < m->me ? other : c->out, with < m->me ? c->out : other};
         if (rc == 0) {
-            rt_reduce_n(g->kernels, c->dtype, c->op, 1, c->out, in, 2, c->n);
+            coll_reduce_n(g->kernels, c->dtype, c->op, 1, c->out, in, 2, c->n);
         }
     }
     return rc;
 }
 
-int rt_msg_doubling(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+int coll_msg_doubling(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
     size_t bytes = c->n * rt_dtype_size(c->dtype);
     struct fold f;
     int rc = fold_begin(g, m, c, bytes, &f);
@@ -113,7 +113,7 @@ static size_t slice_at(const struct rt_coll *c, uint32_t n, uint32_t i) {
 
 /* Sends slices [begin, begin + n) and receives slices [other, other + n). */
 static void halving_move(const struct rt_coll *c, const struct fold *f, const void *from,
-    uint32_t begin, uint32_t other, uint32_t n, struct rt_exchange_part *x) {
+    uint32_t begin, uint32_t other, uint32_t n, struct coll_exchange_part *x) {
     size_t size = rt_dtype_size(c->dtype), at = slice_at(c, f->power, begin) * size,
            to = slice_at(c, f->power, other) * size;
     x->send = (const unsigned char *)from + at;
@@ -123,30 +123,30 @@ static void halving_move(const struct rt_coll *c, const struct fold *f, const vo
 }
 
 /* After the exchange at distance d this member is responsible for slices [own, own + d). */
-static int halve_all(
-    struct rt_group *g, const struct rt_members *m, const struct rt_coll *c, const struct fold *f) {
+static int halve_all(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c,
+    const struct fold *f) {
     const unsigned char *from = f->in;
     size_t size = rt_dtype_size(c->dtype);
     int rc = 0;
     for (uint32_t d = f->power / 2; d > 0 && rc == 0; d /= 2) {
         uint32_t with = member(f, f->me ^ d), own = f->me & ~(d - 1);
-        struct rt_exchange_part x = rt_msg_part(g, m, c, with, with);
+        struct coll_exchange_part x = coll_msg_part(g, m, c, with, with);
         halving_move(c, f, from, own ^ d, own, d, &x);
         x.with = from + slice_at(c, f->power, own) * size;
         x.first = with < m->me;
-        rc = rt_message_exchange(g, &x);
+        rc = coll_message_exchange(g, &x);
         from = c->out;
     }
     for (uint32_t d = 1; d < f->power && rc == 0; d *= 2) {
         uint32_t with = member(f, f->me ^ d), own = f->me & ~(d - 1);
-        struct rt_exchange_part x = rt_msg_part(g, m, c, with, with);
+        struct coll_exchange_part x = coll_msg_part(g, m, c, with, with);
         halving_move(c, f, c->out, own, own ^ d, d, &x);
-        rc = rt_message_exchange(g, &x);
+        rc = coll_message_exchange(g, &x);
     }
     return rc;
 }
 
-int rt_msg_halving(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+int coll_msg_halving(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
     size_t bytes = c->n * rt_dtype_size(c->dtype);
     struct fold f;
     int rc = fold_begin(g, m, c, bytes, &f);
@@ -156,7 +156,7 @@ int rt_msg_halving(struct rt_group *g, const struct rt_members *m, const struct 
 
 /* ---- ring ---- */
 
-int rt_msg_ring(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+int coll_msg_ring(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
     uint32_t n = m->n, next = (m->me + 1) % n, last = (m->me + n - 1) % n;
     size_t size = rt_dtype_size(c->dtype);
     unsigned char *out = c->out;
@@ -165,14 +165,14 @@ int rt_msg_ring(struct rt_group *g, const struct rt_members *m, const struct rt_
         uint32_t give = (m->me + 2 * n - s) % n, take = (m->me + 2 * n - s - 1) % n;
         size_t give_at = slice_at(c, n, give) * size, take_at = slice_at(c, n, take) * size;
         bool reduces = s < n - 1;
-        struct rt_exchange_part x = rt_msg_part(g, m, c, next, last);
+        struct coll_exchange_part x = coll_msg_part(g, m, c, next, last);
         x.send = (s == 0 ? (const unsigned char *)c->in : out) + give_at;
         x.send_bytes = slice_at(c, n, give + 1) * size - give_at;
         x.recv = out + take_at;
         x.recv_bytes = slice_at(c, n, take + 1) * size - take_at;
         x.with = reduces ? (const unsigned char *)c->in + take_at : NULL;
         x.first = true;
-        rc = rt_message_exchange(g, &x);
+        rc = coll_message_exchange(g, &x);
     }
     return rc;
 }

@@ -11,13 +11,13 @@
 
 static int exchange(struct rt_group *g, uint32_t to, const void *send, size_t send_bytes,
     uint32_t from, void *recv, size_t recv_bytes) {
-    struct rt_exchange_part x = {.to = to,
+    struct coll_exchange_part x = {.to = to,
         .from = from,
         .send = send,
         .send_bytes = send_bytes,
         .recv = recv,
         .recv_bytes = recv_bytes};
-    return rt_message_exchange(g, &x);
+    return coll_message_exchange(g, &x);
 }
 
 /* In place the two may overlap. */
@@ -29,7 +29,8 @@ static void copy(void *to, const void *from, size_t bytes) {
 
 /* ---- broadcast ---- */
 
-int rt_msg_broadcast_tree(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+int coll_msg_broadcast_tree(
+    struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
     size_t bytes = c->n * rt_dtype_size(c->dtype);
     uint32_t me = (m->me + m->n - c->root) % m->n, d = 1;
     while (d < m->n && !(me & d)) {
@@ -49,8 +50,8 @@ int rt_msg_broadcast_tree(struct rt_group *g, const struct rt_members *m, const 
     return rc;
 }
 
-int rt_msg_broadcast_chain(
-    struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+int coll_msg_broadcast_chain(
+    struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
     size_t bytes = c->n * rt_dtype_size(c->dtype);
     uint32_t me = (m->me + m->n - c->root) % m->n;
     uint32_t before = me == 0 ? g->size : m->rank[(m->me + m->n - 1) % m->n];
@@ -58,10 +59,10 @@ int rt_msg_broadcast_chain(
     unsigned char *out = c->out;
     int rc = 0;
     /* Piece k comes in while piece k - 1 goes out. */
-    for (size_t at = 0; at < bytes + RT_PIECE && rc == 0; at += RT_PIECE) {
-        size_t come = at >= bytes ? 0 : bytes - at < RT_PIECE ? bytes - at : RT_PIECE;
-        size_t begin = at - RT_PIECE;
-        size_t go = at == 0 ? 0 : bytes - begin < RT_PIECE ? bytes - begin : RT_PIECE;
+    for (size_t at = 0; at < bytes + COLL_PIECE && rc == 0; at += COLL_PIECE) {
+        size_t come = at >= bytes ? 0 : bytes - at < COLL_PIECE ? bytes - at : COLL_PIECE;
+        size_t begin = at - COLL_PIECE;
+        size_t go = at == 0 ? 0 : bytes - begin < COLL_PIECE ? bytes - begin : COLL_PIECE;
         rc = exchange(g, go ? after : g->size, go ? out + begin : NULL, go, come ? before : g->size,
             out + (come ? at : 0), come);
     }
@@ -82,7 +83,7 @@ static size_t length(const size_t *counts, size_t n, uint32_t i, size_t size) {
     return (counts ? counts[i] : n) * size;
 }
 
-int rt_msg_all_gather(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+int coll_msg_all_gather(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
     const size_t *counts = c->kind == RT_ALL_GATHERV ? c->counts : NULL;
     size_t size = rt_dtype_size(c->dtype);
     unsigned char *out = c->out;
@@ -97,7 +98,7 @@ int rt_msg_all_gather(struct rt_group *g, const struct rt_members *m, const stru
     return rc;
 }
 
-int rt_msg_scatter(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+int coll_msg_scatter(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
     size_t bytes = c->n * rt_dtype_size(c->dtype);
     if (m->me != c->root) {
         return exchange(g, g->size, NULL, 0, m->rank[c->root], c->out, bytes);
@@ -114,7 +115,7 @@ int rt_msg_scatter(struct rt_group *g, const struct rt_members *m, const struct 
     return rc;
 }
 
-int rt_msg_gather(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+int coll_msg_gather(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
     size_t bytes = c->n * rt_dtype_size(c->dtype);
     if (m->me != c->root) {
         return exchange(g, m->rank[c->root], c->in, bytes, g->size, NULL, 0);
@@ -130,7 +131,7 @@ int rt_msg_gather(struct rt_group *g, const struct rt_members *m, const struct r
     return rc;
 }
 
-int rt_msg_all_to_all(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+int coll_msg_all_to_all(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
     bool v = c->kind == RT_ALL_TO_ALLV;
     const size_t *go = v ? c->counts : NULL, *come = v ? c->out_counts : NULL;
     size_t size = rt_dtype_size(c->dtype);
@@ -149,9 +150,9 @@ int rt_msg_all_to_all(struct rt_group *g, const struct rt_members *m, const stru
 
 /* ---- send, recv, barrier ---- */
 
-struct rt_exchange_part rt_msg_pair_part(const struct rt_group *g, const struct rt_coll *c) {
+struct coll_exchange_part coll_msg_pair_part(const struct rt_group *g, const struct rt_coll *c) {
     size_t bytes = c->n * rt_dtype_size(c->dtype);
-    struct rt_exchange_part x = {.to = g->size, .from = g->size, .pair = c};
+    struct coll_exchange_part x = {.to = g->size, .from = g->size, .pair = c};
     if (c->kind == RT_SEND) {
         x.to = c->root;
         x.send = c->in;
@@ -164,18 +165,18 @@ struct rt_exchange_part rt_msg_pair_part(const struct rt_group *g, const struct 
     return x;
 }
 
-int rt_msg_pair(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+int coll_msg_pair(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
     (void)m;
-    struct rt_exchange_part x = rt_msg_pair_part(g, c);
-    struct rt_said said = rt_call_said(c);
+    struct coll_exchange_part x = coll_msg_pair_part(g, c);
+    struct coll_said said = coll_call_said(c);
     atomic_store(&g->calls.pair_n, said.n);
     atomic_store(&g->calls.pair, said.what);
-    int rc = rt_message_exchange(g, &x);
+    int rc = coll_message_exchange(g, &x);
     atomic_store(&g->calls.pair, 0);
     return rc;
 }
 
-int rt_msg_barrier(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+int coll_msg_barrier(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
     (void)c;
     int rc = 0;
     for (uint32_t d = 1; d < m->n && rc == 0; d *= 2) {

@@ -12,7 +12,7 @@ enum { NEAR_US = 200, NEAR_BYTES = 256 << 10 };
  * out of the CPU caches before they are sent.  A path on the machine or in its rack holds less than
  * the limit: 20 Gbit/s for NEAR_US are twice NEAR_BYTES, and the kernel doubles what one sets.  On
  * loopback this nearly halves the time of an all_reduce. */
-void rt_tcp_tune(int fd) {
+void coll_tcp_tune(int fd) {
     int one = 1, bytes = NEAR_BYTES;
     struct tcp_info info;
     socklen_t size = sizeof(info);
@@ -22,7 +22,7 @@ void rt_tcp_tune(int fd) {
     }
 }
 
-bool rt_tcp_ended(int fd) {
+bool coll_tcp_ended(int fd) {
     char c;
     ssize_t n = recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT);
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
@@ -42,4 +42,4 @@ static size_t tcp_read(
     return got > 0 ? (size_t)got : 0;
 }
 
-const struct rt_pipe_ops rt_pipe_tcp = {.name = "tcp", .write = tcp_write, .read = tcp_read};
+const struct coll_pipe_ops coll_pipe_tcp = {.name = "tcp", .write = tcp_write, .read = tcp_read};

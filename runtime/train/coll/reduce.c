@@ -35,9 +35,9 @@ const char *rt_op_name(enum rt_op op) {
 
 /* Two inputs, the usual case, need no block.  More are reduced in a block aside, as `out` may be
  * any of the inputs. */
-static void reduce_same(const struct rt_kernels *k, enum rt_dtype dtype, enum rt_op op,
+static void reduce_same(const struct coll_kernels *k, enum rt_dtype dtype, enum rt_op op,
     double factor, char *out, const char *const *in, uint32_t n_in, size_t n) {
-    rt_pair_fn pair = k->pair[dtype][op == RT_AVG ? RT_SUM : op];
+    coll_pair_fn pair = k->pair[dtype][op == RT_AVG ? RT_SUM : op];
     size_t size = dtypes[dtype].size, block = BLOCK_BYTES / size;
     if (n_in == 2 && op != RT_AVG) {
         pair(out, in[0], in[1], n);
@@ -62,9 +62,9 @@ static void reduce_same(const struct rt_kernels *k, enum rt_dtype dtype, enum rt
     }
 }
 
-static void reduce_half(const struct rt_kernels *k, enum rt_dtype dtype, enum rt_op op,
+static void reduce_half(const struct coll_kernels *k, enum rt_dtype dtype, enum rt_op op,
     double factor, uint16_t *out, const uint16_t *const *in, uint32_t n_in, size_t n) {
-    rt_pair_fn pair = k->pair[RT_F32][op == RT_AVG ? RT_SUM : op];
+    coll_pair_fn pair = k->pair[RT_F32][op == RT_AVG ? RT_SUM : op];
     _Alignas(64) float acc[BLOCK_FLOATS], next[BLOCK_FLOATS];
     for (size_t i = 0; i < n; i += BLOCK_FLOATS) {
         size_t m = n - i < BLOCK_FLOATS ? n - i : BLOCK_FLOATS;
@@ -80,7 +80,7 @@ static void reduce_half(const struct rt_kernels *k, enum rt_dtype dtype, enum rt
     }
 }
 
-void rt_reduce_n(const struct rt_kernels *k, enum rt_dtype dtype, enum rt_op op, double factor,
+void coll_reduce_n(const struct coll_kernels *k, enum rt_dtype dtype, enum rt_op op, double factor,
     void *out, const void *const *in, uint32_t n_in, size_t n) {
     if (k->widen[dtype]) {
         reduce_half(k, dtype, op, factor, out, (const uint16_t *const *)in, n_in, n);

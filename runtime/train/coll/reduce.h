@@ -12,25 +12,25 @@
 #include "runtime/rt.h"
 
 /* The operation for n elements.  out may equal a or b; otherwise the buffers do not overlap. */
-typedef void (*rt_pair_fn)(void *out, const void *a, const void *b, size_t n);
-typedef void (*rt_scale_fn)(void *values, double factor, size_t n);
-typedef void (*rt_widen_fn)(float *out, const uint16_t *in, size_t n);
-typedef void (*rt_narrow_fn)(uint16_t *out, const float *in, size_t n);
+typedef void (*coll_pair_fn)(void *out, const void *a, const void *b, size_t n);
+typedef void (*coll_scale_fn)(void *values, double factor, size_t n);
+typedef void (*coll_widen_fn)(float *out, const uint16_t *in, size_t n);
+typedef void (*coll_narrow_fn)(uint16_t *out, const float *in, size_t n);
 
 /* The loops for one instruction set.  RT_AVG is a sum and then a scale; f16 and bf16 are widened
  * to f32, reduced, and narrowed. */
-struct rt_kernels {
+struct coll_kernels {
     const char *name; /* "avx512", "avx2", "plain" */
-    rt_pair_fn pair[RT_DTYPES][RT_AVG];
-    rt_scale_fn scale[RT_DTYPES];
-    rt_widen_fn widen[RT_DTYPES];
-    rt_narrow_fn narrow[RT_DTYPES];
+    coll_pair_fn pair[RT_DTYPES][RT_AVG];
+    coll_scale_fn scale[RT_DTYPES];
+    coll_widen_fn widen[RT_DTYPES];
+    coll_narrow_fn narrow[RT_DTYPES];
 };
 
 /* The i-th set of loops that this machine can run: the fastest first, plain C last, then NULL. */
-const struct rt_kernels *rt_kernels_get(uint32_t i);
+const struct coll_kernels *coll_kernels_get(uint32_t i);
 
 /* Reduces n_in inputs (at least one) of n elements each into out, which may be one of them.
  * factor: RT_AVG multiplies the sum by it (1 / number of ranks); other operations ignore it. */
-void rt_reduce_n(const struct rt_kernels *k, enum rt_dtype dtype, enum rt_op op, double factor,
+void coll_reduce_n(const struct coll_kernels *k, enum rt_dtype dtype, enum rt_op op, double factor,
     void *out, const void *const *in, uint32_t n_in, size_t n);

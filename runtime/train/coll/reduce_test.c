@@ -36,7 +36,8 @@ static bool same(enum rt_dtype t, const void *a, const void *b) {
     return memcmp(a, b, rt_dtype_size(t)) == 0;
 }
 
-static void call_compare(const struct rt_kernels *k, enum rt_dtype t, enum rt_op o, uint32_t n_in) {
+static void call_compare(
+    const struct coll_kernels *k, enum rt_dtype t, enum rt_op o, uint32_t n_in) {
     _Alignas(64) static uint8_t a[VALUES * 8], b[VALUES * 8], c[VALUES * 8], fast[VALUES * 8],
         slow[VALUES * 8];
     const void *in[3] = {a, b, c};
@@ -44,8 +45,8 @@ static void call_compare(const struct rt_kernels *k, enum rt_dtype t, enum rt_op
     random_values(t, a, 1);
     random_values(t, b, 2);
     random_values(t, c, 3);
-    rt_reduce_n(k, t, o, 1.0 / n_in, fast, in, n_in, VALUES);
-    rt_reduce_n(plain_kernels(), t, o, 1.0 / n_in, slow, in, n_in, VALUES);
+    coll_reduce_n(k, t, o, 1.0 / n_in, fast, in, n_in, VALUES);
+    coll_reduce_n(plain_kernels(), t, o, 1.0 / n_in, slow, in, n_in, VALUES);
     for (size_t v = 0; v < VALUES; v++) {
         size_t at = v * rt_dtype_size(t);
         if (!same(t, fast + at, slow + at)) {
@@ -59,10 +60,10 @@ static void form_compare(enum co_isa isa) {
     if (!co_test_isa(isa)) {
         skip();
     }
-    const struct rt_kernels *k = rt_kernels_get(0);
+    const struct coll_kernels *k = coll_kernels_get(0);
     assert_string_equal(k->name, co_isa_name(isa));
-    assert_ptr_equal(rt_kernels_get(isa), plain_kernels());
-    assert_null(rt_kernels_get(isa + 1));
+    assert_ptr_equal(coll_kernels_get(isa), plain_kernels());
+    assert_null(coll_kernels_get(isa + 1));
     for (uint32_t t = 0; t < RT_DTYPES; t++) {
         for (uint32_t o = 0; o < RT_OPS; o++) {
             struct rt_coll call = {.dtype = t, .op = o};
@@ -86,7 +87,7 @@ static void avx512_kernels_give_the_bits_of_the_plain_ones(void **state) {
 /* Every half there is, widened and narrowed again; and what lies between two of them. */
 static void halves_are_rounded_to_nearest(void **state) {
     (void)state;
-    const struct rt_kernels *k = plain_kernels();
+    const struct coll_kernels *k = plain_kernels();
     for (uint32_t h = 0; h < 0x7c00; h++) {
         uint16_t in[2] = {(uint16_t)h, (uint16_t)(h + 1)}, back;
         float f[2], middle;

@@ -40,12 +40,12 @@ static inline size_t first_period(size_t n) {
 }
 
 /* Finds the plain kernels only once: CPUID is slow in a virtual machine. */
-static inline const struct rt_kernels *plain_kernels(void) {
-    static const struct rt_kernels *plain;
-    const struct rt_kernels *k = plain ? NULL : rt_kernels_get(0);
+static inline const struct coll_kernels *plain_kernels(void) {
+    static const struct coll_kernels *plain;
+    const struct coll_kernels *k = plain ? NULL : coll_kernels_get(0);
     for (uint32_t i = 1; k; i++) {
         plain = k;
-        k = rt_kernels_get(i);
+        k = coll_kernels_get(i);
     }
     return plain;
 }

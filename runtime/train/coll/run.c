@@ -7,7 +7,7 @@
 #include "runtime/train/coll/coll.h"
 #include "runtime/train/coll/gpu.h"
 
-const struct rt_needs rt_kinds[RT_KINDS] = {
+const struct coll_needs coll_kinds[RT_KINDS] = {
     [RT_ALL_REDUCE] = {"all_reduce", .moves = true, .reduces = true},
     [RT_REDUCE] = {"reduce", .moves = true, .reduces = true, .rooted = true, .to_root = true},
     [RT_BROADCAST] = {"broadcast", .moves = true, .rooted = true},
@@ -25,7 +25,7 @@ const struct rt_needs rt_kinds[RT_KINDS] = {
 };
 
 const char *rt_kind_name(enum rt_kind kind) {
-    return kind < RT_KINDS ? rt_kinds[kind].name : "?";
+    return kind < RT_KINDS ? coll_kinds[kind].name : "?";
 }
 
 /* ---- arguments ---- */
@@ -91,7 +91,7 @@ static void extents(const struct rt_group *g, const struct rt_coll *c, size_t *r
 
 static int check_buffer(
     const struct rt_coll *c, const char *what, const void *buffer, size_t n, struct co_err *err) {
-    const char *name = rt_kinds[c->kind].name, *dtype = rt_dtype_name(c->dtype);
+    const char *name = coll_kinds[c->kind].name, *dtype = rt_dtype_name(c->dtype);
     size_t size = rt_dtype_size(c->dtype);
     if (co_size_mul(n, size) > PTRDIFF_MAX) {
         return co_err_set(err, CO_INVALID, "%s: %s of %zu elements is too large", name, what, n);
@@ -113,14 +113,14 @@ static int check_places(const struct rt_group *g, const struct rt_coll *c, struc
     extents(g, c, &n_in, &n_out, &own);
     int rc = check_buffer(c, "in", c->in, n_in, err);
     rc = rc < 0 ? rc : check_buffer(c, "out", c->out, n_out, err);
-    if (rc < 0 || (in == out && !rt_kinds[c->kind].apart)) {
+    if (rc < 0 || (in == out && !coll_kinds[c->kind].apart)) {
         return rc;
     }
     bool apart = n_in == 0 || n_out == 0 || in + n_in * size <= out || out + n_out * size <= in;
     if (apart || (own > 0 && in == out + own * size)) {
         return 0;
     }
-    const char *name = rt_kinds[c->kind].name;
+    const char *name = coll_kinds[c->kind].name;
     if (in == out) {
         return co_err_set(
             err, CO_INVALID, "%s: not in place: in and out must be different buffers", name);
@@ -128,15 +128,15 @@ static int check_places(const struct rt_group *g, const struct rt_coll *c, struc
     return co_err_set(err, CO_INVALID,
         "%s: in (%zu bytes) begins %zu bytes %s out (%zu bytes) and overlaps it, expected %s", name,
         n_in * size, in < out ? out - in : in - out, in < out ? "before" : "behind", n_out * size,
-        rt_kinds[c->kind].apart ? "buffers apart" : "the same place, or buffers apart");
+        coll_kinds[c->kind].apart ? "buffers apart" : "the same place, or buffers apart");
 }
 
-int rt_call_check(const struct rt_group *g, const struct rt_coll *c, struct co_err *err) {
+int coll_call_check(const struct rt_group *g, const struct rt_coll *c, struct co_err *err) {
     if (c->kind >= RT_KINDS || c->dtype >= RT_DTYPES || c->op >= RT_OPS) {
         return co_err_set(err, CO_INVALID, "no such call: kind %d, dtype %d, op %d", (int)c->kind,
             (int)c->dtype, (int)c->op);
     }
-    const struct rt_needs *k = &rt_kinds[c->kind];
+    const struct coll_needs *k = &coll_kinds[c->kind];
     const char *name = k->name;
     bool integer = c->dtype == RT_I64 || c->dtype == RT_I32 || c->dtype == RT_U8;
     if (k->reduces && c->op == RT_AVG && integer) {
@@ -154,7 +154,7 @@ int rt_call_check(const struct rt_group *g, const struct rt_coll *c, struct co_e
         return co_err_set(err, CO_INVALID, "%s: %zu elements", name, c->n);
     }
     int rc = check_places(g, c, err);
-    return rc == 0 && g->gpu ? rt_gpu_check(g, c, err) : rc;
+    return rc == 0 && g->gpu ? coll_gpu_check(g, c, err) : rc;
 }
 
 /* ---- making a call ---- */
@@ -163,25 +163,25 @@ typedef int (*call_fn)(struct rt_group *g, const struct rt_coll *c);
 
 /* For groups on one machine.  NULL: the kind uses messages. */
 static const call_fn in_memory[RT_KINDS] = {
-    [RT_ALL_REDUCE] = rt_shm_all_reduce,
-    [RT_REDUCE] = rt_shm_reduce,
-    [RT_BROADCAST] = rt_shm_broadcast,
-    [RT_ALL_GATHER] = rt_shm_all_gather,
-    [RT_ALL_GATHERV] = rt_shm_all_gather,
-    [RT_REDUCE_SCATTER] = rt_shm_reduce_scatter,
-    [RT_BARRIER] = rt_shm_barrier,
+    [RT_ALL_REDUCE] = coll_shm_all_reduce,
+    [RT_REDUCE] = coll_shm_reduce,
+    [RT_BROADCAST] = coll_shm_broadcast,
+    [RT_ALL_GATHER] = coll_shm_all_gather,
+    [RT_ALL_GATHERV] = coll_shm_all_gather,
+    [RT_REDUCE_SCATTER] = coll_shm_reduce_scatter,
+    [RT_BARRIER] = coll_shm_barrier,
 };
 
 /* A group of one rank: copies the input to the output. */
 static void alone(const struct rt_coll *c) {
-    size_t n = rt_kinds[c->kind].counts && c->counts ? c->counts[0] : c->n;
+    size_t n = coll_kinds[c->kind].counts && c->counts ? c->counts[0] : c->n;
     bool moves = c->kind != RT_BROADCAST && c->kind != RT_BARRIER;
     if (moves && c->in && c->out && c->in != c->out && n > 0) {
         memcpy(c->out, c->in, n * rt_dtype_size(c->dtype));
     }
 }
 
-int rt_call_host(struct rt_group *g, const struct rt_coll *c) {
+int coll_call_host(struct rt_group *g, const struct rt_coll *c) {
     int code = atomic_load_explicit(&g->failed, memory_order_acquire);
     if (code < 0) {
         return code;
@@ -190,45 +190,45 @@ int rt_call_host(struct rt_group *g, const struct rt_coll *c) {
         alone(c);
         return 0;
     }
-    g->patience = (struct rt_patience){.call = c};
-    if (rt_kinds[c->kind].peer) {
-        return rt_hier_make(g, c);
+    g->patience = (struct coll_patience){.call = c};
+    if (coll_kinds[c->kind].peer) {
+        return coll_hier_make(g, c);
     }
-    rt_call_begin(g, c);
-    code =
-        g->n_local == g->size && in_memory[c->kind] ? in_memory[c->kind](g, c) : rt_hier_make(g, c);
-    rt_call_end(g);
+    coll_call_begin(g, c);
+    code = g->n_local == g->size && in_memory[c->kind] ? in_memory[c->kind](g, c)
+                                                       : coll_hier_make(g, c);
+    coll_call_end(g);
     if (__builtin_expect(code == 0 && atomic_load(&g->calls.goodbyes), 0)) {
-        return rt_goodbyes_compare(g);
+        return coll_goodbyes_compare(g);
     }
     return code;
 }
 
-int rt_call_make(struct rt_group *g, const struct rt_coll *c) {
-    return g->gpu && rt_gpu_takes(g, c) ? rt_gpu_make(g, c, 1) : rt_call_host(g, c);
+int coll_call_make(struct rt_group *g, const struct rt_coll *c) {
+    return g->gpu && coll_gpu_takes(g, c) ? coll_gpu_make(g, c, 1) : coll_call_host(g, c);
 }
 
 int rt_coll_run(struct rt_group *g, const struct rt_coll *call, struct co_err *err) {
-    int rc = rt_call_check(g, call, err);
+    int rc = coll_call_check(g, call, err);
     if (rc < 0) {
         return rc;
     }
-    rc = rt_group_enter(g, rt_kinds[call->kind].name, err);
+    rc = coll_group_enter(g, coll_kinds[call->kind].name, err);
     if (rc < 0) {
         return rc;
     }
-    if (__builtin_expect(rt_queue_busy(g), 0)) {
+    if (__builtin_expect(coll_queue_busy(g), 0)) {
         struct rt_work *w = NULL;
-        rc = rt_queue_add(g, call, &w, err);
+        rc = coll_queue_add(g, call, &w, err);
         rc = rc < 0 ? rc : rt_work_wait(w, err);
-        rt_group_leave(g);
+        coll_group_leave(g);
         return rc;
     }
-    rc = rt_call_make(g, call);
-    rt_group_leave(g);
+    rc = coll_call_make(g, call);
+    coll_group_leave(g);
     if (__builtin_expect(rc < 0, 0)) {
-        (void)rt_group_why(g, err);
-        return co_err_wrap(err, "%s", rt_kinds[call->kind].name);
+        (void)coll_group_why(g, err);
+        return co_err_wrap(err, "%s", coll_kinds[call->kind].name);
     }
     return 0;
 }

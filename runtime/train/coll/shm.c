@@ -39,29 +39,29 @@ static bool crowded(uint32_t n) {
     return n > co_limit_cpus("", NULL);
 }
 
-size_t rt_shm_arena_bytes(uint64_t memory, uint32_t n) {
+size_t coll_shm_arena_bytes(uint64_t memory, uint32_t n) {
     uint64_t most = ARENAS_MAX / n;
     return (memory < most ? memory : most) / HUGE_PAGE * HUGE_PAGE;
 }
 
-void rt_shm_plan(struct rt_shm *s, uint32_t n, uint32_t me) {
+void coll_shm_plan(struct coll_shm *s, uint32_t n, uint32_t me) {
     /* At any time n * n slices are in use; 16 MiB of them stay in a last-level cache. */
     size_t slice = ((size_t)16 << 20) / n / n / PAGE * PAGE;
-    slice = slice > RT_SHM_SLICE_MAX ? RT_SHM_SLICE_MAX : slice;
-    s->slice = slice < RT_SHM_SLICE_MIN ? RT_SHM_SLICE_MIN : slice;
+    slice = slice > COLL_SHM_SLICE_MAX ? COLL_SHM_SLICE_MAX : slice;
+    s->slice = slice < COLL_SHM_SLICE_MIN ? COLL_SHM_SLICE_MIN : slice;
     s->n = n;
     s->me = me;
     s->spins = crowded(n) ? SPINS_FEW : SPINS;
     s->yields = crowded(n) ? YIELDS : 0;
     s->idle = true;
-    s->stride = round_up(sizeof(struct rt_shm_rank) + (n + 1) * s->slice, PAGE) + PAGE;
+    s->stride = round_up(sizeof(struct coll_shm_rank) + (n + 1) * s->slice, PAGE) + PAGE;
     s->pipes = PAGE + n * s->stride;
-    s->arenas = round_up(s->pipes + (size_t)n * n * sizeof(struct rt_shm_pipe), HUGE_PAGE);
-    s->arena = rt_shm_arena_bytes((uint64_t)sysconf(_SC_PHYS_PAGES) * PAGE, n);
+    s->arenas = round_up(s->pipes + (size_t)n * n * sizeof(struct coll_shm_pipe), HUGE_PAGE);
+    s->arena = coll_shm_arena_bytes((uint64_t)sysconf(_SC_PHYS_PAGES) * PAGE, n);
     s->bytes = s->arenas + n * s->arena;
 }
 
-int rt_shm_create(const struct rt_shm *s, int *ret_fd, struct co_err *err) {
+int coll_shm_create(const struct coll_shm *s, int *ret_fd, struct co_err *err) {
     int fd = memfd_create("paddle-collective", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || ftruncate(fd, (off_t)s->bytes) < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
@@ -77,7 +77,7 @@ int rt_shm_create(const struct rt_shm *s, int *ret_fd, struct co_err *err) {
 
 /* The memory must be sealed against shrinking: if another process cut it off, this one would die of
  * SIGBUS. */
-int rt_shm_map(struct rt_shm *s, int fd, struct co_err *err) {
+int coll_shm_map(struct coll_shm *s, int fd, struct co_err *err) {
     off_t size = lseek(fd, 0, SEEK_END);
     int seals = fcntl(fd, F_GET_SEALS);
     if (size != (off_t)s->bytes || seals < 0 || !(seals & F_SEAL_SHRINK)) {
@@ -93,11 +93,11 @@ int rt_shm_map(struct rt_shm *s, int fd, struct co_err *err) {
     s->sleepers = (_Atomic uint32_t *)s->base;
     (void)madvise(s->base + s->arenas, s->n * s->arena, MADV_HUGEPAGE);
     (void)madvise(s->base + s->arenas, s->n * s->arena, MADV_DONTDUMP);
-    (void)madvise(rt_shm_of(s, s->me), s->stride, MADV_POPULATE_WRITE);
+    (void)madvise(coll_shm_of(s, s->me), s->stride, MADV_POPULATE_WRITE);
     return 0;
 }
 
-void rt_shm_unmap(struct rt_shm *s) {
+void coll_shm_unmap(struct coll_shm *s) {
     if (s->base) {
         (void)munmap(s->base, s->bytes);
         s->base = NULL;
@@ -106,12 +106,12 @@ void rt_shm_unmap(struct rt_shm *s) {
 
 /* ---- waiting ---- */
 
-void rt_flag_wake(_Atomic uint32_t *flag) {
+void coll_flag_wake(_Atomic uint32_t *flag) {
     (void)syscall(SYS_futex, flag, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Sleeps until the word is no longer `seen`, but only for a short time, as rt_flag_raise may miss a
- * rank that is going to sleep.  The time grows with the wait so far: the delay counts less then,
+/* Sleeps until the word is no longer `seen`, but only for a short time, as coll_flag_raise may miss
+ * a rank that is going to sleep.  The time grows with the wait so far: the delay counts less then,
  * and each wake-up takes a moment of a core on which others compute. */
 static void word_sleep(_Atomic uint32_t *word, uint32_t seen, int64_t waited_ms) {
     int64_t ns = SLEEP_NS + waited_ms * (1000 * 1000 / 16);
@@ -120,7 +120,7 @@ static void word_sleep(_Atomic uint32_t *word, uint32_t seen, int64_t waited_ms)
 }
 
 static void flag_sleep(
-    const struct rt_shm *s, _Atomic uint32_t *flag, uint32_t value, int64_t waited_ms) {
+    const struct coll_shm *s, _Atomic uint32_t *flag, uint32_t value, int64_t waited_ms) {
     atomic_fetch_add(s->sleepers, 1);
     uint32_t seen = atomic_load(flag);
     if ((int32_t)(seen - value) < 0) {
@@ -129,41 +129,41 @@ static void flag_sleep(
     atomic_fetch_sub(s->sleepers, 1);
 }
 
-void rt_bell_ring_slow(const struct rt_shm *s, uint32_t local) {
-    _Atomic uint32_t *bell = &rt_shm_of(s, local)->bell;
+void coll_bell_ring_slow(const struct coll_shm *s, uint32_t local) {
+    _Atomic uint32_t *bell = &coll_shm_of(s, local)->bell;
     atomic_fetch_add(bell, 1);
-    rt_flag_wake(bell);
+    coll_flag_wake(bell);
 }
 
-uint32_t rt_bell_begin(const struct rt_shm *s) {
+uint32_t coll_bell_begin(const struct coll_shm *s) {
     atomic_fetch_add(s->sleepers, 1);
-    return atomic_load(&rt_shm_of(s, s->me)->bell);
+    return atomic_load(&coll_shm_of(s, s->me)->bell);
 }
 
-void rt_bell_end(const struct rt_shm *s, uint32_t seen, bool ready, int64_t waited_ms) {
+void coll_bell_end(const struct coll_shm *s, uint32_t seen, bool ready, int64_t waited_ms) {
     if (!ready) {
-        word_sleep(&rt_shm_of(s, s->me)->bell, seen, waited_ms);
+        word_sleep(&coll_shm_of(s, s->me)->bell, seen, waited_ms);
     }
     atomic_fetch_sub(s->sleepers, 1);
 }
 
 /* ---- yielding ---- */
 
-bool rt_yields_pay(struct rt_yields *y, int64_t now_ms) {
+bool coll_yields_pay(struct coll_yields *y, int64_t now_ms) {
     if (y->slept == 0) {
         return true;
     }
-    if (y->slept < RT_YIELD_AGAIN_WAITS || now_ms < y->after_ms) {
-        y->slept += y->slept < RT_YIELD_AGAIN_WAITS;
+    if (y->slept < COLL_YIELD_AGAIN_WAITS || now_ms < y->after_ms) {
+        y->slept += y->slept < COLL_YIELD_AGAIN_WAITS;
         return false;
     }
     y->slept = 0;
     return true;
 }
 
-void rt_yields_took(struct rt_yields *y, int64_t took_ns, int64_t now_ms) {
+void coll_yields_took(struct coll_yields *y, int64_t took_ns, int64_t now_ms) {
     if (took_ns >= YIELD_NS) {
-        *y = (struct rt_yields){.slept = 1, .after_ms = now_ms + RT_YIELD_AGAIN_MS};
+        *y = (struct coll_yields){.slept = 1, .after_ms = now_ms + COLL_YIELD_AGAIN_MS};
     }
 }
 
@@ -173,26 +173,26 @@ static int64_t now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-bool rt_yield(struct rt_yields *y) {
+bool coll_yield(struct coll_yields *y) {
     int64_t begin = now_ns();
-    if (!rt_yields_pay(y, begin / 1000000)) {
+    if (!coll_yields_pay(y, begin / 1000000)) {
         return false;
     }
     (void)sched_yield();
     int64_t end = now_ns();
-    rt_yields_took(y, end - begin, end / 1000000);
+    coll_yields_took(y, end - begin, end / 1000000);
     return true;
 }
 
 /* Linux tends to wake a process on the core of the process that wakes it.  Two ranks that wait for
  * each other may so end up taking turns on one core while others are idle.  The one with the
  * higher index moves: it forbids itself this core for a moment. */
-static void spread(const struct rt_shm *s, uint32_t local) {
+static void spread(const struct coll_shm *s, uint32_t local) {
     int core = sched_getcpu();
     cpu_set_t may, others;
     atomic_store_explicit(
-        &rt_shm_of(s, s->me)->phase.core, (uint32_t)core + 1, memory_order_relaxed);
-    uint32_t there = atomic_load_explicit(&rt_shm_of(s, local)->phase.core, memory_order_relaxed);
+        &coll_shm_of(s, s->me)->phase.core, (uint32_t)core + 1, memory_order_relaxed);
+    uint32_t there = atomic_load_explicit(&coll_shm_of(s, local)->phase.core, memory_order_relaxed);
     if (s->yields > 0 || local >= s->me || core < 0 || there != (uint32_t)core + 1 ||
         sched_getaffinity(0, sizeof(may), &may) < 0) {
         return;
@@ -204,22 +204,23 @@ static void spread(const struct rt_shm *s, uint32_t local) {
     }
 }
 
-int rt_flag_wait_long(struct rt_group *g, _Atomic uint32_t *flag, uint32_t value, uint32_t local) {
-    int64_t begun_ms = rt_now_ms();
+int coll_flag_wait_long(
+    struct rt_group *g, _Atomic uint32_t *flag, uint32_t value, uint32_t local) {
+    int64_t begun_ms = coll_now_ms();
     for (uint32_t i = 0;; i++) {
-        if (rt_flag_is(flag, value)) {
+        if (coll_flag_is(flag, value)) {
             return 0;
         }
-        int rc = rt_patience_check(g, &g->patience, g->locals[local]);
+        int rc = coll_patience_check(g, &g->patience, g->locals[local]);
         if (rc < 0) {
             return rc;
         }
         spread(&g->shm, local);
-        if (i >= g->shm.yields || !rt_yield(&g->shm.giving)) {
-            flag_sleep(&g->shm, flag, value, rt_now_ms() - begun_ms);
+        if (i >= g->shm.yields || !coll_yield(&g->shm.giving)) {
+            flag_sleep(&g->shm, flag, value, coll_now_ms() - begun_ms);
         }
-        for (uint32_t k = 0; k < SPINS_FEW && !rt_flag_is(flag, value); k++) {
-            rt_relax();
+        for (uint32_t k = 0; k < SPINS_FEW && !coll_flag_is(flag, value); k++) {
+            coll_relax();
         }
     }
 }

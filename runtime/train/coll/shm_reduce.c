@@ -26,16 +26,16 @@ enum { BLOCK = 16 << 10, NO_ROOT = UINT32_MAX };
 
 /* ---- small ---- */
 
-int rt_shm_small_begin(struct rt_group *g, uint32_t *ret_turn) {
-    struct rt_shm *s = &g->shm;
+int coll_shm_small_begin(struct rt_group *g, uint32_t *ret_turn) {
+    struct coll_shm *s = &g->shm;
     uint32_t before = s->seq++;
     if (s->entered != before) {
         for (uint32_t i = 0; i < s->n; i++) {
-            const struct rt_small *own = &rt_shm_of(s, s->me)->small[before & 1];
-            struct rt_small *other = &rt_shm_of(s, i)->small[before & 1];
-            int rc = rt_flag_wait(g, s, &other->flag, before, i);
+            const struct coll_small *own = &coll_shm_of(s, s->me)->small[before & 1];
+            struct coll_small *other = &coll_shm_of(s, i)->small[before & 1];
+            int rc = coll_flag_wait(g, s, &other->flag, before, i);
             if (rc == 0 && __builtin_expect(other->sign != own->sign, 0)) {
-                rc = rt_calls_differ(g, g->locals[i]);
+                rc = coll_calls_differ(g, g->locals[i]);
             }
             if (rc < 0) {
                 return rc;
@@ -47,83 +47,83 @@ int rt_shm_small_begin(struct rt_group *g, uint32_t *ret_turn) {
     return 0;
 }
 
-int rt_shm_small_wait(
+int coll_shm_small_wait(
     struct rt_group *g, uint32_t turn, uint32_t i, size_t bytes, const void **ret_data) {
-    struct rt_shm *s = &g->shm;
-    struct rt_shm_rank *r = rt_shm_of(s, i);
-    int rc = rt_flag_wait(g, s, &r->small[turn].flag, s->seq, i);
+    struct coll_shm *s = &g->shm;
+    struct coll_shm_rank *r = coll_shm_of(s, i);
+    int rc = coll_flag_wait(g, s, &r->small[turn].flag, s->seq, i);
     if (rc == 0 && __builtin_expect(r->small[turn].sign != g->calls.now.sign, 0)) {
-        return rt_calls_differ(g, g->locals[i]);
+        return coll_calls_differ(g, g->locals[i]);
     }
-    *ret_data = bytes <= RT_SHM_INLINE ? r->small[turn].data : r->body[turn];
+    *ret_data = bytes <= COLL_SHM_INLINE ? r->small[turn].data : r->body[turn];
     return rc;
 }
 
-void rt_shm_small_raise(struct rt_group *g, uint32_t turn, const void *data, size_t bytes) {
-    struct rt_shm *s = &g->shm;
-    struct rt_shm_rank *r = rt_shm_of(s, s->me);
+void coll_shm_small_raise(struct rt_group *g, uint32_t turn, const void *data, size_t bytes) {
+    struct coll_shm *s = &g->shm;
+    struct coll_shm_rank *r = coll_shm_of(s, s->me);
     r->small[turn].sign = g->calls.now.sign;
     if (bytes > 0) {
-        memcpy(bytes <= RT_SHM_INLINE ? r->small[turn].data : r->body[turn], data, bytes);
+        memcpy(bytes <= COLL_SHM_INLINE ? r->small[turn].data : r->body[turn], data, bytes);
     }
-    rt_flag_raise(s, &r->small[turn].flag, s->seq);
+    coll_flag_raise(s, &r->small[turn].flag, s->seq);
 }
 
 static int small_reduce(struct rt_group *g, const struct rt_coll *c, size_t bytes, uint32_t root) {
-    struct rt_shm *s = &g->shm;
-    const void *in[RT_SHM_RANKS_MAX];
+    struct coll_shm *s = &g->shm;
+    const void *in[COLL_SHM_RANKS_MAX];
     uint32_t turn;
-    int rc = rt_shm_small_begin(g, &turn);
+    int rc = coll_shm_small_begin(g, &turn);
     if (rc < 0) {
         return rc;
     }
-    rt_shm_small_raise(g, turn, c->in, bytes);
+    coll_shm_small_raise(g, turn, c->in, bytes);
     if (root != NO_ROOT && root != s->me) {
         return 0;
     }
     for (uint32_t i = 0; i < s->n; i++) {
         if (i == s->me) {
             in[i] = c->in;
-        } else if ((rc = rt_shm_small_wait(g, turn, i, bytes, &in[i])) < 0) {
+        } else if ((rc = coll_shm_small_wait(g, turn, i, bytes, &in[i])) < 0) {
             return rc;
         }
     }
     s->entered = s->seq;
-    rt_reduce_n(g->kernels, c->dtype, c->op, 1.0 / g->size, c->out, in, s->n, c->n);
+    coll_reduce_n(g->kernels, c->dtype, c->op, 1.0 / g->size, c->out, in, s->n, c->n);
     return 0;
 }
 
 /* ---- large ---- */
 
-int rt_shm_large_begin(struct rt_group *g) {
-    int rc = g->shm.idle ? 0 : rt_shm_wait_all(g, g->shm.phase);
+int coll_shm_large_begin(struct rt_group *g) {
+    int rc = g->shm.idle ? 0 : coll_shm_wait_all(g, g->shm.phase);
     g->shm.idle = rc == 0;
     return rc;
 }
 
-void rt_shm_raise(struct rt_group *g) {
-    struct rt_shm *s = &g->shm;
-    struct rt_shm_rank *r = rt_shm_of(s, s->me);
+void coll_shm_raise(struct rt_group *g) {
+    struct coll_shm *s = &g->shm;
+    struct coll_shm_rank *r = coll_shm_of(s, s->me);
     s->phase++;
     r->phase.sign[s->phase & 3] = g->calls.now.sign;
-    rt_flag_raise(s, &r->phase.flag, s->phase);
+    coll_flag_raise(s, &r->phase.flag, s->phase);
 }
 
 /* Waits for a phase of the rank with index i, and compares its sign with that of the same phase
  * here. */
 static int phase_wait(struct rt_group *g, uint32_t i, uint32_t phase, uint64_t sign) {
-    struct rt_shm *s = &g->shm;
-    struct rt_phase *p = &rt_shm_of(s, i)->phase;
-    int rc = rt_flag_wait(g, s, &p->flag, phase, i);
+    struct coll_shm *s = &g->shm;
+    struct coll_phase *p = &coll_shm_of(s, i)->phase;
+    int rc = coll_flag_wait(g, s, &p->flag, phase, i);
     if (rc == 0 && __builtin_expect(p->sign[phase & 3] != sign, 0)) {
-        return rt_calls_differ(g, g->locals[i]);
+        return coll_calls_differ(g, g->locals[i]);
     }
     return rc;
 }
 
-int rt_shm_wait_all(struct rt_group *g, uint32_t phase) {
-    struct rt_shm *s = &g->shm;
-    uint64_t sign = rt_shm_of(s, s->me)->phase.sign[phase & 3];
+int coll_shm_wait_all(struct rt_group *g, uint32_t phase) {
+    struct coll_shm *s = &g->shm;
+    uint64_t sign = coll_shm_of(s, s->me)->phase.sign[phase & 3];
     int rc = 0;
     for (uint32_t i = 0; i < s->n && rc == 0; i++) {
         rc = phase_wait(g, i, phase, sign);
@@ -131,17 +131,17 @@ int rt_shm_wait_all(struct rt_group *g, uint32_t phase) {
     return rc;
 }
 
-int rt_shm_wait_one(struct rt_group *g, uint32_t i, uint32_t phase) {
+int coll_shm_wait_one(struct rt_group *g, uint32_t i, uint32_t phase) {
     /* This rank is not late for itself. */
-    int rc = i == g->shm.me ? 0 : rt_deadline_check(g, &g->patience, g->locals[i]);
+    int rc = i == g->shm.me ? 0 : coll_deadline_check(g, &g->patience, g->locals[i]);
     return rc < 0 ? rc : phase_wait(g, i, phase, g->calls.now.sign);
 }
 
-int rt_shm_sync(struct rt_group *g) {
+int coll_shm_sync(struct rt_group *g) {
     int rc = 0;
-    rt_shm_raise(g);
+    coll_shm_raise(g);
     for (uint32_t i = 0; i < g->shm.n && rc == 0; i++) {
-        rc = rt_shm_wait_one(g, i, g->shm.phase);
+        rc = coll_shm_wait_one(g, i, g->shm.phase);
     }
     return rc;
 }
@@ -165,10 +165,10 @@ static struct cut cut_of(size_t bytes, uint32_t n) {
 }
 
 static void stage(struct rt_group *g, const unsigned char *in, const struct cut *k) {
-    struct rt_shm *s = &g->shm;
+    struct coll_shm *s = &g->shm;
     for (uint32_t i = 0; i < s->n; i++) {
         if (i != s->me && own_bytes(k, i) > 0) {
-            memcpy(rt_shm_in(s, s->me, i), in + own_begin(k, i), own_bytes(k, i));
+            memcpy(coll_shm_in(s, s->me, i), in + own_begin(k, i), own_bytes(k, i));
         }
     }
 }
@@ -178,26 +178,26 @@ struct view {
     const struct rt_coll *c;
     size_t bytes;
     const unsigned char *in;
-    unsigned char *out;                         /* NULL: the result goes to another rank only */
-    const unsigned char *ins[RT_SHM_RANKS_MAX]; /* inputs in arenas; NULL: go through in areas */
-    unsigned char *outs[RT_SHM_RANKS_MAX];
+    unsigned char *out;                           /* NULL: the result goes to another rank only */
+    const unsigned char *ins[COLL_SHM_RANKS_MAX]; /* inputs in arenas; NULL: go through in areas */
+    unsigned char *outs[COLL_SHM_RANKS_MAX];
     bool direct; /* all inputs and outputs are in arenas */
 };
 
 /* Reduces this rank's slice, which begins at `at`, block by block. */
 static void reduce_own(struct rt_group *g, const struct view *v, size_t at, size_t bytes) {
-    struct rt_shm *s = &g->shm;
+    struct coll_shm *s = &g->shm;
     size_t size = rt_dtype_size(v->c->dtype);
-    unsigned char *shared = rt_shm_out(s, s->me);
-    const void *from[RT_SHM_RANKS_MAX];
+    unsigned char *shared = coll_shm_out(s, s->me);
+    const void *from[COLL_SHM_RANKS_MAX];
     for (size_t b = 0; b < bytes; b += BLOCK) {
         size_t m = bytes - b < BLOCK ? bytes - b : BLOCK;
         for (uint32_t i = 0; i < s->n; i++) {
             from[i] = i == s->me  ? v->in + at + b
                       : v->ins[i] ? v->ins[i] + at + b
-                                  : rt_shm_in(s, i, s->me) + b;
+                                  : coll_shm_in(s, i, s->me) + b;
         }
-        rt_reduce_n(
+        coll_reduce_n(
             g->kernels, v->c->dtype, v->c->op, 1.0 / g->size, shared + b, from, s->n, m / size);
         if (v->out) {
             memcpy(v->out + at + b, shared + b, m);
@@ -206,26 +206,27 @@ static void reduce_own(struct rt_group *g, const struct view *v, size_t at, size
 }
 
 static void collect(struct rt_group *g, unsigned char *out, const struct cut *k) {
-    struct rt_shm *s = &g->shm;
+    struct coll_shm *s = &g->shm;
     for (uint32_t i = 0; i < s->n; i++) {
         if (i != s->me && own_bytes(k, i) > 0) {
-            memcpy(out + own_begin(k, i), rt_shm_out(s, i), own_bytes(k, i));
+            memcpy(out + own_begin(k, i), coll_shm_out(s, i), own_bytes(k, i));
         }
     }
 }
 
 static void reduce_direct(struct rt_group *g, const struct view *v) {
-    struct rt_shm *s = &g->shm;
+    struct coll_shm *s = &g->shm;
     _Alignas(64) unsigned char block[BLOCK];
     struct cut k = cut_of(v->bytes, s->n);
     size_t size = rt_dtype_size(v->c->dtype), end = own_begin(&k, s->me + 1);
-    const void *from[RT_SHM_RANKS_MAX];
+    const void *from[COLL_SHM_RANKS_MAX];
     for (size_t at = own_begin(&k, s->me); at < end; at += BLOCK) {
         size_t m = end - at < BLOCK ? end - at : BLOCK;
         for (uint32_t i = 0; i < s->n; i++) {
             from[i] = v->ins[i] + at;
         }
-        rt_reduce_n(g->kernels, v->c->dtype, v->c->op, 1.0 / g->size, block, from, s->n, m / size);
+        coll_reduce_n(
+            g->kernels, v->c->dtype, v->c->op, 1.0 / g->size, block, from, s->n, m / size);
         for (uint32_t i = 0; i < s->n; i++) {
             memcpy(v->outs[i] + at, block, m);
         }
@@ -233,16 +234,16 @@ static void reduce_direct(struct rt_group *g, const struct view *v) {
 }
 
 /* Another rank wrote `place`: NULL unless it lies in the arenas. */
-static unsigned char *in_mapping(const struct rt_shm *s, uint64_t place, size_t bytes) {
+static unsigned char *in_mapping(const struct coll_shm *s, uint64_t place, size_t bytes) {
     bool fits = place >= s->arenas && place <= s->bytes && bytes <= s->bytes - place;
     return fits ? s->base + place : NULL;
 }
 
 /* Finds the buffers of all ranks, which these published before the first sync. */
-static void view_others(const struct rt_shm *s, struct view *v) {
+static void view_others(const struct coll_shm *s, struct view *v) {
     v->direct = true;
     for (uint32_t i = 0; i < s->n; i++) {
-        const uint64_t *place = rt_shm_of(s, i)->phase.place;
+        const uint64_t *place = coll_shm_of(s, i)->phase.place;
         v->ins[i] = in_mapping(s, place[0], v->bytes);
         v->outs[i] = in_mapping(s, place[1], v->bytes);
         v->direct &= v->ins[i] && v->outs[i];
@@ -250,11 +251,11 @@ static void view_others(const struct rt_shm *s, struct view *v) {
 }
 
 static int reduce_chunk(struct rt_group *g, struct view *v, size_t at, const struct cut *k) {
-    struct rt_shm *s = &g->shm;
+    struct coll_shm *s = &g->shm;
     if (!v->ins[s->me]) {
         stage(g, v->in + at, k);
     }
-    int rc = rt_shm_sync(g);
+    int rc = coll_shm_sync(g);
     if (rc < 0) {
         return rc;
     }
@@ -263,10 +264,10 @@ static int reduce_chunk(struct rt_group *g, struct view *v, size_t at, const str
     }
     if (v->direct) {
         reduce_direct(g, v);
-        return rt_shm_sync(g);
+        return coll_shm_sync(g);
     }
     reduce_own(g, v, at + own_begin(k, s->me), own_bytes(k, s->me));
-    rc = rt_shm_sync(g);
+    rc = coll_shm_sync(g);
     if (rc == 0 && v->out) {
         collect(g, v->out + at, k);
     }
@@ -274,13 +275,13 @@ static int reduce_chunk(struct rt_group *g, struct view *v, size_t at, const str
 }
 
 static int large_reduce(struct rt_group *g, const struct rt_coll *c, size_t bytes, bool has_out) {
-    struct rt_shm *s = &g->shm;
+    struct coll_shm *s = &g->shm;
     struct view v = {.c = c, .bytes = bytes, .in = c->in};
     v.out = has_out ? c->out : NULL;
     uint64_t place[2] = {
-        rt_shm_place(s, c->in, bytes), has_out ? rt_shm_place(s, c->out, bytes) : 0};
-    int rc = rt_shm_large_begin(g);
-    memcpy(rt_shm_of(s, s->me)->phase.place, place, sizeof(place));
+        coll_shm_place(s, c->in, bytes), has_out ? coll_shm_place(s, c->out, bytes) : 0};
+    int rc = coll_shm_large_begin(g);
+    memcpy(coll_shm_of(s, s->me)->phase.place, place, sizeof(place));
     v.ins[s->me] = in_mapping(s, place[0], bytes);
     size_t chunk = s->slice * s->n;
     for (size_t at = 0; at < bytes && rc == 0 && !v.direct; at += chunk) {
@@ -290,15 +291,15 @@ static int large_reduce(struct rt_group *g, const struct rt_coll *c, size_t byte
     return rc;
 }
 
-int rt_shm_all_reduce(struct rt_group *g, const struct rt_coll *c) {
+int coll_shm_all_reduce(struct rt_group *g, const struct rt_coll *c) {
     size_t bytes = c->n * rt_dtype_size(c->dtype);
-    return bytes <= rt_shm_small_max(&g->shm) ? small_reduce(g, c, bytes, NO_ROOT)
-                                              : large_reduce(g, c, bytes, true);
+    return bytes <= coll_shm_small_max(&g->shm) ? small_reduce(g, c, bytes, NO_ROOT)
+                                                : large_reduce(g, c, bytes, true);
 }
 
-int rt_shm_reduce(struct rt_group *g, const struct rt_coll *c) {
+int coll_shm_reduce(struct rt_group *g, const struct rt_coll *c) {
     size_t bytes = c->n * rt_dtype_size(c->dtype);
     uint32_t root = g->peers[c->root].local;
-    return bytes <= rt_shm_small_max(&g->shm) ? small_reduce(g, c, bytes, root)
-                                              : large_reduce(g, c, bytes, root == g->shm.me);
+    return bytes <= coll_shm_small_max(&g->shm) ? small_reduce(g, c, bytes, root)
+                                                : large_reduce(g, c, bytes, root == g->shm.me);
 }

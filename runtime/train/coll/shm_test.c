@@ -12,16 +12,16 @@
 #include "common/limits.h"
 #include "runtime/train/coll/message.h"
 
-static struct rt_shm plan(uint32_t ranks) {
-    struct rt_shm s = {0};
-    rt_shm_plan(&s, ranks, 0);
+static struct coll_shm plan(uint32_t ranks) {
+    struct coll_shm s = {0};
+    coll_shm_plan(&s, ranks, 0);
     return s;
 }
 
 static void ranks_yield_where_they_outnumber_the_cores(void **state) {
     (void)state;
     uint32_t cores = co_limit_cpus("", NULL);
-    struct rt_shm fits = plan(cores), crowd = plan(cores + 1);
+    struct coll_shm fits = plan(cores), crowd = plan(cores + 1);
     assert_int_equal(fits.yields, 0);
     assert_true(crowd.yields > 0 && crowd.spins < fits.spins);
 }
@@ -33,7 +33,7 @@ static void cores_are_those_of_the_process(void **state) {
     CPU_ZERO(&one);
     CPU_SET((size_t)sched_getcpu(), &one);
     assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
-    struct rt_shm alone = plan(1), crowd = plan(2);
+    struct coll_shm alone = plan(1), crowd = plan(2);
     assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
     assert_int_equal(alone.yields, 0);
     assert_true(crowd.yields > 0);
@@ -44,49 +44,49 @@ static void cores_are_those_of_the_process(void **state) {
 static void ranks_sleep_where_yields_take_long(void **state) {
     (void)state;
     enum { SOON_NS = 20 * 1000, SLICE_NS = 3 * 1000 * 1000, AT_MS = 1000 };
-    int64_t again_ms = AT_MS + RT_YIELD_AGAIN_MS;
-    struct rt_yields y = {0};
-    rt_yields_took(&y, SOON_NS, AT_MS);
-    assert_true(rt_yields_pay(&y, AT_MS));
-    rt_yields_took(&y, SLICE_NS, AT_MS);
-    for (uint32_t i = 1; i < RT_YIELD_AGAIN_WAITS; i++) {
-        assert_false(rt_yields_pay(&y, again_ms)); /* rare waits */
+    int64_t again_ms = AT_MS + COLL_YIELD_AGAIN_MS;
+    struct coll_yields y = {0};
+    coll_yields_took(&y, SOON_NS, AT_MS);
+    assert_true(coll_yields_pay(&y, AT_MS));
+    coll_yields_took(&y, SLICE_NS, AT_MS);
+    for (uint32_t i = 1; i < COLL_YIELD_AGAIN_WAITS; i++) {
+        assert_false(coll_yields_pay(&y, again_ms)); /* rare waits */
     }
-    assert_false(rt_yields_pay(&y, again_ms - 1)); /* many waits */
-    assert_true(rt_yields_pay(&y, again_ms));
-    assert_true(rt_yields_pay(&y, again_ms));
+    assert_false(coll_yields_pay(&y, again_ms - 1)); /* many waits */
+    assert_true(coll_yields_pay(&y, again_ms));
+    assert_true(coll_yields_pay(&y, again_ms));
 }
 
 /* A rank that sleeps hears of what another puts into their pipe or takes out of it; if nobody
  * sleeps, nobody is woken. */
 static void a_pipe_wakes_who_sleeps(void **state) {
     (void)state;
-    struct rt_peer peers[2] = {{.local = 0}, {.local = 1}};
+    struct coll_peer peers[2] = {{.local = 0}, {.local = 1}};
     struct rt_group g = {.rank = 0, .size = 2, .local = 0, .n_local = 2, .peers = peers};
     unsigned char byte = 1;
     struct iovec v = {.iov_base = &byte, .iov_len = 1};
     CO_AUTOCLOSE int fd = -1;
-    rt_shm_plan(&g.shm, 2, 0);
-    assert_int_equal(rt_shm_create(&g.shm, &fd, NULL), 0);
-    assert_int_equal(rt_shm_map(&g.shm, fd, NULL), 0);
-    struct rt_flow comes = {.peer = 0, .left = 1, .ops = &rt_pipe_shm};
+    coll_shm_plan(&g.shm, 2, 0);
+    assert_int_equal(coll_shm_create(&g.shm, &fd, NULL), 0);
+    assert_int_equal(coll_shm_map(&g.shm, fd, NULL), 0);
+    struct coll_flow comes = {.peer = 0, .left = 1, .ops = &coll_pipe_shm};
     struct rt_group other = {.rank = 1, .size = 2, .local = 1, .peers = peers, .shm = g.shm};
     other.shm.me = 1;
-    uint32_t before = rt_bell_begin(&other.shm);
-    rt_bell_end(&other.shm, before, true, 0);
-    assert_int_equal(rt_pipe_shm.write(&g, 1, 0, &v, 1), 1);
-    assert_int_equal(rt_bell_begin(&other.shm), before);
-    assert_true(rt_ring_ready(&other, &comes)); /* so it would not sleep */
-    assert_int_equal(rt_pipe_shm.write(&g, 1, 0, &v, 1), 1);
-    assert_int_equal(rt_shm_of(&g.shm, 1)->bell, before + 1);
-    rt_bell_end(&other.shm, before, false, 0); /* returns: the bell has rung */
-    before = rt_bell_begin(&g.shm);
-    assert_int_equal(rt_pipe_shm.read(&other, 0, 0, &v, 1), 1);
-    assert_int_equal(rt_shm_of(&g.shm, 0)->bell, before + 1);
-    rt_bell_end(&g.shm, before, true, 0);
-    assert_int_equal(rt_pipe_shm.read(&other, 0, 0, &v, 1), 1);
-    assert_false(rt_ring_ready(&other, &comes));
-    rt_shm_unmap(&g.shm);
+    uint32_t before = coll_bell_begin(&other.shm);
+    coll_bell_end(&other.shm, before, true, 0);
+    assert_int_equal(coll_pipe_shm.write(&g, 1, 0, &v, 1), 1);
+    assert_int_equal(coll_bell_begin(&other.shm), before);
+    assert_true(coll_ring_ready(&other, &comes)); /* so it would not sleep */
+    assert_int_equal(coll_pipe_shm.write(&g, 1, 0, &v, 1), 1);
+    assert_int_equal(coll_shm_of(&g.shm, 1)->bell, before + 1);
+    coll_bell_end(&other.shm, before, false, 0); /* returns: the bell has rung */
+    before = coll_bell_begin(&g.shm);
+    assert_int_equal(coll_pipe_shm.read(&other, 0, 0, &v, 1), 1);
+    assert_int_equal(coll_shm_of(&g.shm, 0)->bell, before + 1);
+    coll_bell_end(&g.shm, before, true, 0);
+    assert_int_equal(coll_pipe_shm.read(&other, 0, 0, &v, 1), 1);
+    assert_false(coll_ring_ready(&other, &comes));
+    coll_shm_unmap(&g.shm);
 }
 
 /* In every process all arenas of all its groups must fit into 128 TiB of addresses. */
@@ -103,14 +103,14 @@ static void arenas_of_large_machines_fit_into_a_process(void **state) {
         {(uint64_t)512 << GIB, 2, (uint64_t)512 << GIB},
         {(uint64_t)3 << (TIB - 1), 1, (uint64_t)1 << TIB},
         {(uint64_t)3 << (TIB - 1), 96, ((uint64_t)1 << TIB) / 96 / MIB_2 * MIB_2},
-        {(uint64_t)2 << TIB, RT_SHM_RANKS_MAX, (uint64_t)4 << GIB},
-        {UINT64_MAX, RT_SHM_RANKS_MAX, (uint64_t)4 << GIB},
+        {(uint64_t)2 << TIB, COLL_SHM_RANKS_MAX, (uint64_t)4 << GIB},
+        {UINT64_MAX, COLL_SHM_RANKS_MAX, (uint64_t)4 << GIB},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        assert_int_equal(rt_shm_arena_bytes(rows[i].memory, rows[i].ranks), rows[i].arena);
+        assert_int_equal(coll_shm_arena_bytes(rows[i].memory, rows[i].ranks), rows[i].arena);
     }
-    struct rt_shm s = plan(RT_SHM_RANKS_MAX);
-    assert_in_range(s.arena, MIB_2, ((uint64_t)1 << TIB) / RT_SHM_RANKS_MAX);
+    struct coll_shm s = plan(COLL_SHM_RANKS_MAX);
+    assert_in_range(s.arena, MIB_2, ((uint64_t)1 << TIB) / COLL_SHM_RANKS_MAX);
     assert_int_equal(s.bytes, s.arenas + s.n * s.arena);
 }
 

@@ -21,12 +21,12 @@ int rt_group_sub(struct rt_group *g, const uint32_t *ranks, uint32_t n, uint64_t
             "the list of %u ranks must be ascending, below %u, and have rank %u in it", n, g->size,
             g->rank);
     }
-    uint64_t id = rt_hash_more(rt_hash_more(g->id, "sub", 3), &tag, sizeof(tag));
-    int rc = rt_group_enter(g, "sub", err);
+    uint64_t id = coll_hash_more(coll_hash_more(g->id, "sub", 3), &tag, sizeof(tag));
+    int rc = coll_group_enter(g, "sub", err);
     if (rc == 0) {
-        rc = rt_group_derive(g, ranks, n, rt_hash_more(id, ranks, n * sizeof(*ranks)),
-            rt_now_ms() + g->form_ms, ret_group, err);
-        rt_group_leave(g);
+        rc = coll_group_derive(g, ranks, n, coll_hash_more(id, ranks, n * sizeof(*ranks)),
+            coll_now_ms() + g->form_ms, ret_group, err);
+        coll_group_leave(g);
     }
     return rc;
 }
@@ -65,11 +65,11 @@ int rt_group_split(struct rt_group *g, int32_t colour, int32_t key, struct rt_gr
         return 0;
     }
     uint32_t n = pick(all, g->size, colour, ranks);
-    rc = rt_group_enter(g, "split", err);
+    rc = coll_group_enter(g, "split", err);
     if (rc == 0) {
-        rc = rt_group_derive(g, ranks, n, rt_hash_more(g->id, which, sizeof(which)),
-            rt_now_ms() + g->form_ms, ret_group, err);
-        rt_group_leave(g);
+        rc = coll_group_derive(g, ranks, n, coll_hash_more(g->id, which, sizeof(which)),
+            coll_now_ms() + g->form_ms, ret_group, err);
+        coll_group_leave(g);
     }
     return rc;
 }
@@ -78,36 +78,36 @@ int rt_group_split(struct rt_group *g, int32_t colour, int32_t key, struct rt_gr
 
 /* Forms the group of the ranks that are not dead. */
 static int form_rest(
-    struct rt_group *g, const struct rt_ballot *b, struct rt_group **ret, struct co_err *err) {
+    struct rt_group *g, const struct coll_ballot *b, struct rt_group **ret, struct co_err *err) {
     CO_AUTOFREE uint32_t *ranks = co_xcalloc(g->size, sizeof(*ranks));
     uint32_t n = 0;
     for (uint32_t r = 0; r < g->size; r++) {
-        if (!rt_vote_has(b->dead, r)) {
+        if (!coll_vote_has(b->dead, r)) {
             ranks[n++] = r;
         }
     }
-    int64_t end = rt_now_ms() + g->call_ms / 2; /* the others vote and wait for this rank */
-    uint64_t id = rt_hash_more(rt_hash_more(g->id, "shrink", 6), b->dead, b->bytes);
-    id = rt_hash_more(id, &b->round, sizeof(b->round));
-    return rt_group_derive(g, ranks, n, id, end < b->end_ms ? end : b->end_ms, ret, err);
+    int64_t end = coll_now_ms() + g->call_ms / 2; /* the others vote and wait for this rank */
+    uint64_t id = coll_hash_more(coll_hash_more(g->id, "shrink", 6), b->dead, b->bytes);
+    id = coll_hash_more(id, &b->round, sizeof(b->round));
+    return coll_group_derive(g, ranks, n, id, end < b->end_ms ? end : b->end_ms, ret, err);
 }
 
 /* Votes and forms until all survivors have formed the same group. */
 static int shrink(
-    struct rt_group *g, struct rt_ballot *b, struct rt_group **ret_group, struct co_err *err) {
+    struct rt_group *g, struct coll_ballot *b, struct rt_group **ret_group, struct co_err *err) {
     CO_AUTOFREE unsigned char *before = co_xcalloc(1, b->bytes);
     CO_CLEANUP(rt_group_closep) struct rt_group *left = NULL;
-    int rc = rt_vote(g, b, err);
+    int rc = coll_vote(g, b, err);
     while (rc == 0) {
         memcpy(before, b->dead, b->bytes);
-        rt_vote_set(before, g->size, false);
+        coll_vote_set(before, g->size, false);
         rt_group_closep(&left);
         int formed = form_rest(g, b, &left, err);
         if (formed < 0 && formed != CO_PEERLOST && formed != CO_TIMEOUT) {
             return formed;
         }
-        rt_vote_set(b->dead, g->size, formed < 0);
-        rc = rt_vote(g, b, err);
+        coll_vote_set(b->dead, g->size, formed < 0);
+        rc = coll_vote(g, b, err);
         if (rc == 0 && memcmp(before, b->dead, b->bytes) == 0) {
             *ret_group = co_steal_ptr(left);
             return 0;
@@ -118,24 +118,24 @@ static int shrink(
 
 int rt_group_shrink(
     struct rt_group *g, bool *ret_gone, struct rt_group **ret_group, struct co_err *err) {
-    struct rt_ballot b = {.bytes = g->size / 8 + 1, .end_ms = rt_now_ms() + 3 * g->call_ms};
+    struct coll_ballot b = {.bytes = g->size / 8 + 1, .end_ms = coll_now_ms() + 3 * g->call_ms};
     CO_AUTOFREE unsigned char *dead = co_xcalloc(1, b.bytes), *told = co_xcalloc(1, b.bytes);
     b.dead = dead;
     b.told = told;
-    int rc = rt_group_enter(g, "shrink", err);
+    int rc = coll_group_enter(g, "shrink", err);
     if (rc < 0) {
         return rc;
     }
-    (void)rt_group_fail(
+    (void)coll_group_fail(
         g, CO_GONE, g->size, true, "rank %u makes a smaller group of this one", g->rank);
-    rt_queue_stop(g);
+    coll_queue_stop(g);
     rc = shrink(g, &b, ret_group, err);
     pthread_mutex_lock(&g->m);
     g->votes = NULL;
     pthread_mutex_unlock(&g->m);
-    rt_group_leave(g);
+    coll_group_leave(g);
     for (uint32_t r = 0; rc == 0 && ret_gone && r < g->size; r++) {
-        ret_gone[r] = rt_vote_has(dead, r);
+        ret_gone[r] = coll_vote_has(dead, r);
     }
     return rc;
 }

@@ -7,13 +7,13 @@
 
 #include "runtime/train/coll/monitor.h"
 
-static bool says_the_same(const struct rt_peer *p, const struct rt_ballot *b) {
+static bool says_the_same(const struct coll_peer *p, const struct coll_ballot *b) {
     return p->round == b->round && memcmp(p->dead, b->told, b->bytes) == 0;
 }
 
 /* The rank has not voted in this round, or its vote lacks a rank of this rank's last vote.  A rank
  * that knows more is not behind. */
-static bool is_behind(const struct rt_peer *p, const struct rt_ballot *b) {
+static bool is_behind(const struct coll_peer *p, const struct coll_ballot *b) {
     bool behind = p->round != b->round;
     for (uint32_t i = 0; i < b->bytes; i++) {
         behind |= (b->told[i] & ~p->dead[i]) != 0;
@@ -21,33 +21,33 @@ static bool is_behind(const struct rt_peer *p, const struct rt_ballot *b) {
     return behind;
 }
 
-static void tell(struct rt_group *g, struct rt_ballot *b) {
+static void tell(struct rt_group *g, struct coll_ballot *b) {
     memcpy(b->told, b->dead, b->bytes);
-    b->call_end_ms = rt_now_ms() + g->call_ms;
-    rt_monitor_tell(g, RT_WORD_DEAD, b->round, 0, b->told, b->bytes);
+    b->call_end_ms = coll_now_ms() + g->call_ms;
+    coll_monitor_tell(g, COLL_WORD_DEAD, b->round, 0, b->told, b->bytes);
 }
 
 /* Adds all dead ranks that are known by now; call under g->m.  late: the ranks that are behind
  * count as dead, too.  True: the set has grown. */
-static bool learn(struct rt_group *g, struct rt_ballot *b, bool late) {
+static bool learn(struct rt_group *g, struct coll_ballot *b, bool late) {
     bool news = false;
     for (uint32_t r = 0; r < g->size; r++) {
-        struct rt_peer *p = &g->peers[r];
+        struct coll_peer *p = &g->peers[r];
         bool lost = r != g->rank && (atomic_load(&p->gone) || atomic_load(&p->left) ||
                                         (r == g->failed_rank && g->why.code == CO_PEERLOST) ||
                                         (late && is_behind(p, b)));
-        if (lost && !rt_vote_has(b->dead, r)) {
-            rt_vote_set(b->dead, r, true);
+        if (lost && !coll_vote_has(b->dead, r)) {
+            coll_vote_set(b->dead, r, true);
             news = true;
         }
-        if (p->round > 0 && rt_vote_has(p->dead, g->rank)) {
-            rt_vote_set(b->dead, g->rank, true); /* even if the voter has left since */
+        if (p->round > 0 && coll_vote_has(p->dead, g->rank)) {
+            coll_vote_set(b->dead, g->rank, true); /* even if the voter has left since */
         }
         uint32_t n =
-            p->round == 0 || rt_vote_has(b->dead, r) ? 0 : g->size + (p->round == b->round);
+            p->round == 0 || coll_vote_has(b->dead, r) ? 0 : g->size + (p->round == b->round);
         for (uint32_t q = 0; q < n; q++) {
-            if (rt_vote_has(p->dead, q) && !rt_vote_has(b->dead, q)) {
-                rt_vote_set(b->dead, q, true);
+            if (coll_vote_has(p->dead, q) && !coll_vote_has(b->dead, q)) {
+                coll_vote_set(b->dead, q, true);
                 news = true;
             }
         }
@@ -55,10 +55,10 @@ static bool learn(struct rt_group *g, struct rt_ballot *b, bool late) {
     return news;
 }
 
-static bool agreed(const struct rt_group *g, const struct rt_ballot *b) {
+static bool agreed(const struct rt_group *g, const struct coll_ballot *b) {
     bool all = true;
     for (uint32_t r = 0; r < g->size; r++) {
-        all &= r == g->rank || rt_vote_has(b->dead, r) || says_the_same(&g->peers[r], b);
+        all &= r == g->rank || coll_vote_has(b->dead, r) || says_the_same(&g->peers[r], b);
     }
     return all;
 }
@@ -69,18 +69,18 @@ static bool wait_change(struct rt_group *g, int64_t end_ms) {
     return pthread_cond_timedwait(&g->changed, &g->m, &t) == ETIMEDOUT;
 }
 
-static int vote_locked(struct rt_group *g, struct rt_ballot *b) {
+static int vote_locked(struct rt_group *g, struct coll_ballot *b) {
     if (g->failed_rank == g->rank && g->why.code == CO_PEERLOST) {
-        rt_vote_set(b->dead, g->rank, true);
+        coll_vote_set(b->dead, g->rank, true);
     }
     g->votes = b->told;
     if (g->agreed_round < b->round) {
         (void)learn(g, b, false);
         tell(g, b);
     }
-    while (g->agreed_round < b->round && !rt_vote_has(b->dead, g->rank) && !agreed(g, b)) {
+    while (g->agreed_round < b->round && !coll_vote_has(b->dead, g->rank) && !agreed(g, b)) {
         bool late = wait_change(g, b->call_end_ms < b->end_ms ? b->call_end_ms : b->end_ms);
-        if (rt_now_ms() >= b->end_ms) {
+        if (coll_now_ms() >= b->end_ms) {
             return CO_TIMEOUT;
         }
         if (g->agreed_round < b->round && learn(g, b, late)) {
@@ -90,14 +90,14 @@ static int vote_locked(struct rt_group *g, struct rt_ballot *b) {
     if (g->agreed_round == b->round) {
         memcpy(b->dead, g->agreed, b->bytes);
     }
-    if (g->agreed_round > b->round || rt_vote_has(b->dead, g->rank)) {
+    if (g->agreed_round > b->round || coll_vote_has(b->dead, g->rank)) {
         return CO_PEERLOST;
     }
-    rt_monitor_tell(g, RT_WORD_AGREED, b->round, 0, b->dead, b->bytes);
+    coll_monitor_tell(g, COLL_WORD_AGREED, b->round, 0, b->dead, b->bytes);
     return 0;
 }
 
-int rt_vote(struct rt_group *g, struct rt_ballot *b, struct co_err *err) {
+int coll_vote(struct rt_group *g, struct coll_ballot *b, struct co_err *err) {
     b->round++;
     if (g->size == 1) {
         return 0;

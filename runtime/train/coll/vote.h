@@ -16,7 +16,7 @@
 
 #include "runtime/train/coll/coll.h"
 
-struct rt_ballot {
+struct coll_ballot {
     uint32_t round;
     unsigned char *dead; /* the dead ranks, as far as known: a bit a rank; bit `size`: form again */
     unsigned char *told; /* this rank's last vote */
@@ -25,14 +25,14 @@ struct rt_ballot {
     int64_t end_ms;      /* the deadline of all rounds together */
 };
 
-static inline bool rt_vote_has(const unsigned char *bits, uint32_t i) {
+static inline bool coll_vote_has(const unsigned char *bits, uint32_t i) {
     return bits[i / 8] >> (i % 8) & 1;
 }
 
-static inline void rt_vote_set(unsigned char *bits, uint32_t i, bool on) {
+static inline void coll_vote_set(unsigned char *bits, uint32_t i, bool on) {
     bits[i / 8] = (unsigned char)((bits[i / 8] & ~(1U << (i % 8))) | (unsigned)on << (i % 8));
 }
 
 /* One round: until all survivors have the same set, which is in b->dead then.  CO_PEERLOST: the
  * others take this rank for dead.  CO_TIMEOUT: b->end_ms has passed. */
-CO_MUST_CHECK int rt_vote(struct rt_group *g, struct rt_ballot *b, struct co_err *err);
+CO_MUST_CHECK int coll_vote(struct rt_group *g, struct coll_ballot *b, struct co_err *err);

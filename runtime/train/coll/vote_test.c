@@ -16,9 +16,9 @@ enum { RANKS = 4, DEAD_1 = 1 << 1, DEAD_2 = 1 << 2, END_MS = 60000 };
 /* Rank 0 of four; it is connected to nobody. */
 struct voter {
     struct rt_group g;
-    struct rt_peer peers[RANKS];
+    struct coll_peer peers[RANKS];
     unsigned char dead[RANKS], agreed, mine, told;
-    struct rt_ballot b;
+    struct coll_ballot b;
     struct co_err err;
     pthread_t thread;
     int rc;
@@ -26,7 +26,7 @@ struct voter {
 
 static void *vote_there(void *arg) {
     struct voter *v = arg;
-    v->rc = rt_vote(&v->g, &v->b, &v->err);
+    v->rc = coll_vote(&v->g, &v->b, &v->err);
     return NULL;
 }
 
@@ -35,8 +35,8 @@ static void voter_start(struct voter *v) {
     *v = (struct voter){.g = {.size = RANKS, .failed_rank = RANKS, .call_ms = END_MS}};
     v->g.peers = v->peers;
     v->g.agreed = &v->agreed;
-    v->b = (struct rt_ballot){
-        .bytes = 1, .dead = &v->mine, .told = &v->told, .end_ms = rt_now_ms() + END_MS};
+    v->b = (struct coll_ballot){
+        .bytes = 1, .dead = &v->mine, .told = &v->told, .end_ms = coll_now_ms() + END_MS};
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

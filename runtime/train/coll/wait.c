@@ -31,36 +31,36 @@ enum {
     NAMES_BYTES = 320,
 };
 
-int64_t rt_now_ms(void) {
+int64_t coll_now_ms(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-void rt_group_tell(struct rt_group *g) {
-    const struct rt_telling *t = &g->telling;
+void coll_group_tell(struct rt_group *g) {
+    const struct coll_telling *t = &g->telling;
     if (t->code < 0) {
-        rt_monitor_tell(g, t->word, t->rank, t->code, t->more, t->bytes);
+        coll_monitor_tell(g, t->word, t->rank, t->code, t->more, t->bytes);
     }
 }
 
 /* more NULL: the message itself follows the word. */
 static int CO_PRINTF(5, 0) fail(struct rt_group *g, int code, uint32_t rank,
-    const struct rt_telling *t, const char *fmt, va_list ap) {
+    const struct coll_telling *t, const char *fmt, va_list ap) {
     pthread_mutex_lock(&g->m);
     bool first = atomic_load(&g->failed) == 0;
     if (first) {
         (void)co_err_setv(&g->why, code, fmt, ap);
         g->failed_rank = rank;
         size_t len = t->more ? t->bytes : strlen(g->why.msg);
-        g->telling = (struct rt_telling){.word = t->word,
+        g->telling = (struct coll_telling){.word = t->word,
             .more = g->told,
-            .bytes = len < RT_WORD_MAX ? (uint32_t)len : RT_WORD_MAX,
+            .bytes = len < COLL_WORD_MAX ? (uint32_t)len : COLL_WORD_MAX,
             .code = t->code ? t->code : code,
             .rank = t->code ? t->rank : rank};
         memcpy(g->told, t->more ? (const void *)t->more : g->why.msg, g->telling.bytes);
         if (t->tell) {
-            rt_group_tell(g);
+            coll_group_tell(g);
         }
         atomic_store(&g->failed, code);
         (void)eventfd_write(g->alarm, 1);
@@ -70,8 +70,8 @@ static int CO_PRINTF(5, 0) fail(struct rt_group *g, int code, uint32_t rank,
     return atomic_load(&g->failed);
 }
 
-int rt_group_fail_as(
-    struct rt_group *g, int code, uint32_t rank, const struct rt_telling *t, const char *fmt, ...) {
+int coll_group_fail_as(struct rt_group *g, int code, uint32_t rank, const struct coll_telling *t,
+    const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     int rc = fail(g, code, rank, t, fmt, ap);
@@ -79,8 +79,8 @@ int rt_group_fail_as(
     return rc;
 }
 
-int rt_group_fail(struct rt_group *g, int code, uint32_t rank, bool tell, const char *fmt, ...) {
-    struct rt_telling t = {.word = RT_WORD_LOST, .tell = tell};
+int coll_group_fail(struct rt_group *g, int code, uint32_t rank, bool tell, const char *fmt, ...) {
+    struct coll_telling t = {.word = COLL_WORD_LOST, .tell = tell};
     va_list ap;
     va_start(ap, fmt);
     int rc = fail(g, code, rank, &t, fmt, ap);
@@ -92,20 +92,20 @@ void rt_group_abort(struct rt_group *g, const char *why) {
     if (g->fork.forked) {
         return; /* the group is the parent's, which goes on */
     }
-    char text[RT_WORD_MAX + 1];
+    char text[COLL_WORD_MAX + 1];
     int n = snprintf(text, sizeof(text), "rank %u (%.200s) has given the group up: %s", g->rank,
         g->endpoints[g->rank], why ? why : "no reason was given");
-    struct rt_telling t = {.word = RT_WORD_LOST,
+    struct coll_telling t = {.word = COLL_WORD_LOST,
         .tell = true,
         .more = (const unsigned char *)text,
-        .bytes = n < RT_WORD_MAX ? (uint32_t)n : RT_WORD_MAX,
+        .bytes = n < COLL_WORD_MAX ? (uint32_t)n : COLL_WORD_MAX,
         .code = CO_PEERLOST,
         .rank = g->rank};
-    (void)rt_group_fail_as(g, CO_CANCELED, g->size, &t, "this rank has given the group up: %s",
+    (void)coll_group_fail_as(g, CO_CANCELED, g->size, &t, "this rank has given the group up: %s",
         why ? why : "no reason was given");
 }
 
-int rt_group_why(struct rt_group *g, struct co_err *err) {
+int coll_group_why(struct rt_group *g, struct co_err *err) {
     int code = atomic_load(&g->failed);
     if (code < 0 && err) {
         pthread_mutex_lock(&g->m);
@@ -115,8 +115,8 @@ int rt_group_why(struct rt_group *g, struct co_err *err) {
     return code;
 }
 
-int rt_group_left(struct rt_group *g, uint32_t rank) {
-    return rt_group_fail(g, CO_PEERLOST, rank, true, "rank %u (%.200s) has left the group", rank,
+int coll_group_left(struct rt_group *g, uint32_t rank) {
+    return coll_group_fail(g, CO_PEERLOST, rank, true, "rank %u (%.200s) has left the group", rank,
         g->endpoints[rank]);
 }
 
@@ -126,7 +126,7 @@ struct late {
     bool come;      /* they have begun the call */
     bool several;
     char names[NAMES_BYTES];
-    char call[RT_CALL_TEXT];
+    char call[COLL_CALL_TEXT];
 };
 
 static void late_add(struct rt_group *g, struct late *l, uint32_t rank, uint32_t n) {
@@ -146,13 +146,13 @@ static void late_add(struct rt_group *g, struct late *l, uint32_t rank, uint32_t
 static void find_late(
     struct rt_group *g, const struct rt_coll *c, uint32_t rank, struct late *ret_late) {
     uint64_t own = atomic_load(&g->calls.begun), fewest = own;
-    struct rt_said said = c ? rt_call_said(c) : (struct rt_said){0};
+    struct coll_said said = c ? coll_call_said(c) : (struct coll_said){0};
     uint32_t n = 0;
     *ret_late = (struct late){.call = "the call"};
     if (c) {
-        (void)rt_call_text(&said, ret_late->call);
+        (void)coll_call_text(&said, ret_late->call);
     }
-    bool of_all = c && !rt_kinds[c->kind].peer;
+    bool of_all = c && !coll_kinds[c->kind].peer;
     for (uint32_t r = 0; of_all && r < g->size; r++) {
         uint64_t begun = r == g->rank ? own : atomic_load(&g->peers[r].begun);
         fewest = begun < fewest ? begun : fewest;
@@ -168,17 +168,18 @@ static void find_late(
     }
 }
 
-int rt_group_late(struct rt_group *g, const struct rt_coll *c, uint32_t rank) {
+int coll_group_late(struct rt_group *g, const struct rt_coll *c, uint32_t rank) {
     struct late l;
     find_late(g, c, rank, &l);
-    return rt_group_fail(g, CO_TIMEOUT, l.first, true, "rank%s %s %s, but %s %s %s within %lld ms",
-        l.several ? "s" : "", l.names, l.several ? "live" : "lives", l.several ? "have" : "has",
+    return coll_group_fail(g, CO_TIMEOUT, l.first, true,
+        "rank%s %s %s, but %s %s %s within %lld ms", l.several ? "s" : "", l.names,
+        l.several ? "live" : "lives", l.several ? "have" : "has",
         l.come ? "not done its part of" : "not come to", l.call, (long long)g->call_ms);
 }
 
 static void warn(struct rt_group *g, const struct rt_coll *c, uint32_t rank, int64_t waited_ms) {
     struct late l;
-    char text[NAMES_BYTES + RT_CALL_TEXT + 80];
+    char text[NAMES_BYTES + COLL_CALL_TEXT + 80];
     find_late(g, c, rank, &l);
     (void)snprintf(text, sizeof(text), "waiting for rank%s %s for %lld s in %s",
         l.several ? "s" : "", l.names, (long long)(waited_ms / 1000), l.call);
@@ -186,22 +187,22 @@ static void warn(struct rt_group *g, const struct rt_coll *c, uint32_t rank, int
 }
 
 static bool silent(const struct rt_group *g, uint32_t r, int64_t since_ms) {
-    const struct rt_peer *p = &g->peers[r];
+    const struct coll_peer *p = &g->peers[r];
     return r != g->rank && !atomic_load(&p->left) && atomic_load(&p->heard_ms) < since_ms;
 }
 
-int rt_group_silent(struct rt_group *g, int64_t asked_ms) {
+int coll_group_silent(struct rt_group *g, int64_t asked_ms) {
     for (uint32_t r = 0; r < g->size; r++) {
         if (silent(g, r, asked_ms)) {
-            return rt_group_fail(g, CO_PEERLOST, r, true,
+            return coll_group_fail(g, CO_PEERLOST, r, true,
                 "rank %u (%.200s) is lost: no sign of life for %lld ms", r, g->endpoints[r],
-                (long long)(rt_now_ms() - asked_ms));
+                (long long)(coll_now_ms() - asked_ms));
         }
     }
     return 0;
 }
 
-bool rt_group_answers(const struct rt_group *g, int64_t since_ms) {
+bool coll_group_answers(const struct rt_group *g, int64_t since_ms) {
     for (uint32_t r = 0; r < g->size; r++) {
         if (silent(g, r, since_ms)) {
             return false;
@@ -210,35 +211,35 @@ bool rt_group_answers(const struct rt_group *g, int64_t since_ms) {
     return true;
 }
 
-bool rt_patience_over(struct rt_group *g, struct rt_patience *p, int64_t now, int64_t most_ms) {
+bool coll_patience_over(struct rt_group *g, struct coll_patience *p, int64_t now, int64_t most_ms) {
     int64_t half = g->call_ms / 2, grace = half < GRACE_MS ? half : GRACE_MS;
     p->begun_ms = p->begun_ms ? p->begun_ms : now;
     bool late = now - p->begun_ms >= most_ms;
     bool stopped = p->checked_ms && now - p->checked_ms >= GRACE_MS; /* this rank itself */
     if (p->asked_ms ? late && stopped : now - p->begun_ms >= half) {
         p->asked_ms = now;
-        rt_monitor_ping(g);
+        coll_monitor_ping(g);
     }
     p->checked_ms = now;
     return late && p->asked_ms && now - p->asked_ms >= grace;
 }
 
 /* Asks all ranks how far they are; true once they have answered, or have had the time to. */
-static bool surveyed(struct rt_group *g, struct rt_patience *p, int64_t now) {
+static bool surveyed(struct rt_group *g, struct coll_patience *p, int64_t now) {
     if (p->survey_ms == 0) {
         p->survey_ms = now;
-        rt_monitor_ping(g);
+        coll_monitor_ping(g);
     }
-    return now - p->survey_ms >= GRACE_MS || rt_group_answers(g, p->survey_ms);
+    return now - p->survey_ms >= GRACE_MS || coll_group_answers(g, p->survey_ms);
 }
 
-void rt_patience_turn(struct rt_group *g, struct rt_patience *p, uint32_t rank) {
+void coll_patience_turn(struct rt_group *g, struct coll_patience *p, uint32_t rank) {
     int64_t waited = p->checked_ms - p->begun_ms;
     int64_t next = p->agree_ms ? p->agree_ms : AGREE_MS;
-    const struct rt_peer *other = &g->peers[rank];
+    const struct coll_peer *other = &g->peers[rank];
     if (waited >= next && atomic_load(&other->heard_ms) >= atomic_load(&other->asked_ms)) {
         p->agree_ms = waited + (waited < AGREE_MAX_MS ? waited : AGREE_MAX_MS);
-        rt_monitor_ask(g, p->uncounted ? NULL : p->call, rank);
+        coll_monitor_ask(g, p->uncounted ? NULL : p->call, rank);
     }
     next = p->warn_ms ? p->warn_ms : WARN_MS;
     if (waited >= next && surveyed(g, p, p->checked_ms)) {
@@ -248,23 +249,23 @@ void rt_patience_turn(struct rt_group *g, struct rt_patience *p, uint32_t rank) 
     }
 }
 
-static int check(struct rt_group *g, struct rt_patience *p, uint32_t rank, int64_t most_ms) {
+static int check(struct rt_group *g, struct coll_patience *p, uint32_t rank, int64_t most_ms) {
     int code = atomic_load_explicit(&g->failed, memory_order_acquire);
     if (code < 0) {
         return code;
     }
-    if (!rt_patience_over(g, p, rt_now_ms(), most_ms)) {
+    if (!coll_patience_over(g, p, coll_now_ms(), most_ms)) {
         return 0;
     }
-    code = rt_group_silent(g, p->asked_ms);
+    code = coll_group_silent(g, p->asked_ms);
     if (code < 0 || !surveyed(g, p, p->checked_ms)) {
         return code;
     }
     /* Who has not answered the survey yet is busy, not lost: it answered since asked_ms. */
-    return rt_group_late(g, p->call, rank);
+    return coll_group_late(g, p->call, rank);
 }
 
-int rt_deadline_check(struct rt_group *g, struct rt_patience *p, uint32_t rank) {
+int coll_deadline_check(struct rt_group *g, struct coll_patience *p, uint32_t rank) {
     p->left_ms = 0;
     return check(g, p, rank, g->call_ms + g->call_ms / 8);
 }
@@ -274,18 +275,18 @@ int rt_deadline_check(struct rt_group *g, struct rt_patience *p, uint32_t rank) 
  * call returns when its last bytes are in the socket's buffer.  There the data ends where the
  * connections do, all of which the rank closes. */
 static bool all_has_come(const struct rt_group *g, uint32_t rank) {
-    const struct rt_peer *p = &g->peers[rank];
+    const struct coll_peer *p = &g->peers[rank];
     bool come = true;
-    for (uint32_t k = 0; p->local == RT_NOT_LOCAL && k < g->lanes; k++) {
-        come &= rt_tcp_ended(p->lanes[k]);
+    for (uint32_t k = 0; p->local == COLL_NOT_LOCAL && k < g->lanes; k++) {
+        come &= coll_tcp_ended(p->lanes[k]);
     }
     return come;
 }
 
-int rt_patience_check(struct rt_group *g, struct rt_patience *p, uint32_t rank) {
+int coll_patience_check(struct rt_group *g, struct coll_patience *p, uint32_t rank) {
     int code = check(g, p, rank, g->call_ms);
     if (code == 0) {
-        rt_patience_turn(g, p, rank);
+        coll_patience_turn(g, p, rank);
     }
     if (code < 0 || !atomic_load_explicit(&g->peers[rank].left, memory_order_acquire)) {
         return code;
@@ -297,6 +298,6 @@ int rt_patience_check(struct rt_group *g, struct rt_patience *p, uint32_t rank) 
         p->left_ms = p->checked_ms;
         return 0;
     }
-    bool over = p->checked_ms - p->left_ms >= RT_LEFT_NET_MS || all_has_come(g, rank);
-    return over ? rt_group_left(g, rank) : 0;
+    bool over = p->checked_ms - p->left_ms >= COLL_LEFT_NET_MS || all_has_come(g, rank);
+    return over ? coll_group_left(g, rank) : 0;
 }

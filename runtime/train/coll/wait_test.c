@@ -17,7 +17,7 @@ enum { RANKS = 3, SOME = 4096, LIMIT_MS = 8000, AGO_MS = 60000 };
 /* Rank 0 of three; it is connected to nobody. */
 struct waiter {
     struct rt_group g;
-    struct rt_peer peers[RANKS];
+    struct coll_peer peers[RANKS];
     char *endpoints[RANKS];
     uint32_t locals[RANKS];
     struct co_err err;
@@ -44,7 +44,7 @@ static void waiter_done(struct waiter *w) {
 }
 
 static void assert_says(struct waiter *w, int code, const char *text) {
-    assert_int_equal(rt_group_why(&w->g, &w->err), code);
+    assert_int_equal(coll_group_why(&w->g, &w->err), code);
     assert_non_null(strstr(w->err.msg, text));
 }
 
@@ -53,14 +53,14 @@ static void nobody_is_given_up_before_it_was_asked(void **state) {
     (void)state;
     struct waiter w;
     waiter_init(&w);
-    int64_t now = rt_now_ms();
-    struct rt_patience p = {.begun_ms = now - AGO_MS};
-    assert_int_equal(rt_patience_check(&w.g, &p, 2), 0);
-    assert_int_equal(rt_deadline_check(&w.g, &p, 2), 0);
+    int64_t now = coll_now_ms();
+    struct coll_patience p = {.begun_ms = now - AGO_MS};
+    assert_int_equal(coll_patience_check(&w.g, &p, 2), 0);
+    assert_int_equal(coll_deadline_check(&w.g, &p, 2), 0);
     assert_true(p.asked_ms >= now);
     p.asked_ms -= LIMIT_MS; /* time passes; rank 2 answers */
     atomic_store(&w.peers[2].heard_ms, now);
-    assert_int_equal(rt_patience_check(&w.g, &p, 2), CO_PEERLOST);
+    assert_int_equal(coll_patience_check(&w.g, &p, 2), CO_PEERLOST);
     assert_says(&w, CO_PEERLOST, "rank 1 (b:1) is lost: no sign of life");
     waiter_done(&w);
 }
@@ -70,10 +70,10 @@ static void who_was_asked_before_a_stop_is_asked_again(void **state) {
     (void)state;
     struct waiter w;
     waiter_init(&w);
-    int64_t now = rt_now_ms();
-    struct rt_patience p = {
+    int64_t now = coll_now_ms();
+    struct coll_patience p = {
         .begun_ms = now - AGO_MS, .asked_ms = now - AGO_MS / 2, .checked_ms = now - AGO_MS / 2};
-    assert_int_equal(rt_patience_check(&w.g, &p, 2), 0);
+    assert_int_equal(coll_patience_check(&w.g, &p, 2), 0);
     assert_true(p.asked_ms >= now);
     waiter_done(&w);
 }
@@ -82,12 +82,12 @@ static void who_answers_is_late_and_who_has_left_is_not_lost(void **state) {
     (void)state;
     struct waiter w;
     waiter_init(&w);
-    int64_t now = rt_now_ms();
-    struct rt_patience p = {
+    int64_t now = coll_now_ms();
+    struct coll_patience p = {
         .begun_ms = now - AGO_MS, .asked_ms = now - AGO_MS / 2, .checked_ms = now};
     atomic_store(&w.peers[1].left, true);
     atomic_store(&w.peers[2].heard_ms, now);
-    assert_int_equal(rt_patience_check(&w.g, &p, 2), CO_TIMEOUT);
+    assert_int_equal(coll_patience_check(&w.g, &p, 2), CO_TIMEOUT);
     assert_says(&w, CO_TIMEOUT, "rank 2 (c:1) lives, but");
     waiter_done(&w);
 }
@@ -96,25 +96,25 @@ static void a_flag_that_is_there_is_seen_after_the_deadline(void **state) {
     (void)state;
     struct waiter w;
     waiter_init(&w);
-    int64_t now = rt_now_ms();
+    int64_t now = coll_now_ms();
     _Atomic uint32_t flag = 7;
-    w.g.patience = (struct rt_patience){
+    w.g.patience = (struct coll_patience){
         .begun_ms = now - AGO_MS, .asked_ms = now - AGO_MS / 2, .checked_ms = now};
-    assert_int_equal(rt_flag_wait_long(&w.g, &flag, 7, 1), 0);
-    assert_int_equal(rt_group_why(&w.g, NULL), 0);
+    assert_int_equal(coll_flag_wait_long(&w.g, &flag, 7, 1), 0);
+    assert_int_equal(coll_group_why(&w.g, NULL), 0);
     waiter_done(&w);
 }
 
 /* ---- long waits ---- */
 
 /* Checks at a time since the call began; returns what is logged, if anything. */
-static const char *logged_at(struct waiter *w, struct rt_patience *p, int64_t waited_ms) {
+static const char *logged_at(struct waiter *w, struct coll_patience *p, int64_t waited_ms) {
     static char line[1024];
     int log[2];
     assert_int_equal(pipe2(log, O_NONBLOCK | O_CLOEXEC), 0);
     co_log_set_fd(log[1]);
-    p->begun_ms = rt_now_ms() - waited_ms;
-    assert_int_equal(rt_patience_check(&w->g, p, 2), 0);
+    p->begun_ms = coll_now_ms() - waited_ms;
+    assert_int_equal(coll_patience_check(&w->g, p, 2), 0);
     co_log_set_fd(2);
     ssize_t n = read(log[0], line, sizeof(line) - 1);
     line[n > 0 ? n : 0] = '\0';
@@ -131,7 +131,7 @@ static void long_waits_are_logged_with_who_is_late(void **state) {
     waiter_init(&w);
     w.g.call_ms = 600 * S;
     struct rt_coll c = {.kind = RT_ALL_REDUCE, .n = 1000};
-    struct rt_patience p = {.call = &c};
+    struct coll_patience p = {.call = &c};
     atomic_store(&w.g.calls.begun, 5);
     atomic_store(&w.peers[1].begun, 4);
     atomic_store(&w.peers[2].begun, 5);
@@ -157,10 +157,10 @@ static void long_waits_are_logged_with_who_is_late(void **state) {
 struct leaver {
     struct waiter w;
     int far[2]; /* its ends of the lanes */
-    unsigned char sent[RT_PIECE + SOME], got[RT_PIECE + SOME];
-    struct rt_exchange_part part;
-    struct rt_flow in;
-    struct rt_patience p;
+    unsigned char sent[COLL_PIECE + SOME], got[COLL_PIECE + SOME];
+    struct coll_exchange_part part;
+    struct coll_flow in;
+    struct coll_patience p;
 };
 
 static void leaver_init(struct leaver *l) {
@@ -168,7 +168,7 @@ static void leaver_init(struct leaver *l) {
     waiter_init(&l->w);
     struct rt_group *g = &l->w.g;
     g->lanes = 2;
-    l->w.peers[1].local = RT_NOT_LOCAL;
+    l->w.peers[1].local = COLL_NOT_LOCAL;
     for (uint32_t k = 0; k < g->lanes; k++) {
         int ends[2];
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -176,9 +176,9 @@ static void leaver_init(struct leaver *l) {
         l->far[k] = ends[1];
     }
     memset(l->sent, 7, sizeof(l->sent));
-    l->part = (struct rt_exchange_part){
+    l->part = (struct coll_exchange_part){
         .to = RANKS, .from = 1, .recv = l->got, .recv_bytes = sizeof(l->got)};
-    rt_flow_begin(g, &l->in, &l->part, false);
+    coll_flow_begin(g, &l->in, &l->part, false);
     atomic_store(&l->w.peers[1].left, true);
 }
 
@@ -200,14 +200,14 @@ static void leaver_sends(struct leaver *l, uint32_t lane, const void *data, size
 static void leaver_brings(struct leaver *l, uint32_t lane, size_t n) {
     for (size_t at = 0; at < n; at += SOME) {
         leaver_sends(l, lane, l->sent, SOME);
-        assert_int_equal(rt_flow_move(&l->w.g, &l->in), 1);
-        assert_int_equal(rt_deadline_check(&l->w.g, &l->p, 1), 0);
+        assert_int_equal(coll_flow_move(&l->w.g, &l->in), 1);
+        assert_int_equal(coll_deadline_check(&l->w.g, &l->p, 1), 0);
     }
-    assert_int_equal(rt_flow_move(&l->w.g, &l->in), 0);
+    assert_int_equal(coll_flow_move(&l->w.g, &l->in), 0);
 }
 
 static int leaver_checks(struct leaver *l) {
-    return rt_patience_check(&l->w.g, &l->p, 1);
+    return coll_patience_check(&l->w.g, &l->p, 1);
 }
 
 static void leaver_closes(struct leaver *l, uint32_t lane) {
@@ -220,21 +220,21 @@ static void data_behind_a_goodbye_is_received(void **state) {
     static struct leaver l;
     leaver_init(&l);
     struct rt_group *g = &l.w.g;
-    assert_int_equal(rt_flow_move(g, &l.in), 0);
+    assert_int_equal(coll_flow_move(g, &l.in), 0);
     assert_int_equal(leaver_checks(&l), 0); /* sees the goodbye */
-    leaver_sends(&l, 0, l.in.head, RT_MESSAGE_HEAD);
-    leaver_brings(&l, 0, RT_PIECE / 2);
+    leaver_sends(&l, 0, l.in.head, COLL_MESSAGE_HEAD);
+    leaver_brings(&l, 0, COLL_PIECE / 2);
     for (uint32_t i = 0; i < 5; i++) {
         assert_int_equal(leaver_checks(&l), 0);
     }
-    leaver_brings(&l, 0, RT_PIECE / 2);
+    leaver_brings(&l, 0, COLL_PIECE / 2);
     leaver_closes(&l, 0);
     assert_int_equal(leaver_checks(&l), 0);
     assert_int_equal(leaver_checks(&l), 0); /* the other lane may still bring something */
     leaver_sends(&l, 1, l.sent, SOME);
     leaver_closes(&l, 1);
     assert_int_equal(leaver_checks(&l), 0); /* and has */
-    assert_int_equal(rt_flow_move(g, &l.in), 1);
+    assert_int_equal(coll_flow_move(g, &l.in), 1);
     assert_int_equal(l.in.left, 0);
     assert_memory_equal(l.got, l.sent, sizeof(l.got));
     leaver_done(&l);
@@ -262,13 +262,13 @@ static void who_left_is_named_when_nothing_moves(void **state) {
     static struct leaver l;
     leaver_init(&l);
     assert_int_equal(leaver_checks(&l), 0);
-    l.p.left_ms -= RT_LEFT_NET_MS / 2;
+    l.p.left_ms -= COLL_LEFT_NET_MS / 2;
     assert_int_equal(leaver_checks(&l), 0);
-    assert_int_equal(rt_deadline_check(&l.w.g, &l.p, 1), 0); /* something has moved */
+    assert_int_equal(coll_deadline_check(&l.w.g, &l.p, 1), 0); /* something has moved */
     assert_int_equal(leaver_checks(&l), 0);
-    l.p.left_ms -= RT_LEFT_NET_MS / 2;
+    l.p.left_ms -= COLL_LEFT_NET_MS / 2;
     assert_int_equal(leaver_checks(&l), 0);
-    l.p.left_ms -= RT_LEFT_NET_MS / 2;
+    l.p.left_ms -= COLL_LEFT_NET_MS / 2;
     assert_left(&l);
 }
 

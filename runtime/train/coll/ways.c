@@ -1,30 +1,30 @@
 /* Chooses the algorithm with the lowest cost for a call's size and members (runtime/train/cost). */
 #include "runtime/train/coll/message.h"
 
-const rt_msg_fn rt_msg_ways[RT_WAYS] = {
-    [RT_WAY_DOUBLING] = rt_msg_doubling,
-    [RT_WAY_HALVING] = rt_msg_halving,
-    [RT_WAY_RING] = rt_msg_ring,
-    [RT_WAY_REDUCE_TREE] = rt_msg_reduce_tree,
-    [RT_WAY_REDUCE_CHAIN] = rt_msg_reduce_chain,
-    [RT_WAY_BROADCAST_TREE] = rt_msg_broadcast_tree,
-    [RT_WAY_BROADCAST_CHAIN] = rt_msg_broadcast_chain,
+const coll_msg_fn coll_msg_ways[COST_WAYS] = {
+    [COST_WAY_DOUBLING] = coll_msg_doubling,
+    [COST_WAY_HALVING] = coll_msg_halving,
+    [COST_WAY_RING] = coll_msg_ring,
+    [COST_WAY_REDUCE_TREE] = coll_msg_reduce_tree,
+    [COST_WAY_REDUCE_CHAIN] = coll_msg_reduce_chain,
+    [COST_WAY_BROADCAST_TREE] = coll_msg_broadcast_tree,
+    [COST_WAY_BROADCAST_CHAIN] = coll_msg_broadcast_chain,
 };
 
 static int cheapest(
-    enum rt_way one, struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
-    enum rt_way w = rt_way_cheapest(one, m->n, c->n * rt_dtype_size(c->dtype));
-    return rt_msg_ways[w](g, m, c);
+    enum cost_way one, struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
+    enum cost_way w = cost_way_cheapest(one, m->n, c->n * rt_dtype_size(c->dtype));
+    return coll_msg_ways[w](g, m, c);
 }
 
-int rt_msg_all_reduce(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
-    return cheapest(RT_WAY_RING, g, m, c);
+int coll_msg_all_reduce(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
+    return cheapest(COST_WAY_RING, g, m, c);
 }
 
-int rt_msg_reduce(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
-    return cheapest(RT_WAY_REDUCE_TREE, g, m, c);
+int coll_msg_reduce(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
+    return cheapest(COST_WAY_REDUCE_TREE, g, m, c);
 }
 
-int rt_msg_broadcast(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
-    return cheapest(RT_WAY_BROADCAST_TREE, g, m, c);
+int coll_msg_broadcast(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
+    return cheapest(COST_WAY_BROADCAST_TREE, g, m, c);
 }

@@ -13,14 +13,14 @@ static const size_t sizes[] = {0, 1, 3, 100, 4099, 70001, 200003};
 
 static const struct {
     enum rt_kind kind;
-    enum rt_way first, end;
-} kinds[] = {{RT_ALL_REDUCE, RT_WAY_DOUBLING, RT_WAY_REDUCE_TREE},
-    {RT_REDUCE, RT_WAY_REDUCE_TREE, RT_WAY_BROADCAST_TREE},
-    {RT_BROADCAST, RT_WAY_BROADCAST_TREE, RT_WAYS}};
+    enum cost_way first, end;
+} kinds[] = {{RT_ALL_REDUCE, COST_WAY_DOUBLING, COST_WAY_REDUCE_TREE},
+    {RT_REDUCE, COST_WAY_REDUCE_TREE, COST_WAY_BROADCAST_TREE},
+    {RT_BROADCAST, COST_WAY_BROADCAST_TREE, COST_WAYS}};
 
-static int one_way(struct world *w, struct rt_group *g, enum rt_way way, struct rt_coll c,
+static int one_way(struct world *w, struct rt_group *g, enum cost_way way, struct rt_coll c,
     bool in_place, struct co_err *err) {
-    struct rt_members all = {.rank = g->all, .n = g->size, .me = g->rank};
+    struct coll_members all = {.rank = g->all, .n = g->size, .me = g->rank};
     size_t size = rt_dtype_size(c.dtype), n_in, n_out;
     struct buffers b = {0};
     if (!buffers_get(g, &b, c.n * size, false, err)) {
@@ -32,13 +32,14 @@ static int one_way(struct world *w, struct rt_group *g, enum rt_way way, struct 
     }
     c.in = in_place ? b.out : b.in;
     c.out = b.out;
-    g->patience = (struct rt_patience){0}; /* as rt_call_host: the time limit is for each call */
-    int rc = rt_msg_ways[way](g, &all, &c);
+    g->patience =
+        (struct coll_patience){0}; /* as coll_call_host: the time limit is for each call */
+    int rc = coll_msg_ways[way](g, &all, &c);
     if (rc < 0) {
         (void)rt_group_check(g, err);
     } else if (memcmp(b.out, b.want, n_out * size) != 0) {
-        rc = co_err_set(err, CO_INTERNAL, "%s by %s, %s %s, n %zu, root %u", rt_way_call(way),
-            rt_way_name(way), rt_dtype_name(c.dtype), rt_op_name(c.op), c.n, c.root);
+        rc = co_err_set(err, CO_INTERNAL, "%s by %s, %s %s, n %zu, root %u", cost_way_call(way),
+            cost_way_name(way), rt_dtype_name(c.dtype), rt_op_name(c.op), c.n, c.root);
     }
     buffers_done(g, &b, false);
     return rc;
@@ -49,7 +50,7 @@ static int all_ways(struct world *w, struct rt_group *g, uint32_t rank, struct c
     (void)rank;
     int rc = 0;
     for (size_t k = 0; k < CO_ARRAY_LEN(kinds); k++) {
-        for (enum rt_way way = kinds[k].first; way < kinds[k].end; way++) {
+        for (enum cost_way way = kinds[k].first; way < kinds[k].end; way++) {
             for (size_t s = 0; s < CO_ARRAY_LEN(sizes) && rc == 0; s++) {
                 struct rt_coll c = {.kind = kinds[k].kind,
                     .dtype = dtypes[(s + way) % CO_ARRAY_LEN(dtypes)],

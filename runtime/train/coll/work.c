@@ -21,8 +21,8 @@ enum sort { OF_ALL, PAIR, GPU_PAIR };
 struct rt_work {
     struct rt_work *next;
     enum sort sort;
-    uint64_t number;        /* from 1 */
-    struct rt_queue *queue; /* this and g may be gone once `done` is set */
+    uint64_t number;          /* from 1 */
+    struct coll_queue *queue; /* this and g may be gone once `done` is set */
     struct rt_group *g;
     struct rt_coll call;
     _Atomic bool done;
@@ -30,12 +30,12 @@ struct rt_work {
     struct co_err err;
     /* Only for PAIR: */
     bool begun;
-    struct rt_exchange_part part;
-    struct rt_flow flow;
-    struct rt_patience patience;
+    struct coll_exchange_part part;
+    struct coll_flow flow;
+    struct coll_patience patience;
 };
 
-struct rt_queue {
+struct coll_queue {
     pthread_t thread;
     pthread_mutex_t m;
     pthread_cond_t changed;
@@ -48,20 +48,20 @@ struct rt_queue {
     bool *taken;        /* owned [2][size]: an earlier call has the turn to or from the rank */
     struct pollfd *fds; /* owned */
     size_t fds_max;
-    const struct rt_flow **flows; /* owned; as many as there may be fds */
+    const struct coll_flow **flows; /* owned; as many as there may be fds */
 };
 
 static enum sort sort_of(const struct rt_group *g, const struct rt_coll *c) {
     bool pair = c->kind == RT_SEND || c->kind == RT_RECV;
-    return !pair ? OF_ALL : g->gpu && rt_gpu_takes(g, c) ? GPU_PAIR : PAIR;
+    return !pair ? OF_ALL : g->gpu && coll_gpu_takes(g, c) ? GPU_PAIR : PAIR;
 }
 
 /* Ends a call and takes it out of the queue.  Do not touch it afterwards: its owner may free it at
  * once. */
-static void finish(struct rt_queue *q, struct rt_work *w, int code) {
+static void finish(struct coll_queue *q, struct rt_work *w, int code) {
     w->code = code;
     if (code < 0) {
-        (void)rt_group_why(w->g, &w->err);
+        (void)coll_group_why(w->g, &w->err);
         (void)co_err_wrap(&w->err, "%s", rt_kind_name(w->call.kind));
     }
     pthread_mutex_lock(&q->m);
@@ -80,7 +80,7 @@ static void finish(struct rt_queue *q, struct rt_work *w, int code) {
 /* ---- sends and receives ---- */
 
 /* How many sends and receives precede the next call of all ranks. */
-static uint32_t pairs_ahead(struct rt_queue *q) {
+static uint32_t pairs_ahead(struct coll_queue *q) {
     uint32_t n = 0;
     pthread_mutex_lock(&q->m);
     for (const struct rt_work *w = q->first; w && w->sort == PAIR; w = w->next) {
@@ -101,22 +101,22 @@ static int pair_move(struct rt_work *w, bool patient) {
     }
     if (!w->begun) {
         w->begun = true;
-        w->part = rt_msg_pair_part(g, &w->call);
+        w->part = coll_msg_pair_part(g, &w->call);
         w->patience.call = &w->call;
-        rt_flow_begin(g, &w->flow, &w->part, w->call.kind == RT_SEND);
+        coll_flow_begin(g, &w->flow, &w->part, w->call.kind == RT_SEND);
     }
-    int moved = rt_flow_move(g, &w->flow);
+    int moved = coll_flow_move(g, &w->flow);
     if (moved < 0 || w->flow.left == 0 || (moved == 0 && patient)) {
         return moved;
     }
-    code = moved > 0 ? rt_deadline_check(g, &w->patience, w->call.root)
-                     : rt_patience_check(g, &w->patience, w->call.root);
+    code = moved > 0 ? coll_deadline_check(g, &w->patience, w->call.root)
+                     : coll_patience_check(g, &w->patience, w->call.root);
     return code < 0 ? code : moved;
 }
 
 /* Tries the first send to each rank and the first receive from each rank, among the first n calls.
  * True: data has moved, or a call has ended. */
-static bool pairs_move(struct rt_queue *q, struct rt_group *g, uint32_t n, bool patient) {
+static bool pairs_move(struct coll_queue *q, struct rt_group *g, uint32_t n, bool patient) {
     bool moved = false;
     memset(q->taken, 0, 2 * (size_t)g->size * sizeof(*q->taken));
     struct rt_work *w = q->first, *next;
@@ -136,8 +136,8 @@ static bool pairs_move(struct rt_queue *q, struct rt_group *g, uint32_t n, bool 
     return moved;
 }
 
-static void pairs_wait(struct rt_queue *q, struct rt_group *g, uint32_t n, uint32_t tries) {
-    size_t most = (size_t)n * RT_LANES_MAX + 2;
+static void pairs_wait(struct coll_queue *q, struct rt_group *g, uint32_t n, uint32_t tries) {
+    size_t most = (size_t)n * COLL_LANES_MAX + 2;
     if (most > q->fds_max) {
         free(q->fds);
         free(q->flows);
@@ -145,14 +145,14 @@ static void pairs_wait(struct rt_queue *q, struct rt_group *g, uint32_t n, uint3
         q->flows = co_xcalloc(most, sizeof(*q->flows));
         q->fds_max = most;
     }
-    struct rt_wait_set set = {.fds = q->fds, .flows = q->flows};
+    struct coll_wait_set set = {.fds = q->fds, .flows = q->flows};
     memset(q->taken, 0, 2 * (size_t)g->size * sizeof(*q->taken));
     const struct rt_work *w = q->first;
     for (uint32_t i = 0; i < n; i++) {
         bool *taken = &q->taken[(w->call.kind == RT_SEND) * g->size + w->call.root];
         if (!*taken) {
             *taken = true;
-            set.n_fds += rt_flow_fds(g, &w->flow, q->fds + set.n_fds);
+            set.n_fds += coll_flow_fds(g, &w->flow, q->fds + set.n_fds);
             q->flows[set.n_flows++] = &w->flow;
         }
         w = i + 1 < n ? w->next : NULL;
@@ -160,19 +160,19 @@ static void pairs_wait(struct rt_queue *q, struct rt_group *g, uint32_t n, uint3
     set.tcp = set.n_fds > 0;
     q->fds[set.n_fds++] = (struct pollfd){.fd = g->alarm, .events = POLLIN};
     q->fds[set.n_fds++] = (struct pollfd){.fd = q->more, .events = POLLIN};
-    rt_flows_wait(g, &set, tries);
+    coll_flows_wait(g, &set, tries);
     eventfd_t none;
     /* no wait: the descriptor is non-blocking */
     (void)eventfd_read(q->more, &none);
 }
 
 /* Makes sends and receives until the queue is empty or begins with a call of all ranks. */
-static void pairs_make(struct rt_queue *q, struct rt_group *g) {
+static void pairs_make(struct coll_queue *q, struct rt_group *g) {
     uint32_t n, tries = 0;
     while ((n = pairs_ahead(q)) > 0) {
-        if (pairs_move(q, g, n, tries < RT_TRIES)) {
+        if (pairs_move(q, g, n, tries < COLL_TRIES)) {
             tries = 0;
-        } else if (tries++ >= RT_TRIES) {
+        } else if (tries++ >= COLL_TRIES) {
             pairs_wait(q, g, n, tries);
         }
     }
@@ -180,12 +180,12 @@ static void pairs_make(struct rt_queue *q, struct rt_group *g) {
 
 /* ---- sends and receives on a GPU ---- */
 
-static bool may_begin(const struct rt_queue *q) {
+static bool may_begin(const struct coll_queue *q) {
     return q->first && (q->first->sort != GPU_PAIR || q->first->number <= q->pressed);
 }
 
 /* Makes all sends and receives at the head of the queue as one batch. */
-static void gpu_pairs_make(struct rt_queue *q, struct rt_group *g) {
+static void gpu_pairs_make(struct coll_queue *q, struct rt_group *g) {
     uint32_t n = 0;
     pthread_mutex_lock(&q->m);
     for (const struct rt_work *w = q->first; w && w->sort == GPU_PAIR; w = w->next) {
@@ -197,7 +197,7 @@ static void gpu_pairs_make(struct rt_queue *q, struct rt_group *g) {
         calls[i] = from->call;
     }
     pthread_mutex_unlock(&q->m);
-    int rc = rt_gpu_make(g, calls, n);
+    int rc = coll_gpu_make(g, calls, n);
     for (uint32_t i = 0; i < n; i++) {
         finish(q, q->first, rc);
     }
@@ -205,7 +205,7 @@ static void gpu_pairs_make(struct rt_queue *q, struct rt_group *g) {
 
 /* ---- the queue ---- */
 
-static struct rt_work *queue_next(struct rt_queue *q) {
+static struct rt_work *queue_next(struct coll_queue *q) {
     pthread_mutex_lock(&q->m);
     while (!may_begin(q) && !q->stop) {
         /* no deadline: until a call is started, or the queue ends */
@@ -217,7 +217,7 @@ static struct rt_work *queue_next(struct rt_queue *q) {
 }
 
 static void *queue_run(void *arg) {
-    struct rt_queue *q = arg;
+    struct coll_queue *q = arg;
     struct rt_work *w;
     while ((w = queue_next(q))) {
         if (w->sort == PAIR) {
@@ -225,17 +225,17 @@ static void *queue_run(void *arg) {
         } else if (w->sort == GPU_PAIR) {
             gpu_pairs_make(q, w->g);
         } else {
-            finish(q, w, rt_call_make(w->g, &w->call));
+            finish(q, w, coll_call_make(w->g, &w->call));
         }
     }
     return NULL;
 }
 
-bool rt_queue_busy(const struct rt_group *g) {
+bool coll_queue_busy(const struct rt_group *g) {
     return g->queue && atomic_load_explicit(&g->queue->waiting, memory_order_acquire) > 0;
 }
 
-static void queue_free(struct rt_queue *q) {
+static void queue_free(struct coll_queue *q) {
     co_close(q->more);
     pthread_mutex_destroy(&q->m);
     pthread_cond_destroy(&q->changed);
@@ -246,7 +246,7 @@ static void queue_free(struct rt_queue *q) {
 }
 
 /* Its mutex and conditions may be in use by the thread that is not here. */
-void rt_queue_forget(struct rt_group *g) {
+void coll_queue_forget(struct rt_group *g) {
     if (g->queue) {
         co_close(g->queue->more);
         free(g->queue->taken);
@@ -261,7 +261,7 @@ static int queue_start(struct rt_group *g, struct co_err *err) {
     if (more < 0) {
         return co_err_errno(err, errno, "an event");
     }
-    struct rt_queue *q = co_xcalloc(1, sizeof(*q));
+    struct coll_queue *q = co_xcalloc(1, sizeof(*q));
     pthread_mutex_init(&q->m, NULL);
     pthread_cond_init(&q->changed, NULL);
     q->end = &q->first;
@@ -276,8 +276,8 @@ static int queue_start(struct rt_group *g, struct co_err *err) {
     return 0;
 }
 
-void rt_queue_stop(struct rt_group *g) {
-    struct rt_queue *q = g->queue;
+void coll_queue_stop(struct rt_group *g) {
+    struct coll_queue *q = g->queue;
     if (q) {
         pthread_mutex_lock(&q->m);
         q->stop = true;
@@ -290,14 +290,14 @@ void rt_queue_stop(struct rt_group *g) {
     }
 }
 
-int rt_queue_add(
+int coll_queue_add(
     struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err) {
     int rc = g->queue ? 0 : queue_start(g, err);
     if (rc < 0) {
         return rc;
     }
     struct rt_work *w = co_xcalloc(1, sizeof(*w));
-    struct rt_queue *q = g->queue;
+    struct coll_queue *q = g->queue;
     *w = (struct rt_work){.queue = q, .g = g, .call = *call, .sort = sort_of(g, call)};
     pthread_mutex_lock(&q->m);
     w->number = ++q->started;
@@ -308,7 +308,7 @@ int rt_queue_add(
     if (q->pairing) {
         (void)eventfd_write(q->more, 1);
         if (g->shm.base) {
-            rt_bell_ring(&g->shm, g->shm.me);
+            coll_bell_ring(&g->shm, g->shm.me);
         }
     }
     pthread_cond_broadcast(&q->changed);
@@ -319,13 +319,13 @@ int rt_queue_add(
 
 int rt_coll_start(
     struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err) {
-    int rc = rt_call_check(g, call, err);
-    rc = rc < 0 ? rc : rt_group_enter(g, rt_kind_name(call->kind), err);
+    int rc = coll_call_check(g, call, err);
+    rc = rc < 0 ? rc : coll_group_enter(g, rt_kind_name(call->kind), err);
     if (rc < 0) {
         return rc;
     }
-    rc = rt_queue_add(g, call, ret_work, err);
-    rt_group_leave(g);
+    rc = coll_queue_add(g, call, ret_work, err);
+    coll_group_leave(g);
     return rc;
 }
 
@@ -335,7 +335,7 @@ static bool is_parents(const struct rt_work *w) {
 }
 
 bool rt_work_test(const struct rt_work *work) {
-    struct rt_queue *q = work->queue;
+    struct coll_queue *q = work->queue;
     if (is_parents(work)) {
         return true;
     }
@@ -349,7 +349,7 @@ bool rt_work_test(const struct rt_work *work) {
 }
 
 int rt_work_wait(struct rt_work *work_own, struct co_err *err) {
-    struct rt_queue *q = work_own->queue;
+    struct coll_queue *q = work_own->queue;
     if (is_parents(work_own)) {
         free(work_own);
         return co_fork_refuse("the started call", err);

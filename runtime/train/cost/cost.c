@@ -63,11 +63,11 @@ static uint64_t tree_bytes(uint32_t ranks, uint64_t bytes) {
 
 /* A chain is a pipeline: the last rank gets its first piece after ranks - 1 steps. */
 static uint64_t chain_steps(uint32_t ranks, uint64_t bytes) {
-    uint64_t pieces = (bytes + RT_COST_PIECE - 1) / RT_COST_PIECE;
+    uint64_t pieces = (bytes + COST_PIECE - 1) / COST_PIECE;
     return ranks - 2 + (pieces ? pieces : 1);
 }
 static uint64_t chain_bytes(uint32_t ranks, uint64_t bytes) {
-    return bytes + (ranks - 2) * (bytes < RT_COST_PIECE ? bytes : RT_COST_PIECE);
+    return bytes + (ranks - 2) * (bytes < COST_PIECE ? bytes : COST_PIECE);
 }
 
 typedef uint64_t (*count_fn)(uint32_t ranks, uint64_t bytes);
@@ -75,47 +75,48 @@ static const struct {
     const char *call, *name;
     count_fn steps, bytes;
     const char *steps_text, *bytes_text;
-} rows[RT_WAYS] = {
-    [RT_WAY_DOUBLING] = {"all_reduce", "doubling", doubling_steps, doubling_bytes, "log2 P",
+} rows[COST_WAYS] = {
+    [COST_WAY_DOUBLING] = {"all_reduce", "doubling", doubling_steps, doubling_bytes, "log2 P",
         "n log2 P"},
-    [RT_WAY_HALVING] = {"all_reduce", "halving", halving_steps, halving_bytes, "2 log2 P",
+    [COST_WAY_HALVING] = {"all_reduce", "halving", halving_steps, halving_bytes, "2 log2 P",
         "2 n (P - 1) / P"},
-    [RT_WAY_RING] = {"all_reduce", "ring", ring_steps, ring_bytes, "2 (P - 1)", "2 n (P - 1) / P"},
-    [RT_WAY_REDUCE_TREE] = {"reduce", "tree", tree_steps, tree_bytes, "log2 P", "n log2 P"},
-    [RT_WAY_REDUCE_CHAIN] = {"reduce", "chain", chain_steps, chain_bytes, "P - 2 + pieces",
+    [COST_WAY_RING] = {"all_reduce", "ring", ring_steps, ring_bytes, "2 (P - 1)",
+        "2 n (P - 1) / P"},
+    [COST_WAY_REDUCE_TREE] = {"reduce", "tree", tree_steps, tree_bytes, "log2 P", "n log2 P"},
+    [COST_WAY_REDUCE_CHAIN] = {"reduce", "chain", chain_steps, chain_bytes, "P - 2 + pieces",
         "n + (P - 2) piece"},
-    [RT_WAY_BROADCAST_TREE] = {"broadcast", "tree", tree_steps, tree_bytes, "log2 P", "n log2 P"},
-    [RT_WAY_BROADCAST_CHAIN] = {"broadcast", "chain", chain_steps, chain_bytes, "P - 2 + pieces",
+    [COST_WAY_BROADCAST_TREE] = {"broadcast", "tree", tree_steps, tree_bytes, "log2 P", "n log2 P"},
+    [COST_WAY_BROADCAST_CHAIN] = {"broadcast", "chain", chain_steps, chain_bytes, "P - 2 + pieces",
         "n + (P - 2) piece"},
 };
 
-const char *rt_way_call(enum rt_way w) {
+const char *cost_way_call(enum cost_way w) {
     return rows[w].call;
 }
 
-const char *rt_way_name(enum rt_way w) {
+const char *cost_way_name(enum cost_way w) {
     return rows[w].name;
 }
 
-uint64_t rt_way_steps(enum rt_way w, uint32_t ranks, uint64_t bytes) {
+uint64_t cost_way_steps(enum cost_way w, uint32_t ranks, uint64_t bytes) {
     return rows[w].steps(ranks, bytes);
 }
 
-uint64_t rt_way_bytes(enum rt_way w, uint32_t ranks, uint64_t bytes) {
+uint64_t cost_way_bytes(enum cost_way w, uint32_t ranks, uint64_t bytes) {
     return rows[w].bytes(ranks, bytes);
 }
 
 /* Counts in KiB, rounded up, so that the product fits 64 bits. */
-uint64_t rt_way_ns(enum rt_way w, uint32_t ranks, uint64_t bytes) {
-    return rt_way_steps(w, ranks, bytes) * rt_way_costs[w].step +
-           (rt_way_bytes(w, ranks, bytes) + 1023) / 1024 * rt_way_costs[w].kib;
+uint64_t cost_way_ns(enum cost_way w, uint32_t ranks, uint64_t bytes) {
+    return cost_way_steps(w, ranks, bytes) * cost_way_costs[w].step +
+           (cost_way_bytes(w, ranks, bytes) + 1023) / 1024 * cost_way_costs[w].kib;
 }
 
-enum rt_way rt_way_cheapest(enum rt_way one, uint32_t ranks, uint64_t bytes) {
-    enum rt_way best = one;
+enum cost_way cost_way_cheapest(enum cost_way one, uint32_t ranks, uint64_t bytes) {
+    enum cost_way best = one;
     uint64_t least = UINT64_MAX;
-    for (enum rt_way w = 0; w < RT_WAYS; w++) {
-        uint64_t ns = co_streq(rows[w].call, rows[one].call) ? rt_way_ns(w, ranks, bytes) : least;
+    for (enum cost_way w = 0; w < COST_WAYS; w++) {
+        uint64_t ns = co_streq(rows[w].call, rows[one].call) ? cost_way_ns(w, ranks, bytes) : least;
         if (ns < least) {
             best = w;
             least = ns;
@@ -132,10 +133,10 @@ static const struct {
     uint32_t from;
 } in_memory[] = {
     {"all_reduce", "everybody reduces all", "1", "P n", 0},
-    {"all_reduce", "slices", "2 a chunk", "3 n", RT_COST_SMALL + 1},
-    {"all_reduce", "slices, in the group's buffers", "2", "2 n", RT_COST_SMALL + 1},
+    {"all_reduce", "slices", "2 a chunk", "3 n", COST_SMALL + 1},
+    {"all_reduce", "slices, in the group's buffers", "2", "2 n", COST_SMALL + 1},
     {"reduce", "the root reduces all", "1", "P n", 0},
-    {"reduce", "slices", "2 a chunk", "2 n", RT_COST_SMALL + 1},
+    {"reduce", "slices", "2 a chunk", "2 n", COST_SMALL + 1},
     {"broadcast", "pieces", "1 a piece", "2 n", 0},
     {"all_gather", "pieces", "1 a piece", "P n", 0},
     {"reduce_scatter", "slices", "2 a slice", "2 P n", 0},
@@ -157,13 +158,13 @@ static void CO_PRINTF(2, 3) add(struct page *p, const char *fmt, ...) {
 }
 
 /* "0 doubling, 16384 halving, ...": sizes are tried in steps of two. */
-static void add_choice(struct page *p, enum rt_way one, uint32_t ranks) {
-    enum rt_way last = RT_WAYS;
+static void add_choice(struct page *p, enum cost_way one, uint32_t ranks) {
+    enum cost_way last = COST_WAYS;
     add(p, "%-11s %5u ", rows[one].call, ranks);
     for (uint64_t bytes = 1; bytes <= (uint64_t)1 << 32; bytes *= 2) {
-        enum rt_way w = rt_way_cheapest(one, ranks, bytes);
+        enum cost_way w = cost_way_cheapest(one, ranks, bytes);
         if (w != last) {
-            add(p, "%s %llu %s", last == RT_WAYS ? "" : ",",
+            add(p, "%s %llu %s", last == COST_WAYS ? "" : ",",
                 (unsigned long long)(bytes == 1 ? 0 : bytes), rows[w].name);
         }
         last = w;
@@ -172,19 +173,19 @@ static void add_choice(struct page *p, enum rt_way one, uint32_t ranks) {
 }
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): it is written through the page. */
-int rt_way_table(char *ret_text, size_t size) {
+int cost_way_table(char *ret_text, size_t size) {
     static const uint32_t ranks[] = {2, 3, 4, 8, 16, 64, 256};
     struct page p = {.text = ret_text, .size = size};
-    add(&p, "Over TCP, between P machines; n bytes.  Measured: %s.\n\n", rt_way_conditions);
+    add(&p, "Over TCP, between P machines; n bytes.  Measured: %s.\n\n", cost_way_conditions);
     add(&p, "%-11s %-9s %-15s %-18s %8s %8s\n", "call", "algorithm", "steps", "bytes", "us/step",
         "us/MiB");
-    for (enum rt_way w = 0; w < RT_WAYS; w++) {
+    for (enum cost_way w = 0; w < COST_WAYS; w++) {
         add(&p, "%-11s %-9s %-15s %-18s %8.1f %8.1f\n", rows[w].call, rows[w].name,
-            rows[w].steps_text, rows[w].bytes_text, rt_way_costs[w].step / 1e3,
-            rt_way_costs[w].kib * 1.024);
+            rows[w].steps_text, rows[w].bytes_text, cost_way_costs[w].step / 1e3,
+            cost_way_costs[w].kib * 1.024);
     }
     add(&p, "\n%-11s %5s  %s\n", "call", "P", "from how many bytes on which is taken");
-    for (enum rt_way w = 0; w < RT_WAYS; w++) {
+    for (enum cost_way w = 0; w < COST_WAYS; w++) {
         bool first = w == 0 || !co_streq(rows[w].call, rows[w - 1].call);
         for (size_t i = 0; first && i < CO_ARRAY_LEN(ranks); i++) {
             add_choice(&p, w, ranks[i]);

@@ -12,38 +12,38 @@
 #include <stdint.h>
 
 /* Those of a call stand together. */
-enum rt_way {
-    RT_WAY_DOUBLING,
-    RT_WAY_HALVING,
-    RT_WAY_RING,
-    RT_WAY_REDUCE_TREE,
-    RT_WAY_REDUCE_CHAIN,
-    RT_WAY_BROADCAST_TREE,
-    RT_WAY_BROADCAST_CHAIN,
-    RT_WAYS,
+enum cost_way {
+    COST_WAY_DOUBLING,
+    COST_WAY_HALVING,
+    COST_WAY_RING,
+    COST_WAY_REDUCE_TREE,
+    COST_WAY_REDUCE_CHAIN,
+    COST_WAY_BROADCAST_TREE,
+    COST_WAY_BROADCAST_CHAIN,
+    COST_WAYS,
 };
 
 enum {
-    RT_COST_PIECE = 256 << 10, /* bytes that a chain passes on at a time */
-    RT_COST_SMALL = 8 << 10,   /* bytes up to which calls in shared memory are small */
+    COST_PIECE = 256 << 10, /* bytes that a chain passes on at a time */
+    COST_SMALL = 8 << 10,   /* bytes up to which calls in shared memory are small */
 };
 
-const char *rt_way_call(enum rt_way w); /* "all_reduce", ... */
-const char *rt_way_name(enum rt_way w); /* "ring", ... */
-uint64_t rt_way_steps(enum rt_way w, uint32_t ranks, uint64_t bytes);
-uint64_t rt_way_bytes(enum rt_way w, uint32_t ranks, uint64_t bytes);
-uint64_t rt_way_ns(enum rt_way w, uint32_t ranks, uint64_t bytes);
+const char *cost_way_call(enum cost_way w); /* "all_reduce", ... */
+const char *cost_way_name(enum cost_way w); /* "ring", ... */
+uint64_t cost_way_steps(enum cost_way w, uint32_t ranks, uint64_t bytes);
+uint64_t cost_way_bytes(enum cost_way w, uint32_t ranks, uint64_t bytes);
+uint64_t cost_way_ns(enum cost_way w, uint32_t ranks, uint64_t bytes);
 
 /* What was measured: ns of a step, and of moving a KiB; and on what. */
-struct rt_way_cost {
+struct cost_way_cost {
     uint32_t step, kib;
 };
-extern const struct rt_way_cost rt_way_costs[RT_WAYS];
-extern const char rt_way_conditions[];
+extern const struct cost_way_cost cost_way_costs[COST_WAYS];
+extern const char cost_way_conditions[];
 
 /* The cheapest algorithm for the same call as `one`; ranks >= 2. */
-enum rt_way rt_way_cheapest(enum rt_way one, uint32_t ranks, uint64_t bytes);
+enum cost_way cost_way_cheapest(enum cost_way one, uint32_t ranks, uint64_t bytes);
 
 /* A table for people: every algorithm, its cost, and from how many bytes on it is chosen; and what
  * calls in shared memory do. Returns the length of the whole text, as snprintf. */
-int rt_way_table(char *ret_text, size_t size);
+int cost_way_table(char *ret_text, size_t size);

@@ -5,8 +5,8 @@
 
 #include "runtime/train/dp/dp.h"
 
-static const struct rt_slot *member(
-    const struct rt_reducer *r, const struct rt_bucket *b, uint32_t i) {
+static const struct dp_slot *member(
+    const struct rt_reducer *r, const struct dp_bucket *b, uint32_t i) {
     return &r->slots[r->order[b->first + i]];
 }
 
@@ -24,7 +24,7 @@ static size_t entries(size_t n, float sparsity) {
     return k < 1 ? 1 : k;
 }
 
-static size_t pairs_of(const struct rt_reducer *r, const struct rt_bucket *b, float sparsity) {
+static size_t pairs_of(const struct rt_reducer *r, const struct dp_bucket *b, float sparsity) {
     size_t k = 0;
     for (uint32_t i = 0; i < b->members; i++) {
         k += entries(member(r, b, i)->n, sparsity);
@@ -32,7 +32,7 @@ static size_t pairs_of(const struct rt_reducer *r, const struct rt_bucket *b, fl
     return k;
 }
 
-size_t rt_dgc_pairs_max(const struct rt_reducer *r, const struct rt_bucket *b) {
+size_t dp_dgc_pairs_max(const struct rt_reducer *r, const struct dp_bucket *b) {
     size_t most = 0;
     for (size_t i = 0; i < r->dgc.n_sparsity; i++) {
         size_t k = pairs_of(r, b, r->dgc.sparsity[i]);
@@ -41,7 +41,7 @@ size_t rt_dgc_pairs_max(const struct rt_reducer *r, const struct rt_bucket *b) {
     return most;
 }
 
-bool rt_dgc_due(const struct rt_reducer *r, const struct rt_bucket *b) {
+bool dp_dgc_due(const struct rt_reducer *r, const struct dp_bucket *b) {
     return b->sparse && r->step >= r->dgc.rampup_begin_step;
 }
 
@@ -58,7 +58,7 @@ static float clip(const struct rt_reducer *r, const float *g, size_t n) {
 }
 
 /* Turns g into what is accumulated. */
-static int prepare(struct rt_reducer *r, const struct rt_slot *s, float *g, struct co_err *err) {
+static int prepare(struct rt_reducer *r, const struct dp_slot *s, float *g, struct co_err *err) {
     float scale = clip(r, g, s->n), l2 = r->dgc.l2;
     const float *w = l2 != 0 ? s->parameter : NULL;
     if (w && r->gpu) {
@@ -84,14 +84,14 @@ static void accumulate(const struct rt_dgc *d, const float *g, float *u, float *
     }
 }
 
-int rt_dgc_encode(struct rt_reducer *r, struct rt_bucket *b, struct co_err *err) {
+int dp_dgc_encode(struct rt_reducer *r, struct dp_bucket *b, struct co_err *err) {
     float sparsity = sparsity_now(r);
     b->k = pairs_of(r, b, sparsity);
-    struct rt_pair *to = b->pairs + rt_group_rank(r->g) * b->k;
+    struct dp_pair *to = b->pairs + rt_group_rank(r->g) * b->k;
     memset(to, 0, b->k * sizeof(*to));
     for (uint32_t i = 0; i < b->members; i++) {
-        const struct rt_slot *s = member(r, b, i);
-        float *g = rt_bucket_host(b) + s->at;
+        const struct dp_slot *s = member(r, b, i);
+        float *g = dp_bucket_host(b) + s->at;
         float *u = b->u + s->at, *v = b->v + s->at;
         size_t k = entries(s->n, sparsity);
         int rc = prepare(r, s, g, err);
@@ -99,10 +99,10 @@ int rt_dgc_encode(struct rt_reducer *r, struct rt_bucket *b, struct co_err *err)
             return rc;
         }
         accumulate(&r->dgc, g, u, v, s->n);
-        size_t found = rt_top_k(v, s->n, k, r->places, r->scratch);
+        size_t found = dp_top_k(v, s->n, k, r->places, r->scratch);
         for (size_t p = 0; p < found; p++) {
             size_t at = r->places[p];
-            to[p] = (struct rt_pair){.at = (uint32_t)(s->at + at), .value = v[at]};
+            to[p] = (struct dp_pair){.at = (uint32_t)(s->at + at), .value = v[at]};
             u[at] = v[at] = 0;
         }
         to += k;
@@ -110,10 +110,10 @@ int rt_dgc_encode(struct rt_reducer *r, struct rt_bucket *b, struct co_err *err)
     return 0;
 }
 
-int rt_dgc_decode(struct rt_reducer *r, struct rt_bucket *b, struct co_err *err) {
+int dp_dgc_decode(struct rt_reducer *r, struct dp_bucket *b, struct co_err *err) {
     uint32_t size = rt_group_size(r->g);
     float share = 1.0F / (float)size;
-    float *values = rt_bucket_host(b);
+    float *values = dp_bucket_host(b);
     memset(values, 0, b->n * sizeof(float));
     for (size_t i = 0; i < size * b->k; i++) {
         if (b->pairs[i].at >= b->n) {

@@ -11,7 +11,7 @@
 
 enum { N = 4, MOST = 40000, STEPS = 9, RANKS_MAX = 3 };
 
-static const size_t floats[N] = {20000, 300, 40000, RT_DGC_MIN};
+static const size_t floats[N] = {20000, 300, 40000, DP_DGC_MIN};
 
 static const float ramp[] = {0.75F, 0.99F, 0.999F};
 
@@ -101,7 +101,7 @@ static bool carries(uint32_t step) {
 static void serial_step(uint32_t step) {
     double(*want)[MOST] = wanted[step];
     for (size_t i = 0; i < N; i++) {
-        bool sparse = floats[i] >= RT_DGC_MIN && way->sparsity[step] >= 0;
+        bool sparse = floats[i] >= DP_DGC_MIN && way->sparsity[step] >= 0;
         for (uint32_t rank = 0; rank < way->ranks && sparse; rank++) {
             serial_rank(rank, step, i);
         }
@@ -137,7 +137,7 @@ static int compare(
     double(*want)[MOST] = wanted[step];
     for (size_t i = 0; i < N; i++) {
         const float *got = rt_reducer_values(r, i);
-        bool sparse = floats[i] >= RT_DGC_MIN && way->sparsity[step] >= 0;
+        bool sparse = floats[i] >= DP_DGC_MIN && way->sparsity[step] >= 0;
         for (size_t at = 0; at < floats[i]; at++) {
             others += !(fabs((double)got[at] - want[i][at]) < 1e-5);
             all += want[i][at] != 0;
@@ -159,7 +159,7 @@ static int compare(
 static void carry_velocity(struct rt_reducer *r) {
     for (size_t i = 0; i < N; i++) {
         float *u = rt_reducer_velocity(r, i);
-        assert_true(!u == (floats[i] < RT_DGC_MIN));
+        assert_true(!u == (floats[i] < DP_DGC_MIN));
         for (size_t at = 0; at < floats[i] && u; at++) {
             u[at] = carried(i, at);
         }
@@ -205,7 +205,7 @@ static void the_largest_entries_travel(void **state) {
 
 /* A NaN is the largest of all. */
 static int spreads(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
-    struct rt_gradient one = {.n = RT_DGC_MIN};
+    struct rt_gradient one = {.n = DP_DGC_MIN};
     struct rt_reducer_options o = {.dgc = &way->dgc};
     struct rt_reducer *r = NULL;
     int rc = rt_reducer_open(g, &one, 1, &o, &r, err);
@@ -232,11 +232,11 @@ enum { LAST = 30, KILL_AT = 10 };
 
 static int count_step(struct rt_reducer *r, float *w, uint64_t *step, struct co_err *err) {
     float *values = rt_reducer_values(r, 0);
-    for (size_t at = 0; at < RT_DGC_MIN; at++) {
+    for (size_t at = 0; at < DP_DGC_MIN; at++) {
         values[at] = (float)(*step + 1);
     }
     int rc = rt_reducer_run(r, NULL, err);
-    for (size_t at = 0; at < RT_DGC_MIN && rc == 0; at++) {
+    for (size_t at = 0; at < DP_DGC_MIN && rc == 0; at++) {
         w[at] += values[at];
     }
     *step += rc == 0;
@@ -244,9 +244,9 @@ static int count_step(struct rt_reducer *r, float *w, uint64_t *step, struct co_
 }
 
 static int rebuilds(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
-    static float values[RT_DGC_MIN];
+    static float values[DP_DGC_MIN];
     static const float none = 0;
-    struct rt_gradient one = {.n = RT_DGC_MIN};
+    struct rt_gradient one = {.n = DP_DGC_MIN};
     struct rt_dgc dgc = {.rampup_begin_step = 2, .sparsity = &none, .n_sparsity = 1};
     struct rt_reducer_options o = {.dgc = &dgc};
     struct rt_reducer *r = NULL;
@@ -263,11 +263,11 @@ static int rebuilds(struct world *w, struct rt_group *g, uint32_t rank, struct c
             rc = rc < 0 ? rc : rt_reducer_rebuild(r, less, err);
             rc = rc < 0 ? rc
                         : rt_broadcast_newest(
-                              less, &step, &(struct rt_values){values, RT_DGC_MIN}, 1, err);
+                              less, &step, &(struct rt_values){values, DP_DGC_MIN}, 1, err);
         }
     }
     double all = (double)LAST * (LAST + 1) / 2;
-    for (size_t at = 0; at < RT_DGC_MIN && rc == 0; at++) {
+    for (size_t at = 0; at < DP_DGC_MIN && rc == 0; at++) {
         if (fabs((double)values[at] - all) > 0.01) {
             rc = co_err_set(err, CO_INTERNAL, "at %zu: %g, not %g", at, (double)values[at], all);
         }
@@ -293,13 +293,13 @@ static void a_place_outside_of_the_bucket_is_an_error(void **state) {
     struct rt_group_options alone = {.size = 1, .endpoints = (const char *const[]){""}};
     assert_int_equal(rt_group_open(NULL, &alone, &g, &err), 0);
     float values[32];
-    struct rt_pair pairs[] = {{31, 1}, {32, 1}};
+    struct dp_pair pairs[] = {{31, 1}, {32, 1}};
     struct rt_reducer r = {.g = g};
-    struct rt_bucket b = {.n = 32, .values = values, .pairs = pairs, .k = 1};
-    assert_int_equal(rt_dgc_decode(&r, &b, &err), 0);
+    struct dp_bucket b = {.n = 32, .values = values, .pairs = pairs, .k = 1};
+    assert_int_equal(dp_dgc_decode(&r, &b, &err), 0);
     assert_true(values[31] == 1 && values[0] == 0);
     b.k = 2;
-    assert_int_equal(rt_dgc_decode(&r, &b, &err), CO_INVALID);
+    assert_int_equal(dp_dgc_decode(&r, &b, &err), CO_INVALID);
     rt_group_close(g);
 }
 

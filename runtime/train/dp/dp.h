@@ -30,14 +30,14 @@
 #include "runtime/train/coll/reduce.h"
 
 enum {
-    RT_DGC_MIN = 16384, /* floats of a gradient that is compressed, as in Paddle */
-    RT_ALIGN = 16,      /* floats: gradients begin at cache lines */
+    DP_DGC_MIN = 16384, /* floats of a gradient that is compressed, as in Paddle */
+    DP_ALIGN = 16,      /* floats: gradients begin at cache lines */
 };
 
 /* ---- layout.c ---- */
 
 /* One gradient.  Sparse and dense ones do not share buckets. */
-struct rt_layout_item {
+struct dp_layout_item {
     size_t floats;
     bool sparse;
     uint32_t bucket; /* out */
@@ -46,18 +46,18 @@ struct rt_layout_item {
 /* Fills in bucket and at, and returns the number of buckets.  Goes from the last item to the first,
  * and closes a bucket when the next item would exceed the limit: last_floats for the first bucket,
  * which is the last one that becomes ready, else bucket_floats. */
-uint32_t rt_layout(
-    struct rt_layout_item *items, size_t n, size_t bucket_floats, size_t last_floats);
+uint32_t dp_layout(
+    struct dp_layout_item *items, size_t n, size_t bucket_floats, size_t last_floats);
 
 /* ---- the reducer ---- */
 
 /* An entry of a compressed gradient, as it is sent. */
-struct rt_pair {
+struct dp_pair {
     uint32_t at; /* floats from the bucket's beginning */
     float value;
 };
 
-struct rt_bucket {
+struct dp_bucket {
     size_t n; /* floats, padding included */
     bool sparse;
     uint32_t first, members; /* in reducer->order */
@@ -69,12 +69,12 @@ struct rt_bucket {
     float *sums;      /* owned [n], of merged steps; NULL: steps are not merged */
     float *u, *v;     /* owned [n]; sparse */
     size_t k;         /* pairs that each rank sends in this step */
-    struct rt_pair *pairs; /* owned [P][k]; sparse */
+    struct dp_pair *pairs; /* owned [P][k]; sparse */
     bool compressed;       /* in this step */
     struct rt_work *work;
 };
 
-struct rt_slot {
+struct dp_slot {
     char *name; /* owned */
     size_t n, at;
     uint32_t bucket;
@@ -87,14 +87,14 @@ struct rt_reducer {
     struct rt_group *g;
     bool gpu; /* gradients are in GPU memory */
     size_t n;
-    struct rt_slot *slots;     /* owned [n] */
-    struct rt_bucket *buckets; /* owned [n_buckets] */
+    struct dp_slot *slots;     /* owned [n] */
+    struct dp_bucket *buckets; /* owned [n_buckets] */
     uint32_t *order;           /* owned [n]: gradients by bucket */
     uint32_t n_buckets, started;
     uint32_t merge_steps, merged; /* merged: how many steps are in the sums */
     float merge_factor;
     enum rt_dtype wire;
-    const struct rt_kernels *kernels; /* convert between f32 and the type that is sent */
+    const struct coll_kernels *kernels; /* convert between f32 and the type that is sent */
     bool dgc_on;
     struct rt_dgc dgc;          /* sparsity owned */
     uint64_t step;              /* reductions made */
@@ -103,33 +103,33 @@ struct rt_reducer {
 };
 
 /* The bucket in main memory. */
-static inline float *rt_bucket_host(const struct rt_bucket *b) {
+static inline float *dp_bucket_host(const struct dp_bucket *b) {
     return b->mirror ? b->mirror : b->values;
 }
-static inline bool rt_group_on_gpu(const struct rt_group *g) {
+static inline bool dp_group_on_gpu(const struct rt_group *g) {
     return rt_group_stream(g);
 }
 
 /* values.c: whether all values are finite; in main memory or on the group's GPU. */
-CO_MUST_CHECK int rt_finite(
+CO_MUST_CHECK int dp_finite(
     struct rt_group *g, const float *values, size_t n, bool *ret_finite, struct co_err *err);
 
 /* step.c: waits for calls that are under way, and resets the step. */
-void rt_reducer_drain(struct rt_reducer *r);
+void dp_reducer_drain(struct rt_reducer *r);
 
 /* dgc.c */
 /* The most pairs that a rank ever sends for bucket b. */
-size_t rt_dgc_pairs_max(const struct rt_reducer *r, const struct rt_bucket *b);
+size_t dp_dgc_pairs_max(const struct rt_reducer *r, const struct dp_bucket *b);
 /* Whether this step compresses the bucket. */
-bool rt_dgc_due(const struct rt_reducer *r, const struct rt_bucket *b);
+bool dp_dgc_due(const struct rt_reducer *r, const struct dp_bucket *b);
 /* Selects this rank's pairs from the gradients in main memory, and writes them to b->pairs. */
-CO_MUST_CHECK int rt_dgc_encode(struct rt_reducer *r, struct rt_bucket *b, struct co_err *err);
+CO_MUST_CHECK int dp_dgc_encode(struct rt_reducer *r, struct dp_bucket *b, struct co_err *err);
 /* Averages all ranks' pairs into main memory.  CO_INVALID: a pair is outside of the bucket. */
-CO_MUST_CHECK int rt_dgc_decode(struct rt_reducer *r, struct rt_bucket *b, struct co_err *err);
+CO_MUST_CHECK int dp_dgc_decode(struct rt_reducer *r, struct dp_bucket *b, struct co_err *err);
 
 /* ---- topk.c ---- */
 
 /* Indexes, ascending, of the k entries of v [n] that are largest by magnitude.  NaN counts as the
  * largest; of equal entries the first ones win.  Returns how many it found, which may be fewer than
  * k: candidates must pass a threshold that is estimated from a sample.  scratch [2][n]. */
-size_t rt_top_k(const float *v, size_t n, size_t k, uint32_t *ret_at, uint32_t *scratch);
+size_t dp_top_k(const float *v, size_t n, size_t k, uint32_t *ret_at, uint32_t *scratch);

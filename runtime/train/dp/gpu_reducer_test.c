@@ -115,8 +115,8 @@ static int add_to_hash(struct kit *k, struct rt_group *g, uint64_t *hash, struct
             return rc;
         }
         bool kind[] = {rt_reducer_compressed(k->r, i), rt_reducer_finite(k->r)};
-        *hash = rt_hash_more(*hash, k->host, floats[i] * sizeof(float));
-        *hash = rt_hash_more(*hash, kind, sizeof(kind));
+        *hash = coll_hash_more(*hash, k->host, floats[i] * sizeof(float));
+        *hash = coll_hash_more(*hash, kind, sizeof(kind));
     }
     return 0;
 }

@@ -9,11 +9,11 @@ struct open_bucket {
 };
 
 static size_t aligned(size_t floats) {
-    return (floats + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
+    return (floats + DP_ALIGN - 1) / DP_ALIGN * DP_ALIGN;
 }
 
-uint32_t rt_layout(
-    struct rt_layout_item *items, size_t n, size_t bucket_floats, size_t last_floats) {
+uint32_t dp_layout(
+    struct dp_layout_item *items, size_t n, size_t bucket_floats, size_t last_floats) {
     struct open_bucket open[2] = {0};
     uint32_t made = 0;
     for (size_t i = n; i-- > 0;) {

@@ -34,12 +34,12 @@ static const struct {
 static void gradients_are_laid_out(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rt_layout_item items[MOST];
+        struct dp_layout_item items[MOST];
         for (size_t k = 0; k < rows[i].n; k++) {
             items[k] =
-                (struct rt_layout_item){.floats = rows[i].floats[k], .sparse = rows[i].sparse[k]};
+                (struct dp_layout_item){.floats = rows[i].floats[k], .sparse = rows[i].sparse[k]};
         }
-        if (rt_layout(items, rows[i].n, 100, 40) != rows[i].buckets) {
+        if (dp_layout(items, rows[i].n, 100, 40) != rows[i].buckets) {
             fail_msg("%s: number of buckets", rows[i].what);
         }
         for (size_t k = 0; k < rows[i].n; k++) {
@@ -55,7 +55,7 @@ static void gradients_are_laid_out(void **state) {
  * others'. */
 static void resnet50_is_laid_out(void **state) {
     (void)state;
-    struct rt_layout_item items[161];
+    struct dp_layout_item items[161];
     size_t n = 0, total = 0, filled[161] = {0};
     static const size_t blocks[4] = {3, 4, 6, 3};
     items[n++].floats = 1000;
@@ -82,7 +82,7 @@ static void resnet50_is_laid_out(void **state) {
         total += items[i].floats;
     }
     assert_int_equal(total, 25557032);
-    uint32_t buckets = rt_layout(items, n, (32 << 20) / 4, (1 << 20) / 4);
+    uint32_t buckets = dp_layout(items, n, (32 << 20) / 4, (1 << 20) / 4);
     assert_int_equal(buckets, 5); /* as Paddle makes of them */
     for (size_t i = 0; i < n; i++) {
         assert_true(i == 0 || items[i].bucket == items[i - 1].bucket ||

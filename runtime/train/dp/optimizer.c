@@ -4,7 +4,7 @@
 #include "runtime/train/optim/optim.h"
 
 struct rt_optimizer {
-    struct rt_optim rule;
+    struct optim rule;
     size_t n, state_floats;
     float *state; /* owned */
 };
@@ -12,18 +12,18 @@ struct rt_optimizer {
 int rt_optimizer_new(
     const char *rule, size_t n, struct rt_optimizer **ret_optimizer, struct co_err *err) {
     struct rt_optimizer o = {.n = n};
-    int rc = rt_optim_parse(rule, &o.rule, err);
+    int rc = optim_parse(rule, &o.rule, err);
     if (rc < 0) {
         return rc;
     }
-    o.state_floats = rt_optim_state_floats(&o.rule, n);
+    o.state_floats = optim_state_floats(&o.rule, n);
     void *state = NULL;
     rc = co_try_alloc(o.state_floats, sizeof(float), PTRDIFF_MAX, rule, &state, err);
     if (rc < 0) {
         return rc;
     }
     o.state = state;
-    rt_optim_state_init(&o.rule, n, o.state);
+    optim_state_init(&o.rule, n, o.state);
     *ret_optimizer = co_xmalloc(sizeof(o));
     **ret_optimizer = o;
     return 0;
@@ -37,8 +37,8 @@ void rt_optimizer_free(struct rt_optimizer *o) {
 }
 
 void rt_optimizer_step(struct rt_optimizer *o, double lr, float *w, const float *gradient) {
-    o->rule.hyper[RT_OPTIM_LR] = (float)lr;
-    rt_optim_apply(&o->rule, o->n, w, gradient, o->state);
+    o->rule.hyper[OPTIM_LR] = (float)lr;
+    optim_apply(&o->rule, o->n, w, gradient, o->state);
 }
 
 void rt_optimizer_step_sgd(struct rt_optimizer *o, double lr, float *w, const float *gradient) {

@@ -5,7 +5,7 @@
 
 int rt_schedule_new(const char *text, struct rt_schedule **ret_schedule, struct co_err *err) {
     struct rt_schedule s;
-    int rc = rt_schedule_parse(text, &s, err);
+    int rc = optim_schedule_parse(text, &s, err);
     if (rc == 0) {
         *ret_schedule = co_xmalloc(sizeof(s));
         **ret_schedule = s;
@@ -18,5 +18,5 @@ void rt_schedule_free(struct rt_schedule *s) {
 }
 
 double rt_schedule_at(const struct rt_schedule *s, double lr, uint64_t t) {
-    return rt_schedule_rate(s, lr, t);
+    return optim_schedule_rate(s, lr, t);
 }

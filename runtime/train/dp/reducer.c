@@ -34,7 +34,7 @@ static int take_options(
             o->wire < RT_DTYPES ? rt_dtype_name(o->wire) : "?");
     }
     r->wire = o->wire;
-    r->kernels = rt_kernels_get(0);
+    r->kernels = coll_kernels_get(0);
     r->merge_steps = o->merge_steps ? o->merge_steps : 1;
     r->merge_factor = o->merge_sum ? 1.0F : 1.0F / (float)r->merge_steps;
     r->dgc_on = o->dgc;
@@ -70,12 +70,12 @@ static void make_slots(struct rt_reducer *r, const struct rt_gradient *gradients
     }
 }
 
-static void make_buckets(struct rt_reducer *r, const struct rt_layout_item *items) {
+static void make_buckets(struct rt_reducer *r, const struct dp_layout_item *items) {
     r->buckets = co_xcalloc(r->n_buckets, sizeof(*r->buckets));
     r->order = co_xcalloc(r->n, sizeof(*r->order));
     for (size_t i = 0; i < r->n; i++) {
-        struct rt_bucket *b = &r->buckets[items[i].bucket];
-        size_t end = items[i].at + (items[i].floats + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
+        struct dp_bucket *b = &r->buckets[items[i].bucket];
+        size_t end = items[i].at + (items[i].floats + DP_ALIGN - 1) / DP_ALIGN * DP_ALIGN;
         b->n = end > b->n ? end : b->n;
         b->sparse = items[i].sparse;
         b->members++;
@@ -84,7 +84,7 @@ static void make_buckets(struct rt_reducer *r, const struct rt_layout_item *item
     }
     uint32_t first = 0;
     for (uint32_t k = 0; k < r->n_buckets; k++) {
-        struct rt_bucket *b = &r->buckets[k];
+        struct dp_bucket *b = &r->buckets[k];
         b->first = first;
         first += b->members;
         for (size_t i = 0; i < r->n; i++) {
@@ -96,16 +96,16 @@ static void make_buckets(struct rt_reducer *r, const struct rt_layout_item *item
 }
 
 static void lay_out(struct rt_reducer *r, const struct rt_reducer_options *o) {
-    CO_AUTOFREE struct rt_layout_item *items = co_xcalloc(r->n, sizeof(*items));
+    CO_AUTOFREE struct dp_layout_item *items = co_xcalloc(r->n, sizeof(*items));
     size_t largest = 0;
     for (size_t i = 0; i < r->n; i++) {
         items[i].floats = r->slots[i].n;
-        items[i].sparse = r->dgc_on && r->slots[i].n >= RT_DGC_MIN;
+        items[i].sparse = r->dgc_on && r->slots[i].n >= DP_DGC_MIN;
         largest = items[i].sparse && items[i].floats > largest ? items[i].floats : largest;
     }
     size_t bytes = o->bucket_bytes ? o->bucket_bytes : default_bytes;
     size_t last = o->last_bucket_bytes ? o->last_bucket_bytes : default_last_bytes;
-    r->n_buckets = rt_layout(items, r->n, bytes / sizeof(float), last / sizeof(float));
+    r->n_buckets = dp_layout(items, r->n, bytes / sizeof(float), last / sizeof(float));
     make_buckets(r, items);
     r->places = largest ? co_xcalloc(largest, sizeof(*r->places)) : NULL;
     r->scratch = largest ? co_xcalloc(2 * largest, sizeof(*r->scratch)) : NULL;
@@ -115,7 +115,7 @@ static void lay_out(struct rt_reducer *r, const struct rt_reducer_options *o) {
 
 static int own_bytes(size_t bytes, void **ret, struct co_err *err) {
     void *memory = NULL;
-    int rc = posix_memalign(&memory, RT_ALIGN * sizeof(float), bytes);
+    int rc = posix_memalign(&memory, DP_ALIGN * sizeof(float), bytes);
     if (rc) {
         return co_err_errno(err, rc, "%zu bytes for gradients", bytes);
     }
@@ -138,12 +138,12 @@ static int own_halves(size_t n, uint16_t **ret, struct co_err *err) {
     return rc;
 }
 
-static bool in_halves(const struct rt_reducer *r, const struct rt_bucket *b) {
+static bool in_halves(const struct rt_reducer *r, const struct dp_bucket *b) {
     return r->wire != RT_F32 && !b->sparse;
 }
 
 /* Allocates what does not depend on the group. */
-static int bucket_open(const struct rt_reducer *r, struct rt_bucket *b, struct co_err *err) {
+static int bucket_open(const struct rt_reducer *r, struct dp_bucket *b, struct co_err *err) {
     bool merges = r->merge_steps > 1, halves = in_halves(r, b);
     int rc = merges ? own_floats(b->n, &b->sums, err) : 0;
     if (rc == 0 && b->sparse) {
@@ -160,18 +160,18 @@ static int bucket_open(const struct rt_reducer *r, struct rt_bucket *b, struct c
 }
 
 /* Whether the halves are in the group's memory; of other buckets the values are. */
-static bool shares_halves(const struct rt_reducer *r, const struct rt_bucket *b) {
+static bool shares_halves(const struct rt_reducer *r, const struct dp_bucket *b) {
     return in_halves(r, b) && !r->gpu;
 }
 
 /* Allocates memory of group g to *ret_shared, and room for the pairs of all ranks. */
-static int bucket_share(const struct rt_reducer *r, const struct rt_bucket *b, struct rt_group *g,
-    void **ret_shared, struct rt_pair **ret_pairs, struct co_err *err) {
+static int bucket_share(const struct rt_reducer *r, const struct dp_bucket *b, struct rt_group *g,
+    void **ret_shared, struct dp_pair **ret_pairs, struct co_err *err) {
     size_t bytes = b->n * (shares_halves(r, b) ? sizeof(uint16_t) : sizeof(float));
     void *pairs = NULL;
     if (b->sparse) {
-        size_t most = rt_dgc_pairs_max(r, b);
-        int rc = co_try_alloc(most * rt_group_size(g), sizeof(struct rt_pair), PTRDIFF_MAX,
+        size_t most = dp_dgc_pairs_max(r, b);
+        int rc = co_try_alloc(most * rt_group_size(g), sizeof(struct dp_pair), PTRDIFF_MAX,
             "compressed gradients", &pairs, err);
         if (rc < 0) {
             return rc;
@@ -186,7 +186,7 @@ static int bucket_share(const struct rt_reducer *r, const struct rt_bucket *b, s
     return 0;
 }
 
-static void bucket_unshare(const struct rt_reducer *r, struct rt_bucket *b) {
+static void bucket_unshare(const struct rt_reducer *r, struct dp_bucket *b) {
     if (shares_halves(r, b)) {
         rt_group_free(r->g, b->halves);
         b->halves = NULL;
@@ -198,7 +198,7 @@ static void bucket_unshare(const struct rt_reducer *r, struct rt_bucket *b) {
     b->pairs = NULL;
 }
 
-static void bucket_done(const struct rt_reducer *r, struct rt_bucket *b) {
+static void bucket_done(const struct rt_reducer *r, struct dp_bucket *b) {
     bucket_unshare(r, b);
     free(b->values); /* NULL unless the bucket owns them */
     free(b->halves);
@@ -211,13 +211,13 @@ static void bucket_done(const struct rt_reducer *r, struct rt_bucket *b) {
 /* Moves the buckets to memory of group g: all of them or, after an error, none. */
 static int share(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
     CO_AUTOFREE void **shared = co_xcalloc(r->n_buckets, sizeof(*shared));
-    CO_AUTOFREE struct rt_pair **pairs = co_xcalloc(r->n_buckets, sizeof(struct rt_pair *));
+    CO_AUTOFREE struct dp_pair **pairs = co_xcalloc(r->n_buckets, sizeof(struct dp_pair *));
     int rc = 0;
     for (uint32_t k = 0; k < r->n_buckets && rc == 0; k++) {
         rc = bucket_share(r, &r->buckets[k], g, &shared[k], &pairs[k], err);
     }
     for (uint32_t k = 0; k < r->n_buckets; k++) {
-        struct rt_bucket *b = &r->buckets[k];
+        struct dp_bucket *b = &r->buckets[k];
         if (rc < 0) {
             rt_group_free(g, shared[k]);
             free(pairs[k]);
@@ -294,7 +294,7 @@ void rt_reducer_close(struct rt_reducer *r) {
     if (!r) {
         return;
     }
-    rt_reducer_drain(r);
+    dp_reducer_drain(r);
     for (uint32_t k = 0; k < r->n_buckets; k++) {
         bucket_done(r, &r->buckets[k]);
     }
@@ -319,7 +319,7 @@ int rt_reducer_open(struct rt_group *g, const struct rt_gradient *gradients, siz
     struct rt_reducer_options o = options ? *options : (struct rt_reducer_options){0};
     CO_CLEANUP(rt_reducer_closep) struct rt_reducer *r = co_xcalloc(1, sizeof(*r));
     r->g = g;
-    r->gpu = rt_group_on_gpu(g);
+    r->gpu = dp_group_on_gpu(g);
     for (size_t i = 0; i < n; i++) {
         if (gradients[i].n < 1 || gradients[i].n > UINT32_MAX / 2) {
             return co_err_set(err, CO_INVALID, "gradient %zu has %zu floats", i, gradients[i].n);
@@ -346,8 +346,8 @@ int rt_reducer_open(struct rt_group *g, const struct rt_gradient *gradients, siz
 }
 
 int rt_reducer_rebuild(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
-    rt_reducer_drain(r);
-    if (r->gpu != rt_group_on_gpu(g)) {
+    dp_reducer_drain(r);
+    if (r->gpu != dp_group_on_gpu(g)) {
         return co_err_set(err, CO_INVALID, "gradients are on %s, those of the new group on %s",
             rt_group_device(r->g), rt_group_device(g));
     }
@@ -360,7 +360,7 @@ int rt_reducer_rebuild(struct rt_reducer *r, struct rt_group *g, struct co_err *
 }
 
 float *rt_reducer_values(const struct rt_reducer *r, size_t i) {
-    const struct rt_slot *s = &r->slots[i];
+    const struct dp_slot *s = &r->slots[i];
     return s->own ? s->own : r->buckets[s->bucket].values + s->at;
 }
 
@@ -373,7 +373,7 @@ uint32_t rt_reducer_buckets(const struct rt_reducer *r) {
 }
 
 float *rt_reducer_velocity(const struct rt_reducer *r, size_t i) {
-    const struct rt_slot *s = &r->slots[i];
+    const struct dp_slot *s = &r->slots[i];
     return r->buckets[s->bucket].u ? r->buckets[s->bucket].u + s->at : NULL;
 }
 

@@ -5,7 +5,7 @@
 #include "common/mem.h"
 #include "runtime/train/dp/dp.h"
 
-static struct rt_slot *member(const struct rt_reducer *r, const struct rt_bucket *b, uint32_t i) {
+static struct dp_slot *member(const struct rt_reducer *r, const struct dp_bucket *b, uint32_t i) {
     return &r->slots[r->order[b->first + i]];
 }
 
@@ -32,14 +32,14 @@ static int copy(
 }
 
 /* Where the step writes a gradient. */
-static const float *made_at(const struct rt_bucket *b, const struct rt_slot *s) {
+static const float *made_at(const struct dp_bucket *b, const struct dp_slot *s) {
     return s->own ? s->own : b->values + s->at;
 }
 
 /* Takes a gradient that is ready: copies it to where it is merged or reduced. */
-static int take(struct rt_reducer *r, const struct rt_slot *s, struct co_err *err) {
-    const struct rt_bucket *b = &r->buckets[s->bucket];
-    float *values = rt_bucket_host(b) + s->at;
+static int take(struct rt_reducer *r, const struct dp_slot *s, struct co_err *err) {
+    const struct dp_bucket *b = &r->buckets[s->bucket];
+    float *values = dp_bucket_host(b) + s->at;
     const float *made = made_at(b, s);
     if (b->mirror) {
         int rc = copy(r, values, made, s->n, err);
@@ -62,8 +62,8 @@ static int take(struct rt_reducer *r, const struct rt_slot *s, struct co_err *er
  * not count twice. */
 static void merge(struct rt_reducer *r) {
     for (size_t i = 0; i < r->n; i++) {
-        const struct rt_slot *s = &r->slots[i];
-        const struct rt_bucket *b = &r->buckets[s->bucket];
+        const struct dp_slot *s = &r->slots[i];
+        const struct dp_bucket *b = &r->buckets[s->bucket];
         if (s->ready) {
             add(b->sums + s->at, b->mirror ? b->mirror + s->at : made_at(b, s), s->n);
         }
@@ -71,9 +71,9 @@ static void merge(struct rt_reducer *r) {
 }
 
 /* A gradient that was not made ready counts as zero. */
-static int take_none(struct rt_reducer *r, const struct rt_slot *s, struct co_err *err) {
-    const struct rt_bucket *b = &r->buckets[s->bucket];
-    float *values = rt_bucket_host(b) + s->at;
+static int take_none(struct rt_reducer *r, const struct dp_slot *s, struct co_err *err) {
+    const struct dp_bucket *b = &r->buckets[s->bucket];
+    float *values = dp_bucket_host(b) + s->at;
     if (!reducing(r)) {
         return 0;
     }
@@ -88,23 +88,23 @@ static int take_none(struct rt_reducer *r, const struct rt_slot *s, struct co_er
     return 0;
 }
 
-static int bucket_start(struct rt_reducer *r, struct rt_bucket *b, struct co_err *err) {
+static int bucket_start(struct rt_reducer *r, struct dp_bucket *b, struct co_err *err) {
     struct rt_coll c = {.kind = RT_ALL_REDUCE, .op = RT_AVG, .n = b->n};
     int rc = 0;
-    b->compressed = rt_dgc_due(r, b);
+    b->compressed = dp_dgc_due(r, b);
     if (b->compressed) {
-        rc = rt_dgc_encode(r, b, err);
+        rc = dp_dgc_encode(r, b, err);
         c = (struct rt_coll){.kind = RT_ALL_GATHER,
             .dtype = RT_I32,
             .in = b->pairs + rt_group_rank(r->g) * b->k,
             .out = b->pairs,
             .n = b->k * sizeof(*b->pairs) / sizeof(int32_t)};
     } else if (b->halves) {
-        r->kernels->narrow[r->wire](b->halves, rt_bucket_host(b), b->n);
+        r->kernels->narrow[r->wire](b->halves, dp_bucket_host(b), b->n);
         c.dtype = r->wire;
         c.in = c.out = b->halves;
     } else {
-        rc = copy(r, b->values, rt_bucket_host(b), b->n, err);
+        rc = copy(r, b->values, dp_bucket_host(b), b->n, err);
         c.dtype = RT_F32;
         c.in = c.out = b->values;
     }
@@ -133,9 +133,9 @@ static void begin(struct rt_reducer *r) {
     r->started = 0;
 }
 
-void rt_reducer_drain(struct rt_reducer *r) {
+void dp_reducer_drain(struct rt_reducer *r) {
     for (uint32_t k = 0; k < r->started; k++) {
-        struct rt_bucket *b = &r->buckets[k];
+        struct dp_bucket *b = &r->buckets[k];
         if (b->work) {
             (void)!rt_work_wait(co_steal_ptr(b->work), NULL);
         }
@@ -144,7 +144,7 @@ void rt_reducer_drain(struct rt_reducer *r) {
 }
 
 static int failed(struct rt_reducer *r, int rc) {
-    rt_reducer_drain(r);
+    dp_reducer_drain(r);
     return rc;
 }
 
@@ -154,7 +154,7 @@ int rt_reducer_ready(struct rt_reducer *r, size_t i, struct co_err *err) {
             i < r->n ? ", " : "", i < r->n ? r->slots[i].name : "",
             i < r->n ? "twice in a step" : "though there is none");
     }
-    struct rt_slot *s = &r->slots[i];
+    struct dp_slot *s = &r->slots[i];
     int rc = take(r, s, err);
     s->ready = true;
     r->buckets[s->bucket].unready--;
@@ -177,11 +177,11 @@ static int start_rest(struct rt_reducer *r, struct co_err *err) {
 }
 
 /* Waits for a bucket's result, converts it, and copies the averages to the caller's memory. */
-static int bucket_finish(struct rt_reducer *r, struct rt_bucket *b, struct co_err *err) {
-    float *host = rt_bucket_host(b);
+static int bucket_finish(struct rt_reducer *r, struct dp_bucket *b, struct co_err *err) {
+    float *host = dp_bucket_host(b);
     int rc = rt_work_wait(co_steal_ptr(b->work), err);
     if (rc == 0 && b->compressed) {
-        rc = rt_dgc_decode(r, b, err);
+        rc = dp_dgc_decode(r, b, err);
     } else if (rc == 0 && b->halves) {
         r->kernels->widen[r->wire](host, b->halves, b->n);
     }
@@ -189,7 +189,7 @@ static int bucket_finish(struct rt_reducer *r, struct rt_bucket *b, struct co_er
         rc = copy(r, b->values, host, b->n, err);
     }
     for (uint32_t i = 0; i < b->members && rc == 0; i++) {
-        const struct rt_slot *s = member(r, b, i);
+        const struct dp_slot *s = member(r, b, i);
         rc = s->own ? copy(r, s->own, b->values + s->at, s->n, err) : 0;
     }
     return rc;
@@ -234,7 +234,7 @@ int rt_reducer_run(struct rt_reducer *r, bool *ret_due, struct co_err *err) {
 bool rt_reducer_finite(const struct rt_reducer *r) {
     bool finite = true;
     for (size_t i = 0; i < r->n && finite; i++) {
-        int rc = rt_finite(r->g, rt_reducer_values(r, i), r->slots[i].n, &finite, NULL);
+        int rc = dp_finite(r->g, rt_reducer_values(r, i), r->slots[i].n, &finite, NULL);
         finite = finite && rc == 0; /* a GPU that cannot be read counts as not finite */
     }
     return finite;

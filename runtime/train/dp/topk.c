@@ -52,7 +52,7 @@ static size_t choose(uint32_t *at, const uint32_t *key, size_t n, size_t k) {
     return chosen;
 }
 
-size_t rt_top_k(const float *v, size_t n, size_t k, uint32_t *ret_at, uint32_t *scratch) {
+size_t dp_top_k(const float *v, size_t n, size_t k, uint32_t *ret_at, uint32_t *scratch) {
     uint32_t *at = scratch, *key = scratch + n;
     if (k >= n) {
         for (size_t i = 0; i < n; i++) {

@@ -34,7 +34,7 @@ static int ascending(const void *a, const void *b) {
 }
 
 static void check(size_t n, size_t k) {
-    size_t found = rt_top_k(v, n, k, at, scratch);
+    size_t found = dp_top_k(v, n, k, at, scratch);
     assert_true(found <= k && found > 0);
     for (size_t i = 0; i < n; i++) {
         sorted[i] = (uint32_t)i;
@@ -67,7 +67,7 @@ static void few_are_missed(void **state) {
         for (size_t i = 0; i < MOST; i++) {
             v[i] = tk_value(turn, 1, 0, i);
         }
-        found += rt_top_k(v, MOST, 1000, at, scratch);
+        found += dp_top_k(v, MOST, 1000, at, scratch);
         asked += 1000;
     }
     assert_true(found <= asked && found * 1000 >= asked * 999);

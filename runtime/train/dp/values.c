@@ -15,10 +15,10 @@ static bool block_finite(const float *values, size_t n) {
     return !bad;
 }
 
-int rt_finite(
+int dp_finite(
     struct rt_group *g, const float *values, size_t n, bool *ret_finite, struct co_err *err) {
     enum { BLOCK = 4096, COPIED = 256 * 1024 };
-    bool finite = true, gpu = rt_group_on_gpu(g);
+    bool finite = true, gpu = dp_group_on_gpu(g);
     size_t block = gpu ? COPIED : BLOCK;
     CO_AUTOFREE float *copy = gpu ? co_xcalloc(block, sizeof(*copy)) : NULL;
     for (size_t from = 0; from < n && finite; from += block) {
@@ -36,7 +36,7 @@ int rt_finite(
 int rt_all_finite(
     struct rt_group *g, const float *values, size_t n, bool *ret_finite, struct co_err *err) {
     bool finite = false;
-    int own = rt_finite(g, values, n, &finite, err); /* goes on after an error: the others wait */
+    int own = dp_finite(g, values, n, &finite, err); /* goes on after an error: the others wait */
     uint8_t all = finite;
     int rc = rt_all_reduce(g, &all, &all, 1, RT_U8, RT_MIN, own < 0 ? NULL : err);
     if (rc == 0 && own == 0) {

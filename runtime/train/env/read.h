@@ -7,30 +7,30 @@
 #include "common/mem.h"
 
 /* Returns the variable's value, valid until the reader is done; NULL: it is not set. */
-typedef const char *(*rt_getenv_fn)(void *arg, const char *name);
+typedef const char *(*env_getenv_fn)(void *arg, const char *name);
 
 /* Endpoints "host:port" or "[v6]:port", by index. */
-struct rt_endpoints {
+struct env_endpoints {
     char **item; /* owned strings */
     uint32_t n;
 };
 
-struct rt_read {
-    rt_getenv_fn get;
+struct env_read {
+    env_getenv_fn get;
     void *arg;
 };
 
 /* The value without blanks around it; NULL: not set.  The caller frees. */
-char *rt_read_text(const struct rt_read *e, enum co_var var);
+char *env_read_text(const struct env_read *e, enum co_var var);
 /* A list without blanks around its elements and without a comma at its end; NULL: not set. */
-char *rt_read_list(const struct rt_read *e, enum co_var var);
+char *env_read_list(const struct env_read *e, enum co_var var);
 /* CO_NOTFOUND, without a message: the variable is not set. */
-int rt_read_number(const struct rt_read *e, enum co_var var, uint32_t *ret, struct co_err *err);
+int env_read_number(const struct env_read *e, enum co_var var, uint32_t *ret, struct co_err *err);
 /* A variable that is not set gives an empty list. check false: the list is only split. */
-int rt_read_endpoints(const struct rt_read *e, enum co_var var, bool check,
-    struct rt_endpoints *ret, struct co_err *err);
+int env_read_endpoints(const struct env_read *e, enum co_var var, bool check,
+    struct env_endpoints *ret, struct co_err *err);
 /* CO_INVALID: "X is not set<because>, expected: ..." */
-int rt_read_not_set(enum co_var var, const char *because, struct co_err *err);
+int env_read_not_set(enum co_var var, const char *because, struct co_err *err);
 
-void rt_endpoints_add(struct rt_endpoints *l, const char *endpoint);
-void rt_endpoints_done(struct rt_endpoints *l);
+void env_endpoints_add(struct env_endpoints *l, const char *endpoint);
+void env_endpoints_done(struct env_endpoints *l);

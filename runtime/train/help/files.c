@@ -16,7 +16,7 @@
 
 enum { LIST_MAX = 64 << 20, GROWS_BY = 64, DEPTH_MAX = 16 };
 
-void rt_files_done(struct rt_files *f) {
+void help_files_done(struct help_files *f) {
     for (size_t i = 0; i < f->n; i++) {
         free(f->paths[i]);
     }
@@ -26,11 +26,11 @@ void rt_files_done(struct rt_files *f) {
 
 /* ---- what there is -------------------------------------------------------------------------- */
 
-static int file_add(struct rt_files *f, char *path_own, const char *where, struct co_err *err) {
-    if (f->n == RT_FILES_MAX) {
+static int file_add(struct help_files *f, char *path_own, const char *where, struct co_err *err) {
+    if (f->n == HELP_FILES_MAX) {
         free(path_own);
         return co_err_set(
-            err, CO_NORESOURCE, "\"%s\" holds more than %d files", where, RT_FILES_MAX);
+            err, CO_NORESOURCE, "\"%s\" holds more than %d files", where, HELP_FILES_MAX);
     }
     if (f->n % GROWS_BY == 0) {
         f->paths = co_xrealloc(f->paths, f->n + GROWS_BY, sizeof(*f->paths));
@@ -49,10 +49,10 @@ static int by_name(const struct dirent **a, const struct dirent **b) {
 
 /* Adds a file, or all files of a folder and of those in it, in the order of their names. */
 static int path_add(
-    struct rt_files *f, char *path_own, unsigned depth, const char *where, struct co_err *err);
+    struct help_files *f, char *path_own, unsigned depth, const char *where, struct co_err *err);
 
 static int directory_list(
-    struct rt_files *f, const char *path, unsigned depth, const char *where, struct co_err *err) {
+    struct help_files *f, const char *path, unsigned depth, const char *where, struct co_err *err) {
     struct dirent **entries = NULL;
     int n, rc = 0;
 
@@ -76,7 +76,7 @@ static int directory_list(
 }
 
 static int path_add(
-    struct rt_files *f, char *path_own, unsigned depth, const char *where, struct co_err *err) {
+    struct help_files *f, char *path_own, unsigned depth, const char *where, struct co_err *err) {
     CO_AUTOFREE char *path = path_own;
     struct stat st;
 
@@ -118,7 +118,7 @@ static void name_trim(char *name) {
     }
 }
 
-static int list_read(struct rt_files *f, const char *path, struct co_err *err) {
+static int list_read(struct help_files *f, const char *path, struct co_err *err) {
     CO_AUTOBUF struct co_buf text = CO_BUF(LIST_MAX);
     char *rest = NULL;
     int rc = co_file_read(path, LIST_MAX, &text, err);
@@ -175,7 +175,7 @@ static int file_own(const struct rt_share *share, const char *path, size_t i, si
     return rc;
 }
 
-static int files_share(struct rt_files *f, const struct rt_share *share, struct co_err *err) {
+static int files_share(struct help_files *f, const struct rt_share *share, struct co_err *err) {
     size_t all = f->n, kept = 0;
 
     f->by_line = share->by != RT_SHARE_SUFFIX && all < share->workers;
@@ -205,10 +205,10 @@ static int files_share(struct rt_files *f, const struct rt_share *share, struct 
     return 0;
 }
 
-int rt_files_find(const char *path, const struct rt_share *share, struct rt_files *ret_files,
+int help_files_find(const char *path, const struct rt_share *share, struct help_files *ret_files,
     struct co_err *err) {
     static const struct rt_share whole = {.workers = 1};
-    CO_CLEANUP(rt_files_done) struct rt_files f = {0};
+    CO_CLEANUP(help_files_done) struct help_files f = {0};
 
     share = share ? share : &whole;
     if (share->worker >= share->workers || share->by >= RT_SHARES) {

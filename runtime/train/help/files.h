@@ -8,16 +8,16 @@
 #include "common/mem.h"
 #include "runtime/rt.h"
 
-enum { RT_FILES_MAX = 1000000, RT_FILES_DESCRIPTION = 96 };
+enum { HELP_FILES_MAX = 1000000, HELP_FILES_DESCRIPTION = 96 };
 
-struct rt_files {
+struct help_files {
     char **paths; /* owned; only this worker's files */
     size_t n;
     bool by_line; /* every worker reads all files, but only its own lines */
-    char description[RT_FILES_DESCRIPTION];
+    char description[HELP_FILES_DESCRIPTION];
 };
 
 /* Arguments and errors as for rt_input_open. */
-CO_MUST_CHECK int rt_files_find(
-    const char *path, const struct rt_share *share, struct rt_files *ret_files, struct co_err *err);
-void rt_files_done(struct rt_files *f);
+CO_MUST_CHECK int help_files_find(const char *path, const struct rt_share *share,
+    struct help_files *ret_files, struct co_err *err);
+void help_files_done(struct help_files *f);

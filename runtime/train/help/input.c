@@ -17,7 +17,7 @@ static const char mark[] = "\xef\xbb\xbf"; /* some editors put it first */
  *             0           at              used   BUFFER_SIZE; one byte more ends a line with a NUL
  */
 struct rt_input {
-    struct rt_files files;
+    struct help_files files;
     struct rt_share share;
     struct rt_position next; /* the next line's; its file is open where source is */
     struct co_source *source;
@@ -39,7 +39,7 @@ int rt_input_open(const char *path, const struct rt_share *share, struct rt_inpu
     CO_CLEANUP(rt_input_closep) struct rt_input *l = co_xcalloc(1, sizeof(*l));
 
     l->share = share ? *share : (struct rt_share){.workers = 1};
-    int rc = rt_files_find(path, share, &l->files, err);
+    int rc = help_files_find(path, share, &l->files, err);
     if (rc < 0) {
         return rc;
     }
@@ -53,7 +53,7 @@ void rt_input_close(struct rt_input *l) {
         return;
     }
     co_source_close(l->source);
-    rt_files_done(&l->files);
+    help_files_done(&l->files);
     free(l->buffer);
     free(l);
 }

@@ -80,13 +80,13 @@ static int floats_alloc(size_t n, float **ret, struct co_err *err) {
 static int values_init(
     struct rt_params *p, const struct rt_param *list, uint64_t seed, struct co_err *err) {
     for (size_t i = 0; i < p->n_parts; i++) {
-        struct rt_initializer in;
-        int rc = rt_initializer_parse(list[i].init, seed, &in, err);
+        struct optim_initializer in;
+        int rc = optim_initializer_parse(list[i].init, seed, &in, err);
 
         if (rc < 0) {
             return co_err_wrap(err, "parameter \"%s\"", list[i].name);
         }
-        rt_initializer_row(&in, i, p->parts[i].n, rt_params_value(p, i));
+        optim_initializer_row(&in, i, p->parts[i].n, rt_params_value(p, i));
     }
     return 0;
 }

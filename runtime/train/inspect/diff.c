@@ -8,23 +8,23 @@
 #include "runtime/train/inspect/inspect.h"
 
 struct kept {
-    struct rt_idmap places;
+    struct inspect_idmap places;
     unsigned char *values; /* [n][dim] f32, as in the file */
     size_t n, cap, bytes;  /* bytes: of a row's values */
     size_t stride;         /* bytes of a row in the file */
 };
 
-static int keep_rows(void *arg, const struct rt_view_rows *rows, struct co_err *err) {
+static int keep_rows(void *arg, const struct inspect_view_rows *rows, struct co_err *err) {
     struct kept *k = arg;
     for (uint32_t i = 0; i < rows->n; i++) {
         if (k->n == k->cap) {
             k->cap = k->cap ? k->cap * 2 : 1024;
             k->values = co_xrealloc(k->values, k->cap, k->bytes);
         }
-        if (k->n >= RT_IDMAP_NONE - 1) {
+        if (k->n >= INSPECT_IDMAP_NONE - 1) {
             return co_err_set(err, CO_NORESOURCE, "more than four billion rows at a time");
         }
-        if (!rt_idmap_add(&k->places, rows->ids[i], (uint32_t)k->n)) {
+        if (!inspect_idmap_add(&k->places, rows->ids[i], (uint32_t)k->n)) {
             return co_err_set(
                 err, CO_INVALID, "id %llu is there twice", (unsigned long long)rows->ids[i]);
         }
@@ -33,7 +33,8 @@ static int keep_rows(void *arg, const struct rt_view_rows *rows, struct co_err *
     return 0;
 }
 
-static void note_difference(struct rt_diff *d, double a, double b, uint64_t at, bool *differs) {
+static void note_difference(
+    struct inspect_diff *d, double a, double b, uint64_t at, bool *differs) {
     double by = fabs(a - b);
     if (a == b || (isnan(a) && isnan(b))) {
         return;
@@ -48,17 +49,17 @@ static void note_difference(struct rt_diff *d, double a, double b, uint64_t at, 
 
 struct compare {
     const struct kept *kept;
-    struct rt_diff *diff;
+    struct inspect_diff *diff;
     size_t stride, common; /* common: rows that both have */
 };
 
-static int compare_rows(void *arg, const struct rt_view_rows *rows, struct co_err *err) {
+static int compare_rows(void *arg, const struct inspect_view_rows *rows, struct co_err *err) {
     struct compare *c = arg;
     (void)err;
     for (uint32_t i = 0; i < rows->n; i++) {
-        uint32_t at = rt_idmap_find(&c->kept->places, rows->ids[i]);
+        uint32_t at = inspect_idmap_find(&c->kept->places, rows->ids[i]);
         c->diff->after++;
-        if (at == RT_IDMAP_NONE) {
+        if (at == INSPECT_IDMAP_NONE) {
             c->diff->added++;
             continue;
         }
@@ -66,8 +67,8 @@ static int compare_rows(void *arg, const struct rt_view_rows *rows, struct co_er
         const unsigned char *b = rows->rows + i * c->stride;
         bool differs = false;
         for (size_t k = 0; k < c->kept->bytes; k += 4) {
-            note_difference(c->diff, (double)rt_view_f32(a + k), (double)rt_view_f32(b + k),
-                rows->ids[i], &differs);
+            note_difference(c->diff, (double)inspect_view_f32(a + k),
+                (double)inspect_view_f32(b + k), rows->ids[i], &differs);
         }
         c->common++;
         c->diff->changed += differs;
@@ -77,34 +78,34 @@ static int compare_rows(void *arg, const struct rt_view_rows *rows, struct co_er
 
 /* A walk over one of the two tables. */
 struct side {
-    const struct rt_view *view;
+    const struct inspect_view *view;
     uint32_t index;
-    const struct rt_ckpt_table *table;
+    const struct ckpt_table *table;
 };
 
-static int diff_share(const struct side *a, const struct side *b, struct rt_view_share share,
-    struct rt_diff *d, struct co_err *err) {
-    struct kept k = {
-        .bytes = co_size_mul(a->table->dim, sizeof(float)), .stride = rt_view_row_bytes(a->table)};
-    struct compare c = {.kept = &k, .diff = d, .stride = rt_view_row_bytes(b->table)};
-    int rc = rt_view_sparse(a->view, a->index, share, keep_rows, &k, err);
-    rc = rc < 0 ? rc : rt_view_sparse(b->view, b->index, share, compare_rows, &c, err);
+static int diff_share(const struct side *a, const struct side *b, struct inspect_view_share share,
+    struct inspect_diff *d, struct co_err *err) {
+    struct kept k = {.bytes = co_size_mul(a->table->dim, sizeof(float)),
+        .stride = inspect_view_row_bytes(a->table)};
+    struct compare c = {.kept = &k, .diff = d, .stride = inspect_view_row_bytes(b->table)};
+    int rc = inspect_view_sparse(a->view, a->index, share, keep_rows, &k, err);
+    rc = rc < 0 ? rc : inspect_view_sparse(b->view, b->index, share, compare_rows, &c, err);
     d->before += k.n;
     d->erased += k.n > c.common ? k.n - c.common : 0;
     free(k.values);
-    rt_idmap_done(&k.places);
+    inspect_idmap_done(&k.places);
     return rc;
 }
 
 static int diff_sparse(
-    const struct side *a, const struct side *b, struct rt_diff *d, struct co_err *err) {
+    const struct side *a, const struct side *b, struct inspect_diff *d, struct co_err *err) {
     uint64_t rows = 0;
-    int rc = rt_view_count(a->view, a->index, &rows, err);
+    int rc = inspect_view_count(a->view, a->index, &rows, err);
     uint64_t each =
-        co_size_add(RT_IDMAP_BYTES, co_size_mul(a->table->dim, 8)); /* doubled when full */
+        co_size_add(INSPECT_IDMAP_BYTES, co_size_mul(a->table->dim, 8)); /* doubled when full */
     uint64_t bytes = co_size_mul(rows, each);
     uint64_t n = 1 + bytes / a->view->memory;
-    struct rt_view_share share = {.n = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX};
+    struct inspect_view_share share = {.n = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX};
     for (; share.i < share.n && rc == 0; share.i++) {
         rc = diff_share(a, b, share, d, err);
     }
@@ -112,17 +113,17 @@ static int diff_sparse(
 }
 
 static int diff_dense(
-    const struct side *a, const struct side *b, struct rt_diff *d, struct co_err *err) {
+    const struct side *a, const struct side *b, struct inspect_diff *d, struct co_err *err) {
     uint64_t size = a->table->size;
-    size_t most = size < RT_VIEW_WINDOW ? (size_t)size : RT_VIEW_WINDOW;
+    size_t most = size < INSPECT_VIEW_WINDOW ? (size_t)size : INSPECT_VIEW_WINDOW;
     CO_AUTOFREE float *x = co_xmalloc(most * sizeof(*x));
     CO_AUTOFREE float *y = co_xmalloc(most * sizeof(*y));
     int rc = 0;
     d->before = d->after = size;
     for (uint64_t at = 0; at < size && rc == 0; at += most) {
         size_t n = size - at < most ? (size_t)(size - at) : most;
-        rc = rt_view_dense(a->view, a->index, at, n, x, err);
-        rc = rc < 0 ? rc : rt_view_dense(b->view, b->index, at, n, y, err);
+        rc = inspect_view_dense(a->view, a->index, at, n, x, err);
+        rc = rc < 0 ? rc : inspect_view_dense(b->view, b->index, at, n, y, err);
         for (size_t i = 0; i < n && rc == 0; i++) {
             bool differs = false;
             note_difference(d, (double)x[i], (double)y[i], at + i, &differs);
@@ -132,11 +133,11 @@ static int diff_dense(
     return rc;
 }
 
-int rt_view_diff(const struct rt_view *a, uint32_t table_a, const struct rt_view *b,
-    uint32_t table_b, struct rt_diff *ret, struct co_err *err) {
-    struct side x = {a, table_a, rt_view_table(a, table_a)};
-    struct side y = {b, table_b, rt_view_table(b, table_b)};
-    *ret = (struct rt_diff){0};
+int inspect_view_diff(const struct inspect_view *a, uint32_t table_a, const struct inspect_view *b,
+    uint32_t table_b, struct inspect_diff *ret, struct co_err *err) {
+    struct side x = {a, table_a, inspect_view_table(a, table_a)};
+    struct side y = {b, table_b, inspect_view_table(b, table_b)};
+    *ret = (struct inspect_diff){0};
     if (x.table->sparse != y.table->sparse ||
         (x.table->sparse ? x.table->dim != y.table->dim : x.table->size != y.table->size)) {
         return co_err_set(

@@ -10,7 +10,7 @@
 
 enum { ROWS = 10, SIZE = 6 };
 
-static struct rt_ckpt_table tables[] = {
+static struct ckpt_table tables[] = {
     {.name = "rows", .sparse = true, .dim = 1, .optimizer = "sgd:lr=0.1", .init = "zero"},
     {.name = "w", .size = SIZE, .optimizer = "sgd:lr=0.1", .init = "zero"}};
 
@@ -22,63 +22,63 @@ static void put_f32(unsigned char *to, float v) {
 
 /* A full checkpoint of one server, all of whose values are its number. */
 static int add_point(const char *dir, uint64_t number, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_part_closep) struct rt_ckpt_part_writer *w = NULL;
-    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
-    CO_AUTOFREE char *path = rt_ckpt_point_part(dir, number, 0);
-    struct rt_ckpt_part_place place = {.number = number, .servers = 1, .shards = 1};
-    struct rt_ckpt_part_sum sum = {0};
+    CO_CLEANUP(ckpt_part_closep) struct ckpt_part_writer *w = NULL;
+    CO_AUTOFREE char *at = ckpt_point_dir(dir, number);
+    CO_AUTOFREE char *path = ckpt_point_part(dir, number, 0);
+    struct ckpt_part_place place = {.number = number, .servers = 1, .shards = 1};
+    struct ckpt_part_sum sum = {0};
     unsigned char rows[ROWS * 12], values[SIZE * 4];
-    struct rt_ckpt_part_chunk r = {.kind = RT_CKPT_PART_ROWS, .items = ROWS, .bytes = sizeof(rows)};
-    struct rt_ckpt_part_chunk v = {
-        .kind = RT_CKPT_PART_DENSE, .table = 1, .items = SIZE, .bytes = sizeof(values)};
+    struct ckpt_part_chunk r = {.kind = CKPT_PART_ROWS, .items = ROWS, .bytes = sizeof(rows)};
+    struct ckpt_part_chunk v = {
+        .kind = CKPT_PART_DENSE, .table = 1, .items = SIZE, .bytes = sizeof(values)};
     for (size_t i = 0; i < ROWS; i++) {
         co_put_u64(rows + i * 12, i);
         put_f32(rows + i * 12 + 8, (float)number);
         put_f32(values + i % SIZE * 4, (float)number);
     }
     (void)mkdir(at, 0777);
-    int rc = rt_ckpt_part_create(path, &place, &w, err);
-    rc = rc < 0 ? rc : rt_ckpt_part_add(w, &r, rows, err);
-    rc = rc < 0 ? rc : rt_ckpt_part_add(w, &v, values, err);
-    rc = rc < 0 ? rc : rt_ckpt_part_finish(w, &sum, err);
-    struct rt_ckpt_part part = {.shards = 1, .bytes = sum.bytes, .hash = sum.hash};
-    struct rt_ckpt_point p = {.number = number,
+    int rc = ckpt_part_create(path, &place, &w, err);
+    rc = rc < 0 ? rc : ckpt_part_add(w, &r, rows, err);
+    rc = rc < 0 ? rc : ckpt_part_add(w, &v, values, err);
+    rc = rc < 0 ? rc : ckpt_part_finish(w, &sum, err);
+    struct ckpt_part part = {.shards = 1, .bytes = sum.bytes, .hash = sum.hash};
+    struct ckpt_point p = {.number = number,
         .base = number,
         .n_tables = 2,
         .n_parts = 1,
         .tables = tables,
         .parts = &part};
-    return rc < 0 ? rc : rt_ckpt_point_commit(dir, &p, err);
+    return rc < 0 ? rc : ckpt_point_commit(dir, &p, err);
 }
 
 /* ---- what is written from the newest checkpoint ---- */
 
-typedef int write_fn(const struct rt_view *v, const char *dir, struct co_err *err);
+typedef int write_fn(const struct inspect_view *v, const char *dir, struct co_err *err);
 
-static int merge(const struct rt_view *v, const char *dir, struct co_err *err) {
+static int merge(const struct inspect_view *v, const char *dir, struct co_err *err) {
     CO_AUTOFREE char *to = co_xasprintf("%s/merged", dir);
-    return rt_view_merge(v, to, err);
+    return inspect_view_merge(v, to, err);
 }
 
 static int export_to(
-    const struct rt_view *v, const char *dir, const char *name, struct co_err *err) {
+    const struct inspect_view *v, const char *dir, const char *name, struct co_err *err) {
     CO_AUTOFREE char *to = co_xasprintf("%s/%s", dir, name);
-    struct rt_export what = {.table = 1};
-    return rt_view_export(v, &what, to, err);
+    struct inspect_export what = {.table = 1};
+    return inspect_view_export(v, &what, to, err);
 }
 
-static int export_array(const struct rt_view *v, const char *dir, struct co_err *err) {
+static int export_array(const struct inspect_view *v, const char *dir, struct co_err *err) {
     return export_to(v, dir, "w.npy", err);
 }
 
-static int export_text(const struct rt_view *v, const char *dir, struct co_err *err) {
+static int export_text(const struct inspect_view *v, const char *dir, struct co_err *err) {
     return export_to(v, dir, "w.txt", err);
 }
 
 static int write_newest(write_fn *write, const char *dir, struct co_err *err) {
-    CO_CLEANUP(rt_view_closep) struct rt_view *v = NULL;
+    CO_CLEANUP(inspect_view_closep) struct inspect_view *v = NULL;
     CO_AUTOFREE char *points = co_xasprintf("%s/points", dir);
-    int rc = rt_view_open(points, NULL, NULL, &v, err);
+    int rc = inspect_view_open(points, NULL, NULL, &v, err);
     return rc < 0 ? rc : write(v, dir, err);
 }
 
@@ -117,14 +117,14 @@ WRITES(export_text)
 /* ---- what is there ---- */
 
 static int look_merged(const char *dir, int *ret, struct co_err *err) {
-    CO_CLEANUP(rt_view_closep) struct rt_view *v = NULL;
+    CO_CLEANUP(inspect_view_closep) struct inspect_view *v = NULL;
     CO_AUTOFREE char *from = co_xasprintf("%s/merged", dir);
     float w[SIZE] = {0};
     uint64_t rows = 0;
-    int rc = rt_view_open(from, NULL, NULL, &v, err);
-    rc = rc < 0 ? rc : rt_ckpt_verify(v->saved, err);
-    rc = rc < 0 ? rc : rt_view_dense(v, 1, 0, SIZE, w, err);
-    rc = rc < 0 ? rc : rt_view_count(v, 0, &rows, err);
+    int rc = inspect_view_open(from, NULL, NULL, &v, err);
+    rc = rc < 0 ? rc : ckpt_verify(v->saved, err);
+    rc = rc < 0 ? rc : inspect_view_dense(v, 1, 0, SIZE, w, err);
+    rc = rc < 0 ? rc : inspect_view_count(v, 0, &rows, err);
     *ret = rows == ROWS && w[0] == w[SIZE - 1] ? (int)w[0] : -1;
     return rc;
 }
@@ -136,8 +136,8 @@ static int look_array(const char *dir, int *ret, struct co_err *err) {
     int rc = co_file_read(path, 1 << 16, &b, err);
     float first = 0, last = -1;
     if (rc == 0 && b.len == 128 + SIZE * 4) {
-        first = rt_view_f32((const unsigned char *)b.data + 128);
-        last = rt_view_f32((const unsigned char *)b.data + b.len - 4);
+        first = inspect_view_f32((const unsigned char *)b.data + 128);
+        last = inspect_view_f32((const unsigned char *)b.data + b.len - 4);
     }
     *ret = first == last ? (int)first : -1;
     return rc;

@@ -14,35 +14,35 @@ enum { VALUES_MAX_LOG2 = 40 }; /* of a dense table: what a manifest may claim */
 
 /* The export of one table. */
 struct job {
-    const struct rt_view *view;
-    const struct rt_ckpt_table *table;
+    const struct inspect_view *view;
+    const struct ckpt_table *table;
     uint32_t index;
-    struct rt_export *what;
+    struct inspect_export *what;
     uint64_t n; /* so far */
     /* arrays: */
-    struct rt_npz *npz;
+    struct inspect_npz *npz;
     bool single; /* a .npy: id, values and state are one item */
     uint32_t ids, values, state;
     FILE *text;
-    struct rt_ckpt_writer *writer;
+    struct ckpt_writer *writer;
     unsigned char *scratch;
 };
 
 /* ---- rows ---- */
 
-typedef int rows_fn(struct job *j, const struct rt_view_rows *rows, struct co_err *err);
+typedef int rows_fn(struct job *j, const struct inspect_view_rows *rows, struct co_err *err);
 
-static size_t value_bytes(const struct rt_ckpt_table *t) {
+static size_t value_bytes(const struct ckpt_table *t) {
     return co_size_mul(t->dim, sizeof(float));
 }
 
-static int print_rows(struct job *j, const struct rt_view_rows *rows, struct co_err *err) {
-    size_t floats = j->what->state ? (size_t)rt_view_floats(j->table) : j->table->dim;
+static int print_rows(struct job *j, const struct inspect_view_rows *rows, struct co_err *err) {
+    size_t floats = j->what->state ? (size_t)inspect_view_floats(j->table) : j->table->dim;
     for (uint32_t i = 0; i < rows->n; i++) {
-        const unsigned char *row = rows->rows + i * rt_view_row_bytes(j->table);
+        const unsigned char *row = rows->rows + i * inspect_view_row_bytes(j->table);
         (void)fprintf(j->text, "%" PRIu64, rows->ids[i]);
         for (size_t k = 0; k < floats; k++) {
-            (void)fprintf(j->text, " %.9g", (double)rt_view_f32(row + k * 4));
+            (void)fprintf(j->text, " %.9g", (double)inspect_view_f32(row + k * 4));
         }
         (void)fputc('\n', j->text);
     }
@@ -50,50 +50,52 @@ static int print_rows(struct job *j, const struct rt_view_rows *rows, struct co_
 }
 
 /* Writes one column range of each row to the array, row after row. */
-static int put_columns(struct job *j, uint32_t array, const struct rt_view_rows *rows, size_t from,
-    size_t bytes, struct co_err *err) {
+static int put_columns(struct job *j, uint32_t array, const struct inspect_view_rows *rows,
+    size_t from, size_t bytes, struct co_err *err) {
     for (uint32_t i = 0; i < rows->n; i++) {
-        memcpy(j->scratch + i * bytes, rows->rows + i * rt_view_row_bytes(j->table) + from, bytes);
+        memcpy(j->scratch + i * bytes, rows->rows + i * inspect_view_row_bytes(j->table) + from,
+            bytes);
     }
-    return rt_npz_write(j->npz, array, j->n * bytes, j->scratch, rows->n * bytes, err);
+    return inspect_npz_write(j->npz, array, j->n * bytes, j->scratch, rows->n * bytes, err);
 }
 
-static int put_items(struct job *j, const struct rt_view_rows *rows, struct co_err *err) {
-    size_t bytes = j->what->state ? rt_view_row_bytes(j->table) : value_bytes(j->table);
+static int put_items(struct job *j, const struct inspect_view_rows *rows, struct co_err *err) {
+    size_t bytes = j->what->state ? inspect_view_row_bytes(j->table) : value_bytes(j->table);
     for (uint32_t i = 0; i < rows->n; i++) {
         unsigned char *to = j->scratch + i * (8 + bytes);
         co_put_u64(to, rows->ids[i]);
-        memcpy(to + 8, rows->rows + i * rt_view_row_bytes(j->table), bytes);
+        memcpy(to + 8, rows->rows + i * inspect_view_row_bytes(j->table), bytes);
     }
-    return rt_npz_write(
+    return inspect_npz_write(
         j->npz, j->values, j->n * (8 + bytes), j->scratch, rows->n * (8 + bytes), err);
 }
 
-static int put_rows(struct job *j, const struct rt_view_rows *rows, struct co_err *err) {
+static int put_rows(struct job *j, const struct inspect_view_rows *rows, struct co_err *err) {
     size_t values = value_bytes(j->table);
-    j->scratch = co_xrealloc(j->scratch, rows->n, 8 + rt_view_row_bytes(j->table));
+    j->scratch = co_xrealloc(j->scratch, rows->n, 8 + inspect_view_row_bytes(j->table));
     if (j->single) {
         return put_items(j, rows, err);
     }
     for (uint32_t i = 0; i < rows->n; i++) {
         co_put_u64(j->scratch + i * 8UL, rows->ids[i]);
     }
-    int rc = rt_npz_write(j->npz, j->ids, j->n * 8, j->scratch, rows->n * 8UL, err);
+    int rc = inspect_npz_write(j->npz, j->ids, j->n * 8, j->scratch, rows->n * 8UL, err);
     rc = rc < 0 ? rc : put_columns(j, j->values, rows, 0, values, err);
     return rc < 0 || !j->what->state || !j->table->state
                ? rc
-               : put_columns(j, j->state, rows, values, rt_view_row_bytes(j->table) - values, err);
+               : put_columns(
+                     j, j->state, rows, values, inspect_view_row_bytes(j->table) - values, err);
 }
 
 /* A chunk of rt_save: ids, then rows. */
-static int save_rows(struct job *j, const struct rt_view_rows *rows, struct co_err *err) {
-    size_t each = rt_view_row_bytes(j->table), bytes = rows->n * (8 + each);
+static int save_rows(struct job *j, const struct inspect_view_rows *rows, struct co_err *err) {
+    size_t each = inspect_view_row_bytes(j->table), bytes = rows->n * (8 + each);
     j->scratch = co_xrealloc(j->scratch, rows->n, 8 + each);
     for (uint32_t i = 0; i < rows->n; i++) {
         co_put_u64(j->scratch + i * 8UL, rows->ids[i]);
     }
     memcpy(j->scratch + rows->n * 8UL, rows->rows, rows->n * each);
-    return rt_ckpt_chunk(j->writer, rows->n, j->scratch, bytes, err);
+    return ckpt_chunk(j->writer, rows->n, j->scratch, bytes, err);
 }
 
 struct rows_to {
@@ -101,20 +103,20 @@ struct rows_to {
     rows_fn *take;
 };
 
-static int take_all(void *arg, const struct rt_view_rows *rows, struct co_err *err) {
+static int take_all(void *arg, const struct inspect_view_rows *rows, struct co_err *err) {
     const struct rows_to *to = arg;
     int rc = to->take(to->job, rows, err);
     to->job->n += rows->n;
     return rc;
 }
 
-static int take_one(void *arg, const struct rt_view_rows *rows, struct co_err *err) {
+static int take_one(void *arg, const struct inspect_view_rows *rows, struct co_err *err) {
     const struct rows_to *to = arg;
     for (uint32_t i = 0; i < rows->n; i++) {
         if (rows->ids[i] == to->job->what->key) {
-            struct rt_view_rows one = {.n = 1,
+            struct inspect_view_rows one = {.n = 1,
                 .ids = &rows->ids[i],
-                .rows = rows->rows + i * rt_view_row_bytes(to->job->table)};
+                .rows = rows->rows + i * inspect_view_row_bytes(to->job->table)};
             int rc = to->take(to->job, &one, err);
             to->job->n++;
             return rc < 0 ? rc : 1;
@@ -125,8 +127,8 @@ static int take_one(void *arg, const struct rt_view_rows *rows, struct co_err *e
 
 static int walk_rows(struct job *j, rows_fn *take, struct co_err *err) {
     struct rows_to to = {j, take};
-    int rc = rt_view_sparse(
-        j->view, j->index, (struct rt_view_share){0}, j->what->one ? take_one : take_all, &to, err);
+    int rc = inspect_view_sparse(j->view, j->index, (struct inspect_view_share){0},
+        j->what->one ? take_one : take_all, &to, err);
     if (rc == 0 && j->what->one && j->n == 0) {
         rc = co_err_set(err, CO_NOTFOUND, "'%s', table '%s': no row of id %" PRIu64, j->view->path,
             j->table->name, j->what->key);
@@ -143,10 +145,11 @@ static int walk_values(
     struct job *j, uint64_t from, uint64_t n, values_fn *take, struct co_err *err) {
     CO_AUTOFREE float *window = NULL;
     int rc = 0;
-    window = co_xmalloc((n < RT_VIEW_WINDOW ? (size_t)n + 1 : RT_VIEW_WINDOW) * sizeof(*window));
+    window = co_xmalloc(
+        (n < INSPECT_VIEW_WINDOW ? (size_t)n + 1 : INSPECT_VIEW_WINDOW) * sizeof(*window));
     for (uint64_t at = 0; at < n && rc == 0;) {
-        size_t k = n - at < RT_VIEW_WINDOW ? (size_t)(n - at) : RT_VIEW_WINDOW;
-        rc = rt_view_dense(j->view, j->index, from + at, k, window, err);
+        size_t k = n - at < INSPECT_VIEW_WINDOW ? (size_t)(n - at) : INSPECT_VIEW_WINDOW;
+        rc = inspect_view_dense(j->view, j->index, from + at, k, window, err);
         rc = rc < 0 ? rc : take(j, window, k, err);
         at += k;
         j->n += k;
@@ -172,18 +175,18 @@ static void to_file_order(struct job *j, const float *values, size_t n) {
 
 static int put_values(struct job *j, const float *values, size_t n, struct co_err *err) {
     to_file_order(j, values, n);
-    return rt_npz_write(j->npz, j->values, j->n * 4, j->scratch, n * 4, err);
+    return inspect_npz_write(j->npz, j->values, j->n * 4, j->scratch, n * 4, err);
 }
 
 static int save_values(struct job *j, const float *values, size_t n, struct co_err *err) {
     to_file_order(j, values, n);
-    return rt_ckpt_chunk(j->writer, (uint32_t)n, j->scratch, n * 4, err);
+    return ckpt_chunk(j->writer, (uint32_t)n, j->scratch, n * 4, err);
 }
 
 /* Which part of the vector is exported. */
 static int dense_range(
     const struct job *j, uint64_t *ret_from, uint64_t *ret_n, struct co_err *err) {
-    const struct rt_ckpt_table *t = j->table;
+    const struct ckpt_table *t = j->table;
     if (t->size >> VALUES_MAX_LOG2 > 0) {
         return co_err_set(err, CO_INVALID, "'%s', table '%s': %" PRIu64 " values cannot be",
             j->view->path, t->name, t->size);
@@ -200,7 +203,7 @@ static int dense_range(
 
 /* ---- arrays ---- */
 
-static int count_none(struct job *j, const struct rt_view_rows *rows, struct co_err *err) {
+static int count_none(struct job *j, const struct inspect_view_rows *rows, struct co_err *err) {
     (void)j;
     (void)rows;
     (void)err;
@@ -208,25 +211,26 @@ static int count_none(struct job *j, const struct rt_view_rows *rows, struct co_
 }
 
 static int add_sparse(struct job *j, uint64_t rows, struct co_err *err) {
-    const struct rt_ckpt_table *t = j->table;
+    const struct ckpt_table *t = j->table;
     uint64_t state = j->what->state ? t->state : 0;
-    char name[RT_NPZ_NAME_MAX], descr[160];
+    char name[INSPECT_NPZ_NAME_MAX], descr[160];
     if (j->single) {
         int at = snprintf(descr, sizeof(descr), "[('id', '<u8'), ('values', '<f4', (%u,))", t->dim);
         at += state > 0 ? snprintf(descr + at, sizeof(descr) - (size_t)at,
                               ", ('state', '<f4', (%" PRIu64 ",))", state)
                         : 0;
         (void)snprintf(descr + at, sizeof(descr) - (size_t)at, "]");
-        return rt_npz_add(
+        return inspect_npz_add(
             j->npz, t->name, descr, rows, 0, 8 + (t->dim + state) * 4, &j->values, err);
     }
     (void)snprintf(name, sizeof(name), "%s.ids", t->name);
-    int rc = rt_npz_add(j->npz, name, "'<u8'", rows, 0, 8, &j->ids, err);
+    int rc = inspect_npz_add(j->npz, name, "'<u8'", rows, 0, 8, &j->ids, err);
     (void)snprintf(name, sizeof(name), "%s.values", t->name);
-    rc = rc < 0 ? rc : rt_npz_add(j->npz, name, "'<f4'", rows, t->dim, 4, &j->values, err);
+    rc = rc < 0 ? rc : inspect_npz_add(j->npz, name, "'<f4'", rows, t->dim, 4, &j->values, err);
     (void)snprintf(name, sizeof(name), "%s.state", t->name);
-    return rc < 0 || !state ? rc
-                            : rt_npz_add(j->npz, name, "'<f4'", rows, state, 4, &j->state, err);
+    return rc < 0 || !state
+               ? rc
+               : inspect_npz_add(j->npz, name, "'<f4'", rows, state, 4, &j->state, err);
 }
 
 /* Walks the table twice: first to count the rows, because the count comes before them in the file.
@@ -239,17 +243,17 @@ static int arrays_sparse(struct job *j, struct co_err *err) {
 }
 
 static int arrays_dense(struct job *j, struct co_err *err) {
-    const struct rt_ckpt_table *t = j->table;
+    const struct ckpt_table *t = j->table;
     uint64_t from = 0, n = 0;
-    char name[RT_NPZ_NAME_MAX];
+    char name[INSPECT_NPZ_NAME_MAX];
     int rc = dense_range(j, &from, &n, err);
-    rc = rc < 0 ? rc : rt_npz_add(j->npz, t->name, "'<f4'", n, 0, 4, &j->values, err);
+    rc = rc < 0 ? rc : inspect_npz_add(j->npz, t->name, "'<f4'", n, 0, 4, &j->values, err);
     rc = rc < 0 ? rc : walk_values(j, from, n, put_values, err);
     if (rc < 0 || j->single || !j->what->state || !t->state || j->what->one) {
         return rc;
     }
     (void)snprintf(name, sizeof(name), "%s.state", t->name);
-    rc = rt_npz_add(j->npz, name, "'<f4'", t->state, 0, 4, &j->values, err);
+    rc = inspect_npz_add(j->npz, name, "'<f4'", t->state, 0, 4, &j->values, err);
     j->n = 0;
     rc = rc < 0 ? rc : walk_values(j, t->size, t->state, put_values, err);
     j->n = n;
@@ -267,8 +271,9 @@ static int text_of(struct job *j, struct co_err *err) {
 
 /* ---- files ---- */
 
-static struct job begin(const struct rt_view *v, uint32_t table, struct rt_export *what) {
-    return (struct job){.view = v, .index = table, .table = rt_view_table(v, table), .what = what};
+static struct job begin(const struct inspect_view *v, uint32_t table, struct inspect_export *what) {
+    return (struct job){
+        .view = v, .index = table, .table = inspect_view_table(v, table), .what = what};
 }
 
 static bool ends_with(const char *file, const char *with) {
@@ -276,13 +281,13 @@ static bool ends_with(const char *file, const char *with) {
     return n > k && strcmp(file + n - k, with) == 0;
 }
 
-static int export_arrays(
-    const struct rt_view *v, struct rt_export *what, const char *file, struct co_err *err) {
-    CO_CLEANUP(rt_npz_closep) struct rt_npz *z = NULL;
+static int export_arrays(const struct inspect_view *v, struct inspect_export *what,
+    const char *file, struct co_err *err) {
+    CO_CLEANUP(inspect_npz_closep) struct inspect_npz *z = NULL;
     bool single = ends_with(file, ".npy");
     uint32_t first = what->table < 0 ? 0 : (uint32_t)what->table;
-    uint32_t last = what->table < 0 ? rt_view_tables(v) : first + 1;
-    int rc = rt_npz_create(file, single, &z, err);
+    uint32_t last = what->table < 0 ? inspect_view_tables(v) : first + 1;
+    int rc = inspect_npz_create(file, single, &z, err);
     for (uint32_t i = first; i < last && rc == 0; i++) {
         struct job j = begin(v, i, what);
         j.npz = z;
@@ -291,10 +296,11 @@ static int export_arrays(
         what->items += j.n;
         free(j.scratch);
     }
-    return rc < 0 ? rc : rt_npz_finish(z, err);
+    return rc < 0 ? rc : inspect_npz_finish(z, err);
 }
 
-int rt_view_print(const struct rt_view *v, struct rt_export *what, FILE *to, struct co_err *err) {
+int inspect_view_print(
+    const struct inspect_view *v, struct inspect_export *what, FILE *to, struct co_err *err) {
     struct job j = begin(v, (uint32_t)what->table, what);
     j.text = to;
     int rc = text_of(&j, err);
@@ -305,27 +311,27 @@ int rt_view_print(const struct rt_view *v, struct rt_export *what, FILE *to, str
     return rc;
 }
 
-static int export_text(
-    const struct rt_view *v, struct rt_export *what, const char *file, struct co_err *err) {
+static int export_text(const struct inspect_view *v, struct inspect_export *what, const char *file,
+    struct co_err *err) {
     CO_AUTOFREE char *aside = co_xasprintf("%s.new", file);
     FILE *to = fopen(aside, "we");
     if (!to) {
         return co_err_errno(err, errno, "cannot make '%s'", aside);
     }
-    int rc = rt_view_print(v, what, to, err); /* which flushes it */
-    rc = rc < 0 ? rc : rt_disk_sync(fileno(to), aside, err);
+    int rc = inspect_view_print(v, what, to, err); /* which flushes it */
+    rc = rc < 0 ? rc : ckpt_disk_sync(fileno(to), aside, err);
     if (fclose(to) != 0 && rc == 0) {
         rc = co_err_errno(err, errno, "cannot write '%s'", aside);
     }
-    rc = rc < 0 ? rc : rt_npz_replace(file, err);
+    rc = rc < 0 ? rc : inspect_npz_replace(file, err);
     if (rc < 0) {
         (void)remove(aside);
     }
     return rc;
 }
 
-int rt_view_export(
-    const struct rt_view *v, struct rt_export *what, const char *file, struct co_err *err) {
+int inspect_view_export(const struct inspect_view *v, struct inspect_export *what, const char *file,
+    struct co_err *err) {
     bool arrays = ends_with(file, ".npz") || ends_with(file, ".npy");
     if (what->table < 0 && !ends_with(file, ".npz")) {
         return co_err_set(err, CO_INVALID, "'%s' holds one table: which one?", file);
@@ -338,13 +344,13 @@ int rt_view_export(
 
 /* Writes the learning rate into the new manifest, if it is not the rule's own. */
 static int describe(
-    const struct rt_view *v, uint32_t table, struct rt_ckpt_table *ret, struct co_err *err) {
+    const struct inspect_view *v, uint32_t table, struct ckpt_table *ret, struct co_err *err) {
     double lr;
-    *ret = *rt_view_table(v, table);
+    *ret = *inspect_view_table(v, table);
     if (v->saved) {
         return 0;
     }
-    int rc = rt_view_rate(v, table, &lr, &ret->steps, err);
+    int rc = inspect_view_rate(v, table, &lr, &ret->steps, err);
     if (rc == 0 && lr == lr) {
         (void)snprintf(ret->lr, sizeof(ret->lr), "%.17g", lr);
     }
@@ -352,28 +358,28 @@ static int describe(
 }
 
 static int merge_table(
-    const struct rt_view *v, uint32_t table, struct rt_ckpt_writer *w, struct co_err *err) {
-    struct rt_export all = {.table = (int)table};
-    struct rt_ckpt_table t;
+    const struct inspect_view *v, uint32_t table, struct ckpt_writer *w, struct co_err *err) {
+    struct inspect_export all = {.table = (int)table};
+    struct ckpt_table t;
     struct job j = begin(v, table, &all);
     uint64_t from, n;
     j.writer = w;
     int rc = j.table->sparse ? 0 : dense_range(&j, &from, &n, err);
     rc = rc < 0 ? rc : describe(v, table, &t, err);
-    rc = rc < 0 ? rc : rt_ckpt_begin(w, &t, err);
+    rc = rc < 0 ? rc : ckpt_begin(w, &t, err);
     if (rc == 0) {
         rc = j.table->sparse ? walk_rows(&j, save_rows, err)
-                             : walk_values(&j, 0, rt_view_floats(j.table), save_values, err);
+                             : walk_values(&j, 0, inspect_view_floats(j.table), save_values, err);
     }
     free(j.scratch);
-    return rc < 0 ? rc : rt_ckpt_end(w, err);
+    return rc < 0 ? rc : ckpt_end(w, err);
 }
 
-int rt_view_merge(const struct rt_view *v, const char *to_dir, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_abortp) struct rt_ckpt_writer *w = NULL;
-    int rc = rt_ckpt_create(to_dir, &w, err);
-    for (uint32_t i = 0; i < rt_view_tables(v) && rc == 0; i++) {
+int inspect_view_merge(const struct inspect_view *v, const char *to_dir, struct co_err *err) {
+    CO_CLEANUP(ckpt_abortp) struct ckpt_writer *w = NULL;
+    int rc = ckpt_create(to_dir, &w, err);
+    for (uint32_t i = 0; i < inspect_view_tables(v) && rc == 0; i++) {
         rc = merge_table(v, i, w, err);
     }
-    return rc < 0 ? rc : rt_ckpt_commit(co_steal_ptr(w), err);
+    return rc < 0 ? rc : ckpt_commit(co_steal_ptr(w), err);
 }

@@ -5,28 +5,28 @@
 
 enum { FIRST = 64 };
 
-void rt_idmap_done(struct rt_idmap *m) {
+void inspect_idmap_done(struct inspect_idmap *m) {
     free(m->ids);
     free(m->values);
-    *m = (struct rt_idmap){0};
+    *m = (struct inspect_idmap){0};
 }
 
 /* The slot that has the id, or the empty one where it would go. */
-static size_t place_of(const struct rt_idmap *m, uint64_t id) {
-    size_t i = (size_t)rt_idmap_mix(id) & (m->cap - 1);
+static size_t place_of(const struct inspect_idmap *m, uint64_t id) {
+    size_t i = (size_t)inspect_idmap_mix(id) & (m->cap - 1);
     while (m->values[i] && m->ids[i] != id) {
         i = (i + 1) & (m->cap - 1);
     }
     return i;
 }
 
-uint32_t rt_idmap_find(const struct rt_idmap *m, uint64_t id) {
+uint32_t inspect_idmap_find(const struct inspect_idmap *m, uint64_t id) {
     size_t i = m->cap ? place_of(m, id) : 0;
-    return m->cap && m->values[i] ? m->values[i] - 1 : RT_IDMAP_NONE;
+    return m->cap && m->values[i] ? m->values[i] - 1 : INSPECT_IDMAP_NONE;
 }
 
-static void grow(struct rt_idmap *m) {
-    struct rt_idmap old = *m;
+static void grow(struct inspect_idmap *m) {
+    struct inspect_idmap old = *m;
     m->cap = old.cap ? old.cap * 2 : FIRST;
     m->ids = co_xcalloc(m->cap, sizeof(*m->ids));
     m->values = co_xcalloc(m->cap, sizeof(*m->values));
@@ -41,7 +41,7 @@ static void grow(struct rt_idmap *m) {
     free(old.values);
 }
 
-bool rt_idmap_add(struct rt_idmap *m, uint64_t id, uint32_t value) {
+bool inspect_idmap_add(struct inspect_idmap *m, uint64_t id, uint32_t value) {
     if (m->n >= m->cap / 3 * 2) {
         grow(m);
     }

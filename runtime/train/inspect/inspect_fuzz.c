@@ -11,12 +11,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { CHUNK = 8 };
 
-static struct rt_ckpt_table tables[] = {{.name = "rows",
-                                            .sparse = true,
-                                            .dim = 1,
-                                            .state = 1,
-                                            .optimizer = "adagrad:lr=1",
-                                            .init = "zero"},
+static struct ckpt_table tables[] = {{.name = "rows",
+                                         .sparse = true,
+                                         .dim = 1,
+                                         .state = 1,
+                                         .optimizer = "adagrad:lr=1",
+                                         .init = "zero"},
     {.name = "w", .size = 9, .state = 20, .optimizer = "adam:lr=1", .init = "zero"}};
 
 /* In memory: what is written is synced. */
@@ -28,10 +28,10 @@ static void clean_up(void) {
 }
 
 /* 8 bytes say what a chunk is, then its data follow. */
-static void add_chunks(struct rt_ckpt_part_writer *w, const uint8_t *data, size_t size) {
+static void add_chunks(struct ckpt_part_writer *w, const uint8_t *data, size_t size) {
     while (size >= CHUNK) {
         size_t bytes = data[4] < size - CHUNK ? data[4] : size - CHUNK;
-        struct rt_ckpt_part_chunk c = {.kind = 1U + data[0] % (RT_CKPT_PART_KINDS - 1),
+        struct ckpt_part_chunk c = {.kind = 1U + data[0] % (CKPT_PART_KINDS - 1),
             .table = data[1] % 3,
             .shard = data[2] % 2,
             .items = data[3],
@@ -41,35 +41,35 @@ static void add_chunks(struct rt_ckpt_part_writer *w, const uint8_t *data, size_
             c.items = UINT32_MAX - data[3];
             c.begin = UINT64_MAX - data[5];
         }
-        (void)!rt_ckpt_part_add(w, &c, data + CHUNK, NULL);
+        (void)!ckpt_part_add(w, &c, data + CHUNK, NULL);
         data += CHUNK + bytes;
         size -= CHUNK + bytes;
     }
 }
 
 static void write_point(uint64_t number, const uint8_t *data, size_t size) {
-    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
-    CO_AUTOFREE char *path = rt_ckpt_point_part(dir, number, 0);
-    CO_CLEANUP(rt_ckpt_part_closep) struct rt_ckpt_part_writer *w = NULL;
-    struct rt_ckpt_part_place place = {.number = number, .servers = 1, .shards = 2};
-    struct rt_ckpt_part_sum sum = {0};
+    CO_AUTOFREE char *at = ckpt_point_dir(dir, number);
+    CO_AUTOFREE char *path = ckpt_point_part(dir, number, 0);
+    CO_CLEANUP(ckpt_part_closep) struct ckpt_part_writer *w = NULL;
+    struct ckpt_part_place place = {.number = number, .servers = 1, .shards = 2};
+    struct ckpt_part_sum sum = {0};
     (void)mkdir(at, 0700);
-    if (rt_ckpt_part_create(path, &place, &w, NULL) < 0) {
+    if (ckpt_part_create(path, &place, &w, NULL) < 0) {
         return;
     }
     add_chunks(w, data, size);
-    struct rt_ckpt_part part = {.shards = 2};
-    struct rt_ckpt_point p = {.number = number,
+    struct ckpt_part part = {.shards = 2};
+    struct ckpt_point p = {.number = number,
         .base = 1,
         .previous = number - 1,
         .n_tables = 2,
         .n_parts = 1,
         .tables = tables,
         .parts = &part};
-    if (rt_ckpt_part_finish(w, &sum, NULL) == 0) {
+    if (ckpt_part_finish(w, &sum, NULL) == 0) {
         part.bytes = sum.bytes;
         part.hash = sum.hash;
-        (void)!rt_ckpt_point_commit(dir, &p, NULL);
+        (void)!ckpt_point_commit(dir, &p, NULL);
     }
 }
 
@@ -85,21 +85,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t cut = size ? data[0] % size : 0;
     write_point(1, data, cut);
     write_point(2, data + cut, size - cut);
-    CO_CLEANUP(rt_view_closep) struct rt_view *v = NULL;
-    if (rt_view_open(dir, NULL, NULL, &v, NULL) < 0) {
+    CO_CLEANUP(inspect_view_closep) struct inspect_view *v = NULL;
+    if (inspect_view_open(dir, NULL, NULL, &v, NULL) < 0) {
         return 0;
     }
-    v->memory = size % 2 ? 64 : RT_VIEW_MEMORY;
-    for (uint32_t i = 0; i < rt_view_tables(v); i++) {
-        struct rt_view_sum sum;
-        struct rt_diff d;
+    v->memory = size % 2 ? 64 : INSPECT_VIEW_MEMORY;
+    for (uint32_t i = 0; i < inspect_view_tables(v); i++) {
+        struct inspect_view_sum sum;
+        struct inspect_diff d;
         double lr;
         uint64_t n;
-        struct rt_export what = {.table = (int)i, .state = true};
-        (void)!rt_view_sum(v, i, &sum, NULL);
-        (void)!rt_view_rate(v, i, &lr, &n, NULL);
-        (void)!rt_view_print(v, &what, nowhere, NULL);
-        if (rt_view_diff(v, i, v, i, &d, NULL) == 0 && d.changed + d.added + d.erased > 0) {
+        struct inspect_export what = {.table = (int)i, .state = true};
+        (void)!inspect_view_sum(v, i, &sum, NULL);
+        (void)!inspect_view_rate(v, i, &lr, &n, NULL);
+        (void)!inspect_view_print(v, &what, nowhere, NULL);
+        if (inspect_view_diff(v, i, v, i, &d, NULL) == 0 && d.changed + d.added + d.erased > 0) {
             abort();
         }
     }

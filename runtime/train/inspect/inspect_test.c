@@ -22,12 +22,12 @@
 enum { DIM = 2, STATE = 2, SERVERS = 2, SIZE = 6, EACH = 8 + (DIM + STATE) * 4 };
 
 /* adagrad has one plane of state. */
-static struct rt_ckpt_table tables[] = {{.name = "rows",
-                                            .sparse = true,
-                                            .dim = DIM,
-                                            .state = STATE,
-                                            .optimizer = "adagrad:lr=0.1",
-                                            .init = "zero"},
+static struct ckpt_table tables[] = {{.name = "rows",
+                                         .sparse = true,
+                                         .dim = DIM,
+                                         .state = STATE,
+                                         .optimizer = "adagrad:lr=0.1",
+                                         .init = "zero"},
     {.name = "w", .size = SIZE, .state = SIZE, .optimizer = "adagrad:lr=0.1", .init = "zero"}};
 
 static int setup(void **state) {
@@ -60,7 +60,7 @@ struct script {
     int begin, end; /* values of the dense table */
 };
 
-static int add_rows(struct rt_ckpt_part_writer *w, const struct script *s, uint32_t server) {
+static int add_rows(struct ckpt_part_writer *w, const struct script *s, uint32_t server) {
     unsigned char data[1024];
     uint32_t n = 0;
     for (size_t i = 0; i < s->n_erased; i++) {
@@ -68,8 +68,8 @@ static int add_rows(struct rt_ckpt_part_writer *w, const struct script *s, uint3
             co_put_u64(data + n++ * 8UL, s->erased[i]);
         }
     }
-    struct rt_ckpt_part_chunk erased = {.kind = RT_CKPT_PART_ERASED, .items = n, .bytes = n * 8};
-    int rc = n > 0 ? rt_ckpt_part_add(w, &erased, data, NULL) : 0;
+    struct ckpt_part_chunk erased = {.kind = CKPT_PART_ERASED, .items = n, .bytes = n * 8};
+    int rc = n > 0 ? ckpt_part_add(w, &erased, data, NULL) : 0;
     n = 0;
     for (size_t i = 0; i < s->n_rows; i++) {
         if (s->rows[i] % SERVERS == server) {
@@ -80,11 +80,11 @@ static int add_rows(struct rt_ckpt_part_writer *w, const struct script *s, uint3
             }
         }
     }
-    struct rt_ckpt_part_chunk rows = {.kind = RT_CKPT_PART_ROWS, .items = n, .bytes = n * EACH};
-    return rc < 0 ? rc : rt_ckpt_part_add(w, &rows, data, NULL);
+    struct ckpt_part_chunk rows = {.kind = CKPT_PART_ROWS, .items = n, .bytes = n * EACH};
+    return rc < 0 ? rc : ckpt_part_add(w, &rows, data, NULL);
 }
 
-static int add_values(struct rt_ckpt_part_writer *w, const struct script *s, uint32_t server) {
+static int add_values(struct ckpt_part_writer *w, const struct script *s, uint32_t server) {
     int half = SIZE / SERVERS, from = (int)server * half, to = from + half;
     from = from < s->begin ? s->begin : from;
     to = to > s->end ? s->end : to;
@@ -93,39 +93,39 @@ static int add_values(struct rt_ckpt_part_writer *w, const struct script *s, uin
         put_f32(data + (i - from) * 4, s->value + (float)i);
         put_f32(data + (to - from + i - from) * 4, 100 + s->value + (float)i);
     }
-    struct rt_ckpt_part_chunk c = {.kind = RT_CKPT_PART_DENSE,
+    struct ckpt_part_chunk c = {.kind = CKPT_PART_DENSE,
         .table = 1,
         .items = (uint32_t)(to - from),
         .begin = (uint64_t)from,
         .bytes = (uint32_t)(to - from) * 8};
-    unsigned char rate[RT_CKPT_RATE_BYTES];
+    unsigned char rate[CKPT_RATE_BYTES];
     double lr = 0.25;
     uint64_t bits;
     memcpy(&bits, &lr, 8);
     co_put_u64(rate, 7);
     co_put_u64(rate + 8, bits);
-    struct rt_ckpt_part_chunk r = {
-        .kind = RT_CKPT_PART_RATE, .table = 1, .items = 1, .bytes = sizeof(rate)};
-    int rc = rt_ckpt_part_add(w, &r, rate, NULL);
-    return from < to && rc == 0 ? rt_ckpt_part_add(w, &c, data, NULL) : rc;
+    struct ckpt_part_chunk r = {
+        .kind = CKPT_PART_RATE, .table = 1, .items = 1, .bytes = sizeof(rate)};
+    int rc = ckpt_part_add(w, &r, rate, NULL);
+    return from < to && rc == 0 ? ckpt_part_add(w, &c, data, NULL) : rc;
 }
 
 static void write_point(const char *dir, const struct script *s) {
-    struct rt_ckpt_part parts[SERVERS];
-    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, s->number);
-    assert_int_equal(rt_disk_mkdir(at, NULL), 0);
+    struct ckpt_part parts[SERVERS];
+    CO_AUTOFREE char *at = ckpt_point_dir(dir, s->number);
+    assert_int_equal(ckpt_disk_mkdir(at, NULL), 0);
     for (uint32_t i = 0; i < SERVERS; i++) {
-        CO_AUTOFREE char *path = rt_ckpt_point_part(dir, s->number, i);
-        struct rt_ckpt_part_place place = {s->number, i, SERVERS, 1};
-        struct rt_ckpt_part_sum sum = {0};
-        CO_CLEANUP(rt_ckpt_part_closep) struct rt_ckpt_part_writer *w = NULL;
-        assert_int_equal(rt_ckpt_part_create(path, &place, &w, NULL), 0);
+        CO_AUTOFREE char *path = ckpt_point_part(dir, s->number, i);
+        struct ckpt_part_place place = {s->number, i, SERVERS, 1};
+        struct ckpt_part_sum sum = {0};
+        CO_CLEANUP(ckpt_part_closep) struct ckpt_part_writer *w = NULL;
+        assert_int_equal(ckpt_part_create(path, &place, &w, NULL), 0);
         assert_int_equal(add_rows(w, s, i), 0);
         assert_int_equal(add_values(w, s, i), 0);
-        assert_int_equal(rt_ckpt_part_finish(w, &sum, NULL), 0);
-        parts[i] = (struct rt_ckpt_part){i, 1, sum.bytes, sum.hash};
+        assert_int_equal(ckpt_part_finish(w, &sum, NULL), 0);
+        parts[i] = (struct ckpt_part){i, 1, sum.bytes, sum.hash};
     }
-    struct rt_ckpt_point p = {.number = s->number,
+    struct ckpt_point p = {.number = s->number,
         .base = s->base,
         .previous = s->base == s->number ? 0 : s->number - 1,
         .step = s->number * 100,
@@ -133,7 +133,7 @@ static void write_point(const char *dir, const struct script *s) {
         .n_parts = SERVERS,
         .tables = tables,
         .parts = parts};
-    assert_int_equal(rt_ckpt_point_commit(dir, &p, NULL), 0);
+    assert_int_equal(ckpt_point_commit(dir, &p, NULL), 0);
 }
 
 /* 1: ids 1..4, values all; 2: 2 changes, 3 goes, 5 comes; 3: 3 comes again, 4 goes and comes in one
@@ -146,11 +146,11 @@ static void write_chain(const char *dir) {
     write_point(dir, &(struct script){3, 1, third, 2, gone3, 2, 30, 2, 3});
 }
 
-static struct rt_view *open_at(const char *dir, const char *below) {
+static struct inspect_view *open_at(const char *dir, const char *below) {
     CO_AUTOFREE char *path = co_xasprintf("%s%s", dir, below);
-    struct rt_view *v = NULL;
+    struct inspect_view *v = NULL;
     struct co_err err = {0};
-    if (rt_view_open(path, NULL, NULL, &v, &err) < 0) {
+    if (inspect_view_open(path, NULL, NULL, &v, &err) < 0) {
         fail_msg("%s", err.msg);
     }
     return v;
@@ -162,21 +162,21 @@ struct seen {
     unsigned twice;
 };
 
-static int note_rows(void *arg, const struct rt_view_rows *rows, struct co_err *err) {
+static int note_rows(void *arg, const struct inspect_view_rows *rows, struct co_err *err) {
     struct seen *s = arg;
     (void)err;
     for (uint32_t i = 0; i < rows->n; i++) {
         assert_true(rows->ids[i] < 8);
         s->twice += isnan(s->row[rows->ids[i]]) ? 0 : 1;
-        s->row[rows->ids[i]] = rt_view_f32(rows->rows + i * (DIM + STATE) * 4UL);
+        s->row[rows->ids[i]] = inspect_view_f32(rows->rows + i * (DIM + STATE) * 4UL);
     }
     return 0;
 }
 
-static struct seen look(const struct rt_view *v, struct rt_view_share share) {
+static struct seen look(const struct inspect_view *v, struct inspect_view_share share) {
     struct seen s = {{NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN}, 0};
     struct co_err err = {0};
-    if (rt_view_sparse(v, 0, share, note_rows, &s, &err) < 0) {
+    if (inspect_view_sparse(v, 0, share, note_rows, &s, &err) < 0) {
         fail_msg("%s", err.msg);
     }
     assert_int_equal(s.twice, 0);
@@ -195,43 +195,43 @@ static void assert_rows(const struct seen *s, const float want[8]) {
 
 static void a_chain_is_seen_as_a_load_would(void **state) {
     write_chain(*state);
-    CO_CLEANUP(rt_view_closep) struct rt_view *v = open_at(*state, "");
+    CO_CLEANUP(inspect_view_closep) struct inspect_view *v = open_at(*state, "");
     assert_int_equal(v->chain->points[v->chain->n - 1].number, 3);
-    struct seen s = look(v, (struct rt_view_share){0});
+    struct seen s = look(v, (struct inspect_view_share){0});
     assert_rows(&s, third_rows);
     uint64_t n = 0;
-    assert_int_equal(rt_view_count(v, 0, &n, NULL), 0);
+    assert_int_equal(inspect_view_count(v, 0, &n, NULL), 0);
     assert_int_equal(n, 4);
-    CO_CLEANUP(rt_view_closep) struct rt_view *second = open_at(*state, "/ckpt-2/");
-    s = look(second, (struct rt_view_share){0});
+    CO_CLEANUP(inspect_view_closep) struct inspect_view *second = open_at(*state, "/ckpt-2/");
+    s = look(second, (struct inspect_view_share){0});
     assert_rows(&s, (float[]){NAN, 11, 22, NAN, 14, 25, NAN, NAN});
     float w[SIZE * 2];
-    assert_int_equal(rt_view_dense(v, 1, 0, SIZE * 2, w, NULL), 0);
+    assert_int_equal(inspect_view_dense(v, 1, 0, SIZE * 2, w, NULL), 0);
     const float want[] = {10, 21, 32, 13, 14, 15, 110, 121, 132, 113, 114, 115};
     assert_memory_equal(w, want, sizeof(want));
-    assert_int_equal(rt_view_dense(v, 1, 2, 3, w, NULL), 0);
+    assert_int_equal(inspect_view_dense(v, 1, 2, 3, w, NULL), 0);
     assert_memory_equal(w, want + 2, 12);
     double lr;
     uint64_t steps;
-    assert_int_equal(rt_view_rate(v, 1, &lr, &steps, NULL), 0);
+    assert_int_equal(inspect_view_rate(v, 1, &lr, &steps, NULL), 0);
     assert_true(lr == 0.25);
     assert_int_equal(steps, 7);
-    struct rt_view_sum sum;
-    assert_int_equal(rt_view_sum(v, 0, &sum, NULL), 0);
+    struct inspect_view_sum sum;
+    assert_int_equal(inspect_view_sum(v, 0, &sum, NULL), 0);
     assert_int_equal(sum.rows, 2);
     assert_int_equal(sum.erased, 2);
 }
 
 static void shares_and_little_memory_see_the_same(void **state) {
     write_chain(*state);
-    CO_CLEANUP(rt_view_closep) struct rt_view *v = open_at(*state, "");
+    CO_CLEANUP(inspect_view_closep) struct inspect_view *v = open_at(*state, "");
     v->memory = 1; /* a pass for every byte */
-    struct seen s = look(v, (struct rt_view_share){0});
+    struct seen s = look(v, (struct inspect_view_share){0});
     assert_rows(&s, third_rows);
     for (uint32_t n = 2; n < 5; n++) {
         struct seen all = {{NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN}, 0};
         for (uint32_t i = 0; i < n; i++) {
-            s = look(v, (struct rt_view_share){n, i});
+            s = look(v, (struct inspect_view_share){n, i});
             for (int k = 0; k < 8; k++) {
                 assert_true(isnan(s.row[k]) || isnan(all.row[k]));
                 all.row[k] = isnan(s.row[k]) ? all.row[k] : s.row[k];
@@ -243,12 +243,12 @@ static void shares_and_little_memory_see_the_same(void **state) {
 
 static void two_points_are_compared(void **state) {
     write_chain(*state);
-    CO_CLEANUP(rt_view_closep) struct rt_view *a = open_at(*state, "/ckpt-1");
-    CO_CLEANUP(rt_view_closep) struct rt_view *b = open_at(*state, "/ckpt-3");
-    struct rt_diff d;
+    CO_CLEANUP(inspect_view_closep) struct inspect_view *a = open_at(*state, "/ckpt-1");
+    CO_CLEANUP(inspect_view_closep) struct inspect_view *b = open_at(*state, "/ckpt-3");
+    struct inspect_diff d;
     for (int little = 0; little < 2; little++) {
-        a->memory = little ? 16 : RT_VIEW_MEMORY;
-        assert_int_equal(rt_view_diff(a, 0, b, 0, &d, NULL), 0);
+        a->memory = little ? 16 : INSPECT_VIEW_MEMORY;
+        assert_int_equal(inspect_view_diff(a, 0, b, 0, &d, NULL), 0);
         assert_int_equal(d.before, 4);
         assert_int_equal(d.after, 4);
         assert_int_equal(d.added, 1);
@@ -257,42 +257,42 @@ static void two_points_are_compared(void **state) {
         assert_true(d.max_abs == 20);
         assert_true(d.max_at == 3 || d.max_at == 4);
     }
-    assert_int_equal(rt_view_diff(a, 1, b, 1, &d, NULL), 0);
+    assert_int_equal(inspect_view_diff(a, 1, b, 1, &d, NULL), 0);
     assert_int_equal(d.changed, 2);
     assert_true(d.max_abs == 20 && d.max_at == 2);
-    assert_int_equal(rt_view_diff(a, 0, a, 0, &d, NULL), 0);
+    assert_int_equal(inspect_view_diff(a, 0, a, 0, &d, NULL), 0);
     assert_int_equal(d.changed + d.added + d.erased, 0);
     struct co_err err = {0};
-    assert_int_equal(rt_view_diff(a, 0, b, 1, &d, &err), CO_INVALID);
+    assert_int_equal(inspect_view_diff(a, 0, b, 1, &d, &err), CO_INVALID);
 }
 
 static void a_chain_becomes_a_directory_of_rt_save(void **state) {
     write_chain(*state);
-    CO_CLEANUP(rt_view_closep) struct rt_view *v = open_at(*state, "");
+    CO_CLEANUP(inspect_view_closep) struct inspect_view *v = open_at(*state, "");
     CO_AUTOFREE char *to = co_xasprintf("%s/merged", (char *)*state);
     struct co_err err = {0};
-    if (rt_view_merge(v, to, &err) < 0) {
+    if (inspect_view_merge(v, to, &err) < 0) {
         fail_msg("%s", err.msg);
     }
-    CO_CLEANUP(rt_view_closep) struct rt_view *m = open_at(to, "");
+    CO_CLEANUP(inspect_view_closep) struct inspect_view *m = open_at(to, "");
     assert_non_null(m->saved);
-    assert_int_equal(rt_ckpt_verify(m->saved, &err), 0);
-    struct rt_diff d;
+    assert_int_equal(ckpt_verify(m->saved, &err), 0);
+    struct inspect_diff d;
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(rt_view_diff(v, i, m, i, &d, NULL), 0);
+        assert_int_equal(inspect_view_diff(v, i, m, i, &d, NULL), 0);
         assert_int_equal(d.changed + d.added + d.erased, 0);
         assert_int_equal(d.after, i == 0 ? 4 : SIZE);
     }
     float w[SIZE * 2];
-    assert_int_equal(rt_view_dense(m, 1, 0, SIZE * 2, w, NULL), 0);
+    assert_int_equal(inspect_view_dense(m, 1, 0, SIZE * 2, w, NULL), 0);
     assert_true(w[SIZE + 2] == 132); /* state, too */
-    struct seen s = look(m, (struct rt_view_share){0});
+    struct seen s = look(m, (struct inspect_view_share){0});
     assert_rows(&s, third_rows);
 }
 
 static void damage_is_named(void **state) {
     write_chain(*state);
-    CO_AUTOFREE char *path = rt_ckpt_point_part(*state, 2, 1);
+    CO_AUTOFREE char *path = ckpt_point_part(*state, 2, 1);
     FILE *f = fopen(path, "r+e");
     assert_non_null(f);
     assert_int_equal(fseek(f, 120, SEEK_SET), 0);
@@ -300,22 +300,22 @@ static void damage_is_named(void **state) {
     assert_int_equal(fseek(f, 120, SEEK_SET), 0);
     (void)fputc(c ^ 1, f);
     (void)fclose(f);
-    CO_CLEANUP(rt_view_closep) struct rt_view *v = open_at(*state, "");
+    CO_CLEANUP(inspect_view_closep) struct inspect_view *v = open_at(*state, "");
     struct seen s = {0};
     struct co_err err = {0};
     assert_int_equal(
-        rt_view_sparse(v, 0, (struct rt_view_share){0}, note_rows, &s, &err), CO_DAMAGED);
+        inspect_view_sparse(v, 0, (struct inspect_view_share){0}, note_rows, &s, &err), CO_DAMAGED);
     assert_non_null(strstr(err.msg, "ckpt-000000000002/part-00001"));
-    struct rt_view *none = NULL;
-    assert_int_equal(rt_view_open("/tmp/no/such", NULL, NULL, &none, &err), CO_NOTFOUND);
+    struct inspect_view *none = NULL;
+    assert_int_equal(inspect_view_open("/tmp/no/such", NULL, NULL, &none, &err), CO_NOTFOUND);
 }
 
 static void text_and_keys(void **state) {
     write_chain(*state);
-    CO_CLEANUP(rt_view_closep) struct rt_view *v = open_at(*state, "");
+    CO_CLEANUP(inspect_view_closep) struct inspect_view *v = open_at(*state, "");
     CO_AUTOFREE char *file = co_xasprintf("%s/out.txt", (char *)*state);
     static const struct {
-        struct rt_export what;
+        struct inspect_export what;
         const char *text;
     } rows[] = {
         {{.table = 0, .one = true, .key = 5}, "5 25 25\n"},
@@ -325,31 +325,31 @@ static void text_and_keys(void **state) {
         {{.table = 0}, "4 34 34\n3 33 33\n5 25 25\n1 11 11\n"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rt_export what = rows[i].what;
+        struct inspect_export what = rows[i].what;
         struct co_err err = {0};
         CO_AUTOBUF struct co_buf b = CO_BUF(1 << 16);
-        if (rt_view_export(v, &what, file, &err) < 0) {
+        if (inspect_view_export(v, &what, file, &err) < 0) {
             fail_msg("row %zu: %s", i, err.msg);
         }
         assert_int_equal(co_file_read(file, 1 << 16, &b, &err), 0);
         assert_string_equal(b.data, rows[i].text);
     }
-    struct rt_export none = {.table = 0, .one = true, .key = 2};
+    struct inspect_export none = {.table = 0, .one = true, .key = 2};
     struct co_err err = {0};
     assert_int_equal(unlink(file), 0);
-    assert_int_equal(rt_view_export(v, &none, file, &err), CO_NOTFOUND);
+    assert_int_equal(inspect_view_export(v, &none, file, &err), CO_NOTFOUND);
     assert_int_equal(access(file, F_OK), -1);
 }
 
 /* Of one row: the header, then id and values as they are. */
 static void arrays_have_numpys_bytes(void **state) {
     write_chain(*state);
-    CO_CLEANUP(rt_view_closep) struct rt_view *v = open_at(*state, "");
+    CO_CLEANUP(inspect_view_closep) struct inspect_view *v = open_at(*state, "");
     CO_AUTOFREE char *npy = co_xasprintf("%s/out.npy", (char *)*state);
     CO_AUTOFREE char *npz = co_xasprintf("%s/out.npz", (char *)*state);
     CO_AUTOBUF struct co_buf b = CO_BUF(1 << 16);
-    struct rt_export what = {.table = 0, .one = true, .key = 5};
-    assert_int_equal(rt_view_export(v, &what, npy, NULL), 0);
+    struct inspect_export what = {.table = 0, .one = true, .key = 5};
+    assert_int_equal(inspect_view_export(v, &what, npy, NULL), 0);
     assert_int_equal(co_file_read(npy, 1 << 16, &b, NULL), 0);
     static const char header[] = "{'descr': [('id', '<u8'), ('values', '<f4', (2,))], "
                                  "'fortran_order': False, 'shape': (1,), }";
@@ -360,32 +360,32 @@ static void arrays_have_numpys_bytes(void **state) {
     assert_int_equal(b.data[begin - 1], '\n');
     assert_int_equal(b.len, begin + 16);
     assert_int_equal(co_get_u64((unsigned char *)b.data + begin), 5);
-    assert_true(rt_view_f32((unsigned char *)b.data + begin + 8) == 25);
-    what = (struct rt_export){.table = -1, .state = true};
-    assert_int_equal(rt_view_export(v, &what, npz, NULL), 0);
+    assert_true(inspect_view_f32((unsigned char *)b.data + begin + 8) == 25);
+    what = (struct inspect_export){.table = -1, .state = true};
+    assert_int_equal(inspect_view_export(v, &what, npz, NULL), 0);
     assert_int_equal(what.items, 4 + SIZE);
-    assert_int_equal(rt_view_export(v, &what, npy, NULL), CO_INVALID);
+    assert_int_equal(inspect_view_export(v, &what, npy, NULL), CO_INVALID);
 }
 
 static void many_ids(void **state) {
     (void)state;
-    struct rt_idmap m = {0};
-    assert_int_equal(rt_idmap_find(&m, 0), RT_IDMAP_NONE);
+    struct inspect_idmap m = {0};
+    assert_int_equal(inspect_idmap_find(&m, 0), INSPECT_IDMAP_NONE);
     for (uint64_t i = 0; i < 10000; i++) {
-        assert_true(rt_idmap_add(&m, i * i << 20, (uint32_t)i));
-        assert_false(rt_idmap_add(&m, i * i << 20, 1));
+        assert_true(inspect_idmap_add(&m, i * i << 20, (uint32_t)i));
+        assert_false(inspect_idmap_add(&m, i * i << 20, 1));
     }
     for (uint64_t i = 0; i < 10000; i++) {
-        assert_int_equal(rt_idmap_find(&m, i * i << 20), i);
+        assert_int_equal(inspect_idmap_find(&m, i * i << 20), i);
     }
-    assert_int_equal(rt_idmap_find(&m, 3), RT_IDMAP_NONE);
-    rt_idmap_done(&m);
+    assert_int_equal(inspect_idmap_find(&m, 3), INSPECT_IDMAP_NONE);
+    inspect_idmap_done(&m);
 }
 
 /* What no checksum tells: the description is that of another table than what a load makes of it. */
 static void a_table_that_no_load_takes_is_not_whole(void **state) {
     static const struct {
-        struct rt_ckpt_table table;
+        struct ckpt_table table;
         const char *says; /* NULL: it is right */
     } rows[] = {
         {{.size = 5, .state = 11, .optimizer = "adam", .init = "zero"}, NULL},
@@ -401,7 +401,7 @@ static void a_table_that_no_load_takes_is_not_whole(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct co_err err = {0};
-        int rc = rt_view_table_check(&rows[i].table, &err);
+        int rc = inspect_view_table_check(&rows[i].table, &err);
         if (!rows[i].says ? rc < 0 : rc != CO_INVALID || !strstr(err.msg, rows[i].says)) {
             fail_msg("row %zu: %d, %s", i, rc, err.msg);
         }

@@ -32,20 +32,21 @@ enum {
 };
 
 struct array {
-    char name[RT_NPZ_NAME_MAX]; /* with ".npy" */
+    char name[INSPECT_NPZ_NAME_MAX]; /* with ".npy" */
     uint64_t local, begin, data, end;
 };
 
-struct rt_npz {
+struct inspect_npz {
     int fd;
     char *path, *aside;
     bool single, done;
     uint64_t end;
     uint32_t n;
-    struct array arrays[RT_NPZ_ARRAYS_MAX];
+    struct array arrays[INSPECT_NPZ_ARRAYS_MAX];
 };
 
-static int put(struct rt_npz *z, uint64_t at, const void *data, size_t len, struct co_err *err) {
+static int put(
+    struct inspect_npz *z, uint64_t at, const void *data, size_t len, struct co_err *err) {
     for (const char *p = data; len > 0;) {
         ssize_t n = pwrite(z->fd, p, len, (off_t)at);
         if (n < 0 && errno != EINTR) {
@@ -59,8 +60,9 @@ static int put(struct rt_npz *z, uint64_t at, const void *data, size_t len, stru
     return 0;
 }
 
-int rt_npz_create(const char *path, bool single, struct rt_npz **ret, struct co_err *err) {
-    CO_CLEANUP(rt_npz_closep) struct rt_npz *z = co_xcalloc(1, sizeof(*z));
+int inspect_npz_create(
+    const char *path, bool single, struct inspect_npz **ret, struct co_err *err) {
+    CO_CLEANUP(inspect_npz_closep) struct inspect_npz *z = co_xcalloc(1, sizeof(*z));
     z->path = co_xstrdup(path);
     z->aside = co_xasprintf("%s.new", path);
     z->single = single;
@@ -91,12 +93,12 @@ static size_t npy_header(char to[NPY_MAX], const char *descr, uint64_t rows, uin
     return len;
 }
 
-int rt_npz_add(struct rt_npz *z, const char *name, const char *descr, uint64_t rows,
+int inspect_npz_add(struct inspect_npz *z, const char *name, const char *descr, uint64_t rows,
     uint64_t columns, uint64_t item_bytes, uint32_t *ret_index, struct co_err *err) {
     struct array *a = &z->arrays[z->n];
     char header[NPY_MAX];
     size_t len = npy_header(header, descr, rows, columns);
-    if (z->n == (z->single ? 1 : RT_NPZ_ARRAYS_MAX) || len == 0 ||
+    if (z->n == (z->single ? 1 : INSPECT_NPZ_ARRAYS_MAX) || len == 0 ||
         snprintf(a->name, sizeof(a->name), "%s.npy", name) >= (int)sizeof(a->name)) {
         return co_err_set(err, CO_INVALID, "'%s': no room for the array '%s'", z->path, name);
     }
@@ -112,8 +114,8 @@ int rt_npz_add(struct rt_npz *z, const char *name, const char *descr, uint64_t r
     return put(z, a->begin, header, len, err);
 }
 
-int rt_npz_write(struct rt_npz *z, uint32_t index, uint64_t at, const void *data, size_t len,
-    struct co_err *err) {
+int inspect_npz_write(struct inspect_npz *z, uint32_t index, uint64_t at, const void *data,
+    size_t len, struct co_err *err) {
     const struct array *a = &z->arrays[index];
     if (at > a->end - a->data || len > a->end - a->data - at) {
         return co_err_set(err, CO_INTERNAL, "'%s': more than '%s' has", z->path, a->name);
@@ -124,7 +126,7 @@ int rt_npz_write(struct rt_npz *z, uint32_t index, uint64_t at, const void *data
 /* ---- the archive ---- */
 
 static int checksum(
-    const struct rt_npz *z, const struct array *a, uint32_t *ret, struct co_err *err) {
+    const struct inspect_npz *z, const struct array *a, uint32_t *ret, struct co_err *err) {
     unsigned char piece[COPY];
     *ret = 0;
     for (uint64_t at = a->begin; at < a->end;) {
@@ -169,8 +171,8 @@ static void put_extra(unsigned char *to, const struct array *a, unsigned extra) 
 }
 
 static int finish_array(
-    struct rt_npz *z, const struct array *a, uint64_t *directory, struct co_err *err) {
-    unsigned char b[CENTRAL + RT_NPZ_NAME_MAX + CENTRAL_EXTRA] = {0};
+    struct inspect_npz *z, const struct array *a, uint64_t *directory, struct co_err *err) {
+    unsigned char b[CENTRAL + INSPECT_NPZ_NAME_MAX + CENTRAL_EXTRA] = {0};
     size_t name = strlen(a->name);
     uint32_t crc;
     int rc = checksum(z, a, &crc, err);
@@ -195,7 +197,7 @@ static int finish_array(
     return rc;
 }
 
-static int finish_archive(struct rt_npz *z, struct co_err *err) {
+static int finish_archive(struct inspect_npz *z, struct co_err *err) {
     uint64_t end = z->end;
     int rc = 0;
     for (uint32_t i = 0; i < z->n && rc == 0; i++) {
@@ -222,26 +224,26 @@ static int finish_archive(struct rt_npz *z, struct co_err *err) {
     return rc < 0 ? rc : put(z, end, b, sizeof(b), err);
 }
 
-int rt_npz_replace(const char *path, struct co_err *err) {
+int inspect_npz_replace(const char *path, struct co_err *err) {
     const char *slash = strrchr(path, '/');
     CO_AUTOFREE char *dir = slash == path ? co_xstrdup("/")
                             : slash       ? co_xstrndup(path, (size_t)(slash - path))
                                           : co_xstrdup(".");
-    return rt_disk_replace(dir, slash ? slash + 1 : path, err);
+    return ckpt_disk_replace(dir, slash ? slash + 1 : path, err);
 }
 
-int rt_npz_finish(struct rt_npz *z, struct co_err *err) {
+int inspect_npz_finish(struct inspect_npz *z, struct co_err *err) {
     int rc = z->single ? 0 : finish_archive(z, err);
     if (rc == 0 && z->single && ftruncate(z->fd, (off_t)z->end) < 0) {
         rc = co_err_errno(err, errno, "cannot write '%s'", z->aside);
     }
-    rc = rc < 0 ? rc : rt_disk_sync(z->fd, z->aside, err);
-    rc = rc < 0 ? rc : rt_npz_replace(z->path, err);
+    rc = rc < 0 ? rc : ckpt_disk_sync(z->fd, z->aside, err);
+    rc = rc < 0 ? rc : inspect_npz_replace(z->path, err);
     z->done = rc == 0;
     return rc;
 }
 
-void rt_npz_close(struct rt_npz *z) {
+void inspect_npz_close(struct inspect_npz *z) {
     if (z) {
         if (z->fd >= 0) {
             co_close(z->fd);

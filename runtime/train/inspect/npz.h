@@ -12,24 +12,24 @@
 #include "common/err.h"
 #include "common/mem.h"
 
-enum { RT_NPZ_NAME_MAX = 96, RT_NPZ_ARRAYS_MAX = 1024 };
+enum { INSPECT_NPZ_NAME_MAX = 96, INSPECT_NPZ_ARRAYS_MAX = 1024 };
 
-struct rt_npz;
+struct inspect_npz;
 
 /* single: a .npy with one array. */
-CO_MUST_CHECK int rt_npz_create(
-    const char *path, bool single, struct rt_npz **ret, struct co_err *err);
+CO_MUST_CHECK int inspect_npz_create(
+    const char *path, bool single, struct inspect_npz **ret, struct co_err *err);
 /* Declares the next array. descr is NumPy's, "'<f4'"; rows of `columns` items (0: a vector) of
- * item_bytes each. *ret_index: the array's number for rt_npz_write. */
-CO_MUST_CHECK int rt_npz_add(struct rt_npz *z, const char *name, const char *descr, uint64_t rows,
-    uint64_t columns, uint64_t item_bytes, uint32_t *ret_index, struct co_err *err);
+ * item_bytes each. *ret_index: the array's number for inspect_npz_write. */
+CO_MUST_CHECK int inspect_npz_add(struct inspect_npz *z, const char *name, const char *descr,
+    uint64_t rows, uint64_t columns, uint64_t item_bytes, uint32_t *ret_index, struct co_err *err);
 /* `at`: offset in bytes from the array's beginning. */
-CO_MUST_CHECK int rt_npz_write(struct rt_npz *z, uint32_t index, uint64_t at, const void *data,
-    size_t len, struct co_err *err);
+CO_MUST_CHECK int inspect_npz_write(struct inspect_npz *z, uint32_t index, uint64_t at,
+    const void *data, size_t len, struct co_err *err);
 /* Gives path.new, which is synced, the name path, durably.  For other files, too. */
-CO_MUST_CHECK int rt_npz_replace(const char *path, struct co_err *err);
+CO_MUST_CHECK int inspect_npz_replace(const char *path, struct co_err *err);
 /* Completes the file, syncs it and renames it to its final name. */
-CO_MUST_CHECK int rt_npz_finish(struct rt_npz *z, struct co_err *err);
+CO_MUST_CHECK int inspect_npz_finish(struct inspect_npz *z, struct co_err *err);
 /* Removes an unfinished file; NULL is allowed. */
-void rt_npz_close(struct rt_npz *z);
-CO_DEFINE_CLEANUP(struct rt_npz *, rt_npz_close)
+void inspect_npz_close(struct inspect_npz *z);
+CO_DEFINE_CLEANUP(struct inspect_npz *, inspect_npz_close)

@@ -7,13 +7,13 @@
 
 /* A walk in progress. */
 struct rows {
-    const struct rt_view *view;
-    const struct rt_ckpt_table *table;
-    struct rt_view_share share; /* the caller's */
-    struct rt_view_share pass;  /* of a part whose ids are too many */
-    struct rt_idmap seen;       /* ids of newer points, of this part and pass */
-    bool remember;              /* the point is a delta */
-    rt_view_rows_fn *take;
+    const struct inspect_view *view;
+    const struct ckpt_table *table;
+    struct inspect_view_share share; /* the caller's */
+    struct inspect_view_share pass;  /* of a part whose ids are too many */
+    struct inspect_idmap seen;       /* ids of newer points, of this part and pass */
+    bool remember;                   /* the point is a delta */
+    inspect_view_rows_fn *take;
     void *arg;
     uint64_t *ids;       /* [cap] */
     unsigned char *data; /* [cap] rows */
@@ -21,7 +21,7 @@ struct rows {
 };
 
 static bool is_mine(const struct rows *w, uint64_t id) {
-    uint64_t mix = rt_idmap_mix(id);
+    uint64_t mix = inspect_idmap_mix(id);
     return (w->share.n < 2 || (uint32_t)mix % w->share.n == w->share.i) &&
            (w->pass.n < 2 || (mix >> 32) % w->pass.n == w->pass.i);
 }
@@ -29,31 +29,31 @@ static bool is_mine(const struct rows *w, uint64_t id) {
 static void reserve(struct rows *w, size_t n) {
     if (n > w->cap) {
         w->ids = co_xrealloc(w->ids, n, sizeof(*w->ids));
-        w->data = co_xrealloc(w->data, n, rt_view_row_bytes(w->table));
+        w->data = co_xrealloc(w->data, n, inspect_view_row_bytes(w->table));
         w->cap = n;
     }
 }
 
 static int hand_over(struct rows *w, uint32_t n, struct co_err *err) {
-    struct rt_view_rows rows = {.n = n, .ids = w->ids, .rows = w->data};
+    struct inspect_view_rows rows = {.n = n, .ids = w->ids, .rows = w->data};
     return n > 0 ? w->take(w->arg, &rows, err) : 0;
 }
 
 /* ---- chains ---- */
 
 static int take_rows(
-    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     struct rows *w = arg;
-    size_t each = rt_ckpt_rows_bytes(w->table, 1);
+    size_t each = ckpt_rows_bytes(w->table, 1);
     uint32_t n = 0;
     reserve(w, c->items);
     for (uint32_t i = 0; i < c->items; i++, data += each) {
         uint64_t id = co_get_u64(data);
-        if (!is_mine(w, id) || rt_idmap_find(&w->seen, id) != RT_IDMAP_NONE) {
+        if (!is_mine(w, id) || inspect_idmap_find(&w->seen, id) != INSPECT_IDMAP_NONE) {
             continue;
         }
         if (w->remember) {
-            (void)rt_idmap_add(&w->seen, id, 0);
+            (void)inspect_idmap_add(&w->seen, id, 0);
         }
         w->ids[n] = id;
         memcpy(w->data + n++ * (each - 8), data + 8, each - 8);
@@ -62,20 +62,20 @@ static int take_rows(
 }
 
 static int take_erased(
-    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     struct rows *w = arg;
     (void)err;
     for (uint32_t i = 0; i < c->items; i++) {
         uint64_t id = co_get_u64(data + i * 8UL);
         if (is_mine(w, id)) {
-            (void)rt_idmap_add(&w->seen, id, 0);
+            (void)inspect_idmap_add(&w->seen, id, 0);
         }
     }
     return 0;
 }
 
 static int count_head(
-    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     (void)data;
     (void)err;
     *(uint64_t *)arg += c->items;
@@ -83,20 +83,20 @@ static int count_head(
 }
 
 /* How often a part must be read so that the remembered ids of its deltas fit the memory limit. */
-static int count_passes(const struct rt_view *v, uint32_t table, uint32_t part,
-    struct rt_view_share share, uint32_t *ret, struct co_err *err) {
+static int count_passes(const struct inspect_view *v, uint32_t table, uint32_t part,
+    struct inspect_view_share share, uint32_t *ret, struct co_err *err) {
     uint64_t ids = 0;
-    struct rt_walk w = {.chain = v->chain,
+    struct inspect_walk w = {.chain = v->chain,
         .table = table,
-        .kinds = 1U << RT_CKPT_PART_ROWS | 1U << RT_CKPT_PART_ERASED,
+        .kinds = 1U << CKPT_PART_ROWS | 1U << CKPT_PART_ERASED,
         .heads = true,
         .take = count_head,
         .arg = &ids};
     int rc = 0;
     for (uint32_t i = 1; i < v->chain->n && rc == 0; i++) {
-        rc = rt_walk_part(&w, i, part, err);
+        rc = inspect_walk_part(&w, i, part, err);
     }
-    uint64_t bytes = ids / (share.n ? share.n : 1) * RT_IDMAP_BYTES;
+    uint64_t bytes = ids / (share.n ? share.n : 1) * INSPECT_IDMAP_BYTES;
     uint64_t n = 1 + bytes / v->memory;
     *ret = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
     return rc;
@@ -104,22 +104,19 @@ static int count_passes(const struct rt_view *v, uint32_t table, uint32_t part,
 
 /* Newest checkpoint first. An id that was seen in a newer one, or was erased there, is skipped. */
 static int walk_pass(struct rows *w, uint32_t table, uint32_t part, struct co_err *err) {
-    const struct rt_ckpt_chain *chain = w->view->chain;
-    struct rt_walk rows = {.chain = chain,
-        .table = table,
-        .kinds = 1U << RT_CKPT_PART_ROWS,
-        .take = take_rows,
-        .arg = w};
-    struct rt_walk erased = rows;
-    erased.kinds = 1U << RT_CKPT_PART_ERASED;
+    const struct ckpt_chain *chain = w->view->chain;
+    struct inspect_walk rows = {
+        .chain = chain, .table = table, .kinds = 1U << CKPT_PART_ROWS, .take = take_rows, .arg = w};
+    struct inspect_walk erased = rows;
+    erased.kinds = 1U << CKPT_PART_ERASED;
     erased.take = take_erased;
     int rc = 0;
     for (uint32_t i = chain->n; i > 0 && rc == 0; i--) {
         w->remember = i > 1;
-        rc = rt_walk_part(&rows, i - 1, part, err);
-        rc = rc != 0 || i == 1 ? rc : rt_walk_part(&erased, i - 1, part, err);
+        rc = inspect_walk_part(&rows, i - 1, part, err);
+        rc = rc != 0 || i == 1 ? rc : inspect_walk_part(&erased, i - 1, part, err);
     }
-    rt_idmap_done(&w->seen);
+    inspect_idmap_done(&w->seen);
     return rc;
 }
 
@@ -140,7 +137,7 @@ static int walk_chain(struct rows *w, uint32_t table, struct co_err *err) {
 static int take_saved(
     struct rows *w, uint32_t items, const unsigned char *data, struct co_err *err) {
     const unsigned char *rows = data + items * 8UL;
-    size_t each = rt_view_row_bytes(w->table);
+    size_t each = inspect_view_row_bytes(w->table);
     uint32_t n = 0;
     reserve(w, items);
     for (uint32_t i = 0; i < items; i++) {
@@ -154,13 +151,13 @@ static int take_saved(
 }
 
 static int walk_saved(struct rows *w, uint32_t table, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = NULL;
-    int rc = rt_ckpt_file_open(w->view->saved, table, &f, err);
+    CO_CLEANUP(ckpt_file_closep) struct ckpt_file *f = NULL;
+    int rc = ckpt_file_open(w->view->saved, table, &f, err);
     while (rc == 0) {
         uint32_t items;
         const void *data;
         size_t bytes;
-        rc = rt_ckpt_next(f, &items, &data, &bytes, err);
+        rc = ckpt_next(f, &items, &data, &bytes, err);
         if (rc == 1) {
             return 0;
         }
@@ -171,27 +168,28 @@ static int walk_saved(struct rows *w, uint32_t table, struct co_err *err) {
 
 /* ---- either ---- */
 
-int rt_view_sparse(const struct rt_view *v, uint32_t table, struct rt_view_share share,
-    rt_view_rows_fn *take, void *arg, struct co_err *err) {
+int inspect_view_sparse(const struct inspect_view *v, uint32_t table,
+    struct inspect_view_share share, inspect_view_rows_fn *take, void *arg, struct co_err *err) {
     struct rows w = {
-        .view = v, .table = rt_view_table(v, table), .share = share, .take = take, .arg = arg};
+        .view = v, .table = inspect_view_table(v, table), .share = share, .take = take, .arg = arg};
     int rc = v->saved ? walk_saved(&w, table, err) : walk_chain(&w, table, err);
     free(w.ids);
     free(w.data);
     return rc < 0 ? rc : 0;
 }
 
-static int count_rows(void *arg, const struct rt_view_rows *rows, struct co_err *err) {
+static int count_rows(void *arg, const struct inspect_view_rows *rows, struct co_err *err) {
     (void)err;
     *(uint64_t *)arg += rows->n;
     return 0;
 }
 
-int rt_view_count(const struct rt_view *v, uint32_t table, uint64_t *ret, struct co_err *err) {
+int inspect_view_count(
+    const struct inspect_view *v, uint32_t table, uint64_t *ret, struct co_err *err) {
     *ret = 0;
     if (v->saved) {
-        *ret = rt_view_table(v, table)->items;
+        *ret = inspect_view_table(v, table)->items;
         return 0;
     }
-    return rt_view_sparse(v, table, (struct rt_view_share){0}, count_rows, ret, err);
+    return inspect_view_sparse(v, table, (struct inspect_view_share){0}, count_rows, ret, err);
 }

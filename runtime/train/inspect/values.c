@@ -8,8 +8,8 @@
 
 /* The n floats from index `from` on that the caller wants. */
 struct window {
-    const struct rt_view *view;
-    const struct rt_ckpt_table *table;
+    const struct inspect_view *view;
+    const struct ckpt_table *table;
     size_t planes, scalars; /* of the optimizer's state */
     uint64_t from;
     size_t n;
@@ -22,7 +22,7 @@ static void copy_overlap(
     uint64_t from = begin > w->from ? begin : w->from;
     uint64_t to = begin + items < w->from + w->n ? begin + items : w->from + w->n;
     for (uint64_t i = from; i < to; i++) {
-        w->to[i - w->from] = rt_view_f32(data + (i - begin) * 4);
+        w->to[i - w->from] = inspect_view_f32(data + (i - begin) * 4);
     }
 }
 
@@ -30,7 +30,7 @@ static bool overlaps(const struct window *w, uint64_t begin, uint64_t items) {
     return begin < w->from + w->n && w->from < begin + items;
 }
 
-static bool wants_chunk(void *arg, const struct rt_ckpt_part_chunk *c) {
+static bool wants_chunk(void *arg, const struct ckpt_part_chunk *c) {
     const struct window *w = arg;
     uint64_t size = w->table->size;
     bool wanted = overlaps(w, size * (1 + w->planes), w->scalars);
@@ -41,7 +41,7 @@ static bool wants_chunk(void *arg, const struct rt_ckpt_part_chunk *c) {
 }
 
 static int take_chunk(
-    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     const struct window *w = arg;
     uint64_t size = w->table->size;
     uint64_t floats = co_size_add(co_size_mul(c->items, 1 + w->planes), w->scalars);
@@ -60,36 +60,36 @@ static int take_chunk(
 
 /* Reads oldest first, so that newer values overwrite older ones. */
 static int read_chain(struct window *w, uint32_t table, struct co_err *err) {
-    const struct rt_ckpt_chain *chain = w->view->chain;
-    struct rt_optim optim;
-    int rc = rt_optim_parse(w->table->optimizer, &optim, err);
+    const struct ckpt_chain *chain = w->view->chain;
+    struct optim optim;
+    int rc = optim_parse(w->table->optimizer, &optim, err);
     if (rc < 0) {
         return co_err_wrap(err, "'%s', table '%s'", w->view->path, w->table->name);
     }
     w->planes = optim.rule->planes;
     w->scalars = optim.rule->scalars;
-    struct rt_walk walk = {.chain = chain,
+    struct inspect_walk walk = {.chain = chain,
         .table = table,
-        .kinds = 1U << RT_CKPT_PART_DENSE,
+        .kinds = 1U << CKPT_PART_DENSE,
         .wants = wants_chunk,
         .take = take_chunk,
         .arg = w};
     for (uint32_t i = 0; i < chain->n && rc == 0; i++) {
         for (uint32_t k = 0; k < chain->points[i].n_parts && rc == 0; k++) {
-            rc = rt_walk_part(&walk, i, k, err);
+            rc = inspect_walk_part(&walk, i, k, err);
         }
     }
     return rc;
 }
 
 static int read_saved(const struct window *w, uint32_t table, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = NULL;
-    int rc = rt_ckpt_file_open(w->view->saved, table, &f, err);
+    CO_CLEANUP(ckpt_file_closep) struct ckpt_file *f = NULL;
+    int rc = ckpt_file_open(w->view->saved, table, &f, err);
     for (uint64_t at = 0; rc == 0;) {
         uint32_t items;
         const void *data;
         size_t bytes;
-        rc = rt_ckpt_next(f, &items, &data, &bytes, err);
+        rc = ckpt_next(f, &items, &data, &bytes, err);
         if (rc == 0) {
             copy_overlap(w, at, items, data);
             at += items;
@@ -98,10 +98,10 @@ static int read_saved(const struct window *w, uint32_t table, struct co_err *err
     return rc < 0 ? rc : 0;
 }
 
-int rt_view_dense(const struct rt_view *v, uint32_t table, uint64_t from, size_t n, float *ret,
-    struct co_err *err) {
+int inspect_view_dense(const struct inspect_view *v, uint32_t table, uint64_t from, size_t n,
+    float *ret, struct co_err *err) {
     struct window w = {
-        .view = v, .table = rt_view_table(v, table), .from = from, .n = n, .to = ret};
+        .view = v, .table = inspect_view_table(v, table), .from = from, .n = n, .to = ret};
     memset(ret, 0, n * sizeof(*ret));
     return v->saved ? read_saved(&w, table, err) : read_chain(&w, table, err);
 }

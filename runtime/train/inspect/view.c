@@ -13,7 +13,7 @@
 #include "runtime/train/optim/init.h"
 #include "runtime/train/optim/optim.h"
 
-uint64_t rt_view_split(const char *path, char **ret_dir) {
+uint64_t inspect_view_split(const char *path, char **ret_dir) {
     static const char prefix[] = "ckpt-";
     size_t len = strlen(path);
     while (len > 1 && path[len - 1] == '/') {
@@ -23,8 +23,8 @@ uint64_t rt_view_split(const char *path, char **ret_dir) {
     const char *last = slash ? slash + 1 : path;
     const char *digits = last + strlen(prefix);
     uint64_t number = 0;
-    if (!rt_field_begins(last, len - (size_t)(last - path), prefix) ||
-        !rt_field_number(digits, len - (size_t)(digits - path), 10, UINT64_MAX - 1, &number)) {
+    if (!ckpt_field_begins(last, len - (size_t)(last - path), prefix) ||
+        !ckpt_field_number(digits, len - (size_t)(digits - path), 10, UINT64_MAX - 1, &number)) {
         *ret_dir = co_xstrndup(path, len);
         return 0;
     }
@@ -35,24 +35,24 @@ uint64_t rt_view_split(const char *path, char **ret_dir) {
 }
 
 static int open_newest(
-    const char *dir, rt_ckpt_skip_fn *skip, void *arg, struct rt_view *v, struct co_err *err) {
-    const struct rt_ckpt_search search = {.dir = dir, .most = UINT64_MAX, .skip = skip, .arg = arg};
+    const char *dir, ckpt_skip_fn *skip, void *arg, struct inspect_view *v, struct co_err *err) {
+    const struct ckpt_search search = {.dir = dir, .most = UINT64_MAX, .skip = skip, .arg = arg};
     struct co_err why = {0};
-    int rc = rt_ckpt_chain_newest(&search, &v->chain, &why);
+    int rc = ckpt_chain_newest(&search, &v->chain, &why);
     if (rc == CO_NOTFOUND) { /* then it is a save: in this order, as rt_model_open */
-        rc = rt_ckpt_open(dir, &v->saved, &why);
+        rc = ckpt_open(dir, &v->saved, &why);
     }
     return rc < 0 ? co_err_set(err, rc, "%s", why.msg) : 0;
 }
 
-int rt_view_open(
-    const char *path, rt_ckpt_skip_fn *skip, void *arg, struct rt_view **ret, struct co_err *err) {
+int inspect_view_open(const char *path, ckpt_skip_fn *skip, void *arg, struct inspect_view **ret,
+    struct co_err *err) {
     CO_AUTOFREE char *dir = NULL;
-    CO_CLEANUP(rt_view_closep) struct rt_view *v = co_xcalloc(1, sizeof(*v));
-    uint64_t number = rt_view_split(path, &dir);
+    CO_CLEANUP(inspect_view_closep) struct inspect_view *v = co_xcalloc(1, sizeof(*v));
+    uint64_t number = inspect_view_split(path, &dir);
     v->path = co_xstrdup(path);
-    v->memory = RT_VIEW_MEMORY;
-    int rc = number > 0 ? rt_ckpt_chain_open(dir, number, &v->chain, err)
+    v->memory = INSPECT_VIEW_MEMORY;
+    int rc = number > 0 ? ckpt_chain_open(dir, number, &v->chain, err)
                         : open_newest(dir, skip, arg, v, err);
     if (rc < 0) {
         return rc;
@@ -61,53 +61,53 @@ int rt_view_open(
     return 0;
 }
 
-void rt_view_close(struct rt_view *v) {
+void inspect_view_close(struct inspect_view *v) {
     if (v) {
-        rt_ckpt_close(v->saved);
-        rt_ckpt_chain_close(v->chain);
+        ckpt_close(v->saved);
+        ckpt_chain_close(v->chain);
         free(v->path);
         free(v);
     }
 }
 
-static const struct rt_ckpt_point *newest_of(const struct rt_view *v) {
+static const struct ckpt_point *newest_of(const struct inspect_view *v) {
     return &v->chain->points[v->chain->n - 1];
 }
 
-uint32_t rt_view_tables(const struct rt_view *v) {
-    return v->saved ? rt_ckpt_tables(v->saved) : newest_of(v)->n_tables;
+uint32_t inspect_view_tables(const struct inspect_view *v) {
+    return v->saved ? ckpt_tables(v->saved) : newest_of(v)->n_tables;
 }
 
-const struct rt_ckpt_table *rt_view_table(const struct rt_view *v, uint32_t i) {
-    return v->saved ? rt_ckpt_table(v->saved, i) : &newest_of(v)->tables[i];
+const struct ckpt_table *inspect_view_table(const struct inspect_view *v, uint32_t i) {
+    return v->saved ? ckpt_table(v->saved, i) : &newest_of(v)->tables[i];
 }
 
-int rt_view_find(const struct rt_view *v, const char *name) {
-    for (uint32_t i = 0; i < rt_view_tables(v); i++) {
-        if (strcmp(rt_view_table(v, i)->name, name) == 0) {
+int inspect_view_find(const struct inspect_view *v, const char *name) {
+    for (uint32_t i = 0; i < inspect_view_tables(v); i++) {
+        if (strcmp(inspect_view_table(v, i)->name, name) == 0) {
             return (int)i;
         }
     }
     return -1;
 }
 
-uint64_t rt_view_floats(const struct rt_ckpt_table *t) {
+uint64_t inspect_view_floats(const struct ckpt_table *t) {
     return co_size_add(t->sparse ? t->dim : t->size, t->state);
 }
 
-size_t rt_view_row_bytes(const struct rt_ckpt_table *t) {
-    return rt_ckpt_rows_bytes(t, 1) - sizeof(uint64_t);
+size_t inspect_view_row_bytes(const struct ckpt_table *t) {
+    return ckpt_rows_bytes(t, 1) - sizeof(uint64_t);
 }
 
 /* Verifies what the files' checksums cannot: that a load could take such a table. */
-int rt_view_table_check(const struct rt_ckpt_table *t, struct co_err *err) {
-    struct rt_optim optim;
-    struct rt_initializer init;
+int inspect_view_table_check(const struct ckpt_table *t, struct co_err *err) {
+    struct optim optim;
+    struct optim_initializer init;
     double lr;
-    int rc = rt_optim_parse(t->optimizer, &optim, err);
-    rc = rc < 0 ? rc : rt_initializer_parse(t->init, t->seed, &init, err);
+    int rc = optim_parse(t->optimizer, &optim, err);
+    rc = rc < 0 ? rc : optim_initializer_parse(t->init, t->seed, &init, err);
     rc = rc < 0 || !t->lr[0] ? rc : co_parse_f64("lr", t->lr, 0, 1e30, &lr, err);
-    uint64_t state = rc < 0 ? 0 : rt_optim_state_floats(&optim, t->sparse ? t->dim : t->size);
+    uint64_t state = rc < 0 ? 0 : optim_state_floats(&optim, t->sparse ? t->dim : t->size);
     if (rc == 0 && (t->sparse ? t->state < state : t->state != state)) {
         rc = co_err_set(err, CO_INVALID,
             "optimizer '%s' with %" PRIu64 " floats of state, expected %s%" PRIu64, t->optimizer,
@@ -118,19 +118,20 @@ int rt_view_table_check(const struct rt_ckpt_table *t, struct co_err *err) {
 
 /* ---- chunks of a chain ---- */
 
-int rt_walk_part(const struct rt_walk *w, uint32_t point, uint32_t part, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_part_reader_closep) struct rt_ckpt_part_reader *r = NULL;
-    int rc = rt_ckpt_chain_part(w->chain, point, part, &r, err);
+int inspect_walk_part(
+    const struct inspect_walk *w, uint32_t point, uint32_t part, struct co_err *err) {
+    CO_CLEANUP(ckpt_part_reader_closep) struct ckpt_part_reader *r = NULL;
+    int rc = ckpt_chain_part(w->chain, point, part, &r, err);
     while (rc == 0) {
-        struct rt_ckpt_part_chunk c;
+        struct ckpt_part_chunk c;
         const unsigned char *data = NULL;
-        rc = rt_ckpt_part_next(r, &c, err);
+        rc = ckpt_part_next(r, &c, err);
         if (rc != 0 || !(w->kinds & 1U << c.kind) || c.table != w->table) {
             continue;
         }
         bool wanted = !w->heads && (!w->wants || w->wants(w->arg, &c));
         if (wanted) {
-            rc = rt_ckpt_part_data(r, &data, err);
+            rc = ckpt_part_data(r, &data, err);
         }
         if (rc == 0 && (wanted || w->heads)) {
             rc = w->take(w->arg, &c, data, err);
@@ -145,33 +146,33 @@ int rt_walk_part(const struct rt_walk *w, uint32_t point, uint32_t part, struct 
 /* ---- how much ---- */
 
 static int add_head(
-    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
-    struct rt_view_sum *sum = arg;
+    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    struct inspect_view_sum *sum = arg;
     (void)data;
     (void)err;
-    *(c->kind == RT_CKPT_PART_ROWS      ? &sum->rows
-        : c->kind == RT_CKPT_PART_DENSE ? &sum->values
-                                        : &sum->erased) += c->items;
+    *(c->kind == CKPT_PART_ROWS      ? &sum->rows
+        : c->kind == CKPT_PART_DENSE ? &sum->values
+                                     : &sum->erased) += c->items;
     return 0;
 }
 
-int rt_view_sum(
-    const struct rt_view *v, uint32_t table, struct rt_view_sum *ret, struct co_err *err) {
-    *ret = (struct rt_view_sum){0};
+int inspect_view_sum(const struct inspect_view *v, uint32_t table, struct inspect_view_sum *ret,
+    struct co_err *err) {
+    *ret = (struct inspect_view_sum){0};
     if (v->saved) {
-        const struct rt_ckpt_table *t = rt_view_table(v, table);
+        const struct ckpt_table *t = inspect_view_table(v, table);
         *(t->sparse ? &ret->rows : &ret->values) = t->sparse ? t->items : t->size;
         return 0;
     }
-    struct rt_walk w = {.chain = v->chain,
+    struct inspect_walk w = {.chain = v->chain,
         .table = table,
-        .kinds = 1U << RT_CKPT_PART_ROWS | 1U << RT_CKPT_PART_ERASED | 1U << RT_CKPT_PART_DENSE,
+        .kinds = 1U << CKPT_PART_ROWS | 1U << CKPT_PART_ERASED | 1U << CKPT_PART_DENSE,
         .heads = true,
         .take = add_head,
         .arg = ret};
     int rc = 0;
     for (uint32_t i = 0; i < newest_of(v)->n_parts && rc == 0; i++) {
-        rc = rt_walk_part(&w, v->chain->n - 1, i, err);
+        rc = inspect_walk_part(&w, v->chain->n - 1, i, err);
     }
     return rc;
 }
@@ -184,7 +185,7 @@ struct rate {
 };
 
 static int take_rate(
-    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     struct rate *r = arg;
     (void)c;
     (void)err;
@@ -194,21 +195,21 @@ static int take_rate(
     return 1; /* all shards write the same rate, so the first one is enough */
 }
 
-int rt_view_rate(const struct rt_view *v, uint32_t table, double *ret_lr, uint64_t *ret_steps,
-    struct co_err *err) {
+int inspect_view_rate(const struct inspect_view *v, uint32_t table, double *ret_lr,
+    uint64_t *ret_steps, struct co_err *err) {
     struct rate r = {.lr = NAN};
     int rc = 0;
     if (v->saved) {
-        const struct rt_ckpt_table *t = rt_view_table(v, table);
+        const struct ckpt_table *t = inspect_view_table(v, table);
         r.steps = t->steps;
         rc = t->lr[0] ? co_parse_f64("lr", t->lr, 0, 1e30, &r.lr, err) : 0;
     } else {
-        struct rt_walk w = {.chain = v->chain,
+        struct inspect_walk w = {.chain = v->chain,
             .table = table,
-            .kinds = 1U << RT_CKPT_PART_RATE,
+            .kinds = 1U << CKPT_PART_RATE,
             .take = take_rate,
             .arg = &r};
-        rc = rt_walk_part(&w, v->chain->n - 1, 0, err);
+        rc = inspect_walk_part(&w, v->chain->n - 1, 0, err);
     }
     *ret_lr = r.lr;
     *ret_steps = r.steps;

@@ -3,19 +3,19 @@
 
 #include "runtime/train/inspect/inspect.h"
 
-struct rt_walk {
-    const struct rt_ckpt_chain *chain;
+struct inspect_walk {
+    const struct ckpt_chain *chain;
     uint32_t table;
-    unsigned kinds; /* mask of enum rt_ckpt_part_kind */
+    unsigned kinds; /* mask of enum ckpt_part_kind */
     bool heads;     /* data is not read; take gets NULL */
     /* Whether its data is wanted; NULL: all. */
-    bool (*wants)(void *arg, const struct rt_ckpt_part_chunk *c);
+    bool (*wants)(void *arg, const struct ckpt_part_chunk *c);
     /* Returns 1 to stop. */
-    int (*take)(void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data,
-        struct co_err *err);
+    int (*take)(
+        void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err);
     void *arg;
 };
 
 /* 1: take stopped the walk. */
-CO_MUST_CHECK int rt_walk_part(
-    const struct rt_walk *w, uint32_t point, uint32_t part, struct co_err *err);
+CO_MUST_CHECK int inspect_walk_part(
+    const struct inspect_walk *w, uint32_t point, uint32_t part, struct co_err *err);

@@ -17,7 +17,7 @@
 
 enum { RECORD_MAX = 1024, HEAD = 12, FIXED64 = 1, LENGTH = 2, FIXED32 = 5 };
 
-struct rt_events {
+struct meter_events {
     int fd;
     char *path;
 };
@@ -91,8 +91,8 @@ static uint32_t masked_crc(const void *data, size_t len) {
     return (crc >> 15 | crc << 17) + 0xa282ead8U;
 }
 
-int rt_events_record(double wall, uint64_t step, const char *name, double value, struct co_buf *ret,
-    struct co_err *err) {
+int meter_events_record(double wall, uint64_t step, const char *name, double value,
+    struct co_buf *ret, struct co_err *err) {
     CO_AUTOBUF struct co_buf event = CO_BUF(RECORD_MAX);
     unsigned char head[HEAD], tail[4];
     int rc = put_event(&event, wall, step, name, value, err);
@@ -111,9 +111,9 @@ int rt_events_record(double wall, uint64_t step, const char *name, double value,
 
 /* One write per record: readers see whole records only, even if this process is killed. */
 static int add_record(
-    struct rt_events *e, uint64_t step, const char *name, double value, struct co_err *err) {
+    struct meter_events *e, uint64_t step, const char *name, double value, struct co_err *err) {
     CO_AUTOBUF struct co_buf b = CO_BUF(RECORD_MAX * 2);
-    int rc = rt_events_record((double)co_wall_ms() / 1e3, step, name, value, &b, err);
+    int rc = meter_events_record((double)co_wall_ms() / 1e3, step, name, value, &b, err);
     for (size_t at = 0; rc == 0 && at < b.len;) {
         ssize_t n = write(e->fd, b.data + at, b.len - at);
         if (n < 0 && errno != EINTR) {
@@ -140,7 +140,7 @@ static int make_dirs(char *dir, struct co_err *err) {
     }
 }
 
-int rt_events_open(const char *dir, struct rt_events **ret, struct co_err *err) {
+int meter_events_open(const char *dir, struct meter_events **ret, struct co_err *err) {
     CO_AUTOFREE char *made = co_xstrdup(*dir ? dir : ".");
     char host[64] = "";
     int rc = make_dirs(made, err);
@@ -148,26 +148,26 @@ int rt_events_open(const char *dir, struct rt_events **ret, struct co_err *err) 
         return rc;
     }
     (void)gethostname(host, sizeof(host) - 1);
-    struct rt_events *e = co_xcalloc(1, sizeof(*e));
+    struct meter_events *e = co_xcalloc(1, sizeof(*e));
     e->path = co_xasprintf("%s/events.out.tfevents.%lld.%s.%d", made, (long long)co_wall_seconds(),
         host, (int)getpid());
     e->fd = open(e->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     rc = e->fd < 0 ? co_err_errno(err, errno, "cannot make '%s'", e->path) : 0;
     rc = rc < 0 ? rc : add_record(e, 0, NULL, 0, err);
     if (rc < 0) {
-        rt_events_close(e);
+        meter_events_close(e);
         return rc;
     }
     *ret = e;
     return 0;
 }
 
-int rt_events_add(
-    struct rt_events *e, uint64_t step, const char *name, double value, struct co_err *err) {
+int meter_events_add(
+    struct meter_events *e, uint64_t step, const char *name, double value, struct co_err *err) {
     return add_record(e, step, name, value, err);
 }
 
-void rt_events_close(struct rt_events *e) {
+void meter_events_close(struct meter_events *e) {
     if (e) {
         if (e->fd >= 0) {
             co_close(e->fd);

@@ -13,8 +13,8 @@ enum { TEXT_MAX = 4 << 20 };
 
 /* One registry per process, because a process has one metrics port. */
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER; /* guards rows, names and sources */
-static struct rt_meter_source *sources;
-static atomic_uint_fast64_t trainer_bytes[RT_DIRECTIONS];
+static struct meter_source *sources;
+static atomic_uint_fast64_t trainer_bytes[METER_DIRECTIONS];
 static bool
     seen[2]; /* the rows of servers, of trainers: something was counted, so they are shown */
 static atomic_bool on;
@@ -31,29 +31,29 @@ static struct {
 
 /* ---- as it happens ---- */
 
-void rt_meter_add(enum rt_meter row, size_t series, double v) {
+void meter_add(enum meter row, size_t series, double v) {
     pthread_mutex_lock(&registry);
-    co_metric_add(&rt_meter_rows[row], series, v);
-    seen[row >= RT_M_CALL_SECONDS] = true;
+    co_metric_add(&meter_rows[row], series, v);
+    seen[row >= METER_M_CALL_SECONDS] = true;
     pthread_mutex_unlock(&registry);
 }
 
-void rt_meter_set(enum rt_meter row, size_t series, double v) {
+void meter_set(enum meter row, size_t series, double v) {
     pthread_mutex_lock(&registry);
-    co_metric_set(&rt_meter_rows[row], series, v);
-    seen[row >= RT_M_CALL_SECONDS] = true;
+    co_metric_set(&meter_rows[row], series, v);
+    seen[row >= METER_M_CALL_SECONDS] = true;
     pthread_mutex_unlock(&registry);
 }
 
-void rt_meter_observe(enum rt_meter row, size_t series, double v) {
+void meter_observe(enum meter row, size_t series, double v) {
     pthread_mutex_lock(&registry);
-    co_metric_observe(&rt_meter_rows[row], series, v);
-    seen[row >= RT_M_CALL_SECONDS] = true;
+    co_metric_observe(&meter_rows[row], series, v);
+    seen[row >= METER_M_CALL_SECONDS] = true;
     pthread_mutex_unlock(&registry);
 }
 
-size_t rt_meter_word(enum rt_meter row, const char *word) {
-    const char *const *words = rt_meter_rows[row].label[0].values;
+size_t meter_word(enum meter row, const char *word) {
+    const char *const *words = meter_rows[row].label[0].values;
     size_t i = 0;
     while (words[i + 1] && strcmp(words[i], word) != 0) {
         i++;
@@ -61,7 +61,7 @@ size_t rt_meter_word(enum rt_meter row, const char *word) {
     return i;
 }
 
-void rt_meter_bytes(size_t direction, size_t bytes) {
+void meter_bytes(size_t direction, size_t bytes) {
     atomic_fetch_add_explicit(&trainer_bytes[direction], bytes, memory_order_relaxed);
 }
 
@@ -79,41 +79,41 @@ static size_t find_name(const char **list, size_t most, const char *name) {
     return i;
 }
 
-bool rt_meter_report(const char *name, double v) {
+bool meter_report(const char *name, double v) {
     size_t len =
         strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:/-");
-    if (len == 0 || len >= RT_METER_NAME || name[len]) {
+    if (len == 0 || len >= METER_NAME || name[len]) {
         return false;
     }
-    struct co_metric *m = &rt_meter_rows[RT_M_REPORTED];
+    struct co_metric *m = &meter_rows[METER_M_REPORTED];
     pthread_mutex_lock(&registry);
-    size_t i = find_name(rt_meter_names, RT_METER_NAMES, name);
+    size_t i = find_name(meter_names, METER_NAMES, name);
     seen[1] = true;
-    if (i < RT_METER_NAMES) {
+    if (i < METER_NAMES) {
         /* Allocated for all names at once: the list grows while readers may be waiting. */
-        m->value = m->value ? m->value : co_xcalloc(RT_METER_NAMES, sizeof(*m->value));
+        m->value = m->value ? m->value : co_xcalloc(METER_NAMES, sizeof(*m->value));
         m->value[i] = v;
     }
     pthread_mutex_unlock(&registry);
-    return i < RT_METER_NAMES;
+    return i < METER_NAMES;
 }
 
 /* ---- sources ---- */
 
-bool rt_meter_on(void) {
+bool meter_on(void) {
     return atomic_load_explicit(&on, memory_order_relaxed);
 }
 
-int64_t rt_meter_clock(void) {
+int64_t meter_clock(void) {
     struct timespec t;
-    if (!rt_meter_on()) {
+    if (!meter_on()) {
         return 0;
     }
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-void rt_meter_attach(struct rt_meter_source *s) {
+void meter_attach(struct meter_source *s) {
     pthread_mutex_lock(&registry);
     s->next = sources;
     sources = s;
@@ -121,9 +121,9 @@ void rt_meter_attach(struct rt_meter_source *s) {
     pthread_mutex_unlock(&registry);
 }
 
-void rt_meter_detach(struct rt_meter_source *s) {
+void meter_detach(struct meter_source *s) {
     pthread_mutex_lock(&registry);
-    struct rt_meter_source **at = &sources;
+    struct meter_source **at = &sources;
     while (*at && *at != s) {
         at = &(*at)->next;
     }
@@ -133,39 +133,39 @@ void rt_meter_detach(struct rt_meter_source *s) {
     pthread_mutex_unlock(&registry);
 }
 
-void rt_meter_fill(enum rt_meter row, size_t series, double v) {
-    co_metric_add(&rt_meter_rows[row], series, v);
+void meter_fill(enum meter row, size_t series, double v) {
+    co_metric_add(&meter_rows[row], series, v);
 }
 
-void rt_meter_fill_most(enum rt_meter row, size_t series, double v) {
-    struct co_metric *m = &rt_meter_rows[row];
+void meter_fill_most(enum meter row, size_t series, double v) {
+    struct co_metric *m = &meter_rows[row];
     if (!m->value || m->value[series] < v) {
         co_metric_set(m, series, v);
     }
 }
 
-size_t rt_meter_fill_table(const char *name) {
-    size_t i = find_name(rt_meter_tables, RT_METER_TABLES - 1, name);
-    return i < RT_METER_TABLES - 1 ? i : find_name(rt_meter_tables, RT_METER_TABLES, "others");
+size_t meter_fill_table(const char *name) {
+    size_t i = find_name(meter_tables, METER_TABLES - 1, name);
+    return i < METER_TABLES - 1 ? i : find_name(meter_tables, METER_TABLES, "others");
 }
 
-void rt_meter_took(struct rt_meter_times *t, int64_t ns) {
-    const struct co_metric *m = &rt_meter_rows[RT_M_REQUEST_SECONDS];
+void meter_took(struct meter_times *t, int64_t ns) {
+    const struct co_metric *m = &meter_rows[METER_M_REQUEST_SECONDS];
     size_t i = 0;
     while (i < m->n_bounds && (double)ns > m->bounds[i] * 1e9) {
         i++;
     }
-    rt_meter_count(&t->bucket[i], 1);
-    rt_meter_count(&t->ns, (uint64_t)ns);
+    meter_count(&t->bucket[i], 1);
+    meter_count(&t->ns, (uint64_t)ns);
 }
 
-void rt_meter_fill_times(enum rt_meter row, size_t series, const struct rt_meter_times *t) {
-    struct co_histogram h = {.sum = (double)rt_meter_read(&t->ns) / 1e9};
+void meter_fill_times(enum meter row, size_t series, const struct meter_times *t) {
+    struct co_histogram h = {.sum = (double)meter_read(&t->ns) / 1e9};
     for (size_t i = 0; i <= CO_METRIC_BUCKETS; i++) {
-        h.bucket[i] = rt_meter_read(&t->bucket[i]);
+        h.bucket[i] = meter_read(&t->bucket[i]);
         h.count += h.bucket[i];
     }
-    co_metric_merge(&rt_meter_rows[row], series, &h);
+    co_metric_merge(&meter_rows[row], series, &h);
 }
 
 /* ---- text ---- */
@@ -173,39 +173,38 @@ void rt_meter_fill_times(enum rt_meter row, size_t series, const struct rt_meter
 /* Collects all sources. They name their tables while they fill, so series from before are cleared.
  */
 static void gather(void) {
-    co_metrics_done(rt_meter_rows, RT_M_LIVE);
-    for (size_t i = 0; i < RT_M_LIVE; i++) {
-        if (rt_meter_rows[i].label[0].values == rt_meter_tables) {
-            rt_meter_rows[i].value = co_xcalloc(RT_METER_TABLES, sizeof(double));
+    co_metrics_done(meter_rows, METER_M_LIVE);
+    for (size_t i = 0; i < METER_M_LIVE; i++) {
+        if (meter_rows[i].label[0].values == meter_tables) {
+            meter_rows[i].value = co_xcalloc(METER_TABLES, sizeof(double));
         }
     }
-    for (struct rt_meter_source *s = sources; s; s = s->next) {
+    for (struct meter_source *s = sources; s; s = s->next) {
         s->fill(s->arg);
     }
 }
 
-int rt_meter_render(struct co_buf *ret, struct co_err *err) {
+int meter_render(struct co_buf *ret, struct co_err *err) {
     pthread_mutex_lock(&registry);
     gather();
-    for (size_t i = 0; i < RT_DIRECTIONS; i++) {
-        co_metric_set(
-            &rt_meter_rows[RT_M_TRAINER_BYTES], i, (double)rt_meter_read(&trainer_bytes[i]));
+    for (size_t i = 0; i < METER_DIRECTIONS; i++) {
+        co_metric_set(&meter_rows[METER_M_TRAINER_BYTES], i, (double)meter_read(&trainer_bytes[i]));
     }
-    int rc = seen[0] ? co_metrics_render(rt_meter_rows, RT_M_CALL_SECONDS, ret, err) : 0;
+    int rc = seen[0] ? co_metrics_render(meter_rows, METER_M_CALL_SECONDS, ret, err) : 0;
     if (rc == 0 && seen[1]) {
         rc = co_metrics_render(
-            rt_meter_rows + RT_M_CALL_SECONDS, RT_M_COUNT - RT_M_CALL_SECONDS, ret, err);
+            meter_rows + METER_M_CALL_SECONDS, METER_M_COUNT - METER_M_CALL_SECONDS, ret, err);
     }
     pthread_mutex_unlock(&registry);
     return rc < 0 ? rc : co_metrics_process(ret, err);
 }
 
-int rt_meter_markdown(struct co_buf *ret, struct co_err *err) {
-    return co_metrics_markdown(rt_meter_rows, RT_M_COUNT, ret, err);
+int meter_markdown(struct co_buf *ret, struct co_err *err) {
+    return co_metrics_markdown(meter_rows, METER_M_COUNT, ret, err);
 }
 
-const char *rt_meter_name(enum rt_meter row) {
-    return rt_meter_rows[row].name;
+const char *meter_name(enum meter row) {
+    return meter_rows[row].name;
 }
 
 /* ---- the server ---- */
@@ -214,7 +213,7 @@ static void serve_metrics(void *arg, struct co_http_req *req) {
     CO_AUTOBUF struct co_buf text = CO_BUF(TEXT_MAX);
     struct co_err err = {0};
     (void)arg;
-    if (rt_meter_render(&text, &err) < 0) {
+    if (meter_render(&text, &err) < 0) {
         co_http_replyf(req, 500, "%s\n", co_err_text(&err));
         return;
     }
@@ -264,7 +263,7 @@ static int start_server(const char *addr, struct co_err *err) {
     return 0;
 }
 
-int rt_meter_open(const char *addr, uint16_t *ret_port, struct co_err *err) {
+int meter_open(const char *addr, uint16_t *ret_port, struct co_err *err) {
     pthread_mutex_lock(&serving);
     int rc = server.users > 0 ? 0 : start_server(addr, err);
     if (rc == 0) {
@@ -278,7 +277,7 @@ int rt_meter_open(const char *addr, uint16_t *ret_port, struct co_err *err) {
     return rc;
 }
 
-void rt_meter_close(void) {
+void meter_close(void) {
     pthread_mutex_lock(&serving);
     if (server.users > 0 && --server.users == 0) {
         atomic_store(&on, false);

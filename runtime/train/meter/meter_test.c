@@ -22,7 +22,7 @@ enum { TEXT = 1 << 20 };
 static void assert_text(const char *want, bool there) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT);
     struct co_err err = {0};
-    if (rt_meter_render(&b, &err) < 0) {
+    if (meter_render(&b, &err) < 0) {
         fail_msg("%s", err.msg);
     }
     if (!strstr(b.data, want) == there) {
@@ -32,11 +32,11 @@ static void assert_text(const char *want, bool there) {
 
 static void what_happens_is_added(void **state) {
     (void)state;
-    rt_meter_add(RT_M_REFUSED, rt_meter_word(RT_M_REFUSED, "permission"), 2);
-    rt_meter_add(RT_M_REFUSED, rt_meter_word(RT_M_REFUSED, "what is that"), 1);
-    rt_meter_set(RT_M_CHECKPOINT_NUMBER, 0, 12);
-    rt_meter_observe(RT_M_CALL_SECONDS, rt_meter_word(RT_M_CALL_SECONDS, "push"), .0002);
-    rt_meter_bytes(RT_BYTES_SENT, 40);
+    meter_add(METER_M_REFUSED, meter_word(METER_M_REFUSED, "permission"), 2);
+    meter_add(METER_M_REFUSED, meter_word(METER_M_REFUSED, "what is that"), 1);
+    meter_set(METER_M_CHECKPOINT_NUMBER, 0, 12);
+    meter_observe(METER_M_CALL_SECONDS, meter_word(METER_M_CALL_SECONDS, "push"), .0002);
+    meter_bytes(METER_BYTES_SENT, 40);
     assert_text("\npaddlert_server_refused_total{kind=\"permission\"} 2\n", true);
     assert_text("\npaddlert_server_refused_total{kind=\"other\"} 1\n", true);
     assert_text("\npaddlert_trainer_checkpoint_number 12\n", true);
@@ -48,26 +48,26 @@ static void what_happens_is_added(void **state) {
 
 static void reports_have_names(void **state) {
     (void)state;
-    char name[RT_METER_NAME + 1] = {0};
-    assert_true(rt_meter_report("loss", .5));
-    assert_true(rt_meter_report("loss", .25));
-    assert_false(rt_meter_report("", 1));
-    assert_false(rt_meter_report("a\"b", 1));
-    memset(name, 'x', RT_METER_NAME);
-    assert_false(rt_meter_report(name, 1));
+    char name[METER_NAME + 1] = {0};
+    assert_true(meter_report("loss", .5));
+    assert_true(meter_report("loss", .25));
+    assert_false(meter_report("", 1));
+    assert_false(meter_report("a\"b", 1));
+    memset(name, 'x', METER_NAME);
+    assert_false(meter_report(name, 1));
     assert_text("\npaddlert_reported{name=\"loss\"} 0.25\n", true);
-    for (int i = 1; i < RT_METER_NAMES; i++) {
+    for (int i = 1; i < METER_NAMES; i++) {
         (void)snprintf(name, sizeof(name), "n%d", i);
-        assert_true(rt_meter_report(name, i));
+        assert_true(meter_report(name, i));
     }
-    assert_false(rt_meter_report("one_too_many", 1));
+    assert_false(meter_report("one_too_many", 1));
     assert_text("\npaddlert_reported{name=\"n63\"} 63\n", true);
 }
 
 /* A shard with one table, or with many. */
 struct shard {
-    struct rt_meter_source source;
-    struct rt_meter_times times;
+    struct meter_source source;
+    struct meter_times times;
     int tables, rows;
 };
 
@@ -76,21 +76,21 @@ static void fill(void *arg) {
     for (int i = 0; i < s->tables; i++) {
         char name[32];
         (void)snprintf(name, sizeof(name), "t%d", i);
-        rt_meter_fill(RT_M_ROWS, rt_meter_fill_table(name), s->rows);
+        meter_fill(METER_M_ROWS, meter_fill_table(name), s->rows);
     }
-    rt_meter_fill_times(RT_M_REQUEST_SECONDS, RT_OP_PULL, &s->times);
-    rt_meter_fill_most(RT_M_STEP, 0, s->rows);
+    meter_fill_times(METER_M_REQUEST_SECONDS, METER_OP_PULL, &s->times);
+    meter_fill_most(METER_M_STEP, 0, s->rows);
 }
 
 static void sources_are_added_up(void **state) {
     (void)state;
     struct shard a = {.source = {fill, &a, NULL}, .tables = 1, .rows = 5};
     struct shard b = {.source = {fill, &b, NULL}, .tables = 100, .rows = 7};
-    rt_meter_attach(&a.source);
+    meter_attach(&a.source);
     assert_text("\npaddlert_server_rows{table=\"t0\"} 5\n", true);
-    rt_meter_attach(&b.source);
-    rt_meter_took(&a.times, 7000);
-    rt_meter_took(&b.times, 20000000000);
+    meter_attach(&b.source);
+    meter_took(&a.times, 7000);
+    meter_took(&b.times, 20000000000);
     for (int i = 0; i < 2; i++) { /* nothing is counted twice */
         assert_text("\npaddlert_server_rows{table=\"t0\"} 12\n", true);
         assert_text("\npaddlert_server_rows{table=\"t1\"} 7\n", true);
@@ -101,8 +101,8 @@ static void sources_are_added_up(void **state) {
         assert_text("request_seconds_bucket{op=\"pull\",le=\"+Inf\"} 2\n", true);
         assert_text("request_seconds_count{op=\"pull\"} 2\n", true);
     }
-    rt_meter_detach(&b.source);
-    rt_meter_detach(&a.source);
+    meter_detach(&b.source);
+    meter_detach(&a.source);
     assert_text("\npaddlert_server_rows{table=\"t0\"} 0\n", true);
 }
 
@@ -128,23 +128,23 @@ static void it_is_served_while_somebody_has_it_open(void **state) {
     static char text[TEXT];
     uint16_t port = 0, same = 0;
     struct co_err err = {0};
-    assert_false(rt_meter_on());
-    assert_int_equal(rt_meter_clock(), 0);
-    if (rt_meter_open("127.0.0.1:0", &port, &err) < 0) {
+    assert_false(meter_on());
+    assert_int_equal(meter_clock(), 0);
+    if (meter_open("127.0.0.1:0", &port, &err) < 0) {
         fail_msg("%s", err.msg);
     }
-    assert_int_equal(rt_meter_open("127.0.0.1:0", &same, NULL), 0);
+    assert_int_equal(meter_open("127.0.0.1:0", &same, NULL), 0);
     assert_int_equal(port, same);
-    rt_meter_close();
-    assert_true(rt_meter_on() && rt_meter_clock() > 0);
+    meter_close();
+    assert_true(meter_on() && meter_clock() > 0);
     assert_int_equal(get_metrics(port, text, sizeof(text)), 0);
     assert_non_null(strstr(text, "200 OK"));
     assert_non_null(strstr(text, "\npaddlert_trainer_steps_total 0\n"));
     assert_non_null(strstr(text, "\npaddlert_server_memory_limit_bytes 0\n"));
-    rt_meter_close();
-    assert_false(rt_meter_on());
+    meter_close();
+    assert_false(meter_on());
     assert_int_equal(get_metrics(port, text, sizeof(text)), -1);
-    assert_int_equal(rt_meter_open("nonsense", NULL, &err), CO_INVALID);
+    assert_int_equal(meter_open("nonsense", NULL, &err), CO_INVALID);
 }
 
 /* As tensorflow's own writer makes them: EventFileWriter of tensorboard 2.20, and its check sums.
@@ -155,22 +155,22 @@ static void records_have_tensorboards_bytes(void **state) {
         0, 0, 0, 0, 0, 0, 0xf8, 0x3f, 0x1a, 0x0d, 'b', 'r', 'a', 'i', 'n', '.', 'E', 'v', 'e', 'n',
         't', ':', '2'};
     CO_AUTOBUF struct co_buf b = CO_BUF(1024);
-    assert_int_equal(rt_events_record(1.5, 0, NULL, 0, &b, NULL), 0);
+    assert_int_equal(meter_events_record(1.5, 0, NULL, 0, &b, NULL), 0);
     assert_int_equal(b.len, sizeof(version) + 4);
     assert_memory_equal(b.data, version, sizeof(version));
     static const unsigned char event[] = {0x09, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f, 0x10, 0xac, 0x02,
         0x2a, 0x0d, 0x0a, 0x0b, 0x0a, 0x04, 'l', 'o', 's', 's', 0x15, 0, 0, 0, 0x3f};
     co_buf_clear(&b);
-    assert_int_equal(rt_events_record(1.5, 300, "loss", .5, &b, NULL), 0);
+    assert_int_equal(meter_events_record(1.5, 300, "loss", .5, &b, NULL), 0);
     assert_int_equal(co_get_u64((unsigned char *)b.data), sizeof(event));
     assert_memory_equal(b.data + 12, event, sizeof(event));
 }
 
 static void a_directory_that_cannot_be_is_an_error(void **state) {
     (void)state;
-    struct rt_events *e = NULL;
+    struct meter_events *e = NULL;
     struct co_err err = {0};
-    assert_true(rt_events_open("/proc/no/such", &e, &err) < 0);
+    assert_true(meter_events_open("/proc/no/such", &e, &err) < 0);
     assert_non_null(strstr(err.msg, "/proc/no"));
 }
 

@@ -4,6 +4,6 @@
 #include "runtime/train/meter/meter.h"
 
 /* Names that come while the process runs; end with NULL. */
-extern const char *rt_meter_tables[RT_METER_TABLES + 1];
-extern const char *rt_meter_names[RT_METER_NAMES + 1];
-extern struct co_metric rt_meter_rows[RT_M_COUNT];
+extern const char *meter_tables[METER_TABLES + 1];
+extern const char *meter_names[METER_NAMES + 1];
+extern struct co_metric meter_rows[METER_M_COUNT];

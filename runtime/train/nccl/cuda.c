@@ -7,29 +7,29 @@
 
 struct piece {
     struct piece *next;
-    rt_cuda_address address;
+    nccl_cuda_address address;
 };
 
-struct rt_cuda {
-    struct rt_cuda_functions call;
+struct nccl_cuda {
+    struct nccl_cuda_functions call;
     int device;
     uint32_t ordinal;
-    struct rt_cuda_uuid uuid;
+    struct nccl_cuda_uuid uuid;
     struct rt_cuda_context *context;
-    struct rt_cuda_stream *calls, *copies;
+    struct nccl_cuda_stream *calls, *copies;
     struct rt_cuda_event *mark;
     struct piece *memory; /* owned; what has been allocated and not freed */
 };
 
 #define SYMBOL(member, symbol)                                                                     \
-    {.name = #symbol, .offset = offsetof(struct rt_cuda_functions, member)},
-static const struct co_symbol symbols[] = {RT_CUDA_SYMBOLS(SYMBOL)};
+    {.name = #symbol, .offset = offsetof(struct nccl_cuda_functions, member)},
+static const struct co_symbol symbols[] = {NCCL_CUDA_SYMBOLS(SYMBOL)};
 
 static int code_of(int result) {
     switch (result) {
-    case RT_CUDA_OUT_OF_MEMORY:
+    case NCCL_CUDA_OUT_OF_MEMORY:
         return CO_NOMEMORY;
-    case RT_CUDA_NO_DEVICE:
+    case NCCL_CUDA_NO_DEVICE:
         return CO_UNSUPPORTED;
     default:
         return CO_INTERNAL;
@@ -37,16 +37,16 @@ static int code_of(int result) {
 }
 
 static int failed(
-    const struct rt_cuda_functions *f, int result, const char *what, struct co_err *err) {
+    const struct nccl_cuda_functions *f, int result, const char *what, struct co_err *err) {
     const char *text = NULL;
-    if (f->error_string(result, &text) != RT_CUDA_SUCCESS || !text) {
+    if (f->error_string(result, &text) != NCCL_CUDA_SUCCESS || !text) {
         text = "unknown";
     }
     return co_err_set(err, code_of(result), "CUDA: %s: %s (%d)", what, text, result);
 }
 
 /* Loads the driver.  Any failure here means that there is no usable GPU. */
-static int load(struct rt_cuda_functions *ret, uint32_t *ret_count, struct co_err *err) {
+static int load(struct nccl_cuda_functions *ret, uint32_t *ret_count, struct co_err *err) {
     int rc = co_library_open(NULL, "libcuda.so.1", symbols, CO_ARRAY_LEN(symbols), ret, err);
     if (rc < 0) {
         return co_err_wrap(err, "no driver of NVIDIA GPUs");
@@ -54,7 +54,7 @@ static int load(struct rt_cuda_functions *ret, uint32_t *ret_count, struct co_er
     int count = 0, result = ret->init(0);
     result = result ? result : ret->device_count(&count);
     if (result == 0 && count < 1) {
-        result = RT_CUDA_NO_DEVICE;
+        result = NCCL_CUDA_NO_DEVICE;
     }
     if (result) {
         struct co_err why = {0};
@@ -65,23 +65,23 @@ static int load(struct rt_cuda_functions *ret, uint32_t *ret_count, struct co_er
     return 0;
 }
 
-int rt_cuda_count(uint32_t *ret, struct co_err *err) {
-    struct rt_cuda_functions f;
+int nccl_cuda_count(uint32_t *ret, struct co_err *err) {
+    struct nccl_cuda_functions f;
     return load(&f, ret, err);
 }
 
-CO_DEFINE_CLEANUP(struct rt_cuda *, rt_cuda_close)
+CO_DEFINE_CLEANUP(struct nccl_cuda *, nccl_cuda_close)
 
 /* Between enter and leave. */
-static int make(struct rt_cuda *c, struct co_err *err) {
-    int result = c->call.stream_create(&c->calls, RT_CUDA_STREAM_NON_BLOCKING);
-    result = result ? result : c->call.stream_create(&c->copies, RT_CUDA_STREAM_NON_BLOCKING);
-    result = result ? result : c->call.event_create(&c->mark, RT_CUDA_EVENT_NO_TIMING);
+static int make(struct nccl_cuda *c, struct co_err *err) {
+    int result = c->call.stream_create(&c->calls, NCCL_CUDA_STREAM_NON_BLOCKING);
+    result = result ? result : c->call.stream_create(&c->copies, NCCL_CUDA_STREAM_NON_BLOCKING);
+    result = result ? result : c->call.event_create(&c->mark, NCCL_CUDA_EVENT_NO_TIMING);
     return result ? failed(&c->call, result, "a stream", err) : 0;
 }
 
-int rt_cuda_open(uint32_t ordinal, struct rt_cuda **ret, struct co_err *err) {
-    CO_CLEANUP(rt_cuda_closep) struct rt_cuda *c = co_xcalloc(1, sizeof(*c));
+int nccl_cuda_open(uint32_t ordinal, struct nccl_cuda **ret, struct co_err *err) {
+    CO_CLEANUP(nccl_cuda_closep) struct nccl_cuda *c = co_xcalloc(1, sizeof(*c));
     uint32_t count = 0;
     int rc = load(&c->call, &count, err);
     if (rc < 0) {
@@ -97,10 +97,10 @@ int rt_cuda_open(uint32_t ordinal, struct rt_cuda **ret, struct co_err *err) {
     if (result) {
         return failed(&c->call, result, "open a GPU", err);
     }
-    rc = rt_cuda_enter(c, err);
+    rc = nccl_cuda_enter(c, err);
     if (rc == 0) {
         rc = make(c, err);
-        rt_cuda_leave(c);
+        nccl_cuda_leave(c);
     }
     if (rc < 0) {
         return rc;
@@ -109,11 +109,11 @@ int rt_cuda_open(uint32_t ordinal, struct rt_cuda **ret, struct co_err *err) {
     return 0;
 }
 
-void rt_cuda_close(struct rt_cuda *c) {
+void nccl_cuda_close(struct nccl_cuda *c) {
     if (!c) {
         return;
     }
-    if (c->context && rt_cuda_enter(c, NULL) == 0) {
+    if (c->context && nccl_cuda_enter(c, NULL) == 0) {
         for (struct piece *p = c->memory, *next; p; p = next) {
             next = p->next;
             (void)c->call.memory_free(p->address);
@@ -128,7 +128,7 @@ void rt_cuda_close(struct rt_cuda *c) {
         if (c->calls) {
             (void)c->call.stream_destroy(c->calls);
         }
-        rt_cuda_leave(c);
+        nccl_cuda_leave(c);
     }
     if (c->context) {
         (void)c->call.context_release(c->device);
@@ -136,38 +136,38 @@ void rt_cuda_close(struct rt_cuda *c) {
     free(c);
 }
 
-const void *rt_cuda_id(const struct rt_cuda *c) {
+const void *nccl_cuda_id(const struct nccl_cuda *c) {
     return c->uuid.bytes;
 }
 
-void *rt_cuda_stream(const struct rt_cuda *c) {
+void *nccl_cuda_stream(const struct nccl_cuda *c) {
     return c->calls;
 }
 
-int rt_cuda_enter(struct rt_cuda *c, struct co_err *err) {
+int nccl_cuda_enter(struct nccl_cuda *c, struct co_err *err) {
     int result = c->call.context_push(c->context);
     return result ? failed(&c->call, result, "use a GPU's context", err) : 0;
 }
 
-void rt_cuda_leave(struct rt_cuda *c) {
+void nccl_cuda_leave(struct nccl_cuda *c) {
     struct rt_cuda_context *own = NULL;
     (void)c->call.context_pop(&own);
 }
 
 /* ---- memory ---- */
 
-static rt_cuda_address address_of(const void *memory) {
-    return (rt_cuda_address)(uintptr_t)memory;
+static nccl_cuda_address address_of(const void *memory) {
+    return (nccl_cuda_address)(uintptr_t)memory;
 }
 
 /* Waits for a copy or a fill.  result: of the call that began it. */
-static int finish(struct rt_cuda *c, int result, const char *what, struct co_err *err) {
+static int finish(struct nccl_cuda *c, int result, const char *what, struct co_err *err) {
     result = result ? result : c->call.stream_wait(c->copies);
     return result ? failed(&c->call, result, what, err) : 0;
 }
 
-int rt_cuda_alloc(struct rt_cuda *c, size_t bytes, void **ret, struct co_err *err) {
-    int rc = rt_cuda_enter(c, err);
+int nccl_cuda_alloc(struct nccl_cuda *c, size_t bytes, void **ret, struct co_err *err) {
+    int rc = nccl_cuda_enter(c, err);
     if (rc < 0) {
         return rc;
     }
@@ -183,51 +183,52 @@ int rt_cuda_alloc(struct rt_cuda *c, size_t bytes, void **ret, struct co_err *er
         p->next = c->memory;
         c->memory = co_steal_ptr(p);
     }
-    rt_cuda_leave(c);
+    nccl_cuda_leave(c);
     return rc;
 }
 
-void rt_cuda_free(struct rt_cuda *c, void *memory) {
+void nccl_cuda_free(struct nccl_cuda *c, void *memory) {
     struct piece **at = &c->memory;
     while (*at && (*at)->address != address_of(memory)) {
         at = &(*at)->next;
     }
-    if (*at && rt_cuda_enter(c, NULL) == 0) {
+    if (*at && nccl_cuda_enter(c, NULL) == 0) {
         struct piece *p = *at;
         *at = p->next;
         (void)c->call.memory_free(p->address);
         free(p);
-        rt_cuda_leave(c);
+        nccl_cuda_leave(c);
     }
 }
 
-bool rt_cuda_knows(struct rt_cuda *c, const void *memory) {
+bool nccl_cuda_knows(struct nccl_cuda *c, const void *memory) {
     int ordinal = 0, result = 0;
-    if (rt_cuda_enter(c, NULL) == 0) { /* else the call itself says why not */
-        result = c->call.pointer(&ordinal, RT_CUDA_POINTER_ORDINAL, address_of(memory));
-        rt_cuda_leave(c);
+    if (nccl_cuda_enter(c, NULL) == 0) { /* else the call itself says why not */
+        result = c->call.pointer(&ordinal, NCCL_CUDA_POINTER_ORDINAL, address_of(memory));
+        nccl_cuda_leave(c);
     }
     return result == 0;
 }
 
-int rt_cuda_copy(struct rt_cuda *c, void *to, const void *from, size_t bytes, struct co_err *err) {
-    int rc = rt_cuda_enter(c, err);
+int nccl_cuda_copy(
+    struct nccl_cuda *c, void *to, const void *from, size_t bytes, struct co_err *err) {
+    int rc = nccl_cuda_enter(c, err);
     if (rc == 0) {
         rc = finish(c, c->call.copy(address_of(to), address_of(from), bytes, c->copies),
             "copy from or to a GPU", err);
-        rt_cuda_leave(c);
+        nccl_cuda_leave(c);
     }
     return rc;
 }
 
-int rt_cuda_mark(struct rt_cuda *c, struct co_err *err) {
+int nccl_cuda_mark(struct nccl_cuda *c, struct co_err *err) {
     int result = c->call.event_record(c->mark, c->calls);
     return result ? failed(&c->call, result, "mark the end of a call", err) : 0;
 }
 
-int rt_cuda_pending(struct rt_cuda *c, struct co_err *err) {
+int nccl_cuda_pending(struct nccl_cuda *c, struct co_err *err) {
     int result = c->call.event_query(c->mark);
-    return result == RT_CUDA_SUCCESS     ? 0
-           : result == RT_CUDA_NOT_READY ? 1
-                                         : failed(&c->call, result, "a call", err);
+    return result == NCCL_CUDA_SUCCESS     ? 0
+           : result == NCCL_CUDA_NOT_READY ? 1
+                                           : failed(&c->call, result, "a call", err);
 }

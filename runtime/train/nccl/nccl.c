@@ -7,10 +7,10 @@
 #include "common/library.h"
 #include "runtime/train/nccl/nccl_abi.h"
 
-_Static_assert((int)RT_NCCL_ID_BYTES == (int)RT_NCCL_ID_SIZE, "an id travels whole");
+_Static_assert((int)NCCL_ID_BYTES == (int)NCCL_ID_SIZE, "an id travels whole");
 
-struct rt_nccl {
-    struct rt_nccl_functions call;
+struct nccl {
+    struct nccl_functions call;
     int version;
     uint32_t rank, size;
     struct rt_nccl_comm *comm; /* NULL: not joined, or aborted */
@@ -18,34 +18,34 @@ struct rt_nccl {
 };
 
 #define SYMBOL(member, symbol, may_lack)                                                           \
-    {.name = #symbol, .offset = offsetof(struct rt_nccl_functions, member), .optional = may_lack},
-static const struct co_symbol symbols[] = {RT_NCCL_SYMBOLS(SYMBOL)};
+    {.name = #symbol, .offset = offsetof(struct nccl_functions, member), .optional = may_lack},
+static const struct co_symbol symbols[] = {NCCL_SYMBOLS(SYMBOL)};
 
 static const int types[RT_DTYPES] = {
-    [RT_F32] = RT_NCCL_F32,
-    [RT_F64] = RT_NCCL_F64,
-    [RT_F16] = RT_NCCL_F16,
-    [RT_BF16] = RT_NCCL_BF16,
-    [RT_I64] = RT_NCCL_I64,
-    [RT_I32] = RT_NCCL_I32,
-    [RT_U8] = RT_NCCL_U8,
+    [RT_F32] = NCCL_F32,
+    [RT_F64] = NCCL_F64,
+    [RT_F16] = NCCL_F16,
+    [RT_BF16] = NCCL_BF16,
+    [RT_I64] = NCCL_I64,
+    [RT_I32] = NCCL_I32,
+    [RT_U8] = NCCL_U8,
 };
 static const int reductions[RT_OPS] = {
-    [RT_SUM] = RT_NCCL_SUM,
-    [RT_PROD] = RT_NCCL_PROD,
-    [RT_MAX] = RT_NCCL_MAX,
-    [RT_MIN] = RT_NCCL_MIN,
-    [RT_AVG] = RT_NCCL_AVG,
+    [RT_SUM] = NCCL_SUM,
+    [RT_PROD] = NCCL_PROD,
+    [RT_MAX] = NCCL_MAX,
+    [RT_MIN] = NCCL_MIN,
+    [RT_AVG] = NCCL_AVG,
 };
 
 static int code_of(int result) {
     switch (result) {
-    case RT_NCCL_SYSTEM:
+    case NCCL_SYSTEM:
         return CO_UNAVAILABLE;
-    case RT_NCCL_ARGUMENT:
-    case RT_NCCL_USAGE:
+    case NCCL_ARGUMENT:
+    case NCCL_USAGE:
         return CO_INVALID;
-    case RT_NCCL_REMOTE:
+    case NCCL_REMOTE:
         return CO_PEERLOST;
     default:
         return CO_INTERNAL;
@@ -53,8 +53,8 @@ static int code_of(int result) {
 }
 
 /* 0 for success, and for a call that is in progress; else sets the error. */
-static int check(const struct rt_nccl *n, int result, const char *what, struct co_err *err) {
-    if (result == RT_NCCL_SUCCESS || result == RT_NCCL_IN_PROGRESS) {
+static int check(const struct nccl *n, int result, const char *what, struct co_err *err) {
+    if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS) {
         return 0;
     }
     const char *text = n->call.error_string(result), *more = n->call.last_error(n->comm);
@@ -64,31 +64,31 @@ static int check(const struct rt_nccl *n, int result, const char *what, struct c
 
 /* ---- open, join, leave, close ---- */
 
-CO_DEFINE_CLEANUP(struct rt_nccl *, rt_nccl_close)
+CO_DEFINE_CLEANUP(struct nccl *, nccl_close)
 
-int rt_nccl_open(const char *folder, struct rt_nccl **ret, struct co_err *err) {
-    CO_CLEANUP(rt_nccl_closep) struct rt_nccl *n = co_xcalloc(1, sizeof(*n));
+int nccl_open(const char *folder, struct nccl **ret, struct co_err *err) {
+    CO_CLEANUP(nccl_closep) struct nccl *n = co_xcalloc(1, sizeof(*n));
     int rc = co_library_open(folder, "libnccl.so.2", symbols, CO_ARRAY_LEN(symbols), &n->call, err);
     rc = rc < 0 ? rc : check(n, n->call.version(&n->version), "its version", err);
     if (rc < 0) {
         return rc;
     }
-    if (n->version < RT_NCCL_OLDEST) {
+    if (n->version < NCCL_OLDEST) {
         return co_err_set(err, CO_UNSUPPORTED, "the library libnccl.so.2 is NCCL %d, older than %d",
-            n->version, RT_NCCL_OLDEST);
+            n->version, NCCL_OLDEST);
     }
     *ret = co_steal_ptr(n);
     return 0;
 }
 
-void rt_nccl_abort(struct rt_nccl *n) {
+void nccl_abort(struct nccl *n) {
     if (n->comm) {
         (void)n->call.abort(n->comm);
         n->comm = NULL;
     }
 }
 
-void rt_nccl_close(struct rt_nccl *n) {
+void nccl_close(struct nccl *n) {
     if (!n) {
         return;
     }
@@ -96,16 +96,16 @@ void rt_nccl_close(struct rt_nccl *n) {
         (void)n->call.destroy(n->comm);
         n->comm = NULL;
     }
-    rt_nccl_abort(n);
+    nccl_abort(n);
     free(n);
 }
 
-uint32_t rt_nccl_version(const struct rt_nccl *n) {
+uint32_t nccl_version(const struct nccl *n) {
     return (uint32_t)n->version;
 }
 
-int rt_nccl_id(struct rt_nccl *n, unsigned char ret_id[RT_NCCL_ID_BYTES], struct co_err *err) {
-    struct rt_nccl_id id;
+int nccl_id(struct nccl *n, unsigned char ret_id[NCCL_ID_BYTES], struct co_err *err) {
+    struct nccl_id id;
     int rc = check(n, n->call.unique_id(&id), "an id", err);
     if (rc == 0) {
         memcpy(ret_id, id.bytes, sizeof(id.bytes));
@@ -113,24 +113,24 @@ int rt_nccl_id(struct rt_nccl *n, unsigned char ret_id[RT_NCCL_ID_BYTES], struct
     return rc;
 }
 
-int rt_nccl_join(struct rt_nccl *n, const unsigned char id[RT_NCCL_ID_BYTES], uint32_t rank,
-    uint32_t size, struct co_err *err) {
-    struct rt_nccl_id name;
-    struct rt_nccl_config config = RT_NCCL_CONFIG;
+int nccl_join(struct nccl *n, const unsigned char id[NCCL_ID_BYTES], uint32_t rank, uint32_t size,
+    struct co_err *err) {
+    struct nccl_id name;
+    struct nccl_config config = NCCL_CONFIG;
     memcpy(name.bytes, id, sizeof(name.bytes));
     n->rank = rank;
     n->size = size;
     return check(n, n->call.init(&n->comm, (int)size, name, (int)rank, &config), "initialise", err);
 }
 
-int rt_nccl_pending(struct rt_nccl *n, struct co_err *err) {
-    int state = RT_NCCL_INTERNAL;
+int nccl_pending(struct nccl *n, struct co_err *err) {
+    int state = NCCL_INTERNAL;
     int rc = check(n, n->call.async_error(n->comm, &state), "ask how it is", err);
     rc = rc < 0 ? rc : check(n, state, "the communicator has failed", err);
-    return rc < 0 ? rc : state == RT_NCCL_IN_PROGRESS;
+    return rc < 0 ? rc : state == NCCL_IN_PROGRESS;
 }
 
-int rt_nccl_leave(struct rt_nccl *n, struct co_err *err) {
+int nccl_leave(struct nccl *n, struct co_err *err) {
     if (!n->comm) {
         return co_err_set(err, CO_GONE, "NCCL: no communicator");
     }
@@ -141,7 +141,7 @@ int rt_nccl_leave(struct rt_nccl *n, struct co_err *err) {
 
 /* ---- calls ---- */
 
-int rt_nccl_check(const struct rt_coll *c, struct co_err *err) {
+int nccl_check(const struct rt_coll *c, struct co_err *err) {
     bool parts = c->kind == RT_REDUCE_SCATTER || c->kind == RT_SCATTER || c->kind == RT_GATHER;
     if (parts && c->in && c->in == c->out) {
         return co_err_set(err, CO_UNSUPPORTED, "%s: not in place on GPUs", rt_kind_name(c->kind));
@@ -158,7 +158,7 @@ struct part {
 
 /* The part of rank r.  at[0], at[1]: the elements of `in` and `out` that belong to lower ranks. */
 static struct part part_of(
-    const struct rt_nccl *n, const struct rt_coll *c, uint32_t r, const size_t at[2]) {
+    const struct nccl *n, const struct rt_coll *c, uint32_t r, const size_t at[2]) {
     size_t size = rt_dtype_size(c->dtype);
     const unsigned char *in = c->in, *in_r = in ? in + at[0] * size : NULL;
     unsigned char *out = c->out, *out_r = out ? out + at[1] * size : NULL;
@@ -184,8 +184,8 @@ static struct part part_of(
 }
 
 /* Calls that NCCL lacks, as a group of sends and receives that run at the same time. */
-static int parts(struct rt_nccl *n, const struct rt_coll *c, struct rt_cuda_stream *stream) {
-    const struct rt_nccl_functions *f = &n->call;
+static int parts(struct nccl *n, const struct rt_coll *c, struct nccl_cuda_stream *stream) {
+    const struct nccl_functions *f = &n->call;
     int type = types[c->dtype];
     size_t at[2] = {0, 0};
     int result = f->group_start();
@@ -210,8 +210,8 @@ static int parts(struct rt_nccl *n, const struct rt_coll *c, struct rt_cuda_stre
     return result ? result : ended;
 }
 
-static int call(struct rt_nccl *n, const struct rt_coll *c, void *one, void *stream) {
-    const struct rt_nccl_functions *f = &n->call;
+static int call(struct nccl *n, const struct rt_coll *c, void *one, void *stream) {
+    const struct nccl_functions *f = &n->call;
     struct rt_nccl_comm *comm = n->comm;
     int type = types[c->dtype], op = reductions[c->op], root = (int)c->root, result;
     switch (c->kind) {
@@ -231,7 +231,7 @@ static int call(struct rt_nccl *n, const struct rt_coll *c, void *one, void *str
         result = f->reduce_scatter(c->in, c->out, c->n, type, op, comm, stream);
         break;
     case RT_BARRIER:
-        result = f->all_reduce(one, one, 1, RT_NCCL_F32, RT_NCCL_SUM, comm, stream);
+        result = f->all_reduce(one, one, 1, NCCL_F32, NCCL_SUM, comm, stream);
         break;
     case RT_ALL_TO_ALL:
         result = f->all_to_all ? f->all_to_all(c->in, c->out, c->n, type, comm, stream)
@@ -244,7 +244,7 @@ static int call(struct rt_nccl *n, const struct rt_coll *c, void *one, void *str
     return result;
 }
 
-int rt_nccl_call(struct rt_nccl *n, const struct rt_coll *calls, uint32_t n_calls, void *one,
+int nccl_call(struct nccl *n, const struct rt_coll *calls, uint32_t n_calls, void *one,
     void *stream, struct co_err *err) {
     int result = n_calls > 1 ? n->call.group_start() : 0;
     if (result == 0) {

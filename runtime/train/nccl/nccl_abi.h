@@ -6,39 +6,39 @@
 #include <limits.h>
 #include <stddef.h>
 
-enum { RT_NCCL_OLDEST = 21800, RT_NCCL_ID_SIZE = 128 };
+enum { NCCL_OLDEST = 21800, NCCL_ID_SIZE = 128 };
 
-enum rt_nccl_result {
-    RT_NCCL_SUCCESS = 0,
-    RT_NCCL_CUDA = 1,
-    RT_NCCL_SYSTEM = 2,
-    RT_NCCL_INTERNAL = 3,
-    RT_NCCL_ARGUMENT = 4,
-    RT_NCCL_USAGE = 5,
-    RT_NCCL_REMOTE = 6,
-    RT_NCCL_IN_PROGRESS = 7,
+enum nccl_result {
+    NCCL_SUCCESS = 0,
+    NCCL_CUDA = 1,
+    NCCL_SYSTEM = 2,
+    NCCL_INTERNAL = 3,
+    NCCL_ARGUMENT = 4,
+    NCCL_USAGE = 5,
+    NCCL_REMOTE = 6,
+    NCCL_IN_PROGRESS = 7,
 };
 
-enum rt_nccl_type {
-    RT_NCCL_U8 = 1,
-    RT_NCCL_I32 = 2,
-    RT_NCCL_I64 = 4,
-    RT_NCCL_F16 = 6,
-    RT_NCCL_F32 = 7,
-    RT_NCCL_F64 = 8,
-    RT_NCCL_BF16 = 9,
+enum nccl_type {
+    NCCL_U8 = 1,
+    NCCL_I32 = 2,
+    NCCL_I64 = 4,
+    NCCL_F16 = 6,
+    NCCL_F32 = 7,
+    NCCL_F64 = 8,
+    NCCL_BF16 = 9,
 };
 
-enum rt_nccl_reduction {
-    RT_NCCL_SUM = 0,
-    RT_NCCL_PROD = 1,
-    RT_NCCL_MAX = 2,
-    RT_NCCL_MIN = 3,
-    RT_NCCL_AVG = 4,
+enum nccl_reduction {
+    NCCL_SUM = 0,
+    NCCL_PROD = 1,
+    NCCL_MAX = 2,
+    NCCL_MIN = 3,
+    NCCL_AVG = 4,
 };
 
 /* NCCL reads `size` bytes of it, and uses its defaults for the rest. */
-struct rt_nccl_config {
+struct nccl_config {
     size_t size;
     unsigned magic;
     unsigned version; /* of the interface that this struct follows */
@@ -47,29 +47,29 @@ struct rt_nccl_config {
     const char *net_name;
     int split_share;
 };
-enum { RT_NCCL_UNDEFINED = INT_MIN };
-#define RT_NCCL_MAGIC 0xcafebeefU
-#define RT_NCCL_CONFIG                                                                             \
-    (struct rt_nccl_config) {                                                                      \
-        .size = sizeof(struct rt_nccl_config), .magic = RT_NCCL_MAGIC, .version = RT_NCCL_OLDEST,  \
-        .blocking = 0, .cluster_size = RT_NCCL_UNDEFINED, .min_ctas = RT_NCCL_UNDEFINED,           \
-        .max_ctas = RT_NCCL_UNDEFINED, .split_share = RT_NCCL_UNDEFINED                            \
+enum { NCCL_UNDEFINED = INT_MIN };
+#define NCCL_MAGIC 0xcafebeefU
+#define NCCL_CONFIG                                                                                \
+    (struct nccl_config) {                                                                         \
+        .size = sizeof(struct nccl_config), .magic = NCCL_MAGIC, .version = NCCL_OLDEST,           \
+        .blocking = 0, .cluster_size = NCCL_UNDEFINED, .min_ctas = NCCL_UNDEFINED,                 \
+        .max_ctas = NCCL_UNDEFINED, .split_share = NCCL_UNDEFINED                                  \
     }
 
-struct rt_nccl_id {
-    char bytes[RT_NCCL_ID_SIZE];
+struct nccl_id {
+    char bytes[NCCL_ID_SIZE];
 };
 
 struct rt_nccl_comm;
-struct rt_cuda_stream;
+struct nccl_cuda_stream;
 
-struct rt_nccl_functions {
+struct nccl_functions {
     int (*version)(int *ret);
     const char *(*error_string)(int result);
     const char *(*last_error)(struct rt_nccl_comm *comm);
-    int (*unique_id)(struct rt_nccl_id *ret);
-    int (*init)(struct rt_nccl_comm **ret, int size, struct rt_nccl_id id, int rank,
-        struct rt_nccl_config *config);
+    int (*unique_id)(struct nccl_id *ret);
+    int (*init)(struct rt_nccl_comm **ret, int size, struct nccl_id id, int rank,
+        struct nccl_config *config);
     int (*async_error)(struct rt_nccl_comm *comm, int *ret);
     int (*finalize)(struct rt_nccl_comm *comm);
     int (*destroy)(struct rt_nccl_comm *comm);
@@ -77,25 +77,25 @@ struct rt_nccl_functions {
     int (*group_start)(void);
     int (*group_end)(void);
     int (*all_reduce)(const void *in, void *out, size_t n, int type, int op,
-        struct rt_nccl_comm *comm, struct rt_cuda_stream *stream);
+        struct rt_nccl_comm *comm, struct nccl_cuda_stream *stream);
     int (*reduce)(const void *in, void *out, size_t n, int type, int op, int root,
-        struct rt_nccl_comm *comm, struct rt_cuda_stream *stream);
+        struct rt_nccl_comm *comm, struct nccl_cuda_stream *stream);
     int (*broadcast)(const void *in, void *out, size_t n, int type, int root,
-        struct rt_nccl_comm *comm, struct rt_cuda_stream *stream);
+        struct rt_nccl_comm *comm, struct nccl_cuda_stream *stream);
     int (*all_gather)(const void *in, void *out, size_t n, int type, struct rt_nccl_comm *comm,
-        struct rt_cuda_stream *stream);
+        struct nccl_cuda_stream *stream);
     int (*reduce_scatter)(const void *in, void *out, size_t n, int type, int op,
-        struct rt_nccl_comm *comm, struct rt_cuda_stream *stream);
+        struct rt_nccl_comm *comm, struct nccl_cuda_stream *stream);
     int (*send)(const void *in, size_t n, int type, int to, struct rt_nccl_comm *comm,
-        struct rt_cuda_stream *stream);
+        struct nccl_cuda_stream *stream);
     int (*recv)(void *out, size_t n, int type, int from, struct rt_nccl_comm *comm,
-        struct rt_cuda_stream *stream);
+        struct nccl_cuda_stream *stream);
     int (*all_to_all)(const void *in, void *out, size_t n, int type, struct rt_nccl_comm *comm,
-        struct rt_cuda_stream *stream);
+        struct nccl_cuda_stream *stream);
 };
 
 /* X(member, name in the library, optional) */
-#define RT_NCCL_SYMBOLS(X)                                                                         \
+#define NCCL_SYMBOLS(X)                                                                            \
     X(version, ncclGetVersion, false)                                                              \
     X(error_string, ncclGetErrorString, false)                                                     \
     X(last_error, ncclGetLastError, false)                                                         \

@@ -45,7 +45,7 @@ static void keep_within(size_t n, float *w, float min, float max) {
 }
 
 /* Several partial sums, so that the compiler can use vectors: it may not reorder one float sum. */
-static void add_sums(size_t n, const float *g, struct rt_optim_sums *sums) {
+static void add_sums(size_t n, const float *g, struct optim_sums *sums) {
     enum { LANES = 8 };
     float sum[LANES] = {0}, squares[LANES] = {0};
     size_t i = 0;
@@ -66,9 +66,9 @@ static void add_sums(size_t n, const float *g, struct rt_optim_sums *sums) {
 }
 
 /* Sums of the gradient that s makes of g. */
-static struct rt_optim_sums sums_of(
+static struct optim_sums sums_of(
     const struct shape *s, bool shaped, size_t n, const float *w, const float *g) {
-    struct rt_optim_sums sums = {.n = n};
+    struct optim_sums sums = {.n = n};
     float made[PIECE];
     for (size_t at = 0; at < n; at += PIECE) {
         size_t k = n - at < PIECE ? n - at : PIECE;
@@ -80,25 +80,25 @@ static struct rt_optim_sums sums_of(
     return sums;
 }
 
-static struct shape shape_of(const struct rt_optim *o, size_t n, const float *w, const float *g) {
+static struct shape shape_of(const struct optim *o, size_t n, const float *w, const float *g) {
     const float *h = o->hyper;
     struct shape s = {
-        .limit = h[RT_OPTIM_CLIP_VALUE] > 0.0F ? h[RT_OPTIM_CLIP_VALUE] : INFINITY, .scale = 1.0F};
-    if (h[RT_OPTIM_CLIP_NORM] > 0.0F) {
+        .limit = h[OPTIM_CLIP_VALUE] > 0.0F ? h[OPTIM_CLIP_VALUE] : INFINITY, .scale = 1.0F};
+    if (h[OPTIM_CLIP_NORM] > 0.0F) {
         double norm = sqrt(sums_of(&s, true, n, w, g).squares);
-        double most = (double)h[RT_OPTIM_CLIP_NORM];
+        double most = (double)h[OPTIM_CLIP_NORM];
         s.scale = norm > most ? (float)(most / norm) : 1.0F;
     }
-    s.l2 = o->rule->decays ? 0.0F : h[RT_OPTIM_L2];
-    s.l1 = o->rule->decays ? 0.0F : h[RT_OPTIM_L1];
+    s.l2 = o->rule->decays ? 0.0F : h[OPTIM_L2];
+    s.l1 = o->rule->decays ? 0.0F : h[OPTIM_L1];
     return s;
 }
 
-static void apply_shaped(const struct rt_optim_part *whole, const struct shape *s) {
-    const struct rt_optim *o = whole->o;
-    bool bounded = o->set & (1U << RT_OPTIM_MIN | 1U << RT_OPTIM_MAX);
+static void apply_shaped(const struct optim_part *whole, const struct shape *s) {
+    const struct optim *o = whole->o;
+    bool bounded = o->set & (1U << OPTIM_MIN | 1U << OPTIM_MAX);
     float made[PIECE];
-    struct rt_optim_part p = *whole;
+    struct optim_part p = *whole;
     p.g = made;
     for (size_t at = 0; at < whole->n; at += PIECE) {
         p.n = whole->n - at < PIECE ? whole->n - at : PIECE;
@@ -107,21 +107,21 @@ static void apply_shaped(const struct rt_optim_part *whole, const struct shape *
         make_gradient(s, p.n, p.w, whole->g + at, made);
         o->rule->apply(&p);
         if (bounded) {
-            keep_within(p.n, p.w, o->hyper[RT_OPTIM_MIN], o->hyper[RT_OPTIM_MAX]);
+            keep_within(p.n, p.w, o->hyper[OPTIM_MIN], o->hyper[OPTIM_MAX]);
         }
     }
 }
 
-void rt_optim_apply(const struct rt_optim *o, size_t n, float *w, const float *g, float *state) {
-    const struct rt_optim_rule *rule = o->rule;
-    struct rt_optim_part p = {
-        .o = o, .k = {o->hyper[RT_OPTIM_LR]}, .n = n, .stride = n, .w = w, .g = g, .state = state};
+void optim_apply(const struct optim *o, size_t n, float *w, const float *g, float *state) {
+    const struct optim_rule *rule = o->rule;
+    struct optim_part p = {
+        .o = o, .k = {o->hyper[OPTIM_LR]}, .n = n, .stride = n, .w = w, .g = g, .state = state};
     struct shape s = {0};
     if (o->set) {
         s = shape_of(o, n, w, g);
     }
     if (rule->begin) {
-        struct rt_optim_sums sums = {.n = n};
+        struct optim_sums sums = {.n = n};
         if (rule->whole) {
             sums = sums_of(&s, o->set != 0, n, w, g);
         }

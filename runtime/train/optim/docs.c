@@ -43,7 +43,7 @@ static const char init_params_text[] =
 
 static int add_rules(struct co_buf *to, struct co_err *err) {
     size_t n;
-    const struct rt_optim_rule *rules = rt_optim_rules(&n);
+    const struct optim_rule *rules = optim_rules(&n);
     int rc = co_buf_adds(to, rules_text, err);
 
     for (size_t i = 0; i < n && rc == 0; i++) {
@@ -56,12 +56,12 @@ static int add_rules(struct co_buf *to, struct co_err *err) {
 
 static int add_hypers(struct co_buf *to, struct co_err *err) {
     size_t n;
-    const struct rt_optim_rule *rules = rt_optim_rules(&n);
-    const struct rt_optim_hyper *h;
+    const struct optim_rule *rules = optim_rules(&n);
+    const struct optim_hyper *h;
     int rc = co_buf_adds(to, common_text, err);
 
-    for (size_t i = RT_OPTIM_LR + 1; i < RT_OPTIM_COMMON && rc == 0; i++) {
-        h = rt_optim_hyper_at(&rules[0], i);
+    for (size_t i = OPTIM_LR + 1; i < OPTIM_COMMON && rc == 0; i++) {
+        h = optim_hyper_at(&rules[0], i);
         rc = co_buf_addf(to, err, "| `%s` | %g | %s |\n", h->name, (double)h->initial, h->help);
     }
     rc = rc < 0 ? rc : co_buf_adds(to, own_text, err);
@@ -75,11 +75,11 @@ static int add_hypers(struct co_buf *to, struct co_err *err) {
     return rc;
 }
 
-static int add_params(struct co_buf *to, const struct rt_schedule_kind *k, struct co_err *err) {
+static int add_params(struct co_buf *to, const struct optim_schedule_kind *k, struct co_err *err) {
     int rc = 0;
 
-    for (size_t i = 0; i < RT_SCHEDULE_PARAMS && k->params[i].name && rc == 0; i++) {
-        const struct rt_schedule_param *p = &k->params[i];
+    for (size_t i = 0; i < OPTIM_SCHEDULE_PARAMS && k->params[i].name && rc == 0; i++) {
+        const struct optim_schedule_param *p = &k->params[i];
 
         rc = co_buf_addf(
             to, err, "| `%s` | `%s` | %g | %s |\n", k->name, p->name, p->initial, p->help);
@@ -96,8 +96,8 @@ static int add_params(struct co_buf *to, const struct rt_schedule_kind *k, struc
 
 static int add_schedules(struct co_buf *to, struct co_err *err) {
     size_t n, n_common;
-    const struct rt_schedule_kind *kinds = rt_schedule_kinds(&n);
-    const struct rt_schedule_param *common = rt_schedule_common(&n_common);
+    const struct optim_schedule_kind *kinds = optim_schedule_kinds(&n);
+    const struct optim_schedule_param *common = optim_schedule_common(&n_common);
     int rc = co_buf_adds(to, schedules_text, err);
 
     for (size_t i = 0; i < n && rc == 0; i++) {
@@ -117,7 +117,7 @@ static int add_schedules(struct co_buf *to, struct co_err *err) {
 
 static int add_initialisers(struct co_buf *to, struct co_err *err) {
     size_t n;
-    const struct rt_init_kind *kinds = rt_init_kinds(&n);
+    const struct optim_init_kind *kinds = optim_init_kinds(&n);
     int rc = co_buf_adds(to, init_text, err);
 
     for (size_t i = 0; i < n && rc == 0; i++) {
@@ -125,9 +125,9 @@ static int add_initialisers(struct co_buf *to, struct co_err *err) {
             to, err, "| `%s` | %s | %s |\n", kinds[i].name, kinds[i].formula, kinds[i].help);
     }
     rc = rc < 0 ? rc : co_buf_adds(to, init_params_text, err);
-    for (size_t i = 0; i < n * RT_INIT_PARAMS && rc == 0; i++) {
-        const struct rt_init_kind *k = &kinds[i / RT_INIT_PARAMS];
-        const struct rt_init_param *p = &k->params[i % RT_INIT_PARAMS];
+    for (size_t i = 0; i < n * OPTIM_INIT_PARAMS && rc == 0; i++) {
+        const struct optim_init_kind *k = &kinds[i / OPTIM_INIT_PARAMS];
+        const struct optim_init_param *p = &k->params[i % OPTIM_INIT_PARAMS];
 
         rc = p->name ? co_buf_addf(to, err, "| `%s` | `%s` | %g | %s |\n", k->name, p->name,
                            p->initial, p->help)
@@ -136,7 +136,7 @@ static int add_initialisers(struct co_buf *to, struct co_err *err) {
     return rc;
 }
 
-int rt_optim_markdown(struct co_buf *to, struct co_err *err) {
+int optim_markdown(struct co_buf *to, struct co_err *err) {
     int rc = add_rules(to, err);
     rc = rc < 0 ? rc : add_hypers(to, err);
     rc = rc < 0 ? rc : add_schedules(to, err);

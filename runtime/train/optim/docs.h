@@ -3,4 +3,4 @@
 
 #include "common/buf.h"
 
-CO_MUST_CHECK int rt_optim_markdown(struct co_buf *to, struct co_err *err);
+CO_MUST_CHECK int optim_markdown(struct co_buf *to, struct co_err *err);

@@ -21,8 +21,8 @@
 
 enum { STEPS = 10, WIDTH_MAX = 12, W = 12, B = 5 };
 
-typedef void (*update_fn)(const struct rt_optim *o, size_t n, float *w, const float *g, float *s);
-static const update_fn forms[] = {rt_optim_apply, rt_optim_apply_reference};
+typedef void (*update_fn)(const struct optim *o, size_t n, float *w, const float *g, float *s);
+static const update_fn forms[] = {optim_apply, optim_apply_reference};
 
 /* An array of n numbers, or the data of a stored tensor. */
 static void tensor_read(const json_t *tensor, size_t n, float *ret) {
@@ -50,7 +50,7 @@ static json_t *goldens_load(const char *file) {
 }
 
 /* Our rule for a stored case: two of theirs are one rule with other hyper-parameters. */
-static void optim_of_case(const json_t *c, struct rt_optim *ret_o) {
+static void optim_of_case(const json_t *c, struct optim *ret_o) {
     static const struct {
         const char *theirs, *ours;
     } names[] = {{"momentum_nesterov", "nesterov"}, {"adagrad_init", "adagrad"},
@@ -62,8 +62,8 @@ static void optim_of_case(const json_t *c, struct rt_optim *ret_o) {
     for (size_t i = 0; i < CO_ARRAY_LEN(names); i++) {
         name = strcmp(name, names[i].theirs) == 0 ? names[i].ours : name;
     }
-    if (rt_optim_parse(name, ret_o, &err) < 0 ||
-        rt_optim_set(ret_o, "l2", json_number_value(json_object_get(c, "l2")), &err) < 0) {
+    if (optim_parse(name, ret_o, &err) < 0 ||
+        optim_set(ret_o, "l2", json_number_value(json_object_get(c, "l2")), &err) < 0) {
         fail_msg("%s", co_err_text(&err));
     }
     json_object_foreach(json_object_get(c, "hyper"), key, value) {
@@ -75,13 +75,13 @@ static void optim_of_case(const json_t *c, struct rt_optim *ret_o) {
         if (json_is_boolean(value)) {
             continue; /* nesterov and centered are rules of their own */
         }
-        if (rt_optim_set(ret_o, ours, json_number_value(value), &err) < 0) {
+        if (optim_set(ret_o, ours, json_number_value(value), &err) < 0) {
             fail_msg("%s", co_err_text(&err));
         }
     }
 }
 
-static double tolerance(const struct rt_optim *o, size_t step, double stored) {
+static double tolerance(const struct optim *o, size_t step, double stored) {
     bool by_size = strncmp(o->rule->name, "ada", 3) == 0;
 
     if (step == 0) {
@@ -91,10 +91,10 @@ static double tolerance(const struct rt_optim *o, size_t step, double stored) {
 }
 
 /* Ten steps of one parameter of so many rows, each compared with what was stored. */
-static size_t trajectory_check(const struct rt_optim *o, update_fn apply, size_t n, size_t rows,
+static size_t trajectory_check(const struct optim *o, update_fn apply, size_t n, size_t rows,
     const json_t *tensors, const json_t *c, const char *which) {
     float p[WIDTH_MAX], g[STEPS * WIDTH_MAX], stored[STEPS * WIDTH_MAX], state[4 * WIDTH_MAX];
-    size_t row = n / rows, stride = rt_optim_state_floats(o, row);
+    size_t row = n / rows, stride = optim_state_floats(o, row);
     char key[16];
 
     (void)snprintf(key, sizeof(key), "%s0", which);
@@ -103,7 +103,7 @@ static size_t trajectory_check(const struct rt_optim *o, update_fn apply, size_t
     tensor_read(json_object_get(tensors, key), STEPS * n, g);
     tensor_read(json_object_get(c, which), STEPS * n, stored);
     for (size_t r = 0; r < rows; r++) {
-        rt_optim_state_init(o, row, state + r * stride);
+        optim_state_init(o, row, state + r * stride);
     }
     for (size_t t = 0; t < STEPS; t++) {
         for (size_t r = 0; r < rows; r++) {
@@ -114,7 +114,7 @@ static size_t trajectory_check(const struct rt_optim *o, update_fn apply, size_t
 
             if (!(fabs((double)p[i] - want) <= tolerance(o, t, want))) {
                 fail_msg("%s l2 %g %s[%zu] step %zu: %.9g, stored %.9g", o->rule->name,
-                    (double)o->hyper[RT_OPTIM_L2], which, i, t + 1, (double)p[i], want);
+                    (double)o->hyper[OPTIM_L2], which, i, t + 1, (double)p[i], want);
             }
         }
     }
@@ -128,7 +128,7 @@ static void test_rules_follow_paddle(void **state) {
 
     (void)state;
     json_array_foreach(json_object_get(root, "cases"), at, c) {
-        struct rt_optim o;
+        struct optim o;
 
         optim_of_case(c, &o);
         for (size_t f = 0; f < CO_ARRAY_LEN(forms); f++) {
@@ -148,10 +148,10 @@ static void test_rules_of_tables_and_what_all_have_in_common(void **state) {
     (void)state;
     json_array_foreach(root, at, c) {
         struct co_err err = {0};
-        struct rt_optim o;
+        struct optim o;
         size_t rows = (size_t)json_integer_value(json_object_get(c, "rows"));
 
-        if (rt_optim_parse(co_json_str(c, "rule"), &o, &err) < 0) {
+        if (optim_parse(co_json_str(c, "rule"), &o, &err) < 0) {
             fail_msg("%s", co_err_text(&err));
         }
         for (size_t f = 0; f < CO_ARRAY_LEN(forms); f++) {

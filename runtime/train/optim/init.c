@@ -11,7 +11,7 @@
 #define LARGE 1e30
 
 /* The finaliser of splitmix64, a public-domain generator. */
-uint64_t rt_mix64(uint64_t x) {
+uint64_t optim_mix64(uint64_t x) {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
     return x ^ (x >> 31);
@@ -21,7 +21,7 @@ uint64_t rt_mix64(uint64_t x) {
 
 /* Uniform in [0, 1), 53 bits. */
 static double draw_unit(uint64_t state, uint64_t i) {
-    return (double)(rt_mix64(state + (i + 1) * 0x9e3779b97f4a7c15ULL) >> 11) * 0x1p-53;
+    return (double)(optim_mix64(state + (i + 1) * 0x9e3779b97f4a7c15ULL) >> 11) * 0x1p-53;
 }
 
 static double draw_normal(uint64_t state, size_t k, double std) {
@@ -51,7 +51,7 @@ static double normal_quantile(double p) {
 
 /* ---- the kinds ---- */
 
-static double zero(const struct rt_initializer *in, uint64_t s, size_t dim, size_t k) {
+static double zero(const struct optim_initializer *in, uint64_t s, size_t dim, size_t k) {
     (void)in;
     (void)s;
     (void)dim;
@@ -59,26 +59,27 @@ static double zero(const struct rt_initializer *in, uint64_t s, size_t dim, size
     return 0;
 }
 
-static double constant(const struct rt_initializer *in, uint64_t s, size_t dim, size_t k) {
+static double constant(const struct optim_initializer *in, uint64_t s, size_t dim, size_t k) {
     (void)s;
     (void)dim;
     (void)k;
     return in->p[0];
 }
 
-static double uniform(const struct rt_initializer *in, uint64_t s, size_t dim, size_t k) {
+static double uniform(const struct optim_initializer *in, uint64_t s, size_t dim, size_t k) {
     (void)dim;
     return in->p[0] + (in->p[1] - in->p[0]) * draw_unit(s, k);
 }
 
-static double normal(const struct rt_initializer *in, uint64_t s, size_t dim, size_t k) {
+static double normal(const struct optim_initializer *in, uint64_t s, size_t dim, size_t k) {
     (void)dim;
     return in->p[0] + draw_normal(s, k, in->p[1]);
 }
 
 /* Quantiles above the middle are mirrored from below it, where a double has more digits than
  * near 1. */
-static double truncated_normal(const struct rt_initializer *in, uint64_t s, size_t dim, size_t k) {
+static double truncated_normal(
+    const struct optim_initializer *in, uint64_t s, size_t dim, size_t k) {
     (void)dim;
     double a = in->p[2], b = in->p[3], u = draw_unit(s, k);
     bool mirrored = a > 0;
@@ -92,7 +93,7 @@ static double truncated_normal(const struct rt_initializer *in, uint64_t s, size
     return in->p[0] + in->p[1] * fmin(fmax(x, a), b);
 }
 
-static double xavier(const struct rt_initializer *in, uint64_t s, size_t dim, size_t k) {
+static double xavier(const struct optim_initializer *in, uint64_t s, size_t dim, size_t k) {
     double fan_in = in->p[1] > 0 ? in->p[1] : (double)dim;
     double fan_out = in->p[2] > 0 ? in->p[2] : (double)dim;
     if (in->p[0] != 0) {
@@ -101,7 +102,7 @@ static double xavier(const struct rt_initializer *in, uint64_t s, size_t dim, si
     return draw_normal(s, k, in->p[3] * sqrt(2 / (fan_in + fan_out)));
 }
 
-static const struct rt_init_kind kinds[] = {
+static const struct optim_init_kind kinds[] = {
     {.name = "zero", .formula = "0", .help = "0", .value = zero},
     {.name = "constant",
         .formula = "value",
@@ -138,13 +139,14 @@ static const struct rt_init_kind kinds[] = {
         .value = xavier},
 };
 
-const struct rt_init_kind *rt_init_kinds(size_t *ret_n) {
+const struct optim_init_kind *optim_init_kinds(size_t *ret_n) {
     *ret_n = CO_ARRAY_LEN(kinds);
     return kinds;
 }
 
-void rt_initializer_row(const struct rt_initializer *in, uint64_t id, size_t dim, float *ret_row) {
-    uint64_t state = rt_mix64(in->seed ^ rt_mix64(id + 0x632be59bd9b4e019ULL));
+void optim_initializer_row(
+    const struct optim_initializer *in, uint64_t id, size_t dim, float *ret_row) {
+    uint64_t state = optim_mix64(in->seed ^ optim_mix64(id + 0x632be59bd9b4e019ULL));
     for (size_t k = 0; k < dim; k++) {
         ret_row[k] = (float)in->kind->value(in, state, dim, k);
     }
@@ -152,7 +154,7 @@ void rt_initializer_row(const struct rt_initializer *in, uint64_t id, size_t dim
 
 /* ---- text ---- */
 
-static int set_one(struct rt_initializer *in, const char *item, size_t len, struct co_err *err) {
+static int set_one(struct optim_initializer *in, const char *item, size_t len, struct co_err *err) {
     char text[64];
     (void)snprintf(text, sizeof(text), "%.*s", (int)len, item);
     char *eq = strchr(text, '=');
@@ -161,8 +163,8 @@ static int set_one(struct rt_initializer *in, const char *item, size_t len, stru
             err, CO_INVALID, "initializer '%s': '%s' is not key=value", in->kind->name, text);
     }
     *eq = '\0';
-    for (size_t i = 0; i < RT_INIT_PARAMS; i++) {
-        const struct rt_init_param *p = &in->kind->params[i];
+    for (size_t i = 0; i < OPTIM_INIT_PARAMS; i++) {
+        const struct optim_init_param *p = &in->kind->params[i];
         if (co_streq(text, p->name)) {
             return co_parse_f64(text, eq + 1, p->min, p->max, &in->p[i], err);
         }
@@ -171,7 +173,7 @@ static int set_one(struct rt_initializer *in, const char *item, size_t len, stru
         err, CO_INVALID, "initializer '%s' has no parameter '%s'", in->kind->name, text);
 }
 
-static int set_all(struct rt_initializer *in, const char *list, struct co_err *err) {
+static int set_all(struct optim_initializer *in, const char *list, struct co_err *err) {
     for (const char *p = list; *p;) {
         p++; /* step over the colon or comma */
         size_t n = strcspn(p, ",");
@@ -188,8 +190,8 @@ static int set_all(struct rt_initializer *in, const char *list, struct co_err *e
     return 0;
 }
 
-int rt_initializer_parse(
-    const char *text, uint64_t seed, struct rt_initializer *ret, struct co_err *err) {
+int optim_initializer_parse(
+    const char *text, uint64_t seed, struct optim_initializer *ret, struct co_err *err) {
     text = text && *text ? text : "zero";
     size_t len = strcspn(text, ":"), used = 0;
     char names[128] = "";
@@ -200,8 +202,8 @@ int rt_initializer_parse(
         if (strlen(kinds[k].name) != len || strncmp(kinds[k].name, text, len) != 0) {
             continue;
         }
-        struct rt_initializer in = {.kind = &kinds[k], .seed = seed};
-        for (size_t i = 0; i < RT_INIT_PARAMS; i++) {
+        struct optim_initializer in = {.kind = &kinds[k], .seed = seed};
+        for (size_t i = 0; i < OPTIM_INIT_PARAMS; i++) {
             in.p[i] = kinds[k].params[i].initial;
         }
         int rc = set_all(&in, text + len, err);

@@ -14,44 +14,46 @@
 
 #include "common/err.h"
 
-enum { RT_INIT_PARAMS = 4 };
+enum { OPTIM_INIT_PARAMS = 4 };
 
-struct rt_init_param {
+struct optim_init_param {
     const char *name;
     double initial, min, max;
     const char *help;
 };
 
-struct rt_initializer;
+struct optim_initializer;
 
 /* Value k of a row of dim values; s as above. */
-typedef double (*rt_init_fn)(const struct rt_initializer *in, uint64_t s, size_t dim, size_t k);
+typedef double (*optim_init_fn)(
+    const struct optim_initializer *in, uint64_t s, size_t dim, size_t k);
 
-struct rt_init_kind {
+struct optim_init_kind {
     const char *name;
     const char *formula; /* of value k */
     const char *help;
-    struct rt_init_param params[RT_INIT_PARAMS]; /* name NULL behind the last one */
-    rt_init_fn value;
+    struct optim_init_param params[OPTIM_INIT_PARAMS]; /* name NULL behind the last one */
+    optim_init_fn value;
 };
 
 /* A plain value: copy it freely. */
-struct rt_initializer {
-    const struct rt_init_kind *kind;
-    double p[RT_INIT_PARAMS]; /* as the kind's params */
+struct optim_initializer {
+    const struct optim_init_kind *kind;
+    double p[OPTIM_INIT_PARAMS]; /* as the kind's params */
     uint64_t seed;
 };
 
 /* The table of kinds.  Static storage. */
-const struct rt_init_kind *rt_init_kinds(size_t *ret_n);
+const struct optim_init_kind *optim_init_kinds(size_t *ret_n);
 
 /* Reads "zero", "constant:value=1", "uniform:min=-1,max=1", "normal:mean=0,std=1", ... A parameter
  * that is not named keeps its default. NULL or "": zero. CO_INVALID names the mistake and what was
  * expected. */
-CO_MUST_CHECK int rt_initializer_parse(
-    const char *text, uint64_t seed, struct rt_initializer *ret, struct co_err *err);
+CO_MUST_CHECK int optim_initializer_parse(
+    const char *text, uint64_t seed, struct optim_initializer *ret, struct co_err *err);
 
-void rt_initializer_row(const struct rt_initializer *in, uint64_t id, size_t dim, float *ret_row);
+void optim_initializer_row(
+    const struct optim_initializer *in, uint64_t id, size_t dim, float *ret_row);
 
 /* Mixes all bits of x into all bits of the result. */
-uint64_t rt_mix64(uint64_t x);
+uint64_t optim_mix64(uint64_t x);

@@ -19,7 +19,7 @@ enum { DIM_MAX = 64 };
 
 /* text, seed, id, length, values; the tolerance is that of nine digits. */
 static void line_check(char *line) {
-    struct rt_initializer in;
+    struct optim_initializer in;
     float got[DIM_MAX];
     char *at = strchr(line, ' ');
 
@@ -27,8 +27,8 @@ static void line_check(char *line) {
     uint64_t seed = strtoull(at, &at, 10), id = strtoull(at, &at, 10);
     size_t dim = strtoul(at, &at, 10);
     assert_in_range(dim, 1, DIM_MAX);
-    assert_int_equal(rt_initializer_parse(line, seed, &in, NULL), 0);
-    rt_initializer_row(&in, id, dim, got);
+    assert_int_equal(optim_initializer_parse(line, seed, &in, NULL), 0);
+    optim_initializer_row(&in, id, dim, got);
     for (size_t k = 0; k < dim; k++) {
         double want = strtod(at, &at);
 
@@ -63,10 +63,10 @@ static void test_ends_are_cut(void **state) {
 
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rt_initializer in;
+        struct optim_initializer in;
 
-        assert_int_equal(rt_initializer_parse(rows[i].text, 3, &in, NULL), 0);
-        rt_initializer_row(&in, 1, CO_ARRAY_LEN(row), row);
+        assert_int_equal(optim_initializer_parse(rows[i].text, 3, &in, NULL), 0);
+        optim_initializer_row(&in, 1, CO_ARRAY_LEN(row), row);
         for (size_t k = 0; k < CO_ARRAY_LEN(row); k++) {
             assert_true(row[k] >= rows[i].min && row[k] <= rows[i].max);
         }
@@ -85,11 +85,11 @@ static void test_moments(void **state) {
 
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rt_initializer in;
+        struct optim_initializer in;
         double sum = 0, squares = 0;
 
-        assert_int_equal(rt_initializer_parse(rows[i].text, 3, &in, NULL), 0);
-        rt_initializer_row(&in, 1, n, row);
+        assert_int_equal(optim_initializer_parse(rows[i].text, 3, &in, NULL), 0);
+        optim_initializer_row(&in, 1, n, row);
         for (size_t k = 0; k < n; k++) {
             sum += (double)row[k];
             squares += ((double)row[k] - rows[i].mean) * ((double)row[k] - rows[i].mean);
@@ -113,10 +113,10 @@ static void test_what_is_wrong_is_named(void **state) {
 
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rt_initializer in;
+        struct optim_initializer in;
         struct co_err err = {0};
 
-        assert_int_equal(rt_initializer_parse(rows[i].text, 0, &in, &err), CO_INVALID);
+        assert_int_equal(optim_initializer_parse(rows[i].text, 0, &in, &err), CO_INVALID);
         if (!strstr(co_err_text(&err), rows[i].said)) {
             fail_msg("'%s' lacks '%s'", co_err_text(&err), rows[i].said);
         }

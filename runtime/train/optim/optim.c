@@ -27,7 +27,7 @@ static void names_add(struct names *all, const char *name) {
 static struct names rule_names(void) {
     struct names all = {0};
     size_t n;
-    const struct rt_optim_rule *rules = rt_optim_rules(&n);
+    const struct optim_rule *rules = optim_rules(&n);
 
     for (size_t i = 0; i < n; i++) {
         names_add(&all, rules[i].name);
@@ -35,31 +35,31 @@ static struct names rule_names(void) {
     return all;
 }
 
-static struct names hyper_names(const struct rt_optim_rule *rule) {
+static struct names hyper_names(const struct optim_rule *rule) {
     struct names all = {0};
-    const struct rt_optim_hyper *h;
+    const struct optim_hyper *h;
 
-    for (size_t i = 0; (h = rt_optim_hyper_at(rule, i)); i++) {
+    for (size_t i = 0; (h = optim_hyper_at(rule, i)); i++) {
         names_add(&all, h->name);
     }
     return all;
 }
 
-static bool at_default(const struct rt_optim *o, size_t i) {
-    return o->hyper[i] == rt_optim_hyper_at(o->rule, i)->initial;
+static bool at_default(const struct optim *o, size_t i) {
+    return o->hyper[i] == optim_hyper_at(o->rule, i)->initial;
 }
 
-static unsigned bits_of(const struct rt_optim *o) {
+static unsigned bits_of(const struct optim *o) {
     unsigned bits = 0;
 
-    for (size_t i = o->rule->decays ? RT_OPTIM_CLIP_VALUE : RT_OPTIM_L2; i < RT_OPTIM_COMMON; i++) {
+    for (size_t i = o->rule->decays ? OPTIM_CLIP_VALUE : OPTIM_L2; i < OPTIM_COMMON; i++) {
         bits |= (unsigned)!at_default(o, i) << i;
     }
     return bits;
 }
 
 static int check_value(
-    const struct rt_optim *o, const struct rt_optim_hyper *h, double value, struct co_err *err) {
+    const struct optim *o, const struct optim_hyper *h, double value, struct co_err *err) {
     float single = (float)value;
 
     if (!(single >= h->min && single <= h->max)) {
@@ -69,11 +69,11 @@ static int check_value(
     return 0;
 }
 
-int rt_optim_set(struct rt_optim *o, const char *name, double value, struct co_err *err) {
-    const struct rt_optim_hyper *h;
-    struct rt_optim with = *o;
+int optim_set(struct optim *o, const char *name, double value, struct co_err *err) {
+    const struct optim_hyper *h;
+    struct optim with = *o;
 
-    for (size_t i = 0; (h = rt_optim_hyper_at(o->rule, i)); i++) {
+    for (size_t i = 0; (h = optim_hyper_at(o->rule, i)); i++) {
         if (strcmp(h->name, name) != 0) {
             continue;
         }
@@ -82,9 +82,9 @@ int rt_optim_set(struct rt_optim *o, const char *name, double value, struct co_e
             return rc;
         }
         with.hyper[i] = (float)value + 0.0F; /* -0 becomes 0, so that it prints and compares as 0 */
-        if (with.hyper[RT_OPTIM_MIN] > with.hyper[RT_OPTIM_MAX]) {
+        if (with.hyper[OPTIM_MIN] > with.hyper[OPTIM_MAX]) {
             return co_err_set(err, CO_INVALID, "%s: min %g is above max %g", o->rule->name,
-                (double)with.hyper[RT_OPTIM_MIN], (double)with.hyper[RT_OPTIM_MAX]);
+                (double)with.hyper[OPTIM_MIN], (double)with.hyper[OPTIM_MAX]);
         }
         with.set = bits_of(&with);
         *o = with;
@@ -95,7 +95,7 @@ int rt_optim_set(struct rt_optim *o, const char *name, double value, struct co_e
 }
 
 /* Reads one "name=value" of len bytes. */
-static int pair_parse(const char *pair, size_t len, struct rt_optim *o, struct co_err *err) {
+static int pair_parse(const char *pair, size_t len, struct optim *o, struct co_err *err) {
     char copy[64];
     double value;
 
@@ -114,26 +114,26 @@ static int pair_parse(const char *pair, size_t len, struct rt_optim *o, struct c
     if (rc < 0) {
         return co_err_wrap(err, "%s", o->rule->name);
     }
-    return rt_optim_set(o, copy, value, err);
+    return optim_set(o, copy, value, err);
 }
 
-int rt_optim_parse(const char *text, struct rt_optim *ret_o, struct co_err *err) {
-    struct rt_optim o = {0};
-    const struct rt_optim_hyper *h;
+int optim_parse(const char *text, struct optim *ret_o, struct co_err *err) {
+    struct optim o = {0};
+    const struct optim_hyper *h;
     char name[32];
     size_t len = strcspn(text, ":");
 
     if (len < sizeof(name)) {
         memcpy(name, text, len);
         name[len] = '\0';
-        o.rule = rt_optim_rule_find(name);
+        o.rule = optim_rule_find(name);
     }
     if (!o.rule) {
         return co_err_set(err, CO_INVALID, "optimizer \"%.*s\": expected one of %s",
             (int)(len < 64 ? len : 64), text, rule_names().text);
     }
-    for (size_t i = 0; (h = rt_optim_hyper_at(o.rule, i)); i++) {
-        o.hyper[i] = i == RT_OPTIM_LR ? o.rule->lr : h->initial;
+    for (size_t i = 0; (h = optim_hyper_at(o.rule, i)); i++) {
+        o.hyper[i] = i == OPTIM_LR ? o.rule->lr : h->initial;
     }
     const char *at = text + len;
     while (*at) {
@@ -159,14 +159,14 @@ static void shortest_format(float x, char ret_text[24]) {
     }
 }
 
-int rt_optim_format(const struct rt_optim *o, char *ret_text, size_t size, struct co_err *err) {
-    const struct rt_optim_hyper *h;
+int optim_format(const struct optim *o, char *ret_text, size_t size, struct co_err *err) {
+    const struct optim_hyper *h;
     char text[256], number[24];
     size_t used = strlen(o->rule->name);
 
     memcpy(text, o->rule->name, used);
-    for (size_t i = 0; (h = rt_optim_hyper_at(o->rule, i)); i++) {
-        if (i > RT_OPTIM_LR && i < RT_OPTIM_COMMON && at_default(o, i)) {
+    for (size_t i = 0; (h = optim_hyper_at(o->rule, i)); i++) {
+        if (i > OPTIM_LR && i < OPTIM_COMMON && at_default(o, i)) {
             continue;
         }
         shortest_format(o->hyper[i], number);
@@ -185,16 +185,16 @@ int rt_optim_format(const struct rt_optim *o, char *ret_text, size_t size, struc
     return 0;
 }
 
-bool rt_optim_is_whole(const struct rt_optim *o) {
-    return o->rule->whole || o->hyper[RT_OPTIM_CLIP_NORM] > 0.0F;
+bool optim_is_whole(const struct optim *o) {
+    return o->rule->whole || o->hyper[OPTIM_CLIP_NORM] > 0.0F;
 }
 
-size_t rt_optim_state_floats(const struct rt_optim *o, size_t n) {
+size_t optim_state_floats(const struct optim *o, size_t n) {
     return o->rule->planes * n + o->rule->scalars;
 }
 
-void rt_optim_state_init(const struct rt_optim *o, size_t n, float *state) {
-    size_t total = rt_optim_state_floats(o, n);
+void optim_state_init(const struct optim *o, size_t n, float *state) {
+    size_t total = optim_state_floats(o, n);
 
     for (size_t i = 0; i < total; i++) {
         state[i] = 0.0F;

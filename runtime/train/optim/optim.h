@@ -9,7 +9,7 @@
  *
  * so that a state of n values has rule->planes * n + rule->scalars floats.  Rows are independent.
  * A row may be split anywhere if its planes are split with it and its scalars copied, unless
- * rt_optim_is_whole says that its values depend on each other.
+ * optim_is_whole says that its values depend on each other.
  *
  * One mechanism (apply.c) makes the gradient g that a rule sees, and bounds what it leaves:
  *
@@ -36,119 +36,117 @@
 
 /* Places in hyper[]: those that every rule has, then the rule's own. */
 enum {
-    RT_OPTIM_LR,
-    RT_OPTIM_L2,
-    RT_OPTIM_L1,
-    RT_OPTIM_CLIP_VALUE,
-    RT_OPTIM_CLIP_NORM,
-    RT_OPTIM_MIN,
-    RT_OPTIM_MAX,
-    RT_OPTIM_COMMON,
-    RT_OPTIM_HYPER_MAX = RT_OPTIM_COMMON + 4,
+    OPTIM_LR,
+    OPTIM_L2,
+    OPTIM_L1,
+    OPTIM_CLIP_VALUE,
+    OPTIM_CLIP_NORM,
+    OPTIM_MIN,
+    OPTIM_MAX,
+    OPTIM_COMMON,
+    OPTIM_HYPER_MAX = OPTIM_COMMON + 4,
 };
 
-struct rt_optim_hyper {
+struct optim_hyper {
     const char *name;
     float initial; /* the default; the default of lr is the rule's */
     float min, max;
     const char *help;
 };
 
-struct rt_optim;
+struct optim;
 
 /* Of a row's gradient, for rules that are whole. */
-struct rt_optim_sums {
+struct optim_sums {
     size_t n;
     double g, squares;
 };
 
-enum { RT_OPTIM_RATES = 4 };
+enum { OPTIM_RATES = 4 };
 
 /* A part of a row. */
-struct rt_optim_part {
-    const struct rt_optim *o;
-    float k[RT_OPTIM_RATES]; /* as begin has made them; without begin k[0] is lr */
-    size_t n, stride;        /* stride: floats from one plane to the next */
-    float *w;                /* [n] */
-    const float *g;          /* [n] */
-    float *state;            /* [planes][stride]; NULL without state */
+struct optim_part {
+    const struct optim *o;
+    float k[OPTIM_RATES]; /* as begin has made them; without begin k[0] is lr */
+    size_t n, stride;     /* stride: floats from one plane to the next */
+    float *w;             /* [n] */
+    const float *g;       /* [n] */
+    float *state;         /* [planes][stride]; NULL without state */
 };
 
 /* Runs once per update: advances the row's scalars and computes from them, and from the sums, the
  * rates k[] that apply needs. */
-typedef void (*rt_optim_begin_fn)(const struct rt_optim *o, const struct rt_optim_sums *sums,
-    float *scalars, float k[RT_OPTIM_RATES]);
+typedef void (*optim_begin_fn)(
+    const struct optim *o, const struct optim_sums *sums, float *scalars, float k[OPTIM_RATES]);
 /* Value by value.  w, g and state do not overlap. */
-typedef void (*rt_optim_apply_fn)(const struct rt_optim_part *p);
+typedef void (*optim_apply_fn)(const struct optim_part *p);
 /* Updates a whole row in double precision; g is the gradient after clipping and decay. */
-typedef void (*rt_optim_reference_fn)(
-    const struct rt_optim *o, size_t n, float *w, const double *g, float *state);
+typedef void (*optim_reference_fn)(
+    const struct optim *o, size_t n, float *w, const double *g, float *state);
 
-struct rt_optim_rule {
+struct optim_rule {
     const char *name;
     const char *formula;
     const char *help;
-    float lr;                            /* its initial value */
-    const struct rt_optim_hyper *hypers; /* its own, at RT_OPTIM_COMMON */
+    float lr;                         /* its initial value */
+    const struct optim_hyper *hypers; /* its own, at OPTIM_COMMON */
     size_t n_hypers;
-    size_t planes;           /* state floats per parameter value */
-    size_t scalars;          /* state floats per row, behind the planes */
-    size_t init_hyper;       /* plane 0, or scalar 0 without planes, starts at this; 0: at zero */
-    bool whole;              /* begin needs the sums of the whole row */
-    bool decays;             /* the rule applies l1 and l2 itself */
-    bool adds;               /* gradients of several trainers are added up, not averaged */
-    rt_optim_begin_fn begin; /* NULL: none */
-    rt_optim_apply_fn apply;
-    rt_optim_reference_fn reference; /* the formula as written, one value at a time: for tests */
+    size_t planes;        /* state floats per parameter value */
+    size_t scalars;       /* state floats per row, behind the planes */
+    size_t init_hyper;    /* plane 0, or scalar 0 without planes, starts at this; 0: at zero */
+    bool whole;           /* begin needs the sums of the whole row */
+    bool decays;          /* the rule applies l1 and l2 itself */
+    bool adds;            /* gradients of several trainers are added up, not averaged */
+    optim_begin_fn begin; /* NULL: none */
+    optim_apply_fn apply;
+    optim_reference_fn reference; /* the formula as written, one value at a time: for tests */
 };
 
 /* A rule with its hyper-parameters. A plain value: copy it freely. */
-struct rt_optim {
-    const struct rt_optim_rule *rule;
-    float hyper[RT_OPTIM_HYPER_MAX];
-    unsigned set; /* bit i: the common hyper[i] is not at its neutral value; kept by rt_optim_set */
+struct optim {
+    const struct optim_rule *rule;
+    float hyper[OPTIM_HYPER_MAX];
+    unsigned set; /* bit i: the common hyper[i] is not at its neutral value; kept by optim_set */
 };
 
 /* The table of rules, and how many there are. Static storage. */
-const struct rt_optim_rule *rt_optim_rules(size_t *ret_n);
+const struct optim_rule *optim_rules(size_t *ret_n);
 
 /* The rule of that name, or NULL. Static storage. */
-const struct rt_optim_rule *rt_optim_rule_find(const char *name);
+const struct optim_rule *optim_rule_find(const char *name);
 
 /* Hyper-parameter i of the rule, as in hyper[]; NULL behind the last one.  Static storage. */
-const struct rt_optim_hyper *rt_optim_hyper_at(const struct rt_optim_rule *rule, size_t i);
+const struct optim_hyper *optim_hyper_at(const struct optim_rule *rule, size_t i);
 
 /*
  * Reads "adagrad" or "adagrad:lr=0.05,epsilon=1e-6"; what is not named keeps its default.
  * Fails with CO_INVALID naming the rule or hyper-parameter, the value and what was expected.
  */
-CO_MUST_CHECK int rt_optim_parse(const char *text, struct rt_optim *ret_o, struct co_err *err);
+CO_MUST_CHECK int optim_parse(const char *text, struct optim *ret_o, struct co_err *err);
 
 /*
  * Sets one hyper-parameter by name, within its bounds. CO_INVALID as above; o is then unchanged.
  */
-CO_MUST_CHECK int rt_optim_set(
-    struct rt_optim *o, const char *name, double value, struct co_err *err);
+CO_MUST_CHECK int optim_set(struct optim *o, const char *name, double value, struct co_err *err);
 
 /*
- * Writes the form that rt_optim_parse reads: lr, those common hyper-parameters that are not at
+ * Writes the form that optim_parse reads: lr, those common hyper-parameters that are not at
  * their defaults, and all of the rule's own, with enough digits to be read back exactly. CO_INVALID
  * when size is too small (256 is enough for every rule).
  */
-CO_MUST_CHECK int rt_optim_format(
-    const struct rt_optim *o, char *ret_text, size_t size, struct co_err *err);
+CO_MUST_CHECK int optim_format(
+    const struct optim *o, char *ret_text, size_t size, struct co_err *err);
 
 /* State floats of a row of n values. */
-size_t rt_optim_state_floats(const struct rt_optim *o, size_t n);
+size_t optim_state_floats(const struct optim *o, size_t n);
 
 /* Sets the state of a row of n values to its initial value. */
-void rt_optim_state_init(const struct rt_optim *o, size_t n, float *state);
+void optim_state_init(const struct optim *o, size_t n, float *state);
 
 /* True: the values of a row depend on each other, so a row must not be split. */
-bool rt_optim_is_whole(const struct rt_optim *o);
+bool optim_is_whole(const struct optim *o);
 
 /* One update; reference is for tests. w, g and state as above do not overlap; state may be NULL
  * when the rule has none. */
-void rt_optim_apply(const struct rt_optim *o, size_t n, float *w, const float *g, float *state);
-void rt_optim_apply_reference(
-    const struct rt_optim *o, size_t n, float *w, const float *g, float *state);
+void optim_apply(const struct optim *o, size_t n, float *w, const float *g, float *state);
+void optim_apply_reference(const struct optim *o, size_t n, float *w, const float *g, float *state);

@@ -13,11 +13,11 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void try_initializer(const char *text) {
-    struct rt_initializer in;
+    struct optim_initializer in;
     float row[3];
 
-    if (rt_initializer_parse(text, 1, &in, NULL) == 0) {
-        rt_initializer_row(&in, 2, 3, row);
+    if (optim_initializer_parse(text, 1, &in, NULL) == 0) {
+        optim_initializer_row(&in, 2, 3, row);
     }
 }
 
@@ -25,8 +25,8 @@ static void try_schedule(const char *text) {
     static const uint64_t ts[] = {0, 1, 15, 1000, UINT64_MAX};
     struct rt_schedule s;
 
-    for (size_t i = 0; i < CO_ARRAY_LEN(ts) && rt_schedule_parse(text, &s, NULL) == 0; i++) {
-        double rate = rt_schedule_rate(&s, 0.1, ts[i]);
+    for (size_t i = 0; i < CO_ARRAY_LEN(ts) && optim_schedule_parse(text, &s, NULL) == 0; i++) {
+        double rate = optim_schedule_rate(&s, 0.1, ts[i]);
 
         if (!(rate >= 0 && rate <= 1e30)) {
             abort();
@@ -37,13 +37,13 @@ static void try_schedule(const char *text) {
 static void try_rule(const char *text) {
     char again[256];
     float w[3] = {0.5F, -0.5F, 0.0F}, g[3] = {0.1F, -0.2F, 0.3F}, state[10];
-    struct rt_optim o, copy;
+    struct optim o, copy;
 
-    if (rt_optim_parse(text, &o, NULL) < 0) {
+    if (optim_parse(text, &o, NULL) < 0) {
         return;
     }
-    if (rt_optim_format(&o, again, sizeof(again), NULL) < 0 ||
-        rt_optim_parse(again, &copy, NULL) < 0 || copy.rule != o.rule || copy.set != o.set) {
+    if (optim_format(&o, again, sizeof(again), NULL) < 0 || optim_parse(again, &copy, NULL) < 0 ||
+        copy.rule != o.rule || copy.set != o.set) {
         abort();
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(o.hyper); i++) {
@@ -51,11 +51,11 @@ static void try_rule(const char *text) {
             abort();
         }
     }
-    if (rt_optim_state_floats(&o, 3) > 10) {
+    if (optim_state_floats(&o, 3) > 10) {
         abort();
     }
-    rt_optim_state_init(&o, 3, state);
-    rt_optim_apply(&o, 3, w, g, state);
+    optim_state_init(&o, 3, state);
+    optim_apply(&o, 3, w, g, state);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

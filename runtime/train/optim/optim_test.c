@@ -26,15 +26,15 @@ static const struct {
 
 enum { LONGEST = 1000, STATE_MOST = 3 * LONGEST + 3, SET_NONE = CO_ARRAY_LEN(common), SET_ALL };
 
-static void common_set(struct rt_optim *o, size_t which) {
+static void common_set(struct optim *o, size_t which) {
     for (size_t i = 0; i < CO_ARRAY_LEN(common); i++) {
         if (which == i || which == SET_ALL) {
-            assert_int_equal(rt_optim_set(o, common[i].name, common[i].value, NULL), 0);
+            assert_int_equal(optim_set(o, common[i].name, common[i].value, NULL), 0);
         }
     }
 }
 
-static void check_floats(const struct rt_optim *o, const char *what, size_t n, const float *fast,
+static void check_floats(const struct optim *o, const char *what, size_t n, const float *fast,
     const float *reference, double tolerance) {
     for (size_t i = 0; i < n; i++) {
         double off = fabs((double)fast[i] - (double)reference[i]);
@@ -42,7 +42,7 @@ static void check_floats(const struct rt_optim *o, const char *what, size_t n, c
         if (!(off <= tolerance * (1.0 + fabs((double)reference[i])))) {
             char text[256];
 
-            assert_int_equal(rt_optim_format(o, text, sizeof(text), NULL), 0);
+            assert_int_equal(optim_format(o, text, sizeof(text), NULL), 0);
             fail_msg("%s: %s[%zu] fast %.9g, reference %.9g", text, what, i, (double)fast[i],
                 (double)reference[i]);
         }
@@ -50,23 +50,23 @@ static void check_floats(const struct rt_optim *o, const char *what, size_t n, c
 }
 
 /* Both forms for so many steps from the same values, with the same gradients. */
-static void check_forms(const struct rt_optim *o, size_t n, size_t steps, uint64_t seed) {
+static void check_forms(const struct optim *o, size_t n, size_t steps, uint64_t seed) {
     static float w[LONGEST], v[LONGEST], g[LONGEST], s[STATE_MOST], r[STATE_MOST];
 
     for (size_t i = 0; i < n; i++) {
         w[i] = v[i] = i % 5 == 2 ? 0.0F : noise(&seed); /* l1 has no side to push 0 from */
     }
-    rt_optim_state_init(o, n, s);
-    rt_optim_state_init(o, n, r);
+    optim_state_init(o, n, s);
+    optim_state_init(o, n, r);
     for (size_t t = 0; t < steps; t++) {
         for (size_t i = 0; i < n; i++) {
             g[i] = noise(&seed);
         }
-        rt_optim_apply(o, n, w, g, s);
-        rt_optim_apply_reference(o, n, v, g, r);
+        optim_apply(o, n, w, g, s);
+        optim_apply_reference(o, n, v, g, r);
     }
     check_floats(o, "value", n, w, v, 4e-6);
-    check_floats(o, "state", rt_optim_state_floats(o, n), s, r, 1e-5);
+    check_floats(o, "state", optim_state_floats(o, n), s, r, 1e-5);
 }
 
 /* Lengths around the widths of vectors and of the pieces in which a row is taken, so that heads
@@ -74,13 +74,13 @@ static void check_forms(const struct rt_optim *o, size_t n, size_t steps, uint64
 static void test_fast_equals_reference(void **state) {
     static const size_t lengths[] = {1, 3, 4, 7, 8, 10, 16, 17, 33, 100, 255, 256, 257, 513, 1000};
     size_t n_rules;
-    const struct rt_optim_rule *rules = rt_optim_rules(&n_rules);
+    const struct optim_rule *rules = optim_rules(&n_rules);
 
     (void)state;
     for (size_t at = 0; at < n_rules * (SET_ALL + 1); at++) {
-        struct rt_optim o;
+        struct optim o;
 
-        assert_int_equal(rt_optim_parse(rules[at % n_rules].name, &o, NULL), 0);
+        assert_int_equal(optim_parse(rules[at % n_rules].name, &o, NULL), 0);
         common_set(&o, at / n_rules);
         assert_int_equal(
             o.set != 0, at / n_rules != SET_NONE && !(o.rule->decays && at / n_rules < 2));
@@ -91,41 +91,41 @@ static void test_fast_equals_reference(void **state) {
 }
 
 static void test_values_stay_within_their_bounds(void **state) {
-    struct rt_optim o;
+    struct optim o;
     float w[3] = {0.9F, -0.9F, 0}, g[3] = {-100, 100, 1};
 
     (void)state;
-    assert_int_equal(rt_optim_parse("sgd:lr=1,min=-1,max=1.5", &o, NULL), 0);
-    rt_optim_apply(&o, 3, w, g, NULL);
+    assert_int_equal(optim_parse("sgd:lr=1,min=-1,max=1.5", &o, NULL), 0);
+    optim_apply(&o, 3, w, g, NULL);
     assert_true(w[0] == 1.5F && w[1] == -1.0F && w[2] == -1.0F);
 }
 
 /* Not finite is for whoever took it in to notice; clipping must not hide it. */
 static void test_what_is_not_a_number_stays_none(void **state) {
-    struct rt_optim o;
+    struct optim o;
     float w[9] = {0}, g[9] = {0};
 
     (void)state;
     g[8] = NAN;
-    assert_int_equal(rt_optim_parse("sgd:clip_value=1,min=-1,max=1", &o, NULL), 0);
-    rt_optim_apply(&o, 9, w, g, NULL);
+    assert_int_equal(optim_parse("sgd:clip_value=1,min=-1,max=1", &o, NULL), 0);
+    optim_apply(&o, 9, w, g, NULL);
     assert_true(isnan(w[8]) && w[0] == 0.0F);
 }
 
 /* Squares that are 0 in a float, and a rate of 0. */
 static void test_ftrl_divides_by_nothing(void **state) {
-    struct rt_optim o;
+    struct optim o;
     float w[2] = {0.5F, -0.5F}, g[2] = {1e-30F, 0}, s[4];
 
     (void)state;
-    assert_int_equal(rt_optim_parse("ftrl", &o, NULL), 0);
-    rt_optim_state_init(&o, 2, s);
-    rt_optim_apply(&o, 2, w, g, s);
+    assert_int_equal(optim_parse("ftrl", &o, NULL), 0);
+    optim_state_init(&o, 2, s);
+    optim_apply(&o, 2, w, g, s);
     assert_true(w[0] == 0.0F && w[1] == 0.0F);
-    assert_int_equal(rt_optim_set(&o, "lr", 0, NULL), 0);
+    assert_int_equal(optim_set(&o, "lr", 0, NULL), 0);
     w[0] = 0.25F;
     g[0] = 1;
-    rt_optim_apply(&o, 2, w, g, s);
+    optim_apply(&o, 2, w, g, s);
     assert_true(w[0] == 0.25F);
 }
 
@@ -138,41 +138,41 @@ static void test_rows_that_may_not_be_split(void **state) {
 
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rt_optim o;
+        struct optim o;
 
-        assert_int_equal(rt_optim_parse(rows[i].text, &o, NULL), 0);
-        assert_int_equal(rt_optim_is_whole(&o), rows[i].whole);
+        assert_int_equal(optim_parse(rows[i].text, &o, NULL), 0);
+        assert_int_equal(optim_is_whole(&o), rows[i].whole);
     }
 }
 
 /* Split dense vectors (several servers) must train exactly like one. */
 static void test_a_row_may_be_split(void **state) {
     size_t n_rules;
-    const struct rt_optim_rule *rules = rt_optim_rules(&n_rules);
+    const struct optim_rule *rules = optim_rules(&n_rules);
 
     (void)state;
     for (size_t at = 0; at < n_rules; at++) {
         float whole[40], parts[40], g[40], s[121], left[49], right[73];
         uint64_t seed = at + 1;
-        struct rt_optim o;
+        struct optim o;
 
-        assert_int_equal(rt_optim_parse(rules[at].name, &o, NULL), 0);
-        if (rt_optim_is_whole(&o)) {
+        assert_int_equal(optim_parse(rules[at].name, &o, NULL), 0);
+        if (optim_is_whole(&o)) {
             continue;
         }
         for (size_t i = 0; i < 40; i++) {
             whole[i] = parts[i] = noise(&seed);
         }
-        rt_optim_state_init(&o, 40, s);
-        rt_optim_state_init(&o, 16, left);
-        rt_optim_state_init(&o, 24, right);
+        optim_state_init(&o, 40, s);
+        optim_state_init(&o, 16, left);
+        optim_state_init(&o, 24, right);
         for (size_t t = 0; t < 5; t++) {
             for (size_t i = 0; i < 40; i++) {
                 g[i] = noise(&seed);
             }
-            rt_optim_apply(&o, 40, whole, g, s);
-            rt_optim_apply(&o, 16, parts, g, left);
-            rt_optim_apply(&o, 24, parts + 16, g + 16, right);
+            optim_apply(&o, 40, whole, g, s);
+            optim_apply(&o, 16, parts, g, left);
+            optim_apply(&o, 24, parts + 16, g + 16, right);
         }
         assert_memory_equal(whole, parts, sizeof(whole));
     }
@@ -182,16 +182,16 @@ static void test_a_row_may_be_split(void **state) {
  * root of a negative number. */
 static void test_centered_rmsprop_stays_finite_on_constant_gradients(void **state) {
     float w[8] = {0}, g[8], s[25];
-    struct rt_optim o;
+    struct optim o;
 
     (void)state;
-    assert_int_equal(rt_optim_parse("rmsprop_centered", &o, NULL), 0);
-    rt_optim_state_init(&o, 8, s);
+    assert_int_equal(optim_parse("rmsprop_centered", &o, NULL), 0);
+    optim_state_init(&o, 8, s);
     for (size_t t = 0; t < 500; t++) {
         for (size_t i = 0; i < 8; i++) {
             g[i] = 300.0F + (float)i * 17.3F;
         }
-        rt_optim_apply(&o, 8, w, g, s);
+        optim_apply(&o, 8, w, g, s);
         for (size_t i = 0; i < 8; i++) {
             assert_true(isfinite(w[i]));
         }
@@ -200,11 +200,11 @@ static void test_centered_rmsprop_stays_finite_on_constant_gradients(void **stat
 
 static void test_adam_survives_a_full_step_counter(void **state) {
     float w[1] = {1.0F}, g[1] = {0.5F}, s[3] = {0.5F, 0.25F, 16777216.0F};
-    struct rt_optim o;
+    struct optim o;
 
     (void)state;
-    assert_int_equal(rt_optim_parse("adam:lr=0.1", &o, NULL), 0);
-    rt_optim_apply(&o, 1, w, g, s);
+    assert_int_equal(optim_parse("adam:lr=0.1", &o, NULL), 0);
+    optim_apply(&o, 1, w, g, s);
     assert_true(fabs((double)w[0] - 0.9) < 1e-6);
     assert_true(s[2] == 16777216.0F);
 }
@@ -242,10 +242,10 @@ static void test_text_form(void **state) {
 
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rt_optim o = {0}, again;
+        struct optim o = {0}, again;
         struct co_err err = {0};
         char text[256];
-        int rc = rt_optim_parse(rows[i].text, &o, &err);
+        int rc = optim_parse(rows[i].text, &o, &err);
 
         if (rows[i].error) {
             assert_int_equal(rc, CO_INVALID);
@@ -257,63 +257,63 @@ static void test_text_form(void **state) {
             continue;
         }
         assert_int_equal(rc, 0);
-        assert_int_equal(rt_optim_format(&o, text, sizeof(text), NULL), 0);
-        assert_int_equal(rt_optim_parse(text, &again, NULL), 0);
+        assert_int_equal(optim_format(&o, text, sizeof(text), NULL), 0);
+        assert_int_equal(optim_parse(text, &again, NULL), 0);
         assert_ptr_equal(o.rule, again.rule);
         assert_memory_equal(o.hyper, again.hyper, sizeof(o.hyper));
-        assert_int_equal(rt_optim_format(&o, text, strlen(text), NULL), CO_INVALID);
+        assert_int_equal(optim_format(&o, text, strlen(text), NULL), CO_INVALID);
     }
 }
 
 /* The longest that there can be. */
 static void test_every_text_fits(void **state) {
     size_t n_rules;
-    const struct rt_optim_rule *rules = rt_optim_rules(&n_rules);
+    const struct optim_rule *rules = optim_rules(&n_rules);
 
     (void)state;
     for (size_t at = 0; at < n_rules; at++) {
-        struct rt_optim o;
+        struct optim o;
         char text[256];
 
-        assert_int_equal(rt_optim_parse(rules[at].name, &o, NULL), 0);
-        for (size_t i = 0; rt_optim_hyper_at(o.rule, i); i++) {
+        assert_int_equal(optim_parse(rules[at].name, &o, NULL), 0);
+        for (size_t i = 0; optim_hyper_at(o.rule, i); i++) {
             o.hyper[i] = -1.17549435e-38F;
         }
-        assert_int_equal(rt_optim_format(&o, text, sizeof(text), NULL), 0);
+        assert_int_equal(optim_format(&o, text, sizeof(text), NULL), 0);
     }
 }
 
 static void test_text_is_short(void **state) {
-    struct rt_optim o;
+    struct optim o;
     char text[256];
 
     (void)state;
-    assert_int_equal(rt_optim_parse("adagrad:lr=0.02,initial=1e-4", &o, NULL), 0);
-    assert_int_equal(rt_optim_format(&o, text, sizeof(text), NULL), 0);
+    assert_int_equal(optim_parse("adagrad:lr=0.02,initial=1e-4", &o, NULL), 0);
+    assert_int_equal(optim_format(&o, text, sizeof(text), NULL), 0);
     assert_string_equal(text, "adagrad:lr=0.02,epsilon=1e-06,initial=0.0001");
 }
 
 static void test_every_row_is_complete_and_its_defaults_are_legal(void **state) {
     size_t n_rules;
-    const struct rt_optim_rule *rules = rt_optim_rules(&n_rules);
+    const struct optim_rule *rules = optim_rules(&n_rules);
 
     (void)state;
     for (size_t i = 0; i < n_rules; i++) {
-        struct rt_optim o;
+        struct optim o;
 
-        assert_ptr_equal(rt_optim_rule_find(rules[i].name), &rules[i]);
+        assert_ptr_equal(optim_rule_find(rules[i].name), &rules[i]);
         assert_non_null(rules[i].help);
         assert_non_null(rules[i].apply);
         assert_non_null(rules[i].reference);
-        assert_int_equal(rt_optim_parse(rules[i].name, &o, NULL), 0);
+        assert_int_equal(optim_parse(rules[i].name, &o, NULL), 0);
         assert_int_equal(o.set, 0);
-        const struct rt_optim_hyper *h;
-        for (size_t k = 0; (h = rt_optim_hyper_at(&rules[i], k)); k++) {
+        const struct optim_hyper *h;
+        for (size_t k = 0; (h = optim_hyper_at(&rules[i], k)); k++) {
             assert_non_null(h->help);
             assert_true(o.hyper[k] >= h->min && o.hyper[k] <= h->max);
-            assert_int_equal(rt_optim_set(&o, h->name, (double)o.hyper[k], NULL), 0);
+            assert_int_equal(optim_set(&o, h->name, (double)o.hyper[k], NULL), 0);
         }
-        assert_int_equal(rt_optim_state_floats(&o, 10), rules[i].planes * 10 + rules[i].scalars);
+        assert_int_equal(optim_state_floats(&o, 10), rules[i].planes * 10 + rules[i].scalars);
     }
 }
 

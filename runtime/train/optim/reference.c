@@ -5,24 +5,24 @@
 #include "runtime/train/optim/rules.h"
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): one type for all rules. */
-void rt_optim_sgd_ref(const struct rt_optim *o, size_t n, float *w, const double *g, float *state) {
+void optim_sgd_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
     (void)state;
     for (size_t i = 0; i < n; i++) {
-        w[i] = (float)(w[i] - (double)o->hyper[RT_OPTIM_LR] * g[i]);
+        w[i] = (float)(w[i] - (double)o->hyper[OPTIM_LR] * g[i]);
     }
 }
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): one type for all rules. */
-void rt_optim_sum_ref(const struct rt_optim *o, size_t n, float *w, const double *g, float *state) {
+void optim_sum_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
     (void)state;
     for (size_t i = 0; i < n; i++) {
-        w[i] = (float)(w[i] + (double)o->hyper[RT_OPTIM_LR] * g[i]);
+        w[i] = (float)(w[i] + (double)o->hyper[OPTIM_LR] * g[i]);
     }
 }
 
 static void momentum_ref(
-    const struct rt_optim *o, size_t n, float *w, const double *g, float *v, int nesterov) {
-    double lr = o->hyper[RT_OPTIM_LR], mu = o->hyper[RT_OPTIM_MU];
+    const struct optim *o, size_t n, float *w, const double *g, float *v, int nesterov) {
+    double lr = o->hyper[OPTIM_LR], mu = o->hyper[OPTIM_MU];
 
     for (size_t i = 0; i < n; i++) {
         double vi = mu * v[i] + g[i];
@@ -32,19 +32,16 @@ static void momentum_ref(
     }
 }
 
-void rt_optim_momentum_ref(
-    const struct rt_optim *o, size_t n, float *w, const double *g, float *state) {
+void optim_momentum_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
     momentum_ref(o, n, w, g, state, 0);
 }
 
-void rt_optim_nesterov_ref(
-    const struct rt_optim *o, size_t n, float *w, const double *g, float *state) {
+void optim_nesterov_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
     momentum_ref(o, n, w, g, state, 1);
 }
 
-void rt_optim_adagrad_ref(
-    const struct rt_optim *o, size_t n, float *w, const double *g, float *state) {
-    double lr = o->hyper[RT_OPTIM_LR], epsilon = o->hyper[RT_OPTIM_ADAGRAD_EPSILON];
+void optim_adagrad_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
+    double lr = o->hyper[OPTIM_LR], epsilon = o->hyper[OPTIM_ADAGRAD_EPSILON];
 
     for (size_t i = 0; i < n; i++) {
         double m = state[i] + g[i] * g[i];
@@ -63,9 +60,9 @@ static double mean_square(size_t n, const double *g) {
     return sum / (double)n;
 }
 
-void rt_optim_adagrad_row_ref(
-    const struct rt_optim *o, size_t n, float *w, const double *g, float *state) {
-    double lr = o->hyper[RT_OPTIM_LR], epsilon = o->hyper[RT_OPTIM_ADAGRAD_EPSILON];
+void optim_adagrad_row_ref(
+    const struct optim *o, size_t n, float *w, const double *g, float *state) {
+    double lr = o->hyper[OPTIM_LR], epsilon = o->hyper[OPTIM_ADAGRAD_EPSILON];
     double m = *state + mean_square(n, g);
 
     *state = (float)m;
@@ -74,9 +71,9 @@ void rt_optim_adagrad_row_ref(
     }
 }
 
-void rt_optim_adagrad_std_ref(
-    const struct rt_optim *o, size_t n, float *w, const double *g, float *state) {
-    double lr = o->hyper[RT_OPTIM_LR], initial = o->hyper[RT_OPTIM_G2SUM];
+void optim_adagrad_std_ref(
+    const struct optim *o, size_t n, float *w, const double *g, float *state) {
+    double lr = o->hyper[OPTIM_LR], initial = o->hyper[OPTIM_G2SUM];
 
     for (size_t i = 0; i < n; i++) {
         w[i] = (float)(w[i] - lr * g[i] * sqrt(initial / (initial + state[i])));
@@ -84,9 +81,9 @@ void rt_optim_adagrad_std_ref(
     }
 }
 
-void rt_optim_adagrad_ctr_ref(
-    const struct rt_optim *o, size_t n, float *w, const double *g, float *state) {
-    double lr = o->hyper[RT_OPTIM_LR], initial = o->hyper[RT_OPTIM_G2SUM];
+void optim_adagrad_ctr_ref(
+    const struct optim *o, size_t n, float *w, const double *g, float *state) {
+    double lr = o->hyper[OPTIM_LR], initial = o->hyper[OPTIM_G2SUM];
 
     for (size_t i = 0; i < n; i++) {
         w[i] = (float)(w[i] - lr * g[i] * sqrt(initial / (initial + *state)));
@@ -96,12 +93,12 @@ void rt_optim_adagrad_ctr_ref(
 
 /* epsilon c, or epsilon as it is. */
 static void adam_ref(
-    const struct rt_optim *o, size_t n, float *w, const double *g, float *state, int corrected) {
-    double lr = o->hyper[RT_OPTIM_LR], b1 = o->hyper[RT_OPTIM_ADAM_BETA1];
-    double b2 = o->hyper[RT_OPTIM_ADAM_BETA2], epsilon = o->hyper[RT_OPTIM_ADAM_EPSILON];
+    const struct optim *o, size_t n, float *w, const double *g, float *state, int corrected) {
+    double lr = o->hyper[OPTIM_LR], b1 = o->hyper[OPTIM_ADAM_BETA1];
+    double b2 = o->hyper[OPTIM_ADAM_BETA2], epsilon = o->hyper[OPTIM_ADAM_EPSILON];
     float *m = state, *v = state + n, *step = state + 2 * n;
 
-    if (*step < RT_OPTIM_STEP_MAX) {
+    if (*step < OPTIM_STEP_MAX) {
         *step += 1.0F;
     }
     double c = sqrt(1.0 - pow(b2, (double)*step));
@@ -116,14 +113,12 @@ static void adam_ref(
     }
 }
 
-void rt_optim_adam_ref(
-    const struct rt_optim *o, size_t n, float *w, const double *g, float *state) {
+void optim_adam_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
     adam_ref(o, n, w, g, state, 1);
 }
 
-void rt_optim_adamw_ref(
-    const struct rt_optim *o, size_t n, float *w, const double *g, float *state) {
-    double lr = o->hyper[RT_OPTIM_LR], decay = o->hyper[RT_OPTIM_ADAM_DECAY];
+void optim_adamw_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
+    double lr = o->hyper[OPTIM_LR], decay = o->hyper[OPTIM_ADAM_DECAY];
 
     for (size_t i = 0; i < n; i++) {
         w[i] = (float)(w[i] - lr * decay * w[i]);
@@ -131,16 +126,15 @@ void rt_optim_adamw_ref(
     adam_ref(o, n, w, g, state, 1);
 }
 
-void rt_optim_adam_ctr_ref(
-    const struct rt_optim *o, size_t n, float *w, const double *g, float *state) {
+void optim_adam_ctr_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
     adam_ref(o, n, w, g, state, 0);
 }
 
-void rt_optim_adam_shared_ref(
-    const struct rt_optim *o, size_t n, float *w, const double *g, float *state) {
-    double lr = o->hyper[RT_OPTIM_LR], b1 = o->hyper[RT_OPTIM_ADAM_BETA1];
-    double b2 = o->hyper[RT_OPTIM_ADAM_BETA2], epsilon = o->hyper[RT_OPTIM_ADAM_EPSILON];
-    double sum_m = 0, sum_v = 0, t = state[2] < RT_OPTIM_STEP_MAX ? state[2] + 1.0 : state[2];
+void optim_adam_shared_ref(
+    const struct optim *o, size_t n, float *w, const double *g, float *state) {
+    double lr = o->hyper[OPTIM_LR], b1 = o->hyper[OPTIM_ADAM_BETA1];
+    double b2 = o->hyper[OPTIM_ADAM_BETA2], epsilon = o->hyper[OPTIM_ADAM_EPSILON];
+    double sum_m = 0, sum_v = 0, t = state[2] < OPTIM_STEP_MAX ? state[2] + 1.0 : state[2];
 
     for (size_t i = 0; i < n; i++) {
         double m = b1 * state[0] + (1.0 - b1) * g[i];
@@ -157,10 +151,10 @@ void rt_optim_adam_shared_ref(
 }
 
 static void rmsprop_ref(
-    const struct rt_optim *o, size_t n, float *w, const double *g, float *state, int centered) {
-    double lr = o->hyper[RT_OPTIM_LR], rho = o->hyper[RT_OPTIM_RMSPROP_RHO];
-    double epsilon = o->hyper[RT_OPTIM_RMSPROP_EPSILON];
-    double momentum = o->hyper[RT_OPTIM_RMSPROP_MOMENTUM];
+    const struct optim *o, size_t n, float *w, const double *g, float *state, int centered) {
+    double lr = o->hyper[OPTIM_LR], rho = o->hyper[OPTIM_RMSPROP_RHO];
+    double epsilon = o->hyper[OPTIM_RMSPROP_EPSILON];
+    double momentum = o->hyper[OPTIM_RMSPROP_MOMENTUM];
     float *q = state, *u = state + n, *a = centered ? state + 2 * n : NULL;
 
     for (size_t i = 0; i < n; i++) {
@@ -181,19 +175,17 @@ static void rmsprop_ref(
     }
 }
 
-void rt_optim_rmsprop_ref(
-    const struct rt_optim *o, size_t n, float *w, const double *g, float *state) {
+void optim_rmsprop_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
     rmsprop_ref(o, n, w, g, state, 0);
 }
 
-void rt_optim_rmsprop_centered_ref(
-    const struct rt_optim *o, size_t n, float *w, const double *g, float *state) {
+void optim_rmsprop_centered_ref(
+    const struct optim *o, size_t n, float *w, const double *g, float *state) {
     rmsprop_ref(o, n, w, g, state, 1);
 }
 
-void rt_optim_ftrl_ref(
-    const struct rt_optim *o, size_t n, float *w, const double *g, float *state) {
-    double lr = o->hyper[RT_OPTIM_LR], l1 = o->hyper[RT_OPTIM_L1], l2 = o->hyper[RT_OPTIM_L2];
+void optim_ftrl_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
+    double lr = o->hyper[OPTIM_LR], l1 = o->hyper[OPTIM_L1], l2 = o->hyper[OPTIM_L2];
     float *q = state, *z = state + n;
 
     for (size_t i = 0; i < n && lr > 0; i++) {
@@ -209,11 +201,11 @@ void rt_optim_ftrl_ref(
 
 /* ---- what all have in common ---- */
 
-void rt_optim_apply_reference(
-    const struct rt_optim *o, size_t n, float *w, const float *g, float *state) {
+void optim_apply_reference(
+    const struct optim *o, size_t n, float *w, const float *g, float *state) {
     const float *h = o->hyper;
     CO_AUTOFREE double *made = co_xcalloc(n, sizeof(*made));
-    double squares = 0, limit = h[RT_OPTIM_CLIP_VALUE], most = h[RT_OPTIM_CLIP_NORM];
+    double squares = 0, limit = h[OPTIM_CLIP_VALUE], most = h[OPTIM_CLIP_NORM];
 
     for (size_t i = 0; i < n; i++) {
         made[i] = limit > 0 ? fmin(fmax(g[i], -limit), limit) : g[i];
@@ -224,12 +216,12 @@ void rt_optim_apply_reference(
             made[i] *= most / sqrt(squares);
         }
         if (!o->rule->decays) {
-            made[i] += (double)h[RT_OPTIM_L2] * w[i];
-            made[i] += w[i] != 0 ? copysign((double)h[RT_OPTIM_L1], w[i]) : 0;
+            made[i] += (double)h[OPTIM_L2] * w[i];
+            made[i] += w[i] != 0 ? copysign((double)h[OPTIM_L1], w[i]) : 0;
         }
     }
     o->rule->reference(o, n, w, made, state);
     for (size_t i = 0; i < n; i++) {
-        w[i] = fminf(fmaxf(w[i], h[RT_OPTIM_MIN]), h[RT_OPTIM_MAX]);
+        w[i] = fminf(fmaxf(w[i], h[OPTIM_MIN]), h[OPTIM_MAX]);
     }
 }

@@ -8,67 +8,66 @@
 #define BELOW_ONE 0.99999994F /* the largest float < 1 */
 
 /* Hyper-parameters that every rule has. */
-static const struct rt_optim_hyper common[] = {
-    [RT_OPTIM_LR] = {"lr", 0.0F, 0.0F, LARGE, "learning rate"},
-    [RT_OPTIM_L2] = {"l2", 0.0F, 0.0F, LARGE, "l2 * parameter is added to the gradient"},
-    [RT_OPTIM_L1] = {"l1", 0.0F, 0.0F, LARGE, "l1 * sign(parameter) is added to the gradient"},
-    [RT_OPTIM_CLIP_VALUE] = {"clip_value", 0.0F, 0.0F, LARGE,
+static const struct optim_hyper common[] = {
+    [OPTIM_LR] = {"lr", 0.0F, 0.0F, LARGE, "learning rate"},
+    [OPTIM_L2] = {"l2", 0.0F, 0.0F, LARGE, "l2 * parameter is added to the gradient"},
+    [OPTIM_L1] = {"l1", 0.0F, 0.0F, LARGE, "l1 * sign(parameter) is added to the gradient"},
+    [OPTIM_CLIP_VALUE] = {"clip_value", 0.0F, 0.0F, LARGE,
         "gradients are put within -clip_value .. clip_value; 0: not"},
-    [RT_OPTIM_CLIP_NORM] = {"clip_norm", 0.0F, 0.0F, LARGE,
+    [OPTIM_CLIP_NORM] = {"clip_norm", 0.0F, 0.0F, LARGE,
         "a row's gradient is scaled to a norm of at most this; 0: not"},
-    [RT_OPTIM_MIN] = {"min", -LARGE, -LARGE, LARGE, "parameters are kept from falling below"},
-    [RT_OPTIM_MAX] = {"max", LARGE, -LARGE, LARGE, "parameters are kept from rising above"},
+    [OPTIM_MIN] = {"min", -LARGE, -LARGE, LARGE, "parameters are kept from falling below"},
+    [OPTIM_MAX] = {"max", LARGE, -LARGE, LARGE, "parameters are kept from rising above"},
 };
 
-#define OWN(place) [(place)-RT_OPTIM_COMMON]
+#define OWN(place) [(place)-OPTIM_COMMON]
 
-static const struct rt_optim_hyper momentum_hypers[] = {
-    OWN(RT_OPTIM_MU) = {"mu", 0.9F, 0.0F, 1.0F, "share of the velocity kept per step"},
+static const struct optim_hyper momentum_hypers[] = {
+    OWN(OPTIM_MU) = {"mu", 0.9F, 0.0F, 1.0F, "share of the velocity kept per step"},
 };
 
-static const struct rt_optim_hyper adagrad_hypers[] = {
-    OWN(RT_OPTIM_ADAGRAD_EPSILON) = {"epsilon", 1e-6F, 0.0F, LARGE, "added to the root"},
-    OWN(RT_OPTIM_ADAGRAD_INITIAL) = {"initial", 0.0F, 0.0F, LARGE, "start of the sum of squares"},
+static const struct optim_hyper adagrad_hypers[] = {
+    OWN(OPTIM_ADAGRAD_EPSILON) = {"epsilon", 1e-6F, 0.0F, LARGE, "added to the root"},
+    OWN(OPTIM_ADAGRAD_INITIAL) = {"initial", 0.0F, 0.0F, LARGE, "start of the sum of squares"},
 };
 
-static const struct rt_optim_hyper adagrad_ctr_hypers[] = {
-    OWN(RT_OPTIM_G2SUM) = {"initial_g2sum", 3.0F, 1e-30F, LARGE,
+static const struct optim_hyper adagrad_ctr_hypers[] = {
+    OWN(OPTIM_G2SUM) = {"initial_g2sum", 3.0F, 1e-30F, LARGE,
         "a sum of squares of this size takes the rate down by sqrt(2)"},
 };
 
 #define ADAM                                                                                       \
-    OWN(RT_OPTIM_ADAM_BETA1) = {"beta1", 0.9F, 0.0F, BELOW_ONE, "decay of the mean gradient"},     \
-    OWN(RT_OPTIM_ADAM_BETA2) = {"beta2", 0.999F, 0.0F, BELOW_ONE, "decay of the mean square"},     \
-    OWN(RT_OPTIM_ADAM_EPSILON) = {"epsilon", 1e-8F, 0.0F, LARGE, "added to the root"}
+    OWN(OPTIM_ADAM_BETA1) = {"beta1", 0.9F, 0.0F, BELOW_ONE, "decay of the mean gradient"},        \
+    OWN(OPTIM_ADAM_BETA2) = {"beta2", 0.999F, 0.0F, BELOW_ONE, "decay of the mean square"},        \
+    OWN(OPTIM_ADAM_EPSILON) = {"epsilon", 1e-8F, 0.0F, LARGE, "added to the root"}
 
-static const struct rt_optim_hyper adam_hypers[] = {ADAM};
+static const struct optim_hyper adam_hypers[] = {ADAM};
 
-static const struct rt_optim_hyper adamw_hypers[] = {
+static const struct optim_hyper adamw_hypers[] = {
     ADAM,
-    OWN(RT_OPTIM_ADAM_DECAY) = {"decay", 0.01F, 0.0F, LARGE, "lr * decay of the parameter goes"},
+    OWN(OPTIM_ADAM_DECAY) = {"decay", 0.01F, 0.0F, LARGE, "lr * decay of the parameter goes"},
 };
 
-static const struct rt_optim_hyper rmsprop_hypers[] = {
-    OWN(RT_OPTIM_RMSPROP_RHO) = {"rho", 0.95F, 0.0F, BELOW_ONE, "decay of the mean square"},
-    OWN(RT_OPTIM_RMSPROP_EPSILON) = {"epsilon", 1e-6F, 0.0F, LARGE, "added under the root"},
-    OWN(RT_OPTIM_RMSPROP_MOMENTUM) = {"momentum", 0.0F, 0.0F, 1.0F,
-        "share of the last update kept"},
+static const struct optim_hyper rmsprop_hypers[] = {
+    OWN(OPTIM_RMSPROP_RHO) = {"rho", 0.95F, 0.0F, BELOW_ONE, "decay of the mean square"},
+    OWN(OPTIM_RMSPROP_EPSILON) = {"epsilon", 1e-6F, 0.0F, LARGE, "added under the root"},
+    OWN(OPTIM_RMSPROP_MOMENTUM) = {"momentum", 0.0F, 0.0F, 1.0F, "share of the last update kept"},
 };
 
-static const struct rt_optim_hyper ftrl_hypers[] = {
-    OWN(RT_OPTIM_FTRL_INITIAL) = {"initial", 0.0F, 0.0F, LARGE, "start of the sum of squares"},
+static const struct optim_hyper ftrl_hypers[] = {
+    OWN(OPTIM_FTRL_INITIAL) = {"initial", 0.0F, 0.0F, LARGE, "start of the sum of squares"},
 };
 
 #define HYPERS(rows) .hypers = rows, .n_hypers = CO_ARRAY_LEN(rows)
 
-static const struct rt_optim_rule rules[] = {
+static const struct optim_rule rules[] = {
     {
         .name = "sgd",
         .formula = "p -= lr g",
         .help = "gradient descent",
         .lr = 0.01F,
-        .apply = rt_optim_sgd,
-        .reference = rt_optim_sgd_ref,
+        .apply = optim_sgd,
+        .reference = optim_sgd_ref,
     },
     {
         .name = "sum",
@@ -76,9 +75,9 @@ static const struct rt_optim_rule rules[] = {
         .help = "adds up what is pushed, also over the trainers of a synchronous step: counters",
         .lr = 1.0F,
         .adds = true,
-        .begin = rt_optim_sum_begin,
-        .apply = rt_optim_sgd,
-        .reference = rt_optim_sum_ref,
+        .begin = optim_sum_begin,
+        .apply = optim_sgd,
+        .reference = optim_sum_ref,
     },
     {
         .name = "momentum",
@@ -87,8 +86,8 @@ static const struct rt_optim_rule rules[] = {
         .lr = 0.01F,
         HYPERS(momentum_hypers),
         .planes = 1,
-        .apply = rt_optim_momentum,
-        .reference = rt_optim_momentum_ref,
+        .apply = optim_momentum,
+        .reference = optim_momentum_ref,
     },
     {
         .name = "nesterov",
@@ -97,8 +96,8 @@ static const struct rt_optim_rule rules[] = {
         .lr = 0.01F,
         HYPERS(momentum_hypers),
         .planes = 1,
-        .apply = rt_optim_nesterov,
-        .reference = rt_optim_nesterov_ref,
+        .apply = optim_nesterov,
+        .reference = optim_nesterov_ref,
     },
     {
         .name = "adagrad",
@@ -107,9 +106,9 @@ static const struct rt_optim_rule rules[] = {
         .lr = 0.01F,
         HYPERS(adagrad_hypers),
         .planes = 1,
-        .init_hyper = RT_OPTIM_ADAGRAD_INITIAL,
-        .apply = rt_optim_adagrad,
-        .reference = rt_optim_adagrad_ref,
+        .init_hyper = OPTIM_ADAGRAD_INITIAL,
+        .apply = optim_adagrad,
+        .reference = optim_adagrad_ref,
     },
     {
         .name = "adagrad_row",
@@ -118,11 +117,11 @@ static const struct rt_optim_rule rules[] = {
         .lr = 0.01F,
         HYPERS(adagrad_hypers),
         .scalars = 1,
-        .init_hyper = RT_OPTIM_ADAGRAD_INITIAL,
+        .init_hyper = OPTIM_ADAGRAD_INITIAL,
         .whole = true,
-        .begin = rt_optim_adagrad_row_begin,
-        .apply = rt_optim_sgd,
-        .reference = rt_optim_adagrad_row_ref,
+        .begin = optim_adagrad_row_begin,
+        .apply = optim_sgd,
+        .reference = optim_adagrad_row_ref,
     },
     {
         .name = "adagrad_std",
@@ -131,8 +130,8 @@ static const struct rt_optim_rule rules[] = {
         .lr = 0.05F,
         HYPERS(adagrad_ctr_hypers),
         .planes = 1,
-        .apply = rt_optim_adagrad_std,
-        .reference = rt_optim_adagrad_std_ref,
+        .apply = optim_adagrad_std,
+        .reference = optim_adagrad_std_ref,
     },
     {
         .name = "adagrad_ctr",
@@ -142,9 +141,9 @@ static const struct rt_optim_rule rules[] = {
         HYPERS(adagrad_ctr_hypers),
         .scalars = 1,
         .whole = true,
-        .begin = rt_optim_adagrad_ctr_begin,
-        .apply = rt_optim_sgd,
-        .reference = rt_optim_adagrad_ctr_ref,
+        .begin = optim_adagrad_ctr_begin,
+        .apply = optim_sgd,
+        .reference = optim_adagrad_ctr_ref,
     },
     {
         .name = "adam",
@@ -155,9 +154,9 @@ static const struct rt_optim_rule rules[] = {
         HYPERS(adam_hypers),
         .planes = 2,
         .scalars = 1,
-        .begin = rt_optim_adam_begin,
-        .apply = rt_optim_adam,
-        .reference = rt_optim_adam_ref,
+        .begin = optim_adam_begin,
+        .apply = optim_adam,
+        .reference = optim_adam_ref,
     },
     {
         .name = "adamw",
@@ -167,9 +166,9 @@ static const struct rt_optim_rule rules[] = {
         HYPERS(adamw_hypers),
         .planes = 2,
         .scalars = 1,
-        .begin = rt_optim_adam_begin,
-        .apply = rt_optim_adamw,
-        .reference = rt_optim_adamw_ref,
+        .begin = optim_adam_begin,
+        .apply = optim_adamw,
+        .reference = optim_adamw_ref,
     },
     {
         .name = "adam_ctr",
@@ -179,9 +178,9 @@ static const struct rt_optim_rule rules[] = {
         HYPERS(adam_hypers),
         .planes = 2,
         .scalars = 1,
-        .begin = rt_optim_adam_ctr_begin,
-        .apply = rt_optim_adam,
-        .reference = rt_optim_adam_ctr_ref,
+        .begin = optim_adam_ctr_begin,
+        .apply = optim_adam,
+        .reference = optim_adam_ctr_ref,
     },
     {
         .name = "adam_shared",
@@ -192,9 +191,9 @@ static const struct rt_optim_rule rules[] = {
         HYPERS(adam_hypers),
         .scalars = 3,
         .whole = true,
-        .begin = rt_optim_adam_shared_begin,
-        .apply = rt_optim_adam_shared,
-        .reference = rt_optim_adam_shared_ref,
+        .begin = optim_adam_shared_begin,
+        .apply = optim_adam_shared,
+        .reference = optim_adam_shared_ref,
     },
     {
         .name = "rmsprop",
@@ -203,8 +202,8 @@ static const struct rt_optim_rule rules[] = {
         .lr = 0.01F,
         HYPERS(rmsprop_hypers),
         .planes = 2,
-        .apply = rt_optim_rmsprop,
-        .reference = rt_optim_rmsprop_ref,
+        .apply = optim_rmsprop,
+        .reference = optim_rmsprop_ref,
     },
     {
         .name = "rmsprop_centered",
@@ -214,8 +213,8 @@ static const struct rt_optim_rule rules[] = {
         .lr = 0.01F,
         HYPERS(rmsprop_hypers),
         .planes = 3,
-        .apply = rt_optim_rmsprop_centered,
-        .reference = rt_optim_rmsprop_centered_ref,
+        .apply = optim_rmsprop_centered,
+        .reference = optim_rmsprop_centered_ref,
     },
     {
         .name = "ftrl",
@@ -225,23 +224,23 @@ static const struct rt_optim_rule rules[] = {
         .lr = 0.01F,
         HYPERS(ftrl_hypers),
         .planes = 2,
-        .init_hyper = RT_OPTIM_FTRL_INITIAL,
+        .init_hyper = OPTIM_FTRL_INITIAL,
         .decays = true,
-        .apply = rt_optim_ftrl,
-        .reference = rt_optim_ftrl_ref,
+        .apply = optim_ftrl,
+        .reference = optim_ftrl_ref,
     },
 };
 
-_Static_assert(CO_ARRAY_LEN(common) == RT_OPTIM_COMMON, "a row for each");
+_Static_assert(CO_ARRAY_LEN(common) == OPTIM_COMMON, "a row for each");
 _Static_assert(
-    CO_ARRAY_LEN(adamw_hypers) + RT_OPTIM_COMMON <= RT_OPTIM_HYPER_MAX, "hyper[] holds every row");
+    CO_ARRAY_LEN(adamw_hypers) + OPTIM_COMMON <= OPTIM_HYPER_MAX, "hyper[] holds every row");
 
-const struct rt_optim_rule *rt_optim_rules(size_t *ret_n) {
+const struct optim_rule *optim_rules(size_t *ret_n) {
     *ret_n = CO_ARRAY_LEN(rules);
     return rules;
 }
 
-const struct rt_optim_rule *rt_optim_rule_find(const char *name) {
+const struct optim_rule *optim_rule_find(const char *name) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rules); i++) {
         if (strcmp(rules[i].name, name) == 0) {
             return &rules[i];
@@ -250,9 +249,9 @@ const struct rt_optim_rule *rt_optim_rule_find(const char *name) {
     return NULL;
 }
 
-const struct rt_optim_hyper *rt_optim_hyper_at(const struct rt_optim_rule *rule, size_t i) {
-    if (i < RT_OPTIM_COMMON) {
+const struct optim_hyper *optim_hyper_at(const struct optim_rule *rule, size_t i) {
+    if (i < OPTIM_COMMON) {
         return &common[i];
     }
-    return i - RT_OPTIM_COMMON < rule->n_hypers ? &rule->hypers[i - RT_OPTIM_COMMON] : NULL;
+    return i - OPTIM_COMMON < rule->n_hypers ? &rule->hypers[i - OPTIM_COMMON] : NULL;
 }

@@ -9,8 +9,8 @@
 
 /* ---- sgd, and what is sgd by another rate: sum, adagrad_row, adagrad_ctr ---- */
 
-void rt_optim_sgd(const struct rt_optim_part *p) {
-    float rate = p->k[RT_OPTIM_RATE];
+void optim_sgd(const struct optim_part *p) {
+    float rate = p->k[OPTIM_RATE];
     float *restrict w = p->w;
     const float *restrict g = p->g;
 
@@ -20,35 +20,35 @@ void rt_optim_sgd(const struct rt_optim_part *p) {
 }
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): one type for all rules. */
-void rt_optim_sum_begin(const struct rt_optim *o, const struct rt_optim_sums *sums, float *scalars,
-    float k[RT_OPTIM_RATES]) {
+void optim_sum_begin(
+    const struct optim *o, const struct optim_sums *sums, float *scalars, float k[OPTIM_RATES]) {
     (void)sums;
     (void)scalars;
-    k[RT_OPTIM_RATE] = -o->hyper[RT_OPTIM_LR];
+    k[OPTIM_RATE] = -o->hyper[OPTIM_LR];
 }
 
-void rt_optim_adagrad_row_begin(const struct rt_optim *o, const struct rt_optim_sums *sums,
-    float *scalars, float k[RT_OPTIM_RATES]) {
+void optim_adagrad_row_begin(
+    const struct optim *o, const struct optim_sums *sums, float *scalars, float k[OPTIM_RATES]) {
     double m = (double)scalars[0] + sums->squares / (double)sums->n;
-    double divisor = sqrt(m) + (double)o->hyper[RT_OPTIM_ADAGRAD_EPSILON];
+    double divisor = sqrt(m) + (double)o->hyper[OPTIM_ADAGRAD_EPSILON];
 
     scalars[0] = (float)m;
     /* No gradient ever, and epsilon 0. */
-    k[RT_OPTIM_RATE] = divisor > 0.0 ? (float)((double)o->hyper[RT_OPTIM_LR] / divisor) : 0.0F;
+    k[OPTIM_RATE] = divisor > 0.0 ? (float)((double)o->hyper[OPTIM_LR] / divisor) : 0.0F;
 }
 
-void rt_optim_adagrad_ctr_begin(const struct rt_optim *o, const struct rt_optim_sums *sums,
-    float *scalars, float k[RT_OPTIM_RATES]) {
-    double m = (double)scalars[0], initial = (double)o->hyper[RT_OPTIM_G2SUM];
+void optim_adagrad_ctr_begin(
+    const struct optim *o, const struct optim_sums *sums, float *scalars, float k[OPTIM_RATES]) {
+    double m = (double)scalars[0], initial = (double)o->hyper[OPTIM_G2SUM];
 
-    k[RT_OPTIM_RATE] = (float)((double)o->hyper[RT_OPTIM_LR] * sqrt(initial / (initial + m)));
+    k[OPTIM_RATE] = (float)((double)o->hyper[OPTIM_LR] * sqrt(initial / (initial + m)));
     scalars[0] = (float)(m + sums->squares / (double)sums->n);
 }
 
 /* ---- momentum ---- */
 
-void rt_optim_momentum(const struct rt_optim_part *p) {
-    float lr = p->k[RT_OPTIM_RATE], mu = p->o->hyper[RT_OPTIM_MU];
+void optim_momentum(const struct optim_part *p) {
+    float lr = p->k[OPTIM_RATE], mu = p->o->hyper[OPTIM_MU];
     float *restrict w = p->w, *restrict v = p->state;
     const float *restrict g = p->g;
 
@@ -58,8 +58,8 @@ void rt_optim_momentum(const struct rt_optim_part *p) {
     }
 }
 
-void rt_optim_nesterov(const struct rt_optim_part *p) {
-    float lr = p->k[RT_OPTIM_RATE], mu = p->o->hyper[RT_OPTIM_MU];
+void optim_nesterov(const struct optim_part *p) {
+    float lr = p->k[OPTIM_RATE], mu = p->o->hyper[OPTIM_MU];
     float *restrict w = p->w, *restrict v = p->state;
     const float *restrict g = p->g;
 
@@ -71,8 +71,8 @@ void rt_optim_nesterov(const struct rt_optim_part *p) {
 
 /* ---- adagrad, a sum for each value ---- */
 
-void rt_optim_adagrad(const struct rt_optim_part *p) {
-    float lr = p->k[RT_OPTIM_RATE], epsilon = p->o->hyper[RT_OPTIM_ADAGRAD_EPSILON];
+void optim_adagrad(const struct optim_part *p) {
+    float lr = p->k[OPTIM_RATE], epsilon = p->o->hyper[OPTIM_ADAGRAD_EPSILON];
     float *restrict w = p->w, *restrict m = p->state;
     const float *restrict g = p->g;
 
@@ -82,8 +82,8 @@ void rt_optim_adagrad(const struct rt_optim_part *p) {
     }
 }
 
-void rt_optim_adagrad_std(const struct rt_optim_part *p) {
-    float lr = p->k[RT_OPTIM_RATE], initial = p->o->hyper[RT_OPTIM_G2SUM];
+void optim_adagrad_std(const struct optim_part *p) {
+    float lr = p->k[OPTIM_RATE], initial = p->o->hyper[OPTIM_G2SUM];
     float *restrict w = p->w, *restrict m = p->state;
     const float *restrict g = p->g;
 
@@ -96,52 +96,52 @@ void rt_optim_adagrad_std(const struct rt_optim_part *p) {
 /* ---- adam ---- */
 
 /* Counts the update. Returns sqrt(1 - b2^t); *ret_rate is lr with both bias corrections. */
-static double adam_count(const struct rt_optim *o, float *step, float *ret_rate) {
-    double b1 = (double)o->hyper[RT_OPTIM_ADAM_BETA1], b2 = (double)o->hyper[RT_OPTIM_ADAM_BETA2];
+static double adam_count(const struct optim *o, float *step, float *ret_rate) {
+    double b1 = (double)o->hyper[OPTIM_ADAM_BETA1], b2 = (double)o->hyper[OPTIM_ADAM_BETA2];
 
-    /* At RT_OPTIM_STEP_MAX both corrections round to 1, so counting can stop. */
-    if (*step < RT_OPTIM_STEP_MAX) {
+    /* At OPTIM_STEP_MAX both corrections round to 1, so counting can stop. */
+    if (*step < OPTIM_STEP_MAX) {
         *step += 1.0F;
     }
     double c = sqrt(1.0 - pow(b2, (double)*step));
-    *ret_rate = (float)((double)o->hyper[RT_OPTIM_LR] * c / (1.0 - pow(b1, (double)*step)));
+    *ret_rate = (float)((double)o->hyper[OPTIM_LR] * c / (1.0 - pow(b1, (double)*step)));
     return c;
 }
 
-void rt_optim_adam_begin(const struct rt_optim *o, const struct rt_optim_sums *sums, float *scalars,
-    float k[RT_OPTIM_RATES]) {
+void optim_adam_begin(
+    const struct optim *o, const struct optim_sums *sums, float *scalars, float k[OPTIM_RATES]) {
     (void)sums;
-    double c = adam_count(o, &scalars[0], &k[RT_OPTIM_RATE]);
-    k[RT_OPTIM_EPSILON] = (float)((double)o->hyper[RT_OPTIM_ADAM_EPSILON] * c);
+    double c = adam_count(o, &scalars[0], &k[OPTIM_RATE]);
+    k[OPTIM_EPSILON] = (float)((double)o->hyper[OPTIM_ADAM_EPSILON] * c);
 }
 
-void rt_optim_adam_ctr_begin(const struct rt_optim *o, const struct rt_optim_sums *sums,
-    float *scalars, float k[RT_OPTIM_RATES]) {
+void optim_adam_ctr_begin(
+    const struct optim *o, const struct optim_sums *sums, float *scalars, float k[OPTIM_RATES]) {
     (void)sums;
-    (void)adam_count(o, &scalars[0], &k[RT_OPTIM_RATE]);
-    k[RT_OPTIM_EPSILON] = o->hyper[RT_OPTIM_ADAM_EPSILON];
+    (void)adam_count(o, &scalars[0], &k[OPTIM_RATE]);
+    k[OPTIM_EPSILON] = o->hyper[OPTIM_ADAM_EPSILON];
 }
 
 /* scalars: m, v, t, shared by the row. The means of all values' m and v follow from the sums of g.
  */
-void rt_optim_adam_shared_begin(const struct rt_optim *o, const struct rt_optim_sums *sums,
-    float *scalars, float k[RT_OPTIM_RATES]) {
-    double b1 = (double)o->hyper[RT_OPTIM_ADAM_BETA1], b2 = (double)o->hyper[RT_OPTIM_ADAM_BETA2];
+void optim_adam_shared_begin(
+    const struct optim *o, const struct optim_sums *sums, float *scalars, float k[OPTIM_RATES]) {
+    double b1 = (double)o->hyper[OPTIM_ADAM_BETA1], b2 = (double)o->hyper[OPTIM_ADAM_BETA2];
     double n = (double)sums->n, m = b1 * (double)scalars[0], v = b2 * (double)scalars[1];
 
-    (void)adam_count(o, &scalars[2], &k[RT_OPTIM_RATE]);
-    k[RT_OPTIM_EPSILON] = o->hyper[RT_OPTIM_ADAM_EPSILON];
-    k[RT_OPTIM_MEAN] = (float)m;
-    k[RT_OPTIM_SQUARE] = (float)v;
+    (void)adam_count(o, &scalars[2], &k[OPTIM_RATE]);
+    k[OPTIM_EPSILON] = o->hyper[OPTIM_ADAM_EPSILON];
+    k[OPTIM_MEAN] = (float)m;
+    k[OPTIM_SQUARE] = (float)v;
     scalars[0] = (float)(m + (1.0 - b1) * sums->g / n);
     scalars[1] = (float)(v + (1.0 - b2) * sums->squares / n);
 }
 
-void rt_optim_adam_shared(const struct rt_optim_part *p) {
-    float a1 = 1.0F - p->o->hyper[RT_OPTIM_ADAM_BETA1];
-    float a2 = 1.0F - p->o->hyper[RT_OPTIM_ADAM_BETA2];
-    float rate = p->k[RT_OPTIM_RATE], epsilon = p->k[RT_OPTIM_EPSILON];
-    float m = p->k[RT_OPTIM_MEAN], v = p->k[RT_OPTIM_SQUARE];
+void optim_adam_shared(const struct optim_part *p) {
+    float a1 = 1.0F - p->o->hyper[OPTIM_ADAM_BETA1];
+    float a2 = 1.0F - p->o->hyper[OPTIM_ADAM_BETA2];
+    float rate = p->k[OPTIM_RATE], epsilon = p->k[OPTIM_EPSILON];
+    float m = p->k[OPTIM_MEAN], v = p->k[OPTIM_SQUARE];
     float *restrict w = p->w;
     const float *restrict g = p->g;
 
@@ -150,9 +150,9 @@ void rt_optim_adam_shared(const struct rt_optim_part *p) {
     }
 }
 
-void rt_optim_adam(const struct rt_optim_part *p) {
-    float b1 = p->o->hyper[RT_OPTIM_ADAM_BETA1], b2 = p->o->hyper[RT_OPTIM_ADAM_BETA2];
-    float rate = p->k[RT_OPTIM_RATE], epsilon = p->k[RT_OPTIM_EPSILON];
+void optim_adam(const struct optim_part *p) {
+    float b1 = p->o->hyper[OPTIM_ADAM_BETA1], b2 = p->o->hyper[OPTIM_ADAM_BETA2];
+    float rate = p->k[OPTIM_RATE], epsilon = p->k[OPTIM_EPSILON];
     float a1 = 1.0F - b1, a2 = 1.0F - b2;
     float *restrict w = p->w, *restrict m = p->state, *restrict v = p->state + p->stride;
     const float *restrict g = p->g;
@@ -164,22 +164,22 @@ void rt_optim_adam(const struct rt_optim_part *p) {
     }
 }
 
-void rt_optim_adamw(const struct rt_optim_part *p) {
-    float keep = 1.0F - p->o->hyper[RT_OPTIM_LR] * p->o->hyper[RT_OPTIM_ADAM_DECAY];
+void optim_adamw(const struct optim_part *p) {
+    float keep = 1.0F - p->o->hyper[OPTIM_LR] * p->o->hyper[OPTIM_ADAM_DECAY];
     float *restrict w = p->w;
 
     for (size_t i = 0; i < p->n; i++) {
         w[i] *= keep;
     }
-    rt_optim_adam(p);
+    optim_adam(p);
 }
 
 /* ---- rmsprop ---- */
 
-void rt_optim_rmsprop(const struct rt_optim_part *p) {
+void optim_rmsprop(const struct optim_part *p) {
     const float *h = p->o->hyper;
-    float lr = p->k[RT_OPTIM_RATE], rho = h[RT_OPTIM_RMSPROP_RHO], fresh = 1.0F - rho;
-    float epsilon = h[RT_OPTIM_RMSPROP_EPSILON], momentum = h[RT_OPTIM_RMSPROP_MOMENTUM];
+    float lr = p->k[OPTIM_RATE], rho = h[OPTIM_RMSPROP_RHO], fresh = 1.0F - rho;
+    float epsilon = h[OPTIM_RMSPROP_EPSILON], momentum = h[OPTIM_RMSPROP_MOMENTUM];
     float *restrict w = p->w, *restrict q = p->state, *restrict u = p->state + p->stride;
     const float *restrict g = p->g;
 
@@ -190,10 +190,10 @@ void rt_optim_rmsprop(const struct rt_optim_part *p) {
     }
 }
 
-void rt_optim_rmsprop_centered(const struct rt_optim_part *p) {
+void optim_rmsprop_centered(const struct optim_part *p) {
     const float *h = p->o->hyper;
-    float lr = p->k[RT_OPTIM_RATE], rho = h[RT_OPTIM_RMSPROP_RHO], fresh = 1.0F - rho;
-    float epsilon = h[RT_OPTIM_RMSPROP_EPSILON], momentum = h[RT_OPTIM_RMSPROP_MOMENTUM];
+    float lr = p->k[OPTIM_RATE], rho = h[OPTIM_RMSPROP_RHO], fresh = 1.0F - rho;
+    float epsilon = h[OPTIM_RMSPROP_EPSILON], momentum = h[OPTIM_RMSPROP_MOMENTUM];
     float *restrict w = p->w, *restrict q = p->state, *restrict u = p->state + p->stride;
     float *restrict a = p->state + 2 * p->stride;
     const float *restrict g = p->g;
@@ -211,8 +211,8 @@ void rt_optim_rmsprop_centered(const struct rt_optim_part *p) {
 
 /* ---- ftrl ---- */
 
-void rt_optim_ftrl(const struct rt_optim_part *p) {
-    float lr = p->k[RT_OPTIM_RATE], l1 = p->o->hyper[RT_OPTIM_L1], l2 = p->o->hyper[RT_OPTIM_L2];
+void optim_ftrl(const struct optim_part *p) {
+    float lr = p->k[OPTIM_RATE], l1 = p->o->hyper[OPTIM_L1], l2 = p->o->hyper[OPTIM_L2];
     float *restrict w = p->w, *restrict q = p->state, *restrict z = p->state + p->stride;
     const float *restrict g = p->g;
 

@@ -58,7 +58,7 @@ static double step(const struct rt_schedule *s, double lr, double t) {
 
 /* How many boundaries of the list lie behind t: those at most t, or with `below` those less than t.
  */
-static size_t passed(const struct rt_schedule_list *at, double t, bool below) {
+static size_t passed(const struct optim_schedule_list *at, double t, bool below) {
     size_t i = 0;
     while (i < at->n && (below ? at->v[i] < t : at->v[i] <= t)) {
         i++;
@@ -115,7 +115,7 @@ static double pass_manual(const struct rt_schedule *s, double lr, double t) {
     }
 #define POSITIVE 1e-30
 
-static const struct rt_schedule_kind kinds[] = {
+static const struct optim_schedule_kind kinds[] = {
     {.name = "constant", .formula = "lr", .help = "the same all the time", .rate = constant},
     {.name = "exponential",
         .formula = "lr gamma^n",
@@ -215,27 +215,27 @@ static const struct rt_schedule_kind kinds[] = {
 
 /* Of every kind. */
 enum { WARMUP, WARMUP_START, WARMUP_END, COMMON };
-static const struct rt_schedule_param common[] = {
+static const struct optim_schedule_param common[] = {
     [WARMUP] = {"warmup", 0, 0, LARGE, "steps before the schedule begins; 0: none"},
     [WARMUP_START] = {"warmup_start", 0, 0, LARGE, "first rate of them"},
     [WARMUP_END] = {"warmup_end", -1, -1, LARGE, "where they lead to; -1: lr"},
 };
 
-const struct rt_schedule_kind *rt_schedule_kinds(size_t *ret_n) {
+const struct optim_schedule_kind *optim_schedule_kinds(size_t *ret_n) {
     *ret_n = CO_ARRAY_LEN(kinds);
     return kinds;
 }
 
-const struct rt_schedule_param *rt_schedule_common(size_t *ret_n) {
+const struct optim_schedule_param *optim_schedule_common(size_t *ret_n) {
     *ret_n = CO_ARRAY_LEN(common);
     return common;
 }
 
-bool rt_schedule_is_constant(const struct rt_schedule *s) {
+bool optim_schedule_is_constant(const struct rt_schedule *s) {
     return s->kind->rate == constant && s->warmup == 0;
 }
 
-double rt_schedule_rate(const struct rt_schedule *s, double lr, uint64_t t) {
+double optim_schedule_rate(const struct rt_schedule *s, double lr, uint64_t t) {
     double now = (double)t, rate;
     if (now < s->warmup) {
         double end = s->warmup_end < 0 ? lr : s->warmup_end;
@@ -249,12 +249,12 @@ double rt_schedule_rate(const struct rt_schedule *s, double lr, uint64_t t) {
 /* ---- text ---- */
 
 static int parse_list(
-    const char *key, char *text, struct rt_schedule_list *ret, struct co_err *err) {
-    struct rt_schedule_list list = {0};
+    const char *key, char *text, struct optim_schedule_list *ret, struct co_err *err) {
+    struct optim_schedule_list list = {0};
     for (char *word; (word = strsep(&text, ":"));) {
-        if (list.n == RT_SCHEDULE_LIST) {
+        if (list.n == OPTIM_SCHEDULE_LIST) {
             return co_err_set(
-                err, CO_INVALID, "%s has more than %d entries", key, RT_SCHEDULE_LIST);
+                err, CO_INVALID, "%s has more than %d entries", key, OPTIM_SCHEDULE_LIST);
         }
         int rc = co_parse_f64(key, word, 0, LARGE, &list.v[list.n++], err);
         if (rc < 0) {
@@ -266,7 +266,7 @@ static int parse_list(
 }
 
 static int set_number(
-    double *to, const struct rt_schedule_param *p, const char *value, struct co_err *err) {
+    double *to, const struct optim_schedule_param *p, const char *value, struct co_err *err) {
     return co_parse_f64(p->name, value, p->min, p->max, to, err);
 }
 
@@ -278,7 +278,7 @@ static int set_one(struct rt_schedule *s, char *key, struct co_err *err) {
         return co_err_set(err, CO_INVALID, "'%s' is not key=value", key);
     }
     *value++ = '\0';
-    for (size_t i = 0; i < RT_SCHEDULE_PARAMS; i++) {
+    for (size_t i = 0; i < OPTIM_SCHEDULE_PARAMS; i++) {
         if (co_streq(key, s->kind->params[i].name)) {
             return set_number(&s->p[i], &s->kind->params[i], value, err);
         }
@@ -338,7 +338,7 @@ static int unknown_kind(const char *text, struct co_err *err) {
         err, CO_INVALID, "schedule '%.40s' is unknown, expected one of %s", text, names);
 }
 
-int rt_schedule_parse(const char *text, struct rt_schedule *ret, struct co_err *err) {
+int optim_schedule_parse(const char *text, struct rt_schedule *ret, struct co_err *err) {
     text = text && *text ? text : "constant";
     size_t len = strcspn(text, ":"), k = 0;
     while (k < CO_ARRAY_LEN(kinds) &&
@@ -352,7 +352,7 @@ int rt_schedule_parse(const char *text, struct rt_schedule *ret, struct co_err *
         .warmup = common[WARMUP].initial,
         .warmup_start = common[WARMUP_START].initial,
         .warmup_end = common[WARMUP_END].initial};
-    for (size_t i = 0; i < RT_SCHEDULE_PARAMS; i++) {
+    for (size_t i = 0; i < OPTIM_SCHEDULE_PARAMS; i++) {
         s.p[i] = kinds[k].params[i].initial;
     }
     int rc = set_all(&s, text + len, err);

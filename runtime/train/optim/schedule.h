@@ -17,51 +17,52 @@
 
 #include "common/err.h"
 
-enum { RT_SCHEDULE_PARAMS = 4, RT_SCHEDULE_LIST = 32 };
+enum { OPTIM_SCHEDULE_PARAMS = 4, OPTIM_SCHEDULE_LIST = 32 };
 
-struct rt_schedule_param {
+struct optim_schedule_param {
     const char *name;
     double initial, min, max;
     const char *help;
 };
 
 struct rt_schedule;
-typedef double (*rt_schedule_fn)(const struct rt_schedule *s, double lr, double t);
+typedef double (*optim_schedule_fn)(const struct rt_schedule *s, double lr, double t);
 
-struct rt_schedule_kind {
+struct optim_schedule_kind {
     const char *name;
     const char *formula;
     const char *help;
-    struct rt_schedule_param params[RT_SCHEDULE_PARAMS]; /* name NULL behind the last one */
-    int at;                                              /* 1: has the list "at" */
+    struct optim_schedule_param params[OPTIM_SCHEDULE_PARAMS]; /* name NULL behind the last one */
+    int at;                                                    /* 1: has the list "at" */
     int values; /* 1: has "values" as long as "at"; 2: with one more */
-    rt_schedule_fn rate;
+    optim_schedule_fn rate;
 };
 
-struct rt_schedule_list {
-    double v[RT_SCHEDULE_LIST];
+struct optim_schedule_list {
+    double v[OPTIM_SCHEDULE_LIST];
     size_t n;
 };
 
 /* A plain value: copy it freely. */
 struct rt_schedule {
-    const struct rt_schedule_kind *kind;
-    double p[RT_SCHEDULE_PARAMS]; /* as the kind's params */
+    const struct optim_schedule_kind *kind;
+    double p[OPTIM_SCHEDULE_PARAMS]; /* as the kind's params */
     double warmup, warmup_start, warmup_end;
-    struct rt_schedule_list at, values;
+    struct optim_schedule_list at, values;
 };
 
 /* The table of kinds, and the parameters that all have.  Static storage. */
-const struct rt_schedule_kind *rt_schedule_kinds(size_t *ret_n);
-const struct rt_schedule_param *rt_schedule_common(size_t *ret_n);
+const struct optim_schedule_kind *optim_schedule_kinds(size_t *ret_n);
+const struct optim_schedule_param *optim_schedule_common(size_t *ret_n);
 
 /* "cosine:steps=10000,warmup=500", "piecewise:at=100:200,values=1:0.1:0.01"; what is not named
  * keeps its initial value.  NULL or "": constant.  CO_INVALID names what is wrong and what was
  * expected. */
-CO_MUST_CHECK int rt_schedule_parse(const char *text, struct rt_schedule *ret, struct co_err *err);
+CO_MUST_CHECK int optim_schedule_parse(
+    const char *text, struct rt_schedule *ret, struct co_err *err);
 
 /* It makes lr of lr, at all times. */
-bool rt_schedule_is_constant(const struct rt_schedule *s);
+bool optim_schedule_is_constant(const struct rt_schedule *s);
 
 /* Never negative, never above 1e30, always a number. */
-double rt_schedule_rate(const struct rt_schedule *s, double lr, uint64_t t);
+double optim_schedule_rate(const struct rt_schedule *s, double lr, uint64_t t);

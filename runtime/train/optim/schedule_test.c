@@ -26,8 +26,8 @@ static void line_check(char *line) {
     uint64_t t = strtoull(at, &at, 10);
     double want = strtod(at, NULL);
     double tolerance = strncmp(line, "cosine", 6) == 0 ? 1e-9 : 1e-12;
-    assert_int_equal(rt_schedule_parse(line, &s, NULL), 0);
-    double got = rt_schedule_rate(&s, lr, t);
+    assert_int_equal(optim_schedule_parse(line, &s, NULL), 0);
+    double got = optim_schedule_rate(&s, lr, t);
     if (!(fabs(got - want) <= tolerance * fabs(want) + 1e-17)) {
         fail_msg("%s lr %g t %llu: %.17g, not %.17g", line, lr, (unsigned long long)t, got, want);
     }
@@ -80,7 +80,8 @@ static void test_texts(void **state) {
         struct rt_schedule s;
         struct co_err err = {0};
 
-        assert_int_equal(rt_schedule_parse(rows[i].text, &s, &err), rows[i].said ? CO_INVALID : 0);
+        assert_int_equal(
+            optim_schedule_parse(rows[i].text, &s, &err), rows[i].said ? CO_INVALID : 0);
         if (rows[i].said && !strstr(co_err_text(&err), rows[i].said)) {
             fail_msg("'%s' lacks '%s'", co_err_text(&err), rows[i].said);
         }
@@ -100,10 +101,10 @@ static void test_rates_are_numbers_within_bounds(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(texts); i++) {
         struct rt_schedule s;
 
-        assert_int_equal(rt_schedule_parse(texts[i], &s, NULL), 0);
+        assert_int_equal(optim_schedule_parse(texts[i], &s, NULL), 0);
         for (size_t k = 0; k < CO_ARRAY_LEN(ts) * CO_ARRAY_LEN(lrs); k++) {
             double rate =
-                rt_schedule_rate(&s, lrs[k % CO_ARRAY_LEN(lrs)], ts[k / CO_ARRAY_LEN(lrs)]);
+                optim_schedule_rate(&s, lrs[k % CO_ARRAY_LEN(lrs)], ts[k / CO_ARRAY_LEN(lrs)]);
 
             assert_true(rate >= 0 && rate <= 1e30);
         }

@@ -2,29 +2,29 @@
  * anything is unpacked.  Any thread. */
 #include "runtime/train/ps/control.h"
 
-int rt_control_pack(const Rt__Control *c, const struct rt_frame_head *request,
-    struct rt_frame **ret, struct co_err *err) {
-    size_t size = rt__control__get_packed_size(c);
-    if (size > RT_FRAME_CONTROL_MAX) {
+int ps_control_pack(const Rpc__Control *c, const struct rpc_frame_head *request,
+    struct rpc_frame **ret, struct co_err *err) {
+    size_t size = rpc__control__get_packed_size(c);
+    if (size > RPC_FRAME_CONTROL_MAX) {
         return co_err_set(err, CO_NORESOURCE, "control message of %zu bytes exceeds %d", size,
-            RT_FRAME_CONTROL_MAX);
+            RPC_FRAME_CONTROL_MAX);
     }
-    uint8_t kind = RT_FRAME_CONTROL;
+    uint8_t kind = RPC_FRAME_CONTROL;
     if (request) {
-        kind |= RT_FRAME_ANSWER;
+        kind |= RPC_FRAME_ANSWER;
     }
-    int rc = rt_frame_new(kind, size, ret, err);
+    int rc = rpc_frame_new(kind, size, ret, err);
     if (rc == 0) {
         (*ret)->head.seq = request ? request->seq : 0;
-        (void)rt__control__pack(c, (*ret)->payload);
+        (void)rpc__control__pack(c, (*ret)->payload);
     }
     return rc;
 }
 
-int rt_control_unpack(const struct rt_frame *f, Rt__Control **ret, struct co_err *err) {
-    Rt__Control *c = f->head.bytes <= RT_FRAME_CONTROL_MAX
-                         ? rt__control__unpack(NULL, f->head.bytes, f->payload)
-                         : NULL;
+int ps_control_unpack(const struct rpc_frame *f, Rpc__Control **ret, struct co_err *err) {
+    Rpc__Control *c = f->head.bytes <= RPC_FRAME_CONTROL_MAX
+                          ? rpc__control__unpack(NULL, f->head.bytes, f->payload)
+                          : NULL;
     if (!c) {
         return co_err_set(
             err, CO_INVALID, "control message of %u bytes cannot be read", f->head.bytes);
@@ -33,7 +33,7 @@ int rt_control_unpack(const struct rt_frame *f, Rt__Control **ret, struct co_err
     return 0;
 }
 
-int rt_control_mode(const Rt__Hello *h, enum rt_mode *ret, struct co_err *err) {
+int ps_control_mode(const Rpc__Hello *h, enum rt_mode *ret, struct co_err *err) {
     if (h->mode > RT_GEO) {
         return co_err_set(err, CO_INVALID, "mode %u is unknown", h->mode);
     }
@@ -41,18 +41,18 @@ int rt_control_mode(const Rt__Hello *h, enum rt_mode *ret, struct co_err *err) {
     return 0;
 }
 
-int rt_control_tables(const Rt__Hello *h, struct rt_table **ret_tables, struct co_err *err) {
-    if (h->n_tables > RT_TABLES_MAX) {
-        return co_err_set(err, CO_INVALID, "%zu tables, at most %d", h->n_tables, RT_TABLES_MAX);
+int ps_control_tables(const Rpc__Hello *h, struct ps_table **ret_tables, struct co_err *err) {
+    if (h->n_tables > PS_TABLES_MAX) {
+        return co_err_set(err, CO_INVALID, "%zu tables, at most %d", h->n_tables, PS_TABLES_MAX);
     }
     enum rt_mode mode = RT_MODE_UNSET;
-    int rc = rt_control_mode(h, &mode, err);
+    int rc = ps_control_mode(h, &mode, err);
     if (rc < 0) {
         return rc;
     }
-    CO_AUTOFREE struct rt_table *tables = co_xcalloc(h->n_tables, sizeof(*tables));
+    CO_AUTOFREE struct ps_table *tables = co_xcalloc(h->n_tables, sizeof(*tables));
     for (size_t i = 0; i < h->n_tables; i++) {
-        const Rt__Table *t = h->tables[i];
+        const Rpc__Table *t = h->tables[i];
         struct rt_table_spec spec = {
             .name = t->name,
             .kind = t->kind <= RT_SPARSE ? (enum rt_table_kind)t->kind : RT_SPARSE,
@@ -70,13 +70,13 @@ int rt_control_tables(const Rt__Hello *h, struct rt_table **ret_tables, struct c
             .admit = t->admit,
             .evict = t->evict,
         };
-        rc = rt_table_make(&spec, &tables[i], err);
-        rc = rc < 0 ? rc : rt_table_fits(&tables[i], mode, err);
+        rc = ps_table_make(&spec, &tables[i], err);
+        rc = rc < 0 ? rc : ps_table_fits(&tables[i], mode, err);
         if (rc < 0) {
             return rc;
         }
     }
-    rt_tables_take_turns(tables, (uint32_t)h->n_tables);
+    ps_tables_take_turns(tables, (uint32_t)h->n_tables);
     *ret_tables = co_steal_ptr(tables);
     return 0;
 }

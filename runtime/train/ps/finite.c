@@ -8,7 +8,7 @@
 
 /* Compilers vectorize loops of a constant length even at low optimization levels, so this works in
  * blocks. */
-bool rt_all_finite_f32(const float *g, size_t n) {
+bool ps_all_finite_f32(const float *g, size_t n) {
     enum { BLOCK = 64, EXPONENT = 0x7f800000 };
     uint32_t bad = 0, bits[BLOCK];
     for (; n >= BLOCK && !bad; n -= BLOCK, g += BLOCK) {

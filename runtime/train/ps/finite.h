@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /* Whether no value is NaN or infinite. */
-bool rt_all_finite_f32(const float *g, size_t n);
+bool ps_all_finite_f32(const float *g, size_t n);
 
 /* The limit for the shows, and for the clicks, of a row in one push. */
-#define RT_CLICKS_MAX 1e9F
+#define PS_CLICKS_MAX 1e9F

@@ -7,22 +7,22 @@
 #include "runtime/train/ps/say.h"
 #include "runtime/train/rpc/bytes.h"
 
-void rt_table_describe(const struct rt_table *t, struct rt_ckpt_table *ret) {
-    *ret = (struct rt_ckpt_table){
+void ps_table_describe(const struct ps_table *t, struct ckpt_table *ret) {
+    *ret = (struct ckpt_table){
         .sparse = t->spec.kind == RT_SPARSE,
         .size = t->spec.size,
         .dim = t->spec.dim,
-        .state = t->spec.kind == RT_SPARSE ? rt_table_row(t) - t->spec.dim
-                                           : rt_table_state(t, t->spec.size),
+        .state = t->spec.kind == RT_SPARSE ? ps_table_row(t) - t->spec.dim
+                                           : ps_table_state(t, t->spec.size),
         .seed = t->spec.seed,
     };
     (void)snprintf(ret->name, sizeof(ret->name), "%s", t->name);
     (void)snprintf(ret->optimizer, sizeof(ret->optimizer), "%s", t->optimizer);
     (void)snprintf(ret->init, sizeof(ret->init), "%s", t->init);
-    (void)snprintf(ret->keeps, sizeof(ret->keeps), "%s", rt_evict_keeps(&t->evict));
+    (void)snprintf(ret->keeps, sizeof(ret->keeps), "%s", table_evict_keeps(&t->evict));
 }
 
-struct rt_table_spec rt_table_spec_of(const struct rt_ckpt_table *saved) {
+struct rt_table_spec ps_table_spec_of(const struct ckpt_table *saved) {
     return (struct rt_table_spec){
         .name = saved->name,
         .kind = saved->sparse ? RT_SPARSE : RT_DENSE,
@@ -38,14 +38,14 @@ static size_t rule_len(const char *optimizer) {
     return strcspn(optimizer, ":");
 }
 
-bool rt_fit_same_rule(const struct rt_table *t, const struct rt_ckpt_table *saved) {
+bool ps_fit_same_rule(const struct ps_table *t, const struct ckpt_table *saved) {
     size_t n = rule_len(t->optimizer);
     return n == rule_len(saved->optimizer) && strncmp(t->optimizer, saved->optimizer, n) == 0;
 }
 
-int rt_fit_check(const struct rt_table *t, const struct rt_ckpt_table *saved, struct co_err *err) {
-    struct rt_table was;
-    const struct rt_table_spec spec = rt_table_spec_of(saved);
+int ps_fit_check(const struct ps_table *t, const struct ckpt_table *saved, struct co_err *err) {
+    struct ps_table was;
+    const struct rt_table_spec spec = ps_table_spec_of(saved);
     const bool sparse = t->spec.kind == RT_SPARSE;
     if (sparse != saved->sparse || t->spec.size != saved->size || t->spec.dim != saved->dim) {
         return co_err_set(err, CO_INVALID,
@@ -53,11 +53,11 @@ int rt_fit_check(const struct rt_table *t, const struct rt_ckpt_table *saved, st
             saved->sparse ? "sparse" : "dense", (unsigned long long)saved->size, saved->dim,
             sparse ? "sparse" : "dense", (unsigned long long)t->spec.size, t->spec.dim);
     }
-    int rc = rt_table_make(&spec, &was, err); /* it may be of a program with other rules */
+    int rc = ps_table_make(&spec, &was, err); /* it may be of a program with other rules */
     if (rc < 0) {
         return rc;
     }
-    size_t state = rt_table_state(&was, sparse ? saved->dim : saved->size);
+    size_t state = ps_table_state(&was, sparse ? saved->dim : saved->size);
     if (sparse ? saved->state < state : saved->state != state) {
         return co_err_set(err, CO_INVALID,
             "table '%s' has %llu floats of state there with optimizer '%s', here that has %zu",
@@ -68,35 +68,35 @@ int rt_fit_check(const struct rt_table *t, const struct rt_ckpt_table *saved, st
 
 /* Earlier versions did not say what the counts mean: theirs count if they have the right size.
  */
-bool rt_fit_keeps(const struct rt_table *t, const struct rt_ckpt_table *saved) {
-    size_t words = rt_evict_words(&t->evict);
+bool ps_fit_keeps(const struct ps_table *t, const struct ckpt_table *saved) {
+    size_t words = table_evict_words(&t->evict);
     if (saved->keeps[0]) {
-        return words <= saved->state && strcmp(saved->keeps, rt_evict_keeps(&t->evict)) == 0;
+        return words <= saved->state && strcmp(saved->keeps, table_evict_keeps(&t->evict)) == 0;
     }
-    return rt_fit_same_rule(t, saved) && t->spec.dim + saved->state == rt_table_row(t);
+    return ps_fit_same_rule(t, saved) && t->spec.dim + saved->state == ps_table_row(t);
 }
 
-void rt_fit_row(
-    const struct rt_table *t, const struct rt_ckpt_table *saved, const void *row, float *ret_row) {
+void ps_fit_row(
+    const struct ps_table *t, const struct ckpt_table *saved, const void *row, float *ret_row) {
     const unsigned char *from = row;
-    size_t dim = t->spec.dim, state = rt_table_state(t, dim), words = rt_evict_words(&t->evict);
+    size_t dim = t->spec.dim, state = ps_table_state(t, dim), words = table_evict_words(&t->evict);
     float *counts = ret_row + dim + state;
-    if (rt_fit_same_rule(t, saved)) {
-        rt_copy_f32(ret_row, from, dim + state);
+    if (ps_fit_same_rule(t, saved)) {
+        rpc_copy_f32(ret_row, from, dim + state);
     } else {
-        rt_copy_f32(ret_row, from, dim);
-        rt_optim_state_init(&t->optim, dim, ret_row + dim);
+        rpc_copy_f32(ret_row, from, dim);
+        optim_state_init(&t->optim, dim, ret_row + dim);
     }
-    if (rt_fit_keeps(t, saved)) {
-        rt_copy_f32(counts, from + (dim + saved->state - words) * sizeof(float), words);
+    if (ps_fit_keeps(t, saved)) {
+        rpc_copy_f32(counts, from + (dim + saved->state - words) * sizeof(float), words);
     } else {
         memset(counts, 0, words * sizeof(float));
     }
 }
 
-void rt_fit_say(const struct rt_table *t, const struct rt_ckpt_table *saved) {
-    if (t->spec.kind == RT_SPARSE && rt_evict_words(&t->evict) > 0 && !rt_fit_keeps(t, saved)) {
-        rt_say_warn("table '%s': its rows were saved with %s%s, which evict '%s' does not count: "
+void ps_fit_say(const struct ps_table *t, const struct ckpt_table *saved) {
+    if (t->spec.kind == RT_SPARSE && table_evict_words(&t->evict) > 0 && !ps_fit_keeps(t, saved)) {
+        ps_say_warn("table '%s': its rows were saved with %s%s, which evict '%s' does not count: "
                     "the counts of all rows begin at 0",
             t->name, saved->keeps[0] ? "counts of " : "other counts", saved->keeps, t->evict_text);
     }

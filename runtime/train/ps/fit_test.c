@@ -13,12 +13,12 @@
 
 enum { DIM = 2 };
 
-static struct rt_table make(const char *optimizer, const char *evict) {
+static struct ps_table make(const char *optimizer, const char *evict) {
     const struct rt_table_spec spec = {
         .name = "rows", .kind = RT_SPARSE, .dim = DIM, .optimizer = optimizer, .evict = evict};
-    struct rt_table t;
+    struct ps_table t;
     struct co_err err = {0};
-    if (rt_table_make(&spec, &t, &err) < 0) {
+    if (ps_table_make(&spec, &t, &err) < 0) {
         fail_msg("%s", err.msg);
     }
     return t;
@@ -52,19 +52,19 @@ static void counts_are_taken_by_what_they_mean(void **state) {
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         for (int other_rule = 0; other_rule < 2; other_rule++) {
-            struct rt_table was = make("adagrad:lr=0.1", rows[i].was);
-            struct rt_table is = make(other_rule ? "sgd:lr=0.1" : "adagrad:lr=0.5", rows[i].is);
-            size_t state_floats = rt_table_state(&is, DIM);
+            struct ps_table was = make("adagrad:lr=0.1", rows[i].was);
+            struct ps_table is = make(other_rule ? "sgd:lr=0.1" : "adagrad:lr=0.5", rows[i].is);
+            size_t state_floats = ps_table_state(&is, DIM);
             float saved[16] = {1, 2, 3, 3}, row[16];
-            struct rt_ckpt_table described;
-            saved[DIM + rt_table_state(&was, DIM)] = 7;
-            rt_table_describe(&was, &described);
+            struct ckpt_table described;
+            saved[DIM + ps_table_state(&was, DIM)] = 7;
+            ps_table_describe(&was, &described);
             if (rows[i].old) {
                 described.keeps[0] = '\0';
             }
-            assert_int_equal(0, rt_fit_check(&is, &described, NULL));
+            assert_int_equal(0, ps_fit_check(&is, &described, NULL));
             memset(row, 0xff, sizeof(row));
-            rt_fit_row(&is, &described, saved, row);
+            ps_fit_row(&is, &described, saved, row);
             float want = rows[i].old && other_rule ? 0 : rows[i].want;
             if (row[0] != 1 || row[1] != 2 || row[DIM + state_floats] != want) {
                 fail_msg(
@@ -78,7 +78,7 @@ static void counts_are_taken_by_what_they_mean(void **state) {
 static void what_differs_is_named(void **state) {
     (void)state;
     static const struct {
-        struct rt_ckpt_table saved;
+        struct ckpt_table saved;
         const char *says[2];
     } rows[] = {
         {{.name = "rows", .sparse = true, .dim = 3, .optimizer = "sgd:lr=0.1", .init = "zero"},
@@ -91,13 +91,13 @@ static void what_differs_is_named(void **state) {
             {"'rows'", "lars"}},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        const struct rt_table t = make(i == 2 ? "adagrad:lr=0.1" : "sgd:lr=0.1", NULL);
-        struct rt_ckpt_table saved = rows[i].saved;
+        const struct ps_table t = make(i == 2 ? "adagrad:lr=0.1" : "sgd:lr=0.1", NULL);
+        struct ckpt_table saved = rows[i].saved;
         struct co_err err = {0};
         if (i == 2) {
             (void)snprintf(saved.optimizer, sizeof(saved.optimizer), "adagrad:lr=0.1");
         }
-        assert_int_equal(CO_INVALID, rt_fit_check(&t, &saved, &err));
+        assert_int_equal(CO_INVALID, ps_fit_check(&t, &saved, &err));
         for (size_t k = 0; k < 2; k++) {
             if (!strstr(err.msg, rows[i].says[k])) {
                 fail_msg("'%s' does not say '%s'", err.msg, rows[i].says[k]);

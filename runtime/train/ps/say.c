@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-void rt_say(char level, const char *file, int line, const char *fmt, ...) {
+void ps_say(char level, const char *file, int line, const char *fmt, ...) {
     char text[1200];
     struct timespec now;
     struct tm tm;

@@ -4,8 +4,8 @@
 
 #include "common/err.h"
 
-#define rt_say_info(...) rt_say('I', __FILE_NAME__, __LINE__, __VA_ARGS__)
-#define rt_say_warn(...) rt_say('W', __FILE_NAME__, __LINE__, __VA_ARGS__)
-#define rt_say_error(...) rt_say('E', __FILE_NAME__, __LINE__, __VA_ARGS__)
+#define ps_say_info(...) ps_say('I', __FILE_NAME__, __LINE__, __VA_ARGS__)
+#define ps_say_warn(...) ps_say('W', __FILE_NAME__, __LINE__, __VA_ARGS__)
+#define ps_say_error(...) ps_say('E', __FILE_NAME__, __LINE__, __VA_ARGS__)
 
-void rt_say(char level, const char *file, int line, const char *fmt, ...) CO_PRINTF(4, 5);
+void ps_say(char level, const char *file, int line, const char *fmt, ...) CO_PRINTF(4, 5);

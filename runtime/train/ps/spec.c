@@ -12,21 +12,21 @@ static int check_name(const char *name, struct co_err *err) {
     static const char allowed[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
     size_t len = name ? strlen(name) : 0;
-    if (len < 1 || len >= RT_TABLE_NAME_MAX || strspn(name, allowed) != len || name[0] == '.') {
+    if (len < 1 || len >= PS_TABLE_NAME_MAX || strspn(name, allowed) != len || name[0] == '.') {
         return co_err_set(err, CO_INVALID,
             "table name '%.80s' is not 1 to %d of letters, digits, '_', '-' and (not first) '.'",
-            name ? name : "", RT_TABLE_NAME_MAX - 1);
+            name ? name : "", PS_TABLE_NAME_MAX - 1);
     }
     return 0;
 }
 
 static int check_shape(const struct rt_table_spec *s, struct co_err *err) {
-    if (s->kind == RT_DENSE && (s->size < 1 || s->size > RT_DENSE_SIZE_MAX)) {
+    if (s->kind == RT_DENSE && (s->size < 1 || s->size > PS_DENSE_SIZE_MAX)) {
         return co_err_set(err, CO_INVALID, "size %llu is not 1 to %llu",
-            (unsigned long long)s->size, RT_DENSE_SIZE_MAX);
+            (unsigned long long)s->size, PS_DENSE_SIZE_MAX);
     }
-    if (s->kind == RT_SPARSE && (s->dim < 1 || s->dim > RT_DIM_MAX)) {
-        return co_err_set(err, CO_INVALID, "dim %u is not 1 to %d", s->dim, RT_DIM_MAX);
+    if (s->kind == RT_SPARSE && (s->dim < 1 || s->dim > PS_DIM_MAX)) {
+        return co_err_set(err, CO_INVALID, "dim %u is not 1 to %d", s->dim, PS_DIM_MAX);
     }
     if (s->mode > RT_GEO) {
         return co_err_set(err, CO_INVALID, "mode %d is unknown", (int)s->mode);
@@ -38,8 +38,8 @@ static int check_shape(const struct rt_table_spec *s, struct co_err *err) {
 }
 
 /* Refuses optimizers that need whole rows for dense tables, since those are cut into pieces. */
-static int check_rule(const struct rt_table *t, struct co_err *err) {
-    if (t->spec.kind == RT_DENSE && rt_optim_is_whole(&t->optim)) {
+static int check_rule(const struct ps_table *t, struct co_err *err) {
+    if (t->spec.kind == RT_DENSE && optim_is_whole(&t->optim)) {
         return co_err_set(err, CO_INVALID,
             "optimizer '%s' looks at whole rows (%s): a dense table, which is cut into pieces, "
             "cannot have it",
@@ -48,14 +48,14 @@ static int check_rule(const struct rt_table *t, struct co_err *err) {
     return 0;
 }
 
-static int set_rules(struct rt_table *t, const char *optimizer, struct co_err *err) {
-    int rc = rt_optim_parse(optimizer, &t->optim, err);
+static int set_rules(struct ps_table *t, const char *optimizer, struct co_err *err) {
+    int rc = optim_parse(optimizer, &t->optim, err);
     if (rc == 0 && t->spec.mode == RT_GEO) {
         t->local_optim = t->optim;
-        rc = rt_optim_format(&t->local_optim, t->local, sizeof(t->local), err);
-        rc = rc < 0 ? rc : rt_optim_parse("sum", &t->optim, err);
+        rc = optim_format(&t->local_optim, t->local, sizeof(t->local), err);
+        rc = rc < 0 ? rc : optim_parse("sum", &t->optim, err);
     }
-    return rc < 0 ? rc : rt_optim_format(&t->optim, t->optimizer, sizeof(t->optimizer), err);
+    return rc < 0 ? rc : optim_format(&t->optim, t->optimizer, sizeof(t->optimizer), err);
 }
 
 /* Copies text or, if there is none, `empty`. */
@@ -69,49 +69,49 @@ static int copy_text(const char *what, const char *text, const char *empty, char
     return 0;
 }
 
-static void point_spec(struct rt_table *t) {
+static void point_spec(struct ps_table *t) {
     t->spec.name = t->name;
     t->spec.optimizer = t->spec.mode == RT_GEO ? t->local : t->optimizer;
     t->spec.init = t->init;
     t->spec.schedule = t->schedule;
-    t->spec.storage = rt_storage_name(t->storage);
-    t->spec.wire = rt_storage_name(t->wire);
+    t->spec.storage = table_storage_name(t->storage);
+    t->spec.wire = table_storage_name(t->wire);
     t->spec.admit = t->admit_text;
     t->spec.evict = t->evict_text;
 }
 
 /* The fields that only sparse tables use. */
-static int make_rows(const struct rt_table_spec *spec, struct rt_table *t, struct co_err *err) {
-    int rc = rt_storage_parse("storage", spec->storage, &t->storage, err);
-    rc = rc < 0 ? rc : rt_admit_parse(spec->admit, &t->admit, err);
-    rc = rc < 0 ? rc : rt_evict_parse(spec->evict, &t->evict, err);
+static int make_rows(const struct rt_table_spec *spec, struct ps_table *t, struct co_err *err) {
+    int rc = table_storage_parse("storage", spec->storage, &t->storage, err);
+    rc = rc < 0 ? rc : table_admit_parse(spec->admit, &t->admit, err);
+    rc = rc < 0 ? rc : table_evict_parse(spec->evict, &t->evict, err);
     rc = rc < 0 ? rc
                 : copy_text("admit", spec->admit, "", t->admit_text, sizeof(t->admit_text), err);
     return rc < 0 ? rc
                   : copy_text("evict", spec->evict, "", t->evict_text, sizeof(t->evict_text), err);
 }
 
-int rt_table_make(const struct rt_table_spec *spec, struct rt_table *ret, struct co_err *err) {
+int ps_table_make(const struct rt_table_spec *spec, struct ps_table *ret, struct co_err *err) {
     int rc = check_name(spec->name, err);
     if (rc < 0) {
         return rc;
     }
-    struct rt_table t = {.spec = *spec};
+    struct ps_table t = {.spec = *spec};
     rc = check_shape(spec, err);
     rc = rc < 0 ? rc : set_rules(&t, spec->optimizer ? spec->optimizer : "sgd", err);
     rc = rc < 0 ? rc : check_rule(&t, err);
-    rc = rc < 0 ? rc : rt_initializer_parse(spec->init, spec->seed, &t.initializer, err);
-    rc = rc < 0 ? rc : rt_schedule_parse(spec->schedule, &t.rates, err);
+    rc = rc < 0 ? rc : optim_initializer_parse(spec->init, spec->seed, &t.initializer, err);
+    rc = rc < 0 ? rc : optim_schedule_parse(spec->schedule, &t.rates, err);
     rc = rc < 0 ? rc : copy_text("initializer", spec->init, "zero", t.init, sizeof(t.init), err);
     rc = rc < 0 ? rc
                 : copy_text(
                       "schedule", spec->schedule, "constant", t.schedule, sizeof(t.schedule), err);
-    rc = rc < 0 ? rc : rt_storage_parse("wire", spec->wire, &t.wire, err);
+    rc = rc < 0 ? rc : table_storage_parse("wire", spec->wire, &t.wire, err);
     rc = rc < 0 || spec->kind != RT_SPARSE ? rc : make_rows(spec, &t, err);
     if (rc < 0) {
         return co_err_wrap(err, "table '%s'", spec->name);
     }
-    /* rt_table_differs must ignore fields that the kind does not use. */
+    /* ps_table_differs must ignore fields that the kind does not use. */
     t.spec.size = spec->kind == RT_DENSE ? spec->size : 0;
     t.spec.dim = spec->kind == RT_SPARSE ? spec->dim : 0;
     (void)snprintf(t.name, sizeof(t.name), "%s", spec->name);
@@ -120,27 +120,27 @@ int rt_table_make(const struct rt_table_spec *spec, struct rt_table *ret, struct
     return 0;
 }
 
-const char *rt_mode_name(enum rt_mode mode) {
+const char *ps_mode_name(enum rt_mode mode) {
     static const char *const names[] = {
         [RT_MODE_UNSET] = "unset", [RT_ASYNC] = "async", [RT_SYNC] = "sync", [RT_GEO] = "geo"};
     return (size_t)mode < CO_ARRAY_LEN(names) ? names[mode] : "unknown";
 }
 
-int rt_table_fits(const struct rt_table *t, enum rt_mode job, struct co_err *err) {
+int ps_table_fits(const struct ps_table *t, enum rt_mode job, struct co_err *err) {
     if (t->spec.mode == RT_SYNC && job != RT_SYNC) {
         return co_err_set(err, CO_INVALID,
             "table '%s' is in sync mode, which needs a job in sync mode, not in %s", t->name,
-            rt_mode_name(job));
+            ps_mode_name(job));
     }
     return 0;
 }
 
-void rt_table_copy(struct rt_table *to, const struct rt_table *from) {
+void ps_table_copy(struct ps_table *to, const struct ps_table *from) {
     *to = *from;
     point_spec(to);
 }
 
-const char *rt_table_differs(const struct rt_table *a, const struct rt_table *b) {
+const char *ps_table_differs(const struct ps_table *a, const struct ps_table *b) {
     return strcmp(a->name, b->name) != 0                       ? "name"
            : a->spec.kind != b->spec.kind                      ? "kind"
            : a->spec.size != b->spec.size                      ? "size"
@@ -151,17 +151,17 @@ const char *rt_table_differs(const struct rt_table *a, const struct rt_table *b)
            : strcmp(a->schedule, b->schedule) != 0             ? "schedule"
            : a->storage != b->storage                          ? "storage"
            : a->wire != b->wire                                ? "wire"
-           : !rt_policy_equal(&a->admit, &b->admit)            ? "admit"
-           : !rt_policy_equal(&a->evict, &b->evict)            ? "evict"
+           : !table_policy_equal(&a->admit, &b->admit)         ? "admit"
+           : !table_policy_equal(&a->evict, &b->evict)         ? "evict"
            : a->spec.mode != b->spec.mode                      ? "mode"
                                                                : NULL;
 }
 
-size_t rt_table_state(const struct rt_table *t, size_t n) {
-    return rt_optim_state_floats(&t->optim, n);
+size_t ps_table_state(const struct ps_table *t, size_t n) {
+    return optim_state_floats(&t->optim, n);
 }
 
-void rt_mean(float *g, size_t n, uint32_t by) {
+void ps_mean(float *g, size_t n, uint32_t by) {
     if (by > 1) {
         for (size_t i = 0; i < n; i++) {
             g[i] /= (float)by;
@@ -169,11 +169,11 @@ void rt_mean(float *g, size_t n, uint32_t by) {
     }
 }
 
-size_t rt_table_row(const struct rt_table *t) {
-    return t->spec.dim + rt_table_state(t, t->spec.dim) + rt_evict_words(&t->evict);
+size_t ps_table_row(const struct ps_table *t) {
+    return t->spec.dim + ps_table_state(t, t->spec.dim) + table_evict_words(&t->evict);
 }
 
-void rt_tables_take_turns(struct rt_table *tables, uint32_t n) {
+void ps_tables_take_turns(struct ps_table *tables, uint32_t n) {
     uint32_t turn = 0;
     for (uint32_t i = 0; i < n; i++) {
         tables[i].turn = tables[i].spec.kind == RT_DENSE ? turn++ : 0;
@@ -181,43 +181,43 @@ void rt_tables_take_turns(struct rt_table *tables, uint32_t n) {
 }
 
 /* Cuts a range into `parts` and returns part i.  Later parts may be empty. */
-static struct rt_range cut(struct rt_range whole, uint32_t parts, uint32_t i) {
+static struct ps_range cut(struct ps_range whole, uint32_t parts, uint32_t i) {
     uint64_t per = (whole.n + parts - 1) / parts;
     per = (per + 15) / 16 * 16; /* 64 bytes: parts share no cache line */
     uint64_t begin = per * i < whole.n ? per * i : whole.n;
     uint64_t left = whole.n - begin;
-    return (struct rt_range){whole.begin + begin, left < per ? left : per};
+    return (struct ps_range){whole.begin + begin, left < per ? left : per};
 }
 
-struct rt_range rt_dense_share(const struct rt_table *t, const struct rt_shard_place *p) {
-    struct rt_range whole = {0, t->spec.size};
+struct ps_range ps_dense_share(const struct ps_table *t, const struct ps_shard_place *p) {
+    struct ps_range whole = {0, t->spec.size};
     uint32_t server = t->turn % p->servers, shard = t->turn / p->servers % p->shards;
-    struct rt_range part = cut(whole, p->servers, (p->server + p->servers - server) % p->servers);
+    struct ps_range part = cut(whole, p->servers, (p->server + p->servers - server) % p->servers);
     return cut(part, p->shards, (p->shard + p->shards - shard) % p->shards);
 }
 
-uint32_t rt_dense_chunks(uint64_t n) {
-    return (uint32_t)((n + RT_DENSE_CHUNK - 1) / RT_DENSE_CHUNK);
+uint32_t ps_dense_chunks(uint64_t n) {
+    return (uint32_t)((n + PS_DENSE_CHUNK - 1) / PS_DENSE_CHUNK);
 }
 
-struct rt_range rt_dense_chunk(struct rt_range shard, uint32_t chunk) {
-    uint64_t at = (uint64_t)chunk * RT_DENSE_CHUNK;
+struct ps_range ps_dense_chunk(struct ps_range shard, uint32_t chunk) {
+    uint64_t at = (uint64_t)chunk * PS_DENSE_CHUNK;
     uint64_t left = at < shard.n ? shard.n - at : 0;
-    return (struct rt_range){shard.begin + at, left < RT_DENSE_CHUNK ? left : RT_DENSE_CHUNK};
+    return (struct ps_range){shard.begin + at, left < PS_DENSE_CHUNK ? left : PS_DENSE_CHUNK};
 }
 
-uint32_t rt_sparse_server(uint64_t id, uint32_t servers) {
-    return (uint32_t)((rt_mix64(id) >> 32) * servers >> 32);
+uint32_t ps_sparse_server(uint64_t id, uint32_t servers) {
+    return (uint32_t)((optim_mix64(id) >> 32) * servers >> 32);
 }
 
-uint32_t rt_sparse_shard(uint64_t id, uint32_t shards) {
-    return (uint32_t)((rt_mix64(id) & 0xffffffffU) * shards >> 32);
+uint32_t ps_sparse_shard(uint64_t id, uint32_t shards) {
+    return (uint32_t)((optim_mix64(id) & 0xffffffffU) * shards >> 32);
 }
 
-bool rt_sparse_all_live(
-    const struct rt_shard_place *p, const uint64_t *ids, size_t n, size_t *ret_i) {
+bool ps_sparse_all_live(
+    const struct ps_shard_place *p, const uint64_t *ids, size_t n, size_t *ret_i) {
     for (size_t i = 0; (p->servers > 1 || p->shards > 1) && i < n; i++) {
-        uint64_t mix = rt_mix64(ids[i]);
+        uint64_t mix = optim_mix64(ids[i]);
         if ((mix >> 32) * p->servers >> 32 != p->server ||
             (mix & 0xffffffffU) * p->shards >> 32 != p->shard) {
             *ret_i = i;
@@ -229,15 +229,15 @@ bool rt_sparse_all_live(
 
 int rt_table_init_row(
     const struct rt_table_spec *spec, uint64_t id, float *ret_row, struct co_err *err) {
-    struct rt_initializer in;
-    int rc = rt_initializer_parse(spec->init, spec->seed, &in, err);
+    struct optim_initializer in;
+    int rc = optim_initializer_parse(spec->init, spec->seed, &in, err);
     if (rc == 0) {
-        rt_initializer_row(&in, id, spec->dim, ret_row);
+        optim_initializer_row(&in, id, spec->dim, ret_row);
     }
     return rc;
 }
 
-uint64_t rt_incarnation(void) {
+uint64_t ps_incarnation(void) {
     uint64_t n = 0;
     while (n == 0) {
         ssize_t got = getrandom(&n, sizeof(n), 0);

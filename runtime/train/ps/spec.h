@@ -4,9 +4,9 @@
  *     dense    the vector is cut into contiguous parts for servers, these for shards, and these
  *              into chunks.  A frame carries one chunk.  Each has its own optimizer state
  *
- * Dense tables begin on different servers and shards in turn (rt_tables_take_turns).
+ * Dense tables begin on different servers and shards in turn (ps_tables_take_turns).
  *
- * Pure functions; a table is read-only after rt_table_make and rt_tables_take_turns. */
+ * Pure functions; a table is read-only after ps_table_make and ps_tables_take_turns. */
 #pragma once
 
 #include "runtime/train/optim/optim.h"
@@ -17,77 +17,77 @@
 #include "runtime/train/table/policy.h"
 
 enum {
-    RT_TABLE_NAME_MAX = 64,
-    RT_TABLES_MAX = 256,
-    RT_DIM_MAX = 65536,
-    RT_DENSE_CHUNK = 1 << 20, /* floats */
+    PS_TABLE_NAME_MAX = 64,
+    PS_TABLES_MAX = 256,
+    PS_DIM_MAX = 65536,
+    PS_DENSE_CHUNK = 1 << 20, /* floats */
 };
-#define RT_DENSE_SIZE_MAX (1ULL << 34)
+#define PS_DENSE_SIZE_MAX (1ULL << 34)
 
-struct rt_table {
+struct ps_table {
     struct rt_table_spec spec; /* its strings point to those below */
-    char name[RT_TABLE_NAME_MAX];
+    char name[PS_TABLE_NAME_MAX];
     char optimizer[256]; /* of the servers, in canonical form; in geo mode they only add */
     char local[256];     /* geo: of the trainers, in canonical form: the optimizer of the spec */
     char init[128];
     char schedule[256];
-    struct rt_optim optim;
-    struct rt_optim local_optim; /* geo: `local` */
-    struct rt_initializer initializer;
+    struct optim optim;
+    struct optim local_optim; /* geo: `local` */
+    struct optim_initializer initializer;
     struct rt_schedule rates;
     enum rt_dtype storage; /* sparse: type of values in memory */
     enum rt_dtype wire;    /* type of values and gradients in frames */
     char admit_text[128], evict_text[256];
-    struct rt_policy admit, evict; /* sparse */
-    uint32_t turn;                 /* dense: number of dense tables before it */
+    struct table_policy admit, evict; /* sparse */
+    uint32_t turn;                    /* dense: number of dense tables before it */
 };
 
 /* Checks a spec and fills *ret.  CO_INVALID names the table and what is wrong with it. */
-CO_MUST_CHECK int rt_table_make(
-    const struct rt_table_spec *spec, struct rt_table *ret, struct co_err *err);
+CO_MUST_CHECK int ps_table_make(
+    const struct rt_table_spec *spec, struct ps_table *ret, struct co_err *err);
 /* CO_INVALID: the table is in sync mode, but the job is not. */
-CO_MUST_CHECK int rt_table_fits(const struct rt_table *t, enum rt_mode job, struct co_err *err);
+CO_MUST_CHECK int ps_table_fits(const struct ps_table *t, enum rt_mode job, struct co_err *err);
 /* For messages: "async", "sync", "geo" or "unset". */
-const char *rt_mode_name(enum rt_mode mode);
+const char *ps_mode_name(enum rt_mode mode);
 /* Copies the strings, too. */
-void rt_table_copy(struct rt_table *to, const struct rt_table *from);
+void ps_table_copy(struct ps_table *to, const struct ps_table *from);
 /* The name of the first field that differs; NULL: none does. */
-const char *rt_table_differs(const struct rt_table *a, const struct rt_table *b);
+const char *ps_table_differs(const struct ps_table *a, const struct ps_table *b);
 
 /* How many floats of optimizer state servers keep for a row (n: its dim) or for n dense values. */
-size_t rt_table_state(const struct rt_table *t, size_t n);
+size_t ps_table_state(const struct ps_table *t, size_t n);
 
 /* Divides g [n] by `by`. */
-void rt_mean(float *g, size_t n, uint32_t by);
+void ps_mean(float *g, size_t n, uint32_t by);
 
 /* Floats of a sparse row in a checkpoint: values, state, and what its evict policy keeps. */
-size_t rt_table_row(const struct rt_table *t);
+size_t ps_table_row(const struct ps_table *t);
 
 /* A random number, never 0.  It tells a process, or a client or server in it, from one that
  * replaces it. */
-uint64_t rt_incarnation(void);
+uint64_t ps_incarnation(void);
 
 /* A range of values of a dense vector. */
-struct rt_range {
+struct ps_range {
     uint64_t begin, n;
 };
 
 /* Names a shard of a server, and says how many there are. */
-struct rt_shard_place {
+struct ps_shard_place {
     uint32_t server, servers, shard, shards;
 };
 
 /* Sets the turn of each of a job's tables. */
-void rt_tables_take_turns(struct rt_table *tables, uint32_t n);
+void ps_tables_take_turns(struct ps_table *tables, uint32_t n);
 /* The values of a dense table that the shard owns; may be none.  The table's turn selects the
  * server and the shard that own the first values, so that small tables do not all lie on the first
  * ones. */
-struct rt_range rt_dense_share(const struct rt_table *t, const struct rt_shard_place *p);
-uint32_t rt_dense_chunks(uint64_t n);
-struct rt_range rt_dense_chunk(struct rt_range shard, uint32_t chunk);
+struct ps_range ps_dense_share(const struct ps_table *t, const struct ps_shard_place *p);
+uint32_t ps_dense_chunks(uint64_t n);
+struct ps_range ps_dense_chunk(struct ps_range shard, uint32_t chunk);
 
-uint32_t rt_sparse_server(uint64_t id, uint32_t servers);
-uint32_t rt_sparse_shard(uint64_t id, uint32_t shards);
+uint32_t ps_sparse_server(uint64_t id, uint32_t servers);
+uint32_t ps_sparse_shard(uint64_t id, uint32_t shards);
 /* Whether the shard owns all these ids; if not, *ret_i is the index of the first other one. */
-bool rt_sparse_all_live(
-    const struct rt_shard_place *p, const uint64_t *ids, size_t n, size_t *ret_i);
+bool ps_sparse_all_live(
+    const struct ps_shard_place *p, const uint64_t *ids, size_t n, size_t *ret_i);

@@ -53,13 +53,13 @@ static void strip_brackets(char *host) {
 
 /* This process's index in the list, by POD_IP and PADDLE_PORT. paddle-operator 0.3.3 to 0.3.5 give
  * no port or a wrong one; then PADDLE_TRAINER_ID is the index if the host there is POD_IP. */
-static int find_self(const struct rt_read *e, enum co_var var, const struct rt_endpoints *l,
+static int find_self(const struct env_read *e, enum co_var var, const struct env_endpoints *l,
     uint32_t *ret_index, struct co_err *err) {
     const char *list = co_contract[var].name;
-    CO_AUTOFREE char *host = rt_read_text(e, CO_VAR_POD_IP);
-    CO_AUTOFREE char *port = rt_read_text(e, CO_VAR_PORT);
+    CO_AUTOFREE char *host = env_read_text(e, CO_VAR_POD_IP);
+    CO_AUTOFREE char *port = env_read_text(e, CO_VAR_PORT);
     if (!host) {
-        return rt_read_not_set(CO_VAR_POD_IP, "", err);
+        return env_read_not_set(CO_VAR_POD_IP, "", err);
     }
     strip_brackets(host);
     int r = co_contract_check(CO_VAR_POD_IP, host, err);
@@ -67,7 +67,7 @@ static int find_self(const struct rt_read *e, enum co_var var, const struct rt_e
         return r;
     }
     uint32_t id = UINT32_MAX;
-    (void)rt_read_number(e, CO_VAR_TRAINER_ID, &id, NULL);
+    (void)env_read_number(e, CO_VAR_TRAINER_ID, &id, NULL);
     int64_t p = -1;
     int port_bad = port ? co_parse_i64(co_contract[CO_VAR_PORT].name, port, 1, 65535, &p, err) : 0;
     bool by_id = false;
@@ -87,7 +87,7 @@ static int find_self(const struct rt_read *e, enum co_var var, const struct rt_e
         return 0;
     }
     if (!port) {
-        return rt_read_not_set(CO_VAR_PORT, "", err);
+        return env_read_not_set(CO_VAR_PORT, "", err);
     }
     return port_bad ? port_bad
                     : co_err_set(err, CO_INVALID,
@@ -100,82 +100,82 @@ static int find_self(const struct rt_read *e, enum co_var var, const struct rt_e
 
 static const struct {
     const char *word;
-    enum rt_role role;
+    enum role role;
 } role_words[] = {
-    {"PSERVER", RT_ROLE_SERVER},
-    {"TRAINER", RT_ROLE_WORKER},
-    {"HETER", RT_ROLE_HETER},
-    {"HETER_TRAINER", RT_ROLE_HETER},
-    {"COORDINATOR", RT_ROLE_COORDINATOR},
+    {"PSERVER", ROLE_SERVER},
+    {"TRAINER", ROLE_WORKER},
+    {"HETER", ROLE_HETER},
+    {"HETER_TRAINER", ROLE_HETER},
+    {"COORDINATOR", ROLE_COORDINATOR},
 };
 
-static enum rt_role role_of(const char *word) {
+static enum role role_of(const char *word) {
     for (size_t i = 0; i < CO_ARRAY_LEN(role_words); i++) {
         if (co_streq(role_words[i].word, word)) {
             return role_words[i].role;
         }
     }
-    return RT_ROLE_COUNT;
+    return ROLE_COUNT;
 }
 
 /* The first of three variables that is set. Launchers set the second one, too. */
-static int ps_role(const struct rt_read *e, enum rt_role *ret, struct co_err *err) {
+static int ps_role(const struct env_read *e, enum role *ret, struct co_err *err) {
     static const enum co_var vars[] = {
         CO_VAR_TRAINING_ROLE, CO_VAR_ROLE, CO_VAR_PADDLE_TRAINING_ROLE};
     for (size_t i = 0; i < CO_ARRAY_LEN(vars); i++) {
-        CO_AUTOFREE char *word = rt_read_text(e, vars[i]);
+        CO_AUTOFREE char *word = env_read_text(e, vars[i]);
         if (word) {
             *ret = role_of(word);
             int r = co_contract_check(vars[i], word, err);
-            return r || *ret != RT_ROLE_COUNT
+            return r || *ret != ROLE_COUNT
                        ? r
                        : co_err_set(err, CO_UNSUPPORTED, "%s is \"%s\", which is no role here",
                              co_contract[vars[i]].name, word);
         }
     }
-    return rt_read_not_set(CO_VAR_TRAINING_ROLE, "", err);
+    return env_read_not_set(CO_VAR_TRAINING_ROLE, "", err);
 }
 
-static int worker_index(const struct rt_read *e, struct rt_topology *t, struct co_err *err) {
+static int worker_index(const struct env_read *e, struct role_topology *t, struct co_err *err) {
     const char *name = co_contract[CO_VAR_TRAINER_ID].name;
-    int r = rt_read_number(e, CO_VAR_TRAINER_ID, &t->index, err);
+    int r = env_read_number(e, CO_VAR_TRAINER_ID, &t->index, err);
     if (r == CO_NOTFOUND) {
-        if (t->training != RT_TRAINING_PS) {
+        if (t->training != ROLE_TRAINING_PS) {
             return 0; /* a trainer without an id is number 0, as in Paddle */
         }
-        return rt_read_not_set(CO_VAR_TRAINER_ID, "", err);
+        return env_read_not_set(CO_VAR_TRAINER_ID, "", err);
     }
     if (!r && t->index >= t->n_workers) {
-        const char *of = t->training == RT_TRAINING_PS ? co_contract[CO_VAR_TRAINERS_NUM].name
-                                                       : "the number of trainer endpoints,";
+        const char *of = t->training == ROLE_TRAINING_PS ? co_contract[CO_VAR_TRAINERS_NUM].name
+                                                         : "the number of trainer endpoints,";
         return co_err_set(err, CO_INVALID, "%s is \"%u\", expected less than %s %u", name, t->index,
             of, t->n_workers);
     }
     return r;
 }
 
-static int heter_index(const struct rt_read *e, struct rt_topology *t, struct co_err *err) {
+static int heter_index(const struct env_read *e, struct role_topology *t, struct co_err *err) {
     if (t->heters.n) {
         return find_self(e, CO_VAR_HETER_ENDPOINTS, &t->heters, &t->index, err);
     }
-    int r = rt_read_number(e, CO_VAR_TRAINER_ID, &t->index, err);
-    return r == CO_NOTFOUND ? rt_read_not_set(CO_VAR_HETER_ENDPOINTS, "", err) : r;
+    int r = env_read_number(e, CO_VAR_TRAINER_ID, &t->index, err);
+    return r == CO_NOTFOUND ? env_read_not_set(CO_VAR_HETER_ENDPOINTS, "", err) : r;
 }
 
 /* The endpoint of a process that is no server. In parameter server jobs a wrong one is ignored,
  * since Paddle does not use it there. */
-static int own_endpoint(const struct rt_read *e, struct rt_topology *t, struct co_err *err) {
-    const struct rt_endpoints *l = t->role == RT_ROLE_HETER ? &t->heters : &t->trainers;
-    CO_AUTOFREE char *current = rt_read_text(e, CO_VAR_CURRENT_ENDPOINT);
-    if (current && t->role == RT_ROLE_WORKER) {
+static int own_endpoint(const struct env_read *e, struct role_topology *t, struct co_err *err) {
+    const struct env_endpoints *l = t->role == ROLE_HETER ? &t->heters : &t->trainers;
+    CO_AUTOFREE char *current = env_read_text(e, CO_VAR_CURRENT_ENDPOINT);
+    if (current && t->role == ROLE_WORKER) {
         int r = co_contract_check(CO_VAR_CURRENT_ENDPOINT, current, err);
         if (!r) {
             t->endpoint = co_steal_ptr(current);
-        } else if (t->training == RT_TRAINING_COLLECTIVE) {
+        } else if (t->training == ROLE_TRAINING_COLLECTIVE) {
             return r;
         }
     }
-    bool mine = t->role == RT_ROLE_HETER || l->n == t->n_workers;
+    bool mine = t->role == ROLE_HETER || l->n == t->n_workers;
     if (!t->endpoint && mine && t->index < l->n) {
         struct co_hostport hp;
         if (!co_parse_hostport("endpoint", l->item[t->index], &hp, NULL)) {
@@ -185,97 +185,97 @@ static int own_endpoint(const struct rt_read *e, struct rt_topology *t, struct c
     return 0;
 }
 
-static int load_ps(const struct rt_read *e, struct rt_topology *t, struct co_err *err) {
-    t->training = RT_TRAINING_PS;
+static int load_ps(const struct env_read *e, struct role_topology *t, struct co_err *err) {
+    t->training = ROLE_TRAINING_PS;
     int r = ps_role(e, &t->role, err);
     if (r) {
         return r;
     }
     /* Paddle's parameter servers ignore this list, so errors in it are ignored, too. */
-    (void)rt_read_endpoints(e, CO_VAR_TRAINER_ENDPOINTS, false, &t->trainers, NULL);
-    r = rt_read_number(e, CO_VAR_TRAINERS_NUM, &t->n_workers, err);
+    (void)env_read_endpoints(e, CO_VAR_TRAINER_ENDPOINTS, false, &t->trainers, NULL);
+    r = env_read_number(e, CO_VAR_TRAINERS_NUM, &t->n_workers, err);
     if (r == CO_NOTFOUND && t->trainers.n) {
         t->n_workers = t->trainers.n;
         r = 0;
     }
     if (r) {
-        return r == CO_NOTFOUND ? rt_read_not_set(CO_VAR_TRAINERS_NUM, "", err) : r;
+        return r == CO_NOTFOUND ? env_read_not_set(CO_VAR_TRAINERS_NUM, "", err) : r;
     }
     switch (t->role) {
-    case RT_ROLE_SERVER:
+    case ROLE_SERVER:
         r = find_self(e, CO_VAR_PSERVERS, &t->servers, &t->index, err);
         if (!r) {
             t->endpoint = co_xstrdup(t->servers.item[t->index]);
         }
         return r;
-    case RT_ROLE_WORKER:
+    case ROLE_WORKER:
         r = worker_index(e, t, err);
         break;
-    case RT_ROLE_HETER:
+    case ROLE_HETER:
         r = heter_index(e, t, err);
         break;
-    case RT_ROLE_COORDINATOR:
-    case RT_ROLE_COUNT:
+    case ROLE_COORDINATOR:
+    case ROLE_COUNT:
     default:
         break;
     }
     return r ? r : own_endpoint(e, t, err);
 }
 
-static int load_collective(const struct rt_read *e, struct rt_topology *t, struct co_err *err) {
-    CO_AUTOFREE char *role = rt_read_text(e, CO_VAR_TRAINING_ROLE);
-    if (role && role_of(role) == RT_ROLE_SERVER) {
-        return rt_read_not_set(CO_VAR_PSERVERS, ", but TRAINING_ROLE is \"PSERVER\"", err);
+static int load_collective(const struct env_read *e, struct role_topology *t, struct co_err *err) {
+    CO_AUTOFREE char *role = env_read_text(e, CO_VAR_TRAINING_ROLE);
+    if (role && role_of(role) == ROLE_SERVER) {
+        return env_read_not_set(CO_VAR_PSERVERS, ", but TRAINING_ROLE is \"PSERVER\"", err);
     }
-    if (role && role_of(role) == RT_ROLE_HETER) {
-        t->role = RT_ROLE_HETER;
+    if (role && role_of(role) == ROLE_HETER) {
+        t->role = ROLE_HETER;
     } else {
-        CO_AUTOFREE char *other = rt_read_text(e, CO_VAR_PADDLE_TRAINING_ROLE);
-        if (other && role_of(other) != RT_ROLE_WORKER) {
+        CO_AUTOFREE char *other = env_read_text(e, CO_VAR_PADDLE_TRAINING_ROLE);
+        if (other && role_of(other) != ROLE_WORKER) {
             return co_err_set(err, CO_INVALID,
                 "%s is \"%.100s\", expected \"TRAINER\", as %s is not set",
                 co_contract[CO_VAR_PADDLE_TRAINING_ROLE].name, other,
                 co_contract[CO_VAR_PSERVERS].name);
         }
     }
-    int r = rt_read_endpoints(e, CO_VAR_TRAINER_ENDPOINTS, true, &t->trainers, err);
+    int r = env_read_endpoints(e, CO_VAR_TRAINER_ENDPOINTS, true, &t->trainers, err);
     if (r) {
         return r;
     }
     t->n_workers = t->trainers.n ? t->trainers.n : 1;
-    if (t->trainers.n == 0 && t->role == RT_ROLE_WORKER) {
-        t->training = RT_TRAINING_ALONE; /* even with an id other than 0, as in Paddle */
-        (void)rt_read_number(e, CO_VAR_TRAINERS_NUM, &t->n_named, NULL);
+    if (t->trainers.n == 0 && t->role == ROLE_WORKER) {
+        t->training = ROLE_TRAINING_ALONE; /* even with an id other than 0, as in Paddle */
+        (void)env_read_number(e, CO_VAR_TRAINERS_NUM, &t->n_named, NULL);
         return 0;
     }
-    t->training = RT_TRAINING_COLLECTIVE;
-    r = t->role == RT_ROLE_HETER ? heter_index(e, t, err) : worker_index(e, t, err);
+    t->training = ROLE_TRAINING_COLLECTIVE;
+    r = t->role == ROLE_HETER ? heter_index(e, t, err) : worker_index(e, t, err);
     return r ? r : own_endpoint(e, t, err);
 }
 
 /* ---- the rest -------------------------------------------------------------------------- */
 
 /* Bad values mean off: Paddle looks at them only when gloo starts. */
-static void load_gloo(const struct rt_read *e, struct rt_gloo *g) {
+static void load_gloo(const struct env_read *e, struct role_gloo *g) {
     uint32_t with = 0, how = 0;
-    (void)rt_read_number(e, CO_VAR_WITH_GLOO, &with, NULL);
+    (void)env_read_number(e, CO_VAR_WITH_GLOO, &with, NULL);
     g->workers = with == 1 || with == 2;
     g->servers = with == 2;
-    CO_AUTOFREE char *rendezvous = rt_read_text(e, CO_VAR_GLOO_RENDEZVOUS);
+    CO_AUTOFREE char *rendezvous = env_read_text(e, CO_VAR_GLOO_RENDEZVOUS);
     if (rendezvous && !co_contract_check(CO_VAR_GLOO_RENDEZVOUS, rendezvous, NULL)) {
         how = (uint32_t)(rendezvous[0] - '0');
     }
     g->rendezvous = (int)how;
-    CO_AUTOFREE char *http = rt_read_text(e, CO_VAR_GLOO_HTTP_ENDPOINT);
+    CO_AUTOFREE char *http = env_read_text(e, CO_VAR_GLOO_HTTP_ENDPOINT);
     if (http && !co_contract_check(CO_VAR_GLOO_HTTP_ENDPOINT, http, NULL)) {
         g->http_endpoint = co_steal_ptr(http);
     }
 }
 
-static char *job_name(const struct rt_read *e) {
+static char *job_name(const struct env_read *e) {
     static const enum co_var vars[] = {CO_VAR_JOB_ID, CO_VAR_ELASTIC_JOB_ID, CO_VAR_SYS_JOB_ID};
     for (size_t i = 0; i < CO_ARRAY_LEN(vars); i++) {
-        CO_AUTOFREE char *s = rt_read_text(e, vars[i]);
+        CO_AUTOFREE char *s = env_read_text(e, vars[i]);
         if (s && *s) {
             return co_steal_ptr(s);
         }
@@ -285,44 +285,45 @@ static char *job_name(const struct rt_read *e) {
 
 /* Only heter trainers need these endpoints, so other roles accept any text here. */
 static int heter_endpoints(
-    const struct rt_read *e, bool check, struct rt_endpoints *ret, struct co_err *err) {
-    int r = rt_read_endpoints(e, CO_VAR_HETER_ENDPOINTS, check, ret, err);
+    const struct env_read *e, bool check, struct env_endpoints *ret, struct co_err *err) {
+    int r = env_read_endpoints(e, CO_VAR_HETER_ENDPOINTS, check, ret, err);
     if (!r && ret->n == 0) {
-        r = rt_read_endpoints(e, CO_VAR_HETER_TRAINERS, check, ret, err);
+        r = env_read_endpoints(e, CO_VAR_HETER_TRAINERS, check, ret, err);
     }
     return check ? r : 0;
 }
 
-static int load_v2(const struct rt_read *e, struct rt_topology *t, struct co_err *err) {
-    struct rt_v2 v;
-    int r = rt_v2_load(e, &v, err);
+static int load_v2(const struct env_read *e, struct role_topology *t, struct co_err *err) {
+    struct init_v2 v;
+    int r = init_v2_load(e, &v, err);
     if (r) {
         return r;
     }
-    t->training = RT_TRAINING_PS;
-    t->role = RT_ROLE_WORKER;
+    t->training = ROLE_TRAINING_PS;
+    t->role = ROLE_WORKER;
     t->index = v.index;
     t->n_workers = v.n_workers;
     t->servers = v.servers;
     return 0;
 }
 
-int rt_topology_load(rt_getenv_fn get, void *arg, struct rt_topology **ret, struct co_err *err) {
-    struct rt_read e = {.get = get ? get : from_process, .arg = arg};
-    CO_CLEANUP(rt_topology_freep) struct rt_topology *t = co_xcalloc(1, sizeof(*t));
-    CO_AUTOFREE char *servers = rt_read_list(&e, CO_VAR_PSERVERS);
-    CO_AUTOFREE char *word = rt_read_text(&e, CO_VAR_TRAINING_ROLE);
-    enum rt_role role = word ? role_of(word) : RT_ROLE_WORKER;
+int role_topology_load(
+    env_getenv_fn get, void *arg, struct role_topology **ret, struct co_err *err) {
+    struct env_read e = {.get = get ? get : from_process, .arg = arg};
+    CO_CLEANUP(role_topology_freep) struct role_topology *t = co_xcalloc(1, sizeof(*t));
+    CO_AUTOFREE char *servers = env_read_list(&e, CO_VAR_PSERVERS);
+    CO_AUTOFREE char *word = env_read_text(&e, CO_VAR_TRAINING_ROLE);
+    enum role role = word ? role_of(word) : ROLE_WORKER;
     int r = 0;
     if (!get) {
         warn_of_links();
     }
-    if (role == RT_ROLE_SERVER && servers && !*servers) {
+    if (role == ROLE_SERVER && servers && !*servers) {
         r = co_contract_check(CO_VAR_PSERVERS, servers, err);
     }
-    r = r ? r : rt_read_endpoints(&e, CO_VAR_PSERVERS, true, &t->servers, err);
-    r = r ? r : heter_endpoints(&e, role == RT_ROLE_HETER, &t->heters, err);
-    if (!r && t->servers.n == 0 && rt_v2_is_set(&e)) {
+    r = r ? r : env_read_endpoints(&e, CO_VAR_PSERVERS, true, &t->servers, err);
+    r = r ? r : heter_endpoints(&e, role == ROLE_HETER, &t->heters, err);
+    if (!r && t->servers.n == 0 && init_v2_is_set(&e)) {
         r = load_v2(&e, t, err);
     } else if (!r) {
         r = t->servers.n ? load_ps(&e, t, err) : load_collective(&e, t, err);
@@ -336,11 +337,11 @@ int rt_topology_load(rt_getenv_fn get, void *arg, struct rt_topology **ret, stru
     return 0;
 }
 
-void rt_topology_free(struct rt_topology *t) {
+void role_topology_free(struct role_topology *t) {
     if (t) {
-        rt_endpoints_done(&t->servers);
-        rt_endpoints_done(&t->trainers);
-        rt_endpoints_done(&t->heters);
+        env_endpoints_done(&t->servers);
+        env_endpoints_done(&t->trainers);
+        env_endpoints_done(&t->heters);
         free(t->endpoint);
         free(t->job);
         free(t->gloo.http_endpoint);
@@ -348,36 +349,36 @@ void rt_topology_free(struct rt_topology *t) {
     }
 }
 
-uint32_t rt_topology_count(const struct rt_topology *t, enum rt_role role) {
+uint32_t role_topology_count(const struct role_topology *t, enum role role) {
     switch (role) {
-    case RT_ROLE_WORKER:
+    case ROLE_WORKER:
         return t->n_workers;
-    case RT_ROLE_SERVER:
+    case ROLE_SERVER:
         return t->servers.n;
-    case RT_ROLE_HETER:
+    case ROLE_HETER:
         return t->heters.n;
-    case RT_ROLE_COORDINATOR:
-    case RT_ROLE_COUNT:
+    case ROLE_COORDINATOR:
+    case ROLE_COUNT:
     default:
         return 0;
     }
 }
 
-const char *rt_role_name(enum rt_role role) {
-    static const char *const names[RT_ROLE_COUNT] = {
-        [RT_ROLE_WORKER] = "worker",
-        [RT_ROLE_SERVER] = "server",
-        [RT_ROLE_HETER] = "heter trainer",
-        [RT_ROLE_COORDINATOR] = "coordinator",
+const char *role_name(enum role role) {
+    static const char *const names[ROLE_COUNT] = {
+        [ROLE_WORKER] = "worker",
+        [ROLE_SERVER] = "server",
+        [ROLE_HETER] = "heter trainer",
+        [ROLE_COORDINATOR] = "coordinator",
     };
-    return role < RT_ROLE_COUNT ? names[role] : "?";
+    return role < ROLE_COUNT ? names[role] : "?";
 }
 
-const char *rt_training_name(enum rt_training training) {
-    static const char *const names[RT_TRAINING_COUNT] = {
-        [RT_TRAINING_ALONE] = "alone",
-        [RT_TRAINING_PS] = "parameter server",
-        [RT_TRAINING_COLLECTIVE] = "collective",
+const char *role_training_name(enum role_training training) {
+    static const char *const names[ROLE_TRAINING_COUNT] = {
+        [ROLE_TRAINING_ALONE] = "alone",
+        [ROLE_TRAINING_PS] = "parameter server",
+        [ROLE_TRAINING_COLLECTIVE] = "collective",
     };
-    return training < RT_TRAINING_COUNT ? names[training] : "?";
+    return training < ROLE_TRAINING_COUNT ? names[training] : "?";
 }

@@ -15,52 +15,52 @@
 #include "runtime/train/env/read.h"
 
 /* What kind of training the environment describes. */
-enum rt_training {
-    RT_TRAINING_ALONE,      /* no variable of the contract is set: worker 0 of 1 */
-    RT_TRAINING_PS,         /* there are parameter servers */
-    RT_TRAINING_COLLECTIVE, /* workers only */
-    RT_TRAINING_COUNT,
+enum role_training {
+    ROLE_TRAINING_ALONE,      /* no variable of the contract is set: worker 0 of 1 */
+    ROLE_TRAINING_PS,         /* there are parameter servers */
+    ROLE_TRAINING_COLLECTIVE, /* workers only */
+    ROLE_TRAINING_COUNT,
 };
 
-enum rt_role {
-    RT_ROLE_WORKER,
-    RT_ROLE_SERVER,
-    RT_ROLE_HETER,
-    RT_ROLE_COORDINATOR,
-    RT_ROLE_COUNT,
+enum role {
+    ROLE_WORKER,
+    ROLE_SERVER,
+    ROLE_HETER,
+    ROLE_COORDINATOR,
+    ROLE_COUNT,
 };
 
-struct rt_gloo {
+struct role_gloo {
     bool workers, servers; /* which roles meet through gloo */
     int rendezvous;        /* 1 HDFS, 2 file, 3 HTTP; 0: not set */
     char *http_endpoint;   /* owned; NULL: not set */
 };
 
-struct rt_topology {
-    enum rt_training training;
-    enum rt_role role;
-    uint32_t index;               /* within the role */
-    uint32_t n_workers;           /* at least 1, except for a server whose environment says 0 */
-    uint32_t n_named;             /* RT_TRAINING_ALONE: PADDLE_TRAINERS_NUM, which does not count */
-    struct rt_endpoints servers;  /* of RT_TRAINING_PS; else empty */
-    struct rt_endpoints trainers; /* as told.  Parameter server jobs need none, so that there it
-                                   * may be empty, of another length than n_workers, or no
-                                   * endpoints at all, as in Paddle */
-    struct rt_endpoints heters;
+struct role_topology {
+    enum role_training training;
+    enum role role;
+    uint32_t index;     /* within the role */
+    uint32_t n_workers; /* at least 1, except for a server whose environment says 0 */
+    uint32_t n_named;   /* ROLE_TRAINING_ALONE: PADDLE_TRAINERS_NUM, which does not count */
+    struct env_endpoints servers;  /* of ROLE_TRAINING_PS; else empty */
+    struct env_endpoints trainers; /* as told.  Parameter server jobs need none, so that there it
+                                    * may be empty, of another length than n_workers, or no
+                                    * endpoints at all, as in Paddle */
+    struct env_endpoints heters;
     char *endpoint; /* owned; own, from its list where it stands there; NULL: not known */
     char *job;      /* owned; the name given to the job, "" without one */
-    struct rt_gloo gloo;
+    struct role_gloo gloo;
 };
 
 /* get NULL: the process's environment. CO_INVALID: one line that names the variable, its value and
  * what was expected; programs print it and exit with code 2. */
-CO_MUST_CHECK int rt_topology_load(
-    rt_getenv_fn get, void *arg, struct rt_topology **ret, struct co_err *err);
-void rt_topology_free(struct rt_topology *t); /* NULL allowed */
-CO_DEFINE_CLEANUP(struct rt_topology *, rt_topology_free)
+CO_MUST_CHECK int role_topology_load(
+    env_getenv_fn get, void *arg, struct role_topology **ret, struct co_err *err);
+void role_topology_free(struct role_topology *t); /* NULL allowed */
+CO_DEFINE_CLEANUP(struct role_topology *, role_topology_free)
 
 /* The number of processes of that role; 0: not known. */
-uint32_t rt_topology_count(const struct rt_topology *t, enum rt_role role);
+uint32_t role_topology_count(const struct role_topology *t, enum role role);
 
-const char *rt_role_name(enum rt_role role);             /* "worker", "server", ... */
-const char *rt_training_name(enum rt_training training); /* "alone", "parameter server", ... */
+const char *role_name(enum role role);                       /* "worker", "server", ... */
+const char *role_training_name(enum role_training training); /* "alone", "parameter server", ... */

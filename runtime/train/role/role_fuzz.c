@@ -36,30 +36,30 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < size; i++) {
         env[i] = data[i] == '\n' ? '\0' : (char)data[i];
     }
-    struct rt_topology *t = NULL;
+    struct role_topology *t = NULL;
     struct co_err err = {0};
-    int r = rt_topology_load(get, env, &t, &err);
+    int r = role_topology_load(get, env, &t, &err);
     if (r) {
         hold(err.code == r && err.msg[0] && !t);
         return 0;
     }
     hold(t->job != NULL);
     switch (t->training) {
-    case RT_TRAINING_ALONE:
-        hold(t->role == RT_ROLE_WORKER && t->index == 0 && t->n_workers == 1);
+    case ROLE_TRAINING_ALONE:
+        hold(t->role == ROLE_WORKER && t->index == 0 && t->n_workers == 1);
         break;
-    case RT_TRAINING_PS:
+    case ROLE_TRAINING_PS:
         hold(t->servers.n > 0);
-        hold(t->role != RT_ROLE_SERVER || (t->index < t->servers.n && t->endpoint));
-        hold(t->role != RT_ROLE_WORKER || t->index < t->n_workers);
+        hold(t->role != ROLE_SERVER || (t->index < t->servers.n && t->endpoint));
+        hold(t->role != ROLE_WORKER || t->index < t->n_workers);
         break;
-    case RT_TRAINING_COLLECTIVE:
-        hold(t->servers.n == 0 && (t->role == RT_ROLE_HETER || t->index < t->n_workers));
+    case ROLE_TRAINING_COLLECTIVE:
+        hold(t->servers.n == 0 && (t->role == ROLE_HETER || t->index < t->n_workers));
         break;
-    case RT_TRAINING_COUNT:
+    case ROLE_TRAINING_COUNT:
     default:
         hold(false);
     }
-    rt_topology_free(t);
+    role_topology_free(t);
     return 0;
 }

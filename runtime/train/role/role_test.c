@@ -14,8 +14,8 @@ struct row {
     const char *what;
     const char *env[VARS_MAX]; /* "NAME=value" */
     const char *error;         /* part of the message; NULL: accepted, as follows */
-    enum rt_training training;
-    enum rt_role role;
+    enum role_training training;
+    enum role role;
     uint32_t index, n_workers, n_servers;
     const char *endpoint;
 };
@@ -50,12 +50,12 @@ static const char *get(void *arg, const char *name) {
     "PADDLE_PSERVERS_IP_PORT_LIST=[fd00::1]:36020,[fd00::2]:36020",                                \
         "PADDLE_TRAINER_ENDPOINTS=[fd00::3]:36020", "PADDLE_TRAINERS_NUM=1", "PADDLE_PORT=36020"
 
-#define ALONE RT_TRAINING_ALONE
-#define PS RT_TRAINING_PS
-#define COLL RT_TRAINING_COLLECTIVE
-#define WORKER RT_ROLE_WORKER
-#define SERVER RT_ROLE_SERVER
-#define HETER RT_ROLE_HETER
+#define ALONE ROLE_TRAINING_ALONE
+#define PS ROLE_TRAINING_PS
+#define COLL ROLE_TRAINING_COLLECTIVE
+#define WORKER ROLE_WORKER
+#define SERVER ROLE_SERVER
+#define HETER ROLE_HETER
 
 static const struct row rows[] = {
     {"nothing at all", {NULL}, NULL, ALONE, WORKER, 0, 1, 0, NULL},
@@ -217,9 +217,9 @@ static const struct row rows[] = {
 };
 
 static void check(const struct row *row) {
-    struct rt_topology *t = NULL;
+    struct role_topology *t = NULL;
     struct co_err err = {0};
-    int r = rt_topology_load(get, (void *)row->env, &t, &err);
+    int r = role_topology_load(get, (void *)row->env, &t, &err);
     if (row->error) {
         if (r != CO_INVALID || !strstr(err.msg, row->error) || strchr(err.msg, '\n')) {
             fail_msg("%s: %d \"%s\"", row->what, r, err.msg);
@@ -234,10 +234,10 @@ static void check(const struct row *row) {
         t->n_workers != row->n_workers || t->servers.n != row->n_servers ||
         !co_streq(t->endpoint, row->endpoint)) {
         fail_msg("%s: %s, %s %u, of %u workers, %u servers, at %s", row->what,
-            rt_training_name(t->training), rt_role_name(t->role), t->index, t->n_workers,
+            role_training_name(t->training), role_name(t->role), t->index, t->n_workers,
             t->servers.n, t->endpoint);
     }
-    rt_topology_free(t);
+    role_topology_free(t);
 }
 
 static void rows_are_accepted_or_refused_as_paddle_does(void **state) {
@@ -247,36 +247,36 @@ static void rows_are_accepted_or_refused_as_paddle_does(void **state) {
     }
 }
 
-static struct rt_topology *load(const char *const *env) {
+static struct role_topology *load(const char *const *env) {
     const char *vars[VARS_MAX] = {NULL};
     for (size_t i = 0; env[i]; i++) {
         vars[i] = env[i];
     }
-    struct rt_topology *t = NULL;
-    assert_int_equal(rt_topology_load(get, vars, &t, NULL), 0);
+    struct role_topology *t = NULL;
+    assert_int_equal(role_topology_load(get, vars, &t, NULL), 0);
     return t;
 }
 
 static void gloo_and_the_jobs_name_are_kept(void **state) {
     (void)state;
-    struct rt_topology *t = load((const char *[]){
+    struct role_topology *t = load((const char *[]){
         PODIP, "PADDLE_TRAINER_ID=0", "TRAINING_ROLE=TRAINER", "PADDLE_JOB_ID=ctr", NULL});
     assert_true(t->gloo.workers);
     assert_false(t->gloo.servers);
     assert_int_equal(t->gloo.rendezvous, 3);
     assert_string_equal(t->gloo.http_endpoint, "10.0.0.1:54081");
     assert_string_equal(t->job, "ctr");
-    assert_int_equal(rt_topology_count(t, RT_ROLE_SERVER), 2);
-    rt_topology_free(t);
+    assert_int_equal(role_topology_count(t, ROLE_SERVER), 2);
+    role_topology_free(t);
 }
 
 static void every_name_is_there(void **state) {
     (void)state;
-    for (enum rt_role r = 0; r < RT_ROLE_COUNT; r++) {
-        assert_non_null(rt_role_name(r));
+    for (enum role r = 0; r < ROLE_COUNT; r++) {
+        assert_non_null(role_name(r));
     }
-    for (enum rt_training r = 0; r < RT_TRAINING_COUNT; r++) {
-        assert_non_null(rt_training_name(r));
+    for (enum role_training r = 0; r < ROLE_TRAINING_COUNT; r++) {
+        assert_non_null(role_training_name(r));
     }
 }
 

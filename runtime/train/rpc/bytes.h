@@ -6,7 +6,7 @@
 #include "common/bytes.h"
 
 /* Works in both directions. On a little-endian host it is a plain copy. */
-static inline void rt_copy_f32(void *to, const void *from, size_t n) {
+static inline void rpc_copy_f32(void *to, const void *from, size_t n) {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     if (to != from) {
         memcpy(to, from, n * 4);

@@ -17,45 +17,45 @@ static const struct {
     const char *name;
     enum shape request;
     bool changes;
-} kinds[RT_FRAME_KINDS] = {
+} kinds[RPC_FRAME_KINDS] = {
     [0] = {"none", NOTHING},
-    [RT_FRAME_CONTROL] = {"control", CONTROL},
-    [RT_FRAME_PING] = {"ping", NOTHING},
-    [RT_FRAME_PULL_DENSE] = {"pull-dense", NOTHING},
-    [RT_FRAME_PUSH_DENSE] = {"push-dense", VALUES, true},
-    [RT_FRAME_XCHG_DENSE] = {"exchange-dense", VALUES, true},
-    [RT_FRAME_PUT_DENSE] = {"put-dense", FLOATS, true},
-    [RT_FRAME_GET_DENSE] = {"get-dense", NOTHING},
-    [RT_FRAME_RESTORE_DENSE] = {"restore-dense", FLOATS, true},
-    [RT_FRAME_PULL_SPARSE] = {"pull-sparse", IDS},
-    [RT_FRAME_PUSH_SPARSE] = {"push-sparse", ROWS, true},
-    [RT_FRAME_SCAN_SPARSE] = {"scan-sparse", NOTHING},
-    [RT_FRAME_RESTORE_SPARSE] = {"restore-sparse", ROWS, true},
-    [RT_FRAME_STEP] = {"step", NOTHING, true},
-    [RT_FRAME_STAT] = {"stat", NOTHING},
-    [RT_FRAME_KEEP] = {"keep", KEEP, true},
-    [RT_FRAME_RECALL] = {"recall", NOTHING},
-    [RT_FRAME_GET_RATE] = {"get-rate", NOTHING},
-    [RT_FRAME_SET_RATE] = {"set-rate", NOTHING, true},
-    [RT_FRAME_SET_STEPS] = {"set-steps", NOTHING, true},
-    [RT_FRAME_TICK] = {"tick", NOTHING, true},
-    [RT_FRAME_CHECKPOINT] = {"checkpoint", CONTROL},
-    [RT_FRAME_PUSH_CLICKS] = {"push-clicks", ROWS, true},
-    [RT_FRAME_SHRINK] = {"shrink", NOTHING, true},
+    [RPC_FRAME_CONTROL] = {"control", CONTROL},
+    [RPC_FRAME_PING] = {"ping", NOTHING},
+    [RPC_FRAME_PULL_DENSE] = {"pull-dense", NOTHING},
+    [RPC_FRAME_PUSH_DENSE] = {"push-dense", VALUES, true},
+    [RPC_FRAME_XCHG_DENSE] = {"exchange-dense", VALUES, true},
+    [RPC_FRAME_PUT_DENSE] = {"put-dense", FLOATS, true},
+    [RPC_FRAME_GET_DENSE] = {"get-dense", NOTHING},
+    [RPC_FRAME_RESTORE_DENSE] = {"restore-dense", FLOATS, true},
+    [RPC_FRAME_PULL_SPARSE] = {"pull-sparse", IDS},
+    [RPC_FRAME_PUSH_SPARSE] = {"push-sparse", ROWS, true},
+    [RPC_FRAME_SCAN_SPARSE] = {"scan-sparse", NOTHING},
+    [RPC_FRAME_RESTORE_SPARSE] = {"restore-sparse", ROWS, true},
+    [RPC_FRAME_STEP] = {"step", NOTHING, true},
+    [RPC_FRAME_STAT] = {"stat", NOTHING},
+    [RPC_FRAME_KEEP] = {"keep", KEEP, true},
+    [RPC_FRAME_RECALL] = {"recall", NOTHING},
+    [RPC_FRAME_GET_RATE] = {"get-rate", NOTHING},
+    [RPC_FRAME_SET_RATE] = {"set-rate", NOTHING, true},
+    [RPC_FRAME_SET_STEPS] = {"set-steps", NOTHING, true},
+    [RPC_FRAME_TICK] = {"tick", NOTHING, true},
+    [RPC_FRAME_CHECKPOINT] = {"checkpoint", CONTROL},
+    [RPC_FRAME_PUSH_CLICKS] = {"push-clicks", ROWS, true},
+    [RPC_FRAME_SHRINK] = {"shrink", NOTHING, true},
 };
 
-const char *rt_frame_kind_name(uint8_t kind) {
+const char *rpc_frame_kind_name(uint8_t kind) {
     unsigned k = kind & 0x7fU;
-    return kind == RT_FRAME_ERROR ? "error" : k < RT_FRAME_KINDS ? kinds[k].name : "unknown";
+    return kind == RPC_FRAME_ERROR ? "error" : k < RPC_FRAME_KINDS ? kinds[k].name : "unknown";
 }
 
-bool rt_frame_changes(uint8_t kind) {
-    return kind < RT_FRAME_KINDS && kinds[kind].changes;
+bool rpc_frame_changes(uint8_t kind) {
+    return kind < RPC_FRAME_KINDS && kinds[kind].changes;
 }
 
-bool rt_frame_narrows(uint8_t kind) {
-    return kind == RT_FRAME_PULL_DENSE || kind == RT_FRAME_PUSH_DENSE ||
-           kind == RT_FRAME_XCHG_DENSE;
+bool rpc_frame_narrows(uint8_t kind) {
+    return kind == RPC_FRAME_PULL_DENSE || kind == RPC_FRAME_PUSH_DENSE ||
+           kind == RPC_FRAME_XCHG_DENSE;
 }
 
 /* A cache of large freed frames. Training sends the same megabytes in every step, and fresh pages
@@ -65,12 +65,12 @@ enum { SPARE_MIN = 64 << 10, SPARE_N = 128, SPARE_BYTES = 64 << 20 };
 
 static struct {
     pthread_mutex_t m;
-    struct rt_frame *frames[SPARE_N];
+    struct rpc_frame *frames[SPARE_N];
     size_t n, bytes;
 } spare = {.m = PTHREAD_MUTEX_INITIALIZER};
 
-static struct rt_frame *take_spare(size_t size) {
-    struct rt_frame *f = NULL;
+static struct rpc_frame *take_spare(size_t size) {
+    struct rpc_frame *f = NULL;
     pthread_mutex_lock(&spare.m);
     for (size_t i = spare.n; i > 0 && !f; i--) {
         size_t room = spare.frames[i - 1]->room;
@@ -84,7 +84,7 @@ static struct rt_frame *take_spare(size_t size) {
     return f;
 }
 
-static bool keep_spare(struct rt_frame *f) {
+static bool keep_spare(struct rpc_frame *f) {
     bool kept = false;
     pthread_mutex_lock(&spare.m);
     if (spare.n < SPARE_N && spare.bytes + f->room <= SPARE_BYTES) {
@@ -96,56 +96,56 @@ static bool keep_spare(struct rt_frame *f) {
     return kept;
 }
 
-int rt_frame_new(uint8_t kind, size_t bytes, struct rt_frame **ret, struct co_err *err) {
-    if (bytes > RT_FRAME_BYTES_MAX) {
+int rpc_frame_new(uint8_t kind, size_t bytes, struct rpc_frame **ret, struct co_err *err) {
+    if (bytes > RPC_FRAME_BYTES_MAX) {
         return co_err_set(err, CO_NORESOURCE, "frame %s of %zu bytes exceeds the limit of %d",
-            rt_frame_kind_name(kind), bytes, RT_FRAME_BYTES_MAX);
+            rpc_frame_kind_name(kind), bytes, RPC_FRAME_BYTES_MAX);
     }
-    size_t size = sizeof(struct rt_frame) + RT_FRAME_HEAD + ALIGN + bytes;
-    struct rt_frame *f = size >= SPARE_MIN ? take_spare(size) : NULL;
+    size_t size = sizeof(struct rpc_frame) + RPC_FRAME_HEAD + ALIGN + bytes;
+    struct rpc_frame *f = size >= SPARE_MIN ? take_spare(size) : NULL;
     size_t room = f ? f->room : size;
     f = f ? f : malloc(size); /* aligned here: aligned_alloc has no cache by thread */
     if (!f) {
         return co_err_set(err, CO_NOMEMORY, "no memory for a frame of %zu bytes", bytes);
     }
-    *f = (struct rt_frame){
+    *f = (struct rpc_frame){
         .room = room, .refs = 1, .head = {.kind = kind, .bytes = (uint32_t)bytes}};
-    uintptr_t first = (uintptr_t)(f + 1) + RT_FRAME_HEAD;
-    f->payload = (unsigned char *)(f + 1) + RT_FRAME_HEAD + (ALIGN - first % ALIGN) % ALIGN;
-    f->wire = f->payload - RT_FRAME_HEAD;
+    uintptr_t first = (uintptr_t)(f + 1) + RPC_FRAME_HEAD;
+    f->payload = (unsigned char *)(f + 1) + RPC_FRAME_HEAD + (ALIGN - first % ALIGN) % ALIGN;
+    f->wire = f->payload - RPC_FRAME_HEAD;
     *ret = f;
     return 0;
 }
 
-void rt_frame_detach(struct rt_frame *f) {
+void rpc_frame_detach(struct rpc_frame *f) {
     if (f->release) {
         f->release(f);
         f->release = NULL;
     }
 }
 
-struct rt_frame *rt_frame_ref(struct rt_frame *f) {
+struct rpc_frame *rpc_frame_ref(struct rpc_frame *f) {
     atomic_fetch_add(&f->refs, 1);
     return f;
 }
 
-void rt_frame_free(struct rt_frame *f) {
+void rpc_frame_free(struct rpc_frame *f) {
     if (!f || atomic_fetch_sub(&f->refs, 1) != 1) {
         return;
     }
-    rt_frame_detach(f);
+    rpc_frame_detach(f);
     if (f->room < SPARE_MIN || !keep_spare(f)) {
         free(f);
     }
 }
 
-void rt_frame_seal(struct rt_frame *f) {
+void rpc_frame_seal(struct rpc_frame *f) {
     unsigned char *w = f->wire;
     if (f->sealed) {
         return;
     }
     f->sealed = true;
-    w[0] = RT_FRAME_VERSION;
+    w[0] = RPC_FRAME_VERSION;
     w[1] = f->head.kind;
     co_put_u16(w + 2, f->head.table);
     co_put_u32(w + 4, f->head.shard);
@@ -156,12 +156,12 @@ void rt_frame_seal(struct rt_frame *f) {
     co_put_u64(w + 32, f->head.number);
 }
 
-static int check_bytes(const struct rt_frame_head *h, struct co_err *err) {
-    if (h->bytes > RT_FRAME_BYTES_MAX) {
+static int check_bytes(const struct rpc_frame_head *h, struct co_err *err) {
+    if (h->bytes > RPC_FRAME_BYTES_MAX) {
         return co_err_set(err, CO_INVALID, "frame %s declares %u bytes, more than the limit of %d",
-            rt_frame_kind_name(h->kind), h->bytes, RT_FRAME_BYTES_MAX);
+            rpc_frame_kind_name(h->kind), h->bytes, RPC_FRAME_BYTES_MAX);
     }
-    if (h->kind & RT_FRAME_ANSWER) {
+    if (h->kind & RPC_FRAME_ANSWER) {
         return 0;
     }
     uint64_t n = h->count;
@@ -171,10 +171,10 @@ static int check_bytes(const struct rt_frame_head *h, struct co_err *err) {
         ok = h->bytes == 0;
         break;
     case CONTROL:
-        ok = h->bytes <= RT_FRAME_CONTROL_MAX;
+        ok = h->bytes <= RPC_FRAME_CONTROL_MAX;
         break;
     case KEEP:
-        ok = h->bytes <= RT_FRAME_KEEP_MAX;
+        ok = h->bytes <= RPC_FRAME_KEEP_MAX;
         break;
     case FLOATS:
         ok = h->bytes == n * 4;
@@ -191,16 +191,16 @@ static int check_bytes(const struct rt_frame_head *h, struct co_err *err) {
     }
     return ok ? 0
               : co_err_set(err, CO_INVALID, "frame %s of %u items cannot have %u bytes",
-                    rt_frame_kind_name(h->kind), h->count, h->bytes);
+                    rpc_frame_kind_name(h->kind), h->count, h->bytes);
 }
 
-int rt_frame_head_read(
-    const unsigned char wire[RT_FRAME_HEAD], struct rt_frame_head *ret, struct co_err *err) {
-    if (wire[0] != RT_FRAME_VERSION) {
+int rpc_frame_head_read(
+    const unsigned char wire[RPC_FRAME_HEAD], struct rpc_frame_head *ret, struct co_err *err) {
+    if (wire[0] != RPC_FRAME_VERSION) {
         return co_err_set(
-            err, CO_INVALID, "frame version %u, expected %d", wire[0], RT_FRAME_VERSION);
+            err, CO_INVALID, "frame version %u, expected %d", wire[0], RPC_FRAME_VERSION);
     }
-    struct rt_frame_head h = {
+    struct rpc_frame_head h = {
         .kind = wire[1],
         .table = co_get_u16(wire + 2),
         .shard = co_get_u32(wire + 4),
@@ -211,7 +211,7 @@ int rt_frame_head_read(
         .number = co_get_u64(wire + 32),
     };
     unsigned k = h.kind & 0x7fU;
-    if (h.kind != RT_FRAME_ERROR && (k == 0 || k >= RT_FRAME_KINDS)) {
+    if (h.kind != RPC_FRAME_ERROR && (k == 0 || k >= RPC_FRAME_KINDS)) {
         return co_err_set(err, CO_INVALID, "frame kind %u is unknown", h.kind);
     }
     int rc = check_bytes(&h, err);
@@ -221,13 +221,14 @@ int rt_frame_head_read(
     return rc;
 }
 
-struct rt_frame *rt_frame_error(const struct rt_frame_head *request, int code, const char *text) {
+struct rpc_frame *rpc_frame_error(
+    const struct rpc_frame_head *request, int code, const char *text) {
     size_t len = strlen(text);
     if (len >= CO_ERR_MAX) {
         len = CO_ERR_MAX - 1;
     }
-    struct rt_frame *f = NULL;
-    if (rt_frame_new(RT_FRAME_ERROR, len, &f, NULL) < 0) {
+    struct rpc_frame *f = NULL;
+    if (rpc_frame_new(RPC_FRAME_ERROR, len, &f, NULL) < 0) {
         abort(); /* a few hundred bytes */
     }
     memcpy(f->payload, text, len);
@@ -240,7 +241,7 @@ struct rt_frame *rt_frame_error(const struct rt_frame_head *request, int code, c
     return f;
 }
 
-int rt_frame_error_read(const struct rt_frame *f, struct co_err *err) {
+int rpc_frame_error_read(const struct rpc_frame *f, struct co_err *err) {
     int64_t code = (int64_t)f->head.aux;
     if (code > -1 || code < CO_DAMAGED) {
         code = CO_INTERNAL;
@@ -249,24 +250,24 @@ int rt_frame_error_read(const struct rt_frame *f, struct co_err *err) {
     return co_err_set(err, (int)code, "%.*s", len, (const char *)f->payload);
 }
 
-void rt_splitter_init(struct rt_splitter *sp, size_t message_bytes) {
+void rpc_splitter_init(struct rpc_splitter *sp, size_t message_bytes) {
     memset(sp, 0, sizeof(*sp));
     sp->left = message_bytes;
     sp->last = &sp->first;
 }
 
-void rt_splitter_done(struct rt_splitter *sp) {
-    rt_frame_free(sp->frame);
+void rpc_splitter_done(struct rpc_splitter *sp) {
+    rpc_frame_free(sp->frame);
     sp->frame = NULL;
-    for (struct rt_frame *f = sp->first, *next; f; f = next) {
+    for (struct rpc_frame *f = sp->first, *next; f; f = next) {
         next = f->next;
-        rt_frame_free(f);
+        rpc_frame_free(f);
     }
     sp->first = NULL;
     sp->last = &sp->first;
 }
 
-static void end_frame(struct rt_splitter *sp) {
+static void end_frame(struct rpc_splitter *sp) {
     *sp->last = sp->frame;
     sp->last = &sp->frame->next;
     sp->frame = NULL;
@@ -274,17 +275,17 @@ static void end_frame(struct rt_splitter *sp) {
 }
 
 /* The head is there: makes the frame that the payload goes to. */
-static int begin_frame(struct rt_splitter *sp, struct co_err *err) {
-    struct rt_frame_head h = {0};
-    int rc = rt_frame_head_read(sp->head, &h, err);
+static int begin_frame(struct rpc_splitter *sp, struct co_err *err) {
+    struct rpc_frame_head h = {0};
+    int rc = rpc_frame_head_read(sp->head, &h, err);
     if (rc < 0) {
         return rc;
     }
     if (h.bytes > sp->left) {
         return co_err_set(err, CO_INVALID, "frame %s declares %u bytes, its message has %zu left",
-            rt_frame_kind_name(h.kind), h.bytes, sp->left);
+            rpc_frame_kind_name(h.kind), h.bytes, sp->left);
     }
-    rc = rt_frame_new(h.kind, h.bytes, &sp->frame, err);
+    rc = rpc_frame_new(h.kind, h.bytes, &sp->frame, err);
     if (rc < 0) {
         return rc;
     }
@@ -296,13 +297,13 @@ static int begin_frame(struct rt_splitter *sp, struct co_err *err) {
     return 0;
 }
 
-int rt_splitter_feed(struct rt_splitter *sp, const void *data, size_t len, struct co_err *err) {
+int rpc_splitter_feed(struct rpc_splitter *sp, const void *data, size_t len, struct co_err *err) {
     const unsigned char *p = data;
     if (len > sp->left) {
         return co_err_set(err, CO_INVALID, "message is longer than announced");
     }
     while (len > 0) {
-        size_t want = sp->frame ? sp->frame->head.bytes : RT_FRAME_HEAD;
+        size_t want = sp->frame ? sp->frame->head.bytes : RPC_FRAME_HEAD;
         size_t n = want - sp->have < len ? want - sp->have : len;
         memcpy((sp->frame ? sp->frame->payload : sp->head) + sp->have, p, n);
         sp->have += n;
@@ -324,27 +325,27 @@ int rt_splitter_feed(struct rt_splitter *sp, const void *data, size_t len, struc
     return 0;
 }
 
-int rt_splitter_take(struct rt_splitter *sp, struct rt_frame **ret_first, struct co_err *err) {
+int rpc_splitter_take(struct rpc_splitter *sp, struct rpc_frame **ret_first, struct co_err *err) {
     if (sp->frame || sp->have > 0 || sp->left > 0) {
         return co_err_set(err, CO_INVALID, "message ends inside a frame");
     }
-    *ret_first = rt_splitter_pop(sp);
+    *ret_first = rpc_splitter_pop(sp);
     return 0;
 }
 
-struct rt_frame *rt_splitter_pop(struct rt_splitter *sp) {
-    struct rt_frame *first = sp->first;
+struct rpc_frame *rpc_splitter_pop(struct rpc_splitter *sp) {
+    struct rpc_frame *first = sp->first;
     sp->first = NULL;
     sp->last = &sp->first;
     return first;
 }
 
-size_t rt_splitter_rest(const struct rt_splitter *sp, unsigned char **ret) {
+size_t rpc_splitter_rest(const struct rpc_splitter *sp, unsigned char **ret) {
     *ret = sp->frame ? sp->frame->payload + sp->have : NULL;
     return sp->frame ? sp->frame->head.bytes - sp->have : 0;
 }
 
-void rt_splitter_filled(struct rt_splitter *sp, size_t n) {
+void rpc_splitter_filled(struct rpc_splitter *sp, size_t n) {
     sp->have += n;
     sp->left -= n;
     if (n > 0 && sp->have == sp->frame->head.bytes) {

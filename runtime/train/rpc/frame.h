@@ -7,14 +7,14 @@
  *     8 u64 seq, echoed     16 u64 aux          24 u32 count     28 u32 bytes
  *    32 u64 number
  *
- * Each trainer numbers its requests that change something (rt_frame_changes) 1, 2, ... per shard.
+ * Each trainer numbers its requests that change something (rpc_frame_changes) 1, 2, ... per shard.
  * After a broken connection the trainer reconnects and repeats every request without an answer; the
  * shard applies no number twice. A PULL_DENSE may carry the number of one of its trainer's STEPs:
  * it is answered when that step is applied. All other frames have number 0.
  *
  * A request's kind has the top bit clear. Its answer has the same kind with the bit set, or is
- * RT_FRAME_ERROR (aux: the code as int64, payload: the text). This file knows neither tables nor
- * gRPC. A frame is reference-counted; nobody writes to it after the first rt_frame_seal. */
+ * RPC_FRAME_ERROR (aux: the code as int64, payload: the text). This file knows neither tables nor
+ * gRPC. A frame is reference-counted; nobody writes to it after the first rpc_frame_seal. */
 #pragma once
 
 #include <stdatomic.h>
@@ -26,55 +26,56 @@
 #include "common/mem.h"
 
 enum {
-    RT_FRAME_VERSION = 2,
-    RT_FRAME_HEAD = 40,
-    RT_FRAME_BYTES_MAX = 32 << 20, /* payload */
-    RT_FRAME_CONTROL_MAX = 1 << 20,
-    RT_FRAME_STAT_NUMBERS = 8,
-    RT_FRAME_KEEP_MAX = 64 << 10,
-    RT_FRAME_RATE_NUMBERS = 3,
-    RT_MESSAGE_MAX = RT_FRAME_BYTES_MAX + (1 << 20), /* all frames of a message */
+    RPC_FRAME_VERSION = 2,
+    RPC_FRAME_HEAD = 40,
+    RPC_FRAME_BYTES_MAX = 32 << 20, /* payload */
+    RPC_FRAME_CONTROL_MAX = 1 << 20,
+    RPC_FRAME_STAT_NUMBERS = 8,
+    RPC_FRAME_KEEP_MAX = 64 << 10,
+    RPC_FRAME_RATE_NUMBERS = 3,
+    RPC_MESSAGE_MAX = RPC_FRAME_BYTES_MAX + (1 << 20), /* all frames of a message */
 };
 
 /* aux of a STEP: the trainer makes no more steps */
-#define RT_STEP_NO_MORE UINT64_MAX
+#define RPC_STEP_NO_MORE UINT64_MAX
 
 /* f32[n]: n floats. w[n]: n values of the table's wire type (f32, f16 or bf16). dim: floats in a
  * row. state: floats of optimizer state in a row. policy: floats that the evict policy keeps in a
  * row. */
-enum rt_frame_kind {
-    RT_FRAME_CONTROL = 1,    /* payload: control.proto; answer the same */
-    RT_FRAME_PING,           /* nothing; the same */
-    RT_FRAME_PULL_DENSE,     /* aux: chunk, number: step or 0; answer: w[count] */
-    RT_FRAME_PUSH_DENSE,     /* aux: chunk; w[count] gradient; answer: nothing */
-    RT_FRAME_XCHG_DENSE,     /* as push; answer: w[count], the new values */
-    RT_FRAME_PUT_DENSE,      /* aux: chunk; f32[count] values; answer: nothing */
-    RT_FRAME_GET_DENSE,      /* aux: chunk; answer: f32 values and state, count floats in all */
-    RT_FRAME_RESTORE_DENSE,  /* aux: chunk; f32[count] as GET_DENSE gave; answer: nothing */
-    RT_FRAME_PULL_SPARSE,    /* u64[count] ids; answer: w[count][dim] */
-    RT_FRAME_PUSH_SPARSE,    /* u64[count] ids, w[count][dim] gradients; answer: nothing */
-    RT_FRAME_SCAN_SPARSE,    /* aux: first slot, count: enum rt_save_mode; answer: u64[count] ids,
+enum rpc_frame_kind {
+    RPC_FRAME_CONTROL = 1,    /* payload: control.proto; answer the same */
+    RPC_FRAME_PING,           /* nothing; the same */
+    RPC_FRAME_PULL_DENSE,     /* aux: chunk, number: step or 0; answer: w[count] */
+    RPC_FRAME_PUSH_DENSE,     /* aux: chunk; w[count] gradient; answer: nothing */
+    RPC_FRAME_XCHG_DENSE,     /* as push; answer: w[count], the new values */
+    RPC_FRAME_PUT_DENSE,      /* aux: chunk; f32[count] values; answer: nothing */
+    RPC_FRAME_GET_DENSE,      /* aux: chunk; answer: f32 values and state, count floats in all */
+    RPC_FRAME_RESTORE_DENSE,  /* aux: chunk; f32[count] as GET_DENSE gave; answer: nothing */
+    RPC_FRAME_PULL_SPARSE,    /* u64[count] ids; answer: w[count][dim] */
+    RPC_FRAME_PUSH_SPARSE,    /* u64[count] ids, w[count][dim] gradients; answer: nothing */
+    RPC_FRAME_SCAN_SPARSE,    /* aux: first slot, count: enum rt_save_mode; answer: u64[count] ids,
                                 f32[count][dim + state + policy], aux: next slot, all ones: end */
-    RT_FRAME_RESTORE_SPARSE, /* u64[count] ids, f32[count][dim + state + policy]; answer: nothing */
-    RT_FRAME_STEP,           /* aux: step number of this trainer, all ones: its last step is done;
+    RPC_FRAME_RESTORE_SPARSE, /* u64[count] ids, f32[count][dim + state + policy]; answer: nothing
+                               */
+    RPC_FRAME_STEP,           /* aux: step number of this trainer, all ones: its last step is done;
                                 answer: aux: the last step that was applied */
-    RT_FRAME_STAT,           /* answer: u64[6] rows, bytes, pulls, pushes, nonfinite, late */
-    RT_FRAME_KEEP,           /* aux: step; up to RT_FRAME_KEEP_MAX bytes; answer: nothing */
-    RT_FRAME_RECALL,         /* aux: step; answer: what was last kept up to it, aux: its step */
-    RT_FRAME_GET_RATE,       /* answer: u64[3] lr (f64), steps, current rate (f64) */
-    RT_FRAME_SET_RATE,       /* aux: lr (f64); answer: nothing */
-    RT_FRAME_SET_STEPS,      /* aux: steps that the table's schedule has seen; answer: nothing */
-    RT_FRAME_TICK,           /* async: a step of this trainer, for all tables; answer: nothing */
-    RT_FRAME_PUSH_CLICKS,    /* u64[count] ids, f32[count][2] show and click, then as PUSH_SPARSE */
-    RT_FRAME_SHRINK, /* aux: first slot; answer: count: rows erased, aux: next slot, all ones: end
-                      */
-    RT_FRAME_CHECKPOINT, /* payload: control.proto, for a shard; answer the same */
-    RT_FRAME_KINDS,
-    RT_FRAME_ANSWER = 0x80,
-    RT_FRAME_ERROR = 0xff,
+    RPC_FRAME_STAT,           /* answer: u64[6] rows, bytes, pulls, pushes, nonfinite, late */
+    RPC_FRAME_KEEP,           /* aux: step; up to RPC_FRAME_KEEP_MAX bytes; answer: nothing */
+    RPC_FRAME_RECALL,         /* aux: step; answer: what was last kept up to it, aux: its step */
+    RPC_FRAME_GET_RATE,       /* answer: u64[3] lr (f64), steps, current rate (f64) */
+    RPC_FRAME_SET_RATE,       /* aux: lr (f64); answer: nothing */
+    RPC_FRAME_SET_STEPS,      /* aux: steps that the table's schedule has seen; answer: nothing */
+    RPC_FRAME_TICK,           /* async: a step of this trainer, for all tables; answer: nothing */
+    RPC_FRAME_PUSH_CLICKS, /* u64[count] ids, f32[count][2] show and click, then as PUSH_SPARSE */
+    RPC_FRAME_SHRINK, /* aux: first slot; answer: count: rows erased, aux: next slot, all ones: end
+                       */
+    RPC_FRAME_CHECKPOINT, /* payload: control.proto, for a shard; answer the same */
+    RPC_FRAME_KINDS,
+    RPC_FRAME_ANSWER = 0x80,
+    RPC_FRAME_ERROR = 0xff,
 };
 
-struct rt_frame_head {
+struct rpc_frame_head {
     uint8_t kind;
     uint16_t table;
     uint32_t shard;
@@ -85,67 +86,67 @@ struct rt_frame_head {
     uint64_t number;
 };
 
-struct rt_frame {
-    struct rt_frame *next; /* for the queue that the frame is in */
-    struct rt_frame_head head;
+struct rpc_frame {
+    struct rpc_frame *next; /* for the queue that the frame is in */
+    struct rpc_frame_head head;
     atomic_uint refs;
     bool sealed;
     /* Runs when a received frame is freed: the stream's window counts it no more. */
-    void (*release)(struct rt_frame *f);
+    void (*release)(struct rpc_frame *f);
     void *from;             /* for release */
     size_t room;            /* bytes allocated */
     unsigned char *payload; /* head.bytes bytes, 32-aligned, inside this allocation */
-    unsigned char *wire;    /* RT_FRAME_HEAD bytes directly before payload */
+    unsigned char *wire;    /* RPC_FRAME_HEAD bytes directly before payload */
 };
 
-/* The payload is `bytes` uninitialised bytes. CO_NORESOURCE: more than RT_FRAME_BYTES_MAX. */
-CO_MUST_CHECK int rt_frame_new(
-    uint8_t kind, size_t bytes, struct rt_frame **ret, struct co_err *err);
+/* The payload is `bytes` uninitialised bytes. CO_NORESOURCE: more than RPC_FRAME_BYTES_MAX. */
+CO_MUST_CHECK int rpc_frame_new(
+    uint8_t kind, size_t bytes, struct rpc_frame **ret, struct co_err *err);
 /* Any thread may take and drop references. */
-struct rt_frame *rt_frame_ref(struct rt_frame *f);
+struct rpc_frame *rpc_frame_ref(struct rpc_frame *f);
 /* Drops a reference; the last one frees the frame. NULL is allowed. */
-void rt_frame_free(struct rt_frame *f);
+void rpc_frame_free(struct rpc_frame *f);
 /* The frame no longer counts in its stream's window. For received frames that are kept for long. */
-void rt_frame_detach(struct rt_frame *f);
-CO_DEFINE_CLEANUP(struct rt_frame *, rt_frame_free)
+void rpc_frame_detach(struct rpc_frame *f);
+CO_DEFINE_CLEANUP(struct rpc_frame *, rpc_frame_free)
 
 /* Writes the head into wire, once. From then on wire up to the payload's end is what is sent. */
-void rt_frame_seal(struct rt_frame *f);
+void rpc_frame_seal(struct rpc_frame *f);
 
 /* Checks version and kind, and bytes against kind and count as far as no table is needed for it. */
-CO_MUST_CHECK int rt_frame_head_read(
-    const unsigned char wire[RT_FRAME_HEAD], struct rt_frame_head *ret, struct co_err *err);
+CO_MUST_CHECK int rpc_frame_head_read(
+    const unsigned char wire[RPC_FRAME_HEAD], struct rpc_frame_head *ret, struct co_err *err);
 
 /* An answer of the error kind; never fails (aborts when memory is out). */
-struct rt_frame *rt_frame_error(const struct rt_frame_head *request, int code, const char *text);
+struct rpc_frame *rpc_frame_error(const struct rpc_frame_head *request, int code, const char *text);
 /* Reads an error frame into *err; returns its code. */
-int rt_frame_error_read(const struct rt_frame *f, struct co_err *err);
-const char *rt_frame_kind_name(uint8_t kind);
+int rpc_frame_error_read(const struct rpc_frame *f, struct co_err *err);
+const char *rpc_frame_kind_name(uint8_t kind);
 /* Pulls, pushes and exchanges of dense tables: their values travel as w above. */
-bool rt_frame_narrows(uint8_t kind);
+bool rpc_frame_narrows(uint8_t kind);
 /* Whether a request changes tables or steps. Such requests are numbered. */
-bool rt_frame_changes(uint8_t kind);
+bool rpc_frame_changes(uint8_t kind);
 
 /* Cuts a message into frames while its pieces arrive. A data lane is one endless message: pass
  * SIZE_MAX bytes. */
-struct rt_splitter {
+struct rpc_splitter {
     size_t left; /* bytes of the message not yet fed */
-    unsigned char head[RT_FRAME_HEAD];
+    unsigned char head[RPC_FRAME_HEAD];
     size_t have; /* bytes of the head, then of the payload */
-    struct rt_frame *frame;
-    struct rt_frame *first, **last; /* complete ones */
+    struct rpc_frame *frame;
+    struct rpc_frame *first, **last; /* complete ones */
 };
-void rt_splitter_init(struct rt_splitter *sp, size_t message_bytes);
-void rt_splitter_done(struct rt_splitter *sp); /* frees what was not taken */
+void rpc_splitter_init(struct rpc_splitter *sp, size_t message_bytes);
+void rpc_splitter_done(struct rpc_splitter *sp); /* frees what was not taken */
 /* CO_INVALID: the bytes are no frame, or the frame is longer than its message. */
-CO_MUST_CHECK int rt_splitter_feed(
-    struct rt_splitter *sp, const void *data, size_t len, struct co_err *err);
+CO_MUST_CHECK int rpc_splitter_feed(
+    struct rpc_splitter *sp, const void *data, size_t len, struct co_err *err);
 /* All frames in order, the caller's; CO_INVALID when the message ends inside one. */
-CO_MUST_CHECK int rt_splitter_take(
-    struct rt_splitter *sp, struct rt_frame **ret_first, struct co_err *err);
+CO_MUST_CHECK int rpc_splitter_take(
+    struct rpc_splitter *sp, struct rpc_frame **ret_first, struct co_err *err);
 /* The frames that are complete so far, in order, the caller's; NULL: none. */
-struct rt_frame *rt_splitter_pop(struct rt_splitter *sp);
+struct rpc_frame *rpc_splitter_pop(struct rpc_splitter *sp);
 /* Bytes that the current payload still lacks, and where they go. A caller that reads them right
- * there saves a copy and reports them by rt_splitter_filled. */
-size_t rt_splitter_rest(const struct rt_splitter *sp, unsigned char **ret);
-void rt_splitter_filled(struct rt_splitter *sp, size_t n);
+ * there saves a copy and reports them by rpc_splitter_filled. */
+size_t rpc_splitter_rest(const struct rpc_splitter *sp, unsigned char **ret);
+void rpc_splitter_filled(struct rpc_splitter *sp, size_t n);

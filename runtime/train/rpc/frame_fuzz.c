@@ -14,28 +14,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t piece = data[0] ? data[0] : 1;
     data++;
     size--;
-    struct rt_splitter sp;
-    rt_splitter_init(&sp, size);
+    struct rpc_splitter sp;
+    rpc_splitter_init(&sp, size);
     int rc = 0;
     for (size_t at = 0; at < size && rc == 0; at += piece) {
-        rc = rt_splitter_feed(&sp, data + at, size - at < piece ? size - at : piece, NULL);
+        rc = rpc_splitter_feed(&sp, data + at, size - at < piece ? size - at : piece, NULL);
     }
-    struct rt_frame *first = NULL;
-    if (rc == 0 && rt_splitter_take(&sp, &first, NULL) == 0) {
+    struct rpc_frame *first = NULL;
+    if (rc == 0 && rpc_splitter_take(&sp, &first, NULL) == 0) {
         size_t at = 0;
-        for (struct rt_frame *f = first, *next; f; f = next) {
+        for (struct rpc_frame *f = first, *next; f; f = next) {
             next = f->next;
-            rt_frame_seal(f);
-            if (memcmp(f->wire, data + at, RT_FRAME_HEAD + (size_t)f->head.bytes) != 0) {
+            rpc_frame_seal(f);
+            if (memcmp(f->wire, data + at, RPC_FRAME_HEAD + (size_t)f->head.bytes) != 0) {
                 abort();
             }
-            at += RT_FRAME_HEAD + (size_t)f->head.bytes;
-            rt_frame_free(f);
+            at += RPC_FRAME_HEAD + (size_t)f->head.bytes;
+            rpc_frame_free(f);
         }
         if (at != size) {
             abort();
         }
     }
-    rt_splitter_done(&sp);
+    rpc_splitter_done(&sp);
     return 0;
 }

@@ -33,16 +33,16 @@ enum {
 struct guest {
     int fd;        /* -1: free place */
     uint32_t have; /* bytes of greet, then of proof */
-    struct rt_greeting greeting;
-    unsigned char proof[RT_GREET_PROOF_BYTES];
+    struct rpc_greeting greeting;
+    unsigned char proof[RPC_GREET_PROOF_BYTES];
     struct co_tls *tls; /* owned; the token is proved, and the TLS handshake is in progress */
     struct net_peer from;
 };
 
-struct rt_front {
-    const struct rt_front_ops *ops;
+struct rpc_front {
+    const struct rpc_front_ops *ops;
     void *arg;
-    struct rt_peer_auth auth; /* the token is owned */
+    struct rpc_peer_auth auth; /* the token is owned */
     int fd, stop_fd;
     int64_t prove_ms;
     pthread_t thread;
@@ -51,32 +51,32 @@ struct rt_front {
 };
 
 /* Frees the place; the descriptor is the caller's. */
-static int leave_place(struct rt_front *f, struct guest *g) {
+static int leave_place(struct rpc_front *f, struct guest *g) {
     int fd = g->fd;
     net_places_leave(f->places, GUESTS, (size_t)(g - f->guests));
     g->fd = -1;
     return fd;
 }
 
-static void drop_guest(struct rt_front *f, struct guest *g) {
+static void drop_guest(struct rpc_front *f, struct guest *g) {
     co_close(leave_place(f, g));
     co_tls_free(co_steal_ptr(g->tls));
 }
 
-static void refuse_guest(struct rt_front *f, struct guest *g, const struct co_err *why) {
+static void refuse_guest(struct rpc_front *f, struct guest *g, const struct co_err *why) {
     f->ops->refuse(f->arg, g->from.text, why);
     drop_guest(f, g);
 }
 
 /* ---- accepting ---- */
 
-static void take_place(struct rt_front *f, struct guest *g, int fd) {
+static void take_place(struct rpc_front *f, struct guest *g, int fd) {
     *g = (struct guest){.fd = fd};
     net_peer_of(fd, &g->from);
     net_places_take(f->places, GUESTS, (size_t)(g - f->guests), g->from.host, net_now());
 }
 
-static void receive_guest(struct rt_front *f) {
+static void receive_guest(struct rpc_front *f) {
     /* no wait: the descriptor is non-blocking */
     int fd = accept4(f->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
@@ -105,7 +105,7 @@ static void receive_guest(struct rt_front *f) {
 
 /* False: more bytes are to come, or the peer has hung up. That is no error: port probes do it. */
 static bool read_part(
-    struct rt_front *f, struct guest *g, unsigned char *to, uint32_t offset, uint32_t bytes) {
+    struct rpc_front *f, struct guest *g, unsigned char *to, uint32_t offset, uint32_t bytes) {
     while (g->have < offset + bytes) {
         ssize_t n = recv(g->fd, to + (g->have - offset), offset + bytes - g->have, MSG_DONTWAIT);
         if (n <= 0) {
@@ -125,10 +125,10 @@ static bool send_part(struct guest *g, const unsigned char *wire, size_t n) {
     return send(g->fd, wire, n, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)n;
 }
 
-static void take_greet(struct rt_front *f, struct guest *g) {
+static void take_greet(struct rpc_front *f, struct guest *g) {
     struct co_err why = {0};
     bool answer = false;
-    int rc = rt_greeting_answer(&g->greeting, &f->auth, &answer, &why);
+    int rc = rpc_greeting_answer(&g->greeting, &f->auth, &answer, &why);
     if (answer && !send_part(g, g->greeting.answer, sizeof(g->greeting.answer))) {
         drop_guest(f, g);
     } else if (rc < 0) {
@@ -136,12 +136,12 @@ static void take_greet(struct rt_front *f, struct guest *g) {
     }
 }
 
-static void let_in(struct rt_front *f, struct guest *g) {
-    const struct rt_pass pass = rt_greeting_pass(&g->greeting);
+static void let_in(struct rpc_front *f, struct guest *g) {
+    const struct rpc_pass pass = rpc_greeting_pass(&g->greeting);
     f->ops->enter(f->arg, leave_place(f, g), co_steal_ptr(g->tls), g->from.text, &pass);
 }
 
-static void shake_hands(struct rt_front *f, struct guest *g) {
+static void shake_hands(struct rpc_front *f, struct guest *g) {
     struct co_err why = {0};
     int rc = co_tls_shake(g->tls, g->fd, &why);
     if (rc < 0) {
@@ -152,10 +152,10 @@ static void shake_hands(struct rt_front *f, struct guest *g) {
 }
 
 /* Only after the proof: the TLS key is derived from the token and the greeting. */
-static void begin_tls(struct rt_front *f, struct guest *g) {
+static void begin_tls(struct rpc_front *f, struct guest *g) {
     unsigned char key[CO_TLS_KEY_BYTES];
     struct co_err why = {0};
-    rt_greeting_key(&g->greeting, f->auth.token, key);
+    rpc_greeting_key(&g->greeting, f->auth.token, key);
     int rc = co_tls_new(true, key, &g->tls, &why);
     explicit_bzero(key, sizeof(key));
     if (rc < 0) {
@@ -165,10 +165,10 @@ static void begin_tls(struct rt_front *f, struct guest *g) {
     }
 }
 
-static void take_proof(struct rt_front *f, struct guest *g) {
-    unsigned char welcome[RT_GREET_WELCOME_BYTES];
+static void take_proof(struct rpc_front *f, struct guest *g) {
+    unsigned char welcome[RPC_GREET_WELCOME_BYTES];
     struct co_err why = {0};
-    int rc = rt_greeting_welcome(&g->greeting, f->auth.token, g->proof, welcome, &why);
+    int rc = rpc_greeting_welcome(&g->greeting, f->auth.token, g->proof, welcome, &why);
     bool sent = send_part(g, welcome, sizeof(welcome));
     if (rc < 0) {
         refuse_guest(f, g, &why);
@@ -181,24 +181,24 @@ static void take_proof(struct rt_front *f, struct guest *g) {
     }
 }
 
-static void hear_guest(struct rt_front *f, struct guest *g) {
+static void hear_guest(struct rpc_front *f, struct guest *g) {
     if (g->tls) {
         shake_hands(f, g);
         return;
     }
-    if (g->have < RT_GREET_BYTES) {
-        if (!read_part(f, g, g->greeting.greet, 0, RT_GREET_BYTES)) {
+    if (g->have < RPC_GREET_BYTES) {
+        if (!read_part(f, g, g->greeting.greet, 0, RPC_GREET_BYTES)) {
             return;
         }
         take_greet(f, g);
     }
-    if (g->fd >= 0 && read_part(f, g, g->proof, RT_GREET_BYTES, RT_GREET_PROOF_BYTES)) {
+    if (g->fd >= 0 && read_part(f, g, g->proof, RPC_GREET_BYTES, RPC_GREET_PROOF_BYTES)) {
         take_proof(f, g);
     }
 }
 
 /* Refuses guests whose time is over. Returns the ms until the next one's time is over. */
-static int64_t drop_slow(struct rt_front *f, int64_t now) {
+static int64_t drop_slow(struct rpc_front *f, int64_t now) {
     int64_t next = f->prove_ms;
     for (size_t i = 0; i < GUESTS; i++) {
         struct guest *g = &f->guests[i];
@@ -217,7 +217,7 @@ static int64_t drop_slow(struct rt_front *f, int64_t now) {
 }
 
 static void *run_door(void *arg) {
-    struct rt_front *f = arg;
+    struct rpc_front *f = arg;
     for (;;) {
         struct pollfd fds[GUESTS + 2] = {
             {.fd = f->stop_fd, .events = POLLIN}, {.fd = f->fd, .events = POLLIN}};
@@ -242,7 +242,7 @@ static void *run_door(void *arg) {
 
 /* ---- life ---- */
 
-static void free_front(struct rt_front *f) {
+static void free_front(struct rpc_front *f) {
     for (size_t i = 0; i < GUESTS; i++) {
         if (f->guests[i].fd >= 0) {
             drop_guest(f, &f->guests[i]);
@@ -256,12 +256,12 @@ static void free_front(struct rt_front *f) {
     free(f);
 }
 
-int rt_front_open(int fd_own, const struct rt_peer_auth *auth, int prove_ms,
-    const struct rt_front_ops *ops, void *arg, struct rt_front **ret, struct co_err *err) {
-    struct rt_front *f = co_xcalloc(1, sizeof(*f));
+int rpc_front_open(int fd_own, const struct rpc_peer_auth *auth, int prove_ms,
+    const struct rpc_front_ops *ops, void *arg, struct rpc_front **ret, struct co_err *err) {
+    struct rpc_front *f = co_xcalloc(1, sizeof(*f));
     f->ops = ops;
     f->arg = arg;
-    f->auth = (struct rt_peer_auth){co_xstrdup(auth->token), auth->encrypt};
+    f->auth = (struct rpc_peer_auth){co_xstrdup(auth->token), auth->encrypt};
     f->fd = fd_own;
     f->prove_ms = prove_ms > 0 ? prove_ms : PROVE_MS;
     f->stop_fd = eventfd(0, EFD_CLOEXEC);
@@ -285,7 +285,7 @@ int rt_front_open(int fd_own, const struct rt_peer_auth *auth, int prove_ms,
     return 0;
 }
 
-void rt_front_close(struct rt_front *f) {
+void rpc_front_close(struct rpc_front *f) {
     if (f) {
         (void)!write(f->stop_fd, &(uint64_t){1}, sizeof(uint64_t));
         /* no deadline: the thread reads and sends without blocking */

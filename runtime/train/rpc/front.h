@@ -10,19 +10,19 @@
 
 #include "runtime/train/rpc/greeting.h"
 
-struct rt_front;
+struct rpc_front;
 
-struct rt_front_ops {
+struct rpc_front_ops {
     /* The callee owns fd, which is non-blocking, and tls, whose handshake is complete (NULL: no
      * encryption). peer: "host:port". pass: what the connection is for. */
     void (*enter)(void *arg, int fd_own, struct co_tls *tls_own, const char *peer,
-        const struct rt_pass *pass);
+        const struct rpc_pass *pass);
     void (*refuse)(void *arg, const char *peer, const struct co_err *why);
 };
 
 /* fd listens; the door owns it. auth is copied. prove_ms: how long a peer may take for the greeting
  * and the TLS handshake together; 0: 10 s. Callbacks run on the door's thread. */
-CO_MUST_CHECK int rt_front_open(int fd_own, const struct rt_peer_auth *auth, int prove_ms,
-    const struct rt_front_ops *ops, void *arg, struct rt_front **ret, struct co_err *err);
+CO_MUST_CHECK int rpc_front_open(int fd_own, const struct rpc_peer_auth *auth, int prove_ms,
+    const struct rpc_front_ops *ops, void *arg, struct rpc_front **ret, struct co_err *err);
 /* Must not be called from a callback. NULL is allowed. No callback runs after it returns. */
-void rt_front_close(struct rt_front *f);
+void rpc_front_close(struct rpc_front *f);

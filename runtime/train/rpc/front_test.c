@@ -29,8 +29,8 @@
 enum { FLOOD = 1100, WAIT_MS = 60000, PROVE_MS = 10 * WAIT_MS };
 
 struct house {
-    struct rt_front *front;
-    struct rt_peer_auth auth;
+    struct rpc_front *front;
+    struct rpc_peer_auth auth;
     uint16_t port;
     char endpoint[32];
     pthread_mutex_t m;
@@ -38,15 +38,15 @@ struct house {
     size_t entered, refused;
     size_t sealed; /* of those that entered */
     char peer[64];
-    struct rt_pass pass; /* of the last one that entered */
-    struct co_err why;   /* of the last refusal */
+    struct rpc_pass pass; /* of the last one that entered */
+    struct co_err why;    /* of the last refusal */
 };
 
-static const struct rt_pass stream = {.purpose = RT_FOR_STREAM};
-static const struct rt_peer_auth clear = {"secret", false}, encrypted = {"secret", true};
+static const struct rpc_pass stream = {.purpose = RPC_FOR_STREAM};
+static const struct rpc_peer_auth clear = {"secret", false}, encrypted = {"secret", true};
 
 static void on_enter(
-    void *arg, int fd_own, struct co_tls *tls_own, const char *peer, const struct rt_pass *pass) {
+    void *arg, int fd_own, struct co_tls *tls_own, const char *peer, const struct rpc_pass *pass) {
     struct house *h = arg;
     pthread_mutex_lock(&h->m);
     h->sealed += tls_own != NULL;
@@ -80,8 +80,8 @@ static void await(struct house *h, const size_t *what, size_t n) {
     pthread_mutex_unlock(&h->m);
 }
 
-static struct house *open_house(const struct rt_peer_auth *auth, int prove_ms) {
-    static const struct rt_front_ops ops = {on_enter, on_refuse};
+static struct house *open_house(const struct rpc_peer_auth *auth, int prove_ms) {
+    static const struct rpc_front_ops ops = {on_enter, on_refuse};
     struct house *h = co_xcalloc(1, sizeof(*h));
     int fd = -1;
     h->auth = *auth;
@@ -90,12 +90,12 @@ static struct house *open_house(const struct rt_peer_auth *auth, int prove_ms) {
     assert_int_equal(0, co_listen(":0", &fd, NULL));
     h->port = co_listen_port(fd);
     (void)snprintf(h->endpoint, sizeof(h->endpoint), "127.0.0.1:%u", h->port);
-    assert_int_equal(0, rt_front_open(fd, auth, prove_ms, &ops, h, &h->front, NULL));
+    assert_int_equal(0, rpc_front_open(fd, auth, prove_ms, &ops, h, &h->front, NULL));
     return h;
 }
 
 static void close_house(struct house *h) {
-    rt_front_close(h->front);
+    rpc_front_close(h->front);
     pthread_cond_destroy(&h->changed);
     pthread_mutex_destroy(&h->m);
     free(h);
@@ -126,12 +126,12 @@ static int dial_from(const struct house *h, uint32_t host) {
 }
 
 static struct co_err knock_as(
-    const struct house *h, const struct rt_peer_auth *auth, int timeout_ms) {
+    const struct house *h, const struct rpc_peer_auth *auth, int timeout_ms) {
     const char *endpoint = h->endpoint;
     struct net_reached reached;
     assert_int_equal(1, net_connect(&endpoint, 1, WAIT_MS, &reached));
-    struct rt_knock k = {.fd = reached.fd};
-    rt_knock_all(&k, 1, auth, timeout_ms);
+    struct rpc_knock k = {.fd = reached.fd};
+    rpc_knock_all(&k, 1, auth, timeout_ms);
     assert_true(!k.tls == !(k.fd >= 0 && auth->encrypt));
     if (k.fd >= 0) {
         co_close(k.fd);
@@ -141,7 +141,7 @@ static struct co_err knock_as(
 }
 
 static struct co_err knock(const struct house *h, const char *token, int timeout_ms) {
-    return knock_as(h, &(struct rt_peer_auth){token, h->auth.encrypt}, timeout_ms);
+    return knock_as(h, &(struct rpc_peer_auth){token, h->auth.encrypt}, timeout_ms);
 }
 
 static void say(int fd, const void *bytes, size_t n) {
@@ -186,10 +186,10 @@ static void a_lane_says_whose_it_is(void **state) {
     struct house *h = *state;
     const char *endpoint = h->endpoint;
     struct net_reached reached;
-    struct rt_pass pass = {RT_FOR_LANE, 3, 5, UINT64_C(0x1122334455667788)};
+    struct rpc_pass pass = {RPC_FOR_LANE, 3, 5, UINT64_C(0x1122334455667788)};
     assert_int_equal(1, net_connect(&endpoint, 1, WAIT_MS, &reached));
-    struct rt_knock k = {.fd = reached.fd, .pass = pass};
-    rt_knock_all(&k, 1, &clear, WAIT_MS);
+    struct rpc_knock k = {.fd = reached.fd, .pass = pass};
+    rpc_knock_all(&k, 1, &clear, WAIT_MS);
     assert_int_equal(0, k.err.code);
     await(h, &h->entered, 1);
     assert_int_equal(pass.purpose, h->pass.purpose);
@@ -198,21 +198,21 @@ static void a_lane_says_whose_it_is(void **state) {
     assert_int_equal(pass.key, h->pass.key);
     co_close(k.fd);
 
-    struct rt_greeting g = {0};
-    unsigned char proof[RT_GREET_PROOF_BYTES], welcome[RT_GREET_WELCOME_BYTES];
+    struct rpc_greeting g = {0};
+    unsigned char proof[RPC_GREET_PROOF_BYTES], welcome[RPC_GREET_WELCOME_BYTES];
     bool send_it = false;
-    assert_int_equal(0, rt_greeting_begin(&g, &clear, &pass, NULL));
-    assert_int_equal(0, rt_greeting_answer(&g, &clear, &send_it, NULL));
-    assert_int_equal(0, rt_greeting_prove(&g, &clear, proof, NULL));
+    assert_int_equal(0, rpc_greeting_begin(&g, &clear, &pass, NULL));
+    assert_int_equal(0, rpc_greeting_answer(&g, &clear, &send_it, NULL));
+    assert_int_equal(0, rpc_greeting_prove(&g, &clear, proof, NULL));
     for (size_t i = 0; i < sizeof(g.greet); i++) {
         g.greet[i] ^= 1;
-        assert_int_equal(CO_PERMISSION, rt_greeting_welcome(&g, "secret", proof, welcome, NULL));
+        assert_int_equal(CO_PERMISSION, rpc_greeting_welcome(&g, "secret", proof, welcome, NULL));
         g.greet[i] ^= 1;
     }
-    assert_int_equal(0, rt_greeting_welcome(&g, "secret", proof, welcome, NULL));
+    assert_int_equal(0, rpc_greeting_welcome(&g, "secret", proof, welcome, NULL));
     /* and a purpose that this version does not know is another version's */
     g.greet[6] = 2;
-    assert_int_equal(CO_INVALID, rt_greeting_answer(&g, &clear, &send_it, NULL));
+    assert_int_equal(CO_INVALID, rpc_greeting_answer(&g, &clear, &send_it, NULL));
     assert_true(send_it);
 }
 
@@ -220,24 +220,24 @@ static void a_lane_says_whose_it_is(void **state) {
 static void a_server_proves_itself_too(void **state) {
     (void)state;
     int pair[2];
-    struct rt_greeting g = {0};
-    unsigned char welcome[RT_GREET_WELCOME_BYTES] = {0}, proof[RT_GREET_PROOF_BYTES];
+    struct rpc_greeting g = {0};
+    unsigned char welcome[RPC_GREET_WELCOME_BYTES] = {0}, proof[RPC_GREET_PROOF_BYTES];
     bool send_it = false;
-    assert_int_equal(0, rt_greeting_begin(&g, &clear, &stream, NULL));
-    assert_int_equal(0, rt_greeting_answer(&g, &clear, &send_it, NULL));
-    assert_int_equal(0, rt_greeting_prove(&g, &clear, proof, NULL));
+    assert_int_equal(0, rpc_greeting_begin(&g, &clear, &stream, NULL));
+    assert_int_equal(0, rpc_greeting_answer(&g, &clear, &send_it, NULL));
+    assert_int_equal(0, rpc_greeting_prove(&g, &clear, proof, NULL));
     /* It says yes without knowing. */
-    assert_int_equal(CO_PERMISSION, rt_greeting_welcome(&g, "guess", proof, welcome, NULL));
+    assert_int_equal(CO_PERMISSION, rpc_greeting_welcome(&g, "guess", proof, welcome, NULL));
     memcpy(welcome, g.answer, 8);
-    assert_int_equal(CO_PERMISSION, rt_greeting_check(&g, "secret", welcome, NULL));
+    assert_int_equal(CO_PERMISSION, rpc_greeting_check(&g, "secret", welcome, NULL));
     /* Nor is the trainer's own proof one of the server's. */
     memcpy(welcome + 8, proof, sizeof(proof));
-    assert_int_equal(CO_PERMISSION, rt_greeting_check(&g, "secret", welcome, NULL));
+    assert_int_equal(CO_PERMISSION, rpc_greeting_check(&g, "secret", welcome, NULL));
     assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair));
     say(pair[1], g.answer, sizeof(g.answer));
     say(pair[1], welcome, sizeof(welcome));
-    struct rt_knock k = {.fd = pair[0]};
-    rt_knock_all(&k, 1, &clear, WAIT_MS);
+    struct rpc_knock k = {.fd = pair[0]};
+    rpc_knock_all(&k, 1, &clear, WAIT_MS);
     assert_int_equal(CO_PERMISSION, k.err.code);
     assert_int_equal(-1, k.fd);
     co_close(pair[1]);
@@ -246,22 +246,22 @@ static void a_server_proves_itself_too(void **state) {
 /* What was heard on the wire once opens nothing later. */
 static void a_recorded_conversation_is_worth_nothing(void **state) {
     struct house *h = *state;
-    struct rt_greeting g = {0};
-    unsigned char proof[RT_GREET_PROOF_BYTES], welcome[RT_GREET_WELCOME_BYTES];
-    assert_int_equal(0, rt_greeting_begin(&g, &clear, &stream, NULL));
+    struct rpc_greeting g = {0};
+    unsigned char proof[RPC_GREET_PROOF_BYTES], welcome[RPC_GREET_WELCOME_BYTES];
+    assert_int_equal(0, rpc_greeting_begin(&g, &clear, &stream, NULL));
     for (int round = 0; round < 2; round++) {
         int fd = dial_from(h, 1);
         say(fd, g.greet, sizeof(g.greet));
-        unsigned char answer[RT_GREET_ANSWER_BYTES];
+        unsigned char answer[RPC_GREET_ANSWER_BYTES];
         assert_int_equal(sizeof(answer), hear(fd, answer, sizeof(answer)));
         if (round == 0) {
             memcpy(g.answer, answer, sizeof(answer));
-            assert_int_equal(0, rt_greeting_prove(&g, &clear, proof, NULL));
+            assert_int_equal(0, rpc_greeting_prove(&g, &clear, proof, NULL));
         }
         say(fd, proof, sizeof(proof));
         assert_int_equal(sizeof(welcome), hear(fd, welcome, sizeof(welcome)));
         assert_int_equal(
-            round == 0 ? 0 : CO_PERMISSION, rt_greeting_check(&g, "secret", welcome, NULL));
+            round == 0 ? 0 : CO_PERMISSION, rpc_greeting_check(&g, "secret", welcome, NULL));
         co_close(fd);
     }
     await(h, &h->refused, 1);
@@ -270,17 +270,17 @@ static void a_recorded_conversation_is_worth_nothing(void **state) {
 
 static void another_version_is_named_on_both_sides(void **state) {
     struct house *h = *state;
-    struct rt_greeting g = {0};
+    struct rpc_greeting g = {0};
     struct co_err err = {0};
-    assert_int_equal(0, rt_greeting_begin(&g, &clear, &stream, NULL));
+    assert_int_equal(0, rpc_greeting_begin(&g, &clear, &stream, NULL));
     co_put_u16(g.greet + 4, 9);
     int fd = dial_from(h, 1);
     say(fd, g.greet, sizeof(g.greet));
-    unsigned char proof[RT_GREET_PROOF_BYTES];
+    unsigned char proof[RPC_GREET_PROOF_BYTES];
     assert_int_equal(sizeof(g.answer), hear(fd, g.answer, sizeof(g.answer)));
     await(h, &h->refused, 1);
     assert_non_null(strstr(h->why.msg, "version 9 of the protocol, expected 3"));
-    assert_int_equal(CO_INVALID, rt_greeting_prove(&g, &clear, proof, &err));
+    assert_int_equal(CO_INVALID, rpc_greeting_prove(&g, &clear, proof, &err));
     assert_non_null(strstr(err.msg, "the same version of the library"));
     co_close(fd);
 }
@@ -304,8 +304,8 @@ static void http2_is_for_those_inside(void **state) {
 static void a_trickle_does_not_extend_the_time(void **state) {
     (void)state;
     struct house *h = open_house(&clear, 300);
-    struct rt_greeting g = {0};
-    assert_int_equal(0, rt_greeting_begin(&g, &clear, &stream, NULL));
+    struct rpc_greeting g = {0};
+    assert_int_equal(0, rpc_greeting_begin(&g, &clear, &stream, NULL));
     int fd = dial_from(h, 1);
     struct pollfd in = {.fd = fd, .events = POLLIN};
     for (size_t i = 0; i < 20 && poll(&in, 1, 30) == 0; i++) {
@@ -408,9 +408,9 @@ static void strangers_take_no_memory(void **state) {
 static void one_address_takes_no_place_of_another(void **state) {
     struct house *h = *state;
     int slow = dial_from(h, 2), fds[300];
-    unsigned char answer[RT_GREET_ANSWER_BYTES];
-    struct rt_greeting g = {0};
-    assert_int_equal(0, rt_greeting_begin(&g, &clear, &stream, NULL));
+    unsigned char answer[RPC_GREET_ANSWER_BYTES];
+    struct rpc_greeting g = {0};
+    assert_int_equal(0, rpc_greeting_begin(&g, &clear, &stream, NULL));
     for (size_t i = 0; i < CO_ARRAY_LEN(fds); i++) {
         fds[i] = dial_from(h, 3);
     }
@@ -443,7 +443,7 @@ static void an_encrypted_house_lets_in_by_tls_alone(void **state) {
 static void another_mind_is_named_on_both_sides(void **state) {
     (void)state;
     static const struct {
-        const struct rt_peer_auth *server, *trainer;
+        const struct rpc_peer_auth *server, *trainer;
         const char *told, *logged;
     } rows[] = {
         {&clear, &encrypted, "the server does not encrypt, this trainer does",
@@ -466,16 +466,16 @@ static void another_mind_is_named_on_both_sides(void **state) {
 }
 
 /* On a connection that has proved the token to an encrypted house. */
-static int prove_from(const struct house *h, struct rt_greeting *g) {
-    unsigned char proof[RT_GREET_PROOF_BYTES], welcome[RT_GREET_WELCOME_BYTES];
+static int prove_from(const struct house *h, struct rpc_greeting *g) {
+    unsigned char proof[RPC_GREET_PROOF_BYTES], welcome[RPC_GREET_WELCOME_BYTES];
     int fd = dial_from(h, 1);
-    assert_int_equal(0, rt_greeting_begin(g, &encrypted, &stream, NULL));
+    assert_int_equal(0, rpc_greeting_begin(g, &encrypted, &stream, NULL));
     say(fd, g->greet, sizeof(g->greet));
     assert_int_equal(sizeof(g->answer), hear(fd, g->answer, sizeof(g->answer)));
-    assert_int_equal(0, rt_greeting_prove(g, &encrypted, proof, NULL));
+    assert_int_equal(0, rpc_greeting_prove(g, &encrypted, proof, NULL));
     say(fd, proof, sizeof(proof));
     assert_int_equal(sizeof(welcome), hear(fd, welcome, sizeof(welcome)));
-    assert_int_equal(0, rt_greeting_check(g, "secret", welcome, NULL));
+    assert_int_equal(0, rpc_greeting_check(g, "secret", welcome, NULL));
     return fd;
 }
 
@@ -484,7 +484,7 @@ static void nobody_goes_on_in_clear(void **state) {
     (void)state;
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
     struct house *h = open_house(&encrypted, PROVE_MS);
-    struct rt_greeting g = {0};
+    struct rpc_greeting g = {0};
     int fd = prove_from(h, &g);
     say(fd, preface, sizeof(preface) - 1);
     await(h, &h->refused, 1);
@@ -498,7 +498,7 @@ static void nobody_goes_on_in_clear(void **state) {
 static void a_handshake_has_the_time_of_the_proof(void **state) {
     (void)state;
     struct house *h = open_house(&encrypted, 300);
-    struct rt_greeting g = {0};
+    struct rpc_greeting g = {0};
     int fd = prove_from(h, &g);
     await(h, &h->refused, 1);
     assert_int_equal(CO_TIMEOUT, h->why.code);
@@ -511,12 +511,12 @@ static void a_handshake_has_the_time_of_the_proof(void **state) {
 static void the_handshake_is_of_this_greeting(void **state) {
     (void)state;
     struct house *h = open_house(&encrypted, PROVE_MS);
-    struct rt_greeting g = {0};
+    struct rpc_greeting g = {0};
     unsigned char key[CO_TLS_KEY_BYTES];
     struct co_tls *tls = NULL;
     int fd = prove_from(h, &g);
     g.answer[20] ^= 1;
-    rt_greeting_key(&g, "secret", key);
+    rpc_greeting_key(&g, "secret", key);
     assert_int_equal(0, co_tls_new(false, key, &tls, NULL));
     assert_true(co_tls_shake(tls, fd, NULL) <= 0);
     await(h, &h->refused, 1);
@@ -530,14 +530,14 @@ static void the_handshake_is_of_this_greeting(void **state) {
 /* A server that knows the token and speaks no TLS after it. */
 static void *play_server(void *arg) {
     int fd = *(int *)arg;
-    struct rt_greeting g = {0};
-    unsigned char proof[RT_GREET_PROOF_BYTES], welcome[RT_GREET_WELCOME_BYTES];
+    struct rpc_greeting g = {0};
+    unsigned char proof[RPC_GREET_PROOF_BYTES], welcome[RPC_GREET_WELCOME_BYTES];
     bool send_it = false;
     assert_int_equal(sizeof(g.greet), hear(fd, g.greet, sizeof(g.greet)));
-    assert_int_equal(0, rt_greeting_answer(&g, &encrypted, &send_it, NULL));
+    assert_int_equal(0, rpc_greeting_answer(&g, &encrypted, &send_it, NULL));
     say(fd, g.answer, sizeof(g.answer));
     assert_int_equal(sizeof(proof), hear(fd, proof, sizeof(proof)));
-    assert_int_equal(0, rt_greeting_welcome(&g, "secret", proof, welcome, NULL));
+    assert_int_equal(0, rpc_greeting_welcome(&g, "secret", proof, welcome, NULL));
     say(fd, welcome, sizeof(welcome));
     say(fd, "\0\0\0\4\0\0\0\0\0", 9);
     (void)shutdown(fd, SHUT_WR);
@@ -550,8 +550,8 @@ static void a_trainer_does_not_go_on_in_clear_either(void **state) {
     pthread_t server;
     assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
     assert_int_equal(0, pthread_create(&server, NULL, play_server, &pair[1]));
-    struct rt_knock k = {.fd = pair[0]};
-    rt_knock_all(&k, 1, &encrypted, WAIT_MS);
+    struct rpc_knock k = {.fd = pair[0]};
+    rpc_knock_all(&k, 1, &encrypted, WAIT_MS);
     assert_int_equal(CO_PERMISSION, k.err.code);
     assert_int_equal(-1, k.fd);
     assert_null(k.tls);

@@ -25,7 +25,7 @@ static const char purpose[] = "paddle parameter server";
 
 static void write_head(unsigned char wire[HEAD], enum verdict verdict) {
     co_put_u32(wire, MAGIC);
-    co_put_u16(wire + 4, RT_GREET_VERSION);
+    co_put_u16(wire + 4, RPC_GREET_VERSION);
     co_put_u16(wire + 6, (uint16_t)verdict);
 }
 
@@ -38,7 +38,7 @@ static int refuse_version(const unsigned char wire[HEAD], struct co_err *err) {
     return co_err_set(err, CO_INVALID,
         "version %u of the protocol, expected %d: trainers and servers must have the same version "
         "of the library",
-        co_get_u16(wire + 4), RT_GREET_VERSION);
+        co_get_u16(wire + 4), RPC_GREET_VERSION);
 }
 
 static int refuse_encryption(
@@ -49,10 +49,10 @@ static int refuse_encryption(
 
 /* What a proof signs: whose it is ("trainer", "server", "key"), the greet, the answer. */
 struct text {
-    unsigned char bytes[WORD + RT_GREET_BYTES + RT_GREET_ANSWER_BYTES];
+    unsigned char bytes[WORD + RPC_GREET_BYTES + RPC_GREET_ANSWER_BYTES];
 };
 
-static struct text proof_text(const struct rt_greeting *g, const char *whose) {
+static struct text proof_text(const struct rpc_greeting *g, const char *whose) {
     struct text t = {{0}};
     memcpy(t.bytes, whose, strlen(whose));
     memcpy(t.bytes + WORD, g->greet, sizeof(g->greet));
@@ -62,13 +62,13 @@ static struct text proof_text(const struct rt_greeting *g, const char *whose) {
 
 /* ---- the dialling side ---- */
 
-int rt_greeting_begin(struct rt_greeting *g, const struct rt_peer_auth *auth,
-    const struct rt_pass *pass, struct co_err *err) {
+int rpc_greeting_begin(struct rpc_greeting *g, const struct rpc_peer_auth *auth,
+    const struct rpc_pass *pass, struct co_err *err) {
     write_head(g->greet, OK);
     g->greet[PURPOSE] = (unsigned char)pass->purpose;
     g->greet[ENCRYPTS] = auth->encrypt;
     int rc = co_nonce_make(g->greet + HEAD, err);
-    if (rc == 0 && pass->purpose == RT_FOR_LANE) {
+    if (rc == 0 && pass->purpose == RPC_FOR_LANE) {
         co_put_u32(g->greet + TRAINER, pass->trainer);
         co_put_u32(g->greet + SHARD, pass->shard);
         co_put_u64(g->greet + KEY, pass->key);
@@ -76,13 +76,13 @@ int rt_greeting_begin(struct rt_greeting *g, const struct rt_peer_auth *auth,
     return rc;
 }
 
-int rt_greeting_prove(const struct rt_greeting *g, const struct rt_peer_auth *auth,
-    unsigned char ret[RT_GREET_PROOF_BYTES], struct co_err *err) {
+int rpc_greeting_prove(const struct rpc_greeting *g, const struct rpc_peer_auth *auth,
+    unsigned char ret[RPC_GREET_PROOF_BYTES], struct co_err *err) {
     if (!has_magic(g->answer)) {
         return co_err_set(err, CO_INVALID, "what answers there is not a parameter server");
     }
     uint16_t verdict = co_get_u16(g->answer + 6);
-    bool same = co_get_u16(g->answer + 4) == RT_GREET_VERSION;
+    bool same = co_get_u16(g->answer + 4) == RPC_GREET_VERSION;
     if (same && verdict == OTHER_ENCRYPTION) {
         return refuse_encryption("the server", "this trainer", auth->encrypt, err);
     }
@@ -94,8 +94,8 @@ int rt_greeting_prove(const struct rt_greeting *g, const struct rt_peer_auth *au
     return 0;
 }
 
-int rt_greeting_check(const struct rt_greeting *g, const char *token,
-    const unsigned char welcome[RT_GREET_WELCOME_BYTES], struct co_err *err) {
+int rpc_greeting_check(const struct rpc_greeting *g, const char *token,
+    const unsigned char welcome[RPC_GREET_WELCOME_BYTES], struct co_err *err) {
     struct text t = proof_text(g, "server");
     bool right = has_magic(welcome) && co_get_u16(welcome + 6) == OK &&
                  co_proof_check(purpose, token, t.bytes, sizeof(t.bytes), welcome + HEAD);
@@ -104,14 +104,14 @@ int rt_greeting_check(const struct rt_greeting *g, const char *token,
 
 /* ---- the listening side ---- */
 
-int rt_greeting_answer(
-    struct rt_greeting *g, const struct rt_peer_auth *auth, bool *ret_send, struct co_err *err) {
+int rpc_greeting_answer(
+    struct rpc_greeting *g, const struct rpc_peer_auth *auth, bool *ret_send, struct co_err *err) {
     *ret_send = has_magic(g->greet);
     if (!*ret_send) {
         return co_err_set(err, CO_INVALID, "it did not greet as a trainer does");
     }
-    bool same = co_get_u16(g->greet + 4) == RT_GREET_VERSION && g->greet[PURPOSE] <= RT_FOR_LANE &&
-                g->greet[ENCRYPTS] <= 1;
+    bool same = co_get_u16(g->greet + 4) == RPC_GREET_VERSION &&
+                g->greet[PURPOSE] <= RPC_FOR_LANE && g->greet[ENCRYPTS] <= 1;
     bool agreed = g->greet[ENCRYPTS] == auth->encrypt;
     write_head(g->answer, !same ? OTHER_VERSION : agreed ? OK : OTHER_ENCRYPTION);
     int rc = co_nonce_make(g->answer + HEAD, err);
@@ -124,11 +124,11 @@ int rt_greeting_answer(
                     : refuse_encryption("the trainer", "this server", auth->encrypt, err);
 }
 
-int rt_greeting_welcome(const struct rt_greeting *g, const char *token,
-    const unsigned char proof[RT_GREET_PROOF_BYTES], unsigned char ret[RT_GREET_WELCOME_BYTES],
+int rpc_greeting_welcome(const struct rpc_greeting *g, const char *token,
+    const unsigned char proof[RPC_GREET_PROOF_BYTES], unsigned char ret[RPC_GREET_WELCOME_BYTES],
     struct co_err *err) {
     struct text theirs = proof_text(g, "trainer"), ours = proof_text(g, "server");
-    memset(ret, 0, RT_GREET_WELCOME_BYTES);
+    memset(ret, 0, RPC_GREET_WELCOME_BYTES);
     if (!co_proof_check(purpose, token, theirs.bytes, sizeof(theirs.bytes), proof)) {
         write_head(ret, WRONG_TOKEN);
         return co_err_set(err, CO_PERMISSION, WRONG);
@@ -138,9 +138,9 @@ int rt_greeting_welcome(const struct rt_greeting *g, const char *token,
     return 0;
 }
 
-struct rt_pass rt_greeting_pass(const struct rt_greeting *g) {
-    struct rt_pass pass = {.purpose = (enum rt_purpose)g->greet[PURPOSE]};
-    if (pass.purpose == RT_FOR_LANE) {
+struct rpc_pass rpc_greeting_pass(const struct rpc_greeting *g) {
+    struct rpc_pass pass = {.purpose = (enum rpc_purpose)g->greet[PURPOSE]};
+    if (pass.purpose == RPC_FOR_LANE) {
         pass.trainer = co_get_u32(g->greet + TRAINER);
         pass.shard = co_get_u32(g->greet + SHARD);
         pass.key = co_get_u64(g->greet + KEY);
@@ -150,8 +150,8 @@ struct rt_pass rt_greeting_pass(const struct rt_greeting *g) {
 
 /* ---- both sides ---- */
 
-void rt_greeting_key(
-    const struct rt_greeting *g, const char *token, unsigned char ret[CO_TLS_KEY_BYTES]) {
+void rpc_greeting_key(
+    const struct rpc_greeting *g, const char *token, unsigned char ret[CO_TLS_KEY_BYTES]) {
     struct text t = proof_text(g, "key");
     co_proof_make(purpose, token, t.bytes, sizeof(t.bytes), ret);
 }

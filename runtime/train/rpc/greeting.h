@@ -33,66 +33,66 @@
 #include "common/tls.h"
 
 enum {
-    RT_GREET_VERSION = 3,
-    RT_GREET_BYTES = 8 + CO_NONCE_BYTES,
-    RT_GREET_ANSWER_BYTES = RT_GREET_BYTES,
-    RT_GREET_PROOF_BYTES = CO_PROOF_BYTES,
-    RT_GREET_WELCOME_BYTES = 8 + CO_PROOF_BYTES,
+    RPC_GREET_VERSION = 3,
+    RPC_GREET_BYTES = 8 + CO_NONCE_BYTES,
+    RPC_GREET_ANSWER_BYTES = RPC_GREET_BYTES,
+    RPC_GREET_PROOF_BYTES = CO_PROOF_BYTES,
+    RPC_GREET_WELCOME_BYTES = 8 + CO_PROOF_BYTES,
 };
 
 /* Must be the same at both ends. */
-struct rt_peer_auth {
+struct rpc_peer_auth {
     const char *token; /* the job's; "": none */
     bool encrypt;      /* everything after the greeting */
 };
 
-enum rt_purpose {
-    RT_FOR_STREAM, /* gRPC */
-    RT_FOR_LANE,
+enum rpc_purpose {
+    RPC_FOR_STREAM, /* gRPC */
+    RPC_FOR_LANE,
 };
 
 /* What a connection is for. */
-struct rt_pass {
-    enum rt_purpose purpose;
+struct rpc_pass {
+    enum rpc_purpose purpose;
     uint32_t trainer, shard; /* of a lane, like key */
     uint64_t key;
 };
 
 /* The first two messages of one connection, as each side keeps them. */
-struct rt_greeting {
-    unsigned char greet[RT_GREET_BYTES];
-    unsigned char answer[RT_GREET_ANSWER_BYTES];
+struct rpc_greeting {
+    unsigned char greet[RPC_GREET_BYTES];
+    unsigned char answer[RPC_GREET_ANSWER_BYTES];
 };
 
 /* ---- the dialling side ---- */
 
 /* Fills g->greet.  CO_INTERNAL: no random numbers. */
-CO_MUST_CHECK int rt_greeting_begin(struct rt_greeting *g, const struct rt_peer_auth *auth,
-    const struct rt_pass *pass, struct co_err *err);
+CO_MUST_CHECK int rpc_greeting_begin(struct rpc_greeting *g, const struct rpc_peer_auth *auth,
+    const struct rpc_pass *pass, struct co_err *err);
 /* g->answer has arrived; ret is the proof to send. CO_INVALID: the peer is no parameter server, has
  * another version, or does not agree about encryption. */
-CO_MUST_CHECK int rt_greeting_prove(const struct rt_greeting *g, const struct rt_peer_auth *auth,
-    unsigned char ret[RT_GREET_PROOF_BYTES], struct co_err *err);
+CO_MUST_CHECK int rpc_greeting_prove(const struct rpc_greeting *g, const struct rpc_peer_auth *auth,
+    unsigned char ret[RPC_GREET_PROOF_BYTES], struct co_err *err);
 /* CO_PERMISSION: one of the two does not know the other's token. */
-CO_MUST_CHECK int rt_greeting_check(const struct rt_greeting *g, const char *token,
-    const unsigned char welcome[RT_GREET_WELCOME_BYTES], struct co_err *err);
+CO_MUST_CHECK int rpc_greeting_check(const struct rpc_greeting *g, const char *token,
+    const unsigned char welcome[RPC_GREET_WELCOME_BYTES], struct co_err *err);
 
 /* ---- the listening side ---- */
 
 /* g->greet has arrived; fills g->answer. CO_INVALID: another version, an unknown purpose, or no
  * agreement about encryption. The answer is to be sent also then, unless *ret_send is false: the
  * bytes were no greet at all. */
-CO_MUST_CHECK int rt_greeting_answer(
-    struct rt_greeting *g, const struct rt_peer_auth *auth, bool *ret_send, struct co_err *err);
+CO_MUST_CHECK int rpc_greeting_answer(
+    struct rpc_greeting *g, const struct rpc_peer_auth *auth, bool *ret_send, struct co_err *err);
 /* The proof has arrived; ret is the welcome, to be sent also with CO_PERMISSION. */
-CO_MUST_CHECK int rt_greeting_welcome(const struct rt_greeting *g, const char *token,
-    const unsigned char proof[RT_GREET_PROOF_BYTES], unsigned char ret[RT_GREET_WELCOME_BYTES],
+CO_MUST_CHECK int rpc_greeting_welcome(const struct rpc_greeting *g, const char *token,
+    const unsigned char proof[RPC_GREET_PROOF_BYTES], unsigned char ret[RPC_GREET_WELCOME_BYTES],
     struct co_err *err);
 /* What the greet says the connection is for. Trust it only after the proof was right. */
-struct rt_pass rt_greeting_pass(const struct rt_greeting *g);
+struct rpc_pass rpc_greeting_pass(const struct rpc_greeting *g);
 
 /* ---- both sides ---- */
 
 /* This connection's TLS key; for use after the other end's proof was right. */
-void rt_greeting_key(
-    const struct rt_greeting *g, const char *token, unsigned char ret[CO_TLS_KEY_BYTES]);
+void rpc_greeting_key(
+    const struct rpc_greeting *g, const char *token, unsigned char ret[CO_TLS_KEY_BYTES]);

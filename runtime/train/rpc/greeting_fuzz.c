@@ -9,21 +9,21 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    unsigned char in[RT_GREET_BYTES + RT_GREET_WELCOME_BYTES] = {0};
-    unsigned char welcome[RT_GREET_WELCOME_BYTES], proof[RT_GREET_PROOF_BYTES];
-    struct rt_greeting g = {0};
-    const struct rt_peer_auth auth = {"secret", size % 2 == 1};
+    unsigned char in[RPC_GREET_BYTES + RPC_GREET_WELCOME_BYTES] = {0};
+    unsigned char welcome[RPC_GREET_WELCOME_BYTES], proof[RPC_GREET_PROOF_BYTES];
+    struct rpc_greeting g = {0};
+    const struct rpc_peer_auth auth = {"secret", size % 2 == 1};
     bool answer = false;
     memcpy(in, data, size < sizeof(in) ? size : sizeof(in));
     memcpy(g.greet, in, sizeof(g.greet));
-    int rc = rt_greeting_answer(&g, &auth, &answer, NULL);
+    int rc = rpc_greeting_answer(&g, &auth, &answer, NULL);
     assert(answer || rc < 0);
-    assert(rc < 0 || rt_greeting_pass(&g).purpose <= RT_FOR_LANE);
+    assert(rc < 0 || rpc_greeting_pass(&g).purpose <= RPC_FOR_LANE);
     assert(rc < 0 || g.greet[7] == auth.encrypt);
-    assert(rt_greeting_welcome(&g, "secret", in + RT_GREET_BYTES, welcome, NULL) < 0);
+    assert(rpc_greeting_welcome(&g, "secret", in + RPC_GREET_BYTES, welcome, NULL) < 0);
     memcpy(g.answer, in, sizeof(g.answer));
-    if (rt_greeting_prove(&g, &auth, proof, NULL) == 0) {
-        assert(rt_greeting_check(&g, "secret", in + RT_GREET_BYTES, NULL) < 0);
+    if (rpc_greeting_prove(&g, &auth, proof, NULL) == 0) {
+        assert(rpc_greeting_check(&g, "secret", in + RPC_GREET_BYTES, NULL) < 0);
     }
     return 0;
 }

@@ -23,51 +23,51 @@
 /* gRPC passes work between threads by atomics that ThreadSanitizer does not see, because the
  * library is built without it. So we mark what enters gRPC and what comes out of it. */
 #if defined(__SANITIZE_THREAD__)
-#define RT_TSAN 1
+#define RPC_TSAN 1
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#define RT_TSAN 1
+#define RPC_TSAN 1
 #endif
 #endif
-#ifdef RT_TSAN
+#ifdef RPC_TSAN
 void __tsan_acquire(void *addr);
 void __tsan_release(void *addr);
-#define RT_HAND_OVER(p) __tsan_release(p)
-#define RT_TAKE_OVER(p) __tsan_acquire(p)
+#define RPC_HAND_OVER(p) __tsan_release(p)
+#define RPC_TAKE_OVER(p) __tsan_acquire(p)
 #else
-#define RT_HAND_OVER(p) ((void)(p))
-#define RT_TAKE_OVER(p) ((void)(p))
+#define RPC_HAND_OVER(p) ((void)(p))
+#define RPC_TAKE_OVER(p) ((void)(p))
 #endif
 
 /* A tag of the completion queue. */
-struct rt_tag {
+struct rpc_tag {
     void (*fn)(void *arg, bool ok);
     void *arg;
 };
 
-struct rt_rpc {
-    const struct rt_rpc_ops *ops;
+struct rpc {
+    const struct rpc_ops *ops;
     void *arg;
     int tick_ms;
     size_t max_streams;
     int idle_ms, prove_ms;
     size_t backlog, window;
     int held_ms;
-    struct rt_peer_auth auth; /* the token is owned */
-    struct rt_relay *relay;   /* NULL: the job does not encrypt */
+    struct rpc_peer_auth auth; /* the token is owned */
+    struct rpc_relay *relay;   /* NULL: the job does not encrypt */
     grpc_completion_queue *cq;
     grpc_server *server; /* NULL: only dials */
-    struct rt_front *front;
+    struct rpc_front *front;
     pthread_t thread;
 
     pthread_mutex_t m; /* guards what follows */
     pthread_cond_t changed;
     bool closing;
     bool server_down;
-    struct rt_call_stream *streams; /* doubly linked */
-    atomic_size_t n_streams;        /* changed under m */
-    size_t n_open;                  /* streams whose on_close has not returned yet */
-    bool orphan;                    /* closed: the last stream that is freed frees this, too */
+    struct rpc_call_stream *streams; /* doubly linked */
+    atomic_size_t n_streams;         /* changed under m */
+    size_t n_open;                   /* streams whose on_close has not returned yet */
+    bool orphan;                     /* closed: the last stream that is freed frees this, too */
     /* Addresses by descriptor: gRPC names the peer of an adopted connection only "fd:12". Owned. */
     struct net_peer *peers;
     size_t n_peers;
@@ -77,33 +77,33 @@ struct rt_rpc {
         struct co_err why;
     } refused; /* since the last on_refused: how many, and the last one */
 
-    /* The accept in progress. Used by the rpc's thread, and by rt_rpc_listen before that runs. */
-    struct rt_tag accept_tag, down_tag;
+    /* The accept in progress. Used by the rpc's thread, and by rpc_listen before that runs. */
+    struct rpc_tag accept_tag, down_tag;
     grpc_call *accept_call;
     grpc_call_details accept_details;
     grpc_metadata_array accept_metadata;
 };
 
 enum {
-    RT_STREAM_WINDOW = 64 << 20,    /* bytes delivered, not yet freed; an option can change it */
-    RT_STREAM_SHARE = 256 << 10,    /* what every accepted stream may have of it, however many */
-    RT_STREAM_BACKLOG = 256 << 20,  /* bytes queued to the peer; an option can change it */
-    RT_STREAM_AHEAD = 512 << 10,    /* of an accepted stream, that gRPC reads before we do */
-    RT_STREAM_COALESCE = 256 << 10, /* small frames share a message up to here */
-    RT_STREAM_COALESCE_N = 32,
+    RPC_STREAM_WINDOW = 64 << 20,    /* bytes delivered, not yet freed; an option can change it */
+    RPC_STREAM_SHARE = 256 << 10,    /* what every accepted stream may have of it, however many */
+    RPC_STREAM_BACKLOG = 256 << 20,  /* bytes queued to the peer; an option can change it */
+    RPC_STREAM_AHEAD = 512 << 10,    /* of an accepted stream, that gRPC reads before we do */
+    RPC_STREAM_COALESCE = 256 << 10, /* small frames share a message up to here */
+    RPC_STREAM_COALESCE_N = 32,
 };
 
 /* A stream that is a gRPC call. */
-struct rt_call_stream;
-/* Wraps a call and links it. Runs on the rpc's thread or in rt_rpc_dial. The first member is the
- * struct rt_stream. */
-struct rt_call_stream *rt_call_stream_new(
-    struct rt_rpc *r, grpc_call *call, grpc_channel *channel_own, const char *peer);
+struct rpc_call_stream;
+/* Wraps a call and links it. Runs on the rpc's thread or in rpc_dial. The first member is the
+ * struct rpc_stream. */
+struct rpc_call_stream *rpc_call_stream_new(
+    struct rpc *r, grpc_call *call, grpc_channel *channel_own, const char *peer);
 /* Starts the batches of a new stream. */
-void rt_call_stream_start(struct rt_call_stream *s);
+void rpc_call_stream_start(struct rpc_call_stream *s);
 
-void rt_rpc_link(struct rt_rpc *r, struct rt_call_stream *s);
-void rt_rpc_closed(struct rt_rpc *r); /* on_close has returned */
-void rt_rpc_unlink(struct rt_rpc *r, struct rt_call_stream *s);
-struct rt_call_stream **rt_call_stream_next(struct rt_call_stream *s);
-struct rt_call_stream **rt_call_stream_prev(struct rt_call_stream *s);
+void rpc_link(struct rpc *r, struct rpc_call_stream *s);
+void rpc_closed(struct rpc *r); /* on_close has returned */
+void rpc_unlink(struct rpc *r, struct rpc_call_stream *s);
+struct rpc_call_stream **rpc_call_stream_next(struct rpc_call_stream *s);
+struct rpc_call_stream **rpc_call_stream_prev(struct rpc_call_stream *s);

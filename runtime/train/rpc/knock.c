@@ -14,8 +14,8 @@
 
 /* The greeting with one server. */
 struct talk {
-    struct rt_greeting greeting;
-    unsigned char welcome[RT_GREET_WELCOME_BYTES];
+    struct rpc_greeting greeting;
+    unsigned char welcome[RPC_GREET_WELCOME_BYTES];
     uint32_t have; /* bytes of the answer, then of the welcome */
     bool over;
 };
@@ -45,44 +45,44 @@ static int read_part(int fd, struct talk *t, unsigned char *to, uint32_t offset,
 }
 
 static int begin_talk(
-    struct rt_knock *k, struct talk *t, const struct rt_peer_auth *auth, struct co_err *err) {
-    int fd = k->fd, one = 1, rc = rt_greeting_begin(&t->greeting, auth, &k->pass, err);
+    struct rpc_knock *k, struct talk *t, const struct rpc_peer_auth *auth, struct co_err *err) {
+    int fd = k->fd, one = 1, rc = rpc_greeting_begin(&t->greeting, auth, &k->pass, err);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     return rc < 0 ? rc : send_part(fd, t->greeting.greet, sizeof(t->greeting.greet), err);
 }
 
 /* 1: the server has welcomed us, with a proof of its own; 0: not yet. */
-static int greet(int fd, struct talk *t, const struct rt_peer_auth *auth, struct co_err *err) {
-    if (t->have < RT_GREET_ANSWER_BYTES) {
-        unsigned char proof[RT_GREET_PROOF_BYTES];
-        int rc = read_part(fd, t, t->greeting.answer, 0, RT_GREET_ANSWER_BYTES, err);
+static int greet(int fd, struct talk *t, const struct rpc_peer_auth *auth, struct co_err *err) {
+    if (t->have < RPC_GREET_ANSWER_BYTES) {
+        unsigned char proof[RPC_GREET_PROOF_BYTES];
+        int rc = read_part(fd, t, t->greeting.answer, 0, RPC_GREET_ANSWER_BYTES, err);
         if (rc <= 0) {
             return rc;
         }
-        rc = rt_greeting_prove(&t->greeting, auth, proof, err);
+        rc = rpc_greeting_prove(&t->greeting, auth, proof, err);
         rc = rc < 0 ? rc : send_part(fd, proof, sizeof(proof), err);
         if (rc < 0) {
             return rc;
         }
     }
-    int rc = read_part(fd, t, t->welcome, RT_GREET_ANSWER_BYTES, RT_GREET_WELCOME_BYTES, err);
+    int rc = read_part(fd, t, t->welcome, RPC_GREET_ANSWER_BYTES, RPC_GREET_WELCOME_BYTES, err);
     if (rc <= 0) {
         return rc;
     }
-    rc = rt_greeting_check(&t->greeting, auth->token, t->welcome, err);
+    rc = rpc_greeting_check(&t->greeting, auth->token, t->welcome, err);
     return rc < 0 ? rc : 1;
 }
 
-static int begin_tls(struct rt_knock *k, const struct talk *t, const char *token) {
+static int begin_tls(struct rpc_knock *k, const struct talk *t, const char *token) {
     unsigned char key[CO_TLS_KEY_BYTES];
-    rt_greeting_key(&t->greeting, token, key);
+    rpc_greeting_key(&t->greeting, token, key);
     int rc = co_tls_new(false, key, &k->tls, &k->err);
     explicit_bzero(key, sizeof(key));
     return rc;
 }
 
 /* 1: the greeting and, if encrypted, the TLS handshake are complete; 0: not yet. */
-static int hear_talk(struct rt_knock *k, struct talk *t, const struct rt_peer_auth *auth) {
+static int hear_talk(struct rpc_knock *k, struct talk *t, const struct rpc_peer_auth *auth) {
     if (!k->tls) {
         int rc = greet(k->fd, t, auth, &k->err);
         if (rc <= 0 || !auth->encrypt) {
@@ -97,7 +97,7 @@ static int hear_talk(struct rt_knock *k, struct talk *t, const struct rt_peer_au
 }
 
 /* rc: as of hear_talk. A failed connection is closed. Returns whether the talk is over. */
-static bool end_talk(struct rt_knock *k, struct talk *t, int rc) {
+static bool end_talk(struct rpc_knock *k, struct talk *t, int rc) {
     t->over = rc != 0;
     if (rc < 0) {
         co_close(k->fd);
@@ -107,14 +107,14 @@ static bool end_talk(struct rt_knock *k, struct talk *t, int rc) {
     return t->over;
 }
 
-void rt_knock_all(
-    struct rt_knock *knocks, size_t n, const struct rt_peer_auth *auth, int timeout_ms) {
+void rpc_knock_all(
+    struct rpc_knock *knocks, size_t n, const struct rpc_peer_auth *auth, int timeout_ms) {
     CO_AUTOFREE struct talk *talks = co_xcalloc(n, sizeof(*talks));
     CO_AUTOFREE struct pollfd *fds = co_xcalloc(n, sizeof(*fds));
     int64_t end = net_now() + timeout_ms;
     size_t left = 0;
     for (size_t i = 0; i < n; i++) {
-        struct rt_knock *k = &knocks[i];
+        struct rpc_knock *k = &knocks[i];
         k->err = (struct co_err){0};
         talks[i].over =
             k->fd < 0 || end_talk(k, &talks[i], begin_talk(k, &talks[i], auth, &k->err));
@@ -126,7 +126,7 @@ void rt_knock_all(
         }
         (void)poll(fds, n, (int)(end - now));
         for (size_t i = 0; i < n; i++) {
-            struct rt_knock *k = &knocks[i];
+            struct rpc_knock *k = &knocks[i];
             if (fds[i].fd >= 0 && fds[i].revents) {
                 left -= end_talk(k, &talks[i], hear_talk(k, &talks[i], auth));
             }

@@ -5,12 +5,12 @@
 
 #include "runtime/train/rpc/greeting.h"
 
-struct rt_knock {
+struct rpc_knock {
     int fd; /* connected, non-blocking; -1: skip this one, or it failed */
     /* NULL before the call. Afterwards, if the job encrypts and the server let us in: TLS with its
      * handshake complete, owned by the caller. */
     struct co_tls *tls;
-    struct rt_pass pass;
+    struct rpc_pass pass;
     /* The result. Code 0: let in. CO_PERMISSION: the tokens differ. CO_INVALID: the peer is no
      * parameter server, has another version, or does not agree about encryption. CO_TIMEOUT,
      * CO_PEERLOST: worth another try. */
@@ -19,5 +19,5 @@ struct rt_knock {
 
 /* Greets all servers at the same time; returns within timeout_ms. Connections that fail are closed.
  */
-void rt_knock_all(
-    struct rt_knock *knocks, size_t n, const struct rt_peer_auth *auth, int timeout_ms);
+void rpc_knock_all(
+    struct rpc_knock *knocks, size_t n, const struct rpc_peer_auth *auth, int timeout_ms);

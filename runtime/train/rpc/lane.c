@@ -27,17 +27,17 @@ enum {
     GULP = 128 << 10,
 };
 
-struct rt_lane {
-    struct rt_stream base;
+struct rpc_lane {
+    struct rpc_stream base;
     int fd;
     /* Used by the reading thread only: */
-    struct rt_splitter in;
+    struct rpc_splitter in;
     int low;           /* SO_RCVLOWAT: bytes that must be there before the socket is readable */
     struct co_err bad; /* a fault behind frames that were returned: the next read returns it */
     atomic_size_t delivered; /* bytes of frames that were read and not yet freed; any thread */
 
     pthread_mutex_t m; /* guards what follows; a leaf */
-    struct rt_frame *first, **last;
+    struct rpc_frame *first, **last;
     size_t sent;          /* bytes of the first frame that were written, or encrypted */
     atomic_size_t queued; /* bytes, encrypted ones included; written with m held */
     struct co_tls *tls;   /* owned; NULL: no encryption */
@@ -46,24 +46,24 @@ struct rt_lane {
     void *arg;
 };
 
-static struct rt_lane *of(struct rt_stream *s) {
-    return (struct rt_lane *)s;
+static struct rpc_lane *of(struct rpc_stream *s) {
+    return (struct rpc_lane *)s;
 }
 
-struct rt_stream *rt_lane_stream(struct rt_lane *l) {
+struct rpc_stream *rpc_lane_stream(struct rpc_lane *l) {
     return &l->base;
 }
 
-int rt_lane_fd(const struct rt_lane *l) {
+int rpc_lane_fd(const struct rpc_lane *l) {
     return l->fd;
 }
 
 /* ---- life ---- */
 
-static void drop_queue(struct rt_lane *l) {
-    for (struct rt_frame *f = l->first, *next; f; f = next) {
+static void drop_queue(struct rpc_lane *l) {
+    for (struct rpc_frame *f = l->first, *next; f; f = next) {
         next = f->next;
-        rt_frame_free(f);
+        rpc_frame_free(f);
     }
     l->first = NULL;
     l->last = &l->first;
@@ -73,7 +73,7 @@ static void drop_queue(struct rt_lane *l) {
 
 /* Tells the peer that this is the end (TLS). Queued bytes are still sent as far as the socket takes
  * them. The caller holds the lock, or is the last owner. */
-static void say_end(struct rt_lane *l) {
+static void say_end(struct rpc_lane *l) {
     const char *wire = NULL;
     if (l->tls) {
         co_tls_end(l->tls);
@@ -83,19 +83,19 @@ static void say_end(struct rt_lane *l) {
     }
 }
 
-static void free_lane(struct rt_stream *s) {
-    struct rt_lane *l = of(s);
+static void free_lane(struct rpc_stream *s) {
+    struct rpc_lane *l = of(s);
     drop_queue(l);
     say_end(l);
     co_tls_free(l->tls);
-    rt_splitter_done(&l->in);
+    rpc_splitter_done(&l->in);
     co_close(l->fd);
     pthread_mutex_destroy(&l->m);
     free(l);
 }
 
-static void stop_lane(struct rt_stream *s, const struct co_err *why) {
-    struct rt_lane *l = of(s);
+static void stop_lane(struct rpc_stream *s, const struct co_err *why) {
+    struct rpc_lane *l = of(s);
     (void)why; /* the reader only sees the end of the connection */
     pthread_mutex_lock(&l->m);
     l->broken = true;
@@ -106,11 +106,11 @@ static void stop_lane(struct rt_stream *s, const struct co_err *why) {
     (void)shutdown(l->fd, SHUT_RDWR);
 }
 
-void rt_lane_shut(struct rt_lane *l) {
+void rpc_lane_shut(struct rpc_lane *l) {
     stop_lane(&l->base, NULL);
 }
 
-void rt_lane_set_owner(struct rt_lane *l, void (*fn)(void *arg), void *arg) {
+void rpc_lane_set_owner(struct rpc_lane *l, void (*fn)(void *arg), void *arg) {
     l->stir = fn;
     l->arg = arg;
 }
@@ -124,37 +124,37 @@ static int fail(int e, struct co_err *err) {
 /* ---- reading ---- */
 
 /* n bytes have been read: first the rest of a payload, then bytes in the room. */
-static int take_bytes(
-    struct rt_lane *l, size_t rest, const struct rt_lane_room *room, size_t n, struct co_err *err) {
+static int take_bytes(struct rpc_lane *l, size_t rest, const struct rpc_lane_room *room, size_t n,
+    struct co_err *err) {
     size_t direct = n < rest ? n : rest;
-    rt_splitter_filled(&l->in, direct);
+    rpc_splitter_filled(&l->in, direct);
     /* The splitter sees one endless message; keep it endless. */
     l->in.left = SIZE_MAX;
-    return rt_splitter_feed(&l->in, room->bytes, n - direct, err);
+    return rpc_splitter_feed(&l->in, room->bytes, n - direct, err);
 }
 
 /* In the middle of a large frame the kernel wakes the reader only for much at a time (SO_RCVLOWAT):
  * a wake-up for every segment costs both ends as much as the copying. */
-static void set_low(struct rt_lane *l) {
+static void set_low(struct rpc_lane *l) {
     unsigned char *to = NULL;
-    size_t rest = rt_splitter_rest(&l->in, &to);
+    size_t rest = rpc_splitter_rest(&l->in, &to);
     int low = rest < BEHIND ? 1 : rest < GULP ? (int)rest : GULP;
     if (low != l->low && setsockopt(l->fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low)) == 0) {
         l->low = low;
     }
 }
 
-static size_t weigh_frame(const struct rt_frame *f) {
-    return sizeof(*f) + RT_FRAME_HEAD + f->head.bytes;
+static size_t weigh_frame(const struct rpc_frame *f) {
+    return sizeof(*f) + RPC_FRAME_HEAD + f->head.bytes;
 }
 
-static bool is_paused(struct rt_stream *s) {
+static bool is_paused(struct rpc_stream *s) {
     return atomic_load(&of(s)->delivered) >= WINDOW;
 }
 
 /* Runs on any thread when one of the lane's frames is freed. */
-static void on_released(struct rt_frame *f) {
-    struct rt_lane *l = of(f->from);
+static void on_released(struct rpc_frame *f) {
+    struct rpc_lane *l = of(f->from);
     size_t n = weigh_frame(f), had = atomic_fetch_sub(&l->delivered, n);
     if (had >= WINDOW && had - n < WINDOW) {
         pthread_mutex_lock(&l->m);
@@ -163,14 +163,14 @@ static void on_released(struct rt_frame *f) {
         }
         pthread_mutex_unlock(&l->m);
     }
-    rt_stream_unref(&l->base);
+    rpc_stream_unref(&l->base);
 }
 
-static struct rt_frame *deliver_frames(struct rt_lane *l) {
-    struct rt_frame *first = rt_splitter_pop(&l->in);
+static struct rpc_frame *deliver_frames(struct rpc_lane *l) {
+    struct rpc_frame *first = rpc_splitter_pop(&l->in);
     size_t bytes = 0;
-    for (struct rt_frame *f = first; f; f = f->next) {
-        f->from = rt_stream_ref(&l->base);
+    for (struct rpc_frame *f = first; f; f = f->next) {
+        f->from = rpc_stream_ref(&l->base);
         f->release = on_released;
         bytes += weigh_frame(f);
     }
@@ -187,9 +187,9 @@ static int end_read(ssize_t n, size_t *ret_n, struct co_err *err) {
     return fail(n == 0 ? ECONNRESET : errno, err);
 }
 
-static int read_clear(struct rt_lane *l, struct rt_lane_room *room, struct co_err *err) {
+static int read_clear(struct rpc_lane *l, struct rpc_lane_room *room, struct co_err *err) {
     unsigned char *to = NULL;
-    size_t rest = rt_splitter_rest(&l->in, &to);
+    size_t rest = rpc_splitter_rest(&l->in, &to);
     /* Bytes behind the payload go through the room and are copied once more. With a large payload
      * to fill anyway, reading few of them is cheaper. */
     size_t behind = rest > sizeof(room->bytes) ? BEHIND : sizeof(room->bytes);
@@ -211,9 +211,9 @@ static int read_clear(struct rt_lane *l, struct rt_lane_room *room, struct co_er
 /* Decrypts one record to where it belongs; *ret_n 0: no record is complete. The lock is released
  * between records, so that writers need not wait for a long read. */
 static int open_record(
-    struct rt_lane *l, struct rt_lane_room *room, size_t *ret_n, struct co_err *err) {
+    struct rpc_lane *l, struct rpc_lane_room *room, size_t *ret_n, struct co_err *err) {
     unsigned char *to = NULL;
-    size_t rest = rt_splitter_rest(&l->in, &to);
+    size_t rest = rpc_splitter_rest(&l->in, &to);
     pthread_mutex_lock(&l->m);
     int rc = rest > 0 ? co_tls_read(l->tls, to, rest, ret_n, err)
                       : co_tls_read(l->tls, room->bytes, sizeof(room->bytes), ret_n, err);
@@ -221,7 +221,7 @@ static int open_record(
     return rc < 0 ? rc : take_bytes(l, rest, room, *ret_n, err);
 }
 
-static int read_sealed(struct rt_lane *l, struct rt_lane_room *room, struct co_err *err) {
+static int read_sealed(struct rpc_lane *l, struct rpc_lane_room *room, struct co_err *err) {
     ssize_t n = 0;
     size_t got = 0;
     do {
@@ -242,8 +242,8 @@ static int read_sealed(struct rt_lane *l, struct rt_lane_room *room, struct co_e
     return rc;
 }
 
-int rt_lane_read(
-    struct rt_lane *l, struct rt_lane_room *room, struct rt_frame **ret_first, struct co_err *err) {
+int rpc_lane_read(struct rpc_lane *l, struct rpc_lane_room *room, struct rpc_frame **ret_first,
+    struct co_err *err) {
     *ret_first = NULL;
     int rc = l->bad.code;
     if (rc == 0) {
@@ -259,19 +259,19 @@ int rt_lane_read(
 
 /* ---- writing ---- */
 
-size_t rt_lane_queued(const struct rt_lane *l) {
+size_t rpc_lane_queued(const struct rpc_lane *l) {
     return atomic_load(&l->queued);
 }
 
 /* Takes n sent bytes off the queue. The caller holds the lock. */
-static void drop_sent(struct rt_lane *l, size_t n) {
+static void drop_sent(struct rpc_lane *l, size_t n) {
     atomic_fetch_sub(&l->queued, n);
     n += l->sent;
-    while (l->first && n >= RT_FRAME_HEAD + (size_t)l->first->head.bytes) {
-        struct rt_frame *f = l->first;
-        n -= RT_FRAME_HEAD + (size_t)f->head.bytes;
+    while (l->first && n >= RPC_FRAME_HEAD + (size_t)l->first->head.bytes) {
+        struct rpc_frame *f = l->first;
+        n -= RPC_FRAME_HEAD + (size_t)f->head.bytes;
         l->first = f->next;
-        rt_frame_free(f);
+        rpc_frame_free(f);
     }
     l->sent = n;
     if (!l->first) {
@@ -280,7 +280,7 @@ static void drop_sent(struct rt_lane *l, size_t n) {
 }
 
 /* Drops the queue after a failed write. The caller holds the lock. */
-static int break_lane(struct rt_lane *l, int e, struct co_err *err) {
+static int break_lane(struct rpc_lane *l, int e, struct co_err *err) {
     l->broken = true;
     int rc = fail(e, err);
     drop_queue(l);
@@ -288,12 +288,12 @@ static int break_lane(struct rt_lane *l, int e, struct co_err *err) {
 }
 
 /* 1: the socket takes no more for now. The caller holds the lock. */
-static int write_clear(struct rt_lane *l, struct co_err *err) {
+static int write_clear(struct rpc_lane *l, struct co_err *err) {
     struct iovec iov[RUN];
     size_t n = 0, want = 0;
-    for (struct rt_frame *f = l->first; f && n < RUN; f = f->next, n++) {
+    for (struct rpc_frame *f = l->first; f && n < RUN; f = f->next, n++) {
         size_t from = n == 0 ? l->sent : 0;
-        iov[n] = (struct iovec){f->wire + from, RT_FRAME_HEAD + (size_t)f->head.bytes - from};
+        iov[n] = (struct iovec){f->wire + from, RPC_FRAME_HEAD + (size_t)f->head.bytes - from};
         want += iov[n].iov_len;
     }
     struct msghdr message = {.msg_iov = iov, .msg_iovlen = n};
@@ -312,14 +312,14 @@ static int write_clear(struct rt_lane *l, struct co_err *err) {
 
 /* Encrypts the next record: a piece of a large frame, or several small frames. The caller holds the
  * lock. */
-static int seal_record(struct rt_lane *l, struct co_err *err) {
+static int seal_record(struct rpc_lane *l, struct co_err *err) {
     unsigned char record[CO_TLS_RECORD_BYTES];
     const unsigned char *from = l->first->wire + l->sent;
-    size_t n = RT_FRAME_HEAD + (size_t)l->first->head.bytes - l->sent;
+    size_t n = RPC_FRAME_HEAD + (size_t)l->first->head.bytes - l->sent;
     if (n < sizeof(record) && l->first->next) {
         memcpy(record, from, n);
-        for (const struct rt_frame *f = l->first->next; f && n < sizeof(record); f = f->next) {
-            size_t all = RT_FRAME_HEAD + (size_t)f->head.bytes, room = sizeof(record) - n;
+        for (const struct rpc_frame *f = l->first->next; f && n < sizeof(record); f = f->next) {
+            size_t all = RPC_FRAME_HEAD + (size_t)f->head.bytes, room = sizeof(record) - n;
             size_t part = all < room ? all : room;
             memcpy(record + n, f->wire, part);
             n += part;
@@ -338,7 +338,7 @@ static int seal_record(struct rt_lane *l, struct co_err *err) {
 }
 
 /* As write_clear. */
-static int write_sealed(struct rt_lane *l, struct co_err *err) {
+static int write_sealed(struct rpc_lane *l, struct co_err *err) {
     const char *wire = NULL;
     size_t n = co_tls_waiting(l->tls, &wire);
     int rc = 0;
@@ -364,37 +364,37 @@ static int write_sealed(struct rt_lane *l, struct co_err *err) {
     return sent < 0 || (size_t)sent < n;
 }
 
-static int write_run(struct rt_lane *l, struct co_err *err) {
+static int write_run(struct rpc_lane *l, struct co_err *err) {
     return l->tls ? write_sealed(l, err) : write_clear(l, err);
 }
 
-int rt_lane_flush(struct rt_lane *l, size_t *ret_left, struct co_err *err) {
+int rpc_lane_flush(struct rpc_lane *l, size_t *ret_left, struct co_err *err) {
     int rc = 0;
     pthread_mutex_lock(&l->m);
-    while (rt_lane_queued(l) > 0 && rc == 0) {
+    while (rpc_lane_queued(l) > 0 && rc == 0) {
         rc = write_run(l, err);
     }
-    *ret_left = rt_lane_queued(l);
+    *ret_left = rpc_lane_queued(l);
     pthread_mutex_unlock(&l->m);
     return rc < 0 ? rc : 0;
 }
 
-static int send_frame(struct rt_stream *s, struct rt_frame *f_own, struct co_err *err) {
-    struct rt_lane *l = of(s);
+static int send_frame(struct rpc_stream *s, struct rpc_frame *f_own, struct co_err *err) {
+    struct rpc_lane *l = of(s);
     int rc = 0;
     f_own->next = NULL;
     pthread_mutex_lock(&l->m);
     if (l->broken) {
-        rt_frame_free(f_own);
+        rpc_frame_free(f_own);
         rc = co_err_set(err, CO_PEERLOST, "the lane to %s is closed", s->peer);
     } else {
         *l->last = f_own;
         l->last = &f_own->next;
-        atomic_fetch_add(&l->queued, RT_FRAME_HEAD + (size_t)f_own->head.bytes);
+        atomic_fetch_add(&l->queued, RPC_FRAME_HEAD + (size_t)f_own->head.bytes);
         if (l->stir) {
             l->stir(l->arg);
         }
-        if (rt_lane_queued(l) >= FLUSH_BYTES) {
+        if (rpc_lane_queued(l) >= FLUSH_BYTES) {
             rc = write_run(l, err);
         }
     }
@@ -402,10 +402,10 @@ static int send_frame(struct rt_stream *s, struct rt_frame *f_own, struct co_err
     return rc < 0 ? rc : 0;
 }
 
-static void end_lane(struct rt_stream *s) {
-    struct rt_lane *l = of(s);
+static void end_lane(struct rpc_stream *s) {
+    struct rpc_lane *l = of(s);
     size_t left = 0;
-    (void)!rt_lane_flush(l, &left, NULL);
+    (void)!rpc_lane_flush(l, &left, NULL);
     pthread_mutex_lock(&l->m);
     say_end(l);
     l->broken = true;
@@ -414,16 +414,16 @@ static void end_lane(struct rt_stream *s) {
     (void)shutdown(l->fd, SHUT_WR);
 }
 
-static const struct rt_stream_ops lane_ops = {
+static const struct rpc_stream_ops lane_ops = {
     send_frame, stop_lane, end_lane, is_paused, free_lane};
 
-struct rt_lane *rt_lane_new(int fd_own, struct co_tls *tls_own, const char *peer) {
-    struct rt_lane *l = co_xcalloc(1, sizeof(*l));
-    rt_stream_init(&l->base, &lane_ops, peer);
+struct rpc_lane *rpc_lane_new(int fd_own, struct co_tls *tls_own, const char *peer) {
+    struct rpc_lane *l = co_xcalloc(1, sizeof(*l));
+    rpc_stream_init(&l->base, &lane_ops, peer);
     l->fd = fd_own;
     l->tls = tls_own;
     l->low = 1;
-    rt_splitter_init(&l->in, SIZE_MAX);
+    rpc_splitter_init(&l->in, SIZE_MAX);
     pthread_mutex_init(&l->m, NULL);
     l->last = &l->first;
     return l;

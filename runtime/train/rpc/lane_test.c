@@ -18,10 +18,10 @@
 #include "runtime/train/rpc/rpc.h"
 
 struct pair {
-    struct rt_lane *a;
+    struct rpc_lane *a;
     int b; /* the other end, bare */
     struct co_tls *tls;
-    struct rt_lane_room room;
+    struct rpc_lane_room room;
 };
 
 static void shake(const int fd[2], struct co_tls *ret[2]) {
@@ -45,7 +45,7 @@ static int setup_as(void **state, bool encrypt) {
     if (encrypt) {
         shake(fds, tls);
     }
-    p->a = rt_lane_new(fds[0], tls[0], "10.0.0.7:4711");
+    p->a = rpc_lane_new(fds[0], tls[0], "10.0.0.7:4711");
     p->b = fds[1];
     p->tls = tls[1];
     *state = p;
@@ -62,7 +62,7 @@ static int setup_encrypted(void **state) {
 
 static int teardown(void **state) {
     struct pair *p = *state;
-    rt_stream_unref(rt_lane_stream(p->a));
+    rpc_stream_unref(rpc_lane_stream(p->a));
     if (p->b >= 0) {
         co_close(p->b);
     }
@@ -71,16 +71,16 @@ static int teardown(void **state) {
     return 0;
 }
 
-static struct rt_frame *make(uint64_t seq, uint32_t floats) {
-    struct rt_frame *f = NULL;
-    assert_int_equal(0, rt_frame_new(RT_FRAME_PUSH_DENSE, floats * 4UL, &f, NULL));
+static struct rpc_frame *make(uint64_t seq, uint32_t floats) {
+    struct rpc_frame *f = NULL;
+    assert_int_equal(0, rpc_frame_new(RPC_FRAME_PUSH_DENSE, floats * 4UL, &f, NULL));
     f->head.seq = seq;
     f->head.count = floats;
     memset(f->payload, (int)(seq % 251), floats * 4UL);
     return f;
 }
 
-static void check(const struct rt_frame *f, uint64_t seq, uint32_t floats) {
+static void check(const struct rpc_frame *f, uint64_t seq, uint32_t floats) {
     assert_int_equal(seq, f->head.seq);
     assert_int_equal(floats, f->head.count);
     for (size_t i = 0; i < floats * 4UL; i++) {
@@ -89,8 +89,8 @@ static void check(const struct rt_frame *f, uint64_t seq, uint32_t floats) {
     assert_int_equal(0, (uintptr_t)f->payload % 32);
 }
 
-static void send_to(struct rt_lane *l, struct rt_frame *f_own) {
-    assert_int_equal(0, rt_stream_send(rt_lane_stream(l), f_own, NULL));
+static void send_to(struct rpc_lane *l, struct rpc_frame *f_own) {
+    assert_int_equal(0, rpc_stream_send(rpc_lane_stream(l), f_own, NULL));
 }
 
 /* As the other end would, encrypted or not. */
@@ -107,11 +107,11 @@ static void say(const struct pair *p, const void *bytes, size_t n) {
 }
 
 /* The frames of one read must be n; the first of them. */
-static struct rt_frame *hear(struct pair *p, size_t n) {
-    struct rt_frame *first = NULL;
-    assert_int_equal(0, rt_lane_read(p->a, &p->room, &first, NULL));
+static struct rpc_frame *hear(struct pair *p, size_t n) {
+    struct rpc_frame *first = NULL;
+    assert_int_equal(0, rpc_lane_read(p->a, &p->room, &first, NULL));
     size_t have = 0;
-    for (struct rt_frame *f = first; f; f = f->next) {
+    for (struct rpc_frame *f = first; f; f = f->next) {
         have++;
     }
     assert_int_equal(n, have);
@@ -121,34 +121,34 @@ static struct rt_frame *hear(struct pair *p, size_t n) {
 static void nothing_there_is_no_fault(void **state) {
     struct pair *p = *state;
     assert_null(hear(p, 0));
-    assert_string_equal("10.0.0.7:4711", rt_stream_peer(rt_lane_stream(p->a)));
+    assert_string_equal("10.0.0.7:4711", rpc_stream_peer(rpc_lane_stream(p->a)));
 }
 
 static void frames_come_byte_by_byte(void **state) {
     struct pair *p = *state;
-    CO_CLEANUP(rt_frame_freep) struct rt_frame *f = make(7, 3);
-    rt_frame_seal(f);
-    for (size_t i = 0; i + 1 < RT_FRAME_HEAD + 12; i++) {
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = make(7, 3);
+    rpc_frame_seal(f);
+    for (size_t i = 0; i + 1 < RPC_FRAME_HEAD + 12; i++) {
         say(p, f->wire + i, 1);
         assert_null(hear(p, 0));
     }
-    say(p, f->wire + RT_FRAME_HEAD + 11, 1);
-    CO_CLEANUP(rt_frame_freep) struct rt_frame *got = hear(p, 1);
+    say(p, f->wire + RPC_FRAME_HEAD + 11, 1);
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *got = hear(p, 1);
     check(got, 7, 3);
 }
 
 static void many_small_ones_come_in_one_read(void **state) {
     struct pair *p = *state;
     for (uint64_t i = 0; i < 20; i++) {
-        CO_CLEANUP(rt_frame_freep) struct rt_frame *f = make(i, (uint32_t)i);
-        rt_frame_seal(f);
-        say(p, f->wire, RT_FRAME_HEAD + (size_t)f->head.bytes);
+        CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = make(i, (uint32_t)i);
+        rpc_frame_seal(f);
+        say(p, f->wire, RPC_FRAME_HEAD + (size_t)f->head.bytes);
     }
-    struct rt_frame *f = hear(p, 20);
+    struct rpc_frame *f = hear(p, 20);
     for (uint64_t i = 0; i < 20; i++) {
-        struct rt_frame *next = f->next;
+        struct rpc_frame *next = f->next;
         check(f, i, (uint32_t)i);
-        rt_frame_free(f);
+        rpc_frame_free(f);
         f = next;
     }
 }
@@ -157,41 +157,41 @@ static void many_small_ones_come_in_one_read(void **state) {
 static void what_does_not_fit_waits(void **state) {
     struct pair *p = *state;
     enum { N = 200, FLOATS = 20000 };
-    struct rt_lane *b = rt_lane_new(dup(p->b), co_steal_ptr(p->tls), "other");
+    struct rpc_lane *b = rpc_lane_new(dup(p->b), co_steal_ptr(p->tls), "other");
     size_t left = 0, most = 0;
     for (uint64_t i = 0; i < N; i++) {
         send_to(b, make(i, i % 3 == 0 ? FLOATS : (uint32_t)i));
     }
-    assert_int_equal(0, rt_lane_flush(b, &left, NULL));
+    assert_int_equal(0, rpc_lane_flush(b, &left, NULL));
     assert_true(left > 0);
     for (uint64_t i = 0; i < N;) {
-        struct rt_frame *first = NULL;
-        assert_int_equal(0, rt_lane_read(p->a, &p->room, &first, NULL));
-        for (struct rt_frame *f = first, *next; f; f = next, i++) {
+        struct rpc_frame *first = NULL;
+        assert_int_equal(0, rpc_lane_read(p->a, &p->room, &first, NULL));
+        for (struct rpc_frame *f = first, *next; f; f = next, i++) {
             next = f->next;
             check(f, i, i % 3 == 0 ? FLOATS : (uint32_t)i);
-            rt_frame_free(f);
+            rpc_frame_free(f);
         }
         most = left > most ? left : most;
-        assert_int_equal(0, rt_lane_flush(b, &left, NULL));
-        assert_int_equal(left, rt_lane_queued(b));
+        assert_int_equal(0, rpc_lane_flush(b, &left, NULL));
+        assert_int_equal(left, rpc_lane_queued(b));
     }
     assert_int_equal(0, left);
-    rt_stream_unref(rt_lane_stream(b));
+    rpc_stream_unref(rpc_lane_stream(b));
 }
 
 static void what_is_no_frame_is_refused_after_those_before_it(void **state) {
     struct pair *p = *state;
-    CO_CLEANUP(rt_frame_freep) struct rt_frame *f = make(1, 5);
-    rt_frame_seal(f);
-    say(p, f->wire, RT_FRAME_HEAD + 20);
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = make(1, 5);
+    rpc_frame_seal(f);
+    say(p, f->wire, RPC_FRAME_HEAD + 20);
     say(p, "GET / HTTP/1.1\r\nHost: here\r\nAccept: */*\r\n\r\n", 44);
-    CO_CLEANUP(rt_frame_freep) struct rt_frame *got = hear(p, 1);
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *got = hear(p, 1);
     check(got, 1, 5);
     for (int i = 0; i < 2; i++) {
         struct co_err err = {0};
-        struct rt_frame *none = NULL;
-        assert_int_equal(CO_INVALID, rt_lane_read(p->a, &p->room, &none, &err));
+        struct rpc_frame *none = NULL;
+        assert_int_equal(CO_INVALID, rpc_lane_read(p->a, &p->room, &none, &err));
         assert_null(none);
         assert_non_null(strstr(err.msg, "frame version 71"));
     }
@@ -199,18 +199,18 @@ static void what_is_no_frame_is_refused_after_those_before_it(void **state) {
 
 static void a_frame_above_the_limit_is_refused(void **state) {
     struct pair *p = *state;
-    unsigned char head[RT_FRAME_HEAD] = {RT_FRAME_VERSION, RT_FRAME_PUSH_DENSE};
-    co_put_u32(head + 24, RT_FRAME_BYTES_MAX / 4 + 1);
-    co_put_u32(head + 28, RT_FRAME_BYTES_MAX + 4);
+    unsigned char head[RPC_FRAME_HEAD] = {RPC_FRAME_VERSION, RPC_FRAME_PUSH_DENSE};
+    co_put_u32(head + 24, RPC_FRAME_BYTES_MAX / 4 + 1);
+    co_put_u32(head + 28, RPC_FRAME_BYTES_MAX + 4);
     say(p, head, sizeof(head));
-    struct rt_frame *none = NULL;
-    assert_int_equal(CO_INVALID, rt_lane_read(p->a, &p->room, &none, NULL));
+    struct rpc_frame *none = NULL;
+    assert_int_equal(CO_INVALID, rpc_lane_read(p->a, &p->room, &none, NULL));
 }
 
 static void an_end_inside_a_frame_is_an_end(void **state) {
     struct pair *p = *state;
-    CO_CLEANUP(rt_frame_freep) struct rt_frame *f = make(1, 50000);
-    rt_frame_seal(f);
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = make(1, 50000);
+    rpc_frame_seal(f);
     say(p, f->wire, 1000);
     assert_null(hear(p, 0));
     say(p, f->wire + 1000, 1000);
@@ -218,29 +218,29 @@ static void an_end_inside_a_frame_is_an_end(void **state) {
     co_close(p->b);
     p->b = -1;
     struct co_err err = {0};
-    struct rt_frame *none = NULL;
-    assert_int_equal(CO_PEERLOST, rt_lane_read(p->a, &p->room, &none, &err));
+    struct rpc_frame *none = NULL;
+    assert_int_equal(CO_PEERLOST, rpc_lane_read(p->a, &p->room, &none, &err));
     size_t left = 1;
     send_to(p->a, make(1, 1));
-    assert_int_equal(CO_PEERLOST, rt_lane_flush(p->a, &left, &err));
+    assert_int_equal(CO_PEERLOST, rpc_lane_flush(p->a, &left, &err));
     assert_int_equal(0, left);
-    assert_int_equal(CO_PEERLOST, rt_stream_send(rt_lane_stream(p->a), make(2, 1), NULL));
-    assert_int_equal(0, rt_lane_queued(p->a));
+    assert_int_equal(CO_PEERLOST, rpc_stream_send(rpc_lane_stream(p->a), make(2, 1), NULL));
+    assert_int_equal(0, rpc_lane_queued(p->a));
 }
 
 static void a_lane_that_is_shut_ends_for_its_reader(void **state) {
     struct pair *p = *state;
-    rt_lane_shut(p->a);
-    struct rt_frame *none = NULL;
-    assert_int_equal(CO_PEERLOST, rt_lane_read(p->a, &p->room, &none, NULL));
+    rpc_lane_shut(p->a);
+    struct rpc_frame *none = NULL;
+    assert_int_equal(CO_PEERLOST, rpc_lane_read(p->a, &p->room, &none, NULL));
 }
 
 static void *queue_some(void *arg) {
-    struct rt_lane *l = arg;
+    struct rpc_lane *l = arg;
     for (uint64_t i = 0; i < 500; i++) {
         size_t left = 0;
         send_to(l, make(i, 100));
-        assert_int_equal(0, rt_lane_flush(l, &left, NULL));
+        assert_int_equal(0, rpc_lane_flush(l, &left, NULL));
     }
     return NULL;
 }
@@ -248,29 +248,29 @@ static void *queue_some(void *arg) {
 /* Any number of threads queue and flush while one reads: frames stay whole. */
 static void threads_share_a_lane(void **state) {
     struct pair *p = *state;
-    struct rt_lane *b = rt_lane_new(dup(p->b), co_steal_ptr(p->tls), "other");
+    struct rpc_lane *b = rpc_lane_new(dup(p->b), co_steal_ptr(p->tls), "other");
     pthread_t threads[3];
     for (size_t i = 0; i < CO_ARRAY_LEN(threads); i++) {
         assert_int_equal(0, pthread_create(&threads[i], NULL, queue_some, b));
     }
     for (size_t n = 0; n < 1500;) {
-        struct pollfd fds[2] = {{.fd = rt_lane_fd(p->a), .events = POLLIN},
-            {.fd = rt_lane_fd(b), .events = rt_lane_queued(b) ? POLLOUT : 0}};
-        struct rt_frame *first = NULL;
+        struct pollfd fds[2] = {{.fd = rpc_lane_fd(p->a), .events = POLLIN},
+            {.fd = rpc_lane_fd(b), .events = rpc_lane_queued(b) ? POLLOUT : 0}};
+        struct rpc_frame *first = NULL;
         size_t left = 0;
         (void)poll(fds, 2, 100);
-        assert_int_equal(0, rt_lane_flush(b, &left, NULL));
-        assert_int_equal(0, rt_lane_read(p->a, &p->room, &first, NULL));
-        for (struct rt_frame *f = first, *next; f; f = next, n++) {
+        assert_int_equal(0, rpc_lane_flush(b, &left, NULL));
+        assert_int_equal(0, rpc_lane_read(p->a, &p->room, &first, NULL));
+        for (struct rpc_frame *f = first, *next; f; f = next, n++) {
             next = f->next;
             check(f, f->head.seq, 100);
-            rt_frame_free(f);
+            rpc_frame_free(f);
         }
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(threads); i++) {
         pthread_join(threads[i], NULL);
     }
-    rt_stream_unref(rt_lane_stream(b));
+    rpc_stream_unref(rpc_lane_stream(b));
 }
 
 /* Other than between local sockets, the kernel knows here how much a reader wants. */
@@ -303,16 +303,16 @@ static void await_bytes(int fd, int n) {
 }
 
 static void in_a_large_frame_the_reader_sleeps_until_much_is_there(void **state) {
-    enum { FLOATS = 25000, BYTES = RT_FRAME_HEAD + FLOATS * 4, FIRST = 10000 };
+    enum { FLOATS = 25000, BYTES = RPC_FRAME_HEAD + FLOATS * 4, FIRST = 10000 };
     struct pair *p = *state;
     int fds[2];
     tcp_pair(fds);
-    rt_stream_unref(rt_lane_stream(p->a));
+    rpc_stream_unref(rpc_lane_stream(p->a));
     co_close(p->b);
-    p->a = rt_lane_new(fds[1], NULL, "reader");
+    p->a = rpc_lane_new(fds[1], NULL, "reader");
     p->b = fds[0];
-    CO_CLEANUP(rt_frame_freep) struct rt_frame *f = make(7, FLOATS);
-    rt_frame_seal(f);
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = make(7, FLOATS);
+    rpc_frame_seal(f);
     for (int turn = 0; turn < 2; turn++) {
         say(p, f->wire, FIRST);
         await_bytes(fds[1], FIRST);
@@ -323,7 +323,7 @@ static void in_a_large_frame_the_reader_sleeps_until_much_is_there(void **state)
         assert_false(is_readable(fds[1], 0));
         say(p, f->wire + FIRST + 5000, BYTES - FIRST - 5000);
         assert_true(is_readable(fds[1], 60000));
-        CO_CLEANUP(rt_frame_freep) struct rt_frame *got = hear(p, 1);
+        CO_CLEANUP(rpc_frame_freep) struct rpc_frame *got = hear(p, 1);
         check(got, 7, FLOATS);
     }
 }
@@ -332,25 +332,25 @@ static void in_a_large_frame_the_reader_sleeps_until_much_is_there(void **state)
  * in is believed. */
 static void what_was_changed_on_the_way_is_no_frame(void **state) {
     struct pair *p = *state;
-    CO_CLEANUP(rt_frame_freep) struct rt_frame *f = make(1, 500);
-    rt_frame_seal(f);
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = make(1, 500);
+    rpc_frame_seal(f);
     const char *wire = NULL;
-    assert_int_equal(0, co_tls_write(p->tls, f->wire, RT_FRAME_HEAD + 2000, NULL));
+    assert_int_equal(0, co_tls_write(p->tls, f->wire, RPC_FRAME_HEAD + 2000, NULL));
     size_t first = co_tls_waiting(p->tls, &wire);
-    assert_int_equal(0, co_tls_write(p->tls, f->wire, RT_FRAME_HEAD + 2000, NULL));
+    assert_int_equal(0, co_tls_write(p->tls, f->wire, RPC_FRAME_HEAD + 2000, NULL));
     size_t n = co_tls_waiting(p->tls, &wire);
     CO_AUTOFREE char *changed = co_xmalloc(n);
     memcpy(changed, wire, n);
     changed[first + 1000] ^= 1;
     assert_int_equal(n, send(p->b, changed, n, MSG_NOSIGNAL));
-    CO_CLEANUP(rt_frame_freep) struct rt_frame *got = hear(p, 1);
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *got = hear(p, 1);
     check(got, 1, 500);
-    struct pollfd in = {.fd = rt_lane_fd(p->a), .events = POLLIN};
+    struct pollfd in = {.fd = rpc_lane_fd(p->a), .events = POLLIN};
     assert_int_equal(1, poll(&in, 1, 60000)); /* though nothing more comes */
     for (int i = 0; i < 2; i++) {
         struct co_err err = {0};
-        struct rt_frame *none = NULL;
-        assert_int_equal(CO_PEERLOST, rt_lane_read(p->a, &p->room, &none, &err));
+        struct rpc_frame *none = NULL;
+        assert_int_equal(CO_PEERLOST, rpc_lane_read(p->a, &p->room, &none, &err));
         assert_null(none);
         assert_non_null(strstr(err.msg, "changed on its way"));
     }
@@ -360,30 +360,30 @@ static void what_was_changed_on_the_way_is_no_frame(void **state) {
 static void a_cut_is_told_from_an_end(void **state) {
     struct pair *p = *state;
     struct co_err err = {0};
-    struct rt_frame *none = NULL;
-    CO_CLEANUP(rt_frame_freep) struct rt_frame *f = make(1, 5);
-    rt_frame_seal(f);
-    say(p, f->wire, RT_FRAME_HEAD + 20);
+    struct rpc_frame *none = NULL;
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = make(1, 5);
+    rpc_frame_seal(f);
+    say(p, f->wire, RPC_FRAME_HEAD + 20);
     co_close(p->b);
     p->b = -1;
-    CO_CLEANUP(rt_frame_freep) struct rt_frame *got = hear(p, 1);
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *got = hear(p, 1);
     check(got, 1, 5);
-    assert_int_equal(CO_PEERLOST, rt_lane_read(p->a, &p->room, &none, &err));
+    assert_int_equal(CO_PEERLOST, rpc_lane_read(p->a, &p->room, &none, &err));
     assert_string_equal("connection closed without a closing message", err.msg);
 }
 
 static void an_end_is_told(void **state) {
     struct pair *p = *state;
     struct co_err err = {0};
-    struct rt_frame *none = NULL;
-    struct rt_lane *b = rt_lane_new(dup(p->b), co_steal_ptr(p->tls), "other");
+    struct rpc_frame *none = NULL;
+    struct rpc_lane *b = rpc_lane_new(dup(p->b), co_steal_ptr(p->tls), "other");
     size_t left = 0;
     send_to(b, make(1, 5));
-    assert_int_equal(0, rt_lane_flush(b, &left, NULL));
-    rt_stream_unref(rt_lane_stream(b));
-    CO_CLEANUP(rt_frame_freep) struct rt_frame *got = hear(p, 1);
+    assert_int_equal(0, rpc_lane_flush(b, &left, NULL));
+    rpc_stream_unref(rpc_lane_stream(b));
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *got = hear(p, 1);
     check(got, 1, 5);
-    assert_int_equal(CO_PEERLOST, rt_lane_read(p->a, &p->room, &none, &err));
+    assert_int_equal(CO_PEERLOST, rpc_lane_read(p->a, &p->room, &none, &err));
     assert_string_equal("connection closed", err.msg);
 }
 
@@ -397,7 +397,7 @@ static void nobody_on_the_way_sees_floats(void **state) {
         send_to(p->a, make(0x5a, FLOATS));
     }
     while (left > 0) {
-        assert_int_equal(0, rt_lane_flush(p->a, &left, NULL));
+        assert_int_equal(0, rpc_lane_flush(p->a, &left, NULL));
         ssize_t got = recv(p->b, seen + n, sizeof(seen) - n, 0);
         n += got > 0 ? (size_t)got : 0;
     }

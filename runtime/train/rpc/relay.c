@@ -36,7 +36,7 @@ struct wire {
     struct wire *next;
 };
 
-struct rt_relay {
+struct rpc_relay {
     int epoll, wake;
     pthread_t thread;
     bool started;
@@ -105,7 +105,7 @@ static void write_inner(struct wire *w) {
 }
 
 /* Decrypts what was read into r->plain. A TLS fault counts as the end of the outer side. */
-static size_t open_records(struct rt_relay *r, struct wire *w, size_t n) {
+static size_t open_records(struct rpc_relay *r, struct wire *w, size_t n) {
     size_t have = 0, got = 0;
     co_tls_feed(w->tls, r->sealed, n);
     do {
@@ -117,7 +117,7 @@ static size_t open_records(struct rt_relay *r, struct wire *w, size_t n) {
     return have;
 }
 
-static void read_outer(struct rt_relay *r, struct wire *w) {
+static void read_outer(struct rpc_relay *r, struct wire *w) {
     ssize_t n = recv(w->fd[OUTER], r->sealed, sizeof(r->sealed), MSG_DONTWAIT);
     if (n > 0) {
         size_t have = open_records(r, w, (size_t)n), took = offer_inner(w, r->plain, have);
@@ -129,7 +129,7 @@ static void read_outer(struct rt_relay *r, struct wire *w) {
     }
 }
 
-static void read_inner(struct rt_relay *r, struct wire *w) {
+static void read_inner(struct rpc_relay *r, struct wire *w) {
     ssize_t n = recv(w->fd[INNER], r->clear, sizeof(r->clear), MSG_DONTWAIT);
     if (n < 0 && again()) {
         return;
@@ -175,7 +175,7 @@ static void tell_inner(struct wire *w) {
 
 /* A descriptor with no events wanted is removed from epoll, which would report its hang-up again
  * and again otherwise. */
-static void set_events(struct rt_relay *r, struct wire *w) {
+static void set_events(struct rpc_relay *r, struct wire *w) {
     for (int i = 0; i < 2; i++) {
         uint32_t want = wanted(w, i);
         struct epoll_event e = {.events = want, .data.ptr = w};
@@ -193,7 +193,7 @@ static void set_events(struct rt_relay *r, struct wire *w) {
 
 /* Serves both sides, whichever had the event: one useless system call is cheaper than bookkeeping.
  */
-static void serve_wire(struct rt_relay *r, struct wire *w) {
+static void serve_wire(struct rpc_relay *r, struct wire *w) {
     if (w->plain.len > 0) {
         write_inner(w);
     }
@@ -211,7 +211,7 @@ static void serve_wire(struct rt_relay *r, struct wire *w) {
     r->ending = r->ending || is_ending(w);
 }
 
-static void take_fresh(struct rt_relay *r, bool *ret_stopping) {
+static void take_fresh(struct rpc_relay *r, bool *ret_stopping) {
     pthread_mutex_lock(&r->m);
     struct wire *list = co_steal_ptr(r->fresh);
     *ret_stopping = r->stopping;
@@ -224,7 +224,7 @@ static void take_fresh(struct rt_relay *r, bool *ret_stopping) {
     }
 }
 
-static void drop_over(struct rt_relay *r, int64_t now) {
+static void drop_over(struct rpc_relay *r, int64_t now) {
     bool ending = false;
     for (struct wire **at = &r->wires; *at;) {
         struct wire *w = *at;
@@ -240,7 +240,7 @@ static void drop_over(struct rt_relay *r, int64_t now) {
 }
 
 static void *run_relay(void *arg) {
-    struct rt_relay *r = arg;
+    struct rpc_relay *r = arg;
     bool stopping = false;
     int64_t end = INT64_MAX;
     for (;;) {
@@ -270,7 +270,7 @@ static void *run_relay(void *arg) {
 
 /* ---- life ---- */
 
-static void wake_thread(struct rt_relay *r) {
+static void wake_thread(struct rpc_relay *r) {
     (void)!write(r->wake, &(uint64_t){1}, sizeof(uint64_t));
 }
 
@@ -281,7 +281,7 @@ static void free_list(struct wire *list) {
     }
 }
 
-void rt_relay_close(struct rt_relay *r) {
+void rpc_relay_close(struct rpc_relay *r) {
     if (!r) {
         return;
     }
@@ -305,8 +305,8 @@ void rt_relay_close(struct rt_relay *r) {
     free(r);
 }
 
-int rt_relay_open(struct rt_relay **ret, struct co_err *err) {
-    struct rt_relay *r = co_xcalloc(1, sizeof(*r));
+int rpc_relay_open(struct rpc_relay **ret, struct co_err *err) {
+    struct rpc_relay *r = co_xcalloc(1, sizeof(*r));
     struct epoll_event e = {.events = EPOLLIN};
     int rc = 0;
     pthread_mutex_init(&r->m, NULL);
@@ -324,15 +324,15 @@ int rt_relay_open(struct rt_relay **ret, struct co_err *err) {
         r->started = failed == 0;
     }
     if (rc < 0) {
-        rt_relay_close(r);
+        rpc_relay_close(r);
         return rc;
     }
     *ret = r;
     return 0;
 }
 
-int rt_relay_add(
-    struct rt_relay *r, int fd_own, struct co_tls *tls_own, int *ret_fd, struct co_err *err) {
+int rpc_relay_add(
+    struct rpc_relay *r, int fd_own, struct co_tls *tls_own, int *ret_fd, struct co_err *err) {
     struct wire *w = co_xcalloc(1, sizeof(*w));
     int pair[2];
     *w = (struct wire){.fd = {-1, fd_own}, .tls = tls_own, .plain = CO_BUF(PLAIN_BYTES)};

@@ -13,13 +13,13 @@
 
 #include "common/tls.h"
 
-struct rt_relay;
+struct rpc_relay;
 
-CO_MUST_CHECK int rt_relay_open(struct rt_relay **ret, struct co_err *err);
+CO_MUST_CHECK int rpc_relay_open(struct rpc_relay **ret, struct co_err *err);
 /* Waits until all connections have ended; after LINGER_MS it closes the rest. NULL is allowed. */
-void rt_relay_close(struct rt_relay *r);
+void rpc_relay_close(struct rpc_relay *r);
 
 /* The relay owns fd_own and tls_own, even on failure. The caller owns *ret_fd, which is
  * non-blocking. Any thread may call it. */
-CO_MUST_CHECK int rt_relay_add(
-    struct rt_relay *r, int fd_own, struct co_tls *tls_own, int *ret_fd, struct co_err *err);
+CO_MUST_CHECK int rpc_relay_add(
+    struct rpc_relay *r, int fd_own, struct co_tls *tls_own, int *ret_fd, struct co_err *err);

@@ -17,7 +17,7 @@
 enum { WAIT_MS = 30000, LARGE = 3 << 20 };
 
 struct line {
-    struct rt_relay *relay;
+    struct rpc_relay *relay;
     int inner; /* gRPC's; -1: closed */
     int peer;
     struct co_tls *tls; /* the peer's */
@@ -42,8 +42,8 @@ static int setup(void **state) {
     int fd[2];
     assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd));
     shake(fd, tls);
-    assert_int_equal(0, rt_relay_open(&l->relay, NULL));
-    assert_int_equal(0, rt_relay_add(l->relay, fd[0], tls[0], &l->inner, NULL));
+    assert_int_equal(0, rpc_relay_open(&l->relay, NULL));
+    assert_int_equal(0, rpc_relay_add(l->relay, fd[0], tls[0], &l->inner, NULL));
     l->peer = fd[1];
     l->tls = tls[1];
     *state = l;
@@ -55,7 +55,7 @@ static int teardown(void **state) {
     if (l->inner >= 0) {
         co_close(l->inner);
     }
-    rt_relay_close(l->relay);
+    rpc_relay_close(l->relay);
     if (l->peer >= 0) {
         co_close(l->peer);
     }

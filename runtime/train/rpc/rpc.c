@@ -2,7 +2,7 @@
  * and the client that dials them.
  *
  * Connections reach gRPC only through the front door (front.h), after their peer has proved the
- * token. That thread calls all of rt_rpc_ops; streams themselves are in stream.c. */
+ * token. That thread calls all of rpc_ops; streams themselves are in stream.c. */
 #include "runtime/train/rpc/internal.h"
 
 #include <signal.h>
@@ -17,7 +17,7 @@ enum { PARTING_MS = 300, HELD_MS = 10000 };
 
 static const char method[] = "/paddlert.Ps/Stream";
 
-#ifdef RT_TSAN
+#ifdef RPC_TSAN
 /* ThreadSanitizer does not see the atomics and locks of libraries that were built without it (gRPC,
  * absl, upb), so accesses inside them are ignored. Our side is marked by hand (internal.h) and
  * checked. */
@@ -28,7 +28,7 @@ const char *__tsan_default_options(void) {
 }
 #endif
 
-static void free_rpc(struct rt_rpc *r) {
+static void free_rpc(struct rpc *r) {
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->m);
     free(r->peers);
@@ -37,7 +37,7 @@ static void free_rpc(struct rt_rpc *r) {
 }
 
 /* After the end of its thread. */
-static void end_rpc(struct rt_rpc *r) {
+static void end_rpc(struct rpc *r) {
     grpc_shutdown();
     free_rpc(r);
 }
@@ -46,11 +46,11 @@ static gpr_timespec in_ms(int ms) {
     return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(ms, GPR_TIMESPAN));
 }
 
-void rt_rpc_link(struct rt_rpc *r, struct rt_call_stream *s) {
+void rpc_link(struct rpc *r, struct rpc_call_stream *s) {
     pthread_mutex_lock(&r->m);
-    *rt_call_stream_next(s) = r->streams;
+    *rpc_call_stream_next(s) = r->streams;
     if (r->streams) {
-        *rt_call_stream_prev(r->streams) = s;
+        *rpc_call_stream_prev(r->streams) = s;
     }
     r->streams = s;
     r->n_streams++;
@@ -58,23 +58,23 @@ void rt_rpc_link(struct rt_rpc *r, struct rt_call_stream *s) {
     pthread_mutex_unlock(&r->m);
 }
 
-void rt_rpc_closed(struct rt_rpc *r) {
+void rpc_closed(struct rpc *r) {
     pthread_mutex_lock(&r->m);
     r->n_open--;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->m);
 }
 
-void rt_rpc_unlink(struct rt_rpc *r, struct rt_call_stream *s) {
+void rpc_unlink(struct rpc *r, struct rpc_call_stream *s) {
     pthread_mutex_lock(&r->m);
-    struct rt_call_stream *next = *rt_call_stream_next(s), *prev = *rt_call_stream_prev(s);
+    struct rpc_call_stream *next = *rpc_call_stream_next(s), *prev = *rpc_call_stream_prev(s);
     if (prev) {
-        *rt_call_stream_next(prev) = next;
+        *rpc_call_stream_next(prev) = next;
     } else {
         r->streams = next;
     }
     if (next) {
-        *rt_call_stream_prev(next) = prev;
+        *rpc_call_stream_prev(next) = prev;
     }
     r->n_streams--;
     bool last = r->orphan && r->n_streams == 0;
@@ -88,7 +88,7 @@ void rt_rpc_unlink(struct rt_rpc *r, struct rt_call_stream *s) {
 /* ---- connections that the front door lets in or refuses ---- */
 
 static void on_refuse(void *arg, const char *peer, const struct co_err *why) {
-    struct rt_rpc *r = arg;
+    struct rpc *r = arg;
     pthread_mutex_lock(&r->m);
     r->refused.n++;
     (void)snprintf(r->refused.peer, sizeof(r->refused.peer), "%s", peer);
@@ -97,32 +97,32 @@ static void on_refuse(void *arg, const char *peer, const struct co_err *why) {
 }
 
 /* A lane that the server does not take gets an error frame with the reason, then it is closed. */
-static void enter_lane(struct rt_rpc *r, int fd_own, struct co_tls *tls_own, const char *peer,
-    const struct rt_pass *pass) {
-    struct rt_lane *l = rt_lane_new(fd_own, tls_own, peer);
+static void enter_lane(struct rpc *r, int fd_own, struct co_tls *tls_own, const char *peer,
+    const struct rpc_pass *pass) {
+    struct rpc_lane *l = rpc_lane_new(fd_own, tls_own, peer);
     struct co_err why = {0};
     co_err_set(&why, CO_INVALID, "there are no data lanes here");
     if (!r->ops->on_lane || r->ops->on_lane(r->arg, l, pass, &why) < 0) {
         size_t left = 0;
-        (void)!rt_stream_send(
-            rt_lane_stream(l), rt_frame_error(NULL, why.code, co_err_text(&why)), NULL);
-        (void)!rt_lane_flush(l, &left, NULL);
+        (void)!rpc_stream_send(
+            rpc_lane_stream(l), rpc_frame_error(NULL, why.code, co_err_text(&why)), NULL);
+        (void)!rpc_lane_flush(l, &left, NULL);
         on_refuse(r, peer, &why);
     }
-    rt_stream_unref(rt_lane_stream(l));
+    rpc_stream_unref(rpc_lane_stream(l));
 }
 
 /* The descriptor that gRPC reads: the connection itself or, with TLS, the near end of a relay. */
 static int open_inner(
-    struct rt_rpc *r, int fd_own, struct co_tls *tls_own, int *ret_fd, struct co_err *err) {
+    struct rpc *r, int fd_own, struct co_tls *tls_own, int *ret_fd, struct co_err *err) {
     if (tls_own) {
-        return rt_relay_add(r->relay, fd_own, tls_own, ret_fd, err);
+        return rpc_relay_add(r->relay, fd_own, tls_own, ret_fd, err);
     }
     *ret_fd = fd_own;
     return 0;
 }
 
-static void enter_stream(struct rt_rpc *r, int fd_own, struct co_tls *tls_own, const char *peer) {
+static void enter_stream(struct rpc *r, int fd_own, struct co_tls *tls_own, const char *peer) {
     int fd = -1;
     struct co_err why = {0};
     if (open_inner(r, fd_own, tls_own, &fd, &why) < 0) {
@@ -146,18 +146,18 @@ static void enter_stream(struct rt_rpc *r, int fd_own, struct co_tls *tls_own, c
 }
 
 static void on_enter(
-    void *arg, int fd_own, struct co_tls *tls_own, const char *peer, const struct rt_pass *pass) {
-    struct rt_rpc *r = arg;
-    if (pass->purpose == RT_FOR_LANE) {
+    void *arg, int fd_own, struct co_tls *tls_own, const char *peer, const struct rpc_pass *pass) {
+    struct rpc *r = arg;
+    if (pass->purpose == RPC_FOR_LANE) {
         enter_lane(r, fd_own, tls_own, peer, pass);
     } else {
         enter_stream(r, fd_own, tls_own, peer);
     }
 }
 
-static const struct rt_front_ops front_ops = {on_enter, on_refuse};
+static const struct rpc_front_ops front_ops = {on_enter, on_refuse};
 
-static void tell_refused(struct rt_rpc *r) {
+static void tell_refused(struct rpc *r) {
     char peer[64];
     pthread_mutex_lock(&r->m);
     size_t n = r->refused.n;
@@ -171,7 +171,7 @@ static void tell_refused(struct rt_rpc *r) {
 }
 
 /* "fd:12" -> "10.0.0.7:41234". */
-static void name_peer(struct rt_rpc *r, grpc_call *call, struct net_peer *ret) {
+static void name_peer(struct rpc *r, grpc_call *call, struct net_peer *ret) {
     char *text = grpc_call_get_peer(call);
     size_t at = strncmp(text, "fd:", 3) == 0 ? (size_t)strtoul(text + 3, NULL, 10) : SIZE_MAX;
     pthread_mutex_lock(&r->m);
@@ -183,7 +183,7 @@ static void name_peer(struct rt_rpc *r, grpc_call *call, struct net_peer *ret) {
 /* ---- the queue ---- */
 
 static void *run_queue(void *arg) {
-    struct rt_rpc *r = arg;
+    struct rpc *r = arg;
     gpr_timespec tick = in_ms(r->tick_ms);
     for (;;) {
         grpc_event ev = grpc_completion_queue_next(r->cq, tick, NULL);
@@ -192,8 +192,8 @@ static void *run_queue(void *arg) {
             return NULL;
         }
         if (ev.type == GRPC_OP_COMPLETE) {
-            struct rt_tag *tag = ev.tag;
-            RT_TAKE_OVER(tag);
+            struct rpc_tag *tag = ev.tag;
+            RPC_TAKE_OVER(tag);
             tag->fn(tag->arg, ev.success != 0);
         }
         if (gpr_time_cmp(gpr_now(GPR_CLOCK_MONOTONIC), tick) >= 0) {
@@ -206,16 +206,16 @@ static void *run_queue(void *arg) {
     }
 }
 
-static void request_call(struct rt_rpc *r) {
+static void request_call(struct rpc *r) {
     r->accept_call = NULL;
-    RT_HAND_OVER(&r->accept_tag);
+    RPC_HAND_OVER(&r->accept_tag);
     /* Fails only when the server is shutting down. */
     (void)grpc_server_request_call(r->server, &r->accept_call, &r->accept_details,
         &r->accept_metadata, r->cq, r->cq, &r->accept_tag);
 }
 
 static void on_accept(void *arg, bool ok) {
-    struct rt_rpc *r = arg;
+    struct rpc *r = arg;
     if (!ok) {
         return; /* shutting down */
     }
@@ -234,16 +234,16 @@ static void on_accept(void *arg, bool ok) {
     } else {
         struct net_peer peer;
         name_peer(r, call, &peer);
-        struct rt_call_stream *s = rt_call_stream_new(r, call, NULL, peer.text);
-        r->ops->on_open(r->arg, (struct rt_stream *)s);
-        rt_call_stream_start(s);
+        struct rpc_call_stream *s = rpc_call_stream_new(r, call, NULL, peer.text);
+        r->ops->on_open(r->arg, (struct rpc_stream *)s);
+        rpc_call_stream_start(s);
     }
     request_call(r);
 }
 
 static void on_down(void *arg, bool ok) {
     (void)ok;
-    struct rt_rpc *r = arg;
+    struct rpc *r = arg;
     pthread_mutex_lock(&r->m);
     r->server_down = true;
     pthread_cond_broadcast(&r->changed);
@@ -269,7 +269,7 @@ static void block_signals(sigset_t *old) {
     pthread_sigmask(SIG_SETMASK, &all, old);
 }
 
-static int start_queue(struct rt_rpc *r, struct co_err *err) {
+static int start_queue(struct rpc *r, struct co_err *err) {
     sigset_t old;
     block_signals(&old);
     silence_grpc();
@@ -286,32 +286,32 @@ static int start_queue(struct rt_rpc *r, struct co_err *err) {
     return 0;
 }
 
-int rt_rpc_open(const struct rt_rpc_ops *ops, void *arg, const struct rt_rpc_options *options,
-    struct rt_rpc **ret, struct co_err *err) {
-    struct rt_rpc *r = co_xcalloc(1, sizeof(*r));
+int rpc_open(const struct rpc_ops *ops, void *arg, const struct rpc_options *options,
+    struct rpc **ret, struct co_err *err) {
+    struct rpc *r = co_xcalloc(1, sizeof(*r));
     r->ops = ops;
     r->arg = arg;
     r->tick_ms = options && options->tick_ms > 0 ? options->tick_ms : 100;
     r->max_streams = options && options->max_streams > 0 ? options->max_streams : 1024;
     r->idle_ms = options && options->idle_ms > 0 ? options->idle_ms : 10000;
     r->prove_ms = options ? options->prove_ms : 0;
-    r->backlog = options && options->backlog > 0 ? options->backlog : RT_STREAM_BACKLOG;
-    r->window = options && options->window > 0 ? options->window : RT_STREAM_WINDOW;
+    r->backlog = options && options->backlog > 0 ? options->backlog : RPC_STREAM_BACKLOG;
+    r->window = options && options->window > 0 ? options->window : RPC_STREAM_WINDOW;
     r->held_ms = options && options->held_ms > 0 ? options->held_ms : HELD_MS;
     r->auth.token = co_xstrdup(options && options->token ? options->token : "");
     r->auth.encrypt = options && options->encrypt;
-    r->accept_tag = (struct rt_tag){on_accept, r};
-    r->down_tag = (struct rt_tag){on_down, r};
+    r->accept_tag = (struct rpc_tag){on_accept, r};
+    r->down_tag = (struct rpc_tag){on_down, r};
     pthread_mutex_init(&r->m, NULL);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&r->changed, &attr);
     pthread_condattr_destroy(&attr);
-    int rc = r->auth.encrypt ? rt_relay_open(&r->relay, err) : 0;
+    int rc = r->auth.encrypt ? rpc_relay_open(&r->relay, err) : 0;
     rc = rc < 0 ? rc : start_queue(r, err);
     if (rc < 0) {
-        rt_relay_close(r->relay);
+        rpc_relay_close(r->relay);
         free_rpc(r);
         return rc;
     }
@@ -327,15 +327,15 @@ int rt_rpc_open(const struct rt_rpc_ops *ops, void *arg, const struct rt_rpc_opt
 #define NO_COMPRESSION                                                                             \
     INT_ARG(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE)
 
-static void start_server(struct rt_rpc *r) {
+static void start_server(struct rpc *r) {
     grpc_arg args[] = {
-        INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, RT_MESSAGE_MAX),
+        INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, RPC_MESSAGE_MAX),
         INT_ARG(GRPC_ARG_MAX_CONCURRENT_STREAMS, 16),
         NO_COMPRESSION,
         INT_ARG(GRPC_ARG_MAX_CONNECTION_IDLE_MS, r->idle_ms),
         /* By its own estimate gRPC would read megabytes ahead of us on each stream. */
         INT_ARG(GRPC_ARG_HTTP2_BDP_PROBE, 0),
-        INT_ARG(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, RT_STREAM_AHEAD),
+        INT_ARG(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, RPC_STREAM_AHEAD),
     };
     grpc_channel_args channel_args = {CO_ARRAY_LEN(args), args};
     sigset_t old;
@@ -349,7 +349,7 @@ static void start_server(struct rt_rpc *r) {
     request_call(r);
 }
 
-int rt_rpc_listen(struct rt_rpc *r, const char *addr, uint16_t *ret_port, struct co_err *err) {
+int rpc_listen(struct rpc *r, const char *addr, uint16_t *ret_port, struct co_err *err) {
     /* One socket for IPv4 and IPv6: some trainers of the job may have only one of them. */
     const char *all = strncmp(addr, "[::]:", 5) == 0 ? addr + 4 : addr;
     int fd = -1, rc = co_listen_within(all, CO_LISTEN_MS, &fd, err);
@@ -358,17 +358,17 @@ int rt_rpc_listen(struct rt_rpc *r, const char *addr, uint16_t *ret_port, struct
     }
     *ret_port = co_listen_port(fd);
     start_server(r);
-    return rt_front_open(fd, &r->auth, r->prove_ms, &front_ops, r, &r->front, err);
+    return rpc_front_open(fd, &r->auth, r->prove_ms, &front_ops, r, &r->front, err);
 }
 
-int rt_rpc_adopt(struct rt_rpc *r, int fd_own, struct co_tls *tls_own, const char *endpoint,
-    void *user, struct rt_stream **ret_stream, struct co_err *err) {
+int rpc_adopt(struct rpc *r, int fd_own, struct co_tls *tls_own, const char *endpoint, void *user,
+    struct rpc_stream **ret_stream, struct co_err *err) {
     int fd = -1, rc = open_inner(r, fd_own, tls_own, &fd, err);
     if (rc < 0) {
         return rc;
     }
     grpc_arg args[] = {
-        INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, RT_MESSAGE_MAX),
+        INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, RPC_MESSAGE_MAX),
         INT_ARG(GRPC_ARG_ENABLE_RETRIES, 0),
         NO_COMPRESSION,
     };
@@ -381,10 +381,10 @@ int rt_rpc_adopt(struct rt_rpc *r, int fd_own, struct co_tls *tls_own, const cha
     grpc_call *call = grpc_channel_create_call(channel, NULL, GRPC_PROPAGATE_DEFAULTS, r->cq,
         grpc_slice_from_static_string(method), NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     if (call) {
-        struct rt_call_stream *s = rt_call_stream_new(r, call, channel, endpoint);
-        *ret_stream = rt_stream_ref((struct rt_stream *)s);
-        rt_stream_set_user(*ret_stream, user);
-        rt_call_stream_start(s);
+        struct rpc_call_stream *s = rpc_call_stream_new(r, call, channel, endpoint);
+        *ret_stream = rpc_stream_ref((struct rpc_stream *)s);
+        rpc_stream_set_user(*ret_stream, user);
+        rpc_call_stream_start(s);
     } else {
         grpc_channel_destroy(channel);
         rc = co_err_set(err, CO_INVALID, "'%s' is not an address", endpoint);
@@ -393,38 +393,38 @@ int rt_rpc_adopt(struct rt_rpc *r, int fd_own, struct co_tls *tls_own, const cha
     return rc;
 }
 
-int rt_rpc_dial(struct rt_rpc *r, const char *endpoint, int timeout_ms, void *user,
-    struct rt_stream **ret_stream, struct co_err *err) {
+int rpc_dial(struct rpc *r, const char *endpoint, int timeout_ms, void *user,
+    struct rpc_stream **ret_stream, struct co_err *err) {
     int64_t end = net_now() + timeout_ms;
     struct net_reached reached;
     if (net_connect(&endpoint, 1, timeout_ms, &reached) == 0) {
         return co_err_set(err, CO_PEERLOST, "nobody accepts at %s", endpoint);
     }
     int64_t left = end - net_now();
-    struct rt_knock knock = {.fd = reached.fd};
-    rt_knock_all(&knock, 1, &r->auth, left > 1 ? (int)left : 1);
+    struct rpc_knock knock = {.fd = reached.fd};
+    rpc_knock_all(&knock, 1, &r->auth, left > 1 ? (int)left : 1);
     if (knock.err.code) {
         return co_err_set(err, knock.err.code, "%s: %s", endpoint, co_err_text(&knock.err));
     }
-    return rt_rpc_adopt(r, knock.fd, knock.tls, endpoint, user, ret_stream, err);
+    return rpc_adopt(r, knock.fd, knock.tls, endpoint, user, ret_stream, err);
 }
 
-static void break_all(struct rt_rpc *r) {
+static void break_all(struct rpc *r) {
     struct co_err why = {0};
     co_err_set(&why, CO_CANCELED, "%s", r->server ? "the server is ending" : "closed here");
     pthread_mutex_lock(&r->m);
     r->closing = true;
     size_t n = 0;
-    struct rt_stream **all = co_xcalloc(r->n_streams, sizeof(struct rt_stream *));
-    for (struct rt_call_stream *s = r->streams; s; s = *rt_call_stream_next(s)) {
-        if (rt_stream_try_ref((struct rt_stream *)s)) {
-            all[n++] = (struct rt_stream *)s;
+    struct rpc_stream **all = co_xcalloc(r->n_streams, sizeof(struct rpc_stream *));
+    for (struct rpc_call_stream *s = r->streams; s; s = *rpc_call_stream_next(s)) {
+        if (rpc_stream_try_ref((struct rpc_stream *)s)) {
+            all[n++] = (struct rpc_stream *)s;
         }
     }
     pthread_mutex_unlock(&r->m);
     for (size_t i = 0; i < n; i++) {
-        rt_stream_break(all[i], &why);
-        rt_stream_unref(all[i]);
+        rpc_stream_break(all[i], &why);
+        rpc_stream_unref(all[i]);
     }
     free(all);
 }
@@ -436,7 +436,7 @@ static struct timespec at_ms(int64_t ms) {
 /* Until peers have closed their connections, which they do when they have read why, or for
  * PARTING_MS. Cancelling all calls closes the sockets under peers that are still writing: those see
  * a broken pipe and never read the reason. The caller holds the lock. */
-static void await_parting(struct rt_rpc *r) {
+static void await_parting(struct rpc *r) {
     struct timespec t = at_ms(net_now() + PARTING_MS);
     bool in_time = true;
     while (!r->server_down && in_time) {
@@ -445,12 +445,12 @@ static void await_parting(struct rt_rpc *r) {
 }
 
 /* Names the peers of the streams that somebody holds. The caller holds the lock. */
-static int say_held(const struct rt_rpc *r, struct co_err *err) {
+static int say_held(const struct rpc *r, struct co_err *err) {
     char who[256] = "";
     size_t at = 0;
-    for (struct rt_call_stream *s = r->streams; s && at + 160 < sizeof(who);
-         s = *rt_call_stream_next(s)) {
-        const struct rt_stream *base = (struct rt_stream *)s;
+    for (struct rpc_call_stream *s = r->streams; s && at + 160 < sizeof(who);
+         s = *rpc_call_stream_next(s)) {
+        const struct rpc_stream *base = (struct rpc_stream *)s;
         at += (size_t)snprintf(who + at, sizeof(who) - at, "%s%s (references: %d)", at ? ", " : "",
             base->peer, atomic_load(&base->refs));
     }
@@ -460,7 +460,7 @@ static int say_held(const struct rt_rpc *r, struct co_err *err) {
 }
 
 /* Waits for on_close of all streams, then for their holders. */
-static int await_streams(struct rt_rpc *r, struct co_err *err) {
+static int await_streams(struct rpc *r, struct co_err *err) {
     pthread_mutex_lock(&r->m);
     while (r->n_open > 0 || (r->server && !r->server_down)) {
         /* no deadline: gRPC ends a cancelled call by itself, whatever its peer or a holder does */
@@ -477,7 +477,7 @@ static int await_streams(struct rt_rpc *r, struct co_err *err) {
 }
 
 /* Frees r, or leaves that to the last holder of a stream. */
-static void let_go(struct rt_rpc *r) {
+static void let_go(struct rpc *r) {
     pthread_mutex_lock(&r->m);
     bool held = r->orphan = r->n_streams > 0;
     pthread_mutex_unlock(&r->m);
@@ -487,11 +487,11 @@ static void let_go(struct rt_rpc *r) {
 }
 
 /* The order gRPC asks for: notify, cancel, wait for the tag, queue shutdown, drain, destroy. */
-int rt_rpc_close(struct rt_rpc *r, struct co_err *err) {
+int rpc_close(struct rpc *r, struct co_err *err) {
     if (!r) {
         return 0;
     }
-    rt_front_close(r->front);
+    rpc_front_close(r->front);
     break_all(r); /* before gRPC cancels all calls, so that peers read the real reason */
     if (r->server) {
         grpc_server_shutdown_and_notify(r->server, r->cq, &r->down_tag);
@@ -508,7 +508,7 @@ int rt_rpc_close(struct rt_rpc *r, struct co_err *err) {
         grpc_server_destroy(r->server);
         grpc_metadata_array_destroy(&r->accept_metadata);
     }
-    rt_relay_close(r->relay); /* sends what gRPC has written so far */
+    rpc_relay_close(r->relay); /* sends what gRPC has written so far */
     let_go(r);
     return rc;
 }

@@ -27,13 +27,13 @@
 struct side {
     pthread_mutex_t m;
     pthread_cond_t changed;
-    struct rt_rpc *rpc;
+    struct rpc *rpc;
     unsigned opened, closed, frames, bad;
     uint64_t last_seq;
     int close_code;
     struct co_err why; /* of the last close */
     bool hold;         /* keep frames that have a payload instead of answering */
-    struct rt_frame *held[512];
+    struct rpc_frame *held[512];
     unsigned n_held;
 };
 
@@ -46,7 +46,7 @@ static void unlock(struct side *s) {
     pthread_mutex_unlock(&s->m);
 }
 
-static void server_open(void *arg, struct rt_stream *st) {
+static void server_open(void *arg, struct rpc_stream *st) {
     (void)st;
     struct side *s = arg;
     lock(s);
@@ -57,14 +57,14 @@ static void server_open(void *arg, struct rt_stream *st) {
 /* Of the bytes that are looked at: each one costs much with TSan. */
 enum { STRIDE = 997 };
 
-static void fill(struct rt_frame *f) {
+static void fill(struct rpc_frame *f) {
     memset(f->payload, 0, f->head.bytes);
     for (size_t i = 0; i < f->head.bytes; i += STRIDE) {
         f->payload[i] = (unsigned char)(f->head.seq + i);
     }
 }
 
-static void server_frame(void *arg, struct rt_stream *st, struct rt_frame *f) {
+static void server_frame(void *arg, struct rpc_stream *st, struct rpc_frame *f) {
     struct side *s = arg;
     lock(s);
     s->frames++;
@@ -74,20 +74,20 @@ static void server_frame(void *arg, struct rt_stream *st, struct rt_frame *f) {
         return;
     }
     unlock(s);
-    struct rt_frame *a = NULL;
+    struct rpc_frame *a = NULL;
     size_t bytes = f->head.aux > 0 ? f->head.aux : f->head.bytes;
-    assert_int_equal(0, rt_frame_new(f->head.kind | RT_FRAME_ANSWER, bytes, &a, NULL));
+    assert_int_equal(0, rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, bytes, &a, NULL));
     a->head.seq = f->head.seq;
     if (f->head.aux > 0) {
         fill(a);
     } else {
         memcpy(a->payload, f->payload, bytes);
     }
-    rt_frame_free(f);
-    (void)!rt_stream_send(st, a, NULL);
+    rpc_frame_free(f);
+    (void)!rpc_stream_send(st, a, NULL);
 }
 
-static void any_close(void *arg, struct rt_stream *st, const struct co_err *why) {
+static void any_close(void *arg, struct rpc_stream *st, const struct co_err *why) {
     (void)st;
     struct side *s = arg;
     lock(s);
@@ -97,7 +97,7 @@ static void any_close(void *arg, struct rt_stream *st, const struct co_err *why)
     unlock(s);
 }
 
-static void client_frame(void *arg, struct rt_stream *st, struct rt_frame *f) {
+static void client_frame(void *arg, struct rpc_stream *st, struct rpc_frame *f) {
     (void)st;
     struct side *s = arg;
     lock(s);
@@ -108,75 +108,75 @@ static void client_frame(void *arg, struct rt_stream *st, struct rt_frame *f) {
         s->bad += f->payload[i] != (unsigned char)(f->head.seq + i);
     }
     unlock(s);
-    rt_frame_free(f);
+    rpc_frame_free(f);
 }
 
-static const struct rt_rpc_ops server_ops = {server_open, server_frame, any_close, NULL};
-static const struct rt_rpc_ops client_ops = {NULL, client_frame, any_close, NULL};
+static const struct rpc_ops server_ops = {server_open, server_frame, any_close, NULL};
+static const struct rpc_ops client_ops = {NULL, client_frame, any_close, NULL};
 
 struct pair {
     struct side server, client;
-    struct rt_stream *stream;
+    struct rpc_stream *stream;
     char endpoint[32];
 };
 
 static void side_init_as(
-    struct side *s, const struct rt_rpc_ops *ops, const struct rt_rpc_options *options) {
+    struct side *s, const struct rpc_ops *ops, const struct rpc_options *options) {
     memset(s, 0, sizeof(*s));
     pthread_mutex_init(&s->m, NULL);
     pthread_cond_init(&s->changed, NULL);
-    struct rt_rpc_options o = *options;
+    struct rpc_options o = *options;
     o.token = "secret";
-    assert_int_equal(0, rt_rpc_open(ops, s, &o, &s->rpc, NULL));
+    assert_int_equal(0, rpc_open(ops, s, &o, &s->rpc, NULL));
 }
 
-static void side_init(struct side *s, const struct rt_rpc_ops *ops) {
-    side_init_as(s, ops, &(struct rt_rpc_options){0});
+static void side_init(struct side *s, const struct rpc_ops *ops) {
+    side_init_as(s, ops, &(struct rpc_options){0});
 }
 
-static int setup_as(void **state, const struct rt_rpc_options *options) {
+static int setup_as(void **state, const struct rpc_options *options) {
     struct pair *p = co_xcalloc(1, sizeof(*p));
     side_init_as(&p->server, &server_ops, options);
     side_init_as(&p->client, &client_ops, options);
     uint16_t port = 0;
     struct co_err err = {0};
-    assert_int_equal(0, rt_rpc_listen(p->server.rpc, "127.0.0.1:0", &port, &err));
+    assert_int_equal(0, rpc_listen(p->server.rpc, "127.0.0.1:0", &port, &err));
     (void)snprintf(p->endpoint, sizeof(p->endpoint), "127.0.0.1:%u", port);
-    assert_int_equal(0, rt_rpc_dial(p->client.rpc, p->endpoint, 60000, NULL, &p->stream, &err));
+    assert_int_equal(0, rpc_dial(p->client.rpc, p->endpoint, 60000, NULL, &p->stream, &err));
     *state = p;
     return 0;
 }
 
 static int setup(void **state) {
-    return setup_as(state, &(struct rt_rpc_options){0});
+    return setup_as(state, &(struct rpc_options){0});
 }
 
 static int setup_encrypted(void **state) {
-    return setup_as(state, &(struct rt_rpc_options){.encrypt = true});
+    return setup_as(state, &(struct rpc_options){.encrypt = true});
 }
 
 static int setup_quick_to_close(void **state) {
-    return setup_as(state, &(struct rt_rpc_options){.idle_ms = 2000});
+    return setup_as(state, &(struct rpc_options){.idle_ms = 2000});
 }
 
 /* A stream that is still held when its rpc closes is waited for only a moment. */
 static int setup_impatient(void **state) {
-    return setup_as(state, &(struct rt_rpc_options){.held_ms = 1});
+    return setup_as(state, &(struct rpc_options){.held_ms = 1});
 }
 
 static int setup_impatient_encrypted(void **state) {
-    return setup_as(state, &(struct rt_rpc_options){.encrypt = true, .held_ms = 1});
+    return setup_as(state, &(struct rpc_options){.encrypt = true, .held_ms = 1});
 }
 
 static int teardown(void **state) {
     struct pair *p = *state;
-    rt_stream_unref(p->stream);
-    assert_int_equal(0, rt_rpc_close(p->client.rpc, NULL));
+    rpc_stream_unref(p->stream);
+    assert_int_equal(0, rpc_close(p->client.rpc, NULL));
     for (unsigned i = 0; i < p->server.n_held; i++) {
-        rt_frame_free(p->server.held[i]);
+        rpc_frame_free(p->server.held[i]);
     }
     p->server.n_held = 0;
-    assert_int_equal(0, rt_rpc_close(p->server.rpc, NULL));
+    assert_int_equal(0, rpc_close(p->server.rpc, NULL));
     free(p);
     return 0;
 }
@@ -195,11 +195,11 @@ static void await(struct side *s, const unsigned *what, unsigned n) {
 }
 
 static int push(struct pair *p, uint64_t seq, size_t bytes, struct co_err *err) {
-    struct rt_frame *f = NULL;
-    assert_int_equal(0, rt_frame_new(RT_FRAME_CONTROL | RT_FRAME_ANSWER, bytes, &f, NULL));
+    struct rpc_frame *f = NULL;
+    assert_int_equal(0, rpc_frame_new(RPC_FRAME_CONTROL | RPC_FRAME_ANSWER, bytes, &f, NULL));
     f->head.seq = seq;
     fill(f);
-    return rt_stream_send(p->stream, f, err);
+    return rpc_stream_send(p->stream, f, err);
 }
 
 static void frames_of_all_sizes_come_back_in_order(void **state) {
@@ -233,39 +233,39 @@ static void a_slow_reader_bounds_what_is_in_flight(void **state) {
     p->server.n_held = 0;
     unlock(&p->server);
     for (unsigned i = 0; i < held; i++) {
-        rt_frame_free(p->server.held[i]);
+        rpc_frame_free(p->server.held[i]);
     }
     await(&p->server, &p->server.frames, n);
 }
 
-static int push_on(struct rt_stream *st, size_t bytes) {
-    struct rt_frame *f = NULL;
-    assert_int_equal(0, rt_frame_new(RT_FRAME_CONTROL | RT_FRAME_ANSWER, bytes, &f, NULL));
+static int push_on(struct rpc_stream *st, size_t bytes) {
+    struct rpc_frame *f = NULL;
+    assert_int_equal(0, rpc_frame_new(RPC_FRAME_CONTROL | RPC_FRAME_ANSWER, bytes, &f, NULL));
     memset(f->payload, 0, bytes);
-    return rt_stream_send(st, f, NULL);
+    return rpc_stream_send(st, f, NULL);
 }
 
 /* Gives the server's thread all the time that it wants: it answers another client, many times. */
 static void let_it_read(struct pair *p) {
     struct side other;
-    struct rt_stream *st = NULL;
+    struct rpc_stream *st = NULL;
     side_init(&other, &client_ops);
-    assert_int_equal(0, rt_rpc_dial(other.rpc, p->endpoint, 60000, NULL, &st, NULL));
+    assert_int_equal(0, rpc_dial(other.rpc, p->endpoint, 60000, NULL, &st, NULL));
     for (unsigned i = 1; i <= 200; i++) {
         assert_int_equal(0, push_on(st, 0));
         await(&other, &other.frames, i);
     }
-    rt_stream_unref(st);
-    assert_int_equal(0, rt_rpc_close(other.rpc, NULL));
+    rpc_stream_unref(st);
+    assert_int_equal(0, rpc_close(other.rpc, NULL));
 }
 
 /* Frames of many peers take no more memory than those of one. */
 static void streams_share_the_window(void **state) {
     enum { STREAMS = 8, EACH = 20, MIB = 1 << 20 };
     struct pair *p = *state;
-    struct rt_stream *all[STREAMS];
+    struct rpc_stream *all[STREAMS];
     for (int i = 0; i < STREAMS; i++) {
-        assert_int_equal(0, rt_rpc_dial(p->client.rpc, p->endpoint, 60000, NULL, &all[i], NULL));
+        assert_int_equal(0, rpc_dial(p->client.rpc, p->endpoint, 60000, NULL, &all[i], NULL));
     }
     await(&p->server, &p->server.opened, STREAMS + 1);
     lock(&p->server);
@@ -283,11 +283,11 @@ static void streams_share_the_window(void **state) {
     unlock(&p->server);
     assert_in_range(held, 56, 9 * STREAMS);
     for (unsigned i = 0; i < held; i++) {
-        rt_frame_free(p->server.held[i]);
+        rpc_frame_free(p->server.held[i]);
     }
     await(&p->server, &p->server.frames, EACH * STREAMS);
     for (int i = 0; i < STREAMS; i++) {
-        rt_stream_unref(all[i]);
+        rpc_stream_unref(all[i]);
     }
 }
 
@@ -298,11 +298,11 @@ static void who_does_not_read_is_not_read(void **state) {
     struct pair *p = *state;
     lock(&p->client);
     for (unsigned i = 1; i <= FRAMES; i++) {
-        struct rt_frame *f = NULL;
-        assert_int_equal(0, rt_frame_new(RT_FRAME_CONTROL | RT_FRAME_ANSWER, 0, &f, NULL));
+        struct rpc_frame *f = NULL;
+        assert_int_equal(0, rpc_frame_new(RPC_FRAME_CONTROL | RPC_FRAME_ANSWER, 0, &f, NULL));
         f->head.seq = i;
         f->head.aux = MIB;
-        assert_int_equal(0, rt_stream_send(p->stream, f, NULL));
+        assert_int_equal(0, rpc_stream_send(p->stream, f, NULL));
     }
     let_it_read(p);
     unlock(&p->client);
@@ -314,7 +314,7 @@ static void a_peer_that_closes_is_noticed(void **state) {
     struct pair *p = *state;
     assert_int_equal(0, push(p, 1, 10, NULL));
     await(&p->client, &p->client.frames, 1);
-    rt_stream_cancel(p->stream);
+    rpc_stream_cancel(p->stream);
     await(&p->server, &p->server.closed, 1);
     assert_int_equal(CO_PEERLOST, p->server.close_code);
     await(&p->client, &p->client.closed, 1);
@@ -325,9 +325,9 @@ static void a_peer_that_closes_is_noticed(void **state) {
 
 static void nobody_listening_is_named(void **state) {
     struct pair *p = *state;
-    struct rt_stream *s = NULL;
+    struct rpc_stream *s = NULL;
     struct co_err err = {0};
-    assert_int_equal(CO_PEERLOST, rt_rpc_dial(p->client.rpc, "127.0.0.1:1", 1000, NULL, &s, &err));
+    assert_int_equal(CO_PEERLOST, rpc_dial(p->client.rpc, "127.0.0.1:1", 1000, NULL, &s, &err));
     assert_non_null(strstr(err.msg, "127.0.0.1:1"));
 }
 
@@ -337,31 +337,31 @@ static void a_taken_address_is_refused(void **state) {
     side_init(&other, &server_ops);
     uint16_t port = 0;
     struct co_err err = {0};
-    assert_int_equal(CO_UNAVAILABLE, rt_rpc_listen(other.rpc, p->endpoint, &port, &err));
+    assert_int_equal(CO_UNAVAILABLE, rpc_listen(other.rpc, p->endpoint, &port, &err));
     assert_non_null(strstr(err.msg, p->endpoint));
-    assert_int_equal(0, rt_rpc_close(other.rpc, NULL));
+    assert_int_equal(0, rpc_close(other.rpc, NULL));
 }
 
 /* A connection that has proved the token. */
 static int enter(const char *endpoint) {
     struct net_reached reached;
     assert_int_equal(1, net_connect(&endpoint, 1, 60000, &reached));
-    struct rt_knock knock = {.fd = reached.fd};
-    rt_knock_all(&knock, 1, &(struct rt_peer_auth){"secret", false}, 60000);
+    struct rpc_knock knock = {.fd = reached.fd};
+    rpc_knock_all(&knock, 1, &(struct rpc_peer_auth){"secret", false}, 60000);
     assert_int_equal(0, knock.err.code);
     return knock.fd;
 }
 
 /* One call of a client that compresses, which ours does not; *ret_status is how it ended. */
 static grpc_status_code send_compressed(const char *endpoint, size_t bytes) {
-    struct rt_frame *f = NULL;
-    assert_int_equal(0, rt_frame_new(RT_FRAME_CONTROL, bytes, &f, NULL));
+    struct rpc_frame *f = NULL;
+    assert_int_equal(0, rpc_frame_new(RPC_FRAME_CONTROL, bytes, &f, NULL));
     memset(f->payload, 0, bytes);
-    rt_frame_seal(f);
+    rpc_frame_seal(f);
     grpc_slice slice =
-        grpc_slice_from_copied_buffer((const char *)f->wire, RT_FRAME_HEAD + f->head.bytes);
+        grpc_slice_from_copied_buffer((const char *)f->wire, RPC_FRAME_HEAD + f->head.bytes);
     grpc_byte_buffer *message = grpc_raw_byte_buffer_create(&slice, 1);
-    rt_frame_free(f);
+    rpc_frame_free(f);
     grpc_arg arg = {.type = GRPC_ARG_INTEGER,
         .key = (char *)(uintptr_t)GRPC_COMPRESSION_CHANNEL_DEFAULT_ALGORITHM,
         .value.integer = GRPC_COMPRESS_GZIP};
@@ -441,7 +441,7 @@ static void the_last_words_arrive(void **state) {
         assert_int_equal(0, push(p, i, 300000, NULL));
     }
     await(&p->server, &p->server.frames, 20);
-    assert_int_equal(0, rt_rpc_close(p->server.rpc, NULL));
+    assert_int_equal(0, rpc_close(p->server.rpc, NULL));
     p->server.rpc = NULL;
     await(&p->client, &p->client.closed, 1);
     assert_int_equal(CO_PEERLOST, p->client.close_code);
@@ -458,11 +458,11 @@ static void a_close_names_what_is_still_held(void **state) {
         assert_int_equal(0, push(p, i, 1 << 20, NULL));
     }
     await(&p->server, &p->server.frames, 64);
-    assert_int_equal(CO_TIMEOUT, rt_rpc_close(p->server.rpc, &err));
+    assert_int_equal(CO_TIMEOUT, rpc_close(p->server.rpc, &err));
     p->server.rpc = NULL;
     assert_int_equal(1, p->server.closed);
     assert_non_null(strstr(err.msg, "still held after 0.001 s: 127.0.0.1:"));
-    assert_int_equal(CO_TIMEOUT, rt_rpc_close(p->client.rpc, &err));
+    assert_int_equal(CO_TIMEOUT, rpc_close(p->client.rpc, &err));
     p->client.rpc = NULL;
     assert_int_equal(1, p->client.closed);
     assert_non_null(strstr(err.msg, p->endpoint));

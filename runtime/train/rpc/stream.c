@@ -10,19 +10,19 @@
 #include <stdio.h>
 #include <string.h>
 
-struct rt_call_stream {
-    struct rt_stream base;
-    struct rt_rpc *rpc;
+struct rpc_call_stream {
+    struct rpc_stream base;
+    struct rpc *rpc;
     grpc_call *call;
-    grpc_channel *channel;              /* of a dialled stream, owned; NULL: an accepted one */
-    struct rt_call_stream *next, *prev; /* guarded by rpc->m */
+    grpc_channel *channel;               /* of a dialled stream, owned; NULL: an accepted one */
+    struct rpc_call_stream *next, *prev; /* guarded by rpc->m */
 
     pthread_mutex_t m; /* guards what follows; a leaf */
     bool closed;       /* nothing more is sent; the queue is dropped */
     bool ending;       /* the status is sent when the queue is empty */
     bool sending;      /* a send batch is in progress */
     bool ended;        /* the status was sent */
-    struct rt_frame *queue, **queue_end;
+    struct rpc_frame *queue, **queue_end;
     size_t queued;     /* bytes in queue */
     size_t delivered;  /* bytes of frames not yet freed */
     bool paused;       /* no receive is in progress: it holds too much */
@@ -30,7 +30,7 @@ struct rt_call_stream {
     struct co_err why; /* we cancelled the call for this reason */
 
     /* used by the rpc's thread, and by gRPC while a batch is in progress */
-    struct rt_tag start_tag, send_tag, recv_tag, close_tag;
+    struct rpc_tag start_tag, send_tag, recv_tag, close_tag;
     grpc_byte_buffer *outgoing, *incoming;
     grpc_metadata_array initial, trailing;
     grpc_status_code status;
@@ -39,30 +39,30 @@ struct rt_call_stream {
     struct co_err malformed; /* what was wrong with a message from the peer */
 };
 
-static struct rt_call_stream *of(struct rt_stream *s) {
-    return (struct rt_call_stream *)s;
+static struct rpc_call_stream *of(struct rpc_stream *s) {
+    return (struct rpc_call_stream *)s;
 }
 
-struct rt_call_stream **rt_call_stream_next(struct rt_call_stream *s) {
+struct rpc_call_stream **rpc_call_stream_next(struct rpc_call_stream *s) {
     return &s->next;
 }
 
-struct rt_call_stream **rt_call_stream_prev(struct rt_call_stream *s) {
+struct rpc_call_stream **rpc_call_stream_prev(struct rpc_call_stream *s) {
     return &s->prev;
 }
 
-static void drop_queue(struct rt_call_stream *s) {
-    for (struct rt_frame *f = s->queue, *next; f; f = next) {
+static void drop_queue(struct rpc_call_stream *s) {
+    for (struct rpc_frame *f = s->queue, *next; f; f = next) {
         next = f->next;
-        rt_frame_free(f);
+        rpc_frame_free(f);
     }
     s->queue = NULL;
     s->queue_end = &s->queue;
     s->queued = 0;
 }
 
-static void free_stream(struct rt_stream *stream) {
-    struct rt_call_stream *s = of(stream);
+static void free_stream(struct rpc_stream *stream) {
+    struct rpc_call_stream *s = of(stream);
     drop_queue(s);
     grpc_call_unref(s->call);
     if (s->channel) {
@@ -73,14 +73,14 @@ static void free_stream(struct rt_stream *stream) {
     grpc_slice_unref(s->details);
     pthread_mutex_destroy(&s->m);
     /* Last: after this, gRPC may be shut down. */
-    rt_rpc_unlink(s->rpc, s);
+    rpc_unlink(s->rpc, s);
     free(s);
 }
 
 /* If the call is already over, gRPC still completes the batch, as failed. */
 static void start_batch(
-    struct rt_call_stream *s, const grpc_op *ops, size_t n, struct rt_tag *tag) {
-    RT_HAND_OVER(tag);
+    struct rpc_call_stream *s, const grpc_op *ops, size_t n, struct rpc_tag *tag) {
+    RPC_HAND_OVER(tag);
     grpc_call_error e = grpc_call_start_batch(s->call, ops, n, tag, NULL);
     if (e != GRPC_CALL_OK) {
         /* Only a mistake in this file leads here: gRPC refuses batches that are malformed. */
@@ -91,12 +91,12 @@ static void start_batch(
 
 /* A batch whose completion releases a reference to the stream. */
 static void start_held_batch(
-    struct rt_call_stream *s, const grpc_op *ops, size_t n, struct rt_tag *tag) {
-    rt_stream_ref(&s->base);
+    struct rpc_call_stream *s, const grpc_op *ops, size_t n, struct rpc_tag *tag) {
+    rpc_stream_ref(&s->base);
     start_batch(s, ops, n, tag);
 }
 
-static void receive_message(struct rt_call_stream *s) {
+static void receive_message(struct rpc_call_stream *s) {
     grpc_op op = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &s->incoming};
     start_held_batch(s, &op, 1, &s->recv_tag);
 }
@@ -104,21 +104,21 @@ static void receive_message(struct rt_call_stream *s) {
 /* ---- how much a stream may hold; the lock is held ---- */
 
 /* A server's streams share its window, so that many trainers take no more memory than few. */
-static size_t window_of(const struct rt_call_stream *s) {
+static size_t window_of(const struct rpc_call_stream *s) {
     size_t n = s->channel ? 1 : atomic_load(&s->rpc->n_streams);
     size_t share = s->rpc->window / (n > 0 ? n : 1);
-    return share > RT_STREAM_SHARE ? share : RT_STREAM_SHARE;
+    return share > RPC_STREAM_SHARE ? share : RPC_STREAM_SHARE;
 }
 
 /* A stream that was dialled is read whatever waits to be sent: if both ends waited for each other
  * to read, they would for ever. */
-static size_t weigh_stream(const struct rt_call_stream *s) {
+static size_t weigh_stream(const struct rpc_call_stream *s) {
     return !s->channel && s->queued > s->delivered ? s->queued : s->delivered;
 }
 
 /* Reading resumes at half the window, so that a stream does not pause and resume with every frame.
  * True: the caller reads, without the lock. */
-static bool must_resume(struct rt_call_stream *s) {
+static bool must_resume(struct rpc_call_stream *s) {
     bool resume = s->paused && !s->closed && weigh_stream(s) < window_of(s) / 2;
     s->paused = s->paused && !resume;
     return resume;
@@ -127,25 +127,25 @@ static bool must_resume(struct rt_call_stream *s) {
 /* ---- sending ---- */
 
 static void slice_sent(void *frame) {
-    RT_TAKE_OVER(frame);
-    rt_frame_free(frame);
+    RPC_TAKE_OVER(frame);
+    rpc_frame_free(frame);
 }
 
 /* Takes as many frames from the queue as fit one message. The caller holds the lock. */
-static grpc_byte_buffer *next_message(struct rt_call_stream *s) {
-    grpc_slice slices[RT_STREAM_COALESCE_N];
+static grpc_byte_buffer *next_message(struct rpc_call_stream *s) {
+    grpc_slice slices[RPC_STREAM_COALESCE_N];
     size_t n = 0, bytes = 0;
-    while (s->queue && n < RT_STREAM_COALESCE_N) {
-        struct rt_frame *f = s->queue;
-        size_t len = RT_FRAME_HEAD + (size_t)f->head.bytes;
-        if (n > 0 && bytes + len > RT_STREAM_COALESCE) {
+    while (s->queue && n < RPC_STREAM_COALESCE_N) {
+        struct rpc_frame *f = s->queue;
+        size_t len = RPC_FRAME_HEAD + (size_t)f->head.bytes;
+        if (n > 0 && bytes + len > RPC_STREAM_COALESCE) {
             break;
         }
         s->queue = f->next;
         s->queued -= len;
         bytes += len;
         slices[n++] = grpc_slice_new_with_user_data(f->wire, len, slice_sent, f);
-        RT_HAND_OVER(f);
+        RPC_HAND_OVER(f);
     }
     if (!s->queue) {
         s->queue_end = &s->queue;
@@ -159,7 +159,7 @@ static grpc_byte_buffer *next_message(struct rt_call_stream *s) {
 
 /* Sends the next message unless a send is in progress. Only one thread gets past `sending`, so the
  * batch can start outside the lock; starting it may write to the socket. */
-static void pump_frames(struct rt_call_stream *s) {
+static void pump_frames(struct rpc_call_stream *s) {
     pthread_mutex_lock(&s->m);
     grpc_op op = {0};
     if (!s->sending && !s->closed && s->queue) {
@@ -180,7 +180,7 @@ static void pump_frames(struct rt_call_stream *s) {
 }
 
 static void on_sent(void *arg, bool ok) {
-    struct rt_call_stream *s = arg;
+    struct rpc_call_stream *s = arg;
     grpc_byte_buffer *b = s->outgoing;
     s->outgoing = NULL;
     if (b) {
@@ -199,12 +199,12 @@ static void on_sent(void *arg, bool ok) {
         receive_message(s);
     }
     pump_frames(s);
-    rt_stream_unref(&s->base);
+    rpc_stream_unref(&s->base);
 }
 
 /* The peer of an accepted stream gets the reason as the call's status. */
-static void stop_stream(struct rt_stream *stream, const struct co_err *why) {
-    struct rt_call_stream *s = of(stream);
+static void stop_stream(struct rpc_stream *stream, const struct co_err *why) {
+    struct rpc_call_stream *s = of(stream);
     pthread_mutex_lock(&s->m);
     s->closed = true;
     if (!s->why.code) {
@@ -220,9 +220,9 @@ static void stop_stream(struct rt_stream *stream, const struct co_err *why) {
     }
 }
 
-static int send_frame(struct rt_stream *stream, struct rt_frame *f_own, struct co_err *err) {
-    struct rt_call_stream *s = of(stream);
-    size_t len = RT_FRAME_HEAD + (size_t)f_own->head.bytes;
+static int send_frame(struct rpc_stream *stream, struct rpc_frame *f_own, struct co_err *err) {
+    struct rpc_call_stream *s = of(stream);
+    size_t len = RPC_FRAME_HEAD + (size_t)f_own->head.bytes;
     pthread_mutex_lock(&s->m);
     bool over = s->closed || s->ending;
     bool full = !over && s->queued + len > s->rpc->backlog;
@@ -234,7 +234,7 @@ static int send_frame(struct rt_stream *stream, struct rt_frame *f_own, struct c
     }
     pthread_mutex_unlock(&s->m);
     if (over || full) {
-        rt_frame_free(f_own);
+        rpc_frame_free(f_own);
     }
     if (over) {
         return co_err_set(err, CO_PEERLOST, "the connection to %s is closed", s->base.peer);
@@ -250,8 +250,8 @@ static int send_frame(struct rt_stream *stream, struct rt_frame *f_own, struct c
     return 0;
 }
 
-static void end_stream(struct rt_stream *stream) {
-    struct rt_call_stream *s = of(stream);
+static void end_stream(struct rpc_stream *stream) {
+    struct rpc_call_stream *s = of(stream);
     pthread_mutex_lock(&s->m);
     s->ending = true;
     pthread_mutex_unlock(&s->m);
@@ -260,13 +260,13 @@ static void end_stream(struct rt_stream *stream) {
 
 /* ---- receiving ---- */
 
-static size_t weigh_frame(const struct rt_frame *f) {
-    return sizeof(*f) + RT_FRAME_HEAD + f->head.bytes;
+static size_t weigh_frame(const struct rpc_frame *f) {
+    return sizeof(*f) + RPC_FRAME_HEAD + f->head.bytes;
 }
 
 /* Runs on any thread when a delivered frame is freed. */
-static void on_released(struct rt_frame *f) {
-    struct rt_call_stream *s = of(f->from);
+static void on_released(struct rpc_frame *f) {
+    struct rpc_call_stream *s = of(f->from);
     pthread_mutex_lock(&s->m);
     s->delivered -= weigh_frame(f);
     bool resume = must_resume(s);
@@ -274,13 +274,13 @@ static void on_released(struct rt_frame *f) {
     if (resume) {
         receive_message(s);
     }
-    rt_stream_unref(&s->base);
+    rpc_stream_unref(&s->base);
 }
 
 /* A peer that takes none of what waits for it gives no sign of life: it is not read because of
  * itself. */
-static bool is_paused(struct rt_stream *stream) {
-    struct rt_call_stream *s = of(stream);
+static bool is_paused(struct rpc_stream *stream) {
+    struct rpc_call_stream *s = of(stream);
     pthread_mutex_lock(&s->m);
     bool paused = s->paused && (s->delivered > 0 || s->took);
     s->took = false;
@@ -288,9 +288,9 @@ static bool is_paused(struct rt_stream *stream) {
     return paused;
 }
 
-static int split_message(grpc_byte_buffer *b, struct rt_frame **ret_first, struct co_err *err) {
-    struct rt_splitter sp;
-    rt_splitter_init(&sp, grpc_byte_buffer_length(b));
+static int split_message(grpc_byte_buffer *b, struct rpc_frame **ret_first, struct co_err *err) {
+    struct rpc_splitter sp;
+    rpc_splitter_init(&sp, grpc_byte_buffer_length(b));
     grpc_byte_buffer_reader reader;
     if (!grpc_byte_buffer_reader_init(&reader, b)) {
         return co_err_set(err, CO_INVALID, "message cannot be decompressed");
@@ -298,27 +298,27 @@ static int split_message(grpc_byte_buffer *b, struct rt_frame **ret_first, struc
     grpc_slice *slice;
     int rc = 0;
     while (rc == 0 && grpc_byte_buffer_reader_peek(&reader, &slice)) {
-        rc = rt_splitter_feed(&sp, GRPC_SLICE_START_PTR(*slice), GRPC_SLICE_LENGTH(*slice), err);
+        rc = rpc_splitter_feed(&sp, GRPC_SLICE_START_PTR(*slice), GRPC_SLICE_LENGTH(*slice), err);
     }
     grpc_byte_buffer_reader_destroy(&reader);
     if (rc == 0) {
-        rc = rt_splitter_take(&sp, ret_first, err);
+        rc = rpc_splitter_take(&sp, ret_first, err);
     }
-    rt_splitter_done(&sp);
+    rpc_splitter_done(&sp);
     return rc;
 }
 
-static void deliver_frames(struct rt_call_stream *s, struct rt_frame *first) {
+static void deliver_frames(struct rpc_call_stream *s, struct rpc_frame *first) {
     size_t bytes = 0;
-    for (struct rt_frame *f = first; f; f = f->next) {
-        f->from = rt_stream_ref(&s->base);
+    for (struct rpc_frame *f = first; f; f = f->next) {
+        f->from = rpc_stream_ref(&s->base);
         f->release = on_released;
         bytes += weigh_frame(f);
     }
     pthread_mutex_lock(&s->m);
     s->delivered += bytes;
     pthread_mutex_unlock(&s->m);
-    for (struct rt_frame *f = first, *next; f; f = next) {
+    for (struct rpc_frame *f = first, *next; f; f = next) {
         next = f->next;
         f->next = NULL;
         s->rpc->ops->on_frame(s->rpc->arg, &s->base, f);
@@ -326,7 +326,7 @@ static void deliver_frames(struct rt_call_stream *s, struct rt_frame *first) {
 }
 
 static void on_received(void *arg, bool ok) {
-    struct rt_call_stream *s = arg;
+    struct rpc_call_stream *s = arg;
     grpc_byte_buffer *b = s->incoming;
     s->incoming = NULL;
     if (!ok || !b) {
@@ -334,16 +334,16 @@ static void on_received(void *arg, bool ok) {
         if (!s->channel) {
             grpc_call_cancel(s->call, NULL);
         }
-        rt_stream_unref(&s->base);
+        rpc_stream_unref(&s->base);
         return;
     }
-    struct rt_frame *first = NULL;
+    struct rpc_frame *first = NULL;
     int rc = split_message(b, &first, &s->malformed);
     grpc_byte_buffer_destroy(b);
     if (rc < 0) {
         (void)grpc_call_cancel_with_status(
             s->call, GRPC_STATUS_INVALID_ARGUMENT, co_err_text(&s->malformed), NULL);
-        rt_stream_unref(&s->base);
+        rpc_stream_unref(&s->base);
         return;
     }
     deliver_frames(s, first);
@@ -354,14 +354,14 @@ static void on_received(void *arg, bool ok) {
     if (more) {
         receive_message(s);
     }
-    rt_stream_unref(&s->base);
+    rpc_stream_unref(&s->base);
 }
 
 /* ---- life ---- */
 
 static void on_started(void *arg, bool ok) {
     (void)ok; /* a failure shows in the close batch */
-    rt_stream_unref(&((struct rt_call_stream *)arg)->base);
+    rpc_stream_unref(&((struct rpc_call_stream *)arg)->base);
 }
 
 static int close_code(grpc_status_code status) {
@@ -380,7 +380,7 @@ static int close_code(grpc_status_code status) {
 
 static void on_closed(void *arg, bool ok) {
     (void)ok;
-    struct rt_call_stream *s = arg;
+    struct rpc_call_stream *s = arg;
     pthread_mutex_lock(&s->m);
     s->closed = true;
     drop_queue(s);
@@ -395,34 +395,34 @@ static void on_closed(void *arg, bool ok) {
         co_err_set(&why, CO_PEERLOST, "connection closed");
     }
     s->rpc->ops->on_close(s->rpc->arg, &s->base, &why);
-    rt_rpc_closed(s->rpc);
-    rt_stream_unref(&s->base); /* the reference that the stream was made with */
+    rpc_closed(s->rpc);
+    rpc_stream_unref(&s->base); /* the reference that the stream was made with */
 }
 
-static const struct rt_stream_ops stream_ops = {
+static const struct rpc_stream_ops stream_ops = {
     send_frame, stop_stream, end_stream, is_paused, free_stream};
 
-struct rt_call_stream *rt_call_stream_new(
-    struct rt_rpc *r, grpc_call *call, grpc_channel *channel_own, const char *peer) {
-    struct rt_call_stream *s = co_xcalloc(1, sizeof(*s));
-    rt_stream_init(&s->base, &stream_ops, peer);
+struct rpc_call_stream *rpc_call_stream_new(
+    struct rpc *r, grpc_call *call, grpc_channel *channel_own, const char *peer) {
+    struct rpc_call_stream *s = co_xcalloc(1, sizeof(*s));
+    rpc_stream_init(&s->base, &stream_ops, peer);
     s->rpc = r;
     s->call = call;
     s->channel = channel_own;
     pthread_mutex_init(&s->m, NULL);
     s->queue_end = &s->queue;
-    s->start_tag = (struct rt_tag){on_started, s};
-    s->send_tag = (struct rt_tag){on_sent, s};
-    s->recv_tag = (struct rt_tag){on_received, s};
-    s->close_tag = (struct rt_tag){on_closed, s};
+    s->start_tag = (struct rpc_tag){on_started, s};
+    s->send_tag = (struct rpc_tag){on_sent, s};
+    s->recv_tag = (struct rpc_tag){on_received, s};
+    s->close_tag = (struct rpc_tag){on_closed, s};
     s->details = grpc_empty_slice();
     grpc_metadata_array_init(&s->initial);
     grpc_metadata_array_init(&s->trailing);
-    rt_rpc_link(r, s);
+    rpc_link(r, s);
     return s;
 }
 
-void rt_call_stream_start(struct rt_call_stream *s) {
+void rpc_call_stream_start(struct rpc_call_stream *s) {
     grpc_op start[2] = {{.op = GRPC_OP_SEND_INITIAL_METADATA},
         {.op = GRPC_OP_RECV_INITIAL_METADATA,
             .data.recv_initial_metadata.recv_initial_metadata = &s->initial}};
@@ -438,10 +438,10 @@ void rt_call_stream_start(struct rt_call_stream *s) {
     }
     /* The close batch may complete, and release the first reference, while the others still start.
      */
-    rt_stream_ref(&s->base);
+    rpc_stream_ref(&s->base);
     start_held_batch(s, start, s->channel ? 2 : 1, &s->start_tag);
     start_batch(s, &over, 1, &s->close_tag);
     receive_message(s);
     pump_frames(s);
-    rt_stream_unref(&s->base);
+    rpc_stream_unref(&s->base);
 }

@@ -2,7 +2,7 @@
  * together. */
 #include "runtime/train/table/budget.h"
 
-bool rt_budget_try(struct rt_budget *b, size_t bytes, size_t most) {
+bool table_budget_try(struct table_budget *b, size_t bytes, size_t most) {
     size_t used = b ? atomic_load(&b->used) : 0;
     do {
         if (b && (used > most || bytes > most - used)) {
@@ -12,8 +12,8 @@ bool rt_budget_try(struct rt_budget *b, size_t bytes, size_t most) {
     return true;
 }
 
-int rt_budget_take(struct rt_budget *b, size_t bytes, struct co_err *err) {
-    if (!b || rt_budget_try(b, bytes, b->max)) {
+int table_budget_take(struct table_budget *b, size_t bytes, struct co_err *err) {
+    if (!b || table_budget_try(b, bytes, b->max)) {
         return 0;
     }
     return co_err_set(err, CO_NORESOURCE,
@@ -22,13 +22,13 @@ int rt_budget_take(struct rt_budget *b, size_t bytes, struct co_err *err) {
         (bytes + 1023) >> 10, atomic_load(&b->used) >> 10, b->max >> 10);
 }
 
-void rt_budget_count(struct rt_budget *b, size_t bytes) {
+void table_budget_count(struct table_budget *b, size_t bytes) {
     if (b) {
         atomic_fetch_add(&b->used, bytes);
     }
 }
 
-void rt_budget_give(struct rt_budget *b, size_t bytes) {
+void table_budget_give(struct table_budget *b, size_t bytes) {
     if (b) {
         atomic_fetch_sub(&b->used, bytes);
     }

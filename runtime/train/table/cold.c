@@ -12,22 +12,22 @@ enum {
     GROUP_BYTES = 1 << 20, /* rows that are moved at once take at most that much */
     SIXTEENTHS = 13,       /* of the budget: beyond that, rows go to disk */
 };
-#define KEY_BITS (64 - RT_HASH_BITS) /* of a hash, after those that an index entry has */
+#define KEY_BITS (64 - TABLE_HASH_BITS) /* of a hash, after those that an index entry has */
 
-void rt_cold_init(struct rt_cold *c, struct rt_store *store, struct rt_rocks *disk,
-    struct rt_budget *budget, struct rt_cold_shard *shard, size_t share) {
-    *c = (struct rt_cold){.store = store,
+void table_cold_init(struct table_cold *c, struct table_store *store, struct table_rocks *disk,
+    struct table_budget *budget, struct table_cold_shard *shard, size_t share) {
+    *c = (struct table_cold){.store = store,
         .disk = disk,
         .budget = budget,
         .shard = shard,
         .share = share,
-        .space = rt_rocks_space(disk),
-        .stride = STAMP + rt_store_body_bytes(store),
+        .space = table_rocks_space(disk),
+        .stride = STAMP + table_store_body_bytes(store),
         .stamp = 1,
         .changed = 1,
         .pending = 1};
     size_t fit = GROUP_BYTES / c->stride;
-    c->group = fit < 1 ? 1 : fit < RT_COLD_GROUP ? (uint32_t)fit : RT_COLD_GROUP;
+    c->group = fit < 1 ? 1 : fit < TABLE_COLD_GROUP ? (uint32_t)fit : TABLE_COLD_GROUP;
     c->keys = co_xcalloc(c->group, sizeof(*c->keys));
     c->at = co_xcalloc(c->group, sizeof(*c->at));
     c->found = co_xcalloc(c->group, sizeof(*c->found));
@@ -36,16 +36,16 @@ void rt_cold_init(struct rt_cold *c, struct rt_store *store, struct rt_rocks *di
     c->out = co_xcalloc(c->group, c->stride);
     c->writes = co_xcalloc(c->group, sizeof(*c->writes));
     c->idle = co_xcalloc(c->group, sizeof(*c->idle));
-    rt_store_clock(store);
+    table_store_clock(store);
 }
 
-static void count(struct rt_cold *c, size_t bytes) {
+static void count(struct table_cold *c, size_t bytes) {
     c->shard->bytes += bytes - c->bytes;
     atomic_fetch_add(&c->budget->rows, bytes - c->bytes);
     c->bytes = bytes;
 }
 
-void rt_cold_done(struct rt_cold *c) {
+void table_cold_done(struct table_cold *c) {
     count(c, 0);
     free(c->keys);
     free(c->at);
@@ -55,23 +55,23 @@ void rt_cold_done(struct rt_cold *c) {
     free(c->out);
     free(c->writes);
     free(c->idle);
-    *c = (struct rt_cold){0};
+    *c = (struct table_cold){0};
 }
 
-uint64_t rt_cold_bytes(const struct rt_cold *c) {
+uint64_t table_cold_bytes(const struct table_cold *c) {
     return c->rows * (sizeof(uint32_t) + sizeof(uint64_t) + c->stride);
 }
 
 /* ---- ages ---- */
 
-static enum rt_cold_age age_of(const struct rt_cold *c, uint32_t stamp) {
-    return stamp >= c->changed   ? RT_COLD_CHANGED
-           : stamp >= c->pending ? RT_COLD_PENDING
-                                 : RT_COLD_SAVED;
+static enum table_cold_age age_of(const struct table_cold *c, uint32_t stamp) {
+    return stamp >= c->changed   ? TABLE_COLD_CHANGED
+           : stamp >= c->pending ? TABLE_COLD_PENDING
+                                 : TABLE_COLD_SAVED;
 }
 
-static uint32_t stamp_of(const struct rt_cold *c, enum rt_cold_age age) {
-    return age == RT_COLD_CHANGED ? c->stamp : age == RT_COLD_PENDING ? c->changed - 1 : 0;
+static uint32_t stamp_of(const struct table_cold *c, enum table_cold_age age) {
+    return age == TABLE_COLD_CHANGED ? c->stamp : age == TABLE_COLD_PENDING ? c->changed - 1 : 0;
 }
 
 static uint32_t get_stamp(const void *row) {
@@ -80,7 +80,7 @@ static uint32_t get_stamp(const void *row) {
     return stamp;
 }
 
-void rt_cold_instant(struct rt_cold *c, bool failed) {
+void table_cold_instant(struct table_cold *c, bool failed) {
     c->pending = failed ? c->pending : c->changed;
     c->changed = ++c->stamp;
 }
@@ -89,25 +89,25 @@ void rt_cold_instant(struct rt_cold *c, bool failed) {
 
 /* Writes a group of idle rows to disk and erases them from the store.  Returns how many; 0: the
  * clock's hand found none in the remaining words. */
-static int spill(struct rt_cold *c, uint64_t *words, struct co_err *err) {
-    uint32_t n = rt_store_idle(c->store, c->idle, c->group, words);
+static int spill(struct table_cold *c, uint64_t *words, struct co_err *err) {
+    uint32_t n = table_store_idle(c->store, c->idle, c->group, words);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t slot = c->idle[i];
-        enum rt_cold_age age =
-            c->watch.leaves ? c->watch.leaves(c->watch.arg, slot) : RT_COLD_SAVED;
+        enum table_cold_age age =
+            c->watch.leaves ? c->watch.leaves(c->watch.arg, slot) : TABLE_COLD_SAVED;
         uint32_t stamp = stamp_of(c, age);
         unsigned char *row = c->out + i * c->stride;
         memcpy(row, &stamp, STAMP);
-        memcpy(row + STAMP, rt_store_body(c->store, slot), c->stride - STAMP);
-        c->writes[i] =
-            (struct rt_rocks_row){rt_index_hash(rt_store_id(c->store, slot)), row, c->stride};
+        memcpy(row + STAMP, table_store_body(c->store, slot), c->stride - STAMP);
+        c->writes[i] = (struct table_rocks_row){
+            table_index_hash(table_store_id(c->store, slot)), row, c->stride};
     }
-    int rc = n > 0 ? rt_rocks_write(c->disk, c->space, c->writes, n, err) : 0;
+    int rc = n > 0 ? table_rocks_write(c->disk, c->space, c->writes, n, err) : 0;
     if (rc < 0) {
         return rc;
     }
     for (uint32_t i = 0; i < n; i++) {
-        rt_store_erase(c->store, c->idle[i]);
+        table_store_erase(c->store, c->idle[i]);
     }
     c->rows += n;
     return (int)n;
@@ -115,57 +115,57 @@ static int spill(struct rt_cold *c, uint64_t *words, struct co_err *err) {
 
 /* Memory that rows of this shard may use.  An equal part: a shard that fills later than the others
  * still gets as much. */
-static size_t shard_most(const struct rt_cold *c, size_t most) {
+static size_t shard_most(const struct table_cold *c, size_t most) {
     size_t used = atomic_load(&c->budget->used), rows = atomic_load(&c->budget->rows);
     size_t others = used > rows ? used - rows : 0;
     return others < most ? (most - others) / c->shard->shards : 0;
 }
 
 /* Takes more memory for rows, if the budget has some. */
-static bool grow(struct rt_cold *c) {
+static bool grow(struct table_cold *c) {
     size_t max = c->budget->max, most = max / 16 * SIXTEENTHS;
-    count(c, rt_store_bytes(c->store));
+    count(c, table_store_bytes(c->store));
     if (c->bytes < c->share) {
-        return rt_store_grow(c->store, max);
+        return table_store_grow(c->store, max);
     }
-    return c->shard->bytes < shard_most(c, most) && rt_store_grow(c->store, most);
+    return c->shard->bytes < shard_most(c, most) && table_store_grow(c->store, most);
 }
 
 /* Grows the store, or sends idle rows to disk, until `need` rows can be added.  Rows in the n slots
  * stay in memory: they are marked at the start of each of the two rounds, and the clock removes a
  * mark only once a round. */
 static int make_room(
-    struct rt_cold *c, uint64_t need, const uint32_t *slots, size_t n, struct co_err *err) {
-    for (int round = 0; round < 2 && rt_store_room(c->store) < need; round++) {
-        uint64_t words = rt_store_round(c->store);
+    struct table_cold *c, uint64_t need, const uint32_t *slots, size_t n, struct co_err *err) {
+    for (int round = 0; round < 2 && table_store_room(c->store) < need; round++) {
+        uint64_t words = table_store_round(c->store);
         for (size_t i = 0; i < n; i++) {
-            if (slots[i] != RT_SLOT_NONE) {
-                rt_store_mark(c->store, slots[i]);
+            if (slots[i] != TABLE_SLOT_NONE) {
+                table_store_mark(c->store, slots[i]);
             }
         }
-        for (int rc = 1; rc > 0 && rt_store_room(c->store) < need;) {
+        for (int rc = 1; rc > 0 && table_store_room(c->store) < need;) {
             rc = grow(c) ? 1 : spill(c, &words, err);
             if (rc < 0) {
                 return rc;
             }
         }
     }
-    if (rt_store_room(c->store) < need) {
+    if (table_store_room(c->store) < need) {
         return co_err_set(err, CO_NORESOURCE,
             "%zu rows are asked for at once, and the tables' memory, %zu KiB (memory_max), has no "
             "room for %llu of them",
-            n, c->budget->max >> 10, (unsigned long long)(need - rt_store_room(c->store)));
+            n, c->budget->max >> 10, (unsigned long long)(need - table_store_room(c->store)));
     }
     return 0;
 }
 
 /* ---- from the disk ---- */
 
-static void find_hot(struct rt_cold *c, const uint64_t *ids, size_t n, uint32_t *ret_slots) {
-    rt_store_find_many(c->store, ids, n, ret_slots);
+static void find_hot(struct table_cold *c, const uint64_t *ids, size_t n, uint32_t *ret_slots) {
+    table_store_find_many(c->store, ids, n, ret_slots);
     for (size_t i = 0; i < n; i++) {
-        if (ret_slots[i] != RT_SLOT_NONE) {
-            rt_store_mark(c->store, ret_slots[i]);
+        if (ret_slots[i] != TABLE_SLOT_NONE) {
+            table_store_mark(c->store, ret_slots[i]);
         }
     }
 }
@@ -173,23 +173,23 @@ static void find_hot(struct rt_cold *c, const uint64_t *ids, size_t n, uint32_t 
 /* Reads the rows of those ids that have no slot.  For missing id k: c->at[k] is its index in ids,
  * c->found[k] says whether the disk has its row, and c->in has a copy.  Returns how many ids are
  * missing. */
-static int look(
-    struct rt_cold *c, const uint64_t *ids, size_t n, const uint32_t *slots, struct co_err *err) {
+static int look(struct table_cold *c, const uint64_t *ids, size_t n, const uint32_t *slots,
+    struct co_err *err) {
     uint32_t missing = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (slots[i] == RT_SLOT_NONE) {
+        if (slots[i] == TABLE_SLOT_NONE) {
             c->at[missing] = i;
             c->found[missing] = false;
-            c->keys[missing++] = rt_index_hash(ids[i]);
+            c->keys[missing++] = table_index_hash(ids[i]);
         }
     }
-    int rc = c->rows > 0 && missing > 0 ? rt_rocks_read(c->disk, c->space, c->keys, missing,
+    int rc = c->rows > 0 && missing > 0 ? table_rocks_read(c->disk, c->space, c->keys, missing,
                                               c->stride, c->in, c->found, err)
                                         : 0;
     return rc < 0 ? rc : (int)missing;
 }
 
-static int move_in(struct rt_cold *c, const uint64_t *ids, uint32_t missing, uint32_t *ret_slots,
+static int move_in(struct table_cold *c, const uint64_t *ids, uint32_t missing, uint32_t *ret_slots,
     uint32_t *ret_moved, struct co_err *err) {
     uint32_t n = 0;
     for (uint32_t k = 0; k < missing; k++) {
@@ -198,22 +198,22 @@ static int move_in(struct rt_cold *c, const uint64_t *ids, uint32_t missing, uin
             continue;
         }
         uint32_t *slot = &ret_slots[c->at[k]];
-        int rc = rt_store_make(c->store, ids[c->at[k]], slot, &c->moved[k], err);
+        int rc = table_store_make(c->store, ids[c->at[k]], slot, &c->moved[k], err);
         if (rc < 0) {
             return rc;
         }
         if (c->moved[k]) { /* else the id repeats, and its row has been moved already */
-            memcpy(
-                rt_store_body(c->store, *slot), c->in + k * c->stride + STAMP, c->stride - STAMP);
-            c->writes[n++] = (struct rt_rocks_row){.key = c->keys[k]};
+            memcpy(table_store_body(c->store, *slot), c->in + k * c->stride + STAMP,
+                c->stride - STAMP);
+            c->writes[n++] = (struct table_rocks_row){.key = c->keys[k]};
         }
     }
     *ret_moved = n;
-    return n > 0 ? rt_rocks_write(c->disk, c->space, c->writes, n, err) : 0;
+    return n > 0 ? table_rocks_write(c->disk, c->space, c->writes, n, err) : 0;
 }
 
 /* Makes the rows that were found hot: all of them or, after an error, none. */
-static int move(struct rt_cold *c, const uint64_t *ids, uint32_t missing, uint32_t *ret_slots,
+static int move(struct table_cold *c, const uint64_t *ids, uint32_t missing, uint32_t *ret_slots,
     struct co_err *err) {
     uint32_t n = 0;
     memset(c->moved, 0, missing * sizeof(*c->moved));
@@ -221,10 +221,10 @@ static int move(struct rt_cold *c, const uint64_t *ids, uint32_t missing, uint32
     for (uint32_t k = 0; k < missing; k++) {
         uint32_t *slot = &ret_slots[c->at[k]];
         if (rc < 0 && c->moved[k]) {
-            rt_store_erase(c->store, *slot);
+            table_store_erase(c->store, *slot);
         }
         if (rc < 0) {
-            *slot = RT_SLOT_NONE;
+            *slot = TABLE_SLOT_NONE;
         } else if (c->moved[k] && c->watch.comes) {
             c->watch.comes(c->watch.arg, *slot, age_of(c, get_stamp(c->in + k * c->stride)));
         }
@@ -233,7 +233,7 @@ static int move(struct rt_cold *c, const uint64_t *ids, uint32_t missing, uint32
     return rc;
 }
 
-int rt_cold_find(struct rt_cold *c, const uint64_t *ids, size_t n, uint32_t *ret_slots,
+int table_cold_find(struct table_cold *c, const uint64_t *ids, size_t n, uint32_t *ret_slots,
     const void **ret_bodies, struct co_err *err) {
     find_hot(c, ids, n, ret_slots);
     memset(ret_bodies, 0, n * sizeof(*ret_bodies));
@@ -255,12 +255,12 @@ int rt_cold_find(struct rt_cold *c, const uint64_t *ids, size_t n, uint32_t *ret
     return 0;
 }
 
-int rt_cold_bring(
-    struct rt_cold *c, const uint64_t *ids, size_t n, uint32_t *ret_slots, struct co_err *err) {
+int table_cold_bring(
+    struct table_cold *c, const uint64_t *ids, size_t n, uint32_t *ret_slots, struct co_err *err) {
     uint64_t need = 0;
     find_hot(c, ids, n, ret_slots);
     for (size_t i = 0; i < n; i++) {
-        need += ret_slots[i] == RT_SLOT_NONE;
+        need += ret_slots[i] == TABLE_SLOT_NONE;
     }
     int rc = make_room(c, need, ret_slots, n, err);
     for (size_t i = 0; i < n && rc >= 0 && need > 0 && c->rows > 0; i += c->group) {
@@ -272,16 +272,16 @@ int rt_cold_bring(
 }
 
 /* The new space has a new number, so data that could not be removed is never read. */
-void rt_cold_clear(struct rt_cold *c) {
-    (void)!rt_rocks_drop(c->disk, c->space, NULL);
-    c->space = rt_rocks_space(c->disk);
+void table_cold_clear(struct table_cold *c) {
+    (void)!table_rocks_drop(c->disk, c->space, NULL);
+    c->space = table_rocks_space(c->disk);
     c->rows = 0;
 }
 
 /* ---- instants ---- */
 
 struct walk {
-    const struct rt_cold *cold;
+    const struct table_cold *cold;
     bool all;
     size_t looks; /* rows that it may still look at */
     uint64_t next;
@@ -299,22 +299,22 @@ static bool walk_row(void *arg, uint64_t key, const void *row, size_t bytes) {
         return false;
     }
     w->looks--;
-    if (w->all || age_of(w->cold, get_stamp(row)) == RT_COLD_PENDING) {
-        w->take(w->arg, rt_index_unhash(key), (const unsigned char *)row + STAMP);
+    if (w->all || age_of(w->cold, get_stamp(row)) == TABLE_COLD_PENDING) {
+        w->take(w->arg, table_index_unhash(key), (const unsigned char *)row + STAMP);
     }
     return true;
 }
 
-static int damaged(const struct rt_cold *c, struct co_err *err) {
+static int damaged(const struct table_cold *c, struct co_err *err) {
     return co_err_set(
-        err, CO_INTERNAL, "cold rows in '%s': a row has another size", rt_rocks_dir(c->disk));
+        err, CO_INTERNAL, "cold rows in '%s': a row has another size", table_rocks_dir(c->disk));
 }
 
-int rt_cold_walk(struct rt_cold *c, const struct rt_rocks_instant *at, bool all, uint64_t *from,
-    size_t looks, void (*take)(void *arg, uint64_t id, const void *body), void *arg, bool *ret_more,
-    struct co_err *err) {
+int table_cold_walk(struct table_cold *c, const struct table_rocks_instant *at, bool all,
+    uint64_t *from, size_t looks, void (*take)(void *arg, uint64_t id, const void *body), void *arg,
+    bool *ret_more, struct co_err *err) {
     struct walk w = {.cold = c, .all = all, .looks = looks, .take = take, .arg = arg};
-    int rc = rt_rocks_walk(c->disk, c->space, at, *from, walk_row, &w, err);
+    int rc = table_rocks_walk(c->disk, c->space, at, *from, walk_row, &w, err);
     rc = rc == 0 && w.damaged ? damaged(c, err) : rc;
     *from = w.next;
     *ret_more = w.more;
@@ -324,7 +324,7 @@ int rt_cold_walk(struct rt_cold *c, const struct rt_rocks_instant *at, bool all,
 /* ---- all rows ---- */
 
 struct gather {
-    struct rt_cold_part *part;
+    struct table_cold_part *part;
     size_t most, cap, stride;
     bool damaged;
 };
@@ -332,9 +332,9 @@ struct gather {
 /* Collects cold rows.  A part never ends between two rows whose hashes begin with the same bits. */
 static bool gather_row(void *arg, uint64_t key, const void *row, size_t bytes) {
     struct gather *g = arg;
-    struct rt_cold_part *p = g->part;
+    struct table_cold_part *p = g->part;
     uint64_t hash = key >> KEY_BITS;
-    bool full = p->n_cold >= g->most && rt_index_hash(p->ids[p->n_cold - 1]) >> KEY_BITS != hash;
+    bool full = p->n_cold >= g->most && table_index_hash(p->ids[p->n_cold - 1]) >> KEY_BITS != hash;
     g->damaged = bytes != g->stride;
     if (hash >= p->end || full || g->damaged) {
         p->end = hash < p->end ? hash : p->end;
@@ -345,76 +345,76 @@ static bool gather_row(void *arg, uint64_t key, const void *row, size_t bytes) {
         p->ids = co_xrealloc(p->ids, g->cap, sizeof(*p->ids));
         p->rows = co_xrealloc(p->rows, g->cap, g->stride);
     }
-    p->ids[p->n_cold] = rt_index_unhash(key);
+    p->ids[p->n_cold] = table_index_unhash(key);
     memcpy(p->rows + p->n_cold++ * g->stride, row, bytes);
     return true;
 }
 
 /* Chooses the end of the part so that it has at most about `most` hot rows: first as if hashes were
  * spread evenly, then halving while there are too many. */
-static void gather_hot(
-    const struct rt_cold *c, uint64_t from, size_t most, uint64_t rows, struct rt_cold_part *p) {
-    uint64_t width = RT_COLD_END / (rows + 1) * most;
+static void gather_hot(const struct table_cold *c, uint64_t from, size_t most, uint64_t rows,
+    struct table_cold_part *p) {
+    uint64_t width = TABLE_COLD_END / (rows + 1) * most;
     size_t cap = 2 * most;
-    p->end = rows > most && width < RT_COLD_END - from ? from + width : RT_COLD_END;
+    p->end = rows > most && width < TABLE_COLD_END - from ? from + width : TABLE_COLD_END;
     p->slots = co_xmalloc(cap * sizeof(*p->slots));
-    while ((p->n_hot = rt_store_range(c->store, from, p->end, p->slots, cap)) > cap &&
+    while ((p->n_hot = table_store_range(c->store, from, p->end, p->slots, cap)) > cap &&
            p->end - from > 1) {
         p->end = from + (p->end - from) / 2;
     }
     if (p->n_hot > cap) {
         p->slots = co_xrealloc(p->slots, p->n_hot, sizeof(*p->slots));
-        (void)rt_store_range(c->store, from, p->end, p->slots, p->n_hot);
+        (void)table_store_range(c->store, from, p->end, p->slots, p->n_hot);
     }
 }
 
-int rt_cold_part(
-    struct rt_cold *c, uint64_t from, size_t most, struct rt_cold_part *ret, struct co_err *err) {
-    *ret = (struct rt_cold_part){0};
-    from = from < RT_COLD_END ? from : RT_COLD_END - 1;
-    gather_hot(c, from, most, rt_store_rows(c->store), ret);
+int table_cold_part(struct table_cold *c, uint64_t from, size_t most, struct table_cold_part *ret,
+    struct co_err *err) {
+    *ret = (struct table_cold_part){0};
+    from = from < TABLE_COLD_END ? from : TABLE_COLD_END - 1;
+    gather_hot(c, from, most, table_store_rows(c->store), ret);
     uint64_t end = ret->end;
     struct gather g = {.part = ret, .most = most, .stride = c->stride};
     int rc = c->rows > 0
-                 ? rt_rocks_walk(c->disk, c->space, NULL, from << KEY_BITS, gather_row, &g, err)
+                 ? table_rocks_walk(c->disk, c->space, NULL, from << KEY_BITS, gather_row, &g, err)
                  : 0;
     rc = rc == 0 && g.damaged ? damaged(c, err) : rc;
     if (rc == 0 && ret->end < end) {
-        ret->n_hot = rt_store_range(c->store, from, ret->end, ret->slots, ret->n_hot);
+        ret->n_hot = table_store_range(c->store, from, ret->end, ret->slots, ret->n_hot);
     }
     ret->verdict = co_xcalloc(ret->n_cold + 1, 1);
     return rc;
 }
 
-void rt_cold_part_done(struct rt_cold_part *p) {
+void table_cold_part_done(struct table_cold_part *p) {
     free(p->slots);
     free(p->ids);
     free(p->rows);
     free(p->verdict);
-    *p = (struct rt_cold_part){0};
+    *p = (struct table_cold_part){0};
 }
 
-void *rt_cold_part_body(const struct rt_cold *c, const struct rt_cold_part *p, size_t i) {
+void *table_cold_part_body(const struct table_cold *c, const struct table_cold_part *p, size_t i) {
     return p->rows + i * c->stride + STAMP;
 }
 
-int rt_cold_settle(struct rt_cold *c, const struct rt_cold_part *p, struct co_err *err) {
-    CO_AUTOFREE struct rt_rocks_row *writes = co_xmalloc((p->n_cold + 1) * sizeof(*writes));
+int table_cold_settle(struct table_cold *c, const struct table_cold_part *p, struct co_err *err) {
+    CO_AUTOFREE struct table_rocks_row *writes = co_xmalloc((p->n_cold + 1) * sizeof(*writes));
     size_t n = 0, erased = 0;
-    uint32_t stamp = stamp_of(c, RT_COLD_CHANGED);
+    uint32_t stamp = stamp_of(c, TABLE_COLD_CHANGED);
     for (size_t i = 0; i < p->n_cold; i++) {
         unsigned char *row = p->rows + i * c->stride;
-        bool erase = p->verdict[i] == RT_COLD_ERASE;
-        if (p->verdict[i] == RT_COLD_CHANGE) {
+        bool erase = p->verdict[i] == TABLE_COLD_ERASE;
+        if (p->verdict[i] == TABLE_COLD_CHANGE) {
             memcpy(row, &stamp, STAMP);
         }
-        if (p->verdict[i] != RT_COLD_KEEP) {
-            writes[n++] =
-                (struct rt_rocks_row){rt_index_hash(p->ids[i]), erase ? NULL : row, c->stride};
+        if (p->verdict[i] != TABLE_COLD_KEEP) {
+            writes[n++] = (struct table_rocks_row){
+                table_index_hash(p->ids[i]), erase ? NULL : row, c->stride};
         }
         erased += erase;
     }
-    int rc = n > 0 ? rt_rocks_write(c->disk, c->space, writes, n, err) : 0;
+    int rc = n > 0 ? table_rocks_write(c->disk, c->space, writes, n, err) : 0;
     c->rows -= rc < 0 ? 0 : erased;
     return rc;
 }

@@ -25,11 +25,11 @@ enum { DIM = 8, STATE = 2, IDS = 40000, BATCH = 200, MEMORY = 1 << 20 };
 
 struct world {
     char dir[64];
-    struct rt_budget budget;
-    struct rt_cold_shard shard;
-    struct rt_rocks *disk;
-    struct rt_store *store, *plain;
-    struct rt_cold cold;
+    struct table_budget budget;
+    struct table_cold_shard shard;
+    struct table_rocks *disk;
+    struct table_store *store, *plain;
+    struct table_cold cold;
     uint64_t seed;
 };
 
@@ -40,27 +40,28 @@ static uint32_t dice(struct world *w, uint32_t sides) {
 
 static void open_disk(struct world *w) {
     struct co_err err = {0};
-    if (rt_rocks_open(w->dir, "server-0", &w->budget, &w->disk, &err) < 0) {
+    if (table_rocks_open(w->dir, "server-0", &w->budget, &w->disk, &err) < 0) {
         fail_msg("%s", err.msg);
     }
 }
 
 static void start(struct world *w, uint64_t seed) {
-    const struct rt_store_shape shape = {.dim = DIM, .state = STATE, .head = 4, .storage = RT_F32};
+    const struct table_store_shape shape = {
+        .dim = DIM, .state = STATE, .head = 4, .storage = RT_F32};
     *w = (struct world){.seed = seed, .budget = {.max = MEMORY}, .shard = {.shards = 1}};
     (void)snprintf(w->dir, sizeof(w->dir), "/tmp/cold_test_XXXXXX");
     assert_non_null(mkdtemp(w->dir));
     open_disk(w);
-    w->store = rt_store_new(&shape, &w->budget);
-    w->plain = rt_store_new(&shape, NULL);
-    rt_cold_init(&w->cold, w->store, w->disk, &w->budget, &w->shard, 0);
+    w->store = table_store_new(&shape, &w->budget);
+    w->plain = table_store_new(&shape, NULL);
+    table_cold_init(&w->cold, w->store, w->disk, &w->budget, &w->shard, 0);
 }
 
 static void end(struct world *w) {
-    rt_cold_done(&w->cold);
-    rt_store_free(w->store);
-    rt_store_free(w->plain);
-    rt_rocks_close(w->disk);
+    table_cold_done(&w->cold);
+    table_store_free(w->store);
+    table_store_free(w->plain);
+    table_rocks_close(w->disk);
     assert_int_equal(0, atomic_load(&w->budget.used));
     assert_int_equal(0, rmdir(w->dir)); /* it is empty */
 }
@@ -73,12 +74,12 @@ static void draw_ids(struct world *w, uint64_t *ids, size_t n) {
     }
 }
 
-static void write_row(struct rt_store *s, uint32_t slot, uint32_t value) {
-    *(uint32_t *)rt_store_head(s, slot) = value;
+static void write_row(struct table_store *s, uint32_t slot, uint32_t value) {
+    *(uint32_t *)table_store_head(s, slot) = value;
     for (uint32_t k = 0; k < DIM; k++) {
-        ((float *)rt_store_values(s, slot))[k] = (float)(value + k);
+        ((float *)table_store_values(s, slot))[k] = (float)(value + k);
     }
-    rt_store_state(s, slot)[0] += (float)value;
+    table_store_state(s, slot)[0] += (float)value;
 }
 
 static int push(struct world *w, struct co_err *err) {
@@ -88,12 +89,12 @@ static int push(struct world *w, struct co_err *err) {
     size_t n = 1 + dice(w, BATCH);
     uint32_t value = dice(w, 1 << 20);
     draw_ids(w, ids, n);
-    int rc = rt_cold_bring(&w->cold, ids, n, slots, err);
-    rc = rc < 0 ? rc : rt_store_make_many(w->store, ids, n, slots, fresh, err);
+    int rc = table_cold_bring(&w->cold, ids, n, slots, err);
+    rc = rc < 0 ? rc : table_store_make_many(w->store, ids, n, slots, fresh, err);
     if (rc < 0) {
         return rc;
     }
-    assert_int_equal(0, rt_store_make_many(w->plain, ids, n, plain, fresh, NULL));
+    assert_int_equal(0, table_store_make_many(w->plain, ids, n, plain, fresh, NULL));
     for (size_t i = 0; i < n; i++) {
         write_row(w->store, slots[i], value);
         write_row(w->plain, plain[i], value);
@@ -102,10 +103,11 @@ static int push(struct world *w, struct co_err *err) {
 }
 
 static void check_body(const struct world *w, uint64_t id, const void *body) {
-    uint32_t slot = rt_store_find(w->plain, id);
-    assert_int_equal(body != NULL, slot != RT_SLOT_NONE);
+    uint32_t slot = table_store_find(w->plain, id);
+    assert_int_equal(body != NULL, slot != TABLE_SLOT_NONE);
     if (body) {
-        assert_memory_equal(rt_store_body(w->plain, slot), body, rt_store_body_bytes(w->plain));
+        assert_memory_equal(
+            table_store_body(w->plain, slot), body, table_store_body_bytes(w->plain));
     }
 }
 
@@ -115,10 +117,10 @@ static int pull(struct world *w, struct co_err *err) {
     const void *bodies[BATCH];
     size_t n = 1 + dice(w, BATCH);
     draw_ids(w, ids, n);
-    int rc = rt_cold_find(&w->cold, ids, n, slots, bodies, err);
+    int rc = table_cold_find(&w->cold, ids, n, slots, bodies, err);
     for (size_t i = 0; i < n && rc == 0; i++) {
-        check_body(
-            w, ids[i], slots[i] == RT_SLOT_NONE ? bodies[i] : rt_store_body(w->store, slots[i]));
+        check_body(w, ids[i],
+            slots[i] == TABLE_SLOT_NONE ? bodies[i] : table_store_body(w->store, slots[i]));
     }
     return rc;
 }
@@ -129,13 +131,14 @@ static void erase(struct world *w) {
     struct co_err err = {0};
     size_t n = 1 + dice(w, BATCH);
     draw_ids(w, ids, n);
-    assert_int_equal(0, rt_cold_bring(&w->cold, ids, n, slots, &err));
+    assert_int_equal(0, table_cold_bring(&w->cold, ids, n, slots, &err));
     for (size_t i = 0; i < n; i++) {
-        uint32_t slot = rt_store_find(w->store, ids[i]), plain = rt_store_find(w->plain, ids[i]);
-        assert_int_equal(slot == RT_SLOT_NONE, plain == RT_SLOT_NONE);
-        if (slot != RT_SLOT_NONE) {
-            rt_store_erase(w->store, slot);
-            rt_store_erase(w->plain, plain);
+        uint32_t slot = table_store_find(w->store, ids[i]),
+                 plain = table_store_find(w->plain, ids[i]);
+        assert_int_equal(slot == TABLE_SLOT_NONE, plain == TABLE_SLOT_NONE);
+        if (slot != TABLE_SLOT_NONE) {
+            table_store_erase(w->store, slot);
+            table_store_erase(w->plain, plain);
         }
     }
 }
@@ -143,36 +146,36 @@ static void erase(struct world *w) {
 /* A pass over all rows, between whose parts rows move; some are changed or erased by it. */
 static void pass(struct world *w, uint32_t changes) {
     struct co_err err = {0};
-    size_t met = 0, rows = rt_store_rows(w->plain);
-    for (uint64_t from = 0; from < RT_COLD_END;) {
-        struct rt_cold_part p;
-        assert_int_equal(0, rt_cold_part(&w->cold, from, 1 + dice(w, 500), &p, &err));
+    size_t met = 0, rows = table_store_rows(w->plain);
+    for (uint64_t from = 0; from < TABLE_COLD_END;) {
+        struct table_cold_part p;
+        assert_int_equal(0, table_cold_part(&w->cold, from, 1 + dice(w, 500), &p, &err));
         assert_true(p.end > from);
         for (size_t i = 0; i < p.n_hot; i++) {
-            uint64_t id = rt_store_id(w->store, p.slots[i]);
-            check_body(w, id, rt_store_body(w->store, p.slots[i]));
+            uint64_t id = table_store_id(w->store, p.slots[i]);
+            check_body(w, id, table_store_body(w->store, p.slots[i]));
         }
         for (size_t i = 0; i < p.n_cold; i++) {
-            uint32_t plain = rt_store_find(w->plain, p.ids[i]);
-            void *body = rt_cold_part_body(&w->cold, &p, i);
+            uint32_t plain = table_store_find(w->plain, p.ids[i]);
+            void *body = table_cold_part_body(&w->cold, &p, i);
             check_body(w, p.ids[i], body);
             uint32_t what = changes ? dice(w, changes) : 2;
             if (what == 0) {
-                p.verdict[i] = RT_COLD_ERASE;
-                rt_store_erase(w->plain, plain);
+                p.verdict[i] = TABLE_COLD_ERASE;
+                table_store_erase(w->plain, plain);
             } else if (what == 1) {
-                p.verdict[i] = RT_COLD_CHANGE;
-                *(uint32_t *)body = *(uint32_t *)rt_store_head(w->plain, plain) = dice(w, 1000);
+                p.verdict[i] = TABLE_COLD_CHANGE;
+                *(uint32_t *)body = *(uint32_t *)table_store_head(w->plain, plain) = dice(w, 1000);
             }
         }
-        assert_int_equal(0, rt_cold_settle(&w->cold, &p, &err));
+        assert_int_equal(0, table_cold_settle(&w->cold, &p, &err));
         met += p.n_hot + p.n_cold;
         from = p.end;
-        rt_cold_part_done(&p);
+        table_cold_part_done(&p);
         assert_int_equal(0, pull(w, &err));
     }
     assert_int_equal(rows, met);
-    assert_int_equal(rt_store_rows(w->plain), rt_store_rows(w->store) + w->cold.rows);
+    assert_int_equal(table_store_rows(w->plain), table_store_rows(w->store) + w->cold.rows);
 }
 
 static void it_is_the_same_as_a_store_in_memory(void **state) {
@@ -195,10 +198,10 @@ static void it_is_the_same_as_a_store_in_memory(void **state) {
             }
             assert_true(atomic_load(&w.budget.used) <= MEMORY);
         }
-        assert_true(w.cold.rows > rt_store_rows(w.store)); /* or nothing was tried */
-        rt_cold_clear(&w.cold);
-        rt_store_clear(w.store);
-        rt_store_clear(w.plain);
+        assert_true(w.cold.rows > table_store_rows(w.store)); /* or nothing was tried */
+        table_cold_clear(&w.cold);
+        table_store_clear(w.store);
+        table_store_clear(w.plain);
         pass(&w, 0);
         assert_int_equal(0, push(&w, &err));
         pass(&w, 0);
@@ -222,7 +225,7 @@ static void more_at_once_than_memory_has_is_refused(void **state) {
     for (size_t i = 0; i < MANY; i++) {
         ids[i] = i * UINT64_C(0x9e3779b97f4a7c15);
     }
-    assert_int_equal(CO_NORESOURCE, rt_cold_bring(&w.cold, ids, MANY, slots, &err));
+    assert_int_equal(CO_NORESOURCE, table_cold_bring(&w.cold, ids, MANY, slots, &err));
     assert_non_null(strstr(err.msg, "memory_max"));
     pass(&w, 0);
     end(&w);
@@ -232,34 +235,35 @@ static void more_at_once_than_memory_has_is_refused(void **state) {
 static void no_shard_takes_what_another_one_needs(void **state) {
     (void)state;
     enum { GROUP = 500, EACH = 20000 };
-    const struct rt_store_shape shape = {.dim = DIM, .state = STATE, .head = 4, .storage = RT_F32};
+    const struct table_store_shape shape = {
+        .dim = DIM, .state = STATE, .head = 4, .storage = RT_F32};
     uint64_t ids[GROUP];
     uint32_t slots[GROUP];
     bool fresh[GROUP];
     struct world w;
     start(&w, 6);
     w.shard.shards = 2;
-    struct rt_cold_shard late_shard = {.shards = 2};
-    struct rt_cold late;
-    struct rt_store *store = rt_store_new(&shape, &w.budget);
-    rt_cold_init(&late, store, w.disk, &w.budget, &late_shard, 0);
-    struct rt_cold *const both[] = {&w.cold, &late};
+    struct table_cold_shard late_shard = {.shards = 2};
+    struct table_cold late;
+    struct table_store *store = table_store_new(&shape, &w.budget);
+    table_cold_init(&late, store, w.disk, &w.budget, &late_shard, 0);
+    struct table_cold *const both[] = {&w.cold, &late};
     for (size_t k = 0; k < CO_ARRAY_LEN(both); k++) {
         for (uint64_t id = 0; id < EACH; id++) {
             ids[id % GROUP] = id;
             if (id % GROUP == GROUP - 1) {
-                assert_int_equal(0, rt_cold_bring(both[k], ids, GROUP, slots, NULL));
+                assert_int_equal(0, table_cold_bring(both[k], ids, GROUP, slots, NULL));
                 assert_int_equal(
-                    0, rt_store_make_many(both[k]->store, ids, GROUP, slots, fresh, NULL));
+                    0, table_store_make_many(both[k]->store, ids, GROUP, slots, fresh, NULL));
             }
         }
         assert_true(both[k]->rows > 0);
     }
     /* Memory comes in pieces of 64 KiB. */
-    assert_true(rt_store_rows(store) > rt_store_rows(w.store) / 2);
-    assert_true(rt_store_rows(store) < rt_store_rows(w.store) * 2);
-    rt_cold_done(&late);
-    rt_store_free(store);
+    assert_true(table_store_rows(store) > table_store_rows(w.store) / 2);
+    assert_true(table_store_rows(store) < table_store_rows(w.store) * 2);
+    table_cold_done(&late);
+    table_store_free(store);
     end(&w);
 }
 
@@ -271,10 +275,10 @@ struct seen {
     bool there[IDS];
 };
 
-static enum rt_cold_age leaves_changed(void *arg, uint32_t slot) {
+static enum table_cold_age leaves_changed(void *arg, uint32_t slot) {
     struct world *w = arg;
-    bool changed = *(uint32_t *)rt_store_head(w->store, slot) % 2;
-    return changed ? RT_COLD_CHANGED : RT_COLD_SAVED;
+    bool changed = *(uint32_t *)table_store_head(w->store, slot) % 2;
+    return changed ? TABLE_COLD_CHANGED : TABLE_COLD_SAVED;
 }
 
 static void note(void *arg, uint64_t id, const void *body) {
@@ -286,14 +290,14 @@ static void note(void *arg, uint64_t id, const void *body) {
     s->there[i] = true;
 }
 
-static size_t walk(struct world *w, const struct rt_rocks_instant *at, bool all) {
+static size_t walk(struct world *w, const struct table_rocks_instant *at, bool all) {
     static struct seen s;
     struct co_err err = {0};
     memset(&s, 0, sizeof(s));
     s.w = w;
     bool more = true;
     for (uint64_t from = 0; more;) {
-        assert_int_equal(0, rt_cold_walk(&w->cold, at, all, &from, 97, note, &s, &more, &err));
+        assert_int_equal(0, table_cold_walk(&w->cold, at, all, &from, 97, note, &s, &more, &err));
     }
     return s.n;
 }
@@ -303,13 +307,13 @@ static void an_instant_has_what_was_cold_then_and_ages_say_what_changed(void **s
     struct world w;
     struct co_err err = {0};
     start(&w, 9);
-    w.cold.watch = (struct rt_cold_watch){.leaves = leaves_changed, .arg = &w};
+    w.cold.watch = (struct table_cold_watch){.leaves = leaves_changed, .arg = &w};
     for (int i = 0; i < 300; i++) {
         assert_int_equal(0, push(&w, &err));
     }
     uint64_t rows = w.cold.rows;
-    struct rt_rocks_instant *at = rt_rocks_instant_new(w.disk);
-    rt_cold_instant(&w.cold, false);
+    struct table_rocks_instant *at = table_rocks_instant_new(w.disk);
+    table_cold_instant(&w.cold, false);
     size_t changed = walk(&w, at, false);
     assert_int_equal(rows, walk(&w, at, true));
     assert_true(changed > rows / 4 && changed < rows - rows / 4);
@@ -318,16 +322,16 @@ static void an_instant_has_what_was_cold_then_and_ages_say_what_changed(void **s
     }
     assert_int_equal(rows, walk(&w, at, true));
     assert_int_equal(changed, walk(&w, at, false));
-    rt_rocks_instant_free(at);
-    at = rt_rocks_instant_new(w.disk);
-    rt_cold_instant(&w.cold, true); /* the first one failed: its rows are still to be saved */
+    table_rocks_instant_free(at);
+    at = table_rocks_instant_new(w.disk);
+    table_cold_instant(&w.cold, true); /* the first one failed: its rows are still to be saved */
     size_t both = walk(&w, at, false);
-    rt_rocks_instant_free(at);
-    at = rt_rocks_instant_new(w.disk);
-    rt_cold_instant(&w.cold, false);
+    table_rocks_instant_free(at);
+    at = table_rocks_instant_new(w.disk);
+    table_cold_instant(&w.cold, false);
     assert_int_equal(0, walk(&w, at, false));
     assert_true(both > 0);
-    rt_rocks_instant_free(at);
+    table_rocks_instant_free(at);
     end(&w);
 }
 
@@ -387,7 +391,7 @@ static void a_damaged_file_is_named_and_gives_no_wrong_rows(void **state) {
     for (int i = 0; i < 600; i++) {
         assert_int_equal(0, push(&w, &err));
     }
-    damage(rt_rocks_dir(w.disk));
+    damage(table_rocks_dir(w.disk));
     int bad = 0;
     for (int i = 0; i < 200; i++) {
         int rc = pull(&w, &err);
@@ -396,10 +400,10 @@ static void a_damaged_file_is_named_and_gives_no_wrong_rows(void **state) {
     }
     assert_true(bad > 0);
     assert_non_null(strstr(err.msg, w.dir));
-    rt_cold_done(&w.cold);
-    rt_store_free(w.store);
-    rt_store_free(w.plain);
-    rt_rocks_close(w.disk);
+    table_cold_done(&w.cold);
+    table_store_free(w.store);
+    table_store_free(w.plain);
+    table_rocks_close(w.disk);
     assert_int_equal(0, rmdir(w.dir));
 }
 
@@ -425,8 +429,8 @@ static void what_a_killed_process_left_is_removed(void **state) {
     assert_int_equal(pid, waitpid(pid, &status, 0));
     assert_true(WIFSIGNALED(status));
     open_disk(&w);
-    assert_int_equal(0, rt_rocks_bytes(w.disk));
-    rt_rocks_close(w.disk);
+    assert_int_equal(0, table_rocks_bytes(w.disk));
+    table_rocks_close(w.disk);
     assert_int_equal(0, rmdir(w.dir));
 }
 
@@ -434,13 +438,14 @@ static void a_directory_belongs_to_one(void **state) {
     (void)state;
     struct world w;
     struct co_err err = {0};
-    struct rt_rocks *other = NULL;
+    struct table_rocks *other = NULL;
     start(&w, 44);
-    assert_int_equal(CO_INVALID, rt_rocks_open(w.dir, "server-0", &w.budget, &other, &err));
+    assert_int_equal(CO_INVALID, table_rocks_open(w.dir, "server-0", &w.budget, &other, &err));
     assert_non_null(strstr(err.msg, w.dir));
     pass(&w, 0);
     end(&w);
-    assert_int_equal(CO_INVALID, rt_rocks_open("/proc/cold", "server-0", &w.budget, &w.disk, &err));
+    assert_int_equal(
+        CO_INVALID, table_rocks_open("/proc/cold", "server-0", &w.budget, &w.disk, &err));
     assert_non_null(strstr(err.msg, "/proc/cold"));
 }
 

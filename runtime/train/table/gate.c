@@ -12,52 +12,52 @@ enum {
     UNITS = 1024,              /* show_click: the counters count scores in threshold / UNITS */
 };
 
-struct rt_gate {
-    struct rt_policy admit;
-    struct rt_budget *budget;
+struct table_gate {
+    struct table_policy admit;
+    struct table_budget *budget;
     uint64_t random;
     uint32_t young;   /* the generation whose counters grow */
     uint32_t counted; /* pushes that it has counted */
     uint16_t counters[2][COUNTERS];
 };
 
-int rt_gate_new(const struct rt_policy *admit, struct rt_budget *budget, struct rt_gate **ret,
-    struct co_err *err) {
+int table_gate_new(const struct table_policy *admit, struct table_budget *budget,
+    struct table_gate **ret, struct co_err *err) {
     *ret = NULL;
-    if (admit->kind == RT_ADMIT_ALL) {
+    if (admit->kind == TABLE_ADMIT_ALL) {
         return 0;
     }
-    int rc = rt_budget_take(budget, sizeof(struct rt_gate), err);
+    int rc = table_budget_take(budget, sizeof(struct table_gate), err);
     if (rc < 0) {
         return rc;
     }
-    *ret = co_xcalloc(1, sizeof(struct rt_gate));
+    *ret = co_xcalloc(1, sizeof(struct table_gate));
     (*ret)->admit = *admit;
     (*ret)->budget = budget;
     return 0;
 }
 
-void rt_gate_free(struct rt_gate *g) {
+void table_gate_free(struct table_gate *g) {
     if (g) {
-        rt_budget_give(g->budget, sizeof(*g));
+        table_budget_give(g->budget, sizeof(*g));
         free(g);
     }
 }
 
 /* Uniform in [0, 1). */
-static double draw(struct rt_gate *g) {
+static double draw(struct table_gate *g) {
     g->random += 0x9e3779b97f4a7c15ULL;
-    return (double)(rt_index_hash(g->random) >> 11) * 0x1p-53;
+    return (double)(table_index_hash(g->random) >> 11) * 0x1p-53;
 }
 
 /* Adds units to the id's count, which saturates at 65535, and returns the count. */
-static uint32_t count(struct rt_gate *g, uint64_t id, uint32_t units) {
+static uint32_t count(struct table_gate *g, uint64_t id, uint32_t units) {
     if (g->counted++ == GENERATION) {
         g->young ^= 1;
         g->counted = 0;
         memset(g->counters[g->young], 0, sizeof(g->counters[0]));
     }
-    uint64_t h = rt_index_hash(id);
+    uint64_t h = table_index_hash(id);
     uint32_t at[2] = {(uint32_t)h % COUNTERS, (uint32_t)(h >> 32) % COUNTERS}, sum = 0;
     for (uint32_t i = 0; i < 2; i++) {
         uint16_t *c = g->counters[g->young ^ i];
@@ -73,16 +73,17 @@ static uint32_t count(struct rt_gate *g, uint64_t id, uint32_t units) {
     return sum;
 }
 
-bool rt_gate_ask(struct rt_gate *g, uint64_t id, float show, float click) {
+bool table_gate_ask(struct table_gate *g, uint64_t id, float show, float click) {
     const double *p = g->admit.p;
-    if (g->admit.kind == RT_ADMIT_PROBABILITY) {
-        return draw(g) < p[RT_ADMIT_P];
+    if (g->admit.kind == TABLE_ADMIT_PROBABILITY) {
+        return draw(g) < p[TABLE_ADMIT_P];
     }
-    if (g->admit.kind == RT_ADMIT_COUNT) {
-        return count(g, id, 1) >= (uint32_t)p[RT_ADMIT_N];
+    if (g->admit.kind == TABLE_ADMIT_COUNT) {
+        return count(g, id, 1) >= (uint32_t)p[TABLE_ADMIT_N];
     }
-    double score = (double)(show - click) * p[RT_ADMIT_NONCLK] + (double)click * p[RT_ADMIT_CLICK];
-    double units = score / p[RT_ADMIT_THRESHOLD] * UNITS;
+    double score =
+        (double)(show - click) * p[TABLE_ADMIT_NONCLK] + (double)click * p[TABLE_ADMIT_CLICK];
+    double units = score / p[TABLE_ADMIT_THRESHOLD] * UNITS;
     /* A fraction of a unit is rounded up at random, with the fraction as probability. */
     return count(g, id, units > 0 ? (uint32_t)(units < UNITS ? units + draw(g) : UNITS) : 0) >=
            UNITS;

@@ -6,26 +6,26 @@
 #include "common/mem.h"
 
 enum {
-    PAGE = RT_PAGE_BUCKETS * sizeof(struct rt_bucket),
-    ENTRIES = RT_PAGE_BUCKETS * RT_BUCKET, /* of a page */
-    FILL = 86,                             /* percent of entries in use at which a segment grows */
-    REGION = RT_SEGMENT_PAGES * PAGE,      /* address space of a segment */
-    AREA = 32,                             /* regions mapped at a time; the first holds the link */
-    DEPTH_MAX = 22,                        /* 20 are enough for 4 G rows, unless hashes collide */
+    PAGE = TABLE_PAGE_BUCKETS * sizeof(struct table_bucket),
+    ENTRIES = TABLE_PAGE_BUCKETS * TABLE_BUCKET, /* of a page */
+    FILL = 86,                           /* percent of entries in use at which a segment grows */
+    REGION = TABLE_SEGMENT_PAGES * PAGE, /* address space of a segment */
+    AREA = 32,                           /* regions mapped at a time; the first holds the link */
+    DEPTH_MAX = 22,                      /* 20 are enough for 4 G rows, unless hashes collide */
 };
 
-void rt_index_init(struct rt_index *x, struct rt_budget *budget) {
-    *x = (struct rt_index){.budget = budget};
+void table_index_init(struct table_index *x, struct table_budget *budget) {
+    *x = (struct table_index){.budget = budget};
 }
 
 static size_t directory_bytes(uint32_t depth) {
-    return sizeof(struct rt_segment *) << depth;
+    return sizeof(struct table_segment *) << depth;
 }
 
-void rt_index_done(struct rt_index *x) {
+void table_index_done(struct table_index *x) {
     size_t n = x->directory ? 1UL << x->depth : 0;
     for (size_t i = 0; i < n;) {
-        struct rt_segment *g = x->directory[i];
+        struct table_segment *g = x->directory[i];
         i += 1UL << (x->depth - g->depth);
         free(g);
     }
@@ -36,48 +36,48 @@ void rt_index_done(struct rt_index *x) {
         (void)munmap(x->areas, (size_t)AREA * REGION);
         x->areas = next;
     }
-    rt_budget_give(x->budget, x->bytes);
+    table_budget_give(x->budget, x->bytes);
 }
 
 /* ---- one segment ---- */
 
-static uint32_t next_bucket(const struct rt_segment *g, uint32_t b) {
+static uint32_t next_bucket(const struct table_segment *g, uint32_t b) {
     return b + 1 == g->n ? 0 : b + 1;
 }
 
-uint32_t rt_index_find(
-    const struct rt_index *x, const struct rt_rows *rows, uint64_t hash, uint64_t id) {
+uint32_t table_index_find(
+    const struct table_index *x, const struct table_rows *rows, uint64_t hash, uint64_t id) {
     if (!x->directory) {
-        return RT_SLOT_NONE;
+        return TABLE_SLOT_NONE;
     }
-    const struct rt_segment *g = rt_index_segment(x, hash);
-    uint32_t tag = rt_index_tag(hash);
-    for (uint32_t b = rt_segment_home(g, tag); g->n > 0; b = next_bucket(g, b)) {
-        const struct rt_bucket *k = &g->buckets[b];
-        for (uint32_t bits = rt_bucket_match(k, tag); bits; bits &= bits - 1) {
+    const struct table_segment *g = table_index_segment(x, hash);
+    uint32_t tag = table_index_tag(hash);
+    for (uint32_t b = table_segment_home(g, tag); g->n > 0; b = next_bucket(g, b)) {
+        const struct table_bucket *k = &g->buckets[b];
+        for (uint32_t bits = table_bucket_match(k, tag); bits; bits &= bits - 1) {
             uint32_t slot = k->slot[__builtin_ctz(bits)] - 1;
-            if (slot != RT_SLOT_NONE && rt_rows_id(rows, slot) == id) {
+            if (slot != TABLE_SLOT_NONE && table_rows_id(rows, slot) == id) {
                 return slot;
             }
         }
-        if (!rt_bucket_full(k)) {
+        if (!table_bucket_full(k)) {
             break;
         }
     }
-    return RT_SLOT_NONE;
+    return TABLE_SLOT_NONE;
 }
 
-static uint32_t bucket_used(const struct rt_bucket *b) {
+static uint32_t bucket_used(const struct table_bucket *b) {
     uint32_t n = 0;
-    while (n < RT_BUCKET && b->slot[n]) {
+    while (n < TABLE_BUCKET && b->slot[n]) {
         n++;
     }
     return n;
 }
 
-static void add_entry(struct rt_segment *g, uint32_t tag, uint32_t slot) {
-    uint32_t b = rt_segment_home(g, tag);
-    while (rt_bucket_full(&g->buckets[b])) {
+static void add_entry(struct table_segment *g, uint32_t tag, uint32_t slot) {
+    uint32_t b = table_segment_home(g, tag);
+    while (table_bucket_full(&g->buckets[b])) {
         b = next_bucket(g, b);
     }
     uint32_t i = bucket_used(&g->buckets[b]);
@@ -87,7 +87,7 @@ static void add_entry(struct rt_segment *g, uint32_t tag, uint32_t slot) {
 }
 
 /* Removes entry i from a bucket with n entries. */
-static void cut_entry(struct rt_bucket *b, uint32_t i, uint32_t n) {
+static void cut_entry(struct table_bucket *b, uint32_t i, uint32_t n) {
     b->tag[i] = b->tag[n - 1];
     b->slot[i] = b->slot[n - 1];
     b->tag[n - 1] = 0;
@@ -95,40 +95,40 @@ static void cut_entry(struct rt_bucket *b, uint32_t i, uint32_t n) {
 }
 
 /* Finds an entry of bucket `from` that may move to the earlier bucket `to`: one whose probing from
- * its home passed `to`.  Returns its index; RT_BUCKET: none. */
-static uint32_t wants(const struct rt_segment *g, uint32_t from, uint32_t n, uint32_t to) {
+ * its home passed `to`.  Returns its index; TABLE_BUCKET: none. */
+static uint32_t wants(const struct table_segment *g, uint32_t from, uint32_t n, uint32_t to) {
     uint32_t way = (from + g->n - to) % g->n;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t home = rt_segment_home(g, g->buckets[from].tag[i]);
+        uint32_t home = table_segment_home(g, g->buckets[from].tag[i]);
         if ((from + g->n - home) % g->n >= way) {
             return i;
         }
     }
-    return RT_BUCKET;
+    return TABLE_BUCKET;
 }
 
 /* An entry of a full bucket was erased.  Searches now end there, so later entries that probed past
  * it must move up. */
-static void close_gap(struct rt_segment *g, uint32_t gap) {
+static void close_gap(struct table_segment *g, uint32_t gap) {
     for (uint32_t b = next_bucket(g, gap); b != gap; b = next_bucket(g, b)) {
-        struct rt_bucket *k = &g->buckets[b];
+        struct table_bucket *k = &g->buckets[b];
         uint32_t n = bucket_used(k), i = wants(g, b, n, gap);
-        if (i < RT_BUCKET) {
-            g->buckets[gap].tag[RT_BUCKET - 1] = k->tag[i];
-            g->buckets[gap].slot[RT_BUCKET - 1] = k->slot[i];
+        if (i < TABLE_BUCKET) {
+            g->buckets[gap].tag[TABLE_BUCKET - 1] = k->tag[i];
+            g->buckets[gap].slot[TABLE_BUCKET - 1] = k->slot[i];
             cut_entry(k, i, n);
             gap = b;
         }
-        if (n < RT_BUCKET) {
+        if (n < TABLE_BUCKET) {
             return;
         }
     }
 }
 
-void rt_index_drop(struct rt_index *x, uint64_t hash, uint32_t slot) {
-    struct rt_segment *g = x->directory[hash >> (64 - x->depth)];
-    for (uint32_t b = rt_segment_home(g, rt_index_tag(hash));; b = next_bucket(g, b)) {
-        struct rt_bucket *k = &g->buckets[b];
+void table_index_drop(struct table_index *x, uint64_t hash, uint32_t slot) {
+    struct table_segment *g = x->directory[hash >> (64 - x->depth)];
+    for (uint32_t b = table_segment_home(g, table_index_tag(hash));; b = next_bucket(g, b)) {
+        struct table_bucket *k = &g->buckets[b];
         uint32_t n = bucket_used(k), i = 0;
         while (i < n && k->slot[i] != slot + 1) {
             i++;
@@ -136,7 +136,7 @@ void rt_index_drop(struct rt_index *x, uint64_t hash, uint32_t slot) {
         if (i < n) {
             cut_entry(k, i, n);
             g->used--;
-            if (n == RT_BUCKET) {
+            if (n == TABLE_BUCKET) {
                 close_gap(g, b);
             }
             return;
@@ -144,21 +144,21 @@ void rt_index_drop(struct rt_index *x, uint64_t hash, uint32_t slot) {
     }
 }
 
-size_t rt_index_range(
-    const struct rt_index *x, uint64_t from, uint64_t to, uint32_t *ret_slots, size_t n) {
+size_t table_index_range(
+    const struct table_index *x, uint64_t from, uint64_t to, uint32_t *ret_slots, size_t n) {
     size_t found = 0, segments = x->directory ? 1UL << x->depth : 0;
-    for (size_t i = segments > 0 ? from >> (RT_HASH_BITS - x->depth) : 0; i < segments;) {
-        const struct rt_segment *g = x->directory[i];
-        uint64_t top = (uint64_t)i >> (x->depth - RT_HASH_TOP) << 32;
-        if ((uint64_t)i << (RT_HASH_BITS - x->depth) >= to) {
+    for (size_t i = segments > 0 ? from >> (TABLE_HASH_BITS - x->depth) : 0; i < segments;) {
+        const struct table_segment *g = x->directory[i];
+        uint64_t top = (uint64_t)i >> (x->depth - TABLE_HASH_TOP) << 32;
+        if ((uint64_t)i << (TABLE_HASH_BITS - x->depth) >= to) {
             break;
         }
-        for (uint32_t k = 0; k < g->n * RT_BUCKET; k++) {
-            const struct rt_bucket *b = &g->buckets[k / RT_BUCKET];
-            uint64_t bits = top | b->tag[k % RT_BUCKET];
-            if (b->slot[k % RT_BUCKET] && bits >= from && bits < to) {
+        for (uint32_t k = 0; k < g->n * TABLE_BUCKET; k++) {
+            const struct table_bucket *b = &g->buckets[k / TABLE_BUCKET];
+            uint64_t bits = top | b->tag[k % TABLE_BUCKET];
+            if (b->slot[k % TABLE_BUCKET] && bits >= from && bits < to) {
                 if (found < n) {
-                    ret_slots[found] = b->slot[k % RT_BUCKET] - 1;
+                    ret_slots[found] = b->slot[k % TABLE_BUCKET] - 1;
                 }
                 found++;
             }
@@ -168,10 +168,10 @@ size_t rt_index_range(
     return found;
 }
 
-void rt_index_clear(struct rt_index *x) {
+void table_index_clear(struct table_index *x) {
     size_t n = x->directory ? 1UL << x->depth : 0;
     for (size_t i = 0; i < n;) {
-        struct rt_segment *g = x->directory[i];
+        struct table_segment *g = x->directory[i];
         i += 1UL << (x->depth - g->depth);
         if (g->used > 0) {
             memset(g->buckets, 0, g->n * sizeof(*g->buckets));
@@ -185,22 +185,22 @@ void rt_index_clear(struct rt_index *x) {
 /* The pages that a number of entries needs. */
 static uint32_t pages_for(uint32_t entries) {
     uint32_t pages = entries / (ENTRIES * FILL / 100) + 1;
-    return pages < RT_SEGMENT_PAGES ? pages : RT_SEGMENT_PAGES;
+    return pages < TABLE_SEGMENT_PAGES ? pages : TABLE_SEGMENT_PAGES;
 }
 
 /* Rebuilds the segment with that many pages from the buckets `from`, all of whose entries belong to
  * it.  The fill of each bucket is counted in a separate array: reading back buckets that were just
  * written would stall the processor. */
 static void fill_segment(
-    struct rt_segment *g, uint32_t pages, const struct rt_bucket *from, uint32_t n_from) {
-    unsigned char count[RT_SEGMENT_PAGES * RT_PAGE_BUCKETS] = {0};
-    g->n = pages * RT_PAGE_BUCKETS;
+    struct table_segment *g, uint32_t pages, const struct table_bucket *from, uint32_t n_from) {
+    unsigned char count[TABLE_SEGMENT_PAGES * TABLE_PAGE_BUCKETS] = {0};
+    g->n = pages * TABLE_PAGE_BUCKETS;
     g->used = 0;
     memset(g->buckets, 0, g->n * sizeof(*g->buckets));
     for (uint32_t k = 0; k < n_from; k++) {
-        for (uint32_t i = 0; i < RT_BUCKET && from[k].slot[i]; i++) {
-            uint32_t b = rt_segment_home(g, from[k].tag[i]);
-            while (count[b] == RT_BUCKET) {
+        for (uint32_t i = 0; i < TABLE_BUCKET && from[k].slot[i]; i++) {
+            uint32_t b = table_segment_home(g, from[k].tag[i]);
+            while (count[b] == TABLE_BUCKET) {
                 b = next_bucket(g, b);
             }
             g->buckets[b].tag[count[b]] = from[k].tag[i];
@@ -211,7 +211,7 @@ static void fill_segment(
 }
 
 /* Maps an area of zero pages.  No huge pages: often only few pages of an area are ever used. */
-static int map_area(struct rt_index *x, struct co_err *err) {
+static int map_area(struct table_index *x, struct co_err *err) {
     void *p = mmap(NULL, (size_t)AREA * REGION, PROT_READ | PROT_WRITE,
         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) {
@@ -220,49 +220,49 @@ static int map_area(struct rt_index *x, struct co_err *err) {
     (void)madvise(p, (size_t)AREA * REGION, MADV_NOHUGEPAGE);
     memcpy(p, &x->areas, sizeof(x->areas));
     x->areas = p;
-    x->area = (struct rt_bucket *)p + REGION / sizeof(struct rt_bucket);
+    x->area = (struct table_bucket *)p + REGION / sizeof(struct table_bucket);
     x->area_left = AREA - 1;
     return 0;
 }
 
 /* A segment with no page in use. */
 static int new_segment(
-    struct rt_index *x, uint32_t depth, struct rt_segment **ret, struct co_err *err) {
+    struct table_index *x, uint32_t depth, struct table_segment **ret, struct co_err *err) {
     int rc = x->area_left > 0 ? 0 : map_area(x, err);
     if (rc < 0) {
         return rc;
     }
-    struct rt_segment *g = co_xcalloc(1, sizeof(*g));
+    struct table_segment *g = co_xcalloc(1, sizeof(*g));
     g->depth = depth;
     g->buckets = x->area;
-    x->area += REGION / sizeof(struct rt_bucket);
+    x->area += REGION / sizeof(struct table_bucket);
     x->area_left--;
     *ret = g;
     return 0;
 }
 
-static int take(struct rt_index *x, size_t bytes, struct co_err *err) {
-    int rc = rt_budget_take(x->budget, bytes, err);
+static int take(struct table_index *x, size_t bytes, struct co_err *err) {
+    int rc = table_budget_take(x->budget, bytes, err);
     x->bytes += rc < 0 ? 0 : bytes;
     return rc;
 }
 
-static void give(struct rt_index *x, size_t bytes) {
+static void give(struct table_index *x, size_t bytes) {
     x->bytes -= bytes;
-    rt_budget_give(x->budget, bytes);
+    table_budget_give(x->budget, bytes);
 }
 
-static int make_directory(struct rt_index *x, struct co_err *err) {
-    int rc = take(x, directory_bytes(RT_HASH_TOP), err);
+static int make_directory(struct table_index *x, struct co_err *err) {
+    int rc = take(x, directory_bytes(TABLE_HASH_TOP), err);
     if (rc < 0) {
         return rc;
     }
     rc = map_area(x, err);
     if (rc < 0) {
-        give(x, directory_bytes(RT_HASH_TOP));
+        give(x, directory_bytes(TABLE_HASH_TOP));
         return rc;
     }
-    x->depth = RT_HASH_TOP;
+    x->depth = TABLE_HASH_TOP;
     x->directory = co_xcalloc(1UL << x->depth, sizeof(*x->directory));
     for (uint32_t i = 0; i < 1U << x->depth && rc == 0; i++) {
         rc = new_segment(x, x->depth, &x->directory[i], err); /* the area has room for all */
@@ -270,7 +270,7 @@ static int make_directory(struct rt_index *x, struct co_err *err) {
     return rc;
 }
 
-static int double_directory(struct rt_index *x, struct co_err *err) {
+static int double_directory(struct table_index *x, struct co_err *err) {
     if (x->depth == DEPTH_MAX) {
         return co_err_set(err, CO_NORESOURCE, "too many ids of a shard's rows have the same hash");
     }
@@ -279,7 +279,7 @@ static int double_directory(struct rt_index *x, struct co_err *err) {
         return rc;
     }
     x->depth++;
-    struct rt_segment **fresh = co_xmalloc(directory_bytes(x->depth));
+    struct table_segment **fresh = co_xmalloc(directory_bytes(x->depth));
     for (size_t i = 0; i < 1UL << x->depth; i++) {
         fresh[i] = x->directory[i / 2];
     }
@@ -289,13 +289,13 @@ static int double_directory(struct rt_index *x, struct co_err *err) {
 }
 
 /* Adds a page to the segment. */
-static int grow_segment(struct rt_index *x, struct rt_segment *g, struct co_err *err) {
+static int grow_segment(struct table_index *x, struct table_segment *g, struct co_err *err) {
     int rc = take(x, PAGE, err);
     if (rc < 0) {
         return rc;
     }
-    uint32_t pages = g->n / RT_PAGE_BUCKETS;
-    CO_AUTOFREE struct rt_bucket *old = co_xmalloc((size_t)(pages + 1) * PAGE);
+    uint32_t pages = g->n / TABLE_PAGE_BUCKETS;
+    CO_AUTOFREE struct table_bucket *old = co_xmalloc((size_t)(pages + 1) * PAGE);
     memcpy(old, g->buckets, (size_t)pages * PAGE);
     fill_segment(g, pages + 1, old, g->n);
     return 0;
@@ -303,43 +303,43 @@ static int grow_segment(struct rt_index *x, struct rt_segment *g, struct co_err 
 
 /* Copies the entries whose next hash bit is `bit` to ret, and returns their number.  copy: a copy
  * of the segment's buckets. */
-static uint32_t pick(
-    const struct rt_segment *g, const struct rt_bucket *copy, uint32_t bit, struct rt_bucket *ret) {
+static uint32_t pick(const struct table_segment *g, const struct table_bucket *copy, uint32_t bit,
+    struct table_bucket *ret) {
     uint32_t n = 0;
     for (uint32_t k = 0; k < g->n; k++) {
-        for (uint32_t i = 0; i < RT_BUCKET && copy[k].slot[i]; i++) {
-            if (copy[k].tag[i] << (g->depth - RT_HASH_TOP) >> 31 == bit) {
-                ret[n / RT_BUCKET].tag[n % RT_BUCKET] = copy[k].tag[i];
-                ret[n / RT_BUCKET].slot[n % RT_BUCKET] = copy[k].slot[i];
+        for (uint32_t i = 0; i < TABLE_BUCKET && copy[k].slot[i]; i++) {
+            if (copy[k].tag[i] << (g->depth - TABLE_HASH_TOP) >> 31 == bit) {
+                ret[n / TABLE_BUCKET].tag[n % TABLE_BUCKET] = copy[k].tag[i];
+                ret[n / TABLE_BUCKET].slot[n % TABLE_BUCKET] = copy[k].slot[i];
                 n++;
             }
         }
     }
-    for (uint32_t i = n; i % RT_BUCKET; i++) {
-        ret[i / RT_BUCKET].slot[i % RT_BUCKET] = 0;
+    for (uint32_t i = n; i % TABLE_BUCKET; i++) {
+        ret[i / TABLE_BUCKET].slot[i % TABLE_BUCKET] = 0;
     }
     return n;
 }
 
 /* Moves the upper half of a full segment to a new one of as many pages as it needs. */
-static void halve(struct rt_segment *g, struct rt_segment *upper) {
-    CO_AUTOFREE struct rt_bucket *copy = co_xmalloc(2UL * REGION);
-    struct rt_bucket *half = copy + REGION / sizeof(*copy);
+static void halve(struct table_segment *g, struct table_segment *upper) {
+    CO_AUTOFREE struct table_bucket *copy = co_xmalloc(2UL * REGION);
+    struct table_bucket *half = copy + REGION / sizeof(*copy);
     memcpy(copy, g->buckets, REGION);
     uint32_t n_upper = pick(g, copy, 1, half);
-    fill_segment(upper, pages_for(n_upper), half, (n_upper + RT_BUCKET - 1) / RT_BUCKET);
+    fill_segment(upper, pages_for(n_upper), half, (n_upper + TABLE_BUCKET - 1) / TABLE_BUCKET);
     uint32_t n_lower = pick(g, copy, 0, half);
     g->depth++;
-    fill_segment(g, pages_for(n_lower), half, (n_lower + RT_BUCKET - 1) / RT_BUCKET);
-    if (g->n < RT_SEGMENT_PAGES * RT_PAGE_BUCKETS) {
+    fill_segment(g, pages_for(n_lower), half, (n_lower + TABLE_BUCKET - 1) / TABLE_BUCKET);
+    if (g->n < TABLE_SEGMENT_PAGES * TABLE_PAGE_BUCKETS) {
         (void)madvise(g->buckets + g->n, REGION - g->n * sizeof(*g->buckets), MADV_DONTNEED);
     }
 }
 
 static int split_segment(
-    struct rt_index *x, struct rt_segment *g, uint64_t hash, struct co_err *err) {
+    struct table_index *x, struct table_segment *g, uint64_t hash, struct co_err *err) {
     int rc = g->depth == x->depth ? double_directory(x, err) : 0;
-    struct rt_segment *upper = NULL;
+    struct table_segment *upper = NULL;
     rc = rc < 0 ? rc : new_segment(x, g->depth + 1, &upper, err);
     if (rc < 0) {
         return rc;
@@ -348,12 +348,12 @@ static int split_segment(
     rc = take(x, 2UL * PAGE, err);
     if (rc < 0) {
         free(upper);
-        x->area -= REGION / sizeof(struct rt_bucket);
+        x->area -= REGION / sizeof(struct table_bucket);
         x->area_left++;
         return rc;
     }
     halve(g, upper);
-    give(x, (2UL + RT_SEGMENT_PAGES) * PAGE - (g->n + upper->n) * sizeof(*g->buckets));
+    give(x, (2UL + TABLE_SEGMENT_PAGES) * PAGE - (g->n + upper->n) * sizeof(*g->buckets));
     size_t n = 1UL << (x->depth - g->depth);
     size_t first = (hash >> (64 - g->depth) | 1) << (x->depth - g->depth);
     for (size_t i = first; i < first + n; i++) {
@@ -362,16 +362,16 @@ static int split_segment(
     return 0;
 }
 
-int rt_index_add(struct rt_index *x, uint64_t hash, uint32_t slot, struct co_err *err) {
+int table_index_add(struct table_index *x, uint64_t hash, uint32_t slot, struct co_err *err) {
     int rc = x->directory ? 0 : make_directory(x, err);
     while (rc == 0) {
-        struct rt_segment *g = x->directory[hash >> (64 - x->depth)];
-        if (g->used < g->n * (RT_BUCKET * FILL) / 100) {
-            add_entry(g, rt_index_tag(hash), slot);
+        struct table_segment *g = x->directory[hash >> (64 - x->depth)];
+        if (g->used < g->n * (TABLE_BUCKET * FILL) / 100) {
+            add_entry(g, table_index_tag(hash), slot);
             return 0;
         }
-        rc = g->n < RT_SEGMENT_PAGES * RT_PAGE_BUCKETS ? grow_segment(x, g, err)
-                                                       : split_segment(x, g, hash, err);
+        rc = g->n < TABLE_SEGMENT_PAGES * TABLE_PAGE_BUCKETS ? grow_segment(x, g, err)
+                                                             : split_segment(x, g, hash, err);
     }
     return rc;
 }

@@ -16,7 +16,8 @@ static const struct {
     enum rt_dtype type;
 } storages[] = {{"f32", RT_F32}, {"f16", RT_F16}, {"bf16", RT_BF16}};
 
-int rt_storage_parse(const char *what, const char *text, enum rt_dtype *ret, struct co_err *err) {
+int table_storage_parse(
+    const char *what, const char *text, enum rt_dtype *ret, struct co_err *err) {
     text = text && *text ? text : storages[0].name;
     for (size_t i = 0; i < CO_ARRAY_LEN(storages); i++) {
         if (strcmp(text, storages[i].name) == 0) {
@@ -27,7 +28,7 @@ int rt_storage_parse(const char *what, const char *text, enum rt_dtype *ret, str
     return co_err_set(err, CO_INVALID, "%s '%.40s' is not f32, f16 or bf16", what, text);
 }
 
-const char *rt_storage_name(enum rt_dtype t) {
+const char *table_storage_name(enum rt_dtype t) {
     size_t i = 0;
     while (i + 1 < CO_ARRAY_LEN(storages) && storages[i].type != t) {
         i++;
@@ -110,7 +111,7 @@ static const struct loops *loops_of(enum rt_dtype t) {
     return &plain[t == RT_BF16];
 }
 
-void rt_widen(enum rt_dtype from, float *ret, const void *values, size_t n) {
+void table_widen(enum rt_dtype from, float *ret, const void *values, size_t n) {
     if (from == RT_F32) {
         copy_f32(ret, values, n);
     } else {
@@ -118,7 +119,7 @@ void rt_widen(enum rt_dtype from, float *ret, const void *values, size_t n) {
     }
 }
 
-void rt_narrow(enum rt_dtype to, void *ret, const float *values, size_t n) {
+void table_narrow(enum rt_dtype to, void *ret, const float *values, size_t n) {
     if (to == RT_F32) {
         copy_f32(ret, values, n);
     } else {
@@ -153,7 +154,7 @@ static float dither(enum rt_dtype to, float f, uint32_t random) {
     return co_f32_of(co_f32_bits(whole * 0x1p-24F) | (u & 0x80000000U));
 }
 
-void rt_narrow_at_random(
+void table_narrow_at_random(
     enum rt_dtype to, void *ret, const float *values, size_t n, uint64_t *random) {
     for (size_t i = 0; i < n; i++) {
         float f = dither(to, values[i], draw(random));

@@ -9,19 +9,19 @@
 #include "runtime/rt.h"
 
 /* "f32", "f16" or "bf16"; NULL or "": f32.  CO_INVALID names `what`. */
-CO_MUST_CHECK int rt_storage_parse(
+CO_MUST_CHECK int table_storage_parse(
     const char *what, const char *text, enum rt_dtype *ret, struct co_err *err);
-const char *rt_storage_name(enum rt_dtype t);
+const char *table_storage_name(enum rt_dtype t);
 
 /* Bytes of a value: 4 or 2. */
-static inline size_t rt_storage_size(enum rt_dtype t) {
+static inline size_t table_storage_size(enum rt_dtype t) {
     return t == RT_F32 ? 4 : 2;
 }
 
-void rt_widen(enum rt_dtype from, float *ret, const void *values, size_t n);
+void table_widen(enum rt_dtype from, float *ret, const void *values, size_t n);
 /* Rounds to nearest, ties to even.  For f32, ret may be equal to values. */
-void rt_narrow(enum rt_dtype to, void *ret, const float *values, size_t n);
+void table_narrow(enum rt_dtype to, void *ret, const float *values, size_t n);
 /* Rounds up or down at random, so that the expected result is the value.  *random: the state of the
  * generator.  to: not f32. */
-void rt_narrow_at_random(
+void table_narrow_at_random(
     enum rt_dtype to, void *ret, const float *values, size_t n, uint64_t *random);

@@ -37,13 +37,13 @@ static void widen_check(enum rt_dtype t, size_t n) {
     for (size_t first = 0; first < HALVES; first += n) {
         size_t count = HALVES - first < n ? HALVES - first : n;
 
-        rt_widen(t, got + first, in + 1 + 2 * first, count);
+        table_widen(t, got + first, in + 1 + 2 * first, count);
     }
     for (size_t i = 0; i < HALVES; i++) {
         float want = widened(t, (uint16_t)i);
 
         if (co_f32_bits(got[i]) != co_f32_bits(want) && !(isnan(got[i]) && isnan(want))) {
-            fail_msg("%s 0x%04zx is %a, expected %a", rt_storage_name(t), i, (double)got[i],
+            fail_msg("%s 0x%04zx is %a, expected %a", table_storage_name(t), i, (double)got[i],
                 (double)want);
         }
     }
@@ -69,14 +69,14 @@ static void narrow_check(enum rt_dtype t, size_t n) {
 
     near_fill(t, values);
     for (size_t first = 0; first < N; first += n) {
-        rt_narrow(t, out + 2 * first, values + first, N - first < n ? N - first : n);
+        table_narrow(t, out + 2 * first, values + first, N - first < n ? N - first : n);
     }
     for (size_t i = 0; i < N; i++) {
         uint16_t got = co_get_u16(out + 2 * i), want = narrowed(t, values[i]);
 
         if (got != want && !(isnan(widened(t, got)) && isnan(values[i]))) {
-            fail_msg("%a is %s 0x%04x, expected 0x%04x", (double)values[i], rt_storage_name(t), got,
-                want);
+            fail_msg("%a is %s 0x%04x, expected 0x%04x", (double)values[i], table_storage_name(t),
+                got, want);
         }
     }
 }

@@ -16,24 +16,24 @@ struct param {
 struct kind {
     const char *name;
     size_t words; /* of a row's head */
-    struct param params[RT_POLICY_PARAMS];
+    struct param params[TABLE_POLICY_PARAMS];
 };
 
 #define LARGE 1e18
 
 static const struct kind admits[] = {
-    [RT_ADMIT_ALL] = {"all", 0, {{NULL}}},
-    [RT_ADMIT_COUNT] = {"count", 0, {{"n", 10, 1, 65535}}},
-    [RT_ADMIT_PROBABILITY] = {"probability", 0, {{"p", 0.1, 0, 1}}},
-    [RT_ADMIT_SHOW_CLICK] = {"show_click", 0,
+    [TABLE_ADMIT_ALL] = {"all", 0, {{NULL}}},
+    [TABLE_ADMIT_COUNT] = {"count", 0, {{"n", 10, 1, 65535}}},
+    [TABLE_ADMIT_PROBABILITY] = {"probability", 0, {{"p", 0.1, 0, 1}}},
+    [TABLE_ADMIT_SHOW_CLICK] = {"show_click", 0,
         {{"threshold", 10, 1e-6, 1e9}, {"nonclk_coeff", 0.1, 0, 1e6}, {"click_coeff", 1, 0, 1e6}}},
 };
 
 static const struct kind evicts[] = {
-    [RT_EVICT_NONE] = {"none", 0, {{NULL}}},
-    [RT_EVICT_TTL] = {"ttl", 1, {{"seconds", 0, 0, 4e9}, {"steps", 0, 0, 4e9}}},
-    [RT_EVICT_LFU] = {"lfu", 1, {{"capacity", 0, 1, LARGE}}},
-    [RT_EVICT_CTR] = {"ctr", 4,
+    [TABLE_EVICT_NONE] = {"none", 0, {{NULL}}},
+    [TABLE_EVICT_TTL] = {"ttl", 1, {{"seconds", 0, 0, 4e9}, {"steps", 0, 0, 4e9}}},
+    [TABLE_EVICT_LFU] = {"lfu", 1, {{"capacity", 0, 1, LARGE}}},
+    [TABLE_EVICT_CTR] = {"ctr", 4,
         {{"nonclk_coeff", 0.1, 0, 1e6}, {"click_coeff", 1, 0, 1e6},
             {"base_threshold", 1.5, 0, LARGE}, {"delta_threshold", 0.25, 0, LARGE},
             {"delta_keep_days", 16, 0, 1e6}, {"show_click_decay_rate", 0.98, 0, 1},
@@ -41,7 +41,7 @@ static const struct kind evicts[] = {
 };
 
 static int set_param(const char *what, const struct kind *k, const char *item, size_t len,
-    struct rt_policy *ret, struct co_err *err) {
+    struct table_policy *ret, struct co_err *err) {
     char text[96];
     (void)snprintf(text, sizeof(text), "%.*s", (int)len, item);
     char *eq = strchr(text, '=');
@@ -49,7 +49,7 @@ static int set_param(const char *what, const struct kind *k, const char *item, s
         return co_err_set(err, CO_INVALID, "%s '%s': '%s' is not key=value", what, k->name, text);
     }
     *eq = '\0';
-    for (size_t i = 0; i < RT_POLICY_PARAMS && k->params[i].name; i++) {
+    for (size_t i = 0; i < TABLE_POLICY_PARAMS && k->params[i].name; i++) {
         const struct param *p = &k->params[i];
         if (strcmp(text, p->name) == 0) {
             return co_parse_f64(text, eq + 1, p->min, p->max, &ret->p[i], err);
@@ -59,7 +59,7 @@ static int set_param(const char *what, const struct kind *k, const char *item, s
 }
 
 static int parse(const char *what, const struct kind *kinds, size_t n, const char *text,
-    struct rt_policy *ret, struct co_err *err) {
+    struct table_policy *ret, struct co_err *err) {
     text = text && *text ? text : kinds[0].name;
     size_t len = strcspn(text, ":"), k = 0;
     while (k < n && (strlen(kinds[k].name) != len || strncmp(kinds[k].name, text, len) != 0)) {
@@ -69,8 +69,8 @@ static int parse(const char *what, const struct kind *kinds, size_t n, const cha
         return co_err_set(err, CO_INVALID, "%s '%.40s' is not %s, %s, %s or %s", what, text,
             kinds[0].name, kinds[1].name, kinds[2].name, kinds[3].name);
     }
-    struct rt_policy policy = {.kind = (int)k};
-    for (size_t i = 0; i < RT_POLICY_PARAMS; i++) {
+    struct table_policy policy = {.kind = (int)k};
+    for (size_t i = 0; i < TABLE_POLICY_PARAMS; i++) {
         policy.p[i] = kinds[k].params[i].initial;
     }
     for (const char *p = text + len; *p;) {
@@ -86,34 +86,34 @@ static int parse(const char *what, const struct kind *kinds, size_t n, const cha
     return 0;
 }
 
-int rt_admit_parse(const char *text, struct rt_policy *ret, struct co_err *err) {
-    struct rt_policy p = {0};
+int table_admit_parse(const char *text, struct table_policy *ret, struct co_err *err) {
+    struct table_policy p = {0};
     int rc = parse("admit", admits, CO_ARRAY_LEN(admits), text, &p, err);
-    if (rc == 0 && p.kind == RT_ADMIT_COUNT && p.p[RT_ADMIT_N] != floor(p.p[RT_ADMIT_N])) {
+    if (rc == 0 && p.kind == TABLE_ADMIT_COUNT && p.p[TABLE_ADMIT_N] != floor(p.p[TABLE_ADMIT_N])) {
         return co_err_set(
-            err, CO_INVALID, "admit 'count': n %g is not a whole number", p.p[RT_ADMIT_N]);
+            err, CO_INVALID, "admit 'count': n %g is not a whole number", p.p[TABLE_ADMIT_N]);
     }
     *ret = p;
     return rc;
 }
 
-int rt_evict_parse(const char *text, struct rt_policy *ret, struct co_err *err) {
-    struct rt_policy p = {0};
+int table_evict_parse(const char *text, struct table_policy *ret, struct co_err *err) {
+    struct table_policy p = {0};
     int rc = parse("evict", evicts, CO_ARRAY_LEN(evicts), text, &p, err);
-    if (rc == 0 && p.kind == RT_EVICT_TTL &&
-        (p.p[RT_EVICT_SECONDS] > 0) == (p.p[RT_EVICT_STEPS] > 0)) {
+    if (rc == 0 && p.kind == TABLE_EVICT_TTL &&
+        (p.p[TABLE_EVICT_SECONDS] > 0) == (p.p[TABLE_EVICT_STEPS] > 0)) {
         return co_err_set(err, CO_INVALID, "evict 'ttl' needs seconds or steps, one of them");
     }
-    if (rc == 0 && p.kind == RT_EVICT_LFU && p.p[RT_EVICT_CAPACITY] < 1) {
+    if (rc == 0 && p.kind == TABLE_EVICT_LFU && p.p[TABLE_EVICT_CAPACITY] < 1) {
         return co_err_set(err, CO_INVALID, "evict 'lfu' needs a capacity");
     }
     *ret = p;
     return rc;
 }
 
-bool rt_policy_equal(const struct rt_policy *a, const struct rt_policy *b) {
+bool table_policy_equal(const struct table_policy *a, const struct table_policy *b) {
     bool equal = a->kind == b->kind;
-    for (size_t i = 0; i < RT_POLICY_PARAMS; i++) {
+    for (size_t i = 0; i < TABLE_POLICY_PARAMS; i++) {
         equal = equal && a->p[i] == b->p[i];
     }
     return equal;
@@ -126,38 +126,38 @@ struct ctr {
     float show, click, delta_score, unseen_days;
 };
 
-size_t rt_evict_words(const struct rt_policy *evict) {
+size_t table_evict_words(const struct table_policy *evict) {
     return evicts[evict->kind].words;
 }
 
-const char *rt_evict_keeps(const struct rt_policy *evict) {
-    static const char *const words[] = {[RT_EVICT_NONE] = "",
-        [RT_EVICT_TTL] = "seconds",
-        [RT_EVICT_LFU] = "pushes",
-        [RT_EVICT_CTR] = "ctr"};
-    return rt_evict_by_steps(evict) ? "steps" : words[evict->kind];
+const char *table_evict_keeps(const struct table_policy *evict) {
+    static const char *const words[] = {[TABLE_EVICT_NONE] = "",
+        [TABLE_EVICT_TTL] = "seconds",
+        [TABLE_EVICT_LFU] = "pushes",
+        [TABLE_EVICT_CTR] = "ctr"};
+    return table_evict_by_steps(evict) ? "steps" : words[evict->kind];
 }
 
-bool rt_evict_by_steps(const struct rt_policy *evict) {
-    return evict->kind == RT_EVICT_TTL && evict->p[RT_EVICT_STEPS] > 0;
+bool table_evict_by_steps(const struct table_policy *evict) {
+    return evict->kind == TABLE_EVICT_TTL && evict->p[TABLE_EVICT_STEPS] > 0;
 }
 
-static double score(const struct rt_policy *evict, double show, double click) {
-    return (show - click) * evict->p[RT_EVICT_NONCLK] + click * evict->p[RT_EVICT_CLICK];
+static double score(const struct table_policy *evict, double show, double click) {
+    return (show - click) * evict->p[TABLE_EVICT_NONCLK] + click * evict->p[TABLE_EVICT_CLICK];
 }
 
-void rt_evict_seen(
-    const struct rt_policy *evict, void *head, uint32_t now, float show, float click) {
+void table_evict_seen(
+    const struct table_policy *evict, void *head, uint32_t now, float show, float click) {
     uint32_t *word = head;
     struct ctr *ctr = head;
     switch (evict->kind) {
-    case RT_EVICT_TTL:
+    case TABLE_EVICT_TTL:
         *word = now;
         break;
-    case RT_EVICT_LFU:
+    case TABLE_EVICT_LFU:
         *word += *word < UINT32_MAX;
         break;
-    case RT_EVICT_CTR:
+    case TABLE_EVICT_CTR:
         ctr->show += show;
         ctr->click += click;
         ctr->delta_score += (float)score(evict, (double)show, (double)click);
@@ -168,46 +168,47 @@ void rt_evict_seen(
     }
 }
 
-void rt_evict_fade(const struct rt_policy *evict, void *head) {
+void table_evict_fade(const struct table_policy *evict, void *head) {
     uint32_t *count = head;
-    if (evict->kind == RT_EVICT_LFU) {
+    if (evict->kind == TABLE_EVICT_LFU) {
         *count /= 2;
     }
 }
 
-uint32_t rt_evict_count(const void *head) {
+uint32_t table_evict_count(const void *head) {
     const uint32_t *count = head;
     return *count;
 }
 
-bool rt_evict_expired(const struct rt_policy *evict, const void *head, uint32_t now) {
+bool table_evict_expired(const struct table_policy *evict, const void *head, uint32_t now) {
     const uint32_t *seen = head;
-    double limit = rt_evict_by_steps(evict) ? evict->p[RT_EVICT_STEPS] : evict->p[RT_EVICT_SECONDS];
-    return evict->kind == RT_EVICT_TTL && now > *seen && (double)(now - *seen) > limit;
+    double limit =
+        table_evict_by_steps(evict) ? evict->p[TABLE_EVICT_STEPS] : evict->p[TABLE_EVICT_SECONDS];
+    return evict->kind == TABLE_EVICT_TTL && now > *seen && (double)(now - *seen) > limit;
 }
 
-bool rt_evict_shrink(const struct rt_policy *evict, void *head, uint32_t now) {
-    if (evict->kind != RT_EVICT_CTR) {
-        return rt_evict_expired(evict, head, now);
+bool table_evict_shrink(const struct table_policy *evict, void *head, uint32_t now) {
+    if (evict->kind != TABLE_EVICT_CTR) {
+        return table_evict_expired(evict, head, now);
     }
     struct ctr *ctr = head;
-    ctr->show *= (float)evict->p[RT_EVICT_DECAY];
-    ctr->click *= (float)evict->p[RT_EVICT_DECAY];
+    ctr->show *= (float)evict->p[TABLE_EVICT_DECAY];
+    ctr->click *= (float)evict->p[TABLE_EVICT_DECAY];
     return score(evict, (double)ctr->show, (double)ctr->click) <
-               evict->p[RT_EVICT_DELETE_THRESHOLD] ||
-           (double)ctr->unseen_days > evict->p[RT_EVICT_DELETE_DAYS];
+               evict->p[TABLE_EVICT_DELETE_THRESHOLD] ||
+           (double)ctr->unseen_days > evict->p[TABLE_EVICT_DELETE_DAYS];
 }
 
 /* ---- checkpoints ---- */
 
-void rt_evict_save(
-    const struct rt_policy *evict, const void *head, uint32_t now, float *ret_words) {
+void table_evict_save(
+    const struct table_policy *evict, const void *head, uint32_t now, float *ret_words) {
     const uint32_t *word = head;
-    if (evict->kind == RT_EVICT_TTL) {
+    if (evict->kind == TABLE_EVICT_TTL) {
         ret_words[0] = now > *word ? (float)(now - *word) : 0;
-    } else if (evict->kind == RT_EVICT_LFU) {
+    } else if (evict->kind == TABLE_EVICT_LFU) {
         ret_words[0] = (float)*word;
-    } else if (evict->kind == RT_EVICT_CTR) {
+    } else if (evict->kind == TABLE_EVICT_CTR) {
         memcpy(ret_words, head, sizeof(struct ctr));
     }
 }
@@ -216,35 +217,36 @@ static uint32_t whole(float x) {
     return x > 0 && x < 4e9F ? (uint32_t)x : 0;
 }
 
-void rt_evict_load(const struct rt_policy *evict, void *head, uint32_t now, const float *words) {
+void table_evict_load(
+    const struct table_policy *evict, void *head, uint32_t now, const float *words) {
     uint32_t *word = head;
-    if (evict->kind == RT_EVICT_TTL) {
+    if (evict->kind == TABLE_EVICT_TTL) {
         uint32_t age = whole(words[0]);
         *word = now > age ? now - age : 0;
-    } else if (evict->kind == RT_EVICT_LFU) {
+    } else if (evict->kind == TABLE_EVICT_LFU) {
         *word = whole(words[0]);
-    } else if (evict->kind == RT_EVICT_CTR) {
+    } else if (evict->kind == TABLE_EVICT_CTR) {
         memcpy(head, words, sizeof(struct ctr));
     }
 }
 
-bool rt_evict_saves(const struct rt_policy *evict, const void *head, enum rt_save_mode mode) {
+bool table_evict_saves(const struct table_policy *evict, const void *head, enum rt_save_mode mode) {
     const struct ctr *ctr = head;
-    if (evict->kind != RT_EVICT_CTR || mode == RT_SAVE_ALL || mode == RT_SAVE_DAY) {
+    if (evict->kind != TABLE_EVICT_CTR || mode == RT_SAVE_ALL || mode == RT_SAVE_DAY) {
         return true;
     }
-    double delta = mode == RT_SAVE_DELTA ? evict->p[RT_EVICT_DELTA_THRESHOLD] : 0;
+    double delta = mode == RT_SAVE_DELTA ? evict->p[TABLE_EVICT_DELTA_THRESHOLD] : 0;
     return score(evict, (double)ctr->show, (double)ctr->click) >=
-               evict->p[RT_EVICT_BASE_THRESHOLD] &&
+               evict->p[TABLE_EVICT_BASE_THRESHOLD] &&
            (double)ctr->delta_score >= delta &&
-           (double)ctr->unseen_days <= evict->p[RT_EVICT_DELTA_KEEP_DAYS];
+           (double)ctr->unseen_days <= evict->p[TABLE_EVICT_DELTA_KEEP_DAYS];
 }
 
-void rt_evict_saved(const struct rt_policy *evict, void *head, enum rt_save_mode mode) {
+void table_evict_saved(const struct table_policy *evict, void *head, enum rt_save_mode mode) {
     struct ctr *ctr = head;
-    if (evict->kind == RT_EVICT_CTR && mode == RT_SAVE_DAY) {
+    if (evict->kind == TABLE_EVICT_CTR && mode == RT_SAVE_DAY) {
         ctr->unseen_days++;
-    } else if (evict->kind == RT_EVICT_CTR && mode != RT_SAVE_ALL) {
+    } else if (evict->kind == TABLE_EVICT_CTR && mode != RT_SAVE_ALL) {
         ctr->delta_score = 0;
     }
 }

@@ -20,8 +20,8 @@
  * and rt_shrink first multiplies show and click by show_click_decay_rate.  Names, defaults and
  * meaning are those of Paddle's table entries and CTR accessor.
  *
- * A policy keeps its data for a row in the row's head (rt_store_head), as u32 and f32 words.  Pure;
- * a gate belongs to one thread. */
+ * A policy keeps its data for a row in the row's head (table_store_head), as u32 and f32 words.
+ * Pure; a gate belongs to one thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -32,70 +32,77 @@
 #include "runtime/rt.h"
 #include "runtime/train/table/budget.h"
 
-enum rt_admit_kind { RT_ADMIT_ALL, RT_ADMIT_COUNT, RT_ADMIT_PROBABILITY, RT_ADMIT_SHOW_CLICK };
-enum rt_evict_kind { RT_EVICT_NONE, RT_EVICT_TTL, RT_EVICT_LFU, RT_EVICT_CTR };
+enum table_admit_kind {
+    TABLE_ADMIT_ALL,
+    TABLE_ADMIT_COUNT,
+    TABLE_ADMIT_PROBABILITY,
+    TABLE_ADMIT_SHOW_CLICK
+};
+enum table_evict_kind { TABLE_EVICT_NONE, TABLE_EVICT_TTL, TABLE_EVICT_LFU, TABLE_EVICT_CTR };
 
-/* Indexes of rt_policy.p; each kind has its own, from 0 on. */
+/* Indexes of table_policy.p; each kind has its own, from 0 on. */
 enum {
-    RT_ADMIT_N = 0,
-    RT_ADMIT_P = 0,
-    RT_ADMIT_THRESHOLD = 0,
-    RT_ADMIT_NONCLK,
-    RT_ADMIT_CLICK,
-    RT_EVICT_SECONDS = 0,
-    RT_EVICT_STEPS,
-    RT_EVICT_CAPACITY = 0,
-    RT_EVICT_NONCLK = 0,
-    RT_EVICT_CLICK,
-    RT_EVICT_BASE_THRESHOLD,
-    RT_EVICT_DELTA_THRESHOLD,
-    RT_EVICT_DELTA_KEEP_DAYS,
-    RT_EVICT_DECAY,
-    RT_EVICT_DELETE_THRESHOLD,
-    RT_EVICT_DELETE_DAYS,
-    RT_POLICY_PARAMS,
-    RT_POLICY_HEAD_MAX = 4, /* words */
+    TABLE_ADMIT_N = 0,
+    TABLE_ADMIT_P = 0,
+    TABLE_ADMIT_THRESHOLD = 0,
+    TABLE_ADMIT_NONCLK,
+    TABLE_ADMIT_CLICK,
+    TABLE_EVICT_SECONDS = 0,
+    TABLE_EVICT_STEPS,
+    TABLE_EVICT_CAPACITY = 0,
+    TABLE_EVICT_NONCLK = 0,
+    TABLE_EVICT_CLICK,
+    TABLE_EVICT_BASE_THRESHOLD,
+    TABLE_EVICT_DELTA_THRESHOLD,
+    TABLE_EVICT_DELTA_KEEP_DAYS,
+    TABLE_EVICT_DECAY,
+    TABLE_EVICT_DELETE_THRESHOLD,
+    TABLE_EVICT_DELETE_DAYS,
+    TABLE_POLICY_PARAMS,
+    TABLE_POLICY_HEAD_MAX = 4, /* words */
 };
 
-struct rt_policy {
+struct table_policy {
     int kind;
-    double p[RT_POLICY_PARAMS];
+    double p[TABLE_POLICY_PARAMS];
 };
 
 /* text NULL or "": admit all, evict none.  CO_INVALID: says what is wrong and what was expected. */
-CO_MUST_CHECK int rt_admit_parse(const char *text, struct rt_policy *ret, struct co_err *err);
-CO_MUST_CHECK int rt_evict_parse(const char *text, struct rt_policy *ret, struct co_err *err);
-bool rt_policy_equal(const struct rt_policy *a, const struct rt_policy *b);
+CO_MUST_CHECK int table_admit_parse(const char *text, struct table_policy *ret, struct co_err *err);
+CO_MUST_CHECK int table_evict_parse(const char *text, struct table_policy *ret, struct co_err *err);
+bool table_policy_equal(const struct table_policy *a, const struct table_policy *b);
 
 /* ---- heads of rows ---- */
 
 /* The words that the policy keeps with a row. */
-size_t rt_evict_words(const struct rt_policy *evict);
+size_t table_evict_words(const struct table_policy *evict);
 /* What these words mean, in a word: policies with the same one read each other's.  "": no words. */
-const char *rt_evict_keeps(const struct rt_policy *evict);
+const char *table_evict_keeps(const struct table_policy *evict);
 /* Whether `now` below is in steps; else it is in seconds. */
-bool rt_evict_by_steps(const struct rt_policy *evict);
+bool table_evict_by_steps(const struct table_policy *evict);
 
 /* The row was pushed to, with these shows and clicks. */
-void rt_evict_seen(
-    const struct rt_policy *evict, void *head, uint32_t now, float show, float click);
+void table_evict_seen(
+    const struct table_policy *evict, void *head, uint32_t now, float show, float click);
 /* lfu: halves the count.  The search for a victim calls it now and then, so that old counts fade.
  */
-void rt_evict_fade(const struct rt_policy *evict, void *head);
+void table_evict_fade(const struct table_policy *evict, void *head);
 /* lfu: how often the row was pushed to. */
-uint32_t rt_evict_count(const void *head);
+uint32_t table_evict_count(const void *head);
 /* ttl: whether the row has expired. */
-bool rt_evict_expired(const struct rt_policy *evict, const void *head, uint32_t now);
+bool table_evict_expired(const struct table_policy *evict, const void *head, uint32_t now);
 /* What rt_shrink does to a row (ctr: decays its counts).  Returns whether to erase it. */
-bool rt_evict_shrink(const struct rt_policy *evict, void *head, uint32_t now);
+bool table_evict_shrink(const struct table_policy *evict, void *head, uint32_t now);
 
 /* The head as floats of a checkpoint.  Times are saved as ages. */
-void rt_evict_save(const struct rt_policy *evict, const void *head, uint32_t now, float *ret_words);
-void rt_evict_load(const struct rt_policy *evict, void *head, uint32_t now, const float *words);
+void table_evict_save(
+    const struct table_policy *evict, const void *head, uint32_t now, float *ret_words);
+void table_evict_load(
+    const struct table_policy *evict, void *head, uint32_t now, const float *words);
 
 /* Whether a save of that mode includes the row; and the change to the head once it was saved. */
-bool rt_evict_saves(const struct rt_policy *evict, const void *head, enum rt_save_mode mode);
-void rt_evict_saved(const struct rt_policy *evict, void *head, enum rt_save_mode mode);
+bool table_evict_saves(const struct table_policy *evict, const void *head, enum rt_save_mode mode);
+void table_evict_saved(const struct table_policy *evict, void *head, enum rt_save_mode mode);
 
 /* ---- the gate ---- */
 
@@ -105,11 +112,11 @@ void rt_evict_saved(const struct rt_policy *evict, void *head, enum rt_save_mode
  * pushes within the last half to one million pushes of ids without a row.  An id may be admitted
  * too early when others share its counters: of ids that come once, 20 % for n=2, 1 % for n=3,
  * 0.006 % for n=4. */
-struct rt_gate;
+struct table_gate;
 
 /* CO_NORESOURCE: the budget.  *ret is NULL when the policy admits all ids. */
-CO_MUST_CHECK int rt_gate_new(const struct rt_policy *admit, struct rt_budget *budget,
-    struct rt_gate **ret, struct co_err *err);
-void rt_gate_free(struct rt_gate *g); /* NULL allowed */
+CO_MUST_CHECK int table_gate_new(const struct table_policy *admit, struct table_budget *budget,
+    struct table_gate **ret, struct co_err *err);
+void table_gate_free(struct table_gate *g); /* NULL allowed */
 /* Counts a push of an id that has no row, and returns whether it now gets one. */
-bool rt_gate_ask(struct rt_gate *g, uint64_t id, float show, float click);
+bool table_gate_ask(struct table_gate *g, uint64_t id, float show, float click);

@@ -7,16 +7,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void use(const struct rt_policy *p) {
-    float head[RT_POLICY_HEAD_MAX] = {0}, words[RT_POLICY_HEAD_MAX] = {0};
+static void use(const struct table_policy *p) {
+    float head[TABLE_POLICY_HEAD_MAX] = {0}, words[TABLE_POLICY_HEAD_MAX] = {0};
     for (uint32_t now = 0; now < 3; now++) {
-        rt_evict_seen(p, head, now, 3, 1);
-        rt_evict_save(p, head, now, words);
-        rt_evict_load(p, head, now, words);
-        (void)rt_evict_shrink(p, head, now + 1);
+        table_evict_seen(p, head, now, 3, 1);
+        table_evict_save(p, head, now, words);
+        table_evict_load(p, head, now, words);
+        (void)table_evict_shrink(p, head, now + 1);
         for (int mode = 0; mode < RT_SAVE_MODES; mode++) {
-            rt_evict_saved(p, head, (enum rt_save_mode)mode);
-            if (mode == RT_SAVE_ALL && !rt_evict_saves(p, head, RT_SAVE_ALL)) {
+            table_evict_saved(p, head, (enum rt_save_mode)mode);
+            if (mode == RT_SAVE_ALL && !table_evict_saves(p, head, RT_SAVE_ALL)) {
                 abort();
             }
         }
@@ -30,13 +30,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     memcpy(text, data, size);
     text[size] = '\0';
-    struct rt_policy p;
+    struct table_policy p;
     struct co_err err = {0};
-    if (rt_admit_parse(text, &p, &err) < 0 && err.code != CO_INVALID) {
+    if (table_admit_parse(text, &p, &err) < 0 && err.code != CO_INVALID) {
         abort();
     }
     err.code = 0;
-    int rc = rt_evict_parse(text, &p, &err);
+    int rc = table_evict_parse(text, &p, &err);
     if (rc < 0 && err.code != CO_INVALID) {
         abort();
     }

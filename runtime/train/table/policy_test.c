@@ -43,65 +43,65 @@ static void texts_are_checked(void **state) {
         {false, "ctr:show_click_decay_rate=1.1", "show_click_decay_rate"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rt_policy p;
+        struct table_policy p;
         struct co_err err = {0};
-        int rc = rows[i].admit ? rt_admit_parse(rows[i].text, &p, &err)
-                               : rt_evict_parse(rows[i].text, &p, &err);
+        int rc = rows[i].admit ? table_admit_parse(rows[i].text, &p, &err)
+                               : table_evict_parse(rows[i].text, &p, &err);
         assert_int_equal(rows[i].said ? CO_INVALID : 0, rc);
         if (rows[i].said && !strstr(err.msg, rows[i].said)) {
             fail_msg("'%s' does not say %s", err.msg, rows[i].said);
         }
     }
-    struct rt_policy a, b;
-    assert_int_equal(0, rt_evict_parse("ctr", &a, NULL));
-    assert_int_equal(0, rt_evict_parse("ctr:delete_threshold=0.8", &b, NULL));
-    assert_true(rt_policy_equal(&a, &b));
-    assert_int_equal(0, rt_evict_parse("ctr:delete_threshold=0.7", &b, NULL));
-    assert_false(rt_policy_equal(&a, &b));
+    struct table_policy a, b;
+    assert_int_equal(0, table_evict_parse("ctr", &a, NULL));
+    assert_int_equal(0, table_evict_parse("ctr:delete_threshold=0.8", &b, NULL));
+    assert_true(table_policy_equal(&a, &b));
+    assert_int_equal(0, table_evict_parse("ctr:delete_threshold=0.7", &b, NULL));
+    assert_false(table_policy_equal(&a, &b));
 }
 
-static struct rt_policy evict_of(const char *text) {
-    struct rt_policy p;
-    assert_int_equal(0, rt_evict_parse(text, &p, NULL));
+static struct table_policy evict_of(const char *text) {
+    struct table_policy p;
+    assert_int_equal(0, table_evict_parse(text, &p, NULL));
     return p;
 }
 
 static void a_row_lives_as_long_as_ttl_says(void **state) {
     (void)state;
-    struct rt_policy ttl = evict_of("ttl:seconds=100");
+    struct table_policy ttl = evict_of("ttl:seconds=100");
     uint32_t head = 0, other = 0;
-    rt_evict_seen(&ttl, &head, 5000, 1, 0);
-    assert_false(rt_evict_expired(&ttl, &head, 5100));
-    assert_true(rt_evict_expired(&ttl, &head, 5101));
-    assert_false(rt_evict_expired(&ttl, &head, 4000)); /* the clock was set back */
+    table_evict_seen(&ttl, &head, 5000, 1, 0);
+    assert_false(table_evict_expired(&ttl, &head, 5100));
+    assert_true(table_evict_expired(&ttl, &head, 5101));
+    assert_false(table_evict_expired(&ttl, &head, 4000)); /* the clock was set back */
     float age;
-    rt_evict_save(&ttl, &head, 5060, &age);
-    rt_evict_load(&ttl, &other, 9000, &age); /* 60 s of its life are over there, too */
-    assert_false(rt_evict_expired(&ttl, &other, 9040));
-    assert_true(rt_evict_expired(&ttl, &other, 9041));
+    table_evict_save(&ttl, &head, 5060, &age);
+    table_evict_load(&ttl, &other, 9000, &age); /* 60 s of its life are over there, too */
+    assert_false(table_evict_expired(&ttl, &other, 9040));
+    assert_true(table_evict_expired(&ttl, &other, 9041));
 }
 
 /* The example is worked by hand: nonclk 0.1, click 1. */
 static void shows_and_clicks_are_counted_and_decay(void **state) {
     (void)state;
-    struct rt_policy ctr = evict_of("ctr:show_click_decay_rate=0.5,delete_threshold=1,"
-                                    "delete_after_unseen_days=2,delta_keep_days=1");
+    struct table_policy ctr = evict_of("ctr:show_click_decay_rate=0.5,delete_threshold=1,"
+                                       "delete_after_unseen_days=2,delta_keep_days=1");
     float head[4] = {0}, copy[4] = {0};
-    rt_evict_seen(&ctr, head, 0, 12, 2);          /* scores 10 * 0.1 + 2 = 3 */
-    assert_false(rt_evict_shrink(&ctr, head, 0)); /* 1.5 */
+    table_evict_seen(&ctr, head, 0, 12, 2);          /* scores 10 * 0.1 + 2 = 3 */
+    assert_false(table_evict_shrink(&ctr, head, 0)); /* 1.5 */
     assert_true(head[0] == 6 && head[1] == 1);
-    rt_evict_save(&ctr, head, 0, copy);
-    assert_true(rt_evict_shrink(&ctr, head, 0)); /* 0.75 */
-    rt_evict_load(&ctr, head, 0, copy);
+    table_evict_save(&ctr, head, 0, copy);
+    assert_true(table_evict_shrink(&ctr, head, 0)); /* 0.75 */
+    table_evict_load(&ctr, head, 0, copy);
     assert_memory_equal(copy, head, sizeof(head));
     for (int day = 0; day < 3; day++) {
         head[0] = 1000;
-        assert_false(rt_evict_shrink(&ctr, head, 0));
-        rt_evict_saved(&ctr, head, RT_SAVE_DAY);
+        assert_false(table_evict_shrink(&ctr, head, 0));
+        table_evict_saved(&ctr, head, RT_SAVE_DAY);
     }
-    assert_true(rt_evict_shrink(&ctr, head, 0)); /* not pushed to for 3 days */
-    rt_evict_seen(&ctr, head, 0, 1, 1);
-    assert_false(rt_evict_shrink(&ctr, head, 0));
+    assert_true(table_evict_shrink(&ctr, head, 0)); /* not pushed to for 3 days */
+    table_evict_seen(&ctr, head, 0, 1, 1);
+    assert_false(table_evict_shrink(&ctr, head, 0));
 }
 
 static void a_save_has_the_rows_of_its_mode(void **state) {
@@ -116,14 +116,14 @@ static void a_save_has_the_rows_of_its_mode(void **state) {
         {14, 0, 1.4F, 0, {true, false, false, true}}, /* scores 1.4, base is 1.5 */
         {2, 2, 2, 16, {true, true, true, true}},
     };
-    struct rt_policy ctr = evict_of("ctr"), ttl = evict_of("ttl:steps=1");
+    struct table_policy ctr = evict_of("ctr"), ttl = evict_of("ttl:steps=1");
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         for (int mode = 0; mode < RT_SAVE_MODES; mode++) {
             float head[4] = {rows[i].show, rows[i].click, rows[i].delta, rows[i].days};
             assert_int_equal(
-                rows[i].saves[mode], rt_evict_saves(&ctr, head, (enum rt_save_mode)mode));
-            assert_true(rt_evict_saves(&ttl, head, (enum rt_save_mode)mode));
-            rt_evict_saved(&ctr, head, (enum rt_save_mode)mode);
+                rows[i].saves[mode], table_evict_saves(&ctr, head, (enum rt_save_mode)mode));
+            assert_true(table_evict_saves(&ttl, head, (enum rt_save_mode)mode));
+            table_evict_saved(&ctr, head, (enum rt_save_mode)mode);
             bool resets = mode == RT_SAVE_DELTA || mode == RT_SAVE_BASE;
             assert_true(head[2] == (resets ? 0 : rows[i].delta));
             assert_true(head[3] == rows[i].days + (mode == RT_SAVE_DAY ? 1 : 0));
@@ -133,47 +133,47 @@ static void a_save_has_the_rows_of_its_mode(void **state) {
 
 /* ---- the gate ---- */
 
-static struct rt_gate *gate_of(const char *text, struct rt_budget *budget) {
-    struct rt_policy p;
-    struct rt_gate *g = NULL;
-    assert_int_equal(0, rt_admit_parse(text, &p, NULL));
-    assert_int_equal(0, rt_gate_new(&p, budget, &g, NULL));
+static struct table_gate *gate_of(const char *text, struct table_budget *budget) {
+    struct table_policy p;
+    struct table_gate *g = NULL;
+    assert_int_equal(0, table_admit_parse(text, &p, NULL));
+    assert_int_equal(0, table_gate_new(&p, budget, &g, NULL));
     return g;
 }
 
 static void an_id_is_let_in_when_it_has_come_often_enough(void **state) {
     (void)state;
-    struct rt_budget budget = {.max = 64 << 20};
-    struct rt_gate *g = gate_of("count:n=3", &budget);
+    struct table_budget budget = {.max = 64 << 20};
+    struct table_gate *g = gate_of("count:n=3", &budget);
     uint32_t early = 0, at_three = 0;
     enum { N = 20000 };
     for (int round = 1; round <= 3; round++) {
         for (uint64_t id = 0; id < N; id++) {
-            bool in = rt_gate_ask(g, id, 1, 0);
+            bool in = table_gate_ask(g, id, 1, 0);
             early += round < 3 && in;
             at_three += round == 3 && in;
         }
     }
     assert_int_equal(N, at_three);
     assert_in_range(early, 0, N / 100);
-    rt_gate_free(g);
+    table_gate_free(g);
 
     g = gate_of("show_click:threshold=2,nonclk_coeff=0.1,click_coeff=1", &budget);
     for (int push = 1; push < 20; push++) {
         assert_int_equal(
-            0, rt_gate_ask(g, 5, 1, 0) && push < 19); /* 0.1 each, as parts of a unit */
+            0, table_gate_ask(g, 5, 1, 0) && push < 19); /* 0.1 each, as parts of a unit */
     }
-    assert_false(rt_gate_ask(g, 6, 1, 1));
-    assert_true(rt_gate_ask(g, 6, 1, 1));
-    rt_gate_free(g);
+    assert_false(table_gate_ask(g, 6, 1, 1));
+    assert_true(table_gate_ask(g, 6, 1, 1));
+    table_gate_free(g);
 
     g = gate_of("probability:p=0.25", &budget);
     uint32_t in = 0;
     for (uint64_t id = 0; id < N; id++) {
-        in += rt_gate_ask(g, id, 1, 0);
+        in += table_gate_ask(g, id, 1, 0);
     }
     assert_in_range(in, N / 4 - 300, N / 4 + 300);
-    rt_gate_free(g);
+    table_gate_free(g);
     assert_null(gate_of("all", &budget));
     assert_int_equal(0, atomic_load(&budget.used));
 }
@@ -182,21 +182,22 @@ static void an_id_is_let_in_when_it_has_come_often_enough(void **state) {
  */
 static void what_came_long_ago_is_forgotten(void **state) {
     (void)state;
-    struct rt_gate *g = gate_of("count:n=3", NULL);
+    struct table_gate *g = gate_of("count:n=3", NULL);
     uint32_t let_in = 0;
     for (uint64_t id = 0; id < 5000000; id++) {
-        let_in += rt_gate_ask(g, id, 1, 0);
+        let_in += table_gate_ask(g, id, 1, 0);
     }
     assert_in_range(let_in, 0, 5000000 / 50);
-    assert_false(rt_gate_ask(g, 1, 1, 0) && rt_gate_ask(g, 2, 1, 0) && rt_gate_ask(g, 3, 1, 0) &&
-                 rt_gate_ask(g, 4, 1, 0) && rt_gate_ask(g, 5, 1, 0) && rt_gate_ask(g, 6, 1, 0));
-    struct rt_budget small = {.max = 1 << 20};
-    struct rt_policy p;
-    struct rt_gate *none = NULL;
+    assert_false(table_gate_ask(g, 1, 1, 0) && table_gate_ask(g, 2, 1, 0) &&
+                 table_gate_ask(g, 3, 1, 0) && table_gate_ask(g, 4, 1, 0) &&
+                 table_gate_ask(g, 5, 1, 0) && table_gate_ask(g, 6, 1, 0));
+    struct table_budget small = {.max = 1 << 20};
+    struct table_policy p;
+    struct table_gate *none = NULL;
     struct co_err err = {0};
-    assert_int_equal(0, rt_admit_parse("count:n=3", &p, NULL));
-    assert_int_equal(CO_NORESOURCE, rt_gate_new(&p, &small, &none, &err));
-    rt_gate_free(g);
+    assert_int_equal(0, table_admit_parse("count:n=3", &p, NULL));
+    assert_int_equal(CO_NORESOURCE, table_gate_new(&p, &small, &none, &err));
+    table_gate_free(g);
 }
 
 int main(void) {

@@ -109,10 +109,10 @@ struct calls {
 
 static const struct co_symbol symbols[] = {FUNCTIONS(SYMBOL)};
 
-struct rt_rocks {
+struct table_rocks {
     struct calls call;
     char *dir;
-    struct rt_budget *budget;
+    struct table_budget *budget;
     size_t bytes; /* taken from the budget */
     rocksdb_options_t *options;
     rocksdb_block_based_table_options_t *table;
@@ -124,14 +124,14 @@ struct rt_rocks {
     atomic_uint_least32_t spaces; /* how many were handed out */
 };
 
-struct rt_rocks_instant {
-    struct rt_rocks *disk;
+struct table_rocks_instant {
+    struct table_rocks *disk;
     const rocksdb_snapshot_t *snapshot;
 };
 
 /* Sets the error to the first line of RocksDB's message, and frees that. */
 static int fail(
-    const struct rt_rocks *d, int code, const char *what, char *why_own, struct co_err *err) {
+    const struct table_rocks *d, int code, const char *what, char *why_own, struct co_err *err) {
     int rc =
         co_err_set(err, code, "%s '%s': %.*s", what, d->dir, (int)strcspn(why_own, "\n"), why_own);
     d->call.free(why_own);
@@ -140,12 +140,12 @@ static int fail(
 
 /* ---- open, close ---- */
 
-static size_t buffer_bytes(const struct rt_budget *b) {
+static size_t buffer_bytes(const struct table_budget *b) {
     size_t n = b->max / BUFFER_SHARE;
     return n < BUFFER_MIN ? BUFFER_MIN : n > BUFFER_MAX ? BUFFER_MAX : n;
 }
 
-static void set_options(struct rt_rocks *d) {
+static void set_options(struct table_rocks *d) {
     const struct calls *f = &d->call;
     size_t buffer = buffer_bytes(d->budget), file = 4 * buffer;
     d->cache = f->cache_create_lru(d->budget->max / CACHE_SHARE);
@@ -184,7 +184,7 @@ static void set_options(struct rt_rocks *d) {
 }
 
 /* Removes what an earlier process left.  That fails if a running process holds the lock. */
-static int open_db(struct rt_rocks *d, struct co_err *err) {
+static int open_db(struct table_rocks *d, struct co_err *err) {
     char *why = NULL;
     d->call.destroy_db(d->options, d->dir, &why);
     if (!why) {
@@ -203,9 +203,9 @@ static int load(struct calls *ret, struct co_err *err) {
     return rc < 0 ? co_err_wrap(err, "cold rows need RocksDB (Debian: librocksdb7.8)") : 0;
 }
 
-static int take_memory(struct rt_rocks *d, struct co_err *err) {
+static int take_memory(struct table_rocks *d, struct co_err *err) {
     size_t bytes = d->budget->max / CACHE_SHARE + BUFFERS * buffer_bytes(d->budget);
-    int rc = rt_budget_take(d->budget, bytes, err);
+    int rc = table_budget_take(d->budget, bytes, err);
     d->bytes = rc < 0 ? 0 : bytes;
     return rc;
 }
@@ -215,9 +215,9 @@ static int make_dir(const char *dir, struct co_err *err) {
     return made ? 0 : co_err_set(err, CO_INVALID, "cold rows in '%s': %m", dir);
 }
 
-int rt_rocks_open(const char *dir, const char *name, struct rt_budget *budget,
-    struct rt_rocks **ret, struct co_err *err) {
-    struct rt_rocks *d = co_xcalloc(1, sizeof(*d));
+int table_rocks_open(const char *dir, const char *name, struct table_budget *budget,
+    struct table_rocks **ret, struct co_err *err) {
+    struct table_rocks *d = co_xcalloc(1, sizeof(*d));
     d->dir = co_xasprintf("%s/%s", dir, name);
     d->budget = budget;
     int rc = load(&d->call, err);
@@ -229,14 +229,14 @@ int rt_rocks_open(const char *dir, const char *name, struct rt_budget *budget,
         rc = open_db(d, err);
     }
     if (rc < 0) {
-        rt_rocks_close(d);
+        table_rocks_close(d);
         return rc;
     }
     *ret = d;
     return 0;
 }
 
-void rt_rocks_close(struct rt_rocks *d) {
+void table_rocks_close(struct table_rocks *d) {
     if (!d) {
         return;
     }
@@ -256,16 +256,16 @@ void rt_rocks_close(struct rt_rocks *d) {
         f->block_based_options_destroy(d->table);
         f->cache_destroy(d->cache);
     }
-    rt_budget_give(d->budget, d->bytes);
+    table_budget_give(d->budget, d->bytes);
     free(d->dir);
     free(d);
 }
 
-const char *rt_rocks_dir(const struct rt_rocks *d) {
+const char *table_rocks_dir(const struct table_rocks *d) {
     return d->dir;
 }
 
-uint64_t rt_rocks_bytes(const struct rt_rocks *d) {
+uint64_t table_rocks_bytes(const struct table_rocks *d) {
     uint64_t n = 0;
     return d->call.property_int(d->db, "rocksdb.total-sst-files-size", &n) == 0 ? n : 0;
 }
@@ -279,18 +279,18 @@ static void make_key(uint32_t space, uint64_t key, char ret[KEY]) {
     memcpy(ret + sizeof(s), &k, sizeof(k));
 }
 
-uint32_t rt_rocks_space(struct rt_rocks *d) {
+uint32_t table_rocks_space(struct table_rocks *d) {
     return atomic_fetch_add(&d->spaces, 1);
 }
 
-static int commit(struct rt_rocks *d, rocksdb_writebatch_t *batch_own, struct co_err *err) {
+static int commit(struct table_rocks *d, rocksdb_writebatch_t *batch_own, struct co_err *err) {
     char *why = NULL;
     d->call.write(d->db, d->write, batch_own, &why);
     d->call.writebatch_destroy(batch_own);
     return why ? fail(d, CO_NORESOURCE, "cold rows cannot be written to", why, err) : 0;
 }
 
-int rt_rocks_drop(struct rt_rocks *d, uint32_t space, struct co_err *err) {
+int table_rocks_drop(struct table_rocks *d, uint32_t space, struct co_err *err) {
     char from[KEY], to[KEY];
     make_key(space, 0, from);
     make_key(space + 1, 0, to);
@@ -299,8 +299,8 @@ int rt_rocks_drop(struct rt_rocks *d, uint32_t space, struct co_err *err) {
     return commit(d, batch, err);
 }
 
-int rt_rocks_write(struct rt_rocks *d, uint32_t space, const struct rt_rocks_row *rows, size_t n,
-    struct co_err *err) {
+int table_rocks_write(struct table_rocks *d, uint32_t space, const struct table_rocks_row *rows,
+    size_t n, struct co_err *err) {
     rocksdb_writebatch_t *batch = d->call.writebatch_create();
     for (size_t i = 0; i < n; i++) {
         char key[KEY];
@@ -316,12 +316,12 @@ int rt_rocks_write(struct rt_rocks *d, uint32_t space, const struct rt_rocks_row
 
 /* ---- reading ---- */
 
-static int damaged(const struct rt_rocks *d, size_t bytes, size_t want, struct co_err *err) {
+static int damaged(const struct table_rocks *d, size_t bytes, size_t want, struct co_err *err) {
     return co_err_set(
         err, CO_INTERNAL, "cold rows in '%s': a row of %zu bytes, not %zu", d->dir, bytes, want);
 }
 
-static int read_group(struct rt_rocks *d, uint32_t space, const uint64_t *keys, size_t n,
+static int read_group(struct table_rocks *d, uint32_t space, const uint64_t *keys, size_t n,
     size_t bytes, char *ret_rows, bool *ret_found, struct co_err *err) {
     char text[READ_GROUP][KEY], *errs[READ_GROUP];
     const char *at[READ_GROUP];
@@ -353,8 +353,8 @@ static int read_group(struct rt_rocks *d, uint32_t space, const uint64_t *keys, 
     return rc;
 }
 
-int rt_rocks_read(struct rt_rocks *d, uint32_t space, const uint64_t *keys, size_t n, size_t bytes,
-    void *ret_rows, bool *ret_found, struct co_err *err) {
+int table_rocks_read(struct table_rocks *d, uint32_t space, const uint64_t *keys, size_t n,
+    size_t bytes, void *ret_rows, bool *ret_found, struct co_err *err) {
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i += READ_GROUP) {
         size_t m = n - i < READ_GROUP ? n - i : READ_GROUP;
@@ -366,21 +366,21 @@ int rt_rocks_read(struct rt_rocks *d, uint32_t space, const uint64_t *keys, size
 
 /* ---- all of a space ---- */
 
-struct rt_rocks_instant *rt_rocks_instant_new(struct rt_rocks *d) {
-    struct rt_rocks_instant *i = co_xcalloc(1, sizeof(*i));
+struct table_rocks_instant *table_rocks_instant_new(struct table_rocks *d) {
+    struct table_rocks_instant *i = co_xcalloc(1, sizeof(*i));
     i->disk = d;
     i->snapshot = d->call.create_snapshot(d->db);
     return i;
 }
 
-void rt_rocks_instant_free(struct rt_rocks_instant *i) {
+void table_rocks_instant_free(struct table_rocks_instant *i) {
     if (i) {
         i->disk->call.release_snapshot(i->disk->db, i->snapshot);
         free(i);
     }
 }
 
-int rt_rocks_walk(struct rt_rocks *d, uint32_t space, const struct rt_rocks_instant *at,
+int table_rocks_walk(struct table_rocks *d, uint32_t space, const struct table_rocks_instant *at,
     uint64_t from, bool (*take)(void *arg, uint64_t key, const void *data, size_t bytes), void *arg,
     struct co_err *err) {
     const struct calls *f = &d->call;

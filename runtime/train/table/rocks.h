@@ -19,46 +19,46 @@
 #include "common/err.h"
 #include "runtime/train/table/budget.h"
 
-struct rt_rocks;
+struct table_rocks;
 
 /* CO_INVALID: the directory cannot be created or written, or another process has locked it.
  * CO_UNSUPPORTED: RocksDB is not installed.  CO_NORESOURCE: the budget.  The budget must outlive
  * the disk. */
-CO_MUST_CHECK int rt_rocks_open(const char *dir, const char *name, struct rt_budget *budget,
-    struct rt_rocks **ret, struct co_err *err);
-void rt_rocks_close(struct rt_rocks *d); /* NULL allowed; removes <dir>/<name> */
+CO_MUST_CHECK int table_rocks_open(const char *dir, const char *name, struct table_budget *budget,
+    struct table_rocks **ret, struct co_err *err);
+void table_rocks_close(struct table_rocks *d); /* NULL allowed; removes <dir>/<name> */
 
-const char *rt_rocks_dir(const struct rt_rocks *d);
-uint64_t rt_rocks_bytes(const struct rt_rocks *d); /* of its files */
+const char *table_rocks_dir(const struct table_rocks *d);
+uint64_t table_rocks_bytes(const struct table_rocks *d); /* of its files */
 
 /* A new, empty space.  Numbers are not reused: at most 4 G of them between open and close. */
-uint32_t rt_rocks_space(struct rt_rocks *d);
+uint32_t table_rocks_space(struct table_rocks *d);
 /* Removes all keys of the space, which must not be used again. */
-CO_MUST_CHECK int rt_rocks_drop(struct rt_rocks *d, uint32_t space, struct co_err *err);
+CO_MUST_CHECK int table_rocks_drop(struct table_rocks *d, uint32_t space, struct co_err *err);
 
-struct rt_rocks_row {
+struct table_rocks_row {
     uint64_t key;
     const void *data; /* NULL: removes the key */
     size_t bytes;
 };
 /* Writes all rows or none.  CO_NORESOURCE: the disk is full or broken; the message has the
  * directory.  Earlier rows can still be read then. */
-CO_MUST_CHECK int rt_rocks_write(struct rt_rocks *d, uint32_t space,
-    const struct rt_rocks_row *rows, size_t n, struct co_err *err);
+CO_MUST_CHECK int table_rocks_write(struct table_rocks *d, uint32_t space,
+    const struct table_rocks_row *rows, size_t n, struct co_err *err);
 
 /* Copies the data of the keys that exist to ret_rows [n][bytes].  CO_INTERNAL: a file cannot be
  * read or is damaged; the message names it. */
-CO_MUST_CHECK int rt_rocks_read(struct rt_rocks *d, uint32_t space, const uint64_t *keys, size_t n,
-    size_t bytes, void *ret_rows, bool *ret_found, struct co_err *err);
+CO_MUST_CHECK int table_rocks_read(struct table_rocks *d, uint32_t space, const uint64_t *keys,
+    size_t n, size_t bytes, void *ret_rows, bool *ret_found, struct co_err *err);
 
 /* A view of the current data that later writes do not change.  Keeps removed data on the disk. */
-struct rt_rocks_instant;
-struct rt_rocks_instant *rt_rocks_instant_new(struct rt_rocks *d);
-void rt_rocks_instant_free(struct rt_rocks_instant *i); /* NULL allowed; before its disk */
+struct table_rocks_instant;
+struct table_rocks_instant *table_rocks_instant_new(struct table_rocks *d);
+void table_rocks_instant_free(struct table_rocks_instant *i); /* NULL allowed; before its disk */
 
 /* Calls take for each key from `from` on, in order, until it returns false.  The data is valid
  * during the callback, which must not write.  at NULL: the current data. */
-CO_MUST_CHECK int rt_rocks_walk(struct rt_rocks *d, uint32_t space,
-    const struct rt_rocks_instant *at, uint64_t from,
+CO_MUST_CHECK int table_rocks_walk(struct table_rocks *d, uint32_t space,
+    const struct table_rocks_instant *at, uint64_t from,
     bool (*take)(void *arg, uint64_t key, const void *data, size_t bytes), void *arg,
     struct co_err *err);

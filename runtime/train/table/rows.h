@@ -18,10 +18,10 @@
 #include "common/err.h"
 #include "runtime/train/table/budget.h"
 
-#define RT_SLOT_NONE UINT32_MAX
+#define TABLE_SLOT_NONE UINT32_MAX
 
-struct rt_rows {
-    struct rt_budget *budget;
+struct table_rows {
+    struct table_budget *budget;
     uint64_t **slabs; /* [n_slabs]: the words of bits, then the rows */
     uint32_t n_slabs, cap_slabs;
     uint32_t shift;  /* a slab has 2^shift rows */
@@ -30,52 +30,52 @@ struct rt_rows {
     uint32_t hand;   /* the clock's hand: the first slot of a word */
     uint32_t stride; /* bytes of a row, a multiple of 4 */
     uint32_t used;   /* slots that ever held a row */
-    uint32_t free;   /* the first free slot, or RT_SLOT_NONE */
+    uint32_t free;   /* the first free slot, or TABLE_SLOT_NONE */
     uint32_t live;   /* rows */
     size_t bytes;    /* taken from the budget */
 };
 
-void rt_rows_init(struct rt_rows *r, uint32_t stride, struct rt_budget *budget);
-void rt_rows_done(struct rt_rows *r);
-void rt_rows_clock(struct rt_rows *r); /* adds a clock; before the first row */
+void table_rows_init(struct table_rows *r, uint32_t stride, struct table_budget *budget);
+void table_rows_done(struct table_rows *r);
+void table_rows_clock(struct table_rows *r); /* adds a clock; before the first row */
 
 /* Takes a slot for id.  The row is zero after the id. */
-CO_MUST_CHECK int rt_rows_add(
-    struct rt_rows *r, uint64_t id, uint32_t *ret_slot, struct co_err *err);
-void rt_rows_drop(struct rt_rows *r, uint32_t slot);
+CO_MUST_CHECK int table_rows_add(
+    struct table_rows *r, uint64_t id, uint32_t *ret_slot, struct co_err *err);
+void table_rows_drop(struct table_rows *r, uint32_t slot);
 /* Drops all rows. */
-void rt_rows_clear(struct rt_rows *r);
+void table_rows_clear(struct table_rows *r);
 
 /* Rows that can be added without more memory. */
-uint64_t rt_rows_room(const struct rt_rows *r);
+uint64_t table_rows_room(const struct table_rows *r);
 /* Adds a slab, if at most `most` bytes of the budget are used afterwards. */
-bool rt_rows_grow(struct rt_rows *r, size_t most);
+bool table_rows_grow(struct table_rows *r, size_t most);
 
 /* The words of marks in one round of the hand. */
-uint64_t rt_rows_round(const struct rt_rows *r);
+uint64_t table_rows_round(const struct table_rows *r);
 /* Up to n slots of idle rows.  The hand moves on by at most *words words; *words is reduced by as
  * many as it moved. */
-uint32_t rt_rows_idle(struct rt_rows *r, uint32_t *ret_slots, uint32_t n, uint64_t *words);
+uint32_t table_rows_idle(struct table_rows *r, uint32_t *ret_slots, uint32_t n, uint64_t *words);
 
 /* Whether the slot, which must be below `used`, has a row. */
-bool rt_rows_has(const struct rt_rows *r, uint32_t slot);
-/* The first slot in from .. end - 1 with a row, or RT_SLOT_NONE.  It looks at all bits up to there:
- * whoever asks about one slot calls rt_rows_has, and who may stop early gives an end. */
-uint32_t rt_rows_next(const struct rt_rows *r, uint32_t from, uint32_t end);
+bool table_rows_has(const struct table_rows *r, uint32_t slot);
+/* The first slot in from .. end - 1 with a row, or TABLE_SLOT_NONE.  It looks at all bits up to
+ * there: whoever asks about one slot calls table_rows_has, and who may stop early gives an end. */
+uint32_t table_rows_next(const struct table_rows *r, uint32_t from, uint32_t end);
 
-static inline unsigned char *rt_rows_at(const struct rt_rows *r, uint32_t slot) {
+static inline unsigned char *table_rows_at(const struct table_rows *r, uint32_t slot) {
     unsigned char *first = (unsigned char *)(r->slabs[slot >> r->shift] + r->words);
     return first + (size_t)(slot & ((1U << r->shift) - 1)) * r->stride;
 }
 
-static inline uint64_t rt_rows_id(const struct rt_rows *r, uint32_t slot) {
+static inline uint64_t table_rows_id(const struct table_rows *r, uint32_t slot) {
     uint64_t id;
-    memcpy(&id, rt_rows_at(r, slot), sizeof(id));
+    memcpy(&id, table_rows_at(r, slot), sizeof(id));
     return id;
 }
 
 /* Marks the row as used; only with a clock. */
-static inline void rt_rows_mark(struct rt_rows *r, uint32_t slot) {
+static inline void table_rows_mark(struct table_rows *r, uint32_t slot) {
     uint32_t in = slot & ((1U << r->shift) - 1);
     r->slabs[slot >> r->shift][r->marks + in / 64] |= 1ULL << (slot % 64);
 }

@@ -6,77 +6,78 @@
 
 enum { GROUP = 32, LINE = 64 };
 
-struct rt_store {
-    struct rt_store_shape shape;
+struct table_store {
+    struct table_store_shape shape;
     uint32_t values_at, state_at; /* offsets in a row */
-    struct rt_rows rows;
-    struct rt_index index;
+    struct table_rows rows;
+    struct table_index index;
     uint64_t random;
 };
 
-struct rt_store *rt_store_new(const struct rt_store_shape *shape, struct rt_budget *budget) {
-    struct rt_store *s = co_xcalloc(1, sizeof(*s));
+struct table_store *table_store_new(
+    const struct table_store_shape *shape, struct table_budget *budget) {
+    struct table_store *s = co_xcalloc(1, sizeof(*s));
     s->shape = *shape;
     s->values_at = (uint32_t)sizeof(uint64_t) + shape->head;
-    size_t values = (shape->dim * rt_storage_size(shape->storage) + 3) / 4 * 4;
+    size_t values = (shape->dim * table_storage_size(shape->storage) + 3) / 4 * 4;
     s->state_at = s->values_at + (uint32_t)values;
-    rt_rows_init(&s->rows, s->state_at + shape->state * (uint32_t)sizeof(float), budget);
-    rt_index_init(&s->index, budget);
+    table_rows_init(&s->rows, s->state_at + shape->state * (uint32_t)sizeof(float), budget);
+    table_index_init(&s->index, budget);
     return s;
 }
 
-void rt_store_free(struct rt_store *s) {
+void table_store_free(struct table_store *s) {
     if (s) {
-        rt_index_done(&s->index);
-        rt_rows_done(&s->rows);
+        table_index_done(&s->index);
+        table_rows_done(&s->rows);
         free(s);
     }
 }
 
-uint32_t rt_store_slots(const struct rt_store *s) {
+uint32_t table_store_slots(const struct table_store *s) {
     return s->rows.used;
 }
 
-size_t rt_store_rows(const struct rt_store *s) {
+size_t table_store_rows(const struct table_store *s) {
     return s->rows.live;
 }
 
-size_t rt_store_bytes(const struct rt_store *s) {
+size_t table_store_bytes(const struct table_store *s) {
     return s->rows.bytes + s->index.bytes;
 }
 
-const struct rt_store_shape *rt_store_shape(const struct rt_store *s) {
+const struct table_store_shape *table_store_shape(const struct table_store *s) {
     return &s->shape;
 }
 
 /* ---- find ---- */
 
-uint32_t rt_store_find(const struct rt_store *s, uint64_t id) {
-    return rt_index_find(&s->index, &s->rows, rt_index_hash(id), id);
+uint32_t table_store_find(const struct table_store *s, uint64_t id) {
+    return table_index_find(&s->index, &s->rows, table_index_hash(id), id);
 }
 
 /* Always inline: gcc 12 thinks that a function which only prefetches has no effect, and drops calls
  * to it. */
 __attribute__((always_inline)) static inline void fetch_row(
-    const struct rt_store *s, uint32_t slot) {
-    if (slot == RT_SLOT_NONE) {
+    const struct table_store *s, uint32_t slot) {
+    if (slot == TABLE_SLOT_NONE) {
         return;
     }
-    const unsigned char *row = rt_rows_at(&s->rows, slot);
+    const unsigned char *row = table_rows_at(&s->rows, slot);
     for (uint32_t at = 0; at < s->rows.stride && at < 8 * LINE; at += LINE) {
         __builtin_prefetch(row + at);
     }
     __builtin_prefetch(row + s->rows.stride - 1);
 }
 
-void rt_store_fetch(const struct rt_store *s, uint32_t slot) {
+void table_store_fetch(const struct table_store *s, uint32_t slot) {
     fetch_row(s, slot);
 }
 
 /* A search that is under way.  A group of them takes turns, so that their cache misses overlap. */
 struct search {
     uint64_t hash;
-    const struct rt_segment *segment;
+    const struct table_segment *segment;
     uint32_t tag, bucket;
     size_t i; /* which id of the group */
 };
@@ -84,31 +85,31 @@ struct search {
 /* Searches one bucket.  Takes the first entry with the id's tag for its row and prefetches that;
  * the caller checks the id, which is wrong less than once in hundreds.  Without such an entry,
  * prefetches the next bucket.  Returns whether the search goes on. */
-static bool step(const struct rt_store *s, struct search *f, uint32_t *ret_slot) {
-    const struct rt_bucket *b = &f->segment->buckets[f->bucket];
-    uint32_t bits = rt_bucket_match(b, f->tag);
-    *ret_slot = bits ? b->slot[__builtin_ctz(bits)] - 1 : RT_SLOT_NONE;
-    if (*ret_slot != RT_SLOT_NONE) {
+static bool step(const struct table_store *s, struct search *f, uint32_t *ret_slot) {
+    const struct table_bucket *b = &f->segment->buckets[f->bucket];
+    uint32_t bits = table_bucket_match(b, f->tag);
+    *ret_slot = bits ? b->slot[__builtin_ctz(bits)] - 1 : TABLE_SLOT_NONE;
+    if (*ret_slot != TABLE_SLOT_NONE) {
         fetch_row(s, *ret_slot);
         return false;
     }
     f->bucket = f->bucket + 1 == f->segment->n ? 0 : f->bucket + 1;
     __builtin_prefetch(&f->segment->buckets[f->bucket]);
-    return rt_bucket_full(b);
+    return table_bucket_full(b);
 }
 
 static void find_group(
-    const struct rt_store *s, const uint64_t *ids, size_t n, uint32_t *ret_slots) {
+    const struct table_store *s, const uint64_t *ids, size_t n, uint32_t *ret_slots) {
     struct search search[GROUP];
     uint32_t going = 0;
     for (size_t i = 0; i < n; i++) {
         struct search *f = &search[going];
-        f->hash = rt_index_hash(ids[i]);
-        f->segment = rt_index_segment(&s->index, f->hash);
-        f->tag = rt_index_tag(f->hash);
-        f->bucket = rt_segment_home(f->segment, f->tag);
+        f->hash = table_index_hash(ids[i]);
+        f->segment = table_index_segment(&s->index, f->hash);
+        f->tag = table_index_tag(f->hash);
+        f->bucket = table_segment_home(f->segment, f->tag);
         f->i = i;
-        ret_slots[i] = RT_SLOT_NONE;
+        ret_slots[i] = TABLE_SLOT_NONE;
         __builtin_prefetch(&f->segment->buckets[f->bucket]);
         going += f->segment->n > 0;
     }
@@ -123,14 +124,14 @@ static void find_group(
         going = left;
     }
     for (size_t i = 0; i < n; i++) {
-        if (ret_slots[i] != RT_SLOT_NONE && rt_rows_id(&s->rows, ret_slots[i]) != ids[i]) {
-            ret_slots[i] = rt_store_find(s, ids[i]);
+        if (ret_slots[i] != TABLE_SLOT_NONE && table_rows_id(&s->rows, ret_slots[i]) != ids[i]) {
+            ret_slots[i] = table_store_find(s, ids[i]);
         }
     }
 }
 
-void rt_store_find_many(
-    const struct rt_store *s, const uint64_t *ids, size_t n, uint32_t *ret_slots) {
+void table_store_find_many(
+    const struct table_store *s, const uint64_t *ids, size_t n, uint32_t *ret_slots) {
     if (s->rows.live == 0) {
         memset(ret_slots, 0xff, n * sizeof(*ret_slots));
         return;
@@ -142,26 +143,27 @@ void rt_store_find_many(
 
 /* ---- make ---- */
 
-static int add(struct rt_store *s, uint64_t id, uint64_t hash, uint32_t *ret, struct co_err *err) {
+static int add(
+    struct table_store *s, uint64_t id, uint64_t hash, uint32_t *ret, struct co_err *err) {
     uint32_t slot;
-    int rc = rt_rows_add(&s->rows, id, &slot, err);
+    int rc = table_rows_add(&s->rows, id, &slot, err);
     if (rc < 0) {
         return rc;
     }
-    rc = rt_index_add(&s->index, hash, slot, err);
+    rc = table_index_add(&s->index, hash, slot, err);
     if (rc < 0) {
-        rt_rows_drop(&s->rows, slot);
+        table_rows_drop(&s->rows, slot);
         return rc;
     }
     *ret = slot;
     return 0;
 }
 
-int rt_store_make(
-    struct rt_store *s, uint64_t id, uint32_t *ret_slot, bool *ret_new, struct co_err *err) {
-    uint64_t hash = rt_index_hash(id);
-    uint32_t slot = rt_index_find(&s->index, &s->rows, hash, id);
-    bool fresh = slot == RT_SLOT_NONE;
+int table_store_make(
+    struct table_store *s, uint64_t id, uint32_t *ret_slot, bool *ret_new, struct co_err *err) {
+    uint64_t hash = table_index_hash(id);
+    uint32_t slot = table_index_find(&s->index, &s->rows, hash, id);
+    bool fresh = slot == TABLE_SLOT_NONE;
     int rc = fresh ? add(s, id, hash, &slot, err) : 0;
     if (rc < 0) {
         return rc;
@@ -172,20 +174,20 @@ int rt_store_make(
 }
 
 /* Removes a row and its index entry. */
-static void drop(struct rt_store *s, uint32_t slot) {
-    rt_index_drop(&s->index, rt_index_hash(rt_rows_id(&s->rows, slot)), slot);
-    rt_rows_drop(&s->rows, slot);
+static void drop(struct table_store *s, uint32_t slot) {
+    table_index_drop(&s->index, table_index_hash(table_rows_id(&s->rows, slot)), slot);
+    table_rows_drop(&s->rows, slot);
 }
 
-int rt_store_make_many(struct rt_store *s, const uint64_t *ids, size_t n, uint32_t *ret_slots,
+int table_store_make_many(struct table_store *s, const uint64_t *ids, size_t n, uint32_t *ret_slots,
     bool *ret_new, struct co_err *err) {
     for (size_t i = 0; i < n; i++) {
         if (i % GROUP == 0) {
-            rt_store_find_many(s, ids + i, n - i < GROUP ? n - i : GROUP, ret_slots + i);
+            table_store_find_many(s, ids + i, n - i < GROUP ? n - i : GROUP, ret_slots + i);
         }
         ret_new[i] = false;
-        int rc = ret_slots[i] == RT_SLOT_NONE
-                     ? rt_store_make(s, ids[i], &ret_slots[i], &ret_new[i], err)
+        int rc = ret_slots[i] == TABLE_SLOT_NONE
+                     ? table_store_make(s, ids[i], &ret_slots[i], &ret_new[i], err)
                      : 0;
         if (rc < 0) {
             while (i-- > 0) {
@@ -201,146 +203,147 @@ int rt_store_make_many(struct rt_store *s, const uint64_t *ids, size_t n, uint32
 
 /* ---- erase ---- */
 
-void rt_store_erase(struct rt_store *s, uint32_t slot) {
+void table_store_erase(struct table_store *s, uint32_t slot) {
     drop(s, slot);
 }
 
 /* Few rows in a large index are erased one by one: clearing the index would take longer. */
-void rt_store_clear(struct rt_store *s) {
+void table_store_clear(struct table_store *s) {
     if ((size_t)s->rows.live * 4 * LINE >= s->index.bytes) {
-        rt_index_clear(&s->index);
+        table_index_clear(&s->index);
     } else {
-        for (uint32_t slot = rt_store_next(s, 0); slot != RT_SLOT_NONE;
-             slot = rt_store_next(s, slot + 1)) {
-            rt_index_drop(&s->index, rt_index_hash(rt_rows_id(&s->rows, slot)), slot);
+        for (uint32_t slot = table_store_next(s, 0); slot != TABLE_SLOT_NONE;
+             slot = table_store_next(s, slot + 1)) {
+            table_index_drop(&s->index, table_index_hash(table_rows_id(&s->rows, slot)), slot);
         }
     }
-    rt_rows_clear(&s->rows);
+    table_rows_clear(&s->rows);
 }
 
-void rt_store_empty(struct rt_store *s) {
+void table_store_empty(struct table_store *s) {
     const uint32_t stride = s->rows.stride;
-    struct rt_budget *budget = s->rows.budget;
+    struct table_budget *budget = s->rows.budget;
     bool clock = s->rows.marks > 0;
-    rt_index_done(&s->index);
-    rt_rows_done(&s->rows);
-    rt_rows_init(&s->rows, stride, budget);
-    rt_index_init(&s->index, budget);
+    table_index_done(&s->index);
+    table_rows_done(&s->rows);
+    table_rows_init(&s->rows, stride, budget);
+    table_index_init(&s->index, budget);
     if (clock) {
-        rt_rows_clock(&s->rows);
+        table_rows_clock(&s->rows);
     }
 }
 
 /* ---- a row ---- */
 
-uint64_t rt_store_id(const struct rt_store *s, uint32_t slot) {
-    return rt_rows_id(&s->rows, slot);
+uint64_t table_store_id(const struct table_store *s, uint32_t slot) {
+    return table_rows_id(&s->rows, slot);
 }
 
-void *rt_store_head(const struct rt_store *s, uint32_t slot) {
-    return rt_rows_at(&s->rows, slot) + sizeof(uint64_t);
+void *table_store_head(const struct table_store *s, uint32_t slot) {
+    return table_rows_at(&s->rows, slot) + sizeof(uint64_t);
 }
 
-void *rt_store_values(const struct rt_store *s, uint32_t slot) {
-    return rt_rows_at(&s->rows, slot) + s->values_at;
+void *table_store_values(const struct table_store *s, uint32_t slot) {
+    return table_rows_at(&s->rows, slot) + s->values_at;
 }
 
-float *rt_store_state(const struct rt_store *s, uint32_t slot) {
-    return (float *)(void *)(rt_rows_at(&s->rows, slot) + s->state_at);
+float *table_store_state(const struct table_store *s, uint32_t slot) {
+    return (float *)(void *)(table_rows_at(&s->rows, slot) + s->state_at);
 }
 
-size_t rt_store_body_bytes(const struct rt_store *s) {
+size_t table_store_body_bytes(const struct table_store *s) {
     return s->rows.stride - sizeof(uint64_t);
 }
 
-void *rt_store_body(const struct rt_store *s, uint32_t slot) {
-    return rt_rows_at(&s->rows, slot) + sizeof(uint64_t);
+void *table_store_body(const struct table_store *s, uint32_t slot) {
+    return table_rows_at(&s->rows, slot) + sizeof(uint64_t);
 }
 
 static unsigned char *in_body(const void *body, uint32_t at) {
     return (unsigned char *)(uintptr_t)body + at - sizeof(uint64_t);
 }
 
-void *rt_store_body_values(const struct rt_store *s, const void *body) {
+void *table_store_body_values(const struct table_store *s, const void *body) {
     return in_body(body, s->values_at);
 }
 
-float *rt_store_body_state(const struct rt_store *s, const void *body) {
+float *table_store_body_state(const struct table_store *s, const void *body) {
     return (float *)(void *)in_body(body, s->state_at);
 }
 
-void rt_store_body_read(const struct rt_store *s, const void *body, float *ret_values) {
+void table_store_body_read(const struct table_store *s, const void *body, float *ret_values) {
     if (s->shape.storage == RT_F32) {
         memcpy(ret_values, in_body(body, s->values_at), s->shape.dim * sizeof(float));
     } else {
-        rt_widen(s->shape.storage, ret_values, in_body(body, s->values_at), s->shape.dim);
+        table_widen(s->shape.storage, ret_values, in_body(body, s->values_at), s->shape.dim);
     }
 }
 
-void rt_store_read(const struct rt_store *s, uint32_t slot, float *ret_values) {
-    rt_store_body_read(s, rt_store_body(s, slot), ret_values);
+void table_store_read(const struct table_store *s, uint32_t slot, float *ret_values) {
+    table_store_body_read(s, table_store_body(s, slot), ret_values);
 }
 
-static void write_values(struct rt_store *s, uint32_t slot, const float *values, uint64_t *random) {
-    void *to = rt_store_values(s, slot);
+static void write_values(
+    struct table_store *s, uint32_t slot, const float *values, uint64_t *random) {
+    void *to = table_store_values(s, slot);
     if (s->shape.storage == RT_F32) {
         memcpy(to, values, s->shape.dim * sizeof(float));
     } else if (random) {
-        rt_narrow_at_random(s->shape.storage, to, values, s->shape.dim, random);
+        table_narrow_at_random(s->shape.storage, to, values, s->shape.dim, random);
     } else {
-        rt_narrow(s->shape.storage, to, values, s->shape.dim);
+        table_narrow(s->shape.storage, to, values, s->shape.dim);
     }
 }
 
-void rt_store_write(struct rt_store *s, uint32_t slot, const float *values) {
+void table_store_write(struct table_store *s, uint32_t slot, const float *values) {
     write_values(s, slot, values, NULL);
 }
 
-void rt_store_write_update(struct rt_store *s, uint32_t slot, const float *values) {
+void table_store_write_update(struct table_store *s, uint32_t slot, const float *values) {
     write_values(s, slot, values, &s->random);
 }
 
 /* ---- which rows are in use ---- */
 
-void rt_store_clock(struct rt_store *s) {
-    rt_rows_clock(&s->rows);
+void table_store_clock(struct table_store *s) {
+    table_rows_clock(&s->rows);
 }
 
-void rt_store_mark(struct rt_store *s, uint32_t slot) {
-    rt_rows_mark(&s->rows, slot);
+void table_store_mark(struct table_store *s, uint32_t slot) {
+    table_rows_mark(&s->rows, slot);
 }
 
-uint64_t rt_store_room(const struct rt_store *s) {
-    return rt_rows_room(&s->rows);
+uint64_t table_store_room(const struct table_store *s) {
+    return table_rows_room(&s->rows);
 }
 
-bool rt_store_grow(struct rt_store *s, size_t most) {
-    return rt_rows_grow(&s->rows, most);
+bool table_store_grow(struct table_store *s, size_t most) {
+    return table_rows_grow(&s->rows, most);
 }
 
-uint64_t rt_store_round(const struct rt_store *s) {
-    return rt_rows_round(&s->rows);
+uint64_t table_store_round(const struct table_store *s) {
+    return table_rows_round(&s->rows);
 }
 
-uint32_t rt_store_idle(struct rt_store *s, uint32_t *ret_slots, uint32_t n, uint64_t *words) {
-    return rt_rows_idle(&s->rows, ret_slots, n, words);
+uint32_t table_store_idle(struct table_store *s, uint32_t *ret_slots, uint32_t n, uint64_t *words) {
+    return table_rows_idle(&s->rows, ret_slots, n, words);
 }
 
 /* ---- all rows ---- */
 
-size_t rt_store_range(
-    const struct rt_store *s, uint64_t from, uint64_t to, uint32_t *ret_slots, size_t n) {
-    return rt_index_range(&s->index, from, to, ret_slots, n);
+size_t table_store_range(
+    const struct table_store *s, uint64_t from, uint64_t to, uint32_t *ret_slots, size_t n) {
+    return table_index_range(&s->index, from, to, ret_slots, n);
 }
 
-bool rt_store_has(const struct rt_store *s, uint32_t slot) {
-    return rt_rows_has(&s->rows, slot);
+bool table_store_has(const struct table_store *s, uint32_t slot) {
+    return table_rows_has(&s->rows, slot);
 }
 
-uint32_t rt_store_next(const struct rt_store *s, uint32_t from) {
-    return rt_rows_next(&s->rows, from, RT_SLOT_NONE);
+uint32_t table_store_next(const struct table_store *s, uint32_t from) {
+    return table_rows_next(&s->rows, from, TABLE_SLOT_NONE);
 }
 
-uint32_t rt_store_next_below(const struct rt_store *s, uint32_t from, uint32_t end) {
-    return rt_rows_next(&s->rows, from, end);
+uint32_t table_store_next_below(const struct table_store *s, uint32_t from, uint32_t end) {
+    return table_rows_next(&s->rows, from, end);
 }

@@ -20,9 +20,9 @@ static uint32_t draw(uint32_t below) {
 
 /* What the store should hold: of `universe` ids, which are there, where, and their first value. */
 struct model {
-    struct rt_store *store;
+    struct table_store *store;
     uint32_t universe;
-    uint32_t *slot; /* RT_SLOT_NONE: no row */
+    uint32_t *slot; /* TABLE_SLOT_NONE: no row */
     float *value;
     size_t rows;
 };
@@ -32,9 +32,9 @@ static uint64_t id_of(uint32_t k) {
     return k % 3 ? k : k * 0x9e3779b97f4a7c15ULL;
 }
 
-static void model_init(
-    struct model *m, uint32_t universe, const struct rt_store_shape *shape, struct rt_budget *b) {
-    m->store = rt_store_new(shape, b);
+static void model_init(struct model *m, uint32_t universe, const struct table_store_shape *shape,
+    struct table_budget *b) {
+    m->store = table_store_new(shape, b);
     m->universe = universe;
     m->slot = co_xmalloc(universe * sizeof(*m->slot));
     m->value = co_xcalloc(universe, sizeof(*m->value));
@@ -43,25 +43,25 @@ static void model_init(
 }
 
 static void model_done(struct model *m) {
-    rt_store_free(m->store);
+    table_store_free(m->store);
     free(m->slot);
     free(m->value);
 }
 
 static void set_row(struct model *m, uint32_t k, float v) {
-    float *values = rt_store_values(m->store, m->slot[k]);
+    float *values = table_store_values(m->store, m->slot[k]);
     values[0] = m->value[k] = v;
 }
 
 static void make_one(struct model *m, uint32_t k) {
     uint32_t slot;
     bool fresh;
-    assert_int_equal(0, rt_store_make(m->store, id_of(k), &slot, &fresh, NULL));
-    assert_int_equal(m->slot[k] == RT_SLOT_NONE, fresh);
+    assert_int_equal(0, table_store_make(m->store, id_of(k), &slot, &fresh, NULL));
+    assert_int_equal(m->slot[k] == TABLE_SLOT_NONE, fresh);
     assert_true(fresh || slot == m->slot[k]);
-    const float *values = rt_store_values(m->store, slot);
+    const float *values = table_store_values(m->store, slot);
     if (fresh) {
-        assert_true(values[0] == 0 && values[2] == 0 && rt_store_state(m->store, slot)[0] == 0);
+        assert_true(values[0] == 0 && values[2] == 0 && table_store_state(m->store, slot)[0] == 0);
     }
     m->rows += fresh;
     m->slot[k] = slot;
@@ -82,9 +82,9 @@ static void make_some(struct model *m) {
         k[i] = i % 2 ? draw(m->universe) : (first + (uint32_t)i) % m->universe;
         ids[i] = id_of(k[i]);
     }
-    assert_int_equal(0, rt_store_make_many(m->store, ids, N, slots, fresh, NULL));
+    assert_int_equal(0, table_store_make_many(m->store, ids, N, slots, fresh, NULL));
     for (int i = 0; i < N; i++) {
-        assert_int_equal(m->slot[k[i]] == RT_SLOT_NONE, fresh[i]);
+        assert_int_equal(m->slot[k[i]] == TABLE_SLOT_NONE, fresh[i]);
         m->rows += fresh[i];
         m->slot[k[i]] = slots[i];
         set_row(m, k[i], (float)i);
@@ -92,9 +92,9 @@ static void make_some(struct model *m) {
 }
 
 static void erase_one(struct model *m, uint32_t k) {
-    if (m->slot[k] != RT_SLOT_NONE) {
-        rt_store_erase(m->store, m->slot[k]);
-        m->slot[k] = RT_SLOT_NONE;
+    if (m->slot[k] != TABLE_SLOT_NONE) {
+        table_store_erase(m->store, m->slot[k]);
+        m->slot[k] = TABLE_SLOT_NONE;
         m->rows--;
     }
 }
@@ -104,26 +104,26 @@ static void check(const struct model *m) {
     CO_AUTOFREE uint32_t *slots = co_xmalloc(m->universe * sizeof(*slots));
     for (uint32_t k = 0; k < m->universe; k++) {
         ids[k] = id_of(k);
-        assert_int_equal(m->slot[k], rt_store_find(m->store, ids[k]));
+        assert_int_equal(m->slot[k], table_store_find(m->store, ids[k]));
     }
-    rt_store_find_many(m->store, ids, m->universe, slots);
+    table_store_find_many(m->store, ids, m->universe, slots);
     assert_memory_equal(slots, m->slot, m->universe * sizeof(*slots));
     for (uint32_t k = 0; k < m->universe; k++) {
-        if (slots[k] != RT_SLOT_NONE) {
-            assert_true(rt_store_id(m->store, slots[k]) == ids[k]);
-            assert_true(*(float *)rt_store_values(m->store, slots[k]) == m->value[k]);
+        if (slots[k] != TABLE_SLOT_NONE) {
+            assert_true(table_store_id(m->store, slots[k]) == ids[k]);
+            assert_true(*(float *)table_store_values(m->store, slots[k]) == m->value[k]);
         }
     }
     size_t n = 0;
-    for (uint32_t s = rt_store_next(m->store, 0); s != RT_SLOT_NONE;
-         s = rt_store_next(m->store, s + 1)) {
+    for (uint32_t s = table_store_next(m->store, 0); s != TABLE_SLOT_NONE;
+         s = table_store_next(m->store, s + 1)) {
         n++;
     }
     assert_int_equal(m->rows, n);
-    assert_int_equal(m->rows, rt_store_rows(m->store));
+    assert_int_equal(m->rows, table_store_rows(m->store));
 }
 
-static const struct rt_store_shape shapes[] = {
+static const struct table_store_shape shapes[] = {
     {.dim = 3, .state = 1, .head = 4, .storage = RT_F32},
     {.dim = 300, .state = 300, .storage = RT_F32},   /* few rows a slab */
     {.dim = 9000, .state = 9000, .storage = RT_F32}, /* one row a slab */
@@ -149,8 +149,8 @@ static void any_sequence_of_calls_gives_the_rows_it_should(void **unused) {
             }
             check(&m);
         }
-        size_t bytes = rt_store_bytes(m.store);
-        rt_store_clear(m.store);
+        size_t bytes = table_store_bytes(m.store);
+        table_store_clear(m.store);
         memset(m.slot, 0xff, m.universe * sizeof(*m.slot));
         m.rows = 0;
         check(&m);
@@ -158,12 +158,12 @@ static void any_sequence_of_calls_gives_the_rows_it_should(void **unused) {
             make_one(&m, draw(m.universe));
             make_some(&m);
             check(&m);
-            rt_store_clear(m.store);
+            table_store_clear(m.store);
             memset(m.slot, 0xff, m.universe * sizeof(*m.slot));
             m.rows = 0;
         }
         check(&m);
-        assert_true(rt_store_bytes(m.store) <= bytes + (16 << 10));
+        assert_true(table_store_bytes(m.store) <= bytes + (16 << 10));
         model_done(&m);
     }
 }
@@ -180,9 +180,9 @@ static void a_scan_survives_growth_and_erasing(void **unused) {
     CO_AUTOFREE unsigned char *met = co_xcalloc(m.universe, 1);
     CO_AUTOFREE unsigned char *erased = co_xcalloc(m.universe, 1);
     uint32_t n = 0;
-    for (uint32_t s = rt_store_next(m.store, 0); s != RT_SLOT_NONE;
-         s = rt_store_next(m.store, s + 1)) {
-        uint64_t id = rt_store_id(m.store, s);
+    for (uint32_t s = table_store_next(m.store, 0); s != TABLE_SLOT_NONE;
+         s = table_store_next(m.store, s + 1)) {
+        uint64_t id = table_store_id(m.store, s);
         for (uint32_t k = 0; k < 20000 && n % 100 == 0; k++) {
             met[k] = (unsigned char)(met[k] + (id_of(k) == id));
         }
@@ -215,8 +215,8 @@ static void what_does_not_fit_changes_nothing(void **unused) {
     (void)unused;
     enum { N = 500 };
     for (size_t max = 10000; max < 6000000; max = max * 5 / 4) {
-        struct rt_budget budget = {.max = max};
-        struct rt_store *s = rt_store_new(&shapes[0], &budget);
+        struct table_budget budget = {.max = max};
+        struct table_store *s = table_store_new(&shapes[0], &budget);
         uint64_t ids[N], id = 0;
         uint32_t slots[N];
         bool fresh[N];
@@ -224,22 +224,22 @@ static void what_does_not_fit_changes_nothing(void **unused) {
         int rc = 0;
         size_t before = 0;
         while (rc == 0) {
-            before = rt_store_rows(s);
+            before = table_store_rows(s);
             for (int i = 0; i < N; i++) {
                 ids[i] = ++id / 2; /* each twice, and the first one is of the time before */
             }
-            rc = rt_store_make_many(s, ids, N, slots, fresh, &err);
-            assert_int_equal(rt_store_bytes(s), atomic_load(&budget.used));
+            rc = table_store_make_many(s, ids, N, slots, fresh, &err);
+            assert_int_equal(table_store_bytes(s), atomic_load(&budget.used));
             assert_true(budget.used <= max);
         }
         assert_int_equal(CO_NORESOURCE, rc);
         assert_non_null(strstr(err.msg, "memory_max"));
-        assert_int_equal(before, rt_store_rows(s));
-        assert_int_equal(before > 0, rt_store_find(s, ids[0]) != RT_SLOT_NONE);
-        assert_int_equal(RT_SLOT_NONE, rt_store_find(s, ids[1]));
+        assert_int_equal(before, table_store_rows(s));
+        assert_int_equal(before > 0, table_store_find(s, ids[0]) != TABLE_SLOT_NONE);
+        assert_int_equal(TABLE_SLOT_NONE, table_store_find(s, ids[1]));
         budget.max += 1 << 20;
-        assert_int_equal(0, rt_store_make_many(s, ids, N, slots, fresh, &err));
-        rt_store_free(s);
+        assert_int_equal(0, table_store_make_many(s, ids, N, slots, fresh, &err));
+        table_store_free(s);
         assert_int_equal(0, atomic_load(&budget.used));
     }
 }
@@ -247,14 +247,14 @@ static void what_does_not_fit_changes_nothing(void **unused) {
 /* Key and payload of 10 floats and SGD are 48 bytes: at most a quarter more, at every fill. */
 static void a_row_costs_a_quarter_more_than_what_is_in_it(void **unused) {
     (void)unused;
-    const struct rt_store_shape shape = {.dim = 10, .storage = RT_F32};
-    CO_CLEANUP(rt_store_freep) struct rt_store *s = rt_store_new(&shape, NULL);
+    const struct table_store_shape shape = {.dim = 10, .storage = RT_F32};
+    CO_CLEANUP(table_store_freep) struct table_store *s = table_store_new(&shape, NULL);
     for (uint64_t k = 0; k < 1000000; k++) {
         uint32_t slot;
         bool fresh;
-        assert_int_equal(0, rt_store_make(s, k, &slot, &fresh, NULL));
+        assert_int_equal(0, table_store_make(s, k, &slot, &fresh, NULL));
         if (k >= 200000 && k % 1000 == 0) {
-            assert_true(rt_store_bytes(s) <= k * 60);
+            assert_true(table_store_bytes(s) <= k * 60);
         }
     }
 }
@@ -265,25 +265,25 @@ static void narrow_values_come_back(void **unused) {
     (void)unused;
     static const enum rt_dtype types[] = {RT_F32, RT_F16, RT_BF16};
     for (size_t i = 0; i < CO_ARRAY_LEN(types); i++) {
-        const struct rt_store_shape shape = {.dim = 5, .state = 2, .storage = types[i]};
-        CO_CLEANUP(rt_store_freep) struct rt_store *s = rt_store_new(&shape, NULL);
+        const struct table_store_shape shape = {.dim = 5, .state = 2, .storage = types[i]};
+        CO_CLEANUP(table_store_freep) struct table_store *s = table_store_new(&shape, NULL);
         uint32_t slot;
         bool fresh;
-        assert_int_equal(0, rt_store_make(s, 7, &slot, &fresh, NULL));
+        assert_int_equal(0, table_store_make(s, 7, &slot, &fresh, NULL));
         const float in[5] = {1, -0.5F, 0, 0x1p-24F, 60000};
         float out[5], again[5];
-        rt_store_state(s, slot)[0] = 3;
-        rt_store_state(s, slot)[1] = 4;
-        rt_store_write(s, slot, in);
-        rt_store_read(s, slot, out);
+        table_store_state(s, slot)[0] = 3;
+        table_store_state(s, slot)[1] = 4;
+        table_store_write(s, slot, in);
+        table_store_read(s, slot, out);
         assert_true(out[0] == 1 && out[1] == -0.5F && out[2] == 0 && out[3] == 0x1p-24F);
         assert_true(types[i] == RT_BF16 ? out[4] == 59904 : out[4] == 60000);
         for (int k = 0; k < 100; k++) { /* what can be kept is kept */
-            rt_store_write_update(s, slot, out);
-            rt_store_read(s, slot, again);
+            table_store_write_update(s, slot, out);
+            table_store_read(s, slot, again);
             assert_memory_equal(out, again, sizeof(out));
         }
-        assert_true(rt_store_state(s, slot)[0] == 3 && rt_store_state(s, slot)[1] == 4);
+        assert_true(table_store_state(s, slot)[0] == 3 && table_store_state(s, slot)[1] == 4);
     }
 }
 
@@ -303,8 +303,8 @@ static void arrays_are_narrowed_as_values_are(void **unused) {
         for (int to_f16 = 0; to_f16 < 2; to_f16++) {
             enum rt_dtype t = to_f16 ? RT_F16 : RT_BF16;
             size_t n = N - (size_t)round % 17;
-            rt_narrow(t, out + 1, in, n);
-            rt_widen(t, back, out + 1, n);
+            table_narrow(t, out + 1, in, n);
+            table_widen(t, back, out + 1, n);
             for (size_t i = 0; i < n; i++) {
                 uint16_t want = to_f16 ? co_f16_narrow(in[i]) : co_bf16_narrow(in[i]);
                 float wide = to_f16 ? co_f16_widen(want) : co_bf16_widen(want);
@@ -324,26 +324,26 @@ static void small_updates_count_on_average(void **unused) {
     } rows[] = {{RT_F16, 1, 0x1p-16F}, {RT_BF16, 1, 0x1p-13F}, {RT_F16, -1, -0x1p-16F},
         {RT_F16, 0x1p-20F, 0x1p-30F}, {RT_BF16, 0x1p-20F, 0x1p-33F}};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        const struct rt_store_shape shape = {.dim = 64, .storage = rows[i].type};
-        CO_CLEANUP(rt_store_freep) struct rt_store *s = rt_store_new(&shape, NULL);
+        const struct table_store_shape shape = {.dim = 64, .storage = rows[i].type};
+        CO_CLEANUP(table_store_freep) struct table_store *s = table_store_new(&shape, NULL);
         uint32_t slot;
         bool fresh;
-        assert_int_equal(0, rt_store_make(s, 7, &slot, &fresh, NULL));
+        assert_int_equal(0, table_store_make(s, 7, &slot, &fresh, NULL));
         float w[64];
         for (int k = 0; k < 64; k++) {
             w[k] = rows[i].start;
         }
-        rt_store_write(s, slot, w);
+        table_store_write(s, slot, w);
         enum { UPDATES = 2000 };
         double sum = 0;
         for (int u = 0; u < UPDATES; u++) {
-            rt_store_read(s, slot, w);
+            table_store_read(s, slot, w);
             for (int k = 0; k < 64; k++) {
                 w[k] += rows[i].step;
             }
-            rt_store_write_update(s, slot, w);
+            table_store_write_update(s, slot, w);
         }
-        rt_store_read(s, slot, w);
+        table_store_read(s, slot, w);
         for (int k = 0; k < 64; k++) {
             sum += ((double)w[k] - rows[i].start) / ((double)rows[i].step * UPDATES) / 64;
         }
@@ -363,8 +363,8 @@ static void what_is_not_finite_stays_so(void **unused) {
         float out[4];
         uint64_t random = 0;
         for (int k = 0; k < 100; k++) {
-            rt_narrow_at_random(types[i], kept, odd, 4, &random);
-            rt_widen(types[i], out, kept, 4);
+            table_narrow_at_random(types[i], kept, odd, 4, &random);
+            table_widen(types[i], out, kept, 4);
             assert_true(out[0] == odd[0] && out[1] == odd[1] && out[2] != out[2]);
             assert_true(
                 out[3] == (types[i] == RT_F16 ? odd[0] : 2.9904294e38F) || out[3] < 3.1e38F);

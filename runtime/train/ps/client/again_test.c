@@ -72,7 +72,7 @@ static void *run_trainer(void *arg) {
     char endpoint[32];
     (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%d", t->port);
     const char *endpoints[] = {endpoint};
-    struct rt_client_config config = {.trainer = t->index,
+    struct psc_client_config config = {.trainer = t->index,
         .trainers = t->trainers,
         .servers = 1,
         .endpoints = endpoints,
@@ -81,7 +81,7 @@ static void *run_trainer(void *arg) {
         .encrypt = t->encrypt};
     struct rt_client_options o = {.mode = t->mode, .start_timeout_ms = 60000, .return_ms = 20000};
     struct rt_client *c = NULL;
-    int rc = rt_client_connect(&config, &o, specs, 2, &c, &t->err);
+    int rc = psc_client_connect(&config, &o, specs, 2, &c, &t->err);
     rc = rc < 0 ? rc : train_all(t, c, &t->err);
     if (rc == 0) {
         (void)!rt_finish(c, &t->err);
@@ -106,8 +106,8 @@ static void check_values(const struct trainer *t, float want) {
 
 static void count_pushes(enum rt_mode mode, bool encrypt, size_t life, unsigned seed) {
     enum { TRAINERS = 2, STEPS = 14 };
-    struct rt_server *server = NULL;
-    struct rt_server_config config = {.listen = "127.0.0.1:0",
+    struct pss_server *server = NULL;
+    struct pss_server_config config = {.listen = "127.0.0.1:0",
         .servers = 1,
         .trainers = TRAINERS,
         .job = own_job(),
@@ -119,14 +119,14 @@ static void count_pushes(enum rt_mode mode, bool encrypt, size_t life, unsigned 
         .shards = 2,
         .memory_max = 1 << 26,
         .quiet = true};
-    assert_int_equal(0, rt_server_start(&config, &server, NULL));
+    assert_int_equal(0, pss_server_start(&config, &server, NULL));
     struct proxy proxy;
     static const float gradient[] = {-1, -1, -1, -1, -1, -1, -1, -1};
     proxy_bind(&proxy);
     proxy.flips = encrypt;
     proxy.sought = gradient;
     proxy.sought_bytes = sizeof(gradient);
-    proxy_start(&proxy, rt_server_port(server), life, seed);
+    proxy_start(&proxy, pss_server_port(server), life, seed);
     CO_AUTOFREE struct trainer *t = co_xcalloc(TRAINERS, sizeof(*t));
     pthread_t threads[TRAINERS];
     for (uint32_t i = 0; i < TRAINERS; i++) {
@@ -150,13 +150,13 @@ static void count_pushes(enum rt_mode mode, bool encrypt, size_t life, unsigned 
     for (uint32_t i = 0; i < TRAINERS; i++) {
         check_values(&t[i], mode == RT_SYNC ? STEPS : STEPS * TRAINERS);
     }
-    if (rt_server_wait(server, &err) < 0) {
+    if (pss_server_wait(server, &err) < 0) {
         fail_msg("seed %u: %s", seed, err.msg);
     }
     proxy_stop(&proxy);
     assert_true(life == 0 || proxy.cuts > 0);
     assert_int_equal(!encrypt, proxy.found);
-    rt_server_stop(server);
+    pss_server_stop(server);
 }
 
 static unsigned get_seed(void) {
@@ -208,7 +208,7 @@ static bool is_away(struct rt_client *c) {
 
 /* The payload of a push of one row. */
 static void fill_at_the_break(
-    const struct rt_call *call, const struct rt_part *p, unsigned char *payload) {
+    const struct rt_call *call, const struct psc_part *p, unsigned char *payload) {
     proxy_set(network, PROXY_CUT);
     while (!is_away(call->c)) {
         (void)poll(NULL, 0, 5);
@@ -216,13 +216,13 @@ static void fill_at_the_break(
     proxy_set(network, PROXY_PASS);
     const float g[DIM] = {-1, -1, -1};
     co_put_u64(payload, 0);
-    rt_copy_f32(payload + 8, g, DIM);
+    rpc_copy_f32(payload + 8, g, DIM);
     assert_int_equal(8 + sizeof(g), p->head.bytes);
 }
 
 /* One trainer whose server is behind a network. */
 struct alone {
-    struct rt_server *server;
+    struct pss_server *server;
     struct proxy proxy;
     struct rt_client *client;
     pthread_t serving;
@@ -232,13 +232,13 @@ struct alone {
 /* As a process does that is a server. */
 static void *serve_alone(void *arg) {
     struct alone *a = arg;
-    (void)!rt_server_wait(a->server, &a->end);
-    rt_server_stop(a->server);
+    (void)!pss_server_wait(a->server, &a->end);
+    pss_server_stop(a->server);
     return NULL;
 }
 
 static void start_alone(struct alone *a) {
-    struct rt_server_config config = {.listen = "127.0.0.1:0",
+    struct pss_server_config config = {.listen = "127.0.0.1:0",
         .servers = 1,
         .trainers = 1,
         .job = own_job(),
@@ -250,19 +250,19 @@ static void start_alone(struct alone *a) {
         .quiet = true};
     char endpoint[32];
     const char *endpoints[] = {endpoint};
-    struct rt_client_config as = {
+    struct psc_client_config as = {
         .trainers = 1, .servers = 1, .endpoints = endpoints, .job = own_job()};
     struct rt_client_options o = {.start_timeout_ms = 60000, .return_ms = 5000};
     struct co_err err = {0};
     *a = (struct alone){0};
-    assert_int_equal(0, rt_server_start(&config, &a->server, NULL));
-    uint16_t port = rt_server_port(a->server);
+    assert_int_equal(0, pss_server_start(&config, &a->server, NULL));
+    uint16_t port = pss_server_port(a->server);
     assert_int_equal(0, pthread_create(&a->serving, NULL, serve_alone, a));
     proxy_bind(&a->proxy);
     proxy_start(&a->proxy, port, 0, 0);
     network = &a->proxy;
     (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%d", a->proxy.port);
-    if (rt_client_connect(&as, &o, specs, 2, &a->client, &err) < 0) {
+    if (psc_client_connect(&as, &o, specs, 2, &a->client, &err) < 0) {
         fail_msg("%s", err.msg);
     }
 }
@@ -295,13 +295,14 @@ static void a_frame_that_is_made_meanwhile_keeps_its_place(void **state) {
     for (int i = 0; i < 3; i++) {
         assert_int_equal(0, rt_push_sparse(a.client, 1, &id, 1, g, &err));
     }
-    const struct rt_frame_head head = {
-        .kind = RT_FRAME_PUSH_SPARSE, .table = 1, .count = 1, .bytes = 8 + sizeof(g)};
-    struct rt_call *call = rt_call_new(a.client, "push", &a.client->tables[1], 1);
-    rt_call_part(call, 0, 0, &head, 0);
+    const struct rpc_frame_head head = {
+        .kind = RPC_FRAME_PUSH_SPARSE, .table = 1, .count = 1, .bytes = 8 + sizeof(g)};
+    struct rt_call *call = psc_call_new(a.client, "push", &a.client->tables[1], 1);
+    psc_call_part(call, 0, 0, &head, 0);
     call->fill = fill_at_the_break;
-    rt_call_start(call);
-    if (rt_call_wait(call, 60000, &err) < 0 || rt_pull_sparse(a.client, 1, &id, 1, row, &err) < 0) {
+    psc_call_start(call);
+    if (psc_call_wait(call, 60000, &err) < 0 ||
+        rt_pull_sparse(a.client, 1, &id, 1, row, &err) < 0) {
         fail_msg("%s", err.msg);
     }
     assert_true(row[0] == 4);

@@ -16,8 +16,8 @@
 /* Bytes that a part counts in the window besides its payloads; this bounds the slots in use. */
 enum { PART_WEIGHT = 64, HELD_MS = 30000 };
 
-struct rt_call *rt_call_new(
-    struct rt_client *c, const char *what, const struct rt_table *table, uint32_t n_parts) {
+struct rt_call *psc_call_new(
+    struct rt_client *c, const char *what, const struct ps_table *table, uint32_t n_parts) {
     struct rt_call *call = co_xcalloc(1, sizeof(*call) + n_parts * sizeof(call->parts[0]));
     call->c = c;
     call->what = what;
@@ -26,10 +26,10 @@ struct rt_call *rt_call_new(
     return call;
 }
 
-void rt_call_free(struct rt_call *call) {
+void psc_call_free(struct rt_call *call) {
     if (call) {
         for (uint32_t i = 0; i < call->n_parts; i++) {
-            rt_frame_free(call->parts[i].frame);
+            rpc_frame_free(call->parts[i].frame);
         }
         free(call);
     }
@@ -39,59 +39,59 @@ static uint32_t clamp_u32(size_t n) {
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
-void rt_call_part(struct rt_call *call, uint32_t i, uint32_t server,
-    const struct rt_frame_head *head, size_t answer) {
-    struct rt_part *p = &call->parts[i];
+void psc_call_part(struct rt_call *call, uint32_t i, uint32_t server,
+    const struct rpc_frame_head *head, size_t answer) {
+    struct psc_part *p = &call->parts[i];
     p->call = call;
     p->head = *head;
     p->server = server;
     p->answer = clamp_u32(answer);
 }
 
-void rt_call_frame(
-    struct rt_call *call, uint32_t i, uint32_t server, struct rt_frame *f_own, size_t answer) {
-    rt_call_part(call, i, server, &f_own->head, answer);
+void psc_call_frame(
+    struct rt_call *call, uint32_t i, uint32_t server, struct rpc_frame *f_own, size_t answer) {
+    psc_call_part(call, i, server, &f_own->head, answer);
     call->parts[i].frame = f_own;
 }
 
-int64_t rt_client_time(const struct rt_client *c) {
+int64_t psc_client_time(const struct rt_client *c) {
     return (c->away > 0 ? c->still_since_ms : net_now()) - c->still_ms;
 }
 
-int64_t rt_call_until(int64_t from_ms, int64_t back_ms, int64_t timeout_ms) {
+int64_t psc_call_until(int64_t from_ms, int64_t back_ms, int64_t timeout_ms) {
     int64_t most = from_ms + timeout_ms, again = back_ms < most ? back_ms : most;
     return (again > from_ms ? again : from_ms) + timeout_ms;
 }
 
-bool rt_client_wait_moved(
+bool psc_client_wait_moved(
     struct rt_client *c, int64_t since, const int64_t *moved_ms, int64_t timeout_ms) {
     int64_t from = *moved_ms > since ? *moved_ms : since;
-    int64_t end = rt_call_until(from, c->back_ms, timeout_ms);
-    int64_t left = c->away > 0 ? timeout_ms : end - rt_client_time(c);
-    return rt_client_wait(c, net_now() + left) || *moved_ms > from || rt_client_time(c) < end;
+    int64_t end = psc_call_until(from, c->back_ms, timeout_ms);
+    int64_t left = c->away > 0 ? timeout_ms : end - psc_client_time(c);
+    return psc_client_wait(c, net_now() + left) || *moved_ms > from || psc_client_time(c) < end;
 }
 
 /* ---- states; c->m is held ---- */
 
 /* Another thread works on the part without the lock: it uses the memory of the call's caller. */
-static bool is_busy(const struct rt_part *p) {
-    return p->state == RT_PART_MAKING || p->state == RT_PART_TAKING;
+static bool is_busy(const struct psc_part *p) {
+    return p->state == PSC_PART_MAKING || p->state == PSC_PART_TAKING;
 }
 
 /* The only place that changes a state: who waits for it is woken. */
-static void set_state(struct rt_client *c, struct rt_part *p, enum rt_part_state state) {
-    bool ends = is_busy(p) || state == RT_PART_DONE;
+static void set_state(struct rt_client *c, struct psc_part *p, enum psc_part_state state) {
+    bool ends = is_busy(p) || state == PSC_PART_DONE;
     p->state = state;
     if (ends && c->awaiting > 0) {
-        rt_client_changed(c);
+        psc_client_changed(c);
     }
 }
 
-void rt_client_await_threads(struct rt_client *c, const char *what, int64_t *say_ms) {
+void psc_client_await_threads(struct rt_client *c, const char *what, int64_t *say_ms) {
     *say_ms = *say_ms ? *say_ms : net_now() + HELD_MS;
     c->awaiting++;
-    if (!rt_client_wait(c, *say_ms) && net_now() >= *say_ms) {
-        rt_say_warn("%s: is over, but a thread still uses its memory", what);
+    if (!psc_client_wait(c, *say_ms) && net_now() >= *say_ms) {
+        ps_say_warn("%s: is over, but a thread still uses its memory", what);
         *say_ms = net_now() + HELD_MS;
     }
     c->awaiting--;
@@ -99,12 +99,12 @@ void rt_client_await_threads(struct rt_client *c, const char *what, int64_t *say
 
 /* ---- lines; c->m is held ---- */
 
-static void init_line(struct rt_line *line) {
-    *line = (struct rt_line){0};
+static void init_line(struct psc_line *line) {
+    *line = (struct psc_line){0};
     line->queue_end = &line->queue;
 }
 
-void rt_client_set_lines(struct rt_link *l, uint32_t shards) {
+void psc_client_set_lines(struct psc_link *l, uint32_t shards) {
     if (shards == 0) {
         init_line(&l->control);
     } else if (!l->lines || shards != l->shards) {
@@ -120,17 +120,17 @@ void rt_client_set_lines(struct rt_link *l, uint32_t shards) {
 }
 
 /* Line l->shards, or any larger number, is the control line. */
-static struct rt_line *line_at(struct rt_link *l, uint32_t i) {
+static struct psc_line *line_at(struct psc_link *l, uint32_t i) {
     return i < l->shards ? &l->lines[i] : &l->control;
 }
 
-static struct rt_line *line_of(const struct rt_client *c, const struct rt_part *p) {
+static struct psc_line *line_of(const struct rt_client *c, const struct psc_part *p) {
     return line_at(
-        &c->links[p->server], p->head.kind == RT_FRAME_CONTROL ? UINT32_MAX : p->head.shard);
+        &c->links[p->server], p->head.kind == RPC_FRAME_CONTROL ? UINT32_MAX : p->head.shard);
 }
 
-static void queue_first(struct rt_client *c, struct rt_part *p) {
-    struct rt_line *line = line_of(c, p);
+static void queue_first(struct rt_client *c, struct psc_part *p) {
+    struct psc_line *line = line_of(c, p);
     p->next = line->queue;
     line->queue = p;
     if (!p->next) {
@@ -139,8 +139,8 @@ static void queue_first(struct rt_client *c, struct rt_part *p) {
     c->links[p->server].queued++;
 }
 
-static void queue_last(struct rt_client *c, struct rt_part *p) {
-    struct rt_line *line = line_of(c, p);
+static void queue_last(struct rt_client *c, struct psc_part *p) {
+    struct psc_line *line = line_of(c, p);
     p->next = NULL;
     *line->queue_end = p;
     line->queue_end = &p->next;
@@ -149,10 +149,10 @@ static void queue_last(struct rt_client *c, struct rt_part *p) {
 
 /* Queues a part before all that were never sent, but after those that are sent again: these have
  * smaller numbers. */
-static void queue_next(struct rt_client *c, struct rt_part *p) {
-    struct rt_line *line = line_of(c, p);
-    struct rt_part **at = &line->queue;
-    while (*at && (*at)->state == RT_PART_AGAIN && !p->call->greets) {
+static void queue_next(struct rt_client *c, struct psc_part *p) {
+    struct psc_line *line = line_of(c, p);
+    struct psc_part **at = &line->queue;
+    while (*at && (*at)->state == PSC_PART_AGAIN && !p->call->greets) {
         at = &(*at)->next;
     }
     p->next = *at;
@@ -163,8 +163,8 @@ static void queue_next(struct rt_client *c, struct rt_part *p) {
     c->links[p->server].queued++;
 }
 
-static struct rt_part *unqueue_first(struct rt_link *l, struct rt_line *line) {
-    struct rt_part *p = line->queue;
+static struct psc_part *unqueue_first(struct psc_link *l, struct psc_line *line) {
+    struct psc_part *p = line->queue;
     line->queue = p->next;
     if (!line->queue) {
         line->queue_end = &line->queue;
@@ -173,15 +173,15 @@ static struct rt_part *unqueue_first(struct rt_link *l, struct rt_line *line) {
     return p;
 }
 
-static void note_sent(struct rt_client *c, struct rt_line *line, struct rt_part *p) {
-    set_state(c, p, RT_PART_SENT);
+static void note_sent(struct rt_client *c, struct psc_line *line, struct psc_part *p) {
+    set_state(c, p, PSC_PART_SENT);
     p->next = NULL;
     p->prev = line->sent_last;
     *(line->sent_last ? &line->sent_last->next : &line->sent) = p;
     line->sent_last = p;
 }
 
-static void unnote_sent(struct rt_line *line, struct rt_part *p) {
+static void unnote_sent(struct psc_line *line, struct psc_part *p) {
     *(p->prev ? &p->prev->next : &line->sent) = p->next;
     *(p->next ? &p->next->prev : &line->sent_last) = p->prev;
 }
@@ -190,10 +190,10 @@ static void unnote_sent(struct rt_line *line, struct rt_part *p) {
 
 /* seq = how often the slot was used << 32 | slot.  So a late answer to a part that was given up is
  * not taken for the answer to the next part in the slot. */
-static void take_slot(struct rt_client *c, struct rt_part *p) {
+static void take_slot(struct rt_client *c, struct psc_part *p) {
     if (c->used_slots == c->n_slots) {
         uint32_t n = c->n_slots ? c->n_slots * 2 : 64;
-        c->slots = co_xrealloc(c->slots, n, sizeof(struct rt_part *));
+        c->slots = co_xrealloc(c->slots, n, sizeof(struct psc_part *));
         c->generation = co_xrealloc(c->generation, n, sizeof(*c->generation));
         for (uint32_t i = c->n_slots; i < n; i++) {
             c->slots[i] = NULL;
@@ -211,11 +211,11 @@ static void take_slot(struct rt_client *c, struct rt_part *p) {
     p->frame->head.seq = (uint64_t)++c->generation[i] << 32 | i;
 }
 
-static size_t weigh_part(const struct rt_part *p) {
+static size_t weigh_part(const struct psc_part *p) {
     return (size_t)p->head.bytes + p->answer + PART_WEIGHT;
 }
 
-static void give_slot(struct rt_client *c, struct rt_part *p) {
+static void give_slot(struct rt_client *c, struct psc_part *p) {
     c->slots[p->slot] = NULL;
     c->used_slots--;
     line_of(c, p)->under_way -= weigh_part(p);
@@ -225,28 +225,28 @@ static void give_slot(struct rt_client *c, struct rt_part *p) {
 static void part_sent(struct rt_client *c, struct rt_call *call) {
     if (--call->unsent == 0 && call->ret_sent) {
         *call->ret_sent = true;
-        rt_client_changed(c);
+        psc_client_changed(c);
     }
 }
 
 /* Ends a part that is in no queue.  True: it was the last one of a detached call, whose `done` must
  * run now. */
-static bool part_over(struct rt_client *c, struct rt_part *p) {
+static bool part_over(struct rt_client *c, struct psc_part *p) {
     struct rt_call *call = p->call;
-    if (p->state == RT_PART_SENT) {
+    if (p->state == PSC_PART_SENT) {
         unnote_sent(line_of(c, p), p);
     }
-    if (p->state == RT_PART_SENT || p->state == RT_PART_TAKING || p->state == RT_PART_AGAIN) {
+    if (p->state == PSC_PART_SENT || p->state == PSC_PART_TAKING || p->state == PSC_PART_AGAIN) {
         give_slot(c, p);
     } else {
         part_sent(c, call);
     }
-    set_state(c, p, RT_PART_DONE);
-    c->moved_ms = call->moved_ms = rt_client_time(c);
+    set_state(c, p, PSC_PART_DONE);
+    c->moved_ms = call->moved_ms = psc_client_time(c);
     if (--call->left > 0) {
         return false;
     }
-    rt_client_changed(c);
+    psc_client_changed(c);
     if (!call->done) {
         return false;
     }
@@ -256,7 +256,7 @@ static bool part_over(struct rt_client *c, struct rt_part *p) {
 
 /* Ends a part with *why.  A detached call that is over goes on *list. */
 static void end_part(
-    struct rt_client *c, struct rt_part *p, const struct co_err *why, struct rt_call **list) {
+    struct rt_client *c, struct psc_part *p, const struct co_err *why, struct rt_call **list) {
     struct rt_call *call = p->call;
     if (!call->err.code) {
         call->err = *why;
@@ -267,31 +267,31 @@ static void end_part(
     }
 }
 
-typedef bool (*pick_fn)(const struct rt_part *p, const void *arg);
+typedef bool (*pick_fn)(const struct psc_part *p, const void *arg);
 
-static bool is_any(const struct rt_part *p, const void *arg) {
+static bool is_any(const struct psc_part *p, const void *arg) {
     (void)p;
     (void)arg;
     return true;
 }
 
-static bool is_of_call(const struct rt_part *p, const void *call) {
+static bool is_of_call(const struct psc_part *p, const void *call) {
     return p->call == call;
 }
 
-static bool is_greeting(const struct rt_part *p, const void *arg) {
+static bool is_greeting(const struct psc_part *p, const void *arg) {
     (void)arg;
     return p->call->greets;
 }
 
 /* Takes parts out of the queues of a link.  The result is linked by next. */
-static struct rt_part *unqueue_parts(struct rt_link *l, pick_fn pick, const void *arg) {
-    struct rt_part *taken = NULL;
+static struct psc_part *unqueue_parts(struct psc_link *l, pick_fn pick, const void *arg) {
+    struct psc_part *taken = NULL;
     for (uint32_t i = 0; i <= l->shards && l->queued > 0; i++) {
-        struct rt_line *line = line_at(l, i);
-        struct rt_part **at = &line->queue;
+        struct psc_line *line = line_at(l, i);
+        struct psc_part **at = &line->queue;
         while (*at) {
-            struct rt_part *p = *at;
+            struct psc_part *p = *at;
             if (!pick(p, arg)) {
                 at = &p->next;
                 continue;
@@ -308,26 +308,26 @@ static struct rt_part *unqueue_parts(struct rt_link *l, pick_fn pick, const void
 
 /* Ends the picked parts of a link, queued or sent, with *why.  Detached calls that are over go on
  * *list. */
-static void end_parts(struct rt_client *c, struct rt_link *l, pick_fn pick,
+static void end_parts(struct rt_client *c, struct psc_link *l, pick_fn pick,
     const struct co_err *why, struct rt_call **list) {
-    struct rt_part *p = unqueue_parts(l, pick, NULL);
-    for (struct rt_part *next; p; p = next) {
+    struct psc_part *p = unqueue_parts(l, pick, NULL);
+    for (struct psc_part *next; p; p = next) {
         next = p->next;
         end_part(c, p, why, list);
     }
     for (uint32_t i = 0; i <= l->shards; i++) {
         p = line_at(l, i)->sent;
-        for (struct rt_part *next; p; p = next) {
+        for (struct psc_part *next; p; p = next) {
             next = p->next;
             if (pick(p, NULL)) {
                 end_part(c, p, why, list);
             }
         }
     }
-    rt_client_changed(c);
+    psc_client_changed(c);
 }
 
-struct rt_call *rt_client_fail(struct rt_client *c, const struct co_err *err) {
+struct rt_call *psc_client_fail(struct rt_client *c, const struct co_err *err) {
     struct rt_call *list = NULL;
     if (!c->failed.code) {
         c->failed = *err;
@@ -339,13 +339,13 @@ struct rt_call *rt_client_fail(struct rt_client *c, const struct co_err *err) {
     return list;
 }
 
-void rt_client_refuse(struct rt_client *c, const struct co_err *err) {
+void psc_client_refuse(struct rt_client *c, const struct co_err *err) {
     if (!c->refused.code) {
         c->refused = *err;
     }
 }
 
-int rt_client_refusal(struct rt_client *c, struct co_err *err) {
+int psc_client_refusal(struct rt_client *c, struct co_err *err) {
     pthread_mutex_lock(&c->m);
     struct co_err refused = c->refused;
     c->refused = (struct co_err){0};
@@ -353,29 +353,29 @@ int rt_client_refusal(struct rt_client *c, struct co_err *err) {
     return refused.code ? co_err_set(err, refused.code, "%s", refused.msg) : 0;
 }
 
-struct rt_call *rt_client_end_link(
-    struct rt_client *c, struct rt_link *l, const struct co_err *why) {
+struct rt_call *psc_client_end_link(
+    struct rt_client *c, struct psc_link *l, const struct co_err *why) {
     struct rt_call *list = NULL;
     end_parts(c, l, is_any, why, &list);
     return list;
 }
 
-uint32_t rt_client_requeue(struct rt_client *c, struct rt_link *l, const struct co_err *why) {
+uint32_t psc_client_requeue(struct rt_client *c, struct psc_link *l, const struct co_err *why) {
     struct rt_call *list = NULL;
     end_parts(c, l, is_greeting, why, &list); /* none of those is detached: the list stays empty */
     uint32_t n = 0;
     for (uint32_t i = 0; i <= l->shards; i++) {
-        struct rt_line *line = line_at(l, i);
-        for (struct rt_part *p = line->sent_last; p; p = line->sent_last, n++) {
+        struct psc_line *line = line_at(l, i);
+        for (struct psc_part *p = line->sent_last; p; p = line->sent_last, n++) {
             unnote_sent(line, p);
-            set_state(c, p, RT_PART_AGAIN);
+            set_state(c, p, PSC_PART_AGAIN);
             queue_first(c, p);
         }
     }
     return n;
 }
 
-void rt_calls_done(struct rt_call *list) {
+void psc_calls_done(struct rt_call *list) {
     while (list) {
         struct rt_call *next = list->next;
         list->done(list);
@@ -385,9 +385,9 @@ void rt_calls_done(struct rt_call *list) {
 
 /* ---- start, answer, wait ---- */
 
-static int make_frame(struct rt_part *p, struct co_err *err) {
-    struct rt_frame *f = NULL;
-    int rc = p->frame ? 0 : rt_frame_new(p->head.kind, p->head.bytes, &f, err);
+static int make_frame(struct psc_part *p, struct co_err *err) {
+    struct rpc_frame *f = NULL;
+    int rc = p->frame ? 0 : rpc_frame_new(p->head.kind, p->head.bytes, &f, err);
     if (rc == 0 && f) {
         f->head = p->head;
         if (p->head.bytes > 0) {
@@ -400,15 +400,16 @@ static int make_frame(struct rt_part *p, struct co_err *err) {
 
 /* Whether the window has room for a part.  A part that is sent again has kept its room.  An empty
  * window takes a part of any size. */
-static bool has_room(const struct rt_client *c, const struct rt_link *l, const struct rt_part *p) {
+static bool has_room(
+    const struct rt_client *c, const struct psc_link *l, const struct psc_part *p) {
     size_t under_way = line_of(c, p)->under_way, share = l->window / (l->shards ? l->shards : 1);
     return p->call->greets ||
-           (rt_client_way_free(l, p) &&
-               (p->state == RT_PART_AGAIN || under_way == 0 || under_way + weigh_part(p) <= share));
+           (psc_client_way_free(l, p) && (p->state == PSC_PART_AGAIN || under_way == 0 ||
+                                             under_way + weigh_part(p) <= share));
 }
 
-static bool is_usable(const struct rt_link *l, const struct rt_part *p) {
-    return l->stream && !l->ways.broken.code && (l->state == RT_LINK_UP || p->call->greets);
+static bool is_usable(const struct psc_link *l, const struct psc_part *p) {
+    return l->stream && !l->ways.broken.code && (l->state == PSC_LINK_UP || p->call->greets);
 }
 
 static void append_calls(struct rt_call **list, struct rt_call *more) {
@@ -419,48 +420,48 @@ static void append_calls(struct rt_call **list, struct rt_call *more) {
 }
 
 /* Gives a part its number, its slot and its room in the window, until it is answered. */
-static void prepare_part(struct rt_client *c, struct rt_link *l, struct rt_part *p) {
-    struct rt_frame_head *h = &p->frame->head;
-    if (rt_frame_changes(h->kind)) {
+static void prepare_part(struct rt_client *c, struct psc_link *l, struct psc_part *p) {
+    struct rpc_frame_head *h = &p->frame->head;
+    if (rpc_frame_changes(h->kind)) {
         h->number = ++l->numbers[h->shard];
     }
     line_of(c, p)->under_way += weigh_part(p);
     take_slot(c, p);
-    rt_client_expects(c);
-    rt_frame_seal(p->frame);
+    psc_client_expects(c);
+    rpc_frame_seal(p->frame);
 }
 
 /* Another part of its call has failed, so this one is not sent.  A part that was sent before must
  * be sent again, as it has a number, and the shard expects all numbers. */
-static bool is_void(const struct rt_part *p) {
-    return p->call->err.code && !p->call->whole && p->state == RT_PART_QUEUED;
+static bool is_void(const struct psc_part *p) {
+    return p->call->err.code && !p->call->whole && p->state == PSC_PART_QUEUED;
 }
 
 /* Makes and sends the first part of a line.  c->m is held, and released meanwhile. */
 static void send_part(
-    struct rt_client *c, struct rt_link *l, struct rt_line *line, struct rt_call **list) {
-    struct rt_part *p = unqueue_first(l, line);
+    struct rt_client *c, struct psc_link *l, struct psc_line *line, struct rt_call **list) {
+    struct psc_part *p = unqueue_first(l, line);
     struct rt_call *call = p->call;
     struct co_err err = {0};
     if (is_void(p)) {
         end_part(c, p, &call->err, list);
         return;
     }
-    if (p->state == RT_PART_QUEUED) {
-        set_state(c, p, RT_PART_MAKING);
+    if (p->state == PSC_PART_QUEUED) {
+        set_state(c, p, PSC_PART_MAKING);
         pthread_mutex_unlock(&c->m);
         int rc = make_frame(p, &err);
         pthread_mutex_lock(&c->m);
         rc = rc == 0 && c->failed.code ? co_err_set(&err, c->failed.code, "%s", c->failed.msg) : rc;
         if (rc < 0) {
             if (call->done) { /* nobody waits for the call, so the client fails */
-                append_calls(list, rt_client_fail(c, &err));
+                append_calls(list, psc_client_fail(c, &err));
             }
             end_part(c, p, &err, list);
             return;
         }
         if (!is_usable(l, p)) { /* the connection broke meanwhile */
-            set_state(c, p, RT_PART_QUEUED);
+            set_state(c, p, PSC_PART_QUEUED);
             queue_next(c, p);
             return;
         }
@@ -468,27 +469,27 @@ static void send_part(
         part_sent(c, call);
     }
     note_sent(c, line, p);
-    struct rt_stream *stream = rt_stream_ref(rt_client_way(l, p));
-    struct rt_frame *f = rt_frame_ref(p->frame);
+    struct rpc_stream *stream = rpc_stream_ref(psc_client_way(l, p));
+    struct rpc_frame *f = rpc_frame_ref(p->frame);
     pthread_mutex_unlock(&c->m);
     /* If the stream is over, on_close will queue the part again. */
-    (void)!rt_stream_send(stream, f, NULL);
-    rt_stream_unref(stream);
+    (void)!rpc_stream_send(stream, f, NULL);
+    rpc_stream_unref(stream);
     pthread_mutex_lock(&c->m);
 }
 
 /* Whether the first part of the line can be sent, or must be ended. */
 static bool can_send(
-    const struct rt_client *c, const struct rt_link *l, const struct rt_line *line) {
-    const struct rt_part *p = line->queue;
+    const struct rt_client *c, const struct psc_link *l, const struct psc_line *line) {
+    const struct psc_part *p = line->queue;
     return p && (is_void(p) || (is_usable(l, p) && has_room(c, l, p)));
 }
 
 /* Sends one part of each line that can send.  False: there was none. */
-static bool send_round(struct rt_client *c, struct rt_link *l, struct rt_call **list) {
+static bool send_round(struct rt_client *c, struct psc_link *l, struct rt_call **list) {
     bool any = false;
     for (uint32_t i = 0; i <= l->shards && l->queued > 0; i++) {
-        struct rt_line *line = line_at(l, i);
+        struct psc_line *line = line_at(l, i);
         if (can_send(c, l, line)) {
             send_part(c, l, line, list);
             any = true;
@@ -497,7 +498,7 @@ static bool send_round(struct rt_client *c, struct rt_link *l, struct rt_call **
     return any;
 }
 
-struct rt_call *rt_client_pump(struct rt_client *c, struct rt_link *l) {
+struct rt_call *psc_client_pump(struct rt_client *c, struct psc_link *l) {
     struct rt_call *list = NULL;
     if (l->pumping) {
         return NULL;
@@ -506,7 +507,7 @@ struct rt_call *rt_client_pump(struct rt_client *c, struct rt_link *l) {
     do {
         while (send_round(c, l, &list)) {
         }
-        rt_client_flush_lanes(c, l); /* this may make room */
+        psc_client_flush_lanes(c, l); /* this may make room */
     } while (send_round(c, l, &list));
     l->pumping = false;
     return list;
@@ -526,10 +527,10 @@ static bool queue_call(struct rt_client *c, struct rt_call *call, bool detached,
     }
     call->left = call->unsent = call->n_parts;
     call->ret_sent = ret_sent;
-    call->moved_ms = rt_client_time(c);
+    call->moved_ms = psc_client_time(c);
     c->detached += detached;
     for (uint32_t i = 0; i < call->n_parts; i++) {
-        struct rt_part *p = &call->parts[i];
+        struct psc_part *p = &call->parts[i];
         if (call->greets) {
             queue_first(c, p);
         } else {
@@ -543,16 +544,16 @@ static bool queue_call(struct rt_client *c, struct rt_call *call, bool detached,
  * and released meanwhile. */
 static void pump_all(struct rt_client *c) {
     for (uint32_t i = 0; i < c->n_links; i++) {
-        struct rt_call *list = rt_client_pump(c, &c->links[i]);
+        struct rt_call *list = psc_client_pump(c, &c->links[i]);
         if (list) {
             pthread_mutex_unlock(&c->m);
-            rt_calls_done(list);
+            psc_calls_done(list);
             pthread_mutex_lock(&c->m);
         }
     }
 }
 
-void rt_calls_start(struct rt_call *const *calls, size_t n) {
+void psc_calls_start(struct rt_call *const *calls, size_t n) {
     struct rt_client *c = n > 0 ? calls[0]->c : NULL;
     if (!c) {
         return;
@@ -565,8 +566,8 @@ void rt_calls_start(struct rt_call *const *calls, size_t n) {
     pthread_mutex_unlock(&c->m);
 }
 
-void rt_call_start(struct rt_call *call) {
-    rt_calls_start(&call, 1);
+void psc_call_start(struct rt_call *call) {
+    psc_calls_start(&call, 1);
 }
 
 /* False: nothing was sent, call->err says why.  True: the call may be freed already. */
@@ -587,24 +588,24 @@ static int await_sent(struct rt_client *c, const bool *sent, struct co_err *err)
     int64_t say_ms = 0;
     struct rt_call *list = NULL;
     pthread_mutex_lock(&c->m);
-    int64_t begin = rt_client_time(c);
+    int64_t begin = psc_client_time(c);
     while (!*sent) {
         if (c->failed.code) { /* only frames that a thread is making are left */
-            rt_client_await_threads(c, "push", &say_ms);
-        } else if (!rt_client_wait_moved(c, begin, &c->moved_ms, c->options.call_timeout_ms)) {
+            psc_client_await_threads(c, "push", &say_ms);
+        } else if (!psc_client_wait_moved(c, begin, &c->moved_ms, c->options.call_timeout_ms)) {
             struct co_err late = {0};
             co_err_set(&late, CO_TIMEOUT, "no push was answered for %lld ms",
                 (long long)c->options.call_timeout_ms);
-            list = rt_client_fail(c, &late);
+            list = psc_client_fail(c, &late);
         }
     }
     struct co_err failed = c->failed;
     pthread_mutex_unlock(&c->m);
-    rt_calls_done(list);
+    psc_calls_done(list);
     return failed.code ? co_err_set(err, failed.code, "%s", failed.msg) : 0;
 }
 
-int rt_call_detach(struct rt_call *call_own, bool sent, struct co_err *err) {
+int psc_call_detach(struct rt_call *call_own, bool sent, struct co_err *err) {
     struct rt_client *c = call_own->c;
     bool all_sent = false;
     if (call_own->n_parts > 0 && start_detached(call_own, sent ? &all_sent : NULL)) {
@@ -615,34 +616,34 @@ int rt_call_detach(struct rt_call *call_own, bool sent, struct co_err *err) {
     return rc;
 }
 
-void rt_client_answer(struct rt_client *c, struct rt_link *l, struct rt_frame *f_own) {
-    CO_CLEANUP(rt_frame_freep) struct rt_frame *f = f_own;
+void psc_client_answer(struct rt_client *c, struct psc_link *l, struct rpc_frame *f_own) {
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = f_own;
     uint32_t slot = (uint32_t)f->head.seq;
     pthread_mutex_lock(&c->m);
-    struct rt_part *p = slot < c->n_slots ? c->slots[slot] : NULL;
+    struct psc_part *p = slot < c->n_slots ? c->slots[slot] : NULL;
     if (!p || c->generation[slot] != f->head.seq >> 32 || p->server != l->index ||
-        p->state != RT_PART_SENT) {
+        p->state != PSC_PART_SENT) {
         pthread_mutex_unlock(&c->m); /* the request was given up, or never made */
         return;
     }
     unnote_sent(line_of(c, p), p);
-    rt_meter_bytes(RT_BYTES_RECEIVED, RT_FRAME_HEAD + f->head.bytes);
-    rt_meter_bytes(RT_BYTES_SENT, RT_FRAME_HEAD + p->head.bytes);
-    set_state(c, p, RT_PART_TAKING);
+    meter_bytes(METER_BYTES_RECEIVED, RPC_FRAME_HEAD + f->head.bytes);
+    meter_bytes(METER_BYTES_SENT, RPC_FRAME_HEAD + p->head.bytes);
+    set_state(c, p, PSC_PART_TAKING);
     l->moved = l->moved || !p->call->greets;
     pthread_mutex_unlock(&c->m);
 
     struct rt_call *call = p->call;
     struct co_err err = {0};
-    bool refused = f->head.kind == RT_FRAME_ERROR;
+    bool refused = f->head.kind == RPC_FRAME_ERROR;
     if (refused) {
-        rt_frame_error_read(f, &err);
+        rpc_frame_error_read(f, &err);
         co_err_wrap(&err, "server %u (%s)", l->index, l->endpoint);
     } else if (call->take && call->take(call, p, f, &err) < 0) {
         co_err_wrap(&err, "%s: answer of server %u (%s)", call->what, l->index, l->endpoint);
     } else if (call->keep) {
-        rt_frame_detach(f);
-        rt_frame_free(p->frame);
+        rpc_frame_detach(f);
+        rpc_frame_free(p->frame);
         p->frame = co_steal_ptr(f);
     }
 
@@ -652,19 +653,19 @@ void rt_client_answer(struct rt_client *c, struct rt_link *l, struct rt_frame *f
     }
     struct rt_call *list = NULL;
     if (call->done && refused && err.code != CO_GONE) {
-        rt_client_refuse(c, &err);
+        psc_client_refuse(c, &err);
     } else if (err.code && (call->done || err.code == CO_GONE)) {
         /* Nobody waits for the call, or the job went back to a checkpoint: the client fails. */
-        list = rt_client_fail(c, &err);
+        list = psc_client_fail(c, &err);
     }
     if (part_over(c, p)) {
         call->next = list;
         list = call;
     }
-    struct rt_call *more = rt_client_pump(c, l);
+    struct rt_call *more = psc_client_pump(c, l);
     pthread_mutex_unlock(&c->m);
-    rt_calls_done(list);
-    rt_calls_done(more);
+    psc_calls_done(list);
+    psc_calls_done(more);
 }
 
 static bool is_any_busy(const struct rt_call *call) {
@@ -677,8 +678,8 @@ static bool is_any_busy(const struct rt_call *call) {
 
 static void unqueue_call(struct rt_client *c, struct rt_call *call) {
     for (uint32_t i = 0; i < c->n_links; i++) {
-        struct rt_part *p = unqueue_parts(&c->links[i], is_of_call, call);
-        for (struct rt_part *next; p; p = next) {
+        struct psc_part *p = unqueue_parts(&c->links[i], is_of_call, call);
+        for (struct psc_part *next; p; p = next) {
             next = p->next;
             (void)part_over(c, p);
         }
@@ -691,11 +692,11 @@ static void abandon_call(struct rt_client *c, struct rt_call *call) {
     int64_t say_ms = 0;
     unqueue_call(c, call);
     while (is_any_busy(call)) {
-        rt_client_await_threads(c, call->what, &say_ms);
+        psc_client_await_threads(c, call->what, &say_ms);
         unqueue_call(c, call);
     }
     for (uint32_t i = 0; i < call->n_parts; i++) {
-        if (call->parts[i].state == RT_PART_SENT) {
+        if (call->parts[i].state == PSC_PART_SENT) {
             (void)part_over(c, &call->parts[i]);
         }
     }
@@ -707,8 +708,8 @@ static void timed_out(struct rt_client *c, struct rt_call *call, int64_t timeout
     char who[512] = "";
     size_t at = 0;
     for (uint32_t i = 0; i < call->n_parts; i++) {
-        const struct rt_link *l = &c->links[call->parts[i].server];
-        if (call->parts[i].state != RT_PART_DONE && !strstr(who, l->endpoint) &&
+        const struct psc_link *l = &c->links[call->parts[i].server];
+        if (call->parts[i].state != PSC_PART_DONE && !strstr(who, l->endpoint) &&
             at + strlen(l->endpoint) + 32 < sizeof(who)) {
             at += (size_t)snprintf(who + at, sizeof(who) - at, "%sserver %u (%s)", at ? ", " : "",
                 l->index, l->endpoint);
@@ -719,31 +720,31 @@ static void timed_out(struct rt_client *c, struct rt_call *call, int64_t timeout
         (double)timeout_ms / 1000);
 }
 
-int rt_call_wait(struct rt_call *call_own, int64_t timeout_ms, struct co_err *err) {
+int psc_call_wait(struct rt_call *call_own, int64_t timeout_ms, struct co_err *err) {
     struct rt_call *call = call_own;
     struct rt_client *c = call->c;
-    int64_t begin_ns = rt_meter_clock();
+    int64_t begin_ns = meter_clock();
     struct rt_call *list = NULL;
     pthread_mutex_lock(&c->m);
-    int64_t begin = call->greets ? net_now() : rt_client_time(c);
+    int64_t begin = call->greets ? net_now() : psc_client_time(c);
     while (call->left > 0) {
-        bool in_time = call->greets ? rt_client_wait(c, begin + timeout_ms)
-                                    : rt_client_wait_moved(c, begin, &call->moved_ms, timeout_ms);
+        bool in_time = call->greets ? psc_client_wait(c, begin + timeout_ms)
+                                    : psc_client_wait_moved(c, begin, &call->moved_ms, timeout_ms);
         if (!in_time && call->left > 0) {
             timed_out(c, call, timeout_ms);
             abandon_call(c, call);
             /* It is unknown what the servers did of the call, so the client must not go on. */
-            list = call->harmless ? NULL : rt_client_fail(c, &call->err);
+            list = call->harmless ? NULL : psc_client_fail(c, &call->err);
             break;
         }
     }
     pthread_mutex_unlock(&c->m);
-    rt_calls_done(list);
+    psc_calls_done(list);
     struct co_err result = call->err;
     if (begin_ns > 0) {
-        rt_meter_observe(RT_M_CALL_SECONDS, rt_meter_word(RT_M_CALL_SECONDS, call->what),
-            (double)(rt_meter_clock() - begin_ns) / 1e9);
+        meter_observe(METER_M_CALL_SECONDS, meter_word(METER_M_CALL_SECONDS, call->what),
+            (double)(meter_clock() - begin_ns) / 1e9);
     }
-    rt_call_free(call);
+    psc_call_free(call);
     return result.code ? co_err_set(err, result.code, "%s", result.msg) : 0;
 }

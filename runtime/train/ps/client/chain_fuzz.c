@@ -39,10 +39,10 @@ static void prepare(void) {
 }
 
 /* The manifest, which is one of a full checkpoint of one server.  False: it is refused. */
-static bool read_manifest(const char *text, size_t len, struct rt_ckpt_point *ret) {
-    CO_AUTOBUF struct co_buf b = CO_BUF(RT_CKPT_MANIFEST_MAX);
-    if (co_buf_add(&b, text, len, NULL) < 0 || rt_lines_end(&b, NULL) < 0 ||
-        rt_ckpt_point_parse(b.data, b.len, ret, NULL) < 0) {
+static bool read_manifest(const char *text, size_t len, struct ckpt_point *ret) {
+    CO_AUTOBUF struct co_buf b = CO_BUF(CKPT_MANIFEST_MAX);
+    if (co_buf_add(&b, text, len, NULL) < 0 || ckpt_lines_end(&b, NULL) < 0 ||
+        ckpt_point_parse(b.data, b.len, ret, NULL) < 0) {
         return false;
     }
     ret->number = ret->base = 1;
@@ -51,59 +51,58 @@ static bool read_manifest(const char *text, size_t len, struct rt_ckpt_point *re
     return true;
 }
 
-static int write_part(
-    const uint8_t *data, size_t size, struct rt_ckpt_part *part, const char *path) {
-    CO_CLEANUP(rt_ckpt_part_closep) struct rt_ckpt_part_writer *w = NULL;
-    struct rt_ckpt_part_place place = {.number = 1, .servers = 1, .shards = part->shards};
-    struct rt_ckpt_part_sum sum = {0};
-    int rc = rt_ckpt_part_create(path, &place, &w, NULL);
-    while (rc == 0 && size >= RT_CKPT_PART_CHUNK) {
-        struct rt_ckpt_part_chunk c = {.kind = 1 + co_get_u32(data) % (RT_CKPT_PART_KINDS - 1),
+static int write_part(const uint8_t *data, size_t size, struct ckpt_part *part, const char *path) {
+    CO_CLEANUP(ckpt_part_closep) struct ckpt_part_writer *w = NULL;
+    struct ckpt_part_place place = {.number = 1, .servers = 1, .shards = part->shards};
+    struct ckpt_part_sum sum = {0};
+    int rc = ckpt_part_create(path, &place, &w, NULL);
+    while (rc == 0 && size >= CKPT_PART_CHUNK) {
+        struct ckpt_part_chunk c = {.kind = 1 + co_get_u32(data) % (CKPT_PART_KINDS - 1),
             .table = co_get_u32(data + 4),
             .shard = co_get_u32(data + 8),
             .items = co_get_u32(data + 12),
             .begin = co_get_u64(data + 16),
             .bytes = co_get_u32(data + 24)};
-        size -= RT_CKPT_PART_CHUNK;
+        size -= CKPT_PART_CHUNK;
         c.bytes = c.bytes < size ? c.bytes : (uint32_t)size;
-        rc = rt_ckpt_part_add(w, &c, data + RT_CKPT_PART_CHUNK, NULL);
-        data += RT_CKPT_PART_CHUNK + c.bytes;
+        rc = ckpt_part_add(w, &c, data + CKPT_PART_CHUNK, NULL);
+        data += CKPT_PART_CHUNK + c.bytes;
         size -= c.bytes;
     }
-    rc = rc < 0 ? rc : rt_ckpt_part_finish(w, &sum, NULL);
+    rc = rc < 0 ? rc : ckpt_part_finish(w, &sum, NULL);
     part->bytes = sum.bytes;
     part->hash = sum.hash;
     return rc;
 }
 
 /* Loads it as a server's shard does, into tables of the same description. */
-static int restore(const struct rt_ckpt_chain *chain) {
-    const struct rt_ckpt_point *p = &chain->points[0];
-    struct rt_table *tables = co_xcalloc(p->n_tables + 1UL, sizeof(*tables));
-    struct rt_budget budget = {.max = BUDGET};
-    struct rt_shard_tables t;
+static int restore(const struct ckpt_chain *chain) {
+    const struct ckpt_point *p = &chain->points[0];
+    struct ps_table *tables = co_xcalloc(p->n_tables + 1UL, sizeof(*tables));
+    struct table_budget budget = {.max = BUDGET};
+    struct shard_tables t;
     int rc = 0;
     for (uint32_t i = 0; i < p->n_tables && rc == 0; i++) {
-        const struct rt_table_spec spec = rt_table_spec_of(&p->tables[i]);
-        rc = spec.size > SIZE_MAX_ ? CO_NORESOURCE : rt_table_make(&spec, &tables[i], NULL);
+        const struct rt_table_spec spec = ps_table_spec_of(&p->tables[i]);
+        rc = spec.size > SIZE_MAX_ ? CO_NORESOURCE : ps_table_make(&spec, &tables[i], NULL);
     }
-    const struct rt_shard_config c = {.mode = RT_ASYNC,
+    const struct shard_config c = {.mode = RT_ASYNC,
         .shards = 1,
         .servers = 1,
         .trainers = 1,
         .tables = tables,
         .n_tables = p->n_tables,
         .budget = &budget};
-    rc = rc < 0 ? rc : rt_shard_tables_init(&t, &c, NULL);
+    rc = rc < 0 ? rc : shard_tables_init(&t, &c, NULL);
     if (rc == 0) {
-        rc = rt_shard_tables_restore(&t, chain, NULL);
-        rt_shard_tables_done(&t);
+        rc = shard_tables_restore(&t, chain, NULL);
+        shard_tables_done(&t);
     }
     free(tables);
     return rc;
 }
 
-static bool is_small(const struct rt_ckpt_point *p) {
+static bool is_small(const struct ckpt_point *p) {
     bool small = true;
     for (uint32_t i = 0; i < p->n_tables; i++) {
         small = small && p->tables[i].size <= SIZE_MAX_;
@@ -112,12 +111,12 @@ static bool is_small(const struct rt_ckpt_point *p) {
 }
 
 static void load(void) {
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = NULL;
     struct rt_model *m = NULL;
-    if (rt_ckpt_chain_open(dir, 1, &chain, NULL) < 0 || !is_small(&chain->points[0])) {
+    if (ckpt_chain_open(dir, 1, &chain, NULL) < 0 || !is_small(&chain->points[0])) {
         return;
     }
-    int whole = rt_ckpt_chain_verify(chain, NULL), rc = restore(chain);
+    int whole = ckpt_chain_verify(chain, NULL), rc = restore(chain);
     int opened = rt_model_open(dir, &m, NULL);
     rt_model_close(m);
     if (whole < 0 && (rc == 0 || opened == 0)) {
@@ -126,19 +125,19 @@ static void load(void) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    struct rt_ckpt_point p = {0};
+    struct ckpt_point p = {0};
     prepare();
     size_t len = size < 2 ? 0 : co_get_u16(data);
     if (size < 2 || len > size - 2 || !read_manifest((const char *)data + 2, len, &p)) {
         return 0;
     }
-    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, 1);
-    CO_AUTOFREE char *path = rt_ckpt_point_part(dir, 1, 0);
+    CO_AUTOFREE char *at = ckpt_point_dir(dir, 1);
+    CO_AUTOFREE char *path = ckpt_point_part(dir, 1, 0);
     (void)mkdir(at, 0700);
     if (write_part(data + 2 + len, size - 2 - len, &p.parts[0], path) == 0 &&
-        rt_ckpt_point_commit(dir, &p, NULL) == 0) {
+        ckpt_point_commit(dir, &p, NULL) == 0) {
         load();
     }
-    rt_ckpt_point_done(&p);
+    ckpt_point_done(&p);
     return 0;
 }

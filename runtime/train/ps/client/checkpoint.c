@@ -33,13 +33,13 @@ struct attempt {
     enum rt_save_mode mode;
     uint32_t deltas;
     int64_t begin_ms;
-    struct rt_ckpt_part_said {
+    struct psc_ckpt_part_said {
         uint32_t shards;
         uint64_t bytes, hash;
     } * parts; /* [servers] */
 };
 
-struct rt_saving {
+struct psc_saving {
     pthread_mutex_t m;
     pthread_cond_t changed;
     bool busy;           /* a thread makes or restores a checkpoint; it owns what follows */
@@ -58,7 +58,7 @@ struct rt_saving {
     atomic_bool again; /* the last delta was not possible: make a full one now */
 };
 
-static void take_saving(struct rt_saving *sv) {
+static void take_saving(struct psc_saving *sv) {
     pthread_mutex_lock(&sv->m);
     while (sv->busy) {
         /* no deadline: whoever is busy waits for servers, at most PART_MS a call */
@@ -68,7 +68,7 @@ static void take_saving(struct rt_saving *sv) {
     pthread_mutex_unlock(&sv->m);
 }
 
-static bool try_saving(struct rt_saving *sv) {
+static bool try_saving(struct psc_saving *sv) {
     pthread_mutex_lock(&sv->m);
     bool free = !sv->busy;
     sv->busy = true;
@@ -76,7 +76,7 @@ static bool try_saving(struct rt_saving *sv) {
     return free;
 }
 
-static void give_saving(struct rt_saving *sv) {
+static void give_saving(struct psc_saving *sv) {
     pthread_mutex_lock(&sv->m);
     sv->busy = false;
     pthread_cond_broadcast(&sv->changed);
@@ -88,27 +88,27 @@ static void give_saving(struct rt_saving *sv) {
 enum audience { SERVER_0, SERVERS, SHARDS }; /* shard 0 of server 0, of all servers; all shards */
 
 /* A call with the same message to all of them. */
-static int to_shards(struct rt_client *c, const char *what, const Rt__Control *m, enum audience who,
-    struct rt_call **ret, struct co_err *err) {
+static int to_shards(struct rt_client *c, const char *what, const Rpc__Control *m,
+    enum audience who, struct rt_call **ret, struct co_err *err) {
     const uint32_t servers = who == SERVER_0 ? 1 : c->n_links;
     struct rt_call *call =
-        rt_call_new(c, what, NULL, who == SHARDS ? c->base[c->n_links] : servers);
+        psc_call_new(c, what, NULL, who == SHARDS ? c->base[c->n_links] : servers);
     uint32_t at = 0;
     pthread_mutex_lock(&c->m);
     const uint64_t steps = c->steps;
     pthread_mutex_unlock(&c->m);
     for (uint32_t s = 0; s < servers; s++) {
         for (uint32_t g = c->base[s]; g < (who == SHARDS ? c->base[s + 1] : c->base[s] + 1); g++) {
-            struct rt_frame *f = NULL;
-            int rc = rt_control_pack(m, NULL, &f, err);
+            struct rpc_frame *f = NULL;
+            int rc = ps_control_pack(m, NULL, &f, err);
             if (rc < 0) {
-                rt_call_free(call);
+                psc_call_free(call);
                 return rc;
             }
-            f->head.kind = RT_FRAME_CHECKPOINT;
+            f->head.kind = RPC_FRAME_CHECKPOINT;
             f->head.shard = g - c->base[s];
             f->head.aux = steps;
-            rt_call_frame(call, at++, s, f, 0);
+            psc_call_frame(call, at++, s, f, 0);
         }
     }
     call->harmless = true;
@@ -117,28 +117,28 @@ static int to_shards(struct rt_client *c, const char *what, const Rt__Control *m
 }
 
 static int take_found(
-    struct rt_call *call, struct rt_part *p, const struct rt_frame *f, struct co_err *err) {
+    struct rt_call *call, struct psc_part *p, const struct rpc_frame *f, struct co_err *err) {
     (void)p;
-    CO_CLEANUP(rt_control_freep) Rt__Control *m = NULL;
-    int rc = rt_control_unpack(f, &m, err);
-    if (rc == 0 && m->body_case != RT__CONTROL__BODY_CKPT_FOUND) {
+    CO_CLEANUP(ps_control_freep) Rpc__Control *m = NULL;
+    int rc = ps_control_unpack(f, &m, err);
+    if (rc == 0 && m->body_case != RPC__CONTROL__BODY_CKPT_FOUND) {
         rc = co_err_set(err, CO_INVALID, "not what was asked");
     }
     if (rc == 0) {
-        Rt__CkptFound *to = call->arg;
+        Rpc__CkptFound *to = call->arg;
         *to = *m->ckpt_found;
     }
     return rc;
 }
 
 static int find(struct rt_client *c, const char *dir, uint64_t most, bool restores,
-    Rt__CkptFound *ret, struct co_err *err) {
-    Rt__CkptFind f = RT__CKPT_FIND__INIT;
-    Rt__Control m = RT__CONTROL__INIT;
+    Rpc__CkptFound *ret, struct co_err *err) {
+    Rpc__CkptFind f = RPC__CKPT_FIND__INIT;
+    Rpc__Control m = RPC__CONTROL__INIT;
     f.dir = (char *)(uintptr_t)dir;
     f.most = most;
     f.restores = restores;
-    m.body_case = RT__CONTROL__BODY_CKPT_FIND;
+    m.body_case = RPC__CONTROL__BODY_CKPT_FIND;
     m.ckpt_find = &f;
     struct rt_call *call = NULL;
     int rc = to_shards(c, "find a checkpoint", &m, SERVER_0, &call, err);
@@ -147,28 +147,28 @@ static int find(struct rt_client *c, const char *dir, uint64_t most, bool restor
     }
     call->arg = ret;
     call->take = take_found;
-    rt_call_start(call);
-    return rt_call_wait(call, PART_MS, err);
+    psc_call_start(call);
+    return psc_call_wait(call, PART_MS, err);
 }
 
 static int take_part(
-    struct rt_call *call, struct rt_part *p, const struct rt_frame *f, struct co_err *err) {
-    CO_CLEANUP(rt_control_freep) Rt__Control *m = NULL;
+    struct rt_call *call, struct psc_part *p, const struct rpc_frame *f, struct co_err *err) {
+    CO_CLEANUP(ps_control_freep) Rpc__Control *m = NULL;
     struct attempt *a = call->arg;
-    int rc = rt_control_unpack(f, &m, err);
+    int rc = ps_control_unpack(f, &m, err);
     if (rc < 0) {
         return rc;
     }
-    const Rt__CkptPart *part = m->ckpt_part;
-    if (m->body_case != RT__CONTROL__BODY_CKPT_PART || part->server != p->server) {
+    const Rpc__CkptPart *part = m->ckpt_part;
+    if (m->body_case != RPC__CONTROL__BODY_CKPT_PART || part->server != p->server) {
         return co_err_set(err, CO_INVALID, "not what was asked");
     }
-    a->parts[p->server] = (struct rt_ckpt_part_said){part->shards, part->bytes, part->hash};
+    a->parts[p->server] = (struct psc_ckpt_part_said){part->shards, part->bytes, part->hash};
     return 0;
 }
 
-static void fill_order(const struct attempt *a, const char *dir, Rt__CkptOrder *ret) {
-    rt__ckpt_order__init(ret);
+static void fill_order(const struct attempt *a, const char *dir, Rpc__CkptOrder *ret) {
+    rpc__ckpt_order__init(ret);
     ret->dir = (char *)(uintptr_t)dir;
     ret->number = a->number;
     ret->root = a->root;
@@ -179,45 +179,45 @@ static void fill_order(const struct attempt *a, const char *dir, Rt__CkptOrder *
 
 static int commit(struct attempt *a, const char *dir, struct co_err *err) {
     uint32_t n = a->c->n_links;
-    CO_AUTOFREE Rt__CkptPart *parts = co_xcalloc(n, sizeof(*parts));
-    CO_AUTOFREE Rt__CkptPart **list = co_xcalloc(n, sizeof(*list));
+    CO_AUTOFREE Rpc__CkptPart *parts = co_xcalloc(n, sizeof(*parts));
+    CO_AUTOFREE Rpc__CkptPart **list = co_xcalloc(n, sizeof(*list));
     for (uint32_t i = 0; i < n; i++) {
-        rt__ckpt_part__init(&parts[i]);
+        rpc__ckpt_part__init(&parts[i]);
         parts[i].server = i;
         parts[i].shards = a->parts[i].shards;
         parts[i].bytes = a->parts[i].bytes;
         parts[i].hash = a->parts[i].hash;
         list[i] = &parts[i];
     }
-    Rt__CkptOrder order;
-    Rt__CkptCommit k = RT__CKPT_COMMIT__INIT;
-    Rt__Control m = RT__CONTROL__INIT;
+    Rpc__CkptOrder order;
+    Rpc__CkptCommit k = RPC__CKPT_COMMIT__INIT;
+    Rpc__Control m = RPC__CONTROL__INIT;
     fill_order(a, dir, &order);
     k.order = &order;
     k.n_parts = n;
     k.parts = list;
     k.keep = a->options.keep;
-    m.body_case = RT__CONTROL__BODY_CKPT_COMMIT;
+    m.body_case = RPC__CONTROL__BODY_CKPT_COMMIT;
     m.ckpt_commit = &k;
     struct rt_call *call = NULL;
     int rc = to_shards(a->c, "commit a checkpoint", &m, SERVER_0, &call, err);
     if (rc < 0) {
         return rc;
     }
-    rt_call_start(call);
-    return rt_call_wait(call, PART_MS, err);
+    psc_call_start(call);
+    return psc_call_wait(call, PART_MS, err);
 }
 
 /* ---- one checkpoint; the caller has taken c->saving ---- */
 
 /* Asks server 0 what is in the directory, unless that is known. */
 static int learn(struct rt_client *c, const char *dir, struct co_err *err) {
-    struct rt_saving *sv = c->saving;
+    struct psc_saving *sv = c->saving;
     CO_AUTOFREE char *path = co_path_absolute(dir);
     if (sv->next > 0 && strcmp(sv->dir, path) == 0) {
         return 0;
     }
-    Rt__CkptFound found = RT__CKPT_FOUND__INIT;
+    Rpc__CkptFound found = RPC__CKPT_FOUND__INIT;
     int rc = find(c, path, UINT64_MAX, false, &found, err);
     if (rc < 0) {
         return rc;
@@ -236,11 +236,11 @@ static int learn(struct rt_client *c, const char *dir, struct co_err *err) {
  * could take the newest of one sort for the other, and `keep` would count, and so remove, both. */
 static int check_mode(
     const struct rt_client *c, const struct rt_checkpoint_options *o, struct co_err *err) {
-    const struct rt_saving *sv = c->saving;
+    const struct psc_saving *sv = c->saving;
     if ((unsigned)o->mode >= RT_SAVE_MODES) {
         return co_err_set(err, CO_INVALID, "there is no save mode %u", (unsigned)o->mode);
     }
-    if (sv->last == 0 || rt_ckpt_save_is_partial(sv->mode) == rt_ckpt_save_is_partial(o->mode)) {
+    if (sv->last == 0 || ckpt_save_is_partial(sv->mode) == ckpt_save_is_partial(o->mode)) {
         return 0;
     }
     return co_err_set(err, CO_INVALID,
@@ -259,13 +259,13 @@ CO_DEFINE_CLEANUP(struct attempt *, attempt_free)
 /* Sends the order; the checkpoint has the state in which the order finds each shard. */
 static int begin(struct rt_client *c, const struct rt_checkpoint_options *o, struct attempt **ret,
     struct co_err *err) {
-    struct rt_saving *sv = c->saving;
+    struct psc_saving *sv = c->saving;
     CO_CLEANUP(attempt_freep) struct attempt *a = co_xcalloc(1, sizeof(*a));
-    uint32_t most = o->deltas ? o->deltas : RT_CHECKPOINT_DELTAS;
+    uint32_t most = o->deltas ? o->deltas : PSC_CHECKPOINT_DELTAS;
     bool full = o->full || o->mode == RT_SAVE_DAY || sv->last == 0 || sv->deltas >= most;
     a->c = c;
     a->options = *o;
-    a->options.keep = o->keep == UINT32_MAX ? 0 : o->keep ? o->keep : RT_CHECKPOINT_KEEP;
+    a->options.keep = o->keep == UINT32_MAX ? 0 : o->keep ? o->keep : PSC_CHECKPOINT_KEEP;
     a->number = sv->next++;
     a->previous = sv->last;
     a->root = full ? a->number : sv->root;
@@ -274,10 +274,10 @@ static int begin(struct rt_client *c, const struct rt_checkpoint_options *o, str
     a->step = sv->origin + (c->options.mode == RT_SYNC ? c->steps : sv->steps);
     a->begin_ms = net_now();
     a->parts = co_xcalloc(c->n_links, sizeof(*a->parts));
-    Rt__CkptOrder order;
-    Rt__Control m = RT__CONTROL__INIT;
+    Rpc__CkptOrder order;
+    Rpc__Control m = RPC__CONTROL__INIT;
     fill_order(a, sv->dir, &order);
-    m.body_case = RT__CONTROL__BODY_CKPT_ORDER;
+    m.body_case = RPC__CONTROL__BODY_CKPT_ORDER;
     m.ckpt_order = &order;
     int rc = to_shards(c, "checkpoint", &m, SHARDS, &a->call, err);
     if (rc < 0) {
@@ -285,25 +285,25 @@ static int begin(struct rt_client *c, const struct rt_checkpoint_options *o, str
     }
     a->call->arg = a;
     a->call->take = take_part;
-    rt_call_start(a->call);
+    psc_call_start(a->call);
     *ret = co_steal_ptr(a);
     return 0;
 }
 
 static void note_made(const struct attempt *a, const struct rt_checkpoint *made) {
-    rt_meter_add(RT_M_CHECKPOINTS, RT_METER_DONE, 1);
-    rt_meter_set(RT_M_CHECKPOINT_NUMBER, 0, (double)made->number);
-    rt_meter_set(RT_M_CHECKPOINT_TIME, 0, (double)co_wall_ms() / 1e3);
-    rt_meter_set(RT_M_CHECKPOINT_BYTES, 0, (double)made->bytes);
-    rt_meter_set(RT_M_CHECKPOINT_SECONDS, 0, (double)(net_now() - a->begin_ms) / 1e3);
+    meter_add(METER_M_CHECKPOINTS, METER_DONE, 1);
+    meter_set(METER_M_CHECKPOINT_NUMBER, 0, (double)made->number);
+    meter_set(METER_M_CHECKPOINT_TIME, 0, (double)co_wall_ms() / 1e3);
+    meter_set(METER_M_CHECKPOINT_BYTES, 0, (double)made->bytes);
+    meter_set(METER_M_CHECKPOINT_SECONDS, 0, (double)(net_now() - a->begin_ms) / 1e3);
 }
 
 static int finish(struct attempt *a, struct rt_checkpoint *ret, struct co_err *err) {
-    struct rt_saving *sv = a->c->saving;
-    int rc = rt_call_wait(co_steal_ptr(a->call), PART_MS, err);
+    struct psc_saving *sv = a->c->saving;
+    int rc = psc_call_wait(co_steal_ptr(a->call), PART_MS, err);
     rc = rc < 0 ? rc : commit(a, sv->dir, err);
     if (rc < 0) {
-        rt_meter_add(RT_M_CHECKPOINTS, RT_METER_FAILED, 1);
+        meter_add(METER_M_CHECKPOINTS, METER_FAILED, 1);
         return co_err_wrap(err, "checkpoint %" PRIu64 " in '%s'", a->number, sv->dir);
     }
     sv->last = a->number;
@@ -342,7 +342,7 @@ static int checkpoint(struct rt_client *c, const struct rt_checkpoint_options *o
 
 int rt_checkpoint(struct rt_client *c, const char *dir, const struct rt_checkpoint_options *options,
     struct rt_checkpoint *ret, struct co_err *err) {
-    int here = rt_client_whole(c, err);
+    int here = psc_client_whole(c, err);
     if (here < 0) {
         return here;
     }
@@ -364,28 +364,28 @@ int rt_checkpoint(struct rt_client *c, const char *dir, const struct rt_checkpoi
 
 static void *await_checkpoint(void *arg) {
     CO_CLEANUP(attempt_freep) struct attempt *a = arg;
-    struct rt_saving *sv = a->c->saving;
+    struct psc_saving *sv = a->c->saving;
     struct rt_checkpoint made = {0};
     struct co_err err = {0};
     int rc = finish(a, &made, &err);
     if (rc == 0) {
-        rt_say_info("checkpoint %" PRIu64 " (%s, step %" PRIu64 ", %.1f MB) in '%s' after %.1f s",
+        ps_say_info("checkpoint %" PRIu64 " (%s, step %" PRIu64 ", %.1f MB) in '%s' after %.1f s",
             made.number, made.full ? "full" : "delta", made.step, (double)made.bytes / 1e6, sv->dir,
             (double)(net_now() - a->begin_ms) / 1000);
     } else if (is_for_full(a, rc)) {
         if (rc != CO_CONFLICT) {
-            rt_say_warn("%s; a full one is made at the next step", co_err_text(&err));
+            ps_say_warn("%s; a full one is made at the next step", co_err_text(&err));
         }
         sv->last = 0;
         atomic_store(&sv->again, true);
     } else {
-        rt_say_warn("%s; training goes on", co_err_text(&err));
+        ps_say_warn("%s; training goes on", co_err_text(&err));
     }
     give_saving(sv);
     return NULL;
 }
 
-static void join_thread(struct rt_saving *sv) {
+static void join_thread(struct psc_saving *sv) {
     if (sv->threaded) {
         /* no deadline: its calls end within PART_MS, or with the client */
         pthread_join(sv->thread, NULL);
@@ -394,7 +394,7 @@ static void join_thread(struct rt_saving *sv) {
 }
 
 static void start(struct rt_client *c) {
-    struct rt_saving *sv = c->saving;
+    struct psc_saving *sv = c->saving;
     struct attempt *a = NULL;
     struct co_err err = {0};
     const struct rt_checkpoint_options o = {
@@ -414,13 +414,13 @@ static void start(struct rt_client *c) {
         attempt_free(a);
     }
     if (rc < 0) {
-        rt_say_warn("%s; training goes on", co_err_text(&err));
+        ps_say_warn("%s; training goes on", co_err_text(&err));
     }
     give_saving(sv);
 }
 
-void rt_saving_step(struct rt_client *c) {
-    struct rt_saving *sv = c->saving;
+void psc_saving_step(struct rt_client *c) {
+    struct psc_saving *sv = c->saving;
     const struct rt_client_options *o = &c->options;
     sv->steps++;
     if (!o->checkpoint_dir || c->trainer != 0) {
@@ -437,13 +437,13 @@ void rt_saving_step(struct rt_client *c) {
 }
 
 /* Async: nothing to do.  Steps are counted by sv->steps, which goes on whatever servers restore. */
-void rt_saving_go_back(struct rt_client *c) {
+void psc_saving_go_back(struct rt_client *c) {
     if (c->options.mode == RT_SYNC) {
         c->saving->origin = 0;
     }
 }
 
-void rt_saving_wait(struct rt_client *c) {
+void psc_saving_wait(struct rt_client *c) {
     take_saving(c->saving);
     give_saving(c->saving);
 }
@@ -452,28 +452,28 @@ void rt_saving_wait(struct rt_client *c) {
 
 /* One round of control.proto's CkptRestore. */
 static int do_round(struct rt_client *c, const char *dir, uint64_t number,
-    Rt__CkptRestore__Round round, struct co_err *err) {
-    Rt__CkptRestore r = RT__CKPT_RESTORE__INIT;
-    Rt__Control m = RT__CONTROL__INIT;
+    Rpc__CkptRestore__Round round, struct co_err *err) {
+    Rpc__CkptRestore r = RPC__CKPT_RESTORE__INIT;
+    Rpc__Control m = RPC__CONTROL__INIT;
     r.dir = (char *)(uintptr_t)dir;
     r.number = number;
     r.round = round;
-    m.body_case = RT__CONTROL__BODY_CKPT_RESTORE;
+    m.body_case = RPC__CONTROL__BODY_CKPT_RESTORE;
     m.ckpt_restore = &r;
     struct rt_call *call = NULL;
-    const enum audience who = round == RT__CKPT_RESTORE__ROUND__CHECK ? SERVERS : SHARDS;
+    const enum audience who = round == RPC__CKPT_RESTORE__ROUND__CHECK ? SERVERS : SHARDS;
     int rc = to_shards(c, "restore", &m, who, &call, err);
     if (rc < 0) {
         return rc;
     }
-    rt_call_start(call);
-    return rt_call_wait(call, PART_MS, err);
+    psc_call_start(call);
+    return psc_call_wait(call, PART_MS, err);
 }
 
 static int restore_one(struct rt_client *c, const char *dir, uint64_t number, struct co_err *err) {
-    static const Rt__CkptRestore__Round rounds[] = {RT__CKPT_RESTORE__ROUND__CHECK,
-        RT__CKPT_RESTORE__ROUND__CLEAR, RT__CKPT_RESTORE__ROUND__LOAD,
-        RT__CKPT_RESTORE__ROUND__OPEN};
+    static const Rpc__CkptRestore__Round rounds[] = {RPC__CKPT_RESTORE__ROUND__CHECK,
+        RPC__CKPT_RESTORE__ROUND__CLEAR, RPC__CKPT_RESTORE__ROUND__LOAD,
+        RPC__CKPT_RESTORE__ROUND__OPEN};
     int rc = 0;
     for (size_t i = 0; i < CO_ARRAY_LEN(rounds) && rc == 0; i++) {
         rc = do_round(c, dir, number, rounds[i], err);
@@ -483,11 +483,11 @@ static int restore_one(struct rt_client *c, const char *dir, uint64_t number, st
 
 /* Restores the newest checkpoint that is not damaged. */
 static int restore_newest(
-    struct rt_client *c, const char *dir, Rt__CkptFound *ret, struct co_err *err) {
+    struct rt_client *c, const char *dir, Rpc__CkptFound *ret, struct co_err *err) {
     struct co_err damage = {0}; /* of the newest damaged one: */
     uint64_t damaged = 0;
     for (uint64_t most = UINT64_MAX;;) {
-        Rt__CkptFound found = RT__CKPT_FOUND__INIT;
+        Rpc__CkptFound found = RPC__CKPT_FOUND__INIT;
         struct co_err why = {0};
         int rc = find(c, dir, most, true, &found, &why);
         if (rc == 0 && found.number == 0) {
@@ -497,14 +497,14 @@ static int restore_newest(
             rc = restore_one(c, dir, found.number, &why);
         }
         if (rc == CO_DAMAGED && found.number > 0) {
-            rt_say_warn("%s; skipped", co_err_text(&why));
+            ps_say_warn("%s; skipped", co_err_text(&why));
             most = found.number - 1;
             damaged = damaged ? damaged : found.number;
             damage = damage.code ? damage : why;
             continue;
         }
         if (rc == 0 && damaged) {
-            rt_say_warn("checkpoint %" PRIu64 " in '%s' is damaged: checkpoint %" PRIu64
+            ps_say_warn("checkpoint %" PRIu64 " in '%s' is damaged: checkpoint %" PRIu64
                         " is used in its place",
                 damaged, dir, (uint64_t)found.number);
         }
@@ -517,25 +517,25 @@ static int restore_newest(
 
 int rt_restore(
     struct rt_client *c, const char *dir, struct rt_checkpoint *ret, struct co_err *err) {
-    int here = rt_client_here(c, err);
+    int here = psc_client_here(c, err);
     if (here < 0) {
         return here;
     }
-    struct rt_saving *sv = c->saving;
-    if (rt_client_behind(c)) {
+    struct psc_saving *sv = c->saving;
+    if (psc_client_behind(c)) {
         return 0;
     }
     CO_AUTOFREE char *path = co_path_absolute(dir);
-    Rt__CkptFound found = RT__CKPT_FOUND__INIT;
-    const struct co_err torn = rt_client_tear(c, &(struct co_err){0});
+    Rpc__CkptFound found = RPC__CKPT_FOUND__INIT;
+    const struct co_err torn = psc_client_tear(c, &(struct co_err){0});
     int rc = rt_flush(c, err);
     take_saving(sv);
     rc = rc < 0 ? rc : restore_newest(c, path, &found, err);
     if (rc < 0 && torn.code) {
-        (void)rt_client_tear(c, &torn);
+        (void)psc_client_tear(c, &torn);
     }
     if (rc == 0) {
-        rt_geo_forget(c->geo);
+        psc_geo_forget(c->geo);
         sv->next = 0; /* ask again: what was known is no base for a delta any more */
         sv->origin = found.step - (c->options.mode == RT_SYNC ? c->steps : sv->steps);
     }
@@ -551,8 +551,8 @@ int rt_restore(
 
 /* ---- opening, closing ---- */
 
-void rt_saving_open(struct rt_client *c) {
-    struct rt_saving *sv = c->saving = co_xcalloc(1, sizeof(*sv));
+void psc_saving_open(struct rt_client *c) {
+    struct psc_saving *sv = c->saving = co_xcalloc(1, sizeof(*sv));
     const struct rt_client_options *o = &c->options;
     pthread_mutex_init(&sv->m, NULL);
     pthread_cond_init(&sv->changed, NULL);
@@ -562,8 +562,8 @@ void rt_saving_open(struct rt_client *c) {
     sv->due_ms = net_now() + o->checkpoint_ms;
 }
 
-void rt_saving_close(struct rt_client *c) {
-    struct rt_saving *sv = c->saving;
+void psc_saving_close(struct rt_client *c) {
+    struct psc_saving *sv = c->saving;
     if (sv) {
         join_thread(sv);
         pthread_cond_destroy(&sv->changed);

@@ -54,8 +54,8 @@ static void die_at_step(void) {
 }
 
 static int serve(const char *dir, uint32_t index, uint32_t servers, bool dies,
-    struct rt_server **ret, struct co_err *err) {
-    struct rt_server_config c = {.listen = "127.0.0.1:0",
+    struct pss_server **ret, struct co_err *err) {
+    struct pss_server_config c = {.listen = "127.0.0.1:0",
         .index = index,
         .servers = servers,
         .trainers = 1,
@@ -68,9 +68,9 @@ static int serve(const char *dir, uint32_t index, uint32_t servers, bool dies,
         .restore_dir = dir,
         .quiet = true};
     if (dies) {
-        rt_disk_watch = die_at_step;
+        ckpt_disk_watch = die_at_step;
     }
-    return rt_server_start(&c, ret, err);
+    return pss_server_start(&c, ret, err);
 }
 
 /* Everything that was restored is of one instant; then pushes and checkpoints without end. */
@@ -81,13 +81,13 @@ static int train(const char *dir, uint32_t servers, struct co_err *err) {
         (void)snprintf(endpoint[i], 32, "127.0.0.1:%u", atomic_load(&shared->ports[i]));
         endpoints[i] = endpoint[i];
     }
-    struct rt_client_config c = {
+    struct psc_client_config c = {
         .trainers = 1, .servers = servers, .endpoints = endpoints, .job = "test"};
     struct rt_client_options o = {.start_timeout_ms = 60000, .lease_ms = 60000};
     struct rt_client *client = NULL;
     static float w[SIZE], rows[IDS], g[SIZE];
     uint64_t ids[IDS];
-    int rc = rt_client_connect(&c, &o, counters, 2, &client, err);
+    int rc = psc_client_connect(&c, &o, counters, 2, &client, err);
     for (uint64_t i = 0; i < IDS; i++) {
         ids[i] = i;
     }
@@ -153,14 +153,14 @@ static int learn(const char *dir, struct co_err *err) {
     char endpoint[32];
     const char *endpoints[] = {endpoint};
     (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", atomic_load(&shared->ports[0]));
-    struct rt_client_config c = {
+    struct psc_client_config c = {
         .trainers = 1, .servers = 1, .endpoints = endpoints, .job = "test"};
     struct rt_client_options o = {.start_timeout_ms = 60000, .lease_ms = 60000};
     const struct rt_checkpoint_options often = {.deltas = 4, .keep = 1};
     struct rt_client *client = NULL;
     struct rt_place place;
     uint32_t at = 0;
-    int rc = rt_client_connect(&c, &o, weights, 1, &client, err);
+    int rc = psc_client_connect(&c, &o, weights, 1, &client, err);
     rc = rc < 0 ? rc : rt_resume(client, &at, sizeof(at), &place, err);
     while (rc == 0 && at < LEARN) {
         rc = learn_step(client, at, &shared->loss[at], err);
@@ -178,10 +178,10 @@ static void say(const char *who, const struct co_err *err) {
 
 /* A server and its trainer as threads of one process, which dies. */
 static void be_both(const char *dir) {
-    struct rt_server *s = NULL;
+    struct pss_server *s = NULL;
     struct co_err err = {0};
     if (serve(dir, 0, 1, true, &s, &err) == 0) {
-        atomic_store(&shared->ports[0], rt_server_port(s));
+        atomic_store(&shared->ports[0], pss_server_port(s));
         (void)train(dir, 1, &err);
     }
     say("both", &err);
@@ -189,11 +189,11 @@ static void be_both(const char *dir) {
 }
 
 static void be_learner(const char *dir, bool dies) {
-    struct rt_server *s = NULL;
+    struct pss_server *s = NULL;
     struct co_err err = {0};
     int rc = serve(dir, 0, 1, dies, &s, &err);
     if (rc == 0) {
-        atomic_store(&shared->ports[0], rt_server_port(s));
+        atomic_store(&shared->ports[0], pss_server_port(s));
         rc = learn(dir, &err);
     }
     if (rc < 0) {
@@ -203,12 +203,12 @@ static void be_learner(const char *dir, bool dies) {
 }
 
 static void be_server(const char *dir, uint32_t index, bool dies) {
-    struct rt_server *s = NULL;
+    struct pss_server *s = NULL;
     struct co_err err = {0};
     if (serve(dir, index, SERVERS, dies, &s, &err) == 0) {
-        atomic_store(&shared->ports[index], rt_server_port(s));
+        atomic_store(&shared->ports[index], pss_server_port(s));
         (void)!write(woken, "x", 1);
-        (void)!rt_server_wait(s, &err);
+        (void)!pss_server_wait(s, &err);
     }
     say("server", &err);
     _exit(1);
@@ -223,15 +223,15 @@ static int dice(int sides) {
 }
 
 static void check(const char *dir, uint32_t servers, int round) {
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
     struct co_err err = {0};
     uint64_t committed = atomic_load(&shared->committed);
-    const struct rt_ckpt_search search = {.dir = dir, .most = UINT64_MAX};
-    int rc = rt_ckpt_chain_newest(&search, &c, &err);
+    const struct ckpt_search search = {.dir = dir, .most = UINT64_MAX};
+    int rc = ckpt_chain_newest(&search, &c, &err);
     if (rc == CO_NOTFOUND && committed == 0) {
         return;
     }
-    rc = rc < 0 ? rc : rt_ckpt_chain_verify(c, &err);
+    rc = rc < 0 ? rc : ckpt_chain_verify(c, &err);
     if (rc < 0) {
         fail_msg("round %d: %s", round, err.msg);
     }

@@ -28,7 +28,7 @@
 enum { SIZE = 3000, DIM = 6, IDS = 4000, BATCH = 300, SERVERS_MAX = 4 };
 
 struct world {
-    struct rt_server *servers[SERVERS_MAX];
+    struct pss_server *servers[SERVERS_MAX];
     uint32_t n;
     char endpoint[SERVERS_MAX][32];
     const char *endpoints[SERVERS_MAX];
@@ -54,7 +54,7 @@ static void world_start(
     w->n = servers;
     w->trainers = trainers;
     for (uint32_t i = 0; i < servers; i++) {
-        struct rt_server_config c = {.listen = "127.0.0.1:0",
+        struct pss_server_config c = {.listen = "127.0.0.1:0",
             .index = i,
             .servers = servers,
             .trainers = trainers,
@@ -66,8 +66,8 @@ static void world_start(
             .checkpoint_dir = root,
             .restore_dir = restore_dir,
             .quiet = true};
-        assert_int_equal(0, rt_server_start(&c, &w->servers[i], NULL));
-        (void)snprintf(w->endpoint[i], 32, "127.0.0.1:%u", rt_server_port(w->servers[i]));
+        assert_int_equal(0, pss_server_start(&c, &w->servers[i], NULL));
+        (void)snprintf(w->endpoint[i], 32, "127.0.0.1:%u", pss_server_port(w->servers[i]));
         w->endpoints[i] = w->endpoint[i];
     }
 }
@@ -75,15 +75,15 @@ static void world_start(
 static void world_end(struct world *w) {
     for (uint32_t i = 0; i < w->n; i++) {
         struct co_err err = {0};
-        if (rt_server_wait(w->servers[i], &err) < 0) {
+        if (pss_server_wait(w->servers[i], &err) < 0) {
             fail_msg("server %u: %s", i, err.msg);
         }
-        rt_server_stop(w->servers[i]);
+        pss_server_stop(w->servers[i]);
     }
 }
 
 static struct rt_client *enter(struct world *w, uint32_t trainer, struct rt_client_options o) {
-    struct rt_client_config c = {.trainer = trainer,
+    struct psc_client_config c = {.trainer = trainer,
         .trainers = w->trainers,
         .servers = w->n,
         .endpoints = w->endpoints,
@@ -93,7 +93,7 @@ static struct rt_client *enter(struct world *w, uint32_t trainer, struct rt_clie
     o.lease_ms = 60000;
     struct rt_client *client = NULL;
     struct co_err err = {0};
-    if (rt_client_connect(&c, &o, specs, 3, &client, &err) < 0) {
+    if (psc_client_connect(&c, &o, specs, 3, &client, &err) < 0) {
         fail_msg("%s", err.msg);
     }
     return client;
@@ -175,7 +175,7 @@ static int teardown(void **state) {
 
 /* Another byte at `at`, from the end when negative. */
 static void damage(const char *dir, uint64_t number, const char *file, long at) {
-    CO_AUTOFREE char *in = rt_ckpt_point_dir(dir, number);
+    CO_AUTOFREE char *in = ckpt_point_dir(dir, number);
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", in, file);
     FILE *f = fopen(path, "r+");
     assert_non_null(f);
@@ -261,7 +261,7 @@ static void servers_begin_with_the_newest_whole_one(void **state) {
         restore_dir = dir;
         world_start(&w, servers, 2, 1, NULL);
         restore_dir = NULL;
-        assert_int_equal(2, rt_server_restored(w.servers[0])->number);
+        assert_int_equal(2, pss_server_restored(w.servers[0])->number);
         c = enter(&w, 0, (struct rt_client_options){0});
         CO_AUTOFREE struct values *have = read_all(c);
         assert_memory_equal(want, have, sizeof(*have));
@@ -289,10 +289,10 @@ static void tables_in_another_order_begin_with_what_was_saved(void **state) {
             s[i] = (struct rt_table_spec){
                 .name = name, .kind = RT_DENSE, .size = FEW, .optimizer = "sgd:lr=1"};
         }
-        struct rt_client_config config = {
+        struct psc_client_config config = {
             .trainers = 1, .servers = w.n, .endpoints = w.endpoints, .job = own_job()};
         struct rt_client_options o = {0};
-        OK(rt_client_connect(&config, &o, s, N, &c, &err));
+        OK(psc_client_connect(&config, &o, s, N, &c, &err));
         for (uint32_t i = 0; i < N; i++) {
             for (uint32_t k = 0; k < FEW; k++) {
                 values[k] = turned ? 0 : -(float)(i * FEW + k);
@@ -322,13 +322,13 @@ static const struct rt_table_spec counters[] = {
 
 static struct rt_client *enter_counting(
     struct world *w, uint32_t trainer, struct rt_client_options o) {
-    struct rt_client_config c = {.trainer = trainer,
+    struct psc_client_config c = {.trainer = trainer,
         .trainers = w->trainers,
         .servers = w->n,
         .endpoints = w->endpoints,
         .job = own_job()};
     struct rt_client *client = NULL;
-    OK(rt_client_connect(&c, &o, counters, 2, &client, &err));
+    OK(psc_client_connect(&c, &o, counters, 2, &client, &err));
     return client;
 }
 
@@ -349,40 +349,40 @@ static void count_once(struct rt_client *c) {
  * unless it is negative. */
 static void check_counts(
     const char *dir, uint64_t number, uint32_t servers, uint32_t shards, float want) {
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
-    OK(rt_ckpt_chain_open(dir, number, &chain, &err));
-    OK(rt_ckpt_chain_verify(chain, &err));
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = NULL;
+    OK(ckpt_chain_open(dir, number, &chain, &err));
+    OK(ckpt_chain_verify(chain, &err));
     for (uint32_t s = 0; s < servers; s++) {
         for (uint32_t k = 0; k < shards; k++) {
-            struct rt_table tables[2];
-            struct rt_shard_tables t;
-            struct rt_shard_config c = {.index = k,
+            struct ps_table tables[2];
+            struct shard_tables t;
+            struct shard_config c = {.index = k,
                 .shards = shards,
                 .server = s,
                 .servers = servers,
                 .trainers = 1,
                 .tables = tables,
                 .n_tables = 2};
-            OK(rt_table_make(&counters[0], &tables[0], &err));
-            OK(rt_table_make(&counters[1], &tables[1], &err));
-            OK(rt_shard_tables_init(&t, &c, &err));
-            OK(rt_shard_tables_restore(&t, chain, &err));
-            const struct rt_store *rows = t.tables[1].rows;
+            OK(ps_table_make(&counters[0], &tables[0], &err));
+            OK(ps_table_make(&counters[1], &tables[1], &err));
+            OK(shard_tables_init(&t, &c, &err));
+            OK(shard_tables_restore(&t, chain, &err));
+            const struct table_store *rows = t.tables[1].rows;
             float first = t.tables[0].blocks[0].w[0], row = -1;
             for (size_t i = 0; i < t.tables[0].blocks[0].n; i++) {
                 assert_true(t.tables[0].blocks[0].w[i] == first);
             }
-            for (uint32_t at = rt_store_next(rows, 0); at != RT_SLOT_NONE;
-                 at = rt_store_next(rows, at + 1)) {
+            for (uint32_t at = table_store_next(rows, 0); at != TABLE_SLOT_NONE;
+                 at = table_store_next(rows, at + 1)) {
                 float v;
-                rt_store_read(rows, at, &v);
+                table_store_read(rows, at, &v);
                 row = row < 0 ? v : row;
                 assert_true(v == row);
             }
             /* A push brings rows first. */
             assert_true(row == first || row == first + 1);
             assert_true(want < 0 || (first == want && row == want));
-            rt_shard_tables_done(&t);
+            shard_tables_done(&t);
         }
     }
 }
@@ -426,7 +426,7 @@ static void a_checkpoint_beside_training_is_of_one_instant(void **state) {
 
 static uint64_t last_number(const char *dir) {
     uint64_t last = 0;
-    OK(rt_ckpt_last_number(dir, &last, &err));
+    OK(ckpt_last_number(dir, &last, &err));
     return last;
 }
 
@@ -477,13 +477,13 @@ static void in_sync_mode_a_checkpoint_is_of_its_step(void **state) {
     uint64_t last = last_number(dir), step = 0;
     assert_true(last >= MADE);
     for (uint64_t n = 1; n <= last; n++) {
-        struct rt_ckpt_point p;
-        OK(rt_ckpt_point_read(dir, n, &p, &err));
+        struct ckpt_point p;
+        OK(ckpt_point_read(dir, n, &p, &err));
         assert_true(p.sync && p.step >= step + 3 && p.step <= (uint64_t)end);
-        assert_int_equal(n % 3 == 1, rt_ckpt_point_full(&p));
+        assert_int_equal(n % 3 == 1, ckpt_point_full(&p));
         step = p.step;
         check_counts(dir, n, 2, 2, (float)step);
-        rt_ckpt_point_done(&p);
+        ckpt_point_done(&p);
     }
 }
 
@@ -577,44 +577,44 @@ static void a_call_for_the_other_kind_is_named(void **state) {
 /* Two jobs would number, prune and restore each other's. */
 static void a_directory_is_one_jobs_at_a_time(void **state) {
     const char *dir = *state;
-    struct rt_server_config config = lone_server(dir);
-    struct rt_server *theirs = NULL, *s = NULL;
+    struct pss_server_config config = lone_server(dir);
+    struct pss_server *theirs = NULL, *s = NULL;
     struct rt_checkpoint made = {0};
     struct co_err why = {0};
     struct world w;
     config.job = "theirs";
     config.checkpoint_dir = dir;
-    OK(rt_server_start(&config, &theirs, &err));
+    OK(pss_server_start(&config, &theirs, &err));
     config.job = own_job();
     config.endpoint = "127.0.0.1:1";
-    assert_int_equal(CO_EXISTS, rt_server_start(&config, &s, &why));
+    assert_int_equal(CO_EXISTS, pss_server_start(&config, &s, &why));
     assert_non_null(strstr(why.msg, "is where job 'theirs' writes its checkpoints"));
     world_start(&w, 1, 1, 1, NULL);
     struct rt_client *c = enter(&w, 0, (struct rt_client_options){0});
     assert_int_equal(CO_EXISTS, rt_checkpoint(c, dir, NULL, NULL, &why));
     assert_non_null(strstr(why.msg, "is where job 'theirs' writes its checkpoints"));
     assert_int_equal(CO_NOTFOUND, rt_restore(c, dir, NULL, &why)); /* who reads disturbs nobody */
-    rt_server_stop(theirs);
+    pss_server_stop(theirs);
     OK(rt_checkpoint(c, dir, NULL, &made, &err));
     assert_int_equal(1, made.number);
-    assert_int_equal(CO_EXISTS, rt_server_start(&config, &s, &why));
+    assert_int_equal(CO_EXISTS, pss_server_start(&config, &s, &why));
     OK(rt_finish(c, &err));
     world_end(&w);
-    OK(rt_server_start(&config, &s, &err)); /* its owner has ended */
-    rt_server_stop(s);
+    OK(pss_server_start(&config, &s, &err)); /* its owner has ended */
+    pss_server_stop(s);
 }
 
 /* Nobody takes it for an empty one: a server would begin with empty tables, a checkpoint with a
  * number that is in use. */
 static void a_directory_that_cannot_be_listed_is_told(void **state) {
     CO_AUTOFREE char *file = co_xasprintf("%s/file", (char *)*state);
-    struct rt_server_config config = lone_server(file);
+    struct pss_server_config config = lone_server(file);
     struct co_err why[4] = {0};
-    struct rt_server *s = NULL;
+    struct pss_server *s = NULL;
     struct rt_model *m = NULL;
     struct world w;
     OK(co_file_write(file, "", 0, 0600, &err));
-    assert_int_equal(CO_INVALID, rt_server_start(&config, &s, &why[0]));
+    assert_int_equal(CO_INVALID, pss_server_start(&config, &s, &why[0]));
     assert_int_equal(CO_INVALID, rt_model_open(file, &m, &why[1]));
     world_start(&w, 1, 1, 1, NULL);
     struct rt_client *c = enter(&w, 0, (struct rt_client_options){0});
@@ -669,7 +669,7 @@ static void push_seen(struct rt_client *c, uint64_t id, float show, float click)
 
 /* Bits of the ids. */
 static int gather_ids(
-    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     (void)err;
     for (uint32_t i = 0; i < c->items; i++) {
         *(unsigned *)arg |= 1U << co_get_u64(data + (size_t)i * c->bytes / c->items);
@@ -679,17 +679,17 @@ static int gather_ids(
 
 static unsigned save_by(
     struct rt_client *c, const char *dir, enum rt_save_mode mode, bool full, uint32_t said) {
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = NULL;
     unsigned ids = 0;
     struct rt_checkpoint made;
     const struct rt_checkpoint_options o = {.mode = mode};
     OK(rt_checkpoint(c, dir, &o, &made, &err));
     assert_int_equal(full, made.full);
-    OK(rt_ckpt_chain_open(dir, made.number, &chain, &err));
+    OK(ckpt_chain_open(dir, made.number, &chain, &err));
     assert_int_equal(said, chain->points[chain->n - 1].save);
-    const struct rt_restore_walk walk = {
-        .chain = chain, .kind = RT_CKPT_PART_ROWS, .take = gather_ids, .arg = &ids};
-    OK(rt_restore_walk(&walk, chain->n - 1, &err));
+    const struct shard_restore_walk walk = {
+        .chain = chain, .kind = CKPT_PART_ROWS, .take = gather_ids, .arg = &ids};
+    OK(shard_restore_walk(&walk, chain->n - 1, &err));
     return ids;
 }
 
@@ -700,10 +700,10 @@ static void modes_say_which_rows_are_saved(void **state) {
     CO_AUTOFREE char *whole = co_xasprintf("%s/train", (char *)*state);
     struct world w;
     world_start(&w, 2, 2, 1, NULL);
-    struct rt_client_config config = {
+    struct psc_client_config config = {
         .trainers = 1, .servers = 2, .endpoints = w.endpoints, .job = own_job()};
     struct rt_client *c = NULL;
-    OK(rt_client_connect(&config, &(struct rt_client_options){0}, scored, 1, &c, &err));
+    OK(psc_client_connect(&config, &(struct rt_client_options){0}, scored, 1, &c, &err));
     push_seen(c, 1, 12, 2);
     push_seen(c, 2, 2, 0);
     assert_int_equal(ONE, save_by(c, dir, RT_SAVE_DELTA, true, RT_SAVE_BASE));
@@ -719,7 +719,7 @@ static void modes_say_which_rows_are_saved(void **state) {
 
     /* One that fails has counted as a save: what it had is in the next one all the same. */
     push_seen(c, 1, 3, 0);
-    CO_AUTOFREE char *path = rt_ckpt_point_dir(dir, 6);
+    CO_AUTOFREE char *path = ckpt_point_dir(dir, 6);
     const struct rt_checkpoint_options delta = {.mode = RT_SAVE_DELTA};
     OK(co_file_write(path, "", 0, 0600, &err));
     assert_true(rt_checkpoint(c, dir, &delta, NULL, NULL) < 0);
@@ -805,10 +805,10 @@ static uint64_t save_tables(const char *dir, const struct rt_table_spec *tables,
     struct world w;
     struct rt_checkpoint made;
     world_start(&w, 1, 1, 1, NULL);
-    struct rt_client_config config = {
+    struct psc_client_config config = {
         .trainers = 1, .servers = 1, .endpoints = w.endpoints, .job = own_job()};
     struct rt_client *c = NULL;
-    OK(rt_client_connect(&config, &(struct rt_client_options){0}, tables, n, &c, &err));
+    OK(psc_client_connect(&config, &(struct rt_client_options){0}, tables, n, &c, &err));
     for (uint32_t i = 0; i < n; i++) {
         static const float g[SIZE] = {1};
         const uint64_t ids[] = {1, 2};

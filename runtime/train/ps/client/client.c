@@ -19,7 +19,7 @@ enum { TICK_MS = 100, LEAVE_MS = 500 };
 
 /* ---- callbacks, on the rpc's thread ---- */
 
-void rt_client_note_done(struct rt_client *c, const uint32_t *trainers, size_t n) {
+void psc_client_note_done(struct rt_client *c, const uint32_t *trainers, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (trainers[i] < c->trainers) {
             c->done[trainers[i]] = true;
@@ -28,76 +28,76 @@ void rt_client_note_done(struct rt_client *c, const uint32_t *trainers, size_t n
 }
 
 /* Handles a notice that a server sends to all trainers; kinds that are not known are ignored. */
-static void take_notice(struct rt_client *c, const struct rt_frame *f) {
-    CO_CLEANUP(rt_control_freep) Rt__Control *m = NULL;
-    if (rt_control_unpack(f, &m, NULL) == 0 && m->body_case == RT__CONTROL__BODY_FINISHED) {
+static void take_notice(struct rt_client *c, const struct rpc_frame *f) {
+    CO_CLEANUP(ps_control_freep) Rpc__Control *m = NULL;
+    if (ps_control_unpack(f, &m, NULL) == 0 && m->body_case == RPC__CONTROL__BODY_FINISHED) {
         pthread_mutex_lock(&c->m);
-        rt_client_note_done(c, m->finished->trainers, m->finished->n_trainers);
+        psc_client_note_done(c, m->finished->trainers, m->finished->n_trainers);
         pthread_mutex_unlock(&c->m);
     }
 }
 
 /* Handles an error that answers no request: it fails the whole client. */
-static void take_failure(struct rt_client *c, const struct rt_link *l, const struct rt_frame *f) {
+static void take_failure(struct rt_client *c, const struct psc_link *l, const struct rpc_frame *f) {
     struct co_err err = {0};
     struct rt_call *list = NULL;
-    rt_frame_error_read(f, &err);
+    rpc_frame_error_read(f, &err);
     co_err_wrap(&err, "server %u (%s)", l->index, l->endpoint);
     pthread_mutex_lock(&c->m);
     if (!(c->finishing && err.code == CO_GONE)) {
-        list = rt_client_fail(c, &err);
+        list = psc_client_fail(c, &err);
     }
     pthread_mutex_unlock(&c->m);
-    rt_calls_done(list);
+    psc_calls_done(list);
 }
 
-void rt_client_frame(struct rt_client *c, struct rt_link *l, struct rt_frame *f_own) {
-    CO_CLEANUP(rt_frame_freep) struct rt_frame *f = f_own;
-    if (f->head.kind == RT_FRAME_ERROR && f->head.seq == 0) {
+void psc_client_frame(struct rt_client *c, struct psc_link *l, struct rpc_frame *f_own) {
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = f_own;
+    if (f->head.kind == RPC_FRAME_ERROR && f->head.seq == 0) {
         take_failure(c, l, f);
-    } else if (f->head.kind == RT_FRAME_CONTROL) {
+    } else if (f->head.kind == RPC_FRAME_CONTROL) {
         take_notice(c, f);
     } else {
-        rt_client_answer(c, l, co_steal_ptr(f));
+        psc_client_answer(c, l, co_steal_ptr(f));
     }
 }
 
-static void on_frame(void *arg, struct rt_stream *stream, struct rt_frame *f_own) {
+static void on_frame(void *arg, struct rpc_stream *stream, struct rpc_frame *f_own) {
     struct rt_client *c = arg;
-    struct rt_link *l = rt_stream_user(stream);
+    struct psc_link *l = rpc_stream_user(stream);
     pthread_mutex_lock(&c->m);
     bool current = l->stream == stream;
     l->heard_ms = current ? net_now() : l->heard_ms;
     pthread_mutex_unlock(&c->m);
     if (current) {
-        rt_client_frame(c, l, f_own);
+        psc_client_frame(c, l, f_own);
     } else {
-        rt_frame_free(f_own); /* from a connection that this link has dropped */
+        rpc_frame_free(f_own); /* from a connection that this link has dropped */
     }
 }
 
-static void on_close(void *arg, struct rt_stream *stream, const struct co_err *why) {
+static void on_close(void *arg, struct rpc_stream *stream, const struct co_err *why) {
     struct rt_client *c = arg;
-    struct rt_link *l = rt_stream_user(stream);
+    struct psc_link *l = rpc_stream_user(stream);
     struct rt_call *list = NULL;
     pthread_mutex_lock(&c->m);
     if (l->stream == stream) {
-        rt_stream_unref(l->stream);
+        rpc_stream_unref(l->stream);
         l->stream = NULL;
-        rt_client_drop_lanes(c, l);
-        if (l->state == RT_LINK_UP && c->leaving) {
-            list = rt_client_end_link(c, l, why);
-        } else if (l->state == RT_LINK_UP) {
-            list = rt_link_lose(l, co_err_text(why));
-        } else if (l->state != RT_LINK_LEFT) {
-            rt_link_set(l, RT_LINK_DOWN);
+        psc_client_drop_lanes(c, l);
+        if (l->state == PSC_LINK_UP && c->leaving) {
+            list = psc_client_end_link(c, l, why);
+        } else if (l->state == PSC_LINK_UP) {
+            list = psc_link_lose(l, co_err_text(why));
+        } else if (l->state != PSC_LINK_LEFT) {
+            psc_link_set(l, PSC_LINK_DOWN);
             l->why = *why;
-            (void)rt_client_requeue(c, l, why);
+            (void)psc_client_requeue(c, l, why);
         }
-        rt_client_changed(c);
+        psc_client_changed(c);
     }
     pthread_mutex_unlock(&c->m);
-    rt_calls_done(list);
+    psc_calls_done(list);
 }
 
 static void on_tick(void *arg) {
@@ -109,26 +109,26 @@ static void on_tick(void *arg) {
     bool was_away = c->ticked_ms && now - c->ticked_ms > 20 * TICK_MS;
     c->ticked_ms = now;
     for (uint32_t i = 0; i < c->n_links; i++) {
-        struct rt_link *l = &c->links[i];
-        struct rt_stream *stream = NULL;
+        struct psc_link *l = &c->links[i];
+        struct rpc_stream *stream = NULL;
         l->heard_ms = was_away ? now : l->heard_ms;
-        struct rt_call *list = rt_link_tick(l, now, &stream);
+        struct rt_call *list = psc_link_tick(l, now, &stream);
         struct co_err why = l->ways.broken;
         if (!list && !stream) {
             continue;
         }
         pthread_mutex_unlock(&c->m);
-        rt_calls_done(list);
+        psc_calls_done(list);
         if (stream) {
-            rt_stream_break(stream, &why);
-            rt_stream_unref(stream);
+            rpc_stream_break(stream, &why);
+            rpc_stream_unref(stream);
         }
         pthread_mutex_lock(&c->m);
     }
     pthread_mutex_unlock(&c->m);
 }
 
-static const struct rt_rpc_ops client_ops = {NULL, on_frame, on_close, on_tick};
+static const struct rpc_ops client_ops = {NULL, on_frame, on_close, on_tick};
 
 /* ---- opening and closing ---- */
 
@@ -137,20 +137,20 @@ static void client_free(struct rt_client *c) {
         /* no deadline: the client has failed, and an attempt to connect has its limits */
         pthread_join(c->mender, NULL);
     }
-    rt_saving_close(c);
+    psc_saving_close(c);
     struct co_err held = {0};
-    if (rt_rpc_close(c->rpc, &held) < 0) {
-        rt_say_warn("while the client closes: %s", held.msg);
+    if (rpc_close(c->rpc, &held) < 0) {
+        ps_say_warn("while the client closes: %s", held.msg);
     }
-    rt_reader_free(c->reader);
-    rt_server_stop(c->own);
+    psc_reader_free(c->reader);
+    pss_server_stop(c->own);
     for (uint32_t i = 0; i < c->n_links; i++) {
         free(c->links[i].endpoint);
         free(c->links[i].numbers);
         free(c->links[i].lines);
     }
     for (uint32_t i = 0; i < c->n_tables; i++) {
-        rt_exchange_free(&c->exchanges[i]);
+        psc_exchange_free(&c->exchanges[i]);
     }
     free(c->exchanges);
     free(c->links);
@@ -162,7 +162,7 @@ static void client_free(struct rt_client *c) {
     free(c->job);
     free((char *)(uintptr_t)c->auth.token);
     if (c->metered) {
-        rt_meter_close();
+        meter_close();
     }
     co_fork_unwatch(&c->fork);
     pthread_cond_destroy(&c->broke);
@@ -184,16 +184,16 @@ static void init_sync(struct rt_client *c) {
 
 static int copy_tables(
     struct rt_client *c, const struct rt_table_spec *specs, size_t n, struct co_err *err) {
-    if (n < 1 || n > RT_TABLES_MAX) {
-        return co_err_set(err, CO_INVALID, "%zu tables, expected 1 to %d", n, RT_TABLES_MAX);
+    if (n < 1 || n > PS_TABLES_MAX) {
+        return co_err_set(err, CO_INVALID, "%zu tables, expected 1 to %d", n, PS_TABLES_MAX);
     }
     c->tables = co_xcalloc(n, sizeof(*c->tables));
     c->exchanges = co_xcalloc(n, sizeof(*c->exchanges));
     for (size_t i = 0; i < n; i++) {
         struct rt_table_spec spec = specs[i];
         spec.mode = spec.mode ? spec.mode : c->options.mode;
-        int rc = rt_table_make(&spec, &c->tables[i], err);
-        rc = rc < 0 ? rc : rt_table_fits(&c->tables[i], c->options.mode, err);
+        int rc = ps_table_make(&spec, &c->tables[i], err);
+        rc = rc < 0 ? rc : ps_table_fits(&c->tables[i], c->options.mode, err);
         for (size_t k = 0; k < i && rc == 0; k++) {
             if (strcmp(c->tables[k].name, c->tables[i].name) == 0) {
                 rc = co_err_set(err, CO_INVALID, "two tables named '%s'", c->tables[i].name);
@@ -204,32 +204,32 @@ static int copy_tables(
         }
     }
     c->n_tables = (uint32_t)n;
-    rt_tables_take_turns(c->tables, c->n_tables);
+    ps_tables_take_turns(c->tables, c->n_tables);
     return 0;
 }
 
-static void set_links(struct rt_client *c, const struct rt_client_config *config) {
+static void set_links(struct rt_client *c, const struct psc_client_config *config) {
     c->n_links = config->servers;
     c->links = co_xcalloc(c->n_links, sizeof(*c->links));
     c->base = co_xcalloc((size_t)c->n_links + 1, sizeof(*c->base));
     for (uint32_t i = 0; i < c->n_links; i++) {
         c->links[i] =
-            (struct rt_link){.c = c, .index = i, .endpoint = co_xstrdup(config->endpoints[i])};
-        rt_client_set_lines(&c->links[i], 0);
+            (struct psc_link){.c = c, .index = i, .endpoint = co_xstrdup(config->endpoints[i])};
+        psc_client_set_lines(&c->links[i], 0);
     }
 }
 
-int rt_client_start_mender(struct rt_client *c, struct co_err *err) {
+int psc_client_start_mender(struct rt_client *c, struct co_err *err) {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int e = pthread_create(&c->mender, NULL, rt_client_mend, c);
+    int e = pthread_create(&c->mender, NULL, psc_client_mend, c);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     c->mending = e == 0;
     return e ? co_err_errno(err, e, "cannot start a thread") : 0;
 }
 
-int rt_client_connect(const struct rt_client_config *config,
+int psc_client_connect(const struct psc_client_config *config,
     const struct rt_client_options *options, const struct rt_table_spec *specs, size_t n_specs,
     struct rt_client **ret_client, struct co_err *err) {
     struct rt_client *c = co_xcalloc(1, sizeof(*c));
@@ -239,53 +239,53 @@ int rt_client_connect(const struct rt_client_config *config,
     c->job = co_xstrdup(config->job ? config->job : "");
     c->auth.token = co_xstrdup(config->token ? config->token : "");
     c->auth.encrypt = config->encrypt;
-    c->window = config->window ? config->window : RT_LINK_WINDOW;
-    c->incarnation = rt_incarnation();
+    c->window = config->window ? config->window : PSC_LINK_WINDOW;
+    c->incarnation = ps_incarnation();
     c->join_until_ms = INT64_MAX;
     c->done = co_xcalloc(c->trainers, sizeof(*c->done));
     init_sync(c);
-    struct rt_rpc_options rpc = {
+    struct rpc_options rpc = {
         .tick_ms = TICK_MS, .encrypt = config->encrypt, .backlog = config->backlog};
-    int rc = rt_options_client(&c->options, err);
-    rt_saving_open(c);
+    int rc = psc_options_client(&c->options, err);
+    psc_saving_open(c);
     rc = rc < 0 ? rc : copy_tables(c, specs, n_specs, err);
     if (rc == 0) {
         set_links(c, config);
-        rc = c->options.transport == RT_PS_GRPC ? 0 : rt_reader_new(c, &c->reader, err);
-        rc = rc < 0 ? rc : rt_rpc_open(&client_ops, c, &rpc, &c->rpc, err);
+        rc = c->options.transport == RT_PS_GRPC ? 0 : psc_reader_new(c, &c->reader, err);
+        rc = rc < 0 ? rc : rpc_open(&client_ops, c, &rpc, &c->rpc, err);
     }
-    rc = rc < 0 ? rc : rt_client_join(c, err);
-    rc = rc < 0 ? rc : rt_communicator_start(c, &c->communicator, err);
-    rc = rc < 0 ? rc : rt_client_start_mender(c, err);
+    rc = rc < 0 ? rc : psc_client_join(c, err);
+    rc = rc < 0 ? rc : psc_communicator_start(c, &c->communicator, err);
+    rc = rc < 0 ? rc : psc_client_start_mender(c, err);
     if (rc < 0) {
         rt_client_close(c);
         return rc;
     }
-    c->geo = rt_geo_open(c);
+    c->geo = psc_geo_open(c);
     *ret_client = c;
     return 0;
 }
 
 /* The stream is open, and the server has sent a welcome; or, if this trainer comes back, may be
  * about to: a server that has its hello would take a mere end for its loss. */
-static bool is_left(const struct rt_link *l, bool returns) {
-    return l->stream && l->state >= (returns ? RT_LINK_HELLO : RT_LINK_WELCOME);
+static bool is_left(const struct psc_link *l, bool returns) {
+    return l->stream && l->state >= (returns ? PSC_LINK_HELLO : PSC_LINK_WELCOME);
 }
 
-void rt_client_leave(struct rt_client *c, const char *why, bool returns) {
-    Rt__Leave l = RT__LEAVE__INIT;
+void psc_client_leave(struct rt_client *c, const char *why, bool returns) {
+    Rpc__Leave l = RPC__LEAVE__INIT;
     l.why = (char *)(uintptr_t)why;
     l.returns = returns;
-    Rt__Control m = RT__CONTROL__INIT;
-    m.body_case = RT__CONTROL__BODY_LEAVE;
+    Rpc__Control m = RPC__CONTROL__INIT;
+    m.body_case = RPC__CONTROL__BODY_LEAVE;
     m.leave = &l;
     int64_t deadline = net_now() + LEAVE_MS;
     bool open = false, in_time = true;
     pthread_mutex_lock(&c->m);
     for (uint32_t i = 0; i < c->n_links; i++) {
-        struct rt_frame *f = NULL;
-        if (is_left(&c->links[i], returns) && rt_control_pack(&m, NULL, &f, NULL) == 0) {
-            (void)!rt_stream_send(c->links[i].stream, f, NULL);
+        struct rpc_frame *f = NULL;
+        if (is_left(&c->links[i], returns) && ps_control_pack(&m, NULL, &f, NULL) == 0) {
+            (void)!rpc_stream_send(c->links[i].stream, f, NULL);
         }
     }
     do {
@@ -293,7 +293,7 @@ void rt_client_leave(struct rt_client *c, const char *why, bool returns) {
         for (uint32_t i = 0; i < c->n_links; i++) {
             open = open || is_left(&c->links[i], returns);
         }
-        in_time = !open || rt_client_wait(c, deadline);
+        in_time = !open || psc_client_wait(c, deadline);
     } while (open && in_time);
     pthread_mutex_unlock(&c->m);
 }
@@ -308,22 +308,22 @@ void rt_client_close(struct rt_client *c) {
     pthread_mutex_lock(&c->m);
     bool finished = c->finished;
     c->leaving = true;
-    struct rt_call *list = rt_client_fail(c, &err);
+    struct rt_call *list = psc_client_fail(c, &err);
     err = c->failed;
     pthread_mutex_unlock(&c->m);
-    rt_calls_done(list);
-    rt_communicator_stop(c->communicator);
-    rt_geo_close(c->geo);
-    rt_client_leave(c, finished ? "finished" : co_err_text(&err), false);
+    psc_calls_done(list);
+    psc_communicator_stop(c->communicator);
+    psc_geo_close(c->geo);
+    psc_client_leave(c, finished ? "finished" : co_err_text(&err), false);
     client_free(c);
 }
 
-int rt_client_here(const struct rt_client *c, struct co_err *err) {
+int psc_client_here(const struct rt_client *c, struct co_err *err) {
     return c->fork.forked ? co_fork_refuse("the client of the servers", err) : 0;
 }
 
-int rt_client_whole(struct rt_client *c, struct co_err *err) {
-    int rc = rt_client_here(c, err);
+int psc_client_whole(struct rt_client *c, struct co_err *err) {
+    int rc = psc_client_here(c, err);
     if (rc == 0 && __builtin_expect(atomic_load(&c->is_torn), 0)) {
         pthread_mutex_lock(&c->m);
         rc = co_err_set(err, CO_UNAVAILABLE, "%s", c->torn.msg);
@@ -332,7 +332,7 @@ int rt_client_whole(struct rt_client *c, struct co_err *err) {
     return rc;
 }
 
-struct co_err rt_client_tear(struct rt_client *c, const struct co_err *why) {
+struct co_err psc_client_tear(struct rt_client *c, const struct co_err *why) {
     pthread_mutex_lock(&c->m);
     const struct co_err before = c->torn, none = {0};
     c->torn = c->failed.code ? none : *why; /* then it refuses all in any case */
@@ -341,7 +341,7 @@ struct co_err rt_client_tear(struct rt_client *c, const struct co_err *why) {
     return before;
 }
 
-void rt_client_servers(struct rt_client *c, uint64_t *ret) {
+void psc_client_servers(struct rt_client *c, uint64_t *ret) {
     pthread_mutex_lock(&c->m);
     for (uint32_t i = 0; i < c->n_links; i++) {
         ret[i] = c->links[i].incarnation;
@@ -349,9 +349,9 @@ void rt_client_servers(struct rt_client *c, uint64_t *ret) {
     pthread_mutex_unlock(&c->m);
 }
 
-int rt_client_same_servers(struct rt_client *c, const uint64_t *was, struct co_err *err) {
+int psc_client_same_servers(struct rt_client *c, const uint64_t *was, struct co_err *err) {
     CO_AUTOFREE uint64_t *is = co_xcalloc(c->n_links, sizeof(*is));
-    rt_client_servers(c, is);
+    psc_client_servers(c, is);
     for (uint32_t i = 0; i < c->n_links; i++) {
         if (is[i] != was[i]) {
             return co_err_set(err, CO_CONFLICT, "server %u (%s) was restarted meanwhile", i,
@@ -365,9 +365,9 @@ enum rt_mode rt_client_mode(const struct rt_client *c) {
     return c->options.mode;
 }
 
-int rt_client_table(struct rt_client *c, uint32_t table, enum rt_table_kind kind,
-    const struct rt_table **ret, struct co_err *err) {
-    int rc = rt_client_whole(c, err);
+int psc_client_table(struct rt_client *c, uint32_t table, enum rt_table_kind kind,
+    const struct ps_table **ret, struct co_err *err) {
+    int rc = psc_client_whole(c, err);
     if (rc < 0) {
         return rc;
     }
@@ -379,7 +379,7 @@ int rt_client_table(struct rt_client *c, uint32_t table, enum rt_table_kind kind
     return 0;
 }
 
-enum rt_nonfinite rt_client_nonfinite(struct rt_client *c) {
+enum rt_nonfinite psc_client_nonfinite(struct rt_client *c) {
     enum rt_nonfinite least = RT_NONFINITE_ALLOW;
     pthread_mutex_lock(&c->m);
     for (uint32_t i = 0; i < c->n_links; i++) {

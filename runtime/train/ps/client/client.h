@@ -4,15 +4,15 @@
 
 #include "runtime/rt.h"
 
-struct rt_client_config {
+struct psc_client_config {
     uint32_t trainer, trainers, servers;
     const char *const *endpoints; /* [servers] */
     const char *job, *token;
     bool encrypt;   /* all connections; with a token only */
     size_t window;  /* bytes asked of a server and not yet answered; 0: 32 MiB */
-    size_t backlog; /* see rt_rpc_options */
+    size_t backlog; /* see rpc_options */
 };
 
-CO_MUST_CHECK int rt_client_connect(const struct rt_client_config *config,
+CO_MUST_CHECK int psc_client_connect(const struct psc_client_config *config,
     const struct rt_client_options *options, const struct rt_table_spec *specs, size_t n_specs,
     struct rt_client **ret_client, struct co_err *err);

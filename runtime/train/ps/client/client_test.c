@@ -26,7 +26,7 @@ enum hello { WELCOME, BARRIER, GARBAGE, NOTHING, NO_SHARDS, MANY_SHARDS, REFUSE,
 enum then { SILENT, ONE_FLOAT, ERROR_ANSWER, ERROR_OF_ALL, STRANGE_SEQ, HANG_UP_THEN };
 
 struct fake {
-    struct rt_rpc *rpc;
+    struct rpc *rpc;
     char endpoint[32];
     enum hello hello;
     enum then then;
@@ -37,23 +37,23 @@ struct fake {
     uint64_t restored, restored_step, step;
 };
 
-static void answer(struct rt_stream *s, const struct rt_frame *f, size_t bytes, uint64_t seq) {
-    struct rt_frame *a = NULL;
-    assert_int_equal(0, rt_frame_new(f->head.kind | RT_FRAME_ANSWER, bytes, &a, NULL));
+static void answer(struct rpc_stream *s, const struct rpc_frame *f, size_t bytes, uint64_t seq) {
+    struct rpc_frame *a = NULL;
+    assert_int_equal(0, rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, bytes, &a, NULL));
     memset(a->payload, 0xff, bytes);
     a->head.seq = seq;
-    (void)!rt_stream_send(s, a, NULL);
+    (void)!rpc_stream_send(s, a, NULL);
 }
 
-static void answer_control(struct rt_stream *s, const struct rt_frame *f, const Rt__Control *c) {
-    struct rt_frame *a = NULL;
-    assert_int_equal(0, rt_control_pack(c, &f->head, &a, NULL));
-    (void)!rt_stream_send(s, a, NULL);
+static void answer_control(struct rpc_stream *s, const struct rpc_frame *f, const Rpc__Control *c) {
+    struct rpc_frame *a = NULL;
+    assert_int_equal(0, ps_control_pack(c, &f->head, &a, NULL));
+    (void)!rpc_stream_send(s, a, NULL);
 }
 
 static void welcome(
-    const struct fake *k, struct rt_stream *s, const struct rt_frame *f, uint32_t shards) {
-    Rt__Welcome w = RT__WELCOME__INIT;
+    const struct fake *k, struct rpc_stream *s, const struct rpc_frame *f, uint32_t shards) {
+    Rpc__Welcome w = RPC__WELCOME__INIT;
     w.shards = shards;
     w.lease_ms = k->lease_ms;
     w.fresh = k->fresh;
@@ -61,16 +61,16 @@ static void welcome(
     w.restored = k->restored;
     w.restored_step = k->restored_step;
     w.step = k->step;
-    Rt__Control c = RT__CONTROL__INIT;
-    c.body_case = RT__CONTROL__BODY_WELCOME;
+    Rpc__Control c = RPC__CONTROL__INIT;
+    c.body_case = RPC__CONTROL__BODY_WELCOME;
     c.welcome = &w;
     answer_control(s, f, &c);
 }
 
-static void on_hello(const struct fake *k, struct rt_stream *s, const struct rt_frame *f) {
-    Rt__Barrier b = RT__BARRIER__INIT;
-    Rt__Control c = RT__CONTROL__INIT;
-    c.body_case = RT__CONTROL__BODY_BARRIER;
+static void on_hello(const struct fake *k, struct rpc_stream *s, const struct rpc_frame *f) {
+    Rpc__Barrier b = RPC__BARRIER__INIT;
+    Rpc__Control c = RPC__CONTROL__INIT;
+    c.body_case = RPC__CONTROL__BODY_BARRIER;
     c.barrier = &b;
     switch (k->hello) {
     case WELCOME:
@@ -92,51 +92,51 @@ static void on_hello(const struct fake *k, struct rt_stream *s, const struct rt_
         answer(s, f, 0, f->head.seq);
         break;
     case REFUSE:
-        (void)!rt_stream_send(s, rt_frame_error(&f->head, CO_PERMISSION, "go away"), NULL);
+        (void)!rpc_stream_send(s, rpc_frame_error(&f->head, CO_PERMISSION, "go away"), NULL);
         break;
     case BUSY:
-        (void)!rt_stream_send(s, rt_frame_error(&f->head, CO_CONFLICT, "come later"), NULL);
+        (void)!rpc_stream_send(s, rpc_frame_error(&f->head, CO_CONFLICT, "come later"), NULL);
         break;
     case HANG_UP:
-        rt_stream_cancel(s);
+        rpc_stream_cancel(s);
         break;
     }
 }
 
-static bool is_control(const struct rt_frame *f, Rt__Control__BodyCase body) {
-    CO_CLEANUP(rt_control_freep) Rt__Control *c = NULL;
-    return f->head.kind == RT_FRAME_CONTROL && rt_control_unpack(f, &c, NULL) == 0 &&
+static bool is_control(const struct rpc_frame *f, Rpc__Control__BodyCase body) {
+    CO_CLEANUP(ps_control_freep) Rpc__Control *c = NULL;
+    return f->head.kind == RPC_FRAME_CONTROL && ps_control_unpack(f, &c, NULL) == 0 &&
            c->body_case == body;
 }
 
-static void on_open(void *arg, struct rt_stream *s) {
+static void on_open(void *arg, struct rpc_stream *s) {
     (void)arg;
-    rt_stream_set_user(s, NULL);
+    rpc_stream_set_user(s, NULL);
 }
 
-static void on_frame(void *arg, struct rt_stream *s, struct rt_frame *f_own) {
+static void on_frame(void *arg, struct rpc_stream *s, struct rpc_frame *f_own) {
     struct fake *k = arg;
-    CO_CLEANUP(rt_frame_freep) struct rt_frame *f = f_own;
-    if (rt_stream_user(s) == NULL || is_control(f, RT__CONTROL__BODY_HELLO)) {
-        rt_stream_set_user(s, arg);
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = f_own;
+    if (rpc_stream_user(s) == NULL || is_control(f, RPC__CONTROL__BODY_HELLO)) {
+        rpc_stream_set_user(s, arg);
         on_hello(k, s, f);
         return;
     }
-    if (is_control(f, RT__CONTROL__BODY_BEGIN) && k->breaks) {
+    if (is_control(f, RPC__CONTROL__BODY_BEGIN) && k->breaks) {
         k->breaks = k->fresh = false;
         k->dirty = true;
-        rt_stream_cancel(s);
+        rpc_stream_cancel(s);
         return;
     }
-    if (is_control(f, RT__CONTROL__BODY_BEGIN)) {
+    if (is_control(f, RPC__CONTROL__BODY_BEGIN)) {
         answer(s, f, 0, f->head.seq);
         return;
     }
-    if (is_control(f, RT__CONTROL__BODY_LEAVE)) {
-        rt_stream_end(s);
+    if (is_control(f, RPC__CONTROL__BODY_LEAVE)) {
+        rpc_stream_end(s);
         return;
     }
-    if (f->head.kind == RT_FRAME_PING && k->then != SILENT) {
+    if (f->head.kind == RPC_FRAME_PING && k->then != SILENT) {
         answer(s, f, 0, f->head.seq);
         return;
     }
@@ -147,10 +147,10 @@ static void on_frame(void *arg, struct rt_stream *s, struct rt_frame *f_own) {
         answer(s, f, sizeof(float), f->head.seq);
         break;
     case ERROR_ANSWER:
-        (void)!rt_stream_send(s, rt_frame_error(&f->head, CO_NORESOURCE, "too many rows"), NULL);
+        (void)!rpc_stream_send(s, rpc_frame_error(&f->head, CO_NORESOURCE, "too many rows"), NULL);
         break;
     case ERROR_OF_ALL:
-        (void)!rt_stream_send(s, rt_frame_error(NULL, CO_PEERLOST, "trainer 1 lost"), NULL);
+        (void)!rpc_stream_send(s, rpc_frame_error(NULL, CO_PEERLOST, "trainer 1 lost"), NULL);
         break;
     case STRANGE_SEQ: /* of nobody, of a former life of the slot, of the right one */
         answer(s, f, 4, f->head.seq + 1000);
@@ -159,24 +159,24 @@ static void on_frame(void *arg, struct rt_stream *s, struct rt_frame *f_own) {
         answer(s, f, SIZE * sizeof(float), f->head.seq);
         break;
     case HANG_UP_THEN:
-        rt_stream_cancel(s);
+        rpc_stream_cancel(s);
         break;
     }
 }
 
-static void on_close(void *arg, struct rt_stream *s, const struct co_err *why) {
+static void on_close(void *arg, struct rpc_stream *s, const struct co_err *why) {
     (void)arg;
     (void)s;
     (void)why;
 }
 
-static const struct rt_rpc_ops ops = {on_open, on_frame, on_close, NULL};
+static const struct rpc_ops ops = {on_open, on_frame, on_close, NULL};
 
 static void fake_start(struct fake *k, enum hello hello, enum then then) {
     uint16_t port = 0;
     *k = (struct fake){.hello = hello, .then = then, .lease_ms = 30000};
-    assert_int_equal(0, rt_rpc_open(&ops, k, NULL, &k->rpc, NULL));
-    assert_int_equal(0, rt_rpc_listen(k->rpc, "127.0.0.1:0", &port, NULL));
+    assert_int_equal(0, rpc_open(&ops, k, NULL, &k->rpc, NULL));
+    assert_int_equal(0, rpc_listen(k->rpc, "127.0.0.1:0", &port, NULL));
     (void)snprintf(k->endpoint, sizeof(k->endpoint), "127.0.0.1:%u", port);
 }
 
@@ -188,7 +188,7 @@ static const struct rt_table_spec specs[] = {
 static int enter(struct fake *k, enum rt_mode mode, const struct rt_table_spec *tables, size_t n,
     struct rt_client **ret, struct co_err *err) {
     const char *endpoints[] = {k->endpoint};
-    struct rt_client_config c = {
+    struct psc_client_config c = {
         .trainers = 1, .servers = 1, .endpoints = endpoints, .job = "job", .token = ""};
     bool ready = k->rpc && k->hello != BUSY && k->hello != HANG_UP;
     int64_t patience = k->then == SILENT ? 300 : 20000;
@@ -197,7 +197,7 @@ static int enter(struct fake *k, enum rt_mode mode, const struct rt_table_spec *
         .start_timeout_ms = ready ? 20000 : 500,
         .call_timeout_ms = patience,
         .barrier_timeout_ms = patience};
-    return rt_client_connect(&c, &o, tables, n, ret, err);
+    return psc_client_connect(&c, &o, tables, n, ret, err);
 }
 
 static struct rt_client *welcomed(struct fake *k, enum rt_mode mode, enum then then) {
@@ -234,7 +234,7 @@ static void a_job_goes_back_to_the_step_of_the_checkpoint(void **state) {
     k[0].fresh = true;
     k[1].dirty = true;
     const char *endpoints[] = {k[0].endpoint, k[1].endpoint};
-    struct rt_client_config config = {
+    struct psc_client_config config = {
         .trainers = 2, .servers = 2, .endpoints = endpoints, .job = "job", .token = ""};
     struct rt_client_options o = {.mode = RT_SYNC,
         .backup = 1,
@@ -242,7 +242,7 @@ static void a_job_goes_back_to_the_step_of_the_checkpoint(void **state) {
         .start_timeout_ms = 20000,
         .call_timeout_ms = 20000,
         .barrier_timeout_ms = 20000};
-    if (rt_client_connect(&config, &o, specs, 1, &c, &err) < 0) {
+    if (psc_client_connect(&config, &o, specs, 1, &c, &err) < 0) {
         fail_msg("%s", err.msg);
     }
     pthread_mutex_lock(&c->m);
@@ -252,7 +252,7 @@ static void a_job_goes_back_to_the_step_of_the_checkpoint(void **state) {
     pthread_mutex_unlock(&c->m);
     rt_client_close(c);
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(0, rt_rpc_close(k[i].rpc, NULL));
+        assert_int_equal(0, rpc_close(k[i].rpc, NULL));
     }
 }
 
@@ -271,19 +271,19 @@ static void a_server_where_it_has_begun_is_not_a_fresh_one(void **state) {
         }
         k[0].breaks = true;
         const char *endpoints[] = {k[0].endpoint, k[1].endpoint};
-        struct rt_client_config config = {
+        struct psc_client_config config = {
             .trainers = 2, .servers = 2, .endpoints = endpoints, .job = "job", .token = ""};
         struct rt_client_options o = {.mode = modes[m],
             .return_ms = 20000,
             .start_timeout_ms = 20000,
             .call_timeout_ms = 20000,
             .barrier_timeout_ms = 20000};
-        if (rt_client_connect(&config, &o, specs, 1, &c, &err) < 0) {
+        if (psc_client_connect(&config, &o, specs, 1, &c, &err) < 0) {
             fail_msg("%s", err.msg);
         }
         rt_client_close(c);
         for (size_t i = 0; i < 2; i++) {
-            assert_int_equal(0, rt_rpc_close(k[i].rpc, NULL));
+            assert_int_equal(0, rpc_close(k[i].rpc, NULL));
         }
     }
 }
@@ -314,7 +314,7 @@ static void a_server_that_gives_no_welcome_is_named(void **state) {
         says(&err, rows[i].code, rows[i].text);
         says(&err, rows[i].code, k.endpoint);
         assert_null(c);
-        assert_int_equal(0, rt_rpc_close(k.rpc, NULL));
+        assert_int_equal(0, rpc_close(k.rpc, NULL));
     }
 }
 
@@ -397,7 +397,7 @@ static void no_answer_in_time_names_call_and_server(void **state) {
         assert_int_equal(CO_TIMEOUT, rows[i].call(c, &err));
         says(&err, CO_TIMEOUT, rows[i].text);
         rt_client_close(c);
-        assert_int_equal(0, rt_rpc_close(k.rpc, NULL));
+        assert_int_equal(0, rpc_close(k.rpc, NULL));
     }
 }
 
@@ -410,7 +410,7 @@ struct slow_make {
 };
 
 static void fill_slowly(
-    const struct rt_call *call, const struct rt_part *p, unsigned char *payload) {
+    const struct rt_call *call, const struct psc_part *p, unsigned char *payload) {
     struct slow_make *m = call->arg;
     m->making = true;
     while (!m->end) {
@@ -421,13 +421,13 @@ static void fill_slowly(
 
 static void *start_slowly(void *arg) {
     struct slow_make *m = arg;
-    rt_call_start(m->call);
+    psc_call_start(m->call);
     return NULL;
 }
 
 static void *wait_shortly(void *arg) {
     struct slow_make *m = arg;
-    (void)!rt_call_wait(m->call, 1, &m->err);
+    (void)!psc_call_wait(m->call, 1, &m->err);
     return NULL;
 }
 
@@ -444,9 +444,9 @@ static void a_call_is_given_up_once_its_frame_is_made(void **state) {
     (void)state;
     struct fake k;
     struct rt_client *c = welcomed(&k, RT_ASYNC, SILENT);
-    struct slow_make m = {.call = rt_call_new(c, "pull", NULL, 1)};
-    const struct rt_frame_head head = {.kind = RT_FRAME_PULL_SPARSE, .count = 1, .bytes = 8};
-    rt_call_part(m.call, 0, 0, &head, 0);
+    struct slow_make m = {.call = psc_call_new(c, "pull", NULL, 1)};
+    const struct rpc_frame_head head = {.kind = RPC_FRAME_PULL_SPARSE, .count = 1, .bytes = 8};
+    psc_call_part(m.call, 0, 0, &head, 0);
     m.call->fill = fill_slowly;
     m.call->arg = &m;
     m.call->harmless = true;
@@ -467,7 +467,7 @@ static void a_call_is_given_up_once_its_frame_is_made(void **state) {
     says(&m.err, CO_TIMEOUT, "pull: no answer from");
     pthread_join(maker, NULL);
     rt_client_close(c);
-    assert_int_equal(0, rt_rpc_close(k.rpc, NULL));
+    assert_int_equal(0, rpc_close(k.rpc, NULL));
 }
 
 static void the_first_failure_is_that_of_all_later_calls(void **state) {
@@ -484,7 +484,7 @@ static void the_first_failure_is_that_of_all_later_calls(void **state) {
     assert_string_equal(err.msg, later.msg);
     assert_int_equal(CO_TIMEOUT, rt_finish(c, &later)); /* c is gone */
     assert_string_equal(err.msg, later.msg);
-    assert_int_equal(0, rt_rpc_close(k.rpc, NULL));
+    assert_int_equal(0, rpc_close(k.rpc, NULL));
 }
 
 /* The lease is the shorter one of both sides. */
@@ -494,18 +494,18 @@ static void a_silent_server_is_lost_after_its_lease(void **state) {
     fake_start(&k, WELCOME, SILENT);
     k.lease_ms = 300;
     const char *endpoints[] = {k.endpoint};
-    struct rt_client_config config = {
+    struct psc_client_config config = {
         .trainers = 1, .servers = 1, .endpoints = endpoints, .job = "job", .token = ""};
     struct rt_client_options o = {
         .start_timeout_ms = 20000, .call_timeout_ms = 20000, .return_ms = -1};
     struct rt_client *c = NULL;
     struct co_err err = {0};
-    assert_int_equal(0, rt_client_connect(&config, &o, specs, 2, &c, &err));
+    assert_int_equal(0, psc_client_connect(&config, &o, specs, 2, &c, &err));
     assert_int_equal(CO_PEERLOST, pull_dense(c, &err));
     says(&err, CO_PEERLOST, "server 0 (127.0.0.1:");
     says(&err, CO_PEERLOST, "lost: no sign of life for 0.");
     rt_client_close(c);
-    assert_int_equal(0, rt_rpc_close(k.rpc, NULL));
+    assert_int_equal(0, rpc_close(k.rpc, NULL));
 }
 
 /* ---- wrong answers ------------------------------------------------------------------------ */
@@ -539,7 +539,7 @@ static void answers_that_do_not_fit_are_refused(void **state) {
         assert_int_equal(rows[i].code, rows[i].call(c, &err));
         says(&err, rows[i].code, rows[i].text);
         rt_client_close(c);
-        assert_int_equal(0, rt_rpc_close(k.rpc, NULL));
+        assert_int_equal(0, rpc_close(k.rpc, NULL));
     }
 }
 
@@ -552,7 +552,7 @@ static void answers_that_nobody_asked_for_are_passed_over(void **state) {
         assert_int_equal(0, pull_dense(c, &err));
     }
     rt_client_close(c);
-    assert_int_equal(0, rt_rpc_close(k.rpc, NULL));
+    assert_int_equal(0, rpc_close(k.rpc, NULL));
 }
 
 /* A refused pull is its caller's alone; a refused push is returned once, by a later call. */
@@ -566,7 +566,7 @@ static void a_refusal_leaves_the_client_as_it_was(void **state) {
     assert_int_equal(CO_NORESOURCE, push_and_flush(c, &err));
     assert_int_equal(0, rt_step(c, &err));
     rt_client_close(c);
-    assert_int_equal(0, rt_rpc_close(k.rpc, NULL));
+    assert_int_equal(0, rpc_close(k.rpc, NULL));
 }
 
 static void calls_on_tables_of_another_kind_are_refused(void **state) {
@@ -588,7 +588,7 @@ static void calls_on_tables_of_another_kind_are_refused(void **state) {
     assert_int_equal(CO_INVALID, rt_stat(c, 2, &st, &err));
     says(&err, CO_INVALID, "there is no table 2");
     rt_client_close(c);
-    assert_int_equal(0, rt_rpc_close(k.rpc, NULL));
+    assert_int_equal(0, rpc_close(k.rpc, NULL));
 }
 
 int main(void) {

@@ -35,7 +35,7 @@ static void start(struct world *w, uint32_t servers, uint32_t shards, bool cold)
     w->n_trainers = 1;
     for (uint32_t i = 0; i < servers; i++) {
         struct co_err err = {0};
-        struct rt_server_config c = {.listen = "127.0.0.1:0",
+        struct pss_server_config c = {.listen = "127.0.0.1:0",
             .index = i,
             .servers = servers,
             .trainers = 1,
@@ -49,8 +49,8 @@ static void start(struct world *w, uint32_t servers, uint32_t shards, bool cold)
             .cold_dir = cold ? cold_dir : NULL,
             .restore_dir = dir,
             .quiet = true};
-        must(rt_server_start(&c, &w->servers[i], &err));
-        (void)snprintf(w->endpoint[i], 32, "127.0.0.1:%u", rt_server_port(w->servers[i]));
+        must(pss_server_start(&c, &w->servers[i], &err));
+        (void)snprintf(w->endpoint[i], 32, "127.0.0.1:%u", pss_server_port(w->servers[i]));
         w->endpoints[i] = w->endpoint[i];
     }
 }
@@ -58,7 +58,7 @@ static void start(struct world *w, uint32_t servers, uint32_t shards, bool cold)
 static struct rt_client *enter(struct world *w, const struct rt_table_spec *tables) {
     struct rt_client *c = NULL;
     struct co_err err = {0};
-    struct rt_client_config config = {.trainers = 1,
+    struct psc_client_config config = {.trainers = 1,
         .servers = w->n_servers,
         .endpoints = w->endpoints,
         .job = own_job(),
@@ -70,7 +70,7 @@ static struct rt_client *enter(struct world *w, const struct rt_table_spec *tabl
         .barrier_timeout_ms = 120000,
         .return_ms = 120000,
         .lease_ms = 60000};
-    must(rt_client_connect(&config, &o, tables, 2, &c, &err));
+    must(psc_client_connect(&config, &o, tables, 2, &c, &err));
     return c;
 }
 
@@ -200,16 +200,16 @@ static void a_directory_that_cannot_be_used_ends_the_server_with_a_line(void **s
     CO_AUTOFREE char *file = co_xasprintf("%s/file", folder);
     FILE *f = fopen(file, "we");
     (void)fclose(f);
-    struct rt_server_config c = {.listen = "127.0.0.1:0",
+    struct pss_server_config c = {.listen = "127.0.0.1:0",
         .servers = 1,
         .trainers = 1,
         .shards = 1,
         .memory_max = MEMORY,
         .cold_dir = file,
         .quiet = true};
-    struct rt_server *s = NULL;
+    struct pss_server *s = NULL;
     struct co_err err = {0};
-    assert_int_equal(CO_INVALID, rt_server_start(&c, &s, &err));
+    assert_int_equal(CO_INVALID, pss_server_start(&c, &s, &err));
     assert_non_null(strstr(err.msg, co_contract[CO_VAR_PS_COLD_DIR].name));
     assert_non_null(strstr(err.msg, file));
 }

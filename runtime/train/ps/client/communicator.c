@@ -3,9 +3,9 @@
  *
  *     rt_push_sparse --copy--> [push][push][push]      at most queue_max wait, then it blocks
  *                               \_____________/
- *                              merge_max of them       joined; rt_send_rows sums equal ids
+ *                              merge_max of them       joined; psc_send_rows sums equal ids
  *                                     |
- *                               rt_send_rows           one call at a time for each table
+ *                               psc_send_rows           one call at a time for each table
  *
  * The order in which pushes are summed changes only the rounding.  A pull may miss the newest
  * pushes of its own trainer.  The failure of a sender is the result of all later calls, until the
@@ -28,7 +28,7 @@ struct queue {
     bool busy; /* a thread merges and sends */
 };
 
-struct rt_communicator {
+struct psc_communicator {
     struct rt_client *c;
     uint32_t n_threads;
     pthread_t *threads;
@@ -44,7 +44,7 @@ struct rt_communicator {
 
 /* ---- sending ---- */
 
-static struct queue *find_work(struct rt_communicator *m) {
+static struct queue *find_work(struct psc_communicator *m) {
     for (uint32_t i = 0; i < m->c->n_tables && !m->clearing; i++) {
         struct queue *q = &m->queues[(m->next + i) % m->c->n_tables];
         if (q->n > 0 && !q->busy) {
@@ -55,13 +55,13 @@ static struct queue *find_work(struct rt_communicator *m) {
     return NULL;
 }
 
-static bool may_wait(const struct rt_communicator *m) {
+static bool may_wait(const struct psc_communicator *m) {
     return !m->flushing && !m->clearing && !m->stopping;
 }
 
 /* Waits for more pushes to merge, as long as each comes within send_wait_ms of the one before.  The
  * lock is held. */
-static void await_others(struct rt_communicator *m, const struct queue *q) {
+static void await_others(struct psc_communicator *m, const struct queue *q) {
     const struct rt_client_options *o = &m->c->options;
     int64_t until = net_now() + o->send_wait_ms;
     uint32_t seen = q->n;
@@ -75,12 +75,12 @@ static void await_others(struct rt_communicator *m, const struct queue *q) {
 
 /* Takes the pushes to merge from the front of the queue.  *ret_n: their rows in all. */
 static struct push *take_pushes(
-    struct rt_communicator *m, struct queue *q, uint32_t *ret_pushes, size_t *ret_n) {
+    struct psc_communicator *m, struct queue *q, uint32_t *ret_pushes, size_t *ret_n) {
     struct push *first = q->first, **end = &q->first;
     *ret_pushes = 0;
     *ret_n = 0;
     while (*end && *ret_pushes < m->c->options.merge_max &&
-           (*ret_pushes == 0 || *ret_n + (*end)->n <= RT_SPARSE_IDS_MAX)) {
+           (*ret_pushes == 0 || *ret_n + (*end)->n <= PSC_SPARSE_IDS_MAX)) {
         *ret_n += (*end)->n;
         (*ret_pushes)++;
         end = &(*end)->next;
@@ -122,20 +122,20 @@ static struct push *join_pushes(struct push *list_own, size_t n, size_t dim) {
     return all;
 }
 
-static int send_pushes(struct rt_communicator *m, uint32_t table, struct push *list_own,
+static int send_pushes(struct psc_communicator *m, uint32_t table, struct push *list_own,
     uint32_t pushes, size_t n, struct co_err *err) {
     size_t dim = m->c->tables[table].spec.dim;
     struct push *p = join_pushes(list_own, n, dim);
     if (m->c->options.merge_mean) {
-        rt_mean(p->gradients, n * dim, pushes);
+        ps_mean(p->gradients, n * dim, pushes);
     }
-    int rc = rt_send_rows(m->c, table, RT_FRAME_PUSH_SPARSE, p->ids, n, p->gradients, dim, err);
+    int rc = psc_send_rows(m->c, table, RPC_FRAME_PUSH_SPARSE, p->ids, n, p->gradients, dim, err);
     free(p);
     return rc;
 }
 
 static void *run_sender(void *arg) {
-    struct rt_communicator *m = arg;
+    struct psc_communicator *m = arg;
     pthread_mutex_lock(&m->m);
     while (!m->stopping) {
         struct queue *q = find_work(m);
@@ -166,12 +166,12 @@ static void *run_sender(void *arg) {
 
 /* ---- handing over ---- */
 
-static int read_error(const struct rt_communicator *m, struct co_err *err) {
+static int read_error(const struct psc_communicator *m, struct co_err *err) {
     return m->err.code ? co_err_set(err, m->err.code, "%s", m->err.msg) : 0;
 }
 
 /* The wait here is bounded: a sender's call ends in time, or fails with CO_TIMEOUT. */
-int rt_communicator_push(struct rt_communicator *m, uint32_t table, const uint64_t *ids, size_t n,
+int psc_communicator_push(struct psc_communicator *m, uint32_t table, const uint64_t *ids, size_t n,
     const float *gradients, struct co_err *err) {
     size_t dim = m->c->tables[table].spec.dim;
     struct push *p = push_new(n, dim);
@@ -197,7 +197,7 @@ int rt_communicator_push(struct rt_communicator *m, uint32_t table, const uint64
     return rc;
 }
 
-static bool is_idle(const struct rt_communicator *m) {
+static bool is_idle(const struct psc_communicator *m) {
     for (uint32_t i = 0; i < m->c->n_tables; i++) {
         if (m->queues[i].n > 0 || m->queues[i].busy) {
             return false;
@@ -206,7 +206,7 @@ static bool is_idle(const struct rt_communicator *m) {
     return true;
 }
 
-int rt_communicator_flush(struct rt_communicator *m, struct co_err *err) {
+int psc_communicator_flush(struct psc_communicator *m, struct co_err *err) {
     pthread_mutex_lock(&m->m);
     m->flushing++;
     pthread_cond_broadcast(&m->changed);
@@ -222,7 +222,7 @@ int rt_communicator_flush(struct rt_communicator *m, struct co_err *err) {
 
 /* ---- rejoining ---- */
 
-static bool is_sending(const struct rt_communicator *m) {
+static bool is_sending(const struct psc_communicator *m) {
     for (uint32_t i = 0; i < m->c->n_tables; i++) {
         if (m->queues[i].busy) {
             return true;
@@ -232,7 +232,7 @@ static bool is_sending(const struct rt_communicator *m) {
 }
 
 /* The wait here is short: calls of a failed client end at once. */
-void rt_communicator_clear(struct rt_communicator *m) {
+void psc_communicator_clear(struct psc_communicator *m) {
     if (!m) {
         return;
     }
@@ -264,13 +264,13 @@ static uint32_t count_threads(const struct rt_client *c) {
     return n < c->options.send_threads ? n : c->options.send_threads;
 }
 
-int rt_communicator_start(struct rt_client *c, struct rt_communicator **ret, struct co_err *err) {
+int psc_communicator_start(struct rt_client *c, struct psc_communicator **ret, struct co_err *err) {
     uint32_t n = c->options.queue_max > 0 ? count_threads(c) : 0;
     if (n == 0) {
         *ret = NULL;
         return 0;
     }
-    struct rt_communicator *m = co_xcalloc(1, sizeof(*m));
+    struct psc_communicator *m = co_xcalloc(1, sizeof(*m));
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -286,7 +286,7 @@ int rt_communicator_start(struct rt_client *c, struct rt_communicator **ret, str
     while (m->n_threads < n) {
         int e = pthread_create(&m->threads[m->n_threads], NULL, run_sender, m);
         if (e) {
-            rt_communicator_stop(m);
+            psc_communicator_stop(m);
             return co_err_errno(err, e, "cannot start a sending thread");
         }
         m->n_threads++;
@@ -295,7 +295,7 @@ int rt_communicator_start(struct rt_client *c, struct rt_communicator **ret, str
     return 0;
 }
 
-void rt_communicator_stop(struct rt_communicator *m) {
+void psc_communicator_stop(struct psc_communicator *m) {
     if (!m) {
         return;
     }

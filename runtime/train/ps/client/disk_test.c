@@ -17,7 +17,7 @@ static const struct rt_table_spec counters[] = {
 /* ---- a job in one process ---- */
 
 struct job {
-    struct rt_server *server;
+    struct pss_server *server;
     struct rt_client *client;
     char endpoint[32];
 };
@@ -25,7 +25,7 @@ struct job {
 /* restore "": empty tables. */
 static int job_open(struct job *j, const char *restore, struct co_err *err) {
     const char *endpoints[] = {j->endpoint};
-    struct rt_server_config c = {.listen = "127.0.0.1:0",
+    struct pss_server_config c = {.listen = "127.0.0.1:0",
         .servers = 1,
         .trainers = 1,
         .job = "disk",
@@ -35,16 +35,16 @@ static int job_open(struct job *j, const char *restore, struct co_err *err) {
         .memory_max = 1 << 26,
         .restore_dir = restore,
         .quiet = true};
-    int rc = rt_server_start(&c, &j->server, err);
+    int rc = pss_server_start(&c, &j->server, err);
     if (rc < 0) {
         return rc;
     }
-    (void)snprintf(j->endpoint, sizeof(j->endpoint), "127.0.0.1:%u", rt_server_port(j->server));
-    struct rt_client_config k = {
+    (void)snprintf(j->endpoint, sizeof(j->endpoint), "127.0.0.1:%u", pss_server_port(j->server));
+    struct psc_client_config k = {
         .trainers = 1, .servers = 1, .endpoints = endpoints, .job = "disk"};
     struct rt_client_options o = {
         .start_timeout_ms = 60000, .call_timeout_ms = 60000, .lease_ms = 60000};
-    return rt_client_connect(&k, &o, counters, 2, &j->client, err);
+    return psc_client_connect(&k, &o, counters, 2, &j->client, err);
 }
 
 static int job_push(struct job *j, struct co_err *err) {

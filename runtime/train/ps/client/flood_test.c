@@ -27,7 +27,7 @@ static pid_t serve(unsigned *ret_port, int *ret_leave) {
     assert_int_equal(0, pipe(leave));
     pid_t pid = fork();
     if (pid == 0) {
-        struct rt_server_config c = {.listen = "127.0.0.1:0",
+        struct pss_server_config c = {.listen = "127.0.0.1:0",
             .servers = 1,
             .trainers = TRAINERS,
             .job = "test",
@@ -36,11 +36,11 @@ static pid_t serve(unsigned *ret_port, int *ret_leave) {
             .shards = 2,
             .memory_max = BUDGET,
             .quiet = true};
-        struct rt_server *s = NULL;
-        int rc = rt_server_start(&c, &s, NULL);
-        unsigned port = rc < 0 ? 0 : rt_server_port(s);
+        struct pss_server *s = NULL;
+        int rc = pss_server_start(&c, &s, NULL);
+        unsigned port = rc < 0 ? 0 : pss_server_port(s);
         (void)!write(fds[1], &port, sizeof(port));
-        (void)!rt_server_wait(s, NULL);
+        (void)!pss_server_wait(s, NULL);
         (void)close(leave[1]);
         (void)!read(leave[0], &port, 1);
         _exit(0);
@@ -80,7 +80,7 @@ struct trainer {
 /* Sends and asks for much more than may be in flight at a time. */
 static void *flood(void *arg) {
     struct trainer *t = arg;
-    struct rt_client_config config = {.trainer = t->index,
+    struct psc_client_config config = {.trainer = t->index,
         .trainers = TRAINERS,
         .servers = 1,
         .endpoints = &t->endpoint,
@@ -92,7 +92,7 @@ static void *flood(void *arg) {
         .call_timeout_ms = WAIT_MS};
     struct rt_client *c = NULL;
     struct co_err err = {0};
-    must(rt_client_connect(&config, &o, one, 1, &c, &err));
+    must(psc_client_connect(&config, &o, one, 1, &c, &err));
     CO_AUTOFREE uint64_t *ids = co_xcalloc(BATCH, sizeof(*ids));
     CO_AUTOFREE float *g = co_xcalloc((size_t)BATCH * WIDTH, sizeof(*g));
     for (uint64_t i = 0; i < BATCH; i++) {
@@ -100,7 +100,7 @@ static void *flood(void *arg) {
     }
     if (!t->obeys) {
         pthread_mutex_lock(&c->m);
-        c->links[0].window = RT_LINK_WINDOW;
+        c->links[0].window = PSC_LINK_WINDOW;
         pthread_mutex_unlock(&c->m);
     }
     (void)pthread_barrier_wait(t->meet); /* all are here, and the server is measured */
@@ -109,10 +109,10 @@ static void *flood(void *arg) {
     }
     struct rt_call *calls[2 * TIMES];
     for (int k = 0; k < 2 * TIMES && t->obeys; k++) {
-        must(rt_pull_rows_start(c, 0, ids, BATCH, g, &calls[k], &err));
+        must(psc_pull_rows_start(c, 0, ids, BATCH, g, &calls[k], &err));
     }
     for (int k = 0; k < 2 * TIMES && t->obeys; k++) {
-        must(rt_pull_rows_wait(calls[k], &err));
+        must(psc_pull_rows_wait(calls[k], &err));
     }
     must(rt_flush(c, &err));
     (void)pthread_barrier_wait(t->meet);

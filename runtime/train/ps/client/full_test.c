@@ -31,7 +31,7 @@ enum { MEMORY = 2 << 20, IDS = 200000, BATCH = 500 };
 
 struct world {
     char dir[32];
-    struct rt_server *server;
+    struct pss_server *server;
     struct rt_client *client;
 };
 
@@ -42,7 +42,7 @@ static void world_start(struct world *w, struct rt_client_options o) {
         .optimizer = "sgd:lr=1",
         .init = "zero",
         .evict = "lfu:capacity=100"};
-    struct rt_server_config s = {.listen = "127.0.0.1:0",
+    struct pss_server_config s = {.listen = "127.0.0.1:0",
         .servers = 1,
         .trainers = 1,
         .job = own_job(),
@@ -53,20 +53,20 @@ static void world_start(struct world *w, struct rt_client_options o) {
         .quiet = true};
     char endpoint[32];
     const char *endpoints[1] = {endpoint};
-    struct rt_client_config c = {
+    struct psc_client_config c = {
         .trainers = 1, .servers = 1, .endpoints = endpoints, .job = own_job()};
     *w = (struct world){.dir = "/tmp/full_test_XXXXXX"};
     assert_non_null(mkdtemp(w->dir));
-    must(rt_server_start(&s, &w->server, &err));
-    (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", rt_server_port(w->server));
+    must(pss_server_start(&s, &w->server, &err));
+    (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", pss_server_port(w->server));
     o.checkpoint_dir = o.checkpoint_steps > 0 ? w->dir : NULL;
-    must(rt_client_connect(&c, &o, &spec, 1, &w->client, &err));
+    must(psc_client_connect(&c, &o, &spec, 1, &w->client, &err));
 }
 
 static void world_end(struct world *w) {
     must(rt_finish(w->client, &err));
-    must(rt_server_wait(w->server, &err));
-    rt_server_stop(w->server);
+    must(pss_server_wait(w->server, &err));
+    pss_server_stop(w->server);
     CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", w->dir);
     assert_int_equal(0, system(cmd));
 }
@@ -104,18 +104,18 @@ static void a_step_makes_it(void **state) {
     (void)state;
     enum { STEPS = 5 };
     struct world w;
-    struct rt_ckpt_point p = {0};
+    struct ckpt_point p = {0};
     world_start(&w, (struct rt_client_options){.checkpoint_steps = STEPS});
     for (int i = 0; i < 2 * STEPS + 1; i++) {
         must(rt_step(w.client, &err));
-        rt_saving_wait(w.client);
+        psc_saving_wait(w.client);
         if (i == STEPS) {
             evict_many(&w);
         }
     }
-    must(rt_ckpt_point_read(w.dir, 3, &p, &err));
-    assert_true(rt_ckpt_point_full(&p));
-    rt_ckpt_point_done(&p);
+    must(ckpt_point_read(w.dir, 3, &p, &err));
+    assert_true(ckpt_point_full(&p));
+    ckpt_point_done(&p);
     world_end(&w);
 }
 

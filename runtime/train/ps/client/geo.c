@@ -4,15 +4,15 @@
 
 #include "runtime/train/ps/client/geo_part.h"
 
-static bool is_sparse(const struct rt_geo_table *t) {
+static bool is_sparse(const struct psc_geo_table *t) {
     return t->table->spec.kind == RT_SPARSE;
 }
 
 /* A schedule counts this trainer's steps.  g->m is held. */
-static void set_rate(struct rt_geo_table *t) {
-    const struct rt_optim *o = &t->table->local_optim;
-    t->optim.hyper[RT_OPTIM_LR] =
-        (float)rt_schedule_rate(&t->table->rates, (double)o->hyper[RT_OPTIM_LR], t->g->steps);
+static void set_rate(struct psc_geo_table *t) {
+    const struct optim *o = &t->table->local_optim;
+    t->optim.hyper[OPTIM_LR] =
+        (float)optim_schedule_rate(&t->table->rates, (double)o->hyper[OPTIM_LR], t->g->steps);
 }
 
 /* Schedules follow the steps of a sync job, also where it goes back or this trainer was restarted;
@@ -21,12 +21,12 @@ static uint64_t count_from(const struct rt_client *c, uint64_t own) {
     return c->options.mode == RT_SYNC ? c->steps : own;
 }
 
-static void make_copy(struct rt_geo_table *t) {
-    const struct rt_store_shape row = {.dim = (uint32_t)(2 * t->n + t->n_state + 2)};
-    t->rows = is_sparse(t) ? rt_store_new(&row, NULL) : NULL;
+static void make_copy(struct psc_geo_table *t) {
+    const struct table_store_shape row = {.dim = (uint32_t)(2 * t->n + t->n_state + 2)};
+    t->rows = is_sparse(t) ? table_store_new(&row, NULL) : NULL;
 }
 
-static void drop_copy(struct rt_geo_table *t) {
+static void drop_copy(struct psc_geo_table *t) {
     free(co_steal_ptr(t->local));
     free(co_steal_ptr(t->base));
     free(co_steal_ptr(t->state));
@@ -35,12 +35,12 @@ static void drop_copy(struct rt_geo_table *t) {
     free(co_steal_ptr(t->changed));
     free(co_steal_ptr(t->ids));
     free(co_steal_ptr(t->fetched));
-    rt_store_free(co_steal_ptr(t->rows));
+    table_store_free(co_steal_ptr(t->rows));
     t->n_changed = t->room = t->n_ids = 0;
     t->dirty = false;
 }
 
-struct rt_geo *rt_geo_open(struct rt_client *c) {
+struct psc_geo *psc_geo_open(struct rt_client *c) {
     bool any = false;
     for (uint32_t i = 0; i < c->n_tables; i++) {
         any = any || c->tables[i].spec.mode == RT_GEO;
@@ -48,14 +48,14 @@ struct rt_geo *rt_geo_open(struct rt_client *c) {
     if (!any) {
         return NULL;
     }
-    struct rt_geo *g = co_xcalloc(1, sizeof(*g));
+    struct psc_geo *g = co_xcalloc(1, sizeof(*g));
     g->c = c;
     g->steps = count_from(c, 0);
     pthread_mutex_init(&g->rounds, NULL);
     pthread_mutex_init(&g->m, NULL);
     g->tables = co_xcalloc(c->n_tables, sizeof(*g->tables));
     for (uint32_t i = 0; i < c->n_tables; i++) {
-        struct rt_geo_table *t = &g->tables[i];
+        struct psc_geo_table *t = &g->tables[i];
         t->g = g;
         t->index = i;
         if (c->tables[i].spec.mode != RT_GEO) {
@@ -64,7 +64,7 @@ struct rt_geo *rt_geo_open(struct rt_client *c) {
         t->table = &c->tables[i];
         t->optim = t->table->local_optim;
         t->n = is_sparse(t) ? t->table->spec.dim : t->table->spec.size;
-        t->n_state = rt_optim_state_floats(&t->table->local_optim, t->n);
+        t->n_state = optim_state_floats(&t->table->local_optim, t->n);
         set_rate(t);
         make_copy(t);
     }
@@ -73,22 +73,22 @@ struct rt_geo *rt_geo_open(struct rt_client *c) {
 
 /* ---- rounds ---- */
 
-static int wait_call(struct rt_geo_table *t, struct co_err *err) {
+static int wait_call(struct psc_geo_table *t, struct co_err *err) {
     struct rt_call *call = co_steal_ptr(t->call);
-    return is_sparse(t) ? rt_pull_rows_wait(call, err)
-                        : rt_call_wait(call, t->g->c->options.call_timeout_ms, err);
+    return is_sparse(t) ? psc_pull_rows_wait(call, err)
+                        : psc_call_wait(call, t->g->c->options.call_timeout_ms, err);
 }
 
 /* Waits for the answer of the table's round, if one is in flight, and puts it into the copy. */
-static int end_round(struct rt_geo_table *t, struct co_err *err) {
+static int end_round(struct psc_geo_table *t, struct co_err *err) {
     if (!t->call) {
         return 0;
     }
     int rc = wait_call(t, err);
     if (rc == 0 && is_sparse(t)) {
-        rt_geo_sparse_take(t);
+        psc_geo_sparse_take(t);
     } else if (rc == 0) {
-        rt_geo_dense_take(t);
+        psc_geo_dense_take(t);
     }
     free(co_steal_ptr(t->ids));
     free(co_steal_ptr(t->fetched));
@@ -96,12 +96,12 @@ static int end_round(struct rt_geo_table *t, struct co_err *err) {
     return rc;
 }
 
-static int begin_round(struct rt_geo_table *t, struct co_err *err) {
+static int begin_round(struct psc_geo_table *t, struct co_err *err) {
     int rc = end_round(t, err);
     if (rc < 0) {
         return rc;
     }
-    rc = is_sparse(t) ? rt_geo_sparse_begin(t, err) : rt_geo_dense_begin(t, err);
+    rc = is_sparse(t) ? psc_geo_sparse_begin(t, err) : psc_geo_dense_begin(t, err);
     if (!t->call) {
         free(co_steal_ptr(t->ids));
         free(co_steal_ptr(t->fetched));
@@ -109,7 +109,7 @@ static int begin_round(struct rt_geo_table *t, struct co_err *err) {
     return rc;
 }
 
-static bool is_answered(struct rt_geo_table *t) {
+static bool is_answered(struct psc_geo_table *t) {
     struct rt_client *c = t->g->c;
     pthread_mutex_lock(&c->m);
     bool is = t->call && t->call->left == 0;
@@ -117,13 +117,13 @@ static bool is_answered(struct rt_geo_table *t) {
     return is;
 }
 
-static void next_round(struct rt_geo *g) {
+static void next_round(struct psc_geo *g) {
     pthread_mutex_lock(&g->m);
     g->round++;
     pthread_mutex_unlock(&g->m);
 }
 
-static void follow_schedules(struct rt_geo *g) {
+static void follow_schedules(struct psc_geo *g) {
     pthread_mutex_lock(&g->m);
     for (uint32_t i = 0; i < g->c->n_tables; i++) {
         if (g->tables[i].table) {
@@ -133,7 +133,7 @@ static void follow_schedules(struct rt_geo *g) {
     pthread_mutex_unlock(&g->m);
 }
 
-int rt_geo_step(struct rt_geo *g, struct co_err *err) {
+int psc_geo_step(struct psc_geo *g, struct co_err *err) {
     if (!g) {
         return 0;
     }
@@ -146,7 +146,7 @@ int rt_geo_step(struct rt_geo *g, struct co_err *err) {
         next_round(g);
     }
     for (uint32_t i = 0; i < g->c->n_tables && rc == 0; i++) {
-        struct rt_geo_table *t = &g->tables[i];
+        struct psc_geo_table *t = &g->tables[i];
         if (t->table && due) {
             rc = begin_round(t, err);
         } else if (t->table && is_answered(t)) {
@@ -157,7 +157,7 @@ int rt_geo_step(struct rt_geo *g, struct co_err *err) {
     return rc;
 }
 
-int rt_geo_flush(struct rt_geo *g, struct co_err *err) {
+int psc_geo_flush(struct psc_geo *g, struct co_err *err) {
     if (!g) {
         return 0;
     }
@@ -165,7 +165,7 @@ int rt_geo_flush(struct rt_geo *g, struct co_err *err) {
     pthread_mutex_lock(&g->rounds);
     next_round(g);
     for (uint32_t i = 0; i < g->c->n_tables && rc == 0; i++) {
-        struct rt_geo_table *t = &g->tables[i];
+        struct psc_geo_table *t = &g->tables[i];
         pthread_mutex_lock(&g->m);
         bool dirty = t->dirty;
         pthread_mutex_unlock(&g->m);
@@ -180,15 +180,15 @@ int rt_geo_flush(struct rt_geo *g, struct co_err *err) {
     return rc;
 }
 
-int rt_geo_end(struct rt_geo *g, struct co_err *err) {
-    int rc = rt_geo_flush(g, err);
+int psc_geo_end(struct psc_geo *g, struct co_err *err) {
+    int rc = psc_geo_flush(g, err);
     if (g) {
         atomic_store(&g->over, true);
     }
     return rc;
 }
 
-void rt_geo_forget(struct rt_geo *g) {
+void psc_geo_forget(struct psc_geo *g) {
     if (!g) {
         return;
     }
@@ -200,7 +200,7 @@ void rt_geo_forget(struct rt_geo *g) {
     }
     pthread_mutex_lock(&g->m);
     for (uint32_t i = 0; i < g->c->n_tables; i++) {
-        struct rt_geo_table *t = &g->tables[i];
+        struct psc_geo_table *t = &g->tables[i];
         if (t->table) {
             drop_copy(t);
             make_copy(t);
@@ -213,7 +213,7 @@ void rt_geo_forget(struct rt_geo *g) {
     pthread_mutex_unlock(&g->rounds);
 }
 
-void rt_geo_close(struct rt_geo *g) {
+void psc_geo_close(struct psc_geo *g) {
     for (uint32_t i = 0; g && i < g->c->n_tables; i++) {
         if (g->tables[i].call) {
             (void)!wait_call(&g->tables[i], NULL);

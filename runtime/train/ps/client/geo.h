@@ -17,30 +17,30 @@
 
 #include "runtime/train/ps/client/internal.h"
 
-struct rt_geo;
+struct psc_geo;
 
 /* NULL: no table of the client is in geo mode. */
-struct rt_geo *rt_geo_open(struct rt_client *c);
-void rt_geo_close(struct rt_geo *g); /* after the client has failed; NULL allowed */
+struct psc_geo *psc_geo_open(struct rt_client *c);
+void psc_geo_close(struct psc_geo *g); /* after the client has failed; NULL allowed */
 /* The servers' tables are those of another time (a checkpoint): drops all copies with what has not
  * been sent of them.  They begin again with the servers' values.  NULL allowed. */
-void rt_geo_forget(struct rt_geo *g);
+void psc_geo_forget(struct psc_geo *g);
 
 /* Counts a step, and begins a round if one is due.  g NULL, here and in the next two: nothing. */
-CO_MUST_CHECK int rt_geo_step(struct rt_geo *g, struct co_err *err);
+CO_MUST_CHECK int psc_geo_step(struct psc_geo *g, struct co_err *err);
 /* Makes a round, if something has changed since the last one, and waits for its end. */
-CO_MUST_CHECK int rt_geo_flush(struct rt_geo *g, struct co_err *err);
+CO_MUST_CHECK int psc_geo_flush(struct psc_geo *g, struct co_err *err);
 /* The same for the last round: later reads return the servers' values. */
-CO_MUST_CHECK int rt_geo_end(struct rt_geo *g, struct co_err *err);
+CO_MUST_CHECK int psc_geo_end(struct psc_geo *g, struct co_err *err);
 
 /* Like the calls of rt.h. */
-CO_MUST_CHECK int rt_geo_pull_dense(
-    struct rt_geo *g, uint32_t table, float *ret_w, struct co_err *err);
+CO_MUST_CHECK int psc_geo_pull_dense(
+    struct psc_geo *g, uint32_t table, float *ret_w, struct co_err *err);
 /* ret_w NULL: the values are not wanted. */
-CO_MUST_CHECK int rt_geo_push_dense(
-    struct rt_geo *g, uint32_t table, const float *gradient, float *ret_w, struct co_err *err);
-CO_MUST_CHECK int rt_geo_pull_start(struct rt_geo *g, uint32_t table, const uint64_t *ids, size_t n,
-    float *ret_rows, struct rt_call **ret_call, struct co_err *err);
-CO_MUST_CHECK int rt_geo_pull_wait(struct rt_call *call, struct co_err *err);
-CO_MUST_CHECK int rt_geo_push_sparse(struct rt_geo *g, uint32_t table, const uint64_t *ids,
+CO_MUST_CHECK int psc_geo_push_dense(
+    struct psc_geo *g, uint32_t table, const float *gradient, float *ret_w, struct co_err *err);
+CO_MUST_CHECK int psc_geo_pull_start(struct psc_geo *g, uint32_t table, const uint64_t *ids,
+    size_t n, float *ret_rows, struct rt_call **ret_call, struct co_err *err);
+CO_MUST_CHECK int psc_geo_pull_wait(struct rt_call *call, struct co_err *err);
+CO_MUST_CHECK int psc_geo_push_sparse(struct psc_geo *g, uint32_t table, const uint64_t *ids,
     size_t n, const float *gradients, struct co_err *err);

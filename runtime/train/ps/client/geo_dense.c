@@ -9,9 +9,9 @@
 
 /* Merges the servers' values, server [n], into the copy.  The first ones become the copy.  g->m is
  * held. */
-static void take_values(struct rt_geo_table *t, const float *server) {
+static void take_values(struct psc_geo_table *t, const float *server) {
     if (t->local) {
-        rt_geo_merge(t->local, t->base, server, t->n);
+        psc_geo_merge(t->local, t->base, server, t->n);
         return;
     }
     t->local = co_xmalloc(t->n * sizeof(float));
@@ -20,17 +20,17 @@ static void take_values(struct rt_geo_table *t, const float *server) {
     memcpy(t->base, server, t->n * sizeof(float));
     if (t->n_state > 0) {
         t->state = co_xmalloc(t->n_state * sizeof(float));
-        rt_optim_state_init(&t->table->local_optim, t->n, t->state);
+        optim_state_init(&t->table->local_optim, t->n, t->state);
     }
 }
 
-int rt_geo_pull_dense(struct rt_geo *g, uint32_t table, float *ret_w, struct co_err *err) {
-    struct rt_geo_table *t = &g->tables[table];
+int psc_geo_pull_dense(struct psc_geo *g, uint32_t table, float *ret_w, struct co_err *err) {
+    struct psc_geo_table *t = &g->tables[table];
     if (atomic_load(&g->over)) {
-        return rt_pull_values(g->c, table, ret_w, err);
+        return psc_pull_values(g->c, table, ret_w, err);
     }
     CO_AUTOFREE float *server = co_xmalloc(t->n * sizeof(float));
-    int rc = rt_pull_values(g->c, table, server, err);
+    int rc = psc_pull_values(g->c, table, server, err);
     if (rc == 0) {
         pthread_mutex_lock(&g->m);
         take_values(t, server);
@@ -41,7 +41,7 @@ int rt_geo_pull_dense(struct rt_geo *g, uint32_t table, float *ret_w, struct co_
 }
 
 /* Pulls the values if there is no copy yet. */
-static int need_values(struct rt_geo *g, struct rt_geo_table *t, struct co_err *err) {
+static int need_values(struct psc_geo *g, struct psc_geo_table *t, struct co_err *err) {
     pthread_mutex_lock(&g->m);
     bool have = t->local != NULL;
     pthread_mutex_unlock(&g->m);
@@ -49,25 +49,25 @@ static int need_values(struct rt_geo *g, struct rt_geo_table *t, struct co_err *
         return 0;
     }
     CO_AUTOFREE float *w = co_xmalloc(t->n * sizeof(float));
-    return rt_geo_pull_dense(g, t->index, w, err);
+    return psc_geo_pull_dense(g, t->index, w, err);
 }
 
 /* Sends only the values that are not finite.  The servers count and name them but apply nothing. */
-static int tell_nonfinite(struct rt_geo_table *t, const float *gradient, struct co_err *err) {
+static int tell_nonfinite(struct psc_geo_table *t, const float *gradient, struct co_err *err) {
     CO_AUTOFREE float *bad = co_xcalloc(t->n, sizeof(float));
     for (size_t i = 0; i < t->n; i++) {
         bad[i] = isfinite(gradient[i]) ? 0 : gradient[i];
     }
-    return rt_send_values(t->g->c, t->index, bad, err);
+    return psc_send_values(t->g->c, t->index, bad, err);
 }
 
-int rt_geo_push_dense(
-    struct rt_geo *g, uint32_t table, const float *gradient, float *ret_w, struct co_err *err) {
-    struct rt_geo_table *t = &g->tables[table];
-    enum rt_nonfinite nonfinite = rt_client_nonfinite(g->c);
+int psc_geo_push_dense(
+    struct psc_geo *g, uint32_t table, const float *gradient, float *ret_w, struct co_err *err) {
+    struct psc_geo_table *t = &g->tables[table];
+    enum rt_nonfinite nonfinite = psc_client_nonfinite(g->c);
     CO_AUTOFREE float *rest = NULL; /* the gradient with 0 for values that are not finite */
     int rc = need_values(g, t, err);
-    if (rc == 0 && nonfinite != RT_NONFINITE_ALLOW && !rt_all_finite_f32(gradient, t->n)) {
+    if (rc == 0 && nonfinite != RT_NONFINITE_ALLOW && !ps_all_finite_f32(gradient, t->n)) {
         rc = tell_nonfinite(t, gradient, err);
         rest = co_xmalloc(t->n * sizeof(float));
         for (size_t i = 0; i < t->n; i++) {
@@ -79,7 +79,7 @@ int rt_geo_push_dense(
     }
     pthread_mutex_lock(&g->m);
     if (!rest || nonfinite == RT_NONFINITE_SKIP) {
-        rt_optim_apply(&t->optim, t->n, t->local, rest ? rest : gradient, t->state);
+        optim_apply(&t->optim, t->n, t->local, rest ? rest : gradient, t->state);
         t->dirty = true;
     }
     if (ret_w) {
@@ -89,8 +89,8 @@ int rt_geo_push_dense(
     return 0;
 }
 
-int rt_geo_dense_begin(struct rt_geo_table *t, struct co_err *err) {
-    struct rt_geo *g = t->g;
+int psc_geo_dense_begin(struct psc_geo_table *t, struct co_err *err) {
+    struct psc_geo *g = t->g;
     if (!t->delta) {
         t->delta = co_xmalloc(t->n * sizeof(float));
         t->server = co_xmalloc(t->n * sizeof(float));
@@ -98,7 +98,7 @@ int rt_geo_dense_begin(struct rt_geo_table *t, struct co_err *err) {
     pthread_mutex_lock(&g->m);
     bool dirty = t->dirty;
     if (dirty) {
-        rt_geo_split(t->local, t->base, t->delta, t->n, g->c->trainers);
+        psc_geo_split(t->local, t->base, t->delta, t->n, g->c->trainers);
     }
     bool known = t->local != NULL;
     t->dirty = false;
@@ -107,17 +107,17 @@ int rt_geo_dense_begin(struct rt_geo_table *t, struct co_err *err) {
         return 0;
     }
     /* Without changes of its own this trainer still reads those of the others. */
-    int rc = rt_dense_call(g->c, "exchange", t->index,
-        dirty ? RT_FRAME_XCHG_DENSE : RT_FRAME_PULL_DENSE, t->delta, &t->call, err);
+    int rc = psc_dense_call(g->c, "exchange", t->index,
+        dirty ? RPC_FRAME_XCHG_DENSE : RPC_FRAME_PULL_DENSE, t->delta, &t->call, err);
     if (rc == 0) {
-        t->call->take = rt_dense_take;
+        t->call->take = psc_dense_take;
         t->call->out = t->server;
-        rt_call_start(t->call);
+        psc_call_start(t->call);
     }
     return rc;
 }
 
-void rt_geo_dense_take(struct rt_geo_table *t) {
+void psc_geo_dense_take(struct psc_geo_table *t) {
     pthread_mutex_lock(&t->g->m);
     take_values(t, t->server);
     pthread_mutex_unlock(&t->g->m);

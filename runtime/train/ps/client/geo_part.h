@@ -7,18 +7,18 @@
 #include "runtime/train/ps/client/geo.h"
 #include "runtime/train/table/store.h"
 
-struct rt_geo_table {
-    struct rt_geo *g;
+struct psc_geo_table {
+    struct psc_geo *g;
     uint32_t index;
-    const struct rt_table *table;
-    struct rt_optim optim; /* the table's, with the rate of this step */
-    size_t n, n_state;     /* dense: values; sparse: values of a row */
-    bool dirty;            /* something has changed since the last round */
+    const struct ps_table *table;
+    struct optim optim; /* the table's, with the rate of this step */
+    size_t n, n_state;  /* dense: values; sparse: values of a row */
+    bool dirty;         /* something has changed since the last round */
     /* dense; NULL until the first pull.  geo->m guards the first line, `rounds` the second */
     float *local, *base, *state; /* [n], [n], [n_state] */
     float *delta, *server;       /* [n] of the round in flight */
     /* sparse; geo->m guards them */
-    struct rt_store *rows;
+    struct table_store *rows;
     uint64_t *changed; /* ids of rows that have changed since the last round */
     size_t n_changed, room;
     /* the round in flight; sparse: its ids, and first their deltas, then the servers' rows */
@@ -28,25 +28,25 @@ struct rt_geo_table {
     size_t n_ids;
 };
 
-struct rt_geo {
+struct psc_geo {
     struct rt_client *c;
     atomic_bool over; /* the trainer makes no more steps */
     uint64_t steps;
-    pthread_mutex_t rounds;      /* held while a round begins or ends; taken before m */
-    pthread_mutex_t m;           /* guards copies; not held while anything travels */
-    uint32_t round;              /* counts rounds; dates the rows of sparse tables */
-    struct rt_geo_table *tables; /* [c->n_tables]; table NULL: in another mode */
+    pthread_mutex_t rounds;       /* held while a round begins or ends; taken before m */
+    pthread_mutex_t m;            /* guards copies; not held while anything travels */
+    uint32_t round;               /* counts rounds; dates the rows of sparse tables */
+    struct psc_geo_table *tables; /* [c->n_tables]; table NULL: in another mode */
 };
 
 /* geo_dense.c, geo_sparse.c; `rounds` is held.  begin starts a round's call, if there is something
  * to send or read; take puts its answer, which has arrived, into the copy. */
-CO_MUST_CHECK int rt_geo_dense_begin(struct rt_geo_table *t, struct co_err *err);
-void rt_geo_dense_take(struct rt_geo_table *t);
-CO_MUST_CHECK int rt_geo_sparse_begin(struct rt_geo_table *t, struct co_err *err);
-void rt_geo_sparse_take(struct rt_geo_table *t);
+CO_MUST_CHECK int psc_geo_dense_begin(struct psc_geo_table *t, struct co_err *err);
+void psc_geo_dense_take(struct psc_geo_table *t);
+CO_MUST_CHECK int psc_geo_sparse_begin(struct psc_geo_table *t, struct co_err *err);
+void psc_geo_sparse_take(struct psc_geo_table *t);
 
 /* local += server - base; base = server */
-static inline void rt_geo_merge(float *local, float *base, const float *server, size_t n) {
+static inline void psc_geo_merge(float *local, float *base, const float *server, size_t n) {
     for (size_t i = 0; i < n; i++) {
         local[i] += server[i] - base[i];
         base[i] = server[i];
@@ -54,7 +54,7 @@ static inline void rt_geo_merge(float *local, float *base, const float *server, 
 }
 
 /* ret_delta = (local - base) / trainers: the part of a change that is sent.  base += ret_delta. */
-static inline void rt_geo_split(
+static inline void psc_geo_split(
     const float *local, float *base, float *ret_delta, size_t n, uint32_t trainers) {
     for (size_t i = 0; i < n; i++) {
         ret_delta[i] = (local[i] - base[i]) / (float)trainers;

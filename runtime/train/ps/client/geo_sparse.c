@@ -17,34 +17,34 @@ struct mark {
 
 /* A pull in progress. */
 struct wanted {
-    struct rt_geo_table *t;
+    struct psc_geo_table *t;
     uint64_t *ids, *missing; /* all; those that the servers are asked for */
     size_t n, n_missing;
     float *fetched; /* [n_missing][dim] */
     float *rows;    /* [n][dim], the caller's */
 };
 
-static struct mark read_mark(const struct rt_geo_table *t, const float *row) {
+static struct mark read_mark(const struct psc_geo_table *t, const float *row) {
     struct mark m;
     memcpy(&m, row + 2 * t->n + t->n_state, sizeof(m));
     return m;
 }
 
-static void write_mark(const struct rt_geo_table *t, float *row, struct mark m) {
+static void write_mark(const struct psc_geo_table *t, float *row, struct mark m) {
     memcpy(row + 2 * t->n + t->n_state, &m, sizeof(m));
 }
 
-static float *find_row(const struct rt_geo_table *t, uint64_t id) {
-    uint32_t slot = rt_store_find(t->rows, id);
-    return slot == RT_SLOT_NONE ? NULL : rt_store_values(t->rows, slot);
+static float *find_row(const struct psc_geo_table *t, uint64_t id) {
+    uint32_t slot = table_store_find(t->rows, id);
+    return slot == TABLE_SLOT_NONE ? NULL : table_store_values(t->rows, slot);
 }
 
 /* Finds the row or makes it, with those values (NULL: the initializer's).  *ret_new: made. */
-static int make_row(struct rt_geo_table *t, uint64_t id, const float *values, float **ret,
+static int make_row(struct psc_geo_table *t, uint64_t id, const float *values, float **ret,
     bool *ret_new, struct co_err *err) {
     uint32_t slot;
-    int rc = rt_store_make(t->rows, id, &slot, ret_new, err);
-    *ret = rc < 0 ? NULL : rt_store_values(t->rows, slot);
+    int rc = table_store_make(t->rows, id, &slot, ret_new, err);
+    *ret = rc < 0 ? NULL : table_store_values(t->rows, slot);
     if (rc < 0 || !*ret_new) {
         return rc;
     }
@@ -52,11 +52,11 @@ static int make_row(struct rt_geo_table *t, uint64_t id, const float *values, fl
     if (values) {
         memcpy(row, values, t->n * sizeof(float));
     } else {
-        rt_initializer_row(&t->table->initializer, id, t->n, row);
+        optim_initializer_row(&t->table->initializer, id, t->n, row);
     }
     memcpy(row + t->n, row, t->n * sizeof(float));
     if (t->n_state > 0) {
-        rt_optim_state_init(&t->table->local_optim, t->n, row + 2 * t->n);
+        optim_state_init(&t->table->local_optim, t->n, row + 2 * t->n);
     }
     return 0;
 }
@@ -74,7 +74,7 @@ static void wanted_free(struct wanted *w) {
 
 /* Lists the rows without a copy, or with one of an earlier round.  The lock is held. */
 static void find_missing(struct wanted *w) {
-    struct rt_geo_table *t = w->t;
+    struct psc_geo_table *t = w->t;
     for (size_t i = 0; i < w->n; i++) {
         const float *row = find_row(t, w->ids[i]);
         struct mark m = row ? read_mark(t, row) : (struct mark){0};
@@ -84,11 +84,11 @@ static void find_missing(struct wanted *w) {
     }
 }
 
-int rt_geo_pull_start(struct rt_geo *g, uint32_t table, const uint64_t *ids, size_t n,
+int psc_geo_pull_start(struct psc_geo *g, uint32_t table, const uint64_t *ids, size_t n,
     float *ret_rows, struct rt_call **ret_call, struct co_err *err) {
-    struct rt_geo_table *t = &g->tables[table];
+    struct psc_geo_table *t = &g->tables[table];
     if (atomic_load(&g->over)) {
-        return rt_pull_rows_start(g->c, table, ids, n, ret_rows, ret_call, err);
+        return psc_pull_rows_start(g->c, table, ids, n, ret_rows, ret_call, err);
     }
     struct wanted *w = co_xcalloc(1, sizeof(*w));
     *w = (struct wanted){.t = t, .n = n, .rows = ret_rows};
@@ -100,7 +100,7 @@ int rt_geo_pull_start(struct rt_geo *g, uint32_t table, const uint64_t *ids, siz
     pthread_mutex_unlock(&g->m);
     w->fetched = co_xmalloc(w->n_missing * t->n * sizeof(float));
     struct rt_call *call = NULL;
-    int rc = rt_pull_rows_start(g->c, table, w->missing, w->n_missing, w->fetched, &call, err);
+    int rc = psc_pull_rows_start(g->c, table, w->missing, w->n_missing, w->fetched, &call, err);
     if (rc < 0) {
         wanted_free(w);
         return rc;
@@ -111,22 +111,22 @@ int rt_geo_pull_start(struct rt_geo *g, uint32_t table, const uint64_t *ids, siz
 }
 
 /* Merges a row of the servers into its copy, or makes the copy.  The lock is held. */
-static int take_row(struct rt_geo_table *t, uint64_t id, const float *server, struct co_err *err) {
+static int take_row(struct psc_geo_table *t, uint64_t id, const float *server, struct co_err *err) {
     float *row;
     bool fresh;
     int rc = make_row(t, id, server, &row, &fresh, err);
     if (rc == 0) {
-        rt_geo_merge(row, row + t->n, server, t->n);
+        psc_geo_merge(row, row + t->n, server, t->n);
         write_mark(
             t, row, (struct mark){.round = t->g->round, .changed = read_mark(t, row).changed});
     }
     return rc;
 }
 
-int rt_geo_pull_wait(struct rt_call *call, struct co_err *err) {
+int psc_geo_pull_wait(struct rt_call *call, struct co_err *err) {
     struct wanted *w = call->geo;
-    struct rt_geo_table *t = w->t;
-    int rc = rt_pull_rows_wait(call, err);
+    struct psc_geo_table *t = w->t;
+    int rc = psc_pull_rows_wait(call, err);
     pthread_mutex_lock(&t->g->m);
     for (size_t i = 0; i < w->n_missing && rc == 0; i++) {
         rc = take_row(t, w->missing[i], w->fetched + i * t->n, err);
@@ -145,7 +145,7 @@ int rt_geo_pull_wait(struct rt_call *call, struct co_err *err) {
 /* ---- push ---- */
 
 /* Puts the row on the list for the next round, once. */
-static void note_changed(struct rt_geo_table *t, uint64_t id, float *row) {
+static void note_changed(struct psc_geo_table *t, uint64_t id, float *row) {
     struct mark m = read_mark(t, row);
     if (m.changed) {
         return;
@@ -162,7 +162,7 @@ static void note_changed(struct rt_geo_table *t, uint64_t id, float *row) {
 
 /* A row without a copy begins with the initializer's values.  The difference to the servers' row is
  * added when that arrives. */
-static int push_row(struct rt_geo_table *t, uint64_t id, const float *g, struct co_err *err) {
+static int push_row(struct psc_geo_table *t, uint64_t id, const float *g, struct co_err *err) {
     float *row;
     bool fresh;
     int rc = make_row(t, id, NULL, &row, &fresh, err);
@@ -170,7 +170,7 @@ static int push_row(struct rt_geo_table *t, uint64_t id, const float *g, struct 
         if (fresh) {
             write_mark(t, row, (struct mark){.round = t->g->round - 1});
         }
-        rt_optim_apply(&t->optim, t->n, row, g, row + 2 * t->n);
+        optim_apply(&t->optim, t->n, row, g, row + 2 * t->n);
         note_changed(t, id, row);
     }
     return rc;
@@ -190,8 +190,8 @@ static void sums_done(struct sums *s) {
 
 static void sum_up(const struct rt_client *c, const uint64_t *ids, size_t n, const float *gradients,
     size_t dim, struct sums *ret) {
-    struct rt_ids b;
-    rt_ids_init(&b, ids, (uint32_t)n, c->base, c->n_links);
+    struct psc_ids b;
+    psc_ids_init(&b, ids, (uint32_t)n, c->base, c->n_links);
     *ret = (struct sums){.n = b.n_unique};
     ret->ids = co_xmalloc(b.n_unique * sizeof(*ids) + 1);
     ret->g = co_xmalloc(b.n_unique * dim * sizeof(float) + 1);
@@ -200,41 +200,41 @@ static void sum_up(const struct rt_client *c, const uint64_t *ids, size_t n, con
         float *sum = ret->g + u * dim;
         ret->ids[u] = ids[i];
         memcpy(sum, gradients + i * dim, dim * sizeof(float));
-        for (i = b.next[i]; i != RT_NONE; i = b.next[i]) {
+        for (i = b.next[i]; i != PSC_NONE; i = b.next[i]) {
             for (size_t k = 0; k < dim; k++) {
                 sum[k] += gradients[i * dim + k];
             }
         }
     }
-    rt_ids_done(&b);
+    psc_ids_done(&b);
 }
 
 /* Takes the rows that are not finite out of s, and sends them to the servers.  These count and name
  * them but apply nothing. */
-static int tell_nonfinite(struct rt_geo_table *t, struct sums *s, struct co_err *err) {
+static int tell_nonfinite(struct psc_geo_table *t, struct sums *s, struct co_err *err) {
     struct sums bad = {
         .ids = co_xmalloc(s->n * sizeof(*s->ids)), .g = co_xmalloc(s->n * t->n * sizeof(float))};
     size_t n = s->n;
     s->n = 0;
     for (size_t i = 0; i < n; i++) {
         const float *g = s->g + i * t->n;
-        struct sums *to = rt_all_finite_f32(g, t->n) ? s : &bad;
+        struct sums *to = ps_all_finite_f32(g, t->n) ? s : &bad;
         to->ids[to->n] = s->ids[i];
         memmove(to->g + to->n++ * t->n, g, t->n * sizeof(float));
     }
     int rc =
-        rt_send_rows(t->g->c, t->index, RT_FRAME_PUSH_SPARSE, bad.ids, bad.n, bad.g, t->n, err);
+        psc_send_rows(t->g->c, t->index, RPC_FRAME_PUSH_SPARSE, bad.ids, bad.n, bad.g, t->n, err);
     sums_done(&bad);
     return rc;
 }
 
-int rt_geo_push_sparse(struct rt_geo *g, uint32_t table, const uint64_t *ids, size_t n,
+int psc_geo_push_sparse(struct psc_geo *g, uint32_t table, const uint64_t *ids, size_t n,
     const float *gradients, struct co_err *err) {
-    struct rt_geo_table *t = &g->tables[table];
-    enum rt_nonfinite nonfinite = rt_client_nonfinite(g->c);
+    struct psc_geo_table *t = &g->tables[table];
+    enum rt_nonfinite nonfinite = psc_client_nonfinite(g->c);
     CO_CLEANUP(sums_done) struct sums s;
     sum_up(g->c, ids, n, gradients, t->n, &s);
-    if (nonfinite != RT_NONFINITE_ALLOW && !rt_all_finite_f32(s.g, s.n * t->n)) {
+    if (nonfinite != RT_NONFINITE_ALLOW && !ps_all_finite_f32(s.g, s.n * t->n)) {
         int rc = tell_nonfinite(t, &s, err);
         if (rc < 0 || nonfinite <= RT_NONFINITE_REFUSE) {
             return rc;
@@ -251,8 +251,8 @@ int rt_geo_push_sparse(struct rt_geo *g, uint32_t table, const uint64_t *ids, si
 
 /* ---- rounds ---- */
 
-int rt_geo_sparse_begin(struct rt_geo_table *t, struct co_err *err) {
-    struct rt_geo *g = t->g;
+int psc_geo_sparse_begin(struct psc_geo_table *t, struct co_err *err) {
+    struct psc_geo *g = t->g;
     pthread_mutex_lock(&g->m);
     t->ids = co_steal_ptr(t->changed);
     t->n_ids = t->n_changed;
@@ -261,21 +261,22 @@ int rt_geo_sparse_begin(struct rt_geo_table *t, struct co_err *err) {
     t->fetched = co_xmalloc(t->n_ids * t->n * sizeof(float));
     for (size_t i = 0; i < t->n_ids; i++) {
         float *row = find_row(t, t->ids[i]);
-        rt_geo_split(row, row + t->n, t->fetched + i * t->n, t->n, g->c->trainers);
+        psc_geo_split(row, row + t->n, t->fetched + i * t->n, t->n, g->c->trainers);
         write_mark(t, row, (struct mark){.round = g->round});
     }
     pthread_mutex_unlock(&g->m);
     if (t->n_ids == 0) {
         return 0;
     }
-    int rc =
-        rt_send_rows(g->c, t->index, RT_FRAME_PUSH_SPARSE, t->ids, t->n_ids, t->fetched, t->n, err);
-    return rc < 0 ? rc
-                  : rt_pull_rows_start(g->c, t->index, t->ids, t->n_ids, t->fetched, &t->call, err);
+    int rc = psc_send_rows(
+        g->c, t->index, RPC_FRAME_PUSH_SPARSE, t->ids, t->n_ids, t->fetched, t->n, err);
+    return rc < 0
+               ? rc
+               : psc_pull_rows_start(g->c, t->index, t->ids, t->n_ids, t->fetched, &t->call, err);
 }
 
 /* All of these rows have copies, so take_row makes none and cannot fail. */
-void rt_geo_sparse_take(struct rt_geo_table *t) {
+void psc_geo_sparse_take(struct psc_geo_table *t) {
     pthread_mutex_lock(&t->g->m);
     for (size_t i = 0; i < t->n_ids; i++) {
         (void)!take_row(t, t->ids[i], t->fetched + i * t->n, NULL);

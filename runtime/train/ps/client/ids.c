@@ -15,7 +15,7 @@ static uint32_t home(uint64_t id, uint32_t size) {
 
 /* Numbers the distinct ids by open addressing; the table is at most half full.  The slots of a
  * large batch do not fit into the CPU's near caches, so they are prefetched. */
-static void number_ids(struct rt_ids *b, const uint64_t *ids) {
+static void number_ids(struct psc_ids *b, const uint64_t *ids) {
     uint32_t size = 16;
     while (size < b->n * 2) {
         size *= 2;
@@ -28,11 +28,11 @@ static void number_ids(struct rt_ids *b, const uint64_t *ids) {
         if (i + AHEAD < b->n) {
             __builtin_prefetch(&slots[home(ids[i + AHEAD], size)]);
         }
-        while (slots[k] != RT_NONE && ids[b->first[slots[k]]] != ids[i]) {
+        while (slots[k] != PSC_NONE && ids[b->first[slots[k]]] != ids[i]) {
             k = (k + 1) & (size - 1);
         }
-        b->next[i] = RT_NONE;
-        if (slots[k] == RT_NONE) {
+        b->next[i] = PSC_NONE;
+        if (slots[k] == PSC_NONE) {
             slots[k] = b->n_unique;
             b->first[b->n_unique++] = i;
         } else {
@@ -43,11 +43,11 @@ static void number_ids(struct rt_ids *b, const uint64_t *ids) {
     }
 }
 
-void rt_ids_init(
-    struct rt_ids *b, const uint64_t *ids, uint32_t n, const uint32_t *base, uint32_t n_servers) {
+void psc_ids_init(
+    struct psc_ids *b, const uint64_t *ids, uint32_t n, const uint32_t *base, uint32_t n_servers) {
     uint32_t n_targets = base[n_servers];
     uint32_t *all = co_xmalloc(((size_t)n * 5 + n_targets) * sizeof(*all));
-    *b = (struct rt_ids){.n = n,
+    *b = (struct psc_ids){.n = n,
         .unique = all,
         .first = all + n,
         .next = all + 2 * (size_t)n,
@@ -58,14 +58,14 @@ void rt_ids_init(
     number_ids(b, ids);
     for (uint32_t u = 0; u < b->n_unique; u++) {
         uint64_t id = ids[b->first[u]];
-        uint32_t s = n_targets > 1 ? rt_sparse_server(id, n_servers) : 0;
-        uint32_t shard = n_targets > 1 ? rt_sparse_shard(id, base[s + 1] - base[s]) : 0;
+        uint32_t s = n_targets > 1 ? ps_sparse_server(id, n_servers) : 0;
+        uint32_t shard = n_targets > 1 ? ps_sparse_shard(id, base[s + 1] - base[s]) : 0;
         b->target[u] = base[s] + shard;
         b->place[u] = b->count[b->target[u]]++;
     }
 }
 
-void rt_ids_done(struct rt_ids *b) {
+void psc_ids_done(struct psc_ids *b) {
     free(b->unique);
-    *b = (struct rt_ids){0};
+    *b = (struct psc_ids){0};
 }

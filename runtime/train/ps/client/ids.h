@@ -2,7 +2,7 @@
  * any thread.
  *
  *     ids     7  9  7  4          unique  0  1  0  2
- *     first   0  1  3             next    2  -  -  -      by place in ids; -: RT_NONE */
+ *     first   0  1  3             next    2  -  -  -      by place in ids; -: PSC_NONE */
 #pragma once
 
 #include <stddef.h>
@@ -10,14 +10,14 @@
 
 #include "common/mem.h"
 
-#define RT_NONE UINT32_MAX
+#define PSC_NONE UINT32_MAX
 
-struct rt_ids {
+struct psc_ids {
     uint32_t n;        /* ids given */
     uint32_t n_unique; /* distinct ones */
     uint32_t *unique;  /* [n] id -> number of its distinct id */
     uint32_t *first;   /* [n_unique] its first place in the batch */
-    uint32_t *next;    /* [n] next place with the same id, RT_NONE at the end */
+    uint32_t *next;    /* [n] next place with the same id, PSC_NONE at the end */
     uint32_t *target;  /* [n_unique] group of the distinct id */
     uint32_t *place;   /* [n_unique] its number within the group */
     uint32_t *count;   /* [n_targets] distinct ids of the group */
@@ -25,6 +25,6 @@ struct rt_ids {
 
 /* n below 2^31.  A group is a shard, counted over all servers.  base [n_servers + 1]: the first
  * group of each server, then the number of groups. */
-void rt_ids_init(
-    struct rt_ids *b, const uint64_t *ids, uint32_t n, const uint32_t *base, uint32_t n_servers);
-void rt_ids_done(struct rt_ids *b);
+void psc_ids_init(
+    struct psc_ids *b, const uint64_t *ids, uint32_t n, const uint32_t *base, uint32_t n_servers);
+void psc_ids_done(struct psc_ids *b);

@@ -25,40 +25,40 @@
 #include "runtime/train/ps/server/server.h"
 
 struct rt_job {
-    struct rt_topology *topology;
+    struct role_topology *topology;
     bool listed;           /* from rt_init_list: token and encrypt come from the list */
     char *token, *encrypt; /* owned, if listed; encrypt NULL: the list does not say */
     int end;               /* server: readable once rt_server_end was called; others: -1 */
-    struct rt_reporter *reporter;
+    struct psc_reporter *reporter;
 };
 
 static const char *get_token(const struct rt_job *job) {
-    return job->listed ? job->token : rt_options_token();
+    return job->listed ? job->token : psc_options_token();
 }
 
 /* Whether connections are encrypted.  The program's option comes before PADDLE_JOB_ENCRYPT. */
 static int get_encrypt(
     const struct rt_job *job, enum rt_encrypt said, bool *ret, struct co_err *err) {
-    const char *text = job->listed ? job->encrypt : rt_options_encrypt_text();
-    return rt_options_encrypt(said, text, get_token(job), ret, err);
+    const char *text = job->listed ? job->encrypt : psc_options_encrypt_text();
+    return psc_options_encrypt(said, text, get_token(job), ret, err);
 }
 
-static int load_job(rt_getenv_fn get, void *arg, struct rt_job **ret_job, struct co_err *err) {
-    struct rt_topology *t = NULL;
+static int load_job(env_getenv_fn get, void *arg, struct rt_job **ret_job, struct co_err *err) {
+    struct role_topology *t = NULL;
     int rc = co_isa_check(err);
-    rc = rc < 0 ? rc : rt_topology_load(get, arg, &t, err);
+    rc = rc < 0 ? rc : role_topology_load(get, arg, &t, err);
     if (rc < 0) {
         return rc;
     }
-    int end = t->role == RT_ROLE_SERVER ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
-    if (t->role == RT_ROLE_SERVER && end < 0) {
-        rt_topology_free(t);
+    int end = t->role == ROLE_SERVER ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+    if (t->role == ROLE_SERVER && end < 0) {
+        role_topology_free(t);
         return co_err_errno(err, errno, "eventfd");
     }
     struct rt_job *job = co_xcalloc(1, sizeof(*job));
     job->topology = t;
     job->end = end;
-    job->reporter = rt_reporter_new();
+    job->reporter = psc_reporter_new();
     *ret_job = job;
     return 0;
 }
@@ -93,21 +93,21 @@ int rt_init_list(const char *const *variables, struct rt_job **ret_job, struct c
 
 void rt_done(struct rt_job *job) {
     if (job) {
-        rt_topology_free(job->topology);
+        role_topology_free(job->topology);
         co_close(job->end);
         free(job->token);
         free(job->encrypt);
-        rt_reporter_free(job->reporter);
+        psc_reporter_free(job->reporter);
         free(job);
     }
 }
 
 bool rt_is_server(const struct rt_job *job) {
-    return job->topology->role == RT_ROLE_SERVER;
+    return job->topology->role == ROLE_SERVER;
 }
 
 bool rt_is_worker(const struct rt_job *job) {
-    return job->topology->role == RT_ROLE_WORKER;
+    return job->topology->role == ROLE_WORKER;
 }
 
 bool rt_is_first_worker(const struct rt_job *job) {
@@ -139,12 +139,12 @@ const char *rt_worker_endpoint(const struct rt_job *job, uint32_t i) {
 }
 
 uint32_t rt_worker_num_named(const struct rt_job *job) {
-    const struct rt_topology *t = job->topology;
+    const struct role_topology *t = job->topology;
     return t->n_named > t->n_workers ? t->n_named : t->n_workers;
 }
 
 uint32_t rt_job_gloo(const struct rt_job *job) {
-    const struct rt_gloo *gloo = &job->topology->gloo;
+    const struct role_gloo *gloo = &job->topology->gloo;
     return gloo->servers ? 2 : gloo->workers;
 }
 
@@ -153,16 +153,16 @@ const char *rt_job_name(const struct rt_job *job) {
 }
 
 void rt_report(const struct rt_job *job, uint64_t step, const char *name, double value) {
-    const struct rt_topology *t = job->topology;
-    rt_reporter_tell(job->reporter, rt_role_name(t->role), t->index, step, name, value);
+    const struct role_topology *t = job->topology;
+    psc_reporter_tell(job->reporter, role_name(t->role), t->index, step, name, value);
 }
 
 /* ---- server ---- */
 
 /* What is the same for a server of the job and a worker's own one. */
-static struct rt_server_config common_config(
+static struct pss_server_config common_config(
     const struct rt_job *job, const struct rt_server_options *o) {
-    return (struct rt_server_config){.job = job->topology->job,
+    return (struct pss_server_config){.job = job->topology->job,
         .token = get_token(job),
         .lease_ms = o->lease_ms,
         .start_timeout_ms = o->start_timeout_ms,
@@ -176,16 +176,16 @@ static struct rt_server_config common_config(
 }
 
 /* Waits until the job is over, rt_server_end is called, or one of the blocked signals arrives. */
-static int wait_end(const struct rt_job *job, struct rt_server *s, const sigset_t *signals,
+static int wait_end(const struct rt_job *job, struct pss_server *s, const sigset_t *signals,
     bool handle_signals, struct co_err *err) {
     CO_AUTOCLOSE int fd = handle_signals ? signalfd(-1, signals, SFD_CLOEXEC) : -1;
-    struct pollfd fds[] = {{.fd = rt_server_fd(s), .events = POLLIN},
+    struct pollfd fds[] = {{.fd = pss_server_fd(s), .events = POLLIN},
         {.fd = job->end, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
     /* no deadline: until the job is over, as the server decides: trainers have leases */
     while (poll(fds, 3, -1) < 0 && errno == EINTR) {
     }
     if (fds[0].revents) {
-        return rt_server_wait(s, err);
+        return pss_server_wait(s, err);
     }
     if (fds[1].revents) {
         return co_err_set(err, CO_CANCELED, "the server was ended");
@@ -211,17 +211,17 @@ static void raise_descriptors(void) {
 
 int rt_server_run(
     const struct rt_job *job, const struct rt_server_options *options, struct co_err *err) {
-    const struct rt_topology *t = job->topology;
+    const struct role_topology *t = job->topology;
     struct rt_server_options o = options ? *options : (struct rt_server_options){0};
     char listen[300];
-    int rc = rt_options_server(&o, err);
-    if (rc == 0 && (t->role != RT_ROLE_SERVER || t->n_workers < 1)) {
+    int rc = psc_options_server(&o, err);
+    if (rc == 0 && (t->role != ROLE_SERVER || t->n_workers < 1)) {
         rc = co_err_set(err, CO_INVALID, "this process is %s, and there are %u workers",
-            rt_role_name(t->role), t->n_workers);
+            role_name(t->role), t->n_workers);
     }
     const char *endpoint = t->servers.n > t->index ? t->servers.item[t->index] : "";
     rc = rc < 0 ? rc : net_listen_address(endpoint, listen, sizeof(listen), err);
-    struct rt_server_config config = common_config(job, &o);
+    struct pss_server_config config = common_config(job, &o);
     config.listen = listen;
     config.endpoint = endpoint;
     config.index = t->index;
@@ -236,16 +236,16 @@ int rt_server_run(
         sigaddset(&signals, SIGINT);
     }
     pthread_sigmask(SIG_BLOCK, &signals, &old); /* early: as PID 1 we have no default action */
-    struct rt_server *s = NULL;
+    struct pss_server *s = NULL;
     raise_descriptors();
-    bool metered = rc == 0 && rt_report_metrics();
-    rc = rc < 0 ? rc : rt_server_start(&config, &s, err);
+    bool metered = rc == 0 && psc_report_metrics();
+    rc = rc < 0 ? rc : pss_server_start(&config, &s, err);
     if (rc == 0) {
         rc = wait_end(job, s, &signals, o.handle_signals, err);
     }
-    rt_server_stop(s);
+    pss_server_stop(s);
     if (metered) {
-        rt_meter_close();
+        meter_close();
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return rc;
@@ -258,26 +258,26 @@ int rt_server_run(
 static int open_own(const struct rt_job *job, const struct rt_client_options *options,
     const struct rt_table_spec *specs, size_t n_specs, struct rt_client **ret, struct co_err *err) {
     struct rt_server_options o = {0};
-    int rc = rt_options_server(&o, err);
-    struct rt_server_config sc = common_config(job, &o);
+    int rc = psc_options_server(&o, err);
+    struct pss_server_config sc = common_config(job, &o);
     sc.listen = "127.0.0.1:0";
     sc.servers = sc.trainers = 1;
     sc.quiet = true;
-    struct rt_server *own = NULL;
-    rc = rc < 0 ? rc : rt_server_start(&sc, &own, err);
+    struct pss_server *own = NULL;
+    rc = rc < 0 ? rc : pss_server_start(&sc, &own, err);
     if (rc < 0) {
         return rc;
     }
     char endpoint[32];
-    (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", rt_server_port(own));
-    struct rt_client_config config = {.trainers = 1,
+    (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", pss_server_port(own));
+    struct psc_client_config config = {.trainers = 1,
         .servers = 1,
         .endpoints = (const char *const[]){endpoint},
         .job = job->topology->job,
         .token = get_token(job)};
-    rc = rt_client_connect(&config, options, specs, n_specs, ret, err);
+    rc = psc_client_connect(&config, options, specs, n_specs, ret, err);
     if (rc < 0) {
-        rt_server_stop(own);
+        pss_server_stop(own);
         return rc;
     }
     (*ret)->own = own;
@@ -287,9 +287,9 @@ static int open_own(const struct rt_job *job, const struct rt_client_options *op
 static int open_client(const struct rt_job *job, const struct rt_client_options *options,
     const struct rt_table_spec *specs, size_t n_specs, struct rt_client **ret_client,
     struct co_err *err) {
-    const struct rt_topology *t = job->topology;
-    if (t->role != RT_ROLE_WORKER) {
-        return co_err_set(err, CO_INVALID, "this process is %s, no worker", rt_role_name(t->role));
+    const struct role_topology *t = job->topology;
+    if (t->role != ROLE_WORKER) {
+        return co_err_set(err, CO_INVALID, "this process is %s, no worker", role_name(t->role));
     }
     for (size_t i = 0; i < n_specs; i++) {
         int rc = CO_SPARE_CHECK(&specs[i], "rt_table_spec", err);
@@ -305,7 +305,7 @@ static int open_client(const struct rt_job *job, const struct rt_client_options 
             "%u workers but no parameter servers: PADDLE_PSERVERS_IP_PORT_LIST is empty",
             t->n_workers);
     }
-    struct rt_client_config config = {
+    struct psc_client_config config = {
         .trainer = t->index,
         .trainers = t->n_workers,
         .servers = t->servers.n,
@@ -318,10 +318,10 @@ static int open_client(const struct rt_job *job, const struct rt_client_options 
     if (rc < 0) {
         return rc;
     }
-    rt_say_info("init rpc client with trainer_id %u", t->index);
-    rc = rt_client_connect(&config, options, specs, n_specs, ret_client, err);
+    ps_say_info("init rpc client with trainer_id %u", t->index);
+    rc = psc_client_connect(&config, options, specs, n_specs, ret_client, err);
     if (rc == 0) {
-        rt_say_info("Communicator start, %u servers, trainer %u of %u", t->servers.n, t->index,
+        ps_say_info("Communicator start, %u servers, trainer %u of %u", t->servers.n, t->index,
             t->n_workers);
     }
     return rc;
@@ -330,13 +330,13 @@ static int open_client(const struct rt_job *job, const struct rt_client_options 
 int rt_client_open(const struct rt_job *job, const struct rt_client_options *options,
     const struct rt_table_spec *specs, size_t n_specs, struct rt_client **ret_client,
     struct co_err *err) {
-    bool metered = rt_report_metrics();
+    bool metered = psc_report_metrics();
     int rc = open_client(job, options, specs, n_specs, ret_client, err);
     if (rc == 0) {
-        rt_meter_add(RT_M_STEPS, 0, 0);
+        meter_add(METER_M_STEPS, 0, 0);
         (*ret_client)->metered = metered;
     } else if (metered) {
-        rt_meter_close();
+        meter_close();
     }
     return rc;
 }

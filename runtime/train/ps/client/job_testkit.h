@@ -15,8 +15,8 @@ static inline const char *own_job(void) {
 }
 
 /* One server for one trainer, in this process. */
-static inline struct rt_server_config lone_server(const char *restore_dir) {
-    return (struct rt_server_config){.listen = "127.0.0.1:0",
+static inline struct pss_server_config lone_server(const char *restore_dir) {
+    return (struct pss_server_config){.listen = "127.0.0.1:0",
         .servers = 1,
         .trainers = 1,
         .job = own_job(),

@@ -5,8 +5,8 @@
  *     begin    ->  the step and checkpoint at which this trainer begins
  *
  * The first begin goes out once all servers have sent a welcome: only all welcomes together tell
- * where to begin.  The caller's thread runs rt_client_join; the mender's thread runs
- * rt_client_mend. */
+ * where to begin.  The caller's thread runs psc_client_join; the mender's thread runs
+ * psc_client_mend. */
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +29,7 @@ enum {
     HELLO_MS = 10000,
 };
 
-int rt_client_left(const struct rt_client *c, int ms) {
+int psc_client_left(const struct rt_client *c, int ms) {
     int64_t left = c->join_until_ms - net_now();
     return left > ms ? ms : left > 0 ? (int)left : 0;
 }
@@ -39,7 +39,7 @@ int rt_client_left(const struct rt_client *c, int ms) {
 /* Checks a server that this trainer reconnects to.  A restarted server must have restored a
  * checkpoint.  In async mode the trainer goes on with it.  In sync mode the whole job returns to
  * that checkpoint, and CO_GONE tells the program so. */
-static int check_same(const struct rt_link *l, const Rt__Welcome *w, struct co_err *err) {
+static int check_same(const struct psc_link *l, const Rpc__Welcome *w, struct co_err *err) {
     const struct rt_client *c = l->c;
     if (!c->joined) {
         return 0;
@@ -60,13 +60,13 @@ static int check_same(const struct rt_link *l, const Rt__Welcome *w, struct co_e
         return co_err_set(err, CO_INVALID,
             "it came back with %u shards, it had %u (PADDLE_PS_SHARDS)", w->shards, l->shards);
     }
-    rt_say_warn("server %u (%s) was restarted with checkpoint %llu; what was pushed to it since "
+    ps_say_warn("server %u (%s) was restarted with checkpoint %llu; what was pushed to it since "
                 "is lost",
         l->index, l->endpoint, (unsigned long long)w->restored);
     return 0;
 }
 
-static int note_welcome(struct rt_link *l, const Rt__Welcome *w, struct co_err *err) {
+static int note_welcome(struct psc_link *l, const Rpc__Welcome *w, struct co_err *err) {
     struct rt_client *c = l->c;
     int64_t lease = c->options.lease_ms;
     if (w->lease_ms > 0 && w->lease_ms < (uint64_t)lease) {
@@ -75,13 +75,13 @@ static int note_welcome(struct rt_link *l, const Rt__Welcome *w, struct co_err *
     pthread_mutex_lock(&c->m);
     int rc = check_same(l, w, err);
     if (rc == CO_GONE) {
-        rt_link_set(l, RT_LINK_WELCOME); /* rt_client_rejoin sends its leave */
+        psc_link_set(l, PSC_LINK_WELCOME); /* psc_client_rejoin sends its leave */
     }
     if (rc == 0) {
         if (!c->joined) {
             free(l->numbers);
             l->numbers = co_xcalloc(w->shards, sizeof(*l->numbers));
-            rt_client_set_lines(l, w->shards);
+            psc_client_set_lines(l, w->shards);
         }
         l->ways.key = c->reader ? w->key : 0;
         bool bounded = !l->ways.key && w->window > 0 && w->window < c->window;
@@ -99,33 +99,33 @@ static int note_welcome(struct rt_link *l, const Rt__Welcome *w, struct co_err *
         l->dirty = w->dirty;
         l->nonfinite = (enum rt_nonfinite)w->nonfinite;
         l->barriers = w->barriers;
-        rt_client_note_done(c, w->finished, w->n_finished);
-        rt_link_set(l, RT_LINK_WELCOME);
+        psc_client_note_done(c, w->finished, w->n_finished);
+        psc_link_set(l, PSC_LINK_WELCOME);
     }
     pthread_mutex_unlock(&c->m);
     return rc;
 }
 
 static int take_welcome(
-    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
-    CO_CLEANUP(rt_control_freep) Rt__Control *m = NULL;
-    int rc = rt_control_unpack(a, &m, err);
+    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
+    CO_CLEANUP(ps_control_freep) Rpc__Control *m = NULL;
+    int rc = ps_control_unpack(a, &m, err);
     if (rc < 0) {
         return rc;
     }
-    if (m->body_case != RT__CONTROL__BODY_WELCOME || m->welcome->shards < 1 ||
+    if (m->body_case != RPC__CONTROL__BODY_WELCOME || m->welcome->shards < 1 ||
         m->welcome->shards > 4096) {
         return co_err_set(err, CO_INVALID, "not a welcome");
     }
     return note_welcome(&call->c->links[p->server], m->welcome, err);
 }
 
-static int hello_frame(struct rt_link *l, struct rt_frame **ret, struct co_err *err) {
+static int hello_frame(struct psc_link *l, struct rpc_frame **ret, struct co_err *err) {
     struct rt_client *c = l->c;
-    Rt__Table tables[RT_TABLES_MAX], *list[RT_TABLES_MAX];
+    Rpc__Table tables[PS_TABLES_MAX], *list[PS_TABLES_MAX];
     for (uint32_t i = 0; i < c->n_tables; i++) {
-        const struct rt_table *t = &c->tables[i];
-        rt__table__init(&tables[i]);
+        const struct ps_table *t = &c->tables[i];
+        rpc__table__init(&tables[i]);
         tables[i].name = (char *)(uintptr_t)t->name;
         tables[i].kind = t->spec.kind;
         tables[i].size = t->spec.size;
@@ -141,7 +141,7 @@ static int hello_frame(struct rt_link *l, struct rt_frame **ret, struct co_err *
         tables[i].evict = (char *)(uintptr_t)t->spec.evict;
         list[i] = &tables[i];
     }
-    Rt__Hello h = RT__HELLO__INIT;
+    Rpc__Hello h = RPC__HELLO__INIT;
     h.job = c->job;
     h.trainer = c->trainer;
     h.trainers = c->trainers;
@@ -162,31 +162,31 @@ static int hello_frame(struct rt_link *l, struct rt_frame **ret, struct co_err *
     }
     h.n_endpoints = c->n_links;
     h.endpoints = endpoints;
-    Rt__Control m = RT__CONTROL__INIT;
-    m.body_case = RT__CONTROL__BODY_HELLO;
+    Rpc__Control m = RPC__CONTROL__INIT;
+    m.body_case = RPC__CONTROL__BODY_HELLO;
     m.hello = &h;
-    return rt_control_pack(&m, NULL, ret, err);
+    return ps_control_pack(&m, NULL, ret, err);
 }
 
 /* Starts a hello or begin request.  These go out before the link is up.  The caller waits for the
  * result. */
 static struct rt_call *start_greeting(
-    struct rt_link *l, const char *what, rt_take_fn take, struct rt_frame *f_own) {
-    struct rt_call *call = rt_call_new(l->c, what, NULL, 1);
+    struct psc_link *l, const char *what, psc_take_fn take, struct rpc_frame *f_own) {
+    struct rt_call *call = psc_call_new(l->c, what, NULL, 1);
     call->take = take;
     call->harmless = true;
     call->greets = true;
-    rt_call_frame(call, 0, l->index, f_own, 0);
-    rt_call_start(call);
+    psc_call_frame(call, 0, l->index, f_own, 0);
+    psc_call_start(call);
     return call;
 }
 
 /* Takes over a connection on which both ends have proved the token, and starts a hello on it.  The
  * caller waits for *ret_call. */
-static int say_hello(struct rt_link *l, const struct rt_knock *in, const char *address,
+static int say_hello(struct psc_link *l, const struct rpc_knock *in, const char *address,
     struct rt_call **ret_call, struct co_err *err) {
     struct rt_client *c = l->c;
-    CO_CLEANUP(rt_frame_freep) struct rt_frame *f = NULL;
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = NULL;
     int rc = hello_frame(l, &f, err);
     if (rc < 0) {
         co_close(in->fd);
@@ -195,9 +195,9 @@ static int say_hello(struct rt_link *l, const struct rt_knock *in, const char *a
     }
     /* on_close needs the lock too, so it cannot run before l->stream is set. */
     pthread_mutex_lock(&c->m);
-    rc = rt_rpc_adopt(c->rpc, in->fd, in->tls, address, l, &l->stream, err);
+    rc = rpc_adopt(c->rpc, in->fd, in->tls, address, l, &l->stream, err);
     if (rc == 0) {
-        rt_link_set(l, RT_LINK_HELLO);
+        psc_link_set(l, PSC_LINK_HELLO);
         l->asked = ++c->clock;
         l->ways.broken = (struct co_err){0};
         (void)snprintf(l->ways.address, sizeof(l->ways.address), "%s", address);
@@ -212,8 +212,8 @@ static int say_hello(struct rt_link *l, const struct rt_knock *in, const char *a
 
 /* ---- one begin ---- */
 
-static int begin_frame(struct rt_client *c, struct rt_frame **ret, struct co_err *err) {
-    Rt__Begin b = RT__BEGIN__INIT;
+static int begin_frame(struct rt_client *c, struct rpc_frame **ret, struct co_err *err) {
+    Rpc__Begin b = RPC__BEGIN__INIT;
     CO_AUTOFREE uint32_t *finished = co_xcalloc(c->trainers, sizeof(*finished));
     b.finished = finished;
     pthread_mutex_lock(&c->m);
@@ -227,32 +227,32 @@ static int begin_frame(struct rt_client *c, struct rt_frame **ret, struct co_err
         }
     }
     pthread_mutex_unlock(&c->m);
-    Rt__Control m = RT__CONTROL__INIT;
-    m.body_case = RT__CONTROL__BODY_BEGIN;
+    Rpc__Control m = RPC__CONTROL__INIT;
+    m.body_case = RPC__CONTROL__BODY_BEGIN;
     m.begin = &b;
-    return rt_control_pack(&m, NULL, ret, err);
+    return ps_control_pack(&m, NULL, ret, err);
 }
 
 static int take_begun(
-    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
     (void)a;
     (void)err;
     pthread_mutex_lock(&call->c->m);
-    rt_link_set(&call->c->links[p->server], RT_LINK_BEGUN);
+    psc_link_set(&call->c->links[p->server], PSC_LINK_BEGUN);
     pthread_mutex_unlock(&call->c->m);
     return 0;
 }
 
 /* Puts a link in use and sends the parts that wait in its queues. */
-static void raise_link(struct rt_client *c, struct rt_link *l) {
+static void raise_link(struct rt_client *c, struct psc_link *l) {
     struct rt_call *list = NULL;
     pthread_mutex_lock(&c->m);
-    if (l->state == RT_LINK_BEGUN) {
-        rt_link_set(l, RT_LINK_UP);
-        list = rt_client_pump(c, l);
+    if (l->state == PSC_LINK_BEGUN) {
+        psc_link_set(l, PSC_LINK_UP);
+        list = psc_client_pump(c, l);
     }
     pthread_mutex_unlock(&c->m);
-    rt_calls_done(list);
+    psc_calls_done(list);
 }
 
 /* A summary of all servers' welcomes.
@@ -266,16 +266,16 @@ static void raise_link(struct rt_client *c, struct rt_link *l) {
  * Welcomes arrive at different times.  A server that said fresh may not be fresh any more: another
  * trainer may have begun since, and made dirty a server that answers later (is_doubtful). */
 struct muster {
-    const struct rt_link *fresh;  /* the fresh server with the oldest checkpoint; NULL: none */
-    const struct rt_link *newest; /* the server with the highest era */
-    bool dirty;                   /* a server that is not fresh is dirty */
-    bool unlike;                  /* the fresh servers' checkpoints differ */
-    uint64_t told;                /* when the last dirty server's welcome came, by c->clock */
+    const struct psc_link *fresh;  /* the fresh server with the oldest checkpoint; NULL: none */
+    const struct psc_link *newest; /* the server with the highest era */
+    bool dirty;                    /* a server that is not fresh is dirty */
+    bool unlike;                   /* the fresh servers' checkpoints differ */
+    uint64_t told;                 /* when the last dirty server's welcome came, by c->clock */
 };
 
 /* A replaced server also counts as fresh while its era is not newer than ours: trainers that have
  * begun there cannot have heard from the other servers. */
-static bool is_fresh(const struct rt_client *c, const struct rt_link *l) {
+static bool is_fresh(const struct rt_client *c, const struct psc_link *l) {
     return l->fresh || (l->replaced && l->era <= c->era);
 }
 
@@ -283,7 +283,7 @@ static bool is_fresh(const struct rt_client *c, const struct rt_link *l) {
 static struct muster look_around(const struct rt_client *c) {
     struct muster m = {.newest = &c->links[0]};
     for (uint32_t i = 0; i < c->n_links; i++) {
-        const struct rt_link *l = &c->links[i];
+        const struct psc_link *l = &c->links[i];
         m.newest = l->era > m.newest->era ? l : m.newest;
         bool fresh = is_fresh(c, l);
         m.dirty = m.dirty || (!fresh && l->dirty);
@@ -307,14 +307,14 @@ static int choose_place(struct rt_client *c, struct co_err *err) {
             "server %u (%s) was restarted and has none of its tables; the others have theirs",
             m.fresh->index, m.fresh->endpoint);
     }
-    const struct rt_link *at = back && m.fresh ? m.fresh : m.newest;
+    const struct psc_link *at = back && m.fresh ? m.fresh : m.newest;
     c->era = m.newest->era + back;
     c->restored = sync || back ? at->restored : 0;
     /* With backup, others may have made steps since on a server that was replaced. */
     c->steps = back ? at->restored_step : at->step;
     c->barriers_done = 0; /* the most that any server knows: server 0 may have restarted */
     for (uint32_t i = 0; i < c->n_links; i++) {
-        const struct rt_link *l = &c->links[i];
+        const struct psc_link *l = &c->links[i];
         bool ahead = !back && l->era == c->era && l->step < c->steps;
         c->steps = ahead ? l->step : c->steps;
         c->barriers_done = l->barriers > c->barriers_done ? l->barriers : c->barriers_done;
@@ -323,7 +323,7 @@ static int choose_place(struct rt_client *c, struct co_err *err) {
 }
 
 /* Its "fresh" may be out of date: its hello went out before a dirty server's welcome came. */
-static bool is_doubtful(const struct rt_client *c, const struct rt_link *l) {
+static bool is_doubtful(const struct rt_client *c, const struct psc_link *l) {
     struct muster m = look_around(c);
     return m.dirty && l->fresh && l->asked < m.told;
 }
@@ -338,8 +338,8 @@ static bool is_passing(int code) {
 }
 
 /* c->m is held. */
-static bool is_missing(const struct rt_link *l) {
-    return l->state == RT_LINK_DOWN || l->state == RT_LINK_HELLO;
+static bool is_missing(const struct psc_link *l) {
+    return l->state == PSC_LINK_DOWN || l->state == PSC_LINK_HELLO;
 }
 
 static uint32_t count_missing(struct rt_client *c) {
@@ -373,26 +373,26 @@ static void print_missing(struct rt_client *c) {
     (void)!write(STDERR_FILENO, text, strlen(text));
 }
 
-static void drop_link(struct rt_link *l, const struct co_err *why) {
+static void drop_link(struct psc_link *l, const struct co_err *why) {
     struct rt_client *c = l->c;
     pthread_mutex_lock(&c->m);
     /* An attempt that ended with the time to start says less than one that had its whole time. */
-    bool cut = why->code == CO_TIMEOUT && rt_client_left(c, 1) == 0;
+    bool cut = why->code == CO_TIMEOUT && psc_client_left(c, 1) == 0;
     l->why = cut && l->why.code ? l->why : *why;
-    struct rt_stream *stream = co_steal_ptr(l->stream);
-    rt_link_set(l, RT_LINK_DOWN);
-    rt_client_drop_lanes(c, l);
+    struct rpc_stream *stream = co_steal_ptr(l->stream);
+    psc_link_set(l, PSC_LINK_DOWN);
+    psc_client_drop_lanes(c, l);
     pthread_mutex_unlock(&c->m);
     if (stream) {
-        rt_stream_cancel(stream);
-        rt_stream_unref(stream);
+        rpc_stream_cancel(stream);
+        rpc_stream_unref(stream);
     }
 }
 
 /* Keeps the reason for the log and for the final error.  *ret is set when no retry can help. */
-static void note_failure(struct rt_link *l, const struct co_err *e, struct co_err *ret) {
+static void note_failure(struct psc_link *l, const struct co_err *e, struct co_err *ret) {
     if (!l->away && e->code == CO_CONFLICT && l->why.code != CO_CONFLICT) {
-        rt_say_warn("%s; waiting in case it is this trainer's former process", e->msg);
+        ps_say_warn("%s; waiting in case it is this trainer's former process", e->msg);
     }
     if (e->code != CO_GONE) {
         drop_link(l, e);
@@ -419,7 +419,7 @@ static void wait_greetings(struct rt_client *c, const uint32_t *which, struct rt
     uint32_t n, struct co_err *ret) {
     for (uint32_t i = 0; i < n; i++) {
         struct co_err e = {0};
-        if (calls[i] && rt_call_wait(calls[i], rt_client_left(c, HELLO_MS), &e) < 0) {
+        if (calls[i] && psc_call_wait(calls[i], psc_client_left(c, HELLO_MS), &e) < 0) {
             note_failure(&c->links[which[i]], &e, ret);
         }
     }
@@ -432,19 +432,19 @@ static int attempt_join(struct rt_client *c, struct co_err *err) {
     CO_AUTOFREE const char **endpoints = co_xcalloc(c->n_links, sizeof(char *));
     CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_links, sizeof(*which));
     CO_AUTOFREE struct net_reached *reached = co_xcalloc(c->n_links, sizeof(*reached));
-    CO_AUTOFREE struct rt_knock *knocks = co_xcalloc(c->n_links, sizeof(*knocks));
+    CO_AUTOFREE struct rpc_knock *knocks = co_xcalloc(c->n_links, sizeof(*knocks));
     CO_AUTOFREE struct rt_call **calls = co_xcalloc(c->n_links, sizeof(struct rt_call *));
     uint32_t n = list_down(c, endpoints, which);
-    if (net_connect(endpoints, n, rt_client_left(c, CONNECT_MS), reached) == 0) {
+    if (net_connect(endpoints, n, psc_client_left(c, CONNECT_MS), reached) == 0) {
         return 0;
     }
     for (uint32_t i = 0; i < n; i++) {
         knocks[i].fd = reached[i].fd;
     }
-    rt_knock_all(knocks, n, &c->auth, rt_client_left(c, c->joined ? PROVE_AGAIN_MS : PROVE_MS));
+    rpc_knock_all(knocks, n, &c->auth, psc_client_left(c, c->joined ? PROVE_AGAIN_MS : PROVE_MS));
     struct co_err final = {0};
     for (uint32_t i = 0; i < n; i++) {
-        struct rt_link *l = &c->links[which[i]];
+        struct psc_link *l = &c->links[which[i]];
         struct co_err e = knocks[i].err;
         if (e.code) {
             co_err_wrap(&e, "server %u (%s)", l->index, l->endpoint);
@@ -467,12 +467,12 @@ static void attempt_lanes(
     uint32_t k = 0;
     pthread_mutex_lock(&c->m);
     for (uint32_t i = 0; c->reader && i < n; i++) {
-        if (c->links[which[i]].state == RT_LINK_BEGUN) {
+        if (c->links[which[i]].state == PSC_LINK_BEGUN) {
             fresh[k++] = which[i];
         }
     }
     pthread_mutex_unlock(&c->m);
-    rt_client_open_lanes(c, fresh, k, errs);
+    psc_client_open_lanes(c, fresh, k, errs);
     for (uint32_t i = 0; i < k; i++) {
         if (errs[i].code) {
             co_err_wrap(
@@ -489,14 +489,14 @@ static int begin_all(struct rt_client *c, struct co_err *err) {
     uint32_t n = 0;
     pthread_mutex_lock(&c->m);
     for (uint32_t i = 0; i < c->n_links; i++) {
-        if (c->links[i].state == RT_LINK_WELCOME) {
+        if (c->links[i].state == PSC_LINK_WELCOME) {
             which[n++] = i;
         }
     }
     pthread_mutex_unlock(&c->m);
     struct co_err final = {0};
     for (uint32_t i = 0; i < n && final.code == 0; i++) {
-        struct rt_frame *f = NULL;
+        struct rpc_frame *f = NULL;
         if (begin_frame(c, &f, &final) == 0) {
             calls[i] = start_greeting(&c->links[which[i]], "begin", take_begun, f);
         }
@@ -538,8 +538,8 @@ static uint32_t list_doubtful(struct rt_client *c, uint32_t *ret_which) {
         doubtful[i] = is_doubtful(c, &c->links[i]);
     }
     for (uint32_t i = 0; i < c->n_links; i++) {
-        if (doubtful[i] && c->links[i].state == RT_LINK_WELCOME) {
-            rt_link_set(&c->links[i], RT_LINK_HELLO);
+        if (doubtful[i] && c->links[i].state == PSC_LINK_WELCOME) {
+            psc_link_set(&c->links[i], PSC_LINK_HELLO);
             c->links[i].asked = ++c->clock;
             ret_which[n++] = i;
         }
@@ -556,7 +556,7 @@ static int ask_again(struct rt_client *c, struct co_err *err) {
     uint32_t n = list_doubtful(c, which);
     struct co_err final = {0};
     for (uint32_t i = 0; i < n && final.code == 0; i++) {
-        struct rt_frame *f = NULL;
+        struct rpc_frame *f = NULL;
         if (hello_frame(&c->links[which[i]], &f, &final) == 0) {
             calls[i] = start_greeting(&c->links[which[i]], "hello", take_welcome, f);
         }
@@ -569,7 +569,7 @@ static bool note_joined(struct rt_client *c) {
     pthread_mutex_lock(&c->m);
     c->joined = true;
     for (uint32_t i = 0; i < c->n_links; i++) {
-        c->joined = c->joined && c->links[i].state == RT_LINK_UP;
+        c->joined = c->joined && c->links[i].state == PSC_LINK_UP;
         c->base[i + 1] = c->base[i] + c->links[i].shards;
     }
     pthread_mutex_unlock(&c->m);
@@ -600,11 +600,11 @@ static int join_until(struct rt_client *c, int64_t until_ms, struct co_err *err)
             print_missing(c);
         }
         /* A server that comes up cannot notify us, so poll. */
-        (void)poll(NULL, 0, rt_client_left(c, RETRY_MS));
+        (void)poll(NULL, 0, psc_client_left(c, RETRY_MS));
     }
 }
 
-int rt_client_join(struct rt_client *c, struct co_err *err) {
+int psc_client_join(struct rt_client *c, struct co_err *err) {
     c->join_until_ms = net_now() + c->options.start_timeout_ms;
     int rc = join_until(c, c->join_until_ms, err);
     c->join_until_ms = INT64_MAX;
@@ -617,7 +617,7 @@ static void reset(struct rt_client *c) {
     pthread_mutex_lock(&c->m);
     int64_t say_ms = 0;
     while (c->used_slots > 0 || c->detached > 0) { /* threads still take calls that ended */
-        rt_client_await_threads(c, "the connection before", &say_ms);
+        psc_client_await_threads(c, "the connection before", &say_ms);
     }
     for (uint32_t i = 0; i < c->n_links; i++) {
         c->links[i].away = false;
@@ -631,7 +631,7 @@ static void reset(struct rt_client *c) {
     c->away = 0;
     c->joined = false;
     c->former = c->incarnation;
-    c->incarnation = rt_incarnation();
+    c->incarnation = ps_incarnation();
     c->failed = (struct co_err){0};
     c->refused = (struct co_err){0};
     c->torn = (struct co_err){0}; /* all tables are those of the checkpoint */
@@ -639,28 +639,28 @@ static void reset(struct rt_client *c) {
     pthread_mutex_unlock(&c->m);
 }
 
-int rt_client_rejoin(struct rt_client *c, struct co_err *err) {
+int psc_client_rejoin(struct rt_client *c, struct co_err *err) {
     struct co_err why = {0};
     co_err_set(&why, CO_GONE, "the job goes back to a checkpoint");
     pthread_mutex_lock(&c->m);
-    struct rt_call *list = rt_client_fail(c, &why);
+    struct rt_call *list = psc_client_fail(c, &why);
     pthread_mutex_unlock(&c->m);
-    rt_calls_done(list);
-    rt_communicator_clear(c->communicator);
+    psc_calls_done(list);
+    psc_communicator_clear(c->communicator);
     if (c->mending) {
         /* no deadline: the client has failed, and an attempt to connect has its limits */
         pthread_join(c->mender, NULL);
         c->mending = false;
     }
-    rt_client_leave(c, why.msg, true);
+    psc_client_leave(c, why.msg, true);
     for (uint32_t i = 0; i < c->n_links; i++) {
         drop_link(&c->links[i], &why);
     }
     reset(c);
-    rt_saving_go_back(c);
-    int rc = rt_client_join(c, err);
-    rt_geo_forget(c->geo); /* c->steps are the job's now */
-    return rc < 0 ? rc : rt_client_start_mender(c, err);
+    psc_saving_go_back(c);
+    int rc = psc_client_join(c, err);
+    psc_geo_forget(c->geo); /* c->steps are the job's now */
+    return rc < 0 ? rc : psc_client_start_mender(c, err);
 }
 
 /* ---- reconnecting ---- */
@@ -684,7 +684,7 @@ static bool await_broken(struct rt_client *c, int64_t tried_ms) {
     return go_on;
 }
 
-void *rt_client_mend(void *client) {
+void *psc_client_mend(void *client) {
     struct rt_client *c = client;
     int64_t tried_ms = 0;
     while (await_broken(c, tried_ms)) {
@@ -694,9 +694,9 @@ void *rt_client_mend(void *client) {
         rc = rc < 0 ? rc : begin_all(c, &err);
         if (rc < 0) {
             pthread_mutex_lock(&c->m);
-            struct rt_call *list = rt_client_fail(c, &err);
+            struct rt_call *list = psc_client_fail(c, &err);
             pthread_mutex_unlock(&c->m);
-            rt_calls_done(list);
+            psc_calls_done(list);
         }
     }
     return NULL;

@@ -1,6 +1,6 @@
 /* Opens, reads and drops the data lanes of a client.  lanes.h says which thread reads:
  *
- *     nobody  -->  a thread in rt_client_wait  -->  nobody; the threads that wait are woken
+ *     nobody  -->  a thread in psc_client_wait  -->  nobody; the threads that wait are woken
  *             -->  the client's own thread     -->  nobody, at the latest when another one waits
  *
  * The reader sleeps in epoll without c->m.  A thread that changes something the reader may wait for
@@ -32,11 +32,11 @@ enum {
     LAST_WORD_TICKS = 10, /* about a second: how long a stream may take to say why a lane broke */
 };
 
-struct rt_reader {
+struct psc_reader {
     struct rt_client *c;
     int epoll, wake;
-    struct rt_lane_room room; /* of the thread that reads */
-    atomic_bool asleep;       /* the reader is in epoll */
+    struct rpc_lane_room room; /* of the thread that reads */
+    atomic_bool asleep;        /* the reader is in epoll */
     pthread_t thread;
     /* guarded by c->m */
     uint32_t n_lanes;
@@ -51,7 +51,7 @@ static struct timespec at_ms(int64_t ms) {
     return (struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
 }
 
-static void wake_reader(struct rt_reader *r) {
+static void wake_reader(struct psc_reader *r) {
     if (atomic_load(&r->asleep)) {
         (void)!write(r->wake, &(uint64_t){1}, sizeof(uint64_t));
     }
@@ -60,80 +60,80 @@ static void wake_reader(struct rt_reader *r) {
 /* ---- ways ---- */
 
 /* NULL: the part uses the stream. */
-static struct rt_lane *lane_of(const struct rt_link *l, const struct rt_part *p) {
-    const struct rt_ways *w = &l->ways;
-    bool by_lane = w->all && p->head.kind != RT_FRAME_CONTROL && p->head.shard < w->n;
+static struct rpc_lane *lane_of(const struct psc_link *l, const struct psc_part *p) {
+    const struct psc_ways *w = &l->ways;
+    bool by_lane = w->all && p->head.kind != RPC_FRAME_CONTROL && p->head.shard < w->n;
     return by_lane ? w->all[p->head.shard].lane : NULL;
 }
 
-struct rt_stream *rt_client_way(const struct rt_link *l, const struct rt_part *p) {
-    struct rt_lane *lane = lane_of(l, p);
-    return lane ? rt_lane_stream(lane) : l->stream;
+struct rpc_stream *psc_client_way(const struct psc_link *l, const struct psc_part *p) {
+    struct rpc_lane *lane = lane_of(l, p);
+    return lane ? rpc_lane_stream(lane) : l->stream;
 }
 
-bool rt_client_way_free(const struct rt_link *l, const struct rt_part *p) {
-    const struct rt_lane *lane = lane_of(l, p);
-    return !lane || rt_lane_queued(lane) < WAY_UNSENT;
+bool psc_client_way_free(const struct psc_link *l, const struct psc_part *p) {
+    const struct rpc_lane *lane = lane_of(l, p);
+    return !lane || rpc_lane_queued(lane) < WAY_UNSENT;
 }
 
 /* The lane of that shard, with a reference; NULL: it was dropped.  c->m is held. */
-static struct rt_lane *take_lane(const struct rt_link *l, uint32_t shard) {
-    struct rt_lane *lane = l->ways.all && shard < l->ways.n ? l->ways.all[shard].lane : NULL;
+static struct rpc_lane *take_lane(const struct psc_link *l, uint32_t shard) {
+    struct rpc_lane *lane = l->ways.all && shard < l->ways.n ? l->ways.all[shard].lane : NULL;
     if (lane) {
-        (void)rt_stream_ref(rt_lane_stream(lane));
+        (void)rpc_stream_ref(rpc_lane_stream(lane));
     }
     return lane;
 }
 
-static struct epoll_event event_of(const struct rt_link *l, uint32_t shard, bool full) {
+static struct epoll_event event_of(const struct psc_link *l, uint32_t shard, bool full) {
     return (struct epoll_event){.events = EPOLLIN | (full ? EPOLLOUT : 0U),
         .data.u64 = (uint64_t)(l->index + 1) << 32 | shard};
 }
 
 /* Writes what is queued; the rest is written when epoll says so.  The reader notices a failure.
  * c->m is held, and released meanwhile. */
-static void flush_lane(struct rt_client *c, struct rt_link *l, uint32_t shard) {
-    struct rt_lane *lane = take_lane(l, shard);
+static void flush_lane(struct rt_client *c, struct psc_link *l, uint32_t shard) {
+    struct rpc_lane *lane = take_lane(l, shard);
     size_t left = 0;
     if (!lane) {
         return;
     }
     pthread_mutex_unlock(&c->m);
-    (void)!rt_lane_flush(lane, &left, NULL);
+    (void)!rpc_lane_flush(lane, &left, NULL);
     pthread_mutex_lock(&c->m);
-    struct rt_way *w = l->ways.all ? &l->ways.all[shard] : NULL;
-    bool full = rt_lane_queued(lane) > 0;
+    struct psc_way *w = l->ways.all ? &l->ways.all[shard] : NULL;
+    bool full = rpc_lane_queued(lane) > 0;
     if (w && w->lane == lane && w->full != full) {
         struct epoll_event e = event_of(l, shard, full);
         w->full = full;
-        (void)epoll_ctl(c->reader->epoll, EPOLL_CTL_MOD, rt_lane_fd(lane), &e);
+        (void)epoll_ctl(c->reader->epoll, EPOLL_CTL_MOD, rpc_lane_fd(lane), &e);
     }
-    rt_stream_unref(rt_lane_stream(lane));
+    rpc_stream_unref(rpc_lane_stream(lane));
 }
 
-void rt_client_flush_lanes(struct rt_client *c, struct rt_link *l) {
+void psc_client_flush_lanes(struct rt_client *c, struct psc_link *l) {
     for (uint32_t i = 0; l->ways.all && i < l->ways.n; i++) {
-        if (!l->ways.all[i].full && rt_lane_queued(l->ways.all[i].lane) > 0) {
+        if (!l->ways.all[i].full && rpc_lane_queued(l->ways.all[i].lane) > 0) {
             flush_lane(c, l, i);
         }
     }
 }
 
 /* Uses the lanes no more, and leaves them open. */
-static void retire_lanes(struct rt_client *c, struct rt_link *l) {
+static void retire_lanes(struct rt_client *c, struct psc_link *l) {
     for (uint32_t i = 0; l->ways.all && i < l->ways.n; i++) {
-        (void)epoll_ctl(c->reader->epoll, EPOLL_CTL_DEL, rt_lane_fd(l->ways.all[i].lane), NULL);
+        (void)epoll_ctl(c->reader->epoll, EPOLL_CTL_DEL, rpc_lane_fd(l->ways.all[i].lane), NULL);
         c->reader->n_lanes--;
     }
     l->ways.retired = l->ways.all ? co_steal_ptr(l->ways.all) : l->ways.retired;
 }
 
-void rt_client_drop_lanes(struct rt_client *c, struct rt_link *l) {
+void psc_client_drop_lanes(struct rt_client *c, struct psc_link *l) {
     retire_lanes(c, l);
-    struct rt_way *all = co_steal_ptr(l->ways.retired);
+    struct psc_way *all = co_steal_ptr(l->ways.retired);
     for (uint32_t i = 0; all && i < l->ways.n; i++) {
-        rt_lane_shut(all[i].lane);
-        rt_stream_unref(rt_lane_stream(all[i].lane));
+        rpc_lane_shut(all[i].lane);
+        rpc_stream_unref(rpc_lane_stream(all[i].lane));
     }
     free(all);
 }
@@ -142,83 +142,84 @@ void rt_client_drop_lanes(struct rt_client *c, struct rt_link *l) {
 
 /* Handles the loss of a lane: the link loses its stream too.  If the peer closed the lane, the
  * stream will end by itself and may say why; the lane's end has only overtaken that.  If the stream
- * does not end, rt_client_lost_ways ends the wait.  Meanwhile the other lanes stay open: a shard
+ * does not end, psc_client_lost_ways ends the wait.  Meanwhile the other lanes stay open: a shard
  * that has not closed its own yet would take their end for ours, and break the stream. */
-static void lose_lane(struct rt_client *c, struct rt_link *l, uint32_t shard,
-    const struct rt_lane *lane, const struct co_err *why) {
-    struct rt_stream *stream = NULL;
+static void lose_lane(struct rt_client *c, struct psc_link *l, uint32_t shard,
+    const struct rpc_lane *lane, const struct co_err *why) {
+    struct rpc_stream *stream = NULL;
     pthread_mutex_lock(&c->m);
     if (l->ways.all && l->ways.all[shard].lane == lane) {
         l->ways.broken = *why;
         l->ways.patience = LAST_WORD_TICKS;
         retire_lanes(c, l);
-        stream = l->stream && why->code != CO_PEERLOST ? rt_stream_ref(l->stream) : NULL;
+        stream = l->stream && why->code != CO_PEERLOST ? rpc_stream_ref(l->stream) : NULL;
     }
     pthread_mutex_unlock(&c->m);
     if (stream) {
-        rt_stream_break(stream, why);
-        rt_stream_unref(stream);
+        rpc_stream_break(stream, why);
+        rpc_stream_unref(stream);
     }
 }
 
-bool rt_client_lost_ways(struct rt_link *l) {
+bool psc_client_lost_ways(struct psc_link *l) {
     return l->ways.broken.code && l->ways.patience > 0 && --l->ways.patience == 0;
 }
 
 /* Writes more of a lane's queue, and sends the parts for which that makes room. */
-static void resume_lane(struct rt_client *c, struct rt_link *l, uint32_t shard) {
+static void resume_lane(struct rt_client *c, struct psc_link *l, uint32_t shard) {
     pthread_mutex_lock(&c->m);
     flush_lane(c, l, shard);
-    struct rt_call *list = rt_client_pump(c, l);
+    struct rt_call *list = psc_client_pump(c, l);
     pthread_mutex_unlock(&c->m);
-    rt_calls_done(list);
+    psc_calls_done(list);
 }
 
 /* True if the server refused the lane because this trainer's stream had already broken there.  The
- * link then reconnects.  rt_client_frame handles any other error. */
-static bool is_refused(const struct rt_frame *f, struct co_err *ret_why) {
-    if (f->head.kind != RT_FRAME_ERROR || f->head.seq != 0) {
+ * link then reconnects.  psc_client_frame handles any other error. */
+static bool is_refused(const struct rpc_frame *f, struct co_err *ret_why) {
+    if (f->head.kind != RPC_FRAME_ERROR || f->head.seq != 0) {
         return false;
     }
-    rt_frame_error_read(f, ret_why);
+    rpc_frame_error_read(f, ret_why);
     return ret_why->code == CO_UNAVAILABLE;
 }
 
 static void serve_lane(struct rt_client *c, const struct epoll_event *e) {
-    struct rt_link *l = &c->links[(e->data.u64 >> 32) - 1];
+    struct psc_link *l = &c->links[(e->data.u64 >> 32) - 1];
     uint32_t shard = (uint32_t)e->data.u64;
     pthread_mutex_lock(&c->m);
-    struct rt_lane *lane = take_lane(l, shard);
+    struct rpc_lane *lane = take_lane(l, shard);
     l->heard_ms = lane ? net_now() : l->heard_ms;
     pthread_mutex_unlock(&c->m);
     if (!lane) {
         return;
     }
     struct co_err why = {0};
-    struct rt_frame *first = NULL;
+    struct rpc_frame *first = NULL;
     if (e->events & EPOLLOUT) {
         resume_lane(c, l, shard);
     }
-    if (e->events & ~(uint32_t)EPOLLOUT && rt_lane_read(lane, &c->reader->room, &first, &why) < 0) {
+    if (e->events & ~(uint32_t)EPOLLOUT &&
+        rpc_lane_read(lane, &c->reader->room, &first, &why) < 0) {
         lose_lane(c, l, shard, lane, &why);
     }
-    for (struct rt_frame *f = first, *next; f; f = next) {
+    for (struct rpc_frame *f = first, *next; f; f = next) {
         next = f->next;
         f->next = NULL;
         if (is_refused(f, &why)) {
             lose_lane(c, l, shard, lane, &why);
-            rt_frame_free(f);
+            rpc_frame_free(f);
         } else {
-            rt_client_frame(c, l, f);
+            psc_client_frame(c, l, f);
         }
     }
-    rt_stream_unref(rt_lane_stream(lane));
+    rpc_stream_unref(rpc_lane_stream(lane));
 }
 
 /* Reads for all threads, until something arrives or the deadline passes.  c->m is held, and
  * released meanwhile. */
 static void read_lanes(struct rt_client *c, int64_t deadline_ms, bool own) {
-    struct rt_reader *r = c->reader;
+    struct psc_reader *r = c->reader;
     struct epoll_event events[EVENTS];
     r->reading = true;
     r->own = own;
@@ -245,8 +246,8 @@ static void read_lanes(struct rt_client *c, int64_t deadline_ms, bool own) {
     }
 }
 
-bool rt_client_wait(struct rt_client *c, int64_t deadline_ms) {
-    struct rt_reader *r = c->reader;
+bool psc_client_wait(struct rt_client *c, int64_t deadline_ms) {
+    struct psc_reader *r = c->reader;
     if (r && r->n_lanes > 0 && !r->reading) {
         read_lanes(c, deadline_ms, false);
         return net_now() < deadline_ms;
@@ -265,7 +266,7 @@ bool rt_client_wait(struct rt_client *c, int64_t deadline_ms) {
     return rc == 0;
 }
 
-void rt_client_changed(struct rt_client *c) {
+void psc_client_changed(struct rt_client *c) {
     pthread_cond_broadcast(&c->changed);
     if (c->reader) {
         wake_reader(c->reader);
@@ -274,11 +275,11 @@ void rt_client_changed(struct rt_client *c) {
 
 /* ---- the client's own thread ---- */
 
-bool rt_client_is_idle(const struct rt_client *c) {
+bool psc_client_is_idle(const struct rt_client *c) {
     return c->reader && c->reader->idle;
 }
 
-void rt_client_expects(struct rt_client *c) {
+void psc_client_expects(struct rt_client *c) {
     if (c->reader && c->reader->idle) {
         c->reader->idle = false;
         pthread_cond_signal(&c->reader->called);
@@ -287,7 +288,7 @@ void rt_client_expects(struct rt_client *c) {
 
 /* Reads when answers are due and, during one nap, no other thread has read or waited. */
 static void *run_own(void *arg) {
-    struct rt_reader *r = arg;
+    struct psc_reader *r = arg;
     struct rt_client *c = r->c;
     uint64_t seen = 0;
     uint32_t naps = 0;
@@ -303,7 +304,7 @@ static void *run_own(void *arg) {
         naps = wanted ? 0 : naps + 1;
         if (naps > NAPS_MAX) {
             r->idle = true;
-            /* no deadline: until rt_client_expects, or rt_reader_free */
+            /* no deadline: until psc_client_expects, or psc_reader_free */
             pthread_cond_wait(&r->called, &c->m);
             naps = 0;
         } else {
@@ -315,8 +316,8 @@ static void *run_own(void *arg) {
     return NULL;
 }
 
-int rt_reader_new(struct rt_client *c, struct rt_reader **ret, struct co_err *err) {
-    struct rt_reader *r = co_xcalloc(1, sizeof(*r));
+int psc_reader_new(struct rt_client *c, struct psc_reader **ret, struct co_err *err) {
+    struct psc_reader *r = co_xcalloc(1, sizeof(*r));
     r->c = c;
     r->epoll = epoll_create1(EPOLL_CLOEXEC);
     r->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -339,14 +340,14 @@ int rt_reader_new(struct rt_client *c, struct rt_reader **ret, struct co_err *er
         r->started = failed == 0;
     }
     if (rc < 0) {
-        rt_reader_free(r);
+        psc_reader_free(r);
         return rc;
     }
     *ret = r;
     return 0;
 }
 
-void rt_reader_free(struct rt_reader *r) {
+void psc_reader_free(struct psc_reader *r) {
     if (!r) {
         return;
     }
@@ -374,7 +375,7 @@ void rt_reader_free(struct rt_reader *r) {
 /* New connections to all shards of some servers; arrays of n. */
 struct opening {
     uint32_t n;
-    struct rt_knock *knocks;
+    struct rpc_knock *knocks;
     const char **addresses;
     uint32_t *which; /* index in the caller's list of servers */
 };
@@ -394,16 +395,16 @@ static void opening_done(struct opening *o) {
 static void list_lanes(struct rt_client *c, const uint32_t *which, uint32_t n, struct opening *o) {
     uint32_t all = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const struct rt_link *l = &c->links[which[i]];
+        const struct psc_link *l = &c->links[which[i]];
         all += l->ways.key ? l->shards : 0;
     }
     *o = (struct opening){.knocks = co_xcalloc(all, sizeof(*o->knocks)),
         .addresses = co_xcalloc(all, sizeof(char *)),
         .which = co_xcalloc(all, sizeof(*o->which))};
     for (uint32_t i = 0; i < n; i++) {
-        const struct rt_link *l = &c->links[which[i]];
+        const struct psc_link *l = &c->links[which[i]];
         for (uint32_t k = 0; l->ways.key && k < l->shards; k++) {
-            o->knocks[o->n].pass = (struct rt_pass){RT_FOR_LANE, c->trainer, k, l->ways.key};
+            o->knocks[o->n].pass = (struct rpc_pass){RPC_FOR_LANE, c->trainer, k, l->ways.key};
             o->addresses[o->n] = l->ways.address;
             o->which[o->n++] = i;
         }
@@ -413,14 +414,14 @@ static void list_lanes(struct rt_client *c, const uint32_t *which, uint32_t n, s
 /* Connects and proves the token; failures go to errs. */
 static void knock_lanes(struct rt_client *c, struct opening *o, struct co_err *errs) {
     CO_AUTOFREE struct net_reached *reached = co_xcalloc(o->n, sizeof(*reached));
-    (void)net_connect(o->addresses, o->n, rt_client_left(c, CONNECT_MS), reached);
+    (void)net_connect(o->addresses, o->n, psc_client_left(c, CONNECT_MS), reached);
     for (uint32_t i = 0; i < o->n; i++) {
         o->knocks[i].fd = reached[i].fd;
         if (reached[i].fd < 0) {
             co_err_set(&errs[o->which[i]], CO_PEERLOST, "nobody accepts at %s", o->addresses[i]);
         }
     }
-    rt_knock_all(o->knocks, o->n, &c->auth, rt_client_left(c, PROVE_MS));
+    rpc_knock_all(o->knocks, o->n, &c->auth, psc_client_left(c, PROVE_MS));
     for (uint32_t i = 0; i < o->n; i++) {
         if (o->knocks[i].err.code) {
             errs[o->which[i]] = o->knocks[i].err;
@@ -430,14 +431,14 @@ static void knock_lanes(struct rt_client *c, struct opening *o, struct co_err *e
 
 /* From now on the link's frames use its lanes; c->m is held. */
 static int use_lanes(
-    struct rt_client *c, struct rt_link *l, struct rt_knock *knocks, struct co_err *err) {
-    struct rt_reader *r = c->reader;
+    struct rt_client *c, struct psc_link *l, struct rpc_knock *knocks, struct co_err *err) {
+    struct psc_reader *r = c->reader;
     l->ways.n = l->shards;
     l->ways.all = co_xcalloc(l->shards, sizeof(*l->ways.all));
     int rc = 0;
     for (uint32_t k = 0; k < l->shards; k++) {
         struct epoll_event e = event_of(l, k, false);
-        l->ways.all[k].lane = rt_lane_new(knocks[k].fd, co_steal_ptr(knocks[k].tls), l->endpoint);
+        l->ways.all[k].lane = rpc_lane_new(knocks[k].fd, co_steal_ptr(knocks[k].tls), l->endpoint);
         if (rc == 0 && epoll_ctl(r->epoll, EPOLL_CTL_ADD, knocks[k].fd, &e) < 0) {
             rc = co_err_errno(err, errno, "epoll for a data lane");
         }
@@ -448,19 +449,19 @@ static int use_lanes(
 }
 
 /* Sends a ping over every lane of a link, to learn whether the server accepts the lane. */
-static struct rt_call *try_lanes(struct rt_client *c, const struct rt_link *l) {
-    struct rt_call *call = rt_call_new(c, "data lane", NULL, l->shards);
+static struct rt_call *try_lanes(struct rt_client *c, const struct psc_link *l) {
+    struct rt_call *call = psc_call_new(c, "data lane", NULL, l->shards);
     call->harmless = true;
     call->greets = true;
     for (uint32_t k = 0; k < l->shards; k++) {
-        struct rt_frame_head head = {.kind = RT_FRAME_PING, .shard = k};
-        rt_call_part(call, k, l->index, &head, 0);
+        struct rpc_frame_head head = {.kind = RPC_FRAME_PING, .shard = k};
+        psc_call_part(call, k, l->index, &head, 0);
     }
-    rt_call_start(call);
+    psc_call_start(call);
     return call;
 }
 
-void rt_client_open_lanes(
+void psc_client_open_lanes(
     struct rt_client *c, const uint32_t *which, uint32_t n, struct co_err *errs) {
     CO_AUTOFREE struct rt_call **calls = co_xcalloc(n, sizeof(struct rt_call *));
     struct opening o;
@@ -468,7 +469,7 @@ void rt_client_open_lanes(
     knock_lanes(c, &o, errs);
     uint32_t at = 0;
     for (uint32_t i = 0; i < n; i++) {
-        struct rt_link *l = &c->links[which[i]];
+        struct psc_link *l = &c->links[which[i]];
         bool any = at < o.n && o.which[at] == i;
         if (any && !errs[i].code) {
             pthread_mutex_lock(&c->m);
@@ -480,7 +481,7 @@ void rt_client_open_lanes(
     }
     for (uint32_t i = 0; i < n; i++) {
         if (calls[i]) {
-            (void)!rt_call_wait(calls[i], rt_client_left(c, ANSWER_MS), &errs[i]);
+            (void)!psc_call_wait(calls[i], psc_client_left(c, ANSWER_MS), &errs[i]);
         }
     }
     opening_done(&o);

@@ -32,14 +32,14 @@ static const struct rt_table_spec specs[] = {
 };
 
 struct house {
-    struct rt_server *server;
+    struct pss_server *server;
     struct rt_client *honest; /* trainer 0 */
     char endpoint[32];
 };
 
 static struct rt_client *enter(const struct house *h, uint32_t trainer, enum rt_ps_transport by) {
     const char *endpoints[] = {h->endpoint};
-    struct rt_client_config c = {.trainer = trainer,
+    struct psc_client_config c = {.trainer = trainer,
         .trainers = 2,
         .servers = 1,
         .endpoints = endpoints,
@@ -52,7 +52,7 @@ static struct rt_client *enter(const struct house *h, uint32_t trainer, enum rt_
         .transport = by};
     struct rt_client *client = NULL;
     struct co_err err = {0};
-    if (rt_client_connect(&c, &o, specs, 2, &client, &err) < 0) {
+    if (psc_client_connect(&c, &o, specs, 2, &client, &err) < 0) {
         fail_msg("%s", err.msg);
     }
     return client;
@@ -60,7 +60,7 @@ static struct rt_client *enter(const struct house *h, uint32_t trainer, enum rt_
 
 static int setup(void **state) {
     struct house *h = co_xcalloc(1, sizeof(*h));
-    struct rt_server_config c = {.listen = "127.0.0.1:0",
+    struct pss_server_config c = {.listen = "127.0.0.1:0",
         .servers = 1,
         .trainers = 2,
         .job = "job",
@@ -71,8 +71,8 @@ static int setup(void **state) {
         .shards = 2,
         .memory_max = 1 << 28,
         .quiet = true};
-    assert_int_equal(0, rt_server_start(&c, &h->server, NULL));
-    (void)snprintf(h->endpoint, sizeof(h->endpoint), "127.0.0.1:%u", rt_server_port(h->server));
+    assert_int_equal(0, pss_server_start(&c, &h->server, NULL));
+    (void)snprintf(h->endpoint, sizeof(h->endpoint), "127.0.0.1:%u", pss_server_port(h->server));
     h->honest = enter(h, 0, RT_PS_LANES);
     *state = h;
     return 0;
@@ -81,7 +81,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
     struct house *h = *state;
     rt_client_close(h->honest);
-    rt_server_stop(h->server);
+    pss_server_stop(h->server);
     free(h);
     return 0;
 }
@@ -111,8 +111,8 @@ static int open_lane(const struct house *h, uint32_t trainer, uint32_t shard, ui
     const char *endpoint = h->endpoint;
     struct net_reached reached;
     assert_int_equal(1, net_connect(&endpoint, 1, ANSWER_MS, &reached));
-    struct rt_knock k = {.fd = reached.fd, .pass = {RT_FOR_LANE, trainer, shard, key}};
-    rt_knock_all(&k, 1, &(struct rt_peer_auth){"secret", false}, ANSWER_MS);
+    struct rpc_knock k = {.fd = reached.fd, .pass = {RPC_FOR_LANE, trainer, shard, key}};
+    rpc_knock_all(&k, 1, &(struct rpc_peer_auth){"secret", false}, ANSWER_MS);
     assert_int_equal(0, k.err.code);
     return k.fd;
 }
@@ -130,8 +130,8 @@ static void await_another_key(struct rt_client *c, uint64_t key) {
     int64_t deadline = net_now() + ANSWER_MS;
     bool in_time = true;
     pthread_mutex_lock(&c->m);
-    while (in_time && (c->links[0].ways.key == key || c->links[0].state != RT_LINK_UP)) {
-        in_time = rt_client_wait(c, deadline);
+    while (in_time && (c->links[0].ways.key == key || c->links[0].state != PSC_LINK_UP)) {
+        in_time = psc_client_wait(c, deadline);
     }
     pthread_mutex_unlock(&c->m);
     assert_true(in_time);
@@ -139,23 +139,23 @@ static void await_another_key(struct rt_client *c, uint64_t key) {
 
 /* What the server says before it closes: *ret_text, "" for nothing. */
 static void hear_end(int fd, struct co_err *ret) {
-    struct rt_lane *l = rt_lane_new(fd, NULL, "server");
-    CO_AUTOFREE struct rt_lane_room *room = co_xmalloc(sizeof(*room));
-    struct rt_frame *first = NULL;
+    struct rpc_lane *l = rpc_lane_new(fd, NULL, "server");
+    CO_AUTOFREE struct rpc_lane_room *room = co_xmalloc(sizeof(*room));
+    struct rpc_frame *first = NULL;
     *ret = (struct co_err){0};
     for (int rc = 0; rc == 0;) {
         struct pollfd in = {.fd = fd, .events = POLLIN};
         assert_int_equal(1, poll(&in, 1, ANSWER_MS));
-        rc = rt_lane_read(l, room, &first, NULL);
-        for (struct rt_frame *f = first, *next; f; f = next) {
+        rc = rpc_lane_read(l, room, &first, NULL);
+        for (struct rpc_frame *f = first, *next; f; f = next) {
             next = f->next;
-            if (f->head.kind == RT_FRAME_ERROR) {
-                (void)rt_frame_error_read(f, ret);
+            if (f->head.kind == RPC_FRAME_ERROR) {
+                (void)rpc_frame_error_read(f, ret);
             }
-            rt_frame_free(f);
+            rpc_frame_free(f);
         }
     }
-    rt_stream_unref(rt_lane_stream(l));
+    rpc_stream_unref(rpc_lane_stream(l));
 }
 
 static void a_lane_shows_the_key_of_its_trainer(void **state) {
@@ -188,39 +188,39 @@ static void a_lane_shows_the_key_of_its_trainer(void **state) {
 
 static void a_trainer_has_so_many_lanes(void **state) {
     struct house *h = *state;
-    int fds[RT_LANES_EACH];
+    int fds[SHARD_LANES_EACH];
     struct co_err err;
-    for (int i = 0; i + 1 < RT_LANES_EACH; i++) {
+    for (int i = 0; i + 1 < SHARD_LANES_EACH; i++) {
         fds[i] = open_lane(h, 0, 1, key_of(h->honest));
     }
     hear_end(open_lane(h, 0, 1, key_of(h->honest)), &err);
     assert_int_equal(CO_NORESOURCE, err.code);
     assert_non_null(strstr(err.msg, "lanes to shard 1 already"));
     works_on(h);
-    for (int i = 0; i + 1 < RT_LANES_EACH; i++) {
+    for (int i = 0; i + 1 < SHARD_LANES_EACH; i++) {
         co_close(fds[i]);
     }
 }
 
-static struct rt_frame *make_frame(uint8_t kind, uint32_t shard, size_t bytes) {
-    struct rt_frame *f = NULL;
-    assert_int_equal(0, rt_frame_new(kind, bytes, &f, NULL));
+static struct rpc_frame *make_frame(uint8_t kind, uint32_t shard, size_t bytes) {
+    struct rpc_frame *f = NULL;
+    assert_int_equal(0, rpc_frame_new(kind, bytes, &f, NULL));
     memset(f->payload, 0, bytes);
     f->head.shard = shard;
-    rt_frame_seal(f);
+    rpc_frame_seal(f);
     return f;
 }
 
 static void say_frame(int fd, uint8_t kind, uint32_t shard) {
-    CO_CLEANUP(rt_frame_freep) struct rt_frame *f = make_frame(kind, shard, 0);
-    assert_int_equal(RT_FRAME_HEAD, send(fd, f->wire, RT_FRAME_HEAD, MSG_NOSIGNAL));
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = make_frame(kind, shard, 0);
+    assert_int_equal(RPC_FRAME_HEAD, send(fd, f->wire, RPC_FRAME_HEAD, MSG_NOSIGNAL));
 }
 
 /* Its shard has done what came before. */
 static void ping_lane(int fd, uint32_t shard) {
-    char answer[RT_FRAME_HEAD];
+    char answer[RPC_FRAME_HEAD];
     struct pollfd in = {.fd = fd, .events = POLLIN};
-    say_frame(fd, RT_FRAME_PING, shard);
+    say_frame(fd, RPC_FRAME_PING, shard);
     assert_int_equal(1, poll(&in, 1, ANSWER_MS));
     assert_int_equal(sizeof(answer), recv(fd, answer, sizeof(answer), MSG_DONTWAIT));
 }
@@ -237,9 +237,9 @@ static void nonsense_on_a_lane_ends_its_trainers_connection(void **state) {
             static const char text[] = "GET / HTTP/1.1\r\nHost: parameters\r\nAccept: */*\r\n\r\n";
             assert_int_equal(sizeof(text), send(fd, text, sizeof(text), MSG_NOSIGNAL));
         } else if (i == 1) {
-            say_frame(fd, RT_FRAME_PING, 1); /* of the other shard */
+            say_frame(fd, RPC_FRAME_PING, 1); /* of the other shard */
         } else if (i == 2) {
-            say_frame(fd, RT_FRAME_STAT | RT_FRAME_ANSWER, 0);
+            say_frame(fd, RPC_FRAME_STAT | RPC_FRAME_ANSWER, 0);
         } else {
             assert_int_equal(1, send(fd, "\2", 1, MSG_NOSIGNAL)); /* and no more of it */
             (void)shutdown(fd, SHUT_WR);
@@ -256,19 +256,19 @@ static void nonsense_on_a_lane_ends_its_trainers_connection(void **state) {
  * returned and counted, is as it was.  The client waits for so many ticks for the stream's end; 0:
  * for as many as it does.  Shard 1 comes later, by a lane of the test's if it is not -1: what the
  * client does meanwhile is not its trainer's loss. */
-static struct rt_stream *end_lanes(struct house *h, uint32_t patience, int lane) {
-    struct rt_server *s = h->server;
+static struct rpc_stream *end_lanes(struct house *h, uint32_t patience, int lane) {
+    struct pss_server *s = h->server;
     struct rt_client *c = h->honest;
     pthread_mutex_lock(&s->doors_m);
-    struct rt_stream *stream = rt_stream_ref(s->doors[0].stream);
+    struct rpc_stream *stream = rpc_stream_ref(s->doors[0].stream);
     pthread_mutex_unlock(&s->doors_m);
-    rt_server_close_door(s, 0, stream);
-    rt_shard_left(s->shards[0], 0, stream);
+    pss_server_close_door(s, 0, stream);
+    shard_left(s->shards[0], 0, stream);
     int64_t deadline = net_now() + ANSWER_MS;
     bool in_time = true;
     pthread_mutex_lock(&c->m);
     while (in_time && c->links[0].ways.all) {
-        in_time = rt_client_wait(c, deadline);
+        in_time = psc_client_wait(c, deadline);
     }
     c->links[0].ways.patience = patience ? patience : c->links[0].ways.patience;
     pthread_mutex_unlock(&c->m);
@@ -276,7 +276,7 @@ static struct rt_stream *end_lanes(struct house *h, uint32_t patience, int lane)
     if (lane >= 0) {
         ping_lane(lane, 1);
     }
-    rt_shard_left(s->shards[1], 0, stream);
+    shard_left(s->shards[1], 0, stream);
     return stream;
 }
 
@@ -285,11 +285,11 @@ static void a_reason_that_comes_after_the_lanes_end_is_read(void **state) {
     works_on(h);
     CO_AUTOCLOSE int lane = open_lane(h, 0, 1, key_of(h->honest));
     ping_lane(lane, 1);
-    struct rt_stream *stream = end_lanes(h, ANSWER_MS, lane);
-    struct rt_frame *reason = rt_frame_error(NULL, CO_PEERLOST, "trainer 1 is lost");
-    assert_int_equal(0, rt_stream_send(stream, reason, NULL));
-    rt_stream_end(stream);
-    rt_stream_unref(stream);
+    struct rpc_stream *stream = end_lanes(h, ANSWER_MS, lane);
+    struct rpc_frame *reason = rpc_frame_error(NULL, CO_PEERLOST, "trainer 1 is lost");
+    assert_int_equal(0, rpc_stream_send(stream, reason, NULL));
+    rpc_stream_end(stream);
+    rpc_stream_unref(stream);
     struct co_err err = {0};
     uint64_t id = 1;
     float row[DIM];
@@ -302,7 +302,7 @@ static void lanes_that_end_without_a_reason_are_made_again(void **state) {
     struct house *h = *state;
     works_on(h);
     uint64_t key = key_of(h->honest);
-    rt_stream_unref(end_lanes(h, 0, -1));
+    rpc_stream_unref(end_lanes(h, 0, -1));
     works_on(h);
     assert_true(key_of(h->honest) != key);
 }
@@ -312,7 +312,7 @@ static void lanes_that_end_without_a_reason_are_made_again(void **state) {
 /* Changes the key that a trainer's next lanes have to show, twice, as if its stream had broken at
  * the server between welcome and lanes. */
 struct spoiler {
-    struct rt_server *server;
+    struct pss_server *server;
     uint64_t seen; /* the last key that was looked at */
     atomic_uint left;
 };
@@ -321,7 +321,7 @@ static void *spoil_doors(void *arg) {
     struct spoiler *p = arg;
     while (p->left > 0) {
         pthread_mutex_lock(&p->server->doors_m);
-        struct rt_door *d = &p->server->doors[0];
+        struct pss_door *d = &p->server->doors[0];
         if (d->key != 0 && d->key != p->seen) {
             d->key ^= 2;
             p->seen = d->key;
@@ -347,7 +347,7 @@ static void a_lane_of_a_former_key_breaks_its_connection(void **state) {
     int fd = open_lane(h, 0, 0, key);
     ping_lane(fd, 0); /* it was let in */
     change_key(h);
-    say_frame(fd, RT_FRAME_PING, 1); /* of the other shard */
+    say_frame(fd, RPC_FRAME_PING, 1); /* of the other shard */
     hear_end(fd, &err);
     await_another_key(h->honest, key);
     works_on(h);
@@ -375,7 +375,7 @@ static void refused_lanes_are_tried_again(void **state) {
     pthread_t thread;
     assert_int_equal(0, pthread_create(&thread, NULL, spoil_doors, &p));
     while (p.left > 0) { /* again if a change came after the lanes */
-        rt_stream_unref(end_lanes(h, 0, -1));
+        rpc_stream_unref(end_lanes(h, 0, -1));
         works_on(h);
     }
     pthread_join(thread, NULL);
@@ -389,7 +389,7 @@ struct pinged {
 
 static void on_pinged(struct rt_call *call) {
     struct pinged *p = call->arg;
-    rt_call_free(call);
+    psc_call_free(call);
     pthread_mutex_lock(&p->m);
     p->is = true;
     pthread_cond_signal(&p->changed);
@@ -398,18 +398,18 @@ static void on_pinged(struct rt_call *call) {
 
 /* A call that nobody waits for: the client's own thread reads its answer. */
 static void start_ping(struct rt_client *c, struct pinged *p) {
-    struct rt_call *call = rt_call_new(c, "ping", NULL, 1);
-    rt_call_part(call, 0, 0, &(struct rt_frame_head){.kind = RT_FRAME_PING}, 0);
+    struct rt_call *call = psc_call_new(c, "ping", NULL, 1);
+    psc_call_part(call, 0, 0, &(struct rpc_frame_head){.kind = RPC_FRAME_PING}, 0);
     call->done = on_pinged;
     call->arg = p;
-    assert_int_equal(0, rt_call_detach(call, false, NULL));
+    assert_int_equal(0, psc_call_detach(call, false, NULL));
 }
 
 static void await_idle(struct rt_client *c) {
     int64_t deadline = net_now() + ANSWER_MS;
     for (bool idle = false; !idle; sched_yield()) {
         pthread_mutex_lock(&c->m);
-        idle = rt_client_is_idle(c);
+        idle = psc_client_is_idle(c);
         pthread_mutex_unlock(&c->m);
         assert_true(net_now() < deadline);
     }
@@ -422,13 +422,13 @@ static void who_sends_a_waiting_request_wakes_the_reader(void **state) {
     struct pinged p = {.m = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     works_on(h);
     pthread_mutex_lock(&c->m);
-    c->links[0].state = RT_LINK_BEGUN;
+    c->links[0].state = PSC_LINK_BEGUN;
     pthread_mutex_unlock(&c->m);
     start_ping(c, &p);
     await_idle(c);
     pthread_mutex_lock(&c->m);
-    c->links[0].state = RT_LINK_UP;
-    assert_null(rt_client_pump(c, &c->links[0]));
+    c->links[0].state = PSC_LINK_UP;
+    assert_null(psc_client_pump(c, &c->links[0]));
     pthread_mutex_unlock(&c->m);
     struct timespec end;
     clock_gettime(CLOCK_REALTIME, &end);
@@ -456,9 +456,9 @@ static void who_does_not_read_is_not_read(void **state) {
     size_t before = resident();
     int fd = open_lane(h, 0, 0, key_of(h->honest));
     for (int i = 0; i < 1000; i++) {
-        CO_CLEANUP(rt_frame_freep) struct rt_frame *f = make_frame(RT_FRAME_PULL_DENSE, 0, 0);
+        CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = make_frame(RPC_FRAME_PULL_DENSE, 0, 0);
         co_put_u32(f->wire + 24, SIZE / 2); /* count */
-        assert_int_equal(RT_FRAME_HEAD, send(fd, f->wire, RT_FRAME_HEAD, MSG_NOSIGNAL));
+        assert_int_equal(RPC_FRAME_HEAD, send(fd, f->wire, RPC_FRAME_HEAD, MSG_NOSIGNAL));
     }
     for (int i = 0; i < 50; i++) {
         works_on(h);
@@ -471,16 +471,16 @@ static void who_does_not_read_is_not_read(void **state) {
 /* A frame that has begun costs what has arrived of it. */
 static void half_frames_cost_what_they_brought(void **state) {
     struct house *h = *state;
-    int fds[RT_LANES_EACH - 1];
+    int fds[SHARD_LANES_EACH - 1];
     works_on(h);
     size_t before = resident();
     for (size_t i = 0; i < CO_ARRAY_LEN(fds); i++) {
-        CO_CLEANUP(rt_frame_freep)
-        struct rt_frame *f = make_frame(RT_FRAME_PUSH_DENSE, 0, 0);
-        co_put_u32(f->wire + 24, RT_FRAME_BYTES_MAX / 4);
-        co_put_u32(f->wire + 28, RT_FRAME_BYTES_MAX);
+        CO_CLEANUP(rpc_frame_freep)
+        struct rpc_frame *f = make_frame(RPC_FRAME_PUSH_DENSE, 0, 0);
+        co_put_u32(f->wire + 24, RPC_FRAME_BYTES_MAX / 4);
+        co_put_u32(f->wire + 28, RPC_FRAME_BYTES_MAX);
         fds[i] = open_lane(h, 0, 0, key_of(h->honest));
-        assert_int_equal(RT_FRAME_HEAD, send(fds[i], f->wire, RT_FRAME_HEAD, MSG_NOSIGNAL));
+        assert_int_equal(RPC_FRAME_HEAD, send(fds[i], f->wire, RPC_FRAME_HEAD, MSG_NOSIGNAL));
     }
     works_on(h);
     assert_true(resident() < before + (16 << 20));

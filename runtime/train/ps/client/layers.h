@@ -13,32 +13,32 @@
 #include "runtime/train/optim/init.h"
 #include "runtime/train/table/store.h"
 
-enum { RT_LAYERS_MAX = 40 }; /* each is more than twice as large as the one above */
+enum { PSC_LAYERS_MAX = 40 }; /* each is more than twice as large as the one above */
 
-struct rt_layer {
+struct psc_layer {
     uint32_t holders; /* atomic */
-    struct rt_store *rows;
-    struct rt_store *gone; /* ids that were erased */
+    struct table_store *rows;
+    struct table_store *gone; /* ids that were erased */
 };
 
-struct rt_layers {
-    struct rt_layer *at[RT_LAYERS_MAX]; /* held; newest first */
+struct psc_layers {
+    struct psc_layer *at[PSC_LAYERS_MAX]; /* held; newest first */
     uint32_t n;
 };
 
-struct rt_layer *rt_layer_new(uint32_t dim);
-void rt_layer_drop(struct rt_layer *l); /* NULL allowed */
+struct psc_layer *psc_layer_new(uint32_t dim);
+void psc_layer_drop(struct psc_layer *l); /* NULL allowed */
 /* values: f32 [dim], little-endian at any address. */
-CO_MUST_CHECK int rt_layer_set(
-    struct rt_layer *l, uint64_t id, const void *values, struct co_err *err);
-CO_MUST_CHECK int rt_layer_erase(struct rt_layer *l, uint64_t id, struct co_err *err);
+CO_MUST_CHECK int psc_layer_set(
+    struct psc_layer *l, uint64_t id, const void *values, struct co_err *err);
+CO_MUST_CHECK int psc_layer_erase(struct psc_layer *l, uint64_t id, struct co_err *err);
 
 /* Makes a list: a new layer above those of `old`.  old may be empty, and stays as it is. */
-CO_MUST_CHECK int rt_layers_push(const struct rt_layers *old, struct rt_layer *layer_own,
-    struct rt_layers *ret, struct co_err *err);
+CO_MUST_CHECK int psc_layers_push(const struct psc_layers *old, struct psc_layer *layer_own,
+    struct psc_layers *ret, struct co_err *err);
 /* Makes a second list of the same layers. */
-void rt_layers_hold(const struct rt_layers *from, struct rt_layers *ret);
-void rt_layers_done(struct rt_layers *l);
+void psc_layers_hold(const struct psc_layers *from, struct psc_layers *ret);
+void psc_layers_done(struct psc_layers *l);
 /* ret_rows [n][dim]; an id without a row reads as the initializer's values. */
-void rt_layers_read(const struct rt_layers *l, const struct rt_initializer *initializer,
+void psc_layers_read(const struct psc_layers *l, const struct optim_initializer *initializer,
     const uint64_t *ids, size_t n, size_t dim, float *ret_rows);

@@ -24,18 +24,18 @@ static const struct {
     bool pings;        /* the server is to answer pings */
     const char *lacks; /* what a server that connects has not done yet */
 } states[] = {
-    [RT_LINK_DOWN] = {1U << RT_LINK_DOWN | 1U << RT_LINK_HELLO, false, NULL},
-    [RT_LINK_HELLO] = {1U << RT_LINK_DOWN | 1U << RT_LINK_WELCOME, false,
+    [PSC_LINK_DOWN] = {1U << PSC_LINK_DOWN | 1U << PSC_LINK_HELLO, false, NULL},
+    [PSC_LINK_HELLO] = {1U << PSC_LINK_DOWN | 1U << PSC_LINK_WELCOME, false,
         "it accepts connections and does not answer hello"},
-    [RT_LINK_WELCOME] = {1U << RT_LINK_DOWN | 1U << RT_LINK_HELLO | 1U << RT_LINK_BEGUN, true,
+    [PSC_LINK_WELCOME] = {1U << PSC_LINK_DOWN | 1U << PSC_LINK_HELLO | 1U << PSC_LINK_BEGUN, true,
         "it has not answered begin"},
-    [RT_LINK_BEGUN] = {1U << RT_LINK_DOWN | 1U << RT_LINK_UP, true,
+    [PSC_LINK_BEGUN] = {1U << PSC_LINK_DOWN | 1U << PSC_LINK_UP, true,
         "its shards do not answer over data lanes"},
-    [RT_LINK_UP] = {1U << RT_LINK_DOWN | 1U << RT_LINK_LEFT, true, NULL},
-    [RT_LINK_LEFT] = {1U << RT_LINK_DOWN, false, NULL},
+    [PSC_LINK_UP] = {1U << PSC_LINK_DOWN | 1U << PSC_LINK_LEFT, true, NULL},
+    [PSC_LINK_LEFT] = {1U << PSC_LINK_DOWN, false, NULL},
 };
 
-static void come_back(struct rt_link *l) {
+static void come_back(struct psc_link *l) {
     struct rt_client *c = l->c;
     l->fresh = l->replaced = false; /* this trainer has begun there */
     l->up_ms = net_now();
@@ -43,30 +43,30 @@ static void come_back(struct rt_link *l) {
         l->away = false;
         l->spare_ms = l->until_ms - l->up_ms;
         c->still_ms += --c->away == 0 ? l->up_ms - c->still_since_ms : 0;
-        c->back_ms = rt_client_time(c);
-        rt_say_info("server %u (%s) is back after %.2f s", l->index, l->endpoint,
+        c->back_ms = psc_client_time(c);
+        ps_say_info("server %u (%s) is back after %.2f s", l->index, l->endpoint,
             (double)(l->up_ms - l->away_ms) / 1000);
     }
 }
 
-void rt_link_set(struct rt_link *l, enum rt_link_state to) {
+void psc_link_set(struct psc_link *l, enum psc_link_state to) {
     assert(states[l->state].next & 1U << to);
     l->state = to;
-    if (to == RT_LINK_UP) {
+    if (to == PSC_LINK_UP) {
         come_back(l);
     }
-    rt_client_changed(l->c);
+    psc_client_changed(l->c);
 }
 
-struct rt_call *rt_link_lose(struct rt_link *l, const char *why) {
+struct rt_call *psc_link_lose(struct psc_link *l, const char *why) {
     struct rt_client *c = l->c;
     int64_t now = net_now();
-    rt_link_set(l, RT_LINK_DOWN);
-    rt_client_drop_lanes(c, l);
+    psc_link_set(l, PSC_LINK_DOWN);
+    psc_client_drop_lanes(c, l);
     co_err_set(&l->lost, CO_PEERLOST, "server %u (%s) lost: %s, last heard %.1f s ago", l->index,
         l->endpoint, why, (double)(now - l->heard_ms) / 1000);
     if (c->options.return_ms < 0 || c->failed.code) {
-        return rt_client_fail(c, &l->lost);
+        return psc_client_fail(c, &l->lost);
     }
     int64_t left = l->spare_ms + now - l->up_ms, whole = c->options.return_ms;
     if (l->moved || !l->until_ms || left > whole) {
@@ -74,28 +74,29 @@ struct rt_call *rt_link_lose(struct rt_link *l, const char *why) {
         left = whole;
     }
     l->until_ms = now + left;
-    rt_meter_add(RT_M_RECONNECTS, 0, 1);
+    meter_add(METER_M_RECONNECTS, 0, 1);
     l->away = true;
     l->moved = false;
     l->why = l->lost;
     c->still_since_ms = c->away++ == 0 ? now : c->still_since_ms;
-    uint32_t n = rt_client_requeue(c, l, &l->lost);
-    rt_say_warn("%s; %u requests without an answer; waiting for it for %.1f s", l->lost.msg, n,
+    uint32_t n = psc_client_requeue(c, l, &l->lost);
+    ps_say_warn("%s; %u requests without an answer; waiting for it for %.1f s", l->lost.msg, n,
         (double)(l->until_ms - now) / 1000);
     pthread_cond_signal(&c->broke);
     return NULL;
 }
 
-static void ping_link(struct rt_link *l, int64_t now) {
-    struct rt_frame *f = NULL;
+static void ping_link(struct psc_link *l, int64_t now) {
+    struct rpc_frame *f = NULL;
     l->pinged_ms = now;
-    if (rt_frame_new(RT_FRAME_PING, 0, &f, NULL) == 0) {
-        (void)!rt_stream_send(l->stream, f, NULL);
+    if (rpc_frame_new(RPC_FRAME_PING, 0, &f, NULL) == 0) {
+        (void)!rpc_stream_send(l->stream, f, NULL);
     }
 }
 
 /* Gives up a link that was silent for longer than its lease.  The caller breaks *ret_stream. */
-static struct rt_call *check_lease(struct rt_link *l, int64_t now, struct rt_stream **ret_stream) {
+static struct rt_call *check_lease(
+    struct psc_link *l, int64_t now, struct rpc_stream **ret_stream) {
     char why[64];
     if (now - l->heard_ms <= l->lease_ms || l->c->failed.code) {
         return NULL;
@@ -103,11 +104,11 @@ static struct rt_call *check_lease(struct rt_link *l, int64_t now, struct rt_str
     (void)snprintf(
         why, sizeof(why), "no sign of life for %.1f s", (double)(now - l->heard_ms) / 1000);
     *ret_stream = co_steal_ptr(l->stream);
-    return rt_link_lose(l, why);
+    return psc_link_lose(l, why);
 }
 
 /* Fails the client when a link did not come back in time. */
-static struct rt_call *check_return(struct rt_link *l, int64_t now) {
+static struct rt_call *check_return(struct psc_link *l, int64_t now) {
     if (now < l->until_ms || l->c->failed.code) {
         return NULL;
     }
@@ -116,13 +117,13 @@ static struct rt_call *check_return(struct rt_link *l, int64_t now) {
     why = !why && strcmp(l->why.msg, l->lost.msg) != 0 ? l->why.msg : why;
     co_err_set(&err, CO_PEERLOST, "%s, and not back within %.1f s%s%s", l->lost.msg,
         (double)(l->until_ms - l->away_ms) / 1000, why ? ": " : "", why ? why : "");
-    return rt_client_fail(l->c, &err);
+    return psc_client_fail(l->c, &err);
 }
 
-struct rt_call *rt_link_tick(struct rt_link *l, int64_t now, struct rt_stream **ret_stream) {
+struct rt_call *psc_link_tick(struct psc_link *l, int64_t now, struct rpc_stream **ret_stream) {
     struct rt_call *list = l->away ? check_return(l, now) : NULL;
-    if (l->stream && rt_client_lost_ways(l)) {
-        *ret_stream = rt_stream_ref(l->stream);
+    if (l->stream && psc_client_lost_ways(l)) {
+        *ret_stream = rpc_stream_ref(l->stream);
         return list;
     }
     if (!l->stream || !states[l->state].pings) {
@@ -131,7 +132,7 @@ struct rt_call *rt_link_tick(struct rt_link *l, int64_t now, struct rt_stream **
     if (now - l->pinged_ms >= l->lease_ms / 4) {
         ping_link(l, now);
     }
-    if (l->state != RT_LINK_UP) {
+    if (l->state != PSC_LINK_UP) {
         return list;
     }
     return check_lease(l, now, ret_stream);

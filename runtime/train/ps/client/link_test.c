@@ -15,7 +15,7 @@ enum { WAIT_MS = 60000, BOUND_MS = 300, SOON_MS = 8000 };
 
 struct bare {
     struct rt_client c;
-    struct rt_link l;
+    struct psc_link l;
 };
 
 static void bare_init(struct bare *b) {
@@ -25,7 +25,7 @@ static void bare_init(struct bare *b) {
     pthread_mutex_init(&b->c.m, NULL);
     pthread_cond_init(&b->c.changed, NULL);
     pthread_cond_init(&b->c.broke, NULL);
-    rt_client_set_lines(&b->l, 0);
+    psc_client_set_lines(&b->l, 0);
     co_err_set(&b->l.lost, CO_PEERLOST, "server 0 lost");
     b->l.why = b->l.lost;
     b->l.away = true;
@@ -36,30 +36,30 @@ static void bare_init(struct bare *b) {
 }
 
 /* Goes there by the way of all links. */
-static void bare_enter(struct bare *b, enum rt_link_state to) {
-    for (enum rt_link_state s = RT_LINK_HELLO; s <= to; s++) {
-        rt_link_set(&b->l, s);
+static void bare_enter(struct bare *b, enum psc_link_state to) {
+    for (enum psc_link_state s = PSC_LINK_HELLO; s <= to; s++) {
+        psc_link_set(&b->l, s);
     }
 }
 
 static void a_server_must_be_back_in_time_in_every_state(void **state) {
     (void)state;
     static const struct {
-        enum rt_link_state state;
+        enum psc_link_state state;
         const char *said;
     } rows[] = {
-        {RT_LINK_DOWN, "server 0 lost, and not back within 2.0 s"},
-        {RT_LINK_HELLO, "back within 2.0 s: it accepts connections and does not answer hello"},
-        {RT_LINK_WELCOME, "back within 2.0 s: it has not answered begin"},
-        {RT_LINK_BEGUN, "back within 2.0 s: its shards do not answer over data lanes"},
+        {PSC_LINK_DOWN, "server 0 lost, and not back within 2.0 s"},
+        {PSC_LINK_HELLO, "back within 2.0 s: it accepts connections and does not answer hello"},
+        {PSC_LINK_WELCOME, "back within 2.0 s: it has not answered begin"},
+        {PSC_LINK_BEGUN, "back within 2.0 s: its shards do not answer over data lanes"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         for (int late = 0; late < 2; late++) {
             struct bare b;
-            struct rt_stream *broken = NULL;
+            struct rpc_stream *broken = NULL;
             bare_init(&b);
             bare_enter(&b, rows[i].state);
-            assert_null(rt_link_tick(&b.l, late ? 3000 : 2999, &broken));
+            assert_null(psc_link_tick(&b.l, late ? 3000 : 2999, &broken));
             assert_null(broken);
             assert_int_equal(late ? CO_PEERLOST : 0, b.c.failed.code);
             assert_true(!late || strstr(b.c.failed.msg, rows[i].said));
@@ -84,14 +84,14 @@ static void only_an_answer_is_a_recovery(void **state) {
         struct bare b;
         bare_init(&b);
         b.c.options.return_ms = 20000;
-        bare_enter(&b, RT_LINK_UP);
+        bare_enter(&b, PSC_LINK_UP);
         assert_false(b.l.away);
         assert_int_equal(b.l.until_ms - b.l.up_ms, b.l.spare_ms);
         b.l.spare_ms = rows[i].spare;
         b.l.up_ms = net_now() - rows[i].up;
         b.l.moved = rows[i].moved;
         const int64_t before = net_now();
-        assert_null(rt_link_lose(&b.l, "closed"));
+        assert_null(psc_link_lose(&b.l, "closed"));
         assert_true(b.l.until_ms - before >= rows[i].least);
         assert_true(b.l.until_ms - net_now() <= rows[i].most);
     }
@@ -104,11 +104,11 @@ static void the_clock_of_calls_stands_still_while_a_link_is_away(void **state) {
     bare_init(&b);
     b.c.still_ms = 200;
     b.c.still_since_ms = 1000;
-    assert_int_equal(800, rt_client_time(&b.c));
-    bare_enter(&b, RT_LINK_UP);
+    assert_int_equal(800, psc_client_time(&b.c));
+    bare_enter(&b, PSC_LINK_UP);
     int64_t at = net_now() - b.l.up_ms;
     assert_in_range(b.c.back_ms, 800, 800 + at);
-    assert_true(rt_client_time(&b.c) >= 800);
+    assert_true(psc_client_time(&b.c) >= 800);
 }
 
 static void a_server_that_was_restarted_is_named(void **state) {
@@ -118,11 +118,11 @@ static void a_server_that_was_restarted_is_named(void **state) {
     uint64_t was = 0;
     bare_init(&b);
     b.l.incarnation = 7;
-    rt_client_servers(&b.c, &was);
-    assert_int_equal(0, rt_client_same_servers(&b.c, &was, &err));
+    psc_client_servers(&b.c, &was);
+    assert_int_equal(0, psc_client_same_servers(&b.c, &was, &err));
     assert_int_equal(0, err.code);
     b.l.incarnation = 8;
-    assert_int_equal(CO_CONFLICT, rt_client_same_servers(&b.c, &was, &err));
+    assert_int_equal(CO_CONFLICT, psc_client_same_servers(&b.c, &was, &err));
     assert_string_equal("server 0 (here) was restarted meanwhile", err.msg);
 }
 
@@ -140,7 +140,7 @@ static void a_call_ends_at_most_twice_its_time_after_its_last_part(void **state)
         {1000, 9000, 1040},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        assert_int_equal(rows[i].end, rt_call_until(rows[i].from, rows[i].back, 20));
+        assert_int_equal(rows[i].end, psc_call_until(rows[i].from, rows[i].back, 20));
     }
 }
 
@@ -155,19 +155,19 @@ static const struct {
     size_t says;
     unsigned whole;
 } silences[] = {
-    {RT_GREET_ANSWER_BYTES, 0},
-    {RT_GREET_ANSWER_BYTES + RT_GREET_WELCOME_BYTES, 0},
-    {RT_GREET_ANSWER_BYTES + RT_GREET_WELCOME_BYTES, 1},
+    {RPC_GREET_ANSWER_BYTES, 0},
+    {RPC_GREET_ANSWER_BYTES + RPC_GREET_WELCOME_BYTES, 0},
+    {RPC_GREET_ANSWER_BYTES + RPC_GREET_WELCOME_BYTES, 1},
 };
 
 struct job {
-    struct rt_server *server;
+    struct pss_server *server;
     struct proxy proxy;
     char endpoint[32];
 };
 
 static void job_start(struct job *j) {
-    struct rt_server_config config = {.listen = "127.0.0.1:0",
+    struct pss_server_config config = {.listen = "127.0.0.1:0",
         .servers = 1,
         .trainers = 1,
         .job = own_job(),
@@ -176,15 +176,15 @@ static void job_start(struct job *j) {
         .shards = 2,
         .memory_max = 1 << 26,
         .quiet = true};
-    assert_int_equal(0, rt_server_start(&config, &j->server, NULL));
+    assert_int_equal(0, pss_server_start(&config, &j->server, NULL));
     proxy_bind(&j->proxy);
-    proxy_start(&j->proxy, rt_server_port(j->server), 0, 0);
+    proxy_start(&j->proxy, pss_server_port(j->server), 0, 0);
     (void)snprintf(j->endpoint, sizeof(j->endpoint), "127.0.0.1:%d", j->proxy.port);
 }
 
 static int job_enter(struct job *j, int64_t start_ms, int64_t return_ms, struct rt_client **ret,
     struct co_err *err) {
-    struct rt_client_config config = {.servers = 1,
+    struct psc_client_config config = {.servers = 1,
         .trainers = 1,
         .endpoints = (const char *const[]){j->endpoint},
         .job = own_job()};
@@ -194,11 +194,11 @@ static int job_enter(struct job *j, int64_t start_ms, int64_t return_ms, struct 
         .return_ms = return_ms,
         .lease_ms = WAIT_MS,
         .call_timeout_ms = WAIT_MS};
-    return rt_client_connect(&config, &o, specs, 1, ret, err);
+    return psc_client_connect(&config, &o, specs, 1, ret, err);
 }
 
 static void job_stop(struct job *j) {
-    rt_server_stop(j->server);
+    pss_server_stop(j->server);
     proxy_stop(&j->proxy);
 }
 

@@ -34,7 +34,7 @@ static int teardown(void **state) {
 
 /* Another bit in the middle of the only part; done twice, the file is as it was. */
 static void flip(const char *dir) {
-    CO_AUTOFREE char *path = rt_ckpt_point_part(dir, 1, 0);
+    CO_AUTOFREE char *path = ckpt_point_part(dir, 1, 0);
     FILE *f = fopen(path, "r+");
     assert_non_null(f);
     assert_int_equal(0, fseek(f, -100, SEEK_END));
@@ -49,7 +49,7 @@ static void a_server_that_cannot_load_ends(void **state) {
     const char *dir = *state;
     struct world w = {.n_servers = 1, .n_trainers = 1};
     struct co_err err = {0};
-    struct rt_server_config config = {.listen = "127.0.0.1:0",
+    struct pss_server_config config = {.listen = "127.0.0.1:0",
         .servers = 1,
         .trainers = 1,
         .job = own_job(),
@@ -60,19 +60,19 @@ static void a_server_that_cannot_load_ends(void **state) {
         .memory_max = 1 << 30,
         .restore_dir = dir,
         .quiet = true};
-    must(rt_server_start(&config, &w.servers[0], &err));
-    (void)snprintf(w.endpoint[0], 32, "127.0.0.1:%u", rt_server_port(w.servers[0]));
+    must(pss_server_start(&config, &w.servers[0], &err));
+    (void)snprintf(w.endpoint[0], 32, "127.0.0.1:%u", pss_server_port(w.servers[0]));
     w.endpoints[0] = w.endpoint[0];
     flip(dir);
     struct rt_client *c = NULL; /* may join before the server knows */
     (void)!world_open(&w, 0, (struct rt_client_options){.mode = RT_SYNC}, NULL, &c, &err);
-    struct pollfd over = {.fd = rt_server_fd(w.servers[0]), .events = POLLIN};
+    struct pollfd over = {.fd = pss_server_fd(w.servers[0]), .events = POLLIN};
     assert_int_equal(1, poll(&over, 1, 60000));
-    assert_int_equal(CO_DAMAGED, rt_server_wait(w.servers[0], &err));
+    assert_int_equal(CO_DAMAGED, pss_server_wait(w.servers[0], &err));
     says(&err, CO_DAMAGED, "cannot load checkpoint 1: ");
     says(&err, CO_DAMAGED, "part-00000");
     rt_client_close(c);
-    rt_server_stop(w.servers[0]);
+    pss_server_stop(w.servers[0]);
 }
 
 /* What a shard says of its loads. */
@@ -107,63 +107,63 @@ static int await_load(struct loads *l, unsigned n) {
 
 static void a_shard_that_loads_at_last_serves(void **state) {
     const char *dir = *state;
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = NULL;
     struct loads l = {.m = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-    struct rt_budget budget = {.max = 1 << 26};
-    struct rt_table tables[2];
+    struct table_budget budget = {.max = 1 << 26};
+    struct ps_table tables[2];
     struct co_err err = {0};
     for (size_t i = 0; i < 2; i++) {
-        must(rt_table_make(&specs[i], &tables[i], &err));
+        must(ps_table_make(&specs[i], &tables[i], &err));
     }
-    must(rt_ckpt_chain_open(dir, 1, &chain, &err));
-    struct rt_shard_config config = {.shards = 1,
+    must(ckpt_chain_open(dir, 1, &chain, &err));
+    struct shard_config config = {.shards = 1,
         .servers = 1,
         .trainers = 1,
         .mode = RT_SYNC,
         .tables = tables,
         .n_tables = 2,
         .budget = &budget,
-        .saver = rt_saver_new(&(struct rt_saver_config){.servers = 1, .shards = 1}),
+        .saver = shard_saver_new(&(struct shard_saver_config){.servers = 1, .shards = 1}),
         .restore = chain,
         .loaded = on_loaded,
         .arg = &l};
-    struct rt_shard *s = NULL;
+    struct shard *s = NULL;
     flip(dir);
-    must(rt_shard_start(&config, &s, &err));
+    must(shard_start(&config, &s, &err));
     assert_int_equal(CO_DAMAGED, await_load(&l, 1));
     flip(dir);
-    rt_shard_restore(s, dir, 1, 0);
+    shard_restore(s, dir, 1, 0);
     assert_int_equal(0, await_load(&l, 2));
-    rt_shard_stop(s);
-    rt_saver_free(config.saver);
+    shard_stop(s);
+    shard_saver_free(config.saver);
 }
 
 /* A server that is told to end does not first load what may take minutes. */
 static void a_load_ends_with_its_server(void **state) {
     const char *dir = *state;
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
-    struct rt_budget budget = {.max = 1 << 26};
-    struct rt_table tables[2];
-    struct rt_shard_tables t;
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = NULL;
+    struct table_budget budget = {.max = 1 << 26};
+    struct ps_table tables[2];
+    struct shard_tables t;
     atomic_bool stop = false;
     struct co_err err = {0};
     for (size_t i = 0; i < 2; i++) {
-        must(rt_table_make(&specs[i], &tables[i], &err));
+        must(ps_table_make(&specs[i], &tables[i], &err));
     }
-    must(rt_ckpt_chain_open(dir, 1, &chain, &err));
-    const struct rt_shard_config config = {.shards = 1,
+    must(ckpt_chain_open(dir, 1, &chain, &err));
+    const struct shard_config config = {.shards = 1,
         .servers = 1,
         .trainers = 1,
         .mode = RT_SYNC,
         .tables = tables,
         .n_tables = 2,
         .budget = &budget};
-    must(rt_shard_tables_init(&t, &config, &err));
+    must(shard_tables_init(&t, &config, &err));
     t.stop = &stop;
-    must(rt_shard_tables_restore(&t, chain, &err));
+    must(shard_tables_restore(&t, chain, &err));
     atomic_store(&stop, true);
-    assert_int_equal(CO_CANCELED, rt_shard_tables_restore(&t, chain, &err));
-    rt_shard_tables_done(&t);
+    assert_int_equal(CO_CANCELED, shard_tables_restore(&t, chain, &err));
+    shard_tables_done(&t);
 }
 
 int main(void) {

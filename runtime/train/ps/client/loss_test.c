@@ -111,7 +111,7 @@ static void *run_trainer(void *arg) {
     char endpoint[32];
     (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%d",
         t->index == 0 ? t->row->proxy.port : (int)t->row->port);
-    struct rt_client_config config = {.trainer = t->index,
+    struct psc_client_config config = {.trainer = t->index,
         .trainers = TRAINERS,
         .servers = 1,
         .endpoints = (const char *const[]){endpoint},
@@ -120,7 +120,7 @@ static void *run_trainer(void *arg) {
     o.start_timeout_ms = o.return_ms = o.call_timeout_ms = o.barrier_timeout_ms = WAIT_MS;
     o.lease_ms = LEASE_MS;
     struct rt_client *c = NULL;
-    int rc = rt_client_connect(&config, &o, specs, 2, &c, &t->err);
+    int rc = psc_client_connect(&config, &o, specs, 2, &c, &t->err);
     rc = rc < 0 ? rc : train(t, c, &t->err);
     if (rc == 0) {
         (void)!rt_finish(c, &t->err);
@@ -154,8 +154,8 @@ static void check(struct row *r, const struct trainer *t) {
 
 static void *run_row(void *arg) {
     struct row *r = arg;
-    struct rt_server *server = NULL;
-    struct rt_server_config config = {.listen = "127.0.0.1:0",
+    struct pss_server *server = NULL;
+    struct pss_server_config config = {.listen = "127.0.0.1:0",
         .servers = 1,
         .trainers = TRAINERS,
         .job = own_job(),
@@ -167,11 +167,11 @@ static void *run_row(void *arg) {
         .quiet = true};
     struct trainer t[TRAINERS] = {{.row = r}, {.row = r, .index = 1}};
     struct co_err err = {0};
-    if (rt_server_start(&config, &server, &err) < 0) {
+    if (pss_server_start(&config, &server, &err) < 0) {
         complain(r, "the server", err.msg);
         return NULL;
     }
-    r->port = rt_server_port(server);
+    r->port = pss_server_port(server);
     proxy_start(&r->proxy, r->port, 0, 0);
     for (int i = 0; i < TRAINERS; i++) {
         assert_int_equal(0, pthread_create(&t[i].thread, NULL, run_trainer, &t[i]));
@@ -185,10 +185,10 @@ static void *run_row(void *arg) {
         pthread_join(t[i].thread, NULL);
         check(r, &t[i]);
     }
-    if (r->wrong[0] == 0 && rt_server_wait(server, &err) < 0) {
+    if (r->wrong[0] == 0 && pss_server_wait(server, &err) < 0) {
         complain(r, "the server", err.msg);
     }
-    rt_server_stop(server);
+    pss_server_stop(server);
     proxy_stop(&r->proxy);
     return NULL;
 }

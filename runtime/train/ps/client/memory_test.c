@@ -21,7 +21,7 @@ static pid_t serve(unsigned *ret_port) {
     assert_int_equal(0, pipe(fds));
     pid_t pid = fork();
     if (pid == 0) {
-        struct rt_server_config c = {.listen = "127.0.0.1:0",
+        struct pss_server_config c = {.listen = "127.0.0.1:0",
             .servers = 1,
             .trainers = 1,
             .job = "test",
@@ -30,11 +30,11 @@ static pid_t serve(unsigned *ret_port) {
             .shards = 2,
             .memory_max = BUDGET,
             .quiet = true};
-        struct rt_server *s = NULL;
-        int rc = rt_server_start(&c, &s, NULL);
-        unsigned port = rc < 0 ? 0 : rt_server_port(s);
+        struct pss_server *s = NULL;
+        int rc = pss_server_start(&c, &s, NULL);
+        unsigned port = rc < 0 ? 0 : pss_server_port(s);
         (void)!write(fds[1], &port, sizeof(port));
-        (void)!rt_server_wait(s, NULL);
+        (void)!pss_server_wait(s, NULL);
         _exit(0);
     }
     assert_int_equal(sizeof(*ret_port), read(fds[0], ret_port, sizeof(*ret_port)));
@@ -82,12 +82,12 @@ static void four_tables_keep_to_one_budget(void **state) {
     char endpoint[32];
     const char *endpoints[] = {endpoint};
     (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", port);
-    struct rt_client_config config = {
+    struct psc_client_config config = {
         .trainers = 1, .servers = 1, .endpoints = endpoints, .job = "test"};
     struct rt_client_options o = {.mode = RT_ASYNC};
     struct rt_client *c = NULL;
     struct co_err err = {0};
-    must(rt_client_connect(&config, &o, four, TABLES, &c, &err));
+    must(psc_client_connect(&config, &o, four, TABLES, &c, &err));
     size_t before = peak(pid);
     assert_int_equal(CO_NORESOURCE, fill(c, &err));
     says(&err, CO_NORESOURCE, "memory_max");

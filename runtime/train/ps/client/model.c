@@ -24,8 +24,8 @@ struct vector {
 
 /* One table in one version. */
 struct view {
-    struct rt_layers layers; /* sparse */
-    struct vector *dense;    /* held */
+    struct psc_layers layers; /* sparse */
+    struct vector *dense;     /* held */
 };
 
 struct version {
@@ -36,7 +36,7 @@ struct version {
 
 struct rt_model {
     char *dir;
-    struct rt_table *tables; /* [n]; as in the checkpoint that was opened */
+    struct ps_table *tables; /* [n]; as in the checkpoint that was opened */
     uint32_t n;
     uint64_t number, base; /* of the loaded checkpoint; 0: from rt_save */
     pthread_mutex_t m;     /* guards the two pointers */
@@ -77,7 +77,7 @@ static void vector_drop(struct vector *v) {
 static void version_drop(struct version *v) {
     if (v && last_holder(&v->holders)) {
         for (uint32_t i = 0; i < v->n; i++) {
-            rt_layers_done(&v->views[i].layers);
+            psc_layers_done(&v->views[i].layers);
             vector_drop(v->views[i].dense);
         }
         free(v->views);
@@ -111,41 +111,41 @@ static void publish(struct rt_model *m, struct version *v_own) {
 /* Reads one point of a chain into a version. */
 struct load {
     const struct rt_model *m;
-    const struct rt_ckpt_point *point;
+    const struct ckpt_point *point;
     struct version *v;
-    struct rt_layer **fresh; /* [n]; rows of this point; NULL: none yet */
+    struct psc_layer **fresh; /* [n]; rows of this point; NULL: none yet */
 };
 
-static struct rt_layer *fresh_layer(const struct load *l, uint32_t table) {
+static struct psc_layer *fresh_layer(const struct load *l, uint32_t table) {
     if (!l->fresh[table]) {
-        l->fresh[table] = rt_layer_new(l->m->tables[table].spec.dim);
+        l->fresh[table] = psc_layer_new(l->m->tables[table].spec.dim);
     }
     return l->fresh[table];
 }
 
 static int take_rows(
-    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     const struct load *l = arg;
-    size_t each = rt_ckpt_rows_bytes(&l->point->tables[c->table], 1);
+    size_t each = ckpt_rows_bytes(&l->point->tables[c->table], 1);
     int rc = 0;
     for (uint32_t i = 0; i < c->items && rc == 0; i++, data += each) {
-        rc = rt_layer_set(fresh_layer(l, c->table), co_get_u64(data), data + 8, err);
+        rc = psc_layer_set(fresh_layer(l, c->table), co_get_u64(data), data + 8, err);
     }
     return rc;
 }
 
 static int take_erased(
-    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     const struct load *l = arg;
     int rc = 0;
     for (uint32_t i = 0; i < c->items && rc == 0; i++, data += 8) {
-        rc = rt_layer_erase(fresh_layer(l, c->table), co_get_u64(data), err);
+        rc = psc_layer_erase(fresh_layer(l, c->table), co_get_u64(data), err);
     }
     return rc;
 }
 
 static int take_dense(
-    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     const struct load *l = arg;
     struct view *view = &l->v->views[c->table];
     uint64_t size = l->m->tables[c->table].spec.size;
@@ -159,21 +159,21 @@ static int take_dense(
         vector_drop(view->dense);
         view->dense = copy;
     }
-    rt_copy_f32(view->dense->values + c->begin, data, c->items);
+    rpc_copy_f32(view->dense->values + c->begin, data, c->items);
     return 0;
 }
 
 static int push_layers(const struct load *l, struct co_err *err) {
     int rc = 0;
     for (uint32_t i = 0; i < l->m->n; i++) {
-        struct rt_layer *fresh = co_steal_ptr(l->fresh[i]);
-        struct rt_layers *layers = &l->v->views[i].layers, old = *layers;
+        struct psc_layer *fresh = co_steal_ptr(l->fresh[i]);
+        struct psc_layers *layers = &l->v->views[i].layers, old = *layers;
         if (fresh && rc < 0) {
-            rt_layer_drop(fresh);
+            psc_layer_drop(fresh);
         } else if (fresh) {
-            rc = rt_layers_push(&old, fresh, layers, err);
+            rc = psc_layers_push(&old, fresh, layers, err);
             if (rc == 0) {
-                rt_layers_done(&old);
+                psc_layers_done(&old);
             }
         }
     }
@@ -181,22 +181,22 @@ static int push_layers(const struct load *l, struct co_err *err) {
 }
 
 /* Reads the points from `from` to the end of the chain into v. */
-static int read_points(const struct rt_model *m, struct version *v,
-    const struct rt_ckpt_chain *chain, uint32_t from, struct co_err *err) {
+static int read_points(const struct rt_model *m, struct version *v, const struct ckpt_chain *chain,
+    uint32_t from, struct co_err *err) {
     static const struct {
         uint32_t kind;
-        int (*take)(void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data,
+        int (*take)(void *arg, const struct ckpt_part_chunk *c, const unsigned char *data,
             struct co_err *err);
-    } kinds[] = {{RT_CKPT_PART_ROWS, take_rows}, {RT_CKPT_PART_ERASED, take_erased},
-        {RT_CKPT_PART_DENSE, take_dense}};
-    CO_AUTOFREE struct rt_layer **fresh = co_xcalloc(m->n, sizeof(struct rt_layer *));
+    } kinds[] = {{CKPT_PART_ROWS, take_rows}, {CKPT_PART_ERASED, take_erased},
+        {CKPT_PART_DENSE, take_dense}};
+    CO_AUTOFREE struct psc_layer **fresh = co_xcalloc(m->n, sizeof(struct psc_layer *));
     int rc = 0;
     for (uint32_t i = from; i < chain->n && rc == 0; i++) {
         struct load l = {.m = m, .point = &chain->points[i], .v = v, .fresh = fresh};
         for (size_t k = 0; k < CO_ARRAY_LEN(kinds) && rc == 0; k++) {
-            struct rt_restore_walk w = {
+            struct shard_restore_walk w = {
                 .chain = chain, .kind = kinds[k].kind, .take = kinds[k].take, .arg = &l};
-            rc = rt_restore_walk(&w, i, err);
+            rc = shard_restore_walk(&w, i, err);
         }
         int pushed = push_layers(&l, err);
         rc = rc < 0 ? rc : pushed;
@@ -210,9 +210,9 @@ static int begin_version(const struct rt_model *m, struct version **ret, struct 
     int rc = 0;
     for (uint32_t i = 0; i < m->n && rc == 0; i++) {
         const struct rt_table_spec *s = &m->tables[i].spec;
-        struct rt_layers none = {0};
+        struct psc_layers none = {0};
         rc = s->kind == RT_SPARSE
-                 ? rt_layers_push(&none, rt_layer_new(s->dim), &v->views[i].layers, err)
+                 ? psc_layers_push(&none, psc_layer_new(s->dim), &v->views[i].layers, err)
                  : vector_new(s->size, &v->views[i].dense, err);
     }
     if (rc == 0) {
@@ -226,7 +226,7 @@ static struct version *next_version(struct rt_model *m) {
     struct version *v = version_new(m->n);
     for (uint32_t i = 0; i < m->n; i++) {
         const struct view *from = &m->now->views[i];
-        rt_layers_hold(&from->layers, &v->views[i].layers);
+        psc_layers_hold(&from->layers, &v->views[i].layers);
         v->views[i].dense = from->dense;
         if (from->dense) {
             (void)__atomic_fetch_add(&from->dense->holders, 1, __ATOMIC_RELAXED);
@@ -236,66 +236,65 @@ static struct version *next_version(struct rt_model *m) {
 }
 
 static int make_tables(struct rt_model *m, uint32_t n,
-    const struct rt_ckpt_table *(*get)(const void *from, uint32_t i), const void *from,
+    const struct ckpt_table *(*get)(const void *from, uint32_t i), const void *from,
     struct co_err *err) {
     int rc = 0;
     m->n = n;
     m->tables = co_xcalloc(n, sizeof(*m->tables));
     for (uint32_t i = 0; i < n && rc == 0; i++) {
-        struct rt_table_spec spec = rt_table_spec_of(get(from, i));
-        rc = rt_table_make(&spec, &m->tables[i], err);
+        struct rt_table_spec spec = ps_table_spec_of(get(from, i));
+        rc = ps_table_make(&spec, &m->tables[i], err);
     }
     return rc;
 }
 
-static const struct rt_ckpt_table *table_of_point(const void *point, uint32_t i) {
-    return &((const struct rt_ckpt_point *)point)->tables[i];
+static const struct ckpt_table *table_of_point(const void *point, uint32_t i) {
+    return &((const struct ckpt_point *)point)->tables[i];
 }
 
-static const struct rt_ckpt_table *table_of_save(const void *save, uint32_t i) {
-    return rt_ckpt_table(save, i);
+static const struct ckpt_table *table_of_save(const void *save, uint32_t i) {
+    return ckpt_table(save, i);
 }
 
 /* ---- reading what rt_save wrote ---- */
 
-static int read_saved_chunk(struct version *v, uint32_t table, const struct rt_ckpt_table *saved,
+static int read_saved_chunk(struct version *v, uint32_t table, const struct ckpt_table *saved,
     uint32_t n, const unsigned char *data, size_t at, struct co_err *err) {
     struct view *view = &v->views[table];
     if (!saved->sparse) {
         size_t left = at < saved->size ? saved->size - at : 0;
-        rt_copy_f32(view->dense->values + at, data, n < left ? n : left);
+        rpc_copy_f32(view->dense->values + at, data, n < left ? n : left);
         return 0;
     }
-    size_t stride = rt_ckpt_rows_bytes(saved, 1) - sizeof(uint64_t);
+    size_t stride = ckpt_rows_bytes(saved, 1) - sizeof(uint64_t);
     const unsigned char *row = data + n * 8UL;
     int rc = 0;
     for (uint32_t i = 0; i < n && rc == 0; i++, row += stride) {
-        rc = rt_layer_set(view->layers.at[0], co_get_u64(data + i * 8UL), row, err);
+        rc = psc_layer_set(view->layers.at[0], co_get_u64(data + i * 8UL), row, err);
     }
     return rc;
 }
 
-static int read_saved(
-    struct version *v, const struct rt_ckpt *k, uint32_t table, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = NULL;
-    int rc = rt_ckpt_file_open(k, table, &f, err);
+static int read_saved(struct version *v, const struct ckpt *k, uint32_t table, struct co_err *err) {
+    CO_CLEANUP(ckpt_file_closep) struct ckpt_file *f = NULL;
+    int rc = ckpt_file_open(k, table, &f, err);
     for (size_t at = 0; rc == 0;) {
         uint32_t n;
         const void *data;
         size_t bytes;
-        rc = rt_ckpt_next(f, &n, &data, &bytes, err);
-        rc = rc != 0 ? rc : read_saved_chunk(v, table, rt_ckpt_table(k, table), n, data, at, err);
+        rc = ckpt_next(f, &n, &data, &bytes, err);
+        rc = rc != 0 ? rc : read_saved_chunk(v, table, ckpt_table(k, table), n, data, at, err);
         at += rc == 0 ? n : 0;
     }
     return rc < 0 ? rc : 0;
 }
 
 static int open_saved(struct rt_model *m, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *k = NULL;
+    CO_CLEANUP(ckpt_closep) struct ckpt *k = NULL;
     CO_CLEANUP(version_dropp) struct version *v = NULL;
-    int rc = rt_ckpt_open(m->dir, &k, err);
-    rc = rc < 0 ? rc : rt_ckpt_verify(k, err);
-    rc = rc < 0 ? rc : make_tables(m, rt_ckpt_tables(k), table_of_save, k, err);
+    int rc = ckpt_open(m->dir, &k, err);
+    rc = rc < 0 ? rc : ckpt_verify(k, err);
+    rc = rc < 0 ? rc : make_tables(m, ckpt_tables(k), table_of_save, k, err);
     rc = rc < 0 ? rc : begin_version(m, &v, err);
     for (uint32_t i = 0; i < m->n && rc == 0; i++) {
         rc = read_saved(v, k, i, err);
@@ -308,18 +307,18 @@ static int open_saved(struct rt_model *m, struct co_err *err) {
 
 static void say_skipped(void *arg, const struct co_err *why) {
     (void)arg;
-    rt_say_warn("%s; skipped", co_err_text(why));
+    ps_say_warn("%s; skipped", co_err_text(why));
 }
 
 /* A model that has readers keeps its tables. */
-static int check_same(const struct rt_model *m, const struct rt_ckpt_point *p, struct co_err *err) {
+static int check_same(const struct rt_model *m, const struct ckpt_point *p, struct co_err *err) {
     int rc = p->n_tables == m->n ? 0
                                  : co_err_set(err, CO_INVALID,
                                        "it has %u tables, this model has %u", p->n_tables, m->n);
     for (uint32_t i = 0; i < m->n && rc == 0; i++) {
-        const struct rt_ckpt_table *saved = &p->tables[i];
+        const struct ckpt_table *saved = &p->tables[i];
         rc = strcmp(m->tables[i].name, saved->name) == 0
-                 ? rt_fit_check(&m->tables[i], saved, err)
+                 ? ps_fit_check(&m->tables[i], saved, err)
                  : co_err_set(err, CO_INVALID, "its table %u is '%s', this model's is '%s'", i,
                        saved->name, m->tables[i].name);
     }
@@ -330,7 +329,7 @@ static int check_same(const struct rt_model *m, const struct rt_ckpt_point *p, s
 
 /* Begins a version for the point.  A model without readers takes over the point's tables. */
 static int begin_point(
-    struct rt_model *m, const struct rt_ckpt_point *p, struct version **ret, struct co_err *err) {
+    struct rt_model *m, const struct ckpt_point *p, struct version **ret, struct co_err *err) {
     int rc = 0;
     if (!m->now) {
         free(co_steal_ptr(m->tables));
@@ -340,8 +339,8 @@ static int begin_point(
 }
 
 static int read_chain(
-    struct rt_model *m, const struct rt_ckpt_chain *c, struct version **ret, struct co_err *err) {
-    const struct rt_ckpt_point *p = &c->points[c->n - 1];
+    struct rt_model *m, const struct ckpt_chain *c, struct version **ret, struct co_err *err) {
+    const struct ckpt_point *p = &c->points[c->n - 1];
     CO_CLEANUP(version_dropp) struct version *v = NULL;
     int rc = m->now ? check_same(m, p, err) : 0;
     rc = rc < 0 ? rc : begin_point(m, p, &v, err);
@@ -357,14 +356,14 @@ static int read_chain(
 /* Reads the newest checkpoint that is not damaged into a version that shares nothing.  A refresh
  * takes only one that is newer than the model. */
 static int read_newest(struct rt_model *m, struct version **ret, struct co_err *err) {
-    struct rt_ckpt_search search = {.dir = m->dir, .most = UINT64_MAX, .skip = say_skipped};
+    struct ckpt_search search = {.dir = m->dir, .most = UINT64_MAX, .skip = say_skipped};
     struct co_err damage = {0}; /* of the newest one whose files are not what they should be: */
     uint64_t damaged = 0;
     for (;;) {
-        CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
+        CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
         struct co_err why = {0};
-        int rc = rt_ckpt_chain_newest(&search, &c, &why);
-        if (rc == 0 && damage.code && rt_ckpt_chain_number(c) <= m->number) {
+        int rc = ckpt_chain_newest(&search, &c, &why);
+        if (rc == 0 && damage.code && ckpt_chain_number(c) <= m->number) {
             rc = CO_NOTFOUND;
         } else if (rc == 0) {
             damaged = damaged ? damaged : c->damaged;
@@ -372,13 +371,13 @@ static int read_newest(struct rt_model *m, struct version **ret, struct co_err *
         }
         if (c && rc == CO_DAMAGED) {
             say_skipped(NULL, &why);
-            search.most = rt_ckpt_chain_number(c) - 1;
-            damaged = damaged ? damaged : rt_ckpt_chain_number(c);
+            search.most = ckpt_chain_number(c) - 1;
+            damaged = damaged ? damaged : ckpt_chain_number(c);
             damage = damage.code ? damage : why;
             continue;
         }
         if (rc == 0 && damaged) {
-            rt_say_warn("checkpoint %llu in '%s' is damaged: checkpoint %llu is used in its place",
+            ps_say_warn("checkpoint %llu in '%s' is damaged: checkpoint %llu is used in its place",
                 (unsigned long long)damaged, m->dir, (unsigned long long)m->number);
         }
         bool all = damage.code && (rc == CO_NOTFOUND || rc == CO_DAMAGED);
@@ -392,7 +391,7 @@ int rt_model_open(const char *dir, struct rt_model **ret_model, struct co_err *e
     struct co_err why = {0};
     pthread_mutex_init(&m->m, NULL);
     m->dir = co_xstrdup(dir);
-    int rc = rt_ckpt_expect(dir, RT_CKPT_EITHER, &why);
+    int rc = ckpt_expect(dir, CKPT_EITHER, &why);
     rc = rc < 0 ? rc : read_newest(m, &m->now, &why);
     rc = rc == CO_NOTFOUND ? open_saved(m, &why) : rc;
     if (rc < 0) {
@@ -417,7 +416,7 @@ void rt_model_close(struct rt_model *m) {
 /* ---- following ---- */
 
 /* The index of the loaded checkpoint in the chain; -1: it is not there. */
-static int place_of(const struct rt_model *m, const struct rt_ckpt_chain *c) {
+static int place_of(const struct rt_model *m, const struct ckpt_chain *c) {
     for (uint32_t i = 0; i < c->n; i++) {
         if (c->points[i].number == m->number && c->points[i].base == m->base) {
             return (int)i;
@@ -427,19 +426,19 @@ static int place_of(const struct rt_model *m, const struct rt_ckpt_chain *c) {
 }
 
 int rt_model_refresh(struct rt_model *m, bool *ret_new, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
     CO_CLEANUP(version_dropp) struct version *v = NULL;
-    const struct rt_ckpt_search search = {.dir = m->dir, .most = UINT64_MAX};
+    const struct ckpt_search search = {.dir = m->dir, .most = UINT64_MAX};
     struct co_err why = {0};
     *ret_new = false;
-    int rc = rt_ckpt_chain_newest(&search, &c, &why);
-    if (rc == CO_NOTFOUND || (rc == 0 && rt_ckpt_chain_number(c) <= m->number)) {
+    int rc = ckpt_chain_newest(&search, &c, &why);
+    if (rc == CO_NOTFOUND || (rc == 0 && ckpt_chain_number(c) <= m->number)) {
         return 0;
     }
     if (rc < 0) {
         return co_err_set(err, rc, "%s", why.msg);
     }
-    const struct rt_ckpt_point *p = &c->points[c->n - 1];
+    const struct ckpt_point *p = &c->points[c->n - 1];
     rc = check_same(m, p, err);
     if (rc < 0) {
         return rc;
@@ -494,8 +493,8 @@ const float *rt_model_dense(const struct rt_model *m, uint32_t table) {
 
 void rt_model_sparse(
     const struct rt_model *m, uint32_t table, const uint64_t *ids, size_t n, float *ret_rows) {
-    const struct rt_table *t = &m->tables[table];
+    const struct ps_table *t = &m->tables[table];
     struct version *v = version_hold(m);
-    rt_layers_read(&v->views[table].layers, &t->initializer, ids, n, t->spec.dim, ret_rows);
+    psc_layers_read(&v->views[table].layers, &t->initializer, ids, n, t->spec.dim, ret_rows);
     version_drop(v);
 }

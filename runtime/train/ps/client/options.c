@@ -100,20 +100,20 @@ static int read_checkpoints(struct rt_client_options *o, struct co_err *err) {
     int rc = number_from_env(&o->checkpoint_steps, CO_VAR_PS_CHECKPOINT_STEPS, 0, err);
     rc = rc < 0 ? rc
                 : from_env(&o->checkpoint_ms, CO_VAR_PS_CHECKPOINT_INTERVAL,
-                      o->checkpoint_steps ? 0 : RT_CHECKPOINT_MS, err);
+                      o->checkpoint_steps ? 0 : PSC_CHECKPOINT_MS, err);
     rc = rc < 0 ? rc
-                : number_from_env(&deltas, CO_VAR_PS_CHECKPOINT_DELTAS, RT_CHECKPOINT_DELTAS, err);
-    rc = rc < 0 ? rc : number_from_env(&keep, CO_VAR_PS_CHECKPOINT_KEEP, RT_CHECKPOINT_KEEP, err);
+                : number_from_env(&deltas, CO_VAR_PS_CHECKPOINT_DELTAS, PSC_CHECKPOINT_DELTAS, err);
+    rc = rc < 0 ? rc : number_from_env(&keep, CO_VAR_PS_CHECKPOINT_KEEP, PSC_CHECKPOINT_KEEP, err);
     o->checkpoint_deltas = (uint32_t)deltas;
     o->checkpoint_keep = (uint32_t)keep;
     return rc;
 }
 
-int rt_options_server(struct rt_server_options *o, struct co_err *err) {
+int psc_options_server(struct rt_server_options *o, struct co_err *err) {
     int rc = CO_SPARE_CHECK(o, "rt_server_options", err);
-    rc = rc < 0 ? rc : from_env(&o->lease_ms, CO_VAR_PS_LEASE, RT_LEASE_MS, err);
+    rc = rc < 0 ? rc : from_env(&o->lease_ms, CO_VAR_PS_LEASE, PSC_LEASE_MS, err);
     rc = rc < 0 ? rc : read_return(&o->return_ms, o->lease_ms, err);
-    rc = rc < 0 ? rc : from_env(&o->start_timeout_ms, CO_VAR_PS_START_TIMEOUT, RT_START_MS, err);
+    rc = rc < 0 ? rc : from_env(&o->start_timeout_ms, CO_VAR_PS_START_TIMEOUT, PSC_START_MS, err);
     const char *shards = co_contract_getenv(CO_VAR_PS_SHARDS);
     if (rc == 0 && o->shards == 0 && shards && *shards) {
         int64_t n;
@@ -134,12 +134,12 @@ int rt_options_server(struct rt_server_options *o, struct co_err *err) {
         o->memory_max = co_limit_memory("", &unread) / 4 * 3;
     }
     if (unread.code) {
-        rt_say_warn("a limit of this container cannot be read and counts as none: %s", unread.msg);
+        ps_say_warn("a limit of this container cannot be read and counts as none: %s", unread.msg);
     }
     return rc;
 }
 
-int rt_options_client(struct rt_client_options *o, struct co_err *err) {
+int psc_options_client(struct rt_client_options *o, struct co_err *err) {
     /* Paddle's own variable, in milliseconds, is used if ours is not set. */
     const char *deadline = co_contract_getenv(CO_VAR_RPC_DEADLINE);
     int rc = CO_SPARE_CHECK(o, "rt_client_options", err);
@@ -148,16 +148,16 @@ int rt_options_client(struct rt_client_options *o, struct co_err *err) {
         rc = co_parse_i64(co_contract[CO_VAR_RPC_DEADLINE].name, deadline, 1, INT64_C(1) << 40,
             &o->call_timeout_ms, err);
     }
-    rc = rc < 0 ? rc : from_env(&o->call_timeout_ms, CO_VAR_PS_CALL_TIMEOUT, RT_CALL_MS, err);
-    rc = rc < 0 ? rc : from_env(&o->start_timeout_ms, CO_VAR_PS_START_TIMEOUT, RT_START_MS, err);
+    rc = rc < 0 ? rc : from_env(&o->call_timeout_ms, CO_VAR_PS_CALL_TIMEOUT, PSC_CALL_MS, err);
+    rc = rc < 0 ? rc : from_env(&o->start_timeout_ms, CO_VAR_PS_START_TIMEOUT, PSC_START_MS, err);
     rc = rc < 0 ? rc
-                : from_env(&o->barrier_timeout_ms, CO_VAR_PS_BARRIER_TIMEOUT, RT_BARRIER_MS, err);
-    rc = rc < 0 ? rc : from_env(&o->lease_ms, CO_VAR_PS_LEASE, RT_LEASE_MS, err);
+                : from_env(&o->barrier_timeout_ms, CO_VAR_PS_BARRIER_TIMEOUT, PSC_BARRIER_MS, err);
+    rc = rc < 0 ? rc : from_env(&o->lease_ms, CO_VAR_PS_LEASE, PSC_LEASE_MS, err);
     unsigned word = o->transport;
     rc = rc < 0 ? rc : read_word(&word, CO_VAR_PS_TRANSPORT, err);
     o->transport = (enum rt_ps_transport)word;
     rc = rc < 0 ? rc : read_return(&o->return_ms, o->lease_ms, err);
-    rc = rc < 0 ? rc : rt_strategy_fill(o, err);
+    rc = rc < 0 ? rc : psc_strategy_fill(o, err);
     o->mode = o->mode ? o->mode : RT_ASYNC;
     if (rc == 0 && (o->mode > RT_GEO || o->mode < RT_MODE_UNSET)) {
         rc = co_err_set(err, CO_INVALID, "mode %d is unknown", (int)o->mode);
@@ -180,16 +180,16 @@ int rt_options_client(struct rt_client_options *o, struct co_err *err) {
     return rc < 0 ? rc : read_checkpoints(o, err);
 }
 
-const char *rt_options_token(void) {
+const char *psc_options_token(void) {
     const char *token = co_contract_getenv(CO_VAR_JOB_TOKEN);
     return token ? token : "";
 }
 
-const char *rt_options_encrypt_text(void) {
+const char *psc_options_encrypt_text(void) {
     return co_contract_getenv(CO_VAR_JOB_ENCRYPT);
 }
 
-int rt_options_encrypt(
+int psc_options_encrypt(
     enum rt_encrypt said, const char *text, const char *token, bool *ret, struct co_err *err) {
     const char *name = co_contract[CO_VAR_JOB_ENCRYPT].name;
     bool on = said == RT_ENCRYPT_YES;

@@ -29,8 +29,8 @@ static void defaults_are_those_of_the_header(void **state) {
     (void)state;
     struct rt_server_options s = {0};
     struct rt_client_options c = {0};
-    assert_int_equal(0, rt_options_server(&s, NULL));
-    assert_int_equal(0, rt_options_client(&c, NULL));
+    assert_int_equal(0, psc_options_server(&s, NULL));
+    assert_int_equal(0, psc_options_client(&c, NULL));
     assert_int_equal(30000, s.lease_ms);
     assert_int_equal(600000, s.start_timeout_ms);
     assert_in_range(s.shards, 1, 16);
@@ -42,7 +42,7 @@ static void defaults_are_those_of_the_header(void **state) {
     assert_int_equal(180000, c.call_timeout_ms);
     assert_int_equal(600000, c.barrier_timeout_ms);
     assert_int_equal(4, c.dense_merge_max);
-    assert_string_equal("", rt_options_token());
+    assert_string_equal("", psc_options_token());
 }
 
 static void encryption_is_what_the_program_says_or_the_job(void **state) {
@@ -67,7 +67,7 @@ static void encryption_is_what_the_program_says_or_the_job(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct co_err err = {0};
         bool on = false;
-        int rc = rt_options_encrypt(rows[i].said, rows[i].text, rows[i].token, &on, &err);
+        int rc = psc_options_encrypt(rows[i].said, rows[i].text, rows[i].token, &on, &err);
         if (rc != rows[i].rc || on != rows[i].on ||
             (rc < 0 && !strstr(err.msg, "PADDLE_JOB_ENCRYPT"))) {
             fail_msg("row %zu: %d, %d, %s", i, rc, on, err.msg);
@@ -87,8 +87,8 @@ static void the_environment_is_asked_for_what_the_program_leaves_open(void **sta
     (void)setenv("PADDLE_JOB_TOKEN", "t\n", 1);
     struct rt_server_options s = {0};
     struct rt_client_options c = {0};
-    assert_int_equal(0, rt_options_server(&s, NULL));
-    assert_int_equal(0, rt_options_client(&c, NULL));
+    assert_int_equal(0, psc_options_server(&s, NULL));
+    assert_int_equal(0, psc_options_client(&c, NULL));
     assert_int_equal(90000, s.lease_ms);
     assert_int_equal(2000, s.start_timeout_ms);
     assert_int_equal(64, s.shards);
@@ -98,7 +98,7 @@ static void the_environment_is_asked_for_what_the_program_leaves_open(void **sta
     assert_int_equal(2000, c.start_timeout_ms);
     assert_int_equal(3000, c.call_timeout_ms);
     assert_int_equal(4000, c.barrier_timeout_ms);
-    assert_string_equal("t", rt_options_token());
+    assert_string_equal("t", psc_options_token());
 
     s = (struct rt_server_options){
         .lease_ms = 1, .start_timeout_ms = 2, .shards = 3, .memory_max = 4};
@@ -107,8 +107,8 @@ static void the_environment_is_asked_for_what_the_program_leaves_open(void **sta
         .call_timeout_ms = 7,
         .barrier_timeout_ms = 8,
         .dense_merge_max = 9};
-    assert_int_equal(0, rt_options_server(&s, NULL));
-    assert_int_equal(0, rt_options_client(&c, NULL));
+    assert_int_equal(0, psc_options_server(&s, NULL));
+    assert_int_equal(0, psc_options_client(&c, NULL));
     assert_true(s.lease_ms == 1 && s.start_timeout_ms == 2 && s.shards == 3 && s.memory_max == 4);
     assert_true(c.lease_ms == 5 && c.start_timeout_ms == 6 && c.call_timeout_ms == 7 &&
                 c.barrier_timeout_ms == 8 && c.dense_merge_max == 9);
@@ -119,14 +119,14 @@ static void paddles_deadline_counts_where_ours_is_not_there(void **state) {
     (void)state;
     (void)setenv("FLAGS_rpc_deadline", "5000", 1);
     struct rt_client_options c = {0};
-    assert_int_equal(0, rt_options_client(&c, NULL));
+    assert_int_equal(0, psc_options_client(&c, NULL));
     assert_int_equal(5000, c.call_timeout_ms);
     c = (struct rt_client_options){.call_timeout_ms = 7};
-    assert_int_equal(0, rt_options_client(&c, NULL));
+    assert_int_equal(0, psc_options_client(&c, NULL));
     assert_int_equal(7, c.call_timeout_ms);
     (void)setenv("PADDLE_PS_CALL_TIMEOUT", "3s", 1);
     c = (struct rt_client_options){0};
-    assert_int_equal(0, rt_options_client(&c, NULL));
+    assert_int_equal(0, psc_options_client(&c, NULL));
     assert_int_equal(3000, c.call_timeout_ms);
 }
 
@@ -156,8 +156,8 @@ static void wrong_values_are_named_with_their_variable(void **state) {
         struct rt_server_options s = {0};
         struct rt_client_options c = {0};
         struct co_err es = {0}, ec = {0};
-        assert_int_equal(rows[i].server ? CO_INVALID : 0, rt_options_server(&s, &es));
-        assert_int_equal(rows[i].client ? CO_INVALID : 0, rt_options_client(&c, &ec));
+        assert_int_equal(rows[i].server ? CO_INVALID : 0, psc_options_server(&s, &es));
+        assert_int_equal(rows[i].client ? CO_INVALID : 0, psc_options_client(&c, &ec));
         const struct co_err *both[] = {rows[i].server ? &es : NULL, rows[i].client ? &ec : NULL};
         for (size_t k = 0; k < CO_ARRAY_LEN(both); k++) {
             if (both[k] &&
@@ -172,8 +172,8 @@ static void wrong_values_are_named_with_their_variable(void **state) {
     }
     struct rt_server_options s = {0};
     struct rt_client_options c = {0};
-    assert_int_equal(0, rt_options_server(&s, NULL));
-    assert_int_equal(0, rt_options_client(&c, NULL));
+    assert_int_equal(0, psc_options_server(&s, NULL));
+    assert_int_equal(0, psc_options_client(&c, NULL));
     assert_int_equal(180000, c.call_timeout_ms);
 }
 

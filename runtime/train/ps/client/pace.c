@@ -11,12 +11,12 @@
 enum { SAY_MS = 10000 }; /* between two log lines about the trainer it waits for */
 
 static int take_pace(
-    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
     struct rt_client *c = call->c;
-    CO_CLEANUP(rt_control_freep) Rt__Control *m = NULL;
+    CO_CLEANUP(ps_control_freep) Rpc__Control *m = NULL;
     (void)p;
-    int rc = rt_control_unpack(a, &m, err);
-    if (rc == 0 && m->body_case != RT__CONTROL__BODY_PACE) {
+    int rc = ps_control_unpack(a, &m, err);
+    if (rc == 0 && m->body_case != RPC__CONTROL__BODY_PACE) {
         rc = co_err_set(err, CO_INVALID, "not a pace");
     }
     if (rc == 0) {
@@ -29,19 +29,19 @@ static int take_pace(
 
 static int make_call(
     struct rt_client *c, uint64_t step, int64_t wait_ms, struct rt_call **ret, struct co_err *err) {
-    Rt__Pace p = RT__PACE__INIT;
+    Rpc__Pace p = RPC__PACE__INIT;
     p.step = step;
     p.ahead = c->options.staleness;
     p.wait_ms = (uint64_t)wait_ms;
-    Rt__Control m = RT__CONTROL__INIT;
-    m.body_case = RT__CONTROL__BODY_PACE;
+    Rpc__Control m = RPC__CONTROL__INIT;
+    m.body_case = RPC__CONTROL__BODY_PACE;
     m.pace = &p;
-    struct rt_frame *f = NULL;
-    int rc = rt_control_pack(&m, NULL, &f, err);
+    struct rpc_frame *f = NULL;
+    int rc = ps_control_pack(&m, NULL, &f, err);
     if (rc == 0) {
-        *ret = rt_call_new(c, "step", NULL, 1);
+        *ret = psc_call_new(c, "step", NULL, 1);
         (*ret)->take = take_pace;
-        rt_call_frame(*ret, 0, 0, f, 0);
+        psc_call_frame(*ret, 0, 0, f, 0);
     }
     return rc;
 }
@@ -57,8 +57,8 @@ static int tell_step(struct rt_client *c, uint64_t step, struct co_err *err) {
     struct rt_call *call = NULL;
     int rc = make_call(c, step, 0, &call, err);
     if (rc == 0) {
-        call->done = rt_call_free;
-        rc = rt_call_detach(call, false, err);
+        call->done = psc_call_free;
+        rc = psc_call_detach(call, false, err);
     }
     return rc;
 }
@@ -69,15 +69,15 @@ static int ask_step(struct rt_client *c, uint64_t step, int64_t wait_ms, struct 
     int rc = make_call(c, step, wait_ms, &call, err);
     if (rc == 0) {
         call->harmless = true;
-        rt_call_start(call);
-        rc = rt_call_wait(call, wait_ms + c->options.call_timeout_ms, err);
+        psc_call_start(call);
+        rc = psc_call_wait(call, wait_ms + c->options.call_timeout_ms, err);
     }
     return rc;
 }
 
-int rt_client_pace(struct rt_client *c, uint64_t step, struct co_err *err) {
+int psc_client_pace(struct rt_client *c, uint64_t step, struct co_err *err) {
     int64_t until = net_now() + c->options.barrier_timeout_ms;
-    if (step == RT_STEP_NO_MORE || is_free(c, step)) {
+    if (step == RPC_STEP_NO_MORE || is_free(c, step)) {
         return tell_step(c, step, err);
     }
     for (;;) {
@@ -86,7 +86,7 @@ int rt_client_pace(struct rt_client *c, uint64_t step, struct co_err *err) {
         struct co_err e = {0};
         int rc = ask_step(c, step, wait, &e);
         if (rc == CO_TIMEOUT && net_now() < until) {
-            rt_say_warn("%s", e.msg);
+            ps_say_warn("%s", e.msg);
         } else {
             return rc < 0 ? co_err_set(err, rc, "%s", e.msg) : 0;
         }

@@ -311,25 +311,25 @@ static inline int train(struct job *j, struct co_err *err) {
 /* Tries to connect to both servers without the token. A server that a loaded machine stops for
  * longer than its guests may take hangs up without a word; then it is asked again. */
 static inline int intrude(struct job *j, struct co_err *err) {
-    static const struct rt_rpc_ops ops = {0};
-    struct rt_rpc *rpc = NULL;
-    int rc = rt_rpc_open(&ops, NULL, NULL, &rpc, err);
+    static const struct rpc_ops ops = {0};
+    struct rpc *rpc = NULL;
+    int rc = rpc_open(&ops, NULL, NULL, &rpc, err);
     for (int i = 0; i < 8 && rc == 0; i++) {
-        struct rt_stream *s = NULL;
+        struct rpc_stream *s = NULL;
         struct co_err why = {0};
         char endpoint[32];
         int64_t end = net_now() + DEADLINE_MS;
         int dialed;
         (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", j->ports[i & 1]);
         do {
-            dialed = rt_rpc_dial(rpc, endpoint, DEADLINE_MS, NULL, &s, &why);
+            dialed = rpc_dial(rpc, endpoint, DEADLINE_MS, NULL, &s, &why);
         } while (dialed == CO_PEERLOST && net_now() < end);
         if (dialed != CO_PERMISSION) {
             rc = co_err_set(err, CO_INTERNAL, "%s does not refuse a stranger: %s", endpoint,
                 dialed == 0 ? "let in" : co_err_text(&why));
         }
     }
-    int closed = rt_rpc_close(rpc, rc < 0 ? NULL : err);
+    int closed = rpc_close(rpc, rc < 0 ? NULL : err);
     return rc < 0 ? rc : closed;
 }
 

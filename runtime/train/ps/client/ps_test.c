@@ -22,7 +22,7 @@ enum { SIZE = 1000, DIM = 6, TRAINERS_MAX = 4 };
 static bool encrypt; /* all that the tests below do */
 
 struct world {
-    struct rt_server *servers[4];
+    struct pss_server *servers[4];
     uint32_t n_servers, n_trainers;
     char endpoint[4][32];
     const char *endpoints[4];
@@ -33,7 +33,7 @@ static void world_start(struct world *w, uint32_t servers, uint32_t trainers, ui
     w->n_servers = servers;
     w->n_trainers = trainers;
     for (uint32_t i = 0; i < servers; i++) {
-        struct rt_server_config c = {.listen = "127.0.0.1:0",
+        struct pss_server_config c = {.listen = "127.0.0.1:0",
             .index = i,
             .servers = servers,
             .trainers = trainers,
@@ -45,8 +45,8 @@ static void world_start(struct world *w, uint32_t servers, uint32_t trainers, ui
             .shards = shards,
             .memory_max = 1 << 30,
             .quiet = true};
-        assert_int_equal(0, rt_server_start(&c, &w->servers[i], NULL));
-        (void)snprintf(w->endpoint[i], 32, "127.0.0.1:%u", rt_server_port(w->servers[i]));
+        assert_int_equal(0, pss_server_start(&c, &w->servers[i], NULL));
+        (void)snprintf(w->endpoint[i], 32, "127.0.0.1:%u", pss_server_port(w->servers[i]));
         w->endpoints[i] = w->endpoint[i];
     }
 }
@@ -54,11 +54,11 @@ static void world_start(struct world *w, uint32_t servers, uint32_t trainers, ui
 static void world_end(struct world *w, int want) {
     for (uint32_t i = 0; i < w->n_servers; i++) {
         struct co_err err = {0};
-        int rc = rt_server_wait(w->servers[i], &err);
+        int rc = pss_server_wait(w->servers[i], &err);
         if (rc != want) {
             fail_msg("server %u: %d %s", i, rc, err.msg);
         }
-        rt_server_stop(w->servers[i]);
+        pss_server_stop(w->servers[i]);
     }
 }
 
@@ -74,7 +74,7 @@ static const struct rt_table_spec specs[] = {
 
 static struct rt_client *enter(
     struct world *w, uint32_t trainer, enum rt_mode mode, const char *token, struct co_err *err) {
-    struct rt_client_config c = {.trainer = trainer,
+    struct psc_client_config c = {.trainer = trainer,
         .trainers = w->n_trainers,
         .servers = w->n_servers,
         .endpoints = w->endpoints,
@@ -86,7 +86,7 @@ static struct rt_client *enter(
         .barrier_timeout_ms = 60000,
         .start_timeout_ms = 60000};
     struct rt_client *client = NULL;
-    int rc = rt_client_connect(&c, &o, specs, 2, &client, err);
+    int rc = psc_client_connect(&c, &o, specs, 2, &client, err);
     return rc == 0 ? client : NULL;
 }
 
@@ -109,7 +109,7 @@ static void servers_without_a_list_learn_their_place(void **state) {
     struct world w;
     world_start(&w, 3, 1, 2);
     for (uint32_t i = 0; i < w.n_servers; i++) {
-        struct rt_server_config c = {.listen = "127.0.0.1:0",
+        struct pss_server_config c = {.listen = "127.0.0.1:0",
             .trainers = 1,
             .token = "secret",
             .encrypt = encrypt,
@@ -118,9 +118,9 @@ static void servers_without_a_list_learn_their_place(void **state) {
             .shards = 1,
             .memory_max = 1 << 30,
             .quiet = true};
-        rt_server_stop(w.servers[i]);
-        assert_int_equal(0, rt_server_start(&c, &w.servers[i], NULL));
-        (void)snprintf(w.endpoint[i], 32, "127.0.0.1:%u", rt_server_port(w.servers[i]));
+        pss_server_stop(w.servers[i]);
+        assert_int_equal(0, pss_server_start(&c, &w.servers[i], NULL));
+        (void)snprintf(w.endpoint[i], 32, "127.0.0.1:%u", pss_server_port(w.servers[i]));
     }
     struct co_err err = {0};
     assert_null(enter(&w, 0, RT_ASYNC, "wrong", &err));
@@ -467,14 +467,14 @@ static void a_dense_table_may_be_larger_than_a_frame(void **state) {
     struct world w;
     world_start(&w, 1, 1, 1);
     struct co_err err = {0};
-    struct rt_client_config config = {.trainers = 1,
+    struct psc_client_config config = {.trainers = 1,
         .servers = 1,
         .endpoints = w.endpoints,
         .job = own_job(),
         .token = "secret",
         .encrypt = encrypt};
     struct rt_client *c = NULL;
-    must(rt_client_connect(&config, NULL, large, 1, &c, &err));
+    must(psc_client_connect(&config, NULL, large, 1, &c, &err));
     CO_AUTOFREE float *v = co_xcalloc(LARGE, sizeof(*v));
     CO_AUTOFREE float *g = co_xcalloc(LARGE, sizeof(*g));
     for (size_t i = 0; i < LARGE; i++) {
@@ -510,7 +510,7 @@ static void foreigners_are_refused_with_the_reason(void **state) {
     assert_non_null(strstr(err.msg, "PADDLE_TRAINERS_NUM"));
     rt_client_close(c);
     for (uint32_t i = 0; i < w.n_servers; i++) {
-        rt_server_stop(w.servers[i]);
+        pss_server_stop(w.servers[i]);
     }
 }
 
@@ -584,7 +584,7 @@ enum { BIG = 4 << 20, BIG_ROWS = 60000, BIG_DIM = 64 };
 /* Each call below is larger than what may wait to be sent; whoever has more queued is cut off. */
 static void calls_of_any_size_stream(void **state) {
     (void)state;
-    struct rt_server_config sc = {.listen = "127.0.0.1:0",
+    struct pss_server_config sc = {.listen = "127.0.0.1:0",
         .servers = 1,
         .trainers = 1,
         .job = own_job(),
@@ -594,12 +594,12 @@ static void calls_of_any_size_stream(void **state) {
         .memory_max = 1 << 30,
         .backlog = 9 << 20,
         .quiet = true};
-    struct rt_server *server = NULL;
+    struct pss_server *server = NULL;
     struct co_err err = {0};
-    must(rt_server_start(&sc, &server, &err));
+    must(pss_server_start(&sc, &server, &err));
     char endpoint[32];
-    (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", rt_server_port(server));
-    const struct rt_client_config cc = {.trainers = 1,
+    (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", pss_server_port(server));
+    const struct psc_client_config cc = {.trainers = 1,
         .servers = 1,
         .endpoints = (const char *const[]){endpoint},
         .job = own_job(),
@@ -611,7 +611,7 @@ static void calls_of_any_size_stream(void **state) {
     };
     const struct rt_client_options o = {.mode = RT_ASYNC, .call_timeout_ms = 60000};
     struct rt_client *c = NULL;
-    must(rt_client_connect(&cc, &o, big, 2, &c, &err));
+    must(psc_client_connect(&cc, &o, big, 2, &c, &err));
     CO_AUTOFREE float *w = co_xmalloc(BIG * sizeof(float));
     CO_AUTOFREE float *back = co_xcalloc(BIG, sizeof(float));
     CO_AUTOFREE uint64_t *ids = co_xmalloc(BIG_ROWS * sizeof(*ids));
@@ -642,8 +642,8 @@ static void calls_of_any_size_stream(void **state) {
         assert_true(back[i] == -(float)(i % 997));
     }
     must(rt_finish(c, &err));
-    must(rt_server_wait(server, &err));
-    rt_server_stop(server);
+    must(pss_server_wait(server, &err));
+    pss_server_stop(server);
     CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", dir);
     assert_int_equal(0, system(cmd));
 }

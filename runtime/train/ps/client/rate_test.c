@@ -31,7 +31,7 @@ static struct rt_table_spec specs[TABLES] = {
 
 struct world {
     uint32_t trainers;
-    struct rt_server *servers[SERVERS];
+    struct pss_server *servers[SERVERS];
     char endpoint[SERVERS][32];
     const char *endpoints[SERVERS];
 };
@@ -39,7 +39,7 @@ struct world {
 static void world_start(struct world *w, uint32_t trainers) {
     w->trainers = trainers;
     for (uint32_t i = 0; i < SERVERS; i++) {
-        struct rt_server_config c = {.listen = "127.0.0.1:0",
+        struct pss_server_config c = {.listen = "127.0.0.1:0",
             .index = i,
             .servers = SERVERS,
             .trainers = trainers,
@@ -49,8 +49,8 @@ static void world_start(struct world *w, uint32_t trainers) {
             .shards = 2,
             .memory_max = 1 << 30,
             .quiet = true};
-        assert_int_equal(0, rt_server_start(&c, &w->servers[i], NULL));
-        (void)snprintf(w->endpoint[i], 32, "127.0.0.1:%u", rt_server_port(w->servers[i]));
+        assert_int_equal(0, pss_server_start(&c, &w->servers[i], NULL));
+        (void)snprintf(w->endpoint[i], 32, "127.0.0.1:%u", pss_server_port(w->servers[i]));
         w->endpoints[i] = w->endpoint[i];
     }
 }
@@ -58,10 +58,10 @@ static void world_start(struct world *w, uint32_t trainers) {
 static void world_end(struct world *w) {
     for (uint32_t i = 0; i < SERVERS; i++) {
         struct co_err err = {0};
-        if (rt_server_wait(w->servers[i], &err) != 0) {
+        if (pss_server_wait(w->servers[i], &err) != 0) {
             fail_msg("server %u: %s", i, err.msg);
         }
-        rt_server_stop(w->servers[i]);
+        pss_server_stop(w->servers[i]);
     }
 }
 
@@ -74,7 +74,7 @@ static void world_end(struct world *w) {
     } while (0)
 
 static struct rt_client *enter(struct world *w, uint32_t trainer, enum rt_mode mode) {
-    struct rt_client_config c = {.trainer = trainer,
+    struct psc_client_config c = {.trainer = trainer,
         .trainers = w->trainers,
         .servers = SERVERS,
         .endpoints = w->endpoints,
@@ -84,7 +84,7 @@ static struct rt_client *enter(struct world *w, uint32_t trainer, enum rt_mode m
         .barrier_timeout_ms = 60000,
         .start_timeout_ms = 60000};
     struct rt_client *client = NULL;
-    must(rt_client_connect(&c, &o, specs, TABLES, &client, &err));
+    must(psc_client_connect(&c, &o, specs, TABLES, &client, &err));
     return client;
 }
 

@@ -18,7 +18,7 @@ static const struct rt_table_spec specs[] = {
 struct world {
     char dir[32];
     uint32_t n; /* servers */
-    struct rt_server *servers[SERVERS];
+    struct pss_server *servers[SERVERS];
     struct proxy proxies[SERVERS];
     char endpoint[SERVERS][32];
     const char *endpoints[SERVERS];
@@ -41,7 +41,7 @@ static enum rt_mode dense_mode, rows_mode;
 static uint32_t k_steps; /* geo: of a round */
 
 static void server_start(struct world *w, uint32_t i) {
-    struct rt_server_config c = {.listen = "127.0.0.1:0",
+    struct pss_server_config c = {.listen = "127.0.0.1:0",
         .index = i,
         .servers = w->n,
         .trainers = TRAINERS,
@@ -54,7 +54,7 @@ static void server_start(struct world *w, uint32_t i) {
         .checkpoint_dir = w->dir,
         .restore_dir = w->dir,
         .quiet = true};
-    must(rt_server_start(&c, &w->servers[i], &err));
+    must(pss_server_start(&c, &w->servers[i], &err));
 }
 
 static void world_start(struct world *w, uint32_t n) {
@@ -70,14 +70,14 @@ static void world_start(struct world *w, uint32_t n) {
 }
 
 static void world_open(struct world *w, uint32_t i) {
-    proxy_start(&w->proxies[i], rt_server_port(w->servers[i]), 0, 0);
+    proxy_start(&w->proxies[i], pss_server_port(w->servers[i]), 0, 0);
 }
 
 /* All trainers have finished: the servers end by themselves. */
 static void world_end(struct world *w) {
     for (uint32_t i = 0; i < w->n; i++) {
-        must(rt_server_wait(w->servers[i], &err));
-        rt_server_stop(w->servers[i]);
+        must(pss_server_wait(w->servers[i], &err));
+        pss_server_stop(w->servers[i]);
         proxy_stop(&w->proxies[i]);
     }
     CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", w->dir);
@@ -88,15 +88,15 @@ static void world_end(struct world *w) {
  * alone. */
 static void restart(struct world *w, uint32_t i) {
     proxy_set(&w->proxies[i], PROXY_CUT);
-    rt_server_stop(w->servers[i]);
+    pss_server_stop(w->servers[i]);
     shards = 3;
     server_start(w, i);
-    w->proxies[i].to = rt_server_port(w->servers[i]);
+    w->proxies[i].to = pss_server_port(w->servers[i]);
     proxy_set(&w->proxies[i], PROXY_PASS);
 }
 
 static struct rt_client *enter(const struct world *w, uint32_t trainer) {
-    struct rt_client_config c = {.trainer = trainer,
+    struct psc_client_config c = {.trainer = trainer,
         .trainers = TRAINERS,
         .servers = w->n,
         .endpoints = w->endpoints,
@@ -116,7 +116,7 @@ static struct rt_client *enter(const struct world *w, uint32_t trainer) {
         tables[i].schedule = "piecewise:at=5,values=1:0.5";
     }
     struct rt_client *client = NULL;
-    must(rt_client_connect(&c, &o, tables, 2, &client, &err));
+    must(psc_client_connect(&c, &o, tables, 2, &client, &err));
     return client;
 }
 
@@ -218,7 +218,7 @@ static void one_that_comes_while_others_begin_is_not_lost(void **state) {
     co_close(fds[1]);
     /* Trainer 0 knows another way to server 1. */
     char endpoint[32];
-    (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", rt_server_port(w.servers[1]));
+    (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", pss_server_port(w.servers[1]));
     const struct world near = {.n = SERVERS, .endpoints = {w.endpoint[0], endpoint}};
     struct rt_client *first = enter(&near, 0);
     float g[SIZE] = {0};
@@ -326,7 +326,7 @@ static void one_that_finishes_may_come_behind_its_word(void **state) {
     world_open(&w, 0);
     world_open(&w, 1);
     proxy_bind(&side);
-    proxy_start(&side, rt_server_port(w.servers[1]), 0, 0);
+    proxy_start(&side, pss_server_port(w.servers[1]), 0, 0);
     char endpoint[32];
     (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%d", side.port);
     struct world other_way = {.n = SERVERS, .endpoints = {w.endpoint[0], endpoint}};
@@ -336,15 +336,15 @@ static void one_that_finishes_may_come_behind_its_word(void **state) {
     assert_int_equal(0, pthread_create(&done.thread, NULL, finish_there, &done));
     must(rt_barrier(c[1], &err)); /* until server 0 has its finish */
     proxy_set(&side, PROXY_CUT);
-    rt_server_stop(w.servers[1]);
+    pss_server_stop(w.servers[1]);
     server_start(&w, 1);
-    side.to = rt_server_port(w.servers[1]);
+    side.to = pss_server_port(w.servers[1]);
     proxy_set(&side, PROXY_PASS);
     await_gone(c[1]);
     struct rt_place place;
     must(rt_resume(c[1], NULL, 0, &place, &err));
     proxy_set(&w.proxies[1], PROXY_CUT);
-    w.proxies[1].to = rt_server_port(w.servers[1]);
+    w.proxies[1].to = pss_server_port(w.servers[1]);
     proxy_set(&w.proxies[1], PROXY_PASS);
     pthread_join(done.thread, NULL);
     if (done.rc < 0) {

@@ -6,14 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct rt_reporter; /* any thread */
+struct psc_reporter; /* any thread */
 
 /* Opens nothing yet, because the process may still fork. */
-struct rt_reporter *rt_reporter_new(void);
-void rt_reporter_free(struct rt_reporter *r); /* NULL allowed */
+struct psc_reporter *psc_reporter_new(void);
+void psc_reporter_free(struct psc_reporter *r); /* NULL allowed */
 /* The first call opens both.  role: "server" or "worker"; with the index it names the directory. */
-void rt_reporter_tell(struct rt_reporter *r, const char *role, uint32_t index, uint64_t step,
+void psc_reporter_tell(struct psc_reporter *r, const char *role, uint32_t index, uint64_t step,
     const char *name, double value);
 
-/* Serves metrics if the environment asks for it.  True: the caller must call rt_meter_close. */
-bool rt_report_metrics(void);
+/* Serves metrics if the environment asks for it.  True: the caller must call meter_close. */
+bool psc_report_metrics(void);

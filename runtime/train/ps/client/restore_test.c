@@ -100,7 +100,7 @@ static void a_damaged_part_changes_no_table(void **state) {
     struct rt_checkpoint got = {0};
     save(dir, ROWS);
     for (uint32_t part = 0; part < 2; part++) {
-        CO_AUTOFREE char *path = rt_ckpt_point_part(dir, 1, part);
+        CO_AUTOFREE char *path = ckpt_point_part(dir, 1, part);
         flip(path);
         world_start(&w, 2, 1);
         struct rt_client *c = enter(&w);
@@ -114,7 +114,7 @@ static void a_damaged_part_changes_no_table(void **state) {
         flip(path);
     }
     save(dir, 10);
-    CO_AUTOFREE char *newest = rt_ckpt_point_part(dir, 2, 1);
+    CO_AUTOFREE char *newest = ckpt_point_part(dir, 2, 1);
     flip(newest);
     world_start(&w, 2, 1);
     struct rt_client *c = enter(&w);
@@ -274,10 +274,10 @@ static void what_does_not_fit_is_not_passed_over(void **state) {
 /* ---- what cannot be read ---- */
 
 static int start_server(const char *dir, struct co_err *err) {
-    struct rt_server *s = NULL;
-    const struct rt_server_config config = lone_server(dir);
-    int rc = rt_server_start(&config, &s, err);
-    rt_server_stop(s);
+    struct pss_server *s = NULL;
+    const struct pss_server_config config = lone_server(dir);
+    int rc = pss_server_start(&config, &s, err);
+    pss_server_stop(s);
     return rc;
 }
 
@@ -295,7 +295,7 @@ static void what_cannot_be_read_is_not_passed_over(void **state) {
     save(dir, ROWS);
     save(dir, 10);
     for (size_t i = 0; i < CO_ARRAY_LEN(files); i++) {
-        CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, 2);
+        CO_AUTOFREE char *at = ckpt_point_dir(dir, 2);
         CO_AUTOFREE char *path = co_xasprintf("%s/%s", at, files[i]);
         CO_AUTOFREE char *aside = co_xasprintf("%s/aside", dir);
         struct world w;
@@ -331,7 +331,7 @@ static void only_damaged_ones_are_not_none(void **state) {
     const char *dir = *state;
     struct co_err why = {0};
     struct rt_model *m = NULL;
-    CO_AUTOFREE char *part = rt_ckpt_point_part(dir, 1, 0);
+    CO_AUTOFREE char *part = ckpt_point_part(dir, 1, 0);
     CO_AUTOFREE char *nothing = co_xasprintf("%s/nothing", dir);
     OK(start_server(nothing, &err));
     save(dir, 10);

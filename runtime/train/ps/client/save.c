@@ -19,7 +19,7 @@ enum { DENSE_CHUNK = 4 << 20 }; /* floats of a chunk in a file */
  *     chunk  [values n | plane n | ... | scalars]
  *     whole  [values size | plane size | ... | scalars] */
 static void spread_chunk(
-    const struct rt_table *t, float *whole, const float *chunk, uint64_t begin, uint64_t n) {
+    const struct ps_table *t, float *whole, const float *chunk, uint64_t begin, uint64_t n) {
     uint64_t size = t->spec.size;
     size_t planes = 1 + t->optim.rule->planes;
     for (size_t p = 0; p < planes; p++) {
@@ -30,7 +30,7 @@ static void spread_chunk(
 
 /* Copies the other way. */
 static void gather_chunk(
-    const struct rt_table *t, const float *whole, float *chunk, uint64_t begin, uint64_t n) {
+    const struct ps_table *t, const float *whole, float *chunk, uint64_t begin, uint64_t n) {
     uint64_t size = t->spec.size;
     size_t planes = 1 + t->optim.rule->planes;
     for (size_t p = 0; p < planes; p++) {
@@ -40,42 +40,42 @@ static void gather_chunk(
 }
 
 static int take_chunk(
-    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
-    size_t want = p->n + rt_table_state(call->table, p->n);
+    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
+    size_t want = p->n + ps_table_state(call->table, p->n);
     if (a->head.bytes != want * sizeof(float)) {
         return co_err_set(err, CO_INVALID, "%u bytes for %zu floats", a->head.bytes, want);
     }
     float *chunk = (float *)(void *)a->payload;
-    rt_copy_f32(chunk, chunk, want);
+    rpc_copy_f32(chunk, chunk, want);
     spread_chunk(call->table, call->out, chunk, p->begin, p->n);
     return 0;
 }
 
 static int fetch_dense(struct rt_client *c, uint32_t table, float *whole, struct co_err *err) {
     struct rt_call *call = NULL;
-    int rc = rt_dense_call(c, "save", table, RT_FRAME_GET_DENSE, NULL, &call, err);
+    int rc = psc_dense_call(c, "save", table, RPC_FRAME_GET_DENSE, NULL, &call, err);
     if (rc < 0) {
         return rc;
     }
     call->take = take_chunk;
     call->out = whole;
-    rt_call_start(call);
-    return rt_call_wait(call, c->options.call_timeout_ms, err);
+    psc_call_start(call);
+    return psc_call_wait(call, c->options.call_timeout_ms, err);
 }
 
-static size_t whole_floats(const struct rt_table *t) {
-    return t->spec.size + rt_table_state(t, t->spec.size);
+static size_t whole_floats(const struct ps_table *t) {
+    return t->spec.size + ps_table_state(t, t->spec.size);
 }
 
 static int save_dense(
-    struct rt_client *c, uint32_t table, struct rt_ckpt_writer *w, struct co_err *err) {
+    struct rt_client *c, uint32_t table, struct ckpt_writer *w, struct co_err *err) {
     size_t n = whole_floats(&c->tables[table]);
     CO_AUTOFREE float *whole = co_xmalloc(n * sizeof(float));
     int rc = fetch_dense(c, table, whole, err);
-    rt_copy_f32(whole, whole, rc < 0 ? 0 : n);
+    rpc_copy_f32(whole, whole, rc < 0 ? 0 : n);
     for (size_t at = 0; at < n && rc == 0; at += DENSE_CHUNK) {
         size_t k = n - at < DENSE_CHUNK ? n - at : DENSE_CHUNK;
-        rc = rt_ckpt_chunk(w, (uint32_t)k, whole + at, k * sizeof(float), err);
+        rc = ckpt_chunk(w, (uint32_t)k, whole + at, k * sizeof(float), err);
     }
     return rc;
 }
@@ -83,7 +83,7 @@ static int save_dense(
 /* ---- sparse: a file has the answers of scans, unchanged ---- */
 
 struct scan {
-    struct rt_ckpt_writer *w;
+    struct ckpt_writer *w;
     enum rt_save_mode mode;
     uint64_t next; /* slot where the scan of a shard goes on; all ones: it is over */
     /* an answer: so many rows */
@@ -94,7 +94,7 @@ struct scan {
 
 /* Only copies: the thread that reads answers, for all threads, must not wait for a disk. */
 static int take_scan(
-    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
     (void)p;
     (void)err;
     struct scan *s = call->arg;
@@ -112,8 +112,8 @@ static int scan_shard(struct rt_client *c, uint32_t table, uint32_t server, uint
     const struct scan *begin, struct co_err *err) {
     struct scan s = *begin;
     while (s.next != UINT64_MAX) {
-        struct rt_frame *f = NULL;
-        int rc = rt_frame_new(RT_FRAME_SCAN_SPARSE, 0, &f, err);
+        struct rpc_frame *f = NULL;
+        int rc = rpc_frame_new(RPC_FRAME_SCAN_SPARSE, 0, &f, err);
         if (rc < 0) {
             return rc;
         }
@@ -121,13 +121,13 @@ static int scan_shard(struct rt_client *c, uint32_t table, uint32_t server, uint
         f->head.shard = shard;
         f->head.aux = s.next;
         f->head.count = s.mode;
-        struct rt_call *call = rt_call_new(c, "save", &c->tables[table], 1);
+        struct rt_call *call = psc_call_new(c, "save", &c->tables[table], 1);
         call->take = take_scan;
         call->arg = &s;
-        rt_call_frame(call, 0, server, f, 0);
-        rt_call_start(call);
-        rc = rt_call_wait(call, c->options.call_timeout_ms, err);
-        rc = rc < 0 || s.n == 0 ? rc : rt_ckpt_chunk(s.w, s.n, s.rows, s.bytes, err);
+        psc_call_frame(call, 0, server, f, 0);
+        psc_call_start(call);
+        rc = psc_call_wait(call, c->options.call_timeout_ms, err);
+        rc = rc < 0 || s.n == 0 ? rc : ckpt_chunk(s.w, s.n, s.rows, s.bytes, err);
         free(co_steal_ptr(s.rows));
         if (rc < 0) {
             return rc;
@@ -150,17 +150,17 @@ static int save_sparse(
 /* Describes what the spec does not say: an lr that was changed, and the steps that the schedule or
  * the rows' ages count. */
 static int describe_rate(
-    struct rt_client *c, uint32_t table, struct rt_ckpt_table *ret, struct co_err *err) {
-    const struct rt_table *t = &c->tables[table];
+    struct rt_client *c, uint32_t table, struct ckpt_table *ret, struct co_err *err) {
+    const struct ps_table *t = &c->tables[table];
     struct rt_rate rate;
     int rc = rt_get_rate(c, table, &rate, err);
     if (rc < 0) {
         return rc;
     }
-    if (rate.lr != (double)t->optim.hyper[RT_OPTIM_LR]) {
+    if (rate.lr != (double)t->optim.hyper[OPTIM_LR]) {
         (void)snprintf(ret->lr, sizeof(ret->lr), "%.17g", rate.lr);
     }
-    bool counts = !rt_schedule_is_constant(&t->rates) || rt_evict_by_steps(&t->evict);
+    bool counts = !optim_schedule_is_constant(&t->rates) || table_evict_by_steps(&t->evict);
     ret->steps = counts ? rate.steps : 0;
     return 0;
 }
@@ -169,19 +169,19 @@ static int describe_rate(
  * the program wants that one.  A table in geo mode has the trainers' rate, which rt_set_rate does
  * not change: only the servers' steps are restored. */
 static int load_rate(
-    struct rt_client *c, uint32_t table, const struct rt_ckpt_table *saved, struct co_err *err) {
-    const struct rt_table *t = &c->tables[table];
+    struct rt_client *c, uint32_t table, const struct ckpt_table *saved, struct co_err *err) {
+    const struct ps_table *t = &c->tables[table];
     if (t->spec.mode == RT_GEO) {
-        return rt_client_set_steps(c, table, saved->steps, err);
+        return psc_client_set_steps(c, table, saved->steps, err);
     }
-    struct rt_optim was;
-    double lr = (double)t->optim.hyper[RT_OPTIM_LR];
-    int rc = rt_optim_parse(saved->optimizer, &was, err);
-    if (rc == 0 && saved->lr[0] && was.hyper[RT_OPTIM_LR] == t->optim.hyper[RT_OPTIM_LR]) {
+    struct optim was;
+    double lr = (double)t->optim.hyper[OPTIM_LR];
+    int rc = optim_parse(saved->optimizer, &was, err);
+    if (rc == 0 && saved->lr[0] && was.hyper[OPTIM_LR] == t->optim.hyper[OPTIM_LR]) {
         rc = co_parse_f64("lr", saved->lr, 0, 1e30, &lr, err);
     }
     rc = rc < 0 ? rc : rt_set_rate(c, table, lr, err);
-    return rc < 0 ? rc : rt_client_set_steps(c, table, saved->steps, err);
+    return rc < 0 ? rc : psc_client_set_steps(c, table, saved->steps, err);
 }
 
 int rt_save(struct rt_client *c, const char *dir, struct co_err *err) {
@@ -189,100 +189,100 @@ int rt_save(struct rt_client *c, const char *dir, struct co_err *err) {
 }
 
 int rt_save_as(struct rt_client *c, const char *dir, enum rt_save_mode mode, struct co_err *err) {
-    int here = rt_client_whole(c, err);
+    int here = psc_client_whole(c, err);
     if (here < 0) {
         return here;
     }
-    int rc = rt_client_settle(c, err); /* what was refused is not part of the model */
-    CO_CLEANUP(rt_ckpt_abortp) struct rt_ckpt_writer *w = NULL;
-    rc = rc < 0 ? rc : rt_ckpt_create(dir, &w, err);
+    int rc = psc_client_settle(c, err); /* what was refused is not part of the model */
+    CO_CLEANUP(ckpt_abortp) struct ckpt_writer *w = NULL;
+    rc = rc < 0 ? rc : ckpt_create(dir, &w, err);
     for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
-        struct rt_ckpt_table t;
-        rt_table_describe(&c->tables[i], &t);
+        struct ckpt_table t;
+        ps_table_describe(&c->tables[i], &t);
         rc = describe_rate(c, i, &t, err);
-        rc = rc < 0 ? rc : rt_ckpt_begin(w, &t, err);
+        rc = rc < 0 ? rc : ckpt_begin(w, &t, err);
         if (rc == 0) {
             rc = t.sparse ? save_sparse(c, i, &(struct scan){.w = w, .mode = mode}, err)
                           : save_dense(c, i, w, err);
         }
-        rc = rc < 0 ? rc : rt_ckpt_end(w, err);
+        rc = rc < 0 ? rc : ckpt_end(w, err);
     }
-    return rc < 0 ? co_err_wrap(err, "save to '%s'", dir) : rt_ckpt_commit(co_steal_ptr(w), err);
+    return rc < 0 ? co_err_wrap(err, "save to '%s'", dir) : ckpt_commit(co_steal_ptr(w), err);
 }
 
 /* ---- load ---- */
 
 /* Reads the first `want` floats of the file's vector.  CO_DAMAGED: it has fewer. */
 static int read_vector(
-    const struct rt_ckpt *k, uint32_t index, float *to, size_t want, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = NULL;
-    int rc = rt_ckpt_file_open(k, index, &f, err);
+    const struct ckpt *k, uint32_t index, float *to, size_t want, struct co_err *err) {
+    CO_CLEANUP(ckpt_file_closep) struct ckpt_file *f = NULL;
+    int rc = ckpt_file_open(k, index, &f, err);
     size_t at = 0;
     while (rc == 0) {
         uint32_t items;
         const void *data;
         size_t bytes;
-        rc = rt_ckpt_next(f, &items, &data, &bytes, err);
+        rc = ckpt_next(f, &items, &data, &bytes, err);
         if (rc == 0) {
             size_t n = at < want ? want - at : 0;
             n = items < n ? items : n;
-            rt_copy_f32(to + at, data, n);
+            rpc_copy_f32(to + at, data, n);
             at += n;
         }
     }
     if (rc == 1 && at < want) {
         return co_err_set(err, CO_DAMAGED, "'%s' has %zu values, expected %zu",
-            rt_ckpt_table(k, index)->file, at, want);
+            ckpt_table(k, index)->file, at, want);
     }
     return rc < 0 ? rc : 0;
 }
 
 static void fill_restore(
-    const struct rt_call *call, const struct rt_part *p, unsigned char *payload) {
+    const struct rt_call *call, const struct psc_part *p, unsigned char *payload) {
     float *chunk = (float *)(void *)payload;
     gather_chunk(call->table, call->in, chunk, p->begin, p->n);
-    rt_copy_f32(chunk, chunk, p->head.count);
+    rpc_copy_f32(chunk, chunk, p->head.count);
 }
 
-static int load_dense(struct rt_client *c, uint32_t table, const struct rt_ckpt *k, uint32_t index,
-    struct co_err *err) {
-    const struct rt_table *t = &c->tables[table];
-    bool state = rt_fit_same_rule(t, rt_ckpt_table(k, index));
+static int load_dense(
+    struct rt_client *c, uint32_t table, const struct ckpt *k, uint32_t index, struct co_err *err) {
+    const struct ps_table *t = &c->tables[table];
+    bool state = ps_fit_same_rule(t, ckpt_table(k, index));
     CO_AUTOFREE float *whole = co_xcalloc(whole_floats(t), sizeof(float));
-    rt_optim_state_init(&t->optim, t->spec.size, whole + t->spec.size);
+    optim_state_init(&t->optim, t->spec.size, whole + t->spec.size);
     int rc = read_vector(k, index, whole, state ? whole_floats(t) : t->spec.size, err);
     struct rt_call *call = NULL;
-    rc = rc < 0 ? rc : rt_dense_call(c, "load", table, RT_FRAME_RESTORE_DENSE, whole, &call, err);
+    rc = rc < 0 ? rc : psc_dense_call(c, "load", table, RPC_FRAME_RESTORE_DENSE, whole, &call, err);
     if (rc < 0) {
         return rc;
     }
     call->fill = fill_restore;
-    rt_call_start(call);
-    return rt_call_wait(call, c->options.call_timeout_ms, err);
+    psc_call_start(call);
+    return psc_call_wait(call, c->options.call_timeout_ms, err);
 }
 
 /* The rows of a chunk, with the state that this table's rule and policy need. */
-static float *refit_rows(const struct rt_table *t, const struct rt_ckpt_table *saved, uint32_t n,
+static float *refit_rows(const struct ps_table *t, const struct ckpt_table *saved, uint32_t n,
     const float *rows, size_t *ret_stride) {
     size_t from = t->spec.dim + saved->state;
-    size_t to = *ret_stride = rt_table_row(t);
+    size_t to = *ret_stride = ps_table_row(t);
     float *out = co_xmalloc(n * to * sizeof(float) + 1);
     for (uint32_t i = 0; i < n; i++) {
-        rt_fit_row(t, saved, rows + i * from, out + i * to);
+        ps_fit_row(t, saved, rows + i * from, out + i * to);
     }
     return out;
 }
 
-static int load_sparse(struct rt_client *c, uint32_t table, const struct rt_ckpt *k, uint32_t index,
-    struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = NULL;
-    const struct rt_table *t = &c->tables[table];
-    int rc = rt_ckpt_file_open(k, index, &f, err);
+static int load_sparse(
+    struct rt_client *c, uint32_t table, const struct ckpt *k, uint32_t index, struct co_err *err) {
+    CO_CLEANUP(ckpt_file_closep) struct ckpt_file *f = NULL;
+    const struct ps_table *t = &c->tables[table];
+    int rc = ckpt_file_open(k, index, &f, err);
     while (rc == 0) {
         uint32_t n;
         const void *data;
         size_t bytes, stride;
-        rc = rt_ckpt_next(f, &n, &data, &bytes, err);
+        rc = ckpt_next(f, &n, &data, &bytes, err);
         if (rc != 0) {
             break;
         }
@@ -291,34 +291,34 @@ static int load_sparse(struct rt_client *c, uint32_t table, const struct rt_ckpt
             ids[i] = co_get_u64((const unsigned char *)data + i * 8UL);
         }
         const float *rows = (const float *)(const void *)((const char *)data + n * 8UL);
-        CO_AUTOFREE float *fitted = refit_rows(t, rt_ckpt_table(k, index), n, rows, &stride);
-        rc = rt_send_rows(c, table, RT_FRAME_RESTORE_SPARSE, ids, n, fitted, stride, err);
+        CO_AUTOFREE float *fitted = refit_rows(t, ckpt_table(k, index), n, rows, &stride);
+        rc = psc_send_rows(c, table, RPC_FRAME_RESTORE_SPARSE, ids, n, fitted, stride, err);
     }
     return rc < 0 ? rc : rt_flush(c, err);
 }
 
 static int check_tables(
-    struct rt_client *c, const char *dir, const struct rt_ckpt *k, struct co_err *err) {
+    struct rt_client *c, const char *dir, const struct ckpt *k, struct co_err *err) {
     for (uint32_t i = 0; i < c->n_tables; i++) {
-        int at = rt_ckpt_find(k, c->tables[i].name);
+        int at = ckpt_find(k, c->tables[i].name);
         if (at < 0) {
             return co_err_set(err, CO_INVALID, "checkpoint '%s' does not fit: it has no table '%s'",
                 dir, c->tables[i].name);
         }
-        if (rt_fit_check(&c->tables[i], rt_ckpt_table(k, (uint32_t)at), err) < 0) {
+        if (ps_fit_check(&c->tables[i], ckpt_table(k, (uint32_t)at), err) < 0) {
             return co_err_wrap(err, "checkpoint '%s' does not fit", dir);
         }
     }
     return 0;
 }
 
-static int load_tables(struct rt_client *c, const struct rt_ckpt *k, struct co_err *err) {
+static int load_tables(struct rt_client *c, const struct ckpt *k, struct co_err *err) {
     int rc = 0;
     for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
-        uint32_t at = (uint32_t)rt_ckpt_find(k, c->tables[i].name);
-        rt_fit_say(&c->tables[i], rt_ckpt_table(k, at));
+        uint32_t at = (uint32_t)ckpt_find(k, c->tables[i].name);
+        ps_fit_say(&c->tables[i], ckpt_table(k, at));
         /* First the steps: rows may count their age in them. */
-        rc = load_rate(c, i, rt_ckpt_table(k, at), err);
+        rc = load_rate(c, i, ckpt_table(k, at), err);
         if (rc == 0) {
             rc = c->tables[i].spec.kind == RT_DENSE ? load_dense(c, i, k, at, err)
                                                     : load_sparse(c, i, k, at, err);
@@ -336,33 +336,33 @@ static int tear(
         "tables are loaded in part from '%.200s', and cannot be used before rt_load or rt_restore "
         "succeeds: %s",
         dir, why->msg);
-    (void)rt_client_tear(c, &err);
+    (void)psc_client_tear(c, &err);
     return co_err_set(ret, err.code, "%s", err.msg);
 }
 
 int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
-    int here = rt_client_here(c, err);
+    int here = psc_client_here(c, err);
     if (here < 0) {
         return here;
     }
-    if (rt_client_behind(c)) {
+    if (psc_client_behind(c)) {
         return 0;
     }
-    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *k = NULL;
-    int rc = rt_ckpt_expect(dir, RT_CKPT_SAVE, err);
-    rc = rc < 0 ? rc : rt_ckpt_open(dir, &k, err);
-    rc = rc < 0 ? rc : rt_ckpt_verify(k, err); /* all files, before the first is used */
+    CO_CLEANUP(ckpt_closep) struct ckpt *k = NULL;
+    int rc = ckpt_expect(dir, CKPT_SAVE, err);
+    rc = rc < 0 ? rc : ckpt_open(dir, &k, err);
+    rc = rc < 0 ? rc : ckpt_verify(k, err); /* all files, before the first is used */
     rc = rc < 0 ? rc : check_tables(c, dir, k, err);
     if (rc < 0) {
         return rc;
     }
     CO_AUTOFREE uint64_t *servers = co_xcalloc(c->n_links, sizeof(*servers));
     struct co_err why = {0};
-    rt_client_servers(c, servers);
-    (void)rt_client_tear(c, &why);
-    rt_geo_forget(c->geo);
+    psc_client_servers(c, servers);
+    (void)psc_client_tear(c, &why);
+    psc_geo_forget(c->geo);
     rc = load_tables(c, k, &why);
     /* Async goes on with a server that came back with a checkpoint; what was loaded is lost. */
-    rc = rc < 0 ? rc : rt_client_same_servers(c, servers, &why);
+    rc = rc < 0 ? rc : psc_client_same_servers(c, servers, &why);
     return rc < 0 ? tear(c, dir, &why, err) : 0;
 }

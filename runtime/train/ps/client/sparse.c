@@ -13,12 +13,12 @@
 /* How many rows go into one frame.  bytes: of a row, without its id. */
 static uint32_t rows_a_frame(size_t bytes) {
     size_t row = 8 + bytes;
-    return (uint32_t)(RT_SPARSE_FRAME / row > 0 ? RT_SPARSE_FRAME / row : 1);
+    return (uint32_t)(PSC_SPARSE_FRAME / row > 0 ? PSC_SPARSE_FRAME / row : 1);
 }
 
 /* The distinct ids of a call, cut into parts.  A group is a shard, counted over all servers. */
 struct batch {
-    struct rt_ids ids;
+    struct psc_ids ids;
     uint32_t per;    /* rows a frame */
     uint32_t *begin; /* [groups + 1] first part of the group */
 };
@@ -26,7 +26,7 @@ struct batch {
 static void batch_init(
     struct batch *b, const struct rt_client *c, const uint64_t *ids, uint32_t n, size_t bytes) {
     uint32_t groups = c->base[c->n_links];
-    rt_ids_init(&b->ids, ids, n, c->base, c->n_links);
+    psc_ids_init(&b->ids, ids, n, c->base, c->n_links);
     b->per = rows_a_frame(bytes);
     b->begin = co_xcalloc((size_t)groups + 1, sizeof(*b->begin));
     for (uint32_t g = 0; g < groups; g++) {
@@ -35,7 +35,7 @@ static void batch_init(
 }
 
 static void batch_done(struct batch *b) {
-    rt_ids_done(&b->ids);
+    psc_ids_done(&b->ids);
     free(b->begin);
 }
 
@@ -54,12 +54,12 @@ static void make_parts(struct rt_client *c, const struct batch *b, uint32_t tabl
             uint32_t left = b->ids.count[g];
             for (uint32_t i = b->begin[g]; i < b->begin[g + 1]; i++) {
                 uint32_t n = left < b->per ? left : b->per;
-                struct rt_frame_head head = {.kind = kind,
+                struct rpc_frame_head head = {.kind = kind,
                     .table = (uint16_t)table,
                     .shard = g - c->base[s],
                     .count = n,
                     .bytes = (uint32_t)(n * (8 + bytes))};
-                rt_call_part(call, i, s, &head, n * answer);
+                psc_call_part(call, i, s, &head, n * answer);
                 call->parts[i].n = n;
                 left -= n;
             }
@@ -67,11 +67,12 @@ static void make_parts(struct rt_client *c, const struct batch *b, uint32_t tabl
     }
 }
 
-int rt_sparse_check(struct rt_client *c, uint32_t table, size_t n,
-    const struct rt_table **ret_table, struct co_err *err) {
-    int rc = rt_client_table(c, table, RT_SPARSE, ret_table, err);
-    if (rc == 0 && n > RT_SPARSE_IDS_MAX) {
-        return co_err_set(err, CO_INVALID, "%zu ids in one call, at most %d", n, RT_SPARSE_IDS_MAX);
+int psc_sparse_check(struct rt_client *c, uint32_t table, size_t n,
+    const struct ps_table **ret_table, struct co_err *err) {
+    int rc = psc_client_table(c, table, RT_SPARSE, ret_table, err);
+    if (rc == 0 && n > PSC_SPARSE_IDS_MAX) {
+        return co_err_set(
+            err, CO_INVALID, "%zu ids in one call, at most %d", n, PSC_SPARSE_IDS_MAX);
     }
     return rc;
 }
@@ -84,7 +85,7 @@ struct places {
     const uint64_t *ids;         /* the caller's, for push */
     const float *shows, *clicks; /* NULL: a push without them */
     uint32_t *first;             /* by part and row: the first place of its id */
-    uint32_t *next;              /* [n] next place with the same id, RT_NONE at the end */
+    uint32_t *next;              /* [n] next place with the same id, PSC_NONE at the end */
 };
 
 static void places_free(struct places *p) {
@@ -118,17 +119,17 @@ static struct places *find_places(
 /* ---- pull ---- */
 
 static int take_rows(
-    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
     const struct places *pl = call->arg;
-    size_t bytes = pl->dim * rt_storage_size(pl->wire);
+    size_t bytes = pl->dim * table_storage_size(pl->wire);
     if (a->head.bytes != p->n * bytes) {
         return co_err_set(
             err, CO_INVALID, "%u bytes for %u rows of %zu", a->head.bytes, p->n, pl->dim);
     }
     const unsigned char *row = a->payload;
     for (uint32_t k = 0; k < p->n; k++, row += bytes) {
-        for (uint32_t i = pl->first[p->begin + k]; i != RT_NONE; i = pl->next[i]) {
-            rt_widen(pl->wire, call->out + i * pl->dim, row, pl->dim);
+        for (uint32_t i = pl->first[p->begin + k]; i != PSC_NONE; i = pl->next[i]) {
+            table_widen(pl->wire, call->out + i * pl->dim, row, pl->dim);
         }
     }
     return 0;
@@ -139,8 +140,8 @@ static int take_rows(
 static int fill_ids(
     struct rt_call *call, const struct places *pl, const uint64_t *ids, struct co_err *err) {
     for (uint32_t i = 0; i < call->n_parts; i++) {
-        struct rt_part *p = &call->parts[i];
-        int rc = rt_frame_new(p->head.kind, p->head.bytes, &p->frame, err);
+        struct psc_part *p = &call->parts[i];
+        int rc = rpc_frame_new(p->head.kind, p->head.bytes, &p->frame, err);
         if (rc < 0) {
             return rc;
         }
@@ -155,22 +156,22 @@ static int fill_ids(
 /* Makes a pull, and does not start it. */
 static int make_pull(struct rt_client *c, uint32_t table, const uint64_t *ids, size_t n,
     float *ret_rows, struct rt_call **ret_call, struct co_err *err) {
-    const struct rt_table *t = NULL;
-    int rc = rt_sparse_check(c, table, n, &t, err);
+    const struct ps_table *t = NULL;
+    int rc = psc_sparse_check(c, table, n, &t, err);
     if (rc < 0) {
         return rc;
     }
     struct batch b;
-    size_t bytes = t->spec.dim * rt_storage_size(t->wire);
+    size_t bytes = t->spec.dim * table_storage_size(t->wire);
     batch_init(&b, c, ids, (uint32_t)n, bytes);
-    struct rt_call *call = rt_call_new(c, "pull", t, b.begin[c->base[c->n_links]]);
-    make_parts(c, &b, table, RT_FRAME_PULL_SPARSE, 0, bytes, call);
+    struct rt_call *call = psc_call_new(c, "pull", t, b.begin[c->base[c->n_links]]);
+    make_parts(c, &b, table, RPC_FRAME_PULL_SPARSE, 0, bytes, call);
     struct places *pl = find_places(call, &b, t->spec.dim, t->wire);
     batch_done(&b);
     rc = fill_ids(call, pl, ids, err);
     if (rc < 0) {
         places_free(pl);
-        rt_call_free(call);
+        psc_call_free(call);
         return rc;
     }
     call->arg = pl;
@@ -180,40 +181,40 @@ static int make_pull(struct rt_client *c, uint32_t table, const uint64_t *ids, s
     return 0;
 }
 
-int rt_pull_rows_start(struct rt_client *c, uint32_t table, const uint64_t *ids, size_t n,
+int psc_pull_rows_start(struct rt_client *c, uint32_t table, const uint64_t *ids, size_t n,
     float *ret_rows, struct rt_call **ret_call, struct co_err *err) {
     int rc = make_pull(c, table, ids, n, ret_rows, ret_call, err);
     if (rc == 0) {
-        rt_call_start(*ret_call);
+        psc_call_start(*ret_call);
     }
     return rc;
 }
 
-int rt_pull_rows_wait(struct rt_call *call, struct co_err *err) {
+int psc_pull_rows_wait(struct rt_call *call, struct co_err *err) {
     struct places *pl = call->arg;
-    int rc = rt_call_wait(call, call->c->options.call_timeout_ms, err);
+    int rc = psc_call_wait(call, call->c->options.call_timeout_ms, err);
     places_free(pl);
     return rc;
 }
 
 int rt_pull_sparse_start(struct rt_client *c, uint32_t table, const uint64_t *ids, size_t n,
     float *ret_rows, struct rt_call **ret_call, struct co_err *err) {
-    const struct rt_table *t = NULL;
-    int rc = rt_sparse_check(c, table, n, &t, err);
+    const struct ps_table *t = NULL;
+    int rc = psc_sparse_check(c, table, n, &t, err);
     if (rc < 0) {
         return rc;
     }
     return t->spec.mode == RT_GEO
-               ? rt_geo_pull_start(c->geo, table, ids, n, ret_rows, ret_call, err)
-               : rt_pull_rows_start(c, table, ids, n, ret_rows, ret_call, err);
+               ? psc_geo_pull_start(c->geo, table, ids, n, ret_rows, ret_call, err)
+               : psc_pull_rows_start(c, table, ids, n, ret_rows, ret_call, err);
 }
 
 int rt_wait(struct rt_call *call, struct co_err *err) {
-    int rc = rt_client_here(call->c, err);
+    int rc = psc_client_here(call->c, err);
     if (rc < 0) {
         return rc; /* the call stays: it is the parent's */
     }
-    return call->geo ? rt_geo_pull_wait(call, err) : rt_pull_rows_wait(call, err);
+    return call->geo ? psc_geo_pull_wait(call, err) : psc_pull_rows_wait(call, err);
 }
 
 int rt_pull_sparse(struct rt_client *c, uint32_t table, const uint64_t *ids, size_t n,
@@ -249,16 +250,16 @@ int rt_pull_sparse_many(
         rc = make_pull(c, p->table, p->ids, p->n, p->ret_rows, &calls[made], err);
     }
     if (rc == 0) {
-        rt_calls_start(calls, n);
+        psc_calls_start(calls, n);
     }
     for (size_t i = 0; i < made; i++) {
         struct places *pl = calls[i]->arg;
         if (rc == 0) {
-            rc = rt_call_wait(calls[i], c->options.call_timeout_ms, err);
+            rc = psc_call_wait(calls[i], c->options.call_timeout_ms, err);
         } else if (made == n) { /* no answer may write to the caller's rows after the return */
-            (void)!rt_call_wait(calls[i], c->options.call_timeout_ms, NULL);
+            (void)!psc_call_wait(calls[i], c->options.call_timeout_ms, NULL);
         } else {
-            rt_call_free(calls[i]);
+            psc_call_free(calls[i]);
         }
         places_free(pl);
     }
@@ -270,19 +271,20 @@ int rt_pull_sparse_many(
 /* Sums show and click of one id over all its places. */
 static void fill_clicks(const struct places *pl, uint32_t at, unsigned char *ret) {
     float sums[2] = {0, 0};
-    for (; at != RT_NONE; at = pl->next[at]) {
+    for (; at != PSC_NONE; at = pl->next[at]) {
         sums[0] += pl->shows[at];
         sums[1] += pl->clicks[at];
     }
-    rt_copy_f32(ret, sums, 2);
+    rpc_copy_f32(ret, sums, 2);
 }
 
-static void fill_push(const struct rt_call *call, const struct rt_part *p, unsigned char *payload) {
+static void fill_push(
+    const struct rt_call *call, const struct psc_part *p, unsigned char *payload) {
     const struct places *pl = call->arg;
     CO_AUTOFREE float *row = co_xmalloc(pl->dim * sizeof(float));
     unsigned char *clicks = payload + p->n * 8UL;
     unsigned char *rows = clicks + (pl->shows ? p->n * 8UL : 0); /* aligned to 8 */
-    for (uint32_t k = 0; k < p->n; k++, rows += pl->dim * rt_storage_size(pl->wire)) {
+    for (uint32_t k = 0; k < p->n; k++, rows += pl->dim * table_storage_size(pl->wire)) {
         uint32_t at = pl->first[p->begin + k];
         float *to = pl->wire == RT_F32 ? (float *)(void *)rows : row;
         if (pl->shows) {
@@ -290,18 +292,18 @@ static void fill_push(const struct rt_call *call, const struct rt_part *p, unsig
         }
         co_put_u64(payload + k * 8UL, pl->ids[at]);
         memcpy(to, call->in + at * pl->dim, pl->dim * sizeof(float));
-        for (at = pl->next[at]; at != RT_NONE; at = pl->next[at]) {
+        for (at = pl->next[at]; at != PSC_NONE; at = pl->next[at]) {
             for (size_t i = 0; i < pl->dim; i++) {
                 to[i] += call->in[at * pl->dim + i];
             }
         }
-        rt_narrow(pl->wire, rows, to, pl->dim);
+        table_narrow(pl->wire, rows, to, pl->dim);
     }
 }
 
 static void push_over(struct rt_call *call) {
     places_free(call->arg);
-    rt_call_free(call);
+    psc_call_free(call);
 }
 
 /* What a push sends. */
@@ -316,16 +318,16 @@ struct load {
 
 static int send_load(
     struct rt_client *c, uint32_t table, const struct load *l, struct co_err *err) {
-    const struct rt_table *t = NULL;
-    int rc = rt_sparse_check(c, table, l->n, &t, err);
+    const struct ps_table *t = NULL;
+    int rc = psc_sparse_check(c, table, l->n, &t, err);
     if (rc < 0) {
         return rc;
     }
     struct batch b;
-    enum rt_dtype wire = l->kind == RT_FRAME_RESTORE_SPARSE ? RT_F32 : t->wire;
-    size_t bytes = l->floats * rt_storage_size(wire) + (l->shows ? 2 * sizeof(float) : 0);
+    enum rt_dtype wire = l->kind == RPC_FRAME_RESTORE_SPARSE ? RT_F32 : t->wire;
+    size_t bytes = l->floats * table_storage_size(wire) + (l->shows ? 2 * sizeof(float) : 0);
     batch_init(&b, c, l->ids, (uint32_t)l->n, bytes);
-    struct rt_call *call = rt_call_new(c, "push", t, b.begin[c->base[c->n_links]]);
+    struct rt_call *call = psc_call_new(c, "push", t, b.begin[c->base[c->n_links]]);
     make_parts(c, &b, table, l->kind, bytes, 0, call);
     struct places *pl = find_places(call, &b, l->floats, wire);
     batch_done(&b);
@@ -336,7 +338,7 @@ static int send_load(
     call->in = l->rows;
     call->fill = fill_push;
     call->done = push_over;
-    return rt_call_detach(call, true, err);
+    return psc_call_detach(call, true, err);
 }
 
 /* Servers may refuse NaN and Inf.  A refused push must have no effect at all, but a shard that gets
@@ -344,16 +346,17 @@ static int send_load(
  * name them. */
 static int send_push(
     struct rt_client *c, uint32_t table, const struct load *l, struct co_err *err) {
-    if (rt_all_finite_f32(l->rows, l->n * l->floats) ||
-        rt_client_nonfinite(c) > RT_NONFINITE_REFUSE) {
+    if (ps_all_finite_f32(l->rows, l->n * l->floats) ||
+        psc_client_nonfinite(c) > RT_NONFINITE_REFUSE) {
         return send_load(c, table, l, err);
     }
     CO_AUTOFREE uint64_t *ids = co_xmalloc(l->n * sizeof(*ids));
     CO_AUTOFREE float *rows = co_xmalloc(l->n * l->floats * sizeof(*rows));
-    struct load bad = {.kind = RT_FRAME_PUSH_SPARSE, .ids = ids, .rows = rows, .floats = l->floats};
+    struct load bad = {
+        .kind = RPC_FRAME_PUSH_SPARSE, .ids = ids, .rows = rows, .floats = l->floats};
     for (size_t i = 0; i < l->n; i++) {
         const float *row = l->rows + i * l->floats;
-        if (!rt_all_finite_f32(row, l->floats)) {
+        if (!ps_all_finite_f32(row, l->floats)) {
             ids[bad.n] = l->ids[i];
             memcpy(rows + bad.n++ * l->floats, row, l->floats * sizeof(*row));
         }
@@ -361,35 +364,35 @@ static int send_push(
     return send_load(c, table, &bad, err);
 }
 
-int rt_send_rows(struct rt_client *c, uint32_t table, uint8_t kind, const uint64_t *ids, size_t n,
+int psc_send_rows(struct rt_client *c, uint32_t table, uint8_t kind, const uint64_t *ids, size_t n,
     const float *rows, size_t floats, struct co_err *err) {
     const struct load l = {.kind = kind, .ids = ids, .n = n, .rows = rows, .floats = floats};
-    return kind == RT_FRAME_PUSH_SPARSE ? send_push(c, table, &l, err)
-                                        : send_load(c, table, &l, err);
+    return kind == RPC_FRAME_PUSH_SPARSE ? send_push(c, table, &l, err)
+                                         : send_load(c, table, &l, err);
 }
 
 int rt_push_sparse(struct rt_client *c, uint32_t table, const uint64_t *ids, size_t n,
     const float *gradients, struct co_err *err) {
-    const struct rt_table *t = NULL;
-    int rc = rt_sparse_check(c, table, n, &t, err);
-    rc = rc < 0 ? rc : rt_client_refusal(c, err);
+    const struct ps_table *t = NULL;
+    int rc = psc_sparse_check(c, table, n, &t, err);
+    rc = rc < 0 ? rc : psc_client_refusal(c, err);
     if (rc < 0) {
         return rc;
     }
     if (t->spec.mode == RT_GEO) {
-        return rt_geo_push_sparse(c->geo, table, ids, n, gradients, err);
+        return psc_geo_push_sparse(c->geo, table, ids, n, gradients, err);
     }
     if (c->communicator && t->spec.mode == RT_ASYNC) {
-        return rt_communicator_push(c->communicator, table, ids, n, gradients, err);
+        return psc_communicator_push(c->communicator, table, ids, n, gradients, err);
     }
-    return rt_send_rows(c, table, RT_FRAME_PUSH_SPARSE, ids, n, gradients, t->spec.dim, err);
+    return psc_send_rows(c, table, RPC_FRAME_PUSH_SPARSE, ids, n, gradients, t->spec.dim, err);
 }
 
 /* The servers check this too.  It is checked here for the same reason as in send_push. */
-static int check_clicks(const struct rt_table *t, const struct load *l, struct co_err *err) {
+static int check_clicks(const struct ps_table *t, const struct load *l, struct co_err *err) {
     for (size_t i = 0; i < 2 * l->n; i++) {
         float x = i % 2 ? l->clicks[i / 2] : l->shows[i / 2];
-        if (!(x >= 0 && x <= RT_CLICKS_MAX)) {
+        if (!(x >= 0 && x <= PS_CLICKS_MAX)) {
             return co_err_set(err, CO_INVALID, "table '%s', row %llu: %s %g is not 0 to 1e9",
                 t->name, (unsigned long long)l->ids[i / 2], i % 2 ? "click" : "show", (double)x);
         }
@@ -399,8 +402,8 @@ static int check_clicks(const struct rt_table *t, const struct load *l, struct c
 
 int rt_push_sparse_clicks(struct rt_client *c, uint32_t table, const uint64_t *ids, size_t n,
     const float *gradients, const float *shows, const float *clicks, struct co_err *err) {
-    const struct rt_table *t = NULL;
-    int rc = rt_client_table(c, table, RT_SPARSE, &t, err);
+    const struct ps_table *t = NULL;
+    int rc = psc_client_table(c, table, RT_SPARSE, &t, err);
     if (rc < 0) {
         return rc;
     }
@@ -408,7 +411,7 @@ int rt_push_sparse_clicks(struct rt_client *c, uint32_t table, const uint64_t *i
         return co_err_set(err, CO_UNSUPPORTED,
             "table '%s' is in geo mode, which has no shows and clicks", t->name);
     }
-    const struct load l = {.kind = RT_FRAME_PUSH_CLICKS,
+    const struct load l = {.kind = RPC_FRAME_PUSH_CLICKS,
         .ids = ids,
         .n = n,
         .rows = gradients,
@@ -416,7 +419,7 @@ int rt_push_sparse_clicks(struct rt_client *c, uint32_t table, const uint64_t *i
         .shows = shows,
         .clicks = clicks};
     rc = check_clicks(t, &l, err);
-    rc = rc < 0 ? rc : rt_client_refusal(c, err);
+    rc = rc < 0 ? rc : psc_client_refusal(c, err);
     return rc < 0 ? rc : send_push(c, table, &l, err);
 }
 
@@ -427,7 +430,7 @@ struct shrink {
 };
 
 static int take_shrink(
-    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
     (void)p;
     (void)err;
     struct shrink *s = call->arg;
@@ -441,20 +444,20 @@ static int shrink_shard(struct rt_client *c, uint32_t table, uint32_t server, ui
     uint64_t *erased, struct co_err *err) {
     struct shrink s = {.next = 0};
     while (s.next != UINT64_MAX) {
-        struct rt_frame *f = NULL;
-        int rc = rt_frame_new(RT_FRAME_SHRINK, 0, &f, err);
+        struct rpc_frame *f = NULL;
+        int rc = rpc_frame_new(RPC_FRAME_SHRINK, 0, &f, err);
         if (rc < 0) {
             return rc;
         }
         f->head.table = (uint16_t)table;
         f->head.shard = shard;
         f->head.aux = s.next;
-        struct rt_call *call = rt_call_new(c, "shrink", &c->tables[table], 1);
+        struct rt_call *call = psc_call_new(c, "shrink", &c->tables[table], 1);
         call->take = take_shrink;
         call->arg = &s;
-        rt_call_frame(call, 0, server, f, 0);
-        rt_call_start(call);
-        rc = rt_call_wait(call, c->options.call_timeout_ms, err);
+        psc_call_frame(call, 0, server, f, 0);
+        psc_call_start(call);
+        rc = psc_call_wait(call, c->options.call_timeout_ms, err);
         if (rc < 0) {
             return rc;
         }
@@ -464,8 +467,8 @@ static int shrink_shard(struct rt_client *c, uint32_t table, uint32_t server, ui
 }
 
 int rt_shrink(struct rt_client *c, uint32_t table, uint64_t *ret_erased, struct co_err *err) {
-    const struct rt_table *t = NULL;
-    int rc = rt_client_table(c, table, RT_SPARSE, &t, err);
+    const struct ps_table *t = NULL;
+    int rc = psc_client_table(c, table, RT_SPARSE, &t, err);
     rc = rc < 0 ? rc : rt_flush(c, err);
     uint64_t erased = 0;
     for (uint32_t s = 0; s < c->n_links; s++) {

@@ -88,7 +88,7 @@ static void apply(struct rt_client_options *o, const struct row *r, int64_t valu
 struct reading {
     const char *name;
     const struct co_yaml *yaml;
-    struct rt_strategy *to;
+    struct psc_strategy *to;
     bool async;
 };
 
@@ -190,9 +190,9 @@ static int choose_mode(const struct reading *r, struct co_err *err) {
     return 0;
 }
 
-int rt_strategy_parse(
-    const char *name, const char *text, size_t len, struct rt_strategy *ret, struct co_err *err) {
-    *ret = (struct rt_strategy){.unused = CO_BUF(4096)};
+int psc_strategy_parse(
+    const char *name, const char *text, size_t len, struct psc_strategy *ret, struct co_err *err) {
+    *ret = (struct psc_strategy){.unused = CO_BUF(4096)};
     CO_CLEANUP(co_yaml_closep) struct co_yaml *y = NULL;
     CO_AUTOJSON json_t *values = NULL;
     int rc = co_yaml_open(name, text, len, &y, err);
@@ -205,7 +205,7 @@ int rt_strategy_parse(
     return rc < 0 ? rc : choose_mode(&r, err);
 }
 
-void rt_strategy_done(struct rt_strategy *s) {
+void psc_strategy_done(struct psc_strategy *s) {
     co_buf_done(&s->unused);
 }
 
@@ -249,24 +249,24 @@ static void add_options(struct rt_client_options *to, const struct rt_client_opt
 }
 
 static int read_file(const char *path, struct rt_client_options *o, struct co_err *err) {
-    CO_AUTOBUF struct co_buf text = CO_BUF(RT_STRATEGY_BYTES_MAX);
-    int rc = co_file_read(path, RT_STRATEGY_BYTES_MAX, &text, err);
+    CO_AUTOBUF struct co_buf text = CO_BUF(PSC_STRATEGY_BYTES_MAX);
+    int rc = co_file_read(path, PSC_STRATEGY_BYTES_MAX, &text, err);
     if (rc < 0) {
         return co_err_wrap(err, "%s", co_contract[CO_VAR_PS_STRATEGY].name);
     }
-    struct rt_strategy s;
-    rc = rt_strategy_parse(path, text.data ? text.data : "", text.len, &s, err);
+    struct psc_strategy s;
+    rc = psc_strategy_parse(path, text.data ? text.data : "", text.len, &s, err);
     if (rc == 0) {
         add_options(o, &s.options);
     }
     if (rc == 0 && s.unused.len > 0) {
-        rt_say_info("%s: %s: has no effect here", path, s.unused.data);
+        ps_say_info("%s: %s: has no effect here", path, s.unused.data);
     }
-    rt_strategy_done(&s);
+    psc_strategy_done(&s);
     return rc;
 }
 
-int rt_strategy_fill(struct rt_client_options *o, struct co_err *err) {
+int psc_strategy_fill(struct rt_client_options *o, struct co_err *err) {
     const char *path = co_contract_getenv(CO_VAR_PS_STRATEGY);
     struct rt_client_options env = {0};
     int rc = read_environment(&env, err);

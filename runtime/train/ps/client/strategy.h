@@ -13,21 +13,21 @@
 #include "common/buf.h"
 #include "runtime/rt.h"
 
-enum { RT_STRATEGY_BYTES_MAX = 1 << 16 };
+enum { PSC_STRATEGY_BYTES_MAX = 1 << 16 };
 
 /* What a strategy says.  A field of `options` that is 0: nothing. */
-struct rt_strategy {
+struct psc_strategy {
     struct rt_client_options options;
     struct co_buf unused; /* "lr_decay_steps, use_ps_gpu": keys without a meaning here */
 };
 
 /* Parses a file's text; name is for messages.  CO_INVALID names the line, the key and what was
- * expected; for an unknown key, the most similar known one.  Free with rt_strategy_done, also after
- * a failure. */
-CO_MUST_CHECK int rt_strategy_parse(
-    const char *name, const char *text, size_t len, struct rt_strategy *ret, struct co_err *err);
-void rt_strategy_done(struct rt_strategy *s);
+ * expected; for an unknown key, the most similar known one.  Free with psc_strategy_done, also
+ * after a failure. */
+CO_MUST_CHECK int psc_strategy_parse(
+    const char *name, const char *text, size_t len, struct psc_strategy *ret, struct co_err *err);
+void psc_strategy_done(struct psc_strategy *s);
 
 /* Fills the fields that are 0 from the environment and the strategy file.  Logs in one line which
  * keys of the file have no meaning here. */
-CO_MUST_CHECK int rt_strategy_fill(struct rt_client_options *o, struct co_err *err);
+CO_MUST_CHECK int psc_strategy_fill(struct rt_client_options *o, struct co_err *err);

@@ -7,12 +7,12 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    struct rt_strategy s;
-    int rc = rt_strategy_parse("file", (const char *)data, size, &s, NULL);
+    struct psc_strategy s;
+    int rc = psc_strategy_parse("file", (const char *)data, size, &s, NULL);
     if (rc == 0 && (s.options.mode < RT_ASYNC || s.options.mode > RT_GEO ||
                        (s.options.mode == RT_GEO) != (s.options.k_steps > 0))) {
         abort();
     }
-    rt_strategy_done(&s);
+    psc_strategy_done(&s);
     return 0;
 }

@@ -17,12 +17,12 @@
 #include "runtime/train/ps/client/strategy.h"
 
 static struct rt_client_options read_text(const char *text) {
-    struct rt_strategy s;
+    struct psc_strategy s;
     struct co_err err = {0};
-    if (rt_strategy_parse("s.yaml", text, strlen(text), &s, &err) < 0) {
+    if (psc_strategy_parse("s.yaml", text, strlen(text), &s, &err) < 0) {
         fail_msg("%s", err.msg);
     }
-    rt_strategy_done(&s);
+    psc_strategy_done(&s);
     return s.options;
 }
 
@@ -74,15 +74,15 @@ static void what_means_nothing_here_is_listed(void **state) {
     static const char text[] = "a_sync_configs: {runtime_split_send_recv: true, launch_barrier: "
                                "false, heter_worker_device_guard: gpu, lr_decay_steps: 10, "
                                "use_ps_gpu: 1, use_gpu_graph: 0, independent_recv_thread: true}";
-    struct rt_strategy s;
-    assert_int_equal(0, rt_strategy_parse("s.yaml", text, strlen(text), &s, NULL));
+    struct psc_strategy s;
+    assert_int_equal(0, psc_strategy_parse("s.yaml", text, strlen(text), &s, NULL));
     static const char *const keys[] = {"runtime_split_send_recv", "launch_barrier",
         "heter_worker_device_guard", "lr_decay_steps", "use_ps_gpu", "use_gpu_graph",
         "independent_recv_thread"};
     for (size_t i = 0; i < CO_ARRAY_LEN(keys); i++) {
         assert_non_null(strstr(s.unused.data, keys[i]));
     }
-    rt_strategy_done(&s);
+    psc_strategy_done(&s);
 }
 
 static void wrong_files_are_refused_by_line(void **state) {
@@ -109,10 +109,10 @@ static void wrong_files_are_refused_by_line(void **state) {
         {"a_sync: [", "s.yaml:2:1: "},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(texts); i++) {
-        struct rt_strategy s;
+        struct psc_strategy s;
         struct co_err err = {0};
-        int rc = rt_strategy_parse("s.yaml", texts[i].text, strlen(texts[i].text), &s, &err);
-        rt_strategy_done(&s);
+        int rc = psc_strategy_parse("s.yaml", texts[i].text, strlen(texts[i].text), &s, &err);
+        psc_strategy_done(&s);
         if (rc != CO_INVALID || !strstr(err.msg, texts[i].says)) {
             fail_msg("%d '%s' does not say '%s'", rc, err.msg, texts[i].says);
         }
@@ -161,7 +161,7 @@ static void program_then_environment_then_file_then_default(void **state) {
     set_var(CO_VAR_COMM_RECV, "1");
     struct rt_client_options o = {.merge_max = 30};
     struct co_err err = {0};
-    assert_int_equal(0, rt_options_client(&o, &err));
+    assert_int_equal(0, psc_options_client(&o, &err));
     assert_int_equal(RT_GEO, o.mode);
     assert_int_equal(8, o.k_steps);
     assert_int_equal(30, o.merge_max);
@@ -171,7 +171,7 @@ static void program_then_environment_then_file_then_default(void **state) {
     assert_int_equal(9, o.recv_after);
     assert_true(o.merge_mean);
     o = (struct rt_client_options){.mode = RT_SYNC, .k_steps = 5};
-    assert_int_equal(0, rt_options_client(&o, &err));
+    assert_int_equal(0, psc_options_client(&o, &err));
     assert_int_equal(RT_SYNC, o.mode);
     assert_int_equal(5, o.k_steps);
     (void)unlink(path);
@@ -180,7 +180,7 @@ static void program_then_environment_then_file_then_default(void **state) {
 static void defaults_send_as_they_come(void **state) {
     (void)state;
     struct rt_client_options o = {0};
-    assert_int_equal(0, rt_options_client(&o, NULL));
+    assert_int_equal(0, psc_options_client(&o, NULL));
     assert_int_equal(RT_ASYNC, o.mode);
     assert_int_equal(1, o.merge_max);
     assert_int_equal(0, o.queue_max);
@@ -190,7 +190,7 @@ static void defaults_send_as_they_come(void **state) {
     assert_int_equal(0, o.staleness);
     /* What is merged must be able to wait. */
     o = (struct rt_client_options){.merge_max = 40, .queue_max = 8};
-    assert_int_equal(0, rt_options_client(&o, NULL));
+    assert_int_equal(0, psc_options_client(&o, NULL));
     assert_int_equal(40, o.queue_max);
     assert_int_equal(40, o.dense_merge_max);
 }
@@ -200,11 +200,11 @@ static void wrong_variables_and_files_are_named(void **state) {
     struct rt_client_options o = {0};
     struct co_err err = {0};
     (void)setenv("FLAGS_communicator_send_queue_size", "many", 1);
-    assert_int_equal(CO_INVALID, rt_options_client(&o, &err));
+    assert_int_equal(CO_INVALID, psc_options_client(&o, &err));
     assert_non_null(strstr(err.msg, "FLAGS_communicator_send_queue_size"));
     (void)clean(NULL);
     (void)setenv("PADDLE_PS_STRATEGY", "/nowhere/s.yaml", 1);
-    assert_true(rt_options_client(&o, &err) < 0);
+    assert_true(psc_options_client(&o, &err) < 0);
     assert_non_null(strstr(err.msg, "PADDLE_PS_STRATEGY"));
     assert_non_null(strstr(err.msg, "/nowhere/s.yaml"));
 }

@@ -16,19 +16,19 @@
 /* Makes a call with one empty frame to every shard of every server. */
 static int to_all_shards(struct rt_client *c, const char *what, uint8_t kind, uint32_t table,
     uint64_t aux, struct rt_call **ret, struct co_err *err) {
-    struct rt_call *call = rt_call_new(c, what, NULL, c->base[c->n_links]);
+    struct rt_call *call = psc_call_new(c, what, NULL, c->base[c->n_links]);
     for (uint32_t s = 0; s < c->n_links; s++) {
         for (uint32_t g = c->base[s]; g < c->base[s + 1]; g++) {
-            struct rt_frame *f = NULL;
-            int rc = rt_frame_new(kind, 0, &f, err);
+            struct rpc_frame *f = NULL;
+            int rc = rpc_frame_new(kind, 0, &f, err);
             if (rc < 0) {
-                rt_call_free(call);
+                psc_call_free(call);
                 return rc;
             }
             f->head.table = (uint16_t)table;
             f->head.shard = g - c->base[s];
             f->head.aux = aux;
-            rt_call_frame(call, g, s, f, 0);
+            psc_call_frame(call, g, s, f, 0);
         }
     }
     *ret = call;
@@ -52,7 +52,7 @@ static void count_up(struct rt_client *c, uint64_t *n, int rc) {
 static void count_step(struct rt_client *c, int rc) {
     count_up(c, &c->steps, rc);
     if (rc == 0) {
-        rt_meter_add(RT_M_STEPS, 0, 1);
+        meter_add(METER_M_STEPS, 0, 1);
     }
 }
 
@@ -61,27 +61,27 @@ static void count_step(struct rt_client *c, int rc) {
 static int tick(struct rt_client *c, struct co_err *err) {
     bool any = false;
     for (uint32_t i = 0; i < c->n_tables; i++) {
-        const struct rt_table *t = &c->tables[i];
-        any = any || (t->spec.mode == RT_ASYNC && !rt_schedule_is_constant(&t->rates)) ||
-              rt_evict_by_steps(&t->evict);
+        const struct ps_table *t = &c->tables[i];
+        any = any || (t->spec.mode == RT_ASYNC && !optim_schedule_is_constant(&t->rates)) ||
+              table_evict_by_steps(&t->evict);
     }
     struct rt_call *call = NULL;
-    int rc = any ? to_all_shards(c, "step", RT_FRAME_TICK, 0, 0, &call, err) : 0;
+    int rc = any ? to_all_shards(c, "step", RPC_FRAME_TICK, 0, 0, &call, err) : 0;
     if (rc < 0 || !any) {
         return rc;
     }
-    call->done = rt_call_free;
-    return rt_call_detach(call, true, err);
+    call->done = psc_call_free;
+    return psc_call_detach(call, true, err);
 }
 
-/* With backup workers the shards may have applied later steps meanwhile (rt_steps_least). */
+/* With backup workers the shards may have applied later steps meanwhile (shard_steps_least). */
 static int take_step(
-    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
     struct rt_client *c = call->c;
     (void)p;
     (void)err;
     pthread_mutex_lock(&c->m);
-    c->least = rt_steps_least(c->least, a->head.aux);
+    c->least = shard_steps_least(c->least, a->head.aux);
     pthread_mutex_unlock(&c->m);
     return 0;
 }
@@ -91,16 +91,16 @@ static int take_step(
 static void end_step(struct rt_client *c, int rc) {
     pthread_mutex_lock(&c->m);
     bool said = rc == 0 || !c->failed.code;
-    c->steps = said ? rt_steps_next(c->steps, rc == 0 ? c->least : UINT64_MAX) : c->steps;
+    c->steps = said ? shard_steps_next(c->steps, rc == 0 ? c->least : UINT64_MAX) : c->steps;
     pthread_mutex_unlock(&c->m);
     if (rc == 0) {
-        rt_meter_add(RT_M_STEPS, 0, 1);
+        meter_add(METER_M_STEPS, 0, 1);
     }
 }
 
 static int make_step(struct rt_client *c, const char *what, uint64_t step, struct rt_call **ret,
     struct co_err *err) {
-    int rc = to_all_shards(c, what, RT_FRAME_STEP, 0, step, ret, err);
+    int rc = to_all_shards(c, what, RPC_FRAME_STEP, 0, step, ret, err);
     if (rc == 0) {
         (*ret)->whole = true; /* a shard that does not get it would wait for it */
         (*ret)->take = c->options.backup > 0 && !c->no_more ? take_step : NULL;
@@ -128,7 +128,7 @@ static int make_calls(struct rt_client *c, uint64_t after, struct rt_call **ret_
     *ret_n = rc == 0;
     for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
         float *w = co_steal_ptr(c->exchanges[i].w);
-        rc = w ? rt_values_call(c, i, w, after, &ret_calls[*ret_n], err) : 0;
+        rc = w ? psc_values_call(c, i, w, after, &ret_calls[*ret_n], err) : 0;
         *ret_n += w && rc == 0;
     }
     return rc;
@@ -145,13 +145,13 @@ static int step_sync(struct rt_client *c, struct co_err *err) {
     for (size_t i = 0; i < n; i++) {
         if (rc == 0 && i == started) {
             started = together ? n : i + 1;
-            rt_calls_start(calls + i, started - i);
+            psc_calls_start(calls + i, started - i);
         }
         if (i >= started) {
-            rt_call_free(calls[i]);
+            psc_call_free(calls[i]);
             continue;
         }
-        int got = rt_call_wait(calls[i], c->options.barrier_timeout_ms, rc == 0 ? err : NULL);
+        int got = psc_call_wait(calls[i], c->options.barrier_timeout_ms, rc == 0 ? err : NULL);
         rc = rc == 0 ? got : rc;
         if (i == 0) {
             end_step(c, got);
@@ -161,11 +161,11 @@ static int step_sync(struct rt_client *c, struct co_err *err) {
 }
 
 int rt_no_more(struct rt_client *c, struct co_err *err) {
-    int here = rt_client_here(c, err);
+    int here = psc_client_here(c, err);
     if (here < 0) {
         return here;
     }
-    int rc = rt_geo_end(c->geo, err);
+    int rc = psc_geo_end(c->geo, err);
     rc = rc < 0 ? rc : rt_flush(c, err);
     if (rc < 0 || c->no_more) {
         return rc;
@@ -173,39 +173,39 @@ int rt_no_more(struct rt_client *c, struct co_err *err) {
     c->no_more = true;
     if (c->options.mode == RT_SYNC) {
         struct rt_call *call = NULL;
-        rc = make_step(c, "end of steps", RT_STEP_NO_MORE, &call, err);
+        rc = make_step(c, "end of steps", RPC_STEP_NO_MORE, &call, err);
         if (rc == 0) {
-            rt_call_start(call);
-            rc = rt_call_wait(call, c->options.barrier_timeout_ms, err);
+            psc_call_start(call);
+            rc = psc_call_wait(call, c->options.barrier_timeout_ms, err);
         }
         return rc;
     }
-    return c->options.staleness > 0 ? rt_client_pace(c, RT_STEP_NO_MORE, err) : 0;
+    return c->options.staleness > 0 ? psc_client_pace(c, RPC_STEP_NO_MORE, err) : 0;
 }
 
 int rt_step(struct rt_client *c, struct co_err *err) {
-    int here = rt_client_whole(c, err);
+    int here = psc_client_whole(c, err);
     if (here < 0) {
         return here;
     }
     if (c->no_more) {
         return co_err_set(err, CO_INVALID, "step: this trainer has said that it has no more data");
     }
-    int rc = rt_client_refusal(c, err);
-    rc = rc < 0 ? rc : rt_geo_step(c->geo, err);
+    int rc = psc_client_refusal(c, err);
+    rc = rc < 0 ? rc : psc_geo_step(c->geo, err);
     if (rc < 0) {
         return rc;
     }
     if (c->options.mode != RT_SYNC) {
-        rt_saving_step(c);
+        psc_saving_step(c);
         rc = read_failure(c, err);
         rc = rc < 0 ? rc : tick(c, err);
         count_step(c, rc);
-        return rc < 0 || c->options.staleness == 0 ? rc : rt_client_pace(c, c->steps, err);
+        return rc < 0 || c->options.staleness == 0 ? rc : psc_client_pace(c, c->steps, err);
     }
     rc = step_sync(c, err);
     if (rc == 0) {
-        rt_saving_step(c);
+        psc_saving_step(c);
     }
     return rc;
 }
@@ -220,21 +220,21 @@ static bool anything_under_way(const struct rt_client *c) {
     return any;
 }
 
-int rt_client_settle(struct rt_client *c, struct co_err *err) {
-    int here = rt_client_whole(c, err);
+int psc_client_settle(struct rt_client *c, struct co_err *err) {
+    int here = psc_client_whole(c, err);
     if (here < 0) {
         return here;
     }
-    int rc = rt_geo_flush(c->geo, err);
-    rc = rc < 0 || !c->communicator ? rc : rt_communicator_flush(c->communicator, err);
+    int rc = psc_geo_flush(c->geo, err);
+    rc = rc < 0 || !c->communicator ? rc : psc_communicator_flush(c->communicator, err);
     if (rc < 0) {
         return rc;
     }
     bool in_time = true;
     pthread_mutex_lock(&c->m);
-    int64_t begin = rt_client_time(c);
+    int64_t begin = psc_client_time(c);
     while (anything_under_way(c) && !c->failed.code && in_time) {
-        in_time = rt_client_wait_moved(c, begin, &c->moved_ms, c->options.call_timeout_ms);
+        in_time = psc_client_wait_moved(c, begin, &c->moved_ms, c->options.call_timeout_ms);
     }
     pthread_mutex_unlock(&c->m);
     if (!in_time) {
@@ -245,29 +245,29 @@ int rt_client_settle(struct rt_client *c, struct co_err *err) {
 }
 
 int rt_flush(struct rt_client *c, struct co_err *err) {
-    int rc = rt_client_settle(c, err);
-    return rc < 0 ? rc : rt_client_refusal(c, err);
+    int rc = psc_client_settle(c, err);
+    return rc < 0 ? rc : psc_client_refusal(c, err);
 }
 
 /* Sends the same control message to the first n servers, and waits for the answers. */
-static int send_control(struct rt_client *c, const char *what, const Rt__Control *m, uint32_t n,
-    rt_take_fn take, int64_t timeout_ms, struct co_err *err) {
-    struct rt_call *call = rt_call_new(c, what, NULL, n);
+static int send_control(struct rt_client *c, const char *what, const Rpc__Control *m, uint32_t n,
+    psc_take_fn take, int64_t timeout_ms, struct co_err *err) {
+    struct rt_call *call = psc_call_new(c, what, NULL, n);
     call->take = take;
     for (uint32_t i = 0; i < n; i++) {
-        struct rt_frame *f = NULL;
-        int rc = rt_control_pack(m, NULL, &f, err);
+        struct rpc_frame *f = NULL;
+        int rc = ps_control_pack(m, NULL, &f, err);
         if (rc < 0) {
-            rt_call_free(call);
+            psc_call_free(call);
             return rc;
         }
-        rt_call_frame(call, i, i, f, 0);
+        psc_call_frame(call, i, i, f, 0);
     }
-    rt_call_start(call);
-    return rt_call_wait(call, timeout_ms, err);
+    psc_call_start(call);
+    return psc_call_wait(call, timeout_ms, err);
 }
 
-bool rt_client_behind(struct rt_client *c) {
+bool psc_client_behind(struct rt_client *c) {
     return c->barriers < c->barriers_done;
 }
 
@@ -276,14 +276,14 @@ int rt_barrier(struct rt_client *c, struct co_err *err) {
     if (rc < 0) {
         return rc;
     }
-    if (rt_client_behind(c)) {
+    if (psc_client_behind(c)) {
         count_up(c, &c->barriers, 0);
         return 0;
     }
-    Rt__Barrier b = RT__BARRIER__INIT;
+    Rpc__Barrier b = RPC__BARRIER__INIT;
     b.number = c->barriers + 1;
-    Rt__Control m = RT__CONTROL__INIT;
-    m.body_case = RT__CONTROL__BODY_BARRIER;
+    Rpc__Control m = RPC__CONTROL__INIT;
+    m.body_case = RPC__CONTROL__BODY_BARRIER;
     m.barrier = &b;
     rc = send_control(c, "barrier", &m, 1, NULL, c->options.barrier_timeout_ms, err);
     count_up(c, &c->barriers, rc);
@@ -292,11 +292,11 @@ int rt_barrier(struct rt_client *c, struct co_err *err) {
 
 /* The server has no more work for this trainer, and may exit at any time. */
 static int take_finished(
-    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
     (void)a;
     (void)err;
     pthread_mutex_lock(&call->c->m);
-    rt_link_set(&call->c->links[p->server], RT_LINK_LEFT);
+    psc_link_set(&call->c->links[p->server], PSC_LINK_LEFT);
     pthread_mutex_unlock(&call->c->m);
     return 0;
 }
@@ -313,33 +313,33 @@ static bool begin_finish(struct rt_client *c) {
  * others repeat those steps without this trainer.  It only joins again, because it must tell the
  * servers that it has finished. */
 static int settle(struct rt_client *c, struct co_err *err) {
-    int rc = rt_client_settle(c, err);
-    rt_saving_wait(c);
+    int rc = psc_client_settle(c, err);
+    psc_saving_wait(c);
     while ((rc == 0 || rc == CO_GONE) && !begin_finish(c)) {
         if (err) {
             *err = (struct co_err){0};
         }
-        rc = rt_client_rejoin(c, err);
+        rc = psc_client_rejoin(c, err);
     }
     return rc;
 }
 
 int rt_finish(struct rt_client *c, struct co_err *err) {
-    int here = rt_client_whole(c, err);
+    int here = psc_client_whole(c, err);
     if (here < 0) {
         return here;
     }
     int rc = settle(c, err);
     if (rc == 0) {
-        Rt__Finish f = RT__FINISH__INIT;
-        Rt__Control m = RT__CONTROL__INIT;
-        m.body_case = RT__CONTROL__BODY_FINISH;
+        Rpc__Finish f = RPC__FINISH__INIT;
+        Rpc__Control m = RPC__CONTROL__INIT;
+        m.body_case = RPC__CONTROL__BODY_FINISH;
         m.finish = &f;
         rc = send_control(
             c, "finish", &m, c->n_links, take_finished, c->options.call_timeout_ms, err);
         c->finished = rc == 0;
     }
-    rc = rc < 0 ? rc : rt_client_refusal(c, err);
+    rc = rc < 0 ? rc : psc_client_refusal(c, err);
     rt_client_close(c);
     return rc;
 }
@@ -350,8 +350,8 @@ int rt_finish(struct rt_client *c, struct co_err *err) {
  * it sees these frames in order with the trainer's steps. */
 static int to_keeper(struct rt_client *c, const char *what, uint8_t kind, uint64_t step,
     const void *data, size_t bytes, struct rt_call **ret, struct co_err *err) {
-    struct rt_frame *f = NULL;
-    int rc = rt_frame_new(kind, bytes, &f, err);
+    struct rpc_frame *f = NULL;
+    int rc = rpc_frame_new(kind, bytes, &f, err);
     if (rc < 0) {
         return rc;
     }
@@ -359,13 +359,13 @@ static int to_keeper(struct rt_client *c, const char *what, uint8_t kind, uint64
         memcpy(f->payload, data, bytes);
     }
     f->head.aux = step;
-    *ret = rt_call_new(c, what, NULL, 1);
-    rt_call_frame(*ret, 0, 0, f, 0);
+    *ret = psc_call_new(c, what, NULL, 1);
+    psc_call_frame(*ret, 0, 0, f, 0);
     return 0;
 }
 
 int rt_keep(struct rt_client *c, const void *data, size_t bytes, struct co_err *err) {
-    int here = rt_client_here(c, err);
+    int here = psc_client_here(c, err);
     if (here < 0) {
         return here;
     }
@@ -373,12 +373,12 @@ int rt_keep(struct rt_client *c, const void *data, size_t bytes, struct co_err *
         return co_err_set(err, CO_INVALID, "%zu bytes to be kept, at most %d", bytes, RT_KEEP_MAX);
     }
     struct rt_call *call = NULL;
-    int rc = to_keeper(c, "keep", RT_FRAME_KEEP, c->steps + 1, data, bytes, &call, err);
+    int rc = to_keeper(c, "keep", RPC_FRAME_KEEP, c->steps + 1, data, bytes, &call, err);
     if (rc < 0) {
         return rc;
     }
-    call->done = rt_call_free;
-    return rt_call_detach(call, false, err);
+    call->done = psc_call_free;
+    return psc_call_detach(call, false, err);
 }
 
 /* Where the answer to a recall goes. */
@@ -389,7 +389,7 @@ struct recall {
 };
 
 static int take_recall(
-    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
     (void)p;
     struct recall *r = call->arg;
     if (a->head.bytes > r->size) {
@@ -406,13 +406,13 @@ static int take_recall(
 
 int rt_resume(struct rt_client *c, void *ret_data, size_t size, struct rt_place *ret_place,
     struct co_err *err) {
-    int here = rt_client_here(c, err);
+    int here = psc_client_here(c, err);
     if (here < 0) {
         return here;
     }
     bool sync = c->options.mode == RT_SYNC;
     if (read_failure(c, NULL) == CO_GONE) {
-        int joined = rt_client_rejoin(c, err);
+        int joined = psc_client_rejoin(c, err);
         if (joined < 0) {
             return joined;
         }
@@ -422,14 +422,14 @@ int rt_resume(struct rt_client *c, void *ret_data, size_t size, struct rt_place 
     struct recall r = {&place, ret_data, size};
     struct rt_call *call = NULL;
     int rc =
-        to_keeper(c, "resume", RT_FRAME_RECALL, sync ? c->steps : UINT64_MAX, NULL, 0, &call, err);
+        to_keeper(c, "resume", RPC_FRAME_RECALL, sync ? c->steps : UINT64_MAX, NULL, 0, &call, err);
     if (rc < 0) {
         return rc;
     }
     call->take = take_recall;
     call->arg = &r;
-    rt_call_start(call);
-    rc = rt_call_wait(call, c->options.call_timeout_ms, err);
+    psc_call_start(call);
+    rc = psc_call_wait(call, c->options.call_timeout_ms, err);
     if (rc < 0) {
         return rc;
     }
@@ -445,14 +445,14 @@ int rt_resume(struct rt_client *c, void *ret_data, size_t size, struct rt_place 
 /* ---- statistics ---- */
 
 static int take_stat(
-    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
     (void)p;
     struct rt_table_stat *st = call->arg;
-    uint64_t *const numbers[RT_FRAME_STAT_NUMBERS] = {&st->rows, &st->bytes, &st->pulls,
+    uint64_t *const numbers[RPC_FRAME_STAT_NUMBERS] = {&st->rows, &st->bytes, &st->pulls,
         &st->pushes, &st->nonfinite, &st->late, &st->rows_cold, &st->bytes_cold};
-    if (a->head.bytes != 8 * RT_FRAME_STAT_NUMBERS) {
+    if (a->head.bytes != 8 * RPC_FRAME_STAT_NUMBERS) {
         return co_err_set(
-            err, CO_INVALID, "%u bytes for %d numbers", a->head.bytes, RT_FRAME_STAT_NUMBERS);
+            err, CO_INVALID, "%u bytes for %d numbers", a->head.bytes, RPC_FRAME_STAT_NUMBERS);
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(numbers); i++) {
         *numbers[i] += co_get_u64(a->payload + 8 * i);
@@ -461,7 +461,7 @@ static int take_stat(
 }
 
 int rt_stat(struct rt_client *c, uint32_t table, struct rt_table_stat *ret, struct co_err *err) {
-    int here = rt_client_whole(c, err);
+    int here = psc_client_whole(c, err);
     if (here < 0) {
         return here;
     }
@@ -469,15 +469,15 @@ int rt_stat(struct rt_client *c, uint32_t table, struct rt_table_stat *ret, stru
         return co_err_set(err, CO_INVALID, "there is no table %u", table);
     }
     struct rt_call *call = NULL;
-    int rc = to_all_shards(c, "stat", RT_FRAME_STAT, table, 0, &call, err);
+    int rc = to_all_shards(c, "stat", RPC_FRAME_STAT, table, 0, &call, err);
     if (rc < 0) {
         return rc;
     }
     struct rt_table_stat sum = {0};
     call->arg = &sum;
     call->take = take_stat;
-    rt_call_start(call);
-    rc = rt_call_wait(call, c->options.call_timeout_ms, err);
+    psc_call_start(call);
+    rc = psc_call_wait(call, c->options.call_timeout_ms, err);
     if (rc == 0) {
         sum.rows = c->tables[table].spec.kind == RT_DENSE ? 1 : sum.rows;
         *ret = sum;
@@ -488,13 +488,13 @@ int rt_stat(struct rt_client *c, uint32_t table, struct rt_table_stat *ret, stru
 /* ---- learning rates ---- */
 
 static int take_rate(
-    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
     (void)p;
-    uint64_t numbers[RT_FRAME_RATE_NUMBERS];
+    uint64_t numbers[RPC_FRAME_RATE_NUMBERS];
     if (a->head.bytes != sizeof(numbers)) {
         return co_err_set(err, CO_INVALID, "%u bytes for a rate", a->head.bytes);
     }
-    for (size_t i = 0; i < RT_FRAME_RATE_NUMBERS; i++) {
+    for (size_t i = 0; i < RPC_FRAME_RATE_NUMBERS; i++) {
         numbers[i] = co_get_u64(a->payload + 8 * i);
     }
     struct rt_rate *rate = call->arg;
@@ -505,7 +505,7 @@ static int take_rate(
 }
 
 static int check_table(struct rt_client *c, uint32_t table, struct co_err *err) {
-    int rc = rt_client_whole(c, err);
+    int rc = psc_client_whole(c, err);
     return rc < 0                ? rc
            : table < c->n_tables ? 0
                                  : co_err_set(err, CO_INVALID, "there is no table %u", table);
@@ -513,20 +513,20 @@ static int check_table(struct rt_client *c, uint32_t table, struct co_err *err) 
 
 /* All shards have the same rate, so only one is asked. */
 int rt_get_rate(struct rt_client *c, uint32_t table, struct rt_rate *ret, struct co_err *err) {
-    struct rt_frame *f = NULL;
+    struct rpc_frame *f = NULL;
     struct rt_rate rate = {0};
     int rc = check_table(c, table, err);
-    rc = rc < 0 ? rc : rt_frame_new(RT_FRAME_GET_RATE, 0, &f, err);
+    rc = rc < 0 ? rc : rpc_frame_new(RPC_FRAME_GET_RATE, 0, &f, err);
     if (rc < 0) {
         return rc;
     }
     f->head.table = (uint16_t)table;
-    struct rt_call *call = rt_call_new(c, "get rate", &c->tables[table], 1);
+    struct rt_call *call = psc_call_new(c, "get rate", &c->tables[table], 1);
     call->take = take_rate;
     call->arg = &rate;
-    rt_call_frame(call, 0, 0, f, 8 * RT_FRAME_RATE_NUMBERS);
-    rt_call_start(call);
-    rc = rt_call_wait(call, c->options.call_timeout_ms, err);
+    psc_call_frame(call, 0, 0, f, 8 * RPC_FRAME_RATE_NUMBERS);
+    psc_call_start(call);
+    rc = psc_call_wait(call, c->options.call_timeout_ms, err);
     if (rc == 0) {
         *ret = rate;
     }
@@ -540,8 +540,8 @@ static int tell_shards(struct rt_client *c, const char *what, uint8_t kind, uint
     if (rc < 0) {
         return rc;
     }
-    rt_call_start(call);
-    return rt_call_wait(call, c->options.call_timeout_ms, err);
+    psc_call_start(call);
+    return psc_call_wait(call, c->options.call_timeout_ms, err);
 }
 
 int rt_set_rate(struct rt_client *c, uint32_t table, double lr, struct co_err *err) {
@@ -549,16 +549,16 @@ int rt_set_rate(struct rt_client *c, uint32_t table, double lr, struct co_err *e
     if (rc < 0) {
         return rc;
     }
-    struct rt_optim checked = c->tables[table].optim;
-    rc = rt_optim_set(&checked, "lr", lr, err);
+    struct optim checked = c->tables[table].optim;
+    rc = optim_set(&checked, "lr", lr, err);
     if (rc < 0) {
         return co_err_wrap(err, "table '%s'", c->tables[table].name);
     }
     uint64_t bits;
     memcpy(&bits, &lr, sizeof(bits));
-    return tell_shards(c, "set rate", RT_FRAME_SET_RATE, table, bits, err);
+    return tell_shards(c, "set rate", RPC_FRAME_SET_RATE, table, bits, err);
 }
 
-int rt_client_set_steps(struct rt_client *c, uint32_t table, uint64_t steps, struct co_err *err) {
-    return tell_shards(c, "set steps", RT_FRAME_SET_STEPS, table, steps, err);
+int psc_client_set_steps(struct rt_client *c, uint32_t table, uint64_t steps, struct co_err *err) {
+    return tell_shards(c, "set steps", RPC_FRAME_SET_STEPS, table, steps, err);
 }

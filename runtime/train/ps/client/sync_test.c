@@ -299,9 +299,9 @@ static void values_may_be_asked_for_with_the_step(void **state) {
     struct co_err err = {0};
     struct rt_client *c = world_enter(&w, 0, (struct rt_client_options){.mode = RT_SYNC});
     struct rt_call *call = NULL;
-    must(rt_values_call(c, 0, v, 1, &call, &err));
-    rt_call_start(call);
-    assert_int_equal(CO_INVALID, rt_call_wait(call, 60000, &err));
+    must(psc_values_call(c, 0, v, 1, &call, &err));
+    psc_call_start(call);
+    assert_int_equal(CO_INVALID, psc_call_wait(call, 60000, &err));
     says(&err, CO_INVALID, "step 1, which it has not said");
     for (int step = 1; step <= 3; step++) {
         for (int i = 0; i < SIZE; i++) {
@@ -317,15 +317,15 @@ static void values_may_be_asked_for_with_the_step(void **state) {
 
 /* STEP 1 to a shard, and then so many pulls of what it makes, each of which fills a window. */
 static struct rt_call *say_step(struct rt_client *c, uint32_t shard, uint32_t pulls) {
-    struct rt_call *call = rt_call_new(c, "step", NULL, 1 + pulls);
-    rt_call_part(
-        call, 0, 0, &(struct rt_frame_head){.kind = RT_FRAME_STEP, .shard = shard, .aux = 1}, 0);
+    struct rt_call *call = psc_call_new(c, "step", NULL, 1 + pulls);
+    psc_call_part(
+        call, 0, 0, &(struct rpc_frame_head){.kind = RPC_FRAME_STEP, .shard = shard, .aux = 1}, 0);
     for (uint32_t i = 1; i <= pulls; i++) {
-        const struct rt_frame_head pull = {
-            .kind = RT_FRAME_PULL_DENSE, .shard = shard, .count = SIZE / 2, .number = 1};
-        rt_call_part(call, i, 0, &pull, RT_LINK_WINDOW);
+        const struct rpc_frame_head pull = {
+            .kind = RPC_FRAME_PULL_DENSE, .shard = shard, .count = SIZE / 2, .number = 1};
+        psc_call_part(call, i, 0, &pull, PSC_LINK_WINDOW);
     }
-    rt_call_start(call);
+    psc_call_start(call);
     return call;
 }
 
@@ -339,7 +339,7 @@ static void a_shard_that_waits_delays_no_other(void **state) {
     struct rt_call *calls[4] = {say_step(c[0], 0, 3)};
     uint64_t id = 0;
     float row[DIM];
-    while (rt_sparse_shard(id, 2) != 1) {
+    while (ps_sparse_shard(id, 2) != 1) {
         id++;
     }
     must(rt_pull_sparse(c[0], 1, &id, 1, row, &err));
@@ -347,7 +347,7 @@ static void a_shard_that_waits_delays_no_other(void **state) {
     calls[2] = say_step(c[1], 0, 0);
     calls[3] = say_step(c[1], 1, 0);
     for (int i = 0; i < 4; i++) {
-        must(rt_call_wait(calls[i], 60000, &err));
+        must(psc_call_wait(calls[i], 60000, &err));
     }
     must(rt_finish(c[0], &err));
     must(rt_finish(c[1], &err));
@@ -364,9 +364,9 @@ static void *make_step(void *client) {
 
 static void await_shard(
     const struct world *w, uint32_t shard, uint64_t step, uint32_t trainer, uint64_t said) {
-    const struct rt_shard *s = w->servers[0]->shards[shard];
+    const struct shard *s = w->servers[0]->shards[shard];
     int64_t deadline = net_now() + 60000;
-    while (rt_shard_step(s) < step || rt_shard_said(s, trainer) < said) {
+    while (shard_step(s) < step || shard_said(s, trainer) < said) {
         assert_true(net_now() < deadline);
         (void)poll(NULL, 0, 1);
     }
@@ -387,14 +387,14 @@ static void a_step_that_reached_one_shard_of_two_holds_nobody(void **state) {
     assert_int_equal(0, pthread_create(&other, NULL, make_step, c[0]));
     must(rt_step(c[1], &err));
     pthread_join(other, NULL);
-    struct rt_call *half = rt_call_new(c[0], "step", NULL, 1);
-    rt_call_part(half, 0, 0, &(struct rt_frame_head){.kind = RT_FRAME_STEP, .aux = 2}, 0);
-    rt_call_start(half);
+    struct rt_call *half = psc_call_new(c[0], "step", NULL, 1);
+    psc_call_part(half, 0, 0, &(struct rpc_frame_head){.kind = RPC_FRAME_STEP, .aux = 2}, 0);
+    psc_call_start(half);
     await_shard(&w, 0, 1, 0, 2);
     assert_int_equal(0, pthread_create(&other, NULL, make_step, c[1]));
     await_shard(&w, 0, 2, 1, 2);
     await_shard(&w, 1, 1, 1, 2);
-    must(rt_call_wait(half, 60000, &err));
+    must(psc_call_wait(half, 60000, &err));
     rt_client_close(c[0]);
     must(rt_step(c[2], &err)); /* its first; the answers are 2 and 1 */
     assert_int_equal(1, c[2]->steps);
@@ -403,7 +403,7 @@ static void a_step_that_reached_one_shard_of_two_holds_nobody(void **state) {
     assert_int_equal(2, c[1]->steps);
     assert_int_equal(2, c[2]->steps);
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(2, rt_shard_step(w.servers[0]->shards[i]));
+        assert_int_equal(2, shard_step(w.servers[0]->shards[i]));
     }
     rt_client_close(c[1]);
     rt_client_close(c[2]);
@@ -445,18 +445,18 @@ static void a_step_reaches_all_shards_though_one_refuses_it(void **state) {
     must(rt_push_dense(c, 0, g, &err));
     must(rt_flush(c, &err));
     c->links[0].window = 1; /* one frame to a shard at a time */
-    struct rt_call *before = rt_call_new(c, "pull", NULL, PULLS);
+    struct rt_call *before = psc_call_new(c, "pull", NULL, PULLS);
     for (uint32_t i = 0; i < PULLS; i++) {
-        const struct rt_frame_head pull = {
-            .kind = RT_FRAME_PULL_DENSE, .shard = 1, .count = SIZE / 2};
-        rt_call_part(before, i, 0, &pull, SIZE / 2 * sizeof(float));
+        const struct rpc_frame_head pull = {
+            .kind = RPC_FRAME_PULL_DENSE, .shard = 1, .count = SIZE / 2};
+        psc_call_part(before, i, 0, &pull, SIZE / 2 * sizeof(float));
     }
-    rt_call_start(before);
+    psc_call_start(before);
     assert_int_equal(CO_INVALID, rt_step(c, &err));
-    must(rt_call_wait(before, 60000, &err));
+    must(psc_call_wait(before, 60000, &err));
     must(rt_step(c, &err));
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(2, rt_shard_step(w.servers[0]->shards[i]));
+        assert_int_equal(2, shard_step(w.servers[0]->shards[i]));
     }
     must(rt_finish(c, &err));
     world_end(&w);

@@ -23,7 +23,7 @@
 enum { SIZE = 1000, DIM = 6, TRAINERS_MAX = 4 };
 
 struct world {
-    struct rt_server *servers[4];
+    struct pss_server *servers[4];
     uint32_t n_servers, n_trainers;
     char endpoint[4][32];
     const char *endpoints[4];
@@ -37,7 +37,7 @@ static inline void world_start_as(struct world *w, uint32_t servers, uint32_t tr
     for (uint32_t i = 0; i < servers; i++) {
         char listen[32];
         (void)snprintf(listen, sizeof(listen), "127.0.0.1:%u", co_test_ports(1));
-        struct rt_server_config c = {.listen = listen,
+        struct pss_server_config c = {.listen = listen,
             .index = i,
             .servers = servers,
             .trainers = trainers,
@@ -49,8 +49,8 @@ static inline void world_start_as(struct world *w, uint32_t servers, uint32_t tr
             .memory_max = memory,
             .nonfinite = nonfinite,
             .quiet = true};
-        assert_int_equal(0, rt_server_start(&c, &w->servers[i], NULL));
-        (void)snprintf(w->endpoint[i], 32, "127.0.0.1:%u", rt_server_port(w->servers[i]));
+        assert_int_equal(0, pss_server_start(&c, &w->servers[i], NULL));
+        (void)snprintf(w->endpoint[i], 32, "127.0.0.1:%u", pss_server_port(w->servers[i]));
         w->endpoints[i] = w->endpoint[i];
     }
 }
@@ -73,10 +73,10 @@ static inline void world_start(struct world *w, uint32_t servers, uint32_t train
 static inline void world_end(struct world *w) {
     for (uint32_t i = 0; i < w->n_servers; i++) {
         struct co_err err = {0};
-        if (rt_server_wait(w->servers[i], &err) != 0) {
+        if (pss_server_wait(w->servers[i], &err) != 0) {
             fail_msg("server %u: %s", i, err.msg);
         }
-        rt_server_stop(w->servers[i]);
+        pss_server_stop(w->servers[i]);
     }
 }
 
@@ -84,7 +84,7 @@ static inline void world_end(struct world *w) {
  * test's: the ports are this process's own. */
 static inline void world_stop(struct world *w) {
     for (uint32_t i = 0; i < w->n_servers; i++) {
-        rt_server_stop(w->servers[i]);
+        pss_server_stop(w->servers[i]);
     }
 }
 
@@ -101,7 +101,7 @@ static const struct rt_table_spec specs[] = {
 /* tables NULL: the two above. */
 static inline int world_open(struct world *w, uint32_t trainer, struct rt_client_options o,
     const struct rt_table_spec *tables, struct rt_client **ret, struct co_err *err) {
-    struct rt_client_config c = {.trainer = trainer,
+    struct psc_client_config c = {.trainer = trainer,
         .trainers = w->n_trainers,
         .servers = w->n_servers,
         .endpoints = w->endpoints,
@@ -110,7 +110,7 @@ static inline int world_open(struct world *w, uint32_t trainer, struct rt_client
     o.call_timeout_ms = o.call_timeout_ms ? o.call_timeout_ms : 60000;
     o.barrier_timeout_ms = o.barrier_timeout_ms ? o.barrier_timeout_ms : 60000;
     o.start_timeout_ms = 60000;
-    return rt_client_connect(&c, &o, tables ? tables : specs, 2, ret, err);
+    return psc_client_connect(&c, &o, tables ? tables : specs, 2, ret, err);
 }
 
 static inline struct rt_client *world_enter(

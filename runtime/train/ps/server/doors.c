@@ -7,7 +7,7 @@
 
 #include "common/proof.h"
 
-int rt_server_open_door(struct rt_server *s, uint32_t trainer, struct rt_stream *stream,
+int pss_server_open_door(struct pss_server *s, uint32_t trainer, struct rpc_stream *stream,
     uint64_t *ret_key, struct co_err *err) {
     unsigned char nonce[CO_NONCE_BYTES];
     int rc = co_nonce_make(nonce, err);
@@ -17,35 +17,36 @@ int rt_server_open_door(struct rt_server *s, uint32_t trainer, struct rt_stream 
     memcpy(ret_key, nonce, sizeof(*ret_key));
     *ret_key |= 1; /* 0 means no key */
     pthread_mutex_lock(&s->doors_m);
-    struct rt_door old = s->doors[trainer];
-    s->doors[trainer] = (struct rt_door){*ret_key, rt_stream_ref(stream)};
+    struct pss_door old = s->doors[trainer];
+    s->doors[trainer] = (struct pss_door){*ret_key, rpc_stream_ref(stream)};
     pthread_mutex_unlock(&s->doors_m);
     if (old.stream) {
-        rt_stream_unref(old.stream);
+        rpc_stream_unref(old.stream);
     }
     return 0;
 }
 
-void rt_server_close_door(struct rt_server *s, uint32_t trainer, const struct rt_stream *stream) {
+void pss_server_close_door(
+    struct pss_server *s, uint32_t trainer, const struct rpc_stream *stream) {
     pthread_mutex_lock(&s->doors_m);
-    struct rt_door *d = &s->doors[trainer], old = {0};
+    struct pss_door *d = &s->doors[trainer], old = {0};
     if (d->stream == stream) { /* else a later connection of the trainer has the door */
         old = *d;
-        *d = (struct rt_door){0};
+        *d = (struct pss_door){0};
     }
     pthread_mutex_unlock(&s->doors_m);
     if (old.stream) {
-        rt_stream_unref(old.stream);
+        rpc_stream_unref(old.stream);
     }
 }
 
-int rt_server_on_lane(
-    void *server, struct rt_lane *lane, const struct rt_pass *pass, struct co_err *err) {
-    struct rt_server *s = server;
-    const struct rt_server_config *c = &s->config;
+int pss_server_on_lane(
+    void *server, struct rpc_lane *lane, const struct rpc_pass *pass, struct co_err *err) {
+    struct pss_server *s = server;
+    const struct pss_server_config *c = &s->config;
     int rc = 0;
     pthread_mutex_lock(&s->doors_m);
-    const struct rt_door *d = pass->trainer < c->trainers ? &s->doors[pass->trainer] : NULL;
+    const struct pss_door *d = pass->trainer < c->trainers ? &s->doors[pass->trainer] : NULL;
     if (!d || pass->key == 0) {
         rc = co_err_set(err, CO_PERMISSION, "a data lane of trainer %u of %u%s", pass->trainer,
             c->trainers, pass->key == 0 ? " without a key" : "");
@@ -59,8 +60,8 @@ int rt_server_on_lane(
     } else {
         /* Under the lock, so that the shard gets the lane before it hears that the trainer has
          * left: leave_member closes the door first. */
-        (void)rt_stream_ref(rt_lane_stream(lane));
-        rt_shard_lane(s->shards[pass->shard], pass->trainer, d->stream, lane);
+        (void)rpc_stream_ref(rpc_lane_stream(lane));
+        shard_lane(s->shards[pass->shard], pass->trainer, d->stream, lane);
     }
     pthread_mutex_unlock(&s->doors_m);
     return rc;

@@ -8,39 +8,39 @@
 
 /* [from]: a bit for each state that may follow. */
 static const unsigned legal[] = {
-    [RT_MEMBER_ABSENT] = 1U << RT_MEMBER_ALIVE | 1U << RT_MEMBER_FINISHED,
-    [RT_MEMBER_ALIVE] = 1U << RT_MEMBER_AWAY | 1U << RT_MEMBER_LOST | 1U << RT_MEMBER_FINISHED,
-    [RT_MEMBER_AWAY] = 1U << RT_MEMBER_ALIVE | 1U << RT_MEMBER_LOST | 1U << RT_MEMBER_FINISHED,
-    [RT_MEMBER_LOST] = 1U << RT_MEMBER_ALIVE | 1U << RT_MEMBER_FINISHED,
-    [RT_MEMBER_FINISHED] = 0,
+    [PSS_MEMBER_ABSENT] = 1U << PSS_MEMBER_ALIVE | 1U << PSS_MEMBER_FINISHED,
+    [PSS_MEMBER_ALIVE] = 1U << PSS_MEMBER_AWAY | 1U << PSS_MEMBER_LOST | 1U << PSS_MEMBER_FINISHED,
+    [PSS_MEMBER_AWAY] = 1U << PSS_MEMBER_ALIVE | 1U << PSS_MEMBER_LOST | 1U << PSS_MEMBER_FINISHED,
+    [PSS_MEMBER_LOST] = 1U << PSS_MEMBER_ALIVE | 1U << PSS_MEMBER_FINISHED,
+    [PSS_MEMBER_FINISHED] = 0,
 };
 
-void rt_members_init(struct rt_members *m, uint32_t n) {
-    *m = (struct rt_members){.all = co_xcalloc(n, sizeof(*m->all)), .n = n};
+void pss_members_init(struct pss_members *m, uint32_t n) {
+    *m = (struct pss_members){.all = co_xcalloc(n, sizeof(*m->all)), .n = n};
 }
 
-void rt_members_done(struct rt_members *m) {
+void pss_members_done(struct pss_members *m) {
     for (uint32_t i = 0; i < m->n; i++) {
         if (m->all[i].stream) {
-            rt_stream_unref(m->all[i].stream);
+            rpc_stream_unref(m->all[i].stream);
         }
     }
     free(m->all);
-    *m = (struct rt_members){0};
+    *m = (struct pss_members){0};
 }
 
-void rt_member_set(struct rt_members *m, uint32_t i, enum rt_member_state to) {
-    struct rt_member *t = &m->all[i];
+void pss_member_set(struct pss_members *m, uint32_t i, enum pss_member_state to) {
+    struct pss_member *t = &m->all[i];
     assert(legal[t->state] & 1U << to);
     t->state = to;
-    t->waits = t->waits && (to == RT_MEMBER_ALIVE || to == RT_MEMBER_AWAY);
+    t->waits = t->waits && (to == PSS_MEMBER_ALIVE || to == PSS_MEMBER_AWAY);
 }
 
-static bool is_awaited(const struct rt_member *t) {
-    return t->state == RT_MEMBER_ALIVE || t->state == RT_MEMBER_AWAY;
+static bool is_awaited(const struct pss_member *t) {
+    return t->state == PSS_MEMBER_ALIVE || t->state == PSS_MEMBER_AWAY;
 }
 
-uint32_t rt_members_in(const struct rt_members *m, enum rt_member_state state) {
+uint32_t pss_members_in(const struct pss_members *m, enum pss_member_state state) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < m->n; i++) {
         n += m->all[i].state == state;
@@ -48,12 +48,12 @@ uint32_t rt_members_in(const struct rt_members *m, enum rt_member_state state) {
     return n;
 }
 
-bool rt_members_barrier_full(const struct rt_members *m) {
+bool pss_members_barrier_full(const struct pss_members *m) {
     uint32_t here = 0;
     for (uint32_t i = 0; i < m->n; i++) {
-        const struct rt_member *t = &m->all[i];
+        const struct pss_member *t = &m->all[i];
         here += t->waits;
-        if (!t->waits && (t->state == RT_MEMBER_ABSENT || is_awaited(t))) {
+        if (!t->waits && (t->state == PSS_MEMBER_ABSENT || is_awaited(t))) {
             return false;
         }
     }
@@ -61,17 +61,17 @@ bool rt_members_barrier_full(const struct rt_members *m) {
 }
 
 /* Whether steps wait for this trainer. */
-static bool is_training(const struct rt_member *t) {
+static bool is_training(const struct pss_member *t) {
     return is_awaited(t) && !t->ended;
 }
 
 /* Lists the training members ("0, 2") that are at the barrier, or are not, and whose last step is
  * in from .. to; cut with "...". */
-static void list_at(const struct rt_members *m, bool waits, uint64_t from, uint64_t to,
+static void list_at(const struct pss_members *m, bool waits, uint64_t from, uint64_t to,
     char *ret_text, size_t size) {
     size_t at = 0;
     for (uint32_t i = 0; i < m->n; i++) {
-        const struct rt_member *t = &m->all[i];
+        const struct pss_member *t = &m->all[i];
         if (!is_training(t) || t->waits != waits || t->steps < from || t->steps > to) {
             continue;
         }
@@ -84,32 +84,32 @@ static void list_at(const struct rt_members *m, bool waits, uint64_t from, uint6
 }
 
 /* "; lost: trainer 2", or nothing. */
-static void list_lost(const struct rt_members *m, char *ret_text, size_t size) {
+static void list_lost(const struct pss_members *m, char *ret_text, size_t size) {
     static const char head[] = "; lost: trainer ";
     ret_text[0] = '\0';
-    if (rt_members_in(m, RT_MEMBER_LOST) > 0) {
+    if (pss_members_in(m, PSS_MEMBER_LOST) > 0) {
         (void)snprintf(ret_text, size, "%s", head);
-        rt_members_list(m, RT_MEMBER_LOST, ret_text + strlen(head), size - strlen(head));
+        pss_members_list(m, PSS_MEMBER_LOST, ret_text + strlen(head), size - strlen(head));
     }
 }
 
 /* A step does without `backup` trainers, whether they are lost or wait somewhere else. */
-int rt_members_check_order(const struct rt_members *m, uint32_t backup, struct co_err *err) {
+int pss_members_check_order(const struct pss_members *m, uint32_t backup, struct co_err *err) {
     uint64_t step = 0, behind = UINT64_MAX;
     uint32_t missing = 0;
     bool parted = false; /* somebody waits at the barrier for those in the step */
     for (uint32_t i = 0; i < m->n; i++) {
-        const struct rt_member *t = &m->all[i];
+        const struct pss_member *t = &m->all[i];
         step = is_training(t) && !t->waits && t->steps > step ? t->steps : step;
     }
     for (uint32_t i = 0; i < m->n; i++) {
-        const struct rt_member *t = &m->all[i];
+        const struct pss_member *t = &m->all[i];
         if (is_training(t) && t->waits && t->steps < step) {
             missing++;
             parted = true;
             behind = t->steps < behind ? t->steps : behind;
         }
-        missing += t->state == RT_MEMBER_LOST && !t->ended && t->steps < step;
+        missing += t->state == PSS_MEMBER_LOST && !t->ended && t->steps < step;
     }
     if (!parted || missing <= backup) {
         return 0;
@@ -127,15 +127,15 @@ int rt_members_check_order(const struct rt_members *m, uint32_t backup, struct c
         (unsigned long long)step, in_step, lost);
 }
 
-void rt_member_describe(
-    const struct rt_members *m, uint32_t i, int64_t now_ms, char *ret_text, size_t size) {
-    const struct rt_member *t = &m->all[i];
+void pss_member_describe(
+    const struct pss_members *m, uint32_t i, int64_t now_ms, char *ret_text, size_t size) {
+    const struct pss_member *t = &m->all[i];
     (void)snprintf(ret_text, size, "trainer %u (%s) lost: %s, last heard %.1f s ago", i, t->peer,
         t->cause, (double)(now_ms - t->heard_ms) / 1000);
 }
 
-void rt_members_list(
-    const struct rt_members *m, enum rt_member_state state, char *ret_text, size_t size) {
+void pss_members_list(
+    const struct pss_members *m, enum pss_member_state state, char *ret_text, size_t size) {
     size_t at = 0;
     ret_text[0] = '\0';
     for (uint32_t i = 0; i < m->n; i++) {

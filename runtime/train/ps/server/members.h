@@ -13,30 +13,30 @@
 #include "runtime/train/ps/spec.h"
 #include "runtime/train/rpc/rpc.h"
 
-enum rt_member_state {
-    RT_MEMBER_ABSENT,   /* never said hello */
-    RT_MEMBER_ALIVE,    /* said hello; its stream is open and its lease runs */
-    RT_MEMBER_AWAY,     /* its stream closed or its lease ran out; may return until until_ms */
-    RT_MEMBER_LOST,     /* nothing waits for it; it may still return */
-    RT_MEMBER_FINISHED, /* said finish, or others said so of it; the last state */
-    RT_MEMBER_STATES,
+enum pss_member_state {
+    PSS_MEMBER_ABSENT,   /* never said hello */
+    PSS_MEMBER_ALIVE,    /* said hello; its stream is open and its lease runs */
+    PSS_MEMBER_AWAY,     /* its stream closed or its lease ran out; may return until until_ms */
+    PSS_MEMBER_LOST,     /* nothing waits for it; it may still return */
+    PSS_MEMBER_FINISHED, /* said finish, or others said so of it; the last state */
+    PSS_MEMBER_STATES,
 };
 
 /* How far a trainer is, when staleness is bounded (pace.c).  `done` counts the trainer's own steps,
  * from 0 in each incarnation.  For the job it has completed base + done steps. */
-struct rt_pace {
+struct pss_pace {
     int64_t base;
     uint64_t done;
-    bool anew;                  /* a new incarnation that has not reported a step yet */
-    uint64_t ahead;             /* how many steps it may be ahead of the slowest trainer */
-    int64_t until_ms;           /* when its wait ends; 0: it does not wait */
-    struct rt_frame_head asked; /* head of the request that waits */
+    bool anew;                   /* a new incarnation that has not reported a step yet */
+    uint64_t ahead;              /* how many steps it may be ahead of the slowest trainer */
+    int64_t until_ms;            /* when its wait ends; 0: it does not wait */
+    struct rpc_frame_head asked; /* head of the request that waits */
 };
 
-struct rt_member {
-    enum rt_member_state state;
-    uint64_t incarnation;     /* of the last hello; 0: none yet */
-    struct rt_stream *stream; /* counted; ALIVE and FINISHED until it closes */
+struct pss_member {
+    enum pss_member_state state;
+    uint64_t incarnation;      /* of the last hello; 0: none yet */
+    struct rpc_stream *stream; /* counted; ALIVE and FINISHED until it closes */
     int64_t heard_ms;
     int64_t until_ms;      /* AWAY */
     int64_t rival_ms;      /* when another process first asked for this id; 0: none did */
@@ -45,45 +45,45 @@ struct rt_member {
     char cause[400]; /* AWAY, LOST: why */
     bool parted;     /* FINISHED: it has the answer to its finish and will not reconnect */
     bool waits;      /* at the barrier; it asks again after a broken connection */
-    struct rt_frame_head barrier; /* head of that request */
-    uint64_t steps;               /* sync: the last step for which it has sent STEP */
-    bool ended;                   /* it makes no more steps */
-    struct rt_pace pace;
+    struct rpc_frame_head barrier; /* head of that request */
+    uint64_t steps;                /* sync: the last step for which it has sent STEP */
+    bool ended;                    /* it makes no more steps */
+    struct pss_pace pace;
 };
 
-struct rt_members {
-    struct rt_member *all; /* [n] */
+struct pss_members {
+    struct pss_member *all; /* [n] */
     uint32_t n;
     uint64_t barriers; /* completed */
 };
 
-void rt_members_init(struct rt_members *m, uint32_t n);
-void rt_members_done(struct rt_members *m);
+void pss_members_init(struct pss_members *m, uint32_t n);
+void pss_members_done(struct pss_members *m);
 
 /* Only other trainers said that it has finished; it has never connected here. */
-static inline bool rt_member_is_hearsay(const struct rt_member *m) {
-    return m->state == RT_MEMBER_FINISHED && m->incarnation == 0;
+static inline bool pss_member_is_hearsay(const struct pss_member *m) {
+    return m->state == PSS_MEMBER_FINISHED && m->incarnation == 0;
 }
 
 /* True while a finished trainer may still connect to send its finish: only others have reported it,
  * or its connection broke before it had the answer. */
-static inline bool rt_member_may_return(const struct rt_member *m) {
-    return m->state == RT_MEMBER_FINISHED && !m->parted;
+static inline bool pss_member_may_return(const struct pss_member *m) {
+    return m->state == PSS_MEMBER_FINISHED && !m->parted;
 }
 
 /* The only function that changes a state.  Asserts that the move is legal. */
-void rt_member_set(struct rt_members *m, uint32_t i, enum rt_member_state to);
+void pss_member_set(struct pss_members *m, uint32_t i, enum pss_member_state to);
 
-uint32_t rt_members_in(const struct rt_members *m, enum rt_member_state state);
+uint32_t pss_members_in(const struct pss_members *m, enum pss_member_state state);
 /* Whether all trainers that can still come to the barrier are there, and at least one is. */
-bool rt_members_barrier_full(const struct rt_members *m);
+bool pss_members_barrier_full(const struct pss_members *m);
 /* Sync: detects a deadlock.  CO_INVALID, with the trainers' places: some trainers are in a step
  * that waits for more than `backup` others, and those are at the barrier or lost. */
-CO_MUST_CHECK int rt_members_check_order(
-    const struct rt_members *m, uint32_t backup, struct co_err *err);
+CO_MUST_CHECK int pss_members_check_order(
+    const struct pss_members *m, uint32_t backup, struct co_err *err);
 /* "trainer 1 (127.0.0.1:4711) lost: connection closed, last heard 0.2 s ago" */
-void rt_member_describe(
-    const struct rt_members *m, uint32_t i, int64_t now_ms, char *ret_text, size_t size);
+void pss_member_describe(
+    const struct pss_members *m, uint32_t i, int64_t now_ms, char *ret_text, size_t size);
 /* Lists the trainers in that state: "1, 3, 4"; cut with "...". */
-void rt_members_list(
-    const struct rt_members *m, enum rt_member_state state, char *ret_text, size_t size);
+void pss_members_list(
+    const struct pss_members *m, enum pss_member_state state, char *ret_text, size_t size);

@@ -11,15 +11,15 @@
 #include "runtime/train/ps/server/members.h"
 
 /* States as letters: absent, alive, lost, finished; capitals wait at the barrier. */
-static void members_of(struct rt_members *m, const char *states) {
-    rt_members_init(m, (uint32_t)strlen(states));
+static void members_of(struct pss_members *m, const char *states) {
+    pss_members_init(m, (uint32_t)strlen(states));
     for (uint32_t i = 0; i < m->n; i++) {
         bool came = strchr("vVlf", states[i]) != NULL;
         if (came) {
-            rt_member_set(m, i, RT_MEMBER_ALIVE);
+            pss_member_set(m, i, PSS_MEMBER_ALIVE);
         }
         if (states[i] == 'l' || states[i] == 'f') {
-            rt_member_set(m, i, states[i] == 'l' ? RT_MEMBER_LOST : RT_MEMBER_FINISHED);
+            pss_member_set(m, i, states[i] == 'l' ? PSS_MEMBER_LOST : PSS_MEMBER_FINISHED);
         }
         m->all[i].waits = states[i] == 'V';
     }
@@ -44,63 +44,63 @@ static void the_barrier_is_full_without_those_who_cannot_come(void **state) {
         {"lVfa", false},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rt_members m;
+        struct pss_members m;
         members_of(&m, rows[i].states);
-        if (rt_members_barrier_full(&m) != rows[i].full) {
+        if (pss_members_barrier_full(&m) != rows[i].full) {
             fail_msg("%s", rows[i].states);
         }
-        rt_members_done(&m);
+        pss_members_done(&m);
     }
 }
 
 /* What somebody waited for in a former life is not waited for in the next one. */
 static void a_change_of_state_ends_the_wait(void **state) {
     (void)state;
-    struct rt_members m;
+    struct pss_members m;
     members_of(&m, "V");
-    rt_member_set(&m, 0, RT_MEMBER_LOST);
-    rt_member_set(&m, 0, RT_MEMBER_ALIVE);
+    pss_member_set(&m, 0, PSS_MEMBER_LOST);
+    pss_member_set(&m, 0, PSS_MEMBER_ALIVE);
     assert_false(m.all[0].waits);
-    assert_int_equal(1, rt_members_in(&m, RT_MEMBER_ALIVE));
-    assert_int_equal(0, rt_members_in(&m, RT_MEMBER_LOST));
-    rt_members_done(&m);
+    assert_int_equal(1, pss_members_in(&m, PSS_MEMBER_ALIVE));
+    assert_int_equal(0, pss_members_in(&m, PSS_MEMBER_LOST));
+    pss_members_done(&m);
 }
 
 static void a_list_that_is_too_long_is_cut(void **state) {
     (void)state;
     char text[64];
-    struct rt_members m;
+    struct pss_members m;
     members_of(&m, "avala");
-    rt_members_list(&m, RT_MEMBER_ABSENT, text, sizeof(text));
+    pss_members_list(&m, PSS_MEMBER_ABSENT, text, sizeof(text));
     assert_string_equal("0, 2, 4", text);
-    rt_members_list(&m, RT_MEMBER_FINISHED, text, sizeof(text));
+    pss_members_list(&m, PSS_MEMBER_FINISHED, text, sizeof(text));
     assert_string_equal("", text);
-    rt_members_done(&m);
+    pss_members_done(&m);
 
-    rt_members_init(&m, 100000);
+    pss_members_init(&m, 100000);
     for (size_t size = 24; size <= sizeof(text); size++) {
         memset(text, 'x', sizeof(text));
-        rt_members_list(&m, RT_MEMBER_ABSENT, text, size);
+        pss_members_list(&m, PSS_MEMBER_ABSENT, text, size);
         size_t len = strnlen(text, size);
         assert_true(len < size);
         assert_string_equal(", ...", text + len - 5);
         assert_true(strncmp(text, "0, 1", 4) == 0 || size < 30);
     }
-    rt_members_done(&m);
+    pss_members_done(&m);
 }
 
 static void a_lost_one_is_described(void **state) {
     (void)state;
     char text[200];
-    struct rt_members m;
+    struct pss_members m;
     members_of(&m, "vl");
     m.all[1].heard_ms = 1000;
     (void)snprintf(m.all[1].peer, sizeof(m.all[1].peer), "10.0.0.1:4711");
     (void)snprintf(m.all[1].cause, sizeof(m.all[1].cause), "connection closed");
-    rt_member_describe(&m, 1, 3500, text, sizeof(text));
+    pss_member_describe(&m, 1, 3500, text, sizeof(text));
     assert_string_equal(
         "trainer 1 (10.0.0.1:4711) lost: connection closed, last heard 2.5 s ago", text);
-    rt_members_done(&m);
+    pss_members_done(&m);
 }
 
 /* A letter and a step for each trainer, as above. */
@@ -125,18 +125,18 @@ static void who_waits_for_each_other_is_told(void **state) {
         {"vvll", {2, 2, 1, 1}, 1, NULL},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rt_members m;
+        struct pss_members m;
         struct co_err err = {0};
         members_of(&m, rows[i].states);
         for (uint32_t k = 0; k < m.n; k++) {
             m.all[k].steps = rows[i].steps[k];
         }
-        int rc = rt_members_check_order(&m, rows[i].backup, &err);
+        int rc = pss_members_check_order(&m, rows[i].backup, &err);
         if (rc != (rows[i].says ? CO_INVALID : 0) ||
             (rows[i].says && !strstr(err.msg, rows[i].says))) {
             fail_msg("%zu, \"%s\": %d %s", i, rows[i].states, rc, err.msg);
         }
-        rt_members_done(&m);
+        pss_members_done(&m);
     }
 }
 

@@ -15,22 +15,22 @@ enum { WAIT_MAX_MS = 3600 * 1000 };
 #define STEP_MAX (UINT64_C(1) << 62)
 
 /* Whether others wait for this trainer. */
-static bool counts(const struct rt_member *m) {
-    return (m->state == RT_MEMBER_ALIVE || m->state == RT_MEMBER_AWAY ||
-               m->state == RT_MEMBER_ABSENT) &&
+static bool counts(const struct pss_member *m) {
+    return (m->state == PSS_MEMBER_ALIVE || m->state == PSS_MEMBER_AWAY ||
+               m->state == PSS_MEMBER_ABSENT) &&
            !m->ended && !m->waits;
 }
 
 /* The steps that it has completed, as the job counts them. */
-static int64_t where(const struct rt_member *m) {
+static int64_t where(const struct pss_member *m) {
     return m->pace.base + (int64_t)m->pace.done;
 }
 
 /* NULL: no trainer counts. */
-static const struct rt_member *find_slowest(const struct rt_members *all) {
-    const struct rt_member *slowest = NULL;
+static const struct pss_member *find_slowest(const struct pss_members *all) {
+    const struct pss_member *slowest = NULL;
     for (uint32_t i = 0; i < all->n; i++) {
-        const struct rt_member *m = &all->all[i];
+        const struct pss_member *m = &all->all[i];
         if (counts(m) && (!slowest || where(m) < where(slowest))) {
             slowest = m;
         }
@@ -38,18 +38,18 @@ static const struct rt_member *find_slowest(const struct rt_members *all) {
     return slowest;
 }
 
-uint64_t rt_server_apart(const struct rt_server *s) {
-    const struct rt_member *slowest = find_slowest(&s->members);
+uint64_t pss_server_apart(const struct pss_server *s) {
+    const struct pss_member *slowest = find_slowest(&s->members);
     int64_t most = slowest ? where(slowest) : 0;
     for (uint32_t i = 0; slowest && i < s->members.n; i++) {
-        const struct rt_member *m = &s->members.all[i];
+        const struct pss_member *m = &s->members.all[i];
         most = counts(m) && where(m) > most ? where(m) : most;
     }
     return slowest ? (uint64_t)(most - where(slowest)) : 0;
 }
 
 /* Up to which of its own steps the trainer need not wait. */
-static uint64_t free_up_to(const struct rt_member *m, const struct rt_member *slowest) {
+static uint64_t free_up_to(const struct pss_member *m, const struct pss_member *slowest) {
     if (!slowest) {
         return STEP_MAX;
     }
@@ -57,32 +57,33 @@ static uint64_t free_up_to(const struct rt_member *m, const struct rt_member *sl
     return most > 0 ? (uint64_t)most : 0;
 }
 
-static int answer_pace(struct rt_stream *stream, const struct rt_frame_head *asked, uint64_t step,
+static int answer_pace(struct rpc_stream *stream, const struct rpc_frame_head *asked, uint64_t step,
     struct co_err *err) {
-    Rt__Pace p = RT__PACE__INIT;
+    Rpc__Pace p = RPC__PACE__INIT;
     p.step = step;
-    Rt__Control c = RT__CONTROL__INIT;
-    c.body_case = RT__CONTROL__BODY_PACE;
+    Rpc__Control c = RPC__CONTROL__INIT;
+    c.body_case = RPC__CONTROL__BODY_PACE;
     c.pace = &p;
-    struct rt_frame *a = NULL;
-    int rc = rt_control_pack(&c, asked, &a, err);
-    return rc < 0 ? rc : rt_stream_send(stream, a, err);
+    struct rpc_frame *a = NULL;
+    int rc = ps_control_pack(&c, asked, &a, err);
+    return rc < 0 ? rc : rpc_stream_send(stream, a, err);
 }
 
 static void say_whom(
-    const struct rt_server *s, const struct rt_member *m, const struct rt_member *slowest) {
+    const struct pss_server *s, const struct pss_member *m, const struct pss_member *slowest) {
     struct co_err e = {0};
     uint32_t i = (uint32_t)(slowest - s->members.all);
     co_err_set(&e, CO_TIMEOUT, "step %lld waits for trainer %u (%s), which has made %lld",
-        (long long)where(m), i, slowest->state == RT_MEMBER_ABSENT ? "not here yet" : slowest->peer,
+        (long long)where(m), i,
+        slowest->state == PSS_MEMBER_ABSENT ? "not here yet" : slowest->peer,
         (long long)where(slowest));
-    (void)!rt_stream_send(m->stream, rt_frame_error(&m->pace.asked, e.code, e.msg), NULL);
+    (void)!rpc_stream_send(m->stream, rpc_frame_error(&m->pace.asked, e.code, e.msg), NULL);
 }
 
-void rt_server_pace_check(struct rt_server *s, int64_t now) {
-    const struct rt_member *slowest = NULL;
+void pss_server_pace_check(struct pss_server *s, int64_t now) {
+    const struct pss_member *slowest = NULL;
     for (uint32_t i = 0; i < s->members.n; i++) {
-        struct rt_member *m = &s->members.all[i];
+        struct pss_member *m = &s->members.all[i];
         if (m->pace.until_ms == 0 || !m->stream) { /* a trainer that reconnects asks again */
             continue;
         }
@@ -98,29 +99,29 @@ void rt_server_pace_check(struct rt_server *s, int64_t now) {
     }
 }
 
-void rt_server_pace_join(struct rt_server *s, uint32_t trainer) {
-    struct rt_member *m = &s->members.all[trainer];
-    const struct rt_member *slowest = find_slowest(&s->members);
+void pss_server_pace_join(struct pss_server *s, uint32_t trainer) {
+    struct pss_member *m = &s->members.all[trainer];
+    const struct pss_member *slowest = find_slowest(&s->members);
     m->ended = false;
-    m->pace = (struct rt_pace){.base = where(slowest ? slowest : m), .anew = true};
+    m->pace = (struct pss_pace){.base = where(slowest ? slowest : m), .anew = true};
 }
 
-int rt_server_pace(
-    struct rt_session *se, const struct rt_frame *f, const Rt__Pace *p, struct co_err *err) {
-    struct rt_server *s = se->server;
-    struct rt_member *m = &s->members.all[se->trainer];
-    if (p->step != RT_STEP_NO_MORE && p->step > STEP_MAX) {
+int pss_server_pace(
+    struct pss_session *se, const struct rpc_frame *f, const Rpc__Pace *p, struct co_err *err) {
+    struct pss_server *s = se->server;
+    struct pss_member *m = &s->members.all[se->trainer];
+    if (p->step != RPC_STEP_NO_MORE && p->step > STEP_MAX) {
         return co_err_set(err, CO_INVALID, "trainer %u says step %llu, of %llu at most",
             se->trainer, (unsigned long long)p->step, (unsigned long long)STEP_MAX);
     }
     if (p->step < m->pace.done) { /* sent again, since the answer was lost with a connection */
         return answer_pace(se->stream, &f->head, free_up_to(m, find_slowest(&s->members)), err);
     }
-    if (m->pace.anew && p->step != RT_STEP_NO_MORE) { /* its first count may be any number */
+    if (m->pace.anew && p->step != RPC_STEP_NO_MORE) { /* its first count may be any number */
         m->pace.base -= (int64_t)p->step - 1;
         m->pace.anew = false;
     }
-    m->ended = m->ended || p->step == RT_STEP_NO_MORE;
+    m->ended = m->ended || p->step == RPC_STEP_NO_MORE;
     m->pace.done = m->ended ? m->pace.done : p->step;
     m->pace.ahead = p->ahead < STEP_MAX ? p->ahead : STEP_MAX / 2;
     m->pace.until_ms = 0;
@@ -132,6 +133,6 @@ int rt_server_pace(
     } else {
         rc = answer_pace(se->stream, &f->head, free_up_to(m, find_slowest(&s->members)), err);
     }
-    rt_server_pace_check(s, net_now());
+    pss_server_pace_check(s, net_now());
     return rc;
 }

@@ -17,28 +17,28 @@
 
 enum { TICK_MS = 50, HELLO_MS = 10000, WINDOW = 64 << 20 };
 
-static int listen_on(struct rt_server *s, struct co_err *err) {
-    int rc = rt_rpc_listen(s->rpc, s->config.listen, &s->port, err);
+static int listen_on(struct pss_server *s, struct co_err *err) {
+    int rc = rpc_listen(s->rpc, s->config.listen, &s->port, err);
     if (rc == 0 && !s->config.quiet) {
         struct co_hostport hp;
         char address[CO_HOST_MAX + 10];
         if (co_parse_hostport("address", s->config.listen, &hp, NULL) == 0) {
             co_hostport_format(hp.host, s->port, address, sizeof(address));
-            rt_say_info("Server listening on %s selected port: %u", address, s->port);
+            ps_say_info("Server listening on %s selected port: %u", address, s->port);
             if (s->config.encrypt) {
-                rt_say_info("connections are encrypted (TLS 1.3)");
+                ps_say_info("connections are encrypted (TLS 1.3)");
             }
         }
     }
     return rc;
 }
 
-size_t rt_server_window(const struct rt_server *s) {
+size_t pss_server_window(const struct pss_server *s) {
     uint64_t share = s->config.memory_max / 8;
     return share > 0 && share < WINDOW ? share : WINDOW;
 }
 
-void rt_server_set_list(struct rt_server *s, const char *const *list) {
+void pss_server_set_list(struct pss_server *s, const char *const *list) {
     s->list = co_xcalloc(s->config.servers, sizeof(char *));
     for (uint32_t i = 0; i < s->config.servers; i++) {
         s->list[i] = co_xstrdup(list[i]);
@@ -47,7 +47,7 @@ void rt_server_set_list(struct rt_server *s, const char *const *list) {
 
 /* The directory is named after the server's index.  A server that learns its index from trainers
  * uses its port instead. */
-static int open_cold(struct rt_server *s, struct co_err *err) {
+static int open_cold(struct pss_server *s, struct co_err *err) {
     struct co_hostport at = {0};
     int rc = !*s->config.cold_dir ? 1 : co_parse_hostport("address", s->config.listen, &at, err);
     if (rc != 0) {
@@ -55,7 +55,7 @@ static int open_cold(struct rt_server *s, struct co_err *err) {
     }
     CO_AUTOFREE char *name = s->config.servers > 0 ? co_xasprintf("server-%u", s->config.index)
                                                    : co_xasprintf("server-at-%u", at.port);
-    rc = rt_rocks_open(s->config.cold_dir, name, &s->budget, &s->rocks, err);
+    rc = table_rocks_open(s->config.cold_dir, name, &s->budget, &s->rocks, err);
     return rc < 0 ? co_err_wrap(err, "%s", co_contract[CO_VAR_PS_COLD_DIR].name) : 0;
 }
 
@@ -64,9 +64,9 @@ static char *directory(const char *dir) {
     return dir && *dir ? co_path_absolute(dir) : co_xstrdup("");
 }
 
-int rt_server_start(
-    const struct rt_server_config *config, struct rt_server **ret, struct co_err *err) {
-    struct rt_server *s = co_xcalloc(1, sizeof(*s));
+int pss_server_start(
+    const struct pss_server_config *config, struct pss_server **ret, struct co_err *err) {
+    struct pss_server *s = co_xcalloc(1, sizeof(*s));
     s->config = *config;
     s->budget.max = config->memory_max;
     s->config.listen = co_xstrdup(config->listen);
@@ -78,47 +78,47 @@ int rt_server_start(
     s->config.cold_dir = co_xstrdup(config->cold_dir ? config->cold_dir : "");
     s->config.hello_ms = config->hello_ms ? config->hello_ms : HELLO_MS;
     if (config->endpoints) {
-        rt_server_set_list(s, config->endpoints);
+        pss_server_set_list(s, config->endpoints);
     }
-    s->incarnation = rt_incarnation();
-    rt_members_init(&s->members, config->trainers);
-    rt_server_meter_open(s);
+    s->incarnation = ps_incarnation();
+    pss_members_init(&s->members, config->trainers);
+    pss_server_meter_open(s);
     pthread_mutex_init(&s->doors_m, NULL);
     pthread_mutex_init(&s->load_m, NULL);
     s->doors = co_xcalloc(config->trainers, sizeof(*s->doors));
     s->fd = eventfd(0, EFD_CLOEXEC);
-    struct rt_rpc_options options = {.tick_ms = TICK_MS,
+    struct rpc_options options = {.tick_ms = TICK_MS,
         .max_streams = (size_t)config->trainers * 2 + 64,
         .prove_ms = (int)s->config.hello_ms,
         .token = s->config.token,
         .encrypt = s->config.encrypt,
-        .window = rt_server_window(s),
+        .window = pss_server_window(s),
         .backlog = config->backlog};
     int rc = s->fd < 0 ? co_err_errno(err, errno, "eventfd") : 0;
-    rc = rc < 0 ? rc : rt_server_claim(s, err);
+    rc = rc < 0 ? rc : pss_server_claim(s, err);
     if (rc == 0 && config->restore_dir && *config->restore_dir) {
-        rc = rt_server_find_restored(s, config->restore_dir, err);
+        rc = pss_server_find_restored(s, config->restore_dir, err);
     }
-    rc = rc < 0 ? rc : rt_rpc_open(&rt_session_ops, s, &options, &s->rpc, err);
+    rc = rc < 0 ? rc : rpc_open(&pss_session_ops, s, &options, &s->rpc, err);
     rc = rc < 0 ? rc : open_cold(s, err);
     rc = rc < 0 ? rc : listen_on(s, err);
     if (rc < 0) {
-        rt_server_stop(s);
+        pss_server_stop(s);
         return rc;
     }
     *ret = s;
     return 0;
 }
 
-uint16_t rt_server_port(const struct rt_server *s) {
+uint16_t pss_server_port(const struct pss_server *s) {
     return s->port;
 }
 
-int rt_server_fd(const struct rt_server *s) {
+int pss_server_fd(const struct pss_server *s) {
     return s->fd;
 }
 
-int rt_server_wait(struct rt_server *s, struct co_err *err) {
+int pss_server_wait(struct pss_server *s, struct co_err *err) {
     uint64_t one;
     /* no deadline: until the job is over, as the server decides: trainers have leases */
     while (read(s->fd, &one, sizeof(one)) < 0) {
@@ -129,27 +129,27 @@ int rt_server_wait(struct rt_server *s, struct co_err *err) {
     return s->result.code ? co_err_set(err, s->result.code, "%s", s->result.msg) : 0;
 }
 
-void rt_server_stop(struct rt_server *s) {
+void pss_server_stop(struct pss_server *s) {
     if (!s) {
         return;
     }
-    rt_meter_detach(&s->meter);
+    meter_detach(&s->meter);
     atomic_store(&s->stopping, true);
-    /* No other thread uses s after this.  The shards must still run: rt_rpc_close waits for streams
+    /* No other thread uses s after this.  The shards must still run: rpc_close waits for streams
      * and frames that they hold. */
     struct co_err held = {0};
-    if (rt_rpc_close(s->rpc, &held) < 0) {
-        rt_say_warn("while the server stops: %s", held.msg);
+    if (rpc_close(s->rpc, &held) < 0) {
+        ps_say_warn("while the server stops: %s", held.msg);
     }
     for (uint32_t i = 0; s->shards && i < s->config.shards; i++) {
-        rt_shard_stop(s->shards[i]);
+        shard_stop(s->shards[i]);
     }
-    rt_saver_free(s->saver);
-    rt_claim_drop(s->claim); /* no saver took it */
-    rt_rocks_close(s->rocks);
-    rt_ckpt_chain_close(s->restored);
+    shard_saver_free(s->saver);
+    ckpt_claim_drop(s->claim); /* no saver took it */
+    table_rocks_close(s->rocks);
+    ckpt_chain_close(s->restored);
     free(s->shards);
-    rt_members_done(&s->members);
+    pss_members_done(&s->members);
     pthread_mutex_destroy(&s->doors_m);
     pthread_mutex_destroy(&s->load_m);
     free(s->doors);

@@ -6,9 +6,9 @@
 
 #include "runtime/train/ps/spec.h"
 
-struct rt_server;
+struct pss_server;
 
-struct rt_server_config {
+struct pss_server_config {
     const char *listen;   /* "host:port"; port 0 takes a free one */
     const char *endpoint; /* as in the job's list; NULL: listen */
     uint32_t index, servers,
@@ -31,21 +31,21 @@ struct rt_server_config {
      * for it before it listens.  Each shard loads it after the first hello, which brings the
      * tables, and answers requests afterwards.  NULL, "": tables start empty. */
     const char *restore_dir;
-    size_t backlog; /* see rt_rpc_options */
+    size_t backlog; /* see rpc_options */
     bool quiet;     /* logs only warnings and errors */
 };
 
 /* Copies the strings.  The server listens when this returns. */
-CO_MUST_CHECK int rt_server_start(
-    const struct rt_server_config *config, struct rt_server **ret, struct co_err *err);
+CO_MUST_CHECK int pss_server_start(
+    const struct pss_server_config *config, struct pss_server **ret, struct co_err *err);
 /* The checkpoint that its tables started from; NULL: none.  Any thread. */
-struct rt_ckpt_point;
-const struct rt_ckpt_point *rt_server_restored(const struct rt_server *s);
-uint16_t rt_server_port(const struct rt_server *s);
+struct ckpt_point;
+const struct ckpt_point *pss_server_restored(const struct pss_server *s);
+uint16_t pss_server_port(const struct pss_server *s);
 
 /* Readable once the job is over, for poll.  Owned by s. */
-int rt_server_fd(const struct rt_server *s);
+int pss_server_fd(const struct pss_server *s);
 /* Waits until the job is over, and returns its result as rt_server_run does. */
-CO_MUST_CHECK int rt_server_wait(struct rt_server *s, struct co_err *err);
+CO_MUST_CHECK int pss_server_wait(struct pss_server *s, struct co_err *err);
 /* Stops the server in any state and frees it; NULL allowed. */
-void rt_server_stop(struct rt_server *s);
+void pss_server_stop(struct pss_server *s);

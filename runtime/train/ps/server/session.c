@@ -18,8 +18,8 @@ enum { SERVERS_MAX = 65536, JOB_MAX = 1024, IN_FLIGHT_MS = 500, RIVAL_GONE_MS = 
 
 /* A server that was started without a list of servers learns its index and its job from the first
  * trainer. */
-static int learn_place(struct rt_server *s, const Rt__Hello *h, struct co_err *err) {
-    struct rt_server_config *c = &s->config;
+static int learn_place(struct pss_server *s, const Rpc__Hello *h, struct co_err *err) {
+    struct pss_server_config *c = &s->config;
     if (h->servers < 1 || h->servers > SERVERS_MAX || h->server >= h->servers ||
         strlen(h->job) > JOB_MAX) {
         return co_err_set(
@@ -30,14 +30,14 @@ static int learn_place(struct rt_server *s, const Rt__Hello *h, struct co_err *e
     c->index = h->server;
     c->servers = h->servers;
     if (h->n_endpoints == h->servers) {
-        rt_server_set_list(s, (const char *const *)h->endpoints);
+        pss_server_set_list(s, (const char *const *)h->endpoints);
     }
-    rt_server_say(
+    pss_server_say(
         s, "this is server %u of %u, according to trainer %u", c->index, c->servers, h->trainer);
     return 0;
 }
 
-static int check_list(const struct rt_server *s, const Rt__Hello *h, struct co_err *err) {
+static int check_list(const struct pss_server *s, const Rpc__Hello *h, struct co_err *err) {
     for (uint32_t i = 0; s->list && i < s->config.servers; i++) {
         const char *given = i < h->n_endpoints ? h->endpoints[i] : "";
         if (strcmp(given, s->list[i]) != 0) {
@@ -51,8 +51,8 @@ static int check_list(const struct rt_server *s, const Rt__Hello *h, struct co_e
 }
 
 /* The errors may say what this server expects: the peer has proved the job's token. */
-static int check_identity(const struct rt_server *s, const Rt__Hello *h, struct co_err *err) {
-    const struct rt_server_config *c = &s->config;
+static int check_identity(const struct pss_server *s, const Rpc__Hello *h, struct co_err *err) {
+    const struct pss_server_config *c = &s->config;
     if (h->trainers != c->trainers || h->trainer >= c->trainers) {
         return co_err_set(err, CO_PERMISSION,
             "this server expects %u trainers, not trainer %u of %u (PADDLE_TRAINERS_NUM)",
@@ -73,14 +73,14 @@ static int check_identity(const struct rt_server *s, const Rt__Hello *h, struct 
     return check_list(s, h, err);
 }
 
-static int check_tables(const struct rt_server *s, const Rt__Hello *h,
-    const struct rt_table *tables, struct co_err *err) {
+static int check_tables(const struct pss_server *s, const Rpc__Hello *h,
+    const struct ps_table *tables, struct co_err *err) {
     enum rt_mode mode = RT_MODE_UNSET;
-    int rc = rt_control_mode(h, &mode, err);
+    int rc = ps_control_mode(h, &mode, err);
     if (rc == 0 && (mode != s->mode || h->n_tables != s->n_tables)) {
         rc = co_err_set(err, CO_PERMISSION,
             "trainer %u comes with %s mode and %zu tables, the others with %s and %u", h->trainer,
-            rt_mode_name(mode), h->n_tables, rt_mode_name(s->mode), s->n_tables);
+            ps_mode_name(mode), h->n_tables, ps_mode_name(s->mode), s->n_tables);
     }
     if (rc == 0 && h->backup != s->backup) {
         rc = co_err_set(err, CO_PERMISSION,
@@ -91,7 +91,7 @@ static int check_tables(const struct rt_server *s, const Rt__Hello *h,
         return rc;
     }
     for (uint32_t i = 0; i < s->n_tables; i++) {
-        const char *field = rt_table_differs(&tables[i], &s->tables[i]);
+        const char *field = ps_table_differs(&tables[i], &s->tables[i]);
         if (field) {
             return co_err_set(err, CO_PERMISSION,
                 "table %u ('%s') of trainer %u differs from the other trainers' in its %s", i,
@@ -103,15 +103,15 @@ static int check_tables(const struct rt_server *s, const Rt__Hello *h,
 
 /* Starts the shards with the tables, mode and backup of the first hello. */
 static int make_tables(
-    struct rt_server *s, const Rt__Hello *h, struct rt_table *tables_own, struct co_err *err) {
-    int rc = rt_control_mode(h, &s->mode, err);
+    struct pss_server *s, const Rpc__Hello *h, struct ps_table *tables_own, struct co_err *err) {
+    int rc = ps_control_mode(h, &s->mode, err);
     s->tables = tables_own;
     s->n_tables = (uint32_t)h->n_tables;
     s->backup = h->backup;
-    s->shards = co_xcalloc(s->config.shards, sizeof(struct rt_shard *));
-    rt_server_make_saver(s);
+    s->shards = co_xcalloc(s->config.shards, sizeof(struct shard *));
+    pss_server_make_saver(s);
     for (uint32_t i = 0; i < s->config.shards && rc == 0; i++) {
-        struct rt_shard_config c = {
+        struct shard_config c = {
             .index = i,
             .shards = s->config.shards,
             .server = s->config.index,
@@ -126,47 +126,47 @@ static int make_tables(
             .rocks = s->rocks,
             .saver = s->saver,
             .restore = s->restored,
-            .loaded = rt_server_loaded,
+            .loaded = pss_server_loaded,
             .arg = s,
         };
-        rc = rt_shard_start(&c, &s->shards[i], err);
+        rc = shard_start(&c, &s->shards[i], err);
     }
     s->first_ms = net_now();
     return rc; /* after a failure the job cannot run: the caller ends it */
 }
 
 /* Sync: how many steps all shards have completed. */
-static uint64_t count_steps(const struct rt_server *s) {
+static uint64_t count_steps(const struct pss_server *s) {
     uint64_t step = UINT64_MAX;
     for (uint32_t i = 0; i < s->config.shards; i++) {
-        uint64_t one = rt_shard_step(s->shards[i]);
+        uint64_t one = shard_step(s->shards[i]);
         step = one < step ? one : step;
     }
     return step;
 }
 
-static bool is_dirty(const struct rt_server *s) {
+static bool is_dirty(const struct pss_server *s) {
     bool dirty = false;
     for (uint32_t i = 0; i < s->config.shards; i++) {
-        dirty = dirty || rt_shard_dirty(s->shards[i]);
+        dirty = dirty || shard_dirty(s->shards[i]);
     }
     return dirty;
 }
 
 /* The caller frees the list. */
-static uint32_t *list_finished(const struct rt_server *s, size_t *ret_n) {
+static uint32_t *list_finished(const struct pss_server *s, size_t *ret_n) {
     uint32_t *list = co_xcalloc(s->members.n, sizeof(*list));
     *ret_n = 0;
     for (uint32_t i = 0; i < s->members.n; i++) {
-        if (s->members.all[i].state == RT_MEMBER_FINISHED) {
+        if (s->members.all[i].state == PSS_MEMBER_FINISHED) {
             list[(*ret_n)++] = i;
         }
     }
     return list;
 }
 
-static int send_welcome(struct rt_session *se, const struct rt_frame *f, struct co_err *err) {
-    Rt__Welcome w = RT__WELCOME__INIT;
+static int send_welcome(struct pss_session *se, const struct rpc_frame *f, struct co_err *err) {
+    Rpc__Welcome w = RPC__WELCOME__INIT;
     w.shards = se->server->config.shards;
     w.lease_ms = (uint64_t)se->server->config.lease_ms;
     w.barriers = se->server->members.barriers;
@@ -178,87 +178,87 @@ static int send_welcome(struct rt_session *se, const struct rt_frame *f, struct 
     w.fresh = !se->server->begun;
     w.dirty = is_dirty(se->server);
     enum rt_nonfinite nonfinite = se->server->config.nonfinite;
-    w.window = rt_server_window(se->server) / se->server->config.trainers;
+    w.window = pss_server_window(se->server) / se->server->config.trainers;
     w.nonfinite = nonfinite == RT_NONFINITE_UNSET ? RT_NONFINITE_REFUSE : nonfinite;
     CO_AUTOFREE uint32_t *finished = list_finished(se->server, &w.n_finished);
     w.finished = finished;
-    int rc = se->key ? 0 : rt_server_open_door(se->server, se->trainer, se->stream, &se->key, err);
+    int rc = se->key ? 0 : pss_server_open_door(se->server, se->trainer, se->stream, &se->key, err);
     w.key = se->key;
-    Rt__Control c = RT__CONTROL__INIT;
-    c.body_case = RT__CONTROL__BODY_WELCOME;
+    Rpc__Control c = RPC__CONTROL__INIT;
+    c.body_case = RPC__CONTROL__BODY_WELCOME;
     c.welcome = &w;
-    struct rt_frame *a = NULL;
-    rc = rc < 0 ? rc : rt_control_pack(&c, &f->head, &a, err);
-    return rc < 0 ? rc : rt_stream_send(se->stream, a, err);
+    struct rpc_frame *a = NULL;
+    rc = rc < 0 ? rc : ps_control_pack(&c, &f->head, &a, err);
+    return rc < 0 ? rc : rpc_stream_send(se->stream, a, err);
 }
 
-static void say_joined(struct rt_server *s, uint32_t trainer, bool same_process) {
-    const struct rt_member *m = &s->members.all[trainer];
-    const char *what = m->state == RT_MEMBER_ABSENT ? "joined"
-                       : same_process               ? "is back"
-                                                    : "is back after a restart,";
-    rt_server_say(s, "trainer %u %s from %s, %u of %u here", trainer, what, m->peer,
-        rt_members_in(&s->members, RT_MEMBER_ALIVE) + (m->state != RT_MEMBER_ALIVE),
+static void say_joined(struct pss_server *s, uint32_t trainer, bool same_process) {
+    const struct pss_member *m = &s->members.all[trainer];
+    const char *what = m->state == PSS_MEMBER_ABSENT ? "joined"
+                       : same_process                ? "is back"
+                                                     : "is back after a restart,";
+    pss_server_say(s, "trainer %u %s from %s, %u of %u here", trainer, what, m->peer,
+        pss_members_in(&s->members, PSS_MEMBER_ALIVE) + (m->state != PSS_MEMBER_ALIVE),
         s->config.trainers);
 }
 
-static void join_member(struct rt_session *se, const Rt__Hello *h) {
-    struct rt_server *s = se->server;
+static void join_member(struct pss_session *se, const Rpc__Hello *h) {
+    struct pss_server *s = se->server;
     const uint32_t trainer = h->trainer;
-    struct rt_member *m = &s->members.all[trainer];
+    struct pss_member *m = &s->members.all[trainer];
     bool same = h->incarnation == m->incarnation;
     bool same_process = same || (h->former != 0 && h->former == m->incarnation);
-    struct rt_stream *old = m->stream;
-    m->stream = rt_stream_ref(se->stream);
+    struct rpc_stream *old = m->stream;
+    m->stream = rpc_stream_ref(se->stream);
     m->heard_ms = net_now();
     m->rival_ms = 0;
     if (!same && m->incarnation) {
-        rt_server_pace_join(s, trainer);
+        pss_server_pace_join(s, trainer);
     }
     m->incarnation = h->incarnation;
     m->waits = m->waits && same;
-    (void)snprintf(m->peer, sizeof(m->peer), "%s", rt_stream_peer(se->stream));
+    (void)snprintf(m->peer, sizeof(m->peer), "%s", rpc_stream_peer(se->stream));
     se->trainer = trainer;
     s->orphan_ms = 0;
     say_joined(s, trainer, same_process);
-    if (m->state != RT_MEMBER_ALIVE && m->state != RT_MEMBER_FINISHED) {
-        rt_member_set(&s->members, trainer, RT_MEMBER_ALIVE);
+    if (m->state != PSS_MEMBER_ALIVE && m->state != PSS_MEMBER_FINISHED) {
+        pss_member_set(&s->members, trainer, PSS_MEMBER_ALIVE);
     }
     if (old) { /* the trainer's earlier connection; this server has not noticed that it broke */
-        rt_stream_cancel(old);
-        rt_stream_unref(old);
+        rpc_stream_cancel(old);
+        rpc_stream_unref(old);
     }
 }
 
 /* Whether this is its trainer's present connection: not given up, not replaced by a later one. */
-static bool is_current(const struct rt_session *se) {
-    const struct rt_member *m =
-        se->trainer == RT_NOBODY ? NULL : &se->server->members.all[se->trainer];
+static bool is_current(const struct pss_session *se) {
+    const struct pss_member *m =
+        se->trainer == PSS_NOBODY ? NULL : &se->server->members.all[se->trainer];
     return m && m->stream == se->stream;
 }
 
-static bool is_alive(const struct rt_session *se) {
-    return is_current(se) && se->server->members.all[se->trainer].state == RT_MEMBER_ALIVE;
+static bool is_alive(const struct pss_session *se) {
+    return is_current(se) && se->server->members.all[se->trainer].state == PSS_MEMBER_ALIVE;
 }
 
 /* Checks that no other process has this trainer id.  CO_CONFLICT: one has it, but that may be the
  * trainer's previous process, which this server does not know to be dead; the trainer may retry.
  * CO_INVALID: that process was heard after the first try, so two live trainers have the same id. */
-static int check_free(struct rt_server *s, const Rt__Hello *h, struct co_err *err) {
+static int check_free(struct pss_server *s, const Rpc__Hello *h, struct co_err *err) {
     uint32_t trainer = h->trainer;
-    struct rt_member *m = &s->members.all[trainer];
+    struct pss_member *m = &s->members.all[trainer];
     if (h->incarnation == 0) {
         return co_err_set(err, CO_INVALID, "trainer %u says no incarnation", trainer);
     }
     if (h->incarnation == m->incarnation || (h->former != 0 && h->former == m->incarnation)) {
         return 0;
     }
-    bool hearsay = rt_member_is_hearsay(m);
-    if (m->state == RT_MEMBER_FINISHED && !(hearsay && h->finishing)) {
+    bool hearsay = pss_member_is_hearsay(m);
+    if (m->state == PSS_MEMBER_FINISHED && !(hearsay && h->finishing)) {
         return co_err_set(err, CO_PERMISSION, "trainer %u (from %s) has finished already", trainer,
             hearsay ? "elsewhere" : m->peer);
     }
-    if (m->state != RT_MEMBER_ALIVE) {
+    if (m->state != PSS_MEMBER_ALIVE) {
         return 0;
     }
     int64_t now = net_now();
@@ -279,7 +279,7 @@ static int check_free(struct rt_server *s, const Rt__Hello *h, struct co_err *er
 /* Before begin a trainer may send a second hello, to get a newer welcome: the first one may be
  * older than what the other servers have told it since. */
 static int say_again(
-    struct rt_session *se, const struct rt_frame *f, const Rt__Hello *h, struct co_err *err) {
+    struct pss_session *se, const struct rpc_frame *f, const Rpc__Hello *h, struct co_err *err) {
     if (se->begun || !is_current(se) || h->trainer != se->trainer ||
         h->incarnation != se->server->members.all[se->trainer].incarnation) {
         return co_err_set(err, CO_INVALID, "a second hello");
@@ -288,9 +288,9 @@ static int say_again(
 }
 
 static int do_hello(
-    struct rt_session *se, const struct rt_frame *f, const Rt__Hello *h, struct co_err *err) {
-    struct rt_server *s = se->server;
-    if (se->trainer != RT_NOBODY) {
+    struct pss_session *se, const struct rpc_frame *f, const Rpc__Hello *h, struct co_err *err) {
+    struct pss_server *s = se->server;
+    if (se->trainer != PSS_NOBODY) {
         return say_again(se, f, h, err);
     }
     bool last_word = h->finishing && s->result.code == 0; /* it has finished on other servers */
@@ -299,8 +299,8 @@ static int do_hello(
             s->result.code ? s->result.msg : "this job is over");
     }
     int rc = check_identity(s, h, err);
-    CO_AUTOFREE struct rt_table *tables = NULL;
-    rc = rc < 0 ? rc : rt_control_tables(h, &tables, err);
+    CO_AUTOFREE struct ps_table *tables = NULL;
+    rc = rc < 0 ? rc : ps_control_tables(h, &tables, err);
     if (rc < 0) {
         return rc;
     }
@@ -314,7 +314,7 @@ static int do_hello(
     if (rc == 0 && !s->shards) {
         rc = make_tables(s, h, co_steal_ptr(tables), err);
         if (rc < 0) {
-            rt_server_over(s, err);
+            pss_server_over(s, err);
         }
     } else if (rc == 0) {
         rc = check_tables(s, h, tables, err);
@@ -328,17 +328,17 @@ static int do_hello(
 }
 
 /* Answers a control message without a payload. */
-static int answer_control(struct rt_stream *stream, uint64_t seq, struct co_err *err) {
-    struct rt_frame *a = NULL;
-    int rc = rt_frame_new(RT_FRAME_CONTROL | RT_FRAME_ANSWER, 0, &a, err);
+static int answer_control(struct rpc_stream *stream, uint64_t seq, struct co_err *err) {
+    struct rpc_frame *a = NULL;
+    int rc = rpc_frame_new(RPC_FRAME_CONTROL | RPC_FRAME_ANSWER, 0, &a, err);
     if (rc < 0) {
         return rc;
     }
     a->head.seq = seq;
-    return rt_stream_send(stream, a, err);
+    return rpc_stream_send(stream, a, err);
 }
 
-static void answer_barrier(struct rt_member *m) {
+static void answer_barrier(struct pss_member *m) {
     if (m->stream) { /* without one, the trainer asks again after it reconnects */
         (void)!answer_control(m->stream, m->barrier.seq, NULL);
     }
@@ -347,14 +347,14 @@ static void answer_barrier(struct rt_member *m) {
 
 /* The trainer has the welcomes of all servers.  If they differ, its begin says to which checkpoint
  * all servers go back. */
-static int check_era(struct rt_server *s, const Rt__Begin *b, struct co_err *err) {
+static int check_era(struct pss_server *s, const Rpc__Begin *b, struct co_err *err) {
     if (b->era < s->era) {
         return co_err_set(err, CO_CONFLICT, "the job has gone back to checkpoint %llu meanwhile",
             (unsigned long long)s->at);
     }
     bool differs = b->restored > 0 && (b->restored != s->at || is_dirty(s));
     int rc = (b->era > s->era || !s->begun) && differs
-                 ? rt_server_go_back(s, b->restored, b->step, err)
+                 ? pss_server_go_back(s, b->restored, b->step, err)
                  : 0;
     if (rc == 0) {
         s->era = b->era;
@@ -364,7 +364,7 @@ static int check_era(struct rt_server *s, const Rt__Begin *b, struct co_err *err
 }
 
 /* A restarted server learns how many barriers the job has completed. */
-static void note_barriers(struct rt_server *s, uint64_t n) {
+static void note_barriers(struct pss_server *s, uint64_t n) {
     if (n <= s->members.barriers) {
         return;
     }
@@ -376,25 +376,25 @@ static void note_barriers(struct rt_server *s, uint64_t n) {
     }
 }
 
-static void finish_member(struct rt_server *s, uint32_t trainer) {
-    rt_member_set(&s->members, trainer, RT_MEMBER_FINISHED);
+static void finish_member(struct pss_server *s, uint32_t trainer) {
+    pss_member_set(&s->members, trainer, PSS_MEMBER_FINISHED);
     for (uint32_t i = 0; i < s->config.shards; i++) {
-        rt_shard_finished(s->shards[i], trainer);
+        shard_finished(s->shards[i], trainer);
     }
-    rt_server_barrier(s);
-    rt_server_pace_check(s, net_now());
-    rt_server_check_end(s);
+    pss_server_barrier(s);
+    pss_server_pace_check(s, net_now());
+    pss_server_check_end(s);
 }
 
 /* A restarted server learns which trainers have finished, so that it does not wait for them.  Skips
  * those that are connected: they send finish themselves. */
-static void note_finished(struct rt_session *se, const uint32_t *trainers, size_t n) {
-    struct rt_server *s = se->server;
+static void note_finished(struct pss_session *se, const uint32_t *trainers, size_t n) {
+    struct pss_server *s = se->server;
     for (size_t i = 0; i < n; i++) {
         uint32_t t = trainers[i];
-        if (t < s->members.n && t != se->trainer && s->members.all[t].state != RT_MEMBER_ALIVE &&
-            s->members.all[t].state != RT_MEMBER_FINISHED) {
-            rt_server_say(s, "trainer %u has finished, according to trainer %u", t, se->trainer);
+        if (t < s->members.n && t != se->trainer && s->members.all[t].state != PSS_MEMBER_ALIVE &&
+            s->members.all[t].state != PSS_MEMBER_FINISHED) {
+            pss_server_say(s, "trainer %u has finished, according to trainer %u", t, se->trainer);
             finish_member(s, t);
         }
     }
@@ -402,8 +402,8 @@ static void note_finished(struct rt_session *se, const uint32_t *trainers, size_
 
 /* The trainer has a welcome from every server.  Before begin it sends only hello and ping. */
 static int do_begin(
-    struct rt_session *se, const struct rt_frame *f, const Rt__Begin *b, struct co_err *err) {
-    struct rt_server *s = se->server;
+    struct pss_session *se, const struct rpc_frame *f, const Rpc__Begin *b, struct co_err *err) {
+    struct pss_server *s = se->server;
     int rc = check_era(s, b, err);
     if (rc < 0) {
         return rc;
@@ -412,14 +412,14 @@ static int do_begin(
     note_finished(se, b->finished, b->n_finished);
     se->begun = true;
     for (uint32_t i = 0; i < s->config.shards; i++) {
-        rt_shard_begin(s->shards[i], se->trainer, se->stream,
-            s->members.all[se->trainer].incarnation, b->step);
+        shard_begin(s->shards[i], se->trainer, se->stream, s->members.all[se->trainer].incarnation,
+            b->step);
     }
     return answer_control(se->stream, f->head.seq, err);
 }
 
-void rt_server_barrier(struct rt_server *s) {
-    if (!rt_members_barrier_full(&s->members)) {
+void pss_server_barrier(struct pss_server *s) {
+    if (!pss_members_barrier_full(&s->members)) {
         return;
     }
     s->members.barriers++;
@@ -433,25 +433,25 @@ void rt_server_barrier(struct rt_server *s) {
 /* Without this check, trainers that wait for each other would do so until their timeouts.  STEP
  * goes to all shards of all servers, a barrier only to server 0.  So server 0 sees both: it reads
  * the steps from its first shard. */
-void rt_server_check_order(struct rt_server *s) {
+void pss_server_check_order(struct pss_server *s) {
     struct co_err err = {0};
     if (s->mode != RT_SYNC || s->over || !s->shards) {
         return;
     }
     for (uint32_t i = 0; i < s->members.n; i++) {
-        struct rt_member *m = &s->members.all[i];
-        uint64_t said = rt_shard_said(s->shards[0], i);
-        m->ended = said == RT_STEP_NO_MORE;
+        struct pss_member *m = &s->members.all[i];
+        uint64_t said = shard_said(s->shards[0], i);
+        m->ended = said == RPC_STEP_NO_MORE;
         m->steps = m->ended ? m->steps : said;
     }
-    if (rt_members_check_order(&s->members, s->backup, &err) < 0) {
-        rt_server_over(s, &err);
+    if (pss_members_check_order(&s->members, s->backup, &err) < 0) {
+        pss_server_over(s, &err);
     }
 }
 
 static int do_barrier(
-    struct rt_session *se, const struct rt_frame *f, uint64_t number, struct co_err *err) {
-    struct rt_member *m = &se->server->members.all[se->trainer];
+    struct pss_session *se, const struct rpc_frame *f, uint64_t number, struct co_err *err) {
+    struct pss_member *m = &se->server->members.all[se->trainer];
     uint64_t next = se->server->members.barriers + 1;
     if (number > 0 && number < next) { /* the answer was lost with a broken connection */
         return answer_control(se->stream, f->head.seq, err);
@@ -463,82 +463,82 @@ static int do_barrier(
     }
     m->waits = true; /* it may be set already, if the connection broke */
     m->barrier = f->head;
-    rt_server_barrier(se->server);
-    rt_server_pace_check(se->server, net_now());
-    rt_server_check_order(se->server);
+    pss_server_barrier(se->server);
+    pss_server_pace_check(se->server, net_now());
+    pss_server_check_order(se->server);
     return 0;
 }
 
 /* Tells the other trainers that this one has finished.  If this server is restarted, it learns that
  * from them. */
-static void tell_finished(struct rt_server *s, uint32_t trainer) {
-    Rt__Finished m = RT__FINISHED__INIT;
+static void tell_finished(struct pss_server *s, uint32_t trainer) {
+    Rpc__Finished m = RPC__FINISHED__INIT;
     m.n_trainers = 1;
     m.trainers = &trainer;
-    Rt__Control c = RT__CONTROL__INIT;
-    c.body_case = RT__CONTROL__BODY_FINISHED;
+    Rpc__Control c = RPC__CONTROL__INIT;
+    c.body_case = RPC__CONTROL__BODY_FINISHED;
     c.finished = &m;
-    for (struct rt_session *se = s->sessions; se; se = se->next) {
-        struct rt_frame *f = NULL;
-        if (is_alive(se) && rt_control_pack(&c, NULL, &f, NULL) == 0) {
-            (void)!rt_stream_send(se->stream, f, NULL);
+    for (struct pss_session *se = s->sessions; se; se = se->next) {
+        struct rpc_frame *f = NULL;
+        if (is_alive(se) && ps_control_pack(&c, NULL, &f, NULL) == 0) {
+            (void)!rpc_stream_send(se->stream, f, NULL);
         }
     }
 }
 
-static int do_finish(struct rt_session *se, const struct rt_frame *f, struct co_err *err) {
-    struct rt_server *s = se->server;
+static int do_finish(struct pss_session *se, const struct rpc_frame *f, struct co_err *err) {
+    struct pss_server *s = se->server;
     int rc = answer_control(se->stream, f->head.seq, err);
-    if (s->members.all[se->trainer].state == RT_MEMBER_FINISHED) {
+    if (s->members.all[se->trainer].state == PSS_MEMBER_FINISHED) {
         return rc; /* sent again, since the answer was lost with a broken connection */
     }
-    rt_server_say(s, "trainer %u has finished", se->trainer);
+    pss_server_say(s, "trainer %u has finished", se->trainer);
     finish_member(s, se->trainer);
     tell_finished(s, se->trainer);
     return rc;
 }
 
-static int do_leave(struct rt_session *se, const Rt__Leave *l) {
-    struct rt_server *s = se->server;
-    struct rt_member *m = &s->members.all[se->trainer];
+static int do_leave(struct pss_session *se, const Rpc__Leave *l) {
+    struct pss_server *s = se->server;
+    struct pss_member *m = &s->members.all[se->trainer];
     char cause[sizeof(m->cause)];
     (void)snprintf(cause, sizeof(cause), "gave up: %s", l->why);
-    if (m->state == RT_MEMBER_FINISHED) {
+    if (m->state == PSS_MEMBER_FINISHED) {
         m->parted = true;
     } else if (l->returns && !s->over) {
-        rt_server_expect(s, se->trainer);
+        pss_server_expect(s, se->trainer);
     } else if (!s->over) {
-        rt_server_lose(s, se->trainer, cause);
+        pss_server_lose(s, se->trainer, cause);
     }
-    rt_stream_end(se->stream);
+    rpc_stream_end(se->stream);
     return 0;
 }
 
-static int do_control(struct rt_session *se, const struct rt_frame *f, struct co_err *err) {
-    CO_CLEANUP(rt_control_freep) Rt__Control *c = NULL;
-    int rc = rt_control_unpack(f, &c, err);
+static int do_control(struct pss_session *se, const struct rpc_frame *f, struct co_err *err) {
+    CO_CLEANUP(ps_control_freep) Rpc__Control *c = NULL;
+    int rc = ps_control_unpack(f, &c, err);
     if (rc < 0) {
         return rc;
     }
-    bool again = c->body_case == RT__CONTROL__BODY_BEGIN ||
-                 c->body_case == RT__CONTROL__BODY_FINISH ||
-                 c->body_case == RT__CONTROL__BODY_LEAVE;
-    if (c->body_case != RT__CONTROL__BODY_HELLO && !is_alive(se) && !(again && is_current(se))) {
+    bool again = c->body_case == RPC__CONTROL__BODY_BEGIN ||
+                 c->body_case == RPC__CONTROL__BODY_FINISH ||
+                 c->body_case == RPC__CONTROL__BODY_LEAVE;
+    if (c->body_case != RPC__CONTROL__BODY_HELLO && !is_alive(se) && !(again && is_current(se))) {
         return co_err_set(err, CO_INVALID, "this connection does not belong to a trainer");
     }
     switch (c->body_case) {
-    case RT__CONTROL__BODY_HELLO:
+    case RPC__CONTROL__BODY_HELLO:
         return do_hello(se, f, c->hello, err);
-    case RT__CONTROL__BODY_BEGIN:
+    case RPC__CONTROL__BODY_BEGIN:
         return do_begin(se, f, c->begin, err);
-    case RT__CONTROL__BODY_BARRIER:
+    case RPC__CONTROL__BODY_BARRIER:
         return do_barrier(se, f, c->barrier->number, err);
-    case RT__CONTROL__BODY_FINISH:
+    case RPC__CONTROL__BODY_FINISH:
         return do_finish(se, f, err);
-    case RT__CONTROL__BODY_LEAVE:
+    case RPC__CONTROL__BODY_LEAVE:
         return do_leave(se, c->leave);
-    case RT__CONTROL__BODY_PACE:
-        return rt_server_pace(se, f, c->pace, err);
+    case RPC__CONTROL__BODY_PACE:
+        return pss_server_pace(se, f, c->pace, err);
     default:
         return co_err_set(err, CO_INVALID, "control message %d is unknown", (int)c->body_case);
     }
@@ -546,90 +546,93 @@ static int do_control(struct rt_session *se, const struct rt_frame *f, struct co
 
 /* ---- callbacks ---- */
 
-static void on_open(void *arg, struct rt_stream *stream) {
-    struct rt_server *s = arg;
-    struct rt_session *se = co_xcalloc(1, sizeof(*se));
-    *se = (struct rt_session){.server = s,
+static void on_open(void *arg, struct rpc_stream *stream) {
+    struct pss_server *s = arg;
+    struct pss_session *se = co_xcalloc(1, sizeof(*se));
+    *se = (struct pss_session){.server = s,
         .stream = stream,
         .since_ms = net_now(),
-        .trainer = RT_NOBODY,
+        .trainer = PSS_NOBODY,
         .next = s->sessions};
     if (se->next) {
         se->next->prev = se;
     }
     s->sessions = se;
-    rt_stream_set_user(stream, se);
+    rpc_stream_set_user(stream, se);
 }
 
-static void refuse_peer(struct rt_session *se, const struct rt_frame *f, const struct co_err *err) {
-    rt_server_say_refused(se->server, rt_stream_peer(se->stream), err);
+static void refuse_peer(
+    struct pss_session *se, const struct rpc_frame *f, const struct co_err *err) {
+    pss_server_say_refused(se->server, rpc_stream_peer(se->stream), err);
     se->refused = true;
-    (void)!rt_stream_send(se->stream, rt_frame_error(&f->head, err->code, co_err_text(err)), NULL);
-    rt_stream_end(se->stream);
+    (void)!rpc_stream_send(
+        se->stream, rpc_frame_error(&f->head, err->code, co_err_text(err)), NULL);
+    rpc_stream_end(se->stream);
 }
 
-static void answer_ping(struct rt_session *se, const struct rt_frame *f) {
-    struct rt_frame *a = NULL;
-    if (rt_frame_new(RT_FRAME_PING | RT_FRAME_ANSWER, 0, &a, NULL) == 0) {
+static void answer_ping(struct pss_session *se, const struct rpc_frame *f) {
+    struct rpc_frame *a = NULL;
+    if (rpc_frame_new(RPC_FRAME_PING | RPC_FRAME_ANSWER, 0, &a, NULL) == 0) {
         a->head.seq = f->head.seq;
-        (void)!rt_stream_send(se->stream, a, NULL);
+        (void)!rpc_stream_send(se->stream, a, NULL);
     }
 }
 
-static void on_frame(void *arg, struct rt_stream *stream, struct rt_frame *f_own) {
-    struct rt_server *s = arg;
-    struct rt_session *se = rt_stream_user(stream);
-    CO_CLEANUP(rt_frame_freep) struct rt_frame *f = f_own;
+static void on_frame(void *arg, struct rpc_stream *stream, struct rpc_frame *f_own) {
+    struct pss_server *s = arg;
+    struct pss_session *se = rpc_stream_user(stream);
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = f_own;
     struct co_err err = {0};
-    if (se->refused || (s->told && f->head.kind != RT_FRAME_CONTROL)) {
+    if (se->refused || (s->told && f->head.kind != RPC_FRAME_CONTROL)) {
         return;
     }
     bool alive = is_alive(se);
     if (alive) {
         s->members.all[se->trainer].heard_ms = net_now();
     }
-    if (f->head.kind == RT_FRAME_CONTROL) {
+    if (f->head.kind == RPC_FRAME_CONTROL) {
         if (do_control(se, f, &err) < 0) {
             refuse_peer(se, f, &err);
         }
-    } else if (se->trainer != RT_NOBODY && f->head.kind == RT_FRAME_PING) {
+    } else if (se->trainer != PSS_NOBODY && f->head.kind == RPC_FRAME_PING) {
         answer_ping(se, f);
     } else if (!se->begun) {
-        co_err_set(&err, CO_INVALID, "%s before hello and begin", rt_frame_kind_name(f->head.kind));
+        co_err_set(
+            &err, CO_INVALID, "%s before hello and begin", rpc_frame_kind_name(f->head.kind));
         refuse_peer(se, f, &err);
-    } else if (f->head.kind >= RT_FRAME_KINDS || f->head.shard >= s->config.shards) {
-        co_err_set(&err, CO_INVALID, "%s for shard %u of %u", rt_frame_kind_name(f->head.kind),
+    } else if (f->head.kind >= RPC_FRAME_KINDS || f->head.shard >= s->config.shards) {
+        co_err_set(&err, CO_INVALID, "%s for shard %u of %u", rpc_frame_kind_name(f->head.kind),
             f->head.shard, s->config.shards);
         refuse_peer(se, f, &err);
     } else if (alive) {
-        struct rt_shard *shard = s->shards[f->head.shard];
-        rt_shard_post(shard, se->trainer, co_steal_ptr(f));
+        struct shard *shard = s->shards[f->head.shard];
+        shard_post(shard, se->trainer, co_steal_ptr(f));
     }
 }
 
-static void leave_member(struct rt_session *se, const struct co_err *why) {
-    struct rt_server *s = se->server;
-    struct rt_member *m = &s->members.all[se->trainer];
-    rt_server_close_door(s, se->trainer, se->stream);
+static void leave_member(struct pss_session *se, const struct co_err *why) {
+    struct pss_server *s = se->server;
+    struct pss_member *m = &s->members.all[se->trainer];
+    pss_server_close_door(s, se->trainer, se->stream);
     for (uint32_t i = 0; i < s->config.shards; i++) {
-        rt_shard_left(s->shards[i], se->trainer, se->stream);
+        shard_left(s->shards[i], se->trainer, se->stream);
     }
     if (m->stream == se->stream) {
-        rt_stream_unref(m->stream);
+        rpc_stream_unref(m->stream);
         m->stream = NULL;
-        if (m->state == RT_MEMBER_ALIVE && !s->over) {
-            rt_server_miss(s, se->trainer, co_err_text(why));
+        if (m->state == PSS_MEMBER_ALIVE && !s->over) {
+            pss_server_miss(s, se->trainer, co_err_text(why));
         }
     }
 }
 
-static void on_close(void *arg, struct rt_stream *stream, const struct co_err *why) {
-    struct rt_server *s = arg;
-    struct rt_session *se = rt_stream_user(stream);
+static void on_close(void *arg, struct rpc_stream *stream, const struct co_err *why) {
+    struct pss_server *s = arg;
+    struct pss_session *se = rpc_stream_user(stream);
     if (why->code == CO_INVALID) { /* the peer sent bytes that are no frame */
-        rt_server_say_refused(s, rt_stream_peer(stream), why);
+        pss_server_say_refused(s, rpc_stream_peer(stream), why);
     }
-    if (se->trainer != RT_NOBODY) {
+    if (se->trainer != PSS_NOBODY) {
         leave_member(se, why);
     }
     if (se->prev) {
@@ -641,19 +644,19 @@ static void on_close(void *arg, struct rt_stream *stream, const struct co_err *w
         se->next->prev = se->prev;
     }
     free(se);
-    rt_server_tell(s);
+    pss_server_tell(s);
 }
 
 static void on_refused(void *arg, size_t n, const char *peer, const struct co_err *why) {
-    struct rt_server *s = arg;
+    struct pss_server *s = arg;
     s->refused += n - 1;
     s->refused_unsaid += n - 1;
-    rt_server_say_refused(s, peer, why);
+    pss_server_say_refused(s, peer, why);
 }
 
-const struct rt_rpc_ops rt_session_ops = {.on_open = on_open,
+const struct rpc_ops pss_session_ops = {.on_open = on_open,
     .on_frame = on_frame,
     .on_close = on_close,
-    .on_lane = rt_server_on_lane,
-    .on_tick = rt_server_tick,
+    .on_lane = pss_server_on_lane,
+    .on_tick = pss_server_tick,
     .on_refused = on_refused};

@@ -10,8 +10,8 @@
 #include "runtime/train/ps/shard/slow_testkit.h"
 
 static void nothing_is_done_before_hello(void **state) {
-    static const uint8_t kinds[] = {RT_FRAME_PING, RT_FRAME_PULL_DENSE, RT_FRAME_STEP,
-        RT_FRAME_PING | RT_FRAME_ANSWER, RT_FRAME_ERROR};
+    static const uint8_t kinds[] = {RPC_FRAME_PING, RPC_FRAME_PULL_DENSE, RPC_FRAME_STEP,
+        RPC_FRAME_PING | RPC_FRAME_ANSWER, RPC_FRAME_ERROR};
     struct peer *p = *state;
     for (size_t i = 0; i < CO_ARRAY_LEN(kinds); i++) {
         send_frame(p, kinds[i], 0, 0);
@@ -25,13 +25,13 @@ static void nothing_is_done_before_hello(void **state) {
 
 static void nonsense_is_refused(void **state) {
     struct peer *p = *state;
-    send_frame(p, RT_FRAME_CONTROL, 0, 100);
+    send_frame(p, RPC_FRAME_CONTROL, 0, 100);
     refused_with(p, "cannot be read");
     dial(p);
-    send_frame(p, RT_FRAME_CONTROL, 0, 0);
+    send_frame(p, RPC_FRAME_CONTROL, 0, 0);
     refused_with(p, "does not belong to a trainer");
     still_serves(p);
-    send_frame(p, RT_FRAME_PULL_DENSE, 7, 0);
+    send_frame(p, RPC_FRAME_PULL_DENSE, 7, 0);
     refused_with(p, "shard 7 of 1");
 }
 
@@ -54,16 +54,16 @@ static void nobody_finishes_twice(void **state) {
     await(p, &p->answers, 1);
     send_finish(p);
     await(p, &p->answers, 2);
-    rt_stream_cancel(p->stream);
-    assert_int_equal(0, rt_server_wait(p->server, NULL));
+    rpc_stream_cancel(p->stream);
+    assert_int_equal(0, pss_server_wait(p->server, NULL));
 }
 
 static void say_who_has_finished(struct peer *p, uint32_t trainer) {
-    Rt__Begin b = RT__BEGIN__INIT;
+    Rpc__Begin b = RPC__BEGIN__INIT;
     b.finished = &trainer;
     b.n_finished = 1;
-    Rt__Control c = RT__CONTROL__INIT;
-    c.body_case = RT__CONTROL__BODY_BEGIN;
+    Rpc__Control c = RPC__CONTROL__INIT;
+    c.body_case = RPC__CONTROL__BODY_BEGIN;
     c.begin = &b;
     send_control(p, &c);
 }
@@ -92,7 +92,7 @@ static void who_has_finished_elsewhere_may_say_so_when_all_is_over(void **state)
     await(p, &p->answers, 2);
     send_leave(p, "finished");
     assert_int_equal(1, poll(&told, 1, 60000));
-    assert_int_equal(0, rt_server_wait(p->server, NULL));
+    assert_int_equal(0, pss_server_wait(p->server, NULL));
 }
 
 static void a_second_hello_ends_the_connection(void **state) {
@@ -120,7 +120,7 @@ static void capture(void (*fn)(void *arg), void *arg, char *ret_text, size_t siz
 static void send_malformed(void *arg) {
     struct peer *p = arg;
     for (int i = 0; i < 20; i++) {
-        send_frame(p, RT_FRAME_PULL_DENSE, 0, 8); /* asks, and so brings nothing */
+        send_frame(p, RPC_FRAME_PULL_DENSE, 0, 8); /* asks, and so brings nothing */
         await(p, &p->closed, 1);
         assert_int_equal(0, p->answers);
         dial(p);
@@ -137,21 +137,21 @@ static void a_malformed_frame_is_told_of_once(void **state) {
 }
 
 static void refuse_three(void *arg) {
-    struct rt_server *s = arg;
+    struct pss_server *s = arg;
     struct co_err why = {0};
     co_err_set(&why, CO_INVALID, "nonsense");
     for (int i = 0; i < 3; i++) {
-        rt_server_say_refused(s, "peer", &why);
+        pss_server_say_refused(s, "peer", &why);
     }
-    rt_server_tick(s);
+    pss_server_tick(s);
     s->refused_ms -= 10000;
-    rt_server_tick(s);
-    rt_server_tick(s);
+    pss_server_tick(s);
+    pss_server_tick(s);
 }
 
 static void refusals_are_counted_when_they_are_not_told(void **state) {
     (void)state;
-    struct rt_server s = {.over = true, .told = true};
+    struct pss_server s = {.over = true, .told = true};
     char text[4000];
     capture(refuse_three, &s, text, sizeof(text));
     char *first = strstr(text, "peer refused: nonsense"), *more = strstr(text, "2 more refused");
@@ -164,13 +164,13 @@ static void refusals_are_counted_when_they_are_not_told(void **state) {
 /* Its tables do not fit in memory, say.  The clock ticks until all connections have closed. */
 static void a_server_without_its_first_shard_can_be_measured(void **state) {
     (void)state;
-    struct rt_shard *none[1] = {NULL};
-    struct rt_server s = {.config = {.shards = 1}, .mode = RT_SYNC, .shards = none};
+    struct shard *none[1] = {NULL};
+    struct pss_server s = {.config = {.shards = 1}, .mode = RT_SYNC, .shards = none};
     s.over = s.told = true;
-    assert_int_equal(0, rt_meter_open("127.0.0.1:0", NULL, NULL));
-    rt_server_tick(&s);
-    rt_meter_close();
-    assert_int_equal(0, rt_meter_read(&s.step));
+    assert_int_equal(0, meter_open("127.0.0.1:0", NULL, NULL));
+    pss_server_tick(&s);
+    meter_close();
+    assert_int_equal(0, meter_read(&s.step));
 }
 
 /* ---- hellos that are not welcome ---------------------------------------------------------- */
@@ -308,11 +308,11 @@ static void all_trainers_bring_the_same_tables(void **state) {
 }
 
 static void a_hello_with_too_many_tables_is_refused(void **state) {
-    enum { MANY = RT_TABLES_MAX + 1 };
+    enum { MANY = PS_TABLES_MAX + 1 };
     struct peer *p = *state;
     struct greeting g;
     greet(&g, 0);
-    Rt__Table *tables[MANY];
+    Rpc__Table *tables[MANY];
     for (size_t i = 0; i < MANY; i++) {
         tables[i] = &g.table;
     }
@@ -329,7 +329,7 @@ static void a_server_without_a_list_takes_no_nonsense_for_its_place(void **state
     static const struct {
         uint32_t server, servers;
     } rows[] = {{0, 0}, {2, 2}, {0, 65537}, {UINT32_MAX, 1}};
-    struct rt_server_config c = usual;
+    struct pss_server_config c = usual;
     c.servers = 0;
     c.endpoints = NULL;
     c.job = NULL;
@@ -359,7 +359,7 @@ static void a_server_without_a_list_takes_no_nonsense_for_its_place(void **state
 /* Nobody can train it, so the job ends and says why, also to those who come later. */
 static void tables_beyond_the_memory_end_the_job(void **state) {
     (void)state;
-    struct rt_server_config c = usual;
+    struct pss_server_config c = usual;
     c.memory_max = 1000;
     struct peer *p = serve(&c);
     struct greeting g;
@@ -369,7 +369,7 @@ static void tables_beyond_the_memory_end_the_job(void **state) {
     refused_with(p, "'w'");
     assert_int_equal(CO_NORESOURCE, refusal(p).code);
     struct co_err err = {0};
-    assert_int_equal(CO_NORESOURCE, rt_server_wait(p->server, &err));
+    assert_int_equal(CO_NORESOURCE, pss_server_wait(p->server, &err));
     assert_non_null(strstr(err.msg, "'w'"));
     peer_end(p);
 }
@@ -385,7 +385,7 @@ static void wait_out_three(void *arg) {
 static void who_says_no_hello_in_time_is_refused(void **state) {
     (void)state;
     char text[4000];
-    struct rt_server_config c = usual;
+    struct pss_server_config c = usual;
     c.hello_ms = 300;
     struct peer *p = serve(&c);
     capture(wait_out_three, p, text, sizeof(text));
@@ -399,12 +399,12 @@ static void who_says_no_hello_in_time_is_refused(void **state) {
 static void an_address_that_is_taken_is_named(void **state) {
     struct peer *p = *state;
     char listen[32];
-    (void)snprintf(listen, sizeof(listen), "127.0.0.1:%u", rt_server_port(p->server));
-    struct rt_server_config c = usual;
+    (void)snprintf(listen, sizeof(listen), "127.0.0.1:%u", pss_server_port(p->server));
+    struct pss_server_config c = usual;
     c.listen = listen;
-    struct rt_server *s = NULL;
+    struct pss_server *s = NULL;
     struct co_err err = {0};
-    assert_int_equal(CO_UNAVAILABLE, rt_server_start(&c, &s, &err));
+    assert_int_equal(CO_UNAVAILABLE, pss_server_start(&c, &s, &err));
     assert_non_null(strstr(err.msg, listen));
     assert_null(s);
 }
@@ -415,7 +415,7 @@ static void a_checkpoint_that_is_slow_to_read_holds_no_control_message(void **st
     (void)state;
     char dir[] = "/tmp/session_test_XXXXXX";
     assert_non_null(mkdtemp(dir));
-    struct rt_server_config config = usual;
+    struct pss_server_config config = usual;
     config.restore_dir = dir;
     struct peer *p = serve(&config);
     CO_AUTOFREE char *point = co_xasprintf("%s/ckpt-%012d", dir, 7);
@@ -425,20 +425,20 @@ static void a_checkpoint_that_is_slow_to_read_holds_no_control_message(void **st
     slow_begin();
     send_hello(p, 0);
     await(p, &p->answers, 1);
-    Rt__Begin b = RT__BEGIN__INIT;
+    Rpc__Begin b = RPC__BEGIN__INIT;
     b.era = 1;
     b.restored = 7;
-    Rt__Control c = RT__CONTROL__INIT;
-    c.body_case = RT__CONTROL__BODY_BEGIN;
+    Rpc__Control c = RPC__CONTROL__INIT;
+    c.body_case = RPC__CONTROL__BODY_BEGIN;
     c.begin = &b;
     send_control(p, &c);
     await(p, &p->answers, 2);
-    send_frame(p, RT_FRAME_PING, 0, 0);
+    send_frame(p, RPC_FRAME_PING, 0, 0);
     await(p, &p->answers, 3);
     is_open(p);
     slow_let_go();
     struct co_err err = {0};
-    assert_true(rt_server_wait(p->server, &err) < 0);
+    assert_true(pss_server_wait(p->server, &err) < 0);
     assert_non_null(strstr(err.msg, "cannot load checkpoint 7"));
     peer_end(p);
     slow_end();

@@ -22,9 +22,9 @@
 #include "runtime/train/rpc/rpc.h"
 
 struct peer {
-    struct rt_server *server;
-    struct rt_rpc *rpc;
-    struct rt_stream *stream;
+    struct pss_server *server;
+    struct rpc *rpc;
+    struct rpc_stream *stream;
     pthread_mutex_t m;
     pthread_cond_t changed;
     unsigned answers, closed;
@@ -35,31 +35,31 @@ struct peer {
 };
 
 /* Ignores frames of earlier connections. */
-static inline void on_frame(void *arg, struct rt_stream *st, struct rt_frame *f) {
+static inline void on_frame(void *arg, struct rpc_stream *st, struct rpc_frame *f) {
     struct peer *p = arg;
     pthread_mutex_lock(&p->m);
     if (st != p->stream) {
         pthread_mutex_unlock(&p->m);
-        rt_frame_free(f);
+        rpc_frame_free(f);
         return;
     }
     p->answers +=
-        f->head.kind != RT_FRAME_CONTROL; /* the server announces finished trainers unasked */
-    if (f->head.kind == RT_FRAME_ERROR) {
-        rt_frame_error_read(f, &p->refused);
+        f->head.kind != RPC_FRAME_CONTROL; /* the server announces finished trainers unasked */
+    if (f->head.kind == RPC_FRAME_ERROR) {
+        rpc_frame_error_read(f, &p->refused);
     }
-    CO_CLEANUP(rt_control_freep) Rt__Control *c = NULL;
-    if (f->head.kind == (RT_FRAME_CONTROL | RT_FRAME_ANSWER) && f->head.bytes > 0 &&
-        rt_control_unpack(f, &c, NULL) == 0 && c->body_case == RT__CONTROL__BODY_WELCOME) {
+    CO_CLEANUP(ps_control_freep) Rpc__Control *c = NULL;
+    if (f->head.kind == (RPC_FRAME_CONTROL | RPC_FRAME_ANSWER) && f->head.bytes > 0 &&
+        ps_control_unpack(f, &c, NULL) == 0 && c->body_case == RPC__CONTROL__BODY_WELCOME) {
         p->step = c->welcome->step;
         p->barriers = c->welcome->barriers;
     }
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->m);
-    rt_frame_free(f);
+    rpc_frame_free(f);
 }
 
-static inline void on_close(void *arg, struct rt_stream *st, const struct co_err *why) {
+static inline void on_close(void *arg, struct rpc_stream *st, const struct co_err *why) {
     (void)why;
     struct peer *p = arg;
     pthread_mutex_lock(&p->m);
@@ -68,7 +68,7 @@ static inline void on_close(void *arg, struct rt_stream *st, const struct co_err
     pthread_mutex_unlock(&p->m);
 }
 
-static const struct rt_rpc_ops ops = {NULL, on_frame, on_close, NULL};
+static const struct rpc_ops ops = {NULL, on_frame, on_close, NULL};
 
 static inline void await(struct peer *p, const unsigned *what, unsigned n) {
     struct timespec end;
@@ -97,46 +97,46 @@ static inline void is_open(struct peer *p) {
 
 static inline void dial(struct peer *p) {
     char endpoint[32];
-    (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", rt_server_port(p->server));
+    (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", pss_server_port(p->server));
     pthread_mutex_lock(&p->m); /* callbacks must not run before p->stream is set */
-    struct rt_stream *old = p->stream;
+    struct rpc_stream *old = p->stream;
     p->stream = NULL;
     p->answers = p->closed = 0;
     p->refused = (struct co_err){0};
     int64_t end = net_now() + 60000;
     int rc;
     do { /* a server that stood still for longer than a greeting may take hangs up */
-        rc = rt_rpc_dial(p->rpc, endpoint, 60000, NULL, &p->stream, NULL);
+        rc = rpc_dial(p->rpc, endpoint, 60000, NULL, &p->stream, NULL);
     } while (rc == CO_PEERLOST && net_now() < end);
     pthread_mutex_unlock(&p->m);
     if (old) {
-        rt_stream_unref(old);
+        rpc_stream_unref(old);
     }
     assert_int_equal(0, rc);
 }
 
-static inline struct peer *peer_new(struct rt_server *server) {
+static inline struct peer *peer_new(struct pss_server *server) {
     static uint64_t incarnation;
     struct peer *p = co_xcalloc(1, sizeof(*p));
     p->incarnation = ++incarnation;
     pthread_mutex_init(&p->m, NULL);
     pthread_cond_init(&p->changed, NULL);
     p->server = server;
-    const struct rt_rpc_options options = {.token = "secret"};
-    assert_int_equal(0, rt_rpc_open(&ops, p, &options, &p->rpc, NULL));
+    const struct rpc_options options = {.token = "secret"};
+    assert_int_equal(0, rpc_open(&ops, p, &options, &p->rpc, NULL));
     dial(p);
     return p;
 }
 
 static inline void peer_free(struct peer *p) {
-    rt_stream_unref(p->stream);
-    assert_int_equal(0, rt_rpc_close(p->rpc, NULL));
+    rpc_stream_unref(p->stream);
+    assert_int_equal(0, rpc_close(p->rpc, NULL));
     pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->m);
     free(p);
 }
 
-static const struct rt_server_config usual = {.listen = "127.0.0.1:0",
+static const struct pss_server_config usual = {.listen = "127.0.0.1:0",
     .servers = 1,
     .trainers = 2,
     .endpoints = (const char *const[]){"127.0.0.1:4000"},
@@ -148,17 +148,17 @@ static const struct rt_server_config usual = {.listen = "127.0.0.1:0",
     .memory_max = 1 << 26,
     .quiet = true};
 
-static inline struct peer *serve(const struct rt_server_config *c) {
-    struct rt_server *s = NULL;
-    assert_int_equal(0, rt_server_start(c, &s, NULL));
+static inline struct peer *serve(const struct pss_server_config *c) {
+    struct pss_server *s = NULL;
+    assert_int_equal(0, pss_server_start(c, &s, NULL));
     return peer_new(s);
 }
 
 /* Frees the peer and stops its server. */
 static inline void peer_end(struct peer *p) {
-    struct rt_server *s = p->server;
+    struct pss_server *s = p->server;
     peer_free(p);
-    rt_server_stop(s);
+    pss_server_stop(s);
 }
 
 static inline int setup(void **state) {
@@ -172,30 +172,30 @@ static inline int teardown(void **state) {
 }
 
 static inline void send_frame(struct peer *p, uint8_t kind, uint32_t shard, size_t bytes) {
-    struct rt_frame *f = NULL;
-    assert_int_equal(0, rt_frame_new(kind, bytes, &f, NULL));
+    struct rpc_frame *f = NULL;
+    assert_int_equal(0, rpc_frame_new(kind, bytes, &f, NULL));
     memset(f->payload, 0xff, bytes);
     f->head.shard = shard;
     f->head.seq = 1;
-    (void)!rt_stream_send(p->stream, f, NULL);
+    (void)!rpc_stream_send(p->stream, f, NULL);
 }
 
-static inline void send_control(struct peer *p, const Rt__Control *c) {
-    struct rt_frame *f = NULL;
-    assert_int_equal(0, rt_control_pack(c, NULL, &f, NULL));
-    (void)!rt_stream_send(p->stream, f, NULL);
+static inline void send_control(struct peer *p, const Rpc__Control *c) {
+    struct rpc_frame *f = NULL;
+    assert_int_equal(0, ps_control_pack(c, NULL, &f, NULL));
+    (void)!rpc_stream_send(p->stream, f, NULL);
 }
 
 /* A valid hello; tests then change a field. */
 struct greeting {
-    Rt__Hello hello;
-    Rt__Table table, *tables[1];
+    Rpc__Hello hello;
+    Rpc__Table table, *tables[1];
 };
 
 static inline void greet(struct greeting *g, uint32_t trainer) {
     static char *list[] = {(char *)(uintptr_t) "127.0.0.1:4000"};
     *g = (struct greeting){
-        .hello = RT__HELLO__INIT, .table = RT__TABLE__INIT, .tables = {&g->table}};
+        .hello = RPC__HELLO__INIT, .table = RPC__TABLE__INIT, .tables = {&g->table}};
     g->table.name = (char *)(uintptr_t) "w";
     g->table.size = 10;
     g->table.optimizer = (char *)(uintptr_t) "sgd";
@@ -210,9 +210,9 @@ static inline void greet(struct greeting *g, uint32_t trainer) {
 }
 
 static inline void send_greeting(struct peer *p, struct greeting *g) {
-    Rt__Control c = RT__CONTROL__INIT;
+    Rpc__Control c = RPC__CONTROL__INIT;
     g->hello.incarnation = p->incarnation;
-    c.body_case = RT__CONTROL__BODY_HELLO;
+    c.body_case = RPC__CONTROL__BODY_HELLO;
     c.hello = &g->hello;
     send_control(p, &c);
 }
@@ -224,10 +224,10 @@ static inline void send_hello(struct peer *p, uint32_t trainer) {
 }
 
 static inline void send_begin(struct peer *p, uint64_t step) {
-    Rt__Begin b = RT__BEGIN__INIT;
+    Rpc__Begin b = RPC__BEGIN__INIT;
     b.step = step;
-    Rt__Control c = RT__CONTROL__INIT;
-    c.body_case = RT__CONTROL__BODY_BEGIN;
+    Rpc__Control c = RPC__CONTROL__INIT;
+    c.body_case = RPC__CONTROL__BODY_BEGIN;
     c.begin = &b;
     send_control(p, &c);
 }
@@ -253,36 +253,36 @@ static inline void join_as(struct peer *p, uint32_t trainer, uint32_t mode) {
 }
 
 static inline void send_barrier(struct peer *p, uint64_t number) {
-    Rt__Barrier b = RT__BARRIER__INIT;
+    Rpc__Barrier b = RPC__BARRIER__INIT;
     b.number = number;
-    Rt__Control c = RT__CONTROL__INIT;
-    c.body_case = RT__CONTROL__BODY_BARRIER;
+    Rpc__Control c = RPC__CONTROL__INIT;
+    c.body_case = RPC__CONTROL__BODY_BARRIER;
     c.barrier = &b;
     send_control(p, &c);
 }
 
 static inline void send_step(struct peer *p, uint64_t number) {
-    struct rt_frame *f = NULL;
-    assert_int_equal(0, rt_frame_new(RT_FRAME_STEP, 0, &f, NULL));
+    struct rpc_frame *f = NULL;
+    assert_int_equal(0, rpc_frame_new(RPC_FRAME_STEP, 0, &f, NULL));
     f->head.seq = 1;
     f->head.aux = number;
     f->head.number = ++p->number;
-    (void)!rt_stream_send(p->stream, f, NULL);
+    (void)!rpc_stream_send(p->stream, f, NULL);
 }
 
 static inline void send_finish(struct peer *p) {
-    Rt__Finish fin = RT__FINISH__INIT;
-    Rt__Control c = RT__CONTROL__INIT;
-    c.body_case = RT__CONTROL__BODY_FINISH;
+    Rpc__Finish fin = RPC__FINISH__INIT;
+    Rpc__Control c = RPC__CONTROL__INIT;
+    c.body_case = RPC__CONTROL__BODY_FINISH;
     c.finish = &fin;
     send_control(p, &c);
 }
 
 static inline void send_leave(struct peer *p, const char *why) {
-    Rt__Leave l = RT__LEAVE__INIT;
+    Rpc__Leave l = RPC__LEAVE__INIT;
     l.why = (char *)(uintptr_t)why;
-    Rt__Control c = RT__CONTROL__INIT;
-    c.body_case = RT__CONTROL__BODY_LEAVE;
+    Rpc__Control c = RPC__CONTROL__INIT;
+    c.body_case = RPC__CONTROL__BODY_LEAVE;
     c.leave = &l;
     send_control(p, &c);
 }
@@ -298,7 +298,7 @@ static inline void refused_with(struct peer *p, const char *text) {
 static inline void still_serves(struct peer *p) {
     dial(p);
     join_as(p, 0, RT_ASYNC);
-    send_frame(p, RT_FRAME_PULL_DENSE, 0, 0);
+    send_frame(p, RPC_FRAME_PULL_DENSE, 0, 0);
     await(p, &p->answers, 2);
 }
 

@@ -5,12 +5,12 @@
 /* ---- a bound on staleness ---- */
 
 static void send_pace(struct peer *p, uint64_t step, uint64_t wait_ms) {
-    Rt__Pace pace = RT__PACE__INIT;
+    Rpc__Pace pace = RPC__PACE__INIT;
     pace.step = step;
     pace.ahead = 3;
     pace.wait_ms = wait_ms;
-    Rt__Control c = RT__CONTROL__INIT;
-    c.body_case = RT__CONTROL__BODY_PACE;
+    Rpc__Control c = RPC__CONTROL__INIT;
+    c.body_case = RPC__CONTROL__BODY_PACE;
     c.pace = &pace;
     send_control(p, &c);
 }
@@ -112,7 +112,7 @@ static void trainers_that_wait_for_each_other_are_told(void **state) {
         refused_with(p, wants[steps]);
         refused_with(q, wants[steps]);
         struct co_err err = {0};
-        assert_int_equal(CO_INVALID, rt_server_wait(p->server, &err));
+        assert_int_equal(CO_INVALID, pss_server_wait(p->server, &err));
         peer_free(q);
         peer_end(p);
     }
@@ -167,13 +167,13 @@ static void a_second_trainer_of_one_id_is_told_once_the_first_is_heard(void **st
         dial(q);
     }
     (void)poll(NULL, 0, 700);
-    send_frame(p, RT_FRAME_PING, 0, 0);
+    send_frame(p, RPC_FRAME_PING, 0, 0);
     await(p, &p->answers, 2);
     send_hello(q, 0);
     refused_with(q, "and alive: two trainers have the same PADDLE_TRAINER_ID");
     assert_int_equal(CO_INVALID, refusal(q).code);
     is_open(p);
-    rt_stream_cancel(p->stream); /* the first one goes: the id is free */
+    rpc_stream_cancel(p->stream); /* the first one goes: the id is free */
     await(p, &p->closed, 1);
     const int64_t end = net_now() + 60000;
     do { /* until the server has seen it go */
@@ -195,7 +195,7 @@ static void in_sync_a_reason_to_leave_is_everybodys(void **state) {
     refused_with(p, "lost: gave up: no data, last heard");
     assert_int_equal(CO_PEERLOST, refusal(p).code);
     struct co_err err = {0};
-    assert_int_equal(CO_PEERLOST, rt_server_wait(p->server, &err));
+    assert_int_equal(CO_PEERLOST, pss_server_wait(p->server, &err));
     assert_non_null(strstr(err.msg, "trainer 1 (127.0.0.1:"));
     peer_free(q);
 }
@@ -212,7 +212,7 @@ static void a_stranger_neither_finishes_nor_leaves(void **state) {
         send_finish(q);
         refused_with(q, "does not belong to a trainer");
     }
-    struct pollfd over = {.fd = rt_server_fd(p->server), .events = POLLIN};
+    struct pollfd over = {.fd = pss_server_fd(p->server), .events = POLLIN};
     assert_int_equal(0, poll(&over, 1, 100));
     dial(q);
     join_as(q, 1, RT_SYNC);
@@ -229,7 +229,7 @@ static void in_async_the_others_go_on(void **state) {
     send_leave(q, "no data");
     await(q, &q->closed, 1);
     await(p, &p->answers, 2); /* nobody waits for the lost one at the barrier */
-    send_frame(p, RT_FRAME_PULL_DENSE, 0, 0);
+    send_frame(p, RPC_FRAME_PULL_DENSE, 0, 0);
     await(p, &p->answers, 3);
     assert_int_equal(0, refusal(p).code);
     dial(q); /* it may come back */
@@ -238,15 +238,15 @@ static void in_async_the_others_go_on(void **state) {
     await(q, &q->answers, 2);
     send_finish(p);
     await(p, &p->answers, 4);
-    rt_stream_cancel(q->stream);
-    rt_stream_cancel(p->stream);
-    assert_int_equal(0, rt_server_wait(p->server, NULL));
+    rpc_stream_cancel(q->stream);
+    rpc_stream_cancel(p->stream);
+    assert_int_equal(0, pss_server_wait(p->server, NULL));
     peer_free(q);
 }
 
 static void a_trainer_that_never_comes_is_named(void **state) {
     (void)state;
-    struct rt_server_config c = usual;
+    struct pss_server_config c = usual;
     c.trainers = 3;
     c.start_timeout_ms = 200;
     struct peer *p = serve(&c);
@@ -256,7 +256,7 @@ static void a_trainer_that_never_comes_is_named(void **state) {
     send_greeting(p, &g);
     await(p, &p->answers, 1);
     struct co_err err = {0};
-    assert_int_equal(CO_TIMEOUT, rt_server_wait(p->server, &err));
+    assert_int_equal(CO_TIMEOUT, pss_server_wait(p->server, &err));
     assert_non_null(
         strstr(err.msg, "trainers 0, 2 of 3 have not come within 0.2 s of the first one"));
     refused_with(p, "trainers 0, 2 of 3");
@@ -266,11 +266,11 @@ static void a_trainer_that_never_comes_is_named(void **state) {
 /* The first one may take as long as it likes. */
 static void nobody_is_missed_before_the_first(void **state) {
     (void)state;
-    struct rt_server_config c = usual;
+    struct pss_server_config c = usual;
     c.start_timeout_ms = 1;
     c.trainers = 1;
     struct peer *p = serve(&c);
-    struct pollfd over = {.fd = rt_server_fd(p->server), .events = POLLIN};
+    struct pollfd over = {.fd = pss_server_fd(p->server), .events = POLLIN};
     assert_int_equal(0, poll(&over, 1, 200)); /* some of its ticks */
     struct greeting g;
     greet(&g, 0);
@@ -279,15 +279,15 @@ static void nobody_is_missed_before_the_first(void **state) {
     await(p, &p->answers, 1);
     send_finish(p);
     await(p, &p->answers, 2);
-    rt_stream_cancel(p->stream);
-    assert_int_equal(0, rt_server_wait(p->server, NULL));
+    rpc_stream_cancel(p->stream);
+    assert_int_equal(0, pss_server_wait(p->server, NULL));
     peer_end(p);
 }
 
 /* The stream stays open all the time. */
 static void a_silent_trainer_is_lost_after_its_lease(void **state) {
     (void)state;
-    struct rt_server_config c = usual;
+    struct pss_server_config c = usual;
     c.lease_ms = 300;
     struct peer *p = serve(&c);
     struct greeting g;
@@ -295,7 +295,7 @@ static void a_silent_trainer_is_lost_after_its_lease(void **state) {
     g.hello.mode = RT_SYNC;
     send_greeting(p, &g);
     struct co_err err = {0};
-    assert_int_equal(CO_PEERLOST, rt_server_wait(p->server, &err));
+    assert_int_equal(CO_PEERLOST, pss_server_wait(p->server, &err));
     assert_non_null(strstr(err.msg, "no sign of life within its lease of 0.3 s"));
     peer_end(p);
 }
@@ -303,7 +303,7 @@ static void a_silent_trainer_is_lost_after_its_lease(void **state) {
 /* Async: the others have finished; the lost one has one more lease to come back. */
 static void only_lost_trainers_left_end_the_job(void **state) {
     (void)state;
-    struct rt_server_config c = usual;
+    struct pss_server_config c = usual;
     c.lease_ms = 1500;
     co_test_clock_slow(true); /* nobody is lost because the machine stands still */
     struct peer *p = serve(&c);
@@ -316,7 +316,7 @@ static void only_lost_trainers_left_end_the_job(void **state) {
     await(p, &p->answers, 2);
     co_test_clock_slow(false);
     struct co_err err = {0};
-    assert_int_equal(CO_PEERLOST, rt_server_wait(p->server, &err));
+    assert_int_equal(CO_PEERLOST, pss_server_wait(p->server, &err));
     assert_non_null(strstr(err.msg, "gave up: no data"));
     assert_non_null(strstr(err.msg, "did not come back before the others ended"));
     peer_free(q);
@@ -327,7 +327,7 @@ static void only_lost_trainers_left_end_the_job(void **state) {
 static void who_had_finished_here_is_not_waited_for(void **state) {
     (void)state;
     for (int finishing = 0; finishing < 2; finishing++) {
-        struct rt_server_config c = usual;
+        struct pss_server_config c = usual;
         c.start_timeout_ms = 3000;
         c.return_ms = 1000;
         co_test_clock_slow(true); /* trainer 1 has all the time that it needs */
@@ -340,9 +340,9 @@ static void who_had_finished_here_is_not_waited_for(void **state) {
         await(p, &p->answers, 1);
         send_finish(p);
         await(p, &p->answers, 2);
-        rt_stream_cancel(p->stream);
+        rpc_stream_cancel(p->stream);
         co_test_clock_slow(false);
-        assert_int_equal(finishing ? 0 : CO_TIMEOUT, rt_server_wait(p->server, NULL));
+        assert_int_equal(finishing ? 0 : CO_TIMEOUT, pss_server_wait(p->server, NULL));
         peer_end(p);
     }
 }

@@ -14,109 +14,109 @@ enum { LINGER_MS = 10000, AWAY_MS = 2000 };
 /* Between two log lines about missing trainers, and between two about refused peers. */
 enum { SAY_MS = 10000 };
 
-void rt_server_check_end(struct rt_server *s) {
-    uint32_t done = rt_members_in(&s->members, RT_MEMBER_FINISHED);
-    uint32_t lost = rt_members_in(&s->members, RT_MEMBER_LOST);
+void pss_server_check_end(struct pss_server *s) {
+    uint32_t done = pss_members_in(&s->members, PSS_MEMBER_FINISHED);
+    uint32_t lost = pss_members_in(&s->members, PSS_MEMBER_LOST);
     if (done == s->members.n) {
-        rt_server_say(s, "all %u trainers have finished", done);
-        rt_server_over(s, &(struct co_err){0});
+        pss_server_say(s, "all %u trainers have finished", done);
+        pss_server_over(s, &(struct co_err){0});
     } else if (done + lost == s->members.n && !s->orphan_ms) {
         s->orphan_ms = net_now();
     }
 }
 
 /* A trainer that said it will return is waited for even if return_ms is 0: for one lease. */
-static int64_t return_wait(const struct rt_server *s) {
+static int64_t return_wait(const struct pss_server *s) {
     return s->config.return_ms > 0 ? s->config.return_ms : s->config.lease_ms;
 }
 
-void rt_server_miss(struct rt_server *s, uint32_t trainer, const char *cause) {
-    struct rt_member *m = &s->members.all[trainer];
+void pss_server_miss(struct pss_server *s, uint32_t trainer, const char *cause) {
+    struct pss_member *m = &s->members.all[trainer];
     if (atomic_load(&s->stopping)) {
         /* check_leases uses the stream of an ALIVE member, and this one has none any more. */
-        rt_member_set(&s->members, trainer, RT_MEMBER_AWAY);
+        pss_member_set(&s->members, trainer, PSS_MEMBER_AWAY);
         return;
     }
     if (s->config.return_ms <= 0) {
-        rt_server_lose(s, trainer, cause);
+        pss_server_lose(s, trainer, cause);
         return;
     }
     int64_t now = net_now();
     char text[640];
     (void)snprintf(m->cause, sizeof(m->cause), "%s", cause);
     m->until_ms = now + s->config.return_ms;
-    rt_member_set(&s->members, trainer, RT_MEMBER_AWAY);
-    rt_meter_add(RT_M_MISSED, RT_MISSED_AWAY, 1);
-    rt_member_describe(&s->members, trainer, now, text, sizeof(text));
-    rt_say_warn("%s; waiting for it for %.1f s", text, (double)s->config.return_ms / 1000);
+    pss_member_set(&s->members, trainer, PSS_MEMBER_AWAY);
+    meter_add(METER_M_MISSED, METER_MISSED_AWAY, 1);
+    pss_member_describe(&s->members, trainer, now, text, sizeof(text));
+    ps_say_warn("%s; waiting for it for %.1f s", text, (double)s->config.return_ms / 1000);
 }
 
-void rt_server_expect(struct rt_server *s, uint32_t trainer) {
-    struct rt_member *m = &s->members.all[trainer];
+void pss_server_expect(struct pss_server *s, uint32_t trainer) {
+    struct pss_member *m = &s->members.all[trainer];
     (void)snprintf(m->cause, sizeof(m->cause), "it left to join again");
     m->until_ms = net_now() + return_wait(s);
-    rt_member_set(&s->members, trainer, RT_MEMBER_AWAY);
+    pss_member_set(&s->members, trainer, PSS_MEMBER_AWAY);
 }
 
-void rt_server_lose(struct rt_server *s, uint32_t trainer, const char *cause) {
-    struct rt_member *m = &s->members.all[trainer];
+void pss_server_lose(struct pss_server *s, uint32_t trainer, const char *cause) {
+    struct pss_member *m = &s->members.all[trainer];
     (void)snprintf(m->cause, sizeof(m->cause), "%s", cause);
-    rt_member_set(&s->members, trainer, RT_MEMBER_LOST);
-    rt_meter_add(RT_M_MISSED, RT_MISSED_LOST, 1);
+    pss_member_set(&s->members, trainer, PSS_MEMBER_LOST);
+    meter_add(METER_M_MISSED, METER_MISSED_LOST, 1);
     char text[640];
-    rt_member_describe(&s->members, trainer, net_now(), text, sizeof(text));
-    if (s->mode == RT_SYNC && rt_members_in(&s->members, RT_MEMBER_LOST) > s->backup) {
+    pss_member_describe(&s->members, trainer, net_now(), text, sizeof(text));
+    if (s->mode == RT_SYNC && pss_members_in(&s->members, PSS_MEMBER_LOST) > s->backup) {
         struct co_err err = {0};
         co_err_set(&err, CO_PEERLOST, "%s", text);
-        rt_server_over(s, &err);
+        pss_server_over(s, &err);
         return;
     }
-    rt_say_warn("%s; %s", text,
+    ps_say_warn("%s; %s", text,
         s->members.n > 1 ? "training goes on without it" : "it was the only trainer");
-    rt_server_barrier(s);
-    rt_server_pace_check(s, net_now());
-    rt_server_check_end(s);
+    pss_server_barrier(s);
+    pss_server_pace_check(s, net_now());
+    pss_server_check_end(s);
 }
 
 /* Closes a connection that has sent no valid hello in time.  One that was refused, and did not
  * close by itself, has been logged before. */
-static void drop_silent(struct rt_server *s, struct rt_session *se) {
+static void drop_silent(struct pss_server *s, struct pss_session *se) {
     struct co_err why = {0};
     if (!se->refused) {
         co_err_set(&why, CO_TIMEOUT, "no hello within %.3g s", (double)s->config.hello_ms / 1000);
-        rt_server_say_refused(s, rt_stream_peer(se->stream), &why);
+        pss_server_say_refused(s, rpc_stream_peer(se->stream), &why);
         se->refused = true;
     }
-    rt_stream_cancel(se->stream);
+    rpc_stream_cancel(se->stream);
 }
 
-static void check_leases(struct rt_server *s, int64_t now) {
+static void check_leases(struct pss_server *s, int64_t now) {
     /* If this process was stopped for a while, the silence of trainers proves nothing. */
     bool was_away = s->ticked_ms && now - s->ticked_ms > AWAY_MS;
     s->ticked_ms = now;
     for (uint32_t i = 0; i < s->members.n && !s->over; i++) {
-        struct rt_member *m = &s->members.all[i];
-        if (m->state == RT_MEMBER_ALIVE && (was_away || rt_stream_paused(m->stream))) {
+        struct pss_member *m = &s->members.all[i];
+        if (m->state == PSS_MEMBER_ALIVE && (was_away || rpc_stream_paused(m->stream))) {
             m->heard_ms = now; /* this server did not read */
             m->rival_ms = m->rival_ms ? now : 0;
         }
-        if (m->state == RT_MEMBER_ALIVE && now - m->heard_ms > s->config.lease_ms) {
+        if (m->state == PSS_MEMBER_ALIVE && now - m->heard_ms > s->config.lease_ms) {
             char cause[96];
             (void)snprintf(cause, sizeof(cause), "no sign of life within its lease of %.1f s",
                 (double)s->config.lease_ms / 1000);
-            struct rt_stream *stream = co_steal_ptr(m->stream);
-            rt_server_miss(s, i, cause);
-            rt_stream_cancel(stream);
-            rt_stream_unref(stream);
-        } else if (m->state == RT_MEMBER_AWAY && now > m->until_ms) {
+            struct rpc_stream *stream = co_steal_ptr(m->stream);
+            pss_server_miss(s, i, cause);
+            rpc_stream_cancel(stream);
+            rpc_stream_unref(stream);
+        } else if (m->state == PSS_MEMBER_AWAY && now > m->until_ms) {
             char cause[sizeof(m->cause) + 64];
             (void)snprintf(cause, sizeof(cause), "%s, not back within %.1f s", m->cause,
                 (double)return_wait(s) / 1000);
-            rt_server_lose(s, i, cause);
+            pss_server_lose(s, i, cause);
         }
     }
-    for (struct rt_session *se = s->sessions; se; se = se->next) {
-        if (se->trainer == RT_NOBODY && now - se->since_ms > s->config.hello_ms) {
+    for (struct pss_session *se = s->sessions; se; se = se->next) {
+        if (se->trainer == PSS_NOBODY && now - se->since_ms > s->config.hello_ms) {
             drop_silent(s, se);
         }
     }
@@ -124,33 +124,33 @@ static void check_leases(struct rt_server *s, int64_t now) {
 
 /* The wait for the first trainer has no limit, since its pod may be waiting for a node.  So the log
  * says that this server waits. */
-static void say_missing(struct rt_server *s, int64_t now) {
+static void say_missing(struct pss_server *s, int64_t now) {
     char list[128];
-    uint32_t absent = rt_members_in(&s->members, RT_MEMBER_ABSENT);
+    uint32_t absent = pss_members_in(&s->members, PSS_MEMBER_ABSENT);
     if (s->said_ms && absent > 0 && now - s->said_ms >= SAY_MS) {
-        rt_members_list(&s->members, RT_MEMBER_ABSENT, list, sizeof(list));
-        rt_server_say(s, "waiting for trainers %s of %u", list, s->config.trainers);
+        pss_members_list(&s->members, PSS_MEMBER_ABSENT, list, sizeof(list));
+        pss_server_say(s, "waiting for trainers %s of %u", list, s->config.trainers);
     }
     if (!s->said_ms || now - s->said_ms >= SAY_MS) {
         s->said_ms = now;
     }
 }
 
-void rt_server_say_refused(struct rt_server *s, const char *peer, const struct co_err *why) {
+void pss_server_say_refused(struct pss_server *s, const char *peer, const struct co_err *why) {
     int64_t now = net_now();
     s->refused++;
-    rt_meter_add(RT_M_REFUSED, rt_meter_word(RT_M_REFUSED, co_code_name(why->code)), 1);
+    meter_add(METER_M_REFUSED, meter_word(METER_M_REFUSED, co_code_name(why->code)), 1);
     if (s->refused_ms && now - s->refused_ms < SAY_MS) {
         s->refused_unsaid++;
         return;
     }
     s->refused_ms = now;
-    rt_say_warn("%s refused: %s", peer, co_err_text(why));
+    ps_say_warn("%s refused: %s", peer, co_err_text(why));
 }
 
-static void say_refusals(struct rt_server *s, int64_t now) {
+static void say_refusals(struct pss_server *s, int64_t now) {
     if (s->refused_unsaid > 0 && now - s->refused_ms >= SAY_MS) {
-        rt_say_warn("%llu more refused since, %llu in all", (unsigned long long)s->refused_unsaid,
+        ps_say_warn("%llu more refused since, %llu in all", (unsigned long long)s->refused_unsaid,
             (unsigned long long)s->refused);
         s->refused_unsaid = 0;
         s->refused_ms = now;
@@ -159,37 +159,37 @@ static void say_refusals(struct rt_server *s, int64_t now) {
 
 /* A server that was restarted while trainers finish: those that had finished here before are gone.
  * One that still trains comes back as from any loss. */
-static bool all_finished_before(const struct rt_server *s, int64_t now) {
-    uint32_t absent = rt_members_in(&s->members, RT_MEMBER_ABSENT);
+static bool all_finished_before(const struct pss_server *s, int64_t now) {
+    uint32_t absent = pss_members_in(&s->members, PSS_MEMBER_ABSENT);
     return s->ending && absent > 0 && now - s->first_ms > return_wait(s) &&
-           absent + rt_members_in(&s->members, RT_MEMBER_FINISHED) == s->members.n;
+           absent + pss_members_in(&s->members, PSS_MEMBER_FINISHED) == s->members.n;
 }
 
-static void check_missing(struct rt_server *s, int64_t now) {
+static void check_missing(struct pss_server *s, int64_t now) {
     struct co_err err = {0};
     char list[128];
     if (all_finished_before(s, now)) {
-        rt_members_list(&s->members, RT_MEMBER_ABSENT, list, sizeof(list));
-        rt_server_say(s,
+        pss_members_list(&s->members, PSS_MEMBER_ABSENT, list, sizeof(list));
+        pss_server_say(s,
             "trainers %s of %u finished before this server was restarted: they did not come back "
             "within %.1f s, and all others have finished",
             list, s->config.trainers, (double)return_wait(s) / 1000);
-        rt_server_over(s, &err);
+        pss_server_over(s, &err);
     } else if (s->first_ms && now - s->first_ms > s->config.start_timeout_ms &&
-               rt_members_in(&s->members, RT_MEMBER_ABSENT) > 0) {
-        rt_members_list(&s->members, RT_MEMBER_ABSENT, list, sizeof(list));
+               pss_members_in(&s->members, PSS_MEMBER_ABSENT) > 0) {
+        pss_members_list(&s->members, PSS_MEMBER_ABSENT, list, sizeof(list));
         co_err_set(&err, CO_TIMEOUT,
             "trainers %s of %u have not come within %.1f s of the first one", list,
             s->config.trainers, (double)s->config.start_timeout_ms / 1000);
-        rt_server_over(s, &err);
+        pss_server_over(s, &err);
     } else if (s->orphan_ms && now - s->orphan_ms > s->config.lease_ms) {
         for (uint32_t i = 0; i < s->members.n && !s->over; i++) {
-            if (s->members.all[i].state == RT_MEMBER_LOST) {
+            if (s->members.all[i].state == PSS_MEMBER_LOST) {
                 char text[640];
-                rt_member_describe(&s->members, i, now, text, sizeof(text));
+                pss_member_describe(&s->members, i, now, text, sizeof(text));
                 co_err_set(
                     &err, CO_PEERLOST, "%s, and did not come back before the others ended", text);
-                rt_server_over(s, &err);
+                pss_server_over(s, &err);
             }
         }
     }
@@ -197,16 +197,16 @@ static void check_missing(struct rt_server *s, int64_t now) {
 
 /* True while a finished trainer may still connect to send its finish.  If the server ended before,
  * that trainer would fail with a lost server. */
-static bool is_one_to_come(const struct rt_server *s) {
+static bool is_one_to_come(const struct pss_server *s) {
     bool any = false;
     for (uint32_t i = 0; i < s->members.n && s->result.code == 0; i++) {
-        any = any || rt_member_may_return(&s->members.all[i]);
+        any = any || pss_member_may_return(&s->members.all[i]);
     }
     return any;
 }
 
 /* Trainers close after their last answer.  If one does not, the server waits LINGER_MS for it. */
-void rt_server_tell(struct rt_server *s) {
+void pss_server_tell(struct pss_server *s) {
     bool waits = s->sessions || is_one_to_come(s);
     if (s->over && !s->told && (!waits || net_now() - s->over_ms > LINGER_MS)) {
         s->told = true;
@@ -214,23 +214,23 @@ void rt_server_tell(struct rt_server *s) {
     }
 }
 
-void rt_server_tick(void *arg) {
-    struct rt_server *s = arg;
+void pss_server_tick(void *arg) {
+    struct pss_server *s = arg;
     int64_t now = net_now();
     if (!s->over && !atomic_load(&s->stopping)) {
         check_leases(s, now);
-        rt_server_check_load(s);
-        rt_server_check_order(s);
+        pss_server_check_load(s);
+        pss_server_check_order(s);
         check_missing(s, now);
-        rt_server_pace_check(s, now);
+        pss_server_pace_check(s, now);
         say_missing(s, now);
     }
     say_refusals(s, now);
-    rt_server_meter_tick(s);
-    rt_server_tell(s);
+    pss_server_meter_tick(s);
+    pss_server_tell(s);
 }
 
-void rt_server_over(struct rt_server *s, const struct co_err *result) {
+void pss_server_over(struct pss_server *s, const struct co_err *result) {
     if (s->over) {
         return;
     }
@@ -240,12 +240,12 @@ void rt_server_over(struct rt_server *s, const struct co_err *result) {
     if (result->code == 0) {
         return;
     }
-    rt_say_error("%s", co_err_text(result));
-    for (struct rt_session *se = s->sessions; se; se = se->next) {
-        if (se->trainer != RT_NOBODY) {
-            (void)!rt_stream_send(
-                se->stream, rt_frame_error(NULL, result->code, co_err_text(result)), NULL);
-            rt_stream_end(se->stream);
+    ps_say_error("%s", co_err_text(result));
+    for (struct pss_session *se = s->sessions; se; se = se->next) {
+        if (se->trainer != PSS_NOBODY) {
+            (void)!rpc_stream_send(
+                se->stream, rpc_frame_error(NULL, result->code, co_err_text(result)), NULL);
+            rpc_stream_end(se->stream);
         }
     }
 }

@@ -14,117 +14,116 @@ enum {
 
 /* ---- which tables ---- */
 
-static enum rt_cold_age leaves(void *arg, uint32_t slot) {
-    const struct rt_shard_table *st = arg;
-    return rt_snapshot_leaves(st->snapshot, st->index, slot);
+static enum table_cold_age leaves(void *arg, uint32_t slot) {
+    const struct shard_table *st = arg;
+    return shard_snapshot_leaves(st->snapshot, st->index, slot);
 }
 
-static void comes(void *arg, uint32_t slot, enum rt_cold_age age) {
-    const struct rt_shard_table *st = arg;
-    rt_snapshot_comes(st->snapshot, st->index, slot, age);
+static void comes(void *arg, uint32_t slot, enum table_cold_age age) {
+    const struct shard_table *st = arg;
+    shard_snapshot_comes(st->snapshot, st->index, slot, age);
 }
 
 /* lfu tables stay in memory: lfu compares the counts of all rows, and its capacity bounds them. */
-void rt_shard_cold_init(struct rt_shard_tables *t, struct rt_shard_table *st) {
-    const struct rt_shard_config *c = &t->config;
-    if (!c->rocks || st->table->evict.kind == RT_EVICT_LFU) {
+void shard_cold_init(struct shard_tables *t, struct shard_table *st) {
+    const struct shard_config *c = &t->config;
+    if (!c->rocks || st->table->evict.kind == TABLE_EVICT_LFU) {
         return;
     }
     st->cold = co_xcalloc(1, sizeof(*st->cold));
     size_t share = c->budget->max / SHARED / c->n_tables / c->shards;
     t->cold.shards = c->shards;
-    rt_cold_init(st->cold, st->rows, c->rocks, c->budget, &t->cold, share);
+    table_cold_init(st->cold, st->rows, c->rocks, c->budget, &t->cold, share);
 }
 
-void rt_shard_cold_done(struct rt_shard_table *st) {
+void shard_cold_done(struct shard_table *st) {
     if (st->cold) {
-        rt_cold_done(st->cold);
+        table_cold_done(st->cold);
         free(st->cold);
         st->cold = NULL;
     }
 }
 
-void rt_shard_cold_watch(struct rt_shard_table *st) {
+void shard_cold_watch(struct shard_table *st) {
     if (st->cold) {
-        st->cold->watch = (struct rt_cold_watch){leaves, comes, st};
+        st->cold->watch = (struct table_cold_watch){leaves, comes, st};
     }
 }
 
-int rt_shard_cold_bring(
-    struct rt_shard_table *st, const uint64_t *ids, size_t n, struct co_err *err) {
+int shard_cold_bring(struct shard_table *st, const uint64_t *ids, size_t n, struct co_err *err) {
     if (!st->cold || n == 0) {
         return 0;
     }
     CO_AUTOFREE uint32_t *slots = co_xmalloc(n * sizeof(*slots));
-    int rc = rt_cold_bring(st->cold, ids, n, slots, err);
+    int rc = table_cold_bring(st->cold, ids, n, slots, err);
     return rc < 0 ? co_err_wrap(err, "table '%s'", st->table->name) : 0;
 }
 
 /* ---- saving ---- */
 
 /* Writes to the frame those rows of the part that the save mode saves. */
-static void put_part(struct rt_shard_table *st, struct rt_cold_part *p, enum rt_save_mode mode,
-    size_t n, struct rt_frame *a) {
-    size_t floats = rt_shard_row_floats(st), kept = rt_evict_words(&st->table->evict) * 4;
+static void put_part(struct shard_table *st, struct table_cold_part *p, enum rt_save_mode mode,
+    size_t n, struct rpc_frame *a) {
+    size_t floats = shard_row_floats(st), kept = table_evict_words(&st->table->evict) * 4;
     CO_AUTOFREE float *row = co_xmalloc(floats * sizeof(float) + 1);
-    unsigned char before[RT_POLICY_HEAD_MAX * 4], *id = a->payload, *out = id + n * 8;
+    unsigned char before[TABLE_POLICY_HEAD_MAX * 4], *id = a->payload, *out = id + n * 8;
     for (size_t i = 0; i < p->n_hot + p->n_cold; i++) {
         bool hot = i < p->n_hot;
-        void *body = hot ? rt_store_body(st->rows, p->slots[i])
-                         : rt_cold_part_body(st->cold, p, i - p->n_hot);
-        if (!rt_shard_row_saves(st, body, mode)) {
+        void *body = hot ? table_store_body(st->rows, p->slots[i])
+                         : table_cold_part_body(st->cold, p, i - p->n_hot);
+        if (!shard_row_saves(st, body, mode)) {
             continue;
         }
         if (hot && mode != RT_SAVE_ALL) { /* saving changes the row's counts */
-            rt_snapshot_change(st->snapshot, st->index, p->slots[i]);
+            shard_snapshot_change(st->snapshot, st->index, p->slots[i]);
         }
         memcpy(before, body, kept);
-        rt_shard_row_save(st, body, mode, row);
+        shard_row_save(st, body, mode, row);
         if (!hot && memcmp(before, body, kept) != 0) {
-            p->verdict[i - p->n_hot] = RT_COLD_CHANGE;
+            p->verdict[i - p->n_hot] = TABLE_COLD_CHANGE;
         }
-        co_put_u64(id, hot ? rt_store_id(st->rows, p->slots[i]) : p->ids[i - p->n_hot]);
-        rt_copy_f32(out, row, floats);
+        co_put_u64(id, hot ? table_store_id(st->rows, p->slots[i]) : p->ids[i - p->n_hot]);
+        rpc_copy_f32(out, row, floats);
         id += 8;
         out += floats * sizeof(float);
     }
 }
 
 static size_t count_part(
-    const struct rt_shard_table *st, const struct rt_cold_part *p, enum rt_save_mode mode) {
+    const struct shard_table *st, const struct table_cold_part *p, enum rt_save_mode mode) {
     size_t n = 0;
     for (size_t i = 0; i < p->n_hot; i++) {
-        n += rt_shard_row_saves(st, rt_store_body(st->rows, p->slots[i]), mode);
+        n += shard_row_saves(st, table_store_body(st->rows, p->slots[i]), mode);
     }
     for (size_t i = 0; i < p->n_cold; i++) {
-        n += rt_shard_row_saves(st, rt_cold_part_body(st->cold, p, i), mode);
+        n += shard_row_saves(st, table_cold_part_body(st->cold, p, i), mode);
     }
     return n;
 }
 
 /* Passes go in the order of the ids' hashes: aux is where this part begins; in the answer, where
  * the next one does. */
-static uint64_t begin_of(const struct rt_frame *f) {
-    return f->head.aux < RT_COLD_END ? f->head.aux : RT_COLD_END;
+static uint64_t begin_of(const struct rpc_frame *f) {
+    return f->head.aux < TABLE_COLD_END ? f->head.aux : TABLE_COLD_END;
 }
 
-static uint64_t next_of(const struct rt_cold_part *p) {
-    return p->end == RT_COLD_END ? UINT64_MAX : p->end;
+static uint64_t next_of(const struct table_cold_part *p) {
+    return p->end == TABLE_COLD_END ? UINT64_MAX : p->end;
 }
 
-int rt_shard_cold_scan(struct rt_shard_table *st, const struct rt_frame *f, size_t most,
-    struct rt_frame **ret, struct co_err *err) {
+int shard_cold_scan(struct shard_table *st, const struct rpc_frame *f, size_t most,
+    struct rpc_frame **ret, struct co_err *err) {
     enum rt_save_mode mode = (enum rt_save_mode)f->head.count;
-    CO_CLEANUP(rt_cold_part_done) struct rt_cold_part p;
-    int rc = rt_cold_part(st->cold, begin_of(f), most, &p, err);
+    CO_CLEANUP(table_cold_part_done) struct table_cold_part p;
+    int rc = table_cold_part(st->cold, begin_of(f), most, &p, err);
     size_t n = rc < 0 ? 0 : count_part(st, &p, mode);
-    size_t bytes = n * (8 + rt_shard_row_floats(st) * sizeof(float));
-    rc = rc < 0 ? rc : rt_frame_new(f->head.kind | RT_FRAME_ANSWER, bytes, ret, err);
+    size_t bytes = n * (8 + shard_row_floats(st) * sizeof(float));
+    rc = rc < 0 ? rc : rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, bytes, ret, err);
     if (rc == 0) {
         put_part(st, &p, mode, n, *ret);
         (*ret)->head.count = (uint32_t)n;
         (*ret)->head.aux = next_of(&p);
-        rc = rt_cold_settle(st->cold, &p, err);
+        rc = table_cold_settle(st->cold, &p, err);
     }
     return rc < 0 ? co_err_wrap(err, "table '%s'", st->table->name) : 0;
 }
@@ -132,46 +131,46 @@ int rt_shard_cold_scan(struct rt_shard_table *st, const struct rt_frame *f, size
 /* ---- shrink and sweep ---- */
 
 /* Erases the expired cold rows of the part, and writes back the counts of the others. */
-static int shrink_cold(struct rt_shard_table *st, struct rt_cold_part *p, uint32_t now,
+static int shrink_cold(struct shard_table *st, struct table_cold_part *p, uint32_t now,
     uint32_t *ret_erased, struct co_err *err) {
-    const struct rt_policy *evict = &st->table->evict;
+    const struct table_policy *evict = &st->table->evict;
     uint32_t erased = 0;
     for (size_t i = 0; i < p->n_cold; i++) {
-        bool goes = rt_evict_shrink(evict, rt_cold_part_body(st->cold, p, i), now);
-        p->verdict[i] = goes                          ? RT_COLD_ERASE
-                        : evict->kind == RT_EVICT_CTR ? RT_COLD_CHANGE
-                                                      : RT_COLD_KEEP;
+        bool goes = table_evict_shrink(evict, table_cold_part_body(st->cold, p, i), now);
+        p->verdict[i] = goes                             ? TABLE_COLD_ERASE
+                        : evict->kind == TABLE_EVICT_CTR ? TABLE_COLD_CHANGE
+                                                         : TABLE_COLD_KEEP;
         erased += goes;
     }
-    int rc = rt_cold_settle(st->cold, p, err);
+    int rc = table_cold_settle(st->cold, p, err);
     for (size_t i = 0; i < p->n_cold && rc == 0; i++) {
-        if (p->verdict[i] == RT_COLD_ERASE) {
-            rt_snapshot_gone(st->snapshot, st->index, p->ids[i]);
+        if (p->verdict[i] == TABLE_COLD_ERASE) {
+            shard_snapshot_gone(st->snapshot, st->index, p->ids[i]);
         }
     }
     *ret_erased = erased;
     return rc;
 }
 
-static uint32_t shrink_hot(struct rt_shard_table *st, const struct rt_cold_part *p, uint32_t now) {
+static uint32_t shrink_hot(struct shard_table *st, const struct table_cold_part *p, uint32_t now) {
     uint32_t erased = 0;
     for (size_t i = 0; i < p->n_hot; i++) {
-        rt_snapshot_change(st->snapshot, st->index, p->slots[i]);
-        void *head = rt_store_head(st->rows, p->slots[i]);
-        if (rt_evict_shrink(&st->table->evict, head, now)) {
-            rt_shard_row_erase(st, p->slots[i]);
+        shard_snapshot_change(st->snapshot, st->index, p->slots[i]);
+        void *head = table_store_head(st->rows, p->slots[i]);
+        if (table_evict_shrink(&st->table->evict, head, now)) {
+            shard_row_erase(st, p->slots[i]);
             erased++;
         }
     }
     return erased;
 }
 
-int rt_shard_cold_shrink(struct rt_shard_table *st, const struct rt_frame *f, uint32_t now,
-    struct rt_frame **ret, struct co_err *err) {
-    CO_CLEANUP(rt_cold_part_done) struct rt_cold_part p = {0};
+int shard_cold_shrink(struct shard_table *st, const struct rpc_frame *f, uint32_t now,
+    struct rpc_frame **ret, struct co_err *err) {
+    CO_CLEANUP(table_cold_part_done) struct table_cold_part p = {0};
     uint32_t erased = 0;
-    int rc = rt_frame_new(f->head.kind | RT_FRAME_ANSWER, 0, ret, err);
-    rc = rc < 0 ? rc : rt_cold_part(st->cold, begin_of(f), SHRINK_ROWS, &p, err);
+    int rc = rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, 0, ret, err);
+    rc = rc < 0 ? rc : table_cold_part(st->cold, begin_of(f), SHRINK_ROWS, &p, err);
     rc = rc < 0 ? rc : shrink_cold(st, &p, now, &erased, err);
     if (rc < 0) {
         return co_err_wrap(err, "table '%s'", st->table->name);
@@ -183,17 +182,17 @@ int rt_shard_cold_shrink(struct rt_shard_table *st, const struct rt_frame *f, ui
     return 0;
 }
 
-int rt_shard_cold_sweep(struct rt_shard_table *st, size_t n, uint32_t now, struct co_err *err) {
+int shard_cold_sweep(struct shard_table *st, size_t n, uint32_t now, struct co_err *err) {
     if (!st->cold || st->cold->rows == 0) {
         return 0;
     }
     int rc = 0;
     for (st->credit += n; st->credit >= SWEEP_CREDIT && rc == 0; st->credit -= SWEEP_CREDIT) {
-        CO_CLEANUP(rt_cold_part_done) struct rt_cold_part p = {0};
+        CO_CLEANUP(table_cold_part_done) struct table_cold_part p = {0};
         uint32_t erased;
-        rc = rt_cold_part(st->cold, st->sweep, SWEEP_CREDIT, &p, err);
+        rc = table_cold_part(st->cold, st->sweep, SWEEP_CREDIT, &p, err);
         rc = rc < 0 ? rc : shrink_cold(st, &p, now, &erased, err);
-        st->sweep = p.end < RT_COLD_END ? p.end : 0;
+        st->sweep = p.end < TABLE_COLD_END ? p.end : 0;
     }
     return rc < 0 ? co_err_wrap(err, "table '%s'", st->table->name) : 0;
 }

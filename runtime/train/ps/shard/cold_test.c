@@ -32,10 +32,10 @@ static const struct rt_table_spec specs[TABLES] = {
 /* Two shards that get the same requests; the first one has cold rows. */
 struct world {
     char dir[64];
-    struct rt_table tables[TABLES];
-    struct rt_budget budget[2];
-    struct rt_rocks *rocks;
-    struct rt_shard_tables shards[2];
+    struct ps_table tables[TABLES];
+    struct table_budget budget[2];
+    struct table_rocks *rocks;
+    struct shard_tables shards[2];
     uint64_t seed;
 };
 
@@ -49,13 +49,13 @@ static void start(struct world *w, uint64_t seed, enum rt_mode mode) {
     (void)snprintf(w->dir, sizeof(w->dir), "/tmp/shard_cold_test_XXXXXX");
     assert_non_null(mkdtemp(w->dir));
     for (int i = 0; i < TABLES; i++) {
-        assert_int_equal(0, rt_table_make(&specs[i], &w->tables[i], NULL));
+        assert_int_equal(0, ps_table_make(&specs[i], &w->tables[i], NULL));
     }
-    assert_int_equal(0, rt_rocks_open(w->dir, "cold", &w->budget[0], &w->rocks, NULL));
+    assert_int_equal(0, table_rocks_open(w->dir, "cold", &w->budget[0], &w->rocks, NULL));
     /* What others take: most of it. */
-    assert_int_equal(0, rt_budget_take(&w->budget[0], 8 * MEMORY, NULL));
+    assert_int_equal(0, table_budget_take(&w->budget[0], 8 * MEMORY, NULL));
     for (int i = 0; i < 2; i++) {
-        struct rt_shard_config c = {.shards = 1,
+        struct shard_config c = {.shards = 1,
             .servers = 1,
             .trainers = 1,
             .mode = mode,
@@ -63,43 +63,43 @@ static void start(struct world *w, uint64_t seed, enum rt_mode mode) {
             .n_tables = TABLES,
             .budget = &w->budget[i],
             .rocks = i == 0 ? w->rocks : NULL};
-        assert_int_equal(0, rt_shard_tables_init(&w->shards[i], &c, NULL));
+        assert_int_equal(0, shard_tables_init(&w->shards[i], &c, NULL));
     }
 }
 
 static void end(struct world *w) {
-    rt_shard_tables_done(&w->shards[0]);
-    rt_shard_tables_done(&w->shards[1]);
-    rt_rocks_close(w->rocks);
+    shard_tables_done(&w->shards[0]);
+    shard_tables_done(&w->shards[1]);
+    table_rocks_close(w->rocks);
     assert_int_equal(8 * MEMORY, atomic_load(&w->budget[0].used));
     assert_int_equal(0, rmdir(w->dir));
 }
 
-static struct rt_frame *ask(struct world *w, int shard, struct rt_frame *f) {
-    struct rt_frame *a = NULL;
+static struct rpc_frame *ask(struct world *w, int shard, struct rpc_frame *f) {
+    struct rpc_frame *a = NULL;
     struct co_err err = {0};
-    if (rt_shard_tables_do(&w->shards[shard], 0, f, &a, &err) < 0) {
+    if (shard_tables_do(&w->shards[shard], 0, f, &a, &err) < 0) {
         fail_msg("shard %d: %s", shard, err.msg);
     }
     return a;
 }
 
 /* Both get it, and answer the same. */
-static void ask_both(struct world *w, struct rt_frame *f_own) {
-    struct rt_frame *a[2] = {ask(w, 0, f_own), ask(w, 1, f_own)};
+static void ask_both(struct world *w, struct rpc_frame *f_own) {
+    struct rpc_frame *a[2] = {ask(w, 0, f_own), ask(w, 1, f_own)};
     assert_int_equal(a[0] != NULL, a[1] != NULL);
     if (a[0] && a[1]) {
         assert_int_equal(a[0]->head.bytes, a[1]->head.bytes);
         assert_memory_equal(a[0]->payload, a[1]->payload, a[0]->head.bytes);
     }
-    rt_frame_free(a[0]);
-    rt_frame_free(a[1]);
-    rt_frame_free(f_own);
+    rpc_frame_free(a[0]);
+    rpc_frame_free(a[1]);
+    rpc_frame_free(f_own);
 }
 
-static struct rt_frame *frame(uint8_t kind, uint32_t table, uint32_t count, size_t bytes) {
-    struct rt_frame *f = NULL;
-    assert_int_equal(0, rt_frame_new(kind, bytes, &f, NULL));
+static struct rpc_frame *frame(uint8_t kind, uint32_t table, uint32_t count, size_t bytes) {
+    struct rpc_frame *f = NULL;
+    assert_int_equal(0, rpc_frame_new(kind, bytes, &f, NULL));
     f->head.table = (uint16_t)table;
     f->head.count = count;
     return f;
@@ -107,12 +107,12 @@ static struct rt_frame *frame(uint8_t kind, uint32_t table, uint32_t count, size
 
 static void request(struct world *w) {
     static const uint8_t kinds[] = {
-        RT_FRAME_PULL_SPARSE, RT_FRAME_PULL_SPARSE, RT_FRAME_PUSH_SPARSE, RT_FRAME_PUSH_CLICKS};
+        RPC_FRAME_PULL_SPARSE, RPC_FRAME_PULL_SPARSE, RPC_FRAME_PUSH_SPARSE, RPC_FRAME_PUSH_CLICKS};
     uint8_t kind = kinds[dice(w, CO_ARRAY_LEN(kinds))];
-    uint32_t n = 1 + dice(w, BATCH), floats = kind == RT_FRAME_PULL_SPARSE   ? 0
-                                              : kind == RT_FRAME_PUSH_SPARSE ? DIM
-                                                                             : DIM + 2;
-    struct rt_frame *f = frame(kind, dice(w, TABLES), n, n * (8 + 4UL * floats));
+    uint32_t n = 1 + dice(w, BATCH), floats = kind == RPC_FRAME_PULL_SPARSE   ? 0
+                                              : kind == RPC_FRAME_PUSH_SPARSE ? DIM
+                                                                              : DIM + 2;
+    struct rpc_frame *f = frame(kind, dice(w, TABLES), n, n * (8 + 4UL * floats));
     for (uint32_t i = 0; i < n; i++) {
         co_put_u64(f->payload + 8UL * i, dice(w, dice(w, 2) ? IDS / 8 : IDS));
     }
@@ -137,19 +137,19 @@ static int by_id(const void *a, const void *b) {
 
 /* In the order of their ids, as places differ. */
 static size_t scan(struct world *w, int shard, uint32_t table, uint32_t mode, struct row *ret) {
-    size_t n = 0, floats = rt_shard_row_floats(&w->shards[shard].tables[table]);
+    size_t n = 0, floats = shard_row_floats(&w->shards[shard].tables[table]);
     for (uint64_t aux = 0; aux != UINT64_MAX;) {
-        struct rt_frame *f = frame(RT_FRAME_SCAN_SPARSE, table, mode, 0);
+        struct rpc_frame *f = frame(RPC_FRAME_SCAN_SPARSE, table, mode, 0);
         f->head.aux = aux;
-        struct rt_frame *a = ask(w, shard, f);
+        struct rpc_frame *a = ask(w, shard, f);
         assert_int_equal(a->head.bytes, a->head.count * (8 + floats * 4));
         for (uint32_t i = 0; i < a->head.count; i++, n++) {
             ret[n] = (struct row){.id = co_get_u64(a->payload + 8UL * i)};
-            rt_copy_f32(ret[n].floats, a->payload + 8UL * a->head.count + i * floats * 4, floats);
+            rpc_copy_f32(ret[n].floats, a->payload + 8UL * a->head.count + i * floats * 4, floats);
         }
         aux = a->head.aux;
-        rt_frame_free(a);
-        rt_frame_free(f);
+        rpc_frame_free(a);
+        rpc_frame_free(f);
     }
     qsort(ret, n, sizeof(*ret), by_id);
     return n;
@@ -169,16 +169,16 @@ static void scan_both(struct world *w, uint32_t table, uint32_t mode) {
 static uint64_t shrink(struct world *w, int shard, uint32_t table) {
     uint64_t erased = 0;
     for (uint64_t aux = 0; aux != UINT64_MAX;) {
-        struct rt_frame *f = frame(RT_FRAME_SHRINK, table, 0, 0), *again = NULL;
+        struct rpc_frame *f = frame(RPC_FRAME_SHRINK, table, 0, 0), *again = NULL;
         f->head.aux = aux;
-        struct rt_frame *a = ask(w, shard, f);
-        assert_int_equal(0, rt_shard_shrunk(&w->shards[shard], f, &again, NULL));
+        struct rpc_frame *a = ask(w, shard, f);
+        assert_int_equal(0, shard_shrunk(&w->shards[shard], f, &again, NULL));
         erased += a->head.count;
         aux = a->head.aux;
         assert_true(shard == 1 || again->head.aux == aux); /* its answer may be lost */
-        rt_frame_free(again);
-        rt_frame_free(a);
-        rt_frame_free(f);
+        rpc_frame_free(again);
+        rpc_frame_free(a);
+        rpc_frame_free(f);
     }
     return erased;
 }
@@ -187,13 +187,13 @@ static uint64_t shrink(struct world *w, int shard, uint32_t table) {
 static void restore_some(struct world *w, uint32_t table) {
     static struct row rows[IDS];
     size_t n = scan(w, 1, table, RT_SAVE_ALL, rows);
-    size_t floats = rt_shard_row_floats(&w->shards[1].tables[table]), most = 300;
+    size_t floats = shard_row_floats(&w->shards[1].tables[table]), most = 300;
     n = n < most ? n : most;
-    struct rt_frame *f = frame(RT_FRAME_RESTORE_SPARSE, table, (uint32_t)n, n * (8 + floats * 4));
+    struct rpc_frame *f = frame(RPC_FRAME_RESTORE_SPARSE, table, (uint32_t)n, n * (8 + floats * 4));
     for (size_t i = 0; i < n; i++) {
         co_put_u64(f->payload + 8 * i, rows[i].id);
         rows[i].floats[0] += 1;
-        rt_copy_f32(f->payload + 8 * n + i * floats * 4, rows[i].floats, floats);
+        rpc_copy_f32(f->payload + 8 * n + i * floats * 4, rows[i].floats, floats);
     }
     ask_both(w, f);
 }
@@ -217,7 +217,7 @@ static void answers_are_the_same_as_with_all_rows_in_memory(void **state) {
         for (int i = 0; i < 1500; i++) {
             request(&w);
             for (int k = 0; modes[m] == RT_SYNC && i % 8 == 7 && k < 2; k++) {
-                assert_int_equal(0, rt_shard_tables_step(&w.shards[k], 2, NULL));
+                assert_int_equal(0, shard_tables_step(&w.shards[k], 2, NULL));
             }
             if (i % 500 == 499) {
                 passes(&w);
@@ -225,7 +225,7 @@ static void answers_are_the_same_as_with_all_rows_in_memory(void **state) {
         }
         for (uint32_t table = 0; table < TABLES - 1; table++) {
             scan_both(&w, table, RT_SAVE_ALL);
-            const struct rt_shard_table *st = &w.shards[0].tables[table];
+            const struct shard_table *st = &w.shards[0].tables[table];
             assert_true(st->cold->rows > 500); /* or nothing was tried */
         }
         end(&w);
@@ -233,7 +233,7 @@ static void answers_are_the_same_as_with_all_rows_in_memory(void **state) {
 }
 
 static void push(struct world *w, uint32_t table, uint64_t first, uint32_t n) {
-    struct rt_frame *f = frame(RT_FRAME_PUSH_SPARSE, table, n, n * (8 + 4UL * DIM));
+    struct rpc_frame *f = frame(RPC_FRAME_PUSH_SPARSE, table, n, n * (8 + 4UL * DIM));
     for (uint32_t i = 0; i < n; i++) {
         co_put_u64(f->payload + 8UL * i, first + i);
     }
@@ -253,13 +253,13 @@ static void cold_rows_that_were_not_used_for_long_go(void **state) {
     for (uint64_t id = 0; id < IDS; id += BATCH) {
         push(&w, TTL, id, BATCH);
     }
-    const struct rt_shard_table *st = &w.shards[0].tables[TTL];
+    const struct shard_table *st = &w.shards[0].tables[TTL];
     uint64_t cold = st->cold->rows;
     assert_true(cold > 500);
     for (int limit = 0; limit < 2; limit++) {
         for (int k = 0; k < 2; k++) {
-            struct rt_shard_table *one = &w.shards[k].tables[TTL];
-            rt_shard_rate_set(one, LIMIT + (uint64_t)limit, one->lr);
+            struct shard_table *one = &w.shards[k].tables[TTL];
+            shard_rate_set(one, LIMIT + (uint64_t)limit, one->lr);
         }
         for (int i = 0; i < 2 * IDS / BATCH; i++) { /* a sweep over all, and a bit */
             push(&w, TTL, 0, BATCH);
@@ -267,7 +267,7 @@ static void cold_rows_that_were_not_used_for_long_go(void **state) {
         assert_true(limit == 1 || st->cold->rows > cold / 2); /* not sooner */
     }
     assert_int_equal(0, st->cold->rows);
-    assert_int_equal(BATCH, rt_store_rows(st->rows));
+    assert_int_equal(BATCH, table_store_rows(st->rows));
     scan_both(&w, TTL, RT_SAVE_ALL);
     end(&w);
 }

@@ -8,10 +8,10 @@
 #include "runtime/train/rpc/bytes.h"
 #include "runtime/train/table/narrow.h"
 
-static int make_block(struct rt_dense_block *b, const struct rt_table *table, size_t n, bool sync,
-    size_t bytes_max, struct co_err *err) {
+static int make_block(struct shard_dense_block *b, const struct ps_table *table, size_t n,
+    bool sync, size_t bytes_max, struct co_err *err) {
     b->n = n;
-    b->n_state = rt_table_state(table, n);
+    b->n_state = ps_table_state(table, n);
     void *w = NULL, *state = NULL, *sum = NULL;
     int rc = co_try_alloc(n, sizeof(float), bytes_max, "values", &w, err);
     if (rc == 0 && b->n_state > 0) {
@@ -24,30 +24,30 @@ static int make_block(struct rt_dense_block *b, const struct rt_table *table, si
     b->state = state;
     b->sum = sum;
     if (rc == 0 && state) {
-        rt_optim_state_init(&table->optim, n, b->state);
+        optim_state_init(&table->optim, n, b->state);
     }
     return rc;
 }
 
-int rt_shard_dense_init(struct rt_shard_tables *t, struct rt_shard_table *st, struct co_err *err) {
-    const struct rt_shard_config *c = &t->config;
-    const struct rt_shard_place here = rt_shard_here(c);
-    struct rt_range part = rt_dense_share(st->table, &here);
+int shard_dense_init(struct shard_tables *t, struct shard_table *st, struct co_err *err) {
+    const struct shard_config *c = &t->config;
+    const struct ps_shard_place here = shard_here(c);
+    struct ps_range part = ps_dense_share(st->table, &here);
     bool sync = st->mode == RT_SYNC;
     /* Scratch: gradients that are sent in fewer bits become floats in it. */
-    size_t wide = st->table->wire == RT_F32 ? 0 : rt_dense_chunk(part, 0).n;
+    size_t wide = st->table->wire == RT_F32 ? 0 : ps_dense_chunk(part, 0).n;
     size_t bytes =
-        (part.n * (sync ? 2 : 1) + rt_table_state(st->table, part.n) + wide) * sizeof(float);
-    int rc = rt_budget_take(c->budget, bytes, err);
+        (part.n * (sync ? 2 : 1) + ps_table_state(st->table, part.n) + wide) * sizeof(float);
+    int rc = table_budget_take(c->budget, bytes, err);
     if (rc < 0) {
         return co_err_wrap(err, "table '%s'", st->table->name);
     }
     t->dense_bytes += bytes;
     st->row = wide > 0 ? co_xmalloc(wide * sizeof(float)) : NULL;
-    st->n_blocks = rt_dense_chunks(part.n);
+    st->n_blocks = ps_dense_chunks(part.n);
     st->blocks = co_xcalloc(st->n_blocks, sizeof(*st->blocks));
     for (uint32_t i = 0; i < st->n_blocks; i++) {
-        rc = make_block(&st->blocks[i], st->table, rt_dense_chunk(part, i).n, sync, bytes, err);
+        rc = make_block(&st->blocks[i], st->table, ps_dense_chunk(part, i).n, sync, bytes, err);
         if (rc < 0) {
             return co_err_wrap(err, "table '%s'", st->table->name);
         }
@@ -55,7 +55,7 @@ int rt_shard_dense_init(struct rt_shard_tables *t, struct rt_shard_table *st, st
     return 0;
 }
 
-void rt_shard_dense_done(struct rt_shard_table *st) {
+void shard_dense_done(struct shard_table *st) {
     for (uint32_t i = 0; st->blocks && i < st->n_blocks; i++) {
         free(st->blocks[i].w);
         free(st->blocks[i].state);
@@ -64,43 +64,43 @@ void rt_shard_dense_done(struct rt_shard_table *st) {
     free(st->blocks);
 }
 
-static int block_of(struct rt_shard_table *st, const struct rt_frame *f,
-    struct rt_dense_block **ret, struct co_err *err) {
+static int block_of(struct shard_table *st, const struct rpc_frame *f,
+    struct shard_dense_block **ret, struct co_err *err) {
     if (f->head.aux >= st->n_blocks) {
         return co_err_set(err, CO_INVALID, "%s: chunk %llu of %u of table '%s'",
-            rt_frame_kind_name(f->head.kind), (unsigned long long)f->head.aux, st->n_blocks,
+            rpc_frame_kind_name(f->head.kind), (unsigned long long)f->head.aux, st->n_blocks,
             st->table->name);
     }
-    struct rt_dense_block *b = &st->blocks[f->head.aux];
+    struct shard_dense_block *b = &st->blocks[f->head.aux];
     /* A request with values has those of the whole block; others have no payload (frame.c checks).
      */
     size_t want = b->n;
-    if (f->head.kind == RT_FRAME_RESTORE_DENSE) {
+    if (f->head.kind == RPC_FRAME_RESTORE_DENSE) {
         want = b->n + b->n_state;
-    } else if (f->head.kind == RT_FRAME_PULL_DENSE || f->head.kind == RT_FRAME_GET_DENSE) {
+    } else if (f->head.kind == RPC_FRAME_PULL_DENSE || f->head.kind == RPC_FRAME_GET_DENSE) {
         want = f->head.count;
     }
     if (f->head.count != want) {
         return co_err_set(err, CO_INVALID, "%s: %u values for a chunk of %zu of table '%s'",
-            rt_frame_kind_name(f->head.kind), f->head.count, want, st->table->name);
+            rpc_frame_kind_name(f->head.kind), f->head.count, want, st->table->name);
     }
-    if (rt_frame_narrows(f->head.kind) && f->head.bytes > 0 &&
-        f->head.bytes != want * rt_storage_size(st->table->wire)) {
+    if (rpc_frame_narrows(f->head.kind) && f->head.bytes > 0 &&
+        f->head.bytes != want * table_storage_size(st->table->wire)) {
         return co_err_set(err, CO_INVALID, "%s: %u bytes for %zu values of table '%s' in %s",
-            rt_frame_kind_name(f->head.kind), f->head.bytes, want, st->table->name,
-            rt_storage_name(st->table->wire));
+            rpc_frame_kind_name(f->head.kind), f->head.bytes, want, st->table->name,
+            table_storage_name(st->table->wire));
     }
     *ret = b;
     return 0;
 }
 
-static int answer_floats(const struct rt_frame *f, const float *a, size_t n, const float *b,
-    size_t m, struct rt_frame **ret, struct co_err *err) {
-    int rc = rt_frame_new(f->head.kind | RT_FRAME_ANSWER, (n + m) * sizeof(float), ret, err);
+static int answer_floats(const struct rpc_frame *f, const float *a, size_t n, const float *b,
+    size_t m, struct rpc_frame **ret, struct co_err *err) {
+    int rc = rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, (n + m) * sizeof(float), ret, err);
     if (rc == 0) {
-        rt_copy_f32((*ret)->payload, a, n);
+        rpc_copy_f32((*ret)->payload, a, n);
         if (m > 0) {
-            rt_copy_f32((*ret)->payload + n * sizeof(float), b, m);
+            rpc_copy_f32((*ret)->payload + n * sizeof(float), b, m);
         }
         (*ret)->head.count = (uint32_t)(n + m);
     }
@@ -108,29 +108,29 @@ static int answer_floats(const struct rt_frame *f, const float *a, size_t n, con
 }
 
 /* The answer to a trainer: values only, in the type of the wire. */
-static int answer_values(const struct rt_shard_table *st, const struct rt_frame *f,
-    const struct rt_dense_block *b, struct rt_frame **ret, struct co_err *err) {
-    size_t bytes = b->n * rt_storage_size(st->table->wire);
-    int rc = rt_frame_new(f->head.kind | RT_FRAME_ANSWER, bytes, ret, err);
+static int answer_values(const struct shard_table *st, const struct rpc_frame *f,
+    const struct shard_dense_block *b, struct rpc_frame **ret, struct co_err *err) {
+    size_t bytes = b->n * table_storage_size(st->table->wire);
+    int rc = rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, bytes, ret, err);
     if (rc == 0) {
-        rt_narrow(st->table->wire, (*ret)->payload, b->w, b->n);
+        table_narrow(st->table->wire, (*ret)->payload, b->w, b->n);
         (*ret)->head.count = (uint32_t)b->n;
     }
     return rc;
 }
 
 /* Handles NaN and Inf in a block: RT_NONFINITE_SKIP sets them to 0. */
-static int check_block(struct rt_shard_tables *t, struct rt_shard_table *st, uint32_t trainer,
+static int check_block(struct shard_tables *t, struct shard_table *st, uint32_t trainer,
     uint64_t chunk, size_t n, float *g, struct co_err *err) {
-    if (t->config.nonfinite == RT_NONFINITE_ALLOW || rt_all_finite_f32(g, n)) {
+    if (t->config.nonfinite == RT_NONFINITE_ALLOW || ps_all_finite_f32(g, n)) {
         return 0;
     }
-    const struct rt_shard_place here = rt_shard_here(&t->config);
-    struct rt_range part = rt_dense_share(st->table, &here);
-    uint64_t first = rt_dense_chunk(part, (uint32_t)chunk).begin;
+    const struct ps_shard_place here = shard_here(&t->config);
+    struct ps_range part = ps_dense_share(st->table, &here);
+    uint64_t first = ps_dense_chunk(part, (uint32_t)chunk).begin;
     for (size_t i = 0; i < n; i++) {
         if (!isfinite(g[i])) {
-            int rc = rt_shard_note_nonfinite(t, st, trainer, "index", first + i, err);
+            int rc = shard_note_nonfinite(t, st, trainer, "index", first + i, err);
             if (rc < 0) {
                 return rc;
             }
@@ -140,16 +140,16 @@ static int check_block(struct rt_shard_tables *t, struct rt_shard_table *st, uin
     return 0;
 }
 
-static void change_block(struct rt_shard_table *st, const struct rt_dense_block *b) {
-    rt_snapshot_change(st->snapshot, st->index, (size_t)(b - st->blocks));
+static void change_block(struct shard_table *st, const struct shard_dense_block *b) {
+    shard_snapshot_change(st->snapshot, st->index, (size_t)(b - st->blocks));
 }
 
-static int push_block(struct rt_shard_tables *t, struct rt_shard_table *st,
-    struct rt_dense_block *b, uint32_t trainer, const struct rt_frame *f, struct co_err *err) {
-    float *g = rt_shard_floats(f, 0);
+static int push_block(struct shard_tables *t, struct shard_table *st, struct shard_dense_block *b,
+    uint32_t trainer, const struct rpc_frame *f, struct co_err *err) {
+    float *g = shard_floats(f, 0);
     if (st->table->wire != RT_F32) {
         g = st->mode == RT_SYNC && !b->pushed ? b->sum : st->row;
-        rt_widen(st->table->wire, g, f->payload, b->n);
+        table_widen(st->table->wire, g, f->payload, b->n);
     }
     int rc = check_block(t, st, trainer, f->head.aux, b->n, g, err);
     if (rc < 0) {
@@ -158,7 +158,7 @@ static int push_block(struct rt_shard_tables *t, struct rt_shard_table *st,
     st->pushes += b->n;
     if (st->mode != RT_SYNC) {
         change_block(st, b);
-        rt_optim_apply(&st->optim, b->n, b->w, g, b->state);
+        optim_apply(&st->optim, b->n, b->w, g, b->state);
         return 0;
     }
     if (!b->pushed) {
@@ -175,10 +175,10 @@ static int push_block(struct rt_shard_tables *t, struct rt_shard_table *st,
 }
 
 /* Sets a block's values and, in a restore, its optimizer state. */
-static int set_block(struct rt_shard_tables *t, struct rt_shard_table *st, struct rt_dense_block *b,
-    uint32_t trainer, const struct rt_frame *f, struct co_err *err) {
-    float *values = rt_shard_floats(f, 0);
-    size_t n_state = f->head.kind == RT_FRAME_RESTORE_DENSE ? b->n_state : 0;
+static int set_block(struct shard_tables *t, struct shard_table *st, struct shard_dense_block *b,
+    uint32_t trainer, const struct rpc_frame *f, struct co_err *err) {
+    float *values = shard_floats(f, 0);
+    size_t n_state = f->head.kind == RPC_FRAME_RESTORE_DENSE ? b->n_state : 0;
     int rc = check_block(t, st, trainer, f->head.aux, b->n, values, err);
     rc = rc < 0 ? rc : check_block(t, st, trainer, f->head.aux, n_state, values + b->n, err);
     if (rc < 0) {
@@ -192,40 +192,40 @@ static int set_block(struct rt_shard_tables *t, struct rt_shard_table *st, struc
     return 0;
 }
 
-int rt_shard_dense_do(struct rt_shard_tables *t, struct rt_shard_table *st, uint32_t trainer,
-    const struct rt_frame *f, struct rt_frame **ret, struct co_err *err) {
-    struct rt_dense_block *b = NULL;
+int shard_dense_do(struct shard_tables *t, struct shard_table *st, uint32_t trainer,
+    const struct rpc_frame *f, struct rpc_frame **ret, struct co_err *err) {
+    struct shard_dense_block *b = NULL;
     int rc = block_of(st, f, &b, err);
     if (rc < 0) {
         return rc;
     }
     switch (f->head.kind) {
-    case RT_FRAME_PULL_DENSE:
+    case RPC_FRAME_PULL_DENSE:
         st->pulls += b->n;
         return answer_values(st, f, b, ret, err);
-    case RT_FRAME_PUSH_DENSE:
+    case RPC_FRAME_PUSH_DENSE:
         return push_block(t, st, b, trainer, f, err);
-    case RT_FRAME_XCHG_DENSE:
+    case RPC_FRAME_XCHG_DENSE:
         rc = push_block(t, st, b, trainer, f, err);
         if (rc < 0) {
             return rc;
         }
         st->pulls += b->n;
         return answer_values(st, f, b, ret, err);
-    case RT_FRAME_GET_DENSE:
+    case RPC_FRAME_GET_DENSE:
         return answer_floats(f, b->w, b->n, b->state, b->n_state, ret, err);
-    default: /* RT_FRAME_PUT_DENSE, RT_FRAME_RESTORE_DENSE */
+    default: /* RPC_FRAME_PUT_DENSE, RPC_FRAME_RESTORE_DENSE */
         return set_block(t, st, b, trainer, f, err);
     }
 }
 
-void rt_shard_dense_step(struct rt_shard_table *st, uint32_t n) {
+void shard_dense_step(struct shard_table *st, uint32_t n) {
     for (uint32_t i = 0; i < st->n_blocks; i++) {
-        struct rt_dense_block *b = &st->blocks[i];
+        struct shard_dense_block *b = &st->blocks[i];
         if (b->pushed) {
             change_block(st, b);
-            rt_mean(b->sum, b->n, n);
-            rt_optim_apply(&st->optim, b->n, b->w, b->sum, b->state);
+            ps_mean(b->sum, b->n, n);
+            optim_apply(&st->optim, b->n, b->w, b->sum, b->state);
             b->pushed = false;
         }
     }

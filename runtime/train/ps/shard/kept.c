@@ -5,11 +5,11 @@
 
 #include "common/mem.h"
 
-void rt_kept_put(
-    struct rt_kept kept[RT_KEPT_N], uint64_t step, const unsigned char *data, uint32_t bytes) {
-    struct rt_kept *to = &kept[0];
-    for (size_t i = 0; i < RT_KEPT_N; i++) {
-        struct rt_kept *k = &kept[i];
+void shard_kept_put(struct shard_kept kept[SHARD_KEPT_N], uint64_t step, const unsigned char *data,
+    uint32_t bytes) {
+    struct shard_kept *to = &kept[0];
+    for (size_t i = 0; i < SHARD_KEPT_N; i++) {
+        struct shard_kept *k = &kept[i];
         if (k->data && k->step == step) {
             to = k;
             break;
@@ -21,13 +21,14 @@ void rt_kept_put(
         memcpy(copy, data, bytes);
     }
     free(to->data);
-    *to = (struct rt_kept){.step = step, .bytes = bytes, .data = copy};
+    *to = (struct shard_kept){.step = step, .bytes = bytes, .data = copy};
 }
 
-const struct rt_kept *rt_kept_find(const struct rt_kept kept[RT_KEPT_N], uint64_t step) {
-    const struct rt_kept *best = NULL;
-    for (size_t i = 0; i < RT_KEPT_N; i++) {
-        const struct rt_kept *k = &kept[i];
+const struct shard_kept *shard_kept_find(
+    const struct shard_kept kept[SHARD_KEPT_N], uint64_t step) {
+    const struct shard_kept *best = NULL;
+    for (size_t i = 0; i < SHARD_KEPT_N; i++) {
+        const struct shard_kept *k = &kept[i];
         if (k->data && k->step <= step && (!best || k->step > best->step)) {
             best = k;
         }
@@ -35,9 +36,9 @@ const struct rt_kept *rt_kept_find(const struct rt_kept kept[RT_KEPT_N], uint64_
     return best;
 }
 
-void rt_kept_clear(struct rt_kept kept[RT_KEPT_N]) {
-    for (size_t i = 0; i < RT_KEPT_N; i++) {
+void shard_kept_clear(struct shard_kept kept[SHARD_KEPT_N]) {
+    for (size_t i = 0; i < SHARD_KEPT_N; i++) {
         free(kept[i].data);
-        kept[i] = (struct rt_kept){0};
+        kept[i] = (struct shard_kept){0};
     }
 }

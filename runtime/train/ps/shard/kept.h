@@ -6,17 +6,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { RT_KEPT_N = 2 };
+enum { SHARD_KEPT_N = 2 };
 
-struct rt_kept {
+struct shard_kept {
     uint64_t step;
     uint32_t bytes;
     unsigned char *data; /* owned; NULL: none */
 };
 
 /* Copies data.  Replaces the piece of the same step, else the older one. */
-void rt_kept_put(
-    struct rt_kept kept[RT_KEPT_N], uint64_t step, const unsigned char *data, uint32_t bytes);
+void shard_kept_put(
+    struct shard_kept kept[SHARD_KEPT_N], uint64_t step, const unsigned char *data, uint32_t bytes);
 /* The newest piece of that step or an earlier one; NULL: none. */
-const struct rt_kept *rt_kept_find(const struct rt_kept kept[RT_KEPT_N], uint64_t step);
-void rt_kept_clear(struct rt_kept kept[RT_KEPT_N]);
+const struct shard_kept *shard_kept_find(const struct shard_kept kept[SHARD_KEPT_N], uint64_t step);
+void shard_kept_clear(struct shard_kept kept[SHARD_KEPT_N]);

@@ -3,9 +3,9 @@
  *     socket --> place.waiting --> ops->frame, one by one --> the lane's queue --> socket
  *
  * A lane is not read while frames of it wait, while its peer does not read its answers, or while
- * others hold too many of its frames (rt_stream_paused).  A `place` is what this file knows of one
+ * others hold too many of its frames (rpc_stream_paused).  A `place` is what this file knows of one
  * lane.  Any change of a place puts it on the list `touched`.  At the end of a turn
- * rt_shard_lanes_flush goes through that list: it sends the answers, tells epoll which events
+ * shard_lanes_flush goes through that list: it sends the answers, tells epoll which events
  * matter now, and frees lanes that were shut. */
 #include "runtime/train/ps/shard/lanes.h"
 
@@ -21,28 +21,28 @@
 enum { EVENTS = 64, TURN_NS = 1000000 };
 
 struct place {
-    struct rt_shard_lanes *all;
-    struct rt_lane *lane; /* counted */
+    struct shard_lanes *all;
+    struct rpc_lane *lane; /* counted */
     uint32_t trainer;
-    struct rt_stream *stream; /* counted: the connection that the lane belongs to */
-    struct rt_frame *waiting; /* read, not handled yet */
-    uint32_t events;          /* as registered with epoll */
-    bool touched, gone;       /* gone: shut; freed by the next flush */
-    bool early;               /* ops->early said so of the first waiting frame */
+    struct rpc_stream *stream; /* counted: the connection that the lane belongs to */
+    struct rpc_frame *waiting; /* read, not handled yet */
+    uint32_t events;           /* as registered with epoll */
+    bool touched, gone;        /* gone: shut; freed by the next flush */
+    bool early;                /* ops->early said so of the first waiting frame */
     struct place *next_touched;
     struct place *next, **at; /* in the list of all places */
 };
 
-struct rt_shard_lanes {
+struct shard_lanes {
     uint32_t shard;
-    const struct rt_shard_lanes_ops *ops;
+    const struct shard_lanes_ops *ops;
     void *arg;
     int epoll, wake;
     struct place *places, *touched;
     bool left;         /* some lane has waiting frames that can be handled now */
-    bool early;        /* some lane has frames that must wait for rt_shard_lanes_again */
+    bool early;        /* some lane has frames that must wait for shard_lanes_again */
     struct co_err why; /* of a lost lane; shared, as clearing it costs more than most reads */
-    struct rt_lane_room room;
+    struct rpc_lane_room room;
 };
 
 static int64_t now_ns(void) {
@@ -65,9 +65,9 @@ static void on_stir(void *place) {
 
 /* ---- adding and removing lanes ---- */
 
-int rt_shard_lanes_new(uint32_t shard, const struct rt_shard_lanes_ops *ops, void *arg,
-    struct rt_shard_lanes **ret, struct co_err *err) {
-    struct rt_shard_lanes *all = co_xcalloc(1, sizeof(*all));
+int shard_lanes_new(uint32_t shard, const struct shard_lanes_ops *ops, void *arg,
+    struct shard_lanes **ret, struct co_err *err) {
+    struct shard_lanes *all = co_xcalloc(1, sizeof(*all));
     all->shard = shard;
     all->ops = ops;
     all->arg = arg;
@@ -77,7 +77,7 @@ int rt_shard_lanes_new(uint32_t shard, const struct rt_shard_lanes_ops *ops, voi
     if (all->epoll < 0 || all->wake < 0 ||
         epoll_ctl(all->epoll, EPOLL_CTL_ADD, all->wake, &e) < 0) {
         int rc = co_err_errno(err, errno, "epoll for the lanes of a shard");
-        rt_shard_lanes_free(all);
+        shard_lanes_free(all);
         return rc;
     }
     *ret = all;
@@ -88,8 +88,8 @@ int rt_shard_lanes_new(uint32_t shard, const struct rt_shard_lanes_ops *ops, voi
 static void end_place(struct place *p) {
     if (!p->gone) {
         p->gone = true;
-        (void)epoll_ctl(p->all->epoll, EPOLL_CTL_DEL, rt_lane_fd(p->lane), NULL);
-        rt_lane_shut(p->lane);
+        (void)epoll_ctl(p->all->epoll, EPOLL_CTL_DEL, rpc_lane_fd(p->lane), NULL);
+        rpc_lane_shut(p->lane);
         touch(p);
     }
 }
@@ -99,23 +99,23 @@ static void free_place(struct place *p) {
     if (p->next) {
         p->next->at = p->at;
     }
-    for (struct rt_frame *f = p->waiting, *next; f; f = next) {
+    for (struct rpc_frame *f = p->waiting, *next; f; f = next) {
         next = f->next;
-        rt_frame_free(f);
+        rpc_frame_free(f);
     }
-    rt_stream_unref(rt_lane_stream(p->lane));
-    rt_stream_unref(p->stream);
+    rpc_stream_unref(rpc_lane_stream(p->lane));
+    rpc_stream_unref(p->stream);
     free(p);
 }
 
-void rt_shard_lanes_free(struct rt_shard_lanes *all) {
+void shard_lanes_free(struct shard_lanes *all) {
     if (!all) {
         return;
     }
     for (struct place *p = all->places; p; p = p->next) {
         end_place(p);
     }
-    rt_shard_lanes_flush(all);
+    shard_lanes_flush(all);
     if (all->epoll >= 0) {
         co_close(all->epoll);
     }
@@ -128,11 +128,11 @@ void rt_shard_lanes_free(struct rt_shard_lanes *all) {
 static void lose(struct place *p, const struct co_err *why) {
     if (!p->gone) {
         end_place(p);
-        rt_stream_break(p->stream, why);
+        rpc_stream_break(p->stream, why);
     }
 }
 
-static uint32_t count_of(const struct rt_shard_lanes *all, uint32_t trainer) {
+static uint32_t count_of(const struct shard_lanes *all, uint32_t trainer) {
     uint32_t n = 0;
     for (const struct place *p = all->places; p; p = p->next) {
         n += p->trainer == trainer && !p->gone;
@@ -140,16 +140,16 @@ static uint32_t count_of(const struct rt_shard_lanes *all, uint32_t trainer) {
     return n;
 }
 
-static void refuse_lane(struct rt_lane *lane, const struct co_err *why) {
-    struct rt_stream *s = rt_lane_stream(lane);
+static void refuse_lane(struct rpc_lane *lane, const struct co_err *why) {
+    struct rpc_stream *s = rpc_lane_stream(lane);
     size_t left = 0;
-    (void)!rt_stream_send(s, rt_frame_error(NULL, why->code, co_err_text(why)), NULL);
-    (void)!rt_lane_flush(lane, &left, NULL);
-    rt_stream_unref(s);
+    (void)!rpc_stream_send(s, rpc_frame_error(NULL, why->code, co_err_text(why)), NULL);
+    (void)!rpc_lane_flush(lane, &left, NULL);
+    rpc_stream_unref(s);
 }
 
-void rt_shard_lanes_add(struct rt_shard_lanes *all, uint32_t trainer, struct rt_stream *stream,
-    struct rt_lane *lane_own) {
+void shard_lanes_add(struct shard_lanes *all, uint32_t trainer, struct rpc_stream *stream,
+    struct rpc_lane *lane_own) {
     struct co_err why = {0};
     struct place *p = co_xcalloc(1, sizeof(*p));
     *p = (struct place){.all = all,
@@ -160,10 +160,10 @@ void rt_shard_lanes_add(struct rt_shard_lanes *all, uint32_t trainer, struct rt_
         .next = all->places,
         .at = &all->places};
     struct epoll_event e = {.events = p->events, .data.ptr = p};
-    if (count_of(all, trainer) >= RT_LANES_EACH) {
+    if (count_of(all, trainer) >= SHARD_LANES_EACH) {
         co_err_set(&why, CO_NORESOURCE, "trainer %u has %d lanes to shard %u already", trainer,
-            RT_LANES_EACH, all->shard);
-    } else if (epoll_ctl(all->epoll, EPOLL_CTL_ADD, rt_lane_fd(lane_own), &e) < 0) {
+            SHARD_LANES_EACH, all->shard);
+    } else if (epoll_ctl(all->epoll, EPOLL_CTL_ADD, rpc_lane_fd(lane_own), &e) < 0) {
         co_err_errno(&why, errno, "epoll for a lane");
     }
     if (why.code) {
@@ -175,12 +175,11 @@ void rt_shard_lanes_add(struct rt_shard_lanes *all, uint32_t trainer, struct rt_
         p->next->at = &p->next;
     }
     all->places = p;
-    (void)rt_stream_ref(stream);
-    rt_lane_set_owner(lane_own, on_stir, p);
+    (void)rpc_stream_ref(stream);
+    rpc_lane_set_owner(lane_own, on_stir, p);
 }
 
-void rt_shard_lanes_keep(
-    struct rt_shard_lanes *all, uint32_t trainer, const struct rt_stream *stream) {
+void shard_lanes_keep(struct shard_lanes *all, uint32_t trainer, const struct rpc_stream *stream) {
     for (struct place *p = all->places; p; p = p->next) {
         if (p->trainer == trainer && p->stream != stream) {
             end_place(p);
@@ -188,7 +187,7 @@ void rt_shard_lanes_keep(
     }
 }
 
-void rt_shard_lanes_drop(struct rt_shard_lanes *all, const struct rt_stream *stream) {
+void shard_lanes_drop(struct shard_lanes *all, const struct rpc_stream *stream) {
     for (struct place *p = all->places; p; p = p->next) {
         if (p->stream == stream) {
             end_place(p);
@@ -199,23 +198,23 @@ void rt_shard_lanes_drop(struct rt_shard_lanes *all, const struct rt_stream *str
 /* ---- a turn ---- */
 
 /* Returns false if the frame was invalid; the lane is then shut. */
-static bool check_frame(struct place *p, const struct rt_frame *f) {
-    if (f->head.kind >= RT_FRAME_KINDS || f->head.shard != p->all->shard) {
+static bool check_frame(struct place *p, const struct rpc_frame *f) {
+    if (f->head.kind >= RPC_FRAME_KINDS || f->head.shard != p->all->shard) {
         co_err_set(&p->all->why, CO_INVALID, "%s for shard %u on a lane to shard %u",
-            rt_frame_kind_name(f->head.kind), f->head.shard, p->all->shard);
+            rpc_frame_kind_name(f->head.kind), f->head.shard, p->all->shard);
         lose(p, &p->all->why);
     }
     return !p->gone;
 }
 
 static bool takes_answers(const struct place *p) {
-    return rt_lane_queued(p->lane) < RT_LANE_UNSENT;
+    return rpc_lane_queued(p->lane) < SHARD_LANE_UNSENT;
 }
 
 static void do_frames(struct place *p) {
     int64_t end = now_ns() + TURN_NS;
     while (p->waiting && !p->gone && takes_answers(p)) {
-        struct rt_frame *f = p->waiting;
+        struct rpc_frame *f = p->waiting;
         if (!check_frame(p, f)) {
             return;
         }
@@ -235,7 +234,7 @@ static void do_frames(struct place *p) {
 }
 
 static bool is_readable(const struct place *p) {
-    return !p->waiting && takes_answers(p) && !rt_stream_paused(rt_lane_stream(p->lane));
+    return !p->waiting && takes_answers(p) && !rpc_stream_paused(rpc_lane_stream(p->lane));
 }
 
 static void serve_place(struct place *p, uint32_t events) {
@@ -244,7 +243,7 @@ static void serve_place(struct place *p, uint32_t events) {
         return;
     }
     if (is_readable(p) && events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
-        if (rt_lane_read(p->lane, &p->all->room, &p->waiting, why) < 0) {
+        if (rpc_lane_read(p->lane, &p->all->room, &p->waiting, why) < 0) {
             lose(p, why);
             return;
         }
@@ -260,7 +259,7 @@ static void serve_place(struct place *p, uint32_t events) {
  * call; there the wait is rounded up to milliseconds.  ns below 0: no limit. */
 static int wait_events(int epoll, struct epoll_event events[EVENTS], int64_t ns) {
     struct timespec time = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
-    /* no deadline: until a lane has something, or rt_shard_lanes_wake */
+    /* no deadline: until a lane has something, or shard_lanes_wake */
     long n = syscall(SYS_epoll_pwait2, epoll, events, EVENTS, ns < 0 ? NULL : &time, NULL, 0);
     int64_t ms = ns / 1000000 + (ns % 1000000 > 0);
 
@@ -271,7 +270,7 @@ static int wait_events(int epoll, struct epoll_event events[EVENTS], int64_t ns)
     return epoll_wait(epoll, events, EVENTS, ns < 0 ? -1 : (int)(ms < INT_MAX ? ms : INT_MAX));
 }
 
-bool rt_shard_lanes_turn(struct rt_shard_lanes *all, int64_t wait_ns) {
+bool shard_lanes_turn(struct shard_lanes *all, int64_t wait_ns) {
     struct epoll_event events[EVENTS];
     int n = wait_events(all->epoll, events, all->left ? 0 : wait_ns);
     bool any = all->left;
@@ -300,7 +299,7 @@ bool rt_shard_lanes_turn(struct rt_shard_lanes *all, int64_t wait_ns) {
  * `left` keeps the next turn from waiting. */
 static void settle(struct place *p) {
     size_t left = 0;
-    if (!p->gone && rt_lane_flush(p->lane, &left, &p->all->why) < 0) {
+    if (!p->gone && rpc_lane_flush(p->lane, &left, &p->all->why) < 0) {
         lose(p, &p->all->why);
     }
     if (p->gone) {
@@ -311,11 +310,11 @@ static void settle(struct place *p) {
     if (want != p->events) {
         struct epoll_event e = {.events = want, .data.ptr = p};
         p->events = want;
-        (void)epoll_ctl(p->all->epoll, EPOLL_CTL_MOD, rt_lane_fd(p->lane), &e);
+        (void)epoll_ctl(p->all->epoll, EPOLL_CTL_MOD, rpc_lane_fd(p->lane), &e);
     }
 }
 
-void rt_shard_lanes_flush(struct rt_shard_lanes *all) {
+void shard_lanes_flush(struct shard_lanes *all) {
     while (all->touched) {
         struct place *p = all->touched;
         all->touched = p->next_touched;
@@ -327,7 +326,7 @@ void rt_shard_lanes_flush(struct rt_shard_lanes *all) {
     }
 }
 
-void rt_shard_lanes_again(struct rt_shard_lanes *all) {
+void shard_lanes_again(struct shard_lanes *all) {
     for (struct place *p = all->early ? all->places : NULL; p; p = p->next) {
         all->left = all->left || p->early;
         p->early = false;
@@ -335,6 +334,6 @@ void rt_shard_lanes_again(struct rt_shard_lanes *all) {
     all->early = false;
 }
 
-void rt_shard_lanes_wake(struct rt_shard_lanes *all) {
+void shard_lanes_wake(struct shard_lanes *all) {
     (void)!write(all->wake, &(uint64_t){1}, sizeof(uint64_t));
 }

@@ -6,62 +6,63 @@
  * whether they were done. */
 static bool is_push(uint8_t kind) {
     switch (kind) {
-    case RT_FRAME_PUT_DENSE:
-    case RT_FRAME_RESTORE_DENSE:
-    case RT_FRAME_RESTORE_SPARSE:
-    case RT_FRAME_SET_RATE:
-    case RT_FRAME_SET_STEPS:
-    case RT_FRAME_SHRINK:
-    case RT_FRAME_STEP:
-    case RT_FRAME_KEEP:
+    case RPC_FRAME_PUT_DENSE:
+    case RPC_FRAME_RESTORE_DENSE:
+    case RPC_FRAME_RESTORE_SPARSE:
+    case RPC_FRAME_SET_RATE:
+    case RPC_FRAME_SET_STEPS:
+    case RPC_FRAME_SHRINK:
+    case RPC_FRAME_STEP:
+    case RPC_FRAME_KEEP:
         return false;
     default:
         return true;
     }
 }
 
-void rt_life_begin(struct rt_life *l, uint64_t incarnation, uint64_t step) {
+void shard_life_begin(struct shard_life *l, uint64_t incarnation, uint64_t step) {
     if (incarnation != l->incarnation) {
-        *l = (struct rt_life){.incarnation = incarnation, .step = step, .pushed = l->pushed};
+        *l = (struct shard_life){.incarnation = incarnation, .step = step, .pushed = l->pushed};
     }
 }
 
-static int judge_number(struct rt_life *l, const struct rt_frame_head *h, struct co_err *err) {
+static int judge_number(struct shard_life *l, const struct rpc_frame_head *h, struct co_err *err) {
     if (h->number == 0 || (l->last > 0 && h->number > l->last + 1)) {
         return co_err_set(err, CO_INVALID, "%s with number %llu, the last one was %llu",
-            rt_frame_kind_name(h->kind), (unsigned long long)h->number,
+            rpc_frame_kind_name(h->kind), (unsigned long long)h->number,
             (unsigned long long)l->last);
     }
     if (l->last > 0 && h->number <= l->last) {
         return h->number == l->refused ? co_err_set(err, l->why.code, "%s", l->why.msg)
-                                       : RT_VERDICT_DONE;
+                                       : SHARD_VERDICT_DONE;
     }
     l->last = h->number;
-    return RT_VERDICT_DO;
+    return SHARD_VERDICT_DO;
 }
 
-int rt_life_judge(struct rt_life *l, const struct rt_frame_head *h, bool sync, uint64_t done,
+int shard_life_judge(struct shard_life *l, const struct rpc_frame_head *h, bool sync, uint64_t done,
     struct co_err *err) {
     int rc = judge_number(l, h, err);
-    if (rc != RT_VERDICT_DO || !sync || !is_push(h->kind)) {
+    if (rc != SHARD_VERDICT_DO || !sync || !is_push(h->kind)) {
         return rc;
     }
     if (l->step < done) {
-        return RT_VERDICT_DONE; /* the shard has completed this step with the former life */
+        return SHARD_VERDICT_DONE; /* the shard has completed this step with the former life */
     }
     if (l->replayed++ < l->pushed) {
-        return RT_VERDICT_DONE;
+        return SHARD_VERDICT_DONE;
     }
     l->pushed++;
-    return RT_VERDICT_DO;
+    return SHARD_VERDICT_DO;
 }
 
-void rt_life_refused(struct rt_life *l, const struct rt_frame_head *h, const struct co_err *why) {
+void shard_life_refused(
+    struct shard_life *l, const struct rpc_frame_head *h, const struct co_err *why) {
     l->refused = h->number;
     l->why = *why;
 }
 
-void rt_life_stepped(struct rt_life *l) {
+void shard_life_stepped(struct shard_life *l) {
     l->pushed = 0;
     l->replayed = 0;
 }

@@ -16,7 +16,7 @@
 #include "common/err.h"
 #include "runtime/train/rpc/frame.h"
 
-struct rt_life {
+struct shard_life {
     uint64_t incarnation; /* 0: the trainer has not begun yet */
     uint64_t last;        /* number of the last new request of this life; 0: none */
     uint64_t step;        /* sync: the step after which this life makes its requests now */
@@ -26,20 +26,21 @@ struct rt_life {
     struct co_err why;    /* why it was refused */
 };
 
-enum rt_verdict {
-    RT_VERDICT_DO,
-    RT_VERDICT_DONE, /* was done before: only answer it */
+enum shard_verdict {
+    SHARD_VERDICT_DO,
+    SHARD_VERDICT_DONE, /* was done before: only answer it */
 };
 
 /* A connection begins.  Another incarnation than the last one is a new life. */
-void rt_life_begin(struct rt_life *l, uint64_t incarnation, uint64_t step);
-/* Decides about a request that changes something (rt_frame_changes).  Returns an rt_verdict.  sync:
- * if it is a push, recognizes it by its position, too.  done: steps that the shard has completed.
- * CO_INVALID: the number is out of order.  A request that was refused before fails with the same
- * error. */
-CO_MUST_CHECK int rt_life_judge(
-    struct rt_life *l, const struct rt_frame_head *h, bool sync, uint64_t done, struct co_err *err);
+void shard_life_begin(struct shard_life *l, uint64_t incarnation, uint64_t step);
+/* Decides about a request that changes something (rpc_frame_changes).  Returns an shard_verdict.
+ * sync: if it is a push, recognizes it by its position, too.  done: steps that the shard has
+ * completed. CO_INVALID: the number is out of order.  A request that was refused before fails with
+ * the same error. */
+CO_MUST_CHECK int shard_life_judge(struct shard_life *l, const struct rpc_frame_head *h, bool sync,
+    uint64_t done, struct co_err *err);
 /* The last judged request failed with that error. */
-void rt_life_refused(struct rt_life *l, const struct rt_frame_head *h, const struct co_err *why);
+void shard_life_refused(
+    struct shard_life *l, const struct rpc_frame_head *h, const struct co_err *why);
 /* The shard has completed a step. */
-void rt_life_stepped(struct rt_life *l);
+void shard_life_stepped(struct shard_life *l);

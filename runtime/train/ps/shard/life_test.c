@@ -11,9 +11,9 @@
 #include "common/mem.h"
 #include "runtime/train/ps/shard/life.h"
 
-static int judge(struct rt_life *l, uint8_t kind, uint64_t number, bool sync, uint64_t done) {
-    const struct rt_frame_head h = {.kind = kind, .number = number};
-    return rt_life_judge(l, &h, sync, done, NULL);
+static int judge(struct shard_life *l, uint8_t kind, uint64_t number, bool sync, uint64_t done) {
+    const struct rpc_frame_head h = {.kind = kind, .number = number};
+    return shard_life_judge(l, &h, sync, done, NULL);
 }
 
 static void a_request_is_done_once(void **state) {
@@ -21,53 +21,53 @@ static void a_request_is_done_once(void **state) {
     static const struct {
         uint64_t number;
         int verdict;
-    } rows[] = {{7, RT_VERDICT_DO}, {7, RT_VERDICT_DONE}, {8, RT_VERDICT_DO}, {7, RT_VERDICT_DONE},
-        {10, CO_INVALID}, {0, CO_INVALID}, {9, RT_VERDICT_DO}};
-    struct rt_life l = {0};
-    rt_life_begin(&l, 100, 0);
+    } rows[] = {{7, SHARD_VERDICT_DO}, {7, SHARD_VERDICT_DONE}, {8, SHARD_VERDICT_DO},
+        {7, SHARD_VERDICT_DONE}, {10, CO_INVALID}, {0, CO_INVALID}, {9, SHARD_VERDICT_DO}};
+    struct shard_life l = {0};
+    shard_life_begin(&l, 100, 0);
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         assert_int_equal(
-            rows[i].verdict, judge(&l, RT_FRAME_PUSH_SPARSE, rows[i].number, false, 0));
-        rt_life_begin(&l, 100, 0); /* another connection of the same life */
+            rows[i].verdict, judge(&l, RPC_FRAME_PUSH_SPARSE, rows[i].number, false, 0));
+        shard_life_begin(&l, 100, 0); /* another connection of the same life */
     }
-    rt_life_begin(&l, 101, 0);
-    assert_int_equal(RT_VERDICT_DO, judge(&l, RT_FRAME_PUSH_SPARSE, 1, false, 0));
+    shard_life_begin(&l, 101, 0);
+    assert_int_equal(SHARD_VERDICT_DO, judge(&l, RPC_FRAME_PUSH_SPARSE, 1, false, 0));
 }
 
 static void what_was_refused_is_refused_again(void **state) {
     (void)state;
-    struct rt_life l = {0};
+    struct shard_life l = {0};
     struct co_err why = {0}, err = {0};
-    const struct rt_frame_head h = {.kind = RT_FRAME_PUSH_SPARSE, .number = 1};
+    const struct rpc_frame_head h = {.kind = RPC_FRAME_PUSH_SPARSE, .number = 1};
     co_err_set(&why, CO_NORESOURCE, "no room");
-    rt_life_begin(&l, 100, 0);
-    assert_int_equal(RT_VERDICT_DO, rt_life_judge(&l, &h, false, 0, &err));
-    rt_life_refused(&l, &h, &why);
-    assert_int_equal(CO_NORESOURCE, rt_life_judge(&l, &h, false, 0, &err));
+    shard_life_begin(&l, 100, 0);
+    assert_int_equal(SHARD_VERDICT_DO, shard_life_judge(&l, &h, false, 0, &err));
+    shard_life_refused(&l, &h, &why);
+    assert_int_equal(CO_NORESOURCE, shard_life_judge(&l, &h, false, 0, &err));
     assert_string_equal("no room", err.msg);
 }
 
 /* Three pushes of the step to come are the former life's; the new one makes five. */
 static void a_new_life_makes_its_step_again(void **state) {
     (void)state;
-    struct rt_life l = {0};
-    rt_life_begin(&l, 100, 4);
+    struct shard_life l = {0};
+    shard_life_begin(&l, 100, 4);
     for (uint64_t i = 1; i <= 3; i++) {
-        assert_int_equal(RT_VERDICT_DO, judge(&l, RT_FRAME_PUSH_DENSE, i, true, 4));
+        assert_int_equal(SHARD_VERDICT_DO, judge(&l, RPC_FRAME_PUSH_DENSE, i, true, 4));
     }
-    rt_life_begin(&l, 101, 4);
+    shard_life_begin(&l, 101, 4);
     for (uint64_t i = 1; i <= 5; i++) {
-        assert_int_equal(
-            i <= 3 ? RT_VERDICT_DONE : RT_VERDICT_DO, judge(&l, RT_FRAME_PUSH_DENSE, i, true, 4));
+        assert_int_equal(i <= 3 ? SHARD_VERDICT_DONE : SHARD_VERDICT_DO,
+            judge(&l, RPC_FRAME_PUSH_DENSE, i, true, 4));
     }
-    rt_life_stepped(&l);
+    shard_life_stepped(&l);
     l.step = 5;
-    assert_int_equal(RT_VERDICT_DO, judge(&l, RT_FRAME_PUSH_DENSE, 6, true, 5));
+    assert_int_equal(SHARD_VERDICT_DO, judge(&l, RPC_FRAME_PUSH_DENSE, 6, true, 5));
     /* Another one begins behind a step that this shard has completed already. */
-    rt_life_begin(&l, 102, 4);
-    assert_int_equal(RT_VERDICT_DONE, judge(&l, RT_FRAME_PUSH_DENSE, 1, true, 5));
+    shard_life_begin(&l, 102, 4);
+    assert_int_equal(SHARD_VERDICT_DONE, judge(&l, RPC_FRAME_PUSH_DENSE, 1, true, 5));
     /* What is no part of the sums is done whoever asks. */
-    assert_int_equal(RT_VERDICT_DO, judge(&l, RT_FRAME_SET_RATE, 2, true, 5));
+    assert_int_equal(SHARD_VERDICT_DO, judge(&l, RPC_FRAME_SET_RATE, 2, true, 5));
 }
 
 int main(void) {

@@ -27,12 +27,12 @@ enum { MANY = 600000, STAYS = 1000, BATCH = 20000, DEADLINE_MS = 60000 };
 enum { SMALL = 8 << 20, ROOM = 8 << 20 }; /* a budget, and what a restore may take beside it */
 
 struct world {
-    struct rt_table table;
-    struct rt_budget budget;
-    struct rt_shard_tables t;
-    struct rt_shard_table *rows;
-    struct rt_saver *saver;
-    struct rt_snapshot snapshot;
+    struct ps_table table;
+    struct table_budget budget;
+    struct shard_tables t;
+    struct shard_table *rows;
+    struct shard_saver *saver;
+    struct shard_snapshot snapshot;
     int woken;
     char dir[40];
 };
@@ -49,16 +49,16 @@ static void tables_start(struct world *w, size_t budget) {
         .optimizer = "sgd:lr=1",
         .init = "zero",
         .evict = "ttl:steps=1"};
-    assert_int_equal(0, rt_table_make(&spec, &w->table, NULL));
-    w->budget = (struct rt_budget){.max = budget};
-    struct rt_shard_config c = {.mode = RT_ASYNC,
+    assert_int_equal(0, ps_table_make(&spec, &w->table, NULL));
+    w->budget = (struct table_budget){.max = budget};
+    struct shard_config c = {.mode = RT_ASYNC,
         .shards = 1,
         .servers = 1,
         .trainers = 1,
         .tables = &w->table,
         .n_tables = 1,
         .budget = &w->budget};
-    assert_int_equal(0, rt_shard_tables_init(&w->t, &c, NULL));
+    assert_int_equal(0, shard_tables_init(&w->t, &c, NULL));
     w->rows = &w->t.tables[0];
 }
 
@@ -68,16 +68,17 @@ static void world_start(struct world *w) {
     assert_non_null(mkdtemp(w->dir));
     tables_start(w, 1UL << 30);
     w->woken = eventfd(0, EFD_CLOEXEC);
-    w->saver = rt_saver_new(&(struct rt_saver_config){.servers = 1, .shards = 1, .quiet = true});
-    rt_saver_listen(w->saver, 0, wake, w);
-    rt_snapshot_init(&w->snapshot, &w->t, w->saver);
-    rt_shard_tables_watch(&w->t, &w->snapshot);
+    w->saver =
+        shard_saver_new(&(struct shard_saver_config){.servers = 1, .shards = 1, .quiet = true});
+    shard_saver_listen(w->saver, 0, wake, w);
+    shard_snapshot_init(&w->snapshot, &w->t, w->saver);
+    shard_tables_watch(&w->t, &w->snapshot);
 }
 
 static void world_end(struct world *w) {
-    rt_snapshot_done(&w->snapshot);
-    rt_saver_free(w->saver);
-    rt_shard_tables_done(&w->t);
+    shard_snapshot_done(&w->snapshot);
+    shard_saver_free(w->saver);
+    shard_tables_done(&w->t);
     assert_int_equal(0, w->budget.used);
     co_close(w->woken);
     CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", w->dir);
@@ -94,8 +95,8 @@ static void make_rows(struct world *w) {
     for (uint64_t id = 0; id < MANY; id++) {
         uint32_t slot;
         bool fresh;
-        assert_int_equal(0, rt_store_make(w->rows->rows, id, &slot, &fresh, NULL));
-        rt_snapshot_made(&w->snapshot, 0, slot);
+        assert_int_equal(0, table_store_make(w->rows->rows, id, &slot, &fresh, NULL));
+        shard_snapshot_made(&w->snapshot, 0, slot);
     }
 }
 
@@ -104,7 +105,7 @@ static double erase_rows(struct world *w, uint64_t stays) {
     double from = cpu();
     for (uint64_t id = 0; id < MANY; id++) {
         if (id % stays > 0) {
-            rt_shard_row_erase(w->rows, rt_store_find(w->rows->rows, id));
+            shard_row_erase(w->rows, table_store_find(w->rows->rows, id));
         }
     }
     return cpu() - from;
@@ -112,19 +113,19 @@ static double erase_rows(struct world *w, uint64_t stays) {
 
 /* Takes a checkpoint; returns the seconds that it took on this thread. */
 static double save(struct world *w, uint64_t number, uint64_t previous) {
-    struct rt_snapshot_order o = {
+    struct shard_snapshot_order o = {
         .dir = w->dir, .number = number, .previous = previous, .full = previous == 0};
-    struct rt_ckpt_table table;
-    struct rt_ckpt_part part;
+    struct ckpt_table table;
+    struct ckpt_part part;
     struct co_err err = {0};
     uint64_t ticket;
     double from = cpu();
-    assert_int_equal(0, rt_snapshot_begin(&w->snapshot, &o, &ticket, NULL));
+    assert_int_equal(0, shard_snapshot_begin(&w->snapshot, &o, &ticket, NULL));
     int rc;
-    while ((rc = rt_saver_result(w->saver, ticket, &part, &err)) == 0) {
+    while ((rc = shard_saver_result(w->saver, ticket, &part, &err)) == 0) {
         struct pollfd p = {.fd = w->woken, .events = POLLIN};
         uint64_t n;
-        if (!rt_snapshot_slice(&w->snapshot)) {
+        if (!shard_snapshot_slice(&w->snapshot)) {
             assert_int_equal(1, poll(&p, 1, DEADLINE_MS));
             assert_int_equal(sizeof(n), read(w->woken, &n, sizeof(n)));
         }
@@ -133,15 +134,15 @@ static double save(struct world *w, uint64_t number, uint64_t previous) {
         fail_msg("checkpoint %d: %s", (int)number, err.msg);
     }
     double took = cpu() - from;
-    rt_table_describe(&w->table, &table);
-    const struct rt_ckpt_point p = {.number = number,
+    ps_table_describe(&w->table, &table);
+    const struct ckpt_point p = {.number = number,
         .base = 1,
         .previous = previous,
         .n_tables = 1,
         .n_parts = 1,
         .tables = &table,
         .parts = &part};
-    assert_int_equal(0, rt_ckpt_point_commit(w->dir, &p, NULL));
+    assert_int_equal(0, ckpt_point_commit(w->dir, &p, NULL));
     return took;
 }
 
@@ -165,20 +166,20 @@ static void a_delta_takes_time_in_proportion(void **unused) {
 static void a_push_does_not_search_free_slots(void **unused) {
     (void)unused;
     struct world w;
-    struct rt_frame *f = NULL;
+    struct rpc_frame *f = NULL;
     world_start(&w);
     make_rows(&w);
     double erasing = erase_rows(&w, MANY);
-    assert_int_equal(0, rt_frame_new(RT_FRAME_PUSH_SPARSE, BATCH * 12UL, &f, NULL));
+    assert_int_equal(0, rpc_frame_new(RPC_FRAME_PUSH_SPARSE, BATCH * 12UL, &f, NULL));
     memset(f->payload, 0, f->head.bytes);
     f->head.count = BATCH;
     for (uint64_t i = 0; i < BATCH; i++) {
         co_put_u64(f->payload + i * 8, MANY + i);
     }
     double from = cpu();
-    assert_int_equal(0, rt_shard_sparse_push(&w.t, w.rows, 0, f, NULL));
+    assert_int_equal(0, shard_sparse_push(&w.t, w.rows, 0, f, NULL));
     double pushing = cpu() - from;
-    rt_frame_free(f);
+    rpc_frame_free(f);
     world_end(&w);
     if (pushing > erasing) {
         fail_msg("%d rows were erased in %.3f s, and a push took %.3f s", MANY, erasing, pushing);
@@ -195,19 +196,19 @@ static long peak(void) {
 
 /* In a process of its own, whose peak begins now.  Returns 0, or which step went wrong. */
 static int restore_small(struct world *w) {
-    struct rt_ckpt_chain *chain = NULL;
+    struct ckpt_chain *chain = NULL;
     struct co_err err = {0};
     tables_start(w, SMALL);
-    int rc = rt_ckpt_chain_open(w->dir, 2, &chain, &err);
+    int rc = ckpt_chain_open(w->dir, 2, &chain, &err);
     long before = peak();
-    rc = rc < 0 ? rc : rt_shard_tables_restore(&w->t, chain, &err);
+    rc = rc < 0 ? rc : shard_tables_restore(&w->t, chain, &err);
     long grown = peak() - before;
-    if (rc < 0 || rt_store_rows(w->rows->rows) != MANY / STAYS) {
-        print_error("%s; %zu rows\n", err.msg, rt_store_rows(w->rows->rows));
+    if (rc < 0 || table_store_rows(w->rows->rows) != MANY / STAYS) {
+        print_error("%s; %zu rows\n", err.msg, table_store_rows(w->rows->rows));
         return 1;
     }
     for (uint64_t id = 0; id < MANY; id += STAYS) {
-        if (rt_store_find(w->rows->rows, id) == RT_SLOT_NONE) {
+        if (table_store_find(w->rows->rows, id) == TABLE_SLOT_NONE) {
             print_error("row %d is missing\n", (int)id);
             return 2;
         }

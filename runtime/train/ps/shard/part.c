@@ -4,23 +4,23 @@
 #include "runtime/train/ps/say.h"
 #include "runtime/train/rpc/bytes.h"
 
-float *rt_shard_floats(const struct rt_frame *f, size_t offset) {
+float *shard_floats(const struct rpc_frame *f, size_t offset) {
     float *p = (float *)(void *)(f->payload + offset);
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-    rt_copy_f32(p, p, (f->head.bytes - offset) / sizeof(float));
+    rpc_copy_f32(p, p, (f->head.bytes - offset) / sizeof(float));
 #endif
     return p;
 }
 
 /* How the current frame brought the bad values: the verb of the message. */
-static const char *deed(const struct rt_shard_tables *t) {
-    return t->kind == RT_FRAME_PUT_DENSE ? "gave NaN or Inf as first values"
-           : t->kind == RT_FRAME_RESTORE_DENSE || t->kind == RT_FRAME_RESTORE_SPARSE
+static const char *deed(const struct shard_tables *t) {
+    return t->kind == RPC_FRAME_PUT_DENSE ? "gave NaN or Inf as first values"
+           : t->kind == RPC_FRAME_RESTORE_DENSE || t->kind == RPC_FRAME_RESTORE_SPARSE
                ? "loaded NaN or Inf"
                : "pushed NaN or Inf";
 }
 
-int rt_shard_note_nonfinite(struct rt_shard_tables *t, struct rt_shard_table *st, uint32_t trainer,
+int shard_note_nonfinite(struct shard_tables *t, struct shard_table *st, uint32_t trainer,
     const char *what, uint64_t which, struct co_err *err) {
     struct co_err e = {0};
     int rc = co_err_set(&e, CO_INVALID, "trainer %u %s to table '%s', %s %llu", trainer, deed(t),
@@ -28,7 +28,7 @@ int rt_shard_note_nonfinite(struct rt_shard_tables *t, struct rt_shard_table *st
     st->nonfinite++;
     if (!st->warned[trainer]) {
         st->warned[trainer] = true;
-        rt_say_warn("%s: %s; more of it is only counted", e.msg,
+        ps_say_warn("%s: %s; more of it is only counted", e.msg,
             t->config.nonfinite == RT_NONFINITE_SKIP ? "left out" : "refused");
     }
     if (t->config.nonfinite == RT_NONFINITE_SKIP) {

@@ -5,115 +5,113 @@
 
 #include "runtime/train/ps/shard/tables.h"
 
-static inline struct rt_shard_place rt_shard_here(const struct rt_shard_config *c) {
-    return (struct rt_shard_place){c->server, c->servers, c->index, c->shards};
+static inline struct ps_shard_place shard_here(const struct shard_config *c) {
+    return (struct ps_shard_place){c->server, c->servers, c->index, c->shards};
 }
 
 /* dense.c */
-CO_MUST_CHECK int rt_shard_dense_init(
-    struct rt_shard_tables *t, struct rt_shard_table *st, struct co_err *err);
-void rt_shard_dense_done(struct rt_shard_table *st);
-CO_MUST_CHECK int rt_shard_dense_do(struct rt_shard_tables *t, struct rt_shard_table *st,
-    uint32_t trainer, const struct rt_frame *f, struct rt_frame **ret, struct co_err *err);
+CO_MUST_CHECK int shard_dense_init(
+    struct shard_tables *t, struct shard_table *st, struct co_err *err);
+void shard_dense_done(struct shard_table *st);
+CO_MUST_CHECK int shard_dense_do(struct shard_tables *t, struct shard_table *st, uint32_t trainer,
+    const struct rpc_frame *f, struct rpc_frame **ret, struct co_err *err);
 /* Sync: applies the gradients of a step, sum / n. */
-void rt_shard_dense_step(struct rt_shard_table *st, uint32_t n);
+void shard_dense_step(struct shard_table *st, uint32_t n);
 
 /* sparse.c */
-CO_MUST_CHECK int rt_shard_sparse_init(
-    struct rt_shard_tables *t, struct rt_shard_table *st, struct co_err *err);
-void rt_shard_sparse_done(struct rt_shard_table *st);
-CO_MUST_CHECK int rt_shard_sparse_do(struct rt_shard_tables *t, struct rt_shard_table *st,
-    uint32_t trainer, const struct rt_frame *f, struct rt_frame **ret, struct co_err *err);
+CO_MUST_CHECK int shard_sparse_init(
+    struct shard_tables *t, struct shard_table *st, struct co_err *err);
+void shard_sparse_done(struct shard_table *st);
+CO_MUST_CHECK int shard_sparse_do(struct shard_tables *t, struct shard_table *st, uint32_t trainer,
+    const struct rpc_frame *f, struct rpc_frame **ret, struct co_err *err);
 
 /* push.c */
-CO_MUST_CHECK int rt_shard_sparse_push(struct rt_shard_tables *t, struct rt_shard_table *st,
-    uint32_t trainer, const struct rt_frame *f, struct co_err *err);
+CO_MUST_CHECK int shard_sparse_push(struct shard_tables *t, struct shard_table *st,
+    uint32_t trainer, const struct rpc_frame *f, struct co_err *err);
 /* Sync: applies the gradients of a step, sum / by.  CO_INTERNAL, CO_NORESOURCE: some rows could not
  * be read from disk; they are left out, the others are applied. */
-CO_MUST_CHECK int rt_shard_sparse_step(struct rt_shard_table *st, uint32_t by, struct co_err *err);
+CO_MUST_CHECK int shard_sparse_step(struct shard_table *st, uint32_t by, struct co_err *err);
 
 /* Id i of a frame that begins with ids. */
-uint64_t rt_shard_id(const struct rt_frame *f, size_t i);
+uint64_t shard_id(const struct rpc_frame *f, size_t i);
 /* The rows of a frame while it is handled.  Admission and checks remove rows from it. */
-struct rt_shard_rows {
+struct shard_rows {
     size_t n;
     uint64_t *ids;
     uint32_t *from;      /* their indexes in the frame */
     const float *clicks; /* pairs of show and click, by index in the frame; NULL: one show each */
     uint32_t *slots;     /* in the table's store */
-    bool *fresh;         /* rt_shard_rows_make created the row */
+    bool *fresh;         /* shard_rows_make created the row */
 };
-void rt_shard_rows_init(struct rt_shard_rows *r, const struct rt_frame *f);
-void rt_shard_rows_done(struct rt_shard_rows *r);
+void shard_rows_init(struct shard_rows *r, const struct rpc_frame *f);
+void shard_rows_done(struct shard_rows *r);
 /* Checks that all ids belong to this shard; CO_INVALID: one does not. */
-CO_MUST_CHECK int rt_shard_rows_owned(
-    const struct rt_shard_tables *t, const struct rt_shard_rows *r, struct co_err *err);
+CO_MUST_CHECK int shard_rows_owned(
+    const struct shard_tables *t, const struct shard_rows *r, struct co_err *err);
 /* Handles rows with NaN or infinite values: removes them from r or fails, as the server's policy
  * says.  g: the values, `floats` a row. */
-CO_MUST_CHECK int rt_shard_rows_finite(struct rt_shard_tables *t, struct rt_shard_table *st,
-    uint32_t trainer, const float *g, size_t floats, struct rt_shard_rows *r, struct co_err *err);
+CO_MUST_CHECK int shard_rows_finite(struct shard_tables *t, struct shard_table *st,
+    uint32_t trainer, const float *g, size_t floats, struct shard_rows *r, struct co_err *err);
 /* Creates the missing rows with their initial values.  If memory does not suffice, creates none. */
-CO_MUST_CHECK int rt_shard_rows_make(
-    struct rt_shard_table *st, struct rt_shard_rows *r, struct co_err *err);
+CO_MUST_CHECK int shard_rows_make(struct shard_table *st, struct shard_rows *r, struct co_err *err);
 
 /* cold.c: cold rows, those on disk.  Unless said otherwise these do nothing for a table that
  * is held in memory as a whole. */
 
 /* Prepares a new table for cold rows; tables with lfu eviction always stay in memory. */
-void rt_shard_cold_init(struct rt_shard_tables *t, struct rt_shard_table *st);
-void rt_shard_cold_done(struct rt_shard_table *st);
+void shard_cold_init(struct shard_tables *t, struct shard_table *st);
+void shard_cold_done(struct shard_table *st);
 /* From now on the table's snapshot hears of rows that move between memory and disk. */
-void rt_shard_cold_watch(struct rt_shard_table *st);
+void shard_cold_watch(struct shard_table *st);
 /* Brings the rows of these ids into memory, where they stay until the next call, and makes room for
- * rows that do not exist yet.  CO_NORESOURCE, CO_INTERNAL: as rt_cold_bring, with the table's
+ * rows that do not exist yet.  CO_NORESOURCE, CO_INTERNAL: as table_cold_bring, with the table's
  * name. */
-CO_MUST_CHECK int rt_shard_cold_bring(
-    struct rt_shard_table *st, const uint64_t *ids, size_t n, struct co_err *err);
+CO_MUST_CHECK int shard_cold_bring(
+    struct shard_table *st, const uint64_t *ids, size_t n, struct co_err *err);
 /* A part of a save, and a part of a shrink.  Only for tables with cold rows. */
-CO_MUST_CHECK int rt_shard_cold_scan(struct rt_shard_table *st, const struct rt_frame *f,
-    size_t most, struct rt_frame **ret, struct co_err *err);
-CO_MUST_CHECK int rt_shard_cold_shrink(struct rt_shard_table *st, const struct rt_frame *f,
-    uint32_t now, struct rt_frame **ret, struct co_err *err);
+CO_MUST_CHECK int shard_cold_scan(struct shard_table *st, const struct rpc_frame *f, size_t most,
+    struct rpc_frame **ret, struct co_err *err);
+CO_MUST_CHECK int shard_cold_shrink(struct shard_table *st, const struct rpc_frame *f, uint32_t now,
+    struct rpc_frame **ret, struct co_err *err);
 /* ttl: looks for expired cold rows and erases them; n: how many more it may look at. */
-CO_MUST_CHECK int rt_shard_cold_sweep(
-    struct rt_shard_table *st, size_t n, uint32_t now, struct co_err *err);
+CO_MUST_CHECK int shard_cold_sweep(
+    struct shard_table *st, size_t n, uint32_t now, struct co_err *err);
 
 /* rate.c */
-void rt_shard_rate_init(struct rt_shard_table *st);
-void rt_shard_rate_set(struct rt_shard_table *st, uint64_t steps, double lr);
+void shard_rate_init(struct shard_table *st);
+void shard_rate_set(struct shard_table *st, uint64_t steps, double lr);
 /* All trainers have made a step: moves the schedules on. */
-void rt_shard_rates_step(struct rt_shard_tables *t);
+void shard_rates_step(struct shard_tables *t);
 /* GET_RATE, SET_RATE, SET_STEPS and TICK. */
-CO_MUST_CHECK int rt_shard_rate_do(struct rt_shard_tables *t, struct rt_shard_table *st,
-    const struct rt_frame *f, struct rt_frame **ret, struct co_err *err);
+CO_MUST_CHECK int shard_rate_do(struct shard_tables *t, struct shard_table *st,
+    const struct rpc_frame *f, struct rpc_frame **ret, struct co_err *err);
 
 /* policy.c */
 
 /* Admission: removes from r the ids that get no row yet. */
-void rt_shard_rows_admit(struct rt_shard_table *st, struct rt_shard_rows *r);
+void shard_rows_admit(struct shard_table *st, struct shard_rows *r);
 /* Eviction: erases rows to make room for the new ones of r. */
-CO_MUST_CHECK int rt_shard_rows_evict(const struct rt_shard_tables *t, struct rt_shard_table *st,
-    const struct rt_shard_rows *r, struct co_err *err);
+CO_MUST_CHECK int shard_rows_evict(const struct shard_tables *t, struct shard_table *st,
+    const struct shard_rows *r, struct co_err *err);
 /* Records for eviction that these rows were pushed to. */
-void rt_shard_rows_seen(struct rt_shard_table *st, const struct rt_shard_rows *r);
-CO_MUST_CHECK int rt_shard_shrink(struct rt_shard_tables *t, struct rt_shard_table *st,
-    const struct rt_frame *f, struct rt_frame **ret, struct co_err *err);
+void shard_rows_seen(struct shard_table *st, const struct shard_rows *r);
+CO_MUST_CHECK int shard_shrink(struct shard_tables *t, struct shard_table *st,
+    const struct rpc_frame *f, struct rpc_frame **ret, struct co_err *err);
 
 /* A row in a checkpoint: values, optimizer state and the eviction policy's counts; all are floats.
- * body: the row's (rt_store_body), in memory or read from disk. */
-size_t rt_shard_row_floats(const struct rt_shard_table *st);
-bool rt_shard_row_saves(const struct rt_shard_table *st, const void *body, enum rt_save_mode mode);
-void rt_shard_row_save(
-    const struct rt_shard_table *st, void *body, enum rt_save_mode mode, float *ret);
-void rt_shard_row_erase(struct rt_shard_table *st, uint32_t slot);
-void rt_shard_row_load(struct rt_shard_table *st, uint32_t slot, const float *from);
+ * body: the row's (table_store_body), in memory or read from disk. */
+size_t shard_row_floats(const struct shard_table *st);
+bool shard_row_saves(const struct shard_table *st, const void *body, enum rt_save_mode mode);
+void shard_row_save(const struct shard_table *st, void *body, enum rt_save_mode mode, float *ret);
+void shard_row_erase(struct shard_table *st, uint32_t slot);
+void shard_row_load(struct shard_table *st, uint32_t slot, const float *from);
 
 /* part.c */
 
 /* The payload from offset on, as floats.  Payloads are aligned; on big-endian hosts the floats are
  * converted in place. */
-float *rt_shard_floats(const struct rt_frame *f, size_t offset);
+float *shard_floats(const struct rpc_frame *f, size_t offset);
 /* Counts a value or row that is not finite, and logs a warning once a trainer.  Returns 0 when the
  * policy is to skip such values, else the error to refuse the request with. */
-CO_MUST_CHECK int rt_shard_note_nonfinite(struct rt_shard_tables *t, struct rt_shard_table *st,
+CO_MUST_CHECK int shard_note_nonfinite(struct shard_tables *t, struct shard_table *st,
     uint32_t trainer, const char *what, uint64_t which, struct co_err *err);

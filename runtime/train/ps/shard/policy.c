@@ -14,13 +14,13 @@ enum {
     SHRINK_SLOTS = 32768, /* slots that one frame looks at: takes about a millisecond */
 };
 
-static const struct rt_policy *evict_of(const struct rt_shard_table *st) {
+static const struct table_policy *evict_of(const struct shard_table *st) {
     return &st->table->evict;
 }
 
 /* The policy's clock: seconds, or steps. */
-static uint32_t now_of(const struct rt_shard_table *st) {
-    if (rt_evict_by_steps(evict_of(st))) {
+static uint32_t now_of(const struct shard_table *st) {
+    if (table_evict_by_steps(evict_of(st))) {
         return (uint32_t)st->steps;
     }
     struct timespec t;
@@ -30,15 +30,16 @@ static uint32_t now_of(const struct rt_shard_table *st) {
 
 /* ---- admission ---- */
 
-void rt_shard_rows_admit(struct rt_shard_table *st, struct rt_shard_rows *r) {
+void shard_rows_admit(struct shard_table *st, struct shard_rows *r) {
     if (!st->gate) {
         return;
     }
     size_t n = 0;
-    rt_store_find_many(st->rows, r->ids, r->n, r->slots);
+    table_store_find_many(st->rows, r->ids, r->n, r->slots);
     for (size_t i = 0; i < r->n; i++) {
         const float *seen = r->clicks ? r->clicks + 2UL * r->from[i] : (const float[]){1, 0};
-        if (r->slots[i] != RT_SLOT_NONE || rt_gate_ask(st->gate, r->ids[i], seen[0], seen[1])) {
+        if (r->slots[i] != TABLE_SLOT_NONE ||
+            table_gate_ask(st->gate, r->ids[i], seen[0], seen[1])) {
             r->ids[n] = r->ids[i];
             r->from[n++] = r->from[i];
         }
@@ -49,9 +50,9 @@ void rt_shard_rows_admit(struct rt_shard_table *st, struct rt_shard_rows *r) {
 /* ---- eviction ---- */
 
 /* The slot at the hand, which moves on and wraps around. */
-static uint32_t next_of_hand(struct rt_shard_table *st) {
-    uint32_t slot = rt_store_next(st->rows, st->hand);
-    slot = slot == RT_SLOT_NONE ? rt_store_next(st->rows, 0) : slot;
+static uint32_t next_of_hand(struct shard_table *st) {
+    uint32_t slot = table_store_next(st->rows, st->hand);
+    slot = slot == TABLE_SLOT_NONE ? table_store_next(st->rows, 0) : slot;
     st->hand = slot + 1;
     return slot;
 }
@@ -59,176 +60,177 @@ static uint32_t next_of_hand(struct rt_shard_table *st) {
 /* Evicts the least pushed of SAMPLE rows.  Also halves the count of one of them, so that old counts
  * fade: by the time that as many rows were evicted as the table has, every count is halved about
  * once. */
-static void evict_one(struct rt_shard_table *st) {
-    uint32_t worst = RT_SLOT_NONE, least = UINT32_MAX;
-    uint32_t fades = (uint32_t)(rt_mix64(st->evicted++) % SAMPLE);
+static void evict_one(struct shard_table *st) {
+    uint32_t worst = TABLE_SLOT_NONE, least = UINT32_MAX;
+    uint32_t fades = (uint32_t)(optim_mix64(st->evicted++) % SAMPLE);
     for (uint32_t i = 0; i < SAMPLE; i++) {
         uint32_t slot = next_of_hand(st);
-        void *head = rt_store_head(st->rows, slot);
-        if (rt_evict_count(head) < least || worst == RT_SLOT_NONE) {
+        void *head = table_store_head(st->rows, slot);
+        if (table_evict_count(head) < least || worst == TABLE_SLOT_NONE) {
             worst = slot;
-            least = rt_evict_count(head);
+            least = table_evict_count(head);
         }
         if (i == fades) {
-            rt_snapshot_change(st->snapshot, st->index, slot);
-            rt_evict_fade(evict_of(st), head);
+            shard_snapshot_change(st->snapshot, st->index, slot);
+            table_evict_fade(evict_of(st), head);
         }
     }
-    rt_shard_row_erase(st, worst);
+    shard_row_erase(st, worst);
 }
 
 /* Looks at the next row and erases it if it has expired.  Few rows may be left among many free
  * slots, so one look is not for a row at any distance. */
-static void sweep_one(struct rt_shard_table *st, uint32_t now) {
-    uint32_t slots = rt_store_slots(st->rows), left = st->hand < slots ? slots - st->hand : 0;
+static void sweep_one(struct shard_table *st, uint32_t now) {
+    uint32_t slots = table_store_slots(st->rows), left = st->hand < slots ? slots - st->hand : 0;
     uint32_t end = st->hand + (left < SWEEP_FREE ? left : SWEEP_FREE);
-    uint32_t slot = rt_store_next_below(st->rows, st->hand, end);
-    if (slot == RT_SLOT_NONE) {
+    uint32_t slot = table_store_next_below(st->rows, st->hand, end);
+    if (slot == TABLE_SLOT_NONE) {
         st->hand = end < slots ? end : 0;
         return;
     }
     st->hand = slot + 1;
-    if (rt_evict_expired(evict_of(st), rt_store_head(st->rows, slot), now)) {
-        rt_shard_row_erase(st, slot);
+    if (table_evict_expired(evict_of(st), table_store_head(st->rows, slot), now)) {
+        shard_row_erase(st, slot);
     }
 }
 
 /* This shard's part of the table's capacity, in rows. */
-static size_t share_of(const struct rt_shard_tables *t, const struct rt_shard_table *st) {
+static size_t share_of(const struct shard_tables *t, const struct shard_table *st) {
     double shards = (double)t->config.servers * (double)t->config.shards;
-    double share = evict_of(st)->p[RT_EVICT_CAPACITY] / shards;
+    double share = evict_of(st)->p[TABLE_EVICT_CAPACITY] / shards;
     return share > 1 ? (size_t)share : 1;
 }
 
-static size_t count_new(const struct rt_shard_table *st, const struct rt_shard_rows *r) {
+static size_t count_new(const struct shard_table *st, const struct shard_rows *r) {
     size_t n = 0;
-    rt_store_find_many(st->rows, r->ids, r->n, r->slots);
+    table_store_find_many(st->rows, r->ids, r->n, r->slots);
     for (size_t i = 0; i < r->n; i++) {
-        n += r->slots[i] == RT_SLOT_NONE;
+        n += r->slots[i] == TABLE_SLOT_NONE;
     }
     return n;
 }
 
-int rt_shard_rows_evict(const struct rt_shard_tables *t, struct rt_shard_table *st,
-    const struct rt_shard_rows *r, struct co_err *err) {
-    if (evict_of(st)->kind == RT_EVICT_LFU) {
-        size_t want = rt_store_rows(st->rows) + count_new(st, r), share = share_of(t, st);
-        for (; want > share && rt_store_rows(st->rows) > 0; want--) {
+int shard_rows_evict(const struct shard_tables *t, struct shard_table *st,
+    const struct shard_rows *r, struct co_err *err) {
+    if (evict_of(st)->kind == TABLE_EVICT_LFU) {
+        size_t want = table_store_rows(st->rows) + count_new(st, r), share = share_of(t, st);
+        for (; want > share && table_store_rows(st->rows) > 0; want--) {
             evict_one(st);
         }
     }
-    if (evict_of(st)->kind == RT_EVICT_TTL) {
+    if (evict_of(st)->kind == TABLE_EVICT_TTL) {
         uint32_t now = now_of(st);
         for (size_t i = 0; i < r->n * SWEEP; i++) {
             sweep_one(st, now);
         }
-        return rt_shard_cold_sweep(st, r->n * SWEEP, now, err);
+        return shard_cold_sweep(st, r->n * SWEEP, now, err);
     }
     return 0;
 }
 
-void rt_shard_rows_seen(struct rt_shard_table *st, const struct rt_shard_rows *r) {
-    uint32_t now = evict_of(st)->kind == RT_EVICT_NONE ? 0 : now_of(st);
-    for (size_t i = 0; evict_of(st)->kind != RT_EVICT_NONE && i < r->n; i++) {
+void shard_rows_seen(struct shard_table *st, const struct shard_rows *r) {
+    uint32_t now = evict_of(st)->kind == TABLE_EVICT_NONE ? 0 : now_of(st);
+    for (size_t i = 0; evict_of(st)->kind != TABLE_EVICT_NONE && i < r->n; i++) {
         const float *seen = r->clicks ? r->clicks + 2UL * r->from[i] : (const float[]){1, 0};
-        rt_snapshot_change(st->snapshot, st->index, r->slots[i]);
-        rt_evict_seen(evict_of(st), rt_store_head(st->rows, r->slots[i]), now, seen[0], seen[1]);
+        shard_snapshot_change(st->snapshot, st->index, r->slots[i]);
+        table_evict_seen(
+            evict_of(st), table_store_head(st->rows, r->slots[i]), now, seen[0], seen[1]);
     }
 }
 
 /* ---- shrink ---- */
 
-static size_t over(const struct rt_shard_tables *t, const struct rt_shard_table *st) {
-    size_t rows = rt_store_rows(st->rows), share = share_of(t, st);
+static size_t over(const struct shard_tables *t, const struct shard_table *st) {
+    size_t rows = table_store_rows(st->rows), share = share_of(t, st);
     return rows > share ? rows - share : 0;
 }
 
 /* The first slot after a part of a shrink. */
-static uint32_t end_of(const struct rt_frame *f) {
-    return f->head.aux < RT_SLOT_NONE - SHRINK_SLOTS ? (uint32_t)f->head.aux + SHRINK_SLOTS
-                                                     : RT_SLOT_NONE;
+static uint32_t end_of(const struct rpc_frame *f) {
+    return f->head.aux < TABLE_SLOT_NONE - SHRINK_SLOTS ? (uint32_t)f->head.aux + SHRINK_SLOTS
+                                                        : TABLE_SLOT_NONE;
 }
 
-int rt_shard_shrunk(const struct rt_shard_tables *t, const struct rt_frame *f,
-    struct rt_frame **ret, struct co_err *err) {
-    const struct rt_shard_table *st =
+int shard_shrunk(const struct shard_tables *t, const struct rpc_frame *f, struct rpc_frame **ret,
+    struct co_err *err) {
+    const struct shard_table *st =
         f->head.table < t->config.n_tables ? &t->tables[f->head.table] : NULL;
-    int rc = rt_frame_new(f->head.kind | RT_FRAME_ANSWER, 0, ret, err);
+    int rc = rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, 0, ret, err);
     if (rc == 0 && st && st->cold) { /* its parts have no fixed length */
         (*ret)->head.aux = st->shrunk[0] == f->head.aux ? st->shrunk[1] : f->head.aux;
     } else if (rc == 0) {
-        (*ret)->head.aux = end_of(f) == RT_SLOT_NONE ? UINT64_MAX : end_of(f);
+        (*ret)->head.aux = end_of(f) == TABLE_SLOT_NONE ? UINT64_MAX : end_of(f);
     }
     return rc;
 }
 
 /* Shrinks a part of the table.  aux is the slot to begin at; in the answer, where to go on. */
-int rt_shard_shrink(struct rt_shard_tables *t, struct rt_shard_table *st, const struct rt_frame *f,
-    struct rt_frame **ret, struct co_err *err) {
-    const struct rt_policy *evict = evict_of(st);
-    if (evict->kind == RT_EVICT_NONE) {
+int shard_shrink(struct shard_tables *t, struct shard_table *st, const struct rpc_frame *f,
+    struct rpc_frame **ret, struct co_err *err) {
+    const struct table_policy *evict = evict_of(st);
+    if (evict->kind == TABLE_EVICT_NONE) {
         return co_err_set(err, CO_INVALID, "table '%s' has no evict policy", st->table->name);
     }
     if (st->cold) {
-        return rt_shard_cold_shrink(st, f, now_of(st), ret, err);
+        return shard_cold_shrink(st, f, now_of(st), ret, err);
     }
-    int rc = rt_frame_new(f->head.kind | RT_FRAME_ANSWER, 0, ret, err);
+    int rc = rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, 0, ret, err);
     if (rc < 0) {
         return rc;
     }
     uint32_t erased = 0, now = now_of(st), end = end_of(f);
-    uint32_t slot = f->head.aux < RT_SLOT_NONE ? (uint32_t)f->head.aux : RT_SLOT_NONE;
-    size_t too_many = evict->kind == RT_EVICT_LFU ? over(t, st) : 0;
+    uint32_t slot = f->head.aux < TABLE_SLOT_NONE ? (uint32_t)f->head.aux : TABLE_SLOT_NONE;
+    size_t too_many = evict->kind == TABLE_EVICT_LFU ? over(t, st) : 0;
     for (; erased < too_many && erased < SHRINK_SLOTS / SAMPLE; erased++) {
         evict_one(st);
     }
     bool again = erased > 0 && erased < too_many;
-    while (!again && (slot = rt_store_next(st->rows, slot)) < end) {
-        rt_snapshot_change(st->snapshot, st->index, slot);
-        if (rt_evict_shrink(evict, rt_store_head(st->rows, slot), now)) {
-            rt_shard_row_erase(st, slot);
+    while (!again && (slot = table_store_next(st->rows, slot)) < end) {
+        shard_snapshot_change(st->snapshot, st->index, slot);
+        if (table_evict_shrink(evict, table_store_head(st->rows, slot), now)) {
+            shard_row_erase(st, slot);
             erased++;
         }
         slot++;
     }
     (*ret)->head.count = erased;
-    (*ret)->head.aux = slot == RT_SLOT_NONE ? UINT64_MAX : slot;
+    (*ret)->head.aux = slot == TABLE_SLOT_NONE ? UINT64_MAX : slot;
     return 0;
 }
 
 /* ---- saved rows: values, optimizer state, the policy's counts ---- */
 
-size_t rt_shard_row_floats(const struct rt_shard_table *st) {
-    return st->dim + st->n_state + rt_evict_words(evict_of(st));
+size_t shard_row_floats(const struct shard_table *st) {
+    return st->dim + st->n_state + table_evict_words(evict_of(st));
 }
 
-bool rt_shard_row_saves(const struct rt_shard_table *st, const void *body, enum rt_save_mode mode) {
-    return rt_evict_saves(evict_of(st), body, mode);
+bool shard_row_saves(const struct shard_table *st, const void *body, enum rt_save_mode mode) {
+    return table_evict_saves(evict_of(st), body, mode);
 }
 
 /* A body begins with its head, the policy's counts. */
-void rt_shard_row_save(
-    const struct rt_shard_table *st, void *body, enum rt_save_mode mode, float *ret) {
+void shard_row_save(const struct shard_table *st, void *body, enum rt_save_mode mode, float *ret) {
     if (st->table->storage == RT_F32) { /* the state follows the values */
-        memcpy(ret, rt_store_body_values(st->rows, body), (st->dim + st->n_state) * sizeof(float));
+        memcpy(
+            ret, table_store_body_values(st->rows, body), (st->dim + st->n_state) * sizeof(float));
     } else {
-        rt_store_body_read(st->rows, body, ret);
-        memcpy(ret + st->dim, rt_store_body_state(st->rows, body), st->n_state * sizeof(float));
+        table_store_body_read(st->rows, body, ret);
+        memcpy(ret + st->dim, table_store_body_state(st->rows, body), st->n_state * sizeof(float));
     }
-    if (evict_of(st)->kind != RT_EVICT_NONE) {
-        rt_evict_saved(evict_of(st), body, mode);
-        rt_evict_save(evict_of(st), body, now_of(st), ret + st->dim + st->n_state);
+    if (evict_of(st)->kind != TABLE_EVICT_NONE) {
+        table_evict_saved(evict_of(st), body, mode);
+        table_evict_save(evict_of(st), body, now_of(st), ret + st->dim + st->n_state);
     }
 }
 
-void rt_shard_row_erase(struct rt_shard_table *st, uint32_t slot) {
-    rt_snapshot_erase(st->snapshot, st->index, slot, rt_store_id(st->rows, slot));
-    rt_store_erase(st->rows, slot);
+void shard_row_erase(struct shard_table *st, uint32_t slot) {
+    shard_snapshot_erase(st->snapshot, st->index, slot, table_store_id(st->rows, slot));
+    table_store_erase(st->rows, slot);
 }
 
-void rt_shard_row_load(struct rt_shard_table *st, uint32_t slot, const float *from) {
-    rt_store_write(st->rows, slot, from);
-    memcpy(rt_store_state(st->rows, slot), from + st->dim, st->n_state * sizeof(float));
-    rt_evict_load(
-        evict_of(st), rt_store_head(st->rows, slot), now_of(st), from + st->dim + st->n_state);
+void shard_row_load(struct shard_table *st, uint32_t slot, const float *from) {
+    table_store_write(st->rows, slot, from);
+    memcpy(table_store_state(st->rows, slot), from + st->dim, st->n_state * sizeof(float));
+    table_evict_load(
+        evict_of(st), table_store_head(st->rows, slot), now_of(st), from + st->dim + st->n_state);
 }

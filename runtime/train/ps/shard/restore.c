@@ -23,26 +23,26 @@ enum {
 /* ---- reading ---- */
 
 static int walk_part(
-    const struct rt_restore_walk *w, uint32_t point, uint32_t part, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_part_reader_closep) struct rt_ckpt_part_reader *r = NULL;
-    struct rt_ckpt_part_chunk chunk;
-    int rc = rt_ckpt_chain_part(w->chain, point, part, &r, err);
+    const struct shard_restore_walk *w, uint32_t point, uint32_t part, struct co_err *err) {
+    CO_CLEANUP(ckpt_part_reader_closep) struct ckpt_part_reader *r = NULL;
+    struct ckpt_part_chunk chunk;
+    int rc = ckpt_chain_part(w->chain, point, part, &r, err);
     while (rc == 0) {
         const unsigned char *data = NULL;
         if (w->stop && atomic_load(w->stop)) {
             return co_err_set(err, CO_CANCELED, "the server ends");
         }
-        rc = rt_ckpt_part_next(r, &chunk, err);
+        rc = ckpt_part_next(r, &chunk, err);
         if (rc != 0 || chunk.kind != w->kind || (w->only && chunk.shard != w->shard)) {
             continue;
         }
-        rc = rt_ckpt_part_data(r, &data, err);
+        rc = ckpt_part_data(r, &data, err);
         rc = rc < 0 ? rc : w->take(w->arg, &chunk, data, err);
     }
     return rc < 0 ? rc : 0;
 }
 
-int rt_restore_walk(const struct rt_restore_walk *w, uint32_t point, struct co_err *err) {
+int shard_restore_walk(const struct shard_restore_walk *w, uint32_t point, struct co_err *err) {
     int rc = 0;
     for (uint32_t i = 0; i < w->chain->points[point].n_parts && rc == 0; i++) {
         rc = w->only && i != w->server ? 0 : walk_part(w, point, i, err);
@@ -54,34 +54,34 @@ int rt_restore_walk(const struct rt_restore_walk *w, uint32_t point, struct co_e
 
 /* A table of the checkpoint. */
 struct source {
-    const struct rt_ckpt_table *saved;
-    struct rt_table was;       /* made from `saved` */
-    struct rt_shard_table *to; /* NULL: the job has no such table, its chunks are skipped */
+    const struct ckpt_table *saved;
+    struct ps_table was;    /* made from `saved` */
+    struct shard_table *to; /* NULL: the job has no such table, its chunks are skipped */
     /* sparse: */
-    struct rt_store *gone; /* ids that were erased later than the rows now read were written */
-    float *row;            /* scratch for a row */
+    struct table_store *gone; /* ids that were erased later than the rows now read were written */
+    float *row;               /* scratch for a row */
 };
 
 struct load {
     const char *dir;
-    struct rt_shard_tables *tables;
+    struct shard_tables *tables;
     struct source *sources; /* [n], by the table's index in the checkpoint */
     uint32_t n;
     uint64_t values; /* how many values of dense tables were found so far */
     /* A pass over the rows takes the ids whose place is in from .. from + width - 1. */
     uint64_t from, width;
-    struct rt_budget gone; /* of all sources' `gone` */
-    bool crowded;          /* it did not suffice in this pass */
+    struct table_budget gone; /* of all sources' `gone` */
+    bool crowded;             /* it did not suffice in this pass */
 };
 
 #define PLACES (UINT64_C(1) << 32)
 
-/* Uses bits by which no rt_store sorts its rows: those of a pass are found as fast as any. */
+/* Uses bits by which no table_store sorts its rows: those of a pass are found as fast as any. */
 static uint64_t place_of(uint64_t id) {
-    return rt_index_hash(id) % PLACES;
+    return table_index_hash(id) % PLACES;
 }
 
-static int find_saved(const struct rt_ckpt_point *p, const char *name) {
+static int find_saved(const struct ckpt_point *p, const char *name) {
     for (uint32_t i = 0; i < p->n_tables; i++) {
         if (strcmp(p->tables[i].name, name) == 0) {
             return (int)i;
@@ -90,18 +90,18 @@ static int find_saved(const struct rt_ckpt_point *p, const char *name) {
     return -1;
 }
 
-static const struct rt_ckpt_point *newest_of(const struct rt_ckpt_chain *chain) {
+static const struct ckpt_point *newest_of(const struct ckpt_chain *chain) {
     return &chain->points[chain->n - 1];
 }
 
-int rt_restore_fits(const struct rt_table *tables, uint32_t n, const struct rt_ckpt_chain *chain,
-    struct co_err *err) {
-    const struct rt_ckpt_point *p = newest_of(chain);
+int shard_restore_fits(
+    const struct ps_table *tables, uint32_t n, const struct ckpt_chain *chain, struct co_err *err) {
+    const struct ckpt_point *p = newest_of(chain);
     int rc = 0;
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         int at = find_saved(p, tables[i].name);
         rc = at < 0 ? co_err_set(err, CO_INVALID, "it has no table '%s'", tables[i].name)
-                    : rt_fit_check(&tables[i], &p->tables[at], err);
+                    : ps_fit_check(&tables[i], &p->tables[at], err);
     }
     return rc < 0 ? co_err_wrap(err, "checkpoint %llu in '%s' does not fit",
                         (unsigned long long)p->number, chain->dir)
@@ -110,48 +110,49 @@ int rt_restore_fits(const struct rt_table *tables, uint32_t n, const struct rt_c
 
 /* As many servers and shards as wrote it: each shard reads its own chunks. */
 static bool is_alike(
-    const struct rt_ckpt_point *p, uint32_t server, uint32_t servers, uint32_t shards) {
+    const struct ckpt_point *p, uint32_t server, uint32_t servers, uint32_t shards) {
     return p->n_parts == servers && p->parts[server].shards == shards;
 }
 
-int rt_restore_verify(const struct rt_ckpt_chain *chain, uint32_t server, uint32_t servers,
+int shard_restore_verify(const struct ckpt_chain *chain, uint32_t server, uint32_t servers,
     uint32_t shards, struct co_err *err) {
     const bool alike = is_alike(newest_of(chain), server, servers, shards);
     int rc = 0;
     for (uint32_t i = 0; i < chain->n; i++) {
         for (uint32_t k = 0; k < chain->points[i].n_parts && rc == 0; k++) {
-            CO_CLEANUP(rt_ckpt_part_reader_closep) struct rt_ckpt_part_reader *r = NULL;
-            rc = alike && k != server ? rt_ckpt_chain_part(chain, i, k, &r, err)
-                                      : rt_ckpt_chain_verify_part(chain, i, k, err);
+            CO_CLEANUP(ckpt_part_reader_closep) struct ckpt_part_reader *r = NULL;
+            rc = alike && k != server ? ckpt_chain_part(chain, i, k, &r, err)
+                                      : ckpt_chain_verify_part(chain, i, k, err);
         }
     }
     return rc;
 }
 
-static int open_sources(struct load *l, const struct rt_ckpt_chain *chain, struct co_err *err) {
-    const struct rt_ckpt_point *p = newest_of(chain);
-    const struct rt_shard_config *c = &l->tables->config;
+static int open_sources(struct load *l, const struct ckpt_chain *chain, struct co_err *err) {
+    const struct ckpt_point *p = newest_of(chain);
+    const struct shard_config *c = &l->tables->config;
     size_t share = c->budget ? c->budget->max / GONE_SHARE / c->shards : 0;
     l->gone.max = share > GONE_FEW ? share : GONE_FEW;
     l->n = p->n_tables;
     l->sources = co_xcalloc(l->n, sizeof(*l->sources));
     for (uint32_t i = 0; i < l->tables->config.n_tables; i++) {
-        struct rt_shard_table *st = &l->tables->tables[i];
+        struct shard_table *st = &l->tables->tables[i];
         struct source *s = &l->sources[find_saved(p, st->table->name)];
         s->saved = &p->tables[s - l->sources];
         s->to = st;
         if (l->tables->config.index == 0) {
-            rt_fit_say(st->table, s->saved);
+            ps_fit_say(st->table, s->saved);
         }
-        struct rt_table_spec spec = rt_table_spec_of(s->saved);
-        int rc = rt_table_make(&spec, &s->was, err);
+        struct rt_table_spec spec = ps_table_spec_of(s->saved);
+        int rc = ps_table_make(&spec, &s->was, err);
         if (rc < 0) {
             return co_err_wrap(err, "checkpoint in '%s'", chain->dir);
         }
         if (s->saved->sparse) {
-            s->gone = rt_store_new(&(struct rt_store_shape){.dim = 1, .storage = RT_F32}, &l->gone);
+            s->gone =
+                table_store_new(&(struct table_store_shape){.dim = 1, .storage = RT_F32}, &l->gone);
             l->gone.max += GONE_TABLE;
-            s->row = co_xcalloc(rt_table_row(st->table), sizeof(float));
+            s->row = co_xcalloc(ps_table_row(st->table), sizeof(float));
         }
     }
     return 0;
@@ -159,7 +160,7 @@ static int open_sources(struct load *l, const struct rt_ckpt_chain *chain, struc
 
 static void close_sources(struct load *l) {
     for (uint32_t i = 0; l->sources && i < l->n; i++) {
-        rt_store_free(l->sources[i].gone);
+        table_store_free(l->sources[i].gone);
         free(l->sources[i].row);
     }
     free(l->sources);
@@ -169,9 +170,9 @@ static void close_sources(struct load *l) {
 
 /* Whether the id is this shard's, and of this pass. */
 static bool is_mine(const struct load *l, uint64_t id) {
-    const struct rt_shard_config *c = &l->tables->config;
-    return rt_sparse_server(id, c->servers) == c->server &&
-           rt_sparse_shard(id, c->shards) == c->index && place_of(id) - l->from < l->width;
+    const struct shard_config *c = &l->tables->config;
+    return ps_sparse_server(id, c->servers) == c->server &&
+           ps_sparse_shard(id, c->shards) == c->index && place_of(id) - l->from < l->width;
 }
 
 /* Prepares the next GROUP rows: brings those into memory that were read before and are on disk now,
@@ -182,21 +183,21 @@ static int bring_rows(const struct load *l, const struct source *s, const unsign
     uint32_t mine = 0;
     for (uint32_t i = 0; s->to->cold && i < n && i < GROUP; i++, data += each) {
         uint64_t id = co_get_u64(data);
-        bool wanted = is_mine(l, id) && rt_store_find(s->gone, id) == RT_SLOT_NONE;
+        bool wanted = is_mine(l, id) && table_store_find(s->gone, id) == TABLE_SLOT_NONE;
         ids[mine] = id;
         mine += wanted;
     }
-    return rt_shard_cold_bring(s->to, ids, mine, err);
+    return shard_cold_bring(s->to, ids, mine, err);
 }
 
 static int take_rows(
-    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     struct load *l = arg;
     struct source *s = &l->sources[c->table];
     if (!s->to) {
         return 0;
     }
-    size_t each = rt_ckpt_rows_bytes(s->saved, 1);
+    size_t each = ckpt_rows_bytes(s->saved, 1);
     for (uint32_t i = 0; i < c->items; i++, data += each) {
         uint64_t id = co_get_u64(data);
         uint32_t slot;
@@ -205,23 +206,23 @@ static int take_rows(
         if (rc < 0) {
             return rc;
         }
-        if (!is_mine(l, id) || rt_store_find(s->gone, id) != RT_SLOT_NONE) {
+        if (!is_mine(l, id) || table_store_find(s->gone, id) != TABLE_SLOT_NONE) {
             continue;
         }
-        rc = rt_store_make(s->to->rows, id, &slot, &fresh, err);
+        rc = table_store_make(s->to->rows, id, &slot, &fresh, err);
         if (rc < 0) {
             return co_err_wrap(err, "table '%s'", s->saved->name);
         }
         if (fresh) {
-            rt_fit_row(s->to->table, s->saved, data + 8, s->row);
-            rt_shard_row_load(s->to, slot, s->row);
+            ps_fit_row(s->to->table, s->saved, data + 8, s->row);
+            shard_row_load(s->to, slot, s->row);
         }
     }
     return 0;
 }
 
 static int take_erased(
-    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     struct load *l = arg;
     struct source *s = &l->sources[c->table];
     if (!s->to) {
@@ -231,7 +232,7 @@ static int take_erased(
         uint32_t slot;
         bool fresh;
         uint64_t id = co_get_u64(data);
-        int rc = is_mine(l, id) ? rt_store_make(s->gone, id, &slot, &fresh, err) : 0;
+        int rc = is_mine(l, id) ? table_store_make(s->gone, id, &slot, &fresh, err) : 0;
         if (rc < 0) {
             l->crowded = rc == CO_NORESOURCE;
             return co_err_wrap(err, "table '%s': erased ids", s->saved->name);
@@ -244,48 +245,48 @@ static int take_erased(
 
 /* Copies those values of a chunk, with their state, that belong to a block.  at: where the block
  * begins in the vector.  Returns how many values that are. */
-static size_t take_overlap(const struct source *s, struct rt_dense_block *b, uint64_t at,
-    const struct rt_ckpt_part_chunk *c, const unsigned char *data) {
+static size_t take_overlap(const struct source *s, struct shard_dense_block *b, uint64_t at,
+    const struct ckpt_part_chunk *c, const unsigned char *data) {
     uint64_t from = c->begin > at ? c->begin : at;
     uint64_t to = c->begin + c->items < at + b->n ? c->begin + c->items : at + b->n;
     if (from >= to) {
         return 0;
     }
     size_t skip = (size_t)(from - c->begin), put = (size_t)(from - at), n = (size_t)(to - from);
-    const struct rt_optim_rule *rule = s->was.optim.rule;
+    const struct optim_rule *rule = s->was.optim.rule;
     size_t plane = co_size_mul(c->items, sizeof(float));
-    rt_copy_f32(b->w + put, data + skip * 4, n);
-    if (!rt_fit_same_rule(s->to->table, s->saved)) {
+    rpc_copy_f32(b->w + put, data + skip * 4, n);
+    if (!ps_fit_same_rule(s->to->table, s->saved)) {
         return n;
     }
     for (size_t p = 0; p < rule->planes; p++) {
-        rt_copy_f32(b->state + p * b->n + put, data + (1 + p) * plane + skip * 4, n);
+        rpc_copy_f32(b->state + p * b->n + put, data + (1 + p) * plane + skip * 4, n);
     }
     if (rule->scalars > 0) {
-        rt_copy_f32(
+        rpc_copy_f32(
             b->state + rule->planes * b->n, data + (1 + rule->planes) * plane, rule->scalars);
     }
     return n;
 }
 
 static int take_dense(
-    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     struct load *l = arg;
     struct source *s = &l->sources[c->table];
     if (!s->to) {
         return 0;
     }
-    const struct rt_optim_rule *rule = s->was.optim.rule;
+    const struct optim_rule *rule = s->was.optim.rule;
     uint64_t floats = co_size_add(co_size_mul(c->items, 1 + rule->planes), rule->scalars);
     if (c->bytes != co_size_mul(floats, sizeof(float))) { /* the rule is not that of the state */
         return co_err_set(err, CO_DAMAGED,
             "'%s': table '%s': %u values of optimizer '%s' have %u bytes", l->dir, s->saved->name,
             c->items, s->saved->optimizer, c->bytes);
     }
-    const struct rt_shard_place here = rt_shard_here(&l->tables->config);
-    struct rt_range part = rt_dense_share(s->to->table, &here);
+    const struct ps_shard_place here = shard_here(&l->tables->config);
+    struct ps_range part = ps_dense_share(s->to->table, &here);
     for (uint32_t i = 0; i < s->to->n_blocks; i++) {
-        l->values += take_overlap(s, &s->to->blocks[i], rt_dense_chunk(part, i).begin, c, data);
+        l->values += take_overlap(s, &s->to->blocks[i], ps_dense_chunk(part, i).begin, c, data);
     }
     return 0;
 }
@@ -295,7 +296,7 @@ static int take_dense(
 /* All shards take the rates of the checkpoint's first shard.  A rate that rt_set_rate has changed
  * stays in effect, unless the lr of the spec was changed since: then the user wants that one. */
 static int take_rate(
-    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     struct load *l = arg;
     struct source *s = &l->sources[c->table];
     (void)err;
@@ -305,41 +306,41 @@ static int take_rate(
     uint64_t bits = co_get_u64(data + 8);
     double lr;
     memcpy(&lr, &bits, sizeof(lr));
-    bool same = s->was.optim.hyper[RT_OPTIM_LR] == s->to->table->optim.hyper[RT_OPTIM_LR];
+    bool same = s->was.optim.hyper[OPTIM_LR] == s->to->table->optim.hyper[OPTIM_LR];
     lr = same ? lr : s->to->lr;
     if (isfinite(lr)) {
-        rt_shard_rate_set(s->to, co_get_u64(data), lr);
+        shard_rate_set(s->to, co_get_u64(data), lr);
     }
     return 0;
 }
 
 /* ---- all ---- */
 
-void rt_shard_tables_clear(struct rt_shard_tables *t) {
+void shard_tables_clear(struct shard_tables *t) {
     for (uint32_t i = 0; i < t->config.n_tables; i++) {
-        struct rt_shard_table *st = &t->tables[i];
-        rt_shard_rate_init(st);
+        struct shard_table *st = &t->tables[i];
+        shard_rate_init(st);
         for (uint32_t k = 0; k < st->n_blocks; k++) {
-            struct rt_dense_block *b = &st->blocks[k];
+            struct shard_dense_block *b = &st->blocks[k];
             memset(b->w, 0, b->n * sizeof(float));
             b->pushed = false;
             if (b->n_state > 0) {
-                rt_optim_state_init(&st->table->optim, b->n, b->state);
+                optim_state_init(&st->table->optim, b->n, b->state);
             }
         }
         if (st->rows) {
-            rt_store_empty(st->rows);
+            table_store_empty(st->rows);
         }
         if (st->cold) {
-            rt_cold_clear(st->cold);
+            table_cold_clear(st->cold);
         }
         if (st->sums) {
-            rt_store_empty(st->sums);
+            table_store_empty(st->sums);
         }
     }
 }
 
-static uint64_t count_values(const struct rt_shard_tables *t) {
+static uint64_t count_values(const struct shard_tables *t) {
     uint64_t n = 0;
     for (uint32_t i = 0; i < t->config.n_tables; i++) {
         for (uint32_t k = 0; k < t->tables[i].n_blocks; k++) {
@@ -350,18 +351,18 @@ static uint64_t count_values(const struct rt_shard_tables *t) {
 }
 
 /* Even if the number of shards is the same, some values may be in other shards' chunks: the job had
- * its tables in another order, or a version without rt_tables_take_turns wrote the checkpoint.  If
+ * its tables in another order, or a version without ps_tables_take_turns wrote the checkpoint.  If
  * values are missing, this reads the chunks of all shards. */
-static int load_dense(struct load *l, struct rt_restore_walk *w, struct co_err *err) {
-    w->kind = RT_CKPT_PART_DENSE;
+static int load_dense(struct load *l, struct shard_restore_walk *w, struct co_err *err) {
+    w->kind = CKPT_PART_DENSE;
     w->take = take_dense;
-    int rc = rt_restore_walk(w, 0, err);
+    int rc = shard_restore_walk(w, 0, err);
     if (rc == 0 && w->only && l->values < count_values(l->tables)) {
         w->only = false;
-        rc = rt_restore_walk(w, 0, err);
+        rc = shard_restore_walk(w, 0, err);
     }
     for (uint32_t i = 1; i < w->chain->n && rc == 0; i++) {
-        rc = rt_restore_walk(w, i, err);
+        rc = shard_restore_walk(w, i, err);
     }
     return rc;
 }
@@ -369,30 +370,30 @@ static int load_dense(struct load *l, struct rt_restore_walk *w, struct co_err *
 /* One pass over the rows, newest checkpoint first: the first version of a row that is met is its
  * last one, unless the id was erased later.  The rates of each point come before its rows: a row
  * that counts its age in steps counts it from the steps of the checkpoint that has it. */
-static int load_pass(struct load *l, struct rt_restore_walk *w, struct co_err *err) {
-    struct rt_restore_walk rates = {.chain = w->chain,
+static int load_pass(struct load *l, struct shard_restore_walk *w, struct co_err *err) {
+    struct shard_restore_walk rates = {.chain = w->chain,
         .arg = l,
         .only = true,
-        .kind = RT_CKPT_PART_RATE,
+        .kind = CKPT_PART_RATE,
         .take = take_rate,
         .stop = w->stop};
     int rc = 0;
     for (uint32_t i = w->chain->n; i > 0 && rc == 0; i--) {
-        rc = rt_restore_walk(&rates, i - 1, err);
+        rc = shard_restore_walk(&rates, i - 1, err);
         if (rc == 0) {
-            w->kind = RT_CKPT_PART_ROWS;
+            w->kind = CKPT_PART_ROWS;
             w->take = take_rows;
-            rc = rt_restore_walk(w, i - 1, err);
+            rc = shard_restore_walk(w, i - 1, err);
         }
         if (rc == 0 && i > 1) {
-            w->kind = RT_CKPT_PART_ERASED;
+            w->kind = CKPT_PART_ERASED;
             w->take = take_erased;
-            rc = rt_restore_walk(w, i - 1, err);
+            rc = shard_restore_walk(w, i - 1, err);
         }
     }
     for (uint32_t i = 0; i < l->n; i++) {
         if (l->sources[i].gone) {
-            rt_store_clear(l->sources[i].gone);
+            table_store_clear(l->sources[i].gone);
         }
     }
     return rc;
@@ -400,7 +401,7 @@ static int load_pass(struct load *l, struct rt_restore_walk *w, struct co_err *e
 
 /* All rows in one pass or, if their memory does not suffice for the ids that were erased, in passes
  * of fewer ids.  A pass that breaks off may be repeated: what it has loaded is right. */
-static int load_rows(struct load *l, struct rt_restore_walk *w, struct co_err *err) {
+static int load_rows(struct load *l, struct shard_restore_walk *w, struct co_err *err) {
     int rc = 0;
     l->width = PLACES;
     while (l->from < PLACES && rc == 0) {
@@ -419,32 +420,32 @@ static int load_rows(struct load *l, struct rt_restore_walk *w, struct co_err *e
     return rc;
 }
 
-static int load_chain(struct load *l, const struct rt_ckpt_chain *chain, struct co_err *err) {
-    const struct rt_shard_config *c = &l->tables->config;
-    const struct rt_ckpt_point *p = newest_of(chain);
-    struct rt_restore_walk w = {
+static int load_chain(struct load *l, const struct ckpt_chain *chain, struct co_err *err) {
+    const struct shard_config *c = &l->tables->config;
+    const struct ckpt_point *p = newest_of(chain);
+    struct shard_restore_walk w = {
         .chain = chain, .arg = l, .server = c->server, .shard = c->index, .stop = l->tables->stop};
-    struct rt_restore_walk rates = {
-        .chain = chain, .arg = l, .only = true, .kind = RT_CKPT_PART_RATE, .take = take_rate};
+    struct shard_restore_walk rates = {
+        .chain = chain, .arg = l, .only = true, .kind = CKPT_PART_RATE, .take = take_rate};
     w.only = is_alike(p, c->server, c->servers, c->shards);
     int rc = open_sources(l, chain, err);
     rc = rc < 0 ? rc : load_rows(l, &w, err);
     rc = rc < 0 ? rc : load_dense(l, &w, err);
-    return rc < 0 ? rc : rt_restore_walk(&rates, chain->n - 1, err);
+    return rc < 0 ? rc : shard_restore_walk(&rates, chain->n - 1, err);
 }
 
-int rt_shard_tables_restore(
-    struct rt_shard_tables *t, const struct rt_ckpt_chain *chain, struct co_err *err) {
-    int rc = rt_restore_fits(t->config.tables, t->config.n_tables, chain, err);
+int shard_tables_restore(
+    struct shard_tables *t, const struct ckpt_chain *chain, struct co_err *err) {
+    int rc = shard_restore_fits(t->config.tables, t->config.n_tables, chain, err);
     if (rc < 0) {
         return rc;
     }
     struct load l = {.dir = chain->dir, .tables = t};
-    rt_shard_tables_clear(t);
+    shard_tables_clear(t);
     rc = load_chain(&l, chain, err);
     close_sources(&l);
     if (rc < 0) {
-        rt_shard_tables_clear(t);
+        shard_tables_clear(t);
     }
     return rc;
 }

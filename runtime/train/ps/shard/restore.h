@@ -16,32 +16,32 @@
 
 /* Checks that the checkpoint has these tables with their shapes.  CO_INVALID: which one differs,
  * and how.  Any thread. */
-CO_MUST_CHECK int rt_restore_fits(const struct rt_table *tables, uint32_t n,
-    const struct rt_ckpt_chain *chain, struct co_err *err);
-/* Reads what the shards of that server would load, as rt_ckpt_chain_verify.  A part that only other
+CO_MUST_CHECK int shard_restore_fits(
+    const struct ps_table *tables, uint32_t n, const struct ckpt_chain *chain, struct co_err *err);
+/* Reads what the shards of that server would load, as ckpt_chain_verify.  A part that only other
  * servers load is opened and no more; they read it.  Any thread. */
-CO_MUST_CHECK int rt_restore_verify(const struct rt_ckpt_chain *chain, uint32_t server,
+CO_MUST_CHECK int shard_restore_verify(const struct ckpt_chain *chain, uint32_t server,
     uint32_t servers, uint32_t shards, struct co_err *err);
-void rt_shard_tables_clear(struct rt_shard_tables *t);
+void shard_tables_clear(struct shard_tables *t);
 /* Replaces what is in the tables.  CO_INVALID: they do not fit, and are unchanged.  After any other
  * error they are empty: CO_CANCELED: t->stop was set; CO_DAMAGED names a file; CO_NORESOURCE names
  * a table that does not fit in memory; others: a file could not be read. */
-CO_MUST_CHECK int rt_shard_tables_restore(
-    struct rt_shard_tables *t, const struct rt_ckpt_chain *chain, struct co_err *err);
+CO_MUST_CHECK int shard_tables_restore(
+    struct shard_tables *t, const struct ckpt_chain *chain, struct co_err *err);
 
 /* ---- reading a chain, for others ---- */
 
 /* Passes the chunks of one kind to `take`. */
-struct rt_restore_walk {
-    const struct rt_ckpt_chain *chain;
-    uint32_t kind; /* enum rt_ckpt_part_kind */
+struct shard_restore_walk {
+    const struct ckpt_chain *chain;
+    uint32_t kind; /* enum ckpt_part_kind */
     bool only;     /* only the chunks of this shard of this server: */
     uint32_t server, shard;
-    int (*take)(void *arg, const struct rt_ckpt_part_chunk *chunk, const unsigned char *data,
+    int (*take)(void *arg, const struct ckpt_part_chunk *chunk, const unsigned char *data,
         struct co_err *err);
     void *arg;
     const atomic_bool *stop; /* NULL: none */
 };
 /* point: index in the chain.  Stops at the first error of take; CO_CANCELED: *stop was set. */
-CO_MUST_CHECK int rt_restore_walk(
-    const struct rt_restore_walk *w, uint32_t point, struct co_err *err);
+CO_MUST_CHECK int shard_restore_walk(
+    const struct shard_restore_walk *w, uint32_t point, struct co_err *err);

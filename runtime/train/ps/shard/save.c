@@ -23,23 +23,23 @@ static int64_t read_ns(clockid_t clock) {
 
 /* ---- answers ---- */
 
-static void send(struct rt_stream *s, const struct rt_frame_head *h, struct rt_frame *a_own) {
-    a_own->head.kind = RT_FRAME_CHECKPOINT | RT_FRAME_ANSWER;
+static void send(struct rpc_stream *s, const struct rpc_frame_head *h, struct rpc_frame *a_own) {
+    a_own->head.kind = RPC_FRAME_CHECKPOINT | RPC_FRAME_ANSWER;
     a_own->head.seq = h->seq;
     a_own->head.table = h->table;
     a_own->head.shard = h->shard;
-    (void)!rt_stream_send(s, a_own, NULL); /* a closed stream is noticed where it is read */
+    (void)!rpc_stream_send(s, a_own, NULL); /* a closed stream is noticed where it is read */
 }
 
-static void refuse(struct rt_stream *s, const struct rt_frame_head *h, const struct co_err *err) {
-    (void)!rt_stream_send(s, rt_frame_error(h, err->code, co_err_text(err)), NULL);
+static void refuse(struct rpc_stream *s, const struct rpc_frame_head *h, const struct co_err *err) {
+    (void)!rpc_stream_send(s, rpc_frame_error(h, err->code, co_err_text(err)), NULL);
 }
 
 /* c NULL: an answer without payload. */
-static void answer(struct rt_stream *s, const struct rt_frame_head *h, const Rt__Control *c) {
-    struct rt_frame *a = NULL;
+static void answer(struct rpc_stream *s, const struct rpc_frame_head *h, const Rpc__Control *c) {
+    struct rpc_frame *a = NULL;
     struct co_err err = {0};
-    int rc = c ? rt_control_pack(c, h, &a, &err) : rt_frame_new(0, 0, &a, &err);
+    int rc = c ? ps_control_pack(c, h, &a, &err) : rpc_frame_new(0, 0, &a, &err);
     if (rc < 0) {
         refuse(s, h, &err);
     } else {
@@ -47,43 +47,43 @@ static void answer(struct rt_stream *s, const struct rt_frame_head *h, const Rt_
     }
 }
 
-static void unpark(struct rt_shard_save *v) {
-    rt_stream_unref(co_steal_ptr(v->stream));
+static void unpark(struct shard_save *v) {
+    rpc_stream_unref(co_steal_ptr(v->stream));
 }
 
 static void park(
-    struct rt_shard_save *v, uint32_t trainer, const struct rt_frame *f, uint64_t ticket) {
+    struct shard_save *v, uint32_t trainer, const struct rpc_frame *f, uint64_t ticket) {
     if (v->stream) {
         struct co_err err = {0};
         co_err_set(&err, CO_CANCELED, "trainer %u asked for another checkpoint", trainer);
         refuse(v->stream, &v->head, &err);
         unpark(v);
     }
-    v->stream = rt_stream_ref(rt_frame_stream(f));
+    v->stream = rpc_stream_ref(rpc_frame_stream(f));
     v->trainer = trainer;
     v->head = f->head;
     v->ticket = ticket;
 }
 
 /* Answers the parked request if the saver has its result. */
-static void try_answer(struct rt_shard_save *v) {
+static void try_answer(struct shard_save *v) {
     struct co_err err = {0};
-    struct rt_ckpt_part part = {0};
-    Rt__CkptPart p = RT__CKPT_PART__INIT;
-    Rt__CkptFound found = RT__CKPT_FOUND__INIT;
-    Rt__Control c = RT__CONTROL__INIT;
+    struct ckpt_part part = {0};
+    Rpc__CkptPart p = RPC__CKPT_PART__INIT;
+    Rpc__CkptFound found = RPC__CKPT_FOUND__INIT;
+    Rpc__Control c = RPC__CONTROL__INIT;
     int rc;
     if (v->ticket > 0) {
-        rc = rt_saver_result(v->saver, v->ticket, &part, &err);
+        rc = shard_saver_result(v->saver, v->ticket, &part, &err);
         p.server = part.server;
         p.shards = part.shards;
         p.bytes = part.bytes;
         p.hash = part.hash;
-        c.body_case = RT__CONTROL__BODY_CKPT_PART;
+        c.body_case = RPC__CONTROL__BODY_CKPT_PART;
         c.ckpt_part = &p;
     } else {
-        rc = rt_saver_answer(v->saver, &found, &err);
-        c.body_case = RT__CONTROL__BODY_CKPT_FOUND;
+        rc = shard_saver_answer(v->saver, &found, &err);
+        c.body_case = RPC__CONTROL__BODY_CKPT_FOUND;
         c.ckpt_found = &found;
     }
     if (rc < 0) {
@@ -98,9 +98,9 @@ static void try_answer(struct rt_shard_save *v) {
 
 /* ---- requests ---- */
 
-static int begin(struct rt_shard_save *v, uint32_t trainer, uint64_t step, const struct rt_frame *f,
-    const Rt__CkptOrder *o, struct co_err *err) {
-    const struct rt_snapshot_order order = {.dir = o->dir,
+static int begin(struct shard_save *v, uint32_t trainer, uint64_t step, const struct rpc_frame *f,
+    const Rpc__CkptOrder *o, struct co_err *err) {
+    const struct shard_snapshot_order order = {.dir = o->dir,
         .number = o->number,
         .previous = o->previous,
         .full = o->root == o->number,
@@ -116,14 +116,14 @@ static int begin(struct rt_shard_save *v, uint32_t trainer, uint64_t step, const
         return co_err_set(err, CO_INVALID, "%s checkpoint of save mode %u",
             order.full ? "a full" : "a delta", o->mode);
     }
-    const struct rt_shard_config *c = &v->tables->config;
+    const struct shard_config *c = &v->tables->config;
     bool late = c->backup > 0 && f->head.aux < step; /* a backup worker may be behind the step */
     if (c->mode == RT_SYNC && f->head.aux != step && !late) {
         return co_err_set(err, CO_CONFLICT,
             "a checkpoint of step %" PRIu64 ", this server is at %" PRIu64, f->head.aux, step);
     }
     uint64_t ticket = 0;
-    int rc = rt_snapshot_begin(&v->snapshot, &order, &ticket, err);
+    int rc = shard_snapshot_begin(&v->snapshot, &order, &ticket, err);
     if (rc == 0) {
         park(v, trainer, f, ticket);
     }
@@ -131,19 +131,18 @@ static int begin(struct rt_shard_save *v, uint32_t trainer, uint64_t step, const
 }
 
 /* Requests are refused from now on, until all shards of all servers have loaded the same. */
-static void clear(struct rt_shard_save *v, const Rt__CkptRestore *r) {
+static void clear(struct shard_save *v, const Rpc__CkptRestore *r) {
     v->loads = r->number;
     v->opened = 0;
     co_err_set(&v->closed, CO_UNAVAILABLE,
         "the restore of checkpoint %" PRIu64 " in '%.200s' has not ended on all servers: tables "
         "cannot be used until rt_restore succeeds",
         r->number, r->dir);
-    rt_snapshot_forget(&v->snapshot);
-    rt_shard_tables_clear(v->tables);
+    shard_snapshot_forget(&v->snapshot);
+    shard_tables_clear(v->tables);
 }
 
-static int check_round(
-    const struct rt_shard_save *v, const Rt__CkptRestore *r, struct co_err *err) {
+static int check_round(const struct shard_save *v, const Rpc__CkptRestore *r, struct co_err *err) {
     return v->loads == r->number ? 0
                                  : co_err_set(err, CO_CONFLICT,
                                        "this server was not told to clear its tables for "
@@ -152,15 +151,15 @@ static int check_round(
 }
 
 /* If this fails, the files are not what the check found, or there is no memory for the tables. */
-static int load(struct rt_shard_save *v, const Rt__CkptRestore *r, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
+static int load(struct shard_save *v, const Rpc__CkptRestore *r, struct co_err *err) {
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = NULL;
     int rc = check_round(v, r, err);
     if (rc < 0) {
         return rc;
     }
-    rc = rt_ckpt_chain_open(r->dir, r->number, &chain, err);
+    rc = ckpt_chain_open(r->dir, r->number, &chain, err);
     rc = rc == CO_NOTFOUND ? co_err_set(err, CO_UNAVAILABLE, "it is not there any more") : rc;
-    rc = rc < 0 ? rc : rt_shard_tables_restore(v->tables, chain, err);
+    rc = rc < 0 ? rc : shard_tables_restore(v->tables, chain, err);
     if (rc < 0) {
         v->loads = 0;
         co_err_set(&v->closed, rc, "tables cannot be used until rt_restore succeeds: %s", err->msg);
@@ -168,61 +167,61 @@ static int load(struct rt_shard_save *v, const Rt__CkptRestore *r, struct co_err
     return rc;
 }
 
-static int open_again(struct rt_shard_save *v, const Rt__CkptRestore *r, struct co_err *err) {
+static int open_again(struct shard_save *v, const Rpc__CkptRestore *r, struct co_err *err) {
     bool again = v->loads == 0 && v->opened == r->number; /* the answer was lost */
     int rc = again ? 0 : check_round(v, r, err);
     if (rc == 0) {
         v->closed = (struct co_err){0};
         v->opened = r->number;
         v->loads = 0;
-        rt_saver_restored(v->saver, r->dir, r->number);
+        shard_saver_restored(v->saver, r->dir, r->number);
     }
     return rc;
 }
 
-static int restore(struct rt_shard_save *v, const struct rt_frame *f, const Rt__CkptRestore *r,
+static int restore(struct shard_save *v, const struct rpc_frame *f, const Rpc__CkptRestore *r,
     struct co_err *err) {
     int rc = 0;
     switch (r->round) {
-    case RT__CKPT_RESTORE__ROUND__CLEAR:
+    case RPC__CKPT_RESTORE__ROUND__CLEAR:
         clear(v, r);
         break;
-    case RT__CKPT_RESTORE__ROUND__LOAD:
+    case RPC__CKPT_RESTORE__ROUND__LOAD:
         rc = load(v, r, err);
         break;
-    case RT__CKPT_RESTORE__ROUND__OPEN:
+    case RPC__CKPT_RESTORE__ROUND__OPEN:
         rc = open_again(v, r, err);
         break;
     default:
         rc = co_err_set(err, CO_INVALID, "round %d of a restore", (int)r->round);
     }
     if (rc == 0) {
-        answer(rt_frame_stream(f), &f->head, NULL);
+        answer(rpc_frame_stream(f), &f->head, NULL);
     }
     return rc;
 }
 
 /* Has the saver's thread do it; the answer waits. */
-static int submit(struct rt_shard_save *v, uint32_t trainer, const struct rt_frame *f,
-    Rt__Control *c_own, struct co_err *err) {
-    int rc = rt_saver_submit(v->saver, c_own, v->stream && v->ticket == 0, err);
+static int submit(struct shard_save *v, uint32_t trainer, const struct rpc_frame *f,
+    Rpc__Control *c_own, struct co_err *err) {
+    int rc = shard_saver_submit(v->saver, c_own, v->stream && v->ticket == 0, err);
     if (rc == 0) {
         park(v, trainer, f, 0);
     }
     return rc;
 }
 
-static int do_message(struct rt_shard_save *v, uint32_t trainer, uint64_t step,
-    const struct rt_frame *f, Rt__Control **c, struct co_err *err) {
+static int do_message(struct shard_save *v, uint32_t trainer, uint64_t step,
+    const struct rpc_frame *f, Rpc__Control **c, struct co_err *err) {
     switch ((*c)->body_case) {
-    case RT__CONTROL__BODY_CKPT_ORDER:
+    case RPC__CONTROL__BODY_CKPT_ORDER:
         return begin(v, trainer, step, f, (*c)->ckpt_order, err);
-    case RT__CONTROL__BODY_CKPT_RESTORE:
-        return (*c)->ckpt_restore->round == RT__CKPT_RESTORE__ROUND__CHECK
+    case RPC__CONTROL__BODY_CKPT_RESTORE:
+        return (*c)->ckpt_restore->round == RPC__CKPT_RESTORE__ROUND__CHECK
                    ? submit(v, trainer, f, co_steal_ptr(*c), err)
                    : restore(v, f, (*c)->ckpt_restore, err);
-    case RT__CONTROL__BODY_CKPT_FIND:
-    case RT__CONTROL__BODY_CKPT_COMMIT:
+    case RPC__CONTROL__BODY_CKPT_FIND:
+    case RPC__CONTROL__BODY_CKPT_COMMIT:
         return submit(v, trainer, f, co_steal_ptr(*c), err);
     default:
         return co_err_set(
@@ -231,30 +230,30 @@ static int do_message(struct rt_shard_save *v, uint32_t trainer, uint64_t step,
 }
 
 /* Checks that the message's directory is one that this server may use. */
-static int check_dir(const struct rt_shard_save *v, const Rt__Control *c, struct co_err *err) {
-    const char *dir = c->body_case == RT__CONTROL__BODY_CKPT_ORDER     ? c->ckpt_order->dir
-                      : c->body_case == RT__CONTROL__BODY_CKPT_FIND    ? c->ckpt_find->dir
-                      : c->body_case == RT__CONTROL__BODY_CKPT_RESTORE ? c->ckpt_restore->dir
-                      : c->body_case == RT__CONTROL__BODY_CKPT_COMMIT && c->ckpt_commit->order
+static int check_dir(const struct shard_save *v, const Rpc__Control *c, struct co_err *err) {
+    const char *dir = c->body_case == RPC__CONTROL__BODY_CKPT_ORDER     ? c->ckpt_order->dir
+                      : c->body_case == RPC__CONTROL__BODY_CKPT_FIND    ? c->ckpt_find->dir
+                      : c->body_case == RPC__CONTROL__BODY_CKPT_RESTORE ? c->ckpt_restore->dir
+                      : c->body_case == RPC__CONTROL__BODY_CKPT_COMMIT && c->ckpt_commit->order
                           ? c->ckpt_commit->order->dir
                           : "";
-    return rt_saver_check_dir(rt_saver_root(v->saver), dir, err);
+    return shard_saver_check_dir(shard_saver_root(v->saver), dir, err);
 }
 
-void rt_shard_save_do(
-    struct rt_shard_save *v, uint32_t trainer, uint64_t step, const struct rt_frame *f) {
-    CO_CLEANUP(rt_control_freep) Rt__Control *c = NULL;
+void shard_save_do(
+    struct shard_save *v, uint32_t trainer, uint64_t step, const struct rpc_frame *f) {
+    CO_CLEANUP(ps_control_freep) Rpc__Control *c = NULL;
     struct co_err err = {0};
-    int rc = v->saver ? rt_control_unpack(f, &c, &err)
+    int rc = v->saver ? ps_control_unpack(f, &c, &err)
                       : co_err_set(&err, CO_UNSUPPORTED, "this server writes no checkpoints");
     rc = rc < 0 ? rc : check_dir(v, c, &err);
     rc = rc < 0 ? rc : do_message(v, trainer, step, f, &c, &err);
     if (rc < 0) {
-        refuse(rt_frame_stream(f), &f->head, &err);
+        refuse(rpc_frame_stream(f), &f->head, &err);
     }
 }
 
-void rt_shard_save_left(struct rt_shard_save *v, uint32_t trainer) {
+void shard_save_left(struct shard_save *v, uint32_t trainer) {
     if (v->stream && v->trainer == trainer) {
         unpark(v);
     }
@@ -264,7 +263,7 @@ void rt_shard_save_left(struct rt_shard_save *v, uint32_t trainer) {
 
 /* Nanoseconds until the next slice may begin; 0: now.  The processor time costs a system call, so
  * it is read only when enough wall time has passed. */
-static int64_t rest_ns(const struct rt_shard_save *v, int64_t now) {
+static int64_t rest_ns(const struct shard_save *v, int64_t now) {
     int64_t since = now - v->end_ns, least = (SHARE - 1) * v->cost_ns;
     if (since < least) {
         return least - since;
@@ -275,18 +274,18 @@ static int64_t rest_ns(const struct rt_shard_save *v, int64_t now) {
                : most - since;
 }
 
-static bool do_slice(struct rt_shard_save *v) {
+static bool do_slice(struct shard_save *v) {
     int64_t begin = read_ns(CLOCK_THREAD_CPUTIME_ID);
-    bool more = rt_snapshot_slice(&v->snapshot);
+    bool more = shard_snapshot_slice(&v->snapshot);
     v->end_ns = read_ns(CLOCK_MONOTONIC);
     v->end_cpu_ns = read_ns(CLOCK_THREAD_CPUTIME_ID);
     double written = (double)(v->snapshot.bytes - v->bytes);
     v->bytes = v->snapshot.bytes;
-    v->cost_ns = v->end_cpu_ns - begin + (int64_t)(written * rt_saver_price(v->saver));
+    v->cost_ns = v->end_cpu_ns - begin + (int64_t)(written * shard_saver_price(v->saver));
     return more;
 }
 
-int64_t rt_shard_save_run(struct rt_shard_save *v, bool busy) {
+int64_t shard_save_run(struct shard_save *v, bool busy) {
     if (!v->saver || (!v->stream && !v->snapshot.ticket)) {
         return -1;
     }
@@ -308,21 +307,21 @@ int64_t rt_shard_save_run(struct rt_shard_save *v, bool busy) {
 
 /* ---- init and done ---- */
 
-void rt_shard_save_init(struct rt_shard_save *v, struct rt_shard_tables *tables,
-    struct rt_saver *saver, void (*wake)(void *arg), void *arg) {
-    *v = (struct rt_shard_save){.tables = tables, .saver = saver};
+void shard_save_init(struct shard_save *v, struct shard_tables *tables, struct shard_saver *saver,
+    void (*wake)(void *arg), void *arg) {
+    *v = (struct shard_save){.tables = tables, .saver = saver};
     if (saver) {
-        rt_snapshot_init(&v->snapshot, tables, saver);
-        rt_shard_tables_watch(tables, &v->snapshot);
-        rt_saver_listen(saver, tables->config.index, wake, arg);
+        shard_snapshot_init(&v->snapshot, tables, saver);
+        shard_tables_watch(tables, &v->snapshot);
+        shard_saver_listen(saver, tables->config.index, wake, arg);
     }
 }
 
-void rt_shard_save_done(struct rt_shard_save *v) {
+void shard_save_done(struct shard_save *v) {
     if (v->saver) {
-        rt_saver_listen(v->saver, v->tables->config.index, NULL, NULL);
-        rt_shard_tables_watch(v->tables, NULL);
-        rt_snapshot_done(&v->snapshot);
+        shard_saver_listen(v->saver, v->tables->config.index, NULL, NULL);
+        shard_tables_watch(v->tables, NULL);
+        shard_snapshot_done(&v->snapshot);
     }
     if (v->stream) {
         unpark(v);

@@ -1,4 +1,4 @@
-/* Checkpoint requests (RT_FRAME_CHECKPOINT) of a shard:
+/* Checkpoint requests (RPC_FRAME_CHECKPOINT) of a shard:
  *
  *     order     write this shard's part of a new checkpoint
  *     find      look for a checkpoint; the server's saver does that
@@ -16,19 +16,19 @@
 #include "runtime/train/ps/shard/snapshot.h"
 #include "runtime/train/rpc/rpc.h"
 
-struct rt_shard_save {
-    struct rt_shard_tables *tables;
-    struct rt_saver *saver; /* NULL: this server writes no checkpoints */
-    struct rt_snapshot snapshot;
+struct shard_save {
+    struct shard_tables *tables;
+    struct shard_saver *saver; /* NULL: this server writes no checkpoints */
+    struct shard_snapshot snapshot;
     /* Why requests on tables are refused, and orders of checkpoints: the tables could not be
      * loaded, or other shards have not loaded theirs yet.  Code 0: they are not. */
     struct co_err closed;
     uint64_t loads;  /* the checkpoint for which it is closed until the last round; 0: none */
     uint64_t opened; /* the one that had its last round; 0: none */
     /* The request that waits for its answer; there is at most one. */
-    struct rt_stream *stream; /* counted; NULL: none */
+    struct rpc_stream *stream; /* counted; NULL: none */
     uint32_t trainer;
-    struct rt_frame_head head;
+    struct rpc_frame_head head;
     uint64_t ticket;            /* order: the saver's ticket for the part; 0: a find or a commit */
     int64_t busy_ns;            /* when the last request was handled */
     int64_t end_ns, end_cpu_ns; /* end of the last slice: wall clock, this thread's CPU time */
@@ -37,15 +37,15 @@ struct rt_shard_save {
 };
 
 /* The saver calls `wake`, from its own thread, when it has a result for the shard. */
-void rt_shard_save_init(struct rt_shard_save *v, struct rt_shard_tables *tables,
-    struct rt_saver *saver, void (*wake)(void *arg), void *arg);
-void rt_shard_save_done(struct rt_shard_save *v);
+void shard_save_init(struct shard_save *v, struct shard_tables *tables, struct shard_saver *saver,
+    void (*wake)(void *arg), void *arg);
+void shard_save_done(struct shard_save *v);
 
 /* Handles a request.  step: the completed steps of this shard, in sync mode. */
-void rt_shard_save_do(
-    struct rt_shard_save *v, uint32_t trainer, uint64_t step, const struct rt_frame *f);
+void shard_save_do(
+    struct shard_save *v, uint32_t trainer, uint64_t step, const struct rpc_frame *f);
 /* The trainer's stream is closed: its request is not answered any more. */
-void rt_shard_save_left(struct rt_shard_save *v, uint32_t trainer);
+void shard_save_left(struct shard_save *v, uint32_t trainer);
 /* Writes a slice and sends an answer, when due.  busy: requests were handled just now.  Returns the
  * nanoseconds until the next call; -1: call after the next wake or request. */
-int64_t rt_shard_save_run(struct rt_shard_save *v, bool busy);
+int64_t shard_save_run(struct shard_save *v, bool busy);

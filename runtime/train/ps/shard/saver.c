@@ -39,7 +39,7 @@ struct listener {
     void *arg;
 };
 
-/* What this job has in a directory (rt_ckpt_past). */
+/* What this job has in a directory (ckpt_past). */
 struct past {
     char *dir;
     uint64_t restored, first; /* first 0: it has written none since */
@@ -51,8 +51,8 @@ struct part_name {
     uint64_t number;
 };
 
-struct rt_saver {
-    struct rt_saver_config config;
+struct shard_saver {
+    struct shard_saver_config config;
     pthread_mutex_t m; /* guards what follows, except for the thread's own fields */
     pthread_cond_t changed;
     pthread_t thread;
@@ -66,39 +66,39 @@ struct rt_saver {
     int64_t begin_ms;
     char *dir;
     uint32_t ended; /* shards that have added all their chunks */
-    struct rt_save_chunk *first, **last;
+    struct shard_save_chunk *first, **last;
     size_t queued; /* bytes */
     size_t room;   /* with so much queued, shards pause their slices */
     size_t batch;  /* with so much queued, the thread is woken */
     double price;  /* recent cost of a byte, in nanoseconds of the thread's processor time */
-    struct rt_ckpt_part result;
+    struct ckpt_part result;
     struct co_err err;
 
     struct past pasts[PASTS]; /* [n_pasts] */
     size_t n_pasts;
 
     /* the other job: a commit, a find or a check */
-    enum state job_state;     /* OPEN: one is done, or waits, or both */
-    Rt__Control *job, *doing; /* that waits; that the thread does.  NULL: none */
-    Rt__CkptFound found;
+    enum state job_state;      /* OPEN: one is done, or waits, or both */
+    Rpc__Control *job, *doing; /* that waits; that the thread does.  NULL: none */
+    Rpc__CkptFound found;
     struct co_err job_err;
-    const struct rt_table *tables;
+    const struct ps_table *tables;
     uint32_t n_tables;
     bool sync;
 
     /* the thread's own */
-    struct rt_ckpt_part_writer *writer;
+    struct ckpt_part_writer *writer;
     uint64_t writing; /* ticket of the part that is open; 0: none */
     char *at;         /* directory of that part */
     struct part_name finished;
-    struct rt_claim *claims[PASTS]; /* [n_claims] */
+    struct ckpt_claim *claims[PASTS]; /* [n_claims] */
     size_t n_claims;
 };
 
 /* ---- chunks ---- */
 
-struct rt_save_chunk *rt_save_chunk_new(uint32_t kind, size_t room) {
-    struct rt_save_chunk *c = co_xmalloc(sizeof(*c) + room);
+struct shard_save_chunk *shard_save_chunk_new(uint32_t kind, size_t room) {
+    struct shard_save_chunk *c = co_xmalloc(sizeof(*c) + room);
     memset(c, 0, sizeof(*c));
     c->head.kind = kind;
     c->room = (uint32_t)room;
@@ -106,20 +106,20 @@ struct rt_save_chunk *rt_save_chunk_new(uint32_t kind, size_t room) {
     return c;
 }
 
-struct rt_save_chunk *rt_save_chunk_hold(struct rt_save_chunk *c) {
+struct shard_save_chunk *shard_save_chunk_hold(struct shard_save_chunk *c) {
     (void)__atomic_fetch_add(&c->holders, 1, __ATOMIC_RELAXED);
     return c;
 }
 
-void rt_save_chunk_drop(struct rt_save_chunk *c) {
+void shard_save_chunk_drop(struct shard_save_chunk *c) {
     if (c && __atomic_fetch_sub(&c->holders, 1, __ATOMIC_ACQ_REL) == 1) {
         free(c);
     }
 }
 
 /* The lock is held. */
-static struct rt_save_chunk *take_chunk(struct rt_saver *sv) {
-    struct rt_save_chunk *c = sv->first;
+static struct shard_save_chunk *take_chunk(struct shard_saver *sv) {
+    struct shard_save_chunk *c = sv->first;
     sv->first = c->next;
     if (!sv->first) {
         sv->last = &sv->first;
@@ -127,22 +127,22 @@ static struct rt_save_chunk *take_chunk(struct rt_saver *sv) {
     return c;
 }
 
-static void weigh_out(struct rt_saver *sv, const struct rt_save_chunk *c) {
+static void weigh_out(struct shard_saver *sv, const struct shard_save_chunk *c) {
     sv->queued -= c->room;
-    rt_budget_give(sv->config.budget, c->room);
+    table_budget_give(sv->config.budget, c->room);
 }
 
-static void drop_queue(struct rt_saver *sv) {
+static void drop_queue(struct shard_saver *sv) {
     while (sv->first) {
-        struct rt_save_chunk *c = take_chunk(sv);
+        struct shard_save_chunk *c = take_chunk(sv);
         weigh_out(sv, c);
-        rt_save_chunk_drop(c);
+        shard_save_chunk_drop(c);
     }
 }
 
 /* ---- the thread ---- */
 
-static void wake_all(struct rt_saver *sv) {
+static void wake_all(struct shard_saver *sv) {
     for (uint32_t i = 0; i < sv->config.shards; i++) {
         if (sv->listeners[i].wake) {
             sv->listeners[i].wake(sv->listeners[i].arg);
@@ -150,10 +150,10 @@ static void wake_all(struct rt_saver *sv) {
     }
 }
 
-static void fail(struct rt_saver *sv, uint64_t ticket, const struct co_err *err) {
+static void fail(struct shard_saver *sv, uint64_t ticket, const struct co_err *err) {
     if (sv->ticket == ticket && sv->state == OPEN) {
         sv->state = FAILED;
-        rt_meter_add(RT_M_PARTS, RT_METER_FAILED, 1);
+        meter_add(METER_M_PARTS, METER_FAILED, 1);
         sv->err = *err;
         drop_queue(sv);
         wake_all(sv);
@@ -173,7 +173,7 @@ static char *key_of(const char *dir) {
 
 /* The lock is held.  If there are too many, the one that came first is forgotten, and then nothing
  * that is there now is ever removed. */
-static struct past *past_of(struct rt_saver *sv, const char *dir) {
+static struct past *past_of(struct shard_saver *sv, const char *dir) {
     CO_AUTOFREE char *key = key_of(dir);
     for (size_t i = 0; i < sv->n_pasts; i++) {
         if (strcmp(sv->pasts[i].dir, key) == 0) {
@@ -190,7 +190,7 @@ static struct past *past_of(struct rt_saver *sv, const char *dir) {
     return p;
 }
 
-void rt_saver_restored(struct rt_saver *sv, const char *dir, uint64_t number) {
+void shard_saver_restored(struct shard_saver *sv, const char *dir, uint64_t number) {
     pthread_mutex_lock(&sv->m);
     struct past *p = past_of(sv, dir);
     p->restored = number;
@@ -198,7 +198,7 @@ void rt_saver_restored(struct rt_saver *sv, const char *dir, uint64_t number) {
     pthread_mutex_unlock(&sv->m);
 }
 
-void rt_saver_go_back(struct rt_saver *sv, const char *dir, uint64_t number) {
+void shard_saver_go_back(struct shard_saver *sv, const char *dir, uint64_t number) {
     pthread_mutex_lock(&sv->m);
     bool same = number > 0 && sv->dir && strcmp(sv->dir, dir) == 0 && sv->number == number;
     if ((sv->state == OPEN || sv->state == DONE) && !same) {
@@ -213,14 +213,14 @@ void rt_saver_go_back(struct rt_saver *sv, const char *dir, uint64_t number) {
     pthread_mutex_unlock(&sv->m);
 }
 
-static void remove_part(const struct rt_saver *sv, const char *at) {
+static void remove_part(const struct shard_saver *sv, const char *at) {
     CO_AUTOFREE char *name = co_xasprintf("part-%05" PRIu32, sv->config.server);
-    (void)!rt_disk_remove(at, name, NULL);
+    (void)!ckpt_disk_remove(at, name, NULL);
 }
 
 /* Removes the unfinished file of a part that was given up. */
-static void abandon(struct rt_saver *sv) {
-    rt_ckpt_part_close(co_steal_ptr(sv->writer));
+static void abandon(struct shard_saver *sv) {
+    ckpt_part_close(co_steal_ptr(sv->writer));
     remove_part(sv, sv->at);
     free(co_steal_ptr(sv->at));
     sv->writing = 0;
@@ -231,29 +231,29 @@ static void abandon(struct rt_saver *sv) {
  * parts would fill the disk.  The order's word for what is complete comes first: a network file
  * system may show a new manifest late. */
 static void remove_failed(
-    struct rt_saver *sv, const char *dir, uint64_t number, uint64_t previous) {
-    struct rt_ckpt_point p = {0};
+    struct shard_saver *sv, const char *dir, uint64_t number, uint64_t previous) {
+    struct ckpt_point p = {0};
     CO_AUTOFREE char *was = co_steal_ptr(sv->finished.dir);
     uint64_t n = sv->finished.number;
     if (!was || (strcmp(was, dir) == 0 && (n == number || n == previous))) {
         return;
     }
-    if (rt_ckpt_point_read(was, n, &p, NULL) == CO_NOTFOUND) {
-        CO_AUTOFREE char *at = rt_ckpt_point_dir(was, n);
+    if (ckpt_point_read(was, n, &p, NULL) == CO_NOTFOUND) {
+        CO_AUTOFREE char *at = ckpt_point_dir(was, n);
         remove_part(sv, at);
-        (void)!rt_disk_remove_dir(at, NULL); /* fails while another server's part is in it */
+        (void)!ckpt_disk_remove_dir(at, NULL); /* fails while another server's part is in it */
     }
-    rt_ckpt_point_done(&p);
+    ckpt_point_done(&p);
 }
 
-static int open_part(
-    struct rt_saver *sv, const char *dir, uint64_t number, uint64_t previous, struct co_err *err) {
-    struct rt_ckpt_part_place place = {.number = number,
+static int open_part(struct shard_saver *sv, const char *dir, uint64_t number, uint64_t previous,
+    struct co_err *err) {
+    struct ckpt_part_place place = {.number = number,
         .server = sv->config.server,
         .servers = sv->config.servers,
         .shards = sv->config.shards};
     bool complete = false;
-    int rc = rt_ckpt_is_complete(dir, number, &complete, err);
+    int rc = ckpt_is_complete(dir, number, &complete, err);
     if (rc == 0 && complete) {
         rc = co_err_set(err, CO_EXISTS,
             "checkpoint %" PRIu64 " in '%s' is complete, it stays as it is", number, dir);
@@ -262,36 +262,36 @@ static int open_part(
         sv->writing = 0; /* there is nothing to remove */
         return rc;
     }
-    sv->at = rt_ckpt_point_dir(dir, number);
-    CO_AUTOFREE char *path = rt_ckpt_point_part(dir, number, sv->config.server);
-    rc = rt_disk_mkdir(sv->at, err);
+    sv->at = ckpt_point_dir(dir, number);
+    CO_AUTOFREE char *path = ckpt_point_part(dir, number, sv->config.server);
+    rc = ckpt_disk_mkdir(sv->at, err);
     remove_failed(sv, dir, number, previous); /* a full disk has room again */
-    return rc < 0 ? rc : rt_ckpt_part_create(path, &place, &sv->writer, err);
+    return rc < 0 ? rc : ckpt_part_create(path, &place, &sv->writer, err);
 }
 
-static int finish_part(struct rt_saver *sv, const char *dir, uint64_t number,
-    struct rt_ckpt_part *ret, struct co_err *err) {
-    struct rt_ckpt_part_sum sum = {0};
-    int rc = rt_ckpt_part_finish(sv->writer, &sum, err);
-    rc = rc < 0 ? rc : rt_disk_sync_dir(sv->at, err);
+static int finish_part(struct shard_saver *sv, const char *dir, uint64_t number,
+    struct ckpt_part *ret, struct co_err *err) {
+    struct ckpt_part_sum sum = {0};
+    int rc = ckpt_part_finish(sv->writer, &sum, err);
+    rc = rc < 0 ? rc : ckpt_disk_sync_dir(sv->at, err);
     if (rc < 0) {
         abandon(sv);
         return rc;
     }
     sv->finished = (struct part_name){co_xstrdup(dir), number};
-    rt_ckpt_part_close(co_steal_ptr(sv->writer));
+    ckpt_part_close(co_steal_ptr(sv->writer));
     free(co_steal_ptr(sv->at));
     sv->writing = 0;
-    *ret = (struct rt_ckpt_part){sv->config.server, sv->config.shards, sum.bytes, sum.hash};
+    *ret = (struct ckpt_part){sv->config.server, sv->config.shards, sum.bytes, sum.hash};
     return 0;
 }
 
-static void note_part(const struct rt_saver *sv) {
-    rt_meter_add(RT_M_PARTS, RT_METER_DONE, 1);
-    rt_meter_set(RT_M_PART_NUMBER, 0, (double)sv->number);
-    rt_meter_set(RT_M_PART_TIME, 0, (double)co_wall_ms() / 1e3);
-    rt_meter_set(RT_M_PART_BYTES, 0, (double)sv->result.bytes);
-    rt_meter_set(RT_M_PART_SECONDS, 0, (double)(net_now() - sv->begin_ms) / 1e3);
+static void note_part(const struct shard_saver *sv) {
+    meter_add(METER_M_PARTS, METER_DONE, 1);
+    meter_set(METER_M_PART_NUMBER, 0, (double)sv->number);
+    meter_set(METER_M_PART_TIME, 0, (double)co_wall_ms() / 1e3);
+    meter_set(METER_M_PART_BYTES, 0, (double)sv->result.bytes);
+    meter_set(METER_M_PART_SECONDS, 0, (double)(net_now() - sv->begin_ms) / 1e3);
 }
 
 static int64_t cpu_ns(void) {
@@ -301,7 +301,7 @@ static int64_t cpu_ns(void) {
 }
 
 /* A moving average: the writer may only buffer one chunk, and write several with the next. */
-static void note_price(struct rt_saver *sv, const struct rt_save_chunk *c, int64_t ns) {
+static void note_price(struct shard_saver *sv, const struct shard_save_chunk *c, int64_t ns) {
     enum { OF_LATE = 32 };
     double price = c->head.bytes > 0 ? (double)ns / c->head.bytes : 0;
     sv->price += (price - sv->price) / OF_LATE;
@@ -309,7 +309,7 @@ static void note_price(struct rt_saver *sv, const struct rt_save_chunk *c, int64
 
 /* Does one piece of work: opens the part, writes a chunk, completes the part, or removes it.
  * Releases the lock meanwhile.  False: there is nothing to do. */
-static bool save_some(struct rt_saver *sv) {
+static bool save_some(struct shard_saver *sv) {
     struct co_err err = {0};
     uint64_t ticket = sv->ticket, number = sv->number, previous = sv->previous;
     if (sv->writing && (sv->writing != ticket || sv->state != OPEN)) {
@@ -321,8 +321,8 @@ static bool save_some(struct rt_saver *sv) {
     if (sv->state != OPEN) {
         return false;
     }
-    struct rt_save_chunk *c = NULL;
-    struct rt_ckpt_part result = {0};
+    struct shard_save_chunk *c = NULL;
+    struct ckpt_part result = {0};
     bool opens = !sv->writing, complete = false;
     CO_AUTOFREE char *dir = NULL;
     if (opens) {
@@ -339,7 +339,7 @@ static bool save_some(struct rt_saver *sv) {
     pthread_mutex_unlock(&sv->m);
     int64_t began = cpu_ns();
     int rc = opens ? open_part(sv, dir, number, previous, &err)
-             : c   ? rt_ckpt_part_add(sv->writer, &c->head, c->data, &err)
+             : c   ? ckpt_part_add(sv->writer, &c->head, c->data, &err)
                    : finish_part(sv, dir, number, &result, &err);
     int64_t took = cpu_ns() - began;
     pthread_mutex_lock(&sv->m);
@@ -347,7 +347,7 @@ static bool save_some(struct rt_saver *sv) {
         bool full = sv->queued >= sv->room / 2;
         note_price(sv, c, took);
         weigh_out(sv, c);
-        rt_save_chunk_drop(c);
+        shard_save_chunk_drop(c);
         if (full && sv->queued < sv->room / 2) { /* shards that paused may go on */
             wake_all(sv);
         }
@@ -364,26 +364,26 @@ static bool save_some(struct rt_saver *sv) {
 }
 
 static void say_skipped(void *arg, const struct co_err *why) {
-    const struct rt_saver *sv = arg;
+    const struct shard_saver *sv = arg;
     if (!sv->config.quiet) {
-        rt_say_warn("%s; skipped", co_err_text(why));
+        ps_say_warn("%s; skipped", co_err_text(why));
     }
 }
 
 /* Makes sure that dir is this job's to write to. */
-static int claim(struct rt_saver *sv, const char *dir, struct co_err *err) {
+static int claim(struct shard_saver *sv, const char *dir, struct co_err *err) {
     CO_AUTOFREE char *key = key_of(dir);
     for (size_t i = 0; i < sv->n_claims; i++) {
-        if (strcmp(rt_claim_dir(sv->claims[i]), key) == 0) {
-            return rt_claim_check(sv->claims[i], err);
+        if (strcmp(ckpt_claim_dir(sv->claims[i]), key) == 0) {
+            return ckpt_claim_check(sv->claims[i], err);
         }
     }
-    const struct rt_claim_who who = {.job = sv->config.job, .endpoint = sv->config.endpoint};
-    struct rt_claim *c = NULL;
-    int rc = rt_claim_take(key, &who, &c, err);
+    const struct ckpt_claim_who who = {.job = sv->config.job, .endpoint = sv->config.endpoint};
+    struct ckpt_claim *c = NULL;
+    int rc = ckpt_claim_take(key, &who, &c, err);
     if (rc == 0 && sv->n_claims == PASTS) {
-        rt_claim_drop(sv->claims[0]);
-        memmove(sv->claims, sv->claims + 1, --sv->n_claims * sizeof(struct rt_claim *));
+        ckpt_claim_drop(sv->claims[0]);
+        memmove(sv->claims, sv->claims + 1, --sv->n_claims * sizeof(struct ckpt_claim *));
     }
     if (rc == 0) {
         sv->claims[sv->n_claims++] = c;
@@ -392,26 +392,26 @@ static int claim(struct rt_saver *sv, const char *dir, struct co_err *err) {
 }
 
 /* A checkpoint that is to be made needs no older one: it is full if all are damaged. */
-static int find(struct rt_saver *sv, const Rt__CkptFind *f, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
-    const struct rt_ckpt_search search = {
+static int find(struct shard_saver *sv, const Rpc__CkptFind *f, struct co_err *err) {
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
+    const struct ckpt_search search = {
         .dir = f->dir, .most = f->most, .skip = say_skipped, .arg = sv};
     struct co_err why = {0};
-    rt__ckpt_found__init(&sv->found);
+    rpc__ckpt_found__init(&sv->found);
     if (f->restores) {
-        rt_saver_go_back(sv, f->dir, 0);
+        shard_saver_go_back(sv, f->dir, 0);
     }
-    int rc = rt_ckpt_last_number(f->dir, &sv->found.last, err);
+    int rc = ckpt_last_number(f->dir, &sv->found.last, err);
     if (rc == 0 && !f->restores) { /* the other job, if there was one, may have written more */
         rc = claim(sv, f->dir, err);
-        rc = rc < 0 ? rc : rt_ckpt_last_number(f->dir, &sv->found.last, err);
+        rc = rc < 0 ? rc : ckpt_last_number(f->dir, &sv->found.last, err);
     }
     if (rc < 0) {
         return rc;
     }
-    rc = rt_ckpt_chain_newest(&search, &c, &why);
+    rc = ckpt_chain_newest(&search, &c, &why);
     if (rc == 0) {
-        const struct rt_ckpt_point *p = &c->points[c->n - 1];
+        const struct ckpt_point *p = &c->points[c->n - 1];
         sv->found.number = p->number;
         sv->found.root = p->base;
         sv->found.step = p->step;
@@ -419,7 +419,7 @@ static int find(struct rt_saver *sv, const Rt__CkptFind *f, struct co_err *err) 
         sv->found.mode = p->save;
         sv->found.damaged = c->damaged;
     }
-    if (rc == CO_NOTFOUND && f->restores && rt_ckpt_expect(f->dir, RT_CKPT_POINTS, err) < 0) {
+    if (rc == CO_NOTFOUND && f->restores && ckpt_expect(f->dir, CKPT_POINTS, err) < 0) {
         return err->code;
     }
     bool none = rc == CO_NOTFOUND || (rc == CO_DAMAGED && !f->restores);
@@ -427,25 +427,25 @@ static int find(struct rt_saver *sv, const Rt__CkptFind *f, struct co_err *err) 
 }
 
 /* The first round of a restore: nothing changes before all servers know that they can load it. */
-static int check(struct rt_saver *sv, const Rt__CkptRestore *r, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
-    const struct rt_saver_config *k = &sv->config;
-    rt_saver_go_back(sv, r->dir, 0);
-    int rc = rt_ckpt_chain_open(r->dir, r->number, &c, err);
+static int check(struct shard_saver *sv, const Rpc__CkptRestore *r, struct co_err *err) {
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
+    const struct shard_saver_config *k = &sv->config;
+    shard_saver_go_back(sv, r->dir, 0);
+    int rc = ckpt_chain_open(r->dir, r->number, &c, err);
     if (rc == CO_NOTFOUND) {
         return co_err_set(err, CO_UNAVAILABLE,
             "server %u does not see checkpoint %" PRIu64
             " in '%s': is the directory shared by all servers",
             k->server, r->number, r->dir);
     }
-    rc = rc < 0 ? rc : rt_restore_fits(sv->tables, sv->n_tables, c, err);
-    return rc < 0 ? rc : rt_restore_verify(c, k->server, k->servers, k->shards, err);
+    rc = rc < 0 ? rc : shard_restore_fits(sv->tables, sv->n_tables, c, err);
+    return rc < 0 ? rc : shard_restore_verify(c, k->server, k->servers, k->shards, err);
 }
 
 static bool sees_parts(
-    const struct rt_saver *sv, const char *dir, const struct rt_ckpt_point *p, struct co_err *err) {
+    const struct shard_saver *sv, const char *dir, const struct ckpt_point *p, struct co_err *err) {
     struct co_err why = {0};
-    if (rt_ckpt_point_check(dir, p, &why) < 0) {
+    if (ckpt_point_check(dir, p, &why) < 0) {
         co_err_set(err, CO_INVALID,
             "not seen by server %u, is the directory shared by all servers: %s", sv->config.server,
             why.msg);
@@ -455,7 +455,7 @@ static bool sees_parts(
 }
 
 /* Whether this server has written its part since its tables were loaded. */
-static bool is_own(struct rt_saver *sv, const Rt__CkptOrder *o) {
+static bool is_own(struct shard_saver *sv, const Rpc__CkptOrder *o) {
     pthread_mutex_lock(&sv->m);
     bool own = sv->state == DONE && sv->number == o->number && strcmp(sv->dir, o->dir) == 0;
     pthread_mutex_unlock(&sv->m);
@@ -464,70 +464,70 @@ static bool is_own(struct rt_saver *sv, const Rt__CkptOrder *o) {
 
 /* Whether the commit was done already, and its answer was lost with the connection or the server.
  */
-static bool is_done(const struct rt_ckpt_point *p, const char *dir) {
-    struct rt_ckpt_point is = {0};
-    bool done = rt_ckpt_point_read(dir, p->number, &is, NULL) == 0 && is.base == p->base &&
+static bool is_done(const struct ckpt_point *p, const char *dir) {
+    struct ckpt_point is = {0};
+    bool done = ckpt_point_read(dir, p->number, &is, NULL) == 0 && is.base == p->base &&
                 is.previous == p->previous && is.step == p->step && is.n_parts == p->n_parts;
     for (uint32_t i = 0; i < p->n_parts && done; i++) {
         done = is.parts[i].hash == p->parts[i].hash && is.parts[i].bytes == p->parts[i].bytes;
     }
-    rt_ckpt_point_done(&is);
+    ckpt_point_done(&is);
     return done;
 }
 
-static int refuse_late(const Rt__CkptOrder *o, struct co_err *err) {
+static int refuse_late(const Rpc__CkptOrder *o, struct co_err *err) {
     return co_err_set(err, CO_CANCELED,
         "checkpoint %" PRIu64 " was begun before this server loaded its tables", o->number);
 }
 
 /* The job may go back while the manifest is being written.  Then it is removed again. */
-static int commit_own(struct rt_saver *sv, const Rt__CkptOrder *o, const struct rt_ckpt_point *p,
+static int commit_own(struct shard_saver *sv, const Rpc__CkptOrder *o, const struct ckpt_point *p,
     struct co_err *err) {
-    int rc = is_own(sv, o) ? rt_ckpt_point_commit(o->dir, p, err) : refuse_late(o, err);
+    int rc = is_own(sv, o) ? ckpt_point_commit(o->dir, p, err) : refuse_late(o, err);
     if (rc == 0 && !is_own(sv, o)) {
-        rt_ckpt_point_revoke(o->dir, o->number);
+        ckpt_point_revoke(o->dir, o->number);
         rc = refuse_late(o, err);
     }
     return rc;
 }
 
 static void prune(
-    struct rt_saver *sv, const char *dir, const struct rt_ckpt_point *newest, uint32_t keep) {
+    struct shard_saver *sv, const char *dir, const struct ckpt_point *newest, uint32_t keep) {
     struct co_err why = {0};
     pthread_mutex_lock(&sv->m);
     const struct past *p = past_of(sv, dir);
-    const struct rt_ckpt_past past = {
+    const struct ckpt_past past = {
         .newest = newest, .restored = p->restored, .first = p->first ? p->first : newest->number};
     pthread_mutex_unlock(&sv->m);
-    if (keep > 0 && rt_ckpt_prune(dir, keep, &past, &why) < 0) {
+    if (keep > 0 && ckpt_prune(dir, keep, &past, &why) < 0) {
         say_skipped(sv, &why);
     }
 }
 
 /* The checkpoint that a delta builds on may have been removed meanwhile. */
-static int check_previous(const Rt__CkptOrder *o, struct co_err *err) {
-    struct rt_ckpt_point p = {0};
+static int check_previous(const Rpc__CkptOrder *o, struct co_err *err) {
+    struct ckpt_point p = {0};
     struct co_err why = {0};
     if (o->root == o->number) {
         return 0;
     }
-    int rc = rt_ckpt_point_read(o->dir, o->previous, &p, &why);
+    int rc = ckpt_point_read(o->dir, o->previous, &p, &why);
     bool fits = rc == 0 && p.base == o->root &&
-                rt_ckpt_save_is_partial(p.save) == rt_ckpt_save_is_partial(o->mode);
-    rt_ckpt_point_done(&p);
+                ckpt_save_is_partial(p.save) == ckpt_save_is_partial(o->mode);
+    ckpt_point_done(&p);
     return fits ? 0
                 : co_err_set(err, CO_CONFLICT, "the checkpoint that it is based on is missing%s%s",
                       rc < 0 ? ": " : "", rc < 0 ? why.msg : "");
 }
 
-static int commit(struct rt_saver *sv, const Rt__CkptCommit *m, struct co_err *err) {
-    const Rt__CkptOrder *o = m->order;
+static int commit(struct shard_saver *sv, const Rpc__CkptCommit *m, struct co_err *err) {
+    const Rpc__CkptOrder *o = m->order;
     if (!o || m->n_parts < 1 || m->n_parts != sv->config.servers) {
         return co_err_set(err, CO_INVALID, "a commit of %zu parts", m->n_parts);
     }
-    CO_AUTOFREE struct rt_ckpt_table *tables = co_xcalloc(sv->n_tables, sizeof(*tables));
-    CO_AUTOFREE struct rt_ckpt_part *parts = co_xcalloc(m->n_parts, sizeof(*parts));
-    struct rt_ckpt_point p = {.number = o->number,
+    CO_AUTOFREE struct ckpt_table *tables = co_xcalloc(sv->n_tables, sizeof(*tables));
+    CO_AUTOFREE struct ckpt_part *parts = co_xcalloc(m->n_parts, sizeof(*parts));
+    struct ckpt_point p = {.number = o->number,
         .base = o->root,
         .previous = o->root == o->number ? 0 : o->previous,
         .step = o->step,
@@ -538,13 +538,13 @@ static int commit(struct rt_saver *sv, const Rt__CkptCommit *m, struct co_err *e
         .tables = tables,
         .parts = parts};
     for (uint32_t i = 0; i < sv->n_tables; i++) {
-        rt_table_describe(&sv->tables[i], &tables[i]);
+        ps_table_describe(&sv->tables[i], &tables[i]);
     }
     for (uint32_t i = 0; i < p.n_parts; i++) {
-        const Rt__CkptPart *q = m->parts[i];
-        parts[i] = (struct rt_ckpt_part){q->server, q->shards, q->bytes, q->hash};
+        const Rpc__CkptPart *q = m->parts[i];
+        parts[i] = (struct ckpt_part){q->server, q->shards, q->bytes, q->hash};
     }
-    int rc = rt_saver_check_dir(sv->config.root, o->dir, err);
+    int rc = shard_saver_check_dir(sv->config.root, o->dir, err);
     if (rc < 0 || !sees_parts(sv, o->dir, &p, err)) {
         return err->code;
     }
@@ -560,27 +560,27 @@ static int commit(struct rt_saver *sv, const Rt__CkptCommit *m, struct co_err *e
     return rc;
 }
 
-static int do_request(struct rt_saver *sv, const Rt__Control *job, struct co_err *err) {
+static int do_request(struct shard_saver *sv, const Rpc__Control *job, struct co_err *err) {
     switch (job->body_case) {
-    case RT__CONTROL__BODY_CKPT_FIND:
+    case RPC__CONTROL__BODY_CKPT_FIND:
         return find(sv, job->ckpt_find, err);
-    case RT__CONTROL__BODY_CKPT_RESTORE:
+    case RPC__CONTROL__BODY_CKPT_RESTORE:
         return check(sv, job->ckpt_restore, err);
     default:
         return commit(sv, job->ckpt_commit, err);
     }
 }
 
-static bool do_job(struct rt_saver *sv) {
+static bool do_job(struct shard_saver *sv) {
     if (sv->job_state != OPEN || !sv->job) {
         return false;
     }
-    Rt__Control *job = sv->doing = co_steal_ptr(sv->job);
+    Rpc__Control *job = sv->doing = co_steal_ptr(sv->job);
     struct co_err err = {0};
     pthread_mutex_unlock(&sv->m);
     int rc = do_request(sv, job, &err);
     pthread_mutex_lock(&sv->m);
-    rt__control__free_unpacked(co_steal_ptr(sv->doing), NULL);
+    rpc__control__free_unpacked(co_steal_ptr(sv->doing), NULL);
     if (!sv->job) { /* else nobody asks for this result any more */
         sv->job_state = rc < 0 ? FAILED : DONE;
         sv->job_err = err;
@@ -590,12 +590,12 @@ static bool do_job(struct rt_saver *sv) {
 }
 
 static void *run(void *arg) {
-    struct rt_saver *sv = arg;
+    struct shard_saver *sv = arg;
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
     pthread_mutex_lock(&sv->m);
     while (!sv->stopping) {
         if (!save_some(sv) && !do_job(sv) && !sv->stopping) {
-            /* no deadline: until there is something to write, or rt_saver_free */
+            /* no deadline: until there is something to write, or shard_saver_free */
             pthread_cond_wait(&sv->changed, &sv->m);
         }
     }
@@ -608,10 +608,10 @@ static void *run(void *arg) {
 
 /* ---- calls of the shards ---- */
 
-struct rt_saver *rt_saver_new(const struct rt_saver_config *config) {
-    struct rt_saver *sv = co_xcalloc(1, sizeof(*sv));
+struct shard_saver *shard_saver_new(const struct shard_saver_config *config) {
+    struct shard_saver *sv = co_xcalloc(1, sizeof(*sv));
     sv->config = *config;
-    rt__ckpt_found__init(&sv->found); /* a commit is answered with it, too */
+    rpc__ckpt_found__init(&sv->found); /* a commit is answered with it, too */
     sv->config.root = co_xstrdup(config->root ? config->root : "");
     sv->config.job = co_xstrdup(config->job ? config->job : "");
     sv->config.endpoint = co_xstrdup(config->endpoint ? config->endpoint : "");
@@ -631,7 +631,7 @@ struct rt_saver *rt_saver_new(const struct rt_saver_config *config) {
     return sv;
 }
 
-void rt_saver_free(struct rt_saver *sv) {
+void shard_saver_free(struct shard_saver *sv) {
     if (!sv) {
         return;
     }
@@ -645,12 +645,12 @@ void rt_saver_free(struct rt_saver *sv) {
     }
     drop_queue(sv);
     if (sv->job) {
-        rt__control__free_unpacked(sv->job, NULL);
+        rpc__control__free_unpacked(sv->job, NULL);
     }
     pthread_cond_destroy(&sv->changed);
     pthread_mutex_destroy(&sv->m);
     for (size_t i = 0; i < sv->n_claims; i++) {
-        rt_claim_drop(sv->claims[i]);
+        ckpt_claim_drop(sv->claims[i]);
     }
     free((char *)(uintptr_t)sv->config.job);
     free((char *)(uintptr_t)sv->config.endpoint);
@@ -664,17 +664,19 @@ void rt_saver_free(struct rt_saver *sv) {
     free(sv);
 }
 
-const char *rt_saver_root(const struct rt_saver *sv) {
+const char *shard_saver_root(const struct shard_saver *sv) {
     return sv->config.root;
 }
 
-void rt_saver_listen(struct rt_saver *sv, uint32_t shard, void (*wake)(void *arg), void *arg) {
+void shard_saver_listen(
+    struct shard_saver *sv, uint32_t shard, void (*wake)(void *arg), void *arg) {
     pthread_mutex_lock(&sv->m);
     sv->listeners[shard] = (struct listener){wake, arg};
     pthread_mutex_unlock(&sv->m);
 }
 
-void rt_saver_describe(struct rt_saver *sv, const struct rt_table *tables, uint32_t n, bool sync) {
+void shard_saver_describe(
+    struct shard_saver *sv, const struct ps_table *tables, uint32_t n, bool sync) {
     pthread_mutex_lock(&sv->m);
     sv->tables = tables;
     sv->n_tables = n;
@@ -682,7 +684,7 @@ void rt_saver_describe(struct rt_saver *sv, const struct rt_table *tables, uint3
     pthread_mutex_unlock(&sv->m);
 }
 
-int rt_saver_check_dir(const char *root, const char *dir, struct co_err *err) {
+int shard_saver_check_dir(const char *root, const char *dir, struct co_err *err) {
     size_t n = root ? strlen(root) : 0;
     while (n > 1 && root[n - 1] == '/') {
         n--;
@@ -704,7 +706,7 @@ int rt_saver_check_dir(const char *root, const char *dir, struct co_err *err) {
 }
 
 /* The lock is held. */
-static int start_thread(struct rt_saver *sv, struct co_err *err) {
+static int start_thread(struct shard_saver *sv, struct co_err *err) {
     if (!sv->running) {
         int e = pthread_create(&sv->thread, NULL, run, sv);
         if (e) {
@@ -716,9 +718,9 @@ static int start_thread(struct rt_saver *sv, struct co_err *err) {
     return 0;
 }
 
-int rt_saver_begin(struct rt_saver *sv, const char *dir, uint64_t number, uint64_t previous,
+int shard_saver_begin(struct shard_saver *sv, const char *dir, uint64_t number, uint64_t previous,
     uint64_t *ret_ticket, struct co_err *err) {
-    int rc = rt_saver_check_dir(sv->config.root, dir, err);
+    int rc = shard_saver_check_dir(sv->config.root, dir, err);
     if (rc < 0) {
         return rc;
     }
@@ -749,14 +751,14 @@ int rt_saver_begin(struct rt_saver *sv, const char *dir, uint64_t number, uint64
     return rc;
 }
 
-bool rt_saver_has_room(struct rt_saver *sv) {
+bool shard_saver_has_room(struct shard_saver *sv) {
     pthread_mutex_lock(&sv->m);
     bool room = sv->queued < sv->room;
     pthread_mutex_unlock(&sv->m);
     return room;
 }
 
-double rt_saver_price(struct rt_saver *sv) {
+double shard_saver_price(struct shard_saver *sv) {
     pthread_mutex_lock(&sv->m);
     double price = sv->price;
     pthread_mutex_unlock(&sv->m);
@@ -764,19 +766,19 @@ double rt_saver_price(struct rt_saver *sv) {
 }
 
 /* The lock is held. */
-static int weigh_in(struct rt_saver *sv, const struct rt_save_chunk *c, struct co_err *err) {
+static int weigh_in(struct shard_saver *sv, const struct shard_save_chunk *c, struct co_err *err) {
     if (sv->queued > 0 && sv->queued + c->room > sv->config.copies_max) {
         return co_err_set(err, CO_NORESOURCE,
             "the disk is too slow: %zu bytes wait to be written, at most %zu may", sv->queued,
             sv->config.copies_max);
     }
-    int rc = rt_budget_take(sv->config.budget, c->room, err);
+    int rc = table_budget_take(sv->config.budget, c->room, err);
     sv->queued += rc < 0 ? 0 : c->room;
     return rc;
 }
 
-int rt_saver_add(
-    struct rt_saver *sv, uint64_t ticket, struct rt_save_chunk *chunk_own, struct co_err *err) {
+int shard_saver_add(struct shard_saver *sv, uint64_t ticket, struct shard_save_chunk *chunk_own,
+    struct co_err *err) {
     struct co_err why = {0};
     pthread_mutex_lock(&sv->m);
     int rc = sv->ticket == ticket && sv->state == OPEN
@@ -794,19 +796,19 @@ int rt_saver_add(
     }
     pthread_mutex_unlock(&sv->m);
     if (rc < 0) {
-        rt_save_chunk_drop(chunk_own);
+        shard_save_chunk_drop(chunk_own);
         return co_err_set(err, why.code, "%s", why.msg);
     }
     return 0;
 }
 
-void rt_saver_fail(struct rt_saver *sv, uint64_t ticket, const struct co_err *err) {
+void shard_saver_fail(struct shard_saver *sv, uint64_t ticket, const struct co_err *err) {
     pthread_mutex_lock(&sv->m);
     fail(sv, ticket, err);
     pthread_mutex_unlock(&sv->m);
 }
 
-void rt_saver_end(struct rt_saver *sv, uint64_t ticket) {
+void shard_saver_end(struct shard_saver *sv, uint64_t ticket) {
     pthread_mutex_lock(&sv->m);
     if (sv->ticket == ticket) {
         sv->ended++;
@@ -815,8 +817,8 @@ void rt_saver_end(struct rt_saver *sv, uint64_t ticket) {
     pthread_mutex_unlock(&sv->m);
 }
 
-int rt_saver_result(
-    struct rt_saver *sv, uint64_t ticket, struct rt_ckpt_part *ret, struct co_err *err) {
+int shard_saver_result(
+    struct shard_saver *sv, uint64_t ticket, struct ckpt_part *ret, struct co_err *err) {
     int rc = 0;
     pthread_mutex_lock(&sv->m);
     if (sv->ticket != ticket) {
@@ -832,23 +834,24 @@ int rt_saver_result(
 }
 
 /* NULL allowed: no request. */
-static bool is_same(const Rt__Control *a, const Rt__Control *b) {
-    size_t n = a && b ? rt__control__get_packed_size(a) : 0;
-    if (n == 0 || rt__control__get_packed_size(b) != n) {
+static bool is_same(const Rpc__Control *a, const Rpc__Control *b) {
+    size_t n = a && b ? rpc__control__get_packed_size(a) : 0;
+    if (n == 0 || rpc__control__get_packed_size(b) != n) {
         return false;
     }
     CO_AUTOFREE unsigned char *packed = co_xmalloc(2 * n);
-    rt__control__pack(a, packed);
-    rt__control__pack(b, packed + n);
+    rpc__control__pack(a, packed);
+    rpc__control__pack(b, packed + n);
     return memcmp(packed, packed + n, n) == 0;
 }
 
-int rt_saver_submit(struct rt_saver *sv, Rt__Control *request_own, bool waits, struct co_err *err) {
-    Rt__Control *request = request_own;
+int shard_saver_submit(
+    struct shard_saver *sv, Rpc__Control *request_own, bool waits, struct co_err *err) {
+    Rpc__Control *request = request_own;
     int rc = 0;
     pthread_mutex_lock(&sv->m);
     if (sv->job_state == OPEN && is_same(sv->job ? sv->job : sv->doing, request)) {
-        rt__control__free_unpacked(co_steal_ptr(request), NULL);
+        rpc__control__free_unpacked(co_steal_ptr(request), NULL);
     } else if (sv->job_state == OPEN && waits) {
         rc = co_err_set(err, CO_CONFLICT, "another checkpoint is being checked");
     } else {
@@ -856,19 +859,19 @@ int rt_saver_submit(struct rt_saver *sv, Rt__Control *request_own, bool waits, s
     }
     if (rc == 0 && request) {
         if (sv->job) {
-            rt__control__free_unpacked(sv->job, NULL);
+            rpc__control__free_unpacked(sv->job, NULL);
         }
         sv->job = co_steal_ptr(request);
         sv->job_state = OPEN;
     }
     pthread_mutex_unlock(&sv->m);
     if (request) {
-        rt__control__free_unpacked(request, NULL);
+        rpc__control__free_unpacked(request, NULL);
     }
     return rc;
 }
 
-int rt_saver_answer(struct rt_saver *sv, Rt__CkptFound *ret, struct co_err *err) {
+int shard_saver_answer(struct shard_saver *sv, Rpc__CkptFound *ret, struct co_err *err) {
     int rc = 0;
     pthread_mutex_lock(&sv->m);
     if (sv->job_state == FAILED) {

@@ -22,8 +22,8 @@
 enum { DEADLINE_MS = 60000 };
 
 struct world {
-    struct rt_saver *saver;
-    struct rt_table table;
+    struct shard_saver *saver;
+    struct ps_table table;
     int woken;
     char dir[40];
 };
@@ -37,10 +37,11 @@ static void wake(void *arg) {
 static void live(struct world *w) {
     const struct rt_table_spec spec = {
         .name = "w", .kind = RT_DENSE, .size = 10, .optimizer = "sgd:lr=1"};
-    assert_int_equal(0, rt_table_make(&spec, &w->table, NULL));
-    w->saver = rt_saver_new(&(struct rt_saver_config){.servers = 1, .shards = 1, .quiet = true});
-    rt_saver_listen(w->saver, 0, wake, w);
-    rt_saver_describe(w->saver, &w->table, 1, true);
+    assert_int_equal(0, ps_table_make(&spec, &w->table, NULL));
+    w->saver =
+        shard_saver_new(&(struct shard_saver_config){.servers = 1, .shards = 1, .quiet = true});
+    shard_saver_listen(w->saver, 0, wake, w);
+    shard_saver_describe(w->saver, &w->table, 1, true);
 }
 
 static int setup(void **state) {
@@ -58,7 +59,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
     struct world *w = *state;
     CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", w->dir);
-    rt_saver_free(w->saver);
+    shard_saver_free(w->saver);
     co_close(w->woken);
     free(w);
     return system(cmd);
@@ -72,31 +73,31 @@ static void await(const struct world *w) {
 }
 
 /* Writes the part of a full checkpoint, which is empty. */
-static struct rt_ckpt_part write_part(struct world *w, uint64_t number) {
-    struct rt_ckpt_part part = {0};
+static struct ckpt_part write_part(struct world *w, uint64_t number) {
+    struct ckpt_part part = {0};
     struct co_err err = {0};
     uint64_t ticket = 0;
-    int rc = rt_saver_begin(w->saver, w->dir, number, 0, &ticket, &err);
+    int rc = shard_saver_begin(w->saver, w->dir, number, 0, &ticket, &err);
     assert_int_equal(0, rc);
-    rt_saver_end(w->saver, ticket);
-    while ((rc = rt_saver_result(w->saver, ticket, &part, &err)) == 0) {
+    shard_saver_end(w->saver, ticket);
+    while ((rc = shard_saver_result(w->saver, ticket, &part, &err)) == 0) {
         await(w);
     }
     assert_int_equal(1, rc);
     return part;
 }
 
-static int commit(struct world *w, uint64_t number, const struct rt_ckpt_part *part, uint32_t keep,
+static int commit(struct world *w, uint64_t number, const struct ckpt_part *part, uint32_t keep,
     struct co_err *err) {
-    Rt__Control *m = co_xcalloc(1, sizeof(*m));
-    Rt__CkptCommit *k = co_xcalloc(1, sizeof(*k));
-    Rt__CkptPart *p = co_xcalloc(1, sizeof(*p));
-    Rt__CkptFound found;
-    rt__control__init(m);
-    rt__ckpt_commit__init(k);
-    rt__ckpt_part__init(p);
+    Rpc__Control *m = co_xcalloc(1, sizeof(*m));
+    Rpc__CkptCommit *k = co_xcalloc(1, sizeof(*k));
+    Rpc__CkptPart *p = co_xcalloc(1, sizeof(*p));
+    Rpc__CkptFound found;
+    rpc__control__init(m);
+    rpc__ckpt_commit__init(k);
+    rpc__ckpt_part__init(p);
     k->order = co_xcalloc(1, sizeof(*k->order));
-    rt__ckpt_order__init(k->order);
+    rpc__ckpt_order__init(k->order);
     k->order->dir = co_xstrdup(w->dir);
     k->order->number = k->order->root = number;
     p->shards = part->shards;
@@ -106,10 +107,10 @@ static int commit(struct world *w, uint64_t number, const struct rt_ckpt_part *p
     k->parts[0] = p;
     k->n_parts = 1;
     k->keep = keep;
-    m->body_case = RT__CONTROL__BODY_CKPT_COMMIT;
+    m->body_case = RPC__CONTROL__BODY_CKPT_COMMIT;
     m->ckpt_commit = k;
-    int rc = rt_saver_submit(w->saver, m, false, err);
-    while (rc == 0 && (rc = rt_saver_answer(w->saver, &found, err)) == 0) {
+    int rc = shard_saver_submit(w->saver, m, false, err);
+    while (rc == 0 && (rc = shard_saver_answer(w->saver, &found, err)) == 0) {
         await(w);
     }
     return rc < 0 ? rc : 0;
@@ -117,12 +118,12 @@ static int commit(struct world *w, uint64_t number, const struct rt_ckpt_part *p
 
 static bool is_complete(const struct world *w, uint64_t number) {
     bool is = false;
-    assert_int_equal(0, rt_ckpt_is_complete(w->dir, number, &is, NULL));
+    assert_int_equal(0, ckpt_is_complete(w->dir, number, &is, NULL));
     return is;
 }
 
 static void save(struct world *w, uint64_t number, uint32_t keep) {
-    const struct rt_ckpt_part part = write_part(w, number);
+    const struct ckpt_part part = write_part(w, number);
     struct co_err err = {0};
     if (commit(w, number, &part, keep, &err) < 0) {
         fail_msg("%s", err.msg);
@@ -131,20 +132,20 @@ static void save(struct world *w, uint64_t number, uint32_t keep) {
 }
 
 static int submit_find(struct world *w, uint64_t most, bool waits) {
-    Rt__Control *m = co_xcalloc(1, sizeof(*m));
-    rt__control__init(m);
-    m->body_case = RT__CONTROL__BODY_CKPT_FIND;
+    Rpc__Control *m = co_xcalloc(1, sizeof(*m));
+    rpc__control__init(m);
+    m->body_case = RPC__CONTROL__BODY_CKPT_FIND;
     m->ckpt_find = co_xcalloc(1, sizeof(*m->ckpt_find));
-    rt__ckpt_find__init(m->ckpt_find);
+    rpc__ckpt_find__init(m->ckpt_find);
     m->ckpt_find->dir = co_xstrdup(w->dir);
     m->ckpt_find->most = most;
-    return rt_saver_submit(w->saver, m, waits, NULL);
+    return shard_saver_submit(w->saver, m, waits, NULL);
 }
 
 static uint64_t await_found(struct world *w) {
-    Rt__CkptFound found = {0};
+    Rpc__CkptFound found = {0};
     int rc = 0;
-    while ((rc = rt_saver_answer(w->saver, &found, NULL)) == 0) {
+    while ((rc = shard_saver_answer(w->saver, &found, NULL)) == 0) {
         await(w);
     }
     assert_int_equal(1, rc);
@@ -194,8 +195,8 @@ static void a_late_commit_is_refused(void **state) {
     struct world *w = *state;
     struct co_err err = {0};
     save(w, 1, 0);
-    const struct rt_ckpt_part late = write_part(w, 2);
-    rt_saver_go_back(w->saver, w->dir, 1);
+    const struct ckpt_part late = write_part(w, 2);
+    shard_saver_go_back(w->saver, w->dir, 1);
     assert_int_equal(CO_CANCELED, commit(w, 2, &late, 0, &err));
     assert_false(is_complete(w, 2));
     save(w, 3, 0);
@@ -204,10 +205,10 @@ static void a_late_commit_is_refused(void **state) {
 static void a_restarted_server_refuses_what_it_did_not_write(void **state) {
     struct world *w = *state;
     struct co_err err = {0};
-    const struct rt_ckpt_part done = write_part(w, 1);
+    const struct ckpt_part done = write_part(w, 1);
     assert_int_equal(0, commit(w, 1, &done, 0, &err));
-    const struct rt_ckpt_part late = write_part(w, 2);
-    rt_saver_free(w->saver);
+    const struct ckpt_part late = write_part(w, 2);
+    shard_saver_free(w->saver);
     live(w);
     assert_int_equal(CO_CANCELED, commit(w, 2, &late, 0, &err));
     assert_false(is_complete(w, 2));
@@ -220,8 +221,8 @@ static void a_restarted_server_refuses_what_it_did_not_write(void **state) {
 static void the_one_that_the_job_goes_back_to_stays(void **state) {
     struct world *w = *state;
     struct co_err err = {0};
-    const struct rt_ckpt_part part = write_part(w, 1);
-    rt_saver_go_back(w->saver, w->dir, 1);
+    const struct ckpt_part part = write_part(w, 1);
+    shard_saver_go_back(w->saver, w->dir, 1);
     assert_int_equal(0, commit(w, 1, &part, 0, &err));
     assert_true(is_complete(w, 1));
 }
@@ -238,14 +239,14 @@ static void only_the_past_of_the_present_tables_is_removed(void **state) {
         CO_AUTOFREE char *cmd = co_xasprintf("rm -rf %s/ckpt-*", w->dir);
         CO_AUTOFREE char *slash = co_xasprintf("%s/", w->dir);
         assert_int_equal(0, system(cmd));
-        rt_saver_free(w->saver);
+        shard_saver_free(w->saver);
         live(w);
         save(w, 1, 0);
         save(w, 2, 0);
-        rt_saver_free(w->saver);
+        shard_saver_free(w->saver);
         live(w);
         if (rows[i].restored) {
-            rt_saver_restored(w->saver, slash, rows[i].restored);
+            shard_saver_restored(w->saver, slash, rows[i].restored);
         }
         for (uint64_t n = 3; n <= 5; n++) {
             save(w, n, 1);

@@ -19,28 +19,28 @@
 
 /* An entry of the queue: a frame, or a notification. */
 struct item {
-    struct rt_frame *frame; /* NULL: a notification */
+    struct rpc_frame *frame; /* NULL: a notification */
     uint32_t trainer;
     enum { BEGIN, RESTORE, FINISHED, LEFT, LANE } note;
     uint64_t incarnation, step; /* step: BEGIN and RESTORE */
     const char *dir;            /* RESTORE: the checkpoint */
     uint64_t number;
-    struct rt_stream *stream; /* BEGIN, LEFT, LANE: counted */
-    struct rt_lane *lane;     /* LANE: counted */
+    struct rpc_stream *stream; /* BEGIN, LEFT, LANE: counted */
+    struct rpc_lane *lane;     /* LANE: counted */
 };
 
-struct rt_shard {
-    struct rt_shard_tables tables; /* these four: the shard's thread only, after start */
-    struct rt_shard_save save;     /* save.closed: the last load failed, or was not the last one */
-    struct co_err why;     /* of one request; here since clearing it costs as much as a row */
-    atomic_bool ends;      /* a load is to end; read by the thread without the lock below */
-    atomic_bool dirty;     /* a request has changed something; read by any thread */
-    struct rt_life *lives; /* by trainer: which requests were done */
-    struct rt_kept (*kept)[RT_KEPT_N]; /* by trainer: what it left here for its restart */
-    struct rt_steps *steps;
-    uint64_t answered; /* rt_steps_answered when lanes last tried their early frames */
-    struct rt_shard_lanes *lanes;
-    struct rt_shard_meter meter;
+struct shard {
+    struct shard_tables tables; /* these four: the shard's thread only, after start */
+    struct shard_save save;     /* save.closed: the last load failed, or was not the last one */
+    struct co_err why;          /* of one request; here since clearing it costs as much as a row */
+    atomic_bool ends;           /* a load is to end; read by the thread without the lock below */
+    atomic_bool dirty;          /* a request has changed something; read by any thread */
+    struct shard_life *lives;   /* by trainer: which requests were done */
+    struct shard_kept (*kept)[SHARD_KEPT_N]; /* by trainer: what it left here for its restart */
+    struct shard_steps *steps;
+    uint64_t answered; /* shard_steps_answered when lanes last tried their early frames */
+    struct shard_lanes *lanes;
+    struct shard_meter meter;
     pthread_t thread;
 
     pthread_mutex_t m;  /* guards what follows */
@@ -49,45 +49,45 @@ struct rt_shard {
     bool stopping;
 };
 
-void rt_shard_answer(struct rt_stream *s, const struct rt_frame_head *h, struct rt_frame *a_own) {
-    if (!a_own && rt_frame_new(h->kind | RT_FRAME_ANSWER, 0, &a_own, NULL) < 0) {
-        rt_stream_cancel(s);
+void shard_answer(struct rpc_stream *s, const struct rpc_frame_head *h, struct rpc_frame *a_own) {
+    if (!a_own && rpc_frame_new(h->kind | RPC_FRAME_ANSWER, 0, &a_own, NULL) < 0) {
+        rpc_stream_cancel(s);
         return;
     }
     a_own->head.seq = h->seq;
     a_own->head.table = h->table;
     a_own->head.shard = h->shard;
-    (void)!rt_stream_send(s, a_own, NULL); /* the reading side notices a closed stream */
+    (void)!rpc_stream_send(s, a_own, NULL); /* the reading side notices a closed stream */
 }
 
-void rt_shard_refuse(struct rt_stream *s, const struct rt_frame_head *h, const struct co_err *err) {
-    (void)!rt_stream_send(s, rt_frame_error(h, err->code, co_err_text(err)), NULL);
+void shard_refuse(struct rpc_stream *s, const struct rpc_frame_head *h, const struct co_err *err) {
+    (void)!rpc_stream_send(s, rpc_frame_error(h, err->code, co_err_text(err)), NULL);
 }
 
 /* Answers a request that was done before, without repeating it: an exchange with the current
  * values, a shrink with where to go on. */
-static int answer_again(struct rt_shard *s, uint32_t trainer, struct rt_frame *f,
-    struct rt_frame **ret, struct co_err *err) {
-    if (f->head.kind == RT_FRAME_SHRINK) {
-        return rt_shard_shrunk(&s->tables, f, ret, err);
+static int answer_again(struct shard *s, uint32_t trainer, struct rpc_frame *f,
+    struct rpc_frame **ret, struct co_err *err) {
+    if (f->head.kind == RPC_FRAME_SHRINK) {
+        return shard_shrunk(&s->tables, f, ret, err);
     }
-    if (f->head.kind != RT_FRAME_XCHG_DENSE) {
+    if (f->head.kind != RPC_FRAME_XCHG_DENSE) {
         return 0;
     }
-    f->head.kind = RT_FRAME_PULL_DENSE;
-    int rc = rt_shard_tables_do(&s->tables, trainer, f, ret, err);
-    f->head.kind = RT_FRAME_XCHG_DENSE;
+    f->head.kind = RPC_FRAME_PULL_DENSE;
+    int rc = shard_tables_do(&s->tables, trainer, f, ret, err);
+    f->head.kind = RPC_FRAME_XCHG_DENSE;
     if (rc == 0) {
-        (*ret)->head.kind = RT_FRAME_XCHG_DENSE | RT_FRAME_ANSWER;
+        (*ret)->head.kind = RPC_FRAME_XCHG_DENSE | RPC_FRAME_ANSWER;
     }
     return rc;
 }
 
-static int recall(struct rt_shard *s, uint32_t trainer, uint64_t step, struct rt_frame **ret,
-    struct co_err *err) {
-    const struct rt_kept *k = rt_kept_find(s->kept[trainer], step);
+static int recall(
+    struct shard *s, uint32_t trainer, uint64_t step, struct rpc_frame **ret, struct co_err *err) {
+    const struct shard_kept *k = shard_kept_find(s->kept[trainer], step);
     uint32_t bytes = k ? k->bytes : 0;
-    int rc = rt_frame_new(RT_FRAME_RECALL | RT_FRAME_ANSWER, bytes, ret, err);
+    int rc = rpc_frame_new(RPC_FRAME_RECALL | RPC_FRAME_ANSWER, bytes, ret, err);
     if (rc == 0 && k) {
         (*ret)->head.aux = k->step;
         memcpy((*ret)->payload, k->data, bytes);
@@ -95,53 +95,53 @@ static int recall(struct rt_shard *s, uint32_t trainer, uint64_t step, struct rt
     return rc;
 }
 
-static int do_request(struct rt_shard *s, uint32_t trainer, const struct rt_frame *f,
-    struct rt_frame **ret, struct co_err *err) {
+static int do_request(struct shard *s, uint32_t trainer, const struct rpc_frame *f,
+    struct rpc_frame **ret, struct co_err *err) {
     switch (f->head.kind) {
-    case RT_FRAME_KEEP:
-        rt_kept_put(s->kept[trainer], f->head.aux, f->payload, f->head.bytes);
+    case RPC_FRAME_KEEP:
+        shard_kept_put(s->kept[trainer], f->head.aux, f->payload, f->head.bytes);
         return 0;
-    case RT_FRAME_RECALL:
+    case RPC_FRAME_RECALL:
         return recall(s, trainer, f->head.aux, ret, err);
-    case RT_FRAME_PULL_DENSE:
-        if (f->head.number > rt_steps_done(s->steps)) {
+    case RPC_FRAME_PULL_DENSE:
+        if (f->head.number > shard_steps_done(s->steps)) {
             return co_err_set(err, CO_INVALID,
                 "trainer %u pulls what comes of step %llu, which it has not said", trainer,
                 (unsigned long long)f->head.number);
         }
-        return rt_shard_tables_do(&s->tables, trainer, f, ret, err);
+        return shard_tables_do(&s->tables, trainer, f, ret, err);
     default:
-        return rt_shard_tables_do(&s->tables, trainer, f, ret, err);
+        return shard_tables_do(&s->tables, trainer, f, ret, err);
     }
 }
 
 /* Whether the request counts by its position in the step, too.  Only what is added to a step's sums
  * does: a push to an async table may come in a later step than it was made in, and the trainer's
  * next life may leave it out. */
-static bool has_position(const struct rt_shard *s, const struct rt_frame_head *h) {
-    return rt_steps_replay(s->steps) && h->table < s->tables.config.n_tables &&
+static bool has_position(const struct shard *s, const struct rpc_frame_head *h) {
+    return shard_steps_replay(s->steps) && h->table < s->tables.config.n_tables &&
            s->tables.tables[h->table].mode == RT_SYNC;
 }
 
 /* A request that changes something is done once, even if the trainer sends it again. */
-static int do_once(struct rt_shard *s, uint32_t trainer, struct rt_frame *f, struct rt_frame **ret,
+static int do_once(struct shard *s, uint32_t trainer, struct rpc_frame *f, struct rpc_frame **ret,
     struct co_err *err) {
-    struct rt_life *life = &s->lives[trainer];
-    bool changes = rt_frame_changes(f->head.kind);
-    int rc = changes ? rt_life_judge(
-                           life, &f->head, has_position(s, &f->head), rt_steps_done(s->steps), err)
-                     : RT_VERDICT_DO;
-    if (rc == RT_VERDICT_DONE) {
+    struct shard_life *life = &s->lives[trainer];
+    bool changes = rpc_frame_changes(f->head.kind);
+    int rc = changes ? shard_life_judge(life, &f->head, has_position(s, &f->head),
+                           shard_steps_done(s->steps), err)
+                     : SHARD_VERDICT_DO;
+    if (rc == SHARD_VERDICT_DONE) {
         return answer_again(s, trainer, f, ret, err);
     }
-    if (rc == RT_VERDICT_DO) {
+    if (rc == SHARD_VERDICT_DO) {
         if (changes && !s->dirty) {
             s->dirty = true;
         }
-        rc = rt_steps_hold(s->steps, trainer, f, err);
+        rc = shard_steps_hold(s->steps, trainer, f, err);
         rc = rc != 0 ? rc : do_request(s, trainer, f, ret, err);
         if (rc < 0 && changes) {
-            rt_life_refused(life, &f->head, err);
+            shard_life_refused(life, &f->head, err);
         }
     }
     return rc;
@@ -149,49 +149,49 @@ static int do_once(struct rt_shard *s, uint32_t trainer, struct rt_frame *f, str
 
 /* ---- restoring a checkpoint ---- */
 
-static int take_position(void *arg, const struct rt_ckpt_part_chunk *chunk,
-    const unsigned char *data, struct co_err *err) {
-    struct rt_shard *s = arg;
+static int take_position(
+    void *arg, const struct ckpt_part_chunk *chunk, const unsigned char *data, struct co_err *err) {
+    struct shard *s = arg;
     if (chunk->begin >= s->tables.config.trainers || chunk->bytes < 8) {
         return 0; /* the checkpoint's job had more trainers */
     }
     (void)err;
-    rt_kept_put(s->kept[chunk->begin], co_get_u64(data), data + 8, chunk->bytes - 8);
+    shard_kept_put(s->kept[chunk->begin], co_get_u64(data), data + 8, chunk->bytes - 8);
     return 0;
 }
 
 /* Only shard 0 of server 0 keeps data for trainers, whichever server wrote it to the checkpoint. */
-static int restore_kept(struct rt_shard *s, const struct rt_ckpt_chain *chain, struct co_err *err) {
-    const struct rt_shard_config *c = &s->tables.config;
-    const struct rt_restore_walk w = {
-        .chain = chain, .kind = RT_CKPT_PART_POSITION, .take = take_position, .arg = s};
+static int restore_kept(struct shard *s, const struct ckpt_chain *chain, struct co_err *err) {
+    const struct shard_config *c = &s->tables.config;
+    const struct shard_restore_walk w = {
+        .chain = chain, .kind = CKPT_PART_POSITION, .take = take_position, .arg = s};
     for (uint32_t i = 0; i < c->trainers; i++) {
-        rt_kept_clear(s->kept[i]);
+        shard_kept_clear(s->kept[i]);
     }
-    return c->server == 0 && c->index == 0 ? rt_restore_walk(&w, chain->n - 1, err) : 0;
+    return c->server == 0 && c->index == 0 ? shard_restore_walk(&w, chain->n - 1, err) : 0;
 }
 
-static int restore_all(struct rt_shard *s, const struct item *it, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
-    rt_snapshot_forget(&s->save.snapshot);
-    int rc = rt_ckpt_chain_open(it->dir, it->number, &chain, err);
+static int restore_all(struct shard *s, const struct item *it, struct co_err *err) {
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = NULL;
+    shard_snapshot_forget(&s->save.snapshot);
+    int rc = ckpt_chain_open(it->dir, it->number, &chain, err);
     uint64_t step = rc == 0 ? chain->points[chain->n - 1].step : 0;
     if (rc == 0 && s->tables.config.mode == RT_SYNC && step != it->step) {
         rc = co_err_set(err, CO_INVALID, "it was made at step %llu, the trainers go back to %llu",
             (unsigned long long)step, (unsigned long long)it->step);
     }
-    rc = rc < 0 ? rc : rt_shard_tables_restore(&s->tables, chain, err);
+    rc = rc < 0 ? rc : shard_tables_restore(&s->tables, chain, err);
     return rc < 0 ? rc : restore_kept(s, chain, err);
 }
 
-static void say_loaded(const struct rt_shard *s) {
-    const struct rt_shard_config *c = &s->tables.config;
+static void say_loaded(const struct shard *s) {
+    const struct shard_config *c = &s->tables.config;
     if (c->loaded && !atomic_load(&s->ends)) {
         c->loaded(c->arg, &s->save.closed);
     }
 }
 
-static void do_restore(struct rt_shard *s, const struct item *it) {
+static void do_restore(struct shard *s, const struct item *it) {
     struct co_err over = {0};
     s->save.closed = (struct co_err){0};
     s->save.loads = 0;
@@ -200,139 +200,139 @@ static void do_restore(struct rt_shard *s, const struct item *it) {
     co_err_set(&over, CO_GONE, "the job has gone back to checkpoint %llu, step %llu",
         (unsigned long long)it->number, (unsigned long long)it->step);
     for (uint32_t i = 0; i < s->tables.config.trainers; i++) {
-        s->lives[i] = (struct rt_life){0};
+        s->lives[i] = (struct shard_life){0};
     }
-    rt_steps_go_back(s->steps, it->step, &over);
+    shard_steps_go_back(s->steps, it->step, &over);
     s->dirty = false;
 }
 
 /* The trainer has not begun, or the server has restored a checkpoint since. */
-static void refuse_dead(const struct rt_frame *f) {
+static void refuse_dead(const struct rpc_frame *f) {
     struct co_err err = {0};
     co_err_set(&err, CO_GONE, "the job has gone back to a checkpoint: call rt_resume");
-    rt_shard_refuse(rt_frame_stream(f), &f->head, &err);
+    shard_refuse(rpc_frame_stream(f), &f->head, &err);
 }
 
-static void answer_ping(const struct rt_frame *f) {
-    rt_shard_answer(rt_frame_stream(f), &f->head, NULL);
+static void answer_ping(const struct rpc_frame *f) {
+    shard_answer(rpc_frame_stream(f), &f->head, NULL);
 }
 
-static void do_frame(void *arg, uint32_t trainer, struct rt_frame *f_own) {
-    struct rt_shard *s = arg;
-    CO_CLEANUP(rt_frame_freep) struct rt_frame *f = f_own;
-    if (f->head.kind != RT_FRAME_PING && s->lives[trainer].incarnation == 0) {
+static void do_frame(void *arg, uint32_t trainer, struct rpc_frame *f_own) {
+    struct shard *s = arg;
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = f_own;
+    if (f->head.kind != RPC_FRAME_PING && s->lives[trainer].incarnation == 0) {
         refuse_dead(f);
         return;
     }
-    if (f->head.kind == RT_FRAME_STEP) {
-        rt_steps_say(s->steps, trainer, f);
+    if (f->head.kind == RPC_FRAME_STEP) {
+        shard_steps_say(s->steps, trainer, f);
         return;
     }
-    if (f->head.kind == RT_FRAME_PING) {
+    if (f->head.kind == RPC_FRAME_PING) {
         answer_ping(f);
         return;
     }
-    if (f->head.kind == RT_FRAME_CHECKPOINT) {
-        rt_shard_save_do(&s->save, trainer, rt_steps_done(s->steps), f);
+    if (f->head.kind == RPC_FRAME_CHECKPOINT) {
+        shard_save_do(&s->save, trainer, shard_steps_done(s->steps), f);
         return;
     }
-    struct rt_frame *a = NULL;
-    struct rt_frame_head head = f->head;
+    struct rpc_frame *a = NULL;
+    struct rpc_frame_head head = f->head;
     size_t answer_bytes = 0;
-    int64_t begin = rt_meter_clock();
+    int64_t begin = meter_clock();
     if (s->save.closed.code) {
-        rt_shard_refuse(rt_frame_stream(f), &f->head, &s->save.closed);
+        shard_refuse(rpc_frame_stream(f), &f->head, &s->save.closed);
         return;
     }
-    struct rt_stream *stream =
-        rt_stream_ref(rt_frame_stream(f)); /* a held frame drops its own reference */
+    struct rpc_stream *stream =
+        rpc_stream_ref(rpc_frame_stream(f)); /* a held frame drops its own reference */
     if (do_once(s, trainer, f, &a, &s->why) < 0) {
-        rt_frame_free(a);
-        rt_shard_refuse(stream, &f->head, &s->why);
+        rpc_frame_free(a);
+        shard_refuse(stream, &f->head, &s->why);
     } else {
         answer_bytes = a ? a->head.bytes : 0;
-        rt_shard_answer(stream, &f->head, a);
+        shard_answer(stream, &f->head, a);
     }
-    rt_shard_meter_did(&s->meter, &head, answer_bytes, begin);
-    rt_stream_unref(stream);
+    shard_meter_did(&s->meter, &head, answer_bytes, begin);
+    rpc_stream_unref(stream);
 }
 
 /* If the STEP of the trainer came on a lane, its stream is kept until the answer. */
-static void do_left(struct rt_shard *s, const struct item *it) {
-    rt_shard_save_left(&s->save, it->trainer);
-    rt_steps_left(s->steps, it->trainer, it->stream);
-    rt_shard_lanes_drop(s->lanes, it->stream);
+static void do_left(struct shard *s, const struct item *it) {
+    shard_save_left(&s->save, it->trainer);
+    shard_steps_left(s->steps, it->trainer, it->stream);
+    shard_lanes_drop(s->lanes, it->stream);
 }
 
-static void handle_item(struct rt_shard *s, const struct item *it) {
+static void handle_item(struct shard *s, const struct item *it) {
     if (it->frame) {
         do_frame(s, it->trainer, it->frame);
         return;
     }
     switch (it->note) {
     case BEGIN:
-        rt_shard_lanes_keep(s->lanes, it->trainer, it->stream);
+        shard_lanes_keep(s->lanes, it->trainer, it->stream);
         if (it->incarnation != s->lives[it->trainer].incarnation) {
-            rt_steps_restart(s->steps, it->trainer);
+            shard_steps_restart(s->steps, it->trainer);
         }
-        rt_life_begin(&s->lives[it->trainer], it->incarnation, it->step);
+        shard_life_begin(&s->lives[it->trainer], it->incarnation, it->step);
         break;
     case RESTORE:
         do_restore(s, it);
         break;
     case LANE:
-        rt_shard_lanes_add(s->lanes, it->trainer, it->stream, it->lane);
+        shard_lanes_add(s->lanes, it->trainer, it->stream, it->lane);
         break;
     case LEFT:
         do_left(s, it);
         break;
     case FINISHED:
-        rt_steps_finished(s->steps, it->trainer);
+        shard_steps_finished(s->steps, it->trainer);
         break;
     }
     if (it->stream) {
-        rt_stream_unref(it->stream);
+        rpc_stream_unref(it->stream);
     }
 }
 
 static void drop_item(const struct item *it) {
-    rt_frame_free(it->frame);
+    rpc_frame_free(it->frame);
     if (it->stream) {
-        rt_stream_unref(it->stream);
+        rpc_stream_unref(it->stream);
     }
     if (it->lane) {
-        rt_stream_unref(rt_lane_stream(it->lane));
+        rpc_stream_unref(rpc_lane_stream(it->lane));
     }
 }
 
-static bool is_early(void *arg, uint32_t trainer, const struct rt_frame *f) {
-    return rt_steps_early(((struct rt_shard *)arg)->steps, trainer, f);
+static bool is_early(void *arg, uint32_t trainer, const struct rpc_frame *f) {
+    return shard_steps_early(((struct shard *)arg)->steps, trainer, f);
 }
 
-static const struct rt_shard_lanes_ops lanes_ops = {do_frame, is_early};
+static const struct shard_lanes_ops lanes_ops = {do_frame, is_early};
 
 /* Once a step is answered, handles the frames that its trainers sent after their STEP. */
-static bool go_on(struct rt_shard *s) {
-    uint64_t answered = rt_steps_answered(s->steps);
+static bool go_on(struct shard *s) {
+    uint64_t answered = shard_steps_answered(s->steps);
     bool any = answered != s->answered;
     s->answered = answered;
     if (any) {
-        rt_shard_lanes_again(s->lanes);
+        shard_lanes_again(s->lanes);
     }
     return any;
 }
 
 /* Serves lanes.  The second turn lets the answer to a STEP travel with the answers to the frames
  * that were sent after it. */
-static bool do_turn(struct rt_shard *s, int64_t wait_ns) {
+static bool do_turn(struct shard *s, int64_t wait_ns) {
     (void)go_on(s);
-    bool busy = rt_shard_lanes_turn(s->lanes, wait_ns);
-    return (go_on(s) && rt_shard_lanes_turn(s->lanes, 0)) || busy;
+    bool busy = shard_lanes_turn(s->lanes, wait_ns);
+    return (go_on(s) && shard_lanes_turn(s->lanes, 0)) || busy;
 }
 
 /* Swaps the queue with *items, an array that the thread has done with.  Returns the number of
  * items; -1: the shard is to stop. */
-static ssize_t take_items(struct rt_shard *s, struct item **items, size_t *cap) {
+static ssize_t take_items(struct shard *s, struct item **items, size_t *cap) {
     pthread_mutex_lock(&s->m);
     ssize_t n = s->stopping ? -1 : (ssize_t)s->n;
     if (n > 0) {
@@ -349,10 +349,10 @@ static ssize_t take_items(struct rt_shard *s, struct item **items, size_t *cap) 
 }
 
 static void *run_shard(void *arg) {
-    struct rt_shard *s = arg;
-    const struct rt_ckpt_chain *restore = s->tables.config.restore;
+    struct shard *s = arg;
+    const struct ckpt_chain *restore = s->tables.config.restore;
     if (restore) {
-        int rc = rt_shard_tables_restore(&s->tables, restore, &s->save.closed);
+        int rc = shard_tables_restore(&s->tables, restore, &s->save.closed);
         (void)!(rc < 0 ? rc : restore_kept(s, restore, &s->save.closed));
         say_loaded(s);
     }
@@ -364,17 +364,17 @@ static void *run_shard(void *arg) {
         for (ssize_t i = 0; i < n; i++) {
             handle_item(s, &items[i]);
         }
-        int64_t wait_ns = rt_shard_save_run(&s->save, busy || n > 0);
-        rt_shard_lanes_flush(s->lanes); /* sends all answers so far, those of saves included */
-        rt_shard_meter_turn(&s->meter, (size_t)n);
+        int64_t wait_ns = shard_save_run(&s->save, busy || n > 0);
+        shard_lanes_flush(s->lanes); /* sends all answers so far, those of saves included */
+        shard_meter_turn(&s->meter, (size_t)n);
         busy = do_turn(s, wait_ns);
-        rt_shard_lanes_flush(s->lanes);
+        shard_lanes_flush(s->lanes);
     }
     free(items);
     return NULL;
 }
 
-static void post_item(struct rt_shard *s, struct item it) {
+static void post_item(struct shard *s, struct item it) {
     pthread_mutex_lock(&s->m);
     if (s->stopping) {
         pthread_mutex_unlock(&s->m);
@@ -389,100 +389,99 @@ static void post_item(struct rt_shard *s, struct item it) {
     bool first = s->n == 1; /* else the thread has been woken already */
     pthread_mutex_unlock(&s->m);
     if (first) {
-        rt_shard_lanes_wake(s->lanes);
+        shard_lanes_wake(s->lanes);
     }
 }
 
-void rt_shard_begin(struct rt_shard *s, uint32_t trainer, struct rt_stream *stream,
-    uint64_t incarnation, uint64_t step) {
+void shard_begin(struct shard *s, uint32_t trainer, struct rpc_stream *stream, uint64_t incarnation,
+    uint64_t step) {
     post_item(s, (struct item){.trainer = trainer,
                      .note = BEGIN,
-                     .stream = rt_stream_ref(stream),
+                     .stream = rpc_stream_ref(stream),
                      .incarnation = incarnation,
                      .step = step});
 }
 
-void rt_shard_restore(struct rt_shard *s, const char *dir, uint64_t number, uint64_t step) {
+void shard_restore(struct shard *s, const char *dir, uint64_t number, uint64_t step) {
     post_item(s, (struct item){.note = RESTORE, .dir = dir, .number = number, .step = step});
 }
 
-bool rt_shard_dirty(const struct rt_shard *s) {
+bool shard_dirty(const struct shard *s) {
     return s->dirty;
 }
 
-uint64_t rt_shard_step(const struct rt_shard *s) {
-    return rt_steps_done(s->steps);
+uint64_t shard_step(const struct shard *s) {
+    return shard_steps_done(s->steps);
 }
 
-void rt_shard_post(struct rt_shard *s, uint32_t trainer, struct rt_frame *f_own) {
+void shard_post(struct shard *s, uint32_t trainer, struct rpc_frame *f_own) {
     post_item(s, (struct item){.frame = f_own, .trainer = trainer});
 }
 
-void rt_shard_finished(struct rt_shard *s, uint32_t trainer) {
+void shard_finished(struct shard *s, uint32_t trainer) {
     post_item(s, (struct item){.trainer = trainer, .note = FINISHED});
 }
 
-void rt_shard_left(struct rt_shard *s, uint32_t trainer, struct rt_stream *stream) {
-    post_item(s, (struct item){.trainer = trainer, .note = LEFT, .stream = rt_stream_ref(stream)});
+void shard_left(struct shard *s, uint32_t trainer, struct rpc_stream *stream) {
+    post_item(s, (struct item){.trainer = trainer, .note = LEFT, .stream = rpc_stream_ref(stream)});
 }
 
-void rt_shard_lane(
-    struct rt_shard *s, uint32_t trainer, struct rt_stream *stream, struct rt_lane *lane_own) {
+void shard_lane(
+    struct shard *s, uint32_t trainer, struct rpc_stream *stream, struct rpc_lane *lane_own) {
     post_item(s,
         (struct item){
-            .trainer = trainer, .note = LANE, .stream = rt_stream_ref(stream), .lane = lane_own});
+            .trainer = trainer, .note = LANE, .stream = rpc_stream_ref(stream), .lane = lane_own});
 }
 
-uint64_t rt_shard_said(const struct rt_shard *s, uint32_t trainer) {
-    return rt_steps_said(s->steps, trainer);
+uint64_t shard_said(const struct shard *s, uint32_t trainer) {
+    return shard_steps_said(s->steps, trainer);
 }
 
 static void wake(void *arg) {
-    rt_shard_lanes_wake(((struct rt_shard *)arg)->lanes);
+    shard_lanes_wake(((struct shard *)arg)->lanes);
 }
 
-static void shard_free(struct rt_shard *s) {
-    rt_shard_meter_close(&s->meter);
-    rt_steps_free(s->steps);
-    rt_shard_save_done(&s->save);
-    rt_shard_tables_done(&s->tables);
-    rt_shard_lanes_free(s->lanes);
+static void shard_free(struct shard *s) {
+    shard_meter_close(&s->meter);
+    shard_steps_free(s->steps);
+    shard_save_done(&s->save);
+    shard_tables_done(&s->tables);
+    shard_lanes_free(s->lanes);
     pthread_mutex_destroy(&s->m);
     for (size_t i = 0; i < s->n; i++) {
         drop_item(&s->queue[i]);
     }
     free(s->queue);
     for (uint32_t i = 0; i < s->tables.config.trainers; i++) {
-        rt_kept_clear(s->kept[i]);
+        shard_kept_clear(s->kept[i]);
     }
     free(s->kept);
     free(s->lives);
     free(s);
 }
 
-static uint64_t restored_step(const struct rt_shard_config *c) {
-    const struct rt_ckpt_chain *r = c->mode == RT_SYNC ? c->restore : NULL;
+static uint64_t restored_step(const struct shard_config *c) {
+    const struct ckpt_chain *r = c->mode == RT_SYNC ? c->restore : NULL;
     return r ? r->points[r->n - 1].step : 0;
 }
 
-int rt_shard_start(
-    const struct rt_shard_config *config, struct rt_shard **ret, struct co_err *err) {
-    struct rt_shard *s = co_xcalloc(1, sizeof(*s));
+int shard_start(const struct shard_config *config, struct shard **ret, struct co_err *err) {
+    struct shard *s = co_xcalloc(1, sizeof(*s));
     pthread_mutex_init(&s->m, NULL);
     s->kept = co_xcalloc(config->trainers, sizeof(*s->kept));
     s->lives = co_xcalloc(config->trainers, sizeof(*s->lives));
-    int rc = rt_shard_tables_init(&s->tables, config, err);
+    int rc = shard_tables_init(&s->tables, config, err);
     rc = rc < 0 || !config->restore
              ? rc
-             : rt_restore_fits(config->tables, config->n_tables, config->restore, err);
-    rc = rc < 0 ? rc : rt_shard_lanes_new(config->index, &lanes_ops, s, &s->lanes, err);
+             : shard_restore_fits(config->tables, config->n_tables, config->restore, err);
+    rc = rc < 0 ? rc : shard_lanes_new(config->index, &lanes_ops, s, &s->lanes, err);
     if (rc == 0) {
         s->tables.stop = &s->ends;
-        s->steps = rt_steps_new(&s->tables, s->lives);
-        rt_steps_go_back(s->steps, restored_step(config), &(struct co_err){0});
-        rt_shard_save_init(&s->save, &s->tables, config->saver, wake, s);
+        s->steps = shard_steps_new(&s->tables, s->lives);
+        shard_steps_go_back(s->steps, restored_step(config), &(struct co_err){0});
+        shard_save_init(&s->save, &s->tables, config->saver, wake, s);
         s->save.snapshot.kept = s->kept;
-        rt_shard_meter_open(&s->meter, &s->tables);
+        shard_meter_open(&s->meter, &s->tables);
         int e = pthread_create(&s->thread, NULL, run_shard, s);
         rc = e ? co_err_errno(err, e, "cannot start a shard thread") : 0;
     }
@@ -494,7 +493,7 @@ int rt_shard_start(
     return 0;
 }
 
-void rt_shard_stop(struct rt_shard *s) {
+void shard_stop(struct shard *s) {
     if (!s) {
         return;
     }
@@ -502,7 +501,7 @@ void rt_shard_stop(struct rt_shard *s) {
     s->stopping = true;
     pthread_mutex_unlock(&s->m);
     atomic_store(&s->ends, true);
-    rt_shard_lanes_wake(s->lanes);
+    shard_lanes_wake(s->lanes);
     /* no deadline: it ends its request, or a load at the next chunk, and waits for nobody */
     pthread_join(s->thread, NULL);
     shard_free(s);

@@ -8,29 +8,29 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void do_control(const struct rt_frame *f) {
-    CO_CLEANUP(rt_control_freep) Rt__Control *c = NULL;
-    struct rt_table *tables = NULL;
-    if (rt_control_unpack(f, &c, NULL) == 0 && c->body_case == RT__CONTROL__BODY_HELLO &&
-        rt_control_tables(c->hello, &tables, NULL) == 0) {
+static void do_control(const struct rpc_frame *f) {
+    CO_CLEANUP(ps_control_freep) Rpc__Control *c = NULL;
+    struct ps_table *tables = NULL;
+    if (ps_control_unpack(f, &c, NULL) == 0 && c->body_case == RPC__CONTROL__BODY_HELLO &&
+        ps_control_tables(c->hello, &tables, NULL) == 0) {
         free(tables);
     }
 }
 
-static void do_frames(struct rt_frame *first, struct rt_shard_tables *t) {
-    for (struct rt_frame *f = first, *next; f; f = next) {
+static void do_frames(struct rpc_frame *first, struct shard_tables *t) {
+    for (struct rpc_frame *f = first, *next; f; f = next) {
         next = f->next;
-        if (f->head.kind == RT_FRAME_CONTROL) {
+        if (f->head.kind == RPC_FRAME_CONTROL) {
             do_control(f);
         } else {
-            struct rt_frame *a = NULL;
+            struct rpc_frame *a = NULL;
             struct co_err err = {0};
-            if (rt_shard_tables_do(t, 0, f, &a, &err) < 0 && err.code == 0) {
+            if (shard_tables_do(t, 0, f, &a, &err) < 0 && err.code == 0) {
                 abort();
             }
-            rt_frame_free(a);
+            rpc_frame_free(a);
         }
-        rt_frame_free(f);
+        rpc_frame_free(f);
     }
 }
 
@@ -52,33 +52,33 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 1) {
         return 0;
     }
-    struct rt_budget budget = {.max = 1 << 20};
-    struct rt_table tables[CO_ARRAY_LEN(specs)];
+    struct table_budget budget = {.max = 1 << 20};
+    struct ps_table tables[CO_ARRAY_LEN(specs)];
     for (size_t i = 0; i < CO_ARRAY_LEN(specs); i++) {
-        if (rt_table_make(&specs[i], &tables[i], NULL) < 0) {
+        if (ps_table_make(&specs[i], &tables[i], NULL) < 0) {
             abort();
         }
     }
-    struct rt_shard_config config = {.shards = 1,
+    struct shard_config config = {.shards = 1,
         .servers = 1,
         .trainers = 1,
         .mode = data[0] & 1 ? RT_SYNC : RT_ASYNC,
         .tables = tables,
         .n_tables = CO_ARRAY_LEN(specs),
         .budget = &budget};
-    struct rt_shard_tables t;
-    if (rt_shard_tables_init(&t, &config, NULL) < 0) {
+    struct shard_tables t;
+    if (shard_tables_init(&t, &config, NULL) < 0) {
         abort();
     }
-    struct rt_splitter sp;
-    struct rt_frame *first = NULL;
-    rt_splitter_init(&sp, size - 1);
-    if (rt_splitter_feed(&sp, data + 1, size - 1, NULL) == 0 &&
-        rt_splitter_take(&sp, &first, NULL) == 0) {
+    struct rpc_splitter sp;
+    struct rpc_frame *first = NULL;
+    rpc_splitter_init(&sp, size - 1);
+    if (rpc_splitter_feed(&sp, data + 1, size - 1, NULL) == 0 &&
+        rpc_splitter_take(&sp, &first, NULL) == 0) {
         do_frames(first, &t);
-        (void)!rt_shard_tables_step(&t, 1, NULL);
+        (void)!shard_tables_step(&t, 1, NULL);
     }
-    rt_splitter_done(&sp);
-    rt_shard_tables_done(&t);
+    rpc_splitter_done(&sp);
+    shard_tables_done(&t);
     return 0;
 }

@@ -25,7 +25,7 @@ static void slow_hold(void) {
 /* From now on; every file that is opened then needs a slow_let_go. */
 static inline void slow_begin(void) {
     slow.came = slow.let = 0;
-    rt_disk_opens = slow_hold;
+    ckpt_disk_opens = slow_hold;
 }
 
 /* Waits until somebody opens a file. */
@@ -47,5 +47,5 @@ static inline void slow_let_go(void) {
 
 /* When nobody reads any more. */
 static inline void slow_end(void) {
-    rt_disk_opens = NULL;
+    ckpt_disk_opens = NULL;
 }

@@ -25,71 +25,72 @@ enum {
 
 /* ---- the tables ---- */
 
-/* The first slot from `from` on that holds a row; RT_BITS_NONE: there is none. */
-static size_t next_row(const struct rt_shard_table *st, size_t from) {
-    uint32_t slot = from < RT_SLOT_NONE ? rt_store_next(st->rows, (uint32_t)from) : RT_SLOT_NONE;
-    return slot == RT_SLOT_NONE ? RT_BITS_NONE : slot;
+/* The first slot from `from` on that holds a row; SHARD_BITS_NONE: there is none. */
+static size_t next_row(const struct shard_table *st, size_t from) {
+    uint32_t slot =
+        from < TABLE_SLOT_NONE ? table_store_next(st->rows, (uint32_t)from) : TABLE_SLOT_NONE;
+    return slot == TABLE_SLOT_NONE ? SHARD_BITS_NONE : slot;
 }
 
-static size_t count_slots(const struct rt_shard_table *st) {
-    return st->rows ? rt_store_slots(st->rows) : st->n_blocks;
+static size_t count_slots(const struct shard_table *st) {
+    return st->rows ? table_store_slots(st->rows) : st->n_blocks;
 }
 
 /* ---- erased ids ---- */
 
 /* Bytes that all lists of this shard may have.  They count as memory of the tables. */
-static size_t erased_max(const struct rt_snapshot *s) {
-    const struct rt_shard_config *c = &s->tables->config;
+static size_t erased_max(const struct shard_snapshot *s) {
+    const struct shard_config *c = &s->tables->config;
     size_t few = (size_t)ERASED_CHUNKS_FEW * ERASED_BYTES * c->n_tables;
     size_t share = c->budget ? c->budget->max / ERASED_SHARE / c->shards : SIZE_MAX;
     return share > few ? share : few;
 }
 
-static bool erased_take(struct rt_snapshot *s) {
+static bool erased_take(struct shard_snapshot *s) {
     bool fits = ERASED_BYTES <= erased_max(s) - s->erased_bytes;
     if (fits) {
-        rt_budget_count(s->tables->config.budget, ERASED_BYTES);
+        table_budget_count(s->tables->config.budget, ERASED_BYTES);
         s->erased_bytes += ERASED_BYTES;
     }
     return fits;
 }
 
-static void erased_clear(struct rt_snapshot *s, struct rt_erased *e) {
+static void erased_clear(struct shard_snapshot *s, struct shard_erased *e) {
     for (size_t i = 0; i < e->n; i++) {
-        rt_save_chunk_drop(e->chunks[i]);
-        rt_budget_give(s->tables->config.budget, ERASED_BYTES);
+        shard_save_chunk_drop(e->chunks[i]);
+        table_budget_give(s->tables->config.budget, ERASED_BYTES);
         s->erased_bytes -= ERASED_BYTES;
     }
     free(e->chunks);
-    *e = (struct rt_erased){0};
+    *e = (struct shard_erased){0};
 }
 
-static void erased_push(struct rt_erased *e, struct rt_save_chunk *c) {
-    e->chunks = co_xrealloc(e->chunks, e->n + 1, sizeof(struct rt_save_chunk *));
+static void erased_push(struct shard_erased *e, struct shard_save_chunk *c) {
+    e->chunks = co_xrealloc(e->chunks, e->n + 1, sizeof(struct shard_save_chunk *));
     e->chunks[e->n++] = c;
 }
 
-static void erased_join(struct rt_erased *e, struct rt_erased *other) {
+static void erased_join(struct shard_erased *e, struct shard_erased *other) {
     for (size_t i = 0; i < other->n; i++) {
         erased_push(e, other->chunks[i]);
     }
     free(other->chunks);
-    *other = (struct rt_erased){0};
+    *other = (struct shard_erased){0};
 }
 
 /* ---- the snapshot under way ---- */
 
 /* Ends the snapshot under way.  The saver is not told: it knows if the part has failed. */
-static void give_up(struct rt_snapshot *s) {
+static void give_up(struct shard_snapshot *s) {
     for (uint32_t i = 0; i < s->tables->config.n_tables; i++) {
-        rt_save_chunk_drop(co_steal_ptr(s->tracks[i].open));
+        shard_save_chunk_drop(co_steal_ptr(s->tracks[i].open));
     }
-    rt_rocks_instant_free(co_steal_ptr(s->cold));
+    table_rocks_instant_free(co_steal_ptr(s->cold));
     s->ticket = 0;
 }
 
 /* No delta is possible until the next full checkpoint. */
-static void forget_erased(struct rt_snapshot *s) {
+static void forget_erased(struct shard_snapshot *s) {
     for (uint32_t i = 0; i < s->tables->config.n_tables; i++) {
         erased_clear(s, &s->tracks[i].erased);
         erased_clear(s, &s->tracks[i].erased_pending);
@@ -99,36 +100,36 @@ static void forget_erased(struct rt_snapshot *s) {
 
 /* ---- chunks of rows ---- */
 
-static void add(struct rt_snapshot *s, struct rt_save_chunk *c_own) {
-    if (rt_saver_add(s->saver, s->ticket, c_own, NULL) < 0) {
+static void add(struct shard_snapshot *s, struct shard_save_chunk *c_own) {
+    if (shard_saver_add(s->saver, s->ticket, c_own, NULL) < 0) {
         give_up(s);
     }
 }
 
-static void flush(struct rt_snapshot *s, uint32_t table) {
-    struct rt_save_chunk *c = co_steal_ptr(s->tracks[table].open);
+static void flush(struct shard_snapshot *s, uint32_t table) {
+    struct shard_save_chunk *c = co_steal_ptr(s->tracks[table].open);
     if (c) {
         add(s, c);
     }
 }
 
-static void write_body(struct rt_snapshot *s, uint32_t table, uint64_t id, void *body) {
-    struct rt_track *k = &s->tracks[table];
-    struct rt_shard_table *st = &s->tables->tables[table];
-    if (!rt_shard_row_saves(st, body, s->mode)) {
+static void write_body(struct shard_snapshot *s, uint32_t table, uint64_t id, void *body) {
+    struct shard_track *k = &s->tracks[table];
+    struct shard_table *st = &s->tables->tables[table];
+    if (!shard_row_saves(st, body, s->mode)) {
         return;
     }
     if (!k->open) {
         size_t n = CHUNK / k->row_bytes;
-        k->open = rt_save_chunk_new(RT_CKPT_PART_ROWS, (n ? n : 1) * k->row_bytes);
+        k->open = shard_save_chunk_new(CKPT_PART_ROWS, (n ? n : 1) * k->row_bytes);
         k->open->head.table = table;
         k->open->head.shard = s->tables->config.index;
     }
-    struct rt_save_chunk *c = k->open;
+    struct shard_save_chunk *c = k->open;
     unsigned char *to = c->data + c->head.bytes; /* aligned for floats, as all rows before */
     co_put_u64(to, id);
-    rt_shard_row_save(st, body, s->mode, (float *)(void *)(to + 8));
-    rt_copy_f32(to + 8, to + 8, (k->row_bytes - 8) / sizeof(float));
+    shard_row_save(st, body, s->mode, (float *)(void *)(to + 8));
+    rpc_copy_f32(to + 8, to + 8, (k->row_bytes - 8) / sizeof(float));
     s->bytes += k->row_bytes;
     c->head.bytes += (uint32_t)k->row_bytes;
     c->head.items++;
@@ -137,42 +138,43 @@ static void write_body(struct rt_snapshot *s, uint32_t table, uint64_t id, void 
     }
 }
 
-static void write_row(struct rt_snapshot *s, uint32_t table, size_t slot) {
-    const struct rt_store *rows = s->tables->tables[table].rows;
-    write_body(s, table, rt_store_id(rows, (uint32_t)slot), rt_store_body(rows, (uint32_t)slot));
+static void write_row(struct shard_snapshot *s, uint32_t table, size_t slot) {
+    const struct table_store *rows = s->tables->tables[table].rows;
+    write_body(
+        s, table, table_store_id(rows, (uint32_t)slot), table_store_body(rows, (uint32_t)slot));
 }
 
 /* Writes n values of a block from `from` on, with their state. */
 static void write_values(
-    struct rt_snapshot *s, uint32_t table, size_t block, size_t from, size_t n) {
-    const struct rt_shard_config *c = &s->tables->config;
-    const struct rt_shard_table *st = &s->tables->tables[table];
-    const struct rt_dense_block *b = &st->blocks[block];
+    struct shard_snapshot *s, uint32_t table, size_t block, size_t from, size_t n) {
+    const struct shard_config *c = &s->tables->config;
+    const struct shard_table *st = &s->tables->tables[table];
+    const struct shard_dense_block *b = &st->blocks[block];
     size_t planes = st->table->optim.rule->planes, scalars = st->table->optim.rule->scalars;
-    const struct rt_shard_place here = rt_shard_here(c);
-    struct rt_range part = rt_dense_share(st->table, &here);
-    struct rt_save_chunk *chunk =
-        rt_save_chunk_new(RT_CKPT_PART_DENSE, (n * (1 + planes) + scalars) * sizeof(float));
+    const struct ps_shard_place here = shard_here(c);
+    struct ps_range part = ps_dense_share(st->table, &here);
+    struct shard_save_chunk *chunk =
+        shard_save_chunk_new(CKPT_PART_DENSE, (n * (1 + planes) + scalars) * sizeof(float));
     chunk->head.table = table;
     chunk->head.shard = c->index;
-    chunk->head.begin = rt_dense_chunk(part, (uint32_t)block).begin + from;
+    chunk->head.begin = ps_dense_chunk(part, (uint32_t)block).begin + from;
     chunk->head.items = (uint32_t)n;
     chunk->head.bytes = chunk->room;
     s->bytes += chunk->room;
     unsigned char *to = chunk->data;
-    rt_copy_f32(to, b->w + from, n);
+    rpc_copy_f32(to, b->w + from, n);
     for (size_t p = 0; p < planes; p++) {
-        rt_copy_f32(to += n * sizeof(float), b->state + p * b->n + from, n);
+        rpc_copy_f32(to += n * sizeof(float), b->state + p * b->n + from, n);
     }
     if (scalars > 0) {
-        rt_copy_f32(to + n * sizeof(float), b->state + planes * b->n, scalars);
+        rpc_copy_f32(to + n * sizeof(float), b->state + planes * b->n, scalars);
     }
     add(s, chunk);
 }
 
-static void write_rate(struct rt_snapshot *s, uint32_t table) {
-    const struct rt_shard_table *st = &s->tables->tables[table];
-    struct rt_save_chunk *c = rt_save_chunk_new(RT_CKPT_PART_RATE, RT_CKPT_RATE_BYTES);
+static void write_rate(struct shard_snapshot *s, uint32_t table) {
+    const struct shard_table *st = &s->tables->tables[table];
+    struct shard_save_chunk *c = shard_save_chunk_new(CKPT_PART_RATE, CKPT_RATE_BYTES);
     uint64_t bits;
     memcpy(&bits, &st->lr, sizeof(bits));
     co_put_u64(c->data, st->steps);
@@ -180,22 +182,22 @@ static void write_rate(struct rt_snapshot *s, uint32_t table) {
     c->head.table = table;
     c->head.shard = s->tables->config.index;
     c->head.items = 1;
-    c->head.bytes = RT_CKPT_RATE_BYTES;
+    c->head.bytes = CKPT_RATE_BYTES;
     add(s, c);
 }
 
 /* ---- what is due ---- */
 
 /* Whether the snapshot under way still has to write the slot as it is now. */
-static bool is_due(const struct rt_snapshot *s, uint32_t table, size_t slot) {
-    const struct rt_track *k = &s->tracks[table];
+static bool is_due(const struct shard_snapshot *s, uint32_t table, size_t slot) {
+    const struct shard_track *k = &s->tracks[table];
     bool passed = table < s->table || (table == s->table && slot < s->slot);
-    return !passed && slot < k->limit && (s->full || rt_bits_has(&k->pending, slot)) &&
-           !rt_bits_has(&k->changed, slot);
+    return !passed && slot < k->limit && (s->full || shard_bits_has(&k->pending, slot)) &&
+           !shard_bits_has(&k->changed, slot);
 }
 
 /* Writes what the cursor has not written of the block. */
-static void write_block(struct rt_snapshot *s, uint32_t table, size_t block) {
+static void write_block(struct shard_snapshot *s, uint32_t table, size_t block) {
     size_t from = table == s->table && block == s->slot ? (size_t)s->value : 0;
     size_t n = s->tables->tables[table].blocks[block].n;
     for (; from < n && s->ticket; from += DENSE_VALUES) {
@@ -203,8 +205,8 @@ static void write_block(struct rt_snapshot *s, uint32_t table, size_t block) {
     }
 }
 
-void rt_snapshot_touch(struct rt_snapshot *s, uint32_t table, size_t slot) {
-    struct rt_track *k = &s->tracks[table];
+void shard_snapshot_touch(struct shard_snapshot *s, uint32_t table, size_t slot) {
+    struct shard_track *k = &s->tracks[table];
     if (s->ticket && is_due(s, table, slot)) {
         if (s->tables->tables[table].rows) {
             write_row(s, table, slot);
@@ -212,36 +214,36 @@ void rt_snapshot_touch(struct rt_snapshot *s, uint32_t table, size_t slot) {
             write_block(s, table, slot);
         }
     }
-    rt_bits_add(&k->changed, slot);
+    shard_bits_add(&k->changed, slot);
 }
 
-void rt_snapshot_made(struct rt_snapshot *s, uint32_t table, size_t slot) {
+void shard_snapshot_made(struct shard_snapshot *s, uint32_t table, size_t slot) {
     if (s && s->tracking) {
-        rt_bits_add(&s->tracks[table].changed, slot); /* it was free at the instant */
+        shard_bits_add(&s->tracks[table].changed, slot); /* it was free at the instant */
     }
 }
 
-void rt_snapshot_erase(struct rt_snapshot *s, uint32_t table, size_t slot, uint64_t id) {
+void shard_snapshot_erase(struct shard_snapshot *s, uint32_t table, size_t slot, uint64_t id) {
     if (!s || !s->tracking) {
         return;
     }
-    rt_snapshot_touch(s, table, slot);
-    rt_snapshot_gone(s, table, id);
+    shard_snapshot_touch(s, table, slot);
+    shard_snapshot_gone(s, table, id);
 }
 
-void rt_snapshot_gone(struct rt_snapshot *s, uint32_t table, uint64_t id) {
+void shard_snapshot_gone(struct shard_snapshot *s, uint32_t table, uint64_t id) {
     if (!s || !s->tracking) {
         return;
     }
-    struct rt_erased *e = &s->tracks[table].erased;
-    struct rt_save_chunk *c = e->n > 0 ? e->chunks[e->n - 1] : NULL;
+    struct shard_erased *e = &s->tracks[table].erased;
+    struct shard_save_chunk *c = e->n > 0 ? e->chunks[e->n - 1] : NULL;
     /* A chunk that the saver may still read must not change. */
     if (!c || c->head.bytes == c->room || __atomic_load_n(&c->holders, __ATOMIC_ACQUIRE) > 1) {
         if (e->n == ERASED_CHUNKS_MAX || !erased_take(s)) {
             forget_erased(s);
             return;
         }
-        c = rt_save_chunk_new(RT_CKPT_PART_ERASED, ERASED_BYTES);
+        c = shard_save_chunk_new(CKPT_PART_ERASED, ERASED_BYTES);
         c->head.table = table;
         c->head.shard = s->tables->config.index;
         erased_push(e, c);
@@ -253,28 +255,29 @@ void rt_snapshot_gone(struct rt_snapshot *s, uint32_t table, uint64_t id) {
 
 /* ---- rows that move ---- */
 
-enum rt_cold_age rt_snapshot_leaves(struct rt_snapshot *s, uint32_t table, size_t slot) {
+enum table_cold_age shard_snapshot_leaves(struct shard_snapshot *s, uint32_t table, size_t slot) {
     if (!s || !s->tracking) {
-        return RT_COLD_SAVED; /* the next checkpoint is a full one, which ignores ages */
+        return TABLE_COLD_SAVED; /* the next checkpoint is a full one, which ignores ages */
     }
     if (s->ticket && is_due(s, table, slot)) {
         write_row(s, table, slot);
     }
-    const struct rt_track *k = &s->tracks[table];
-    return rt_bits_has(&k->changed, slot)   ? RT_COLD_CHANGED
-           : rt_bits_has(&k->pending, slot) ? RT_COLD_PENDING
-                                            : RT_COLD_SAVED;
+    const struct shard_track *k = &s->tracks[table];
+    return shard_bits_has(&k->changed, slot)   ? TABLE_COLD_CHANGED
+           : shard_bits_has(&k->pending, slot) ? TABLE_COLD_PENDING
+                                               : TABLE_COLD_SAVED;
 }
 
-void rt_snapshot_comes(struct rt_snapshot *s, uint32_t table, size_t slot, enum rt_cold_age age) {
+void shard_snapshot_comes(
+    struct shard_snapshot *s, uint32_t table, size_t slot, enum table_cold_age age) {
     if (!s || !s->tracking) {
         return;
     }
-    struct rt_track *k = &s->tracks[table];
-    rt_bits_remove(&k->changed, slot); /* the bits of a row that had this slot before */
-    rt_bits_remove(&k->pending, slot);
-    if (age != RT_COLD_SAVED) {
-        rt_bits_add(age == RT_COLD_CHANGED ? &k->changed : &k->pending, slot);
+    struct shard_track *k = &s->tracks[table];
+    shard_bits_remove(&k->changed, slot); /* the bits of a row that had this slot before */
+    shard_bits_remove(&k->pending, slot);
+    if (age != TABLE_COLD_SAVED) {
+        shard_bits_add(age == TABLE_COLD_CHANGED ? &k->changed : &k->pending, slot);
     }
 }
 
@@ -283,7 +286,7 @@ void rt_snapshot_comes(struct rt_snapshot *s, uint32_t table, size_t slot, enum 
 /* Whether it is known what has changed since the order's `previous`.  Forgets it if the newest
  * snapshot was not completed, and the ids erased before and after it are too many for one delta:
  * without this limit they would grow for as long as no checkpoint is completed. */
-static bool knows(struct rt_snapshot *s, const struct rt_snapshot_order *o) {
+static bool knows(struct shard_snapshot *s, const struct shard_snapshot_order *o) {
     bool here = s->dir && strcmp(s->dir, o->dir) == 0 && o->previous > 0;
     if (here && o->previous == s->last) {
         return true;
@@ -293,7 +296,7 @@ static bool knows(struct rt_snapshot *s, const struct rt_snapshot_order *o) {
         return false;
     }
     for (uint32_t i = 0; i < s->tables->config.n_tables; i++) {
-        const struct rt_track *k = &s->tracks[i];
+        const struct shard_track *k = &s->tracks[i];
         if (k->erased.n + k->erased_pending.n > ERASED_CHUNKS_MAX) {
             forget_erased(s);
             return false;
@@ -304,41 +307,41 @@ static bool knows(struct rt_snapshot *s, const struct rt_snapshot_order *o) {
 
 /* Makes `changed` all that has changed since `previous`.  If that is `before`, the newest snapshot
  * was not completed, and what it contained has to be saved again. */
-static void settle(struct rt_snapshot *s, uint64_t previous, bool known) {
+static void settle(struct shard_snapshot *s, uint64_t previous, bool known) {
     for (uint32_t i = 0; i < s->tables->config.n_tables; i++) {
         if (s->tables->tables[i].cold) {
-            rt_cold_instant(s->tables->tables[i].cold, known && previous == s->before);
+            table_cold_instant(s->tables->tables[i].cold, known && previous == s->before);
         }
     }
     for (uint32_t i = 0; i < s->tables->config.n_tables && known; i++) {
-        struct rt_track *k = &s->tracks[i];
+        struct shard_track *k = &s->tracks[i];
         if (previous == s->before) {
-            rt_bits_join(&k->changed, &k->pending);
+            shard_bits_join(&k->changed, &k->pending);
             erased_join(&k->erased, &k->erased_pending);
         } else {
-            rt_bits_clear(&k->pending);
+            shard_bits_clear(&k->pending);
             erased_clear(s, &k->erased_pending);
         }
     }
 }
 
 /* The instant of one table: what has changed so far becomes pending. */
-static void take_instant(struct rt_snapshot *s, struct rt_track *k, size_t limit) {
-    rt_bits_clear(&k->pending);
+static void take_instant(struct shard_snapshot *s, struct shard_track *k, size_t limit) {
+    shard_bits_clear(&k->pending);
     erased_clear(s, &k->erased_pending);
     k->pending = k->changed;
-    k->changed = (struct rt_bits){0};
+    k->changed = (struct shard_bits){0};
     k->erased_pending = k->erased;
-    k->erased = (struct rt_erased){0};
+    k->erased = (struct shard_erased){0};
     k->limit = limit;
     for (size_t i = 0; i < k->erased_pending.n && !s->full && s->ticket; i++) {
-        add(s, rt_save_chunk_hold(k->erased_pending.chunks[i]));
+        add(s, shard_save_chunk_hold(k->erased_pending.chunks[i]));
     }
 }
 
 /* Writes what a trainer keeps here for its restart. */
-static void write_kept(struct rt_snapshot *s, uint32_t trainer, const struct rt_kept *k) {
-    struct rt_save_chunk *c = rt_save_chunk_new(RT_CKPT_PART_POSITION, 8 + (size_t)k->bytes);
+static void write_kept(struct shard_snapshot *s, uint32_t trainer, const struct shard_kept *k) {
+    struct shard_save_chunk *c = shard_save_chunk_new(CKPT_PART_POSITION, 8 + (size_t)k->bytes);
     co_put_u64(c->data, k->step);
     memcpy(c->data + 8, k->data, k->bytes);
     c->head.begin = trainer;
@@ -348,9 +351,9 @@ static void write_kept(struct rt_snapshot *s, uint32_t trainer, const struct rt_
     add(s, c);
 }
 
-static void write_all_kept(struct rt_snapshot *s) {
+static void write_all_kept(struct shard_snapshot *s) {
     for (uint32_t i = 0; s->kept && i < s->tables->config.trainers; i++) {
-        for (uint32_t k = 0; k < RT_KEPT_N && s->ticket; k++) {
+        for (uint32_t k = 0; k < SHARD_KEPT_N && s->ticket; k++) {
             if (s->kept[i][k].data) {
                 write_kept(s, i, &s->kept[i][k]);
             }
@@ -358,7 +361,7 @@ static void write_all_kept(struct rt_snapshot *s) {
     }
 }
 
-static bool is_newest(const struct rt_snapshot *s, const struct rt_snapshot_order *o) {
+static bool is_newest(const struct shard_snapshot *s, const struct shard_snapshot_order *o) {
     return o->number == s->last && o->previous == s->previous && o->full == s->full &&
            o->mode == s->ordered;
 }
@@ -366,10 +369,10 @@ static bool is_newest(const struct rt_snapshot *s, const struct rt_snapshot_orde
 /* Modes change counts of the rows that they save, in tables with evict "ctr".  A cold row is read
  * from a view of the past, where no new count can be stored. */
 static int check_mode(
-    const struct rt_snapshot *s, const struct rt_snapshot_order *o, struct co_err *err) {
+    const struct shard_snapshot *s, const struct shard_snapshot_order *o, struct co_err *err) {
     for (uint32_t i = 0; i < s->tables->config.n_tables && o->mode != RT_SAVE_ALL; i++) {
-        const struct rt_shard_table *st = &s->tables->tables[i];
-        if (st->cold && st->table->evict.kind == RT_EVICT_CTR) {
+        const struct shard_table *st = &s->tables->tables[i];
+        if (st->cold && st->table->evict.kind == TABLE_EVICT_CTR) {
             return co_err_set(err, CO_INVALID,
                 "table '%s' may have rows on the servers' disks (%s): a checkpoint of save mode %u "
                 "is not possible, rt_save_as is",
@@ -379,8 +382,8 @@ static int check_mode(
     return 0;
 }
 
-static int check_order(const struct rt_snapshot *s, const struct rt_snapshot_order *o, bool known,
-    struct co_err *err) {
+static int check_order(const struct shard_snapshot *s, const struct shard_snapshot_order *o,
+    bool known, struct co_err *err) {
     if (s->dir && s->last > 0 && o->number <= s->last && strcmp(s->dir, o->dir) == 0) {
         return co_err_set(
             err, CO_CONFLICT, "checkpoint %llu was begun before", (unsigned long long)o->number);
@@ -393,7 +396,7 @@ static int check_order(const struct rt_snapshot *s, const struct rt_snapshot_ord
     return check_mode(s, o, err);
 }
 
-int rt_snapshot_begin(struct rt_snapshot *s, const struct rt_snapshot_order *order,
+int shard_snapshot_begin(struct shard_snapshot *s, const struct shard_snapshot_order *order,
     uint64_t *ret_ticket, struct co_err *err) {
     bool here = s->dir && strcmp(s->dir, order->dir) == 0;
     if (here && is_newest(s, order)) {
@@ -403,7 +406,7 @@ int rt_snapshot_begin(struct rt_snapshot *s, const struct rt_snapshot_order *ord
     bool known = knows(s, order);
     int rc = check_order(s, order, known, err);
     rc = rc < 0 ? rc
-                : rt_saver_begin(
+                : shard_saver_begin(
                       s->saver, order->dir, order->number, order->previous, ret_ticket, err);
     if (rc < 0) {
         return rc;
@@ -425,7 +428,7 @@ int rt_snapshot_begin(struct rt_snapshot *s, const struct rt_snapshot_order *ord
     s->table = 0;
     s->slot = s->value = s->key = 0;
     if (s->tables->config.rocks) {
-        s->cold = rt_rocks_instant_new(s->tables->config.rocks);
+        s->cold = table_rocks_instant_new(s->tables->config.rocks);
     }
     for (uint32_t i = 0; i < s->tables->config.n_tables; i++) {
         take_instant(s, &s->tracks[i], count_slots(&s->tables->tables[i]));
@@ -440,11 +443,11 @@ int rt_snapshot_begin(struct rt_snapshot *s, const struct rt_snapshot_order *ord
 /* ---- the cursor ---- */
 
 /* The next slot from `slot` on that is due unless it has changed; the limit: there is none. */
-static size_t next_due(const struct rt_snapshot *s, size_t slot) {
-    const struct rt_shard_table *st = &s->tables->tables[s->table];
-    const struct rt_track *k = &s->tracks[s->table];
+static size_t next_due(const struct shard_snapshot *s, size_t slot) {
+    const struct shard_table *st = &s->tables->tables[s->table];
+    const struct shard_track *k = &s->tracks[s->table];
     if (!s->full) {
-        slot = rt_bits_next(&k->pending, slot);
+        slot = shard_bits_next(&k->pending, slot);
     } else if (st->rows) {
         slot = next_row(st, slot);
     }
@@ -452,10 +455,10 @@ static size_t next_due(const struct rt_snapshot *s, size_t slot) {
 }
 
 /* Writes some values of the block under the cursor.  Returns the bytes. */
-static size_t step_block(struct rt_snapshot *s) {
-    const struct rt_track *k = &s->tracks[s->table];
-    const struct rt_dense_block *b = &s->tables->tables[s->table].blocks[s->slot];
-    bool changed = rt_bits_has(&k->changed, s->slot);
+static size_t step_block(struct shard_snapshot *s) {
+    const struct shard_track *k = &s->tracks[s->table];
+    const struct shard_dense_block *b = &s->tables->tables[s->table].blocks[s->slot];
+    bool changed = shard_bits_has(&k->changed, s->slot);
     size_t left = changed ? 0 : b->n - (size_t)s->value;
     size_t n = left < DENSE_VALUES ? left : DENSE_VALUES;
     if (n > 0) {
@@ -470,21 +473,21 @@ static size_t step_block(struct rt_snapshot *s) {
 }
 
 static void take_cold(void *arg, uint64_t id, const void *body) {
-    struct rt_snapshot *s = arg;
+    struct shard_snapshot *s = arg;
     if (s->ticket) {
         write_body(s, s->table, id, (void *)(uintptr_t)body); /* check_mode: changes no count */
     }
 }
 
 /* Writes some cold rows of the table under the cursor.  False: there are no more. */
-static bool step_cold(struct rt_snapshot *s) {
-    struct rt_cold *cold = s->tables->tables[s->table].cold;
+static bool step_cold(struct shard_snapshot *s) {
+    struct table_cold *cold = s->tables->tables[s->table].cold;
     size_t looks = COLD_BYTES / s->tracks[s->table].row_bytes + 1;
     struct co_err err = {0};
     bool more = false;
     if (cold &&
-        rt_cold_walk(cold, s->cold, s->full, &s->key, looks, take_cold, s, &more, &err) < 0) {
-        rt_saver_fail(s->saver, s->ticket, &err);
+        table_cold_walk(cold, s->cold, s->full, &s->key, looks, take_cold, s, &more, &err) < 0) {
+        shard_saver_fail(s->saver, s->ticket, &err);
         give_up(s);
     }
     return more;
@@ -492,16 +495,16 @@ static bool step_cold(struct rt_snapshot *s) {
 
 /* Writes some rows from the cursor on, and returns their bytes.  It first finds and prefetches
  * them, so that they are in the cache when they are written.  Adds the visited slots to *looks. */
-static size_t step_rows(struct rt_snapshot *s, unsigned *looks) {
-    const struct rt_shard_table *st = &s->tables->tables[s->table];
-    const struct rt_track *k = &s->tracks[s->table];
+static size_t step_rows(struct shard_snapshot *s, unsigned *looks) {
+    const struct shard_table *st = &s->tables->tables[s->table];
+    const struct shard_track *k = &s->tracks[s->table];
     uint32_t due[ROWS];
     size_t n = 0, slot = s->slot;
     for (unsigned i = 0; i < 4 * ROWS && n < ROWS && slot < k->limit; i++, slot++) {
         slot = next_due(s, slot);
-        if (slot < k->limit && !rt_bits_has(&k->changed, slot) &&
-            rt_store_has(st->rows, (uint32_t)slot)) {
-            rt_store_fetch(st->rows, (uint32_t)slot);
+        if (slot < k->limit && !shard_bits_has(&k->changed, slot) &&
+            table_store_has(st->rows, (uint32_t)slot)) {
+            table_store_fetch(st->rows, (uint32_t)slot);
             due[n++] = (uint32_t)slot;
         }
         ++*looks;
@@ -513,9 +516,9 @@ static size_t step_rows(struct rt_snapshot *s, unsigned *looks) {
     return n * k->row_bytes;
 }
 
-static size_t step_cursor(struct rt_snapshot *s, unsigned *looks) {
-    const struct rt_shard_table *st = &s->tables->tables[s->table];
-    const struct rt_track *k = &s->tracks[s->table];
+static size_t step_cursor(struct shard_snapshot *s, unsigned *looks) {
+    const struct shard_table *st = &s->tables->tables[s->table];
+    const struct shard_track *k = &s->tracks[s->table];
     size_t slot = next_due(s, s->slot);
     ++*looks;
     s->value = slot == s->slot ? s->value : 0;
@@ -532,14 +535,14 @@ static size_t step_cursor(struct rt_snapshot *s, unsigned *looks) {
     return 0;
 }
 
-bool rt_snapshot_slice(struct rt_snapshot *s) {
+bool shard_snapshot_slice(struct shard_snapshot *s) {
     size_t bytes = 0;
-    if (!s->ticket || !rt_saver_has_room(s->saver)) {
+    if (!s->ticket || !shard_saver_has_room(s->saver)) {
         return false;
     }
     for (unsigned looks = 0; s->ticket && bytes < SLICE && looks < LOOKS;) {
         if (s->table == s->tables->config.n_tables) {
-            rt_saver_end(s->saver, s->ticket);
+            shard_saver_end(s->saver, s->ticket);
             give_up(s); /* only resets the snapshot: all is written */
             return false;
         }
@@ -550,22 +553,22 @@ bool rt_snapshot_slice(struct rt_snapshot *s) {
 
 /* ---- start and end ---- */
 
-void rt_snapshot_init(
-    struct rt_snapshot *s, struct rt_shard_tables *tables, struct rt_saver *saver) {
-    *s = (struct rt_snapshot){.tables = tables, .saver = saver};
+void shard_snapshot_init(
+    struct shard_snapshot *s, struct shard_tables *tables, struct shard_saver *saver) {
+    *s = (struct shard_snapshot){.tables = tables, .saver = saver};
     s->tracks = co_xcalloc(tables->config.n_tables, sizeof(*s->tracks));
     for (uint32_t i = 0; i < tables->config.n_tables; i++) {
-        const struct rt_shard_table *st = &tables->tables[i];
-        s->tracks[i].row_bytes = 8 + rt_table_row(st->table) * sizeof(float);
+        const struct shard_table *st = &tables->tables[i];
+        s->tracks[i].row_bytes = 8 + ps_table_row(st->table) * sizeof(float);
     }
 }
 
-void rt_snapshot_forget(struct rt_snapshot *s) {
+void shard_snapshot_forget(struct shard_snapshot *s) {
     give_up(s);
     for (uint32_t i = 0; i < s->tables->config.n_tables; i++) {
-        struct rt_track *k = &s->tracks[i];
-        rt_bits_clear(&k->changed);
-        rt_bits_clear(&k->pending);
+        struct shard_track *k = &s->tracks[i];
+        shard_bits_clear(&k->changed);
+        shard_bits_clear(&k->pending);
         erased_clear(s, &k->erased);
         erased_clear(s, &k->erased_pending);
     }
@@ -573,9 +576,9 @@ void rt_snapshot_forget(struct rt_snapshot *s) {
     s->last = s->before = 0;
 }
 
-void rt_snapshot_done(struct rt_snapshot *s) {
+void shard_snapshot_done(struct shard_snapshot *s) {
     if (s->tracks) {
-        rt_snapshot_forget(s);
+        shard_snapshot_forget(s);
     }
     free(s->tracks);
     free(s->dir);

@@ -4,9 +4,9 @@
  *                         written    due, unless     created since:
  *                                    `changed`       not part of it
  *
- * The shard's thread writes a slice of what is due whenever it has time (rt_snapshot_slice).  It
- * writes a row that is due before it changes it (rt_snapshot_change).  So every row is written as
- * it was at the instant.  Dense tables have blocks instead of rows.
+ * The shard's thread writes a slice of what is due whenever it has time (shard_snapshot_slice).  It
+ * writes a row that is due before it changes it (shard_snapshot_change).  So every row is written
+ * as it was at the instant.  Dense tables have blocks instead of rows.
  *
  * From the first snapshot on, two bits a slot tell which rows have changed:
  *
@@ -32,91 +32,93 @@
 #include "runtime/train/ps/shard/saver.h"
 #include "runtime/train/ps/shard/tables.h"
 
-struct rt_erased {
-    struct rt_save_chunk **chunks; /* of kind ERASED, held; ids are added to the last one */
+struct shard_erased {
+    struct shard_save_chunk **chunks; /* of kind ERASED, held; ids are added to the last one */
     size_t n;
 };
 
 /* What the snapshot knows of one table. */
-struct rt_track {
-    struct rt_bits changed, pending;
-    struct rt_erased erased, erased_pending;
-    size_t limit;               /* number of slots, or blocks, at the instant */
-    struct rt_save_chunk *open; /* the chunk that is being filled; NULL: none */
-    size_t row_bytes;           /* of a row in a chunk */
+struct shard_track {
+    struct shard_bits changed, pending;
+    struct shard_erased erased, erased_pending;
+    size_t limit;                  /* number of slots, or blocks, at the instant */
+    struct shard_save_chunk *open; /* the chunk that is being filled; NULL: none */
+    size_t row_bytes;              /* of a row in a chunk */
 };
 
-struct rt_snapshot {
-    struct rt_shard_tables *tables;
-    struct rt_saver *saver;
-    struct rt_track *tracks;           /* [n_tables] */
-    struct rt_kept (*kept)[RT_KEPT_N]; /* [trainers]; NULL: this shard keeps no data of trainers */
-    bool tracking;                     /* a snapshot was taken: changes are recorded */
-    bool full;                         /* the newest snapshot contains all rows */
-    uint64_t ticket;                   /* the saver's, of the snapshot under way; 0: none */
-    char *dir;                         /* owned; directory of the newest snapshot and these: */
-    uint64_t last, before;             /* its number; what `pending` is relative to; 0: unknown */
-    uint64_t newest;                   /* its ticket */
-    uint64_t previous;                 /* order->previous of it */
-    enum rt_save_mode ordered, mode;   /* the mode of its order; the mode that is used */
+struct shard_snapshot {
+    struct shard_tables *tables;
+    struct shard_saver *saver;
+    struct shard_track *tracks; /* [n_tables] */
+    struct shard_kept (
+        *kept)[SHARD_KEPT_N];        /* [trainers]; NULL: this shard keeps no data of trainers */
+    bool tracking;                   /* a snapshot was taken: changes are recorded */
+    bool full;                       /* the newest snapshot contains all rows */
+    uint64_t ticket;                 /* the saver's, of the snapshot under way; 0: none */
+    char *dir;                       /* owned; directory of the newest snapshot and these: */
+    uint64_t last, before;           /* its number; what `pending` is relative to; 0: unknown */
+    uint64_t newest;                 /* its ticket */
+    uint64_t previous;               /* order->previous of it */
+    enum rt_save_mode ordered, mode; /* the mode of its order; the mode that is used */
     /* The cursor: all that comes before it is written. */
     uint32_t table;
     size_t slot;
     uint64_t value; /* dense: index in the block `slot` */
     uint64_t key;   /* sparse, after all slots: where the walk over cold rows continues */
-    struct rt_rocks_instant *cold; /* the view of the disk */
-    uint64_t bytes;                /* of rows and values, written by all snapshots so far */
-    size_t erased_bytes;           /* of all lists of erased ids, taken from the budget */
+    struct table_rocks_instant *cold; /* the view of the disk */
+    uint64_t bytes;                   /* of rows and values, written by all snapshots so far */
+    size_t erased_bytes;              /* of all lists of erased ids, taken from the budget */
 };
 
-struct rt_snapshot_order {
+struct shard_snapshot_order {
     const char *dir;
     uint64_t number, previous; /* previous: the last completed checkpoint; 0: none */
     bool full;
     enum rt_save_mode mode;
 };
 
-void rt_snapshot_init(
-    struct rt_snapshot *s, struct rt_shard_tables *tables, struct rt_saver *saver);
-void rt_snapshot_done(struct rt_snapshot *s);
+void shard_snapshot_init(
+    struct shard_snapshot *s, struct shard_tables *tables, struct shard_saver *saver);
+void shard_snapshot_done(struct shard_snapshot *s);
 
 /* Takes a snapshot: the instant is now.  Gives up the snapshot under way.  A repetition of the
  * newest order only returns its ticket.  After an error nothing is begun.  CO_CONFLICT: a delta is
  * not possible, since the changes since `previous` are not known; or the number was used.
  * CO_INVALID: the mode changes counts of rows that may be cold. */
-CO_MUST_CHECK int rt_snapshot_begin(struct rt_snapshot *s, const struct rt_snapshot_order *order,
-    uint64_t *ret_ticket, struct co_err *err);
+CO_MUST_CHECK int shard_snapshot_begin(struct shard_snapshot *s,
+    const struct shard_snapshot_order *order, uint64_t *ret_ticket, struct co_err *err);
 /* Writes up to some hundred KiB.  False: nothing is left, or the saver has no room.
- * rt_saver_result tells whether the part succeeded. */
-bool rt_snapshot_slice(struct rt_snapshot *s);
+ * shard_saver_result tells whether the part succeeded. */
+bool shard_snapshot_slice(struct shard_snapshot *s);
 /* All tables are being replaced: gives up the snapshot, and no delta is possible next. */
-void rt_snapshot_forget(struct rt_snapshot *s);
+void shard_snapshot_forget(struct shard_snapshot *s);
 
 /* ---- before a change ---- */
 
-void rt_snapshot_touch(struct rt_snapshot *s, uint32_t table, size_t slot);
+void shard_snapshot_touch(struct shard_snapshot *s, uint32_t table, size_t slot);
 
 /* Row `slot` of a sparse table, or block `slot` of a dense one, will change. */
-static inline void rt_snapshot_change(struct rt_snapshot *s, uint32_t table, size_t slot) {
-    if (s && s->tracking && !rt_bits_has(&s->tracks[table].changed, slot)) {
-        rt_snapshot_touch(s, table, slot);
+static inline void shard_snapshot_change(struct shard_snapshot *s, uint32_t table, size_t slot) {
+    if (s && s->tracking && !shard_bits_has(&s->tracks[table].changed, slot)) {
+        shard_snapshot_touch(s, table, slot);
     }
 }
-/* Prefetches what rt_snapshot_change of that slot needs.  A loop over slots calls it some ten slots
- * ahead.  RT_SLOT_NONE: does nothing. */
-__attribute__((always_inline)) static inline void rt_snapshot_fetch(
-    const struct rt_snapshot *s, uint32_t table, uint32_t slot) {
+/* Prefetches what shard_snapshot_change of that slot needs.  A loop over slots calls it some ten
+ * slots ahead.  TABLE_SLOT_NONE: does nothing. */
+__attribute__((always_inline)) static inline void shard_snapshot_fetch(
+    const struct shard_snapshot *s, uint32_t table, uint32_t slot) {
     if (s && s->tracking) {
-        rt_bits_fetch(&s->tracks[table].changed, slot);
-        rt_bits_fetch(&s->tracks[table].pending, slot);
+        shard_bits_fetch(&s->tracks[table].changed, slot);
+        shard_bits_fetch(&s->tracks[table].pending, slot);
     }
 }
 /* A row was created in that slot. */
-void rt_snapshot_made(struct rt_snapshot *s, uint32_t table, size_t slot);
+void shard_snapshot_made(struct shard_snapshot *s, uint32_t table, size_t slot);
 /* The row will be erased. */
-void rt_snapshot_erase(struct rt_snapshot *s, uint32_t table, size_t slot, uint64_t id);
+void shard_snapshot_erase(struct shard_snapshot *s, uint32_t table, size_t slot, uint64_t id);
 /* A cold row was erased, which has no slot. */
-void rt_snapshot_gone(struct rt_snapshot *s, uint32_t table, uint64_t id);
-/* The row leaves its slot for the disk; it has come back to that slot.  See rt_cold_watch. */
-enum rt_cold_age rt_snapshot_leaves(struct rt_snapshot *s, uint32_t table, size_t slot);
-void rt_snapshot_comes(struct rt_snapshot *s, uint32_t table, size_t slot, enum rt_cold_age age);
+void shard_snapshot_gone(struct shard_snapshot *s, uint32_t table, uint64_t id);
+/* The row leaves its slot for the disk; it has come back to that slot.  See table_cold_watch. */
+enum table_cold_age shard_snapshot_leaves(struct shard_snapshot *s, uint32_t table, size_t slot);
+void shard_snapshot_comes(
+    struct shard_snapshot *s, uint32_t table, size_t slot, enum table_cold_age age);

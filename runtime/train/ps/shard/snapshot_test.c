@@ -36,12 +36,12 @@ struct state {
 };
 
 struct world {
-    struct rt_table tables[2];
-    struct rt_shard_tables t;
-    struct rt_saver *saver;
-    struct rt_snapshot snapshot;
-    struct rt_budget budget; /* of a world with cold rows: a third of them fits */
-    struct rt_rocks *rocks;
+    struct ps_table tables[2];
+    struct shard_tables t;
+    struct shard_saver *saver;
+    struct shard_snapshot snapshot;
+    struct table_budget budget; /* of a world with cold rows: a third of them fits */
+    struct table_rocks *rocks;
     int woken;
     uint64_t ticket;
     char dir[40];
@@ -77,10 +77,10 @@ static void world_start_with(struct world *w, uint64_t seed, size_t copies_max, 
     (void)snprintf(w->dir, sizeof(w->dir), "/tmp/snapshot_test_XXXXXX");
     assert_non_null(mkdtemp(w->dir));
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(0, rt_table_make(&specs[i], &w->tables[i], NULL));
+        assert_int_equal(0, ps_table_make(&specs[i], &w->tables[i], NULL));
     }
     w->budget.max = MEMORY + (cold ? 2 : 4096) * sizeof(float) * SIZE;
-    struct rt_shard_config c = {.mode = evict ? RT_SYNC : RT_ASYNC,
+    struct shard_config c = {.mode = evict ? RT_SYNC : RT_ASYNC,
         .shards = 1,
         .servers = 1,
         .trainers = 1,
@@ -88,16 +88,16 @@ static void world_start_with(struct world *w, uint64_t seed, size_t copies_max, 
         .n_tables = 2,
         .budget = &w->budget};
     if (cold) {
-        assert_int_equal(0, rt_rocks_open(w->dir, "cold", &w->budget, &w->rocks, NULL));
+        assert_int_equal(0, table_rocks_open(w->dir, "cold", &w->budget, &w->rocks, NULL));
         c.rocks = w->rocks;
     }
-    assert_int_equal(0, rt_shard_tables_init(&w->t, &c, NULL));
+    assert_int_equal(0, shard_tables_init(&w->t, &c, NULL));
     w->woken = eventfd(0, EFD_CLOEXEC);
-    w->saver = rt_saver_new(&(struct rt_saver_config){
+    w->saver = shard_saver_new(&(struct shard_saver_config){
         .servers = 1, .shards = 1, .copies_max = copies_max, .quiet = true});
-    rt_saver_listen(w->saver, 0, wake, w);
-    rt_snapshot_init(&w->snapshot, &w->t, w->saver);
-    rt_shard_tables_watch(&w->t, &w->snapshot);
+    shard_saver_listen(w->saver, 0, wake, w);
+    shard_snapshot_init(&w->snapshot, &w->t, w->saver);
+    shard_tables_watch(&w->t, &w->snapshot);
 }
 
 static void world_start(struct world *w, uint64_t seed, size_t copies_max, bool cold) {
@@ -105,10 +105,10 @@ static void world_start(struct world *w, uint64_t seed, size_t copies_max, bool 
 }
 
 static void world_end(struct world *w) {
-    rt_snapshot_done(&w->snapshot);
-    rt_saver_free(w->saver);
-    rt_shard_tables_done(&w->t);
-    rt_rocks_close(w->rocks);
+    shard_snapshot_done(&w->snapshot);
+    shard_saver_free(w->saver);
+    shard_tables_done(&w->t);
+    table_rocks_close(w->rocks);
     co_close(w->woken);
     CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", w->dir);
     assert_int_equal(0, system(cmd));
@@ -117,43 +117,43 @@ static void world_end(struct world *w) {
 /* ---- what happens to rows ---- */
 
 static void change_row(struct world *w, uint64_t id) {
-    struct rt_shard_table *st = &w->t.tables[0];
+    struct shard_table *st = &w->t.tables[0];
     uint32_t slot;
     bool fresh;
-    assert_int_equal(0, rt_shard_cold_bring(st, &id, 1, NULL));
-    assert_int_equal(0, rt_store_make(st->rows, id, &slot, &fresh, NULL));
+    assert_int_equal(0, shard_cold_bring(st, &id, 1, NULL));
+    assert_int_equal(0, table_store_make(st->rows, id, &slot, &fresh, NULL));
     if (fresh) {
-        rt_snapshot_made(&w->snapshot, 0, slot);
+        shard_snapshot_made(&w->snapshot, 0, slot);
     } else {
-        rt_snapshot_change(&w->snapshot, 0, slot);
+        shard_snapshot_change(&w->snapshot, 0, slot);
     }
     float v = (float)dice(w, 1 << 20), row[DIM];
     for (uint32_t k = 0; k < DIM; k++) {
         row[k] = v;
     }
-    rt_store_write(st->rows, slot, row);
+    table_store_write(st->rows, slot, row);
     w->now.there[id] = true;
     w->now.row[id] = v;
 }
 
 static void erase_row(struct world *w, uint64_t id) {
-    struct rt_shard_table *st = &w->t.tables[0];
-    assert_int_equal(0, rt_shard_cold_bring(st, &id, 1, NULL));
-    uint32_t slot = rt_store_find(st->rows, id);
-    if (slot != RT_SLOT_NONE) {
-        rt_snapshot_erase(&w->snapshot, 0, slot, id);
-        rt_store_erase(st->rows, slot);
+    struct shard_table *st = &w->t.tables[0];
+    assert_int_equal(0, shard_cold_bring(st, &id, 1, NULL));
+    uint32_t slot = table_store_find(st->rows, id);
+    if (slot != TABLE_SLOT_NONE) {
+        shard_snapshot_erase(&w->snapshot, 0, slot, id);
+        table_store_erase(st->rows, slot);
         w->now.there[id] = false;
     }
 }
 
 static void change_vector(struct world *w) {
-    struct rt_shard_table *st = &w->t.tables[1];
+    struct shard_table *st = &w->t.tables[1];
     float by = (float)dice(w, 100);
     uint64_t begin = 0;
     for (uint32_t i = 0; i < st->n_blocks; i++) {
-        struct rt_dense_block *b = &st->blocks[i];
-        rt_snapshot_change(&w->snapshot, 1, i);
+        struct shard_dense_block *b = &st->blocks[i];
+        shard_snapshot_change(&w->snapshot, 1, i);
         for (size_t k = 0; k < b->n; k++) {
             b->w[k] += by;
             b->state[k] = b->w[k] * 2;
@@ -170,7 +170,7 @@ static void something(struct world *w) {
         if (what == 0) {
             erase_row(w, id);
         } else if (what == 1) { /* it is only read */
-            assert_int_equal(0, rt_shard_cold_bring(&w->t.tables[0], &id, 1, NULL));
+            assert_int_equal(0, shard_cold_bring(&w->t.tables[0], &id, 1, NULL));
         } else {
             change_row(w, id);
         }
@@ -183,19 +183,19 @@ static void something(struct world *w) {
 /* ---- checkpoints ---- */
 
 static int take_rows(
-    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     struct world *w = arg;
     (void)err;
     for (uint32_t i = 0; i < c->items; i++, data += 8 + 4 * DIM) {
         uint64_t id = co_get_u64(data);
         w->loaded.there[id] = true;
-        rt_copy_f32(&w->loaded.row[id], data + 8 + 4 * (id % DIM), 1);
+        rpc_copy_f32(&w->loaded.row[id], data + 8 + 4 * (id % DIM), 1);
     }
     return 0;
 }
 
 static int take_erased(
-    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     struct world *w = arg;
     (void)err;
     for (uint32_t i = 0; i < c->items; i++) {
@@ -205,13 +205,13 @@ static int take_erased(
 }
 
 static int take_values(
-    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     struct world *w = arg;
     float v, twice;
     (void)err;
     for (uint32_t i = 0; i < c->items; i++) {
-        rt_copy_f32(&v, data + i * 4UL, 1);
-        rt_copy_f32(&twice, data + (c->items + i) * 4UL, 1);
+        rpc_copy_f32(&v, data + i * 4UL, 1);
+        rpc_copy_f32(&twice, data + (c->items + i) * 4UL, 1);
         assert_true(twice == v * 2);
         w->loaded.w[c->begin + i] = v;
     }
@@ -219,42 +219,42 @@ static int take_values(
 }
 
 /* The part of a point, onto what was loaded before. */
-static void load_point(struct world *w, uint64_t number, const struct rt_ckpt_part *part) {
-    struct rt_ckpt_part parts[1] = {*part};
-    struct rt_ckpt_table tables[2];
-    rt_table_describe(&w->tables[0], &tables[0]);
-    rt_table_describe(&w->tables[1], &tables[1]);
-    struct rt_ckpt_point p = {
+static void load_point(struct world *w, uint64_t number, const struct ckpt_part *part) {
+    struct ckpt_part parts[1] = {*part};
+    struct ckpt_table tables[2];
+    ps_table_describe(&w->tables[0], &tables[0]);
+    ps_table_describe(&w->tables[1], &tables[1]);
+    struct ckpt_point p = {
         .number = number, .n_tables = 2, .n_parts = 1, .tables = tables, .parts = parts};
-    struct rt_ckpt_chain chain = {.dir = w->dir, .points = &p, .n = 1};
+    struct ckpt_chain chain = {.dir = w->dir, .points = &p, .n = 1};
     static const struct {
         uint32_t kind;
-        int (*take)(void *arg, const struct rt_ckpt_part_chunk *chunk, const unsigned char *data,
+        int (*take)(void *arg, const struct ckpt_part_chunk *chunk, const unsigned char *data,
             struct co_err *err);
-    } kinds[] = {{RT_CKPT_PART_ERASED, take_erased}, {RT_CKPT_PART_ROWS, take_rows},
-        {RT_CKPT_PART_DENSE, take_values}};
+    } kinds[] = {{CKPT_PART_ERASED, take_erased}, {CKPT_PART_ROWS, take_rows},
+        {CKPT_PART_DENSE, take_values}};
     for (size_t i = 0; i < CO_ARRAY_LEN(kinds); i++) {
-        struct rt_restore_walk walk = {
+        struct shard_restore_walk walk = {
             .chain = &chain, .kind = kinds[i].kind, .take = kinds[i].take, .arg = w};
         struct co_err err = {0};
-        if (rt_restore_walk(&walk, 0, &err) < 0) {
+        if (shard_restore_walk(&walk, 0, &err) < 0) {
             fail_msg("%s", err.msg);
         }
     }
 }
 
 static int begin(struct world *w, uint64_t number, uint64_t previous, bool full) {
-    const struct rt_snapshot_order o = {
+    const struct shard_snapshot_order o = {
         .dir = w->dir, .number = number, .previous = previous, .full = full};
-    return rt_snapshot_begin(&w->snapshot, &o, &w->ticket, NULL);
+    return shard_snapshot_begin(&w->snapshot, &o, &w->ticket, NULL);
 }
 
-static int await_part(struct world *w, struct rt_ckpt_part *ret) {
+static int await_part(struct world *w, struct ckpt_part *ret) {
     struct pollfd p = {.fd = w->woken, .events = POLLIN};
     int rc;
-    while ((rc = rt_saver_result(w->saver, w->ticket, ret, NULL)) == 0) {
+    while ((rc = shard_saver_result(w->saver, w->ticket, ret, NULL)) == 0) {
         uint64_t n;
-        if (!rt_snapshot_slice(&w->snapshot)) {
+        if (!shard_snapshot_slice(&w->snapshot)) {
             assert_int_equal(1, poll(&p, 1, DEADLINE_MS));
             assert_int_equal(sizeof(n), read(w->woken, &n, sizeof(n)));
         }
@@ -288,13 +288,13 @@ static void instants(bool cold) {
             *at = w->now;
             for (uint32_t n = dice(w, 12); n > 0; n--) {
                 something(w);
-                (void)rt_snapshot_slice(&w->snapshot);
+                (void)shard_snapshot_slice(&w->snapshot);
                 something(w);
             }
             if (dice(w, 4) == 0) {
                 continue; /* the trainer has died, or a server */
             }
-            struct rt_ckpt_part part = {0};
+            struct ckpt_part part = {0};
             assert_int_equal(1, await_part(w, &part));
             if (dice(w, 4) > 0) { /* else: complete, but never committed */
                 if (full) {
@@ -327,7 +327,7 @@ static void each_is_of_its_instant_with_cold_rows(void **unused) {
 static void a_delta_needs_what_it_hangs_on(void **unused) {
     (void)unused;
     struct world *w = co_xcalloc(1, sizeof(*w));
-    struct rt_ckpt_part part;
+    struct ckpt_part part;
     world_start(w, 5, 0, false);
     something(w);
     assert_int_equal(CO_CONFLICT, begin(w, 1, 0, false));
@@ -341,7 +341,7 @@ static void a_delta_needs_what_it_hangs_on(void **unused) {
     uint64_t ticket = w->ticket;
     assert_int_equal(0, begin(w, 11, 9, false)); /* the same once more, its answer was lost */
     assert_int_equal(ticket, w->ticket);
-    rt_snapshot_forget(&w->snapshot);
+    shard_snapshot_forget(&w->snapshot);
     assert_int_equal(CO_CONFLICT, begin(w, 12, 11, false));
     world_end(w);
     free(w);
@@ -349,7 +349,7 @@ static void a_delta_needs_what_it_hangs_on(void **unused) {
 
 static void erase_many(struct world *w, uint64_t n) {
     for (uint64_t id = 0; id < n; id++) {
-        rt_snapshot_gone(&w->snapshot, 0, id);
+        shard_snapshot_gone(&w->snapshot, 0, id);
     }
 }
 
@@ -359,8 +359,8 @@ static void a_list_of_erased_ids_that_is_too_long_is_dropped(void **unused) {
     enum { SOME = 1200000, MOST = 1024 * 4096 }; /* three times SOME are fewer than MOST */
     (void)unused;
     struct world *w = co_xcalloc(1, sizeof(*w));
-    const struct rt_track *k = NULL;
-    struct rt_ckpt_part part;
+    const struct shard_track *k = NULL;
+    struct ckpt_part part;
     uint64_t number = 1;
     world_start(w, 8, 0, false);
     k = &w->snapshot.tracks[0];
@@ -390,13 +390,13 @@ static void a_list_of_erased_ids_that_is_too_long_is_dropped(void **unused) {
 static void a_disk_too_slow_costs_the_checkpoint_alone(void **unused) {
     (void)unused;
     struct world *w = co_xcalloc(1, sizeof(*w));
-    struct rt_ckpt_part part;
+    struct ckpt_part part;
     world_start(w, 6, 1 << 20, false);
     for (uint64_t id = 0; id < IDS; id++) {
         change_row(w, id);
     }
-    CO_AUTOFREE char *at = rt_ckpt_point_dir(w->dir, 1);
-    CO_AUTOFREE char *path = rt_ckpt_point_part(w->dir, 1, 0);
+    CO_AUTOFREE char *at = ckpt_point_dir(w->dir, 1);
+    CO_AUTOFREE char *path = ckpt_point_part(w->dir, 1, 0);
     assert_int_equal(0, mkdir(at, 0700));
     assert_int_equal(0, mkfifo(path, 0600));
     assert_int_equal(0, begin(w, 1, 0, true));
@@ -405,7 +405,7 @@ static void a_disk_too_slow_costs_the_checkpoint_alone(void **unused) {
     }
     change_vector(w);
     struct co_err err = {0};
-    assert_int_equal(CO_NORESOURCE, rt_saver_result(w->saver, w->ticket, &part, &err));
+    assert_int_equal(CO_NORESOURCE, shard_saver_result(w->saver, w->ticket, &part, &err));
     assert_non_null(strstr(err.msg, "too slow"));
     assert_int_equal(0, w->snapshot.ticket);
     CO_AUTOCLOSE int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -424,24 +424,24 @@ static void a_disk_too_slow_costs_the_checkpoint_alone(void **unused) {
 }
 
 static bool has_part(const struct world *w, uint64_t number, uint32_t server) {
-    CO_AUTOFREE char *path = rt_ckpt_point_part(w->dir, number, server);
+    CO_AUTOFREE char *path = ckpt_point_part(w->dir, number, server);
     return access(path, F_OK) == 0;
 }
 
 static void write_manifest(const struct world *w, uint64_t number) {
-    struct rt_ckpt_table tables[1] = {{.name = "w", .size = SIZE, .optimizer = "", .init = ""}};
-    struct rt_ckpt_part parts[1] = {{.shards = 1}};
-    const struct rt_ckpt_point p = {.number = number,
+    struct ckpt_table tables[1] = {{.name = "w", .size = SIZE, .optimizer = "", .init = ""}};
+    struct ckpt_part parts[1] = {{.shards = 1}};
+    const struct ckpt_point p = {.number = number,
         .base = number,
         .n_tables = 1,
         .n_parts = 1,
         .tables = tables,
         .parts = parts};
-    assert_int_equal(0, rt_ckpt_point_commit(w->dir, &p, NULL));
+    assert_int_equal(0, ckpt_point_commit(w->dir, &p, NULL));
 }
 
 static void save_full(struct world *w, uint64_t number, uint64_t previous) {
-    struct rt_ckpt_part part;
+    struct ckpt_part part;
     assert_int_equal(0, begin(w, number, previous, true));
     assert_int_equal(1, await_part(w, &part));
     assert_true(has_part(w, number, 0));
@@ -453,11 +453,11 @@ static void parts_of_failed_checkpoints_do_not_add_up(void **unused) {
     struct world *w = co_xcalloc(1, sizeof(*w));
     world_start(w, 8, 0, false);
     save_full(w, 1, 0);
-    CO_AUTOFREE char *first = rt_ckpt_point_dir(w->dir, 1);
+    CO_AUTOFREE char *first = ckpt_point_dir(w->dir, 1);
     save_full(w, 2, 0);
     assert_int_equal(-1, access(first, F_OK));
 
-    CO_AUTOFREE char *other = rt_ckpt_point_part(w->dir, 2, 1);
+    CO_AUTOFREE char *other = ckpt_point_part(w->dir, 2, 1);
     assert_int_equal(0, co_file_write(other, "", 0, 0600, NULL));
     save_full(w, 3, 0);
     assert_false(has_part(w, 2, 0));
@@ -477,18 +477,18 @@ static void parts_of_failed_checkpoints_do_not_add_up(void **unused) {
 static void a_complete_checkpoint_is_not_written_over(void **unused) {
     (void)unused;
     struct world *w = co_xcalloc(1, sizeof(*w));
-    struct rt_ckpt_part part;
+    struct ckpt_part part;
     struct co_err err = {0};
     struct stat st;
     world_start(w, 10, 0, false);
-    CO_AUTOFREE char *at = rt_ckpt_point_dir(w->dir, 4);
-    CO_AUTOFREE char *path = rt_ckpt_point_part(w->dir, 4, 0);
+    CO_AUTOFREE char *at = ckpt_point_dir(w->dir, 4);
+    CO_AUTOFREE char *path = ckpt_point_part(w->dir, 4, 0);
     assert_int_equal(0, mkdir(at, 0700));
     assert_int_equal(0, co_file_write(path, "rows", 4, 0600, NULL));
     write_manifest(w, 4);
     assert_int_equal(0, begin(w, 4, 0, true));
     assert_int_equal(CO_EXISTS, await_part(w, &part));
-    assert_int_equal(CO_EXISTS, rt_saver_result(w->saver, w->ticket, &part, &err));
+    assert_int_equal(CO_EXISTS, shard_saver_result(w->saver, w->ticket, &part, &err));
     assert_non_null(strstr(err.msg, "checkpoint 4"));
     save_full(w, 5, 0);
     assert_int_equal(0, stat(path, &st));
@@ -501,7 +501,7 @@ static void a_complete_checkpoint_is_not_written_over(void **unused) {
 static void a_part_that_cannot_be_finished_is_removed(void **unused) {
     (void)unused;
     struct world *w = co_xcalloc(1, sizeof(*w));
-    struct rt_ckpt_part part;
+    struct ckpt_part part;
     struct rlimit was, less;
     world_start(w, 9, 0, false);
     assert_int_equal(0, begin(w, 1, 0, true));
@@ -524,37 +524,37 @@ static void a_part_that_cannot_be_finished_is_removed(void **unused) {
 /* Counted for eviction at the push; the values change at the step, which may be after the instant.
  */
 static void push_ids(struct world *w, uint64_t begin, uint32_t n) {
-    struct rt_frame *f = NULL;
-    assert_int_equal(0, rt_frame_new(RT_FRAME_PUSH_SPARSE, n * (8 + 4UL * DIM), &f, NULL));
+    struct rpc_frame *f = NULL;
+    assert_int_equal(0, rpc_frame_new(RPC_FRAME_PUSH_SPARSE, n * (8 + 4UL * DIM), &f, NULL));
     memset(f->payload, 0, f->head.bytes);
     f->head.count = n;
     for (uint32_t i = 0; i < n; i++) {
         co_put_u64(f->payload + i * 8UL, begin + i);
     }
     struct co_err err = {0};
-    if (rt_shard_sparse_push(&w->t, &w->t.tables[0], 0, f, &err) < 0) {
+    if (shard_sparse_push(&w->t, &w->t.tables[0], 0, f, &err) < 0) {
         fail_msg("%s", err.msg);
     }
-    rt_frame_free(f);
+    rpc_frame_free(f);
 }
 
 static void rows_that_were_counted_have_changed(void **unused) {
     (void)unused;
     struct world *w = co_xcalloc(1, sizeof(*w));
-    struct rt_ckpt_part part;
+    struct ckpt_part part;
     world_start_with(w, 7, 0, false, "count:n=2", "lfu:capacity=1000");
-    const struct rt_bits *changed = &w->snapshot.tracks[0].changed;
+    const struct shard_bits *changed = &w->snapshot.tracks[0].changed;
     push_ids(w, 0, 100);
     push_ids(w, 0, 100);
-    assert_int_equal(100, rt_store_rows(w->t.tables[0].rows));
+    assert_int_equal(100, table_store_rows(w->t.tables[0].rows));
     assert_int_equal(0, begin(w, 1, 0, true));
     assert_int_equal(1, await_part(w, &part));
-    assert_int_equal(RT_BITS_NONE, rt_bits_next(changed, 0));
+    assert_int_equal(SHARD_BITS_NONE, shard_bits_next(changed, 0));
     push_ids(w, 5000, 10); /* not admitted: there is nothing to change */
-    assert_int_equal(RT_BITS_NONE, rt_bits_next(changed, 0));
+    assert_int_equal(SHARD_BITS_NONE, shard_bits_next(changed, 0));
     push_ids(w, 0, 10);
     uint32_t n = 0;
-    for (size_t i = 0; (i = rt_bits_next(changed, i)) != RT_BITS_NONE; i++) {
+    for (size_t i = 0; (i = shard_bits_next(changed, i)) != SHARD_BITS_NONE; i++) {
         n++;
     }
     assert_int_equal(10, n);
@@ -577,11 +577,11 @@ static void a_part_that_fails_leaves_no_file(void **state) {
     struct co_err why = {0};
     uint64_t ticket = 0;
     world_start(w, 1, 0, false);
-    CO_AUTOFREE char *part = rt_ckpt_point_part(w->dir, 1, 0);
-    assert_int_equal(0, rt_saver_begin(w->saver, w->dir, 1, 0, &ticket, NULL));
+    CO_AUTOFREE char *part = ckpt_point_part(w->dir, 1, 0);
+    assert_int_equal(0, shard_saver_begin(w->saver, w->dir, 1, 0, &ticket, NULL));
     await_file(part, true);
     co_err_set(&why, CO_NORESOURCE, "no room");
-    rt_saver_fail(w->saver, ticket, &why);
+    shard_saver_fail(w->saver, ticket, &why);
     await_file(part, false);
     world_end(w);
     free(w);

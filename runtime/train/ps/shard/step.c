@@ -6,17 +6,17 @@
 #include "runtime/train/ps/say.h"
 
 struct member {
-    bool waits;                        /* for the answer to a STEP */
-    struct rt_stream *stream;          /* where to answer; counted; NULL: the connection broke */
-    struct rt_frame_head head;         /* of the last STEP */
-    struct rt_frame *held, **held_end; /* with backups: pushes since the last STEP */
-    bool finished, no_more;            /* makes no more steps: it ended, or is out of data */
-    bool warned;                       /* that it was late */
+    bool waits;                         /* for the answer to a STEP */
+    struct rpc_stream *stream;          /* where to answer; counted; NULL: the connection broke */
+    struct rpc_frame_head head;         /* of the last STEP */
+    struct rpc_frame *held, **held_end; /* with backups: pushes since the last STEP */
+    bool finished, no_more;             /* makes no more steps: it ended, or is out of data */
+    bool warned;                        /* that it was late */
 };
 
-struct rt_steps {
-    struct rt_shard_tables *tables;
-    struct rt_life *lives;
+struct shard_steps {
+    struct shard_tables *tables;
+    struct shard_life *lives;
     atomic_uint_least64_t step;  /* the last one that was applied */
     atomic_uint_least64_t *said; /* [n] by trainer */
     uint32_t n, backup;
@@ -24,8 +24,8 @@ struct rt_steps {
     struct member *all; /* [n] by trainer */
 };
 
-struct rt_steps *rt_steps_new(struct rt_shard_tables *tables, struct rt_life *lives) {
-    struct rt_steps *s = co_xcalloc(1, sizeof(*s));
+struct shard_steps *shard_steps_new(struct shard_tables *tables, struct shard_life *lives) {
+    struct shard_steps *s = co_xcalloc(1, sizeof(*s));
     s->tables = tables;
     s->n = tables->config.trainers;
     s->backup = tables->config.backup;
@@ -38,9 +38,9 @@ struct rt_steps *rt_steps_new(struct rt_shard_tables *tables, struct rt_life *li
     return s;
 }
 
-void rt_steps_free(struct rt_steps *s) {
+void shard_steps_free(struct shard_steps *s) {
     for (uint32_t i = 0; s && i < s->n; i++) {
-        rt_steps_restart(s, i);
+        shard_steps_restart(s, i);
     }
     if (s) {
         free(s->said);
@@ -51,71 +51,72 @@ void rt_steps_free(struct rt_steps *s) {
 
 /* ---- held pushes ---- */
 
-static size_t weigh_frame(const struct rt_frame *f) {
+static size_t weigh_frame(const struct rpc_frame *f) {
     return f->room;
 }
 
-uint64_t rt_steps_done(const struct rt_steps *s) {
+uint64_t shard_steps_done(const struct shard_steps *s) {
     return atomic_load(&s->step);
 }
 
-uint64_t rt_steps_said(const struct rt_steps *s, uint32_t trainer) {
+uint64_t shard_steps_said(const struct shard_steps *s, uint32_t trainer) {
     return atomic_load(&s->said[trainer]);
 }
 
-bool rt_steps_replay(const struct rt_steps *s) {
+bool shard_steps_replay(const struct shard_steps *s) {
     return s->tables->config.mode == RT_SYNC && s->backup == 0;
 }
 
-int rt_steps_hold(struct rt_steps *s, uint32_t trainer, struct rt_frame *f, struct co_err *err) {
+int shard_steps_hold(
+    struct shard_steps *s, uint32_t trainer, struct rpc_frame *f, struct co_err *err) {
     struct member *m = &s->all[trainer];
-    bool push = f->head.kind == RT_FRAME_PUSH_DENSE || f->head.kind == RT_FRAME_PUSH_SPARSE ||
-                f->head.kind == RT_FRAME_PUSH_CLICKS;
+    bool push = f->head.kind == RPC_FRAME_PUSH_DENSE || f->head.kind == RPC_FRAME_PUSH_SPARSE ||
+                f->head.kind == RPC_FRAME_PUSH_CLICKS;
     if (s->backup == 0 || !push || f->head.table >= s->tables->config.n_tables ||
         s->tables->tables[f->head.table].mode != RT_SYNC) {
         return 0;
     }
-    int rc = rt_budget_take(s->tables->config.budget, weigh_frame(f), err);
+    int rc = table_budget_take(s->tables->config.budget, weigh_frame(f), err);
     if (rc < 0) {
         return co_err_wrap(err, "table '%s', gradients that wait for their step",
             s->tables->tables[f->head.table].table->name);
     }
-    rt_frame_detach(f);
+    rpc_frame_detach(f);
     f->next = NULL;
-    *m->held_end = rt_frame_ref(f);
+    *m->held_end = rpc_frame_ref(f);
     m->held_end = &f->next;
     return 1;
 }
 
-static struct rt_frame *take_held(struct rt_steps *s, struct member *m) {
-    struct rt_frame *f = m->held;
+static struct rpc_frame *take_held(struct shard_steps *s, struct member *m) {
+    struct rpc_frame *f = m->held;
     if (f) {
         m->held = f->next;
         m->held_end = m->held ? m->held_end : &m->held;
-        rt_budget_give(s->tables->config.budget, weigh_frame(f));
+        table_budget_give(s->tables->config.budget, weigh_frame(f));
     }
     return f;
 }
 
-static void drop_held(struct rt_steps *s, struct member *m, bool count) {
-    for (struct rt_frame *f; (f = take_held(s, m));) {
+static void drop_held(struct shard_steps *s, struct member *m, bool count) {
+    for (struct rpc_frame *f; (f = take_held(s, m));) {
         s->tables->tables[f->head.table].late += count ? f->head.count : 0;
-        rt_frame_free(f);
+        rpc_frame_free(f);
     }
 }
 
 /* Adds all held pushes of the trainer to the sums, and returns the first error. */
-static int add_held(struct rt_steps *s, uint32_t trainer, struct co_err *err) {
+static int add_held(struct shard_steps *s, uint32_t trainer, struct co_err *err) {
     int rc = 0;
-    for (struct rt_frame *f; (f = take_held(s, &s->all[trainer]));) {
-        struct rt_frame *a = NULL;
+    for (struct rpc_frame *f; (f = take_held(s, &s->all[trainer]));) {
+        struct rpc_frame *a = NULL;
         struct co_err why = {0};
-        int did = rt_shard_tables_do(s->tables, trainer, f, &a, &why);
+        int did = shard_tables_do(s->tables, trainer, f, &a, &why);
         if (did < 0 && rc == 0) {
             rc = co_err_set(err, did, "%s", why.msg);
         }
-        rt_frame_free(a);
-        rt_frame_free(f);
+        rpc_frame_free(a);
+        rpc_frame_free(f);
     }
     return rc;
 }
@@ -124,37 +125,37 @@ static int add_held(struct rt_steps *s, uint32_t trainer, struct co_err *err) {
 
 static void drop_stream(struct member *m) {
     if (m->stream) {
-        rt_stream_unref(m->stream);
+        rpc_stream_unref(m->stream);
         m->stream = NULL;
     }
 }
 
 /* The answer has the shard's current step: with backups that may be later than the trainer's. */
-static void answer_step(struct rt_steps *s, struct member *m, const struct co_err *err) {
-    struct rt_frame *a = NULL;
+static void answer_step(struct shard_steps *s, struct member *m, const struct co_err *err) {
+    struct rpc_frame *a = NULL;
     m->waits = false;
     s->answered++;
     if (!m->stream) { /* the trainer reconnects and sends its STEP again */
         return;
     }
     if (err->code) {
-        rt_shard_refuse(m->stream, &m->head, err);
+        shard_refuse(m->stream, &m->head, err);
     } else {
-        if (rt_frame_new(RT_FRAME_STEP | RT_FRAME_ANSWER, 0, &a, NULL) == 0) {
+        if (rpc_frame_new(RPC_FRAME_STEP | RPC_FRAME_ANSWER, 0, &a, NULL) == 0) {
             a->head.aux = s->step;
         }
-        rt_shard_answer(m->stream, &m->head, a);
+        shard_answer(m->stream, &m->head, a);
     }
     drop_stream(m);
 }
 
-bool rt_steps_early(const struct rt_steps *s, uint32_t trainer, const struct rt_frame *f) {
+bool shard_steps_early(const struct shard_steps *s, uint32_t trainer, const struct rpc_frame *f) {
     const struct member *m = &s->all[trainer];
-    return f->head.kind == RT_FRAME_PULL_DENSE && f->head.number > s->step && m->waits &&
+    return f->head.kind == RPC_FRAME_PULL_DENSE && f->head.number > s->step && m->waits &&
            f->head.number == m->head.aux;
 }
 
-uint64_t rt_steps_answered(const struct rt_steps *s) {
+uint64_t shard_steps_answered(const struct shard_steps *s) {
     return s->answered;
 }
 
@@ -163,11 +164,11 @@ static bool is_over(const struct member *m) {
 }
 
 /* Has sent STEP for the step that is to be applied next. */
-static bool is_here(const struct rt_steps *s, const struct member *m) {
+static bool is_here(const struct shard_steps *s, const struct member *m) {
     return m->waits && m->head.aux == s->step + 1;
 }
 
-static void apply_step(struct rt_steps *s) {
+static void apply_step(struct shard_steps *s) {
     struct co_err err[2] = {{0}, {0}};
     uint32_t here = 0;
     for (uint32_t i = 0; i < s->n; i++) {
@@ -180,10 +181,10 @@ static void apply_step(struct rt_steps *s) {
             answer_step(s, &s->all[i], &err[1]);
         }
     }
-    (void)!rt_shard_tables_step(s->tables, here, &err[0]);
+    (void)!shard_tables_step(s->tables, here, &err[0]);
     atomic_fetch_add(&s->step, 1);
     for (uint32_t i = 0; i < s->n; i++) {
-        rt_life_stepped(&s->lives[i]);
+        shard_life_stepped(&s->lives[i]);
         if (s->all[i].waits && s->all[i].head.aux == s->step) {
             answer_step(s, &s->all[i], &err[0]);
         }
@@ -191,7 +192,7 @@ static void apply_step(struct rt_steps *s) {
 }
 
 /* Applies steps while enough trainers are here for the next one. */
-static void try_step(struct rt_steps *s) {
+static void try_step(struct shard_steps *s) {
     for (;;) {
         uint32_t here = 0, training = 0;
         for (uint32_t i = 0; i < s->n; i++) {
@@ -207,11 +208,11 @@ static void try_step(struct rt_steps *s) {
 }
 
 /* STEP for a step that was applied without the trainer. */
-static void come_late(struct rt_steps *s, uint32_t trainer) {
+static void come_late(struct shard_steps *s, uint32_t trainer) {
     struct member *m = &s->all[trainer];
     if (!m->warned) {
         m->warned = true;
-        rt_say_warn("trainer %u was late for step %llu, its gradients are left out; more of it is "
+        ps_say_warn("trainer %u was late for step %llu, its gradients are left out; more of it is "
                     "only counted",
             trainer, (unsigned long long)m->head.aux);
     }
@@ -221,9 +222,9 @@ static void come_late(struct rt_steps *s, uint32_t trainer) {
 
 /* Whether the trainer may send STEP for that step now. */
 static int check_step(
-    const struct rt_steps *s, uint32_t trainer, uint64_t step, struct co_err *err) {
+    const struct shard_steps *s, uint32_t trainer, uint64_t step, struct co_err *err) {
     uint64_t last = s->lives[trainer].step;
-    bool fits = step == RT_STEP_NO_MORE || (s->backup > 0 ? step > last : step == last + 1);
+    bool fits = step == RPC_STEP_NO_MORE || (s->backup > 0 ? step > last : step == last + 1);
     if (!is_over(&s->all[trainer]) && fits) {
         return 0;
     }
@@ -233,38 +234,38 @@ static int check_step(
 
 /* A STEP may come twice: again on a new connection, or from the restarted trainer. */
 static int judge_step(
-    struct rt_steps *s, uint32_t trainer, const struct rt_frame_head *h, struct co_err *err) {
-    struct rt_life *life = &s->lives[trainer];
+    struct shard_steps *s, uint32_t trainer, const struct rpc_frame_head *h, struct co_err *err) {
+    struct shard_life *life = &s->lives[trainer];
     if (s->tables->config.mode != RT_SYNC) {
         return co_err_set(err, CO_INVALID, "step: this job is not in sync mode");
     }
-    int verdict = rt_life_judge(life, h, rt_steps_replay(s), s->step, err);
-    if (verdict != RT_VERDICT_DO) {
+    int verdict = shard_life_judge(life, h, shard_steps_replay(s), s->step, err);
+    if (verdict != SHARD_VERDICT_DO) {
         return verdict;
     }
     int rc = check_step(s, trainer, h->aux, err);
     if (rc < 0) {
-        rt_life_refused(life, h, err);
+        shard_life_refused(life, h, err);
         return rc;
     }
     atomic_store(&s->said[trainer], h->aux);
-    life->step = h->aux == RT_STEP_NO_MORE ? life->step : h->aux;
-    return RT_VERDICT_DO;
+    life->step = h->aux == RPC_STEP_NO_MORE ? life->step : h->aux;
+    return SHARD_VERDICT_DO;
 }
 
-void rt_steps_say(struct rt_steps *s, uint32_t trainer, const struct rt_frame *f) {
+void shard_steps_say(struct shard_steps *s, uint32_t trainer, const struct rpc_frame *f) {
     struct member *m = &s->all[trainer];
     struct co_err err = {0};
     int verdict = judge_step(s, trainer, &f->head, &err);
     if (verdict < 0) {
-        rt_shard_refuse(rt_frame_stream(f), &f->head, &err);
+        shard_refuse(rpc_frame_stream(f), &f->head, &err);
         return;
     }
     /* Keeps a copy of the head, not the frame: a waiting trainer must not hold its window. */
     drop_stream(m);
-    m->stream = rt_stream_ref(rt_frame_stream(f));
+    m->stream = rpc_stream_ref(rpc_frame_stream(f));
     m->head = f->head;
-    if (f->head.aux == RT_STEP_NO_MORE) {
+    if (f->head.aux == RPC_STEP_NO_MORE) {
         drop_held(s, m, true);
         answer_step(s, m, &err);
         m->no_more = true;
@@ -272,25 +273,25 @@ void rt_steps_say(struct rt_steps *s, uint32_t trainer, const struct rt_frame *f
     } else if (f->head.aux > s->step) {
         m->waits = true;
         try_step(s);
-    } else if (verdict == RT_VERDICT_DO && s->backup > 0) {
+    } else if (verdict == SHARD_VERDICT_DO && s->backup > 0) {
         come_late(s, trainer);
     } else {
         answer_step(s, m, &err);
     }
 }
 
-void rt_steps_finished(struct rt_steps *s, uint32_t trainer) {
+void shard_steps_finished(struct shard_steps *s, uint32_t trainer) {
     s->all[trainer].finished = true;
     try_step(s);
 }
 
-void rt_steps_left(struct rt_steps *s, uint32_t trainer, const struct rt_stream *stream) {
+void shard_steps_left(struct shard_steps *s, uint32_t trainer, const struct rpc_stream *stream) {
     if (s->all[trainer].stream == stream) {
         drop_stream(&s->all[trainer]);
     }
 }
 
-void rt_steps_go_back(struct rt_steps *s, uint64_t step, const struct co_err *why) {
+void shard_steps_go_back(struct shard_steps *s, uint64_t step, const struct co_err *why) {
     for (uint32_t i = 0; i < s->n; i++) {
         struct member *m = &s->all[i];
         drop_held(s, m, false);
@@ -304,10 +305,10 @@ void rt_steps_go_back(struct rt_steps *s, uint64_t step, const struct co_err *wh
     atomic_store(&s->step, step);
 }
 
-void rt_steps_restart(struct rt_steps *s, uint32_t trainer) {
+void shard_steps_restart(struct shard_steps *s, uint32_t trainer) {
     struct member *m = &s->all[trainer];
     drop_stream(m);
-    m->waits = m->waits && rt_steps_replay(s);
+    m->waits = m->waits && shard_steps_replay(s);
     s->answered += !m->waits;
     drop_held(s, m, false);
     if (m->no_more) { /* the new process may have data */

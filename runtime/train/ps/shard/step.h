@@ -20,54 +20,54 @@
 #include "runtime/train/ps/shard/life.h"
 #include "runtime/train/ps/shard/tables.h"
 
-struct rt_steps;
+struct shard_steps;
 
 /* lives: of all trainers (life.h).  Both arguments must outlive the steps. */
-struct rt_steps *rt_steps_new(struct rt_shard_tables *tables, struct rt_life *lives);
-void rt_steps_free(struct rt_steps *s); /* NULL allowed; drops held pushes */
+struct shard_steps *shard_steps_new(struct shard_tables *tables, struct shard_life *lives);
+void shard_steps_free(struct shard_steps *s); /* NULL allowed; drops held pushes */
 
 /* How many steps have been applied; the last step for which a trainer has sent STEP.  Any thread.
  */
-uint64_t rt_steps_done(const struct rt_steps *s);
-uint64_t rt_steps_said(const struct rt_steps *s, uint32_t trainer);
+uint64_t shard_steps_done(const struct shard_steps *s);
+uint64_t shard_steps_said(const struct shard_steps *s, uint32_t trainer);
 /* Whether a restarted trainer repeats the requests of its current step, and the shard skips those
  * that the former process had made (life.h).  Not with backups: there the held pushes of the former
  * process are dropped. */
-bool rt_steps_replay(const struct rt_steps *s);
+bool shard_steps_replay(const struct shard_steps *s);
 
 /* Handles a STEP.  It is answered at once, or when its step is applied. */
-void rt_steps_say(struct rt_steps *s, uint32_t trainer, const struct rt_frame *f);
+void shard_steps_say(struct shard_steps *s, uint32_t trainer, const struct rpc_frame *f);
 /* With backup workers, holds a push until its STEP.  1: held (the frame gained a reference); answer
  * it as if it were done.  0: not to be held, do it now.  CO_NORESOURCE: exceeds the budget. */
-CO_MUST_CHECK int rt_steps_hold(
-    struct rt_steps *s, uint32_t trainer, struct rt_frame *f, struct co_err *err);
+CO_MUST_CHECK int shard_steps_hold(
+    struct shard_steps *s, uint32_t trainer, struct rpc_frame *f, struct co_err *err);
 /* Whether the frame is a pull of a step's result (head.number is the step) that must wait: the
  * trainer has sent STEP, and the step is not applied yet. */
-bool rt_steps_early(const struct rt_steps *s, uint32_t trainer, const struct rt_frame *f);
+bool shard_steps_early(const struct shard_steps *s, uint32_t trainer, const struct rpc_frame *f);
 /* A counter that grows whenever a trainer stops waiting for a step. */
-uint64_t rt_steps_answered(const struct rt_steps *s);
+uint64_t shard_steps_answered(const struct shard_steps *s);
 /* The trainer makes no more steps: the others do not wait for it. */
-void rt_steps_finished(struct rt_steps *s, uint32_t trainer);
+void shard_steps_finished(struct shard_steps *s, uint32_t trainer);
 /* The connection is gone: a STEP that came on it is not answered. */
-void rt_steps_left(struct rt_steps *s, uint32_t trainer, const struct rt_stream *stream);
+void shard_steps_left(struct shard_steps *s, uint32_t trainer, const struct rpc_stream *stream);
 /* The tables were restored to that step: drops held pushes, answers waiting trainers with `why`,
  * and lets trainers that had no more data train again. */
-void rt_steps_go_back(struct rt_steps *s, uint64_t step, const struct co_err *why);
+void shard_steps_go_back(struct shard_steps *s, uint64_t step, const struct co_err *why);
 /* The trainer process was restarted: it may make steps again, also if the former one had no more.
  */
-void rt_steps_restart(struct rt_steps *s, uint32_t trainer);
+void shard_steps_restart(struct shard_steps *s, uint32_t trainer);
 
 /* For trainers.  The least answer of shards to a STEP: `least` of those so far, UINT64_MAX before
  * the first one.  Then the step after which the trainer goes on, if it was at `step` before (an
  * answer may be missing, or have an error for the step). */
-static inline uint64_t rt_steps_least(uint64_t least, uint64_t answer) {
+static inline uint64_t shard_steps_least(uint64_t least, uint64_t answer) {
     return answer < least ? answer : least;
 }
 
-static inline uint64_t rt_steps_next(uint64_t step, uint64_t least) {
+static inline uint64_t shard_steps_next(uint64_t step, uint64_t least) {
     return least != UINT64_MAX && least > step ? least : step + 1;
 }
 
 /* shard.c: answers a request (a_own NULL: without payload), or refuses it with an error. */
-void rt_shard_answer(struct rt_stream *s, const struct rt_frame_head *h, struct rt_frame *a_own);
-void rt_shard_refuse(struct rt_stream *s, const struct rt_frame_head *h, const struct co_err *err);
+void shard_answer(struct rpc_stream *s, const struct rpc_frame_head *h, struct rpc_frame *a_own);
+void shard_refuse(struct rpc_stream *s, const struct rpc_frame_head *h, const struct co_err *err);

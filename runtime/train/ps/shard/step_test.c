@@ -1,6 +1,6 @@
 /* Steps of a job on several shards that know nothing of each other: in any order of events, each
  * shard applies each step once and with enough trainers, and no trainer waits for ever.  The
- * trainers are the test's; they follow rt_steps_least and rt_steps_next, as sync.c does. */
+ * trainers are the test's; they follow shard_steps_least and shard_steps_next, as sync.c does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,12 +20,12 @@ enum { TRAINERS = 4, SHARDS = 3, STEPS = 12, WORLDS = 20000, EVENTS_MAX = 20000 
 
 /* A trainer's connection to one shard. */
 struct way {
-    struct rt_stream stream; /* must be first */
-    uint64_t number;         /* of its last request */
-    uint64_t last;           /* the last STEP that reached the shard */
-    bool unsent, asked;      /* the STEP is under way to the shard; it has no answer yet */
-    bool over;               /* the shard knows that the trainer makes no more steps */
-    uint64_t *least;         /* of the trainer */
+    struct rpc_stream stream; /* must be first */
+    uint64_t number;          /* of its last request */
+    uint64_t last;            /* the last STEP that reached the shard */
+    bool unsent, asked;       /* the STEP is under way to the shard; it has no answer yet */
+    bool over;                /* the shard knows that the trainer makes no more steps */
+    uint64_t *least;          /* of the trainer */
 };
 
 struct trainer {
@@ -38,9 +38,9 @@ struct trainer {
 };
 
 struct shard {
-    struct rt_shard_tables tables;
-    struct rt_life lives[TRAINERS];
-    struct rt_steps *steps;
+    struct shard_tables tables;
+    struct shard_life lives[TRAINERS];
+    struct shard_steps *steps;
 };
 
 struct world {
@@ -51,7 +51,7 @@ struct world {
 };
 
 /* Instead of the one that writes: a line for each late trainer of each world. */
-void rt_say(char level, const char *file, int line, const char *fmt, ...) {
+void ps_say(char level, const char *file, int line, const char *fmt, ...) {
     (void)level;
     (void)file;
     (void)line;
@@ -65,33 +65,33 @@ static uint32_t draw(struct world *w, uint32_t n) {
 
 /* ---- streams ---- */
 
-static int take_answer(struct rt_stream *s, struct rt_frame *f_own, struct co_err *err) {
+static int take_answer(struct rpc_stream *s, struct rpc_frame *f_own, struct co_err *err) {
     struct way *y = (struct way *)s;
     (void)err;
-    assert_int_equal(RT_FRAME_STEP | RT_FRAME_ANSWER, f_own->head.kind);
+    assert_int_equal(RPC_FRAME_STEP | RPC_FRAME_ANSWER, f_own->head.kind);
     assert_true(y->asked && f_own->head.aux >= y->last);
     y->asked = false;
-    *y->least = rt_steps_least(*y->least, f_own->head.aux);
-    rt_frame_free(f_own);
+    *y->least = shard_steps_least(*y->least, f_own->head.aux);
+    rpc_frame_free(f_own);
     return 0;
 }
 
 /* An answer to NO_MORE has any step. */
-static int take_last_answer(struct rt_stream *s, struct rt_frame *f_own, struct co_err *err) {
+static int take_last_answer(struct rpc_stream *s, struct rpc_frame *f_own, struct co_err *err) {
     struct way *y = (struct way *)s;
     (void)err;
-    assert_int_equal(RT_FRAME_STEP | RT_FRAME_ANSWER, f_own->head.kind);
+    assert_int_equal(RPC_FRAME_STEP | RPC_FRAME_ANSWER, f_own->head.kind);
     y->asked = false;
-    rt_frame_free(f_own);
+    rpc_frame_free(f_own);
     return 0;
 }
 
-static void keep(struct rt_stream *s) {
+static void keep(struct rpc_stream *s) {
     (void)s;
 }
 
-static const struct rt_stream_ops step_ops = {.send = take_answer, .free = keep};
-static const struct rt_stream_ops last_ops = {.send = take_last_answer, .free = keep};
+static const struct rpc_stream_ops step_ops = {.send = take_answer, .free = keep};
+static const struct rpc_stream_ops last_ops = {.send = take_last_answer, .free = keep};
 
 /* ---- the shards ---- */
 
@@ -102,16 +102,16 @@ static void begin_life(struct world *w, uint32_t i, bool first) {
     t->lost = false;
     t->step = UINT64_MAX;
     for (uint32_t k = 0; k < w->k; k++) {
-        t->step = rt_steps_least(t->step, rt_steps_done(w->shards[k].steps));
+        t->step = shard_steps_least(t->step, shard_steps_done(w->shards[k].steps));
     }
     for (uint32_t k = 0; k < w->k; k++) {
         struct shard *s = &w->shards[k];
         t->ways[k] = (struct way){.least = &t->least, .last = t->ways[k].last};
-        rt_stream_init(&t->ways[k].stream, &step_ops, "a trainer");
+        rpc_stream_init(&t->ways[k].stream, &step_ops, "a trainer");
         if (!first) {
-            rt_steps_restart(s->steps, i);
+            shard_steps_restart(s->steps, i);
         }
-        rt_life_begin(&s->lives[i], t->incarnation, t->step);
+        shard_life_begin(&s->lives[i], t->incarnation, t->step);
     }
 }
 
@@ -125,7 +125,7 @@ static uint32_t count_over(const struct world *w, uint32_t k) {
 
 /* Every step that a shard has applied just now had enough trainers. */
 static void check_applied(const struct world *w, uint32_t k, uint64_t before) {
-    uint64_t done = rt_steps_done(w->shards[k].steps);
+    uint64_t done = shard_steps_done(w->shards[k].steps);
     uint32_t training = w->n - count_over(w, k);
     for (uint64_t step = before + 1; step <= done; step++) {
         uint32_t here = 0;
@@ -138,7 +138,7 @@ static void check_applied(const struct world *w, uint32_t k, uint64_t before) {
         }
     }
     for (uint32_t i = 0; i < w->k; i++) {
-        uint64_t other = rt_steps_done(w->shards[i].steps);
+        uint64_t other = shard_steps_done(w->shards[i].steps);
         assert_true(other + 1 >= done && other <= done + 1);
     }
 }
@@ -146,19 +146,19 @@ static void check_applied(const struct world *w, uint32_t k, uint64_t before) {
 static void deliver(struct world *w, uint32_t i, uint32_t k) {
     struct trainer *t = &w->all[i];
     struct way *y = &t->ways[k];
-    struct rt_frame *f = NULL;
-    uint64_t before = rt_steps_done(w->shards[k].steps);
-    assert_int_equal(0, rt_frame_new(RT_FRAME_STEP, 0, &f, NULL));
+    struct rpc_frame *f = NULL;
+    uint64_t before = shard_steps_done(w->shards[k].steps);
+    assert_int_equal(0, rpc_frame_new(RPC_FRAME_STEP, 0, &f, NULL));
     f->head.aux = t->saying;
     f->head.number = y->number;
     f->from = &y->stream;
     y->unsent = false;
     y->asked = true;
-    y->over = t->saying == RT_STEP_NO_MORE;
+    y->over = t->saying == RPC_STEP_NO_MORE;
     y->last = y->over ? y->last : t->saying;
     y->stream.ops = y->over ? &last_ops : &step_ops;
-    rt_steps_say(w->shards[k].steps, i, f);
-    rt_frame_free(f);
+    shard_steps_say(w->shards[k].steps, i, f);
+    rpc_frame_free(f);
     check_applied(w, k, before);
 }
 
@@ -175,12 +175,12 @@ static bool is_waiting(const struct world *w, const struct trainer *t) {
 /* All shards have answered: the next STEP, or the end. */
 static void go_on(struct world *w, uint32_t i) {
     struct trainer *t = &w->all[i];
-    t->finished = t->saying == RT_STEP_NO_MORE;
+    t->finished = t->saying == RPC_STEP_NO_MORE;
     if (t->finished) {
         return;
     }
-    t->step = t->saying ? rt_steps_next(t->step, t->least) : t->step;
-    t->saying = t->step < t->until ? t->step + 1 : RT_STEP_NO_MORE;
+    t->step = t->saying ? shard_steps_next(t->step, t->least) : t->step;
+    t->saying = t->step < t->until ? t->step + 1 : RPC_STEP_NO_MORE;
     t->least = UINT64_MAX;
     for (uint32_t k = 0; k < w->k; k++) {
         t->ways[k].unsent = true;
@@ -191,7 +191,7 @@ static void go_on(struct world *w, uint32_t i) {
 /* The connection broke: what has no answer is sent again, with the same number. */
 static void break_way(struct world *w, uint32_t i, uint32_t k) {
     struct way *y = &w->all[i].ways[k];
-    rt_steps_left(w->shards[k].steps, i, &y->stream);
+    shard_steps_left(w->shards[k].steps, i, &y->stream);
     y->unsent = y->unsent || y->asked;
     y->asked = false;
 }
@@ -273,8 +273,8 @@ static void start(struct world *w, uint64_t seed) {
     for (uint32_t k = 0; k < w->k; k++) {
         struct shard *s = &w->shards[k];
         s->tables.config =
-            (struct rt_shard_config){.trainers = w->n, .backup = w->backup, .mode = RT_SYNC};
-        s->steps = rt_steps_new(&s->tables, s->lives);
+            (struct shard_config){.trainers = w->n, .backup = w->backup, .mode = RT_SYNC};
+        s->steps = shard_steps_new(&s->tables, s->lives);
     }
     for (uint32_t i = 0; i < w->n; i++) {
         w->all[i].until = draw(w, STEPS);
@@ -304,7 +304,7 @@ static void any_order_of_events_ends_well(void **state) {
             }
         }
         for (uint32_t k = 0; k < w.k; k++) {
-            rt_steps_free(w.shards[k].steps);
+            shard_steps_free(w.shards[k].steps);
         }
     }
 }

@@ -47,9 +47,9 @@ static void specs_are_checked(void **state) {
         {{.name = "w", .kind = RT_SPARSE, .dim = 1, .evict = "ttl"}, "table 'w': evict 'ttl'"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rt_table t;
+        struct ps_table t;
         struct co_err err = {0};
-        int rc = rt_table_make(&rows[i].spec, &t, &err);
+        int rc = ps_table_make(&rows[i].spec, &t, &err);
         assert_int_equal(rows[i].said ? CO_INVALID : 0, rc);
         if (rows[i].said && !strstr(err.msg, rows[i].said)) {
             fail_msg("'%s' does not say %s", err.msg, rows[i].said);
@@ -60,29 +60,29 @@ static void specs_are_checked(void **state) {
 static void the_field_that_differs_is_named(void **state) {
     (void)state;
     struct rt_table_spec s = {.name = "e", .kind = RT_SPARSE, .dim = 4, .optimizer = "sgd:lr=0.1"};
-    struct rt_table a, b;
-    assert_int_equal(0, rt_table_make(&s, &a, NULL));
-    rt_table_copy(&b, &a);
-    assert_null(rt_table_differs(&a, &b));
+    struct ps_table a, b;
+    assert_int_equal(0, ps_table_make(&s, &a, NULL));
+    ps_table_copy(&b, &a);
+    assert_null(ps_table_differs(&a, &b));
     s.optimizer = "sgd:lr=0.2";
-    assert_int_equal(0, rt_table_make(&s, &b, NULL));
-    assert_string_equal("optimizer", rt_table_differs(&a, &b));
+    assert_int_equal(0, ps_table_make(&s, &b, NULL));
+    assert_string_equal("optimizer", ps_table_differs(&a, &b));
     s = (struct rt_table_spec){.name = "e", .kind = RT_SPARSE, .dim = 4};
-    assert_int_equal(0, rt_table_make(&s, &a, NULL));
+    assert_int_equal(0, ps_table_make(&s, &a, NULL));
     s.storage = s.wire = "f32";
-    assert_int_equal(0, rt_table_make(&s, &b, NULL));
-    assert_null(rt_table_differs(&a, &b));
+    assert_int_equal(0, ps_table_make(&s, &b, NULL));
+    assert_null(ps_table_differs(&a, &b));
     s.wire = "f16";
-    assert_int_equal(0, rt_table_make(&s, &b, NULL));
-    assert_string_equal("wire", rt_table_differs(&a, &b));
+    assert_int_equal(0, ps_table_make(&s, &b, NULL));
+    assert_string_equal("wire", ps_table_differs(&a, &b));
     s.wire = NULL;
     s.evict = "lfu:capacity=5";
-    assert_int_equal(0, rt_table_make(&s, &b, NULL));
-    assert_string_equal("evict", rt_table_differs(&a, &b));
+    assert_int_equal(0, ps_table_make(&s, &b, NULL));
+    assert_string_equal("evict", ps_table_differs(&a, &b));
 }
 
 static int by_begin(const void *a, const void *b) {
-    uint64_t x = ((const struct rt_range *)a)->begin, y = ((const struct rt_range *)b)->begin;
+    uint64_t x = ((const struct ps_range *)a)->begin, y = ((const struct ps_range *)b)->begin;
     return (x > y) - (x < y);
 }
 
@@ -93,15 +93,15 @@ static void dense_shares_cover_everything_once(void **state) {
     for (size_t k = 0; k < CO_ARRAY_LEN(sizes); k++) {
         for (uint32_t row = 0; row < 6 * 20; row++) {
             uint32_t servers = 1 + row / 20;
-            struct rt_table t = {.spec = {.size = sizes[k]}, .turn = row % 20};
-            struct rt_range all[MOST];
+            struct ps_table t = {.spec = {.size = sizes[k]}, .turn = row % 20};
+            struct ps_range all[MOST];
             uint64_t at = 0;
             size_t n = 0;
             for (uint32_t place = 0; place < servers * SHARDS; place++) {
-                struct rt_shard_place p = {place / SHARDS, servers, place % SHARDS, SHARDS};
-                struct rt_range share = rt_dense_share(&t, &p);
-                for (uint32_t c = 0; c < rt_dense_chunks(share.n); c++) {
-                    all[n++] = rt_dense_chunk(share, c);
+                struct ps_shard_place p = {place / SHARDS, servers, place % SHARDS, SHARDS};
+                struct ps_range share = ps_dense_share(&t, &p);
+                for (uint32_t c = 0; c < ps_dense_chunks(share.n); c++) {
+                    all[n++] = ps_dense_chunk(share, c);
                 }
             }
             qsort(all, n, sizeof(all[0]), by_begin);
@@ -118,17 +118,17 @@ static void dense_shares_cover_everything_once(void **state) {
 static void small_dense_tables_spread_over_servers_and_shards(void **state) {
     (void)state;
     enum { SERVERS = 3, SHARDS = 2, EACH = 2, DENSE = SERVERS * SHARDS * EACH };
-    struct rt_table tables[2 * DENSE];
+    struct ps_table tables[2 * DENSE];
     for (int i = 0; i < 2 * DENSE; i++) {
-        tables[i] = (struct rt_table){
+        tables[i] = (struct ps_table){
             .spec = {.kind = i % 2 ? RT_DENSE : RT_SPARSE, .size = i % 2 ? 10 : 0}};
     }
-    rt_tables_take_turns(tables, 2 * DENSE);
+    ps_tables_take_turns(tables, 2 * DENSE);
     for (uint32_t place = 0; place < SERVERS * SHARDS; place++) {
-        struct rt_shard_place p = {place / SHARDS, SERVERS, place % SHARDS, SHARDS};
+        struct ps_shard_place p = {place / SHARDS, SERVERS, place % SHARDS, SHARDS};
         unsigned n = 0;
         for (int i = 1; i < 2 * DENSE; i += 2) {
-            n += rt_dense_share(&tables[i], &p).n > 0;
+            n += ps_dense_share(&tables[i], &p).n > 0;
         }
         assert_int_equal(EACH, n);
     }
@@ -138,7 +138,7 @@ static void sequential_ids_spread_over_servers_and_shards(void **state) {
     (void)state;
     unsigned n[3][2] = {0};
     for (uint64_t id = 0; id < 60000; id++) {
-        n[rt_sparse_server(id, 3)][rt_sparse_shard(id, 2)]++;
+        n[ps_sparse_server(id, 3)][ps_sparse_shard(id, 2)]++;
     }
     for (int s = 0; s < 3; s++) {
         for (int t = 0; t < 2; t++) {
@@ -188,9 +188,9 @@ static void normal_rows_have_their_moments(void **state) {
 }
 
 /* The values of an id's row, or NULL. */
-static const float *row_of(const struct rt_store *rows, uint64_t id) {
-    uint32_t slot = rt_store_find(rows, id);
-    return slot == RT_SLOT_NONE ? NULL : rt_store_values(rows, slot);
+static const float *row_of(const struct table_store *rows, uint64_t id) {
+    uint32_t slot = table_store_find(rows, id);
+    return slot == TABLE_SLOT_NONE ? NULL : table_store_values(rows, slot);
 }
 
 /* Frames whose number of values is not the table's must not reach its memory. */
@@ -208,81 +208,81 @@ static void a_shard_refuses_frames_that_do_not_fit(void **state) {
         uint32_t count, bytes;
         int rc;
     } rows[] = {
-        {RT_FRAME_PUSH_DENSE, 0, 0, 20, 80, 0},
-        {RT_FRAME_PUSH_DENSE, 0, 0, 0, 0, CO_INVALID},
-        {RT_FRAME_XCHG_DENSE, 0, 0, 0, 0, CO_INVALID},
-        {RT_FRAME_PUT_DENSE, 0, 0, 19, 76, CO_INVALID},
-        {RT_FRAME_RESTORE_DENSE, 0, 0, 20, 80, CO_INVALID},
-        {RT_FRAME_PULL_DENSE, 0, 0, 0, 0, 0},
-        {RT_FRAME_PULL_DENSE, 0, 1, 0, 0, CO_INVALID},
-        {RT_FRAME_PULL_DENSE, 1, 0, 0, 0, CO_INVALID},
-        {RT_FRAME_PULL_DENSE, 3, 0, 0, 0, CO_INVALID},
-        {RT_FRAME_PUSH_DENSE, 0, 0, 20, 40, CO_INVALID},
-        {RT_FRAME_PUSH_DENSE, 2, 0, 20, 40, 0},
-        {RT_FRAME_PUSH_DENSE, 2, 0, 20, 80, CO_INVALID},
-        {RT_FRAME_XCHG_DENSE, 2, 0, 20, 80, CO_INVALID},
-        {RT_FRAME_PUT_DENSE, 2, 0, 20, 80, 0},
-        {RT_FRAME_PUSH_SPARSE, 1, 0, 1, 16, 0},
-        {RT_FRAME_PUSH_SPARSE, 1, 0, 1, 12, CO_INVALID},
-        {RT_FRAME_RESTORE_SPARSE, 1, 0, 1, 20, CO_INVALID},
-        {RT_FRAME_PULL_SPARSE, 0, 0, 1, 8, CO_INVALID},
-        {RT_FRAME_CONTROL, 0, 0, 0, 0, CO_INVALID},
+        {RPC_FRAME_PUSH_DENSE, 0, 0, 20, 80, 0},
+        {RPC_FRAME_PUSH_DENSE, 0, 0, 0, 0, CO_INVALID},
+        {RPC_FRAME_XCHG_DENSE, 0, 0, 0, 0, CO_INVALID},
+        {RPC_FRAME_PUT_DENSE, 0, 0, 19, 76, CO_INVALID},
+        {RPC_FRAME_RESTORE_DENSE, 0, 0, 20, 80, CO_INVALID},
+        {RPC_FRAME_PULL_DENSE, 0, 0, 0, 0, 0},
+        {RPC_FRAME_PULL_DENSE, 0, 1, 0, 0, CO_INVALID},
+        {RPC_FRAME_PULL_DENSE, 1, 0, 0, 0, CO_INVALID},
+        {RPC_FRAME_PULL_DENSE, 3, 0, 0, 0, CO_INVALID},
+        {RPC_FRAME_PUSH_DENSE, 0, 0, 20, 40, CO_INVALID},
+        {RPC_FRAME_PUSH_DENSE, 2, 0, 20, 40, 0},
+        {RPC_FRAME_PUSH_DENSE, 2, 0, 20, 80, CO_INVALID},
+        {RPC_FRAME_XCHG_DENSE, 2, 0, 20, 80, CO_INVALID},
+        {RPC_FRAME_PUT_DENSE, 2, 0, 20, 80, 0},
+        {RPC_FRAME_PUSH_SPARSE, 1, 0, 1, 16, 0},
+        {RPC_FRAME_PUSH_SPARSE, 1, 0, 1, 12, CO_INVALID},
+        {RPC_FRAME_RESTORE_SPARSE, 1, 0, 1, 20, CO_INVALID},
+        {RPC_FRAME_PULL_SPARSE, 0, 0, 1, 8, CO_INVALID},
+        {RPC_FRAME_CONTROL, 0, 0, 0, 0, CO_INVALID},
     };
-    struct rt_table tables[3];
+    struct ps_table tables[3];
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(0, rt_table_make(&specs[i], &tables[i], NULL));
+        assert_int_equal(0, ps_table_make(&specs[i], &tables[i], NULL));
     }
-    struct rt_budget budget = {.max = 1 << 20};
-    struct rt_shard_config config = {.shards = 1,
+    struct table_budget budget = {.max = 1 << 20};
+    struct shard_config config = {.shards = 1,
         .servers = 1,
         .trainers = 1,
         .mode = RT_ASYNC,
         .tables = tables,
         .n_tables = 3,
         .budget = &budget};
-    struct rt_shard_tables t;
-    assert_int_equal(0, rt_shard_tables_init(&t, &config, NULL));
+    struct shard_tables t;
+    assert_int_equal(0, shard_tables_init(&t, &config, NULL));
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rt_frame *f = NULL, *a = NULL;
-        assert_int_equal(0, rt_frame_new(rows[i].kind, rows[i].bytes, &f, NULL));
+        struct rpc_frame *f = NULL, *a = NULL;
+        assert_int_equal(0, rpc_frame_new(rows[i].kind, rows[i].bytes, &f, NULL));
         memset(f->payload, 0, rows[i].bytes);
         f->head.table = rows[i].table;
         f->head.aux = rows[i].aux;
         f->head.count = rows[i].count;
         struct co_err err = {0};
-        if (rt_shard_tables_do(&t, 0, f, &a, &err) != rows[i].rc) {
+        if (shard_tables_do(&t, 0, f, &a, &err) != rows[i].rc) {
             fail_msg("row %zu: '%s'", i, err.msg);
         }
-        rt_frame_free(f);
-        rt_frame_free(a);
+        rpc_frame_free(f);
+        rpc_frame_free(a);
     }
-    rt_shard_tables_done(&t);
+    shard_tables_done(&t);
 }
 
 /* The dense part of a server must fit its memory. */
 static void tables_that_do_not_fit_are_refused_by_name(void **state) {
     (void)state;
     struct rt_table_spec spec = {.name = "huge", .kind = RT_DENSE, .size = 1 << 20};
-    struct rt_table table;
-    assert_int_equal(0, rt_table_make(&spec, &table, NULL));
-    struct rt_budget budget = {.max = 1 << 20};
-    struct rt_shard_config config = {.shards = 1,
+    struct ps_table table;
+    assert_int_equal(0, ps_table_make(&spec, &table, NULL));
+    struct table_budget budget = {.max = 1 << 20};
+    struct shard_config config = {.shards = 1,
         .servers = 1,
         .trainers = 1,
         .tables = &table,
         .n_tables = 1,
         .budget = &budget};
-    struct rt_shard_tables t;
+    struct shard_tables t;
     struct co_err err = {0};
-    assert_int_equal(CO_NORESOURCE, rt_shard_tables_init(&t, &config, &err));
+    assert_int_equal(CO_NORESOURCE, shard_tables_init(&t, &config, &err));
     assert_non_null(strstr(err.msg, "'huge'"));
 }
 
 /* Two rows (3 fine, 5 not) or the ten values of "w" (index 4 not); the finite ones are 1. */
-static struct rt_frame *push_of(bool sparse, float bad) {
-    struct rt_frame *f = NULL;
+static struct rpc_frame *push_of(bool sparse, float bad) {
+    struct rpc_frame *f = NULL;
     size_t ids = sparse ? 2 : 0, n = sparse ? 4 : 10;
-    assert_int_equal(0, rt_frame_new(sparse ? RT_FRAME_PUSH_SPARSE : RT_FRAME_PUSH_DENSE,
+    assert_int_equal(0, rpc_frame_new(sparse ? RPC_FRAME_PUSH_SPARSE : RPC_FRAME_PUSH_DENSE,
                             ids * 8 + n * 4, &f, NULL));
     f->head.table = sparse;
     f->head.count = sparse ? 2 : 10;
@@ -302,13 +302,13 @@ static void what_is_not_finite_is_refused_or_left_out(void **state) {
         {.name = "w", .kind = RT_DENSE, .size = 10, .optimizer = "sgd:lr=1"},
         {.name = "e", .kind = RT_SPARSE, .dim = 2, .optimizer = "sgd:lr=1"}};
     static const float bad[] = {NAN, INFINITY, -INFINITY};
-    struct rt_table tables[2];
+    struct ps_table tables[2];
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(0, rt_table_make(&specs[i], &tables[i], NULL));
+        assert_int_equal(0, ps_table_make(&specs[i], &tables[i], NULL));
     }
     for (int policy = RT_NONFINITE_UNSET; policy <= RT_NONFINITE_ALLOW; policy++) {
-        struct rt_budget budget = {.max = 1 << 20};
-        struct rt_shard_config config = {.shards = 1,
+        struct table_budget budget = {.max = 1 << 20};
+        struct shard_config config = {.shards = 1,
             .servers = 1,
             .trainers = 2,
             .mode = RT_ASYNC,
@@ -319,20 +319,20 @@ static void what_is_not_finite_is_refused_or_left_out(void **state) {
         bool refuse = policy <= RT_NONFINITE_REFUSE, skip = policy == RT_NONFINITE_SKIP;
         for (size_t i = 0; i < 2 * CO_ARRAY_LEN(bad); i++) {
             bool sparse = i % 2;
-            struct rt_shard_tables t;
-            assert_int_equal(0, rt_shard_tables_init(&t, &config, NULL));
-            struct rt_frame *f = push_of(sparse, bad[i / 2]), *a = NULL;
+            struct shard_tables t;
+            assert_int_equal(0, shard_tables_init(&t, &config, NULL));
+            struct rpc_frame *f = push_of(sparse, bad[i / 2]), *a = NULL;
             struct co_err err = {0};
-            assert_int_equal(refuse ? CO_INVALID : 0, rt_shard_tables_do(&t, 1, f, &a, &err));
+            assert_int_equal(refuse ? CO_INVALID : 0, shard_tables_do(&t, 1, f, &a, &err));
             if (refuse) {
                 assert_string_equal(
                     sparse ? "trainer 1 pushed NaN or Inf to table 'e', row 5" REFUSED
                            : "trainer 1 pushed NaN or Inf to table 'w', index 4" REFUSED,
                     err.msg);
             }
-            struct rt_frame ask = {.head = {.kind = RT_FRAME_STAT, .table = sparse}};
-            rt_frame_free(co_steal_ptr(a));
-            assert_int_equal(0, rt_shard_tables_do(&t, 1, &ask, &a, NULL));
+            struct rpc_frame ask = {.head = {.kind = RPC_FRAME_STAT, .table = sparse}};
+            rpc_frame_free(co_steal_ptr(a));
+            assert_int_equal(0, shard_tables_do(&t, 1, &ask, &a, NULL));
             assert_int_equal(refuse || skip, co_get_u64(a->payload + 32));
             const float *fine = sparse ? row_of(t.tables[1].rows, 3) : t.tables[0].blocks[0].w;
             assert_true(refuse ? !fine || fine[0] == 0 : fine && fine[0] == -1);
@@ -341,17 +341,17 @@ static void what_is_not_finite_is_refused_or_left_out(void **state) {
             } else {
                 assert_int_equal(refuse || skip, fine[4] == 0);
             }
-            rt_frame_free(f);
-            rt_frame_free(a);
-            rt_shard_tables_done(&t);
+            rpc_frame_free(f);
+            rpc_frame_free(a);
+            shard_tables_done(&t);
         }
     }
 }
 
 /* n new rows of 2 floats, from the id `first` on. */
-static struct rt_frame *push_new(uint16_t table, uint64_t first, uint32_t n) {
-    struct rt_frame *f = NULL;
-    assert_int_equal(0, rt_frame_new(RT_FRAME_PUSH_SPARSE, n * (8 + 8UL), &f, NULL));
+static struct rpc_frame *push_new(uint16_t table, uint64_t first, uint32_t n) {
+    struct rpc_frame *f = NULL;
+    assert_int_equal(0, rpc_frame_new(RPC_FRAME_PUSH_SPARSE, n * (8 + 8UL), &f, NULL));
     f->head.table = table;
     f->head.count = n;
     memset(f->payload, 0, f->head.bytes);
@@ -366,36 +366,36 @@ static struct rt_frame *push_new(uint16_t table, uint64_t first, uint32_t n) {
 static void tables_share_the_memory_of_their_server(void **state) {
     (void)state;
     enum { TABLES = 4, PUSH = 3000 };
-    struct rt_table tables[TABLES];
+    struct ps_table tables[TABLES];
     for (int i = 0; i < TABLES; i++) {
         char name[] = "t0";
         name[1] = (char)('0' + i);
         struct rt_table_spec spec = {.name = name, .kind = RT_SPARSE, .dim = 2, .optimizer = "sgd"};
-        assert_int_equal(0, rt_table_make(&spec, &tables[i], NULL));
+        assert_int_equal(0, ps_table_make(&spec, &tables[i], NULL));
     }
     for (int mode = RT_ASYNC; mode <= RT_SYNC; mode++) {
-        struct rt_budget budget = {.max = 1 << 20};
-        struct rt_shard_config config = {.shards = 1,
+        struct table_budget budget = {.max = 1 << 20};
+        struct shard_config config = {.shards = 1,
             .servers = 1,
             .trainers = 1,
             .mode = (enum rt_mode)mode,
             .tables = tables,
             .n_tables = TABLES,
             .budget = &budget};
-        struct rt_shard_tables t;
-        assert_int_equal(0, rt_shard_tables_init(&t, &config, NULL));
+        struct shard_tables t;
+        assert_int_equal(0, shard_tables_init(&t, &config, NULL));
         struct co_err err = {0};
         unsigned done = 0, refused = 0;
         for (unsigned k = 0; k < 40; k++) {
-            struct rt_shard_table *st = &t.tables[k % TABLES];
-            struct rt_store *rows = mode == RT_SYNC ? st->sums : st->rows;
-            size_t before = rt_store_rows(rows), all = rt_store_rows(st->rows);
-            struct rt_frame *f = push_new((uint16_t)(k % TABLES), k * PUSH, PUSH), *a = NULL;
-            int rc = rt_shard_tables_do(&t, 0, f, &a, &err);
-            rt_frame_free(f);
+            struct shard_table *st = &t.tables[k % TABLES];
+            struct table_store *rows = mode == RT_SYNC ? st->sums : st->rows;
+            size_t before = table_store_rows(rows), all = table_store_rows(st->rows);
+            struct rpc_frame *f = push_new((uint16_t)(k % TABLES), k * PUSH, PUSH), *a = NULL;
+            int rc = shard_tables_do(&t, 0, f, &a, &err);
+            rpc_frame_free(f);
             assert_true(rc == 0 || rc == CO_NORESOURCE);
-            assert_int_equal(before + (rc == 0 ? PUSH : 0), rt_store_rows(rows));
-            assert_int_equal(all + (rc == 0 ? PUSH : 0), rt_store_rows(st->rows));
+            assert_int_equal(before + (rc == 0 ? PUSH : 0), table_store_rows(rows));
+            assert_int_equal(all + (rc == 0 ? PUSH : 0), table_store_rows(st->rows));
             assert_true(rc == 0 || (strstr(err.msg, st->table->name) &&
                                        strstr(err.msg, "of at most 1024 KiB")));
             done += rc == 0;
@@ -403,14 +403,14 @@ static void tables_share_the_memory_of_their_server(void **state) {
         }
         assert_true(done > 0 && refused > 0 && atomic_load(&budget.used) <= budget.max);
         if (mode == RT_SYNC) {
-            assert_int_equal(0, rt_shard_tables_step(&t, 1, &err));
+            assert_int_equal(0, shard_tables_step(&t, 1, &err));
             size_t rows = 0;
             for (int i = 0; i < TABLES; i++) {
-                rows += rt_store_rows(t.tables[i].rows);
+                rows += table_store_rows(t.tables[i].rows);
             }
             assert_int_equal(done * PUSH, rows);
         }
-        rt_shard_tables_done(&t);
+        shard_tables_done(&t);
         assert_int_equal(0, atomic_load(&budget.used));
     }
 }

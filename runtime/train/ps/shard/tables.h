@@ -10,7 +10,7 @@
 #include "runtime/train/table/store.h"
 
 /* A block of a dense table: a contiguous part of it.  A frame reads or changes one block. */
-struct rt_dense_block {
+struct shard_dense_block {
     size_t n, n_state;
     float *w;     /* [n] */
     float *state; /* [n_state], NULL when the rule has none */
@@ -18,62 +18,62 @@ struct rt_dense_block {
     bool pushed;  /* sync: sum holds something */
 };
 
-struct rt_snapshot;
+struct shard_snapshot;
 
-struct rt_shard_table {
-    const struct rt_table *table;
-    struct rt_snapshot *snapshot; /* is told before a row changes; NULL: none */
-    uint32_t index;               /* among the tables */
+struct shard_table {
+    const struct ps_table *table;
+    struct shard_snapshot *snapshot; /* is told before a row changes; NULL: none */
+    uint32_t index;                  /* among the tables */
     enum rt_mode mode;
     uint64_t pulls, pushes;
     uint64_t late;      /* rows and values left out since they came after their step */
     uint64_t nonfinite; /* rows and values that were NaN or infinite */
     bool *warned;       /* by trainer: a warning about nonfinite was logged */
     /* rate.c */
-    struct rt_optim optim; /* the table's, with the current learning rate */
-    double lr;             /* the base rate that the schedule starts from */
-    uint64_t steps;        /* the argument of the schedule */
+    struct optim optim; /* the table's, with the current learning rate */
+    double lr;          /* the base rate that the schedule starts from */
+    uint64_t steps;     /* the argument of the schedule */
     /* dense */
-    struct rt_dense_block *blocks;
+    struct shard_dense_block *blocks;
     uint32_t n_blocks;
     /* sparse */
     size_t dim, n_state;
-    float *row;           /* [dim], scratch for one row's values */
-    struct rt_gate *gate; /* NULL: every id gets a row */
-    uint32_t hand;        /* the slot that eviction looks at next, as in the clock algorithm */
-    uint64_t evicted;     /* lfu: rows that were evicted so far */
-    struct rt_store *rows;
-    struct rt_cold *cold;   /* NULL: all rows are in memory */
-    uint64_t shrunk[2];     /* cold: where the last part of a shrink began and ended */
-    uint64_t sweep, credit; /* cold, ttl: where the next sweep begins, rows it may look at */
-    struct rt_store *sums;  /* sync: sums of this step's gradients; all their ids have rows */
+    float *row;              /* [dim], scratch for one row's values */
+    struct table_gate *gate; /* NULL: every id gets a row */
+    uint32_t hand;           /* the slot that eviction looks at next, as in the clock algorithm */
+    uint64_t evicted;        /* lfu: rows that were evicted so far */
+    struct table_store *rows;
+    struct table_cold *cold;  /* NULL: all rows are in memory */
+    uint64_t shrunk[2];       /* cold: where the last part of a shrink began and ended */
+    uint64_t sweep, credit;   /* cold, ttl: where the next sweep begins, rows it may look at */
+    struct table_store *sums; /* sync: sums of this step's gradients; all their ids have rows */
 };
 
-struct rt_shard_tables {
-    struct rt_shard_config config;
-    struct rt_shard_table *tables; /* config.n_tables */
-    uint8_t kind;                  /* enum rt_frame_kind of the current frame */
-    size_t dense_bytes;            /* taken from the budget */
-    struct rt_cold_shard cold;     /* shared by all tables with cold rows */
-    uint32_t ticks;                /* async: TICKs since the schedules last advanced */
-    const atomic_bool *stop;       /* once it is set, a load ends; NULL: it never is */
+struct shard_tables {
+    struct shard_config config;
+    struct shard_table *tables;   /* config.n_tables */
+    uint8_t kind;                 /* enum rpc_frame_kind of the current frame */
+    size_t dense_bytes;           /* taken from the budget */
+    struct table_cold_shard cold; /* shared by all tables with cold rows */
+    uint32_t ticks;               /* async: TICKs since the schedules last advanced */
+    const atomic_bool *stop;      /* once it is set, a load ends; NULL: it never is */
 };
 
-CO_MUST_CHECK int rt_shard_tables_init(
-    struct rt_shard_tables *t, const struct rt_shard_config *config, struct co_err *err);
-void rt_shard_tables_done(struct rt_shard_tables *t);
+CO_MUST_CHECK int shard_tables_init(
+    struct shard_tables *t, const struct shard_config *config, struct co_err *err);
+void shard_tables_done(struct shard_tables *t);
 
 /* From now on the snapshot (NULL: none) is told before a row or a block changes. */
-void rt_shard_tables_watch(struct rt_shard_tables *t, struct rt_snapshot *snapshot);
+void shard_tables_watch(struct shard_tables *t, struct shard_snapshot *snapshot);
 
 /* Handles a frame of that trainer.  If it fails, because the frame is invalid or memory is lacking,
  * the tables are unchanged.  *ret_answer is NULL when the answer has no payload. */
-CO_MUST_CHECK int rt_shard_tables_do(struct rt_shard_tables *t, uint32_t trainer,
-    const struct rt_frame *f, struct rt_frame **ret_answer, struct co_err *err);
+CO_MUST_CHECK int shard_tables_do(struct shard_tables *t, uint32_t trainer,
+    const struct rpc_frame *f, struct rpc_frame **ret_answer, struct co_err *err);
 
 /* The answer to a part of a shrink that came a second time: the shrink is not repeated. */
-CO_MUST_CHECK int rt_shard_shrunk(const struct rt_shard_tables *t, const struct rt_frame *f,
-    struct rt_frame **ret_answer, struct co_err *err);
+CO_MUST_CHECK int shard_shrunk(const struct shard_tables *t, const struct rpc_frame *f,
+    struct rpc_frame **ret_answer, struct co_err *err);
 
 /* Sync: applies the mean, sum / n, of all gradients since the last step. */
-CO_MUST_CHECK int rt_shard_tables_step(struct rt_shard_tables *t, uint32_t n, struct co_err *err);
+CO_MUST_CHECK int shard_tables_step(struct shard_tables *t, uint32_t n, struct co_err *err);
