@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #include "common/flag.h"
-#include "bench/ports.h"
+#include "bench/endpoints.h"
 #include "common/mem.h"
 #include "common/parse.h"
 #include "runtime/rt.h"

@@ -23,7 +23,7 @@
 #elif defined(BENCH_GLOO)
 #include <sys/wait.h>
 
-#include "bench/ports.h"
+#include "bench/endpoints.h"
 #else
 #include <arpa/inet.h>
 #include <poll.h>
@@ -32,7 +32,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bench/ports.h"
+#include "bench/endpoints.h"
 #include "common/flag.h"
 #include "runtime/rt.h"
 #endif

@@ -21,7 +21,7 @@
 #include <time.h>
 
 #include "common/flag.h"
-#include "bench/ports.h"
+#include "bench/endpoints.h"
 #include "common/mem.h"
 #include "runtime/rt.h"
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "common/flag.h"
-#include "bench/ports.h"
+#include "bench/endpoints.h"
 #include "runtime/rt.h"
 
 enum { WARM = 5, CALLS = 20, SKIPPED = 77 };

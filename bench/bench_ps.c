@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "common/flag.h"
-#include "bench/ports.h"
+#include "bench/endpoints.h"
 #include "runtime/rt.h"
 
 enum {

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "common/flag.h"
-#include "bench/ports.h"
+#include "bench/endpoints.h"
 #include "runtime/rt.h"
 
 enum { IDS = 26, DIM = 10, KEYS = 50000, TICK_MS = 20, TRAINERS_MAX = 1024, STACK = 256 << 10 };

@@ -1,5 +1,5 @@
-#include "common/clock_testkit.h"
-#include "common/httpd_testkit.h"
+#include "common/clock_testing.h"
+#include "common/httpd_testing.h"
 
 static void reopen(struct world *w, const struct co_httpd_options *o) {
     co_httpd_close(co_steal_ptr(w->h));

@@ -1,4 +1,4 @@
-#include "common/httpd_testkit.h"
+#include "common/httpd_testing.h"
 
 #include <sys/resource.h>
 

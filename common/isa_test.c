@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "common/isa.h"
-#include "common/isa_testkit.h"
+#include "common/isa_testing.h"
 
 static const char *name;
 

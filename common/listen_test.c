@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "common/port_holder.h"
-#include "common/ports_testkit.h"
+#include "common/ports_testing.h"
 
 static int open_at(const char *addr) {
     struct co_err err = {0};

@@ -101,7 +101,7 @@ $(filter %/libnccl.so.2,$(STANDINS)): tests/nccl/nccl.c tests/nccl/standin.h run
 	$(standin) -Wl,-soname,libnccl.so.2 $(standin_flags) -o $@ $< -L$(STANDIN) -l:libcuda.so.1 -lm
 # A file system that fails, for LD_PRELOAD.  Without the sanitizers, whose libraries want to be the first.
 DISK_LAYER := $(BUILD)/test/disk/layer.so
-$(DISK_LAYER): $(wildcard tests/disk/*.[ch]) runtime/train/ckpt/disk_layer_testkit.h
+$(DISK_LAYER): $(wildcard tests/disk/*.[ch]) runtime/train/ckpt/disk_layer_testing.h
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
 	@$(CC) $(filter-out -fsanitize% -Wmissing-prototypes,$(CFLAGS_ALL)) -fPIC -shared -fvisibility=hidden -o $@ \

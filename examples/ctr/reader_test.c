@@ -15,7 +15,7 @@
 
 #include "common/buf.h"
 #include "common/log.h"
-#include "examples/nn/testkit.h"
+#include "examples/nn/nn_testing.h"
 #include "examples/ctr/criteo.h"
 #include "examples/ctr/data.h"
 #include "examples/ctr/gen.h"

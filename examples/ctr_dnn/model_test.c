@@ -2,7 +2,7 @@
  * training that must learn. */
 #include "common/log.h"
 #include "examples/ctr_dnn/net.h"
-#include "examples/ctr/testkit.h"
+#include "examples/ctr/ctr_testing.h"
 #include "examples/ctr/trainer.h"
 
 #define GOLDEN "examples/ctr_dnn/testdata/ctr_dnn.json"

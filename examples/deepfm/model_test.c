@@ -2,7 +2,7 @@
  * training that must learn. */
 #include "common/log.h"
 #include "examples/deepfm/net.h"
-#include "examples/ctr/testkit.h"
+#include "examples/ctr/ctr_testing.h"
 #include "examples/ctr/trainer.h"
 
 #define GOLDEN "examples/deepfm/testdata/deepfm.json"

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "examples/nn/engine.h"
-#include "examples/nn/isa_testkit.h"
+#include "examples/nn/dnn_isa_testing.h"
 #include "examples/nn/rng.h"
 
 enum { SIDE_MAX = 48 };

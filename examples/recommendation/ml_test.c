@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
-#include "examples/nn/testkit.h"
+#include "examples/nn/nn_testing.h"
 #include "examples/recommendation/net.h"
 #include "examples/recommendation/prepare.h"
 

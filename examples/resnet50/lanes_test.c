@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "common/half.h"
-#include "common/isa_testkit.h"
+#include "common/isa_testing.h"
 #include "common/mem.h"
 #include "examples/nn/rng.h"
 #include "examples/resnet50/dnn.h"

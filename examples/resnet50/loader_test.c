@@ -12,7 +12,7 @@
 
 #include "common/buf.h"
 #include "common/log.h"
-#include "examples/nn/testkit.h"
+#include "examples/nn/nn_testing.h"
 #include "examples/resnet50/loader.h"
 
 enum { IMAGES = 32, CLASSES = 4, SIZE = 32, PIXELS = 3 * SIZE * SIZE };

@@ -17,7 +17,7 @@
 
 #include "common/buf.h"
 #include "common/json.h"
-#include "examples/nn/isa_testkit.h"
+#include "examples/nn/dnn_isa_testing.h"
 #include "examples/nn/rng.h"
 #include "examples/resnet50/loss.h"
 #include "examples/resnet50/plan_internal.h"

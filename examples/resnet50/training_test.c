@@ -14,11 +14,11 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
-#include "common/isa_testkit.h"
+#include "common/isa_testing.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "common/ports_testkit.h"
-#include "examples/nn/testkit.h"
+#include "common/ports_testing.h"
+#include "examples/nn/nn_testing.h"
 #include "examples/resnet50/ckpt.h"
 #include "examples/resnet50/trainer.h"
 

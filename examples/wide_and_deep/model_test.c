@@ -1,6 +1,6 @@
 /* Compares the network with goldens (testdata/wide_and_deep*.json, made by PaddlePaddle 3.3.1), and
  * tests the network of the real size. */
-#include "examples/ctr/testkit.h"
+#include "examples/ctr/ctr_testing.h"
 #include "examples/nn/rng.h"
 #include "examples/wide_and_deep/net.h"
 

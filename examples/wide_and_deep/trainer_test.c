@@ -13,7 +13,7 @@
 
 #include "common/log.h"
 #include "common/mem.h"
-#include "examples/nn/testkit.h"
+#include "examples/nn/nn_testing.h"
 #include "examples/ctr/data.h"
 #include "examples/ctr/trainer.h"
 #include "examples/wide_and_deep/net.h"

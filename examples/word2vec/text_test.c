@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "examples/nn/testkit.h"
+#include "examples/nn/nn_testing.h"
 #include "examples/word2vec/pairs.h"
 #include "examples/word2vec/prepare.h"
 

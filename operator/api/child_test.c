@@ -1,5 +1,5 @@
 #include "operator/api/child.h"
-#include "operator/api/testkit.h"
+#include "operator/api/api_testing.h"
 
 static struct api_pod *pod_of(const char *text) {
     CO_AUTOJSON json_t *j = tk_json(text);

@@ -1,5 +1,5 @@
 #include "operator/api/head.h"
-#include "operator/api/testkit.h"
+#include "operator/api/api_testing.h"
 
 #include "common/json.h"
 

@@ -1,5 +1,5 @@
 #include "operator/api/job.h"
-#include "operator/api/testkit.h"
+#include "operator/api/api_testing.h"
 
 #include <string.h>
 

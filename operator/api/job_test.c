@@ -1,7 +1,7 @@
 #include "operator/api/job.h"
 #include "operator/api/pack.h"
 #include "operator/api/range.h"
-#include "operator/api/testkit.h"
+#include "operator/api/api_testing.h"
 #include "operator/api/words.h"
 
 #include <inttypes.h>

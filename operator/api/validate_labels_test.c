@@ -1,6 +1,6 @@
 /* What `validate` says of keys and values of labels, row by row.  tests/integration/test_labels.py
  * asks a kube-apiserver the same. */
-#include "operator/api/testkit.h"
+#include "operator/api/api_testing.h"
 #include "operator/api/validate_labels.h"
 
 struct heard {

@@ -1,5 +1,5 @@
 /* `paddle-operator convert`: reads files, prints converted jobs, and notes on standard error. */
-#include "operator/cmd/cmd.h"
+#include "operator/cmd/commands.h"
 #include "operator/cmd/convert.h"
 #include "operator/cmd/files.h"
 

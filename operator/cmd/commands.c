@@ -1,5 +1,5 @@
 /* The subcommands of paddle-operator: one row each, and `version`. */
-#include "operator/cmd/cmd.h"
+#include "operator/cmd/commands.h"
 
 #include "common/mem.h"
 #include "common/version.h"

@@ -1,10 +1,10 @@
 /* Prints reference pages from the tables of the code; tools/generate writes them to docs/. */
-#include "operator/cmd/cmd.h"
-#include "operator/cmd/options.h"
+#include "operator/cmd/commands.h"
+#include "operator/cmd/run_options.h"
 
 #include "common/contract.h"
 #include "common/manual.h"
-#include "operator/control/metrics.h"
+#include "operator/control/operator_metrics.h"
 
 #include <stdio.h>
 #include <string.h>

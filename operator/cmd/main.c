@@ -1,6 +1,6 @@
 /* The program paddle-operator. */
 #include "common/stdio.h"
-#include "operator/cmd/cmd.h"
+#include "operator/cmd/commands.h"
 
 int main(int argc, char *argv[]) {
     co_stdio_open();

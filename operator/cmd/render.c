@@ -1,6 +1,6 @@
 /* Prints what the operator would create for a job, without a cluster: the planner's own bodies,
  * with the pods' names in place of addresses that only a cluster would know. */
-#include "operator/cmd/cmd.h"
+#include "operator/cmd/commands.h"
 #include "operator/cmd/files.h"
 
 #include "common/flag.h"

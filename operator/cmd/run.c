@@ -1,15 +1,15 @@
 /* `paddle-operator run`: opens the endpoints, takes the lease, starts the controller, and on a
  * signal lets requests under way end before it exits. All on one loop. */
-#include "operator/cmd/cmd.h"
+#include "operator/cmd/commands.h"
 #include "operator/cmd/exporter.h"
-#include "operator/cmd/options.h"
+#include "operator/cmd/run_options.h"
 
 #include "common/httpd.h"
 #include "common/limits.h"
 #include "common/log.h"
 #include "common/version.h"
 #include "operator/control/controller.h"
-#include "operator/control/gate.h"
+#include "operator/control/gate_server.h"
 #include "operator/control/lease.h"
 
 #include <malloc.h>

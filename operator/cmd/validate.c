@@ -1,5 +1,5 @@
 /* `paddle-operator validate`: prints file:line for each problem of each job, then a summary. */
-#include "operator/cmd/cmd.h"
+#include "operator/cmd/commands.h"
 #include "operator/cmd/files.h"
 
 #include "common/flag.h"

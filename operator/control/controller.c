@@ -11,7 +11,7 @@
 
 #include "common/log.h"
 #include "operator/control/feeds.h"
-#include "operator/control/ports.h"
+#include "operator/control/host_ports.h"
 #include "operator/control/queue.h"
 #include "operator/control/reader.h"
 #include "operator/control/round.h"

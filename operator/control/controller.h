@@ -12,7 +12,7 @@
  * of its plan, a job is "at hand" while its text is in the store's cache. */
 #pragma once
 
-#include "operator/control/metrics.h"
+#include "operator/control/operator_metrics.h"
 #include "operator/control/shard.h"
 #include "operator/kube/client.h"
 

@@ -1,7 +1,7 @@
 /* A look is the controller's own: its file is included. */
 #include "operator/control/controller.c" /* NOLINT(bugprone-suspicious-include) */
 
-#include "operator/control/testkit.h"
+#include "operator/control/control_testing.h"
 
 /* Nobody turns the loop, so that nothing is ever sent. */
 struct world {

@@ -6,7 +6,7 @@
  * thread. */
 #pragma once
 
-#include "operator/control/metrics.h"
+#include "operator/control/operator_metrics.h"
 #include "operator/control/shard.h"
 #include "operator/control/store.h"
 #include "operator/kube/client.h"

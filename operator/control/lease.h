@@ -7,7 +7,7 @@
 #pragma once
 
 #include "common/loop.h"
-#include "operator/control/metrics.h"
+#include "operator/control/operator_metrics.h"
 #include "operator/kube/client.h"
 
 #define CTL_LEASE_NAME "b2a304f2.paddlepaddle.org"

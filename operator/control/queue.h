@@ -16,7 +16,7 @@
 
 #include "common/loop.h"
 #include "operator/control/load.h"
-#include "operator/control/metrics.h"
+#include "operator/control/operator_metrics.h"
 #include "operator/control/store.h"
 
 struct ctl_queue;

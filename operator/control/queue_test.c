@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "operator/control/testkit.h"
+#include "operator/control/control_testing.h"
 
 enum { BEGINNERS = 64, BEGINNERS_MIN = 4, STARTERS = 32, MANY = 70, LOOKS = 96, PLACES = 110 };
 

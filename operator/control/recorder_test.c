@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "operator/kube/fake_server.h"
+#include "operator/kube/fake_server_testing.h"
 
 /* A warning goes at once, with what was gathered before it: so tests need not wait for that. */
 

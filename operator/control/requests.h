@@ -9,7 +9,7 @@
 #include "operator/control/failures.h"
 #include "operator/control/feeds.h"
 #include "operator/control/load.h"
-#include "operator/control/metrics.h"
+#include "operator/control/operator_metrics.h"
 #include "operator/control/store.h"
 #include "operator/kube/client.h"
 

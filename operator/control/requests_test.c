@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "common/log.h"
-#include "operator/control/fake_feeds.h"
-#include "operator/control/testkit.h"
+#include "operator/control/fake_feeds_testing.h"
+#include "operator/control/control_testing.h"
 #include "operator/kube/clock.h"
 
 enum { ACTIONS = 50 };

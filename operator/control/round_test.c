@@ -6,8 +6,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "operator/control/fake_feeds.h"
-#include "operator/control/testkit.h"
+#include "operator/control/fake_feeds_testing.h"
+#include "operator/control/control_testing.h"
 
 /* Plans whose status can wait, and that do nothing; for the others there is a server. */
 

@@ -3,7 +3,7 @@
 #include "operator/control/stages.h"
 
 #include "common/parse.h"
-#include "operator/control/metrics.h"
+#include "operator/control/operator_metrics.h"
 #include "operator/kube/clock.h"
 
 void ctl_stages_begin(struct ctl_stages *s, enum api_phase phase, int64_t created) {

@@ -68,7 +68,7 @@ enum ctl_stand {
     CTL_STANDS
 };
 
-/* The host port of an entry's job in Host mode; private to ports.c. */
+/* The host port of an entry's job in Host mode; private to host_ports.c. */
 struct ctl_port {
     uint16_t number; /* of a live job; 0: none */
     bool known;      /* the job has been reconciled at least once */

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 /* clang-format on */
 #include "operator/control/store.h"
-#include "operator/control/testkit.h"
+#include "operator/control/control_testing.h"
 
 #include "common/loop.h"
 #include "common/parse.h"

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 /* clang-format on */
 #include "operator/control/sweep.h"
-#include "operator/control/testkit.h"
+#include "operator/control/control_testing.h"
 
 #include <stdio.h>
 

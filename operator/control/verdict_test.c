@@ -1,6 +1,6 @@
 #include "operator/control/verdict.h"
 
-#include "operator/control/testkit.h"
+#include "operator/control/control_testing.h"
 
 static const struct plan_settings settings = {0};
 

@@ -1,4 +1,4 @@
-#include "operator/control/testkit.h"
+#include "operator/control/control_testing.h"
 #include "operator/control/view.h"
 
 static void on_entry(void *arg, struct ctl_entry *e) {

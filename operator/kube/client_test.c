@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "operator/kube/fake_server.h"
+#include "operator/kube/fake_server_testing.h"
 
 static const struct kube_type pods = {"", "v1", "pods", "Pod"};
 

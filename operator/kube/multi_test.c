@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "operator/kube/fake_server.h"
+#include "operator/kube/fake_server_testing.h"
 
 struct world {
     struct co_loop *loop;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "operator/kube/fake_proto.h"
+#include "operator/kube/fake_proto_testing.h"
 
 enum { EVENT_MAX = 1000 };
 

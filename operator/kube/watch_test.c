@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "operator/kube/fake_server.h"
+#include "operator/kube/fake_server_testing.h"
 
 /* The same in both forms that an API server has. */
 static const struct kube_type pods[] = {

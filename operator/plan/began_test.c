@@ -1,7 +1,7 @@
 /* Golden rows: a running attempt keeps the spec that it began with. */
 #include "operator/api/began.h"
 
-#include "operator/plan/expect.h"
+#include "operator/plan/expect_testing.h"
 
 #define PODS TK_ROLE("ps", 1) "," TK_ROLE("worker", 2)
 

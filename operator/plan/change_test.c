@@ -1,5 +1,5 @@
 /* Golden rows: what changes, what is in the way, deletion, and what events tell. */
-#include "operator/plan/expect.h"
+#include "operator/plan/expect_testing.h"
 
 /* ---- changes -------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* Golden rows: no condition claims what has not happened. */
-#include "operator/plan/expect.h"
+#include "operator/plan/expect_testing.h"
 
 #define TWO TK_ROLE("worker", 2)
 #define NO_WORKERS                                                                                 \

@@ -1,5 +1,5 @@
 /* Pods that have succeeded stay that when they are deleted, until their group begins anew. */
-#include "operator/plan/expect.h"
+#include "operator/plan/expect_testing.h"
 
 #define FOUR TK_ROLE("worker", 4)
 

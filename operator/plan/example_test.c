@@ -1,7 +1,7 @@
 /* Every example that users know: decodes without a problem, and comes to run and to end in the
- * cluster of testkit.h as its file says. */
+ * cluster of plan_testing.h as its file says. */
 #include "common/yaml.h"
-#include "operator/plan/expect.h"
+#include "operator/plan/expect_testing.h"
 
 struct example_row {
     const char *file;

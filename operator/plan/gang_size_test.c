@@ -1,5 +1,5 @@
 /* How large a gang is while its pods end one by one. */
-#include "operator/plan/expect.h"
+#include "operator/plan/expect_testing.h"
 #include "operator/plan/gang.h"
 
 #define CPU "'template':{'spec':{'containers':[{'name':'m','resources':{'requests':{'cpu':1}}}]}}"

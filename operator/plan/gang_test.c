@@ -1,5 +1,5 @@
 /* Gangs: bodies, marks, and when pods are made. */
-#include "operator/plan/expect.h"
+#include "operator/plan/expect_testing.h"
 #include "operator/plan/gang.h"
 
 #define CPU(role, n, resources)                                                                    \

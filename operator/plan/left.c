@@ -2,7 +2,7 @@
  * resources, and a trainer may wait forever for its peer, so the user should know of them. */
 #include "operator/plan/left.h"
 
-#include "operator/plan/policy.h"
+#include "operator/plan/run_policy.h"
 
 #include <inttypes.h>
 #include <stdio.h>

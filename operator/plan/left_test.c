@@ -1,5 +1,5 @@
 /* Golden rows: pods that run on when their job has failed. */
-#include "operator/plan/expect.h"
+#include "operator/plan/expect_testing.h"
 
 #define HOW                                                                                        \
     "; to end them: kubectl delete pod -n ns -l batch.paddlepaddle.org/job-name=x "                \

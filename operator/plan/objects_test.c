@@ -1,5 +1,5 @@
 /* Golden pods: the whole body for every mode, and the rules one by one. */
-#include "operator/plan/testkit.h"
+#include "operator/plan/plan_testing.h"
 
 static const struct plan_settings no_gate = {.gate_image = ""};
 static const struct plan_settings with_gate = {

@@ -1,10 +1,10 @@
 /* How pods decide a job's phase, in this order:
  *
  *   success policy met ...... completing (servers have their grace period), then Completed
- *   a pod has failed ........ Failed, or Restarting (policy.c)
+ *   a pod has failed ........ Failed, or Restarting (run_policy.c)
  *   all pods succeeded ...... Completed
  *   spec.suspend ............ Suspended
- *   a pod was lost, or the group is too small ... Restarting (policy.c)
+ *   a pod was lost, or the group is too small ... Restarting (run_policy.c)
  *   cannot be completed ..... Pending, after its pods were given back (refused.c)
  *   otherwise ............... Pending, Starting, Running
  *
@@ -12,7 +12,7 @@
 #include "operator/plan/outlook.h"
 
 #include "common/parse.h"
-#include "operator/plan/policy.h"
+#include "operator/plan/run_policy.h"
 #include "operator/plan/reason.h"
 #include "operator/plan/refused.h"
 #include "operator/plan/stored.h"

@@ -1,5 +1,5 @@
 /* Golden rows: phases, times, causes of failure, and how jobs end. */
-#include "operator/plan/expect.h"
+#include "operator/plan/expect_testing.h"
 
 struct phase_row {
     const char *spec, *stored;

@@ -8,10 +8,10 @@
 #include "operator/plan/env.h"
 #include "operator/plan/events.h"
 #include "operator/plan/gang.h"
-#include "operator/plan/node.h"
+#include "operator/plan/lost_node.h"
 #include "operator/plan/object_pod.h"
 #include "operator/plan/objects.h"
-#include "operator/plan/policy.h"
+#include "operator/plan/run_policy.h"
 #include "operator/plan/stale.h"
 #include "operator/plan/status.h"
 

@@ -7,7 +7,7 @@
 #include "common/utf8.h"
 #include "operator/plan/env.h"
 #include "operator/plan/gang.h"
-#include "operator/plan/node.h"
+#include "operator/plan/lost_node.h"
 #include "operator/plan/reason_table.h"
 #include "operator/plan/refused.h"
 #include "operator/plan/stale.h"

@@ -3,7 +3,7 @@
 
 #include "operator/plan/env.h"
 #include "operator/plan/gang.h"
-#include "operator/plan/policy.h"
+#include "operator/plan/run_policy.h"
 #include "operator/plan/reason_table.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* A job that the API server lets have only a part of its pods does not keep them forever. */
-#include "operator/plan/expect.h"
+#include "operator/plan/expect_testing.h"
 
 /* The clusters' clock begins at 1000000 s, 1970-01-12T13:46:40Z. */
 #define BEGIN "1970-01-12T13:46:40Z"

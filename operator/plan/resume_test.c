@@ -1,6 +1,6 @@
 /* Golden rows of a suspension and its end where something else goes on: a restart, pods that do not
  * go. */
-#include "operator/plan/expect.h"
+#include "operator/plan/expect_testing.h"
 
 static struct tk_cluster running_cluster(const char *spec) {
     struct tk_cluster c;

@@ -3,7 +3,7 @@
  * converges to the world that the job asks for. */
 #include "common/parse.h"
 #include "operator/api/range.h"
-#include "operator/plan/testkit.h"
+#include "operator/plan/plan_testing.h"
 
 #include <time.h>
 

@@ -1,6 +1,6 @@
 /* Golden rows: pods that run with the address of a peer of before. */
 #include "common/parse.h"
-#include "operator/plan/expect.h"
+#include "operator/plan/expect_testing.h"
 
 #define PODS TK_ROLE("ps", 1) "," TK_ROLE("worker", 2)
 

@@ -1,5 +1,5 @@
 /* Golden rows: how jobs of every shape start, and what their pods are told. */
-#include "operator/plan/expect.h"
+#include "operator/plan/expect_testing.h"
 
 /* ---- a start -------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include "operator/api/began.h"
 #include "operator/plan/conditions.h"
 #include "operator/plan/left.h"
-#include "operator/plan/policy.h"
+#include "operator/plan/run_policy.h"
 #include "operator/plan/stored.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* Golden rows of jobs with a token: its Secret, who gets it, when it is made, and who says that it
  * is not there. */
-#include "operator/plan/expect.h"
+#include "operator/plan/expect_testing.h"
 #include "operator/plan/gang.h"
 
 #define SECRET "x-token-uid-x"

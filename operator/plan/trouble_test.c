@@ -1,6 +1,6 @@
 /* What becomes of a job whose pods end in other ways than by an exit code, and where that is seen:
  * crash loops, disruptions, containers that webhooks add. */
-#include "operator/plan/expect.h"
+#include "operator/plan/expect_testing.h"
 
 #define TWO TK_ROLE("worker", 2)
 #define LIMIT(n) ",'backoffLimit':" #n

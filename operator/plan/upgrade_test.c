@@ -1,5 +1,5 @@
 /* Jobs that an earlier version started: what it made is kept as it is, what it left out is made. */
-#include "operator/plan/expect.h"
+#include "operator/plan/expect_testing.h"
 
 /* The job and its objects as ours; then without the labels that earlier versions did not set. */
 static void start_as_before(struct tk_cluster *c, const char *job) {

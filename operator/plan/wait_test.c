@@ -1,5 +1,5 @@
 /* Golden rows of jobs that stand still though nobody says why. */
-#include "operator/plan/expect.h"
+#include "operator/plan/expect_testing.h"
 
 static void create(struct tk_cluster *c, const char *name, const char *when) {
     co_json_set(

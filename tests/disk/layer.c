@@ -1,7 +1,7 @@
-/* The calls of runtime/train/ckpt/disk_layer_testkit.h: each tells whether it is below the
+/* The calls of runtime/train/ckpt/disk_layer_testing.h: each tells whether it is below the
  * directory, asks whether it is the one that fails, does its work and notes what is on the disk for
  * good. */
-#include "runtime/train/ckpt/disk_layer_testkit.h"
+#include "runtime/train/ckpt/disk_layer_testing.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

@@ -2,7 +2,7 @@
  * directory the names at its own.  One thread at a time. */
 #pragma once
 
-enum shadow_way { SHADOW_OLD, SHADOW_NEW, SHADOW_GONE }; /* the cuts of disk_layer_testkit.h */
+enum shadow_way { SHADOW_OLD, SHADOW_NEW, SHADOW_GONE }; /* the cuts of disk_layer_testing.h */
 
 void shadow_begin(const char *root); /* all that is there is there for good */
 void shadow_synced(int fd);

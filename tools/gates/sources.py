@@ -65,7 +65,7 @@ BANNED = [
     (r"\b(sleep|usleep|nanosleep|clock_nanosleep|thrd_sleep|uv_sleep)\(", "", "waits for a time, not for an event"),
     (r'\bgetenv\((co_contract|"(PADDLE|FLAGS_))', r"common/contract_env\.c|.*_test\.c|.*\.h",
      "a value may have blanks at its ends, or be what Kubernetes says of a Service: common/contract_env.h"),
-    (r"\b(exit|quick_exit)\(", rf"{MAINS}|.*_test\.c|.*kit\.h", "ends the process of whoever calls"),
+    (r"\b(exit|quick_exit)\(", rf"{MAINS}|.*_test\.c|.*_testing\.h", "ends the process of whoever calls"),
 ]
 
 

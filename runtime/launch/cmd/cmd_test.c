@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
-#include "runtime/legacy/cluster/cmd.h"
+#include "runtime/legacy/cluster/legacy_commands.h"
 
 enum { WORDS_MAX = 8 };
 

@@ -7,7 +7,7 @@
 #include "common/mem.h"
 #include "common/version.h"
 #include "runtime/launch/cmd/cmd.h"
-#include "runtime/legacy/cluster/cmd.h"
+#include "runtime/legacy/cluster/legacy_commands.h"
 
 static int cmd_version(int argc, char **argv) {
     (void)argc;

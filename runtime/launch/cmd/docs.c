@@ -10,7 +10,7 @@
 #include "runtime/launch/cmd/commands.h"
 #include "runtime/launch/options/options.h"
 #include "runtime/train/meter/meter.h"
-#include "runtime/train/optim/docs.h"
+#include "runtime/train/optim/rules_page.h"
 
 enum { PAGE_MAX = 1 << 20, JOINED_MAX = 128, OLD_NAMES = 2, NAMES = 4, CKPT_MAX = 16 };
 

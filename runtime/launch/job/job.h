@@ -27,7 +27,7 @@ enum job_way {
 
 enum job_device { JOB_DEVICE_CPU, JOB_DEVICE_GPU, JOB_DEVICE_XPU, JOB_DEVICE_CUSTOM };
 
-/* What was found out about the machine (runtime/launch/node/node.h). */
+/* What was found out about the machine (runtime/launch/node/machine.h). */
 struct job_node {
     char *ip;          /* its own address */
     char *pod;         /* this launcher's name in the job: six random letters */

@@ -1,7 +1,7 @@
 /* Formats texts about a job, in the words of Paddle's launchers.  Pure; story.c writes them. */
 #pragma once
 
-#include "runtime/launch/job/plan.h"
+#include "runtime/launch/job/node_plan.h"
 
 /* "name: value" lines of the configuration block, sorted. */
 CO_MUST_CHECK int job_report_configuration(

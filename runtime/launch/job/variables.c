@@ -1,10 +1,10 @@
 /* The environment of a child: a table with one row per variable, in the order in which Paddle sets
- * them.  truth.h has what Paddle's launchers were seen to set.  Part of plan.h. */
+ * them.  truth_testing.h has what Paddle's launchers were seen to set.  Part of node_plan.h. */
 #include <string.h>
 
 #include "common/contract.h"
 #include "common/parse.h"
-#include "runtime/launch/job/plan.h"
+#include "runtime/launch/job/node_plan.h"
 
 /* execve accepts at most 128 KiB per text.  Paddle omits a list of endpoints from this length on.
  */

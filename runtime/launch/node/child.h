@@ -3,7 +3,7 @@
 
 #include <sched.h>
 
-#include "runtime/launch/job/plan.h"
+#include "runtime/launch/job/node_plan.h"
 
 /* This process's environment envp plus the variables that the plan sets.  HTTP proxies are renamed
  * to "..._original", as collective libraries would try to use them. */

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/launch/node/testkit.h"
+#include "runtime/launch/node/node_testing.h"
 #include "runtime/launch/process/told.h"
 #include "runtime/launch/rendezvous/rendezvous.h"
 

@@ -8,11 +8,11 @@
 
 #include "common/contract.h"
 #include "common/loop.h"
-#include "runtime/launch/job/plan.h"
+#include "runtime/launch/job/node_plan.h"
 #include "runtime/launch/job/report.h"
 #include "runtime/launch/job/value.h"
 #include "runtime/launch/node/course.h"
-#include "runtime/launch/node/node.h"
+#include "runtime/launch/node/machine.h"
 #include "runtime/launch/process/spawn.h"
 #include "runtime/launch/process/termination.h"
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "common/loop.h"
-#include "runtime/launch/job/plan.h"
+#include "runtime/launch/job/node_plan.h"
 #include "runtime/launch/node/say.h"
 
 struct node_logs;

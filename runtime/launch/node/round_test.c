@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/launch/node/testkit.h"
+#include "runtime/launch/node/node_testing.h"
 
 enum { GRACE_MS = 700 };
 

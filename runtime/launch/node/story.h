@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/launch/node/say.h"
-#include "runtime/launch/job/plan.h"
+#include "runtime/launch/job/node_plan.h"
 
 /* The configuration block, and notes about the options. */
 void node_story_begin(const struct node_say *s, const struct job *j);

@@ -1,7 +1,7 @@
 /* Asks the operator whether training is over, on behalf of a pod with a parameter server ("told" in
  * the names: the pod is told of the end).  PADDLE_TRAINING_END says where to ask; the operator's
- * side is operator/control/gate.h.  Real servers never end by themselves, and without this the
- * operator could only delete their pods, and their logs with them. */
+ * side is operator/control/gate_server.h.  Real servers never end by themselves, and without this
+ * the operator could only delete their pods, and their logs with them. */
 #pragma once
 
 #include "common/loop.h"

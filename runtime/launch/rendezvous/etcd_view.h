@@ -30,7 +30,7 @@
 #include "common/buf.h"
 #include "common/json.h"
 #include "common/map.h"
-#include "runtime/launch/rendezvous/internal.h"
+#include "runtime/launch/rendezvous/backend.h"
 
 struct rdzv_etcd_node {
     char *name; /* all strings here are owned */

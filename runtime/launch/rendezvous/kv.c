@@ -4,7 +4,7 @@
  * As a client it always has one request under way (ask_master).  The master answers when there is
  * news, or after beat_ms.  A master that runs Paddle's launcher is recognized by its empty answer
  * and polled instead (paddle_serves). */
-#include "runtime/launch/rendezvous/internal.h"
+#include "runtime/launch/rendezvous/backend.h"
 
 #include "common/httpc.h"
 #include "runtime/launch/rendezvous/poll.h"

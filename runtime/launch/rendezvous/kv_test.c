@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "common/httpd.h"
-#include "runtime/launch/rendezvous/internal.h"
+#include "runtime/launch/rendezvous/backend.h"
 #include "runtime/launch/rendezvous/wire.h"
 
 /* Of the time limits, the test has only those that must pass.  The others are far away or are

@@ -1,6 +1,6 @@
 /* The front end of the rendezvous: checks the options, picks a back end by --master, keeps the
- * state and the deadline, and calls the launcher's callbacks.  See rendezvous.h and internal.h. */
-#include "runtime/launch/rendezvous/internal.h"
+ * state and the deadline, and calls the launcher's callbacks.  See rendezvous.h and backend.h. */
+#include "runtime/launch/rendezvous/backend.h"
 
 #include "common/parse.h"
 #include "runtime/launch/rendezvous/group.h"

@@ -1,4 +1,4 @@
-#include "runtime/launch/rendezvous/internal.h"
+#include "runtime/launch/rendezvous/backend.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

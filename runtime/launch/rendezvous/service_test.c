@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "common/clock_testkit.h"
+#include "common/clock_testing.h"
 #include "runtime/launch/rendezvous/group.h"
 #include "runtime/launch/rendezvous/wire.h"
 

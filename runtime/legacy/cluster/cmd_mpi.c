@@ -9,8 +9,8 @@
 
 #include "common/buf.h"
 #include "common/contract.h"
-#include "runtime/legacy/cluster/node.h"
-#include "runtime/legacy/cluster/cmd.h"
+#include "runtime/legacy/cluster/batch_node.h"
+#include "runtime/legacy/cluster/legacy_commands.h"
 
 enum { FILE_MAX = 8 << 20, HOSTS_MAX = 16 << 20 };
 

@@ -9,7 +9,7 @@
 
 #include "common/contract.h"
 #include "common/mem.h"
-#include "runtime/legacy/cluster/cmd.h"
+#include "runtime/legacy/cluster/legacy_commands.h"
 
 void cluster_legacy_program(const char *name, char *ret, size_t size) {
     char self[PATH_MAX] = "";

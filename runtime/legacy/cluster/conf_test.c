@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/legacy/cluster/plan.h"
+#include "runtime/legacy/cluster/host_script.h"
 
 /* A conf.py as JSON, or the part of the message that it is refused with. */
 static const struct {

@@ -5,7 +5,7 @@
 
 #include "common/buf.h"
 #include "common/loop.h"
-#include "runtime/legacy/cluster/plan.h"
+#include "runtime/legacy/cluster/host_script.h"
 #include "runtime/launch/process/tail.h"
 
 enum cluster_session_state {

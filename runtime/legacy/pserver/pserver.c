@@ -18,7 +18,7 @@
 #include "runtime/train/ps/say.h"
 #include "runtime/train/ps/server/server.h"
 #include "runtime/legacy/pserver/nics.h"
-#include "runtime/legacy/pserver/options.h"
+#include "runtime/legacy/pserver/flags.h"
 #include "runtime/legacy/pserver/pserver.h"
 
 struct instances {

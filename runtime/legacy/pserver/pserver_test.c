@@ -17,9 +17,9 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
-#include "common/ports_testkit.h"
+#include "common/ports_testing.h"
 #include "runtime/legacy/pserver/nics.h"
-#include "runtime/legacy/pserver/options.h"
+#include "runtime/legacy/pserver/flags.h"
 #include "runtime/train/ps/client/client.h"
 
 enum { WORDS_MAX = 6, TEXT_MAX = 1 << 16 };

@@ -9,7 +9,7 @@
 #include <dlfcn.h>
 #include <netdb.h>
 
-#include "runtime/train/coll/testkit.h"
+#include "runtime/train/coll/coll_testing.h"
 
 enum { DOWN_MS = 600000, LATE_MS = 60000, FORM_MS = 300 };
 

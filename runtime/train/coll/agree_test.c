@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "runtime/train/coll/coll.h"
-#include "runtime/train/coll/reference.h"
+#include "runtime/train/coll/reference_testing.h"
 
 enum { CASES = 250, SIZE_MAX_N = 70000, PARTS_MAX = 4, SOON_MS = 1000 };
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "runtime/train/coll/coll.h"
-#include "runtime/train/coll/reference.h"
+#include "runtime/train/coll/reference_testing.h"
 
 enum { MOST = 700000 };
 

@@ -1,7 +1,7 @@
 /* The group, and what the files of this folder offer each other.  A "call" is one collective
  * operation, or one send or receive.
  *
- *     group.c    opens and closes groups         run.c      checks a call, chooses its path
+ *     group.c    opens and closes groups         calls.c    checks a call, chooses its path
  *     form.c     connects the ranks, using       work.c     queue and thread of started calls
  *                door.c (accepts), join.c        monitor.c  thread that watches the other ranks
  *                (connects), hello.c (proofs),   wait.c     deadlines and failures
@@ -271,7 +271,7 @@ void coll_queue_forget(struct rt_group *g);
 /* Like rt_coll_start, for a call that was checked, by a thread that has entered. */
 CO_MUST_CHECK int coll_queue_add(
     struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err);
-/* run.c */
+/* calls.c */
 CO_MUST_CHECK int coll_call_check(
     const struct rt_group *g, const struct rt_coll *c, struct co_err *err);
 /* What a call of each kind needs.  peer: root names the other rank.  moves: it has data.  apart: it

@@ -12,10 +12,10 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 
-#include "common/clock_testkit.h"
+#include "common/clock_testing.h"
 #include "common/parse.h"
 #include "runtime/train/coll/coll.h"
-#include "runtime/train/coll/testkit.h"
+#include "runtime/train/coll/coll_testing.h"
 
 enum { SILENT = 200, TRIES = 4000 };
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/train/coll/stagekit.h"
+#include "runtime/train/coll/stage_testing.h"
 
 static const enum rt_kind hit[] = {RT_ALL_REDUCE, RT_REDUCE, RT_BROADCAST, RT_ALL_GATHER,
     RT_ALL_GATHERV, RT_REDUCE_SCATTER, RT_SCATTER, RT_GATHER, RT_ALL_TO_ALL, RT_ALL_TO_ALLV,

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/train/coll/gpukit.h"
+#include "runtime/train/coll/gpu_testing.h"
 
 enum { SMALL = 100, LARGE = 30000, ROOM = LARGE * WORLD_MAX };
 

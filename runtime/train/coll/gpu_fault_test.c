@@ -10,7 +10,7 @@
 #include <poll.h>
 #include <sched.h>
 
-#include "runtime/train/coll/gpukit.h"
+#include "runtime/train/coll/gpu_testing.h"
 
 enum { SMALL = 100, SOON_MS = 60000, STARTED = 1 };
 

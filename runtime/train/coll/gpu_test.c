@@ -14,7 +14,7 @@
 
 #include <dlfcn.h>
 
-#include "runtime/train/coll/gpukit.h"
+#include "runtime/train/coll/gpu_testing.h"
 
 static void on_any(const struct world *w, uint32_t rank, struct rt_group_options *ret) {
     (void)w;

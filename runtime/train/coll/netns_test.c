@@ -16,7 +16,7 @@
 #include <sched.h>
 
 #include "common/contract.h"
-#include "runtime/train/coll/testkit.h"
+#include "runtime/train/coll/coll_testing.h"
 
 enum { RANKS = 4, EACH = 2, N = 300000, LATE_MS = 60000 };
 

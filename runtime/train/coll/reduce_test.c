@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "common/isa_testkit.h"
-#include "runtime/train/coll/reference.h"
+#include "common/isa_testing.h"
+#include "runtime/train/coll/reference_testing.h"
 
 enum { VALUES = 1003 };
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "common/map.h"
-#include "runtime/train/coll/reference.h"
+#include "runtime/train/coll/reference_testing.h"
 
 enum { STEPS = 60, PARTS = 3, STARTED = 6, STARTED_MAX = 30000 };
 

@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 #include "common/map.h"
-#include "runtime/train/coll/stagekit.h"
+#include "runtime/train/coll/stage_testing.h"
 
 enum { LATE_MS = 60000 };
 

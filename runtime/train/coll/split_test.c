@@ -8,7 +8,7 @@
 
 #include <sys/mount.h>
 
-#include "runtime/train/coll/testkit.h"
+#include "runtime/train/coll/coll_testing.h"
 
 enum { N = 40000 };
 

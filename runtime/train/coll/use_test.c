@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "runtime/train/coll/coll.h"
-#include "runtime/train/coll/testkit.h"
+#include "runtime/train/coll/coll_testing.h"
 
 enum { N = 1000, MARK = 7 };
 

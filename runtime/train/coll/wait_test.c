@@ -10,7 +10,7 @@
 
 #include "common/log.h"
 #include "runtime/train/coll/message.h"
-#include "runtime/train/coll/testkit.h"
+#include "runtime/train/coll/coll_testing.h"
 
 enum { RANKS = 3, SOME = 4096, LIMIT_MS = 8000, AGO_MS = 60000 };
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "runtime/train/coll/message.h"
-#include "runtime/train/coll/reference.h"
+#include "runtime/train/coll/reference_testing.h"
 
 static const size_t sizes[] = {0, 1, 3, 100, 4099, 70001, 200003};
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "runtime/train/dp/dp.h"
-#include "runtime/train/dp/testkit.h"
+#include "runtime/train/dp/dp_testing.h"
 
 enum { N = 4, MOST = 40000, STEPS = 9, RANKS_MAX = 3 };
 

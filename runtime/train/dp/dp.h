@@ -5,8 +5,8 @@
  *     step.c       ready, wait: a training step
  *     topk.c       selects the entries that a compressed gradient sends; pure
  *     dgc.c        compressed buckets
- *     local.c      local SGD                norm.c     batch normalisation
- *     metrics.c    metrics, their group     values.c   checks and choices of ranks
+ *     local_sgd.c  local SGD                norm.c     batch normalisation
+ *     fleet_metrics.c metrics, their group     values.c   checks and choices of ranks
  *     optimizer.c, rates.c: optimizers and schedules on one rank; pure
  *
  *     a step of four gradients in two buckets; the backward pass yields gradient 0 first:

@@ -85,7 +85,8 @@ static void momentum(struct line *l) {
     rt_optimizer_free(o);
 }
 
-/* ---- metrics: the shares of all ranks are added up here, over processes in metrics_test.c ---- */
+/* ---- metrics: the shares of all ranks are added up here, over processes in fleet_metrics_test.c
+ * ---- */
 
 static double metric_of(enum rt_metric metric, const double *in, size_t n) {
     struct co_err err = {0};

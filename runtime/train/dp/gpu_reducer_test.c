@@ -7,9 +7,9 @@
 #include <cmocka.h>
 
 #include "runtime/train/coll/coll.h"
-#include "runtime/train/coll/gpukit.h"
+#include "runtime/train/coll/gpu_testing.h"
 #include "runtime/train/dp/dp.h"
-#include "runtime/train/dp/testkit.h"
+#include "runtime/train/dp/dp_testing.h"
 
 enum { N = 5, LARGEST = 20000, STEPS = 6, LEAVER = 1, LEAVES_AT = 3 };
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/train/dp/testkit.h"
+#include "runtime/train/dp/dp_testing.h"
 
 enum { RANKS = 3, CHANNELS = 5, SAMPLES = 11, INNER = 30, MOST = SAMPLES * CHANNELS * INNER };
 

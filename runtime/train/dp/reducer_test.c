@@ -9,7 +9,7 @@
 #include <sched.h>
 
 #include "runtime/train/dp/dp.h"
-#include "runtime/train/dp/testkit.h"
+#include "runtime/train/dp/dp_testing.h"
 
 enum { N = 7, STEPS = 3 };
 

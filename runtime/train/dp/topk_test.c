@@ -11,7 +11,7 @@
 
 #include "common/mem.h"
 #include "runtime/train/dp/dp.h"
-#include "runtime/train/dp/testkit.h"
+#include "runtime/train/dp/dp_testing.h"
 
 enum { MOST = 100000 };
 

@@ -13,7 +13,7 @@
 
 #include "common/buf.h"
 #include "common/mem.h"
-#include "common/ports_testkit.h"
+#include "common/ports_testing.h"
 #include "runtime/rt.h"
 
 static void must(int rc, const struct co_err *err) {

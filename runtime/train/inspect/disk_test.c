@@ -1,6 +1,6 @@
 /* What paddlerun ckpt writes, on a file system that fails: a directory of rt_save, NumPy's files,
  * text.  What was there before stays whole until the new is. */
-#include "runtime/train/ckpt/disk_testkit.h"
+#include "runtime/train/ckpt/disk_testing.h"
 
 #include <math.h>
 #include <sys/stat.h>

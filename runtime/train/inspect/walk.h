@@ -1,4 +1,5 @@
-/* Walks the chunks of one part of a servers' checkpoint. Shared by view.c, rows.c and values.c. */
+/* Walks the chunks of one part of a servers' checkpoint. Shared by view.c, sparse_rows.c and
+ * values.c. */
 #pragma once
 
 #include "runtime/train/inspect/inspect.h"

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "common/httpd.h"
-#include "runtime/train/meter/rows.h"
+#include "runtime/train/meter/metric_rows.h"
 
 enum { TEXT_MAX = 4 << 20 };
 

@@ -1,8 +1,8 @@
 /* Metrics of a process of a training job, shown in Prometheus' text format at /metrics.
  *
- * The rows of rows.c are all metrics there are. Rare events are counted at once, under a lock.
- * Frequent ones (requests of a shard) are counted by their thread in its own memory; a source,
- * which the thread's owner attaches, collects them when somebody reads.
+ * The rows of metric_rows.c are all metrics there are. Rare events are counted at once, under a
+ * lock. Frequent ones (requests of a shard) are counted by their thread in its own memory; a
+ * source, which the thread's owner attaches, collects them when somebody reads.
  *
  * Rows of servers are shown by servers only, and rows of trainers by trainers. Nothing listens
  * until meter_open is called. One registry per process. Any thread may call these functions,

@@ -34,7 +34,7 @@ CO_MUST_CHECK int nccl_pending(struct nccl *n, struct co_err *err);
 /* CO_UNSUPPORTED: the call is not possible on GPUs. */
 CO_MUST_CHECK int nccl_check(const struct rt_coll *c, struct co_err *err);
 /* one: an f32 on the GPU, which a barrier sums.  n_calls > 1: sends and receives, which run at the
- * same time.  run.c has checked the arguments. */
+ * same time.  calls.c has checked the arguments. */
 CO_MUST_CHECK int nccl_call(struct nccl *n, const struct rt_coll *calls, uint32_t n_calls,
     void *one, void *stream, struct co_err *err);
 CO_MUST_CHECK int nccl_leave(struct nccl *n, struct co_err *err);

@@ -17,8 +17,8 @@
  *     g = g + l2 p + l1 sign(p)
  *     p = what the rule makes of p and g, within min..max
  *
- * Formulas stand in rows.c, from which docs/rules.md is printed, with t = number of updates of the
- * row, from 1, and [x] = mean of x over the row.
+ * Formulas stand in rule_rows.c, from which docs/rules.md is printed, with t = number of updates of
+ * the row, from 1, and [x] = mean of x over the row.
  *
  * Sources: Paddle's optimizers (adagrad_std, _ctr, adam_ctr, _shared: the rules of its
  * memory_sparse_table, where sgd with min and max is called naive); DLRM's rowwise_adagrad for

@@ -3,7 +3,7 @@
  *
  * Connections reach gRPC only through the front door (front.h), after their peer has proved the
  * token. That thread calls all of rpc_ops; streams themselves are in stream.c. */
-#include "runtime/train/rpc/internal.h"
+#include "runtime/train/rpc/rpc_internal.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static const char method[] = "/paddlert.Ps/Stream";
 
 #ifdef RPC_TSAN
 /* ThreadSanitizer does not see the atomics and locks of libraries that were built without it (gRPC,
- * absl, upb), so accesses inside them are ignored. Our side is marked by hand (internal.h) and
+ * absl, upb), so accesses inside them are ignored. Our side is marked by hand (rpc_internal.h) and
  * checked. */
 const char *__tsan_default_options(void);
 

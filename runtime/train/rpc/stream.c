@@ -5,7 +5,7 @@
  * count until they are freed, on any thread. A stream that holds its window of them, or an accepted
  * one that has as much to send, is not read, so that peers cannot fill our memory. Ending: the
  * close batch completes last. It holds the reference that the stream was made with. */
-#include "runtime/train/rpc/internal.h"
+#include "runtime/train/rpc/rpc_internal.h"
 
 #include <stdio.h>
 #include <string.h>

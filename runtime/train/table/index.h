@@ -15,7 +15,7 @@
  * rows: the tags suffice. */
 #pragma once
 
-#include "runtime/train/table/rows.h"
+#include "runtime/train/table/row_slabs.h"
 
 enum {
     TABLE_BUCKET = 8,

@@ -12,7 +12,7 @@
 
 #include "common/bytes.h"
 #include "common/half.h"
-#include "common/isa_testkit.h"
+#include "common/isa_testing.h"
 #include "common/mem.h"
 #include "runtime/train/table/narrow.h"
 

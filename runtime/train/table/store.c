@@ -1,4 +1,4 @@
-/* A store: the rows (rows.h), the index from ids to them (index.h), and batched lookups. */
+/* A store: the rows (row_slabs.h), the index from ids to them (index.h), and batched lookups. */
 #include "runtime/train/table/store.h"
 
 #include "runtime/train/table/index.h"

@@ -103,7 +103,8 @@ void table_store_body_read(const struct table_store *s, const void *body, float 
 
 /* ---- which rows are in use ---- */
 
-/* Adds a clock, which notices which rows are in use (rows.h).  To be called before the first row.
+/* Adds a clock, which notices which rows are in use (row_slabs.h).  To be called before the first
+ * row.
  */
 void table_store_clock(struct table_store *s);
 void table_store_mark(struct table_store *s, uint32_t slot);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "runtime/net/net.h"
-#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/say.h"
 
 /* Bytes that a part counts in the window besides its payloads; this bounds the slots in use. */

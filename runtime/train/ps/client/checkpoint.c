@@ -16,7 +16,7 @@
 #include "runtime/net/net.h"
 #include "runtime/train/ckpt/chain.h"
 #include "runtime/train/ps/client/geo.h"
-#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/client/options.h"
 #include "runtime/train/ps/say.h"

@@ -21,7 +21,7 @@
 #include "common/mem.h"
 #include "runtime/train/ckpt/chain.h"
 #include "runtime/train/ps/client/client.h"
-#include "runtime/train/ps/client/job_testkit.h"
+#include "runtime/train/ps/client/job_testing.h"
 #include "runtime/train/ps/shard/restore.h"
 #include "runtime/train/ps/server/server.h"
 

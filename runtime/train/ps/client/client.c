@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "runtime/net/net.h"
-#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/client/options.h"

@@ -15,7 +15,7 @@
 #include <time.h>
 
 #include "runtime/train/ps/client/client.h"
-#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/rpc/rpc.h"
 

@@ -1,7 +1,7 @@
 /* Servers whose tables are larger than their memory, from the trainer's side: the same values as
  * servers with memory enough, in checkpoints, too, whoever reads them; and what a directory that
  * cannot be used says. */
-#include "runtime/train/ps/client/testkit.h"
+#include "runtime/train/ps/client/client_testing.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "runtime/net/net.h"
-#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/client/client_internal.h"
 
 struct push {
     struct push *next;

@@ -1,6 +1,6 @@
 /* Async mode with queues: merged pushes come to the same sums, nothing is lost at the end, and who
  * waits is let go when the servers are. */
-#include "runtime/train/ps/client/testkit.h"
+#include "runtime/train/ps/client/client_testing.h"
 
 #include <stdlib.h>
 

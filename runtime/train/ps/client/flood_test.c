@@ -1,12 +1,12 @@
 /* What a server holds of requests and answers over gRPC is bounded for all its trainers together.
  */
-#include "runtime/train/ps/client/testkit.h"
+#include "runtime/train/ps/client/client_testing.h"
 
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/client/client_internal.h"
 
 /* GROWS_MAX: rows of 5 MiB, frames in flight (an eighth of the budget), what gRPC reads ahead of
  * the server (16 MiB) and keeps for each connection.  Without a bound it is more than a gigabyte.

@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/train/ps/client/testkit.h"
+#include "runtime/train/ps/client/client_testing.h"
 
 static bool is_refused(int rc, struct co_err *err) {
     bool ok = rc == CO_INVALID && strstr(err->msg, "forked");

@@ -14,8 +14,8 @@
 #include "common/mem.h"
 #include "runtime/train/ckpt/chain.h"
 #include "runtime/train/ps/client/client.h"
-#include "runtime/train/ps/client/internal.h"
-#include "runtime/train/ps/client/job_testkit.h"
+#include "runtime/train/ps/client/client_internal.h"
+#include "runtime/train/ps/client/job_testing.h"
 #include "runtime/train/ps/server/server.h"
 
 /* An eighth of the memory, 256 KiB, may wait for the disk; IDS take 1.6 MB. */

@@ -15,7 +15,7 @@
  * Any thread may call. */
 #pragma once
 
-#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/client/client_internal.h"
 
 struct psc_geo;
 

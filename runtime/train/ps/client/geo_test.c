@@ -1,5 +1,5 @@
 /* Geo mode: what is told of a copy's changes, and that trainers learn by it. */
-#include "runtime/train/ps/client/testkit.h"
+#include "runtime/train/ps/client/client_testing.h"
 
 #include <stdlib.h>
 

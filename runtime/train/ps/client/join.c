@@ -15,7 +15,7 @@
 #include "common/buf.h"
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/geo.h"
-#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/say.h"
 #include "runtime/train/rpc/knock.h"

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "runtime/net/net.h"
-#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/rpc/knock.h"
 
 enum {

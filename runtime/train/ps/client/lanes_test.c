@@ -19,8 +19,8 @@
 #include "common/bytes.h"
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client.h"
-#include "runtime/train/ps/client/internal.h"
-#include "runtime/train/ps/server/internal.h"
+#include "runtime/train/ps/client/client_internal.h"
+#include "runtime/train/ps/server/server_internal.h"
 #include "runtime/train/ps/shard/lanes.h"
 #include "runtime/train/rpc/knock.h"
 

@@ -10,7 +10,7 @@
  * say nothing more.  Once it has answered a request, its next loss gets the whole time again.
  * Without an answer each second UP gains a second: a server that comes back, breaks again and never
  * answers is not waited for without end.  c->m is held by all callers. */
-#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/client/client_internal.h"
 
 #include <assert.h>
 #include <stdio.h>

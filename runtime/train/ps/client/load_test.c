@@ -1,6 +1,6 @@
 /* Checkpoints that a shard cannot load, since a file is damaged after it was found: the server
  * ends, and a shard that loads another one serves again. */
-#include "runtime/train/ps/client/testkit.h"
+#include "runtime/train/ps/client/client_testing.h"
 
 #include <poll.h>
 #include <stdlib.h>

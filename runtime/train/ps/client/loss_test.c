@@ -1,6 +1,6 @@
 /* The network between a trainer and its server fails in each mode at each stage, and comes back:
  * everybody goes on, and what was pushed counts once. */
-#include "runtime/train/ps/client/proxy_testkit.h"
+#include "runtime/train/ps/client/proxy_testing.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* The budget of a server holds: what its tables take is what the process grows by. */
-#include "runtime/train/ps/client/testkit.h"
+#include "runtime/train/ps/client/client_testing.h"
 
 #include <signal.h>
 #include <stdlib.h>

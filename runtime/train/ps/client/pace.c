@@ -4,7 +4,7 @@
  * how far the trainer may go.  When it has gone that far, it asks and waits; the server answers
  * once the slowest trainer is near enough.  Runs on the thread that calls rt_step. */
 #include "runtime/net/net.h"
-#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/say.h"
 

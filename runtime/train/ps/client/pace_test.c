@@ -1,5 +1,5 @@
 /* A bound on staleness: who is too far ahead waits, for those who train, and says for whom. */
-#include "runtime/train/ps/client/testkit.h"
+#include "runtime/train/ps/client/client_testing.h"
 
 #include <stdatomic.h>
 

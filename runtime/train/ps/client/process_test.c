@@ -1,6 +1,6 @@
 /* A job as real processes, and what is left of it when one of them is killed or stopped and does
  * not come back.  return_test.c: when it does. */
-#include "runtime/train/ps/client/process_testkit.h"
+#include "runtime/train/ps/client/process_testing.h"
 
 static void two_by_two_sync_equals_one_process(void **state) {
     struct job *j = *state;

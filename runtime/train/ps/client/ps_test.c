@@ -14,7 +14,7 @@
 
 #include "common/mem.h"
 #include "runtime/train/ps/client/client.h"
-#include "runtime/train/ps/client/job_testkit.h"
+#include "runtime/train/ps/client/job_testing.h"
 #include "runtime/train/ps/server/server.h"
 
 enum { SIZE = 1000, DIM = 6, TRAINERS_MAX = 4 };

@@ -1,5 +1,5 @@
 /* Pushes that servers refuse. */
-#include "runtime/train/ps/client/testkit.h"
+#include "runtime/train/ps/client/client_testing.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* Who comes while others have begun, who has finished while others go back to a checkpoint.  Each
  * server stands behind a proxy, so that it keeps its address when it is started anew. */
-#include "runtime/train/ps/client/proxy_testkit.h"
+#include "runtime/train/ps/client/proxy_testing.h"
 
 #include <fcntl.h>
 #include <stdio.h>

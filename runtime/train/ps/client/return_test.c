@@ -1,6 +1,6 @@
 /* Trainers and servers that are killed or stopped at any stage, in each mode, and come back: the
  * job goes on.  RETURN_ALL: every mode at every stage; without it, each of them somewhere. */
-#include "runtime/train/ps/client/process_testkit.h"
+#include "runtime/train/ps/client/process_testing.h"
 
 /* sync and async at every stage, the others in turn, and over one transport only. */
 static const char *const others[] = {"geo", "queue", "bounded", "backup"};

@@ -6,7 +6,7 @@
 #include "common/parse.h"
 #include "runtime/train/ckpt/chain.h"
 #include "runtime/train/ps/client/geo.h"
-#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/fit.h"
 #include "runtime/train/rpc/bytes.h"
 

@@ -5,7 +5,7 @@
  * the answer. */
 #include <string.h>
 
-#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/finite.h"
 #include "runtime/train/ps/client/geo.h"
 #include "runtime/train/rpc/bytes.h"

@@ -1,12 +1,12 @@
 /* Sync mode: unequal numbers of steps, backup workers, and that trainers together compute what one
  * with all their batches would. */
-#include "runtime/train/ps/client/testkit.h"
+#include "runtime/train/ps/client/client_testing.h"
 
 #include <poll.h>
 
 #include "runtime/net/net.h"
-#include "runtime/train/ps/client/internal.h"
-#include "runtime/train/ps/server/internal.h"
+#include "runtime/train/ps/client/client_internal.h"
+#include "runtime/train/ps/server/server_internal.h"
 
 enum { IDS = 20 };
 

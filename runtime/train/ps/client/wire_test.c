@@ -1,5 +1,5 @@
 /* Dense tables whose values and gradients travel in 16 bits: what is rounded, and what is not. */
-#include "runtime/train/ps/client/testkit.h"
+#include "runtime/train/ps/client/client_testing.h"
 
 #include "common/half.h"
 

@@ -2,7 +2,7 @@
  * going back to a checkpoint.  Shards read and write the data (snapshot.h, restore.h).  Runs on the
  * rpc's thread; pss_server_find_restored on the thread that starts the server. */
 #include "runtime/train/ps/say.h"
-#include "runtime/train/ps/server/internal.h"
+#include "runtime/train/ps/server/server_internal.h"
 
 void pss_server_make_saver(struct pss_server *s) {
     struct shard_saver_config config = {.server = s->config.index,

@@ -1,7 +1,7 @@
 /* Decides which data lanes a server accepts: those that present the key from their trainer's
  * welcome.  The front door's thread hands an accepted lane to its shard, with the stream that the
  * lane belongs to.  The key is needed only there; everything else goes by the stream. */
-#include "runtime/train/ps/server/internal.h"
+#include "runtime/train/ps/server/server_internal.h"
 
 #include <string.h>
 

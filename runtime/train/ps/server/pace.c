@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "runtime/net/net.h"
-#include "runtime/train/ps/server/internal.h"
+#include "runtime/train/ps/server/server_internal.h"
 #include "runtime/train/ps/shard/step.h"
 
 enum { WAIT_MAX_MS = 3600 * 1000 };

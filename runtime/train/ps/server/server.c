@@ -12,7 +12,7 @@
 #include "common/contract.h"
 #include "common/parse.h"
 #include "runtime/train/ps/say.h"
-#include "runtime/train/ps/server/internal.h"
+#include "runtime/train/ps/server/server_internal.h"
 #include "runtime/train/table/rocks.h"
 
 enum { TICK_MS = 50, HELLO_MS = 10000, WINDOW = 64 << 20 };

@@ -1,6 +1,6 @@
 /* How a server handles the control messages of trainers: hello, begin, barrier, finish, leave.
  * Other frames go to the shards.  Runs on the rpc's thread. */
-#include "runtime/train/ps/server/internal.h"
+#include "runtime/train/ps/server/server_internal.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 /* What a server does with peers that do not keep to the protocol: it refuses them, and goes on. */
-#include "runtime/train/ps/server/session_testkit.h"
+#include "runtime/train/ps/server/session_testing.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "common/clock_testkit.h"
+#include "common/clock_testing.h"
 #include "runtime/net/net.h"
-#include "runtime/train/ps/shard/slow_testkit.h"
+#include "runtime/train/ps/shard/slow_testing.h"
 
 static void nothing_is_done_before_hello(void **state) {
     static const uint8_t kinds[] = {RPC_FRAME_PING, RPC_FRAME_PULL_DENSE, RPC_FRAME_STEP,

@@ -1,6 +1,6 @@
 /* Who waits for whom: paces, steps and barriers; who leaves, and who does not come. */
-#include "common/clock_testkit.h"
-#include "runtime/train/ps/server/session_testkit.h"
+#include "common/clock_testing.h"
+#include "runtime/train/ps/server/session_testing.h"
 
 /* ---- a bound on staleness ---- */
 

@@ -1,6 +1,6 @@
 /* What a server does at each tick of its clock: it checks the leases of trainers, waits for those
  * that are missing or away, and decides when the job is over.  Runs on the rpc's thread. */
-#include "runtime/train/ps/server/internal.h"
+#include "runtime/train/ps/server/server_internal.h"
 
 #include <stdio.h>
 #include <unistd.h>

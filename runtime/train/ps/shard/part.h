@@ -86,7 +86,7 @@ void shard_rates_step(struct shard_tables *t);
 CO_MUST_CHECK int shard_rate_do(struct shard_tables *t, struct shard_table *st,
     const struct rpc_frame *f, struct rpc_frame **ret, struct co_err *err);
 
-/* policy.c */
+/* row_policy.c */
 
 /* Admission: removes from r the ids that get no row yet. */
 void shard_rows_admit(struct shard_table *st, struct shard_rows *r);

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "runtime/train/ps/shard/saver.h"
-#include "runtime/train/ps/shard/slow_testkit.h"
+#include "runtime/train/ps/shard/slow_testing.h"
 #include "runtime/train/ps/spec.h"
 
 enum { DEADLINE_MS = 60000 };

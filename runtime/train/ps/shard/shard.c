@@ -10,7 +10,7 @@
 #include "runtime/train/ps/shard/life.h"
 #include "runtime/train/ps/shard/restore.h"
 #include "runtime/train/ps/say.h"
-#include "runtime/train/ps/shard/meter.h"
+#include "runtime/train/ps/shard/counters.h"
 #include "runtime/train/ps/shard/lanes.h"
 #include "runtime/train/ps/shard/save.h"
 #include "runtime/train/ps/shard/step.h"

@@ -1,0 +1,246 @@
+/* Reads a machine's address, devices and programs from the system.  See machine.h. */
+#include "runtime/launch/node/machine.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <limits.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/contract.h"
+#include "common/parse.h"
+
+/* Variables that list visible devices, and the kind of device. */
+static const struct {
+    enum co_var variable;
+    enum job_device device;
+} visible[] = {
+    {CO_VAR_XPULINK_VISIBLE_DEVICES, JOB_DEVICE_XPU},
+    {CO_VAR_XPU_VISIBLE_DEVICES, JOB_DEVICE_XPU},
+    {CO_VAR_CUDA_VISIBLE_DEVICES, JOB_DEVICE_GPU},
+};
+static const struct {
+    const char *prefix; /* of files in /dev, before a number */
+    enum job_device device;
+} device_files[] = {
+    {"nvidia", JOB_DEVICE_GPU},
+    {"xpu", JOB_DEVICE_XPU},
+};
+
+static size_t count_files(const char *prefix) {
+    DIR *dir = opendir("/dev");
+    const size_t len = strlen(prefix);
+    size_t n = 0;
+    for (struct dirent *d; dir && (d = readdir(dir));) {
+        const char *rest = d->d_name + len;
+        n += strncmp(d->d_name, prefix, len) == 0 && *rest &&
+             rest[strspn(rest, "0123456789")] == '\0';
+    }
+    if (dir) {
+        (void)closedir(dir);
+    }
+    return n;
+}
+
+static void detect_devices(struct job_node *n) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(device_files); i++) {
+        size_t count = count_files(device_files[i].prefix);
+        for (size_t k = 0; k < count; k++) {
+            options_list_add_own(&n->visible, co_xasprintf("%zu", k));
+        }
+        if (count) {
+            n->device = device_files[i].device;
+            return;
+        }
+    }
+}
+
+static bool find_custom_device(struct job_node *n) {
+    const char *name = co_contract_getenv(CO_VAR_XCCL_BACKEND);
+    if (!name || !*name) {
+        return false;
+    }
+    CO_AUTOFREE char *variable = co_xasprintf("%s_VISIBLE_DEVICES", name);
+    for (char *p = variable; *p; p++) {
+        *p = (char)toupper((unsigned char)*p);
+    }
+    const char *listed = co_contract_getenv_of(variable);
+    n->device = JOB_DEVICE_CUSTOM;
+    n->device_name = name;
+    options_list_split(&n->visible, listed ? listed : "");
+    return true;
+}
+
+static void find_devices(struct job_node *n) {
+    if (find_custom_device(n)) {
+        return;
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(visible); i++) {
+        const char *text = co_contract_getenv(visible[i].variable);
+        if (text && strcmp(text, "all") != 0) {
+            options_list_split(&n->visible, text);
+            n->device = n->visible.n ? visible[i].device : JOB_DEVICE_CPU;
+            return;
+        }
+    }
+    detect_devices(n);
+}
+
+/* ---- address ----------------------------------------------------------------------------- */
+
+static char *format_address(const struct sockaddr *a, socklen_t len) {
+    char text[INET6_ADDRSTRLEN];
+    if (getnameinfo(a, len, text, sizeof(text), NULL, 0, NI_NUMERICHOST)) {
+        return NULL;
+    }
+    return co_xstrdup(text);
+}
+
+static char *find_address_of_name(void) {
+    char name[HOST_NAME_MAX + 1] = "";
+    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *a = NULL;
+    /* no deadline: the resolver has one of its own */
+    if (gethostname(name, sizeof(name) - 1) || getaddrinfo(name, NULL, &hints, &a)) {
+        return co_xstrdup("127.0.0.1");
+    }
+    char *text = format_address(a->ai_addr, a->ai_addrlen);
+    freeaddrinfo(a);
+    return text ? text : co_xstrdup("127.0.0.1");
+}
+
+/* The address from which this machine would send to other nodes.  It is needed when the host name
+ * is 127.0.1.1 in /etc/hosts, which other nodes cannot use.  Connecting a UDP socket makes the
+ * kernel choose the address without sending anything.  NULL: not found. */
+static char *find_address_towards(const char *others) {
+    const char *scheme = strstr(others, "://");
+    struct co_hostport hp;
+    if (co_parse_hostport("other nodes", scheme ? scheme + 3 : others, &hp, NULL)) {
+        return NULL;
+    }
+    struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *a = NULL;
+    char port[8];
+    (void)snprintf(port, sizeof(port), "%u", hp.port);
+    /* no deadline: the resolver has one of its own */
+    if (getaddrinfo(hp.host, port, &hints, &a)) {
+        return NULL;
+    }
+    CO_AUTOCLOSE int fd = socket(a->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_storage own;
+    socklen_t len = sizeof(own);
+    char *text = NULL;
+    /* no wait: a datagram socket sends nothing to connect */
+    if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) == 0 &&
+        getsockname(fd, (struct sockaddr *)&own, &len) == 0) {
+        text = format_address((struct sockaddr *)&own, len);
+    }
+    freeaddrinfo(a);
+    return text;
+}
+
+static char *find_address(const char *others) {
+    char *own = find_address_of_name();
+    if (strncmp(own, "127.", 4) == 0 && others) {
+        char *better = find_address_towards(others);
+        if (better) {
+            free(own);
+            return better;
+        }
+    }
+    return own;
+}
+
+/* ---- program and name -------------------------------------------------------------------- */
+
+static char *find_in_path(const char *program) {
+    const char *path = getenv("PATH");
+    for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
+        size_t len = strcspn(p, ":");
+        CO_AUTOFREE char *file = co_xasprintf("%.*s/%s", (int)len, p, program);
+        if (len && access(file, X_OK) == 0) {
+            return co_steal_ptr(file);
+        }
+        p += len + (p[len] == ':');
+    }
+    return NULL;
+}
+
+/* The interpreter of the virtual environment, or other home of Python, that this program was
+ * installed into, wherever a link to it may be: as of Python's own scripts.  Not in the system's
+ * folders: a package or a Dockerfile puts this program there, which says nothing about Python. */
+static char *find_beside(const char *program) {
+    static const char *const system[] = {"/usr/local/bin", "/usr/bin", "/bin"};
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    self[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(self, '/');
+    if (!slash) {
+        return NULL;
+    }
+    *slash = '\0';
+    for (size_t i = 0; i < CO_ARRAY_LEN(system); i++) {
+        if (strcmp(self, system[i]) == 0) {
+            return NULL;
+        }
+    }
+    CO_AUTOFREE char *file = co_xasprintf("%s/%s", self, program);
+    return access(file, X_OK) == 0 ? co_steal_ptr(file) : NULL;
+}
+
+static char *find_python(bool *ret_named) {
+    static char *(*const where[])(const char *program) = {find_beside, find_in_path};
+    const char *named = co_contract_getenv(CO_VAR_PYTHON);
+    *ret_named = named != NULL;
+    if (named) {
+        return co_xstrdup(named);
+    }
+    char *found = NULL;
+    for (size_t i = 0; i < CO_ARRAY_LEN(where) && !found; i++) {
+        found = where[i]("python3");
+        found = found ? found : where[i]("python");
+    }
+    return found ? found : co_xstrdup("python3"); /* starting it reports that there is none */
+}
+
+static char *make_pod_name(void) {
+    unsigned char random[6] = {0};
+    if (getrandom(random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random)) {
+        unsigned pid = (unsigned)getpid();
+        memcpy(random, &pid, sizeof(pid));
+    }
+    char *name = co_xcalloc(sizeof(random) + 1, 1);
+    for (size_t i = 0; i < sizeof(random); i++) {
+        name[i] = (char)('a' + random[i] % 26);
+    }
+    return name;
+}
+
+void node_look(const char *others, bool wants_address, struct job_node *ret) {
+    char dir[PATH_MAX];
+    *ret = (struct job_node){.device = JOB_DEVICE_CPU};
+    ret->ip = wants_address ? find_address(others) : co_xstrdup("127.0.0.1");
+    ret->pod = make_pod_name();
+    ret->python = find_python(&ret->python_named);
+    ret->dir = co_xstrdup(getcwd(dir, sizeof(dir)) ? dir : "");
+    char host[HOST_NAME_MAX + 1] = "";
+    bool named = gethostname(host, sizeof(host) - 1) == 0 && *host && !strchr(host, '/');
+    ret->host = named ? co_xstrdup(host) : NULL;
+    ret->in_pod =
+        co_contract_getenv_of("KUBERNETES_SERVICE_HOST") != NULL; /* kubelet sets it in every pod */
+    find_devices(ret);
+}
+
+void node_done(struct job_node *n) {
+    free(n->ip);
+    free(n->pod);
+    free(n->python);
+    free(n->dir);
+    free(n->host);
+    options_list_done(&n->visible);
+    *n = (struct job_node){.device = JOB_DEVICE_CPU};
+}

@@ -1,0 +1,151 @@
+/* Runs one node of a batch job (batch_node.h): starts the server and the trainer, waits, returns
+ * the exit code. */
+#include "runtime/legacy/cluster/batch_node.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/contract.h"
+#include "runtime/launch/process/children.h"
+
+struct node {
+    const struct cluster_node *what;
+    struct co_loop *loop;
+    struct proc_children *children;
+    bool has_server, trained, over;
+    int code;
+};
+
+static void end(struct node *n, int code) {
+    if (!n->over) {
+        n->over = true;
+        n->code = code;
+    }
+    proc_children_stop(n->children, n->what->grace_ms);
+}
+
+static void ended(void *arg, size_t i, int status) {
+    struct node *n = arg;
+    bool server = n->has_server && i == 0;
+    int code = proc_exit_code(status);
+    if (n->over) {
+        return;
+    }
+    if (code) {
+        char how[64];
+        proc_exit_text(status, how, sizeof(how));
+        (void)fprintf(stderr, "paddlerun: rank %u: the %s: %s\n", n->what->rank.rank,
+            server ? "server" : "trainer", how);
+        end(n, code);
+    } else if (!server) {
+        n->trained = true;
+    }
+}
+
+static void empty(void *arg, size_t n_lost) {
+    struct node *n = arg;
+    (void)n_lost;
+    co_loop_stop(n->loop);
+}
+
+static void killing(void *arg, size_t count, bool strays) {
+    const struct node *n = arg;
+    (void)fprintf(stderr, "paddlerun: rank %u: %zu %s did not end after SIGTERM: SIGKILL\n",
+        n->what->rank.rank, count, strays ? "left behind" : "processes");
+}
+
+static void interrupted(void *arg, int signo) {
+    end(arg, 128 + signo);
+}
+
+static int open_log(const struct cluster_node *n, const char *name, int *ret, struct co_err *err) {
+    *ret = -1;
+    if (!*n->log_dir) {
+        return 0;
+    }
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s.log", n->log_dir, name);
+    (void)mkdir(n->log_dir, 0777);
+    *ret = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    return *ret < 0 ? co_err_errno(err, errno, "%s", path) : 0;
+}
+
+static int start_program(struct node *n, char *const argv[], const char *log, struct co_err *err) {
+    CO_AUTOCLOSE int out = -1;
+    int r = open_log(n->what, log, &out, err);
+    const struct proc_spawn s = {.argv = argv, .in = -1, .out = out, .err = out, .session = true};
+    return r ? r : proc_children_start(n->children, &s, err);
+}
+
+static int start_server(struct node *n, struct co_err *err) {
+    const struct cluster_node *w = n->what;
+    CO_AUTOFREE char *trainers = co_xasprintf("--num_gradient_servers=%u", w->rank.size);
+    CO_AUTOFREE char *port = co_xasprintf("--port=%" PRId64, w->port);
+    CO_AUTOFREE char *dense = co_xasprintf("--ports_num=%" PRId64, w->ports_num);
+    CO_AUTOFREE char *sparse =
+        co_xasprintf("--ports_num_for_sparse=%" PRId64, w->ports_num_for_sparse);
+    char *const argv[] = {(char *)(uintptr_t)w->pserver, trainers, port, dense, sparse, NULL};
+    return start_program(n, argv, "pserver", err);
+}
+
+static void set_number(enum co_var var, int64_t value) {
+    char text[24];
+    (void)snprintf(text, sizeof(text), "%" PRId64, value);
+    (void)setenv(co_contract[var].name, text, 1);
+}
+
+/* The variables that the scripts of 0.8 to 0.12 were meant to export. */
+static void set_environment(const struct cluster_node *w) {
+    set_number(CO_VAR_INIT_PORT, w->port);
+    set_number(CO_VAR_INIT_PORTS_NUM, w->ports_num);
+    set_number(CO_VAR_INIT_PORTS_NUM_FOR_SPARSE, w->ports_num_for_sparse);
+    set_number(CO_VAR_INIT_NUM_GRADIENT_SERVERS, w->rank.size);
+    set_number(CO_VAR_INIT_TRAINER_ID, w->rank.rank);
+    (void)setenv(co_contract[CO_VAR_INIT_PSERVERS].name, w->servers, 1);
+    (void)setenv(co_contract[CO_VAR_CLUSTER_TRAIN].name, "True", 1);
+    (void)setenv(co_contract[CO_VAR_INIT_USE_GPU].name, "False", 0);
+    (void)setenv(co_contract[CO_VAR_INIT_TRAINER_COUNT].name, "1", 0);
+}
+
+static int run_program(struct node *n, struct co_err *err) {
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+    struct co_signal *s[CO_ARRAY_LEN(signals)] = {NULL};
+    int r = 0;
+    for (size_t i = 0; !r && i < CO_ARRAY_LEN(signals); i++) {
+        bool nohup = signals[i] == SIGHUP && co_signal_ignored(SIGHUP);
+        r = nohup ? 0 : co_signal_new(n->loop, signals[i], interrupted, n, &s[i], err);
+    }
+    set_environment(n->what);
+    n->has_server = n->what->rank.local == 0;
+    r = r || !n->has_server ? r : start_server(n, err);
+    r = r ? r : start_program(n, n->what->argv, "train", err);
+    if (r) {
+        n->over = true;
+        proc_children_stop(n->children, n->what->grace_ms);
+    }
+    proc_children_started(n->children);
+    co_loop_run(n->loop);
+    for (size_t i = 0; i < CO_ARRAY_LEN(signals); i++) {
+        co_signal_free(s[i]);
+    }
+    return r;
+}
+
+int cluster_node_run(const struct cluster_node *what, int *ret_code, struct co_err *err) {
+    static const struct proc_children_fns fns = {
+        .ended = ended, .killing = killing, .empty = empty};
+    CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
+    CO_CLEANUP(proc_children_freep) struct proc_children *children = NULL;
+    int r = co_loop_new(&loop, err);
+    struct node n = {.what = what, .loop = loop};
+    r = r ? r : proc_children_new(loop, &fns, &n, &children, err);
+    n.children = children;
+    r = r ? r : run_program(&n, err);
+    *ret_code = n.code;
+    return r;
+}

@@ -1,0 +1,443 @@
+/* A cluster_train job from start to end: one ssh session per host; the first failure stops all
+ * hosts, and its last log lines are shown. */
+#include "runtime/legacy/cluster/ssh_job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "common/parse.h"
+#include "runtime/legacy/cluster/session.h"
+#include "runtime/launch/process/spawn.h"
+
+enum {
+    LAST_EVERY_MS = 10000, /* how often the last line of the first host's log is shown */
+    TAIL_MS = 3000,        /* how long a failed host has to send its last log lines */
+    SLACK_MS = 5000,       /* how long ssh has to end after its host has stopped everything */
+    ADDRESSES_MAX = 64 << 10,
+};
+
+struct cluster {
+    const struct cluster_conf *conf;
+    const struct cluster_options *options;
+    struct co_loop *loop;
+    struct cluster_ssh_session *session;
+    char *dir, *addresses; /* owned */
+    size_t n_copied, n_ready, n_trained, n_gone;
+    bool stopping, killed;
+    bool told;                                 /* a signal asked us to stop */
+    const struct cluster_ssh_session *failing; /* sends its last log lines before all are stopped */
+    int code;                                  /* the exit code, valid once stopping */
+    struct co_timer *timer; /* deadline of the current wait: ready, grace, tail or stop */
+    void (*due)(struct cluster *c);
+    struct co_timer *last;
+    int64_t start;
+};
+
+static void say(const char *fmt, ...) CO_PRINTF(1, 2);
+static void say(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    (void)fputs("paddlerun: ", stdout);
+    (void)vprintf(fmt, ap);
+    (void)putchar('\n');
+    (void)fflush(stdout);
+    va_end(ap);
+}
+
+static void wait_for(struct cluster *c, int64_t ms, void (*due)(struct cluster *c)) {
+    c->due = due;
+    co_timer_start(c->timer, ms);
+}
+
+static void timer_due(void *arg) {
+    struct cluster *c = arg;
+    c->due(c);
+}
+
+/* ---- the end ---------------------------------------------------------------------------- */
+
+static void kill_all(struct cluster *c) {
+    c->killed = true;
+    for (size_t i = 0; i < c->conf->n_hosts; i++) {
+        struct cluster_ssh_session *s = &c->session[i];
+        if (s->pid) {
+            say("node %zu (%s) does not answer, giving up its ssh", i, s->host->name);
+            (void)kill(-s->pid, SIGKILL);
+        }
+        if (s->tar) {
+            (void)kill(-s->tar, SIGKILL);
+        }
+    }
+}
+
+static void stop_all(struct cluster *c) {
+    co_timer_stop(c->last);
+    for (size_t i = 0; i < c->conf->n_hosts; i++) {
+        struct cluster_ssh_session *s = &c->session[i];
+        s->leaving = true;
+        if (s->state == CLUSTER_SESSION_COPYING) {
+            if (s->pid) {
+                (void)kill(-s->pid, SIGTERM);
+            }
+        } else {
+            cluster_ssh_session_tell(s, "stop\n");
+        }
+    }
+    wait_for(c, c->options->stop_ms + SLACK_MS, kill_all);
+    if (c->n_gone == c->conf->n_hosts) {
+        co_loop_stop(c->loop);
+    }
+}
+
+static void end(struct cluster *c, int code) {
+    if (!c->stopping) {
+        c->stopping = true;
+        c->code = code;
+        stop_all(c);
+    }
+}
+
+/* Asks the failed host for the last lines of its log; then all hosts are stopped. */
+static void fail(struct cluster *c, struct cluster_ssh_session *s, const char *log, int code) {
+    if (c->stopping) {
+        return;
+    }
+    c->stopping = true;
+    c->failing = s;
+    c->code = code ? code : 1;
+    char ask[64];
+    (void)snprintf(ask, sizeof(ask), "tail %s 20\n", log);
+    say("node %zu (%s): %s ended with exit code %d; last lines of %s/log/%s.log:", s->index,
+        s->host->name, strcmp(log, "train") == 0 ? "the trainer" : "the server", code, c->dir, log);
+    cluster_ssh_session_tell(s, ask);
+    wait_for(c, TAIL_MS, stop_all);
+}
+
+/* ---- what hosts tell -------------------------------------------------------------------- */
+
+static void no_server(struct cluster *c) {
+    for (size_t i = 0; i < c->conf->n_hosts && !c->stopping; i++) {
+        struct cluster_ssh_session *s = &c->session[i];
+        if (s->state == CLUSTER_SESSION_STARTING) {
+            say("node %zu (%s): no server on port %lld within %.0f s", i, s->host->name,
+                (long long)c->conf->port, (double)c->options->ready_ms / 1000);
+            c->stopping = true;
+            c->failing = s;
+            c->code = 1;
+            cluster_ssh_session_tell(s, "tail server 20\n");
+            wait_for(c, TAIL_MS, stop_all);
+        }
+    }
+}
+
+static void ready(void *arg, struct cluster_ssh_session *s) {
+    struct cluster *c = arg;
+    if (s->state != CLUSTER_SESSION_STARTING || c->stopping) {
+        return;
+    }
+    s->state = CLUSTER_SESSION_READY;
+    if (++c->n_ready < c->conf->n_hosts) {
+        return;
+    }
+    say("servers listen on all %zu hosts, %.1f s; starting trainers", c->n_ready,
+        (double)(co_now_ms() - c->start) / 1000);
+    co_timer_stop(c->timer);
+    for (size_t i = 0; i < c->conf->n_hosts; i++) {
+        c->session[i].state = CLUSTER_SESSION_TRAINING;
+        cluster_ssh_session_tell(&c->session[i], "go\n");
+    }
+    co_timer_start(c->last, LAST_EVERY_MS);
+}
+
+static void grace_over(struct cluster *c) {
+    end(c, 0);
+}
+
+static void check_completed(struct cluster *c) {
+    size_t servers = 0;
+    for (size_t i = 0; i < c->conf->n_hosts; i++) {
+        servers += !c->session[i].server_ended;
+    }
+    if (c->n_trained == c->conf->n_hosts && servers == 0) {
+        end(c, 0);
+    }
+}
+
+static void trained(struct cluster *c, struct cluster_ssh_session *s) {
+    s->state = CLUSTER_SESSION_TRAINED;
+    c->n_trained++;
+    say("node %zu (%s): trainer has finished, %zu of %zu", s->index, s->host->name, c->n_trained,
+        c->conf->n_hosts);
+    if (c->n_trained == c->conf->n_hosts) {
+        co_timer_stop(c->last);
+        wait_for(c, c->options->grace_ms, grace_over);
+    }
+}
+
+static void ended(void *arg, struct cluster_ssh_session *s, const char *what, int code) {
+    struct cluster *c = arg;
+    bool trainer = strcmp(what, "train") == 0;
+    if (c->stopping) {
+        return;
+    }
+    if (code || (trainer && s->state != CLUSTER_SESSION_TRAINING)) {
+        fail(c, s, what, code);
+    } else if (trainer) {
+        trained(c, s);
+    } else if (c->n_ready < c->conf->n_hosts) {
+        fail(c, s, what, 1);
+    }
+    if (!c->stopping) {
+        check_completed(c);
+    }
+}
+
+static void told_tail(void *arg, struct cluster_ssh_session *s) {
+    struct cluster *c = arg;
+    if (c->failing == s) {
+        c->failing = NULL;
+        (void)fputs(s->lines.data ? s->lines.data : "    (nothing)\n", stdout);
+        stop_all(c);
+    } else if (*s->last && !c->stopping) {
+        say("%.0f s, node %zu: %s", (double)(co_now_ms() - c->start) / 1000, s->index, s->last);
+    }
+}
+
+static const struct cluster_session_ops ops = {.ready = ready, .ended = ended, .tail = told_tail};
+
+static void look_at_log(void *arg) {
+    struct cluster *c = arg;
+    cluster_ssh_session_tell(&c->session[0], "tail train 1\n");
+    co_timer_start(c->last, LAST_EVERY_MS);
+}
+
+/* ---- ssh processes ---------------------------------------------------------------------- */
+
+static int start_job(struct cluster *c, struct cluster_ssh_session *s, struct co_err *err) {
+    CO_AUTOFREE char *script =
+        cluster_run_script(c->conf, c->options, c->dir, s->index, c->addresses);
+    s->state = CLUSTER_SESSION_STARTING;
+    return cluster_ssh_session_start(s, c->options, script, -1, err);
+}
+
+static int start_copy(struct cluster *c, struct cluster_ssh_session *s, struct co_err *err) {
+    CO_AUTOFREE char *script = cluster_receive_script(c->dir);
+    const char *const argv[] = {"tar", "-C", c->options->package, "-cf", "-", ".", NULL};
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0) {
+        return co_err_errno(err, errno, "pipe");
+    }
+    CO_AUTOCLOSE int from = ends[0];
+    CO_AUTOCLOSE int to = ends[1];
+    struct proc_spawn tar = proc_spawn_session(argv);
+    tar.out = to;
+    int r = proc_spawn(&tar, &s->tar, err);
+    return r ? r : cluster_ssh_session_start(s, c->options, script, from, err);
+}
+
+static void lost(struct cluster *c, struct cluster_ssh_session *s, int status) {
+    char how[64];
+    proc_exit_text(status, how, sizeof(how));
+    const char *why = proc_tail_last_line(&s->complaint);
+    say("node %zu (%s): %s: ssh ended with %s%s%s", s->index, s->host->name,
+        s->state == CLUSTER_SESSION_COPYING ? "the package was not copied" : "connection lost", how,
+        *why ? ": " : "", why);
+    end(c, 1);
+}
+
+static void gone(struct cluster *c, struct cluster_ssh_session *s) {
+    s->state = CLUSTER_SESSION_GONE;
+    c->n_gone++;
+    if (c->stopping && c->n_gone == c->conf->n_hosts) {
+        co_loop_stop(c->loop);
+    }
+}
+
+static void not_started(struct cluster *c, struct cluster_ssh_session *s, const char *why) {
+    say("node %zu (%s): %s", s->index, s->host->name, why);
+    gone(c, s);
+    end(c, 1);
+}
+
+/* The package has been copied and tar has ended. Its code 1 means that a file changed meanwhile. */
+static void copied(struct cluster *c, struct cluster_ssh_session *s) {
+    struct co_err err = {0};
+    if (WIFEXITED(s->tar_status) && WEXITSTATUS(s->tar_status) > 1) {
+        not_started(c, s, "the package could not be read whole, tar told why");
+        return;
+    }
+    c->n_copied++;
+    if (c->n_copied == c->conf->n_hosts) {
+        say("copied to all %zu hosts, %.1f s", c->n_copied,
+            (double)(co_now_ms() - c->start) / 1000);
+        wait_for(c, c->options->ready_ms, no_server);
+    }
+    if (start_job(c, s, &err)) {
+        not_started(c, s, co_err_text(&err));
+    }
+}
+
+static void ssh_ended(struct cluster *c, struct cluster_ssh_session *s, int status) {
+    cluster_ssh_session_drain(s);
+    if (s->state == CLUSTER_SESSION_COPYING && status == 0 && !c->stopping) {
+        s->received = true;
+        return;
+    }
+    bool expected = s->leaving || c->killed;
+    if (!expected && !c->stopping) {
+        lost(c, s, status);
+    } else if (c->failing && c->due == stop_all) {
+        stop_all(c); /* it will not tell its last lines any more */
+    }
+    gone(c, s);
+}
+
+/* Both processes that copy have ended, in whatever order. */
+static void copy_ended(struct cluster *c, struct cluster_ssh_session *s) {
+    s->received = false;
+    if (c->stopping) {
+        gone(c, s);
+    } else {
+        copied(c, s);
+    }
+}
+
+static void child_ended(void *arg, int signo) {
+    struct cluster *c = arg;
+    int status = 0;
+    pid_t pid;
+    (void)signo;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        for (size_t i = 0; i < c->conf->n_hosts; i++) {
+            struct cluster_ssh_session *s = &c->session[i];
+            if (cluster_ssh_session_reaped(s, pid, status)) {
+                ssh_ended(c, s, status);
+            }
+            if (s->received && !s->tar) {
+                copy_ended(c, s);
+            }
+        }
+    }
+}
+
+static void interrupted(void *arg, int signo) {
+    struct cluster *c = arg;
+    if (c->stopping) {
+        kill_all(c);
+        return;
+    }
+    say("%s: stopping the job on all hosts", signo == SIGINT ? "interrupted" : "terminated");
+    c->told = true;
+    end(c, 128 + signo);
+}
+
+/* ---- start ------------------------------------------------------------------------------ */
+
+/* The address that trainers get: numeric if this machine can resolve it, otherwise the name. */
+static char *resolve(const char *name) {
+    char text[NI_MAXHOST];
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *a = NULL;
+    /* no deadline: the resolver has one of its own */
+    if (getaddrinfo(name, NULL, &hints, &a) || !a) {
+        return co_xstrdup(name);
+    }
+    int r = getnameinfo(a->ai_addr, a->ai_addrlen, text, sizeof(text), NULL, 0, NI_NUMERICHOST);
+    freeaddrinfo(a);
+    return co_xstrdup(r ? name : text);
+}
+
+static int resolve_all(struct cluster *c, struct co_err *err) {
+    CO_AUTOBUF struct co_buf b = CO_BUF(ADDRESSES_MAX);
+    int r = 0;
+    for (size_t i = 0; !r && i < c->conf->n_hosts; i++) {
+        CO_AUTOFREE char *address = resolve(c->conf->hosts[i].name);
+        r = co_buf_addf(&b, err, "%s%s", i ? "," : "", address);
+    }
+    c->addresses = co_buf_take(&b);
+    return r;
+}
+
+static int start_all(struct cluster *c, struct co_err *err) {
+    int r = 0;
+    for (size_t i = 0; !r && i < c->conf->n_hosts; i++) {
+        struct cluster_ssh_session *s = &c->session[i];
+        r = c->options->package ? start_copy(c, s, err) : start_job(c, s, err);
+    }
+    if (!r && !c->options->package) {
+        wait_for(c, c->options->ready_ms, no_server);
+    }
+    return r;
+}
+
+static int go(struct cluster *c, struct co_err *err) {
+    static const struct {
+        int signo;
+        void (*fn)(void *arg, int signo);
+    } signals[] = {{SIGCHLD, child_ended}, {SIGINT, interrupted}, {SIGTERM, interrupted},
+        {SIGHUP, interrupted}};
+    struct co_signal *s[CO_ARRAY_LEN(signals)] = {NULL};
+    int r = 0;
+    for (size_t i = 0; !r && i < CO_ARRAY_LEN(signals); i++) {
+        bool nohup = signals[i].signo == SIGHUP && co_signal_ignored(SIGHUP);
+        r = nohup ? 0 : co_signal_new(c->loop, signals[i].signo, signals[i].fn, c, &s[i], err);
+    }
+    r = r ? r : start_all(c, err);
+    if (!r) {
+        co_loop_run(c->loop);
+    } else {
+        kill_all(c);
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(signals); i++) {
+        co_signal_free(s[i]);
+    }
+    return r;
+}
+
+int cluster_run(const struct cluster_conf *conf, const struct cluster_options *options,
+    int *ret_code, struct co_err *err) {
+    CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
+    struct cluster c = {.conf = conf, .options = options, .start = co_now_ms()};
+    time_t now = time(NULL);
+    struct tm tm;
+    proc_files_raise();
+    int r = co_loop_new(&loop, err);
+    if (r) {
+        return r;
+    }
+    (void)signal(SIGPIPE, SIG_IGN);
+    c.loop = loop;
+    c.timer = co_timer_new(loop, timer_due, &c);
+    c.last = co_timer_new(loop, look_at_log, &c);
+    c.dir = cluster_dir(conf, options, localtime_r(&now, &tm));
+    c.session = co_xcalloc(conf->n_hosts, sizeof(*c.session));
+    for (size_t i = 0; i < conf->n_hosts; i++) {
+        cluster_ssh_session_init(&c.session[i], loop, i, &conf->hosts[i], &ops, &c);
+    }
+    say("job of %zu hosts in %s", conf->n_hosts, c.dir);
+    r = resolve_all(&c, err);
+    r = r ? r : go(&c, err);
+    if (!r) {
+        *ret_code = c.code;
+        say("job %s after %.1f s",
+            c.told        ? "stopped"
+            : c.code == 0 ? "completed"
+                          : "failed",
+            (double)(co_now_ms() - c.start) / 1000);
+    }
+    for (size_t i = 0; i < conf->n_hosts; i++) {
+        cluster_ssh_session_done(&c.session[i]);
+    }
+    free(c.session);
+    free(c.dir);
+    free(c.addresses);
+    return r;
+}

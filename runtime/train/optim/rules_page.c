@@ -1,0 +1,144 @@
+/* What rules, schedules and initialisers there are, as a page. */
+#include "runtime/train/optim/rules_page.h"
+
+#include "common/mem.h"
+#include "runtime/train/optim/init.h"
+#include "runtime/train/optim/optim.h"
+#include "runtime/train/optim/schedule.h"
+
+/* A table of names with a table of parameters behind it. */
+static const char rules_text[] =
+    "Of tables (`optimizer` in `struct rt_table_spec`), and of `rt_optimizer_new`: "
+    "`adagrad:lr=0.05,epsilon=1e-6`. p is a value, g its gradient, t the number of updates of its "
+    "row, [x] the mean of x over the row; state is what is kept with it. Rules for whole rows are "
+    "not for dense tables, which are cut into pieces.\n\n"
+    "| rule | state a value | a row | lr | formula | |\n| --- | --- | --- | --- | --- | --- |\n";
+static const char common_text[] =
+    "\n### What all rules have\n\n"
+    "The gradient is put within clip_value, then scaled to clip_norm (sparse tables: row by row; "
+    "not "
+    "for dense ones); then decay is added; then comes the rule; then bounds.\n\n"
+    "| parameter | default | |\n| --- | --- | --- |\n";
+static const char own_text[] = "\n### What rules have of their own\n\n"
+                               "| rule | parameter | default | |\n| --- | --- | --- | --- |\n";
+static const char schedules_text[] =
+    "\n## Learning rates over time\n\n"
+    "Of tables (`schedule` in `struct rt_table_spec`), and of `rt_schedule_new`: "
+    "`cosine:steps=10000,warmup=500`, `piecewise:at=100:200,values=1:0.1:0.01`. lr is the rule's, "
+    "or "
+    "what `rt_set_rate` has made of it; t counts steps, from 0; n is t / steps, or its floor with "
+    "staircase=1.\n\n"
+    "| schedule | formula | Paddle's |\n| --- | --- | --- |\n";
+static const char params_text[] =
+    "\n### Parameters\n\n"
+    "| schedule | parameter | default | |\n| --- | --- | --- | --- |\n";
+static const char init_text[] = "\n## First values of rows\n\n"
+                                "Of sparse tables (`init` in `struct rt_table_spec`): "
+                                "`uniform:min=-0.1,max=0.1`. u(k) is uniform "
+                                "and n normal, pure functions of seed, id and place in the row.\n\n"
+                                "| initialiser | formula | |\n| --- | --- | --- |\n";
+static const char init_params_text[] =
+    "\n### Parameters\n\n"
+    "| initialiser | parameter | default | |\n| --- | --- | --- | --- |\n";
+
+static int add_rules(struct co_buf *to, struct co_err *err) {
+    size_t n;
+    const struct optim_rule *rules = optim_rules(&n);
+    int rc = co_buf_adds(to, rules_text, err);
+
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        rc = co_buf_addf(to, err, "| `%s` | %zu | %zu | %g | %s | %s%s |\n", rules[i].name,
+            rules[i].planes, rules[i].scalars, (double)rules[i].lr, rules[i].formula, rules[i].help,
+            rules[i].whole ? "; whole rows" : "");
+    }
+    return rc;
+}
+
+static int add_hypers(struct co_buf *to, struct co_err *err) {
+    size_t n;
+    const struct optim_rule *rules = optim_rules(&n);
+    const struct optim_hyper *h;
+    int rc = co_buf_adds(to, common_text, err);
+
+    for (size_t i = OPTIM_LR + 1; i < OPTIM_COMMON && rc == 0; i++) {
+        h = optim_hyper_at(&rules[0], i);
+        rc = co_buf_addf(to, err, "| `%s` | %g | %s |\n", h->name, (double)h->initial, h->help);
+    }
+    rc = rc < 0 ? rc : co_buf_adds(to, own_text, err);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        for (size_t k = 0; k < rules[i].n_hypers && rc == 0; k++) {
+            h = &rules[i].hypers[k];
+            rc = co_buf_addf(to, err, "| `%s` | `%s` | %g | %s |\n", rules[i].name, h->name,
+                (double)h->initial, h->help);
+        }
+    }
+    return rc;
+}
+
+static int add_params(struct co_buf *to, const struct optim_schedule_kind *k, struct co_err *err) {
+    int rc = 0;
+
+    for (size_t i = 0; i < OPTIM_SCHEDULE_PARAMS && k->params[i].name && rc == 0; i++) {
+        const struct optim_schedule_param *p = &k->params[i];
+
+        rc = co_buf_addf(
+            to, err, "| `%s` | `%s` | %g | %s |\n", k->name, p->name, p->initial, p->help);
+    }
+    if (k->at && rc == 0) {
+        rc = co_buf_addf(to, err, "| `%s` | `at` | | steps, ascending: `100:200` |\n", k->name);
+    }
+    if (k->values && rc == 0) {
+        rc = co_buf_addf(to, err, "| `%s` | `values` | | as many%s, of lr: `1:0.1%s` |\n", k->name,
+            k->values == 2 ? " and one" : "", k->values == 2 ? ":0.01" : "");
+    }
+    return rc;
+}
+
+static int add_schedules(struct co_buf *to, struct co_err *err) {
+    size_t n, n_common;
+    const struct optim_schedule_kind *kinds = optim_schedule_kinds(&n);
+    const struct optim_schedule_param *common = optim_schedule_common(&n_common);
+    int rc = co_buf_adds(to, schedules_text, err);
+
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        rc = co_buf_addf(
+            to, err, "| `%s` | %s | %s |\n", kinds[i].name, kinds[i].formula, kinds[i].help);
+    }
+    rc = rc < 0 ? rc : co_buf_adds(to, params_text, err);
+    for (size_t i = 0; i < n_common && rc == 0; i++) {
+        rc = co_buf_addf(to, err, "| all | `%s` | %g | %s |\n", common[i].name, common[i].initial,
+            common[i].help);
+    }
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        rc = add_params(to, &kinds[i], err);
+    }
+    return rc;
+}
+
+static int add_initialisers(struct co_buf *to, struct co_err *err) {
+    size_t n;
+    const struct optim_init_kind *kinds = optim_init_kinds(&n);
+    int rc = co_buf_adds(to, init_text, err);
+
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        rc = co_buf_addf(
+            to, err, "| `%s` | %s | %s |\n", kinds[i].name, kinds[i].formula, kinds[i].help);
+    }
+    rc = rc < 0 ? rc : co_buf_adds(to, init_params_text, err);
+    for (size_t i = 0; i < n * OPTIM_INIT_PARAMS && rc == 0; i++) {
+        const struct optim_init_kind *k = &kinds[i / OPTIM_INIT_PARAMS];
+        const struct optim_init_param *p = &k->params[i % OPTIM_INIT_PARAMS];
+
+        rc = p->name ? co_buf_addf(to, err, "| `%s` | `%s` | %g | %s |\n", k->name, p->name,
+                           p->initial, p->help)
+                     : 0;
+    }
+    return rc;
+}
+
+int optim_markdown(struct co_buf *to, struct co_err *err) {
+    int rc = add_rules(to, err);
+    rc = rc < 0 ? rc : add_hypers(to, err);
+    rc = rc < 0 ? rc : add_schedules(to, err);
+    return rc < 0 ? rc : add_initialisers(to, err);
+}
