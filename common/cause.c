@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-struct line {
+struct text_line {
     const char *text;
     size_t len;
     bool indented;
@@ -23,7 +23,7 @@ static bool is_blank(char c) {
 }
 
 /* Takes the next line off the text, without blanks at its ends. */
-static bool take_line(const char **text, const char *end, struct line *ret) {
+static bool take_line(const char **text, const char *end, struct text_line *ret) {
     if (*text >= end) {
         return false;
     }
@@ -38,24 +38,24 @@ static bool take_line(const char **text, const char *end, struct line *ret) {
     while (to > from && is_blank(to[-1])) {
         to--;
     }
-    *ret = (struct line){from, (size_t)(to - from), from > *text};
+    *ret = (struct text_line){from, (size_t)(to - from), from > *text};
     *text = stop + 1;
     return true;
 }
 
-static bool begins(const struct line *l, const char *with) {
+static bool begins(const struct text_line *l, const char *with) {
     size_t n = strlen(with);
     return l->len >= n && memcmp(l->text, with, n) == 0;
 }
 
 /* A frame of a Python traceback.  The header of the traceback may have been cut off, so it is not
  * required. */
-static bool is_frame(const struct line *l) {
+static bool is_frame(const struct text_line *l) {
     return l->indented && begins(l, "File \"") && memmem(l->text, l->len, "\", line ", 8);
 }
 
 /* Number of letters, digits, dots and underscores that the line begins with. */
-static size_t name_length(const struct line *l) {
+static size_t name_length(const struct text_line *l) {
     size_t n = 0;
     while (n < l->len &&
            (isalnum((unsigned char)l->text[n]) || l->text[n] == '.' || l->text[n] == '_')) {
@@ -65,7 +65,7 @@ static size_t name_length(const struct line *l) {
 }
 
 /* "ValueError: ...", "some.module.Exception", "FatalError: ..." */
-static bool names_exception(const struct line *l) {
+static bool names_exception(const struct text_line *l) {
     static const char *const ends[] = {"Error", "Exception", "Interrupt", "Exit"};
     size_t n = name_length(l);
     bool whole = n == l->len || l->text[n] == ':';
@@ -79,7 +79,7 @@ static bool names_exception(const struct line *l) {
 }
 
 /* The word occurs, and not as a part of a longer word. */
-static bool has_word(const struct line *l, const char *word) {
+static bool has_word(const struct text_line *l, const char *word) {
     size_t n = strlen(word);
     const char *at = l->text, *end = l->text + l->len;
     while ((at = memmem(at, (size_t)(end - at), word, n))) {
@@ -94,7 +94,7 @@ static bool has_word(const struct line *l, const char *word) {
 }
 
 /* "F0102 15:04:05.678": a line of glog at one of these levels. */
-static bool is_glog(const struct line *l, const char *levels) {
+static bool is_glog(const struct text_line *l, const char *levels) {
     size_t n = 1;
     while (n < l->len && n < 6 && isdigit((unsigned char)l->text[n])) {
         n++;
@@ -102,7 +102,7 @@ static bool is_glog(const struct line *l, const char *levels) {
     return l->len > 5 && strchr(levels, *l->text) && n == 5 && l->text[5] == ' ';
 }
 
-static bool names_error(const struct line *l) {
+static bool names_error(const struct text_line *l) {
     static const char *const words[] = {"ERROR", "FATAL", "CRITICAL"};
     bool found = names_exception(l) || is_glog(l, "EF");
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && !found; i++) {
@@ -113,14 +113,14 @@ static bool names_error(const struct line *l) {
 
 /* A report of progress never says why a program failed; it is often the last line of a killed one.
  */
-static bool is_progress(const struct line *l) {
+static bool is_progress(const struct text_line *l) {
     return is_glog(l, "I") || has_word(l, "INFO") || has_word(l, "DEBUG") ||
            memmem(l->text, l->len, "level=info", 10) ||
            memmem(l->text, l->len, "level=debug", 11) || begins(l, "TRAIN --->");
 }
 
 const char *co_cause_line(const char *text, size_t len, size_t *ret_len) {
-    struct line l, traced = {0}, error = {0}, said = {0}, last = {0};
+    struct text_line l, traced = {0}, error = {0}, said = {0}, last = {0};
     bool in_frames = false;
     const char *end = text + len;
     for (const char *at = text; take_line(&at, end, &l);) {
@@ -136,7 +136,7 @@ const char *co_cause_line(const char *text, size_t len, size_t *ret_len) {
         }
         in_frames = in_frames || is_frame(&l);
     }
-    struct line cause = traced.len ? traced : error.len ? error : said;
+    struct text_line cause = traced.len ? traced : error.len ? error : said;
     if (cause.len && memmem(last.text, last.len, cause.text, cause.len)) {
         cause = last;
     }

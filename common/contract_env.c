@@ -54,16 +54,16 @@ void co_contract_links(
 }
 
 /* Values that had blanks at their end: getenv's live for ever, and so do these. */
-struct kept {
-    struct kept *next;
+struct kept_value {
+    struct kept_value *next;
     char text[];
 };
 
 static const char *keep(const char *value, size_t len) {
     static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER; /* guards all */
-    static struct kept *all;
+    static struct kept_value *all;
     pthread_mutex_lock(&m);
-    struct kept *k = all;
+    struct kept_value *k = all;
     while (k && (strlen(k->text) != len || memcmp(k->text, value, len) != 0)) {
         k = k->next;
     }

@@ -13,7 +13,17 @@
 
 enum { LINE_MAX_BYTES = 8 * 1024, HEADERS_MAX = 100 };
 
-enum state { STATUS, HEADER, LENGTH, UNTIL_CLOSE, CHUNK_SIZE, CHUNK, CHUNK_END, TRAILER, COMPLETE };
+enum answer_state {
+    STATUS,
+    HEADER,
+    LENGTH,
+    UNTIL_CLOSE,
+    CHUNK_SIZE,
+    CHUNK,
+    CHUNK_END,
+    TRAILER,
+    COMPLETE
+};
 
 void co_http_answer_init(struct co_http_answer *a, size_t max_body) {
     *a = (struct co_http_answer){

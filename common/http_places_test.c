@@ -1,7 +1,7 @@
 #include "common/clock_testing.h"
 #include "common/httpd_testing.h"
 
-static void reopen(struct world *w, const struct co_httpd_options *o) {
+static void reopen(struct httpd_world *w, const struct co_httpd_options *o) {
     co_httpd_close(co_steal_ptr(w->h));
     assert_int_equal(
         co_httpd_open(w->l, "127.0.0.1:0", routes, CO_ARRAY_LEN(routes), w, o, &w->h, NULL), 0);
@@ -9,7 +9,7 @@ static void reopen(struct world *w, const struct co_httpd_options *o) {
 
 enum { MANY = 64 };
 
-static void dial_many(struct world *w, int fds[MANY], uint32_t host) {
+static void dial_many(struct httpd_world *w, int fds[MANY], uint32_t host) {
     for (int i = 0; i < MANY; i++) {
         fds[i] = dial_from(co_httpd_port(w->h), host);
     }
@@ -24,7 +24,7 @@ static void close_many(int fds[MANY]) {
 static void silent_connections_make_room(void **state) {
     static const struct co_httpd_options rows[] = {{0}, {.max_connections = 4, .max_per_peer = 4},
         {.max_connections = 4, .max_per_peer = 100}, {.max_connections = 8, .max_per_peer = 1}};
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         int fds[MANY];
         reopen(w, &rows[i]);
@@ -35,7 +35,7 @@ static void silent_connections_make_room(void **state) {
     }
 }
 
-static void ask_hello(struct world *w, int fd) {
+static void ask_hello(struct httpd_world *w, int fd) {
     CO_AUTOBUF struct co_buf b = CO_BUF(4096);
     say(fd, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
     while (!b.data || !strstr(b.data, "\r\n\r\nhello\n")) {
@@ -44,7 +44,7 @@ static void ask_hello(struct world *w, int fd) {
 }
 
 /* All but the last n were closed; the very last. */
-static int expect_open(struct world *w, const int fds[MANY], int n) {
+static int expect_open(struct httpd_world *w, const int fds[MANY], int n) {
     struct co_buf b = CO_BUF(4096);
     for (int i = 0; i < MANY - n; i++) {
         assert_false(receive(w, fds[i], &b));
@@ -58,7 +58,7 @@ static int expect_open(struct world *w, const int fds[MANY], int n) {
 }
 
 static void one_address_takes_no_place_of_another(void **state) {
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     static const struct co_httpd_options narrow = {.max_connections = 4, .max_per_peer = 2};
     reopen(w, &narrow);
     int fds[MANY], idle = dial(co_httpd_port(w->h));
@@ -71,7 +71,7 @@ static void one_address_takes_no_place_of_another(void **state) {
 }
 
 static void requests_that_wait_keep_their_places(void **state) {
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     static const struct co_httpd_options narrow = {.max_connections = 2, .max_per_peer = 2};
     reopen(w, &narrow);
     int fds[MANY], first = start_later(w), second = start_later(w);
@@ -87,7 +87,7 @@ static void requests_that_wait_keep_their_places(void **state) {
 
 /* However much of it comes. */
 static void a_first_request_has_little_time(void **state) {
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     enum { HALF_S = 900 };
     static const struct co_httpd_options hasty = {
         .first_seconds = 2 * HALF_S, .idle_seconds = 100 * HALF_S};

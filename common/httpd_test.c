@@ -27,7 +27,7 @@ static void routes_answer_by_path_and_method(void **state) {
         {"GET /nothing HTTP/1.1\r\n" CLOSE "\r\n", "500", "no answer\n"},
         {"GET /both HTTP/1.1\r\n" CLOSE "\r\n", "200", "at once\n"},
     };
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         expect(w, rows[i].request, rows[i].status, rows[i].body);
     }
@@ -35,7 +35,7 @@ static void routes_answer_by_path_and_method(void **state) {
 }
 
 static void answers_carry_type_and_allowed_methods(void **state) {
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     CO_AUTOFREE char *special = ask(w, "GET /echo/ HTTP/1.1\r\n" CLOSE "\r\n");
     assert_non_null(strstr(special, "\r\nContent-Type: text/special\r\n"));
     CO_AUTOFREE char *plain = ask(w, "GET /only-post HTTP/1.1\r\n" CLOSE "\r\n");
@@ -46,7 +46,7 @@ static void answers_carry_type_and_allowed_methods(void **state) {
 }
 
 static void a_body_too_large_is_answered_413(void **state) {
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     static const struct {
         size_t declared, sent;
         bool chunked;
@@ -80,7 +80,7 @@ static void a_body_of_the_limit_is_taken(void **state) {
 }
 
 static void an_endless_chunked_body_ends_with_the_connection(void **state) {
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     int fd = dial(co_httpd_port(w->h));
     say(fd, "POST /echo/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
     char chunk[4096 + 16];
@@ -112,7 +112,7 @@ static void garbage_is_refused(void **state) {
 }
 
 static void a_connection_serves_many_requests(void **state) {
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     int fd = dial(co_httpd_port(w->h));
     struct co_buf b = CO_BUF(1 << 20);
     for (int i = 0; i < 3; i++) {
@@ -127,7 +127,7 @@ static void a_connection_serves_many_requests(void **state) {
 }
 
 static void an_idle_connection_is_closed(void **state) {
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     static const struct co_httpd_options hasty = {.idle_seconds = 1};
     co_httpd_close(co_steal_ptr(w->h));
     assert_int_equal(
@@ -141,7 +141,7 @@ static void an_idle_connection_is_closed(void **state) {
 }
 
 static void a_deferred_request_is_answered_later(void **state) {
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     int fd = start_later(w);
     co_http_replyf(w->kept[0], 200, "%d\n", 42);
     read_answer(w, fd, "200", "42\n");
@@ -149,7 +149,7 @@ static void a_deferred_request_is_answered_later(void **state) {
 }
 
 static void a_deferred_request_times_out(void **state) {
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     w->defer_ms = 5;
     w->answer_on_timeout = true;
     read_answer(w, start_later(w), "204", "");
@@ -160,7 +160,7 @@ static void a_deferred_request_times_out(void **state) {
 }
 
 static void a_client_that_goes_away_is_noticed(void **state) {
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     for (int i = 0; i < 3; i++) {
         int fd = start_later(w);
         if (i == 1) {
@@ -187,7 +187,7 @@ static void a_client_that_goes_away_is_noticed(void **state) {
 }
 
 static void a_connection_that_ends_without_a_request_is_told(void **state) {
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     for (int i = 0; i < 2; i++) {
         int fd = dial(co_httpd_port(w->h));
         say(fd, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -207,7 +207,7 @@ static void set_true(void *arg) {
 }
 
 static void a_pipelined_request_waits_for_the_deferred_one(void **state) {
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     int fd = dial(co_httpd_port(w->h));
     say(fd, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
     while (w->n_kept == 0) {
@@ -236,7 +236,7 @@ static void a_pipelined_request_waits_for_the_deferred_one(void **state) {
 }
 
 static void closing_ends_what_is_deferred_and_sends_what_was_answered(void **state) {
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     int waiting = start_later(w), answered = start_later(w);
     co_http_replyf(w->kept[1], 200, "last words\n");
     co_httpd_close(co_steal_ptr(w->h));
@@ -249,7 +249,7 @@ static void closing_ends_what_is_deferred_and_sends_what_was_answered(void **sta
 }
 
 static void closing_from_a_handler_is_safe(void **state) {
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     w->close_in_handler = true;
     int fd = start_later(w);
     struct co_buf b = CO_BUF(4096);
@@ -259,7 +259,7 @@ static void closing_from_a_handler_is_safe(void **state) {
 }
 
 static void thousands_of_deferred_requests_are_answered(void **state) {
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     struct rlimit files;
     (void)getrlimit(RLIMIT_NOFILE, &files);
     files.rlim_cur = files.rlim_max;
@@ -284,7 +284,7 @@ static void thousands_of_deferred_requests_are_answered(void **state) {
 }
 
 static void a_peer_is_named_by_its_own_family(void **state) {
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     struct co_err err;
     co_httpd_close(co_steal_ptr(w->h));
     assert_int_equal(
@@ -315,7 +315,7 @@ static int count_fds_without_cloexec(int *ret_open) {
 }
 
 static void descriptors_close_on_exec_and_none_is_left(void **state) {
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     int open_before, open_after, during;
     int inherited = count_fds_without_cloexec(&open_before);
     int fd = start_later(w);

@@ -19,7 +19,7 @@
 enum { KEPT = 3000 };
 
 /* The server under test and what its handlers saw. */
-struct world {
+struct httpd_world {
     struct co_loop *l;
     struct co_httpd *h;
     int64_t defer_ms;
@@ -31,7 +31,7 @@ struct world {
 };
 
 static void hello(void *arg, struct co_http_req *r) {
-    struct world *w = arg;
+    struct httpd_world *w = arg;
     w->conn = co_http_conn(r);
     co_http_replyf(r, 200, "hello\n");
     co_http_replyf(r, 500, "ignored\n");
@@ -61,7 +61,7 @@ static void nothing(void *arg, struct co_http_req *r) {
 }
 
 static void on_timeout(void *arg, struct co_http_req *r) {
-    struct world *w = arg;
+    struct httpd_world *w = arg;
     w->timeouts++;
     if (w->answer_on_timeout) {
         co_http_replyf(r, 204, "%s", "");
@@ -69,7 +69,7 @@ static void on_timeout(void *arg, struct co_http_req *r) {
 }
 
 static void on_close(void *arg, struct co_http_req *r) {
-    struct world *w = arg;
+    struct httpd_world *w = arg;
     w->closes++;
     for (size_t i = 0; i < w->n_kept; i++) {
         if (w->kept[i] == r) {
@@ -79,7 +79,7 @@ static void on_close(void *arg, struct co_http_req *r) {
 }
 
 static void later(void *arg, struct co_http_req *r) {
-    struct world *w = arg;
+    struct httpd_world *w = arg;
     assert_true(w->n_kept < KEPT);
     w->kept[w->n_kept++] = r;
     co_http_defer(r, w->defer_ms, on_timeout, on_close, w);
@@ -105,7 +105,7 @@ static const struct co_http_route routes[] = {
 };
 
 static void on_disconnected(void *arg, uint64_t conn) {
-    struct world *w = arg;
+    struct httpd_world *w = arg;
     w->disconnected = conn;
 }
 
@@ -115,7 +115,7 @@ static const struct co_httpd_options options = {.max_connections = 4096,
     .disconnected = on_disconnected};
 
 static int setup(void **state) {
-    struct world *w = co_xcalloc(1, sizeof(*w));
+    struct httpd_world *w = co_xcalloc(1, sizeof(*w));
     struct co_err err = {0};
     w->defer_ms = 3600 * 1000;
     assert_int_equal(co_loop_new(&w->l, &err), 0);
@@ -129,7 +129,7 @@ static int setup(void **state) {
 }
 
 static int teardown(void **state) {
-    struct world *w = *state;
+    struct httpd_world *w = *state;
     co_httpd_close(w->h);
     co_loop_free(w->l);
     free(w);
@@ -164,7 +164,7 @@ static void readable(void *arg, int events) {
 }
 
 /* Turns the loop until fd has something to read; false at the end of the stream. */
-static bool receive(struct world *w, int fd, struct co_buf *b) {
+static bool receive(struct httpd_world *w, int fd, struct co_buf *b) {
     struct co_poll *p = NULL;
     assert_int_equal(co_poll_new(w->l, fd, readable, NULL, &p, NULL), 0);
     co_poll_set(p, CO_POLL_IN);
@@ -181,7 +181,7 @@ static bool receive(struct world *w, int fd, struct co_buf *b) {
 }
 
 /* One request on a connection of its own, "Connection: close" added; the whole response. */
-static char *ask(struct world *w, const char *request) {
+static char *ask(struct httpd_world *w, const char *request) {
     int fd = dial(co_httpd_port(w->h));
     say(fd, request);
     struct co_buf b = CO_BUF(1 << 20);
@@ -191,7 +191,8 @@ static char *ask(struct world *w, const char *request) {
     return co_buf_take(&b);
 }
 
-static void expect(struct world *w, const char *request, const char *status, const char *body) {
+static void expect(
+    struct httpd_world *w, const char *request, const char *status, const char *body) {
     CO_AUTOFREE char *text = ask(w, request);
     const char *end = strstr(text, "\r\n\r\n");
     if (!end || strncmp(text, "HTTP/1.1 ", 9) != 0 || strncmp(text + 9, status, 3) != 0 ||
@@ -202,7 +203,7 @@ static void expect(struct world *w, const char *request, const char *status, con
 
 #define CLOSE "Host: x\r\nConnection: close\r\n"
 
-static void read_answer(struct world *w, int fd, const char *status, const char *body) {
+static void read_answer(struct httpd_world *w, int fd, const char *status, const char *body) {
     struct co_buf b = CO_BUF(1 << 20);
     while (receive(w, fd, &b)) {
     }
@@ -215,7 +216,7 @@ static void read_answer(struct world *w, int fd, const char *status, const char 
     close(fd);
 }
 
-static int start_later(struct world *w) {
+static int start_later(struct httpd_world *w) {
     int fd = dial(co_httpd_port(w->h));
     size_t before = w->n_kept;
     say(fd, "GET /later HTTP/1.1\r\n" CLOSE "\r\n");

@@ -12,7 +12,7 @@
 
 enum { NONE = UINT32_MAX, NODES_MIN = 16 };
 
-struct reader {
+struct jdoc_reader {
     struct co_jdoc *doc;
     char *begin, *at; /* a NUL follows the last byte */
     const char *unread;
@@ -21,7 +21,7 @@ struct reader {
     const char *fault;
 };
 
-static bool set_fault(struct reader *r, const char *what) {
+static bool set_fault(struct jdoc_reader *r, const char *what) {
     r->fault = what;
     return false;
 }
@@ -39,11 +39,11 @@ void co_jdoc_end(struct co_jdoc *d, uint32_t nest) {
     d->node[nest].size = (uint32_t)(d->n - nest);
 }
 
-static uint32_t add_node(struct reader *r, enum co_jtype type, const char *text) {
+static uint32_t add_node(struct jdoc_reader *r, enum co_jtype type, const char *text) {
     return co_jdoc_add(r->doc, type, text);
 }
 
-static void skip_space(struct reader *r) {
+static void skip_space(struct jdoc_reader *r) {
     while (*r->at == ' ' || *r->at == '\n' || *r->at == '\r' || *r->at == '\t') {
         r->at++;
     }
@@ -89,7 +89,7 @@ static bool is_low_half(int c) {
 }
 
 /* Decodes what follows a backslash to *out; the result is never longer than the escape. */
-static bool unescape_string(struct reader *r, char **out) {
+static bool unescape_string(struct jdoc_reader *r, char **out) {
     static const char from[] = "\"\\/bfnrt";
     static const char to[] = "\"\\/\b\f\n\r\t";
     const char *simple = *r->at ? strchr(from, *r->at) : NULL;
@@ -123,7 +123,7 @@ static char *plain_end(char *s) {
 }
 
 /* r->at is at the opening quote.  The string is unescaped in place and terminated by a NUL. */
-static bool read_string(struct reader *r, const char **ret) {
+static bool read_string(struct jdoc_reader *r, const char **ret) {
     char *start = ++r->at;
     char *out = start;
     for (;;) {
@@ -167,7 +167,7 @@ static const char *skip_digits(const char *s) {
     return s;
 }
 
-static bool read_number(struct reader *r) {
+static bool read_number(struct jdoc_reader *r) {
     const char *s = r->at + (*r->at == '-');
     const char *end = *s == '0' ? s + 1 : skip_digits(s);
     if (end > s && *end == '.') {
@@ -187,7 +187,7 @@ static bool read_number(struct reader *r) {
     return true;
 }
 
-static bool read_word(struct reader *r) {
+static bool read_word(struct jdoc_reader *r) {
     static const struct {
         const char *word;
         enum co_jtype type;
@@ -203,14 +203,14 @@ static bool read_word(struct reader *r) {
     return read_number(r);
 }
 
-static void open_nest(struct reader *r, enum co_jtype type) {
+static void open_nest(struct jdoc_reader *r, enum co_jtype type) {
     uint32_t i = add_node(r, type, NULL);
     r->doc->node[i].size = r->open;
     r->open = i;
     r->at++;
 }
 
-static void close_nest(struct reader *r) {
+static void close_nest(struct jdoc_reader *r) {
     uint32_t outer = r->doc->node[r->open].size;
     co_jdoc_end(r->doc, r->open);
     r->open = outer;
@@ -218,7 +218,7 @@ static void close_nest(struct reader *r) {
 }
 
 /* Skips a value that is not wanted. */
-static bool skip_value(struct reader *r) {
+static bool skip_value(struct jdoc_reader *r) {
     size_t depth = 0;
     do {
         char c = *r->at;
@@ -243,7 +243,7 @@ static bool skip_value(struct reader *r) {
 }
 
 /* Reads a key up to its value.  *ret_value: the value is to be read; else it was skipped. */
-static bool read_key(struct reader *r, bool *ret_value) {
+static bool read_key(struct jdoc_reader *r, bool *ret_value) {
     skip_space(r);
     const char *key = NULL;
     if (*r->at != '"') {
@@ -267,7 +267,7 @@ static bool read_key(struct reader *r, bool *ret_value) {
 }
 
 /* Reads a scalar, or opens a list or object (*ret_inside), whose content comes next. */
-static bool read_value(struct reader *r, bool *ret_inside) {
+static bool read_value(struct jdoc_reader *r, bool *ret_inside) {
     const char *text = NULL;
     skip_space(r);
     *ret_inside = *r->at == '{' || *r->at == '[';
@@ -285,13 +285,13 @@ static bool read_value(struct reader *r, bool *ret_inside) {
     return true;
 }
 
-static bool in_object(const struct reader *r) {
+static bool in_object(const struct jdoc_reader *r) {
     return r->doc->node[r->open].type == CO_J_OBJECT;
 }
 
 /* Closes all lists and objects that end here.  True: another item or member follows, or the
  * document is complete. */
-static bool read_ends(struct reader *r) {
+static bool read_ends(struct jdoc_reader *r) {
     for (;;) {
         skip_space(r);
         if (r->open == NONE) {
@@ -308,7 +308,7 @@ static bool read_ends(struct reader *r) {
     }
 }
 
-static bool read_all(struct reader *r) {
+static bool read_all(struct jdoc_reader *r) {
     do {
         bool inside = false;
         bool value = true;
@@ -335,7 +335,7 @@ int co_jdoc_read(
     }
     struct co_jdoc doc = {.text = co_xstrndup(text, len), .cap = NODES_MIN + len / BYTES_A_NODE};
     doc.node = co_xrealloc(NULL, doc.cap, sizeof(*doc.node));
-    struct reader r = {
+    struct jdoc_reader r = {
         .doc = &doc, .begin = doc.text, .at = doc.text, .unread = unread, .open = NONE};
     bool good = strlen(doc.text) == len ? read_all(&r) : set_fault(&r, "a NUL");
     if (good && r.at != doc.text + len) {

@@ -47,7 +47,7 @@ int co_log_level_parse(const char *s, enum co_log_level *ret, struct co_err *err
 
 /* Once something did not fit nothing more is added.  END bytes are reserved for what must end the
  * line: a quote, a brace, a line feed. */
-struct line {
+struct log_line {
     char text[LINE_MAX_BYTES];
     size_t len;
     bool full;
@@ -55,7 +55,7 @@ struct line {
 enum { END = 3 };
 
 /* Adds all bytes or none. */
-static void add_bytes(struct line *l, const char *s, size_t n) {
+static void add_bytes(struct log_line *l, const char *s, size_t n) {
     if (l->full || n > sizeof(l->text) - END - l->len) {
         l->full = true;
         return;
@@ -64,11 +64,11 @@ static void add_bytes(struct line *l, const char *s, size_t n) {
     l->len += n;
 }
 
-static void add_text(struct line *l, const char *s) {
+static void add_text(struct log_line *l, const char *s) {
     add_bytes(l, s, strlen(s));
 }
 
-static CO_PRINTF(2, 3) void add_format(struct line *l, const char *fmt, ...) {
+static CO_PRINTF(2, 3) void add_format(struct log_line *l, const char *fmt, ...) {
     char text[64];
     va_list ap;
     va_start(ap, fmt);
@@ -77,7 +77,7 @@ static CO_PRINTF(2, 3) void add_format(struct line *l, const char *fmt, ...) {
     add_text(l, text);
 }
 
-static void add_quoted(struct line *l, const char *s) {
+static void add_quoted(struct log_line *l, const char *s) {
     add_bytes(l, "\"", 1);
     if (l->full) {
         return;
@@ -115,7 +115,7 @@ static bool is_bare(const char *s) {
     return s > start && s - start < BARE_MAX_BYTES;
 }
 
-static void add_value(struct line *l, const struct co_kv *kv) {
+static void add_value(struct log_line *l, const struct co_kv *kv) {
     switch (kv->type) {
     case CO_KV_INT:
         add_format(l, "%" PRId64, kv->i);
@@ -143,7 +143,7 @@ static void add_value(struct line *l, const struct co_kv *kv) {
 }
 
 /* A pair is left out if nothing of its value fits. */
-static void add_pair(struct line *l, const struct co_kv *kv) {
+static void add_pair(struct log_line *l, const struct co_kv *kv) {
     size_t len = l->len;
     if (g_format == CO_LOG_JSON) {
         add_text(l, l->len ? ",\"" : "{\"");
@@ -165,7 +165,7 @@ static void add_pair(struct line *l, const struct co_kv *kv) {
 
 void co_log_write(enum co_log_level level, const char *msg, const struct co_kv *kvs) {
     int saved = errno;
-    struct line l = {.len = 0};
+    struct log_line l = {.len = 0};
     struct timespec ts;
     struct tm tm;
     char when[48];

@@ -94,28 +94,28 @@ void co_index_done(struct co_index *x) {
 
 /* ---- a map ------------------------------------------------------------------------------ */
 
-struct node {
+struct map_node {
     struct co_link link; /* first */
     void *value;
     char key[];
 };
 
-static struct node *find_node(const struct co_map *m, const char *key, uint64_t hash) {
+static struct map_node *find_node(const struct co_map *m, const char *key, uint64_t hash) {
     struct co_link *l = co_index_first(&m->nodes, hash);
-    while (l && strcmp(((struct node *)l)->key, key) != 0) {
+    while (l && strcmp(((struct map_node *)l)->key, key) != 0) {
         l = co_index_next(l);
     }
-    return (struct node *)l;
+    return (struct map_node *)l;
 }
 
 void *co_map_get(const struct co_map *m, const char *key) {
-    const struct node *n = find_node(m, key, co_hash_str(key));
+    const struct map_node *n = find_node(m, key, co_hash_str(key));
     return n ? n->value : NULL;
 }
 
 void *co_map_set(struct co_map *m, const char *key, void *value) {
     uint64_t hash = co_hash_str(key);
-    struct node *n = find_node(m, key, hash);
+    struct map_node *n = find_node(m, key, hash);
     if (n) {
         void *old = n->value;
         n->value = value;
@@ -130,7 +130,7 @@ void *co_map_set(struct co_map *m, const char *key, void *value) {
 }
 
 void *co_map_remove(struct co_map *m, const char *key) {
-    struct node *n = find_node(m, key, co_hash_str(key));
+    struct map_node *n = find_node(m, key, co_hash_str(key));
     if (!n) {
         return NULL;
     }
@@ -140,20 +140,20 @@ void *co_map_remove(struct co_map *m, const char *key) {
     return value;
 }
 
-struct visit {
+struct map_visit {
     void (*fn)(void *arg, const char *key, void *value);
     void *arg;
 };
 
 static void visit_node(void *arg, struct co_link *l) {
-    const struct visit *v = arg;
-    const struct node *n = (const struct node *)l;
+    const struct map_visit *v = arg;
+    const struct map_node *n = (const struct map_node *)l;
     v->fn(v->arg, n->key, n->value);
 }
 
 void co_map_each(
     const struct co_map *m, void (*fn)(void *arg, const char *key, void *value), void *arg) {
-    struct visit v = {fn, arg};
+    struct map_visit v = {fn, arg};
     co_index_each(&m->nodes, visit_node, &v);
 }
 

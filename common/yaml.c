@@ -47,13 +47,13 @@ static int line_of(const yaml_event_t *ev) {
 }
 
 /* The position of a value: its spot in the tree of lines, and its depth. */
-struct place {
+struct yaml_position {
     unsigned spot;
     int depth;
 };
 
 static int read_node(
-    struct co_yaml *y, yaml_event_t *ev, struct place at, json_t **ret, struct co_err *err);
+    struct co_yaml *y, yaml_event_t *ev, struct yaml_position at, json_t **ret, struct co_err *err);
 
 int co_yaml_open(
     const char *name, const char *text, size_t len, struct co_yaml **ret, struct co_err *err) {
@@ -212,7 +212,8 @@ static int read_scalar(
     return r ? wrap_at(y, ev->start_mark, err, r) : 0;
 }
 
-static int read_sequence(struct co_yaml *y, struct place at, json_t **ret, struct co_err *err) {
+static int read_sequence(
+    struct co_yaml *y, struct yaml_position at, json_t **ret, struct co_err *err) {
     CO_AUTOJSON json_t *arr = json_array();
     unsigned last = 0;
     for (int i = 0;; i++) {
@@ -227,7 +228,7 @@ static int read_sequence(struct co_yaml *y, struct place at, json_t **ret, struc
         }
         co_yaml_lines_item(&y->lines, at.spot, &last, i, line_of(&ev));
         json_t *value = NULL;
-        r = read_node(y, &ev, (struct place){last, at.depth + 1}, &value, err);
+        r = read_node(y, &ev, (struct yaml_position){last, at.depth + 1}, &value, err);
         if (r) {
             return r;
         }
@@ -311,7 +312,7 @@ static int read_key(struct co_yaml *y, const yaml_event_t *ev, char **ret, struc
     return r;
 }
 
-static int refuse_duplicate(struct co_yaml *y, const yaml_event_t *ev, struct place at,
+static int refuse_duplicate(struct co_yaml *y, const yaml_event_t *ev, struct yaml_position at,
     const char *key, struct co_err *err) {
     char cause[192];
     (void)snprintf(cause, sizeof(cause), "duplicate key \"%.100s\" (first on line %d)", key,
@@ -320,7 +321,7 @@ static int refuse_duplicate(struct co_yaml *y, const yaml_event_t *ev, struct pl
 }
 
 /* Reads one "key: value"; *last is the spot of the member before it. */
-static int read_member(struct co_yaml *y, const yaml_event_t *key_ev, struct place at,
+static int read_member(struct co_yaml *y, const yaml_event_t *key_ev, struct yaml_position at,
     unsigned *last, struct mapping *m, struct co_err *err) {
     CO_AUTOFREE char *key = NULL;
     struct co_yaml_scalar s = scalar_of(key_ev);
@@ -340,7 +341,7 @@ static int read_member(struct co_yaml *y, const yaml_event_t *key_ev, struct pla
     CO_AUTOJSON json_t *value = NULL;
     r = next_event(y, &ev, err);
     if (r == 0) {
-        r = read_node(y, &ev, (struct place){*last, at.depth + 1}, &value, err);
+        r = read_node(y, &ev, (struct yaml_position){*last, at.depth + 1}, &value, err);
     }
     if (r) {
         return r;
@@ -353,7 +354,8 @@ static int read_member(struct co_yaml *y, const yaml_event_t *key_ev, struct pla
     return 0;
 }
 
-static int read_mapping(struct co_yaml *y, struct place at, json_t **ret, struct co_err *err) {
+static int read_mapping(
+    struct co_yaml *y, struct yaml_position at, json_t **ret, struct co_err *err) {
     CO_CLEANUP(mapping_done) struct mapping m = {json_object(), json_object()};
     unsigned last = 0;
     for (;;) {
@@ -373,8 +375,8 @@ static int read_mapping(struct co_yaml *y, struct place at, json_t **ret, struct
     }
 }
 
-static int read_node(
-    struct co_yaml *y, yaml_event_t *ev, struct place at, json_t **ret, struct co_err *err) {
+static int read_node(struct co_yaml *y, yaml_event_t *ev, struct yaml_position at, json_t **ret,
+    struct co_err *err) {
     const yaml_char_t *anchor =
         ev->type == YAML_SCALAR_EVENT           ? ev->data.scalar.anchor
         : ev->type == YAML_SEQUENCE_START_EVENT ? ev->data.sequence_start.anchor
@@ -421,7 +423,7 @@ static int read_document(struct co_yaml *y, json_t **ret, struct co_err *err) {
     }
     unsigned root = co_yaml_lines_root(&y->lines, line_of(&ev));
     CO_AUTOJSON json_t *value = NULL;
-    r = read_node(y, &ev, (struct place){root, 0}, &value, err);
+    r = read_node(y, &ev, (struct yaml_position){root, 0}, &value, err);
     if (r == 0) {
         r = next_event(y, &end, err);
     }

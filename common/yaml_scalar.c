@@ -10,14 +10,14 @@
 
 /* NOFORM: a number that JSON cannot express. */
 struct resolved {
-    enum kind { STR, NUL, BOOL, INT, FLOAT, NOFORM } kind;
+    enum scalar_kind { STR, NUL, BOOL, INT, FLOAT, NOFORM } kind;
     int64_t i;
     double f;
 };
 
 static const struct {
     const char *word;
-    enum kind kind;
+    enum scalar_kind kind;
     int64_t i;
 } words[] = {
     {"y", BOOL, 1},

@@ -34,7 +34,7 @@ static const struct {
     {"image", "it belongs to template.spec.containers"},
 };
 
-struct walk {
+struct unknown_walk {
     crd_unknown_fn fn;
     void *arg;
     size_t n, max;
@@ -58,7 +58,7 @@ static const char *of_relative(const char *name) {
 }
 
 static void say(
-    struct walk *w, const struct crd_field *fields, const char *path, const char *name) {
+    struct unknown_walk *w, const struct crd_field *fields, const char *path, const char *name) {
     const char *instead = of_relative(name), *meant = NULL;
     struct co_near near = co_near_begin(name, strlen(name));
     for (const struct crd_field *f = fields; f->name; f++) {
@@ -77,10 +77,10 @@ static void say(
 }
 
 static void walk_object(
-    struct walk *w, const json_t *obj, const struct crd_field *of, const char *path);
+    struct unknown_walk *w, const json_t *obj, const struct crd_field *of, const char *path);
 
 static void walk_value(/* NOLINT(misc-no-recursion) */
-    struct walk *w, const json_t *j, const struct crd_field *f, const char *path) {
+    struct unknown_walk *w, const json_t *j, const struct crd_field *f, const char *path) {
     if (!f->fields || f->opaque) {
         return;
     }
@@ -98,7 +98,7 @@ static void walk_value(/* NOLINT(misc-no-recursion) */
 
 /* As deep as the tree of fields. */
 static void walk_object(/* NOLINT(misc-no-recursion) */
-    struct walk *w, const json_t *obj, const struct crd_field *of, const char *path) {
+    struct unknown_walk *w, const json_t *obj, const struct crd_field *of, const char *path) {
     const char *name;
     json_t *j;
     json_object_foreach((json_t *)(uintptr_t)obj, name, j) {
@@ -120,7 +120,7 @@ static bool is_of_any_kind(const char *name) {
 }
 
 size_t crd_find_unknown(const json_t *job, size_t max, crd_unknown_fn fn, void *arg) {
-    struct walk w = {.fn = fn, .arg = arg, .max = max};
+    struct unknown_walk w = {.fn = fn, .arg = arg, .max = max};
     json_t *own = json_object();
     const char *name;
     json_t *j;
@@ -158,7 +158,8 @@ static bool has_type(const json_t *j, enum crd_type type) {
     }
 }
 
-static void say_mistyped(struct walk *w, const char *path, const json_t *j, enum crd_type type) {
+static void say_mistyped(
+    struct unknown_walk *w, const char *path, const json_t *j, enum crd_type type) {
     enum { SHOWN = 40 };
     CO_AUTOFREE char *given = json_dumps(j, JSON_ENCODE_ANY | JSON_COMPACT);
     bool quotes = type == CRD_STRING && (json_is_number(j) || json_is_boolean(j));
@@ -176,7 +177,7 @@ static void say_mistyped(struct walk *w, const char *path, const json_t *j, enum
 }
 
 /* What is in a list or a map of strings. */
-static void check_texts(struct walk *w, const json_t *j, const char *path) {
+static void check_texts(struct unknown_walk *w, const json_t *j, const char *path) {
     size_t i;
     json_t *item;
     const char *name;
@@ -196,7 +197,7 @@ static void check_texts(struct walk *w, const json_t *j, const char *path) {
 
 /* As deep as the tree of fields. */
 static void check_fields(/* NOLINT(misc-no-recursion) */
-    struct walk *w, const json_t *obj, const struct crd_field *fields, const char *path) {
+    struct unknown_walk *w, const json_t *obj, const struct crd_field *fields, const char *path) {
     for (const struct crd_field *f = fields; f && f->name; f++) {
         const json_t *j = json_object_get(obj, f->name);
         CO_AUTOFREE char *at = co_xasprintf("%s.%s", path, f->name);
@@ -221,7 +222,7 @@ static void check_fields(/* NOLINT(misc-no-recursion) */
 
 size_t crd_find_mistyped(
     const json_t *tmpl, const char *path, size_t max, crd_unknown_fn fn, void *arg) {
-    struct walk w = {.fn = fn, .arg = arg, .max = max};
+    struct unknown_walk w = {.fn = fn, .arg = arg, .max = max};
     check_fields(&w, tmpl, crd_template_fields, path);
     return w.n;
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum part {
+enum spec_part {
     GENERATION,
     NP,
     INTRANET,
@@ -53,7 +53,7 @@ static void hash_template(const json_t *tmpl, char ret[VALUE_MAX]) {
     (void)snprintf(ret, VALUE_MAX, "%08" PRIx32, (uint32_t)(h ^ h >> 32));
 }
 
-static void write_part(const struct api_job *job, enum part part, char ret[VALUE_MAX]) {
+static void write_part(const struct api_job *job, enum spec_part part, char ret[VALUE_MAX]) {
     const struct api_shape *s = &job->asked;
     switch (part) {
     case GENERATION:
@@ -84,7 +84,7 @@ static void write_part(const struct api_job *job, enum part part, char ret[VALUE
 
 void api_began_write(const struct api_job *job, char ret[API_BEGAN_MAX]) {
     size_t n = 0;
-    for (enum part p = 0; p < PARTS; p++) {
+    for (enum spec_part p = 0; p < PARTS; p++) {
         char value[VALUE_MAX];
         write_part(job, p, value);
         if (!parts[p].usual || strcmp(value, parts[p].usual) != 0) {
@@ -99,7 +99,7 @@ static bool take_part(const char *text, size_t len, char ret[PARTS][VALUE_MAX]) 
     const char *sign = memchr(text, '=', len);
     const char *at = sign ? sign : memrchr(text, ' ', len);
     size_t name = at ? (size_t)(at - text) : 0, size = at ? len - name - 1 : 0;
-    for (enum part p = 0; p < PARTS && size > 0 && size < VALUE_MAX; p++) {
+    for (enum spec_part p = 0; p < PARTS && size > 0 && size < VALUE_MAX; p++) {
         const char *known = sign ? parts[p].key : parts[p].words;
         if (strlen(known) == name && memcmp(known, text, name) == 0) {
             memcpy(ret[p], at + 1, size);
@@ -112,7 +112,7 @@ static bool take_part(const char *text, size_t len, char ret[PARTS][VALUE_MAX]) 
 
 static bool split(const char *text, char ret[PARTS][VALUE_MAX]) {
     const char *between = text && strchr(text, '=') ? " " : ", ";
-    for (enum part p = 0; p < PARTS; p++) {
+    for (enum spec_part p = 0; p < PARTS; p++) {
         (void)snprintf(ret[p], VALUE_MAX, "%s", parts[p].usual ? parts[p].usual : "");
     }
     while (text && *text) {
@@ -164,7 +164,7 @@ bool api_began_is_current(const char *text, const struct api_job *job) {
 }
 
 /* A role that has come or gone is no difference. */
-static bool part_differs(const struct api_job *job, enum part p, const char *began) {
+static bool part_differs(const struct api_job *job, enum spec_part p, const char *began) {
     char now[VALUE_MAX];
     write_part(job, p, now);
     bool absent = p >= TEMPLATES && (strcmp(now, "-") == 0 || strcmp(began, "-") == 0);
@@ -173,7 +173,7 @@ static bool part_differs(const struct api_job *job, enum part p, const char *beg
 
 bool api_began_template_differs(const char *text, const struct api_job *job, enum api_role role) {
     char value[PARTS][VALUE_MAX];
-    enum part p = TEMPLATES + (enum part)role;
+    enum spec_part p = TEMPLATES + (enum spec_part)role;
     return split(text, value) && part_differs(job, p, value[p]);
 }
 
@@ -184,7 +184,7 @@ size_t api_began_differs(const char *text, const struct api_job *job, char *ret,
     if (!split(text, value) || api_began_is_current(text, job)) {
         return 0;
     }
-    for (enum part p = INTRANET; p < PARTS; p++) {
+    for (enum spec_part p = INTRANET; p < PARTS; p++) {
         if (len >= size || !part_differs(job, p, value[p])) {
             continue;
         }

@@ -8,14 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-struct found {
+struct problem_list {
     struct api_problem *rows;
     size_t n, max;
 };
 
 /* The message is the path, followed by the sentence. */
 static void CO_PRINTF(4, 5) add_problem(
-    struct found *f, enum api_problem_code code, const char *path, const char *fmt, ...) {
+    struct problem_list *f, enum api_problem_code code, const char *path, const char *fmt, ...) {
     if (f->n == f->max) {
         return;
     }
@@ -53,7 +53,7 @@ static int64_t most_replicas(const json_t *spec, enum api_role role) {
     return raised && least > replicas ? least : replicas;
 }
 
-static void check_name(struct found *f, const json_t *obj) {
+static void check_name(struct problem_list *f, const json_t *obj) {
     const char *name = co_json_str(obj, "metadata", "name");
     if (!name || !*name) {
         add_problem(f, API_PROBLEM_NAME, "metadata.name", "is missing: give the job a name");
@@ -109,7 +109,7 @@ static void join_path(const char *base, const char *const *keys, char *ret, size
     }
 }
 
-static void check_containers(struct found *f, const json_t *tmpl, const char *base) {
+static void check_containers(struct problem_list *f, const json_t *tmpl, const char *base) {
     char path[API_PATH_MAX];
     const json_t *spec = json_object_get(tmpl, "spec");
     const char *const keys[] = {"spec", "containers", NULL};
@@ -141,7 +141,7 @@ static void check_containers(struct found *f, const json_t *tmpl, const char *ba
     }
 }
 
-static void check_template(struct found *f, const json_t *tmpl, const char *base) {
+static void check_template(struct problem_list *f, const json_t *tmpl, const char *base) {
     if (is_absent(tmpl)) {
         add_problem(f, API_PROBLEM_TEMPLATE, base,
             "is missing: describe the role's pods there, as in a Pod's metadata and spec");
@@ -163,7 +163,7 @@ static void check_template(struct found *f, const json_t *tmpl, const char *base
     }
 }
 
-static void check_replicas(struct found *f, const json_t *j, const char *path) {
+static void check_replicas(struct problem_list *f, const json_t *j, const char *path) {
     if (is_absent(j)) {
         add_problem(f, API_PROBLEM_REPLICAS, path, "is missing: say how many pods the role has");
     } else if (!json_is_integer(j)) {
@@ -178,7 +178,7 @@ static void check_replicas(struct found *f, const json_t *j, const char *path) {
     }
 }
 
-static void check_role(struct found *f, const json_t *role, const char *name) {
+static void check_role(struct problem_list *f, const json_t *role, const char *name) {
     char path[64]; /* long enough for "spec.worker.template" */
     (void)snprintf(path, sizeof(path), "spec.%s", name);
     if (is_absent(role)) {
@@ -223,7 +223,7 @@ static const struct field spec_fields[] = {
     {"peerAuth", JSON_STRING, "a string"},
 };
 
-static void check_field(struct found *f, const json_t *spec, const struct field *field) {
+static void check_field(struct problem_list *f, const json_t *spec, const struct field *field) {
     const json_t *j = json_object_get(spec, field->key);
     char path[64];
     (void)snprintf(path, sizeof(path), "spec.%s", field->key);
@@ -241,7 +241,7 @@ static void check_field(struct found *f, const json_t *spec, const struct field 
 
 /* An unknown word is a problem here, unlike in upstream's fields: a job must not run without the
  * protection that it asks for. */
-static void check_peer_auth(struct found *f, const json_t *spec) {
+static void check_peer_auth(struct problem_list *f, const json_t *spec) {
     const char *text = co_json_str(spec, "peerAuth");
     bool known = !text;
     for (enum api_peer_auth a = API_PEER_NONE; a < API_PEER_AUTHS; a++) {
@@ -255,7 +255,7 @@ static void check_peer_auth(struct found *f, const json_t *spec) {
 
 /* ---- failurePolicy ------------------------------------------------------------------------- */
 
-static void check_rule(struct found *f, const json_t *rule, const char *path) {
+static void check_rule(struct problem_list *f, const json_t *rule, const char *path) {
     const char *action = co_json_str(rule, "action");
     const char *role = co_json_str(rule, "role");
     const json_t *codes = json_object_get(rule, "exitCodes");
@@ -278,7 +278,7 @@ static void check_rule(struct found *f, const json_t *rule, const char *path) {
     }
 }
 
-static void check_rules(struct found *f, const json_t *list) {
+static void check_rules(struct problem_list *f, const json_t *list) {
     size_t i;
     json_t *rule;
     if (json_array_size(list) > API_RULES_MAX) {
@@ -295,7 +295,7 @@ static void check_rules(struct found *f, const json_t *list) {
 
 /* ---- the whole ----------------------------------------------------------------------------- */
 
-static void check_spec(struct found *f, const json_t *spec) {
+static void check_spec(struct problem_list *f, const json_t *spec) {
     if (is_absent(spec)) {
         return;
     }
@@ -328,7 +328,7 @@ static void check_spec(struct found *f, const json_t *spec) {
 }
 
 size_t api_job_validate(const json_t *obj, bool strict, struct api_problem *ret, size_t max) {
-    struct found f = {.rows = ret, .max = max};
+    struct problem_list f = {.rows = ret, .max = max};
     if (strict && !co_streq(co_json_str(obj, "apiVersion"), API_VERSION)) {
         add_problem(&f, API_PROBLEM_TYPE, "apiVersion", "is not %s", API_VERSION);
     }

@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-struct walk {
+struct pod_walk {
     api_found_fn fn;
     void *arg;
     size_t n, max;
 };
 
-static void CO_PRINTF(3, 4) say(struct walk *w, const char *path, const char *fmt, ...) {
+static void CO_PRINTF(3, 4) say(struct pod_walk *w, const char *path, const char *fmt, ...) {
     char text[256];
     va_list ap;
     va_start(ap, fmt);
@@ -35,7 +35,7 @@ static bool is_absent(const json_t *j) {
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-static const struct words {
+static const struct allowed_words {
     const char *key;
     const char *words[5];
 } spec_words[] =
@@ -54,7 +54,7 @@ static const struct words {
   port_words[] = {{"protocol", {"TCP", "UDP", "SCTP"}}, {0}};
 
 static void check_words(
-    struct walk *w, const json_t *obj, const char *base, const struct words *rows) {
+    struct pod_walk *w, const json_t *obj, const char *base, const struct allowed_words *rows) {
     for (; rows->key; rows++) {
         const json_t *j = json_object_get(obj, rows->key);
         const char *text = json_string_value(j);
@@ -89,7 +89,7 @@ static char *item_path(const char *base, const char *list, size_t i) {
 }
 
 /* Notes a name in `seen`; says so if it is there already. */
-static void note_name(struct walk *w, json_t *seen, const char *name, const char *path) {
+static void note_name(struct pod_walk *w, json_t *seen, const char *name, const char *path) {
     if (json_object_get(seen, name)) {
         say(w, path, "is \"%.63s\", as another one before it: they must differ", name);
     }
@@ -98,7 +98,7 @@ static void note_name(struct walk *w, json_t *seen, const char *name, const char
 
 /* The name of an item that must have one, and be a label; NULL when it is none. */
 static const char *check_name(
-    struct walk *w, const json_t *item, const char *base, size_t most, json_t *seen) {
+    struct pod_walk *w, const json_t *item, const char *base, size_t most, json_t *seen) {
     const char *name = co_json_str(item, "name");
     CO_AUTOFREE char *path = co_xasprintf("%s.name", base);
     if (!name || !*name) {
@@ -134,7 +134,7 @@ static bool is_resource(const char *name) {
 }
 
 /* The path has the resource's name, which may have dots, as its end. */
-static void check_list(struct walk *w, const json_t *list, const char *base) {
+static void check_list(struct pod_walk *w, const json_t *list, const char *base) {
     const char *name;
     json_t *j;
     json_object_foreach((json_t *)(uintptr_t)list, name, j) {
@@ -153,7 +153,7 @@ static void check_list(struct walk *w, const json_t *list, const char *base) {
     }
 }
 
-static void compare(struct walk *w, const char *base, const char *name, const json_t *request,
+static void compare(struct pod_walk *w, const char *base, const char *name, const json_t *request,
     const json_t *limit) {
     struct api_quantity r, l;
     if (is_absent(limit)) {
@@ -174,7 +174,7 @@ static void compare(struct walk *w, const char *base, const char *name, const js
     }
 }
 
-static void check_resources(struct walk *w, const json_t *owner, const char *base) {
+static void check_resources(struct pod_walk *w, const json_t *owner, const char *base) {
     static const char *const lists[] = {"requests", "limits"};
     CO_AUTOFREE char *path = co_xasprintf("%s.resources", base);
     const json_t *limits = co_json_at(owner, "resources", "limits");
@@ -191,7 +191,7 @@ static void check_resources(struct walk *w, const json_t *owner, const char *bas
 
 /* ---- containers ----------------------------------------------------------------------------- */
 
-static void check_env(struct walk *w, const json_t *container, const char *base) {
+static void check_env(struct pod_walk *w, const json_t *container, const char *base) {
     CO_AUTOJSON json_t *seen = json_object();
     size_t i;
     json_t *e;
@@ -210,7 +210,7 @@ static void check_env(struct walk *w, const json_t *container, const char *base)
     }
 }
 
-static void check_ports(struct walk *w, const json_t *container, const char *base) {
+static void check_ports(struct pod_walk *w, const json_t *container, const char *base) {
     enum { PORT_MAX = 65535, NAME_MAX_PORT = 15 };
     CO_AUTOJSON json_t *names = json_object();
     CO_AUTOJSON json_t *numbers = json_object();
@@ -235,7 +235,7 @@ static void check_ports(struct walk *w, const json_t *container, const char *bas
 }
 
 static void check_mounts(
-    struct walk *w, const json_t *container, const char *base, const json_t *volumes) {
+    struct pod_walk *w, const json_t *container, const char *base, const json_t *volumes) {
     CO_AUTOJSON json_t *paths = json_object();
     size_t i;
     json_t *m;
@@ -256,7 +256,7 @@ static void check_mounts(
 }
 
 static void check_container(
-    struct walk *w, const json_t *c, const char *base, json_t *names, const json_t *volumes) {
+    struct pod_walk *w, const json_t *c, const char *base, json_t *names, const json_t *volumes) {
     const char *name = check_name(w, c, base, API_NAME_MAX, names);
     const char *image = co_json_str(c, "image");
     if (co_streq(name, API_GATE_CONTAINER)) {
@@ -275,7 +275,7 @@ static void check_container(
 /* ---- the pod -------------------------------------------------------------------------------- */
 
 /* Names of the volumes. */
-static json_t *check_volumes(struct walk *w, const json_t *spec, const char *base) {
+static json_t *check_volumes(struct pod_walk *w, const json_t *spec, const char *base) {
     json_t *names = json_object();
     size_t i;
     json_t *v;
@@ -290,7 +290,7 @@ static json_t *check_volumes(struct walk *w, const json_t *spec, const char *bas
 }
 
 /* Those of the pod, and what chooses nodes and other pods. */
-static void check_labels(struct walk *w, const json_t *tmpl, const char *base) {
+static void check_labels(struct pod_walk *w, const json_t *tmpl, const char *base) {
     const json_t *spec = json_object_get(tmpl, "spec");
     CO_AUTOFREE char *metadata = co_xasprintf("%s.metadata", base);
     w->n += api_labels_validate(
@@ -307,7 +307,7 @@ static void check_labels(struct walk *w, const json_t *tmpl, const char *base) {
 size_t api_template_validate(
     const json_t *tmpl, bool ends, const char *base, size_t max, api_found_fn fn, void *arg) {
     static const char *const lists[] = {"initContainers", "containers"};
-    struct walk w = {.fn = fn, .arg = arg, .max = max};
+    struct pod_walk w = {.fn = fn, .arg = arg, .max = max};
     const json_t *spec = json_object_get(tmpl, "spec");
     CO_AUTOFREE char *path = co_xasprintf("%s.spec", base);
     check_words(&w, spec, path, spec_words);

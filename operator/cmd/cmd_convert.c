@@ -13,7 +13,7 @@
 enum { PAGE = 16 << 20 };
 
 static void print_note(void *arg, const char *path, const char *message) {
-    const struct opc_place *at = arg;
+    const struct opc_position *at = arg;
     (void)fprintf(stderr, "%s:%d: %s: %s\n", at->file, opc_place_line(at, path), path, message);
 }
 
@@ -24,9 +24,10 @@ static bool is_stranger(const json_t *obj) {
            (version && strncmp(version, "kubeflow.org/", strlen("kubeflow.org/")) == 0);
 }
 
-static int convert_object(void *arg, const struct opc_place *at, json_t *obj, struct co_err *err) {
+static int convert_object(
+    void *arg, const struct opc_position *at, json_t *obj, struct co_err *err) {
     size_t *jobs = arg;
-    struct opc_place place = *at;
+    struct opc_position place = *at;
     CO_AUTOJSON json_t *made = opc_convert_knows(obj) ? opc_convert(obj, print_note, &place) : NULL;
     *jobs += made != NULL;
     if (!made && is_stranger(obj)) {

@@ -41,7 +41,7 @@ static int read_stdin(struct co_buf *b, struct co_err *err) {
     }
 }
 
-int opc_place_line(const struct opc_place *at, const char *path) {
+int opc_place_line(const struct opc_position *at, const char *path) {
     CO_AUTOFREE char *whole = co_xasprintf("%s%s", at->prefix, path);
     return co_yaml_line(at->yaml, whole);
 }
@@ -56,7 +56,7 @@ static void complete_item(json_t *item, const json_t *list) {
 }
 
 static int read_document(
-    const struct opc_place *at, json_t *obj, opc_object_fn fn, void *arg, struct co_err *err) {
+    const struct opc_position *at, json_t *obj, opc_object_fn fn, void *arg, struct co_err *err) {
     const char *kind = co_json_str(obj, "kind");
     json_t *items = json_object_get(obj, "items");
     bool jobs = co_streq(kind, API_KIND "List");
@@ -71,7 +71,7 @@ static int read_document(
         if (jobs && json_is_object(item)) {
             complete_item(item, obj);
         }
-        r = r ? r : fn(arg, &(struct opc_place){at->file, at->yaml, prefix}, item, err);
+        r = r ? r : fn(arg, &(struct opc_position){at->file, at->yaml, prefix}, item, err);
     }
     return r;
 }
@@ -91,7 +91,7 @@ static int read_file(const char *path, opc_object_fn fn, void *arg, struct co_er
             return 0;
         }
         r = r ? co_err_set(err, r, "%s", why.msg)
-              : read_document(&(struct opc_place){name, y, ""}, obj, fn, arg, err);
+              : read_document(&(struct opc_position){name, y, ""}, obj, fn, arg, err);
     }
     return r;
 }

@@ -5,16 +5,16 @@
 #include "common/yaml.h"
 
 /* Where an object was read.  All borrowed. */
-struct opc_place {
+struct opc_position {
     const char *file;
     const struct co_yaml *yaml;
     const char *prefix; /* of the object in its document: "", or "items.N." in a List */
 };
 /* The line of a path in the object. */
-int opc_place_line(const struct opc_place *at, const char *path);
+int opc_place_line(const struct opc_position *at, const char *path);
 
 typedef int (*opc_object_fn)(
-    void *arg, const struct opc_place *at, json_t *obj, struct co_err *err);
+    void *arg, const struct opc_position *at, json_t *obj, struct co_err *err);
 
 /* Calls fn for every object, which it may change: each document, or the items of a document that is
  * a List, as kubectl get prints it, or a PaddleJobList.  Stops at the first error, its own or fn's.

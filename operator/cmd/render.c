@@ -157,7 +157,8 @@ static int render_job(const struct api_job *job, struct co_err *err) {
     return 0;
 }
 
-static int render_object(void *arg, const struct opc_place *at, json_t *obj, struct co_err *err) {
+static int render_object(
+    void *arg, const struct opc_position *at, json_t *obj, struct co_err *err) {
     size_t *jobs = arg;
     if (!opc_files_is_job(obj)) {
         print_object(obj); /* what stands beside a job goes along with it */

@@ -16,7 +16,7 @@ struct count {
 };
 
 static void print_problem(void *arg, const char *path, const char *message) {
-    const struct opc_place *at = arg;
+    const struct opc_position *at = arg;
     (void)printf("%s:%d: %s\n", at->file, opc_place_line(at, path), message);
 }
 
@@ -31,7 +31,7 @@ static bool must_end(const json_t *spec, enum api_role role) {
     return ends;
 }
 
-static size_t check_templates(const json_t *obj, struct opc_place *in) {
+static size_t check_templates(const json_t *obj, struct opc_position *in) {
     size_t n = 0;
     const json_t *spec = json_object_get(obj, "spec");
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
@@ -47,7 +47,7 @@ static size_t check_templates(const json_t *obj, struct opc_place *in) {
 }
 
 /* A job that could be created, but would wait for nothing. */
-static size_t check_lack(json_t *obj, struct opc_place *in) {
+static size_t check_lack(json_t *obj, struct opc_position *in) {
     struct co_err err = {0};
     CO_CLEANUP(api_job_freep) struct api_job *job = NULL;
     char text[API_LACK_MAX];
@@ -60,7 +60,7 @@ static size_t check_lack(json_t *obj, struct opc_place *in) {
 }
 
 /* kubectl apply takes the second job of a name for a change of the first. */
-static size_t check_again(json_t *places, json_t *obj, struct opc_place *in) {
+static size_t check_again(json_t *places, json_t *obj, struct opc_position *in) {
     const char *name = co_json_str(obj, "metadata", "name");
     const char *ns = co_json_str(obj, "metadata", "namespace");
     CO_AUTOFREE char *key = co_xasprintf("%s/%s", ns ? ns : "", name ? name : "");
@@ -77,7 +77,7 @@ static size_t check_again(json_t *places, json_t *obj, struct opc_place *in) {
     return 0;
 }
 
-static void check_job(struct count *n, struct opc_place in, json_t *obj) {
+static void check_job(struct count *n, struct opc_position in, json_t *obj) {
     n->jobs++;
     struct api_problem problems[API_PROBLEMS_MAX];
     size_t found = api_job_validate(obj, true, problems, CO_ARRAY_LEN(problems));
@@ -99,7 +99,7 @@ static void check_job(struct count *n, struct opc_place in, json_t *obj) {
     }
 }
 
-static int check_object(void *arg, const struct opc_place *at, json_t *obj, struct co_err *err) {
+static int check_object(void *arg, const struct opc_position *at, json_t *obj, struct co_err *err) {
     struct count *n = arg;
     (void)err;
     if (co_streq(co_json_str(obj, "kind"), API_KIND)) {

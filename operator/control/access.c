@@ -26,7 +26,7 @@ static const struct kube_type token_type = {
 static const struct kube_type access_type = {
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview"};
 
-struct verdict {
+struct access_decision {
     char *key; /* owned: verb, path and token; NULL: the slot is free */
     int status;
     int64_t until; /* monotonic ms */
@@ -45,7 +45,7 @@ struct review {
 
 struct ctl_access {
     struct kube_client *client;
-    struct verdict verdicts[VERDICTS_MAX];
+    struct access_decision verdicts[VERDICTS_MAX];
     struct review *reviews;
     size_t n_reviews;
 };
@@ -102,7 +102,7 @@ static bool same_key(const char *a, const char *b) {
 static int known_status(const struct ctl_access *a, const char *key) {
     int64_t now = co_now_ms();
     for (size_t i = 0; i < VERDICTS_MAX; i++) {
-        const struct verdict *v = &a->verdicts[i];
+        const struct access_decision *v = &a->verdicts[i];
         if (v->key && v->until > now && same_key(v->key, key)) {
             return v->status;
         }
@@ -112,9 +112,9 @@ static int known_status(const struct ctl_access *a, const char *key) {
 
 /* Replaces the verdict that expires first. */
 static void keep_status(struct ctl_access *a, const char *key, int status) {
-    struct verdict *slot = &a->verdicts[0];
+    struct access_decision *slot = &a->verdicts[0];
     for (size_t i = 0; i < VERDICTS_MAX; i++) {
-        struct verdict *v = &a->verdicts[i];
+        struct access_decision *v = &a->verdicts[i];
         if (v->key && same_key(v->key, key)) {
             slot = v;
             break;

@@ -41,20 +41,20 @@ enum {
 };
 
 /* Jobs without any child, and jobs with some. */
-enum kind { FRESH, BEGUN, KINDS };
+enum queue_class { FRESH, BEGUN, KINDS };
 
 /* The limits that namespaces share: BUSY_MAX, BEGINNING_*, STARTING_MAX. */
 enum share { BUSY, BEGINNING, STARTING, SHARES };
 
 /* Entries that wait, oldest request first. */
-struct line {
+struct fifo {
     struct ctl_queued *head, **tail;
 };
 
 /* A namespace; exists as long as an entry of it has joined. */
 struct ctl_tenant {
     struct co_link link; /* in ctl_queue.tenants, by its name; must be first */
-    struct line lines[KINDS];
+    struct fifo lines[KINDS];
     struct ctl_tenant *next[KINDS]; /* in the ring, while the line is not empty */
     size_t uses[SHARES];            /* how much of each limit it uses */
     size_t places;                  /* entries that have joined */
@@ -93,7 +93,7 @@ static struct ctl_tenant *tenant_need(struct ctl_queue *q, const char *ns) {
     size_t size = strlen(ns) + 1;
     struct ctl_tenant *t = co_xcalloc(1, sizeof(*t) + size);
     memcpy(t->ns, ns, size);
-    for (enum kind k = 0; k < KINDS; k++) {
+    for (enum queue_class k = 0; k < KINDS; k++) {
         t->lines[k].tail = &t->lines[k].head;
     }
     co_index_add(&q->tenants, &t->link, hash);
@@ -119,21 +119,21 @@ static bool has_room(
 }
 
 /* Adds t at the end of a ring. */
-static void ring_add(struct ring *r, struct ctl_tenant *t, enum kind k) {
+static void ring_add(struct ring *r, struct ctl_tenant *t, enum queue_class k) {
     t->next[k] = NULL;
     *r->tail = t;
     r->tail = &t->next[k];
 }
 
-static void ring_remove(struct ring *r, struct ctl_tenant **at, enum kind k) {
+static void ring_remove(struct ring *r, struct ctl_tenant **at, enum queue_class k) {
     struct ctl_tenant *t = *at;
     *at = t->next[k];
     r->tail = *at ? r->tail : at;
 }
 
-static void line_add(struct ctl_queue *q, struct ctl_queued *place, enum kind k) {
+static void line_add(struct ctl_queue *q, struct ctl_queued *place, enum queue_class k) {
     struct ctl_tenant *t = place->tenant;
-    struct line *l = &t->lines[k];
+    struct fifo *l = &t->lines[k];
     if (!l->head) {
         ring_add(&q->rings[k], t, k);
     }
@@ -144,9 +144,10 @@ static void line_add(struct ctl_queue *q, struct ctl_queued *place, enum kind k)
 }
 
 /* Takes the first entry of a tenant's line; the tenant goes to the end of its ring. */
-static struct ctl_queued *line_take(struct ctl_queue *q, struct ctl_tenant **at, enum kind k) {
+static struct ctl_queued *line_take(
+    struct ctl_queue *q, struct ctl_tenant **at, enum queue_class k) {
     struct ctl_tenant *t = *at;
-    struct line *l = &t->lines[k];
+    struct fifo *l = &t->lines[k];
     struct ctl_queued *place = l->head;
     ring_remove(&q->rings[k], at, k);
     l->head = place->next;
@@ -348,7 +349,7 @@ void ctl_queue_end(struct ctl_queued *place, int64_t ask_at_ms) {
 
 /* The first tenant of a ring that is within the limits; NULL: none. */
 static struct ctl_tenant **next_tenant(
-    struct ctl_queue *q, enum kind k, const size_t limit[SHARES]) {
+    struct ctl_queue *q, enum queue_class k, const size_t limit[SHARES]) {
     for (struct ctl_tenant **at = &q->rings[k].head; *at; at = &(*at)->next[k]) {
         const struct ctl_tenant *t = *at;
         enum share s = 0;
@@ -379,7 +380,7 @@ static struct ctl_queued *take_place(struct ctl_queue *q) {
         [BEGUN] = {[BUSY] = BUSY_MAX, [BEGINNING] = SIZE_MAX, [STARTING] = SIZE_MAX},
     };
     prune_starting(q);
-    for (enum kind k = 0; k < KINDS; k++) {
+    for (enum queue_class k = 0; k < KINDS; k++) {
         struct ctl_tenant **at = next_tenant(q, k, limits[k]);
         if (at) {
             return line_take(q, at, k);
@@ -418,7 +419,7 @@ struct ctl_queue *ctl_queue_new(struct co_loop *loop, const struct ctl_queue_opt
     struct ctl_queue *q = co_xcalloc(1, sizeof(*q));
     q->loop = loop;
     q->opts = *opts;
-    for (enum kind k = 0; k < KINDS; k++) {
+    for (enum queue_class k = 0; k < KINDS; k++) {
         q->rings[k].tail = &q->rings[k].head;
     }
     q->turn = co_timer_new(loop, take_turn, q);

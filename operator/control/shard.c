@@ -14,7 +14,7 @@
 enum { NAME_BYTES = 64, RETRY_MS = 2000, LAYOUT_SECONDS = 3600 };
 
 /* What is remembered of another operator's lease, see ctl_lease_expired. */
-struct peer {
+struct peer_lease {
     uint64_t hash;
     int64_t since;
 };
@@ -28,12 +28,12 @@ struct ctl_shard {
     struct ctl_shard_opts opts;
     struct co_timer *timer;
     struct kube_op *op;
-    json_t *layout;                        /* as it was read; NULL: it does not exist */
-    unsigned in_force;                     /* its N; 0: none */
-    unsigned next;                         /* index of the peer to be read next */
-    struct peer peers[CTL_SHARDS_MAX + 1]; /* the last is the operator without shards */
-    unsigned peers_of;                     /* the N of the peers */
-    bool waiting;                          /* it was logged that we wait */
+    json_t *layout;                              /* as it was read; NULL: it does not exist */
+    unsigned in_force;                           /* its N; 0: none */
+    unsigned next;                               /* index of the peer to be read next */
+    struct peer_lease peers[CTL_SHARDS_MAX + 1]; /* the last is the operator without shards */
+    unsigned peers_of;                           /* the N of the peers */
+    bool waiting;                                /* it was logged that we wait */
 };
 
 int ctl_shard_parse(const char *text, struct ctl_shard_id *ret, struct co_err *err) {
@@ -130,7 +130,7 @@ static void peer_read(
     }
     const json_t *spec = code ? NULL : co_json_at(reply->body, "spec");
     const char *holder = co_json_str(spec, "holderIdentity");
-    struct peer *p = &s->peers[s->next];
+    struct peer_lease *p = &s->peers[s->next];
     if (holder && *holder && !ctl_lease_expired(spec, &p->hash, &p->since)) {
         if (!s->waiting) {
             s->waiting = true;

@@ -88,19 +88,19 @@ void ctl_store_done(struct ctl_store *s) {
     co_slab_done(&s->slab);
 }
 
-struct visit {
+struct entry_visit {
     void (*fn)(void *arg, struct ctl_entry *e);
     void *arg;
 };
 
 static void visit_entry(void *arg, struct co_link *l) {
-    const struct visit *v = arg;
+    const struct entry_visit *v = arg;
     v->fn(v->arg, (struct ctl_entry *)l);
 }
 
 void ctl_store_each(
     const struct ctl_store *s, void (*fn)(void *arg, struct ctl_entry *e), void *arg) {
-    struct visit v = {fn, arg};
+    struct entry_visit v = {fn, arg};
     co_index_each(&s->entries, visit_entry, &v);
 }
 

@@ -72,7 +72,7 @@ struct gate {
     int64_t answer_ms, silence_max_ms, unknown_max_ms;
 };
 
-enum verdict { GO, WAIT, UNKNOWN, GIVE_UP, NO_ANSWER };
+enum gate_answer { GO, WAIT, UNKNOWN, GIVE_UP, NO_ANSWER };
 
 static int64_t now_ms(void) {
     struct timespec t;
@@ -297,7 +297,7 @@ static size_t exchange_words(const struct gate *g, int fd, char buf[ANSWER_MAX +
     return n;
 }
 
-static enum verdict judge_answer(struct gate *g, const char *buf, const char *from) {
+static enum gate_answer judge_answer(struct gate *g, const char *buf, const char *from) {
     int status = 0;
     if (sscanf(buf, "HTTP/1.%*1[01] %3d", &status) != 1) {
         (void)snprintf(g->why, sizeof(g->why), "%s gives no HTTP answer", from);
@@ -327,7 +327,7 @@ static enum verdict judge_answer(struct gate *g, const char *buf, const char *fr
     }
 }
 
-static enum verdict ask_operator(struct gate *g) {
+static enum gate_answer ask_operator(struct gate *g) {
     char buf[ANSWER_MAX + 1] = "";
     int fd = dial_operator(g);
     if (fd < 0) {
@@ -354,7 +354,7 @@ static int wait_for_go(struct gate *g) {
     int64_t answered = start, known = start, said = start, retry = RETRY_MIN_MS;
     for (;;) {
         const int64_t asked = now_ms();
-        enum verdict v = ask_operator(g);
+        enum gate_answer v = ask_operator(g);
         const int64_t now = now_ms();
         if (v == GO) {
             say("go, after %.1f s", (double)(now - start) / 1000);

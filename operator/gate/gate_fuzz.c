@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (n != SIZE_MAX && n > 2 * (size_t)ANSWER_MAX + 4) {
         abort();
     }
-    enum verdict v = judge_answer(&g, answer, "10.0.0.1:8082");
+    enum gate_answer v = judge_answer(&g, answer, "10.0.0.1:8082");
     if (v != NO_ANSWER && strncmp(answer, "HTTP/1.", 7) != 0) {
         abort();
     }

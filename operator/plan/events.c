@@ -120,7 +120,7 @@ static const struct {
 };
 
 /* The actions of a plan that go into one event: with the same verb, kind and result. */
-struct fold {
+struct event_group {
     const struct plan *plan;
     const struct plan_outcome *outcomes;
     enum plan_verb verb;
@@ -128,7 +128,7 @@ struct fold {
     bool failed;
 };
 
-static bool in_fold(const struct fold *f, size_t i) {
+static bool in_fold(const struct event_group *f, size_t i) {
     const struct plan_action *a = &f->plan->actions[i];
     return f->outcomes[i].tried && a->verb == f->verb && a->kind == f->kind &&
            (f->outcomes[i].error != NULL) == f->failed;
@@ -144,7 +144,7 @@ static char *take_bounded(struct co_buf *b) {
 }
 
 /* "created 12 Pods: a, b, … (2 more)"; a failure ends with the first cause. */
-static char *fold_message(const struct fold *f, size_t n, size_t first) {
+static char *fold_message(const struct event_group *f, size_t n, size_t first) {
     struct co_buf b = CO_BUF(MESSAGE_MAX * 4);
     const char *text = f->failed ? verbs[f->verb].failed_text : verbs[f->verb].done_text;
     const char *kind = plan_kind_name(f->kind, f->plan->gang);
@@ -202,7 +202,7 @@ void plan_action_events(const struct plan *plan, const struct plan_outcome *outc
     struct plan_event *events = co_xcalloc(FOLDS + 1, sizeof(*events));
     size_t n_events = 0;
     for (size_t i = 0; i < FOLDS; i++) {
-        struct fold f = {.plan = plan,
+        struct event_group f = {.plan = plan,
             .outcomes = outcomes,
             .kind = (enum plan_kind)(i / 2 % PLAN_KINDS),
             .verb = (enum plan_verb)(i / 2 / PLAN_KINDS),

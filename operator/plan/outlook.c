@@ -20,12 +20,12 @@
 #include <string.h>
 
 /* Sums over the roles in a mask (bit = role): pods in the spec, and pods by state. */
-struct sums {
+struct role_sums {
     int64_t wanted, pending, starting, running, failed, succeeded, created, lost;
 };
 
-static struct sums sum_roles(const struct plan_world *w, unsigned mask) {
-    struct sums s = {0};
+static struct role_sums sum_roles(const struct plan_world *w, unsigned mask) {
+    struct role_sums s = {0};
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
         if (!(mask & (1U << r))) {
             continue;
@@ -91,7 +91,7 @@ static const struct api_pod *first_failed(const struct plan_world *w) {
 }
 
 static enum api_phase phase_of_running(const struct plan_world *w) {
-    struct sums all = sum_roles(w, SERVERS | TRAINERS);
+    struct role_sums all = sum_roles(w, SERVERS | TRAINERS);
     if (all.starting + all.lost > 0) {
         return API_PHASE_STARTING;
     }
@@ -114,13 +114,13 @@ static bool is_decided(const struct plan_world *w) {
     if (w->job->success == API_SUCCESS_WORKER_0) {
         return plan_slot_succeeded(&w->slot[API_WORKER][0]) || completing_since(w);
     }
-    struct sums trainers = sum_roles(w, TRAINERS);
+    struct role_sums trainers = sum_roles(w, TRAINERS);
     return (trainers.succeeded == trainers.wanted || completing_since(w)) && trainers.failed == 0;
 }
 
 /* The success policy is met; the other pods have a grace period to end. */
 static void judge_rest(struct plan_outlook *o, const struct plan_world *w) {
-    struct sums rest =
+    struct role_sums rest =
         sum_roles(w, w->job->success == API_SUCCESS_WORKER_0 ? SERVERS | TRAINERS : SERVERS);
     int64_t since = completing_since(w);
     since = since && since <= w->now ? since : w->now;
@@ -142,7 +142,7 @@ static void judge_live(struct plan_outlook *o, const struct plan_world *w) {
 }
 
 static void judge_job(struct plan_outlook *o, const struct plan_world *w, const json_t *env) {
-    struct sums all = sum_roles(w, SERVERS | TRAINERS);
+    struct role_sums all = sum_roles(w, SERVERS | TRAINERS);
     o->all_created = all.created == all.wanted;
     o->all_running = all.running + all.succeeded == all.wanted;
     plan_policy_recall(o, w);

@@ -48,7 +48,7 @@ static struct addrinfo *resolve_endpoint(const char *endpoint, int flags) {
 enum { ADDRESSES = 4, NAMES_MS = 10000 };
 
 /* A connection attempt to one address. The attempts of an endpoint are neighbours in the array. */
-struct attempt {
+struct connect_attempt {
     size_t endpoint;
     char address[64];
 };
@@ -78,7 +78,7 @@ static int begin_connect(const struct addrinfo *a) {
 /* What net_connect tries. */
 struct reach {
     struct pollfd *fds; /* [m], with room for ADDRESSES of each endpoint */
-    struct attempt *attempts;
+    struct connect_attempt *attempts;
     size_t m;
     struct co_loop *loop; /* while names are looked up */
     size_t asked;         /* names without an answer yet */
@@ -96,7 +96,7 @@ static void begin_addresses(struct reach *r, size_t endpoint, const struct addri
     for (const struct addrinfo *a = all; a && k < ADDRESSES; a = a->ai_next, k++) {
         int fd = begin_connect(a);
         if (fd >= 0) {
-            struct attempt *t = &r->attempts[r->m];
+            struct connect_attempt *t = &r->attempts[r->m];
             t->endpoint = endpoint;
             address_text(a, t->address, sizeof(t->address));
             r->fds[r->m++] = (struct pollfd){.fd = fd, .events = POLLOUT};
@@ -166,7 +166,8 @@ static bool is_connected(int fd) {
 
 /* The result of one attempt is known. If several addresses of an endpoint accept at the same time,
  * the first in the resolver's order is taken. */
-static size_t decide_attempt(struct pollfd *fd, const struct attempt *t, struct net_reached *ret) {
+static size_t decide_attempt(
+    struct pollfd *fd, const struct connect_attempt *t, struct net_reached *ret) {
     struct net_reached *r = &ret[t->endpoint];
     bool taken = r->fd < 0 && is_connected(fd->fd);
     if (taken) {
@@ -182,7 +183,7 @@ static size_t decide_attempt(struct pollfd *fd, const struct attempt *t, struct 
 size_t net_connect(
     const char *const *endpoints, size_t n, int timeout_ms, struct net_reached *ret) {
     CO_AUTOFREE struct pollfd *fds = co_xcalloc(n * ADDRESSES, sizeof(*fds));
-    CO_AUTOFREE struct attempt *attempts = co_xcalloc(n * ADDRESSES, sizeof(*attempts));
+    CO_AUTOFREE struct connect_attempt *attempts = co_xcalloc(n * ADDRESSES, sizeof(*attempts));
     for (size_t i = 0; i < n; i++) {
         ret[i] = (struct net_reached){.fd = -1};
     }

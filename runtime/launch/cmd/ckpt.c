@@ -18,7 +18,7 @@
  * something could not be read, so nobody knows. */
 enum { DAMAGED = 1, UNREAD = 3 };
 
-struct words {
+struct ckpt_arguments {
     const char *path, *other; /* other: NULL when it was not given */
     const char *table, *key;
     bool state, count;
@@ -83,8 +83,8 @@ static void say_skipped(void *arg, const struct co_err *why) {
     (void)fprintf(stderr, "paddlerun ckpt %s: skipped: %s\n", (const char *)arg, why->msg);
 }
 
-static int open_view(
-    const char *command, const char *path, const struct words *w, struct inspect_view **ret) {
+static int open_view(const char *command, const char *path, const struct ckpt_arguments *w,
+    struct inspect_view **ret) {
     struct co_err err = {0};
     if (inspect_view_open(path, say_skipped, (void *)(uintptr_t)command, ret, &err) < 0) {
         return fail(command, &err);
@@ -154,7 +154,7 @@ static int list_point(const char *dir, uint64_t number, bool newest) {
     return begun ? 0 : code_of(rc);
 }
 
-static int run_ls(const struct words *w) {
+static int run_ls(const struct ckpt_arguments *w) {
     struct ckpt_numbers have;
     CO_AUTOFREE char *saved = co_xasprintf("%s/MANIFEST", w->path);
     struct co_err err = {0};
@@ -190,8 +190,8 @@ static void show_head(const struct inspect_view *v) {
     (void)puts("");
 }
 
-static int show_amount(
-    const struct inspect_view *v, uint32_t table, const struct words *w, struct co_err *err) {
+static int show_amount(const struct inspect_view *v, uint32_t table, const struct ckpt_arguments *w,
+    struct co_err *err) {
     const struct ckpt_table *t = inspect_view_table(v, table);
     bool delta = v->chain && v->chain->n > 1;
     struct inspect_view_sum sum;
@@ -219,8 +219,8 @@ static int show_amount(
     return 0;
 }
 
-static int show_table(
-    const struct inspect_view *v, uint32_t table, const struct words *w, struct co_err *err) {
+static int show_table(const struct inspect_view *v, uint32_t table, const struct ckpt_arguments *w,
+    struct co_err *err) {
     const struct ckpt_table *t = inspect_view_table(v, table);
     double lr;
     uint64_t steps;
@@ -252,7 +252,7 @@ static int find_table(
                             : 0;
 }
 
-static int run_show(const struct words *w) {
+static int run_show(const struct ckpt_arguments *w) {
     CO_CLEANUP(inspect_view_closep) struct inspect_view *v = NULL;
     struct co_err err = {0};
     int only, rc = open_view("show", w->path, w, &v);
@@ -330,7 +330,7 @@ static int verify_point(const char *dir, uint64_t number, bool newest) {
     return code;
 }
 
-static int run_verify(const struct words *w) {
+static int run_verify(const struct ckpt_arguments *w) {
     CO_AUTOFREE char *dir = NULL;
     struct ckpt_numbers have = {0};
     uint64_t only = inspect_view_split(w->path, &dir);
@@ -384,7 +384,7 @@ static int diff_table(const struct inspect_view *a, uint32_t i, const struct ins
     return 0;
 }
 
-static int run_diff(const struct words *w) {
+static int run_diff(const struct ckpt_arguments *w) {
     CO_CLEANUP(inspect_view_closep) struct inspect_view *a = NULL, *b = NULL;
     struct co_err err = {0};
     bool differs = false;
@@ -423,7 +423,7 @@ static int parse_key(const char *text, uint64_t *ret, struct co_err *err) {
                : co_err_set(err, CO_INVALID, "--key is \"%s\", expected a number below 2^64", text);
 }
 
-static int run_export(const struct words *w) {
+static int run_export(const struct ckpt_arguments *w) {
     CO_CLEANUP(inspect_view_closep) struct inspect_view *v = NULL;
     struct co_err err = {0};
     struct inspect_export what = {.one = *w->key != '\0', .state = w->state};
@@ -453,7 +453,7 @@ static int run_export(const struct words *w) {
     return rc < 0 ? fail("export", &err) : 0;
 }
 
-static int run_merge(const struct words *w) {
+static int run_merge(const struct ckpt_arguments *w) {
     CO_CLEANUP(inspect_view_closep) struct inspect_view *v = NULL;
     struct co_err err = {0};
     int rc = open_view("merge", w->path, w, &v);
@@ -467,7 +467,7 @@ static int run_merge(const struct words *w) {
 
 static const struct {
     const char *name, *usage, *help;
-    int (*run)(const struct words *w);
+    int (*run)(const struct ckpt_arguments *w);
     int least, most; /* words behind the flags */
 } commands[] = {
     {"ls", "paddlerun ckpt ls DIR", "what is there: step, kind, size, age, whole or why not",
@@ -502,7 +502,7 @@ static int usage(FILE *to) {
 }
 
 static int run_command(size_t c, int argc, char **argv) {
-    struct words w = {0};
+    struct ckpt_arguments w = {0};
     const struct co_flag flags[] = {
         {.name = "table",
             .type = CO_FLAG_STR,

@@ -17,7 +17,7 @@
 #include "runtime/net/net.h"
 
 /* A peer that is being connected to. */
-struct peer {
+struct peer_check {
     const char *role, *endpoint;
     uint32_t index;
     bool self;
@@ -26,7 +26,7 @@ struct peer {
     int64_t start;
 };
 
-static void begin(struct peer *p) {
+static void begin(struct peer_check *p) {
     struct co_hostport hp;
     p->fd = -1;
     p->start = net_now();
@@ -52,7 +52,7 @@ static void begin(struct peer *p) {
     freeaddrinfo(a);
 }
 
-static void settle(struct peer *p) {
+static void settle(struct peer_check *p) {
     int e = 0;
     socklen_t len = sizeof(e);
     if (getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &e, &len) < 0) {
@@ -76,7 +76,7 @@ static bool waiting(const struct pollfd *fds, size_t n) {
 }
 
 /* Connects to all peers at once.  A peer that has not answered after timeout_ms is "no answer". */
-static void probe(struct peer *peer, size_t n, int64_t timeout_ms) {
+static void probe(struct peer_check *peer, size_t n, int64_t timeout_ms) {
     CO_AUTOFREE struct pollfd *fds = co_xcalloc(n, sizeof(*fds));
     for (size_t i = 0; i < n; i++) {
         if (peer[i].self) {
@@ -110,9 +110,9 @@ static void probe(struct peer *peer, size_t n, int64_t timeout_ms) {
 }
 
 static size_t add_peers(const struct role_topology *t, enum role role,
-    const struct env_endpoints *l, struct peer *ret) {
+    const struct env_endpoints *l, struct peer_check *ret) {
     for (uint32_t i = 0; i < l->n; i++) {
-        ret[i] = (struct peer){.role = role_name(role),
+        ret[i] = (struct peer_check){.role = role_name(role),
             .endpoint = l->item[i],
             .index = i,
             .self = role == t->role && i == t->index};
@@ -122,7 +122,7 @@ static size_t add_peers(const struct role_topology *t, enum role role,
 
 static void print_peers(const struct role_topology *t, int64_t timeout_ms) {
     size_t n = (size_t)t->servers.n + t->trainers.n + t->heters.n;
-    CO_AUTOFREE struct peer *peer = co_xcalloc(n + 1, sizeof(*peer));
+    CO_AUTOFREE struct peer_check *peer = co_xcalloc(n + 1, sizeof(*peer));
     size_t at = add_peers(t, ROLE_SERVER, &t->servers, peer);
     at += add_peers(t, ROLE_WORKER, &t->trainers, peer + at);
     (void)add_peers(t, ROLE_HETER, &t->heters, peer + at);

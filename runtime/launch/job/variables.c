@@ -117,7 +117,7 @@ static const struct {
     {CO_VAR_LOG_DIR, NULL, EVERY, NEW, V_LOG_DIR},
 };
 
-struct place {
+struct variable_context {
     const struct job *j;
     const struct job_plan *plan;
     const struct job_process *p;
@@ -132,11 +132,11 @@ static char *copy(const char *text) {
     return text ? co_xstrdup(text) : NULL;
 }
 
-static const char *own_endpoint(const struct place *a) {
+static const char *own_endpoint(const struct variable_context *a) {
     return a->plan->endpoints[a->p->seat].item[a->p->index];
 }
 
-static char *own_hostport(const struct place *a, bool port) {
+static char *own_hostport(const struct variable_context *a, bool port) {
     struct co_hostport hp = {.port = 0};
     (void)!co_parse_hostport(
         "endpoint", own_endpoint(a), &hp, NULL); /* checked when it was added */
@@ -144,7 +144,7 @@ static char *own_hostport(const struct place *a, bool port) {
 }
 
 /* A node's only process gets all devices; else each process gets one. */
-static char *own_devices(const struct place *a) {
+static char *own_devices(const struct variable_context *a) {
     const struct options_list *d = &a->j->devices;
     return d->n == 0                        ? NULL
            : a->j->n[JOB_SEAT_TRAINER] == 1 ? options_list_join(d, ",")
@@ -153,7 +153,7 @@ static char *own_devices(const struct place *a) {
 
 /* The devices of all trainers, joined by ":" for one trainer.  It assumes that all nodes have the
  * same devices as this one, as Paddle does. */
-static char *world_devices(const struct place *a) {
+static char *world_devices(const struct variable_context *a) {
     const struct options_list *d = &a->j->devices;
     struct options_list all = {0};
     for (size_t i = 0; i < a->plan->endpoints[JOB_SEAT_TRAINER].n; i++) {
@@ -180,7 +180,7 @@ static char *log_dir(const struct job *j) {
     return !*dir ? NULL : *dir == '/' ? co_xstrdup(dir) : co_xasprintf("%s/%s", j->node->dir, dir);
 }
 
-static char *trainers(const struct place *a) {
+static char *trainers(const struct variable_context *a) {
     char *text = options_list_join(&a->plan->endpoints[JOB_SEAT_TRAINER], ",");
     if (a->j->mode == JOB_MODE_COLLECTIVE && strlen(text) >= ENDPOINTS_TEXT_MAX) {
         free(text);
@@ -190,7 +190,7 @@ static char *trainers(const struct place *a) {
 }
 
 /* The device of a trainer in a job with servers: they are assigned in turn, as in fleetrun. */
-static char *old_visible(const struct place *a) {
+static char *old_visible(const struct variable_context *a) {
     const struct options_list *d = &a->j->devices;
     return co_xstrdup(d->n ? d->item[a->p->local % d->n] : "0");
 }
@@ -218,7 +218,7 @@ static char *stage_sizes(const struct job_plan *plan) {
 }
 
 /* Values about the stages; NULL: the job has no heterogeneous workers. */
-static char *of_stages(const struct place *a, enum value v) {
+static char *of_stages(const struct variable_context *a, enum value v) {
     const struct job_plan *plan = a->plan;
     if (plan->endpoints[JOB_SEAT_HETER].n == 0) {
         return NULL;
@@ -247,7 +247,7 @@ static char *of_stages(const struct place *a, enum value v) {
 }
 
 /* The caller frees; NULL: the variable is not set. */
-static char *value_of(const struct place *a, enum value v) {
+static char *value_of(const struct variable_context *a, enum value v) {
     static const char *const roles[] = {
         [JOB_SEAT_SERVER] = "PSERVER",
         [JOB_SEAT_TRAINER] = "TRAINER",
@@ -355,7 +355,7 @@ static unsigned who(const struct job *j, enum job_seat seat) {
 
 void job_plan_variables(
     const struct job *j, const struct job_plan *plan, const char *scratch, struct job_process *p) {
-    const struct place a = {.j = j, .plan = plan, .p = p, .scratch = scratch};
+    const struct variable_context a = {.j = j, .plan = plan, .p = p, .scratch = scratch};
     const unsigned from = j->format == OPTIONS_FORMAT_2_0 ? OLD : NEW;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         /* A process whose environment was given gets only the variables about this launcher. */

@@ -30,7 +30,7 @@ enum {
 
 struct local;
 
-struct member {
+struct pod_process {
     struct local *local;
     const struct local_pod *pod;
     struct proc_source source;
@@ -45,7 +45,7 @@ struct local {
     struct co_loop *loop;
     struct proc_output *out;
     struct proc_children *children;
-    struct member *member;
+    struct pod_process *member;
     size_t n_open; /* pipes */
     size_t n_workers_left;
     bool servers_only; /* a job of servers has them for its workers */
@@ -62,7 +62,7 @@ static void stop_all(struct local *l);
 
 /* ---- output ----------------------------------------------------------------------------- */
 
-static void close_stream(struct member *m) {
+static void close_stream(struct pod_process *m) {
     proc_output_end(m->local->out, &m->source);
     co_poll_free(m->poll);
     m->poll = NULL;
@@ -78,7 +78,7 @@ static void finish_if_done(struct local *l) {
 }
 
 /* False when there is nothing more now. */
-static bool read_some(struct member *m) {
+static bool read_some(struct pod_process *m) {
     char buf[READ_BYTES];
     /* no wait: the descriptor is non-blocking */
     ssize_t n = read(m->fd, buf, sizeof(buf));
@@ -94,7 +94,7 @@ static bool read_some(struct member *m) {
 }
 
 /* What its member has left there, unless nobody takes it; a stranger may write for ever. */
-static void read_last(struct member *m) {
+static void read_last(struct pod_process *m) {
     for (int i = 0; i < LAST_READS && m->fd >= 0 && !proc_output_full(m->local->out); i++) {
         if (!read_some(m)) {
             return;
@@ -103,7 +103,7 @@ static void read_last(struct member *m) {
 }
 
 static void member_readable(void *arg, int events) {
-    struct member *m = arg;
+    struct pod_process *m = arg;
     (void)events;
     (void)read_some(m);
     finish_if_done(m->local);
@@ -169,7 +169,7 @@ static void workers_done(struct local *l) {
     }
 }
 
-static void pod_failed(struct local *l, struct member *m, int status) {
+static void pod_failed(struct local *l, struct pod_process *m, int status) {
     char how[64];
     proc_exit_text(status, how, sizeof(how));
     char why[512];
@@ -184,7 +184,7 @@ static void pod_failed(struct local *l, struct member *m, int status) {
 
 static void on_ended(void *arg, size_t i, int status) {
     struct local *l = arg;
-    struct member *m = &l->member[i];
+    struct pod_process *m = &l->member[i];
     read_last(m);
     bool counts = !m->pod->server || l->servers_only;
     if (!l->over && proc_exit_code(status) != 0) {
@@ -231,7 +231,7 @@ static void told_to_stop(void *arg, int signo) {
 
 /* ---- the start -------------------------------------------------------------------------- */
 
-static int start_pod(struct local *l, struct member *m, int null, struct co_err *err) {
+static int start_pod(struct local *l, struct pod_process *m, int null, struct co_err *err) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return co_err_errno(err, errno, "pipe");

@@ -13,7 +13,7 @@
 
 enum { DOCUMENTS_MAX = 4 * LOCAL_PODS_MAX, NOTES_MAX = 1 << 16, GRACE_MAX_S = 24 * 3600 };
 
-struct reader {
+struct pods_reader {
     const struct local_pods_options *options;
     struct local_pods *pods;
     json_t *objects;         /* owned: an array of all documents */
@@ -21,7 +21,7 @@ struct reader {
 };
 
 /* Each note once, however many pods it is about. */
-static void add_note(struct reader *rd, const char *text) {
+static void add_note(struct pods_reader *rd, const char *text) {
     const char *all = rd->pods->notes.data;
     const char *at = all ? strstr(all, text) : NULL;
     if (!at) {
@@ -36,7 +36,7 @@ static bool is_kind(const json_t *obj, const char *kind) {
 /* ---- documents ------------------------------------------------------------------------- */
 
 static int read_documents(
-    struct reader *rd, const char *name, const char *text, size_t len, struct co_err *err) {
+    struct pods_reader *rd, const char *name, const char *text, size_t len, struct co_err *err) {
     CO_CLEANUP(co_yaml_closep) struct co_yaml *y = NULL;
     struct co_err why = {0};
     int r = co_yaml_open(name, text, len, &y, &why);
@@ -64,7 +64,7 @@ static int read_documents(
     return r == 0 || r == CO_NOTFOUND ? 0 : co_err_set(err, r, "%s", why.msg);
 }
 
-static const json_t *find_object(const struct reader *rd, const char *kind, const char *name) {
+static const json_t *find_object(const struct pods_reader *rd, const char *kind, const char *name) {
     size_t i;
     const json_t *obj;
     json_array_foreach(rd->objects, i, obj) {
@@ -75,13 +75,13 @@ static const json_t *find_object(const struct reader *rd, const char *kind, cons
     return NULL;
 }
 
-static const json_t *find_configmap(const struct reader *rd, const char *name) {
+static const json_t *find_configmap(const struct pods_reader *rd, const char *name) {
     return co_json_at(find_object(rd, "ConfigMap", name), "data");
 }
 
 /* The value of a key, which the caller frees; NULL: there is no such Secret.  stringData wins, as
  * in an API server.  Without the key it is one that the operator fills in a cluster. */
-static char *find_secret(const struct reader *rd, const char *name, const char *key) {
+static char *find_secret(const struct pods_reader *rd, const char *name, const char *key) {
     const json_t *secret = find_object(rd, "Secret", name);
     const char *text = co_json_str(secret, "stringData", key);
     const char *coded = co_json_str(secret, "data", key);
@@ -97,13 +97,13 @@ static char *find_secret(const struct reader *rd, const char *name, const char *
 /* ---- environment ----------------------------------------------------------------------- */
 
 static void set_variable(
-    struct reader *rd, struct job_env *e, const char *name, const char *value) {
+    struct pods_reader *rd, struct job_env *e, const char *name, const char *value) {
     CO_AUTOFREE char *text = job_env_addresses(name, value, &rd->addresses);
     job_env_set(e, name, text);
 }
 
 static int env_from(
-    struct reader *rd, struct local_pod *pod, const json_t *list, struct co_err *err) {
+    struct pods_reader *rd, struct local_pod *pod, const json_t *list, struct co_err *err) {
     size_t i;
     const json_t *from;
     json_array_foreach(list, i, from) {
@@ -166,7 +166,7 @@ static const char *find_field(const json_t *obj, const struct local_pod *pod, co
     return value;
 }
 
-static int env_value_from(struct reader *rd, const json_t *obj, struct local_pod *pod,
+static int env_value_from(struct pods_reader *rd, const json_t *obj, struct local_pod *pod,
     const char *name, const json_t *from, struct co_err *err) {
     const char *path = co_json_str(from, "fieldRef", "fieldPath");
     const char *map = co_json_str(from, "configMapKeyRef", "name");
@@ -201,7 +201,7 @@ static int env_value_from(struct reader *rd, const json_t *obj, struct local_pod
     return 0;
 }
 
-static int read_environment(struct reader *rd, const json_t *obj, const json_t *container,
+static int read_environment(struct pods_reader *rd, const json_t *obj, const json_t *container,
     struct local_pod *pod, struct co_err *err) {
     job_env_inherit(&pod->env, rd->options->envp, false);
     const char *path = job_env_get(&pod->env, "PATH");
@@ -235,12 +235,12 @@ static int read_environment(struct reader *rd, const json_t *obj, const json_t *
 
 /* ---- command --------------------------------------------------------------------------- */
 
-struct words {
+struct word_list {
     char **item;
     size_t n;
 };
 
-static void add_word(struct words *w, char *text_own) {
+static void add_word(struct word_list *w, char *text_own) {
     w->item = co_xrealloc(w->item, w->n + 2, sizeof(*w->item));
     w->item[w->n++] = text_own;
     w->item[w->n] = NULL;
@@ -255,7 +255,7 @@ static bool same_image(const char *image, const char *name) {
 
 /* What the image's ENTRYPOINT, and its CMD when the pod has no args, are here. */
 static bool image_command(
-    const struct local_pods_options *o, const char *image, bool args, struct words *w) {
+    const struct local_pods_options *o, const char *image, bool args, struct word_list *w) {
     for (size_t i = 0; i < o->n_images; i++) {
         if (same_image(image, o->images[i].name)) {
             add_word(w, co_xstrdup("/bin/sh"));
@@ -278,7 +278,7 @@ static bool image_command(
 }
 
 static void add_words(
-    struct reader *rd, struct local_pod *pod, const json_t *list, struct words *w) {
+    struct pods_reader *rd, struct local_pod *pod, const json_t *list, struct word_list *w) {
     size_t i;
     const json_t *item;
     json_array_foreach(list, i, item) {
@@ -289,7 +289,7 @@ static void add_words(
 }
 
 /* A path inside the image whose program stands beside paddlerun here. */
-static void find_here(const struct reader *rd, char **program) {
+static void find_here(const struct pods_reader *rd, char **program) {
     const char *slash = strrchr(*program, '/');
     if (!slash || (*program)[0] != '/' || access(*program, X_OK) == 0) {
         return;
@@ -302,12 +302,12 @@ static void find_here(const struct reader *rd, char **program) {
 }
 
 static int read_command(
-    struct reader *rd, const json_t *container, struct local_pod *pod, struct co_err *err) {
+    struct pods_reader *rd, const json_t *container, struct local_pod *pod, struct co_err *err) {
     const json_t *given = co_json_at(container, "command");
     const json_t *args = co_json_at(container, "args");
     const char *image = co_json_str(container, "image");
     image = image ? image : "";
-    struct words w = {0};
+    struct word_list w = {0};
     if (json_array_size(given)) {
         add_words(rd, pod, given, &w);
     } else if (!image_command(rd->options, image, json_array_size(args) > 0, &w)) {
@@ -326,7 +326,7 @@ static int read_command(
 
 /* ---- pods ------------------------------------------------------------------------------ */
 
-static void notes_about(struct reader *rd, const json_t *spec) {
+static void notes_about(struct pods_reader *rd, const json_t *spec) {
     static const struct {
         const char *key, *text;
     } rows[] = {
@@ -369,7 +369,7 @@ static const char *job_of(const json_t *obj) {
     return NULL;
 }
 
-static int name_pods(struct reader *rd, struct co_err *err) {
+static int name_pods(struct pods_reader *rd, struct co_err *err) {
     struct local_pods *pods = rd->pods;
     pods->item = co_xcalloc(json_array_size(rd->objects) + 1, sizeof(*pods->item));
     size_t i;
@@ -407,7 +407,7 @@ static int name_pods(struct reader *rd, struct co_err *err) {
 }
 
 static int fill_pod(
-    struct reader *rd, const json_t *obj, struct local_pod *pod, struct co_err *err) {
+    struct pods_reader *rd, const json_t *obj, struct local_pod *pod, struct co_err *err) {
     const json_t *spec = co_json_at(obj, "spec");
     const json_t *container = json_array_get(co_json_at(spec, "containers"), 0);
     if (!container) {
@@ -424,7 +424,7 @@ static int fill_pod(
     return r;
 }
 
-static int fill_pods(struct reader *rd, struct co_err *err) {
+static int fill_pods(struct pods_reader *rd, struct co_err *err) {
     size_t i, n = 0;
     const json_t *obj;
     int r = 0;
@@ -440,7 +440,7 @@ int local_pods_read(const char *name, const char *text, size_t len,
     const struct local_pods_options *options, struct local_pods *ret, struct co_err *err) {
     struct local_pods pods = {.notes = CO_BUF(NOTES_MAX)};
     CO_AUTOJSON json_t *objects = json_array();
-    struct reader rd = {.options = options, .pods = &pods, .objects = objects};
+    struct pods_reader rd = {.options = options, .pods = &pods, .objects = objects};
     int r = read_documents(&rd, name, text, len, err);
     r = r ? r : name_pods(&rd, err);
     r = r ? r : fill_pods(&rd, err);

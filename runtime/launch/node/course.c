@@ -23,7 +23,7 @@
 enum { SECOND_SIGNAL_MS = 10000 /* as Paddle says it */ };
 
 /* The state of this node's part in the job. */
-enum state {
+enum course_state {
     MEETING,    /* no process runs; the next round is about to start */
     RUNNING,    /* the round's processes run */
     COMPLETED,  /* its workers ended well; servers may go on for the workers of other nodes */
@@ -40,13 +40,13 @@ struct course {
     struct node_round *round;
     struct rdzv *rdzv;      /* NULL: there is no rendezvous, or not any more */
     struct proc_told *told; /* NULL: the operator is not asked whether training is over */
-    enum state state;
+    enum course_state state;
     int n_rounds, n_signals;
     int64_t stop_ms;            /* from SIGTERM to SIGKILL */
     struct node_course_end end; /* code is that of the failed process, or 0, until OVER sets it */
 };
 
-static void set_state(struct course *c, enum state next) {
+static void set_state(struct course *c, enum course_state next) {
     static const unsigned from[] = {
         [MEETING] = 1U << REGROUPING,
         [RUNNING] = 1U << MEETING,

@@ -27,7 +27,7 @@ struct node_round {
     /* GONE: no process, before, between and after rounds.  WORKING: the first end that is no
      * success, or the last worker's, is news.  SERVING: the workers ended well.  STOPPING: told to
      * end, or one has failed. */
-    enum state { GONE, WORKING, SERVING, STOPPING } state;
+    enum round_state { GONE, WORKING, SERVING, STOPPING } state;
     bool begun; /* a round was started before */
     struct job_plan plan;
     struct node_logs *logs;   /* of the plan's processes; NULL: no plan */

@@ -12,7 +12,7 @@ enum {
     LOST_MS = 2000,   /* after SIGKILL: a process that is still there then cannot be killed */
 };
 
-struct member {
+struct group_process {
     pid_t pid;
     bool running;
 };
@@ -21,7 +21,7 @@ struct proc_children {
     struct co_loop *loop;
     struct proc_children_fns fns;
     void *arg;
-    struct member *member;
+    struct group_process *member;
     size_t n, n_running;
     bool started;
     bool leaves_nothing;
@@ -32,7 +32,7 @@ struct proc_children {
      *   STRAYS       no member is left; strays got SIGTERM
      *   STRAYS_KILL  strays got SIGKILL
      *   EMPTY        no process is left; `empty` was called */
-    enum stage { RUNS, TERM, KILL, STRAYS, STRAYS_KILL, EMPTY } stage;
+    enum child_stage { RUNS, TERM, KILL, STRAYS, STRAYS_KILL, EMPTY } stage;
     struct co_timer *timer;
     int64_t deadline; /* of the timer, while TERM */
     struct co_signal *child;
@@ -46,7 +46,7 @@ static void signal_members(struct proc_children *g, int signo) {
     }
 }
 
-static void set_stage(struct proc_children *g, enum stage stage, int64_t timer_ms) {
+static void set_stage(struct proc_children *g, enum child_stage stage, int64_t timer_ms) {
     g->stage = stage;
     g->deadline = co_now_ms() + timer_ms;
     co_timer_start(g->timer, timer_ms);
@@ -104,7 +104,7 @@ static void end_strays(struct proc_children *g) {
     }
 }
 
-static struct member *find_member(struct proc_children *g, pid_t pid) {
+static struct group_process *find_member(struct proc_children *g, pid_t pid) {
     for (size_t i = 0; i < g->n; i++) {
         if (g->member[i].pid == pid && g->member[i].running) {
             return &g->member[i];
@@ -119,7 +119,7 @@ static void child_changed(void *arg, int signo) {
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        struct member *m = find_member(g, pid);
+        struct group_process *m = find_member(g, pid);
         if (m) {
             m->running = false;
             g->n_running--;
@@ -169,7 +169,7 @@ int proc_children_start(
     int r = proc_spawn(spawn, &pid, err);
     if (!r) {
         g->member = co_xrealloc(g->member, g->n + 1, sizeof(*g->member));
-        g->member[g->n++] = (struct member){.pid = pid, .running = true};
+        g->member[g->n++] = (struct group_process){.pid = pid, .running = true};
         g->n_running++;
     }
     return r;

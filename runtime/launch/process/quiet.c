@@ -27,11 +27,11 @@ static bool is_own_port(const struct proc_quiet *q, unsigned port) {
     return false;
 }
 
-enum found { NONE, UNKNOWN, SOME };
+enum connections_found { NONE, UNKNOWN, SOME };
 
 /* The table has lines "sl: address:port address:port state ...", all but sl in hexadecimal.  It is
  * not there without IPv6, say; one that cannot be opened, without descriptors, may have any. */
-static enum found find_in_table(const struct proc_quiet *q, const char *path) {
+static enum connections_found find_in_table(const struct proc_quiet *q, const char *path) {
     FILE *f = fopen(path, "re");
     char line[512];
     bool found = false;
@@ -50,8 +50,8 @@ static enum found find_in_table(const struct proc_quiet *q, const char *path) {
 
 static void look_for_connections(void *arg) {
     struct proc_quiet *q = arg;
-    const enum found v4 = find_in_table(q, "/proc/self/net/tcp");
-    const enum found v6 = v4 == SOME ? NONE : find_in_table(q, "/proc/self/net/tcp6");
+    const enum connections_found v4 = find_in_table(q, "/proc/self/net/tcp");
+    const enum connections_found v6 = v4 == SOME ? NONE : find_in_table(q, "/proc/self/net/tcp6");
     if (v4 != NONE || v6 != NONE) {
         q->used = q->used || v4 == SOME || v6 == SOME;
         q->since = -1;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct place {
+struct rank_key {
     uint64_t first;   /* first criterion: asked rank + 1, or the address; 0: neither is given */
     const char *name; /* second criterion: the key */
     size_t index;
@@ -17,7 +17,7 @@ struct place {
 
 /* Compares names by bytes, as Python's sort in Paddle's launcher does. */
 static int by_place(const void *a, const void *b) {
-    const struct place *x = a, *y = b;
+    const struct rank_key *x = a, *y = b;
     if (x->first != y->first) {
         return x->first < y->first ? -1 : 1;
     }
@@ -81,10 +81,10 @@ int rdzv_deal_fits(const struct rdzv_deal_node *nodes, size_t n, const struct rd
 
 int rdzv_deal(const struct rdzv_deal_node *nodes, size_t n, const struct rdzv_deal_rule *rule,
     size_t *ret_order, struct co_err *err) {
-    CO_AUTOFREE struct place *places = co_xcalloc(n ? n : 1, sizeof(*places));
+    CO_AUTOFREE struct rank_key *places = co_xcalloc(n ? n : 1, sizeof(*places));
     int r = 0;
     for (size_t i = 0; i < n && !r; i++) {
-        places[i] = (struct place){.name = nodes[i].name, .index = i};
+        places[i] = (struct rank_key){.name = nodes[i].name, .index = i};
         if (rule->sort_ip) {
             r = address_of(&nodes[i], &places[i].first, err);
         } else if (nodes[i].rank >= 0) {

@@ -380,7 +380,7 @@ static void release_listing(void *arg) {
     }
 }
 
-struct gather {
+struct prefix_gather {
     const char *prefix;
     json_t *all; /* NULL: only count bytes */
     size_t bytes;
@@ -395,7 +395,7 @@ static size_t count_json(const char *text) {
 }
 
 static void gather_key(void *arg, const char *key, void *value) {
-    struct gather *g = arg;
+    struct prefix_gather *g = arg;
     if (strncmp(key, g->prefix, strlen(g->prefix)) != 0) {
         return;
     }
@@ -407,7 +407,7 @@ static void gather_key(void *arg, const char *key, void *value) {
 }
 
 /* Visits all keys that begin with the prefix. */
-static void gather_keys(const struct rdzv_service *s, struct gather *g) {
+static void gather_keys(const struct rdzv_service *s, struct prefix_gather *g) {
     co_map_each(&s->keys, gather_key, g);
     for (size_t i = 0; i < s->group.n; i++) {
         const struct rdzv_group_node *n = s->group.nodes[i];
@@ -419,7 +419,7 @@ static void gather_keys(const struct rdzv_service *s, struct gather *g) {
 static struct listing *make_listing(
     const struct rdzv_service *s, const char *path, uint64_t version) {
     CO_AUTOJSON json_t *all = json_object();
-    struct gather g = {.prefix = path, .all = all};
+    struct prefix_gather g = {.prefix = path, .all = all};
     gather_keys(s, &g);
     struct listing *l = co_xcalloc(1, sizeof(*l));
     l->refs = 1;
@@ -466,7 +466,7 @@ static void on_get(void *arg, struct co_http_req *r) {
             place = &s->listings[i];
         }
     }
-    struct gather g = {.prefix = path};
+    struct prefix_gather g = {.prefix = path};
     if (former && former->version == version) {
         reply_listing(r, former);
         return;

@@ -14,7 +14,7 @@
 #include "common/contract.h"
 #include "runtime/launch/process/children.h"
 
-struct node {
+struct batch_node {
     const struct cluster_node *what;
     struct co_loop *loop;
     struct proc_children *children;
@@ -22,7 +22,7 @@ struct node {
     int code;
 };
 
-static void end(struct node *n, int code) {
+static void end(struct batch_node *n, int code) {
     if (!n->over) {
         n->over = true;
         n->code = code;
@@ -31,7 +31,7 @@ static void end(struct node *n, int code) {
 }
 
 static void ended(void *arg, size_t i, int status) {
-    struct node *n = arg;
+    struct batch_node *n = arg;
     bool server = n->has_server && i == 0;
     int code = proc_exit_code(status);
     if (n->over) {
@@ -49,13 +49,13 @@ static void ended(void *arg, size_t i, int status) {
 }
 
 static void empty(void *arg, size_t n_lost) {
-    struct node *n = arg;
+    struct batch_node *n = arg;
     (void)n_lost;
     co_loop_stop(n->loop);
 }
 
 static void killing(void *arg, size_t count, bool strays) {
-    const struct node *n = arg;
+    const struct batch_node *n = arg;
     (void)fprintf(stderr, "paddlerun: rank %u: %zu %s did not end after SIGTERM: SIGKILL\n",
         n->what->rank.rank, count, strays ? "left behind" : "processes");
 }
@@ -75,14 +75,15 @@ static int open_log(const struct cluster_node *n, const char *name, int *ret, st
     return *ret < 0 ? co_err_errno(err, errno, "%s", path) : 0;
 }
 
-static int start_program(struct node *n, char *const argv[], const char *log, struct co_err *err) {
+static int start_program(
+    struct batch_node *n, char *const argv[], const char *log, struct co_err *err) {
     CO_AUTOCLOSE int out = -1;
     int r = open_log(n->what, log, &out, err);
     const struct proc_spawn s = {.argv = argv, .in = -1, .out = out, .err = out, .session = true};
     return r ? r : proc_children_start(n->children, &s, err);
 }
 
-static int start_server(struct node *n, struct co_err *err) {
+static int start_server(struct batch_node *n, struct co_err *err) {
     const struct cluster_node *w = n->what;
     CO_AUTOFREE char *trainers = co_xasprintf("--num_gradient_servers=%u", w->rank.size);
     CO_AUTOFREE char *port = co_xasprintf("--port=%" PRId64, w->port);
@@ -112,7 +113,7 @@ static void set_environment(const struct cluster_node *w) {
     (void)setenv(co_contract[CO_VAR_INIT_TRAINER_COUNT].name, "1", 0);
 }
 
-static int run_program(struct node *n, struct co_err *err) {
+static int run_program(struct batch_node *n, struct co_err *err) {
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
     struct co_signal *s[CO_ARRAY_LEN(signals)] = {NULL};
     int r = 0;
@@ -142,7 +143,7 @@ int cluster_node_run(const struct cluster_node *what, int *ret_code, struct co_e
     CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
     CO_CLEANUP(proc_children_freep) struct proc_children *children = NULL;
     int r = co_loop_new(&loop, err);
-    struct node n = {.what = what, .loop = loop};
+    struct batch_node n = {.what = what, .loop = loop};
     r = r ? r : proc_children_new(loop, &fns, &n, &children, err);
     n.children = children;
     r = r ? r : run_program(&n, err);

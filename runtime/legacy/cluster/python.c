@@ -8,13 +8,13 @@
 
 enum { STRING_MAX = 64 << 10, LIST_MAX = 10000 };
 
-struct reader {
+struct python_reader {
     const char *name, *p, *end;
     int line;
     struct co_err *err;
 };
 
-static int fail(struct reader *r, const char *expected) {
+static int fail(struct python_reader *r, const char *expected) {
     int n = 0;
     while (r->p + n < r->end && n < 40 && (unsigned char)r->p[n] >= ' ') {
         n++;
@@ -23,13 +23,13 @@ static int fail(struct reader *r, const char *expected) {
         r->err, CO_INVALID, "%s:%d: \"%.*s\", expected %s", r->name, r->line, n, r->p, expected);
 }
 
-static bool at(const struct reader *r, const char *text) {
+static bool at(const struct python_reader *r, const char *text) {
     size_t n = strlen(text);
     return (size_t)(r->end - r->p) >= n && memcmp(r->p, text, n) == 0;
 }
 
 /* Skips blanks and comments, and inside brackets also newlines. */
-static void skip(struct reader *r, bool lines) {
+static void skip(struct python_reader *r, bool lines) {
     while (r->p < r->end) {
         if (*r->p == '#') {
             while (r->p < r->end && *r->p != '\n') {
@@ -49,7 +49,7 @@ static void skip(struct reader *r, bool lines) {
     }
 }
 
-static bool at_string(const struct reader *r) {
+static bool at_string(const struct python_reader *r) {
     return r->p < r->end && (*r->p == '"' || *r->p == '\'');
 }
 
@@ -60,7 +60,7 @@ static char unescape(char c) {
 }
 
 /* One string literal, appended to b. */
-static int read_string(struct reader *r, struct co_buf *b) {
+static int read_string(struct python_reader *r, struct co_buf *b) {
     const char quote = *r->p;
     const char three[] = {quote, quote, quote, '\0'};
     bool is_long = at(r, three);
@@ -87,7 +87,7 @@ static int read_string(struct reader *r, struct co_buf *b) {
 }
 
 /* "a" 'b' is "ab". */
-static int read_strings(struct reader *r, bool lines, json_t **ret) {
+static int read_strings(struct python_reader *r, bool lines, json_t **ret) {
     CO_AUTOBUF struct co_buf b = CO_BUF(STRING_MAX);
     int rc = 0;
     while (!rc && at_string(r)) {
@@ -98,7 +98,7 @@ static int read_strings(struct reader *r, bool lines, json_t **ret) {
     return rc;
 }
 
-static int read_word(struct reader *r, json_t **ret) {
+static int read_word(struct python_reader *r, json_t **ret) {
     static const struct {
         const char *text;
         int value;
@@ -128,11 +128,11 @@ static int read_word(struct reader *r, json_t **ret) {
     return 0;
 }
 
-static int read_scalar(struct reader *r, bool lines, json_t **ret) {
+static int read_scalar(struct python_reader *r, bool lines, json_t **ret) {
     return at_string(r) ? read_strings(r, lines, ret) : read_word(r, ret);
 }
 
-static int read_list(struct reader *r, json_t **ret) {
+static int read_list(struct python_reader *r, json_t **ret) {
     const char close = *r->p++ == '[' ? ']' : ')';
     CO_AUTOJSON json_t *list = json_array();
     for (skip(r, true); r->p < r->end && *r->p != close; skip(r, true)) {
@@ -158,7 +158,7 @@ static int read_list(struct reader *r, json_t **ret) {
     return 0;
 }
 
-static int read_statement(struct reader *r, json_t *values) {
+static int read_statement(struct python_reader *r, json_t *values) {
     json_t *value = NULL;
     if (at_string(r)) { /* a docstring */
         int rc = read_strings(r, false, &value);
@@ -187,7 +187,7 @@ static int read_statement(struct reader *r, json_t *values) {
 
 int cluster_python_read(
     const char *name, const char *text, size_t len, json_t **ret, struct co_err *err) {
-    struct reader r = {.name = name, .p = text, .end = text + len, .line = 1, .err = err};
+    struct python_reader r = {.name = name, .p = text, .end = text + len, .line = 1, .err = err};
     CO_AUTOJSON json_t *values = json_object();
     if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
         r.p += 3;

@@ -282,17 +282,18 @@ static bool same_tables(const struct ckpt_point *a, const struct ckpt_point *b) 
 }
 
 /* What a checkpoint is to a past. */
-enum place { FOREIGN, BEGUN, DELTA, FULL };
+enum chain_relation { FOREIGN, BEGUN, DELTA, FULL };
 
 /* One that cannot be read, or is damaged, is foreign. */
-static enum place place_of(const char *dir, uint64_t number, const struct ckpt_past *past) {
+static enum chain_relation place_of(
+    const char *dir, uint64_t number, const struct ckpt_past *past) {
     struct ckpt_point p = {0};
     bool ours = number <= past->restored || number >= past->first;
     int rc = number > past->newest->number ? CO_CANCELED : ckpt_point_read(dir, number, &p, NULL);
-    enum place place = rc == CO_NOTFOUND                                   ? BEGUN
-                       : rc < 0 || !ours || !same_tables(past->newest, &p) ? FOREIGN
-                       : ckpt_point_full(&p)                               ? FULL
-                                                                           : DELTA;
+    enum chain_relation place = rc == CO_NOTFOUND                                   ? BEGUN
+                                : rc < 0 || !ours || !same_tables(past->newest, &p) ? FOREIGN
+                                : ckpt_point_full(&p)                               ? FULL
+                                                                                    : DELTA;
     ckpt_point_done(&p);
     return place;
 }
@@ -306,7 +307,7 @@ int ckpt_prune(const char *dir, uint32_t keep, const struct ckpt_past *past, str
     uint32_t fulls = 0;
     /* Newest first, so that a delta is removed before the checkpoint it builds on. */
     for (size_t i = 0; i < have.n; i++) {
-        enum place place = place_of(dir, have.all[i], past);
+        enum chain_relation place = place_of(dir, have.all[i], past);
         bool goes = place == BEGUN || (place != FOREIGN && fulls >= keep);
         fulls += place == FULL;
         if (goes) { /* the first error is told; the next checkpoint tries again */

@@ -25,7 +25,7 @@ void (*ckpt_claim_looks)(void);
 static const char name[] = "OWNER";
 
 /* What the file says; texts are cut to fit. */
-struct owner {
+struct claim_owner {
     char job[256], endpoint[300], host[256];
     char machine[160]; /* its boot and its processes' namespace: where pid means something */
     char life[20];     /* of the claim: no two are alike */
@@ -38,7 +38,7 @@ struct ckpt_claim {
     bool dropped, done;
     int users; /* the caller and the thread: the last one frees it */
     char *dir;
-    struct owner own;
+    struct claim_owner own;
 };
 
 /* ---- the file's text ---- */
@@ -46,7 +46,7 @@ struct ckpt_claim {
 /* A line "key value" each, in this order. */
 #define TEXTS(X) X(job) X(endpoint) X(host) X(machine) X(life)
 
-static void print_owner(const struct owner *o, struct co_buf *to) {
+static void print_owner(const struct claim_owner *o, struct co_buf *to) {
 #define X(key) (void)!co_buf_addf(to, NULL, #key " %s\n", o->key);
     TEXTS(X)
 #undef X
@@ -62,8 +62,8 @@ static void take_text(const char *line, size_t len, const char *key, char *to, s
 }
 
 /* What cannot be read stays empty: then the owner has no name, but its file still has a time. */
-static struct owner parse_owner(const char *text) {
-    struct owner o = {0};
+static struct claim_owner parse_owner(const char *text) {
+    struct claim_owner o = {0};
     while (*text) {
         size_t len = strcspn(text, "\n");
 #define X(key) take_text(text, len, #key, o.key, sizeof(o.key));
@@ -104,8 +104,9 @@ static int64_t process_start(int64_t pid) {
     return state == 'Z' ? ZOMBIE : start;
 }
 
-static struct owner make_owner(const struct ckpt_claim_who *who) {
-    struct owner o = {.pid = getpid(), .started = process_start(getpid()), .since = time(NULL)};
+static struct claim_owner make_owner(const struct ckpt_claim_who *who) {
+    struct claim_owner o = {
+        .pid = getpid(), .started = process_start(getpid()), .since = time(NULL)};
     uint64_t life = 0;
     char boot[64], space[64] = "";
     (void)snprintf(o.job, sizeof(o.job), "%s", who->job);
@@ -126,7 +127,8 @@ static int64_t wall_of(const struct stat *st) {
 }
 
 /* CO_NOTFOUND: nobody.  Opening it makes network file systems ask their server. */
-static int read_owner(const char *dir, struct owner *ret, struct stat *ret_st, struct co_err *err) {
+static int read_owner(
+    const char *dir, struct claim_owner *ret, struct stat *ret_st, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
     CO_AUTOBUF struct co_buf text = CO_BUF(OWNER_MAX);
     if (ckpt_claim_looks) {
@@ -144,7 +146,8 @@ static int read_owner(const char *dir, struct owner *ret, struct stat *ret_st, s
     return 0;
 }
 
-static int in_use(const char *dir, const struct owner *o, const char *how, struct co_err *err) {
+static int in_use(
+    const char *dir, const struct claim_owner *o, const char *how, struct co_err *err) {
     char since[40] = "?";
     time_t t = (time_t)o->since;
     struct tm tm;
@@ -161,11 +164,11 @@ static int in_use(const char *dir, const struct owner *o, const char *how, struc
 
 enum life { DEAD, ALIVE, UNKNOWN };
 
-static bool same_server(const struct owner *a, const struct owner *b) {
+static bool same_server(const struct claim_owner *a, const struct claim_owner *b) {
     return strcmp(a->job, b->job) == 0 && strcmp(a->endpoint, b->endpoint) == 0;
 }
 
-static enum life life_of(const struct owner *o, const struct owner *own) {
+static enum life life_of(const struct claim_owner *o, const struct claim_owner *own) {
     if (*o->machine && strcmp(o->machine, own->machine) == 0) {
         int64_t start = process_start(o->pid);
         bool hidden = start == 0 && (kill((pid_t)o->pid, 0) == 0 || errno == EPERM);
@@ -175,13 +178,14 @@ static enum life life_of(const struct owner *o, const struct owner *own) {
     return ours ? DEAD : UNKNOWN;
 }
 
-static bool is_same_owner(const struct owner *o, const struct owner *own) {
+static bool is_same_owner(const struct claim_owner *o, const struct claim_owner *own) {
     return strcmp(o->machine, own->machine) == 0 && o->pid == own->pid &&
            o->started == own->started && same_server(o, own);
 }
 
 /* The file system's own time. */
-static int now_of(const char *dir, const struct owner *own, int64_t *ret, struct co_err *err) {
+static int now_of(
+    const char *dir, const struct claim_owner *own, int64_t *ret, struct co_err *err) {
     CO_AUTOFREE char *aside = co_xasprintf("%s.%s", name, own->life);
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, aside);
     CO_AUTOCLOSE int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -194,14 +198,14 @@ static int now_of(const char *dir, const struct owner *own, int64_t *ret, struct
 }
 
 /* Whether the owner lives is seen by its file's time.  0: it has stood still. */
-static int watch_owner(const char *dir, const struct owner *own, const struct owner *o,
+static int watch_owner(const char *dir, const struct claim_owner *own, const struct claim_owner *o,
     const struct stat *was, int64_t seen_ms, struct co_err *err) {
     int64_t now = 0;
     int rc = now_of(dir, own, &now, err);
     int64_t age = now - wall_of(was);
     int64_t most = age < 0 ? seen_ms : seen_ms - age;
     for (int64_t end = co_now_ms() + most; rc == 0 && co_now_ms() < end;) {
-        struct owner is = {0};
+        struct claim_owner is = {0};
         struct stat st = {0};
         (void)poll(NULL, 0, LOOK_MS < most ? LOOK_MS : (int)most);
         int got = read_owner(dir, &is, &st, err);
@@ -243,7 +247,7 @@ static int write_owner(const struct ckpt_claim *c, bool replaces, struct co_err 
 static int take(struct ckpt_claim *c, int64_t seen_ms, struct co_err *err) {
     int rc = ckpt_disk_mkdir(c->dir, err);
     for (int tries = 0; rc == 0 && tries < 3; tries++) {
-        struct owner o = {0};
+        struct claim_owner o = {0};
         struct stat st = {0};
         struct co_err why = {0};
         rc = read_owner(c->dir, &o, &st, &why);
@@ -288,7 +292,7 @@ static void unref(struct ckpt_claim *c) { /* the lock is held, and released */
 }
 
 static bool is_ours(const struct ckpt_claim *c) {
-    struct owner o = {0};
+    struct claim_owner o = {0};
     struct stat st = {0};
     return read_owner(c->dir, &o, &st, NULL) == 0 && strcmp(o.life, c->own.life) == 0;
 }
@@ -373,7 +377,7 @@ const char *ckpt_claim_dir(const struct ckpt_claim *c) {
 }
 
 int ckpt_claim_check(struct ckpt_claim *c, struct co_err *err) {
-    struct owner o = {0};
+    struct claim_owner o = {0};
     struct stat st = {0};
     struct co_err why = {0};
     int rc = read_owner(c->dir, &o, &st, &why);

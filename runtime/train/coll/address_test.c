@@ -33,7 +33,7 @@ int getaddrinfo(const char *restrict host, const char *restrict port,
 
 static char names[WORLD_MAX][48];
 
-static void name_ranks(const struct world *w, uint32_t rank, struct rt_group_options *ret) {
+static void name_ranks(const struct coll_world *w, uint32_t rank, struct rt_group_options *ret) {
     static const char *list[WORLD_MAX];
     (void)rank;
     for (uint32_t r = 0; r < w->n; r++) {
@@ -71,7 +71,7 @@ static int grow_in_vain(struct rt_group *g, struct co_err *err) {
 }
 
 /* In the part, ranks have another order: those that were connected to now connect. */
-static int shrinks(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int shrinks(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct rt_group *left = NULL, *part = NULL;
     int rc = world_endless(w, g, rank, err);
     if (rc != CO_PEERLOST) {
@@ -92,7 +92,7 @@ static int shrinks(struct world *w, struct rt_group *g, uint32_t rank, struct co
 static void groups_of_a_group_need_no_dns(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct world w = {.n = 3,
+        struct coll_world w = {.n = 3,
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes,
             .set = name_ranks};
@@ -113,7 +113,7 @@ static void groups_of_a_group_need_no_dns(void **state) {
 /* All names are unknown, and it is the deadline that says so. */
 static void a_lookup_ends_at_the_deadline(void **state) {
     (void)state;
-    struct world w = {.n = 2, .form_ms = FORM_MS, .set = name_ranks};
+    struct coll_world w = {.n = 2, .form_ms = FORM_MS, .set = name_ranks};
     atomic_store(dns_down, true);
     int64_t since = world_now();
     world_start(&w, world_endless);

@@ -118,7 +118,7 @@ static bool says_who(const struct drawn *common, const struct drawn *odd, uint32
 
 /* Calls as usual, for as long as nobody differs. */
 static int agree(
-    struct world *w, struct rt_group *g, uint32_t h, enum layout layout, struct co_err *err) {
+    struct coll_world *w, struct rt_group *g, uint32_t h, enum layout layout, struct co_err *err) {
     int rc = 0;
     for (uint32_t k = 0; k < mix(h, 8, 8) % 4 && rc == 0; k++) {
         struct drawn d = draw(mix(h, k, 9), w->n, OF_ALL);
@@ -130,7 +130,7 @@ static int agree(
     return rc;
 }
 
-static int one_case(struct world *w, struct rt_group *all, uint32_t rank, uint32_t i,
+static int one_case(struct coll_world *w, struct rt_group *all, uint32_t rank, uint32_t i,
     int64_t *ret_ms, struct co_err *err) {
     uint32_t h = mix(w->seed, i, 17), odd = mix(h, 7, 7) % w->n;
     const char *what = "";
@@ -166,7 +166,7 @@ static int one_case(struct world *w, struct rt_group *all, uint32_t rank, uint32
     return rt_group_barrier(all, err);
 }
 
-static int disagree(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int disagree(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     uint32_t late = 0;
     int rc = 0;
     for (uint32_t i = 0; i < CASES && rc == 0; i++) {
@@ -182,11 +182,11 @@ static int disagree(struct world *w, struct rt_group *g, uint32_t rank, struct c
 
 static void ranks_that_disagree_are_all_told(void **state) {
     (void)state;
-    static struct world worlds[3 * CO_ARRAY_LEN(world_places)];
+    static struct coll_world worlds[3 * CO_ARRAY_LEN(world_places)];
     uint32_t bad = 0;
     for (size_t i = 0; i < CO_ARRAY_LEN(worlds); i++) {
         const struct world_place *p = &world_places[i / 3];
-        worlds[i] = (struct world){.n = 2 + (uint32_t)i % 3,
+        worlds[i] = (struct coll_world){.n = 2 + (uint32_t)i % 3,
             .transport = p->transport,
             .nodes = p->nodes,
             .call_ms = 60000,
@@ -220,7 +220,8 @@ static const struct pair_row {
     {{RT_ALL_GATHER, RT_RECV}, {SIZE_MAX_N, 5}, {RT_F32, RT_F32}, "rank 1: recv of 5 f32 from"},
 };
 
-static int pairs_differ(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int pairs_differ(
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     const struct pair_row *row = &pair_rows[w->stage];
     struct drawn d = {.call = {.kind = RT_BARRIER}};
     struct co_err told = {0};
@@ -247,11 +248,11 @@ static int pairs_differ(struct world *w, struct rt_group *g, uint32_t rank, stru
 
 static void pairs_that_disagree_are_told(void **state) {
     (void)state;
-    static struct world worlds[2 * CO_ARRAY_LEN(pair_rows) * CO_ARRAY_LEN(world_places)];
+    static struct coll_world worlds[2 * CO_ARRAY_LEN(pair_rows) * CO_ARRAY_LEN(world_places)];
     uint32_t bad = 0;
     for (size_t i = 0; i < CO_ARRAY_LEN(worlds); i++) {
         const struct world_place *p = &world_places[i / 2 % CO_ARRAY_LEN(world_places)];
-        worlds[i] = (struct world){.n = 3,
+        worlds[i] = (struct coll_world){.n = 3,
             .transport = p->transport,
             .nodes = p->nodes,
             .how = i % 2,
@@ -323,7 +324,7 @@ static void what_is_on_its_way_is_no_difference(void **state) {
 /* ---- ranks that wait for nobody ---- */
 
 /* Each takes itself for the root: none of these calls waits for another rank. */
-static int many_roots(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int many_roots(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     float v = 1;
     int rc = 0;
     uint32_t made = 0;
@@ -341,7 +342,7 @@ static int many_roots(struct world *w, struct rt_group *g, uint32_t rank, struct
 static void roots_that_nobody_else_names_are_told(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct world w = {
+        struct coll_world w = {
             .n = 3, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
         assert_int_equal(world_run(&w, many_roots), 0);
     }
@@ -349,7 +350,7 @@ static void roots_that_nobody_else_names_are_told(void **state) {
 
 /* The last call of a group; its ranks then close it. */
 static int parts_in_dispute(
-    struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct rt_group *part = NULL;
     struct co_err told = {0};
     float v = 1;
@@ -380,7 +381,7 @@ static int parts_in_dispute(
 static void a_goodbye_tells_what_the_last_calls_were(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct world w = {.n = 2,
+        struct coll_world w = {.n = 2,
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes,
             .call_ms = 60000};
@@ -392,7 +393,7 @@ static void a_goodbye_tells_what_the_last_calls_were(void **state) {
 
 enum { LATE = 2 };
 
-static int is_late(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int is_late(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static const enum rt_kind kinds[] = {
         RT_ALL_REDUCE, RT_BARRIER, RT_ALL_GATHER, RT_REDUCE_SCATTER, RT_ALL_TO_ALL};
     struct drawn d = {
@@ -418,11 +419,11 @@ static int is_late(struct world *w, struct rt_group *g, uint32_t rank, struct co
 
 static void who_is_late_is_named_by_all(void **state) {
     (void)state;
-    static struct world worlds[10 * CO_ARRAY_LEN(world_places)];
+    static struct coll_world worlds[10 * CO_ARRAY_LEN(world_places)];
     uint32_t bad = 0;
     for (size_t i = 0; i < CO_ARRAY_LEN(worlds); i++) {
         const struct world_place *p = &world_places[i % CO_ARRAY_LEN(world_places)];
-        worlds[i] = (struct world){.n = 4,
+        worlds[i] = (struct coll_world){.n = 4,
             .transport = p->transport,
             .nodes = p->nodes,
             .call_ms = WORLD_STOP_MS,

@@ -12,20 +12,20 @@ enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
 /* A used or free range of the arena.  The list is ordered and without gaps.  Without shared memory
  * a piece is one heap allocation, and the list has no order. */
-struct piece {
-    struct piece *next;
+struct arena_range {
+    struct arena_range *next;
     size_t at, bytes;
     bool used;
     void *own; /* owned; NULL: the piece is shared memory */
 };
 
 struct coll_arena {
-    struct piece *first;
+    struct arena_range *first;
 };
 
 void coll_arena_free(struct coll_arena *a) {
     if (a) {
-        for (struct piece *p = a->first, *next; p; p = next) {
+        for (struct arena_range *p = a->first, *next; p; p = next) {
             next = p->next;
             free(p->own);
             free(p);
@@ -52,15 +52,15 @@ static int alloc_own(
         return co_err_errno(err, e, "%zu bytes for the group", bytes);
     }
     memset(own, 0, bytes);
-    struct piece *p = co_xcalloc(1, sizeof(*p));
-    *p = (struct piece){.next = a->first, .own = own};
+    struct arena_range *p = co_xcalloc(1, sizeof(*p));
+    *p = (struct arena_range){.next = a->first, .own = own};
     a->first = p;
     *ret_memory = own;
     return 0;
 }
 
 static void free_own(struct coll_arena *a, const void *memory) {
-    for (struct piece **at = &a->first, *p; memory && (p = *at); at = &p->next) {
+    for (struct arena_range **at = &a->first, *p; memory && (p = *at); at = &p->next) {
         if (p->own == memory) {
             *at = p->next;
             free(p->own);
@@ -71,19 +71,19 @@ static void free_own(struct coll_arena *a, const void *memory) {
 }
 
 /* Splits p so that a piece begins at `at`; returns that piece. */
-static struct piece *cut(struct piece *p, size_t at) {
+static struct arena_range *cut(struct arena_range *p, size_t at) {
     if (at == p->at) {
         return p;
     }
-    struct piece *q = co_xcalloc(1, sizeof(*q));
-    *q = (struct piece){.next = p->next, .at = at, .bytes = p->at + p->bytes - at};
+    struct arena_range *q = co_xcalloc(1, sizeof(*q));
+    *q = (struct arena_range){.next = p->next, .at = at, .bytes = p->at + p->bytes - at};
     p->bytes = at - p->at;
     p->next = q;
     return q;
 }
 
-static struct piece *find(struct coll_arena *a, size_t bytes, size_t align) {
-    for (struct piece *p = a->first; p; p = p->next) {
+static struct arena_range *find(struct coll_arena *a, size_t bytes, size_t align) {
+    for (struct arena_range *p = a->first; p; p = p->next) {
         size_t at = (p->at + align - 1) / align * align;
         if (!p->used && at - p->at < p->bytes && bytes <= p->bytes - (at - p->at)) {
             p = cut(p, at);
@@ -111,7 +111,7 @@ int rt_group_alloc(struct rt_group *g, size_t bytes, void **ret_memory, struct c
     if (!g->shm.base) { /* no neighbours */
         return alloc_own(g->arena, bytes, align, ret_memory, err);
     }
-    struct piece *p = NULL;
+    struct arena_range *p = NULL;
     if (bytes <= g->shm.arena - PAGE) {
         p = find(g->arena, bytes ? (bytes + PAGE - 1) / PAGE * PAGE : PAGE, align);
     }
@@ -123,8 +123,8 @@ int rt_group_alloc(struct rt_group *g, size_t bytes, void **ret_memory, struct c
     return 0;
 }
 
-static void join_next(struct piece *p) {
-    struct piece *q = p->next;
+static void join_next(struct arena_range *p) {
+    struct arena_range *q = p->next;
     if (q && !p->used && !q->used) {
         p->bytes += q->bytes;
         p->next = q->next;
@@ -148,7 +148,7 @@ void rt_group_free(struct rt_group *g, void *memory) {
         return;
     }
     size_t at = (size_t)((unsigned char *)memory - coll_shm_arena(&g->shm, g->shm.me));
-    struct piece *before = NULL, *p = memory ? g->arena->first : NULL;
+    struct arena_range *before = NULL, *p = memory ? g->arena->first : NULL;
     while (p && p->at != at) {
         before = p;
         p = p->next;

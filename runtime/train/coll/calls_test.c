@@ -22,7 +22,7 @@ static bool reduces(enum rt_kind k) {
 }
 
 /* All kinds and types, and operations where there are any, with drawn sizes, roots and places. */
-static int all_calls(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int all_calls(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)rank;
     size_t counts[WORLD_MAX] = {0};
     uint32_t step = 0;
@@ -50,7 +50,7 @@ static int all_calls(struct world *w, struct rt_group *g, uint32_t rank, struct 
     return 0;
 }
 
-static int all_sizes(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int all_sizes(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)rank;
     int rc = 0;
     for (size_t s = 0; s < CO_ARRAY_LEN(sizes) && rc == 0; s++) {
@@ -74,7 +74,7 @@ static int all_sizes(struct world *w, struct rt_group *g, uint32_t rank, struct 
 }
 
 /* What cannot be in place is refused, and the group goes on. */
-static int not_in_place(struct world *w, struct rt_group *g, struct co_err *err) {
+static int not_in_place(struct coll_world *w, struct rt_group *g, struct co_err *err) {
     int32_t v[WORLD_MAX] = {0};
     size_t counts[WORLD_MAX];
     for (uint32_t r = 0; r < w->n; r++) {
@@ -107,7 +107,8 @@ static size_t pair_count(uint32_t from, uint32_t to) {
     return (from + to) % 3 ? (size_t)from * 30000 + to * 7 + 1 : 0;
 }
 
-static int all_to_allv(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int all_to_allv(
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     size_t go[WORLD_MAX], come[WORLD_MAX], n_in = 0, n_out = 0;
     for (uint32_t r = 0; r < w->n; r++) {
         n_in += go[r] = pair_count(rank, r);
@@ -139,7 +140,7 @@ static int all_to_allv(struct world *w, struct rt_group *g, uint32_t rank, struc
 }
 
 /* Each rank to the next, the even ones first. */
-static int peers(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int peers(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     enum { COUNT = 100003 };
     uint32_t next = (rank + 1) % w->n, last = (rank + w->n - 1) % w->n;
     CO_AUTOFREE int32_t *in = co_xcalloc(COUNT, 4), *out = co_xcalloc(COUNT, 4);
@@ -160,7 +161,7 @@ static int peers(struct world *w, struct rt_group *g, uint32_t rank, struct co_e
     return rc;
 }
 
-static int everything(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int everything(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     int rc = all_sizes(w, g, rank, err);
     rc = rc < 0 ? rc : not_in_place(w, g, err);
     rc = rc < 0 ? rc : all_to_allv(w, g, rank, err);
@@ -169,7 +170,8 @@ static int everything(struct world *w, struct rt_group *g, uint32_t rank, struct
 }
 
 /* Every type and operation, of none, one, an odd number, and more than goes in one chunk. */
-static int all_operations(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int all_operations(
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static const enum rt_kind kinds[] = {RT_ALL_REDUCE, RT_REDUCE, RT_REDUCE_SCATTER};
     (void)rank;
     int rc = 0;
@@ -189,7 +191,7 @@ static int all_operations(struct world *w, struct rt_group *g, uint32_t rank, st
 static void all_operations_on_all_types(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct world w = {.n = 2 + (world_places[p].nodes > 0),
+        struct coll_world w = {.n = 2 + (world_places[p].nodes > 0),
             .seed = seed_now(),
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes};
@@ -289,7 +291,7 @@ static int huge_call(
     return rc;
 }
 
-static int huge(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int huge(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     int rc = 0;
     (void)w;
     (void)rank;
@@ -303,7 +305,7 @@ static int huge(struct world *w, struct rt_group *g, uint32_t rank, struct co_er
 static void more_than_two_gigabytes(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct world w = {.n = 2 + (world_places[p].nodes > 0),
+        struct coll_world w = {.n = 2 + (world_places[p].nodes > 0),
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes,
             .call_ms = 180000,
@@ -315,7 +317,7 @@ static void more_than_two_gigabytes(void **state) {
 static void calls_in_shared_memory(void **state) {
     (void)state;
     for (uint32_t n = 1; n <= 5; n++) {
-        struct world w = {.n = n, .transport = RT_TRANSPORT_SHM, .seed = seed_now()};
+        struct coll_world w = {.n = n, .transport = RT_TRANSPORT_SHM, .seed = seed_now()};
         assert_int_equal(world_run(&w, everything), 0);
     }
 }
@@ -323,7 +325,7 @@ static void calls_in_shared_memory(void **state) {
 static void calls_over_tcp(void **state) {
     (void)state;
     for (uint32_t n = 2; n <= 5; n++) {
-        struct world w = {.n = n, .transport = RT_TRANSPORT_TCP, .seed = seed_now()};
+        struct coll_world w = {.n = n, .transport = RT_TRANSPORT_TCP, .seed = seed_now()};
         assert_int_equal(world_run(&w, everything), 0);
     }
 }
@@ -331,7 +333,7 @@ static void calls_over_tcp(void **state) {
 static void calls_over_machines(void **state) {
     (void)state;
     for (uint32_t n = 3; n <= 6; n++) {
-        struct world w = {.n = n, .nodes = n == 6 ? 3 : 2, .seed = seed_now()};
+        struct coll_world w = {.n = n, .nodes = n == 6 ? 3 : 2, .seed = seed_now()};
         assert_int_equal(world_run(&w, everything), 0);
     }
 }

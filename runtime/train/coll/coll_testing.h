@@ -29,7 +29,7 @@ enum { WORLD_MAX = 8, WORLD_MS = 200000, WORLD_N = 40000 };
 enum { WORLD_STOP_MS = 24000 };
 
 /* What all ranks of a test have in common; what they leave for the test's checks is `shared`. */
-struct world {
+struct coll_world {
     uint32_t n;
     uint32_t nodes; /* simulated machines; ranks are dealt to them in turn.  0: the real one */
     enum rt_transport transport;
@@ -39,23 +39,23 @@ struct world {
     uint32_t seed;
     bool v6; /* endpoints */
     /* What a rank does before it opens the group; NULL: nothing. */
-    void (*enter)(struct world *w, uint32_t rank);
+    void (*enter)(struct coll_world *w, uint32_t rank);
     enum rt_kind kind; /* world_endless */
     uint32_t victim;   /* the rank that stage number `stage` of the test's table hits */
     size_t stage;
     int signal;
     uint32_t how; /* index into a test's own table of ways to make calls */
     /* Sets further options of a rank; NULL: none. */
-    void (*set)(const struct world *w, uint32_t rank, struct rt_group_options *ret);
+    void (*set)(const struct coll_world *w, uint32_t rank, struct rt_group_options *ret);
     struct rt_job *job; /* a rank's job, made by `enter`; NULL: it has only the options */
     char endpoint[WORLD_MAX][32];
     const char *endpoints[WORLD_MAX];
-    struct shared *shared;
+    struct coll_shared *shared;
     pid_t pid[WORLD_MAX];
 };
 
 /* Written by the ranks. */
-struct shared {
+struct coll_shared {
     _Atomic uint32_t ready;
     _Atomic int64_t struck_ms; /* when the victim was hit; 0: not yet */
     struct {
@@ -66,7 +66,8 @@ struct shared {
     } rank[WORLD_MAX];
 };
 
-typedef int (*world_fn)(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err);
+typedef int (*world_fn)(
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err);
 
 static inline int64_t world_now(void) {
     struct timespec t;
@@ -74,7 +75,7 @@ static inline int64_t world_now(void) {
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static inline void world_ports(struct world *w) {
+static inline void world_ports(struct coll_world *w) {
     for (uint32_t r = 0; r < w->n; r++) {
         (void)snprintf(w->endpoint[r], sizeof(w->endpoint[r]), "%s:%u",
             w->v6 ? "[::1]" : "127.0.0.1", co_test_ports(1));
@@ -82,7 +83,7 @@ static inline void world_ports(struct world *w) {
     }
 }
 
-static inline struct rt_group_options world_options(const struct world *w, uint32_t rank) {
+static inline struct rt_group_options world_options(const struct coll_world *w, uint32_t rank) {
     static char node[16];
     (void)snprintf(node, sizeof(node), "node%u", w->nodes ? rank % w->nodes : 0);
     return (struct rt_group_options){.endpoints = w->endpoints,
@@ -100,7 +101,7 @@ static inline struct rt_group_options world_options(const struct world *w, uint3
 /* exit, not _exit: sanitizers report when a process exits. */
 static void (*const leave)(int) = exit;
 
-static inline int world_child(struct world *w, uint32_t rank, world_fn fn) {
+static inline int world_child(struct coll_world *w, uint32_t rank, world_fn fn) {
     struct co_err err = {0};
     struct rt_group *g = NULL;
     struct rt_group_options o = world_options(w, rank);
@@ -121,7 +122,7 @@ static inline int world_child(struct world *w, uint32_t rank, world_fn fn) {
     return rc ? 1 : 0;
 }
 
-static inline void world_start_rank(struct world *w, uint32_t rank, world_fn fn) {
+static inline void world_start_rank(struct coll_world *w, uint32_t rank, world_fn fn) {
     (void)fflush(NULL);
     w->pid[rank] = fork();
     if (w->pid[rank] == 0) {
@@ -133,7 +134,7 @@ static inline void world_start_rank(struct world *w, uint32_t rank, world_fn fn)
     }
 }
 
-static inline void world_start(struct world *w, world_fn fn) {
+static inline void world_start(struct coll_world *w, world_fn fn) {
     world_ports(w);
     w->shared =
         mmap(NULL, sizeof(*w->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -144,7 +145,7 @@ static inline void world_start(struct world *w, world_fn fn) {
 
 /* Waits for all ranks and kills those that do not end.  Returns how many ended badly, without those
  * whose bit is set in `expected`. */
-static inline uint32_t world_end(struct world *w, uint32_t expected) {
+static inline uint32_t world_end(struct coll_world *w, uint32_t expected) {
     int64_t end = world_now() + (w->most_ms ? w->most_ms : WORLD_MS);
     uint32_t bad = 0;
     for (uint32_t r = 0; r < w->n; r++) {
@@ -167,18 +168,18 @@ static inline uint32_t world_end(struct world *w, uint32_t expected) {
 }
 
 /* Prints how each rank ended, for a test that expected something else. */
-static inline void world_print(const struct world *w) {
+static inline void world_print(const struct coll_world *w) {
     for (uint32_t r = 0; r < w->n; r++) {
         printf("# rank %u of %u: code %d: %s\n", r, w->n, w->shared->rank[r].code,
             w->shared->rank[r].text);
     }
 }
 
-static inline void world_done(struct world *w) {
+static inline void world_done(struct coll_world *w) {
     (void)munmap(w->shared, sizeof(*w->shared));
 }
 
-static inline uint32_t world_run(struct world *w, world_fn fn) {
+static inline uint32_t world_run(struct coll_world *w, world_fn fn) {
     world_start(w, fn);
     uint32_t bad = world_end(w, 0);
     world_done(w);
@@ -233,7 +234,7 @@ static inline int world_call(struct rt_group *g, enum rt_kind kind, size_t n, st
 
 /* Makes small and large calls in turn until one fails. */
 static inline int world_endless(
-    struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)rank;
     int rc = 0;
     for (uint32_t i = 0; rc == 0; i++) {
@@ -296,7 +297,7 @@ static inline int64_t world_took_median(void) {
     return median;
 }
 
-static inline bool world_failed(const struct world *w) {
+static inline bool world_failed(const struct coll_world *w) {
     for (uint32_t r = 0; r < w->n; r++) {
         if (w->shared->rank[r].code != 0) {
             return true;
@@ -306,7 +307,7 @@ static inline bool world_failed(const struct world *w) {
 }
 
 /* Waits until all ranks are in the middle of their calls.  False: they will never be; says why. */
-static inline bool world_ready(struct world *w) {
+static inline bool world_ready(struct coll_world *w) {
     int64_t end = world_now() + WORLD_MS;
     while (atomic_load(&w->shared->ready) < w->n && world_now() < end && !world_failed(w)) {
         (void)sched_yield();

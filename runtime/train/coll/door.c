@@ -80,7 +80,7 @@ void coll_door_unref(struct coll_door *d) {
 
 /* A connection in its handshake: it sends a hello, gets an answer, sends its proof, gets a
  * welcome. */
-struct guest {
+struct pending_member {
     int fd;        /* -1: unused */
     uint32_t have; /* bytes received, hello and proof together */
     struct coll_hello who;
@@ -88,37 +88,38 @@ struct guest {
     char from[sizeof(((struct net_peer *)NULL)->host)];
 };
 
-_Static_assert(sizeof(struct guest) <= PIPE_BUF, "a pipe takes a guest whole or not at all");
+_Static_assert(
+    sizeof(struct pending_member) <= PIPE_BUF, "a pipe takes a guest whole or not at all");
 
 struct coll_hall {
     const struct coll_accept *a;
     struct coll_hall *next; /* of the same door */
-    int handed[2];          /* a pipe of struct guest; other halls write to it under the door's m */
-    struct guest guests[GUESTS];
+    int handed[2]; /* a pipe of struct pending_member; other halls write to it under the door's m */
+    struct pending_member guests[GUESTS];
     struct net_place places[GUESTS]; /* of the guests with the same index */
     bool full;                       /* of descriptors: no accept() for WAIT_MS */
     struct {
-        char from[sizeof(((struct guest *)NULL)->from)];
+        char from[sizeof(((struct pending_member *)NULL)->from)];
         uint32_t verdict;
     } said[SAID_MAX]; /* refusals that were logged; later ones beyond the limit are not */
     uint32_t n_said;
 };
 
 /* Frees the place; the descriptor is the caller's. */
-static int guest_leave(struct coll_hall *h, struct guest *g) {
+static int guest_leave(struct coll_hall *h, struct pending_member *g) {
     int fd = g->fd;
     net_places_leave(h->places, GUESTS, (size_t)(g - h->guests));
     g->fd = -1;
     return fd;
 }
 
-static void guest_drop(struct coll_hall *h, struct guest *g) {
+static void guest_drop(struct coll_hall *h, struct pending_member *g) {
     co_close(guest_leave(h, g));
 }
 
 /* Logs one line for each address and reason, not for each attempt; and one about a flood. */
 static void say_refused(
-    struct coll_hall *h, const struct guest *g, uint32_t verdict, const char *why) {
+    struct coll_hall *h, const struct pending_member *g, uint32_t verdict, const char *why) {
     for (uint32_t i = 0; i < h->n_said; i++) {
         if (h->said[i].verdict == verdict &&
             (verdict == MANY || co_streq(h->said[i].from, g->from))) {
@@ -133,7 +134,7 @@ static void say_refused(
     }
 }
 
-static void guest_refuse(struct coll_hall *h, struct guest *g, enum coll_verdict verdict) {
+static void guest_refuse(struct coll_hall *h, struct pending_member *g, enum coll_verdict verdict) {
     unsigned char wire[COLL_ANSWER_BYTES];
     struct coll_answer a = {.verdict = verdict};
     if (verdict != COLL_VERDICT_LATER) {
@@ -145,7 +146,7 @@ static void guest_refuse(struct coll_hall *h, struct guest *g, enum coll_verdict
     guest_drop(h, g);
 }
 
-static void name_from(int fd, bool local, struct guest *g) {
+static void name_from(int fd, bool local, struct pending_member *g) {
     struct net_peer peer;
     net_peer_of(fd, &peer);
     (void)snprintf(g->from, sizeof(g->from), "%s", local ? "this machine" : peer.host);
@@ -158,11 +159,12 @@ static bool same_user(int fd) {
            (c.uid == geteuid() || c.uid == 0);
 }
 
-static void guest_hear(struct coll_hall *h, struct guest *g);
+static void guest_hear(struct coll_hall *h, struct pending_member *g);
 
 /* Gives the guest a place; whose it was has to leave. */
-static struct guest *guest_seat(struct coll_hall *h, size_t i, const struct guest *came) {
-    struct guest *g = &h->guests[i];
+static struct pending_member *guest_seat(
+    struct coll_hall *h, size_t i, const struct pending_member *came) {
+    struct pending_member *g = &h->guests[i];
     if (g->fd >= 0) {
         say_refused(h, g, MANY, "too many connections without a greeting");
         guest_drop(h, g);
@@ -182,7 +184,7 @@ static bool guest_enter(struct coll_hall *h) {
         h->full = i < GUESTS && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
         return false;
     }
-    struct guest came = {.fd = fd};
+    struct pending_member came = {.fd = fd};
     name_from(fd, h->a->local, &came);
     bool few = net_is_scarce(fd);
     if (few || (h->a->local && !same_user(fd))) {
@@ -200,8 +202,8 @@ static bool guest_enter(struct coll_hall *h) {
 
 /* Receives `bytes` bytes that follow the first `offset` bytes of the handshake.  False: some are
  * still missing, or the guest was dropped. */
-static bool guest_read(
-    struct coll_hall *h, struct guest *g, unsigned char *to, uint32_t offset, uint32_t bytes) {
+static bool guest_read(struct coll_hall *h, struct pending_member *g, unsigned char *to,
+    uint32_t offset, uint32_t bytes) {
     while (g->have < offset + bytes) {
         ssize_t n = recv(g->fd, to + (g->have - offset), offset + bytes - g->have, MSG_DONTWAIT);
         if (n <= 0) {
@@ -220,7 +222,7 @@ static bool is_for(const struct coll_hello *h, const struct rt_group *g) {
 }
 
 /* Gives a guest to the hall of the group that its hello names.  False: there is none. */
-static bool guest_hand_over(struct coll_hall *h, struct guest *g) {
+static bool guest_hand_over(struct coll_hall *h, struct pending_member *g) {
     struct coll_door *d = h->a->g->door;
     bool handed = false;
     pthread_mutex_lock(&d->m);
@@ -235,7 +237,7 @@ static bool guest_hand_over(struct coll_hall *h, struct guest *g) {
     return handed;
 }
 
-static void guest_hello(struct coll_hall *h, struct guest *g) {
+static void guest_hello(struct coll_hall *h, struct pending_member *g) {
     struct rt_group *group = h->a->g;
     enum coll_verdict v = coll_hello_read(g->hello, &g->who);
     if (v == COLL_VERDICT_OK && !h->a->local && !is_for(&g->who, group) && guest_hand_over(h, g)) {
@@ -263,7 +265,7 @@ static void guest_hello(struct coll_hall *h, struct guest *g) {
     }
 }
 
-static void guest_proof(struct coll_hall *h, struct guest *g) {
+static void guest_proof(struct coll_hall *h, struct pending_member *g) {
     struct rt_group *group = h->a->g;
     unsigned char wire[COLL_WELCOME_BYTES];
     enum coll_verdict v = COLL_VERDICT_TOKEN;
@@ -286,7 +288,7 @@ static void guest_proof(struct coll_hall *h, struct guest *g) {
     guest_drop(h, g);
 }
 
-static void guest_hear(struct coll_hall *h, struct guest *g) {
+static void guest_hear(struct coll_hall *h, struct pending_member *g) {
     if (g->have < COLL_HELLO_BYTES) {
         if (!guest_read(h, g, g->hello, 0, COLL_HELLO_BYTES)) {
             return;
@@ -300,7 +302,7 @@ static void guest_hear(struct coll_hall *h, struct guest *g) {
 
 /* Takes in the guests that other halls have handed over, as far as there is room. */
 static void guests_take(struct coll_hall *h) {
-    struct guest came;
+    struct pending_member came;
     size_t i;
     /* no wait: the descriptor is non-blocking */
     while ((i = net_places_find(h->places, GUESTS)) < GUESTS &&
@@ -312,7 +314,7 @@ static void guests_take(struct coll_hall *h) {
 /* Drops the guests whose time is over. */
 static void guests_tire(struct coll_hall *h, int64_t now) {
     for (uint32_t i = 0; i < GUESTS; i++) {
-        struct guest *g = &h->guests[i];
+        struct pending_member *g = &h->guests[i];
         if (g->fd >= 0 && h->places[i].since_ms + GUEST_MS <= now) {
             say_refused(h, g, SLOW, "it did not send a whole greeting within 3 s");
             guest_drop(h, g);
@@ -340,7 +342,7 @@ static int hall_open(struct coll_hall *h, const struct coll_accept *a, struct co
 
 static void hall_close(struct coll_hall *h) {
     struct coll_door *d = h->a->g->door;
-    struct guest late;
+    struct pending_member late;
     pthread_mutex_lock(&d->m);
     for (struct coll_hall **at = &d->halls; *at; at = &(*at)->next) {
         if (*at == h) {

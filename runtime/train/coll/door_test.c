@@ -66,7 +66,7 @@ static enum coll_verdict ask(const char *endpoint, const unsigned char *wire, si
     return got == sizeof(answer) ? coll_answer_read(answer, "secret", wire, &a) : COLL_VERDICTS;
 }
 
-static int just_form(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int just_form(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)w;
     (void)rank;
     return rt_group_barrier(g, err);
@@ -75,7 +75,7 @@ static int just_form(struct world *w, struct rt_group *g, uint32_t rank, struct 
 /* Only rank 0 is there; what the others would say is tried here first. */
 static void strangers_do_not_keep_a_group_from_forming(void **state) {
     (void)state;
-    struct world w = {.n = 2};
+    struct coll_world w = {.n = 2};
     int log[2], silent[SILENT];
     assert_int_equal(pipe2(log, O_CLOEXEC | O_NONBLOCK), 0);
     world_ports(&w);
@@ -131,7 +131,7 @@ static void clear_connections_of_an_encrypted_job_are_said(void **state) {
     static const enum rt_transport transports[] = {RT_TRANSPORT_TCP, RT_TRANSPORT_AUTO};
     (void)setenv("PADDLE_JOB_ENCRYPT", "1", 1);
     for (size_t i = 0; i < CO_ARRAY_LEN(transports); i++) {
-        struct world w = {.n = 2};
+        struct coll_world w = {.n = 2};
         int log[2];
         assert_int_equal(pipe2(log, O_CLOEXEC | O_NONBLOCK), 0);
         world_ports(&w);
@@ -164,7 +164,7 @@ static void clear_connections_of_an_encrypted_job_are_said(void **state) {
 
 static void a_rank_that_is_missing_is_named(void **state) {
     (void)state;
-    struct world w = {.n = 3};
+    struct coll_world w = {.n = 3};
     world_ports(&w);
     struct rt_group *g = NULL;
     struct co_err err = {0};
@@ -181,7 +181,7 @@ static void a_rank_that_is_missing_is_named(void **state) {
 /* ---- doubles ---- */
 
 /* It waits for the others until stop_rank, or WORLD_MS, and long for their handshakes. */
-static pid_t start_rank(struct world *w, uint32_t rank) {
+static pid_t start_rank(struct coll_world *w, uint32_t rank) {
     pid_t pid = fork();
     if (pid == 0) {
         co_test_clock_slow(true);
@@ -203,7 +203,7 @@ static bool stop_rank(pid_t pid) {
 }
 
 /* What rank 1 says to whoever is at rank 0's endpoint: the job, the group. */
-static struct coll_hello overhear(struct world *w) {
+static struct coll_hello overhear(struct coll_world *w) {
     struct co_hostport hp;
     unsigned char wire[COLL_HELLO_BYTES];
     struct coll_hello h = {0};
@@ -253,7 +253,7 @@ static enum coll_verdict enter(
 /* Who does not ask for the door's proof, and has none himself, is not let in. */
 static void a_wrong_proof_is_refused(void **state) {
     (void)state;
-    struct world w = {.n = 3};
+    struct coll_world w = {.n = 3};
     int fd[2];
     world_ports(&w);
     struct coll_hello h = overhear(&w);
@@ -269,7 +269,7 @@ static void a_wrong_proof_is_refused(void **state) {
 /* The first that proves to be rank 2 is; while it lives the second is not. */
 static void doubles_are_refused(void **state) {
     (void)state;
-    struct world w = {.n = 3};
+    struct coll_world w = {.n = 3};
     int fd[3];
     world_ports(&w);
     struct coll_hello h = overhear(&w);
@@ -288,7 +288,7 @@ static void doubles_are_refused(void **state) {
  * gone, but for the one that comes again. */
 static void who_left_before_its_welcome_is_not_there(void **state) {
     (void)state;
-    struct world w = {.n = 2};
+    struct coll_world w = {.n = 2};
     unsigned char hello[COLL_HELLO_BYTES], answer[COLL_ANSWER_BYTES], proof[COLL_PROOF_BYTES];
     int status = 0;
     world_ports(&w);
@@ -338,7 +338,7 @@ static void strangers_do_not_displace_a_rank(void **state) {
     (void)state;
     static const uint32_t hosts[] = {1, 2, SILENT};
     for (size_t i = 0; i < CO_ARRAY_LEN(hosts); i++) {
-        struct world w = {.n = 3};
+        struct coll_world w = {.n = 3};
         unsigned char hello[COLL_HELLO_BYTES], answer[COLL_ANSWER_BYTES], proof[COLL_PROOF_BYTES],
             welcome[COLL_WELCOME_BYTES], nonsense[COLL_HELLO_BYTES] = {1};
         world_ports(&w);
@@ -365,7 +365,7 @@ static void strangers_do_not_displace_a_rank(void **state) {
  * guesses against. */
 static void a_hello_needs_the_token(void **state) {
     (void)state;
-    struct world w = {.n = 2};
+    struct coll_world w = {.n = 2};
     unsigned char hello[COLL_HELLO_BYTES];
     world_ports(&w);
     struct coll_hello h = overhear(&w);
@@ -438,7 +438,7 @@ static void run_network(int rank) {
 }
 
 /* A flood takes as long as the machine pleases. */
-static void go_through_the_network(struct world *w, uint32_t rank) {
+static void go_through_the_network(struct coll_world *w, uint32_t rank) {
     struct sockaddr_in a = loopback(0, 0);
     socklen_t len = sizeof(a);
     int ends[2];
@@ -469,7 +469,8 @@ static void a_group_forms_in_a_flood(void **state) {
         uint32_t hosts;
     } rows[] = {{RT_TRANSPORT_TCP, 1}, {RT_TRANSPORT_TCP, SILENT}, {RT_TRANSPORT_SHM, 1}};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct world w = {.n = 2, .transport = rows[i].transport, .enter = go_through_the_network};
+        struct coll_world w = {
+            .n = 2, .transport = rows[i].transport, .enter = go_through_the_network};
         network.hosts = rows[i].hosts;
         assert_int_equal(world_run(&w, just_form), 0);
     }
@@ -478,7 +479,7 @@ static void a_group_forms_in_a_flood(void **state) {
 /* Rank 1 with another token than rank 0.  It has tried twice before its time is over. */
 static void wrong_tokens_are_refused_and_said(void **state) {
     (void)state;
-    struct world w = {.n = 2};
+    struct coll_world w = {.n = 2};
     world_ports(&w);
     pid_t pid = start_rank(&w, 0);
     close(knock(w.endpoint[0])); /* it listens */
@@ -551,7 +552,7 @@ static void a_door_serves_all_groups_that_form(void **state) {
     (void)state;
     co_test_clock_slow(true);
     for (uint64_t job = 1; job <= 2; job++) {
-        struct world w = {.n = 1};
+        struct coll_world w = {.n = 1};
         struct coll_door *d = NULL;
         struct host first, second;
         unsigned char nobody[COLL_HELLO_BYTES], other[COLL_HELLO_BYTES];

@@ -14,7 +14,7 @@ static const enum rt_kind hit[] = {RT_ALL_REDUCE, RT_REDUCE, RT_BROADCAST, RT_AL
     RT_SEND, RT_BARRIER};
 
 /* Those of a call by messages come last: in shared memory there are none. */
-static const struct stage stages[] = {
+static const struct kill_stage stages[] = {
     {.name = "reads its first input"},
     {.name = "reads the middle", .eighth = 4},
     {.name = "writes its first result", .out = true},
@@ -37,10 +37,10 @@ static const struct how {
 };
 
 /* Calls as usual; in one of them the victim is hit at its stage, or at its end. */
-static int strikes_in(struct world *w, struct rt_group *g, uint32_t rank, unsigned char *in,
+static int strikes_in(struct coll_world *w, struct rt_group *g, uint32_t rank, unsigned char *in,
     unsigned char *out, struct co_err *err) {
     enum { WARM = 3 };
-    const struct stage *s = &stages[w->stage];
+    const struct kill_stage *s = &stages[w->stage];
     const struct how *how = &hows[w->how];
     int rc = 0;
     for (uint32_t i = 0; rc == 0; i++) {
@@ -56,7 +56,7 @@ static int strikes_in(struct world *w, struct rt_group *g, uint32_t rank, unsign
     return rc;
 }
 
-static int strikes(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int strikes(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     const struct how *how = &hows[w->how];
     struct rt_group *part = NULL;
     void *in = world_in, *out = world_out;
@@ -74,7 +74,7 @@ static int strikes(struct world *w, struct rt_group *g, uint32_t rank, struct co
 enum { LATE_MS = 60000 };
 
 /* All but the victim name it: killed, at once and not at the deadline; stopped, then. */
-static void assert_named(struct world *w) {
+static void assert_named(struct coll_world *w) {
     char name[16];
     (void)snprintf(name, sizeof(name), "rank %u ", w->victim);
     assert_int_equal(world_end(w, UINT32_MAX), 0);
@@ -95,7 +95,7 @@ static void assert_named(struct world *w) {
 }
 
 /* The others end; then the victim may go on, and learns what has become of it. */
-static void let_go_on(struct world *w) {
+static void let_go_on(struct coll_world *w) {
     for (uint32_t r = 0; r < w->n; r++) {
         siginfo_t i;
         if (r != w->victim) {
@@ -106,7 +106,7 @@ static void let_go_on(struct world *w) {
 }
 
 /* Worlds end side by side: those with a stopped rank only wait. */
-static void end_worlds(struct world *worlds, uint32_t n) {
+static void end_worlds(struct coll_world *worlds, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         if (worlds[i].signal == SIGSTOP) {
             let_go_on(&worlds[i]);
@@ -134,7 +134,7 @@ static bool is_chosen(size_t place, size_t kind, size_t how, size_t stage) {
 }
 
 static void strike_everywhere(int signal, int64_t call_ms, uint32_t at_once) {
-    static struct world worlds[AT_ONCE_MAX];
+    static struct coll_world worlds[AT_ONCE_MAX];
     uint32_t n = 0, all = 0;
     size_t cells = CO_ARRAY_LEN(world_places) * CO_ARRAY_LEN(hit) * CO_ARRAY_LEN(hows);
     for (size_t i = 0; i < cells * CO_ARRAY_LEN(stages); i++) {
@@ -144,7 +144,7 @@ static void strike_everywhere(int signal, int64_t call_ms, uint32_t at_once) {
         if (!is_chosen(p, k, how, s)) {
             continue;
         }
-        worlds[n] = (struct world){.n = 3,
+        worlds[n] = (struct coll_world){.n = 3,
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes,
             .call_ms = call_ms,
@@ -176,17 +176,17 @@ static void stopped_ranks_are_named(void **state) {
 /* ---- while the group opens ---- */
 
 /* Calls on sockets of a rank that opens a group of three: some 20. */
-static const struct stage openings[] = {{"1", .call = 1}, {"2", .call = 2}, {"3", .call = 3},
+static const struct kill_stage openings[] = {{"1", .call = 1}, {"2", .call = 2}, {"3", .call = 3},
     {"4", .call = 4}, {"5", .call = 5}, {"6", .call = 6}, {"8", .call = 8}, {"10", .call = 10},
     {"12", .call = 12}, {"15", .call = 15}, {"18", .call = 18}, {"22", .call = 22}};
 
-static void arm_opening(struct world *w, uint32_t rank) {
+static void arm_opening(struct coll_world *w, uint32_t rank) {
     if (rank == w->victim) {
         stage_arm(w, &openings[w->stage], w->signal, NULL, 0);
     }
 }
 
-static int meets(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int meets(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     if (rank == w->victim) {
         stage_end();
     }
@@ -199,9 +199,9 @@ static int meets(struct world *w, struct rt_group *g, uint32_t rank, struct co_e
 
 /* The others get an error, and nobody waits for longer than was said; who it was they need not
  * know, as those that wait for the victim are waited for, too. */
-static void end_openings(struct world *worlds, uint32_t n) {
+static void end_openings(struct coll_world *worlds, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
-        struct world *w = &worlds[i];
+        struct coll_world *w = &worlds[i];
         if (w->signal == SIGSTOP) {
             let_go_on(w);
         }
@@ -222,11 +222,11 @@ static void end_openings(struct world *worlds, uint32_t n) {
 static void ranks_hit_while_the_group_opens_end_it(void **state) {
     (void)state;
     enum { EACH = 2 * CO_ARRAY_LEN(openings) };
-    static struct world worlds[EACH * CO_ARRAY_LEN(world_places)];
+    static struct coll_world worlds[EACH * CO_ARRAY_LEN(world_places)];
     for (uint32_t k = 0; k < CO_ARRAY_LEN(worlds); k++) {
         const struct world_place *p = &world_places[k / EACH];
         uint32_t i = k % EACH;
-        worlds[k] = (struct world){.n = 3,
+        worlds[k] = (struct coll_world){.n = 3,
             .transport = p->transport,
             .nodes = p->nodes,
             .form_ms = WORLD_STOP_MS,
@@ -240,7 +240,7 @@ static void ranks_hit_while_the_group_opens_end_it(void **state) {
     end_openings(worlds, CO_ARRAY_LEN(worlds));
 }
 
-static int leaves(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int leaves(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)w;
     for (int i = 0; i < 20; i++) {
         int rc = rt_group_barrier(g, err);
@@ -254,7 +254,7 @@ static int leaves(struct world *w, struct rt_group *g, uint32_t rank, struct co_
 static void leaving_is_named_too(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct world w = {
+        struct coll_world w = {
             .n = 3, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
         world_start(&w, leaves);
         assert_int_equal(world_end(&w, 3), 0);
@@ -275,7 +275,7 @@ static void leaving_is_named_too(void **state) {
  */
 enum { SLOW_MS = 300 };
 
-static int dawdles(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int dawdles(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     bool in_memory = w->transport == RT_TRANSPORT_SHM;
     size_t n = sizeof(world_in) / sizeof(float) / (w->kind == RT_ALL_REDUCE ? 1 : w->n);
     struct rt_coll c = {.kind = w->kind, .in = world_in, .out = world_out, .n = n};
@@ -295,7 +295,7 @@ static int dawdles(struct world *w, struct rt_group *g, uint32_t rank, struct co
 }
 
 /* The slow one's own deadline is far: to it the others might be the slow ones. */
-static void has_time(const struct world *w, uint32_t rank, struct rt_group_options *o) {
+static void has_time(const struct coll_world *w, uint32_t rank, struct rt_group_options *o) {
     o->call_timeout_ms = rank == 1 ? 4 * LATE_MS : w->call_ms;
 }
 
@@ -303,10 +303,11 @@ static void a_rank_that_is_slow_is_named_at_the_deadline(void **state) {
     (void)state;
     static const enum rt_kind kinds[] = {
         RT_ALL_REDUCE, RT_REDUCE_SCATTER, RT_ALL_GATHER, RT_ALL_TO_ALL, RT_SEND};
-    static struct world worlds[2 * CO_ARRAY_LEN(kinds)]; /* which end side by side: they wait */
+    static struct coll_world
+        worlds[2 * CO_ARRAY_LEN(kinds)]; /* which end side by side: they wait */
     int64_t since = world_now();
     for (size_t i = 0; i < CO_ARRAY_LEN(worlds); i++) {
-        worlds[i] = (struct world){.n = 2,
+        worlds[i] = (struct coll_world){.n = 2,
             .transport = world_places[i % 2].transport,
             .call_ms = WORLD_STOP_MS,
             .set = has_time,
@@ -314,7 +315,7 @@ static void a_rank_that_is_slow_is_named_at_the_deadline(void **state) {
         world_start(&worlds[i], dawdles);
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(worlds); i++) {
-        struct world *w = &worlds[i];
+        struct coll_world *w = &worlds[i];
         assert_int_equal(world_end(w, UINT32_MAX), 0);
         int64_t took = w->shared->rank[0].ms - since;
         if (w->shared->rank[0].code != CO_TIMEOUT || !strstr(w->shared->rank[0].text, "rank 1 ") ||

@@ -164,7 +164,7 @@ static int circle(struct rt_group *g, size_t n, struct co_err *err) {
     return rc;
 }
 
-static int kinds(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int kinds(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static const size_t sizes[] = {0, 1, SMALL, LARGE};
     (void)w;
     (void)rank;
@@ -185,7 +185,7 @@ static void every_kind_of_call(void **state) {
     (void)state;
     (void)setenv("STANDIN_NCCL_ORDERLY", "1", 1);
     for (uint32_t n = 1; n <= gk_gpus; n++) {
-        struct world w = {.n = n, .nodes = n / 2, .set = gk_on_gpus};
+        struct coll_world w = {.n = n, .nodes = n / 2, .set = gk_on_gpus};
         assert_int_equal(world_run(&w, kinds), 0);
     }
     (void)unsetenv("STANDIN_NCCL_ORDERLY");
@@ -195,7 +195,7 @@ static void every_kind_without_what_new_libraries_have(void **state) {
     (void)state;
     CO_AUTOFREE char *plain = co_xasprintf("%s/plain", gk_standins);
     (void)setenv("FLAGS_nccl_dir", plain, 1);
-    struct world w = {.n = 3, .set = gk_on_gpus};
+    struct coll_world w = {.n = 3, .set = gk_on_gpus};
     assert_int_equal(world_run(&w, kinds), 0);
     (void)unsetenv("FLAGS_nccl_dir");
 }
@@ -241,7 +241,7 @@ static double result_of(enum rt_op op, uint32_t ranks) {
                           : product;
 }
 
-static int types(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int types(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     enum { N = 50 };
     unsigned char host[N * 8], want[N * 8];
     (void)w;
@@ -272,13 +272,13 @@ static int types(struct world *w, struct rt_group *g, uint32_t rank, struct co_e
 
 static void every_type_and_reduction(void **state) {
     (void)state;
-    struct world w = {.n = gk_least(3), .set = gk_on_gpus};
+    struct coll_world w = {.n = gk_least(3), .set = gk_on_gpus};
     assert_int_equal(world_run(&w, types), 0);
 }
 
 /* ---- started calls, groups of groups ---- */
 
-static int started(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int started(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     enum { CALLS = 8 };
     struct rt_work *work[CALLS];
     int32_t *memory[CALLS], one = 1, want = (int32_t)rt_group_size(g);
@@ -303,7 +303,7 @@ static int started(struct world *w, struct rt_group *g, uint32_t rank, struct co
     return rc < 0 ? rc : rt_group_barrier(g, err);
 }
 
-static int divided(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int divided(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct rt_group *half = NULL, *pair = NULL;
     uint32_t ranks[] = {0, w->n - 1};
     char device[16];
@@ -359,7 +359,7 @@ static int post_end(struct rt_group *g, enum rt_kind kind, uint32_t peer, uint32
 
 /* All send two messages to all others before they receive any, and wait in the order in which
  * they started; in the second turn a call of all ranks follows before anybody waits. */
-static int posts(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int posts(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     enum { EACH = 2, POSTS = 2 * EACH * WORLD_MAX };
     int rc = 0;
     for (uint32_t turn = 0; turn < 2 && rc == 0; turn++) {
@@ -382,7 +382,7 @@ static int posts(struct world *w, struct rt_group *g, uint32_t rank, struct co_e
 
 /* Rank 0 has started all; rank 1 sends only when it has received both. */
 static int one_after_the_other(
-    struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct post post[3] = {{0}};
     bool first = rank == 0;
     (void)w;
@@ -406,22 +406,22 @@ static int one_after_the_other(
 static void started_sends_and_receives_go_at_the_same_time(void **state) {
     (void)state;
     (void)setenv("STANDIN_NCCL_ORDERLY", "1", 1);
-    struct world w = {.n = gk_least(4), .set = gk_on_gpus, .call_ms = 60000};
+    struct coll_world w = {.n = gk_least(4), .set = gk_on_gpus, .call_ms = 60000};
     assert_int_equal(world_run(&w, posts), 0);
-    struct world two = {.n = gk_least(2), .set = gk_on_gpus, .call_ms = 60000};
+    struct coll_world two = {.n = gk_least(2), .set = gk_on_gpus, .call_ms = 60000};
     assert_int_equal(two.n < 2 ? 0 : world_run(&two, one_after_the_other), 0);
     (void)unsetenv("STANDIN_NCCL_ORDERLY");
 }
 
 static void started_calls_are_made_in_order(void **state) {
     (void)state;
-    struct world w = {.n = gk_least(3), .set = gk_on_gpus};
+    struct coll_world w = {.n = gk_least(3), .set = gk_on_gpus};
     assert_int_equal(world_run(&w, started), 0);
 }
 
 static void groups_of_groups_stay_on_their_gpus(void **state) {
     (void)state;
-    struct world w = {.n = gk_least(4), .set = gk_on_gpus};
+    struct coll_world w = {.n = gk_least(4), .set = gk_on_gpus};
     if (w.n < 2) {
         printf("# one GPU\n");
         skip();
@@ -431,7 +431,7 @@ static void groups_of_groups_stay_on_their_gpus(void **state) {
 
 /* ---- arguments ---- */
 
-static int refused(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int refused(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     float host = 1;
     void *memory = gk_upload(g, &host, sizeof(host)), *none = NULL;
     (void)w;
@@ -448,7 +448,7 @@ static int refused(struct world *w, struct rt_group *g, uint32_t rank, struct co
 }
 
 /* Calls of main memory among those of the GPU's. */
-static int both(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int both(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     uint32_t size = rt_group_size(g), all[WORLD_MAX] = {0};
     int rc = 0;
     (void)w;
@@ -464,13 +464,13 @@ static int both(struct world *w, struct rt_group *g, uint32_t rank, struct co_er
 
 static void main_memory_goes_as_ever(void **state) {
     (void)state;
-    struct world w = {.n = gk_least(3), .nodes = 2, .set = gk_on_gpus};
+    struct coll_world w = {.n = gk_least(3), .nodes = 2, .set = gk_on_gpus};
     assert_int_equal(world_run(&w, both), 0);
 }
 
 static void arguments_that_do_not_fit_are_refused(void **state) {
     (void)state;
-    struct world w = {.n = gk_least(2), .set = gk_on_gpus};
+    struct coll_world w = {.n = gk_least(2), .set = gk_on_gpus};
     assert_int_equal(world_run(&w, refused), 0);
 }
 

@@ -15,7 +15,7 @@
 enum { SMALL = 100, SOON_MS = 60000, STARTED = 1 };
 
 /* World w's kind of call, started or not, until it fails. */
-static int endless(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int endless(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static const float zeros[SMALL * WORLD_MAX];
     void *in = gk_upload(g, zeros, sizeof(zeros)), *out = gk_upload(g, zeros, sizeof(zeros));
     (void)rank;
@@ -31,7 +31,7 @@ static int endless(struct world *w, struct rt_group *g, uint32_t rank, struct co
     return rc;
 }
 
-static void wait_ready(struct world *w) {
+static void wait_ready(struct coll_world *w) {
     int64_t end = world_now() + WORLD_MS;
     while (atomic_load(&w->shared->ready) < w->n && world_now() < end) {
         (void)sched_yield();
@@ -40,7 +40,7 @@ static void wait_ready(struct world *w) {
 }
 
 /* All ranks but that one end with the code and a text that has this in it. */
-static void assert_end(struct world *w, uint32_t but, int code, const char *text) {
+static void assert_end(struct coll_world *w, uint32_t but, int code, const char *text) {
     assert_int_equal(world_end(w, UINT32_MAX), 0);
     for (uint32_t r = 0; r < w->n; r++) {
         if (r != but &&
@@ -61,7 +61,7 @@ static uint32_t ranks_of(uint32_t n) {
     return gk_least(n);
 }
 
-static void end_hit(struct world *w, int signal) {
+static void end_hit(struct coll_world *w, int signal) {
     for (uint32_t r = 0; r < w->n; r += 2) {
         siginfo_t s;
         (void)waitid(P_PID, (id_t)w->pid[r], &s, WEXITED | WNOWAIT);
@@ -80,14 +80,14 @@ static void end_hit(struct world *w, int signal) {
 /* Rank 1 is hit in the middle of calls of each kind, made and started; RT_RECV is in RT_SEND.
  * Worlds end side by side, but real GPUs have memory for one. */
 static void hit_in_every_kind(int signal, int64_t call_ms) {
-    static struct world worlds[2 * RT_KINDS];
+    static struct coll_world worlds[2 * RT_KINDS];
     uint32_t ranks = ranks_of(3), n = 0;
     for (uint32_t i = 0; i < 2 * RT_KINDS; i++) {
-        struct world *w = &worlds[n];
+        struct coll_world *w = &worlds[n];
         if (i / 2 == RT_RECV) {
             continue;
         }
-        *w = (struct world){
+        *w = (struct coll_world){
             .n = ranks, .set = gk_on_gpus, .call_ms = call_ms, .kind = i / 2, .how = i % 2};
         world_start(w, endless);
         wait_ready(w);
@@ -115,7 +115,8 @@ static void stopped_ranks_are_named(void **state) {
     hit_in_every_kind(SIGSTOP, WORLD_STOP_MS);
 }
 
-static void fails_of_another(const struct world *w, uint32_t rank, struct rt_group_options *ret) {
+static void fails_of_another(
+    const struct coll_world *w, uint32_t rank, struct rt_group_options *ret) {
     gk_on_gpus(w, rank, ret);
     if (rank == 2) {
         (void)setenv("STANDIN_NCCL_FAIL", "7", 1);
@@ -123,7 +124,7 @@ static void fails_of_another(const struct world *w, uint32_t rank, struct rt_gro
 }
 
 static int kills_before_it_fails(
-    struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     int rc = 0;
     for (int i = 0; rc == 0; i++) {
         if (i == 6 && rank == 2) {
@@ -137,13 +138,13 @@ static int kills_before_it_fails(
 /* NCCL of one rank fails of another one's death, and at once. */
 static void the_dead_are_named_though_nccl_fails_first(void **state) {
     (void)state;
-    struct world w = {.n = 3, .set = fails_of_another};
+    struct coll_world w = {.n = 3, .set = fails_of_another};
     world_start(&w, kills_before_it_fails);
     assert_end(&w, 1, CO_PEERLOST, "rank 1 ");
     world_done(&w);
 }
 
-static int late(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int late(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     int rc = rt_group_barrier(g, err);
     if (rank == 1) { /* until the others have given it up */
         while (rc == 0) {
@@ -158,13 +159,13 @@ static int late(struct world *w, struct rt_group *g, uint32_t rank, struct co_er
 
 static void late_ranks_are_named(void **state) {
     (void)state;
-    struct world w = {.n = ranks_of(3), .set = gk_on_gpus, .call_ms = WORLD_STOP_MS};
+    struct coll_world w = {.n = ranks_of(3), .set = gk_on_gpus, .call_ms = WORLD_STOP_MS};
     world_start(&w, late);
     assert_end(&w, 1, CO_TIMEOUT, "rank 1 (127.0.0.1");
     world_done(&w);
 }
 
-static int leaves(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int leaves(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)w;
     int rc = rt_group_barrier(g, err);
     return rc < 0 || rank == 1 ? rc : rt_group_barrier(g, err);
@@ -172,7 +173,7 @@ static int leaves(struct world *w, struct rt_group *g, uint32_t rank, struct co_
 
 static void ranks_that_left_are_named(void **state) {
     (void)state;
-    struct world w = {.n = ranks_of(3), .set = gk_on_gpus, .call_ms = 4 * SOON_MS};
+    struct coll_world w = {.n = ranks_of(3), .set = gk_on_gpus, .call_ms = 4 * SOON_MS};
     world_start(&w, leaves);
     assert_end(&w, 1, CO_PEERLOST, "rank 1 (127.0.0.1");
     assert_int_equal(w.shared->rank[1].code, 0);
@@ -180,7 +181,7 @@ static void ranks_that_left_are_named(void **state) {
     world_done(&w);
 }
 
-static int differ(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int differ(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static const float zeros[SMALL];
     void *memory = gk_upload(g, zeros, sizeof(zeros));
     (void)w;
@@ -189,7 +190,7 @@ static int differ(struct world *w, struct rt_group *g, uint32_t rank, struct co_
 
 static void calls_that_differ_are_noticed(void **state) {
     (void)state;
-    struct world w = {.n = ranks_of(2), .set = gk_on_gpus};
+    struct coll_world w = {.n = ranks_of(2), .set = gk_on_gpus};
     world_start(&w, differ);
     assert_int_equal(world_end(&w, UINT32_MAX), 0);
     assert_int_equal(w.shared->rank[0].code, CO_INVALID);
@@ -199,7 +200,7 @@ static void calls_that_differ_are_noticed(void **state) {
 
 static const char *fault; /* a variable of the stand-ins, and its value, of rank 1 */
 
-static void with_fault(const struct world *w, uint32_t rank, struct rt_group_options *ret) {
+static void with_fault(const struct coll_world *w, uint32_t rank, struct rt_group_options *ret) {
     gk_on_gpus(w, rank, ret);
     if (rank == 1) {
         CO_AUTOFREE char *name = co_xstrndup(fault, strcspn(fault, "="));
@@ -235,7 +236,7 @@ static void faults_of_one_rank_are_told_to_all(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(faults); i++) {
         bool hangs = faults[i].code == CO_TIMEOUT;
-        struct world w = {.n = 3, .set = with_fault, .call_ms = hangs ? WORLD_STOP_MS : 0};
+        struct coll_world w = {.n = 3, .set = with_fault, .call_ms = hangs ? WORLD_STOP_MS : 0};
         fault = faults[i].fault;
         world_start(&w, endless);
         uint32_t but = faults[i].but;
@@ -252,7 +253,7 @@ static void faults_of_one_rank_are_told_to_all(void **state) {
     }
 }
 
-static int goes_on(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int goes_on(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     bool gone[WORLD_MAX];
     struct rt_group *left = NULL;
     int rc = endless(w, g, rank, err);
@@ -270,7 +271,7 @@ static int goes_on(struct world *w, struct rt_group *g, uint32_t rank, struct co
 
 static void those_that_are_left_go_on(void **state) {
     (void)state;
-    struct world w = {.n = ranks_of(3), .set = gk_on_gpus};
+    struct coll_world w = {.n = ranks_of(3), .set = gk_on_gpus};
     world_start(&w, goes_on);
     wait_ready(&w);
     kill(w.pid[1], SIGKILL);
@@ -281,7 +282,7 @@ static void those_that_are_left_go_on(void **state) {
 static void a_gpu_is_not_used_twice(void **state) {
     (void)state;
     (void)setenv("STANDIN_SAME", "1", 1);
-    struct world w = {.n = 2, .set = gk_on_gpus};
+    struct coll_world w = {.n = 2, .set = gk_on_gpus};
     world_start(&w, endless);
     assert_end(&w, UINT32_MAX, CO_INVALID, "ranks 1 (127.0.0.1");
     world_done(&w);

@@ -16,13 +16,13 @@
 
 #include "runtime/train/coll/gpu_testing.h"
 
-static void on_any(const struct world *w, uint32_t rank, struct rt_group_options *ret) {
+static void on_any(const struct coll_world *w, uint32_t rank, struct rt_group_options *ret) {
     (void)w;
     (void)rank;
     ret->device = "gpu";
 }
 
-static int by_place(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int by_place(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     char device[16];
     (void)w;
     (void)snprintf(device, sizeof(device), "gpu:%u", rank);
@@ -34,7 +34,7 @@ static int by_place(struct world *w, struct rt_group *g, uint32_t rank, struct c
 
 static void ranks_of_a_machine_take_a_gpu_each(void **state) {
     (void)state;
-    struct world w = {.n = 3, .set = on_any};
+    struct coll_world w = {.n = 3, .set = on_any};
     assert_int_equal(world_run(&w, by_place), 0);
 }
 

@@ -18,7 +18,8 @@ static inline uint32_t gk_least(uint32_t ranks) {
     return gk_gpus < ranks ? gk_gpus : ranks;
 }
 
-static inline void gk_on_gpus(const struct world *w, uint32_t rank, struct rt_group_options *ret) {
+static inline void gk_on_gpus(
+    const struct coll_world *w, uint32_t rank, struct rt_group_options *ret) {
     static char device[16];
     (void)w;
     (void)snprintf(device, sizeof(device), "gpu:%u", rank);

@@ -77,7 +77,7 @@ static int make_network(void **state) {
 /* ---- ranks ---- */
 
 /* Into its pod, with the environment that the operator or a launcher gives it. */
-static void enter_pod(struct world *w, uint32_t rank) {
+static void enter_pod(struct coll_world *w, uint32_t rank) {
     struct co_err err = {0};
     char address[RANKS][32], number[12];
     for (uint32_t r = 0; r < RANKS; r++) {
@@ -97,14 +97,14 @@ static void enter_pod(struct world *w, uint32_t rank) {
     }
 }
 
-static void by_contract(const struct world *w, uint32_t rank, struct rt_group_options *ret) {
+static void by_contract(const struct coll_world *w, uint32_t rank, struct rt_group_options *ret) {
     (void)w;
     (void)rank;
     ret->endpoints = NULL;
 }
 
-static struct world pods(void) {
-    return (struct world){
+static struct coll_world pods(void) {
+    return (struct coll_world){
         .n = RANKS, .call_ms = WORLD_STOP_MS, .enter = enter_pod, .set = by_contract};
 }
 
@@ -114,7 +114,7 @@ static void skip_without_namespaces(void) {
     }
 }
 
-static int adds(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int adds(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static const size_t counts[] = {1, 1000, N};
     static float v[N];
     (void)w;
@@ -144,7 +144,7 @@ static int adds(struct world *w, struct rt_group *g, uint32_t rank, struct co_er
 static void pods_of_two_ranks_are_one_group(void **state) {
     (void)state;
     skip_without_namespaces();
-    struct world w = pods();
+    struct coll_world w = pods();
     assert_int_equal(world_run(&w, adds), 0);
 }
 
@@ -152,7 +152,7 @@ static void pods_of_two_ranks_are_one_group(void **state) {
 
 /* All ranks but `but` have ended with this rank's name, those of the pods with their own. */
 static void assert_named(
-    struct world *w, uint32_t but, int64_t since, int64_t ms, const uint32_t names[2]) {
+    struct coll_world *w, uint32_t but, int64_t since, int64_t ms, const uint32_t names[2]) {
     assert_int_equal(world_end(w, UINT32_MAX), 0);
     for (uint32_t r = 0; r < w->n; r++) {
         char name[16];
@@ -175,7 +175,7 @@ static void a_killed_rank_is_named_in_both_pods(void **state) {
     (void)state;
     skip_without_namespaces();
     for (uint32_t i = 0; i < CO_ARRAY_LEN(hit); i++) {
-        struct world w = pods();
+        struct coll_world w = pods();
         w.kind = hit[i];
         w.call_ms = 4 * LATE_MS; /* it is not the deadline that tells */
         world_start(&w, world_endless);
@@ -194,7 +194,7 @@ static void a_link_that_goes_down_ends_at_the_deadline(void **state) {
     (void)state;
     skip_without_namespaces();
     for (int side = 0; side < 2; side++) {
-        struct world worlds[CO_ARRAY_LEN(hit)];
+        struct coll_world worlds[CO_ARRAY_LEN(hit)];
         for (uint32_t i = 0; i < CO_ARRAY_LEN(hit); i++) {
             worlds[i] = pods();
             worlds[i].kind = hit[i];
@@ -204,7 +204,7 @@ static void a_link_that_goes_down_ends_at_the_deadline(void **state) {
         int64_t now = world_now();
         assert_true(run_in(side, side ? "ip link set right down" : "ip link set left down"));
         for (uint32_t i = 0; i < CO_ARRAY_LEN(hit); i++) {
-            struct world *w = &worlds[i];
+            struct coll_world *w = &worlds[i];
             assert_named(w, RANKS, now, w->call_ms + LATE_MS, (const uint32_t[]){EACH, 0});
             world_done(w);
         }

@@ -270,7 +270,7 @@ static inline int check_output(const struct rt_coll *c, const struct buffers *b,
 }
 
 /* Returns 0 or a negative code, with *err set. */
-static inline int one_call(struct world *w, struct rt_group *g, struct rt_coll c, bool shared,
+static inline int one_call(struct coll_world *w, struct rt_group *g, struct rt_coll c, bool shared,
     enum layout layout, struct co_err *err) {
     uint32_t me = rt_group_rank(g), P = rt_group_size(g),
              seed = mix(w->seed, (uint32_t)c.n, c.kind);

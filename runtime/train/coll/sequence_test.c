@@ -46,7 +46,7 @@ static int started_calls(struct rt_group *g, uint32_t h, struct co_err *err) {
     return rc;
 }
 
-static int some_call(struct world *w, struct rt_group *g, uint32_t h, struct co_err *err) {
+static int some_call(struct coll_world *w, struct rt_group *g, uint32_t h, struct co_err *err) {
     static const enum rt_kind kinds[] = {RT_ALL_REDUCE, RT_REDUCE, RT_BROADCAST, RT_ALL_GATHER,
         RT_ALL_GATHERV, RT_REDUCE_SCATTER, RT_SCATTER, RT_GATHER, RT_ALL_TO_ALL, RT_BARRIER};
     static const size_t most[] = {1, 40, 3000, 70000};
@@ -66,7 +66,7 @@ static int some_call(struct world *w, struct rt_group *g, uint32_t h, struct co_
 }
 
 static int one_step(
-    struct world *w, struct parts *p, uint32_t rank, uint32_t step, struct co_err *err) {
+    struct coll_world *w, struct parts *p, uint32_t rank, uint32_t step, struct co_err *err) {
     uint32_t h = mix(w->seed, step, 99), which = (h >> 4) % p->n;
     if (h % 20 == 0 && p->n <= PARTS) {
         int32_t colour = (int32_t)(mix(h, rank, 3) % 2), key = (int32_t)(mix(h, rank, 4) % 8);
@@ -78,7 +78,7 @@ static int one_step(
     return h % 6 ? some_call(w, p->of[which], h, err) : started_calls(p->of[which], h, err);
 }
 
-static int sequence(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int sequence(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct parts p = {.of = {g}, .n = 1};
     int rc = 0;
     for (uint32_t step = 0; step < STEPS && rc == 0; step++) {
@@ -95,7 +95,7 @@ static void random_calls_give_what_a_serial_program_gives(void **state) {
     (void)state;
     for (uint32_t n = 2; n <= 5; n++) {
         for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-            struct world w = {.n = n,
+            struct coll_world w = {.n = n,
                 .seed = seed_now(),
                 .transport = world_places[p].transport,
                 .nodes = world_places[p].nodes};
@@ -116,7 +116,7 @@ static int hash_of_sums(
     return rc;
 }
 
-static int same_bits(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int same_bits(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static const enum rt_dtype floats[] = {RT_F32, RT_F64, RT_F16, RT_BF16};
     static const size_t sizes[] = {7, 1000, 9001, 70001, 300007};
     uint64_t all = 0;
@@ -142,7 +142,7 @@ static void the_same_calls_give_the_same_bits_on_all_ranks(void **state) {
         for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
             uint64_t before = 0;
             for (uint32_t again = 0; again < 2; again++) {
-                struct world w = {
+                struct coll_world w = {
                     .n = n, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
                 world_start(&w, same_bits);
                 assert_int_equal(world_end(&w, 0), 0);

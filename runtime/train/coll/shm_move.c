@@ -81,17 +81,17 @@ int coll_shm_broadcast(struct rt_group *g, const struct rt_coll *c) {
 /* ---- all_gather, all_gatherv ---- */
 
 /* The size of a rank's part, and its offset in `out`. */
-struct part {
+struct rank_part {
     size_t at, bytes;
 };
 
 /* The part of the rank with index i. */
-static struct part part_of(const struct rt_coll *c, uint32_t i) {
+static struct rank_part part_of(const struct rt_coll *c, uint32_t i) {
     size_t size = rt_dtype_size(c->dtype);
     if (c->kind != RT_ALL_GATHERV) {
-        return (struct part){.at = i * c->n * size, .bytes = c->n * size};
+        return (struct rank_part){.at = i * c->n * size, .bytes = c->n * size};
     }
-    struct part p = {.bytes = c->counts[i] * size};
+    struct rank_part p = {.bytes = c->counts[i] * size};
     for (uint32_t k = 0; k < i; k++) {
         p.at += c->counts[k] * size;
     }
@@ -99,7 +99,7 @@ static struct part part_of(const struct rt_coll *c, uint32_t i) {
 }
 
 /* Copies this rank's own part to its place: before all others, as in place they go over `in`. */
-static void take_own(const struct rt_coll *c, const struct part *own) {
+static void take_own(const struct rt_coll *c, const struct rank_part *own) {
     unsigned char *to = (unsigned char *)c->out + own->at;
     if (to != c->in && own->bytes > 0) {
         memmove(to, c->in, own->bytes);
@@ -108,7 +108,7 @@ static void take_own(const struct rt_coll *c, const struct part *own) {
 
 static int small_gather(struct rt_group *g, const struct rt_coll *c, size_t bytes) {
     struct coll_shm *s = &g->shm;
-    struct part own = part_of(c, s->me);
+    struct rank_part own = part_of(c, s->me);
     uint32_t turn;
     int rc = coll_shm_small_begin(g, &turn);
     if (rc < 0) {
@@ -117,7 +117,7 @@ static int small_gather(struct rt_group *g, const struct rt_coll *c, size_t byte
     coll_shm_small_raise(g, turn, c->in, bytes);
     take_own(c, &own);
     for (uint32_t i = 0; i < s->n && rc == 0; i++) {
-        struct part p = part_of(c, i);
+        struct rank_part p = part_of(c, i);
         const void *data;
         if (i != s->me && (rc = coll_shm_small_wait(g, turn, i, bytes, &data)) == 0) {
             memcpy((unsigned char *)c->out + p.at, data, p.bytes);
@@ -127,8 +127,8 @@ static int small_gather(struct rt_group *g, const struct rt_coll *c, size_t byte
     return rc;
 }
 
-static void put_piece(struct coll_shm *s, const struct rt_coll *c, const struct part *p, size_t at,
-    size_t half, uint32_t k) {
+static void put_piece(struct coll_shm *s, const struct rt_coll *c, const struct rank_part *p,
+    size_t at, size_t half, uint32_t k) {
     if (at < p->bytes) {
         size_t m = p->bytes - at < half ? p->bytes - at : half;
         const unsigned char *own = (const unsigned char *)c->out + p->at;
@@ -137,7 +137,7 @@ static void put_piece(struct coll_shm *s, const struct rt_coll *c, const struct 
 }
 
 static void take_piece(struct coll_shm *s, const struct rt_coll *c, uint32_t i,
-    const struct part *p, size_t at, size_t half, uint32_t k) {
+    const struct rank_part *p, size_t at, size_t half, uint32_t k) {
     if (at < p->bytes) {
         size_t m = p->bytes - at < half ? p->bytes - at : half;
         memcpy((unsigned char *)c->out + p->at + at, coll_shm_in(s, i, 0) + (k & 1) * half, m);
@@ -150,7 +150,7 @@ static int large_gather(struct rt_group *g, const struct rt_coll *c, size_t most
     struct coll_shm *s = &g->shm;
     uint32_t begin = s->phase, k = 0;
     size_t half = half_of(s);
-    struct part own = part_of(c, s->me);
+    struct rank_part own = part_of(c, s->me);
     int rc = coll_shm_large_begin(g);
     s->idle = false;
     take_own(c, &own);
@@ -158,7 +158,7 @@ static int large_gather(struct rt_group *g, const struct rt_coll *c, size_t most
         put_piece(s, c, &own, at, half, k);
         coll_shm_raise(g);
         for (uint32_t i = 0; i < s->n && rc == 0; i++) {
-            struct part p = part_of(c, i);
+            struct rank_part p = part_of(c, i);
             if (i != s->me && (rc = coll_shm_wait_one(g, i, begin + k + 1)) == 0) {
                 take_piece(s, c, i, &p, at, half, k);
             }

@@ -174,7 +174,7 @@ static void stage(struct rt_group *g, const unsigned char *in, const struct cut 
 }
 
 /* A large call as one rank sees it. */
-struct view {
+struct shm_call_view {
     const struct rt_coll *c;
     size_t bytes;
     const unsigned char *in;
@@ -185,7 +185,7 @@ struct view {
 };
 
 /* Reduces this rank's slice, which begins at `at`, block by block. */
-static void reduce_own(struct rt_group *g, const struct view *v, size_t at, size_t bytes) {
+static void reduce_own(struct rt_group *g, const struct shm_call_view *v, size_t at, size_t bytes) {
     struct coll_shm *s = &g->shm;
     size_t size = rt_dtype_size(v->c->dtype);
     unsigned char *shared = coll_shm_out(s, s->me);
@@ -214,7 +214,7 @@ static void collect(struct rt_group *g, unsigned char *out, const struct cut *k)
     }
 }
 
-static void reduce_direct(struct rt_group *g, const struct view *v) {
+static void reduce_direct(struct rt_group *g, const struct shm_call_view *v) {
     struct coll_shm *s = &g->shm;
     _Alignas(64) unsigned char block[BLOCK];
     struct cut k = cut_of(v->bytes, s->n);
@@ -240,7 +240,7 @@ static unsigned char *in_mapping(const struct coll_shm *s, uint64_t place, size_
 }
 
 /* Finds the buffers of all ranks, which these published before the first sync. */
-static void view_others(const struct coll_shm *s, struct view *v) {
+static void view_others(const struct coll_shm *s, struct shm_call_view *v) {
     v->direct = true;
     for (uint32_t i = 0; i < s->n; i++) {
         const uint64_t *place = coll_shm_of(s, i)->phase.place;
@@ -250,7 +250,8 @@ static void view_others(const struct coll_shm *s, struct view *v) {
     }
 }
 
-static int reduce_chunk(struct rt_group *g, struct view *v, size_t at, const struct cut *k) {
+static int reduce_chunk(
+    struct rt_group *g, struct shm_call_view *v, size_t at, const struct cut *k) {
     struct coll_shm *s = &g->shm;
     if (!v->ins[s->me]) {
         stage(g, v->in + at, k);
@@ -276,7 +277,7 @@ static int reduce_chunk(struct rt_group *g, struct view *v, size_t at, const str
 
 static int large_reduce(struct rt_group *g, const struct rt_coll *c, size_t bytes, bool has_out) {
     struct coll_shm *s = &g->shm;
-    struct view v = {.c = c, .bytes = bytes, .in = c->in};
+    struct shm_call_view v = {.c = c, .bytes = bytes, .in = c->in};
     v.out = has_out ? c->out : NULL;
     uint64_t place[2] = {
         coll_shm_place(s, c->in, bytes), has_out ? coll_shm_place(s, c->out, bytes) : 0};

@@ -13,7 +13,7 @@
 
 enum { LATE_MS = 60000 };
 
-static int shrinks(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int shrinks(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     bool gone[WORLD_MAX];
     struct rt_group *left = NULL;
     int rc = world_endless(w, g, rank, err);
@@ -34,7 +34,7 @@ static int shrinks(struct world *w, struct rt_group *g, uint32_t rank, struct co
 static void survivors_go_on(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct world w = {
+        struct coll_world w = {
             .n = 4, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
         world_start(&w, shrinks);
         assert_true(world_ready(&w));
@@ -47,7 +47,7 @@ static void survivors_go_on(void **state) {
 /* The stopped one wakes up when the others have gone on, and is not let in again. */
 static void survivors_go_on_without_a_stopped_rank(void **state) {
     (void)state;
-    struct world w = {.n = 4, .call_ms = WORLD_STOP_MS};
+    struct coll_world w = {.n = 4, .call_ms = WORLD_STOP_MS};
     world_start(&w, shrinks);
     assert_true(world_ready(&w));
     kill(w.pid[1], SIGSTOP);
@@ -87,7 +87,8 @@ static void *shrink_there(void *arg) {
 
 /* The last rank dies; the others shrink all their groups, each in a thread, every other rank from
  * the last group on. */
-static int shrinks_several(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int shrinks_several(
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct shrinking s[AT_ONCE] = {0};
     uint32_t all[] = {0, 1, 2};
     int rc = 0;
@@ -121,7 +122,7 @@ static int shrinks_several(struct world *w, struct rt_group *g, uint32_t rank, s
 static void several_groups_shrink_at_once(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct world w = {.n = 3,
+        struct coll_world w = {.n = 3,
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes,
             .call_ms = 4 * LATE_MS};
@@ -156,7 +157,7 @@ static int start_calls(struct started *s, struct rt_group *g, struct co_err *err
 }
 
 /* Rank 1 is killed.  The others wait for the first call, leave the group, and wait for the rest. */
-static int waits_late(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int waits_late(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct rt_group *left = NULL;
     struct started s = {0};
     int rc = rank == 1 ? 0 : start_calls(&s, g, err);
@@ -188,7 +189,7 @@ static int waits_late(struct world *w, struct rt_group *g, uint32_t rank, struct
 static void started_calls_outlive_their_group(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct world w = {.n = 3,
+        struct coll_world w = {.n = 3,
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes,
             .call_ms = 4 * LATE_MS,
@@ -212,8 +213,8 @@ static const uint32_t moments[] = {1, 2, 3, 4, 6, 8, 10, 13, 16, 20, 25, 30, 36,
 
 /* Rank 1 has been killed; rank 2 is hit.  The others end up in a group of two. */
 static int shrinks_until_two(
-    struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
-    struct stage s = {.name = "shrink", .call = moments[w->stage]};
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    struct kill_stage s = {.name = "shrink", .call = moments[w->stage]};
     struct rt_group *left = NULL;
     uint32_t members = 0;
     int rc = world_endless(w, g, rank, err);
@@ -246,7 +247,7 @@ static int shrinks_until_two(
     return rc;
 }
 
-static void end_shrunk(struct world *w) {
+static void end_shrunk(struct coll_world *w) {
     for (uint32_t r = 0; r < w->n && w->signal == SIGSTOP; r++) {
         siginfo_t i;
         if (r != 1 && r != w->victim) {
@@ -266,10 +267,10 @@ static void end_shrunk(struct world *w) {
 }
 
 static void shrink_at_moments(int signal, int64_t call_ms) {
-    static struct world worlds[CO_ARRAY_LEN(moments) * CO_ARRAY_LEN(world_places)];
+    static struct coll_world worlds[CO_ARRAY_LEN(moments) * CO_ARRAY_LEN(world_places)];
     for (size_t i = 0; i < CO_ARRAY_LEN(worlds); i++) {
         const struct world_place *p = &world_places[i % CO_ARRAY_LEN(world_places)];
-        worlds[i] = (struct world){.n = 4,
+        worlds[i] = (struct coll_world){.n = 4,
             .transport = p->transport,
             .nodes = p->nodes,
             .call_ms = call_ms,
@@ -300,7 +301,7 @@ static void a_rank_may_stop_while_others_shrink(void **state) {
 
 /* ---- and come back ---- */
 
-static struct world new_ones; /* endpoints */
+static struct coll_world new_ones; /* endpoints */
 enum { SUMMED = 50000 };
 
 /* Values whose sum depends on the order. */
@@ -320,7 +321,8 @@ static int expect_sum(struct rt_group *g, uint32_t own, uint32_t want, struct co
     return rc < 0 || sum == want ? rc : co_err_set(err, CO_INTERNAL, "%u, not %u", sum, want);
 }
 
-static int work_together(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int work_together(
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     uint64_t again = 0;
     int rc = expect_sum(g, 1U << rank, (1U << w->n) - 1, err);
     rc = rc < 0 ? rc : sum_hash(g, rank, &w->shared->rank[rank].hash, err);
@@ -331,7 +333,7 @@ static int work_together(struct world *w, struct rt_group *g, uint32_t rank, str
     return rc < 0 ? rc : rt_group_barrier(g, err);
 }
 
-static struct rt_group_options grown_options(struct world *w, uint32_t rank) {
+static struct rt_group_options grown_options(struct coll_world *w, uint32_t rank) {
     struct rt_group_options o = world_options(w, rank);
     o.endpoints = new_ones.n ? new_ones.endpoints : o.endpoints;
     o.generation = 1;
@@ -339,7 +341,7 @@ static struct rt_group_options grown_options(struct world *w, uint32_t rank) {
 }
 
 /* Rank 1 is killed and comes back; the others go on meanwhile. */
-static int grows(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int grows(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct rt_group *left = NULL, *grown = NULL;
     uint64_t before = 0;
     int rc = sum_hash(g, rank, &before, err);
@@ -363,11 +365,11 @@ static void a_rank_comes_back(void **state) {
     for (uint32_t n = 2; n <= 3; n++) {
         for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
             uint32_t fresh = n == 3 && p < 2;
-            struct world w = {.n = n,
+            struct coll_world w = {.n = n,
                 .transport = world_places[p].transport,
                 .nodes = world_places[p].nodes,
                 .kind = RT_ALL_REDUCE};
-            new_ones = (struct world){.n = fresh * 3};
+            new_ones = (struct coll_world){.n = fresh * 3};
             world_ports(&new_ones);
             world_start(&w, grows);
             assert_true(world_ready(&w));
@@ -387,7 +389,8 @@ static void a_rank_comes_back(void **state) {
 }
 
 /* Nobody comes, or one of the old ones cannot: everybody goes on with what there is. */
-static int grows_in_vain(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int grows_in_vain(
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct rt_group *grown = NULL;
     struct rt_group_options o = grown_options(w, rank);
     o.form_timeout_ms = 300;
@@ -409,9 +412,9 @@ static int grows_in_vain(struct world *w, struct rt_group *g, uint32_t rank, str
 static void a_group_that_cannot_grow_stays(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct world w = {
+        struct coll_world w = {
             .n = 2, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
-        new_ones = (struct world){.n = 3};
+        new_ones = (struct coll_world){.n = 3};
         world_ports(&new_ones);
         assert_int_equal(world_run(&w, grows_in_vain), 0);
     }
@@ -420,12 +423,12 @@ static void a_group_that_cannot_grow_stays(void **state) {
 /* Calls on sockets of a rank that grows a group of three over TCP, its monitor's among them: to
  * the first, and from the third on, when the others may be waiting for the new rank. */
 enum { GROW_MS = 2000 }; /* nobody comes */
-static const struct stage growings[] = {
+static const struct kill_stage growings[] = {
     {"1", .call = 1}, {"2", .call = 2}, {"3", .call = 3}, {"5", .call = 5}, {"8", .call = 8}};
 
 /* One of those that grow is killed while they wait for the new one, who does not come. */
 static int grows_until_lost(
-    struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct rt_group *grown = NULL;
     struct rt_group_options o = world_options(w, rank);
     const char *endpoints[WORLD_MAX];
@@ -452,14 +455,14 @@ static int grows_until_lost(
 static void a_rank_may_be_hit_while_the_group_grows(void **state) {
     (void)state;
     enum { EACH = 2 * CO_ARRAY_LEN(growings) };
-    static struct world worlds[EACH * CO_ARRAY_LEN(world_places)];
+    static struct coll_world worlds[EACH * CO_ARRAY_LEN(world_places)];
     const int64_t most = 2 * GROW_MS + WORLD_STOP_MS; /* of one that is stopped */
-    new_ones = (struct world){.n = 1};
+    new_ones = (struct coll_world){.n = 1};
     world_ports(&new_ones);
     for (uint32_t k = 0; k < CO_ARRAY_LEN(worlds); k++) {
         const struct world_place *p = &world_places[k / EACH];
         uint32_t i = k % EACH;
-        worlds[k] = (struct world){.n = 3,
+        worlds[k] = (struct coll_world){.n = 3,
             .transport = p->transport,
             .nodes = p->nodes,
             .call_ms = WORLD_STOP_MS,
@@ -469,7 +472,7 @@ static void a_rank_may_be_hit_while_the_group_grows(void **state) {
         world_start(&worlds[k], grows_until_lost);
     }
     for (uint32_t k = 0; k < CO_ARRAY_LEN(worlds); k++) {
-        struct world *w = &worlds[k];
+        struct coll_world *w = &worlds[k];
         siginfo_t s;
         for (uint32_t r = 0; r < w->n; r++) {
             (void)(r == w->victim || waitid(P_PID, (id_t)w->pid[r], &s, WEXITED | WNOWAIT));
@@ -496,8 +499,8 @@ static void a_rank_may_be_hit_while_the_group_grows(void **state) {
 
 static void a_rank_that_dies_while_the_group_grows_is_named(void **state) {
     (void)state;
-    struct world w = {.n = 3, .call_ms = 4 * LATE_MS, .form_ms = 4 * LATE_MS};
-    new_ones = (struct world){.n = 1};
+    struct coll_world w = {.n = 3, .call_ms = 4 * LATE_MS, .form_ms = 4 * LATE_MS};
+    new_ones = (struct coll_world){.n = 1};
     world_ports(&new_ones);
     world_start(&w, grows_until_lost);
     assert_true(world_ready(&w));

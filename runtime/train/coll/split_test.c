@@ -12,7 +12,7 @@
 
 enum { N = 40000 };
 
-static int splits(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int splits(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct rt_group *part = NULL, *pair = NULL;
     uint32_t own = rank + 1, sum = 0, pairs[2] = {0, w->n - 1};
     int rc = rt_group_split(g, (int32_t)(rank % 2), -(int32_t)rank, &part, err);
@@ -34,7 +34,7 @@ static int splits(struct world *w, struct rt_group *g, uint32_t rank, struct co_
 static void groups_split(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct world w = {
+        struct coll_world w = {
             .n = 5, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
         assert_int_equal(world_run(&w, splits), 0);
     }
@@ -42,7 +42,7 @@ static void groups_split(void **state) {
 
 /* ---- started calls ---- */
 
-static int starts(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int starts(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static float v[8][N];
     struct rt_work *work[8];
     int rc = 0;
@@ -71,14 +71,14 @@ static int starts(struct world *w, struct rt_group *g, uint32_t rank, struct co_
 static void started_calls_keep_their_order(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct world w = {
+        struct coll_world w = {
             .n = 3, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
         assert_int_equal(world_run(&w, starts), 0);
     }
 }
 
 /* Rank 1 has started a call that the others do not make, and fails for reasons of its own. */
-static int gives_up(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int gives_up(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static float v[N];
     struct rt_work *work = NULL;
     struct rt_coll c = {.kind = RT_ALL_REDUCE, .in = v, .out = v, .n = N};
@@ -105,7 +105,7 @@ static int gives_up(struct world *w, struct rt_group *g, uint32_t rank, struct c
 static void a_group_is_given_up_at_once(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct world w = {.n = 3,
+        struct coll_world w = {.n = 3,
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes,
             .call_ms = 100000};
@@ -133,7 +133,7 @@ static int check(unsigned char *got, unsigned char *want, size_t n, uint32_t fro
 
 /* Everybody starts to send to all others, twice, before he receives: the last one without a
  * handle. */
-static int exchanges(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int exchanges(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     enum { TWICE = 2 };
     struct rt_work *work[2 * TWICE * WORLD_MAX];
     CO_AUTOFREE unsigned char *out = co_xcalloc((size_t)w->n * TWICE, MUCH);
@@ -175,7 +175,7 @@ static void ranks_may_send_before_they_receive(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
         for (uint32_t n = 2; n <= 4; n += 2) {
-            struct world w = {
+            struct coll_world w = {
                 .n = n, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
             assert_int_equal(world_run(&w, exchanges), 0);
         }
@@ -183,7 +183,7 @@ static void ranks_may_send_before_they_receive(void **state) {
 }
 
 /* What is started between two calls of all ranks stays there. */
-static int mixes(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int mixes(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static int32_t sent[4][N], got[4][N], sum[4][N];
     struct rt_work *work[12];
     uint32_t next = (rank + 1) % w->n, last = (rank + w->n - 1) % w->n, n = 0;
@@ -216,7 +216,7 @@ static int mixes(struct world *w, struct rt_group *g, uint32_t rank, struct co_e
 static void sends_keep_their_place_among_calls_of_all(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct world w = {
+        struct coll_world w = {
             .n = 3, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
         assert_int_equal(world_run(&w, mixes), 0);
     }
@@ -227,7 +227,7 @@ static void sends_keep_their_place_among_calls_of_all(void **state) {
 static void groups_form_over_ipv6(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct world w = {.n = 5,
+        struct coll_world w = {.n = 5,
             .v6 = true,
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes};
@@ -236,7 +236,7 @@ static void groups_form_over_ipv6(void **state) {
 }
 
 /* A container of its own, in the pod's network: other processes, mounts, /dev/shm and IPC. */
-static void enter_container(struct world *w, uint32_t rank) {
+static void enter_container(struct coll_world *w, uint32_t rank) {
     (void)w;
     (void)rank;
     if (unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC) < 0) {
@@ -266,7 +266,8 @@ static bool may_make_containers(void) {
     return status == 0;
 }
 
-static int shares_memory(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int shares_memory(
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     if ((w->enter && getpid() != 1) || rt_group_local_size(g) != w->n) {
         return co_err_set(err, CO_INTERNAL, "process %d shares memory with %u of %u", (int)getpid(),
             rt_group_local_size(g), w->n);
@@ -276,7 +277,7 @@ static int shares_memory(struct world *w, struct rt_group *g, uint32_t rank, str
 
 static void containers_of_a_pod_share_memory(void **state) {
     (void)state;
-    struct world w = {.n = 2};
+    struct coll_world w = {.n = 2};
     assert_int_equal(world_run(&w, shares_memory), 0);
     w.enter = enter_container;
     if (!may_make_containers()) {

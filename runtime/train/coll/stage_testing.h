@@ -9,7 +9,7 @@
 
 enum { STAGE_PAGE = 4096 };
 
-struct stage {
+struct kill_stage {
     const char *name;
     uint32_t call;         /* strike at this call on a socket, from 1; 0: at a page */
     bool out;              /* of the output buffer, not of the input */
@@ -17,10 +17,10 @@ struct stage {
     unsigned char *buffer; /* the armed page */
 };
 
-static struct stage stage_now;
+static struct kill_stage stage_now;
 static _Atomic int stage_signal; /* 0: not armed; set last, as another thread may strike */
 static _Atomic uint32_t stage_calls;
-static struct world *stage_world;
+static struct coll_world *stage_world;
 
 static inline void stage_strike(void) {
     int signal = atomic_exchange(&stage_signal, 0);
@@ -35,8 +35,8 @@ static inline void stage_touched(int signal) {
     stage_strike();
 }
 
-static inline void stage_arm(
-    struct world *w, const struct stage *s, int signal, unsigned char *buffer, size_t bytes) {
+static inline void stage_arm(struct coll_world *w, const struct kill_stage *s, int signal,
+    unsigned char *buffer, size_t bytes) {
     stage_now = *s;
     stage_world = w;
     atomic_store(&stage_calls, 0);

@@ -50,7 +50,7 @@ static bool all_is_refused(struct rt_group *g, struct rt_work *work, void *memor
 }
 
 /* All ranks fork while a call is started, and go on as if they had not. */
-static int forks(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int forks(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static float v[N];
     struct rt_coll c = {.kind = RT_BARRIER};
     struct rt_work *work = NULL;
@@ -89,14 +89,15 @@ static int forks(struct world *w, struct rt_group *g, uint32_t rank, struct co_e
 static void a_forked_child_is_refused(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct world w = {
+        struct coll_world w = {
             .n = 2, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
         assert_int_equal(world_run(&w, forks), 0);
     }
 }
 
 /* Rank 1 dies; a child of it lives on. */
-static int leaves_a_child(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int leaves_a_child(
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     int rc = rt_group_barrier(g, err);
     (void)w;
     if (rc < 0 || rank == 0) {
@@ -114,7 +115,7 @@ static void a_child_does_not_hide_the_end_of_its_parent(void **state) {
     (void)state;
     /* Children of the dead become this process's. */
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
-    struct world w = {.n = 2, .transport = RT_TRANSPORT_TCP};
+    struct coll_world w = {.n = 2, .transport = RT_TRANSPORT_TCP};
     world_start(&w, leaves_a_child);
     (void)world_end(&w, 3);
     assert_int_equal(w.shared->rank[0].code, CO_PEERLOST);
@@ -146,7 +147,8 @@ static void *receive(void *arg) {
 }
 
 /* Rank 0 is in two calls at a time; rank 1 is told. */
-static int two_threads(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int two_threads(
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static float v[N];
     (void)w;
     int rc = 0;
@@ -172,7 +174,7 @@ static int two_threads(struct world *w, struct rt_group *g, uint32_t rank, struc
 static void two_threads_at_a_time_are_refused(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct world w = {.n = 2,
+        struct coll_world w = {.n = 2,
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes,
             .call_ms = WORLD_MS / 2};

@@ -285,7 +285,7 @@ static void who_left_shared_memory_is_named_at_the_second_check(void **state) {
 /* ---- a rank that was stopped for longer than the limit ---- */
 
 /* Rank 1 stops rank 0 in a call of it, and makes its part only after rank 0 has gone on. */
-static int is_stopped(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int is_stopped(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     int rc = rt_group_barrier(g, err);
     if (rank == 0) {
         atomic_store(&w->shared->ready, (uint32_t)getpid());
@@ -307,9 +307,9 @@ static int is_stopped(struct world *w, struct rt_group *g, uint32_t rank, struct
 static void a_rank_that_was_stopped_gives_nobody_up(void **state) {
     (void)state;
     static const enum rt_kind kinds[] = {RT_ALL_REDUCE, RT_SEND};
-    static struct world worlds[2 * CO_ARRAY_LEN(kinds)];
+    static struct coll_world worlds[2 * CO_ARRAY_LEN(kinds)];
     for (size_t i = 0; i < CO_ARRAY_LEN(worlds); i++) {
-        worlds[i] = (struct world){.n = 2,
+        worlds[i] = (struct coll_world){.n = 2,
             .transport = world_places[i / 2].transport,
             .call_ms = WORLD_STOP_MS,
             .kind = kinds[i % 2]};

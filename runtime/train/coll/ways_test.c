@@ -18,7 +18,7 @@ static const struct {
     {RT_REDUCE, COST_WAY_REDUCE_TREE, COST_WAY_BROADCAST_TREE},
     {RT_BROADCAST, COST_WAY_BROADCAST_TREE, COST_WAYS}};
 
-static int one_way(struct world *w, struct rt_group *g, enum cost_way way, struct rt_coll c,
+static int one_way(struct coll_world *w, struct rt_group *g, enum cost_way way, struct rt_coll c,
     bool in_place, struct co_err *err) {
     struct coll_members all = {.rank = g->all, .n = g->size, .me = g->rank};
     size_t size = rt_dtype_size(c.dtype), n_in, n_out;
@@ -45,7 +45,7 @@ static int one_way(struct world *w, struct rt_group *g, enum cost_way way, struc
     return rc;
 }
 
-static int all_ways(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int all_ways(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static const enum rt_dtype dtypes[] = {RT_F32, RT_BF16, RT_U8};
     (void)rank;
     int rc = 0;
@@ -68,14 +68,15 @@ static int all_ways(struct world *w, struct rt_group *g, uint32_t rank, struct c
 static void all_ways_lead_to_the_same(void **state) {
     (void)state;
     for (uint32_t n = 2; n <= WORLD_MAX; n++) {
-        struct world w = {.n = n, .transport = RT_TRANSPORT_TCP};
+        struct coll_world w = {.n = n, .transport = RT_TRANSPORT_TCP};
         assert_int_equal(world_run(&w, all_ways), 0);
     }
 }
 
 /* Two ranks in place, one of which can send only little at a time: what it receives must not
  * overtake what it still has to send.  It does not always, so there are several turns. */
-static int sends_slowly(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int sends_slowly(
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     enum { TURNS = 20 };
     int small = 16 << 10, rc = 0;
     for (uint32_t k = 0; k < g->lanes && rank == 1; k++) {
@@ -90,7 +91,7 @@ static int sends_slowly(struct world *w, struct rt_group *g, uint32_t rank, stru
 
 static void what_comes_does_not_overtake_what_goes_in_place(void **state) {
     (void)state;
-    struct world w = {.n = 2, .transport = RT_TRANSPORT_TCP};
+    struct coll_world w = {.n = 2, .transport = RT_TRANSPORT_TCP};
     assert_int_equal(world_run(&w, sends_slowly), 0);
 }
 

@@ -166,7 +166,7 @@ static void carry_velocity(struct rt_reducer *r) {
     }
 }
 
-static int compresses(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int compresses(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)w;
     struct rt_gradient list[N];
     static float own[MOST];
@@ -198,13 +198,13 @@ static void the_largest_entries_travel(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(ways); i++) {
         way = &ways[i];
         serial_run();
-        struct world w = {.n = way->ranks};
+        struct coll_world w = {.n = way->ranks};
         assert_int_equal(world_run(&w, compresses), 0);
     }
 }
 
 /* A NaN is the largest of all. */
-static int spreads(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int spreads(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct rt_gradient one = {.n = DP_DGC_MIN};
     struct rt_reducer_options o = {.dgc = &way->dgc};
     struct rt_reducer *r = NULL;
@@ -223,7 +223,7 @@ static int spreads(struct world *w, struct rt_group *g, uint32_t rank, struct co
 static void a_nan_is_not_kept_back(void **state) {
     (void)state;
     way = &ways[0];
-    struct world w = {.n = 3};
+    struct coll_world w = {.n = 3};
     assert_int_equal(world_run(&w, spreads), 0);
 }
 
@@ -243,7 +243,7 @@ static int count_step(struct rt_reducer *r, float *w, uint64_t *step, struct co_
     return rc;
 }
 
-static int rebuilds(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int rebuilds(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static float values[DP_DGC_MIN];
     static const float none = 0;
     struct rt_gradient one = {.n = DP_DGC_MIN};
@@ -279,7 +279,7 @@ static int rebuilds(struct world *w, struct rt_group *g, uint32_t rank, struct c
 
 static void compression_goes_on_without_a_rank_that_died(void **state) {
     (void)state;
-    struct world w = {.n = 4};
+    struct coll_world w = {.n = 4};
     world_start(&w, rebuilds);
     assert_int_equal(world_end(&w, 1U << 3), 0);
     world_done(&w);

@@ -55,7 +55,7 @@ static int measure(struct rt_group *g, uint32_t rank, struct co_err *err) {
     return rc;
 }
 
-static int measures(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int measures(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)w;
     double zero[2] = {0}, out;
     int rc = measure(g, rank, err);
@@ -69,7 +69,7 @@ static int measures(struct world *w, struct rt_group *g, uint32_t rank, struct c
 
 static void ranks_measure_as_one(void **state) {
     (void)state;
-    struct world w = {.n = RANKS};
+    struct coll_world w = {.n = RANKS};
     assert_int_equal(world_run(&w, measures), 0);
 }
 
@@ -116,7 +116,7 @@ static void tell(const char *name, const char *value) {
     }
 }
 
-static int trainer(const struct world *w, const struct told *t, uint32_t rank) {
+static int trainer(const struct coll_world *w, const struct told *t, uint32_t rank) {
     struct co_err err = {0};
     struct rt_job *job = NULL;
     struct rt_group *g = NULL;
@@ -154,7 +154,7 @@ static int trainer(const struct world *w, const struct told *t, uint32_t rank) {
 static void trainers_meet_as_the_operator_says(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(tellings); i++) {
-        struct world w = {.n = RANKS};
+        struct coll_world w = {.n = RANKS};
         world_ports(&w);
         (void)fflush(NULL);
         for (uint32_t r = 0; r < w.n; r++) {

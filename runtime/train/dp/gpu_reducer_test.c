@@ -49,7 +49,7 @@ static const struct way {
 static const struct way *way;
 static bool on_gpus; /* this turn */
 
-static void place_ranks(const struct world *w, uint32_t rank, struct rt_group_options *ret) {
+static void place_ranks(const struct coll_world *w, uint32_t rank, struct rt_group_options *ret) {
     if (on_gpus) {
         gk_on_gpus(w, rank, ret);
     }
@@ -121,7 +121,7 @@ static int add_to_hash(struct kit *k, struct rt_group *g, uint64_t *hash, struct
     return 0;
 }
 
-static int trains(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int trains(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static struct kit k;
     uint64_t hash = 1;
     int rc = kit_open(&k, g, err);
@@ -137,7 +137,7 @@ static int trains(struct world *w, struct rt_group *g, uint32_t rank, struct co_
 }
 
 static uint64_t turn(bool gpus, world_fn fn) {
-    struct world w = {.n = way->ranks, .set = place_ranks};
+    struct coll_world w = {.n = way->ranks, .set = place_ranks};
     on_gpus = gpus;
     world_start(&w, fn);
     assert_int_equal(world_end(&w, 0), 0);
@@ -158,7 +158,7 @@ static void gradients_of_gpus_are_reduced_as_those_in_main_memory(void **state) 
 
 /* ---- one that is not finite ---- */
 
-static int finds(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int finds(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static struct kit k;
     const float bad = NAN;
     bool all = true;
@@ -185,7 +185,7 @@ static void a_nan_on_one_gpu_is_seen_everywhere(void **state) {
     (void)state;
     way = &ways[1];
     on_gpus = true;
-    struct world w = {.n = gk_least(2), .set = place_ranks};
+    struct coll_world w = {.n = gk_least(2), .set = place_ranks};
     assert_int_equal(world_run(&w, finds), 0);
 }
 
@@ -235,7 +235,7 @@ static int go_on(struct kit *k, struct rt_group **g, uint64_t *step, struct co_e
     return rc < 0 ? rc : rt_broadcast_newest(less, step, list, N, err);
 }
 
-static int survives(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int survives(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     enum { LAST = 8, WANTED = LAST * (LAST + 1) / 2 };
     static struct kit k;
     struct rt_group *own = NULL;
@@ -268,7 +268,7 @@ static void training_on_gpus_goes_on_without_a_rank_that_died(void **state) {
     (void)state;
     way = &ways[2];
     on_gpus = true;
-    struct world w = {.n = 3, .set = place_ranks};
+    struct coll_world w = {.n = 3, .set = place_ranks};
     world_start(&w, survives);
     assert_int_equal(world_end(&w, 1U << LEAVER), 0);
     world_done(&w);

@@ -11,7 +11,7 @@
 enum { STEPS = 16, FLOATS = 50 };
 
 /* due: a letter a step, from step 1; what Paddle's conditions give by hand. */
-static const struct plan {
+static const struct average_plan {
     const char *what;
     struct rt_local_sgd options;
     const char *due;
@@ -26,9 +26,9 @@ static const struct plan {
     {"adaptive", {.k_steps = 4, .adaptive = true}, "x...x.xx...x....",
         {1, [4] = 1, [6] = .25, [7] = .25, [11] = 1600}, {1, [4] = 1, [6] = 1, [7] = .1, [11] = 1}},
 };
-static const struct plan *plan;
+static const struct average_plan *plan;
 
-static int trains(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int trains(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct rt_gradient list[2] = {{.n = FLOATS}, {.n = 3}};
     struct rt_reducer *r = NULL;
     struct rt_local_sgd s = plan->options;
@@ -60,7 +60,7 @@ static void parameters_are_averaged_when_due(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(plans); i++) {
         plan = &plans[i];
-        struct world w = {.n = 3};
+        struct coll_world w = {.n = 3};
         assert_int_equal(world_run(&w, trains), 0);
     }
 }

@@ -9,12 +9,13 @@ enum { LANES = 8 }; /* independent sums, so the compiler can vectorise; the orde
 
 /* Values of a channel lie next to each other in runs of `inner`; with channels_last in runs of
  * one, and loops go over the channels. */
-struct walk {
+struct channel_walk {
     size_t rows, run;
 };
 
-static struct walk walk_of(const struct rt_bn *s) {
-    return s->channels_last ? (struct walk){s->n * s->inner, 1} : (struct walk){s->n, s->inner};
+static struct channel_walk walk_of(const struct rt_bn *s) {
+    return s->channels_last ? (struct channel_walk){s->n * s->inner, 1}
+                            : (struct channel_walk){s->n, s->inner};
 }
 
 static double sum_lanes(const double lanes[LANES]) {
@@ -46,7 +47,7 @@ static double sum_run(const float *x, size_t n, double shift, bool squared) {
 /* out[c] += sum over channel c of (x - shift[c]), squared or not. */
 static void add_sums(const struct rt_bn *s, const float *x, const double *restrict shift,
     bool squared, double *restrict out) {
-    struct walk w = walk_of(s);
+    struct channel_walk w = walk_of(s);
     for (size_t r = 0; r < w.rows; r++) {
         const float *row = x + r * s->channels * w.run;
         for (size_t c = 0; c < s->channels && w.run == 1; c++) {
@@ -137,7 +138,7 @@ static void add_products(
 
 void rt_bn_sums(const struct rt_bn *shape, const float *x, const float *dy, const float *mean,
     const float *inv_std, double *ret_sums) {
-    struct walk w = walk_of(shape);
+    struct channel_walk w = walk_of(shape);
     size_t channels = shape->channels;
     double *restrict sum = ret_sums, *restrict product = ret_sums + channels;
     memset(ret_sums, 0, 2 * channels * sizeof(*ret_sums));
@@ -168,7 +169,7 @@ static inline float slope_of(const struct slopes *k, float x, float dy) {
 
 void rt_bn_dx(const struct rt_bn *shape, const float *x, const float *dy, const float *mean,
     const float *inv_std, const float *scale, uint64_t count, const double *sums, float *ret_dx) {
-    struct walk w = walk_of(shape);
+    struct channel_walk w = walk_of(shape);
     size_t channels = shape->channels;
     CO_AUTOFREE struct slopes *slopes = co_xcalloc(channels, sizeof(*slopes));
     for (size_t c = 0; c < channels; c++) {

@@ -92,7 +92,7 @@ static int close_to(const char *what, const float *got, const double *want, size
 }
 
 /* f32 holds a mean of 1000 to 3e-5, which is a part of xhat. */
-static int normalises(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int normalises(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)w;
     static float dx[MOST], mean[CHANNELS], variance[CHANNELS], inv[CHANNELS];
     float sums[2][CHANNELS];
@@ -127,12 +127,12 @@ static void ranks_normalise_as_one(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(splits); i++) {
         split = &splits[i];
         serial();
-        struct world w = {.n = RANKS};
+        struct coll_world w = {.n = RANKS};
         assert_int_equal(world_run(&w, normalises), 0);
     }
 }
 
-static int of_nothing(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int of_nothing(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)w;
     (void)rank;
     struct rt_bn shape = {.channels = 1, .inner = 4};
@@ -144,7 +144,7 @@ static int of_nothing(struct world *w, struct rt_group *g, uint32_t rank, struct
 
 static void no_values_are_an_error(void **state) {
     (void)state;
-    struct world w = {.n = 2};
+    struct coll_world w = {.n = 2};
     assert_int_equal(world_run(&w, of_nothing), 0);
 }
 

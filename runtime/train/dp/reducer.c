@@ -264,11 +264,11 @@ static uint64_t hash_of(const struct rt_reducer *r) {
 /* Checks that all ranks have the same list, and continues at the highest step of any rank.  Merged
  * steps are kept only if all ranks are at the same step with as many of them. */
 static int agree(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
-    struct state {
+    struct step_state {
         uint64_t hash, step, merged;
     } own = {r->hash, r->step, r->merged};
     uint32_t size = rt_group_size(g);
-    CO_AUTOFREE struct state *all = co_xcalloc(size, sizeof(*all));
+    CO_AUTOFREE struct step_state *all = co_xcalloc(size, sizeof(*all));
     int rc = rt_all_gather(g, &own, all, sizeof(own) / sizeof(uint64_t), RT_I64, err);
     bool even = true;
     for (uint32_t i = 0; i < size && rc == 0; i++) {

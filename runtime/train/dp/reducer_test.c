@@ -105,7 +105,7 @@ static int compare(struct rt_group *g, struct rt_reducer *r, uint32_t step, stru
     return 0;
 }
 
-static int averages(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int averages(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)w;
     struct rt_reducer *r = NULL;
     int rc = open_reducer(g, &r, err);
@@ -127,13 +127,13 @@ static void averages_are_those_of_a_serial_sum(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(ways); i++) {
         way = &ways[i];
-        struct world w = {.n = way->ranks, .transport = way->transport, .nodes = way->nodes};
+        struct coll_world w = {.n = way->ranks, .transport = way->transport, .nodes = way->nodes};
         assert_int_equal(world_run(&w, averages), 0);
     }
 }
 
 /* The same gradients twice: the same bits. */
-static int repeats(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int repeats(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)w;
     static float before[N][5000];
     struct rt_reducer *r = NULL;
@@ -157,14 +157,14 @@ static void the_same_gradients_give_the_same_bits(void **state) {
     (void)state;
     for (size_t i = 1; i < 5; i++) {
         way = &ways[i];
-        struct world w = {.n = way->ranks, .transport = way->transport, .nodes = way->nodes};
+        struct coll_world w = {.n = way->ranks, .transport = way->transport, .nodes = way->nodes};
         assert_int_equal(world_run(&w, repeats), 0);
     }
 }
 
 /* ---- what does not fit ---- */
 
-static int differ(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int differ(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)w;
     struct rt_gradient list[2] = {{.n = 10}, {.n = rank == 2 ? 11 : 10}};
     struct rt_reducer *r = NULL;
@@ -176,7 +176,7 @@ static int differ(struct world *w, struct rt_group *g, uint32_t rank, struct co_
 
 static void other_lists_are_refused(void **state) {
     (void)state;
-    struct world w = {.n = 3};
+    struct coll_world w = {.n = 3};
     assert_int_equal(world_run(&w, differ), 0);
 }
 
@@ -207,7 +207,7 @@ static void wrong_arguments_are_refused(void **state) {
 
 /* ---- NaN and infinity ---- */
 
-static int finds(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int finds(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static const float bad[] = {0, NAN, INFINITY, -INFINITY, 70000 /* more than f16 has */};
     struct rt_reducer *r = NULL;
     int rc = open_reducer(g, &r, err);
@@ -236,7 +236,7 @@ static void what_is_not_finite_is_seen_everywhere(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(ways); i++) {
         way = &ways[i];
-        struct world w = {.n = way->ranks, .transport = way->transport, .nodes = way->nodes};
+        struct coll_world w = {.n = way->ranks, .transport = way->transport, .nodes = way->nodes};
         if (!way->options.merge_steps) {
             assert_int_equal(world_run(&w, finds), 0);
         }
@@ -246,7 +246,7 @@ static void what_is_not_finite_is_seen_everywhere(void **state) {
 /* ---- ranks that die ---- */
 
 /* Of two ranks that are the furthest the lower one. */
-static int newest(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int newest(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)w;
     static const uint64_t steps[] = {4, 7, 3, 7};
     float a[100], b = (float)rank;
@@ -264,7 +264,7 @@ static int newest(struct world *w, struct rt_group *g, uint32_t rank, struct co_
 
 static void the_newest_values_win(void **state) {
     (void)state;
-    struct world w = {.n = 4};
+    struct coll_world w = {.n = 4};
     assert_int_equal(world_run(&w, newest), 0);
 }
 
@@ -347,7 +347,7 @@ static int check_training(const struct training *t, struct rt_group *g, struct c
 }
 
 /* What was merged stays where all ranks have merged as much of the same step. */
-static int agrees(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int agrees(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct rt_gradient one = {.n = 8};
     struct rt_reducer_options o = {.merge_steps = 3};
     struct rt_reducer *r = NULL;
@@ -370,7 +370,7 @@ static int agrees(struct world *w, struct rt_group *g, uint32_t rank, struct co_
 
 static void ranks_agree_on_the_step(void **state) {
     (void)state;
-    struct world w = {.n = 3};
+    struct coll_world w = {.n = 3};
     assert_int_equal(world_run(&w, agrees), 0);
 }
 
@@ -406,7 +406,7 @@ static void a_step_that_begins_again_counts_once(void **state) {
 
 /* One rank kills itself, in the middle of its gradients. The group is one that go_on can close.
  */
-static int survives(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int survives(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static struct training t;
     struct rt_group *own = NULL;
     int rc = rt_group_split(g, 0, (int32_t)rank, &own, err), lost = 0;
@@ -438,7 +438,7 @@ static void training_goes_on_without_a_rank_that_died(void **state) {
     (void)state;
     for (size_t i = 1; i < CO_ARRAY_LEN(ways); i++) {
         way = &ways[i];
-        struct world w = {.n = way->ranks < 3 ? 3 : way->ranks,
+        struct coll_world w = {.n = way->ranks < 3 ? 3 : way->ranks,
             .transport = way->transport,
             .nodes = way->nodes,
             .seed = (uint32_t)i};
@@ -453,7 +453,8 @@ enum { MOST_MS = 60000 };
 /* A step of the survivors ends in its middle, by a call on another group: all but one of the
  * gradients are ready, and buckets are under way.  With merge_steps, it is a step that is only
  * accumulated. */
-static int interrupted(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int interrupted(
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static struct training t;
     struct rt_group *own = NULL;
     bool merges = way->options.merge_steps > 1;
@@ -493,7 +494,7 @@ static void a_step_may_end_in_its_middle(void **state) {
     static const size_t in_ways[] = {2, 3, 5};
     for (size_t i = 0; i < CO_ARRAY_LEN(in_ways); i++) {
         way = &ways[in_ways[i]];
-        struct world w = {
+        struct coll_world w = {
             .n = 3, .transport = way->transport, .call_ms = 4 * MOST_MS, .most_ms = MOST_MS};
         world_start(&w, interrupted);
         assert_true(world_ready(&w));

@@ -14,13 +14,13 @@
 enum { NAME_MAX_LEN = 63, ALIGNMENT = 64 };
 #define FLOATS_MAX ((size_t)1 << 32)
 
-struct part {
+struct named_param {
     char *name; /* owned */
     size_t offset, n;
 };
 
 struct rt_params {
-    struct part *parts;
+    struct named_param *parts;
     size_t n_parts, size;
     float *values, *gradients; /* [size] */
 };
@@ -60,7 +60,7 @@ static int part_add(struct rt_params *p, const struct rt_param *param, struct co
             param->name, FLOATS_MAX);
     }
     p->parts[p->n_parts++] =
-        (struct part){.name = co_xstrdup(param->name), .offset = p->size, .n = param->n};
+        (struct named_param){.name = co_xstrdup(param->name), .offset = p->size, .n = param->n};
     p->size += param->n;
     return 0;
 }

@@ -7,7 +7,7 @@
 #include "runtime/train/inspect/idmap.h"
 #include "runtime/train/inspect/inspect.h"
 
-struct kept {
+struct kept_rows {
     struct inspect_idmap places;
     unsigned char *values; /* [n][dim] f32, as in the file */
     size_t n, cap, bytes;  /* bytes: of a row's values */
@@ -15,7 +15,7 @@ struct kept {
 };
 
 static int keep_rows(void *arg, const struct inspect_view_rows *rows, struct co_err *err) {
-    struct kept *k = arg;
+    struct kept_rows *k = arg;
     for (uint32_t i = 0; i < rows->n; i++) {
         if (k->n == k->cap) {
             k->cap = k->cap ? k->cap * 2 : 1024;
@@ -48,7 +48,7 @@ static void note_difference(
 }
 
 struct compare {
-    const struct kept *kept;
+    const struct kept_rows *kept;
     struct inspect_diff *diff;
     size_t stride, common; /* common: rows that both have */
 };
@@ -85,7 +85,7 @@ struct side {
 
 static int diff_share(const struct side *a, const struct side *b, struct inspect_view_share share,
     struct inspect_diff *d, struct co_err *err) {
-    struct kept k = {.bytes = co_size_mul(a->table->dim, sizeof(float)),
+    struct kept_rows k = {.bytes = co_size_mul(a->table->dim, sizeof(float)),
         .stride = inspect_view_row_bytes(a->table)};
     struct compare c = {.kept = &k, .diff = d, .stride = inspect_view_row_bytes(b->table)};
     int rc = inspect_view_sparse(a->view, a->index, share, keep_rows, &k, err);

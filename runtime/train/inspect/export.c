@@ -13,7 +13,7 @@
 enum { VALUES_MAX_LOG2 = 40 }; /* of a dense table: what a manifest may claim */
 
 /* The export of one table. */
-struct job {
+struct table_export {
     const struct inspect_view *view;
     const struct ckpt_table *table;
     uint32_t index;
@@ -30,13 +30,15 @@ struct job {
 
 /* ---- rows ---- */
 
-typedef int rows_fn(struct job *j, const struct inspect_view_rows *rows, struct co_err *err);
+typedef int rows_fn(
+    struct table_export *j, const struct inspect_view_rows *rows, struct co_err *err);
 
 static size_t value_bytes(const struct ckpt_table *t) {
     return co_size_mul(t->dim, sizeof(float));
 }
 
-static int print_rows(struct job *j, const struct inspect_view_rows *rows, struct co_err *err) {
+static int print_rows(
+    struct table_export *j, const struct inspect_view_rows *rows, struct co_err *err) {
     size_t floats = j->what->state ? (size_t)inspect_view_floats(j->table) : j->table->dim;
     for (uint32_t i = 0; i < rows->n; i++) {
         const unsigned char *row = rows->rows + i * inspect_view_row_bytes(j->table);
@@ -50,7 +52,7 @@ static int print_rows(struct job *j, const struct inspect_view_rows *rows, struc
 }
 
 /* Writes one column range of each row to the array, row after row. */
-static int put_columns(struct job *j, uint32_t array, const struct inspect_view_rows *rows,
+static int put_columns(struct table_export *j, uint32_t array, const struct inspect_view_rows *rows,
     size_t from, size_t bytes, struct co_err *err) {
     for (uint32_t i = 0; i < rows->n; i++) {
         memcpy(j->scratch + i * bytes, rows->rows + i * inspect_view_row_bytes(j->table) + from,
@@ -59,7 +61,8 @@ static int put_columns(struct job *j, uint32_t array, const struct inspect_view_
     return inspect_npz_write(j->npz, array, j->n * bytes, j->scratch, rows->n * bytes, err);
 }
 
-static int put_items(struct job *j, const struct inspect_view_rows *rows, struct co_err *err) {
+static int put_items(
+    struct table_export *j, const struct inspect_view_rows *rows, struct co_err *err) {
     size_t bytes = j->what->state ? inspect_view_row_bytes(j->table) : value_bytes(j->table);
     for (uint32_t i = 0; i < rows->n; i++) {
         unsigned char *to = j->scratch + i * (8 + bytes);
@@ -70,7 +73,8 @@ static int put_items(struct job *j, const struct inspect_view_rows *rows, struct
         j->npz, j->values, j->n * (8 + bytes), j->scratch, rows->n * (8 + bytes), err);
 }
 
-static int put_rows(struct job *j, const struct inspect_view_rows *rows, struct co_err *err) {
+static int put_rows(
+    struct table_export *j, const struct inspect_view_rows *rows, struct co_err *err) {
     size_t values = value_bytes(j->table);
     j->scratch = co_xrealloc(j->scratch, rows->n, 8 + inspect_view_row_bytes(j->table));
     if (j->single) {
@@ -88,7 +92,8 @@ static int put_rows(struct job *j, const struct inspect_view_rows *rows, struct 
 }
 
 /* A chunk of rt_save: ids, then rows. */
-static int save_rows(struct job *j, const struct inspect_view_rows *rows, struct co_err *err) {
+static int save_rows(
+    struct table_export *j, const struct inspect_view_rows *rows, struct co_err *err) {
     size_t each = inspect_view_row_bytes(j->table), bytes = rows->n * (8 + each);
     j->scratch = co_xrealloc(j->scratch, rows->n, 8 + each);
     for (uint32_t i = 0; i < rows->n; i++) {
@@ -99,7 +104,7 @@ static int save_rows(struct job *j, const struct inspect_view_rows *rows, struct
 }
 
 struct rows_to {
-    struct job *job;
+    struct table_export *job;
     rows_fn *take;
 };
 
@@ -125,7 +130,7 @@ static int take_one(void *arg, const struct inspect_view_rows *rows, struct co_e
     return 0;
 }
 
-static int walk_rows(struct job *j, rows_fn *take, struct co_err *err) {
+static int walk_rows(struct table_export *j, rows_fn *take, struct co_err *err) {
     struct rows_to to = {j, take};
     int rc = inspect_view_sparse(j->view, j->index, (struct inspect_view_share){0},
         j->what->one ? take_one : take_all, &to, err);
@@ -138,11 +143,11 @@ static int walk_rows(struct job *j, rows_fn *take, struct co_err *err) {
 
 /* ---- values ---- */
 
-typedef int values_fn(struct job *j, const float *values, size_t n, struct co_err *err);
+typedef int values_fn(struct table_export *j, const float *values, size_t n, struct co_err *err);
 
 /* n floats of the vector, from `from` on, window by window. */
 static int walk_values(
-    struct job *j, uint64_t from, uint64_t n, values_fn *take, struct co_err *err) {
+    struct table_export *j, uint64_t from, uint64_t n, values_fn *take, struct co_err *err) {
     CO_AUTOFREE float *window = NULL;
     int rc = 0;
     window = co_xmalloc(
@@ -157,14 +162,14 @@ static int walk_values(
     return rc;
 }
 
-static int print_values(struct job *j, const float *values, size_t n, struct co_err *err) {
+static int print_values(struct table_export *j, const float *values, size_t n, struct co_err *err) {
     for (size_t i = 0; i < n; i++) {
         (void)fprintf(j->text, "%.9g\n", (double)values[i]);
     }
     return ferror(j->text) ? co_err_errno(err, errno, "cannot write text") : 0;
 }
 
-static void to_file_order(struct job *j, const float *values, size_t n) {
+static void to_file_order(struct table_export *j, const float *values, size_t n) {
     j->scratch = co_xrealloc(j->scratch, n, 4);
     for (size_t i = 0; i < n; i++) {
         uint32_t bits;
@@ -173,19 +178,19 @@ static void to_file_order(struct job *j, const float *values, size_t n) {
     }
 }
 
-static int put_values(struct job *j, const float *values, size_t n, struct co_err *err) {
+static int put_values(struct table_export *j, const float *values, size_t n, struct co_err *err) {
     to_file_order(j, values, n);
     return inspect_npz_write(j->npz, j->values, j->n * 4, j->scratch, n * 4, err);
 }
 
-static int save_values(struct job *j, const float *values, size_t n, struct co_err *err) {
+static int save_values(struct table_export *j, const float *values, size_t n, struct co_err *err) {
     to_file_order(j, values, n);
     return ckpt_chunk(j->writer, (uint32_t)n, j->scratch, n * 4, err);
 }
 
 /* Which part of the vector is exported. */
 static int dense_range(
-    const struct job *j, uint64_t *ret_from, uint64_t *ret_n, struct co_err *err) {
+    const struct table_export *j, uint64_t *ret_from, uint64_t *ret_n, struct co_err *err) {
     const struct ckpt_table *t = j->table;
     if (t->size >> VALUES_MAX_LOG2 > 0) {
         return co_err_set(err, CO_INVALID, "'%s', table '%s': %" PRIu64 " values cannot be",
@@ -203,14 +208,15 @@ static int dense_range(
 
 /* ---- arrays ---- */
 
-static int count_none(struct job *j, const struct inspect_view_rows *rows, struct co_err *err) {
+static int count_none(
+    struct table_export *j, const struct inspect_view_rows *rows, struct co_err *err) {
     (void)j;
     (void)rows;
     (void)err;
     return 0;
 }
 
-static int add_sparse(struct job *j, uint64_t rows, struct co_err *err) {
+static int add_sparse(struct table_export *j, uint64_t rows, struct co_err *err) {
     const struct ckpt_table *t = j->table;
     uint64_t state = j->what->state ? t->state : 0;
     char name[INSPECT_NPZ_NAME_MAX], descr[160];
@@ -235,14 +241,14 @@ static int add_sparse(struct job *j, uint64_t rows, struct co_err *err) {
 
 /* Walks the table twice: first to count the rows, because the count comes before them in the file.
  */
-static int arrays_sparse(struct job *j, struct co_err *err) {
+static int arrays_sparse(struct table_export *j, struct co_err *err) {
     int rc = walk_rows(j, count_none, err);
     rc = rc < 0 ? rc : add_sparse(j, j->n, err);
     j->n = 0;
     return rc < 0 ? rc : walk_rows(j, put_rows, err);
 }
 
-static int arrays_dense(struct job *j, struct co_err *err) {
+static int arrays_dense(struct table_export *j, struct co_err *err) {
     const struct ckpt_table *t = j->table;
     uint64_t from = 0, n = 0;
     char name[INSPECT_NPZ_NAME_MAX];
@@ -260,7 +266,7 @@ static int arrays_dense(struct job *j, struct co_err *err) {
     return rc;
 }
 
-static int text_of(struct job *j, struct co_err *err) {
+static int text_of(struct table_export *j, struct co_err *err) {
     uint64_t from = 0, n = 0;
     if (j->table->sparse) {
         return walk_rows(j, print_rows, err);
@@ -271,8 +277,9 @@ static int text_of(struct job *j, struct co_err *err) {
 
 /* ---- files ---- */
 
-static struct job begin(const struct inspect_view *v, uint32_t table, struct inspect_export *what) {
-    return (struct job){
+static struct table_export begin(
+    const struct inspect_view *v, uint32_t table, struct inspect_export *what) {
+    return (struct table_export){
         .view = v, .index = table, .table = inspect_view_table(v, table), .what = what};
 }
 
@@ -289,7 +296,7 @@ static int export_arrays(const struct inspect_view *v, struct inspect_export *wh
     uint32_t last = what->table < 0 ? inspect_view_tables(v) : first + 1;
     int rc = inspect_npz_create(file, single, &z, err);
     for (uint32_t i = first; i < last && rc == 0; i++) {
-        struct job j = begin(v, i, what);
+        struct table_export j = begin(v, i, what);
         j.npz = z;
         j.single = single;
         rc = j.table->sparse ? arrays_sparse(&j, err) : arrays_dense(&j, err);
@@ -301,7 +308,7 @@ static int export_arrays(const struct inspect_view *v, struct inspect_export *wh
 
 int inspect_view_print(
     const struct inspect_view *v, struct inspect_export *what, FILE *to, struct co_err *err) {
-    struct job j = begin(v, (uint32_t)what->table, what);
+    struct table_export j = begin(v, (uint32_t)what->table, what);
     j.text = to;
     int rc = text_of(&j, err);
     what->items = j.n;
@@ -361,7 +368,7 @@ static int merge_table(
     const struct inspect_view *v, uint32_t table, struct ckpt_writer *w, struct co_err *err) {
     struct inspect_export all = {.table = (int)table};
     struct ckpt_table t;
-    struct job j = begin(v, table, &all);
+    struct table_export j = begin(v, table, &all);
     uint64_t from, n;
     j.writer = w;
     int rc = j.table->sparse ? 0 : dense_range(&j, &from, &n, err);

@@ -5,8 +5,8 @@
 #include "runtime/train/nccl/cuda_abi.h"
 #include "common/library.h"
 
-struct piece {
-    struct piece *next;
+struct device_block {
+    struct device_block *next;
     nccl_cuda_address address;
 };
 
@@ -18,7 +18,7 @@ struct nccl_cuda {
     struct rt_cuda_context *context;
     struct nccl_cuda_stream *calls, *copies;
     struct rt_cuda_event *mark;
-    struct piece *memory; /* owned; what has been allocated and not freed */
+    struct device_block *memory; /* owned; what has been allocated and not freed */
 };
 
 #define SYMBOL(member, symbol)                                                                     \
@@ -114,7 +114,7 @@ void nccl_cuda_close(struct nccl_cuda *c) {
         return;
     }
     if (c->context && nccl_cuda_enter(c, NULL) == 0) {
-        for (struct piece *p = c->memory, *next; p; p = next) {
+        for (struct device_block *p = c->memory, *next; p; p = next) {
             next = p->next;
             (void)c->call.memory_free(p->address);
             free(p);
@@ -171,7 +171,7 @@ int nccl_cuda_alloc(struct nccl_cuda *c, size_t bytes, void **ret, struct co_err
     if (rc < 0) {
         return rc;
     }
-    CO_AUTOFREE struct piece *p = co_xcalloc(1, sizeof(*p));
+    CO_AUTOFREE struct device_block *p = co_xcalloc(1, sizeof(*p));
     size_t some = bytes ? bytes : 1; /* CUDA refuses to allocate 0 bytes */
     int result = c->call.memory_alloc(&p->address, some);
     if (result) {
@@ -188,12 +188,12 @@ int nccl_cuda_alloc(struct nccl_cuda *c, size_t bytes, void **ret, struct co_err
 }
 
 void nccl_cuda_free(struct nccl_cuda *c, void *memory) {
-    struct piece **at = &c->memory;
+    struct device_block **at = &c->memory;
     while (*at && (*at)->address != address_of(memory)) {
         at = &(*at)->next;
     }
     if (*at && nccl_cuda_enter(c, NULL) == 0) {
-        struct piece *p = *at;
+        struct device_block *p = *at;
         *at = p->next;
         (void)c->call.memory_free(p->address);
         free(p);

@@ -150,14 +150,14 @@ int nccl_check(const struct rt_coll *c, struct co_err *err) {
 }
 
 /* What to send to a rank and to receive from it; counts are in elements; NULL: nothing. */
-struct part {
+struct exchange_part {
     const unsigned char *send;
     unsigned char *recv;
     size_t n_send, n_recv;
 };
 
 /* The part of rank r.  at[0], at[1]: the elements of `in` and `out` that belong to lower ranks. */
-static struct part part_of(
+static struct exchange_part part_of(
     const struct nccl *n, const struct rt_coll *c, uint32_t r, const size_t at[2]) {
     size_t size = rt_dtype_size(c->dtype);
     const unsigned char *in = c->in, *in_r = in ? in + at[0] * size : NULL;
@@ -165,21 +165,21 @@ static struct part part_of(
     bool to_root = r == c->root, root = n->rank == c->root;
     switch (c->kind) {
     case RT_ALL_GATHERV:
-        return (struct part){in, out_r, c->counts[n->rank], c->counts[r]};
+        return (struct exchange_part){in, out_r, c->counts[n->rank], c->counts[r]};
     case RT_SCATTER:
-        return (struct part){root ? in_r : NULL, to_root ? out : NULL, c->n, c->n};
+        return (struct exchange_part){root ? in_r : NULL, to_root ? out : NULL, c->n, c->n};
     case RT_GATHER:
-        return (struct part){to_root ? in : NULL, root ? out_r : NULL, c->n, c->n};
+        return (struct exchange_part){to_root ? in : NULL, root ? out_r : NULL, c->n, c->n};
     case RT_ALL_TO_ALL:
-        return (struct part){in_r, out_r, c->n, c->n};
+        return (struct exchange_part){in_r, out_r, c->n, c->n};
     case RT_ALL_TO_ALLV:
-        return (struct part){in_r, out_r, c->counts[r], c->out_counts[r]};
+        return (struct exchange_part){in_r, out_r, c->counts[r], c->out_counts[r]};
     case RT_SEND:
-        return (struct part){.send = to_root ? in : NULL, .n_send = c->n};
+        return (struct exchange_part){.send = to_root ? in : NULL, .n_send = c->n};
     case RT_RECV:
-        return (struct part){.recv = to_root ? out : NULL, .n_recv = c->n};
+        return (struct exchange_part){.recv = to_root ? out : NULL, .n_recv = c->n};
     default:
-        return (struct part){0};
+        return (struct exchange_part){0};
     }
 }
 
@@ -193,7 +193,7 @@ static int parts(struct nccl *n, const struct rt_coll *c, struct nccl_cuda_strea
         return result;
     }
     for (uint32_t r = 0; r < n->size && result == 0; r++) {
-        struct part p = part_of(n, c, r, at);
+        struct exchange_part p = part_of(n, c, r, at);
         bool in_place = r == n->rank && p.send == p.recv;
         if (p.send && p.n_send > 0 && !in_place) {
             result = f->send(p.send, p.n_send, type, (int)r, n->comm, stream);

@@ -11,7 +11,7 @@
 enum { PIECE = 256 };
 
 /* Clipping and decay. A field at its neutral value has no effect. */
-struct shape {
+struct adjustment {
     float limit, scale, l2, l1;
 };
 
@@ -21,7 +21,7 @@ static float within(float x, float min, float max) {
 }
 
 /* A loop for each field, because usually only l2 is set. */
-static void make_gradient(const struct shape *s, size_t n, const float *restrict w,
+static void make_gradient(const struct adjustment *s, size_t n, const float *restrict w,
     const float *restrict g, float *restrict ret) {
     float limit = s->limit, scale = s->scale, l2 = s->l2, l1 = s->l1;
     if (isinf(limit) && scale == 1.0F) {
@@ -67,7 +67,7 @@ static void add_sums(size_t n, const float *g, struct optim_sums *sums) {
 
 /* Sums of the gradient that s makes of g. */
 static struct optim_sums sums_of(
-    const struct shape *s, bool shaped, size_t n, const float *w, const float *g) {
+    const struct adjustment *s, bool shaped, size_t n, const float *w, const float *g) {
     struct optim_sums sums = {.n = n};
     float made[PIECE];
     for (size_t at = 0; at < n; at += PIECE) {
@@ -80,9 +80,9 @@ static struct optim_sums sums_of(
     return sums;
 }
 
-static struct shape shape_of(const struct optim *o, size_t n, const float *w, const float *g) {
+static struct adjustment shape_of(const struct optim *o, size_t n, const float *w, const float *g) {
     const float *h = o->hyper;
-    struct shape s = {
+    struct adjustment s = {
         .limit = h[OPTIM_CLIP_VALUE] > 0.0F ? h[OPTIM_CLIP_VALUE] : INFINITY, .scale = 1.0F};
     if (h[OPTIM_CLIP_NORM] > 0.0F) {
         double norm = sqrt(sums_of(&s, true, n, w, g).squares);
@@ -94,7 +94,7 @@ static struct shape shape_of(const struct optim *o, size_t n, const float *w, co
     return s;
 }
 
-static void apply_shaped(const struct optim_part *whole, const struct shape *s) {
+static void apply_shaped(const struct optim_part *whole, const struct adjustment *s) {
     const struct optim *o = whole->o;
     bool bounded = o->set & (1U << OPTIM_MIN | 1U << OPTIM_MAX);
     float made[PIECE];
@@ -116,7 +116,7 @@ void optim_apply(const struct optim *o, size_t n, float *w, const float *g, floa
     const struct optim_rule *rule = o->rule;
     struct optim_part p = {
         .o = o, .k = {o->hyper[OPTIM_LR]}, .n = n, .stride = n, .w = w, .g = g, .state = state};
-    struct shape s = {0};
+    struct adjustment s = {0};
     if (o->set) {
         s = shape_of(o, n, w, g);
     }

@@ -11,11 +11,11 @@
 enum { ALIGN = 32 }; /* of payloads: vector loads of 32 bytes never cross a cache line */
 
 /* What a request's payload must be, as far as that can be checked without knowing the table. */
-enum shape { NOTHING, CONTROL, FLOATS, VALUES, IDS, ROWS, KEEP };
+enum payload_shape { NOTHING, CONTROL, FLOATS, VALUES, IDS, ROWS, KEEP };
 
 static const struct {
     const char *name;
-    enum shape request;
+    enum payload_shape request;
     bool changes;
 } kinds[RPC_FRAME_KINDS] = {
     [0] = {"none", NOTHING},

@@ -30,7 +30,7 @@ enum {
 };
 
 /* A connection whose peer has not proved the token yet. */
-struct guest {
+struct pending_peer {
     int fd;        /* -1: free place */
     uint32_t have; /* bytes of greet, then of proof */
     struct rpc_greeting greeting;
@@ -46,32 +46,32 @@ struct rpc_front {
     int fd, stop_fd;
     int64_t prove_ms;
     pthread_t thread;
-    struct guest guests[GUESTS];     /* the thread's */
-    struct net_place places[GUESTS]; /* of the guests with the same index */
+    struct pending_peer guests[GUESTS]; /* the thread's */
+    struct net_place places[GUESTS];    /* of the guests with the same index */
 };
 
 /* Frees the place; the descriptor is the caller's. */
-static int leave_place(struct rpc_front *f, struct guest *g) {
+static int leave_place(struct rpc_front *f, struct pending_peer *g) {
     int fd = g->fd;
     net_places_leave(f->places, GUESTS, (size_t)(g - f->guests));
     g->fd = -1;
     return fd;
 }
 
-static void drop_guest(struct rpc_front *f, struct guest *g) {
+static void drop_guest(struct rpc_front *f, struct pending_peer *g) {
     co_close(leave_place(f, g));
     co_tls_free(co_steal_ptr(g->tls));
 }
 
-static void refuse_guest(struct rpc_front *f, struct guest *g, const struct co_err *why) {
+static void refuse_guest(struct rpc_front *f, struct pending_peer *g, const struct co_err *why) {
     f->ops->refuse(f->arg, g->from.text, why);
     drop_guest(f, g);
 }
 
 /* ---- accepting ---- */
 
-static void take_place(struct rpc_front *f, struct guest *g, int fd) {
-    *g = (struct guest){.fd = fd};
+static void take_place(struct rpc_front *f, struct pending_peer *g, int fd) {
+    *g = (struct pending_peer){.fd = fd};
     net_peer_of(fd, &g->from);
     net_places_take(f->places, GUESTS, (size_t)(g - f->guests), g->from.host, net_now());
 }
@@ -85,7 +85,7 @@ static void receive_guest(struct rpc_front *f) {
         }
         return;
     }
-    struct guest *g = &f->guests[net_places_find(f->places, GUESTS)];
+    struct pending_peer *g = &f->guests[net_places_find(f->places, GUESTS)];
     struct co_err why = {0};
     if (g->fd >= 0) {
         co_err_set(&why, CO_NORESOURCE, "%d connections wait for a proof of their token", GUESTS);
@@ -104,8 +104,8 @@ static void receive_guest(struct rpc_front *f) {
 /* ---- the greeting ---- */
 
 /* False: more bytes are to come, or the peer has hung up. That is no error: port probes do it. */
-static bool read_part(
-    struct rpc_front *f, struct guest *g, unsigned char *to, uint32_t offset, uint32_t bytes) {
+static bool read_part(struct rpc_front *f, struct pending_peer *g, unsigned char *to,
+    uint32_t offset, uint32_t bytes) {
     while (g->have < offset + bytes) {
         ssize_t n = recv(g->fd, to + (g->have - offset), offset + bytes - g->have, MSG_DONTWAIT);
         if (n <= 0) {
@@ -121,11 +121,11 @@ static bool read_part(
 
 /* A new connection's send buffer always has room for these few bytes, so a short write is a
  * failure. */
-static bool send_part(struct guest *g, const unsigned char *wire, size_t n) {
+static bool send_part(struct pending_peer *g, const unsigned char *wire, size_t n) {
     return send(g->fd, wire, n, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)n;
 }
 
-static void take_greet(struct rpc_front *f, struct guest *g) {
+static void take_greet(struct rpc_front *f, struct pending_peer *g) {
     struct co_err why = {0};
     bool answer = false;
     int rc = rpc_greeting_answer(&g->greeting, &f->auth, &answer, &why);
@@ -136,12 +136,12 @@ static void take_greet(struct rpc_front *f, struct guest *g) {
     }
 }
 
-static void let_in(struct rpc_front *f, struct guest *g) {
+static void let_in(struct rpc_front *f, struct pending_peer *g) {
     const struct rpc_pass pass = rpc_greeting_pass(&g->greeting);
     f->ops->enter(f->arg, leave_place(f, g), co_steal_ptr(g->tls), g->from.text, &pass);
 }
 
-static void shake_hands(struct rpc_front *f, struct guest *g) {
+static void shake_hands(struct rpc_front *f, struct pending_peer *g) {
     struct co_err why = {0};
     int rc = co_tls_shake(g->tls, g->fd, &why);
     if (rc < 0) {
@@ -152,7 +152,7 @@ static void shake_hands(struct rpc_front *f, struct guest *g) {
 }
 
 /* Only after the proof: the TLS key is derived from the token and the greeting. */
-static void begin_tls(struct rpc_front *f, struct guest *g) {
+static void begin_tls(struct rpc_front *f, struct pending_peer *g) {
     unsigned char key[CO_TLS_KEY_BYTES];
     struct co_err why = {0};
     rpc_greeting_key(&g->greeting, f->auth.token, key);
@@ -165,7 +165,7 @@ static void begin_tls(struct rpc_front *f, struct guest *g) {
     }
 }
 
-static void take_proof(struct rpc_front *f, struct guest *g) {
+static void take_proof(struct rpc_front *f, struct pending_peer *g) {
     unsigned char welcome[RPC_GREET_WELCOME_BYTES];
     struct co_err why = {0};
     int rc = rpc_greeting_welcome(&g->greeting, f->auth.token, g->proof, welcome, &why);
@@ -181,7 +181,7 @@ static void take_proof(struct rpc_front *f, struct guest *g) {
     }
 }
 
-static void hear_guest(struct rpc_front *f, struct guest *g) {
+static void hear_guest(struct rpc_front *f, struct pending_peer *g) {
     if (g->tls) {
         shake_hands(f, g);
         return;
@@ -201,7 +201,7 @@ static void hear_guest(struct rpc_front *f, struct guest *g) {
 static int64_t drop_slow(struct rpc_front *f, int64_t now) {
     int64_t next = f->prove_ms;
     for (size_t i = 0; i < GUESTS; i++) {
-        struct guest *g = &f->guests[i];
+        struct pending_peer *g = &f->guests[i];
         int64_t left = f->places[i].since_ms + f->prove_ms - now;
         if (g->fd >= 0 && left <= 0) {
             struct co_err why = {0};

@@ -7,7 +7,7 @@
 
 enum { MAGIC = 0x53504450 /* "PDPS" */, HEAD = 8, WORD = 8, PURPOSE = 6, ENCRYPTS = 7 };
 enum { TRAINER = 24, SHARD = 28, KEY = 32 }; /* offsets in the greet of a lane */
-enum verdict {
+enum greeting_result {
     OK,
     OTHER_VERSION,
     WRONG_TOKEN,
@@ -23,7 +23,7 @@ static const char purpose[] = "paddle parameter server";
 #define SAME_ENCRYPTION                                                                            \
     "PADDLE_JOB_ENCRYPT must be the same everywhere (spec.peerAuth: Encrypted sets it)"
 
-static void write_head(unsigned char wire[HEAD], enum verdict verdict) {
+static void write_head(unsigned char wire[HEAD], enum greeting_result verdict) {
     co_put_u32(wire, MAGIC);
     co_put_u16(wire + 4, RPC_GREET_VERSION);
     co_put_u16(wire + 6, (uint16_t)verdict);

@@ -280,7 +280,7 @@ void table_cold_clear(struct table_cold *c) {
 
 /* ---- instants ---- */
 
-struct walk {
+struct cold_walk {
     const struct table_cold *cold;
     bool all;
     size_t looks; /* rows that it may still look at */
@@ -291,7 +291,7 @@ struct walk {
 };
 
 static bool walk_row(void *arg, uint64_t key, const void *row, size_t bytes) {
-    struct walk *w = arg;
+    struct cold_walk *w = arg;
     w->damaged = bytes != w->cold->stride;
     w->more = w->looks == 0;
     w->next = key;
@@ -313,7 +313,7 @@ static int damaged(const struct table_cold *c, struct co_err *err) {
 int table_cold_walk(struct table_cold *c, const struct table_rocks_instant *at, bool all,
     uint64_t *from, size_t looks, void (*take)(void *arg, uint64_t id, const void *body), void *arg,
     bool *ret_more, struct co_err *err) {
-    struct walk w = {.cold = c, .all = all, .looks = looks, .take = take, .arg = arg};
+    struct cold_walk w = {.cold = c, .all = all, .looks = looks, .take = take, .arg = arg};
     int rc = table_rocks_walk(c->disk, c->space, at, *from, walk_row, &w, err);
     rc = rc == 0 && w.damaged ? damaged(c, err) : rc;
     *from = w.next;

@@ -13,7 +13,7 @@ struct param {
     double initial, min, max;
 };
 
-struct kind {
+struct policy_kind {
     const char *name;
     size_t words; /* of a row's head */
     struct param params[TABLE_POLICY_PARAMS];
@@ -21,7 +21,7 @@ struct kind {
 
 #define LARGE 1e18
 
-static const struct kind admits[] = {
+static const struct policy_kind admits[] = {
     [TABLE_ADMIT_ALL] = {"all", 0, {{NULL}}},
     [TABLE_ADMIT_COUNT] = {"count", 0, {{"n", 10, 1, 65535}}},
     [TABLE_ADMIT_PROBABILITY] = {"probability", 0, {{"p", 0.1, 0, 1}}},
@@ -29,7 +29,7 @@ static const struct kind admits[] = {
         {{"threshold", 10, 1e-6, 1e9}, {"nonclk_coeff", 0.1, 0, 1e6}, {"click_coeff", 1, 0, 1e6}}},
 };
 
-static const struct kind evicts[] = {
+static const struct policy_kind evicts[] = {
     [TABLE_EVICT_NONE] = {"none", 0, {{NULL}}},
     [TABLE_EVICT_TTL] = {"ttl", 1, {{"seconds", 0, 0, 4e9}, {"steps", 0, 0, 4e9}}},
     [TABLE_EVICT_LFU] = {"lfu", 1, {{"capacity", 0, 1, LARGE}}},
@@ -40,7 +40,7 @@ static const struct kind evicts[] = {
             {"delete_threshold", 0.8, 0, LARGE}, {"delete_after_unseen_days", 30, 0, 1e6}}},
 };
 
-static int set_param(const char *what, const struct kind *k, const char *item, size_t len,
+static int set_param(const char *what, const struct policy_kind *k, const char *item, size_t len,
     struct table_policy *ret, struct co_err *err) {
     char text[96];
     (void)snprintf(text, sizeof(text), "%.*s", (int)len, item);
@@ -58,7 +58,7 @@ static int set_param(const char *what, const struct kind *k, const char *item, s
     return co_err_set(err, CO_INVALID, "%s '%s' has no parameter '%s'", what, k->name, text);
 }
 
-static int parse(const char *what, const struct kind *kinds, size_t n, const char *text,
+static int parse(const char *what, const struct policy_kind *kinds, size_t n, const char *text,
     struct table_policy *ret, struct co_err *err) {
     text = text && *text ? text : kinds[0].name;
     size_t len = strcspn(text, ":"), k = 0;

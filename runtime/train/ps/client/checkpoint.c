@@ -25,7 +25,7 @@
 enum { PART_MS = 3600 * 1000 };
 
 /* A checkpoint in progress. */
-struct attempt {
+struct checkpoint_attempt {
     struct rt_client *c;
     struct rt_call *call;
     struct rt_checkpoint_options options;
@@ -154,7 +154,7 @@ static int find(struct rt_client *c, const char *dir, uint64_t most, bool restor
 static int take_part(
     struct rt_call *call, struct psc_part *p, const struct rpc_frame *f, struct co_err *err) {
     CO_CLEANUP(ps_control_freep) Rpc__Control *m = NULL;
-    struct attempt *a = call->arg;
+    struct checkpoint_attempt *a = call->arg;
     int rc = ps_control_unpack(f, &m, err);
     if (rc < 0) {
         return rc;
@@ -167,7 +167,7 @@ static int take_part(
     return 0;
 }
 
-static void fill_order(const struct attempt *a, const char *dir, Rpc__CkptOrder *ret) {
+static void fill_order(const struct checkpoint_attempt *a, const char *dir, Rpc__CkptOrder *ret) {
     rpc__ckpt_order__init(ret);
     ret->dir = (char *)(uintptr_t)dir;
     ret->number = a->number;
@@ -177,7 +177,7 @@ static void fill_order(const struct attempt *a, const char *dir, Rpc__CkptOrder 
     ret->mode = a->mode;
 }
 
-static int commit(struct attempt *a, const char *dir, struct co_err *err) {
+static int commit(struct checkpoint_attempt *a, const char *dir, struct co_err *err) {
     uint32_t n = a->c->n_links;
     CO_AUTOFREE Rpc__CkptPart *parts = co_xcalloc(n, sizeof(*parts));
     CO_AUTOFREE Rpc__CkptPart **list = co_xcalloc(n, sizeof(*list));
@@ -248,19 +248,19 @@ static int check_mode(
         sv->dir, sv->mode, (unsigned)o->mode);
 }
 
-static void attempt_free(struct attempt *a) {
+static void attempt_free(struct checkpoint_attempt *a) {
     if (a) {
         free(a->parts);
         free(a);
     }
 }
-CO_DEFINE_CLEANUP(struct attempt *, attempt_free)
+CO_DEFINE_CLEANUP(struct checkpoint_attempt *, attempt_free)
 
 /* Sends the order; the checkpoint has the state in which the order finds each shard. */
-static int begin(struct rt_client *c, const struct rt_checkpoint_options *o, struct attempt **ret,
-    struct co_err *err) {
+static int begin(struct rt_client *c, const struct rt_checkpoint_options *o,
+    struct checkpoint_attempt **ret, struct co_err *err) {
     struct psc_saving *sv = c->saving;
-    CO_CLEANUP(attempt_freep) struct attempt *a = co_xcalloc(1, sizeof(*a));
+    CO_CLEANUP(attempt_freep) struct checkpoint_attempt *a = co_xcalloc(1, sizeof(*a));
     uint32_t most = o->deltas ? o->deltas : PSC_CHECKPOINT_DELTAS;
     bool full = o->full || o->mode == RT_SAVE_DAY || sv->last == 0 || sv->deltas >= most;
     a->c = c;
@@ -290,7 +290,7 @@ static int begin(struct rt_client *c, const struct rt_checkpoint_options *o, str
     return 0;
 }
 
-static void note_made(const struct attempt *a, const struct rt_checkpoint *made) {
+static void note_made(const struct checkpoint_attempt *a, const struct rt_checkpoint *made) {
     meter_add(METER_M_CHECKPOINTS, METER_DONE, 1);
     meter_set(METER_M_CHECKPOINT_NUMBER, 0, (double)made->number);
     meter_set(METER_M_CHECKPOINT_TIME, 0, (double)co_wall_ms() / 1e3);
@@ -298,7 +298,7 @@ static void note_made(const struct attempt *a, const struct rt_checkpoint *made)
     meter_set(METER_M_CHECKPOINT_SECONDS, 0, (double)(net_now() - a->begin_ms) / 1e3);
 }
 
-static int finish(struct attempt *a, struct rt_checkpoint *ret, struct co_err *err) {
+static int finish(struct checkpoint_attempt *a, struct rt_checkpoint *ret, struct co_err *err) {
     struct psc_saving *sv = a->c->saving;
     int rc = psc_call_wait(co_steal_ptr(a->call), PART_MS, err);
     rc = rc < 0 ? rc : commit(a, sv->dir, err);
@@ -322,13 +322,13 @@ static int finish(struct attempt *a, struct rt_checkpoint *ret, struct co_err *e
 /* Whether a full checkpoint may succeed where this one failed.  CO_CONFLICT: a server does not know
  * what has changed since the last one.  CO_NORESOURCE: perhaps it has a long list of erased ids,
  * which only grows; a full checkpoint has no such list. */
-static bool is_for_full(const struct attempt *a, int code) {
+static bool is_for_full(const struct checkpoint_attempt *a, int code) {
     return a->deltas > 0 && (code == CO_CONFLICT || code == CO_NORESOURCE);
 }
 
 static int checkpoint(struct rt_client *c, const struct rt_checkpoint_options *o,
     struct rt_checkpoint *ret, struct co_err *err) {
-    CO_CLEANUP(attempt_freep) struct attempt *a = NULL;
+    CO_CLEANUP(attempt_freep) struct checkpoint_attempt *a = NULL;
     struct co_err why = {0};
     int rc = begin(c, o, &a, &why);
     rc = rc < 0 ? rc : finish(a, ret, &why);
@@ -363,7 +363,7 @@ int rt_checkpoint(struct rt_client *c, const char *dir, const struct rt_checkpoi
 /* ---- checkpoints that the options ask for ---- */
 
 static void *await_checkpoint(void *arg) {
-    CO_CLEANUP(attempt_freep) struct attempt *a = arg;
+    CO_CLEANUP(attempt_freep) struct checkpoint_attempt *a = arg;
     struct psc_saving *sv = a->c->saving;
     struct rt_checkpoint made = {0};
     struct co_err err = {0};
@@ -395,7 +395,7 @@ static void join_thread(struct psc_saving *sv) {
 
 static void start(struct rt_client *c) {
     struct psc_saving *sv = c->saving;
-    struct attempt *a = NULL;
+    struct checkpoint_attempt *a = NULL;
     struct co_err err = {0};
     const struct rt_checkpoint_options o = {
         .deltas = c->options.checkpoint_deltas, .keep = c->options.checkpoint_keep};

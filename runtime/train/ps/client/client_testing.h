@@ -22,14 +22,14 @@
 
 enum { SIZE = 1000, DIM = 6, TRAINERS_MAX = 4 };
 
-struct world {
+struct client_world {
     struct pss_server *servers[4];
     uint32_t n_servers, n_trainers;
     char endpoint[4][32];
     const char *endpoints[4];
 };
 
-static inline void world_start_as(struct world *w, uint32_t servers, uint32_t trainers,
+static inline void world_start_as(struct client_world *w, uint32_t servers, uint32_t trainers,
     enum rt_nonfinite nonfinite, uint64_t memory) {
     memset(w, 0, sizeof(*w));
     w->n_servers = servers;
@@ -56,21 +56,21 @@ static inline void world_start_as(struct world *w, uint32_t servers, uint32_t tr
 }
 
 static inline void world_start_with(
-    struct world *w, uint32_t servers, uint32_t trainers, enum rt_nonfinite nonfinite) {
+    struct client_world *w, uint32_t servers, uint32_t trainers, enum rt_nonfinite nonfinite) {
     world_start_as(w, servers, trainers, nonfinite, 1 << 30);
 }
 
 static inline void world_start_memory(
-    struct world *w, uint32_t servers, uint32_t trainers, uint64_t memory) {
+    struct client_world *w, uint32_t servers, uint32_t trainers, uint64_t memory) {
     world_start_as(w, servers, trainers, RT_NONFINITE_UNSET, memory);
 }
 
-static inline void world_start(struct world *w, uint32_t servers, uint32_t trainers) {
+static inline void world_start(struct client_world *w, uint32_t servers, uint32_t trainers) {
     world_start_with(w, servers, trainers, RT_NONFINITE_UNSET);
 }
 
 /* Waits until all servers end, which they do once all trainers have finished; then frees them. */
-static inline void world_end(struct world *w) {
+static inline void world_end(struct client_world *w) {
     for (uint32_t i = 0; i < w->n_servers; i++) {
         struct co_err err = {0};
         if (pss_server_wait(w->servers[i], &err) != 0) {
@@ -82,7 +82,7 @@ static inline void world_end(struct world *w) {
 
 /* Stops the servers at once, whatever they do.  A trainer that looks for its server meets no other
  * test's: the ports are this process's own. */
-static inline void world_stop(struct world *w) {
+static inline void world_stop(struct client_world *w) {
     for (uint32_t i = 0; i < w->n_servers; i++) {
         pss_server_stop(w->servers[i]);
     }
@@ -99,7 +99,7 @@ static const struct rt_table_spec specs[] = {
 };
 
 /* tables NULL: the two above. */
-static inline int world_open(struct world *w, uint32_t trainer, struct rt_client_options o,
+static inline int world_open(struct client_world *w, uint32_t trainer, struct rt_client_options o,
     const struct rt_table_spec *tables, struct rt_client **ret, struct co_err *err) {
     struct psc_client_config c = {.trainer = trainer,
         .trainers = w->n_trainers,
@@ -114,7 +114,7 @@ static inline int world_open(struct world *w, uint32_t trainer, struct rt_client
 }
 
 static inline struct rt_client *world_enter(
-    struct world *w, uint32_t trainer, struct rt_client_options o) {
+    struct client_world *w, uint32_t trainer, struct rt_client_options o) {
     struct rt_client *c = NULL;
     struct co_err err = {0};
     if (world_open(w, trainer, o, NULL, &c, &err) < 0) {

@@ -27,7 +27,7 @@ static const struct rt_table_spec clicked[] = {
 
 static char folder[64];
 
-static void start(struct world *w, uint32_t servers, uint32_t shards, bool cold) {
+static void start(struct client_world *w, uint32_t servers, uint32_t shards, bool cold) {
     CO_AUTOFREE char *cold_dir = co_xasprintf("%s/cold", folder);
     CO_AUTOFREE char *dir = co_xasprintf("%s/checkpoints", folder);
     memset(w, 0, sizeof(*w));
@@ -55,7 +55,7 @@ static void start(struct world *w, uint32_t servers, uint32_t shards, bool cold)
     }
 }
 
-static struct rt_client *enter(struct world *w, const struct rt_table_spec *tables) {
+static struct rt_client *enter(struct client_world *w, const struct rt_table_spec *tables) {
     struct rt_client *c = NULL;
     struct co_err err = {0};
     struct psc_client_config config = {.trainers = 1,
@@ -116,7 +116,7 @@ static uint64_t count_cold(struct rt_client *c) {
     return st.rows_cold;
 }
 
-static void finish(struct world *w, struct rt_client *c) {
+static void finish(struct client_world *w, struct rt_client *c) {
     struct co_err err = {0};
     must(rt_finish(c, &err));
     world_end(w);
@@ -134,7 +134,7 @@ static void tables_larger_than_memory_train_and_are_saved_alike(void **state) {
     (void)state;
     CO_AUTOFREE char *saved = co_xasprintf("%s/saved", folder);
     struct co_err err = {0};
-    struct world w;
+    struct client_world w;
     start(&w, 2, 2, false);
     struct rt_client *c = enter(&w, wide);
     train(c, 7);
@@ -169,7 +169,7 @@ static void what_a_save_counts_in_cold_rows_is_in_the_next_delta(void **state) {
     CO_AUTOFREE char *saved = co_xasprintf("%s/saved", folder);
     CO_AUTOFREE char *dir = co_xasprintf("%s/checkpoints", folder);
     struct co_err err = {0};
-    struct world w;
+    struct client_world w;
     start(&w, 1, 2, true);
     struct rt_client *c = enter(&w, clicked);
     train(c, 7);

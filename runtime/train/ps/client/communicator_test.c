@@ -25,7 +25,7 @@ static void read_rows(struct rt_client *c, float *rows) {
 /* Random pushes, with ids that repeat within and across them: in whatever order and with whatever
  * they are merged, rows end at their first value less the rate times the sum. */
 static void check_sums(struct rt_client_options o) {
-    struct world w;
+    struct client_world w;
     world_start(&w, 2, 1);
     struct co_err err = {0};
     struct rt_client *c = world_enter(&w, 0, o);
@@ -83,7 +83,7 @@ static void pushes_of_the_same_ids_travel_as_one(void **state) {
     (void)state;
     static const uint64_t ids[] = {3, 4, 4};
     for (int mean = 0; mean < 2; mean++) {
-        struct world w;
+        struct client_world w;
         world_start(&w, 1, 1);
         struct co_err err = {0};
         struct rt_client *c = world_enter(&w, 0,
@@ -110,7 +110,7 @@ static void pushes_of_the_same_ids_travel_as_one(void **state) {
 /* Values come with each fourth gradient only; gradients that wait are averaged if asked for. */
 static void values_come_with_some_exchanges_only(void **state) {
     (void)state;
-    struct world w;
+    struct client_world w;
     world_start(&w, 1, 1);
     struct co_err err = {0};
     struct rt_client *c =
@@ -149,7 +149,7 @@ static void *push_until_it_fails(void *arg) {
 
 static void who_waits_is_let_go_when_the_server_is_gone(void **state) {
     (void)state;
-    struct world w;
+    struct client_world w;
     world_start(&w, 2, 1);
     /* It asks at the servers' ports again, which are others' soon. */
     struct rt_client *c = world_enter(&w, 0,

@@ -16,14 +16,14 @@ static const struct rt_table_spec counters[] = {
 
 /* ---- a job in one process ---- */
 
-struct job {
+struct disk_job {
     struct pss_server *server;
     struct rt_client *client;
     char endpoint[32];
 };
 
 /* restore "": empty tables. */
-static int job_open(struct job *j, const char *restore, struct co_err *err) {
+static int job_open(struct disk_job *j, const char *restore, struct co_err *err) {
     const char *endpoints[] = {j->endpoint};
     struct pss_server_config c = {.listen = "127.0.0.1:0",
         .servers = 1,
@@ -47,7 +47,7 @@ static int job_open(struct job *j, const char *restore, struct co_err *err) {
     return psc_client_connect(&k, &o, counters, 2, &j->client, err);
 }
 
-static int job_push(struct job *j, struct co_err *err) {
+static int job_push(struct disk_job *j, struct co_err *err) {
     float g[VALUES];
     uint64_t ids[IDS];
     for (size_t i = 0; i < VALUES; i++) {
@@ -68,7 +68,7 @@ static int value_of(const float *w, const float *rows) {
     return (int)w[0];
 }
 
-static int job_look(struct job *j, int *ret, struct co_err *err) {
+static int job_look(struct disk_job *j, int *ret, struct co_err *err) {
     float w[VALUES], rows[IDS];
     uint64_t ids[IDS];
     for (size_t i = 0; i < IDS; i++) {
@@ -82,7 +82,7 @@ static int job_look(struct job *j, int *ret, struct co_err *err) {
     return rc;
 }
 
-static int checkpoint(struct job *j, const char *dir, bool full, struct co_err *err) {
+static int checkpoint(struct disk_job *j, const char *dir, bool full, struct co_err *err) {
     const struct rt_checkpoint_options o = {.full = full, .deltas = 5, .keep = 2};
     return rt_checkpoint(j->client, dir, &o, NULL, err);
 }
@@ -90,7 +90,7 @@ static int checkpoint(struct job *j, const char *dir, bool full, struct co_err *
 /* ---- what is tried ---- */
 
 static int prepare_points(const char *dir, struct co_err *err) {
-    struct job j = {0};
+    struct disk_job j = {0};
     int rc = job_open(&j, "", err);
     for (int i = 0; i < 3 && rc == 0; i++) { /* 1 and its delta go with the next one */
         rc = job_push(&j, err);
@@ -100,7 +100,7 @@ static int prepare_points(const char *dir, struct co_err *err) {
 }
 
 static int prepare_save(const char *dir, struct co_err *err) {
-    struct job j = {0};
+    struct disk_job j = {0};
     CO_AUTOFREE char *to = co_xasprintf("%s/model", dir);
     int rc = job_open(&j, "", err);
     for (int i = 0; i < 3 && rc == 0; i++) {
@@ -110,7 +110,7 @@ static int prepare_save(const char *dir, struct co_err *err) {
 }
 
 static int try_checkpoint(const struct disk_trial *t, bool full, struct co_err *err) {
-    struct job j = {0};
+    struct disk_job j = {0};
     int rc = job_open(&j, t->dir, err);
     rc = rc < 0 ? rc : job_push(&j, err);
     if (rc == 0 && !full) {
@@ -138,7 +138,7 @@ static int try_delta(const struct disk_trial *t, struct co_err *err) {
 
 /* A restart on the file system that fails, then one on a sound one. */
 static int try_start(const struct disk_trial *t, struct co_err *err) {
-    struct job j = {0}, next = {0};
+    struct disk_job j = {0}, next = {0};
     struct co_err why = {0};
     disk_begin(t);
     int rc = job_open(&j, t->dir, &why);
@@ -153,7 +153,7 @@ static int try_start(const struct disk_trial *t, struct co_err *err) {
 }
 
 static int try_restore(const struct disk_trial *t, struct co_err *err) {
-    struct job j = {0};
+    struct disk_job j = {0};
     struct co_err why = {0};
     int rc = job_open(&j, "", err);
     rc = rc < 0 ? rc : job_push(&j, err);
@@ -173,7 +173,7 @@ static int try_restore(const struct disk_trial *t, struct co_err *err) {
 }
 
 static int try_save(const struct disk_trial *t, struct co_err *err) {
-    struct job j = {0};
+    struct disk_job j = {0};
     CO_AUTOFREE char *dir = co_xasprintf("%s/model", t->dir);
     int rc = job_open(&j, "", err);
     rc = rc < 0 ? rc : rt_load(j.client, dir, err);
@@ -190,7 +190,7 @@ static int try_save(const struct disk_trial *t, struct co_err *err) {
 }
 
 static int try_load(const struct disk_trial *t, struct co_err *err) {
-    struct job j = {0};
+    struct disk_job j = {0};
     struct co_err why = {0};
     CO_AUTOFREE char *dir = co_xasprintf("%s/model", t->dir);
     int rc = job_open(&j, "", err);
@@ -240,13 +240,13 @@ static int try_model(const struct disk_trial *t, struct co_err *err) {
 
 /* A restart on a sound file system; returns the value. */
 static int look_points(const char *dir, int *ret, struct co_err *err) {
-    struct job j = {0};
+    struct disk_job j = {0};
     int rc = job_open(&j, dir, err);
     return rc < 0 ? rc : job_look(&j, ret, err);
 }
 
 static int look_save(const char *dir, int *ret, struct co_err *err) {
-    struct job j = {0};
+    struct disk_job j = {0};
     CO_AUTOFREE char *from = co_xasprintf("%s/model", dir);
     int rc = job_open(&j, "", err);
     rc = rc < 0 ? rc : rt_load(j.client, from, err);

@@ -61,7 +61,7 @@ static void a_forked_child_is_refused(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(modes); i++) {
         static float w[SIZE], row[DIM];
         uint64_t id = 7;
-        struct world job;
+        struct client_world job;
         struct co_err err = {0};
         struct rt_call *call = NULL;
         int status = 1;

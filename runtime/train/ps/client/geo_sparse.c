@@ -177,22 +177,22 @@ static int push_row(struct psc_geo_table *t, uint64_t id, const float *g, struct
 }
 
 /* The gradients of a push; those of one id are summed. */
-struct sums {
+struct gradient_sums {
     uint64_t *ids; /* [n] */
     float *g;      /* [n][dim] */
     size_t n;
 };
 
-static void sums_done(struct sums *s) {
+static void sums_done(struct gradient_sums *s) {
     free(s->ids);
     free(s->g);
 }
 
 static void sum_up(const struct rt_client *c, const uint64_t *ids, size_t n, const float *gradients,
-    size_t dim, struct sums *ret) {
+    size_t dim, struct gradient_sums *ret) {
     struct psc_ids b;
     psc_ids_init(&b, ids, (uint32_t)n, c->base, c->n_links);
-    *ret = (struct sums){.n = b.n_unique};
+    *ret = (struct gradient_sums){.n = b.n_unique};
     ret->ids = co_xmalloc(b.n_unique * sizeof(*ids) + 1);
     ret->g = co_xmalloc(b.n_unique * dim * sizeof(float) + 1);
     for (uint32_t u = 0; u < b.n_unique; u++) {
@@ -211,14 +211,14 @@ static void sum_up(const struct rt_client *c, const uint64_t *ids, size_t n, con
 
 /* Takes the rows that are not finite out of s, and sends them to the servers.  These count and name
  * them but apply nothing. */
-static int tell_nonfinite(struct psc_geo_table *t, struct sums *s, struct co_err *err) {
-    struct sums bad = {
+static int tell_nonfinite(struct psc_geo_table *t, struct gradient_sums *s, struct co_err *err) {
+    struct gradient_sums bad = {
         .ids = co_xmalloc(s->n * sizeof(*s->ids)), .g = co_xmalloc(s->n * t->n * sizeof(float))};
     size_t n = s->n;
     s->n = 0;
     for (size_t i = 0; i < n; i++) {
         const float *g = s->g + i * t->n;
-        struct sums *to = ps_all_finite_f32(g, t->n) ? s : &bad;
+        struct gradient_sums *to = ps_all_finite_f32(g, t->n) ? s : &bad;
         to->ids[to->n] = s->ids[i];
         memmove(to->g + to->n++ * t->n, g, t->n * sizeof(float));
     }
@@ -232,7 +232,7 @@ int psc_geo_push_sparse(struct psc_geo *g, uint32_t table, const uint64_t *ids, 
     const float *gradients, struct co_err *err) {
     struct psc_geo_table *t = &g->tables[table];
     enum rt_nonfinite nonfinite = psc_client_nonfinite(g->c);
-    CO_CLEANUP(sums_done) struct sums s;
+    CO_CLEANUP(sums_done) struct gradient_sums s;
     sum_up(g->c, ids, n, gradients, t->n, &s);
     if (nonfinite != RT_NONFINITE_ALLOW && !ps_all_finite_f32(s.g, s.n * t->n)) {
         int rc = tell_nonfinite(t, &s, err);

@@ -8,7 +8,7 @@ enum { IDS = 20, STEPS = 57 };
 static const struct rt_client_options geo = {.mode = RT_GEO, .k_steps = 5};
 
 struct trainer {
-    struct world *w;
+    struct client_world *w;
     struct rt_client_options options;
     const struct rt_table_spec *tables;
     uint32_t index, steps;
@@ -69,7 +69,7 @@ static void *train(void *arg) {
 }
 
 static void train_all(struct trainer *t, uint32_t n) {
-    struct world w;
+    struct client_world w;
     world_start(&w, 2, n);
     for (uint32_t i = 0; i < n; i++) {
         t[i].w = &w;
@@ -186,7 +186,7 @@ static void a_copy_is_trained_at_once(void **state) {
 enum { X = 10 };
 
 struct learner {
-    struct world *w;
+    struct client_world *w;
     struct rt_client_options options;
     uint32_t index;
     pthread_t thread;
@@ -248,7 +248,7 @@ static void all_modes_learn_the_same(void **state) {
         {.mode = RT_GEO, .k_steps = 1, .staleness = 8},
         {.mode = RT_GEO, .k_steps = 10, .staleness = 20}};
     for (size_t m = 0; m < CO_ARRAY_LEN(modes); m++) {
-        struct world w;
+        struct client_world w;
         world_start(&w, 1, 2);
         struct learner l[2];
         for (uint32_t i = 0; i < 2; i++) {
@@ -268,7 +268,7 @@ static void all_modes_learn_the_same(void **state) {
 /* What was not told is lost with its trainer; the other goes on. */
 static void a_lost_trainer_is_not_waited_for(void **state) {
     (void)state;
-    struct world w;
+    struct client_world w;
     world_start(&w, 1, 2);
     struct co_err err = {0};
     struct trainer t[2] = {{.index = 0}, {.index = 1}};
@@ -293,7 +293,7 @@ static void a_lost_trainer_is_not_waited_for(void **state) {
 
 static void who_is_in_a_round_is_let_go_when_the_server_is_gone(void **state) {
     (void)state;
-    struct world w;
+    struct client_world w;
     world_start(&w, 1, 1);
     struct co_err err = {0};
     struct trainer t = {.index = 0};
@@ -316,7 +316,7 @@ static void who_is_in_a_round_is_let_go_when_the_server_is_gone(void **state) {
 static void a_restore_leaves_no_copy(void **state) {
     (void)state;
     for (int load = 0; load < 2; load++) {
-        struct world w;
+        struct client_world w;
         struct co_err err = {0};
         struct trainer t = {.index = 0};
         char dir[] = "/tmp/geo_test_XXXXXX";
@@ -351,7 +351,7 @@ static void a_restore_leaves_no_copy(void **state) {
 /* Trains a little in a mode and saves; or loads that in a mode and trains on. */
 static void train_with_a_save(
     const char *dir, enum rt_mode mode, bool load, float ret_v[SIZE], float ret_rows[IDS * DIM]) {
-    struct world w;
+    struct client_world w;
     struct co_err err = {0};
     struct trainer t = {.index = 0};
     uint64_t ids[IDS];

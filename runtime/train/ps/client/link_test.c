@@ -160,13 +160,13 @@ static const struct {
     {RPC_GREET_ANSWER_BYTES + RPC_GREET_WELCOME_BYTES, 1},
 };
 
-struct job {
+struct link_job {
     struct pss_server *server;
     struct proxy proxy;
     char endpoint[32];
 };
 
-static void job_start(struct job *j) {
+static void job_start(struct link_job *j) {
     struct pss_server_config config = {.listen = "127.0.0.1:0",
         .servers = 1,
         .trainers = 1,
@@ -182,8 +182,8 @@ static void job_start(struct job *j) {
     (void)snprintf(j->endpoint, sizeof(j->endpoint), "127.0.0.1:%d", j->proxy.port);
 }
 
-static int job_enter(struct job *j, int64_t start_ms, int64_t return_ms, struct rt_client **ret,
-    struct co_err *err) {
+static int job_enter(struct link_job *j, int64_t start_ms, int64_t return_ms,
+    struct rt_client **ret, struct co_err *err) {
     struct psc_client_config config = {.servers = 1,
         .trainers = 1,
         .endpoints = (const char *const[]){j->endpoint},
@@ -197,19 +197,19 @@ static int job_enter(struct job *j, int64_t start_ms, int64_t return_ms, struct 
     return psc_client_connect(&config, &o, specs, 1, ret, err);
 }
 
-static void job_stop(struct job *j) {
+static void job_stop(struct link_job *j) {
     pss_server_stop(j->server);
     proxy_stop(&j->proxy);
 }
 
-static void silence(struct job *j, size_t row) {
+static void silence(struct link_job *j, size_t row) {
     j->proxy.says = silences[row].says;
     j->proxy.whole = silences[row].whole;
 }
 
 /* How long a trainer waits for a server that is away and then silent. */
 static int64_t wait_for_return(size_t row) {
-    struct job j = {0};
+    struct link_job j = {0};
     struct co_err err = {0};
     struct rt_client *c = NULL;
     float w[10];
@@ -229,7 +229,7 @@ static int64_t wait_for_return(size_t row) {
 }
 
 static int64_t wait_at_start(size_t row) {
-    struct job j = {0};
+    struct link_job j = {0};
     struct co_err err = {0};
     struct rt_client *c = NULL;
     job_start(&j);

@@ -13,7 +13,7 @@
 
 static int setup(void **state) {
     char *dir = co_xstrdup("/tmp/load_test_XXXXXX");
-    struct world w;
+    struct client_world w;
     struct co_err err = {0};
     *state = dir;
     assert_non_null(mkdtemp(dir));
@@ -47,7 +47,7 @@ static void flip(const char *dir) {
 /* Otherwise it would stay, and refuse trainers that are started again, too. */
 static void a_server_that_cannot_load_ends(void **state) {
     const char *dir = *state;
-    struct world w = {.n_servers = 1, .n_trainers = 1};
+    struct client_world w = {.n_servers = 1, .n_trainers = 1};
     struct co_err err = {0};
     struct pss_server_config config = {.listen = "127.0.0.1:0",
         .servers = 1,

@@ -23,7 +23,7 @@ struct vector {
 };
 
 /* One table in one version. */
-struct view {
+struct table_view {
     struct psc_layers layers; /* sparse */
     struct vector *dense;     /* held */
 };
@@ -31,7 +31,7 @@ struct view {
 struct version {
     uint32_t holders; /* atomic */
     uint32_t n;
-    struct view *views;
+    struct table_view *views;
 };
 
 struct rt_model {
@@ -109,14 +109,14 @@ static void publish(struct rt_model *m, struct version *v_own) {
 /* ---- reading checkpoints of servers ---- */
 
 /* Reads one point of a chain into a version. */
-struct load {
+struct point_load {
     const struct rt_model *m;
     const struct ckpt_point *point;
     struct version *v;
     struct psc_layer **fresh; /* [n]; rows of this point; NULL: none yet */
 };
 
-static struct psc_layer *fresh_layer(const struct load *l, uint32_t table) {
+static struct psc_layer *fresh_layer(const struct point_load *l, uint32_t table) {
     if (!l->fresh[table]) {
         l->fresh[table] = psc_layer_new(l->m->tables[table].spec.dim);
     }
@@ -125,7 +125,7 @@ static struct psc_layer *fresh_layer(const struct load *l, uint32_t table) {
 
 static int take_rows(
     void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
-    const struct load *l = arg;
+    const struct point_load *l = arg;
     size_t each = ckpt_rows_bytes(&l->point->tables[c->table], 1);
     int rc = 0;
     for (uint32_t i = 0; i < c->items && rc == 0; i++, data += each) {
@@ -136,7 +136,7 @@ static int take_rows(
 
 static int take_erased(
     void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
-    const struct load *l = arg;
+    const struct point_load *l = arg;
     int rc = 0;
     for (uint32_t i = 0; i < c->items && rc == 0; i++, data += 8) {
         rc = psc_layer_erase(fresh_layer(l, c->table), co_get_u64(data), err);
@@ -146,8 +146,8 @@ static int take_erased(
 
 static int take_dense(
     void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
-    const struct load *l = arg;
-    struct view *view = &l->v->views[c->table];
+    const struct point_load *l = arg;
+    struct table_view *view = &l->v->views[c->table];
     uint64_t size = l->m->tables[c->table].spec.size;
     if (__atomic_load_n(&view->dense->holders, __ATOMIC_ACQUIRE) > 1) { /* readers have it too */
         struct vector *copy = NULL;
@@ -163,7 +163,7 @@ static int take_dense(
     return 0;
 }
 
-static int push_layers(const struct load *l, struct co_err *err) {
+static int push_layers(const struct point_load *l, struct co_err *err) {
     int rc = 0;
     for (uint32_t i = 0; i < l->m->n; i++) {
         struct psc_layer *fresh = co_steal_ptr(l->fresh[i]);
@@ -192,7 +192,7 @@ static int read_points(const struct rt_model *m, struct version *v, const struct
     CO_AUTOFREE struct psc_layer **fresh = co_xcalloc(m->n, sizeof(struct psc_layer *));
     int rc = 0;
     for (uint32_t i = from; i < chain->n && rc == 0; i++) {
-        struct load l = {.m = m, .point = &chain->points[i], .v = v, .fresh = fresh};
+        struct point_load l = {.m = m, .point = &chain->points[i], .v = v, .fresh = fresh};
         for (size_t k = 0; k < CO_ARRAY_LEN(kinds) && rc == 0; k++) {
             struct shard_restore_walk w = {
                 .chain = chain, .kind = kinds[k].kind, .take = kinds[k].take, .arg = &l};
@@ -225,7 +225,7 @@ static int begin_version(const struct rt_model *m, struct version **ret, struct 
 static struct version *next_version(struct rt_model *m) {
     struct version *v = version_new(m->n);
     for (uint32_t i = 0; i < m->n; i++) {
-        const struct view *from = &m->now->views[i];
+        const struct table_view *from = &m->now->views[i];
         psc_layers_hold(&from->layers, &v->views[i].layers);
         v->views[i].dense = from->dense;
         if (from->dense) {
@@ -260,7 +260,7 @@ static const struct ckpt_table *table_of_save(const void *save, uint32_t i) {
 
 static int read_saved_chunk(struct version *v, uint32_t table, const struct ckpt_table *saved,
     uint32_t n, const unsigned char *data, size_t at, struct co_err *err) {
-    struct view *view = &v->views[table];
+    struct table_view *view = &v->views[table];
     if (!saved->sparse) {
         size_t left = at < saved->size ? saved->size - at : 0;
         rpc_copy_f32(view->dense->values + at, data, n < left ? n : left);

@@ -17,7 +17,7 @@ static void step(struct rt_client *c, int n) {
 /* Trainer 1 does not move: trainer 0 is stopped by its fourth step, and names it. */
 static void the_fastest_waits_for_the_slowest_and_names_it(void **state) {
     (void)state;
-    struct world w;
+    struct client_world w;
     world_start(&w, 2, 2);
     struct co_err err = {0};
     struct rt_client_options o = bounded;
@@ -66,7 +66,7 @@ static void *run(void *arg) {
 static void who_trains_no_more_is_not_waited_for(void **state) {
     (void)state;
     for (int way = 0; way < 3; way++) {
-        struct world w;
+        struct client_world w;
         world_start(&w, 1, 2);
         struct co_err err = {0};
         struct rt_client *c[2] = {world_enter(&w, 0, bounded), world_enter(&w, 1, bounded)};
@@ -104,7 +104,7 @@ static void *wait_at_barrier(void *arg) {
 /* A trainer at a barrier computes with nothing old. */
 static void a_barrier_ends_the_wait(void **state) {
     (void)state;
-    struct world w;
+    struct client_world w;
     world_start(&w, 1, 2);
     struct co_err err = {0};
     struct rt_client *c[2] = {world_enter(&w, 0, bounded), world_enter(&w, 1, bounded)};
@@ -120,7 +120,7 @@ static void a_barrier_ends_the_wait(void **state) {
 
 static void the_bound_holds_at_every_step(void **state) {
     (void)state;
-    struct world w;
+    struct client_world w;
     world_start(&w, 2, 3);
     struct co_err err = {0};
     _Atomic int made[3] = {0};

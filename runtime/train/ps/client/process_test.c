@@ -3,7 +3,7 @@
 #include "runtime/train/ps/client/process_testing.h"
 
 static void two_by_two_sync_equals_one_process(void **state) {
-    struct job *j = *state;
+    struct process_job *j = *state;
     start_all(j, "sync", false);
     int64_t deadline = net_now() + DEADLINE_MS;
     for (int i = 0; i < 2; i++) {
@@ -18,7 +18,7 @@ static void two_by_two_sync_equals_one_process(void **state) {
 }
 
 /* A trainer that is gone or silent ends a sync job: everybody says which one and why. */
-static void lose_trainer(struct job *j, int sig, const char *why) {
+static void lose_trainer(struct process_job *j, int sig, const char *why) {
     start_all(j, "sync", true);
     await_steps(j, 2);
     assert_int_equal(0, kill(j->trainer[1].pid, sig));
@@ -43,7 +43,7 @@ static void sync_ends_when_a_trainer_is_stopped(void **state) {
 }
 
 /* A server that is gone or silent ends its trainers, which name its endpoint. */
-static void lose_server(struct job *j, const char *mode, int sig, const char *why) {
+static void lose_server(struct process_job *j, const char *mode, int sig, const char *why) {
     start_all(j, mode, true);
     await_steps(j, 2);
     assert_int_equal(0, kill(j->server[1].pid, sig));
@@ -71,7 +71,7 @@ static void trainers_name_a_stopped_server(void **state) {
 
 /* Trainer 1 is gone or silent: the other one trains to its end, and the servers name who is
  * missing. */
-static void go_on_without_a_trainer(struct job *j, const char *mode, int sig) {
+static void go_on_without_a_trainer(struct process_job *j, const char *mode, int sig) {
     j->endless = true;
     j->mode = mode;
     for (uint32_t i = 0; i < 2; i++) {
@@ -128,7 +128,7 @@ static void a_backup_worker_may_be_stopped(void **state) {
 }
 
 static void waiting_for_servers_prints_the_classic_lines_and_ends(void **state) {
-    struct job *j = *state;
+    struct process_job *j = *state;
     (void)setenv("PADDLE_PS_START_TIMEOUT", "1s", 1);
     j->mode = "async";
     start(j, &j->trainer[0], false, 0);
@@ -145,7 +145,7 @@ static void waiting_for_servers_prints_the_classic_lines_and_ends(void **state) 
 /* Neither one without the token nor one that asks nobody joins, and the job is trained as if they
  * had not been there. */
 static void strangers_change_nothing(void **state) {
-    struct job *j = *state;
+    struct process_job *j = *state;
     static const char why[] =
         "the token is not this job's (PADDLE_JOB_TOKEN must be the same everywhere)";
     int64_t deadline = net_now() + DEADLINE_MS;
@@ -174,7 +174,7 @@ static void strangers_change_nothing(void **state) {
 }
 
 static void a_server_obeys_sigterm(void **state) {
-    struct job *j = *state;
+    struct process_job *j = *state;
     start_all(j, "async", true);
     await_steps(j, 2);
     assert_int_equal(0, kill(j->server[0].pid, SIGTERM));

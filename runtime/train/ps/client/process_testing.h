@@ -34,7 +34,7 @@
 enum { SIZE = 500, DIM = 4, IDS = 30, STEPS = 12, DEADLINE_MS = 90000 };
 
 /* At which point trainer 1 sends a signal, once, to itself or to a server. */
-enum stage {
+enum signal_stage {
     NOWHERE,
     AT_OPEN,
     AT_INIT,
@@ -48,16 +48,16 @@ enum stage {
 };
 
 /* Shared memory; the children write their results to it. */
-struct shared {
+struct process_results {
     float dense[2][SIZE];
     float rows[2][IDS * DIM];
-    enum stage stage;
+    enum signal_stage stage;
     int sig;
     pid_t victim; /* 0: trainer 1 */
 };
 
 struct child {
-    const struct job *job;
+    const struct process_job *job;
     pid_t pid;
     int fd; /* pidfd */
     int status;
@@ -65,7 +65,7 @@ struct child {
     char log[64];
 };
 
-struct job {
+struct process_job {
     char dir[32];
     char list[64];
     unsigned ports[2];
@@ -75,7 +75,7 @@ struct job {
     int gate;     /* eventfd: readable when trainers may finish */
     int saved;    /* eventfd: readable when the checkpoint of trainer 0 is complete */
     bool saves;   /* trainer 0 asks for a checkpoint after its first steps */
-    struct shared *shared;
+    struct process_results *shared;
     const char *mode;
     unsigned n;   /* steps; 0: STEPS */
     bool endless; /* trainers train until they are killed */
@@ -108,7 +108,7 @@ static inline float pseudo(uint32_t trainer, uint32_t step, uint64_t i) {
 
 /* ---- in the children ---- */
 
-static inline int serve(struct job *j, struct co_err *err) {
+static inline int serve(struct process_job *j, struct co_err *err) {
     (void)j;
     struct rt_job *job = NULL;
     int rc = rt_init(&job, err);
@@ -124,7 +124,7 @@ static inline void await_event(int fd) {
     (void)poll(&p, 1, DEADLINE_MS);
 }
 
-static inline void pass_stage(struct job *j, uint32_t me, enum stage at) {
+static inline void pass_stage(struct process_job *j, uint32_t me, enum signal_stage at) {
     if (me == 1 && j->shared->stage == at) {
         if (j->saves) {
             await_event(j->saved);
@@ -136,7 +136,7 @@ static inline void pass_stage(struct job *j, uint32_t me, enum stage at) {
 
 /* Trainer 0 saves a checkpoint soon after the first steps. */
 static inline int save_early(
-    struct job *j, struct rt_client *c, uint32_t me, uint32_t step, struct co_err *err) {
+    struct process_job *j, struct rt_client *c, uint32_t me, uint32_t step, struct co_err *err) {
     if (me != 0 || step != 3 || !j->saves) {
         return 0;
     }
@@ -144,8 +144,8 @@ static inline int save_early(
     return rc < 0 || eventfd_write(j->saved, 1) == 0 ? rc : co_err_errno(err, errno, "eventfd");
 }
 
-static inline int train_step(
-    struct job *j, struct rt_client *c, uint32_t me, uint32_t step, float *w, struct co_err *err) {
+static inline int train_step(struct process_job *j, struct rt_client *c, uint32_t me, uint32_t step,
+    float *w, struct co_err *err) {
     uint64_t ids[IDS];
     float g[SIZE], rg[IDS * DIM];
     for (uint32_t i = 0; i < SIZE; i++) {
@@ -170,14 +170,14 @@ static inline int train_step(
     return rc;
 }
 
-static inline bool is_mode(const struct job *j, const char *mode) {
+static inline bool is_mode(const struct process_job *j, const char *mode) {
     return strcmp(j->mode, mode) == 0;
 }
 
 /* The step to continue at.  A backup worker may be behind the others; it then continues at theirs.
  */
 static inline int find_place(
-    struct job *j, struct rt_client *c, uint32_t *ret_step, struct co_err *err) {
+    struct process_job *j, struct rt_client *c, uint32_t *ret_step, struct co_err *err) {
     struct rt_place place;
     uint32_t kept = 0;
     int rc = rt_resume(c, &kept, sizeof(kept), &place, err);
@@ -193,23 +193,23 @@ static inline int find_place(
     return rc;
 }
 
-static inline uint32_t steps_of(const struct job *j) {
+static inline uint32_t steps_of(const struct process_job *j) {
     return j->n ? j->n : STEPS;
 }
 
-static inline bool is_sync(const struct job *j) {
+static inline bool is_sync(const struct process_job *j) {
     return is_mode(j, "sync");
 }
 
 static inline int change_rate(
-    struct job *j, struct rt_client *c, uint32_t step, struct co_err *err) {
+    struct process_job *j, struct rt_client *c, uint32_t step, struct co_err *err) {
     bool now = is_sync(j) && !j->endless && step == steps_of(j) / 2;
     int rc = now ? rt_set_rate(c, 0, second_lr, err) : 0;
     return rc < 0 || !now ? rc : rt_set_rate(c, 1, second_lr, err);
 }
 
 /* Checks that the schedules of both tables have seen every step, even if a process was killed. */
-static inline int check_rates(struct job *j, struct rt_client *c, struct co_err *err) {
+static inline int check_rates(struct process_job *j, struct rt_client *c, struct co_err *err) {
     int rc = 0;
     for (uint32_t i = 0; i < 2 && rc == 0 && is_sync(j); i++) {
         struct rt_rate r;
@@ -224,7 +224,7 @@ static inline int check_rates(struct job *j, struct rt_client *c, struct co_err 
 
 /* Trains from the step where this trainer is, to the end. */
 static inline int train_on(
-    struct job *j, struct rt_client *c, uint32_t me, float *w, struct co_err *err) {
+    struct process_job *j, struct rt_client *c, uint32_t me, float *w, struct co_err *err) {
     uint32_t first = 0, n = steps_of(j);
     int rc = find_place(j, c, &first, err);
     for (uint32_t s = first; rc == 0 && (j->endless || s < n); s++) {
@@ -254,7 +254,8 @@ static inline int train_on(
     return rc < 0 ? rc : rt_barrier(c, err);
 }
 
-static inline int train_all(struct job *j, struct rt_client *c, uint32_t me, struct co_err *err) {
+static inline int train_all(
+    struct process_job *j, struct rt_client *c, uint32_t me, struct co_err *err) {
     float *w = j->shared->dense[me & 1];
     for (uint32_t i = 0; i < SIZE; i++) {
         w[i] = me == 0 ? (float)i / SIZE : -1;
@@ -291,7 +292,7 @@ static inline struct rt_client_options options_of(const char *mode) {
     return (struct rt_client_options){0};
 }
 
-static inline int train(struct job *j, struct co_err *err) {
+static inline int train(struct process_job *j, struct co_err *err) {
     struct rt_job *job = NULL;
     struct rt_client *c = NULL;
     struct rt_client_options o = options_of(j->mode);
@@ -310,7 +311,7 @@ static inline int train(struct job *j, struct co_err *err) {
 
 /* Tries to connect to both servers without the token. A server that a loaded machine stops for
  * longer than its guests may take hangs up without a word; then it is asked again. */
-static inline int intrude(struct job *j, struct co_err *err) {
+static inline int intrude(struct process_job *j, struct co_err *err) {
     static const struct rpc_ops ops = {0};
     struct rpc *rpc = NULL;
     int rc = rpc_open(&ops, NULL, NULL, &rpc, err);
@@ -335,7 +336,7 @@ static inline int intrude(struct job *j, struct co_err *err) {
 
 /* ---- in the parent ---- */
 
-static inline void start(struct job *j, struct child *c, bool server, uint32_t index) {
+static inline void start(struct process_job *j, struct child *c, bool server, uint32_t index) {
     const bool stranger = c == &j->stranger;
     const char *what = server ? "server" : stranger ? "stranger" : "trainer";
     char log[sizeof(c->log)];
@@ -375,7 +376,7 @@ static inline char *log_of(const struct child *c) {
 }
 
 /* Prints all logs: one alone seldom explains a failure, and cmocka truncates messages. */
-static inline void show_logs(const struct job *j) {
+static inline void show_logs(const struct process_job *j) {
     const struct child *const all[] = {
         &j->server[0], &j->server[1], &j->trainer[0], &j->trainer[1], &j->stranger};
     for (size_t i = 0; i < CO_ARRAY_LEN(all); i++) {
@@ -417,7 +418,7 @@ static inline void said(const struct child *c, const char *text) {
     }
 }
 
-static inline void await_steps(struct job *j, unsigned n) {
+static inline void await_steps(struct process_job *j, unsigned n) {
     for (unsigned i = 0; i < n; i++) {
         struct pollfd p = {.fd = j->steps[0], .events = POLLIN};
         char byte;
@@ -429,7 +430,7 @@ static inline void await_steps(struct job *j, unsigned n) {
     }
 }
 
-static inline void start_servers(struct job *j, const char *mode) {
+static inline void start_servers(struct process_job *j, const char *mode) {
     j->mode = mode;
     for (uint32_t i = 0; i < 2; i++) { /* logs of an earlier job */
         (void)unlink(j->server[i].log);
@@ -440,20 +441,20 @@ static inline void start_servers(struct job *j, const char *mode) {
     }
 }
 
-static inline void start_trainers(struct job *j, bool endless) {
+static inline void start_trainers(struct process_job *j, bool endless) {
     j->endless = endless;
     for (uint32_t i = 0; i < 2; i++) {
         start(j, &j->trainer[i], false, i);
     }
 }
 
-static inline void start_all(struct job *j, const char *mode, bool endless) {
+static inline void start_all(struct process_job *j, const char *mode, bool endless) {
     start_servers(j, mode);
     start_trainers(j, endless);
 }
 
 static inline int setup(void **state) {
-    struct job *j = co_xcalloc(1, sizeof(*j));
+    struct process_job *j = co_xcalloc(1, sizeof(*j));
     (void)snprintf(j->dir, sizeof(j->dir), "/tmp/process_test_XXXXXX");
     assert_non_null(mkdtemp(j->dir));
     for (int i = 0; i < 2; i++) {
@@ -489,7 +490,7 @@ static inline void stop_child(struct child *c) {
 }
 
 static inline int teardown(void **state) {
-    struct job *j = *state;
+    struct process_job *j = *state;
     for (int i = 0; i < 2; i++) {
         stop_child(&j->server[i]);
         stop_child(&j->trainer[i]);
@@ -540,7 +541,7 @@ static inline void check_sync(const float *got, size_t n, bool rows, uint32_t st
     }
 }
 
-static inline void all_end_well(struct job *j, uint32_t check_steps) {
+static inline void all_end_well(struct process_job *j, uint32_t check_steps) {
     int64_t deadline = net_now() + DEADLINE_MS;
     for (int i = 0; i < 2; i++) {
         ends(&j->trainer[i], 0, deadline);

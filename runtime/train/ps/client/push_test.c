@@ -9,7 +9,7 @@ enum { IDS = 50, ALL = SIZE + IDS * DIM };
  * before anything is sent, and geo tables have no use for any. */
 static void a_push_that_is_refused_counts_for_nothing(void **state) {
     (void)state;
-    struct world w;
+    struct client_world w;
     world_start(&w, 2, 2);
     struct co_err err = {0};
     struct rt_client *c[2];
@@ -77,7 +77,7 @@ static void refused(enum way way, struct rt_client *c, float *values) {
 static void a_dense_push_that_is_refused_counts_for_nothing(void **state) {
     (void)state;
     for (int way = 0; way < WAYS; way++) {
-        struct world w;
+        struct client_world w;
         world_start(&w, 2, 2);
         struct co_err err = {0};
         struct rt_client *c[2];
@@ -135,7 +135,7 @@ static void what_servers_refuse_changes_no_copy(void **state) {
     for (int row = 0; row < 4; row++) {
         bool skip = row % 2;
         uint32_t table = (uint32_t)row / 2;
-        struct world w;
+        struct client_world w;
         world_start_with(&w, 2, 2, skip ? RT_NONFINITE_SKIP : RT_NONFINITE_REFUSE);
         struct co_err err = {0};
         struct rt_client *c[2];
@@ -180,7 +180,7 @@ static void a_refusal_is_returned_once(void **state) {
     static const enum rt_mode modes[] = {RT_ASYNC, RT_SYNC, RT_GEO};
     for (size_t row = 0; row < 3 * CO_ARRAY_LEN(modes); row++) {
         enum rt_mode mode = modes[row / 3];
-        struct world w;
+        struct client_world w;
         struct co_err err = {0};
         float good[SIZE] = {0}, values[ALL];
         good[0] = 1;
@@ -212,7 +212,7 @@ static void a_save_is_made_whatever_was_refused(void **state) {
     char dir[] = "/tmp/push-save-XXXXXX", command[64];
     assert_non_null(mkdtemp(dir));
     for (uint32_t table = 0; table < 2; table++) {
-        struct world w;
+        struct client_world w;
         struct co_err err = {0};
         world_start(&w, 2, 1);
         struct rt_client *c = world_enter(&w, 0, (struct rt_client_options){.mode = RT_ASYNC});

@@ -34,11 +34,11 @@ static int teardown(void **state) {
     return rc;
 }
 
-static struct rt_client *enter(struct world *w) {
+static struct rt_client *enter(struct client_world *w) {
     return world_enter(w, 0, (struct rt_client_options){.mode = RT_ASYNC});
 }
 
-static void leave(struct world *w, struct rt_client *c) {
+static void leave(struct client_world *w, struct rt_client *c) {
     OK(rt_finish(c, &err));
     world_end(w);
 }
@@ -74,7 +74,7 @@ static void check(struct rt_client *c, uint64_t rows, int pushes) {
 
 /* A job with n rows makes a full checkpoint. */
 static void save(const char *dir, uint64_t n) {
-    struct world w;
+    struct client_world w;
     world_start(&w, 2, 1);
     struct rt_client *c = enter(&w);
     push(c, n);
@@ -95,7 +95,7 @@ static void flip(const char *path) {
 /* Shards of both servers have to load it, and one of them could not. */
 static void a_damaged_part_changes_no_table(void **state) {
     const char *dir = *state;
-    struct world w;
+    struct client_world w;
     struct co_err why = {0};
     struct rt_checkpoint got = {0};
     save(dir, ROWS);
@@ -133,7 +133,7 @@ static const struct rt_table_spec wide[] = {
 static void tables_that_could_not_be_loaded_refuse_all_requests(void **state) {
     CO_AUTOFREE char *large = co_xasprintf("%s/large", (char *)*state);
     CO_AUTOFREE char *small = co_xasprintf("%s/small", (char *)*state);
-    struct world w;
+    struct client_world w;
     struct rt_client *c = NULL;
     struct co_err why = {0};
     struct rt_table_stat stat;
@@ -168,7 +168,7 @@ static void tables_that_are_loaded_in_part_are_refused(void **state) {
     CO_AUTOFREE char *small = co_xasprintf("%s/small", (char *)*state);
     CO_AUTOFREE char *points = co_xasprintf("%s/points", (char *)*state);
     CO_AUTOFREE char *odd = co_xasprintf("%s/odd", (char *)*state);
-    struct world w;
+    struct client_world w;
     struct rt_client *c = NULL;
     struct co_err why = {0};
     struct rt_table_stat stat;
@@ -237,7 +237,7 @@ static void what_does_not_fit_is_not_passed_over(void **state) {
     save(dir, ROWS);
     for (size_t i = 0; i < CO_ARRAY_LEN(others); i++) {
         const struct rt_table_spec tables[2] = {others[i].dense, others[i].rows};
-        struct world w;
+        struct client_world w;
         struct rt_client *c = NULL;
         struct co_err why = {0};
         struct rt_table_stat stat;
@@ -298,7 +298,7 @@ static void what_cannot_be_read_is_not_passed_over(void **state) {
         CO_AUTOFREE char *at = ckpt_point_dir(dir, 2);
         CO_AUTOFREE char *path = co_xasprintf("%s/%s", at, files[i]);
         CO_AUTOFREE char *aside = co_xasprintf("%s/aside", dir);
-        struct world w;
+        struct client_world w;
         struct rt_model *m = NULL;
         struct co_err why = {0};
         assert_int_equal(0, rename(path, aside));
@@ -350,7 +350,7 @@ static void a_save_is_read_or_told(void **state) {
     const char *dir = *state;
     CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", dir);
     CO_AUTOFREE char *aside = co_xasprintf("%s/aside", dir);
-    struct world w;
+    struct client_world w;
     struct co_err why = {0};
     struct rt_model *m = NULL;
     world_start(&w, 2, 1);

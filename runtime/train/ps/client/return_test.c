@@ -21,16 +21,16 @@ static size_t others_at_once(void) {
 
 /* One job of many in a test. */
 struct row {
-    enum stage stage;
+    enum signal_stage stage;
     const char *mode;
 };
 
 enum { ROWS_MAX = STAGES * 6 };
 
-static size_t rows_from(enum stage first, struct row *ret) {
+static size_t rows_from(enum signal_stage first, struct row *ret) {
     static unsigned turn;
     size_t n = 0;
-    for (enum stage s = first; s < STAGES; s++) {
+    for (enum signal_stage s = first; s < STAGES; s++) {
         ret[n++] = (struct row){s, "sync"};
         ret[n++] = (struct row){s, "async"};
         for (size_t i = 0; i < others_at_once(); i++) {
@@ -40,18 +40,18 @@ static size_t rows_from(enum stage first, struct row *ret) {
     return n;
 }
 
-static uint32_t exact(const struct job *j) {
+static uint32_t exact(const struct process_job *j) {
     return is_sync(j) ? steps_of(j) : 0;
 }
 
 /* Between the last moment and the first one at which it is there. */
-static void restart(struct job *j, struct child *c, bool server, uint32_t index) {
+static void restart(struct process_job *j, struct child *c, bool server, uint32_t index) {
     ends(c, 128 + SIGKILL, net_now() + DEADLINE_MS);
     start(j, c, server, index);
 }
 
 static void async_takes_a_killed_trainer_back(void **state) {
-    struct job *j = *state;
+    struct process_job *j = *state;
     j->mode = "async";
     j->endless = true;
     for (uint32_t i = 0; i < 2; i++) {
@@ -82,7 +82,7 @@ static void async_takes_a_killed_trainer_back(void **state) {
 
 /* Killed wherever it is, and started again: sync, nothing is lost and nothing counts twice. */
 static void a_killed_trainer_goes_on_where_it_was(void **state) {
-    struct job *j = *state;
+    struct process_job *j = *state;
     struct row rows[ROWS_MAX];
     size_t n = rows_from(AT_OPEN, rows);
     (void)setenv("PADDLE_PS_RETURN", "30s", 1);
@@ -99,7 +99,7 @@ static void a_killed_trainer_goes_on_where_it_was(void **state) {
 
 /* The same with a server, once there is a checkpoint: sync, all go back to it. */
 static void a_killed_server_goes_on_from_its_checkpoint(void **state) {
-    struct job *j = *state;
+    struct process_job *j = *state;
     struct row rows[ROWS_MAX];
     size_t n = rows_from(AT_PUSH, rows);
     (void)setenv("PADDLE_PS_RETURN", "30s", 1);
@@ -138,7 +138,7 @@ static void await_stopped(struct child *c) {
 static void a_stopped_party_goes_on(void **state) {
     static const struct {
         const char *mode;
-        enum stage stage;
+        enum signal_stage stage;
         bool server;
         int wait_ms;
     } rows[] = {
@@ -159,7 +159,7 @@ static void a_stopped_party_goes_on(void **state) {
         {"backup", AT_PUSH, false, 1800},
         {"backup", AT_STEP, true, 1800},
     };
-    struct job *j = *state;
+    struct process_job *j = *state;
     (void)setenv("PADDLE_PS_RETURN", "30s", 1);
     (void)setenv("PADDLE_PS_LEASE", "1s", 1);
     j->n = 600;
@@ -178,7 +178,7 @@ static void a_stopped_party_goes_on(void **state) {
 }
 
 /* At moments that nobody chose; all of them come before the trainers have finished. */
-static void trainers_stand_kills_at_any_moment(struct job *j, const char *mode) {
+static void trainers_stand_kills_at_any_moment(struct process_job *j, const char *mode) {
     enum { KILLS = 12, FEW = 4, MANY = 1500 };
     (void)setenv("PADDLE_PS_RETURN", "30s", 1);
     j->n = MANY;
@@ -200,7 +200,7 @@ static void sync_stands_kills_at_any_moment(void **state) {
 }
 
 static void other_modes_stand_kills_at_any_moment(void **state) {
-    struct job *j = *state;
+    struct process_job *j = *state;
     trainers_stand_kills_at_any_moment(j, "async");
     for (size_t i = 0; i < CO_ARRAY_LEN(others); i++) {
         trainers_stand_kills_at_any_moment(j, others[i]);
@@ -209,7 +209,7 @@ static void other_modes_stand_kills_at_any_moment(void **state) {
 
 /* What it had is lost: that must not go unnoticed. */
 static void an_empty_server_among_full_ones_is_an_error(void **state) {
-    struct job *j = *state;
+    struct process_job *j = *state;
     (void)setenv("PADDLE_PS_RETURN", "30s", 1);
     start_all(j, "async", true);
     await_steps(j, 2);
@@ -224,7 +224,7 @@ static void an_empty_server_among_full_ones_is_an_error(void **state) {
     }
 }
 
-static void await_checkpoint(const struct job *j) {
+static void await_checkpoint(const struct process_job *j) {
     int64_t deadline = net_now() + DEADLINE_MS;
     for (bool there = false; !there;) { /* another process makes it, and may remove it soon */
         CO_AUTOFREE char *log = log_of(&j->trainer[0]);
@@ -236,7 +236,7 @@ static void await_checkpoint(const struct job *j) {
 
 /* Every server in turn is killed and started again, with the newest checkpoint; the first one when
  * all trainers are half way. */
-static void restart_servers(struct job *j, const char *mode) {
+static void restart_servers(struct process_job *j, const char *mode) {
     CO_AUTOFREE char *dir = co_xasprintf("%s/ckpt-%s", j->dir, mode);
     (void)setenv("PADDLE_PS_RETURN", "30s", 1);
     (void)setenv("PADDLE_PS_CHECKPOINT_DIR", dir, 1);
@@ -261,7 +261,7 @@ static void restart_servers(struct job *j, const char *mode) {
 
 /* Sync: all go back to the checkpoint, and come to the same values as if nothing had been. */
 static void sync_goes_on_from_the_checkpoint(void **state) {
-    struct job *j = *state;
+    struct process_job *j = *state;
     restart_servers(j, "sync");
     said(&j->server[0], "tables begin as in checkpoint");
     said(&j->trainer[0], "back: ");
@@ -269,14 +269,14 @@ static void sync_goes_on_from_the_checkpoint(void **state) {
 }
 
 static void async_goes_on_with_the_checkpoint(void **state) {
-    struct job *j = *state;
+    struct process_job *j = *state;
     restart_servers(j, "async");
     said(&j->server[0], "tables begin as in checkpoint");
     said(&j->trainer[0], "was restarted with checkpoint");
 }
 
 static void other_modes_go_on_with_the_checkpoint(void **state) {
-    struct job *j = *state;
+    struct process_job *j = *state;
     for (size_t i = 0; i < CO_ARRAY_LEN(others); i++) {
         restart_servers(j, others[i]);
         said(&j->server[0], "tables begin as in checkpoint");

@@ -307,7 +307,7 @@ static void push_over(struct rt_call *call) {
 }
 
 /* What a push sends. */
-struct load {
+struct push_payload {
     uint8_t kind;
     const uint64_t *ids;
     size_t n;
@@ -317,7 +317,7 @@ struct load {
 };
 
 static int send_load(
-    struct rt_client *c, uint32_t table, const struct load *l, struct co_err *err) {
+    struct rt_client *c, uint32_t table, const struct push_payload *l, struct co_err *err) {
     const struct ps_table *t = NULL;
     int rc = psc_sparse_check(c, table, l->n, &t, err);
     if (rc < 0) {
@@ -345,14 +345,14 @@ static int send_load(
  * none of the bad rows would apply its rows.  So only the bad rows are sent; the servers count and
  * name them. */
 static int send_push(
-    struct rt_client *c, uint32_t table, const struct load *l, struct co_err *err) {
+    struct rt_client *c, uint32_t table, const struct push_payload *l, struct co_err *err) {
     if (ps_all_finite_f32(l->rows, l->n * l->floats) ||
         psc_client_nonfinite(c) > RT_NONFINITE_REFUSE) {
         return send_load(c, table, l, err);
     }
     CO_AUTOFREE uint64_t *ids = co_xmalloc(l->n * sizeof(*ids));
     CO_AUTOFREE float *rows = co_xmalloc(l->n * l->floats * sizeof(*rows));
-    struct load bad = {
+    struct push_payload bad = {
         .kind = RPC_FRAME_PUSH_SPARSE, .ids = ids, .rows = rows, .floats = l->floats};
     for (size_t i = 0; i < l->n; i++) {
         const float *row = l->rows + i * l->floats;
@@ -366,7 +366,8 @@ static int send_push(
 
 int psc_send_rows(struct rt_client *c, uint32_t table, uint8_t kind, const uint64_t *ids, size_t n,
     const float *rows, size_t floats, struct co_err *err) {
-    const struct load l = {.kind = kind, .ids = ids, .n = n, .rows = rows, .floats = floats};
+    const struct push_payload l = {
+        .kind = kind, .ids = ids, .n = n, .rows = rows, .floats = floats};
     return kind == RPC_FRAME_PUSH_SPARSE ? send_push(c, table, &l, err)
                                          : send_load(c, table, &l, err);
 }
@@ -389,7 +390,8 @@ int rt_push_sparse(struct rt_client *c, uint32_t table, const uint64_t *ids, siz
 }
 
 /* The servers check this too.  It is checked here for the same reason as in send_push. */
-static int check_clicks(const struct ps_table *t, const struct load *l, struct co_err *err) {
+static int check_clicks(
+    const struct ps_table *t, const struct push_payload *l, struct co_err *err) {
     for (size_t i = 0; i < 2 * l->n; i++) {
         float x = i % 2 ? l->clicks[i / 2] : l->shows[i / 2];
         if (!(x >= 0 && x <= PS_CLICKS_MAX)) {
@@ -411,7 +413,7 @@ int rt_push_sparse_clicks(struct rt_client *c, uint32_t table, const uint64_t *i
         return co_err_set(err, CO_UNSUPPORTED,
             "table '%s' is in geo mode, which has no shows and clicks", t->name);
     }
-    const struct load l = {.kind = RPC_FRAME_PUSH_CLICKS,
+    const struct push_payload l = {.kind = RPC_FRAME_PUSH_CLICKS,
         .ids = ids,
         .n = n,
         .rows = gradients,

@@ -11,7 +11,7 @@
 enum { IDS = 20 };
 
 struct trainer {
-    struct world *w;
+    struct client_world *w;
     struct rt_client_options options;
     uint32_t index, steps, of; /* of: its gradient is the mean of so many trainers' */
     pthread_t thread;
@@ -83,7 +83,7 @@ static void trainers_compute_what_one_with_the_whole_batch_does(void **state) {
     (void)state;
     for (uint32_t n = 2; n <= TRAINERS_MAX; n += 2) {
         struct trainer many[TRAINERS_MAX] = {0}, one = {0};
-        struct world w;
+        struct client_world w;
         world_start(&w, 2, n);
         for (uint32_t i = 0; i < n; i++) {
             many[i] = (struct trainer){.w = &w, .options = {.mode = RT_SYNC}, .steps = 25};
@@ -109,7 +109,7 @@ static void trainers_compute_what_one_with_the_whole_batch_does(void **state) {
 static void unequal_numbers_of_steps_end_well(void **state) {
     (void)state;
     static const uint32_t steps[] = {9, 4, 0, 6};
-    struct world w;
+    struct client_world w;
     world_start(&w, 2, 4);
     struct trainer t[4] = {0};
     for (uint32_t i = 0; i < 4; i++) {
@@ -161,7 +161,7 @@ static uint64_t count_late(struct rt_client *c, uint32_t table) {
  * without it, and without the part that it had pushed. */
 static void a_backup_worker_that_stands_still_holds_nobody(void **state) {
     (void)state;
-    struct world w;
+    struct client_world w;
     world_start(&w, 2, 3);
     struct trainer t[3] = {0};
     for (uint32_t i = 0; i < 3; i++) {
@@ -198,7 +198,7 @@ static void a_backup_worker_that_stands_still_holds_nobody(void **state) {
 /* As many may be lost as are not waited for; one more is the end. */
 static void as_many_backup_workers_may_be_lost(void **state) {
     (void)state;
-    struct world w;
+    struct client_world w;
     world_start(&w, 1, 3);
     struct co_err err = {0};
     struct rt_client *c[3];
@@ -221,7 +221,7 @@ static void as_many_backup_workers_may_be_lost(void **state) {
 /* With backups a push waits for its step, and what is wrong with it shows there. */
 static void a_held_push_is_refused_in_its_step(void **state) {
     (void)state;
-    struct world w;
+    struct client_world w;
     world_start(&w, 1, 1);
     struct co_err err = {0};
     struct rt_client *c = world_enter(&w, 0, one_backup);
@@ -240,7 +240,7 @@ static void a_held_push_is_refused_in_its_step(void **state) {
 
 static void options_that_do_not_fit_are_refused(void **state) {
     (void)state;
-    struct world w;
+    struct client_world w;
     world_start(&w, 1, 2);
     struct co_err err = {0};
     struct rt_client *c = NULL, *ok = world_enter(&w, 0, one_backup);
@@ -262,7 +262,7 @@ static void options_that_do_not_fit_are_refused(void **state) {
 /* A job in sync mode whose rows are applied at once, as Paddle's are from 2.3 on. */
 static void a_table_may_have_a_mode_of_its_own(void **state) {
     (void)state;
-    struct world w;
+    struct client_world w;
     world_start(&w, 1, 1);
     struct rt_table_spec tables[2] = {specs[0], specs[1]};
     tables[1].mode = RT_ASYNC;
@@ -294,7 +294,7 @@ static void a_table_may_have_a_mode_of_its_own(void **state) {
 static void values_may_be_asked_for_with_the_step(void **state) {
     (void)state;
     static float g[SIZE], v[SIZE];
-    struct world w;
+    struct client_world w;
     world_start(&w, 1, 1);
     struct co_err err = {0};
     struct rt_client *c = world_enter(&w, 0, (struct rt_client_options){.mode = RT_SYNC});
@@ -331,7 +331,7 @@ static struct rt_call *say_step(struct rt_client *c, uint32_t shard, uint32_t pu
 
 static void a_shard_that_waits_delays_no_other(void **state) {
     (void)state;
-    struct world w;
+    struct client_world w;
     world_start(&w, 1, 2);
     struct co_err err = {0};
     const struct rt_client_options o = {.mode = RT_SYNC};
@@ -363,7 +363,7 @@ static void *make_step(void *client) {
 }
 
 static void await_shard(
-    const struct world *w, uint32_t shard, uint64_t step, uint32_t trainer, uint64_t said) {
+    const struct client_world *w, uint32_t shard, uint64_t step, uint32_t trainer, uint64_t said) {
     const struct shard *s = w->servers[0]->shards[shard];
     int64_t deadline = net_now() + 60000;
     while (shard_step(s) < step || shard_said(s, trainer) < said) {
@@ -376,7 +376,7 @@ static void await_shard(
  * 1 still needs the step from both others.  Trainer 2 was late for step 1 on both. */
 static void a_step_that_reached_one_shard_of_two_holds_nobody(void **state) {
     (void)state;
-    struct world w;
+    struct client_world w;
     struct co_err err = {0};
     struct rt_client *c[3];
     pthread_t other;
@@ -413,7 +413,7 @@ static void a_step_that_reached_one_shard_of_two_holds_nobody(void **state) {
 /* A shard that refuses what a trainer had pushed has its step all the same. */
 static void a_trainer_goes_on_after_a_refused_step(void **state) {
     (void)state;
-    struct world w;
+    struct client_world w;
     world_start(&w, 1, 1);
     struct co_err err = {0};
     struct rt_client *c = world_enter(&w, 0, one_backup);
@@ -436,7 +436,7 @@ static void a_trainer_goes_on_after_a_refused_step(void **state) {
 static void a_step_reaches_all_shards_though_one_refuses_it(void **state) {
     (void)state;
     enum { PULLS = 2000 };
-    struct world w;
+    struct client_world w;
     world_start(&w, 1, 1);
     struct co_err err = {0};
     struct rt_client *c = world_enter(&w, 0, one_backup);

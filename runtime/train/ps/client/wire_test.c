@@ -25,7 +25,7 @@ static const struct {
 enum way { PUSH, EXCHANGE, STEP, GRPC, WAYS };
 
 /* The tables as in specs, the dense one with that wire. */
-static struct rt_client *enter(struct world *w, enum way way, const char *wire) {
+static struct rt_client *enter(struct client_world *w, enum way way, const char *wire) {
     struct rt_table_spec tables[2] = {specs[0], specs[1]};
     struct rt_client_options o = {.mode = way == STEP ? RT_SYNC : RT_ASYNC,
         .transport = way == GRPC ? RT_PS_GRPC : RT_PS_LANES};
@@ -58,7 +58,7 @@ static void gradients_and_what_is_read_are_rounded_and_nothing_else(void **state
     for (int row = 0; row < WAYS * (int)CO_ARRAY_LEN(wires); row++) {
         enum way way = (enum way)(row / 3);
         float (*round)(float) = wires[row % 3].round;
-        struct world world;
+        struct client_world world;
         float own[SIZE], w[SIZE], g[SIZE];
         world_start(&world, 2, 1);
         struct rt_client *c = enter(&world, way, wires[row % 3].wire);

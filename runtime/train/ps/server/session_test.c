@@ -12,7 +12,7 @@
 static void nothing_is_done_before_hello(void **state) {
     static const uint8_t kinds[] = {RPC_FRAME_PING, RPC_FRAME_PULL_DENSE, RPC_FRAME_STEP,
         RPC_FRAME_PING | RPC_FRAME_ANSWER, RPC_FRAME_ERROR};
-    struct peer *p = *state;
+    struct session_peer *p = *state;
     for (size_t i = 0; i < CO_ARRAY_LEN(kinds); i++) {
         send_frame(p, kinds[i], 0, 0);
         refused_with(p, "before hello");
@@ -24,7 +24,7 @@ static void nothing_is_done_before_hello(void **state) {
 }
 
 static void nonsense_is_refused(void **state) {
-    struct peer *p = *state;
+    struct session_peer *p = *state;
     send_frame(p, RPC_FRAME_CONTROL, 0, 100);
     refused_with(p, "cannot be read");
     dial(p);
@@ -36,7 +36,7 @@ static void nonsense_is_refused(void **state) {
 }
 
 static void nobody_finishes_twice(void **state) {
-    struct peer *p = *state;
+    struct session_peer *p = *state;
     send_hello(p, 0);
     await(p, &p->answers, 1);
     send_finish(p);
@@ -58,7 +58,7 @@ static void nobody_finishes_twice(void **state) {
     assert_int_equal(0, pss_server_wait(p->server, NULL));
 }
 
-static void say_who_has_finished(struct peer *p, uint32_t trainer) {
+static void say_who_has_finished(struct session_peer *p, uint32_t trainer) {
     Rpc__Begin b = RPC__BEGIN__INIT;
     b.finished = &trainer;
     b.n_finished = 1;
@@ -71,7 +71,7 @@ static void say_who_has_finished(struct peer *p, uint32_t trainer) {
 /* A server that was started anew hears from trainer 0 that trainer 1 has finished.  Trainer 1,
  * which has lost its connection to this server, does not know that it need not come back. */
 static void who_has_finished_elsewhere_may_say_so_when_all_is_over(void **state) {
-    struct peer *p = *state;
+    struct session_peer *p = *state;
     send_hello(p, 0);
     await(p, &p->answers, 1);
     say_who_has_finished(p, 1);
@@ -96,7 +96,7 @@ static void who_has_finished_elsewhere_may_say_so_when_all_is_over(void **state)
 }
 
 static void a_second_hello_ends_the_connection(void **state) {
-    struct peer *p = *state;
+    struct session_peer *p = *state;
     send_hello(p, 0);
     await(p, &p->answers, 1);
     send_hello(p, 1);
@@ -118,7 +118,7 @@ static void capture(void (*fn)(void *arg), void *arg, char *ret_text, size_t siz
 }
 
 static void send_malformed(void *arg) {
-    struct peer *p = arg;
+    struct session_peer *p = arg;
     for (int i = 0; i < 20; i++) {
         send_frame(p, RPC_FRAME_PULL_DENSE, 0, 8); /* asks, and so brings nothing */
         await(p, &p->closed, 1);
@@ -229,7 +229,7 @@ static void a_hello_of_another_job_is_refused_with_what_differs(void **state) {
         {odd_kind, CO_INVALID, "dim 0"},
         {no_size, CO_INVALID, "size 0"},
     };
-    struct peer *p = *state;
+    struct session_peer *p = *state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct greeting g;
         greet(&g, 0);
@@ -284,10 +284,10 @@ static void all_trainers_bring_the_same_tables(void **state) {
         {other_init, "differs from the other trainers' in its init"},
         {other_seed, "differs from the other trainers' in its seed"},
     };
-    struct peer *first = *state;
+    struct session_peer *first = *state;
     send_hello(first, 0);
     await(first, &first->answers, 1);
-    struct peer *p = peer_new(first->server);
+    struct session_peer *p = peer_new(first->server);
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct greeting g;
         greet(&g, 1);
@@ -309,7 +309,7 @@ static void all_trainers_bring_the_same_tables(void **state) {
 
 static void a_hello_with_too_many_tables_is_refused(void **state) {
     enum { MANY = PS_TABLES_MAX + 1 };
-    struct peer *p = *state;
+    struct session_peer *p = *state;
     struct greeting g;
     greet(&g, 0);
     Rpc__Table *tables[MANY];
@@ -333,7 +333,7 @@ static void a_server_without_a_list_takes_no_nonsense_for_its_place(void **state
     c.servers = 0;
     c.endpoints = NULL;
     c.job = NULL;
-    struct peer *p = serve(&c);
+    struct session_peer *p = serve(&c);
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct greeting g;
         greet(&g, 0);
@@ -361,7 +361,7 @@ static void tables_beyond_the_memory_end_the_job(void **state) {
     (void)state;
     struct pss_server_config c = usual;
     c.memory_max = 1000;
-    struct peer *p = serve(&c);
+    struct session_peer *p = serve(&c);
     struct greeting g;
     greet(&g, 0);
     g.table.size = 100000;
@@ -375,7 +375,7 @@ static void tables_beyond_the_memory_end_the_job(void **state) {
 }
 
 static void wait_out_three(void *arg) {
-    struct peer *p = arg;
+    struct session_peer *p = arg;
     for (int i = 0; i < 3; i++) {
         dial(p);
         await(p, &p->closed, 1);
@@ -387,7 +387,7 @@ static void who_says_no_hello_in_time_is_refused(void **state) {
     char text[4000];
     struct pss_server_config c = usual;
     c.hello_ms = 300;
-    struct peer *p = serve(&c);
+    struct session_peer *p = serve(&c);
     capture(wait_out_three, p, text, sizeof(text));
     assert_non_null(strstr(text, "refused: no hello within 0.3 s"));
     co_test_clock_slow(true); /* now all have 5 s */
@@ -397,7 +397,7 @@ static void who_says_no_hello_in_time_is_refused(void **state) {
 }
 
 static void an_address_that_is_taken_is_named(void **state) {
-    struct peer *p = *state;
+    struct session_peer *p = *state;
     char listen[32];
     (void)snprintf(listen, sizeof(listen), "127.0.0.1:%u", pss_server_port(p->server));
     struct pss_server_config c = usual;
@@ -417,7 +417,7 @@ static void a_checkpoint_that_is_slow_to_read_holds_no_control_message(void **st
     assert_non_null(mkdtemp(dir));
     struct pss_server_config config = usual;
     config.restore_dir = dir;
-    struct peer *p = serve(&config);
+    struct session_peer *p = serve(&config);
     CO_AUTOFREE char *point = co_xasprintf("%s/ckpt-%012d", dir, 7);
     CO_AUTOFREE char *manifest = co_xasprintf("%s/MANIFEST", point);
     assert_int_equal(0, mkdir(point, 0700));

@@ -21,7 +21,7 @@
 #include "runtime/train/ps/server/server_internal.h"
 #include "runtime/train/rpc/rpc.h"
 
-struct peer {
+struct session_peer {
     struct pss_server *server;
     struct rpc *rpc;
     struct rpc_stream *stream;
@@ -36,7 +36,7 @@ struct peer {
 
 /* Ignores frames of earlier connections. */
 static inline void on_frame(void *arg, struct rpc_stream *st, struct rpc_frame *f) {
-    struct peer *p = arg;
+    struct session_peer *p = arg;
     pthread_mutex_lock(&p->m);
     if (st != p->stream) {
         pthread_mutex_unlock(&p->m);
@@ -61,7 +61,7 @@ static inline void on_frame(void *arg, struct rpc_stream *st, struct rpc_frame *
 
 static inline void on_close(void *arg, struct rpc_stream *st, const struct co_err *why) {
     (void)why;
-    struct peer *p = arg;
+    struct session_peer *p = arg;
     pthread_mutex_lock(&p->m);
     p->closed += st == p->stream;
     pthread_cond_broadcast(&p->changed);
@@ -70,7 +70,7 @@ static inline void on_close(void *arg, struct rpc_stream *st, const struct co_er
 
 static const struct rpc_ops ops = {NULL, on_frame, on_close, NULL};
 
-static inline void await(struct peer *p, const unsigned *what, unsigned n) {
+static inline void await(struct session_peer *p, const unsigned *what, unsigned n) {
     struct timespec end;
     clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += 60;
@@ -82,20 +82,20 @@ static inline void await(struct peer *p, const unsigned *what, unsigned n) {
 }
 
 /* The last error frame; the rpc's thread writes it. */
-static inline struct co_err refusal(struct peer *p) {
+static inline struct co_err refusal(struct session_peer *p) {
     pthread_mutex_lock(&p->m);
     struct co_err e = p->refused;
     pthread_mutex_unlock(&p->m);
     return e;
 }
 
-static inline void is_open(struct peer *p) {
+static inline void is_open(struct session_peer *p) {
     pthread_mutex_lock(&p->m);
     assert_int_equal(0, p->closed);
     pthread_mutex_unlock(&p->m);
 }
 
-static inline void dial(struct peer *p) {
+static inline void dial(struct session_peer *p) {
     char endpoint[32];
     (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", pss_server_port(p->server));
     pthread_mutex_lock(&p->m); /* callbacks must not run before p->stream is set */
@@ -115,9 +115,9 @@ static inline void dial(struct peer *p) {
     assert_int_equal(0, rc);
 }
 
-static inline struct peer *peer_new(struct pss_server *server) {
+static inline struct session_peer *peer_new(struct pss_server *server) {
     static uint64_t incarnation;
-    struct peer *p = co_xcalloc(1, sizeof(*p));
+    struct session_peer *p = co_xcalloc(1, sizeof(*p));
     p->incarnation = ++incarnation;
     pthread_mutex_init(&p->m, NULL);
     pthread_cond_init(&p->changed, NULL);
@@ -128,7 +128,7 @@ static inline struct peer *peer_new(struct pss_server *server) {
     return p;
 }
 
-static inline void peer_free(struct peer *p) {
+static inline void peer_free(struct session_peer *p) {
     rpc_stream_unref(p->stream);
     assert_int_equal(0, rpc_close(p->rpc, NULL));
     pthread_cond_destroy(&p->changed);
@@ -148,14 +148,14 @@ static const struct pss_server_config usual = {.listen = "127.0.0.1:0",
     .memory_max = 1 << 26,
     .quiet = true};
 
-static inline struct peer *serve(const struct pss_server_config *c) {
+static inline struct session_peer *serve(const struct pss_server_config *c) {
     struct pss_server *s = NULL;
     assert_int_equal(0, pss_server_start(c, &s, NULL));
     return peer_new(s);
 }
 
 /* Frees the peer and stops its server. */
-static inline void peer_end(struct peer *p) {
+static inline void peer_end(struct session_peer *p) {
     struct pss_server *s = p->server;
     peer_free(p);
     pss_server_stop(s);
@@ -171,7 +171,7 @@ static inline int teardown(void **state) {
     return 0;
 }
 
-static inline void send_frame(struct peer *p, uint8_t kind, uint32_t shard, size_t bytes) {
+static inline void send_frame(struct session_peer *p, uint8_t kind, uint32_t shard, size_t bytes) {
     struct rpc_frame *f = NULL;
     assert_int_equal(0, rpc_frame_new(kind, bytes, &f, NULL));
     memset(f->payload, 0xff, bytes);
@@ -180,7 +180,7 @@ static inline void send_frame(struct peer *p, uint8_t kind, uint32_t shard, size
     (void)!rpc_stream_send(p->stream, f, NULL);
 }
 
-static inline void send_control(struct peer *p, const Rpc__Control *c) {
+static inline void send_control(struct session_peer *p, const Rpc__Control *c) {
     struct rpc_frame *f = NULL;
     assert_int_equal(0, ps_control_pack(c, NULL, &f, NULL));
     (void)!rpc_stream_send(p->stream, f, NULL);
@@ -209,7 +209,7 @@ static inline void greet(struct greeting *g, uint32_t trainer) {
     g->hello.tables = g->tables;
 }
 
-static inline void send_greeting(struct peer *p, struct greeting *g) {
+static inline void send_greeting(struct session_peer *p, struct greeting *g) {
     Rpc__Control c = RPC__CONTROL__INIT;
     g->hello.incarnation = p->incarnation;
     c.body_case = RPC__CONTROL__BODY_HELLO;
@@ -217,13 +217,13 @@ static inline void send_greeting(struct peer *p, struct greeting *g) {
     send_control(p, &c);
 }
 
-static inline void send_hello(struct peer *p, uint32_t trainer) {
+static inline void send_hello(struct session_peer *p, uint32_t trainer) {
     struct greeting g;
     greet(&g, trainer);
     send_greeting(p, &g);
 }
 
-static inline void send_begin(struct peer *p, uint64_t step) {
+static inline void send_begin(struct session_peer *p, uint64_t step) {
     Rpc__Begin b = RPC__BEGIN__INIT;
     b.step = step;
     Rpc__Control c = RPC__CONTROL__INIT;
@@ -233,7 +233,7 @@ static inline void send_begin(struct peer *p, uint64_t step) {
 }
 
 /* Sends hello and begin.  Their two answers count as one in p->answers. */
-static inline void begin_with(struct peer *p, struct greeting *g) {
+static inline void begin_with(struct session_peer *p, struct greeting *g) {
     send_greeting(p, g);
     await(p, &p->answers, 1);
     assert_int_equal(0, refusal(p).code);
@@ -245,14 +245,14 @@ static inline void begin_with(struct peer *p, struct greeting *g) {
     pthread_mutex_unlock(&p->m);
 }
 
-static inline void join_as(struct peer *p, uint32_t trainer, uint32_t mode) {
+static inline void join_as(struct session_peer *p, uint32_t trainer, uint32_t mode) {
     struct greeting g;
     greet(&g, trainer);
     g.hello.mode = mode;
     begin_with(p, &g);
 }
 
-static inline void send_barrier(struct peer *p, uint64_t number) {
+static inline void send_barrier(struct session_peer *p, uint64_t number) {
     Rpc__Barrier b = RPC__BARRIER__INIT;
     b.number = number;
     Rpc__Control c = RPC__CONTROL__INIT;
@@ -261,7 +261,7 @@ static inline void send_barrier(struct peer *p, uint64_t number) {
     send_control(p, &c);
 }
 
-static inline void send_step(struct peer *p, uint64_t number) {
+static inline void send_step(struct session_peer *p, uint64_t number) {
     struct rpc_frame *f = NULL;
     assert_int_equal(0, rpc_frame_new(RPC_FRAME_STEP, 0, &f, NULL));
     f->head.seq = 1;
@@ -270,7 +270,7 @@ static inline void send_step(struct peer *p, uint64_t number) {
     (void)!rpc_stream_send(p->stream, f, NULL);
 }
 
-static inline void send_finish(struct peer *p) {
+static inline void send_finish(struct session_peer *p) {
     Rpc__Finish fin = RPC__FINISH__INIT;
     Rpc__Control c = RPC__CONTROL__INIT;
     c.body_case = RPC__CONTROL__BODY_FINISH;
@@ -278,7 +278,7 @@ static inline void send_finish(struct peer *p) {
     send_control(p, &c);
 }
 
-static inline void send_leave(struct peer *p, const char *why) {
+static inline void send_leave(struct session_peer *p, const char *why) {
     Rpc__Leave l = RPC__LEAVE__INIT;
     l.why = (char *)(uintptr_t)why;
     Rpc__Control c = RPC__CONTROL__INIT;
@@ -287,7 +287,7 @@ static inline void send_leave(struct peer *p, const char *why) {
     send_control(p, &c);
 }
 
-static inline void refused_with(struct peer *p, const char *text) {
+static inline void refused_with(struct session_peer *p, const char *text) {
     await(p, &p->closed, 1);
     if (!strstr(refusal(p).msg, text)) {
         fail_msg("'%s' does not say '%s'", refusal(p).msg, text);
@@ -295,7 +295,7 @@ static inline void refused_with(struct peer *p, const char *text) {
 }
 
 /* Checks that the server still serves a well-behaved client. */
-static inline void still_serves(struct peer *p) {
+static inline void still_serves(struct session_peer *p) {
     dial(p);
     join_as(p, 0, RT_ASYNC);
     send_frame(p, RPC_FRAME_PULL_DENSE, 0, 0);

@@ -4,7 +4,7 @@
 
 /* ---- a bound on staleness ---- */
 
-static void send_pace(struct peer *p, uint64_t step, uint64_t wait_ms) {
+static void send_pace(struct session_peer *p, uint64_t step, uint64_t wait_ms) {
     Rpc__Pace pace = RPC__PACE__INIT;
     pace.step = step;
     pace.ahead = 3;
@@ -18,9 +18,9 @@ static void send_pace(struct peer *p, uint64_t step, uint64_t wait_ms) {
 /* A connection that broke may have taken the answer with it, and the next words of the trainer are
  * older than those the server has heard. */
 static void a_step_that_is_told_again_is_answered(void **state) {
-    struct peer *p = *state;
+    struct session_peer *p = *state;
     join_as(p, 0, RT_ASYNC);
-    struct peer *q = peer_new(p->server);
+    struct session_peer *q = peer_new(p->server);
     join_as(q, 1, RT_ASYNC);
     send_pace(p, 2, 0);
     await(p, &p->answers, 2);
@@ -34,13 +34,13 @@ static void a_step_that_is_told_again_is_answered(void **state) {
 /* ---- steps and barriers ---- */
 
 static void steps_are_of_sync_jobs_and_in_order(void **state) {
-    struct peer *p = *state;
+    struct session_peer *p = *state;
     join_as(p, 0, RT_ASYNC);
     send_step(p, 1);
     await(p, &p->answers, 2);
     assert_string_equal("step: this job is not in sync mode", refusal(p).msg);
 
-    struct peer *q = serve(&usual);
+    struct session_peer *q = serve(&usual);
     join_as(q, 0, RT_SYNC);
     static const uint64_t wrong[] = {0, 2, UINT64_MAX - 1};
     for (unsigned i = 0; i < CO_ARRAY_LEN(wrong); i++) {
@@ -58,7 +58,7 @@ static void steps_are_of_sync_jobs_and_in_order(void **state) {
     await(q, &q->answers, 6);
     assert_non_null(strstr(refusal(q).msg, "step with number 11, the last one was 5"));
 
-    struct peer *other = peer_new(q->server);
+    struct session_peer *other = peer_new(q->server);
     join_as(other, 1, RT_SYNC);
     send_step(other, 1);
     await(other, &other->answers, 2);
@@ -70,9 +70,9 @@ static void steps_are_of_sync_jobs_and_in_order(void **state) {
 
 /* Who finishes while the others wait for it lets them go on. */
 static void a_finish_completes_step_and_barrier(void **state) {
-    struct peer *p = *state;
+    struct session_peer *p = *state;
     join_as(p, 0, RT_SYNC);
-    struct peer *q = peer_new(p->server);
+    struct session_peer *q = peer_new(p->server);
     join_as(q, 1, RT_SYNC);
     send_step(p, 1);
     send_barrier(p, 1);
@@ -92,9 +92,9 @@ static void trainers_that_wait_for_each_other_are_told(void **state) {
     for (unsigned row = 0; row < 4; row++) {
         bool barrier_first = row % 2;
         unsigned steps = row / 2, both = 1 + steps;
-        struct peer *p = serve(&usual);
+        struct session_peer *p = serve(&usual);
         join_as(p, 0, RT_SYNC);
-        struct peer *q = peer_new(p->server);
+        struct session_peer *q = peer_new(p->server);
         join_as(q, 1, RT_SYNC);
         for (unsigned k = 1; k <= steps; k++) {
             send_step(p, k);
@@ -120,9 +120,9 @@ static void trainers_that_wait_for_each_other_are_told(void **state) {
 
 /* The last step of the one, the barrier after it of the other: both on their way. */
 static void a_barrier_waits_for_those_in_a_step(void **state) {
-    struct peer *p = *state;
+    struct session_peer *p = *state;
     join_as(p, 0, RT_SYNC);
-    struct peer *q = peer_new(p->server);
+    struct session_peer *q = peer_new(p->server);
     join_as(q, 1, RT_SYNC);
     send_step(p, 1);
     send_step(q, 1);
@@ -137,9 +137,9 @@ static void a_barrier_waits_for_those_in_a_step(void **state) {
 }
 
 static void barriers_are_counted(void **state) {
-    struct peer *p = *state;
+    struct session_peer *p = *state;
     join_as(p, 0, RT_ASYNC);
-    struct peer *q = peer_new(p->server);
+    struct session_peer *q = peer_new(p->server);
     join_as(q, 1, RT_ASYNC);
     send_barrier(p, 1);
     send_barrier(q, 1);
@@ -157,9 +157,9 @@ static void barriers_are_counted(void **state) {
 
 /* Silence is what a dead one and a slow one have in common; a sign of life tells them apart. */
 static void a_second_trainer_of_one_id_is_told_once_the_first_is_heard(void **state) {
-    struct peer *p = *state;
+    struct session_peer *p = *state;
     join_as(p, 0, RT_ASYNC);
-    struct peer *q = peer_new(p->server);
+    struct session_peer *q = peer_new(p->server);
     for (int i = 0; i < 3; i++) {
         send_hello(q, 0);
         refused_with(q, "trainer 0 is here already (from 127.0.0.1:");
@@ -187,9 +187,9 @@ static void a_second_trainer_of_one_id_is_told_once_the_first_is_heard(void **st
 
 /* The others hear the reason of who left, and so does who comes too late. */
 static void in_sync_a_reason_to_leave_is_everybodys(void **state) {
-    struct peer *p = *state;
+    struct session_peer *p = *state;
     join_as(p, 0, RT_SYNC);
-    struct peer *q = peer_new(p->server);
+    struct session_peer *q = peer_new(p->server);
     join_as(q, 1, RT_SYNC);
     send_leave(q, "no data");
     refused_with(p, "lost: gave up: no data, last heard");
@@ -202,9 +202,9 @@ static void in_sync_a_reason_to_leave_is_everybodys(void **state) {
 
 /* Who has not joined ends nothing. */
 static void a_stranger_neither_finishes_nor_leaves(void **state) {
-    struct peer *p = *state;
+    struct session_peer *p = *state;
     join_as(p, 0, RT_SYNC);
-    struct peer *q = peer_new(p->server);
+    struct session_peer *q = peer_new(p->server);
     send_leave(q, "out of spite");
     refused_with(q, "does not belong to a trainer");
     for (int i = 0; i < 2; i++) {
@@ -221,9 +221,9 @@ static void a_stranger_neither_finishes_nor_leaves(void **state) {
 }
 
 static void in_async_the_others_go_on(void **state) {
-    struct peer *p = *state;
+    struct session_peer *p = *state;
     join_as(p, 0, RT_ASYNC);
-    struct peer *q = peer_new(p->server);
+    struct session_peer *q = peer_new(p->server);
     join_as(q, 1, RT_ASYNC);
     send_barrier(p, 1);
     send_leave(q, "no data");
@@ -249,7 +249,7 @@ static void a_trainer_that_never_comes_is_named(void **state) {
     struct pss_server_config c = usual;
     c.trainers = 3;
     c.start_timeout_ms = 200;
-    struct peer *p = serve(&c);
+    struct session_peer *p = serve(&c);
     struct greeting g;
     greet(&g, 1);
     g.hello.trainers = 3;
@@ -269,7 +269,7 @@ static void nobody_is_missed_before_the_first(void **state) {
     struct pss_server_config c = usual;
     c.start_timeout_ms = 1;
     c.trainers = 1;
-    struct peer *p = serve(&c);
+    struct session_peer *p = serve(&c);
     struct pollfd over = {.fd = pss_server_fd(p->server), .events = POLLIN};
     assert_int_equal(0, poll(&over, 1, 200)); /* some of its ticks */
     struct greeting g;
@@ -289,7 +289,7 @@ static void a_silent_trainer_is_lost_after_its_lease(void **state) {
     (void)state;
     struct pss_server_config c = usual;
     c.lease_ms = 300;
-    struct peer *p = serve(&c);
+    struct session_peer *p = serve(&c);
     struct greeting g;
     greet(&g, 0);
     g.hello.mode = RT_SYNC;
@@ -306,9 +306,9 @@ static void only_lost_trainers_left_end_the_job(void **state) {
     struct pss_server_config c = usual;
     c.lease_ms = 1500;
     co_test_clock_slow(true); /* nobody is lost because the machine stands still */
-    struct peer *p = serve(&c);
+    struct session_peer *p = serve(&c);
     join_as(p, 0, RT_ASYNC);
-    struct peer *q = peer_new(p->server);
+    struct session_peer *q = peer_new(p->server);
     join_as(q, 1, RT_ASYNC);
     send_leave(q, "no data");
     await(q, &q->closed, 1);
@@ -331,7 +331,7 @@ static void who_had_finished_here_is_not_waited_for(void **state) {
         c.start_timeout_ms = 3000;
         c.return_ms = 1000;
         co_test_clock_slow(true); /* trainer 1 has all the time that it needs */
-        struct peer *p = serve(&c);
+        struct session_peer *p = serve(&c);
         struct greeting g;
         greet(&g, 1);
         g.hello.mode = RT_ASYNC;

@@ -20,7 +20,7 @@
 /* TURN_NS: a lane may keep the others waiting for a millisecond. */
 enum { EVENTS = 64, TURN_NS = 1000000 };
 
-struct place {
+struct lane_slot {
     struct shard_lanes *all;
     struct rpc_lane *lane; /* counted */
     uint32_t trainer;
@@ -29,8 +29,8 @@ struct place {
     uint32_t events;           /* as registered with epoll */
     bool touched, gone;        /* gone: shut; freed by the next flush */
     bool early;                /* ops->early said so of the first waiting frame */
-    struct place *next_touched;
-    struct place *next, **at; /* in the list of all places */
+    struct lane_slot *next_touched;
+    struct lane_slot *next, **at; /* in the list of all places */
 };
 
 struct shard_lanes {
@@ -38,7 +38,7 @@ struct shard_lanes {
     const struct shard_lanes_ops *ops;
     void *arg;
     int epoll, wake;
-    struct place *places, *touched;
+    struct lane_slot *places, *touched;
     bool left;         /* some lane has waiting frames that can be handled now */
     bool early;        /* some lane has frames that must wait for shard_lanes_again */
     struct co_err why; /* of a lost lane; shared, as clearing it costs more than most reads */
@@ -51,7 +51,7 @@ static int64_t now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static void touch(struct place *p) {
+static void touch(struct lane_slot *p) {
     if (!p->touched) {
         p->touched = true;
         p->next_touched = p->all->touched;
@@ -85,7 +85,7 @@ int shard_lanes_new(uint32_t shard, const struct shard_lanes_ops *ops, void *arg
 }
 
 /* Shuts the lane.  The flush frees the place: callers may still hold pointers to it. */
-static void end_place(struct place *p) {
+static void end_place(struct lane_slot *p) {
     if (!p->gone) {
         p->gone = true;
         (void)epoll_ctl(p->all->epoll, EPOLL_CTL_DEL, rpc_lane_fd(p->lane), NULL);
@@ -94,7 +94,7 @@ static void end_place(struct place *p) {
     }
 }
 
-static void free_place(struct place *p) {
+static void free_place(struct lane_slot *p) {
     *p->at = p->next;
     if (p->next) {
         p->next->at = p->at;
@@ -112,7 +112,7 @@ void shard_lanes_free(struct shard_lanes *all) {
     if (!all) {
         return;
     }
-    for (struct place *p = all->places; p; p = p->next) {
+    for (struct lane_slot *p = all->places; p; p = p->next) {
         end_place(p);
     }
     shard_lanes_flush(all);
@@ -125,7 +125,7 @@ void shard_lanes_free(struct shard_lanes *all) {
     free(all);
 }
 
-static void lose(struct place *p, const struct co_err *why) {
+static void lose(struct lane_slot *p, const struct co_err *why) {
     if (!p->gone) {
         end_place(p);
         rpc_stream_break(p->stream, why);
@@ -134,7 +134,7 @@ static void lose(struct place *p, const struct co_err *why) {
 
 static uint32_t count_of(const struct shard_lanes *all, uint32_t trainer) {
     uint32_t n = 0;
-    for (const struct place *p = all->places; p; p = p->next) {
+    for (const struct lane_slot *p = all->places; p; p = p->next) {
         n += p->trainer == trainer && !p->gone;
     }
     return n;
@@ -151,8 +151,8 @@ static void refuse_lane(struct rpc_lane *lane, const struct co_err *why) {
 void shard_lanes_add(struct shard_lanes *all, uint32_t trainer, struct rpc_stream *stream,
     struct rpc_lane *lane_own) {
     struct co_err why = {0};
-    struct place *p = co_xcalloc(1, sizeof(*p));
-    *p = (struct place){.all = all,
+    struct lane_slot *p = co_xcalloc(1, sizeof(*p));
+    *p = (struct lane_slot){.all = all,
         .lane = lane_own,
         .trainer = trainer,
         .stream = stream,
@@ -180,7 +180,7 @@ void shard_lanes_add(struct shard_lanes *all, uint32_t trainer, struct rpc_strea
 }
 
 void shard_lanes_keep(struct shard_lanes *all, uint32_t trainer, const struct rpc_stream *stream) {
-    for (struct place *p = all->places; p; p = p->next) {
+    for (struct lane_slot *p = all->places; p; p = p->next) {
         if (p->trainer == trainer && p->stream != stream) {
             end_place(p);
         }
@@ -188,7 +188,7 @@ void shard_lanes_keep(struct shard_lanes *all, uint32_t trainer, const struct rp
 }
 
 void shard_lanes_drop(struct shard_lanes *all, const struct rpc_stream *stream) {
-    for (struct place *p = all->places; p; p = p->next) {
+    for (struct lane_slot *p = all->places; p; p = p->next) {
         if (p->stream == stream) {
             end_place(p);
         }
@@ -198,7 +198,7 @@ void shard_lanes_drop(struct shard_lanes *all, const struct rpc_stream *stream) 
 /* ---- a turn ---- */
 
 /* Returns false if the frame was invalid; the lane is then shut. */
-static bool check_frame(struct place *p, const struct rpc_frame *f) {
+static bool check_frame(struct lane_slot *p, const struct rpc_frame *f) {
     if (f->head.kind >= RPC_FRAME_KINDS || f->head.shard != p->all->shard) {
         co_err_set(&p->all->why, CO_INVALID, "%s for shard %u on a lane to shard %u",
             rpc_frame_kind_name(f->head.kind), f->head.shard, p->all->shard);
@@ -207,11 +207,11 @@ static bool check_frame(struct place *p, const struct rpc_frame *f) {
     return !p->gone;
 }
 
-static bool takes_answers(const struct place *p) {
+static bool takes_answers(const struct lane_slot *p) {
     return rpc_lane_queued(p->lane) < SHARD_LANE_UNSENT;
 }
 
-static void do_frames(struct place *p) {
+static void do_frames(struct lane_slot *p) {
     int64_t end = now_ns() + TURN_NS;
     while (p->waiting && !p->gone && takes_answers(p)) {
         struct rpc_frame *f = p->waiting;
@@ -233,11 +233,11 @@ static void do_frames(struct place *p) {
     touch(p);
 }
 
-static bool is_readable(const struct place *p) {
+static bool is_readable(const struct lane_slot *p) {
     return !p->waiting && takes_answers(p) && !rpc_stream_paused(rpc_lane_stream(p->lane));
 }
 
-static void serve_place(struct place *p, uint32_t events) {
+static void serve_place(struct lane_slot *p, uint32_t events) {
     struct co_err *why = &p->all->why;
     if (p->gone) {
         return;
@@ -286,7 +286,7 @@ bool shard_lanes_turn(struct shard_lanes *all, int64_t wait_ns) {
     }
     if (all->left) {
         all->left = false;
-        for (struct place *p = all->places; p; p = p->next) {
+        for (struct lane_slot *p = all->places; p; p = p->next) {
             if (p->waiting && !p->gone && !p->early) {
                 do_frames(p);
             }
@@ -297,7 +297,7 @@ bool shard_lanes_turn(struct shard_lanes *all, int64_t wait_ns) {
 
 /* The end of a turn for one lane.  Frames that were read but not handled raise no epoll event, so
  * `left` keeps the next turn from waiting. */
-static void settle(struct place *p) {
+static void settle(struct lane_slot *p) {
     size_t left = 0;
     if (!p->gone && rpc_lane_flush(p->lane, &left, &p->all->why) < 0) {
         lose(p, &p->all->why);
@@ -316,7 +316,7 @@ static void settle(struct place *p) {
 
 void shard_lanes_flush(struct shard_lanes *all) {
     while (all->touched) {
-        struct place *p = all->touched;
+        struct lane_slot *p = all->touched;
         all->touched = p->next_touched;
         settle(p);
         p->touched = false;
@@ -327,7 +327,7 @@ void shard_lanes_flush(struct shard_lanes *all) {
 }
 
 void shard_lanes_again(struct shard_lanes *all) {
-    for (struct place *p = all->early ? all->places : NULL; p; p = p->next) {
+    for (struct lane_slot *p = all->early ? all->places : NULL; p; p = p->next) {
         all->left = all->left || p->early;
         p->early = false;
     }

@@ -62,7 +62,7 @@ struct source {
     float *row;               /* scratch for a row */
 };
 
-struct load {
+struct checkpoint_load {
     const char *dir;
     struct shard_tables *tables;
     struct source *sources; /* [n], by the table's index in the checkpoint */
@@ -128,7 +128,8 @@ int shard_restore_verify(const struct ckpt_chain *chain, uint32_t server, uint32
     return rc;
 }
 
-static int open_sources(struct load *l, const struct ckpt_chain *chain, struct co_err *err) {
+static int open_sources(
+    struct checkpoint_load *l, const struct ckpt_chain *chain, struct co_err *err) {
     const struct ckpt_point *p = newest_of(chain);
     const struct shard_config *c = &l->tables->config;
     size_t share = c->budget ? c->budget->max / GONE_SHARE / c->shards : 0;
@@ -158,7 +159,7 @@ static int open_sources(struct load *l, const struct ckpt_chain *chain, struct c
     return 0;
 }
 
-static void close_sources(struct load *l) {
+static void close_sources(struct checkpoint_load *l) {
     for (uint32_t i = 0; l->sources && i < l->n; i++) {
         table_store_free(l->sources[i].gone);
         free(l->sources[i].row);
@@ -169,7 +170,7 @@ static void close_sources(struct load *l) {
 /* ---- sparse ---- */
 
 /* Whether the id is this shard's, and of this pass. */
-static bool is_mine(const struct load *l, uint64_t id) {
+static bool is_mine(const struct checkpoint_load *l, uint64_t id) {
     const struct shard_config *c = &l->tables->config;
     return ps_sparse_server(id, c->servers) == c->server &&
            ps_sparse_shard(id, c->shards) == c->index && place_of(id) - l->from < l->width;
@@ -177,8 +178,8 @@ static bool is_mine(const struct load *l, uint64_t id) {
 
 /* Prepares the next GROUP rows: brings those into memory that were read before and are on disk now,
  * and makes room for the others. */
-static int bring_rows(const struct load *l, const struct source *s, const unsigned char *data,
-    size_t each, uint32_t n, struct co_err *err) {
+static int bring_rows(const struct checkpoint_load *l, const struct source *s,
+    const unsigned char *data, size_t each, uint32_t n, struct co_err *err) {
     uint64_t ids[GROUP];
     uint32_t mine = 0;
     for (uint32_t i = 0; s->to->cold && i < n && i < GROUP; i++, data += each) {
@@ -192,7 +193,7 @@ static int bring_rows(const struct load *l, const struct source *s, const unsign
 
 static int take_rows(
     void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
-    struct load *l = arg;
+    struct checkpoint_load *l = arg;
     struct source *s = &l->sources[c->table];
     if (!s->to) {
         return 0;
@@ -223,7 +224,7 @@ static int take_rows(
 
 static int take_erased(
     void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
-    struct load *l = arg;
+    struct checkpoint_load *l = arg;
     struct source *s = &l->sources[c->table];
     if (!s->to) {
         return 0;
@@ -271,7 +272,7 @@ static size_t take_overlap(const struct source *s, struct shard_dense_block *b, 
 
 static int take_dense(
     void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
-    struct load *l = arg;
+    struct checkpoint_load *l = arg;
     struct source *s = &l->sources[c->table];
     if (!s->to) {
         return 0;
@@ -297,7 +298,7 @@ static int take_dense(
  * stays in effect, unless the lr of the spec was changed since: then the user wants that one. */
 static int take_rate(
     void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
-    struct load *l = arg;
+    struct checkpoint_load *l = arg;
     struct source *s = &l->sources[c->table];
     (void)err;
     if (!s->to) {
@@ -353,7 +354,7 @@ static uint64_t count_values(const struct shard_tables *t) {
 /* Even if the number of shards is the same, some values may be in other shards' chunks: the job had
  * its tables in another order, or a version without ps_tables_take_turns wrote the checkpoint.  If
  * values are missing, this reads the chunks of all shards. */
-static int load_dense(struct load *l, struct shard_restore_walk *w, struct co_err *err) {
+static int load_dense(struct checkpoint_load *l, struct shard_restore_walk *w, struct co_err *err) {
     w->kind = CKPT_PART_DENSE;
     w->take = take_dense;
     int rc = shard_restore_walk(w, 0, err);
@@ -370,7 +371,7 @@ static int load_dense(struct load *l, struct shard_restore_walk *w, struct co_er
 /* One pass over the rows, newest checkpoint first: the first version of a row that is met is its
  * last one, unless the id was erased later.  The rates of each point come before its rows: a row
  * that counts its age in steps counts it from the steps of the checkpoint that has it. */
-static int load_pass(struct load *l, struct shard_restore_walk *w, struct co_err *err) {
+static int load_pass(struct checkpoint_load *l, struct shard_restore_walk *w, struct co_err *err) {
     struct shard_restore_walk rates = {.chain = w->chain,
         .arg = l,
         .only = true,
@@ -401,7 +402,7 @@ static int load_pass(struct load *l, struct shard_restore_walk *w, struct co_err
 
 /* All rows in one pass or, if their memory does not suffice for the ids that were erased, in passes
  * of fewer ids.  A pass that breaks off may be repeated: what it has loaded is right. */
-static int load_rows(struct load *l, struct shard_restore_walk *w, struct co_err *err) {
+static int load_rows(struct checkpoint_load *l, struct shard_restore_walk *w, struct co_err *err) {
     int rc = 0;
     l->width = PLACES;
     while (l->from < PLACES && rc == 0) {
@@ -420,7 +421,8 @@ static int load_rows(struct load *l, struct shard_restore_walk *w, struct co_err
     return rc;
 }
 
-static int load_chain(struct load *l, const struct ckpt_chain *chain, struct co_err *err) {
+static int load_chain(
+    struct checkpoint_load *l, const struct ckpt_chain *chain, struct co_err *err) {
     const struct shard_config *c = &l->tables->config;
     const struct ckpt_point *p = newest_of(chain);
     struct shard_restore_walk w = {
@@ -440,7 +442,7 @@ int shard_tables_restore(
     if (rc < 0) {
         return rc;
     }
-    struct load l = {.dir = chain->dir, .tables = t};
+    struct checkpoint_load l = {.dir = chain->dir, .tables = t};
     shard_tables_clear(t);
     rc = load_chain(&l, chain, err);
     close_sources(&l);

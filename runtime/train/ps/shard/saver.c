@@ -27,7 +27,7 @@ enum {
 };
 
 /* Of the part, and of the other job. */
-enum state {
+enum save_state {
     NONE,  /* none was begun so far */
     OPEN,  /* under way */
     DONE,  /* part: complete and on disk */
@@ -60,7 +60,7 @@ struct shard_saver {
     struct listener *listeners; /* [shards] */
 
     /* the part */
-    enum state state;
+    enum save_state state;
     uint64_t number, ticket;
     uint64_t previous; /* the last complete one when it was begun; 0: none is known */
     int64_t begin_ms;
@@ -78,7 +78,7 @@ struct shard_saver {
     size_t n_pasts;
 
     /* the other job: a commit, a find or a check */
-    enum state job_state;      /* OPEN: one is done, or waits, or both */
+    enum save_state job_state; /* OPEN: one is done, or waits, or both */
     Rpc__Control *job, *doing; /* that waits; that the thread does.  NULL: none */
     Rpc__CkptFound found;
     struct co_err job_err;

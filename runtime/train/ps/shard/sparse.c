@@ -59,13 +59,13 @@ static void read_row(struct shard_table *st, const void *stored, uint64_t id, un
 }
 
 /* Where the rows of a group of ids are. */
-struct found {
+struct rows_found {
     uint32_t slots[GROUP];
     const void *bodies[GROUP]; /* of cold rows, which have no slot; NULL: there is no row */
 };
 
-static int find_rows(
-    struct shard_table *st, const uint64_t *ids, size_t n, struct found *ret, struct co_err *err) {
+static int find_rows(struct shard_table *st, const uint64_t *ids, size_t n, struct rows_found *ret,
+    struct co_err *err) {
     if (!st->cold) {
         table_store_find_many(st->rows, ids, n, ret->slots);
         return 0;
@@ -74,7 +74,7 @@ static int find_rows(
     return rc < 0 ? co_err_wrap(err, "table '%s'", st->table->name) : 0;
 }
 
-static const void *values_of(const struct shard_table *st, const struct found *f, size_t i) {
+static const void *values_of(const struct shard_table *st, const struct rows_found *f, size_t i) {
     if (f->slots[i] != TABLE_SLOT_NONE) {
         return table_store_values(st->rows, f->slots[i]);
     }
@@ -103,7 +103,7 @@ static int pull_sparse(
     size_t group = st->cold ? st->cold->group : GROUP;
     for (size_t begin = 0; begin < n; begin += group) {
         uint64_t ids[GROUP];
-        struct found found;
+        struct rows_found found;
         size_t m = n - begin < group ? n - begin : group;
         for (size_t i = 0; i < m; i++) {
             ids[i] = shard_id(f, begin + i);

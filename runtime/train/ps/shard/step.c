@@ -5,7 +5,7 @@
 
 #include "runtime/train/ps/say.h"
 
-struct member {
+struct step_member {
     bool waits;                         /* for the answer to a STEP */
     struct rpc_stream *stream;          /* where to answer; counted; NULL: the connection broke */
     struct rpc_frame_head head;         /* of the last STEP */
@@ -21,7 +21,7 @@ struct shard_steps {
     atomic_uint_least64_t *said; /* [n] by trainer */
     uint32_t n, backup;
     uint64_t answered;
-    struct member *all; /* [n] by trainer */
+    struct step_member *all; /* [n] by trainer */
 };
 
 struct shard_steps *shard_steps_new(struct shard_tables *tables, struct shard_life *lives) {
@@ -69,7 +69,7 @@ bool shard_steps_replay(const struct shard_steps *s) {
 
 int shard_steps_hold(
     struct shard_steps *s, uint32_t trainer, struct rpc_frame *f, struct co_err *err) {
-    struct member *m = &s->all[trainer];
+    struct step_member *m = &s->all[trainer];
     bool push = f->head.kind == RPC_FRAME_PUSH_DENSE || f->head.kind == RPC_FRAME_PUSH_SPARSE ||
                 f->head.kind == RPC_FRAME_PUSH_CLICKS;
     if (s->backup == 0 || !push || f->head.table >= s->tables->config.n_tables ||
@@ -88,7 +88,7 @@ int shard_steps_hold(
     return 1;
 }
 
-static struct rpc_frame *take_held(struct shard_steps *s, struct member *m) {
+static struct rpc_frame *take_held(struct shard_steps *s, struct step_member *m) {
     struct rpc_frame *f = m->held;
     if (f) {
         m->held = f->next;
@@ -98,7 +98,7 @@ static struct rpc_frame *take_held(struct shard_steps *s, struct member *m) {
     return f;
 }
 
-static void drop_held(struct shard_steps *s, struct member *m, bool count) {
+static void drop_held(struct shard_steps *s, struct step_member *m, bool count) {
     for (struct rpc_frame *f; (f = take_held(s, m));) {
         s->tables->tables[f->head.table].late += count ? f->head.count : 0;
         rpc_frame_free(f);
@@ -123,7 +123,7 @@ static int add_held(struct shard_steps *s, uint32_t trainer, struct co_err *err)
 
 /* ---- steps ---- */
 
-static void drop_stream(struct member *m) {
+static void drop_stream(struct step_member *m) {
     if (m->stream) {
         rpc_stream_unref(m->stream);
         m->stream = NULL;
@@ -131,7 +131,7 @@ static void drop_stream(struct member *m) {
 }
 
 /* The answer has the shard's current step: with backups that may be later than the trainer's. */
-static void answer_step(struct shard_steps *s, struct member *m, const struct co_err *err) {
+static void answer_step(struct shard_steps *s, struct step_member *m, const struct co_err *err) {
     struct rpc_frame *a = NULL;
     m->waits = false;
     s->answered++;
@@ -150,7 +150,7 @@ static void answer_step(struct shard_steps *s, struct member *m, const struct co
 }
 
 bool shard_steps_early(const struct shard_steps *s, uint32_t trainer, const struct rpc_frame *f) {
-    const struct member *m = &s->all[trainer];
+    const struct step_member *m = &s->all[trainer];
     return f->head.kind == RPC_FRAME_PULL_DENSE && f->head.number > s->step && m->waits &&
            f->head.number == m->head.aux;
 }
@@ -159,12 +159,12 @@ uint64_t shard_steps_answered(const struct shard_steps *s) {
     return s->answered;
 }
 
-static bool is_over(const struct member *m) {
+static bool is_over(const struct step_member *m) {
     return m->finished || m->no_more;
 }
 
 /* Has sent STEP for the step that is to be applied next. */
-static bool is_here(const struct shard_steps *s, const struct member *m) {
+static bool is_here(const struct shard_steps *s, const struct step_member *m) {
     return m->waits && m->head.aux == s->step + 1;
 }
 
@@ -209,7 +209,7 @@ static void try_step(struct shard_steps *s) {
 
 /* STEP for a step that was applied without the trainer. */
 static void come_late(struct shard_steps *s, uint32_t trainer) {
-    struct member *m = &s->all[trainer];
+    struct step_member *m = &s->all[trainer];
     if (!m->warned) {
         m->warned = true;
         ps_say_warn("trainer %u was late for step %llu, its gradients are left out; more of it is "
@@ -254,7 +254,7 @@ static int judge_step(
 }
 
 void shard_steps_say(struct shard_steps *s, uint32_t trainer, const struct rpc_frame *f) {
-    struct member *m = &s->all[trainer];
+    struct step_member *m = &s->all[trainer];
     struct co_err err = {0};
     int verdict = judge_step(s, trainer, &f->head, &err);
     if (verdict < 0) {
@@ -293,7 +293,7 @@ void shard_steps_left(struct shard_steps *s, uint32_t trainer, const struct rpc_
 
 void shard_steps_go_back(struct shard_steps *s, uint64_t step, const struct co_err *why) {
     for (uint32_t i = 0; i < s->n; i++) {
-        struct member *m = &s->all[i];
+        struct step_member *m = &s->all[i];
         drop_held(s, m, false);
         if (m->waits) {
             answer_step(s, m, why);
@@ -306,7 +306,7 @@ void shard_steps_go_back(struct shard_steps *s, uint64_t step, const struct co_e
 }
 
 void shard_steps_restart(struct shard_steps *s, uint32_t trainer) {
-    struct member *m = &s->all[trainer];
+    struct step_member *m = &s->all[trainer];
     drop_stream(m);
     m->waits = m->waits && shard_steps_replay(s);
     s->answered += !m->waits;
