@@ -1,8 +1,8 @@
 # The build.  `make help` lists the targets; the parts are in mk/.
 #
 # The folders of code, and which of them each may include, are the rows of "Layers" in ARCHITECTURE.md.  Every x.c of
-# a folder goes into its archive, except x_test.c (a cmocka program), x_fuzz.c (a fuzz target) and the files named in
-# main_X of a program (mk/layers.mk).
+# a folder goes into its archive, except x_test.c (a cmocka program), x_fuzz.c (a fuzz target), x_testing.c (what tests
+# share) and the files named in main_X of a program (mk/layers.mk).
 
 ##@ Build
 ## all: the default: build/bin/paddle-operator, build/bin/paddlerun and the rest

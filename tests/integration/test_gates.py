@@ -80,6 +80,13 @@ def test_a_tree_in_order_passes(plant, gate):
     ("doors", {"app/z.c": "#include <zlib.h>\n"}, "app/z.c: includes <zlib.h>, whose door is common"),
     ("doors", {"app/z.c": "#include <curl/curl.h>\n"}, "includes <curl/curl.h>, which is not the C library's and has no door"),
     ("doors", {"ARCHITECTURE.md": ARCHITECTURE.split("## Doors")[0]}, "ARCHITECTURE.md: no table of doors"),
+    ("names", {"ARCHITECTURE.md": ARCHITECTURE.replace("| app | ap |", "| web | we | |\n| app | ap |"), "app/plan.c": "", "common/plan.h": "",
+               "web/plan.c": ""}, "plan: the name of files in app, common, web: say what each is"),
+    ("names", {"app/a.c": "struct line {\n};\n", "common/b.c": "enum line { A };\n"}, "common/b.c: enum line is defined in app/a.c, too"),
+    ("names", {"app/a.h": "struct line {\n};\n", "app/a_test.c": "struct line {\n};\n"}, "app/a_test.c: struct line is defined in app/a.h, too"),
+    ("names", {"app/a.h": "struct line {\n};\n", "app/b_testing.h": "struct line {\n};\n"}, "app/b_testing.h: struct line is defined in app/a.h, too"),
+    ("names", {"app/kit.h": "", "app/a_test.c": '#include "app/kit.h"\n'}, "app/kit.h: only tests include it, expected app/kit_testing.h"),
+    ("names", {"app/a_testing.h": "", "app/a.c": '#include "app/a_testing.h"\n'}, "app/a.c: includes app/a_testing.h, which is for tests"),
     ("contract", {"app/env.c": 'const char *ap_name = "PADDLE_NEW_NAME";\n'}, 'app/env.c: "PADDLE_NEW_NAME" has no row in'),
     ("headers", {"app/a.h": "#pragma once\nsize_t ap_size(void);\n"}, "app/a.h: does not compile alone"),
     ("prefixes", {"app/other.c": "int rt_go, go_wrong;\n"}, "app: exports go_wrong, expected ap_*"),
@@ -108,6 +115,11 @@ def test_a_tree_in_order_passes(plant, gate):
 def test_what_is_wrong_is_found(plant, gate, files, finding):
     found = plant(gate, files)
     assert any(finding in line for line in found), found
+
+
+def test_a_test_may_stand_in_for_what_a_header_declares(plant):
+    assert plant("names", {"app/a.h": "struct line;\n", "app/a.c": '#include "app/a.h"\nstruct line {\n};\n',
+                           "app/b_testing.h": '#include "app/a.h"\nstruct line {\n};\n', "app/a_test.c": "struct line {\n};\n"}) == []
 
 
 @pytest.mark.parametrize("gate, command", [("waits", "tools/waits"), ("drift", "tools/generate"), ("docs", "tools/pages"),

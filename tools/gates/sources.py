@@ -80,6 +80,65 @@ SIZE = (r"\b(c|chunk|h|head|saved|table|t)(->|\.)(items|count|dim|state|size|byt
         r"|\bco_get_u(16|32|64)\([^()]*\)")
 
 
+def is_test(f):
+    return f.endswith(("_test.c", "_fuzz.c")) or f.startswith("tests/")
+
+
+def is_support(f):
+    return f.endswith(("_testing.c", "_testing.h"))
+
+
+def base_names(tree, parts):
+    """Three files of one name say nothing.  Tests are called as what they test, and every program's main is main.c."""
+    folders = {}
+    for f in parts:
+        folders.setdefault(os.path.basename(f).rsplit(".", 1)[0], set()).add(os.path.dirname(f))
+    yield from (f"{stem}: the name of files in {', '.join(sorted(fs))}: say what each is"
+                for stem, fs in sorted(folders.items()) if len(fs) > 2 and stem != "main")
+
+
+DEFINED = r"\b(struct|enum|union)\s+(\w+)\s*\{"
+
+
+def tags(tree, parts):
+    """A tag is defined once.  Tests may have their own of one name; support may stand in for what a header only declares."""
+    declared = {m[2] for f in parts if f.endswith(".h") for _, _, _, m in tree.grep(r"^(struct|enum|union) (\w+);", [f])}
+    where = {}
+    for f in parts:
+        for m in re.finditer(DEFINED, tree.text(f)):
+            if not (is_support(f) and m[2] in declared) and where.setdefault(m[2], f) != f:
+                yield f"{f}: {m[1]} {m[2]} is defined in {where[m[2]]}, too"
+    for f in filter(is_test, tree.c):
+        for m in re.finditer(DEFINED, tree.text(f)):
+            if m[2] not in declared and (h := where.get(m[2], "")).endswith(".h") and not is_support(h) and not f.startswith("tests/"):
+                yield f"{f}: {m[1]} {m[2]} is defined in {h}, too"
+
+
+def support(tree):
+    """What tests alone include is x_testing.h, and nothing else includes that."""
+    users = {}
+    for f, header in tree.includes('"'):
+        users.setdefault(header, set()).add(f)
+    for_tests = {f for f in tree.c if is_test(f)}
+    while more := {h for h in tree.headers if h not in for_tests and users.get(h) and users[h] <= for_tests}:
+        for_tests |= more
+    for h in tree.headers:
+        if h in for_tests and not is_test(h) and not is_support(h) and not os.path.isfile(tree.root / f"{h[:-2]}.c"):
+            yield f"{h}: only tests include it, expected {h[:-2]}_testing.h"
+        if is_support(h):
+            yield from (f"{f}: includes {h}, which is for tests" for f in sorted(users.get(h, ())) if f not in for_tests and not is_support(f))
+
+
+def names(tree):
+    """The base name of a file, a tag and the name of test support say what they are.  Examples and benchmarks are apart: each is
+    a program of its own."""
+    folders = {row[0] for row in tree.table("Layers") if not re.match(r"(examples|bench)(/|$)", row[0])}
+    parts = [f for f in tree.c if os.path.dirname(f) in folders and not is_test(f)]
+    yield from base_names(tree, parts)
+    yield from tags(tree, parts)
+    yield from support(tree)
+
+
 def products(tree):
     """A size that a file or a peer gave is multiplied by co_size_mul alone, which does not wrap round."""
     readers = [f for f in (*tree.product, *tree.headers)

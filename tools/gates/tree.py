@@ -41,8 +41,8 @@ class Tree:
 
     @property
     def product(self):
-        """The .c files that are neither tests nor fuzz targets."""
-        return [f for f in self.code if not f.endswith(("_test.c", "_fuzz.c"))]
+        """The .c files that are neither tests, fuzz targets nor test support."""
+        return [f for f in self.code if not f.endswith(("_test.c", "_fuzz.c", "_testing.c"))]
 
     @functools.lru_cache(maxsize=None)
     def text(self, name):
