@@ -29,7 +29,7 @@ enum { RANKS = CO_ARRAY_LEN(ranks_of), SIZES = CO_ARRAY_LEN(sizes) };
 
 /* Nanoseconds, written by rank 0 of each group. */
 struct cells {
-    double ns[COST_WAYS][RANKS][SIZES];
+    double ns[COST_ALGORITHMS][RANKS][SIZES];
 };
 
 static void check(int rc, const struct co_err *err) {
@@ -50,7 +50,8 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static double measure(struct rt_group *g, enum cost_way w, const struct rt_coll *c, double ms) {
+static double measure(
+    struct rt_group *g, enum cost_algorithm w, const struct rt_coll *c, double ms) {
     struct coll_members all = {.rank = g->all, .n = g->size, .me = g->rank};
     struct co_err err = {0};
     double took[SAMPLES_MAX], end = now_ns() + ms * 1e6;
@@ -59,7 +60,7 @@ static double measure(struct rt_group *g, enum cost_way w, const struct rt_coll 
     while (more) {
         check(rt_group_barrier(g, &err), &err);
         double begin = now_ns();
-        check(coll_msg_ways[w](g, &all, c), NULL);
+        check(coll_msg_algorithms[w](g, &all, c), NULL);
         took[n++] = now_ns() - begin;
         more = (now_ns() < end || n < SAMPLES_MIN) && n < SAMPLES_MAX;
         check(rt_broadcast(g, &more, 1, RT_I64, 0, &err), &err);
@@ -81,7 +82,7 @@ static void run_rank(
     float *in = co_xcalloc(1, sizes[SIZES - 1]), *out = co_xcalloc(1, sizes[SIZES - 1]);
     check(rt_group_open(NULL, &o, &g, &err), &err);
     for (size_t s = 0; s < SIZES; s++) {
-        for (enum cost_way w = 0; w < COST_WAYS; w++) {
+        for (enum cost_algorithm w = 0; w < COST_ALGORITHMS; w++) {
             struct rt_coll c = {.in = in, .out = out, .n = sizes[s] / sizeof(float)};
             double ns = measure(g, w, &c, ms);
             if (rank == 0) {
@@ -116,13 +117,14 @@ static void run_ranks(uint32_t which, double ms, struct cells *cells) {
 }
 
 /* Fits the costs of a step and of a KiB; neither is negative. */
-static void fit(enum cost_way w, const struct cells *cells, double *ret_step, double *ret_kib) {
+static void fit(
+    enum cost_algorithm w, const struct cells *cells, double *ret_step, double *ret_kib) {
     double ss = 0, sk = 0, kk = 0, s1 = 0, k1 = 0;
     for (uint32_t p = 0; p < RANKS; p++) {
         for (size_t i = 0; i < SIZES; i++) {
             double t = cells->ns[w][p][i];
-            double s = (double)cost_way_steps(w, ranks_of[p], sizes[i]) / t;
-            double k = (double)cost_way_bytes(w, ranks_of[p], sizes[i]) / 1024 / t;
+            double s = (double)cost_algorithm_steps(w, ranks_of[p], sizes[i]) / t;
+            double k = (double)cost_algorithm_bytes(w, ranks_of[p], sizes[i]) / 1024 / t;
             ss += s * s;
             sk += s * k;
             kk += k * k;
@@ -136,10 +138,10 @@ static void fit(enum cost_way w, const struct cells *cells, double *ret_step, do
 }
 
 static void print_cells(const struct cells *cells) {
-    for (enum cost_way w = 0; w < COST_WAYS; w++) {
+    for (enum cost_algorithm w = 0; w < COST_ALGORITHMS; w++) {
         for (uint32_t p = 0; p < RANKS; p++) {
-            (void)fprintf(
-                stderr, "%-10s %-9s P %u:", cost_way_call(w), cost_way_name(w), ranks_of[p]);
+            (void)fprintf(stderr, "%-10s %-9s P %u:", cost_algorithm_call(w),
+                cost_algorithm_name(w), ranks_of[p]);
             for (size_t i = 0; i < SIZES; i++) {
                 (void)fprintf(stderr, " %9.0f", cells->ns[w][p][i] / 1e3);
             }
@@ -170,7 +172,7 @@ int main(int argc, char **argv) {
     if (end >= 0) {
         return end;
     }
-    static const char *const names[COST_WAYS] = {"DOUBLING", "HALVING", "RING", "REDUCE_TREE",
+    static const char *const names[COST_ALGORITHMS] = {"DOUBLING", "HALVING", "RING", "REDUCE_TREE",
         "REDUCE_CHAIN", "BROADCAST_TREE", "BROADCAST_CHAIN"};
     double ms = argc > 1 ? strtod(argv[1], NULL) : 60;
     char model[128] = "unknown processor", load[64] = "";
@@ -186,15 +188,15 @@ int main(int argc, char **argv) {
     read_line("/proc/cpuinfo", "model name", model, sizeof(model));
     read_line("/proc/loadavg", "", load, sizeof(load));
     (void)printf("/* Printed by `make tune-coll`. */\n#include \"runtime/train/cost/cost.h\"\n\n"
-                 "const struct cost_way_cost cost_way_costs[COST_WAYS] = {\n");
-    for (enum cost_way w = 0; w < COST_WAYS; w++) {
+                 "const struct cost_algorithm_cost cost_algorithm_costs[COST_ALGORITHMS] = {\n");
+    for (enum cost_algorithm w = 0; w < COST_ALGORITHMS; w++) {
         double step, kib;
         fit(w, cells, &step, &kib);
-        (void)printf("    [COST_WAY_%s] = {%.0f, %.0f},\n", names[w], step, kib);
+        (void)printf("    [COST_ALGORITHM_%s] = {%.0f, %.0f},\n", names[w], step, kib);
     }
-    (void)printf(
-        "};\nconst char cost_way_conditions[] =\n    \"2, 3 and 4 ranks on %ld cores, loopback; "
-        "load %.4s;\"\n    \" %s\";\n",
+    (void)printf("};\nconst char cost_algorithm_conditions[] =\n    \"2, 3 and 4 ranks on %ld "
+                 "cores, loopback; "
+                 "load %.4s;\"\n    \" %s\";\n",
         sysconf(_SC_NPROCESSORS_ONLN), load, model);
     return co_stdio_close("tune-coll", 0);
 }

@@ -54,7 +54,7 @@ const char *co_http_header(const struct co_http_req *r, const char *name) {
     return MHD_lookup_connection_value(r->conn, MHD_HEADER_KIND, name);
 }
 
-static struct co_http_place *place_of(const struct co_http_req *r) {
+static struct co_http_slot *place_of(const struct co_http_req *r) {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(r->conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info->socket_context;
@@ -111,7 +111,7 @@ static void answer(struct co_http_req *r, int status, const char *content_type,
         r->h->options.answering(r->h->arg, r, status, body, len);
     }
     r->status = (unsigned)status;
-    co_http_place_idle(&r->h->places, place_of(r)); /* may be dropped now, even if it never reads */
+    co_http_slot_idle(&r->h->slots, place_of(r)); /* may be dropped now, even if it never reads */
     if (r->state == CO_HTTP_DEFERRED) {
         resume(r, CO_HTTP_ANSWERED);
     } else {
@@ -205,7 +205,7 @@ void co_http_req_suspend(struct co_http_req *r) {
         co_poll_set(r->poll, CO_POLL_IN);
     }
     r->state = CO_HTTP_DEFERRED;
-    co_http_place_hold(place_of(r));
+    co_http_slot_hold(place_of(r));
     r->next = head;
     r->prev = head->prev;
     r->prev->next = r;

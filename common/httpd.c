@@ -55,7 +55,7 @@ static void on_silence(void *arg) {
     struct co_httpd *h = arg;
     h->busy++;
     drive(h);
-    int64_t left = h->closing ? -1 : co_http_places_drop_silent(&h->places);
+    int64_t left = h->closing ? -1 : co_http_slots_drop_silent(&h->slots);
     if (left >= 0) {
         co_timer_start(h->silence, left);
     }
@@ -176,21 +176,21 @@ static void on_completed(
     }
 }
 
-static void on_connection(void *arg, struct MHD_Connection *conn, void **place,
-    enum MHD_ConnectionNotificationCode what) {
+static void on_connection(
+    void *arg, struct MHD_Connection *conn, void **slot, enum MHD_ConnectionNotificationCode what) {
     struct co_httpd *h = arg;
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         int fd = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-        *place = co_http_place_new(&h->places, fd,
+        *slot = co_http_slot_new(&h->slots, fd,
             MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
         if (!co_timer_armed(h->silence)) {
-            co_timer_start(h->silence, h->places.silent_ms);
+            co_timer_start(h->silence, h->slots.silent_ms);
         }
         return;
     }
-    struct co_http_place *c = co_steal_ptr(*place);
+    struct co_http_slot *c = co_steal_ptr(*slot);
     uint64_t number = c->number;
-    co_http_place_free(&h->places, c);
+    co_http_slot_free(&h->slots, c);
     h->again = true; /* at its limit MHD stops listening, and resumes only in its next run */
     if (h->options.disconnected && !h->closing) {
         h->options.disconnected(h->arg, number);
@@ -213,7 +213,7 @@ static struct MHD_Daemon *start_mhd(struct co_httpd *h, int fd, const char *cert
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (cert ? MHD_USE_TLS : 0u);
     return MHD_start_daemon(flags, 0, NULL, NULL, on_access, h, MHD_OPTION_LISTEN_SOCKET, fd,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
-        h, MHD_OPTION_CONNECTION_LIMIT, (unsigned)h->places.max + CLOSING_MAX,
+        h, MHD_OPTION_CONNECTION_LIMIT, (unsigned)h->slots.max + CLOSING_MAX,
         MHD_OPTION_CONNECTION_TIMEOUT, o->idle_seconds ? (unsigned)o->idle_seconds : 75u,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, o->max_header ? o->max_header : (size_t)16 * 1024,
         MHD_OPTION_ARRAY, cert ? tls : none, MHD_OPTION_END);
@@ -251,7 +251,7 @@ static void httpd_free(struct co_httpd *h) {
     MHD_stop_daemon(h->mhd);
     co_timer_free(h->timer);
     co_timer_free(h->silence);
-    co_http_places_done(&h->places);
+    co_http_slots_done(&h->slots);
     free(h);
 }
 
@@ -282,7 +282,7 @@ int co_httpd_open(struct co_loop *l, const char *addr, const struct co_http_rout
     h->deferred.next = h->deferred.prev = &h->deferred;
     const struct co_httpd_options *o = &h->options;
     size_t max = o->max_connections ? o->max_connections : 64;
-    co_http_places_init(&h->places, max, o->max_per_peer ? o->max_per_peer : max / 2,
+    co_http_slots_init(&h->slots, max, o->max_per_peer ? o->max_per_peer : max / 2,
         (o->first_seconds ? o->first_seconds : 10) * INT64_C(1000));
     const char *cert = co_steal_ptr(h->options.cert);
     struct MHD_Daemon *mhd = start_mhd(h, fd, cert, co_steal_ptr(h->options.key));

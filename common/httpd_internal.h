@@ -1,5 +1,5 @@
 /* Internal to the HTTP server: shared by httpd.c (the server and its routes), http_req.c (one
- * request) and http_places.c (the connections). */
+ * request) and http_slots.c (the connections). */
 #pragma once
 
 #include "common/buf.h"
@@ -41,17 +41,17 @@ struct co_http_peer;
 struct sockaddr;
 
 /* One connection. */
-struct co_http_place {
-    struct co_http_place *prev, *next; /* NULL: in no ring */
-    struct co_http_peer *peer;         /* NULL: dropped */
+struct co_http_slot {
+    struct co_http_slot *prev, *next; /* NULL: in no ring */
+    struct co_http_peer *peer;        /* NULL: dropped */
     uint64_t number;
     int64_t since; /* monotonic ms: when it entered its ring */
     int fd;        /* owned by MHD */
 };
 
-struct co_http_places {
-    struct co_http_place silent, idle; /* rings: no request yet; between two requests */
-    struct co_map peers;               /* address -> struct co_http_peer */
+struct co_http_slots {
+    struct co_http_slot silent, idle; /* rings: no request yet; between two requests */
+    struct co_map peers;              /* address -> struct co_http_peer */
     size_t n, max, max_per_peer;
     int64_t silent_ms;
     uint64_t so_far; /* connections accepted */
@@ -69,7 +69,7 @@ struct co_httpd {
     size_t max_body;
     uint16_t port;
     struct co_http_req deferred; /* ring */
-    struct co_http_places places;
+    struct co_http_slots slots;
     struct co_timer *silence; /* due: a connection may have been silent for too long */
     int busy;                 /* callbacks on the stack; each calls left at its end */
     void (*left)(struct co_httpd *h);
@@ -87,16 +87,15 @@ void co_http_req_gone(struct co_http_req *r);
 
 /* The peer's numeric address; IPv4 even if it came through an IPv6 socket; "": unknown. */
 void co_http_peer_text(const struct sockaddr *addr, char ret[CO_HTTP_PEER_MAX]);
-void co_http_places_init(
-    struct co_http_places *p, size_t max, size_t max_per_peer, int64_t silent_ms);
-void co_http_places_done(struct co_http_places *p); /* after all places were freed */
+void co_http_slots_init(
+    struct co_http_slots *p, size_t max, size_t max_per_peer, int64_t silent_ms);
+void co_http_slots_done(struct co_http_slots *p); /* after all places were freed */
 /* Adds an accepted connection.  If there are too many, in all or from its peer, one is dropped,
  * possibly this one; see co_httpd_options. */
-struct co_http_place *co_http_place_new(
-    struct co_http_places *p, int fd, const struct sockaddr *addr);
-void co_http_place_free(struct co_http_places *p, struct co_http_place *c);
-void co_http_place_hold(struct co_http_place *c); /* a request is deferred */
-void co_http_place_idle(struct co_http_places *p, struct co_http_place *c); /* it is answered */
+struct co_http_slot *co_http_slot_new(struct co_http_slots *p, int fd, const struct sockaddr *addr);
+void co_http_slot_free(struct co_http_slots *p, struct co_http_slot *c);
+void co_http_slot_hold(struct co_http_slot *c);                          /* a request is deferred */
+void co_http_slot_idle(struct co_http_slots *p, struct co_http_slot *c); /* it is answered */
 /* Drops the connections whose time for a first request is over.  Returns the ms until that is so
  * for the next one; -1: there is none. */
-int64_t co_http_places_drop_silent(struct co_http_places *p);
+int64_t co_http_slots_drop_silent(struct co_http_slots *p);

@@ -21,16 +21,12 @@
  * which is the selector of all child watches.  Pods and ConfigMaps of upstream's operator have it,
  * too, so its running jobs can be adopted.  Its Services do not: they are found when a create of
  * that name fails, and are labelled then. */
-#define API_LABEL_NAME                                                                             \
-    "paddle-res-name"                    /* pod: its name; Service: its pod's; others: the job's   \
-                                          */
+#define API_LABEL_NAME "paddle-res-name" /* pod: its name; Service: its pod's; else: the job's */
 #define API_LABEL_ROLE "paddle-res-type" /* ps, worker, heter; pods */
-#define API_ANNOTATION_ROLE "paddle-resource" /* the same, as upstream */
-#define API_LABEL_JOB API_GROUP "/job-name"   /* all of them */
-#define API_LABEL_UID                                                                              \
-    API_GROUP "/job-uid"                   /* pods: the job's uid, to delete them as a collection  \
-                                            */
-#define API_LABEL_INDEX API_GROUP "/index" /* pods */
+#define API_ANNOTATION_ROLE "paddle-resource"  /* the same, as upstream */
+#define API_LABEL_JOB API_GROUP "/job-name"    /* all of them */
+#define API_LABEL_UID API_GROUP "/job-uid"     /* pods: the job's uid, to delete them together */
+#define API_LABEL_INDEX API_GROUP "/index"     /* pods */
 #define API_LABEL_ATTEMPT API_GROUP "/attempt" /* pods but those of attempt 0; ConfigMap */
 /* ConfigMap: since when its peer lists differ from what running pods have read (plan/stale.h) */
 #define API_ANNOTATION_CHANGED API_GROUP "/changed"

@@ -14,7 +14,7 @@ enum { PAGE = 16 << 20 };
 
 static void print_note(void *arg, const char *path, const char *message) {
     const struct opc_position *at = arg;
-    (void)fprintf(stderr, "%s:%d: %s: %s\n", at->file, opc_place_line(at, path), path, message);
+    (void)fprintf(stderr, "%s:%d: %s: %s\n", at->file, opc_position_line(at, path), path, message);
 }
 
 /* A kind that only looks like ours: of another group, or another job of Kubeflow's. */

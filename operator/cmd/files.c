@@ -41,7 +41,7 @@ static int read_stdin(struct co_buf *b, struct co_err *err) {
     }
 }
 
-int opc_place_line(const struct opc_position *at, const char *path) {
+int opc_position_line(const struct opc_position *at, const char *path) {
     CO_AUTOFREE char *whole = co_xasprintf("%s%s", at->prefix, path);
     return co_yaml_line(at->yaml, whole);
 }

@@ -11,7 +11,7 @@ struct opc_position {
     const char *prefix; /* of the object in its document: "", or "items.N." in a List */
 };
 /* The line of a path in the object. */
-int opc_place_line(const struct opc_position *at, const char *path);
+int opc_position_line(const struct opc_position *at, const char *path);
 
 typedef int (*opc_object_fn)(
     void *arg, const struct opc_position *at, json_t *obj, struct co_err *err);

@@ -166,8 +166,8 @@ static int render_object(
     }
     struct api_problem problem;
     if (api_job_validate(obj, true, &problem, 1)) {
-        return co_err_set(err, CO_INVALID, "%s:%d: %s", at->file, opc_place_line(at, problem.path),
-            problem.message);
+        return co_err_set(err, CO_INVALID, "%s:%d: %s", at->file,
+            opc_position_line(at, problem.path), problem.message);
     }
     complete_job(obj);
     CO_CLEANUP(api_job_freep) struct api_job *job = NULL;
@@ -175,7 +175,8 @@ static int render_object(
     ++*jobs;
     char text[API_LACK_MAX];
     if (!r && api_job_lack(job, text, sizeof(text)) == API_LACK_PODS) {
-        return co_err_set(err, CO_INVALID, "%s:%d: %s", at->file, opc_place_line(at, "spec"), text);
+        return co_err_set(
+            err, CO_INVALID, "%s:%d: %s", at->file, opc_position_line(at, "spec"), text);
     }
     return r ? r : render_job(job, err);
 }

@@ -29,7 +29,7 @@ enum { LARGE = 128 * 1024 };
 
 struct opc_program {
     struct opc_options options;
-    struct opc_place place;
+    struct opc_pod_env place;
     struct co_loop *loop;
     struct ctl_metrics *metrics;
     struct kube_client *client;
@@ -53,8 +53,8 @@ static const char *env_or_empty(const char *name) {
     return v ? v : "";
 }
 
-static struct opc_place find_place(void) {
-    return (struct opc_place){.gate_host = env_or_empty("PADDLE_GATE_SERVICE_HOST"),
+static struct opc_pod_env find_place(void) {
+    return (struct opc_pod_env){.gate_host = env_or_empty("PADDLE_GATE_SERVICE_HOST"),
         .gate_port = env_or_empty("PADDLE_GATE_SERVICE_PORT"),
         .pod_ip = env_or_empty("POD_IP"),
         .pod_name = env_or_empty("POD_NAME"),
@@ -67,7 +67,7 @@ static void find_identity(struct opc_program *p) {
     (void)gethostname(host, sizeof(host) - 1);
     uint64_t random = 0;
     (void)!getrandom(&random, sizeof(random), 0);
-    opc_place_identity(&p->place, host, random, p->identity, sizeof(p->identity));
+    opc_pod_env_identity(&p->place, host, random, p->identity, sizeof(p->identity));
 }
 
 /* The limit of this container, where it is in one, else what the machine has. */

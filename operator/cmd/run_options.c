@@ -201,7 +201,7 @@ int opc_options_shard(const struct opc_options *o, struct ctl_shard_id *ret, str
     return r;
 }
 
-int opc_options_lease_ns(const struct opc_options *o, const struct opc_place *place,
+int opc_options_lease_ns(const struct opc_options *o, const struct opc_pod_env *place,
     const char **ret_ns, struct co_err *err) {
     const char *ns = *o->lock_ns ? o->lock_ns : place->pod_ns;
     if (!*ns) {
@@ -214,7 +214,7 @@ int opc_options_lease_ns(const struct opc_options *o, const struct opc_place *pl
 
 /* The Service's address stays when this pod goes.  Of shards it leads to any, and the others do not
  * know the pod. */
-void opc_options_gate_addr(const struct opc_options *o, const struct opc_place *place,
+void opc_options_gate_addr(const struct opc_options *o, const struct opc_pod_env *place,
     uint16_t port, char *ret, size_t size) {
     char a[CO_HOST_MAX + 10] = "", b[CO_HOST_MAX + 10] = "";
     if (*o->gate_addr) {
@@ -233,8 +233,8 @@ void opc_options_gate_addr(const struct opc_options *o, const struct opc_place *
     (void)snprintf(ret, size, "%.140s%s%.140s", a, *a && *b ? "," : "", b);
 }
 
-void opc_place_identity(
-    const struct opc_place *place, const char *host, uint64_t random, char *ret, size_t size) {
+void opc_pod_env_identity(
+    const struct opc_pod_env *place, const char *host, uint64_t random, char *ret, size_t size) {
     const char *name = *place->pod_name ? place->pod_name : host;
     if (*place->pod_uid) {
         (void)snprintf(ret, size, "%.120s_%.64s", name, place->pod_uid);

@@ -21,7 +21,7 @@ struct opc_options {
 };
 
 /* What a pod's environment tells of it; "" where it does not. */
-struct opc_place {
+struct opc_pod_env {
     const char *gate_host, *gate_port; /* of the gate's Service */
     const char *pod_ip, *pod_name, *pod_uid, *pod_ns;
 };
@@ -36,12 +36,12 @@ CO_MUST_CHECK int opc_options_parse(
 CO_MUST_CHECK int opc_options_shard(
     const struct opc_options *o, struct ctl_shard_id *ret, struct co_err *err);
 /* The namespace of the Lease. */
-CO_MUST_CHECK int opc_options_lease_ns(const struct opc_options *o, const struct opc_place *place,
+CO_MUST_CHECK int opc_options_lease_ns(const struct opc_options *o, const struct opc_pod_env *place,
     const char **ret_ns, struct co_err *err);
 /* Where pods reach the gate, which listens on port; "": nobody knows. */
-void opc_options_gate_addr(const struct opc_options *o, const struct opc_place *place,
+void opc_options_gate_addr(const struct opc_options *o, const struct opc_pod_env *place,
     uint16_t port, char *ret, size_t size);
 /* Stable while the pod lives: a restarted container takes up its own lease at once.  Outside a
  * cluster it is random's. */
-void opc_place_identity(
-    const struct opc_place *place, const char *host, uint64_t random, char *ret, size_t size);
+void opc_pod_env_identity(
+    const struct opc_pod_env *place, const char *host, uint64_t random, char *ret, size_t size);

@@ -166,8 +166,8 @@ static void shards_need_the_lease(void **state) {
 
 static void the_lease_is_where_the_flag_says_or_the_pod_is(void **state) {
     (void)state;
-    static const struct opc_place outside = {NOWHERE};
-    struct opc_place pod = outside;
+    static const struct opc_pod_env outside = {NOWHERE};
+    struct opc_pod_env pod = outside;
     pod.pod_ns = "paddle-system";
     const char *ns = NULL;
     struct co_err err = {0};
@@ -202,7 +202,7 @@ static void pods_reach_the_gate_by_what_stays(void **state) {
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct opc_options o = PARSED(rows[i].flag);
-        struct opc_place place = {NOWHERE};
+        struct opc_pod_env place = {NOWHERE};
         place.gate_host = rows[i].host;
         place.gate_port = rows[i].port;
         place.pod_ip = rows[i].ip;
@@ -224,11 +224,11 @@ static void who_holds_the_lease_is_the_pod_or_the_process(void **state) {
         {"", "", "host_00000000000000ab"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct opc_place place = {NOWHERE};
+        struct opc_pod_env place = {NOWHERE};
         place.pod_name = rows[i].name;
         place.pod_uid = rows[i].uid;
         char identity[256];
-        opc_place_identity(&place, "host", 0xab, identity, sizeof(identity));
+        opc_pod_env_identity(&place, "host", 0xab, identity, sizeof(identity));
         assert_string_equal(identity, rows[i].identity);
     }
 }

@@ -17,7 +17,7 @@ struct count {
 
 static void print_problem(void *arg, const char *path, const char *message) {
     const struct opc_position *at = arg;
-    (void)printf("%s:%d: %s\n", at->file, opc_place_line(at, path), message);
+    (void)printf("%s:%d: %s\n", at->file, opc_position_line(at, path), message);
 }
 
 /* Its restartPolicy is the template's, so that Always keeps the job from its end. */
@@ -72,7 +72,8 @@ static size_t check_again(json_t *places, json_t *obj, struct opc_position *in) 
         print_problem(in, "metadata.name", text);
         return 1;
     }
-    CO_AUTOFREE char *place = co_xasprintf("%s:%d", in->file, opc_place_line(in, "metadata.name"));
+    CO_AUTOFREE char *place =
+        co_xasprintf("%s:%d", in->file, opc_position_line(in, "metadata.name"));
     co_json_set(places, key, name ? co_json_string(place) : NULL);
     return 0;
 }

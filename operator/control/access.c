@@ -1,8 +1,8 @@
 /* Reviews of requests to our own endpoints: one TokenReview, then one SubjectAccessReview, with a
- * small cache of their verdicts.
+ * small cache of their decisions.
  *
  *   no token ............................. 401
- *   verdict in the cache ................. that verdict
+ *   decision in the cache ................. that decision
  *   TokenReview -> not authenticated ..... 401, cached
  *   SubjectAccessReview -> denied ........ 403, cached; allowed: the handler, cached */
 #include "operator/control/access.h"
@@ -45,7 +45,7 @@ struct review {
 
 struct ctl_access {
     struct kube_client *client;
-    struct access_decision verdicts[VERDICTS_MAX];
+    struct access_decision decisions[VERDICTS_MAX];
     struct review *reviews;
     size_t n_reviews;
 };
@@ -78,12 +78,12 @@ void ctl_access_free(struct ctl_access *a) {
         review_free(v);
     }
     for (size_t i = 0; i < VERDICTS_MAX; i++) {
-        free(a->verdicts[i].key);
+        free(a->decisions[i].key);
     }
     free(a);
 }
 
-/* ---- verdicts ---------------------------------------------------------------------------- */
+/* ---- decisions ---------------------------------------------------------------------------- */
 
 /* Compares in constant time, because the keys contain tokens. */
 static bool same_key(const char *a, const char *b) {
@@ -102,7 +102,7 @@ static bool same_key(const char *a, const char *b) {
 static int known_status(const struct ctl_access *a, const char *key) {
     int64_t now = co_now_ms();
     for (size_t i = 0; i < VERDICTS_MAX; i++) {
-        const struct access_decision *v = &a->verdicts[i];
+        const struct access_decision *v = &a->decisions[i];
         if (v->key && v->until > now && same_key(v->key, key)) {
             return v->status;
         }
@@ -110,11 +110,11 @@ static int known_status(const struct ctl_access *a, const char *key) {
     return 0;
 }
 
-/* Replaces the verdict that expires first. */
+/* Replaces the decision that expires first. */
 static void keep_status(struct ctl_access *a, const char *key, int status) {
-    struct access_decision *slot = &a->verdicts[0];
+    struct access_decision *slot = &a->decisions[0];
     for (size_t i = 0; i < VERDICTS_MAX; i++) {
-        struct access_decision *v = &a->verdicts[i];
+        struct access_decision *v = &a->decisions[i];
         if (v->key && same_key(v->key, key)) {
             slot = v;
             break;
@@ -160,7 +160,7 @@ static void ask_review(
     co_json_set(body, "kind", json_string(type->kind));
     co_json_set(body, "spec", spec_own);
     struct kube_req req = kube_req_for(KUBE_CREATE, type, NULL, NULL, done, v);
-    req.lane = KUBE_LANE_EVENTS; /* so that it delays neither creates nor lists */
+    req.class = KUBE_CLASS_EVENTS; /* so that it delays neither creates nor lists */
     req.deadline_ms = REVIEW_MS;
     req.body = body;
     v->op = kube_do(v->a->client, &req);

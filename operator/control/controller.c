@@ -1,12 +1,12 @@
-/* The reconciler: wires feeds, store, queue, readers, rounds and recorder together, and has the
+/* The reconciler: wires feeds, store, queue, readers, executions and recorder together, and has the
  * few decisions that need more than one of them.
  *
  * One reconcile, from the queue on:
  *
- *   serve_entry -> look_at_entry -> ctl_reader_begin: the job is in the store
- *                                     -> plan_look -> ctl_round_begin -> round_over
+ *   serve_entry -> reconcile_entry -> ctl_reader_begin: the job is in the store
+ *                                     -> compute_plan -> ctl_execution_begin -> execution_over
  *                               ... it must be fetched, or wait for memory
- *                                     -> (later) job_came -> look_with -> as above */
+ *                                     -> (later) job_came -> reconcile_with -> as above */
 #include "operator/control/controller.h"
 
 #include "common/log.h"
@@ -14,8 +14,8 @@
 #include "operator/control/host_ports.h"
 #include "operator/control/queue.h"
 #include "operator/control/reader.h"
-#include "operator/control/round.h"
-#include "operator/control/verdict.h"
+#include "operator/control/execution.h"
+#include "operator/control/gate_state.h"
 #include "operator/control/view.h"
 #include "operator/kube/clock.h"
 
@@ -25,11 +25,11 @@
 enum {
     RETRY_MS = 5000, /* backoff of a job that cannot be planned or read */
     /* Memory is trimmed after this long without a reconcile, by when most events have been sent,
-     * too; and at the latest after CALM_MAX_MS where reconciles never cease. */
-    CALM_MS = 8000,
-    CALM_MAX_MS = 10000,
-    /* The cache of job texts may take 1/MEMORY_PART of the memory limit.  Parsed jobs (desk.h) may
-     * take as much again, within DESK_MIN and DESK_MAX. */
+     * too; and at the latest after TRIM_MAX_MS where reconciles never cease. */
+    TRIM_MS = 8000,
+    TRIM_MAX_MS = 10000,
+    /* The cache of job texts may take 1/MEMORY_PART of the memory limit.  Parsed jobs
+     * (parse_budget.h) may take as much again, within DESK_MIN and DESK_MAX. */
     MEMORY_PART = 8,
     DESK_MIN = 2 * CTL_STORE_TREE_MAX, /* every job whose text is in the cache can be parsed */
     DESK_MAX = 64 << 20,
@@ -40,8 +40,8 @@ enum {
 struct work {
     struct ctl_queued place;
     struct ctl_reader reader;
-    struct ctl_round *round;
-    struct ctl_verdict verdict;
+    struct ctl_execution *execution;
+    struct ctl_gate_state gate_state;
     bool unwanted; /* the job is deleted or being deleted */
 };
 
@@ -52,10 +52,10 @@ struct ctl_controller {
     struct ctl_feeds *feeds;
     struct ctl_load load;
     struct ctl_recorder recorder;
-    struct ctl_rounds rounds;
+    struct ctl_executions executions;
     struct ctl_readers readers;
-    struct co_timer *calm; /* due: free what a burst has left behind */
-    int64_t calm_by;       /* monotonic ms: no later than that */
+    struct co_timer *trim; /* due: free what a burst has left behind */
+    int64_t trim_by;       /* monotonic ms: no later than that */
     bool leading, stopping;
     void (*stopped)(void *arg);
     void *stopped_arg;
@@ -70,7 +70,7 @@ static struct work *work_of(struct ctl_controller *c, struct ctl_entry *e) {
         struct work *w = co_xcalloc(1, sizeof(*w));
         ctl_queue_join(c->queue, &w->place, e);
         w->reader = (struct ctl_reader){.all = &c->readers, .entry = e};
-        w->round = ctl_round_new(&c->rounds, e);
+        w->execution = ctl_execution_new(&c->executions, e);
         e->work = w;
     }
     return e->work;
@@ -80,13 +80,13 @@ static void entry_changed(void *arg, struct ctl_entry *e) {
     struct ctl_controller *c = arg;
     struct work *w = work_of(c, e);
     bool unwanted = !ctl_entry_has_job(e) || e->deleting;
-    w->verdict = (struct ctl_verdict){0};
-    if (ctl_store_take_turn(e)) {
-        ctl_queue_hurry(&w->place);
+    w->gate_state = (struct ctl_gate_state){0};
+    if (ctl_store_take_progress(e)) {
+        ctl_queue_skip_back_off(&w->place);
     }
-    ctl_queue_ask(&w->place);
+    ctl_queue_add(&w->place);
     if (unwanted && !w->unwanted) { /* cancel creates that would be for a deleted job */
-        ctl_round_create_nothing(w->round);
+        ctl_execution_create_nothing(w->execution);
     }
     w->unwanted = unwanted;
 }
@@ -98,7 +98,7 @@ static void work_free(void *arg, struct ctl_entry *e) {
     if (w) {
         ctl_queue_leave(&w->place);
         ctl_reader_end(&w->reader);
-        ctl_round_free(w->round);
+        ctl_execution_free(w->execution);
         free(w);
         e->work = NULL;
     }
@@ -106,7 +106,7 @@ static void work_free(void *arg, struct ctl_entry *e) {
 
 static void ask_each(void *arg, struct ctl_entry *e) {
     struct ctl_controller *c = arg;
-    ctl_queue_ask(&work_of(c, e)->place);
+    ctl_queue_add(&work_of(c, e)->place);
 }
 
 static void feeds_synced(void *arg) {
@@ -121,31 +121,31 @@ static void feeds_no_groups(void *arg) {
 
 static void let_rest(void *arg, struct ctl_entry *e) {
     const struct work *w = e->work;
-    if (w && ctl_queue_left_alone(&w->place) && ctl_reader_idle(&w->reader) &&
-        ctl_round_is_blank(w->round)) {
+    if (w && ctl_queue_is_idle(&w->place) && ctl_reader_idle(&w->reader) &&
+        ctl_execution_is_blank(w->execution)) {
         work_free(arg, e);
     }
 }
 
-static void calm_later(struct ctl_controller *c) {
+static void trim_later(struct ctl_controller *c) {
     int64_t now = co_now_ms();
-    if (!co_timer_armed(c->calm)) {
-        c->calm_by = now + CALM_MAX_MS;
+    if (!co_timer_armed(c->trim)) {
+        c->trim_by = now + TRIM_MAX_MS;
     }
-    co_timer_start(c->calm, now + CALM_MS < c->calm_by ? CALM_MS : c->calm_by - now);
+    co_timer_start(c->trim, now + TRIM_MS < c->trim_by ? TRIM_MS : c->trim_by - now);
 }
 
 /* Frees the memory that a burst of reconciles needed.  It is scattered between memory that stays,
  * so without this 43 % more is resident with 1,000 jobs (docs/decisions.md). */
-static void on_calm(void *arg) {
+static void on_trim(void *arg) {
     struct ctl_controller *c = arg;
     ctl_store_each(&c->store, let_rest, c);
     ctl_view_memo_done(&c->readers.memo);
-    kube_client_shrink(c->rounds.api.client);
+    kube_client_shrink(c->executions.api.client);
     co_mem_trim();
     if (ctl_recorder_waiting(
             &c->recorder)) { /* jobs with unsent events keep their work: try later */
-        calm_later(c);
+        trim_later(c);
     }
 }
 
@@ -163,8 +163,8 @@ static int plan_entry(struct ctl_controller *c, struct ctl_entry *e, const struc
     const struct work *w = e->work;
     struct ctl_view view;
     ctl_view_init(&view, e);
-    ctl_round_recall(w->round, job->uid, &view.seen);
-    view.seen.creates_max = ctl_round_room(w->round);
+    ctl_execution_recall(w->execution, job->uid, &view.seen);
+    view.seen.creates_max = ctl_execution_creates_max(w->execution);
     view.seen.elder_waits = view.seen.n_failures && ctl_view_elder_waits(&c->store, e);
     uint16_t *taken = ctl_ports_settle(&c->store, e, &c->opts.shard, job, &view.seen);
     int r = plan_compute(job, &view.seen, kube_clock_seconds(), &c->opts.settings, ret, err);
@@ -173,34 +173,35 @@ static int plan_entry(struct ctl_controller *c, struct ctl_entry *e, const struc
     return r;
 }
 
-static int plan_look(struct ctl_controller *c, struct ctl_entry *e, const struct api_job *job,
+static int compute_plan(struct ctl_controller *c, struct ctl_entry *e, const struct api_job *job,
     double start, struct plan *ret, struct co_err *err) {
     struct work *w = e->work;
     struct co_metric *m = c->opts.metrics->row;
     int r = job ? plan_entry(c, e, job, ret, err) : err->code;
     double took = cpu_seconds() - start;
-    ctl_queue_rest(&w->place, took);
+    ctl_queue_back_off(&w->place, took);
     co_metric_observe(&m[CTL_M_PLAN_SECONDS], 0, took);
     if (r) {
         co_metric_add(&m[CTL_M_RECONCILE_TERMINAL], 0, 1);
-        ctl_metrics_looked(c->opts.metrics, CTL_M_ERROR, (int64_t)(took * 1e3));
+        ctl_metrics_reconciled(c->opts.metrics, CTL_M_ERROR, (int64_t)(took * 1e3));
         co_log_error(
             "job cannot be planned", CO_S("job", e->name), CO_S("namespace", e->ns), CO_E(err));
         ctl_reader_end(&w->reader);
         return r;
     }
-    ctl_store_looked(&c->store, e); /* only now: a failed plan has not counted the ended pods */
+    ctl_store_mark_planned(
+        &c->store, e); /* only now: a failed plan has not counted the ended pods */
     return 0;
 }
 
-/* True: a round has begun, or the job has been requested from the API server. */
-static bool look_at_entry(struct ctl_controller *c, struct ctl_entry *e) {
+/* True: an execution has begun, or the job has been requested from the API server. */
+static bool reconcile_entry(struct ctl_controller *c, struct ctl_entry *e) {
     struct work *w = e->work;
     struct co_err err = {0};
     CO_CLEANUP(api_job_freep) struct api_job *job = NULL;
     PLAN_AUTOPLAN struct plan plan = {0};
     double start = cpu_seconds();
-    calm_later(c);
+    trim_later(c);
     switch (ctl_reader_begin(&w->reader, &job, &err)) {
     case CTL_READ_WAITS:
         return false;
@@ -212,12 +213,12 @@ static bool look_at_entry(struct ctl_controller *c, struct ctl_entry *e) {
     default:
         break;
     }
-    if (plan_look(c, e, job, start, &plan, &err)) {
-        ctl_queue_ask_at(&w->place, co_now_ms() + RETRY_MS);
+    if (compute_plan(c, e, job, start, &plan, &err)) {
+        ctl_queue_add_at(&w->place, co_now_ms() + RETRY_MS);
         return false;
     }
     ctl_queue_begin(&w->place);
-    ctl_round_begin(w->round, co_steal_ptr(job), &plan);
+    ctl_execution_begin(w->execution, co_steal_ptr(job), &plan);
     return true;
 }
 
@@ -231,7 +232,7 @@ static void end_if_idle(struct ctl_controller *c) {
     }
 }
 
-static void round_over(void *arg, struct ctl_entry *e, int64_t wake_ms) {
+static void execution_over(void *arg, struct ctl_entry *e, int64_t wake_ms) {
     struct ctl_controller *c = arg;
     struct work *w = e->work;
     ctl_reader_end(&w->reader);
@@ -239,29 +240,30 @@ static void round_over(void *arg, struct ctl_entry *e, int64_t wake_ms) {
     end_if_idle(c);
 }
 
-static void tell_change(struct ctl_controller *c, const struct ctl_entry *e) {
+static void notify_change(struct ctl_controller *c, const struct ctl_entry *e) {
     if (c->on_change) {
         c->on_change(c->on_change_arg, e->ns, e->name, e->trained);
     }
 }
 
 /* Whether this process may reconcile the entry's job now. */
-static bool is_looked_at(const struct ctl_controller *c, const struct ctl_entry *e) {
+static bool may_reconcile(const struct ctl_controller *c, const struct ctl_entry *e) {
     return c->leading && !c->stopping && ctl_feeds_synced(c->feeds) && ctl_entry_has_job(e);
 }
 
 static bool serve_entry(void *arg, struct ctl_entry *e) {
     struct ctl_controller *c = arg;
     struct work *w = e->work;
-    bool looks = is_looked_at(c, e);
-    if (!looks || ctl_entry_at_hand(e)) { /* else look_with notifies, once the job is read */
-        tell_change(c, e);
+    bool reconciles = may_reconcile(c, e);
+    if (!reconciles ||
+        ctl_entry_is_cached(e)) { /* else reconcile_with notifies, once the job is read */
+        notify_change(c, e);
     }
-    if (looks) {
-        return look_at_entry(c, e);
+    if (reconciles) {
+        return reconcile_entry(c, e);
     }
     ctl_reader_end(&w->reader);
-    ctl_store_looked(&c->store, e); /* the lease holder counts the ended pods, we need not */
+    ctl_store_mark_planned(&c->store, e); /* the lease holder counts the ended pods, we need not */
     return false;
 }
 
@@ -270,8 +272,8 @@ static bool serve_entry(void *arg, struct ctl_entry *e) {
 static void turn_to_read(void *arg, struct ctl_entry *e) {
     struct work *w = e->work;
     (void)arg;
-    ctl_queue_hurry(&w->place); /* it has waited already, so its backoff does not apply */
-    ctl_queue_ask(&w->place);
+    ctl_queue_skip_back_off(&w->place); /* it has waited already, so its backoff does not apply */
+    ctl_queue_add(&w->place);
 }
 
 /* The answer is older than what the watch has delivered: it is from an API server that lags. */
@@ -280,21 +282,21 @@ static bool is_older(const struct ctl_entry *e, const struct co_jnode *job) {
     return version && version < e->version;
 }
 
-static int look_with(struct ctl_controller *c, struct ctl_entry *e, const struct co_jnode *nodes,
-    struct co_err *err) {
+static int reconcile_with(struct ctl_controller *c, struct ctl_entry *e,
+    const struct co_jnode *nodes, struct co_err *err) {
     struct work *w = e->work;
     CO_CLEANUP(api_job_freep) struct api_job *job = NULL;
     PLAN_AUTOPLAN struct plan plan = {0};
     double start = cpu_seconds();
     (void)!api_job_of_nodes(
-        nodes, ctl_readers_most(&c->readers), &job, err); /* plan_look logs err */
+        nodes, ctl_readers_most(&c->readers), &job, err); /* compute_plan logs err */
     if (job) {
-        ctl_verdict_settle(&w->verdict, e, job, &c->opts.settings);
-        tell_change(c, e);
+        ctl_gate_state_compute(&w->gate_state, e, job, &c->opts.settings);
+        notify_change(c, e);
     }
-    int r = plan_look(c, e, job, start, &plan, err);
+    int r = compute_plan(c, e, job, start, &plan, err);
     if (!r) {
-        ctl_round_begin(w->round, co_steal_ptr(job), &plan);
+        ctl_execution_begin(w->execution, co_steal_ptr(job), &plan);
     }
     return r;
 }
@@ -305,18 +307,18 @@ static void job_came(void *arg, struct ctl_entry *e, int code, const struct co_j
     struct ctl_controller *c = arg;
     struct work *w = e->work;
     struct co_err err = {0};
-    bool looks = is_looked_at(c, e);
-    calm_later(c);
-    if (looks && !code && !is_older(e, nodes) && !look_with(c, e, nodes, &err)) {
+    bool reconciles = may_reconcile(c, e);
+    trim_later(c);
+    if (reconciles && !code && !is_older(e, nodes) && !reconcile_with(c, e, nodes, &err)) {
         return;
     }
-    if (looks && code && code != CO_NOTFOUND) {
+    if (reconciles && code && code != CO_NOTFOUND) {
         co_log_warn("job cannot be read, retrying", CO_S("job", e->name), CO_S("namespace", e->ns),
             CO_E(failure));
     }
     ctl_reader_end(&w->reader);
     /* Not found: no requeue, the watch will report the deletion. */
-    ctl_queue_end(&w->place, looks && code != CO_NOTFOUND ? co_now_ms() + RETRY_MS : 0);
+    ctl_queue_end(&w->place, reconciles && code != CO_NOTFOUND ? co_now_ms() + RETRY_MS : 0);
     end_if_idle(c);
 }
 
@@ -328,7 +330,7 @@ struct ctl_controller *ctl_controller_new(
     c->opts = *opts;
     ctl_store_init(&c->store, entry_changed, work_free, c);
     ctl_recorder_init(&c->recorder, loop, client, opts->instance, &c->load);
-    c->calm = co_timer_new(loop, on_calm, c);
+    c->trim = co_timer_new(loop, on_trim, c);
     c->queue = ctl_queue_new(loop, &(struct ctl_queue_opts){.store = &c->store,
                                        .metrics = opts->metrics,
                                        .load = &c->load,
@@ -344,16 +346,16 @@ struct ctl_controller *ctl_controller_new(
                                          .synced = feeds_synced,
                                          .no_groups = feeds_no_groups,
                                          .arg = c});
-    c->rounds = (struct ctl_rounds){.api = {.client = client,
-                                        .store = &c->store,
-                                        .feeds = c->feeds,
-                                        .metrics = opts->metrics,
-                                        .load = &c->load},
+    c->executions = (struct ctl_executions){.api = {.client = client,
+                                                .store = &c->store,
+                                                .feeds = c->feeds,
+                                                .metrics = opts->metrics,
+                                                .load = &c->load},
         .recorder = &c->recorder,
-        .over = round_over,
+        .over = execution_over,
         .arg = c};
     size_t part = (opts->memory ? opts->memory : SIZE_MAX) / MEMORY_PART;
-    c->store.shelf.max = part;
+    c->store.text_lru.max = part;
     c->readers = (struct ctl_readers){.client = client,
         .type = ctl_feeds_type(c->feeds, CTL_STORE_JOBS),
         .turn = turn_to_read,
@@ -371,7 +373,7 @@ void ctl_controller_free(struct ctl_controller *c) {
     ctl_recorder_done(&c->recorder);
     ctl_feeds_free(c->feeds);
     ctl_readers_done(&c->readers);
-    co_timer_free(c->calm);
+    co_timer_free(c->trim);
     ctl_queue_free(c->queue);
     free(c);
 }
@@ -384,7 +386,7 @@ static void abort_each(void *arg, struct ctl_entry *e) {
         ctl_queue_end(&w->place, 0);
         end_if_idle(c);
     } else if (w) {
-        ctl_round_abort(w->round);
+        ctl_execution_abort(w->execution);
         ctl_reader_end(&w->reader);
     }
 }
@@ -419,8 +421,8 @@ struct survey {
 static void survey_entry(void *arg, struct ctl_entry *e) {
     struct survey *s = arg;
     const struct work *w = e->work;
-    if (w && ctl_round_busy(w->round)) {
-        int64_t age = s->now_ms - ctl_round_began(w->round);
+    if (w && ctl_execution_busy(w->execution)) {
+        int64_t age = s->now_ms - ctl_execution_began(w->execution);
         s->unfinished_ms += age;
         s->longest_ms = age > s->longest_ms ? age : s->longest_ms;
     }
@@ -441,7 +443,7 @@ void ctl_controller_gauges(const struct ctl_controller *c) {
         enum ctl_metric row;
         double value;
     } gauges[] = {
-        {CTL_M_APART, (double)(c->store.n_jobs - c->store.shelf.n)},
+        {CTL_M_APART, (double)(c->store.n_jobs - c->store.text_lru.n)},
         {CTL_M_PODS, (double)c->store.n_pods},
         {CTL_M_LEADER, c->leading},
         {CTL_M_QUEUE_DEPTH, (double)ctl_queue_waiting(c->queue)},
@@ -486,14 +488,15 @@ int ctl_controller_gate(struct ctl_controller *c, const char *ns, const char *po
         *ret_why = "the operator does not know this pod yet";
         return -1;
     }
-    struct ctl_verdict *v = &work_of(c, st->entry)->verdict;
-    int go = ctl_verdict_for(v, st, uid, &c->opts.settings, ret_why);
+    struct ctl_gate_state *v = &work_of(c, st->entry)->gate_state;
+    int go = ctl_gate_state_answer(v, st, uid, &c->opts.settings, ret_why);
     if (go != 1 && !c->leading) { /* pods report their addresses to the lease holder only */
         *ret_why = "this operator does not lead";
         go = -1;
     }
-    if (!v->known && c->leading) { /* the job must be fetched: look_with settles the verdict */
-        ctl_queue_ask(&work_of(c, st->entry)->place);
+    if (!v->known &&
+        c->leading) { /* the job must be fetched: reconcile_with settles the decision */
+        ctl_queue_add(&work_of(c, st->entry)->place);
     }
     return go;
 }

@@ -1,15 +1,12 @@
 /* The reconciler of PaddleJobs: the one place where plan and API meet.
  *
- *   feeds (watches) -> store (cache) -> queue -> reader + view -> plan -> round -> API server
+ *   feeds (watches) -> store (cache) -> queue -> reader + view -> plan -> execution -> API server
  *
  * Feeds fill the store.  A change of a job or of its children puts the job on the queue.  A
- * reconcile computes a plan for it, and a round carries the plan out: it sends all requests at
+ * reconcile computes a plan for it, and an execution carries the plan out: it sends all requests at
  * once, writes the status if a reader would see a difference, and then emits events.  There is one
  * reconcile a job at a time.  A standby fills its store as well, but only the lease holder acts.
- * Owned by the loop's thread.
- *
- * Names here and in the files of this folder: a "look" is a reconcile, a "round" is the execution
- * of its plan, a job is "at hand" while its text is in the store's cache. */
+ * Owned by the loop's thread. */
 #pragma once
 
 #include "operator/control/operator_metrics.h"

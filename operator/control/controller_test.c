@@ -65,13 +65,13 @@ static void a_look_without_a_plan_has_seen_nothing(void **state) {
     struct ctl_controller *c = w->controller;
     struct ctl_entry *e = put_job(c, "", "1");
     succeed_and_go(c);
-    assert_false(look_at_entry(c, e));
+    assert_false(reconcile_entry(c, e));
     assert_non_null(e->ended);
     e = put_job(c, "u", "3");
-    assert_true(look_at_entry(c, e));
+    assert_true(reconcile_entry(c, e));
     assert_null(e->ended);
     struct plan_seen seen = {0};
-    ctl_round_recall(work_of(c, e)->round, "u", &seen);
+    ctl_execution_recall(work_of(c, e)->execution, "u", &seen);
     assert_string_equal(co_json_str(seen.draft, "worker", "completedIndexes"), "1");
 }
 
@@ -93,7 +93,7 @@ static struct work *asked_for(struct ctl_controller *c, const struct tk_text *jo
     assert_int_equal(ctl_store_put(&c->store, CTL_STORE_JOBS, &job->object, 0, NULL), 0);
     struct ctl_entry *e = ctl_store_entry(&c->store, "ns", "x");
     struct work *w = work_of(c, e);
-    assert_true(look_at_entry(c, e));
+    assert_true(reconcile_entry(c, e));
     assert_true(ctl_reader_asks(&w->reader));
     assert_int_equal(ctl_queue_busy(c->queue), 1);
     w->reader.op = NULL; /* answered; the request itself ends with the client */
@@ -107,15 +107,15 @@ static void a_job_that_is_not_at_hand_is_asked_for(void **state) {
     struct co_err err = {0};
     struct work *x = asked_for(c, &job);
     struct ctl_entry *e = x->reader.entry;
-    assert_false(x->verdict.known);
-    assert_true(c->readers.desk.used > 0);
-    assert_int_equal(look_with(c, e, job.object.nodes, &err), 0);
-    assert_true(ctl_round_busy(x->round));
-    assert_true(x->verdict.known);
-    assert_true(c->readers.desk.used > 0);
-    ctl_round_abort(x->round);
+    assert_false(x->gate_state.known);
+    assert_true(c->readers.budget.used > 0);
+    assert_int_equal(reconcile_with(c, e, job.object.nodes, &err), 0);
+    assert_true(ctl_execution_busy(x->execution));
+    assert_true(x->gate_state.known);
+    assert_true(c->readers.budget.used > 0);
+    ctl_execution_abort(x->execution);
     assert_int_equal(ctl_queue_busy(c->queue), 0);
-    assert_int_equal(c->readers.desk.used, 0);
+    assert_int_equal(c->readers.budget.used, 0);
 }
 
 /* Who leads no more, or has heard of the job's end meanwhile, makes nothing of the answer. */
@@ -126,8 +126,8 @@ static void an_answer_that_nobody_wants_ends_the_look(void **state) {
     struct work *x = asked_for(c, &job);
     job_came(c, x->reader.entry, 0, job.object.nodes, NULL);
     assert_int_equal(ctl_queue_busy(c->queue), 0);
-    assert_int_equal(c->readers.desk.used, 0);
-    assert_false(ctl_round_busy(x->round));
+    assert_int_equal(c->readers.budget.used, 0);
+    assert_false(ctl_execution_busy(x->execution));
 }
 
 static void an_answer_of_an_older_version_is_no_plan(void **state) {
@@ -145,7 +145,7 @@ static void large_jobs_wait_for_their_turn(void **state) {
     const struct world *w = *state;
     struct ctl_controller *c = w->controller;
     CO_CLEANUP(tk_text_done) struct tk_text job = large_job("5");
-    c->readers.desk.max = 16 << 20;
+    c->readers.budget.max = 16 << 20;
     struct work *x = asked_for(c, &job);
     CO_AUTOJSON json_t *obj = NULL;
     assert_int_equal(co_json_parse(job.text, strlen(job.text), &obj, NULL), 0);
@@ -153,13 +153,13 @@ static void large_jobs_wait_for_their_turn(void **state) {
     tk_put(&c->store, CTL_STORE_JOBS, obj, 0);
     struct ctl_entry *y = ctl_store_entry(&c->store, "ns", "y");
     const struct work *v = work_of(c, y);
-    assert_false(look_at_entry(c, y));
+    assert_false(reconcile_entry(c, y));
     assert_false(ctl_reader_asks(&v->reader));
     struct co_err err = {0};
-    assert_int_equal(look_with(c, x->reader.entry, job.object.nodes, &err), 0);
-    ctl_round_abort(x->round);
-    assert_true(v->reader.seat.has);
-    assert_true(look_at_entry(c, y));
+    assert_int_equal(reconcile_with(c, x->reader.entry, job.object.nodes, &err), 0);
+    ctl_execution_abort(x->execution);
+    assert_true(v->reader.claim.has);
+    assert_true(reconcile_entry(c, y));
     assert_true(ctl_reader_asks(&v->reader));
 }
 

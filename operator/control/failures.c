@@ -66,8 +66,8 @@ static int64_t double_wait(int32_t count) {
     return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
 }
 
-/* A create without an answer: the object may exist or not.  It has no backoff of its own; the round
- * backs off all creates of the job. */
+/* A create without an answer: the object may exist or not.  It has no backoff of its own; the
+ * execution backs off all creates of the job. */
 static bool is_unsure(const struct ctl_failed_request *m) {
     return m->verb == PLAN_CREATE && (m->code == CO_TIMEOUT || m->code == CO_UNAVAILABLE);
 }

@@ -20,7 +20,7 @@ static inline void fake_feeds(struct fake_server *server, const struct fake_step
     const bool *late, struct kube_client **ret_client, struct ctl_feeds **ret_feeds) {
     static struct fake_step script[FAKE_WATCHES + FAKE_STEPS_MAX];
     struct kube_client_opts all_at_once = *opts;
-    all_at_once.lane_limit[KUBE_LANE_LIST] = FAKE_WATCHES;
+    all_at_once.lane_limit[KUBE_CLASS_LIST] = FAKE_WATCHES;
     assert_true(n <= FAKE_STEPS_MAX);
     for (size_t i = 0; i < FAKE_WATCHES; i++) {
         script[i] = (struct fake_step){"GET ", 0, NULL, FAKE_HOLD, NULL};

@@ -127,7 +127,7 @@ static void write_lease(struct ctl_lease *l, const json_t *old) {
     }
     struct kube_req req = kube_req_for(old ? KUBE_UPDATE : KUBE_CREATE, &ctl_lease_type, l->opts.ns,
         old ? l->opts.name : NULL, lease_written, l);
-    req.lane = KUBE_LANE_LEASE;
+    req.class = KUBE_CLASS_LEASE;
     req.body = body;
     req.deadline_ms = l->opts.renew_ms / 2;
     l->op = kube_do(l->client, &req);
@@ -188,7 +188,7 @@ static void lease_read(
 static void read_lease(struct ctl_lease *l) {
     struct kube_req req =
         kube_req_for(KUBE_GET, &ctl_lease_type, l->opts.ns, l->opts.name, lease_read, l);
-    req.lane = KUBE_LANE_LEASE;
+    req.class = KUBE_CLASS_LEASE;
     req.deadline_ms = l->opts.renew_ms / 2;
     l->op = kube_do(l->client, &req);
 }
@@ -231,7 +231,7 @@ static void attempt_lease(void *arg) {
     }
     struct kube_req req =
         kube_req_for(KUBE_GET, &configmap_type, l->opts.ns, CTL_LEASE_NAME, old_lock_read, l);
-    req.lane = KUBE_LANE_LEASE;
+    req.class = KUBE_CLASS_LEASE;
     req.deadline_ms = l->opts.renew_ms / 2;
     l->op = kube_do(l->client, &req);
 }

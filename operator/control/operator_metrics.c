@@ -283,7 +283,7 @@ void ctl_metrics_action(struct ctl_metrics *m, const struct plan_action *a) {
     co_metric_add(&m->row[CTL_M_ACTIONS], index_of(actions, CO_ARRAY_LEN(actions) - 1, text), 1);
 }
 
-void ctl_metrics_looked(struct ctl_metrics *m, size_t result, int64_t ms) {
+void ctl_metrics_reconciled(struct ctl_metrics *m, size_t result, int64_t ms) {
     co_metric_observe(&m->row[CTL_M_RECONCILE_SECONDS], 0, (double)ms / 1e3);
     co_metric_observe(&m->row[CTL_M_WORK_SECONDS], 0, (double)ms / 1e3);
     co_metric_add(&m->row[CTL_M_RECONCILES], result, 1);

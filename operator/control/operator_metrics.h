@@ -76,7 +76,7 @@ void ctl_metrics_lease(struct ctl_metrics *m, const char *name);
 void ctl_metrics_sample(void *arg, const struct kube_sample *s);
 void ctl_metrics_action(struct ctl_metrics *m, const struct plan_action *a);
 /* A reconcile has ended after ms; result: CTL_M_SUCCESS, ... */
-void ctl_metrics_looked(struct ctl_metrics *m, size_t result, int64_t ms);
+void ctl_metrics_reconciled(struct ctl_metrics *m, size_t result, int64_t ms);
 /* A stage of a job has ended, ms after the stage before; less than 0 counts as 0. */
 void ctl_metrics_stage(struct ctl_metrics *m, enum ctl_metric_stage stage, int64_t ms);
 /* Appends the text for /metrics. */

@@ -259,18 +259,18 @@ void ctl_queue_leave(struct ctl_queued *place) {
     }
 }
 
-void ctl_queue_hurry(struct ctl_queued *place) {
-    place->hurried = true;
+void ctl_queue_skip_back_off(struct ctl_queued *place) {
+    place->skips_back_off = true;
 }
 
-void ctl_queue_ask(struct ctl_queued *place) {
+void ctl_queue_add(struct ctl_queued *place) {
     struct ctl_queue *q = place->queue;
     place->dirty = true;
     if (place->queued || place->busy) {
         return;
     }
-    if (!place->hurried && co_now_ms() < place->not_before) {
-        ctl_queue_ask_at(place, place->not_before);
+    if (!place->skips_back_off && co_now_ms() < place->not_before) {
+        ctl_queue_add_at(place, place->not_before);
         return;
     }
     place->queued = true;
@@ -289,10 +289,10 @@ static void forget_wish(struct ctl_queued *place) {
 static void wake_place(void *arg) {
     struct ctl_queued *place = arg;
     forget_wish(place);
-    ctl_queue_ask(place);
+    ctl_queue_add(place);
 }
 
-void ctl_queue_ask_at(struct ctl_queued *place, int64_t at_ms) {
+void ctl_queue_add_at(struct ctl_queued *place, int64_t at_ms) {
     if (!place->timer) {
         place->timer = co_timer_new(place->queue->loop, wake_place, place);
     }
@@ -303,11 +303,11 @@ void ctl_queue_ask_at(struct ctl_queued *place, int64_t at_ms) {
     }
 }
 
-bool ctl_queue_left_alone(const struct ctl_queued *place) {
+bool ctl_queue_is_idle(const struct ctl_queued *place) {
     return !place->queued && !place->busy && !place->timer && co_now_ms() >= place->not_before;
 }
 
-void ctl_queue_rest(struct ctl_queued *place, double took_seconds) {
+void ctl_queue_back_off(struct ctl_queued *place, double took_seconds) {
     int64_t least = (int64_t)(place->entry->n_children / CHILDREN_A_MS);
     int64_t rest = (int64_t)(took_seconds * 1e3 * REST_FACTOR);
     rest = rest > least ? rest : least;
@@ -326,7 +326,7 @@ void ctl_queue_begin(struct ctl_queued *place) {
     }
 }
 
-void ctl_queue_end(struct ctl_queued *place, int64_t ask_at_ms) {
+void ctl_queue_end(struct ctl_queued *place, int64_t add_at_ms) {
     struct ctl_queue *q = place->queue;
     unuse(q, place->tenant, BUSY);
     if (place->beginning) {
@@ -337,11 +337,11 @@ void ctl_queue_end(struct ctl_queued *place, int64_t ask_at_ms) {
     if (q->waiting) { /* a limit may have kept them waiting */
         arm_turn(q);
     }
-    if (ask_at_ms) {
-        ctl_queue_ask_at(place, ask_at_ms);
+    if (add_at_ms) {
+        ctl_queue_add_at(place, add_at_ms);
     }
     if (place->dirty) {
-        ctl_queue_ask(place);
+        ctl_queue_add(place);
     } else {
         ctl_store_release(q->opts.store, place->entry);
     }
@@ -393,7 +393,7 @@ static void serve_place(struct ctl_queue *q, struct ctl_queued *place) {
     struct ctl_entry *e = place->entry;
     place->queued = false;
     place->dirty = false;
-    place->hurried = false;
+    place->skips_back_off = false;
     forget_wish(place); /* this reconcile comes before it, and will set the next time */
     co_metric_observe(&q->opts.metrics->row[CTL_M_QUEUE_SECONDS], 0,
         (double)(co_now_ms() - place->queued_ms) / 1e3);

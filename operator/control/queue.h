@@ -7,7 +7,7 @@
  *
  * New jobs (without any child) go before the others; how many of them at a time depends on the API
  * server's load.  An expensive reconcile is followed by a pause for its job, which ends early when
- * the job may make progress (ctl_store_take_turn).
+ * the job may make progress (ctl_store_take_progress).
  *
  * The limits (reconciles in flight, jobs that get their first pods, jobs whose pods start) are
  * shared between namespaces: a namespace may use a limit up while no other needs it, and a
@@ -31,7 +31,7 @@ struct ctl_queued {
     struct co_timer *timer; /* exists while it is armed */
     bool queued;            /* it waits in a line */
     bool dirty;             /* enqueued since the last reconcile began */
-    bool hurried;           /* not_before does not apply */
+    bool skips_back_off;    /* not_before does not apply */
     bool busy;              /* its reconcile is in flight, until ctl_queue_end */
     bool beginning;         /* likewise, and it creates the job's first pods */
     bool starting;          /* its pods are about to run, which holds a slot of STARTING_MAX */
@@ -56,22 +56,22 @@ void ctl_queue_free(struct ctl_queue *q); /* after all entries have left */
 void ctl_queue_join(struct ctl_queue *q, struct ctl_queued *ret, struct ctl_entry *e);
 void ctl_queue_leave(struct ctl_queued *place); /* the entry is idle, or about to be freed */
 /* The entry has no request, timer or pause: it may leave and join again without a difference. */
-bool ctl_queue_left_alone(const struct ctl_queued *place);
+bool ctl_queue_is_idle(const struct ctl_queued *place);
 
 /* Enqueues the entry. */
-void ctl_queue_ask(struct ctl_queued *place);
-/* Lifts the pause (ctl_queue_rest) until the next reconcile begins. */
-void ctl_queue_hurry(struct ctl_queued *place);
+void ctl_queue_add(struct ctl_queued *place);
+/* Lifts the pause (ctl_queue_back_off) until the next reconcile begins. */
+void ctl_queue_skip_back_off(struct ctl_queued *place);
 /* Enqueues the entry at a time (monotonic ms).  The earlier of two times wins; a reconcile before
  * that cancels it. */
-void ctl_queue_ask_at(struct ctl_queued *place, int64_t at_ms);
+void ctl_queue_add_at(struct ctl_queued *place, int64_t at_ms);
 /* Starts the pause after a reconcile: its length follows from the CPU time of the reconcile and
  * from the entry's number of children. */
-void ctl_queue_rest(struct ctl_queued *place, double took_seconds);
+void ctl_queue_back_off(struct ctl_queued *place, double took_seconds);
 /* The reconcile stays in flight after serve has returned, until ctl_queue_end, which requeues the
- * entry at ask_at_ms (monotonic; 0: not at all) and may free it. */
+ * entry at add_at_ms (monotonic; 0: not at all) and may free it. */
 void ctl_queue_begin(struct ctl_queued *place);
-void ctl_queue_end(struct ctl_queued *place, int64_t ask_at_ms);
+void ctl_queue_end(struct ctl_queued *place, int64_t add_at_ms);
 
 size_t ctl_queue_waiting(const struct ctl_queue *q); /* entries in lines */
 size_t ctl_queue_busy(const struct ctl_queue *q);    /* reconciles in flight */

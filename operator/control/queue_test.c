@@ -126,9 +126,9 @@ static void settle(struct world *w) {
 static void an_entry_waits_once_however_often_it_is_asked_for(void **state) {
     struct world *w = *state;
     struct ctl_queued *a = job(w, "a", true);
-    ctl_queue_ask(a);
-    ctl_queue_ask(a);
-    ctl_queue_ask(a);
+    ctl_queue_add(a);
+    ctl_queue_add(a);
+    ctl_queue_add(a);
     assert_int_equal(ctl_queue_waiting(w->queue), 1);
     settle(w);
     assert_string_equal(w->served, "a ");
@@ -138,22 +138,22 @@ static void an_entry_waits_once_however_often_it_is_asked_for(void **state) {
 static void a_look_takes_the_place_of_one_that_was_to_come(void **state) {
     struct world *w = *state;
     struct ctl_queued *a = job(w, "a", true);
-    ctl_queue_ask_at(a, co_now_ms() + 60000);
-    assert_false(ctl_queue_left_alone(a));
-    ctl_queue_ask(a);
+    ctl_queue_add_at(a, co_now_ms() + 60000);
+    assert_false(ctl_queue_is_idle(a));
+    ctl_queue_add(a);
     settle(w);
     assert_string_equal(w->served, "a ");
-    assert_true(ctl_queue_left_alone(a));
+    assert_true(ctl_queue_is_idle(a));
 }
 
 static void oldest_request_first_and_those_that_have_nothing_before_others(void **state) {
     struct world *w = *state;
     struct ctl_queued *a = job(w, "a", true), *b = job(w, "b", false), *c = job(w, "c", true),
                       *d = job(w, "d", false);
-    ctl_queue_ask(c);
-    ctl_queue_ask(d);
-    ctl_queue_ask(a);
-    ctl_queue_ask(b);
+    ctl_queue_add(c);
+    ctl_queue_add(d);
+    ctl_queue_add(a);
+    ctl_queue_add(b);
     settle(w);
     assert_string_equal(w->served, "d b c a ");
 }
@@ -171,7 +171,7 @@ static struct ctl_queued *ask_many(struct world *w) {
         char name[16];
         (void)snprintf(name, sizeof(name), "j%d", i);
         last = job(w, name, i == MANY - 1);
-        ctl_queue_ask(last);
+        ctl_queue_add(last);
     }
     settle(w);
     return last;
@@ -219,7 +219,7 @@ static void then_begun_jobs_run_before_the_next_ones_begin(void **state) {
     begin_until(w, STARTERS);
     assert_int_equal(w->n_served, STARTERS + 1);
     w->place[0].entry->waits = false; /* it runs */
-    ctl_queue_ask(&w->place[0]);
+    ctl_queue_add(&w->place[0]);
     settle(w);
     assert_int_equal(w->n_served, STARTERS + 3); /* it, and the next one */
     for (size_t i = 1; i < MANY; i++) {          /* they take their time */
@@ -249,7 +249,7 @@ static void crowd(struct world *w, bool has_pods, int n) {
     for (int i = 0; i < n; i++) {
         char name[16];
         (void)snprintf(name, sizeof(name), "j%d", i);
-        ctl_queue_ask(job(w, name, has_pods));
+        ctl_queue_add(job(w, name, has_pods));
     }
     settle(w);
 }
@@ -273,7 +273,7 @@ static void namespaces_are_served_in_turn(void **state) {
         for (size_t i = 0; i < CO_ARRAY_LEN(jobs); i++) {
             char name[16];
             (void)snprintf(name, sizeof(name), "%s%s", jobs[i][1], has_pods ? "-" : "");
-            ctl_queue_ask(job_in(w, jobs[i][0], name, has_pods));
+            ctl_queue_add(job_in(w, jobs[i][0], name, has_pods));
         }
     }
     settle(w);
@@ -297,9 +297,9 @@ static void a_namespace_that_begins_nothing_does_not_wait_for_one_that_begins_mu
     struct ctl_queued *first = job_in(w, "other", "first", false),
                       *second = job_in(w, "other", "second", false),
                       *third = job_in(w, "third", "third", false);
-    ctl_queue_ask(first);
-    ctl_queue_ask(second);
-    ctl_queue_ask(third);
+    ctl_queue_add(first);
+    ctl_queue_add(second);
+    ctl_queue_add(third);
     settle(w);
     assert_true(first->busy && third->busy);
     assert_false(second->busy);
@@ -317,8 +317,8 @@ static void a_namespace_that_has_no_look_does_not_wait_for_one_that_has_all(void
     crowd(w, true, LOOKS + 2);
     assert_int_equal(ctl_queue_busy(w->queue), LOOKS);
     struct ctl_queued *other = job_in(w, "other", "first", true);
-    ctl_queue_ask(other);
-    ctl_queue_ask(job_in(w, "other", "second", true));
+    ctl_queue_add(other);
+    ctl_queue_add(job_in(w, "other", "second", true));
     settle(w);
     assert_true(other->busy);
     assert_int_equal(ctl_queue_busy(w->queue), LOOKS + 1);
@@ -332,8 +332,8 @@ static void a_namespace_that_starts_nothing_takes_a_place_of_one_that_starts_muc
     assert_int_equal(w->n_served, STARTERS);
     assert_int_equal(starts(w, "ns"), STARTERS);
     struct ctl_queued *other = job_in(w, "other", "first", false);
-    ctl_queue_ask(other);
-    ctl_queue_ask(job_in(w, "other", "second", false));
+    ctl_queue_add(other);
+    ctl_queue_add(job_in(w, "other", "second", false));
     settle(w);
     assert_true(other->busy && other->starting);
     assert_int_equal(starts(w, "ns"), STARTERS - 1);
@@ -347,7 +347,7 @@ static void many_namespaces_wait_for_each_other_as_many_jobs_do(void **state) {
     for (int i = 0; i < MANY; i++) {
         char name[16];
         (void)snprintf(name, sizeof(name), "j%d", i);
-        ctl_queue_ask(job_in(w, name, name, false));
+        ctl_queue_add(job_in(w, name, name, false));
     }
     settle(w);
     assert_int_equal(w->n_served, BEGINNERS_MIN);
@@ -362,7 +362,7 @@ static void a_job_that_cannot_start_keeps_nobody(void **state) {
     begin_until(w, STARTERS);
     assert_int_equal(w->n_served, STARTERS);
     put_pod(w, w->place[0].entry, "Unschedulable");
-    ctl_queue_ask(&w->place[0]);
+    ctl_queue_add(&w->place[0]);
     settle(w);
     assert_false(w->place[0].starting);
     assert_int_equal(w->n_served, STARTERS + 2); /* it, and the next one */
@@ -376,10 +376,10 @@ static void what_is_asked_for_during_a_look_comes_after_it(void **state) {
     struct world *w = *state;
     struct ctl_queued *a = job(w, "a", true);
     w->looks_go_on = true;
-    ctl_queue_ask(a);
+    ctl_queue_add(a);
     settle(w);
-    ctl_queue_ask(a);
-    ctl_queue_ask(a);
+    ctl_queue_add(a);
+    ctl_queue_add(a);
     settle(w);
     assert_string_equal(w->served, "a ");
     ctl_queue_end(a, 0);
@@ -394,7 +394,7 @@ static void an_entry_stays_in_the_store_until_its_look_is_over(void **state) {
     struct world *w = *state;
     struct ctl_queued *a = job(w, "a", false);
     w->looks_go_on = true;
-    ctl_queue_ask(a);
+    ctl_queue_add(a);
     settle(w);
     CO_AUTOJSON json_t *gone =
         json_pack("{s:{s:s,s:s}}", "metadata", "name", "a", "namespace", "ns");
@@ -413,8 +413,8 @@ static void the_sooner_of_two_wishes_wins(void **state) {
         (void)snprintf(name, sizeof(name), "j%zu", i);
         struct ctl_queued *place = job(w, name, true);
         int64_t now = co_now_ms();
-        ctl_queue_ask_at(place, now + rows[i][0]);
-        ctl_queue_ask_at(place, now + rows[i][1]);
+        ctl_queue_add_at(place, now + rows[i][0]);
+        ctl_queue_add_at(place, now + rows[i][1]);
         while (w->n_served == i) {
             co_loop_turn(w->loop);
         }
@@ -433,9 +433,9 @@ static void a_look_is_followed_by_a_rest_as_long_as_it_was_expensive(void **stat
         (void)snprintf(name, sizeof(name), "j%zu", i);
         struct ctl_queued *place = job(w, name, true);
         int64_t before = co_now_ms();
-        ctl_queue_rest(place, rows[i].took_seconds);
+        ctl_queue_back_off(place, rows[i].took_seconds);
         assert_in_range(place->not_before, before + rows[i].rest_ms, co_now_ms() + rows[i].rest_ms);
-        ctl_queue_ask(place);
+        ctl_queue_add(place);
         assert_true(
             place->queued ? co_now_ms() >= place->not_before : place->wake_ms == place->not_before);
     }
@@ -447,7 +447,7 @@ static void the_more_children_the_longer_the_rest(void **state) {
     size_t n = place->entry->n_children;
     int64_t before = co_now_ms();
     place->entry->n_children = 1000;
-    ctl_queue_rest(place, 0.0001);
+    ctl_queue_back_off(place, 0.0001);
     place->entry->n_children = n;
     assert_in_range(place->not_before, before + 500, co_now_ms() + 500);
 }
@@ -456,17 +456,17 @@ static void nobody_rests_when_hurried(void **state) {
     struct world *w = *state;
     struct ctl_queued *place = job(w, "a", true);
     settle(w);
-    ctl_queue_ask(place);
+    ctl_queue_add(place);
     settle(w);
-    ctl_queue_rest(place, 10);
-    ctl_queue_ask(place);
+    ctl_queue_back_off(place, 10);
+    ctl_queue_add(place);
     assert_false(place->queued);
-    ctl_queue_hurry(place);
-    ctl_queue_ask(place);
+    ctl_queue_skip_back_off(place);
+    ctl_queue_add(place);
     assert_true(place->queued);
     settle(w);
     assert_string_equal(w->served, "a a ");
-    assert_false(place->hurried);
+    assert_false(place->skips_back_off);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

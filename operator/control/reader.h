@@ -1,11 +1,11 @@
 /* Gets an entry's job for a reconcile: from the store's cache, or else from the API server.
  *
- * Jobs that are fetched, and jobs that are large once parsed, take a seat of the memory budget
- * (desk.h) until the reconcile is over.  Small cached jobs never wait for one.  Owned by the loop's
- * thread. */
+ * Jobs that are fetched, and jobs that are large once parsed, take a claim of the memory budget
+ * (parse_budget.h) until the reconcile is over.  Small cached jobs never wait for one.  Owned by
+ * the loop's thread. */
 #pragma once
 
-#include "operator/control/desk.h"
+#include "operator/control/parse_budget.h"
 #include "operator/control/view.h"
 #include "operator/kube/client.h"
 
@@ -13,7 +13,7 @@
 struct ctl_readers {
     struct kube_client *client;
     const struct kube_type *type; /* of jobs */
-    struct ctl_desk desk;
+    struct ctl_parse_budget budget;
     struct ctl_view_memo memo;
     /* A reader that waited has its memory now: ctl_reader_begin is to be called again. */
     void (*turn)(void *arg, struct ctl_entry *e);
@@ -25,7 +25,7 @@ struct ctl_readers {
 
 /* The reader of one entry. */
 struct ctl_reader {
-    struct ctl_seat seat; /* must be first */
+    struct ctl_parse_claim claim; /* must be first */
     struct ctl_readers *all;
     struct ctl_entry *entry;
     struct kube_op *op; /* the GET in flight; else NULL */
@@ -44,7 +44,7 @@ enum ctl_read {
     CTL_READ_COMES,  /* it is being fetched; `came` will run */
 };
 enum ctl_read ctl_reader_begin(struct ctl_reader *r, struct api_job **ret, struct co_err *err);
-/* The reconcile is over or given up: frees the seat and cancels the request. */
+/* The reconcile is over or given up: frees the claim and cancels the request. */
 void ctl_reader_end(struct ctl_reader *r);
 bool ctl_reader_idle(const struct ctl_reader *r);
 bool ctl_reader_asks(const struct ctl_reader *r); /* a GET is in flight */

@@ -1,4 +1,5 @@
-/* The event recorder: three queues of jobs that have events, and at most CTL_TELLINGS_MAX writes.
+/* The event recorder: three queues of jobs that have events, and at most CTL_EVENT_WRITES_MAX
+ * writes.
  *
  *   ctl_recorder_emit -> fold_event: merged with the job's last event
  *                    or add_event -> GATHERS or PRESSES -- due --> TELLS -> API server
@@ -54,9 +55,9 @@ static void waiting_free(struct ctl_waiting_event *w) {
     free(w);
 }
 
-static void take_out(struct ctl_story *s) {
-    struct ctl_stories *q = s->queue;
-    for (struct ctl_story **link = &q->head; *link; link = &(*link)->next) {
+static void take_out(struct ctl_event_log *s) {
+    struct ctl_event_logs *q = s->queue;
+    for (struct ctl_event_log **link = &q->head; *link; link = &(*link)->next) {
         if (*link == s) {
             *link = s->next;
             q->tail = s->next ? q->tail : link;
@@ -66,8 +67,8 @@ static void take_out(struct ctl_story *s) {
     s->queue = NULL;
 }
 
-/* Moves the story from its queue, if any, to the end of q. */
-static void move_story(struct ctl_story *s, struct ctl_stories *q) {
+/* Moves the log from its queue, if any, to the end of q. */
+static void move_log(struct ctl_event_log *s, struct ctl_event_logs *q) {
     if (s->queue) {
         take_out(s);
     }
@@ -77,7 +78,7 @@ static void move_story(struct ctl_story *s, struct ctl_stories *q) {
     q->tail = &s->next;
 }
 
-void ctl_story_done(struct ctl_story *s) {
+void ctl_event_log_done(struct ctl_event_log *s) {
     if (s->queue) {
         take_out(s);
     }
@@ -86,11 +87,11 @@ void ctl_story_done(struct ctl_story *s) {
         next = w->next;
         waiting_free(w);
     }
-    if (s->telling) {
-        s->telling->story = NULL;
+    if (s->event_write) {
+        s->event_write->event_log = NULL;
     }
     free(s->warning);
-    *s = (struct ctl_story){0};
+    *s = (struct ctl_event_log){0};
 }
 
 static void pump_stories(struct ctl_recorder *r);
@@ -99,12 +100,12 @@ static bool is_quiet(const struct ctl_recorder *r) {
     return ctl_load_is_quiet(r->load, co_now_ms());
 }
 
-/* For the first story of the delayed queues.  One that is due but still held is checked again in
+/* For the first log of the delayed queues.  One that is due but still held is checked again in
  * HOLD_MS. */
 static void start_timer(struct ctl_recorder *r) {
     int64_t next = INT64_MAX, now = co_now_ms();
-    for (size_t i = 0; i < CTL_STORY_TELLS; i++) {
-        const struct ctl_story *first = r->queue[i].head;
+    for (size_t i = 0; i < CTL_EVENT_LOG_READY; i++) {
+        const struct ctl_event_log *first = r->queue[i].head;
         int64_t in = first ? first->due - now : INT64_MAX;
         in = in > 0 ? in : HOLD_MS;
         next = in < next ? in : next;
@@ -114,15 +115,15 @@ static void start_timer(struct ctl_recorder *r) {
     }
 }
 
-/* Moves all stories that are due to the queue that is sent. */
-static void story_due(void *arg) {
+/* Moves all logs that are due to the queue that is sent. */
+static void log_due(void *arg) {
     struct ctl_recorder *r = arg;
     int64_t now = co_now_ms();
     bool quiet = is_quiet(r);
-    for (size_t i = 0; i < CTL_STORY_TELLS; i++) {
-        struct ctl_stories *q = &r->queue[i];
+    for (size_t i = 0; i < CTL_EVENT_LOG_READY; i++) {
+        struct ctl_event_logs *q = &r->queue[i];
         while (q->head && q->head->due + (quiet ? 0 : q->hold_ms) <= now) {
-            move_story(q->head, &r->queue[CTL_STORY_TELLS]);
+            move_log(q->head, &r->queue[CTL_EVENT_LOG_READY]);
         }
     }
     start_timer(r);
@@ -132,12 +133,12 @@ static void story_due(void *arg) {
 void ctl_recorder_init(struct ctl_recorder *r, struct co_loop *loop, struct kube_client *client,
     const char *instance, const struct ctl_load *load) {
     *r = (struct ctl_recorder){.client = client, .instance = instance, .load = load};
-    for (size_t i = 0; i < CTL_STORY_QUEUES; i++) {
+    for (size_t i = 0; i < CTL_EVENT_LOG_QUEUES; i++) {
         r->queue[i].tail = &r->queue[i].head;
     }
-    r->queue[CTL_STORY_GATHERS].hold_ms = HOLD_MAX_MS;
-    r->queue[CTL_STORY_PRESSES].hold_ms = HOLD_STATE_MS;
-    r->timer = co_timer_new(loop, story_due, r);
+    r->queue[CTL_EVENT_LOG_GATHERS].hold_ms = HOLD_MAX_MS;
+    r->queue[CTL_EVENT_LOG_URGENT].hold_ms = HOLD_STATE_MS;
+    r->timer = co_timer_new(loop, log_due, r);
 }
 
 void ctl_recorder_done(struct ctl_recorder *r) {
@@ -148,20 +149,20 @@ void ctl_recorder_done(struct ctl_recorder *r) {
 
 static void event_written(
     void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
-    struct ctl_telling *t = arg;
+    struct ctl_event_write *t = arg;
     struct ctl_recorder *r = t->recorder;
     (void)reply;
     if (code && code != CO_CANCELED) {
         co_log(api_says_namespace_ends(co_err_text(err)) ? CO_LOG_DEBUG : CO_LOG_WARN,
             "event dropped", CO_E(err));
     }
-    if (t->story) {
-        t->story->telling = NULL;
+    if (t->event_log) {
+        t->event_log->event_write = NULL;
         if (code) { /* the Event may not exist, so the next Warning becomes a new one */
-            free(co_steal_ptr(t->story->warning));
+            free(co_steal_ptr(t->event_log->warning));
         }
     }
-    *t = (struct ctl_telling){0};
+    *t = (struct ctl_event_write){0};
     r->flying--;
     pump_stories(r);
 }
@@ -184,22 +185,22 @@ static json_t *event_body(
         r->instance);
 }
 
-/* s: the story whose Warning this is; NULL for a Normal event. */
-static void send_event(struct ctl_recorder *r, struct ctl_story *s, enum kube_verb verb,
+/* s: the log whose Warning this is; NULL for a Normal event. */
+static void send_event(struct ctl_recorder *r, struct ctl_event_log *s, enum kube_verb verb,
     const char *ns, const char *name, json_t *body) {
-    struct ctl_telling *t = r->tellings;
+    struct ctl_event_write *t = r->event_writes;
     while (t->recorder) {
         t++;
     }
-    *t = (struct ctl_telling){r, s};
+    *t = (struct ctl_event_write){r, s};
     if (s) {
-        if (s->telling) {
-            s->telling->story = NULL;
+        if (s->event_write) {
+            s->event_write->event_log = NULL;
         }
-        s->telling = t;
+        s->event_write = t;
     }
     struct kube_req req = kube_req_for(verb, &events, ns, name, event_written, t);
-    req.lane = KUBE_LANE_EVENTS;
+    req.class = KUBE_CLASS_EVENTS;
     req.body = body;
     req.answer = KUBE_TEXT;
     r->flying++;
@@ -209,7 +210,7 @@ static void send_event(struct ctl_recorder *r, struct ctl_story *s, enum kube_ve
 /* If the event repeats the job's last Warning, increases the count of that Event and returns true.
  */
 static bool count_again(
-    struct ctl_recorder *r, struct ctl_story *s, const struct ctl_waiting_event *w) {
+    struct ctl_recorder *r, struct ctl_event_log *s, const struct ctl_waiting_event *w) {
     uint64_t hash = co_hash_str(w->reason) * 31 + co_hash_str(w->message);
     int64_t at = co_now_ms();
     if (!w->warning || !s->warning || s->hash != hash || at - s->at > FOLD_MS) {
@@ -237,7 +238,7 @@ static uint64_t next_number(struct ctl_recorder *r) {
 }
 
 static void tell_event(
-    struct ctl_recorder *r, struct ctl_story *s, const struct ctl_waiting_event *w) {
+    struct ctl_recorder *r, struct ctl_event_log *s, const struct ctl_waiting_event *w) {
     if (count_again(r, s, w)) {
         return;
     }
@@ -260,13 +261,13 @@ static void tell_event(
 }
 
 static void pump_stories(struct ctl_recorder *r) {
-    while (r->queue[CTL_STORY_TELLS].head && r->flying < CTL_TELLINGS_MAX) {
-        struct ctl_story *s = r->queue[CTL_STORY_TELLS].head;
+    while (r->queue[CTL_EVENT_LOG_READY].head && r->flying < CTL_EVENT_WRITES_MAX) {
+        struct ctl_event_log *s = r->queue[CTL_EVENT_LOG_READY].head;
         struct ctl_waiting_event *w = s->first;
         take_out(s);
         s->first = w->next;
         if (--s->n_waiting) {
-            move_story(s, &r->queue[CTL_STORY_TELLS]);
+            move_log(s, &r->queue[CTL_EVENT_LOG_READY]);
         }
         tell_event(r, s, w);
         waiting_free(w);
@@ -274,9 +275,9 @@ static void pump_stories(struct ctl_recorder *r) {
 }
 
 void ctl_recorder_flush(struct ctl_recorder *r) {
-    for (size_t i = 0; i < CTL_STORY_TELLS; i++) {
+    for (size_t i = 0; i < CTL_EVENT_LOG_READY; i++) {
         while (r->queue[i].head) {
-            move_story(r->queue[i].head, &r->queue[CTL_STORY_TELLS]);
+            move_log(r->queue[i].head, &r->queue[CTL_EVENT_LOG_READY]);
         }
     }
     pump_stories(r);
@@ -284,8 +285,8 @@ void ctl_recorder_flush(struct ctl_recorder *r) {
 
 size_t ctl_recorder_waiting(const struct ctl_recorder *r) {
     size_t n = r->flying;
-    for (size_t i = 0; i < CTL_STORY_QUEUES; i++) {
-        for (const struct ctl_story *w = r->queue[i].head; w; w = w->next) {
+    for (size_t i = 0; i < CTL_EVENT_LOG_QUEUES; i++) {
+        for (const struct ctl_event_log *w = r->queue[i].head; w; w = w->next) {
             n += w->n_waiting;
         }
     }
@@ -294,7 +295,7 @@ size_t ctl_recorder_waiting(const struct ctl_recorder *r) {
 
 /* ---- delaying and merging --------------------------------------------------------------- */
 
-static struct ctl_waiting_event *last_of(const struct ctl_story *s) {
+static struct ctl_waiting_event *last_of(const struct ctl_event_log *s) {
     struct ctl_waiting_event *w = s->first;
     while (w && w->next) {
         w = w->next;
@@ -336,7 +337,7 @@ static int event_rank(bool deed, bool state) {
 
 /* Drops the oldest of the least important events.  False: all are more important than `event`. */
 static bool make_room(
-    struct ctl_story *s, const struct api_job *job, const struct plan_event *event) {
+    struct ctl_event_log *s, const struct api_job *job, const struct plan_event *event) {
     struct ctl_waiting_event **least = NULL;
     int lowest = event_rank(event->deed, event->state) + 1;
     for (struct ctl_waiting_event **link = &s->first; *link; link = &(*link)->next) {
@@ -358,7 +359,7 @@ static bool make_room(
 }
 
 /* Whether no event of this kind was recorded in the last NEWS_MS; notes that there is one now. */
-static bool is_news(struct ctl_story *s, const struct plan_event *event) {
+static bool is_news(struct ctl_event_log *s, const struct plan_event *event) {
     uint64_t bit = UINT64_C(1) << event->kind % PLAN_EVENT_KINDS;
     int64_t now = co_now_ms();
     s->kinds = now - s->news_at < NEWS_MS ? s->kinds : 0;
@@ -368,24 +369,24 @@ static bool is_news(struct ctl_story *s, const struct plan_event *event) {
     return news;
 }
 
-/* Moves the story to the queue that the event needs, unless it is in a more urgent one.  All its
+/* Moves the log to the queue that the event needs, unless it is in a more urgent one.  All its
  * events move together, so that they are sent in order. */
-static void queue_story(
-    struct ctl_recorder *r, struct ctl_story *s, const struct plan_event *event) {
+static void queue_log(
+    struct ctl_recorder *r, struct ctl_event_log *s, const struct plan_event *event) {
     bool news = !event->warning && is_news(s, event);
-    enum ctl_story_queue to = event->warning || (news && is_quiet(r)) ? CTL_STORY_TELLS
-                              : news && !event->deed                  ? CTL_STORY_PRESSES
-                                                                      : CTL_STORY_GATHERS;
+    enum ctl_event_queue to = event->warning || (news && is_quiet(r)) ? CTL_EVENT_LOG_READY
+                              : news && !event->deed                  ? CTL_EVENT_LOG_URGENT
+                                                                      : CTL_EVENT_LOG_GATHERS;
     if (s->queue && s->queue >= &r->queue[to]) {
         return;
     }
-    s->due = co_now_ms() + (to == CTL_STORY_GATHERS ? GATHER_MS : 0);
-    move_story(s, &r->queue[to]);
+    s->due = co_now_ms() + (to == CTL_EVENT_LOG_GATHERS ? GATHER_MS : 0);
+    move_log(s, &r->queue[to]);
     start_timer(r);
 }
 
 static void add_event(
-    struct ctl_story *story, const struct api_job *job, const struct plan_event *event) {
+    struct ctl_event_log *event_log, const struct api_job *job, const struct plan_event *event) {
     struct ctl_waiting_event *w = co_xcalloc(1, sizeof(*w));
     int64_t now = kube_clock_seconds();
     *w = (struct ctl_waiting_event){.warning = event->warning,
@@ -400,19 +401,19 @@ static void add_event(
         .since = now,
         .until = now,
         .count = 1};
-    struct ctl_waiting_event *last = last_of(story);
-    *(last ? &last->next : &story->first) = w;
-    story->n_waiting++;
+    struct ctl_waiting_event *last = last_of(event_log);
+    *(last ? &last->next : &event_log->first) = w;
+    event_log->n_waiting++;
 }
 
-void ctl_recorder_emit(struct ctl_recorder *r, const struct api_job *job, struct ctl_story *story,
-    const struct plan_event *event) {
-    if (!fold_event(last_of(story), event)) {
-        if (story->n_waiting == WAITING_MAX && !make_room(story, job, event)) {
+void ctl_recorder_emit(struct ctl_recorder *r, const struct api_job *job,
+    struct ctl_event_log *event_log, const struct plan_event *event) {
+    if (!fold_event(last_of(event_log), event)) {
+        if (event_log->n_waiting == WAITING_MAX && !make_room(event_log, job, event)) {
             return;
         }
-        add_event(story, job, event);
+        add_event(event_log, job, event);
     }
-    queue_story(r, story, event);
+    queue_log(r, event_log, event);
     pump_stories(r);
 }

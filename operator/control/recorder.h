@@ -1,4 +1,4 @@
-/* The event recorder: writes Events about jobs, few at a time and in a lane of their own, so that
+/* The event recorder: writes Events about jobs, few at a time and in a class of their own, so that
  * they never delay other requests.
  *
  * A Normal event is sent at once if none of its kind was sent in the last half minute.  Otherwise
@@ -16,45 +16,46 @@
 #include "operator/plan/plan.h"
 
 struct ctl_waiting_event;
-struct ctl_telling;
+struct ctl_event_write;
 
 /* The events of one job that wait, and what is remembered of those that were sent; zeroed = none.
  */
-struct ctl_story {
-    struct ctl_stories *queue;       /* the queue it is in while an event waits; else NULL */
-    struct ctl_story *next;          /* in the queue */
+struct ctl_event_log {
+    struct ctl_event_logs *queue;    /* the queue it is in while an event waits; else NULL */
+    struct ctl_event_log *next;      /* in the queue */
     int64_t due;                     /* monotonic ms: when it has gathered for long enough */
     struct ctl_waiting_event *first; /* owned list, oldest first */
     size_t n_waiting;
     uint64_t kinds;  /* a bit a kind: a Normal event of it was emitted recently */
     int64_t news_at; /* monotonic ms: the last Normal event */
     /* The last Warning, which the next one may repeat. */
-    char *warning;               /* owned: name of the Event; NULL: none */
-    uint64_t hash;               /* of its reason and message */
-    int64_t count, at;           /* how often it happened; monotonic ms of the last time */
-    struct ctl_telling *telling; /* the last write of that Event, until it is answered; else NULL */
+    char *warning;     /* owned: name of the Event; NULL: none */
+    uint64_t hash;     /* of its reason and message */
+    int64_t count, at; /* how often it happened; monotonic ms of the last time */
+    struct ctl_event_write
+        *event_write; /* the last write of that Event, until it is answered; else NULL */
 };
-void ctl_story_done(struct ctl_story *s); /* drops the events that wait; zeroed after */
+void ctl_event_log_done(struct ctl_event_log *s); /* drops the events that wait; zeroed after */
 
-struct ctl_stories {
-    struct ctl_story *head, **tail;
+struct ctl_event_logs {
+    struct ctl_event_log *head, **tail;
     int64_t hold_ms; /* they wait so much longer while the API server is busy */
 };
 /* The queues of jobs with events, in the order of urgency.  A job is in the most urgent one that
  * any of its events needs. */
-enum ctl_story_queue {
-    CTL_STORY_GATHERS, /* ordered by `due`: deeds, and kinds that were sent recently */
-    CTL_STORY_PRESSES, /* ordered by `due`: a new state of a job, which only load delays */
-    CTL_STORY_TELLS,   /* first in, first out: to be sent as soon as a slot is free */
-    CTL_STORY_QUEUES
+enum ctl_event_queue {
+    CTL_EVENT_LOG_GATHERS, /* ordered by `due`: deeds, and kinds that were sent recently */
+    CTL_EVENT_LOG_URGENT,  /* ordered by `due`: a new state of a job, which only load delays */
+    CTL_EVENT_LOG_READY,   /* first in, first out: to be sent as soon as a slot is free */
+    CTL_EVENT_LOG_QUEUES
 };
 
-enum { CTL_TELLINGS_MAX = 4 }; /* events on the wire at a time */
+enum { CTL_EVENT_WRITES_MAX = 4 }; /* events on the wire at a time */
 
 /* An event in flight; the arg of its callback. */
-struct ctl_telling {
-    struct ctl_recorder *recorder; /* NULL: the slot is free */
-    struct ctl_story *story;       /* set for the job's last Warning; else NULL */
+struct ctl_event_write {
+    struct ctl_recorder *recorder;   /* NULL: the slot is free */
+    struct ctl_event_log *event_log; /* set for the job's last Warning; else NULL */
 };
 
 struct ctl_recorder {
@@ -62,19 +63,19 @@ struct ctl_recorder {
     const char *instance;        /* borrowed */
     const struct ctl_load *load; /* borrowed */
     uint64_t last_number;        /* the last suffix of an Event's name */
-    struct ctl_stories queue[CTL_STORY_QUEUES];
+    struct ctl_event_logs queue[CTL_EVENT_LOG_QUEUES];
     struct co_timer *timer; /* due: the first job of a delayed queue */
-    struct ctl_telling tellings[CTL_TELLINGS_MAX];
-    size_t flying; /* tellings in use */
+    struct ctl_event_write event_writes[CTL_EVENT_WRITES_MAX];
+    size_t flying; /* writes in use */
 };
 
 void ctl_recorder_init(struct ctl_recorder *r, struct co_loop *loop, struct kube_client *client,
     const char *instance, const struct ctl_load *load);
-void ctl_recorder_done(struct ctl_recorder *r); /* after ctl_story_done for all stories */
+void ctl_recorder_done(struct ctl_recorder *r); /* after ctl_event_log_done for all logs */
 /* Sends all delayed events now. */
 void ctl_recorder_flush(struct ctl_recorder *r);
 /* Events that are not written yet: delayed, queued or in flight. */
 size_t ctl_recorder_waiting(const struct ctl_recorder *r);
 /* Records an event; copies what it needs of job and event. */
-void ctl_recorder_emit(struct ctl_recorder *r, const struct api_job *job, struct ctl_story *story,
-    const struct plan_event *event);
+void ctl_recorder_emit(struct ctl_recorder *r, const struct api_job *job,
+    struct ctl_event_log *event_log, const struct plan_event *event);

@@ -16,7 +16,7 @@ struct world {
     struct kube_client *client;
     struct ctl_recorder recorder;
     struct ctl_load load;
-    struct ctl_story story;
+    struct ctl_event_log event_log;
     struct co_timer *deadline;
     bool late;
 };
@@ -35,7 +35,7 @@ static int setup(void **state) {
     w->deadline = co_timer_new(w->loop, on_deadline, w);
     co_timer_start(w->deadline, 60 * 1000);
     /* One after the other, so that they arrive in the order in which they are told. */
-    const struct kube_client_opts opts = {.lane_limit = {[KUBE_LANE_EVENTS] = 1}};
+    const struct kube_client_opts opts = {.lane_limit = {[KUBE_CLASS_EVENTS] = 1}};
     assert_int_equal(kube_client_new(w->loop, fake_config(&w->server), &opts, &w->client, NULL), 0);
     ctl_recorder_init(&w->recorder, w->loop, w->client, "me", &w->load);
     *state = w;
@@ -44,7 +44,7 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     struct world *w = *state;
-    ctl_story_done(&w->story);
+    ctl_event_log_done(&w->event_log);
     ctl_recorder_done(&w->recorder);
     kube_client_free(w->client);
     fake_stop(&w->server);
@@ -56,7 +56,7 @@ static int teardown(void **state) {
 
 static void emit(
     struct world *w, bool warning, bool deed, const char *reason, const char *message) {
-    ctl_recorder_emit(&w->recorder, &job, &w->story,
+    ctl_recorder_emit(&w->recorder, &job, &w->event_log,
         &(struct plan_event){.warning = warning,
             .deed = deed,
             .kind = (uint8_t)(reason[0] - 'A'),
@@ -136,7 +136,7 @@ static void the_first_of_a_kind_goes_at_once(void **state) {
     until_told(w, 3);
     emit(w, false, true, "Created", "created Pod a");
     assert_int_equal(w->recorder.flying, 0);
-    w->story.news_at -= 30 * 1000; /* long ago it is news again */
+    w->event_log.news_at -= 30 * 1000; /* long ago it is news again */
     emit(w, false, true, "Created", "created Pod a");
     until_told(w, 4);
     assert_non_null(strstr(w->server.requests[3], "\"count\":2"));
@@ -163,7 +163,7 @@ static void on_time(void *arg) {
 static void was_due(struct world *w, int64_t late_ms) {
     bool passed = false;
     struct co_timer *after = co_timer_new(w->loop, on_time, &passed);
-    w->story.due = co_now_ms() - late_ms;
+    w->event_log.due = co_now_ms() - late_ms;
     co_timer_start(w->recorder.timer, 0);
     co_timer_start(after, 1);
     while (!passed) {
@@ -196,7 +196,7 @@ static void good_news_waits_while_there_is_load(void **state) {
         until_told(w, told);
         assert_int_equal(ctl_recorder_waiting(&w->recorder), !rows[i].told);
         assert_int_equal(co_timer_armed(w->recorder.timer), !rows[i].told);
-        ctl_story_done(&w->story);
+        ctl_event_log_done(&w->event_log);
         co_timer_stop(w->recorder.timer);
     }
 }
@@ -260,7 +260,7 @@ static void a_warning_that_was_not_written_is_made_anew(void **state) {
         until_told(w, i);
     }
     emit(w, true, false, "Rejected", "webhook");
-    ctl_story_done(&w->story);
+    ctl_event_log_done(&w->event_log);
     until_told(w, CO_ARRAY_LEN(steps));
 }
 
@@ -273,7 +273,7 @@ static void a_warning_that_waits_is_counted_there(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(messages); i++) {
         emit(w, true, false, "Rejected", messages[i]);
     }
-    assert_int_equal(w->story.n_waiting, 1);
+    assert_int_equal(w->event_log.n_waiting, 1);
     until_told(w, CO_ARRAY_LEN(steps));
 }
 
@@ -303,9 +303,9 @@ static void what_waits_for_a_job_has_a_bound(void **state) {
         emit(w, true, false, "Failed", text);
     }
     assert_int_equal(w->recorder.flying, FLYING);
-    assert_int_equal(w->story.n_waiting, WAITING);
-    ctl_story_done(&w->story);
-    for (size_t i = 0; i < CTL_STORY_QUEUES; i++) {
+    assert_int_equal(w->event_log.n_waiting, WAITING);
+    ctl_event_log_done(&w->event_log);
+    for (size_t i = 0; i < CTL_EVENT_LOG_QUEUES; i++) {
         assert_null(w->recorder.queue[i].head);
     }
 }
@@ -342,18 +342,18 @@ static void of_too_many_the_least_goes(void **state) {
         for (size_t n = 0; n < 9; n++) {
             char kind = rows[i].events[n];
             char text[2] = {(char)('0' + n), '\0'};
-            ctl_recorder_emit(&w->recorder, &job, &w->story,
+            ctl_recorder_emit(&w->recorder, &job, &w->event_log,
                 &(struct plan_event){.warning = kind != 'd',
                     .deed = kind == 'd',
                     .state = kind == 's',
                     .reason = "Odd",
                     .message = text});
         }
-        assert_int_equal(w->story.n_waiting, 8);
+        assert_int_equal(w->event_log.n_waiting, 8);
         w->recorder.flying = 0;
         ctl_recorder_flush(&w->recorder);
         until_told(w, (i + 1) * 8);
-        ctl_story_done(&w->story);
+        ctl_event_log_done(&w->event_log);
     }
 }
 
@@ -362,12 +362,12 @@ static void what_is_no_text_is_left_out(void **state) {
     static const struct fake_step steps[] = {{"\"message\":\"fine\"", ANSWER}};
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
     const struct api_job odd = {.name = "\xff", .ns = "ns", .uid = "u", .resource_version = "7"};
-    struct ctl_story story = {0};
-    ctl_recorder_emit(&w->recorder, &odd, &story,
+    struct ctl_event_log event_log = {0};
+    ctl_recorder_emit(&w->recorder, &odd, &event_log,
         &(struct plan_event){.warning = true, .reason = "Failed", .message = (char[]){"no"}});
     emit(w, true, false, "Failed", "fine");
     until_told(w, CO_ARRAY_LEN(steps));
-    ctl_story_done(&story);
+    ctl_event_log_done(&event_log);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -118,8 +118,8 @@ static void service_looked_at(
 static void service_look_at(struct ctl_requests *q, size_t i) {
     struct kube_req req = kube_req_for(KUBE_GET, type_of(q, PLAN_KIND_SERVICE), q->opts.entry->ns,
         q->opts.plan->actions[i].name, service_looked_at, &q->sent[i]);
-    req.lane = KUBE_LANE_WORK;
-    req.flow = q->opts.entry->born;
+    req.class = KUBE_CLASS_WORK;
+    req.flow = q->opts.entry->serial;
     req.answer = KUBE_NODES;
     q->pending++;
     q->sent[i].op = kube_do(q->opts.api->client, &req);
@@ -316,8 +316,8 @@ static void action_send(struct ctl_requests *q, size_t i) {
     q->sent[i] = (struct sent){.all = q, .index = i, .since = co_now_ms()};
     struct kube_req req = kube_req_for(verbs[a->verb], type_of(q, a->kind), q->opts.entry->ns,
         a->verb == PLAN_CREATE ? NULL : a->name, action_done, &q->sent[i]);
-    req.lane = KUBE_LANE_WORK;
-    req.flow = q->opts.entry->born;
+    req.class = KUBE_CLASS_WORK;
+    req.flow = q->opts.entry->serial;
     req.answer = KUBE_NODES;
     CO_AUTOJSON json_t *options = NULL;
     if (a->verb == PLAN_DELETE) {

@@ -2,7 +2,7 @@
  * objects in them into the store.
  *
  * An action is done, rejected, in conflict (it was planned with stale data), or its outcome is
- * unknown.  Rejections are remembered for the planner (failures.h); backoff is the round's
+ * unknown.  Rejections are remembered for the planner (failures.h); backoff is the execution's
  * business.  Owned by the loop's thread. */
 #pragma once
 

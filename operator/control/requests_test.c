@@ -75,7 +75,7 @@ static void put_pod(struct world *w, const char *name) {
 /* The server plays `steps` once the feeds have asked for their lists. */
 static void begin(struct world *w, const struct fake_step *steps, size_t n) {
     /* One request after the other, so that the answers come in the order of the plan. */
-    const struct kube_client_opts opts = {.lane_limit = {[KUBE_LANE_WORK] = 1}};
+    const struct kube_client_opts opts = {.lane_limit = {[KUBE_CLASS_WORK] = 1}};
     fake_feeds(&w->server, steps, n, &opts, &w->store, w->metrics, &w->late, &w->client, &w->feeds);
     w->api = (struct ctl_apiserver){.client = w->client,
         .store = &w->store,

@@ -73,7 +73,7 @@ static void say_failure(struct ctl_shard *s, const char *what, const struct co_e
 }
 
 static void send_request(struct ctl_shard *s, struct kube_req *req) {
-    req->lane = KUBE_LANE_LEASE;
+    req->class = KUBE_CLASS_LEASE;
     req->deadline_ms = s->opts.retry_ms * 2;
     s->op = kube_do(s->client, req);
 }

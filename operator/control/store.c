@@ -29,25 +29,25 @@ static size_t entry_size(const struct ctl_entry *e) {
     return sizeof(*e) + strlen(e->ns) + strlen(e->name) + 2;
 }
 
-static struct ctl_entry *entry_of(struct ctl_shelved *shelved) {
-    return (struct ctl_entry *)((char *)shelved - offsetof(struct ctl_entry, shelved));
+static struct ctl_entry *entry_of(struct ctl_text_node *text_node) {
+    return (struct ctl_entry *)((char *)text_node - offsetof(struct ctl_entry, text_node));
 }
 
 static void drop_text(struct ctl_store *s, struct ctl_entry *e) {
-    ctl_shelf_take(&s->shelf, &e->shelved);
+    ctl_text_lru_drop(&s->text_lru, &e->text_node);
     co_slab_free(&s->slab, e->job.data, e->job.size);
     e->job = (struct co_squeezed){0};
 }
 
 /* Caches the job's text in place of an older one, and evicts others if there is no room. */
 static void keep_text(struct ctl_store *s, struct ctl_entry *e, const struct kube_object *object) {
-    struct ctl_shelved *surplus;
+    struct ctl_text_node *surplus;
     drop_text(s, e);
     if (e->tree <= CTL_STORE_TREE_MAX) {
         e->job = ctl_jobtext_keep(&s->slab, object->text, object->len);
-        ctl_shelf_put(&s->shelf, &e->shelved, e->job.size);
+        ctl_text_lru_put(&s->text_lru, &e->text_node, e->job.size);
     }
-    while ((surplus = ctl_shelf_surplus(&s->shelf))) {
+    while ((surplus = ctl_text_lru_victim(&s->text_lru))) {
         drop_text(s, entry_of(surplus));
     }
 }
@@ -70,7 +70,7 @@ static void entry_free(struct ctl_store *s, struct ctl_entry *e) {
     free_list(s, e->children);
     free_list(s, e->ended);
     drop_text(s, e);
-    ctl_shelf_leave(&s->shelf, &e->shelved, e->ns, entry_size(e));
+    ctl_text_lru_remove(&s->text_lru, &e->text_node, e->ns, entry_size(e));
     co_slab_free(&s->slab, e, entry_size(e));
 }
 
@@ -84,7 +84,7 @@ void ctl_store_done(struct ctl_store *s) {
     ctl_store_each(s, free_each, s);
     co_index_done(&s->entries);
     co_index_done(&s->children);
-    ctl_shelf_done(&s->shelf);
+    ctl_text_lru_done(&s->text_lru);
     co_slab_done(&s->slab);
 }
 
@@ -131,13 +131,13 @@ struct ctl_stored *ctl_store_child(
 static struct ctl_entry *entry_need(struct ctl_store *s, const char *ns, const char *name) {
     struct ctl_entry *e = ctl_store_entry(s, ns, name);
     if (!e) {
-        struct ctl_entry proto = {.ns = ns, .name = name, .born = ++s->born};
+        struct ctl_entry proto = {.ns = ns, .name = name, .serial = ++s->serial};
         e = co_slab_alloc(&s->slab, entry_size(&proto));
         *e = proto;
         e->ns = memcpy((char *)(e + 1), ns, strlen(ns) + 1);
         e->name = memcpy((char *)(e + 1) + strlen(ns) + 1, name, strlen(name) + 1);
         co_index_add(&s->entries, &e->link, entry_hash(ns, name));
-        ctl_shelf_join(&s->shelf, &e->shelved, ns, entry_size(e));
+        ctl_text_lru_add(&s->text_lru, &e->text_node, ns, entry_size(e));
     }
     return e;
 }
@@ -160,10 +160,10 @@ void ctl_store_release(struct ctl_store *s, struct ctl_entry *e) {
     free_if_empty(s, e);
 }
 
-bool ctl_store_take_turn(struct ctl_entry *e) {
-    bool turned = e->turned;
-    e->turned = false;
-    return turned;
+bool ctl_store_take_progress(struct ctl_entry *e) {
+    bool progressed = e->progressed;
+    e->progressed = false;
+    return progressed;
 }
 
 /* Reports the change; may free the entry. */
@@ -195,7 +195,8 @@ static void job_put(struct ctl_store *s, const struct api_job_head *h,
         e->version = version;
         return;
     }
-    e->turned = e->turned || e->phase != h->phase; /* clean-ups and restarts wait for the phase */
+    e->progressed =
+        e->progressed || e->phase != h->phase; /* clean-ups and restarts wait for the phase */
     e->phase = (uint8_t)h->phase;
     e->waits = e->phase < API_PHASE_RUNNING && !h->started && !h->elsewhere;
     if (!ctl_entry_has_job(e)) {
@@ -247,10 +248,10 @@ static const char *entry_name(enum ctl_store_kind kind, const struct api_child *
 }
 
 /* Adds to a counter; its first or last pod may let the job make progress. */
-static void count_stand(struct ctl_entry *e, enum ctl_stand stand, int by) {
+static void count_state(struct ctl_entry *e, enum ctl_pod_state stand, int by) {
     bool none = !e->pods[stand];
     e->pods[stand] += (uint32_t)by;
-    e->turned = e->turned || none != !e->pods[stand];
+    e->progressed = e->progressed || none != !e->pods[stand];
 }
 
 /* by: 1, or -1 to take it out. */
@@ -258,15 +259,15 @@ static void count_pod(struct ctl_entry *e, const struct api_pod *pod, int by) {
     bool running = pod->phase == API_POD_RUNNING && pod->ready && !pod->lost;
     bool unknown = !*pod->ip[0];
     if (unknown) {
-        count_stand(e, CTL_STAND_UNKNOWN, by);
+        count_state(e, CTL_POD_STATE_UNKNOWN, by);
     }
     if (unknown || pod->told) {
-        count_stand(e, CTL_STAND_NAMELESS, by);
+        count_state(e, CTL_POD_STATE_NAMELESS, by);
     }
     if (running || pod->phase == API_POD_FAILED) {
-        count_stand(e, running ? CTL_STAND_RUNNING : CTL_STAND_FAILED, by);
+        count_state(e, running ? CTL_POD_STATE_RUNNING : CTL_POD_STATE_FAILED, by);
     } else if (pod->phase == API_POD_PENDING || pod->phase == API_POD_RUNNING) {
-        count_stand(e, CTL_STAND_COMING, by);
+        count_state(e, CTL_POD_STATE_COMING, by);
     }
 }
 
@@ -305,7 +306,7 @@ static void lose_child(struct ctl_store *s, struct ctl_stored *st) {
     }
 }
 
-void ctl_store_looked(struct ctl_store *s, struct ctl_entry *e) {
+void ctl_store_mark_planned(struct ctl_store *s, struct ctl_entry *e) {
     free_list(s, e->ended);
     e->ended = NULL;
 }
@@ -321,12 +322,13 @@ static void attach_child(struct ctl_store *s, struct ctl_entry *e, struct ctl_st
         count_pod(e, st->pod, 1);
         ctl_stages_pod_made(&e->stages);
     }
-    e->turned = e->turned || st->kind == CTL_STORE_CONFIGMAPS; /* the start gate waits for it */
+    e->progressed =
+        e->progressed || st->kind == CTL_STORE_CONFIGMAPS; /* the start gate waits for it */
 }
 
 /* Applies the address that the pod has reported to a version without one.  False: there is no
  * report for this pod, or it is not needed any more. */
-static bool claim_stands(const struct ctl_stored *st, struct api_child *now) {
+static bool claim_holds(const struct ctl_stored *st, struct api_child *now) {
     struct api_pod *pod = (struct api_pod *)now;
     if (!st->claim || *pod->ip[0] || strcmp(st->child->uid, now->uid) != 0) {
         return false;
@@ -374,7 +376,7 @@ static void child_put(
         struct api_pod *pod = (struct api_pod *)now;
         pod->ended = has_ended(st, pod);
     }
-    bool claimed = st && claim_stands(st, now);
+    bool claimed = st && claim_holds(st, now);
     bool differs = !st || child_differs(st, now);
     bool placed = kind == CTL_STORE_PODS && ((const struct api_pod *)now)->scheduled &&
                   (!st || !st->pod->scheduled);
@@ -513,8 +515,8 @@ bool ctl_store_claim(
     }
     st->claim = co_xcalloc(1, sizeof(*st->claim));
     (void)snprintf(st->claim->ip, sizeof(st->claim->ip), "%s", ip);
-    if (claim_stands(st, st->child) && *ip) {
-        count_stand(st->entry, CTL_STAND_UNKNOWN, -1);
+    if (claim_holds(st, st->child) && *ip) {
+        count_state(st->entry, CTL_POD_STATE_UNKNOWN, -1);
     }
     entry_touched(s, st->entry);
     return true;

@@ -11,7 +11,7 @@
  * list decides about all versions up to its own, so that data restored from a backup is accepted.
  * An answer counts only while its watch has not reached that version yet.
  *
- * Large jobs, and jobs that the cache has no room for (shelf.h), have an entry without the text;
+ * Large jobs, and jobs that the cache has no room for (text_lru.h), have an entry without the text;
  * their reconcile fetches the job.  The store knows nothing of plans or requests.  Owned by the
  * loop's thread. */
 #pragma once
@@ -20,7 +20,7 @@
 #include "common/squeeze.h"
 #include "operator/api/child.h"
 #include "operator/api/head.h"
-#include "operator/control/shelf.h"
+#include "operator/control/text_lru.h"
 #include "operator/control/stages.h"
 #include "operator/kube/object.h"
 #include "operator/plan/plan.h"
@@ -59,13 +59,14 @@ struct ctl_stored {
 
 /* Counters of an entry's pods by their progress.  The first or the last pod of one of them may let
  * the job make progress. */
-enum ctl_stand {
-    CTL_STAND_UNKNOWN,  /* its address is unknown */
-    CTL_STAND_NAMELESS, /* the API server has no address of it, so its DNS name does not resolve */
-    CTL_STAND_COMING,   /* it is Pending, or runs and is not ready */
-    CTL_STAND_RUNNING,  /* it runs and is ready */
-    CTL_STAND_FAILED,
-    CTL_STANDS
+enum ctl_pod_state {
+    CTL_POD_STATE_UNKNOWN,  /* its address is unknown */
+    CTL_POD_STATE_NAMELESS, /* the API server has no address of it, so its DNS name does not resolve
+                             */
+    CTL_POD_STATE_COMING,   /* it is Pending, or runs and is not ready */
+    CTL_POD_STATE_RUNNING,  /* it runs and is ready */
+    CTL_POD_STATE_FAILED,
+    CTL_POD_STATES
 };
 
 /* The host port of an entry's job in Host mode; private to host_ports.c. */
@@ -77,28 +78,28 @@ struct ctl_port {
 /* Everything known under one namespace/name.  Exists as long as the job, a child of it, or work
  * for it (ctl_store_hold) does.  Only the store writes to it, except for the last three fields. */
 struct ctl_entry {
-    struct co_link link;        /* in ctl_store.entries, by its names; must be first */
-    struct ctl_shelved shelved; /* its place in the cache of texts */
-    const char *ns, *name;      /* the strings follow the struct */
-    struct co_squeezed job;     /* its JSON, in the store's slab; none: it is not in the cache */
-    size_t tree;                /* bytes of the parsed job, roughly */
-    uint64_t version;           /* resourceVersion of the job */
-    uint64_t digest;            /* hash of the job's text; 0: there is no such job */
-    uint64_t uid;               /* hash of the job's uid */
-    uint64_t edition;           /* changes with each new text; unique in the store */
-    uint64_t born;   /* running number of entries; the client serves them in this order */
-    int64_t created; /* creationTimestamp of the job; seconds since the epoch */
+    struct co_link link;            /* in ctl_store.entries, by its names; must be first */
+    struct ctl_text_node text_node; /* its place in the cache of texts */
+    const char *ns, *name;          /* the strings follow the struct */
+    struct co_squeezed job; /* its JSON, in the store's slab; none: it is not in the cache */
+    size_t tree;            /* bytes of the parsed job, roughly */
+    uint64_t version;       /* resourceVersion of the job */
+    uint64_t digest;        /* hash of the job's text; 0: there is no such job */
+    uint64_t uid;           /* hash of the job's uid */
+    uint64_t edition;       /* changes with each new text; unique in the store */
+    uint64_t serial;        /* running number of entries; the client serves them in this order */
+    int64_t created;        /* creationTimestamp of the job; seconds since the epoch */
     struct ctl_stored *children; /* owned list, in no order */
     size_t n_children;
-    struct ctl_stored *ended;  /* owned list: pods that are gone, see ctl_store_looked */
-    uint32_t sync;             /* number of the last list that had the job */
-    uint8_t phase;             /* enum api_phase in its status */
-    bool deleting : 1;         /* the job is being deleted */
-    bool trained : 1;          /* its training is over */
-    bool waits : 1;            /* the job has never been Running and has not ended */
-    bool turned : 1;           /* see ctl_store_take_turn */
-    bool held : 1;             /* see ctl_store_hold */
-    uint32_t pods[CTL_STANDS]; /* a pod without an address counts in three of them */
+    struct ctl_stored *ended;      /* owned list: pods that are gone, see ctl_store_mark_planned */
+    uint32_t sync;                 /* number of the last list that had the job */
+    uint8_t phase;                 /* enum api_phase in its status */
+    bool deleting : 1;             /* the job is being deleted */
+    bool trained : 1;              /* its training is over */
+    bool waits : 1;                /* the job has never been Running and has not ended */
+    bool progressed : 1;           /* see ctl_store_take_progress */
+    bool held : 1;                 /* see ctl_store_hold */
+    uint32_t pods[CTL_POD_STATES]; /* a pod without an address counts in three of them */
     /* Other files' data, which the store only keeps. */
     struct ctl_port port;
     struct ctl_stages stages;
@@ -107,11 +108,11 @@ struct ctl_entry {
 
 struct ctl_store {
     struct co_slab slab; /* for entries and children, apart from short-lived memory */
-    struct ctl_shelf shelf;
+    struct ctl_text_lru text_lru;
     struct co_index entries, children;
     uint32_t sync[CTL_STORE_KINDS]; /* number of lists so far */
     uint64_t upto[CTL_STORE_KINDS]; /* the version up to which the last list decides */
-    uint64_t born, editions;
+    uint64_t serial, editions;
     /* Called after a change of an entry that a plan could see; the entry is still valid. */
     void (*changed)(void *arg, struct ctl_entry *e);
     /* Called right before an entry is freed. */
@@ -127,7 +128,7 @@ static inline bool ctl_entry_has_job(const struct ctl_entry *e) {
     return e->digest;
 }
 /* The job's text is in the cache. */
-static inline bool ctl_entry_at_hand(const struct ctl_entry *e) {
+static inline bool ctl_entry_is_cached(const struct ctl_entry *e) {
     return e->job.data;
 }
 
@@ -144,7 +145,7 @@ void ctl_store_remove(struct ctl_store *s, enum ctl_store_kind kind, const char 
     const char *name, const char *uid);
 /* A plan has taken the entry's data into account, so `ended` can be emptied.  It has the pods that
  * succeeded and were then deleted: only the store still knows that they succeeded. */
-void ctl_store_looked(struct ctl_store *s, struct ctl_entry *e);
+void ctl_store_mark_planned(struct ctl_store *s, struct ctl_entry *e);
 /* The API server has accepted a delete: the child counts as deleting, if it is still that uid. */
 void ctl_store_mark_deleting(struct ctl_store *s, enum ctl_store_kind kind, const char *ns,
     const char *name, const char *uid);
@@ -175,4 +176,4 @@ void ctl_store_hold(struct ctl_entry *e);
 void ctl_store_release(struct ctl_store *s, struct ctl_entry *e);
 /* Whether the job may make progress: since the last call, the first or the last pod was counted in
  * one of pods[], its ConfigMap appeared, or a new phase was stored. */
-bool ctl_store_take_turn(struct ctl_entry *e);
+bool ctl_store_take_progress(struct ctl_entry *e);

@@ -143,7 +143,7 @@ static void the_first_and_the_last_of_the_pods_turn_their_job(void **state) {
     struct ctl_store *s = *state;
     static const struct {
         const char *pod, *phase; /* NULL: gone */
-        bool address, ready, turned;
+        bool address, ready, progressed;
     } steps[] = {
         {"w0", "Pending", false, false, true},
         {"w1", "Pending", false, false, false},
@@ -174,7 +174,7 @@ static void the_first_and_the_last_of_the_pods_turn_their_job(void **state) {
         } else {
             tk_remove(s, CTL_STORE_PODS, j);
         }
-        if (ctl_store_take_turn(e) != steps[i].turned) {
+        if (ctl_store_take_progress(e) != steps[i].progressed) {
             fail_msg("step %zu", i);
         }
     }
@@ -185,11 +185,11 @@ static void a_new_configmap_turns_its_job(void **state) {
     struct ctl_store *s = *state;
     put(s, CTL_STORE_JOBS, "j", 1, NULL, 0);
     struct ctl_entry *e = ctl_store_entry(s, "ns", "j");
-    assert_false(ctl_store_take_turn(e));
+    assert_false(ctl_store_take_progress(e));
     put(s, CTL_STORE_CONFIGMAPS, "j", 2, "j", 0);
-    assert_true(ctl_store_take_turn(e));
+    assert_true(ctl_store_take_progress(e));
     put(s, CTL_STORE_CONFIGMAPS, "j", 3, "j", 0);
-    assert_false(ctl_store_take_turn(e));
+    assert_false(ctl_store_take_progress(e));
 }
 
 /* The clean-up of a job that has ended, as a restart's deletes, waits until that is stored. */
@@ -197,7 +197,7 @@ static void a_new_phase_turns_its_job(void **state) {
     struct ctl_store *s = *state;
     static const struct {
         const char *phase;
-        bool turned;
+        bool progressed;
     } steps[] = {{"Running", true}, {"Running", false}, {"Restarting", true}, {"Running", true},
         {"Completed", true}, {"Completed", false}};
     put(s, CTL_STORE_JOBS, "j", 1, NULL, 0);
@@ -206,7 +206,7 @@ static void a_new_phase_turns_its_job(void **state) {
         CO_AUTOJSON json_t *j = object("j", (int)i + 2, NULL);
         co_json_set(j, "status", json_pack("{s:s,s:i}", "phase", steps[i].phase, "step", (int)i));
         tk_put(s, CTL_STORE_JOBS, j, 0);
-        if (ctl_store_take_turn(e) != steps[i].turned) {
+        if (ctl_store_take_progress(e) != steps[i].progressed) {
             fail_msg("step %zu", i);
         }
     }
@@ -218,7 +218,7 @@ static void the_last_address_turns_a_job_when_it_is_told_and_when_it_is_there(vo
     struct ctl_store *s = *state;
     static const struct {
         const char *pod, *told, *there;
-        bool turned;
+        bool progressed;
     } steps[] = {
         {"w0", NULL, NULL, true},
         {"w1", NULL, NULL, false},
@@ -244,7 +244,7 @@ static void the_last_address_turns_a_job_when_it_is_told_and_when_it_is_there(vo
                 j, "status", json_pack("{s:s,s:s*}", "phase", "Pending", "podIP", steps[i].there));
             tk_put(s, CTL_STORE_PODS, j, 0);
         }
-        if (ctl_store_take_turn(e) != steps[i].turned) {
+        if (ctl_store_take_progress(e) != steps[i].progressed) {
             fail_msg("step %zu", i);
         }
     }
@@ -300,7 +300,7 @@ static void what_had_succeeded_before_it_was_deleted_is_kept_for_a_look(void **s
             fail_msg("row %zu", r);
         }
         ctl_view_done(&v);
-        ctl_store_looked(s, e);
+        ctl_store_mark_planned(s, e);
         assert_null(e->ended);
     }
     assert_int_equal(s->n_pods, 0);
@@ -546,7 +546,7 @@ static void a_job_that_is_a_large_tree_is_not_at_hand(void **state) {
     tk_put(s, CTL_STORE_JOBS, first, 0);
     const struct ctl_entry *e = ctl_store_entry(s, "ns", "x");
     assert_true(ctl_entry_has_job(e));
-    assert_false(ctl_entry_at_hand(e));
+    assert_false(ctl_entry_is_cached(e));
     assert_in_range(e->tree, 30000 * 200, 30000 * 300);
     uint64_t edition = e->edition;
     size_t before = changes;
@@ -560,11 +560,11 @@ static void a_job_that_is_a_large_tree_is_not_at_hand(void **state) {
     assert_int_equal(changes, before + 1);
     assert_true(e->edition > edition);
     tk_put(s, CTL_STORE_JOBS, small, 0);
-    assert_true(ctl_entry_at_hand(e));
-    assert_int_equal(s->shelf.n, 1);
+    assert_true(ctl_entry_is_cached(e));
+    assert_int_equal(s->text_lru.n, 1);
     drop(s, CTL_STORE_JOBS, "x", 3);
     assert_null(ctl_store_entry(s, "ns", "x"));
-    assert_int_equal(s->shelf.texts + s->shelf.others + s->n_jobs, 0);
+    assert_int_equal(s->text_lru.texts + s->text_lru.others + s->n_jobs, 0);
 }
 
 /* With all references in its status, 2,000, and with what the Deployment's memory allows. */
@@ -579,29 +579,29 @@ static void a_job_of_2000_pods_is_at_hand(void **state) {
                 "resourceVersion", "1234567890", "uid", "01234567-0123-0123-0123-012345678901"));
     }
     co_json_set(obj, "status", json_pack("{s:{s:o}}", "worker", "refs", refs));
-    s->shelf.max = 25 << 20;
+    s->text_lru.max = 25 << 20;
     tk_put(s, CTL_STORE_JOBS, obj, 0);
-    assert_true(ctl_entry_at_hand(ctl_store_entry(s, "ns", "x")));
+    assert_true(ctl_entry_is_cached(ctl_store_entry(s, "ns", "x")));
 }
 
 /* What is known of them stays. */
 static void texts_have_a_bound_and_jobs_have_not(void **state) {
     struct ctl_store *s = *state;
-    s->shelf.max = 4096;
+    s->text_lru.max = 4096;
     for (int i = 0; i < 200; i++) {
         char name[16];
         (void)snprintf(name, sizeof(name), "j%d", i);
         put(s, CTL_STORE_JOBS, name, i + 1, NULL, 0);
-        assert_in_range(s->shelf.texts, 0, 4096);
+        assert_in_range(s->text_lru.texts, 0, 4096);
     }
     assert_int_equal(s->n_jobs, 200);
-    assert_in_range(s->shelf.n, 5, 100);
-    assert_false(ctl_entry_at_hand(ctl_store_entry(s, "ns", "j0")));
-    assert_true(ctl_entry_at_hand(ctl_store_entry(s, "ns", "j199")));
+    assert_in_range(s->text_lru.n, 5, 100);
+    assert_false(ctl_entry_is_cached(ctl_store_entry(s, "ns", "j0")));
+    assert_true(ctl_entry_is_cached(ctl_store_entry(s, "ns", "j199")));
     size_t before = changes;
     put(s, CTL_STORE_JOBS, "j0", 500, NULL, 0);
     assert_int_equal(changes, before + 1);
-    assert_true(ctl_entry_at_hand(ctl_store_entry(s, "ns", "j0")));
+    assert_true(ctl_entry_is_cached(ctl_store_entry(s, "ns", "j0")));
 }
 
 /* For paddlejob_oldest_waiting_seconds. */

@@ -76,8 +76,8 @@ struct kube_op *ctl_sweep_send(const struct ctl_sweep *sweep, size_t part,
     CO_AUTOFREE char *selector = ctl_sweep_selector(sweep, part, job->uid);
     CO_AUTOJSON json_t *options = kube_delete_options(NULL, false);
     struct kube_req req = kube_req_for(KUBE_DELETECOLLECTION, pods, e->ns, NULL, done, arg);
-    req.lane = KUBE_LANE_WORK;
-    req.flow = e->born;
+    req.class = KUBE_CLASS_WORK;
+    req.flow = e->serial;
     req.params[0] = (struct kube_param){"labelSelector", selector};
     req.params[1] = (struct kube_param){"limit", MOST};
     req.body = options;

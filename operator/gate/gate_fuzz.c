@@ -1,4 +1,4 @@
-/* A list of addresses, a NUL, and what came from the one that was asked: no verdict but by a status
+/* A list of addresses, a NUL, and what came from the one that was asked: no answer but by a status
  * line, no reason that breaks a line, no size beyond the buffer. */
 int gate_main(int argc, char **argv);
 #define main gate_main

@@ -1,4 +1,4 @@
-/* Starts requests as their lanes allow, parses and reports their answers.  op.c has the queues,
+/* Starts requests as their classes allow, parses and reports their answers.  op.c has the queues,
  * request.c builds requests, transport.c sends them. */
 #include "operator/kube/client.h"
 
@@ -60,28 +60,28 @@ static void report_failure(struct kube_op *op, const struct co_err *err) {
     report_reply(op, copy.code, &reply, &copy, 0);
 }
 
-/* Handles a 429 (the server is overloaded): the lane pauses for Retry-After and then has half of
+/* Handles a 429 (the server is overloaded): the class pauses for Retry-After and then has half of
  * its concurrency, which grows by one with every success.  True: the request is to be repeated. */
 static bool sent_back(struct kube_op *op, const struct kube_xfer_result *r) {
-    struct kube_lane_queue *lane = &op->c->lanes[op->lane];
-    if (r->status >= 200 && r->status < 300 && lane->allowed < lane->limit) {
-        lane->allowed++;
+    struct kube_class_queue *class = &op->c->classes[op->class];
+    if (r->status >= 200 && r->status < 300 && class->allowed < class->limit) {
+        class->allowed++;
     }
     /* A 429 of an admission webhook says nothing about the API server. */
     bool patience = r->status == 429 && kube_status_code(429, "", r->text) == CO_UNAVAILABLE;
-    if (!patience || op->lane == KUBE_LANE_LIST || op->lane == KUBE_LANE_STREAM) {
+    if (!patience || op->class == KUBE_CLASS_LIST || op->class == KUBE_CLASS_STREAM) {
         return false;
     }
     int64_t now = co_loop_now(op->c->loop);
     int64_t ms = r->retry_after_ms < 0 ? RETRY_MS : r->retry_after_ms;
-    if (op->lane == KUBE_LANE_LEASE && ms > RETRY_MS) {
+    if (op->class == KUBE_CLASS_LEASE && ms > RETRY_MS) {
         ms = RETRY_MS; /* servers ask for up to 32 s, but the lease is lost after 10 s */
     }
     int64_t until = now + (ms > RETRY_MIN_MS ? ms : RETRY_MIN_MS);
-    if (now >= lane->paused_until) { /* halve only once for all 429s that come together */
-        lane->allowed = lane->allowed > 1 ? lane->allowed / 2 : 1;
+    if (now >= class->paused_until) { /* halve only once for all 429s that come together */
+        class->allowed = class->allowed > 1 ? class->allowed / 2 : 1;
     }
-    lane->paused_until = until > lane->paused_until ? until : lane->paused_until;
+    class->paused_until = until > class->paused_until ? until : class->paused_until;
     return !op->deadline || until < op->deadline;
 }
 
@@ -101,7 +101,7 @@ static int read_answer(const struct kube_op *op, const struct kube_xfer_result *
     bool good = r->status < 300;
     bool tree = good && op->answer == KUBE_TREE;
     struct co_jdoc doc = {.text = NULL};
-    if (!r->len || (good && (op->answer == KUBE_TEXT || op->lane == KUBE_LANE_STREAM))) {
+    if (!r->len || (good && (op->answer == KUBE_TEXT || op->class == KUBE_CLASS_STREAM))) {
         return 0;
     }
     if (!op->proto || !kube_proto_is(r->text, r->len)) {
@@ -193,8 +193,8 @@ static void start_request(struct kube_op *op, const struct kube_cred_view *cred)
         .body_len = op->body_len,
         .timeout_ms = op->deadline ? op->deadline - now : 0,
         .silence_ms = op->silence_ms,
-        .reply_max = op->lane == KUBE_LANE_STREAM ? ERROR_REPLY_MAX : c->opts.reply_max,
-        .stream = op->lane == KUBE_LANE_STREAM,
+        .reply_max = op->class == KUBE_CLASS_STREAM ? ERROR_REPLY_MAX : c->opts.reply_max,
+        .stream = op->class == KUBE_CLASS_STREAM,
         .data = kube_data,
         .done = kube_answered,
         .arg = op,
@@ -210,8 +210,8 @@ static void start_request(struct kube_op *op, const struct kube_cred_view *cred)
 }
 
 /* False: the credential is pending; pump_soon will run. */
-static bool start_next(struct kube_client *c, struct kube_lane_queue *lane) {
-    struct kube_op *op = kube_op_next(lane);
+static bool start_next(struct kube_client *c, struct kube_class_queue *class) {
+    struct kube_op *op = kube_op_next(class);
     struct kube_cred_view view = {0};
     struct co_err err = {0};
     bool pending;
@@ -234,13 +234,13 @@ static void start_waiting(struct kube_client *c) {
     int64_t resume = INT64_MAX;
     bool going = true;
     for (size_t i = 0; i < KUBE_ALL_LANES && going; i++) {
-        struct kube_lane_queue *lane = &c->lanes[i];
-        if (lane->waiting && now < lane->paused_until) {
-            resume = lane->paused_until < resume ? lane->paused_until : resume;
+        struct kube_class_queue *class = &c->classes[i];
+        if (class->waiting && now < class->paused_until) {
+            resume = class->paused_until < resume ? class->paused_until : resume;
             continue;
         }
-        while (going && lane->waiting && lane->flying < lane->allowed) {
-            going = start_next(c, lane);
+        while (going && class->waiting && class->flying < class->allowed) {
+            going = start_next(c, class);
         }
     }
     if (resume < INT64_MAX) {
@@ -293,7 +293,7 @@ static void on_tick(void *arg) {
     struct kube_client *c = arg;
     int64_t now = co_loop_now(c->loop);
     for (size_t i = 0; i < KUBE_ALL_LANES; i++) {
-        co_index_each(&c->lanes[i].tenants, fail_late_of, &now);
+        co_index_each(&c->classes[i].tenants, fail_late_of, &now);
     }
     if (c->waiting) {
         co_timer_start(c->tick, KUBE_TICK_MS);
@@ -301,12 +301,12 @@ static void on_tick(void *arg) {
 }
 
 struct kube_op *kube_do(struct kube_client *c, const struct kube_req *req) {
-    return kube_op_new(c, req, (int)req->lane, NULL);
+    return kube_op_new(c, req, (int)req->class, NULL);
 }
 
 struct kube_op *kube_stream(struct kube_client *c, const struct kube_req *req,
     void (*data)(void *arg, const char *data, size_t len)) {
-    return kube_op_new(c, req, KUBE_LANE_STREAM, data);
+    return kube_op_new(c, req, KUBE_CLASS_STREAM, data);
 }
 
 void kube_cancel(struct kube_op *op) {
@@ -320,12 +320,12 @@ void kube_cancel(struct kube_op *op) {
 int kube_client_new(struct co_loop *loop, struct kube_config *config_own,
     const struct kube_client_opts *opts, struct kube_client **ret, struct co_err *err) {
     static const int limits[KUBE_ALL_LANES] = {
-        [KUBE_LANE_WORK] = 64,
-        [KUBE_LANE_STATUS] = 16,
-        [KUBE_LANE_EVENTS] = 8,
-        [KUBE_LANE_LEASE] = 2,
-        [KUBE_LANE_LIST] = 4,
-        [KUBE_LANE_STREAM] = KUBE_STREAMS_MAX,
+        [KUBE_CLASS_WORK] = 64,
+        [KUBE_CLASS_STATUS] = 16,
+        [KUBE_CLASS_EVENTS] = 8,
+        [KUBE_CLASS_LEASE] = 2,
+        [KUBE_CLASS_LIST] = 4,
+        [KUBE_CLASS_STREAM] = KUBE_STREAMS_MAX,
     };
     CO_AUTOFREE char *agent = co_xasprintf("paddle-operator/%s", co_version);
     struct kube_client *c = co_xcalloc(1, sizeof(*c));
@@ -336,8 +336,8 @@ int kube_client_new(struct co_loop *loop, struct kube_config *config_own,
     c->opts.queue_max_bytes = c->opts.queue_max_bytes ? c->opts.queue_max_bytes : QUEUE_MAX_BYTES;
     c->opts.reply_max = c->opts.reply_max ? c->opts.reply_max : REPLY_MAX;
     for (size_t i = 0; i < KUBE_ALL_LANES; i++) {
-        int wanted = i < KUBE_LANES ? c->opts.lane_limit[i] : 0;
-        c->lanes[i].limit = c->lanes[i].allowed = wanted > 0 ? wanted : limits[i];
+        int wanted = i < KUBE_CLASSES ? c->opts.lane_limit[i] : 0;
+        c->classes[i].limit = c->classes[i].allowed = wanted > 0 ? wanted : limits[i];
     }
     c->soon = co_timer_new(loop, pump_requests, c);
     c->tick = co_timer_new(loop, on_tick, c);
@@ -361,7 +361,7 @@ void kube_client_free(struct kube_client *c) {
     c->drained = NULL;
     kube_op_free_all(c);
     for (size_t i = 0; i < KUBE_ALL_LANES; i++) {
-        co_index_done(&c->lanes[i].tenants);
+        co_index_done(&c->classes[i].tenants);
     }
     kube_transport_free(c->transport);
     kube_cred_free(c->cred);
@@ -398,7 +398,7 @@ size_t kube_client_pending(const struct kube_client *c) {
     return c->waiting + c->n_flying + c->n_failed - c->n_streams;
 }
 
-size_t kube_client_pending_of(const struct kube_client *c, enum kube_lane lane, const char *ns) {
-    const struct kube_tenant *t = kube_op_tenant(&c->lanes[lane], ns);
+size_t kube_client_pending_of(const struct kube_client *c, enum kube_class class, const char *ns) {
+    const struct kube_tenant *t = kube_op_tenant(&c->classes[class], ns);
     return t ? t->ops : 0;
 }

@@ -1,9 +1,9 @@
 /* The client of the Kubernetes API: asynchronous requests, multiplexed over few HTTP/2 connections.
  *
- * Requests are queued in lanes with limits of their own, so that a burst of creates delays neither
- * status writes nor the lease.  The client knows verbs, paths and Status errors, but no kinds:
- * group, version and plural are parameters.  Owned by the loop's thread; nothing here blocks.  A
- * callback runs exactly once, never inside the call that started the request. */
+ * Requests are queued in classes with limits of their own, so that a burst of creates delays
+ * neither status writes nor the lease.  The client knows verbs, paths and Status errors, but no
+ * kinds: group, version and plural are parameters.  Owned by the loop's thread; nothing here
+ * blocks.  A callback runs exactly once, never inside the call that started the request. */
 #pragma once
 
 #include "common/json.h"
@@ -36,14 +36,14 @@ enum kube_verb {
 };
 const char *kube_verb_name(enum kube_verb v); /* "get", ... as in RBAC */
 
-/* Each lane has its own limit of requests in flight and queues the rest. */
-enum kube_lane {
-    KUBE_LANE_WORK,   /* pods, services, configmaps */
-    KUBE_LANE_STATUS, /* status writes */
-    KUBE_LANE_EVENTS, /* events: droppable */
-    KUBE_LANE_LEASE,  /* leader election: never waits for the others */
-    KUBE_LANE_LIST,   /* the lists of watches */
-    KUBE_LANES,
+/* Each class has its own limit of requests in flight and queues the rest. */
+enum kube_class {
+    KUBE_CLASS_WORK,   /* pods, services, configmaps */
+    KUBE_CLASS_STATUS, /* status writes */
+    KUBE_CLASS_EVENTS, /* events: droppable */
+    KUBE_CLASS_LEASE,  /* leader election: never waits for the others */
+    KUBE_CLASS_LIST,   /* the lists of watches */
+    KUBE_CLASSES,
 };
 
 struct kube_reply {
@@ -95,7 +95,7 @@ enum kube_answer {
 /* Everything in it is borrowed for the duration of kube_do only. */
 struct kube_req {
     enum kube_verb verb;
-    enum kube_lane lane;
+    enum kube_class class;
     const struct kube_type *type;
     const char *ns;                        /* NULL: all namespaces, or a cluster-scoped object */
     const char *name;                      /* NULL for create, list, deletecollection */
@@ -105,7 +105,7 @@ struct kube_req {
     json_t *body;                          /* serialised before kube_do returns; or NULL */
     int64_t deadline_ms;                   /* from now, queueing included; 0: 30 s */
     int64_t silence_ms; /* CO_TIMEOUT after so long without a byte; 0: no such limit */
-    uint64_t flow;      /* namespaces in a lane are served round-robin, and so are the flows of
+    uint64_t flow;      /* namespaces in a class are served round-robin, and so are the flows of
                            a namespace: a job with many requests does not starve the others */
     bool metadata_only; /* ask for PartialObjectMetadata instead of whole objects */
     enum kube_answer answer;
@@ -126,13 +126,13 @@ struct kube_sample {
 };
 
 struct kube_client_opts {
-    const char *user_agent;     /* NULL: "paddle-operator/<version>" */
-    int lane_limit[KUBE_LANES]; /* in flight; 0: 64, 16, 8, 2, 4 */
-    size_t queue_max;           /* waiting requests a lane; 0: 65536 */
-    size_t queue_max_bytes;     /* bodies of all requests; 0: 128 MiB */
-    size_t reply_max;           /* bytes of one answer; 0: 64 MiB */
-    bool json_only;             /* never ask for protobuf */
-    bool at_once;               /* read bursts without batching: for measurements of latency */
+    const char *user_agent;       /* NULL: "paddle-operator/<version>" */
+    int lane_limit[KUBE_CLASSES]; /* in flight; 0: 64, 16, 8, 2, 4 */
+    size_t queue_max;             /* waiting requests a class; 0: 65536 */
+    size_t queue_max_bytes;       /* bodies of all requests; 0: 128 MiB */
+    size_t reply_max;             /* bytes of one answer; 0: 64 MiB */
+    bool json_only;               /* never ask for protobuf */
+    bool at_once;                 /* read bursts without batching: for measurements of latency */
     void (*sample)(void *arg, const struct kube_sample *s); /* or NULL */
     void *sample_arg;
 };
@@ -149,7 +149,7 @@ void kube_client_free(struct kube_client *c);
 CO_DEFINE_CLEANUP(struct kube_client *, kube_client_free)
 
 /* Starts or queues a request.  Invalid arguments are reported through the callback, too.
- * A 429 lowers the lane's concurrency; the request is sent again after Retry-After, as long as its
+ * A 429 lowers the class's concurrency; the request is sent again after Retry-After, as long as its
  * deadline allows.  Lists are not repeated here, as their watch does that.  Lease requests wait for
  * one second at most: they are few, and a late renewal loses the lease. */
 struct kube_op *kube_do(struct kube_client *c, const struct kube_req *req);
@@ -162,12 +162,12 @@ void kube_client_drain(struct kube_client *c, void (*done)(void *arg), void *arg
 size_t kube_client_pending(const struct kube_client *c); /* queued and in flight */
 /* Bytes of the bodies of all requests without an answer: most of the memory in a burst. */
 size_t kube_client_bytes(const struct kube_client *c);
-/* Requests of a namespace in a lane that have no answer yet. */
-size_t kube_client_pending_of(const struct kube_client *c, enum kube_lane lane, const char *ns);
+/* Requests of a namespace in a class that have no answer yet. */
+size_t kube_client_pending_of(const struct kube_client *c, enum kube_class class, const char *ns);
 /* Frees memory that is kept only to make bursts of requests faster. */
 void kube_client_shrink(struct kube_client *c);
 
-/* Fills verb, type, ns, name, done, arg and a lane (LIST for lists, else WORK); the rest is
+/* Fills verb, type, ns, name, done, arg and a class (LIST for lists, else WORK); the rest is
  * zero. */
 struct kube_req kube_req_for(enum kube_verb verb, const struct kube_type *type, const char *ns,
     const char *name, kube_done_fn done, void *arg);

@@ -102,9 +102,9 @@ static void until_served(struct world *w, size_t n) {
     assert_int_equal(w->server.served, n);
 }
 
-static struct kube_op *send_name(struct world *w, enum kube_lane lane, const char *name) {
+static struct kube_op *send_name(struct world *w, enum kube_class class, const char *name) {
     struct kube_req req = kube_req_for(KUBE_GET, &pods, "d", name, on_done, w);
-    req.lane = lane;
+    req.class = class;
     return kube_do(w->client, &req);
 }
 
@@ -158,7 +158,7 @@ static void test_a_refusal_carries_the_servers_words(void **state) {
         "{\"kind\":\"Status\",\"reason\":\"AlreadyExists\",\"message\":\"pods x exists\","
         "\"details\":{\"retryAfterSeconds\":2}}"}};
     begin(w, steps, 1);
-    (void)send_name(w, KUBE_LANE_WORK, "x");
+    (void)send_name(w, KUBE_CLASS_WORK, "x");
     until_calls(w, 1);
     assert_int_equal(w->code, CO_EXISTS);
     assert_int_equal(w->status, 409);
@@ -188,7 +188,7 @@ static void test_what_is_no_answer_of_an_api_server(void **state) {
         struct world *w = s;
         w->opts.reply_max = 40;
         begin(w, &rows[i].step, 1);
-        (void)send_name(w, KUBE_LANE_WORK, "x");
+        (void)send_name(w, KUBE_CLASS_WORK, "x");
         until_calls(w, 1);
         assert_int_equal(w->code, rows[i].code);
         assert_true(w->error[0]);
@@ -199,7 +199,7 @@ static void test_what_is_no_answer_of_an_api_server(void **state) {
 static void test_wrong_arguments_come_back_through_the_callback(void **state) {
     struct world *w = *state;
     begin(w, NULL, 0);
-    (void)send_name(w, KUBE_LANE_WORK, "..");
+    (void)send_name(w, KUBE_CLASS_WORK, "..");
     assert_int_equal(w->calls, 0);
     until_calls(w, 1);
     assert_int_equal(w->code, CO_INVALID);
@@ -211,7 +211,7 @@ static void test_nobody_listens(void **state) {
     struct world *w = *state;
     fake_stop(&w->server);
     begin(w, NULL, 0);
-    (void)send_name(w, KUBE_LANE_WORK, "x");
+    (void)send_name(w, KUBE_CLASS_WORK, "x");
     until_calls(w, 1);
     assert_int_equal(w->code, CO_UNAVAILABLE);
     assert_int_equal(w->status, 0);
@@ -221,11 +221,11 @@ static void test_nobody_listens(void **state) {
 static void test_a_deadline_holds_in_the_queue(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"/pods/a ", 0, NULL, FAKE_HOLD}};
-    w->opts.lane_limit[KUBE_LANE_WORK] = 1;
+    w->opts.lane_limit[KUBE_CLASS_WORK] = 1;
     begin(w, steps, CO_ARRAY_LEN(steps));
     struct kube_req b = kube_req_for(KUBE_GET, &pods, "d", "b", on_done, w);
     b.deadline_ms = 20;
-    (void)send_name(w, KUBE_LANE_WORK, "a");
+    (void)send_name(w, KUBE_CLASS_WORK, "a");
     until_served(w, 1);
     (void)kube_do(w->client, &b);
     until_calls(w, 1);
@@ -246,7 +246,7 @@ static void test_a_deadline_holds_on_the_wire(void **state) {
     assert_int_equal(w->code, CO_TIMEOUT);
     assert_non_null(strstr(w->error, "get pods d/a"));
     /* What swallowed a request without a word is not trusted with the next. */
-    (void)send_name(w, KUBE_LANE_WORK, "c");
+    (void)send_name(w, KUBE_CLASS_WORK, "c");
     until_calls(w, 2);
     assert_int_equal(w->code, 0);
     assert_int_equal(w->server.n_connections, 2);
@@ -257,13 +257,13 @@ static void test_lanes_have_budgets_of_their_own(void **state) {
     static const struct fake_step steps[] = {{"/work", 0, NULL, FAKE_HOLD},
         {"/work", 0, NULL, FAKE_HOLD}, {"/status", 200, "{}"}, {"/work", 200, "{}"}};
     struct kube_op *work[5];
-    w->opts.lane_limit[KUBE_LANE_WORK] = 2;
+    w->opts.lane_limit[KUBE_CLASS_WORK] = 2;
     begin(w, steps, CO_ARRAY_LEN(steps));
     for (size_t i = 0; i < CO_ARRAY_LEN(work); i++) {
-        work[i] = send_name(w, KUBE_LANE_WORK, "work");
+        work[i] = send_name(w, KUBE_CLASS_WORK, "work");
     }
     until_served(w, 2);
-    (void)send_name(w, KUBE_LANE_STATUS, "status");
+    (void)send_name(w, KUBE_CLASS_STATUS, "status");
     until_calls(w, 1);
     assert_int_equal(w->server.served, 3);
     assert_int_equal(kube_client_pending(w->client), 5);
@@ -288,7 +288,7 @@ static void test_flows_take_turns(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
         {"/big", 200, "{}"}, {"/small", 200, "{}"}, {"/big", 200, "{}"}, {"/big", 200, "{}"}};
-    w->opts.lane_limit[KUBE_LANE_WORK] = 1;
+    w->opts.lane_limit[KUBE_CLASS_WORK] = 1;
     begin(w, steps, CO_ARRAY_LEN(steps));
     for (size_t i = 0; i < 4; i++) {
         struct kube_req req =
@@ -310,7 +310,7 @@ static void test_namespaces_take_turns_whatever_their_flows(void **state) {
         uint64_t flow;
     } sent[] = {
         {"big", "a", 7}, {"big", "b", 7}, {"big", "c", 8}, {"small", "x", 7}, {"small", "y", 7}};
-    w->opts.lane_limit[KUBE_LANE_WORK] = 1;
+    w->opts.lane_limit[KUBE_CLASS_WORK] = 1;
     begin(w, steps, CO_ARRAY_LEN(steps));
     for (size_t i = 0; i < CO_ARRAY_LEN(sent); i++) {
         struct kube_req req = kube_req_for(KUBE_GET, &pods, sent[i].ns, sent[i].name, on_done, w);
@@ -326,17 +326,17 @@ static void test_a_429_is_waited_out(void **state) {
     static const struct fake_step steps[] = {{"/pods/", 429, "{}", FAKE_KEEP, "Retry-After: 1\r\n"},
         {"/pods/", 429, "{}", FAKE_KEEP, "Retry-After: 1\r\n"}, {"/status ", 200, "{}"},
         {"/pods/", 200, "{}"}, {"/pods/", 200, "{}"}};
-    w->opts.lane_limit[KUBE_LANE_WORK] = 2;
+    w->opts.lane_limit[KUBE_CLASS_WORK] = 2;
     begin(w, steps, CO_ARRAY_LEN(steps));
-    (void)send_name(w, KUBE_LANE_WORK, "a");
-    (void)send_name(w, KUBE_LANE_WORK, "b");
+    (void)send_name(w, KUBE_CLASS_WORK, "a");
+    (void)send_name(w, KUBE_CLASS_WORK, "b");
     while (w->samples < 2 && !w->late) {
         co_loop_turn(w->loop);
     }
     assert_int_equal(w->sample.status, 429);
     assert_int_equal(w->calls, 0);
-    /* The other lanes go on, and this one comes back one at a time. */
-    (void)send_name(w, KUBE_LANE_STATUS, "status");
+    /* The other classes go on, and this one comes back one at a time. */
+    (void)send_name(w, KUBE_CLASS_STATUS, "status");
     until_calls(w, 1);
     assert_int_equal(w->server.served, 3);
     until_calls(w, 3);
@@ -365,7 +365,7 @@ static void test_a_lease_waits_for_a_second_whatever_a_429_asks_for(void **state
         {NULL, 429, "{}", FAKE_KEEP, "Retry-After: 32\r\n"}, {NULL, 200, "{}"}};
     begin(w, steps, CO_ARRAY_LEN(steps));
     struct kube_req req = kube_req_for(KUBE_GET, &pods, "d", "a", on_done, w);
-    req.lane = KUBE_LANE_LEASE;
+    req.class = KUBE_CLASS_LEASE;
     req.deadline_ms = 5000;
     (void)kube_do(w->client, &req);
     until_calls(w, 1);
@@ -383,10 +383,10 @@ static void test_a_webhooks_429_is_an_answer(void **state) {
             FAKE_KEEP, "Retry-After: 3600\r\n"},
         {NULL, 200, "{}"}};
     begin(w, steps, 2);
-    (void)send_name(w, KUBE_LANE_WORK, "x");
+    (void)send_name(w, KUBE_CLASS_WORK, "x");
     until_calls(w, 1);
     assert_int_equal(w->code, CO_NORESOURCE);
-    (void)send_name(w, KUBE_LANE_WORK, "y");
+    (void)send_name(w, KUBE_CLASS_WORK, "y");
     until_calls(w, 2);
     assert_int_equal(w->code, 0);
 }
@@ -394,13 +394,13 @@ static void test_a_webhooks_429_is_an_answer(void **state) {
 static void test_a_queue_has_a_maximum(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{NULL, 0, NULL, FAKE_HOLD}};
-    w->opts.lane_limit[KUBE_LANE_WORK] = 1;
+    w->opts.lane_limit[KUBE_CLASS_WORK] = 1;
     w->opts.queue_max = 2;
     begin(w, steps, 1);
-    (void)send_name(w, KUBE_LANE_WORK, "a");
+    (void)send_name(w, KUBE_CLASS_WORK, "a");
     until_served(w, 1);
     for (size_t i = 0; i < 3; i++) {
-        (void)send_name(w, KUBE_LANE_WORK, "b");
+        (void)send_name(w, KUBE_CLASS_WORK, "b");
     }
     until_calls(w, 1);
     assert_int_equal(w->code, CO_NORESOURCE);
@@ -417,13 +417,13 @@ static void test_a_token_file_is_read_again_when_it_is_refused(void **state) {
     assert_int_equal(co_file_write(path, "one\n", 4, 0600, NULL), 0);
     w->cfg->token_file = co_xstrdup(path);
     begin(w, steps, CO_ARRAY_LEN(steps));
-    (void)send_name(w, KUBE_LANE_WORK, "x");
+    (void)send_name(w, KUBE_CLASS_WORK, "x");
     until_calls(w, 1);
     assert_int_equal(co_file_write(path, "two\n", 4, 0600, NULL), 0);
-    (void)send_name(w, KUBE_LANE_WORK, "x");
+    (void)send_name(w, KUBE_CLASS_WORK, "x");
     until_calls(w, 2);
     assert_int_equal(w->code, 0);
-    (void)send_name(w, KUBE_LANE_WORK, "x");
+    (void)send_name(w, KUBE_CLASS_WORK, "x");
     until_calls(w, 3);
     assert_int_equal(w->code, CO_PERMISSION);
     assert_int_equal(w->server.served, 5);
@@ -437,7 +437,7 @@ static void test_name_and_password(void **state) {
     w->cfg->username = co_xstrdup("u");
     w->cfg->password = co_xstrdup("p:q");
     begin(w, steps, 1);
-    (void)send_name(w, KUBE_LANE_WORK, "x");
+    (void)send_name(w, KUBE_CLASS_WORK, "x");
     until_calls(w, 1);
     assert_false(w->server.wrong);
 }
@@ -452,8 +452,8 @@ static void test_requests_fail_with_their_credential(void **state) {
     e->api_version = co_xstrdup("client.authentication.k8s.io/v1");
     w->cfg->exec = e;
     begin(w, NULL, 0);
-    (void)send_name(w, KUBE_LANE_WORK, "x");
-    (void)send_name(w, KUBE_LANE_LEASE, "y");
+    (void)send_name(w, KUBE_CLASS_WORK, "x");
+    (void)send_name(w, KUBE_CLASS_LEASE, "y");
     until_calls(w, 2);
     assert_int_equal(w->code, CO_PERMISSION);
     assert_non_null(strstr(w->error, "no-such-credential-plugin"));
@@ -475,12 +475,12 @@ static void test_a_plugin_is_asked_once_for_many_requests(void **state) {
     e->api_version = co_xstrdup("client.authentication.k8s.io/v1");
     w->cfg->exec = e;
     begin(w, steps, CO_ARRAY_LEN(steps));
-    (void)send_name(w, KUBE_LANE_WORK, "x");
-    (void)send_name(w, KUBE_LANE_STATUS, "y");
+    (void)send_name(w, KUBE_CLASS_WORK, "x");
+    (void)send_name(w, KUBE_CLASS_STATUS, "y");
     until_calls(w, 2);
     assert_int_equal(w->code, 0);
     /* Refused right after it was made: a plugin is not run in a circle. */
-    (void)send_name(w, KUBE_LANE_STATUS, "y");
+    (void)send_name(w, KUBE_CLASS_STATUS, "y");
     until_calls(w, 3);
     assert_int_equal(w->code, CO_PERMISSION);
     assert_false(w->server.wrong);
@@ -489,12 +489,12 @@ static void test_a_plugin_is_asked_once_for_many_requests(void **state) {
 static void test_freeing_cancels(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{NULL, 0, NULL, FAKE_HOLD}};
-    w->opts.lane_limit[KUBE_LANE_WORK] = 1;
+    w->opts.lane_limit[KUBE_CLASS_WORK] = 1;
     begin(w, steps, 1);
-    (void)send_name(w, KUBE_LANE_WORK, "flying");
-    (void)send_name(w, KUBE_LANE_WORK, "waiting");
+    (void)send_name(w, KUBE_CLASS_WORK, "flying");
+    (void)send_name(w, KUBE_CLASS_WORK, "waiting");
     until_served(w, 1);
-    (void)send_name(w, KUBE_LANE_WORK, "..");
+    (void)send_name(w, KUBE_CLASS_WORK, "..");
     kube_client_free(co_steal_ptr(w->client));
     co_loop_turn(w->loop);
     assert_int_equal(w->calls, 0);

@@ -30,50 +30,50 @@ static void list_remove(struct kube_op_list *l, struct kube_op *op) {
 
 /* ---- namespaces ---- */
 
-struct kube_tenant *kube_op_tenant(const struct kube_lane_queue *lane, const char *ns) {
+struct kube_tenant *kube_op_tenant(const struct kube_class_queue *class, const char *ns) {
     const char *name = ns ? ns : "";
-    struct co_link *l = co_index_first(&lane->tenants, co_hash_str(name));
+    struct co_link *l = co_index_first(&class->tenants, co_hash_str(name));
     while (l && strcmp(((struct kube_tenant *)l)->ns, name) != 0) {
         l = co_index_next(l);
     }
     return (struct kube_tenant *)l;
 }
 
-struct kube_tenant *kube_op_tenant_need(struct kube_lane_queue *lane, const char *ns) {
-    struct kube_tenant *t = kube_op_tenant(lane, ns);
+struct kube_tenant *kube_op_tenant_need(struct kube_class_queue *class, const char *ns) {
+    struct kube_tenant *t = kube_op_tenant(class, ns);
     if (!t) {
         const char *name = ns ? ns : "";
         size_t size = strlen(name) + 1;
         t = co_xcalloc(1, sizeof(*t) + size);
         memcpy(t->ns, name, size);
-        co_index_add(&lane->tenants, &t->link, co_hash_str(name));
+        co_index_add(&class->tenants, &t->link, co_hash_str(name));
     }
     t->ops++;
     return t;
 }
 
-static void tenant_release(struct kube_lane_queue *lane, struct kube_tenant *t) {
+static void tenant_release(struct kube_class_queue *class, struct kube_tenant *t) {
     if (--t->ops == 0) {
-        co_index_remove(&lane->tenants, &t->link);
+        co_index_remove(&class->tenants, &t->link);
         free(t);
     }
 }
 
 /* Adds the tenant at the end: it is served after all others. */
-static void ring_add(struct kube_lane_queue *lane, struct kube_tenant *t) {
-    struct kube_tenant *next = lane->turn ? lane->turn : t;
-    struct kube_tenant *prev = lane->turn ? next->prev : t;
+static void ring_add(struct kube_class_queue *class, struct kube_tenant *t) {
+    struct kube_tenant *next = class->turn ? class->turn : t;
+    struct kube_tenant *prev = class->turn ? next->prev : t;
     t->next = next;
     t->prev = prev;
     prev->next = next->prev = t;
-    lane->turn = next;
+    class->turn = next;
 }
 
-static void ring_remove(struct kube_lane_queue *lane, struct kube_tenant *t) {
+static void ring_remove(struct kube_class_queue *class, struct kube_tenant *t) {
     t->prev->next = t->next;
     t->next->prev = t->prev;
-    if (lane->turn == t) {
-        lane->turn = t->next == t ? NULL : t->next;
+    if (class->turn == t) {
+        class->turn = t->next == t ? NULL : t->next;
     }
 }
 
@@ -81,19 +81,19 @@ static void ring_remove(struct kube_lane_queue *lane, struct kube_tenant *t) {
 
 static void state_leave(struct kube_op *op) {
     struct kube_client *c = op->c;
-    struct kube_lane_queue *lane = &c->lanes[op->lane];
+    struct kube_class_queue *class = &c->classes[op->class];
     switch (op->state) {
     case KUBE_OP_WAITING:
         list_remove(&op->tenant->flows[op->flow], op);
-        lane->waiting--;
+        class->waiting--;
         c->waiting--;
         if (--op->tenant->waiting == 0) {
-            ring_remove(lane, op->tenant);
+            ring_remove(class, op->tenant);
         }
         break;
     case KUBE_OP_FLYING:
         list_remove(&c->flying, op);
-        lane->flying--;
+        class->flying--;
         c->n_flying--;
         break;
     case KUBE_OP_FAILED:
@@ -107,15 +107,15 @@ static void state_leave(struct kube_op *op) {
 
 void kube_op_enter(struct kube_op *op, enum kube_op_state state) {
     struct kube_client *c = op->c;
-    struct kube_lane_queue *lane = &c->lanes[op->lane];
+    struct kube_class_queue *class = &c->classes[op->class];
     op->state = state;
     switch (state) {
     case KUBE_OP_WAITING:
         list_add(&op->tenant->flows[op->flow], op);
         if (op->tenant->waiting++ == 0) {
-            ring_add(lane, op->tenant);
+            ring_add(class, op->tenant);
         }
-        lane->waiting++;
+        class->waiting++;
         c->waiting++;
         if (!co_timer_armed(c->tick)) {
             co_timer_start(c->tick, KUBE_TICK_MS);
@@ -123,7 +123,7 @@ void kube_op_enter(struct kube_op *op, enum kube_op_state state) {
         break;
     case KUBE_OP_FLYING:
         list_add(&c->flying, op);
-        lane->flying++;
+        class->flying++;
         c->n_flying++;
         break;
     case KUBE_OP_FAILED:
@@ -147,9 +147,9 @@ void kube_op_free(struct kube_op *op) {
     struct kube_client *c = op->c;
     kube_xfer_cancel(op->xfer);
     state_leave(op);
-    c->n_streams -= op->lane == KUBE_LANE_STREAM;
+    c->n_streams -= op->class == KUBE_CLASS_STREAM;
     c->bytes -= op->body_len;
-    tenant_release(&c->lanes[op->lane], op->tenant);
+    tenant_release(&c->classes[op->class], op->tenant);
     /* Another request may start now, or the drain may be complete. */
     if (c->waiting || c->drained) {
         co_timer_start(c->soon, 0);
@@ -181,12 +181,12 @@ struct kube_op *kube_op_take_failed(struct kube_client *c) {
 }
 
 /* Namespaces are served round-robin, and so are the flows of each. */
-struct kube_op *kube_op_next(struct kube_lane_queue *lane) {
-    struct kube_tenant *t = lane->turn;
+struct kube_op *kube_op_next(struct kube_class_queue *class) {
+    struct kube_tenant *t = class->turn;
     if (!t) {
         return NULL;
     }
-    lane->turn = t->next;
+    class->turn = t->next;
     while (!t->flows[t->turn].first) {
         t->turn = (t->turn + 1) % KUBE_FLOWS;
     }
@@ -208,7 +208,7 @@ void kube_op_free_all(struct kube_client *c) {
     free_list(&c->failed);
     for (size_t i = 0; i < KUBE_ALL_LANES; i++) {
         struct kube_op *op;
-        while ((op = kube_op_next(&c->lanes[i]))) {
+        while ((op = kube_op_next(&c->classes[i]))) {
             kube_op_free(op);
         }
     }

@@ -1,6 +1,6 @@
 /* Internal to operator/kube: one request (op) from its creation to its end, and its queues.
  *
- *   client -> lane -> tenant (a namespace) -> flow -> op -> op ...
+ *   client -> class -> tenant (a namespace) -> flow -> op -> op ...
  *                     tenants in a ring       flows in turn
  *
  * op.c moves requests between lists, request.c creates them, client.c starts and ends them.
@@ -15,12 +15,12 @@
 /* Deadlines of waiting requests are checked this often. */
 enum { KUBE_TICK_MS = 500 };
 
-/* Streams use the same queues as requests, in one more lane that is practically unlimited. */
-enum { KUBE_LANE_STREAM = KUBE_LANES, KUBE_ALL_LANES, KUBE_STREAMS_MAX = 1000, KUBE_FLOWS = 64 };
+/* Streams use the same queues as requests, in one more class that is practically unlimited. */
+enum { KUBE_CLASS_STREAM = KUBE_CLASSES, KUBE_ALL_LANES, KUBE_STREAMS_MAX = 1000, KUBE_FLOWS = 64 };
 
 /* The state of an op says which list it is in.  Only enter, set_state and free change it. */
 enum kube_op_state {
-    KUBE_OP_WAITING, /* in its flow's list, until the lane or the credential allows a start */
+    KUBE_OP_WAITING, /* in its flow's list, until the class or the credential allows a start */
     KUBE_OP_FLYING,  /* in c->flying: xfer is on the wire */
     KUBE_OP_FAILED,  /* in c->failed: its callback runs on the next turn */
     KUBE_OP_LEAVING, /* in no list: being created or freed */
@@ -30,7 +30,7 @@ struct kube_op {
     struct kube_client *c;
     struct kube_op *prev, *next; /* in the list of its state */
     enum kube_op_state state;
-    int lane; /* enum kube_lane or KUBE_LANE_STREAM */
+    int class; /* enum kube_class or KUBE_CLASS_STREAM */
     struct kube_tenant *tenant;
     unsigned flow;
     enum kube_verb verb;
@@ -58,9 +58,9 @@ struct kube_op_list {
     struct kube_op *first, *last;
 };
 
-/* The requests of a namespace ("": without one) in a lane; exists as long as there are any. */
+/* The requests of a namespace ("": without one) in a class; exists as long as there are any. */
 struct kube_tenant {
-    struct co_link link;             /* in kube_lane_queue.tenants; must be first */
+    struct co_link link;             /* in kube_class_queue.tenants; must be first */
     struct kube_tenant *prev, *next; /* in the ring, while it has requests that wait */
     size_t ops;                      /* requests in any state */
     size_t waiting;
@@ -69,7 +69,7 @@ struct kube_tenant {
     char ns[];
 };
 
-struct kube_lane_queue {
+struct kube_class_queue {
     int limit, flying;
     int allowed;          /* at most limit: lowered by 429s, raised by successes */
     int64_t paused_until; /* loop time */
@@ -84,29 +84,29 @@ struct kube_client {
     struct kube_client_opts opts;
     struct kube_transport *transport;
     struct kube_cred *cred;
-    struct kube_lane_queue lanes[KUBE_ALL_LANES];
+    struct kube_class_queue classes[KUBE_ALL_LANES];
     struct kube_op_list flying, failed;
     size_t n_flying, n_failed, n_streams; /* n_streams: in any state */
     size_t waiting;
     size_t bytes;            /* of the bodies of requests in any state */
     struct co_timer *soon;   /* pump on the next turn */
     struct co_timer *tick;   /* checks the deadlines of waiting requests */
-    struct co_timer *resume; /* due at the end of a lane's pause */
+    struct co_timer *resume; /* due at the end of a class's pause */
     void (*drained)(void *arg);
     void *drained_arg;
 };
 
 /* The tenant of a namespace (NULL: of requests without one).  kube_op_tenant returns NULL when
  * it has no requests; tenant_need creates it and counts one request, until kube_op_free. */
-struct kube_tenant *kube_op_tenant(const struct kube_lane_queue *lane, const char *ns);
-struct kube_tenant *kube_op_tenant_need(struct kube_lane_queue *lane, const char *ns);
+struct kube_tenant *kube_op_tenant(const struct kube_class_queue *class, const char *ns);
+struct kube_tenant *kube_op_tenant_need(struct kube_class_queue *class, const char *ns);
 /* Puts a new op into the list of its state. */
 void kube_op_enter(struct kube_op *op, enum kube_op_state state);
 void kube_op_set_state(struct kube_op *op, enum kube_op_state state);
 /* Cancels its transfer, removes it from its list, and frees it. */
 void kube_op_free(struct kube_op *op);
-/* The next request of a lane, which stays in its queue; NULL: none waits. */
-struct kube_op *kube_op_next(struct kube_lane_queue *lane);
+/* The next request of a class, which stays in its queue; NULL: none waits. */
+struct kube_op *kube_op_next(struct kube_class_queue *class);
 /* Takes the oldest failed request out of its list; NULL: none. */
 struct kube_op *kube_op_take_failed(struct kube_client *c);
 /* The request has failed before it was sent; its callback runs on the next turn. */
@@ -114,5 +114,5 @@ void kube_op_fail(struct kube_op *op, const struct co_err *err);
 void kube_op_free_all(struct kube_client *c);
 
 /* Creates and queues a request; data: the callback of a stream, else NULL. */
-struct kube_op *kube_op_new(struct kube_client *c, const struct kube_req *req, int lane,
+struct kube_op *kube_op_new(struct kube_client *c, const struct kube_req *req, int class,
     void (*data)(void *arg, const char *data, size_t len));

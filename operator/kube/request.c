@@ -22,7 +22,7 @@ struct kube_req kube_req_for(enum kube_verb verb, const struct kube_type *type, 
     const bool lists = verb == KUBE_LIST || verb == KUBE_WATCH;
     return (struct kube_req){
         .verb = verb,
-        .lane = lists ? KUBE_LANE_LIST : KUBE_LANE_WORK,
+        .class = lists ? KUBE_CLASS_LIST : KUBE_CLASS_WORK,
         .type = type,
         .ns = ns,
         .name = name,
@@ -47,7 +47,7 @@ static int build_path(struct kube_op *op, const struct kube_req *req, struct co_
 
 static int check_room(const struct kube_op *op, struct co_err *err) {
     const struct kube_client *c = op->c;
-    if (c->lanes[op->lane].waiting >= c->opts.queue_max) {
+    if (c->classes[op->class].waiting >= c->opts.queue_max) {
         return co_err_set(
             err, CO_NORESOURCE, "request queue full: %zu requests wait", c->opts.queue_max);
     }
@@ -71,15 +71,15 @@ static void name_op(struct kube_op *op, const struct kube_req *req) {
         req->name ? req->name : "");
 }
 
-struct kube_op *kube_op_new(struct kube_client *c, const struct kube_req *req, int lane,
+struct kube_op *kube_op_new(struct kube_client *c, const struct kube_req *req, int class,
     void (*data)(void *, const char *, size_t)) {
     struct kube_op *op = co_xcalloc(1, sizeof(*op));
     int64_t now = co_loop_now(c->loop);
-    int64_t ms = req->deadline_ms || lane == KUBE_LANE_STREAM ? req->deadline_ms : DEADLINE_MS;
+    int64_t ms = req->deadline_ms || class == KUBE_CLASS_STREAM ? req->deadline_ms : DEADLINE_MS;
     *op = (struct kube_op){
         .c = c,
-        .lane = lane,
-        .tenant = kube_op_tenant_need(&c->lanes[lane], req->ns),
+        .class = class,
+        .tenant = kube_op_tenant_need(&c->classes[class], req->ns),
         .flow = (unsigned)(req->flow % KUBE_FLOWS),
         .verb = req->verb,
         .content_type =
@@ -100,7 +100,7 @@ struct kube_op *kube_op_new(struct kube_client *c, const struct kube_req *req, i
         op->body_len = strlen(op->body);
         c->bytes += op->body_len;
     }
-    c->n_streams += lane == KUBE_LANE_STREAM;
+    c->n_streams += class == KUBE_CLASS_STREAM;
     struct co_err err = {0};
     op->state = KUBE_OP_LEAVING;
     int rc = build_path(op, req, &err);

@@ -1,6 +1,6 @@
 /* Internal to operator/kube: a request whose answer has no end, for watches.
  *
- * Like kube_do, but on connections of its own, not limited by a lane, and the body of a
+ * Like kube_do, but on connections of its own, not limited by a class, and the body of a
  * successful answer is passed on as it arrives. */
 #pragma once
 

@@ -16,7 +16,7 @@ struct condition {
     const char *reason, *message;
 };
 
-static void add_condition(json_t *list, const struct plan_world *w, const struct condition *c) {
+static void add_condition(json_t *list, const struct plan_children *w, const struct condition *c) {
     const json_t *stored = plan_condition_stored(w->job, c->type);
     if (!c->is && !c->always && !stored) {
         return;
@@ -47,23 +47,23 @@ static void add_condition(json_t *list, const struct plan_world *w, const struct
     co_json_append(list, j);
 }
 
-static const char *waiting_reason(const struct plan_outlook *o) {
+static const char *waiting_reason(const struct plan_assessment *o) {
     return *o->reason ? o->reason : api_phase_name(o->phase);
 }
 
 /* Why a condition is False: not for its usual reason once the job has ended. */
-static const char *unless_ended(const struct plan_outlook *o, const char *usual) {
+static const char *unless_ended(const struct plan_assessment *o, const char *usual) {
     return api_phase_terminal(o->phase) ? waiting_reason(o) : usual;
 }
 
 /* A job that is suspended or ends needs no pods; what kept them from being created may still be. */
-static const char *unblocked_reason(const struct plan_outlook *o) {
+static const char *unblocked_reason(const struct plan_assessment *o) {
     return o->phase == API_PHASE_SUSPENDED ? waiting_reason(o) : unless_ended(o, "Unblocked");
 }
 
 /* If it does not run: the reason, or else the phase.  It stays True while a pod is replaced. */
-static struct condition make_running(const struct plan_outlook *o) {
-    struct condition c = {.type = "Running", .always = true, .is = plan_outlook_runs(o)};
+static struct condition make_running(const struct plan_assessment *o) {
+    struct condition c = {.type = "Running", .always = true, .is = plan_assessment_runs(o)};
     c.reason = !c.is ? waiting_reason(o) : o->all_running ? "AllPodsRunning" : "SomePodsRunning";
     c.message = c.is && o->all_running ? "" : o->message;
     return c;
@@ -76,7 +76,8 @@ static bool needs_none(const struct api_job *job) {
 }
 
 /* False also where no pods are needed, or where the job ended before all were there. */
-static struct condition make_created(const struct plan_world *w, const struct plan_outlook *o) {
+static struct condition make_created(
+    const struct plan_children *w, const struct plan_assessment *o) {
     struct condition c = {.type = "Created", .always = true};
     const json_t *stored = plan_condition_stored(w->job, c.type);
     bool was =
@@ -95,7 +96,7 @@ static struct condition make_created(const struct plan_world *w, const struct pl
     return c;
 }
 
-static struct condition make_suspended(const struct plan_outlook *o) {
+static struct condition make_suspended(const struct plan_assessment *o) {
     struct condition c = {.type = "Suspended", .is = o->phase == API_PHASE_SUSPENDED};
     c.reason = c.is ? o->reason : unless_ended(o, "JobResumed");
     c.message = c.is ? o->message : "";
@@ -103,7 +104,8 @@ static struct condition make_suspended(const struct plan_outlook *o) {
 }
 
 /* Keeps the cause of the last restart from when it was decided. */
-static struct condition make_restarting(const struct plan_world *w, const struct plan_outlook *o) {
+static struct condition make_restarting(
+    const struct plan_children *w, const struct plan_assessment *o) {
     struct condition c = {.type = "Restarting", .is = o->restarting, .keeps = true};
     const json_t *stored = plan_condition_stored(w->job, c.type);
     bool goes_on = plan_condition_true(w->job, c.type) && o->attempt == w->job->attempt;
@@ -115,7 +117,8 @@ static struct condition make_restarting(const struct plan_world *w, const struct
 }
 
 /* From when the pods are given back until all have been created. */
-static struct condition make_gave_back(const struct plan_world *w, const struct plan_outlook *o) {
+static struct condition make_gave_back(
+    const struct plan_children *w, const struct plan_assessment *o) {
     struct condition c = {.type = "GaveBack", .reason = "GaveBack", .keeps = true};
     const json_t *stored = plan_condition_stored(w->job, c.type);
     bool goes_on = plan_condition_true(w->job, c.type) && o->attempt == w->job->attempt &&
@@ -125,9 +128,10 @@ static struct condition make_gave_back(const struct plan_world *w, const struct 
     return c;
 }
 
-static struct condition make_completing(const struct plan_world *w, const struct plan_outlook *o) {
+static struct condition make_completing(
+    const struct plan_children *w, const struct plan_assessment *o) {
     struct condition c = {.type = "Completing", .is = o->completing};
-    c.reason = c.is ? plan_world_success_text(w)->reason : waiting_reason(o);
+    c.reason = c.is ? plan_children_success_text(w)->reason : waiting_reason(o);
     c.message = c.is ? o->message : "";
     return c;
 }
@@ -150,22 +154,22 @@ static void keep_others(
 }
 
 /* A job that ends keeps its earlier conditions and gets those of its end. */
-json_t *plan_conditions_make(const struct plan_world *w, const struct plan_outlook *o) {
+json_t *plan_conditions_make(const struct plan_children *w, const struct plan_assessment *o) {
     json_t *list = json_array();
     bool completed = o->phase == API_PHASE_COMPLETED;
     bool failed = o->phase == API_PHASE_FAILED;
     char bound[160];
     char ignored[160];
     char words[PLAN_WORDS_MAX];
-    bool bounded = plan_world_bound(w, bound, sizeof(bound));
+    bool bounded = plan_children_bound(w, bound, sizeof(bound));
     bool ignores = plan_gang_ignores(w, ignored, sizeof(ignored));
-    bool odd = plan_world_words(w, words, sizeof(words));
+    bool odd = plan_children_words(w, words, sizeof(words));
     char old[PLAN_STALE_MAX];
     bool stale = !api_phase_terminal(o->phase) && o->attempt == w->job->attempt &&
                  plan_stale_say(w, old, sizeof(old));
     char fields[PLAN_CHANGED_MAX];
     bool changed = !api_phase_terminal(o->phase) && o->attempt == w->job->attempt &&
-                   plan_world_has_pods(w) && plan_world_changed(w, fields, sizeof(fields));
+                   plan_children_has_pods(w) && plan_children_changed(w, fields, sizeof(fields));
     const struct condition rows[] = {
         make_created(w, o),
         make_running(o),
@@ -175,7 +179,7 @@ json_t *plan_conditions_make(const struct plan_world *w, const struct plan_outlo
         make_completing(w, o),
         {.type = "Succeeded",
             .is = completed,
-            .reason = completed ? plan_world_success_text(w)->reason : waiting_reason(o),
+            .reason = completed ? plan_children_success_text(w)->reason : waiting_reason(o),
             .message = ""},
         {.type = "Failed", .is = failed, .reason = waiting_reason(o), .message = o->message},
         {.type = "Blocked",

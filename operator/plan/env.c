@@ -39,7 +39,7 @@ uint16_t plan_port(const char *uid, const uint16_t *taken, size_t n_taken) {
 }
 
 /* The port of a live job never changes, so the one in its ConfigMap is used first. */
-static uint16_t job_port(const struct plan_world *w) {
+static uint16_t job_port(const struct plan_children *w) {
     if (plan_job_named(w->job)) {
         return CO_PORT_BASE;
     }
@@ -72,9 +72,9 @@ static bool has_address(const struct plan_slot *slot) {
     return pod ? *pod->ip[0] && (!pod->c.deleting || plan_slot_succeeded(slot)) : slot->done;
 }
 
-bool plan_env_addressed(const struct plan_world *w) {
+bool plan_env_addressed(const struct plan_children *w) {
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             if (!has_address(&w->slot[r][i])) {
                 return false;
             }
@@ -83,7 +83,7 @@ bool plan_env_addressed(const struct plan_world *w) {
     return true;
 }
 
-bool plan_env_published(const struct plan_world *w, const json_t *env) {
+bool plan_env_published(const struct plan_children *w, const json_t *env) {
     const struct api_configmap *have = w->configmap;
     if (!have || have->c.deleting) {
         return false;
@@ -96,7 +96,7 @@ bool plan_env_published(const struct plan_world *w, const json_t *env) {
 }
 
 static void slot_host(
-    const struct plan_world *w, enum api_role role, int32_t index, char *ret, size_t size) {
+    const struct plan_children *w, enum api_role role, int32_t index, char *ret, size_t size) {
     const struct api_pod *pod = w->slot[role][index].pod;
     if (plan_job_named(w->job) || !pod) {
         plan_job_host(w->job, role, index, ret, size);
@@ -110,10 +110,10 @@ static void slot_host(
 enum { LIST_MAX = API_REPLICAS_MAX * (2 * API_NAME_MAX + 10) };
 
 /* port 0: hosts only. */
-static char *host_list(const struct plan_world *w, enum api_role role, uint16_t port) {
+static char *host_list(const struct plan_children *w, enum api_role role, uint16_t port) {
     struct co_buf b = CO_BUF(LIST_MAX);
     int r = co_buf_adds(&b, "", NULL);
-    for (int32_t i = 0; !r && i < plan_world_replicas(w, role); i++) {
+    for (int32_t i = 0; !r && i < plan_children_replicas(w, role); i++) {
         char host[CO_HOST_MAX];
         char text[CO_HOST_MAX + 10];
         slot_host(w, role, i, host, sizeof(host));
@@ -159,7 +159,7 @@ static char *number_text(int64_t n) {
     return co_xasprintf("%" PRId64, n);
 }
 
-static char *gloo_endpoint(const struct plan_world *w, uint16_t port) {
+static char *gloo_endpoint(const struct plan_children *w, uint16_t port) {
     char host[CO_HOST_MAX];
     char text[CO_HOST_MAX + 10];
     slot_host(w, API_PS, 0, host, sizeof(host));
@@ -168,7 +168,7 @@ static char *gloo_endpoint(const struct plan_world *w, uint16_t port) {
 }
 
 /* The value of a ConfigMap variable; the caller frees it. */
-static char *encode_var(const struct plan_world *w, enum co_var var, uint16_t port) {
+static char *encode_var(const struct plan_children *w, enum co_var var, uint16_t port) {
     switch (var) {
     case CO_VAR_PORTS_NUM:
         return number_text(CO_PORT_SPAN);
@@ -211,9 +211,9 @@ static char *address_key(enum api_role role, int32_t index) {
     return co_xasprintf("%s_%s_%" PRId32, co_contract[CO_VAR_POD_IP].name, words[role], index);
 }
 
-static void set_addresses(const struct plan_world *w, json_t *data) {
+static void set_addresses(const struct plan_children *w, json_t *data) {
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             CO_AUTOFREE char *key = address_key(r, i);
             char host[CO_HOST_MAX];
             slot_host(w, r, i, host, sizeof(host));
@@ -224,7 +224,7 @@ static void set_addresses(const struct plan_world *w, json_t *data) {
 
 /* ---- */
 
-json_t *plan_env_data(const struct plan_world *w) {
+json_t *plan_env_data(const struct plan_children *w) {
     if (!plan_job_named(w->job) && !plan_env_addressed(w)) {
         return NULL;
     }

@@ -239,31 +239,32 @@ static void add_event(struct plan *plan, const char *reason, char *message_own) 
     plan->events[plan->n_events++].state = true;
 }
 
-static int64_t count_wanted(const struct plan_world *w) {
+static int64_t count_wanted(const struct plan_children *w) {
     int64_t n = 0;
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        n += plan_world_replicas(w, r);
+        n += plan_children_replicas(w, r);
     }
     return n;
 }
 
-static char *completed_message(const struct plan_world *w) {
-    return co_xasprintf("job completed: %s", plan_world_success_text(w)->what);
+static char *completed_message(const struct plan_children *w) {
+    return co_xasprintf("job completed: %s", plan_children_success_text(w)->what);
 }
 
-static char *running_message(const struct plan_world *w) {
+static char *running_message(const struct plan_children *w) {
     int64_t n = count_wanted(w);
     return n == 1 ? co_xstrdup("its pod is running")
                   : co_xasprintf("all %" PRId64 " pods are running", n);
 }
 
 static void add_failed(
-    struct plan *plan, const struct plan_world *w, const struct plan_outlook *o) {
+    struct plan *plan, const struct plan_children *w, const struct plan_assessment *o) {
     CO_AUTOFREE char *message = plan_left_add(w, o);
     add_event(plan, "Failed", co_xasprintf("job failed: %s", message));
 }
 
-static void add_phase(struct plan *plan, const struct plan_world *w, const struct plan_outlook *o) {
+static void add_phase(
+    struct plan *plan, const struct plan_children *w, const struct plan_assessment *o) {
     switch (o->phase) {
     case API_PHASE_RUNNING:
         if (count_wanted(w) > 0) { /* else NoPods says what there is to say */
@@ -291,13 +292,13 @@ static void add_phase(struct plan *plan, const struct plan_world *w, const struc
 }
 
 /* The stored status does not have this condition with this message yet. */
-static bool is_news(const struct plan_world *w, const char *condition, const char *message) {
+static bool is_news(const struct plan_children *w, const char *condition, const char *message) {
     return !plan_condition_true(w->job, condition) ||
            !co_streq(co_json_str(plan_condition_stored(w->job, condition), "message"), message);
 }
 
 /* Reported only once, because the scheduler words the cause differently at every try. */
-static bool is_refused(const struct plan_outlook *o, const json_t *stored) {
+static bool is_refused(const struct plan_assessment *o, const json_t *stored) {
     return strcmp(o->reason, "GangUnschedulable") == 0 &&
            !co_streq(co_json_str(stored, "reason"), o->reason);
 }
@@ -305,7 +306,7 @@ static bool is_refused(const struct plan_outlook *o, const json_t *stored) {
 /* Troubles that do not change the phase.  Each is reported once: not when a restarted
  * container fails again, and not when the next pod of the same trouble is named. */
 static void add_trouble(
-    struct plan *plan, const struct plan_world *w, const struct plan_outlook *o) {
+    struct plan *plan, const struct plan_children *w, const struct plan_assessment *o) {
     static const struct {
         const char *reason, *event;
     } troubles[] = {
@@ -330,7 +331,7 @@ static void add_trouble(
 
 /* Obstacles that are not rejected requests, which have their own events. */
 static void add_blocked(
-    struct plan *plan, const struct plan_world *w, const struct plan_outlook *o) {
+    struct plan *plan, const struct plan_children *w, const struct plan_assessment *o) {
     if (!is_news(w, "Blocked", o->message)) {
         return;
     }
@@ -343,7 +344,7 @@ static void add_blocked(
 }
 
 void plan_events_phase(
-    struct plan *plan, const struct plan_world *w, const struct plan_outlook *o) {
+    struct plan *plan, const struct plan_children *w, const struct plan_assessment *o) {
     if (o->phase != w->job->phase) {
         add_phase(plan, w, o);
     }
@@ -364,7 +365,7 @@ void plan_events_phase(
         add_trouble(plan, w, o);
     }
     char bound[160];
-    if (goes_on && plan_world_bound(w, bound, sizeof(bound)) &&
+    if (goes_on && plan_children_bound(w, bound, sizeof(bound)) &&
         is_news(w, "ReplicasBounded", bound)) {
         add_event(plan, "ReplicasBounded", co_xstrdup(bound));
     }
@@ -374,12 +375,13 @@ void plan_events_phase(
         add_event(plan, "SchedulingPolicyIgnored", co_xstrdup(ignored));
     }
     char words[PLAN_WORDS_MAX];
-    if (goes_on && plan_world_words(w, words, sizeof(words)) && is_news(w, "UnknownValue", words)) {
+    if (goes_on && plan_children_words(w, words, sizeof(words)) &&
+        is_news(w, "UnknownValue", words)) {
         add_event(plan, "UnknownValue", co_xstrdup(words));
     }
     char changed[PLAN_CHANGED_MAX];
-    if (goes_on && o->attempt == w->job->attempt && plan_world_has_pods(w) &&
-        plan_world_changed(w, changed, sizeof(changed)) && is_news(w, "SpecChanged", changed)) {
+    if (goes_on && o->attempt == w->job->attempt && plan_children_has_pods(w) &&
+        plan_children_changed(w, changed, sizeof(changed)) && is_news(w, "SpecChanged", changed)) {
         add_event(plan, "SpecChanged", co_xstrdup(changed));
     }
     char stale[PLAN_STALE_MAX];
@@ -389,7 +391,7 @@ void plan_events_phase(
     }
     if (o->completing && !plan_condition_true(w->job, "Completing")) {
         add_event(plan, "Completing",
-            co_xasprintf("%s; %s have %" PRId64 " s to end", plan_world_success_text(w)->what,
-                plan_world_success_text(w)->others, w->settings->server_grace));
+            co_xasprintf("%s; %s have %" PRId64 " s to end", plan_children_success_text(w)->what,
+                plan_children_success_text(w)->others, w->settings->server_grace));
     }
 }

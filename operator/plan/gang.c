@@ -5,7 +5,7 @@
 #include "operator/plan/gang_size.h"
 #include "operator/plan/objects.h"
 #include "operator/plan/tree.h"
-#include "operator/plan/world.h"
+#include "operator/plan/children.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static const char *policy_text(const struct api_job *job, const char *key) {
 
 /* ---- the kinds ------------------------------------------------------------------------------ */
 
-static json_t *member_spec(const struct plan_world *w) {
+static json_t *member_spec(const struct plan_children *w) {
     json_t *spec = json_object();
     co_json_set(spec, "minMember", json_integer(plan_gang_members(w)));
     json_t *resources = plan_gang_resources(w);
@@ -31,7 +31,7 @@ static json_t *member_spec(const struct plan_world *w) {
     return spec;
 }
 
-static json_t *volcano_spec(const struct plan_world *w) {
+static json_t *volcano_spec(const struct plan_children *w) {
     json_t *spec = member_spec(w);
     for (size_t i = 0; i < API_WISHES; i++) {
         const char *text = policy_text(w->job, api_wishes[i].policy);
@@ -59,7 +59,7 @@ static void coscheduling_mark(
     plan_tree_set_text(json_object_get(meta, "labels"), "scheduling.x-k8s.io/pod-group", job->name);
 }
 
-static json_t *native_spec(const struct plan_world *w) {
+static json_t *native_spec(const struct plan_children *w) {
     int64_t n = plan_gang_members(w);
     return json_pack("{s:{s:s,s:s,s:s},s:[{s:s,s:{s:{s:I}}}]}", "controllerRef", "apiGroup",
         API_GROUP, "kind", API_KIND, "name", w->job->name, "podGroups", "name", NATIVE_GROUP,
@@ -158,7 +158,7 @@ static const char *wanted_text(const json_t *spec, size_t wish) {
  * status was written last, or our patch failed.  Otherwise a different value was set by an
  * administrator, or by a webhook that puts all groups of a namespace into one queue, and is kept. A
  * value that the spec does not have any more is removed only if it is the one that we set. */
-static bool is_moved(const struct plan_world *w, const json_t *spec, size_t wish) {
+static bool is_moved(const struct plan_children *w, const json_t *spec, size_t wish) {
     const char *asked = w->podgroup->asked[wish], *has = w->podgroup->has[wish];
     const char *want = wanted_text(spec, wish);
     int64_t observed = json_integer_value(json_object_get(w->job->status, "observedGeneration"));
@@ -167,7 +167,7 @@ static bool is_moved(const struct plan_world *w, const json_t *spec, size_t wish
            (*want ? strcmp(want, has) != 0 : strcmp(asked, has) == 0);
 }
 
-json_t *plan_gang_object(const struct plan_world *w) {
+json_t *plan_gang_object(const struct plan_children *w) {
     const struct plan_gang *gang = w->settings->gang;
     json_t *spec = gang->spec(w);
     json_t *meta = json_object(), *notes = json_object();
@@ -185,7 +185,7 @@ json_t *plan_gang_object(const struct plan_world *w) {
 }
 
 /* Removes what the spec does not have any more; keeps what others have changed. */
-json_t *plan_gang_patch(const struct plan_world *w) {
+json_t *plan_gang_patch(const struct plan_children *w) {
     json_t *spec = w->settings->gang->spec(w);
     json_t *notes = json_object();
     for (size_t i = 0; i < API_WISHES; i++) {
@@ -248,9 +248,9 @@ void plan_gang_mark(const struct api_job *job, enum api_role role,
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-static bool has_live_pods(const struct plan_world *w) {
+static bool has_live_pods(const struct plan_children *w) {
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct api_pod *pod = w->slot[r][i].pod;
             if (pod && !pod->c.deleting && pod->phase != API_POD_SUCCEEDED) {
                 return true;
@@ -260,7 +260,7 @@ static bool has_live_pods(const struct plan_world *w) {
     return false;
 }
 
-bool plan_gang_is_open(const struct plan_world *w) {
+bool plan_gang_is_open(const struct plan_children *w) {
     const struct plan_gang *gang = plan_gang_of(w->job, w->settings);
     const struct api_podgroup *have = w->podgroup;
     /* A replacement for a pod of a running group does not wait: the queue may be full because of
@@ -278,11 +278,11 @@ bool plan_gang_is_open(const struct plan_world *w) {
     return open;
 }
 
-static bool is_users(const struct plan_world *w) {
+static bool is_users(const struct plan_children *w) {
     return w->podgroup && strcmp(w->podgroup->c.owner_uid, w->job->uid) != 0;
 }
 
-bool plan_gang_ignores(const struct plan_world *w, char *ret, size_t size) {
+bool plan_gang_ignores(const struct plan_children *w, char *ret, size_t size) {
     const struct plan_gang *gang = w->settings->gang;
     if (!gang || !json_object_size(plan_gang_policy(w->job))) {
         return false;
@@ -303,7 +303,7 @@ bool plan_gang_ignores(const struct plan_world *w, char *ret, size_t size) {
     return key;
 }
 
-bool plan_gang_is_outdated(const struct plan_world *w) {
+bool plan_gang_is_outdated(const struct plan_children *w) {
     const struct plan_gang *gang = plan_gang_of(w->job, w->settings);
     const struct api_podgroup *have = w->podgroup;
     if (!gang || !have || is_users(w)) {
@@ -318,7 +318,7 @@ bool plan_gang_is_outdated(const struct plan_world *w) {
 }
 
 /* Writes "4 pods, cpu 1, memory 2Gi". */
-static void say_size(const struct plan_world *w, char *ret, size_t size) {
+static void say_size(const struct plan_children *w, char *ret, size_t size) {
     CO_AUTOJSON json_t *resources = plan_gang_resources(w);
     int64_t pods = plan_gang_members(w);
     size_t n = (size_t)snprintf(ret, size, "%" PRId64 " pod%s", pods, pods == 1 ? "" : "s");
@@ -336,7 +336,7 @@ static void say_size(const struct plan_world *w, char *ret, size_t size) {
     co_utf8_trim(ret);
 }
 
-bool plan_gang_waits(const struct plan_world *w, char *ret, size_t size) {
+bool plan_gang_waits(const struct plan_children *w, char *ret, size_t size) {
     const struct plan_gang *gang = plan_gang_of(w->job, w->settings);
     if (plan_gang_is_open(w)) {
         return false;
@@ -353,7 +353,7 @@ bool plan_gang_waits(const struct plan_world *w, char *ret, size_t size) {
 
 /* The condition of a pod with Kueue's scheduling gate says only that it is gated. */
 bool plan_gang_waits_in_queue(
-    const struct plan_world *w, const struct api_pod *pod, char *ret, size_t size) {
+    const struct plan_children *w, const struct api_pod *pod, char *ret, size_t size) {
     const char *queue = co_json_str(w->job->json, "metadata", "labels", KUEUE "queue-name");
     if (!queue || !*queue || strcmp(pod->cause->reason, "SchedulingGated") != 0) {
         return false;
@@ -364,7 +364,7 @@ bool plan_gang_waits_in_queue(
     return true;
 }
 
-bool plan_gang_blames_mates(const struct plan_world *w, const struct api_pod *pod) {
+bool plan_gang_blames_mates(const struct plan_children *w, const struct api_pod *pod) {
     const struct plan_gang *gang = plan_gang_of(w->job, w->settings);
     bool found = false;
     for (size_t i = 0; gang && i < CO_ARRAY_LEN(gang->mates) && gang->mates[i] && !found; i++) {

@@ -11,7 +11,7 @@
 
 #include "operator/plan/plan.h"
 
-struct plan_world;
+struct plan_children;
 
 struct plan_gang {
     const char *word; /* the value of --scheduling */
@@ -27,7 +27,7 @@ struct plan_gang {
     bool counts_succeeded; /* a pod that has succeeded is a member as long as it exists */
     bool fixed;            /* its spec is immutable: to change it, it is deleted and recreated */
     bool optional;         /* if the cluster has no such kind, pods are placed one by one */
-    json_t *(*spec)(const struct plan_world *w);
+    json_t *(*spec)(const struct plan_children *w);
     void (*mark)(const struct api_job *job, enum api_role role, json_t *meta, json_t *spec);
 };
 
@@ -45,22 +45,22 @@ const char *plan_kind_name(enum plan_kind kind, const struct plan_gang *gang);
 /* The gang for which the operator creates a group for this job; NULL: none. */
 const struct plan_gang *plan_gang_of(
     const struct api_job *job, const struct plan_settings *settings);
-json_t *plan_gang_object(const struct plan_world *w);
-json_t *plan_gang_patch(const struct plan_world *w);
+json_t *plan_gang_object(const struct plan_children *w);
+json_t *plan_gang_patch(const struct plan_children *w);
 /* Adds the marks of the gang, and of Kueue, to a pod's metadata (which has labels and annotations)
  * and spec. */
 void plan_gang_mark(const struct api_job *job, enum api_role role,
     const struct plan_settings *settings, json_t *meta, json_t *spec);
 /* The group is admitted (or there is none), so pods may be created. */
-bool plan_gang_is_open(const struct plan_world *w);
+bool plan_gang_is_open(const struct plan_children *w);
 /* Our group does not match the job's spec any more. */
-bool plan_gang_is_outdated(const struct plan_world *w);
+bool plan_gang_is_outdated(const struct plan_children *w);
 /* Writes which part of schedulingPolicy has no effect, and why; false when all of it has. */
-bool plan_gang_ignores(const struct plan_world *w, char *ret, size_t size);
+bool plan_gang_ignores(const struct plan_children *w, char *ret, size_t size);
 /* Writes what the group waits for; false when it is open. */
-bool plan_gang_waits(const struct plan_world *w, char *ret, size_t size);
+bool plan_gang_waits(const struct plan_children *w, char *ret, size_t size);
 /* The scheduler only says that the pod's group is incomplete, so the cause is another pod's. */
-bool plan_gang_blames_mates(const struct plan_world *w, const struct api_pod *pod);
+bool plan_gang_blames_mates(const struct plan_children *w, const struct api_pod *pod);
 /* Writes what the job waits for, if the pod is held by Kueue; else false. */
 bool plan_gang_waits_in_queue(
-    const struct plan_world *w, const struct api_pod *pod, char *ret, size_t size);
+    const struct plan_children *w, const struct api_pod *pod, char *ret, size_t size);

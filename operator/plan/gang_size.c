@@ -10,26 +10,26 @@ static int64_t smaller(int64_t a, int64_t b) {
 }
 
 /* Elastic workers can start with their lower limit. */
-static int64_t count_needed(const struct plan_world *w, enum api_role role, int32_t ended) {
+static int64_t count_needed(const struct plan_children *w, enum api_role role, int32_t ended) {
     int32_t min = w->job->role[role].min;
-    int32_t left = plan_world_replicas(w, role) - ended;
+    int32_t left = plan_children_replicas(w, role) - ended;
     return min >= 0 ? smaller(min, left) : left;
 }
 
 /* Pods that the scheduler does not count any more. */
-static int32_t count_uncounted(const struct plan_world *w, enum api_role role) {
+static int32_t count_uncounted(const struct plan_children *w, enum api_role role) {
     const struct plan_counts *c = &w->counts[role];
     return w->settings->gang->counts_succeeded ? c->gone : c->succeeded;
 }
 
-int64_t plan_gang_members(const struct plan_world *w) {
+int64_t plan_gang_members(const struct plan_children *w) {
     const json_t *given = json_object_get(plan_gang_policy(w->job), "minAvailable");
     int64_t n = 0, ended = 0, left = 0;
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
         int32_t out = count_uncounted(w, r);
         n += count_needed(w, r, out);
         ended += out;
-        left += plan_world_replicas(w, r) - out;
+        left += plan_children_replicas(w, r) - out;
     }
     if (!json_is_integer(given)) {
         return n;
@@ -37,14 +37,14 @@ int64_t plan_gang_members(const struct plan_world *w) {
     return ended ? smaller(json_integer_value(given), left) : json_integer_value(given);
 }
 
-json_t *plan_gang_resources(const struct plan_world *w) {
+json_t *plan_gang_resources(const struct plan_children *w) {
     json_t *given = json_object_get(plan_gang_policy(w->job), "minResources");
     if (json_is_object(given)) {
         return json_incref(given);
     }
     json_t *sums = json_object();
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        const json_t *spec = json_object_get(plan_world_template(w, r), "spec");
+        const json_t *spec = json_object_get(plan_children_template(w, r), "spec");
         CO_AUTOJSON json_t *gate = plan_gate_requests(spec, w->settings);
         CO_AUTOJSON json_t *pod = api_resources_of_pod(spec, gate);
         api_resources_add(sums, pod, count_needed(w, r, w->counts[r].succeeded));
@@ -57,11 +57,11 @@ static bool waits_for_place(const struct plan_slot *s) {
                   : !s->done;
 }
 
-bool plan_gang_size_matters(const struct plan_world *w) {
+bool plan_gang_size_matters(const struct plan_children *w) {
     bool ended = false;
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
         ended |= w->counts[r].succeeded > 0;
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             if (waits_for_place(&w->slot[r][i])) {
                 return true;
             }

@@ -5,14 +5,14 @@
  * it forever when another pod has to be replaced.  Pure. */
 #pragma once
 
-#include "operator/plan/world.h"
+#include "operator/plan/children.h"
 
 /* Number of pods to be placed together: those that have not succeeded, or fewer if schedulingPolicy
  * or the lower limit of elastic workers says so. */
-int64_t plan_gang_members(const struct plan_world *w);
+int64_t plan_gang_members(const struct plan_children *w);
 /* The sum of what they request, as the API server counts it (operator/api/resources.h), with the
  * start gate; an object that the caller owns. */
-json_t *plan_gang_resources(const struct plan_world *w);
+json_t *plan_gang_resources(const struct plan_children *w);
 /* Some pod needs a place, so the group's size must be right.  Otherwise a group that is too large
  * does no harm, and updating it at each success would cost a request each. */
-bool plan_gang_size_matters(const struct plan_world *w);
+bool plan_gang_size_matters(const struct plan_children *w);

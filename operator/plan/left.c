@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-char *plan_left_add(const struct plan_world *w, const struct plan_outlook *o) {
+char *plan_left_add(const struct plan_children *w, const struct plan_assessment *o) {
     enum { NAMED_MAX = 3 };
     char names[NAMED_MAX * (API_NAME_MAX + 2) + 1] = "";
     size_t len = 0;
@@ -17,7 +17,7 @@ char *plan_left_add(const struct plan_world *w, const struct plan_outlook *o) {
         return co_xstrdup(o->message);
     }
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct api_pod *pod = w->slot[r][i].pod;
             if (!pod || pod->c.deleting || !plan_pod_holds_node(pod)) {
                 continue;

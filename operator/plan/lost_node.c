@@ -16,16 +16,18 @@ int64_t plan_node_lost_since(const struct api_pod *pod) {
 }
 
 /* The pod of a slot, of this attempt or an earlier one. */
-static const struct api_pod *pod_at(const struct plan_world *w, enum api_role role, int32_t index) {
+static const struct api_pod *pod_at(
+    const struct plan_children *w, enum api_role role, int32_t index) {
     const struct plan_slot *s = &w->slot[role][index];
     return s->pod ? s->pod : s->old;
 }
 
-const struct api_pod *plan_node_find_lost(const struct plan_world *w, char *ret_text, size_t size) {
+const struct api_pod *plan_node_find_lost(
+    const struct plan_children *w, char *ret_text, size_t size) {
     const struct api_pod *first = NULL;
     int32_t n = 0;
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct api_pod *pod = pod_at(w, r, i);
             if (pod && pod->lost) {
                 first = first ? first : pod;
@@ -47,24 +49,24 @@ const struct api_pod *plan_node_find_lost(const struct plan_world *w, char *ret_
 }
 
 /* When the pod is given up; 0: never. */
-static int64_t given_up_at(const struct plan_world *w, const struct api_pod *pod) {
+static int64_t given_up_at(const struct plan_children *w, const struct api_pod *pod) {
     int64_t since = plan_node_lost_since(pod);
     return since && w->job->node_lost_after >= 0 ? since + w->job->node_lost_after : 0;
 }
 
-bool plan_node_is_given_up(const struct plan_world *w, const struct api_pod *pod) {
+bool plan_node_is_given_up(const struct plan_children *w, const struct api_pod *pod) {
     int64_t at = given_up_at(w, pod);
     return at && w->now >= at;
 }
 
-bool plan_node_is_due(struct plan_outlook *o, const struct plan_world *w) {
+bool plan_node_is_due(struct plan_assessment *o, const struct plan_children *w) {
     bool due = false;
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct api_pod *pod = pod_at(w, r, i);
             int64_t at = pod ? given_up_at(w, pod) : 0;
             due = due || (at && w->now >= at && pod == w->slot[r][i].pod);
-            plan_outlook_wake(o, at && w->now < at ? at : 0);
+            plan_assessment_wake(o, at && w->now < at ? at : 0);
         }
     }
     return due;

@@ -7,7 +7,7 @@
 #include "operator/plan/object_gate.h"
 #include "operator/plan/objects.h"
 #include "operator/plan/tree.h"
-#include "operator/plan/world.h"
+#include "operator/plan/children.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Plans one job: collects actions for its children, then adds status and events.
  *
- *   plan_world (children sorted) -> plan_outlook (state of the job) -> plan_actions
+ *   plan_children (children sorted) -> plan_assessment (state of the job) -> plan_actions
  *     job ended ......... plan_ended: clean up
  *     new attempt ....... nothing before its number is stored
  *     otherwise ......... delete_old, then plan_live: create what is missing */
@@ -23,7 +23,7 @@
 enum { PODS_MAX_BYTES = 16 << 20 };
 
 struct builder {
-    const struct plan_world *w;
+    const struct plan_children *w;
     struct plan *plan;
     size_t cap, creates;
     size_t bytes;                 /* of all pods' bodies so far */
@@ -64,7 +64,7 @@ static void add_action(struct builder *b, enum plan_verb verb, enum plan_kind ki
 }
 
 static const struct plan_failure *failure_of(
-    const struct plan_world *w, enum plan_kind kind, const char *name) {
+    const struct plan_children *w, enum plan_kind kind, const char *name) {
     for (size_t i = 0; i < w->seen->n_failures; i++) {
         const struct plan_failure *f = &w->seen->failures[i];
         if (f->kind == kind && strcmp(f->name, name) == 0) {
@@ -98,7 +98,7 @@ static void delete_pod(struct builder *b, const struct api_pod *pod, const char 
 /* Deletes what earlier attempts left, including their ConfigMap, so that no container of the
  * present attempt starts with old addresses. */
 static void delete_old(struct builder *b) {
-    const struct plan_world *w = b->w;
+    const struct plan_children *w = b->w;
     for (size_t i = 0; i < w->n_old_pods; i++) {
         delete_pod(b, w->old_pods[i], "of an earlier attempt");
     }
@@ -108,16 +108,16 @@ static void delete_old(struct builder *b) {
 }
 
 static void delete_predecessors(struct builder *b) {
-    const struct plan_world *w = b->w;
+    const struct plan_children *w = b->w;
     const struct plan_seen *seen = w->seen;
     static const char why[] = "of the deleted job of the same name";
     for (size_t i = 0; i < seen->n_pods; i++) {
-        if (plan_world_is_predecessors(w, &seen->pods[i]->c)) {
+        if (plan_children_is_predecessors(w, &seen->pods[i]->c)) {
             add_delete(b, PLAN_KIND_POD, &seen->pods[i]->c, why);
         }
     }
     for (size_t i = 0; i < seen->n_services; i++) {
-        if (plan_world_is_predecessors(w, &seen->services[i]->c)) {
+        if (plan_children_is_predecessors(w, &seen->services[i]->c)) {
             add_delete(b, PLAN_KIND_SERVICE, &seen->services[i]->c, why);
         }
     }
@@ -126,14 +126,14 @@ static void delete_predecessors(struct builder *b) {
         const struct api_child *taken;
     } rows[] = {{PLAN_KIND_CONFIGMAP, w->configmap_taken}, {PLAN_KIND_PODGROUP, w->podgroup_taken}};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        if (rows[i].taken && plan_world_is_predecessors(w, rows[i].taken)) {
+        if (rows[i].taken && plan_children_is_predecessors(w, rows[i].taken)) {
             add_delete(b, rows[i].kind, rows[i].taken, why);
         }
     }
 }
 
 static void delete_stale(struct builder *b) {
-    const struct plan_world *w = b->w;
+    const struct plan_children *w = b->w;
     for (size_t i = 0; i < w->n_stale_pods; i++) {
         delete_pod(b, w->stale_pods[i], "beyond replicas");
     }
@@ -145,7 +145,7 @@ static void delete_stale(struct builder *b) {
 static void each_slot(
     struct builder *b, void (*fn)(struct builder *b, enum api_role role, int32_t index)) {
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(b->w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(b->w, r); i++) {
             fn(b, r, i);
         }
     }
@@ -162,7 +162,7 @@ static void delete_lost(struct builder *b, enum api_role role, int32_t index) {
 
 /* The delete of a pod of an earlier attempt was rejected, so kubelet may still start its
  * containers, those of a running pod once more: they would read this attempt's addresses. */
-static bool has_startable_old_pod(const struct plan_world *w) {
+static bool has_startable_old_pod(const struct plan_children *w) {
     for (size_t i = 0; i < w->n_old_pods; i++) {
         const struct api_pod *pod = w->old_pods[i];
         if (!pod->c.deleting && plan_pod_holds_node(pod)) {
@@ -175,7 +175,7 @@ static bool has_startable_old_pod(const struct plan_world *w) {
 /* Creates the ConfigMap, and updates it when addresses change, so that a replaced pod reads the
  * current ones.  Running pods keep what they have read. */
 static void publish_env(struct builder *b, const json_t *env) {
-    const struct plan_world *w = b->w;
+    const struct plan_children *w = b->w;
     const struct api_configmap *have = w->configmap;
     if (!env || w->configmap_taken || w->old_configmap || (have && have->c.deleting) ||
         plan_env_published(w, env) || has_startable_old_pod(w) ||
@@ -217,7 +217,7 @@ static void create_service(struct builder *b, enum api_role role, int32_t index)
 }
 
 static void create_job_service(struct builder *b) {
-    const struct plan_world *w = b->w;
+    const struct plan_children *w = b->w;
     if (!w->service && !w->service_taken && !held_back(b, w->service_failure)) {
         add_action(b, PLAN_CREATE, PLAN_KIND_SERVICE, w->job->name, "",
             plan_object_job_service(w->job), "missing");
@@ -233,7 +233,7 @@ static void create_pod(struct builder *b, enum api_role role, int32_t index) {
     const struct api_job *job = b->w->job;
     api_pod_name(job->name, role, index, name, sizeof(name));
     size_t *bytes = &b->pod_bytes[role];
-    const json_t *tmpl = plan_world_template(b->w, role);
+    const json_t *tmpl = plan_children_template(b->w, role);
     *bytes = *bytes ? *bytes : plan_object_pod_bytes(tmpl);
     b->bytes += *bytes;
     json_t *body = b->pod[role]
@@ -246,8 +246,8 @@ static void create_pod(struct builder *b, enum api_role role, int32_t index) {
 /* Creates the Secret; false: pods have to wait for it.  Without the Secret their containers would
  * fail to start, and wait for kubelet's next try. */
 static bool has_token(struct builder *b) {
-    const struct plan_world *w = b->w;
-    b->plan->lacks_pods = plan_world_lacks_pods(w);
+    const struct plan_children *w = b->w;
+    b->plan->lacks_pods = plan_children_lacks_pods(w);
     if (!b->plan->lacks_pods || w->seen->token) {
         return true;
     }
@@ -262,7 +262,7 @@ static bool has_token(struct builder *b) {
 /* Creates and updates the gang's group, before the pods.  A job that waits for its scheduler has no
  * pods, so it holds no resources. */
 static void plan_gang(struct builder *b, const struct plan_gang *gang) {
-    const struct plan_world *w = b->w;
+    const struct plan_children *w = b->w;
     const struct api_job *job = w->job;
     const struct api_podgroup *have = w->podgroup;
     if (w->podgroup_taken || (have && have->c.deleting) || held_back(b, w->podgroup_failure)) {
@@ -282,7 +282,7 @@ static void plan_gang(struct builder *b, const struct plan_gang *gang) {
 
 /* Deletes the group, because it would keep occupying its queue. */
 static void end_gang(struct builder *b) {
-    const struct plan_world *w = b->w;
+    const struct plan_children *w = b->w;
     if (w->podgroup && plan_gang_of(w->job, w->settings)) {
         add_delete(b, PLAN_KIND_PODGROUP, &w->podgroup->c, "no pods left");
     }
@@ -290,7 +290,7 @@ static void end_gang(struct builder *b) {
 
 /* Creates what is missing.  In Service and DNS mode names are known before the pods exist, so all
  * of it is created at once; otherwise the ConfigMap follows when the last address is known. */
-static void plan_live(struct builder *b, const struct plan_outlook *o, const json_t *env) {
+static void plan_live(struct builder *b, const struct plan_assessment *o, const json_t *env) {
     delete_predecessors(b);
     delete_stale(b);
     if (b->w->job->node_lost_after >= 0) {
@@ -307,7 +307,7 @@ static void plan_live(struct builder *b, const struct plan_outlook *o, const jso
     if (b->w->job->intranet == API_DNS) {
         create_job_service(b);
     }
-    if (plan_world_wants_services(b->w)) {
+    if (plan_children_wants_services(b->w)) {
         each_slot(b, create_service);
     }
     /* The old ConfigMap must be gone: without the start gate, only a missing ConfigMap keeps
@@ -399,7 +399,7 @@ static void plan_ended(struct builder *b) {
 
 /* ---- */
 
-static void plan_actions(struct builder *b, const struct plan_outlook *o, const json_t *env) {
+static void plan_actions(struct builder *b, const struct plan_assessment *o, const json_t *env) {
     const struct api_job *job = b->w->job;
     if (job->finalizer && !held_back(b, b->w->job_failure)) {
         add_action(b, PLAN_PATCH, PLAN_KIND_JOB, job->name, "", plan_object_finalizer_patch(job),
@@ -436,11 +436,11 @@ int plan_compute(const struct api_job *job, const struct plan_seen *seen, int64_
                 job->status ? json_deep_copy((json_t *)(uintptr_t)job->status) : json_object()};
         return 0;
     }
-    struct plan_world w;
-    plan_world_init(&w, job, seen, now, settings);
+    struct plan_children w;
+    plan_children_init(&w, job, seen, now, settings);
     CO_AUTOJSON json_t *env = plan_env_data(&w);
-    struct plan_outlook o;
-    plan_outlook_init(&o, &w, env);
+    struct plan_assessment o;
+    plan_assessment_init(&o, &w, env);
     struct plan plan = {.phase = o.phase, .gang = settings->gang};
     struct builder b = {.w = &w, .plan = &plan};
     plan_actions(&b, &o, env);
@@ -448,7 +448,7 @@ int plan_compute(const struct api_job *job, const struct plan_seen *seen, int64_
     plan.status_urgent = plan_status_is_urgent(&w);
     plan_events_phase(&plan, &w, &o);
     wake_by(&plan, o.wake_at);
-    plan_world_done(&w);
+    plan_children_done(&w);
     *ret = plan;
     return 0;
 }
@@ -468,10 +468,10 @@ void plan_done(struct plan *plan) {
 
 json_t *plan_env(
     const struct api_job *job, const struct plan_seen *seen, const struct plan_settings *settings) {
-    struct plan_world w;
-    plan_world_init(&w, job, seen, 0, settings);
+    struct plan_children w;
+    plan_children_init(&w, job, seen, 0, settings);
     json_t *data = plan_env_data(&w);
-    plan_world_done(&w);
+    plan_children_done(&w);
     return data;
 }
 

@@ -6,7 +6,7 @@
 #include "operator/api/pack.h"
 #include "operator/api/api_testing.h"
 #include "operator/plan/object_pod.h"
-#include "operator/plan/world.h"
+#include "operator/plan/children.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -136,15 +136,15 @@ static inline void tk_look(struct tk_cluster *c) {
 /* Bodies of pods in a plan share their common parts; each must be the same, byte for byte, as a
  * body that is built alone. */
 static inline void tk_check_bodies(const struct tk_cluster *c, const struct plan *plan) {
-    CO_CLEANUP(plan_world_done) struct plan_world w;
-    plan_world_init(&w, c->seen_job, &c->seen, c->now, &c->settings);
+    CO_CLEANUP(plan_children_done) struct plan_children w;
+    plan_children_init(&w, c->seen_job, &c->seen, c->now, &c->settings);
     for (size_t i = 0; i < plan->n_actions; i++) {
         const struct plan_action *a = &plan->actions[i];
         if (a->verb == PLAN_CREATE && a->kind == PLAN_KIND_POD) {
             const json_t *labels = co_json_at(a->body, "metadata", "labels");
             enum api_role role = api_role_parse(co_json_str(labels, API_LABEL_ROLE));
             int32_t index = api_label_number(co_json_str(labels, API_LABEL_INDEX));
-            const json_t *tmpl = plan_world_template(&w, role);
+            const json_t *tmpl = plan_children_template(&w, role);
             CO_AUTOJSON json_t *alone = plan_object_pod(w.job, tmpl, role, index, &c->settings);
             CO_AUTOFREE char *have = co_json_dump(a->body);
             CO_AUTOFREE char *want = co_json_dump(alone);

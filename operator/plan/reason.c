@@ -84,18 +84,18 @@ static const char *failure_reason(const struct plan_failure *f) {
     return strstr(f->message, "exceeded quota") ? "QuotaExceeded" : reasons[f->verb];
 }
 
-static const char *kind_name(const struct plan_world *w, enum plan_kind kind) {
+static const char *kind_name(const struct plan_children *w, enum plan_kind kind) {
     return plan_kind_name(kind, w->settings->gang);
 }
 
 static void say_failed(
-    struct plan_outlook *o, const struct plan_world *w, const struct plan_failure *f) {
+    struct plan_assessment *o, const struct plan_children *w, const struct plan_failure *f) {
     plan_reason_say(o, failure_reason(f), "%s %s: %s", kind_name(w, f->kind), f->name, f->message);
     o->blocked = f->verb != PLAN_PATCH;
 }
 
 /* Replaces the API server's "404 page not found" by a hint. */
-static void say_group_failed(struct plan_outlook *o, const struct plan_world *w,
+static void say_group_failed(struct plan_assessment *o, const struct plan_children *w,
     const struct plan_gang *gang, const struct plan_failure *f) {
     say_failed(o, w, f);
     if (f->code == CO_NOTFOUND) {
@@ -105,7 +105,7 @@ static void say_group_failed(struct plan_outlook *o, const struct plan_world *w,
     }
 }
 
-static void say_taken(struct plan_outlook *o, const struct plan_world *w, enum plan_kind kind,
+static void say_taken(struct plan_assessment *o, const struct plan_children *w, enum plan_kind kind,
     const struct api_child *c) {
     o->blocked = true;
     bool predecessor = strcmp(c->owner_job, w->job->name) == 0;
@@ -123,15 +123,15 @@ static void say_taken(struct plan_outlook *o, const struct plan_world *w, enum p
     }
 }
 
-static bool find_taken(struct plan_outlook *o, const struct plan_world *w) {
+static bool find_taken(struct plan_assessment *o, const struct plan_children *w) {
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct plan_slot *s = &w->slot[r][i];
             if (s->pod_taken) {
                 say_taken(o, w, PLAN_KIND_POD, s->pod_taken);
                 return true;
             }
-            if (s->service_taken && plan_world_wants_services(w)) {
+            if (s->service_taken && plan_children_wants_services(w)) {
                 say_taken(o, w, PLAN_KIND_SERVICE, s->service_taken);
                 return true;
             }
@@ -152,7 +152,8 @@ static bool find_taken(struct plan_outlook *o, const struct plan_world *w) {
     return false;
 }
 
-static bool find_failed(struct plan_outlook *o, const struct plan_world *w, const json_t *env) {
+static bool find_failed(
+    struct plan_assessment *o, const struct plan_children *w, const json_t *env) {
     const struct plan_failure *f = plan_refused_first(w, env);
     if (f && f->kind == PLAN_KIND_PODGROUP) {
         say_group_failed(o, w, w->settings->gang, f);
@@ -163,7 +164,7 @@ static bool find_failed(struct plan_outlook *o, const struct plan_world *w, cons
 }
 
 /* The job has given its pods back, and waits until it tries again. */
-static bool find_away(struct plan_outlook *o, const struct plan_world *w) {
+static bool find_away(struct plan_assessment *o, const struct plan_children *w) {
     const json_t *c = plan_condition_stored(w->job, "GaveBack");
     if (w->now >= o->hold_until || !plan_condition_true(w->job, "GaveBack")) {
         return false;
@@ -185,7 +186,7 @@ static int64_t fresh_until(const struct api_pod *pod) {
 }
 
 /* The reason of a waiting pod; kubelet alternates between some reasons, so one is chosen. */
-static const char *pod_reason(const struct plan_world *w, const struct api_pod *pod) {
+static const char *pod_reason(const struct plan_children *w, const struct api_pod *pod) {
     if (pod->again == API_AGAIN_WAITS) {
         return "CrashLoopBackOff";
     }
@@ -205,7 +206,7 @@ static const char *pod_reason(const struct plan_world *w, const struct api_pod *
 /* The stored message, if it is about the same pod, container and reason.  kubelet words the same
  * problem in several ways, and each change would cost a write. */
 static const char *stored_message(
-    const struct plan_world *w, const char *reason, const char *start) {
+    const struct plan_children *w, const char *reason, const char *start) {
     const char *message = co_json_str(w->job->status, "message");
     if (co_streq(co_json_str(w->job->status, "reason"), reason) && message &&
         strncmp(message, start, strlen(start)) == 0) {
@@ -215,14 +216,14 @@ static const char *stored_message(
 }
 
 /* The container cannot start because the job's Secret was deleted. */
-static bool has_lost_token(const struct plan_world *w, const struct api_pod *pod) {
+static bool has_lost_token(const struct plan_children *w, const struct api_pod *pod) {
     CO_AUTOFREE char *name = api_token_name(w->job);
     return w->job->peer_auth != API_PEER_NONE &&
            strcmp(pod->cause->reason, "CreateContainerConfigError") == 0 &&
            strstr(pod->cause->message, name);
 }
 
-static void say_waiting(struct plan_outlook *o, const struct plan_world *w,
+static void say_waiting(struct plan_assessment *o, const struct plan_children *w,
     const struct api_pod *pod, const char *reason) {
     const struct api_cause *cause = pod->cause;
     char start[256];
@@ -249,7 +250,7 @@ static void say_waiting(struct plan_outlook *o, const struct plan_world *w,
     }
 }
 
-static bool find_gang(struct plan_outlook *o, const struct plan_world *w) {
+static bool find_gang(struct plan_assessment *o, const struct plan_children *w) {
     char text[sizeof(o->message)];
     if (!plan_gang_waits(w, text, sizeof(text))) {
         return false;
@@ -262,10 +263,10 @@ static bool find_gang(struct plan_outlook *o, const struct plan_world *w) {
 
 /* The first pod that waits; preferably not one that only waits for others of its gang, or that
  * runs again. */
-static const struct api_pod *first_waiting(const struct plan_world *w) {
+static const struct api_pod *first_waiting(const struct plan_children *w) {
     const struct api_pod *first = NULL;
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct api_pod *pod = w->slot[r][i].pod;
             if (!pod || pod->c.deleting ||
                 (pod->phase != API_POD_PENDING && pod->phase != API_POD_RUNNING) ||
@@ -281,7 +282,7 @@ static const struct api_pod *first_waiting(const struct plan_world *w) {
     return first;
 }
 
-static bool find_waiting(struct plan_outlook *o, const struct plan_world *w) {
+static bool find_waiting(struct plan_assessment *o, const struct plan_children *w) {
     const struct api_pod *pod = first_waiting(w);
     char text[sizeof(o->message)];
     if (!pod) {
@@ -291,19 +292,19 @@ static bool find_waiting(struct plan_outlook *o, const struct plan_world *w) {
         plan_reason_say(o, "WaitingInQueue", "%s", text);
     } else {
         say_waiting(o, w, pod, pod_reason(w, pod));
-        plan_outlook_wake(o, fresh_until(pod));
+        plan_assessment_wake(o, fresh_until(pod));
     }
     return true;
 }
 
 /* Pods that the cluster has asked to end, and that have not ended yet: they may train on for as
  * long as their grace period. */
-static bool find_disrupted(struct plan_outlook *o, const struct plan_world *w) {
+static bool find_disrupted(struct plan_assessment *o, const struct plan_children *w) {
     const struct api_pod *first = NULL;
     char text[sizeof(o->message)];
     int32_t n = 0;
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct api_pod *pod = w->slot[r][i].pod;
             if (pod && pod->blame == API_BLAME_NODE && plan_pod_holds_node(pod)) {
                 first = first ? first : pod;
@@ -320,7 +321,7 @@ static bool find_disrupted(struct plan_outlook *o, const struct plan_world *w) {
 }
 
 /* Checked before what pods wait for, which is meaningless on a dead node. */
-static bool find_lost(struct plan_outlook *o, const struct plan_world *w) {
+static bool find_lost(struct plan_assessment *o, const struct plan_children *w) {
     char text[256];
     const struct api_pod *pod = plan_node_find_lost(w, text, sizeof(text));
     if (!pod) {
@@ -335,7 +336,7 @@ static bool find_lost(struct plan_outlook *o, const struct plan_world *w) {
 
 /* A pod that should have ended is still there. */
 static void say_kept(
-    struct plan_outlook *o, const struct plan_world *w, const struct api_pod *pod) {
+    struct plan_assessment *o, const struct plan_children *w, const struct api_pod *pod) {
     bool holds = plan_pod_holds_node(pod);
     plan_reason_say(o, "WaitingForOldPods",
         "pod %s should have ended over %d s ago, and its successor waits: %s; kubectl get pod %s "
@@ -347,13 +348,13 @@ static void say_kept(
 }
 
 /* Pods of an earlier attempt have not ended in time. */
-static bool find_ending(struct plan_outlook *o, const struct plan_world *w) {
+static bool find_ending(struct plan_assessment *o, const struct plan_children *w) {
     int64_t late = o->due + LATE;
     if (!o->due || o->phase == API_PHASE_RUNNING || w->n_old_pods == 0) {
         return false;
     }
     if (w->now < late) {
-        plan_outlook_wake(o, late);
+        plan_assessment_wake(o, late);
         return false;
     }
     say_kept(o, w, w->old_pods[0]);
@@ -361,13 +362,13 @@ static bool find_ending(struct plan_outlook *o, const struct plan_world *w) {
 }
 
 /* A deleted ConfigMap still exists, so a new one cannot be created. */
-static bool find_kept(struct plan_outlook *o, const struct plan_world *w) {
+static bool find_kept(struct plan_assessment *o, const struct plan_children *w) {
     const struct api_configmap *kept = w->old_configmap ? w->old_configmap : w->configmap;
     if (!kept || !kept->c.deleting || !kept->c.at) {
         return false;
     }
     if (w->now < kept->c.at + LATE) {
-        plan_outlook_wake(o, kept->c.at + LATE);
+        plan_assessment_wake(o, kept->c.at + LATE);
         return false;
     }
     plan_reason_say(o, "WaitingForConfigMap",
@@ -376,7 +377,7 @@ static bool find_kept(struct plan_outlook *o, const struct plan_world *w) {
     return true;
 }
 
-static const char *scheduler_of(const struct plan_world *w, enum api_role role) {
+static const char *scheduler_of(const struct plan_children *w, enum api_role role) {
     const struct plan_gang *gang = plan_gang_of(w->job, w->settings);
     const char *name = gang && gang->scheduler
                            ? gang->scheduler
@@ -390,7 +391,7 @@ static bool outlives_training(const struct api_pod *pod) {
 }
 
 static void say_late(
-    struct plan_outlook *o, const struct plan_world *w, const struct api_pod *pod) {
+    struct plan_assessment *o, const struct plan_children *w, const struct api_pod *pod) {
     const char *scheduler = scheduler_of(w, (enum api_role)pod->role);
     if (pod->c.deleting) {
         say_kept(o, w, pod);
@@ -435,7 +436,7 @@ static void say_late(
 /* Since when a pod has been waiting without a reason in its status; 0: it does not.  A scheduler
  * that does not run sets none; problems of volumes, images and probes appear in events only; and a
  * lost node does not end its pods. */
-static int64_t silent_since(const struct plan_world *w, const struct plan_slot *s) {
+static int64_t silent_since(const struct plan_children *w, const struct plan_slot *s) {
     const struct api_pod *pod = s->pod ? s->pod : s->old;
     if (pod && pod->c.deleting) {
         return plan_slot_succeeded(s) ? 0 : pod->c.at;
@@ -459,24 +460,24 @@ static int64_t silent_since(const struct plan_world *w, const struct plan_slot *
     return w->configmap->c.at > pod->c.at ? w->configmap->c.at : pod->c.at;
 }
 
-static bool find_late(struct plan_outlook *o, const struct plan_world *w) {
+static bool find_late(struct plan_assessment *o, const struct plan_children *w) {
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct plan_slot *s = &w->slot[r][i];
             int64_t since = silent_since(w, s);
             if (since && w->now >= since + LATE) {
                 say_late(o, w, s->pod ? s->pod : s->old);
                 return true;
             }
-            plan_outlook_wake(o, since ? since + LATE : 0);
+            plan_assessment_wake(o, since ? since + LATE : 0);
         }
     }
     return false;
 }
 
-static bool waits_at_gate(const struct plan_world *w) {
+static bool waits_at_gate(const struct plan_children *w) {
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct api_pod *pod = w->slot[r][i].pod;
             if (pod && pod->coord && !pod->c.deleting) {
                 return true;
@@ -487,7 +488,8 @@ static bool waits_at_gate(const struct plan_world *w) {
 }
 
 /* The job has too few roles or replicas to run, or to end. */
-static bool find_lack(struct plan_outlook *o, const struct plan_world *w, enum api_lack lack) {
+static bool find_lack(
+    struct plan_assessment *o, const struct plan_children *w, enum api_lack lack) {
     char text[API_LACK_MAX];
     if (api_job_lack(w->job, text, sizeof(text)) != lack) {
         return false;
@@ -499,7 +501,7 @@ static bool find_lack(struct plan_outlook *o, const struct plan_world *w, enum a
 
 /* ---- */
 
-static void find_live(struct plan_outlook *o, const struct plan_world *w, const json_t *env) {
+static void find_live(struct plan_assessment *o, const struct plan_children *w, const json_t *env) {
     const struct api_job *job = w->job;
     char stale[PLAN_STALE_MAX];
     if (*o->reason || api_phase_terminal(o->phase)) {
@@ -510,7 +512,7 @@ static void find_live(struct plan_outlook *o, const struct plan_world *w, const 
             o, api_problem_code_name(job->problems[0].code), "%s", job->problems[0].message);
         o->blocked = true;
     } else if (o->completing) {
-        const struct plan_success_text *text = plan_world_success_text(w);
+        const struct plan_success_text *text = plan_children_success_text(w);
         plan_reason_say(o, text->reason, "%s, %s may still end", text->what, text->others);
     } else if (find_lack(o, w, API_LACK_PODS) || find_away(o, w) || find_taken(o, w) ||
                find_failed(o, w, env) || find_gang(o, w) || find_lost(o, w) ||
@@ -530,7 +532,7 @@ static void find_live(struct plan_outlook *o, const struct plan_world *w, const 
     }
 }
 
-void plan_reason_find(struct plan_outlook *o, const struct plan_world *w, const json_t *env) {
+void plan_reason_find(struct plan_assessment *o, const struct plan_children *w, const json_t *env) {
     if (w->job->deleting) {
         return;
     }

@@ -81,13 +81,13 @@ static bool has_row(const char *reason) {
 }
 
 static void CO_PRINTF(3, 0)
-    set_reason(struct plan_outlook *o, const char *reason, const char *fmt, va_list ap) {
+    set_reason(struct plan_assessment *o, const char *reason, const char *fmt, va_list ap) {
     o->reason = reason;
     (void)vsnprintf(o->message, sizeof(o->message), fmt, ap);
     co_utf8_trim(o->message);
 }
 
-void plan_reason_say(struct plan_outlook *o, const char *reason, const char *fmt, ...) {
+void plan_reason_say(struct plan_assessment *o, const char *reason, const char *fmt, ...) {
     va_list ap;
     assert(has_row(reason));
     va_start(ap, fmt);
@@ -95,7 +95,7 @@ void plan_reason_say(struct plan_outlook *o, const char *reason, const char *fmt
     va_end(ap);
 }
 
-void plan_reason_quote(struct plan_outlook *o, const char *reason, const char *fmt, ...) {
+void plan_reason_quote(struct plan_assessment *o, const char *reason, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     set_reason(o, reason, fmt, ap);

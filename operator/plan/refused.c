@@ -16,14 +16,14 @@ enum {
     AWAY_MIN = 30,
 };
 
-static const struct plan_failure *refused_slot(const struct plan_world *w) {
+static const struct plan_failure *refused_slot(const struct plan_children *w) {
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct plan_slot *s = &w->slot[r][i];
             if (s->pod_failure && !s->pod) {
                 return s->pod_failure;
             }
-            if (s->service_failure && !s->service && plan_world_wants_services(w)) {
+            if (s->service_failure && !s->service && plan_children_wants_services(w)) {
                 return s->service_failure;
             }
         }
@@ -31,9 +31,9 @@ static const struct plan_failure *refused_slot(const struct plan_world *w) {
     return NULL;
 }
 
-const struct plan_failure *plan_refused_first(const struct plan_world *w, const json_t *env) {
+const struct plan_failure *plan_refused_first(const struct plan_children *w, const json_t *env) {
     if (w->secret_failure && w->job->peer_auth != API_PEER_NONE && !w->seen->token &&
-        plan_world_lacks_pods(w)) {
+        plan_children_lacks_pods(w)) {
         return w->secret_failure;
     }
     const struct plan_failure *f = refused_slot(w);
@@ -51,11 +51,11 @@ const struct plan_failure *plan_refused_first(const struct plan_world *w, const 
 }
 
 /* When the last pod was created; 0: there is none.  *ret_n: how many there are. */
-static int64_t last_created(const struct plan_world *w, int32_t *ret_n) {
+static int64_t last_created(const struct plan_children *w, int32_t *ret_n) {
     int64_t last = 0;
     *ret_n = 0;
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct api_pod *pod = w->slot[r][i].pod;
             if (pod && !pod->c.deleting) {
                 last = pod->c.at > last ? pod->c.at : last;
@@ -66,18 +66,19 @@ static int64_t last_created(const struct plan_world *w, int32_t *ret_n) {
     return last;
 }
 
-bool plan_refused_give_back(struct plan_outlook *o, const struct plan_world *w, const json_t *env) {
+bool plan_refused_give_back(
+    struct plan_assessment *o, const struct plan_children *w, const json_t *env) {
     const struct plan_failure *f = plan_refused_first(w, env);
     int64_t patience = w->settings->give_back_after * (w->seen->elder_waits ? 1 : OLDEST_FACTOR);
     /* Elastic pods start without the others. */
     if (!f || f->verb != PLAN_CREATE || f->code == CO_EXISTS || !patience || w->job->elastic ||
-        w->job->n_problems || plan_world_has_started(w)) {
+        w->job->n_problems || plan_children_has_started(w)) {
         return false;
     }
     int32_t n = 0;
     int64_t last = last_created(w, &n);
     if (!last || w->now < last + patience) {
-        plan_outlook_wake(o, last ? last + patience : 0);
+        plan_assessment_wake(o, last ? last + patience : 0);
         return false;
     }
     int64_t away = plan_policy_begin_later(o, w, AWAY_MIN);

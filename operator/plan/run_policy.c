@@ -25,12 +25,12 @@ static int64_t stored_time(const json_t *obj, const char *key) {
     return text && !co_parse_time(key, text, &t, NULL) ? t : 0;
 }
 
-static int64_t stored_number(const struct plan_world *w, const char *key) {
+static int64_t stored_number(const struct plan_children *w, const char *key) {
     int64_t n = json_integer_value(json_object_get(w->job->status, key));
     return n < 0 ? 0 : n > INT32_MAX ? INT32_MAX : n;
 }
 
-void plan_policy_recall(struct plan_outlook *o, const struct plan_world *w) {
+void plan_policy_recall(struct plan_assessment *o, const struct plan_children *w) {
     o->restarts = (int32_t)stored_number(w, "restarts");
     o->backoff = stored_number(w, "backoffSeconds");
     o->restart_time = stored_time(w->job->status, "restartTime");
@@ -40,33 +40,34 @@ void plan_policy_recall(struct plan_outlook *o, const struct plan_world *w) {
     /* If it is farther away than the backoff, the clock was set back; then it is ignored. */
     if (o->restart_time > w->now && o->restart_time - w->now <= o->backoff) {
         o->hold_until = o->restart_time;
-        plan_outlook_wake(o, o->hold_until);
+        plan_assessment_wake(o, o->hold_until);
     }
 }
 
 /* ---- restarts ------------------------------------------------------------------------------- */
 
 static void begin_attempt(
-    struct plan_outlook *o, const struct plan_world *w, enum api_phase phase) {
+    struct plan_assessment *o, const struct plan_children *w, enum api_phase phase) {
     o->attempt = w->attempt + 1;
     o->phase = phase;
     o->hold_until = 0;
 }
 
-static bool was_healthy(const struct plan_world *w) {
+static bool was_healthy(const struct plan_children *w) {
     int64_t since = stored_time(plan_condition_stored(w->job, "Running"), "lastTransitionTime");
     return plan_condition_true(w->job, "Running") && since && w->now - since >= HEALTHY;
 }
 
 /* Twice the last backoff, up to the most. */
-static int64_t next_backoff(const struct plan_outlook *o, const struct plan_world *w) {
+static int64_t next_backoff(const struct plan_assessment *o, const struct plan_children *w) {
     int64_t first = w->settings->restart_backoff;
     int64_t next = o->backoff && !was_healthy(w) ? o->backoff * 2 : first;
     int64_t most = first * BACKOFF_FACTOR_MAX;
     return next < most ? next : most;
 }
 
-int64_t plan_policy_begin_later(struct plan_outlook *o, const struct plan_world *w, int64_t least) {
+int64_t plan_policy_begin_later(
+    struct plan_assessment *o, const struct plan_children *w, int64_t least) {
     int64_t next = next_backoff(o, w);
     begin_attempt(o, w, API_PHASE_PENDING);
     o->backoff = next > least ? next : least;
@@ -74,7 +75,7 @@ int64_t plan_policy_begin_later(struct plan_outlook *o, const struct plan_world 
     return o->backoff;
 }
 
-static void restart_group(struct plan_outlook *o, const struct plan_world *w, bool counted,
+static void restart_group(struct plan_assessment *o, const struct plan_children *w, bool counted,
     const char *reason, const char *cause) {
     if (w->job->suspend) {
         plan_policy_suspend(o, w);
@@ -128,7 +129,7 @@ static size_t find_rule(const struct api_job *job, const struct api_pod *pod) {
 }
 
 /* Restarts the group if a node does not respond and the policy allows that. */
-static bool restart_without_node(struct plan_outlook *o, const struct plan_world *w) {
+static bool restart_without_node(struct plan_assessment *o, const struct plan_children *w) {
     char cause[256];
     bool restarts = api_job_restarts(w->job) || w->job->node_lost_after >= 0;
     if (w->job->elastic || !restarts || !plan_node_find_lost(w, cause, sizeof(cause))) {
@@ -139,7 +140,7 @@ static bool restart_without_node(struct plan_outlook *o, const struct plan_world
 }
 
 void plan_policy_failed(
-    struct plan_outlook *o, const struct plan_world *w, const struct api_pod *pod) {
+    struct plan_assessment *o, const struct plan_children *w, const struct api_pod *pod) {
     const struct api_job *job = w->job;
     char cause[sizeof(o->message) - 80];
     const char *reason = plan_reason_of_pod(pod, cause, sizeof(cause));
@@ -177,7 +178,7 @@ static int32_t were_created(const struct api_job *job, enum api_role role) {
 
 /* Writes what became of a pod that is deleted or gone, and returns the reason. */
 static const char *say_taken_away(
-    const struct plan_world *w, enum api_role role, int32_t index, char *ret, size_t size) {
+    const struct plan_children *w, enum api_role role, int32_t index, char *ret, size_t size) {
     const struct api_pod *pod = w->slot[role][index].pod;
     if (pod && pod->blame == API_BLAME_NODE) {
         plan_reason_of_disruption(pod, 1, ret, size);
@@ -190,9 +191,9 @@ static const char *say_taken_away(
 }
 
 /* Elastic groups continue without the pod until it is replaced. */
-bool plan_policy_lost(struct plan_outlook *o, const struct plan_world *w) {
+bool plan_policy_lost(struct plan_assessment *o, const struct plan_children *w) {
     bool due = plan_node_is_due(o, w);
-    if (w->job->elastic || !plan_world_has_started(w)) {
+    if (w->job->elastic || !plan_children_has_started(w)) {
         return false;
     }
     if (due && restart_without_node(o, w)) {
@@ -203,7 +204,7 @@ bool plan_policy_lost(struct plan_outlook *o, const struct plan_world *w) {
     }
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
         int32_t created = were_created(w->job, r);
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct plan_slot *s = &w->slot[r][i];
             bool gone = !s->pod && !s->old && !s->done && i < created;
             if (!gone && !(s->pod && s->pod->c.deleting && s->pod->phase != API_POD_SUCCEEDED)) {
@@ -218,9 +219,9 @@ bool plan_policy_lost(struct plan_outlook *o, const struct plan_world *w) {
     return false;
 }
 
-bool plan_policy_outgrown(struct plan_outlook *o, const struct plan_world *w) {
+bool plan_policy_outgrown(struct plan_assessment *o, const struct plan_children *w) {
     const struct api_role_spec *worker = &w->job->role[API_WORKER];
-    bool told = co_json_str(w->job->status, "began") && plan_world_has_pods(w);
+    bool told = co_json_str(w->job->status, "began") && plan_children_has_pods(w);
     if (!w->job->elastic || worker->max > 0 || !told || worker->replicas <= w->job->np) {
         return false;
     }
@@ -261,7 +262,7 @@ struct active {
     int64_t seconds, since;
 };
 
-static struct active recall_active(const struct plan_world *w) {
+static struct active recall_active(const struct plan_children *w) {
     const json_t *seconds = json_object_get(w->job->status, "activeSeconds");
     if (!json_is_integer(seconds)) {
         return (struct active){.since = w->job->created};
@@ -273,16 +274,16 @@ static struct active recall_active(const struct plan_world *w) {
 
 /* Suspends the job.  It begins a new attempt, so that pods whose create was in flight belong to the
  * old one and are deleted.  The backoff of a restart ends: a job that is resumed starts at once. */
-void plan_policy_suspend(struct plan_outlook *o, const struct plan_world *w) {
+void plan_policy_suspend(struct plan_assessment *o, const struct plan_children *w) {
     o->phase = API_PHASE_SUSPENDED;
     o->restart_time = o->restart_time < w->now ? o->restart_time : w->now;
-    if (plan_world_has_pods(w) || w->configmap) {
+    if (plan_children_has_pods(w) || w->configmap) {
         begin_attempt(o, w, API_PHASE_SUSPENDED);
     }
     plan_reason_say(o, "JobSuspended", "spec.suspend is true");
 }
 
-void plan_policy_deadline(struct plan_outlook *o, const struct plan_world *w) {
+void plan_policy_deadline(struct plan_assessment *o, const struct plan_children *w) {
     struct active a = recall_active(w);
     if (a.stored && !a.since) { /* the job is resumed, now */
         a.since = w->now;
@@ -292,7 +293,7 @@ void plan_policy_deadline(struct plan_outlook *o, const struct plan_world *w) {
     }
     int64_t at = a.since + w->job->deadline - a.seconds;
     if (w->now < at) {
-        plan_outlook_wake(o, at);
+        plan_assessment_wake(o, at);
         return;
     }
     plan_policy_recall(o, w); /* undoes a restart that was just decided */
@@ -319,7 +320,7 @@ static void set_number(json_t *status, const char *key, int64_t n) {
 }
 
 static void remember_active(
-    json_t *status, const struct plan_world *w, const struct plan_outlook *o) {
+    json_t *status, const struct plan_children *w, const struct plan_assessment *o) {
     struct active a = recall_active(w);
     bool suspended = o->phase == API_PHASE_SUSPENDED;
     if (suspended && (a.since || !a.stored)) { /* begins, now */
@@ -336,7 +337,7 @@ static void remember_active(
 }
 
 void plan_policy_remember(
-    json_t *status, const struct plan_world *w, const struct plan_outlook *o) {
+    json_t *status, const struct plan_children *w, const struct plan_assessment *o) {
     co_json_set(status, "restarts", json_integer(o->restarts));
     set_number(status, "attempt", o->attempt);
     set_time(status, "restartTime", o->restart_time);

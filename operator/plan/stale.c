@@ -24,7 +24,7 @@ static bool has_begun(const struct api_pod *pod) {
     return !pod->c.deleting && pod->phase == API_POD_RUNNING && pod->restarts == 0;
 }
 
-int64_t plan_stale_since(const struct plan_world *w, const json_t *env) {
+int64_t plan_stale_since(const struct plan_children *w, const json_t *env) {
     const struct api_configmap *have = w->configmap;
     int64_t first = w->now;
     bool some = false;
@@ -33,7 +33,7 @@ int64_t plan_stale_since(const struct plan_world *w, const json_t *env) {
         return 0;
     }
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct api_pod *pod = w->slot[r][i].pod;
             some = some || (pod && has_begun(pod));
             first = pod && is_waiting(pod) && pod->c.at && pod->c.at < first ? pod->c.at : first;
@@ -42,11 +42,11 @@ int64_t plan_stale_since(const struct plan_world *w, const json_t *env) {
     return some ? first : 0;
 }
 
-bool plan_stale_say(const struct plan_world *w, char *ret, size_t size) {
+bool plan_stale_say(const struct plan_children *w, char *ret, size_t size) {
     int64_t changed = w->configmap ? w->configmap->changed : 0;
     const struct api_pod *stale = NULL, *moved = NULL;
     for (enum api_role r = API_PS; changed && r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct api_pod *pod = w->slot[r][i].pod;
             bool older = pod && pod->c.at < changed;
             moved = moved || !pod || older ? moved : pod;

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-static bool is_pod_of(const struct plan_world *w, const char *uid) {
+static bool is_pod_of(const struct plan_children *w, const char *uid) {
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct api_pod *pod = w->slot[r][i].pod;
             if (pod && !pod->c.deleting && strcmp(pod->c.uid, uid) == 0) {
                 return true;
@@ -23,10 +23,10 @@ static bool is_refused(const struct api_pod *pod) {
 /* Elastic pods find each other through etcd, so those that exist may start.  They do not wait for a
  * worker that cannot be placed if there are as many as the lower limit, which is also the size of a
  * gang. */
-static bool elastic_addressed(const struct plan_world *w) {
+static bool elastic_addressed(const struct plan_children *w) {
     int32_t there = 0, refused = 0;
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct plan_slot *s = &w->slot[r][i];
             bool waits = s->pod && !s->pod->c.deleting && !*s->pod->ip[0];
             if (s->old || (waits && (r != API_WORKER || !is_refused(s->pod)))) {
@@ -41,9 +41,9 @@ static bool elastic_addressed(const struct plan_world *w) {
 }
 
 /* DNS has only addresses that the API server has, not those that pods have reported to us. */
-static bool is_resolvable(const struct plan_world *w) {
+static bool is_resolvable(const struct plan_children *w) {
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             if (w->slot[r][i].pod && w->slot[r][i].pod->told) {
                 return false;
             }
@@ -54,12 +54,12 @@ static bool is_resolvable(const struct plan_world *w) {
 
 /* All Services exist.  A Service may be late, if a quota rejects it, and training fails without the
  * name. */
-static bool has_services(const struct plan_world *w) {
+static bool has_services(const struct plan_children *w) {
     if (w->job->intranet == API_DNS) {
         return w->service;
     }
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             if (!w->slot[r][i].service) {
                 return false;
             }
@@ -69,7 +69,7 @@ static bool has_services(const struct plan_world *w) {
 }
 
 /* What the pods wait for; NULL: the gate is open. */
-static const char *waits_for(const struct plan_world *w, const char *pod_uid) {
+static const char *waits_for(const struct plan_children *w, const char *pod_uid) {
     const struct api_job *job = w->job;
     if (job->deleting || api_phase_terminal(job->phase)) {
         return "nothing: the job has ended";
@@ -102,10 +102,10 @@ static const char *waits_for(const struct plan_world *w, const char *pod_uid) {
 
 bool plan_gate_open(const struct api_job *job, const struct plan_seen *seen,
     const struct plan_settings *settings, const char *pod_uid, const char **ret_why) {
-    struct plan_world w;
-    plan_world_init(&w, job, seen, 0, settings);
+    struct plan_children w;
+    plan_children_init(&w, job, seen, 0, settings);
     const char *why = waits_for(&w, pod_uid);
-    plan_world_done(&w);
+    plan_children_done(&w);
     if (why && ret_why) {
         *ret_why = why;
     }

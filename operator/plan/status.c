@@ -40,9 +40,9 @@ static bool is_ref_of(const json_t *ref, const struct api_pod *pod) {
 
 /* Whether the references name the same pods in the same order.  resourceVersions are not compared:
  * they would cause a status write for every event of every pod. */
-static bool same_refs(const struct plan_world *w, enum api_role role, const json_t *refs) {
+static bool same_refs(const struct plan_children *w, enum api_role role, const json_t *refs) {
     size_t n = 0;
-    for (int32_t i = 0; i < plan_world_replicas(w, role); i++) {
+    for (int32_t i = 0; i < plan_children_replicas(w, role); i++) {
         const struct api_pod *pod = w->slot[role][i].pod;
         if (pod && !is_ref_of(json_array_get(refs, n++), pod)) {
             return false;
@@ -51,17 +51,17 @@ static bool same_refs(const struct plan_world *w, enum api_role role, const json
     return n == json_array_size(refs);
 }
 
-static json_t *make_refs(const struct plan_world *w, enum api_role role) {
+static json_t *make_refs(const struct plan_children *w, enum api_role role) {
     int64_t wanted = 0;
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        wanted += plan_world_replicas(w, r);
+        wanted += plan_children_replicas(w, r);
     }
     if (wanted > REFS_MAX) {
         return NULL;
     }
     CO_AUTOJSON json_t *common = make_common_ref(w->job);
     json_t *list = json_array();
-    for (int32_t i = 0; i < plan_world_replicas(w, role); i++) {
+    for (int32_t i = 0; i < plan_children_replicas(w, role); i++) {
         if (w->slot[role][i].pod) {
             co_json_append(list, make_ref(common, w->slot[role][i].pod));
         }
@@ -80,9 +80,9 @@ static int32_t larger(int32_t a, int32_t b) {
     return a > b ? a : b;
 }
 
-static int32_t count_alive(const struct plan_world *w, enum api_role role) {
+static int32_t count_alive(const struct plan_children *w, enum api_role role) {
     int32_t n = 0;
-    for (int32_t i = 0; i < plan_world_replicas(w, role); i++) {
+    for (int32_t i = 0; i < plan_children_replicas(w, role); i++) {
         const struct api_pod *pod = w->slot[role][i].pod;
         n += pod && !pod->c.deleting;
     }
@@ -92,7 +92,7 @@ static int32_t count_alive(const struct plan_world *w, enum api_role role) {
 /* The counters of status.<role>.  A job that has ended still counts the pods that were cleaned up.
  */
 static struct plan_counts final_counts(
-    const struct plan_world *w, enum api_role role, const json_t *stored) {
+    const struct plan_children *w, enum api_role role, const json_t *stored) {
     struct plan_counts c = w->counts[role];
     if (api_phase_terminal(w->job->phase)) {
         c.failed = larger(c.failed, stored_count(stored, "failed"));
@@ -106,10 +106,10 @@ static void set_count(json_t *role, const char *key, int32_t n) {
 }
 
 /* "0-3,5", as in an indexed Job; NULL when there is none. */
-static json_t *make_indexes(const struct plan_world *w, enum api_role role) {
+static json_t *make_indexes(const struct plan_children *w, enum api_role role) {
     struct co_buf b = CO_BUF(API_REPLICAS_MAX * 8);
     int r = 0;
-    int32_t n = plan_world_replicas(w, role);
+    int32_t n = plan_children_replicas(w, role);
     for (int32_t i = 0; i < n && !r; i++) {
         int32_t first = i;
         while (i < n && plan_slot_succeeded(&w->slot[role][i])) {
@@ -127,7 +127,7 @@ static json_t *make_indexes(const struct plan_world *w, enum api_role role) {
 }
 
 /* None when a new attempt begins. */
-static json_t *completed_indexes(const struct plan_world *w, const struct plan_outlook *o,
+static json_t *completed_indexes(const struct plan_children *w, const struct plan_assessment *o,
     enum api_role role, const json_t *stored) {
     if (api_phase_terminal(w->job->phase)) {
         return json_incref(json_object_get(stored, "completedIndexes"));
@@ -135,7 +135,7 @@ static json_t *completed_indexes(const struct plan_world *w, const struct plan_o
     return o->attempt == w->attempt ? make_indexes(w, role) : NULL;
 }
 
-static json_t *make_role(const struct plan_world *w, const struct plan_outlook *o,
+static json_t *make_role(const struct plan_children *w, const struct plan_assessment *o,
     enum api_role role, const json_t *stored) {
     const struct plan_counts c = final_counts(w, role, stored);
     bool ended = api_phase_terminal(w->job->phase);
@@ -166,26 +166,27 @@ static json_t *make_role(const struct plan_world *w, const struct plan_outlook *
 
 /* "ready/replicas".  A job that has ended keeps its last value, as edits have no effect any more.
  */
-static void set_ready(json_t *status, const struct plan_world *w, enum api_role role) {
+static void set_ready(json_t *status, const struct plan_children *w, enum api_role role) {
     const char *stored = co_json_str(w->job->status, plan_ready_keys[role]);
     if (api_phase_terminal(w->job->phase) && stored) {
         co_json_set(status, plan_ready_keys[role], co_json_string(stored));
     } else if (w->job->role[role].present) {
         const struct plan_counts *c = &w->counts[role];
         CO_AUTOFREE char *ready = co_xasprintf(
-            "%" PRId32 "/%" PRId32, c->running + c->succeeded, plan_world_replicas(w, role));
+            "%" PRId32 "/%" PRId32, c->running + c->succeeded, plan_children_replicas(w, role));
         co_json_set(status, plan_ready_keys[role], json_string(ready));
     }
 }
 
-static void set_mode(json_t *status, const struct plan_world *w) {
+static void set_mode(json_t *status, const struct plan_children *w) {
     const char *stored = co_json_str(w->job->status, "mode");
     bool ended = api_phase_terminal(w->job->phase) && stored;
     co_json_set(
         status, "mode", ended ? co_json_string(stored) : json_string(api_mode_name(w->job->mode)));
 }
 
-static void set_roles(json_t *status, const struct plan_world *w, const struct plan_outlook *o) {
+static void set_roles(
+    json_t *status, const struct plan_children *w, const struct plan_assessment *o) {
     int64_t restarts = 0;
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
         const json_t *stored = json_object_get(w->job->status, api_role_name(r));
@@ -207,7 +208,7 @@ static void set_roles(json_t *status, const struct plan_world *w, const struct p
 
 /* ---- times ---------------------------------------------------------------------------------- */
 
-static void set_time(json_t *status, const struct plan_world *w, const char *key, bool reached) {
+static void set_time(json_t *status, const struct plan_children *w, const char *key, bool reached) {
     const char *stored = co_json_str(w->job->status, key);
     char text[32];
     if (stored && *stored) {
@@ -227,7 +228,7 @@ static json_t *deep_copy(const json_t *j) {
 /* The stored line stays: the attempt is the same, and so is the spec's generation, or the spec
  * still differs, which SpecChanged reports. */
 static bool keeps_began(
-    const struct plan_world *w, const struct plan_outlook *o, const char *stored) {
+    const struct plan_children *w, const struct plan_assessment *o, const char *stored) {
     char fields[PLAN_CHANGED_MAX];
     struct api_shape shape;
     return o->attempt == w->job->attempt && api_began_read(stored, &shape) &&
@@ -236,16 +237,17 @@ static bool keeps_began(
 }
 
 /* Set only once there are pods; until then the spec may change freely. */
-static void set_began(json_t *status, const struct plan_world *w, const struct plan_outlook *o) {
+static void set_began(
+    json_t *status, const struct plan_children *w, const struct plan_assessment *o) {
     const char *stored = co_json_str(w->job->status, "began");
     bool ended = api_phase_terminal(w->job->phase);
     char text[API_BEGAN_MAX];
-    if ((ended || plan_world_has_pods(w)) && keeps_began(w, o, stored)) {
+    if ((ended || plan_children_has_pods(w)) && keeps_began(w, o, stored)) {
         const char *templates = co_json_str(w->job->status, "beganTemplates");
         bool wanted = templates && !ended && !api_phase_terminal(o->phase);
         co_json_set(status, "began", co_json_string(stored));
         co_json_set(status, "beganTemplates", wanted ? co_json_string(templates) : NULL);
-    } else if (!ended && plan_world_has_pods(w) && o->attempt == w->attempt) {
+    } else if (!ended && plan_children_has_pods(w) && o->attempt == w->attempt) {
         CO_AUTOFREE char *templates = api_began_write_templates(w->job);
         api_began_write(w->job, text);
         co_json_set(status, "began", json_string(text));
@@ -255,14 +257,14 @@ static void set_began(json_t *status, const struct plan_world *w, const struct p
 
 /* A job that is being deleted keeps its status except for the phase, so that its end costs one
  * write, not one for each pod. */
-static json_t *make_terminating(const struct plan_world *w) {
+static json_t *make_terminating(const struct plan_children *w) {
     json_t *status = deep_copy(w->job->status);
     co_json_set(status, "phase", json_string(api_phase_name(API_PHASE_TERMINATING)));
     set_mode(status, w);
     return status;
 }
 
-static json_t *make_live(const struct plan_world *w, const struct plan_outlook *o) {
+static json_t *make_live(const struct plan_children *w, const struct plan_assessment *o) {
     json_t *status = json_object();
     co_json_set(status, "phase", json_string(api_phase_name(o->phase)));
     set_mode(status, w);
@@ -273,7 +275,7 @@ static json_t *make_live(const struct plan_world *w, const struct plan_outlook *
     }
     set_roles(status, w, o);
     plan_policy_remember(status, w, o);
-    set_time(status, w, "startTime", plan_outlook_runs(o) || o->phase == API_PHASE_COMPLETED);
+    set_time(status, w, "startTime", plan_assessment_runs(o) || o->phase == API_PHASE_COMPLETED);
     set_time(status, w, "completionTime", api_phase_terminal(o->phase));
     set_began(status, w, o);
     co_json_set(status, "conditions", plan_conditions_make(w, o));
@@ -282,9 +284,9 @@ static json_t *make_live(const struct plan_world *w, const struct plan_outlook *
 }
 
 /* As long as the pod exists, the success can be seen there. */
-bool plan_status_is_urgent(const struct plan_world *w) {
+bool plan_status_is_urgent(const struct plan_children *w) {
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_world_replicas(w, r); i++) {
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct plan_slot *s = &w->slot[r][i];
             if (plan_slot_succeeded(s) && !s->stored && (!s->pod || s->pod->c.deleting)) {
                 return true;
@@ -295,7 +297,7 @@ bool plan_status_is_urgent(const struct plan_world *w) {
 }
 
 json_t *plan_status_make(
-    const struct plan_world *w, const struct plan_outlook *o, bool *ret_differs) {
+    const struct plan_children *w, const struct plan_assessment *o, bool *ret_differs) {
     json_t *status = w->job->deleting ? make_terminating(w) : make_live(w, o);
     /* Without other finalizers than ours, the job is gone before its status could be written. */
     bool vanishes = w->job->deleting && w->job->n_finalizers == (size_t)w->job->finalizer;

@@ -31,7 +31,7 @@ const json_t *plan_condition_stored(const struct api_job *job, const char *type)
     return find_condition(job->status, type);
 }
 
-const json_t *plan_condition_known(const struct plan_world *w, const char *type) {
+const json_t *plan_condition_known(const struct plan_children *w, const char *type) {
     const json_t *draft = w->seen->draft;
     bool same = w->attempt == json_integer_value(json_object_get(draft, "attempt"));
     const json_t *drafted = same ? find_condition(draft, type) : NULL;

@@ -1,7 +1,7 @@
 /* Reads the stored status, and the draft of one that is not stored yet.  Pure. */
 #pragma once
 
-#include "operator/plan/world.h"
+#include "operator/plan/children.h"
 
 /* The replicas in the spec when the status was stored; 0: unknown. */
 int32_t plan_status_wanted(const struct api_job *job, enum api_role role);
@@ -12,4 +12,4 @@ extern const char *const plan_ready_keys[API_ROLES];
 const json_t *plan_condition_stored(const struct api_job *job, const char *type);
 bool plan_condition_true(const struct api_job *job, const char *type);
 /* The condition in the draft, or else in the stored status. */
-const json_t *plan_condition_known(const struct plan_world *w, const char *type);
+const json_t *plan_condition_known(const struct plan_children *w, const char *type);

@@ -172,9 +172,9 @@ static void print_variables(void) {
 }
 
 static void print_collectives(void) {
-    size_t size = (size_t)cost_way_table(NULL, 0) + 1;
+    size_t size = (size_t)cost_algorithm_table(NULL, 0) + 1;
     CO_AUTOFREE char *text = co_xmalloc(size);
-    (void)cost_way_table(text, size);
+    (void)cost_algorithm_table(text, size);
     (void)fputs(text, stdout);
 }
 

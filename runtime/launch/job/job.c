@@ -1,5 +1,5 @@
-/* Decides on a node's part of a job: mode, master, processes, devices, ports.  ways.c reads the
- * lists of addresses.  See job.h. */
+/* Decides on a node's part of a job: mode, master, processes, devices, ports.  address_lists.c
+ * reads the lists of addresses.  See job.h. */
 #include "runtime/launch/job/job.h"
 
 #include <arpa/inet.h>
@@ -8,7 +8,7 @@
 
 #include "common/contract.h"
 #include "common/parse.h"
-#include "runtime/launch/job/ways.h"
+#include "runtime/launch/job/address_lists.h"
 
 enum {
     NODES_MAX = 100000,
@@ -131,20 +131,20 @@ static size_t count_of(
 static int count_ps(struct job *j, struct co_err *err) {
     const struct options *o = j->options;
     enum options_option trainers = pick_option(o, OPTIONS_OPT_TRAINER_NUM, OPTIONS_OPT_WORKER_NUM);
-    j->n[JOB_SEAT_SERVER] = count_of(o, OPTIONS_OPT_SERVER_NUM, trainers);
-    j->n[JOB_SEAT_TRAINER] = count_of(o, trainers, OPTIONS_OPT_SERVER_NUM);
+    j->n[JOB_ROLE_SERVER] = count_of(o, OPTIONS_OPT_SERVER_NUM, trainers);
+    j->n[JOB_ROLE_TRAINER] = count_of(o, trainers, OPTIONS_OPT_SERVER_NUM);
     int r = 0;
     if (options_option_has(o, OPTIONS_OPT_HETER_WORKER_NUM)) {
         r = job_stages_parse(
             "--heter_worker_num", o->text[OPTIONS_OPT_HETER_WORKER_NUM], &j->stages, err);
     }
-    j->n[JOB_SEAT_HETER] = job_stages_workers(&j->stages);
+    j->n[JOB_ROLE_HETER] = job_stages_workers(&j->stages);
     j->n_ports = job_processes(j) + 1;
-    bool alone = j->way == JOB_WAY_ALONE;
-    if (!r && alone && (j->n[JOB_SEAT_SERVER] == 0 || j->n[JOB_SEAT_TRAINER] == 0)) {
+    bool alone = j->discovery == JOB_DISCOVERY_ALONE;
+    if (!r && alone && (j->n[JOB_ROLE_SERVER] == 0 || j->n[JOB_ROLE_TRAINER] == 0)) {
         r = co_err_set(err, CO_INVALID,
             "%zu servers and %zu trainers on the only node: expected at least one of each",
-            j->n[JOB_SEAT_SERVER], j->n[JOB_SEAT_TRAINER]);
+            j->n[JOB_ROLE_SERVER], j->n[JOB_ROLE_TRAINER]);
     }
     if (!r && job_processes(j) == 0) {
         r = co_err_set(err, CO_INVALID, "neither servers nor trainers on this node");
@@ -204,15 +204,16 @@ static int count_trainers(struct job *j, struct co_err *err) {
             "nproc_per_node is %zu, but there are %zu devices: expected one for each process", n,
             j->devices.n);
     }
-    j->n[JOB_SEAT_TRAINER] = n;
-    j->n_ports = j->way == JOB_WAY_ALONE || j->way == JOB_WAY_MEET ? n + 1 : 0;
+    j->n[JOB_ROLE_TRAINER] = n;
+    j->n_ports =
+        j->discovery == JOB_DISCOVERY_ALONE || j->discovery == JOB_DISCOVERY_MEET ? n + 1 : 0;
     return r;
 }
 
 /* Checks the number of endpoints in the environment: one per process, or one per node, whose
  * further processes use the following ports. */
 static int check_endpoints(struct job *j, const struct env *e, struct co_err *err) {
-    const size_t n = j->n[JOB_SEAT_TRAINER];
+    const size_t n = j->n[JOB_ROLE_TRAINER];
     const char *span = env_get(e, CO_VAR_PORTS_NUM);
     int64_t ports = CO_PORT_SPAN;
     if (*span && co_parse_i64(co_contract[CO_VAR_PORTS_NUM].name, span, 1, PORT_MAX, &ports, err)) {
@@ -249,7 +250,7 @@ static int plan_ps(struct job *j, struct co_err *err) {
         return one_list(o, trainers, err);
     }
     if (has_servers) {
-        return job_way_lists(j, trainers, err);
+        return job_discovery_lists(j, trainers, err);
     }
     if (options_option_has(o, OPTIONS_OPT_HETER_WORKERS)) {
         return co_err_set(err, CO_INVALID,
@@ -279,7 +280,7 @@ static int plan_cloud(struct job *j, const struct env *e, struct co_err *err) {
             &j->notes, co_xasprintf("WARNING --ips %s is ignored: %s in the environment is %s", ips,
                            name, text));
     }
-    return job_way_ips(j, name, text, err);
+    return job_discovery_ips(j, name, text, err);
 }
 
 /* The first port of every node in a list of addresses.  The old launcher has no option for it: it
@@ -303,7 +304,7 @@ static int find_first_port(struct job *j, const struct env *e, bool cloud, struc
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         const char *text = env_get(e, rows[i].var);
-        bool enough = rows[i].var != CO_VAR_PORT || ports >= (int64_t)j->n[JOB_SEAT_TRAINER];
+        bool enough = rows[i].var != CO_VAR_PORT || ports >= (int64_t)j->n[JOB_ROLE_TRAINER];
         int r = rows[i].asked && enough && *text ? co_parse_i64(co_contract[rows[i].var].name, text,
                                                        1, PORT_MAX, rows[i].ret, err)
                                                  : 0;
@@ -326,24 +327,24 @@ static int plan_collective(struct job *j, const struct env *e, struct co_err *er
     int r = 0;
     /* In an elastic job nodes come and go, so a list in the environment would soon be wrong. */
     if (*endpoints && !j->elastic) {
-        r = job_way_endpoints(j, name, endpoints, err);
+        r = job_discovery_endpoints(j, name, endpoints, err);
     } else if (!j->master && cloud) {
         r = plan_cloud(j, e, err);
     } else if (!j->master && options_option_has(j->options, OPTIONS_OPT_IPS) &&
                options_option_given(j->options, OPTIONS_OPT_IPS)) {
-        r = job_way_ips(j, "--ips", j->options->text[OPTIONS_OPT_IPS], err);
+        r = job_discovery_ips(j, "--ips", j->options->text[OPTIONS_OPT_IPS], err);
     }
     r = r ? r : count_trainers(j, err);
-    r = r || j->way != JOB_WAY_IPS ? r : find_first_port(j, e, cloud, err);
-    return r || j->way != JOB_WAY_ENDPOINTS ? r : check_endpoints(j, e, err);
+    r = r || j->discovery != JOB_DISCOVERY_IPS ? r : find_first_port(j, e, cloud, err);
+    return r || j->discovery != JOB_DISCOVERY_ENDPOINTS ? r : check_endpoints(j, e, err);
 }
 
 static void take_given_process(struct job *j, const struct env *e) {
     const char *role = env_get(e, CO_VAR_TRAINING_ROLE);
-    j->way = JOB_WAY_GIVEN;
-    j->n[strcmp(role, "PSERVER") == 0 ? JOB_SEAT_SERVER
-         : strncmp(role, "HETER", 5)  ? JOB_SEAT_TRAINER
-                                      : JOB_SEAT_HETER] = 1;
+    j->discovery = JOB_DISCOVERY_GIVEN;
+    j->n[strcmp(role, "PSERVER") == 0 ? JOB_ROLE_SERVER
+         : strncmp(role, "HETER", 5)  ? JOB_ROLE_TRAINER
+                                      : JOB_ROLE_HETER] = 1;
     j->nodes_min = j->nodes_max = 1;
 }
 
@@ -440,13 +441,13 @@ static int take_token(struct job *j, const struct env *e, struct co_err *err) {
             "--require_token without a token: expected PADDLE_JOB_TOKEN, the same secret on all "
             "nodes");
     }
-    if (j->way == JOB_WAY_MEET && asked && etcd) {
+    if (j->discovery == JOB_DISCOVERY_MEET && asked && etcd) {
         options_list_add(&j->notes,
             "WARNING --require_token has no effect with an etcd, which has users and TLS of its "
             "own: PADDLE_ETCD_USER, PADDLE_ETCD_CA");
-    } else if (j->way == JOB_WAY_MEET && asked) {
+    } else if (j->discovery == JOB_DISCOVERY_MEET && asked) {
         j->token = token;
-    } else if (j->way == JOB_WAY_MEET && *token && !etcd) {
+    } else if (j->discovery == JOB_DISCOVERY_MEET && *token && !etcd) {
         options_list_add(&j->notes,
             "WARNING The rendezvous is open to anybody who reaches its port: PADDLE_JOB_TOKEN is "
             "asked for there only with --require_token on all nodes");
@@ -468,7 +469,7 @@ int job_plan(const struct options *options, const struct job_node *node, options
     set_elastic(&j, &e);
     int r = find_master(&j, &e, err);
     r = r ? r : parse_nodes(&j, &e, err);
-    j.way = j.nodes_max > 1 || j.elastic ? JOB_WAY_MEET : JOB_WAY_ALONE;
+    j.discovery = j.nodes_max > 1 || j.elastic ? JOB_DISCOVERY_MEET : JOB_DISCOVERY_ALONE;
     add_notes(&j);
     if (!r && is_process) {
         take_given_process(&j, &e);
@@ -491,13 +492,13 @@ void job_done(struct job *j) {
     options_list_done(&j->endpoints);
     options_list_done(&j->hosts);
     options_list_done(&j->heter_devices);
-    for (int s = 0; s < JOB_SEAT_COUNT; s++) {
-        options_list_done(&j->seats[s]);
+    for (int s = 0; s < JOB_ROLE_COUNT; s++) {
+        options_list_done(&j->listed[s]);
     }
     options_list_done(&j->notes);
     free(j->held);
 }
 
 size_t job_processes(const struct job *j) {
-    return j->n[JOB_SEAT_SERVER] + j->n[JOB_SEAT_TRAINER] + j->n[JOB_SEAT_HETER];
+    return j->n[JOB_ROLE_SERVER] + j->n[JOB_ROLE_TRAINER] + j->n[JOB_ROLE_HETER];
 }

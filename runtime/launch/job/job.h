@@ -12,17 +12,17 @@
 enum job_mode { JOB_MODE_COLLECTIVE, JOB_MODE_PS, JOB_MODE_RPC, JOB_MODE_COUNT };
 
 /* The kinds of processes; they are started in this order. */
-enum job_seat { JOB_SEAT_SERVER, JOB_SEAT_TRAINER, JOB_SEAT_HETER, JOB_SEAT_COUNT };
+enum job_role { JOB_ROLE_SERVER, JOB_ROLE_TRAINER, JOB_ROLE_HETER, JOB_ROLE_COUNT };
 
 /* Where the addresses of the job's processes come from. */
-enum job_way {
-    JOB_WAY_ALONE,     /* one node: its own free ports */
-    JOB_WAY_MEET,      /* a rendezvous of all nodes */
-    JOB_WAY_LISTS,     /* --servers and --trainers */
-    JOB_WAY_IPS,       /* --ips and --start_port, or PADDLE_TRAINERS for the old launcher */
-    JOB_WAY_ENDPOINTS, /* PADDLE_TRAINER_ENDPOINTS in the environment */
-    JOB_WAY_GIVEN,     /* the environment already describes one process: a pod of a job with
-                        * parameter servers */
+enum job_discovery {
+    JOB_DISCOVERY_ALONE,     /* one node: its own free ports */
+    JOB_DISCOVERY_MEET,      /* a rendezvous of all nodes */
+    JOB_DISCOVERY_LISTS,     /* --servers and --trainers */
+    JOB_DISCOVERY_IPS,       /* --ips and --start_port, or PADDLE_TRAINERS for the old launcher */
+    JOB_DISCOVERY_ENDPOINTS, /* PADDLE_TRAINER_ENDPOINTS in the environment */
+    JOB_DISCOVERY_GIVEN,     /* the environment already describes one process: a pod of a job with
+                              * parameter servers */
 };
 
 enum job_device { JOB_DEVICE_CPU, JOB_DEVICE_GPU, JOB_DEVICE_XPU, JOB_DEVICE_CUSTOM };
@@ -45,7 +45,7 @@ struct job {
     const struct options *options;
     const struct job_node *node;
     enum job_mode mode;
-    enum job_way way;
+    enum job_discovery discovery;
     enum options_format format;
     const char *id; /* --job_id, or the operator's ID of this pod's elastic job */
     int nodes_min, nodes_max;
@@ -56,18 +56,18 @@ struct job {
     const char *ip;                    /* this node's */
     const char *master;                /* of the rendezvous; NULL: none */
     const char *token;                 /* secret that nodes must prove; NULL: none is asked for */
-    size_t n[JOB_SEAT_COUNT];          /* this node's processes; JOB_WAY_GIVEN: one */
-    struct job_stages stages;          /* of JOB_SEAT_HETER; JOB_WAY_LISTS: the whole job's,
+    size_t n[JOB_ROLE_COUNT];          /* this node's processes; JOB_DISCOVERY_GIVEN: one */
+    struct job_stages stages;          /* of JOB_ROLE_HETER; JOB_DISCOVERY_LISTS: the whole job's,
                                         * else this node's */
     struct options_list heter_devices; /* by stage; empty: unknown */
     size_t n_ports;                    /* free ports that job_offer_make needs */
     struct options_list devices;       /* of the trainers, as in FLAGS_selected_* */
-    struct options_list endpoints;     /* of JOB_WAY_ENDPOINTS, as given */
-    struct options_list hosts;         /* of JOB_WAY_ENDPOINTS and JOB_WAY_IPS, by rank */
-    int64_t first_port;                /* of JOB_WAY_IPS: every host's */
-    struct options_list seats[JOB_SEAT_COUNT]; /* of JOB_WAY_LISTS */
-    char *held;                                /* owned text of master, where it was computed */
-    struct options_list notes;                 /* log lines in Paddle's words: "LEVEL text" */
+    struct options_list endpoints;     /* of JOB_DISCOVERY_ENDPOINTS, as given */
+    struct options_list hosts; /* of JOB_DISCOVERY_ENDPOINTS and JOB_DISCOVERY_IPS, by rank */
+    int64_t first_port;        /* of JOB_DISCOVERY_IPS: every host's */
+    struct options_list listed[JOB_ROLE_COUNT]; /* of JOB_DISCOVERY_LISTS */
+    char *held;                                 /* owned text of master, where it was computed */
+    struct options_list notes;                  /* log lines in Paddle's words: "LEVEL text" */
 };
 
 extern const char *const job_mode_name[JOB_MODE_COUNT]; /* "collective", "ps", "rpc" */

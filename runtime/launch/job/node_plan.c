@@ -12,61 +12,61 @@ enum { ENDPOINTS_MAX = 1 << 20 };
 
 static const struct {
     const char *list, *log, *log_2_3, *name;
-} seats[JOB_SEAT_COUNT] = {
-    [JOB_SEAT_SERVER] = {"servers", "serverlog", "ps.", "server"},
-    [JOB_SEAT_TRAINER] = {"trainers", "workerlog", "trainer.", "worker"},
-    [JOB_SEAT_HETER] = {"heters", "heterlog", "heter.", "heter worker"},
+} role_rows[JOB_ROLE_COUNT] = {
+    [JOB_ROLE_SERVER] = {"servers", "serverlog", "ps.", "server"},
+    [JOB_ROLE_TRAINER] = {"trainers", "workerlog", "trainer.", "worker"},
+    [JOB_ROLE_HETER] = {"heters", "heterlog", "heter.", "heter worker"},
 };
 
 void job_process_name(const struct job_process *p, char *ret_text, size_t size) {
-    (void)snprintf(ret_text, size, "%s %zu", seats[p->seat].name, p->index);
+    (void)snprintf(ret_text, size, "%s %zu", role_rows[p->role].name, p->index);
 }
 
 /* ---- endpoints of all nodes -------------------------------------------------------------- */
 
-static void add_process(struct job_plan *p, enum job_seat seat, size_t index) {
+static void add_process(struct job_plan *p, enum job_role role, size_t index) {
     size_t local = 0;
     for (size_t i = 0; i < p->n; i++) {
-        local += p->process[i].seat == seat;
+        local += p->process[i].role == role;
     }
     p->process = co_xrealloc(p->process, p->n + 1, sizeof(*p->process));
-    p->process[p->n++] = (struct job_process){.seat = seat, .local = local, .index = index};
+    p->process[p->n++] = (struct job_process){.role = role, .local = local, .index = index};
 }
 
-static int add_endpoint(struct job_plan *p, enum job_seat seat, const char *text, bool own,
+static int add_endpoint(struct job_plan *p, enum job_role role, const char *text, bool own,
     const char *what, struct co_err *err) {
     struct co_hostport hp;
     int r = co_parse_hostport(what, text, &hp, err);
-    if (!r && p->endpoints[seat].n == ENDPOINTS_MAX) {
+    if (!r && p->endpoints[role].n == ENDPOINTS_MAX) {
         r = co_err_set(err, CO_NORESOURCE, "more than %d endpoints", (int)ENDPOINTS_MAX);
     }
     if (!r) {
         if (own) {
-            add_process(p, seat, p->endpoints[seat].n);
+            add_process(p, role, p->endpoints[role].n);
         }
-        options_list_add(&p->endpoints[seat], text);
+        options_list_add(&p->endpoints[role], text);
     }
     return r;
 }
 
-static int add_endpoints(struct job_plan *p, enum job_seat seat, const struct options_list *l,
+static int add_endpoints(struct job_plan *p, enum job_role role, const struct options_list *l,
     bool own, struct co_err *err) {
     int r = 0;
     for (size_t i = 0; i < l->n && !r; i++) {
-        r = add_endpoint(p, seat, l->item[i], own, seats[seat].list, err);
+        r = add_endpoint(p, role, l->item[i], own, role_rows[role].list, err);
     }
     return r;
 }
 
 static int from_lists(const struct job *j, struct job_plan *p, struct co_err *err) {
     int r = 0;
-    for (int s = 0; s < JOB_SEAT_COUNT; s++) {
-        for (size_t i = 0; i < j->seats[s].n && !r; i++) {
+    for (int s = 0; s < JOB_ROLE_COUNT; s++) {
+        for (size_t i = 0; i < j->listed[s].n && !r; i++) {
             struct co_hostport hp;
-            const char *text = j->seats[s].item[i];
+            const char *text = j->listed[s].item[i];
             bool own =
                 co_parse_hostport("endpoint", text, &hp, NULL) == 0 && strcmp(hp.host, j->ip) == 0;
-            r = add_endpoint(p, (enum job_seat)s, text, own, seats[s].list, err);
+            r = add_endpoint(p, (enum job_role)s, text, own, role_rows[s].list, err);
         }
     }
     p->stages = j->stages;
@@ -81,10 +81,10 @@ static int from_lists(const struct job *j, struct job_plan *p, struct co_err *er
 static int from_ports(const struct job *j, struct job_plan *p, size_t host, const char *name,
     int64_t first, struct co_err *err) {
     int r = 0;
-    for (size_t i = 0; i < j->n[JOB_SEAT_TRAINER] && !r; i++) {
+    for (size_t i = 0; i < j->n[JOB_ROLE_TRAINER] && !r; i++) {
         char text[CO_HOST_MAX + 10];
         co_hostport_format(name, (unsigned)(first + (int64_t)i), text, sizeof(text));
-        r = add_endpoint(p, JOB_SEAT_TRAINER, text, (int)host == j->rank, "endpoint", err);
+        r = add_endpoint(p, JOB_ROLE_TRAINER, text, (int)host == j->rank, "endpoint", err);
     }
     return r;
 }
@@ -113,7 +113,7 @@ static int from_endpoints(const struct job *j, struct job_plan *p, struct co_err
             }
             r = one_a_node
                     ? from_ports(j, p, h, hp.host, hp.port, err)
-                    : add_endpoint(p, JOB_SEAT_TRAINER, text, (int)h == j->rank, "endpoint", err);
+                    : add_endpoint(p, JOB_ROLE_TRAINER, text, (int)h == j->rank, "endpoint", err);
         }
     }
     p->n_nodes = j->hosts.n;
@@ -127,21 +127,21 @@ static int from_offers(
     int r = 0;
     for (size_t i = 0; i < n && !r; i++) {
         r = add_endpoints(
-            p, JOB_SEAT_SERVER, &offers[i].endpoints[JOB_SEAT_SERVER], i == self, err);
+            p, JOB_ROLE_SERVER, &offers[i].endpoints[JOB_ROLE_SERVER], i == self, err);
         p->stages.n = offers[i].stages.n > p->stages.n ? offers[i].stages.n : p->stages.n;
     }
     for (size_t i = 0; i < n && !r; i++) {
         r = add_endpoints(
-            p, JOB_SEAT_TRAINER, &offers[i].endpoints[JOB_SEAT_TRAINER], i == self, err);
+            p, JOB_ROLE_TRAINER, &offers[i].endpoints[JOB_ROLE_TRAINER], i == self, err);
     }
     for (size_t stage = 0; stage < p->stages.n && !r; stage++) {
-        const size_t before = p->endpoints[JOB_SEAT_HETER].n;
+        const size_t before = p->endpoints[JOB_ROLE_HETER].n;
         for (size_t i = 0; i < n && !r; i++) {
             const struct options_list part =
-                job_stages_part(&offers[i].stages, &offers[i].endpoints[JOB_SEAT_HETER], stage);
-            r = add_endpoints(p, JOB_SEAT_HETER, &part, i == self, err);
+                job_stages_part(&offers[i].stages, &offers[i].endpoints[JOB_ROLE_HETER], stage);
+            r = add_endpoints(p, JOB_ROLE_HETER, &part, i == self, err);
         }
-        p->stages.size[stage] = p->endpoints[JOB_SEAT_HETER].n - before;
+        p->stages.size[stage] = p->endpoints[JOB_ROLE_HETER].n - before;
     }
     p->n_nodes = n;
     p->node = self;
@@ -177,20 +177,20 @@ static void add_command(const struct job *j, struct options_list *ret) {
 static char *log_name(const struct job *j, const struct job_process *p) {
     if (j->format == OPTIONS_FORMAT_2_3) {
         return co_xasprintf("%s.%s.%s%zu.log", j->id, j->node->pod,
-            j->mode == JOB_MODE_PS ? seats[p->seat].log_2_3 : "", p->local);
+            j->mode == JOB_MODE_PS ? role_rows[p->role].log_2_3 : "", p->local);
     }
     return co_xasprintf(
-        "%s.%zu", seats[p->seat].log, j->mode == JOB_MODE_RPC ? p->index : p->local);
+        "%s.%zu", role_rows[p->role].log, j->mode == JOB_MODE_RPC ? p->index : p->local);
 }
 
 static int check_plan(const struct job *j, const struct job_plan *p, struct co_err *err) {
-    if (j->mode == JOB_MODE_PS && p->endpoints[JOB_SEAT_SERVER].n == 0) {
+    if (j->mode == JOB_MODE_PS && p->endpoints[JOB_ROLE_SERVER].n == 0) {
         return co_err_set(err, CO_INVALID, "no node of the job has a parameter server");
     }
-    if (j->mode == JOB_MODE_PS && p->endpoints[JOB_SEAT_TRAINER].n == 0) {
+    if (j->mode == JOB_MODE_PS && p->endpoints[JOB_ROLE_TRAINER].n == 0) {
         return co_err_set(err, CO_INVALID, "no node of the job has a trainer");
     }
-    for (size_t i = 0; i < p->stages.n && p->endpoints[JOB_SEAT_HETER].n; i++) {
+    for (size_t i = 0; i < p->stages.n && p->endpoints[JOB_ROLE_HETER].n; i++) {
         if (p->stages.size[i] == 0) {
             return co_err_set(err, CO_INVALID,
                 "stage %zu has no worker: expected heterogeneous workers in every stage",
@@ -207,7 +207,7 @@ static int check_plan(const struct job *j, const struct job_plan *p, struct co_e
 }
 
 static char *find_master(const struct job_plan *p, const struct job_offer *offers, size_t n) {
-    const struct options_list *trainers = &p->endpoints[JOB_SEAT_TRAINER];
+    const struct options_list *trainers = &p->endpoints[JOB_ROLE_TRAINER];
     return n ? co_xstrdup(offers[0].candidate) : trainers->n ? co_xstrdup(trainers->item[0]) : NULL;
 }
 
@@ -215,7 +215,7 @@ static char *find_master(const struct job_plan *p, const struct job_offer *offer
 static int64_t find_gloo_port(const struct job *j, const struct job_offer *offers, size_t n) {
     const int64_t asked = j->options->number[OPTIONS_OPT_HTTP_PORT];
     for (size_t i = 0; i < n && asked <= 0; i++) {
-        if (offers[i].endpoints[JOB_SEAT_SERVER].n) {
+        if (offers[i].endpoints[JOB_ROLE_SERVER].n) {
             return offers[i].gloo_port;
         }
     }
@@ -225,7 +225,7 @@ static int64_t find_gloo_port(const struct job *j, const struct job_offer *offer
 /* Gloo's rendezvous is on server 0's host. */
 static char *find_gloo(
     const struct job *j, const struct job_plan *p, const struct job_offer *offers, size_t n) {
-    const struct options_list *servers = &p->endpoints[JOB_SEAT_SERVER];
+    const struct options_list *servers = &p->endpoints[JOB_ROLE_SERVER];
     struct co_hostport hp = {.port = 0};
     char text[CO_HOST_MAX + 10];
     assert(servers->n > 0);                                          /* by check_plan */
@@ -236,22 +236,22 @@ static char *find_gloo(
 
 static int find_endpoints(const struct job *j, const struct job_offer *offers, size_t n,
     size_t self, struct job_plan *p, struct co_err *err) {
-    switch (j->way) {
-    case JOB_WAY_ALONE:
-    case JOB_WAY_MEET:
+    switch (j->discovery) {
+    case JOB_DISCOVERY_ALONE:
+    case JOB_DISCOVERY_MEET:
         return from_offers(offers, n, self, p, err);
-    case JOB_WAY_LISTS:
+    case JOB_DISCOVERY_LISTS:
         return from_lists(j, p, err);
-    case JOB_WAY_IPS:
+    case JOB_DISCOVERY_IPS:
         return from_ips(j, p, err);
-    case JOB_WAY_ENDPOINTS:
+    case JOB_DISCOVERY_ENDPOINTS:
         return from_endpoints(j, p, err);
-    case JOB_WAY_GIVEN:
+    case JOB_DISCOVERY_GIVEN:
         break;
     }
-    for (int s = 0; s < JOB_SEAT_COUNT; s++) {
+    for (int s = 0; s < JOB_ROLE_COUNT; s++) {
         if (j->n[s]) {
-            add_process(p, (enum job_seat)s, j->rank > 0 ? (size_t)j->rank : 0);
+            add_process(p, (enum job_role)s, j->rank > 0 ? (size_t)j->rank : 0);
         }
     }
     return 0;
@@ -266,22 +266,23 @@ static bool ends_with(const char *text, const char *end) {
  * The names that paddle-operator gives to pods do so by themselves: "train-worker-1".  The index of
  * an elastic node may change in each round, so its folder has the name that the launcher keeps. */
 static char *own_folder(const struct job *j, const struct job_plan *p) {
-    static const char *const roles[JOB_SEAT_COUNT] = {
-        [JOB_SEAT_SERVER] = "ps-", [JOB_SEAT_TRAINER] = "worker-", [JOB_SEAT_HETER] = "heter-"};
-    const bool given = j->way == JOB_WAY_GIVEN;
+    static const char *const roles[JOB_ROLE_COUNT] = {
+        [JOB_ROLE_SERVER] = "ps-", [JOB_ROLE_TRAINER] = "worker-", [JOB_ROLE_HETER] = "heter-"};
+    const bool given = j->discovery == JOB_DISCOVERY_GIVEN;
     const char *host = j->node->host ? j->node->host : "node";
     const size_t index = j->rank >= 0 ? (size_t)j->rank : p->node;
     CO_AUTOFREE char *mark =
         j->elastic && j->rank < 0
             ? co_xasprintf("-%s", j->node->pod)
-            : co_xasprintf("-%s%zu", given ? roles[p->process[0].seat] : "", index);
+            : co_xasprintf("-%s%zu", given ? roles[p->process[0].role] : "", index);
     bool marked = (j->node->in_pod && j->rank < 0 && !given) || ends_with(host, mark);
     return co_xasprintf("%s%s", host, marked ? "" : mark);
 }
 
 static char *find_log_dir(const struct job *j, const struct job_plan *p) {
     const char *dir = j->options->text[OPTIONS_OPT_LOG_DIR];
-    const bool several = j->way == JOB_WAY_GIVEN || j->way == JOB_WAY_MEET || p->n_nodes > 1;
+    const bool several =
+        j->discovery == JOB_DISCOVERY_GIVEN || j->discovery == JOB_DISCOVERY_MEET || p->n_nodes > 1;
     if (!*dir || !(several || j->node->in_pod)) {
         return co_xstrdup(dir);
     }
@@ -292,7 +293,7 @@ static char *find_log_dir(const struct job *j, const struct job_plan *p) {
 int job_plan_make(const struct job *j, const struct job_offer *offers, size_t n, size_t self,
     const char *scratch, struct job_plan *ret, struct co_err *err) {
     struct job_plan p = {.n_nodes = 1, .node = j->rank > 0 ? (size_t)j->rank : 0};
-    const bool given = j->way == JOB_WAY_GIVEN;
+    const bool given = j->discovery == JOB_DISCOVERY_GIVEN;
     int r = find_endpoints(j, offers, n, self, &p, err);
     r = r || given ? r : check_plan(j, &p, err);
     if (r) {
@@ -321,7 +322,7 @@ void job_plan_done(struct job_plan *p) {
     }
     free(p->process);
     options_list_done(&p->command);
-    for (int s = 0; s < JOB_SEAT_COUNT; s++) {
+    for (int s = 0; s < JOB_ROLE_COUNT; s++) {
         options_list_done(&p->endpoints[s]);
     }
     free(p->master);

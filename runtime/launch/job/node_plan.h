@@ -6,7 +6,7 @@
 #include "runtime/launch/job/offer.h"
 
 struct job_process {
-    enum job_seat seat;
+    enum job_role role;
     size_t local, index; /* number among this node's processes of its kind, and among the job's */
     struct job_env set;  /* variables on top of this process's environment, in Paddle's order */
     char *log;           /* file name in the plan's log_dir */
@@ -16,7 +16,7 @@ struct job_plan {
     struct job_process *process; /* servers, trainers, heterogeneous trainers */
     size_t n;
     struct options_list command;                   /* the same for all processes */
-    struct options_list endpoints[JOB_SEAT_COUNT]; /* of the whole job, by index */
+    struct options_list endpoints[JOB_ROLE_COUNT]; /* of the whole job, by index */
     struct job_stages stages;                      /* of the whole job */
     char *master, *gloo;                           /* endpoints; NULL: none */
     size_t node, n_nodes;
@@ -25,9 +25,9 @@ struct job_plan {
     char *log_dir;
 };
 
-/* offers: those of all nodes by rank, of which `self` is this node.  JOB_WAY_ALONE has only its
- * own; JOB_WAY_LISTS, _IPS, _ENDPOINTS and _GIVEN have none.  scratch: a path that does not exist
- * yet, for gloo. */
+/* offers: those of all nodes by rank, of which `self` is this node.  JOB_DISCOVERY_ALONE has only
+ * its own; JOB_DISCOVERY_LISTS, _IPS, _ENDPOINTS and _GIVEN have none.  scratch: a path that does
+ * not exist yet, for gloo. */
 CO_MUST_CHECK int job_plan_make(const struct job *j, const struct job_offer *offers, size_t n,
     size_t self, const char *scratch, struct job_plan *ret, struct co_err *err);
 void job_plan_done(struct job_plan *p);

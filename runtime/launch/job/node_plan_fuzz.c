@@ -52,8 +52,8 @@ static void check(const struct job *j, const struct job_plan *p) {
     for (size_t i = 0; i < p->n; i++) {
         const struct job_process *one = &p->process[i];
         hold(one->log && one->local < p->n);
-        hold(j->way == JOB_WAY_GIVEN || one->index < p->endpoints[one->seat].n);
-        hold(i == 0 || p->process[i - 1].seat <= one->seat);
+        hold(j->discovery == JOB_DISCOVERY_GIVEN || one->index < p->endpoints[one->role].n);
+        hold(i == 0 || p->process[i - 1].role <= one->role);
     }
     hold(p->command.n > 0);
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);

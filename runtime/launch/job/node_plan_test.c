@@ -153,56 +153,57 @@ static void what_kind_of_job_it_is(void **state) {
     static const struct {
         const char *words[8], *env[8];
         enum job_mode mode;
-        enum job_way way;
+        enum job_discovery way;
         int nodes_min, nodes_max;
         size_t servers, trainers, heters;
     } rows[] = {
-        {{0}, {0}, JOB_MODE_COLLECTIVE, JOB_WAY_ALONE, 1, 1, 0, 1, 0},
-        {{"--nproc_per_node", "0"}, {0}, JOB_MODE_COLLECTIVE, JOB_WAY_ALONE, 1, 1, 0, 1, 0},
-        {{"--gpus=0,1"}, {0}, JOB_MODE_COLLECTIVE, JOB_WAY_ALONE, 1, 1, 0, 2, 0},
-        {{"--nnodes", "2:4"}, {0}, JOB_MODE_COLLECTIVE, JOB_WAY_MEET, 2, 4, 0, 1, 0},
-        {{"--np", "3"}, {0}, JOB_MODE_COLLECTIVE, JOB_WAY_MEET, 3, 3, 0, 1, 0},
-        {{"--run_mode", "rpc"}, {0}, JOB_MODE_RPC, JOB_WAY_ALONE, 1, 1, 0, 1, 0},
+        {{0}, {0}, JOB_MODE_COLLECTIVE, JOB_DISCOVERY_ALONE, 1, 1, 0, 1, 0},
+        {{"--nproc_per_node", "0"}, {0}, JOB_MODE_COLLECTIVE, JOB_DISCOVERY_ALONE, 1, 1, 0, 1, 0},
+        {{"--gpus=0,1"}, {0}, JOB_MODE_COLLECTIVE, JOB_DISCOVERY_ALONE, 1, 1, 0, 2, 0},
+        {{"--nnodes", "2:4"}, {0}, JOB_MODE_COLLECTIVE, JOB_DISCOVERY_MEET, 2, 4, 0, 1, 0},
+        {{"--np", "3"}, {0}, JOB_MODE_COLLECTIVE, JOB_DISCOVERY_MEET, 3, 3, 0, 1, 0},
+        {{"--run_mode", "rpc"}, {0}, JOB_MODE_RPC, JOB_DISCOVERY_ALONE, 1, 1, 0, 1, 0},
         /* parameter servers, by any of their options; one of each by default */
-        {{"--run_mode", "ps"}, {0}, JOB_MODE_PS, JOB_WAY_ALONE, 1, 1, 1, 1, 0},
-        {{"--server_num", "2"}, {0}, JOB_MODE_PS, JOB_WAY_ALONE, 1, 1, 2, 1, 0},
-        {{"--server_num=1", "--worker_num=2"}, {0}, JOB_MODE_PS, JOB_WAY_ALONE, 1, 1, 1, 2, 0},
+        {{"--run_mode", "ps"}, {0}, JOB_MODE_PS, JOB_DISCOVERY_ALONE, 1, 1, 1, 1, 0},
+        {{"--server_num", "2"}, {0}, JOB_MODE_PS, JOB_DISCOVERY_ALONE, 1, 1, 2, 1, 0},
+        {{"--server_num=1", "--worker_num=2"}, {0}, JOB_MODE_PS, JOB_DISCOVERY_ALONE, 1, 1, 1, 2,
+            0},
         {{"--server_num=1", "--worker_num=2", "--heter_worker_num=1"}, {0}, JOB_MODE_PS,
-            JOB_WAY_ALONE, 1, 1, 1, 2, 1},
+            JOB_DISCOVERY_ALONE, 1, 1, 1, 2, 1},
         {{"--server_num=1", "--worker_num=2", "--heter_worker_num=2; 1"}, {0}, JOB_MODE_PS,
-            JOB_WAY_ALONE, 1, 1, 1, 2, 3},
+            JOB_DISCOVERY_ALONE, 1, 1, 1, 2, 3},
         {{"--server_num=1", "--worker_num=2", "--heter_worker_num=0"}, {0}, JOB_MODE_PS,
-            JOB_WAY_ALONE, 1, 1, 1, 2, 0},
+            JOB_DISCOVERY_ALONE, 1, 1, 1, 2, 0},
         {{"--servers=10.0.0.2:1", "--workers=10.0.0.2:2", "--heter_worker_num=1;2",
              "--heter_workers=10.0.0.2:3;10.0.0.1:3,10.0.0.1"},
-            {0}, JOB_MODE_PS, JOB_WAY_LISTS, 1, 1, 0, 0, 2},
+            {0}, JOB_MODE_PS, JOB_DISCOVERY_LISTS, 1, 1, 0, 0, 2},
         {{"--nnodes", "2", "--server_num", "0", "--trainer_num", "2"}, {0}, JOB_MODE_PS,
-            JOB_WAY_MEET, 2, 2, 0, 2, 0},
+            JOB_DISCOVERY_MEET, 2, 2, 0, 2, 0},
         {{"--servers=127.0.0.1:1", "--workers=127.0.0.1:2,127.0.0.1:3"}, {0}, JOB_MODE_PS,
-            JOB_WAY_LISTS, 1, 1, 1, 2, 0},
+            JOB_DISCOVERY_LISTS, 1, 1, 1, 2, 0},
         /* a longer address that begins like this node's is another node */
         {{"--servers=10.0.0.1:1,10.0.0.11:1", "--trainers=10.0.0.11:2"}, {0}, JOB_MODE_PS,
-            JOB_WAY_LISTS, 1, 1, 1, 0, 0},
+            JOB_DISCOVERY_LISTS, 1, 1, 1, 0, 0},
         /* kubeflow's pods: who is told the one number has none of the other */
         {{0}, {"PADDLE_SERVER_NUM=1", "PADDLE_NNODES=3", "PADDLE_MASTER=a:1"}, JOB_MODE_PS,
-            JOB_WAY_MEET, 3, 3, 1, 0, 0},
+            JOB_DISCOVERY_MEET, 3, 3, 1, 0, 0},
         {{0}, {"PADDLE_TRAINER_NUM=1", "PADDLE_NNODES=3", "PADDLE_MASTER=a:1"}, JOB_MODE_PS,
-            JOB_WAY_MEET, 3, 3, 0, 1, 0},
+            JOB_DISCOVERY_MEET, 3, 3, 0, 1, 0},
         /* paddle-operator's pods */
-        {{0}, {PS_POD, "TRAINING_ROLE=PSERVER"}, JOB_MODE_PS, JOB_WAY_GIVEN, 1, 1, 1, 0, 0},
-        {{0}, {PS_POD, "TRAINING_ROLE=TRAINER"}, JOB_MODE_PS, JOB_WAY_GIVEN, 1, 1, 0, 1, 0},
-        {{0}, {PS_POD, "TRAINING_ROLE=HETER"}, JOB_MODE_PS, JOB_WAY_GIVEN, 1, 1, 0, 0, 1},
-        {{"--run_mode", "ps"}, {PS_POD, "TRAINING_ROLE=TRAINER"}, JOB_MODE_PS, JOB_WAY_GIVEN, 1, 1,
-            0, 1, 0},
+        {{0}, {PS_POD, "TRAINING_ROLE=PSERVER"}, JOB_MODE_PS, JOB_DISCOVERY_GIVEN, 1, 1, 1, 0, 0},
+        {{0}, {PS_POD, "TRAINING_ROLE=TRAINER"}, JOB_MODE_PS, JOB_DISCOVERY_GIVEN, 1, 1, 0, 1, 0},
+        {{0}, {PS_POD, "TRAINING_ROLE=HETER"}, JOB_MODE_PS, JOB_DISCOVERY_GIVEN, 1, 1, 0, 0, 1},
+        {{"--run_mode", "ps"}, {PS_POD, "TRAINING_ROLE=TRAINER"}, JOB_MODE_PS, JOB_DISCOVERY_GIVEN,
+            1, 1, 0, 1, 0},
         {{0}, {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000,10.0.0.2:36000", "PADDLE_TRAINER_ID=1"},
-            JOB_MODE_COLLECTIVE, JOB_WAY_ENDPOINTS, 2, 2, 0, 1, 0},
+            JOB_MODE_COLLECTIVE, JOB_DISCOVERY_ENDPOINTS, 2, 2, 0, 1, 0},
         {{0}, {"DISTRIBUTED_TRAINER_ENDPOINTS=10.0.0.9,10.0.0.1,10.0.0.9"}, JOB_MODE_COLLECTIVE,
-            JOB_WAY_MEET, 2, 2, 0, 1, 0},
-        {{0}, {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000"}, JOB_MODE_COLLECTIVE, JOB_WAY_ALONE, 1, 1,
-            0, 1, 0},
+            JOB_DISCOVERY_MEET, 2, 2, 0, 1, 0},
+        {{0}, {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000"}, JOB_MODE_COLLECTIVE, JOB_DISCOVERY_ALONE,
+            1, 1, 0, 1, 0},
         {{"--nnodes=1:2", "--master=etcd://e:1"},
             {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000,10.0.0.2:36000"}, JOB_MODE_COLLECTIVE,
-            JOB_WAY_MEET, 1, 2, 0, 1, 0},
+            JOB_DISCOVERY_MEET, 1, 2, 0, 1, 0},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct launch l;
@@ -210,12 +211,13 @@ static void what_kind_of_job_it_is(void **state) {
         launch_init(&l, "10.0.0.1", "abcdef");
         int r = launch_job(&l, rows[i].words, rows[i].env, NULL, &err);
         const struct job *j = &l.job;
-        if (r || j->mode != rows[i].mode || j->way != rows[i].way ||
+        if (r || j->mode != rows[i].mode || j->discovery != rows[i].way ||
             j->nodes_min != rows[i].nodes_min || j->nodes_max != rows[i].nodes_max ||
-            j->n[JOB_SEAT_SERVER] != rows[i].servers ||
-            j->n[JOB_SEAT_TRAINER] != rows[i].trainers || j->n[JOB_SEAT_HETER] != rows[i].heters) {
+            j->n[JOB_ROLE_SERVER] != rows[i].servers ||
+            j->n[JOB_ROLE_TRAINER] != rows[i].trainers || j->n[JOB_ROLE_HETER] != rows[i].heters) {
             fail_msg("row %zu: %s: mode %d way %d nodes %d:%d seats %zu %zu %zu", i, err.msg,
-                (int)j->mode, (int)j->way, j->nodes_min, j->nodes_max, j->n[0], j->n[1], j->n[2]);
+                (int)j->mode, (int)j->discovery, j->nodes_min, j->nodes_max, j->n[0], j->n[1],
+                j->n[2]);
         }
         launch_done(&l);
     }
@@ -344,11 +346,11 @@ static void pods_of_an_elastic_job_meet_at_worker_0(void **state) {
         launch_init(&l, "10.0.0.1", "abcdef");
         int r = launch_job(&l, rows[i].words, rows[i].env, NULL, &err);
         const struct job *j = &l.job;
-        if (r || j->way != JOB_WAY_MEET || strcmp(j->master, rows[i].master) != 0 || j->rank != 2 ||
-            j->nodes_min != rows[i].min || j->nodes_max != rows[i].max ||
+        if (r || j->discovery != JOB_DISCOVERY_MEET || strcmp(j->master, rows[i].master) != 0 ||
+            j->rank != 2 || j->nodes_min != rows[i].min || j->nodes_max != rows[i].max ||
             j->level != rows[i].level || j->elastic_ms != rows[i].elastic_ms) {
-            fail_msg("row %zu: %s: way %d at %s, nodes %d:%d, level %d", i, err.msg, (int)j->way,
-                j->master, j->nodes_min, j->nodes_max, j->level);
+            fail_msg("row %zu: %s: way %d at %s, nodes %d:%d, level %d", i, err.msg,
+                (int)j->discovery, j->master, j->nodes_min, j->nodes_max, j->level);
         }
         launch_done(&l);
     }
@@ -362,32 +364,33 @@ static void the_cloud_tells_the_old_launcher_its_nodes(void **state) {
         "TRAINER_PORTS_NUM=2"
     static const struct {
         const char *words[5], *env[8];
-        enum job_way way;
+        enum job_discovery way;
         int64_t first_port;
     } rows[] = {
-        {{"--legacy=true"}, {CLOUD, "PADDLE_TRAINERS_NUM=2"}, JOB_WAY_IPS, 6170},
-        {{"--compat=2.0"}, {CLOUD, "PADDLE_TRAINERS_NUM=2", "PADDLE_PORT=7000"}, JOB_WAY_IPS, 7000},
+        {{"--legacy=true"}, {CLOUD, "PADDLE_TRAINERS_NUM=2"}, JOB_DISCOVERY_IPS, 6170},
+        {{"--compat=2.0"}, {CLOUD, "PADDLE_TRAINERS_NUM=2", "PADDLE_PORT=7000"}, JOB_DISCOVERY_IPS,
+            7000},
         {{"--legacy=true", "--nproc_per_node=3"},
-            {CLOUD, "PADDLE_TRAINERS_NUM=2", "PADDLE_PORT=7000"}, JOB_WAY_IPS, 6170},
+            {CLOUD, "PADDLE_TRAINERS_NUM=2", "PADDLE_PORT=7000"}, JOB_DISCOVERY_IPS, 6170},
         {{"--legacy=true", "--started_port=8000"},
-            {CLOUD, "PADDLE_TRAINERS_NUM=2", "PADDLE_PORT=7000"}, JOB_WAY_IPS, 8000},
+            {CLOUD, "PADDLE_TRAINERS_NUM=2", "PADDLE_PORT=7000"}, JOB_DISCOVERY_IPS, 8000},
         {{"--use_paddlecloud"}, {CLOUD, "PADDLE_TRAINERS_NUM=2", "FLAGS_START_PORT=6687"},
-            JOB_WAY_IPS, 6687},
-        {{"--legacy=true"}, {CLOUD, "PADDLE_TRAINERS_NUM=1"}, JOB_WAY_ALONE, 0},
-        {{"--legacy=true"}, {CLOUD}, JOB_WAY_ALONE, 0},
-        {{"--nproc_per_node=1"}, {CLOUD, "PADDLE_TRAINERS_NUM=2"}, JOB_WAY_ALONE, 0},
-        {{"--legacy=true", "--ips=10.0.0.2"}, {"FLAGS_START_PORT=6687"}, JOB_WAY_IPS, 6687},
-        {{"--legacy=true", "--cluster_node_ips=10.0.0.2", "--node_ip=10.0.0.2"}, {0}, JOB_WAY_IPS,
-            6070},
-        {{"--ips=10.0.0.2", "--start_port=7"}, {"FLAGS_START_PORT=6687"}, JOB_WAY_IPS, 7},
+            JOB_DISCOVERY_IPS, 6687},
+        {{"--legacy=true"}, {CLOUD, "PADDLE_TRAINERS_NUM=1"}, JOB_DISCOVERY_ALONE, 0},
+        {{"--legacy=true"}, {CLOUD}, JOB_DISCOVERY_ALONE, 0},
+        {{"--nproc_per_node=1"}, {CLOUD, "PADDLE_TRAINERS_NUM=2"}, JOB_DISCOVERY_ALONE, 0},
+        {{"--legacy=true", "--ips=10.0.0.2"}, {"FLAGS_START_PORT=6687"}, JOB_DISCOVERY_IPS, 6687},
+        {{"--legacy=true", "--cluster_node_ips=10.0.0.2", "--node_ip=10.0.0.2"}, {0},
+            JOB_DISCOVERY_IPS, 6070},
+        {{"--ips=10.0.0.2", "--start_port=7"}, {"FLAGS_START_PORT=6687"}, JOB_DISCOVERY_IPS, 7},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct launch l;
         struct co_err err = {0};
         launch_init(&l, "10.0.0.2", "abcdef");
         int r = launch_job(&l, rows[i].words, rows[i].env, NULL, &err);
-        if (r || l.job.way != rows[i].way || l.job.first_port != rows[i].first_port) {
-            fail_msg("row %zu: %s: way %d, first port %ld", i, err.msg, (int)l.job.way,
+        if (r || l.job.discovery != rows[i].way || l.job.first_port != rows[i].first_port) {
+            fail_msg("row %zu: %s: way %d, first port %ld", i, err.msg, (int)l.job.discovery,
                 (long)l.job.first_port);
         }
         launch_done(&l);
@@ -623,7 +626,7 @@ static void the_old_launchers_words(void **state) {
         "gpus: 0,1\nheter_worker_num: None\nheter_workers: \nhttp_port: None\nips: 127.0.0.1\n"
         "log_dir: log\nnproc_per_node: None\nserver_num: 1\nservers: \ntraining_script: train.py\n"
         "training_script_args: []\nworker_num: 2\nworkers: \n");
-    struct job_process p = {.seat = JOB_SEAT_SERVER};
+    struct job_process p = {.role = JOB_ROLE_SERVER};
     job_env_set(&p.set, "PADDLE_TRAINER_ENDPOINTS", "127.0.0.1:20923,127.0.0.1:10037");
     job_env_set(&p.set, "LONG", "0123456789012345678901234567890123456789abcdefgh");
     co_buf_clear(&b);

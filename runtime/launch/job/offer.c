@@ -15,13 +15,13 @@ size_t job_offer_spare(const struct job *j) {
 
 void job_offer_make(const struct job *j, const uint16_t *ports, struct job_offer *ret) {
     struct job_offer o = {.stages = j->stages};
-    if (j->n[JOB_SEAT_HETER] == 0) {
+    if (j->n[JOB_ROLE_HETER] == 0) {
         o.stages.n = 0;
     }
     if (j->mode != JOB_MODE_PS) {
         o.candidate = make_endpoint(j, *ports++);
     }
-    for (int s = 0; s < JOB_SEAT_COUNT; s++) {
+    for (int s = 0; s < JOB_ROLE_COUNT; s++) {
         for (size_t i = 0; i < j->n[s]; i++) {
             options_list_add_own(&o.endpoints[s], make_endpoint(j, *ports++));
         }
@@ -33,7 +33,7 @@ void job_offer_make(const struct job *j, const uint16_t *ports, struct job_offer
 }
 
 void job_offer_done(struct job_offer *o) {
-    for (int s = 0; s < JOB_SEAT_COUNT; s++) {
+    for (int s = 0; s < JOB_ROLE_COUNT; s++) {
         options_list_done(&o->endpoints[s]);
     }
     free(o->candidate);

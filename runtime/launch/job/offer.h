@@ -6,7 +6,7 @@
 #include "runtime/launch/job/job.h"
 
 struct job_offer {
-    struct options_list endpoints[JOB_SEAT_COUNT];
+    struct options_list endpoints[JOB_ROLE_COUNT];
     struct job_stages stages; /* of the heterogeneous workers; empty: there are none */
     char *candidate;          /* collective, rpc: endpoint of the master if this node has rank 0 */
     uint16_t gloo_port;       /* ps: a port that is free on the node's host; 0: unknown */

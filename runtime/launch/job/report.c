@@ -18,7 +18,7 @@ static char *value_text(const struct job *j, enum options_option id) {
     if (id == OPTIONS_OPT_JOB_ID) {
         return co_xstrdup(j->id);
     }
-    if (id == OPTIONS_OPT_NNODES && j->way == JOB_WAY_ENDPOINTS) {
+    if (id == OPTIONS_OPT_NNODES && j->discovery == JOB_DISCOVERY_ENDPOINTS) {
         return co_xasprintf("%d", j->nodes_max);
     }
     return co_xstrdup(o->text[id] ? o->text[id] : "None");

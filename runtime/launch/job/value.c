@@ -6,10 +6,10 @@
 #include "common/json.h"
 #include "common/parse.h"
 
-static const char *const seat_keys[JOB_SEAT_COUNT] = {
-    [JOB_SEAT_SERVER] = "servers",
-    [JOB_SEAT_TRAINER] = "trainers",
-    [JOB_SEAT_HETER] = "heters", /* by stage; Paddle's value has no such list */
+static const char *const role_keys[JOB_ROLE_COUNT] = {
+    [JOB_ROLE_SERVER] = "servers",
+    [JOB_ROLE_TRAINER] = "trainers",
+    [JOB_ROLE_HETER] = "heters", /* by stage; Paddle's value has no such list */
 };
 
 /* ---- encoding ---------------------------------------------------------------------------- */
@@ -26,7 +26,7 @@ static json_t *stages_json(const struct job_offer *offer) {
     json_t *stages = json_array();
     for (size_t i = 0; i < offer->stages.n; i++) {
         const struct options_list part =
-            job_stages_part(&offer->stages, &offer->endpoints[JOB_SEAT_HETER], i);
+            job_stages_part(&offer->stages, &offer->endpoints[JOB_ROLE_HETER], i);
         co_json_append(stages, list_json(&part));
     }
     return stages;
@@ -39,15 +39,15 @@ char *job_value_encode(const struct job *j, const struct job_offer *offer) {
         [JOB_DEVICE_XPU] = "xpu",
         [JOB_DEVICE_CUSTOM] = "custom_device",
     };
-    const struct options_list *trainers = &offer->endpoints[JOB_SEAT_TRAINER];
+    const struct options_list *trainers = &offer->endpoints[JOB_ROLE_TRAINER];
     CO_AUTOJSON json_t *o = json_object();
     co_json_set(o, "name", co_json_string(j->node->pod));
     co_json_set(o, "rank", json_integer(j->rank));
     if (j->mode == JOB_MODE_PS) {
-        co_json_set(o, seat_keys[JOB_SEAT_SERVER], list_json(&offer->endpoints[JOB_SEAT_SERVER]));
-        co_json_set(o, seat_keys[JOB_SEAT_TRAINER], list_json(trainers));
+        co_json_set(o, role_keys[JOB_ROLE_SERVER], list_json(&offer->endpoints[JOB_ROLE_SERVER]));
+        co_json_set(o, role_keys[JOB_ROLE_TRAINER], list_json(trainers));
         if (offer->stages.n) {
-            co_json_set(o, seat_keys[JOB_SEAT_HETER], stages_json(offer));
+            co_json_set(o, role_keys[JOB_ROLE_HETER], stages_json(offer));
         }
         co_json_set(o, "dtype", co_json_string(dtypes[j->node->device]));
         co_json_set(o, "gloo_port", json_integer(offer->gloo_port));
@@ -79,19 +79,19 @@ static void add_texts(const json_t *list, struct options_list *ret) {
     }
 }
 
-static int decode_seat(
-    const json_t *o, enum job_seat seat, struct job_offer *offer, struct co_err *err) {
+static int decode_role(
+    const json_t *o, enum job_role role, struct job_offer *offer, struct co_err *err) {
     json_t *list = NULL;
-    int r = co_json_get(o, seat_keys[seat], JSON_ARRAY, &list, err);
-    add_texts(list, &offer->endpoints[seat]);
-    return r ? r : check_endpoints(&offer->endpoints[seat], seat_keys[seat], err);
+    int r = co_json_get(o, role_keys[role], JSON_ARRAY, &list, err);
+    add_texts(list, &offer->endpoints[role]);
+    return r ? r : check_endpoints(&offer->endpoints[role], role_keys[role], err);
 }
 
 /* Reads the heterogeneous workers, a list per stage, if there are any. */
 static int decode_stages(const json_t *o, struct job_offer *offer, struct co_err *err) {
-    struct options_list *heters = &offer->endpoints[JOB_SEAT_HETER];
+    struct options_list *heters = &offer->endpoints[JOB_ROLE_HETER];
     json_t *stages = NULL;
-    int r = co_json_get(o, seat_keys[JOB_SEAT_HETER], JSON_ARRAY, &stages, err);
+    int r = co_json_get(o, role_keys[JOB_ROLE_HETER], JSON_ARRAY, &stages, err);
     const size_t n = json_array_size(stages);
     if (r == CO_NOTFOUND) {
         return 0;
@@ -106,14 +106,14 @@ static int decode_stages(const json_t *o, struct job_offer *offer, struct co_err
         offer->stages.size[i] = heters->n - before;
     }
     offer->stages.n = n;
-    return r ? r : check_endpoints(heters, seat_keys[JOB_SEAT_HETER], err);
+    return r ? r : check_endpoints(heters, role_keys[JOB_ROLE_HETER], err);
 }
 
 /* Gloo's rendezvous is on server 0's host, at a port that is free there. */
 static int decode_gloo(
     const struct job *j, const json_t *o, struct job_offer *offer, struct co_err *err) {
     int64_t port = 0;
-    if (offer->endpoints[JOB_SEAT_SERVER].n == 0 || j->options->number[OPTIONS_OPT_HTTP_PORT] > 0) {
+    if (offer->endpoints[JOB_ROLE_SERVER].n == 0 || j->options->number[OPTIONS_OPT_HTTP_PORT] > 0) {
         return 0;
     }
     int r = co_json_get_i64(o, "gloo_port", 1, UINT16_MAX, &port, err);
@@ -129,15 +129,15 @@ static int decode_collective(const json_t *o, struct job_offer *offer, struct co
         return r;
     }
     offer->candidate = co_xstrdup(candidate);
-    options_list_split(&offer->endpoints[JOB_SEAT_TRAINER], endpoints);
-    return check_endpoints(&offer->endpoints[JOB_SEAT_TRAINER], "endpoints", err);
+    options_list_split(&offer->endpoints[JOB_ROLE_TRAINER], endpoints);
+    return check_endpoints(&offer->endpoints[JOB_ROLE_TRAINER], "endpoints", err);
 }
 
 static int decode_ps(
     const struct job *j, const json_t *o, struct job_offer *offer, struct co_err *err) {
-    int r = decode_seat(o, JOB_SEAT_SERVER, offer, err);
+    int r = decode_role(o, JOB_ROLE_SERVER, offer, err);
     r = r ? r : decode_gloo(j, o, offer, err);
-    r = r ? r : decode_seat(o, JOB_SEAT_TRAINER, offer, err);
+    r = r ? r : decode_role(o, JOB_ROLE_TRAINER, offer, err);
     return r ? r : decode_stages(o, offer, err);
 }
 

@@ -69,7 +69,7 @@ static const struct {
 };
 
 static void assert_same(const struct job_offer *a, const struct job_offer *b) {
-    for (int s = 0; s < JOB_SEAT_COUNT; s++) {
+    for (int s = 0; s < JOB_ROLE_COUNT; s++) {
         CO_AUTOFREE char *one = options_list_join(&a->endpoints[s], ",");
         CO_AUTOFREE char *other = options_list_join(&b->endpoints[s], ",");
         assert_string_equal(one, other);

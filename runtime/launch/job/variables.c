@@ -133,7 +133,7 @@ static char *copy(const char *text) {
 }
 
 static const char *own_endpoint(const struct variable_context *a) {
-    return a->plan->endpoints[a->p->seat].item[a->p->index];
+    return a->plan->endpoints[a->p->role].item[a->p->index];
 }
 
 static char *own_hostport(const struct variable_context *a, bool port) {
@@ -147,7 +147,7 @@ static char *own_hostport(const struct variable_context *a, bool port) {
 static char *own_devices(const struct variable_context *a) {
     const struct options_list *d = &a->j->devices;
     return d->n == 0                        ? NULL
-           : a->j->n[JOB_SEAT_TRAINER] == 1 ? options_list_join(d, ",")
+           : a->j->n[JOB_ROLE_TRAINER] == 1 ? options_list_join(d, ",")
                                             : co_xstrdup(d->item[a->p->local]);
 }
 
@@ -156,8 +156,8 @@ static char *own_devices(const struct variable_context *a) {
 static char *world_devices(const struct variable_context *a) {
     const struct options_list *d = &a->j->devices;
     struct options_list all = {0};
-    for (size_t i = 0; i < a->plan->endpoints[JOB_SEAT_TRAINER].n; i++) {
-        const size_t n = a->j->n[JOB_SEAT_TRAINER];
+    for (size_t i = 0; i < a->plan->endpoints[JOB_ROLE_TRAINER].n; i++) {
+        const size_t n = a->j->n[JOB_ROLE_TRAINER];
         options_list_add_own(&all, d->n == 0 ? co_xstrdup("")
                                    : n == 1  ? options_list_join(d, ":")
                                              : co_xstrdup(d->item[i % n]));
@@ -181,7 +181,7 @@ static char *log_dir(const struct job *j) {
 }
 
 static char *trainers(const struct variable_context *a) {
-    char *text = options_list_join(&a->plan->endpoints[JOB_SEAT_TRAINER], ",");
+    char *text = options_list_join(&a->plan->endpoints[JOB_ROLE_TRAINER], ",");
     if (a->j->mode == JOB_MODE_COLLECTIVE && strlen(text) >= ENDPOINTS_TEXT_MAX) {
         free(text);
         return NULL;
@@ -200,15 +200,15 @@ static char *stage_endpoints(const struct job_plan *plan, size_t id) {
     struct options_list part = {0};
     if (id >= JOB_STAGE_FIRST && id < plan->stages.n + JOB_STAGE_FIRST) {
         part =
-            job_stages_part(&plan->stages, &plan->endpoints[JOB_SEAT_HETER], id - JOB_STAGE_FIRST);
+            job_stages_part(&plan->stages, &plan->endpoints[JOB_ROLE_HETER], id - JOB_STAGE_FIRST);
     }
-    return options_list_join(id == 1 ? &plan->endpoints[JOB_SEAT_TRAINER] : &part, ",");
+    return options_list_join(id == 1 ? &plan->endpoints[JOB_ROLE_TRAINER] : &part, ",");
 }
 
 /* A list as Python prints it. */
 static char *stage_sizes(const struct job_plan *plan) {
     struct options_list sizes = {0};
-    options_list_add_own(&sizes, number(plan->endpoints[JOB_SEAT_TRAINER].n));
+    options_list_add_own(&sizes, number(plan->endpoints[JOB_ROLE_TRAINER].n));
     for (size_t i = 0; i < plan->stages.n; i++) {
         options_list_add_own(&sizes, number(plan->stages.size[i]));
     }
@@ -220,12 +220,12 @@ static char *stage_sizes(const struct job_plan *plan) {
 /* Values about the stages; NULL: the job has no heterogeneous workers. */
 static char *of_stages(const struct variable_context *a, enum value v) {
     const struct job_plan *plan = a->plan;
-    if (plan->endpoints[JOB_SEAT_HETER].n == 0) {
+    if (plan->endpoints[JOB_ROLE_HETER].n == 0) {
         return NULL;
     }
     const size_t stage =
-        a->p->seat == JOB_SEAT_HETER ? job_stages_of(&plan->stages, a->p->index) : 0;
-    const size_t id = a->p->seat == JOB_SEAT_HETER ? stage + JOB_STAGE_FIRST : 1;
+        a->p->role == JOB_ROLE_HETER ? job_stages_of(&plan->stages, a->p->index) : 0;
+    const size_t id = a->p->role == JOB_ROLE_HETER ? stage + JOB_STAGE_FIRST : 1;
     switch (v) {
     case V_NEXT_STAGE:
         return stage_endpoints(plan, id + 1);
@@ -242,16 +242,16 @@ static char *of_stages(const struct variable_context *a, enum value v) {
                : a->j->heter_devices.n ? co_xstrdup(a->j->heter_devices.item[stage])
                                        : NULL;
     default:
-        return options_list_join(&plan->endpoints[JOB_SEAT_HETER], ",");
+        return options_list_join(&plan->endpoints[JOB_ROLE_HETER], ",");
     }
 }
 
 /* The caller frees; NULL: the variable is not set. */
 static char *value_of(const struct variable_context *a, enum value v) {
     static const char *const roles[] = {
-        [JOB_SEAT_SERVER] = "PSERVER",
-        [JOB_SEAT_TRAINER] = "TRAINER",
-        [JOB_SEAT_HETER] = "HETER_TRAINER",
+        [JOB_ROLE_SERVER] = "PSERVER",
+        [JOB_ROLE_TRAINER] = "TRAINER",
+        [JOB_ROLE_HETER] = "HETER_TRAINER",
     };
     const struct options *o = a->j->options;
     const struct job_plan *plan = a->plan;
@@ -263,18 +263,18 @@ static char *value_of(const struct variable_context *a, enum value v) {
     case V_LOCAL:
         return number(a->p->local);
     case V_LOCAL_SIZE:
-        return number(a->j->n[JOB_SEAT_TRAINER]);
+        return number(a->j->n[JOB_ROLE_TRAINER]);
     case V_N_TRAINERS:
-        return number(plan->endpoints[JOB_SEAT_TRAINER].n);
+        return number(plan->endpoints[JOB_ROLE_TRAINER].n);
     case V_N_NODES:
-        return a->j->way == JOB_WAY_LISTS ? NULL : number(plan->n_nodes);
+        return a->j->discovery == JOB_DISCOVERY_LISTS ? NULL : number(plan->n_nodes);
     case V_SERVERS:
-        return options_list_join(&plan->endpoints[JOB_SEAT_SERVER], ",");
+        return options_list_join(&plan->endpoints[JOB_ROLE_SERVER], ",");
     case V_TRAINERS:
         return trainers(a);
     case V_HETERS: /* the launcher of 2.0 always has it */
-        return plan->endpoints[JOB_SEAT_HETER].n || a->j->format == OPTIONS_FORMAT_2_0
-                   ? options_list_join(&plan->endpoints[JOB_SEAT_HETER], ",")
+        return plan->endpoints[JOB_ROLE_HETER].n || a->j->format == OPTIONS_FORMAT_2_0
+                   ? options_list_join(&plan->endpoints[JOB_ROLE_HETER], ",")
                    : NULL;
     case V_ALL_HETERS:
     case V_NEXT_STAGE:
@@ -293,7 +293,7 @@ static char *value_of(const struct variable_context *a, enum value v) {
     case V_IP:
         return own_hostport(a, false);
     case V_ROLE:
-        return co_xstrdup(roles[a->p->seat]);
+        return co_xstrdup(roles[a->p->role]);
     case V_WITH_GLOO:
         return copy(o->text[OPTIONS_OPT_WITH_GLOO]);
     case V_GLOO_RENDEZVOUS:
@@ -347,10 +347,10 @@ static char *name_of(const struct job *j, enum co_var var, const char *device) {
                                           : co_xasprintf("%s%ss", name, device_kind(j));
 }
 
-static unsigned who(const struct job *j, enum job_seat seat) {
+static unsigned who(const struct job *j, enum job_role role) {
     static const unsigned of_ps[] = {
-        [JOB_SEAT_SERVER] = SERVER, [JOB_SEAT_TRAINER] = TRAINER, [JOB_SEAT_HETER] = HETER};
-    return j->mode == JOB_MODE_PS ? of_ps[seat] : j->mode == JOB_MODE_RPC ? RPC : COLLECTIVE;
+        [JOB_ROLE_SERVER] = SERVER, [JOB_ROLE_TRAINER] = TRAINER, [JOB_ROLE_HETER] = HETER};
+    return j->mode == JOB_MODE_PS ? of_ps[role] : j->mode == JOB_MODE_RPC ? RPC : COLLECTIVE;
 }
 
 void job_plan_variables(
@@ -359,8 +359,8 @@ void job_plan_variables(
     const unsigned from = j->format == OPTIONS_FORMAT_2_0 ? OLD : NEW;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         /* A process whose environment was given gets only the variables about this launcher. */
-        bool given = j->way == JOB_WAY_GIVEN && rows[i].value < V_POD;
-        if (given || !(rows[i].who & who(j, p->seat)) || !(rows[i].from & from)) {
+        bool given = j->discovery == JOB_DISCOVERY_GIVEN && rows[i].value < V_POD;
+        if (given || !(rows[i].who & who(j, p->role)) || !(rows[i].from & from)) {
             continue;
         }
         CO_AUTOFREE char *name = name_of(j, rows[i].var, rows[i].device);

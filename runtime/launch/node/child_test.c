@@ -12,7 +12,7 @@ static void a_child_gets_the_plans_variables_and_no_proxy(void **state) {
     (void)state;
     char *const envp[] = {(char *)"HOME=/h", (char *)"http_proxy=p:1", (char *)"NAME=before",
         (char *)"https_proxy=p:2", NULL};
-    struct job_process p = {.seat = JOB_SEAT_TRAINER};
+    struct job_process p = {.role = JOB_ROLE_TRAINER};
     struct job_env env = {0};
     job_env_set(&p.set, "NAME", "a=b");
     job_env_set(&p.set, "EMPTY", "");

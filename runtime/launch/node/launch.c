@@ -11,7 +11,7 @@
 #include "runtime/launch/job/node_plan.h"
 #include "runtime/launch/job/report.h"
 #include "runtime/launch/job/value.h"
-#include "runtime/launch/node/course.h"
+#include "runtime/launch/node/run.h"
 #include "runtime/launch/node/machine.h"
 #include "runtime/launch/process/spawn.h"
 #include "runtime/launch/process/termination.h"
@@ -22,7 +22,7 @@ static const char *early_log; /* the container's termination log, for a signal's
 
 struct launch {
     const struct options *options;
-    struct node_say say;
+    struct node_log say;
     struct job_node node;
     struct job job;
     struct proc_ports ports;
@@ -108,32 +108,32 @@ static int print_plan(const struct launch *l, struct co_err *err) {
     struct job_plan plan = {.n = 0};
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
     int r = job_plan_make(&l->job, &l->own, l->value ? 1 : 0, 0, "/tmp/paddlerun-gloo", &plan, err);
-    if (!r && l->job.way == JOB_WAY_MEET) {
+    if (!r && l->job.discovery == JOB_DISCOVERY_MEET) {
         r = co_buf_adds(
             &b, "# as if this node were alone: the others are known once they meet\n", err);
     }
     r = r ? r : job_report_plan(&plan, &b, err);
     if (!r) {
-        node_say_out(&l->say, b.data, b.len);
+        node_log_out(&l->say, b.data, b.len);
     }
     job_plan_done(&plan);
     return r;
 }
 
-static int run_job(struct launch *l, int argc, char *const argv[], struct node_course_end *ret,
-    struct co_err *err) {
-    const struct node_course_options options = {.job = &l->job,
+static int run_job(
+    struct launch *l, int argc, char *const argv[], struct node_run_end *ret, struct co_err *err) {
+    const struct node_run_options options = {.job = &l->job,
         .say = &l->say,
         .own = l->value ? &l->own : NULL,
         .value = l->value,
         .ports = &l->ports,
         .argc = argc,
         .argv = argv};
-    return node_course_run(&options, ret, err);
+    return node_run_job(&options, ret, err);
 }
 
 /* Writes the reason into the container's termination log, where Kubernetes shows it. */
-static void explain_end(const struct options *o, const struct node_course_end *end) {
+static void explain_end(const struct options *o, const struct node_run_end *end) {
     struct proc_tail tail = {0};
     proc_tail_add(&tail, end->log, end->len);
     const char *lines = proc_tail_text(&tail);
@@ -145,12 +145,12 @@ static void explain_end(const struct options *o, const struct node_course_end *e
 
 int node_launch_run(const struct options *o, int argc, char *const argv[]) {
     struct launch l = {.options = o};
-    struct node_course_end end = {.code = 0};
+    struct node_run_end end = {.code = 0};
     struct co_err err = {0};
     hear_signals(o->text[OPTIONS_OPT_TERMINATION_LOG]);
     proc_files_raise();
-    node_say_open(o, &l.say);
-    node_say_out(&l.say, o->notes.data ? o->notes.data : "", o->notes.len);
+    node_log_open(o, &l.say);
+    node_log_out(&l.say, o->notes.data ? o->notes.data : "", o->notes.len);
     int r = plan_job(&l, &err);
     bool usage = r != 0;
     if (!r) {
@@ -158,7 +158,7 @@ int node_launch_run(const struct options *o, int argc, char *const argv[]) {
                                                 : run_job(&l, argc, argv, &end, &err);
     }
     if (r) {
-        node_say(&l.say, NODE_SAY_ERROR, "%s", co_err_text(&err));
+        node_log(&l.say, NODE_LOG_ERROR, "%s", co_err_text(&err));
         end.code = usage || r == CO_INVALID ? USAGE : 1;
         (void)snprintf(end.why, sizeof(end.why), "%s", co_err_text(&err));
     }
@@ -168,7 +168,7 @@ int node_launch_run(const struct options *o, int argc, char *const argv[]) {
     proc_ports_done(&l.ports);
     job_done(&l.job);
     node_done(&l.node);
-    node_say_close(&l.say);
+    node_log_close(&l.say);
     job_offer_done(&l.own);
     free(l.value);
     return end.code;

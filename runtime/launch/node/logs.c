@@ -14,7 +14,7 @@
 
 struct node_logs {
     struct co_loop *loop;
-    const struct node_say *say;
+    const struct node_log *say;
     const struct job *job;
     const struct job_plan *plan;
     /* Of plan->process[i]: a file, or a relay, or neither: it writes to this process's output. */
@@ -57,7 +57,7 @@ void node_logs_say_if_full(const struct node_logs *g) {
     struct statvfs v;
     const char *dir = g->plan->log_dir;
     if (*dir && statvfs(dir, &v) == 0 && v.f_bavail == 0) {
-        node_say(g->say, NODE_SAY_ERROR,
+        node_log(g->say, NODE_LOG_ERROR,
             "log_dir \"%s\": no space left on its disk, which may be why", dir);
     }
 }
@@ -66,7 +66,7 @@ void node_logs_say_if_full(const struct node_logs *g) {
 
 static void log_lost(void *arg, const struct co_err *err) {
     const struct node_logs *g = arg;
-    node_say(g->say, NODE_SAY_WARNING, "%s: the child goes on, what it prints now is lost",
+    node_log(g->say, NODE_LOG_WARNING, "%s: the child goes on, what it prints now is lost",
         co_err_text(err));
 }
 
@@ -111,7 +111,7 @@ static int open_relay(struct node_logs *g, size_t i) {
         return -1;
     }
     if (proc_relay_new(g->loop, g->say->err, &g->relay[i], &err)) {
-        node_say(g->say, NODE_SAY_WARNING, "%s", co_err_text(&err));
+        node_log(g->say, NODE_LOG_WARNING, "%s", co_err_text(&err));
         return -1;
     }
     return proc_relay_fd(g->relay[i]);
@@ -131,7 +131,7 @@ static int open_file(struct node_logs *g, size_t i) {
         r = proc_childlog_echo(g->log[i], STDOUT_FILENO, echo_done, g, &err);
     }
     if (r) {
-        node_say(g->say, NODE_SAY_WARNING, "%s", co_err_text(&err));
+        node_log(g->say, NODE_LOG_WARNING, "%s", co_err_text(&err));
     }
     if (g->log[i]) {
         link_name(g, g->plan->process[i].log);
@@ -183,7 +183,7 @@ bool node_logs_shown(const struct node_logs *g, size_t i) {
 
 /* ---- all of them ------------------------------------------------------------------------- */
 
-struct node_logs *node_logs_new(struct co_loop *l, const struct node_say *say, const struct job *j,
+struct node_logs *node_logs_new(struct co_loop *l, const struct node_log *say, const struct job *j,
     const struct job_plan *p, bool anew, void (*echoed)(void *arg), void *arg) {
     struct node_logs *g = co_xcalloc(1, sizeof(*g));
     *g = (struct node_logs){.loop = l,

@@ -6,7 +6,7 @@
 
 #include "common/loop.h"
 #include "runtime/launch/job/node_plan.h"
-#include "runtime/launch/node/say.h"
+#include "runtime/launch/node/launcher_log.h"
 
 struct node_logs;
 
@@ -16,7 +16,7 @@ CO_MUST_CHECK int node_logs_make_dir(
 
 /* say, j and p must outlive the logs.  anew: this is the job's first round, whose files may be
  * truncated (--log_overwrite).  echoed(arg): the copy on stdout is complete. */
-struct node_logs *node_logs_new(struct co_loop *l, const struct node_say *say, const struct job *j,
+struct node_logs *node_logs_new(struct co_loop *l, const struct node_log *say, const struct job *j,
     const struct job_plan *p, bool anew, void (*echoed)(void *arg), void *arg);
 void node_logs_free(struct node_logs *g); /* NULL allowed */
 

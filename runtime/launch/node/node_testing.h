@@ -10,7 +10,7 @@
 
 #include "common/buf.h"
 #include "runtime/launch/job/value.h"
-#include "runtime/launch/node/say.h"
+#include "runtime/launch/node/launcher_log.h"
 #include "runtime/launch/process/children.h"
 
 enum { KIT_WORDS = 12, KIT_TRACE = 1 << 16 };
@@ -116,7 +116,7 @@ struct kit {
     struct options options;
     struct job_node node;
     struct job job;
-    struct node_say say; /* to nobody */
+    struct node_log say; /* to nobody */
     struct job_offer own;
     char *value;
 };
@@ -137,7 +137,7 @@ static int kit_open(struct kit *k, const char *const *words, struct co_err *err)
         k->argv[argc++] = words[i];
     }
     k->argv[argc++] = "train";
-    k->say.level = NODE_SAY_ERROR;
+    k->say.level = NODE_LOG_ERROR;
     k->say.out = k->say.err = open("/dev/null", O_WRONLY | O_CLOEXEC);
     co_buf_clear(&kit_trace);
     kit_fails_at = 0;

@@ -122,7 +122,7 @@ static int set_option(struct options *o, int id, const char *what, const char *t
     int64_t number = -1;
     bool yes = false;
     int r = 0;
-    if (row->verdict == OPTIONS_REFUSED && origin != OPTIONS_FROM_DEFAULT) {
+    if (row->support == OPTIONS_REFUSED && origin != OPTIONS_FROM_DEFAULT) {
         return co_err_set(err, CO_UNSUPPORTED, "%s: not here: %s", what, row->note);
     }
     switch (row->type) {
@@ -175,7 +175,7 @@ static const char *suggest(const char *word, size_t len) {
     for (int i = 0; i < OPTIONS_OPT_COUNT; i++) {
         const struct options_option_row *row = &options_option_rows[i];
         const char *name;
-        if (!is_option(row) || row->verdict == OPTIONS_REFUSED) {
+        if (!is_option(row) || row->support == OPTIONS_REFUSED) {
             continue;
         }
         for (size_t k = 0; (name = options_option_name(row, k)); k++) {
@@ -276,7 +276,7 @@ static int read_environment(
     int r = 0;
     for (int i = 0; i < OPTIONS_OPT_COUNT && !r; i++) {
         const struct options_option_row *row = &options_option_rows[i];
-        const char *value = row->env && row->verdict != OPTIONS_REFUSED ? get(arg, row->env) : NULL;
+        const char *value = row->env && row->support != OPTIONS_REFUSED ? get(arg, row->env) : NULL;
         if (!value) {
             continue;
         }
@@ -404,7 +404,7 @@ const char options_usage[] =
     "`python -m paddle.distributed.launch` and `fleetrun` do.";
 
 bool options_option_is_listed(const struct options_option_row *row) {
-    return is_option(row) && row->verdict != OPTIONS_REFUSED && row->verdict != OPTIONS_IGNORED;
+    return is_option(row) && row->support != OPTIONS_REFUSED && row->support != OPTIONS_IGNORED;
 }
 
 int options_help(struct co_buf *ret, struct co_err *err) {
@@ -438,7 +438,7 @@ static int markdown_row(
     r = r ? r
           : co_buf_addf(b, err, " | %s%s%s | %s%s%s | %s | %s%s%s |\n", tick,
                 row->env ? row->env : "", tick, row->def && *row->def ? "`" : "",
-                row->def ? row->def : "", row->def && *row->def ? "`" : "", verdicts[row->verdict],
+                row->def ? row->def : "", row->def && *row->def ? "`" : "", verdicts[row->support],
                 row->help, row->note ? "; " : "", row->note ? row->note : "");
     return r;
 }

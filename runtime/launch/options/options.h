@@ -99,7 +99,7 @@ enum options_option_type {
 };
 
 /* How an option compares with Paddle's option of the same name. */
-enum options_verdict {
+enum options_support {
     OPTIONS_SAME,
     OPTIONS_BETTER,
     OPTIONS_IGNORED, /* accepted, but without effect */
@@ -121,7 +121,7 @@ struct options_option_row {
     unsigned formats;         /* mask: the formats whose configuration block has it */
     int64_t min, max;         /* of OPTIONS_OPTION_INT; min also of OPTIONS_OPTION_DURATION */
     const char *const *words; /* allowed values, ends with NULL; NULL: any */
-    enum options_verdict verdict;
+    enum options_support support;
     bool legacy;      /* selects OPTIONS_FORMAT_2_0, as in Paddle, unless there is a master */
     const char *help; /* one line */
     const char *note; /* with OPTIONS_BETTER, OPTIONS_IGNORED and OPTIONS_REFUSED: the difference,

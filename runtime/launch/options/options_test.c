@@ -195,8 +195,8 @@ static void rows_are_whole(void **state) {
         const struct options_option_row *row = &options_option_rows[i];
         assert_non_null(row->name);
         assert_non_null(row->help);
-        bool needs_note = row->verdict == OPTIONS_BETTER || row->verdict == OPTIONS_IGNORED ||
-                          row->verdict == OPTIONS_REFUSED;
+        bool needs_note = row->support == OPTIONS_BETTER || row->support == OPTIONS_IGNORED ||
+                          row->support == OPTIONS_REFUSED;
         assert_int_equal(needs_note, row->note != NULL);
         /* the configuration block is sorted */
         assert_true(i == 0 || strcmp(options_option_rows[i - 1].name, row->name) < 0);

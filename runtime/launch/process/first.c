@@ -20,7 +20,7 @@
 #include "runtime/launch/process/spawn.h"
 #include "runtime/launch/process/tail.h"
 #include "runtime/launch/process/termination.h"
-#include "runtime/launch/process/told.h"
+#include "runtime/launch/process/training_end.h"
 #include "runtime/net/net.h"
 
 enum {
@@ -39,7 +39,7 @@ struct first {
     enum { ALL_RUN, TERM_SENT, KILL_SENT } stage;
     int signals;          /* signalfd */
     struct co_loop *loop; /* of `told`; NULL: nobody tells */
-    struct proc_told *told;
+    struct proc_training_end *told;
     bool trained;  /* told, and so has the program been */
     int stderr_in; /* pipe that is the program's stderr; -1: it writes to ours itself, or ended */
     /* At most PIPE_BUF bytes are on their way, so that a write to a pipe that polls as writable
@@ -182,11 +182,11 @@ static void say(const char *line) {
 
 static void training_over(void *arg) {
     struct first *f = arg;
-    proc_told_free(co_steal_ptr(f->told));
+    proc_training_end_free(co_steal_ptr(f->told));
     if (f->running) {
         say("paddlerun exec: training is over, ending the server\n");
         f->trained = true;
-        f->deadline = net_now() + PROC_TOLD_STOP_MS;
+        f->deadline = net_now() + PROC_TRAINING_END_STOP_MS;
         kill_left(f, SIGTERM);
     }
 }
@@ -196,7 +196,7 @@ static void hear_of_end(struct first *f, const char *where) {
     if (!where || !*where || co_loop_new(&f->loop, &err)) {
         return;
     }
-    f->told = proc_told_new(f->loop, where, training_over, f, &err);
+    f->told = proc_training_end_new(f->loop, where, training_over, f, &err);
     if (err.code) {
         (void)fprintf(stderr, "paddlerun exec: cannot learn when training is over: %s\n", err.msg);
     }
@@ -312,7 +312,7 @@ void proc_first_run(char *const argv[], const struct proc_first_options *options
     if (f.terminal) {
         take_terminal_back(&f);
     }
-    proc_told_free(f.told);
+    proc_training_end_free(f.told);
     co_loop_free(f.loop);
     co_closep(&f.stderr_in);
     co_closep(&f.signals);

@@ -5,7 +5,7 @@
  * When the program fails, the last lines of its stderr go into the container's termination log,
  * which Kubernetes shows in the pod's status; when it ended as a signal to this process asked, only
  * which signal.  A parameter server is ended when the operator reports that training is over
- * (told.h); that counts as success. */
+ * (training_end.h); that counts as success. */
 #pragma once
 
 #include <stdint.h>
@@ -15,7 +15,7 @@
 struct proc_first_options {
     int64_t grace_ms;            /* SIGTERM -> SIGKILL for processes that are left; 0: 5 s */
     const char *termination_log; /* NULL: PROC_TERMINATION_LOG; used when it is there and empty */
-    const char *training_end;    /* where to ask, see told.h; NULL: the end is not reported */
+    const char *training_end; /* where to ask, see training_end.h; NULL: the end is not reported */
 };
 
 /* Blocks until the program and its children have ended.  *ret_code: the program's exit code; 0 when

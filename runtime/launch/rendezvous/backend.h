@@ -1,5 +1,5 @@
 /* What the files behind rendezvous.h share.  rdzv.c is the front end: it has the public functions,
- * the callbacks and the deadline.  kv.c and etcd.c are the back ends (struct rdzv_way). */
+ * the callbacks and the deadline.  kv.c and etcd.c are the back ends (struct rdzv_backend). */
 #pragma once
 
 #include "runtime/launch/rendezvous/rendezvous.h"
@@ -14,25 +14,25 @@ enum rdzv_state {
     RDZV_ENDED    /* `ended` was called; nothing may follow */
 };
 
-struct rdzv_way {
-    CO_MUST_CHECK int (*start)(struct rdzv *m, void **ret_way, struct co_err *err);
-    void (*again)(void *way); /* the state is MEETING again; options.value may be new */
-    void (*restart)(void *way, const char *why);
-    void (*done)(void *way);
-    void (*leave)(void *way, int code, const char *why); /* must call rdzv_gone soon */
-    void (*free)(void *way);
+struct rdzv_backend {
+    CO_MUST_CHECK int (*start)(struct rdzv *m, void **ret_backend, struct co_err *err);
+    void (*again)(void *backend); /* the state is MEETING again; options.value may be new */
+    void (*restart)(void *backend, const char *why);
+    void (*done)(void *backend);
+    void (*leave)(void *backend, int code, const char *why); /* must call rdzv_gone soon */
+    void (*free)(void *backend);
     /* What it waits for: for the log lines during the wait and the error at the deadline. */
-    const char *(*story)(void *way);
+    const char *(*story)(void *backend);
 };
 
-extern const struct rdzv_way rdzv_kv, rdzv_etcd;
+extern const struct rdzv_backend rdzv_kv, rdzv_etcd;
 
 struct rdzv {
     struct co_loop *loop;
     struct rdzv_options options; /* strings owned, defaults filled in */
     struct rdzv_fns fns;
     void *arg;
-    const struct rdzv_way *way;
+    const struct rdzv_backend *backend;
     void *with; /* the back end's own data */
     enum rdzv_state state;
     struct co_timer *deadline;

@@ -59,8 +59,8 @@ struct etcd {
 static void take_step(struct etcd *w);
 static void finish_way(struct etcd *w);
 
-static const char *tell_story(void *way) {
-    const struct etcd *w = way;
+static const char *tell_story(void *backend) {
+    const struct etcd *w = backend;
     return w->last.msg[0] ? w->last.msg : "etcd was not heard of";
 }
 
@@ -456,10 +456,10 @@ static void on_timer(void *arg) {
     take_step(arg);
 }
 
-/* ---- the operations of the back end, see struct rdzv_way ---- */
+/* ---- the operations of the back end, see struct rdzv_backend ---- */
 
-static void etcd_free(void *way) {
-    struct etcd *w = way;
+static void etcd_free(void *backend) {
+    struct etcd *w = backend;
     rdzv_etcd_client_free(w->client);
     co_timer_free(w->timer);
     co_timer_free(w->watch_timer);
@@ -516,8 +516,8 @@ static int etcd_start(struct rdzv *m, void **ret, struct co_err *err) {
     return 0;
 }
 
-static void etcd_again(void *way) {
-    struct etcd *w = way;
+static void etcd_again(void *backend) {
+    struct etcd *w = backend;
     w->self.since = co_now_ms();
     w->self.done = false;
     w->registered = false;
@@ -532,18 +532,18 @@ static void etcd_say(struct etcd *w, unsigned what, const char *why) {
     co_timer_start(w->timer, 0);
 }
 
-static void etcd_restart(void *way, const char *why) {
-    etcd_say(way, RDZV_ETCD_SAY_AGAIN, why);
+static void etcd_restart(void *backend, const char *why) {
+    etcd_say(backend, RDZV_ETCD_SAY_AGAIN, why);
 }
 
-static void etcd_done(void *way) {
-    struct etcd *w = way;
+static void etcd_done(void *backend) {
+    struct etcd *w = backend;
     w->self.done = true;
     etcd_say(w, RDZV_ETCD_SAY_DONE, "");
 }
 
-static void etcd_leave(void *way, int code, const char *why) {
-    struct etcd *w = way;
+static void etcd_leave(void *backend, int code, const char *why) {
+    struct etcd *w = backend;
     w->code = code;
     rdzv_etcd_client_cancel(w->client);
     co_timer_stop(w->watch_timer);
@@ -555,7 +555,7 @@ static void etcd_leave(void *way, int code, const char *why) {
         why);
 }
 
-const struct rdzv_way rdzv_etcd = {.start = etcd_start,
+const struct rdzv_backend rdzv_etcd = {.start = etcd_start,
     .again = etcd_again,
     .restart = etcd_restart,
     .done = etcd_done,

@@ -3,7 +3,7 @@
  * same order of revisions, they come to the same result. */
 #include "runtime/launch/rendezvous/etcd_view.h"
 
-#include "runtime/launch/rendezvous/deal.h"
+#include "runtime/launch/rendezvous/assign.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -216,18 +216,18 @@ static bool one_too_many(const struct rdzv_etcd_view *v, const struct rdzv_etcd_
 static bool find_clash(const struct rdzv_etcd_view *v, const struct rdzv_etcd_self *self,
     struct rdzv_etcd_decision *d) {
     const struct rdzv_etcd_node *me = rdzv_etcd_view_find(v, self->o->name);
-    CO_AUTOFREE struct rdzv_deal_node *before = co_xcalloc(v->n, sizeof(*before));
-    const struct rdzv_deal_node mine = {self->o->name, self->o->rank, self->o->value};
-    const struct rdzv_deal_rule rule = {.sort_ip = self->o->sort_ip, .holes = is_elastic(self)};
+    CO_AUTOFREE struct rdzv_assign_node *before = co_xcalloc(v->n, sizeof(*before));
+    const struct rdzv_assign_node mine = {self->o->name, self->o->rank, self->o->value};
+    const struct rdzv_assign_rule rule = {.sort_ip = self->o->sort_ip, .holes = is_elastic(self)};
     struct co_err err = {0};
     size_t n = 0;
     for (size_t i = 0; i < v->n; i++) {
         const struct rdzv_etcd_node *other = &v->nodes[i];
         if (other->value_mod && by_created(&other, &me) < 0) {
-            before[n++] = (struct rdzv_deal_node){other->name, other->rank, other->value};
+            before[n++] = (struct rdzv_assign_node){other->name, other->rank, other->value};
         }
     }
-    int r = rdzv_deal_fits(before, n, &mine, (size_t)self->o->max_nodes, &rule, &err);
+    int r = rdzv_assign_fits(before, n, &mine, (size_t)self->o->max_nodes, &rule, &err);
     if (r) {
         set_decision(d, RDZV_ETCD_END, r, "%s", err.msg);
     }
@@ -256,16 +256,16 @@ static void decide_met(const struct rdzv_etcd_view *v, const struct rdzv_etcd_se
 
 static void decide_proposal(const struct rdzv_etcd_view *v, const struct rdzv_etcd_self *self,
     struct rdzv_etcd_decision *d) {
-    CO_AUTOFREE struct rdzv_deal_node *nodes = co_xcalloc(v->n, sizeof(*nodes));
+    CO_AUTOFREE struct rdzv_assign_node *nodes = co_xcalloc(v->n, sizeof(*nodes));
     CO_AUTOFREE size_t *order = co_xcalloc(v->n, sizeof(*order));
-    struct rdzv_deal_rule rule = {.sort_ip = self->o->sort_ip, .holes = is_elastic(self)};
+    struct rdzv_assign_rule rule = {.sort_ip = self->o->sort_ip, .holes = is_elastic(self)};
     struct co_err err = {0};
     struct broken b = {0};
     for (size_t i = 0; i < v->n; i++) {
         const struct rdzv_etcd_node *n = &v->nodes[i];
-        nodes[i] = (struct rdzv_deal_node){n->name, n->rank, n->value};
+        nodes[i] = (struct rdzv_assign_node){n->name, n->rank, n->value};
     }
-    int r = rdzv_deal(nodes, v->n, &rule, order, &err);
+    int r = rdzv_assign(nodes, v->n, &rule, order, &err);
     if (r) { /* nodes clash: the later one of them ends itself in find_clash */
         set_decision(d, RDZV_ETCD_WAIT, 0, "%s", err.msg);
         return;

@@ -117,25 +117,25 @@ static void lose_node(
 
 /* ---- a round begins ---- */
 
-static struct rdzv_deal_rule deal_rule(const struct rdzv_group *g) {
-    return (struct rdzv_deal_rule){.sort_ip = g->rules.sort_ip, .holes = is_elastic(g)};
+static struct rdzv_assign_rule deal_rule(const struct rdzv_group *g) {
+    return (struct rdzv_assign_rule){.sort_ip = g->rules.sort_ip, .holes = is_elastic(g)};
 }
 
-static struct rdzv_deal_node *as_deal(const struct rdzv_group *g) {
-    struct rdzv_deal_node *nodes = co_xcalloc(g->n ? g->n : 1, sizeof(*nodes));
+static struct rdzv_assign_node *as_deal(const struct rdzv_group *g) {
+    struct rdzv_assign_node *nodes = co_xcalloc(g->n ? g->n : 1, sizeof(*nodes));
     for (size_t i = 0; i < g->n; i++) {
         nodes[i] =
-            (struct rdzv_deal_node){g->nodes[i]->name, g->nodes[i]->rank, g->nodes[i]->value};
+            (struct rdzv_assign_node){g->nodes[i]->name, g->nodes[i]->rank, g->nodes[i]->value};
     }
     return nodes;
 }
 
 static void begin_round(struct rdzv_group *g) {
-    CO_AUTOFREE struct rdzv_deal_node *nodes = as_deal(g);
+    CO_AUTOFREE struct rdzv_assign_node *nodes = as_deal(g);
     CO_AUTOFREE size_t *order = co_xcalloc(g->n, sizeof(*order));
-    struct rdzv_deal_rule rule = deal_rule(g);
+    struct rdzv_assign_rule rule = deal_rule(g);
     struct co_err err = {0};
-    if (rdzv_deal(nodes, g->n, &rule, order, &err)) {
+    if (rdzv_assign(nodes, g->n, &rule, order, &err)) {
         end_job(g, err.code, err.msg);
         return;
     }
@@ -232,11 +232,11 @@ static int may_join(
         rdzv_group_who(same, text, sizeof(text));
         return co_err_set(err, CO_EXISTS, "the name %s is taken by %s", h->name, text);
     }
-    CO_AUTOFREE struct rdzv_deal_node *nodes = as_deal(g);
-    struct rdzv_deal_node one = {h->name, h->rank, h->value};
-    struct rdzv_deal_rule rule = deal_rule(g);
+    CO_AUTOFREE struct rdzv_assign_node *nodes = as_deal(g);
+    struct rdzv_assign_node one = {h->name, h->rank, h->value};
+    struct rdzv_assign_rule rule = deal_rule(g);
     /* Before the count of nodes: "rank 1 is taken" helps more than "one node too many". */
-    int r = rdzv_deal_fits(nodes, g->n, &one, (size_t)g->rules.max, &rule, err);
+    int r = rdzv_assign_fits(nodes, g->n, &one, (size_t)g->rules.max, &rule, err);
     if (r) {
         return r;
     }

@@ -14,7 +14,7 @@
 
 #include "common/buf.h"
 #include "common/map.h"
-#include "runtime/launch/rendezvous/deal.h"
+#include "runtime/launch/rendezvous/assign.h"
 
 enum {
     RDZV_GROUP_NODES_MAX = 100 * 1000,

@@ -77,8 +77,8 @@ static void on_timer(void *arg) {
     w->next(w);
 }
 
-static const char *tell_story(void *way) {
-    struct kv *w = way;
+static const char *tell_story(void *backend) {
+    struct kv *w = backend;
     if (w->down) {
         w->down = false;
         if (w->taken.code && !w->foreign) { /* nobody answers: the port is not another node's */
@@ -480,10 +480,10 @@ static void serve_anywhere(struct kv *w) {
     }
 }
 
-/* ---- the operations of the back end, see struct rdzv_way ---- */
+/* ---- the operations of the back end, see struct rdzv_backend ---- */
 
-static void kv_free(void *way) {
-    struct kv *w = way;
+static void kv_free(void *backend) {
+    struct kv *w = backend;
     co_lookup_cancel(w->lookup);
     co_httpc_free(w->http);
     rdzv_prover_free(w->prover);
@@ -523,8 +523,8 @@ static int kv_start(struct rdzv *m, void **ret, struct co_err *err) {
     return 0;
 }
 
-static void kv_again(void *way) {
-    struct kv *w = way;
+static void kv_again(void *backend) {
+    struct kv *w = backend;
     w->word = RDZV_WORD_JOIN;
     free(co_steal_ptr(w->restart)); /* the round that it asked to end has ended */
     w->lost_since = 0;
@@ -535,8 +535,8 @@ static void kv_again(void *way) {
     }
 }
 
-static void kv_done(void *way) {
-    struct kv *w = way;
+static void kv_done(void *backend) {
+    struct kv *w = backend;
     w->word = RDZV_WORD_DONE;
     if (w->paddle) {
         return;
@@ -594,8 +594,8 @@ static void send_parting(struct kv *w, bool restart, int code, const char *why) 
             .arg = w});
 }
 
-static void kv_restart(void *way, const char *why) {
-    struct kv *w = way;
+static void kv_restart(void *backend, const char *why) {
+    struct kv *w = backend;
     if (w->paddle || w->alone) {
         nobody_starts_again(w);
         return;
@@ -605,8 +605,8 @@ static void kv_restart(void *way, const char *why) {
     ask_master(w);
 }
 
-static void kv_leave(void *way, int code, const char *why) {
-    struct kv *w = way;
+static void kv_leave(void *backend, int code, const char *why) {
+    struct kv *w = backend;
     co_lookup_cancel(co_steal_ptr(w->lookup));
     w->over.code = code;
     if (!w->http || w->paddle || w->alone) {
@@ -616,7 +616,7 @@ static void kv_leave(void *way, int code, const char *why) {
     send_parting(w, false, code, why);
 }
 
-const struct rdzv_way rdzv_kv = {.start = kv_start,
+const struct rdzv_backend rdzv_kv = {.start = kv_start,
     .again = kv_again,
     .restart = kv_restart,
     .done = kv_done,

@@ -29,14 +29,14 @@ void rdzv_poll_done(struct rdzv_poll_round *round) {
 }
 
 static int read_nodes(
-    struct rdzv_poll_round *round, struct rdzv_deal_node *nodes, struct co_err *err) {
+    struct rdzv_poll_round *round, struct rdzv_assign_node *nodes, struct co_err *err) {
     struct owner *o = round->owner;
     CO_AUTOFREE char *prefix = co_xasprintf("/%s/info/", round->prefix_job);
     const char *key;
     json_t *value;
     json_object_foreach(o->all, key, value) {
         char name[CO_HOST_MAX];
-        struct rdzv_deal_node *node = &nodes[o->n_names];
+        struct rdzv_assign_node *node = &nodes[o->n_names];
         if (strncmp(key, prefix, strlen(prefix)) != 0 || !json_is_string(value)) {
             return co_err_set(err, CO_INVALID, "the master has a key \"%.100s\" among nodes", key);
         }
@@ -52,17 +52,17 @@ static int read_nodes(
 }
 
 static int deal_ranks(
-    struct rdzv_poll_round *round, const struct rdzv_deal_node *nodes, struct co_err *err) {
-    const struct rdzv_deal_rule rule = {.sort_ip = round->sort_ip};
+    struct rdzv_poll_round *round, const struct rdzv_assign_node *nodes, struct co_err *err) {
+    const struct rdzv_assign_rule rule = {.sort_ip = round->sort_ip};
     CO_AUTOFREE size_t *order = co_xcalloc(round->n, sizeof(*order));
-    int r = rdzv_deal(nodes, round->n, &rule, order, err);
+    int r = rdzv_assign(nodes, round->n, &rule, order, err);
     if (r) {
         return r;
     }
     bool found = false;
     round->peers = co_xcalloc(round->n, sizeof(*round->peers));
     for (size_t i = 0; i < round->n; i++) {
-        const struct rdzv_deal_node *node = &nodes[order[i]];
+        const struct rdzv_assign_node *node = &nodes[order[i]];
         round->peers[i] = (struct rdzv_peer){node->name, node->value};
         if (strcmp(node->name, round->name) == 0) {
             round->self = i;
@@ -86,7 +86,7 @@ int rdzv_poll_parse(
         return r;
     }
     size_t size = json_object_size(o->all);
-    CO_AUTOFREE struct rdzv_deal_node *nodes = co_xcalloc(size + 1, sizeof(*nodes));
+    CO_AUTOFREE struct rdzv_assign_node *nodes = co_xcalloc(size + 1, sizeof(*nodes));
     o->names = co_xcalloc(size + 1, sizeof(*o->names));
     r = read_nodes(round, nodes, err);
     if (r || round->n < (size_t)round->size) {

@@ -23,7 +23,7 @@ struct rdzv_poll_round {
     void *owner;             /* of the strings in peers */
 };
 
-/* CO_NORESOURCE: more nodes than expected; else the errors of rdzv_deal. */
+/* CO_NORESOURCE: more nodes than expected; else the errors of rdzv_assign. */
 CO_MUST_CHECK int rdzv_poll_parse(
     const char *body, size_t len, struct rdzv_poll_round *round, struct co_err *err);
 void rdzv_poll_done(struct rdzv_poll_round *round);

@@ -176,7 +176,7 @@ static void on_progress(void *arg) {
         CO_AUTOFREE char *line =
             co_xasprintf("waiting for the other nodes since %lld s: %s; giving "
                          "up in %lld s (--join_timeout)",
-                (long long)waited / 1000, m->way->story(m->with),
+                (long long)waited / 1000, m->backend->story(m->with),
                 (long long)(m->options.deadline_ms - waited) / 1000);
         rdzv_note(m, false, line);
         m->progress_ms =
@@ -193,7 +193,7 @@ static void on_deadline(void *arg) {
     }
     struct co_err err = {0};
     (void)co_err_set(&err, CO_TIMEOUT, "the job's nodes did not meet within %.3g s: %s",
-        (double)m->options.deadline_ms / 1000, m->way->story(m->with));
+        (double)m->options.deadline_ms / 1000, m->backend->story(m->with));
     rdzv_end(m, err.code, err.msg);
 }
 
@@ -211,9 +211,9 @@ int rdzv_open(struct co_loop *l, const struct rdzv_options *options, const struc
     const char *master = m->options.master;
     bool etcd =
         master && (strncmp(master, "etcd://", 7) == 0 || strncmp(master, "etcds://", 8) == 0);
-    m->way = etcd ? &rdzv_etcd : &rdzv_kv;
+    m->backend = etcd ? &rdzv_etcd : &rdzv_kv;
     int r = check_options(&m->options, err);
-    r = r ? r : m->way->start(m, &m->with, err);
+    r = r ? r : m->backend->start(m, &m->with, err);
     if (r) {
         rdzv_close(m);
         return r;
@@ -233,18 +233,18 @@ void rdzv_again(struct rdzv *m, const char *value) {
     }
     m->state = RDZV_MEETING;
     start_waiting(m);
-    m->way->again(m->with);
+    m->backend->again(m->with);
 }
 
 void rdzv_restart(struct rdzv *m, const char *why) {
     if (m->state == RDZV_MET) {
-        m->way->restart(m->with, why);
+        m->backend->restart(m->with, why);
     }
 }
 
 void rdzv_done(struct rdzv *m) {
     if (m->state == RDZV_MET) {
-        m->way->done(m->with);
+        m->backend->done(m->with);
     }
 }
 
@@ -257,7 +257,7 @@ void rdzv_leave(struct rdzv *m, int code, const char *why, void (*gone)(void *ar
     m->gone = gone;
     co_timer_start(m->deadline, ended ? 0 : LEAVE_MS);
     if (!ended) {
-        m->way->leave(m->with, code, why ? why : "");
+        m->backend->leave(m->with, code, why ? why : "");
     }
 }
 
@@ -266,7 +266,7 @@ void rdzv_close(struct rdzv *m) {
         return;
     }
     if (m->with) {
-        m->way->free(m->with);
+        m->backend->free(m->with);
     }
     co_timer_free(m->deadline);
     co_timer_free(m->progress);

@@ -75,8 +75,8 @@ static const char *way_story(void *way) {
         .start = (begin), .again = way_again, .restart = way_restart, .done = way_done,            \
         .leave = way_leave, .free = way_free, .story = way_story                                   \
     }
-const struct rdzv_way rdzv_kv = WAY(way_start);
-const struct rdzv_way rdzv_etcd = WAY(etcd_start);
+const struct rdzv_backend rdzv_kv = WAY(way_start);
+const struct rdzv_backend rdzv_etcd = WAY(etcd_start);
 
 static void on_note(void *arg, bool warn, const char *line) {
     (void)arg;

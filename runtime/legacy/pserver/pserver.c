@@ -15,7 +15,7 @@
 #include "common/mem.h"
 #include "common/parse.h"
 #include "runtime/train/ps/client/options.h"
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 #include "runtime/train/ps/server/server.h"
 #include "runtime/legacy/pserver/nics.h"
 #include "runtime/legacy/pserver/flags.h"
@@ -51,7 +51,7 @@ static int start_one(struct instances *all, const char *host, int64_t port, stru
     rc = rc < 0 ? rc
                 : psc_options_encrypt(
                       o.encrypt, psc_options_encrypt_text(), config.token, &config.encrypt, err);
-    ps_say_info("Starting parameterServer[%zu]", all->n);
+    ps_log_info("Starting parameterServer[%zu]", all->n);
     rc = rc < 0 ? rc : pss_server_start(&config, &all->server[all->n], err);
     if (rc == 0) {
         all->n++;
@@ -72,7 +72,7 @@ static int start_instances(struct instances *all, struct co_err *err) {
     if (rc < 0) {
         return rc;
     }
-    ps_say_info("number of parameterServer instances: %lld", (long long)nics.n * ports);
+    ps_log_info("number of parameterServer instances: %lld", (long long)nics.n * ports);
     all->server = co_xcalloc(nics.n * (size_t)ports, sizeof(struct pss_server *));
     for (size_t i = 0; rc == 0 && i < nics.n; i++) {
         for (int64_t p = 0; rc == 0 && p < ports; p++) {
@@ -80,7 +80,7 @@ static int start_instances(struct instances *all, struct co_err *err) {
         }
     }
     for (size_t i = 0; rc == 0 && i < all->n; i++) {
-        ps_say_info("Waiting parameterServer[%zu]", i);
+        ps_log_info("Waiting parameterServer[%zu]", i);
     }
     return rc;
 }
@@ -181,7 +181,7 @@ int pserver_run(int argc, char **argv) {
     rc = rc < 0 ? rc : redirect(&original, &err);
     rc = rc < 0 ? rc : run_instances(&signo, &err);
     if (rc < 0) {
-        ps_say_error("%s", co_err_text(&err));
+        ps_log_error("%s", co_err_text(&err));
         if (original != STDERR_FILENO) {
             (void)dprintf(original, "paddle-pserver: %s\n", co_err_text(&err));
         }

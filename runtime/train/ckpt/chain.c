@@ -209,7 +209,7 @@ int ckpt_chain_part(const struct ckpt_chain *c, uint32_t point, uint32_t part,
     const struct ckpt_point *p = &c->points[point];
     const struct ckpt_part *pt = &p->parts[part];
     CO_AUTOFREE char *path = ckpt_point_part(c->dir, p->number, part);
-    struct ckpt_part_place place = {
+    struct ckpt_part_origin place = {
         .number = p->number, .server = part, .servers = p->n_parts, .shards = pt->shards};
     struct ckpt_part_sum sum = {.bytes = pt->bytes, .hash = pt->hash};
     int rc = ckpt_part_open(path, &place, &sum, ret, err);

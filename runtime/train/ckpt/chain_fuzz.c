@@ -56,7 +56,7 @@ static uint64_t repair(unsigned char *all, size_t len) {
 }
 
 static void part(const uint8_t *data, size_t size, bool repaired) {
-    struct ckpt_part_place place = {.number = 7, .server = 1, .servers = 2, .shards = 1};
+    struct ckpt_part_origin place = {.number = 7, .server = 1, .servers = 2, .shards = 1};
     size_t len = CKPT_PART_HEAD + size;
     unsigned char *all = co_xmalloc(len);
     ckpt_part_head_put(&place, all);

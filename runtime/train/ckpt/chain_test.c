@@ -48,7 +48,7 @@ static int teardown(void **state) {
 static int write_part(
     const char *dir, uint64_t number, uint32_t server, struct ckpt_part *ret, struct co_err *err) {
     CO_AUTOFREE char *path = ckpt_point_part(dir, number, server);
-    struct ckpt_part_place place = {number, server, SERVERS, 1};
+    struct ckpt_part_origin place = {number, server, SERVERS, 1};
     struct ckpt_part_sum sum = {0};
     CO_CLEANUP(ckpt_part_closep) struct ckpt_part_writer *w = NULL;
     unsigned char data[ROWS * (8 + (DIM + 1) * 4)];

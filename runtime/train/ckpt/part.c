@@ -21,7 +21,7 @@ enum { WRITE_BYTES = 512 << 10, FLUSH_BYTES = 8 << 20, HASHED = 40 };
 static const unsigned char magic[8] = {'P', 'D', 'L', 'R', 'T', 'P', 'R', 'T'};
 
 void ckpt_part_head_put(
-    const struct ckpt_part_place *place, unsigned char ret_head[CKPT_PART_HEAD]) {
+    const struct ckpt_part_origin *place, unsigned char ret_head[CKPT_PART_HEAD]) {
     memset(ret_head, 0, CKPT_PART_HEAD);
     memcpy(ret_head, magic, sizeof(magic));
     co_put_u32(ret_head + 8, CKPT_PART_VERSION);
@@ -99,7 +99,7 @@ static int make_block(struct ckpt_part_writer *w, struct co_err *err) {
     return rc;
 }
 
-int ckpt_part_create(const char *path, const struct ckpt_part_place *place,
+int ckpt_part_create(const char *path, const struct ckpt_part_origin *place,
     struct ckpt_part_writer **ret, struct co_err *err) {
     unsigned char head[CKPT_PART_HEAD];
     CO_CLEANUP(ckpt_part_closep) struct ckpt_part_writer *w = co_xcalloc(1, sizeof(*w));
@@ -183,7 +183,7 @@ static int read_bytes(struct ckpt_part_reader *r, void *to, size_t len, struct c
     return 0;
 }
 
-int ckpt_part_from(FILE *stream_own, const char *name, const struct ckpt_part_place *place,
+int ckpt_part_from(FILE *stream_own, const char *name, const struct ckpt_part_origin *place,
     const struct ckpt_part_sum *sum, struct ckpt_part_reader **ret, struct co_err *err) {
     CO_CLEANUP(ckpt_part_reader_closep)
     struct ckpt_part_reader *r = co_xcalloc(1, sizeof(*r));
@@ -205,7 +205,7 @@ int ckpt_part_from(FILE *stream_own, const char *name, const struct ckpt_part_pl
     return 0;
 }
 
-int ckpt_part_open(const char *path, const struct ckpt_part_place *place,
+int ckpt_part_open(const char *path, const struct ckpt_part_origin *place,
     const struct ckpt_part_sum *sum, struct ckpt_part_reader **ret, struct co_err *err) {
     FILE *stream;
     int rc = ckpt_disk_open(path, &stream, err);

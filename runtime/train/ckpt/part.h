@@ -53,7 +53,7 @@ struct ckpt_part_chunk {
 };
 
 /* Which server's part of which checkpoint; from its head. */
-struct ckpt_part_place {
+struct ckpt_part_origin {
     uint64_t number;
     uint32_t server, servers, shards;
 };
@@ -68,7 +68,7 @@ struct ckpt_part_sum {
 
 struct ckpt_part_writer;
 
-CO_MUST_CHECK int ckpt_part_create(const char *path, const struct ckpt_part_place *place,
+CO_MUST_CHECK int ckpt_part_create(const char *path, const struct ckpt_part_origin *place,
     struct ckpt_part_writer **ret, struct co_err *err);
 CO_MUST_CHECK int ckpt_part_add(struct ckpt_part_writer *w, const struct ckpt_part_chunk *chunk,
     const void *data, struct co_err *err);
@@ -84,10 +84,10 @@ CO_DEFINE_CLEANUP(struct ckpt_part_writer *, ckpt_part_close)
 struct ckpt_part_reader;
 
 /* place and sum: as in the manifest. CO_DAMAGED names the file. */
-CO_MUST_CHECK int ckpt_part_open(const char *path, const struct ckpt_part_place *place,
+CO_MUST_CHECK int ckpt_part_open(const char *path, const struct ckpt_part_origin *place,
     const struct ckpt_part_sum *sum, struct ckpt_part_reader **ret, struct co_err *err);
 CO_MUST_CHECK int ckpt_part_from(FILE *stream_own, const char *name,
-    const struct ckpt_part_place *place, const struct ckpt_part_sum *sum,
+    const struct ckpt_part_origin *place, const struct ckpt_part_sum *sum,
     struct ckpt_part_reader **ret, struct co_err *err);
 /* The head of the next chunk. 1: the end of the part, whose tail was right. */
 CO_MUST_CHECK int ckpt_part_next(
@@ -105,6 +105,6 @@ CO_DEFINE_CLEANUP(struct ckpt_part_reader *, ckpt_part_reader_close)
 /* ---- bytes, for both and for tests ---- */
 
 void ckpt_part_head_put(
-    const struct ckpt_part_place *place, unsigned char ret_head[CKPT_PART_HEAD]);
+    const struct ckpt_part_origin *place, unsigned char ret_head[CKPT_PART_HEAD]);
 void ckpt_part_chunk_put(
     const struct ckpt_part_chunk *chunk, uint64_t hash, unsigned char ret_head[CKPT_PART_CHUNK]);

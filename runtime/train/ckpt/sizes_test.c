@@ -57,7 +57,7 @@ static int verify(const char *dir, const struct ckpt_table tables[2],
     CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = NULL;
     CO_AUTOFREE char *at = ckpt_point_dir(dir, 1);
     CO_AUTOFREE char *path = ckpt_point_part(dir, 1, 0);
-    struct ckpt_part_place place = {.number = 1, .servers = 1, .shards = 2};
+    struct ckpt_part_origin place = {.number = 1, .servers = 1, .shards = 2};
     struct ckpt_part_sum sum = {0};
     (void)mkdir(at, 0700);
     assert_int_equal(0, ckpt_part_create(path, &place, &w, NULL));

@@ -9,9 +9,8 @@
  *     shm.c      memory shared on a machine      shm_reduce.c, shm_move.c: calls inside a machine
  *     arena.c    rt_group_alloc                  shrink.c, grow.c   without dead, with new ranks
  *     message.c  bytes between two ranks, over pipe_shm.c or pipe_tcp.c
- *     msg_all_reduce.c, msg_reduce.c, msg_move.c: algorithms made of messages; ways.c picks one
- *     hier.c     calls over several machines
- *     gpu.c      calls on GPU buffers, by runtime/train/nccl
+ *     msg_all_reduce.c, msg_reduce.c, msg_move.c: algorithms made of messages; algorithms.c picks
+ * one hier.c     calls over several machines gpu.c      calls on GPU buffers, by runtime/train/nccl
  *     vote.c     how survivors agree on who is dead, for shrink.c
  *     agree.c    whether all ranks make the same calls
  *
@@ -186,14 +185,14 @@ void coll_door_unref(struct coll_door *d); /* NULL allowed */
 /* Accepts connections at fd until *missing is 0.  Unless fd is a unix socket, it is the door's,
  * where other threads may accept for their groups at the same time.  `look` may refuse a hello
  * before its sender has proven that it knows the token; `take` gets the connection once it has, and
- * owns the descriptor if it returns COLL_VERDICT_OK. */
+ * owns the descriptor if it returns COLL_ANSWER_CODE_OK. */
 struct coll_accept {
     struct rt_group *g;
     int fd;
     bool local; /* a unix socket */
     uint32_t *missing;
-    enum coll_verdict (*look)(struct rt_group *g, const struct coll_hello *h);
-    enum coll_verdict (*take)(struct rt_group *g, const struct coll_hello *h, int fd);
+    enum coll_answer_code (*look)(struct rt_group *g, const struct coll_hello *h);
+    enum coll_answer_code (*take)(struct rt_group *g, const struct coll_hello *h, int fd);
 };
 CO_MUST_CHECK int coll_accept_run(
     const struct coll_accept *a, int64_t deadline_ms, struct co_err *err);

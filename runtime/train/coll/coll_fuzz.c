@@ -25,9 +25,9 @@ static void expect(bool good) {
 static void read_hello(const unsigned char wire[COLL_HELLO_BYTES]) {
     struct coll_hello h;
     unsigned char again[COLL_HELLO_BYTES];
-    enum coll_verdict v = coll_hello_read(wire, &h);
-    expect(v == COLL_VERDICT_OK || v == COLL_VERDICT_VERSION || v == COLL_VERDICT_FORM);
-    if (v == COLL_VERDICT_OK) {
+    enum coll_answer_code v = coll_hello_read(wire, &h);
+    expect(v == COLL_ANSWER_CODE_OK || v == COLL_ANSWER_CODE_VERSION || v == COLL_ANSWER_CODE_FORM);
+    if (v == COLL_ANSWER_CODE_OK) {
         expect(h.rank < h.size && h.size <= COLL_RANKS_MAX && h.lane < COLL_LANES_MAX);
         expect(coll_hello_write(&h, "token", again, NULL) == 0);
         expect(memcmp(again, wire, 48) == 0);
@@ -45,14 +45,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     take(welcome, sizeof(welcome), &data, &size);
     read_hello(hello);
     expect(!coll_hello_check("token", hello));
-    expect(coll_answer_read(answer, "token", hello, &a) != COLL_VERDICT_OK);
+    expect(coll_answer_read(answer, "token", hello, &a) != COLL_ANSWER_CODE_OK);
     expect(!coll_proof_check("token", hello, answer, proof));
-    expect(coll_welcome_read(welcome) < COLL_VERDICTS);
+    expect(coll_welcome_read(welcome) < COLL_ANSWER_CODES);
     /* And what this side says is believed by the one that has the token, only. */
-    a = (struct coll_answer){.verdict = COLL_VERDICT_OK, .rank = 7};
+    a = (struct coll_answer){.answer_code = COLL_ANSWER_CODE_OK, .rank = 7};
     expect(coll_answer_write(&a, "token", hello, answer, NULL) == 0);
-    expect(coll_answer_read(answer, "token", hello, &a) == COLL_VERDICT_OK && a.rank == 7);
-    expect(coll_answer_read(answer, "other", hello, &a) == COLL_VERDICT_TOKEN);
+    expect(coll_answer_read(answer, "token", hello, &a) == COLL_ANSWER_CODE_OK && a.rank == 7);
+    expect(coll_answer_read(answer, "other", hello, &a) == COLL_ANSWER_CODE_TOKEN);
     coll_proof_write("token", hello, answer, proof);
     expect(coll_proof_check("token", hello, answer, proof));
     expect(!coll_proof_check("other", hello, answer, proof));

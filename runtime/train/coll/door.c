@@ -27,7 +27,7 @@
 #include "common/listen.h"
 #include "common/log.h"
 #include "runtime/net/net.h"
-#include "runtime/net/places.h"
+#include "runtime/net/slots.h"
 #include "runtime/train/coll/coll.h"
 
 enum {
@@ -39,8 +39,8 @@ enum {
 };
 /* What a hall waits for: its guests, and these. */
 enum { DOOR = GUESTS, HANDED, ALARM, FDS };
-/* Reasons in the log beyond enum coll_verdict. */
-enum { SLOW = COLL_VERDICTS, MANY, FEW_FILES };
+/* Reasons in the log beyond enum coll_answer_code. */
+enum { SLOW = COLL_ANSWER_CODES, MANY, FEW_FILES };
 
 int coll_door_open(const char *endpoint, struct coll_door **ret, struct co_err *err) {
     char address[COLL_ADDRESS_MAX];
@@ -96,11 +96,11 @@ struct coll_hall {
     struct coll_hall *next; /* of the same door */
     int handed[2]; /* a pipe of struct pending_member; other halls write to it under the door's m */
     struct pending_member guests[GUESTS];
-    struct net_place places[GUESTS]; /* of the guests with the same index */
-    bool full;                       /* of descriptors: no accept() for WAIT_MS */
+    struct net_slot slots[GUESTS]; /* of the guests with the same index */
+    bool full;                     /* of descriptors: no accept() for WAIT_MS */
     struct {
         char from[sizeof(((struct pending_member *)NULL)->from)];
-        uint32_t verdict;
+        uint32_t answer_code;
     } said[SAID_MAX]; /* refusals that were logged; later ones beyond the limit are not */
     uint32_t n_said;
 };
@@ -108,7 +108,7 @@ struct coll_hall {
 /* Frees the place; the descriptor is the caller's. */
 static int guest_leave(struct coll_hall *h, struct pending_member *g) {
     int fd = g->fd;
-    net_places_leave(h->places, GUESTS, (size_t)(g - h->guests));
+    net_slots_leave(h->slots, GUESTS, (size_t)(g - h->guests));
     g->fd = -1;
     return fd;
 }
@@ -119,28 +119,30 @@ static void guest_drop(struct coll_hall *h, struct pending_member *g) {
 
 /* Logs one line for each address and reason, not for each attempt; and one about a flood. */
 static void say_refused(
-    struct coll_hall *h, const struct pending_member *g, uint32_t verdict, const char *why) {
+    struct coll_hall *h, const struct pending_member *g, uint32_t answer_code, const char *why) {
     for (uint32_t i = 0; i < h->n_said; i++) {
-        if (h->said[i].verdict == verdict &&
-            (verdict == MANY || co_streq(h->said[i].from, g->from))) {
+        if (h->said[i].answer_code == answer_code &&
+            (answer_code == MANY || co_streq(h->said[i].from, g->from))) {
             return;
         }
     }
     if (h->n_said < SAID_MAX) {
         (void)snprintf(h->said[h->n_said].from, sizeof(h->said[0].from), "%s", g->from);
-        h->said[h->n_said++].verdict = verdict;
+        h->said[h->n_said++].answer_code = answer_code;
         co_log_warn("refused a connection to the collective group", CO_S("from", g->from),
             CO_S("reason", why), CO_I("rank", h->a->g->rank));
     }
 }
 
-static void guest_refuse(struct coll_hall *h, struct pending_member *g, enum coll_verdict verdict) {
+static void guest_refuse(
+    struct coll_hall *h, struct pending_member *g, enum coll_answer_code answer_code) {
     unsigned char wire[COLL_ANSWER_BYTES];
-    struct coll_answer a = {.verdict = verdict};
-    if (verdict != COLL_VERDICT_LATER) {
-        say_refused(h, g, verdict, coll_verdict_text(verdict));
+    struct coll_answer a = {.answer_code = answer_code};
+    if (answer_code != COLL_ANSWER_CODE_LATER) {
+        say_refused(h, g, answer_code, coll_answer_code_text(answer_code));
     }
-    if (verdict != COLL_VERDICT_FORM && coll_answer_write(&a, "", g->hello, wire, NULL) == 0) {
+    if (answer_code != COLL_ANSWER_CODE_FORM &&
+        coll_answer_write(&a, "", g->hello, wire, NULL) == 0) {
         (void)!send(g->fd, wire, sizeof(wire), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     guest_drop(h, g);
@@ -170,14 +172,14 @@ static struct pending_member *guest_seat(
         guest_drop(h, g);
     }
     *g = *came;
-    net_places_take(h->places, GUESTS, i, g->from, coll_now_ms());
+    net_slots_take(h->slots, GUESTS, i, g->from, coll_now_ms());
     return g;
 }
 
 /* Accepts a connection, and hears it at once: a rank has said its hello by now.  False: there is
  * none, or no room. */
 static bool guest_enter(struct coll_hall *h) {
-    size_t i = net_places_find(h->places, GUESTS);
+    size_t i = net_slots_find(h->slots, GUESTS);
     /* no wait: the descriptor is non-blocking */
     int fd = i < GUESTS ? accept4(h->a->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
     if (fd < 0) {
@@ -188,8 +190,9 @@ static bool guest_enter(struct coll_hall *h) {
     name_from(fd, h->a->local, &came);
     bool few = net_is_scarce(fd);
     if (few || (h->a->local && !same_user(fd))) {
-        say_refused(h, &came, few ? (uint32_t)FEW_FILES : COLL_VERDICT_USER,
-            few ? "no descriptors are left (RLIMIT_NOFILE)" : coll_verdict_text(COLL_VERDICT_USER));
+        say_refused(h, &came, few ? (uint32_t)FEW_FILES : COLL_ANSWER_CODE_USER,
+            few ? "no descriptors are left (RLIMIT_NOFILE)"
+                : coll_answer_code_text(COLL_ANSWER_CODE_USER));
         co_close(fd);
         return true;
     }
@@ -239,25 +242,26 @@ static bool guest_hand_over(struct coll_hall *h, struct pending_member *g) {
 
 static void guest_hello(struct coll_hall *h, struct pending_member *g) {
     struct rt_group *group = h->a->g;
-    enum coll_verdict v = coll_hello_read(g->hello, &g->who);
-    if (v == COLL_VERDICT_OK && !h->a->local && !is_for(&g->who, group) && guest_hand_over(h, g)) {
+    enum coll_answer_code v = coll_hello_read(g->hello, &g->who);
+    if (v == COLL_ANSWER_CODE_OK && !h->a->local && !is_for(&g->who, group) &&
+        guest_hand_over(h, g)) {
         return;
     }
-    if (v == COLL_VERDICT_OK && g->who.job != group->job) {
-        v = COLL_VERDICT_JOB;
-    } else if (v == COLL_VERDICT_OK && !coll_hello_check(group->token, g->hello)) {
-        v = COLL_VERDICT_TOKEN;
-    } else if (v == COLL_VERDICT_OK && g->who.group != group->id) {
-        v = COLL_VERDICT_LATER;
-    } else if (v == COLL_VERDICT_OK) {
-        v = g->who.size == group->size ? h->a->look(group, &g->who) : COLL_VERDICT_JOB;
+    if (v == COLL_ANSWER_CODE_OK && g->who.job != group->job) {
+        v = COLL_ANSWER_CODE_JOB;
+    } else if (v == COLL_ANSWER_CODE_OK && !coll_hello_check(group->token, g->hello)) {
+        v = COLL_ANSWER_CODE_TOKEN;
+    } else if (v == COLL_ANSWER_CODE_OK && g->who.group != group->id) {
+        v = COLL_ANSWER_CODE_LATER;
+    } else if (v == COLL_ANSWER_CODE_OK) {
+        v = g->who.size == group->size ? h->a->look(group, &g->who) : COLL_ANSWER_CODE_JOB;
     }
-    if (v != COLL_VERDICT_OK) {
+    if (v != COLL_ANSWER_CODE_OK) {
         guest_refuse(h, g, v);
         return;
     }
-    net_places_know(h->places, GUESTS, (size_t)(g - h->guests));
-    struct coll_answer a = {.verdict = v, .rank = group->rank};
+    net_slots_know(h->slots, GUESTS, (size_t)(g - h->guests));
+    struct coll_answer a = {.answer_code = v, .rank = group->rank};
     memcpy(a.node, group->node, sizeof(a.node));
     if (coll_answer_write(&a, group->token, g->hello, g->answer, NULL) < 0 ||
         send(g->fd, g->answer, sizeof(g->answer), MSG_NOSIGNAL) != sizeof(g->answer)) {
@@ -268,7 +272,7 @@ static void guest_hello(struct coll_hall *h, struct pending_member *g) {
 static void guest_proof(struct coll_hall *h, struct pending_member *g) {
     struct rt_group *group = h->a->g;
     unsigned char wire[COLL_WELCOME_BYTES];
-    enum coll_verdict v = COLL_VERDICT_TOKEN;
+    enum coll_answer_code v = COLL_ANSWER_CODE_TOKEN;
     if (coll_tcp_ended(g->fd)) { /* it gave up while this rank stood still, and comes again */
         guest_drop(h, g);
         return;
@@ -278,12 +282,13 @@ static void guest_proof(struct coll_hall *h, struct pending_member *g) {
     }
     coll_welcome_write(v, wire);
     bool sent = send(g->fd, wire, sizeof(wire), MSG_NOSIGNAL) == sizeof(wire);
-    if (v == COLL_VERDICT_OK && sent && h->a->take(group, &g->who, g->fd) == COLL_VERDICT_OK) {
+    if (v == COLL_ANSWER_CODE_OK && sent &&
+        h->a->take(group, &g->who, g->fd) == COLL_ANSWER_CODE_OK) {
         (void)guest_leave(h, g);
         return;
     }
-    if (v != COLL_VERDICT_OK) {
-        say_refused(h, g, v, coll_verdict_text(v));
+    if (v != COLL_ANSWER_CODE_OK) {
+        say_refused(h, g, v, coll_answer_code_text(v));
     }
     guest_drop(h, g);
 }
@@ -305,7 +310,7 @@ static void guests_take(struct coll_hall *h) {
     struct pending_member came;
     size_t i;
     /* no wait: the descriptor is non-blocking */
-    while ((i = net_places_find(h->places, GUESTS)) < GUESTS &&
+    while ((i = net_slots_find(h->slots, GUESTS)) < GUESTS &&
            read(h->handed[0], &came, sizeof(came)) == (ssize_t)sizeof(came)) {
         guest_hello(h, guest_seat(h, i, &came));
     }
@@ -315,7 +320,7 @@ static void guests_take(struct coll_hall *h) {
 static void guests_tire(struct coll_hall *h, int64_t now) {
     for (uint32_t i = 0; i < GUESTS; i++) {
         struct pending_member *g = &h->guests[i];
-        if (g->fd >= 0 && h->places[i].since_ms + GUEST_MS <= now) {
+        if (g->fd >= 0 && h->slots[i].since_ms + GUEST_MS <= now) {
             say_refused(h, g, SLOW, "it did not send a whole greeting within 3 s");
             guest_drop(h, g);
         }
@@ -367,13 +372,13 @@ static void hall_close(struct coll_hall *h) {
 /* Waits for what comes next.  Where no place is left for strangers, or no descriptor, connections
  * wait in the kernel. */
 static void hall_wait(struct coll_hall *h, struct pollfd *fds, int64_t now, int64_t end_ms) {
-    bool room = net_places_find(h->places, GUESTS) < GUESTS;
+    bool room = net_slots_find(h->slots, GUESTS) < GUESTS;
     int64_t next = h->full && now + WAIT_MS < end_ms ? now + WAIT_MS : end_ms;
     fds[DOOR] = (struct pollfd){.fd = room && !h->full ? h->a->fd : -1, .events = POLLIN};
     fds[HANDED] = (struct pollfd){.fd = room ? h->handed[0] : -1, .events = POLLIN};
     fds[ALARM] = (struct pollfd){.fd = h->a->g->alarm, .events = POLLIN};
     for (uint32_t i = 0; i < GUESTS; i++) {
-        int64_t end = h->places[i].since_ms + GUEST_MS;
+        int64_t end = h->slots[i].since_ms + GUEST_MS;
         fds[i] = (struct pollfd){.fd = h->guests[i].fd, .events = POLLIN};
         next = h->guests[i].fd >= 0 && end < next ? end : next;
     }

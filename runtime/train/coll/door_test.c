@@ -53,8 +53,8 @@ static int knock(const char *endpoint) {
     return fd;
 }
 
-/* What the door says to a hello; COLL_VERDICTS: it hangs up. */
-static enum coll_verdict ask(const char *endpoint, const unsigned char *wire, size_t n) {
+/* What the door says to a hello; COLL_ANSWER_CODES: it hangs up. */
+static enum coll_answer_code ask(const char *endpoint, const unsigned char *wire, size_t n) {
     unsigned char answer[COLL_ANSWER_BYTES];
     struct coll_answer a;
     int fd = knock(endpoint);
@@ -63,7 +63,7 @@ static enum coll_verdict ask(const char *endpoint, const unsigned char *wire, si
     }
     ssize_t got = recv(fd, answer, sizeof(answer), MSG_WAITALL);
     close(fd);
-    return got == sizeof(answer) ? coll_answer_read(answer, "secret", wire, &a) : COLL_VERDICTS;
+    return got == sizeof(answer) ? coll_answer_read(answer, "secret", wire, &a) : COLL_ANSWER_CODES;
 }
 
 static int just_form(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
@@ -96,12 +96,12 @@ static void strangers_do_not_keep_a_group_from_forming(void **state) {
     unsigned char wire[COLL_HELLO_BYTES];
     struct coll_hello h = {.rank = 1, .size = 2, .job = 1, .group = 1};
     assert_int_equal(coll_hello_write(&h, "secret", wire, NULL), 0);
-    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), COLL_VERDICT_JOB);
-    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), COLL_VERDICT_JOB);
+    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), COLL_ANSWER_CODE_JOB);
+    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), COLL_ANSWER_CODE_JOB);
     wire[4] = 9;
-    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), COLL_VERDICT_VERSION);
+    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), COLL_ANSWER_CODE_VERSION);
     memset(wire, 'x', sizeof(wire));
-    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), COLL_VERDICTS);
+    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), COLL_ANSWER_CODES);
     w.pid[1] = fork();
     if (w.pid[1] == 0) {
         co_test_clock_slow(true);
@@ -218,7 +218,7 @@ static struct coll_hello overhear(struct coll_world *w) {
     pid_t pid = start_rank(w, 1);
     int c = accept(fd, NULL, NULL);
     assert_int_equal(recv(c, wire, sizeof(wire), MSG_WAITALL), sizeof(wire));
-    assert_int_equal(coll_hello_read(wire, &h), COLL_VERDICT_OK);
+    assert_int_equal(coll_hello_read(wire, &h), COLL_ANSWER_CODE_OK);
     assert_true(stop_rank(pid));
     close(c);
     close(fd);
@@ -226,15 +226,15 @@ static struct coll_hello overhear(struct coll_world *w) {
 }
 
 /* The whole talk, with a proof by this token. */
-static enum coll_verdict talk(int fd, const struct coll_hello *h, const char *token) {
+static enum coll_answer_code talk(int fd, const struct coll_hello *h, const char *token) {
     unsigned char hello[COLL_HELLO_BYTES], answer[COLL_ANSWER_BYTES], proof[COLL_PROOF_BYTES],
         welcome[COLL_WELCOME_BYTES];
     struct coll_answer a;
     assert_int_equal(coll_hello_write(h, "secret", hello, NULL), 0);
     assert_int_equal(send(fd, hello, sizeof(hello), 0), sizeof(hello));
     assert_int_equal(recv(fd, answer, sizeof(answer), MSG_WAITALL), sizeof(answer));
-    enum coll_verdict v = coll_answer_read(answer, "secret", hello, &a);
-    if (v != COLL_VERDICT_OK) {
+    enum coll_answer_code v = coll_answer_read(answer, "secret", hello, &a);
+    if (v != COLL_ANSWER_CODE_OK) {
         return v;
     }
     coll_proof_write(token, hello, answer, proof);
@@ -244,7 +244,7 @@ static enum coll_verdict talk(int fd, const struct coll_hello *h, const char *to
 }
 
 /* *ret_fd stays open. */
-static enum coll_verdict enter(
+static enum coll_answer_code enter(
     const char *endpoint, const struct coll_hello *h, const char *token, int *ret_fd) {
     *ret_fd = knock(endpoint);
     return talk(*ret_fd, h, token);
@@ -259,8 +259,8 @@ static void a_wrong_proof_is_refused(void **state) {
     struct coll_hello h = overhear(&w);
     h.rank = 2;
     pid_t pid = start_rank(&w, 0);
-    assert_int_equal(enter(w.endpoint[0], &h, "other", &fd[0]), COLL_VERDICT_TOKEN);
-    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[1]), COLL_VERDICT_OK);
+    assert_int_equal(enter(w.endpoint[0], &h, "other", &fd[0]), COLL_ANSWER_CODE_TOKEN);
+    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[1]), COLL_ANSWER_CODE_OK);
     close(fd[0]);
     close(fd[1]);
     assert_true(stop_rank(pid));
@@ -275,10 +275,10 @@ static void doubles_are_refused(void **state) {
     struct coll_hello h = overhear(&w);
     h.rank = 2;
     pid_t pid = start_rank(&w, 0);
-    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[0]), COLL_VERDICT_OK);
-    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[1]), COLL_VERDICT_DOUBLE);
+    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[0]), COLL_ANSWER_CODE_OK);
+    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[1]), COLL_ANSWER_CODE_DOUBLE);
     close(fd[0]);
-    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[2]), COLL_VERDICT_OK);
+    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[2]), COLL_ANSWER_CODE_OK);
     close(fd[1]);
     close(fd[2]);
     assert_true(stop_rank(pid));
@@ -351,11 +351,11 @@ static void strangers_do_not_displace_a_rank(void **state) {
         assert_int_equal(recv(fd, answer, sizeof(answer), MSG_WAITALL), sizeof(answer));
         flood(port_of(w.endpoint[0]), hosts[i]);
         /* With this answer all of them have been accepted. */
-        assert_int_equal(ask(w.endpoint[0], nonsense, sizeof(nonsense)), COLL_VERDICTS);
+        assert_int_equal(ask(w.endpoint[0], nonsense, sizeof(nonsense)), COLL_ANSWER_CODES);
         coll_proof_write("secret", hello, answer, proof);
         assert_int_equal(send(fd, proof, sizeof(proof), MSG_NOSIGNAL), sizeof(proof));
         assert_int_equal(recv(fd, welcome, sizeof(welcome), MSG_WAITALL), sizeof(welcome));
-        assert_int_equal(coll_welcome_read(welcome), COLL_VERDICT_OK);
+        assert_int_equal(coll_welcome_read(welcome), COLL_ANSWER_CODE_OK);
         close(fd);
         assert_true(stop_rank(pid));
     }
@@ -371,7 +371,7 @@ static void a_hello_needs_the_token(void **state) {
     struct coll_hello h = overhear(&w);
     assert_int_equal(coll_hello_write(&h, "guess", hello, NULL), 0);
     pid_t pid = start_rank(&w, 0);
-    assert_int_equal(ask(w.endpoint[0], hello, sizeof(hello)), COLL_VERDICT_TOKEN);
+    assert_int_equal(ask(w.endpoint[0], hello, sizeof(hello)), COLL_ANSWER_CODE_TOKEN);
     assert_true(stop_rank(pid));
 }
 
@@ -506,17 +506,17 @@ struct host {
     int rc;
 };
 
-static enum coll_verdict look_any(struct rt_group *g, const struct coll_hello *h) {
+static enum coll_answer_code look_any(struct rt_group *g, const struct coll_hello *h) {
     (void)g;
     (void)h;
-    return COLL_VERDICT_OK;
+    return COLL_ANSWER_CODE_OK;
 }
 
-static enum coll_verdict take_any(struct rt_group *g, const struct coll_hello *h, int fd) {
+static enum coll_answer_code take_any(struct rt_group *g, const struct coll_hello *h, int fd) {
     (void)h;
     co_close(fd);
     g->missing--;
-    return COLL_VERDICT_OK;
+    return COLL_ANSWER_CODE_OK;
 }
 
 static void *accept_there(void *arg) {
@@ -563,18 +563,18 @@ static void a_door_serves_all_groups_that_form(void **state) {
         host_start(&first, d, 1, 1);
         int early = knock(w.endpoint[0]), late;
         /* When this one has its answer, the first thread has accepted the early one, too. */
-        assert_int_equal(ask(w.endpoint[0], nobody, sizeof(nobody)), COLL_VERDICT_LATER);
+        assert_int_equal(ask(w.endpoint[0], nobody, sizeof(nobody)), COLL_ANSWER_CODE_LATER);
         h.job = job;
         h.group = 2;
         assert_int_equal(coll_hello_write(&h, "secret", other, NULL), 0);
         host_start(&second, d, job, 2);
-        for (int i = 0; ask(w.endpoint[0], other, sizeof(other)) != COLL_VERDICT_OK; i++) {
+        for (int i = 0; ask(w.endpoint[0], other, sizeof(other)) != COLL_ANSWER_CODE_OK; i++) {
             assert_true(i < TRIES); /* it begins to accept */
         }
-        assert_int_equal(talk(early, &h, "secret"), COLL_VERDICT_OK);
+        assert_int_equal(talk(early, &h, "secret"), COLL_ANSWER_CODE_OK);
         host_end(&second);
         h.job = h.group = 1;
-        assert_int_equal(enter(w.endpoint[0], &h, "secret", &late), COLL_VERDICT_OK);
+        assert_int_equal(enter(w.endpoint[0], &h, "secret", &late), COLL_ANSWER_CODE_OK);
         host_end(&first);
         assert_null(d->halls);
         close(early);

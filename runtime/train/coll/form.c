@@ -77,15 +77,15 @@ static int *place_of(struct rt_group *g, const struct coll_hello *h) {
 
 /* A second connection of a rank is accepted if the first one has ended: the rank may have died
  * and restarted while the group formed. */
-static enum coll_verdict look_rank(struct rt_group *g, const struct coll_hello *h) {
+static enum coll_answer_code look_rank(struct rt_group *g, const struct coll_hello *h) {
     if (h->rank <= g->rank || h->purpose == COLL_FOR_MEMORY || h->lane >= g->lanes) {
-        return COLL_VERDICT_RANK;
+        return COLL_ANSWER_CODE_RANK;
     }
     const int *place = place_of(g, h);
-    return *place >= 0 && !coll_tcp_ended(*place) ? COLL_VERDICT_DOUBLE : COLL_VERDICT_OK;
+    return *place >= 0 && !coll_tcp_ended(*place) ? COLL_ANSWER_CODE_DOUBLE : COLL_ANSWER_CODE_OK;
 }
 
-static enum coll_verdict take_rank(struct rt_group *g, const struct coll_hello *h, int fd) {
+static enum coll_answer_code take_rank(struct rt_group *g, const struct coll_hello *h, int fd) {
     int *place = place_of(g, h);
     if (*place >= 0) {
         co_close(*place);
@@ -97,7 +97,7 @@ static enum coll_verdict take_rank(struct rt_group *g, const struct coll_hello *
     }
     memcpy(g->peers[h->rank].node, h->node, COLL_NODE_BYTES);
     *place = fd;
-    return COLL_VERDICT_OK;
+    return COLL_ANSWER_CODE_OK;
 }
 
 static bool lacks_control(const struct rt_group *g, const struct coll_peer *p) {
@@ -209,19 +209,19 @@ static int recv_fd(
     return 0;
 }
 
-static enum coll_verdict look_member(struct rt_group *g, const struct coll_hello *h) {
+static enum coll_answer_code look_member(struct rt_group *g, const struct coll_hello *h) {
     bool member = h->purpose == COLL_FOR_MEMORY && g->peers[h->rank].local != COLL_NOT_LOCAL;
-    return member && h->rank != g->rank ? COLL_VERDICT_OK : COLL_VERDICT_RANK;
+    return member && h->rank != g->rank ? COLL_ANSWER_CODE_OK : COLL_ANSWER_CODE_RANK;
 }
 
-static enum coll_verdict take_member(struct rt_group *g, const struct coll_hello *h, int fd) {
+static enum coll_answer_code take_member(struct rt_group *g, const struct coll_hello *h, int fd) {
     if (send_fd(fd, g->memory_fd) < 0) {
-        return COLL_VERDICT_LATER;
+        return COLL_ANSWER_CODE_LATER;
     }
     co_close(fd);
     g->missing -= !g->peers[h->rank].has_memory;
     g->peers[h->rank].has_memory = true;
-    return COLL_VERDICT_OK;
+    return COLL_ANSWER_CODE_OK;
 }
 
 /* How the socket's name is sent: its length, then the abstract address that the kernel chose. */

@@ -11,20 +11,20 @@ enum { WORD = 8, PROVEN_BYTES = WORD + COLL_HELLO_BYTES + ANSWER_PROVEN };
 
 static const char purpose[] = "paddle collective";
 
-static const char *const texts[COLL_VERDICTS] = {
-    [COLL_VERDICT_OK] = "welcome",
-    [COLL_VERDICT_LATER] = "it is not forming this group now",
-    [COLL_VERDICT_VERSION] = "another version of the library",
-    [COLL_VERDICT_JOB] = "another job, generation or list of endpoints",
-    [COLL_VERDICT_RANK] = "no such rank, or not one to connect to here",
-    [COLL_VERDICT_DOUBLE] = "the rank is here already",
-    [COLL_VERDICT_TOKEN] = "wrong job token (PADDLE_JOB_TOKEN must be the same everywhere)",
-    [COLL_VERDICT_USER] = "another user of the machine",
-    [COLL_VERDICT_FORM] = "it does not speak this library's protocol",
+static const char *const texts[COLL_ANSWER_CODES] = {
+    [COLL_ANSWER_CODE_OK] = "welcome",
+    [COLL_ANSWER_CODE_LATER] = "it is not forming this group now",
+    [COLL_ANSWER_CODE_VERSION] = "another version of the library",
+    [COLL_ANSWER_CODE_JOB] = "another job, generation or list of endpoints",
+    [COLL_ANSWER_CODE_RANK] = "no such rank, or not one to connect to here",
+    [COLL_ANSWER_CODE_DOUBLE] = "the rank is here already",
+    [COLL_ANSWER_CODE_TOKEN] = "wrong job token (PADDLE_JOB_TOKEN must be the same everywhere)",
+    [COLL_ANSWER_CODE_USER] = "another user of the machine",
+    [COLL_ANSWER_CODE_FORM] = "it does not speak this library's protocol",
 };
 
-const char *coll_verdict_text(uint32_t verdict) {
-    return verdict < COLL_VERDICTS ? texts[verdict] : "an unknown answer";
+const char *coll_answer_code_text(uint32_t answer_code) {
+    return answer_code < COLL_ANSWER_CODES ? texts[answer_code] : "an unknown answer";
 }
 
 static const char hello_purpose[] = "paddle collective hello";
@@ -51,13 +51,13 @@ bool coll_hello_check(const char *token, const unsigned char wire[COLL_HELLO_BYT
     return co_proof_check(hello_purpose, token, wire, HELLO_PROVEN, wire + HELLO_PROVEN);
 }
 
-enum coll_verdict coll_hello_read(
+enum coll_answer_code coll_hello_read(
     const unsigned char wire[COLL_HELLO_BYTES], struct coll_hello *ret) {
     if (co_get_u32(wire) != MAGIC) {
-        return COLL_VERDICT_FORM;
+        return COLL_ANSWER_CODE_FORM;
     }
     if (co_get_u16(wire + 4) != COLL_HELLO_VERSION) {
-        return COLL_VERDICT_VERSION;
+        return COLL_ANSWER_CODE_VERSION;
     }
     *ret = (struct coll_hello){.purpose = wire[6],
         .lane = wire[7],
@@ -68,7 +68,7 @@ enum coll_verdict coll_hello_read(
     memcpy(ret->node, wire + 32, COLL_NODE_BYTES);
     bool fits = wire[6] < COLL_PURPOSES && ret->lane < COLL_LANES_MAX &&
                 ret->size <= COLL_RANKS_MAX && ret->rank < ret->size;
-    return fits ? COLL_VERDICT_OK : COLL_VERDICT_FORM;
+    return fits ? COLL_ANSWER_CODE_OK : COLL_ANSWER_CODE_FORM;
 }
 
 /* The bytes that a proof covers.  All parts have fixed sizes, so they need no separators. */
@@ -102,8 +102,8 @@ int coll_answer_write(const struct coll_answer *a, const char *token,
     memset(wire, 0, COLL_ANSWER_BYTES);
     co_put_u32(wire, MAGIC);
     co_put_u16(wire + 4, COLL_HELLO_VERSION);
-    wire[6] = (unsigned char)a->verdict;
-    if (a->verdict != COLL_VERDICT_OK) {
+    wire[6] = (unsigned char)a->answer_code;
+    if (a->answer_code != COLL_ANSWER_CODE_OK) {
         return 0;
     }
     co_put_u32(wire + 8, a->rank);
@@ -115,23 +115,23 @@ int coll_answer_write(const struct coll_answer *a, const char *token,
     return rc;
 }
 
-enum coll_verdict coll_answer_read(const unsigned char wire[COLL_ANSWER_BYTES], const char *token,
-    const unsigned char hello[COLL_HELLO_BYTES], struct coll_answer *ret) {
+enum coll_answer_code coll_answer_read(const unsigned char wire[COLL_ANSWER_BYTES],
+    const char *token, const unsigned char hello[COLL_HELLO_BYTES], struct coll_answer *ret) {
     if (co_get_u32(wire) != MAGIC) {
-        return COLL_VERDICT_FORM;
+        return COLL_ANSWER_CODE_FORM;
     }
     if (co_get_u16(wire + 4) != COLL_HELLO_VERSION) {
-        return COLL_VERDICT_VERSION;
+        return COLL_ANSWER_CODE_VERSION;
     }
-    if (wire[6] != COLL_VERDICT_OK) {
-        return wire[6] < COLL_VERDICTS ? wire[6] : COLL_VERDICT_FORM;
+    if (wire[6] != COLL_ANSWER_CODE_OK) {
+        return wire[6] < COLL_ANSWER_CODES ? wire[6] : COLL_ANSWER_CODE_FORM;
     }
     if (!is_proven("answer", token, hello, wire, wire + ANSWER_PROVEN)) {
-        return COLL_VERDICT_TOKEN;
+        return COLL_ANSWER_CODE_TOKEN;
     }
-    *ret = (struct coll_answer){.verdict = wire[6], .rank = co_get_u32(wire + 8)};
+    *ret = (struct coll_answer){.answer_code = wire[6], .rank = co_get_u32(wire + 8)};
     memcpy(ret->node, wire + 16, COLL_NODE_BYTES);
-    return COLL_VERDICT_OK;
+    return COLL_ANSWER_CODE_OK;
 }
 
 void coll_proof_write(const char *token, const unsigned char hello[COLL_HELLO_BYTES],
@@ -144,12 +144,13 @@ bool coll_proof_check(const char *token, const unsigned char hello[COLL_HELLO_BY
     return is_proven("proof", token, hello, answer, wire);
 }
 
-void coll_welcome_write(enum coll_verdict verdict, unsigned char wire[COLL_WELCOME_BYTES]) {
+void coll_welcome_write(enum coll_answer_code answer_code, unsigned char wire[COLL_WELCOME_BYTES]) {
     co_put_u32(wire, MAGIC);
-    co_put_u32(wire + 4, (uint32_t)verdict);
+    co_put_u32(wire + 4, (uint32_t)answer_code);
 }
 
-enum coll_verdict coll_welcome_read(const unsigned char wire[COLL_WELCOME_BYTES]) {
-    uint32_t verdict = co_get_u32(wire + 4);
-    return co_get_u32(wire) == MAGIC && verdict < COLL_VERDICTS ? verdict : COLL_VERDICT_FORM;
+enum coll_answer_code coll_welcome_read(const unsigned char wire[COLL_WELCOME_BYTES]) {
+    uint32_t answer_code = co_get_u32(wire + 4);
+    return co_get_u32(wire) == MAGIC && answer_code < COLL_ANSWER_CODES ? answer_code
+                                                                        : COLL_ANSWER_CODE_FORM;
 }

@@ -46,19 +46,19 @@ enum coll_purpose {
     COLL_PURPOSES,
 };
 
-enum coll_verdict {
-    COLL_VERDICT_OK,
-    COLL_VERDICT_LATER,   /* not forming that group now: try again soon */
-    COLL_VERDICT_VERSION, /* this and all that follow: refused */
-    COLL_VERDICT_JOB,     /* another job, generation, size or list of endpoints */
-    COLL_VERDICT_RANK,    /* not a rank that may connect here */
-    COLL_VERDICT_DOUBLE,  /* the rank is connected already */
-    COLL_VERDICT_TOKEN,   /* the proof is wrong */
-    COLL_VERDICT_USER,    /* on a unix socket: another user */
-    COLL_VERDICT_FORM,    /* the bytes are not of this protocol */
-    COLL_VERDICTS,
+enum coll_answer_code {
+    COLL_ANSWER_CODE_OK,
+    COLL_ANSWER_CODE_LATER,   /* not forming that group now: try again soon */
+    COLL_ANSWER_CODE_VERSION, /* this and all that follow: refused */
+    COLL_ANSWER_CODE_JOB,     /* another job, generation, size or list of endpoints */
+    COLL_ANSWER_CODE_RANK,    /* not a rank that may connect here */
+    COLL_ANSWER_CODE_DOUBLE,  /* the rank is connected already */
+    COLL_ANSWER_CODE_TOKEN,   /* the proof is wrong */
+    COLL_ANSWER_CODE_USER,    /* on a unix socket: another user */
+    COLL_ANSWER_CODE_FORM,    /* the bytes are not of this protocol */
+    COLL_ANSWER_CODES,
 };
-const char *coll_verdict_text(uint32_t verdict);
+const char *coll_answer_code_text(uint32_t answer_code);
 
 /* Who connects, and for what. */
 struct coll_hello {
@@ -70,32 +70,33 @@ struct coll_hello {
 };
 
 struct coll_answer {
-    uint32_t verdict, rank;
+    uint32_t answer_code, rank;
     unsigned char node[COLL_NODE_BYTES];
 };
 
 /* CO_INTERNAL: the kernel gave no random numbers. */
 CO_MUST_CHECK int coll_hello_write(const struct coll_hello *h, const char *token,
     unsigned char wire[COLL_HELLO_BYTES], struct co_err *err);
-/* Accepts any bytes; returns COLL_VERDICT_OK, _VERSION or _FORM. */
-enum coll_verdict coll_hello_read(
+/* Accepts any bytes; returns COLL_ANSWER_CODE_OK, _VERSION or _FORM. */
+enum coll_answer_code coll_hello_read(
     const unsigned char wire[COLL_HELLO_BYTES], struct coll_hello *ret);
 /* Whether its sender knew the token. */
 bool coll_hello_check(const char *token, const unsigned char wire[COLL_HELLO_BYTES]);
 
-/* The answer to a hello.  With the verdict COLL_VERDICT_OK it carries a proof, otherwise none. */
+/* The answer to a hello.  With the verdict COLL_ANSWER_CODE_OK it carries a proof, otherwise none.
+ */
 CO_MUST_CHECK int coll_answer_write(const struct coll_answer *a, const char *token,
     const unsigned char hello[COLL_HELLO_BYTES], unsigned char wire[COLL_ANSWER_BYTES],
     struct co_err *err);
-/* COLL_VERDICT_OK only if the proof is right.  A refusal has no proof, so anybody can forge one:
- * treat it as a hint. */
-enum coll_verdict coll_answer_read(const unsigned char wire[COLL_ANSWER_BYTES], const char *token,
-    const unsigned char hello[COLL_HELLO_BYTES], struct coll_answer *ret);
+/* COLL_ANSWER_CODE_OK only if the proof is right.  A refusal has no proof, so anybody can forge
+ * one: treat it as a hint. */
+enum coll_answer_code coll_answer_read(const unsigned char wire[COLL_ANSWER_BYTES],
+    const char *token, const unsigned char hello[COLL_HELLO_BYTES], struct coll_answer *ret);
 
 void coll_proof_write(const char *token, const unsigned char hello[COLL_HELLO_BYTES],
     const unsigned char answer[COLL_ANSWER_BYTES], unsigned char wire[COLL_PROOF_BYTES]);
 bool coll_proof_check(const char *token, const unsigned char hello[COLL_HELLO_BYTES],
     const unsigned char answer[COLL_ANSWER_BYTES], const unsigned char wire[COLL_PROOF_BYTES]);
 
-void coll_welcome_write(enum coll_verdict verdict, unsigned char wire[COLL_WELCOME_BYTES]);
-enum coll_verdict coll_welcome_read(const unsigned char wire[COLL_WELCOME_BYTES]);
+void coll_welcome_write(enum coll_answer_code answer_code, unsigned char wire[COLL_WELCOME_BYTES]);
+enum coll_answer_code coll_welcome_read(const unsigned char wire[COLL_WELCOME_BYTES]);

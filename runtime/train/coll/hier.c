@@ -178,7 +178,7 @@ static int reduce_scatter(
     return rc;
 }
 
-static const coll_msg_fn ways[RT_KINDS] = {
+static const coll_msg_fn by_kind[RT_KINDS] = {
     [RT_ALL_REDUCE] = all_reduce,
     [RT_REDUCE] = reduce,
     [RT_BROADCAST] = broadcast,
@@ -196,7 +196,7 @@ static const coll_msg_fn ways[RT_KINDS] = {
 
 int coll_hier_make(struct rt_group *g, const struct rt_coll *c) {
     struct coll_members all = {.rank = g->all, .n = g->size, .me = g->rank};
-    int rc = ways[c->kind](g, &all, c);
+    int rc = by_kind[c->kind](g, &all, c);
     if (coll_kinds[c->kind].peer) {
         return rc;
     }

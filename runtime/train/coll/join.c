@@ -117,7 +117,7 @@ static int connect_unix(const struct rt_group *g, const struct sockaddr_un *a, s
 }
 
 /* The connecting side of the handshake of hello.h.  Returns the verdict that ended it. */
-static enum coll_verdict talk(struct rt_group *g, int fd, uint32_t to, struct coll_hello *h,
+static enum coll_answer_code talk(struct rt_group *g, int fd, uint32_t to, struct coll_hello *h,
     int64_t end_ms, struct co_err *err) {
     unsigned char hello[COLL_HELLO_BYTES], answer[COLL_ANSWER_BYTES], proof[COLL_PROOF_BYTES],
         welcome[COLL_WELCOME_BYTES];
@@ -128,20 +128,20 @@ static enum coll_verdict talk(struct rt_group *g, int fd, uint32_t to, struct co
     if (rc < 0) {
         (void)co_err_set(
             err, rc, "it accepts, but %s", rc == CO_TIMEOUT ? "says nothing" : "hangs up");
-        return COLL_VERDICT_LATER;
+        return COLL_ANSWER_CODE_LATER;
     }
-    enum coll_verdict v = coll_answer_read(answer, g->token, hello, &a);
-    if (v == COLL_VERDICT_OK && a.rank != to) {
-        v = COLL_VERDICT_RANK;
+    enum coll_answer_code v = coll_answer_read(answer, g->token, hello, &a);
+    if (v == COLL_ANSWER_CODE_OK && a.rank != to) {
+        v = COLL_ANSWER_CODE_RANK;
     }
-    if (v == COLL_VERDICT_OK) {
+    if (v == COLL_ANSWER_CODE_OK) {
         coll_proof_write(g->token, hello, answer, proof);
         rc = coll_move_all(g, fd, proof, sizeof(proof), true, end_ms);
         rc = rc < 0 ? rc : coll_move_all(g, fd, welcome, sizeof(welcome), false, end_ms);
-        v = rc < 0 ? COLL_VERDICT_LATER : coll_welcome_read(welcome);
+        v = rc < 0 ? COLL_ANSWER_CODE_LATER : coll_welcome_read(welcome);
     }
-    if (v != COLL_VERDICT_OK) {
-        (void)co_err_set(err, CO_PERMISSION, "%s", coll_verdict_text(v));
+    if (v != COLL_ANSWER_CODE_OK) {
+        (void)co_err_set(err, CO_PERMISSION, "%s", coll_answer_code_text(v));
     } else {
         memcpy(h->node, a.node, sizeof(a.node));
     }
@@ -172,15 +172,15 @@ int coll_join(struct rt_group *g, uint32_t to, enum coll_purpose purpose, uint8_
         bool later = false; /* a rank of this job has answered so: the address is right */
         if (rc == 0) {
             struct coll_hello h = hello_of(g, purpose, lane);
-            enum coll_verdict v = talk(g, fd, to, &h, end, &last);
-            if (v == COLL_VERDICT_OK) {
+            enum coll_answer_code v = talk(g, fd, to, &h, end, &last);
+            if (v == COLL_ANSWER_CODE_OK) {
                 memcpy(g->peers[to].node, h.node, sizeof(h.node));
                 *ret_fd = fd;
                 return 0;
             }
             co_close(fd);
-            later = v == COLL_VERDICT_LATER && last.code == CO_PERMISSION;
-            pause = v == COLL_VERDICT_LATER ? again : REFUSED_MS;
+            later = v == COLL_ANSWER_CODE_LATER && last.code == CO_PERMISSION;
+            pause = v == COLL_ANSWER_CODE_LATER ? again : REFUSED_MS;
         }
         /* An attempt for which no time was left says nothing about the other rank. */
         bool cut = why.code == CO_PERMISSION && coll_now_ms() >= deadline_ms;

@@ -109,7 +109,7 @@ struct coll_exchange_part coll_msg_part(const struct rt_group *g, const struct c
  * only sums up: the caller scales. */
 typedef int (*coll_msg_fn)(
     struct rt_group *g, const struct coll_members *m, const struct rt_coll *c);
-extern const coll_msg_fn coll_msg_ways[COST_WAYS];
+extern const coll_msg_fn coll_msg_algorithms[COST_ALGORITHMS];
 int coll_msg_doubling(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c);
 int coll_msg_halving(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c);
 int coll_msg_ring(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c);

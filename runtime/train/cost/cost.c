@@ -75,48 +75,51 @@ static const struct {
     const char *call, *name;
     count_fn steps, bytes;
     const char *steps_text, *bytes_text;
-} rows[COST_WAYS] = {
-    [COST_WAY_DOUBLING] = {"all_reduce", "doubling", doubling_steps, doubling_bytes, "log2 P",
+} rows[COST_ALGORITHMS] = {
+    [COST_ALGORITHM_DOUBLING] = {"all_reduce", "doubling", doubling_steps, doubling_bytes, "log2 P",
         "n log2 P"},
-    [COST_WAY_HALVING] = {"all_reduce", "halving", halving_steps, halving_bytes, "2 log2 P",
+    [COST_ALGORITHM_HALVING] = {"all_reduce", "halving", halving_steps, halving_bytes, "2 log2 P",
         "2 n (P - 1) / P"},
-    [COST_WAY_RING] = {"all_reduce", "ring", ring_steps, ring_bytes, "2 (P - 1)",
+    [COST_ALGORITHM_RING] = {"all_reduce", "ring", ring_steps, ring_bytes, "2 (P - 1)",
         "2 n (P - 1) / P"},
-    [COST_WAY_REDUCE_TREE] = {"reduce", "tree", tree_steps, tree_bytes, "log2 P", "n log2 P"},
-    [COST_WAY_REDUCE_CHAIN] = {"reduce", "chain", chain_steps, chain_bytes, "P - 2 + pieces",
+    [COST_ALGORITHM_REDUCE_TREE] = {"reduce", "tree", tree_steps, tree_bytes, "log2 P", "n log2 P"},
+    [COST_ALGORITHM_REDUCE_CHAIN] = {"reduce", "chain", chain_steps, chain_bytes, "P - 2 + pieces",
         "n + (P - 2) piece"},
-    [COST_WAY_BROADCAST_TREE] = {"broadcast", "tree", tree_steps, tree_bytes, "log2 P", "n log2 P"},
-    [COST_WAY_BROADCAST_CHAIN] = {"broadcast", "chain", chain_steps, chain_bytes, "P - 2 + pieces",
-        "n + (P - 2) piece"},
+    [COST_ALGORITHM_BROADCAST_TREE] = {"broadcast", "tree", tree_steps, tree_bytes, "log2 P",
+        "n log2 P"},
+    [COST_ALGORITHM_BROADCAST_CHAIN] = {"broadcast", "chain", chain_steps, chain_bytes,
+        "P - 2 + pieces", "n + (P - 2) piece"},
 };
 
-const char *cost_way_call(enum cost_way w) {
+const char *cost_algorithm_call(enum cost_algorithm w) {
     return rows[w].call;
 }
 
-const char *cost_way_name(enum cost_way w) {
+const char *cost_algorithm_name(enum cost_algorithm w) {
     return rows[w].name;
 }
 
-uint64_t cost_way_steps(enum cost_way w, uint32_t ranks, uint64_t bytes) {
+uint64_t cost_algorithm_steps(enum cost_algorithm w, uint32_t ranks, uint64_t bytes) {
     return rows[w].steps(ranks, bytes);
 }
 
-uint64_t cost_way_bytes(enum cost_way w, uint32_t ranks, uint64_t bytes) {
+uint64_t cost_algorithm_bytes(enum cost_algorithm w, uint32_t ranks, uint64_t bytes) {
     return rows[w].bytes(ranks, bytes);
 }
 
 /* Counts in KiB, rounded up, so that the product fits 64 bits. */
-uint64_t cost_way_ns(enum cost_way w, uint32_t ranks, uint64_t bytes) {
-    return cost_way_steps(w, ranks, bytes) * cost_way_costs[w].step +
-           (cost_way_bytes(w, ranks, bytes) + 1023) / 1024 * cost_way_costs[w].kib;
+uint64_t cost_algorithm_ns(enum cost_algorithm w, uint32_t ranks, uint64_t bytes) {
+    return cost_algorithm_steps(w, ranks, bytes) * cost_algorithm_costs[w].step +
+           (cost_algorithm_bytes(w, ranks, bytes) + 1023) / 1024 * cost_algorithm_costs[w].kib;
 }
 
-enum cost_way cost_way_cheapest(enum cost_way one, uint32_t ranks, uint64_t bytes) {
-    enum cost_way best = one;
+enum cost_algorithm cost_algorithm_cheapest(
+    enum cost_algorithm one, uint32_t ranks, uint64_t bytes) {
+    enum cost_algorithm best = one;
     uint64_t least = UINT64_MAX;
-    for (enum cost_way w = 0; w < COST_WAYS; w++) {
-        uint64_t ns = co_streq(rows[w].call, rows[one].call) ? cost_way_ns(w, ranks, bytes) : least;
+    for (enum cost_algorithm w = 0; w < COST_ALGORITHMS; w++) {
+        uint64_t ns =
+            co_streq(rows[w].call, rows[one].call) ? cost_algorithm_ns(w, ranks, bytes) : least;
         if (ns < least) {
             best = w;
             least = ns;
@@ -158,13 +161,13 @@ static void CO_PRINTF(2, 3) add(struct page *p, const char *fmt, ...) {
 }
 
 /* "0 doubling, 16384 halving, ...": sizes are tried in steps of two. */
-static void add_choice(struct page *p, enum cost_way one, uint32_t ranks) {
-    enum cost_way last = COST_WAYS;
+static void add_choice(struct page *p, enum cost_algorithm one, uint32_t ranks) {
+    enum cost_algorithm last = COST_ALGORITHMS;
     add(p, "%-11s %5u ", rows[one].call, ranks);
     for (uint64_t bytes = 1; bytes <= (uint64_t)1 << 32; bytes *= 2) {
-        enum cost_way w = cost_way_cheapest(one, ranks, bytes);
+        enum cost_algorithm w = cost_algorithm_cheapest(one, ranks, bytes);
         if (w != last) {
-            add(p, "%s %llu %s", last == COST_WAYS ? "" : ",",
+            add(p, "%s %llu %s", last == COST_ALGORITHMS ? "" : ",",
                 (unsigned long long)(bytes == 1 ? 0 : bytes), rows[w].name);
         }
         last = w;
@@ -173,19 +176,19 @@ static void add_choice(struct page *p, enum cost_way one, uint32_t ranks) {
 }
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): it is written through the page. */
-int cost_way_table(char *ret_text, size_t size) {
+int cost_algorithm_table(char *ret_text, size_t size) {
     static const uint32_t ranks[] = {2, 3, 4, 8, 16, 64, 256};
     struct page p = {.text = ret_text, .size = size};
-    add(&p, "Over TCP, between P machines; n bytes.  Measured: %s.\n\n", cost_way_conditions);
+    add(&p, "Over TCP, between P machines; n bytes.  Measured: %s.\n\n", cost_algorithm_conditions);
     add(&p, "%-11s %-9s %-15s %-18s %8s %8s\n", "call", "algorithm", "steps", "bytes", "us/step",
         "us/MiB");
-    for (enum cost_way w = 0; w < COST_WAYS; w++) {
+    for (enum cost_algorithm w = 0; w < COST_ALGORITHMS; w++) {
         add(&p, "%-11s %-9s %-15s %-18s %8.1f %8.1f\n", rows[w].call, rows[w].name,
-            rows[w].steps_text, rows[w].bytes_text, cost_way_costs[w].step / 1e3,
-            cost_way_costs[w].kib * 1.024);
+            rows[w].steps_text, rows[w].bytes_text, cost_algorithm_costs[w].step / 1e3,
+            cost_algorithm_costs[w].kib * 1.024);
     }
     add(&p, "\n%-11s %5s  %s\n", "call", "P", "from how many bytes on which is taken");
-    for (enum cost_way w = 0; w < COST_WAYS; w++) {
+    for (enum cost_algorithm w = 0; w < COST_ALGORITHMS; w++) {
         bool first = w == 0 || !co_streq(rows[w].call, rows[w - 1].call);
         for (size_t i = 0; first && i < CO_ARRAY_LEN(ranks); i++) {
             add_choice(&p, w, ranks[i]);

@@ -12,15 +12,15 @@
 #include <stdint.h>
 
 /* Those of a call stand together. */
-enum cost_way {
-    COST_WAY_DOUBLING,
-    COST_WAY_HALVING,
-    COST_WAY_RING,
-    COST_WAY_REDUCE_TREE,
-    COST_WAY_REDUCE_CHAIN,
-    COST_WAY_BROADCAST_TREE,
-    COST_WAY_BROADCAST_CHAIN,
-    COST_WAYS,
+enum cost_algorithm {
+    COST_ALGORITHM_DOUBLING,
+    COST_ALGORITHM_HALVING,
+    COST_ALGORITHM_RING,
+    COST_ALGORITHM_REDUCE_TREE,
+    COST_ALGORITHM_REDUCE_CHAIN,
+    COST_ALGORITHM_BROADCAST_TREE,
+    COST_ALGORITHM_BROADCAST_CHAIN,
+    COST_ALGORITHMS,
 };
 
 enum {
@@ -28,22 +28,23 @@ enum {
     COST_SMALL = 8 << 10,   /* bytes up to which calls in shared memory are small */
 };
 
-const char *cost_way_call(enum cost_way w); /* "all_reduce", ... */
-const char *cost_way_name(enum cost_way w); /* "ring", ... */
-uint64_t cost_way_steps(enum cost_way w, uint32_t ranks, uint64_t bytes);
-uint64_t cost_way_bytes(enum cost_way w, uint32_t ranks, uint64_t bytes);
-uint64_t cost_way_ns(enum cost_way w, uint32_t ranks, uint64_t bytes);
+const char *cost_algorithm_call(enum cost_algorithm w); /* "all_reduce", ... */
+const char *cost_algorithm_name(enum cost_algorithm w); /* "ring", ... */
+uint64_t cost_algorithm_steps(enum cost_algorithm w, uint32_t ranks, uint64_t bytes);
+uint64_t cost_algorithm_bytes(enum cost_algorithm w, uint32_t ranks, uint64_t bytes);
+uint64_t cost_algorithm_ns(enum cost_algorithm w, uint32_t ranks, uint64_t bytes);
 
 /* What was measured: ns of a step, and of moving a KiB; and on what. */
-struct cost_way_cost {
+struct cost_algorithm_cost {
     uint32_t step, kib;
 };
-extern const struct cost_way_cost cost_way_costs[COST_WAYS];
-extern const char cost_way_conditions[];
+extern const struct cost_algorithm_cost cost_algorithm_costs[COST_ALGORITHMS];
+extern const char cost_algorithm_conditions[];
 
 /* The cheapest algorithm for the same call as `one`; ranks >= 2. */
-enum cost_way cost_way_cheapest(enum cost_way one, uint32_t ranks, uint64_t bytes);
+enum cost_algorithm cost_algorithm_cheapest(
+    enum cost_algorithm one, uint32_t ranks, uint64_t bytes);
 
 /* A table for people: every algorithm, its cost, and from how many bytes on it is chosen; and what
  * calls in shared memory do. Returns the length of the whole text, as snprintf. */
-int cost_way_table(char *ret_text, size_t size);
+int cost_algorithm_table(char *ret_text, size_t size);

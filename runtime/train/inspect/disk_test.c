@@ -25,7 +25,7 @@ static int add_point(const char *dir, uint64_t number, struct co_err *err) {
     CO_CLEANUP(ckpt_part_closep) struct ckpt_part_writer *w = NULL;
     CO_AUTOFREE char *at = ckpt_point_dir(dir, number);
     CO_AUTOFREE char *path = ckpt_point_part(dir, number, 0);
-    struct ckpt_part_place place = {.number = number, .servers = 1, .shards = 1};
+    struct ckpt_part_origin place = {.number = number, .servers = 1, .shards = 1};
     struct ckpt_part_sum sum = {0};
     unsigned char rows[ROWS * 12], values[SIZE * 4];
     struct ckpt_part_chunk r = {.kind = CKPT_PART_ROWS, .items = ROWS, .bytes = sizeof(rows)};

@@ -51,7 +51,7 @@ static void write_point(uint64_t number, const uint8_t *data, size_t size) {
     CO_AUTOFREE char *at = ckpt_point_dir(dir, number);
     CO_AUTOFREE char *path = ckpt_point_part(dir, number, 0);
     CO_CLEANUP(ckpt_part_closep) struct ckpt_part_writer *w = NULL;
-    struct ckpt_part_place place = {.number = number, .servers = 1, .shards = 2};
+    struct ckpt_part_origin place = {.number = number, .servers = 1, .shards = 2};
     struct ckpt_part_sum sum = {0};
     (void)mkdir(at, 0700);
     if (ckpt_part_create(path, &place, &w, NULL) < 0) {

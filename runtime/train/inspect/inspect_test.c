@@ -116,7 +116,7 @@ static void write_point(const char *dir, const struct script *s) {
     assert_int_equal(ckpt_disk_mkdir(at, NULL), 0);
     for (uint32_t i = 0; i < SERVERS; i++) {
         CO_AUTOFREE char *path = ckpt_point_part(dir, s->number, i);
-        struct ckpt_part_place place = {s->number, i, SERVERS, 1};
+        struct ckpt_part_origin place = {s->number, i, SERVERS, 1};
         struct ckpt_part_sum sum = {0};
         CO_CLEANUP(ckpt_part_closep) struct ckpt_part_writer *w = NULL;
         assert_int_equal(ckpt_part_create(path, &place, &w, NULL), 0);

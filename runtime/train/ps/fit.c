@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 #include "runtime/train/rpc/bytes.h"
 
 void ps_table_describe(const struct ps_table *t, struct ckpt_table *ret) {
@@ -96,7 +96,7 @@ void ps_fit_row(
 
 void ps_fit_say(const struct ps_table *t, const struct ckpt_table *saved) {
     if (t->spec.kind == RT_SPARSE && table_evict_words(&t->evict) > 0 && !ps_fit_keeps(t, saved)) {
-        ps_say_warn("table '%s': its rows were saved with %s%s, which evict '%s' does not count: "
+        ps_log_warn("table '%s': its rows were saved with %s%s, which evict '%s' does not count: "
                     "the counts of all rows begin at 0",
             t->name, saved->keeps[0] ? "counts of " : "other counts", saved->keeps, t->evict_text);
     }

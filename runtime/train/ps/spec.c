@@ -189,7 +189,7 @@ static struct ps_range cut(struct ps_range whole, uint32_t parts, uint32_t i) {
     return (struct ps_range){whole.begin + begin, left < per ? left : per};
 }
 
-struct ps_range ps_dense_share(const struct ps_table *t, const struct ps_shard_place *p) {
+struct ps_range ps_dense_share(const struct ps_table *t, const struct ps_shard_position *p) {
     struct ps_range whole = {0, t->spec.size};
     uint32_t server = t->turn % p->servers, shard = t->turn / p->servers % p->shards;
     struct ps_range part = cut(whole, p->servers, (p->server + p->servers - server) % p->servers);
@@ -215,7 +215,7 @@ uint32_t ps_sparse_shard(uint64_t id, uint32_t shards) {
 }
 
 bool ps_sparse_all_live(
-    const struct ps_shard_place *p, const uint64_t *ids, size_t n, size_t *ret_i) {
+    const struct ps_shard_position *p, const uint64_t *ids, size_t n, size_t *ret_i) {
     for (size_t i = 0; (p->servers > 1 || p->shards > 1) && i < n; i++) {
         uint64_t mix = optim_mix64(ids[i]);
         if ((mix >> 32) * p->servers >> 32 != p->server ||

@@ -73,7 +73,7 @@ struct ps_range {
 };
 
 /* Names a shard of a server, and says how many there are. */
-struct ps_shard_place {
+struct ps_shard_position {
     uint32_t server, servers, shard, shards;
 };
 
@@ -82,7 +82,7 @@ void ps_tables_take_turns(struct ps_table *tables, uint32_t n);
 /* The values of a dense table that the shard owns; may be none.  The table's turn selects the
  * server and the shard that own the first values, so that small tables do not all lie on the first
  * ones. */
-struct ps_range ps_dense_share(const struct ps_table *t, const struct ps_shard_place *p);
+struct ps_range ps_dense_share(const struct ps_table *t, const struct ps_shard_position *p);
 uint32_t ps_dense_chunks(uint64_t n);
 struct ps_range ps_dense_chunk(struct ps_range shard, uint32_t chunk);
 
@@ -90,4 +90,4 @@ uint32_t ps_sparse_server(uint64_t id, uint32_t servers);
 uint32_t ps_sparse_shard(uint64_t id, uint32_t shards);
 /* Whether the shard owns all these ids; if not, *ret_i is the index of the first other one. */
 bool ps_sparse_all_live(
-    const struct ps_shard_place *p, const uint64_t *ids, size_t n, size_t *ret_i);
+    const struct ps_shard_position *p, const uint64_t *ids, size_t n, size_t *ret_i);

@@ -21,7 +21,7 @@
 
 #include "common/mem.h"
 #include "runtime/net/net.h"
-#include "runtime/net/places.h"
+#include "runtime/net/slots.h"
 
 enum {
     GUESTS = 128,     /* unproven connections at a time */
@@ -47,13 +47,13 @@ struct rpc_front {
     int64_t prove_ms;
     pthread_t thread;
     struct pending_peer guests[GUESTS]; /* the thread's */
-    struct net_place places[GUESTS];    /* of the guests with the same index */
+    struct net_slot slots[GUESTS];      /* of the guests with the same index */
 };
 
 /* Frees the place; the descriptor is the caller's. */
 static int leave_place(struct rpc_front *f, struct pending_peer *g) {
     int fd = g->fd;
-    net_places_leave(f->places, GUESTS, (size_t)(g - f->guests));
+    net_slots_leave(f->slots, GUESTS, (size_t)(g - f->guests));
     g->fd = -1;
     return fd;
 }
@@ -73,7 +73,7 @@ static void refuse_guest(struct rpc_front *f, struct pending_peer *g, const stru
 static void take_place(struct rpc_front *f, struct pending_peer *g, int fd) {
     *g = (struct pending_peer){.fd = fd};
     net_peer_of(fd, &g->from);
-    net_places_take(f->places, GUESTS, (size_t)(g - f->guests), g->from.host, net_now());
+    net_slots_take(f->slots, GUESTS, (size_t)(g - f->guests), g->from.host, net_now());
 }
 
 static void receive_guest(struct rpc_front *f) {
@@ -85,7 +85,7 @@ static void receive_guest(struct rpc_front *f) {
         }
         return;
     }
-    struct pending_peer *g = &f->guests[net_places_find(f->places, GUESTS)];
+    struct pending_peer *g = &f->guests[net_slots_find(f->slots, GUESTS)];
     struct co_err why = {0};
     if (g->fd >= 0) {
         co_err_set(&why, CO_NORESOURCE, "%d connections wait for a proof of their token", GUESTS);
@@ -181,7 +181,7 @@ static void take_proof(struct rpc_front *f, struct pending_peer *g) {
     }
 }
 
-static void hear_guest(struct rpc_front *f, struct pending_peer *g) {
+static void read_hello(struct rpc_front *f, struct pending_peer *g) {
     if (g->tls) {
         shake_hands(f, g);
         return;
@@ -202,7 +202,7 @@ static int64_t drop_slow(struct rpc_front *f, int64_t now) {
     int64_t next = f->prove_ms;
     for (size_t i = 0; i < GUESTS; i++) {
         struct pending_peer *g = &f->guests[i];
-        int64_t left = f->places[i].since_ms + f->prove_ms - now;
+        int64_t left = f->slots[i].since_ms + f->prove_ms - now;
         if (g->fd >= 0 && left <= 0) {
             struct co_err why = {0};
             co_err_set(&why, CO_TIMEOUT, "%s within %.3g s",
@@ -231,7 +231,7 @@ static void *run_door(void *arg) {
         }
         for (size_t i = 0; i < GUESTS; i++) {
             if (fds[i + 2].fd >= 0 && fds[i + 2].revents) {
-                hear_guest(f, &f->guests[i]);
+                read_hello(f, &f->guests[i]);
             }
         }
         if (fds[1].revents) {

@@ -22,7 +22,7 @@
 #include "runtime/net/net.h"
 #include "runtime/train/rpc/front.h"
 #include "runtime/train/rpc/greeting.h"
-#include "runtime/train/rpc/knock.h"
+#include "runtime/train/rpc/connect.h"
 
 /* What must come has WAIT_MS; strangers have much longer to prove that they know the token: what
  * waits for their end is told from what does not. */
@@ -130,8 +130,8 @@ static struct co_err knock_as(
     const char *endpoint = h->endpoint;
     struct net_reached reached;
     assert_int_equal(1, net_connect(&endpoint, 1, WAIT_MS, &reached));
-    struct rpc_knock k = {.fd = reached.fd};
-    rpc_knock_all(&k, 1, auth, timeout_ms);
+    struct rpc_connect k = {.fd = reached.fd};
+    rpc_connect_all(&k, 1, auth, timeout_ms);
     assert_true(!k.tls == !(k.fd >= 0 && auth->encrypt));
     if (k.fd >= 0) {
         co_close(k.fd);
@@ -188,8 +188,8 @@ static void a_lane_says_whose_it_is(void **state) {
     struct net_reached reached;
     struct rpc_pass pass = {RPC_FOR_LANE, 3, 5, UINT64_C(0x1122334455667788)};
     assert_int_equal(1, net_connect(&endpoint, 1, WAIT_MS, &reached));
-    struct rpc_knock k = {.fd = reached.fd, .pass = pass};
-    rpc_knock_all(&k, 1, &clear, WAIT_MS);
+    struct rpc_connect k = {.fd = reached.fd, .pass = pass};
+    rpc_connect_all(&k, 1, &clear, WAIT_MS);
     assert_int_equal(0, k.err.code);
     await(h, &h->entered, 1);
     assert_int_equal(pass.purpose, h->pass.purpose);
@@ -236,8 +236,8 @@ static void a_server_proves_itself_too(void **state) {
     assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair));
     say(pair[1], g.answer, sizeof(g.answer));
     say(pair[1], welcome, sizeof(welcome));
-    struct rpc_knock k = {.fd = pair[0]};
-    rpc_knock_all(&k, 1, &clear, WAIT_MS);
+    struct rpc_connect k = {.fd = pair[0]};
+    rpc_connect_all(&k, 1, &clear, WAIT_MS);
     assert_int_equal(CO_PERMISSION, k.err.code);
     assert_int_equal(-1, k.fd);
     co_close(pair[1]);
@@ -550,8 +550,8 @@ static void a_trainer_does_not_go_on_in_clear_either(void **state) {
     pthread_t server;
     assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
     assert_int_equal(0, pthread_create(&server, NULL, play_server, &pair[1]));
-    struct rpc_knock k = {.fd = pair[0]};
-    rpc_knock_all(&k, 1, &encrypted, WAIT_MS);
+    struct rpc_connect k = {.fd = pair[0]};
+    rpc_connect_all(&k, 1, &encrypted, WAIT_MS);
     assert_int_equal(CO_PERMISSION, k.err.code);
     assert_int_equal(-1, k.fd);
     assert_null(k.tls);

@@ -23,10 +23,10 @@ static const char purpose[] = "paddle parameter server";
 #define SAME_ENCRYPTION                                                                            \
     "PADDLE_JOB_ENCRYPT must be the same everywhere (spec.peerAuth: Encrypted sets it)"
 
-static void write_head(unsigned char wire[HEAD], enum greeting_result verdict) {
+static void write_head(unsigned char wire[HEAD], enum greeting_result result) {
     co_put_u32(wire, MAGIC);
     co_put_u16(wire + 4, RPC_GREET_VERSION);
-    co_put_u16(wire + 6, (uint16_t)verdict);
+    co_put_u16(wire + 6, (uint16_t)result);
 }
 
 static bool has_magic(const unsigned char wire[HEAD]) {
@@ -81,12 +81,12 @@ int rpc_greeting_prove(const struct rpc_greeting *g, const struct rpc_peer_auth 
     if (!has_magic(g->answer)) {
         return co_err_set(err, CO_INVALID, "what answers there is not a parameter server");
     }
-    uint16_t verdict = co_get_u16(g->answer + 6);
+    uint16_t result = co_get_u16(g->answer + 6);
     bool same = co_get_u16(g->answer + 4) == RPC_GREET_VERSION;
-    if (same && verdict == OTHER_ENCRYPTION) {
+    if (same && result == OTHER_ENCRYPTION) {
         return refuse_encryption("the server", "this trainer", auth->encrypt, err);
     }
-    if (!same || verdict != OK) {
+    if (!same || result != OK) {
         return refuse_version(g->answer, err);
     }
     struct text t = proof_text(g, "trainer");

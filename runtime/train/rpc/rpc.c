@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/listen.h"
-#include "runtime/train/rpc/knock.h"
+#include "runtime/train/rpc/connect.h"
 
 enum { PARTING_MS = 300, HELD_MS = 10000 };
 
@@ -401,8 +401,8 @@ int rpc_dial(struct rpc *r, const char *endpoint, int timeout_ms, void *user,
         return co_err_set(err, CO_PEERLOST, "nobody accepts at %s", endpoint);
     }
     int64_t left = end - net_now();
-    struct rpc_knock knock = {.fd = reached.fd};
-    rpc_knock_all(&knock, 1, &r->auth, left > 1 ? (int)left : 1);
+    struct rpc_connect knock = {.fd = reached.fd};
+    rpc_connect_all(&knock, 1, &r->auth, left > 1 ? (int)left : 1);
     if (knock.err.code) {
         return co_err_set(err, knock.err.code, "%s: %s", endpoint, co_err_text(&knock.err));
     }

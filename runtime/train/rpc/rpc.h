@@ -6,7 +6,7 @@
  * tables.
  *
  * gRPC itself neither listens nor connects. It gets connections on which both ends have proved the
- * job's token (front.h, knock.h).
+ * job's token (front.h, connect.h).
  *
  * Callbacks run on the rpc's thread and must not block. rpc_stream_send, _cancel, _end, _ref and
  * _unref may be called from any thread. Everything that a peer can make us hold is bounded: the
@@ -65,8 +65,8 @@ CO_MUST_CHECK int rpc_close(struct rpc *r, struct co_err *err);
 CO_MUST_CHECK int rpc_listen(
     struct rpc *r, const char *addr, uint16_t *ret_port, struct co_err *err);
 
-/* A stream over a connection whose peer has proved the token (knock.h). tls is NULL exactly if r's
- * options do not encrypt. *ret_stream is set before the first callback; the caller owns a
+/* A stream over a connection whose peer has proved the token (connect.h). tls is NULL exactly if
+ * r's options do not encrypt. *ret_stream is set before the first callback; the caller owns a
  * reference. */
 CO_MUST_CHECK int rpc_adopt(struct rpc *r, int fd_own, struct co_tls *tls_own, const char *endpoint,
     void *user, struct rpc_stream **ret_stream, struct co_err *err);

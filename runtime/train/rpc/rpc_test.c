@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "runtime/net/net.h"
-#include "runtime/train/rpc/knock.h"
+#include "runtime/train/rpc/connect.h"
 #include "runtime/train/rpc/rpc.h"
 
 /* A server that answers every frame with the same, or with aux bytes, and a client that counts. */
@@ -346,8 +346,8 @@ static void a_taken_address_is_refused(void **state) {
 static int enter(const char *endpoint) {
     struct net_reached reached;
     assert_int_equal(1, net_connect(&endpoint, 1, 60000, &reached));
-    struct rpc_knock knock = {.fd = reached.fd};
-    rpc_knock_all(&knock, 1, &(struct rpc_peer_auth){"secret", false}, 60000);
+    struct rpc_connect knock = {.fd = reached.fd};
+    rpc_connect_all(&knock, 1, &(struct rpc_peer_auth){"secret", false}, 60000);
     assert_int_equal(0, knock.err.code);
     return knock.fd;
 }

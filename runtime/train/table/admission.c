@@ -1,5 +1,5 @@
-/* The gate decides which ids get a row.  It keeps approximate counts of pushes to ids without one
- * (policy.h), so that rare ids take no memory in the table. */
+/* The admission filter decides which ids get a row.  It keeps approximate counts of pushes to ids
+ * without one (policy.h), so that rare ids take no memory in the table. */
 #include <string.h>
 
 #include "common/mem.h"
@@ -12,7 +12,7 @@ enum {
     UNITS = 1024,              /* show_click: the counters count scores in threshold / UNITS */
 };
 
-struct table_gate {
+struct table_admission {
     struct table_policy admit;
     struct table_budget *budget;
     uint64_t random;
@@ -21,23 +21,23 @@ struct table_gate {
     uint16_t counters[2][COUNTERS];
 };
 
-int table_gate_new(const struct table_policy *admit, struct table_budget *budget,
-    struct table_gate **ret, struct co_err *err) {
+int table_admission_new(const struct table_policy *admit, struct table_budget *budget,
+    struct table_admission **ret, struct co_err *err) {
     *ret = NULL;
     if (admit->kind == TABLE_ADMIT_ALL) {
         return 0;
     }
-    int rc = table_budget_take(budget, sizeof(struct table_gate), err);
+    int rc = table_budget_take(budget, sizeof(struct table_admission), err);
     if (rc < 0) {
         return rc;
     }
-    *ret = co_xcalloc(1, sizeof(struct table_gate));
+    *ret = co_xcalloc(1, sizeof(struct table_admission));
     (*ret)->admit = *admit;
     (*ret)->budget = budget;
     return 0;
 }
 
-void table_gate_free(struct table_gate *g) {
+void table_admission_free(struct table_admission *g) {
     if (g) {
         table_budget_give(g->budget, sizeof(*g));
         free(g);
@@ -45,13 +45,13 @@ void table_gate_free(struct table_gate *g) {
 }
 
 /* Uniform in [0, 1). */
-static double draw(struct table_gate *g) {
+static double draw(struct table_admission *g) {
     g->random += 0x9e3779b97f4a7c15ULL;
     return (double)(table_index_hash(g->random) >> 11) * 0x1p-53;
 }
 
 /* Adds units to the id's count, which saturates at 65535, and returns the count. */
-static uint32_t count(struct table_gate *g, uint64_t id, uint32_t units) {
+static uint32_t count(struct table_admission *g, uint64_t id, uint32_t units) {
     if (g->counted++ == GENERATION) {
         g->young ^= 1;
         g->counted = 0;
@@ -73,7 +73,7 @@ static uint32_t count(struct table_gate *g, uint64_t id, uint32_t units) {
     return sum;
 }
 
-bool table_gate_ask(struct table_gate *g, uint64_t id, float show, float click) {
+bool table_admission_ask(struct table_admission *g, uint64_t id, float show, float click) {
     const double *p = g->admit.p;
     if (g->admit.kind == TABLE_ADMIT_PROBABILITY) {
         return draw(g) < p[TABLE_ADMIT_P];

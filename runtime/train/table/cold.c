@@ -382,7 +382,7 @@ int table_cold_part(struct table_cold *c, uint64_t from, size_t most, struct tab
     if (rc == 0 && ret->end < end) {
         ret->n_hot = table_store_range(c->store, from, ret->end, ret->slots, ret->n_hot);
     }
-    ret->verdict = co_xcalloc(ret->n_cold + 1, 1);
+    ret->change = co_xcalloc(ret->n_cold + 1, 1);
     return rc;
 }
 
@@ -390,7 +390,7 @@ void table_cold_part_done(struct table_cold_part *p) {
     free(p->slots);
     free(p->ids);
     free(p->rows);
-    free(p->verdict);
+    free(p->change);
     *p = (struct table_cold_part){0};
 }
 
@@ -404,11 +404,11 @@ int table_cold_settle(struct table_cold *c, const struct table_cold_part *p, str
     uint32_t stamp = stamp_of(c, TABLE_COLD_CHANGED);
     for (size_t i = 0; i < p->n_cold; i++) {
         unsigned char *row = p->rows + i * c->stride;
-        bool erase = p->verdict[i] == TABLE_COLD_ERASE;
-        if (p->verdict[i] == TABLE_COLD_CHANGE) {
+        bool erase = p->change[i] == TABLE_COLD_ERASE;
+        if (p->change[i] == TABLE_COLD_CHANGE) {
             memcpy(row, &stamp, STAMP);
         }
-        if (p->verdict[i] != TABLE_COLD_KEEP) {
+        if (p->change[i] != TABLE_COLD_KEEP) {
             writes[n++] = (struct table_rocks_row){
                 table_index_hash(p->ids[i]), erase ? NULL : row, c->stride};
         }

@@ -110,14 +110,14 @@ CO_MUST_CHECK int table_cold_walk(struct table_cold *c, const struct table_rocks
  * TABLE_HASH_BITS bits (index.h) are in from .. end - 1.  A pass from 0 to TABLE_COLD_END meets
  * every row that exists all the while exactly once, even if rows move between memory and disk. */
 #define TABLE_COLD_END (UINT64_C(1) << 35)
-enum table_cold_verdict { TABLE_COLD_KEEP, TABLE_COLD_CHANGE, TABLE_COLD_ERASE };
+enum table_cold_change { TABLE_COLD_KEEP, TABLE_COLD_CHANGE, TABLE_COLD_ERASE };
 struct table_cold_part {
     uint64_t end;
     size_t n_hot, n_cold;
-    uint32_t *slots;        /* [n_hot] */
-    uint64_t *ids;          /* [n_cold] */
-    unsigned char *rows;    /* [n_cold], copies */
-    unsigned char *verdict; /* [n_cold], KEEP at first; the caller sets them */
+    uint32_t *slots;       /* [n_hot] */
+    uint64_t *ids;         /* [n_cold] */
+    unsigned char *rows;   /* [n_cold], copies */
+    unsigned char *change; /* [n_cold], KEEP at first; the caller sets them */
 };
 /* Begins a part at `from`.  It has about `most` rows of each kind at most, but all rows of at least
  * one hash.  CO_INTERNAL: as table_cold_find. */

@@ -161,10 +161,10 @@ static void pass(struct world *w, uint32_t changes) {
             check_body(w, p.ids[i], body);
             uint32_t what = changes ? dice(w, changes) : 2;
             if (what == 0) {
-                p.verdict[i] = TABLE_COLD_ERASE;
+                p.change[i] = TABLE_COLD_ERASE;
                 table_store_erase(w->plain, plain);
             } else if (what == 1) {
-                p.verdict[i] = TABLE_COLD_CHANGE;
+                p.change[i] = TABLE_COLD_CHANGE;
                 *(uint32_t *)body = *(uint32_t *)table_store_head(w->plain, plain) = dice(w, 1000);
             }
         }

@@ -96,7 +96,7 @@ static void cut_entry(struct table_bucket *b, uint32_t i, uint32_t n) {
 
 /* Finds an entry of bucket `from` that may move to the earlier bucket `to`: one whose probing from
  * its home passed `to`.  Returns its index; TABLE_BUCKET: none. */
-static uint32_t wants(const struct table_segment *g, uint32_t from, uint32_t n, uint32_t to) {
+static uint32_t home_slot(const struct table_segment *g, uint32_t from, uint32_t n, uint32_t to) {
     uint32_t way = (from + g->n - to) % g->n;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t home = table_segment_home(g, g->buckets[from].tag[i]);
@@ -109,10 +109,10 @@ static uint32_t wants(const struct table_segment *g, uint32_t from, uint32_t n, 
 
 /* An entry of a full bucket was erased.  Searches now end there, so later entries that probed past
  * it must move up. */
-static void close_gap(struct table_segment *g, uint32_t gap) {
+static void shift_back(struct table_segment *g, uint32_t gap) {
     for (uint32_t b = next_bucket(g, gap); b != gap; b = next_bucket(g, b)) {
         struct table_bucket *k = &g->buckets[b];
-        uint32_t n = bucket_used(k), i = wants(g, b, n, gap);
+        uint32_t n = bucket_used(k), i = home_slot(g, b, n, gap);
         if (i < TABLE_BUCKET) {
             g->buckets[gap].tag[TABLE_BUCKET - 1] = k->tag[i];
             g->buckets[gap].slot[TABLE_BUCKET - 1] = k->slot[i];
@@ -137,7 +137,7 @@ void table_index_drop(struct table_index *x, uint64_t hash, uint32_t slot) {
             cut_entry(k, i, n);
             g->used--;
             if (n == TABLE_BUCKET) {
-                close_gap(g, b);
+                shift_back(g, b);
             }
             return;
         }
@@ -322,7 +322,7 @@ static uint32_t pick(const struct table_segment *g, const struct table_bucket *c
 }
 
 /* Moves the upper half of a full segment to a new one of as many pages as it needs. */
-static void halve(struct table_segment *g, struct table_segment *upper) {
+static void split(struct table_segment *g, struct table_segment *upper) {
     CO_AUTOFREE struct table_bucket *copy = co_xmalloc(2UL * REGION);
     struct table_bucket *half = copy + REGION / sizeof(*copy);
     memcpy(copy, g->buckets, REGION);
@@ -352,7 +352,7 @@ static int split_segment(
         x->area_left++;
         return rc;
     }
-    halve(g, upper);
+    split(g, upper);
     give(x, (2UL + TABLE_SEGMENT_PAGES) * PAGE - (g->n + upper->n) * sizeof(*g->buckets));
     size_t n = 1UL << (x->depth - g->depth);
     size_t first = (hash >> (64 - g->depth) | 1) << (x->depth - g->depth);

@@ -21,7 +21,7 @@
  * meaning are those of Paddle's table entries and CTR accessor.
  *
  * A policy keeps its data for a row in the row's head (table_store_head), as u32 and f32 words.
- * Pure; a gate belongs to one thread. */
+ * Pure; an admission filter belongs to one thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -104,7 +104,7 @@ void table_evict_load(
 bool table_evict_saves(const struct table_policy *evict, const void *head, enum rt_save_mode mode);
 void table_evict_saved(const struct table_policy *evict, void *head, enum rt_save_mode mode);
 
-/* ---- the gate ---- */
+/* ---- the admission filter ---- */
 
 /* Counts pushes to ids that have no row, approximately, in 8 MiB: a count-min sketch of two
  * generations with 2 Mi counters of 16 bits each.  An id has two counters; the smaller one is its
@@ -112,11 +112,11 @@ void table_evict_saved(const struct table_policy *evict, void *head, enum rt_sav
  * pushes within the last half to one million pushes of ids without a row.  An id may be admitted
  * too early when others share its counters: of ids that come once, 20 % for n=2, 1 % for n=3,
  * 0.006 % for n=4. */
-struct table_gate;
+struct table_admission;
 
 /* CO_NORESOURCE: the budget.  *ret is NULL when the policy admits all ids. */
-CO_MUST_CHECK int table_gate_new(const struct table_policy *admit, struct table_budget *budget,
-    struct table_gate **ret, struct co_err *err);
-void table_gate_free(struct table_gate *g); /* NULL allowed */
+CO_MUST_CHECK int table_admission_new(const struct table_policy *admit, struct table_budget *budget,
+    struct table_admission **ret, struct co_err *err);
+void table_admission_free(struct table_admission *g); /* NULL allowed */
 /* Counts a push of an id that has no row, and returns whether it now gets one. */
-bool table_gate_ask(struct table_gate *g, uint64_t id, float show, float click);
+bool table_admission_ask(struct table_admission *g, uint64_t id, float show, float click);

@@ -1,4 +1,4 @@
-/* Policies: their parsers, what they do to the heads of rows, and the gate. */
+/* Policies: their parsers, what they do to the heads of rows, and the admission filter. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -131,49 +131,49 @@ static void a_save_has_the_rows_of_its_mode(void **state) {
     }
 }
 
-/* ---- the gate ---- */
+/* ---- the admission filter ---- */
 
-static struct table_gate *gate_of(const char *text, struct table_budget *budget) {
+static struct table_admission *gate_of(const char *text, struct table_budget *budget) {
     struct table_policy p;
-    struct table_gate *g = NULL;
+    struct table_admission *g = NULL;
     assert_int_equal(0, table_admit_parse(text, &p, NULL));
-    assert_int_equal(0, table_gate_new(&p, budget, &g, NULL));
+    assert_int_equal(0, table_admission_new(&p, budget, &g, NULL));
     return g;
 }
 
 static void an_id_is_let_in_when_it_has_come_often_enough(void **state) {
     (void)state;
     struct table_budget budget = {.max = 64 << 20};
-    struct table_gate *g = gate_of("count:n=3", &budget);
+    struct table_admission *g = gate_of("count:n=3", &budget);
     uint32_t early = 0, at_three = 0;
     enum { N = 20000 };
     for (int round = 1; round <= 3; round++) {
         for (uint64_t id = 0; id < N; id++) {
-            bool in = table_gate_ask(g, id, 1, 0);
+            bool in = table_admission_ask(g, id, 1, 0);
             early += round < 3 && in;
             at_three += round == 3 && in;
         }
     }
     assert_int_equal(N, at_three);
     assert_in_range(early, 0, N / 100);
-    table_gate_free(g);
+    table_admission_free(g);
 
     g = gate_of("show_click:threshold=2,nonclk_coeff=0.1,click_coeff=1", &budget);
     for (int push = 1; push < 20; push++) {
         assert_int_equal(
-            0, table_gate_ask(g, 5, 1, 0) && push < 19); /* 0.1 each, as parts of a unit */
+            0, table_admission_ask(g, 5, 1, 0) && push < 19); /* 0.1 each, as parts of a unit */
     }
-    assert_false(table_gate_ask(g, 6, 1, 1));
-    assert_true(table_gate_ask(g, 6, 1, 1));
-    table_gate_free(g);
+    assert_false(table_admission_ask(g, 6, 1, 1));
+    assert_true(table_admission_ask(g, 6, 1, 1));
+    table_admission_free(g);
 
     g = gate_of("probability:p=0.25", &budget);
     uint32_t in = 0;
     for (uint64_t id = 0; id < N; id++) {
-        in += table_gate_ask(g, id, 1, 0);
+        in += table_admission_ask(g, id, 1, 0);
     }
     assert_in_range(in, N / 4 - 300, N / 4 + 300);
-    table_gate_free(g);
+    table_admission_free(g);
     assert_null(gate_of("all", &budget));
     assert_int_equal(0, atomic_load(&budget.used));
 }
@@ -182,22 +182,22 @@ static void an_id_is_let_in_when_it_has_come_often_enough(void **state) {
  */
 static void what_came_long_ago_is_forgotten(void **state) {
     (void)state;
-    struct table_gate *g = gate_of("count:n=3", NULL);
+    struct table_admission *g = gate_of("count:n=3", NULL);
     uint32_t let_in = 0;
     for (uint64_t id = 0; id < 5000000; id++) {
-        let_in += table_gate_ask(g, id, 1, 0);
+        let_in += table_admission_ask(g, id, 1, 0);
     }
     assert_in_range(let_in, 0, 5000000 / 50);
-    assert_false(table_gate_ask(g, 1, 1, 0) && table_gate_ask(g, 2, 1, 0) &&
-                 table_gate_ask(g, 3, 1, 0) && table_gate_ask(g, 4, 1, 0) &&
-                 table_gate_ask(g, 5, 1, 0) && table_gate_ask(g, 6, 1, 0));
+    assert_false(table_admission_ask(g, 1, 1, 0) && table_admission_ask(g, 2, 1, 0) &&
+                 table_admission_ask(g, 3, 1, 0) && table_admission_ask(g, 4, 1, 0) &&
+                 table_admission_ask(g, 5, 1, 0) && table_admission_ask(g, 6, 1, 0));
     struct table_budget small = {.max = 1 << 20};
     struct table_policy p;
-    struct table_gate *none = NULL;
+    struct table_admission *none = NULL;
     struct co_err err = {0};
     assert_int_equal(0, table_admit_parse("count:n=3", &p, NULL));
-    assert_int_equal(CO_NORESOURCE, table_gate_new(&p, &small, &none, &err));
-    table_gate_free(g);
+    assert_int_equal(CO_NORESOURCE, table_admission_new(&p, &small, &none, &err));
+    table_admission_free(g);
 }
 
 int main(void) {

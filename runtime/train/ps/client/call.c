@@ -11,7 +11,7 @@
 
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client_internal.h"
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 
 /* Bytes that a part counts in the window besides its payloads; this bounds the slots in use. */
 enum { PART_WEIGHT = 64, HELD_MS = 30000 };
@@ -91,7 +91,7 @@ void psc_client_await_threads(struct rt_client *c, const char *what, int64_t *sa
     *say_ms = *say_ms ? *say_ms : net_now() + HELD_MS;
     c->awaiting++;
     if (!psc_client_wait(c, *say_ms) && net_now() >= *say_ms) {
-        ps_say_warn("%s: is over, but a thread still uses its memory", what);
+        ps_log_warn("%s: is over, but a thread still uses its memory", what);
         *say_ms = net_now() + HELD_MS;
     }
     c->awaiting--;
@@ -404,12 +404,12 @@ static bool has_room(
     const struct rt_client *c, const struct psc_link *l, const struct psc_part *p) {
     size_t under_way = line_of(c, p)->under_way, share = l->window / (l->shards ? l->shards : 1);
     return p->call->greets ||
-           (psc_client_way_free(l, p) && (p->state == PSC_PART_AGAIN || under_way == 0 ||
-                                             under_way + weigh_part(p) <= share));
+           (psc_client_carrier_free(l, p) && (p->state == PSC_PART_AGAIN || under_way == 0 ||
+                                                 under_way + weigh_part(p) <= share));
 }
 
 static bool is_usable(const struct psc_link *l, const struct psc_part *p) {
-    return l->stream && !l->ways.broken.code && (l->state == PSC_LINK_UP || p->call->greets);
+    return l->stream && !l->lanes.broken.code && (l->state == PSC_LINK_UP || p->call->greets);
 }
 
 static void append_calls(struct rt_call **list, struct rt_call *more) {
@@ -469,7 +469,7 @@ static void send_part(
         part_sent(c, call);
     }
     note_sent(c, line, p);
-    struct rpc_stream *stream = rpc_stream_ref(psc_client_way(l, p));
+    struct rpc_stream *stream = rpc_stream_ref(psc_client_carrier(l, p));
     struct rpc_frame *f = rpc_frame_ref(p->frame);
     pthread_mutex_unlock(&c->m);
     /* If the stream is over, on_close will queue the part again. */

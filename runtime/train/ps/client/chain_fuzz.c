@@ -53,7 +53,7 @@ static bool read_manifest(const char *text, size_t len, struct ckpt_point *ret) 
 
 static int write_part(const uint8_t *data, size_t size, struct ckpt_part *part, const char *path) {
     CO_CLEANUP(ckpt_part_closep) struct ckpt_part_writer *w = NULL;
-    struct ckpt_part_place place = {.number = 1, .servers = 1, .shards = part->shards};
+    struct ckpt_part_origin place = {.number = 1, .servers = 1, .shards = part->shards};
     struct ckpt_part_sum sum = {0};
     int rc = ckpt_part_create(path, &place, &w, NULL);
     while (rc == 0 && size >= CKPT_PART_CHUNK) {

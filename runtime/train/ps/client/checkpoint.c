@@ -19,7 +19,7 @@
 #include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/client/options.h"
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 
 /* A part may take long.  The loss of a server ends its calls in any case. */
 enum { PART_MS = 3600 * 1000 };
@@ -369,17 +369,17 @@ static void *await_checkpoint(void *arg) {
     struct co_err err = {0};
     int rc = finish(a, &made, &err);
     if (rc == 0) {
-        ps_say_info("checkpoint %" PRIu64 " (%s, step %" PRIu64 ", %.1f MB) in '%s' after %.1f s",
+        ps_log_info("checkpoint %" PRIu64 " (%s, step %" PRIu64 ", %.1f MB) in '%s' after %.1f s",
             made.number, made.full ? "full" : "delta", made.step, (double)made.bytes / 1e6, sv->dir,
             (double)(net_now() - a->begin_ms) / 1000);
     } else if (is_for_full(a, rc)) {
         if (rc != CO_CONFLICT) {
-            ps_say_warn("%s; a full one is made at the next step", co_err_text(&err));
+            ps_log_warn("%s; a full one is made at the next step", co_err_text(&err));
         }
         sv->last = 0;
         atomic_store(&sv->again, true);
     } else {
-        ps_say_warn("%s; training goes on", co_err_text(&err));
+        ps_log_warn("%s; training goes on", co_err_text(&err));
     }
     give_saving(sv);
     return NULL;
@@ -414,7 +414,7 @@ static void start(struct rt_client *c) {
         attempt_free(a);
     }
     if (rc < 0) {
-        ps_say_warn("%s; training goes on", co_err_text(&err));
+        ps_log_warn("%s; training goes on", co_err_text(&err));
     }
     give_saving(sv);
 }
@@ -497,14 +497,14 @@ static int restore_newest(
             rc = restore_one(c, dir, found.number, &why);
         }
         if (rc == CO_DAMAGED && found.number > 0) {
-            ps_say_warn("%s; skipped", co_err_text(&why));
+            ps_log_warn("%s; skipped", co_err_text(&why));
             most = found.number - 1;
             damaged = damaged ? damaged : found.number;
             damage = damage.code ? damage : why;
             continue;
         }
         if (rc == 0 && damaged) {
-            ps_say_warn("checkpoint %" PRIu64 " in '%s' is damaged: checkpoint %" PRIu64
+            ps_log_warn("checkpoint %" PRIu64 " in '%s' is damaged: checkpoint %" PRIu64
                         " is used in its place",
                 damaged, dir, (uint64_t)found.number);
         }

@@ -12,7 +12,7 @@
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/client/options.h"
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 
 /* LEAVE_MS: closing waits so long for servers to end the streams. */
 enum { TICK_MS = 100, LEAVE_MS = 500 };
@@ -113,7 +113,7 @@ static void on_tick(void *arg) {
         struct rpc_stream *stream = NULL;
         l->heard_ms = was_away ? now : l->heard_ms;
         struct rt_call *list = psc_link_tick(l, now, &stream);
-        struct co_err why = l->ways.broken;
+        struct co_err why = l->lanes.broken;
         if (!list && !stream) {
             continue;
         }
@@ -135,12 +135,12 @@ static const struct rpc_ops client_ops = {NULL, on_frame, on_close, on_tick};
 static void client_free(struct rt_client *c) {
     if (c->mending) {
         /* no deadline: the client has failed, and an attempt to connect has its limits */
-        pthread_join(c->mender, NULL);
+        pthread_join(c->reconnector, NULL);
     }
     psc_saving_close(c);
     struct co_err held = {0};
     if (rpc_close(c->rpc, &held) < 0) {
-        ps_say_warn("while the client closes: %s", held.msg);
+        ps_log_warn("while the client closes: %s", held.msg);
     }
     psc_reader_free(c->reader);
     pss_server_stop(c->own);
@@ -219,11 +219,11 @@ static void set_links(struct rt_client *c, const struct psc_client_config *confi
     }
 }
 
-int psc_client_start_mender(struct rt_client *c, struct co_err *err) {
+int psc_client_start_reconnector(struct rt_client *c, struct co_err *err) {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int e = pthread_create(&c->mender, NULL, psc_client_mend, c);
+    int e = pthread_create(&c->reconnector, NULL, psc_client_mend, c);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     c->mending = e == 0;
     return e ? co_err_errno(err, e, "cannot start a thread") : 0;
@@ -256,7 +256,7 @@ int psc_client_connect(const struct psc_client_config *config,
     }
     rc = rc < 0 ? rc : psc_client_join(c, err);
     rc = rc < 0 ? rc : psc_communicator_start(c, &c->communicator, err);
-    rc = rc < 0 ? rc : psc_client_start_mender(c, err);
+    rc = rc < 0 ? rc : psc_client_start_reconnector(c, err);
     if (rc < 0) {
         rt_client_close(c);
         return rc;

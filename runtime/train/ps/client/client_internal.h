@@ -48,7 +48,7 @@ struct psc_link {
     /* guarded by c->m: */
     enum psc_link_state state;
     struct rpc_stream *stream; /* counted; NULL when DOWN */
-    struct psc_ways ways;
+    struct psc_lanes lanes;
     uint32_t shards;
     size_t
         window; /* bytes of requests and answers in flight: c->window, or what the server allows */
@@ -123,14 +123,14 @@ struct rt_client {
     struct co_err refused; /* a push that servers refused; see psc_client_refusal */
     struct co_err torn;    /* tables are loaded in part; see psc_client_tear */
     int64_t join_until_ms; /* for psc_client_left; only psc_client_join writes it */
-    bool joined;           /* all links have been up: the mender reconnects broken ones */
+    bool joined;           /* all links have been up: the reconnector reconnects broken ones */
     uint32_t away;         /* number of links that are away */
     int64_t back_ms;       /* when the last link came back, by psc_client_time */
     int64_t still_ms;      /* for how long some link was away so far; since when one is: */
     int64_t still_since_ms;
-    pthread_t mender;
-    pthread_cond_t broke; /* wakes the mender: a link is away, or the client closes */
-    bool mending;         /* the mender's thread runs */
+    pthread_t reconnector;
+    pthread_cond_t broke; /* wakes the reconnector: a link is away, or the client closes */
+    bool mending;         /* the reconnector's thread runs */
     bool leaving;         /* closing: a lost link is no error any more */
     bool finishing;       /* sending finish: restored tables do not matter any more */
     bool finished;        /* all servers have answered finish */
@@ -194,7 +194,7 @@ CO_MUST_CHECK int psc_client_join(struct rt_client *c, struct co_err *err);
 /* Sync, after the job went back to a checkpoint (CO_GONE): drops all connections and requests in
  * flight, and joins again as a new incarnation. */
 CO_MUST_CHECK int psc_client_rejoin(struct rt_client *c, struct co_err *err);
-/* The mender's thread: reconnects links that are away, until the client fails or closes. */
+/* The reconnector's thread: reconnects links that are away, until the client fails or closes. */
 void *psc_client_mend(void *client);
 
 /* call.c; c->m is held.  Gives a link empty lines for so many shards; 0 for a new link. */
@@ -210,7 +210,7 @@ uint32_t psc_client_requeue(struct rt_client *c, struct psc_link *l, const struc
 CO_MUST_CHECK struct rt_call *psc_client_pump(struct rt_client *c, struct psc_link *l);
 
 /* client.c */
-CO_MUST_CHECK int psc_client_start_mender(struct rt_client *c, struct co_err *err);
+CO_MUST_CHECK int psc_client_start_reconnector(struct rt_client *c, struct co_err *err);
 /* client.c: tells the servers why this trainer leaves, and waits briefly for the streams' end.
  * `returns`: the trainer rejoins at once, as another incarnation. */
 void psc_client_leave(struct rt_client *c, const char *why, bool returns);

@@ -19,7 +19,7 @@ static uint32_t shards_of(const struct rt_client *c, uint32_t server) {
 
 static struct ps_range share_of(
     const struct rt_client *c, const struct ps_table *t, uint32_t server, uint32_t shard) {
-    const struct ps_shard_place place = {server, c->n_links, shard, shards_of(c, server)};
+    const struct ps_shard_position place = {server, c->n_links, shard, shards_of(c, server)};
     return ps_dense_share(t, &place);
 }
 

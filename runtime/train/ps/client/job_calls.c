@@ -21,7 +21,7 @@
 #include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/client/options.h"
 #include "runtime/train/ps/client/report.h"
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 #include "runtime/train/ps/server/server.h"
 
 struct rt_job {
@@ -318,10 +318,10 @@ static int open_client(const struct rt_job *job, const struct rt_client_options 
     if (rc < 0) {
         return rc;
     }
-    ps_say_info("init rpc client with trainer_id %u", t->index);
+    ps_log_info("init rpc client with trainer_id %u", t->index);
     rc = psc_client_connect(&config, options, specs, n_specs, ret_client, err);
     if (rc == 0) {
-        ps_say_info("Communicator start, %u servers, trainer %u of %u", t->servers.n, t->index,
+        ps_log_info("Communicator start, %u servers, trainer %u of %u", t->servers.n, t->index,
             t->n_workers);
     }
     return rc;

@@ -1,11 +1,11 @@
 /* Connects a trainer to all servers at its start, and reconnects links that broke later.
  *
- *     connect, prove the token (knock)
+ *     connect, prove the token (attempt)
  *     hello    ->  identity of this trainer, its tables   <- welcome: the server's identity, step
  *     begin    ->  the step and checkpoint at which this trainer begins
  *
  * The first begin goes out once all servers have sent a welcome: only all welcomes together tell
- * where to begin.  The caller's thread runs psc_client_join; the mender's thread runs
+ * where to begin.  The caller's thread runs psc_client_join; the reconnector's thread runs
  * psc_client_mend. */
 #include <poll.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@
 #include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/control.h"
-#include "runtime/train/ps/say.h"
-#include "runtime/train/rpc/knock.h"
+#include "runtime/train/ps/glog.h"
+#include "runtime/train/rpc/connect.h"
 
 enum {
     RETRY_MS = 150, /* between two attempts at servers that are not ready */
@@ -60,7 +60,7 @@ static int check_same(const struct psc_link *l, const Rpc__Welcome *w, struct co
         return co_err_set(err, CO_INVALID,
             "it came back with %u shards, it had %u (PADDLE_PS_SHARDS)", w->shards, l->shards);
     }
-    ps_say_warn("server %u (%s) was restarted with checkpoint %llu; what was pushed to it since "
+    ps_log_warn("server %u (%s) was restarted with checkpoint %llu; what was pushed to it since "
                 "is lost",
         l->index, l->endpoint, (unsigned long long)w->restored);
     return 0;
@@ -83,8 +83,8 @@ static int note_welcome(struct psc_link *l, const Rpc__Welcome *w, struct co_err
             l->numbers = co_xcalloc(w->shards, sizeof(*l->numbers));
             psc_client_set_lines(l, w->shards);
         }
-        l->ways.key = c->reader ? w->key : 0;
-        bool bounded = !l->ways.key && w->window > 0 && w->window < c->window;
+        l->lanes.key = c->reader ? w->key : 0;
+        bool bounded = !l->lanes.key && w->window > 0 && w->window < c->window;
         l->window = bounded ? w->window : c->window;
         l->lease_ms = lease;
         l->replaced = l->replaced ||
@@ -183,7 +183,7 @@ static struct rt_call *start_greeting(
 
 /* Takes over a connection on which both ends have proved the token, and starts a hello on it.  The
  * caller waits for *ret_call. */
-static int say_hello(struct psc_link *l, const struct rpc_knock *in, const char *address,
+static int say_hello(struct psc_link *l, const struct rpc_connect *in, const char *address,
     struct rt_call **ret_call, struct co_err *err) {
     struct rt_client *c = l->c;
     CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = NULL;
@@ -199,8 +199,8 @@ static int say_hello(struct psc_link *l, const struct rpc_knock *in, const char 
     if (rc == 0) {
         psc_link_set(l, PSC_LINK_HELLO);
         l->asked = ++c->clock;
-        l->ways.broken = (struct co_err){0};
-        (void)snprintf(l->ways.address, sizeof(l->ways.address), "%s", address);
+        l->lanes.broken = (struct co_err){0};
+        (void)snprintf(l->lanes.address, sizeof(l->lanes.address), "%s", address);
         l->heard_ms = l->pinged_ms = net_now();
     }
     pthread_mutex_unlock(&c->m);
@@ -392,7 +392,7 @@ static void drop_link(struct psc_link *l, const struct co_err *why) {
 /* Keeps the reason for the log and for the final error.  *ret is set when no retry can help. */
 static void note_failure(struct psc_link *l, const struct co_err *e, struct co_err *ret) {
     if (!l->away && e->code == CO_CONFLICT && l->why.code != CO_CONFLICT) {
-        ps_say_warn("%s; waiting in case it is this trainer's former process", e->msg);
+        ps_log_warn("%s; waiting in case it is this trainer's former process", e->msg);
     }
     if (e->code != CO_GONE) {
         drop_link(l, e);
@@ -432,24 +432,25 @@ static int attempt_join(struct rt_client *c, struct co_err *err) {
     CO_AUTOFREE const char **endpoints = co_xcalloc(c->n_links, sizeof(char *));
     CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_links, sizeof(*which));
     CO_AUTOFREE struct net_reached *reached = co_xcalloc(c->n_links, sizeof(*reached));
-    CO_AUTOFREE struct rpc_knock *knocks = co_xcalloc(c->n_links, sizeof(*knocks));
+    CO_AUTOFREE struct rpc_connect *attempts = co_xcalloc(c->n_links, sizeof(*attempts));
     CO_AUTOFREE struct rt_call **calls = co_xcalloc(c->n_links, sizeof(struct rt_call *));
     uint32_t n = list_down(c, endpoints, which);
     if (net_connect(endpoints, n, psc_client_left(c, CONNECT_MS), reached) == 0) {
         return 0;
     }
     for (uint32_t i = 0; i < n; i++) {
-        knocks[i].fd = reached[i].fd;
+        attempts[i].fd = reached[i].fd;
     }
-    rpc_knock_all(knocks, n, &c->auth, psc_client_left(c, c->joined ? PROVE_AGAIN_MS : PROVE_MS));
+    rpc_connect_all(
+        attempts, n, &c->auth, psc_client_left(c, c->joined ? PROVE_AGAIN_MS : PROVE_MS));
     struct co_err final = {0};
     for (uint32_t i = 0; i < n; i++) {
         struct psc_link *l = &c->links[which[i]];
-        struct co_err e = knocks[i].err;
+        struct co_err e = attempts[i].err;
         if (e.code) {
             co_err_wrap(&e, "server %u (%s)", l->index, l->endpoint);
-        } else if (knocks[i].fd >= 0) {
-            (void)!say_hello(l, &knocks[i], reached[i].address, &calls[i], &e);
+        } else if (attempts[i].fd >= 0) {
+            (void)!say_hello(l, &attempts[i], reached[i].address, &calls[i], &e);
         }
         if (e.code) {
             note_failure(l, &e, &final);
@@ -649,7 +650,7 @@ int psc_client_rejoin(struct rt_client *c, struct co_err *err) {
     psc_communicator_clear(c->communicator);
     if (c->mending) {
         /* no deadline: the client has failed, and an attempt to connect has its limits */
-        pthread_join(c->mender, NULL);
+        pthread_join(c->reconnector, NULL);
         c->mending = false;
     }
     psc_client_leave(c, why.msg, true);
@@ -660,7 +661,7 @@ int psc_client_rejoin(struct rt_client *c, struct co_err *err) {
     psc_saving_go_back(c);
     int rc = psc_client_join(c, err);
     psc_geo_forget(c->geo); /* c->steps are the job's now */
-    return rc < 0 ? rc : psc_client_start_mender(c, err);
+    return rc < 0 ? rc : psc_client_start_reconnector(c, err);
 }
 
 /* ---- reconnecting ---- */

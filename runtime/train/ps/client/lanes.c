@@ -18,7 +18,7 @@
 
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client_internal.h"
-#include "runtime/train/rpc/knock.h"
+#include "runtime/train/rpc/connect.h"
 
 enum {
     CONNECT_MS = 2000,
@@ -57,28 +57,28 @@ static void wake_reader(struct psc_reader *r) {
     }
 }
 
-/* ---- ways ---- */
+/* ---- lanes ---- */
 
 /* NULL: the part uses the stream. */
 static struct rpc_lane *lane_of(const struct psc_link *l, const struct psc_part *p) {
-    const struct psc_ways *w = &l->ways;
+    const struct psc_lanes *w = &l->lanes;
     bool by_lane = w->all && p->head.kind != RPC_FRAME_CONTROL && p->head.shard < w->n;
     return by_lane ? w->all[p->head.shard].lane : NULL;
 }
 
-struct rpc_stream *psc_client_way(const struct psc_link *l, const struct psc_part *p) {
+struct rpc_stream *psc_client_carrier(const struct psc_link *l, const struct psc_part *p) {
     struct rpc_lane *lane = lane_of(l, p);
     return lane ? rpc_lane_stream(lane) : l->stream;
 }
 
-bool psc_client_way_free(const struct psc_link *l, const struct psc_part *p) {
+bool psc_client_carrier_free(const struct psc_link *l, const struct psc_part *p) {
     const struct rpc_lane *lane = lane_of(l, p);
     return !lane || rpc_lane_queued(lane) < WAY_UNSENT;
 }
 
 /* The lane of that shard, with a reference; NULL: it was dropped.  c->m is held. */
 static struct rpc_lane *take_lane(const struct psc_link *l, uint32_t shard) {
-    struct rpc_lane *lane = l->ways.all && shard < l->ways.n ? l->ways.all[shard].lane : NULL;
+    struct rpc_lane *lane = l->lanes.all && shard < l->lanes.n ? l->lanes.all[shard].lane : NULL;
     if (lane) {
         (void)rpc_stream_ref(rpc_lane_stream(lane));
     }
@@ -101,7 +101,7 @@ static void flush_lane(struct rt_client *c, struct psc_link *l, uint32_t shard) 
     pthread_mutex_unlock(&c->m);
     (void)!rpc_lane_flush(lane, &left, NULL);
     pthread_mutex_lock(&c->m);
-    struct psc_way *w = l->ways.all ? &l->ways.all[shard] : NULL;
+    struct psc_lane *w = l->lanes.all ? &l->lanes.all[shard] : NULL;
     bool full = rpc_lane_queued(lane) > 0;
     if (w && w->lane == lane && w->full != full) {
         struct epoll_event e = event_of(l, shard, full);
@@ -112,8 +112,8 @@ static void flush_lane(struct rt_client *c, struct psc_link *l, uint32_t shard) 
 }
 
 void psc_client_flush_lanes(struct rt_client *c, struct psc_link *l) {
-    for (uint32_t i = 0; l->ways.all && i < l->ways.n; i++) {
-        if (!l->ways.all[i].full && rpc_lane_queued(l->ways.all[i].lane) > 0) {
+    for (uint32_t i = 0; l->lanes.all && i < l->lanes.n; i++) {
+        if (!l->lanes.all[i].full && rpc_lane_queued(l->lanes.all[i].lane) > 0) {
             flush_lane(c, l, i);
         }
     }
@@ -121,17 +121,17 @@ void psc_client_flush_lanes(struct rt_client *c, struct psc_link *l) {
 
 /* Uses the lanes no more, and leaves them open. */
 static void retire_lanes(struct rt_client *c, struct psc_link *l) {
-    for (uint32_t i = 0; l->ways.all && i < l->ways.n; i++) {
-        (void)epoll_ctl(c->reader->epoll, EPOLL_CTL_DEL, rpc_lane_fd(l->ways.all[i].lane), NULL);
+    for (uint32_t i = 0; l->lanes.all && i < l->lanes.n; i++) {
+        (void)epoll_ctl(c->reader->epoll, EPOLL_CTL_DEL, rpc_lane_fd(l->lanes.all[i].lane), NULL);
         c->reader->n_lanes--;
     }
-    l->ways.retired = l->ways.all ? co_steal_ptr(l->ways.all) : l->ways.retired;
+    l->lanes.retired = l->lanes.all ? co_steal_ptr(l->lanes.all) : l->lanes.retired;
 }
 
 void psc_client_drop_lanes(struct rt_client *c, struct psc_link *l) {
     retire_lanes(c, l);
-    struct psc_way *all = co_steal_ptr(l->ways.retired);
-    for (uint32_t i = 0; all && i < l->ways.n; i++) {
+    struct psc_lane *all = co_steal_ptr(l->lanes.retired);
+    for (uint32_t i = 0; all && i < l->lanes.n; i++) {
         rpc_lane_shut(all[i].lane);
         rpc_stream_unref(rpc_lane_stream(all[i].lane));
     }
@@ -142,15 +142,15 @@ void psc_client_drop_lanes(struct rt_client *c, struct psc_link *l) {
 
 /* Handles the loss of a lane: the link loses its stream too.  If the peer closed the lane, the
  * stream will end by itself and may say why; the lane's end has only overtaken that.  If the stream
- * does not end, psc_client_lost_ways ends the wait.  Meanwhile the other lanes stay open: a shard
+ * does not end, psc_client_lost_lanes ends the wait.  Meanwhile the other lanes stay open: a shard
  * that has not closed its own yet would take their end for ours, and break the stream. */
 static void lose_lane(struct rt_client *c, struct psc_link *l, uint32_t shard,
     const struct rpc_lane *lane, const struct co_err *why) {
     struct rpc_stream *stream = NULL;
     pthread_mutex_lock(&c->m);
-    if (l->ways.all && l->ways.all[shard].lane == lane) {
-        l->ways.broken = *why;
-        l->ways.patience = LAST_WORD_TICKS;
+    if (l->lanes.all && l->lanes.all[shard].lane == lane) {
+        l->lanes.broken = *why;
+        l->lanes.patience = LAST_WORD_TICKS;
         retire_lanes(c, l);
         stream = l->stream && why->code != CO_PEERLOST ? rpc_stream_ref(l->stream) : NULL;
     }
@@ -161,8 +161,8 @@ static void lose_lane(struct rt_client *c, struct psc_link *l, uint32_t shard,
     }
 }
 
-bool psc_client_lost_ways(struct psc_link *l) {
-    return l->ways.broken.code && l->ways.patience > 0 && --l->ways.patience == 0;
+bool psc_client_lost_lanes(struct psc_link *l) {
+    return l->lanes.broken.code && l->lanes.patience > 0 && --l->lanes.patience == 0;
 }
 
 /* Writes more of a lane's queue, and sends the parts for which that makes room. */
@@ -375,19 +375,19 @@ void psc_reader_free(struct psc_reader *r) {
 /* New connections to all shards of some servers; arrays of n. */
 struct opening {
     uint32_t n;
-    struct rpc_knock *knocks;
+    struct rpc_connect *attempts;
     const char **addresses;
     uint32_t *which; /* index in the caller's list of servers */
 };
 
 static void opening_done(struct opening *o) {
     for (uint32_t i = 0; i < o->n; i++) {
-        if (o->knocks[i].fd >= 0) {
-            co_close(o->knocks[i].fd);
-            co_tls_free(o->knocks[i].tls);
+        if (o->attempts[i].fd >= 0) {
+            co_close(o->attempts[i].fd);
+            co_tls_free(o->attempts[i].tls);
         }
     }
-    free(o->knocks);
+    free(o->attempts);
     free(o->addresses);
     free(o->which);
 }
@@ -396,16 +396,16 @@ static void list_lanes(struct rt_client *c, const uint32_t *which, uint32_t n, s
     uint32_t all = 0;
     for (uint32_t i = 0; i < n; i++) {
         const struct psc_link *l = &c->links[which[i]];
-        all += l->ways.key ? l->shards : 0;
+        all += l->lanes.key ? l->shards : 0;
     }
-    *o = (struct opening){.knocks = co_xcalloc(all, sizeof(*o->knocks)),
+    *o = (struct opening){.attempts = co_xcalloc(all, sizeof(*o->attempts)),
         .addresses = co_xcalloc(all, sizeof(char *)),
         .which = co_xcalloc(all, sizeof(*o->which))};
     for (uint32_t i = 0; i < n; i++) {
         const struct psc_link *l = &c->links[which[i]];
-        for (uint32_t k = 0; l->ways.key && k < l->shards; k++) {
-            o->knocks[o->n].pass = (struct rpc_pass){RPC_FOR_LANE, c->trainer, k, l->ways.key};
-            o->addresses[o->n] = l->ways.address;
+        for (uint32_t k = 0; l->lanes.key && k < l->shards; k++) {
+            o->attempts[o->n].pass = (struct rpc_pass){RPC_FOR_LANE, c->trainer, k, l->lanes.key};
+            o->addresses[o->n] = l->lanes.address;
             o->which[o->n++] = i;
         }
     }
@@ -416,33 +416,34 @@ static void knock_lanes(struct rt_client *c, struct opening *o, struct co_err *e
     CO_AUTOFREE struct net_reached *reached = co_xcalloc(o->n, sizeof(*reached));
     (void)net_connect(o->addresses, o->n, psc_client_left(c, CONNECT_MS), reached);
     for (uint32_t i = 0; i < o->n; i++) {
-        o->knocks[i].fd = reached[i].fd;
+        o->attempts[i].fd = reached[i].fd;
         if (reached[i].fd < 0) {
             co_err_set(&errs[o->which[i]], CO_PEERLOST, "nobody accepts at %s", o->addresses[i]);
         }
     }
-    rpc_knock_all(o->knocks, o->n, &c->auth, psc_client_left(c, PROVE_MS));
+    rpc_connect_all(o->attempts, o->n, &c->auth, psc_client_left(c, PROVE_MS));
     for (uint32_t i = 0; i < o->n; i++) {
-        if (o->knocks[i].err.code) {
-            errs[o->which[i]] = o->knocks[i].err;
+        if (o->attempts[i].err.code) {
+            errs[o->which[i]] = o->attempts[i].err;
         }
     }
 }
 
 /* From now on the link's frames use its lanes; c->m is held. */
 static int use_lanes(
-    struct rt_client *c, struct psc_link *l, struct rpc_knock *knocks, struct co_err *err) {
+    struct rt_client *c, struct psc_link *l, struct rpc_connect *attempts, struct co_err *err) {
     struct psc_reader *r = c->reader;
-    l->ways.n = l->shards;
-    l->ways.all = co_xcalloc(l->shards, sizeof(*l->ways.all));
+    l->lanes.n = l->shards;
+    l->lanes.all = co_xcalloc(l->shards, sizeof(*l->lanes.all));
     int rc = 0;
     for (uint32_t k = 0; k < l->shards; k++) {
         struct epoll_event e = event_of(l, k, false);
-        l->ways.all[k].lane = rpc_lane_new(knocks[k].fd, co_steal_ptr(knocks[k].tls), l->endpoint);
-        if (rc == 0 && epoll_ctl(r->epoll, EPOLL_CTL_ADD, knocks[k].fd, &e) < 0) {
+        l->lanes.all[k].lane =
+            rpc_lane_new(attempts[k].fd, co_steal_ptr(attempts[k].tls), l->endpoint);
+        if (rc == 0 && epoll_ctl(r->epoll, EPOLL_CTL_ADD, attempts[k].fd, &e) < 0) {
             rc = co_err_errno(err, errno, "epoll for a data lane");
         }
-        knocks[k].fd = -1;
+        attempts[k].fd = -1;
         r->n_lanes++;
     }
     return rc;
@@ -473,7 +474,7 @@ void psc_client_open_lanes(
         bool any = at < o.n && o.which[at] == i;
         if (any && !errs[i].code) {
             pthread_mutex_lock(&c->m);
-            (void)!use_lanes(c, l, &o.knocks[at], &errs[i]);
+            (void)!use_lanes(c, l, &o.attempts[at], &errs[i]);
             pthread_mutex_unlock(&c->m);
             calls[i] = try_lanes(c, l);
         }

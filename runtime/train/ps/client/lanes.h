@@ -12,15 +12,15 @@ struct rt_client;
 struct psc_link;
 
 /* The lanes of a link; guarded by c->m. */
-struct psc_ways {
+struct psc_lanes {
     char address[64]; /* numeric; the server's front door */
     uint64_t key;     /* from its welcome; 0: it has no lanes */
     uint32_t n;
-    struct psc_way {
+    struct psc_lane {
         struct rpc_lane *lane; /* counted */
         bool full;             /* the socket took no more; epoll tells when it does */
     } * all;                   /* [n], by shard; NULL: all frames use the stream */
-    struct psc_way *retired;   /* [n]: as all, until the stream has ended; NULL: none */
+    struct psc_lane *retired;  /* [n]: as all, until the stream has ended; NULL: none */
     struct co_err broken;      /* why a lane was lost; nothing is sent until the stream has
                                   ended too */
     uint32_t patience;         /* ticks that the stream still has to say why it ends */
@@ -40,12 +40,12 @@ void psc_client_open_lanes(
 void psc_client_drop_lanes(struct rt_client *c, struct psc_link *l);
 
 /* For each tick.  True: a lane was lost, and the stream did not end in time.  c->m is held. */
-bool psc_client_lost_ways(struct psc_link *l);
+bool psc_client_lost_lanes(struct psc_link *l);
 
 /* The lane or stream that carries this part; borrowed.  c->m is held. */
-struct rpc_stream *psc_client_way(const struct psc_link *l, const struct psc_part *p);
+struct rpc_stream *psc_client_carrier(const struct psc_link *l, const struct psc_part *p);
 /* Whether it takes more frames, or has too many unsent bytes already.  c->m is held. */
-bool psc_client_way_free(const struct psc_link *l, const struct psc_part *p);
+bool psc_client_carrier_free(const struct psc_link *l, const struct psc_part *p);
 /* Writes what is queued in the link's lanes; c->m is held, and released meanwhile. */
 void psc_client_flush_lanes(struct rt_client *c, struct psc_link *l);
 

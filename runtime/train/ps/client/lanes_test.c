@@ -22,7 +22,7 @@
 #include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/server/server_internal.h"
 #include "runtime/train/ps/shard/lanes.h"
-#include "runtime/train/rpc/knock.h"
+#include "runtime/train/rpc/connect.h"
 
 enum { SIZE = 1 << 20, DIM = 4, ANSWER_MS = 60000 };
 
@@ -111,15 +111,15 @@ static int open_lane(const struct house *h, uint32_t trainer, uint32_t shard, ui
     const char *endpoint = h->endpoint;
     struct net_reached reached;
     assert_int_equal(1, net_connect(&endpoint, 1, ANSWER_MS, &reached));
-    struct rpc_knock k = {.fd = reached.fd, .pass = {RPC_FOR_LANE, trainer, shard, key}};
-    rpc_knock_all(&k, 1, &(struct rpc_peer_auth){"secret", false}, ANSWER_MS);
+    struct rpc_connect k = {.fd = reached.fd, .pass = {RPC_FOR_LANE, trainer, shard, key}};
+    rpc_connect_all(&k, 1, &(struct rpc_peer_auth){"secret", false}, ANSWER_MS);
     assert_int_equal(0, k.err.code);
     return k.fd;
 }
 
 static uint64_t key_of(struct rt_client *c) {
     pthread_mutex_lock(&c->m);
-    uint64_t key = c->links[0].ways.key;
+    uint64_t key = c->links[0].lanes.key;
     pthread_mutex_unlock(&c->m);
     assert_true(key != 0);
     return key;
@@ -130,7 +130,7 @@ static void await_another_key(struct rt_client *c, uint64_t key) {
     int64_t deadline = net_now() + ANSWER_MS;
     bool in_time = true;
     pthread_mutex_lock(&c->m);
-    while (in_time && (c->links[0].ways.key == key || c->links[0].state != PSC_LINK_UP)) {
+    while (in_time && (c->links[0].lanes.key == key || c->links[0].state != PSC_LINK_UP)) {
         in_time = psc_client_wait(c, deadline);
     }
     pthread_mutex_unlock(&c->m);
@@ -267,10 +267,10 @@ static struct rpc_stream *end_lanes(struct house *h, uint32_t patience, int lane
     int64_t deadline = net_now() + ANSWER_MS;
     bool in_time = true;
     pthread_mutex_lock(&c->m);
-    while (in_time && c->links[0].ways.all) {
+    while (in_time && c->links[0].lanes.all) {
         in_time = psc_client_wait(c, deadline);
     }
-    c->links[0].ways.patience = patience ? patience : c->links[0].ways.patience;
+    c->links[0].lanes.patience = patience ? patience : c->links[0].lanes.patience;
     pthread_mutex_unlock(&c->m);
     assert_true(in_time);
     if (lane >= 0) {

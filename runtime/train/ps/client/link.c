@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "runtime/net/net.h"
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 
 static const struct {
     unsigned next;     /* a bit for each state that may follow */
@@ -44,7 +44,7 @@ static void come_back(struct psc_link *l) {
         l->spare_ms = l->until_ms - l->up_ms;
         c->still_ms += --c->away == 0 ? l->up_ms - c->still_since_ms : 0;
         c->back_ms = psc_client_time(c);
-        ps_say_info("server %u (%s) is back after %.2f s", l->index, l->endpoint,
+        ps_log_info("server %u (%s) is back after %.2f s", l->index, l->endpoint,
             (double)(l->up_ms - l->away_ms) / 1000);
     }
 }
@@ -80,7 +80,7 @@ struct rt_call *psc_link_lose(struct psc_link *l, const char *why) {
     l->why = l->lost;
     c->still_since_ms = c->away++ == 0 ? now : c->still_since_ms;
     uint32_t n = psc_client_requeue(c, l, &l->lost);
-    ps_say_warn("%s; %u requests without an answer; waiting for it for %.1f s", l->lost.msg, n,
+    ps_log_warn("%s; %u requests without an answer; waiting for it for %.1f s", l->lost.msg, n,
         (double)(l->until_ms - now) / 1000);
     pthread_cond_signal(&c->broke);
     return NULL;
@@ -122,7 +122,7 @@ static struct rt_call *check_return(struct psc_link *l, int64_t now) {
 
 struct rt_call *psc_link_tick(struct psc_link *l, int64_t now, struct rpc_stream **ret_stream) {
     struct rt_call *list = l->away ? check_return(l, now) : NULL;
-    if (l->stream && psc_client_lost_ways(l)) {
+    if (l->stream && psc_client_lost_lanes(l)) {
         *ret_stream = rpc_stream_ref(l->stream);
         return list;
     }

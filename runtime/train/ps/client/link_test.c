@@ -1,5 +1,5 @@
 /* The states of a link: how long a server may be away in each of them, and how long a trainer
- * knocks at one that accepts connections and says no more. */
+ * attempts at one that accepts connections and says no more. */
 #include "runtime/train/ps/client/proxy_testing.h"
 
 #include <stdio.h>

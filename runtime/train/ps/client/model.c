@@ -13,7 +13,7 @@
 #include "runtime/train/ps/fit.h"
 #include "runtime/train/ps/client/layers.h"
 #include "runtime/train/ps/shard/restore.h"
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 #include "runtime/train/rpc/bytes.h"
 
 /* Never changed once it is in a published version. */
@@ -307,7 +307,7 @@ static int open_saved(struct rt_model *m, struct co_err *err) {
 
 static void say_skipped(void *arg, const struct co_err *why) {
     (void)arg;
-    ps_say_warn("%s; skipped", co_err_text(why));
+    ps_log_warn("%s; skipped", co_err_text(why));
 }
 
 /* A model that has readers keeps its tables. */
@@ -377,7 +377,7 @@ static int read_newest(struct rt_model *m, struct version **ret, struct co_err *
             continue;
         }
         if (rc == 0 && damaged) {
-            ps_say_warn("checkpoint %llu in '%s' is damaged: checkpoint %llu is used in its place",
+            ps_log_warn("checkpoint %llu in '%s' is damaged: checkpoint %llu is used in its place",
                 (unsigned long long)damaged, m->dir, (unsigned long long)m->number);
         }
         bool all = damage.code && (rc == CO_NOTFOUND || rc == CO_DAMAGED);

@@ -11,7 +11,7 @@
 #include "common/mem.h"
 #include "common/parse.h"
 #include "common/spare.h"
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 #include "runtime/train/ps/client/strategy.h"
 
 enum { SHARDS_MAX = 64, SHARDS_DEFAULT_MAX = 16, QUEUE_DEFAULT = 16 };
@@ -134,7 +134,7 @@ int psc_options_server(struct rt_server_options *o, struct co_err *err) {
         o->memory_max = co_limit_memory("", &unread) / 4 * 3;
     }
     if (unread.code) {
-        ps_say_warn("a limit of this container cannot be read and counts as none: %s", unread.msg);
+        ps_log_warn("a limit of this container cannot be read and counts as none: %s", unread.msg);
     }
     return rc;
 }

@@ -6,7 +6,7 @@
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/control.h"
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 
 enum { SAY_MS = 10000 }; /* between two log lines about the trainer it waits for */
 
@@ -86,7 +86,7 @@ int psc_client_pace(struct rt_client *c, uint64_t step, struct co_err *err) {
         struct co_err e = {0};
         int rc = ask_step(c, step, wait, &e);
         if (rc == CO_TIMEOUT && net_now() < until) {
-            ps_say_warn("%s", e.msg);
+            ps_log_warn("%s", e.msg);
         } else {
             return rc < 0 ? co_err_set(err, rc, "%s", e.msg) : 0;
         }

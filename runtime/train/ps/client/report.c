@@ -7,7 +7,7 @@
 #include "common/contract.h"
 #include "runtime/train/meter/events.h"
 #include "runtime/train/meter/meter.h"
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 
 struct psc_reporter {
     pthread_mutex_t m; /* guards the fields below */
@@ -30,11 +30,11 @@ bool psc_report_metrics(void) {
         return false;
     }
     if (meter_open(addr, &port, &err) < 0) {
-        ps_say_warn("%s: %s; going on without", co_contract[CO_VAR_METRICS].name, err.msg);
+        ps_log_warn("%s: %s; going on without", co_contract[CO_VAR_METRICS].name, err.msg);
         return false;
     }
     if (!atomic_flag_test_and_set(&said)) {
-        ps_say_info("metrics at port %u", port);
+        ps_log_info("metrics at port %u", port);
     }
     return true;
 }
@@ -64,7 +64,7 @@ static void open_all(struct psc_reporter *r, const char *role, uint32_t index) {
     if (*dir) {
         CO_AUTOFREE char *own = co_xasprintf("%s/%s-%u", dir, role, index);
         if (meter_events_open(own, &r->events, &err) < 0) {
-            ps_say_warn("%s: %s; going on without", co_contract[CO_VAR_TENSORBOARD].name, err.msg);
+            ps_log_warn("%s: %s; going on without", co_contract[CO_VAR_TENSORBOARD].name, err.msg);
         }
     }
 }
@@ -81,13 +81,13 @@ void psc_reporter_tell(struct psc_reporter *r, const char *role, uint32_t index,
         meter_set(METER_M_REPORTED_STEP, 0, (double)step);
     } else if (!r->refused) {
         r->refused = true;
-        ps_say_warn(
+        ps_log_warn(
             "rt_report: \"%.80s\" is not a name of at most %d of [A-Za-z0-9_.:/-], or one of "
             "more than %d; left out",
             name, METER_NAME - 1, METER_NAMES);
     }
     if (taken && r->events && meter_events_add(r->events, step, name, value, &err) < 0) {
-        ps_say_warn("%s; going on without", err.msg);
+        ps_log_warn("%s; going on without", err.msg);
         meter_events_close(co_steal_ptr(r->events));
     }
     pthread_mutex_unlock(&r->m);

@@ -11,7 +11,7 @@
 #include "common/near.h"
 #include "common/parse.h"
 #include "common/yaml.h"
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 
 /* ---- the rows ---- */
 
@@ -260,7 +260,7 @@ static int read_file(const char *path, struct rt_client_options *o, struct co_er
         add_options(o, &s.options);
     }
     if (rc == 0 && s.unused.len > 0) {
-        ps_say_info("%s: %s: has no effect here", path, s.unused.data);
+        ps_log_info("%s: %s: has no effect here", path, s.unused.data);
     }
     psc_strategy_done(&s);
     return rc;

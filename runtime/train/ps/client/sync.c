@@ -114,7 +114,7 @@ static bool goes_by_lanes(struct rt_client *c) {
     bool all = true;
     pthread_mutex_lock(&c->m);
     for (uint32_t i = 0; i < c->n_links; i++) {
-        all = all && c->links[i].ways.all;
+        all = all && c->links[i].lanes.all;
     }
     pthread_mutex_unlock(&c->m);
     return all;

@@ -1,7 +1,7 @@
 /* Checkpoints of a server as a whole: its saver, the checkpoint that its tables start from, and
  * going back to a checkpoint.  Shards read and write the data (snapshot.h, restore.h).  Runs on the
  * rpc's thread; pss_server_find_restored on the thread that starts the server. */
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 #include "runtime/train/ps/server/server_internal.h"
 
 void pss_server_make_saver(struct pss_server *s) {
@@ -31,7 +31,7 @@ int pss_server_claim(struct pss_server *s, struct co_err *err) {
     }
     int rc = ckpt_claim_take(s->config.checkpoint_dir, &who, &s->claim, &why);
     if (rc < 0 && rc != CO_EXISTS) {
-        ps_say_warn("%s; no checkpoint can be made in '%s'", why.msg, s->config.checkpoint_dir);
+        ps_log_warn("%s; no checkpoint can be made in '%s'", why.msg, s->config.checkpoint_dir);
     }
     return rc == CO_EXISTS ? co_err_set(err, rc, "%s", why.msg) : 0;
 }
@@ -39,7 +39,7 @@ int pss_server_claim(struct pss_server *s, struct co_err *err) {
 static void say_skipped(void *arg, const struct co_err *why) {
     const struct pss_server *s = arg;
     if (!s->config.quiet) {
-        ps_say_warn("%s; skipped", co_err_text(why));
+        ps_log_warn("%s; skipped", co_err_text(why));
     }
 }
 
@@ -50,7 +50,7 @@ int pss_server_find_restored(struct pss_server *s, const char *dir, struct co_er
     int rc = ckpt_chain_newest(&search, &s->restored, &why);
     if (rc == CO_NOTFOUND) { /* a program may save its model where its checkpoints will be */
         if (ckpt_expect(dir, CKPT_POINTS, &why) < 0) {
-            ps_say_warn("%s; tables begin empty", why.msg);
+            ps_log_warn("%s; tables begin empty", why.msg);
         }
         return 0;
     }
@@ -62,7 +62,7 @@ int pss_server_find_restored(struct pss_server *s, const char *dir, struct co_er
     pss_server_say(s, "tables begin as in checkpoint %llu (step %llu) in '%s'",
         (unsigned long long)p->number, (unsigned long long)p->step, dir);
     if (s->restored->damaged > 0 && !s->config.quiet) {
-        ps_say_warn("checkpoint %llu in '%s' is damaged: checkpoint %llu is used in its place",
+        ps_log_warn("checkpoint %llu in '%s' is damaged: checkpoint %llu is used in its place",
             (unsigned long long)s->restored->damaged, dir, (unsigned long long)p->number);
     }
     s->at = p->number;
@@ -121,7 +121,7 @@ int pss_server_go_back(struct pss_server *s, uint64_t number, uint64_t step, str
     }
     s->at = number;
     s->at_step = step;
-    ps_say_warn("%s; %llu steps are repeated", why.msg, (unsigned long long)lost);
+    ps_log_warn("%s; %llu steps are repeated", why.msg, (unsigned long long)lost);
     tell_trainers(s, &why);
     return 0;
 }

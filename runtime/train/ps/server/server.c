@@ -11,7 +11,7 @@
 
 #include "common/contract.h"
 #include "common/parse.h"
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 #include "runtime/train/ps/server/server_internal.h"
 #include "runtime/train/table/rocks.h"
 
@@ -24,9 +24,9 @@ static int listen_on(struct pss_server *s, struct co_err *err) {
         char address[CO_HOST_MAX + 10];
         if (co_parse_hostport("address", s->config.listen, &hp, NULL) == 0) {
             co_hostport_format(hp.host, s->port, address, sizeof(address));
-            ps_say_info("Server listening on %s selected port: %u", address, s->port);
+            ps_log_info("Server listening on %s selected port: %u", address, s->port);
             if (s->config.encrypt) {
-                ps_say_info("connections are encrypted (TLS 1.3)");
+                ps_log_info("connections are encrypted (TLS 1.3)");
             }
         }
     }
@@ -139,7 +139,7 @@ void pss_server_stop(struct pss_server *s) {
      * and frames that they hold. */
     struct co_err held = {0};
     if (rpc_close(s->rpc, &held) < 0) {
-        ps_say_warn("while the server stops: %s", held.msg);
+        ps_log_warn("while the server stops: %s", held.msg);
     }
     for (uint32_t i = 0; s->shards && i < s->config.shards; i++) {
         shard_stop(s->shards[i]);

@@ -171,6 +171,6 @@ void pss_server_tell(struct pss_server *s);
 #define pss_server_say(s, ...)                                                                     \
     do {                                                                                           \
         if (!(s)->config.quiet) {                                                                  \
-            ps_say_info(__VA_ARGS__);                                                              \
+            ps_log_info(__VA_ARGS__);                                                              \
         }                                                                                          \
     } while (0)

@@ -7,7 +7,7 @@
 
 #include "runtime/net/net.h"
 #include "runtime/train/ps/control.h"
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 #include "runtime/train/ps/shard/step.h"
 
 /* IN_FLIGHT_MS, RIVAL_GONE_MS: see check_free.  A rival that did not retry for RIVAL_GONE_MS has

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "runtime/net/net.h"
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 
 /* LINGER_MS: how long trainers may take to close after the end of the job.  AWAY_MS: if more time
  * than this passed between two ticks, this process itself was stopped. */
@@ -48,7 +48,7 @@ void pss_server_miss(struct pss_server *s, uint32_t trainer, const char *cause) 
     pss_member_set(&s->members, trainer, PSS_MEMBER_AWAY);
     meter_add(METER_M_MISSED, METER_MISSED_AWAY, 1);
     pss_member_describe(&s->members, trainer, now, text, sizeof(text));
-    ps_say_warn("%s; waiting for it for %.1f s", text, (double)s->config.return_ms / 1000);
+    ps_log_warn("%s; waiting for it for %.1f s", text, (double)s->config.return_ms / 1000);
 }
 
 void pss_server_expect(struct pss_server *s, uint32_t trainer) {
@@ -71,7 +71,7 @@ void pss_server_lose(struct pss_server *s, uint32_t trainer, const char *cause) 
         pss_server_over(s, &err);
         return;
     }
-    ps_say_warn("%s; %s", text,
+    ps_log_warn("%s; %s", text,
         s->members.n > 1 ? "training goes on without it" : "it was the only trainer");
     pss_server_barrier(s);
     pss_server_pace_check(s, net_now());
@@ -145,12 +145,12 @@ void pss_server_say_refused(struct pss_server *s, const char *peer, const struct
         return;
     }
     s->refused_ms = now;
-    ps_say_warn("%s refused: %s", peer, co_err_text(why));
+    ps_log_warn("%s refused: %s", peer, co_err_text(why));
 }
 
 static void say_refusals(struct pss_server *s, int64_t now) {
     if (s->refused_unsaid > 0 && now - s->refused_ms >= SAY_MS) {
-        ps_say_warn("%llu more refused since, %llu in all", (unsigned long long)s->refused_unsaid,
+        ps_log_warn("%llu more refused since, %llu in all", (unsigned long long)s->refused_unsaid,
             (unsigned long long)s->refused);
         s->refused_unsaid = 0;
         s->refused_ms = now;
@@ -240,7 +240,7 @@ void pss_server_over(struct pss_server *s, const struct co_err *result) {
     if (result->code == 0) {
         return;
     }
-    ps_say_error("%s", co_err_text(result));
+    ps_log_error("%s", co_err_text(result));
     for (struct pss_session *se = s->sessions; se; se = se->next) {
         if (se->trainer != PSS_NOBODY) {
             (void)!rpc_stream_send(

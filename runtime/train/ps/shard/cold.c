@@ -80,7 +80,7 @@ static void put_part(struct shard_table *st, struct table_cold_part *p, enum rt_
         memcpy(before, body, kept);
         shard_row_save(st, body, mode, row);
         if (!hot && memcmp(before, body, kept) != 0) {
-            p->verdict[i - p->n_hot] = TABLE_COLD_CHANGE;
+            p->change[i - p->n_hot] = TABLE_COLD_CHANGE;
         }
         co_put_u64(id, hot ? table_store_id(st->rows, p->slots[i]) : p->ids[i - p->n_hot]);
         rpc_copy_f32(out, row, floats);
@@ -137,14 +137,14 @@ static int shrink_cold(struct shard_table *st, struct table_cold_part *p, uint32
     uint32_t erased = 0;
     for (size_t i = 0; i < p->n_cold; i++) {
         bool goes = table_evict_shrink(evict, table_cold_part_body(st->cold, p, i), now);
-        p->verdict[i] = goes                             ? TABLE_COLD_ERASE
-                        : evict->kind == TABLE_EVICT_CTR ? TABLE_COLD_CHANGE
-                                                         : TABLE_COLD_KEEP;
+        p->change[i] = goes                             ? TABLE_COLD_ERASE
+                       : evict->kind == TABLE_EVICT_CTR ? TABLE_COLD_CHANGE
+                                                        : TABLE_COLD_KEEP;
         erased += goes;
     }
     int rc = table_cold_settle(st->cold, p, err);
     for (size_t i = 0; i < p->n_cold && rc == 0; i++) {
-        if (p->verdict[i] == TABLE_COLD_ERASE) {
+        if (p->change[i] == TABLE_COLD_ERASE) {
             shard_snapshot_gone(st->snapshot, st->index, p->ids[i]);
         }
     }

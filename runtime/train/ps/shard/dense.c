@@ -31,7 +31,7 @@ static int make_block(struct shard_dense_block *b, const struct ps_table *table,
 
 int shard_dense_init(struct shard_tables *t, struct shard_table *st, struct co_err *err) {
     const struct shard_config *c = &t->config;
-    const struct ps_shard_place here = shard_here(c);
+    const struct ps_shard_position here = shard_here(c);
     struct ps_range part = ps_dense_share(st->table, &here);
     bool sync = st->mode == RT_SYNC;
     /* Scratch: gradients that are sent in fewer bits become floats in it. */
@@ -125,7 +125,7 @@ static int check_block(struct shard_tables *t, struct shard_table *st, uint32_t 
     if (t->config.nonfinite == RT_NONFINITE_ALLOW || ps_all_finite_f32(g, n)) {
         return 0;
     }
-    const struct ps_shard_place here = shard_here(&t->config);
+    const struct ps_shard_position here = shard_here(&t->config);
     struct ps_range part = ps_dense_share(st->table, &here);
     uint64_t first = ps_dense_chunk(part, (uint32_t)chunk).begin;
     for (size_t i = 0; i < n; i++) {

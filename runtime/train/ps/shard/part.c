@@ -1,7 +1,7 @@
 /* What dense and sparse tables share: reading floats from frames, and reporting NaN and Inf. */
 #include "runtime/train/ps/shard/part.h"
 
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 #include "runtime/train/rpc/bytes.h"
 
 float *shard_floats(const struct rpc_frame *f, size_t offset) {
@@ -28,7 +28,7 @@ int shard_note_nonfinite(struct shard_tables *t, struct shard_table *st, uint32_
     st->nonfinite++;
     if (!st->warned[trainer]) {
         st->warned[trainer] = true;
-        ps_say_warn("%s: %s; more of it is only counted", e.msg,
+        ps_log_warn("%s: %s; more of it is only counted", e.msg,
             t->config.nonfinite == RT_NONFINITE_SKIP ? "left out" : "refused");
     }
     if (t->config.nonfinite == RT_NONFINITE_SKIP) {

@@ -5,8 +5,8 @@
 
 #include "runtime/train/ps/shard/tables.h"
 
-static inline struct ps_shard_place shard_here(const struct shard_config *c) {
-    return (struct ps_shard_place){c->server, c->servers, c->index, c->shards};
+static inline struct ps_shard_position shard_here(const struct shard_config *c) {
+    return (struct ps_shard_position){c->server, c->servers, c->index, c->shards};
 }
 
 /* dense.c */

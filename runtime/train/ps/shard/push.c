@@ -36,7 +36,7 @@ void shard_rows_init(struct shard_rows *r, const struct rpc_frame *f) {
 
 int shard_rows_owned(const struct shard_tables *t, const struct shard_rows *r, struct co_err *err) {
     const struct shard_config *c = &t->config;
-    const struct ps_shard_place here = shard_here(c);
+    const struct ps_shard_position here = shard_here(c);
     size_t i = 0;
     return ps_sparse_all_live(&here, r->ids, r->n, &i)
                ? 0

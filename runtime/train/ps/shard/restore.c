@@ -284,7 +284,7 @@ static int take_dense(
             "'%s': table '%s': %u values of optimizer '%s' have %u bytes", l->dir, s->saved->name,
             c->items, s->saved->optimizer, c->bytes);
     }
-    const struct ps_shard_place here = shard_here(&l->tables->config);
+    const struct ps_shard_position here = shard_here(&l->tables->config);
     struct ps_range part = ps_dense_share(s->to->table, &here);
     for (uint32_t i = 0; i < s->to->n_blocks; i++) {
         l->values += take_overlap(s, &s->to->blocks[i], ps_dense_chunk(part, i).begin, c, data);

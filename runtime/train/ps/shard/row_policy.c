@@ -31,7 +31,7 @@ static uint32_t now_of(const struct shard_table *st) {
 /* ---- admission ---- */
 
 void shard_rows_admit(struct shard_table *st, struct shard_rows *r) {
-    if (!st->gate) {
+    if (!st->admission) {
         return;
     }
     size_t n = 0;
@@ -39,7 +39,7 @@ void shard_rows_admit(struct shard_table *st, struct shard_rows *r) {
     for (size_t i = 0; i < r->n; i++) {
         const float *seen = r->clicks ? r->clicks + 2UL * r->from[i] : (const float[]){1, 0};
         if (r->slots[i] != TABLE_SLOT_NONE ||
-            table_gate_ask(st->gate, r->ids[i], seen[0], seen[1])) {
+            table_admission_ask(st->admission, r->ids[i], seen[0], seen[1])) {
             r->ids[n] = r->ids[i];
             r->from[n++] = r->from[i];
         }

@@ -7,7 +7,7 @@
 
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/shard/restore.h"
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 
 enum {
     SHARE = 16,       /* during training, a snapshot may use 1 / SHARE of its processor time */

@@ -15,7 +15,7 @@
 #include "runtime/train/ckpt/disk.h"
 #include "runtime/train/ps/fit.h"
 #include "runtime/train/ps/shard/restore.h"
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 
 enum {
     ROOM = 1 << 20, /* the limits for room and batch below */
@@ -248,7 +248,7 @@ static void remove_failed(
 
 static int open_part(struct shard_saver *sv, const char *dir, uint64_t number, uint64_t previous,
     struct co_err *err) {
-    struct ckpt_part_place place = {.number = number,
+    struct ckpt_part_origin place = {.number = number,
         .server = sv->config.server,
         .servers = sv->config.servers,
         .shards = sv->config.shards};
@@ -366,7 +366,7 @@ static bool save_some(struct shard_saver *sv) {
 static void say_skipped(void *arg, const struct co_err *why) {
     const struct shard_saver *sv = arg;
     if (!sv->config.quiet) {
-        ps_say_warn("%s; skipped", co_err_text(why));
+        ps_log_warn("%s; skipped", co_err_text(why));
     }
 }
 

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "runtime/train/ps/shard/kept.h"
-#include "runtime/train/ps/shard/life.h"
+#include "runtime/train/ps/shard/dedup.h"
 #include "runtime/train/ps/shard/restore.h"
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 #include "runtime/train/ps/shard/counters.h"
 #include "runtime/train/ps/shard/lanes.h"
 #include "runtime/train/ps/shard/save.h"
@@ -35,7 +35,7 @@ struct shard {
     struct co_err why;          /* of one request; here since clearing it costs as much as a row */
     atomic_bool ends;           /* a load is to end; read by the thread without the lock below */
     atomic_bool dirty;          /* a request has changed something; read by any thread */
-    struct shard_life *lives;   /* by trainer: which requests were done */
+    struct shard_dedup *lives;  /* by trainer: which requests were done */
     struct shard_kept (*kept)[SHARD_KEPT_N]; /* by trainer: what it left here for its restart */
     struct shard_steps *steps;
     uint64_t answered; /* shard_steps_answered when lanes last tried their early frames */
@@ -126,22 +126,22 @@ static bool has_position(const struct shard *s, const struct rpc_frame_head *h) 
 /* A request that changes something is done once, even if the trainer sends it again. */
 static int do_once(struct shard *s, uint32_t trainer, struct rpc_frame *f, struct rpc_frame **ret,
     struct co_err *err) {
-    struct shard_life *life = &s->lives[trainer];
+    struct shard_dedup *dedup = &s->lives[trainer];
     bool changes = rpc_frame_changes(f->head.kind);
-    int rc = changes ? shard_life_judge(life, &f->head, has_position(s, &f->head),
+    int rc = changes ? shard_dedup_check(dedup, &f->head, has_position(s, &f->head),
                            shard_steps_done(s->steps), err)
-                     : SHARD_VERDICT_DO;
-    if (rc == SHARD_VERDICT_DONE) {
+                     : SHARD_DEDUP_RESULT_DO;
+    if (rc == SHARD_DEDUP_RESULT_DONE) {
         return answer_again(s, trainer, f, ret, err);
     }
-    if (rc == SHARD_VERDICT_DO) {
+    if (rc == SHARD_DEDUP_RESULT_DO) {
         if (changes && !s->dirty) {
             s->dirty = true;
         }
         rc = shard_steps_hold(s->steps, trainer, f, err);
         rc = rc != 0 ? rc : do_request(s, trainer, f, ret, err);
         if (rc < 0 && changes) {
-            shard_life_refused(life, &f->head, err);
+            shard_dedup_refused(dedup, &f->head, err);
         }
     }
     return rc;
@@ -200,7 +200,7 @@ static void do_restore(struct shard *s, const struct item *it) {
     co_err_set(&over, CO_GONE, "the job has gone back to checkpoint %llu, step %llu",
         (unsigned long long)it->number, (unsigned long long)it->step);
     for (uint32_t i = 0; i < s->tables.config.trainers; i++) {
-        s->lives[i] = (struct shard_life){0};
+        s->lives[i] = (struct shard_dedup){0};
     }
     shard_steps_go_back(s->steps, it->step, &over);
     s->dirty = false;
@@ -275,7 +275,7 @@ static void handle_item(struct shard *s, const struct item *it) {
         if (it->incarnation != s->lives[it->trainer].incarnation) {
             shard_steps_restart(s->steps, it->trainer);
         }
-        shard_life_begin(&s->lives[it->trainer], it->incarnation, it->step);
+        shard_dedup_begin(&s->lives[it->trainer], it->incarnation, it->step);
         break;
     case RESTORE:
         do_restore(s, it);

@@ -151,7 +151,7 @@ static void write_values(
     const struct shard_table *st = &s->tables->tables[table];
     const struct shard_dense_block *b = &st->blocks[block];
     size_t planes = st->table->optim.rule->planes, scalars = st->table->optim.rule->scalars;
-    const struct ps_shard_place here = shard_here(c);
+    const struct ps_shard_position here = shard_here(c);
     struct ps_range part = ps_dense_share(st->table, &here);
     struct shard_save_chunk *chunk =
         shard_save_chunk_new(CKPT_PART_DENSE, (n * (1 + planes) + scalars) * sizeof(float));

@@ -22,7 +22,7 @@ int shard_sparse_init(struct shard_tables *t, struct shard_table *st, struct co_
     shape.state = shape.head = 0;
     shape.storage = RT_F32;
     st->sums = st->mode == RT_SYNC ? table_store_new(&shape, c->budget) : NULL;
-    int rc = table_gate_new(&st->table->admit, c->budget, &st->gate, err);
+    int rc = table_admission_new(&st->table->admit, c->budget, &st->admission, err);
     return rc < 0 ? co_err_wrap(err, "table '%s'", st->table->name) : 0;
 }
 
@@ -31,7 +31,7 @@ void shard_sparse_done(struct shard_table *st) {
     table_store_free(st->rows);
     table_store_free(st->sums);
     free(st->row);
-    table_gate_free(st->gate);
+    table_admission_free(st->admission);
 }
 
 /* ---- pull ---- */
@@ -41,7 +41,7 @@ void shard_sparse_done(struct shard_table *st) {
 static void read_row(struct shard_table *st, const void *stored, uint64_t id, unsigned char *ret) {
     enum rt_dtype storage = st->table->storage, wire = st->table->wire;
     const float *values = st->row;
-    if (!stored && st->gate) {
+    if (!stored && st->admission) {
         memset(ret, 0, st->dim * table_storage_size(wire));
         return;
     }

@@ -3,7 +3,7 @@
 
 #include <stdatomic.h>
 
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 
 struct step_member {
     bool waits;                         /* for the answer to a STEP */
@@ -16,7 +16,7 @@ struct step_member {
 
 struct shard_steps {
     struct shard_tables *tables;
-    struct shard_life *lives;
+    struct shard_dedup *lives;
     atomic_uint_least64_t step;  /* the last one that was applied */
     atomic_uint_least64_t *said; /* [n] by trainer */
     uint32_t n, backup;
@@ -24,7 +24,7 @@ struct shard_steps {
     struct step_member *all; /* [n] by trainer */
 };
 
-struct shard_steps *shard_steps_new(struct shard_tables *tables, struct shard_life *lives) {
+struct shard_steps *shard_steps_new(struct shard_tables *tables, struct shard_dedup *lives) {
     struct shard_steps *s = co_xcalloc(1, sizeof(*s));
     s->tables = tables;
     s->n = tables->config.trainers;
@@ -184,7 +184,7 @@ static void apply_step(struct shard_steps *s) {
     (void)!shard_tables_step(s->tables, here, &err[0]);
     atomic_fetch_add(&s->step, 1);
     for (uint32_t i = 0; i < s->n; i++) {
-        shard_life_stepped(&s->lives[i]);
+        shard_dedup_stepped(&s->lives[i]);
         if (s->all[i].waits && s->all[i].head.aux == s->step) {
             answer_step(s, &s->all[i], &err[0]);
         }
@@ -212,7 +212,7 @@ static void come_late(struct shard_steps *s, uint32_t trainer) {
     struct step_member *m = &s->all[trainer];
     if (!m->warned) {
         m->warned = true;
-        ps_say_warn("trainer %u was late for step %llu, its gradients are left out; more of it is "
+        ps_log_warn("trainer %u was late for step %llu, its gradients are left out; more of it is "
                     "only counted",
             trainer, (unsigned long long)m->head.aux);
     }
@@ -235,29 +235,29 @@ static int check_step(
 /* A STEP may come twice: again on a new connection, or from the restarted trainer. */
 static int judge_step(
     struct shard_steps *s, uint32_t trainer, const struct rpc_frame_head *h, struct co_err *err) {
-    struct shard_life *life = &s->lives[trainer];
+    struct shard_dedup *dedup = &s->lives[trainer];
     if (s->tables->config.mode != RT_SYNC) {
         return co_err_set(err, CO_INVALID, "step: this job is not in sync mode");
     }
-    int verdict = shard_life_judge(life, h, shard_steps_replay(s), s->step, err);
-    if (verdict != SHARD_VERDICT_DO) {
-        return verdict;
+    int change = shard_dedup_check(dedup, h, shard_steps_replay(s), s->step, err);
+    if (change != SHARD_DEDUP_RESULT_DO) {
+        return change;
     }
     int rc = check_step(s, trainer, h->aux, err);
     if (rc < 0) {
-        shard_life_refused(life, h, err);
+        shard_dedup_refused(dedup, h, err);
         return rc;
     }
     atomic_store(&s->said[trainer], h->aux);
-    life->step = h->aux == RPC_STEP_NO_MORE ? life->step : h->aux;
-    return SHARD_VERDICT_DO;
+    dedup->step = h->aux == RPC_STEP_NO_MORE ? dedup->step : h->aux;
+    return SHARD_DEDUP_RESULT_DO;
 }
 
 void shard_steps_say(struct shard_steps *s, uint32_t trainer, const struct rpc_frame *f) {
     struct step_member *m = &s->all[trainer];
     struct co_err err = {0};
-    int verdict = judge_step(s, trainer, &f->head, &err);
-    if (verdict < 0) {
+    int change = judge_step(s, trainer, &f->head, &err);
+    if (change < 0) {
         shard_refuse(rpc_frame_stream(f), &f->head, &err);
         return;
     }
@@ -273,7 +273,7 @@ void shard_steps_say(struct shard_steps *s, uint32_t trainer, const struct rpc_f
     } else if (f->head.aux > s->step) {
         m->waits = true;
         try_step(s);
-    } else if (verdict == SHARD_VERDICT_DO && s->backup > 0) {
+    } else if (change == SHARD_DEDUP_RESULT_DO && s->backup > 0) {
         come_late(s, trainer);
     } else {
         answer_step(s, m, &err);

@@ -17,13 +17,13 @@
  * answer, those that are left could skip the step which another shard still needs. */
 #pragma once
 
-#include "runtime/train/ps/shard/life.h"
+#include "runtime/train/ps/shard/dedup.h"
 #include "runtime/train/ps/shard/tables.h"
 
 struct shard_steps;
 
-/* lives: of all trainers (life.h).  Both arguments must outlive the steps. */
-struct shard_steps *shard_steps_new(struct shard_tables *tables, struct shard_life *lives);
+/* lives: of all trainers (dedup.h).  Both arguments must outlive the steps. */
+struct shard_steps *shard_steps_new(struct shard_tables *tables, struct shard_dedup *lives);
 void shard_steps_free(struct shard_steps *s); /* NULL allowed; drops held pushes */
 
 /* How many steps have been applied; the last step for which a trainer has sent STEP.  Any thread.
@@ -31,8 +31,8 @@ void shard_steps_free(struct shard_steps *s); /* NULL allowed; drops held pushes
 uint64_t shard_steps_done(const struct shard_steps *s);
 uint64_t shard_steps_said(const struct shard_steps *s, uint32_t trainer);
 /* Whether a restarted trainer repeats the requests of its current step, and the shard skips those
- * that the former process had made (life.h).  Not with backups: there the held pushes of the former
- * process are dropped. */
+ * that the former process had made (dedup.h).  Not with backups: there the held pushes of the
+ * former process are dropped. */
 bool shard_steps_replay(const struct shard_steps *s);
 
 /* Handles a STEP.  It is answered at once, or when its step is applied. */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/glog.h"
 #include "runtime/train/ps/shard/step.h"
 #include "runtime/train/rpc/wire.h"
 
@@ -39,7 +39,7 @@ struct trainer {
 
 struct shard {
     struct shard_tables tables;
-    struct shard_life lives[TRAINERS];
+    struct shard_dedup lives[TRAINERS];
     struct shard_steps *steps;
 };
 
@@ -51,7 +51,7 @@ struct world {
 };
 
 /* Instead of the one that writes: a line for each late trainer of each world. */
-void ps_say(char level, const char *file, int line, const char *fmt, ...) {
+void ps_log(char level, const char *file, int line, const char *fmt, ...) {
     (void)level;
     (void)file;
     (void)line;
@@ -111,7 +111,7 @@ static void begin_life(struct world *w, uint32_t i, bool first) {
         if (!first) {
             shard_steps_restart(s->steps, i);
         }
-        shard_life_begin(&s->lives[i], t->incarnation, t->step);
+        shard_dedup_begin(&s->lives[i], t->incarnation, t->step);
     }
 }
 

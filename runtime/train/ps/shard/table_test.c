@@ -98,7 +98,7 @@ static void dense_shares_cover_everything_once(void **state) {
             uint64_t at = 0;
             size_t n = 0;
             for (uint32_t place = 0; place < servers * SHARDS; place++) {
-                struct ps_shard_place p = {place / SHARDS, servers, place % SHARDS, SHARDS};
+                struct ps_shard_position p = {place / SHARDS, servers, place % SHARDS, SHARDS};
                 struct ps_range share = ps_dense_share(&t, &p);
                 for (uint32_t c = 0; c < ps_dense_chunks(share.n); c++) {
                     all[n++] = ps_dense_chunk(share, c);
@@ -125,7 +125,7 @@ static void small_dense_tables_spread_over_servers_and_shards(void **state) {
     }
     ps_tables_take_turns(tables, 2 * DENSE);
     for (uint32_t place = 0; place < SERVERS * SHARDS; place++) {
-        struct ps_shard_place p = {place / SHARDS, SERVERS, place % SHARDS, SHARDS};
+        struct ps_shard_position p = {place / SHARDS, SERVERS, place % SHARDS, SHARDS};
         unsigned n = 0;
         for (int i = 1; i < 2 * DENSE; i += 2) {
             n += ps_dense_share(&tables[i], &p).n > 0;

@@ -38,10 +38,10 @@ struct shard_table {
     uint32_t n_blocks;
     /* sparse */
     size_t dim, n_state;
-    float *row;              /* [dim], scratch for one row's values */
-    struct table_gate *gate; /* NULL: every id gets a row */
-    uint32_t hand;           /* the slot that eviction looks at next, as in the clock algorithm */
-    uint64_t evicted;        /* lfu: rows that were evicted so far */
+    float *row;                        /* [dim], scratch for one row's values */
+    struct table_admission *admission; /* NULL: every id gets a row */
+    uint32_t hand;    /* the slot that eviction looks at next, as in the clock algorithm */
+    uint64_t evicted; /* lfu: rows that were evicted so far */
     struct table_store *rows;
     struct table_cold *cold;  /* NULL: all rows are in memory */
     uint64_t shrunk[2];       /* cold: where the last part of a shrink began and ended */

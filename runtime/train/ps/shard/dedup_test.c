@@ -1,0 +1,81 @@
+/* Which requests of a trainer are done, answered only, or refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "common/mem.h"
+#include "runtime/train/ps/shard/dedup.h"
+
+static int judge(struct shard_dedup *l, uint8_t kind, uint64_t number, bool sync, uint64_t done) {
+    const struct rpc_frame_head h = {.kind = kind, .number = number};
+    return shard_dedup_check(l, &h, sync, done, NULL);
+}
+
+static void a_request_is_done_once(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t number;
+        int change;
+    } rows[] = {{7, SHARD_DEDUP_RESULT_DO}, {7, SHARD_DEDUP_RESULT_DONE},
+        {8, SHARD_DEDUP_RESULT_DO}, {7, SHARD_DEDUP_RESULT_DONE}, {10, CO_INVALID}, {0, CO_INVALID},
+        {9, SHARD_DEDUP_RESULT_DO}};
+    struct shard_dedup l = {0};
+    shard_dedup_begin(&l, 100, 0);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        assert_int_equal(
+            rows[i].change, judge(&l, RPC_FRAME_PUSH_SPARSE, rows[i].number, false, 0));
+        shard_dedup_begin(&l, 100, 0); /* another connection of the same life */
+    }
+    shard_dedup_begin(&l, 101, 0);
+    assert_int_equal(SHARD_DEDUP_RESULT_DO, judge(&l, RPC_FRAME_PUSH_SPARSE, 1, false, 0));
+}
+
+static void what_was_refused_is_refused_again(void **state) {
+    (void)state;
+    struct shard_dedup l = {0};
+    struct co_err why = {0}, err = {0};
+    const struct rpc_frame_head h = {.kind = RPC_FRAME_PUSH_SPARSE, .number = 1};
+    co_err_set(&why, CO_NORESOURCE, "no room");
+    shard_dedup_begin(&l, 100, 0);
+    assert_int_equal(SHARD_DEDUP_RESULT_DO, shard_dedup_check(&l, &h, false, 0, &err));
+    shard_dedup_refused(&l, &h, &why);
+    assert_int_equal(CO_NORESOURCE, shard_dedup_check(&l, &h, false, 0, &err));
+    assert_string_equal("no room", err.msg);
+}
+
+/* Three pushes of the step to come are the former life's; the new one makes five. */
+static void a_new_life_makes_its_step_again(void **state) {
+    (void)state;
+    struct shard_dedup l = {0};
+    shard_dedup_begin(&l, 100, 4);
+    for (uint64_t i = 1; i <= 3; i++) {
+        assert_int_equal(SHARD_DEDUP_RESULT_DO, judge(&l, RPC_FRAME_PUSH_DENSE, i, true, 4));
+    }
+    shard_dedup_begin(&l, 101, 4);
+    for (uint64_t i = 1; i <= 5; i++) {
+        assert_int_equal(i <= 3 ? SHARD_DEDUP_RESULT_DONE : SHARD_DEDUP_RESULT_DO,
+            judge(&l, RPC_FRAME_PUSH_DENSE, i, true, 4));
+    }
+    shard_dedup_stepped(&l);
+    l.step = 5;
+    assert_int_equal(SHARD_DEDUP_RESULT_DO, judge(&l, RPC_FRAME_PUSH_DENSE, 6, true, 5));
+    /* Another one begins behind a step that this shard has completed already. */
+    shard_dedup_begin(&l, 102, 4);
+    assert_int_equal(SHARD_DEDUP_RESULT_DONE, judge(&l, RPC_FRAME_PUSH_DENSE, 1, true, 5));
+    /* What is no part of the sums is done whoever asks. */
+    assert_int_equal(SHARD_DEDUP_RESULT_DO, judge(&l, RPC_FRAME_SET_RATE, 2, true, 5));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_is_done_once),
+        cmocka_unit_test(what_was_refused_is_refused_again),
+        cmocka_unit_test(a_new_life_makes_its_step_again),
+    };
+    return cmocka_run_group_tests_name("life", tests, NULL, NULL);
+}
