@@ -96,7 +96,7 @@ static void check(const struct row *row, size_t step) {
     co_http_answer_done(&a);
 }
 
-static void test_answers(void **state) {
+static void answers(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         for (size_t step = 0; step < 8; step++) {
@@ -105,7 +105,7 @@ static void test_answers(void **state) {
     }
 }
 
-static void test_headers_have_a_bound(void **state) {
+static void headers_have_a_bound(void **state) {
     (void)state;
     struct co_http_answer a;
     CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20);
@@ -128,7 +128,7 @@ static void test_headers_have_a_bound(void **state) {
 }
 
 /* By any case of its name, cut to fit; those whose names only begin so are others. */
-static void test_a_wanted_header(void **state) {
+static void a_wanted_header(void **state) {
     (void)state;
     static const struct {
         const char *line, *wanted;
@@ -159,7 +159,7 @@ static void test_a_wanted_header(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_headers_have_a_bound), cmocka_unit_test(test_a_wanted_header)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(answers),
+        cmocka_unit_test(headers_have_a_bound), cmocka_unit_test(a_wanted_header)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,7 @@ static int parse(const char *line, size_t len, struct parsed *p) {
     return parse_as("auto", NULL, line, len, NULL, p);
 }
 
-static void test_a_whole_line(void **state) {
+static void a_whole_line(void **state) {
     static const char line[] = "1" NUMBERS NAMES;
     static const double dense[] = {1.0 / 20, 5.0 / 603, 3.0 / 100, 4.0 / 50, 5.0 / 64000, 6.0 / 500,
         7.0 / 100, 8.0 / 50, 9.0 / 500, 1.0, 1.1, 1.2, 13.0 / 50};
@@ -65,7 +65,7 @@ static void test_a_whole_line(void **state) {
 }
 
 /* The hash is part of the format of saved models: computed apart from this code. */
-static void test_ids_are_fixed(void **state) {
+static void ids_are_fixed(void **state) {
     static const struct {
         unsigned column;
         const char *value;
@@ -87,7 +87,7 @@ static void test_ids_are_fixed(void **state) {
     }
 }
 
-static void test_empty_features(void **state) {
+static void empty_features(void **state) {
     static const char line[] = "0" NO_NUMBERS NO_NAMES;
     struct parsed p;
 
@@ -101,7 +101,7 @@ static void test_empty_features(void **state) {
     assert_int_not_equal(p.ids[0], p.ids[1]);
 }
 
-static void test_numbers_in_other_forms(void **state) {
+static void numbers_in_other_forms(void **state) {
     static const struct {
         const char *text;
         double x; /* of column 3, normalised */
@@ -120,7 +120,7 @@ static void test_numbers_in_other_forms(void **state) {
     }
 }
 
-static void test_malformed_lines_say_why(void **state) {
+static void malformed_lines_say_why(void **state) {
     static const struct {
         const char *line;
         const char *reason;
@@ -157,7 +157,7 @@ static void test_malformed_lines_say_why(void **state) {
     }
 }
 
-static void test_blanks_change_nothing(void **state) {
+static void blanks_change_nothing(void **state) {
     static const char *const lines[] = {"1" NUMBERS NAMES, "1" NUMBERS NAMES "\r",
         "1" NUMBERS NAMES "  \r", " 1 \t 1 \t2 \t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13" NAMES " ",
         "1.0" NUMBERS NAMES};
@@ -174,7 +174,7 @@ static void test_blanks_change_nothing(void **state) {
 }
 
 /* Criteo's test.txt: the same features, and no label. */
-static void test_a_line_without_label(void **state) {
+static void a_line_without_label(void **state) {
     static const char *const lines[] = {"1" NUMBERS NAMES, (NUMBERS NAMES) + 1, NUMBERS NAMES};
     struct parsed a, b;
 
@@ -188,7 +188,7 @@ static void test_a_line_without_label(void **state) {
     }
 }
 
-static void test_a_nul_inside_a_number_is_malformed(void **state) {
+static void a_nul_inside_a_number_is_malformed(void **state) {
     static const char line[] = "1\t1\0002\t\t\t\t\t\t\t\t\t\t\t\t" NO_NAMES;
     struct parsed p;
 
@@ -196,7 +196,7 @@ static void test_a_nul_inside_a_number_is_malformed(void **state) {
     assert_int_equal(parse(line, sizeof(line) - 1, &p), -1);
 }
 
-static void test_ids_spread_evenly(void **state) {
+static void ids_spread_evenly(void **state) {
     enum { BINS = 101, VALUES = 50500 };
     unsigned bins[BINS] = {0};
 
@@ -214,7 +214,7 @@ static void test_ids_spread_evenly(void **state) {
     }
 }
 
-static void test_generated_lines_parse_repeat_and_are_not_random(void **state) {
+static void generated_lines_parse_repeat_and_are_not_random(void **state) {
     char line[CTR_GEN_LINE_MAX], again[CTR_GEN_LINE_MAX];
     size_t positives = 0, right = 0;
     struct ctr_gen g, other;
@@ -241,7 +241,7 @@ static void test_generated_lines_parse_repeat_and_are_not_random(void **state) {
     assert_true(right > 3120);
 }
 
-static void test_both_formats_give_the_same_sample(void **state) {
+static void both_formats_give_the_same_sample(void **state) {
     struct ctr_gen g;
 
     (void)state;
@@ -257,7 +257,7 @@ static void test_both_formats_give_the_same_sample(void **state) {
     }
 }
 
-static void test_lines_of_slots(void **state) {
+static void lines_of_slots(void **state) {
     static const struct {
         const char *line;
         const char *reason; /* NULL: it is taken */
@@ -299,7 +299,7 @@ static void test_lines_of_slots(void **state) {
     }
 }
 
-static void test_slots_with_several_values(void **state) {
+static void slots_with_several_values(void **state) {
     static const char line[] = "click:1 2:17 3:5 2:99 2:18446744073709551615";
     struct ctr_values more = {.n = 0};
     struct parsed p;
@@ -326,7 +326,7 @@ static struct ctr_csv *csv_of(const struct ctr_columns *columns, const char *hea
 }
 
 /* Criteo's columns by name: the same sample, whatever their order. */
-static void test_csv_with_criteos_names(void **state) {
+static void csv_with_criteos_names(void **state) {
     static const char line[] = "1" NUMBERS NAMES;
     static const struct ctr_columns names = {"", "", ""};
     char header[512], row[512];
@@ -352,7 +352,7 @@ static void test_csv_with_criteos_names(void **state) {
     ctr_csv_free(csv);
 }
 
-static void test_csv_with_names_of_ones_own(void **state) {
+static void csv_with_names_of_ones_own(void **state) {
     static const struct {
         const char *line, *reason;
     } rows[] = {
@@ -389,7 +389,7 @@ static void test_csv_with_names_of_ones_own(void **state) {
     ctr_csv_free(csv);
 }
 
-static void test_headers_that_do_not_fit(void **state) {
+static void headers_that_do_not_fit(void **state) {
     static const struct {
         struct ctr_columns columns;
         const char *header, *error;
@@ -426,7 +426,7 @@ static void test_headers_that_do_not_fit(void **state) {
 }
 
 /* The README's table is that of the code. */
-static void test_the_documented_formats(void **state) {
+static void the_documented_formats(void **state) {
     CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20), table = CO_BUF(1 << 16);
     struct co_err err = {0};
 
@@ -449,23 +449,23 @@ static void test_the_documented_formats(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_both_formats_give_the_same_sample),
-        cmocka_unit_test(test_lines_of_slots),
-        cmocka_unit_test(test_a_whole_line),
-        cmocka_unit_test(test_ids_are_fixed),
-        cmocka_unit_test(test_empty_features),
-        cmocka_unit_test(test_numbers_in_other_forms),
-        cmocka_unit_test(test_malformed_lines_say_why),
-        cmocka_unit_test(test_blanks_change_nothing),
-        cmocka_unit_test(test_a_line_without_label),
-        cmocka_unit_test(test_slots_with_several_values),
-        cmocka_unit_test(test_csv_with_criteos_names),
-        cmocka_unit_test(test_csv_with_names_of_ones_own),
-        cmocka_unit_test(test_headers_that_do_not_fit),
-        cmocka_unit_test(test_the_documented_formats),
-        cmocka_unit_test(test_a_nul_inside_a_number_is_malformed),
-        cmocka_unit_test(test_ids_spread_evenly),
-        cmocka_unit_test(test_generated_lines_parse_repeat_and_are_not_random),
+        cmocka_unit_test(both_formats_give_the_same_sample),
+        cmocka_unit_test(lines_of_slots),
+        cmocka_unit_test(a_whole_line),
+        cmocka_unit_test(ids_are_fixed),
+        cmocka_unit_test(empty_features),
+        cmocka_unit_test(numbers_in_other_forms),
+        cmocka_unit_test(malformed_lines_say_why),
+        cmocka_unit_test(blanks_change_nothing),
+        cmocka_unit_test(a_line_without_label),
+        cmocka_unit_test(slots_with_several_values),
+        cmocka_unit_test(csv_with_criteos_names),
+        cmocka_unit_test(csv_with_names_of_ones_own),
+        cmocka_unit_test(headers_that_do_not_fit),
+        cmocka_unit_test(the_documented_formats),
+        cmocka_unit_test(a_nul_inside_a_number_is_malformed),
+        cmocka_unit_test(ids_spread_evenly),
+        cmocka_unit_test(generated_lines_parse_repeat_and_are_not_random),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

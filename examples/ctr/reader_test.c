@@ -129,7 +129,7 @@ static void each_line_once(const struct fixture *f, size_t n_lines) {
 
 /* Files and workers in every proportion: each line goes to exactly one worker, and everybody has
  * some when there are enough lines. */
-static void test_shares_cover_the_data_once(void **state) {
+static void shares_cover_the_data_once(void **state) {
     static const struct {
         unsigned files, workers, lines;
     } rows[] = {{1, 1, 20}, {1, 3, 20}, {2, 3, 21}, {3, 3, 30}, {5, 2, 50}, {5, 3, 40}, {1, 4, 4}};
@@ -154,7 +154,7 @@ static void test_shares_cover_the_data_once(void **state) {
 }
 
 /* 5 files on 2 workers: 3 and 2, contiguous. */
-static void test_files_are_shared_contiguously(void **state) {
+static void files_are_shared_contiguously(void **state) {
     struct fixture *f = *state;
 
     for (unsigned i = 0; i < 5; i++) {
@@ -173,7 +173,7 @@ static void test_files_are_shared_contiguously(void **state) {
     each_line_once(f, 50);
 }
 
-static void test_generated_shares_are_the_same_data(void **state) {
+static void generated_shares_are_the_same_data(void **state) {
     struct fixture *f = *state;
     CO_CLEANUP(ctr_batch_done) struct ctr_batch b = {0};
     struct co_err err = {0};
@@ -195,7 +195,7 @@ static void test_generated_shares_are_the_same_data(void **state) {
     each_line_once(f, 40);
 }
 
-static void test_malformed_lines_are_counted_and_named(void **state) {
+static void malformed_lines_are_counted_and_named(void **state) {
     static const char data[] = "no\tdata\n";
     struct fixture *f = *state;
     CO_CLEANUP(ctr_reader_freep) struct ctr_reader *r = NULL;
@@ -230,7 +230,7 @@ static void test_malformed_lines_are_counted_and_named(void **state) {
 }
 
 /* Lines around the limit and around the size of the buffer do not disturb their neighbours. */
-static void test_overlong_lines_are_skipped(void **state) {
+static void overlong_lines_are_skipped(void **state) {
     static const size_t lengths[] = {
         RT_LINE_MAX, RT_LINE_MAX + 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20};
     struct fixture *f = *state;
@@ -259,7 +259,7 @@ static void test_overlong_lines_are_skipped(void **state) {
     }
 }
 
-static void test_what_is_not_there_is_named(void **state) {
+static void what_is_not_there_is_named(void **state) {
     struct fixture *f = *state;
     CO_AUTOFREE char *missing = co_xasprintf("%s/nothing", f->dir.path);
     CO_CLEANUP(ctr_reader_freep) struct ctr_reader *r = NULL;
@@ -284,7 +284,7 @@ static void test_what_is_not_there_is_named(void **state) {
 }
 
 /* To predict, each line has its place: a sample, without label, too, or a mark. */
-static void test_each_line_has_a_place_to_predict(void **state) {
+static void each_line_has_a_place_to_predict(void **state) {
     static const struct {
         const char *line;
         bool bad, labelled;
@@ -320,7 +320,7 @@ static void test_each_line_has_a_place_to_predict(void **state) {
 #define NO_TABS ":1: 1 columns, expected 40 with tabs between: label, 13 numbers, 26 categories"
 #define SAY_CSV "; CSV needs --format=csv"
 
-static void test_data_without_a_usable_line_is_known_before(void **state) {
+static void data_without_a_usable_line_is_known_before(void **state) {
     static const char *const rows[][4] = {
         {"", "it is empty, or has only blank lines", ""},
         {"\n\n", "2 skipped, first: ", ":1: a blank line"},
@@ -352,7 +352,7 @@ static void test_data_without_a_usable_line_is_known_before(void **state) {
 
 /* Workers that share a file's lines all know its header, and only one has it among its lines; blank
  * lines may be above it, and newlines in quotes. */
-static void test_the_lines_of_a_file_with_a_header_are_shared(void **state) {
+static void the_lines_of_a_file_with_a_header_are_shared(void **state) {
     static const char *const files[] = {
         "\n \t\ny,a\n1,1\n1,2\n1,3\n", "a,\"no\nte\",y\n4,\"b\n\"\"c\",1\n5,,1\n"};
     const struct ctr_columns columns = {"y", "a", ""};
@@ -390,7 +390,7 @@ static void test_the_lines_of_a_file_with_a_header_are_shared(void **state) {
 }
 
 /* A folder that nobody can look into is not taken for one that is not there. */
-static void test_folders_that_cannot_be_read_are_named(void **state) {
+static void folders_that_cannot_be_read_are_named(void **state) {
     struct fixture *f = *state;
     static const char *const names[] = {"train", "test"};
     const struct ctr_net net = {.config = ctr_config_criteo};
@@ -424,20 +424,18 @@ static void test_folders_that_cannot_be_read_are_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_shares_cover_the_data_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_files_are_shared_contiguously, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_generated_shares_are_the_same_data, setup, teardown),
+        cmocka_unit_test_setup_teardown(shares_cover_the_data_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(files_are_shared_contiguously, setup, teardown),
+        cmocka_unit_test_setup_teardown(generated_shares_are_the_same_data, setup, teardown),
+        cmocka_unit_test_setup_teardown(malformed_lines_are_counted_and_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(overlong_lines_are_skipped, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_not_there_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_line_has_a_place_to_predict, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            test_malformed_lines_are_counted_and_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_overlong_lines_are_skipped, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_what_is_not_there_is_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_each_line_has_a_place_to_predict, setup, teardown),
+            data_without_a_usable_line_is_known_before, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            test_data_without_a_usable_line_is_known_before, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            test_the_lines_of_a_file_with_a_header_are_shared, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            test_folders_that_cannot_be_read_are_named, setup, teardown),
+            the_lines_of_a_file_with_a_header_are_shared, setup, teardown),
+        cmocka_unit_test_setup_teardown(folders_that_cannot_be_read_are_named, setup, teardown),
     };
 
     co_log_setup(CO_LOG_ERROR, CO_LOG_LOGFMT);

@@ -9,27 +9,27 @@
 
 static struct ctr_net small; /* with the goldens' sizes */
 
-static void test_forward_and_gradients_equal_the_goldens(void **state) {
+static void forward_and_gradients_equal_the_goldens(void **state) {
     (void)state;
     tk_forward_and_gradients(&small, GOLDEN);
 }
 
-static void test_gradients_are_slopes(void **state) {
+static void gradients_are_slopes(void **state) {
     (void)state;
     tk_numeric_gradients(&small, GOLDEN);
 }
 
-static void test_slots_with_several_values(void **state) {
+static void slots_with_several_values(void **state) {
     (void)state;
     tk_several_values(&small, GOLDEN);
 }
 
-static void test_ten_steps_equal_the_goldens(void **state) {
+static void ten_steps_equal_the_goldens(void **state) {
     (void)state;
     tk_ten_steps(&small, GOLDEN, "sgd:lr=0.1", 2e-6);
 }
 
-static void test_one_pass_learns_what_was_planted(void **state) {
+static void one_pass_learns_what_was_planted(void **state) {
     const struct ctr_options options = {.net = &cd_net,
         .train = "",
         .test = "",
@@ -64,11 +64,11 @@ static void test_one_pass_learns_what_was_planted(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward_and_gradients_equal_the_goldens),
-        cmocka_unit_test(test_gradients_are_slopes),
-        cmocka_unit_test(test_slots_with_several_values),
-        cmocka_unit_test(test_ten_steps_equal_the_goldens),
-        cmocka_unit_test(test_one_pass_learns_what_was_planted),
+        cmocka_unit_test(forward_and_gradients_equal_the_goldens),
+        cmocka_unit_test(gradients_are_slopes),
+        cmocka_unit_test(slots_with_several_values),
+        cmocka_unit_test(ten_steps_equal_the_goldens),
+        cmocka_unit_test(one_pass_learns_what_was_planted),
     };
 
     co_log_setup(CO_LOG_ERROR, CO_LOG_LOGFMT);

@@ -19,7 +19,7 @@ static struct da_text text(const char *s) {
     return (struct da_text){s, strlen(s)};
 }
 
-static void test_whole_numbers_of_64_bits(void **state) {
+static void whole_numbers_of_64_bits(void **state) {
     static const struct {
         const char *text;
         bool is;
@@ -38,7 +38,7 @@ static void test_whole_numbers_of_64_bits(void **state) {
     }
 }
 
-static void test_numbers_and_labels(void **state) {
+static void numbers_and_labels(void **state) {
     static const struct {
         const char *text;
         bool number;
@@ -67,7 +67,7 @@ static void test_numbers_and_labels(void **state) {
     }
 }
 
-static void test_what_stands_for_nothing(void **state) {
+static void what_stands_for_nothing(void **state) {
     static const char *const yes[] = {"", "NA", "n/a", "nan", "NaN", "null", "NULL", "None", "\\N",
         "?"},
                              *const no[] = {"0", "N", "nul", "-", "NAN1", "\\"};
@@ -81,7 +81,7 @@ static void test_what_stands_for_nothing(void **state) {
     }
 }
 
-static void test_words(void **state) {
+static void words(void **state) {
     struct da_text rest = text(" \t a\tbc  d\r"), word = da_word_next(&rest);
 
     (void)state;
@@ -90,7 +90,7 @@ static void test_words(void **state) {
     assert_int_equal(da_word_next(&rest).len, 0);
 }
 
-static void test_a_tally_names_the_first_and_counts_kinds(void **state) {
+static void a_tally_names_the_first_and_counts_kinds(void **state) {
     struct da_tally t = {.n = 0};
     char said[DA_SUMMARY_MAX];
     struct co_err err = {0};
@@ -109,7 +109,7 @@ static void test_a_tally_names_the_first_and_counts_kinds(void **state) {
 }
 
 /* A folder that is there or can be made; nothing is left behind. */
-static void test_where_a_result_can_be_written(void **state) {
+static void where_a_result_can_be_written(void **state) {
     static const struct {
         const char *below;
         const char *error; /* NULL: it can */
@@ -144,7 +144,7 @@ static void test_where_a_result_can_be_written(void **state) {
 }
 
 /* --local: nobody else takes part, and how to train stays as it was said. */
-static void test_a_job_is_forgotten(void **state) {
+static void a_job_is_forgotten(void **state) {
     static const struct {
         const char *name;
         bool stays;
@@ -168,13 +168,13 @@ static void test_a_job_is_forgotten(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_numbers_of_64_bits),
-        cmocka_unit_test(test_numbers_and_labels),
-        cmocka_unit_test(test_what_stands_for_nothing),
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_a_tally_names_the_first_and_counts_kinds),
-        cmocka_unit_test(test_where_a_result_can_be_written),
-        cmocka_unit_test(test_a_job_is_forgotten),
+        cmocka_unit_test(whole_numbers_of_64_bits),
+        cmocka_unit_test(numbers_and_labels),
+        cmocka_unit_test(what_stands_for_nothing),
+        cmocka_unit_test(words),
+        cmocka_unit_test(a_tally_names_the_first_and_counts_kinds),
+        cmocka_unit_test(where_a_result_can_be_written),
+        cmocka_unit_test(a_job_is_forgotten),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,7 @@
 #include "examples/nn/embed.h"
 #include "examples/nn/rng.h"
 
-static void test_distinct_keeps_first_occurrence_order(void **state) {
+static void distinct_keeps_first_occurrence_order(void **state) {
     const uint64_t ids[] = {7, 0, 7, UINT64_MAX, 0, 7, 3}, unique[] = {7, 0, UINT64_MAX, 3};
     const uint32_t index[] = {0, 1, 0, 2, 1, 0, 3};
     CO_CLEANUP(nn_distinct_freep) struct nn_distinct *d = NULL;
@@ -28,7 +28,7 @@ static void test_distinct_keeps_first_occurrence_order(void **state) {
     assert_int_equal(nn_distinct_find(d, 0, ids, got, places), 0);
 }
 
-static void test_distinct_on_random_batches(void **state) {
+static void distinct_on_random_batches(void **state) {
     enum { K = 500 };
     CO_CLEANUP(nn_distinct_freep) struct nn_distinct *d = NULL;
     uint64_t ids[K], unique[K];
@@ -57,7 +57,7 @@ static void test_distinct_on_random_batches(void **state) {
     }
 }
 
-static void test_an_absurd_batch_is_refused(void **state) {
+static void an_absurd_batch_is_refused(void **state) {
     struct nn_distinct *d = NULL;
 
     (void)state;
@@ -66,7 +66,7 @@ static void test_an_absurd_batch_is_refused(void **state) {
 }
 
 /* Two samples of three slots, rows of two floats, one further float a line. */
-static void test_gather_and_scatter(void **state) {
+static void gather_and_scatter(void **state) {
     const struct nn_embed m = {.batch = 2, .slots = 3, .width = 2, .stride = 7};
     const uint32_t index[] = {0, 1, 0, 2, 1, 1};
     const float rows[] = {1, 2, 3, 4, 5, 6};
@@ -87,10 +87,10 @@ static void test_gather_and_scatter(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_distinct_keeps_first_occurrence_order),
-        cmocka_unit_test(test_distinct_on_random_batches),
-        cmocka_unit_test(test_an_absurd_batch_is_refused),
-        cmocka_unit_test(test_gather_and_scatter),
+        cmocka_unit_test(distinct_keeps_first_occurrence_order),
+        cmocka_unit_test(distinct_on_random_batches),
+        cmocka_unit_test(an_absurd_batch_is_refused),
+        cmocka_unit_test(gather_and_scatter),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,7 +53,7 @@ static void product_check(struct nn_engine *e, const struct nn_product *p) {
     }
 }
 
-static void test_products_in_every_form(void **state) {
+static void products_in_every_form(void **state) {
     static const size_t sides[] = {1, 3, 10, 16, 17, SIDE_MAX};
     CO_CLEANUP(nn_engine_freep) struct nn_engine *e = engine_make();
 
@@ -71,7 +71,7 @@ static void test_products_in_every_form(void **state) {
     product_check(e, &(struct nn_product){.m = 4, .n = 5, .k = 6, .relu = true});
 }
 
-static void test_primitives_are_kept_and_bounded(void **state) {
+static void primitives_are_kept_and_bounded(void **state) {
     CO_CLEANUP(nn_engine_freep) struct nn_engine *e = engine_make();
 
     (void)state;
@@ -89,7 +89,7 @@ static void test_primitives_are_kept_and_bounded(void **state) {
     assert_int_equal(nn_engine_made(e), 3 + 2 * SIDE_MAX);
 }
 
-static void test_an_impossible_product_is_an_error(void **state) {
+static void an_impossible_product_is_an_error(void **state) {
     CO_CLEANUP(nn_engine_freep) struct nn_engine *e = engine_make();
     const struct nn_product p = {.m = (size_t)1 << 63, .n = 1, .k = 1};
     struct co_err err = {0};
@@ -103,9 +103,9 @@ static void test_an_impossible_product_is_an_error(void **state) {
 
 static int products(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products_in_every_form),
-        cmocka_unit_test(test_primitives_are_kept_and_bounded),
-        cmocka_unit_test(test_an_impossible_product_is_an_error),
+        cmocka_unit_test(products_in_every_form),
+        cmocka_unit_test(primitives_are_kept_and_bounded),
+        cmocka_unit_test(an_impossible_product_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,7 +56,7 @@ static void gradient_check(struct net *t, float *values, const float *grads, siz
     }
 }
 
-static void test_linear_gradients(void **state) {
+static void linear_gradients(void **state) {
     CO_CLEANUP(nn_engine_freep) struct nn_engine *e = engine_make();
     const struct nn_linear l = {.batch = B, .in = I, .out = O};
     struct net t;
@@ -75,7 +75,7 @@ static void test_linear_gradients(void **state) {
     gradient_check(&t, t.x, t.dx, B * I);
 }
 
-static void test_linear_values(void **state) {
+static void linear_values(void **state) {
     CO_CLEANUP(nn_engine_freep) struct nn_engine *e = engine_make();
     struct nn_linear l = {.batch = 2, .in = 2, .out = 3};
     const float x[] = {1, 2, 3, 4}, w[] = {1, 0, -1, 0, 1, -2}, b[] = {10, 20, 1};
@@ -92,7 +92,7 @@ static void test_linear_values(void **state) {
     }
 }
 
-static void test_relu_lets_gradients_through_where_it_was_open(void **state) {
+static void relu_lets_gradients_through_where_it_was_open(void **state) {
     const float y[] = {0, 0.5F, 3}, expected[] = {0, 6, 7};
     float dy[] = {5, 6, 7};
 
@@ -101,7 +101,7 @@ static void test_relu_lets_gradients_through_where_it_was_open(void **state) {
     assert_memory_equal(dy, expected, sizeof(dy));
 }
 
-static void test_sigmoid_does_not_overflow(void **state) {
+static void sigmoid_does_not_overflow(void **state) {
     const float z[] = {-1000, -1, 0, 1, 1000};
     const double expected[] = {0, 0.2689414213699951, 0.5, 0.7310585786300049, 1};
     float p[5];
@@ -113,7 +113,7 @@ static void test_sigmoid_does_not_overflow(void **state) {
     }
 }
 
-static void test_log_loss_and_its_gradient(void **state) {
+static void log_loss_and_its_gradient(void **state) {
     const float z[] = {-3.0F, -0.2F, 0.0F, 1.5F, 40.0F, -40.0F}, y[] = {0, 1, 1, 0, 0, 0};
     float p[6], dz[6];
     double want = 0.0;
@@ -138,11 +138,11 @@ static void test_log_loss_and_its_gradient(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_linear_gradients),
-        cmocka_unit_test(test_linear_values),
-        cmocka_unit_test(test_relu_lets_gradients_through_where_it_was_open),
-        cmocka_unit_test(test_sigmoid_does_not_overflow),
-        cmocka_unit_test(test_log_loss_and_its_gradient),
+        cmocka_unit_test(linear_gradients),
+        cmocka_unit_test(linear_values),
+        cmocka_unit_test(relu_lets_gradients_through_where_it_was_open),
+        cmocka_unit_test(sigmoid_does_not_overflow),
+        cmocka_unit_test(log_loss_and_its_gradient),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,7 +56,7 @@ static void buckets_check(const struct nn_metrics *m, const json_t *rows, const 
     assert_int_equal(used, json_array_size(rows));
 }
 
-static void test_areas_and_buckets_of_the_goldens(void **state) {
+static void areas_and_buckets_of_the_goldens(void **state) {
     CO_AUTOJSON json_t *root = goldens_load();
     static struct nn_metrics m;
     size_t at;
@@ -77,7 +77,7 @@ static void test_areas_and_buckets_of_the_goldens(void **state) {
     }
 }
 
-static void test_merged_parts_equal_the_whole(void **state) {
+static void merged_parts_equal_the_whole(void **state) {
     CO_AUTOJSON json_t *root = goldens_load();
     static struct nn_metrics whole, parts, one;
     size_t at;
@@ -99,7 +99,7 @@ static void test_merged_parts_equal_the_whole(void **state) {
     assert_true(fabs(nn_metrics_rmse(&whole) - nn_metrics_rmse(&parts)) < 1e-12);
 }
 
-static void test_means_by_hand(void **state) {
+static void means_by_hand(void **state) {
     const float score[] = {0.9F, 0.2F, 0.5F, 0.4F, NAN}, label[] = {1, 0, 0, 1, 1};
     static struct nn_metrics m;
 
@@ -116,7 +116,7 @@ static void test_means_by_hand(void **state) {
     assert_true(fabs(nn_metrics_loss(&m) - 0.4841) < 1e-3);
 }
 
-static void test_scores_beyond_the_range_count_in_the_outermost_buckets(void **state) {
+static void scores_beyond_the_range_count_in_the_outermost_buckets(void **state) {
     const float score[] = {-5.0F, 7.0F, INFINITY}, label[] = {0, 1, 1};
     static struct nn_metrics m;
 
@@ -129,10 +129,10 @@ static void test_scores_beyond_the_range_count_in_the_outermost_buckets(void **s
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_areas_and_buckets_of_the_goldens),
-        cmocka_unit_test(test_merged_parts_equal_the_whole),
-        cmocka_unit_test(test_means_by_hand),
-        cmocka_unit_test(test_scores_beyond_the_range_count_in_the_outermost_buckets),
+        cmocka_unit_test(areas_and_buckets_of_the_goldens),
+        cmocka_unit_test(merged_parts_equal_the_whole),
+        cmocka_unit_test(means_by_hand),
+        cmocka_unit_test(scores_beyond_the_range_count_in_the_outermost_buckets),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,7 @@
 
 #include "examples/nn/rng.h"
 
-static void test_streams_are_reproducible_and_differ(void **state) {
+static void streams_are_reproducible_and_differ(void **state) {
     struct nn_rng a, b, other_stream, other_seed;
 
     (void)state;
@@ -28,7 +28,7 @@ static void test_streams_are_reproducible_and_differ(void **state) {
 }
 
 /* xoshiro256** from the state {1, 2, 3, 4}: the values its authors' program prints. */
-static void test_known_numbers(void **state) {
+static void known_numbers(void **state) {
     static const uint64_t expected[] = {11520U, 0U, 1509978240U, 1215971899390074240U};
     struct nn_rng r = {{1, 2, 3, 4}};
 
@@ -57,7 +57,7 @@ static struct moments measure(size_t n, const float *x) {
     return m;
 }
 
-static void test_distributions(void **state) {
+static void distributions(void **state) {
     enum { N = 40000 };
     static float x[N];
     struct nn_rng r;
@@ -78,7 +78,7 @@ static void test_distributions(void **state) {
     assert_true(m.low >= -1.0 && m.low < -0.98 && m.high <= 1.0 && m.high > 0.98);
 }
 
-static void test_below_is_even(void **state) {
+static void below_is_even(void **state) {
     size_t seen[7] = {0};
     struct nn_rng r;
 
@@ -94,10 +94,10 @@ static void test_below_is_even(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_streams_are_reproducible_and_differ),
-        cmocka_unit_test(test_known_numbers),
-        cmocka_unit_test(test_distributions),
-        cmocka_unit_test(test_below_is_even),
+        cmocka_unit_test(streams_are_reproducible_and_differ),
+        cmocka_unit_test(known_numbers),
+        cmocka_unit_test(distributions),
+        cmocka_unit_test(below_is_even),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,7 @@ static struct da_text text(const char *line) {
     return (struct da_text){line, strlen(line)};
 }
 
-static void test_a_library_is_read(void **state) {
+static void a_library_is_read(void **state) {
     struct tk_dir dir;
     CO_CLEANUP(rc_library_done) struct rc_library l = {0};
     CO_CLEANUP(rc_batch_done) struct rc_batch b = {0};
@@ -69,7 +69,7 @@ static void test_a_library_is_read(void **state) {
     tk_dir_remove(&dir);
 }
 
-static void test_what_is_no_such_file_is_refused(void **state) {
+static void what_is_no_such_file_is_refused(void **state) {
     static const char *const rows[][3] = {
         {"1::F::1::10\n", "", "users.dat:1: expected UserID::Gender::Age::Occupation::Zip-code"},
         {"1::F::2::10::0\n", "", ":1: expected M or F, and an age of 1, 18"},
@@ -98,7 +98,7 @@ static void test_what_is_no_such_file_is_refused(void **state) {
     tk_dir_remove(&dir);
 }
 
-static void test_ratings_of_nobody_are_refused(void **state) {
+static void ratings_of_nobody_are_refused(void **state) {
     static const char *const rows[][2] = {
         {"1::1::4", "f:7: expected UserID::MovieID::Rating::Timestamp"},
         {"1::1::6::0", "a rating up to 5"},
@@ -122,7 +122,7 @@ static void test_ratings_of_nobody_are_refused(void **state) {
 }
 
 /* All ratings are in one of the files, about a tenth in the test's. */
-static void test_ratings_are_split(void **state) {
+static void ratings_are_split(void **state) {
     struct tk_dir dir;
     struct co_err err = {0};
     size_t lines[4] = {0};
@@ -150,7 +150,7 @@ static void test_ratings_are_split(void **state) {
 }
 
 /* A blank line is no rating; without any, nothing is written. */
-static void test_blank_lines_are_no_ratings(void **state) {
+static void blank_lines_are_no_ratings(void **state) {
     struct tk_dir dir;
     struct co_err err = {0};
 
@@ -175,11 +175,11 @@ static void test_blank_lines_are_no_ratings(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_library_is_read),
-        cmocka_unit_test(test_what_is_no_such_file_is_refused),
-        cmocka_unit_test(test_ratings_of_nobody_are_refused),
-        cmocka_unit_test(test_ratings_are_split),
-        cmocka_unit_test(test_blank_lines_are_no_ratings),
+        cmocka_unit_test(a_library_is_read),
+        cmocka_unit_test(what_is_no_such_file_is_refused),
+        cmocka_unit_test(ratings_of_nobody_are_refused),
+        cmocka_unit_test(ratings_are_split),
+        cmocka_unit_test(blank_lines_are_no_ratings),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

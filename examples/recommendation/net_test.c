@@ -179,7 +179,7 @@ static double pass(struct fixture *f) {
     return loss;
 }
 
-static void test_forward_and_gradients_equal_the_goldens(void **state) {
+static void forward_and_gradients_equal_the_goldens(void **state) {
     struct fixture f;
 
     (void)state;
@@ -200,7 +200,7 @@ static void test_forward_and_gradients_equal_the_goldens(void **state) {
     fixture_close(&f);
 }
 
-static void test_ten_steps_equal_the_goldens(void **state) {
+static void ten_steps_equal_the_goldens(void **state) {
     struct fixture f;
 
     (void)state;
@@ -234,8 +234,8 @@ static void test_ten_steps_equal_the_goldens(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward_and_gradients_equal_the_goldens),
-        cmocka_unit_test(test_ten_steps_equal_the_goldens),
+        cmocka_unit_test(forward_and_gradients_equal_the_goldens),
+        cmocka_unit_test(ten_steps_equal_the_goldens),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,7 @@ static void check(const struct rn_span *s, size_t n, size_t total) {
     assert_true(total >= rn_arena_bound(s, n));
 }
 
-static void test_values_that_live_together_have_their_own_places(void **state) {
+static void values_that_live_together_have_their_own_places(void **state) {
     struct rn_span s[SPANS];
     struct nn_rng r;
 
@@ -44,7 +44,7 @@ static void test_values_that_live_together_have_their_own_places(void **state) {
 }
 
 /* Forward 0..3, backward 4..7, as in a network: what only backward needs takes no more room. */
-static void test_a_place_is_used_again(void **state) {
+static void a_place_is_used_again(void **state) {
     struct rn_span s[] = {
         {.bytes = 1024, .first = 0, .last = 1},
         {.bytes = 1024, .first = 1, .last = 2},
@@ -59,16 +59,16 @@ static void test_a_place_is_used_again(void **state) {
     assert_int_equal(rn_arena_bound(s, 4), 2048);
 }
 
-static void test_nothing_needs_nothing(void **state) {
+static void nothing_needs_nothing(void **state) {
     (void)state;
     assert_int_equal(rn_arena_plan(NULL, 0), 0);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values_that_live_together_have_their_own_places),
-        cmocka_unit_test(test_a_place_is_used_again),
-        cmocka_unit_test(test_nothing_needs_nothing),
+        cmocka_unit_test(values_that_live_together_have_their_own_places),
+        cmocka_unit_test(a_place_is_used_again),
+        cmocka_unit_test(nothing_needs_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

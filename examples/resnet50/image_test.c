@@ -37,7 +37,7 @@ static struct rn_image picture(uint32_t width, uint32_t height) {
     return image;
 }
 
-static void test_a_picture_is_resized_as_by_opencv(void **state) {
+static void a_picture_is_resized_as_by_opencv(void **state) {
     CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20);
     json_t *root = NULL;
 
@@ -64,7 +64,7 @@ static void test_a_picture_is_resized_as_by_opencv(void **state) {
 }
 
 /* 64 -> 64 before cutting 56 out: no resizing, so that places can be seen. */
-static void test_training_cuts_and_mirrors(void **state) {
+static void training_cuts_and_mirrors(void **state) {
     struct rn_image image = picture(64, 64);
     const uint32_t size = 56;
     CO_AUTOFREE float *got = co_xcalloc((size_t)3 * size * size, sizeof(*got));
@@ -95,7 +95,7 @@ static void test_training_cuts_and_mirrors(void **state) {
     rn_image_done(&image);
 }
 
-static void test_odd_shapes_have_an_answer(void **state) {
+static void odd_shapes_have_an_answer(void **state) {
     static const struct {
         uint32_t width, height;
     } rows[] = {{1, 1}, {1, 300}, {300, 1}, {3, 2}, {999, 7}};
@@ -114,7 +114,7 @@ static void test_odd_shapes_have_an_answer(void **state) {
     }
 }
 
-static void test_a_jpeg_comes_back(void **state) {
+static void a_jpeg_comes_back(void **state) {
     const struct rn_gen g = {.seed = 1, .classes = 3, .edge = 40, .images = 8};
     struct rn_image image = rn_gen_image(&g, 0), back = {0};
     CO_AUTOFREE unsigned char *data = NULL;
@@ -139,7 +139,7 @@ static void test_a_jpeg_comes_back(void **state) {
 }
 
 /* Torn before its last rows (here three of 16 pixels) it is an error. */
-static void test_a_torn_jpeg_is_an_error(void **state) {
+static void a_torn_jpeg_is_an_error(void **state) {
     const struct rn_gen g = {.seed = 1, .classes = 3, .edge = 40, .images = 8};
     struct rn_image image = rn_gen_image(&g, 0), back = {0};
     CO_AUTOFREE unsigned char *data = NULL;
@@ -161,7 +161,7 @@ static void test_a_torn_jpeg_is_an_error(void **state) {
 
 /* Without its end marker it is the same picture, without a few bytes more the same but for the last
  * rows; with bytes behind it, too. */
-static void test_a_jpeg_without_its_end_is_a_picture(void **state) {
+static void a_jpeg_without_its_end_is_a_picture(void **state) {
     enum { ROWS = 16 };
     const struct rn_gen g = {.seed = 1, .classes = 3, .edge = 40, .images = 8};
     struct rn_image image = rn_gen_image(&g, 0), whole = {0};
@@ -192,7 +192,7 @@ static void test_a_jpeg_without_its_end_is_a_picture(void **state) {
 }
 
 /* In four inks: the left half red, the right half a dark blue, at half of the light. */
-static void test_a_picture_for_print_is_read(void **state) {
+static void a_picture_for_print_is_read(void **state) {
     static const char *const files[] = {"cmyk", "ycck", "cmyk-plain"};
 
     (void)state;
@@ -221,13 +221,13 @@ static void test_a_picture_for_print_is_read(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_picture_is_resized_as_by_opencv),
-        cmocka_unit_test(test_training_cuts_and_mirrors),
-        cmocka_unit_test(test_odd_shapes_have_an_answer),
-        cmocka_unit_test(test_a_jpeg_comes_back),
-        cmocka_unit_test(test_a_torn_jpeg_is_an_error),
-        cmocka_unit_test(test_a_jpeg_without_its_end_is_a_picture),
-        cmocka_unit_test(test_a_picture_for_print_is_read),
+        cmocka_unit_test(a_picture_is_resized_as_by_opencv),
+        cmocka_unit_test(training_cuts_and_mirrors),
+        cmocka_unit_test(odd_shapes_have_an_answer),
+        cmocka_unit_test(a_jpeg_comes_back),
+        cmocka_unit_test(a_torn_jpeg_is_an_error),
+        cmocka_unit_test(a_jpeg_without_its_end_is_a_picture),
+        cmocka_unit_test(a_picture_for_print_is_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,12 +170,12 @@ static void formulas_check(enum co_isa isa) {
     rn_team_set(1);
 }
 
-static void test_plain_values_and_gradients_are_those_of_the_formulas(void **state) {
+static void plain_values_and_gradients_are_those_of_the_formulas(void **state) {
     (void)state;
     formulas_check(CO_ISA_PLAIN);
 }
 
-static void test_avx2_values_and_gradients_are_those_of_the_formulas(void **state) {
+static void avx2_values_and_gradients_are_those_of_the_formulas(void **state) {
     (void)state;
     formulas_check(CO_ISA_AVX2);
 }
@@ -281,7 +281,7 @@ static void loops_compare(const struct rn_lane_kernels *x, const struct rn_lane_
     free(b);
 }
 
-static void test_avx2_loops_agree_with_the_plain_ones(void **state) {
+static void avx2_loops_agree_with_the_plain_ones(void **state) {
     (void)state;
     if (!co_test_isa(CO_ISA_AVX2)) {
         skip();
@@ -309,7 +309,7 @@ static int twice(void *arg, double *values, size_t n, struct co_err *err) {
     return 0;
 }
 
-static void test_two_equal_ranks_are_as_one(void **state) {
+static void two_equal_ranks_are_as_one(void **state) {
     struct values *alone = values_new(), *shared = values_new();
     struct rn_norm a = norm_of(alone, 16, true, false, false);
     struct rn_norm b = norm_of(shared, 16, true, false, false);
@@ -336,10 +336,10 @@ static void test_two_equal_ranks_are_as_one(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain_values_and_gradients_are_those_of_the_formulas),
-        cmocka_unit_test(test_avx2_values_and_gradients_are_those_of_the_formulas),
-        cmocka_unit_test(test_avx2_loops_agree_with_the_plain_ones),
-        cmocka_unit_test(test_two_equal_ranks_are_as_one),
+        cmocka_unit_test(plain_values_and_gradients_are_those_of_the_formulas),
+        cmocka_unit_test(avx2_values_and_gradients_are_those_of_the_formulas),
+        cmocka_unit_test(avx2_loops_agree_with_the_plain_ones),
+        cmocka_unit_test(two_equal_ranks_are_as_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,7 +61,7 @@ static void file_put(const struct fixture *f, const char *name, const char *text
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-static void test_parts_are_those_of_paddle(void **state) {
+static void parts_are_those_of_paddle(void **state) {
     struct fixture *f = *state;
     static const struct {
         const char *part, *first;
@@ -87,7 +87,7 @@ static void test_parts_are_those_of_paddle(void **state) {
     }
 }
 
-static void test_a_list_may_be_text(void **state) {
+static void a_list_may_be_text(void **state) {
     struct fixture *f = *state;
     CO_AUTOFREE char *labels = co_xasprintf("%s/imagelabels.mat", f->dir.path);
 
@@ -101,7 +101,7 @@ static void test_a_list_may_be_text(void **state) {
     rn_flowers_close(flowers);
 }
 
-static void test_a_wrong_list_names_its_line(void **state) {
+static void a_wrong_list_names_its_line(void **state) {
     struct fixture *f = *state;
     CO_AUTOFREE char *labels = co_xasprintf("%s/imagelabels.mat", f->dir.path);
     static const struct {
@@ -125,7 +125,7 @@ static void test_a_wrong_list_names_its_line(void **state) {
     }
 }
 
-static void test_more_classes_than_expected_are_refused(void **state) {
+static void more_classes_than_expected_are_refused(void **state) {
     struct fixture *f = *state;
     struct rn_flowers *flowers = NULL;
     struct co_err err = {0};
@@ -178,7 +178,7 @@ static struct run run_make(struct rn_loader *l, size_t n, size_t first, uint32_t
     return r;
 }
 
-static void test_threads_do_not_show_in_what_comes_out(void **state) {
+static void threads_do_not_show_in_what_comes_out(void **state) {
     struct fixture *f = *state;
     struct rn_flowers *flowers = flowers_open(f->dir.path, "train");
     struct rn_loader *one = loader_new(flowers, 1, true), *four = loader_new(flowers, 4, true);
@@ -204,7 +204,7 @@ static void test_threads_do_not_show_in_what_comes_out(void **state) {
     rn_flowers_close(flowers);
 }
 
-static void test_a_bad_image_is_replaced_and_counted(void **state) {
+static void a_bad_image_is_replaced_and_counted(void **state) {
     struct fixture *f = *state;
     struct rn_flowers *flowers = flowers_open(f->dir.path, "train");
     struct rn_loader *l = loader_new(flowers, 2, false);
@@ -226,7 +226,7 @@ static void test_a_bad_image_is_replaced_and_counted(void **state) {
     rn_flowers_close(flowers);
 }
 
-static void test_a_bad_image_fails_where_it_should(void **state) {
+static void a_bad_image_fails_where_it_should(void **state) {
     struct fixture *f = *state;
     struct rn_flowers *flowers = flowers_open(f->dir.path, "train");
     struct rn_loader *l = loader_new(flowers, 2, true);
@@ -244,7 +244,7 @@ static void test_a_bad_image_fails_where_it_should(void **state) {
     rn_flowers_close(flowers);
 }
 
-static void test_it_ends_in_the_middle_of_an_epoch(void **state) {
+static void it_ends_in_the_middle_of_an_epoch(void **state) {
     struct fixture *f = *state;
     struct rn_flowers *flowers = flowers_open(f->dir.path, "train");
     struct rn_loader *l = loader_new(flowers, 3, true);
@@ -258,14 +258,14 @@ static void test_it_ends_in_the_middle_of_an_epoch(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_parts_are_those_of_paddle),
-        TEST(test_a_list_may_be_text),
-        TEST(test_a_wrong_list_names_its_line),
-        TEST(test_more_classes_than_expected_are_refused),
-        TEST(test_threads_do_not_show_in_what_comes_out),
-        TEST(test_a_bad_image_is_replaced_and_counted),
-        TEST(test_a_bad_image_fails_where_it_should),
-        TEST(test_it_ends_in_the_middle_of_an_epoch),
+        TEST(parts_are_those_of_paddle),
+        TEST(a_list_may_be_text),
+        TEST(a_wrong_list_names_its_line),
+        TEST(more_classes_than_expected_are_refused),
+        TEST(threads_do_not_show_in_what_comes_out),
+        TEST(a_bad_image_is_replaced_and_counted),
+        TEST(a_bad_image_fails_where_it_should),
+        TEST(it_ends_in_the_middle_of_an_epoch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,7 @@ static double loss_of(const float *logits, const uint32_t *labels, double smooth
     return l.loss / BATCH;
 }
 
-static void test_the_gradient_is_that_of_the_loss(void **state) {
+static void the_gradient_is_that_of_the_loss(void **state) {
     const uint32_t labels[BATCH] = {0, 6, 3};
     float logits[BATCH * CLASSES], gradient[BATCH * CLASSES];
     struct nn_rng r;
@@ -44,7 +44,7 @@ static void test_the_gradient_is_that_of_the_loss(void **state) {
     }
 }
 
-static void test_large_logits_do_not_overflow(void **state) {
+static void large_logits_do_not_overflow(void **state) {
     const uint32_t labels[1] = {1};
     const float logits[] = {1000.0F, -1000.0F};
     float gradient[2];
@@ -56,7 +56,7 @@ static void test_large_logits_do_not_overflow(void **state) {
     assert_true(fabsf(gradient[0] - 1.0F) < 1e-6F && fabsf(gradient[1] + 1.0F) < 1e-6F);
 }
 
-static void test_the_five_largest_are_counted(void **state) {
+static void the_five_largest_are_counted(void **state) {
     const float logits[CLASSES] = {7, 6, 5, 5, 4, 3, 2};
     static const struct {
         uint32_t label;
@@ -76,9 +76,9 @@ static void test_the_five_largest_are_counted(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_gradient_is_that_of_the_loss),
-        cmocka_unit_test(test_large_logits_do_not_overflow),
-        cmocka_unit_test(test_the_five_largest_are_counted),
+        cmocka_unit_test(the_gradient_is_that_of_the_loss),
+        cmocka_unit_test(large_logits_do_not_overflow),
+        cmocka_unit_test(the_five_largest_are_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,7 @@
 
 #define DATA "examples/resnet50/testdata/"
 
-static void test_files_of_others_are_read(void **state) {
+static void files_of_others_are_read(void **state) {
     static const struct {
         const char *file, *name;
         size_t n;
@@ -45,7 +45,7 @@ static void test_files_of_others_are_read(void **state) {
     }
 }
 
-static void test_what_is_written_is_read(void **state) {
+static void what_is_written_is_read(void **state) {
     const uint32_t a[] = {1, 2, 3}, b[] = {65535};
     const struct rn_mat_array arrays[] = {{"trnid", a, 3}, {"a_longer_name", b, 1}, {"none", a, 0}};
     char path[] = "/tmp/rn_mat_test.XXXXXX";
@@ -88,13 +88,13 @@ static void damage(const char *file, const char *name) {
     }
 }
 
-static void test_damaged_files_are_refused(void **state) {
+static void damaged_files_are_refused(void **state) {
     (void)state;
     damage(DATA "compressed.mat", "labels");
     damage(DATA "plain.mat", "tstid");
 }
 
-static void test_an_array_that_is_not_there_is_named(void **state) {
+static void an_array_that_is_not_there_is_named(void **state) {
     CO_AUTOFREE uint32_t *values = NULL;
     struct co_err err = {0};
     size_t n;
@@ -106,10 +106,10 @@ static void test_an_array_that_is_not_there_is_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files_of_others_are_read),
-        cmocka_unit_test(test_what_is_written_is_read),
-        cmocka_unit_test(test_damaged_files_are_refused),
-        cmocka_unit_test(test_an_array_that_is_not_there_is_named),
+        cmocka_unit_test(files_of_others_are_read),
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(damaged_files_are_refused),
+        cmocka_unit_test(an_array_that_is_not_there_is_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

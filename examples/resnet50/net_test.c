@@ -22,7 +22,7 @@ static struct rn_net *net_new(struct rn_net_config c) {
     return net;
 }
 
-static void test_sizes_are_those_of_the_published_networks(void **state) {
+static void sizes_are_those_of_the_published_networks(void **state) {
     static const struct {
         int depth, n_params, ops;
         size_t parameters;
@@ -45,7 +45,7 @@ static void test_sizes_are_those_of_the_published_networks(void **state) {
     }
 }
 
-static void test_the_last_stage_sees_seven_by_seven(void **state) {
+static void the_last_stage_sees_seven_by_seven(void **state) {
     struct rn_net *net = net_new((struct rn_net_config){50, 2, 224, 102, 64});
     const struct rn_tensor *last = &net->tensors[net->n_ops - 2];
 
@@ -58,7 +58,7 @@ static void test_the_last_stage_sees_seven_by_seven(void **state) {
     free(net);
 }
 
-static void test_no_tensor_has_three_readers(void **state) {
+static void no_tensor_has_three_readers(void **state) {
     struct rn_net *net = net_new((struct rn_net_config){152, 2, 224, 102, 64});
 
     (void)state;
@@ -74,7 +74,7 @@ static void test_no_tensor_has_three_readers(void **state) {
     free(net);
 }
 
-static void test_what_does_not_fit_is_named(void **state) {
+static void what_does_not_fit_is_named(void **state) {
     static const struct {
         struct rn_net_config config;
         const char *says;
@@ -97,7 +97,7 @@ static void test_what_does_not_fit_is_named(void **state) {
     free(net);
 }
 
-static void test_initial_values_have_the_deviation_they_should(void **state) {
+static void initial_values_have_the_deviation_they_should(void **state) {
     struct rn_net *net = net_new((struct rn_net_config){18, 2, 64, 102, 64});
     float *values = co_xcalloc(net->parameters, sizeof(*values));
 
@@ -126,11 +126,11 @@ static void test_initial_values_have_the_deviation_they_should(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes_are_those_of_the_published_networks),
-        cmocka_unit_test(test_the_last_stage_sees_seven_by_seven),
-        cmocka_unit_test(test_no_tensor_has_three_readers),
-        cmocka_unit_test(test_what_does_not_fit_is_named),
-        cmocka_unit_test(test_initial_values_have_the_deviation_they_should),
+        cmocka_unit_test(sizes_are_those_of_the_published_networks),
+        cmocka_unit_test(the_last_stage_sees_seven_by_seven),
+        cmocka_unit_test(no_tensor_has_three_readers),
+        cmocka_unit_test(what_does_not_fit_is_named),
+        cmocka_unit_test(initial_values_have_the_deviation_they_should),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -218,14 +218,14 @@ static void golden_check(size_t first, size_t steps) {
     json_decref(root);
 }
 
-static void test_ten_steps_agree_with_paddle(void **state) {
+static void ten_steps_agree_with_paddle(void **state) {
     (void)state;
     golden_check(0, TEN);
 }
 
 /* Of ResNet18, both passes and an update: what instruction sets differ in.  Ten steps of both
  * networks would take ten seconds with the oldest. */
-static void test_two_steps_agree_with_paddle(void **state) {
+static void two_steps_agree_with_paddle(void **state) {
     (void)state;
     golden_check(1, 2);
 }
@@ -286,7 +286,7 @@ static void differences_check(int depth) {
     rn_plan_free(p);
 }
 
-static void test_gradients_are_those_of_the_loss(void **state) {
+static void gradients_are_those_of_the_loss(void **state) {
     (void)state;
     differences_check(10);
     differences_check(14);
@@ -295,7 +295,7 @@ static void test_gradients_are_those_of_the_loss(void **state) {
 /* ---- speed ----------------------------------------------------------------------------------- */
 
 /* oneDNN's reference is a hundred times slower than any other primitive. */
-static void test_no_pass_is_the_reference(void **state) {
+static void no_pass_is_the_reference(void **state) {
     static const struct rn_net_config rows[] = {
         {.depth = 10, .batch = 8, .image = 32, .classes = 4, .width = 16},
         {.depth = 14, .batch = 4, .image = 64, .classes = 10, .width = 16},
@@ -334,7 +334,7 @@ static int ready_note(void *arg, int param, struct co_err *err) {
     return 0;
 }
 
-static void test_parameters_are_ready_from_the_last_to_the_first(void **state) {
+static void parameters_are_ready_from_the_last_to_the_first(void **state) {
     struct rn_plan *p = plan_new(&small, RN_F32);
     int expected = rn_plan_net(p)->n_params;
     uint32_t labels[4];
@@ -347,7 +347,7 @@ static void test_parameters_are_ready_from_the_last_to_the_first(void **state) {
     rn_plan_free(p);
 }
 
-static void test_parameters_come_back_in_their_order(void **state) {
+static void parameters_come_back_in_their_order(void **state) {
     struct rn_plan *p = plan_new(&small, RN_F32);
     const struct rn_net *net = rn_plan_net(p);
     CO_AUTOFREE float *want = co_xcalloc(net->parameters, sizeof(*want));
@@ -362,7 +362,7 @@ static void test_parameters_come_back_in_their_order(void **state) {
     rn_plan_free(p);
 }
 
-static void test_threads_change_nothing_but_the_order_of_sums(void **state) {
+static void threads_change_nothing_but_the_order_of_sums(void **state) {
     double losses[2];
 
     (void)state;
@@ -380,7 +380,7 @@ static void test_threads_change_nothing_but_the_order_of_sums(void **state) {
 }
 
 /* bf16 has eight bits: two or three digits of the loss. */
-static void test_bf16_is_near(void **state) {
+static void bf16_is_near(void **state) {
     uint32_t labels[4];
     struct co_err err = {0};
 
@@ -399,7 +399,7 @@ static void test_bf16_is_near(void **state) {
     rn_plan_free(half);
 }
 
-static void test_values_share_memory(void **state) {
+static void values_share_memory(void **state) {
     const struct rn_net_config c = {
         .depth = 50, .batch = 2, .image = 64, .classes = 102, .width = 64};
     struct rn_plan *p = NULL;
@@ -412,7 +412,7 @@ static void test_values_share_memory(void **state) {
 }
 
 /* With running values that are the batch's own, evaluation gives what training gave. */
-static void test_evaluation_uses_running_values(void **state) {
+static void evaluation_uses_running_values(void **state) {
     struct rn_plan *p = plan_new(&small, RN_F32);
     uint32_t labels[4];
     double trained = 0.0;
@@ -431,15 +431,15 @@ static void test_evaluation_uses_running_values(void **state) {
 
 static int each_instruction_set(void) {
     const struct CMUnitTest speed[] = {
-        cmocka_unit_test(test_no_pass_is_the_reference),
+        cmocka_unit_test(no_pass_is_the_reference),
     };
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_steps_agree_with_paddle),
-        cmocka_unit_test(test_gradients_are_those_of_the_loss),
-        cmocka_unit_test(test_parameters_come_back_in_their_order),
-        cmocka_unit_test(test_threads_change_nothing_but_the_order_of_sums),
-        cmocka_unit_test(test_bf16_is_near),
-        cmocka_unit_test(test_evaluation_uses_running_values),
+        cmocka_unit_test(two_steps_agree_with_paddle),
+        cmocka_unit_test(gradients_are_those_of_the_loss),
+        cmocka_unit_test(parameters_come_back_in_their_order),
+        cmocka_unit_test(threads_change_nothing_but_the_order_of_sums),
+        cmocka_unit_test(bf16_is_near),
+        cmocka_unit_test(evaluation_uses_running_values),
     };
 
     rn_team_set(1);
@@ -449,14 +449,14 @@ static int each_instruction_set(void) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ten_steps_agree_with_paddle),
-        cmocka_unit_test(test_gradients_are_those_of_the_loss),
-        cmocka_unit_test(test_parameters_are_ready_from_the_last_to_the_first),
-        cmocka_unit_test(test_parameters_come_back_in_their_order),
-        cmocka_unit_test(test_threads_change_nothing_but_the_order_of_sums),
-        cmocka_unit_test(test_bf16_is_near),
-        cmocka_unit_test(test_values_share_memory),
-        cmocka_unit_test(test_evaluation_uses_running_values),
+        cmocka_unit_test(ten_steps_agree_with_paddle),
+        cmocka_unit_test(gradients_are_those_of_the_loss),
+        cmocka_unit_test(parameters_are_ready_from_the_last_to_the_first),
+        cmocka_unit_test(parameters_come_back_in_their_order),
+        cmocka_unit_test(threads_change_nothing_but_the_order_of_sums),
+        cmocka_unit_test(bf16_is_near),
+        cmocka_unit_test(values_share_memory),
+        cmocka_unit_test(evaluation_uses_running_values),
     };
 
     int failed = nn_isa_tests(each_instruction_set);

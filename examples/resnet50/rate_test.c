@@ -47,7 +47,7 @@ static int make(const char *schedule, const char *boundaries, int64_t warmup, in
     return rn_rate_init(&o, STEPS, ret, err);
 }
 
-static void test_rates_by_steps(void **state) {
+static void rates_by_steps(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct rn_rate r = {0};
@@ -64,7 +64,7 @@ static void test_rates_by_steps(void **state) {
     }
 }
 
-static void test_a_cosine_ends_with_the_training(void **state) {
+static void a_cosine_ends_with_the_training(void **state) {
     struct rn_rate r = {0};
 
     (void)state;
@@ -77,7 +77,7 @@ static void test_a_cosine_ends_with_the_training(void **state) {
     rn_rate_done(&r);
 }
 
-static void test_boundaries_are_checked(void **state) {
+static void boundaries_are_checked(void **state) {
     static const char *const bad[] = {"", "0", "3,3", "6,3", "3,", ",3", "3;6", "x", "-1", "1.5"};
 
     (void)state;
@@ -92,7 +92,7 @@ static void test_boundaries_are_checked(void **state) {
     }
 }
 
-static void test_no_other_schedule(void **state) {
+static void no_other_schedule(void **state) {
     struct rn_rate r = {0};
     struct co_err err = {0};
 
@@ -103,10 +103,10 @@ static void test_no_other_schedule(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rates_by_steps),
-        cmocka_unit_test(test_a_cosine_ends_with_the_training),
-        cmocka_unit_test(test_boundaries_are_checked),
-        cmocka_unit_test(test_no_other_schedule),
+        cmocka_unit_test(rates_by_steps),
+        cmocka_unit_test(a_cosine_ends_with_the_training),
+        cmocka_unit_test(boundaries_are_checked),
+        cmocka_unit_test(no_other_schedule),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,7 +32,7 @@ static void row_check(const json_t *group, const json_t *row) {
     }
 }
 
-static void test_shares_are_paddles(void **state) {
+static void shares_are_paddles(void **state) {
     CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20);
     json_t *root = NULL;
 
@@ -55,7 +55,7 @@ static void test_shares_are_paddles(void **state) {
 }
 
 /* What one rank sees in a step, two see together. */
-static void test_ranks_share_the_batches_of_one(void **state) {
+static void ranks_share_the_batches_of_one(void **state) {
     enum { SAMPLES = 64, BATCH = 8 };
     const struct rn_sampler one = {.samples = SAMPLES, .batch = 2 * BATCH, .ranks = 1};
     uint32_t all[SAMPLES], part[SAMPLES / 2];
@@ -74,8 +74,8 @@ static void test_ranks_share_the_batches_of_one(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares_are_paddles),
-        cmocka_unit_test(test_ranks_share_the_batches_of_one),
+        cmocka_unit_test(shares_are_paddles),
+        cmocka_unit_test(ranks_share_the_batches_of_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

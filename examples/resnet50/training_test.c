@@ -96,11 +96,11 @@ static void learns(struct fixture *f) {
     assert_true(l.top1 >= 14);
 }
 
-static void test_it_learns_what_was_planted(void **state) {
+static void it_learns_what_was_planted(void **state) {
     learns(*state);
 }
 
-static void test_it_learns_in_bf16(void **state) {
+static void it_learns_in_bf16(void **state) {
     struct fixture *f = *state;
 
     if (rn_plan_supported(RN_BF16, NULL) == CO_UNSUPPORTED) {
@@ -139,7 +139,7 @@ static void interrupted(struct fixture *f, int64_t first, double *ret_whole, dou
     f->options.checkpoint = "";
 }
 
-static void test_going_on_gives_the_same_bits(void **state) {
+static void going_on_gives_the_same_bits(void **state) {
     struct fixture *f = *state;
     double whole, parts;
 
@@ -148,7 +148,7 @@ static void test_going_on_gives_the_same_bits(void **state) {
     assert_memory_equal(&whole, &parts, sizeof(whole));
 }
 
-static void test_a_torn_checkpoint_is_passed_over(void **state) {
+static void a_torn_checkpoint_is_passed_over(void **state) {
     struct fixture *f = *state;
     CO_AUTOFREE char *dir = co_xasprintf("%s/checkpoints", f->dir.path);
     static const char *const files[] = {"parameters.*", "MANIFEST"};
@@ -166,7 +166,7 @@ static void test_a_torn_checkpoint_is_passed_over(void **state) {
     }
 }
 
-static void test_another_network_is_refused(void **state) {
+static void another_network_is_refused(void **state) {
     struct fixture *f = *state;
     CO_AUTOFREE char *dir = co_xasprintf("%s/checkpoints", f->dir.path);
     struct rt_job *job = NULL;
@@ -271,7 +271,7 @@ static void train_ranks(const struct rn_options *o, int ranks, double ret[RANKS_
 }
 
 /* Weights of one would be summed with other weights of the other. */
-static void test_ranks_on_different_processors_are_refused(void **state) {
+static void ranks_on_different_processors_are_refused(void **state) {
     struct fixture *f = *state;
     static const char *const limits[] = {"SSE41", "AVX2"};
     struct rank_end ends[RANKS_MAX];
@@ -345,7 +345,7 @@ static double distance(const float *a, const float *b, size_t n) {
 /* Ten steps: the mean loss of the epoch, over both, is that of one rank with twice the batch, and
  * so are all parameters and velocities.  What differs is the order of sums, which ten steps of
  * batch normalisation magnify. */
-static void test_two_ranks_with_sync_bn_are_one_with_both_batches(void **state) {
+static void two_ranks_with_sync_bn_are_one_with_both_batches(void **state) {
     struct fixture *f = *state;
     CO_AUTOFREE char *two = co_xasprintf("%s/two", f->dir.path);
     CO_AUTOFREE char *one = co_xasprintf("%s/one", f->dir.path);
@@ -391,7 +391,7 @@ static void begin_with_two(struct fixture *f, const char *dir, double ret[RANKS_
 
 /* Seven steps of two ranks are 112 samples: what is left of the epoch, and the next one, in steps
  * of one rank and of three. */
-static void test_another_number_of_ranks_goes_on(void **state) {
+static void another_number_of_ranks_goes_on(void **state) {
     struct fixture *f = *state;
     static const struct {
         int ranks;
@@ -414,7 +414,7 @@ static void test_another_number_of_ranks_goes_on(void **state) {
 
 /* One rank with twice the batch goes on as two would have: the rate falls after the first epoch,
  * and batches are the same. */
-static void test_one_rank_goes_on_where_two_would_have(void **state) {
+static void one_rank_goes_on_where_two_would_have(void **state) {
     struct fixture *f = *state;
     CO_AUTOFREE char *two = co_xasprintf("%s/two", f->dir.path);
     CO_AUTOFREE char *both = co_xasprintf("%s/both", f->dir.path);
@@ -441,7 +441,7 @@ static void test_one_rank_goes_on_where_two_would_have(void **state) {
 
 /* The rate belongs to the place in the epochs: after a change of ranks it falls where it would by
  * hand, not after as many steps. */
-static void test_the_rate_falls_with_the_epoch(void **state) {
+static void the_rate_falls_with_the_epoch(void **state) {
     struct fixture *f = *state;
     CO_AUTOFREE char *falls = co_xasprintf("%s/falls", f->dir.path);
     CO_AUTOFREE char *hand = co_xasprintf("%s/hand", f->dir.path);
@@ -466,7 +466,7 @@ static void test_the_rate_falls_with_the_epoch(void **state) {
 }
 
 /* A training may go on with fewer images than it began with. */
-static void test_an_epoch_that_has_become_shorter_ends(void **state) {
+static void an_epoch_that_has_become_shorter_ends(void **state) {
     struct fixture *f = *state;
     CO_AUTOFREE char *dir = co_xasprintf("%s/checkpoints", f->dir.path);
 
@@ -493,21 +493,21 @@ enum { FORKS_AGAIN = 1 };
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest first[] = {
-        TEST(test_ranks_on_different_processors_are_refused),
-        TEST(test_two_ranks_with_sync_bn_are_one_with_both_batches),
+        TEST(ranks_on_different_processors_are_refused),
+        TEST(two_ranks_with_sync_bn_are_one_with_both_batches),
     };
     const struct CMUnitTest again[] = {
-        TEST(test_another_number_of_ranks_goes_on),
-        TEST(test_one_rank_goes_on_where_two_would_have),
-        TEST(test_the_rate_falls_with_the_epoch),
+        TEST(another_number_of_ranks_goes_on),
+        TEST(one_rank_goes_on_where_two_would_have),
+        TEST(the_rate_falls_with_the_epoch),
     };
     const struct CMUnitTest alone[] = {
-        TEST(test_it_learns_what_was_planted),
-        TEST(test_it_learns_in_bf16),
-        TEST(test_going_on_gives_the_same_bits),
-        TEST(test_a_torn_checkpoint_is_passed_over),
-        TEST(test_another_network_is_refused),
-        TEST(test_an_epoch_that_has_become_shorter_ends),
+        TEST(it_learns_what_was_planted),
+        TEST(it_learns_in_bf16),
+        TEST(going_on_gives_the_same_bits),
+        TEST(a_torn_checkpoint_is_passed_over),
+        TEST(another_network_is_refused),
+        TEST(an_epoch_that_has_become_shorter_ends),
     };
     int failed = cmocka_run_group_tests(first, NULL, NULL);
 

@@ -8,33 +8,33 @@
 
 static struct ctr_net small; /* wd_net, with the goldens' sizes */
 
-static void test_forward_and_gradients_equal_the_goldens(void **state) {
+static void forward_and_gradients_equal_the_goldens(void **state) {
     (void)state;
     tk_forward_and_gradients(&small, DATA "wide_and_deep.json");
 }
 
-static void test_gradients_are_slopes(void **state) {
+static void gradients_are_slopes(void **state) {
     (void)state;
     tk_numeric_gradients(&small, DATA "wide_and_deep.json");
 }
 
-static void test_slots_with_several_values(void **state) {
+static void slots_with_several_values(void **state) {
     (void)state;
     tk_several_values(&small, DATA "wide_and_deep.json");
 }
 
-static void test_ten_sgd_steps_equal_the_goldens(void **state) {
+static void ten_sgd_steps_equal_the_goldens(void **state) {
     (void)state;
     tk_ten_steps(&small, DATA "wide_and_deep.json", "sgd:lr=0.1", 2e-6);
 }
 
-static void test_ten_adam_steps_equal_the_goldens(void **state) {
+static void ten_adam_steps_equal_the_goldens(void **state) {
     (void)state;
     tk_ten_steps(&small, DATA "wide_and_deep_adam.json",
         "adam:lr=0.001,beta1=0.9,beta2=0.999,epsilon=1e-8", 1e-5);
 }
 
-static void test_the_real_size_has_430815_dense_parameters(void **state) {
+static void the_real_size_has_430815_dense_parameters(void **state) {
     struct ctr_layout l;
 
     (void)state;
@@ -47,7 +47,7 @@ static void test_the_real_size_has_430815_dense_parameters(void **state) {
     assert_null(ctr_layout_find(&l, "fc4_w"));
 }
 
-static void test_initial_values(void **state) {
+static void initial_values(void **state) {
     CO_AUTOFREE float *params = co_xcalloc(430815, sizeof(float));
     CO_AUTOFREE float *again = co_xcalloc(430815, sizeof(float));
     struct ctr_layout l;
@@ -75,7 +75,7 @@ static void test_initial_values(void **state) {
 }
 
 /* A sample's prediction must not depend on what else is in its batch, nor on the batch's size. */
-static void test_batches_do_not_mix_samples(void **state) {
+static void batches_do_not_mix_samples(void **state) {
     struct tk_model f;
     struct co_err err = {0};
     float together[B];
@@ -99,7 +99,7 @@ static void test_batches_do_not_mix_samples(void **state) {
     tk_close(&f);
 }
 
-static void test_impossible_sizes_are_refused(void **state) {
+static void impossible_sizes_are_refused(void **state) {
     static const struct {
         size_t embed, hidden, n_hidden, batch;
         const char *error;
@@ -130,7 +130,7 @@ static void test_impossible_sizes_are_refused(void **state) {
     }
 }
 
-static void test_a_batch_beyond_the_models_size_is_an_error(void **state) {
+static void a_batch_beyond_the_models_size_is_an_error(void **state) {
     struct tk_model f;
     struct co_err err = {0};
 
@@ -147,16 +147,16 @@ static void test_a_batch_beyond_the_models_size_is_an_error(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward_and_gradients_equal_the_goldens),
-        cmocka_unit_test(test_gradients_are_slopes),
-        cmocka_unit_test(test_slots_with_several_values),
-        cmocka_unit_test(test_ten_sgd_steps_equal_the_goldens),
-        cmocka_unit_test(test_ten_adam_steps_equal_the_goldens),
-        cmocka_unit_test(test_the_real_size_has_430815_dense_parameters),
-        cmocka_unit_test(test_initial_values),
-        cmocka_unit_test(test_batches_do_not_mix_samples),
-        cmocka_unit_test(test_impossible_sizes_are_refused),
-        cmocka_unit_test(test_a_batch_beyond_the_models_size_is_an_error),
+        cmocka_unit_test(forward_and_gradients_equal_the_goldens),
+        cmocka_unit_test(gradients_are_slopes),
+        cmocka_unit_test(slots_with_several_values),
+        cmocka_unit_test(ten_sgd_steps_equal_the_goldens),
+        cmocka_unit_test(ten_adam_steps_equal_the_goldens),
+        cmocka_unit_test(the_real_size_has_430815_dense_parameters),
+        cmocka_unit_test(initial_values),
+        cmocka_unit_test(batches_do_not_mix_samples),
+        cmocka_unit_test(impossible_sizes_are_refused),
+        cmocka_unit_test(a_batch_beyond_the_models_size_is_an_error),
     };
 
     small = tk_small(&wd_net);

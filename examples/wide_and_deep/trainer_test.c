@@ -75,7 +75,7 @@ static double train(struct fixture *f) {
     return nn_metrics_auc(&f->metrics);
 }
 
-static void test_one_pass_learns_what_was_planted(void **state) {
+static void one_pass_learns_what_was_planted(void **state) {
     struct fixture *f = *state;
 
     f->options.epochs = 0;
@@ -89,7 +89,7 @@ static void test_one_pass_learns_what_was_planted(void **state) {
 }
 
 /* Async computes with values some steps old, which costs most at the start. */
-static void test_async_learns_too(void **state) {
+static void async_learns_too(void **state) {
     struct fixture *f = *state;
 
     f->options.mode = "async";
@@ -100,7 +100,7 @@ static void test_async_learns_too(void **state) {
     }
 }
 
-static void test_16_bits_on_the_way_are_enough(void **state) {
+static void transfer_in_16_bits_is_accurate_enough(void **state) {
     struct fixture *f = *state;
     double full = train(f);
 
@@ -111,7 +111,7 @@ static void test_16_bits_on_the_way_are_enough(void **state) {
     }
 }
 
-static void test_the_same_seed_gives_the_same_model(void **state) {
+static void the_same_seed_gives_the_same_model(void **state) {
     struct fixture *f = *state;
 
     f->options.lines = 1000;
@@ -122,7 +122,7 @@ static void test_the_same_seed_gives_the_same_model(void **state) {
 }
 
 /* Another run that only loads must measure exactly what the run that saved measured. */
-static void test_a_saved_model_is_the_trained_one(void **state) {
+static void a_saved_model_is_the_trained_one(void **state) {
     struct fixture *f = *state;
 
     f->options.save = f->model;
@@ -133,7 +133,7 @@ static void test_a_saved_model_is_the_trained_one(void **state) {
     assert_true(train(f) == trained);
 }
 
-static void test_files_give_the_same_model_as_generated_lines(void **state) {
+static void files_give_the_same_model_as_generated_lines(void **state) {
     struct fixture *f = *state;
     CO_AUTOFREE char *train_dir = co_xasprintf("%s/train", f->dir.path);
     CO_AUTOFREE char *test_dir = co_xasprintf("%s/test/part-00000.txt", f->dir.path);
@@ -159,13 +159,13 @@ static void test_files_give_the_same_model_as_generated_lines(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_one_pass_learns_what_was_planted, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_async_learns_too, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_16_bits_on_the_way_are_enough, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_the_same_seed_gives_the_same_model, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_saved_model_is_the_trained_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_pass_learns_what_was_planted, setup, teardown),
+        cmocka_unit_test_setup_teardown(async_learns_too, setup, teardown),
+        cmocka_unit_test_setup_teardown(transfer_in_16_bits_is_accurate_enough, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_same_seed_gives_the_same_model, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_saved_model_is_the_trained_one, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            test_files_give_the_same_model_as_generated_lines, setup, teardown),
+            files_give_the_same_model_as_generated_lines, setup, teardown),
     };
 
     co_log_setup(CO_LOG_ERROR, CO_LOG_LOGFMT);

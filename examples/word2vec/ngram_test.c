@@ -118,7 +118,7 @@ static double pass(struct fixture *f, bool training) {
     return loss;
 }
 
-static void test_forward_and_gradients_equal_the_goldens(void **state) {
+static void forward_and_gradients_equal_the_goldens(void **state) {
     struct fixture f;
 
     (void)state;
@@ -164,19 +164,19 @@ static void ten_steps(const char *path, const char *rule, double base) {
     fixture_close(&f);
 }
 
-static void test_ten_sgd_steps_equal_the_goldens(void **state) {
+static void ten_sgd_steps_equal_the_goldens(void **state) {
     (void)state;
     ten_steps(DATA "word2vec.json", "sgd:lr=0.1", 2e-6);
 }
 
-static void test_ten_adagrad_steps_with_l2_equal_the_goldens(void **state) {
+static void ten_adagrad_steps_with_l2_equal_the_goldens(void **state) {
     (void)state;
     ten_steps(DATA "word2vec_adagrad_l2.json", "adagrad:lr=0.003,epsilon=1e-6,l2=8e-4", 1e-5);
 }
 
 /* In training about half of the units are 0, and no gradient goes through them; without training
  * all count half. */
-static void test_dropout(void **state) {
+static void dropout_drops_units_in_training_and_scales_without(void **state) {
     struct fixture f, whole;
     size_t zeros = 0;
 
@@ -201,10 +201,10 @@ static void test_dropout(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward_and_gradients_equal_the_goldens),
-        cmocka_unit_test(test_ten_sgd_steps_equal_the_goldens),
-        cmocka_unit_test(test_ten_adagrad_steps_with_l2_equal_the_goldens),
-        cmocka_unit_test(test_dropout),
+        cmocka_unit_test(forward_and_gradients_equal_the_goldens),
+        cmocka_unit_test(ten_sgd_steps_equal_the_goldens),
+        cmocka_unit_test(ten_adagrad_steps_with_l2_equal_the_goldens),
+        cmocka_unit_test(dropout_drops_units_in_training_and_scales_without),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,7 +101,7 @@ static void near_all(const struct fixture *f, const char *group, const float *ro
     }
 }
 
-static void test_gradients_equal_the_goldens(void **state) {
+static void gradients_equal_the_goldens(void **state) {
     struct fixture f;
     (void)state;
     fixture_open(&f);
@@ -110,7 +110,7 @@ static void test_gradients_equal_the_goldens(void **state) {
     co_json_decref(&f.root);
 }
 
-static void test_ten_steps_equal_the_goldens(void **state) {
+static void ten_steps_equal_the_goldens(void **state) {
     struct fixture f;
     (void)state;
     fixture_open(&f);
@@ -129,8 +129,8 @@ static void test_ten_steps_equal_the_goldens(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients_equal_the_goldens),
-        cmocka_unit_test(test_ten_steps_equal_the_goldens),
+        cmocka_unit_test(gradients_equal_the_goldens),
+        cmocka_unit_test(ten_steps_equal_the_goldens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ static void file_write(const char *dir, const char *name, const char *text) {
 
 /* Counts: b 5, <e> and <s> 4 (a line each), a and c 3, d 1 and out, as is what the text itself
  * calls <unk>.  Windows: a line is <s> words <e>; the third, of 2 words, has 2. */
-static void test_text_becomes_windows(void **state) {
+static void text_becomes_windows(void **state) {
     struct tk_dir dir;
     CO_CLEANUP(wv_dict_done) struct wv_dict d = {0};
     struct co_err err = {0};
@@ -71,7 +71,7 @@ static void shell(const char *dir, const char *command) {
 }
 
 /* However it was written, the same text. */
-static void test_text_in_other_forms(void **state) {
+static void text_in_other_forms(void **state) {
     static const char *const commands[] = {
         "printf '\\357\\273\\277b a\\tb \\r\\n\\r\\nc b' > ptb.train.txt",
         "printf 'b a b\\n\\nc b\\n' | gzip > ptb.train.txt",
@@ -104,7 +104,7 @@ static void test_text_in_other_forms(void **state) {
 }
 
 /* A text of one line, and a word without end: read in parts, whose borders fall into words. */
-static void test_lines_and_words_of_any_length(void **state) {
+static void lines_and_words_of_any_length(void **state) {
     enum { WORDS = 40000, LONG = 200000 };
     struct tk_dir dir;
     CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20), want = CO_BUF(1 << 20);
@@ -139,7 +139,7 @@ static void test_lines_and_words_of_any_length(void **state) {
     tk_dir_remove(&dir);
 }
 
-static void test_text_that_cannot_be_used_is_named(void **state) {
+static void text_that_cannot_be_used_is_named(void **state) {
     static const char *const rows[][2] = {
         {"printf 'a b\\nc\\n' > ptb.train.txt",
             "no usable line in \"%s/ptb.train.txt\": none of 2 has a window of 5 words"},
@@ -170,7 +170,7 @@ static void test_text_that_cannot_be_used_is_named(void **state) {
     }
 }
 
-static void test_a_file_that_is_no_dictionary_is_refused(void **state) {
+static void a_file_that_is_no_dictionary_is_refused(void **state) {
     static const char *const rows[][2] = {
         {"a 1\nb\n<unk> 0\n", ":2: expected a word, a blank and its count"},
         {"a 1\nb x\n<unk> 0\n", ":2: expected"},
@@ -196,7 +196,7 @@ static void test_a_file_that_is_no_dictionary_is_refused(void **state) {
 }
 
 /* 16 to 1: 8 to 1 of the draws; a word without count is never drawn. */
-static void test_words_are_drawn_by_their_counts(void **state) {
+static void words_are_drawn_by_their_counts(void **state) {
     struct wv_word words[] = {{"a", 16}, {"b", 1}, {"<unk>", 0}};
     const struct wv_dict d = {.words = words, .n = 3};
     struct wv_sampler s;
@@ -212,7 +212,7 @@ static void test_words_are_drawn_by_their_counts(void **state) {
     wv_sampler_done(&s);
 }
 
-static void test_gradients_of_pairs_are_slopes(void **state) {
+static void gradients_of_pairs_are_slopes(void **state) {
     enum { E = 3, U = 2, W = 4 };
     const uint32_t middle[] = {0, 1, 0}, other[] = {0, 1, 2, 3, 1, 1, 0, 2, 3, 0, 1, 2};
     float rows[U * E] = {0.3F, -0.2F, 0.9F, -0.5F, 0.4F, 0.1F}, grads[U * E] = {0};
@@ -248,13 +248,13 @@ static void test_gradients_of_pairs_are_slopes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text_becomes_windows),
-        cmocka_unit_test(test_text_in_other_forms),
-        cmocka_unit_test(test_lines_and_words_of_any_length),
-        cmocka_unit_test(test_text_that_cannot_be_used_is_named),
-        cmocka_unit_test(test_a_file_that_is_no_dictionary_is_refused),
-        cmocka_unit_test(test_words_are_drawn_by_their_counts),
-        cmocka_unit_test(test_gradients_of_pairs_are_slopes),
+        cmocka_unit_test(text_becomes_windows),
+        cmocka_unit_test(text_in_other_forms),
+        cmocka_unit_test(lines_and_words_of_any_length),
+        cmocka_unit_test(text_that_cannot_be_used_is_named),
+        cmocka_unit_test(a_file_that_is_no_dictionary_is_refused),
+        cmocka_unit_test(words_are_drawn_by_their_counts),
+        cmocka_unit_test(gradients_of_pairs_are_slopes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

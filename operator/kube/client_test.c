@@ -108,7 +108,7 @@ static struct kube_op *send_name(struct world *w, enum kube_class class, const c
     return kube_do(w->client, &req);
 }
 
-static void test_verbs_become_requests(void **state) {
+static void verbs_become_requests(void **state) {
     struct world *w = *state;
     static const struct {
         enum kube_verb verb;
@@ -152,7 +152,7 @@ static void test_verbs_become_requests(void **state) {
     assert_false(w->server.wrong);
 }
 
-static void test_a_refusal_carries_the_servers_words(void **state) {
+static void a_refusal_carries_the_servers_words(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{NULL, 409,
         "{\"kind\":\"Status\",\"reason\":\"AlreadyExists\",\"message\":\"pods x exists\","
@@ -169,7 +169,7 @@ static void test_a_refusal_carries_the_servers_words(void **state) {
     assert_false(w->had_body);
 }
 
-static void test_what_is_no_answer_of_an_api_server(void **state) {
+static void what_is_no_answer_of_an_api_server(void **state) {
     (void)state;
     static const struct {
         struct fake_step step;
@@ -196,7 +196,7 @@ static void test_what_is_no_answer_of_an_api_server(void **state) {
     }
 }
 
-static void test_wrong_arguments_come_back_through_the_callback(void **state) {
+static void wrong_arguments_come_back_through_the_callback(void **state) {
     struct world *w = *state;
     begin(w, NULL, 0);
     (void)send_name(w, KUBE_CLASS_WORK, "..");
@@ -207,7 +207,7 @@ static void test_wrong_arguments_come_back_through_the_callback(void **state) {
     assert_int_equal(kube_client_pending(w->client), 0);
 }
 
-static void test_nobody_listens(void **state) {
+static void nobody_listens(void **state) {
     struct world *w = *state;
     fake_stop(&w->server);
     begin(w, NULL, 0);
@@ -218,7 +218,7 @@ static void test_nobody_listens(void **state) {
     w->server = (struct fake_server){.fd = -1};
 }
 
-static void test_a_deadline_holds_in_the_queue(void **state) {
+static void a_deadline_holds_in_the_queue(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"/pods/a ", 0, NULL, FAKE_HOLD}};
     w->opts.lane_limit[KUBE_CLASS_WORK] = 1;
@@ -234,7 +234,7 @@ static void test_a_deadline_holds_in_the_queue(void **state) {
     assert_int_equal(kube_client_pending(w->client), 1);
 }
 
-static void test_a_deadline_holds_on_the_wire(void **state) {
+static void a_deadline_holds_on_the_wire(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
         {"/pods/a ", 0, NULL, FAKE_HOLD}, {"/pods/c ", 200, "{}"}};
@@ -252,7 +252,7 @@ static void test_a_deadline_holds_on_the_wire(void **state) {
     assert_int_equal(w->server.n_connections, 2);
 }
 
-static void test_lanes_have_budgets_of_their_own(void **state) {
+static void lanes_have_budgets_of_their_own(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"/work", 0, NULL, FAKE_HOLD},
         {"/work", 0, NULL, FAKE_HOLD}, {"/status", 200, "{}"}, {"/work", 200, "{}"}};
@@ -284,7 +284,7 @@ static void test_lanes_have_budgets_of_their_own(void **state) {
     assert_false(w->server.wrong);
 }
 
-static void test_flows_take_turns(void **state) {
+static void flows_take_turns(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
         {"/big", 200, "{}"}, {"/small", 200, "{}"}, {"/big", 200, "{}"}, {"/big", 200, "{}"}};
@@ -300,7 +300,7 @@ static void test_flows_take_turns(void **state) {
     assert_false(w->server.wrong);
 }
 
-static void test_namespaces_take_turns_whatever_their_flows(void **state) {
+static void namespaces_take_turns_whatever_their_flows(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"/big/pods/a", 200, "{}"},
         {"/small/pods/x", 200, "{}"}, {"/big/pods/c", 200, "{}"}, {"/small/pods/y", 200, "{}"},
@@ -321,7 +321,7 @@ static void test_namespaces_take_turns_whatever_their_flows(void **state) {
     assert_false(w->server.wrong);
 }
 
-static void test_a_429_is_waited_out(void **state) {
+static void a_429_is_waited_out(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"/pods/", 429, "{}", FAKE_KEEP, "Retry-After: 1\r\n"},
         {"/pods/", 429, "{}", FAKE_KEEP, "Retry-After: 1\r\n"}, {"/status ", 200, "{}"},
@@ -345,7 +345,7 @@ static void test_a_429_is_waited_out(void **state) {
     assert_false(w->server.wrong);
 }
 
-static void test_a_429_is_reported_when_there_is_no_time_to_wait(void **state) {
+static void a_429_is_reported_when_there_is_no_time_to_wait(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{NULL, 429, "{}", FAKE_KEEP, "Retry-After: 7\r\n"}};
     begin(w, steps, 1);
@@ -359,7 +359,7 @@ static void test_a_429_is_reported_when_there_is_no_time_to_wait(void **state) {
 }
 
 /* Else the server's load would cost the leader its lease. */
-static void test_a_lease_waits_for_a_second_whatever_a_429_asks_for(void **state) {
+static void a_lease_waits_for_a_second_whatever_a_429_asks_for(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
         {NULL, 429, "{}", FAKE_KEEP, "Retry-After: 32\r\n"}, {NULL, 200, "{}"}};
@@ -374,7 +374,7 @@ static void test_a_lease_waits_for_a_second_whatever_a_429_asks_for(void **state
 }
 
 /* Of all tenants' requests, one webhook's word for one tenant would hold up all. */
-static void test_a_webhooks_429_is_an_answer(void **state) {
+static void a_webhooks_429_is_an_answer(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
         {NULL, 429,
@@ -391,7 +391,7 @@ static void test_a_webhooks_429_is_an_answer(void **state) {
     assert_int_equal(w->code, 0);
 }
 
-static void test_a_queue_has_a_maximum(void **state) {
+static void a_queue_has_a_maximum(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{NULL, 0, NULL, FAKE_HOLD}};
     w->opts.lane_limit[KUBE_CLASS_WORK] = 1;
@@ -407,7 +407,7 @@ static void test_a_queue_has_a_maximum(void **state) {
     assert_int_equal(kube_client_pending(w->client), 3);
 }
 
-static void test_a_token_file_is_read_again_when_it_is_refused(void **state) {
+static void a_token_file_is_read_again_when_it_is_refused(void **state) {
     struct world *w = *state;
     char path[] = "/tmp/kube-token-XXXXXX";
     co_close(mkstemp(path));
@@ -431,7 +431,7 @@ static void test_a_token_file_is_read_again_when_it_is_refused(void **state) {
     assert_int_equal(unlink(path), 0);
 }
 
-static void test_name_and_password(void **state) {
+static void name_and_password(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"Authorization: Basic dTpwOnE=\r\n", 200, "{}"}};
     w->cfg->username = co_xstrdup("u");
@@ -443,7 +443,7 @@ static void test_name_and_password(void **state) {
 }
 
 /* A plugin's failure is not an answer about the object, least of all "not found". */
-static void test_requests_fail_with_their_credential(void **state) {
+static void requests_fail_with_their_credential(void **state) {
     struct world *w = *state;
     struct kube_exec *e = co_xcalloc(1, sizeof(*e));
     e->command = co_xstrdup("no-such-credential-plugin");
@@ -459,7 +459,7 @@ static void test_requests_fail_with_their_credential(void **state) {
     assert_non_null(strstr(w->error, "no-such-credential-plugin"));
 }
 
-static void test_a_plugin_is_asked_once_for_many_requests(void **state) {
+static void a_plugin_is_asked_once_for_many_requests(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"Authorization: Bearer from-plugin\r\n", 200, "{}"},
         {"Authorization: Bearer from-plugin\r\n", 200, "{}"},
@@ -486,7 +486,7 @@ static void test_a_plugin_is_asked_once_for_many_requests(void **state) {
     assert_false(w->server.wrong);
 }
 
-static void test_freeing_cancels(void **state) {
+static void freeing_cancels(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{NULL, 0, NULL, FAKE_HOLD}};
     w->opts.lane_limit[KUBE_CLASS_WORK] = 1;
@@ -504,26 +504,26 @@ static void test_freeing_cancels(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WORLD_TEST(test_verbs_become_requests),
-        WORLD_TEST(test_a_refusal_carries_the_servers_words),
-        cmocka_unit_test(test_what_is_no_answer_of_an_api_server),
-        WORLD_TEST(test_wrong_arguments_come_back_through_the_callback),
-        WORLD_TEST(test_nobody_listens),
-        WORLD_TEST(test_a_deadline_holds_in_the_queue),
-        WORLD_TEST(test_a_deadline_holds_on_the_wire),
-        WORLD_TEST(test_lanes_have_budgets_of_their_own),
-        WORLD_TEST(test_flows_take_turns),
-        WORLD_TEST(test_namespaces_take_turns_whatever_their_flows),
-        WORLD_TEST(test_a_429_is_waited_out),
-        WORLD_TEST(test_a_429_is_reported_when_there_is_no_time_to_wait),
-        WORLD_TEST(test_a_lease_waits_for_a_second_whatever_a_429_asks_for),
-        WORLD_TEST(test_a_webhooks_429_is_an_answer),
-        WORLD_TEST(test_a_queue_has_a_maximum),
-        WORLD_TEST(test_a_token_file_is_read_again_when_it_is_refused),
-        WORLD_TEST(test_name_and_password),
-        WORLD_TEST(test_requests_fail_with_their_credential),
-        WORLD_TEST(test_a_plugin_is_asked_once_for_many_requests),
-        WORLD_TEST(test_freeing_cancels),
+        WORLD_TEST(verbs_become_requests),
+        WORLD_TEST(a_refusal_carries_the_servers_words),
+        cmocka_unit_test(what_is_no_answer_of_an_api_server),
+        WORLD_TEST(wrong_arguments_come_back_through_the_callback),
+        WORLD_TEST(nobody_listens),
+        WORLD_TEST(a_deadline_holds_in_the_queue),
+        WORLD_TEST(a_deadline_holds_on_the_wire),
+        WORLD_TEST(lanes_have_budgets_of_their_own),
+        WORLD_TEST(flows_take_turns),
+        WORLD_TEST(namespaces_take_turns_whatever_their_flows),
+        WORLD_TEST(a_429_is_waited_out),
+        WORLD_TEST(a_429_is_reported_when_there_is_no_time_to_wait),
+        WORLD_TEST(a_lease_waits_for_a_second_whatever_a_429_asks_for),
+        WORLD_TEST(a_webhooks_429_is_an_answer),
+        WORLD_TEST(a_queue_has_a_maximum),
+        WORLD_TEST(a_token_file_is_read_again_when_it_is_refused),
+        WORLD_TEST(name_and_password),
+        WORLD_TEST(requests_fail_with_their_credential),
+        WORLD_TEST(a_plugin_is_asked_once_for_many_requests),
+        WORLD_TEST(freeing_cancels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 /* What the stamps heard one after another leave, all against this moment. */
-static void test_what_replies_say_is_believed(void **state) {
+static void what_replies_say_is_believed(void **state) {
     (void)state;
     static const struct {
         const char *what;
@@ -33,7 +33,7 @@ static void test_what_replies_say_is_believed(void **state) {
     }
 }
 
-static void test_before_any_reply_it_is_this_machines_clock(void **state) {
+static void before_any_reply_it_is_this_machines_clock(void **state) {
     (void)state;
     kube_clock_forget();
     int64_t wall = co_wall_seconds();
@@ -42,8 +42,8 @@ static void test_before_any_reply_it_is_this_machines_clock(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_replies_say_is_believed),
-        cmocka_unit_test(test_before_any_reply_it_is_this_machines_clock),
+        cmocka_unit_test(what_replies_say_is_believed),
+        cmocka_unit_test(before_any_reply_it_is_this_machines_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

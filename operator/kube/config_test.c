@@ -84,7 +84,7 @@ static const char whole[] =
     "      interactiveMode: IfAvailable\n"
     "      installHint: get it\n";
 
-static void test_current_context(void **state) {
+static void current_context(void **state) {
     (void)state;
     CO_CLEANUP(kube_config_freep) struct kube_config *cfg = resolved(whole, NULL, NULL);
     assert_string_equal(cfg->server, "https://[fd00::1]:6443/prefix");
@@ -98,7 +98,7 @@ static void test_current_context(void **state) {
     assert_false(cfg->insecure);
 }
 
-static void test_a_context_by_name(void **state) {
+static void a_context_by_name(void **state) {
     (void)state;
     CO_CLEANUP(kube_config_freep) struct kube_config *cfg = resolved(whole, NULL, "tok");
     assert_string_equal(cfg->token_file, "/k/sub/token");
@@ -110,7 +110,7 @@ static void test_a_context_by_name(void **state) {
     assert_null(anonymous->token);
 }
 
-static void test_plugin(void **state) {
+static void plugin(void **state) {
     (void)state;
     CO_CLEANUP(kube_config_freep) struct kube_config *cfg = resolved(whole, NULL, "plug");
     assert_string_equal(cfg->exec->command, "/k/bin/plug");
@@ -122,7 +122,7 @@ static void test_plugin(void **state) {
     assert_non_null(strstr(cfg->exec->cluster_json, "\"proxy-url\":\"socks5://proxy:1080\""));
 }
 
-static void test_the_first_file_that_names_a_thing_wins(void **state) {
+static void the_first_file_that_names_a_thing_wins(void **state) {
     (void)state;
     static const char one[] = "contexts: [{name: x, context: {cluster: c, user: u}}]\n"
                               "users: [{name: u, user: {token: first}}]\n";
@@ -148,7 +148,7 @@ static int resolve_parts(const char *cluster, const char *user, struct co_err *e
     return resolve(text, NULL, NULL, &cfg, err);
 }
 
-static void test_errors_name_file_field_and_cause(void **state) {
+static void errors_name_file_field_and_cause(void **state) {
     (void)state;
     static const struct {
         const char *cluster, *user;
@@ -215,7 +215,7 @@ static void test_errors_name_file_field_and_cause(void **state) {
     }
 }
 
-static void test_errors_of_the_whole_file(void **state) {
+static void errors_of_the_whole_file(void **state) {
     (void)state;
     static const struct {
         const char *text, *context, *message;
@@ -294,7 +294,7 @@ static char *minimal(const char *host) {
         host);
 }
 
-static void test_order_of_places(void **state) {
+static void order_of_places(void **state) {
     const struct place *p = *state;
     CO_AUTOFREE char *kube = co_xasprintf("%s/.kube", p->dir);
     CO_AUTOFREE char *list = co_xasprintf("%s/none:%s/a::%s/b", p->dir, p->dir, p->dir);
@@ -337,7 +337,7 @@ static void test_order_of_places(void **state) {
 }
 
 /* Each in turn cannot be read; only a namespace that is not there has a stand-in. */
-static void test_what_a_pod_is_given_is_read_or_named(void **state) {
+static void what_a_pod_is_given_is_read_or_named(void **state) {
     const struct place *p = *state;
     static const char *const names[] = {"ca.crt", "namespace"};
     struct kube_config *cfg = NULL;
@@ -363,7 +363,7 @@ static void test_what_a_pod_is_given_is_read_or_named(void **state) {
     kube_config_free(cfg);
 }
 
-static void test_a_file_asked_for_must_exist(void **state) {
+static void a_file_asked_for_must_exist(void **state) {
     const struct place *p = *state;
     CO_AUTOFREE char *path = co_xasprintf("%s/none", p->dir);
     struct kube_config *cfg = NULL;
@@ -392,15 +392,15 @@ static void test_a_file_asked_for_must_exist(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_current_context),
-        cmocka_unit_test(test_a_context_by_name),
-        cmocka_unit_test(test_plugin),
-        cmocka_unit_test(test_the_first_file_that_names_a_thing_wins),
-        cmocka_unit_test(test_errors_name_file_field_and_cause),
-        cmocka_unit_test(test_errors_of_the_whole_file),
-        cmocka_unit_test_setup_teardown(test_order_of_places, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_what_a_pod_is_given_is_read_or_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_file_asked_for_must_exist, setup, teardown),
+        cmocka_unit_test(current_context),
+        cmocka_unit_test(a_context_by_name),
+        cmocka_unit_test(plugin),
+        cmocka_unit_test(the_first_file_that_names_a_thing_wins),
+        cmocka_unit_test(errors_name_file_field_and_cause),
+        cmocka_unit_test(errors_of_the_whole_file),
+        cmocka_unit_test_setup_teardown(order_of_places, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_a_pod_is_given_is_read_or_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_file_asked_for_must_exist, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

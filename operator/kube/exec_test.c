@@ -17,7 +17,7 @@
 
 static char version[] = V1;
 
-static void test_what_a_plugin_prints(void **state) {
+static void what_a_plugin_prints(void **state) {
     (void)state;
     static const struct {
         const char *text;
@@ -90,7 +90,7 @@ static void run_script(char *script, struct got *g) {
     assert_int_equal(g->calls, 1);
 }
 
-static void test_a_plugin_runs_and_sees_its_environment(void **state) {
+static void a_plugin_runs_and_sees_its_environment(void **state) {
     (void)state;
     char script[] = "case $KUBERNETES_EXEC_INFO in *'\"interactive\":false'*) ;; *) exit 9;; esac\n"
                     "printf '{\"kind\":\"ExecCredential\",\"apiVersion\":\"" V1
@@ -101,7 +101,7 @@ static void test_a_plugin_runs_and_sees_its_environment(void **state) {
     assert_string_equal(g.token, "from-env");
 }
 
-static void test_a_plugin_that_fails_says_why(void **state) {
+static void a_plugin_that_fails_says_why(void **state) {
     (void)state;
     char script[] = "echo log in first >&2; exit 3";
     struct got g;
@@ -110,7 +110,7 @@ static void test_a_plugin_that_fails_says_why(void **state) {
     assert_string_equal(g.err.msg, "credential plugin \"sh\": exit code 3: log in first ");
 }
 
-static void test_a_plugin_that_floods_is_ended(void **state) {
+static void a_plugin_that_floods_is_ended(void **state) {
     (void)state;
     char script[] = "exec cat /dev/zero";
     struct got g;
@@ -120,7 +120,7 @@ static void test_a_plugin_that_floods_is_ended(void **state) {
 }
 
 /* A grandchild that keeps the pipe open must not hold the answer back. */
-static void test_what_a_plugin_leaves_behind_is_not_waited_for(void **state) {
+static void what_a_plugin_leaves_behind_is_not_waited_for(void **state) {
     (void)state;
     char script[] = "tail -f /dev/null & echo '" CREDENTIAL("\"token\":\"t\"") "'";
     struct got g;
@@ -129,7 +129,7 @@ static void test_what_a_plugin_leaves_behind_is_not_waited_for(void **state) {
     assert_string_equal(g.token, "t");
 }
 
-static void test_a_missing_plugin_gives_the_install_hint(void **state) {
+static void a_missing_plugin_gives_the_install_hint(void **state) {
     (void)state;
     char command[] = "no-such-credential-plugin";
     char hint[] = "install it from there";
@@ -148,7 +148,7 @@ static void test_a_missing_plugin_gives_the_install_hint(void **state) {
     co_loop_free(loop);
 }
 
-static void test_cancel_kills(void **state) {
+static void cancel_kills(void **state) {
     (void)state;
     char command[] = "tail";
     char f[] = "-f", null[] = "/dev/null";
@@ -167,13 +167,13 @@ static void test_cancel_kills(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_a_plugin_prints),
-        cmocka_unit_test(test_a_plugin_runs_and_sees_its_environment),
-        cmocka_unit_test(test_a_plugin_that_fails_says_why),
-        cmocka_unit_test(test_a_plugin_that_floods_is_ended),
-        cmocka_unit_test(test_what_a_plugin_leaves_behind_is_not_waited_for),
-        cmocka_unit_test(test_a_missing_plugin_gives_the_install_hint),
-        cmocka_unit_test(test_cancel_kills),
+        cmocka_unit_test(what_a_plugin_prints),
+        cmocka_unit_test(a_plugin_runs_and_sees_its_environment),
+        cmocka_unit_test(a_plugin_that_fails_says_why),
+        cmocka_unit_test(a_plugin_that_floods_is_ended),
+        cmocka_unit_test(what_a_plugin_leaves_behind_is_not_waited_for),
+        cmocka_unit_test(a_missing_plugin_gives_the_install_hint),
+        cmocka_unit_test(cancel_kills),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

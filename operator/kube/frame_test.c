@@ -18,7 +18,7 @@ static int on_line(void *arg, const char *line, size_t len) {
     return ++s->lines == s->stop_at ? 7 : 0;
 }
 
-static void test_lines_do_not_depend_on_how_bytes_were_cut(void **state) {
+static void lines_do_not_depend_on_how_bytes_were_cut(void **state) {
     (void)state;
     static const char text[] = "one\n\ntwo\r\n{\"three\":3}\nfo";
     for (size_t piece = 1; piece <= sizeof(text); piece++) {
@@ -39,7 +39,7 @@ static void test_lines_do_not_depend_on_how_bytes_were_cut(void **state) {
     }
 }
 
-static void test_a_line_has_a_maximum(void **state) {
+static void a_line_has_a_maximum(void **state) {
     (void)state;
     static const struct {
         const char *first, *second;
@@ -68,7 +68,7 @@ static void test_a_line_has_a_maximum(void **state) {
     }
 }
 
-static void test_the_consumer_can_stop(void **state) {
+static void the_consumer_can_stop(void **state) {
     (void)state;
     struct kube_frame f;
     struct seen s = {.text = CO_BUF(1000), .stop_at = 2};
@@ -79,7 +79,7 @@ static void test_the_consumer_can_stop(void **state) {
     co_buf_done(&s.text);
 }
 
-static void test_split(void **state) {
+static void split(void **state) {
     (void)state;
     static const struct {
         const char *line;
@@ -115,10 +115,10 @@ static void test_split(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines_do_not_depend_on_how_bytes_were_cut),
-        cmocka_unit_test(test_a_line_has_a_maximum),
-        cmocka_unit_test(test_the_consumer_can_stop),
-        cmocka_unit_test(test_split),
+        cmocka_unit_test(lines_do_not_depend_on_how_bytes_were_cut),
+        cmocka_unit_test(a_line_has_a_maximum),
+        cmocka_unit_test(the_consumer_can_stop),
+        cmocka_unit_test(split),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

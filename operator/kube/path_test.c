@@ -9,7 +9,7 @@
 static const struct kube_type pods = {"", "v1", "pods", "Pod"};
 static const struct kube_type jobs = {"batch.example.org", "v1", "jobs", "Job"};
 
-static void test_paths(void **state) {
+static void paths(void **state) {
     (void)state;
     static const struct {
         const struct kube_type *type;
@@ -46,7 +46,7 @@ static void test_paths(void **state) {
     }
 }
 
-static void test_a_name_longer_than_kubernetes_allows_is_refused(void **state) {
+static void a_name_longer_than_kubernetes_allows_is_refused(void **state) {
     (void)state;
     char name[300];
     memset(name, 'a', sizeof(name) - 1);
@@ -58,7 +58,7 @@ static void test_a_name_longer_than_kubernetes_allows_is_refused(void **state) {
     assert_int_equal(kube_path_add(&c, &pods, "a", name, NULL, NULL), 0);
 }
 
-static void test_query_is_escaped_and_joined(void **state) {
+static void query_is_escaped_and_joined(void **state) {
     (void)state;
     CO_AUTOBUF struct co_buf b = CO_BUF(1024);
     bool first = true;
@@ -67,7 +67,7 @@ static void test_query_is_escaped_and_joined(void **state) {
     assert_string_equal(b.data, "?labelSelector=a%20in%20%28b%2Cc%29%2Cd%3De&x=%26%3D%2B");
 }
 
-static void test_versions_compare_as_numbers(void **state) {
+static void versions_compare_as_numbers(void **state) {
     (void)state;
     assert_true(kube_version("99") < kube_version("100"));
     assert_int_equal(kube_version("18446744073709551615"), 0);
@@ -76,7 +76,7 @@ static void test_versions_compare_as_numbers(void **state) {
     assert_int_equal(kube_version(""), 0);
 }
 
-static void test_delete_options(void **state) {
+static void delete_options(void **state) {
     (void)state;
     CO_AUTOJSON json_t *o = kube_delete_options("u-1", true);
     CO_AUTOFREE char *text = co_json_dump_sorted(o);
@@ -89,11 +89,11 @@ static void test_delete_options(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_a_name_longer_than_kubernetes_allows_is_refused),
-        cmocka_unit_test(test_query_is_escaped_and_joined),
-        cmocka_unit_test(test_versions_compare_as_numbers),
-        cmocka_unit_test(test_delete_options),
+        cmocka_unit_test(paths),
+        cmocka_unit_test(a_name_longer_than_kubernetes_allows_is_refused),
+        cmocka_unit_test(query_is_escaped_and_joined),
+        cmocka_unit_test(versions_compare_as_numbers),
+        cmocka_unit_test(delete_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

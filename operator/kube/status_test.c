@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-static void test_codes_by_remedy(void **state) {
+static void codes_by_remedy(void **state) {
     (void)state;
     static const struct {
         int http;
@@ -53,7 +53,7 @@ static void test_codes_by_remedy(void **state) {
     }
 }
 
-static void test_the_servers_own_words_are_kept(void **state) {
+static void the_servers_own_words_are_kept(void **state) {
     (void)state;
     static const char text[] =
         "{\"kind\":\"Status\",\"reason\":\"AlreadyExists\",\"message\":\"pods \\\"a\\\" already "
@@ -66,7 +66,7 @@ static void test_the_servers_own_words_are_kept(void **state) {
     assert_int_equal(kube_status_retry_ms(doc.node), 3000);
 }
 
-static void test_an_answer_that_is_no_status_speaks_for_itself(void **state) {
+static void an_answer_that_is_no_status_speaks_for_itself(void **state) {
     (void)state;
     struct co_err err = {0};
     assert_int_equal(
@@ -75,7 +75,7 @@ static void test_an_answer_that_is_no_status_speaks_for_itself(void **state) {
     assert_int_equal(kube_status_retry_ms(NULL), -1);
 }
 
-static void test_retry_after_header(void **state) {
+static void retry_after_header(void **state) {
     (void)state;
     static const struct {
         const char *value;
@@ -94,7 +94,7 @@ static void test_retry_after_header(void **state) {
     }
 }
 
-static void test_warnings_are_read_as_headers_have_them(void **state) {
+static void warnings_are_read_as_headers_have_them(void **state) {
     (void)state;
     static const struct {
         const char *value, *texts;
@@ -117,7 +117,7 @@ static void test_warnings_are_read_as_headers_have_them(void **state) {
     }
 }
 
-static void test_warnings_that_do_not_fit_are_left_out(void **state) {
+static void warnings_that_do_not_fit_are_left_out(void **state) {
     (void)state;
     char texts[KUBE_WARNINGS_MAX] = "";
     char value[1024] = "299 - \"";
@@ -134,12 +134,12 @@ static void test_warnings_that_do_not_fit_are_left_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_codes_by_remedy),
-        cmocka_unit_test(test_the_servers_own_words_are_kept),
-        cmocka_unit_test(test_an_answer_that_is_no_status_speaks_for_itself),
-        cmocka_unit_test(test_retry_after_header),
-        cmocka_unit_test(test_warnings_are_read_as_headers_have_them),
-        cmocka_unit_test(test_warnings_that_do_not_fit_are_left_out),
+        cmocka_unit_test(codes_by_remedy),
+        cmocka_unit_test(the_servers_own_words_are_kept),
+        cmocka_unit_test(an_answer_that_is_no_status_speaks_for_itself),
+        cmocka_unit_test(retry_after_header),
+        cmocka_unit_test(warnings_are_read_as_headers_have_them),
+        cmocka_unit_test(warnings_that_do_not_fit_are_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,7 +136,7 @@ static void run(struct world *w, const char *expected) {
 #define HELD(version)                                                                              \
     { "&resourceVersion=" version "&", 200, "", FAKE_HOLD }
 
-static void test_what_a_server_does_and_what_the_consumer_sees(void **state) {
+static void what_a_server_does_and_what_the_consumer_sees(void **state) {
     (void)state;
     static const struct {
         const char *what;
@@ -260,7 +260,7 @@ static void test_what_a_server_does_and_what_the_consumer_sees(void **state) {
 }
 
 /* An event that is none, or too long, might be one that matters: a list says what there is. */
-static void test_events_in_protobuf_that_cannot_be_read(void **state) {
+static void events_in_protobuf_that_cannot_be_read(void **state) {
     (void)state;
     static const struct {
         const char *what;
@@ -295,7 +295,7 @@ static void test_events_in_protobuf_that_cannot_be_read(void **state) {
     }
 }
 
-static void test_a_server_that_lets_go_again_and_again_is_given_time(void **state) {
+static void a_server_that_lets_go_again_and_again_is_given_time(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {EMPTY,
         {"&resourceVersion=10&", 200, EVENT("ADDED", "a", "11"), FAKE_END},
@@ -317,7 +317,7 @@ static void test_a_server_that_lets_go_again_and_again_is_given_time(void **stat
 }
 
 /* The connection stands, and nothing comes: not to be told from an idle one but by time. */
-static void test_silence_is_noticed_and_the_connection_not_used_again(void **state) {
+static void silence_is_noticed_and_the_connection_not_used_again(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {EMPTY, HELD("10"), EMPTY, HELD("10")};
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
@@ -328,7 +328,7 @@ static void test_silence_is_noticed_and_the_connection_not_used_again(void **sta
 }
 
 /* What is restored is the server's data, not a kind's. */
-static void test_another_watch_found_out_that_the_data_is_another(void **state) {
+static void another_watch_found_out_that_the_data_is_another(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {EMPTY, HELD("10"),
         {"?limit", 200, LIST("5", "", "[]")},
@@ -343,7 +343,7 @@ static void test_another_watch_found_out_that_the_data_is_another(void **state) 
 }
 
 /* The world went back to before a write of ours, which no event had told of yet. */
-static void test_a_list_shows_what_was_answered_before_it_began(void **state) {
+static void a_list_shows_what_was_answered_before_it_began(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {EMPTY, {"watch=true", 410, GONE},
         {"?limit", 200, LIST("14", "", "[]")},
@@ -357,7 +357,7 @@ static void test_a_list_shows_what_was_answered_before_it_began(void **state) {
     run(w, "B E !unavailable B +a E");
 }
 
-static void test_a_watch_may_be_freed_in_each_callback(void **state) {
+static void a_watch_may_be_freed_in_each_callback(void **state) {
     (void)state;
     static const struct fake_step steps[] = {
         {NULL, 200, LIST("10", "", "[" OBJECT("a", "3") "," OBJECT("b", "4") "]")},
@@ -390,17 +390,17 @@ static void test_a_watch_may_be_freed_in_each_callback(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_a_server_does_and_what_the_consumer_sees),
-        cmocka_unit_test(test_events_in_protobuf_that_cannot_be_read),
+        cmocka_unit_test(what_a_server_does_and_what_the_consumer_sees),
+        cmocka_unit_test(events_in_protobuf_that_cannot_be_read),
         cmocka_unit_test_setup_teardown(
-            test_a_server_that_lets_go_again_and_again_is_given_time, setup, teardown),
+            a_server_that_lets_go_again_and_again_is_given_time, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            test_silence_is_noticed_and_the_connection_not_used_again, setup, teardown),
+            silence_is_noticed_and_the_connection_not_used_again, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            test_another_watch_found_out_that_the_data_is_another, setup, teardown),
+            another_watch_found_out_that_the_data_is_another, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            test_a_list_shows_what_was_answered_before_it_began, setup, teardown),
-        cmocka_unit_test(test_a_watch_may_be_freed_in_each_callback),
+            a_list_shows_what_was_answered_before_it_began, setup, teardown),
+        cmocka_unit_test(a_watch_may_be_freed_in_each_callback),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

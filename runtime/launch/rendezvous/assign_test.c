@@ -54,7 +54,7 @@ static const struct row rows[] = {
         "--sort_ip: the value of node a is not JSON", CO_INVALID},
 };
 
-static void test_ranks(void **state) {
+static void ranks(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         const struct row *row = &rows[i];
@@ -80,6 +80,6 @@ static void test_ranks(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,7 +219,7 @@ static void check(const struct row *row) {
     rdzv_etcd_view_done(&v);
 }
 
-static void test_decisions(void **state) {
+static void decisions(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         check(&rows[i]);
@@ -235,7 +235,7 @@ static void test_decisions(void **state) {
     { OURS, "/paddlerun/j/mute/" name, "{\"round\": " #round "}" }
 
 /* This node is "b", always; the roster is a b c d. */
-static void test_neighbours(void **state) {
+static void neighbours(void **state) {
     (void)state;
     static const struct {
         const char *what;
@@ -274,7 +274,7 @@ static void test_neighbours(void **state) {
     }
 }
 
-static void test_answers_that_are_none(void **state) {
+static void answers_that_are_none(void **state) {
     (void)state;
     static const char *const rows_of_text[] = {"{}", "{\"header\": {\"revision\": \"1\"}}",
         "{\"header\": {\"revision\": \"1\"}, \"responses\": [{}, {}]}",
@@ -296,7 +296,7 @@ static void test_answers_that_are_none(void **state) {
 }
 
 /* Whoever may write to the etcd may write anything there. */
-static void test_odd_keys_and_documents_are_nobodys(void **state) {
+static void odd_keys_and_documents_are_nobodys(void **state) {
     (void)state;
     const struct key keys[KEYS] = {NODE("b", "1", 1), {OURS, "/paddlerun/j/why/a", "7"},
         {OURS, "/paddlerun/j/why/b", "[]"}, {OURS, "/paddlerun/j/done/\xff", "{\"round\": 0}"},
@@ -311,8 +311,8 @@ static void test_odd_keys_and_documents_are_nobodys(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_decisions),
-        cmocka_unit_test(test_neighbours), cmocka_unit_test(test_answers_that_are_none),
-        cmocka_unit_test(test_odd_keys_and_documents_are_nobodys)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(decisions), cmocka_unit_test(neighbours),
+        cmocka_unit_test(answers_that_are_none),
+        cmocka_unit_test(odd_keys_and_documents_are_nobodys)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

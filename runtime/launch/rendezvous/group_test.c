@@ -172,7 +172,7 @@ static const struct row rows[] = {
         "+a +b p:x *3 a+1 b+1 #b a=C a.1 +a > *2", NULL},
 };
 
-static void test_stories(void **state) {
+static void stories(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         const struct row *row = &rows[i];
@@ -195,7 +195,7 @@ static void test_stories(void **state) {
     }
 }
 
-static void test_the_next_look_is_in_time(void **state) {
+static void the_next_look_is_in_time(void **state) {
     (void)state;
     struct world w = {.now = 1000};
     const struct rdzv_group_rules rules = {ELASTIC, .level = 1};
@@ -209,7 +209,7 @@ static void test_the_next_look_is_in_time(void **state) {
     rdzv_group_done(&w.g);
 }
 
-static void test_mute_is_told_and_costs_nothing(void **state) {
+static void mute_is_told_and_costs_nothing(void **state) {
     (void)state;
     enum { PATIENCE = RDZV_GROUP_PATIENCE_MS };
     struct world w = {.now = 1000};
@@ -264,7 +264,7 @@ static void test_mute_is_told_and_costs_nothing(void **state) {
     rdzv_group_done(&w.g);
 }
 
-static void test_beats_are_slower_where_there_are_many(void **state) {
+static void beats_are_slower_where_there_are_many(void **state) {
     (void)state;
     static const struct {
         size_t n;
@@ -276,7 +276,7 @@ static void test_beats_are_slower_where_there_are_many(void **state) {
     }
 }
 
-static void test_the_story_so_far(void **state) {
+static void the_story_so_far(void **state) {
     (void)state;
     struct rdzv_group g;
     CO_AUTOBUF struct co_buf b = CO_BUF(4096);
@@ -296,11 +296,11 @@ static void test_the_story_so_far(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stories),
-        cmocka_unit_test(test_the_next_look_is_in_time),
-        cmocka_unit_test(test_mute_is_told_and_costs_nothing),
-        cmocka_unit_test(test_beats_are_slower_where_there_are_many),
-        cmocka_unit_test(test_the_story_so_far),
+        cmocka_unit_test(stories),
+        cmocka_unit_test(the_next_look_is_in_time),
+        cmocka_unit_test(mute_is_told_and_costs_nothing),
+        cmocka_unit_test(beats_are_slower_where_there_are_many),
+        cmocka_unit_test(the_story_so_far),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

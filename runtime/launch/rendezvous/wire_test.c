@@ -28,7 +28,7 @@ static const char *const bad_hellos[] = {
     "1 a join 0 2:2 h more",
 };
 
-static void test_hellos(void **state) {
+static void hellos(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(good_hellos); i++) {
         struct rdzv_wire_hello h;
@@ -53,7 +53,7 @@ static void test_hellos(void **state) {
     assert_int_equal(h.code, 0);
 }
 
-static void test_keys(void **state) {
+static void keys(void **state) {
     (void)state;
     char name[CO_HOST_MAX];
     int rank;
@@ -68,7 +68,7 @@ static void test_keys(void **state) {
     }
 }
 
-static void test_a_roster_arrives_whole(void **state) {
+static void a_roster_arrives_whole(void **state) {
     (void)state;
     const struct rdzv_wire_peer peers[] = {{"a", "{\"x\": 1}"}, {"b", ""}, {"c", "{}"}};
     CO_AUTOBUF struct co_buf packed = CO_BUF(1 << 20), text = CO_BUF(1 << 20);
@@ -93,7 +93,7 @@ static void test_a_roster_arrives_whole(void **state) {
     assert_int_equal(rdzv_wire_answer_parse(text.data, text.len, &a, NULL), CO_INVALID);
 }
 
-static void test_answers(void **state) {
+static void answers(void **state) {
     (void)state;
     struct rdzv_wire_answer a;
     CO_AUTOBUF struct co_buf b = CO_BUF(4096);
@@ -128,10 +128,10 @@ static void test_answers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hellos),
-        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_a_roster_arrives_whole),
-        cmocka_unit_test(test_answers),
+        cmocka_unit_test(hellos),
+        cmocka_unit_test(keys),
+        cmocka_unit_test(a_roster_arrives_whole),
+        cmocka_unit_test(answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

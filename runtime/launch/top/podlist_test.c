@@ -46,7 +46,7 @@ static void same(const char *is, const char *wanted) {
     }
 }
 
-static void test_where_a_pod_is_asked(void **state) {
+static void where_a_pod_is_asked(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct top_podlist p = {0};
@@ -59,7 +59,7 @@ static void test_where_a_pod_is_asked(void **state) {
     }
 }
 
-static void test_what_is_no_list_is_refused(void **state) {
+static void what_is_no_list_is_refused(void **state) {
     (void)state;
     static const char *const texts[] = {
         "", "[]", "{\"items\":{}}", "{\"items\":[", "page not found"};
@@ -77,8 +77,8 @@ static void test_what_is_no_list_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_where_a_pod_is_asked),
-        cmocka_unit_test(test_what_is_no_list_is_refused),
+        cmocka_unit_test(where_a_pod_is_asked),
+        cmocka_unit_test(what_is_no_list_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static const struct {
     ROW(rt_position, 40, seen, 32),
 };
 
-static void test_structs_keep_their_layout(void **state) {
+static void structs_keep_their_layout(void **state) {
     (void)state;
     int bad = 0;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows) && sizeof(void *) == 8; i++) {
@@ -66,7 +66,7 @@ static void refused(int rc, const char *whose, struct co_err *err) {
     err->code = 0;
 }
 
-static void test_an_option_of_a_newer_header_is_refused(void **state) {
+static void an_option_of_a_newer_header_is_refused(void **state) {
     (void)state;
     struct co_err err = {0};
     struct rt_job *worker = NULL, *server = NULL;
@@ -111,8 +111,8 @@ static void test_an_option_of_a_newer_header_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_structs_keep_their_layout),
-        cmocka_unit_test(test_an_option_of_a_newer_header_is_refused),
+        cmocka_unit_test(structs_keep_their_layout),
+        cmocka_unit_test(an_option_of_a_newer_header_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

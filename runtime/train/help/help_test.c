@@ -25,7 +25,7 @@ static void must(int rc, const struct co_err *err) {
 static const struct rt_param parts[] = {
     {"w", 3, "uniform:min=1,max=2"}, {"b", 1}, {"v", 3, "uniform:min=1,max=2"}};
 
-static void test_parameters_are_parts_of_one_vector(void **state) {
+static void parameters_are_parts_of_one_vector(void **state) {
     struct rt_params *p = NULL, *again = NULL, *other = NULL;
     struct co_err err = {0};
     size_t at = 0, n = 0;
@@ -55,7 +55,7 @@ static void test_parameters_are_parts_of_one_vector(void **state) {
     rt_params_free(other);
 }
 
-static void test_lists_that_are_none_are_refused(void **state) {
+static void lists_that_are_none_are_refused(void **state) {
     static const struct {
         struct rt_param list[2];
         size_t n;
@@ -105,7 +105,7 @@ static float life(const char *dir, bool *ret_loaded) {
     return before - w;
 }
 
-static void test_a_second_life_goes_on_with_values_and_optimizer(void **state) {
+static void a_second_life_goes_on_with_values_and_optimizer(void **state) {
     char dir[] = "/tmp/rt_params_test.XXXXXX";
     CO_AUTOFREE char *command = NULL;
     bool loaded = true;
@@ -161,7 +161,7 @@ static struct rt_client *client_open(const struct rt_job *job) {
 }
 
 /* A trainer that leaves behind the third line; one that comes in its place has the fourth next. */
-static void test_a_trainer_goes_on_behind_its_last_step(void **state) {
+static void a_trainer_goes_on_behind_its_last_step(void **state) {
     char path[] = "/tmp/rt_help_test.XXXXXX";
     unsigned port = co_test_ports(1);
     struct server s = {.job = job_of("TRAINING_ROLE=PSERVER", port)};
@@ -239,7 +239,7 @@ static void progress_more(void) {
     rt_progress_end(&p);
 }
 
-static void test_the_classic_lines(void **state) {
+static void the_classic_lines(void **state) {
     char text[256];
     const char *want = "TRAIN ---> pass: 0 loss: 0.250000 auc: 0.5 examples/s: ";
 
@@ -253,11 +253,11 @@ static void test_the_classic_lines(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parameters_are_parts_of_one_vector),
-        cmocka_unit_test(test_lists_that_are_none_are_refused),
-        cmocka_unit_test(test_a_second_life_goes_on_with_values_and_optimizer),
-        cmocka_unit_test(test_a_trainer_goes_on_behind_its_last_step),
-        cmocka_unit_test(test_the_classic_lines),
+        cmocka_unit_test(parameters_are_parts_of_one_vector),
+        cmocka_unit_test(lists_that_are_none_are_refused),
+        cmocka_unit_test(a_second_life_goes_on_with_values_and_optimizer),
+        cmocka_unit_test(a_trainer_goes_on_behind_its_last_step),
+        cmocka_unit_test(the_classic_lines),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,7 +101,7 @@ static void share_read(struct fixture *f, const struct rt_share *share, char *re
     rt_input_close(in);
 }
 
-static void test_every_line_is_read_once(void **state) {
+static void every_line_is_read_once(void **state) {
     static const struct {
         size_t files;
         uint32_t workers;
@@ -139,7 +139,7 @@ static void test_every_line_is_read_once(void **state) {
     }
 }
 
-static void test_whose_a_file_is(void **state) {
+static void whose_a_file_is(void **state) {
     struct fixture *f = *state;
     struct rt_input *in;
 
@@ -158,7 +158,7 @@ static void test_whose_a_file_is(void **state) {
 }
 
 /* From the position behind any line the rest follows, by a reader that is new, too. */
-static void test_on_from_any_position(void **state) {
+static void on_from_any_position(void **state) {
     static const struct rt_share shares[] = {{0, 1, RT_SHARE_FILES}, {1, 7, RT_SHARE_FILES}};
     struct fixture *f = *state;
     struct co_err err = {0};
@@ -187,7 +187,7 @@ static void test_on_from_any_position(void **state) {
     }
 }
 
-static void test_a_position_of_other_files_is_refused(void **state) {
+static void a_position_of_other_files_is_refused(void **state) {
     static const struct rt_position rows[] = {{.file = 3}, {.file = 1, .offset = 1000}};
     struct fixture *f = *state;
 
@@ -202,7 +202,7 @@ static void test_a_position_of_other_files_is_refused(void **state) {
     rt_input_close(in);
 }
 
-static void test_a_list_names_files_beside_it(void **state) {
+static void a_list_names_files_beside_it(void **state) {
     struct fixture *f = *state;
     CO_AUTOFREE char *list = co_xasprintf("train.txt-00001\n\n%s/train.txt-00000\r\n", f->dir);
 
@@ -217,7 +217,7 @@ static void test_a_list_names_files_beside_it(void **state) {
     rt_input_close(in);
 }
 
-static void test_a_line_that_is_too_long_is_passed_over(void **state) {
+static void a_line_that_is_too_long_is_passed_over(void **state) {
     struct fixture *f = *state;
     CO_AUTOFREE char *text = co_xmalloc((3 << 20) + 8);
     const char *line = NULL;
@@ -235,7 +235,7 @@ static void test_a_line_that_is_too_long_is_passed_over(void **state) {
     rt_input_close(in);
 }
 
-static void test_what_is_not_there_is_named(void **state) {
+static void what_is_not_there_is_named(void **state) {
     static const struct {
         const char *name;
         struct rt_share share;
@@ -284,7 +284,7 @@ static void numbers_are(struct rt_input *in, int n) {
 }
 
 /* However people's tools have written it, the same lines come out, twice. */
-static void test_text_in_all_its_forms(void **state) {
+static void text_in_all_its_forms(void **state) {
     static const struct {
         const char *name, *command;
     } rows[] = {
@@ -314,7 +314,7 @@ static void test_text_in_all_its_forms(void **state) {
 }
 
 /* Also behind any line of a file that is packed, and whose lines end as on old Macs. */
-static void test_on_from_any_position_of_a_packed_file(void **state) {
+static void on_from_any_position_of_a_packed_file(void **state) {
     struct fixture *f = *state;
     struct rt_position at;
     struct co_err err = {0};
@@ -336,7 +336,7 @@ static void test_on_from_any_position_of_a_packed_file(void **state) {
 }
 
 /* Lines with newlines between quotes, for every worker, and from any position. */
-static void test_newlines_between_quotes(void **state) {
+static void newlines_between_quotes(void **state) {
     static const struct {
         const char *text;
         const char *lines[6];
@@ -384,7 +384,7 @@ static void test_newlines_between_quotes(void **state) {
     }
 }
 
-static void test_what_is_no_text_is_named(void **state) {
+static void what_is_no_text_is_named(void **state) {
     static const struct {
         const char *name, *command;
         int code;
@@ -425,7 +425,7 @@ static void test_what_is_no_text_is_named(void **state) {
 }
 
 /* A pipe gives its lines once, and says so where they are asked for again. */
-static void test_a_pipe_is_read_once(void **state) {
+static void a_pipe_is_read_once(void **state) {
     int ends[2];
     const char *line = NULL;
     struct rt_input *in = NULL;
@@ -449,20 +449,18 @@ static void test_a_pipe_is_read_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_every_line_is_read_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_whose_a_file_is, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_on_from_any_position, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_position_of_other_files_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_list_names_files_beside_it, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            test_a_line_that_is_too_long_is_passed_over, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_what_is_not_there_is_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_text_in_all_its_forms, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            test_on_from_any_position_of_a_packed_file, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_newlines_between_quotes, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_what_is_no_text_is_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_pipe_is_read_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_line_is_read_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(whose_a_file_is, setup, teardown),
+        cmocka_unit_test_setup_teardown(on_from_any_position, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_position_of_other_files_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_list_names_files_beside_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_line_that_is_too_long_is_passed_over, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_not_there_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(text_in_all_its_forms, setup, teardown),
+        cmocka_unit_test_setup_teardown(on_from_any_position_of_a_packed_file, setup, teardown),
+        cmocka_unit_test_setup_teardown(newlines_between_quotes, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_no_text_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_pipe_is_read_once, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,7 +121,7 @@ static size_t trajectory_check(const struct optim *o, update_fn apply, size_t n,
     return STEPS * n;
 }
 
-static void test_rules_follow_paddle(void **state) {
+static void rules_follow_paddle(void **state) {
     CO_AUTOJSON json_t *root = goldens_load("optimizers.json");
     const json_t *tensors = json_object_get(root, "tensors"), *c;
     size_t at, compared = 0;
@@ -139,7 +139,7 @@ static void test_rules_follow_paddle(void **state) {
     assert_int_equal(compared, 18 * 2 * STEPS * (W + B));
 }
 
-static void test_rules_of_tables_and_what_all_have_in_common(void **state) {
+static void rules_of_tables_and_what_all_have_in_common(void **state) {
     CO_AUTOJSON json_t *inputs = goldens_load("optimizers.json");
     CO_AUTOJSON json_t *root = goldens_load("rules.json");
     const json_t *tensors = json_object_get(inputs, "tensors"), *c;
@@ -164,8 +164,8 @@ static void test_rules_of_tables_and_what_all_have_in_common(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules_follow_paddle),
-        cmocka_unit_test(test_rules_of_tables_and_what_all_have_in_common),
+        cmocka_unit_test(rules_follow_paddle),
+        cmocka_unit_test(rules_of_tables_and_what_all_have_in_common),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,7 +39,7 @@ static void line_check(char *line) {
     }
 }
 
-static void test_rows_are_what_their_formulas_say(void **state) {
+static void rows_are_what_their_formulas_say(void **state) {
     CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20);
     size_t lines = 0;
 
@@ -51,7 +51,7 @@ static void test_rows_are_what_their_formulas_say(void **state) {
     assert_int_equal(lines, 45);
 }
 
-static void test_ends_are_cut(void **state) {
+static void ends_are_cut(void **state) {
     static const struct {
         const char *text;
         float min, max;
@@ -74,7 +74,7 @@ static void test_ends_are_cut(void **state) {
 }
 
 /* 0.8796 is the deviation of a normal distribution that ends at 2 of its own. */
-static void test_moments(void **state) {
+static void moments(void **state) {
     static const struct {
         const char *text;
         double mean, std;
@@ -99,7 +99,7 @@ static void test_moments(void **state) {
     }
 }
 
-static void test_what_is_wrong_is_named(void **state) {
+static void what_is_wrong_is_named(void **state) {
     static const struct {
         const char *text, *said;
     } rows[] = {
@@ -125,10 +125,10 @@ static void test_what_is_wrong_is_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows_are_what_their_formulas_say),
-        cmocka_unit_test(test_ends_are_cut),
-        cmocka_unit_test(test_moments),
-        cmocka_unit_test(test_what_is_wrong_is_named),
+        cmocka_unit_test(rows_are_what_their_formulas_say),
+        cmocka_unit_test(ends_are_cut),
+        cmocka_unit_test(moments),
+        cmocka_unit_test(what_is_wrong_is_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,7 +71,7 @@ static void check_forms(const struct optim *o, size_t n, size_t steps, uint64_t 
 
 /* Lengths around the widths of vectors and of the pieces in which a row is taken, so that heads
  * and tails of the loops are walked. */
-static void test_fast_equals_reference(void **state) {
+static void fast_equals_reference(void **state) {
     static const size_t lengths[] = {1, 3, 4, 7, 8, 10, 16, 17, 33, 100, 255, 256, 257, 513, 1000};
     size_t n_rules;
     const struct optim_rule *rules = optim_rules(&n_rules);
@@ -90,7 +90,7 @@ static void test_fast_equals_reference(void **state) {
     }
 }
 
-static void test_values_stay_within_their_bounds(void **state) {
+static void values_stay_within_their_bounds(void **state) {
     struct optim o;
     float w[3] = {0.9F, -0.9F, 0}, g[3] = {-100, 100, 1};
 
@@ -101,7 +101,7 @@ static void test_values_stay_within_their_bounds(void **state) {
 }
 
 /* Not finite is for whoever took it in to notice; clipping must not hide it. */
-static void test_what_is_not_a_number_stays_none(void **state) {
+static void what_is_not_a_number_stays_none(void **state) {
     struct optim o;
     float w[9] = {0}, g[9] = {0};
 
@@ -113,7 +113,7 @@ static void test_what_is_not_a_number_stays_none(void **state) {
 }
 
 /* Squares that are 0 in a float, and a rate of 0. */
-static void test_ftrl_divides_by_nothing(void **state) {
+static void ftrl_divides_by_nothing(void **state) {
     struct optim o;
     float w[2] = {0.5F, -0.5F}, g[2] = {1e-30F, 0}, s[4];
 
@@ -129,7 +129,7 @@ static void test_ftrl_divides_by_nothing(void **state) {
     assert_true(w[0] == 0.25F);
 }
 
-static void test_rows_that_may_not_be_split(void **state) {
+static void rows_that_may_not_be_split(void **state) {
     static const struct {
         const char *text;
         bool whole;
@@ -146,7 +146,7 @@ static void test_rows_that_may_not_be_split(void **state) {
 }
 
 /* Split dense vectors (several servers) must train exactly like one. */
-static void test_a_row_may_be_split(void **state) {
+static void a_row_may_be_split(void **state) {
     size_t n_rules;
     const struct optim_rule *rules = optim_rules(&n_rules);
 
@@ -180,7 +180,7 @@ static void test_a_row_may_be_split(void **state) {
 
 /* 300 + 1e-4 noise: the variance is lost in the rounding of q and a^2 and must not turn into the
  * root of a negative number. */
-static void test_centered_rmsprop_stays_finite_on_constant_gradients(void **state) {
+static void centered_rmsprop_stays_finite_on_constant_gradients(void **state) {
     float w[8] = {0}, g[8], s[25];
     struct optim o;
 
@@ -198,7 +198,7 @@ static void test_centered_rmsprop_stays_finite_on_constant_gradients(void **stat
     }
 }
 
-static void test_adam_survives_a_full_step_counter(void **state) {
+static void adam_survives_a_full_step_counter(void **state) {
     float w[1] = {1.0F}, g[1] = {0.5F}, s[3] = {0.5F, 0.25F, 16777216.0F};
     struct optim o;
 
@@ -209,7 +209,7 @@ static void test_adam_survives_a_full_step_counter(void **state) {
     assert_true(s[2] == 16777216.0F);
 }
 
-static void test_text_form(void **state) {
+static void text_form(void **state) {
     static const struct {
         const char *text;
         const char *error; /* part of the message; NULL: accepted */
@@ -266,7 +266,7 @@ static void test_text_form(void **state) {
 }
 
 /* The longest that there can be. */
-static void test_every_text_fits(void **state) {
+static void every_text_fits(void **state) {
     size_t n_rules;
     const struct optim_rule *rules = optim_rules(&n_rules);
 
@@ -283,7 +283,7 @@ static void test_every_text_fits(void **state) {
     }
 }
 
-static void test_text_is_short(void **state) {
+static void text_is_short(void **state) {
     struct optim o;
     char text[256];
 
@@ -293,7 +293,7 @@ static void test_text_is_short(void **state) {
     assert_string_equal(text, "adagrad:lr=0.02,epsilon=1e-06,initial=0.0001");
 }
 
-static void test_every_row_is_complete_and_its_defaults_are_legal(void **state) {
+static void every_row_is_complete_and_its_defaults_are_legal(void **state) {
     size_t n_rules;
     const struct optim_rule *rules = optim_rules(&n_rules);
 
@@ -319,18 +319,18 @@ static void test_every_row_is_complete_and_its_defaults_are_legal(void **state) 
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fast_equals_reference),
-        cmocka_unit_test(test_values_stay_within_their_bounds),
-        cmocka_unit_test(test_what_is_not_a_number_stays_none),
-        cmocka_unit_test(test_ftrl_divides_by_nothing),
-        cmocka_unit_test(test_rows_that_may_not_be_split),
-        cmocka_unit_test(test_a_row_may_be_split),
-        cmocka_unit_test(test_centered_rmsprop_stays_finite_on_constant_gradients),
-        cmocka_unit_test(test_adam_survives_a_full_step_counter),
-        cmocka_unit_test(test_text_form),
-        cmocka_unit_test(test_text_is_short),
-        cmocka_unit_test(test_every_text_fits),
-        cmocka_unit_test(test_every_row_is_complete_and_its_defaults_are_legal),
+        cmocka_unit_test(fast_equals_reference),
+        cmocka_unit_test(values_stay_within_their_bounds),
+        cmocka_unit_test(what_is_not_a_number_stays_none),
+        cmocka_unit_test(ftrl_divides_by_nothing),
+        cmocka_unit_test(rows_that_may_not_be_split),
+        cmocka_unit_test(a_row_may_be_split),
+        cmocka_unit_test(centered_rmsprop_stays_finite_on_constant_gradients),
+        cmocka_unit_test(adam_survives_a_full_step_counter),
+        cmocka_unit_test(text_form),
+        cmocka_unit_test(text_is_short),
+        cmocka_unit_test(every_text_fits),
+        cmocka_unit_test(every_row_is_complete_and_its_defaults_are_legal),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

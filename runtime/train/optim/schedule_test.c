@@ -33,7 +33,7 @@ static void line_check(char *line) {
     }
 }
 
-static void test_rates_are_paddles(void **state) {
+static void rates_are_paddles(void **state) {
     CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20);
     size_t lines = 0;
 
@@ -45,7 +45,7 @@ static void test_rates_are_paddles(void **state) {
     assert_int_equal(lines, 26 * 12);
 }
 
-static void test_texts(void **state) {
+static void schedules_have_a_text_form(void **state) {
     static const struct {
         const char *text;
         const char *said; /* NULL: fine */
@@ -89,7 +89,7 @@ static void test_texts(void **state) {
 }
 
 /* Whatever the parameters, t and lr. */
-static void test_rates_are_numbers_within_bounds(void **state) {
+static void rates_are_numbers_within_bounds(void **state) {
     static const char *const texts[] = {"exponential:gamma=1e30", "natural_exp:gamma=1e30",
         "polynomial:steps=1,power=1e30,end=1e30", "polynomial:steps=1e30,cycle=1,power=0",
         "poly:a=1e30,b=1e30", "exp:a=0,b=1e-30", "caffe_poly:a=1e-30,b=0", "linear:a=1e30",
@@ -113,9 +113,9 @@ static void test_rates_are_numbers_within_bounds(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rates_are_paddles),
-        cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_rates_are_numbers_within_bounds),
+        cmocka_unit_test(rates_are_paddles),
+        cmocka_unit_test(schedules_have_a_text_form),
+        cmocka_unit_test(rates_are_numbers_within_bounds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
