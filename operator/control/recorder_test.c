@@ -246,7 +246,7 @@ static void a_warning_that_repeats_itself_is_counted_where_it_stands(void **stat
 
 /* What is not there cannot be counted up: it would never be seen, however often it repeats itself.
  */
-static void a_warning_that_was_not_written_is_made_anew(void **state) {
+static void a_warning_that_was_not_written_is_recorded_again(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
         {"POST ", 500, "{}", FAKE_KEEP, NULL}, /* the API server, in trouble */
@@ -381,7 +381,7 @@ int main(void) {
         T(good_news_waits_while_there_is_load),
         T(where_the_job_stood_takes_in_nothing_that_came_later),
         T(a_warning_that_repeats_itself_is_counted_where_it_stands),
-        T(a_warning_that_was_not_written_is_made_anew),
+        T(a_warning_that_was_not_written_is_recorded_again),
         T(a_warning_that_waits_is_counted_there),
         T(names_keep_the_order_of_the_story),
         T(what_waits_for_a_job_has_a_bound),

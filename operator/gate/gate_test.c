@@ -168,7 +168,7 @@ static void who_only_says_unknown_does_not_keep_the_pod(void **state) {
     int64_t known = 0;
     struct pollfd ends[] = {{.fd = out, .events = POLLIN}, {.fd = listener, .events = POLLIN}};
     while (poll(ends, 2, -1) > 0 && !ends[0].revents) {
-        /* One answer of who knows the pod, and the time begins anew. */
+        /* One answer of who knows the pod, and the time limit starts again. */
         bool knows = ++asked == KNOWN_AT;
         known = knows ? now_ms() : known;
         serve_one(listener,

@@ -23,8 +23,8 @@ struct world {
     struct co_buf trace;
 };
 
-/* B begin, A begin anew, E end, +a ~a -a objects, !code errors (with ">" when the pause is a second
- * or more). */
+/* B begin, A begin again, E end, +a ~a -a objects, !code errors (with ">" when the pause is a
+ * second or more). */
 static void note(struct world *w, char letter, const char *text) {
     assert_int_equal(
         co_buf_addf(&w->trace, NULL, "%s%c%s", w->trace.len ? " " : "", letter, text), 0);
@@ -35,9 +35,9 @@ static void note(struct world *w, char letter, const char *text) {
 
 static void on_begin(void *arg, uint64_t upto) {
     struct world *w = arg;
-    bool anew = upto == UINT64_MAX;
-    assert_true(!anew || !kube_watch_version(w->watch));
-    note(w, anew ? 'A' : 'B', "");
+    bool relist = upto == UINT64_MAX;
+    assert_true(!relist || !kube_watch_version(w->watch));
+    note(w, relist ? 'A' : 'B', "");
 }
 
 static void on_end(void *arg) {

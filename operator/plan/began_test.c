@@ -38,7 +38,7 @@ static void another_intranet_waits_for_the_next_attempt(void **state) {
     expect_status(&c, "phase", "Running");
     rest(&c);
     expect_events(&c, "");
-    /* Also for a pod that is made anew. */
+    /* Also for a pod that is recreated. */
     json_object_del(c.objects[TK_PODS], "x-ps-0");
     expect_actions(&c, "create Pod x-ps-0");
     rest(&c);
@@ -87,7 +87,7 @@ static void lose(struct tk_cluster *c, const char *pod) {
     rest(c);
 }
 
-static void a_pod_that_is_made_anew_gets_the_template_of_its_attempt(void **state) {
+static void a_recreated_pod_gets_the_template_of_its_attempt(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(PODS);
     set_image(&c, "worker", "other");
@@ -323,7 +323,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(another_intranet_waits_for_the_next_attempt),
         cmocka_unit_test(what_differs_is_named_until_it_does_not),
-        cmocka_unit_test(a_pod_that_is_made_anew_gets_the_template_of_its_attempt),
+        cmocka_unit_test(a_recreated_pod_gets_the_template_of_its_attempt),
         cmocka_unit_test(pods_of_which_none_has_started_get_the_new_one),
         cmocka_unit_test(templates_that_are_large_are_not_stored_twice),
         cmocka_unit_test(a_restart_takes_what_was_changed),

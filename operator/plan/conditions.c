@@ -84,13 +84,13 @@ static struct condition make_created(
         plan_condition_true(w->job, c.type) &&
         json_integer_value(json_object_get(stored, "observedGeneration")) == w->job->generation;
     bool ended = api_phase_terminal(o->phase);
-    bool anew = o->attempt != w->job->attempt || o->phase == API_PHASE_SUSPENDED;
-    bool waits = anew || ended || o->blocked || w->now < o->hold_until;
+    bool new_group = o->attempt != w->job->attempt || o->phase == API_PHASE_SUSPENDED;
+    bool waits = new_group || ended || o->blocked || w->now < o->hold_until;
     /* Jobs that upstream's operator has ended have no conditions, but had their pods. */
     bool upstream = api_phase_terminal(w->job->phase);
     /* Replacing a single pod does not make it False; replacing the whole group does. */
     bool all = needs_none(w->job) ? was && ended : was || o->all_created;
-    c.is = upstream || (all && !anew);
+    c.is = upstream || (all && !new_group);
     c.reason = c.is ? "PodsCreated" : waits ? waiting_reason(o) : "Creating";
     c.message = !c.is && waits ? o->message : "";
     return c;

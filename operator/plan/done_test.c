@@ -1,4 +1,4 @@
-/* Pods that have succeeded stay that when they are deleted, until their group begins anew. */
+/* Pods that have succeeded stay succeeded when they are deleted, until their group restarts. */
 #include "operator/plan/expect_testing.h"
 
 #define FOUR TK_ROLE("worker", 4)
@@ -41,7 +41,7 @@ static const struct row rows[] = {
         "patch ConfigMap x"},
 };
 
-static void what_has_succeeded_is_not_made_anew(void **state) {
+static void succeeded_pods_are_not_recreated(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct tk_cluster c;
@@ -263,7 +263,7 @@ static void a_worker_lost_beside_one_that_is_done_restarts_the_group(void **stat
 }
 
 /* Whatever a suspended job still has: what begins when it is resumed is all of it. */
-static void a_suspended_job_begins_anew(void **state) {
+static void a_suspended_job_restarts(void **state) {
     (void)state;
     static const char *const done[] = {"x-worker-0", NULL};
     static const char *const pods[] = {"x-worker-0", "x-worker-1", "x-worker-2", "x-worker-3"};
@@ -415,7 +415,7 @@ static void that_workers_are_done_is_remembered(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_has_succeeded_is_not_made_anew),
+        cmocka_unit_test(succeeded_pods_are_not_recreated),
         cmocka_unit_test(the_job_ends_when_the_last_has),
         cmocka_unit_test(a_role_that_is_all_gone_is_remembered),
         cmocka_unit_test(worker_0_decides_though_it_is_gone),
@@ -426,7 +426,7 @@ int main(void) {
         cmocka_unit_test(a_pod_that_is_there_speaks_for_itself),
         cmocka_unit_test(a_new_attempt_begins_without_them),
         cmocka_unit_test(a_worker_lost_beside_one_that_is_done_restarts_the_group),
-        cmocka_unit_test(a_suspended_job_begins_anew),
+        cmocka_unit_test(a_suspended_job_restarts),
         cmocka_unit_test(workers_beyond_replicas_stop_with_the_end),
         cmocka_unit_test(scaling_forgets_what_it_takes_away),
         cmocka_unit_test(those_who_start_again_are_not_kept),

@@ -146,7 +146,7 @@ static void nobody_is_told_while_all_have_their_places(void **state) {
     }
 }
 
-/* Made anew, a pod that has its node waits for no other. */
+/* When it is recreated, a pod that has its node waits for no other. */
 static void a_pod_that_is_placed_needs_no_place(void **state) {
     (void)state;
     struct tk_cluster c;
@@ -162,7 +162,7 @@ static void a_pod_that_is_placed_needs_no_place(void **state) {
     tk_done(&c);
 }
 
-static void a_group_that_begins_anew_is_whole(void **state) {
+static void a_group_that_restarts_is_whole(void **state) {
     (void)state;
     struct tk_cluster c;
     begin(&c, "volcano", ELASTIC ",'backoffLimit':1,'schedulingPolicy':{'minAvailable':4}");
@@ -201,7 +201,7 @@ int main(void) {
         cmocka_unit_test(the_group_is_told_before_the_pod_is_made),
         cmocka_unit_test(nobody_is_told_while_all_have_their_places),
         cmocka_unit_test(a_pod_that_is_placed_needs_no_place),
-        cmocka_unit_test(a_group_that_begins_anew_is_whole),
+        cmocka_unit_test(a_group_that_restarts_is_whole),
         cmocka_unit_test(those_that_are_lost_wait_for_room_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

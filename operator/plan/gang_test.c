@@ -265,7 +265,7 @@ static void a_waiting_job_says_for_what(void **state) {
     tk_done(&c);
 }
 
-static void a_pod_made_anew_does_not_wait(void **state) {
+static void a_recreated_pod_does_not_wait(void **state) {
     (void)state;
     struct tk_cluster c;
     begin(&c, TK_JOB(EXAMPLE), "volcano");
@@ -628,7 +628,7 @@ int main(void) {
         cmocka_unit_test(volcanos_word_lets_pods_in),
         cmocka_unit_test(other_groups_need_only_exist),
         cmocka_unit_test(a_waiting_job_says_for_what),
-        cmocka_unit_test(a_pod_made_anew_does_not_wait),
+        cmocka_unit_test(a_recreated_pod_does_not_wait),
         cmocka_unit_test(a_job_in_a_queue_of_kueue_says_so),
         cmocka_unit_test(the_pod_that_knows_why_speaks),
         cmocka_unit_test(events_call_a_group_what_it_is),

@@ -111,7 +111,7 @@ static void start_attempt(struct tk_cluster *c) {
     run_all(c);
 }
 
-static void the_backoff_doubles_and_begins_anew_after_a_healthy_period(void **state) {
+static void the_backoff_doubles_and_restarts_after_a_healthy_period(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(ONE LIMIT(20));
     static const char *const seconds[] = {"10", "20", "40", "80", "160", "320", "360", "360"};
@@ -258,7 +258,7 @@ static void what_a_failure_means(void **state) {
 }
 
 /* What kubelet 1.35 says of a pod whose template restarts its containers in place (KEP-5532): the
- * container that asked for it has ended, all are gone, the gate runs anew, all run. */
+ * container that asked for it has ended, all are gone, the gate runs again, all run. */
 static void containers_that_restart_in_place_restart_no_group(void **state) {
     (void)state;
 #define INIT(state) "'initContainerStatuses':[{'name':'coord-paddle'," state "}],"
@@ -319,7 +319,7 @@ static void a_pod_that_is_deleted_while_others_run_restarts_the_group(void **sta
         c.now += 10;
         expect_actions(&c, "create Pod x-worker-0; create Pod x-worker-1");
         rest(&c);
-        /* Nothing of the new group runs yet: a pod is made anew alone. */
+        /* Nothing of the new group runs yet: a pod is recreated alone. */
         json_object_del(c.objects[TK_PODS], "x-worker-1");
         expect_actions(&c, "create Pod x-worker-1");
         expect_status(&c, "attempt", "1");
@@ -327,7 +327,7 @@ static void a_pod_that_is_deleted_while_others_run_restarts_the_group(void **sta
     }
 }
 
-/* The edit is no reason to make it anew beside peers that have its old address. */
+/* The edit is no reason to recreate it beside peers that have its old address. */
 static void a_pod_that_is_lost_as_its_job_is_edited_restarts_the_group(void **state) {
     (void)state;
     for (int scaled = 0; scaled < 2; scaled++) {
@@ -385,7 +385,7 @@ static void those_that_lost_a_peer_have_not_failed(void **state) {
 }
 
 /* Nobody has lost a pod that was told to go, wanted again or not. */
-static void a_pod_that_still_ends_when_it_is_wanted_again_is_made_anew(void **state) {
+static void a_terminating_pod_that_is_wanted_again_is_recreated(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(TK_ROLE("ps", 1) "," TK_ROLE("worker", 3) LIMIT(3));
     tk_pod_status(&c, "x-worker-0", DONE);
@@ -670,7 +670,7 @@ static void the_scale_subresource_finds_its_fields(void **state) {
 }
 
 /* The API server does not look at them. */
-static void references_that_are_none_are_made_anew(void **state) {
+static void invalid_references_are_replaced(void **state) {
     static const char *const rows[] = {
         "'none'", "7", "{'uid':'u'}", "['a',1]", "[{'uid':['u']},null]", "null"};
     (void)state;
@@ -710,7 +710,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_group_is_restarted_as_a_whole),
         cmocka_unit_test(no_pod_of_a_new_attempt_starts_on_old_addresses),
-        cmocka_unit_test(the_backoff_doubles_and_begins_anew_after_a_healthy_period),
+        cmocka_unit_test(the_backoff_doubles_and_restarts_after_a_healthy_period),
         cmocka_unit_test(a_spent_budget_fails_the_job_and_stops_what_runs),
         cmocka_unit_test(a_clock_that_is_set_back_holds_no_restart),
         cmocka_unit_test(old_pods_that_do_not_end_are_named),
@@ -720,7 +720,7 @@ int main(void) {
         cmocka_unit_test(a_pod_that_is_deleted_while_others_run_restarts_the_group),
         cmocka_unit_test(a_pod_that_is_lost_as_its_job_is_edited_restarts_the_group),
         cmocka_unit_test(those_that_lost_a_peer_have_not_failed),
-        cmocka_unit_test(a_pod_that_still_ends_when_it_is_wanted_again_is_made_anew),
+        cmocka_unit_test(a_terminating_pod_that_is_wanted_again_is_recreated),
         cmocka_unit_test(scaling_and_elastic_jobs_restart_no_group),
         cmocka_unit_test(a_suspended_job_has_no_pods_and_resumes_as_a_new_attempt),
         cmocka_unit_test(a_job_that_is_suspended_from_the_beginning_creates_nothing),
@@ -734,7 +734,7 @@ int main(void) {
         cmocka_unit_test(what_is_edited_after_the_end_changes_nothing),
         cmocka_unit_test(a_job_of_another_controller_is_left_alone),
         cmocka_unit_test(the_scale_subresource_finds_its_fields),
-        cmocka_unit_test(references_that_are_none_are_made_anew),
+        cmocka_unit_test(invalid_references_are_replaced),
         cmocka_unit_test(references_are_left_out_where_they_would_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

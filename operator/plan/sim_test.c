@@ -387,7 +387,7 @@ static void check_actions(struct tk_cluster *c, const struct plan *plan) {
         if (a->verb == PLAN_DELETE && a->kind == PLAN_KIND_JOB) {
             check_job_deletion(c);
         }
-        /* Were the status write lost, the pod would be made anew and train again.  One of a dead
+        /* Were the status write lost, the pod would be recreated and train again.  One of a dead
          * node is to be. */
         if (a->verb == PLAN_DELETE && a->kind == PLAN_KIND_POD && !a->at_once && !stored_end &&
             !may_go(c, a->name)) {

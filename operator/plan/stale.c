@@ -2,7 +2,7 @@
  * but running pods have read the old ConfigMap.  So the ConfigMap records the creation time of the
  * first replacement ("changed"): a running pod that is older has the old address.
  *
- *      group made   ConfigMap made   x-ps-0 made anew   ConfigMap changed
+ *      group made   ConfigMap made   x-ps-0 recreated   ConfigMap changed
  *     ----+---------------+------------------+-----------------+----------> time
  *         older: have the old address        |  younger: have the new one
  *                                         changed

@@ -26,7 +26,7 @@ static struct tk_cluster running_cluster(const char *spec) {
 }
 
 /* A minute later it is there again, with this status. */
-static void make_anew(struct tk_cluster *c, const char *name, const char *status) {
+static void recreate(struct tk_cluster *c, const char *name, const char *status) {
     json_object_del(c->objects[TK_PODS], name);
     c->now += 60;
     rest(c);
@@ -61,8 +61,8 @@ static void who_runs_with_an_address_of_before_is_named(void **state) {
     expect_condition(&c, "StaleAddress", condition);
     rest(&c);
     /* Those of before go, one by one. */
-    make_anew(&c, "x-worker-0", TK_RUNNING("10.0.0.2"));
-    make_anew(&c, "x-worker-1", TK_RUNNING("10.0.0.3"));
+    recreate(&c, "x-worker-0", TK_RUNNING("10.0.0.2"));
+    recreate(&c, "x-worker-1", TK_RUNNING("10.0.0.3"));
     expect_condition(&c, "StaleAddress", "False AddressesKnown ");
     tk_done(&c);
 }
@@ -75,7 +75,7 @@ static void nothing_is_stale(void **state) {
         {PODS, "x-ps-0", ADDRESSED("10.0.0.1")},                         /* the same address */
         {PODS ",'intranet':'Service'", "x-ps-0", ADDRESSED("10.0.9.9")}, /* a name */
         {PODS ",'elastic':1", "x-worker-0", ADDRESSED("10.0.9.9")},      /* no list */
-        {PODS ",'backoffLimit':1", "x-ps-0", TK_RUNNING("10.0.9.9")},    /* all begin anew */
+        {PODS ",'backoffLimit':1", "x-ps-0", TK_RUNNING("10.0.9.9")},    /* all restart */
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct tk_cluster c = running_cluster(rows[i].spec);
@@ -106,10 +106,10 @@ static void more_pods_are_no_other_address(void **state) {
     tk_done(&c);
 }
 
-static void a_job_that_begins_anew_has_no_old_addresses(void **state) {
+static void a_restarted_job_has_no_old_addresses(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(PODS);
-    make_anew(&c, "x-ps-0", ADDRESSED("10.0.9.9"));
+    recreate(&c, "x-ps-0", ADDRESSED("10.0.9.9"));
     set_spec(&c, "suspend", json_true());
     rest(&c);
     bury(&c);
@@ -126,7 +126,7 @@ int main(void) {
         cmocka_unit_test(who_runs_with_an_address_of_before_is_named),
         cmocka_unit_test(nothing_is_stale),
         cmocka_unit_test(more_pods_are_no_other_address),
-        cmocka_unit_test(a_job_that_begins_anew_has_no_old_addresses),
+        cmocka_unit_test(a_restarted_job_has_no_old_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

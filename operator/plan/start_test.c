@@ -195,7 +195,7 @@ static void ipv6_addresses_stand_in_brackets_and_the_family_can_be_chosen(void *
     tk_done(&c);
 }
 
-static void a_family_that_is_chosen_later_reaches_pods_that_are_made_anew(void **state) {
+static void a_family_that_is_chosen_later_reaches_recreated_pods(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TK_ROLE("worker", 1) ",'intranet':'Host'"));
@@ -292,7 +292,7 @@ int main(void) {
         cmocka_unit_test(services_for_all_modes_when_asked_for),
         cmocka_unit_test(variables_are_there_when_their_role_is),
         cmocka_unit_test(ipv6_addresses_stand_in_brackets_and_the_family_can_be_chosen),
-        cmocka_unit_test(a_family_that_is_chosen_later_reaches_pods_that_are_made_anew),
+        cmocka_unit_test(a_family_that_is_chosen_later_reaches_recreated_pods),
         cmocka_unit_test(every_value_passes_the_contract),
         cmocka_unit_test(ports_are_spread_and_keep_out_of_each_others_way),
         cmocka_unit_test(a_live_jobs_port_stays),

@@ -69,7 +69,7 @@ class ControlPlane:
         if not apiserver_args:          # that of all tests is the one that clients find by themselves
             kubernetes.config.load_kube_config(self.kubeconfig)
         settings = client.Configuration()
-        settings.connection_pool_maxsize = 64       # threads of a test; beyond that each request shakes hands anew
+        settings.connection_pool_maxsize = 64       # threads of a test; beyond that each request makes a new TLS handshake
         api = kubernetes.config.new_client_from_config(self.kubeconfig, client_configuration=settings)
         self.core, self.custom = client.CoreV1Api(api), client.CustomObjectsApi(api)
         self.kubectl("apply", "-f", ROOT / "deploy/v1/crd.yaml")

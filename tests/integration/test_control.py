@@ -146,7 +146,7 @@ def test_failures_while_one_waits_do_not_lengthen_the_wait(plane, operator, kube
 
 
 def test_a_new_job_does_not_pay_for_the_old_one(plane, operator, kubelet, ns, proxied_rig):
-    """Deleted and made again under its name, while the old one's pods are dying: backoff starts anew, pods are its own."""
+    """Deleted and made again under its name, while the old one's pods are dying: backoff starts again, pods are its own."""
     proxy, config = proxied_rig
     operator(kubeconfig=config)
     proxy.faults = [Fault(f"POST .*/{ns}/pods", "status", status=422, body=REFUSED.replace("403", "422"))]

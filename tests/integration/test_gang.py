@@ -279,7 +279,7 @@ def test_kube_scheduler_places_no_pod_where_one_of_two_fits(gangs, place):
     gangs.wait_phase(ns, "first", "Completed", SECONDS)
     wait_for(lambda: not gangs.get(ns, *NATIVE, "first"), 40, "the group of a job that has ended is deleted")
     gangs.wait_phase(ns, "second", "Running", SECONDS)
-    # What cannot be changed is made anew.
+    # What cannot be changed is recreated.
     gangs.patch(ns, "second", {"spec": {"worker": {"replicas": 1}}})
 
     def minimum():

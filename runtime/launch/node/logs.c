@@ -20,7 +20,7 @@ struct node_logs {
     /* Of plan->process[i]: a file, or a relay, or neither: it writes to this process's output. */
     struct proc_childlog **log;
     struct proc_relay **relay;
-    bool anew, echoing;
+    bool first_round, echoing;
     void (*echoed)(void *arg);
     void *arg;
 };
@@ -121,7 +121,7 @@ static int open_file(struct node_logs *g, size_t i) {
     const struct options *o = g->job->options;
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", g->plan->log_dir, g->plan->process[i].log);
     const struct proc_childlog_options options = {.path = path,
-        .overwrite = g->anew && o->number[OPTIONS_OPT_LOG_OVERWRITE] == 1,
+        .overwrite = g->first_round && o->number[OPTIONS_OPT_LOG_OVERWRITE] == 1,
         .max_size = o->number[OPTIONS_OPT_LOG_MAX_SIZE],
         .lost = log_lost,
         .arg = g};
@@ -184,7 +184,7 @@ bool node_logs_shown(const struct node_logs *g, size_t i) {
 /* ---- all of them ------------------------------------------------------------------------- */
 
 struct node_logs *node_logs_new(struct co_loop *l, const struct node_log *say, const struct job *j,
-    const struct job_plan *p, bool anew, void (*echoed)(void *arg), void *arg) {
+    const struct job_plan *p, bool first_round, void (*echoed)(void *arg), void *arg) {
     struct node_logs *g = co_xcalloc(1, sizeof(*g));
     *g = (struct node_logs){.loop = l,
         .say = say,
@@ -192,7 +192,7 @@ struct node_logs *node_logs_new(struct co_loop *l, const struct node_log *say, c
         .plan = p,
         .log = co_xcalloc(p->n, sizeof(struct proc_childlog *)),
         .relay = co_xcalloc(p->n, sizeof(struct proc_relay *)),
-        .anew = anew,
+        .first_round = first_round,
         .echoed = echoed,
         .arg = arg};
     return g;

@@ -14,10 +14,10 @@ struct node_logs;
 CO_MUST_CHECK int node_logs_make_dir(
     const struct job *j, const struct job_plan *p, struct co_err *err);
 
-/* say, j and p must outlive the logs.  anew: this is the job's first round, whose files may be
- * truncated (--log_overwrite).  echoed(arg): the copy on stdout is complete. */
+/* say, j and p must outlive the logs.  first_round: true in the job's first round, whose files may
+ * be truncated (--log_overwrite).  echoed(arg): the copy on stdout is complete. */
 struct node_logs *node_logs_new(struct co_loop *l, const struct node_log *say, const struct job *j,
-    const struct job_plan *p, bool anew, void (*echoed)(void *arg), void *arg);
+    const struct job_plan *p, bool first_round, void (*echoed)(void *arg), void *arg);
 void node_logs_free(struct node_logs *g); /* NULL allowed */
 
 /* The file descriptors for stdout and stderr of process i; owned here, and closed by

@@ -243,7 +243,7 @@ static float first_step(const char *optimizer, float g) {
     return strcmp(optimizer, "sgd:lr=0.1") == 0 ? 0.1F * g : 0.1F * g / sqrtf(99 + g * g);
 }
 
-/* State of another rule means nothing to this one: values stay, the state begins anew. */
+/* State of another rule means nothing to this one: values stay, the state begins from zero. */
 static void another_rule_begins_with_the_saved_values(void **state) {
     static const char *const rules[][2] = {{"adagrad:lr=0.1", "sgd:lr=0.1"},
         {"sgd:lr=0.1", "adagrad:lr=0.1,initial=99"}, {"adam", "adagrad:lr=0.1,initial=99"}};

@@ -300,9 +300,9 @@ static struct muster look_around(const struct rt_client *c) {
  * that the servers have reached.  c->m is held. */
 static int choose_place(struct rt_client *c, struct co_err *err) {
     struct muster m = look_around(c);
-    bool sync = c->options.mode == RT_SYNC, anew = m.fresh && m.dirty;
-    bool back = (anew && sync) || m.unlike;
-    if (m.fresh && (anew || back) && m.fresh->restored == 0) {
+    bool sync = c->options.mode == RT_SYNC, emptied = m.fresh && m.dirty;
+    bool back = (emptied && sync) || m.unlike;
+    if (m.fresh && (emptied || back) && m.fresh->restored == 0) {
         return co_err_set(err, CO_INVALID,
             "server %u (%s) was restarted and has none of its tables; the others have theirs",
             m.fresh->index, m.fresh->endpoint);

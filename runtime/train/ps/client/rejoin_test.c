@@ -1,5 +1,5 @@
 /* Who comes while others have begun, who has finished while others go back to a checkpoint.  Each
- * server stands behind a proxy, so that it keeps its address when it is started anew. */
+ * server stands behind a proxy, so that it keeps its address when it is restarted. */
 #include "runtime/train/ps/client/proxy_testing.h"
 
 #include <fcntl.h>
@@ -273,7 +273,7 @@ static void go_on_alone(struct rt_client *c) {
     must(rt_finish(c, &err));
 }
 
-/* A server that is started anew knows nothing of the trainer that has finished: it would wait for
+/* A server that was restarted knows nothing of the trainer that has finished: it would wait for
  * it. */
 static void the_others_go_back_without_one_that_has_finished(void **state) {
     (void)state;
@@ -389,8 +389,8 @@ static void *come_to_barriers(void *arg) {
     return NULL;
 }
 
-/* Server 1 knows what server 0 has forgotten.  A trainer that was started anew has it from there,
- * and is at the second barrier before anybody comes who was at the first one. */
+/* Server 1 knows what server 0 has forgotten.  A trainer that was restarted has it from there, and
+ * is at the second barrier before anybody comes who was at the first one. */
 static void a_new_server_hears_of_barriers_from_a_new_trainer(void **state) {
     (void)state;
     struct world w;
@@ -401,7 +401,7 @@ static void a_new_server_hears_of_barriers_from_a_new_trainer(void **state) {
     world_open(&w, 0);
     world_open(&w, 1);
     enter_both(&w, c);
-    struct trainer other = {.w = &w, .c = c[1]}, anew = {.w = &w, .index = 0};
+    struct trainer other = {.w = &w, .c = c[1]}, restarted = {.w = &w, .index = 0};
     assert_int_equal(0, pthread_create(&other.thread, NULL, barrier_there, &other));
     must(rt_barrier(c[0], &err));
     pthread_join(other.thread, NULL);
@@ -415,13 +415,13 @@ static void a_new_server_hears_of_barriers_from_a_new_trainer(void **state) {
     rt_client_close(c[0]);
     restart(&w, 0);
     proxy_set(&w.proxies[1], PROXY_PASS);
-    assert_int_equal(0, pthread_create(&anew.thread, NULL, come_to_barriers, &anew));
+    assert_int_equal(0, pthread_create(&restarted.thread, NULL, come_to_barriers, &restarted));
     (void)poll(NULL, 0, 300); /* an error would come by now */
     await_gone(c[1]);
     must(rt_resume(c[1], NULL, 0, &place, &err));
     must(rt_barrier(c[1], &err));
-    pthread_join(anew.thread, NULL);
-    must(rt_finish(anew.c, &err));
+    pthread_join(restarted.thread, NULL);
+    must(rt_finish(restarted.c, &err));
     must(rt_finish(c[1], &err));
     return_ms = 0;
     world_end(&w);

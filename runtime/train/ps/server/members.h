@@ -27,7 +27,7 @@ enum pss_member_state {
 struct pss_pace {
     int64_t base;
     uint64_t done;
-    bool anew;                   /* a new incarnation that has not reported a step yet */
+    bool uncounted;              /* a new incarnation that has not reported a step yet */
     uint64_t ahead;              /* how many steps it may be ahead of the slowest trainer */
     int64_t until_ms;            /* when its wait ends; 0: it does not wait */
     struct rpc_frame_head asked; /* head of the request that waits */

@@ -103,7 +103,7 @@ void pss_server_pace_join(struct pss_server *s, uint32_t trainer) {
     struct pss_member *m = &s->members.all[trainer];
     const struct pss_member *slowest = find_slowest(&s->members);
     m->ended = false;
-    m->pace = (struct pss_pace){.base = where(slowest ? slowest : m), .anew = true};
+    m->pace = (struct pss_pace){.base = where(slowest ? slowest : m), .uncounted = true};
 }
 
 int pss_server_pace(
@@ -117,9 +117,9 @@ int pss_server_pace(
     if (p->step < m->pace.done) { /* sent again, since the answer was lost with a connection */
         return answer_pace(se->stream, &f->head, free_up_to(m, find_slowest(&s->members)), err);
     }
-    if (m->pace.anew && p->step != RPC_STEP_NO_MORE) { /* its first count may be any number */
+    if (m->pace.uncounted && p->step != RPC_STEP_NO_MORE) { /* its first count may be any number */
         m->pace.base -= (int64_t)p->step - 1;
-        m->pace.anew = false;
+        m->pace.uncounted = false;
     }
     m->ended = m->ended || p->step == RPC_STEP_NO_MORE;
     m->pace.done = m->ended ? m->pace.done : p->step;
