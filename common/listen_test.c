@@ -157,7 +157,7 @@ static void who_has_a_port_is_named(void **state) {
     assert_string_equal(want, "");
 }
 
-static void *let_go(void *arg) {
+static void *release(void *arg) {
     (void)poll(NULL, 0, 20); /* most times the first try has failed by then; sooner is no matter */
     co_close(*(const int *)arg);
     return NULL;
@@ -173,7 +173,7 @@ static void a_port_that_is_free_again_is_taken(void **state) {
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none)), 0);
     (void)snprintf(addr, sizeof(addr), "127.0.0.1:%u", port);
     pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, let_go, &fd), 0);
+    assert_int_equal(pthread_create(&thread, NULL, release, &fd), 0);
     struct co_err err = {0};
     CO_AUTOCLOSE int got = -1;
     if (co_listen_within(addr, 60000, &got, &err)) {

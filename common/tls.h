@@ -32,7 +32,7 @@ void co_tls_free(struct co_tls *t); /* NULL allowed */
 /* Continues the handshake.  1: it is complete (on the client's end, the last message is sent but
  * perhaps not received).  0: call again when fd, which is non-blocking, is readable.  Reads no
  * bytes beyond the handshake.  CO_PEERLOST: the connection was closed.  CO_PERMISSION: the keys
- * differ, or bytes were changed on the way. */
+ * differ, or bytes were changed in transit. */
 CO_MUST_CHECK int co_tls_shake(struct co_tls *t, int fd, struct co_err *err);
 
 /* ---- after the handshake ---- */
@@ -49,6 +49,6 @@ void co_tls_sent(struct co_tls *t, size_t n);
 /* Encrypted bytes from the socket; borrowed until all of them were read. */
 void co_tls_feed(struct co_tls *t, const void *bytes, size_t n);
 /* Decrypts.  *ret_n 0: all fed bytes are read; the rest of a record may be missing.  CO_PEERLOST:
- * the peer has ended the connection, or bytes were changed on the way. */
+ * the peer has ended the connection, or bytes were changed in transit. */
 CO_MUST_CHECK int co_tls_read(
     struct co_tls *t, void *to, size_t size, size_t *ret_n, struct co_err *err);

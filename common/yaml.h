@@ -1,6 +1,6 @@
-/* Reads YAML documents as JSON values, by libyaml, in the way kubectl does.  Depth, number of
- * values and bytes are limited, also after the expansion of aliases.  Knows nothing of what the
- * documents mean.  For one thread.
+/* Reads YAML documents as JSON values, by libyaml, as kubectl does.  Depth, number of values and
+ * bytes are limited, also after the expansion of aliases.  Knows nothing of what the documents
+ * mean.  For one thread.
  *
  * What kubectl does (YAML 1.1; measured with sigs.k8s.io/yaml 1.6):
  *   - an unquoted y n yes no on off true false, in three spellings each, is a boolean; as a key it

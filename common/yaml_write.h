@@ -1,4 +1,4 @@
-/* Writes a tree as YAML in the way people do: block style, and quotes only where a word would mean
+/* Writes a tree as YAML as people do: block style, and quotes only where a word would mean
  * something else without them.  The result reads back as the same tree (yaml.h). */
 #pragma once
 

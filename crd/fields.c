@@ -9,9 +9,9 @@
 
 /*
  * A pod is called <job>-<role>-<index>, which is also its host name, a label's value and the name
- * of a Service: 63 characters. Rules at the top see the job's name. They must not get in the way
- * of a status update of a job from before the rules, hence the first looks only at jobs that have
- * no status yet, the second only at roles that grow.
+ * of a Service: 63 characters. Rules at the top see the job's name. They must not block a status
+ * update of a job from before the rules, hence the first looks only at jobs that have no status
+ * yet, the second only at roles that grow.
  */
 #define FITS(role)                                                                                 \
     "size(self.metadata.name) + size('-" role "-') + "                                             \

@@ -679,10 +679,10 @@ CO_MUST_CHECK int rt_group_open(const struct rt_job *job, const struct rt_group_
 /* Finishes what was started, and tells the others that this rank leaves.  Frees the memory of
  * rt_group_alloc.  NULL allowed. */
 void rt_group_close(struct rt_group *g);
-/* Gives the group up because of an error of the program: then it can be closed at once.  Calls that
- * are under way end, and all later ones, with CO_CANCELED and the reason `why`; on the other ranks
- * with CO_PEERLOST, this rank's number and the same reason.  No effect on a group that has failed.
- * Any thread. */
+/* Gives the group up because of an error of the program: then it can be closed at once.  Running
+ * calls end, and all later ones, with CO_CANCELED and the reason `why`; on the other ranks with
+ * CO_PEERLOST, this rank's number and the same reason.  No effect on a group that has failed.  Any
+ * thread. */
 void rt_group_abort(struct rt_group *g, const char *why);
 
 uint32_t rt_group_rank(const struct rt_group *g); /* this process's, from 0 */

@@ -1,5 +1,5 @@
 /* `paddle-operator run`: opens the endpoints, takes the lease, starts the controller, and on a
- * signal lets requests under way end before it exits. All on one loop. */
+ * signal lets running requests end before it exits. All on one loop. */
 #include "operator/cmd/commands.h"
 #include "operator/cmd/exporter.h"
 #include "operator/cmd/run_options.h"

@@ -1,4 +1,4 @@
-/* For tests: puts JSON objects of any kind into a store, in the way the feeds do. */
+/* For tests: puts JSON objects of any kind into a store, as the feeds do. */
 #pragma once
 
 #include "operator/api/api_testing.h"

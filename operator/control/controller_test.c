@@ -100,7 +100,7 @@ static struct work *asked_for(struct ctl_controller *c, const struct tk_text *jo
     return w;
 }
 
-static void a_job_that_is_not_at_hand_is_asked_for(void **state) {
+static void a_job_that_is_not_cached_is_fetched(void **state) {
     const struct world *w = *state;
     struct ctl_controller *c = w->controller;
     CO_CLEANUP(tk_text_done) struct tk_text job = large_job("5");
@@ -165,7 +165,7 @@ static void large_jobs_wait_for_their_turn(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_job_that_is_not_at_hand_is_asked_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_job_that_is_not_cached_is_fetched, setup, teardown),
         cmocka_unit_test_setup_teardown(an_answer_that_nobody_wants_ends_the_look, setup, teardown),
         cmocka_unit_test_setup_teardown(an_answer_of_an_older_version_is_no_plan, setup, teardown),
         cmocka_unit_test_setup_teardown(large_jobs_wait_for_their_turn, setup, teardown),

@@ -150,7 +150,7 @@ static void feed_end(void *arg) {
 }
 
 /* Jobs must not wait until somebody installs a gang scheduler.  A kind that comes with Kubernetes
- * (`optional`) will not appear later, so its watch ends for good; that of an add-on goes on, as
+ * (`optional`) will not appear later, so its watch ends; that of an add-on goes on, as
  * the add-on may still be installed. */
 static void no_such_groups(struct feed *f) {
     struct ctl_feeds *all = f->all;

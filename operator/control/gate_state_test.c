@@ -97,7 +97,7 @@ static void it_is_kept_until_it_is_forgotten(void **state) {
     assert_int_equal(ask(*state, &v, "p", &why), 0);
 }
 
-static void of_a_job_that_is_not_at_hand_its_reader_tells(void **state) {
+static void the_state_of_an_uncached_job_comes_from_its_decoded_form(void **state) {
     struct ctl_store *s = *state;
     struct ctl_gate_state v = {0};
     const char *why = NULL;
@@ -123,7 +123,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         T(a_pod_is_told_what_its_job_is_waiting_for),
         T(it_is_kept_until_it_is_forgotten),
-        T(of_a_job_that_is_not_at_hand_its_reader_tells),
+        T(the_state_of_an_uncached_job_comes_from_its_decoded_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -412,7 +412,7 @@ static void canceled_creates_are_not_waited_for(void **state) {
     ctl_requests_free(q);
 }
 
-static void a_service_in_the_way_may_be_the_jobs_own(void **state) {
+static void a_service_of_that_name_may_be_the_jobs_own(void **state) {
 #define SERVICE(uid)                                                                               \
     "{\"metadata\":{\"name\":\"x-ps-0\",\"namespace\":\"ns\",\"uid\":\"s\",\"resourceVersion\":"   \
     "\"5\",\"ownerReferences\":[{\"apiVersion\":\"" API_VERSION "\",\"kind\":\"" API_KIND          \
@@ -549,7 +549,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             a_patch_of_a_group_that_was_not_taken_is_remembered, setup, teardown),
         cmocka_unit_test_setup_teardown(canceled_creates_are_not_waited_for, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_service_in_the_way_may_be_the_jobs_own, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_service_of_that_name_may_be_the_jobs_own, setup, teardown),
         cmocka_unit_test_setup_teardown(warnings_of_creates_are_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(
             each_part_of_a_sweep_is_judged_by_its_own_answer, setup, teardown),

@@ -538,7 +538,7 @@ static json_t *large(const char *name, int version, size_t n, const char *word) 
     return j;
 }
 
-static void a_job_that_is_a_large_tree_is_not_at_hand(void **state) {
+static void a_job_that_is_a_large_tree_is_not_cached(void **state) {
     struct ctl_store *s = *state;
     CO_AUTOJSON json_t *first = large("x", 1, 30000, "a");
     CO_AUTOJSON json_t *other = large("x", 1, 30000, "b");
@@ -568,7 +568,7 @@ static void a_job_that_is_a_large_tree_is_not_at_hand(void **state) {
 }
 
 /* With all references in its status, 2,000, and with what the Deployment's memory allows. */
-static void a_job_of_2000_pods_is_at_hand(void **state) {
+static void a_job_of_2000_pods_is_cached(void **state) {
     struct ctl_store *s = *state;
     CO_AUTOJSON json_t *obj = object("x", 1, NULL);
     json_t *refs = json_array();
@@ -657,8 +657,8 @@ static void only_jobs_without_a_status_are_new(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(of_a_job_what_is_of_use_is_kept),
-        TEST(a_job_that_is_a_large_tree_is_not_at_hand),
-        TEST(a_job_of_2000_pods_is_at_hand),
+        TEST(a_job_that_is_a_large_tree_is_not_cached),
+        TEST(a_job_of_2000_pods_is_cached),
         TEST(texts_have_a_bound_and_jobs_have_not),
         TEST(who_waits),
         TEST(what_had_succeeded_before_it_was_deleted_is_kept_for_a_look),

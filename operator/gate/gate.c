@@ -36,7 +36,7 @@ enum {
     TRIES_MAX = 16,
     WAIT_S = 10,                      /* the operator holds a request that long */
     CONNECT_MS = 3000,                /* for all tries of one question */
-    STAGGER_MS = 250,                 /* then one more try joins those under way, as in RFC 8305 */
+    STAGGER_MS = 250,                 /* then one more try joins the running ones, as in RFC 8305 */
     ANSWER_MS = WAIT_S * 1000 + 5000, /* then it is no use to wait on */
     SILENCE_MAX_MS = 20000,
     UNKNOWN_MAX_MS = 60000, /* a new leader knows all pods long before */
@@ -176,7 +176,7 @@ static int set_out(const struct addr *to) {
 
 struct race {
     struct pollfd try[TRIES_MAX]; /* fd -1: it has failed */
-    size_t n, under_way;
+    size_t n, running;
 };
 
 /* Index of the address that a try of the race goes to. */
@@ -188,7 +188,7 @@ static void try_failed(struct gate *g, struct race *r, size_t i, int e) {
     no_answer(g, &g->addr[goes_to(g, i)], e);
     (void)close(r->try[i].fd);
     r->try[i].fd = -1;
-    r->under_way--;
+    r->running--;
 }
 
 static void one_more(struct gate *g, struct race *r) {
@@ -197,7 +197,7 @@ static void one_more(struct gate *g, struct race *r) {
     if (fd < 0) {
         no_answer(g, to, errno);
     } else {
-        r->under_way++;
+        r->running++;
     }
     r->try[r->n++] = (struct pollfd){.fd = fd, .events = POLLOUT};
 }
@@ -205,7 +205,7 @@ static void one_more(struct gate *g, struct race *r) {
 /* The try that has come through, waited for until then; r->n: none has. */
 static size_t find_winner(struct gate *g, struct race *r, int64_t until) {
     int64_t left = until - now_ms();
-    int some = r->under_way ? poll(r->try, r->n, left > 0 ? (int)left : 0) : 0;
+    int some = r->running ? poll(r->try, r->n, left > 0 ? (int)left : 0) : 0;
     for (size_t i = 0; some > 0 && i < r->n; i++) {
         int e = 0;
         socklen_t len = sizeof(e);
@@ -225,18 +225,18 @@ static size_t find_winner(struct gate *g, struct race *r, int64_t until) {
  *
  * It is a race: until one has come through, a try sets out every STAGGER_MS, each to the next
  * address and from a port of its own.  The first packet decides where a node's rules for Services
- * lead a connection, for good.  For a moment after the operator's pod was replaced that is the one
- * which has gone; whoever comes later is led to the new one. */
+ * lead a connection, as long as it lasts.  For a moment after the operator's pod was replaced that
+ * is the one which has gone; whoever comes later is led to the new one. */
 static int dial_operator(struct gate *g) {
     struct race r = {.n = 0};
     const int64_t start = now_ms(), end = start + CONNECT_MS;
     int64_t next = start;
     size_t won = 0;
     for (int64_t now = start; won == r.n && now < end; now = now_ms()) {
-        if (!r.under_way && r.n >= g->n_addrs) {
+        if (!r.running && r.n >= g->n_addrs) {
             break; /* all addresses say no */
         }
-        if (r.n < TRIES_MAX && (!r.under_way || now >= next)) {
+        if (r.n < TRIES_MAX && (!r.running || now >= next)) {
             one_more(g, &r);
             next = now + STAGGER_MS;
         }

@@ -234,7 +234,7 @@ static int fill(int listener, const struct sockaddr_in *at) {
 }
 
 /* Connections of this machine that wait for a first answer from there. */
-static int under_way(const struct sockaddr_in *to) {
+static int connecting(const struct sockaddr_in *to) {
     enum { SYN_SENT = 2 }; /* include/net/tcp_states.h */
     FILE *f = fopen("/proc/net/tcp", "re");
     assert_non_null(f);
@@ -263,7 +263,7 @@ static void a_connection_that_hangs_gets_company(void **state) {
     (void)snprintf(addrs, sizeof(addrs), "127.0.0.1:%u,127.0.0.1:%u", ntohs(at[0].sin_port),
         ntohs(at[1].sin_port));
     pid_t pid = start(addrs, SILENCE_MAX_MS, &out);
-    while (under_way(&at[0]) < 2 || under_way(&at[1]) < 2) {
+    while (connecting(&at[0]) < 2 || connecting(&at[1]) < 2) {
         assert_int_equal(waitpid(pid, NULL, WNOHANG), 0); /* it has not given up */
         (void)pause_ms(10);
     }

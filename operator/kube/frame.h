@@ -1,5 +1,5 @@
-/* Splits a byte stream into lines, each an event of a watch in JSON, however the bytes were cut on
- * the way.  The length of a line is bounded.  Pure. */
+/* Splits a byte stream into lines, each an event of a watch in JSON, however the bytes were cut in
+ * transit.  The length of a line is bounded.  Pure. */
 #pragma once
 
 #include "common/buf.h"

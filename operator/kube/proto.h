@@ -26,7 +26,7 @@ CO_MUST_CHECK int kube_proto_items(
 CO_MUST_CHECK int kube_proto_item(
     const char **at, const char *end, const char **ret, size_t *ret_len, struct co_err *err);
 
-/* Splits the bytes of a watch into events, however they were cut on the way. */
+/* Splits the bytes of a watch into events, however they were cut in transit. */
 struct kube_proto_stream {
     bool begun, proto;  /* the first byte has come; it is 0, of a length below 16 MiB, not '{' */
     struct co_buf part; /* an event that is not complete yet */

@@ -295,7 +295,7 @@ static void events_in_protobuf_that_cannot_be_read(void **state) {
     }
 }
 
-static void a_server_that_lets_go_again_and_again_is_given_time(void **state) {
+static void a_server_that_closes_watches_again_and_again_is_given_time(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {EMPTY,
         {"&resourceVersion=10&", 200, EVENT("ADDED", "a", "11"), FAKE_END},
@@ -393,7 +393,7 @@ int main(void) {
         cmocka_unit_test(what_a_server_does_and_what_the_consumer_sees),
         cmocka_unit_test(events_in_protobuf_that_cannot_be_read),
         cmocka_unit_test_setup_teardown(
-            a_server_that_lets_go_again_and_again_is_given_time, setup, teardown),
+            a_server_that_closes_watches_again_and_again_is_given_time, setup, teardown),
         cmocka_unit_test_setup_teardown(
             silence_is_noticed_and_the_connection_not_used_again, setup, teardown),
         cmocka_unit_test_setup_teardown(

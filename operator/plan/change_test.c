@@ -1,4 +1,4 @@
-/* Golden rows: what changes, what is in the way, deletion, and what events tell. */
+/* Golden rows: what changes, name conflicts, deletion, and the text of events. */
 #include "operator/plan/expect_testing.h"
 
 /* ---- changes -------------------------------------------------------------------------------- */
@@ -213,7 +213,7 @@ static void the_gate_waits_for_what_makes_names(void **state) {
     }
 }
 
-/* ---- what is in the way --------------------------------------------------------------------- */
+/* ---- name conflicts --------------------------------------------------------------------- */
 
 static void a_bad_template_is_a_condition_and_an_event(void **state) {
     (void)state;

@@ -246,7 +246,7 @@ static void place_failure(struct plan_children *w, const struct plan_failure *f)
 /* For jobs whose group restarts when a pod is lost: a pod in deletion that the stored status does
  * not count was deleted by scaling down.  If the spec needs it again, it is replaced, but does not
  * count as lost. */
-static void let_go(struct plan_children *w, enum api_role role) {
+static void set_scaled_down_apart(struct plan_children *w, enum api_role role) {
     int64_t counted =
         json_integer_value(co_json_at(w->job->status, api_role_name(role), "replicas"));
     int32_t n = api_job_restarts(w->job) && !w->job->elastic ? plan_children_replicas(w, role) : 0;
@@ -364,7 +364,7 @@ void plan_children_init(struct plan_children *w, const struct api_job *job,
         place_pod(w, seen->pods[i]);
     }
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        let_go(w, r);
+        set_scaled_down_apart(w, r);
     }
     for (size_t i = 0; i < seen->n_services; i++) {
         place_service(w, seen->services[i]);

@@ -554,7 +554,7 @@ static void a_users_group_is_used_as_it_is(void **state) {
     tk_done(&c);
 }
 
-static void somebody_elses_group_is_in_the_way(void **state) {
+static void a_foreign_group_has_the_name(void **state) {
     (void)state;
     struct tk_cluster c;
     begin(&c, TK_JOB(EXAMPLE), "volcano");
@@ -640,7 +640,7 @@ int main(void) {
         cmocka_unit_test(what_no_scheduler_follows_is_said),
         cmocka_unit_test(nothing_to_ask_for_any_more_is_patched_away),
         cmocka_unit_test(a_users_group_is_used_as_it_is),
-        cmocka_unit_test(somebody_elses_group_is_in_the_way),
+        cmocka_unit_test(a_foreign_group_has_the_name),
         cmocka_unit_test(the_group_goes_with_the_end),
         cmocka_unit_test(a_suspended_job_has_no_group),
         cmocka_unit_test(the_words_are_those_of_the_table),

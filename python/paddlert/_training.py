@@ -207,7 +207,7 @@ class Synchroniser:
         self.client = None
 
     def finish(self) -> None:
-        """What is under way arrives; the servers hear that this trainer is done."""
+        """Pushes that are in flight arrive; the servers hear that this trainer is done."""
         self.__exit__(None, None, None)
 
     def _open(self) -> ps.Client:

@@ -24,7 +24,7 @@ def _end(inp: Memory | None, out: Memory | None) -> None:
 
 
 class Work(Here):
-    """A call that is under way."""
+    """A call that has been started."""
 
     def __init__(self, group: Group, handle: ctypes.c_void_p, out: Any, keep: tuple[Memory | None, Memory | None]) -> None:
         self._group, self._out, self._keep = group, out, keep

@@ -75,7 +75,7 @@ def again(m):
 
 
 def lose_pods(m):
-    """One deleted, one evicted, one stuck (its node is lost), let go later."""
+    """One deleted, one evicted, one stuck (its node is lost), released later."""
     core, ns, name = m.plane.core, m.ns, m.name("j")
     m.attempt(lambda: core.patch_namespaced_pod(f"{name}-worker-2", ns, {"metadata": {"finalizers": ["example.com/held"]}}))
     m.attempt(lambda: core.delete_namespaced_pod(f"{name}-worker-0", ns, grace_period_seconds=0))
@@ -84,7 +84,7 @@ def lose_pods(m):
     time.sleep(1)
 
 
-def let_go(m, pod="worker-2"):
+def remove_finalizer(m, pod="worker-2"):
     m.attempt(lambda: m.plane.core.patch_namespaced_pod(f"{m.name('j')}-{pod}", m.ns, {"metadata": {"finalizers": None}}))
 
 
@@ -198,12 +198,12 @@ ROWS = {
     "delete-young": Row(NOTHING, lambda m: (m.create("j", ps=1, worker=4), m.delete("j")), {"j": None}),
     "again": Row(running("j", ps=1, worker=2), again, {"j": "Running"}, {"j": ["ps-0", "worker-0", "worker-1"]}),
     "pods-lost": Row(running("j", ps=None, worker=3), lose_pods, {"j": "Running"},
-                     {"j": ["worker-0", "worker-1", "worker-2"]}, after=let_go),
+                     {"j": ["worker-0", "worker-1", "worker-2"]}, after=remove_finalizer),
     "edit": Row(running("j", ps=1, worker=2), edit, {"j": "Running"}, {"j": ["ps-0", "worker-0", "worker-1"]}),
     "restart": Row(running("j", ps=1, worker=2, backoffLimit=3), end_one, {"j": "Running"},
                    {"j": ["ps-0", "worker-0", "worker-1"]}, status={"restarts": 1, "attempt": 1}),
     "node-lost": Row(running("j", ps=1, worker=2, backoffLimit=0), lose_node, {"j": "Running"},
-                     {"j": ["ps-0", "worker-0", "worker-1"]}, status={"restarts": 0, "attempt": 1}, after=lambda m: let_go(m, "ps-0")),
+                     {"j": ["ps-0", "worker-0", "worker-1"]}, status={"restarts": 0, "attempt": 1}, after=lambda m: remove_finalizer(m, "ps-0")),
     "spent": Row(running("j", ps=None, worker=3, backoffLimit=0), lambda m: end(m, "j", 3, "lost", f"{m.name('j')}-worker-1"),
                  {"j": "Failed"}, {"j": ["worker-1"]}, says="lost"),
     "suspend": Row(running("j", ps=1, worker=2), lambda m: suspend(m, True), {"j": "Suspended"}, {"j": []}),

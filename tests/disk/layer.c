@@ -1,6 +1,5 @@
 /* The calls of runtime/train/ckpt/disk_layer_testing.h: each tells whether it is below the
- * directory, asks whether it is the one that fails, does its work and notes what is on the disk for
- * good. */
+ * directory, asks whether it is the one that fails, does its work and notes what is durable. */
 #include "runtime/train/ckpt/disk_layer_testing.h"
 
 #include <dirent.h>

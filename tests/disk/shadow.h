@@ -1,10 +1,10 @@
-/* What of a directory is on the disk for good: of each file the bytes at its last sync, of each
- * directory the names at its own.  One thread at a time. */
+/* What of a directory is durable: of each file the bytes at its last sync, of each directory the
+ * names at its own.  One thread at a time. */
 #pragma once
 
 enum shadow_way { SHADOW_OLD, SHADOW_NEW, SHADOW_GONE }; /* the cuts of disk_layer_testing.h */
 
-void shadow_begin(const char *root); /* all that is there is there for good */
+void shadow_begin(const char *root); /* all that is there is durable */
 void shadow_synced(int fd);
 void shadow_removes(const char *path);  /* this name is about to be removed */
 void shadow_replaces(const char *path); /* by a rename: until that is synced, the old stays */

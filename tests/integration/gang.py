@@ -105,7 +105,7 @@ class Nodes(Kubelet):
     def on(self, event):
         pod = event["object"]
         if pod.metadata.deletion_timestamp and pod.metadata.finalizers and pod.status.phase in ("Pending", "Running"):
-            self.status(pod, "Failed", pod.status.pod_ip or "", (137, "killed"))    # as a kubelet before it lets go
+            self.status(pod, "Failed", pod.status.pod_ip or "", (137, "killed"))    # as a kubelet before it removes the pod
         elif pod.spec.node_name:
             super().on(event)
         elif pod.metadata.deletion_timestamp:

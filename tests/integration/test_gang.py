@@ -422,5 +422,5 @@ def test_kueue_lets_the_second_job_in_when_the_first_ends(gangs, kueue, place):
     end_first(gangs, ns)
     gangs.wait_phase(ns, "first", "Completed", SECONDS)
     gangs.wait_phase(ns, "second", "Running", SECONDS)
-    # Kueue lets go of the pods that were cleaned.
+    # Kueue releases the pods that were cleaned.
     wait_for(lambda: not any(n.startswith("first") for n in gangs.pods(ns)), 40, "pods of first gone")

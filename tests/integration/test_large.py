@@ -50,7 +50,7 @@ def test_large_jobs_of_one_tenant_cost_bounded_memory_and_no_one_else(plane, ope
     assert status["reason"] == "TooLarge" and "has 12 MiB for one job" in status["message"]
 
 
-def test_a_job_that_is_not_at_hand_lives_as_others_do(plane, operator, kubelet, ns):
+def test_an_uncached_job_runs_as_others_do(plane, operator, kubelet, ns):
     """With next to no memory no job is."""
     port = free_port()
     address = f"127.0.0.1:{port}"       # jobs of former tests may still be on their way out: its own namespace alone

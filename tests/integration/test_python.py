@@ -295,7 +295,7 @@ except paddlert.Invalid as e:
 
 
 def test_started_calls_outlive_their_group(python):
-    """Rank 1 goes while calls are under way.  Each handle says so, also when the group has been shrunk; and each has its
+    """Rank 1 goes while calls are running.  Each handle says so, also when the group has been shrunk; and each has its
     result when the group is closed."""
     endpoints = [f"127.0.0.1:{free_port()}" for _ in range(2)]
     out, _ = finish(*(python(f"""
@@ -1089,7 +1089,7 @@ c.finish()
 
 def test_memory_stays_that_an_interrupted_call_may_write_to(python):
     """Of a client and a group that were closed meanwhile, and to which nothing refers any more: that call ends, but they are
-    still open in C, with others of their calls under way."""
+    still open in C, with other calls of theirs running."""
     address, endpoints = f"127.0.0.1:{free_port()}", [f"127.0.0.1:{free_port()}" for _ in range(2)]
     server = python("", "-m", "paddlert", "server", "--servers", address)
     other = python(f"""

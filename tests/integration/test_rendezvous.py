@@ -253,7 +253,7 @@ def three(nodes, way, **more):
 
 
 def stop_until_known(node, known):
-    """Returns when it was stopped. By an etcd only who was heard of can be mute: who had no time for that is let go, and stopped again."""
+    """Returns when it was stopped. By an etcd only who was heard of can be mute: a node that had no time for that is continued, and stopped again."""
     end = time.monotonic() + 100
     while True:
         begin = time.monotonic()

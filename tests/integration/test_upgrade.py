@@ -83,7 +83,7 @@ def upstream(plane, kubelet, ns):
     kubelet.hold = set()
 
 
-def let_go(plane, kubelet, ns):
+def finish_deletions(plane, kubelet, ns):
     kubelet.hold = set()
     kubelet.look(ns)
 
@@ -107,7 +107,7 @@ def test_running_jobs_go_on_untouched(plane, operator, kubelet, ns, upstream):
     assert not [p for p in plane.pods(ns).values() if p.metadata.deletion_timestamp]
     assert "level=warn" not in o.text() and "level=error" not in o.text(), o.text()
 
-    let_go(plane, kubelet, ns)
+    finish_deletions(plane, kubelet, ns)
     plane.wait_phase(ns, HALF, "Running")
     kubelet.finish = lambda pod: (0, "")
     kubelet.look(ns)
@@ -128,7 +128,7 @@ def test_what_was_half_made_is_finished(plane, operator, kubelet, ns, upstream):
         return all(have.get(n, {}).get("paddle-res-name") == n for n in names)
     wait_for(labelled, why=lambda: str(plane.core.list_namespaced_service(ns)))
     wait_for(lambda: f"{HALF}-worker-1" in plane.pods(ns))
-    let_go(plane, kubelet, ns)
+    finish_deletions(plane, kubelet, ns)
     plane.wait_phase(ns, HALF, "Running")
     assert not kubelet.twice(ns)
 

@@ -339,7 +339,7 @@ EXPORT int cuMemAlloc_v2(nccl_cuda_address *ret, size_t bytes) {
     return 0;
 }
 
-/* As the driver's, waits for all that is under way. */
+/* As the driver's, waits for all that is queued. */
 EXPORT int cuMemFree_v2(nccl_cuda_address address) {
     standin_need_context("cuMemFree");
     const unsigned char *start = (const unsigned char *)(uintptr_t)address;

@@ -74,7 +74,7 @@ struct rt_nccl_comm {
     struct meeting *with;
     char name[64];
     struct job *first, **end; /* begun, and not in the stream yet */
-    _Atomic int under_way;    /* in the stream */
+    _Atomic int pending;      /* in the stream */
     _Atomic bool aborted;
 };
 
@@ -275,7 +275,7 @@ static void job_run(void *arg) {
     if (done && j->parts) {
         reduce(j);
     }
-    atomic_fetch_sub(&j->comm->under_way, 1);
+    atomic_fetch_sub(&j->comm->pending, 1);
     job_free(j);
 }
 
@@ -353,13 +353,13 @@ static void progress(struct rt_nccl_comm *c) {
     c->polls = 0;
     if (c->state == INIT) {
         c->state = READY;
-    } else if (c->state == ENDING && atomic_load(&c->under_way) == 0) {
+    } else if (c->state == ENDING && atomic_load(&c->pending) == 0) {
         c->state = ENDED;
     }
     while (c->first && !c->error) {
         struct job *j = c->first;
         c->first = j->next;
-        atomic_fetch_add(&c->under_way, 1);
+        atomic_fetch_add(&c->pending, 1);
         standin_enqueue(j->stream, job_run, j);
     }
     c->end = c->first ? c->end : &c->first;
@@ -379,7 +379,7 @@ EXPORT int ncclCommGetAsyncError(struct rt_nccl_comm *comm, int *ret) {
 
 static void bury(struct rt_nccl_comm *c) {
     atomic_store(&c->aborted, true);
-    while (atomic_load(&c->under_way) > 0) {
+    while (atomic_load(&c->pending) > 0) {
         (void)sched_yield();
     }
     while (c->first) {

@@ -265,7 +265,7 @@ static void who_could_not_be_killed_is_not_told_of_later(void **state) {
     co_loop_run(w->loop);
     assert_true(w->empty);
     assert_int_equal(w->lost, 2);
-    while (has_children()) { /* the tracer was killed, which lets go */
+    while (has_children()) { /* the tracer was killed, which releases the child */
         co_loop_turn(w->loop);
     }
     assert_int_equal(w->n_ended, 0);

@@ -25,7 +25,7 @@ struct rdzv_etcd_client {
     struct rdzv_etcd_client_opts opts;
     struct co_httpc *http, *watch;
     char *token; /* NULL: none is needed, or none is known yet */
-    /* The three below belong to the request that is under way. */
+    /* The three below belong to the running request. */
     rdzv_etcd_then_fn then;
     bool asks_token;
     const char *wants; /* a field that the answer must have.  An answer without it counts as a

@@ -36,7 +36,7 @@ struct rdzv_etcd_client *rdzv_etcd_client_new(
     struct co_loop *l, const struct rdzv_etcd_client_opts *opts);
 void rdzv_etcd_client_free(struct rdzv_etcd_client *c); /* NULL allowed */
 
-bool rdzv_etcd_client_busy(const struct rdzv_etcd_client *c); /* a request is under way */
+bool rdzv_etcd_client_busy(const struct rdzv_etcd_client *c); /* a request is running */
 bool rdzv_etcd_client_watching(const struct rdzv_etcd_client *c);
 /* Cancels the request and the watch.  No callback runs for them. */
 void rdzv_etcd_client_cancel(struct rdzv_etcd_client *c);

@@ -1,7 +1,7 @@
 /* The rendezvous back end of host:port: a key-value service over HTTP.  This node serves it
  * (service.c) when the address is its own and the port is free; else it is a client only.
  *
- * As a client it always has one request under way (ask_master).  The master answers when there is
+ * As a client it always has one pending request (ask_master).  The master answers when there is
  * news, or after beat_ms.  A master that runs Paddle's launcher is recognized by its empty answer
  * and polled instead (paddle_serves). */
 #include "runtime/launch/rendezvous/backend.h"

@@ -177,7 +177,7 @@ int ckpt_disk_remove_dir(const char *dir, struct co_err *err) {
     return 0;
 }
 
-/* Whether a link on the way leads nowhere: to a disk that is not mounted, perhaps. */
+/* Whether a link in the path leads nowhere: to a disk that is not mounted, perhaps. */
 static bool has_lost_link(const char *path) {
     CO_AUTOFREE char *at = co_xstrdup(path);
     struct stat st;

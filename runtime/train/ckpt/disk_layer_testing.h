@@ -34,8 +34,8 @@ enum disk_fault {
             "cut-gone"                                                                             \
     }
 
-/* "disk_layer_arm": begins to count.  What is in dir then is on the disk for good.  n from 0; the
- * faults of `all` hit every call from the n-th on. */
+/* "disk_layer_arm": begins to count.  What is in dir then is durable.  n from 0; the faults of
+ * `all` hit every call from the n-th on. */
 typedef void disk_layer_arm_fn(const char *dir, enum disk_fault fault, unsigned n, int all);
 /* "disk_layer_calm": no more faults.  Returns how many calls the fault could have hit. */
 typedef unsigned disk_layer_calm_fn(void);

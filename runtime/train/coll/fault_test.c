@@ -94,8 +94,8 @@ static void assert_named(struct coll_world *w) {
     }
 }
 
-/* The others end; then the victim may go on, and learns what has become of it. */
-static void let_go_on(struct coll_world *w) {
+/* The others end; then the victim continues, and learns that the group has failed. */
+static void continue_victim(struct coll_world *w) {
     for (uint32_t r = 0; r < w->n; r++) {
         siginfo_t i;
         if (r != w->victim) {
@@ -109,7 +109,7 @@ static void let_go_on(struct coll_world *w) {
 static void end_worlds(struct coll_world *worlds, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         if (worlds[i].signal == SIGSTOP) {
-            let_go_on(&worlds[i]);
+            continue_victim(&worlds[i]);
         }
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -203,7 +203,7 @@ static void end_openings(struct coll_world *worlds, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         struct coll_world *w = &worlds[i];
         if (w->signal == SIGSTOP) {
-            let_go_on(w);
+            continue_victim(w);
         }
         assert_int_equal(world_end(w, UINT32_MAX), 0);
         for (uint32_t r = 0; r < w->n; r++) {

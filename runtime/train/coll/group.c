@@ -66,7 +66,7 @@ static void close_connections(struct rt_group *g) {
 }
 
 /* In a forked child: the other ranks must see when the parent ends, and its endpoint be free. */
-static void let_go(struct co_fork *f) {
+static void close_in_child(struct co_fork *f) {
     struct rt_group *g = (struct rt_group *)((char *)f - offsetof(struct rt_group, fork));
     close_connections(g);
     if (g->door) {
@@ -108,7 +108,7 @@ static struct rt_group *group_new(uint32_t size, uint32_t rank) {
     pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
     pthread_cond_init(&g->changed, &a);
     pthread_condattr_destroy(&a);
-    co_fork_watch(&g->fork, let_go);
+    co_fork_watch(&g->fork, close_in_child);
     return g;
 }
 

@@ -114,7 +114,7 @@ static inline bool dp_group_on_gpu(const struct rt_group *g) {
 CO_MUST_CHECK int dp_finite(
     struct rt_group *g, const float *values, size_t n, bool *ret_finite, struct co_err *err);
 
-/* step.c: waits for calls that are under way, and resets the step. */
+/* step.c: waits for running calls, and resets the step. */
 void dp_reducer_drain(struct rt_reducer *r);
 
 /* dgc.c */

@@ -302,7 +302,7 @@ static int train_step(struct training *t, uint32_t rank, struct co_err *err) {
     return rc;
 }
 
-static uint32_t under_way(const struct rt_reducer *r) {
+static uint32_t in_flight(const struct rt_reducer *r) {
     uint32_t n = 0;
     for (uint32_t k = 0; k < r->n_buckets; k++) {
         n += r->buckets[k].work != NULL;
@@ -420,7 +420,7 @@ static int survives(struct coll_world *w, struct rt_group *g, uint32_t rank, str
         }
         rc = train_step(&t, rank, err);
         if (rc == CO_PEERLOST && lost++ == 0) {
-            uint32_t n = under_way(t.r);
+            uint32_t n = in_flight(t.r);
             rc = n ? co_err_set(err, CO_INTERNAL, "%u buckets are under way after a failure", n)
                    : go_on(&t, &own, err);
         }
@@ -451,7 +451,7 @@ static void training_goes_on_without_a_rank_that_died(void **state) {
 enum { MOST_MS = 60000 };
 
 /* A step of the survivors ends in its middle, by a call on another group: all but one of the
- * gradients are ready, and buckets are under way.  With merge_steps, it is a step that is only
+ * gradients are ready, and buckets are being reduced.  With merge_steps, it is a step that is only
  * accumulated. */
 static int interrupted(
     struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
@@ -474,7 +474,7 @@ static int interrupted(
     if (rank == VICTIM) {
         return pause(); /* until it is killed */
     }
-    bool started = rc == 0 && under_way(t.r) > 0;
+    bool started = rc == 0 && in_flight(t.r) > 0;
     rc = rc < 0 ? rc : rt_group_barrier(g, err);
     rc = rc == CO_PEERLOST ? go_on(&t, &own, err) : rc;
     while (t.step < LAST_STEP && rc == 0) {

@@ -29,7 +29,7 @@ uint32_t nccl_version(const struct nccl *n); /* 22703: 2.27.3 */
 CO_MUST_CHECK int nccl_id(struct nccl *n, unsigned char ret_id[NCCL_ID_BYTES], struct co_err *err);
 CO_MUST_CHECK int nccl_join(struct nccl *n, const unsigned char id[NCCL_ID_BYTES], uint32_t rank,
     uint32_t size, struct co_err *err);
-/* 1: the last operation is still under way; 0: it is done. */
+/* 1: the last operation is still running; 0: it is done. */
 CO_MUST_CHECK int nccl_pending(struct nccl *n, struct co_err *err);
 /* CO_UNSUPPORTED: the call is not possible on GPUs. */
 CO_MUST_CHECK int nccl_check(const struct rt_coll *c, struct co_err *err);

@@ -181,7 +181,7 @@ static void who_does_not_is_told_so_on_both_sides(void **state) {
     assert_int_equal(0, h->entered);
 }
 
-/* What a connection is to be is inside the proof: nobody on the way changes it. */
+/* What a connection is to be is inside the proof: nobody in between changes it. */
 static void a_lane_says_whose_it_is(void **state) {
     struct house *h = *state;
     const char *endpoint = h->endpoint;

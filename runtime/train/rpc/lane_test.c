@@ -330,7 +330,7 @@ static void in_a_large_frame_the_reader_sleeps_until_much_is_there(void **state)
 
 /* A byte that was changed is an end, behind the frames that came before it; nothing of what it was
  * in is believed. */
-static void what_was_changed_on_the_way_is_no_frame(void **state) {
+static void bytes_changed_in_transit_are_no_frame(void **state) {
     struct pair *p = *state;
     CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = make(1, 500);
     rpc_frame_seal(f);
@@ -387,8 +387,8 @@ static void an_end_is_told(void **state) {
     assert_string_equal("connection closed", err.msg);
 }
 
-/* Floats that all have the same bytes: of an encrypted lane nobody sees them on the way. */
-static void nobody_on_the_way_sees_floats(void **state) {
+/* Floats that all have the same bytes: of an encrypted lane nobody sees them in transit. */
+static void nobody_sees_floats_in_transit(void **state) {
     struct pair *p = *state;
     enum { N = 5, FLOATS = 30000 };
     static unsigned char seen[N * FLOATS * 5];
@@ -422,7 +422,7 @@ int main(void) {
         T(an_end_inside_a_frame_is_an_end),
         T(a_lane_that_is_shut_ends_for_its_reader),
         T(threads_share_a_lane),
-        T(nobody_on_the_way_sees_floats),
+        T(nobody_sees_floats_in_transit),
         TLS(nothing_there_is_no_fault),
         TLS(frames_come_byte_by_byte),
         TLS(many_small_ones_come_in_one_read),
@@ -432,10 +432,10 @@ int main(void) {
         TLS(an_end_inside_a_frame_is_an_end),
         TLS(a_lane_that_is_shut_ends_for_its_reader),
         TLS(threads_share_a_lane),
-        TLS(what_was_changed_on_the_way_is_no_frame),
+        TLS(bytes_changed_in_transit_are_no_frame),
         TLS(a_cut_is_told_from_an_end),
         TLS(an_end_is_told),
-        TLS(nobody_on_the_way_sees_floats),
+        TLS(nobody_sees_floats_in_transit),
         T(in_a_large_frame_the_reader_sleeps_until_much_is_there),
     };
     return cmocka_run_group_tests_name("lane", tests, NULL, NULL);

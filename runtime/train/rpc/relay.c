@@ -152,7 +152,7 @@ static uint32_t wanted(const struct wire *w, int side) {
     return (read ? EPOLLIN : 0U) | (write ? EPOLLOUT : 0U);
 }
 
-/* When one side ends, the wire is over as soon as bytes under way have arrived. The inner side must
+/* When one side ends, the wire is over as soon as bytes in flight have arrived. The inner side must
  * end by itself first: if we closed it, gRPC's write would fail and it would not read what came. */
 static bool is_over(const struct wire *w, int64_t now) {
     return (w->ended[INNER] && count_waiting(w) == 0) ||

@@ -184,7 +184,7 @@ static void faults_are_ends(void **state) {
     }
 }
 
-/* A peer that does not read stops gRPC, and costs what fits on the way. */
+/* A peer that does not read stops gRPC, and costs what fits into the buffers. */
 static void who_does_not_read_stops_the_other(void **state) {
     struct line *l = *state;
     static unsigned char piece[65536];

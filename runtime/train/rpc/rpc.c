@@ -477,7 +477,7 @@ static int await_streams(struct rpc *r, struct co_err *err) {
 }
 
 /* Frees r, or leaves that to the last holder of a stream. */
-static void let_go(struct rpc *r) {
+static void disown(struct rpc *r) {
     pthread_mutex_lock(&r->m);
     bool held = r->orphan = r->n_streams > 0;
     pthread_mutex_unlock(&r->m);
@@ -509,6 +509,6 @@ int rpc_close(struct rpc *r, struct co_err *err) {
         grpc_metadata_array_destroy(&r->accept_metadata);
     }
     rpc_relay_close(r->relay); /* sends what gRPC has written so far */
-    let_go(r);
+    disown(r);
     return rc;
 }

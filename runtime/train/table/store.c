@@ -74,7 +74,7 @@ void table_store_fetch(const struct table_store *s, uint32_t slot) {
     fetch_row(s, slot);
 }
 
-/* A search that is under way.  A group of them takes turns, so that their cache misses overlap. */
+/* A search that has begun.  A group of them takes turns, so that their cache misses overlap. */
 struct search {
     uint64_t hash;
     const struct table_segment *segment;

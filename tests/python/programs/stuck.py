@@ -21,6 +21,6 @@ with ours.Dense(net).connect(paddlert.Job(servers=[address], worker=0)) as dense
     print("waits", flush=True)
     if waits == "forward":
         net(ids[0])
-    for loss in losses:                            # pushes are handed over until too much is under way
+    for loss in losses:                            # pushes are handed over until too much is in flight
         loss.backward()
     print("did not wait")

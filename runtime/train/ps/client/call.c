@@ -218,7 +218,7 @@ static size_t weigh_part(const struct psc_part *p) {
 static void give_slot(struct rt_client *c, struct psc_part *p) {
     c->slots[p->slot] = NULL;
     c->used_slots--;
-    line_of(c, p)->under_way -= weigh_part(p);
+    line_of(c, p)->in_flight -= weigh_part(p);
 }
 
 /* Counts a part whose frame is made, or never will be. */
@@ -402,10 +402,10 @@ static int make_frame(struct psc_part *p, struct co_err *err) {
  * window takes a part of any size. */
 static bool has_room(
     const struct rt_client *c, const struct psc_link *l, const struct psc_part *p) {
-    size_t under_way = line_of(c, p)->under_way, share = l->window / (l->shards ? l->shards : 1);
+    size_t in_flight = line_of(c, p)->in_flight, share = l->window / (l->shards ? l->shards : 1);
     return p->call->greets ||
-           (psc_client_carrier_free(l, p) && (p->state == PSC_PART_AGAIN || under_way == 0 ||
-                                                 under_way + weigh_part(p) <= share));
+           (psc_client_carrier_free(l, p) && (p->state == PSC_PART_AGAIN || in_flight == 0 ||
+                                                 in_flight + weigh_part(p) <= share));
 }
 
 static bool is_usable(const struct psc_link *l, const struct psc_part *p) {
@@ -425,7 +425,7 @@ static void prepare_part(struct rt_client *c, struct psc_link *l, struct psc_par
     if (rpc_frame_changes(h->kind)) {
         h->number = ++l->numbers[h->shard];
     }
-    line_of(c, p)->under_way += weigh_part(p);
+    line_of(c, p)->in_flight += weigh_part(p);
     take_slot(c, p);
     psc_client_expects(c);
     rpc_frame_seal(p->frame);

@@ -37,7 +37,7 @@ enum psc_link_state {
 struct psc_line {
     struct psc_part *queue, **queue_end; /* parts that wait */
     struct psc_part *sent, *sent_last;   /* parts without an answer yet */
-    size_t under_way;                    /* bytes of sent parts and of their answers */
+    size_t in_flight;                    /* bytes of sent parts and of their answers */
 };
 
 /* One server. */

@@ -1,5 +1,5 @@
-/* Async mode with queues: merged pushes come to the same sums, nothing is lost at the end, and who
- * waits is let go when the servers are. */
+/* Async mode with queues: merged pushes come to the same sums, nothing is lost at the end, and
+ * waiting callers return when the servers are gone. */
 #include "runtime/train/ps/client/client_testing.h"
 
 #include <stdlib.h>
@@ -147,7 +147,7 @@ static void *push_until_it_fails(void *arg) {
     return NULL;
 }
 
-static void who_waits_is_let_go_when_the_server_is_gone(void **state) {
+static void a_wait_ends_when_the_server_is_gone(void **state) {
     (void)state;
     struct client_world w;
     world_start(&w, 2, 1);
@@ -173,7 +173,7 @@ int main(void) {
         cmocka_unit_test(merging_does_not_change_the_sum),
         cmocka_unit_test(pushes_of_the_same_ids_travel_as_one),
         cmocka_unit_test(values_come_with_some_exchanges_only),
-        cmocka_unit_test(who_waits_is_let_go_when_the_server_is_gone),
+        cmocka_unit_test(a_wait_ends_when_the_server_is_gone),
     };
     return cmocka_run_group_tests_name("communicator", tests, NULL, NULL);
 }

@@ -291,7 +291,7 @@ static void a_lost_trainer_is_not_waited_for(void **state) {
     world_end(&w);
 }
 
-static void who_is_in_a_round_is_let_go_when_the_server_is_gone(void **state) {
+static void a_round_ends_when_the_server_is_gone(void **state) {
     (void)state;
     struct client_world w;
     world_start(&w, 1, 1);
@@ -406,7 +406,7 @@ int main(void) {
         cmocka_unit_test(a_copy_is_trained_at_once),
         cmocka_unit_test(all_modes_learn_the_same),
         cmocka_unit_test(a_lost_trainer_is_not_waited_for),
-        cmocka_unit_test(who_is_in_a_round_is_let_go_when_the_server_is_gone),
+        cmocka_unit_test(a_round_ends_when_the_server_is_gone),
         cmocka_unit_test(a_restore_leaves_no_copy),
     };
     return cmocka_run_group_tests_name("geo", tests, NULL, NULL);

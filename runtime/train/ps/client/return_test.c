@@ -134,7 +134,7 @@ static void await_stopped(struct child *c) {
     }
 }
 
-/* Stopped for longer than the lease, or for less, and let go on. */
+/* Stopped for longer than the lease, or for less, and continued. */
 static void a_stopped_party_goes_on(void **state) {
     static const struct {
         const char *mode;

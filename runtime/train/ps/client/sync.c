@@ -212,7 +212,7 @@ int rt_step(struct rt_client *c, struct co_err *err) {
 
 /* ---- flush, barrier, finish ---- */
 
-static bool anything_under_way(const struct rt_client *c) {
+static bool any_pending(const struct rt_client *c) {
     bool any = c->detached > 0;
     for (uint32_t i = 0; i < c->n_tables; i++) {
         any = any || c->exchanges[i].busy;
@@ -233,7 +233,7 @@ int psc_client_settle(struct rt_client *c, struct co_err *err) {
     bool in_time = true;
     pthread_mutex_lock(&c->m);
     int64_t begin = psc_client_time(c);
-    while (anything_under_way(c) && !c->failed.code && in_time) {
+    while (any_pending(c) && !c->failed.code && in_time) {
         in_time = psc_client_wait_moved(c, begin, &c->moved_ms, c->options.call_timeout_ms);
     }
     pthread_mutex_unlock(&c->m);

@@ -75,7 +75,7 @@ const struct ckpt_point *pss_server_restored(const struct pss_server *s) {
 }
 
 /* The shards refuse requests of these trainers from now on.  The error frame also reaches a trainer
- * that has no request under way. */
+ * that has no pending request. */
 static void tell_trainers(struct pss_server *s, const struct co_err *why) {
     for (struct pss_session *se = s->sessions; se; se = se->next) {
         if (se->begun) {

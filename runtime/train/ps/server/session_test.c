@@ -436,7 +436,7 @@ static void a_checkpoint_that_is_slow_to_read_holds_no_control_message(void **st
     send_frame(p, RPC_FRAME_PING, 0, 0);
     await(p, &p->answers, 3);
     is_open(p);
-    slow_let_go();
+    slow_release();
     struct co_err err = {0};
     assert_true(pss_server_wait(p->server, &err) < 0);
     assert_non_null(strstr(err.msg, "cannot load checkpoint 7"));

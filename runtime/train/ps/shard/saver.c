@@ -29,7 +29,7 @@ enum {
 /* Of the part, and of the other job. */
 enum save_state {
     NONE,  /* none was begun so far */
-    OPEN,  /* under way */
+    OPEN,  /* being written */
     DONE,  /* part: complete and on disk */
     FAILED /* the error says why */
 };

@@ -7,8 +7,8 @@
  *
  * The first shard that calls shard_saver_begin begins the part.  The part is complete when all
  * shards have called shard_saver_end.  There is one part at a time: a shard that begins another one
- * ends the part under way.  Trainers begin another checkpoint only after they have given up the
- * last one.
+ * ends the open part.  Trainers begin another checkpoint only after they have given up the last
+ * one.
  *
  * The thread also does what would block a shard on a disk: it commits a checkpoint, looks for the
  * newest one, and reads the one that is to be restored.  It commits only what this server has
@@ -81,8 +81,8 @@ CO_MUST_CHECK int shard_saver_result(
     struct shard_saver *sv, uint64_t ticket, struct ckpt_part *ret, struct co_err *err);
 
 /* The tables begin as in checkpoint `number` of dir; nothing that was begun before is this job's
- * future any more.  Ends the part under way, unless it is of that checkpoint (CO_CANCELED), and
- * refuses its commit.  number 0: only that; the checkpoint is not chosen yet. */
+ * future any more.  Ends the open part, unless it is of that checkpoint (CO_CANCELED), and refuses
+ * its commit.  number 0: only that; the checkpoint is not chosen yet. */
 void shard_saver_go_back(struct shard_saver *sv, const char *dir, uint64_t number);
 /* Checkpoint `number` of dir is in the tables: what was completed up to there is this job's past,
  * which later commits may remove. */

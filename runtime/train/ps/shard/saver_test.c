@@ -169,10 +169,10 @@ static void a_request_that_comes_again_is_done_once(void **state) {
     assert_int_equal(0, submit_find(w, 9, false)); /* on a new connection */
     assert_int_equal(0, submit_find(w, 9, true));
     assert_int_equal(CO_CONFLICT, submit_find(w, 8, true));
-    slow_let_go();
+    slow_release();
     assert_int_equal(7, await_found(w));
     assert_int_equal(0, submit_find(w, 9, true)); /* it is over: a new one */
-    slow_let_go();
+    slow_release();
     assert_int_equal(7, await_found(w));
     slow_end();
 }
@@ -185,12 +185,12 @@ static void a_request_nobody_waits_for_gives_way(void **state) {
     slow_await(); /* it is being done */
     assert_int_equal(0, submit_find(w, 8, false));
     assert_int_equal(0, submit_find(w, 6, false)); /* sees nothing to read */
-    slow_let_go();
+    slow_release();
     assert_int_equal(7, await_found(w));
     slow_end();
 }
 
-/* Its parts are whole, but the job went back to 1 while its commit was on the way. */
+/* Its parts are whole, but the job went back to 1 while its commit was in flight. */
 static void a_late_commit_is_refused(void **state) {
     struct world *w = *state;
     struct co_err err = {0};

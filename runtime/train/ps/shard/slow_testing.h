@@ -22,7 +22,7 @@ static void slow_hold(void) {
     pthread_mutex_unlock(&slow.m);
 }
 
-/* From now on; every file that is opened then needs a slow_let_go. */
+/* From now on; every file that is opened then needs a slow_release. */
 static inline void slow_begin(void) {
     slow.came = slow.let = 0;
     ckpt_disk_opens = slow_hold;
@@ -37,7 +37,7 @@ static inline void slow_await(void) {
     pthread_mutex_unlock(&slow.m);
 }
 
-static inline void slow_let_go(void) {
+static inline void slow_release(void) {
     slow_await();
     pthread_mutex_lock(&slow.m);
     slow.let = slow.came;

@@ -78,9 +78,9 @@ static void erased_join(struct shard_erased *e, struct shard_erased *other) {
     *other = (struct shard_erased){0};
 }
 
-/* ---- the snapshot under way ---- */
+/* ---- the running snapshot ---- */
 
-/* Ends the snapshot under way.  The saver is not told: it knows if the part has failed. */
+/* Ends the running snapshot.  The saver is not told: it knows if the part has failed. */
 static void give_up(struct shard_snapshot *s) {
     for (uint32_t i = 0; i < s->tables->config.n_tables; i++) {
         shard_save_chunk_drop(co_steal_ptr(s->tracks[i].open));
@@ -188,7 +188,7 @@ static void write_rate(struct shard_snapshot *s, uint32_t table) {
 
 /* ---- what is due ---- */
 
-/* Whether the snapshot under way still has to write the slot as it is now. */
+/* Whether the running snapshot still has to write the slot as it is now. */
 static bool is_due(const struct shard_snapshot *s, uint32_t table, size_t slot) {
     const struct shard_track *k = &s->tracks[table];
     bool passed = table < s->table || (table == s->table && slot < s->slot);

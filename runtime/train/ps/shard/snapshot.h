@@ -54,7 +54,7 @@ struct shard_snapshot {
         *kept)[SHARD_KEPT_N];        /* [trainers]; NULL: this shard keeps no data of trainers */
     bool tracking;                   /* a snapshot was taken: changes are recorded */
     bool full;                       /* the newest snapshot contains all rows */
-    uint64_t ticket;                 /* the saver's, of the snapshot under way; 0: none */
+    uint64_t ticket;                 /* the saver's, of the running snapshot; 0: none */
     char *dir;                       /* owned; directory of the newest snapshot and these: */
     uint64_t last, before;           /* its number; what `pending` is relative to; 0: unknown */
     uint64_t newest;                 /* its ticket */
@@ -81,10 +81,10 @@ void shard_snapshot_init(
     struct shard_snapshot *s, struct shard_tables *tables, struct shard_saver *saver);
 void shard_snapshot_done(struct shard_snapshot *s);
 
-/* Takes a snapshot: the instant is now.  Gives up the snapshot under way.  A repetition of the
- * newest order only returns its ticket.  After an error nothing is begun.  CO_CONFLICT: a delta is
- * not possible, since the changes since `previous` are not known; or the number was used.
- * CO_INVALID: the mode changes counts of rows that may be cold. */
+/* Takes a snapshot: the instant is now.  Gives up the running snapshot.  A repetition of the newest
+ * order only returns its ticket.  After an error nothing is begun.  CO_CONFLICT: a delta is not
+ * possible, since the changes since `previous` are not known; or the number was used.  CO_INVALID:
+ * the mode changes counts of rows that may be cold. */
 CO_MUST_CHECK int shard_snapshot_begin(struct shard_snapshot *s,
     const struct shard_snapshot_order *order, uint64_t *ret_ticket, struct co_err *err);
 /* Writes up to some hundred KiB.  False: nothing is left, or the saver has no room.

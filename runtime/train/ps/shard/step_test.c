@@ -23,7 +23,7 @@ struct way {
     struct rpc_stream stream; /* must be first */
     uint64_t number;          /* of its last request */
     uint64_t last;            /* the last STEP that reached the shard */
-    bool unsent, asked;       /* the STEP is under way to the shard; it has no answer yet */
+    bool unsent, asked;       /* the STEP is in flight to the shard; it has no answer yet */
     bool over;                /* the shard knows that the trainer makes no more steps */
     uint64_t *least;          /* of the trainer */
 };
