@@ -16,7 +16,7 @@ from products import OURS, PEERS, ROOT, job
 from report import table
 
 CALM = 5        # more of them until memory that a burst needed has gone back
-TAIL = 11       # seconds that every window goes on after its end, for what comes late
+TAIL = 11       # seconds that every window stays open after its end, for what comes late
 
 
 class Window:

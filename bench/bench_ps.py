@@ -4,7 +4,7 @@ calls       pulls and pushes over lanes, gRPC and TLS beside plain TCP of the sa
 store       rows of a table, also with three quarters of them on a disk (bench_table.c, bench_cold.c)
 trainers    1 to 256 of them on one server (bench_trainers.c)
 wd          wide_and_deep alone by direct calls (bench_alone.c), with servers and trainers, and in Paddle 2.6.2 and PyTorch
-save        checkpoints beside training (bench_checkpoint.c); a killed server until training goes on (bench_return.c)
+save        checkpoints beside training (bench_checkpoint.c); a killed server until training continues (bench_return.c)
 
 A ratio is the median of the ratios of rounds, in each of which both sides ran in turn.  PADDLE_PYTHON (2.6.2) and TORCH_PYTHON
 name Pythons that have them; what is not named is left out.

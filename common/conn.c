@@ -235,7 +235,7 @@ static void shake_hands(struct co_conn *c) {
         return;
     }
     if (!gnutls_error_is_fatal(r)) {
-        return; /* a warning; the handshake goes on */
+        return; /* a warning; the handshake continues */
     }
     gnutls_datum_t why = {0};
     if (r == GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR &&

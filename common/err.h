@@ -21,7 +21,7 @@ enum co_code {
     CO_UNAVAILABLE = -2,
     CO_TIMEOUT = -3,
     CO_NORESOURCE = -4,
-    /* rebuild what was lost, then go on */
+    /* rebuild what was lost, then continue */
     CO_GONE = -5,
     CO_PEERLOST = -6,
     /* the input must change */

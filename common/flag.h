@@ -48,7 +48,7 @@ CO_MUST_CHECK int co_flags_parse_all(const char *usage, const struct co_flag *fl
     int argc, char *const argv[], struct co_err *err);
 /* For a program of words, which `usage` names: "bench-dp RANKS STEPS".  Prints usage to stdout if
  * help was requested; 0: end with that.  2: end with that, too: there was a flag, or there are
- * fewer words than least or more than most, and one line on stderr says so.  -1: go on.  most 0:
+ * fewer words than least or more than most, and one line on stderr says so.  -1: continue.  most 0:
  * words of another program may follow the first `least`. */
 CO_MUST_CHECK int co_words_check(
     const char *usage, int least, int most, int argc, char *const argv[]);

@@ -288,7 +288,7 @@ static void callbacks_may_free_or_cancel(void **state) {
             co_loop_turn(w->loop);
         }
         assert_int_equal(w->done, rows[i].done);
-        if (w->client) { /* and goes on with the next one */
+        if (w->client) { /* and continues with the next one */
             w->does = KEEPS;
             play(w, answers, 2);
             post(w, false, LONG_MS);

@@ -2,7 +2,7 @@
  *
  *   co_log_info("job finished", CO_S("job", name), CO_I("pods", 4));
  *
- * error = a human must act; warn = degraded, going on; info = a state a user cares about;
+ * error = a human must act; warn = degraded, but continuing; info = a state a user cares about;
  * debug = per object.  Lower case, no trailing stop.  Never secrets.  Thread-safe: a line is
  * one write(2).  Level and format are process-wide, set once by main. */
 #pragma once

@@ -305,7 +305,7 @@ CO_MUST_CHECK int rt_pull_dense(
 /* Queues a copy of a gradient (size floats) and returns before it is applied.  Blocks only while
  * too much is in flight.  A failure is returned by this or a later call.  If servers refuse a push
  * (CO_INVALID: NaN or Inf; CO_NORESOURCE: memory; others: tables that are being restored), one
- * later push, step, flush or barrier, or rt_finish, returns that, and the client goes on to work:
+ * later push, step, flush or barrier, or rt_finish, returns that, and the client still works:
  * rt_save saves what it has without that push. */
 CO_MUST_CHECK int rt_push_dense(
     struct rt_client *c, uint32_t table, const float *gradient, struct co_err *err);

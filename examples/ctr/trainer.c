@@ -232,7 +232,7 @@ static int passes_run(struct trainer *t, struct co_err *err) {
         }
         rt_progress_end(&t->progress);
     }
-    /* Other workers may have more data: they go on without this one. */
+    /* Other workers may have more data: they continue without this one. */
     return rc == 0 ? rt_no_more(t->client, err) : rc;
 }
 
@@ -315,7 +315,7 @@ static int tables_begin(struct trainer *t, struct co_err *err) {
     return rc;
 }
 
-/* Finds where this trainer goes on after it restarted, or after the job went back to a checkpoint.
+/* Finds where this trainer resumes after it restarted, or after the job went back to a checkpoint.
  */
 static int place_find(struct trainer *t, struct co_err *err) {
     struct rt_place place;

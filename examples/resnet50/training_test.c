@@ -124,7 +124,7 @@ static char *newest(const char *dir, const char *file) {
     return co_xstrdup(line);
 }
 
-/* Ends after `first` steps, goes on to the end. */
+/* Ends after `first` steps, resumes and runs to the end. */
 static void interrupted(struct fixture *f, int64_t first, double *ret_whole, double *ret_parts) {
     CO_AUTOFREE char *dir = co_xasprintf("%s/checkpoints", f->dir.path);
     struct rn_loss whole = train(&f->options);
@@ -139,7 +139,7 @@ static void interrupted(struct fixture *f, int64_t first, double *ret_whole, dou
     f->options.checkpoint = "";
 }
 
-static void going_on_gives_the_same_bits(void **state) {
+static void resuming_gives_the_same_bits(void **state) {
     struct fixture *f = *state;
     double whole, parts;
 
@@ -391,7 +391,7 @@ static void begin_with_two(struct fixture *f, const char *dir, double ret[RANKS_
 
 /* Seven steps of two ranks are 112 samples: what is left of the epoch, and the next one, in steps
  * of one rank and of three. */
-static void another_number_of_ranks_goes_on(void **state) {
+static void another_number_of_ranks_continues(void **state) {
     struct fixture *f = *state;
     static const struct {
         int ranks;
@@ -412,9 +412,9 @@ static void another_number_of_ranks_goes_on(void **state) {
     }
 }
 
-/* One rank with twice the batch goes on as two would have: the rate falls after the first epoch,
+/* One rank with twice the batch continues as two would have: the rate falls after the first epoch,
  * and batches are the same. */
-static void one_rank_goes_on_where_two_would_have(void **state) {
+static void one_rank_resumes_as_two_would_have(void **state) {
     struct fixture *f = *state;
     CO_AUTOFREE char *two = co_xasprintf("%s/two", f->dir.path);
     CO_AUTOFREE char *both = co_xasprintf("%s/both", f->dir.path);
@@ -465,7 +465,7 @@ static void the_rate_falls_with_the_epoch(void **state) {
     end_done(&want);
 }
 
-/* A training may go on with fewer images than it began with. */
+/* A training may resume with fewer images than it began with. */
 static void an_epoch_that_has_become_shorter_ends(void **state) {
     struct fixture *f = *state;
     CO_AUTOFREE char *dir = co_xasprintf("%s/checkpoints", f->dir.path);
@@ -497,14 +497,14 @@ int main(void) {
         TEST(two_ranks_with_sync_bn_are_one_with_both_batches),
     };
     const struct CMUnitTest again[] = {
-        TEST(another_number_of_ranks_goes_on),
-        TEST(one_rank_goes_on_where_two_would_have),
+        TEST(another_number_of_ranks_continues),
+        TEST(one_rank_resumes_as_two_would_have),
         TEST(the_rate_falls_with_the_epoch),
     };
     const struct CMUnitTest alone[] = {
         TEST(it_learns_what_was_planted),
         TEST(it_learns_in_bf16),
-        TEST(going_on_gives_the_same_bits),
+        TEST(resuming_gives_the_same_bits),
         TEST(a_torn_checkpoint_is_passed_over),
         TEST(another_network_is_refused),
         TEST(an_epoch_that_has_become_shorter_ends),

@@ -113,7 +113,7 @@ static const struct state_row states[] = {
         false, false, 0, 137, "a", "Evicted", "node was low on memory"},
     {"'phase':'Failed','reason':'DeadlineExceeded'", true, false, 0, -1, "", "DeadlineExceeded",
         ""},
-    /* one has failed, the pod goes on with the other */
+    /* one has failed, the pod continues with the other */
     {"'phase':'Running','containerStatuses':[{'name':'a','ready':false," DONE(
          "1", "t", "Error", "no data") "},{'name':'b'," RUNS "}]",
         false, false, 0, 1, "a", "Error", "no data"},

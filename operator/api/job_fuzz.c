@@ -8,8 +8,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A string ends there for who reads the tree, and goes on with U+FFFD in nodes; no name that the
- * API server takes has one. */
+/* A string ends there in the tree, and has U+FFFD there in nodes; no name that the API server takes
+ * has one. */
 static bool has_escaped_nul(const char *text, size_t len) {
     return memmem(text, len, "\\u0000", 6) != NULL;
 }

@@ -47,7 +47,7 @@ static void an_address_that_is_none_is_named(void **state) {
     assert_non_null(strstr(text, "127.0.0.1:x"));
 }
 
-/* A wrong folder ends the start; going on with another certificate would be found by nobody. */
+/* A wrong folder ends the start; to continue with another certificate would go unnoticed. */
 static void a_certificate_is_read_or_said_to_be_missing(void **state) {
     (void)state;
     char dir[] = "/tmp/op-exporter-test-XXXXXX";

@@ -79,7 +79,7 @@ static void a_flag_of_before_is_forgotten(void **state) {
     assert_string_equal(o.namespace_, "");
 }
 
-/* Upstream's flags of its logger go on to mean something. */
+/* Upstream's flags of its logger still have a meaning. */
 static void logs_are_told_by_either_name(void **state) {
     (void)state;
     static const struct {

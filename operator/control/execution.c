@@ -264,7 +264,7 @@ static bool is_halfway(const struct ctl_execution *r) {
 
 /* Writes the status if it differs and is not to be delayed.
  *
- * It is written even after conflicts, which may go on for minutes.  Then only the data about
+ * It is written even after conflicts, which may last for minutes.  Then only the data about
  * children is stale, and counters in a status are always a moment old.  It is safe: a status that
  * must be stored before anything is done (an end, a new attempt) has no requests beside it, and
  * resourceVersion guards against stale data about the job itself. */

@@ -89,7 +89,7 @@ static void feed_begin(void *arg, uint64_t upto) {
 }
 
 /* The API server's data was reset.  The watches of other kinds may never notice, as their streams
- * seem to go on where they ended, so all of them relist. */
+ * seem to continue where they ended, so all of them relist. */
 static void feed_went_back(void *arg) {
     const struct feed *f = arg;
     for (size_t i = 0; i < CTL_STORE_KINDS; i++) {
@@ -150,8 +150,8 @@ static void feed_end(void *arg) {
 }
 
 /* Jobs must not wait until somebody installs a gang scheduler.  A kind that comes with Kubernetes
- * (`optional`) will not appear later, so its watch ends; that of an add-on goes on, as
- * the add-on may still be installed. */
+ * (`optional`) will not appear later, so its watch ends; that of an add-on is retried, as the
+ * add-on may still be installed. */
 static void no_such_groups(struct feed *f) {
     struct ctl_feeds *all = f->all;
     f->absent = true;

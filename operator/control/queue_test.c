@@ -19,7 +19,7 @@ struct world {
     struct ctl_queue *queue;
     struct ctl_queued place[PLACES];
     size_t n, freed;
-    bool looks_go_on;  /* each look that is served goes on until the test ends it */
+    bool runs_last;    /* each reconcile that is served lasts until the test ends it */
     char served[1024]; /* names, each with a space behind it */
     size_t n_served;
 };
@@ -40,10 +40,10 @@ static bool on_serve(void *arg, struct ctl_entry *e) {
     size_t n = strlen(w->served);
     (void)snprintf(w->served + n, sizeof(w->served) - n, "%s ", e->name);
     w->n_served++;
-    if (w->looks_go_on) {
+    if (w->runs_last) {
         ctl_queue_begin(e->work);
     }
-    return w->looks_go_on;
+    return w->runs_last;
 }
 
 static int setup(void **state) {
@@ -179,7 +179,7 @@ static struct ctl_queued *ask_many(struct world *w) {
 
 static void so_many_begin_at_a_time_and_hold_nobody_else_up(void **state) {
     struct world *w = *state;
-    w->looks_go_on = true;
+    w->runs_last = true;
     load_is(w, 1);
     struct ctl_queued *begun = ask_many(w);
     assert_int_equal(w->n_served, BEGINNERS + 1);
@@ -195,7 +195,7 @@ static void so_many_begin_at_a_time_and_hold_nobody_else_up(void **state) {
 
 static void few_begin_at_a_time_when_the_server_is_busy(void **state) {
     struct world *w = *state;
-    w->looks_go_on = true;
+    w->runs_last = true;
     load_is(w, 1000);
     ask_many(w);
     assert_int_equal(w->n_served, BEGINNERS_MIN + 1);
@@ -214,7 +214,7 @@ static void begin_until(struct world *w, size_t n) {
 static void then_begun_jobs_run_before_the_next_ones_begin(void **state) {
     struct world *w = *state;
     load_is(w, 1000);
-    w->looks_go_on = true;
+    w->runs_last = true;
     ask_many(w);
     begin_until(w, STARTERS);
     assert_int_equal(w->n_served, STARTERS + 1);
@@ -234,7 +234,7 @@ static void then_begun_jobs_run_before_the_next_ones_begin(void **state) {
 static void nobody_is_kept_when_the_server_has_time(void **state) {
     struct world *w = *state;
     load_is(w, 1);
-    w->looks_go_on = true;
+    w->runs_last = true;
     ask_many(w);
     for (size_t i = 0; i < MANY - BEGINNERS; i++) {
         ctl_queue_end(&w->place[i], 0);
@@ -245,7 +245,7 @@ static void nobody_is_kept_when_the_server_has_time(void **state) {
 
 /* Jobs of one namespace, as many as wait for ever. */
 static void crowd(struct world *w, bool has_pods, int n) {
-    w->looks_go_on = true;
+    w->runs_last = true;
     for (int i = 0; i < n; i++) {
         char name[16];
         (void)snprintf(name, sizeof(name), "j%d", i);
@@ -254,7 +254,7 @@ static void crowd(struct world *w, bool has_pods, int n) {
     settle(w);
 }
 
-static void so_many_looks_go_on_at_a_time(void **state) {
+static void reconciles_at_a_time_are_bounded(void **state) {
     struct world *w = *state;
     crowd(w, true, PLACES);
     assert_int_equal(ctl_queue_busy(w->queue), LOOKS);
@@ -342,7 +342,7 @@ static void a_namespace_that_starts_nothing_takes_a_place_of_one_that_starts_muc
 
 static void many_namespaces_wait_for_each_other_as_many_jobs_do(void **state) {
     struct world *w = *state;
-    w->looks_go_on = true;
+    w->runs_last = true;
     load_is(w, 1000);
     for (int i = 0; i < MANY; i++) {
         char name[16];
@@ -375,7 +375,7 @@ static void a_job_that_cannot_start_keeps_nobody(void **state) {
 static void what_is_asked_for_during_a_look_comes_after_it(void **state) {
     struct world *w = *state;
     struct ctl_queued *a = job(w, "a", true);
-    w->looks_go_on = true;
+    w->runs_last = true;
     ctl_queue_add(a);
     settle(w);
     ctl_queue_add(a);
@@ -393,7 +393,7 @@ static void what_is_asked_for_during_a_look_comes_after_it(void **state) {
 static void an_entry_stays_in_the_store_until_its_look_is_over(void **state) {
     struct world *w = *state;
     struct ctl_queued *a = job(w, "a", false);
-    w->looks_go_on = true;
+    w->runs_last = true;
     ctl_queue_add(a);
     settle(w);
     CO_AUTOJSON json_t *gone =
@@ -481,7 +481,7 @@ int main(void) {
         T(then_begun_jobs_run_before_the_next_ones_begin),
         T(nobody_is_kept_when_the_server_has_time),
 
-        T(so_many_looks_go_on_at_a_time),
+        T(reconciles_at_a_time_are_bounded),
         T(namespaces_are_served_in_turn),
         T(a_namespace_that_begins_nothing_does_not_wait_for_one_that_begins_much),
         T(a_namespace_that_has_no_look_does_not_wait_for_one_that_has_all),

@@ -125,9 +125,9 @@ static void service_look_at(struct ctl_requests *q, size_t i) {
     q->sent[i].op = kube_do(q->opts.api->client, &req);
 }
 
-/* Remembers a failure whose outcome is unknown, so that it is reported if it goes on like that.  A
- * failed patch of a PodGroup is reported at once: the status that is written next may say that the
- * job's edit was observed, and whoever resizes the job relies on that. */
+/* Remembers a failure whose outcome is unknown, so that it is reported if it repeats.  A failed
+ * patch of a PodGroup is reported at once: the status that is written next may say that the job's
+ * edit was observed, and whoever resizes the job relies on that. */
 static void remember_undone(
     struct ctl_requests *q, const struct plan_action *a, int code, const char *message) {
     if ((a->verb == PLAN_PATCH && a->kind == PLAN_KIND_PODGROUP) ||

@@ -12,7 +12,7 @@
  * connections and says nothing (stopped, or behind a broken network) is noticed ANSWER_MS after it
  * was asked: an answer, if only that there is no news, is due every WAIT_S.  Where all who answer
  * say for UNKNOWN_MAX_MS that they do not know the pod, the operator's address is somebody else's
- * by now (another shard's, any web server's), and it goes on as well.  It runs in other people's
+ * by now (another shard's, any web server's), and it continues as well.  It runs in other people's
  * pods, so: static, no library but libc, no name resolution, a few pages of memory.
  * Exit code 0: go; 1: the operator said that this pod shall not start; 143: SIGTERM. */
 #include <arpa/inet.h>

@@ -141,7 +141,7 @@ static void gone_means_do_not_start(void **state) {
     assert_non_null(strstr(r.out, "this pod shall not start: the job is over\n"));
 }
 
-static void without_an_operator_the_pod_goes_on(void **state) {
+static void without_an_operator_the_pod_continues(void **state) {
     (void)state;
     struct result r = play(NULL, 0, 200); /* refused */
     assert_int_equal(r.code, 0);
@@ -348,7 +348,7 @@ int main(void) {
         cmocka_unit_test(go_lets_the_pod_start),
         cmocka_unit_test(it_asks_again_until_it_may_go),
         cmocka_unit_test(gone_means_do_not_start),
-        cmocka_unit_test(without_an_operator_the_pod_goes_on),
+        cmocka_unit_test(without_an_operator_the_pod_continues),
         cmocka_unit_test(who_only_says_unknown_does_not_keep_the_pod),
         cmocka_unit_test(the_next_address_is_asked_at_once),
         cmocka_unit_test(a_mute_operator_does_not_keep_the_gate_from_the_next),

@@ -335,7 +335,7 @@ static void a_429_is_waited_out(void **state) {
     }
     assert_int_equal(w->sample.status, 429);
     assert_int_equal(w->calls, 0);
-    /* The other classes go on, and this one comes back one at a time. */
+    /* The other classes continue, and this one comes back one at a time. */
     (void)send_name(w, KUBE_CLASS_STATUS, "status");
     until_calls(w, 1);
     assert_int_equal(w->server.served, 3);

@@ -586,7 +586,7 @@ static void a_limit_below_one_is_none(void **state) {
 }
 
 /* Upstream's CRD takes any word and its operator says nothing: a typo trained in another mode. */
-static void a_word_that_means_nothing_is_said_once_and_the_job_goes_on(void **state) {
+static void a_word_that_means_nothing_is_said_once_and_the_job_continues(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c,
@@ -618,7 +618,7 @@ static void a_word_that_means_nothing_is_said_once_and_the_job_goes_on(void **st
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_word_that_means_nothing_is_said_once_and_the_job_goes_on),
+        cmocka_unit_test(a_word_that_means_nothing_is_said_once_and_the_job_continues),
         cmocka_unit_test(elastic_workers_stay_within_their_bounds),
         cmocka_unit_test(scaling_makes_and_removes_and_republishes),
         cmocka_unit_test(a_removed_role_is_cleaned_up_with_its_variables),

@@ -108,9 +108,9 @@ static struct condition make_restarting(
     const struct plan_children *w, const struct plan_assessment *o) {
     struct condition c = {.type = "Restarting", .is = o->restarting, .keeps = true};
     const json_t *stored = plan_condition_stored(w->job, c.type);
-    bool goes_on = plan_condition_true(w->job, c.type) && o->attempt == w->job->attempt;
-    const char *reason = goes_on ? co_json_str(stored, "reason") : NULL;
-    const char *message = goes_on ? co_json_str(stored, "message") : NULL;
+    bool still = plan_condition_true(w->job, c.type) && o->attempt == w->job->attempt;
+    const char *reason = still ? co_json_str(stored, "reason") : NULL;
+    const char *message = still ? co_json_str(stored, "message") : NULL;
     c.reason = reason ? reason : o->reason;
     c.message = message ? message : o->message;
     return c;
@@ -121,9 +121,9 @@ static struct condition make_gave_back(
     const struct plan_children *w, const struct plan_assessment *o) {
     struct condition c = {.type = "GaveBack", .reason = "GaveBack", .keeps = true};
     const json_t *stored = plan_condition_stored(w->job, c.type);
-    bool goes_on = plan_condition_true(w->job, c.type) && o->attempt == w->job->attempt &&
-                   !o->all_created && !api_phase_terminal(o->phase);
-    c.is = o->gave_back || goes_on;
+    bool still = plan_condition_true(w->job, c.type) && o->attempt == w->job->attempt &&
+                 !o->all_created && !api_phase_terminal(o->phase);
+    c.is = o->gave_back || still;
     c.message = o->gave_back ? o->message : co_json_str(stored, "message");
     return c;
 }

@@ -354,38 +354,38 @@ void plan_events_phase(
     if (o->gave_back) {
         add_event(plan, "GaveBack", co_xstrdup(o->message));
     }
-    bool goes_on = !w->job->deleting && !api_phase_terminal(o->phase);
-    if (w->job->phase == API_PHASE_SUSPENDED && o->phase != API_PHASE_SUSPENDED && goes_on) {
+    bool active = !w->job->deleting && !api_phase_terminal(o->phase);
+    if (w->job->phase == API_PHASE_SUSPENDED && o->phase != API_PHASE_SUSPENDED && active) {
         add_event(plan, "Resumed", co_xasprintf("attempt %" PRId32 " begins", o->attempt));
     }
     if (o->blocked) {
         add_blocked(plan, w, o);
     }
-    if (goes_on && !o->restarting) {
+    if (active && !o->restarting) {
         add_trouble(plan, w, o);
     }
     char bound[160];
-    if (goes_on && plan_children_bound(w, bound, sizeof(bound)) &&
+    if (active && plan_children_bound(w, bound, sizeof(bound)) &&
         is_news(w, "ReplicasBounded", bound)) {
         add_event(plan, "ReplicasBounded", co_xstrdup(bound));
     }
     char ignored[160];
-    if (goes_on && plan_gang_ignores(w, ignored, sizeof(ignored)) &&
+    if (active && plan_gang_ignores(w, ignored, sizeof(ignored)) &&
         is_news(w, "SchedulingPolicyIgnored", ignored)) {
         add_event(plan, "SchedulingPolicyIgnored", co_xstrdup(ignored));
     }
     char words[PLAN_WORDS_MAX];
-    if (goes_on && plan_children_words(w, words, sizeof(words)) &&
+    if (active && plan_children_words(w, words, sizeof(words)) &&
         is_news(w, "UnknownValue", words)) {
         add_event(plan, "UnknownValue", co_xstrdup(words));
     }
     char changed[PLAN_CHANGED_MAX];
-    if (goes_on && o->attempt == w->job->attempt && plan_children_has_pods(w) &&
+    if (active && o->attempt == w->job->attempt && plan_children_has_pods(w) &&
         plan_children_changed(w, changed, sizeof(changed)) && is_news(w, "SpecChanged", changed)) {
         add_event(plan, "SpecChanged", co_xstrdup(changed));
     }
     char stale[PLAN_STALE_MAX];
-    if (goes_on && o->attempt == w->job->attempt && plan_stale_say(w, stale, sizeof(stale)) &&
+    if (active && o->attempt == w->job->attempt && plan_stale_say(w, stale, sizeof(stale)) &&
         is_news(w, "StaleAddress", stale)) {
         add_event(plan, "StaleAddress", co_xstrdup(stale));
     }

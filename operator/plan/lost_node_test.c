@@ -191,7 +191,7 @@ static void who_fails_for_want_of_a_lost_peer_restarts_the_group(void **state) {
     }
 }
 
-static void an_elastic_group_goes_on_without_its_lost_pod(void **state) {
+static void an_elastic_group_continues_without_its_lost_pod(void **state) {
     (void)state;
     struct tk_cluster c =
         running_cluster(WORKERS ",'elastic':1,'intranet':'Service','nodeLostAfter':60");
@@ -212,7 +212,7 @@ int main(void) {
         cmocka_unit_test(a_lost_pod_restarts_the_group_when_its_time_is_over),
         cmocka_unit_test(an_evicted_pod_is_given_up_once),
         cmocka_unit_test(who_fails_for_want_of_a_lost_peer_restarts_the_group),
-        cmocka_unit_test(an_elastic_group_goes_on_without_its_lost_pod),
+        cmocka_unit_test(an_elastic_group_continues_without_its_lost_pod),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

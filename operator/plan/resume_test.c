@@ -1,5 +1,5 @@
-/* Golden rows of a suspension and its end where something else goes on: a restart, pods that do not
- * go. */
+/* Golden rows of a suspension and its end beside something else: a restart, pods that do not
+ * terminate. */
 #include "operator/plan/expect_testing.h"
 
 static struct tk_cluster running_cluster(const char *spec) {

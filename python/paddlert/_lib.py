@@ -228,7 +228,7 @@ class Here:
 
 
 class Owner(Here):
-    """Of something in C that calls use.  A signal ends the wait for a call, but not the call, which goes on in its thread:
+    """Of something in C that calls use.  A signal ends the wait for a call, but not the call, which continues in its thread:
     what it uses must stay meanwhile."""
 
     def __init__(self) -> None:
@@ -288,7 +288,7 @@ def _result(caller: _Caller) -> int | Exception:
             pass
 
 
-# What a call uses that goes on after a signal has ended its wait.  Never freed, not even when the interpreter ends: threads of
+# What a call uses that continues after a signal has ended its wait.  Never freed, not even when the interpreter ends: threads of
 # C may still write to it then.
 _forever: list[Any] = []
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_forever))

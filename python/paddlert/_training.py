@@ -238,7 +238,7 @@ class Synchroniser:
             self._scatter()
 
     def no_more(self) -> None:
-        """This trainer has no more data: steps of the others go on without it.  Training ends with it."""
+        """This trainer has no more data: steps of the others continue without it.  Training ends with it."""
         self._open().no_more()
 
     def save(self, directory: ps.Path) -> None:

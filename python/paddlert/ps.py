@@ -167,7 +167,7 @@ class Client(Owner):
 
     def finish(self) -> None:
         """Sends what is queued and tells the servers that this trainer is done.  Canceled: a call whose wait a signal has
-        ended goes on, and uses the client."""
+        ended continues, and uses the client."""
         if self._client and not self.may_close():
             raise Canceled("the client cannot finish: a call that a signal has interrupted still uses it, or it is another process's")
         client, self._client = self._client, None
@@ -255,7 +255,7 @@ class Client(Owner):
         return {field[0]: getattr(r, field[0]) for field in r._fields_}
 
     def set_rate(self, table: str, lr: float) -> None:
-        """Changes the learning rate while training goes on; one trainer calls it."""
+        """Changes the learning rate during training; one trainer calls it."""
         self._call("rt_set_rate", self._table(table)[0], instance("lr", lr, Real))
 
     def shrink(self, table: str) -> int:
@@ -286,7 +286,7 @@ class Client(Owner):
         self._call("rt_load", path("directory", directory))
 
     def checkpoint(self, directory: Path, full: bool = False) -> int:
-        """Made by the servers, below a directory that all of them see, while training goes on; its number."""
+        """Made by the servers, below a directory that all of them see, during training; its number."""
         made = _abi.rt_checkpoint()
         self._call("rt_checkpoint", path("directory", directory), ctypes.byref(_abi.rt_checkpoint_options(full=full)), ctypes.byref(made))
         return int(made.number)

@@ -97,7 +97,7 @@ class Feed(threading.Thread):
         return body["metadata"]["resourceVersion"]
 
     def follow(self, at):
-        """The version to go on from; None: there is none."""
+        """The version to continue from; None: there is none."""
         for line in self.request(watch=True, resource_version=at, timeout_seconds=30, _request_timeout=40):
             event = json.loads(line)
             if self.over or event["type"] == "ERROR":

@@ -65,7 +65,7 @@ class Job:
             self.down.add(name)
             self.p[name].wait()
 
-    def go_on(self, name):
+    def resume(self, name):
         self.p[name].send_signal(signal.SIGCONT)
 
     def log(self, name):
@@ -147,11 +147,11 @@ class Faults:
             self.count["kill" if kill else "stop"] += 1
             self.job.hit(name, signal.SIGKILL if kill else signal.SIGSTOP)
             seconds = self.rng.choice([0, 0, .2, 2] if kill else [.1, 1, 5])
-            self.waiting[name] = now + seconds, self.job.start if kill else self.job.go_on
+            self.waiting[name] = now + seconds, self.job.start if kill else self.job.resume
 
     def over(self):
         for name, (_, end) in self.waiting.items():
-            if end == self.job.go_on:
+            if end == self.job.resume:
                 end(name)
 
 

@@ -53,7 +53,7 @@ def test_the_example_completes(space, image):
     assert os.path.exists(f"{STATE}.volumes/{space.name}/digits/checkpoint.pdparams")
 
 
-def test_a_killed_worker_goes_on_from_the_checkpoint(space, image):
+def test_a_killed_worker_resumes_from_the_checkpoint(space, image):
     name = job(space, image, "--epochs", '"6"')
     space.wait_running(f"{name}-worker-0", 100)
     space.wait_said(f"{name}-worker-0", r"\[Epoch 1\] acc", 300)

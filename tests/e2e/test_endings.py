@@ -78,7 +78,7 @@ def test_a_pod_that_overfills_its_own_volume_has_failed_by_itself(space):
 
 
 @pytest.mark.deadline(150)
-def test_an_eviction_is_seen_while_it_goes_on_and_is_none_of_the_exit_codes(space):
+def test_an_eviction_is_seen_while_it_lasts_and_is_no_exit_code(space):
     slow = "trap 'sleep 5; exit 15' TERM; while :; do sleep 0.1; done"
     rules = [{"action": "Fail", "exitCodes": "1-127"}]
     space.create(make("drained", worker=role(slow, 2)))

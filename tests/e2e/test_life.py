@@ -80,7 +80,7 @@ def test_first_cause_is_the_last_line_of_the_termination_message(space):
         assert word in message, message
 
 
-def test_deleted_pod_comes_back_and_the_job_goes_on(space):
+def test_deleted_pod_comes_back_and_the_job_continues(space):
     follower = Follower(space)
     try:
         space.create(make("again", worker=role(WORK, 2), ps=role(SERVE_BRIEFLY, 1), cleanPodPolicy="Never"))

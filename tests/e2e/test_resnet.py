@@ -29,7 +29,7 @@ def test_two_workers_train_to_the_end(space):
 
 @pytest.mark.deadline(300)
 def test_an_elastic_job_survives_a_kill_and_a_scale(space):
-    """Three workers; one is killed and comes back; two go on to the end.  Each time from the newest checkpoint."""
+    """Three workers; one is killed and comes back; two run to the end.  Each time from the newest checkpoint."""
     job = job_of("elastic/resnet.yaml", "--depth=10", "--width=16", "--image-size=32", "--batch-size=8", "--epochs=100",
                  "--checkpoint-every=10", "--threads=1")
     job["spec"]["intranet"] = "Service"     # the launchers meet at worker 0: no etcd
@@ -40,10 +40,10 @@ def test_an_elastic_job_survives_a_kill_and_a_scale(space):
     name = space.create(job)["metadata"]["name"]
 
     def began():
-        """Steps at which worker 0, whose container is never restarted, has gone on."""
+        """Steps at which worker 0, whose container is never restarted, has resumed."""
         return [int(s) for s in re.findall(r'going on from a checkpoint" step=(\d+)', log(space, f"{name}-worker-0"))]
 
-    def goes_on(times):
+    def wait_resumed(times):
         wait(f"training goes on for time {times}", 60, lambda: len(began()) >= times,
              lambda: log(space, f"{name}-worker-0")[-4000:] + space.show(name))
 
@@ -51,11 +51,11 @@ def test_an_elastic_job_survives_a_kill_and_a_scale(space):
     space.wait_said(f"{name}-worker-0", r"\[Epoch 2, ")
     before = len(began())                   # workers that came late
     space.c.kill(space.wait_running(f"{name}-worker-1"))
-    goes_on(before + 1)
+    wait_resumed(before + 1)
     space.wait_said(f"{name}-worker-1", "going on from a checkpoint")
     times = len(began())
     space.c.kubectl("-n", space.name, "scale", f"pdj/{name}", "--replicas=2")
-    goes_on(times + 1)
+    wait_resumed(times + 1)
     space.wait_completed(name, 150)
     steps = began()
     assert steps == sorted(steps) and steps[0] > 0, steps

@@ -133,7 +133,7 @@ class ControlPlane:
         self.up()
 
     def restore(self):
-        """Back to what back_up saved: versions go on from there, too."""
+        """Back to what back_up saved: versions continue from there, too."""
         self.end("controller-manager", "apiserver", "etcd")
         shutil.rmtree(f"{self.dir}/etcd")
         shutil.copytree(f"{self.dir}/etcd.saved", f"{self.dir}/etcd")

@@ -322,7 +322,7 @@ def test_resnet50_reads_a_test_picture_before_it_trains(tmp_path):
     assert "loss: " not in out and "test data: ./png.jpg" in err, (out, err)
 
 
-def test_a_program_alone_has_no_others_to_go_on(tmp_path):
+def test_a_program_alone_has_no_others_to_continue(tmp_path):
     (tmp_path / "d").write_text("1,2\n")
     err = run(tmp_path, "wide_and_deep", "--local", "--train=d", code=2)[1]
     assert "no usable line" in err and "goes on without it" not in err, err

@@ -1,4 +1,4 @@
-"""A model trained with parameter servers goes on when one of its processes is killed and started again."""
+"""A training with parameter servers continues when one of its processes is killed and started again."""
 import os
 import re
 import signal
@@ -78,7 +78,7 @@ def test_a_killed_server_begins_with_its_checkpoint(job, mode):
 
 @pytest.mark.deadline(300)
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_a_killed_trainer_goes_on_where_it_was(job, mode):
+def test_a_killed_trainer_resumes_where_it_was(job, mode):
     j = job("--mode", mode, "--batch-size", "20")
     j.wait(lambda: "TRAIN ---> pass: 0" in j.log("trainer1"))
     j.kill("trainer1")

@@ -555,7 +555,7 @@ def test_pods_of_an_elastic_job_follow_its_scale():
 
 
 def test_worker_0_of_an_elastic_job_is_replaced():
-    """Where all meet, by its address: without it the others hold, say why, and go on when it is there again, or end."""
+    """Where all meet, by its address: without it the others hold, say why, and continue when it is there again, or end."""
     port, saves = free_port(), script("saves.sh", SAVES)
     wire = Wire(port)                    # an address of another machine: nobody else can serve there
 
@@ -814,7 +814,7 @@ def on_full_disk(*words):
 
 def test_a_full_disk_is_said():
     talk = script("talk.sh", "#!/bin/sh\nhead -c 200000 /dev/zero | tr '\\0' x || exit 4\nexit 4\n")
-    r = on_full_disk("--log_max_size", "1G", talk)       # written by the launcher: the child goes on
+    r = on_full_disk("--log_max_size", "1G", talk)       # written by the launcher: the child continues
     assert r.returncode == 4, r.stderr
     assert r.stderr.count('cannot write "log/workerlog.0": No space left on device: the child goes on') == 1, r.stderr
     r = on_full_disk(talk)                               # written by the child, which may fail of it

@@ -20,7 +20,7 @@ def test_a_models_job_as_processes(model, tmp_path, monkeypatch):
     check_expected(text, model)
 
 
-def test_logistic_goes_on_from_its_model(tmp_path):
+def test_logistic_resumes_from_its_model(tmp_path):
     """Alone, twice; and a line that is none is named."""
     subprocess.run([BIN / "logistic-data", "data"], cwd=tmp_path, check=True, timeout=60)
     losses = []

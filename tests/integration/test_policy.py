@@ -302,7 +302,7 @@ def node_dies(plane, kubelet, ns, name):
         {"type": "ContainersReady", "status": "True"}, {"type": "Ready", "status": "False", "lastTransitionTime": now}]}})
 
 
-def test_a_pod_whose_node_is_dead_is_named_and_its_group_goes_on_without_it(plane, operator, kubelet, ns):
+def test_a_pod_whose_node_is_dead_is_named_and_its_group_continues_without_it(plane, operator, kubelet, ns):
     operator(FAST)
     node = f"{ns}-n1"
     plane.core.create_node({"metadata": {"name": node}})

@@ -590,7 +590,7 @@ print(other.pull(ids), other.table.spec.evict)
 
 
 def test_a_nan_is_named_and_the_model_saved(python):
-    """One gradient with NaN: the next call says so and how servers leave it out; training goes on, and ends well."""
+    """One gradient with NaN: the next call says so and how servers leave it out; training continues, and ends well."""
     out, = finish(python(f"""{NUMPY}
 m = Model()
 with Dense(m, "sgd:lr=1").connect(paddlert.Job(worker=0)) as d:
@@ -1055,8 +1055,8 @@ def interrupted(call, *arguments):
 """
 
 
-def test_a_client_stays_while_a_call_goes_on_that_ctrl_c_interrupted(python):
-    """The program catches it and goes on: with calls that succeed, with the end of with; later the client finishes."""
+def test_a_client_stays_while_a_call_runs_that_ctrl_c_interrupted(python):
+    """The program catches it and continues: with calls that succeed, with the end of with; later the client finishes."""
     address = f"127.0.0.1:{free_port()}"
     server = python("", "-m", "paddlert", "server", "--servers", address)
     p = python(f"""{STILL}

@@ -343,7 +343,7 @@ def test_a_node_that_dies_between_an_answer_and_its_next_question_is_gone(nodes)
 
 
 def test_a_master_that_was_stopped_reads_before_it_judges(nodes):
-    """What a node says while the master stands still counts, although its time is over when the master goes on."""
+    """What a node says while the master stands still counts, although its time is over when the master continues."""
     port = free_port()
     a = nodes("aa", f"127.0.0.1:{port}", silent_ms=3000)
     wait_for(lambda: listens(f"127.0.0.1:{port}"))
@@ -751,7 +751,7 @@ def test_a_node_with_another_token_or_none_is_told_so(nodes, token, first, why):
     b.wait(f"^ended permission: the master at {re.escape(master)}:? .*{why}")
     if first:
         a.wait("^warning refused: 127.0.0.1: (the token is not this job's|no proof of the job's token)")
-    c = nodes("cc", master, **first)        # and the job goes on
+    c = nodes("cc", master, **first)        # and the job continues
     assert a.roster() == c.roster() and len(a.roster()) == 2
 
 

@@ -57,7 +57,7 @@ class Nodes:
 
 
 @pytest.mark.deadline(240)
-def test_training_goes_on_where_the_newest_checkpoint_was(tmp_path):
+def test_training_resumes_at_the_newest_checkpoint(tmp_path):
     """A process is killed; the launchers start all of them again; the end is that of a training without a kill."""
     ends = []
     for killed in (False, True):
@@ -79,7 +79,7 @@ def test_training_goes_on_where_the_newest_checkpoint_was(tmp_path):
 
 
 @pytest.mark.deadline(240)
-def test_training_goes_on_with_a_worker_more_and_with_one_less(tmp_path):
+def test_training_continues_with_a_worker_more_and_with_one_less(tmp_path):
     """One worker, then two, then one: each begins at the newest checkpoint, and the rate falls where the epochs say so."""
     n = Nodes(tmp_path, ["--nnodes=1:2", "--elastic_timeout=1"],
               ["--epochs=24", "--checkpoint=checkpoints", "--checkpoint-every=5", "--figures", "--schedule=piecewise", "--boundaries=20"])

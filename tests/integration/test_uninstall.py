@@ -60,7 +60,7 @@ def test_any_order(own, crd, operator, order):
     assert not kubelet.twice(ns)
 
 
-def test_the_operator_waits_for_a_crd_that_is_gone_and_goes_on_when_it_is_back(own, crd, operator):
+def test_the_operator_waits_for_a_crd_that_is_gone_and_continues_when_it_is_back(own, crd, operator):
     plane, kubelet = own
     plane.namespace("back")
     o = operator(kubeconfig=plane.kubeconfig)

@@ -88,7 +88,7 @@ def finish_deletions(plane, kubelet, ns):
     kubelet.look(ns)
 
 
-def test_running_jobs_go_on_untouched(plane, operator, kubelet, ns, upstream):
+def test_running_jobs_are_left_alone(plane, operator, kubelet, ns, upstream):
     o = upstream(operator)
     wait_for(lambda: not any(j["metadata"].get("finalizers") for j in plane.jobs(ns)), why=o.text)
     wait_for(lambda: all("conditions" in j["status"] for j in plane.jobs(ns)), why=o.text)

@@ -90,7 +90,7 @@ def test_pods_of_a_collective_job_by_python_m(nodes, tmp_path):
 
 
 def test_the_example_of_ones_own_script(nodes, tmp_path):
-    """deploy/examples/paddle: two pods of the job, then two more that go on from the checkpoint of the first."""
+    """deploy/examples/paddle: two pods of the job, then two more that resume from the checkpoint of the first."""
     folder = ROOT / "deploy/examples/paddle"
     job = subprocess.run([BIN / "paddle-operator", "render", folder / "job.yaml"], check=True, capture_output=True, text=True).stdout
     env = {**os.environ, "PADDLERUN_PYTHON": nodes.python(NEW), "PATH": f"{BIN}:/usr/bin:/bin"}

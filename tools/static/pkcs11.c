@@ -1,6 +1,6 @@
 /* For programs that are linked statically: GnuTLS asks for p11-kit, of which there is no static
  * library, and whose modules a static program could not load.  Nothing here: no module is found,
- * and GnuTLS goes on without hardware tokens, which this project has no use for. */
+ * and GnuTLS continues without hardware tokens, which this project has no use for. */
 #define NONE(name)                                                                                 \
     void *name(void);                                                                              \
     void *name(void) {                                                                             \

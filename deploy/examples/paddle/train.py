@@ -1,4 +1,4 @@
-"""A training script of real Paddle 3.x: digits, data parallel, with checkpoints that it goes on from.
+"""A training script of real Paddle 3.x: digits, data parallel, with checkpoints that it resumes from.
 
     python train.py --output out                                     one process
     paddlerun launch --nproc_per_node 2 train.py --output out        two, here

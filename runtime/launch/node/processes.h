@@ -9,8 +9,8 @@
 struct node_processes;
 
 struct node_processes_fns {
-    /* The workers have ended well, or there are none; servers go on.  It may be called from inside
-     * node_processes_start. */
+    /* The workers have ended well, or there are none; servers keep running.  It may be called from
+     * inside node_processes_start. */
     void (*workers_done)(void *arg);
     /* A process failed, the first one of the round; the others are being stopped.  code: its exit
      * code as in a shell; why: "worker 1: exit code 3". */

@@ -24,9 +24,9 @@ enum { SECOND_SIGNAL_MS = 10000 /* as Paddle says it */ };
 
 /* The state of this node's part in the job. */
 enum course_state {
-    MEETING,    /* no process runs; the next round is about to start */
-    RUNNING,    /* the round's processes run */
-    COMPLETED,  /* its workers ended well; servers may go on for the workers of other nodes */
+    MEETING,   /* no process runs; the next round is about to start */
+    RUNNING,   /* the round's processes run */
+    COMPLETED, /* its workers ended well; servers may keep running for the workers of other nodes */
     RESTARTING, /* a process failed and a restart of all nodes was asked for */
     REGROUPING, /* nodes changed: processes are stopped, then the nodes meet again */
     OVER,       /* the exit code is final; waits for processes, other nodes and stdout */

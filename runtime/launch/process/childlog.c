@@ -51,7 +51,7 @@ static void write_log(struct proc_childlog *c, const char *data, size_t len) {
         if (n < 0) {
             struct co_err err = {0};
             (void)co_err_errno(&err, errno, "cannot write \"%.300s\"", c->path);
-            tell_lost(c, &err); /* the child goes on; its further output is lost */
+            tell_lost(c, &err); /* the child keeps running; its further output is lost */
             return;
         }
         c->size += n;

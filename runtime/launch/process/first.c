@@ -118,7 +118,7 @@ static void take_terminal_back(const struct first *f) {
 }
 
 /* Ctrl-Z (or a read behind `bg`) stopped the program, and its shell waits for this process to stop.
- * Without a shell that could go on with it the kernel lets SIGTSTP stop nobody. */
+ * Without a shell that could continue it the kernel lets SIGTSTP stop nobody. */
 static void stop_too(const struct first *f) {
     sigset_t tstp, before;
     sigemptyset(&tstp);
@@ -127,7 +127,7 @@ static void stop_too(const struct first *f) {
     (void)kill(0, SIGTSTP);
     (void)sigprocmask(SIG_UNBLOCK, &tstp, &before); /* until SIGCONT */
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
-    if (tcgetpgrp(STDIN_FILENO) == getpgrp()) { /* not where it was told to go on behind */
+    if (tcgetpgrp(STDIN_FILENO) == getpgrp()) { /* not where it was continued in the background */
         (void)tcsetpgrp(STDIN_FILENO, f->child);
     }
     (void)kill(-f->child, SIGCONT);

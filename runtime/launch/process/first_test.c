@@ -177,7 +177,7 @@ static void the_program_dies_with_a_killed_first_process(void **state) {
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* A shell with job control and one job, a first process; 0 when the job stopped and went on. */
+/* A shell with job control and one job, a first process; 0 when the job stopped and continued. */
 static int be_shell(void) {
     char *argv[] = {"/bin/sh", "-c", "echo up; read word; exit 7", NULL};
     int code = -1, status = 0;
@@ -209,7 +209,7 @@ static void read_until(int fd, const char *text) {
     }
 }
 
-static void ctrl_z_stops_and_fg_goes_on(void **state) {
+static void ctrl_z_stops_and_fg_continues(void **state) {
     (void)state;
     int terminal = -1, status = 0;
     (void)fflush(NULL);
@@ -430,7 +430,7 @@ int main(void) {
         cmocka_unit_test(nobody_is_left_behind),
         cmocka_unit_test(orphans_are_reaped_while_the_program_runs),
         cmocka_unit_test(the_program_dies_with_a_killed_first_process),
-        cmocka_unit_test(ctrl_z_stops_and_fg_goes_on),
+        cmocka_unit_test(ctrl_z_stops_and_fg_continues),
         cmocka_unit_test(the_termination_log_says_why),
         cmocka_unit_test(a_flood_on_stderr_loses_nothing),
         cmocka_unit_test(signals_are_served_while_nobody_reads_stderr),

@@ -360,9 +360,9 @@ static void on_look(void *arg, const json_t *answer) {
     w->look_at = d.at;
     watch_neighbour(w);
     note_mute(w);
-    bool go_on = act_on_decision(w, &d);
+    bool proceed = act_on_decision(w, &d);
     free(d.order);
-    if (go_on) {
+    if (proceed) {
         take_step(w);
     }
 }

@@ -124,7 +124,7 @@ static void find_broken(
     }
     for (size_t i = 0; i < v->n && !b->any && self->o->level >= 0; i++) {
         const struct rdzv_etcd_node *n = &v->nodes[i];
-        /* A node beyond the maximum ends itself (one_too_many); the round goes on. */
+        /* A node beyond the maximum ends itself (one_too_many); the round continues. */
         if (place_in(v, n->name) < 0 && v->n <= (size_t)self->o->max_nodes) {
             b->any = true;
             (void)snprintf(b->why, sizeof(b->why), "node %.200s%s%.200s came", n->name,

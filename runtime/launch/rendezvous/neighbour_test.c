@@ -91,7 +91,7 @@ static void two_of_them_hear_each_other(void **state) {
     rdzv_neighbour_watch(w->one, "127.0.0.1", rdzv_neighbour_port(w->one), "aa");
     until(w, RDZV_NEIGHBOUR_HEARD);
     rdzv_neighbour_watch(w->one, "127.0.0.1", rdzv_neighbour_port(w->one), "aa");
-    assert_int_equal(rdzv_neighbour_state(w->one), RDZV_NEIGHBOUR_HEARD); /* the same: goes on */
+    assert_int_equal(rdzv_neighbour_state(w->one), RDZV_NEIGHBOUR_HEARD); /* the same: continues */
     rdzv_neighbour_watch(w->one, NULL, 0, NULL);
     assert_int_equal(rdzv_neighbour_state(w->one), RDZV_NEIGHBOUR_NONE);
 }

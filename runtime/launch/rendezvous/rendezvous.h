@@ -37,7 +37,7 @@ struct rdzv_options {
     bool sort_ip;             /* order by the IPv4 address in the value's "candidate" */
     int min_nodes, max_nodes; /* equal: the job is not elastic */
     /* When a node is lost or fails: -1 ends the job on all others; with 0 and 1 the others stop
-     * their workers, and go on with the nodes that are there within elastic_ms. */
+     * their workers, and continue with the nodes that are there within elastic_ms. */
     int level;
     int max_restart;     /* rounds that failures may end; one more failure ends the job */
     int64_t elastic_ms;  /* min_nodes are enough after so long without a new node; 0: 30 s */

@@ -8,7 +8,7 @@
 
 struct top_kubectl {
     pid_t pid; /* of `kubectl proxy`; 0: none */
-    int said;  /* its output; kept open so that it may go on writing */
+    int said;  /* its output; kept open so that it can still write */
     uint16_t port;
 };
 

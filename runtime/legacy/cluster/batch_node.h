@@ -1,8 +1,8 @@
 /* One process of a batch system's job as a node of an 0.8 to 0.12 cluster: the first on its host
  * starts a server, each runs the training program with PADDLE_INIT_* in its environment.
  *
- * Ends with the program's exit code; a server goes on until the trainers of all nodes have
- * finished, which is what makes it end. */
+ * Ends with the program's exit code; a server runs until the trainers of all nodes have finished,
+ * which is what makes it end. */
 #pragma once
 
 #include "runtime/legacy/cluster/ranks.h"

@@ -24,7 +24,7 @@ enum {
     COLL_QUESTION_MAX = COLL_QUESTION_HEAD + COLL_CALLS_SENT * 24,
     COLL_DIFFERENCE = 2 * 40, /* bytes */
     /* Rooted calls by messages, one after the other, until all ranks compare.  Ranks that each take
-     * themselves for the root would go on until their sockets are full. */
+     * themselves for the root would send until their sockets are full. */
     COLL_ROOTED_MAX = 32,
 };
 

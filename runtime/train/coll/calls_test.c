@@ -73,7 +73,7 @@ static int all_sizes(struct coll_world *w, struct rt_group *g, uint32_t rank, st
     return rc < 0 ? rc : one_call(w, g, big, true, SAME, err);
 }
 
-/* What cannot be in place is refused, and the group goes on. */
+/* What cannot be in place is refused, and the group continues. */
 static int not_in_place(struct coll_world *w, struct rt_group *g, struct co_err *err) {
     int32_t v[WORLD_MAX] = {0};
     size_t counts[WORLD_MAX];

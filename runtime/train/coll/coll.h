@@ -250,7 +250,7 @@ bool coll_patience_over(struct rt_group *g, struct coll_patience *p, int64_t now
 /* What is due while this rank waits for `rank`: asks it whether it makes the same call, and logs
  * for whom all wait. */
 void coll_patience_turn(struct rt_group *g, struct coll_patience *p, uint32_t rank);
-/* To be called while nothing moves.  0: go on waiting for `rank`; else the group has failed.
+/* To be called while nothing moves. 0: wait on for `rank`; else the group has failed.
  * The caller must look for what it waits for between two checks: the rank may have done its part
  * just before it left, or while this rank was stopped. */
 int coll_patience_check(struct rt_group *g, struct coll_patience *p, uint32_t rank);

@@ -253,7 +253,7 @@ static void faults_of_one_rank_are_told_to_all(void **state) {
     }
 }
 
-static int goes_on(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int shrinks(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     bool gone[WORLD_MAX];
     struct rt_group *left = NULL;
     int rc = endless(w, g, rank, err);
@@ -269,10 +269,10 @@ static int goes_on(struct coll_world *w, struct rt_group *g, uint32_t rank, stru
     return rc;
 }
 
-static void those_that_are_left_go_on(void **state) {
+static void those_that_are_left_continue(void **state) {
     (void)state;
     struct coll_world w = {.n = ranks_of(3), .set = gk_on_gpus};
-    world_start(&w, goes_on);
+    world_start(&w, shrinks);
     wait_ready(&w);
     kill(w.pid[1], SIGKILL);
     assert_int_equal(world_end(&w, 1 << 1), 0);
@@ -296,7 +296,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(late_ranks_are_named),
         cmocka_unit_test(ranks_that_left_are_named),
         cmocka_unit_test(calls_that_differ_are_noticed),
-        cmocka_unit_test(those_that_are_left_go_on),
+        cmocka_unit_test(those_that_are_left_continue),
     };
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_ranks_are_named),
@@ -306,7 +306,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(ranks_that_left_are_named),
         cmocka_unit_test(calls_that_differ_are_noticed),
         cmocka_unit_test(faults_of_one_rank_are_told_to_all),
-        cmocka_unit_test(those_that_are_left_go_on),
+        cmocka_unit_test(those_that_are_left_continue),
         cmocka_unit_test(a_gpu_is_not_used_twice),
     };
     return gk_begin(argc, argv) ? cmocka_run_group_tests_name("real", real, NULL, NULL)

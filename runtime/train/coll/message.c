@@ -49,7 +49,7 @@ static size_t piece_left(const struct coll_flow *f, uint32_t lane) {
     return piece < f->bytes - at ? piece : f->bytes - at;
 }
 
-/* Notes that a lane has moved n bytes of data.  True: it reached the end of a piece, and goes on
+/* Notes that a lane has moved n bytes of data.  True: it reached the end of a piece, and continues
  * with its next one. */
 static bool flow_step(struct coll_flow *f, uint32_t lane, size_t n) {
     f->at[lane] += n;

@@ -1,4 +1,4 @@
-/* A group goes on without a rank that was killed or stopped, or with one that has come back. */
+/* A group continues without a rank that was killed or stopped, or with one that has come back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static int shrinks(struct coll_world *w, struct rt_group *g, uint32_t rank, stru
     return rc;
 }
 
-static void survivors_go_on(void **state) {
+static void survivors_continue(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
         struct coll_world w = {
@@ -44,8 +44,8 @@ static void survivors_go_on(void **state) {
     }
 }
 
-/* The stopped one wakes up when the others have gone on, and is not let in again. */
-static void survivors_go_on_without_a_stopped_rank(void **state) {
+/* The stopped one wakes up when the others have continued, and is not let in again. */
+static void survivors_continue_without_a_stopped_rank(void **state) {
     (void)state;
     struct coll_world w = {.n = 4, .call_ms = WORLD_STOP_MS};
     world_start(&w, shrinks);
@@ -340,7 +340,7 @@ static struct rt_group_options grown_options(struct coll_world *w, uint32_t rank
     return o;
 }
 
-/* Rank 1 is killed and comes back; the others go on meanwhile. */
+/* Rank 1 is killed and comes back; the others continue meanwhile. */
 static int grows(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct rt_group *left = NULL, *grown = NULL;
     uint64_t before = 0;
@@ -388,7 +388,7 @@ static void a_rank_comes_back(void **state) {
     }
 }
 
-/* Nobody comes, or one of the old ones cannot: everybody goes on with what there is. */
+/* Nobody comes, or one of the old ones cannot: everybody continues with what there is. */
 static int grows_in_vain(
     struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct rt_group *grown = NULL;
@@ -517,8 +517,8 @@ static void a_rank_that_dies_while_the_group_grows_is_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(survivors_go_on),
-        cmocka_unit_test(survivors_go_on_without_a_stopped_rank),
+        cmocka_unit_test(survivors_continue),
+        cmocka_unit_test(survivors_continue_without_a_stopped_rank),
         cmocka_unit_test(several_groups_shrink_at_once),
         cmocka_unit_test(started_calls_outlive_their_group),
         cmocka_unit_test(a_rank_may_die_while_others_shrink),

@@ -28,7 +28,8 @@ static inline void stage_strike(void) {
     (void)raise(signal);
 }
 
-/* SIGSEGV handler.  Makes the page usable again, so that a rank that is only stopped can go on. */
+/* SIGSEGV handler.  Makes the page usable again, so that a rank that is only stopped can
+ * continue. */
 static inline void stage_touched(int signal) {
     (void)signal;
     (void)mprotect(stage_now.buffer, STAGE_PAGE, PROT_READ | PROT_WRITE);

@@ -49,7 +49,7 @@ static bool all_is_refused(struct rt_group *g, struct rt_work *work, void *memor
     return ok;
 }
 
-/* All ranks fork while a call is started, and go on as if they had not. */
+/* All ranks fork while a call is started, and continue as if they had not. */
 static int forks(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static float v[N];
     struct rt_coll c = {.kind = RT_BARRIER};

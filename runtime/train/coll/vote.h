@@ -10,8 +10,8 @@
  *        agreed to, all survivors agree to.
  *
  * After it has received AGREED a rank votes no more in that round.  Otherwise another rank could
- * take such a vote, with what the voter knows more, for the end of the round, and both would go on
- * with different sets. */
+ * take such a vote, with what the voter knows more, for the end of the round, and both would
+ * continue with different sets. */
 #pragma once
 
 #include "runtime/train/coll/coll.h"

@@ -65,7 +65,7 @@ static void says(struct voter *v, uint32_t rank, unsigned char set) {
     v->dead[rank] = set;
 }
 
-static void go_on(struct voter *v) {
+static void wake_and_unlock(struct voter *v) {
     pthread_cond_broadcast(&v->g.changed);
     pthread_mutex_unlock(&v->g.m);
 }
@@ -83,10 +83,10 @@ static void equal_votes_end_a_round(void **state) {
     await_vote(&v, DEAD_1);
     pthread_mutex_lock(&v.g.m);
     says(&v, 2, DEAD_1);
-    go_on(&v);
+    wake_and_unlock(&v);
     pthread_mutex_lock(&v.g.m);
     says(&v, 3, DEAD_1);
-    go_on(&v);
+    wake_and_unlock(&v);
     voter_end(&v);
     assert_int_equal(0, v.rc);
     assert_int_equal(DEAD_1, v.mine);
@@ -99,7 +99,7 @@ static void a_set_that_grows_is_voted_for_again(void **state) {
     await_vote(&v, DEAD_1);
     pthread_mutex_lock(&v.g.m);
     says(&v, 3, DEAD_1 | DEAD_2);
-    go_on(&v);
+    wake_and_unlock(&v);
     voter_end(&v);
     assert_int_equal(0, v.rc);
     assert_int_equal(DEAD_1 | DEAD_2, v.mine);
@@ -118,7 +118,7 @@ static void nobody_votes_in_a_round_that_has_ended(void **state) {
     atomic_store(&v.peers[2].gone, true);
     v.g.agreed_round = 1;
     v.agreed = DEAD_1;
-    go_on(&v);
+    wake_and_unlock(&v);
     voter_end(&v);
     assert_int_equal(0, v.rc);
     assert_int_equal(DEAD_1, v.mine);
@@ -132,7 +132,7 @@ static void who_is_voted_dead_gives_up(void **state) {
     await_vote(&v, DEAD_1);
     pthread_mutex_lock(&v.g.m);
     says(&v, 3, DEAD_1 | 1);
-    go_on(&v);
+    wake_and_unlock(&v);
     voter_end(&v);
     assert_int_equal(CO_PEERLOST, v.rc);
     assert_string_equal("the others have given this rank, 0, up", v.err.msg);

@@ -90,7 +90,7 @@ int coll_group_fail(struct rt_group *g, int code, uint32_t rank, bool tell, cons
 
 void rt_group_abort(struct rt_group *g, const char *why) {
     if (g->fork.forked) {
-        return; /* the group is the parent's, which goes on */
+        return; /* the group is the parent's, which still uses it */
     }
     char text[COLL_WORD_MAX + 1];
     int n = snprintf(text, sizeof(text), "rank %u (%.200s) has given the group up: %s", g->rank,

@@ -284,7 +284,7 @@ static void who_left_shared_memory_is_named_at_the_second_check(void **state) {
 
 /* ---- a rank that was stopped for longer than the limit ---- */
 
-/* Rank 1 stops rank 0 in a call of it, and makes its part only after rank 0 has gone on. */
+/* Rank 1 stops rank 0 in a call of it, and makes its part only after rank 0 has continued. */
 static int is_stopped(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     int rc = rt_group_barrier(g, err);
     if (rank == 0) {

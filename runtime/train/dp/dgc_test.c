@@ -20,7 +20,7 @@ static const struct way {
     uint32_t ranks;
     struct rt_dgc dgc;
     double sparsity[STEPS]; /* of each step; below 0: dense */
-    bool velocity;          /* what was momentum before goes on */
+    bool velocity;          /* what was momentum before is kept */
 } ways[] = {
     {"by default", 2, {.momentum = 0.9F},
         {0.999, 0.999, 0.999, 0.999, 0.999, 0.999, 0.999, 0.999, 0.999}},
@@ -277,7 +277,7 @@ static int rebuilds(struct coll_world *w, struct rt_group *g, uint32_t rank, str
     return rc;
 }
 
-static void compression_goes_on_without_a_rank_that_died(void **state) {
+static void compression_continues_without_a_rank_that_died(void **state) {
     (void)state;
     struct coll_world w = {.n = 4};
     world_start(&w, rebuilds);
@@ -307,7 +307,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_largest_entries_travel),
         cmocka_unit_test(a_nan_is_not_kept_back),
-        cmocka_unit_test(compression_goes_on_without_a_rank_that_died),
+        cmocka_unit_test(compression_continues_without_a_rank_that_died),
         cmocka_unit_test(a_place_outside_of_the_bucket_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

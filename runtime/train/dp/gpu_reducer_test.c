@@ -219,7 +219,7 @@ static int train_step(struct kit *k, struct rt_group *g, uint64_t *step, struct 
 }
 
 /* In the new group: its memory, all that was the old one's with it. */
-static int go_on(struct kit *k, struct rt_group **g, uint64_t *step, struct co_err *err) {
+static int rebuild_smaller(struct kit *k, struct rt_group **g, uint64_t *step, struct co_err *err) {
     struct rt_group *less = NULL;
     struct rt_values list[N];
     int rc = rt_group_shrink(*g, NULL, &less, err);
@@ -248,7 +248,7 @@ static int survives(struct coll_world *w, struct rt_group *g, uint32_t rank, str
         }
         rc = train_step(&k, own, &step, err);
         if (rc == CO_PEERLOST && lost++ == 0) {
-            rc = go_on(&k, &own, &step, err);
+            rc = rebuild_smaller(&k, &own, &step, err);
         }
     }
     for (size_t i = 0; i < N && rc == 0; i++) {
@@ -264,7 +264,7 @@ static int survives(struct coll_world *w, struct rt_group *g, uint32_t rank, str
     return rc;
 }
 
-static void training_on_gpus_goes_on_without_a_rank_that_died(void **state) {
+static void training_on_gpus_continues_without_a_rank_that_died(void **state) {
     (void)state;
     way = &ways[2];
     on_gpus = true;
@@ -282,7 +282,7 @@ int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_of_gpus_are_reduced_as_those_in_main_memory),
         cmocka_unit_test(a_nan_on_one_gpu_is_seen_everywhere),
-        cmocka_unit_test(training_on_gpus_goes_on_without_a_rank_that_died),
+        cmocka_unit_test(training_on_gpus_continues_without_a_rank_that_died),
     };
     return gk_begin(argc, argv) ? cmocka_run_group_tests_name("real", real, NULL, NULL)
                                 : cmocka_run_group_tests_name("gpu", tests, NULL, NULL);

@@ -310,7 +310,7 @@ static uint32_t in_flight(const struct rt_reducer *r) {
     return n;
 }
 
-static int go_on(struct training *t, struct rt_group **g, struct co_err *err) {
+static int rebuild_smaller(struct training *t, struct rt_group **g, struct co_err *err) {
     struct rt_group *less = NULL;
     struct rt_values list[N];
     for (size_t i = 0; i < N; i++) {
@@ -404,7 +404,8 @@ static void a_step_that_begins_again_counts_once(void **state) {
     rt_group_close(g);
 }
 
-/* One rank kills itself, in the middle of its gradients. The group is one that go_on can close.
+/* One rank kills itself, in the middle of its gradients. The group is one that rebuild_smaller can
+ * close.
  */
 static int survives(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static struct training t;
@@ -422,7 +423,7 @@ static int survives(struct coll_world *w, struct rt_group *g, uint32_t rank, str
         if (rc == CO_PEERLOST && lost++ == 0) {
             uint32_t n = in_flight(t.r);
             rc = n ? co_err_set(err, CO_INTERNAL, "%u buckets are under way after a failure", n)
-                   : go_on(&t, &own, err);
+                   : rebuild_smaller(&t, &own, err);
         }
     }
     rc = rc < 0 ? rc : check_training(&t, own, err);
@@ -434,7 +435,7 @@ static int survives(struct coll_world *w, struct rt_group *g, uint32_t rank, str
     return rc;
 }
 
-static void training_goes_on_without_a_rank_that_died(void **state) {
+static void training_continues_without_a_rank_that_died(void **state) {
     (void)state;
     for (size_t i = 1; i < CO_ARRAY_LEN(ways); i++) {
         way = &ways[i];
@@ -476,7 +477,7 @@ static int interrupted(
     }
     bool started = rc == 0 && in_flight(t.r) > 0;
     rc = rc < 0 ? rc : rt_group_barrier(g, err);
-    rc = rc == CO_PEERLOST ? go_on(&t, &own, err) : rc;
+    rc = rc == CO_PEERLOST ? rebuild_smaller(&t, &own, err) : rc;
     while (t.step < LAST_STEP && rc == 0) {
         rc = train_step(&t, rank, err);
     }
@@ -514,7 +515,7 @@ int main(void) {
         cmocka_unit_test(the_newest_values_win),
         cmocka_unit_test(ranks_agree_on_the_step),
         cmocka_unit_test(a_step_that_begins_again_counts_once),
-        cmocka_unit_test(training_goes_on_without_a_rank_that_died),
+        cmocka_unit_test(training_continues_without_a_rank_that_died),
         cmocka_unit_test(a_step_may_end_in_its_middle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

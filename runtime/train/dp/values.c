@@ -36,7 +36,7 @@ int dp_finite(
 int rt_all_finite(
     struct rt_group *g, const float *values, size_t n, bool *ret_finite, struct co_err *err) {
     bool finite = false;
-    int own = dp_finite(g, values, n, &finite, err); /* goes on after an error: the others wait */
+    int own = dp_finite(g, values, n, &finite, err); /* also after an error: the others wait */
     uint8_t all = finite;
     int rc = rt_all_reduce(g, &all, &all, 1, RT_U8, RT_MIN, own < 0 ? NULL : err);
     if (rc == 0 && own == 0) {

@@ -105,7 +105,7 @@ static float life(const char *dir, bool *ret_loaded) {
     return before - w;
 }
 
-static void a_second_life_goes_on_with_values_and_optimizer(void **state) {
+static void a_restart_resumes_with_values_and_optimizer(void **state) {
     char dir[] = "/tmp/rt_params_test.XXXXXX";
     CO_AUTOFREE char *command = NULL;
     bool loaded = true;
@@ -120,7 +120,7 @@ static void a_second_life_goes_on_with_values_and_optimizer(void **state) {
     assert_int_equal(system(command), 0);
 }
 
-/* ---- going on -------------------------------------------------------------------------------- */
+/* ---- resuming -------------------------------------------------------------------------------- */
 
 struct server {
     struct rt_job *job;
@@ -161,7 +161,7 @@ static struct rt_client *client_open(const struct rt_job *job) {
 }
 
 /* A trainer that leaves behind the third line; one that comes in its place has the fourth next. */
-static void a_trainer_goes_on_behind_its_last_step(void **state) {
+static void a_trainer_resumes_behind_its_last_step(void **state) {
     char path[] = "/tmp/rt_help_test.XXXXXX";
     unsigned port = co_test_ports(1);
     struct server s = {.job = job_of("TRAINING_ROLE=PSERVER", port)};
@@ -255,8 +255,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_are_parts_of_one_vector),
         cmocka_unit_test(lists_that_are_none_are_refused),
-        cmocka_unit_test(a_second_life_goes_on_with_values_and_optimizer),
-        cmocka_unit_test(a_trainer_goes_on_behind_its_last_step),
+        cmocka_unit_test(a_restart_resumes_with_values_and_optimizer),
+        cmocka_unit_test(a_trainer_resumes_behind_its_last_step),
         cmocka_unit_test(the_classic_lines),
     };
 

@@ -480,7 +480,7 @@ static int prove_from(const struct house *h, struct rpc_greeting *g) {
 }
 
 /* The proof is not enough where all is encrypted. */
-static void nobody_goes_on_in_clear(void **state) {
+static void no_connection_falls_back_to_clear(void **state) {
     (void)state;
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
     struct house *h = open_house(&encrypted, PROVE_MS);
@@ -544,7 +544,7 @@ static void *play_server(void *arg) {
     return NULL;
 }
 
-static void a_trainer_does_not_go_on_in_clear_either(void **state) {
+static void a_trainer_does_not_fall_back_to_clear_either(void **state) {
     (void)state;
     int pair[2];
     pthread_t server;
@@ -589,10 +589,10 @@ int main(void) {
         T(one_that_accepts_and_is_silent_costs_the_timeout),
         cmocka_unit_test(an_encrypted_house_lets_in_by_tls_alone),
         cmocka_unit_test(another_mind_is_named_on_both_sides),
-        cmocka_unit_test(nobody_goes_on_in_clear),
+        cmocka_unit_test(no_connection_falls_back_to_clear),
         cmocka_unit_test(a_handshake_has_the_time_of_the_proof),
         cmocka_unit_test(the_handshake_is_of_this_greeting),
-        cmocka_unit_test(a_trainer_does_not_go_on_in_clear_either),
+        cmocka_unit_test(a_trainer_does_not_fall_back_to_clear_either),
     };
     return cmocka_run_group_tests_name("front", tests, NULL, NULL);
 }

@@ -217,7 +217,7 @@ static void frames_of_all_sizes_come_back_in_order(void **state) {
     assert_int_equal(0, p->client.bad);
 }
 
-/* A server that holds frames stops reading; nothing is lost when it goes on. */
+/* A server that holds frames stops reading; nothing is lost when it continues. */
 static void a_slow_reader_bounds_what_is_in_flight(void **state) {
     struct pair *p = *state;
     p->server.hold = true;
@@ -448,8 +448,8 @@ static void the_last_words_arrive(void **state) {
     assert_non_null(strstr(p->client.why.msg, "the server is ending"));
 }
 
-/* Both sides close while somebody holds a stream, or frames of it: they say so, and go on.  What is
- * held stays valid. */
+/* Both sides close while somebody holds a stream, or frames of it: they say so, and continue.  What
+ * is held stays valid. */
 static void a_close_names_what_is_still_held(void **state) {
     struct pair *p = *state;
     struct co_err err = {0};

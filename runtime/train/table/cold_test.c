@@ -338,7 +338,7 @@ static void an_instant_has_what_was_cold_then_and_ages_say_what_changed(void **s
 /* ---- disks ---- */
 
 /* Files cannot grow beyond some KiB: pushes that need room are refused, nothing is lost, and when
- * there is room again all goes on. */
+ * there is room again all continues. */
 static void a_full_disk_refuses_pushes_and_loses_nothing(void **state) {
     (void)state;
     struct world w;

@@ -84,7 +84,7 @@ struct search {
 
 /* Searches one bucket.  Takes the first entry with the id's tag for its row and prefetches that;
  * the caller checks the id, which is wrong less than once in hundreds.  Without such an entry,
- * prefetches the next bucket.  Returns whether the search goes on. */
+ * prefetches the next bucket.  Returns whether the search continues. */
 static bool step(const struct table_store *s, struct search *f, uint32_t *ret_slot) {
     const struct table_bucket *b = &f->segment->buckets[f->bucket];
     uint32_t bits = table_bucket_match(b, f->tag);

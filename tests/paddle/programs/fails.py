@@ -1,4 +1,4 @@
-"""Process 1 fails after all have met; the others would go on for ever."""
+"""Process 1 fails after all have met; the others would run for ever."""
 import sys
 import time
 

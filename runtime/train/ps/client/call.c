@@ -254,7 +254,7 @@ static bool part_over(struct rt_client *c, struct psc_part *p) {
     return true;
 }
 
-/* Ends a part with *why.  A detached call that is over goes on *list. */
+/* Ends a part with *why.  A detached call that is over is added to *list. */
 static void end_part(
     struct rt_client *c, struct psc_part *p, const struct co_err *why, struct rt_call **list) {
     struct rt_call *call = p->call;
@@ -306,8 +306,8 @@ static struct psc_part *unqueue_parts(struct psc_link *l, pick_fn pick, const vo
     return taken;
 }
 
-/* Ends the picked parts of a link, queued or sent, with *why.  Detached calls that are over go on
- * *list. */
+/* Ends the picked parts of a link, queued or sent, with *why.  Detached calls that are over are
+ * added to *list. */
 static void end_parts(struct rt_client *c, struct psc_link *l, pick_fn pick,
     const struct co_err *why, struct rt_call **list) {
     struct psc_part *p = unqueue_parts(l, pick, NULL);
@@ -733,7 +733,8 @@ int psc_call_wait(struct rt_call *call_own, int64_t timeout_ms, struct co_err *e
         if (!in_time && call->left > 0) {
             timed_out(c, call, timeout_ms);
             abandon_call(c, call);
-            /* It is unknown what the servers did of the call, so the client must not go on. */
+            /* It is unknown what the servers did of the call, so the client must not be used any
+             * more. */
             list = call->harmless ? NULL : psc_client_fail(c, &call->err);
             break;
         }

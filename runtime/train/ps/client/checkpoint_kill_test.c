@@ -1,5 +1,5 @@
 /* Servers that are killed while they write checkpoints, again and again: there always is a whole
- * one, no older than the last that was completed, and training goes on from it.  Processes; they
+ * one, no older than the last that was completed, and training resumes from it.  Processes; they
  * die by SIGKILL at a step on the disk that a seed chooses. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -268,7 +268,7 @@ static unsigned more(void) {
     return getenv("KILLS_ALL") ? MORE : 1;
 }
 
-static void a_server_killed_at_any_step_goes_on(void **state) {
+static void a_server_killed_at_any_step_continues(void **state) {
     const char *dir = *state;
     unsigned kills = KILLS * more();
     for (unsigned i = 0; i < kills; i++) {
@@ -365,7 +365,7 @@ static void the_loss_comes_down_as_if_nobody_had_been_killed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_server_killed_at_any_step_goes_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_server_killed_at_any_step_continues, setup, teardown),
         cmocka_unit_test_setup_teardown(one_of_two_servers_killed_at_any_step, setup, teardown),
         cmocka_unit_test_setup_teardown(
             the_loss_comes_down_as_if_nobody_had_been_killed, setup, teardown),

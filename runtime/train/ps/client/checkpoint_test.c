@@ -533,7 +533,7 @@ static void servers_keep_to_their_directory(void **state) {
     assert_int_equal(CO_NOTFOUND, rt_restore(c, below, NULL, &why));
     OK(rt_checkpoint(c, below, NULL, NULL, &err));
     OK(rt_checkpoint(c, dir, NULL, NULL, &err));
-    push_batch(c, 1, true); /* and it goes on */
+    push_batch(c, 1, true); /* and it continues */
     OK(rt_finish(c, &err));
     world_end(&w);
 }

@@ -1,5 +1,5 @@
 /* Merges async pushes to sparse tables.  rt_push_sparse copies a push into its table's queue;
- * sender threads merge pushes and send them, while the trainer goes on computing.
+ * sender threads merge pushes and send them, while the trainer computes.
  *
  *     rt_push_sparse --copy--> [push][push][push]      at most queue_max wait, then it blocks
  *                               \_____________/

@@ -1,5 +1,6 @@
 /* A child that the program forks, as data loaders do, cannot use its parent's client: it has none
- * of its threads, and would speak on its connections.  The parent goes on as if there was none. */
+ * of its threads, and would speak on its connections.  The parent continues as if there was
+ * none. */
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -7,7 +7,7 @@
  *
  * The formulas are Paddle's.  A round sends only a part of each change; the rest stays in the copy
  * and goes with later rounds.  So in time a change arrives as a whole, except for the last rounds.
- * Both formulas are linear, so training may go on between them, and answers may cross.
+ * Both formulas are linear, so training may continue between them, and answers may cross.
  *
  * Dense tables are exchanged as a whole; of sparse tables only the changed rows.  Rows that are
  * only read are pulled once more in each round.  Rounds travel while the next steps are computed.

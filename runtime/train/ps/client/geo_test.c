@@ -265,7 +265,7 @@ static void all_modes_learn_the_same(void **state) {
     }
 }
 
-/* What was not told is lost with its trainer; the other goes on. */
+/* What was not told is lost with its trainer; the other continues. */
 static void a_lost_trainer_is_not_waited_for(void **state) {
     (void)state;
     struct client_world w;

@@ -223,12 +223,12 @@ static void a_save_that_cannot_be_written_names_the_folder(void **state) {
     assert_true(rt_save(a.c, below, &err) < 0);
     assert_non_null(strstr(err.msg, "save to '"));
     assert_non_null(strstr(err.msg, below));
-    push(a.c); /* the job goes on */
+    push(a.c); /* the job continues */
     close_alone(&a);
 }
 
 /* The optimizer's state included: the second push does the same as it did without the load. */
-static void a_load_goes_on_where_the_save_was(void **state) {
+static void a_load_resumes_where_the_save_was(void **state) {
     struct values want = save_in(*state);
     struct alone a = open_alone(specs, 2);
     assert_int_equal(0, rt_load(a.c, *state, NULL));
@@ -380,7 +380,7 @@ int main(void) {
         ONE(a_server_ends_when_it_is_told_even_before_it_runs),
         ONE(workers_without_servers_have_nowhere_to_push),
         ONE(a_save_that_cannot_be_written_names_the_folder),
-        ONE(a_load_goes_on_where_the_save_was),
+        ONE(a_load_resumes_where_the_save_was),
         ONE(another_rule_begins_with_the_saved_values),
         ONE(what_does_not_fit_is_refused_before_anything_is_loaded),
         ONE(a_torn_or_missing_checkpoint_is_not_loaded),

@@ -37,7 +37,7 @@ int psc_client_left(const struct rt_client *c, int ms) {
 /* ---- one hello ---- */
 
 /* Checks a server that this trainer reconnects to.  A restarted server must have restored a
- * checkpoint.  In async mode the trainer goes on with it.  In sync mode the whole job returns to
+ * checkpoint.  In async mode the trainer continues with it.  In sync mode the whole job returns to
  * that checkpoint, and CO_GONE tells the program so. */
 static int check_same(const struct psc_link *l, const Rpc__Welcome *w, struct co_err *err) {
     const struct rt_client *c = l->c;
@@ -680,9 +680,9 @@ static bool await_broken(struct rt_client *c, int64_t tried_ms) {
     while (!c->failed.code && in_time) {
         in_time = pthread_cond_timedwait(&c->broke, &c->m, &t) == 0;
     }
-    bool go_on = !c->failed.code;
+    bool works = !c->failed.code;
     pthread_mutex_unlock(&c->m);
-    return go_on;
+    return works;
 }
 
 void *psc_client_mend(void *client) {

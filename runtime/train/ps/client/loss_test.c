@@ -1,5 +1,5 @@
 /* The network between a trainer and its server fails in each mode at each stage, and comes back:
- * everybody goes on, and what was pushed counts once. */
+ * everybody continues, and what was pushed counts once. */
 #include "runtime/train/ps/client/proxy_testing.h"
 
 #include <stdio.h>

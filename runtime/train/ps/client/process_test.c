@@ -71,7 +71,7 @@ static void trainers_name_a_stopped_server(void **state) {
 
 /* Trainer 1 is gone or silent: the other one trains to its end, and the servers name who is
  * missing. */
-static void go_on_without_a_trainer(struct process_job *j, const char *mode, int sig) {
+static void continue_without_a_trainer(struct process_job *j, const char *mode, int sig) {
     j->endless = true;
     j->mode = mode;
     for (uint32_t i = 0; i < 2; i++) {
@@ -99,32 +99,32 @@ static void trainers_name_a_stopped_server_behind_queues(void **state) {
     lose_server(*state, "queue", SIGSTOP, "no sign of life");
 }
 
-static void async_goes_on_without_a_killed_trainer_and_says_so(void **state) {
-    go_on_without_a_trainer(*state, "async", SIGKILL);
+static void async_continues_without_a_killed_trainer_and_says_so(void **state) {
+    continue_without_a_trainer(*state, "async", SIGKILL);
 }
 
-static void queues_go_on_without_a_killed_trainer(void **state) {
-    go_on_without_a_trainer(*state, "queue", SIGKILL);
+static void queues_continue_without_a_killed_trainer(void **state) {
+    continue_without_a_trainer(*state, "queue", SIGKILL);
 }
 
-static void geo_goes_on_without_a_killed_trainer(void **state) {
-    go_on_without_a_trainer(*state, "geo", SIGKILL);
+static void geo_continues_without_a_killed_trainer(void **state) {
+    continue_without_a_trainer(*state, "geo", SIGKILL);
 }
 
-static void geo_goes_on_without_a_stopped_trainer(void **state) {
-    go_on_without_a_trainer(*state, "geo", SIGSTOP);
+static void geo_continues_without_a_stopped_trainer(void **state) {
+    continue_without_a_trainer(*state, "geo", SIGSTOP);
 }
 
 static void a_bound_waits_for_a_stopped_trainer_until_it_is_lost(void **state) {
-    go_on_without_a_trainer(*state, "bounded", SIGSTOP);
+    continue_without_a_trainer(*state, "bounded", SIGSTOP);
 }
 
 static void a_backup_worker_may_be_killed(void **state) {
-    go_on_without_a_trainer(*state, "backup", SIGKILL);
+    continue_without_a_trainer(*state, "backup", SIGKILL);
 }
 
 static void a_backup_worker_may_be_stopped(void **state) {
-    go_on_without_a_trainer(*state, "backup", SIGSTOP);
+    continue_without_a_trainer(*state, "backup", SIGSTOP);
 }
 
 static void waiting_for_servers_prints_the_classic_lines_and_ends(void **state) {
@@ -201,10 +201,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             trainers_name_a_stopped_server_behind_queues, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            async_goes_on_without_a_killed_trainer_and_says_so, setup, teardown),
-        cmocka_unit_test_setup_teardown(queues_go_on_without_a_killed_trainer, setup, teardown),
-        cmocka_unit_test_setup_teardown(geo_goes_on_without_a_killed_trainer, setup, teardown),
-        cmocka_unit_test_setup_teardown(geo_goes_on_without_a_stopped_trainer, setup, teardown),
+            async_continues_without_a_killed_trainer_and_says_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(queues_continue_without_a_killed_trainer, setup, teardown),
+        cmocka_unit_test_setup_teardown(geo_continues_without_a_killed_trainer, setup, teardown),
+        cmocka_unit_test_setup_teardown(geo_continues_without_a_stopped_trainer, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_bound_waits_for_a_stopped_trainer_until_it_is_lost, setup, teardown),
         cmocka_unit_test_setup_teardown(a_backup_worker_may_be_killed, setup, teardown),

@@ -331,8 +331,8 @@ static void sync_training_equals_one_process_with_mean_gradients(void **state) {
     }
 }
 
-/* Steps go on without a trainer that has finished, and the mean is over those who are left. */
-static void sync_training_goes_on_when_a_trainer_has_finished(void **state) {
+/* Steps continue without a trainer that has finished, and the mean is over those who are left. */
+static void sync_training_continues_when_a_trainer_has_finished(void **state) {
     (void)state;
     struct world w;
     world_start(&w, 2, 2, 2);
@@ -538,7 +538,7 @@ static void one_more_push(struct rt_client *c, struct saved *s) {
     must(rt_pull_dense(c, 0, s->dense, &err));
 }
 
-/* What was saved by one server goes on the same way on three, optimizer state included. */
+/* Three servers continue exactly from what one has saved, optimizer state included. */
 static void a_checkpoint_fits_any_number_of_servers(void **state) {
     (void)state;
     char dir[] = "/tmp/ps_test_XXXXXX";
@@ -654,7 +654,7 @@ int main(void) {
         cmocka_unit_test(one_trainer_reads_what_it_pushed),
         cmocka_unit_test(many_pulls_at_once_are_many_pulls),
         cmocka_unit_test(sync_training_equals_one_process_with_mean_gradients),
-        cmocka_unit_test(sync_training_goes_on_when_a_trainer_has_finished),
+        cmocka_unit_test(sync_training_continues_when_a_trainer_has_finished),
         cmocka_unit_test(async_exchange_loses_no_gradient),
         cmocka_unit_test(a_checkpoint_fits_any_number_of_servers),
         cmocka_unit_test(a_trainer_that_comes_back_finds_what_was_trained),

@@ -174,7 +174,8 @@ static void what_servers_refuse_changes_no_copy(void **state) {
     }
 }
 
-/* A trainer whose one push was refused hears of it once, and goes on: it may save and finish. */
+/* A trainer whose one push was refused gets the error once, and continues: it may save and
+ * finish. */
 static void a_refusal_is_returned_once(void **state) {
     (void)state;
     static const enum rt_mode modes[] = {RT_ASYNC, RT_SYNC, RT_GEO};

@@ -239,8 +239,8 @@ static struct rt_client *run(
     return c;
 }
 
-/* Rates of w: 1 1 .5 | 4 2 2 1 1: the bar is where lr is changed, and where a new job goes on. */
-static void go_on(bool servers) {
+/* Rates of w: 1 1 .5 | 4 2 2 1 1: the bar is where lr is changed, and where a new job resumes. */
+static void resume_from(bool servers) {
     char dir[] = "/tmp/rate_test_XXXXXX";
     assert_non_null(mkdtemp(dir));
     struct world w;
@@ -266,14 +266,14 @@ static void go_on(bool servers) {
     assert_int_equal(0, system(cmd));
 }
 
-static void rates_go_on_from_a_checkpoint(void **state) {
+static void rates_resume_from_a_checkpoint(void **state) {
     (void)state;
-    go_on(false);
+    resume_from(false);
 }
 
-static void rates_go_on_from_a_checkpoint_of_servers(void **state) {
+static void rates_resume_from_a_checkpoint_of_servers(void **state) {
     (void)state;
-    go_on(true);
+    resume_from(true);
 }
 
 static void rates_that_cannot_be_are_refused(void **state) {
@@ -306,8 +306,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sync_rates_go_by_completed_steps),
         cmocka_unit_test(async_rates_go_by_the_steps_of_all),
-        cmocka_unit_test(rates_go_on_from_a_checkpoint),
-        cmocka_unit_test(rates_go_on_from_a_checkpoint_of_servers),
+        cmocka_unit_test(rates_resume_from_a_checkpoint),
+        cmocka_unit_test(rates_resume_from_a_checkpoint_of_servers),
         cmocka_unit_test(rates_that_cannot_be_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

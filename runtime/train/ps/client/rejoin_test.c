@@ -263,7 +263,7 @@ static void await_gone(struct rt_client *c) {
 }
 
 /* Trainer 1 goes back, and makes its steps alone to the end. */
-static void go_on_alone(struct rt_client *c) {
+static void continue_alone(struct rt_client *c) {
     struct rt_place place;
     must(rt_resume(c, NULL, 0, &place, &err));
     assert_int_equal(0, place.step);
@@ -289,7 +289,7 @@ static void the_others_go_back_without_one_that_has_finished(void **state) {
         must(rt_barrier(c[1], &err)); /* its answer comes behind the notice */
         restart(&w, n - 1);
         await_gone(c[1]);
-        go_on_alone(c[1]);
+        continue_alone(c[1]);
         world_end(&w);
     }
 }
@@ -308,7 +308,7 @@ static void one_that_finishes_does_not_go_back(void **state) {
     assert_int_equal(0, pthread_create(&done.thread, NULL, finish_there, &done));
     restart(&w, 1);
     await_gone(c[1]);
-    go_on_alone(c[1]);
+    continue_alone(c[1]);
     pthread_join(done.thread, NULL);
     if (done.rc < 0) {
         fail_msg("%s", done.err.msg);
@@ -370,7 +370,7 @@ static void one_that_was_to_go_back_may_finish(void **state) {
     await_gone(c[0]);
     await_gone(c[1]);
     must(rt_finish(c[0], &err));
-    go_on_alone(c[1]);
+    continue_alone(c[1]);
     world_end(&w);
 }
 

@@ -1,6 +1,6 @@
 /* Where the numbers that a program reports go: to the metrics page (PADDLERT_METRICS), which also
  * has the library's own, and to a TensorBoard file (PADDLERT_TENSORBOARD).  If one of them cannot
- * be opened or written, that is logged, and the job goes on without it. */
+ * be opened or written, that is logged, and the job continues without it. */
 #pragma once
 
 #include <stdbool.h>

@@ -108,7 +108,7 @@ static void a_damaged_part_changes_no_table(void **state) {
         assert_int_equal(CO_DAMAGED, rt_restore(c, dir, NULL, &why));
         assert_non_null(strstr(why.msg, path));
         check(c, 5, 1);
-        push(c, 6); /* and it goes on */
+        push(c, 6); /* and it continues */
         check(c, 6, 2);
         leave(&w, c);
         flip(path);
@@ -155,7 +155,7 @@ static void tables_that_could_not_be_loaded_refuse_all_requests(void **state) {
     assert_true(rt_checkpoint(c, large, NULL, NULL, &why) < 0); /* it would be of empty tables */
     assert_non_null(strstr(why.msg, "until rt_restore succeeds"));
     (void)!rt_push_dense(c, 0, values, &why);
-    assert_true(rt_flush(c, &why) < 0); /* as a push: once, and the client goes on */
+    assert_true(rt_flush(c, &why) < 0); /* as a push: once, and the client continues */
     assert_non_null(strstr(why.msg, "until rt_restore succeeds"));
     OK(rt_restore(c, small, NULL, &err));
     check(c, 10, 1);

@@ -1,5 +1,5 @@
 /* Trainers and servers that are killed or stopped at any stage, in each mode, and come back: the
- * job goes on.  RETURN_ALL: every mode at every stage; without it, each of them somewhere. */
+ * job continues.  RETURN_ALL: every mode at every stage; without it, each of them somewhere. */
 #include "runtime/train/ps/client/process_testing.h"
 
 /* sync and async at every stage, the others in turn, and over one transport only. */
@@ -81,7 +81,7 @@ static void async_takes_a_killed_trainer_back(void **state) {
 }
 
 /* Killed wherever it is, and started again: sync, nothing is lost and nothing counts twice. */
-static void a_killed_trainer_goes_on_where_it_was(void **state) {
+static void a_killed_trainer_resumes_where_it_was(void **state) {
     struct process_job *j = *state;
     struct row rows[ROWS_MAX];
     size_t n = rows_from(AT_OPEN, rows);
@@ -98,7 +98,7 @@ static void a_killed_trainer_goes_on_where_it_was(void **state) {
 }
 
 /* The same with a server, once there is a checkpoint: sync, all go back to it. */
-static void a_killed_server_goes_on_from_its_checkpoint(void **state) {
+static void a_killed_server_resumes_from_its_checkpoint(void **state) {
     struct process_job *j = *state;
     struct row rows[ROWS_MAX];
     size_t n = rows_from(AT_PUSH, rows);
@@ -135,7 +135,7 @@ static void await_stopped(struct child *c) {
 }
 
 /* Stopped for longer than the lease, or for less, and continued. */
-static void a_stopped_party_goes_on(void **state) {
+static void a_stopped_party_continues(void **state) {
     static const struct {
         const char *mode;
         enum signal_stage stage;
@@ -260,7 +260,7 @@ static void restart_servers(struct process_job *j, const char *mode) {
 }
 
 /* Sync: all go back to the checkpoint, and come to the same values as if nothing had been. */
-static void sync_goes_on_from_the_checkpoint(void **state) {
+static void sync_continues_from_the_checkpoint(void **state) {
     struct process_job *j = *state;
     restart_servers(j, "sync");
     said(&j->server[0], "tables begin as in checkpoint");
@@ -268,14 +268,14 @@ static void sync_goes_on_from_the_checkpoint(void **state) {
     said(&j->trainer[1], "back: ");
 }
 
-static void async_goes_on_with_the_checkpoint(void **state) {
+static void async_continues_with_the_checkpoint(void **state) {
     struct process_job *j = *state;
     restart_servers(j, "async");
     said(&j->server[0], "tables begin as in checkpoint");
     said(&j->trainer[0], "was restarted with checkpoint");
 }
 
-static void other_modes_go_on_with_the_checkpoint(void **state) {
+static void other_modes_continue_with_the_checkpoint(void **state) {
     struct process_job *j = *state;
     for (size_t i = 0; i < CO_ARRAY_LEN(others); i++) {
         restart_servers(j, others[i]);
@@ -286,27 +286,27 @@ static void other_modes_go_on_with_the_checkpoint(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(async_takes_a_killed_trainer_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_killed_trainer_goes_on_where_it_was, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_killed_trainer_resumes_where_it_was, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            a_killed_server_goes_on_from_its_checkpoint, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_stopped_party_goes_on, setup, teardown),
+            a_killed_server_resumes_from_its_checkpoint, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stopped_party_continues, setup, teardown),
         cmocka_unit_test_setup_teardown(sync_stands_kills_at_any_moment, setup, teardown),
         cmocka_unit_test_setup_teardown(other_modes_stand_kills_at_any_moment, setup, teardown),
-        cmocka_unit_test_setup_teardown(sync_goes_on_from_the_checkpoint, setup, teardown),
-        cmocka_unit_test_setup_teardown(async_goes_on_with_the_checkpoint, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_modes_go_on_with_the_checkpoint, setup, teardown),
+        cmocka_unit_test_setup_teardown(sync_continues_from_the_checkpoint, setup, teardown),
+        cmocka_unit_test_setup_teardown(async_continues_with_the_checkpoint, setup, teardown),
+        cmocka_unit_test_setup_teardown(other_modes_continue_with_the_checkpoint, setup, teardown),
         cmocka_unit_test_setup_teardown(
             an_empty_server_among_full_ones_is_an_error, setup, teardown),
     };
     const struct CMUnitTest over_grpc[] = {
-        cmocka_unit_test_setup_teardown(a_killed_trainer_goes_on_where_it_was, setup, teardown),
-        cmocka_unit_test_setup_teardown(sync_goes_on_from_the_checkpoint, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_killed_trainer_resumes_where_it_was, setup, teardown),
+        cmocka_unit_test_setup_teardown(sync_continues_from_the_checkpoint, setup, teardown),
     };
     const struct CMUnitTest by_tls[] = {
         cmocka_unit_test_setup_teardown(
-            a_killed_trainer_goes_on_where_it_was, setup_encrypted, teardown),
+            a_killed_trainer_resumes_where_it_was, setup_encrypted, teardown),
         cmocka_unit_test_setup_teardown(
-            sync_goes_on_from_the_checkpoint, setup_encrypted, teardown),
+            sync_continues_from_the_checkpoint, setup_encrypted, teardown),
     };
     (void)setenv("PADDLE_PS_TRANSPORT", "lanes", 1);
     int failed = cmocka_run_group_tests_name("return", tests, NULL, NULL);

@@ -85,7 +85,7 @@ static int save_dense(
 struct scan {
     struct ckpt_writer *w;
     enum rt_save_mode mode;
-    uint64_t next; /* slot where the scan of a shard goes on; all ones: it is over */
+    uint64_t next; /* slot where the scan of a shard continues; all ones: it is over */
     /* an answer: so many rows */
     uint32_t n;
     size_t bytes;
@@ -362,7 +362,8 @@ int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
     (void)psc_client_tear(c, &why);
     psc_geo_forget(c->geo);
     rc = load_tables(c, k, &why);
-    /* Async goes on with a server that came back with a checkpoint; what was loaded is lost. */
+    /* Async mode continues with a server that came back with a checkpoint; what was loaded is
+     * lost. */
     rc = rc < 0 ? rc : psc_client_same_servers(c, servers, &why);
     return rc < 0 ? tear(c, dir, &why, err) : 0;
 }

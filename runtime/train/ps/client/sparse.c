@@ -428,7 +428,7 @@ int rt_push_sparse_clicks(struct rt_client *c, uint32_t table, const uint64_t *i
 /* ---- shrink ---- */
 
 struct shrink {
-    uint64_t next, erased; /* slot where the scan goes on; rows */
+    uint64_t next, erased; /* slot where the scan continues; rows */
 };
 
 static int take_shrink(

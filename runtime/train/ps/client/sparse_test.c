@@ -253,7 +253,7 @@ static void rows_that_nobody_pushes_to_expire(void **state) {
 }
 
 /* Rows 5000 to 5099 are 5 steps old when a checkpoint is made, the others are young. */
-static void check_ages_go_on(bool servers) {
+static void check_ages_continue(bool servers) {
     char dir[] = "/tmp/rt-ages-XXXXXX", command[64];
     assert_non_null(mkdtemp(dir));
     struct alone a = open_rows(NULL, "ttl:steps=10");
@@ -281,10 +281,10 @@ static void check_ages_go_on(bool servers) {
     assert_int_equal(0, system(command));
 }
 
-static void ages_in_steps_go_on_from_a_checkpoint(void **state) {
+static void ages_in_steps_resume_from_a_checkpoint(void **state) {
     (void)state;
-    check_ages_go_on(false);
-    check_ages_go_on(true);
+    check_ages_continue(false);
+    check_ages_continue(true);
 }
 
 static void the_rows_that_are_used_least_make_room(void **state) {
@@ -358,7 +358,7 @@ int main(void) {
         cmocka_unit_test(first_values_and_saved_ones_are_finite),
         cmocka_unit_test(an_id_gets_a_row_when_it_is_admitted),
         cmocka_unit_test(rows_that_nobody_pushes_to_expire),
-        cmocka_unit_test(ages_in_steps_go_on_from_a_checkpoint),
+        cmocka_unit_test(ages_in_steps_resume_from_a_checkpoint),
         cmocka_unit_test(the_rows_that_are_used_least_make_room),
         cmocka_unit_test(shrink_and_saves_go_by_shows_and_clicks),
     };

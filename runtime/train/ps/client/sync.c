@@ -87,7 +87,7 @@ static int take_step(
 }
 
 /* All shards have the STEP, also those that answered it with an error of this trainer's gradients:
- * it goes on with the next one.  After other failures the client has failed. */
+ * it continues with the next one.  After other failures the client has failed. */
 static void end_step(struct rt_client *c, int rc) {
     pthread_mutex_lock(&c->m);
     bool said = rc == 0 || !c->failed.code;

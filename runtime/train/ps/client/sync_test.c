@@ -187,7 +187,7 @@ static void a_backup_worker_that_stands_still_holds_nobody(void **state) {
         }
         assert_true(fabsf(v - t[2].v[k]) < 2e-6F);
     }
-    /* It goes on from where the job is, alone by now. */
+    /* It continues from where the job is, alone by now. */
     push(c, &t[2], 8, t[2].v);
     must(rt_step(c, &err));
     assert_int_equal(SIZE, count_late(c, 0));
@@ -290,7 +290,7 @@ static void a_table_may_have_a_mode_of_its_own(void **state) {
 }
 
 /* Asked for with the step, the values are those that the step makes; of a step that nobody said
- * there are none, and the trainer goes on. */
+ * there are none, and the trainer continues. */
 static void values_may_be_asked_for_with_the_step(void **state) {
     (void)state;
     static float g[SIZE], v[SIZE];
@@ -411,7 +411,7 @@ static void a_step_that_reached_one_shard_of_two_holds_nobody(void **state) {
 }
 
 /* A shard that refuses what a trainer had pushed has its step all the same. */
-static void a_trainer_goes_on_after_a_refused_step(void **state) {
+static void a_trainer_continues_after_a_refused_step(void **state) {
     (void)state;
     struct client_world w;
     world_start(&w, 1, 1);
@@ -474,7 +474,7 @@ int main(void) {
         cmocka_unit_test(values_may_be_asked_for_with_the_step),
         cmocka_unit_test(a_shard_that_waits_delays_no_other),
         cmocka_unit_test(a_step_that_reached_one_shard_of_two_holds_nobody),
-        cmocka_unit_test(a_trainer_goes_on_after_a_refused_step),
+        cmocka_unit_test(a_trainer_continues_after_a_refused_step),
         cmocka_unit_test(a_step_reaches_all_shards_though_one_refuses_it),
     };
     return cmocka_run_group_tests_name("sync", tests, NULL, NULL);

@@ -110,7 +110,7 @@ static void who_waits_for_each_other_is_told(void **state) {
         const char *states;
         uint64_t steps[4];
         uint32_t backup;
-        const char *says; /* NULL: they go on */
+        const char *says; /* NULL: they continue */
     } rows[] = {
         {"vV", {2, 1}, 0, "at barrier 1, after step 1: trainer 1; in step 2: trainer 0; each"},
         {"vV", {2, 1}, 1, NULL},

@@ -155,7 +155,7 @@ void pss_server_miss(struct pss_server *s, uint32_t trainer, const char *cause);
 /* The trainer has left and said that it will return at once. */
 void pss_server_expect(struct pss_server *s, uint32_t trainer);
 /* Counts the trainer as lost.  Sync: more lost trainers than `backup` fail the job.  Else the
- * others go on without it. */
+ * others continue without it. */
 void pss_server_lose(struct pss_server *s, uint32_t trainer, const char *cause);
 /* Ends the job if all trainers have finished.  Notes when only lost ones have not. */
 void pss_server_check_end(struct pss_server *s);

@@ -1,4 +1,5 @@
-/* What a server does with peers that do not keep to the protocol: it refuses them, and goes on. */
+/* What a server does with peers that do not keep to the protocol: it refuses them, and
+ * continues. */
 #include "runtime/train/ps/server/session_testing.h"
 
 #include <fcntl.h>

@@ -68,7 +68,7 @@ static void steps_are_of_sync_jobs_and_in_order(void **state) {
     peer_end(q);
 }
 
-/* Who finishes while the others wait for it lets them go on. */
+/* Who finishes while the others wait for it lets them continue. */
 static void a_finish_completes_step_and_barrier(void **state) {
     struct session_peer *p = *state;
     join_as(p, 0, RT_SYNC);
@@ -220,7 +220,7 @@ static void a_stranger_neither_finishes_nor_leaves(void **state) {
     peer_free(q);
 }
 
-static void in_async_the_others_go_on(void **state) {
+static void in_async_the_others_continue(void **state) {
     struct session_peer *p = *state;
     join_as(p, 0, RT_ASYNC);
     struct session_peer *q = peer_new(p->server);
@@ -358,7 +358,7 @@ int main(void) {
         ONE(in_sync_a_reason_to_leave_is_everybodys),
         ONE(a_second_trainer_of_one_id_is_told_once_the_first_is_heard),
         ONE(a_stranger_neither_finishes_nor_leaves),
-        ONE(in_async_the_others_go_on),
+        ONE(in_async_the_others_continue),
         cmocka_unit_test(a_trainer_that_never_comes_is_named),
         cmocka_unit_test(nobody_is_missed_before_the_first),
         cmocka_unit_test(who_had_finished_here_is_not_waited_for),

@@ -164,7 +164,7 @@ int shard_shrunk(const struct shard_tables *t, const struct rpc_frame *f, struct
     return rc;
 }
 
-/* Shrinks a part of the table.  aux is the slot to begin at; in the answer, where to go on. */
+/* Shrinks a part of the table.  aux is the slot to begin at; in the answer, where to continue. */
 int shard_shrink(struct shard_tables *t, struct shard_table *st, const struct rpc_frame *f,
     struct rpc_frame **ret, struct co_err *err) {
     const struct table_policy *evict = evict_of(st);

@@ -12,7 +12,7 @@
 enum {
     SHARE = 16,       /* during training, a snapshot may use 1 / SHARE of its processor time */
     SHARE_LEAST = 64, /* or 1 / SHARE_LEAST of wall time, if that is more */
-    BUSY_NS = 20 * 1000 * 1000, /* training goes on if there was a request within this time */
+    BUSY_NS = 20 * 1000 * 1000, /* training continues if there was a request within this time */
 };
 
 static int64_t read_ns(clockid_t clock) {

@@ -348,7 +348,7 @@ static bool save_some(struct shard_saver *sv) {
         note_price(sv, c, took);
         weigh_out(sv, c);
         shard_save_chunk_drop(c);
-        if (full && sv->queued < sv->room / 2) { /* shards that paused may go on */
+        if (full && sv->queued < sv->room / 2) { /* shards that paused may continue */
             wake_all(sv);
         }
     }

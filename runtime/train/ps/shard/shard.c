@@ -65,7 +65,7 @@ void shard_refuse(struct rpc_stream *s, const struct rpc_frame_head *h, const st
 }
 
 /* Answers a request that was done before, without repeating it: an exchange with the current
- * values, a shrink with where to go on. */
+ * values, a shrink with where to continue. */
 static int answer_again(struct shard *s, uint32_t trainer, struct rpc_frame *f,
     struct rpc_frame **ret, struct co_err *err) {
     if (f->head.kind == RPC_FRAME_SHRINK) {
@@ -312,7 +312,7 @@ static bool is_early(void *arg, uint32_t trainer, const struct rpc_frame *f) {
 static const struct shard_lanes_ops lanes_ops = {do_frame, is_early};
 
 /* Once a step is answered, handles the frames that its trainers sent after their STEP. */
-static bool go_on(struct shard *s) {
+static bool handle_answered(struct shard *s) {
     uint64_t answered = shard_steps_answered(s->steps);
     bool any = answered != s->answered;
     s->answered = answered;
@@ -325,9 +325,9 @@ static bool go_on(struct shard *s) {
 /* Serves lanes.  The second turn lets the answer to a STEP travel with the answers to the frames
  * that were sent after it. */
 static bool do_turn(struct shard *s, int64_t wait_ns) {
-    (void)go_on(s);
+    (void)handle_answered(s);
     bool busy = shard_lanes_turn(s->lanes, wait_ns);
-    return (go_on(s) && shard_lanes_turn(s->lanes, 0)) || busy;
+    return (handle_answered(s) && shard_lanes_turn(s->lanes, 0)) || busy;
 }
 
 /* Swaps the queue with *items, an array that the thread has done with.  Returns the number of

@@ -1,4 +1,4 @@
-/* A snapshot: a shard's tables as they were at one instant, written while the shard goes on.
+/* A snapshot: a shard's tables as they were at one instant, written while the shard continues.
  *
  *     slots of a table:   0 ........ cursor ........ limit ........
  *                         written    due, unless     created since:

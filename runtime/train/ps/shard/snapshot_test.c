@@ -409,7 +409,7 @@ static void a_disk_too_slow_costs_the_checkpoint_alone(void **unused) {
     assert_non_null(strstr(err.msg, "too slow"));
     assert_int_equal(0, w->snapshot.ticket);
     CO_AUTOCLOSE int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    assert_true(reader >= 0); /* lets the thread go on, should it wait for one */
+    assert_true(reader >= 0); /* lets the thread continue, should it wait for one */
     /* With a disk again, and all that changed meanwhile. */
     something(w);
     assert_int_equal(0, begin(w, 2, 0, true));

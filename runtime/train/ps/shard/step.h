@@ -10,11 +10,11 @@
  *                                       counted.  The answer is 7, or a later step if there were
  *                                       more
  *
- * Each shard does so by itself: a trainer that is late for one may be in time for another.  It goes
- * on after the least of their answers.  So it says a step to all shards only when all have applied
- * the one before, no shard is more than a step ahead of another, and a shard that waits gets the
- * step it waits for from every trainer that is not lost.  If trainers went on after the latest
- * answer, those that are left could skip the step which another shard still needs. */
+ * Each shard does so by itself: a trainer that is late for one may be in time for another.  It
+ * continues after the least of their answers.  So it says a step to all shards only when all have
+ * applied the one before, no shard is more than a step ahead of another, and a shard that waits
+ * gets the step it waits for from every trainer that is not lost.  If trainers continued after the
+ * latest answer, those that are left could skip the step which another shard still needs. */
 #pragma once
 
 #include "runtime/train/ps/shard/dedup.h"
@@ -58,7 +58,7 @@ void shard_steps_go_back(struct shard_steps *s, uint64_t step, const struct co_e
 void shard_steps_restart(struct shard_steps *s, uint32_t trainer);
 
 /* For trainers.  The least answer of shards to a STEP: `least` of those so far, UINT64_MAX before
- * the first one.  Then the step after which the trainer goes on, if it was at `step` before (an
+ * the first one.  Then the step after which the trainer continues, if it was at `step` before (an
  * answer may be missing, or have an error for the step). */
 static inline uint64_t shard_steps_least(uint64_t least, uint64_t answer) {
     return answer < least ? answer : least;

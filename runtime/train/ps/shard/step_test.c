@@ -173,7 +173,7 @@ static bool is_waiting(const struct world *w, const struct trainer *t) {
 }
 
 /* All shards have answered: the next STEP, or the end. */
-static void go_on(struct world *w, uint32_t i) {
+static void end_step(struct world *w, uint32_t i) {
     struct trainer *t = &w->all[i];
     t->finished = t->saying == RPC_STEP_NO_MORE;
     if (t->finished) {
@@ -256,7 +256,7 @@ static bool do_one(struct world *w) {
         return true; /* it takes its time */
     }
     if (all[at].k == SHARDS) {
-        go_on(w, i);
+        end_step(w, i);
     } else {
         deliver(w, i, all[at].k);
     }
