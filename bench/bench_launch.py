@@ -86,7 +86,7 @@ def first(folder):
 
 
 def since(folder, begin):
-    """Seconds until the first of a folder's children was told to stop; NEVER when none was."""
+    """Seconds until the first of a folder's children got SIGTERM; NEVER when none did."""
     with contextlib.suppress(AssertionError):
         wait(folder, r"^told (\S+)$", NEVER)
     return min((float(t) - begin for t in found(folder, r"^told (\S+)$")), default=NEVER)
@@ -264,7 +264,7 @@ def ms(seconds):
     return f"{seconds * 1000:.1f}"
 
 
-def told_ms(seconds):
+def stopped_ms(seconds):
     return ms(seconds) if seconds < NEVER else "never"
 
 
@@ -277,12 +277,12 @@ ROWS = [
     ("exec -> child's first line, ms", "10", "first", ms),
     ("2 nodes: the later one starts -> both run, ms", "50", "meet", ms),
     ("launcher's resident memory, MiB", "6", "rss", mib),
-    ("a child fails -> the other is told, ms", "100", "told", told_ms),
+    ("a child fails -> the other is told, ms", "100", "told", stopped_ms),
     ("a child fails -> launcher gone, ms", "100", "gone", ms),
     ("... its exit code (the child's: 3)", "3", "code", str),
-    ("a node's child fails -> the other node is told, ms", "1000", "node", told_ms),
-    ("a node dies -> the other node is told, ms", "1000", "death", told_ms),
-    ("a node stands still -> the other's log names it, ms", "1000", "mute", told_ms),
+    ("a node's child fails -> the other node is told, ms", "1000", "node", stopped_ms),
+    ("a node dies -> the other node is told, ms", "1000", "death", stopped_ms),
+    ("a node stands still -> the other's log names it, ms", "1000", "mute", stopped_ms),
     ("SIGTERM -> all gone, ms", "50", "stop", ms),
     ("... children that are left", "0", "left", str),
 ]

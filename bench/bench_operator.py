@@ -2,7 +2,7 @@
 where they are asked for next to operators of other projects.
 
 SCENARIOS says what is done, ROWS what is read off and which bar it must meet.  Every measurement begins with a fresh
-cluster.  Times are those at which a watch of pods and jobs told of a change; requests are what the API server's audit
+cluster.  Times are those at which a watch of pods and jobs reported a change; requests are what the API server's audit
 log counted; bytes are those of the operator's connections; CPU and memory come from /proc.
 """
 import collections
@@ -34,7 +34,7 @@ class Window:
     def done(self, tail=TAIL):
         time.sleep(tail)
         if self.operator:
-            self.operator.wait_told()
+            self.operator.wait_reported()
         used = {k: v - self.begin[k] for k, v in self.now().items()}
         kinds = self.cluster.requests_since(self.mark)
         # What neither of them used: the benchmark's own programs, and whoever shares the machine.

@@ -10,7 +10,7 @@
  * store counts itself.
  *
  * A call inserts or reads 256 rows, so the longest CPU time of a call includes 256 ordinary
- * inserts. Time that a hypervisor takes away counts as CPU time, too.  To tell that apart, the
+ * inserts. Time that a hypervisor takes away counts as CPU time, too.  To separate the two, the
  * program also prints the longest gaps of a loop that only reads the clock for as much CPU time. */
 #include <inttypes.h>
 #include <pthread.h>

@@ -251,13 +251,13 @@ class Operator:
         wait_for(synced, 60, self.text)
         time.sleep(1)
 
-    def wait_told(self):
+    def wait_reported(self):
         """Until no event waits for the load to end: those of what was measured are counted with it.  Peers keep none back that long."""
-        def told():
+        def reported():
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30) as reply:
                 return b"\npaddlejob_events_waiting 0\n" in reply.read()
         if self.of is OURS:
-            wait_for(told, 120, "events wait", every=1)
+            wait_for(reported, 120, "events wait", every=1)
 
     def text(self):
         with open(self.log.name, errors="replace") as f:

@@ -107,7 +107,7 @@ static void take_down(struct co_conn *c) {
     co_timer_stop(c->timer);
 }
 
-static void tell_down(struct co_conn *c) {
+static void call_down(struct co_conn *c) {
     take_down(c);
     c->busy = true;
     c->fns->down(c->arg, &c->err);
@@ -129,7 +129,7 @@ static void io_failed(struct co_conn *c, ssize_t n, const char *doing) {
         (void)co_err_errno(&c->err, (int)-n, "%s %s", doing, c->host);
         c->err.code = CO_UNAVAILABLE;
     }
-    tell_down(c);
+    call_down(c);
 }
 
 static ssize_t raw_read(struct co_conn *c, void *data, size_t len) {
@@ -193,7 +193,7 @@ static void receive_data(struct co_conn *c) {
         }
         if (n == 0) {
             (void)co_err_set(&c->err, CO_UNAVAILABLE, "%s closed the connection", c->host);
-            tell_down(c);
+            call_down(c);
             return;
         }
         if (n < 0) {
@@ -247,7 +247,7 @@ static void shake_hands(struct co_conn *c) {
     } else {
         (void)tls_failed(c, r);
     }
-    tell_down(c);
+    call_down(c);
 }
 
 static int start_tls(struct co_conn *c) {
@@ -283,7 +283,7 @@ static void on_connected(struct co_conn *c) {
     }
     c->state = SHAKING_HANDS;
     if (start_tls(c)) {
-        tell_down(c);
+        call_down(c);
         return;
     }
     shake_hands(c);
@@ -334,13 +334,13 @@ static void try_next(struct co_conn *c) {
         c->err.code = CO_UNAVAILABLE;
         drop_socket(c);
     }
-    tell_down(c);
+    call_down(c);
 }
 
 static void on_timer(void *arg) {
     struct co_conn *c = arg;
     if (c->state == DOWN) {
-        tell_down(c);
+        call_down(c);
     } else if (c->state == UP) {
         receive_data(c);
     } else {

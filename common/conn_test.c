@@ -129,7 +129,7 @@ static void what_is_sent_before_it_is_up_arrives(void **state) {
     assert_string_equal(w->err.msg, "127.0.0.1 closed the connection");
 }
 
-static void nobody_there_is_told_with_the_place(void **state) {
+static void a_refused_connection_names_the_address(void **state) {
     struct world *w = *state;
     int listening = -1;
     assert_int_equal(co_listen("127.0.0.1:0", &listening, NULL), 0);
@@ -319,7 +319,7 @@ static void files_that_are_none_are_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         T(what_is_sent_before_it_is_up_arrives),
-        T(nobody_there_is_told_with_the_place),
+        T(a_refused_connection_names_the_address),
         T(all_addresses_of_a_name_are_tried),
         T(it_may_be_closed_at_any_time),
         T(what_waits_to_be_sent_has_a_bound),

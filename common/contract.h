@@ -231,7 +231,7 @@ struct co_contract_row {
                                * one inherits it */
     bool empty;               /* an empty value is one, of no devices; elsewhere it is none */
     bool alone;               /* says how to train, not who takes part: also for a program that is
-                               * told to train alone (--local) */
+                               * asked to train alone (--local) */
     const char *doc;          /* one sentence */
 };
 

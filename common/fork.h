@@ -19,7 +19,7 @@ struct co_fork {
     struct co_fork *next, **at; /* fork.c's */
 };
 
-/* From now on children are told.  Any thread. */
+/* From now on `child` is called in each child.  Any thread. */
 void co_fork_watch(struct co_fork *f, void (*child)(struct co_fork *f));
 /* Nothing if it is not watched. */
 void co_fork_unwatch(struct co_fork *f);

@@ -12,10 +12,10 @@
 #include "common/fork.h"
 
 static struct co_fork early, late, gone;
-static int told;
+static int notified;
 
-static void tell(struct co_fork *f) {
-    told += f == &early;
+static void notify(struct co_fork *f) {
+    notified += f == &early;
 }
 
 /* The exit code of a child that runs fn. */
@@ -30,32 +30,32 @@ static int in_child(int (*fn)(void)) {
 }
 
 static int grandchild(void) {
-    return early.forked && late.forked && told == 1 ? 0 : 1;
+    return early.forked && late.forked && notified == 1 ? 0 : 1;
 }
 
 static int child(void) {
-    bool is_told = early.forked && !gone.forked && told == 1;
+    bool is_notified = early.forked && !gone.forked && notified == 1;
     co_fork_watch(&late, NULL); /* its own */
     bool own = !late.forked;
-    return is_told && own && in_child(grandchild) == 0 ? 0 : 1;
+    return is_notified && own && in_child(grandchild) == 0 ? 0 : 1;
 }
 
-static void only_children_are_told(void **state) {
+static void only_children_are_notified(void **state) {
     (void)state;
-    co_fork_watch(&early, tell);
+    co_fork_watch(&early, notify);
     co_fork_watch(&gone, NULL);
     co_fork_unwatch(&gone);
     co_fork_unwatch(&gone);
     assert_int_equal(in_child(child), 0);
     assert_false(early.forked);
-    assert_int_equal(told, 0);
+    assert_int_equal(notified, 0);
     co_fork_unwatch(&early);
     assert_int_equal(CO_INVALID, co_fork_refuse("the group", NULL));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_children_are_told),
+        cmocka_unit_test(only_children_are_notified),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

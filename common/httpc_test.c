@@ -168,7 +168,7 @@ static void a_request_has_all_that_it_was_given(void **state) {
 
 #define FIFTY "01234567890123456789012345678901234567890123456789"
 
-static void an_answer_is_taken_or_told_what_is_wrong(void **state) {
+static void an_answer_is_accepted_or_its_error_is_named(void **state) {
     static const struct {
         const char *answer;
         int code, status;
@@ -319,7 +319,7 @@ static void a_new_request_takes_the_place_of_the_old_one(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         T(a_request_has_all_that_it_was_given),
-        T(an_answer_is_taken_or_told_what_is_wrong),
+        T(an_answer_is_accepted_or_its_error_is_named),
         T(a_connection_is_kept_unless_the_answer_says_otherwise),
         T(a_kept_connection_that_was_closed_is_replaced_once),
         T(an_answer_cut_off_is_an_error),

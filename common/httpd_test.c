@@ -186,7 +186,7 @@ static void a_client_that_goes_away_is_noticed(void **state) {
     assert_int_equal(w->timeouts, 0);
 }
 
-static void a_connection_that_ends_without_a_request_is_told(void **state) {
+static void a_connection_that_ends_without_a_request_is_reported(void **state) {
     struct httpd_world *w = *state;
     for (int i = 0; i < 2; i++) {
         int fd = dial(co_httpd_port(w->h));
@@ -347,7 +347,7 @@ int main(void) {
         T(a_deferred_request_is_answered_later),
         T(a_deferred_request_times_out),
         T(a_client_that_goes_away_is_noticed),
-        T(a_connection_that_ends_without_a_request_is_told),
+        T(a_connection_that_ends_without_a_request_is_reported),
         T(a_pipelined_request_waits_for_the_deferred_one),
         T(closing_ends_what_is_deferred_and_sends_what_was_answered),
         T(closing_from_a_handler_is_safe),

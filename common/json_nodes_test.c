@@ -91,9 +91,9 @@ static void what_a_tree_takes_is_known_before(void **state) {
         assert_int_equal(co_jdoc_read(text, (size_t)(end - text), NULL, &doc, NULL), 0);
         has = 0;
         CO_AUTOJSON json_t *tree = co_json_of_nodes(doc.node);
-        size_t told = co_json_nodes_bytes(doc.node);
-        if (told < has || told > has * 3 / 2) {
-            fail_msg("%s: %zu bytes, %zu were told", items[i], has, told);
+        size_t counted = co_json_nodes_bytes(doc.node);
+        if (counted < has || counted > has * 3 / 2) {
+            fail_msg("%s: %zu bytes, %zu were told", items[i], has, counted);
         }
         co_json_decref(&tree);
         assert_int_equal(has, 0);

@@ -76,7 +76,7 @@ static int listen_until(const struct addrinfo *list, uint16_t port, int64_t dead
         if (failed != EADDRINUSE || co_now_ms() >= deadline) {
             return failed;
         }
-        (void)poll(NULL, 0, AGAIN_MS); /* the kernel tells nobody that a port is free again */
+        (void)poll(NULL, 0, AGAIN_MS); /* the kernel does not report that a port is free again */
     }
 }
 

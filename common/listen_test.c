@@ -49,7 +49,7 @@ static bool has_ipv6(void) {
     return fd >= 0 && bind(fd, (const struct sockaddr *)&a, sizeof(a)) == 0;
 }
 
-static void it_listens_where_it_was_told(void **state) {
+static void it_listens_at_the_given_address(void **state) {
     (void)state;
     static const struct {
         const char *addr;
@@ -194,7 +194,7 @@ static void it_does_not_block_and_is_not_inherited(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_listens_where_it_was_told),
+        cmocka_unit_test(it_listens_at_the_given_address),
         cmocka_unit_test(what_is_no_address_is_named),
         cmocka_unit_test(who_has_a_port_is_named),
         cmocka_unit_test(a_port_that_is_free_again_is_taken),

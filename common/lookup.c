@@ -80,7 +80,7 @@ static int start_thread(struct co_lookup *q) {
     return r;
 }
 
-static void tell_result(void *arg) {
+static void return_result(void *arg) {
     struct co_lookup *q = arg;
     struct co_err err = {0};
     if (!q->list) {
@@ -97,7 +97,7 @@ static void on_done(void *arg, int events) {
     (void)events;
     /* no wait: a poll has seen it */
     (void)eventfd_read(q->done, &n);
-    tell_result(q);
+    return_result(q);
 }
 
 struct co_lookup *co_lookup_start(struct co_loop *l, const char *host, uint16_t port,
@@ -118,7 +118,7 @@ struct co_lookup *co_lookup_start(struct co_loop *l, const char *host, uint16_t 
             }
         }
     }
-    q->now = co_timer_new(l, tell_result, q);
+    q->now = co_timer_new(l, return_result, q);
     co_timer_start(q->now, 0);
     return q;
 }

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-/* This program's resolver: it knows "there", and tells of "slow" when it is let. */
+/* This program's resolver: it knows "there", and answers for "slow" when it is let. */
 static sem_t let, freed;
 
 int getaddrinfo(const char *restrict host, const char *restrict port,
@@ -32,7 +32,7 @@ void freeaddrinfo(struct addrinfo *list) {
     (void)sem_post(&freed);
 }
 
-struct told {
+struct result {
     struct co_loop *loop;
     int n;
     bool found;
@@ -40,14 +40,14 @@ struct told {
 };
 
 static void on_lookup(void *arg, const struct addrinfo *list, const struct co_err *err) {
-    struct told *t = arg;
+    struct result *t = arg;
     t->n++;
     t->found = list != NULL;
     t->err = *err;
     co_loop_stop(t->loop);
 }
 
-static void a_name_is_told_of_once(void **state) {
+static void a_lookup_returns_once(void **state) {
     (void)state;
     static const struct {
         const char *host, *error; /* NULL: found */
@@ -56,7 +56,7 @@ static void a_name_is_told_of_once(void **state) {
         {"nowhere", "cannot find host nowhere: Name or service not known"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct told t = {.n = 0};
+        struct result t = {.n = 0};
         assert_int_equal(co_loop_new(&t.loop, NULL), 0);
         (void)co_lookup_start(t.loop, rows[i].host, 80, on_lookup, &t);
         assert_int_equal(t.n, 0);
@@ -69,10 +69,10 @@ static void a_name_is_told_of_once(void **state) {
     assert_int_equal(sem_wait(&freed), 0);
 }
 
-/* A program that is told to stop stops at once, however long the resolver takes. */
+/* A program that is asked to stop stops at once, however long the resolver takes. */
 static void a_loop_that_ends_leaves_the_resolver_alone(void **state) {
     (void)state;
-    struct told t = {.n = 0};
+    struct result t = {.n = 0};
     assert_int_equal(co_loop_new(&t.loop, NULL), 0);
     struct co_lookup *q = co_lookup_start(t.loop, "slow", 80, on_lookup, &t);
     co_lookup_cancel(q);
@@ -83,9 +83,9 @@ static void a_loop_that_ends_leaves_the_resolver_alone(void **state) {
     assert_int_equal(t.n, 0);
 }
 
-static void a_lookup_given_up_when_it_is_known_is_not_told(void **state) {
+static void a_canceled_lookup_calls_nobody_back(void **state) {
     (void)state;
-    struct told t = {.n = 0};
+    struct result t = {.n = 0};
     assert_int_equal(co_loop_new(&t.loop, NULL), 0);
     struct co_lookup *q = co_lookup_start(t.loop, "slow", 80, on_lookup, &t);
     assert_int_equal(sem_post(&let), 0);
@@ -100,7 +100,7 @@ static void a_lookup_given_up_when_it_is_known_is_not_told(void **state) {
 static void so_many_wait_for_the_resolver_and_no_more(void **state) {
     (void)state;
     enum { MOST = 256 };
-    struct told t = {.n = 0}, late = {.n = 0};
+    struct result t = {.n = 0}, late = {.n = 0};
     struct co_lookup *all[MOST];
     assert_int_equal(co_loop_new(&t.loop, NULL), 0);
     late.loop = t.loop;
@@ -124,9 +124,9 @@ static void so_many_wait_for_the_resolver_and_no_more(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_is_told_of_once),
+        cmocka_unit_test(a_lookup_returns_once),
         cmocka_unit_test(a_loop_that_ends_leaves_the_resolver_alone),
-        cmocka_unit_test(a_lookup_given_up_when_it_is_known_is_not_told),
+        cmocka_unit_test(a_canceled_lookup_calls_nobody_back),
         cmocka_unit_test(so_many_wait_for_the_resolver_and_no_more),
     };
     assert_int_equal(sem_init(&let, 0, 0) | sem_init(&freed, 0, 0), 0);

@@ -286,7 +286,7 @@ static void a_thread_that_polls_by_itself_serves_the_loop(void **state) {
     tr->fd = fds[0];
     assert_int_equal(co_poll_new(tr->l, fds[0], read_one, tr, &tr->p, NULL), 0);
     co_poll_set(tr->p, CO_POLL_IN);
-    assert_int_equal(co_loop_patience(tr->l), 0); /* the kernel is to be told what to watch */
+    assert_int_equal(co_loop_patience(tr->l), 0); /* the kernel has yet to learn what to watch */
     struct pollfd p = {.fd = co_loop_fd(tr->l), .events = POLLIN};
     co_loop_serve(tr->l);
     assert_int_equal(co_loop_patience(tr->l), -1); /* as long as it likes */

@@ -71,7 +71,7 @@ static void drop_odd_item(void *arg, struct co_link *l) {
 }
 
 /* Ten items share each hash. */
-static void an_index_tells_all_of_a_hash(void **state) {
+static void an_index_finds_all_of_a_hash(void **state) {
     (void)state;
     enum { N = 500, SHARED = 10 };
     static struct item items[N];
@@ -109,7 +109,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(set_get_replace_remove),
         cmocka_unit_test(each_may_remove_its_own),
-        cmocka_unit_test(an_index_tells_all_of_a_hash),
+        cmocka_unit_test(an_index_finds_all_of_a_hash),
         cmocka_unit_test(the_hash_is_fnv_1a),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Port numbers for tests whose programs must be told where to listen.
+/* Port numbers for tests whose programs need a port to listen on.
  *
  * Several test programs run at once, so a port that was free a moment ago may be in use a moment
  * later.  So each process reserves a block of ports, by binding a unix socket's name that only one
@@ -65,7 +65,7 @@ static inline bool co_port_free(unsigned port) {
 }
 
 /* The first of n consecutive ports that no other test uses.  A port is handed out again only after
- * all of CO_PORTS_HELD blocks: until then whoever was told it may not have begun to listen. */
+ * all of CO_PORTS_HELD blocks: until then who got it may not have begun to listen. */
 static inline uint16_t co_test_ports(unsigned n) {
     enum { ALL = CO_PORTS_HELD * CO_PORTS_BLOCK };
     static unsigned first[CO_PORTS_HELD], next;

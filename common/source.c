@@ -12,7 +12,7 @@
 
 enum {
     RAW_SIZE = 64 << 10,
-    HEAD = 6,             /* bytes that tell the format */
+    HEAD = 6,             /* bytes that show the format */
     PIPE_MS = 60 * 1000,  /* how long a pipe's writer may be silent */
     GZIP_WINDOW = 16 + 15 /* zlib: the largest window, with gzip's head and checksum */
 };

@@ -39,8 +39,8 @@ CO_MUST_CHECK int co_tls_shake(struct co_tls *t, int fd, struct co_err *err);
 
 /* Encrypts.  The caller must limit what waits to be sent; above 4 MiB it fails. */
 CO_MUST_CHECK int co_tls_write(struct co_tls *t, const void *bytes, size_t n, struct co_err *err);
-/* Writes an authenticated end, so that the peer can tell it from a cut connection.  Nothing may be
- * written after it. */
+/* Writes an authenticated end, so that the peer can distinguish it from a cut connection.  Nothing
+ * may be written after it. */
 void co_tls_end(struct co_tls *t);
 /* The encrypted bytes that wait to be sent; borrowed until the next call. */
 size_t co_tls_waiting(const struct co_tls *t, const char **ret);

@@ -182,8 +182,8 @@ static void records_have_their_order(void **state) {
     assert_int_equal(3, got.len);
 }
 
-/* An end that is meant is told; after a cut there is nothing. */
-static void an_end_is_told(void **state) {
+/* An end that is meant is reported; after a cut there is nothing. */
+static void an_end_is_reported(void **state) {
     struct pair *p = *state;
     struct co_err err = {0};
     CO_AUTOBUF struct co_buf got = CO_BUF(1 << 20);
@@ -262,7 +262,7 @@ int main(void) {
         T(what_is_on_the_wire_says_nothing),
         cmocka_unit_test(a_byte_that_was_changed_ends_it),
         T(records_have_their_order),
-        T(an_end_is_told),
+        T(an_end_is_reported),
         cmocka_unit_test(another_key_is_refused_by_both),
         cmocka_unit_test(one_that_hangs_up_or_speaks_otherwise_is_refused),
         T(each_connection_has_keys_of_its_own),

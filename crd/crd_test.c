@@ -35,7 +35,7 @@ static char *file(const char *path) {
     return co_buf_take(&buf);
 }
 
-/* Names the first line that differs, as whole files tell nothing. */
+/* Names the first line that differs, as whole files show nothing. */
 static void assert_same_text(const char *path, const char *is, const char *should) {
     int line = 1;
 

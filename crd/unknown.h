@@ -5,7 +5,7 @@
 #include "common/json.h"
 
 /* path: dotted, names in it cut where they are too long; list items by number.  message: one line
- * that begins with the path and says what was meant, where that can be told. */
+ * that begins with the path and says what was meant, where that can be guessed. */
 typedef void (*crd_unknown_fn)(void *arg, const char *path, const char *message);
 
 /* Calls fn for each field that no row of crd_job has, in order of the document, at most `max`

@@ -136,7 +136,7 @@ struct rt_server_options {
  * returns, as the same process or a new one, continues where it was ("resuming after a restart"
  * below).
  * CO_PEERLOST: a trainer was lost; the message says which one, its address, and when it was last
- * heard.  Sync: it did not return in time, or gave up; all other trainers are told.  Async:
+ * heard.  Sync: it did not return in time, or gave up; all other trainers are notified.  Async:
  * training continues without it, and it may still return under its id.  Then rt_load, rt_init_dense
  * and rt_barrier do not repeat what the job did together up to its last completed barrier.  When
  * the others have finished, it has one more lease to return.
@@ -288,8 +288,8 @@ enum rt_mode rt_client_mode(const struct rt_client *c);
 /* Leaves without finishing: servers treat this trainer as lost.  NULL allowed. */
 void rt_client_close(struct rt_client *c);
 
-/* Sends what is still queued, tells the servers that this trainer has finished, and closes.  Frees
- * c, also on failure. */
+/* Sends what is still queued, reports to the servers that this trainer has finished, and closes.
+ * Frees c, also on failure. */
 CO_MUST_CHECK int rt_finish(struct rt_client *c, struct co_err *err);
 
 /* Collective: every worker calls it once per dense table before training.  Worker 0's values (size
@@ -618,7 +618,7 @@ CO_MUST_CHECK int rt_stat(
  * per step between machines.  i32, i64 and u8 wrap.  max and min of a NaN are NaN.
  *
  * One thread at a time uses a group; different groups are independent.  A call that comes while
- * another thread is in one is CO_INVALID and breaks the group: no rank could tell any more which
+ * another thread is in one is CO_INVALID and breaks the group: no rank would know any more which
  * call is which.  Started calls may wait meanwhile, in any thread (rt_work_wait).  Every call ends
  * within the group's call_timeout_ms, however slow the ranks are, or at most an eighth of it later
  * where none of them waits for another.  The time of a started call begins with its turn.
@@ -676,7 +676,7 @@ struct rt_group_options {
  * wrong tokens, other jobs and duplicate ranks are refused with one log line and do not count. */
 CO_MUST_CHECK int rt_group_open(const struct rt_job *job, const struct rt_group_options *options,
     struct rt_group **ret_group, struct co_err *err);
-/* Finishes what was started, and tells the others that this rank leaves.  Frees the memory of
+/* Finishes what was started, and notifies the others that this rank leaves.  Frees the memory of
  * rt_group_alloc.  NULL allowed. */
 void rt_group_close(struct rt_group *g);
 /* Gives the group up because of an error of the program: then it can be closed at once.  Running

@@ -1,4 +1,4 @@
-"""Port numbers for tests whose programs must be told where to listen; common/ports_testing.h has those of C."""
+"""Port numbers for tests whose programs need a port to listen on; common/ports_testing.h has those of C."""
 import contextlib
 import random
 import socket

@@ -5,11 +5,11 @@ import threading
 
 class Teller:
     def __init__(self):
-        self.over, told = threading.Event(), self
+        self.over, outer = threading.Event(), self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                over = told.over.wait(50)
+                over = outer.over.wait(50)
                 body = b"over\n" if over else b"not over\n"
                 self.send_response(200 if over else 202)
                 self.send_header("Content-Length", str(len(body)))

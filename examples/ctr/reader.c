@@ -32,7 +32,7 @@ struct ctr_reader {
     struct ctr_csv *csv;
     uint64_t headed, header_line; /* 1 + the file whose header csv has, and where that ends */
     bool keep;                    /* all lines become samples */
-    bool again; /* not the first pass, or told at its end: what is skipped is logged already */
+    bool again; /* not the first pass, or logged at its end: what is skipped is logged already */
     struct da_tally skipped;
     uint64_t samples;
     uint64_t labels[3]; /* samples with -1, 0 and 1 */
@@ -316,7 +316,7 @@ static int sample_next(
 /* ---- batches -------------------------------------------------------------------------------- */
 
 /* Says, at the end of the first pass, what a human should know of the data. */
-static void pass_tell(const struct ctr_reader *r) {
+static void pass_log(const struct ctr_reader *r) {
     const char *data = r->path ? r->path : "generated lines";
     uint64_t no = r->labels[0] + r->labels[1], yes = r->labels[2];
 
@@ -352,7 +352,7 @@ int ctr_reader_next(struct ctr_reader *r, struct ctr_batch *b, struct co_err *er
     }
     if (b->n == 0 && !r->again) {
         r->again = true;
-        pass_tell(r);
+        pass_log(r);
     }
     return 0;
 }

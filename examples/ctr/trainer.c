@@ -88,7 +88,7 @@ static int slot_prepare(struct trainer *t, struct slot *s, struct co_err *err) {
 
 /* Reports the area under the curve of the pass so far, and adds it to the progress line of `step`.
  */
-static void auc_tell(struct trainer *t, uint64_t step) {
+static void auc_report(struct trainer *t, uint64_t step) {
     double auc = nn_metrics_auc(&t->metrics);
 
     (void)snprintf(t->progress.fields, sizeof(t->progress.fields), "auc: %.6f", auc);
@@ -125,7 +125,7 @@ static int dense_exchange(struct trainer *t, struct co_err *err) {
 static void progress_add(struct trainer *t, size_t n, const float *p, const float *label) {
     nn_metrics_add(&t->metrics, n, p, label);
     if (rt_progress_due(&t->progress)) {
-        auc_tell(t, t->progress.steps + 1);
+        auc_report(t, t->progress.steps + 1);
     }
     rt_progress_add(&t->progress, n, nn_log_loss(n, p, label));
 }
@@ -148,8 +148,8 @@ static int slot_train(struct trainer *t, struct slot *s, struct co_err *err) {
     return rc == 0 ? dense_exchange(t, err) : rc;
 }
 
-/* In async mode, tells the servers now and then how far this trainer is, in case it restarts.  In
- * sync mode the servers count its steps themselves. */
+/* In async mode, reports to the servers now and then how far this trainer is, in case it restarts.
+ * In sync mode the servers count its steps themselves. */
 static int step_end(struct trainer *t, struct co_err *err) {
     int rc = 0;
 
@@ -228,7 +228,7 @@ static int passes_run(struct trainer *t, struct co_err *err) {
         rc = batches_skip(t, err);
         rc = rc < 0 ? rc : t->mode == RT_SYNC ? pass_sync(t, err) : pass_async(t, err);
         if (t->progress.samples > 0) {
-            auc_tell(t, t->progress.steps);
+            auc_report(t, t->progress.steps);
         }
         rt_progress_end(&t->progress);
     }

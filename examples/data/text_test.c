@@ -1,4 +1,5 @@
-/* Tests fields of lines, what is told about lines that are none, and where results can be saved. */
+/* Tests fields of lines, what is reported about lines that are malformed, and where results can be
+ * saved. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

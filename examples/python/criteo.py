@@ -197,7 +197,7 @@ def passes(options, batches_of, step):
     for number in range(options.epochs):
         all, part, since = Measures(), Measures(), time.monotonic()
 
-        def tell():
+        def progress():
             seconds = max(time.monotonic() - since, 1e-3)
             more = f" auc: {all.auc():.6f} examples/s: {part.n / seconds:.0f}" if options.more else ""
             print(f"TRAIN ---> pass: {number} loss: {part.loss / part.n:.6f}{more}\n", flush=True)
@@ -207,9 +207,9 @@ def passes(options, batches_of, step):
             all.add(p, y)
             part.add(p, y)
             if time.monotonic() - since > 0.5:
-                tell()
+                progress()
                 part, since = Measures(), time.monotonic()
         if part.n:
-            tell()
+            progress()
         n += all.n
     print(f"{n} examples in {time.monotonic() - start:.2f} s, {time.process_time() - cpu:.2f} s of CPU", file=sys.stderr)

@@ -283,13 +283,13 @@ static int one_load(const char *path, const struct rn_ckpt *c, struct rn_progres
 int rn_ckpt_load(const char *dir, const struct rn_ckpt *c, struct rn_progress *ret_progress,
     struct co_err *err) {
     CO_CLEANUP(names_done) struct names list = {NULL};
-    struct co_err told = {0}; /* of the newest damaged one */
+    struct co_err cause = {0}; /* of the newest damaged one */
     int rc = names_list(dir, &list, err);
 
     if (rc < 0) {
         return rc;
     }
-    rc = co_err_set(&told, CO_NOTFOUND, "no checkpoint in '%s'", dir);
+    rc = co_err_set(&cause, CO_NOTFOUND, "no checkpoint in '%s'", dir);
     for (size_t i = 0; (rc == CO_NOTFOUND || rc == CO_DAMAGED) && i < list.n; i++) {
         CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, list.names[i]);
         struct co_err why = {0};
@@ -298,13 +298,13 @@ int rn_ckpt_load(const char *dir, const struct rn_ckpt *c, struct rn_progress *r
         bool skipped = rc == CO_NOTFOUND || rc == CO_DAMAGED;
         if (skipped) {
             co_log_warn("checkpoint skipped", CO_S("checkpoint", path), CO_E(&why));
-        } else if (rc == 0 && told.code == CO_DAMAGED) {
+        } else if (rc == 0 && cause.code == CO_DAMAGED) {
             co_log_warn("an older checkpoint is used instead of a damaged one",
-                CO_S("checkpoint", path), CO_S("damaged", told.msg));
+                CO_S("checkpoint", path), CO_S("damaged", cause.msg));
         }
-        if (rc < 0 && (!skipped || (rc == CO_DAMAGED && told.code == CO_NOTFOUND))) {
-            told = why;
+        if (rc < 0 && (!skipped || (rc == CO_DAMAGED && cause.code == CO_NOTFOUND))) {
+            cause = why;
         }
     }
-    return rc < 0 ? co_err_set(err, told.code, "%s", told.msg) : 0;
+    return rc < 0 ? co_err_set(err, cause.code, "%s", cause.msg) : 0;
 }

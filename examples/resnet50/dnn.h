@@ -39,7 +39,7 @@ struct rn_call {
 };
 
 /* Makes the primitive that oneDNN prefers for an operation.  hint: for a backward pass, the choice
- * made for the forward pass.  *ret_chosen tells which layouts it wants; the caller destroys it. */
+ * made for the forward pass.  *ret_chosen says which layouts it wants; the caller destroys it. */
 dnnl_status_t rn_call_make(struct rn_call *c, const struct rn_dnn *d, const_dnnl_op_desc_t op,
     const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *ret_chosen);
 /* Whether that is oneDNN's reference, which is made for comparisons, not for speed. */

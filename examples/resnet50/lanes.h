@@ -29,7 +29,7 @@ struct rn_lane_values {
 struct rn_lane_rows {
     size_t n;
     const void *x, *add; /* add and dy2 may be NULL */
-    const void *y;       /* backward: tells where ReLU was active; NULL: x tells it */
+    const void *y;       /* backward: shows where ReLU was active; NULL: x shows it */
     const void *dy, *dy2;
     void *out; /* forward: y; backward: g in sums (NULL: not wanted), dx in apply */
     bool relu;

@@ -242,7 +242,7 @@ static struct rn_lane_values coefficients(const struct values *v) {
     return c;
 }
 
-/* Option bits: ReLU; a second input or gradient; y, not x, tells where ReLU was active. */
+/* Option bits: ReLU; a second input or gradient; y, not x, shows where ReLU was active. */
 static struct rn_lane_rows rows_of(struct values *v, size_t n, unsigned options, bool back) {
     struct rn_lane_rows r = {.n = n, .x = v->x, .out = v->y, .relu = options & 1};
 

@@ -95,13 +95,13 @@ static int backward_one(struct rn_plan *p, struct node *n, struct co_err *err) {
 }
 
 int rn_plan_backward(struct rn_plan *p, rn_ready_fn ready, void *arg, struct co_err *err) {
-    int rc = 0, told = p->net.n_params;
+    int rc = 0, done = p->net.n_params;
 
     for (int i = p->net.n_ops - 1; rc == 0 && i >= 0; i--) {
         rc = backward_one(p, &p->nodes[i], err);
-        while (rc == 0 && told > 0 && p->net.params[told - 1].op == i) {
-            told--;
-            rc = ready ? ready(arg, told, err) : 0;
+        while (rc == 0 && done > 0 && p->net.params[done - 1].op == i) {
+            done--;
+            rc = ready ? ready(arg, done, err) : 0;
         }
     }
     return rc;

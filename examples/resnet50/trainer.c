@@ -180,7 +180,7 @@ static int start_together(struct trainer *t, struct co_err *err) {
 /* ---- training -------------------------------------------------------------------------------- */
 
 /* The rate depends on epoch and batch, not on the count of steps: if the number of ranks changed,
- * the count no longer tells the epoch. */
+ * the count no longer gives the epoch. */
 static double rate_now(const struct trainer *t, size_t batch) {
     return rn_rate_at(&t->rate, t->progress.epoch * t->batches + batch);
 }

@@ -67,7 +67,7 @@ struct api_pod {
     uint8_t phase;       /* enum api_pod_phase, as judged by the template's containers */
     uint8_t again;       /* enum api_again */
     uint8_t blame;       /* enum api_blame: whose doing it is that it ended, or is asked to end */
-    bool told : 1;       /* ip was reported by the pod (control/store), its object has none yet */
+    bool reported : 1;   /* ip was reported by the pod (control/store), its object has none yet */
     bool ended : 1;      /* it had succeeded before it was deleted (control/store) */
     bool coord : 1;      /* the start gate's init container is running */
     bool passed : 1;     /* the start gate's init container has exited with 0 */
@@ -99,8 +99,8 @@ struct api_configmap {
 };
 
 /* A field of schedulingPolicy that goes to the group's spec: its name there, and an annotation of
- * the group with the value that we set last.  The annotation tells our value from one that somebody
- * else has set. */
+ * the group with the value that we set last.  The annotation distinguishes our value from one that
+ * another writer has set. */
 struct api_wish {
     const char *policy, *spec, *annotation;
 };

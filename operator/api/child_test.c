@@ -117,7 +117,7 @@ static const struct state_row states[] = {
     {"'phase':'Running','containerStatuses':[{'name':'a','ready':false," DONE(
          "1", "t", "Error", "no data") "},{'name':'b'," RUNS "}]",
         false, false, 0, 1, "a", "Error", "no data"},
-    /* a sidecar is told to end once the others have: its code is nobody's failure */
+    /* a sidecar is stopped once the others have: its code is nobody's failure */
     {"'phase':'Failed','initContainerStatuses':[{'name':'proxy'," DONE("143",
          "2026-01-01T00:00:01Z", "Error", "") "}],"
                                               "'containerStatuses':[{'name':'main'," DONE(

@@ -84,8 +84,8 @@ static const struct co_jnode *spec_of(
         co_jnode_get(s->spec, init ? "initContainers" : "containers"), name, ret_index);
 }
 
-/* kubelet sorts containerStatuses by name, and webhooks put containers where they like, so only
- * names tell what a container is. */
+/* kubelet sorts containerStatuses by name, and webhooks put containers where they like, so only the
+ * name says what a container is. */
 static enum rank rank_of(const struct subject *s, const char *name, bool init) {
     int index;
     const struct co_jnode *spec = spec_of(s, name, init, &index);
@@ -211,7 +211,8 @@ static enum api_pod_phase judge_phase(const struct subject *s, enum api_pod_phas
 
 /* ---- pods that failed ----------------------------------------------------------------------- */
 
-/* Reasons of a pod, from kubelet.  A part of the message tells apart what has the same reason. */
+/* Reasons of a pod, from kubelet.  A part of the message separates those that have the same
+ * reason. */
 static const struct {
     const char *reason, *message; /* NULL: any; the reason may be the beginning of one: "OutOf" */
     enum api_blame blame;

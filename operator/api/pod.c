@@ -176,7 +176,7 @@ bool api_pod_differs(const struct api_child *of, const struct api_child *with) {
     }
     return a->c.deleting != b->c.deleting || a->cause->exit_code != b->cause->exit_code ||
            a->index != b->index || a->attempt != b->attempt || a->restarts != b->restarts ||
-           a->role != b->role || a->phase != b->phase || a->told != b->told ||
+           a->role != b->role || a->phase != b->phase || a->reported != b->reported ||
            a->coord != b->coord || a->passed != b->passed || a->ready != b->ready ||
            a->blame != b->blame || a->lost != b->lost || a->at_once != b->at_once ||
            a->asks_names != b->asks_names || a->runs_on != b->runs_on || a->repeats != b->repeats ||

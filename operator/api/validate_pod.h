@@ -8,7 +8,7 @@
 typedef void (*api_found_fn)(void *arg, const char *path, const char *message);
 
 /* Calls fn for each thing that is wrong, `max` times at most, and returns how often.  tmpl: a
- * template, whose fields may have any type (crd_find_mistyped tells of those); ends: its pods must
+ * template, whose fields may have any type (crd_find_mistyped reports those); ends: its pods must
  * end, and nothing but its restartPolicy says whether containers are started again; base: its path.
  */
 size_t api_template_validate(

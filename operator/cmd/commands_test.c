@@ -314,7 +314,7 @@ static void validate_names_file_and_line(void **state) {
             {"standard input:4: spec.worker.replicas is 0, so that nothing trains"}},
         {{"validate", "-"}, HEAD "spec: {failurePolicy: [], worker: " ALWAYS "}\n", 1,
             {"restartPolicy is Always: "}},
-        /* A word that is taken for another is told, and wrong with nobody. */
+        /* A word that is taken for another is reported, and is no error anywhere. */
         {{"validate", "-"}, GOOD "  intranet: Nowhere\n", 0,
             {"standard input:6: ", "Nowhere", "1 job, 0 problems, 1 unknown value\n"}},
         {{"validate", "-"}, GOOD "  peerAuth: TLS\n", 1,

@@ -20,7 +20,7 @@ struct opc_options {
     struct plan_settings settings; /* but for gate_addr */
 };
 
-/* What a pod's environment tells of it; "" where it does not. */
+/* What a pod's environment says about it; "" where it does not. */
 struct opc_pod_env {
     const char *gate_host, *gate_port; /* of the gate's Service */
     const char *pod_ip, *pod_name, *pod_uid, *pod_ns;

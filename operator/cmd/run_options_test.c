@@ -35,7 +35,7 @@ static struct opc_options parsed(const char *const *words) {
 
 /* ---- flags ------------------------------------------------------------------------------ */
 
-/* What the pages say of an operator that is told nothing. */
+/* What the pages say of an operator without flags. */
 static void defaults_are_those_of_the_reference(void **state) {
     (void)state;
     struct opc_options o = parsed((const char *const[]){NULL});
@@ -80,7 +80,7 @@ static void a_flag_of_before_is_forgotten(void **state) {
 }
 
 /* Upstream's flags of its logger still have a meaning. */
-static void logs_are_told_by_either_name(void **state) {
+static void either_flag_sets_the_log_format(void **state) {
     (void)state;
     static const struct {
         const char *words[WORDS_MAX];
@@ -238,7 +238,7 @@ int main(void) {
         cmocka_unit_test(defaults_are_those_of_the_reference),
         cmocka_unit_test(flags_become_settings),
         cmocka_unit_test(a_flag_of_before_is_forgotten),
-        cmocka_unit_test(logs_are_told_by_either_name),
+        cmocka_unit_test(either_flag_sets_the_log_format),
         cmocka_unit_test(wrong_flags_are_named_with_what_was_expected),
         cmocka_unit_test(shards_need_the_lease),
         cmocka_unit_test(the_lease_is_where_the_flag_says_or_the_pod_is),

@@ -150,8 +150,8 @@ static size_t parse_ips(const char *text, char ips[IPS_MAX][CO_HTTP_PEER_MAX]) {
     return n;
 }
 
-/* Behind address translation nothing is believed, and kubelet's word is waited for.  False: what
- * the pod tells comes before we know of its node. */
+/* Behind address translation nothing is believed, and kubelet's word is waited for.  False: the
+ * pod's report comes before we know its node. */
 static bool note_ips(struct ctl_gate *g, const struct co_http_req *req, const char *ns,
     const char *pod, const char *uid) {
     const char *text = co_http_query(req, "ips");
@@ -206,7 +206,7 @@ static void gate_asked(void *arg, struct co_http_req *req) {
     }
     bool noted = note_ips(g, req, part[0], part[1], part[2]);
     /* A Service leads to the standby, too: the gate is sent on to its next address at once.  And
-     * where kubelet knew of the node before us the gate, not held, tells its address again in
+     * where kubelet knew of the node before us the gate, not held, reports its address again in
      * 50 ms, 100 ms and so on: a claim that was kept would count for whoever made it before. */
     bool final = wait == 0 || !noted || !ctl_controller_leads(g->controller);
     if (!answer_gate(g, req, part[0], part[1], part[2], final)) {

@@ -1,4 +1,4 @@
-/* What the operator tells the pods of a job.
+/* What the operator answers the pods of a job.
  *
  * The start gate: GET /gate/v1/<namespace>/<pod>/<uid>?wait=<seconds>&ips=<addresses>
  *

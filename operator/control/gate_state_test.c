@@ -44,7 +44,7 @@ static int ask(
         v, ctl_store_child(s, CTL_STORE_PODS, "ns", "x-worker-0"), uid, &settings, why);
 }
 
-static void a_pod_is_told_what_its_job_is_waiting_for(void **state) {
+static void a_pod_learns_what_its_job_is_waiting_for(void **state) {
     static const struct {
         const char *what, *job, *pod, *uid;
         int answer;
@@ -121,7 +121,7 @@ static void the_state_of_an_uncached_job_comes_from_its_decoded_form(void **stat
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        T(a_pod_is_told_what_its_job_is_waiting_for),
+        T(a_pod_learns_what_its_job_is_waiting_for),
         T(it_is_kept_until_it_is_forgotten),
         T(the_state_of_an_uncached_job_comes_from_its_decoded_form),
     };

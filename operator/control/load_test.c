@@ -30,7 +30,7 @@ static void load_is_what_answers_take_longer_than_at_best(void **state) {
         int64_t best, now;
         double ratio;
     } rows[] = {
-        {4, 4, 1}, {4, 40, 10}, {4, 0, 1}, /* as fast as clocks tell */
+        {4, 4, 1}, {4, 40, 10}, {4, 0, 1}, /* as fast as clocks measure */
         {300, 40, 4},                      /* it began in the middle of a burst */
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {

@@ -237,7 +237,7 @@ static uint64_t next_number(struct ctl_recorder *r) {
     return r->last_number;
 }
 
-static void tell_event(
+static void record_event(
     struct ctl_recorder *r, struct ctl_event_log *s, const struct ctl_waiting_event *w) {
     if (count_again(r, s, w)) {
         return;
@@ -269,7 +269,7 @@ static void pump_stories(struct ctl_recorder *r) {
         if (--s->n_waiting) {
             move_log(s, &r->queue[CTL_EVENT_LOG_READY]);
         }
-        tell_event(r, s, w);
+        record_event(r, s, w);
         waiting_free(w);
     }
 }

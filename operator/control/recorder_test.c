@@ -34,7 +34,7 @@ static int setup(void **state) {
     assert_true(fake_start(&w->server, w->loop));
     w->deadline = co_timer_new(w->loop, on_deadline, w);
     co_timer_start(w->deadline, 60 * 1000);
-    /* One after the other, so that they arrive in the order in which they are told. */
+    /* One after the other, so that they arrive in the order in which they are recorded. */
     const struct kube_client_opts opts = {.lane_limit = {[KUBE_CLASS_EVENTS] = 1}};
     assert_int_equal(kube_client_new(w->loop, fake_config(&w->server), &opts, &w->client, NULL), 0);
     ctl_recorder_init(&w->recorder, w->loop, w->client, "me", &w->load);
@@ -64,7 +64,7 @@ static void emit(
             .message = (char *)(uintptr_t)message});
 }
 
-static void until_told(struct world *w, size_t n) {
+static void until_recorded(struct world *w, size_t n) {
     while (w->recorder.flying && !w->late) {
         co_loop_turn(w->loop);
     }
@@ -82,7 +82,7 @@ static void an_event_names_its_job(void **state) {
     };
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
     emit(w, true, false, "InvalidTemplate", "no image");
-    until_told(w, CO_ARRAY_LEN(steps));
+    until_recorded(w, CO_ARRAY_LEN(steps));
     static const char *const parts[] = {"\"involvedObject\":{", "\"uid\":\"u\"",
         "\"resourceVersion\":\"7\"", "\"reason\":\"InvalidTemplate\"", "\"message\":\"no image\"",
         "\"type\":\"Warning\"", "\"count\":1", "\"reportingInstance\":\"me\""};
@@ -93,7 +93,7 @@ static void an_event_names_its_job(void **state) {
     }
 }
 
-/* So that nothing is told before it has to be. */
+/* So that nothing is recorded before it has to be. */
 static void make_busy(struct world *w) {
     w->load = (struct ctl_load){.ratio = 100, .noted_ms = co_now_ms()};
 }
@@ -111,7 +111,7 @@ static void good_news_is_gathered_into_one_event(void **state) {
     emit(w, false, false, "Running", "all run");
     assert_int_equal(w->recorder.flying, 0);
     emit(w, true, false, "Failed", "no");
-    until_told(w, CO_ARRAY_LEN(steps));
+    until_recorded(w, CO_ARRAY_LEN(steps));
     assert_non_null(strstr(w->server.requests[0], "\"reason\":\"Running\""));
     assert_non_null(strstr(w->server.requests[0], "\"type\":\"Normal\""));
 }
@@ -127,22 +127,22 @@ static void the_first_of_a_kind_goes_at_once(void **state) {
     };
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
     emit(w, false, true, "Created", "created 2 Pods");
-    until_told(w, 1);
+    until_recorded(w, 1);
     emit(w, false, true, "Created", "created ConfigMap x");
     assert_int_equal(w->recorder.flying, 0); /* of the same kind: it gathers */
     emit(w, false, false, "Running", "all run");
-    until_told(w, 2);
+    until_recorded(w, 2);
     emit(w, false, true, "Deleted", "deleted Pod a");
-    until_told(w, 3);
+    until_recorded(w, 3);
     emit(w, false, true, "Created", "created Pod a");
     assert_int_equal(w->recorder.flying, 0);
     w->event_log.news_at -= 30 * 1000; /* long ago it is news again */
     emit(w, false, true, "Created", "created Pod a");
-    until_told(w, 4);
+    until_recorded(w, 4);
     assert_non_null(strstr(w->server.requests[3], "\"count\":2"));
 }
 
-static void what_gathers_is_told_at_the_end(void **state) {
+static void what_gathers_is_recorded_at_the_end(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"\"message\":\"all done\"", ANSWER}};
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
@@ -151,7 +151,7 @@ static void what_gathers_is_told_at_the_end(void **state) {
     emit(w, false, false, "Completed", "all done");
     assert_int_equal(w->recorder.flying, 0);
     ctl_recorder_flush(&w->recorder);
-    until_told(w, CO_ARRAY_LEN(steps));
+    until_recorded(w, CO_ARRAY_LEN(steps));
 }
 
 static void on_time(void *arg) {
@@ -178,24 +178,24 @@ static void good_news_waits_while_there_is_load(void **state) {
         bool deed; /* more can come of it; else it is where the job stands */
         double ratio;
         int64_t late_ms;
-        bool told;
+        bool recorded;
     } rows[] = {{true, 1, 0, true}, {true, 2, 0, true}, {true, 3, 0, false},
         {true, 100, 24000, false}, {true, 100, 25000, true}, {false, 100, 0, false},
         {false, 100, 2900, false}, {false, 100, 3000, true}, {false, 2, 0, true}};
     static const struct fake_step steps[] = {{"a word", ANSWER}, {"a word", ANSWER},
         {"a word", ANSWER}, {"a word", ANSWER}, {"a word", ANSWER}};
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
-    size_t told = 0;
+    size_t recorded = 0;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         make_busy(w);
         emit(w, false, rows[i].deed, "Odd", "a word");
         assert_int_equal(ctl_recorder_waiting(&w->recorder), 1);
         w->load = (struct ctl_load){.ratio = rows[i].ratio, .noted_ms = co_now_ms()};
         was_due(w, rows[i].late_ms);
-        told += rows[i].told;
-        until_told(w, told);
-        assert_int_equal(ctl_recorder_waiting(&w->recorder), !rows[i].told);
-        assert_int_equal(co_timer_armed(w->recorder.timer), !rows[i].told);
+        recorded += rows[i].recorded;
+        until_recorded(w, recorded);
+        assert_int_equal(ctl_recorder_waiting(&w->recorder), !rows[i].recorded);
+        assert_int_equal(co_timer_armed(w->recorder.timer), !rows[i].recorded);
         ctl_event_log_done(&w->event_log);
         co_timer_stop(w->recorder.timer);
     }
@@ -218,7 +218,7 @@ static void where_the_job_stood_takes_in_nothing_that_came_later(void **state) {
     emit(w, false, true, "Created", "created Pod a");
     emit(w, false, false, "Finished", "all done");
     emit(w, true, false, "Odd", "no");
-    until_told(w, CO_ARRAY_LEN(steps));
+    until_recorded(w, CO_ARRAY_LEN(steps));
     static const char *const reasons[] = {"Running", "Deleted", "Finished"};
     for (size_t i = 0; i < CO_ARRAY_LEN(reasons); i++) {
         CO_AUTOFREE char *part = co_xasprintf("\"reason\":\"%s\"", reasons[i]);
@@ -238,9 +238,9 @@ static void a_warning_that_repeats_itself_is_counted_where_it_stands(void **stat
     emit(w, true, false, "Rejected", "quota");
     emit(w, true, false, "Rejected", "quota");
     emit(w, true, false, "Rejected", "webhook");
-    until_told(w, 4);
+    until_recorded(w, 4);
     emit(w, true, false, "Rejected", "quota");
-    until_told(w, 5);
+    until_recorded(w, 5);
     assert_non_null(strstr(w->server.requests[1], "PATCH /api/v1/namespaces/ns/events/x."));
 }
 
@@ -257,11 +257,11 @@ static void a_warning_that_was_not_written_is_recorded_again(void **state) {
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
     for (size_t i = 1; i < CO_ARRAY_LEN(steps); i++) {
         emit(w, true, false, "Rejected", "quota");
-        until_told(w, i);
+        until_recorded(w, i);
     }
     emit(w, true, false, "Rejected", "webhook");
     ctl_event_log_done(&w->event_log);
-    until_told(w, CO_ARRAY_LEN(steps));
+    until_recorded(w, CO_ARRAY_LEN(steps));
 }
 
 static void a_warning_that_waits_is_counted_there(void **state) {
@@ -274,7 +274,7 @@ static void a_warning_that_waits_is_counted_there(void **state) {
         emit(w, true, false, "Rejected", messages[i]);
     }
     assert_int_equal(w->event_log.n_waiting, 1);
-    until_told(w, CO_ARRAY_LEN(steps));
+    until_recorded(w, CO_ARRAY_LEN(steps));
 }
 
 static void names_keep_the_order_of_the_story(void **state) {
@@ -283,7 +283,7 @@ static void names_keep_the_order_of_the_story(void **state) {
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
     emit(w, true, false, "Failed", "1");
     emit(w, true, false, "Failed", "2");
-    until_told(w, CO_ARRAY_LEN(steps));
+    until_recorded(w, CO_ARRAY_LEN(steps));
     const char *name[2];
     for (size_t i = 0; i < 2; i++) {
         name[i] = strstr(w->server.requests[i], "\"name\":\"x.");
@@ -312,7 +312,7 @@ static void what_waits_for_a_job_has_a_bound(void **state) {
 
 struct flood_row {
     const char *events; /* nine: something was (d)one, (r)efused, where the job (s)tands */
-    const char *kept;   /* the eight that are told, by number */
+    const char *kept;   /* the eight that are recorded, by number */
 };
 
 /* Eight wait: which one goes for the ninth? */
@@ -338,7 +338,7 @@ static void of_too_many_the_least_goes(void **state) {
     }
     fake_script(&w->server, steps, ALL);
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        w->recorder.flying = 4; /* nothing is told meanwhile */
+        w->recorder.flying = 4; /* nothing is recorded meanwhile */
         for (size_t n = 0; n < 9; n++) {
             char kind = rows[i].events[n];
             char text[2] = {(char)('0' + n), '\0'};
@@ -352,7 +352,7 @@ static void of_too_many_the_least_goes(void **state) {
         assert_int_equal(w->event_log.n_waiting, 8);
         w->recorder.flying = 0;
         ctl_recorder_flush(&w->recorder);
-        until_told(w, (i + 1) * 8);
+        until_recorded(w, (i + 1) * 8);
         ctl_event_log_done(&w->event_log);
     }
 }
@@ -366,7 +366,7 @@ static void what_is_no_text_is_left_out(void **state) {
     ctl_recorder_emit(&w->recorder, &odd, &event_log,
         &(struct plan_event){.warning = true, .reason = "Failed", .message = (char[]){"no"}});
     emit(w, true, false, "Failed", "fine");
-    until_told(w, CO_ARRAY_LEN(steps));
+    until_recorded(w, CO_ARRAY_LEN(steps));
     ctl_event_log_done(&event_log);
 }
 
@@ -377,7 +377,7 @@ int main(void) {
         T(an_event_names_its_job),
         T(good_news_is_gathered_into_one_event),
         T(the_first_of_a_kind_goes_at_once),
-        T(what_gathers_is_told_at_the_end),
+        T(what_gathers_is_recorded_at_the_end),
         T(good_news_waits_while_there_is_load),
         T(where_the_job_stood_takes_in_nothing_that_came_later),
         T(a_warning_that_repeats_itself_is_counted_where_it_stands),

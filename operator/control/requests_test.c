@@ -268,12 +268,12 @@ static bool nothing_is_overtaken(
     return false;
 }
 
-static void what_stays_without_answer_is_told(void **state) {
+static void requests_without_an_answer_are_reported(void **state) {
     struct world *w = *state;
     const struct fake_step no = {"POST", 500, STATUS("InternalError"), FAKE_KEEP, NULL};
     const struct fake_step steps[] = {
         no, no, no, {"POST", 409, STATUS("AlreadyExists"), FAKE_KEEP, NULL}};
-    const struct plan_failure *told;
+    const struct plan_failure *reported;
     size_t n;
     begin(w, steps, CO_ARRAY_LEN(steps));
     w->plan.n_actions = 1;
@@ -281,16 +281,16 @@ static void what_stays_without_answer_is_told(void **state) {
         w->action[0] = action(PLAN_CREATE, PLAN_KIND_POD, "x-ps-1");
         carry_out(w, SIZE_MAX);
         assert_true(w->tally.unknown);
-        ctl_failures_view(&w->failures, nothing_is_overtaken, NULL, &told, &n);
+        ctl_failures_view(&w->failures, nothing_is_overtaken, NULL, &reported, &n);
         assert_int_equal(n, i == CTL_CREATE_GRACE);
     }
-    assert_string_equal(told->message, "no");
-    assert_true(told->retry_at <= kube_clock_seconds());
+    assert_string_equal(reported->message, "no");
+    assert_true(reported->retry_at <= kube_clock_seconds());
     /* It was done, once. */
     w->action[0] = action(PLAN_CREATE, PLAN_KIND_POD, "x-ps-1");
     carry_out(w, SIZE_MAX);
     assert_false(w->tally.refused);
-    ctl_failures_view(&w->failures, nothing_is_overtaken, NULL, &told, &n);
+    ctl_failures_view(&w->failures, nothing_is_overtaken, NULL, &reported, &n);
     assert_int_equal(n, 0);
 }
 
@@ -539,7 +539,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(an_answer_is_judged_by_verb_and_status, setup, teardown),
         cmocka_unit_test_setup_teardown(each_secret_has_a_token_of_its_own, setup, teardown),
         cmocka_unit_test_setup_teardown(a_taken_name_counts_when_it_stays_taken, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_stays_without_answer_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(requests_without_an_answer_are_reported, setup, teardown),
         cmocka_unit_test_setup_teardown(
             of_a_long_refusal_only_the_beginning_is_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(

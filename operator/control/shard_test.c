@@ -37,7 +37,7 @@ static void a_shard_is_i_of_n(void **state) {
     }
 }
 
-static void a_pod_that_has_no_number_is_told_since_when_it_would(void **state) {
+static void a_pod_without_a_number_learns_since_when_it_would_have_one(void **state) {
     (void)state;
     struct ctl_shard_id id;
     struct co_err err;
@@ -89,7 +89,7 @@ static void the_hash_stays(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shard_is_i_of_n),
-        cmocka_unit_test(a_pod_that_has_no_number_is_told_since_when_it_would),
+        cmocka_unit_test(a_pod_without_a_number_learns_since_when_it_would_have_one),
         cmocka_unit_test(each_namespace_has_one_shard),
         cmocka_unit_test(the_hash_stays),
     };

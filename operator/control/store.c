@@ -261,7 +261,7 @@ static void count_pod(struct ctl_entry *e, const struct api_pod *pod, int by) {
     if (unknown) {
         count_state(e, CTL_POD_STATE_UNKNOWN, by);
     }
-    if (unknown || pod->told) {
+    if (unknown || pod->reported) {
         count_state(e, CTL_POD_STATE_NAMELESS, by);
     }
     if (running || pod->phase == API_POD_FAILED) {
@@ -334,7 +334,7 @@ static bool claim_holds(const struct ctl_stored *st, struct api_child *now) {
         return false;
     }
     pod->ip[0] = st->claim->ip;
-    pod->told = true;
+    pod->reported = true;
     return true;
 }
 

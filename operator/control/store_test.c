@@ -53,7 +53,7 @@ static json_t *object(const char *name, int version, const char *owner) {
     return j;
 }
 
-/* A pod's address tells its version. */
+/* A pod's address shows its version. */
 static json_t *pod_or_job(
     enum ctl_store_kind kind, const char *name, int version, const char *owner) {
     json_t *j = object(name, version, owner);
@@ -102,7 +102,7 @@ static void put_pod(struct ctl_store *s, const char *uid, int version, const cha
     put_pod_at(s, uid, version, "n", ip);
 }
 
-static void an_address_that_a_pod_tells_counts_until_its_object_has_one(void **state) {
+static void an_address_that_a_pod_reports_counts_until_its_object_has_one(void **state) {
     struct ctl_store *s = *state;
     put_pod(s, "u1", 1, NULL);
     const struct ctl_stored *st = ctl_store_child(s, CTL_STORE_PODS, "ns", "j-ps-0");
@@ -115,10 +115,10 @@ static void an_address_that_a_pod_tells_counts_until_its_object_has_one(void **s
     assert_int_equal(changes, before + 1);
     put_pod(s, "u1", 2, NULL);
     assert_string_equal(st->pod->ip[0], "10.0.0.1");
-    assert_true(st->pod->told);
+    assert_true(st->pod->reported);
     assert_int_equal(changes, before + 1);
     put_pod(s, "u1", 3, "10.0.0.3");
-    assert_false(st->pod->told);
+    assert_false(st->pod->reported);
     assert_string_equal(st->pod->ip[0], "10.0.0.3");
     assert_string_equal(st->pod->ip[1], "");
     assert_true(ctl_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1"));
@@ -212,12 +212,12 @@ static void a_new_phase_turns_its_job(void **state) {
     }
 }
 
-/* With the address that it tells a pod can be in a list, with the one that the API server has it
+/* With the address that it reports a pod can be in a list, with the one that the API server has it
  * can be found by its name. */
-static void the_last_address_turns_a_job_when_it_is_told_and_when_it_is_there(void **state) {
+static void the_last_address_starts_a_job_whether_reported_or_in_its_object(void **state) {
     struct ctl_store *s = *state;
     static const struct {
-        const char *pod, *told, *there;
+        const char *pod, *reported, *there;
         bool progressed;
     } steps[] = {
         {"w0", NULL, NULL, true},
@@ -234,8 +234,8 @@ static void the_last_address_turns_a_job_when_it_is_told_and_when_it_is_there(vo
     put(s, CTL_STORE_JOBS, "j", 1, NULL, 0);
     struct ctl_entry *e = ctl_store_entry(s, "ns", "j");
     for (size_t i = 0; i < CO_ARRAY_LEN(steps); i++) {
-        if (steps[i].told) {
-            assert_true(ctl_store_claim(s, "ns", steps[i].pod, steps[i].pod, steps[i].told));
+        if (steps[i].reported) {
+            assert_true(ctl_store_claim(s, "ns", steps[i].pod, steps[i].pod, steps[i].reported));
         } else {
             CO_AUTOJSON json_t *j = object(steps[i].pod, (int)i + 2, "j");
             co_json_set(json_object_get(j, "metadata"), "uid", json_string(steps[i].pod));
@@ -250,7 +250,7 @@ static void the_last_address_turns_a_job_when_it_is_told_and_when_it_is_there(vo
     }
 }
 
-static void a_new_pod_does_not_inherit_what_the_old_one_told(void **state) {
+static void a_new_pod_does_not_inherit_the_address_of_the_old_one(void **state) {
     struct ctl_store *s = *state;
     put_pod(s, "u1", 1, NULL);
     assert_true(ctl_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1"));
@@ -258,7 +258,7 @@ static void a_new_pod_does_not_inherit_what_the_old_one_told(void **state) {
     assert_string_equal(ctl_store_child(s, CTL_STORE_PODS, "ns", "j-ps-0")->pod->ip[0], "");
 }
 
-/* j-ps-0 as a watch tells of it, up to its end. */
+/* j-ps-0 as a watch reports it, up to its end. */
 static void what_had_succeeded_before_it_was_deleted_is_kept_for_a_look(void **state) {
     struct ctl_store *s = *state;
     static const struct {
@@ -344,7 +344,7 @@ static void an_older_version_changes_nothing(void **state) {
     assert_int_equal(5, version_of(s, "p"));
 }
 
-/* The answer to a create arrives after the watch told of the pod's deletion. */
+/* The answer to a create arrives after the watch reported the pod's deletion. */
 static void a_late_answer_raises_no_dead(void **state) {
     struct ctl_store *s = *state;
     put(s, CTL_STORE_PODS, "p", 5, "j", 0);
@@ -438,7 +438,7 @@ static void a_name_that_changes_its_owner_moves(void **state) {
     assert_int_equal(1, ctl_store_entry(s, "ns", "k")->n_children);
 }
 
-static void deleting_is_known_before_the_watch_tells(void **state) {
+static void deleting_is_known_before_the_watch_reports_it(void **state) {
     struct ctl_store *s = *state;
     CO_AUTOJSON json_t *j = object("p", 1, "j");
     json_t *meta = json_object_get(j, "metadata");
@@ -663,13 +663,13 @@ int main(void) {
         TEST(who_waits),
         TEST(what_had_succeeded_before_it_was_deleted_is_kept_for_a_look),
         TEST(children_join_their_job_by_owner),
-        TEST(an_address_that_a_pod_tells_counts_until_its_object_has_one),
+        TEST(an_address_that_a_pod_reports_counts_until_its_object_has_one),
         TEST(nobody_speaks_for_a_pod_without_a_node),
-        TEST(a_new_pod_does_not_inherit_what_the_old_one_told),
+        TEST(a_new_pod_does_not_inherit_the_address_of_the_old_one),
         TEST(the_first_and_the_last_of_the_pods_turn_their_job),
         TEST(a_new_configmap_turns_its_job),
         TEST(a_new_phase_turns_its_job),
-        TEST(the_last_address_turns_a_job_when_it_is_told_and_when_it_is_there),
+        TEST(the_last_address_starts_a_job_whether_reported_or_in_its_object),
         TEST(an_entry_ends_with_its_last_part),
         TEST(an_older_version_changes_nothing),
         TEST(a_late_answer_raises_no_dead),
@@ -677,7 +677,7 @@ int main(void) {
         TEST(a_sync_that_breaks_off_drops_nothing),
         TEST(a_list_decides_up_to_its_version),
         TEST(a_name_that_changes_its_owner_moves),
-        TEST(deleting_is_known_before_the_watch_tells),
+        TEST(deleting_is_known_before_the_watch_reports_it),
         TEST(many_entries_stay_findable),
         TEST(only_jobs_without_a_status_are_new),
         TEST(what_has_no_name_is_refused),

@@ -5,7 +5,7 @@
  *     GET /gate/v1/<namespace>/<pod>/<uid>?wait=10&ips=10.0.0.1
  *     200 go · 202 or 204 not yet, the body says why · 404 pod not known yet · 410 the job is over
  *
- * By asking, it tells the pod's addresses: kubelet does so up to a second later.
+ * Its request reports the pod's addresses: kubelet does so up to a second later.
  *
  * It must not make things worse: without an operator to talk to it lets the pod go after
  * SILENCE_MAX_MS, and kubelet's hold decides as it would without a gate.  An operator that takes
@@ -429,7 +429,7 @@ int main(int argc, char **argv) {
     parse_addrs(&g, value[0]);
     const char *ips = getenv(var_ips);
     if (!ips || ips[strspn(ips, "0123456789abcdefABCDEF.:,")]) {
-        ips = ""; /* kubelet will tell */
+        ips = ""; /* kubelet will report them */
     }
     int n = snprintf(g.request, sizeof(g.request),
         "GET /gate/v1/%s/%s/%s?wait=%d&ips=%s HTTP/1.1\r\nHost: gate\r\nConnection: "

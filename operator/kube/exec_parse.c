@@ -1,4 +1,4 @@
-/* The ExecCredential protocol: parses a plugin's output, and writes what it is told in its
+/* The ExecCredential protocol: parses a plugin's output, and writes the input that it gets in its
  * environment.  Pure. */
 #include "common/json.h"
 #include "common/parse.h"

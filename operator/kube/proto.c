@@ -120,7 +120,7 @@ void kube_proto_stream_done(struct kube_proto_stream *s) {
     *s = (struct kube_proto_stream){.begun = false};
 }
 
-static int tell_event(struct bytes event, kube_proto_fn fn, void *arg, struct co_err *err) {
+static int report_event(struct bytes event, kube_proto_fn fn, void *arg, struct co_err *err) {
     enum { TYPE = 1, OBJECT = 2, RAW = 1 };
     struct bytes type, object, raw;
     int r = find_field(event, TYPE, &type, err);
@@ -176,7 +176,7 @@ int kube_proto_feed(struct kube_proto_stream *s, size_t event_max, const char *d
     if (!r && is_whole(s->part.data, s->part.len)) {
         CO_AUTOBUF struct co_buf whole = s->part; /* taken out, because fn may free the stream */
         s->part = CO_BUF(whole.max);
-        r = tell_event(
+        r = report_event(
             (struct bytes){whole.data + LENGTH_SIZE, whole.len - LENGTH_SIZE}, fn, arg, err);
     }
     while (!r && end - data >= LENGTH_SIZE) {
@@ -187,7 +187,7 @@ int kube_proto_feed(struct kube_proto_stream *s, size_t event_max, const char *d
         if (!is_whole(data, (size_t)(end - data))) {
             break;
         }
-        r = tell_event((struct bytes){data + LENGTH_SIZE, n}, fn, arg, err);
+        r = report_event((struct bytes){data + LENGTH_SIZE, n}, fn, arg, err);
         data += LENGTH_SIZE + n;
     }
     return r || data == end ? r : co_buf_add(&s->part, data, (size_t)(end - data), err);

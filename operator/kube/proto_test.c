@@ -95,7 +95,7 @@ static int on_event(void *arg, const char *type, size_t type_len, const char *ob
 }
 
 /* Wherever it is cut in three, the events are the same. */
-static void events_are_told_however_they_come(void **state) {
+static void events_are_reported_however_they_come(void **state) {
     (void)state;
     CO_AUTOBUF struct co_buf all = CO_BUF(4096);
     fake_proto(&all, EVENT("ADDED", "a") EVENT("DELETED", "bcd"));
@@ -129,7 +129,7 @@ static int and_away(void *arg, const char *type, size_t type_len, const char *ob
     return 7;
 }
 
-/* What is behind the event that ended it is not told. */
+/* What is behind the event that ended it is not reported. */
 static void a_stream_may_be_done_away_with_in_its_event(void **state) {
     (void)state;
     CO_AUTOBUF struct co_buf all = CO_BUF(4096);
@@ -191,7 +191,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_the_nodes_of_their_json),
         cmocka_unit_test(what_is_no_object_is_refused),
-        cmocka_unit_test(events_are_told_however_they_come),
+        cmocka_unit_test(events_are_reported_however_they_come),
         cmocka_unit_test(a_stream_may_be_done_away_with_in_its_event),
         cmocka_unit_test(a_stream_of_json_is_none),
         cmocka_unit_test(events_that_cannot_be_read_end_it),

@@ -67,7 +67,7 @@ struct kube_watch {
     int64_t opened;  /* loop time of the stream's start */
     int64_t heard;   /* loop time of its last byte */
     bool synced;     /* the first list has ended */
-    bool told;       /* the stream has had an event */
+    bool reported;   /* the stream has had an event */
     int busy;        /* callbacks of the consumer on the stack */
     bool freed;      /* by one of them; the memory goes when the last one returns */
     struct kube_watch_stats stats;
@@ -227,7 +227,7 @@ static bool is_behind(struct kube_watch *w, const char *version, uint64_t *upto)
 }
 
 /* Reports the items of a page, one after the other. */
-static int tell_items(struct kube_watch *w, struct kube_page *p, struct co_err *err) {
+static int report_items(struct kube_watch *w, struct kube_page *p, struct co_err *err) {
     int r = 0;
     while (!r && !w->freed) {
         KUBE_AUTOITEM struct kube_item item = {.text = NULL};
@@ -260,7 +260,7 @@ static void take_page(struct kube_watch *w, const struct kube_reply *reply) {
         }
         w->opts.ops->sync_begin(w->opts.arg, upto);
     }
-    int r = tell_items(w, &page, &err);
+    int r = report_items(w, &page, &err);
     if (w->freed) {
         return;
     }
@@ -323,7 +323,7 @@ static void begin_list(struct kube_watch *w) {
     struct kube_req req = kube_req_for(KUBE_LIST, w->opts.type, w->ns, NULL, on_page, w);
     req.deadline_ms = LIST_DEADLINE_MS;
     req.silence_ms = w->opts.list_idle_ms;
-    req.answer = KUBE_TEXT; /* tell_items parses one item at a time */
+    req.answer = KUBE_TEXT; /* report_items parses one item at a time */
     add_param(&req, "limit", limit);
     add_param(&req, "labelSelector", w->label_selector);
     add_param(&req, "continue", w->next_page);
@@ -465,7 +465,7 @@ static int on_line(void *arg, const char *line, size_t len) {
     size_t n;
     KUBE_AUTOITEM struct kube_item item = {.text = NULL};
     w->stats.events++;
-    w->told = true;
+    w->reported = true;
     int r = kube_frame_split(line, len, &type, &text, &n, NULL);
     r = r ? r : kube_item_json(text, n, &item, NULL);
     return r ? odd_line(w, line, len) : take_event(w, type, &item);
@@ -477,7 +477,7 @@ static int on_event(void *arg, const char *name, size_t name_len, const char *ob
     enum kube_frame_type type;
     struct co_jdoc doc = {.text = NULL};
     w->stats.events++;
-    w->told = true;
+    w->reported = true;
     int r = kube_frame_type_parse(name, name_len, &type, err);
     r = r ? r : kube_proto_read(w->opts.type->proto, object, len, &doc, err);
     if (r) {
@@ -526,7 +526,7 @@ static void on_stream_end(
     } else if (code) {
         w->stats.breaks++;
         pause_after(w, err, reply->retry_after_ms);
-    } else if (torn || (lived < SHORT_MS && !w->told)) {
+    } else if (torn || (lived < SHORT_MS && !w->reported)) {
         struct co_err early = {0};
         co_err_set(&early, CO_UNAVAILABLE, "watch %s: ended after %" PRId64 " ms%s",
             w->opts.type->plural, lived, torn ? " inside an event" : "");
@@ -551,7 +551,7 @@ static void begin_stream(struct kube_watch *w) {
     add_param(&req, "timeoutSeconds", timeout);
     add_param(&req, "labelSelector", w->label_selector);
     w->stats.watches++;
-    w->told = false;
+    w->reported = false;
     w->opened = w->heard = co_loop_now(w->loop);
     set_state(w, WATCH_STREAMING);
     co_timer_start(w->timer, w->opts.idle_max_ms);

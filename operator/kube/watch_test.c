@@ -316,7 +316,7 @@ static void a_server_that_closes_watches_again_and_again_is_given_time(void **st
     assert_int_equal(kube_watch_stats(w->watch).breaks, 0);
 }
 
-/* The connection stands, and nothing comes: not to be told from an idle one but by time. */
+/* The connection stands, and nothing comes: only time distinguishes it from an idle one. */
 static void silence_is_noticed_and_the_connection_not_used_again(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {EMPTY, HELD("10"), EMPTY, HELD("10")};
@@ -342,7 +342,7 @@ static void another_watch_found_out_that_the_data_is_another(void **state) {
     assert_int_equal(kube_watch_version(w->watch), 11);
 }
 
-/* The world went back to before a write of ours, which no event had told of yet. */
+/* The world went back to before a write of ours, which no event had shown yet. */
 static void a_list_shows_what_was_answered_before_it_began(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {EMPTY, {"watch=true", 410, GONE},

@@ -222,7 +222,7 @@ static void an_elastic_group_without_bounds_scales(void **state) {
     run_all(&c);
     expect_np(&c, "x-worker-2", "1:3");
     expect_status(&c, "attempt", "");
-    /* Beyond what they were told. */
+    /* Beyond what their variables say. */
     set_replicas(&c, "worker", 5);
     expect_status(&c, "phase", "Restarting");
     expect_status(&c, "restarts", "0");

@@ -513,7 +513,7 @@ static void action_events_are_folded_by_kind_verb_and_result(void **state) {
     tk_done(&c);
 }
 
-static void what_the_server_warns_of_is_told_once_a_role(void **state) {
+static void server_warnings_are_reported_once_a_role(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TK_ROLE("ps", 1) "," TK_ROLE("worker", 14)));
@@ -641,7 +641,7 @@ int main(void) {
         cmocka_unit_test(a_dying_job_gets_nothing_but_its_release),
         cmocka_unit_test(a_job_that_vanishes_with_its_finalizer_gets_no_status),
         cmocka_unit_test(action_events_are_folded_by_kind_verb_and_result),
-        cmocka_unit_test(what_the_server_warns_of_is_told_once_a_role),
+        cmocka_unit_test(server_warnings_are_reported_once_a_role),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,7 +125,7 @@ static void what_is_not_stored_yet_counts(void **state) {
     tk_done(&c);
 }
 
-/* Or goes: between two looks a watch may tell all of it. */
+/* Or goes: between two reconciles a watch may report all of it. */
 static void what_ended_since_the_last_look_counts(void **state) {
     (void)state;
     static const char *const none[] = {NULL};
@@ -203,7 +203,7 @@ struct dying_row {
 };
 
 static const struct dying_row dying_rows[] = {
-    {false, DONE, ""},  /* told to end, it ended well */
+    {false, DONE, ""},  /* asked to end, it ended well */
     {true, DONE, "1"},  /* it had ended before */
     {true, RUNS, ""},   /* it is there and runs: that is the truth */
     {true, BROKEN, ""}, /* likewise */

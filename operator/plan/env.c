@@ -129,7 +129,7 @@ static char *host_list(const struct plan_children *w, enum api_role role, uint16
 }
 
 /* Whether the job's pods get a variable with this condition. */
-static bool is_told(const struct api_job *job, enum co_var_when when) {
+static bool is_given(const struct api_job *job, enum co_var_when when) {
     switch (when) {
     case CO_WHEN_ALWAYS:
         return true;
@@ -232,7 +232,7 @@ json_t *plan_env_data(const struct plan_children *w) {
     json_t *data = json_object();
     for (enum co_var var = 0; var < CO_VAR_COUNT; var++) {
         const struct co_contract_row *row = &co_contract[var];
-        if (row->via == CO_VIA_CONFIGMAP && is_told(w->job, row->when)) {
+        if (row->via == CO_VIA_CONFIGMAP && is_given(w->job, row->when)) {
             CO_AUTOFREE char *value = encode_var(w, var, port);
             co_json_set(data, row->name, co_json_string(value));
         }
@@ -258,7 +258,7 @@ static bool has_variable(const json_t *env, const char *name) {
 
 void plan_env_token(const struct api_job *job, json_t *env) {
     const struct co_contract_row *row = &co_contract[CO_VAR_JOB_TOKEN];
-    if (is_told(job, row->when) && !has_variable(env, row->name)) {
+    if (is_given(job, row->when) && !has_variable(env, row->name)) {
         CO_AUTOFREE char *secret = api_token_name(job);
         co_json_append(env, json_pack("{s:s,s:{s:{s:s,s:s}}}", "name", row->name, "valueFrom",
                                 "secretKeyRef", "name", secret, "key", API_TOKEN_KEY));
@@ -364,10 +364,10 @@ static bool serves(
 static bool is_direct(const struct api_job *job, enum co_var var, enum api_role role,
     const struct plan_settings *settings, const json_t *pod_spec) {
     const struct co_contract_row *row = &co_contract[var];
-    bool told = row->when == CO_WHEN_SERVES  ? serves(job, role, settings)
-                : row->when == CO_WHEN_GRACE ? grace_of(pod_spec) >= 0
-                                             : is_told(job, row->when);
-    return row->via == CO_VIA_ENV && told;
+    bool given = row->when == CO_WHEN_SERVES  ? serves(job, role, settings)
+                 : row->when == CO_WHEN_GRACE ? grace_of(pod_spec) >= 0
+                                              : is_given(job, row->when);
+    return row->via == CO_VIA_ENV && given;
 }
 
 void plan_env_direct(const struct api_job *job, enum api_role role, int32_t index,
@@ -380,7 +380,7 @@ void plan_env_direct(const struct api_job *job, enum api_role role, int32_t inde
 }
 
 /* The value differs between the pods of a role. */
-static bool tells_index(
+static bool gives_index(
     const struct api_job *job, enum co_var var, const struct plan_settings *settings) {
     return var == CO_VAR_TRAINER_ID ||
            (var == CO_VAR_POD_IP && (plan_job_named(job) || chooses_address(job, settings)));
@@ -394,7 +394,7 @@ void plan_env_direct_again(const struct api_job *job, enum api_role role, int32_
             continue;
         }
         at--;
-        if (tells_index(job, var, settings)) {
+        if (gives_index(job, var, settings)) {
             (void)json_array_set_new(
                 env, at, make_direct(job, var, role, index, settings, pod_spec));
         }

@@ -107,26 +107,26 @@ static void a_gang_is_those_that_are_still_to_end(void **state) {
     }
 }
 
-static void the_group_is_told_before_the_pod_is_made(void **state) {
+static void the_group_is_changed_before_the_pod_is_created(void **state) {
     (void)state;
-    static const char *const told[][2] = {
+    static const char *const changes[][2] = {
         {"volcano", "patch PodGroup x; create Pod x-worker-2"},
         {"coscheduling", "patch PodGroup x; create Pod x-worker-2"},
         {"native", "delete PodGroup x; create Pod x-worker-2"},
     };
-    for (size_t i = 0; i < CO_ARRAY_LEN(told); i++) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(changes); i++) {
         struct tk_cluster c;
-        begin(&c, told[i][0], FOUR);
+        begin(&c, changes[i][0], FOUR);
         done(&c, "x-worker-0");
         gone(&c, "x-worker-0");
         rest(&c);
         gone(&c, "x-worker-2");
-        expect_actions(&c, told[i][1]);
+        expect_actions(&c, changes[i][1]);
         tk_done(&c);
     }
 }
 
-static void nobody_is_told_while_all_have_their_places(void **state) {
+static void no_message_while_all_have_their_places(void **state) {
     (void)state;
     static const char *const words[] = {"volcano", "coscheduling", "native"};
     for (size_t i = 0; i < CO_ARRAY_LEN(words); i++) {
@@ -198,8 +198,8 @@ static void those_that_are_lost_wait_for_room_of_their_own(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gang_is_those_that_are_still_to_end),
-        cmocka_unit_test(the_group_is_told_before_the_pod_is_made),
-        cmocka_unit_test(nobody_is_told_while_all_have_their_places),
+        cmocka_unit_test(the_group_is_changed_before_the_pod_is_created),
+        cmocka_unit_test(no_message_while_all_have_their_places),
         cmocka_unit_test(a_pod_that_is_placed_needs_no_place),
         cmocka_unit_test(a_group_that_restarts_is_whole),
         cmocka_unit_test(those_that_are_lost_wait_for_room_of_their_own),

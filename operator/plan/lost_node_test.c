@@ -104,7 +104,7 @@ static void several_are_counted(void **state) {
     tk_done(&c);
 }
 
-/* Where nobody gives the pod up, whoever waits is told what ends it. */
+/* Where nobody gives the pod up, the job's message says what ends the wait. */
 static void an_evicted_pod_of_a_dead_node_is_named(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(WORKERS ",'backoffLimit':1");

@@ -1,4 +1,4 @@
-/* The container, what it requests, and whose rejection a message tells of. */
+/* The container, what it requests, and whose rejection a message describes. */
 #include "operator/plan/object_gate.h"
 
 #include "common/contract.h"

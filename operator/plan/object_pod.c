@@ -78,8 +78,8 @@ static void apply_message_policy(json_t *spec) {
 }
 
 /* kubelet gives a container some variables for each Service of the namespace.  With a thousand of
- * them no program starts, "argument list too long"; and peers are told by the ConfigMap.  Only
- * elastic pods without names need such variables: they tell where etcd is. */
+ * them no program starts, "argument list too long"; and the ConfigMap lists the peers.  Only
+ * elastic pods without names need such variables: they give etcd's address. */
 static void apply_service_links(const struct api_job *job, json_t *spec) {
     const json_t *given = json_object_get(spec, "enableServiceLinks");
     bool wanted = job->elastic && !plan_job_named(job);

@@ -122,7 +122,7 @@ static void an_elastic_pod(void **state) {
 }
 
 /* The same words in every pod, whatever the number is when it is made. */
-static void elastic_workers_are_told_their_bounds(void **state) {
+static void elastic_workers_get_their_bounds(void **state) {
     (void)state;
     static const struct {
         const char *bounds, *np;
@@ -500,7 +500,7 @@ static void a_server_learns_where_to_ask_for_the_end(void **state) {
         const char *spec;
         enum api_role role;
         const struct plan_settings *settings;
-        bool told;
+        bool given;
     } rows[] = {
         {TK_ROLE("ps", 2) "," TK_ROLE("worker", 1), API_PS, &with_gate, true},
         {TK_ROLE("ps", 2) "," TK_ROLE("worker", 1), API_WORKER, &with_gate, false},
@@ -517,8 +517,8 @@ static void a_server_learns_where_to_ask_for_the_end(void **state) {
         CO_AUTOJSON json_t *pod = pod_of(job, rows[i].role, 0, rows[i].settings);
         const json_t *env = json_object_get(first_container(pod), "env");
         expect_json(json_array_get(env, 4),
-            rows[i].told ? "{'name':'PADDLE_TRAINING_END','value':'gate:8090/end/v1/ns/x/uid-x'}"
-                         : NULL);
+            rows[i].given ? "{'name':'PADDLE_TRAINING_END','value':'gate:8090/end/v1/ns/x/uid-x'}"
+                          : NULL);
     }
 }
 
@@ -528,7 +528,7 @@ static void a_server_learns_where_to_ask_for_the_end(void **state) {
 static void a_launcher_learns_the_grace_period(void **state) {
     (void)state;
     static const struct {
-        const char *grace, *told;
+        const char *grace, *given;
     } rows[] = {
         {"", NULL},
         {"'terminationGracePeriodSeconds':null,", NULL},
@@ -546,9 +546,9 @@ static void a_launcher_learns_the_grace_period(void **state) {
         for (int32_t index = 0; index < 2; index++) {
             CO_AUTOJSON json_t *pod = pod_of(job, API_WORKER, index, &no_gate);
             const json_t *env = json_object_get(first_container(pod), "env");
-            CO_AUTOFREE char *want = co_xasprintf(
-                "{'name':'PADDLERUN_STOP_TIMEOUT','value':'%s'}", rows[i].told ? rows[i].told : "");
-            expect_json(json_array_get(env, 4), rows[i].told ? want : NULL);
+            CO_AUTOFREE char *want = co_xasprintf("{'name':'PADDLERUN_STOP_TIMEOUT','value':'%s'}",
+                rows[i].given ? rows[i].given : "");
+            expect_json(json_array_get(env, 4), rows[i].given ? want : NULL);
         }
     }
 }
@@ -563,7 +563,7 @@ int main(void) {
         cmocka_unit_test(a_pod_in_dns_mode),
         cmocka_unit_test(a_pod_whose_family_is_chosen),
         cmocka_unit_test(an_elastic_pod),
-        cmocka_unit_test(elastic_workers_are_told_their_bounds),
+        cmocka_unit_test(elastic_workers_get_their_bounds),
         cmocka_unit_test(what_the_user_wrote_is_kept),
         cmocka_unit_test(nulls_are_as_good_as_absent),
         cmocka_unit_test(the_start_gate_fits_quotas_and_restricted_namespaces),

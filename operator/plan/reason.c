@@ -539,9 +539,9 @@ void plan_reason_find(struct plan_assessment *o, const struct plan_children *w, 
     if (api_phase_terminal(w->job->phase)) {
         /* The condition has only the cause; the status also names the pods that are left. */
         const json_t *failed = plan_condition_stored(w->job, "Failed");
-        bool told = w->job->phase == API_PHASE_FAILED && co_json_str(failed, "message");
+        bool failed_before = w->job->phase == API_PHASE_FAILED && co_json_str(failed, "message");
         plan_reason_quote(o, text_of(w->job->status, "reason"), "%s",
-            text_of(told ? failed : w->job->status, "message"));
+            text_of(failed_before ? failed : w->job->status, "message"));
         return;
     }
     find_live(o, w, env);

@@ -221,8 +221,8 @@ bool plan_policy_lost(struct plan_assessment *o, const struct plan_children *w) 
 
 bool plan_policy_outgrown(struct plan_assessment *o, const struct plan_children *w) {
     const struct api_role_spec *worker = &w->job->role[API_WORKER];
-    bool told = co_json_str(w->job->status, "began") && plan_children_has_pods(w);
-    if (!w->job->elastic || worker->max > 0 || !told || worker->replicas <= w->job->np) {
+    bool given = co_json_str(w->job->status, "began") && plan_children_has_pods(w);
+    if (!w->job->elastic || worker->max > 0 || !given || worker->replicas <= w->job->np) {
         return false;
     }
     begin_attempt(o, w, API_PHASE_RESTARTING);

@@ -384,7 +384,7 @@ static void those_that_lost_a_peer_have_not_failed(void **state) {
     }
 }
 
-/* Nobody has lost a pod that was told to go, wanted again or not. */
+/* A pod that was deleted on purpose is not lost, wanted again or not. */
 static void a_terminating_pod_that_is_wanted_again_is_recreated(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(TK_ROLE("ps", 1) "," TK_ROLE("worker", 3) LIMIT(3));
@@ -603,7 +603,7 @@ static void a_job_whose_time_to_live_is_over_is_deleted(void **state) {
     assert_int_equal(plan.actions[0].verb, PLAN_DELETE);
     assert_int_equal(plan.actions[0].kind, PLAN_KIND_JOB);
     assert_string_equal(plan.actions[0].uid, "uid-x");
-    assert_int_equal(plan.wake_at, 0); /* the watch tells of it */
+    assert_int_equal(plan.wake_at, 0); /* the watch will report it */
     tk_done(&c);
 }
 

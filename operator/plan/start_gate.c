@@ -44,7 +44,7 @@ static bool elastic_addressed(const struct plan_children *w) {
 static bool is_resolvable(const struct plan_children *w) {
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
         for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            if (w->slot[r][i].pod && w->slot[r][i].pod->told) {
+            if (w->slot[r][i].pod && w->slot[r][i].pod->reported) {
                 return false;
             }
         }

@@ -1,4 +1,4 @@
-/* Golden rows: how jobs of every shape start, and what their pods are told. */
+/* Golden rows: how jobs of every shape start, and the variables of their pods. */
 #include "operator/plan/expect_testing.h"
 
 /* ---- a start -------------------------------------------------------------------------------- */

@@ -51,7 +51,7 @@ static void its_services_are_labelled_once_they_are_known(void **state) {
     struct tk_cluster c;
     start_as_before(&c, TK_JOB(TK_ROLE("worker", 2) ",'intranet':'Service'"));
     json_t *services = json_deep_copy(c.objects[TK_SERVICES]);
-    json_object_clear(c.objects[TK_SERVICES]); /* no watch tells of them */
+    json_object_clear(c.objects[TK_SERVICES]); /* no watch reports them */
     expect_actions(&c, "create Service x-worker-0; create Service x-worker-1");
     json_decref(c.objects[TK_SERVICES]);
     c.objects[TK_SERVICES] = services;

@@ -48,7 +48,7 @@ static void a_pod_of_which_nobody_says_a_word_is_named(void **state) {
     tk_pod_status(&c, "x-worker-0", RUNS);
     tk_pod_status(&c, "x-ps-0", "{'phase':'Pending'}");
     expect_status(&c, "message", MINUTE_OVER("x-ps-0", "default-scheduler"));
-    /* A first image may take minutes, and kubelet tells no address before it is there. */
+    /* A first image may take minutes, and kubelet reports no address before it is there. */
     co_json_set(co_json_at(c.objects[TK_PODS], "x-ps-0", "spec"), "nodeName", json_string("n"));
     expect_status(&c, "message",
         "pod x-ps-0 has a node but no address over 60 s after it was created: its image is being "
@@ -63,7 +63,7 @@ static void a_pod_of_which_nobody_says_a_word_is_named(void **state) {
     "{'phase':'Running','podIP':'10.0.0.2','containerStatuses':[{'name':'main','ready':false,"     \
     "'state':{'running':{'startedAt':'1970-01-12T13:46:50Z'}}}]}"
 
-/* Why a probe fails is told by events alone. */
+/* Only events say why a probe fails. */
 static void a_pod_that_does_not_become_ready_is_named(void **state) {
     (void)state;
     struct tk_cluster c;

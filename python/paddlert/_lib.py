@@ -60,7 +60,7 @@ class NoResource(Error):
 
 
 class Canceled(Error):
-    """It was told to end."""
+    """It was asked to end."""
     code = _abi.CO_CANCELED
 
 

@@ -178,7 +178,7 @@ rank, nranks, world_size = worker_index, worker_num, worker_num
 
 
 def worker_endpoints(to_string: bool = False) -> str | list[str]:
-    """As PADDLE_TRAINER_ENDPOINTS tells; none where it does not: parameter servers need none."""
+    """Those of PADDLE_TRAINER_ENDPOINTS; none where it is not set: parameter servers need none."""
     endpoints = _job().workers
     return ",".join(endpoints) if to_string else endpoints
 

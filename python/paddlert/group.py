@@ -100,7 +100,7 @@ class Group(Owner):
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
-        """After an exception, a program that only ends excepted: the others are told, and what was started ends at once."""
+        """After an exception, a program that only ends excepted: the others are notified, and what was started ends at once."""
         ends = error is None or (isinstance(error, SystemExit) and not error.code)
         if not ends and self._group and self.process == os.getpid():
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -129,9 +129,9 @@ class Job(Owner):
 
     @property
     def workers(self) -> list[str]:
-        """["host:port", ...] of PADDLE_TRAINER_ENDPOINTS; empty: not told."""
-        told = takewhile(bool, (C.rt_worker_endpoint(self._job, i) for i in count()))
-        return [endpoint.decode() for endpoint in told]
+        """["host:port", ...] of PADDLE_TRAINER_ENDPOINTS; empty: not known."""
+        found = takewhile(bool, (C.rt_worker_endpoint(self._job, i) for i in count()))
+        return [endpoint.decode() for endpoint in found]
 
     @property
     def name(self) -> str:

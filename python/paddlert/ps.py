@@ -166,7 +166,7 @@ class Client(Owner):
             C.rt_client_close(client)
 
     def finish(self) -> None:
-        """Sends what is queued and tells the servers that this trainer is done.  Canceled: a call whose wait a signal has
+        """Sends what is queued and reports to the servers that this trainer is done.  Canceled: a call whose wait a signal has
         ended continues, and uses the client."""
         if self._client and not self.may_close():
             raise Canceled("the client cannot finish: a call that a signal has interrupted still uses it, or it is another process's")

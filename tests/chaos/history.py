@@ -62,7 +62,7 @@ class Made:
 
 @dataclass
 class End:
-    """A job's, as it was told first."""
+    """A job's, as it was reported first."""
     at: int
     phase: str
     when: float         # by the server's clock
@@ -70,12 +70,12 @@ class End:
 
 
 class Feed(threading.Thread):
-    """Lists, then watches from there on, straight from the API server; tells of what is gone when it has to list again."""
+    """Lists, then watches from there on, straight from the API server; reports what is gone when it has to list again."""
 
-    def __init__(self, request, tell):
+    def __init__(self, request, report):
         super().__init__(daemon=True)
-        self.request, self.tell, self.known, self.over = request, tell, {}, False
-        self.broken = None          # what went wrong in tell
+        self.request, self.report, self.known, self.over = request, report, {}, False
+        self.broken = None          # what went wrong in report
         self.start()
 
     def run(self):
@@ -91,7 +91,7 @@ class Feed(threading.Thread):
         body = json.loads(self.request().data)
         items = {o["metadata"]["uid"]: o for o in body["items"]}
         for uid in set(self.known) - set(items):
-            self.tell("GONE", self.known.pop(uid))
+            self.report("GONE", self.known.pop(uid))
         for o in items.values():
             self.see("SEEN", o)
         return body["metadata"]["resourceVersion"]
@@ -112,7 +112,7 @@ class Feed(threading.Thread):
         else:
             self.known[obj["metadata"]["uid"]] = obj
         try:
-            self.tell(kind, obj)
+            self.report(kind, obj)
         except Exception as e:
             self.broken = e
             raise
@@ -135,7 +135,7 @@ class History:
         self.feeds = [Feed(jobs, self.on_job), Feed(pods, self.on_pod)]
 
     def job(self, name):
-        """As it was told last, or None."""
+        """As it was reported last, or None."""
         return next((j for j in list(self.feeds[0].known.values()) if j["metadata"]["name"] == name), None)
 
     def on_job(self, kind, job):
@@ -174,7 +174,7 @@ class History:
         place = (owner, *rank(pod))
         with self.lock:
             if kind in ("ADDED", "SEEN") and meta["uid"] not in self.made:
-                # Of one that a list tells of we do not know the version that it began with.
+                # Of one that a list shows we do not know the version that it began with.
                 self.made[meta["uid"]] = Made(owner, job, version(pod) if kind == "ADDED" else None, meta["name"],
                                               seconds(meta["creationTimestamp"]), attempt(pod),
                                               heard(pod, "metadata", "ownerReferences"))

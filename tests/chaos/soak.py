@@ -33,7 +33,7 @@ HANDS = 8               # requests of ours at a time: one after the other they w
 
 
 class Nodes:
-    """All pods run at once, end when their job's hour has come, and go when they are told to."""
+    """All pods run at once, end when their job's hour has come, and go when they are deleted."""
 
     def __init__(self, plane):
         self.core, self.n, self.work = plane.core, 0, queue.SimpleQueue()

@@ -1,4 +1,4 @@
-/* The calls of runtime/train/ckpt/disk_layer_testing.h: each tells whether it is below the
+/* The calls of runtime/train/ckpt/disk_layer_testing.h: each finds out whether it is below the
  * directory, asks whether it is the one that fails, does its work and notes what is durable. */
 #include "runtime/train/ckpt/disk_layer_testing.h"
 
@@ -384,7 +384,7 @@ LISTS(readdir64, dirent64)
 
 /* ---- streams ---- */
 
-/* The C library's own streams do not call the functions above, but these do.  fileno() must tell
+/* The C library's own streams do not call the functions above, but these do.  fileno() must return
  * the descriptor, as a stream of this kind has none. */
 enum { STREAMS = 64 };
 static struct {

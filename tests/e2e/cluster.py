@@ -120,7 +120,7 @@ class Cluster:
             shutil.rmtree(f"{STATE}.volumes", ignore_errors=True)
 
     def shell_image(self):
-        """A shell and little else, for pods that only have to do as they are told."""
+        """A shell and little else, for pods that only run a script."""
         archive = BUILD / "images/e2e-shell.tar"
         if not archive.exists():
             with tempfile.TemporaryDirectory() as d:
@@ -332,7 +332,7 @@ class Follower(threading.Thread):
                 version = None
                 time.sleep(0.1)
 
-    def told(self, uids):
+    def reported(self, uids):
         """The last that was seen of pods."""
         return [f"{uid}: {self.pods[uid].status.to_dict()}" for uid in uids]
 

@@ -21,7 +21,7 @@ def check_all_complete(space, names, follower, seconds):
     follower.stop()
     doubled = {n: u for n, u in follower.uids.items() if len(u) > 1}
     assert doubled == {}, "pods made more than once: " + "\n".join(
-        [", ".join(doubled), *follower.told(next(iter(doubled.values()))), space.show(next(iter(doubled)).rsplit("-", 2)[0])])
+        [", ".join(doubled), *follower.reported(next(iter(doubled.values()))), space.show(next(iter(doubled)).rsplit("-", 2)[0])])
     wanted = {f"{n}-{r}-0" for n in names for r in ("ps", "worker")}
     assert set(follower.uids) == wanted, set(follower.uids) ^ wanted
     restarted = {p.metadata.name for p in follower.pods.values()
@@ -63,7 +63,7 @@ def test_operator_killed_at_random_during_50_job_starts(space, seed):
     say(f"  {JOBS} jobs created in {created:.1f} s, operator killed {len(kills)} times, all complete after "
         f"{time.monotonic() - start:.1f} s")
 
-    def another():      # what the API server tells of one just killed may be of before
+    def another():      # what the API server says of one just killed may be of before
         p = space.c.operator_ready()
         return p and p.status.container_statuses[0].container_id not in kills
 

@@ -60,8 +60,8 @@ def test_a_policy_that_is_set_later_ends_a_crash_loop(space):
     wait("a crash loop in the reason column", 40, lambda: re.search(
         "CrashLoopBackOff|ContainerRestarted", space.c.kubectl("-n", space.name, "get", "pdj", "later", "-o", "wide")), lambda: space.show("later"))
     wait("restarts of the container", 40, lambda: space.status("later").get("containerRestarts", 0) > 2, lambda: space.show("later"))
-    told = [e for e in space.events("later") if e.reason == "ContainerRestarted"]
-    assert len(told) == 1 and told[0].type == "Warning" and "exit code 3 (Error): no data" in told[0].message, told
+    events = [e for e in space.events("later") if e.reason == "ContainerRestarted"]
+    assert len(events) == 1 and events[0].type == "Warning" and "exit code 3 (Error): no data" in events[0].message, events
     space.c.kubectl("-n", space.name, "patch", "pdj", "later", "--type=merge", "-p", '{"spec":{"backoffLimit":0}}')
     space.wait_phase("later", "Failed", 30)
     assert space.status("later")["reason"] == "BackoffLimitExceeded", space.status("later")

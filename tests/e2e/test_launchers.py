@@ -68,7 +68,7 @@ SERVE = "trap 'echo told to end; exit 7' TERM; echo serving; while :; do /sh/bus
 
 @pytest.mark.deadline(180)
 def test_servers_that_never_end_are_ended_with_their_workers(space):
-    """As real Paddle's: told by the operator, not deleted."""
+    """As real Paddle's: stopped by the operator, not deleted."""
     first = {"exec": ["paddlerun", "exec", "--"], "launch": ["paddlerun", "launch", "--log_dir="]}
     for name, words in first.items():
         space.create(make(name, ps=with_shell(role(1, *words, "/sh/busybox", "sh", "-c", SERVE)), cleanPodPolicy="Never",
@@ -79,8 +79,8 @@ def test_servers_that_never_end_are_ended_with_their_workers(space):
         end = server.status.container_statuses[0].state.terminated
         assert server.status.phase == "Succeeded" and end.exit_code == 0, space.show(name)
         assert "told to end" in of(space, f"{name}-ps-0") and "training is over" in of(space, f"{name}-ps-0")
-        told = next(e.first_timestamp for e in space.events(name) if "all workers have succeeded" in e.message)
-        assert (end.finished_at - told).total_seconds() < 15, space.show(name)     # less than --server-grace
+        ended = next(e.first_timestamp for e in space.events(name) if "all workers have succeeded" in e.message)
+        assert (end.finished_at - ended).total_seconds() < 15, space.show(name)     # less than --server-grace
 
 
 # A worker that trains until it was one of three and is alone again.

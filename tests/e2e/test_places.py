@@ -1,4 +1,4 @@
-"""Jobs in namespaces with rules, the other ways to start, and what a pod is told."""
+"""Jobs in namespaces with rules, the other ways to start, and a pod's variables."""
 import json
 
 import pytest
@@ -32,7 +32,7 @@ def test_quota_that_demands_limits(space):
 
 
 @pytest.mark.parametrize("intranet", ["PodIP", "Service", "Host"])
-def test_what_a_pod_is_told(space, intranet):
+def test_the_variables_of_a_pod(space, intranet):
     # Host: its pods never share a node, and there is one.
     n = 1 if intranet == "Host" else 2
     ps = None if intranet == "Host" else role(SERVE_BRIEFLY, 2)

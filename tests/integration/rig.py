@@ -211,13 +211,13 @@ class ControlPlane:
         return [(e.reason, e.message) for e in self.core.list_namespaced_event(ns).items]
 
     def wait_event(self, ns, reason, *words):
-        """Its message: an event is written after the status that it tells of, good news some seconds after, half a minute under load."""
+        """Its message: an event is written after the status that it reports, good news some seconds after, half a minute under load."""
         return wait_for(lambda: next((m for r, m in self.events(ns) if r == reason and all(w in m for w in words)), None), 80,
                         why=lambda: f"no event {reason} with {words} in {self.events(ns)}")
 
 
 class Seen:
-    """An object as the API server told it, read like one of the client's models (pod.metadata.deletion_timestamp), each of
+    """An object as the API server sent it, read like one of the client's models (pod.metadata.deletion_timestamp), each of
     which takes milliseconds to make: the nodes of many pods are to be no slower than the operator."""
 
     def __init__(self, fields):

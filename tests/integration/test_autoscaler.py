@@ -1,4 +1,4 @@
-"""kube-controller-manager's HorizontalPodAutoscaler scales a job's workers; what it measures is told by this test."""
+"""kube-controller-manager's HorizontalPodAutoscaler scales a job's workers; this test makes up what it measures."""
 import datetime
 import http.server
 import json

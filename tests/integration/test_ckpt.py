@@ -1,4 +1,4 @@
-"""What is in checkpoints: of servers and of rt_save, as paddlerun ckpt tells it and as NumPy reads it."""
+"""What is in checkpoints: of servers and of rt_save, as paddlerun ckpt prints it and as NumPy reads it."""
 import os
 import subprocess
 

@@ -72,7 +72,7 @@ def test_a_predecessors_objects_need_no_garbage_collector(plane, operator, kubel
     plane.wait_phase(ns, "j", "Running")
     plane.kill("controller-manager", signal.SIGSTOP)
     try:
-        time.sleep(1.1)         # who was first is told by times of whole seconds
+        time.sleep(1.1)         # who was first is known by times of whole seconds
         plane.delete(ns, "j")
         wait_for(lambda: not plane.jobs(ns))
         uid = plane.create(ns, "j", ps=None, worker=2)["metadata"]["uid"]

@@ -226,7 +226,7 @@ def test_pod_fields_of_any_version_survive(cluster):
         assert stored["spec"][role]["template"] == template
 
 
-# What could never have worked, with what the message must tell.
+# What could never have worked, with what the message must say.
 REFUSED = {
     "negative-replicas": ({"worker": pods(-1)}, ["spec.worker.replicas", "must not be negative", "use 0"]),
     "negative-servers": ({"ps": pods(-2), "worker": pods()}, ["spec.ps.replicas", "must not be negative"]),

@@ -132,13 +132,13 @@ def test_labels_as_people_write_them_train_the_same(kind, labels, tmp_path):
 
 @pytest.mark.parametrize("kind", sorted(set(SIGNS) - {"logistic"}))
 @pytest.mark.parametrize("labels", [("0", "0"), ("1", "1"), ("-1", "-1")])
-def test_data_of_one_class_is_told(kind, labels, tmp_path):
+def test_data_of_one_class_is_reported(kind, labels, tmp_path):
     _, err = trained(kind, labels, tmp_path)
     assert err.count(f"all labels are {max(int(labels[0]), 0)}: there is nothing to tell apart") == 1, err
 
 
 @pytest.mark.parametrize("kind", sorted(set(SIGNS) - {"logistic"}))
-def test_other_labels_are_told(kind, tmp_path):
+def test_other_labels_are_reported(kind, tmp_path):
     _, err = trained(kind, ("2", "1"), tmp_path)
     assert "100 skipped, first: d:" in err and "expected" in err and "-1 counts as 0" in err and "all labels are 1" in err, err
     (tmp_path / "d").write_text((tmp_path / "d").read_text().replace("2", "-1", 1).replace("2", "0", 1))
@@ -182,7 +182,7 @@ CSV = ["--format=csv", "--csv-numbers=x", "--csv-categories=c", "--csv-label=cli
     ('x,c,clicked\n1,"a,1\n', "first: d:2: column 2: a quote is not closed"),
     ("x,c,clicked\n1,a\n", "first: d:2: 2 columns, the header has 3"),
     ("x," + "y" * 70000 + "\n1,a,1\n", "d:1: line longer than 65536 bytes")])
-def test_csv_that_does_not_fit_is_told(text, error, tmp_path):
+def test_csv_that_does_not_fit_is_reported(text, error, tmp_path):
     (tmp_path / "d").write_text(text)
     err = run(tmp_path, "wide_and_deep", "--local", "--train=d", *CSV, code=2)[1]
     assert error in err and not (tmp_path / "model").exists(), err

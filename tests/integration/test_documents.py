@@ -74,7 +74,7 @@ def workerlogs(home):
 
 
 def test_pserver_and_trainers_by_hand(shells):
-    """0.10: `paddle pserver` on every node, then the trainers, which are told by PADDLE_INIT_*."""
+    """0.10: `paddle pserver` on every node, then the trainers, which read PADDLE_INIT_*."""
     port = free_port()
     flags = [f"--port={port}", "--ports_num=1", "--ports_num_for_sparse=1", "--num_gradient_servers=2"]
     server = shells.start("paddlerun", "pserver", *flags, "--nics=lo")

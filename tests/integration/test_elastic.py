@@ -65,7 +65,7 @@ def test_bounds_that_contradict_each_other_are_said(plane, operator, ns):
 
 
 def test_a_job_without_bounds_scales_with_the_launcher_in_its_pods(plane, operator, kubelet, ns, tmp_path, monkeypatch):
-    """In, out again, and beyond what its pods were told: each pod is a launcher with the environment that the operator gave it."""
+    """In, out again, and beyond what its pods' variables say: each pod is a launcher with the environment that the operator gave it."""
     monkeypatch.chdir(tmp_path)
     operator("--restart-backoff=1s")
     job(plane, ns, 2)
@@ -81,8 +81,8 @@ def test_a_job_without_bounds_scales_with_the_launcher_in_its_pods(plane, operat
             gone.communicate(timeout=60)
         for (name, uid), pod in sorted(there.items(), key=lambda row: row[0]):
             if (name, uid) not in running:
-                told = {e.name: e.value for e in pod.spec.containers[0].env if e.value is not None}
-                env = {**told, "PADDLE_ELASTIC_TIMEOUT": "1", "POD_IP": f"127.0.0.{int(name[-1]) + 1}"}
+                variables = {e.name: e.value for e in pod.spec.containers[0].env if e.value is not None}
+                env = {**variables, "PADDLE_ELASTIC_TIMEOUT": "1", "POD_IP": f"127.0.0.{int(name[-1]) + 1}"}
                 running[name, uid] = start("--master", master, "--max_restart=0", "--log_dir", f"{name}-{uid}", saves, env=env)
 
     def all_run(n):

@@ -352,7 +352,7 @@ SIZES = {
 
 @pytest.mark.parametrize("scheduling", SIZES)
 def test_those_that_are_left_are_placed_without_those_that_are_done(gangs, place, request, scheduling):
-    """Of a group of four only two will ever be there again: were it told four, they would wait for ever.  Not with scheduler-plugins,
+    """Of a group of four only two will ever be there again: were its size four, they would wait for ever.  Not with scheduler-plugins,
     which reads groups from a cache that may lag behind the event that they changed, and then looks again after five minutes."""
     if scheduling != "native":
         request.getfixturevalue(scheduling)

@@ -155,7 +155,7 @@ def test_a_server_ends_when_its_workers_have(plane, gate, kubelet, ns):
     kubelet.enders[ns] = lambda pod: (0, "")
     kubelet.look(ns)
     plane.wait_phase(ns, "j", "Completed")
-    assert fetch(gate, f"/end/v1/{ns}/j/{uid}") == (200, "over\n")     # who asks late is told, too
+    assert fetch(gate, f"/end/v1/{ns}/j/{uid}") == (200, "over\n")     # who asks late gets it, too
     assert sorted(plane.pods(ns)) == ["j-ps-0", "j-worker-0", "j-worker-1"]
     assert plane.pods(ns)["j-ps-0"].metadata.uid == pod.metadata.uid
 
@@ -192,8 +192,8 @@ def test_a_client_that_leaves_costs_nothing(plane, gate, kubelet, ns):
     assert ask(gate, ns, "j-worker-0", uid)[0] == 202
 
 
-def tell(port, ns, pod, uid, ips, source, wait=30):
-    """Asks as the gate of a pod with the address `source`, which tells `ips`."""
+def report(port, ns, pod, uid, ips, source, wait=30):
+    """Asks as the gate of a pod with the address `source`, which reports `ips`."""
     c = http.client.HTTPConnection("127.0.0.1", port, timeout=wait + 60, source_address=(source, 0))
     c.request("GET", f"/gate/v1/{ns}/{pod}/{uid}?wait={wait}&ips={ips}")
     r = c.getresponse()
@@ -201,9 +201,9 @@ def tell(port, ns, pod, uid, ips, source, wait=30):
 
 
 def asks_as_the_gate(*args):
-    """As tell, until it may go."""
+    """As report, until it may go."""
     answers = []
-    wait_for(lambda: answers.append(tell(*args)) or answers[-1][0] == 200)
+    wait_for(lambda: answers.append(report(*args)) or answers[-1][0] == 200)
     return answers[-1]
 
 
@@ -213,7 +213,7 @@ def place(plane, ns, *names):
         plane.core.create_namespaced_binding(ns, {"metadata": {"name": name}, "target": {"kind": "Node", "name": "n"}}, _preload_content=False)
 
 
-def test_a_pod_tells_its_address_before_kubelet_does(plane, gate, kubelet, ns):
+def test_a_pod_reports_its_address_before_kubelet_does(plane, gate, kubelet, ns):
     """The ConfigMap is complete, and the gate open, before the API server has an address."""
     kubelet.hold = {"j-worker-0", "j-worker-1"}
     plane.create(ns, "j", ps=None, worker=2)
@@ -235,7 +235,7 @@ def test_nobody_speaks_for_a_pod_without_a_node(plane, gate, kubelet, ns):
     plane.create(ns, "j", ps=None, worker=1)
     uid = known(plane, gate, ns, "j-worker-0")
     start = time.monotonic()
-    assert tell(gate, ns, "j-worker-0", uid, "127.0.1.1", "127.0.1.1") == (202, "addresses\n")
+    assert report(gate, ns, "j-worker-0", uid, "127.0.1.1", "127.0.1.1") == (202, "addresses\n")
     assert time.monotonic() - start < 20            # who is held waits for thirty seconds
     place(plane, ns, "j-worker-0")
     assert asks_as_the_gate(gate, ns, "j-worker-0", uid, "127.0.1.2", "127.0.1.2") == (200, "go\n")
@@ -247,7 +247,7 @@ def test_names_resolve_when_the_api_server_has_the_address(plane, gate, kubelet,
     plane.create(ns, "j", ps=None, worker=1, intranet="Service")
     uid = known(plane, gate, ns, "j-worker-0")
     place(plane, ns, "j-worker-0")
-    wait_for(lambda: tell(gate, ns, "j-worker-0", uid, "127.0.1.1", "127.0.1.1", 1) == (202, "the pods' names\n"))
+    wait_for(lambda: report(gate, ns, "j-worker-0", uid, "127.0.1.1", "127.0.1.1", 1) == (202, "the pods' names\n"))
     kubelet.hold = set()
     kubelet.look(ns)
     assert ask(gate, ns, "j-worker-0", uid, 30)[0] == 200
@@ -262,7 +262,7 @@ def test_a_pod_speaks_for_its_own_address_only(plane, gate, kubelet, ns, ips):
     uid = known(plane, gate, ns, "j-worker-0")
     place(plane, ns, "j-worker-0")
     for wait in (1, 0):                 # the operator knows of the node by then
-        assert tell(gate, ns, "j-worker-0", uid, ips, "127.0.1.1", wait)[0] == 202
+        assert report(gate, ns, "j-worker-0", uid, ips, "127.0.1.1", wait)[0] == 202
     assert ask(gate, ns, "j-worker-0", uid, 1)[0] == 202
     with pytest.raises(kubernetes.client.ApiException):
         plane.core.read_namespaced_config_map("j", ns)

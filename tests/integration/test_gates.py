@@ -41,7 +41,7 @@ COMMANDS = ("tools/waits", "tools/generate", "tools/pages", "tools/pictures", "t
 
 @pytest.fixture
 def plant(tmp_path, monkeypatch):
-    """Makes a tree in order with these files put in, and tells what a gate finds in it."""
+    """Makes a tree in order with these files put in, and returns what a gate finds in it."""
     monkeypatch.delenv("BUILD", raising=False)
     monkeypatch.setattr(built, "shipped", lambda tree: [("training", ZLIB)])
 

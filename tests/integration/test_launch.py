@@ -206,7 +206,7 @@ def test_the_termination_log_names_the_cause(folder, words, code, message):
 
 
 @pytest.mark.parametrize("words", [[], ["--log_dir="], ["--server_num=1", "--trainer_num=1"]])
-def test_a_launcher_that_was_told_to_stop_says_so(folder, words):
+def test_a_launcher_that_was_stopped_says_so(folder, words):
     """And nothing that its children printed: kubelet would show the end of this process's log as the cause."""
     why = folder / "termination-log"
     why.touch()
@@ -281,7 +281,7 @@ def test_the_first_process_hears_a_signal_while_it_looks_names_up(folder):
 
 
 def test_a_pods_grace_period_is_the_trainings(folder):
-    """What an operator tells a launcher is the time that a program has to save."""
+    """What an operator gives a launcher is the time that a program has to save."""
     stays = script("stay.sh", "#!/bin/sh\ntrap '' TERM\necho pid $$\nwhile :; do sleep 0.05; done\n")
     p = start(stays, env={"PADDLERUN_STOP_TIMEOUT": "1"})
     pids = started(1)
@@ -357,7 +357,7 @@ def test_pods_of_a_collective_job():
 
 
 def test_pods_of_kubeflows_operator():
-    """Masters are told a number of servers, workers one of trainers: neither has any of the other."""
+    """Masters are given a number of servers, workers one of trainers: neither has any of the other."""
     ps = script("ps.sh", PS)
     common = {"PADDLE_MASTER": f"127.0.0.1:{free_port()}", "PADDLE_NNODES": "2", "PADDLE_JOB_ID": "j"}
     done = finish([start("--log_dir", "m", ps, env={**common, "POD_IP": "127.0.0.1", "PADDLE_SERVER_NUM": "1"}),
@@ -481,7 +481,7 @@ def test_servers_of_lists_end_when_nobody_is_connected():
     assert "no worker has been connected to the servers of this node for 5 s" in done[0][2]
 
 
-# At its first start rank 1 fails, once rank 0 is there to be told.
+# At its first start rank 1 fails, once rank 0 is there to be notified.
 ONCE = """#!/bin/sh
 echo "rank $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM"
 mkdir "first$PADDLE_TRAINER_ID" 2>/dev/null || exec sleep 0.5
@@ -632,7 +632,7 @@ def test_a_missing_script_is_one_line():
 
 
 @pytest.mark.parametrize("signo,code", [(signal.SIGTERM, 15), (signal.SIGINT, 2)])
-def test_told_to_stop(signo, code):
+def test_a_stop_signal_ends_all(signo, code):
     p = start("--nproc_per_node", "3", script("sleep.sh", '#!/bin/sh\necho "pid $$"\nsleep 1000 &\nwait\n'))
     pids = started(3)
     p.send_signal(signo)
@@ -648,7 +648,7 @@ def test_told_to_stop(signo, code):
     (["--servers", "10.88.99.6:1", "--workers", "10.88.99.7:2", "--dry_run"], "TRAINING_ROLE=TRAINER"),
     (["--dry_run"], "PADDLE_CURRENT_ENDPOINT=127.0."),
 ])
-def test_a_machine_whose_name_is_loopbacks_tells_others_a_better_address(words, said):
+def test_a_machine_whose_name_is_loopbacks_gives_others_a_better_address(words, said):
     """Debian's /etc/hosts has 127.0.1.1 for the machine's own name."""
     prepare = ("hostname localhost; ip link set lo up; ip link add d0 type veth peer name d1; ip link set d1 up; "
                "ip addr add 10.88.99.7/24 dev d0; ip link set d0 up; ip route add default dev d0; exec \"$@\"")

@@ -112,7 +112,7 @@ def test_restarted_operator_does_not_count_old_jobs_as_new(plane, operator, kube
     assert value(o.metrics, 'paddlejob_stage_seconds_count{stage="running"}') == 0
 
 
-def test_no_label_tells_jobs_apart(plane, operator, kubelet, ns):
+def test_no_label_distinguishes_jobs(plane, operator, kubelet, ns):
     """Ten jobs later there are as many series as after one."""
     o = operator(f"--namespace={ns}")
     series = lambda: sorted(re.findall(r"^([a-z_]+(?:\{[^}]*\})?) ", fetch(o.metrics), re.M))

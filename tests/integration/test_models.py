@@ -131,7 +131,7 @@ def loss_of(text):
 
 
 def test_word2vec_by_pserver_and_hand(shells):  # noqa: F811
-    """0.10: `paddle pserver`, then trainers that are told by PADDLE_INIT_*; each reads the files whose numbers are its own."""
+    """0.10: `paddle pserver`, then trainers that read PADDLE_INIT_*; each reads the files whose numbers are its own."""
     prepared(shells.home)
     port = free_port()
     server = shells.start("paddlerun", "pserver", f"--port={port}", "--ports_num=1", "--ports_num_for_sparse=1",

@@ -35,7 +35,7 @@ def test_trains_under(launcher, tmp_path):
 
 
 def test_a_host_without_a_rank_is_named(tmp_path):
-    """Open MPI fills the first host's cores unless told otherwise: the others' servers would be waited for for ever."""
+    """Open MPI fills the first host's cores unless asked otherwise: the others' servers would be waited for for ever."""
     (tmp_path / "hosts").write_text("127.0.0.1\n127.0.0.2\n")
     code, out = run([*LAUNCHERS["openmpi"], "-n", "2", *paddlerun("--machines=hosts", "--", "true")], tmp_path)
     assert code == 2 and "2 of 2 processes are on this host, so of 2 hosts some have none" in out, out

@@ -237,7 +237,7 @@ def test_nothing_happens_when_nothing_changes(plane, operator, kubelet, ns, prox
         plane.create(ns, f"j{i}", ps=1, worker=2)
     for i in range(5):
         plane.wait_phase(ns, f"j{i}", "Running")
-    wait_for(lambda: sum(r == "Running" for r, _ in plane.events(ns)) == 5, 80, lambda: plane.events(ns))  # the last to be told
+    wait_for(lambda: sum(r == "Running" for r, _ in plane.events(ns)) == 5, 80, lambda: plane.events(ns))  # the last event
     start = time.monotonic()
     time.sleep(3)
     assert proxy.requests(since=start) == []
@@ -260,10 +260,10 @@ def test_requests_of_a_job(plane, operator, kubelet, ns, proxied_rig):
     assert len([r for r in made if "/configmaps" in r]) == 1
     assert len([r for r in made if "/status" in r]) <= 4
     plane.wait_event(ns, "Running")
-    told = plane.events(ns)
+    events = plane.events(ns)
     gathered = 1 + (time.monotonic() - start) // 5  # one each time that good news is gathered: the pods may take long
-    assert len(told) <= max(2, gathered), told
-    assert all(any(word in m for _, m in told) for word in ("created 4 Pods", "created ConfigMap j", "all 4 pods are running")), told
+    assert len(events) <= max(2, gathered), events
+    assert all(any(word in m for _, m in events) for word in ("created 4 Pods", "created ConfigMap j", "all 4 pods are running")), events
     assert len(made) <= 14
 
 

@@ -140,7 +140,7 @@ def test_a_worker_that_has_succeeded_is_not_trained_again(plane, operator, kubel
 
 
 def test_a_worker_that_ends_and_is_deleted_between_two_looks_is_not_trained_again(plane, operator, kubelet, ns):
-    """The watch tells both at once, so that no look at the job has seen the pod succeed."""
+    """The watch reports both at once, so that no reconcile has seen the pod succeed."""
     o = operator(FAST)
     plane.create(ns, "j", ps=None, worker=2)
     plane.wait_phase(ns, "j", "Running")
@@ -277,7 +277,7 @@ def test_the_jobs_priority_is_that_of_its_pods(plane, operator, kubelet, ns):
     assert plane.pods(ns)["j-worker-0"].spec.priority == 7
 
 
-def test_what_a_job_tells_after_its_end_stays(plane, operator, kubelet, ns):
+def test_what_a_job_reports_after_its_end_stays(plane, operator, kubelet, ns):
     operator()
     plane.create(ns, "j", ps=None, worker=2)
     plane.wait_phase(ns, "j", "Running")

@@ -198,7 +198,7 @@ thread.join()
     assert out.startswith("joined\n" if server == trainer else "Invalid "), out
 
 
-def test_a_server_on_a_thread_ends_when_it_is_told(python):
+def test_a_server_on_a_thread_can_be_stopped(python):
     """With a trainer, without one, at the end of with; its port is free then."""
     out, = finish(python("""
 import socket
@@ -284,7 +284,7 @@ with paddlert.Group(endpoints={endpoints}, rank={i}) as g:
 
 @pytest.mark.parametrize("job", ["", "servers=['127.0.0.1:1'], workers=2"])
 def test_a_group_has_all_trainers_or_none(python, job):
-    """Two trainers who were told nobody's address made two groups of one."""
+    """Two trainers without any addresses made two groups of one."""
     out, = finish(python(f"""
 try:
     paddlert.Group(paddlert.Job({job}))

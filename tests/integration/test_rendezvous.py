@@ -152,7 +152,7 @@ def test_a_rank_that_was_asked_for_is_given(nodes, way):
     (dict(), dict(nnodes="3"), "node bb was started with --nnodes 3:3, the job with 2:2"),
     (dict(rank=0), dict(name="aa", rank=1), "the name aa is taken by node aa"),
 ])
-def test_who_does_not_fit_is_told_what_it_clashes_with(nodes, first, second, why):
+def test_a_node_that_does_not_fit_learns_what_it_clashes_with(nodes, first, second, why):
     master = f"127.0.0.1:{free_port()}"
     a = nodes("aa", master, **first)
     wait_for(lambda: listens(master))
@@ -356,7 +356,7 @@ def test_a_master_that_was_stopped_reads_before_it_judges(nodes):
     assert c.getresponse().read().startswith(b"paddlerun met 1 ")
     a.p.send_signal(signal.SIGSTOP)
     ask("run")
-    time.sleep(3.5)                      # it is told to be heard of within 3 s
+    time.sleep(3.5)                      # it is configured to report within 3 s
     a.p.send_signal(signal.SIGCONT)
     assert c.getresponse().read().startswith((b"paddlerun wait 1 ", b"paddlerun mute 0 "))
     assert not a.find("^ended")
@@ -743,7 +743,7 @@ def test_without_a_named_master_the_token_is_proven_too(nodes):
     ({}, TOKEN, "asks for a proof of the job's token: all nodes need --require_token and PADDLE_JOB_TOKEN"),
     (TOKEN, {}, "it asks for no proof of the job's token: all nodes need --require_token"),
 ])
-def test_a_node_with_another_token_or_none_is_told_so(nodes, token, first, why):
+def test_a_node_with_another_token_or_none_is_refused(nodes, token, first, why):
     master = f"127.0.0.1:{free_port()}"
     a = nodes("aa", master, **first)
     wait_for(lambda: listens(master))

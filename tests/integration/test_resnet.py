@@ -38,7 +38,7 @@ class Nodes:
         return [int(s) for s in re.findall(r"going on from a checkpoint\" step=(\d+)", self.log(i))]
 
     def rates(self, i):
-        """Learning rates that were told, by epoch."""
+        """Learning rates that were logged, by epoch."""
         return [(int(e), float(r)) for e, r in re.findall(r"\[Epoch (\d+), .* lr: ([0-9.e-]+)", self.log(i))]
 
     def program(self, i):

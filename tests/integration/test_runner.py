@@ -47,7 +47,7 @@ def test_hunting_counts_how_often_a_test_fails(tmp_path):
     assert code == 1 and "some_test: first: 1 of 9 runs; their logs: " in out and out.endswith("0 passed, 1 failed\n")
 
 
-def test_minutes_are_told_by_part(tmp_path):
+def test_minutes_are_printed_by_part(tmp_path):
     _, out = of_run(tmp_path, "echo 1..1; echo ok 1 - fine", "unit")
     assert re.search(r"what took longest, in seconds, and of processors:\n +\d+\.\d .* unit: \S*some_test\n", out)
 

@@ -23,7 +23,7 @@ def mpi(*words):
 
 @pytest.mark.parametrize("how", [
     ["srun", "-N1", "-n4"],
-    ["srun", "-N1", "-n4", "--mpi=pmi2"],                    # tells PMI_RANK, too, but not who is the first on its host
+    ["srun", "-N1", "-n4", "--mpi=pmi2"],                    # gives PMI_RANK, too, but not who is the first on its host
     ["salloc", "-N2", "-n8", "srun", "-N1", "-n4"],          # a step on one node of the job's two
 ], ids=["srun", "pmi2", "step"])
 def test_mpi_trains(slurm, tmp_path, how):

@@ -56,7 +56,7 @@ def test_who_runs_with_the_old_address_of_a_peer_is_named(plane, operator, kubel
     wait_for(lambda: condition(plane, ns, "StaleAddress").get("status") == "False", why=lambda: status(plane, ns))
 
 
-def test_what_was_done_later_is_told_apart_from_where_the_job_stood(plane, operator, kubelet, ns):
+def test_what_was_done_later_is_separate_from_where_the_job_was(plane, operator, kubelet, ns):
     operator()
     plane.create(ns, "j", ps=None, worker=3)
     plane.wait_phase(ns, "j", "Running")

@@ -96,9 +96,9 @@ def test_no_secret_in_a_log_an_event_a_status_or_a_metric(plane, operator, kubel
     kubelet.finish = lambda p: (3, "it failed")
     kubelet.look(ns)
     plane.wait_phase(ns, "good", "Failed")
-    told = {"log": o.text(), "events": json.dumps(plane.events(ns)), "metrics": fetch(o.metrics),
+    exposed = {"log": o.text(), "events": json.dumps(plane.events(ns)), "metrics": fetch(o.metrics),
             "status": json.dumps([j.get("status") for j in plane.jobs(ns)])}
-    for where, text in told.items():
+    for where, text in exposed.items():
         assert SECRET not in text and TOKEN not in text, where
     assert any(SECRET in json.dumps(p.to_dict(), default=str) for p in plane.pods(ns).values()), "the test planted nothing"
 

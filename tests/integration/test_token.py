@@ -1,4 +1,4 @@
-"""spec.peerAuth: Token: each job has a secret of its own, which is told to its pods and to nobody else."""
+"""spec.peerAuth: Token: each job has a secret of its own, which its pods get and nobody else."""
 import base64
 import json
 
@@ -28,7 +28,7 @@ def reference(pod):
     return (found[0].value_from.secret_key_ref.name, found[0].value_from.secret_key_ref.key) if found else None
 
 
-def test_each_job_has_a_secret_that_only_its_pods_are_told(plane, operator, kubelet, ns, proxied_rig):
+def test_each_job_has_a_secret_that_only_its_pods_get(plane, operator, kubelet, ns, proxied_rig):
     proxy, config = proxied_rig
     o = operator("--log-level=debug", kubeconfig=config)
     uids = {n: plane.create(ns, n, ps=1, worker=2, peerAuth="Token")["metadata"]["uid"] for n in ("a", "b")}
@@ -55,10 +55,10 @@ def test_each_job_has_a_secret_that_only_its_pods_are_told(plane, operator, kube
         job = name.split("-")[0]
         assert reference(pod) == ((f"{job}-token-{uids[job]}", "token") if job in uids else None)
     plane.wait_event(ns, "Running")         # with what was done before
-    told = {"log": o.text(), "events": json.dumps(plane.events(ns)), "metrics": fetch(o.metrics), "jobs": json.dumps(plane.jobs(ns)),
+    exposed = {"log": o.text(), "events": json.dumps(plane.events(ns)), "metrics": fetch(o.metrics), "jobs": json.dumps(plane.jobs(ns)),
             "pods": json.dumps([p.to_dict() for p in plane.pods(ns).values()], default=str),
             "configmaps": json.dumps([c.to_dict() for c in plane.core.list_namespaced_config_map(ns).items], default=str)}
-    for where, text in told.items():
+    for where, text in exposed.items():
         for token in tokens.values():
             assert token not in text and base64.b64encode(token.encode()).decode() not in text, where
     assert not [r for _, r in proxy.log if "/secrets" in r and not r.startswith("POST ")]

@@ -1,4 +1,4 @@
-"""What servers and trainers tell of themselves: /metrics, and event files that TensorBoard reads."""
+"""What servers and trainers report about themselves: /metrics, and event files that TensorBoard reads."""
 import fcntl
 import json
 import os
@@ -37,7 +37,7 @@ def read(port):
 
 
 class Job:
-    """A server and a worker that trains until it is told to end."""
+    """A server and a worker that trains until it is stopped."""
     def __init__(self, folder, lines):
         self.folder, self.ports = folder, [free_port(), free_port(), free_port()]
         env = {"PATH": os.environ["PATH"], "PADDLE_PSERVERS_IP_PORT_LIST": f"127.0.0.1:{self.ports[0]}", "PADDLE_TRAINERS_NUM": "1",

@@ -21,7 +21,7 @@ def all_wheels():
 
 @pytest.fixture
 def nodes(all_wheels, tmp_path, monkeypatch):
-    """An empty folder, and nothing in the environment that would tell a launcher of another job."""
+    """An empty folder, and nothing in the environment that would show a launcher another job."""
     monkeypatch.chdir(tmp_path)
     for name in list(os.environ):
         if re.match(r"PADDLE_(?!PYTHON|BIN)|POD_|TRAINING_|FLAGS_|CUDA_|DISTRIBUTED_|OMP_", name):

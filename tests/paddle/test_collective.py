@@ -105,13 +105,13 @@ def test_the_example_of_ones_own_script(nodes, tmp_path):
 
 
 def test_the_elastic_example(nodes, etcd, tmp_path):
-    """deploy/examples/paddle/elastic.yaml as processes, which have no names to meet at: they are told of an etcd, as in pods
+    """deploy/examples/paddle/elastic.yaml as processes, which have no names to meet at: they are given an etcd, as in pods
     the variables of a Service paddle-elastic-etcd do."""
     folder = ROOT / "deploy/examples/paddle"
     pods = subprocess.run([BIN / "paddle-operator", "render", folder / "elastic.yaml"], check=True, capture_output=True, text=True).stdout
     host, port = etcd.removeprefix("etcd://").split(":")
-    told = "".join(f'"name": "PADDLE_ELASTIC_ETCD_SERVICE_{k}", "value": "{v}"}}, {{' for k, v in (("HOST", host), ("PORT", port)))
-    for old, new in (('"name": "PADDLE_ELASTIC_JOB_ID"', told + '"name": "PADDLE_ELASTIC_JOB_ID"'), ('"/training/digits"', f'"{tmp_path}/digits"'),
+    variables = "".join(f'"name": "PADDLE_ELASTIC_ETCD_SERVICE_{k}", "value": "{v}"}}, {{' for k, v in (("HOST", host), ("PORT", port)))
+    for old, new in (('"name": "PADDLE_ELASTIC_JOB_ID"', variables + '"name": "PADDLE_ELASTIC_JOB_ID"'), ('"/training/digits"', f'"{tmp_path}/digits"'),
                      ('          "20"\n', '          "2"\n'), ('"train.py"', f'"{folder}/train.py"')):
         assert pods.count(old) == 2
         pods = pods.replace(old, new)

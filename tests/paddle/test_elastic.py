@@ -1,4 +1,4 @@
-"""An elastic job without `requests` and `limits` is scaled in and out: by the number that paddle-operator tells its pods."""
+"""An elastic job without `requests` and `limits` is scaled in and out: by the number that paddle-operator gives its pods."""
 import json
 import re
 import subprocess
@@ -14,7 +14,7 @@ JOB = {"apiVersion": "batch.paddlepaddle.org/v1", "kind": "PaddleJob", "metadata
 ENV = {"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"}
 
 
-def told(tmp_path):
+def variables(tmp_path):
     """What the pods have in their environment."""
     job = tmp_path / "job.json"
     job.write_text(json.dumps(JOB))
@@ -24,9 +24,9 @@ def told(tmp_path):
 
 @pytest.mark.parametrize("who", ["ours", "Paddle's"])
 def test_nodes_come_and_go(nodes, etcd, tmp_path, who):
-    env = told(tmp_path)
+    env = variables(tmp_path)
     words = ["--master", etcd, "--job_id", env["PADDLE_ELASTIC_JOB_ID"], "--nnodes", env["PADDLE_ELASTIC_NP"], "--elastic_level", "1",
-             # Paddle's tells every five seconds that it is there.
+             # Paddle's reports every five seconds that it is there.
              "--elastic_timeout", {"ours": "1", "Paddle's": "8"}[who], "--max_restart", "9", PROGRAMS / "elastic.py", "3"]
     start = nodes.ours if who == "ours" else nodes.paddles
 
@@ -43,7 +43,7 @@ def test_nodes_come_and_go(nodes, etcd, tmp_path, who):
     trains(first, 2)
     second.p.terminate()                                 # scaled in
     second.p.wait(60)
-    second.p.returncode = 0                              # of one that was told to stop
+    second.p.returncode = 0                              # of one that was asked to stop
     trains(first, 1)
     others = comes(2), comes(3)                          # and out
     nodes.finish(nodes=[first, *others])

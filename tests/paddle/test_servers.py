@@ -84,7 +84,7 @@ def by_hand(nodes, role, ip, port, env):
 
 
 def test_servers_and_trainers_by_hand(nodes):
-    """Two servers and two trainers, each told its part by variables; paddlerun is the first process of each."""
+    """Two servers and two trainers, each with its part in variables; paddlerun is the first process of each."""
     port, other = free_port(), free_port()
     lists = {"PADDLE_PSERVERS_IP_PORT_LIST": f"127.0.0.1:{port},127.0.0.2:{port}",
              "PADDLE_TRAINER_ENDPOINTS": f"127.0.0.1:{other},127.0.0.2:{other}"}

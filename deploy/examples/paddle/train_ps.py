@@ -4,7 +4,7 @@
     kubectl create -f ps.yaml                                                                  two servers, two workers
 
 One script is server and worker: the environment says which. Workers wait for each other by gloo; without it one may begin
-before the first has told the servers the model's first values. Data are made up.
+before the first has sent the servers the model's first values. Data are made up.
 """
 import argparse
 

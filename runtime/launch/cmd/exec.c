@@ -34,8 +34,8 @@ int cmd_exec(int argc, char **argv) {
         return OPTIONS_USAGE;
     }
     const char *end = co_contract[CO_VAR_TRAINING_END].name;
-    const char *told = co_contract_getenv(CO_VAR_TRAINING_END);
-    CO_AUTOFREE char *where = told ? co_xstrdup(told) : NULL;
+    const char *address = co_contract_getenv(CO_VAR_TRAINING_END);
+    CO_AUTOFREE char *where = address ? co_xstrdup(address) : NULL;
     (void)unsetenv(end); /* one asks */
     options.training_end = where;
     struct co_err err = {0};

@@ -262,12 +262,12 @@ static int plan_ps(struct job *j, struct co_err *err) {
 
 /* Whether the environment is that of a PaddleCloud job.  Only Paddle's old launcher reads it. */
 static bool is_cloud(const struct job *j, const struct env *e) {
-    static const enum co_var told[] = {
+    static const enum co_var variables[] = {
         CO_VAR_TRAINERS, CO_VAR_POD_IP, CO_VAR_TRAINER_ID, CO_VAR_PORTS_NUM};
     const char *trainers = env_get(e, CO_VAR_TRAINERS_NUM);
     bool is = j->format == OPTIONS_FORMAT_2_0 && *trainers && strcmp(trainers, "1") != 0;
-    for (size_t i = 0; i < CO_ARRAY_LEN(told) && is; i++) {
-        is = *env_get(e, told[i]);
+    for (size_t i = 0; i < CO_ARRAY_LEN(variables) && is; i++) {
+        is = *env_get(e, variables[i]);
     }
     return is;
 }

@@ -1,5 +1,5 @@
 /* The input is lines: "a" and a word of the command line, "e" and a NAME=value of the
- * environment, "v" and what a node told.  Nothing may crash, and a plan that is made holds
+ * environment, "v" and what a node reported.  Nothing may crash, and a plan that is made holds
  * together. */
 #include "runtime/launch/job/node_plan.h"
 

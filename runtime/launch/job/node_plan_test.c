@@ -184,7 +184,7 @@ static void what_kind_of_job_it_is(void **state) {
         /* a longer address that begins like this node's is another node */
         {{"--servers=10.0.0.1:1,10.0.0.11:1", "--trainers=10.0.0.11:2"}, {0}, JOB_MODE_PS,
             JOB_DISCOVERY_LISTS, 1, 1, 1, 0, 0},
-        /* kubeflow's pods: who is told the one number has none of the other */
+        /* kubeflow's pods: a pod that has the one number has none of the other */
         {{0}, {"PADDLE_SERVER_NUM=1", "PADDLE_NNODES=3", "PADDLE_MASTER=a:1"}, JOB_MODE_PS,
             JOB_DISCOVERY_MEET, 3, 3, 1, 0, 0},
         {{0}, {"PADDLE_TRAINER_NUM=1", "PADDLE_NNODES=3", "PADDLE_MASTER=a:1"}, JOB_MODE_PS,
@@ -356,8 +356,8 @@ static void pods_of_an_elastic_job_meet_at_worker_0(void **state) {
     }
 }
 
-/* As Paddle's old launcher goes by what PaddleCloud tells: compared with it in tests/paddle. */
-static void the_cloud_tells_the_old_launcher_its_nodes(void **state) {
+/* As Paddle's old launcher goes by PaddleCloud's variables: compared with it in tests/paddle. */
+static void the_old_launcher_reads_its_nodes_from_the_cloud(void **state) {
     (void)state;
 #define CLOUD                                                                                      \
     "PADDLE_TRAINERS=10.0.0.1,10.0.0.2", "POD_IP=10.0.0.2", "PADDLE_TRAINER_ID=1",                 \
@@ -456,7 +456,7 @@ static void what_cannot_be_is_said(void **state) {
     }
 }
 
-/* Each tells its part of every stage, or nothing; indices go stage by stage. */
+/* Each reports its part of every stage, or nothing; indices go stage by stage. */
 static void stages_go_through_all_nodes(void **state) {
     (void)state;
 #define NODE(servers, more)                                                                        \
@@ -686,7 +686,7 @@ int main(void) {
         cmocka_unit_test(a_job_has_the_id_that_keeps_it_apart),
         cmocka_unit_test(the_token_is_proven_where_nodes_meet),
         cmocka_unit_test(pods_of_an_elastic_job_meet_at_worker_0),
-        cmocka_unit_test(the_cloud_tells_the_old_launcher_its_nodes),
+        cmocka_unit_test(the_old_launcher_reads_its_nodes_from_the_cloud),
         cmocka_unit_test(what_cannot_be_is_said),
         cmocka_unit_test(stages_go_through_all_nodes),
         cmocka_unit_test(gloo_meets_where_server_0_is),

@@ -1,5 +1,5 @@
 /* What the launcher of Paddle 3.3.1 gave its children, recorded by running it: command line,
- * machine, the ports it found, what the nodes told one another; and the variables it set.  Left
+ * machine, the ports it found, what the nodes sent one another; and the variables it set.  Left
  * out: OMP_NUM_THREADS and CUSTOM_DEVICE_ROOT, which importing Paddle sets, and
  * PADDLE_BACKUP_ENV_PATH, a dump of the whole environment that this launcher does not write. Added:
  * PADDLE_HETER_TRAINER_IP_PORT_LIST beside 3.3.1's names for it; programs of 2.0 read it. */

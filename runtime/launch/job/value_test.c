@@ -13,7 +13,7 @@ static const struct options with_port = {.number = {[OPTIONS_OPT_HTTP_PORT] = 80
 static const struct job_node cpu = {.pod = (char *)"abcdef", .device = JOB_DEVICE_CPU};
 static const struct job_node gpu = {.pod = (char *)"abcdef", .device = JOB_DEVICE_GPU};
 
-/* What a node of a job tells, and what of it the others get to know. */
+/* What a node of a job reports, and what of it the others receive. */
 static const struct {
     struct job job;
     uint16_t ports[8];
@@ -56,7 +56,7 @@ static const struct {
         {1, 2, 3, 4, 5},
         "{\"name\":\"abcdef\",\"rank\":1,\"servers\":[\"h:1\"],\"trainers\":[],\"heters\":"
         "[[\"h:2\",\"h:3\"],[],[\"h:4\"]],\"dtype\":\"cpu\",\"gloo_port\":5}"},
-    /* stages without workers are not told */
+    /* stages without workers are not reported */
     {{.options = &plain,
          .node = &cpu,
          .mode = JOB_MODE_PS,
@@ -79,7 +79,7 @@ static void assert_same(const struct job_offer *a, const struct job_offer *b) {
     assert_int_equal(a->gloo_port, b->gloo_port);
 }
 
-static void a_node_tells_what_paddles_nodes_tell(void **state) {
+static void a_node_reports_what_paddles_nodes_report(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct job_offer offer;
@@ -90,7 +90,7 @@ static void a_node_tells_what_paddles_nodes_tell(void **state) {
     }
 }
 
-static void what_is_told_is_what_is_heard(void **state) {
+static void what_is_sent_is_what_is_received(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct job_offer offer, heard;
@@ -145,7 +145,7 @@ static void a_bad_value_names_its_node(void **state) {
 }
 
 /* Of a node without servers, or where it was asked for, nobody needs a port for gloo. */
-static void a_port_for_gloo_is_told_where_it_counts(void **state) {
+static void a_port_for_gloo_is_reported_where_it_counts(void **state) {
     (void)state;
     static const struct {
         const struct options *options;
@@ -166,10 +166,10 @@ static void a_port_for_gloo_is_told_where_it_counts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_node_tells_what_paddles_nodes_tell),
-        cmocka_unit_test(what_is_told_is_what_is_heard),
+        cmocka_unit_test(a_node_reports_what_paddles_nodes_report),
+        cmocka_unit_test(what_is_sent_is_what_is_received),
         cmocka_unit_test(a_bad_value_names_its_node),
-        cmocka_unit_test(a_port_for_gloo_is_told_where_it_counts),
+        cmocka_unit_test(a_port_for_gloo_is_reported_where_it_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

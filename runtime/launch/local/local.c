@@ -53,7 +53,7 @@ struct local {
     int code;               /* of the job; meaning has it once `over` */
     bool over;              /* the job's result is known */
     const char *ended;      /* "completed", "failed", ... */
-    bool stopping;          /* all have been told to end */
+    bool stopping;          /* all have got SIGTERM */
     bool gone;              /* all have */
     struct co_timer *timer; /* the servers' grace, then that of a pipe that a stranger holds */
 };
@@ -212,7 +212,7 @@ static void on_empty(void *arg, size_t n_lost) {
 static const struct proc_children_fns children_fns = {
     .ended = on_ended, .killing = on_killing, .empty = on_empty};
 
-static void told_to_stop(void *arg, int signo) {
+static void on_stop_signal(void *arg, int signo) {
     struct local *l = arg;
     if (l->stopping) {
         proc_children_stop(l->children, 0);
@@ -330,7 +330,7 @@ static int run_pods(struct local *l, struct co_err *err) {
     int r = proc_children_new(l->loop, &children_fns, l, &l->children, err);
     for (size_t i = 0; !r && i < CO_ARRAY_LEN(stops); i++) {
         bool nohup = stops[i] == SIGHUP && co_signal_ignored(SIGHUP);
-        r = nohup ? 0 : co_signal_new(l->loop, stops[i], told_to_stop, l, &s, err);
+        r = nohup ? 0 : co_signal_new(l->loop, stops[i], on_stop_signal, l, &s, err);
     }
     if (!r) {
         proc_children_leave_nothing(l->children);

@@ -196,7 +196,7 @@ static void read_lines(int fd, size_t n, struct co_buf *ret) {
 
 static void a_signal_ends_everything(void **state) {
     (void)state;
-    /* One ends when told, one ignores that, one has a grandchild in a session of its own. */
+    /* One ends on SIGTERM, one ignores that, one has a grandchild in a session of its own. */
     static const struct script job[] = {
         {"a", "sleep 1000 & echo pid $!; " STAYS, false},
         {"b", "trap '' TERM INT; sleep 1000 & echo pid $!; echo pid $$; while :; do sleep 1; done",

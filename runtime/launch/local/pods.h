@@ -20,7 +20,7 @@ struct local_pod {
     char *name, *address; /* owned */
     char **argv;          /* owned strings, then NULL */
     struct job_env env;
-    bool server; /* serves until told to stop: its end is not waited for */
+    bool server; /* serves until it is stopped: its end is not waited for */
 };
 
 struct local_pods {

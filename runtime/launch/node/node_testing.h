@@ -17,7 +17,7 @@ enum { KIT_WORDS = 12, KIT_TRACE = 1 << 16 };
 
 static struct co_buf kit_trace = {.max = KIT_TRACE};
 
-CO_PRINTF(1, 2) static void kit_tell(const char *fmt, ...) {
+CO_PRINTF(1, 2) static void kit_report(const char *fmt, ...) {
     va_list ap;
     char text[1024];
     va_start(ap, fmt);
@@ -62,7 +62,7 @@ int proc_children_start(
     }
     g->n++;
     g->n_running++;
-    kit_tell("start");
+    kit_report("start");
     return 0;
 }
 
@@ -72,13 +72,13 @@ void proc_children_started(struct proc_children *g) {
 
 void proc_children_signal(struct proc_children *g, int signo) {
     (void)g;
-    kit_tell("signal(%d)", signo);
+    kit_report("signal(%d)", signo);
 }
 
 /* Again: only ever sooner. */
 void proc_children_stop(struct proc_children *g, int64_t grace_ms) {
     if (grace_ms < g->grace_ms) {
-        kit_tell("stop(%d)", (int)grace_ms);
+        kit_report("stop(%d)", (int)grace_ms);
         g->grace_ms = grace_ms;
     }
 }

@@ -25,7 +25,7 @@ struct node_processes {
     void *arg;
     struct proc_children *children;
     /* GONE: no process, before, between and after rounds.  WORKING: the first end that is no
-     * success, or the last worker's, is news.  SERVING: the workers ended well.  STOPPING: told to
+     * success, or the last worker's, is news.  SERVING: the workers ended well.  STOPPING: asked to
      * end, or one has failed. */
     enum round_state { GONE, WORKING, SERVING, STOPPING } state;
     bool begun; /* a round was started before */
@@ -108,7 +108,7 @@ static void child_ended(void *arg, size_t i, int status) {
     struct node_processes *r = arg;
     node_logs_finish(r->logs, i);
     if (r->state != WORKING) {
-        return; /* how it ended tells nothing */
+        return; /* how it ended means nothing */
     }
     if (proc_exit_code(status) != 0) {
         fail_process(r, i, status);

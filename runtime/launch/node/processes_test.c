@@ -20,23 +20,23 @@ struct world {
 
 static void on_workers_done(void *arg) {
     (void)arg;
-    kit_tell("done");
+    kit_report("done");
 }
 
 static void on_failed(void *arg, int code, const char *why) {
     (void)arg;
-    kit_tell("failed(%d %s)", code, why);
+    kit_report("failed(%d %s)", code, why);
 }
 
 static void on_gone(void *arg) {
     const struct world *w = arg;
     assert_false(node_processes_running(w->round));
-    kit_tell("gone");
+    kit_report("gone");
 }
 
 static void on_echoed(void *arg) {
     (void)arg;
-    kit_tell("echoed");
+    kit_report("echoed");
 }
 
 static void open_world(struct world *w, const char *const *words) {
@@ -75,7 +75,7 @@ static void play(struct world *w, const char *steps) {
             struct co_err err = {0};
             int r = start(w, &err);
             if (r) {
-                kit_tell("%s", err.msg);
+                kit_report("%s", err.msg);
             }
         } else if (strcmp(step, "stop") == 0) {
             node_processes_stop(w->round, GRACE_MS);
@@ -91,7 +91,7 @@ static void play(struct world *w, const char *steps) {
     }
 }
 
-static void a_round_tells_what_became_of_it(void **state) {
+static void a_round_reports_its_result(void **state) {
     (void)state;
 #define GRACE "--stop_timeout=9"
     static const struct {
@@ -181,7 +181,7 @@ static void what_a_failed_process_said_is_kept_until_the_next_round(void **state
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_round_tells_what_became_of_it),
+        cmocka_unit_test(a_round_reports_its_result),
         cmocka_unit_test(what_a_failed_process_said_is_kept_until_the_next_round),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,8 +38,9 @@ struct course {
     const struct node_log *say;
     struct co_loop *loop;
     struct node_processes *round;
-    struct rdzv *rdzv;              /* NULL: there is no rendezvous, or not any more */
-    struct proc_training_end *told; /* NULL: the operator is not asked whether training is over */
+    struct rdzv *rdzv; /* NULL: there is no rendezvous, or not any more */
+    struct proc_training_end
+        *training_end; /* NULL: the operator is not asked whether training is over */
     enum course_state state;
     int n_rounds, n_signals;
     int64_t stop_ms;         /* from SIGTERM to SIGKILL */
@@ -68,14 +69,14 @@ static void stop_when_all_is_over(struct course *c) {
     }
 }
 
-static void others_told(void *arg) {
+static void on_others_notified(void *arg) {
     struct course *c = arg;
     rdzv_close(co_steal_ptr(c->rdzv));
     stop_when_all_is_over(c);
 }
 
-/* Ends the job on this node: stops the processes and tells the other nodes at once, not only when
- * the last process has ended.  Only the first call sets the exit code. */
+/* Ends the job on this node: stops the processes and notifies the other nodes at once, not only
+ * when the last process has ended.  Only the first call sets the exit code. */
 static void end_course(struct course *c, int code, const char *why) {
     const bool first = c->state != OVER;
     if (first) {
@@ -85,7 +86,7 @@ static void end_course(struct course *c, int code, const char *why) {
     }
     node_processes_stop(c->round, c->stop_ms);
     if (first && c->rdzv) {
-        rdzv_leave(c->rdzv, c->end.signo ? -1 : code, why, others_told);
+        rdzv_leave(c->rdzv, c->end.signo ? -1 : code, why, on_others_notified);
     }
     stop_when_all_is_over(c);
 }
@@ -273,7 +274,7 @@ static int meet_others(struct course *c, struct co_err *err) {
 /* ---- signals ----------------------------------------------------------------------------- */
 
 /* The first signal ends the job, the second one shortens the grace time, the third one ends it. */
-static void told_to_stop(void *arg, int signo) {
+static void on_stop_signal(void *arg, int signo) {
     struct course *c = arg;
     if (++c->n_signals > 1) {
         node_log(c->say, NODE_LOG_INFO, "Force quit in 10 seconds...");
@@ -301,10 +302,10 @@ static int take_signals(struct course *c, struct co_err *err) {
         int signo;
         void (*fn)(void *arg, int signo);
     } rows[] = {
-        {SIGTERM, told_to_stop},
-        {SIGINT, told_to_stop},
-        {SIGHUP, told_to_stop},
-        {SIGQUIT, told_to_stop},
+        {SIGTERM, on_stop_signal},
+        {SIGINT, on_stop_signal},
+        {SIGHUP, on_stop_signal},
+        {SIGQUIT, on_stop_signal},
         {SIGUSR1, forward_signal},
         {SIGUSR2, forward_signal},
         {SIGWINCH, forward_signal},
@@ -324,7 +325,7 @@ static int take_signals(struct course *c, struct co_err *err) {
 
 static void training_over(void *arg) {
     struct course *c = arg;
-    proc_training_end_free(co_steal_ptr(c->told));
+    proc_training_end_free(co_steal_ptr(c->training_end));
     if (c->state != OVER) {
         node_log(c->say, NODE_LOG_INFO, "training is over, ending the servers");
         c->stop_ms =
@@ -335,7 +336,7 @@ static void training_over(void *arg) {
 
 static void hear_of_end(struct course *c) {
     struct co_err err = {0};
-    c->told = proc_training_end_new(
+    c->training_end = proc_training_end_new(
         c->loop, co_contract_getenv(CO_VAR_TRAINING_END), training_over, c, &err);
     if (err.code) {
         node_log(c->say, NODE_LOG_WARNING, "cannot learn when training is over: %s", err.msg);
@@ -365,7 +366,7 @@ static int begin_course(struct course *c, struct co_err *err) {
     return 0;
 }
 
-static void tell_end(struct course *c) {
+static void log_end(struct course *c) {
     struct node_run_end *end = &c->end;
     node_processes_show_failed(c->round);
     if (!end->signo) {
@@ -387,10 +388,10 @@ int node_run_job(
     int r = begin_course(&c, err);
     if (!r) {
         co_loop_run(c.loop);
-        tell_end(&c);
+        log_end(&c);
         *ret = c.end;
     }
-    proc_training_end_free(c.told);
+    proc_training_end_free(c.training_end);
     rdzv_close(c.rdzv);
     node_processes_free(c.round);
     if (c.loop) {

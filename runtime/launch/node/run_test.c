@@ -42,27 +42,27 @@ int rdzv_open(struct co_loop *l, const struct rdzv_options *options, const struc
 void rdzv_again(struct rdzv *m, const char *value) {
     (void)m;
     (void)value;
-    kit_tell("again");
+    kit_report("again");
 }
 
 void rdzv_restart(struct rdzv *m, const char *why) {
     (void)m;
-    kit_tell("restart(%s)", why);
+    kit_report("restart(%s)", why);
 }
 
 void rdzv_done(struct rdzv *m) {
     (void)m;
-    kit_tell("tell_done");
+    kit_report("tell_done");
 }
 
 void rdzv_leave(struct rdzv *m, int code, const char *why, void (*gone)(void *arg)) {
-    kit_tell("leave(%d %s)", code, why);
+    kit_report("leave(%d %s)", code, why);
     m->gone = gone;
 }
 
 void rdzv_close(struct rdzv *m) {
     if (m) {
-        kit_tell("close");
+        kit_report("close");
     }
 }
 
@@ -110,7 +110,7 @@ static bool step_others(const char *step) {
     } else if (strcmp(step, "ended") == 0) {
         others.fns.ended(others.arg, &lost);
     } else if (strcmp(step, "left") == 0) {
-        kit_tell("told");
+        kit_report("told");
         others.gone(others.arg);
     } else {
         return false;
@@ -124,7 +124,7 @@ static void play_step(void *arg) {
     const char *step = strsep(&script.rest, " ");
     (void)arg;
     if (!step) {
-        kit_tell("... for ever");
+        kit_report("... for ever");
         co_loop_stop(script.loop);
         return;
     }
@@ -158,7 +158,7 @@ static struct node_run_end run(struct kit *k, const char *steps, struct co_err *
     script.rest = script.text;
     kit_begun = begin_script;
     if (node_run_job(&options, &end, err)) {
-        kit_tell("%s", err->msg);
+        kit_report("%s", err->msg);
     }
     return end;
 }

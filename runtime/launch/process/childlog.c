@@ -35,7 +35,7 @@ static int open_file(const char *path, bool overwrite, struct co_err *err) {
     return fd;
 }
 
-static void tell_lost(struct proc_childlog *c, const struct co_err *err) {
+static void warn_lost(struct proc_childlog *c, const struct co_err *err) {
     if (!c->lost) {
         c->lost = true;
         c->options.lost(c->options.arg, err);
@@ -51,7 +51,7 @@ static void write_log(struct proc_childlog *c, const char *data, size_t len) {
         if (n < 0) {
             struct co_err err = {0};
             (void)co_err_errno(&err, errno, "cannot write \"%.300s\"", c->path);
-            tell_lost(c, &err); /* the child keeps running; its further output is lost */
+            warn_lost(c, &err); /* the child keeps running; its further output is lost */
             return;
         }
         c->size += n;

@@ -79,7 +79,7 @@ static void run(struct world *w) {
     assert_int_equal(w->lost, 0);
 }
 
-static void each_end_is_told_with_its_number(void **state) {
+static void each_end_is_reported_with_its_number(void **state) {
     struct world *w = *state;
     start(w, "exit 3");
     start(w, "kill -KILL $$");
@@ -215,8 +215,8 @@ static void nothing_is_left_behind(void **state) {
     }
 }
 
-/* A process whose end its parent is not told of, as of one that hangs in the kernel: a tracer is
- * told first.  The tracer is a child of this process, too. */
+/* A process whose parent does not get notice of its end, as of one that hangs in the kernel: a
+ * tracer is notified first.  The tracer is a child of this process, too. */
 static void hold(pid_t victim) {
     int ready[2];
     char c = 0;
@@ -249,7 +249,7 @@ static bool has_children(void) {
 }
 
 /* Who is given up and ends after all is nobody's any more. */
-static void who_could_not_be_killed_is_not_told_of_later(void **state) {
+static void a_child_that_could_not_be_killed_is_not_reported_later(void **state) {
     struct world *w = *state;
     static const char *const argv[] = {"/proc/self/exe", "held", NULL};
     struct proc_spawn s = proc_spawn_session(argv);
@@ -293,13 +293,13 @@ int main(int argc, char **argv) {
         return be_held();
     }
     const struct CMUnitTest tests[] = {
-        T(each_end_is_told_with_its_number),
+        T(each_end_is_reported_with_its_number),
         T(nobody_at_all_is_empty_too),
         T(who_does_not_obey_is_killed),
         T(a_signal_reaches_what_a_member_has_started),
         T(what_a_member_leaves_in_its_session_ends_with_it),
         T(nothing_is_left_behind),
-        T(who_could_not_be_killed_is_not_told_of_later),
+        T(a_child_that_could_not_be_killed_is_not_reported_later),
         T(a_group_can_be_used_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

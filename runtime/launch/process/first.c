@@ -34,13 +34,13 @@ struct first {
     bool alone;    /* no children left */
     bool terminal; /* its group was given ours */
     int status;    /* of the program, once it has ended */
-    int asked;     /* the signal by which this process was told to end; 0: none */
+    int asked;     /* the signal by which this process was asked to end; 0: none */
     int64_t grace_ms, deadline;
     enum { ALL_RUN, TERM_SENT, KILL_SENT } stage;
     int signals;          /* signalfd */
-    struct co_loop *loop; /* of `told`; NULL: nobody tells */
-    struct proc_training_end *told;
-    bool trained;  /* told, and so has the program been */
+    struct co_loop *loop; /* of `training_end`; NULL: nobody reports it */
+    struct proc_training_end *training_end;
+    bool trained;  /* reported, and passed on to the program */
     int stderr_in; /* pipe that is the program's stderr; -1: it writes to ours itself, or ended */
     /* At most PIPE_BUF bytes are on their way, so that a write to a pipe that polls as writable
      * never blocks: signals are served also when nobody reads our stderr. */
@@ -182,7 +182,7 @@ static void say(const char *line) {
 
 static void training_over(void *arg) {
     struct first *f = arg;
-    proc_training_end_free(co_steal_ptr(f->told));
+    proc_training_end_free(co_steal_ptr(f->training_end));
     if (f->running) {
         say("paddlerun exec: training is over, ending the server\n");
         f->trained = true;
@@ -196,7 +196,7 @@ static void hear_of_end(struct first *f, const char *where) {
     if (!where || !*where || co_loop_new(&f->loop, &err)) {
         return;
     }
-    f->told = proc_training_end_new(f->loop, where, training_over, f, &err);
+    f->training_end = proc_training_end_new(f->loop, where, training_over, f, &err);
     if (err.code) {
         (void)fprintf(stderr, "paddlerun exec: cannot learn when training is over: %s\n", err.msg);
     }
@@ -227,16 +227,16 @@ static void serve_until_alone(struct first *f) {
             {.fd = f->signals, .events = POLLIN},
             {.fd = f->n_held ? -1 : f->stderr_in, .events = POLLIN},
             {.fd = f->n_held ? STDERR_FILENO : -1, .events = POLLOUT},
-            {.fd = f->told ? co_loop_fd(f->loop) : -1, .events = POLLIN},
+            {.fd = f->training_end ? co_loop_fd(f->loop) : -1, .events = POLLIN},
         };
         int left = time_left(f);
-        int patience = f->told ? co_loop_patience(f->loop) : -1;
+        int patience = f->training_end ? co_loop_patience(f->loop) : -1;
         bool sooner = patience >= 0 && (left < 0 || patience < left);
         int n = poll(p, CO_ARRAY_LEN(p), sooner ? patience : left);
         if (n == 0 && !sooner && !past_deadline(f)) {
             return;
         }
-        if (f->told) {
+        if (f->training_end) {
             co_loop_serve(f->loop);
         }
         if (n > 0 && p[0].revents) {
@@ -312,7 +312,7 @@ void proc_first_run(char *const argv[], const struct proc_first_options *options
     if (f.terminal) {
         take_terminal_back(&f);
     }
-    proc_training_end_free(f.told);
+    proc_training_end_free(f.training_end);
     co_loop_free(f.loop);
     co_closep(&f.stderr_in);
     co_closep(&f.signals);

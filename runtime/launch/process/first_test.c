@@ -308,7 +308,7 @@ static void signals_are_served_while_nobody_reads_stderr(void **state) {
 }
 
 /* Who asked counts, and what the program said on its way only if it did something else. */
-static void a_program_that_was_told_to_stop_says_so(void **state) {
+static void a_program_that_was_stopped_says_so(void **state) {
     (void)state;
     static const struct {
         const char *script;
@@ -435,7 +435,7 @@ int main(void) {
         cmocka_unit_test(a_flood_on_stderr_loses_nothing),
         cmocka_unit_test(signals_are_served_while_nobody_reads_stderr),
         cmocka_unit_test(a_server_is_ended_when_training_is_over),
-        cmocka_unit_test(a_program_that_was_told_to_stop_says_so),
+        cmocka_unit_test(a_program_that_was_stopped_says_so),
         cmocka_unit_test(a_tail_keeps_whole_last_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

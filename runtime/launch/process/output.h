@@ -1,5 +1,5 @@
 /* Merges the output of many processes into one stream of whole lines, each with the name of its
- * process in front.  Nothing is lost: when the stream is blocked, `full` tells the caller to stop
+ * process in front.  Nothing is lost: when the stream is blocked, `full` asks the caller to stop
  * reading from the processes, which then wait.  A line longer than PROC_LINE_MAX comes in pieces.
  *
  * It writes to a pipe or a terminal without blocking the loop.  For that it opens a description of

@@ -42,7 +42,7 @@ int proc_spawn_exit_code(int code);
 int proc_exit_code(int status);
 /* "exit code 3", "killed by SIGKILL" */
 void proc_exit_text(int status, char *ret_text, size_t size);
-/* "stopped by SIGTERM": of a launcher that a signal told to end. */
+/* "stopped by SIGTERM": of a launcher that a signal ended. */
 void proc_stopped_text(int signo, char *ret_text, size_t size);
 
 /* Sends a signal to every child of this process, including those that it adopted when their parents

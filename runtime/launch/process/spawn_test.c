@@ -63,7 +63,7 @@ static void what_cannot_be_started_says_why(void **state) {
 
 /* Of the process that runs handlers: whoever else does was forked from it. */
 static pid_t own;
-static int strange[2]; /* a pipe that they tell of it */
+static int strange[2]; /* a pipe on which they report it */
 
 static void on_signal(int signo) {
     (void)signo;

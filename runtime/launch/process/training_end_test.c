@@ -61,7 +61,7 @@ static void over(void *arg) {
 }
 
 /* The first address refuses; the second is the operator's. */
-static void it_asks_until_it_is_told(void **state) {
+static void it_asks_until_it_has_an_answer(void **state) {
     (void)state;
     static const struct co_http_route routes[] = {{"GET", "/end/v1/*", asked}};
     world.script = "no web hold over";
@@ -71,11 +71,11 @@ static void it_asks_until_it_is_told(void **state) {
     char where[100];
     (void)snprintf(where, sizeof(where), "127.0.0.2:9,127.0.0.1:%u/end/v1/ns/job/uid",
         co_httpd_port(world.httpd));
-    struct proc_training_end *told = NULL;
+    struct proc_training_end *training_end = NULL;
     struct co_err err = {0};
     int64_t start = co_now_ms();
-    told = proc_training_end_new(world.loop, where, over, &told, &err);
-    assert_non_null(told);
+    training_end = proc_training_end_new(world.loop, where, over, &training_end, &err);
+    assert_non_null(training_end);
     co_loop_run(world.loop);
     assert_int_equal(world.asked, 4);
     assert_string_equal(world.path, "/end/v1/ns/job/uid wait=50");
@@ -105,7 +105,7 @@ static void what_cannot_be_asked_is_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_asks_until_it_is_told),
+        cmocka_unit_test(it_asks_until_it_has_an_answer),
         cmocka_unit_test(what_cannot_be_asked_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,9 +47,9 @@ struct etcd {
     int64_t look_at;  /* when the decision asks for another read */
     json_t *proposal; /* document of the next round, to be written by this node; NULL: none */
     struct rdzv_neighbour *neighbour;
-    char *watched;                  /* the neighbour's name; NULL: there is none */
-    char *mute_told, *mute_telling; /* the mute node that etcd has, and that is being written */
-    size_t mute;                    /* number of mute nodes in the last log line */
+    char *watched;                     /* the neighbour's name; NULL: there is none */
+    char *mute_written, *mute_writing; /* the mute node that etcd has, and that is being written */
+    size_t mute;                       /* number of mute nodes in the last log line */
     int64_t retry_ms, noted_at;
     struct co_err last; /* what the node waits for, or the last failure */
     struct co_err over; /* the job's end; reported after the lease is revoked, as the other nodes
@@ -59,7 +59,7 @@ struct etcd {
 static void take_step(struct etcd *w);
 static void finish_way(struct etcd *w);
 
-static const char *tell_story(void *backend) {
+static const char *report_story(void *backend) {
     const struct etcd *w = backend;
     return w->last.msg[0] ? w->last.msg : "etcd was not heard of";
 }
@@ -219,35 +219,36 @@ static const struct rdzv_etcd_node *gone_neighbour(const struct etcd *w) {
                : NULL;
 }
 
-static void on_mute_told(void *arg, const json_t *answer) {
+static void on_mute_written(void *arg, const json_t *answer) {
     struct etcd *w = arg;
     (void)answer;
-    free(w->mute_told);
-    w->mute_told = co_steal_ptr(w->mute_telling);
+    free(w->mute_written);
+    w->mute_written = co_steal_ptr(w->mute_writing);
     take_answer(w);
 }
 
-static void tell_mute(struct etcd *w) {
-    const char *now = mute_neighbour(w), *before = w->mute_told;
-    free(w->mute_telling);
-    w->mute_telling = before ? NULL : co_xstrdup(now); /* one after the other */
+static void write_mute(struct etcd *w) {
+    const char *now = mute_neighbour(w), *before = w->mute_written;
+    free(w->mute_writing);
+    w->mute_writing = before ? NULL : co_xstrdup(now); /* one after the other */
     rdzv_etcd_transact(w->client,
         rdzv_etcd_write_mute(&w->view, before ? before : now, !before, w->lease), NULL,
-        on_mute_told);
+        on_mute_written);
 }
 
-static void on_gone_told(void *arg, const json_t *answer) {
+static void on_gone_written(void *arg, const json_t *answer) {
     struct etcd *w = arg;
-    (void)answer; /* the compare fails when that node has written since; the next read will tell */
+    (void)
+        answer; /* the compare fails when that node has written since; the next read will show it */
     w->look = true;
     take_answer(w);
 }
 
-static void tell_gone(struct etcd *w, const struct rdzv_etcd_node *n) {
+static void write_gone(struct etcd *w, const struct rdzv_etcd_node *n) {
     json_t *ops = rdzv_etcd_write_gone(&w->view, n, w->memo);
     json_t *unchanged = rdzv_etcd_node_unchanged(&w->view, n);
     rdzv_neighbour_watch(w->neighbour, NULL, 0, NULL);
-    rdzv_etcd_transact(w->client, ops, unchanged, on_gone_told);
+    rdzv_etcd_transact(w->client, ops, unchanged, on_gone_written);
 }
 
 static void note_mute(struct etcd *w) {
@@ -277,7 +278,7 @@ static void propose_round(struct etcd *w) {
 
 /* ---- reading and deciding ---- */
 
-static void tell_met(struct etcd *w, const struct rdzv_etcd_decision *d) {
+static void report_met(struct etcd *w, const struct rdzv_etcd_decision *d) {
     CO_AUTOFREE struct rdzv_peer *peers = co_xcalloc(d->n, sizeof(*peers));
     size_t self = 0;
     for (size_t i = 0; i < d->n; i++) {
@@ -307,7 +308,7 @@ static bool act_on_decision(struct etcd *w, const struct rdzv_etcd_decision *d) 
     case RDZV_ETCD_MET:
         w->look = true;
         co_timer_start(w->timer, 0);
-        tell_met(w, d);
+        report_met(w, d);
         return false;
     case RDZV_ETCD_CHANGED:
         co_timer_start(w->timer, 0);
@@ -438,9 +439,9 @@ static void take_step(struct etcd *w) {
             finish_way(w);
         }
     } else if (gone_neighbour(w)) {
-        tell_gone(w, gone_neighbour(w));
-    } else if (!co_streq(mute_neighbour(w), w->mute_told)) {
-        tell_mute(w);
+        write_gone(w, gone_neighbour(w));
+    } else if (!co_streq(mute_neighbour(w), w->mute_written)) {
+        write_mute(w);
     } else if (w->have_view && !w->registered && w->m->state != RDZV_CHANGED) {
         register_node(w);
     } else if (w->have_view && w->proposal) {
@@ -465,8 +466,8 @@ static void etcd_free(void *backend) {
     co_timer_free(w->watch_timer);
     rdzv_neighbour_free(w->neighbour);
     free(w->watched);
-    free(w->mute_told);
-    free(w->mute_telling);
+    free(w->mute_written);
+    free(w->mute_writing);
     rdzv_etcd_view_done(&w->view);
     co_json_decref(&w->proposal);
     free(w->lease);
@@ -561,4 +562,4 @@ const struct rdzv_backend rdzv_etcd = {.start = etcd_start,
     .done = etcd_done,
     .leave = etcd_leave,
     .free = etcd_free,
-    .story = tell_story};
+    .story = report_story};

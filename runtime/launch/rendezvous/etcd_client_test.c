@@ -89,7 +89,7 @@ static void until_answered(struct world *w) {
     assert_false(rdzv_etcd_client_busy(w->client));
 }
 
-static void refusals_are_told_apart(void **state) {
+static void refusals_have_different_codes(void **state) {
     (void)state;
     static const struct {
         int status;
@@ -222,7 +222,7 @@ static void leases_are_read_from_answers(void **state) {
     assert_false(rdzv_etcd_lease_alive(over));
 }
 
-static void the_watch_tells_of_changes_and_of_its_end(void **state) {
+static void the_watch_reports_changes_and_its_end(void **state) {
     (void)state;
     static const char *const prefixes[] = {"/a/", "/b/"};
     struct world w;
@@ -242,7 +242,7 @@ static void the_watch_tells_of_changes_and_of_its_end(void **state) {
     end(&w);
 }
 
-static void what_is_given_up_is_not_told(void **state) {
+static void what_is_canceled_is_not_reported(void **state) {
     (void)state;
     static const char *const prefixes[] = {"/a/"};
     struct world w;
@@ -261,14 +261,14 @@ static void what_is_given_up_is_not_told(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refusals_are_told_apart),
+        cmocka_unit_test(refusals_have_different_codes),
         cmocka_unit_test(requests_say_what_they_are_about),
         cmocka_unit_test(an_answer_without_what_was_asked_for_is_none),
         cmocka_unit_test(a_token_goes_with_every_request_until_it_expires),
         cmocka_unit_test(a_wrong_password_is_no_passing_trouble),
         cmocka_unit_test(leases_are_read_from_answers),
-        cmocka_unit_test(the_watch_tells_of_changes_and_of_its_end),
-        cmocka_unit_test(what_is_given_up_is_not_told),
+        cmocka_unit_test(the_watch_reports_changes_and_its_end),
+        cmocka_unit_test(what_is_canceled_is_not_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

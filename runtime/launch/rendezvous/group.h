@@ -4,7 +4,7 @@
  *     GATHERING  nodes join; it lasts until all are ready, or enough are in an elastic job
  *     RUNNING    ranks are assigned and workers run; a node that comes, fails or is lost ends the
  *                round (back to GATHERING), or the job where level and max_restart say so
- *     OVER       the job has ended with `over`; every node is told so, nobody may join
+ *     OVER       the job has ended with `over`; every node is notified, nobody may join
  *
  * A "mute" node is late with its next request but not lost yet: the others only log it. */
 #pragma once
@@ -36,7 +36,7 @@ struct rdzv_group_rules {
     int64_t elastic_ms, silent_ms;
 };
 
-/* What a node must be told next. */
+/* What a node must be notified of next. */
 enum rdzv_group_news {
     RDZV_NEWS_NONE,
     RDZV_NEWS_MET,
@@ -64,10 +64,10 @@ struct rdzv_group_node {
     bool mute;              /* it is late by more than patience_ms */
     int64_t mute_at;        /* when it becomes mute */
     int64_t patience_ms;    /* doubled each time it was mute but came back */
-    uint64_t mutes_seen;    /* group.mutes when it was told last */
+    uint64_t mutes_seen;    /* group.mutes at its last notification */
     enum rdzv_group_word word; /* the state that it reported last ... */
     int heard_round;           /* ... and the round that it meant */
-    bool told_over;            /* kept by the caller, as the two below */
+    bool notified_over;        /* kept by the caller, as the two below */
     void *waiter;              /* its request that waits for news */
     uint64_t conn;             /* the connection that it used last */
 };
@@ -115,7 +115,7 @@ enum rdzv_group_news rdzv_group_news(const struct rdzv_group *g, const struct rd
 /* The node has a request that waits; its connection broke; it got an answer and must ask again. */
 void rdzv_group_waits(struct rdzv_group *g, struct rdzv_group_node *n);
 void rdzv_group_broke(struct rdzv_group_node *n, int64_t now);
-void rdzv_group_told(const struct rdzv_group *g, struct rdzv_group_node *n, int64_t now);
+void rdzv_group_notified(const struct rdzv_group *g, struct rdzv_group_node *n, int64_t now);
 /* How long a request may wait before it is answered without news.  The time is longer in a group of
  * many nodes, and shorter when silent_ms is short. */
 int64_t rdzv_group_beat_ms(size_t n, int64_t silent_ms);

@@ -6,13 +6,13 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* A story is told in words, one step a word, each at a second of its own:
+/* A scenario is written in words, one step a word, each at a second of its own:
  *
  *     +a  node a joins      a+1  it runs in round 1    a.1  it stops round 1    a*1  done in round
  * 1 -a  breaks off        !a   leaves well           ~a   asked to stop       #a   fails
  *     @a  asks for a restart      >  a minute passes   p:x  Paddle's node x joins
  *
- * and a=X says what a is told now: - nothing, M met, C changed, D all done, O over; ?X that the
+ * and a=X says what a receives now: - nothing, M met, C changed, D all done, O over; ?X that the
  * step before was refused (R no room, E it exists); *N the running round's size. */
 struct world {
     struct rdzv_group g;
@@ -202,14 +202,14 @@ static void the_next_look_is_in_time(void **state) {
     rdzv_group_init(&w.g, &rules);
     say(&w, 'a', RDZV_WORD_JOIN, 0);
     assert_int_equal(rdzv_group_tick(&w.g, w.now, w.now), 1000 + 30000);
-    rdzv_group_told(&w.g, node(&w, 'a'), w.now);
+    rdzv_group_notified(&w.g, node(&w, 'a'), w.now);
     assert_int_equal(rdzv_group_tick(&w.g, w.now, w.now), 1000 + 10000);
     rdzv_group_broke(node(&w, 'a'), w.now);
     assert_int_equal(rdzv_group_tick(&w.g, w.now, w.now), 1000 + RDZV_GROUP_RECONNECT_MS);
     rdzv_group_done(&w.g);
 }
 
-static void mute_is_told_and_costs_nothing(void **state) {
+static void mute_is_reported_and_costs_nothing(void **state) {
     (void)state;
     enum { PATIENCE = RDZV_GROUP_PATIENCE_MS };
     struct world w = {.now = 1000};
@@ -220,11 +220,11 @@ static void mute_is_told_and_costs_nothing(void **state) {
     }
     (void)rdzv_group_tick(&w.g, w.now, w.now);
     for (const char *s = "abc"; *s; s++) {
-        rdzv_group_told(&w.g, node(&w, *s), w.now);
+        rdzv_group_notified(&w.g, node(&w, *s), w.now);
         say(&w, *s, RDZV_WORD_RUN, 1);
     }
     const struct {
-        int64_t after, heard; /* ms since b was told */
+        int64_t after, heard; /* ms since b was notified */
         bool again;           /* first, b says something */
         size_t mute;
         bool news; /* for the others */
@@ -233,17 +233,17 @@ static void mute_is_told_and_costs_nothing(void **state) {
         {PATIENCE - 1, PATIENCE - 1, false, 0, false, PATIENCE},
         {PATIENCE, PATIENCE, false, 1, true, 10000}, {9999, 9999, false, 1, false, 10000},
         {9999, 9999, true, 0, true, INT64_MAX - 1000},
-        {0, 0, false, 0, false, 2 * PATIENCE}, /* told once more; now patience is longer */
+        {0, 0, false, 0, false, 2 * PATIENCE}, /* notified once more; now patience is longer */
         {20000, 2 * PATIENCE - 1, false, 0, false, 2 * PATIENCE}, /* not yet listened to */
         {20000, 20000, true, 0, false, INT64_MAX - 1000},         /* and it had said something */
     };
     const struct rdzv_group_node *a = node(&w, 'a');
-    rdzv_group_told(&w.g, node(&w, 'b'), 1000);
+    rdzv_group_notified(&w.g, node(&w, 'b'), 1000);
     for (size_t i = 0; i < CO_ARRAY_LEN(steps); i++) {
         if (steps[i].again) {
             say(&w, 'b', RDZV_WORD_RUN, 1);
         } else if (steps[i].after == 0) {
-            rdzv_group_told(&w.g, node(&w, 'b'), 1000);
+            rdzv_group_notified(&w.g, node(&w, 'b'), 1000);
         }
         CO_AUTOBUF struct co_buf text = CO_BUF(4096);
         int64_t next = rdzv_group_tick(&w.g, 1000 + steps[i].heard, 1000 + steps[i].after);
@@ -256,7 +256,7 @@ static void mute_is_told_and_costs_nothing(void **state) {
         assert_string_equal(text.data, mute ? "not heard of for a second: node b (rank 1, h); "
                                               "lost after 10 s"
                                             : "all nodes are heard of again");
-        rdzv_group_told(&w.g, node(&w, 'a'), 1000);
+        rdzv_group_notified(&w.g, node(&w, 'a'), 1000);
         rdzv_group_waits(&w.g, node(&w, 'a'));
     }
     (void)rdzv_group_tick(&w.g, 1000, 1000);
@@ -298,7 +298,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stories),
         cmocka_unit_test(the_next_look_is_in_time),
-        cmocka_unit_test(mute_is_told_and_costs_nothing),
+        cmocka_unit_test(mute_is_reported_and_costs_nothing),
         cmocka_unit_test(beats_are_slower_where_there_are_many),
         cmocka_unit_test(the_story_so_far),
     };

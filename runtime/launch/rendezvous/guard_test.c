@@ -87,7 +87,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* ---- a client that says what it is told -------------------------------------------------- */
+/* ---- a client that sends what a test wants -------------------------------------------------- */
 
 static void dial(void) {
     struct sockaddr_in a = {.sin_family = AF_INET,
@@ -142,7 +142,7 @@ static void prove(struct rdzv_seal *s, const char *token, char ret_text[RDZV_SEA
     rdzv_seal_format(s, ret_text);
 }
 
-static void a_stranger_is_refused_and_told_of_once(void **state) {
+static void an_unknown_peer_is_refused_and_logged_once(void **state) {
     (void)state;
     dial();
     for (int i = 0; i < 3; i++) {
@@ -291,7 +291,7 @@ static void a_node_with_another_token_hears_why(void **state) {
     node_close(&n);
 }
 
-static void a_node_tells_nothing_to_who_asks_for_no_proof(void **state) {
+static void a_node_sends_nothing_to_a_peer_that_asks_for_no_proof(void **state) {
     (void)state;
     struct node n;
     world.open = world.unproven = true;
@@ -328,14 +328,14 @@ static void without_a_prover_all_is_as_it_was(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        ONE(a_stranger_is_refused_and_told_of_once),
+        ONE(an_unknown_peer_is_refused_and_logged_once),
         ONE(who_proves_is_let_in_and_the_answer_is_proven),
         ONE(another_token_is_refused),
         ONE(what_was_recorded_is_refused),
         ONE(a_request_that_was_changed_is_refused),
         ONE(a_node_needs_one_round_trip_more_at_the_start),
         ONE(a_node_with_another_token_hears_why),
-        ONE(a_node_tells_nothing_to_who_asks_for_no_proof),
+        ONE(a_node_sends_nothing_to_a_peer_that_asks_for_no_proof),
         ONE(a_node_believes_no_answer_without_a_proof),
         ONE(without_a_prover_all_is_as_it_was),
     };

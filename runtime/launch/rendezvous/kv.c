@@ -77,7 +77,7 @@ static void on_timer(void *arg) {
     w->next(w);
 }
 
-static const char *tell_story(void *backend) {
+static const char *report_story(void *backend) {
     struct kv *w = backend;
     if (w->down) {
         w->down = false;
@@ -548,7 +548,7 @@ static void kv_done(void *backend) {
     ask_master(w);
 }
 
-static void tell_gone(struct kv *w) {
+static void send_gone(struct kv *w) {
     rdzv_gone(w->m);
 }
 
@@ -556,7 +556,7 @@ static void settle_and_go(struct kv *w) {
     if (co_now_ms() < w->until && !rdzv_service_settled(w->service)) {
         call_later(w, SETTLE_TICK_MS, settle_and_go);
     } else {
-        tell_gone(w);
+        send_gone(w);
     }
 }
 
@@ -572,7 +572,7 @@ static void on_left(void *arg, const struct co_httpc_result *r) {
         w->until = co_now_ms() + SETTLE_MS;
         settle_and_go(w);
     } else {
-        tell_gone(w);
+        send_gone(w);
     }
 }
 
@@ -610,7 +610,7 @@ static void kv_leave(void *backend, int code, const char *why) {
     co_lookup_cancel(co_steal_ptr(w->lookup));
     w->over.code = code;
     if (!w->http || w->paddle || w->alone) {
-        call_later(w, 0, tell_gone);
+        call_later(w, 0, send_gone);
         return;
     }
     send_parting(w, false, code, why);
@@ -622,4 +622,4 @@ const struct rdzv_backend rdzv_kv = {.start = kv_start,
     .done = kv_done,
     .leave = kv_leave,
     .free = kv_free,
-    .story = tell_story};
+    .story = report_story};

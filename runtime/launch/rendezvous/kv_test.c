@@ -27,8 +27,8 @@ static struct {
     bool over;
 } world;
 
-/* What happens again and again is told once. */
-CO_PRINTF(1, 2) static void tell(const char *fmt, ...) {
+/* What happens again and again is noted once. */
+CO_PRINTF(1, 2) static void note(const char *fmt, ...) {
     char text[TRACE];
     va_list ap;
     va_start(ap, fmt);
@@ -79,7 +79,7 @@ static void on_request(void *arg, struct co_http_req *r) {
     (void)sscanf(hello ? hello : "", "1 %*s %15s", word);
     const char *why = co_http_body(r, &len);
     const bool leaves = strcmp(co_http_method(r), "DELETE") == 0;
-    tell("%s%s%s%s%s", co_http_method(r), *word ? " " : "", word, leaves ? " " : "",
+    note("%s%s%s%s%s", co_http_method(r), *word ? " " : "", word, leaves ? " " : "",
         leaves ? why : "");
     be_late();
     const bool ever = world.rest && strchr(world.rest, '*') && !strchr(world.rest, '|');
@@ -108,13 +108,13 @@ static void on_note(void *arg, bool warn, const char *line) {
     (void)warn;
     if (strncmp(line, "not heard of for a second", 25) != 0 &&
         strcmp(line, "the master is heard of again") != 0) {
-        tell("note %s", line);
+        note("note %s", line);
     }
 }
 
 static void on_gone(void *arg) {
     (void)arg;
-    tell("gone");
+    note("gone");
     world.over = true;
 }
 
@@ -126,7 +126,7 @@ static void leave(int code, const char *why) {
 
 static void on_met(void *arg, const struct rdzv_roster *roster) {
     (void)arg;
-    tell("met %zu%s", roster->n, roster->watched ? "" : " unwatched");
+    note("met %zu%s", roster->n, roster->watched ? "" : " unwatched");
     /* What the launcher would do next stands behind the master's answers. */
     const char *next = strchr(world.steps, '#');
     world.over = !next && !roster->watched;
@@ -143,13 +143,13 @@ static void on_met(void *arg, const struct rdzv_roster *roster) {
 
 static void on_changed(void *arg, const char *why) {
     (void)arg;
-    tell("changed %s", why);
+    note("changed %s", why);
     world.over = true;
 }
 
 static void on_all_done(void *arg) {
     (void)arg;
-    tell("all done");
+    note("all done");
     if (strstr(world.steps, "#done, leave")) {
         leave(0, "");
     } else {
@@ -159,7 +159,7 @@ static void on_all_done(void *arg) {
 
 static void on_ended(void *arg, const struct co_err *err) {
     (void)arg;
-    tell("ended %s: %s", co_code_name(err->code), err->msg);
+    note("ended %s: %s", co_code_name(err->code), err->msg);
     world.over = true;
 }
 

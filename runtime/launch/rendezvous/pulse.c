@@ -30,7 +30,7 @@ void rdzv_group_broke(struct rdzv_group_node *n, int64_t now) {
     n->mute_at = INT64_MAX;
 }
 
-void rdzv_group_told(const struct rdzv_group *g, struct rdzv_group_node *n, int64_t now) {
+void rdzv_group_notified(const struct rdzv_group *g, struct rdzv_group_node *n, int64_t now) {
     n->deadline = now + g->rules.silent_ms;
     n->mute_at = now + n->patience_ms;
     n->mutes_seen = g->mutes;

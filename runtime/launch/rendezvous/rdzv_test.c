@@ -19,7 +19,7 @@ static struct {
     int refuses; /* code of the way's start */
 } world;
 
-CO_PRINTF(1, 2) static void tell(const char *fmt, ...) {
+CO_PRINTF(1, 2) static void note(const char *fmt, ...) {
     const size_t len = strlen(world.trace);
     va_list ap;
     va_start(ap, fmt);
@@ -37,28 +37,28 @@ static int way_start(struct rdzv *m, void **ret, struct co_err *err) {
 }
 
 static int etcd_start(struct rdzv *m, void **ret, struct co_err *err) {
-    tell("etcd");
+    note("etcd");
     return way_start(m, ret, err);
 }
 
 static void way_again(void *way) {
     const struct rdzv *m = way;
-    tell("way_again(%.8s)", m->options.value);
+    note("way_again(%.8s)", m->options.value);
 }
 
 static void way_restart(void *way, const char *why) {
     (void)way;
-    tell("way_restart(%s)", why);
+    note("way_restart(%s)", why);
 }
 
 static void way_done(void *way) {
     (void)way;
-    tell("way_done");
+    note("way_done");
 }
 
 static void way_leave(void *way, int code, const char *why) {
     (void)way;
-    tell("way_leave(%d %s)", code, why);
+    note("way_leave(%d %s)", code, why);
 }
 
 static void way_free(void *way) {
@@ -80,32 +80,32 @@ const struct rdzv_backend rdzv_etcd = WAY(etcd_start);
 
 static void on_note(void *arg, bool warn, const char *line) {
     (void)arg;
-    tell("note(%d %s)", (int)warn, line);
+    note("note(%d %s)", (int)warn, line);
 }
 
 static void on_met(void *arg, const struct rdzv_roster *r) {
     (void)arg;
-    tell("met(%d: %s=%s of %zu)", r->round, r->peers[r->self].name, r->peers[r->self].value, r->n);
+    note("met(%d: %s=%s of %zu)", r->round, r->peers[r->self].name, r->peers[r->self].value, r->n);
 }
 
 static void on_changed(void *arg, const char *why) {
     (void)arg;
-    tell("changed(%s)", why);
+    note("changed(%s)", why);
 }
 
 static void on_all_done(void *arg) {
     (void)arg;
-    tell("all_done");
+    note("all_done");
 }
 
 static void on_ended(void *arg, const struct co_err *err) {
     (void)arg;
-    tell("ended(%d %s)", err->code, err->msg);
+    note("ended(%d %s)", err->code, err->msg);
 }
 
 static void on_gone(void *arg) {
     (void)arg;
-    tell("gone");
+    note("gone");
 }
 
 static const struct rdzv_fns fns = {.note = on_note,

@@ -62,7 +62,7 @@ struct rdzv_service {
     uint64_t story_version;
 };
 
-static void tell_note(struct rdzv_service *s, bool warn, const char *line) {
+static void log_note(struct rdzv_service *s, bool warn, const char *line) {
     if (s->note) {
         s->note(s->arg, warn, line);
     }
@@ -107,11 +107,11 @@ static void say_met(struct rdzv_service *s, struct rdzv_group_node *n, struct co
     co_http_reply(r, 200, "application/octet-stream", b.data, b.len);
 }
 
-static void tell_news(struct rdzv_service *s, struct rdzv_group_node *n, enum rdzv_group_news news,
+static void notify(struct rdzv_service *s, struct rdzv_group_node *n, enum rdzv_group_news news,
     struct co_http_req *r) {
     struct rdzv_group *g = &s->group;
     n->waiter = NULL;
-    rdzv_group_told(g, n, co_now_ms());
+    rdzv_group_notified(g, n, co_now_ms());
     switch (news) {
     case RDZV_NEWS_MET:
         say_met(s, n, r);
@@ -130,7 +130,7 @@ static void tell_news(struct rdzv_service *s, struct rdzv_group_node *n, enum rd
         say_answer(r, RDZV_WIRE_DONE, g->round, "");
         return;
     case RDZV_NEWS_OVER:
-        n->told_over = true;
+        n->notified_over = true;
         say_answer(r, RDZV_WIRE_OVER, g->over.code, g->over.msg);
         return;
     case RDZV_NEWS_NONE:
@@ -166,7 +166,7 @@ static void look_at_group(struct rdzv_service *s, int64_t now) {
             struct rdzv_group_node *n = g->nodes[i];
             enum rdzv_group_news news = rdzv_group_news(g, n);
             if (n->waiter && news != RDZV_NEWS_NONE) {
-                tell_news(s, n, news, n->waiter);
+                notify(s, n, news, n->waiter);
             }
         }
         next = rdzv_group_tick(g, s->heard, now);
@@ -221,7 +221,7 @@ static void on_beat(void *arg, struct co_http_req *r) {
     struct rdzv_service *s = arg;
     struct rdzv_group_node *n = node_of(s, r);
     if (n) {
-        tell_news(s, n, RDZV_NEWS_NONE, r);
+        notify(s, n, RDZV_NEWS_NONE, r);
         publish_news(s);
     }
 }
@@ -263,7 +263,7 @@ static bool is_node(const struct rdzv_service *s, const char *path) {
 static void refuse_node(struct rdzv_service *s, struct co_http_req *r, const struct co_err *err) {
     char line[CO_ERR_MAX + 16];
     (void)snprintf(line, sizeof(line), "refused: %s", err->msg);
-    tell_note(s, true, line);
+    log_note(s, true, line);
     if (co_http_header(r, RDZV_WIRE_HEADER)) {
         say_answer(r, RDZV_WIRE_REFUSED, err->code, err->msg);
     } else {
@@ -287,7 +287,7 @@ static void attend_node(struct rdzv_service *s, struct rdzv_group_node *n, struc
     rdzv_group_waits(&s->group, n);
     enum rdzv_group_news news = rdzv_group_news(&s->group, n);
     if (news != RDZV_NEWS_NONE) {
-        tell_news(s, n, news, r);
+        notify(s, n, news, r);
     }
 }
 
@@ -320,7 +320,7 @@ static void put_node(struct rdzv_service *s, struct co_http_req *r, const char *
     if (!n && s->group.phase == RDZV_GROUP_OVER && text) {
         n = rdzv_group_find(&s->group, name);
         if (n) {
-            n->told_over = true;
+            n->notified_over = true;
         }
         say_answer(r, RDZV_WIRE_OVER, err.code, err.msg);
     } else if (e || !n) {
@@ -576,7 +576,7 @@ static const struct co_http_route routes[] = {
 /* ---- the service ---- */
 
 static void guard_note(void *arg, bool warn, const char *line) {
-    tell_note(arg, warn, line);
+    log_note(arg, warn, line);
 }
 
 int rdzv_service_open(struct co_loop *l, uint16_t port, const struct rdzv_service_options *options,
@@ -624,7 +624,7 @@ void rdzv_service_part(struct rdzv_service *s, const char *why) {
 bool rdzv_service_settled(const struct rdzv_service *s) {
     for (size_t i = 0; i < s->group.n; i++) {
         const struct rdzv_group_node *n = s->group.nodes[i];
-        if (n->id && !n->broken && !n->told_over) {
+        if (n->id && !n->broken && !n->notified_over) {
             return false;
         }
     }

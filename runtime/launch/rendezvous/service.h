@@ -24,7 +24,7 @@ struct rdzv_service_options {
 CO_MUST_CHECK int rdzv_service_open(struct co_loop *l, uint16_t port,
     const struct rdzv_service_options *options, struct rdzv_service **ret, struct co_err *err);
 uint16_t rdzv_service_port(const struct rdzv_service *s);
-/* The serving node has done its work and will leave: all nodes are told. */
+/* The serving node has done its work and will leave: all nodes are notified. */
 void rdzv_service_part(struct rdzv_service *s, const char *why);
 /* True when every node that is still connected knows that the job is over. */
 bool rdzv_service_settled(const struct rdzv_service *s);

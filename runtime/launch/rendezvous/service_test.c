@@ -167,7 +167,7 @@ static void pass(struct world *w, int64_t ms) {
     co_test_clock_forward(ms);
 }
 
-/* Of two clients that asked for one node the one that waits: the other was told so. */
+/* Of two clients that asked for one node the one that waits: the other was notified. */
 static int find_waiting(struct world *w, int one, int other) {
     struct pollfd p[] = {
         {.fd = w->client[one], .events = POLLIN}, {.fd = w->client[other], .events = POLLIN}};
@@ -453,7 +453,7 @@ static void all_hear_when_all_are_done(void **state) {
     end(&w);
 }
 
-static void a_service_that_goes_tells_all(void **state) {
+static void a_service_that_ends_notifies_all(void **state) {
     (void)state;
     struct world w;
     begin_running(&w, -1);
@@ -481,7 +481,7 @@ int main(void) {
         cmocka_unit_test(nodes_that_gather_hear_who_is_missing),
         cmocka_unit_test(nodes_that_run_hear_of_one_anothers_end),
         cmocka_unit_test(all_hear_when_all_are_done),
-        cmocka_unit_test(a_service_that_goes_tells_all),
+        cmocka_unit_test(a_service_that_ends_notifies_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

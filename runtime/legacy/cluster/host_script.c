@@ -89,7 +89,7 @@ static const char head[] =
     "mkdir -p log && own=$(mktemp -d) || exit 97\n"
     "rm -f log/*\n"
     "GLOG_logtostderr=0 GLOG_log_dir=./log; export GLOG_logtostderr GLOG_log_dir\n"
-    /* A group of its own, whose end is told; known before anything can be told to stop. */
+    /* A group of its own, whose end is reported; known before anything can be asked to stop. */
     "run() {\n"
     "  name=$1; shift\n"
     "  ( setsid sh -c 'echo $$ >\"$0\"; exec \"$@\"' \"$own/$name\" \"$@\" "

@@ -1,14 +1,14 @@
 /* What is done on the hosts of a `cluster_train` job, as text: pure.
  *
  * A host runs one shell script, in the one ssh session that lives as long as the job.  It starts
- * the server, tells on its output what happens, and does what it is told on its input:
+ * the server, reports on its output what happens, and reads commands on its input:
  *
- *     tells   @ready              the server listens
+ *     prints  @ready              the server listens
  *             @server CODE        the server has ended
  *             @train CODE         the trainer has ended
  *             @| LINE, then @.    the last lines of a log, as asked for
- *     is told go                  start the trainer
- *             tail NAME COUNT     tell the last lines of log/NAME.log
+ *     reads   go                  start the trainer
+ *             tail NAME COUNT     print the last lines of log/NAME.log
  *             stop, or the end    stop everything and leave
  *
  * So nothing is found by its name, nothing is left behind when the launcher or the connection

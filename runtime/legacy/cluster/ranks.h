@@ -1,4 +1,4 @@
-/* This process's place among those that a batch system started, from what that system tells each
+/* This process's place among those that a batch system started, from what that system gives each
  * of them: Open MPI, MPICH and its kin, Slurm, an indexed Job or a StatefulSet of Kubernetes.
  * Pure, but for reading a file of hosts. */
 #pragma once
@@ -15,13 +15,13 @@ struct cluster_rank {
     const char *by; /* static: "Open MPI", ... */
     uint32_t rank, size;
     uint32_t local; /* among those on this host */
-    uint32_t here;  /* how many are on this host; 0: not told */
+    uint32_t here;  /* how many are on this host; 0: not known */
 };
 
 typedef const char *(*cluster_rank_getenv_fn)(void *arg, const char *name);
 
 /* get NULL: the process's environment.  hostname: a StatefulSet's pod has its rank at the end of
- * it.  size: for systems that do not tell it; 0: not said.  CO_NOTFOUND: none of them started this
+ * it.  size: for systems that do not give it; 0: unknown.  CO_NOTFOUND: none of them started this
  * process; CO_INVALID names the variable. */
 CO_MUST_CHECK int cluster_rank_find(cluster_rank_getenv_fn get, void *arg, const char *hostname,
     uint32_t size, struct cluster_rank *ret, struct co_err *err);

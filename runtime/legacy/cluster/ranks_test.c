@@ -51,7 +51,7 @@ static const struct {
     {{NULL}, "web-3", 3, "the host name's number is 3, expected less than"},
 };
 
-static void every_system_tells_the_rank_its_own_way(void **state) {
+static void every_system_gives_the_rank_its_own_way(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rank_rows); i++) {
         struct cluster_rank r = {.by = ""};
@@ -163,7 +163,7 @@ static void hosts_are_listed_once_each(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_system_tells_the_rank_its_own_way),
+        cmocka_unit_test(every_system_gives_the_rank_its_own_way),
         cmocka_unit_test(a_host_without_a_rank_is_named_before_anybody_waits_for_it),
         cmocka_unit_test(hosts_are_listed_once_each),
     };

@@ -44,11 +44,11 @@ void cluster_ssh_session_done(struct cluster_ssh_session *s) {
     co_buf_done(&s->lines);
 }
 
-/* ---- what the host tells ---------------------------------------------------------------- */
+/* ---- what the host prints ---------------------------------------------------------------- */
 
 /* An exit code outside of 0 to 255 counts as a failure. */
-static int exit_code(int told) {
-    return told >= 0 && told <= 255 ? told : 1;
+static int exit_code(int code) {
+    return code >= 0 && code <= 255 ? code : 1;
 }
 
 static void take_line(struct cluster_ssh_session *s, const char *text) {
@@ -133,10 +133,10 @@ void cluster_ssh_session_drain(struct cluster_ssh_session *s) {
     close_all(s);
 }
 
-/* ---- what it is told -------------------------------------------------------------------- */
+/* ---- commands to it -------------------------------------------------------------------- */
 
 /* Never blocks: all commands together fit the pipe's buffer. */
-void cluster_ssh_session_tell(struct cluster_ssh_session *s, const char *line) {
+void cluster_ssh_session_send(struct cluster_ssh_session *s, const char *line) {
     if (s->in >= 0 && write(s->in, line, strlen(line)) < 0) {
         co_closep(&s->in);
         s->in = -1;

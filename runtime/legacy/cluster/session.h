@@ -1,4 +1,4 @@
-/* One host of a job: its ssh process, what it tells, what it is told. */
+/* One host of a job: its ssh process, its output, commands to it. */
 #pragma once
 
 #include <sys/types.h>
@@ -26,7 +26,7 @@ struct cluster_ssh_session {
     size_t index;
     const struct cluster_host *host;
     enum cluster_session_state state;
-    bool server_ended, leaving; /* leaving: it was told to stop */
+    bool server_ended, leaving; /* leaving: it was asked to stop */
     bool received;              /* the host has what tar sent; tar may not have ended yet */
     pid_t pid, tar;             /* 0: none */
     int tar_status;             /* waitpid's, once tar has ended */
@@ -37,7 +37,7 @@ struct cluster_ssh_session {
     } out, err;
     struct co_buf line; /* of out */
     struct proc_tail complaint;
-    char last[400]; /* the last line of a log that was told */
+    char last[400]; /* the last line of a log that was printed */
     struct co_buf lines;
 };
 
@@ -50,10 +50,10 @@ struct cluster_session_ops {
 void cluster_ssh_session_init(struct cluster_ssh_session *s, struct co_loop *loop, size_t index,
     const struct cluster_host *host, const struct cluster_session_ops *ops, void *arg);
 void cluster_ssh_session_done(struct cluster_ssh_session *s);
-/* Runs a script; from >= 0: what the script reads, instead of what is told. */
+/* Runs a script; from >= 0: what the script reads, instead of commands. */
 CO_MUST_CHECK int cluster_ssh_session_start(struct cluster_ssh_session *s,
     const struct cluster_options *options, const char *script, int from, struct co_err *err);
-void cluster_ssh_session_tell(struct cluster_ssh_session *s, const char *line);
+void cluster_ssh_session_send(struct cluster_ssh_session *s, const char *line);
 /* Takes note of a child that was reaped; true when it was this session's ssh. */
 bool cluster_ssh_session_reaped(struct cluster_ssh_session *s, pid_t pid, int status);
 /* All that is still in the pipes. */

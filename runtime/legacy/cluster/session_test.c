@@ -1,5 +1,5 @@
-/* What a host tells, and the script that tells it.  In place of ssh stands a program that runs what
- * it is given on this machine. */
+/* What a host prints, and the script that prints it.  In place of ssh stands a program that runs
+ * what it is given on this machine. */
 #include "runtime/legacy/cluster/session.h"
 
 #include <fcntl.h>
@@ -26,8 +26,8 @@ struct host {
     struct cluster_host name;
     struct co_loop *loop;
     struct co_signal *children;
-    struct co_buf trace; /* what the session made of what the host told */
-    const char *on_ready, *on_server, *on_train, *on_tail; /* what the host is told then */
+    struct co_buf trace; /* what the session made of the host's output */
+    const char *on_ready, *on_server, *on_train, *on_tail; /* commands to the host then */
     int status;                                            /* of ssh */
 };
 
@@ -40,7 +40,7 @@ static void note(struct host *h, const char *answer, const char *fmt, ...) {
     va_end(ap);
     assert_int_equal(co_buf_addf(&h->trace, NULL, "%s\n", text), 0);
     if (answer) {
-        cluster_ssh_session_tell(&h->s, answer);
+        cluster_ssh_session_send(&h->s, answer);
     }
 }
 
@@ -187,7 +187,7 @@ static void what_ssh_complains_of_is_kept_with_its_exit_code(void **state) {
     done(&h);
 }
 
-static void a_host_that_does_not_read_is_told_nothing_more(void **state) {
+static void a_host_that_does_not_read_is_sent_nothing_more(void **state) {
     (void)state;
     struct host h = {.on_ready = "go\n", .on_train = "stop\n"};
     init(&h);
@@ -195,7 +195,7 @@ static void a_host_that_does_not_read_is_told_nothing_more(void **state) {
     run(&h, "exec <&-; echo @ready; echo '@train 0'");
     assert_string_equal(trace(&h), "ready\ntrain 0\n");
     assert_int_equal(h.s.in, -1);
-    cluster_ssh_session_tell(&h.s, "stop\n"); /* into nothing */
+    cluster_ssh_session_send(&h.s, "stop\n"); /* into nothing */
     done(&h);
 }
 
@@ -294,7 +294,7 @@ static void the_script_starts_asks_and_stops_in_a_directory_of_any_name(void **s
     assert_int_equal(co_file_read(log, TRACE_MAX, &text, NULL), 0);
     assert_string_equal(
         text.data, "first\nat /a b:/$c:/old\n--config=a 'b' $c.py\n--trainer_id=1\n");
-    /* The server is told to stop; what it ended with may still be told. */
+    /* The server is asked to stop; its exit code may still be printed. */
     static const char want[] = "ready\ntrain 3\ntail of 44 bytes, last \"--trainer_id=1\"\n";
     if (strncmp(trace(&h), want, strlen(want)) != 0) {
         fail_msg("%s", trace(&h));
@@ -302,7 +302,7 @@ static void the_script_starts_asks_and_stops_in_a_directory_of_any_name(void **s
     done(&h);
 }
 
-static void a_server_that_ends_is_told_of_with_its_code(void **state) {
+static void a_server_that_ends_is_reported_with_its_code(void **state) {
     (void)state;
     struct host h = {.on_server = "stop\n"};
     init(&h);
@@ -420,11 +420,11 @@ int main(void) {
         cmocka_unit_test(a_hosts_lines_are_taken_for_what_they_are),
         cmocka_unit_test(an_endless_line_or_log_loses_its_end),
         cmocka_unit_test(what_ssh_complains_of_is_kept_with_its_exit_code),
-        cmocka_unit_test(a_host_that_does_not_read_is_told_nothing_more),
+        cmocka_unit_test(a_host_that_does_not_read_is_sent_nothing_more),
         cmocka_unit_test(another_process_is_not_taken_for_the_sessions),
         cmocka_unit_test(an_ssh_that_is_not_there_is_named_and_leaves_nothing_open),
         cmocka_unit_test(the_script_starts_asks_and_stops_in_a_directory_of_any_name),
-        cmocka_unit_test(a_server_that_ends_is_told_of_with_its_code),
+        cmocka_unit_test(a_server_that_ends_is_reported_with_its_code),
         cmocka_unit_test(a_directory_that_is_not_there_ends_the_script),
         cmocka_unit_test(a_package_replaces_the_directory),
         cmocka_unit_test(the_directory_is_the_workspace_or_one_of_the_time),

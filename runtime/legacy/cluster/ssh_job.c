@@ -33,7 +33,7 @@ struct cluster {
     char *dir, *addresses; /* owned */
     size_t n_copied, n_ready, n_trained, n_gone;
     bool stopping, killed;
-    bool told;                                 /* a signal asked us to stop */
+    bool stop_signaled;                        /* a signal asked us to stop */
     const struct cluster_ssh_session *failing; /* sends its last log lines before all are stopped */
     int code;                                  /* the exit code, valid once stopping */
     struct co_timer *timer; /* deadline of the current wait: ready, grace, tail or stop */
@@ -89,7 +89,7 @@ static void stop_all(struct cluster *c) {
                 (void)kill(-s->pid, SIGTERM);
             }
         } else {
-            cluster_ssh_session_tell(s, "stop\n");
+            cluster_ssh_session_send(s, "stop\n");
         }
     }
     wait_for(c, c->options->stop_ms + SLACK_MS, kill_all);
@@ -118,11 +118,11 @@ static void fail(struct cluster *c, struct cluster_ssh_session *s, const char *l
     (void)snprintf(ask, sizeof(ask), "tail %s 20\n", log);
     say("node %zu (%s): %s ended with exit code %d; last lines of %s/log/%s.log:", s->index,
         s->host->name, strcmp(log, "train") == 0 ? "the trainer" : "the server", code, c->dir, log);
-    cluster_ssh_session_tell(s, ask);
+    cluster_ssh_session_send(s, ask);
     wait_for(c, TAIL_MS, stop_all);
 }
 
-/* ---- what hosts tell -------------------------------------------------------------------- */
+/* ---- output of hosts -------------------------------------------------------------------- */
 
 static void no_server(struct cluster *c) {
     for (size_t i = 0; i < c->conf->n_hosts && !c->stopping; i++) {
@@ -133,7 +133,7 @@ static void no_server(struct cluster *c) {
             c->stopping = true;
             c->failing = s;
             c->code = 1;
-            cluster_ssh_session_tell(s, "tail server 20\n");
+            cluster_ssh_session_send(s, "tail server 20\n");
             wait_for(c, TAIL_MS, stop_all);
         }
     }
@@ -153,7 +153,7 @@ static void ready(void *arg, struct cluster_ssh_session *s) {
     co_timer_stop(c->timer);
     for (size_t i = 0; i < c->conf->n_hosts; i++) {
         c->session[i].state = CLUSTER_SESSION_TRAINING;
-        cluster_ssh_session_tell(&c->session[i], "go\n");
+        cluster_ssh_session_send(&c->session[i], "go\n");
     }
     co_timer_start(c->last, LAST_EVERY_MS);
 }
@@ -201,7 +201,7 @@ static void ended(void *arg, struct cluster_ssh_session *s, const char *what, in
     }
 }
 
-static void told_tail(void *arg, struct cluster_ssh_session *s) {
+static void print_tail(void *arg, struct cluster_ssh_session *s) {
     struct cluster *c = arg;
     if (c->failing == s) {
         c->failing = NULL;
@@ -212,11 +212,11 @@ static void told_tail(void *arg, struct cluster_ssh_session *s) {
     }
 }
 
-static const struct cluster_session_ops ops = {.ready = ready, .ended = ended, .tail = told_tail};
+static const struct cluster_session_ops ops = {.ready = ready, .ended = ended, .tail = print_tail};
 
 static void look_at_log(void *arg) {
     struct cluster *c = arg;
-    cluster_ssh_session_tell(&c->session[0], "tail train 1\n");
+    cluster_ssh_session_send(&c->session[0], "tail train 1\n");
     co_timer_start(c->last, LAST_EVERY_MS);
 }
 
@@ -296,7 +296,7 @@ static void ssh_ended(struct cluster *c, struct cluster_ssh_session *s, int stat
     if (!expected && !c->stopping) {
         lost(c, s, status);
     } else if (c->failing && c->due == stop_all) {
-        stop_all(c); /* it will not tell its last lines any more */
+        stop_all(c); /* it will not print its last lines any more */
     }
     gone(c, s);
 }
@@ -336,7 +336,7 @@ static void interrupted(void *arg, int signo) {
         return;
     }
     say("%s: stopping the job on all hosts", signo == SIGINT ? "interrupted" : "terminated");
-    c->told = true;
+    c->stop_signaled = true;
     end(c, 128 + signo);
 }
 
@@ -428,9 +428,9 @@ int cluster_run(const struct cluster_conf *conf, const struct cluster_options *o
     if (!r) {
         *ret_code = c.code;
         say("job %s after %.1f s",
-            c.told        ? "stopped"
-            : c.code == 0 ? "completed"
-                          : "failed",
+            c.stop_signaled ? "stopped"
+            : c.code == 0   ? "completed"
+                            : "failed",
             (double)(co_now_ms() - c.start) / 1000);
     }
     for (size_t i = 0; i < conf->n_hosts; i++) {

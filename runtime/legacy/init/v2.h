@@ -1,4 +1,4 @@
-/* PADDLE_INIT_*: what trainers of Paddle 0.8 to 0.12 are told; servers there have flags only. */
+/* PADDLE_INIT_*: the variables of trainers of Paddle 0.8 to 0.12; servers there have flags only. */
 #pragma once
 
 #include "runtime/train/env/read.h"

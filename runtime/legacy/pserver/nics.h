@@ -1,4 +1,4 @@
-/* Where a server listens that was told network interfaces: `--nics=eth0,ib0`. */
+/* Where a server listens that was given network interfaces: `--nics=eth0,ib0`. */
 #pragma once
 
 #include <stdbool.h>

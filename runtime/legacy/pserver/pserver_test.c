@@ -311,7 +311,7 @@ static void a_signal_ends_all_of_them(void **state) {
     }
 }
 
-/* A trainer that has been told the list; gRPC's threads are here from now on, so no test that
+/* A trainer that has been given the list; gRPC's threads are here from now on, so no test that
  * forks comes after these. */
 static struct rt_client *train(unsigned port) {
     static const struct rt_table_spec specs[] = {

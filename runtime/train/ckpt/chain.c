@@ -18,7 +18,7 @@ static int compare_down(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* errno alone tells the end of a directory from an error. */
+/* errno alone distinguishes the end of a directory from an error. */
 static struct dirent *next_entry(DIR *d) {
     errno = 0;
     return readdir(d);
@@ -174,13 +174,13 @@ static int try_one(
 
 int ckpt_chain_newest(const struct ckpt_search *s, struct ckpt_chain **ret, struct co_err *err) {
     struct ckpt_numbers have = {0};
-    struct co_err told = {0}; /* what is told if there is none */
+    struct co_err why_none = {0}; /* returned if there is none */
     uint64_t damaged = 0;
     int rc = ckpt_numbers(s->dir, &have, err);
     if (rc < 0) {
         return rc;
     }
-    rc = co_err_set(&told, CO_NOTFOUND, "no checkpoint in '%s'", s->dir);
+    rc = co_err_set(&why_none, CO_NOTFOUND, "no checkpoint in '%s'", s->dir);
     for (size_t i = 0; i < have.n && (rc == CO_NOTFOUND || rc == CO_DAMAGED); i++) {
         struct co_err why = {0};
         if (have.all[i] > s->most) {
@@ -190,7 +190,7 @@ int ckpt_chain_newest(const struct ckpt_search *s, struct ckpt_chain **ret, stru
         bool skipped = rc == CO_NOTFOUND || rc == CO_DAMAGED;
         if ((rc == CO_DAMAGED && damaged == 0) || (rc < 0 && !skipped)) {
             damaged = have.all[i];
-            told = why;
+            why_none = why;
         }
         if (skipped && s->skip) {
             s->skip(s->arg, &why);
@@ -198,7 +198,7 @@ int ckpt_chain_newest(const struct ckpt_search *s, struct ckpt_chain **ret, stru
     }
     free(have.all);
     if (rc < 0) {
-        return co_err_set(err, told.code, "%s", told.msg);
+        return co_err_set(err, why_none.code, "%s", why_none.msg);
     }
     (*ret)->damaged = damaged;
     return 0;
@@ -310,7 +310,7 @@ int ckpt_prune(const char *dir, uint32_t keep, const struct ckpt_past *past, str
         enum chain_relation place = place_of(dir, have.all[i], past);
         bool goes = place == BEGUN || (place != FOREIGN && fulls >= keep);
         fulls += place == FULL;
-        if (goes) { /* the first error is told; the next checkpoint tries again */
+        if (goes) { /* the first error is returned; the next checkpoint tries again */
             int one = remove_point(dir, have.all[i], rc < 0 ? NULL : err);
             rc = rc < 0 ? rc : one;
         }

@@ -138,11 +138,11 @@ struct ckpt_numbers {
 CO_MUST_CHECK int ckpt_numbers(const char *dir, struct ckpt_numbers *ret, struct co_err *err);
 /* The largest number in dir, complete or not; 0: none, or no dir. Fails as ckpt_numbers does. */
 CO_MUST_CHECK int ckpt_last_number(const char *dir, uint64_t *ret, struct co_err *err);
-/* Whether that checkpoint has a manifest, of whatever content. Fails if that cannot be told. */
+/* Whether that checkpoint has a manifest, of whatever content. Fails if that is unknown. */
 CO_MUST_CHECK int ckpt_is_complete(const char *dir, uint64_t number, bool *ret, struct co_err *err);
 
 /* CO_INVALID: dir does not have what is expected there, but what something else reads; the message
- * says which.  0: it has, or has neither, or that cannot be told. */
+ * says which.  0: it has, or has neither, or that is unknown. */
 enum ckpt_kind {
     CKPT_SAVE,   /* of rt_save: dir/MANIFEST */
     CKPT_POINTS, /* of servers: dir/ckpt-... */

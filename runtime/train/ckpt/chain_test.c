@@ -509,8 +509,8 @@ static bool prune_all(const char *dir, uint64_t number) {
     return ok;
 }
 
-/* Two full ones and deltas, as a server would; each committed number is told. */
-static void save_and_tell(const char *dir, int fd) {
+/* Two full ones and deltas, as a server would; each committed number is written to fd. */
+static void save_and_report(const char *dir, int fd) {
     uint64_t last = last_number(dir);
     for (uint64_t n = last + 1, base = n; n < last + 7; n++) {
         base = n - base == 3 ? n : base;
@@ -533,7 +533,7 @@ static void a_kill_at_any_step_leaves_a_whole_one(void **state) {
         if (pid == 0) {
             steps_left = at;
             ckpt_disk_watch = kill_at_step;
-            save_and_tell(dir, fds[1]);
+            save_and_report(dir, fds[1]);
             _exit(0);
         }
         int status;

@@ -30,9 +30,9 @@ struct ckpt_claim_who {
     int64_t seen_ms;            /* 0: CKPT_CLAIM_SEEN_MS */
 };
 
-/* Makes dir if it is absent.  Blocks for seen_ms at most, and then only where it cannot tell
+/* Makes dir if it is absent.  Blocks for seen_ms at most, and then only where it does not know
  * whether the last owner lives.  CO_EXISTS: another job uses dir; the message names it, its age,
- * and what to do.  Others: it cannot be told, because dir cannot be read or written. */
+ * and what to do.  Others: unknown, because dir cannot be read or written. */
 CO_MUST_CHECK int ckpt_claim_take(
     const char *dir, const struct ckpt_claim_who *who, struct ckpt_claim **ret, struct co_err *err);
 const char *ckpt_claim_dir(const struct ckpt_claim *c);

@@ -54,7 +54,7 @@ static void put(const char *text, time_t ago) {
 static const char other[] = "job theirs\nendpoint 10.0.0.9:8000\nhost far\nmachine m/pid:[1]\n"
                             "life 0000000000000001\nprocess 7 8\nsince 1000000000\n";
 
-static void two_jobs_are_told_apart(void **state) {
+static void two_jobs_are_distinguished(void **state) {
     (void)state;
     CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *a = NULL, *b = NULL;
     struct co_err err = {0};
@@ -187,7 +187,7 @@ static void who_was_away_too_long_writes_no_more(void **state) {
     assert_int_equal(0, access(file, F_OK));
 }
 
-static void a_directory_that_cannot_be_written_is_told(void **state) {
+static void a_directory_that_cannot_be_written_is_an_error(void **state) {
     (void)state;
     CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *a = NULL;
     const struct ckpt_claim_who who = {"a", "h:1", 0};
@@ -199,7 +199,7 @@ static void a_directory_that_cannot_be_written_is_told(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(two_jobs_are_told_apart, setup, teardown),
+        cmocka_unit_test_setup_teardown(two_jobs_are_distinguished, setup, teardown),
         cmocka_unit_test_setup_teardown(a_job_may_name_its_directory_in_two_ways, setup, teardown),
         cmocka_unit_test_setup_teardown(a_job_that_was_killed_is_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(
@@ -210,7 +210,7 @@ int main(void) {
             an_owner_elsewhere_is_dead_if_its_file_stands_still, setup, teardown),
         cmocka_unit_test_setup_teardown(who_was_away_too_long_writes_no_more, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            a_directory_that_cannot_be_written_is_told, setup, teardown),
+            a_directory_that_cannot_be_written_is_an_error, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

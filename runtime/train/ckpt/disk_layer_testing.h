@@ -1,6 +1,6 @@
 /* A file system that fails, for tests: the library of tests/disk, for LD_PRELOAD.  Below one
  * directory the n-th call that the fault can hit fails, or the power is cut there.  Functions are
- * found by dlsym; a program that knows nothing of the layer is told by DISK_LAYER=DIR,FAULT,N.
+ * found by dlsym; a program that knows nothing of the layer gets it by DISK_LAYER=DIR,FAULT,N.
  *
  * A cut kills the process and leaves the directory as a disk may have it then:
  *

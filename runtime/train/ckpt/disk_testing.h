@@ -34,7 +34,7 @@ static struct disk_layer {
     disk_layer_cut_fn *cut;
 } disk_layer;
 
-/* What a child tells; shared memory. */
+/* What a child reports; shared memory. */
 struct disk_report {
     int rc;         /* of the call under test; 1: it did not return */
     int again;      /* of the same call once more, without faults; 1: it was not made */
@@ -119,7 +119,7 @@ static inline void disk_end(const struct disk_trial *t) {
     }
 }
 
-/* Something to try, on a directory that `prepare` fills.  One number tells what is there. */
+/* Something to try, on a directory that `prepare` fills.  One number says what is there. */
 struct disk_way {
     const char *name;
     int (*prepare)(const char *dir, struct co_err *err);
@@ -173,7 +173,7 @@ static inline void disk_shell(const char *command_own) {
 static inline const char *disk_judge(const struct disk_attempt *a, int code, int looked) {
     const struct disk_report r = *disk_report;
     int fresh = a->way->old + 1;
-    if (code == 128 + SIGKILL) { /* the cut; the report tells whether the call had returned */
+    if (code == 128 + SIGKILL) { /* the cut; the report says whether the call had returned */
         return looked != 0 ? "a restart fails"
                : r.value != a->way->old && r.value != fresh && r.value != fresh + 1
                    ? "a restart takes neither the old nor the new"

@@ -62,8 +62,8 @@ static int grow_in_vain(struct rt_group *g, struct co_err *err) {
         .transport = RT_TRANSPORT_TCP,
         .form_timeout_ms = FORM_MS};
     int rc = rt_group_grow(g, &o, &grown, err);
-    bool told = o.rank == 0 || strstr(co_err_text(err), "DNS does not answer for new.test");
-    if (rc != CO_TIMEOUT || !told || world_now() - since > LATE_MS) {
+    bool reported = o.rank == 0 || strstr(co_err_text(err), "DNS does not answer for new.test");
+    if (rc != CO_TIMEOUT || !reported || world_now() - since > LATE_MS) {
         return co_err_set(
             err, CO_INTERNAL, "code %d after %lld ms", rc, (long long)(world_now() - since));
     }

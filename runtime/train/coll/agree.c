@@ -130,7 +130,7 @@ static void take_part(struct rt_group *g, struct claim claims[2]) {
     }
 }
 
-static int differ(struct rt_group *g, const struct claim given[2], bool tell) {
+static int differ(struct rt_group *g, const struct claim given[2], bool notify) {
     struct claim claims[2] = {given[0], given[1]};
     unsigned char bytes[COLL_DIFFERENCE];
     char text[2][COLL_CALL_TEXT], who[40] = "this rank";
@@ -142,8 +142,8 @@ static int differ(struct rt_group *g, const struct claim given[2], bool tell) {
     }
     bool same = a->what == b->what && a->n == b->n;
     bool counts = (a->what & 0xff) == RT_ALL_GATHERV;
-    struct coll_telling t = {
-        .word = COLL_WORD_DIFFER, .tell = tell, .more = bytes, .bytes = sizeof(bytes)};
+    struct coll_failure_report t = {
+        .word = COLL_WORD_DIFFER, .notify = notify, .more = bytes, .bytes = sizeof(bytes)};
     return coll_group_fail_as(g, CO_INVALID, g->size, &t,
         "ranks make different calls: rank %" PRIu64 ": %s; %s: %s%s", claims[0].rank,
         coll_call_text(a, text[0]), who, coll_call_text(b, text[1]),

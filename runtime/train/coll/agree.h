@@ -7,8 +7,8 @@
  *
  * Ranks that make different calls may also wait for each other in different places.  So a rank that
  * has waited for a moment asks the rank that it waits for: it sends its last calls over the control
- * connection, and that rank's monitor compares them with its own.  Who finds a difference tells all
- * ranks which two calls differ. */
+ * connection, and that rank's monitor compares them with its own.  A rank that finds a difference
+ * reports to all ranks which two calls differ. */
 #pragma once
 
 #include <stdatomic.h>
@@ -72,7 +72,7 @@ void coll_question_hear(
 void coll_goodbye_hear(
     struct rt_group *g, uint32_t from, const unsigned char *bytes, uint32_t n_bytes);
 int coll_goodbyes_compare(struct rt_group *g);
-/* The monitor was told that the calls of two ranks differ. */
+/* The monitor received that the calls of two ranks differ. */
 void coll_difference_hear(struct rt_group *g, const unsigned char bytes[COLL_DIFFERENCE]);
 
 /* A sign of the rank differs from this rank's.  Asks the rank, which knows its calls, and returns

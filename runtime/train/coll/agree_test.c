@@ -135,31 +135,31 @@ static int one_case(struct coll_world *w, struct rt_group *all, uint32_t rank, u
     uint32_t h = mix(w->seed, i, 17), odd = mix(h, 7, 7) % w->n;
     const char *what = "";
     char x[COLL_CALL_TEXT], y[COLL_CALL_TEXT];
-    struct co_err told = {0};
+    struct co_err why = {0};
     struct drawn a = draw(h, w->n, OF_ALL), b = twist(&a, h, w->n, odd, &what);
     CO_CLEANUP(rt_group_closep) struct rt_group *g = NULL;
     int rc = rt_group_split(all, 0, 0, &g, err);
     if (rc < 0) {
         return rc;
     }
-    /* A rank that is slow is told in an earlier call than the others. */
-    rc = agree(w, g, h, (h >> 3) % LAYOUTS, &told);
+    /* A rank that is slow is notified in an earlier call than the others. */
+    rc = agree(w, g, h, (h >> 3) % LAYOUTS, &why);
     int64_t since = world_now();
     if (rc == 0) {
         struct drawn *own = rank == odd ? &b : &a;
-        rc = make(g, own, mix(h, 10, 10) & 1, &told);
+        rc = make(g, own, mix(h, 10, 10) & 1, &why);
         bool counts = a.call.kind == RT_ALL_TO_ALLV && b.call.kind == RT_ALL_TO_ALLV;
         if (rc == 0 && !coll_kinds[own->call.kind].rooted &&
             !counts) { /* it waits for all others */
-            rc = co_err_set(&told, CO_INTERNAL, "no error");
+            rc = co_err_set(&why, CO_INTERNAL, "no error");
         }
     }
-    rc = rc < 0 ? rc : rt_group_barrier(g, &told);
+    rc = rc < 0 ? rc : rt_group_barrier(g, &why);
     *ret_ms = world_now() - since;
-    if (rc != CO_INVALID || !says_who(&a, &b, w->n, odd, rank, co_err_text(&told))) {
+    if (rc != CO_INVALID || !says_who(&a, &b, w->n, odd, rank, co_err_text(&why))) {
         rc = co_err_set(err, CO_INTERNAL, "case %u, %s: %s; rank %u: %s: code %d after %lld ms: %s",
             i, what, call_text(&a, w->n, x), odd, call_text(&b, w->n, y), rc, (long long)*ret_ms,
-            co_err_text(&told));
+            co_err_text(&why));
         printf("# rank %u of %u, seed %u: %s\n", rank, w->n, w->seed, co_err_text(err));
         return rc;
     }
@@ -180,7 +180,7 @@ static int disagree(struct coll_world *w, struct rt_group *g, uint32_t rank, str
     return rc;
 }
 
-static void ranks_that_disagree_are_all_told(void **state) {
+static void all_ranks_that_disagree_are_notified(void **state) {
     (void)state;
     static struct coll_world worlds[3 * CO_ARRAY_LEN(world_places)];
     uint32_t bad = 0;
@@ -224,7 +224,7 @@ static int pairs_differ(
     struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     const struct pair_row *row = &pair_rows[w->stage];
     struct drawn d = {.call = {.kind = RT_BARRIER}};
-    struct co_err told = {0};
+    struct co_err why = {0};
     /* The third rank makes the call of all ranks, if one of the two does. */
     uint32_t as = rank < 2 ? rank : coll_kinds[row->kind[0]].peer;
     if (rank < 2 || !coll_kinds[row->kind[as]].peer) {
@@ -235,18 +235,18 @@ static int pairs_differ(
     }
     /* Of two that receive, each could start to send later, unless both calls block. */
     bool started = w->how && row->kind[0] != row->kind[1];
-    int rc = make(g, &d, started, &told);
-    rc = rc < 0 ? rc : rt_group_barrier(g, &told);
+    int rc = make(g, &d, started, &why);
+    rc = rc < 0 ? rc : rt_group_barrier(g, &why);
     char other[COLL_CALL_TEXT];
     (void)snprintf(
         other, sizeof(other), "%s", strncmp(row->says, "rank ", 5) ? row->says : row->says + 6);
-    return rc == CO_INVALID && strstr(co_err_text(&told), other)
+    return rc == CO_INVALID && strstr(co_err_text(&why), other)
                ? 0
                : co_err_set(err, CO_INTERNAL, "row %zu, started %u: code %d: %s", w->stage, w->how,
-                     rc, co_err_text(&told));
+                     rc, co_err_text(&why));
 }
 
-static void pairs_that_disagree_are_told(void **state) {
+static void pairs_that_disagree_are_reported(void **state) {
     (void)state;
     static struct coll_world worlds[2 * CO_ARRAY_LEN(pair_rows) * CO_ARRAY_LEN(world_places)];
     uint32_t bad = 0;
@@ -328,18 +328,18 @@ static int many_roots(struct coll_world *w, struct rt_group *g, uint32_t rank, s
     float v = 1;
     int rc = 0;
     uint32_t made = 0;
-    struct co_err told = {0};
+    struct co_err why = {0};
     (void)w;
     for (; made < 3 * COLL_ROOTED_MAX && rc == 0; made++) {
-        rc = rt_broadcast(g, &v, 1, RT_F32, rank, &told);
+        rc = rt_broadcast(g, &v, 1, RT_F32, rank, &why);
     }
     return rc == CO_INVALID && made <= COLL_ROOTED_MAX + 1
                ? 0
                : co_err_set(
-                     err, CO_INTERNAL, "code %d in call %u: %s", rc, made, co_err_text(&told));
+                     err, CO_INTERNAL, "code %d in call %u: %s", rc, made, co_err_text(&why));
 }
 
-static void roots_that_nobody_else_names_are_told(void **state) {
+static void roots_that_nobody_else_names_are_reported(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
         struct coll_world w = {
@@ -352,33 +352,33 @@ static void roots_that_nobody_else_names_are_told(void **state) {
 static int parts_in_dispute(
     struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct rt_group *part = NULL;
-    struct co_err told = {0};
+    struct co_err why = {0};
     float v = 1;
     int rc = rt_group_split(g, 0, 0, &part, err);
     if (rc < 0) {
         return rc;
     }
-    rc = rt_broadcast(part, &v, 1, RT_F32, rank, &told);
+    rc = rt_broadcast(part, &v, 1, RT_F32, rank, &why);
     if (rank > 0) {
         rt_group_close(part);
         return rt_group_barrier(g, err);
     }
     int64_t end = world_now() + w->call_ms;
     /* The other one may have left before this rank began; or it leaves now. */
-    while (rc == 0 && (rc = rt_group_check(part, &told)) == 0 && world_now() < end) {
+    while (rc == 0 && (rc = rt_group_check(part, &why)) == 0 && world_now() < end) {
         (void)sched_yield();
     }
     bool said =
-        rc == CO_INVALID && strstr(co_err_text(&told), "rank 1: broadcast of 1 f32 from rank 1; "
-                                                       "this rank: broadcast of 1 f32 from rank 0");
+        rc == CO_INVALID && strstr(co_err_text(&why), "rank 1: broadcast of 1 f32 from rank 1; "
+                                                      "this rank: broadcast of 1 f32 from rank 0");
     if (!said) {
-        rc = co_err_set(err, CO_INTERNAL, "code %d: %s", rc, co_err_text(&told));
+        rc = co_err_set(err, CO_INTERNAL, "code %d: %s", rc, co_err_text(&why));
     }
     rt_group_close(part);
     return said ? rt_group_barrier(g, err) : rc;
 }
 
-static void a_goodbye_tells_what_the_last_calls_were(void **state) {
+static void a_goodbye_has_the_last_calls(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
         struct coll_world w = {.n = 2,
@@ -398,7 +398,7 @@ static int is_late(struct coll_world *w, struct rt_group *g, uint32_t rank, stru
         RT_ALL_REDUCE, RT_BARRIER, RT_ALL_GATHER, RT_REDUCE_SCATTER, RT_ALL_TO_ALL};
     struct drawn d = {
         .call = {.kind = kinds[w->stage], .n = w->how ? SIZE_MAX_N - 1 : 3, .dtype = RT_F32}};
-    struct co_err told = {0};
+    struct co_err why = {0};
     char text[COLL_CALL_TEXT];
     atomic_fetch_add(&w->shared->ready, 1);
     while (atomic_load(&w->shared->ready) < w->n) { /* not all come from opening the group yet */
@@ -407,14 +407,14 @@ static int is_late(struct coll_world *w, struct rt_group *g, uint32_t rank, stru
     if (rank == LATE) {
         coll_wait_fd(g, -1, 0, world_now() + WORLD_MS); /* until the others give up */
     }
-    int late = make(g, &d, w->how, &told);
+    int late = make(g, &d, w->how, &why);
     struct coll_said said = coll_call_said(&d.call);
-    bool right = strstr(co_err_text(&told), "rank 2 (127.0.0.1:") &&
-                 strstr(co_err_text(&told), coll_call_text(&said, text));
-    right |= rank == LATE && strstr(co_err_text(&told), "rank 2, this one");
+    bool right = strstr(co_err_text(&why), "rank 2 (127.0.0.1:") &&
+                 strstr(co_err_text(&why), coll_call_text(&said, text));
+    right |= rank == LATE && strstr(co_err_text(&why), "rank 2, this one");
     return late == CO_TIMEOUT && right
                ? 0
-               : co_err_set(err, CO_INTERNAL, "%s: code %d: %s", text, late, co_err_text(&told));
+               : co_err_set(err, CO_INTERNAL, "%s: code %d: %s", text, late, co_err_text(&why));
 }
 
 static void who_is_late_is_named_by_all(void **state) {
@@ -440,12 +440,12 @@ static void who_is_late_is_named_by_all(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_that_disagree_are_all_told),
-        cmocka_unit_test(pairs_that_disagree_are_told),
+        cmocka_unit_test(all_ranks_that_disagree_are_notified),
+        cmocka_unit_test(pairs_that_disagree_are_reported),
         cmocka_unit_test(no_first_call_has_the_sign_of_a_message),
         cmocka_unit_test(what_is_on_its_way_is_no_difference),
-        cmocka_unit_test(roots_that_nobody_else_names_are_told),
-        cmocka_unit_test(a_goodbye_tells_what_the_last_calls_were),
+        cmocka_unit_test(roots_that_nobody_else_names_are_reported),
+        cmocka_unit_test(a_goodbye_has_the_last_calls),
         cmocka_unit_test(who_is_late_is_named_by_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

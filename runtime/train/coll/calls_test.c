@@ -394,7 +394,7 @@ static void buffers_that_overlap_are_refused(void **state) {
     }
 }
 
-static void an_overlap_is_told_in_one_line(void **state) {
+static void an_overlap_is_reported_in_one_line(void **state) {
     (void)state;
     static float a[1000];
     struct rt_group g = {.size = 2};
@@ -464,7 +464,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buffers_that_cannot_be_are_refused),
         cmocka_unit_test(buffers_that_overlap_are_refused),
-        cmocka_unit_test(an_overlap_is_told_in_one_line),
+        cmocka_unit_test(an_overlap_is_reported_in_one_line),
         cmocka_unit_test(all_operations_on_all_types),
         cmocka_unit_test(calls_in_shared_memory),
         cmocka_unit_test(calls_over_tcp),

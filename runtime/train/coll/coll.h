@@ -90,10 +90,10 @@ struct coll_patience {
     int64_t left_ms; /* when that was noticed, and nothing has moved since; 0: no such rank */
 };
 
-/* What a rank tells the others of a failure. */
-struct coll_telling {
+/* What a rank sends the others about a failure. */
+struct coll_failure_report {
     enum coll_word word;
-    bool tell; /* now */
+    bool notify; /* now */
     const unsigned char *more;
     uint32_t bytes; /* of more; NULL: the message itself */
     int code;       /* another code for the others, and the rank that they blame; 0: the same */
@@ -138,8 +138,8 @@ struct rt_group {
     pthread_mutex_t m;      /* guards sending on control connections, and from here to `agreed` */
     pthread_cond_t changed; /* the monitor wakes vote.c */
     struct co_err why;
-    struct coll_telling telling; /* of this failure; more: `told` */
-    unsigned char told[COLL_WORD_MAX];
+    struct coll_failure_report report; /* of this failure; more: `report_text` */
+    unsigned char report_text[COLL_WORD_MAX];
     uint32_t failed_rank;       /* size: no rank in particular */
     struct rt_group *child;     /* a group that is being formed from this one, or NULL */
     const unsigned char *votes; /* vote.c: this rank's last vote; NULL: it has not voted */
@@ -217,21 +217,22 @@ void coll_wait_fd(const struct rt_group *g, int fd, short events, int64_t end_ms
 
 /* monitor.c */
 CO_MUST_CHECK int coll_monitor_start(struct rt_group *g, struct co_err *err);
-void coll_monitor_stop(struct rt_group *g); /* tells the other ranks that this one has left */
+void coll_monitor_stop(struct rt_group *g); /* notifies the other ranks that this one has left */
 /* Asks all ranks for a sign of life, and how far they are. */
 void coll_monitor_ping(struct rt_group *g);
 /* Asks a rank whether it makes the same calls; see coll_question_write. */
 void coll_monitor_ask(struct rt_group *g, const struct rt_coll *c, uint32_t rank);
 /* wait.c.  Marks the group as failed because of a rank (size: of no rank in particular).  Only the
- * first failure of a group is kept; with `tell` it is sent to all other ranks.  Returns the code
+ * first failure of a group is kept; with `notify` it is sent to all other ranks.  Returns the code
  * that is kept. */
-int coll_group_fail(struct rt_group *g, int code, uint32_t rank, bool tell, const char *fmt, ...)
+int coll_group_fail(struct rt_group *g, int code, uint32_t rank, bool notify, const char *fmt, ...)
     CO_PRINTF(5, 6);
-/* The same, with what other ranks are told: now, or only when this rank closes the group.  It must
- * say so then, as its goodbye may come before the word of the rank that has noticed the failure. */
-int coll_group_fail_as(struct rt_group *g, int code, uint32_t rank, const struct coll_telling *t,
-    const char *fmt, ...) CO_PRINTF(5, 6);
-void coll_group_tell(struct rt_group *g); /* what was or is to be told; call under g->m */
+/* The same, with what is sent to other ranks: now, or only when this rank closes the group.  It
+ * must say so then, as its goodbye may come before the word of the rank that has noticed the
+ * failure. */
+int coll_group_fail_as(struct rt_group *g, int code, uint32_t rank,
+    const struct coll_failure_report *t, const char *fmt, ...) CO_PRINTF(5, 6);
+void coll_group_notify(struct rt_group *g); /* what was or is to be sent; call under g->m */
 int coll_group_why(struct rt_group *g, struct co_err *err); /* the code; fills *err if negative */
 /* Fail the group because a rank: has closed its group; */
 int coll_group_left(struct rt_group *g, uint32_t rank);

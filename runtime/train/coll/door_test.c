@@ -124,8 +124,8 @@ static void strangers_do_not_keep_a_group_from_forming(void **state) {
     close(log[1]);
 }
 
-/* A job that asks for encryption, which connections between ranks do not have yet, is told so by
- * its first rank, once, where there are such connections; and works. */
+/* A job that asks for encryption, which connections between ranks do not have yet, gets a warning
+ * from its first rank, once, where there are such connections; and works. */
 static void clear_connections_of_an_encrypted_job_are_said(void **state) {
     (void)state;
     static const enum rt_transport transports[] = {RT_TRANSPORT_TCP, RT_TRANSPORT_AUTO};
@@ -361,7 +361,7 @@ static void strangers_do_not_displace_a_rank(void **state) {
     }
 }
 
-/* A stranger that knows the job, but not its token, is told so before it gets a proof to test
+/* A stranger that knows the job, but not its token, gets that answer before it gets a proof to test
  * guesses against. */
 static void a_hello_needs_the_token(void **state) {
     (void)state;

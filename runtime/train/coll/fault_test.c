@@ -264,7 +264,7 @@ static void leaving_is_named_too(void **state) {
             assert_non_null(strstr(w.shared->rank[r].text, "rank 2 "));
             said |= strstr(w.shared->rank[r].text, "has left the group") != NULL;
         }
-        assert_true(said); /* by the first that notices; it tells the other one who is lost */
+        assert_true(said); /* by the first that notices; it reports to the other one who is lost */
         world_done(&w);
     }
 }

@@ -181,7 +181,7 @@ static void blame(struct rt_group *g, const struct watch *w, const struct co_err
 
 /* ---- opening and closing ---- */
 
-/* What each rank tells all others before NCCL begins. */
+/* What each rank sends all others before NCCL begins. */
 struct card {
     int32_t code; /* negative: this rank cannot take part, for the reason `why` */
     uint32_t version;

@@ -232,7 +232,7 @@ static const struct {
         "cannot load the library libnccl.so.2: /none/libnccl.so.2: cannot open shared object"},
 };
 
-static void faults_of_one_rank_are_told_to_all(void **state) {
+static void faults_of_one_rank_are_reported_to_all(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(faults); i++) {
         bool hangs = faults[i].code == CO_TIMEOUT;
@@ -305,7 +305,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(late_ranks_are_named),
         cmocka_unit_test(ranks_that_left_are_named),
         cmocka_unit_test(calls_that_differ_are_noticed),
-        cmocka_unit_test(faults_of_one_rank_are_told_to_all),
+        cmocka_unit_test(faults_of_one_rank_are_reported_to_all),
         cmocka_unit_test(those_that_are_left_continue),
         cmocka_unit_test(a_gpu_is_not_used_twice),
     };

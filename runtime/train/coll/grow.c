@@ -1,5 +1,5 @@
 /* Makes a larger group out of a group and new ranks.  The larger group forms from its endpoints
- * while the old one still exists; an all_reduce in the old one tells each rank whether all have
+ * while the old one still exists; an all_reduce in the old one shows each rank whether all have
  * succeeded, so that not only some of them use the larger group. */
 #include "runtime/train/coll/coll.h"
 

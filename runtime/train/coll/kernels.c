@@ -13,8 +13,8 @@
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
-/* `out` may equal an input, which is no dependency between iterations; the compiler must be told
- * so to vectorize the loop. */
+/* `out` may equal an input, which is no dependency between iterations; the compiler must know that
+ * to vectorize the loop. */
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed" /* without optimization it is only slow */
 #define EACH(n) _Pragma("clang loop vectorize(assume_safety)") for (size_t i = 0; i < (n); i++)

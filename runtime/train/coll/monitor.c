@@ -40,7 +40,7 @@ static void send_word(struct rt_group *g, uint32_t to, enum coll_word word, uint
     (void)!send(p->control, wire, COLL_WORD_HEAD + bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void coll_monitor_tell(struct rt_group *g, enum coll_word word, uint32_t rank, int code,
+void coll_monitor_send(struct rt_group *g, enum coll_word word, uint32_t rank, int code,
     const unsigned char *more, uint32_t bytes) {
     for (uint32_t r = 0; r < g->size; r++) {
         send_word(g, r, word, rank, code, more, bytes);
@@ -49,7 +49,7 @@ void coll_monitor_tell(struct rt_group *g, enum coll_word word, uint32_t rank, i
 
 void coll_monitor_ping(struct rt_group *g) {
     pthread_mutex_lock(&g->m);
-    coll_monitor_tell(g, COLL_WORD_PING, 0, 0, NULL, 0);
+    coll_monitor_send(g, COLL_WORD_PING, 0, 0, NULL, 0);
     pthread_mutex_unlock(&g->m);
 }
 
@@ -75,7 +75,7 @@ static void hear_lost(
         said[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
     }
     said[bytes] = '\0';
-    struct coll_telling t = {
+    struct coll_failure_report t = {
         .word = COLL_WORD_LOST, .more = (const unsigned char *)said, .bytes = bytes};
     if (rank == g->rank) {
         (void)coll_group_fail_as(
@@ -250,8 +250,8 @@ void coll_monitor_stop(struct rt_group *g) {
         unsigned char calls[COLL_QUESTION_MAX];
         uint32_t bytes = coll_question_write(g, NULL, g->rank, calls);
         pthread_mutex_lock(&g->m);
-        coll_group_tell(g);
-        coll_monitor_tell(g, COLL_WORD_BYE, g->rank, 0, calls, bytes);
+        coll_group_notify(g);
+        coll_monitor_send(g, COLL_WORD_BYE, g->rank, 0, calls, bytes);
         pthread_mutex_unlock(&g->m);
         (void)eventfd_write(g->wake, 1);
         /* no deadline: the thread reads and sends without blocking */

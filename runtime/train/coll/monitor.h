@@ -24,5 +24,5 @@ enum { COLL_WORD_HEAD = 16, COLL_WORD_MAX = 640 /* of what follows */ };
 struct rt_group;
 /* Sends a word to all live ranks; call under g->m.  Never blocks: if the socket buffer is full, the
  * other rank has stopped reading, and the word is dropped. */
-void coll_monitor_tell(struct rt_group *g, enum coll_word word, uint32_t rank, int code,
+void coll_monitor_send(struct rt_group *g, enum coll_word word, uint32_t rank, int code,
     const unsigned char *more, uint32_t bytes);

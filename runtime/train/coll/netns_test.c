@@ -177,7 +177,7 @@ static void a_killed_rank_is_named_in_both_pods(void **state) {
     for (uint32_t i = 0; i < CO_ARRAY_LEN(hit); i++) {
         struct coll_world w = pods();
         w.kind = hit[i];
-        w.call_ms = 4 * LATE_MS; /* it is not the deadline that tells */
+        w.call_ms = 4 * LATE_MS; /* it is not the deadline that reports it */
         world_start(&w, world_endless);
         assert_true(world_ready(&w));
         uint32_t victim = i % RANKS;

@@ -145,7 +145,7 @@ static void take_piece(struct coll_shm *s, const struct rt_coll *c, uint32_t i,
 }
 
 /* Every rank writes, from its own part of `out`, and reads.  One that has written piece k has read
- * all pieces k - 1 before, so one flag tells both. */
+ * all pieces k - 1 before, so one flag says both. */
 static int large_gather(struct rt_group *g, const struct rt_coll *c, size_t most) {
     struct coll_shm *s = &g->shm;
     uint32_t begin = s->phase, k = 0;

@@ -1,7 +1,7 @@
 /* Groups made of groups: by a list of ranks, by colour, and of the ranks that survive a failure.
  *
  * The survivors agree in rounds who is dead (vote.h), then form the group of those that are left.
- * The next round tells whether all could: each rank votes with an extra bit, "again", if it failed.
+ * The next round shows whether all could: each rank votes with an extra bit, "again", if it failed.
  * If the set has grown or the bit is set, they form the group once more. */
 #include <string.h>
 
@@ -119,9 +119,9 @@ static int shrink(
 int rt_group_shrink(
     struct rt_group *g, bool *ret_gone, struct rt_group **ret_group, struct co_err *err) {
     struct coll_ballot b = {.bytes = g->size / 8 + 1, .end_ms = coll_now_ms() + 3 * g->call_ms};
-    CO_AUTOFREE unsigned char *dead = co_xcalloc(1, b.bytes), *told = co_xcalloc(1, b.bytes);
+    CO_AUTOFREE unsigned char *dead = co_xcalloc(1, b.bytes), *sent = co_xcalloc(1, b.bytes);
     b.dead = dead;
-    b.told = told;
+    b.sent = sent;
     int rc = coll_group_enter(g, "shrink", err);
     if (rc < 0) {
         return rc;

@@ -146,7 +146,7 @@ static void *receive(void *arg) {
     return NULL;
 }
 
-/* Rank 0 is in two calls at a time; rank 1 is told. */
+/* Rank 0 is in two calls at a time; rank 1 is notified. */
 static int two_threads(
     struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static float v[N];

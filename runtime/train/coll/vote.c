@@ -8,7 +8,7 @@
 #include "runtime/train/coll/monitor.h"
 
 static bool says_the_same(const struct coll_peer *p, const struct coll_ballot *b) {
-    return p->round == b->round && memcmp(p->dead, b->told, b->bytes) == 0;
+    return p->round == b->round && memcmp(p->dead, b->sent, b->bytes) == 0;
 }
 
 /* The rank has not voted in this round, or its vote lacks a rank of this rank's last vote.  A rank
@@ -16,15 +16,15 @@ static bool says_the_same(const struct coll_peer *p, const struct coll_ballot *b
 static bool is_behind(const struct coll_peer *p, const struct coll_ballot *b) {
     bool behind = p->round != b->round;
     for (uint32_t i = 0; i < b->bytes; i++) {
-        behind |= (b->told[i] & ~p->dead[i]) != 0;
+        behind |= (b->sent[i] & ~p->dead[i]) != 0;
     }
     return behind;
 }
 
-static void tell(struct rt_group *g, struct coll_ballot *b) {
-    memcpy(b->told, b->dead, b->bytes);
+static void notify(struct rt_group *g, struct coll_ballot *b) {
+    memcpy(b->sent, b->dead, b->bytes);
     b->call_end_ms = coll_now_ms() + g->call_ms;
-    coll_monitor_tell(g, COLL_WORD_DEAD, b->round, 0, b->told, b->bytes);
+    coll_monitor_send(g, COLL_WORD_DEAD, b->round, 0, b->sent, b->bytes);
 }
 
 /* Adds all dead ranks that are known by now; call under g->m.  late: the ranks that are behind
@@ -73,10 +73,10 @@ static int vote_locked(struct rt_group *g, struct coll_ballot *b) {
     if (g->failed_rank == g->rank && g->why.code == CO_PEERLOST) {
         coll_vote_set(b->dead, g->rank, true);
     }
-    g->votes = b->told;
+    g->votes = b->sent;
     if (g->agreed_round < b->round) {
         (void)learn(g, b, false);
-        tell(g, b);
+        notify(g, b);
     }
     while (g->agreed_round < b->round && !coll_vote_has(b->dead, g->rank) && !agreed(g, b)) {
         bool late = wait_change(g, b->call_end_ms < b->end_ms ? b->call_end_ms : b->end_ms);
@@ -84,7 +84,7 @@ static int vote_locked(struct rt_group *g, struct coll_ballot *b) {
             return CO_TIMEOUT;
         }
         if (g->agreed_round < b->round && learn(g, b, late)) {
-            tell(g, b);
+            notify(g, b);
         }
     }
     if (g->agreed_round == b->round) {
@@ -93,7 +93,7 @@ static int vote_locked(struct rt_group *g, struct coll_ballot *b) {
     if (g->agreed_round > b->round || coll_vote_has(b->dead, g->rank)) {
         return CO_PEERLOST;
     }
-    coll_monitor_tell(g, COLL_WORD_AGREED, b->round, 0, b->dead, b->bytes);
+    coll_monitor_send(g, COLL_WORD_AGREED, b->round, 0, b->dead, b->bytes);
     return 0;
 }
 

@@ -19,7 +19,7 @@
 struct coll_ballot {
     uint32_t round;
     unsigned char *dead; /* the dead ranks, as far as known: a bit a rank; bit `size`: form again */
-    unsigned char *told; /* this rank's last vote */
+    unsigned char *sent; /* this rank's last vote */
     uint32_t bytes;
     int64_t call_end_ms; /* a rank that has not answered the last vote by then counts as dead */
     int64_t end_ms;      /* the deadline of all rounds together */

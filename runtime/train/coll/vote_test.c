@@ -17,7 +17,7 @@ enum { RANKS = 4, DEAD_1 = 1 << 1, DEAD_2 = 1 << 2, END_MS = 60000 };
 struct voter {
     struct rt_group g;
     struct coll_peer peers[RANKS];
-    unsigned char dead[RANKS], agreed, mine, told;
+    unsigned char dead[RANKS], agreed, mine, sent;
     struct coll_ballot b;
     struct co_err err;
     pthread_t thread;
@@ -36,7 +36,7 @@ static void voter_start(struct voter *v) {
     v->g.peers = v->peers;
     v->g.agreed = &v->agreed;
     v->b = (struct coll_ballot){
-        .bytes = 1, .dead = &v->mine, .told = &v->told, .end_ms = coll_now_ms() + END_MS};
+        .bytes = 1, .dead = &v->mine, .sent = &v->sent, .end_ms = coll_now_ms() + END_MS};
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -54,7 +54,7 @@ static void voter_start(struct voter *v) {
 static void await_vote(struct voter *v, unsigned char set) {
     for (bool there = false; !there;) {
         pthread_mutex_lock(&v->g.m);
-        there = v->told == set;
+        there = v->sent == set;
         pthread_mutex_unlock(&v->g.m);
         (void)poll(NULL, 0, 1);
     }
@@ -103,7 +103,7 @@ static void a_set_that_grows_is_voted_for_again(void **state) {
     voter_end(&v);
     assert_int_equal(0, v.rc);
     assert_int_equal(DEAD_1 | DEAD_2, v.mine);
-    assert_int_equal(DEAD_1 | DEAD_2, v.told);
+    assert_int_equal(DEAD_1 | DEAD_2, v.sent);
 }
 
 /* Rank 2 has seen the round end, has said so to this rank alone, and has died; rank 3 knows of that
@@ -122,7 +122,7 @@ static void nobody_votes_in_a_round_that_has_ended(void **state) {
     voter_end(&v);
     assert_int_equal(0, v.rc);
     assert_int_equal(DEAD_1, v.mine);
-    assert_int_equal(DEAD_1, v.told);
+    assert_int_equal(DEAD_1, v.sent);
 }
 
 static void who_is_voted_dead_gives_up(void **state) {

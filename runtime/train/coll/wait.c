@@ -37,30 +37,30 @@ int64_t coll_now_ms(void) {
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-void coll_group_tell(struct rt_group *g) {
-    const struct coll_telling *t = &g->telling;
+void coll_group_notify(struct rt_group *g) {
+    const struct coll_failure_report *t = &g->report;
     if (t->code < 0) {
-        coll_monitor_tell(g, t->word, t->rank, t->code, t->more, t->bytes);
+        coll_monitor_send(g, t->word, t->rank, t->code, t->more, t->bytes);
     }
 }
 
 /* more NULL: the message itself follows the word. */
 static int CO_PRINTF(5, 0) fail(struct rt_group *g, int code, uint32_t rank,
-    const struct coll_telling *t, const char *fmt, va_list ap) {
+    const struct coll_failure_report *t, const char *fmt, va_list ap) {
     pthread_mutex_lock(&g->m);
     bool first = atomic_load(&g->failed) == 0;
     if (first) {
         (void)co_err_setv(&g->why, code, fmt, ap);
         g->failed_rank = rank;
         size_t len = t->more ? t->bytes : strlen(g->why.msg);
-        g->telling = (struct coll_telling){.word = t->word,
-            .more = g->told,
+        g->report = (struct coll_failure_report){.word = t->word,
+            .more = g->report_text,
             .bytes = len < COLL_WORD_MAX ? (uint32_t)len : COLL_WORD_MAX,
             .code = t->code ? t->code : code,
             .rank = t->code ? t->rank : rank};
-        memcpy(g->told, t->more ? (const void *)t->more : g->why.msg, g->telling.bytes);
-        if (t->tell) {
-            coll_group_tell(g);
+        memcpy(g->report_text, t->more ? (const void *)t->more : g->why.msg, g->report.bytes);
+        if (t->notify) {
+            coll_group_notify(g);
         }
         atomic_store(&g->failed, code);
         (void)eventfd_write(g->alarm, 1);
@@ -70,8 +70,8 @@ static int CO_PRINTF(5, 0) fail(struct rt_group *g, int code, uint32_t rank,
     return atomic_load(&g->failed);
 }
 
-int coll_group_fail_as(struct rt_group *g, int code, uint32_t rank, const struct coll_telling *t,
-    const char *fmt, ...) {
+int coll_group_fail_as(struct rt_group *g, int code, uint32_t rank,
+    const struct coll_failure_report *t, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     int rc = fail(g, code, rank, t, fmt, ap);
@@ -79,8 +79,9 @@ int coll_group_fail_as(struct rt_group *g, int code, uint32_t rank, const struct
     return rc;
 }
 
-int coll_group_fail(struct rt_group *g, int code, uint32_t rank, bool tell, const char *fmt, ...) {
-    struct coll_telling t = {.word = COLL_WORD_LOST, .tell = tell};
+int coll_group_fail(
+    struct rt_group *g, int code, uint32_t rank, bool notify, const char *fmt, ...) {
+    struct coll_failure_report t = {.word = COLL_WORD_LOST, .notify = notify};
     va_list ap;
     va_start(ap, fmt);
     int rc = fail(g, code, rank, &t, fmt, ap);
@@ -95,8 +96,8 @@ void rt_group_abort(struct rt_group *g, const char *why) {
     char text[COLL_WORD_MAX + 1];
     int n = snprintf(text, sizeof(text), "rank %u (%.200s) has given the group up: %s", g->rank,
         g->endpoints[g->rank], why ? why : "no reason was given");
-    struct coll_telling t = {.word = COLL_WORD_LOST,
-        .tell = true,
+    struct coll_failure_report t = {.word = COLL_WORD_LOST,
+        .notify = true,
         .more = (const unsigned char *)text,
         .bytes = n < COLL_WORD_MAX ? (uint32_t)n : COLL_WORD_MAX,
         .code = CO_PEERLOST,

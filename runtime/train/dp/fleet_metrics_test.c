@@ -90,7 +90,7 @@ static void scores_are_counted(void **state) {
 
 /* ---- as the operator says it ---- */
 
-struct told {
+struct given {
     const char *what, *gloo;
     bool endpoints, short_list;
     const char *role;
@@ -98,7 +98,7 @@ struct told {
     const char *text;
 };
 
-static const struct told tellings[] = {
+static const struct given rows[] = {
     {"workers", "1", true, false, "TRAINER", 0, ""},
     {"workers and servers", "2", true, false, "TRAINER", 0, ""},
     {"off", "0", true, false, "TRAINER", CO_UNSUPPORTED, "spec.withGloo"},
@@ -108,7 +108,7 @@ static const struct told tellings[] = {
     {"a server", "2", true, false, "PSERVER", CO_INVALID, "not a trainer"},
 };
 
-static void tell(const char *name, const char *value) {
+static void note(const char *name, const char *value) {
     if (value) {
         (void)setenv(name, value, 1);
     } else {
@@ -116,7 +116,7 @@ static void tell(const char *name, const char *value) {
     }
 }
 
-static int trainer(const struct coll_world *w, const struct told *t, uint32_t rank) {
+static int trainer(const struct coll_world *w, const struct given *t, uint32_t rank) {
     struct co_err err = {0};
     struct rt_job *job = NULL;
     struct rt_group *g = NULL;
@@ -126,41 +126,41 @@ static int trainer(const struct coll_world *w, const struct told *t, uint32_t ra
     (void)snprintf(list, sizeof(list), "%s,%s%s%s", w->endpoint[0], w->endpoint[1],
         t->short_list ? "" : ",", t->short_list ? "" : w->endpoint[2]);
     (void)snprintf(index, sizeof(index), "%u", rank);
-    tell("TRAINING_ROLE", t->role);
-    tell("PADDLE_TRAINER_ID", index);
-    tell("PADDLE_TRAINERS_NUM", "3");
-    tell("PADDLE_PSERVERS_IP_PORT_LIST", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3");
-    tell("POD_IP", "127.0.0.1");
-    tell("PADDLE_PORT", "1");
-    tell("PADDLE_TRAINER_ENDPOINTS", t->endpoints ? list : NULL);
-    tell("PADDLE_WITH_GLOO", t->gloo);
-    tell("PADDLE_GLOO_RENDEZVOUS", "3");
-    tell("PADDLE_GLOO_HTTP_ENDPOINT", "127.0.0.1:19"); /* nobody listens there */
+    note("TRAINING_ROLE", t->role);
+    note("PADDLE_TRAINER_ID", index);
+    note("PADDLE_TRAINERS_NUM", "3");
+    note("PADDLE_PSERVERS_IP_PORT_LIST", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3");
+    note("POD_IP", "127.0.0.1");
+    note("PADDLE_PORT", "1");
+    note("PADDLE_TRAINER_ENDPOINTS", t->endpoints ? list : NULL);
+    note("PADDLE_WITH_GLOO", t->gloo);
+    note("PADDLE_GLOO_RENDEZVOUS", "3");
+    note("PADDLE_GLOO_HTTP_ENDPOINT", "127.0.0.1:19"); /* nobody listens there */
     int rc = rt_init(&job, &err);
     if (rc == 0 && t->code == CO_INVALID) { /* no smaller group in its place, by either call */
         as_invalid = rt_group_open(job, &o, &g, &err) == CO_INVALID && strstr(err.msg, t->text);
     }
     rc = rc < 0 ? rc : rt_trainers_open(job, &o, &g, &err);
-    bool as_told = as_invalid && rc == t->code && strstr(rc < 0 ? co_err_text(&err) : "", t->text);
+    bool as_given = as_invalid && rc == t->code && strstr(rc < 0 ? co_err_text(&err) : "", t->text);
     rc = rc < 0 ? rc : measure(g, rank, &err);
-    if (!as_told || (t->code == 0 && rc < 0)) {
+    if (!as_given || (t->code == 0 && rc < 0)) {
         printf("# %s: rank %u: code %d: %s\n", t->what, rank, rc, co_err_text(&err));
     }
     rt_group_close(g);
     rt_done(job);
-    return as_told && rc == t->code ? 0 : 1;
+    return as_given && rc == t->code ? 0 : 1;
 }
 
 static void trainers_meet_as_the_operator_says(void **state) {
     (void)state;
-    for (size_t i = 0; i < CO_ARRAY_LEN(tellings); i++) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct coll_world w = {.n = RANKS};
         world_ports(&w);
         (void)fflush(NULL);
         for (uint32_t r = 0; r < w.n; r++) {
             w.pid[r] = fork();
             if (w.pid[r] == 0) {
-                leave(trainer(&w, &tellings[i], r));
+                leave(trainer(&w, &rows[i], r));
             }
         }
         for (uint32_t r = 0; r < w.n; r++) {

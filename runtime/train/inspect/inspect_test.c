@@ -382,7 +382,7 @@ static void many_ids(void **state) {
     inspect_idmap_done(&m);
 }
 
-/* What no checksum tells: the description is that of another table than what a load makes of it. */
+/* What no checksum shows: the description is that of another table than what a load makes of it. */
 static void a_table_that_no_load_takes_is_not_whole(void **state) {
     static const struct {
         struct ckpt_table table;

@@ -282,7 +282,7 @@ void meter_close(void) {
     if (server.users > 0 && --server.users == 0) {
         atomic_store(&on, false);
         co_loop_post(server.loop, stop_loop, server.loop);
-        /* no deadline: the loop has been told to stop, and its handlers do not block */
+        /* no deadline: the loop has been asked to stop, and its handlers do not block */
         pthread_join(server.thread, NULL);
         server.loop = NULL;
     }

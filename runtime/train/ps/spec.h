@@ -63,7 +63,7 @@ void ps_mean(float *g, size_t n, uint32_t by);
 /* Floats of a sparse row in a checkpoint: values, state, and what its evict policy keeps. */
 size_t ps_table_row(const struct ps_table *t);
 
-/* A random number, never 0.  It tells a process, or a client or server in it, from one that
+/* A random number, never 0.  It distinguishes a process, or a client or server in it, from one that
  * replaces it. */
 uint64_t ps_incarnation(void);
 

@@ -43,7 +43,7 @@ struct role_topology {
     uint32_t n_workers; /* at least 1, except for a server whose environment says 0 */
     uint32_t n_named;   /* ROLE_TRAINING_ALONE: PADDLE_TRAINERS_NUM, which does not count */
     struct env_endpoints servers;  /* of ROLE_TRAINING_PS; else empty */
-    struct env_endpoints trainers; /* as told.  Parameter server jobs need none, so that there it
+    struct env_endpoints trainers; /* as given. Parameter server jobs need none, so that there it
                                     * may be empty, of another length than n_workers, or no
                                     * endpoints at all, as in Paddle */
     struct env_endpoints heters;

@@ -24,8 +24,8 @@
 #include "runtime/train/rpc/greeting.h"
 #include "runtime/train/rpc/connect.h"
 
-/* What must come has WAIT_MS; strangers have much longer to prove that they know the token: what
- * waits for their end is told from what does not. */
+/* What must come has WAIT_MS; strangers have much longer to prove that they know the token: that
+ * distinguishes what waits for their end from what does not. */
 enum { FLOOD = 1100, WAIT_MS = 60000, PROVE_MS = 10 * WAIT_MS };
 
 struct house {
@@ -167,7 +167,7 @@ static void who_knows_the_token_comes_in(void **state) {
     assert_int_equal(0, h->refused);
 }
 
-static void who_does_not_is_told_so_on_both_sides(void **state) {
+static void both_sides_report_a_peer_without_the_token(void **state) {
     static const char *const tokens[] = {"", "Secret", "secretsecret", "secre"};
     struct house *h = *state;
     for (size_t i = 0; i < CO_ARRAY_LEN(tokens); i++) {
@@ -444,7 +444,7 @@ static void another_mind_is_named_on_both_sides(void **state) {
     (void)state;
     static const struct {
         const struct rpc_peer_auth *server, *trainer;
-        const char *told, *logged;
+        const char *returned, *logged;
     } rows[] = {
         {&clear, &encrypted, "the server does not encrypt, this trainer does",
             "the trainer encrypts, this server does not"},
@@ -455,7 +455,7 @@ static void another_mind_is_named_on_both_sides(void **state) {
         struct house *h = open_house(rows[i].server, PROVE_MS);
         struct co_err err = knock_as(h, rows[i].trainer, WAIT_MS);
         assert_int_equal(CO_INVALID, err.code);
-        assert_non_null(strstr(err.msg, rows[i].told));
+        assert_non_null(strstr(err.msg, rows[i].returned));
         assert_non_null(strstr(err.msg, "PADDLE_JOB_ENCRYPT must be the same everywhere"));
         await(h, &h->refused, 1);
         assert_non_null(strstr(h->why.msg, rows[i].logged));
@@ -575,7 +575,7 @@ static void one_that_accepts_and_is_silent_costs_the_timeout(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         T(who_knows_the_token_comes_in),
-        T(who_does_not_is_told_so_on_both_sides),
+        T(both_sides_report_a_peer_without_the_token),
         T(a_lane_says_whose_it_is),
         T(a_server_proves_itself_too),
         T(a_recorded_conversation_is_worth_nothing),

@@ -34,7 +34,7 @@ void rpc_lane_set_owner(struct rpc_lane *l, void (*fn)(void *arg), void *arg);
 int rpc_lane_fd(const struct rpc_lane *l);
 
 /* Reads once, at most the rest of the current frame and one buffer. No byte stays unread in user
- * space, so polling the descriptor tells whether there is more. The caller owns the complete
+ * space, so polling the descriptor shows whether there is more. The caller owns the complete
  * frames, a linked list; NULL: none yet. CO_PEERLOST: the connection is closed, or TLS found a
  * changed byte. CO_INVALID: the bytes are no frame. Frames before the fault are returned first; the
  * next call, for which the descriptor is readable, returns the fault. */

@@ -357,7 +357,7 @@ static void bytes_changed_in_transit_are_no_frame(void **state) {
 }
 
 /* Who cuts the connection, at a record's end too, does not pass for an end. */
-static void a_cut_is_told_from_an_end(void **state) {
+static void a_cut_is_no_end(void **state) {
     struct pair *p = *state;
     struct co_err err = {0};
     struct rpc_frame *none = NULL;
@@ -372,7 +372,7 @@ static void a_cut_is_told_from_an_end(void **state) {
     assert_string_equal("connection closed without a closing message", err.msg);
 }
 
-static void an_end_is_told(void **state) {
+static void an_end_is_reported(void **state) {
     struct pair *p = *state;
     struct co_err err = {0};
     struct rpc_frame *none = NULL;
@@ -433,8 +433,8 @@ int main(void) {
         TLS(a_lane_that_is_shut_ends_for_its_reader),
         TLS(threads_share_a_lane),
         TLS(bytes_changed_in_transit_are_no_frame),
-        TLS(a_cut_is_told_from_an_end),
-        TLS(an_end_is_told),
+        TLS(a_cut_is_no_end),
+        TLS(an_end_is_reported),
         TLS(nobody_sees_floats_in_transit),
         T(in_a_large_frame_the_reader_sleeps_until_much_is_there),
     };

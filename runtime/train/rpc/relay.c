@@ -31,7 +31,7 @@ struct wire {
     bool ended[2];       /* nothing more comes from that side */
     bool broken;         /* nothing more can be sent to the outer side */
     bool deaf;           /* the inner side has closed; what it wrote before is still read */
-    bool told;           /* the inner side has been shown the end */
+    bool shown_end;      /* the inner side has been shown the end */
     int64_t end_ms;      /* set when a side ends: the other one has until then */
     struct wire *next;
 };
@@ -156,16 +156,16 @@ static uint32_t wanted(const struct wire *w, int side) {
  * end by itself first: if we closed it, gRPC's write would fail and it would not read what came. */
 static bool is_over(const struct wire *w, int64_t now) {
     return (w->ended[INNER] && count_waiting(w) == 0) ||
-           ((w->ended[INNER] || w->told || w->deaf) && now >= w->end_ms);
+           ((w->ended[INNER] || w->shown_end || w->deaf) && now >= w->end_ms);
 }
 
 static bool is_ending(const struct wire *w) {
     return w->ended[INNER] || w->ended[OUTER] || w->deaf;
 }
 
-static void tell_inner(struct wire *w) {
-    if (w->ended[OUTER] && w->plain.len == 0 && !w->told && !w->ended[INNER]) {
-        w->told = true;
+static void end_inner(struct wire *w) {
+    if (w->ended[OUTER] && w->plain.len == 0 && !w->shown_end && !w->ended[INNER]) {
+        w->shown_end = true;
         w->end_ms = net_now() + LINGER_MS;
         (void)shutdown(w->fd[INNER], SHUT_WR);
     }
@@ -207,7 +207,7 @@ static void serve_wire(struct rpc_relay *r, struct wire *w) {
         read_inner(r, w);
     }
     set_events(r, w);
-    tell_inner(w);
+    end_inner(w);
     r->ending = r->ending || is_ending(w);
 }
 

@@ -4,8 +4,8 @@
  *     gRPC == pair of sockets == relay's thread == TLS == peer
  *
  * When gRPC closes its end, everything it wrote before is still sent (within LINGER_MS), and TLS
- * tells the peer that this is the end. When the peer closes, is cut off, or a byte was changed in
- * transit, gRPC reads end of file.
+ * reports this end to the peer. When the peer closes, is cut off, or a byte was changed in transit,
+ * gRPC reads end of file.
  *
  * Memory is bounded: nothing more is read from one side until the other side has taken what was
  * read before. */

@@ -69,7 +69,7 @@ static void await(int fd, short events) {
     assert_int_equal(1, poll(&p, 1, WAIT_MS));
 }
 
-/* All that comes until n bytes are there, or an end; *ret_end tells which. */
+/* All that comes until n bytes are there, or an end; *ret_end says which. */
 static size_t hear_inner(int fd, unsigned char *to, size_t n, bool *ret_end) {
     size_t have = 0;
     *ret_end = false;
@@ -146,7 +146,7 @@ static void the_last_words_and_the_end_arrive(void **state) {
     l->inner = -1;
     assert_int_equal(sizeof(text), hear_peer(l, got, sizeof(text) + 1, &code));
     assert_memory_equal(text, got, sizeof(text));
-    assert_int_equal(CO_PEERLOST, code); /* told; a cut would be another */
+    assert_int_equal(CO_PEERLOST, code); /* reported; a cut would be another */
 }
 
 /* What came before a fault is gRPC's, then it reads an end; what it still writes is no error. */

@@ -157,7 +157,7 @@ static void on_enter(
 
 static const struct rpc_front_ops front_ops = {on_enter, on_refuse};
 
-static void tell_refused(struct rpc *r) {
+static void log_refused(struct rpc *r) {
     char peer[64];
     pthread_mutex_lock(&r->m);
     size_t n = r->refused.n;
@@ -188,7 +188,7 @@ static void *run_queue(void *arg) {
     for (;;) {
         grpc_event ev = grpc_completion_queue_next(r->cq, tick, NULL);
         if (ev.type == GRPC_QUEUE_SHUTDOWN) {
-            tell_refused(r);
+            log_refused(r);
             return NULL;
         }
         if (ev.type == GRPC_OP_COMPLETE) {
@@ -197,7 +197,7 @@ static void *run_queue(void *arg) {
             tag->fn(tag->arg, ev.success != 0);
         }
         if (gpr_time_cmp(gpr_now(GPR_CLOCK_MONOTONIC), tick) >= 0) {
-            tell_refused(r);
+            log_refused(r);
             if (r->ops->on_tick) {
                 r->ops->on_tick(r->arg);
             }

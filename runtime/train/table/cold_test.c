@@ -412,20 +412,20 @@ static void what_a_killed_process_left_is_removed(void **state) {
     (void)state;
     struct world w = {.budget = {.max = MEMORY}};
     struct co_err err = {0};
-    int told[2], status = 0;
-    assert_int_equal(0, pipe2(told, O_CLOEXEC));
+    int report[2], status = 0;
+    assert_int_equal(0, pipe2(report, O_CLOEXEC));
     pid_t pid = fork();
     if (pid == 0) {
         start(&w, 45);
         for (int i = 0; i < 300; i++) {
             (void)!push(&w, &err);
         }
-        (void)!write(told[1], w.dir, sizeof(w.dir));
+        (void)!write(report[1], w.dir, sizeof(w.dir));
         (void)raise(SIGKILL);
     }
-    assert_int_equal(sizeof(w.dir), read(told[0], w.dir, sizeof(w.dir)));
-    (void)close(told[0]);
-    (void)close(told[1]);
+    assert_int_equal(sizeof(w.dir), read(report[0], w.dir, sizeof(w.dir)));
+    (void)close(report[0]);
+    (void)close(report[1]);
     assert_int_equal(pid, waitpid(pid, &status, 0));
     assert_true(WIFSIGNALED(status));
     open_disk(&w);

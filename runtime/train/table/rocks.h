@@ -6,7 +6,7 @@
  * This is scratch space: only checkpoints survive the process.  Opening removes what an earlier
  * process left, and closing removes everything.  So RocksDB, which is behind it, writes no log.
  * Its library is loaded when the first directory is opened.  RocksDB's memory is taken from the
- * budget, about a fifth of its limit: for filters, which tell without a read that a key is absent,
+ * budget, about a fifth of its limit: for filters, which show without a read that a key is absent,
  * for cached blocks, and for recent writes.
  *
  * Any thread. */

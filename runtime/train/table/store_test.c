@@ -315,7 +315,7 @@ static void arrays_are_narrowed_as_values_are(void **unused) {
     }
 }
 
-/* Updates of a hundredth of what the storage can tell apart: to nearest they would all be lost. */
+/* Updates of a hundredth of what the storage can represent: to nearest they would all be lost. */
 static void small_updates_count_on_average(void **unused) {
     (void)unused;
     static const struct {

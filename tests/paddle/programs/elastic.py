@@ -1,4 +1,4 @@
-"""Steps of an all_reduce until the job has as many processes as the argument says; told to stop, it stops."""
+"""Steps of an all_reduce until the job has as many processes as the argument says; asked to stop, it stops."""
 import os
 import signal
 import sys

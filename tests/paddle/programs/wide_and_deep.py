@@ -1,4 +1,4 @@
-"""The parameter server quick start in small: one program, whose role its environment tells."""
+"""The parameter server quick start in small: one program, whose role comes from its environment."""
 import numpy as np
 import paddle
 import paddle.distributed.fleet as fleet

@@ -36,7 +36,7 @@ static const struct rt_table_spec counters[] = {
     {.name = "rows", .kind = RT_SPARSE, .dim = 1, .optimizer = "sgd:lr=1", .init = "zero"},
 };
 
-/* What children tell. */
+/* What children report. */
 struct shared {
     _Atomic uint64_t committed; /* number of the last one that rt_checkpoint returned */
     atomic_uint ports[SERVERS]; /* once they listen */

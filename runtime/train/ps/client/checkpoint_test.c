@@ -606,7 +606,7 @@ static void a_directory_is_one_jobs_at_a_time(void **state) {
 
 /* Nobody takes it for an empty one: a server would begin with empty tables, a checkpoint with a
  * number that is in use. */
-static void a_directory_that_cannot_be_listed_is_told(void **state) {
+static void a_directory_that_cannot_be_listed_is_an_error(void **state) {
     CO_AUTOFREE char *file = co_xasprintf("%s/file", (char *)*state);
     struct pss_server_config config = lone_server(file);
     struct co_err why[4] = {0};
@@ -946,7 +946,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(servers_keep_to_their_directory, setup, teardown),
         cmocka_unit_test_setup_teardown(a_call_for_the_other_kind_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(a_directory_is_one_jobs_at_a_time, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_directory_that_cannot_be_listed_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_directory_that_cannot_be_listed_is_an_error, setup, teardown),
         cmocka_unit_test_setup_teardown(after_a_restore_a_full_one_comes_first, setup, teardown),
         cmocka_unit_test_setup_teardown(modes_say_which_rows_are_saved, setup, teardown),
         cmocka_unit_test_setup_teardown(a_model_follows, setup, teardown),

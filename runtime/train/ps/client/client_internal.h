@@ -59,7 +59,7 @@ struct psc_link {
     uint64_t era, restored, restored_step; /* from its last welcome */
     bool fresh, dirty;                     /* from its last welcome; see join.c */
     enum rt_nonfinite nonfinite; /* from its last welcome: what it does with NaN and Inf */
-    uint64_t asked, told;        /* when hello went out and welcome came, by c->clock */
+    uint64_t asked, welcomed;    /* when hello went out and welcome came, by c->clock */
     bool replaced;               /* the server restarted since this trainer knew it */
     uint64_t *numbers;           /* [shards] the last request number given out */
     struct psc_line control;     /* control messages */
@@ -211,7 +211,7 @@ CO_MUST_CHECK struct rt_call *psc_client_pump(struct rt_client *c, struct psc_li
 
 /* client.c */
 CO_MUST_CHECK int psc_client_start_reconnector(struct rt_client *c, struct co_err *err);
-/* client.c: tells the servers why this trainer leaves, and waits briefly for the streams' end.
+/* client.c: reports to the servers why this trainer leaves, and waits briefly for the streams' end.
  * `returns`: the trainer rejoins at once, as another incarnation. */
 void psc_client_leave(struct rt_client *c, const char *why, bool returns);
 /* client.c; c->m is held.  Records that these trainers have finished. */

@@ -402,7 +402,7 @@ static void no_answer_in_time_names_call_and_server(void **state) {
 }
 
 /* What the server has done of it is unknown, so nothing is done on top. */
-/* A call whose frame one thread makes, until it is told to end, while another one waits for it. */
+/* A call whose frame one thread makes, until it is asked to end, while another one waits for it. */
 struct slow_make {
     struct rt_call *call;
     atomic_bool making, end;

@@ -8,7 +8,7 @@
 
 enum { VALUES = 300, IDS = 40 };
 
-/* All values count the pushes, so that one number tells the state. */
+/* All values count the pushes, so that one number shows the state. */
 static const struct rt_table_spec counters[] = {
     {.name = "w", .kind = RT_DENSE, .size = VALUES, .optimizer = "sgd:lr=1"},
     {.name = "rows", .kind = RT_SPARSE, .dim = 1, .optimizer = "sgd:lr=1", .init = "zero"},

@@ -53,7 +53,7 @@ static int need_values(struct psc_geo *g, struct psc_geo_table *t, struct co_err
 }
 
 /* Sends only the values that are not finite.  The servers count and name them but apply nothing. */
-static int tell_nonfinite(struct psc_geo_table *t, const float *gradient, struct co_err *err) {
+static int warn_nonfinite(struct psc_geo_table *t, const float *gradient, struct co_err *err) {
     CO_AUTOFREE float *bad = co_xcalloc(t->n, sizeof(float));
     for (size_t i = 0; i < t->n; i++) {
         bad[i] = isfinite(gradient[i]) ? 0 : gradient[i];
@@ -68,7 +68,7 @@ int psc_geo_push_dense(
     CO_AUTOFREE float *rest = NULL; /* the gradient with 0 for values that are not finite */
     int rc = need_values(g, t, err);
     if (rc == 0 && nonfinite != RT_NONFINITE_ALLOW && !ps_all_finite_f32(gradient, t->n)) {
-        rc = tell_nonfinite(t, gradient, err);
+        rc = warn_nonfinite(t, gradient, err);
         rest = co_xmalloc(t->n * sizeof(float));
         for (size_t i = 0; i < t->n; i++) {
             rest[i] = isfinite(gradient[i]) ? gradient[i] : 0;

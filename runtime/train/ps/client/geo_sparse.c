@@ -211,7 +211,7 @@ static void sum_up(const struct rt_client *c, const uint64_t *ids, size_t n, con
 
 /* Takes the rows that are not finite out of s, and sends them to the servers.  These count and name
  * them but apply nothing. */
-static int tell_nonfinite(struct psc_geo_table *t, struct gradient_sums *s, struct co_err *err) {
+static int warn_nonfinite(struct psc_geo_table *t, struct gradient_sums *s, struct co_err *err) {
     struct gradient_sums bad = {
         .ids = co_xmalloc(s->n * sizeof(*s->ids)), .g = co_xmalloc(s->n * t->n * sizeof(float))};
     size_t n = s->n;
@@ -235,7 +235,7 @@ int psc_geo_push_sparse(struct psc_geo *g, uint32_t table, const uint64_t *ids, 
     CO_CLEANUP(sums_done) struct gradient_sums s;
     sum_up(g->c, ids, n, gradients, t->n, &s);
     if (nonfinite != RT_NONFINITE_ALLOW && !ps_all_finite_f32(s.g, s.n * t->n)) {
-        int rc = tell_nonfinite(t, &s, err);
+        int rc = warn_nonfinite(t, &s, err);
         if (rc < 0 || nonfinite <= RT_NONFINITE_REFUSE) {
             return rc;
         }

@@ -1,4 +1,4 @@
-/* Geo mode: what is told of a copy's changes, and that trainers learn by it. */
+/* Geo mode: what is pushed of a copy's changes, and that trainers learn by it. */
 #include "runtime/train/ps/client/client_testing.h"
 
 #include <stdlib.h>
@@ -15,9 +15,8 @@ struct trainer {
     pthread_t thread;
     float v[SIZE];
     float rows[IDS * DIM];
-    float local; /* v[0] as this trainer saw it after its first step */
-    pthread_barrier_t
-        *meet; /* nobody tells of its changes before all have seen theirs; NULL: none */
+    float local;             /* v[0] as this trainer saw it after its first step */
+    pthread_barrier_t *meet; /* nobody pushes its changes before all have seen theirs; NULL: none */
 };
 
 /* Trainer i pushes to a part of the ids; some of them it never reads. */
@@ -82,9 +81,9 @@ static void train_all(struct trainer *t, uint32_t n) {
     world_end(&w);
 }
 
-/* What a trainer tells of its changes: at each round a share of all that is not told yet, whatever
- * the others do and whenever answers come. */
-static double told(const struct trainer *t, uint32_t trainers, uint64_t place, double times) {
+/* What a trainer pushes of its changes: at each round a share of all that is not pushed yet,
+ * whatever the others do and whenever answers come. */
+static double pushed(const struct trainer *t, uint32_t trainers, uint64_t place, double times) {
     double rest = 0, all = 0;
     for (uint32_t s = 0; s < t->steps; s++) {
         rest -= 0.1 * times * (double)pseudo(t->index, s, place);
@@ -100,7 +99,7 @@ static void check_dense(const struct trainer *t, uint32_t n) {
     for (uint32_t k = 0; k < SIZE; k++) {
         double v = (double)k / SIZE;
         for (uint32_t i = 0; i < n; i++) {
-            v += told(&t[i], n, k, 1);
+            v += pushed(&t[i], n, k, 1);
         }
         for (uint32_t i = 0; i < n; i++) {
             assert_true(fabs(v - (double)t[i].v[k]) < 2e-5);
@@ -119,7 +118,7 @@ static void check_rows(const struct trainer *t, uint32_t n) {
                 for (uint32_t j = 0; j < IDS; j++) {
                     times += j * (i + 1) % IDS == id;
                 }
-                v += told(&t[i], n, id * DIM + k, times);
+                v += pushed(&t[i], n, id * DIM + k, times);
             }
             for (uint32_t i = 0; i < n; i++) {
                 assert_true(fabs(v - (double)t[i].rows[id * DIM + k]) < 2e-5);
@@ -129,8 +128,8 @@ static void check_rows(const struct trainer *t, uint32_t n) {
 }
 
 /* Gradients that do not depend on values, and descent: the servers end at the start and what all
- * trainers have told; every one reads that. */
-static void the_servers_have_what_was_told(void **state) {
+ * trainers have pushed; every one reads that. */
+static void the_servers_have_what_was_pushed(void **state) {
     (void)state;
     static const uint32_t k_steps[] = {1, 5, 40, 1000};
     for (size_t r = 0; r < CO_ARRAY_LEN(k_steps); r++) {
@@ -265,7 +264,7 @@ static void all_modes_learn_the_same(void **state) {
     }
 }
 
-/* What was not told is lost with its trainer; the other continues. */
+/* What was not pushed is lost with its trainer; the other continues. */
 static void a_lost_trainer_is_not_waited_for(void **state) {
     (void)state;
     struct client_world w;
@@ -401,7 +400,7 @@ static void a_save_of_any_mode_is_loaded_in_any_other(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_save_of_any_mode_is_loaded_in_any_other),
-        cmocka_unit_test(the_servers_have_what_was_told),
+        cmocka_unit_test(the_servers_have_what_was_pushed),
         cmocka_unit_test(one_trainer_with_any_rule_equals_async),
         cmocka_unit_test(a_copy_is_trained_at_once),
         cmocka_unit_test(all_modes_learn_the_same),

@@ -154,7 +154,7 @@ const char *rt_job_name(const struct rt_job *job) {
 
 void rt_report(const struct rt_job *job, uint64_t step, const char *name, double value) {
     const struct role_topology *t = job->topology;
-    psc_reporter_tell(job->reporter, role_name(t->role), t->index, step, name, value);
+    psc_reporter_report(job->reporter, role_name(t->role), t->index, step, name, value);
 }
 
 /* ---- server ---- */

@@ -113,7 +113,7 @@ static void a_server_is_no_worker(void **state) {
     rt_done(job);
 }
 
-static void a_server_ends_when_it_is_told_even_before_it_runs(void **state) {
+static void a_server_can_be_stopped_even_before_it_runs(void **state) {
     (void)state;
     char list[32], port[8];
     (void)snprintf(port, sizeof(port), "%u", co_test_ports(1));
@@ -377,7 +377,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ONE(alone_is_worker_0_of_1),
         ONE(a_server_is_no_worker),
-        ONE(a_server_ends_when_it_is_told_even_before_it_runs),
+        ONE(a_server_can_be_stopped_even_before_it_runs),
         ONE(workers_without_servers_have_nowhere_to_push),
         ONE(a_save_that_cannot_be_written_names_the_folder),
         ONE(a_load_resumes_where_the_save_was),

@@ -4,7 +4,7 @@
  *     hello    ->  identity of this trainer, its tables   <- welcome: the server's identity, step
  *     begin    ->  the step and checkpoint at which this trainer begins
  *
- * The first begin goes out once all servers have sent a welcome: only all welcomes together tell
+ * The first begin goes out once all servers have sent a welcome: only all welcomes together show
  * where to begin.  The caller's thread runs psc_client_join; the reconnector's thread runs
  * psc_client_mend. */
 #include <poll.h>
@@ -38,7 +38,7 @@ int psc_client_left(const struct rt_client *c, int ms) {
 
 /* Checks a server that this trainer reconnects to.  A restarted server must have restored a
  * checkpoint.  In async mode the trainer continues with it.  In sync mode the whole job returns to
- * that checkpoint, and CO_GONE tells the program so. */
+ * that checkpoint, and CO_GONE reports that to the program. */
 static int check_same(const struct psc_link *l, const Rpc__Welcome *w, struct co_err *err) {
     const struct rt_client *c = l->c;
     if (!c->joined) {
@@ -90,7 +90,7 @@ static int note_welcome(struct psc_link *l, const Rpc__Welcome *w, struct co_err
         l->replaced = l->replaced ||
                       (l->incarnation > 0 && c->former > 0 && w->incarnation != l->incarnation);
         l->incarnation = w->incarnation;
-        l->told = ++c->clock;
+        l->welcomed = ++c->clock;
         l->step = w->step;
         l->era = w->era;
         l->restored = w->restored;
@@ -270,7 +270,7 @@ struct muster {
     const struct psc_link *newest; /* the server with the highest era */
     bool dirty;                    /* a server that is not fresh is dirty */
     bool unlike;                   /* the fresh servers' checkpoints differ */
-    uint64_t told;                 /* when the last dirty server's welcome came, by c->clock */
+    uint64_t welcomed;             /* when the last dirty server's welcome came, by c->clock */
 };
 
 /* A replaced server also counts as fresh while its era is not newer than ours: trainers that have
@@ -287,7 +287,7 @@ static struct muster look_around(const struct rt_client *c) {
         m.newest = l->era > m.newest->era ? l : m.newest;
         bool fresh = is_fresh(c, l);
         m.dirty = m.dirty || (!fresh && l->dirty);
-        m.told = !fresh && l->dirty && l->told > m.told ? l->told : m.told;
+        m.welcomed = !fresh && l->dirty && l->welcomed > m.welcomed ? l->welcomed : m.welcomed;
         m.unlike = m.unlike || (fresh && m.fresh && l->restored != m.fresh->restored);
         if (fresh && (!m.fresh || l->restored < m.fresh->restored)) {
             m.fresh = l;
@@ -325,7 +325,7 @@ static int choose_place(struct rt_client *c, struct co_err *err) {
 /* Its "fresh" may be out of date: its hello went out before a dirty server's welcome came. */
 static bool is_doubtful(const struct rt_client *c, const struct psc_link *l) {
     struct muster m = look_around(c);
-    return m.dirty && l->fresh && l->asked < m.told;
+    return m.dirty && l->fresh && l->asked < m.welcomed;
 }
 
 /* ---- all of them ---- */

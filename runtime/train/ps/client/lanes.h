@@ -18,7 +18,7 @@ struct psc_lanes {
     uint32_t n;
     struct psc_lane {
         struct rpc_lane *lane; /* counted */
-        bool full;             /* the socket took no more; epoll tells when it does */
+        bool full;             /* the socket took no more; epoll reports when it does */
     } * all;                   /* [n], by shard; NULL: all frames use the stream */
     struct psc_lane *retired;  /* [n]: as all, until the stream has ended; NULL: none */
     struct co_err broken;      /* why a lane was lost; nothing is sent until the stream has

@@ -252,7 +252,7 @@ static void nonsense_on_a_lane_ends_its_trainers_connection(void **state) {
     }
 }
 
-/* The server ends trainer 0's lanes, as it does once it has told it all; its stream, which is
+/* The server ends trainer 0's lanes, as it does once it has sent it all; its stream, which is
  * returned and counted, is as it was.  The client waits for so many ticks for the stream's end; 0:
  * for as many as it does.  Shard 1 comes later, by a lane of the test's if it is not -1: what the
  * client does meanwhile is not its trainer's loss. */

@@ -138,7 +138,7 @@ static void a_shard_that_loads_at_last_serves(void **state) {
     shard_saver_free(config.saver);
 }
 
-/* A server that is told to end does not first load what may take minutes. */
+/* A server that is asked to end does not first load what may take minutes. */
 static void a_load_ends_with_its_server(void **state) {
     const char *dir = *state;
     CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = NULL;

@@ -1,8 +1,8 @@
 /* Bounded staleness, the trainer's side (pace.c is the server's).
  *
- * The trainer tells server 0 each of its steps, and does not wait for the answer.  An answer says
- * how far the trainer may go.  When it has gone that far, it asks and waits; the server answers
- * once the slowest trainer is near enough.  Runs on the thread that calls rt_step. */
+ * The trainer reports to server 0 each of its steps, and does not wait for the answer.  An answer
+ * says how far the trainer may go.  When it has gone that far, it asks and waits; the server
+ * answers once the slowest trainer is near enough.  Runs on the thread that calls rt_step. */
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/control.h"
@@ -53,7 +53,7 @@ static bool is_free(struct rt_client *c, uint64_t step) {
     return is;
 }
 
-static int tell_step(struct rt_client *c, uint64_t step, struct co_err *err) {
+static int send_step(struct rt_client *c, uint64_t step, struct co_err *err) {
     struct rt_call *call = NULL;
     int rc = make_call(c, step, 0, &call, err);
     if (rc == 0) {
@@ -78,7 +78,7 @@ static int ask_step(struct rt_client *c, uint64_t step, int64_t wait_ms, struct 
 int psc_client_pace(struct rt_client *c, uint64_t step, struct co_err *err) {
     int64_t until = net_now() + c->options.barrier_timeout_ms;
     if (step == RPC_STEP_NO_MORE || is_free(c, step)) {
-        return tell_step(c, step, err);
+        return send_step(c, step, err);
     }
     for (;;) {
         int64_t left = until - net_now();

@@ -56,7 +56,7 @@ static void lose_server(struct process_job *j, const char *mode, int sig, const 
         said(&j->trainer[i], endpoint);
         said(&j->trainer[i], why);
     }
-    /* The trainers have told the other server why they leave. */
+    /* The trainers have reported to the other server why they leave. */
     ends(&j->server[0], 1, deadline);
     said(&j->server[0], endpoint);
 }

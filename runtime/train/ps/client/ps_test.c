@@ -103,7 +103,7 @@ static float pseudo(uint32_t trainer, uint32_t step, uint64_t i) {
     return (float)((trainer * 7 + step * 13 + i * 5) % 31) / 31.0F - 0.5F;
 }
 
-/* As `paddle pserver` of old: it is told ports and a number of trainers, no list. */
+/* As `paddle pserver` of old: it gets ports and a number of trainers, no list. */
 static void servers_without_a_list_learn_their_place(void **state) {
     (void)state;
     struct world w;

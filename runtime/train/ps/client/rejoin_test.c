@@ -357,7 +357,7 @@ static void one_that_finishes_may_come_behind_its_word(void **state) {
     world_end(&w);
 }
 
-/* It was told to go back, and has nothing more to do: it comes back to say so. */
+/* It was ordered to go back, and has nothing more to do: it comes back to say so. */
 static void one_that_was_to_go_back_may_finish(void **state) {
     (void)state;
     struct world w;
@@ -535,7 +535,7 @@ static void no_copy_outlives_its_time(void **state) {
     (void)state;
     static const struct {
         uint32_t k_steps;
-        float told; /* of 3: each round sends half of what is not sent yet */
+        float expected; /* of 3: each round sends half of what is not sent yet */
     } rows[] = {{100, 1.5F}, {1, 2.125F}};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct world w;
@@ -561,8 +561,8 @@ static void no_copy_outlives_its_time(void **state) {
         check_steps(c[1], 3);
         check_rows(c[1], 3);
         must(rt_no_more(c[1], &err));
-        check_steps(c[1], rows[i].told);
-        check_rows(c[1], rows[i].told);
+        check_steps(c[1], rows[i].expected);
+        check_rows(c[1], rows[i].expected);
         must(rt_finish(c[1], &err));
         dense_mode = rows_mode = RT_MODE_UNSET;
         k_steps = 0;

@@ -69,7 +69,7 @@ static void open_all(struct psc_reporter *r, const char *role, uint32_t index) {
     }
 }
 
-void psc_reporter_tell(struct psc_reporter *r, const char *role, uint32_t index, uint64_t step,
+void psc_reporter_report(struct psc_reporter *r, const char *role, uint32_t index, uint64_t step,
     const char *name, double value) {
     struct co_err err = {0};
     pthread_mutex_lock(&r->m);

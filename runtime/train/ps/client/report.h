@@ -12,7 +12,7 @@ struct psc_reporter; /* any thread */
 struct psc_reporter *psc_reporter_new(void);
 void psc_reporter_free(struct psc_reporter *r); /* NULL allowed */
 /* The first call opens both.  role: "server" or "worker"; with the index it names the directory. */
-void psc_reporter_tell(struct psc_reporter *r, const char *role, uint32_t index, uint64_t step,
+void psc_reporter_report(struct psc_reporter *r, const char *role, uint32_t index, uint64_t step,
     const char *name, double value);
 
 /* Serves metrics if the environment asks for it.  True: the caller must call meter_close. */

@@ -162,7 +162,7 @@ static void tables_that_could_not_be_loaded_refuse_all_requests(void **state) {
     leave(&w, c);
 }
 
-/* The same for rt_load, where the servers cannot tell: the trainer that loads refuses. */
+/* The same for rt_load, where the servers do not know: the trainer that loads refuses. */
 static void tables_that_are_loaded_in_part_are_refused(void **state) {
     CO_AUTOFREE char *large = co_xasprintf("%s/large", (char *)*state);
     CO_AUTOFREE char *small = co_xasprintf("%s/small", (char *)*state);
@@ -326,7 +326,7 @@ static void what_cannot_be_read_is_not_passed_over(void **state) {
     }
 }
 
-/* When all that there is is damaged, nobody begins afresh, and prunes it, without being told. */
+/* When all that there is is damaged, nobody begins afresh, and prunes it, unless asked to. */
 static void only_damaged_ones_are_not_none(void **state) {
     const char *dir = *state;
     struct co_err why = {0};
@@ -346,7 +346,7 @@ static void only_damaged_ones_are_not_none(void **state) {
 
 /* ---- rt_save ---- */
 
-static void a_save_is_read_or_told(void **state) {
+static void a_save_is_read_or_is_an_error(void **state) {
     const char *dir = *state;
     CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", dir);
     CO_AUTOFREE char *aside = co_xasprintf("%s/aside", dir);
@@ -386,7 +386,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_does_not_fit_is_not_passed_over, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_read_is_not_passed_over, setup, teardown),
         cmocka_unit_test_setup_teardown(only_damaged_ones_are_not_none, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_save_is_read_or_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_save_is_read_or_is_an_error, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

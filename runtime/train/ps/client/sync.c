@@ -56,8 +56,8 @@ static void count_step(struct rt_client *c, int rc) {
     }
 }
 
-/* Async: tells the servers of a step, if a table's schedule or evict policy counts the steps of all
- * trainers.  Nobody waits for the answers. */
+/* Async: reports a step to the servers, if a table's schedule or evict policy counts the steps of
+ * all trainers.  Nobody waits for the answers. */
 static int tick(struct rt_client *c, struct co_err *err) {
     bool any = false;
     for (uint32_t i = 0; i < c->n_tables; i++) {
@@ -310,8 +310,8 @@ static bool begin_finish(struct rt_client *c) {
 }
 
 /* Waits until all pushes are applied.  If the job went back to a checkpoint, they are lost: the
- * others repeat those steps without this trainer.  It only joins again, because it must tell the
- * servers that it has finished. */
+ * others repeat those steps without this trainer.  It only joins again, because it must report to
+ * the servers that it has finished. */
 static int settle(struct rt_client *c, struct co_err *err) {
     int rc = psc_client_settle(c, err);
     psc_saving_wait(c);
@@ -533,7 +533,7 @@ int rt_get_rate(struct rt_client *c, uint32_t table, struct rt_rate *ret, struct
     return rc;
 }
 
-static int tell_shards(struct rt_client *c, const char *what, uint8_t kind, uint32_t table,
+static int send_shards(struct rt_client *c, const char *what, uint8_t kind, uint32_t table,
     uint64_t aux, struct co_err *err) {
     struct rt_call *call = NULL;
     int rc = to_all_shards(c, what, kind, table, aux, &call, err);
@@ -556,9 +556,9 @@ int rt_set_rate(struct rt_client *c, uint32_t table, double lr, struct co_err *e
     }
     uint64_t bits;
     memcpy(&bits, &lr, sizeof(bits));
-    return tell_shards(c, "set rate", RPC_FRAME_SET_RATE, table, bits, err);
+    return send_shards(c, "set rate", RPC_FRAME_SET_RATE, table, bits, err);
 }
 
 int psc_client_set_steps(struct rt_client *c, uint32_t table, uint64_t steps, struct co_err *err) {
-    return tell_shards(c, "set steps", RPC_FRAME_SET_STEPS, table, steps, err);
+    return send_shards(c, "set steps", RPC_FRAME_SET_STEPS, table, steps, err);
 }

@@ -76,7 +76,7 @@ const struct ckpt_point *pss_server_restored(const struct pss_server *s) {
 
 /* The shards refuse requests of these trainers from now on.  The error frame also reaches a trainer
  * that has no pending request. */
-static void tell_trainers(struct pss_server *s, const struct co_err *why) {
+static void notify_trainers(struct pss_server *s, const struct co_err *why) {
     for (struct pss_session *se = s->sessions; se; se = se->next) {
         if (se->begun) {
             se->begun = false;
@@ -122,7 +122,7 @@ int pss_server_go_back(struct pss_server *s, uint64_t number, uint64_t step, str
     s->at = number;
     s->at_step = step;
     ps_log_warn("%s; %llu steps are repeated", why.msg, (unsigned long long)lost);
-    tell_trainers(s, &why);
+    notify_trainers(s, &why);
     return 0;
 }
 

@@ -104,7 +104,7 @@ static void a_lost_one_is_described(void **state) {
 }
 
 /* A letter and a step for each trainer, as above. */
-static void who_waits_for_each_other_is_told(void **state) {
+static void a_deadlock_is_reported(void **state) {
     (void)state;
     static const struct {
         const char *states;
@@ -146,7 +146,7 @@ int main(void) {
         cmocka_unit_test(a_change_of_state_ends_the_wait),
         cmocka_unit_test(a_list_that_is_too_long_is_cut),
         cmocka_unit_test(a_lost_one_is_described),
-        cmocka_unit_test(who_waits_for_each_other_is_told),
+        cmocka_unit_test(a_deadlock_is_reported),
     };
     return cmocka_run_group_tests_name("members", tests, NULL, NULL);
 }

@@ -73,7 +73,7 @@ struct pss_server {
     int64_t orphan_ms;      /* since when only lost trainers have not finished; 0: not so */
     bool over;              /* result is decided */
     int64_t over_ms;
-    bool told; /* fd was written */
+    bool signaled; /* fd was written */
     /* refused peers: all of them, those not logged yet, and when one was logged last */
     uint64_t refused, refused_unsaid;
     int64_t refused_ms;
@@ -120,8 +120,8 @@ void pss_server_barrier(struct pss_server *s);
  * barrier. */
 void pss_server_check_order(struct pss_server *s);
 
-/* checkpoint.c: has all shards load that checkpoint, which was made at that step (sync), and tells
- * the trainers.  If a shard cannot load it, pss_server_check_load ends the job. */
+/* checkpoint.c: has all shards load that checkpoint, which was made at that step (sync), and
+ * notifies the trainers. If a shard cannot load it, pss_server_check_load ends the job. */
 CO_MUST_CHECK int pss_server_go_back(
     struct pss_server *s, uint64_t number, uint64_t step, struct co_err *err);
 
@@ -166,7 +166,7 @@ void pss_server_over(struct pss_server *s, const struct co_err *result);
  * how many there were. */
 void pss_server_say_refused(struct pss_server *s, const char *peer, const struct co_err *why);
 /* Makes pss_server_wait return once the job is over and trainers have closed their connections. */
-void pss_server_tell(struct pss_server *s);
+void pss_server_notify(struct pss_server *s);
 
 #define pss_server_say(s, ...)                                                                     \
     do {                                                                                           \

@@ -277,7 +277,7 @@ static int check_free(struct pss_server *s, const Rpc__Hello *h, struct co_err *
 }
 
 /* Before begin a trainer may send a second hello, to get a newer welcome: the first one may be
- * older than what the other servers have told it since. */
+ * older than what the other servers have sent it since. */
 static int say_again(
     struct pss_session *se, const struct rpc_frame *f, const Rpc__Hello *h, struct co_err *err) {
     if (se->begun || !is_current(se) || h->trainer != se->trainer ||
@@ -471,7 +471,7 @@ static int do_barrier(
 
 /* Tells the other trainers that this one has finished.  If this server is restarted, it learns that
  * from them. */
-static void tell_finished(struct pss_server *s, uint32_t trainer) {
+static void send_finished(struct pss_server *s, uint32_t trainer) {
     Rpc__Finished m = RPC__FINISHED__INIT;
     m.n_trainers = 1;
     m.trainers = &trainer;
@@ -494,7 +494,7 @@ static int do_finish(struct pss_session *se, const struct rpc_frame *f, struct c
     }
     pss_server_say(s, "trainer %u has finished", se->trainer);
     finish_member(s, se->trainer);
-    tell_finished(s, se->trainer);
+    send_finished(s, se->trainer);
     return rc;
 }
 
@@ -583,7 +583,7 @@ static void on_frame(void *arg, struct rpc_stream *stream, struct rpc_frame *f_o
     struct pss_session *se = rpc_stream_user(stream);
     CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = f_own;
     struct co_err err = {0};
-    if (se->refused || (s->told && f->head.kind != RPC_FRAME_CONTROL)) {
+    if (se->refused || (s->signaled && f->head.kind != RPC_FRAME_CONTROL)) {
         return;
     }
     bool alive = is_alive(se);
@@ -644,7 +644,7 @@ static void on_close(void *arg, struct rpc_stream *stream, const struct co_err *
         se->next->prev = se->prev;
     }
     free(se);
-    pss_server_tell(s);
+    pss_server_notify(s);
 }
 
 static void on_refused(void *arg, size_t n, const char *peer, const struct co_err *why) {

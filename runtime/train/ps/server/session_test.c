@@ -81,8 +81,8 @@ static void who_has_finished_elsewhere_may_say_so_when_all_is_over(void **state)
     await(p, &p->answers, 3);
     send_leave(p, "finished");
     await(p, &p->closed, 1);
-    struct pollfd told = {.fd = p->server->fd, .events = POLLIN};
-    assert_int_equal(0, poll(&told, 1, 300));
+    struct pollfd signaled = {.fd = p->server->fd, .events = POLLIN};
+    assert_int_equal(0, poll(&signaled, 1, 300));
     dial(p);
     p->incarnation += 1000;
     struct greeting g;
@@ -92,7 +92,7 @@ static void who_has_finished_elsewhere_may_say_so_when_all_is_over(void **state)
     send_finish(p);
     await(p, &p->answers, 2);
     send_leave(p, "finished");
-    assert_int_equal(1, poll(&told, 1, 60000));
+    assert_int_equal(1, poll(&signaled, 1, 60000));
     assert_int_equal(0, pss_server_wait(p->server, NULL));
 }
 
@@ -129,7 +129,7 @@ static void send_malformed(void *arg) {
     still_serves(p);
 }
 
-static void a_malformed_frame_is_told_of_once(void **state) {
+static void a_malformed_frame_is_logged_once(void **state) {
     char text[4000];
     capture(send_malformed, *state, text, sizeof(text));
     char *first = strstr(text, " refused: ");
@@ -150,9 +150,9 @@ static void refuse_three(void *arg) {
     pss_server_tick(s);
 }
 
-static void refusals_are_counted_when_they_are_not_told(void **state) {
+static void refusals_are_counted_when_they_are_not_logged(void **state) {
     (void)state;
-    struct pss_server s = {.over = true, .told = true};
+    struct pss_server s = {.over = true, .signaled = true};
     char text[4000];
     capture(refuse_three, &s, text, sizeof(text));
     char *first = strstr(text, "peer refused: nonsense"), *more = strstr(text, "2 more refused");
@@ -167,7 +167,7 @@ static void a_server_without_its_first_shard_can_be_measured(void **state) {
     (void)state;
     struct shard *none[1] = {NULL};
     struct pss_server s = {.config = {.shards = 1}, .mode = RT_SYNC, .shards = none};
-    s.over = s.told = true;
+    s.over = s.signaled = true;
     assert_int_equal(0, meter_open("127.0.0.1:0", NULL, NULL));
     pss_server_tick(&s);
     meter_close();
@@ -324,7 +324,7 @@ static void a_hello_with_too_many_tables_is_refused(void **state) {
     still_serves(p);
 }
 
-/* Told no list: what the trainer tells must be a place. */
+/* Without a list: what the trainer says must be a place. */
 static void a_server_without_a_list_takes_no_nonsense_for_its_place(void **state) {
     (void)state;
     static const struct {
@@ -450,8 +450,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ONE(nothing_is_done_before_hello),
         ONE(nonsense_is_refused),
-        ONE(a_malformed_frame_is_told_of_once),
-        cmocka_unit_test(refusals_are_counted_when_they_are_not_told),
+        ONE(a_malformed_frame_is_logged_once),
+        cmocka_unit_test(refusals_are_counted_when_they_are_not_logged),
         cmocka_unit_test(a_server_without_its_first_shard_can_be_measured),
         ONE(nobody_finishes_twice),
         ONE(who_has_finished_elsewhere_may_say_so_when_all_is_over),

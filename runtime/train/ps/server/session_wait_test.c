@@ -17,7 +17,7 @@ static void send_pace(struct session_peer *p, uint64_t step, uint64_t wait_ms) {
 
 /* A connection that broke may have taken the answer with it, and the next words of the trainer are
  * older than those the server has heard. */
-static void a_step_that_is_told_again_is_answered(void **state) {
+static void a_repeated_step_is_answered(void **state) {
     struct session_peer *p = *state;
     join_as(p, 0, RT_ASYNC);
     struct session_peer *q = peer_new(p->server);
@@ -83,8 +83,8 @@ static void a_finish_completes_step_and_barrier(void **state) {
     peer_free(q);
 }
 
-/* Neither waits for what cannot come: both are told at once who is where. */
-static void trainers_that_wait_for_each_other_are_told(void **state) {
+/* Neither waits for what cannot come: both get an error at once that says who is where. */
+static void trainers_that_wait_for_each_other_get_an_error(void **state) {
     (void)state;
     static const char *const wants[] = {
         "at barrier 1, after step 0: trainer 0; in step 1: trainer 1; each waits for the other",
@@ -155,8 +155,8 @@ static void barriers_are_counted(void **state) {
 
 /* ---- who leaves, and who does not come ---------------------------------------------------- */
 
-/* Silence is what a dead one and a slow one have in common; a sign of life tells them apart. */
-static void a_second_trainer_of_one_id_is_told_once_the_first_is_heard(void **state) {
+/* Silence is what a dead one and a slow one have in common; a sign of life distinguishes them. */
+static void a_second_trainer_of_one_id_is_refused_once_the_first_reports(void **state) {
     struct session_peer *p = *state;
     join_as(p, 0, RT_ASYNC);
     struct session_peer *q = peer_new(p->server);
@@ -349,14 +349,14 @@ static void who_had_finished_here_is_not_waited_for(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        ONE(a_step_that_is_told_again_is_answered),
+        ONE(a_repeated_step_is_answered),
         ONE(steps_are_of_sync_jobs_and_in_order),
         ONE(a_finish_completes_step_and_barrier),
-        ONE(trainers_that_wait_for_each_other_are_told),
+        ONE(trainers_that_wait_for_each_other_get_an_error),
         ONE(a_barrier_waits_for_those_in_a_step),
         ONE(barriers_are_counted),
         ONE(in_sync_a_reason_to_leave_is_everybodys),
-        ONE(a_second_trainer_of_one_id_is_told_once_the_first_is_heard),
+        ONE(a_second_trainer_of_one_id_is_refused_once_the_first_reports),
         ONE(a_stranger_neither_finishes_nor_leaves),
         ONE(in_async_the_others_continue),
         cmocka_unit_test(a_trainer_that_never_comes_is_named),

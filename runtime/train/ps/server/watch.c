@@ -206,10 +206,10 @@ static bool is_one_to_come(const struct pss_server *s) {
 }
 
 /* Trainers close after their last answer.  If one does not, the server waits LINGER_MS for it. */
-void pss_server_tell(struct pss_server *s) {
+void pss_server_notify(struct pss_server *s) {
     bool waits = s->sessions || is_one_to_come(s);
-    if (s->over && !s->told && (!waits || net_now() - s->over_ms > LINGER_MS)) {
-        s->told = true;
+    if (s->over && !s->signaled && (!waits || net_now() - s->over_ms > LINGER_MS)) {
+        s->signaled = true;
         (void)!write(s->fd, &(uint64_t){1}, sizeof(uint64_t));
     }
 }
@@ -227,7 +227,7 @@ void pss_server_tick(void *arg) {
     }
     say_refusals(s, now);
     pss_server_meter_tick(s);
-    pss_server_tell(s);
+    pss_server_notify(s);
 }
 
 void pss_server_over(struct pss_server *s, const struct co_err *result) {

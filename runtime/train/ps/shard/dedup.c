@@ -2,7 +2,7 @@
  * (dedup.h).  Runs on the shard's thread. */
 #include "runtime/train/ps/shard/dedup.h"
 
-/* Requests that add to the sums of a step.  The others are idempotent, or their step number tells
+/* Requests that add to the sums of a step.  The others are idempotent, or their step number shows
  * whether they were done. */
 static bool is_push(uint8_t kind) {
     switch (kind) {

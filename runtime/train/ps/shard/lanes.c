@@ -5,8 +5,8 @@
  * A lane is not read while frames of it wait, while its peer does not read its answers, or while
  * others hold too many of its frames (rpc_stream_paused).  A `place` is what this file knows of one
  * lane.  Any change of a place puts it on the list `touched`.  At the end of a turn
- * shard_lanes_flush goes through that list: it sends the answers, tells epoll which events
- * matter now, and frees lanes that were shut. */
+ * shard_lanes_flush goes through that list: it sends the answers, sets in epoll which events matter
+ * now, and frees lanes that were shut. */
 #include "runtime/train/ps/shard/lanes.h"
 
 #include <errno.h>

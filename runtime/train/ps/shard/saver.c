@@ -45,7 +45,7 @@ struct past {
     uint64_t restored, first; /* first 0: it has written none since */
 };
 
-/* The part that was finished last; whether its checkpoint became complete was not told. */
+/* The part that was finished last; whether its checkpoint became complete is not known. */
 struct part_name {
     char *dir; /* of the checkpoints; NULL: there is none */
     uint64_t number;

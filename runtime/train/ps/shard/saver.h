@@ -42,8 +42,8 @@ void shard_saver_free(struct shard_saver *sv); /* ends the thread; NULL allowed 
 
 const char *shard_saver_root(const struct shard_saver *sv);
 
-/* `wake` tells a shard that a call may have a new result; it runs with the saver's lock held.  Set
- * it before the shard's first shard_saver_begin. */
+/* `wake` notifies a shard that a call may have a new result; it runs with the saver's lock held.
+ * Set it before the shard's first shard_saver_begin. */
 void shard_saver_listen(struct shard_saver *sv, uint32_t shard, void (*wake)(void *arg), void *arg);
 
 /* A piece of a part, reference-counted.  Any thread may hold and drop it. */

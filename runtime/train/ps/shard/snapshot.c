@@ -80,7 +80,7 @@ static void erased_join(struct shard_erased *e, struct shard_erased *other) {
 
 /* ---- the running snapshot ---- */
 
-/* Ends the running snapshot.  The saver is not told: it knows if the part has failed. */
+/* Ends the running snapshot.  The saver is not notified: it knows if the part has failed. */
 static void give_up(struct shard_snapshot *s) {
     for (uint32_t i = 0; i < s->tables->config.n_tables; i++) {
         shard_save_chunk_drop(co_steal_ptr(s->tracks[i].open));

@@ -8,7 +8,7 @@
  * writes a row that is due before it changes it (shard_snapshot_change).  So every row is written
  * as it was at the instant.  Dense tables have blocks instead of rows.
  *
- * From the first snapshot on, two bits a slot tell which rows have changed:
+ * From the first snapshot on, two bits a slot show which rows have changed:
  *
  *     changed   since the instant of the newest snapshot.  The cursor skips these rows: if they
  *               were due, they were written before the change.
@@ -88,7 +88,7 @@ void shard_snapshot_done(struct shard_snapshot *s);
 CO_MUST_CHECK int shard_snapshot_begin(struct shard_snapshot *s,
     const struct shard_snapshot_order *order, uint64_t *ret_ticket, struct co_err *err);
 /* Writes up to some hundred KiB.  False: nothing is left, or the saver has no room.
- * shard_saver_result tells whether the part succeeded. */
+ * shard_saver_result returns whether the part succeeded. */
 bool shard_snapshot_slice(struct shard_snapshot *s);
 /* All tables are being replaced: gives up the snapshot, and no delta is possible next. */
 void shard_snapshot_forget(struct shard_snapshot *s);

@@ -22,7 +22,7 @@ struct shard_snapshot;
 
 struct shard_table {
     const struct ps_table *table;
-    struct shard_snapshot *snapshot; /* is told before a row changes; NULL: none */
+    struct shard_snapshot *snapshot; /* is notified before a row changes; NULL: none */
     uint32_t index;                  /* among the tables */
     enum rt_mode mode;
     uint64_t pulls, pushes;
@@ -63,7 +63,7 @@ CO_MUST_CHECK int shard_tables_init(
     struct shard_tables *t, const struct shard_config *config, struct co_err *err);
 void shard_tables_done(struct shard_tables *t);
 
-/* From now on the snapshot (NULL: none) is told before a row or a block changes. */
+/* From now on the snapshot (NULL: none) is notified before a row or a block changes. */
 void shard_tables_watch(struct shard_tables *t, struct shard_snapshot *snapshot);
 
 /* Handles a frame of that trainer.  If it fails, because the frame is invalid or memory is lacking,
