@@ -172,7 +172,8 @@ static void it_may_be_closed_at_any_time(void **state) {
     assert_int_equal(w->downs, 0);
 }
 
-/* Told at once with the cause, wherever the connection stands: not when TCP or the caller gives up.
+/* Reported at once with the cause, in every state of the connection: not when TCP or the caller
+ * gives up.
  */
 static void what_waits_to_be_sent_has_a_bound(void **state) {
     struct world *w = *state;

@@ -1,8 +1,8 @@
 /* Errors, grouped by what the caller should do about them.
  *
  * A fallible function returns 0 or a negative enum co_code.  It describes the cause once, where it
- * is detected, in the struct co_err passed last (NULL: the caller does not need it).  Callers add
- * context on the way up with co_err_wrap, and log once, where the error is dropped.  Nothing here
+ * is detected, in the struct co_err passed last (NULL: the caller does not need it).  Each caller
+ * adds context with co_err_wrap, and the one that drops the error logs it, once.  Nothing here
  * allocates, locks or logs; a struct co_err is on the caller's stack. */
 #pragma once
 

@@ -2,7 +2,7 @@
  * writes.
  *
  *   ctl_recorder_emit -> fold_event: merged with the job's last event
- *                    or add_event -> GATHERS or PRESSES -- due --> TELLS -> API server
+ *                    or add_event -> GATHERS or PRESSES -- due --> SENDS -> API server
  *                                    Warning, or first of its kind --^ */
 #include "operator/control/recorder.h"
 

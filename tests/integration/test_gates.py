@@ -24,8 +24,9 @@ ARCHITECTURE = """## Layers
 | --- | --- |
 | zlib.h | common |
 """
+WORDS = "## Words\n\n| word | say |\n| --- | --- |\n| anew | again |\n| going on, goes on | continue |\n"
 SOUND = {
-    "ARCHITECTURE.md": ARCHITECTURE, "README.md": "", "docs/documents.md": "| document | a | b | c | d |\n", "tools/cppcheck.supp": "",
+    "ARCHITECTURE.md": ARCHITECTURE, "CONTRIBUTING.md": WORDS, "README.md": "", "docs/documents.md": "| document | a | b | c | d |\n", "tools/cppcheck.supp": "",
     "common/contract_rows.c": '#include "common/contract.h"\nconst char *co_rows = "PADDLE_PORT";\n',
     "common/contract.h": "#pragma once\nextern const char *co_rows;\n",
     "common/zip.c": '#include <zlib.h>\n\nconst char *co_zip(void);\n\nconst char *co_zip(void) {\n    return zlibVersion();\n}\n',
@@ -97,6 +98,12 @@ def test_a_tree_in_order_passes(plant, gate):
     ("banned", {"app/a_test.c": "alarm(3);\n"}, "ends a test on a slow machine"),
     ("banned", {"app/a.c": 'x = getenv("PADDLE_PORT");\n'}, "common/contract_env.h"),
     ("banned", {"app/a.c": "exit(1);\n"}, "app/a.c:1: exit(1);: ends the process of whoever calls"),
+    ("words", {"CONTRIBUTING.md": ""}, "CONTRIBUTING.md: no table of words"),
+    ("words", {"app/a.c": "/* One line.\n * It is made Anew. */\n"}, "app/a.c:2: Anew: say again"),
+    ("words", {"app/a.c": "/* It goes\n * on. */\n"}, "app/a.c:1: goes on: say continue"),
+    ("words", {"app/a_test.c": "static void ap_goes_on(void);\n"}, "app/a_test.c:1: ap_goes_on: say continue"),
+    ("words", {"app/a.py": "x = 1  # goes on\n"}, "app/a.py:1: goes on: say continue"),
+    ("words", {"app/a.py": 'def f():\n    """It\n    goes on."""\n'}, "app/a.py:3: goes on: say continue"),
     ("products", {"app/a.c": "size_t n = rpc_frame(h) + h->count * 4;\n"}, "multiply it with co_size_mul"),
     ("format", {"app/a.c": "int  ap_a;\n"}, "app/a.c:1:4: error: code should be clang-formatted"),
     ("image", {"Dockerfile": SOUND["Dockerfile"].replace("zlib1g-dev", "curl")},
@@ -115,6 +122,11 @@ def test_a_tree_in_order_passes(plant, gate):
 def test_what_is_wrong_is_found(plant, gate, files, finding):
     found = plant(gate, files)
     assert any(finding in line for line in found), found
+
+
+def test_what_users_see_and_use_is_worded_by_others(plant):
+    assert plant("words", {"app/a.c": 'const char *ap_a = "anew"; /* "*/\nint rt_go_anew(void);\n', "app/a.py": 'x = "anew"\n',
+                           "runtime/exports": "rt_go\nrt_go_anew\n"}) == []
 
 
 def test_a_test_may_stand_in_for_what_a_header_declares(plant):

@@ -63,11 +63,11 @@ class Tree:
         for name, _, _, m in self.grep(r"^\s*#\s*include\s*" + opening + r'([^">]*)', self.c):
             yield name, m[1]
 
-    def table(self, heading):
-        """Rows of the Markdown table that follows a heading of ARCHITECTURE.md, each a list of cells."""
-        part = re.search(rf"^## {re.escape(heading)}$(.*?)(?=^## |\Z)", self.text("ARCHITECTURE.md"), re.M | re.S)
+    def table(self, heading, page="ARCHITECTURE.md"):
+        """Rows of the Markdown table that follows a heading of a page, each a list of cells."""
+        part = re.search(rf"^## {re.escape(heading)}$(.*?)(?=^## |\Z)", self.text(page), re.M | re.S)
         rows = re.findall(r"^\|(.*)\|$", part[1], re.M) if part else []
-        return [[cell.strip() for cell in row.split("|")] for row in rows if not re.match(r" *(---|folder\b|header\b)", row)]
+        return [[cell.strip() for cell in row.split("|")] for row in rows if not re.match(r" *(---|folder\b|header\b|word\b)", row)]
 
     def changed(self, names):
         """Those to analyse: changed ones, and those that include a changed header of their own folder."""

@@ -262,9 +262,10 @@ static bool ends_with(const char *text, const char *end) {
     return n >= e && strcmp(text + n - e, end) == 0;
 }
 
-/* Tells apart the nodes of a job, also on one machine, and those of different jobs by their hosts.
- * The names that paddle-operator gives to pods do so by themselves: "train-worker-1".  The index of
- * an elastic node may change in each round, so its folder has the name that the launcher keeps. */
+/* Distinguishes the nodes of a job, also on one machine, and those of different jobs by their
+ * hosts.  The names that paddle-operator gives to pods do so by themselves: "train-worker-1".  The
+ * index of an elastic node may change in each round, so its folder has the name that the launcher
+ * keeps. */
 static char *own_folder(const struct job *j, const struct job_plan *p) {
     static const char *const roles[JOB_ROLE_COUNT] = {
         [JOB_ROLE_SERVER] = "ps-", [JOB_ROLE_TRAINER] = "worker-", [JOB_ROLE_HETER] = "heter-"};

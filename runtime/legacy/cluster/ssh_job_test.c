@@ -63,7 +63,7 @@ struct row {
 /* Ctrl-C, as it were: to the job. */
 #define TERM "kill -TERM $PPID; "
 #define WAITS "while read w && [ $w != stop ]; do :; done"
-/* Tells its log when it is asked to. */
+/* Prints its log when it is asked to. */
 #define TELLS "read tail name n; echo \"@| $tail $name $n\"; echo @.; " STOPS
 
 static const struct row rows[] = {

@@ -71,7 +71,7 @@ static void drop_queue(struct rpc_lane *l) {
     atomic_store(&l->queued, 0);
 }
 
-/* Tells the peer that this is the end (TLS). Queued bytes are still sent as far as the socket takes
+/* Sends the peer that this is the end (TLS). Queued bytes are still sent as far as the socket takes
  * them. The caller holds the lock, or is the last owner. */
 static void say_end(struct rpc_lane *l) {
     const char *wire = NULL;

@@ -469,8 +469,8 @@ static int do_barrier(
     return 0;
 }
 
-/* Tells the other trainers that this one has finished.  If this server is restarted, it learns that
- * from them. */
+/* Notifies the other trainers that this one has finished.  If this server is restarted, it learns
+ * that from them. */
 static void send_finished(struct pss_server *s, uint32_t trainer) {
     Rpc__Finished m = RPC__FINISHED__INIT;
     m.n_trainers = 1;

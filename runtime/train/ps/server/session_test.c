@@ -69,8 +69,8 @@ static void say_who_has_finished(struct session_peer *p, uint32_t trainer) {
     send_control(p, &c);
 }
 
-/* A server that was started anew hears from trainer 0 that trainer 1 has finished.  Trainer 1,
- * which has lost its connection to this server, does not know that it need not come back. */
+/* A restarted server receives from trainer 0 that trainer 1 has finished.  Trainer 1, which has
+ * lost its connection to this server, does not know that it need not come back. */
 static void who_has_finished_elsewhere_may_say_so_when_all_is_over(void **state) {
     struct session_peer *p = *state;
     send_hello(p, 0);
