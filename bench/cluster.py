@@ -71,7 +71,7 @@ class Cluster:
         up = [ROOT / "deploy/local/up", "--control-plane-only", "--port", "0", self.dir]
         self.run(*up, *(a for arg in args for a in ("--apiserver-arg", arg)))
         self.admin = f"{self.dir}/kubeconfig"
-        # Before the garbage collector, as where an operator is installed: of kinds that come later it hears within half a minute, and
+        # Before the garbage collector, as where an operator is installed: of kinds that come later it learns within half a minute, and
         # then asks for each owner that it has met, in the middle of a measurement.
         crds = [a for crd in of.crds() for a in ("-f", crd)]
         self.kubectl("create", *crds)
@@ -83,7 +83,7 @@ class Cluster:
         self.kubectl("create", "-f", ROOT / "deploy/v1/operator.yaml")
         if of is not OURS:
             self.allow_all()
-        # For two seconds after that the API server lets every create of a job wait, so that its peers hear of the definition.
+        # For two seconds after that the API server lets every create of a job wait, so that its peers learn of the definition.
         self.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(of.job("first", 0, 1)))
         self.header = 0     # bytes that its token takes in each request
         self.user = f"{self.dir}/user.kubeconfig"

@@ -135,8 +135,8 @@ struct rt_server_options {
  * server logs that at once and waits for the trainer to return (return_ms).  A trainer that
  * returns, as the same process or a new one, continues where it was ("resuming after a restart"
  * below).
- * CO_PEERLOST: a trainer was lost; the message says which one, its address, and when it was last
- * heard.  Sync: it did not return in time, or gave up; all other trainers are notified.  Async:
+ * CO_PEERLOST: a trainer was lost; the message says which one, its address, and when it last sent
+ * data.  Sync: it did not return in time, or gave up; all other trainers are notified.  Async:
  * training continues without it, and it may still return under its id.  Then rt_load, rt_init_dense
  * and rt_barrier do not repeat what the job did together up to its last completed barrier.  When
  * the others have finished, it has one more lease to return.

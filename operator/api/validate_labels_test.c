@@ -3,13 +3,13 @@
 #include "operator/api/api_testing.h"
 #include "operator/api/validate_labels.h"
 
-struct heard {
+struct findings {
     size_t n;
     char *path, *message; /* owned: the first */
 };
 
-static void hear(void *arg, const char *path, const char *message) {
-    struct heard *h = arg;
+static void collect(void *arg, const char *path, const char *message) {
+    struct findings *h = arg;
     if (h->n++ == 0) {
         h->path = co_xstrdup(path);
         h->message = co_xstrdup(message);
@@ -78,8 +78,8 @@ static void keys_and_values_that_a_cluster_would_reject_are_said_before(void **s
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOJSON json_t *obj = tk_json(rows[i].obj);
-        struct heard h = {0};
-        size_t n = api_labels_validate(obj, "m", 16, hear, &h);
+        struct findings h = {0};
+        size_t n = api_labels_validate(obj, "m", 16, collect, &h);
         assert_int_equal(n, h.n);
         if (h.n != (rows[i].path != NULL) ||
             (h.n &&
@@ -100,8 +100,8 @@ static void annotations_have_a_size(void **state) {
         CO_AUTOFREE char *text = co_xcalloc(1, MOST + 1);
         memset(text, 'x', MOST - 2 + more);
         CO_AUTOJSON json_t *obj = json_pack("{s:{s:s,s:s}}", "annotations", "a", text, "b", "");
-        struct heard h = {0};
-        assert_int_equal(api_labels_validate(obj, "m", 16, hear, &h), more);
+        struct findings h = {0};
+        assert_int_equal(api_labels_validate(obj, "m", 16, collect, &h), more);
         assert_true(!more || strcmp(h.message, "m.annotations has 262145 bytes of keys and values, "
                                                "expected at most 262144") == 0);
         free(h.path);
@@ -112,8 +112,8 @@ static void annotations_have_a_size(void **state) {
 static void no_more_than_asked_for_is_said(void **state) {
     (void)state;
     CO_AUTOJSON json_t *obj = tk_json("{'labels':{'a':' ','b':' ','c':' '}}");
-    struct heard h = {0};
-    assert_int_equal(api_labels_validate(obj, "m", 2, hear, &h), 2);
+    struct findings h = {0};
+    assert_int_equal(api_labels_validate(obj, "m", 2, collect, &h), 2);
     assert_int_equal(h.n, 2);
     free(h.path);
     free(h.message);

@@ -3,13 +3,13 @@
 #include "operator/api/api_testing.h"
 #include "operator/api/validate_pod.h"
 
-struct heard {
+struct findings {
     size_t n;
     char *first; /* owned: the first message */
 };
 
-static void hear(void *arg, const char *path, const char *message) {
-    struct heard *h = arg;
+static void collect(void *arg, const char *path, const char *message) {
+    struct findings *h = arg;
     assert_int_equal(strncmp(message, path, strlen(path)), 0);
     if (h->n++ == 0) {
         h->first = co_xstrdup(message);
@@ -93,8 +93,8 @@ static void what_a_cluster_would_reject_is_said_before(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOFREE char *text = co_xasprintf("{'spec':{%s}}", rows[i].spec);
         CO_AUTOJSON json_t *tmpl = tk_json(text);
-        struct heard h = {0};
-        size_t n = api_template_validate(tmpl, true, "spec.worker.template", 16, hear, &h);
+        struct findings h = {0};
+        size_t n = api_template_validate(tmpl, true, "spec.worker.template", 16, collect, &h);
         assert_int_equal(n, h.n);
         CO_AUTOFREE char *want =
             rows[i].message ? co_xasprintf("%s%s", BASE, rows[i].message) : co_xstrdup("");
@@ -110,15 +110,15 @@ static void what_a_cluster_would_reject_is_said_before(void **state) {
 static void pods_that_need_not_end_may_be_restarted_always(void **state) {
     (void)state;
     CO_AUTOJSON json_t *tmpl = tk_json("{'spec':{'restartPolicy':'Always'," C("") "}}");
-    struct heard h = {0};
-    assert_int_equal(api_template_validate(tmpl, false, "spec.ps.template", 16, hear, &h), 0);
+    struct findings h = {0};
+    assert_int_equal(api_template_validate(tmpl, false, "spec.ps.template", 16, collect, &h), 0);
 }
 
 static void no_more_than_asked_for_is_said(void **state) {
     (void)state;
     CO_AUTOJSON json_t *tmpl = tk_json("{'spec':{'containers':[{},{},{}]}}");
-    struct heard h = {0};
-    assert_int_equal(api_template_validate(tmpl, false, "spec.ps.template", 4, hear, &h), 4);
+    struct findings h = {0};
+    assert_int_equal(api_template_validate(tmpl, false, "spec.ps.template", 4, collect, &h), 4);
     assert_int_equal(h.n, 4);
     free(h.first);
 }

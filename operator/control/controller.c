@@ -35,7 +35,7 @@ enum {
     DESK_MAX = 64 << 20,
 };
 
-/* What the controller keeps about an entry (entry->work), from the first change that it hears of
+/* What the controller keeps about an entry (entry->work), from the first change that it receives
  * until the entry has been idle for a while, or is freed. */
 struct work {
     struct ctl_queued place;

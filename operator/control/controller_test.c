@@ -118,7 +118,7 @@ static void a_job_that_is_not_cached_is_fetched(void **state) {
     assert_int_equal(c->readers.budget.used, 0);
 }
 
-/* Who leads no more, or has heard of the job's end meanwhile, makes nothing of the answer. */
+/* An operator that lost its lease, or has seen the job's end meanwhile, ignores the answer. */
 static void an_answer_that_nobody_wants_ends_the_look(void **state) {
     const struct world *w = *state;
     struct ctl_controller *c = w->controller;

@@ -18,7 +18,7 @@ enum {
 static _Atomic int64_t offset_ms = UNKNOWN;
 static _Atomic int slow; /* slow replies in a row */
 
-void kube_clock_heard(int64_t stamp) {
+void kube_clock_observe(int64_t stamp) {
     int64_t bound = stamp * 1000 - co_now_ms();
     int64_t offset = atomic_load(&offset_ms);
     bool better = offset == UNKNOWN || bound > offset;

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* A reply has arrived whose Date header is `stamp`: whole seconds since the epoch. */
-void kube_clock_heard(int64_t stamp);
+void kube_clock_observe(int64_t stamp);
 /* Time since the epoch; this machine's wall clock before the first reply. */
 int64_t kube_clock_ms(void);
 int64_t kube_clock_seconds(void);

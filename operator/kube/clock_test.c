@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* What the stamps heard one after another leave, all against this moment. */
+/* What the stamps received one after another leave, all against this moment. */
 static void what_replies_say_is_believed(void **state) {
     (void)state;
     static const struct {
@@ -26,7 +26,7 @@ static void what_replies_say_is_believed(void **state) {
         kube_clock_forget();
         int64_t now = co_wall_seconds();
         for (const int64_t *s = rows[i].stamps; *s; s++) {
-            kube_clock_heard(now + *s);
+            kube_clock_observe(now + *s);
         }
         print_message("%s\n", rows[i].what);
         assert_in_range(kube_clock_seconds() - (now + rows[i].expected), 0, 5);

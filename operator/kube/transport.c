@@ -1,7 +1,7 @@
 /* HTTP transfers over libcurl, in two pools of connections.
  *
  *   requests: HTTP/2, many transfers share a connection; retired after a timeout
- *   streams:  watches; retired when a watch has heard nothing for too long
+ *   streams:  watches; retired when a watch has received nothing for too long
  *
  * A retired pool takes no new transfers and is freed after its last one. */
 #include "operator/kube/transport.h"
@@ -362,7 +362,7 @@ static const char *header_value(const char *data, size_t len, const char *name) 
 }
 
 /* Parses the Date header.  In a burst many answers have the same one, so the last is cached. */
-static void hear_date(struct kube_transport *t, const char *value, size_t len) {
+static void read_date(struct kube_transport *t, const char *value, size_t len) {
     char text[sizeof(t->date)];
     snprintf(text, sizeof(text), "%.*s", (int)len, value);
     if (strcmp(text, t->date) != 0) {
@@ -370,7 +370,7 @@ static void hear_date(struct kube_transport *t, const char *value, size_t len) {
         t->stamp = curl_getdate(text, NULL);
     }
     if (t->stamp > 0) {
-        kube_clock_heard(t->stamp);
+        kube_clock_observe(t->stamp);
     }
 }
 
@@ -388,7 +388,7 @@ static size_t on_header(char *data, size_t size, size_t n, void *arg) {
     }
     value = header_value(data, len, "date:");
     if (value) {
-        hear_date(x->pool->t, value, (size_t)(data + len - value));
+        read_date(x->pool->t, value, (size_t)(data + len - value));
     }
     return len;
 }

@@ -62,14 +62,14 @@ struct kube_watch {
     uint64_t expected;               /* version of the last write that was answered */
     uint64_t floor;                  /* a list that is older than this is stale */
     unsigned failures;               /* in a row */
-    unsigned shed;   /* streams in a row that the server ended soon, after some events */
-    unsigned behind; /* stale lists in a row */
-    int64_t opened;  /* loop time of the stream's start */
-    int64_t heard;   /* loop time of its last byte */
-    bool synced;     /* the first list has ended */
-    bool reported;   /* the stream has had an event */
-    int busy;        /* callbacks of the consumer on the stack */
-    bool freed;      /* by one of them; the memory goes when the last one returns */
+    unsigned shed;       /* streams in a row that the server ended soon, after some events */
+    unsigned behind;     /* stale lists in a row */
+    int64_t opened;      /* loop time of the stream's start */
+    int64_t received_at; /* loop time of its last byte */
+    bool synced;         /* the first list has ended */
+    bool reported;       /* the stream has had an event */
+    int busy;            /* callbacks of the consumer on the stack */
+    bool freed;          /* by one of them; the memory goes when the last one returns */
     struct kube_watch_stats stats;
 };
 
@@ -490,9 +490,9 @@ static int on_event(void *arg, const char *name, size_t name_len, const char *ob
 static void on_data(void *arg, const char *data, size_t len) {
     struct kube_watch *w = arg;
     struct co_err err = {0};
-    w->heard = co_loop_now(w->loop);
+    w->received_at = co_loop_now(w->loop);
     w->stats.bytes += len;
-    if (w->heard - w->opened > HEALTHY_MS) {
+    if (w->received_at - w->opened > HEALTHY_MS) {
         w->failures = 0;
     }
     enter_callback(w);
@@ -552,14 +552,14 @@ static void begin_stream(struct kube_watch *w) {
     add_param(&req, "labelSelector", w->label_selector);
     w->stats.watches++;
     w->reported = false;
-    w->opened = w->heard = co_loop_now(w->loop);
+    w->opened = w->received_at = co_loop_now(w->loop);
     set_state(w, WATCH_STREAMING);
     co_timer_start(w->timer, w->opts.idle_max_ms);
     w->op = kube_stream(w->c, &req, on_data);
 }
 
 static void check_silence(struct kube_watch *w) {
-    int64_t left = w->heard + w->opts.idle_max_ms - co_loop_now(w->loop);
+    int64_t left = w->received_at + w->opts.idle_max_ms - co_loop_now(w->loop);
     if (left > 0) {
         co_timer_start(w->timer, left);
         return;

@@ -71,7 +71,7 @@ static void phases_follow_the_pods(void **state) {
     }
 }
 
-static void a_pod_that_nobody_hears_of_is_counted(void **state) {
+static void a_pod_of_an_unreachable_node_is_counted(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TK_ROLE("worker", 2)));
@@ -284,7 +284,7 @@ static void the_clean_policy_decides_what_is_left(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(phases_follow_the_pods),
-        cmocka_unit_test(a_pod_that_nobody_hears_of_is_counted),
+        cmocka_unit_test(a_pod_of_an_unreachable_node_is_counted),
         cmocka_unit_test(times_are_set_when_the_phase_is_reached),
         cmocka_unit_test(a_failure_names_its_first_cause),
         cmocka_unit_test(an_oom_kill_and_an_eviction_are_reasons_of_their_own),

@@ -247,7 +247,7 @@ class Owner(Here):
 
 
 class _Caller:
-    """A thread that makes calls for the main one, which meanwhile waits where Python hears signals."""
+    """A thread that makes calls for the main one, which meanwhile waits where Python handles signals."""
 
     def __init__(self) -> None:
         self.calls: queue.SimpleQueue[tuple[Owner, str, tuple[Any, ...]]] = queue.SimpleQueue()

@@ -207,7 +207,7 @@ class Synchroniser:
         self.client = None
 
     def finish(self) -> None:
-        """Pushes that are in flight arrive; the servers hear that this trainer is done."""
+        """Pushes that are in flight arrive; the servers learn that this trainer is done."""
         self.__exit__(None, None, None)
 
     def _open(self) -> ps.Client:

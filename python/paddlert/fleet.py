@@ -253,7 +253,7 @@ def save_persistables(executor: Any, dirname: Path, main_program: Any = None, mo
 
 
 def stop_worker() -> None:
-    """Pushes that are in flight arrive; the servers hear that this worker is done, and end with the last one."""
+    """Pushes that are in flight arrive; the servers learn that this worker is done, and end with the last one."""
     _client()
     if _State.optimizer:
         _State.optimizer.finish()

@@ -32,7 +32,7 @@ def _place(servers: Sequence[str] | None, worker: int | None, server: int | None
 
 
 class _Signals:
-    """SIGTERM and SIGINT end a server meanwhile.  Python's handlers hear those that any thread takes: NumPy's, say, which block
+    """SIGTERM and SIGINT end a server meanwhile.  Python's handlers get those that any thread takes: NumPy's, say, which block
     none.  Handlers that were there before come back, for a signal that came when the server had ended by itself, too."""
 
     def __init__(self, job: ctypes.c_void_p | None) -> None:

@@ -91,7 +91,7 @@ class Pending(Here):
             return
         try:
             call("rt_wait", self._handle)
-        except Exception:                     # nobody hears of it any more
+        except Exception:                     # nobody can handle it any more
             pass
 
 

@@ -20,7 +20,7 @@ class Row:
     steps: list = field(default_factory=list)       # (seconds, name of a method of Round)
     flags: list = field(default_factory=list)       # of the operator
     limit: int = 0                                  # page size that the proxy makes of the operator's
-    blind: bool = False                             # the operator hears of changes late
+    blind: bool = False                             # the operator receives changes late
     redo: bool = False                              # what was done is undone by it: done again afterwards
     without: list = field(default_factory=list)     # moments that mean nothing under it
     plane: bool = False                             # breaks the control plane itself: nothing runs beside it
@@ -53,7 +53,7 @@ ROWS = {
     "answers-torn": Row([Fault(".", "tear", chance=.4, after=150)], [(.5, "cut")], blind=True),
     "slow": Row([Fault(".", "slow", chance=.6)], [(.5, "cut")], blind=True),
     "late": Row([Fault(WRITES, "late", chance=.6, delay=1.5)], blind=True),
-    # The operator gives up creates that the server hears of later: when their job has ended, too.
+    # The operator gives up creates that the server receives later: when their job has ended, too.
     "given-up": Row([Fault("POST .*/pods", "late", chance=.7, delay=3.4)], [(.5, "cut"), (2, "cut")], blind=True),
     "partition": Row(steps=[(.1, "freeze"), (2.5, "thaw")], blind=True),
     "half-open": Row(steps=[(.1, "freeze"), (3, "cut")], flags=IDLE, blind=True),

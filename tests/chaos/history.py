@@ -23,12 +23,12 @@ def controller(obj):
 
 
 def seconds(text):
-    """Of a time by the server's clock: when we hear of something says more about us."""
+    """Of a time by the server's clock: when we receive something says more about us."""
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
-def heard(obj, *field):
-    """When the proxy heard of the request that wrote a field, or all of what it is in; None: none of the proxy's did."""
+def received(obj, *field):
+    """When the proxy received the request that wrote a field, or all of what it is in; None: none of the proxy's did."""
     times = [0.0]
     for entry in obj["metadata"].get("managedFields") or []:
         fields = entry.get("fieldsV1")
@@ -57,7 +57,7 @@ class Made:
     name: str
     when: float
     attempt: int
-    heard: float        # when its create was sent; None: not known
+    received: float        # when its create was sent; None: not known
 
 
 @dataclass
@@ -66,7 +66,7 @@ class End:
     at: int
     phase: str
     when: float         # by the server's clock
-    heard: float        # when the status that says so was sent; None: not known
+    received: float        # when the status that says so was sent; None: not known
 
 
 class Feed(threading.Thread):
@@ -151,7 +151,7 @@ class History:
         uid = meta["uid"]
         if phase in FINAL:
             when = seconds(status["completionTime"]) if "completionTime" in status else float("inf")
-            self.final.setdefault(uid, End(at, phase, when, heard(job, "status", "phase")))
+            self.final.setdefault(uid, End(at, phase, when, received(job, "status", "phase")))
         if uid in self.final and self.final[uid].phase != phase and not self.rewound:
             self.wrong.append((meta["name"], f"{phase} after {self.final[uid].phase}"))
         for counter in ("attempt", "restarts"):
@@ -177,7 +177,7 @@ class History:
                 # Of one that a list shows we do not know the version that it began with.
                 self.made[meta["uid"]] = Made(owner, job, version(pod) if kind == "ADDED" else None, meta["name"],
                                               seconds(meta["creationTimestamp"]), attempt(pod),
-                                              heard(pod, "metadata", "ownerReferences"))
+                                              received(pod, "metadata", "ownerReferences"))
             others = self.alive.setdefault(place, {})
             if kind in ("DELETED", "GONE") or meta.get("deletionTimestamp") or pod["status"].get("phase") in ENDED:
                 others.pop(meta["uid"], None)
@@ -195,7 +195,7 @@ class History:
         end = self.final.get(pod.owner)
         if not end or self.rewound or not (pod.at > end.at if pod.at else pod.when > end.when + patience):
             return None
-        if not (pod.heard and end.heard and pod.heard < end.heard):
+        if not (pod.received and end.received and pod.received < end.received):
             return f"pod {pod.name} was made for a job that had ended ({pod} after {end})"
         if any(uid in others for others in self.alive.values()):
             return f"pod {pod.name} was on its way when its job ended, and lives on ({pod} after {end})"

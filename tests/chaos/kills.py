@@ -1,4 +1,4 @@
-"""The operator is killed at its k-th write, for every k: before the server hears of it, and after it has acted."""
+"""The operator is killed at its k-th write, for every k: before the server receives it, and after it has acted."""
 import concurrent.futures
 import random
 import time

@@ -89,7 +89,7 @@ def remove_finalizer(m, pod="worker-2"):
 
 
 def lose_node(m):
-    """A pod is evicted by its kubelet, another one's node is never heard of again: its pod stays, Terminating."""
+    """A pod is evicted by its kubelet, another one's node never reports again: its pod stays, Terminating."""
     core, ns, name = m.plane.core, m.ns, m.name("j")
     pods = {p.metadata.name: p.metadata.uid for p in m.call(lambda: core.list_namespaced_pod(ns)).items}
     m.attempt(lambda: core.patch_namespaced_pod(f"{name}-ps-0", ns, {"metadata": {

@@ -87,7 +87,7 @@ class Moment:
                 return fn(pod)
         return None
 
-    def heard(self):
+    def received(self):
         """The operator's last lines about the moment's jobs."""
         words = f"={self.row_name}-"
         lines = [line for o in self.round.operators for line in o.text().splitlines() if words in line]

@@ -217,7 +217,7 @@ def main():
     args = parser.parse_args()
     print(f"seed {args.seed}; load {open('/proc/loadavg').read().split()[0]}")
     plane = ControlPlane()
-    plane.end("controller-manager")     # its collector would hear of PaddleJobs half a minute later
+    plane.end("controller-manager")     # its collector would learn of PaddleJobs half a minute later
     plane.up()
     operator = Operator(plane.kubeconfig, "--server-grace=0s")
     try:

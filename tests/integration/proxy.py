@@ -1,6 +1,6 @@
 """A proxy between operator and API server that does what networks and servers do: refuse, reset, tear, stall, trickle,
 lose or repeat answers, serve old lists.  Plain HTTP/1.1 in front, TLS with a client certificate behind, one connection a request.
-Each request's User-Agent becomes the time at which it was heard: the API server signs with it what the request writes."""
+Each request's User-Agent becomes the time at which it was received: the API server signs with it what the request writes."""
 import asyncio
 import json
 import re
@@ -52,14 +52,14 @@ class Fault:
     headers: dict = field(default_factory=dict)
     body: str = '{"kind":"Status","apiVersion":"v1","status":"Failure","message":"injected","reason":"ServiceUnavailable"}'
     after: int = 200        # bytes of the answer let through before tear or stall
-    delay: float = 1.0      # for "late": seconds before the server hears of it; less, where the fault is over before
+    delay: float = 1.0      # for "late": seconds before the server receives it; less, where the fault is over before
     line: str = ""          # for "line": sent as an event in the middle of a watch
     hits: int = 0
 
 
 @dataclass
 class Trap:
-    """Calls fn() before the server hears of the n-th write or after it has acted on it; nothing that came later passes."""
+    """Calls fn() before the server receives the n-th write or after it has acted on it; nothing that came later passes."""
     n: int
     after: bool
     fn: Callable
@@ -225,7 +225,7 @@ class Proxy:
     async def _answer(self, fault, reader, writer, keep=None):
         sent, framed = 0, False
         whole = b""
-        if fault and fault.do == "lose":         # the server acts, nobody hears of it
+        if fault and fault.do == "lose":         # the server acts, its answer is lost
             while await reader.read(65536):
                 pass
             writer.transport.abort()

@@ -122,7 +122,7 @@ def test_creates_that_wait_are_dropped_with_their_job(plane, operator, kubelet, 
     plane.create(ns, "j", ps=1, worker=80)
     wait_for(lambda: proxy.faults[0].hits)
     plane.delete(ns, "j")
-    wait_for(lambda: metric(o.metrics, "paddlejob_jobs{") == 0)      # it has heard of that
+    wait_for(lambda: metric(o.metrics, "paddlejob_jobs{") == 0)      # it has received that
     time.sleep(.3)
     end = time.monotonic()
     time.sleep(3)

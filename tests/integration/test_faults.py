@@ -47,7 +47,7 @@ def test_api_server_killed_in_the_middle(plane, operator, kubelet, ns):
 
 
 def test_pod_that_comes_after_its_job_has_ended_is_deleted(plane, operator, kubelet, ns, proxied_rig):
-    """The operator gave up its create; the server hears of it once the deadline is over and the end stored."""
+    """The operator gave up its create; the server receives it once the deadline is over and the end stored."""
     proxy, config = proxied_rig
     late = Fault("POST .*/pods", "late", times=1, delay=60)
     proxy.faults = [late, Fault("POST .*/pods", "reset")]

@@ -13,7 +13,7 @@ ATTEMPT = "batch.paddlepaddle.org/attempt"
 
 
 def written(fields, sent):
-    """What the API server says of a request that the proxy heard of then; of one that was not the proxy's."""
+    """What the API server says of a request that the proxy received then; of one that was not the proxy's."""
     return {"manager": str(sent) if sent else "kubectl", "fieldsV1": fields}
 
 

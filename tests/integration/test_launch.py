@@ -265,7 +265,7 @@ os.execvp(sys.argv[1], sys.argv[1:])
 """
 
 
-def test_the_first_process_hears_a_signal_while_it_looks_names_up(folder):
+def test_the_first_process_handles_a_signal_while_it_looks_names_up(folder):
     """The kernel hands a pod's PID 1 only signals that it has handlers for."""
     for name, text in {"resolv.conf": "nameserver 127.0.0.1\noptions timeout:20\n", "hosts": "127.0.0.1 localhost\n",
                        "why": "", "dns.py": SILENT_DNS}.items():

@@ -84,7 +84,7 @@ def test_stages_of_a_job(plane, operator, kubelet, ns):
     stage = lambda s, what: value(o.metrics, f'paddlejob_stage_seconds_{what}{{stage="{s}"}}')
     wait_for(lambda: stage("running", "count") == 1)
     sums = {s: stage(s, "sum") for s in ("pods_created", "scheduled", "running")}
-    # A second each; when the operator hears late of the binding, the time goes from one to the other.
+    # A second each; when the operator receives the binding late, the time goes from one to the other.
     assert all(0 < sums[s] < 40 for s in sums) and sums["scheduled"] > 0.9 and sums["scheduled"] + sums["running"] > 1.9, sums
     assert value(o.metrics, "paddlejob_oldest_waiting_seconds") == 0
     # A pod that is lost: the job is Running again some time later.

@@ -323,7 +323,7 @@ print([int(work.wait()[2]) for work in works])
 
 @pytest.mark.parametrize("raised, says", [("ValueError('bad batch')", "ValueError: bad batch"), ("KeyboardInterrupt", "KeyboardInterrupt")])
 def test_an_exception_gives_a_group_up(python, raised, says):
-    """It leaves `with` at once, though a call waits that the other rank does not make; and that one hears why."""
+    """It leaves `with` at once, though a call waits that the other rank does not make; and that one gets the reason."""
     endpoints = [f"127.0.0.1:{free_port()}" for _ in range(2)]
     out = finish(*(python(f"""
 import time

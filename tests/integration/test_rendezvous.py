@@ -253,7 +253,7 @@ def three(nodes, way, **more):
 
 
 def stop_until_known(node, known):
-    """Returns when it was stopped. By an etcd only who was heard of can be mute: a node that had no time for that is continued, and stopped again."""
+    """Returns when it was stopped. By an etcd only a node that has reported can be mute: a node that had no time for that is continued, and stopped again."""
     end = time.monotonic() + 100
     while True:
         begin = time.monotonic()
@@ -471,7 +471,7 @@ def test_a_restart_is_everybodys(nodes, way):
 
 @pytest.mark.parametrize("lost", ["request", "answer"])
 def test_a_restart_that_was_lost_on_the_wire_is_asked_for_again(nodes, lost):
-    """Until it is answered; that it was heard twice costs one restart, of which there is no more."""
+    """Until it is answered; that it was received twice costs one restart, of which there is no more."""
     port, cuts = free_port(), []
 
     def cut(data):

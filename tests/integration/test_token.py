@@ -68,7 +68,7 @@ def test_each_job_has_a_secret_that_only_its_pods_get(plane, operator, kubelet, 
 
 @pytest.mark.parametrize("fault", ["none", "lose"])
 def test_a_secret_that_is_there_already_is_the_jobs(plane, operator, kubelet, ns, proxied_rig, fault):
-    """Made by an operator before this one, or by this one, which heard no answer."""
+    """Made by an operator before this one, or by this one, which received no answer."""
     proxy, config = proxied_rig
     if fault == "lose":
         proxy.faults.append(Fault(POSTED.format(ns), "lose", times=1))

@@ -34,7 +34,7 @@ def pki(tmp_path_factory):
 
 class Recorder(http.server.BaseHTTPRequestHandler):
     def answer(self):
-        self.server.heard.append((self.command, self.headers.get("Authorization")))
+        self.server.requests.append((self.command, self.headers.get("Authorization")))
         self.send_response(503)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -47,7 +47,7 @@ class Recorder(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(pki):
-    """-> start(signer): an HTTPS server on 127.0.0.1 that writes down in `heard` what it is asked, and in `tried` how many connect."""
+    """-> start(signer): an HTTPS server on 127.0.0.1 that writes down in `requests` what it is asked, and in `tried` how many connect."""
     started = []
 
     def start(signer):
@@ -63,7 +63,7 @@ def server(pki):
                     pass
 
         s = Server(("127.0.0.1", 0), Recorder)
-        s.heard, s.tried = [], 0
+        s.requests, s.tried = [], 0
         threading.Thread(target=s.serve_forever, daemon=True).start()
         started.append(s)
         return s
@@ -94,19 +94,19 @@ def where_system_is_trusted(pki, tmp_path):
         p.wait()
 
 
-# The CA that is named, who signed the server's certificate, whether the server hears a request.
+# The CA that is named, who signed the server's certificate, whether the server receives a request.
 ROWS = [("named", "system", False), ("named", "named", True), (None, "system", True), (None, "named", False)]
 
 
-def wait_for_verdict(s, log, heard):
+def wait_for_verdict(s, log, requests):
     refused = lambda: s.tried >= 2 and "certificate" in log.read_text().lower()
-    wait_for(lambda: s.heard or refused(), why=log.read_text)
-    assert bool(s.heard) == heard, s.heard
+    wait_for(lambda: s.requests or refused(), why=log.read_text)
+    assert bool(s.requests) == requests, s.requests
 
 
 @pytest.mark.parametrize("place", ["server", "proxy-url"])
-@pytest.mark.parametrize("named, signer, heard", ROWS)
-def test_the_api_server_and_its_proxy(pki, server, where_system_is_trusted, tmp_path, place, named, signer, heard):
+@pytest.mark.parametrize("named, signer, requests", ROWS)
+def test_the_api_server_and_its_proxy(pki, server, where_system_is_trusted, tmp_path, place, named, signer, requests):
     """No byte of a request, and so no token, goes to whom the kubeconfig's CA did not sign."""
     s = server(signer)
     cluster = {"server": "https://127.0.0.1:1", place: f"https://127.0.0.1:{s.server_port}"}
@@ -118,15 +118,15 @@ def test_the_api_server_and_its_proxy(pki, server, where_system_is_trusted, tmp_
     log = where_system_is_trusted(
         BIN / "paddle-operator", f"--kubeconfig={tmp_path}/kubeconfig", "--namespace=default", "--initImage=",
         "--gate-bind-address=0", "--metrics-bind-address=0", "--health-probe-bind-address=0")
-    wait_for_verdict(s, log, heard)
-    if heard:
-        assert s.heard[0] == (("GET", "Bearer secret") if place == "server" else ("CONNECT", None))
+    wait_for_verdict(s, log, requests)
+    if requests:
+        assert s.requests[0] == (("GET", "Bearer secret") if place == "server" else ("CONNECT", None))
 
 
-@pytest.mark.parametrize("named, signer, heard", ROWS)
-def test_etcd(pki, server, where_system_is_trusted, named, signer, heard):
+@pytest.mark.parametrize("named, signer, requests", ROWS)
+def test_etcd(pki, server, where_system_is_trusted, named, signer, requests):
     s = server(signer)
     env = {"PADDLE_ETCD_USER": "root:secret"} | ({"PADDLE_ETCD_CA": str(pki / f"{named}.crt")} if named else {})
     log = where_system_is_trusted(BIN / "paddlerun", "launch", "--master", f"etcds://127.0.0.1:{s.server_port}", "--nnodes", "2",
                                    "--job_id", "j", "/bin/true", env=env)
-    wait_for_verdict(s, log, heard)
+    wait_for_verdict(s, log, requests)

@@ -30,7 +30,7 @@ def test_nodes_come_and_go(nodes, etcd, tmp_path, who):
              "--elastic_timeout", {"ours": "1", "Paddle's": "8"}[who], "--max_restart", "9", PROGRAMS / "elastic.py", "3"]
     start = nodes.ours if who == "ours" else nodes.paddles
 
-    # Paddle's ends with a trainer that fails before it has heard that the other node left: such a trainer has to wait.
+    # Paddle's ends with a trainer that fails before it has learnt that the other node left: such a trainer has to wait.
     more = {} if who == "ours" else {"PATIENT": "1"}
 
     def comes(i):

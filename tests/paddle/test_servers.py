@@ -117,5 +117,5 @@ def test_rpc(nodes, more):
                    PROGRAMS / "rpc.py", ip=f"127.0.0.{i + 1}")
     nodes.finish()
     size = 2 * len(nodes.list)
-    heard = [(42 + 2 * i, i) for i in range(size)]
+    answers = [(42 + 2 * i, i) for i in range(size)]
     nodes.expect(r"^rank \d of \d heard .*$", [f"rank {i} of {size} heard {heard}" for i in range(size)])

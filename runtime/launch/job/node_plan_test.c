@@ -75,7 +75,7 @@ static void offer_own(struct launch *l, const uint16_t *ports) {
 }
 
 /* NULL behind the last value. */
-static int hear_values(struct launch *l, const char *const *values, struct co_err *err) {
+static int receive_values(struct launch *l, const char *const *values, struct co_err *err) {
     int r = 0;
     for (size_t i = 0; i < NODES_MAX && values[i] && !r; i++) {
         r = job_value_decode(&l->job, i, values[i], &l->offers[i], err);
@@ -120,7 +120,7 @@ static void check_truth(const struct job_truth *t) {
     if (!r && l.job.n_ports && !t->values[0]) {
         offer_own(&l, t->ports);
     }
-    r = r ? r : hear_values(&l, t->values, &err);
+    r = r ? r : receive_values(&l, t->values, &err);
     r = r ? r : make_plan(&l, t->self, t->scratch, &err);
     if (r) {
         fail_msg("%s: %s", t->name, err.msg);
@@ -490,7 +490,7 @@ static void stages_go_through_all_nodes(void **state) {
         struct co_err err = {0};
         launch_init(&l, "10.0.0.1", "abcdef");
         assert_int_equal(launch_job(&l, words, NULL, NULL, NULL), 0);
-        int r = hear_values(&l, rows[i].values, &err);
+        int r = receive_values(&l, rows[i].values, &err);
         r = r ? r : make_plan(&l, 2, "", &err);
         if (rows[i].text) {
             assert_int_equal(r, CO_INVALID);
@@ -520,7 +520,7 @@ static void gloo_meets_where_server_0_is(void **state) {
     struct launch l;
     launch_init(&l, "10.0.0.1", "abcdef");
     assert_int_equal(launch_job(&l, words, NULL, NULL, NULL), 0);
-    assert_int_equal(hear_values(&l, values, NULL), 0);
+    assert_int_equal(receive_values(&l, values, NULL), 0);
     assert_int_equal(make_plan(&l, 0, "", NULL), 0);
     assert_string_equal(l.plan.gloo, "b:8");
     launch_done(&l);
@@ -573,7 +573,7 @@ static void nodes_that_may_share_a_directory_have_folders_of_their_own(void **st
         assert_int_equal(launch_job(&l, rows[i].words, rows[i].env, NULL, NULL), 0);
         const char *values[] = {offer, offer, NULL};
         if (rows[i].n) {
-            assert_int_equal(hear_values(&l, values, NULL), 0);
+            assert_int_equal(receive_values(&l, values, NULL), 0);
         } else if (l.job.n_ports) {
             offer_own(&l, ports);
         }

@@ -93,12 +93,12 @@ static void a_node_reports_what_paddles_nodes_report(void **state) {
 static void what_is_sent_is_what_is_received(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct job_offer offer, heard;
+        struct job_offer offer, decoded;
         job_offer_make(&rows[i].job, rows[i].ports, &offer);
-        assert_int_equal(job_value_decode(&rows[i].job, 0, rows[i].value, &heard, NULL), 0);
-        assert_same(&offer, &heard);
+        assert_int_equal(job_value_decode(&rows[i].job, 0, rows[i].value, &decoded, NULL), 0);
+        assert_same(&offer, &decoded);
         job_offer_done(&offer);
-        job_offer_done(&heard);
+        job_offer_done(&decoded);
     }
 }
 

@@ -45,9 +45,9 @@ static void stop_early(int signo) {
 }
 
 /* A lookup of this machine's address may take a while, and the kernel hands PID 1 only signals that
- * it has handlers for: without one, a container's launcher would not hear a SIGTERM of that time.
- * The course takes the handlers over. */
-static void hear_signals(const char *log) {
+ * it has handlers for: without one, a container's launcher would ignore a SIGTERM of that time. The
+ * course takes the handlers over. */
+static void handle_signals(const char *log) {
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
     struct sigaction stop = {.sa_handler = stop_early};
     early_log = log;
@@ -147,7 +147,7 @@ int node_launch_run(const struct options *o, int argc, char *const argv[]) {
     struct launch l = {.options = o};
     struct node_run_end end = {.code = 0};
     struct co_err err = {0};
-    hear_signals(o->text[OPTIONS_OPT_TERMINATION_LOG]);
+    handle_signals(o->text[OPTIONS_OPT_TERMINATION_LOG]);
     proc_files_raise();
     node_log_open(o, &l.say);
     node_log_out(&l.say, o->notes.data ? o->notes.data : "", o->notes.len);

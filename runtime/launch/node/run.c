@@ -334,7 +334,7 @@ static void training_over(void *arg) {
     }
 }
 
-static void hear_of_end(struct course *c) {
+static void on_training_end(struct course *c) {
     struct co_err err = {0};
     c->training_end = proc_training_end_new(
         c->loop, co_contract_getenv(CO_VAR_TRAINING_END), training_over, c, &err);
@@ -356,7 +356,7 @@ static int begin_course(struct course *c, struct co_err *err) {
     if (r) {
         return r;
     }
-    hear_of_end(c);
+    on_training_end(c);
     node_log_lines_begin(c->say, c->job);
     node_log_lines_job(c->say, c->job, 0);
     if (c->job->discovery == JOB_DISCOVERY_MEET) {

@@ -191,7 +191,7 @@ static void training_over(void *arg) {
     }
 }
 
-static void hear_of_end(struct first *f, const char *where) {
+static void on_training_end(struct first *f, const char *where) {
     struct co_err err = {0};
     if (!where || !*where || co_loop_new(&f->loop, &err)) {
         return;
@@ -302,7 +302,7 @@ void proc_first_run(char *const argv[], const struct proc_first_options *options
         *ret_code = proc_spawn_exit_code(r);
         proc_termination_write(log, "", co_err_text(err));
     } else {
-        hear_of_end(&f, options->training_end);
+        on_training_end(&f, options->training_end);
         serve_until_alone(&f);
         *ret_code = f.trained ? 0 : proc_exit_code(f.status);
         if (*ret_code) {

@@ -73,8 +73,8 @@ struct rdzv_etcd_node *rdzv_etcd_view_find(const struct rdzv_etcd_view *v, const
  * still run.  NULL: there is none. */
 const struct rdzv_etcd_node *rdzv_etcd_view_neighbour(
     const struct rdzv_etcd_view *v, const char *name);
-/* Writes a log line "not heard of for a second: node b (rank 1, 10.0.0.7); ...", without `self`.
- * Returns how many nodes are mute. */
+/* Writes a log line about nodes without a sign of life for a second, "node b (rank 1, 10.0.0.7);
+ * ...", without `self`. Returns how many nodes are mute. */
 size_t rdzv_etcd_view_mute_story(
     const struct rdzv_etcd_view *v, const char *self, int64_t silent_ms, struct co_buf *ret);
 /* A number that changes when a node comes, goes or becomes ready. */

@@ -169,10 +169,10 @@ static int64_t may_begin(const struct rdzv_group *g) {
     return g->n == (size_t)g->rules.max ? INT64_MIN : g->calm_since + g->rules.elastic_ms;
 }
 
-int64_t rdzv_group_tick(struct rdzv_group *g, int64_t heard, int64_t now) {
+int64_t rdzv_group_tick(struct rdzv_group *g, int64_t read_to, int64_t now) {
     for (size_t i = 0; i < g->n;) {
         struct rdzv_group_node *n = g->nodes[i];
-        if (n->deadline > heard) {
+        if (n->deadline > read_to) {
             i++;
             continue;
         }
@@ -186,7 +186,7 @@ int64_t rdzv_group_tick(struct rdzv_group *g, int64_t heard, int64_t now) {
         begin_round(g);
         next = INT64_MAX;
     }
-    int64_t mute = rdzv_group_judge(g, heard);
+    int64_t mute = rdzv_group_judge(g, read_to);
     next = mute < next ? mute : next;
     for (size_t i = 0; i < g->n; i++) {
         next = g->nodes[i]->deadline < next ? g->nodes[i]->deadline : next;
@@ -281,7 +281,7 @@ static void join_round(
     g->version++;
 }
 
-int rdzv_group_hear(struct rdzv_group *g, const struct rdzv_group_hello *h, int64_t now,
+int rdzv_group_receive(struct rdzv_group *g, const struct rdzv_group_hello *h, int64_t now,
     struct rdzv_group_node **ret, struct co_err *err) {
     if (g->phase == RDZV_GROUP_OVER) {
         return co_err_set(err, g->over.code, "%s", g->over.msg);
@@ -312,7 +312,7 @@ int rdzv_group_hear(struct rdzv_group *g, const struct rdzv_group_hello *h, int6
         g->version++;
     }
     n->word = h->word;
-    n->heard_round = h->round;
+    n->received_round = h->round;
     rdzv_group_waits(g, n);
     if (h->word == RDZV_WORD_JOIN && !n->in_round) {
         join_round(g, n, h->value, now);
@@ -336,7 +336,7 @@ enum rdzv_group_news rdzv_group_news(const struct rdzv_group *g, const struct rd
     case RDZV_WORD_STOP:
         return RDZV_NEWS_NONE;
     default:
-        if (!running || n->heard_round != g->round) {
+        if (!running || n->received_round != g->round) {
             return RDZV_NEWS_CHANGED;
         }
         if (n->word == RDZV_WORD_DONE && !g->working) {

@@ -66,7 +66,7 @@ struct rdzv_group_node {
     int64_t patience_ms;    /* doubled each time it was mute but came back */
     uint64_t mutes_seen;    /* group.mutes at its last notification */
     enum rdzv_group_word word; /* the state that it reported last ... */
-    int heard_round;           /* ... and the round that it meant */
+    int received_round;        /* ... and the round that it meant */
     bool notified_over;        /* kept by the caller, as the two below */
     void *waiter;              /* its request that waits for news */
     uint64_t conn;             /* the connection that it used last */
@@ -108,7 +108,7 @@ void rdzv_group_done(struct rdzv_group *g);
 
 /* Handles a node's request.  A new node that does not fit is refused; the error names the node that
  * it clashes with. */
-CO_MUST_CHECK int rdzv_group_hear(struct rdzv_group *g, const struct rdzv_group_hello *h,
+CO_MUST_CHECK int rdzv_group_receive(struct rdzv_group *g, const struct rdzv_group_hello *h,
     int64_t now, struct rdzv_group_node **ret, struct co_err *err);
 enum rdzv_group_news rdzv_group_news(const struct rdzv_group *g, const struct rdzv_group_node *n);
 
@@ -123,8 +123,8 @@ int64_t rdzv_group_beat_ms(size_t n, int64_t silent_ms);
  * with the number of nodes.  With 0 the line says that all nodes answer again. */
 void rdzv_group_mute_add(struct co_buf *line, size_t n, const char *who);
 void rdzv_group_mute_end(struct co_buf *line, size_t n, int64_t silent_ms);
-/* Writes such a line: "not heard of for a second: node b (rank 1, 10.0.0.7); ...".  Returns how
- * many nodes are mute. */
+/* Writes such a line, of nodes without a sign of life for a second: "... node b (rank 1, 10.0.0.7);
+ * ...".  Returns how many nodes are mute. */
 size_t rdzv_group_mute_story(const struct rdzv_group *g, struct co_buf *ret);
 
 /* The node leaves.  code 0: its work is done; < 0: it was asked to leave; > 0: it failed.  Frees
@@ -139,15 +139,16 @@ void rdzv_group_restart(
 /* Ends the job with code 0: the serving node has done its work, and nothing watches the others. */
 void rdzv_group_part(struct rdzv_group *g, const char *why);
 
-/* Does what is due now; returns when to call it again, INT64_MAX: only after a change.  heard: all
- * requests that arrived by then have been handled.  Only a node whose deadline is not after `heard`
- * counts as lost: a busy server must not blame nodes whose requests it has not read yet. */
-int64_t rdzv_group_tick(struct rdzv_group *g, int64_t heard, int64_t now);
+/* Does what is due now; returns when to call it again, INT64_MAX: only after a change. read_to: all
+ * requests that arrived by then have been handled.  Only a node whose deadline is not after
+ * `read_to` counts as lost: a busy server must not blame nodes whose requests it has not read
+ * yet. */
+int64_t rdzv_group_tick(struct rdzv_group *g, int64_t read_to, int64_t now);
 
 struct rdzv_group_node *rdzv_group_find(const struct rdzv_group *g, const char *name);
 /* Formats "node abc (rank 1, 10.0.0.7)". */
 void rdzv_group_who(const struct rdzv_group_node *n, char *ret, size_t size);
-/* Marks nodes as mute that were due by `heard`; returns when the next one would be. */
-int64_t rdzv_group_judge(struct rdzv_group *g, int64_t heard);
+/* Marks nodes as mute that were due by `read_to`; returns when the next one would be. */
+int64_t rdzv_group_judge(struct rdzv_group *g, int64_t read_to);
 /* Formats "2 of 3 nodes are here, missing: rank 1". */
 void rdzv_group_story(const struct rdzv_group *g, struct co_buf *ret);

@@ -37,7 +37,7 @@ static void say(struct world *w, char who, enum rdzv_group_word word, int round)
     struct rdzv_group_node *n = NULL;
     h.word = word;
     h.round = round;
-    w->refused = rdzv_group_hear(&w->g, &h, w->now, &n, &w->err);
+    w->refused = rdzv_group_receive(&w->g, &h, w->now, &n, &w->err);
 }
 
 static struct rdzv_group_node *node(const struct world *w, char who) {
@@ -108,7 +108,7 @@ static void act(struct world *w, const char *step) {
         break;
     default:
         if (step[0] == 'p' && step[1] == ':') {
-            w->refused = rdzv_group_hear(&w->g, &paddle, w->now, &n, &w->err);
+            w->refused = rdzv_group_receive(&w->g, &paddle, w->now, &n, &w->err);
         } else {
             say(w, step[0],
                 step[1] == '+'   ? RDZV_WORD_RUN
@@ -224,8 +224,8 @@ static void mute_is_reported_and_costs_nothing(void **state) {
         say(&w, *s, RDZV_WORD_RUN, 1);
     }
     const struct {
-        int64_t after, heard; /* ms since b was notified */
-        bool again;           /* first, b says something */
+        int64_t after, read_to; /* ms since b was notified */
+        bool again;             /* first, b says something */
         size_t mute;
         bool news; /* for the others */
         int64_t next;
@@ -246,7 +246,7 @@ static void mute_is_reported_and_costs_nothing(void **state) {
             rdzv_group_notified(&w.g, node(&w, 'b'), 1000);
         }
         CO_AUTOBUF struct co_buf text = CO_BUF(4096);
-        int64_t next = rdzv_group_tick(&w.g, 1000 + steps[i].heard, 1000 + steps[i].after);
+        int64_t next = rdzv_group_tick(&w.g, 1000 + steps[i].read_to, 1000 + steps[i].after);
         size_t mute = rdzv_group_mute_story(&w.g, &text);
         bool news = rdzv_group_news(&w.g, a) == RDZV_NEWS_MUTE;
         if (next != 1000 + steps[i].next || mute != steps[i].mute || news != steps[i].news) {
@@ -287,7 +287,7 @@ static void the_story_so_far(void **state) {
         char name[2] = {(char)('a' + rank), '\0'};
         struct rdzv_group_hello h = {
             .name = name, .id = name, .value = "{}", .rank = rank, .min = 4, .max = 4};
-        assert_int_equal(rdzv_group_hear(&g, &h, 0, &n, NULL), 0);
+        assert_int_equal(rdzv_group_receive(&g, &h, 0, &n, NULL), 0);
     }
     rdzv_group_story(&g, &b);
     assert_string_equal(b.data, "2 of 4 nodes are here, missing: rank 1 3");

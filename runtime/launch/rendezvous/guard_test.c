@@ -31,7 +31,7 @@ static struct {
     char note[256];
     int fd;
     char answer[ANSWER];
-    /* what a prover's owner hears */
+    /* what a prover's owner is called back with */
     int done, code, status;
     char text[CO_ERR_MAX];
 } world;
@@ -280,7 +280,7 @@ static void a_node_needs_one_round_trip_more_at_the_start(void **state) {
     node_close(&n);
 }
 
-static void a_node_with_another_token_hears_why(void **state) {
+static void a_node_with_another_token_gets_the_reason(void **state) {
     (void)state;
     struct node n;
     node_open(&n, "guess");
@@ -334,7 +334,7 @@ int main(void) {
         ONE(what_was_recorded_is_refused),
         ONE(a_request_that_was_changed_is_refused),
         ONE(a_node_needs_one_round_trip_more_at_the_start),
-        ONE(a_node_with_another_token_hears_why),
+        ONE(a_node_with_another_token_gets_the_reason),
         ONE(a_node_sends_nothing_to_a_peer_that_asks_for_no_proof),
         ONE(a_node_believes_no_answer_without_a_proof),
         ONE(without_a_prover_all_is_as_it_was),

@@ -55,7 +55,7 @@ struct kv {
     int64_t beat_ms, patience_ms;
     int64_t noted_at;
     int64_t until;       /* how long a serving node waits for the others at its end */
-    char heard[320];     /* the master's last report about missing nodes */
+    char answered[320];  /* the master's last report about missing nodes */
     struct co_err last;  /* why there is no master, or what it is waiting for */
     bool down;           /* last is the former: there is no master */
     struct co_err taken; /* why this node, whose address it is, cannot serve */
@@ -176,10 +176,10 @@ static void say_not_ready(struct kv *w) {
 static void no_answer(struct kv *w, const struct co_err *why) {
     int64_t now = co_now_ms();
     w->last = *why;
-    w->down = !w->heard[0];
-    if (w->heard[0]) {
+    w->down = !w->answered[0];
+    if (w->answered[0]) {
         (void)co_err_set(
-            &w->last, why->code, "%s; then the master was lost: %s", w->heard, why->msg);
+            &w->last, why->code, "%s; then the master was lost: %s", w->answered, why->msg);
     }
     if (is_meeting(w)) {
         say_not_ready(w);
@@ -251,7 +251,7 @@ static void master_mute(struct kv *w) {
     rdzv_note(w->m, true, line);
 }
 
-static void master_heard(struct kv *w) {
+static void master_answered(struct kv *w) {
     w->lost_since = 0;
     if (w->mute) {
         w->mute = false;
@@ -278,8 +278,8 @@ static void on_answer_of_ours(struct kv *w, const struct rdzv_wire_answer *a, bo
         ask_master(w);
         return;
     case RDZV_WIRE_WAIT:
-        (void)snprintf(w->heard, sizeof(w->heard), "%.300s", a->text);
-        (void)co_err_set(&w->last, CO_TIMEOUT, "%s", w->heard);
+        (void)snprintf(w->answered, sizeof(w->answered), "%.300s", a->text);
+        (void)co_err_set(&w->last, CO_TIMEOUT, "%s", w->answered);
         w->down = false;
         ask_master(w);
         return;
@@ -287,7 +287,7 @@ static void on_answer_of_ours(struct kv *w, const struct rdzv_wire_answer *a, bo
         w->round = a->round;
         w->word = RDZV_WORD_RUN;
         w->beat_ms = rdzv_group_beat_ms(a->n, w->m->options.silent_ms);
-        w->heard[0] = '\0';
+        w->answered[0] = '\0';
         CO_AUTOFREE struct rdzv_peer *peers = co_xcalloc(a->n, sizeof(*peers));
         for (size_t i = 0; i < a->n; i++) {
             peers[i] = (struct rdzv_peer){a->peers[i].name, a->peers[i].value};
@@ -373,7 +373,7 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
     } else {
         CO_AUTOFREE char *restart = co_steal_ptr(w->restart); /* the master has got it */
         w->foreign = false;
-        master_heard(w);
+        master_answered(w);
         on_answer_of_ours(w, &a, restart != NULL);
         rdzv_wire_answer_done(&a);
     }

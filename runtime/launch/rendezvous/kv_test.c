@@ -239,7 +239,7 @@ static void a_node_does_as_the_master_says(void **state) {
             "would start again: nobody watches this job"},
         {2, 1, "met|changed 1 node a: oom#restart",
             "POST join; met 2; DELETE restart oom; changed node a: oom"},
-        /* a restart is asked for until it was heard */
+        /* a restart is asked for until it was received */
         {2, 1, "met|mute 1 b is mute|changed 1 node a: oom#restart",
             "POST join; met 2; DELETE restart oom; note b is mute; POST run; changed node a: oom"},
         {2, 1, "met|500 no|changed 1 node a: oom#restart",

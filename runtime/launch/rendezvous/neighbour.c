@@ -46,7 +46,7 @@ static void set_state(struct rdzv_neighbour *n, enum rdzv_neighbour_state state)
     }
 }
 
-static void take_heard(struct rdzv_neighbour *n) {
+static void take_answer(struct rdzv_neighbour *n) {
     n->patience_ms *= n->state == RDZV_NEIGHBOUR_MUTE ? 2 : 1;
     n->broken_at = 0;
     co_timer_start(n->timer, RDZV_GROUP_BEAT_MS);
@@ -75,7 +75,7 @@ static void take_broken(struct rdzv_neighbour *n, int64_t now) {
 static void on_answer(void *arg, const struct co_httpc_result *r) {
     struct rdzv_neighbour *n = arg;
     if (!r->code && r->status == 200 && strcmp(r->body, n->other) == 0) {
-        take_heard(n);
+        take_answer(n);
     } else if (r->code == CO_TIMEOUT) {
         take_silence(n, co_now_ms());
     } else { /* no connection, or another process has its port now */

@@ -74,19 +74,19 @@ static void watch(struct world *w) {
     rdzv_neighbour_watch(w->one, "127.0.0.1", co_httpd_port(w->other), "bb");
 }
 
-static void watch_until_heard(struct world *w) {
+static void watch_until_answered(struct world *w) {
     watch(w);
     until(w, RDZV_NEIGHBOUR_HEARD);
 }
 
 static void watch_until_mute(struct world *w) {
-    watch_until_heard(w);
+    watch_until_answered(w);
     w->mute = true;
     until(w, RDZV_NEIGHBOUR_MUTE);
     w->mute = false;
 }
 
-static void two_of_them_hear_each_other(void **state) {
+static void two_of_them_see_each_other(void **state) {
     struct world *w = *state;
     rdzv_neighbour_watch(w->one, "127.0.0.1", rdzv_neighbour_port(w->one), "aa");
     until(w, RDZV_NEIGHBOUR_HEARD);
@@ -105,14 +105,14 @@ static void who_is_late_is_mute_until_it_answers(void **state) {
 
 static void who_ends_is_gone(void **state) {
     struct world *w = *state;
-    watch_until_heard(w);
+    watch_until_answered(w);
     co_httpd_close(co_steal_ptr(w->other));
     until(w, RDZV_NEIGHBOUR_GONE);
 }
 
 static void another_process_at_its_port_is_not_it(void **state) {
     struct world *w = *state;
-    watch_until_heard(w);
+    watch_until_answered(w);
     w->name = "cc";
     until(w, RDZV_NEIGHBOUR_GONE);
 }
@@ -142,7 +142,7 @@ static void who_is_mute_is_left_to_its_lease(void **state) {
 int main(void) {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(two_of_them_hear_each_other),
+        T(two_of_them_see_each_other),
         T(who_is_late_is_mute_until_it_answers),
         T(who_ends_is_gone),
         T(another_process_at_its_port_is_not_it),

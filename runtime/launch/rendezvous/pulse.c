@@ -40,14 +40,14 @@ static bool is_watched(const struct rdzv_group *g, const struct rdzv_group_node 
     return g->phase == RDZV_GROUP_RUNNING && n->in_round && !n->done && !n->mute;
 }
 
-int64_t rdzv_group_judge(struct rdzv_group *g, int64_t heard) {
+int64_t rdzv_group_judge(struct rdzv_group *g, int64_t read_to) {
     int64_t next = INT64_MAX;
     for (size_t i = 0; i < g->n; i++) {
         struct rdzv_group_node *n = g->nodes[i];
         if (!is_watched(g, n)) {
             continue;
         }
-        if (n->mute_at <= heard) {
+        if (n->mute_at <= read_to) {
             n->mute = true;
             g->mutes++;
             g->news++;

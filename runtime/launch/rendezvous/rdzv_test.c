@@ -10,7 +10,7 @@
 
 enum { TRACE = 1024, SOON_MS = 20 };
 
-/* Both ways are the test's: what they are asked for, and what the owner hears, goes into a trace.
+/* Both ways are the test's: what they are asked for, and the owner's callbacks, go into a trace.
  */
 static struct {
     struct co_loop *loop;
@@ -288,7 +288,7 @@ static void nodes_meet_in_time_or_it_is_over(void **state) {
     close_world();
 }
 
-/* Nobody answers: a second at most.  Nothing else is heard once it leaves. */
+/* Nobody answers: a second at most.  No other callback runs once it leaves. */
 static void leaving_has_an_end(void **state) {
     (void)state;
     struct rdzv_options o = good();

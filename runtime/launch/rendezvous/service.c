@@ -50,7 +50,7 @@ struct rdzv_service {
     uint64_t published; /* the group.news that all waiting nodes know of */
     int64_t due;        /* when the group's next deadline comes */
     int64_t listening;  /* since when the grace time of on_timer runs; 0: it does not */
-    int64_t heard;      /* all requests that arrived by then are handled */
+    int64_t read_to;    /* all requests that arrived by then are handled */
     /* Answers that many nodes get are made once; with the versions that they were made of. */
     struct co_buf packed;
     size_t raw;
@@ -159,7 +159,7 @@ static void look_at(struct rdzv_service *s, int64_t due, int64_t now) {
 /* Runs the group's rules and answers all waiting requests that have news. */
 static void look_at_group(struct rdzv_service *s, int64_t now) {
     struct rdzv_group *g = &s->group;
-    int64_t next = rdzv_group_tick(g, s->heard, now);
+    int64_t next = rdzv_group_tick(g, s->read_to, now);
     if (s->published != g->news) {
         s->published = g->news;
         for (size_t i = 0; i < g->n; i++) {
@@ -169,7 +169,7 @@ static void look_at_group(struct rdzv_service *s, int64_t now) {
                 notify(s, n, news, n->waiter);
             }
         }
-        next = rdzv_group_tick(g, s->heard, now);
+        next = rdzv_group_tick(g, s->read_to, now);
     }
     look_at(s, next, now);
 }
@@ -202,7 +202,7 @@ static void on_timer(void *arg) {
         co_timer_start(s->timer, LISTEN_MS);
         return;
     }
-    s->heard = s->listening;
+    s->read_to = s->listening;
     s->listening = 0;
     look_at_group(s, co_now_ms());
 }
@@ -314,8 +314,9 @@ static void put_node(struct rdzv_service *s, struct co_http_req *r, const char *
         h.max = said.max;
     }
     struct rdzv_group_node *n = NULL;
-    e = rdzv_group_hear(&s->group, &h, co_now_ms(), &n, &err);
-    /* A job that ended well has code 0: rdzv_group_hear returns no error then, but no node either.
+    e = rdzv_group_receive(&s->group, &h, co_now_ms(), &n, &err);
+    /* A job that ended well has code 0: rdzv_group_receive returns no error then, but no node
+     * either.
      */
     if (!n && s->group.phase == RDZV_GROUP_OVER && text) {
         n = rdzv_group_find(&s->group, name);

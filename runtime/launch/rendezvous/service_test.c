@@ -94,7 +94,7 @@ static void readable(void *arg, int events) {
 }
 
 /* "200 body" into w->answer. */
-static const char *hear(struct world *w, int client) {
+static const char *receive(struct world *w, int client) {
     char text[ANSWER + 1024];
     size_t n = 0, len = 0;
     const char *end_of_head = NULL;
@@ -122,7 +122,7 @@ static const char *hear(struct world *w, int client) {
 static const char *talk(
     struct world *w, const char *method, const char *path, const char *hello, const char *body) {
     ask(w, 0, method, path, hello, body, strlen(body));
-    return hear(w, 0);
+    return receive(w, 0);
 }
 
 #define SAYS(id, word) "1 " id " " word " 2:2 h"
@@ -140,7 +140,7 @@ static void leave(struct world *w, int client, const char *name, const char *hel
 /* The answer begins so, behind "200 paddlerun ". */
 static void expect(struct world *w, int client, const char *text) {
     static const char head[] = "200 paddlerun ";
-    const char *answer = hear(w, client);
+    const char *answer = receive(w, client);
     if (strncmp(answer, head, strlen(head)) != 0 ||
         strncmp(answer + strlen(head), text, strlen(text)) != 0) {
         fail_msg("client %d: \"%s\", expected \"%s\"", client, answer, text);
@@ -162,7 +162,7 @@ static void begin_running(struct world *w, int level) {
 static void pass(struct world *w, int64_t ms) {
     for (int i = 0; i < 2; i++) {
         ask(w, CLIENTS - 1, "GET", "/healthy", NULL, "", 0);
-        (void)hear(w, CLIENTS - 1);
+        (void)receive(w, CLIENTS - 1);
     }
     co_test_clock_forward(ms);
 }
@@ -225,7 +225,7 @@ static void keys_are_kept_and_nonsense_is_refused(void **state) {
     assert_string_equal(
         w.note, "refused: node a asks for rank 0 and node c for none: give all a rank or nobody");
     ask(&w, 0, "POST", "/x/3", NULL, "a\0b", 3);
-    assert_string_equal(hear(&w, 0), "400 a value without NUL is expected\n");
+    assert_string_equal(receive(&w, 0), "400 a value without NUL is expected\n");
     end(&w);
 }
 
@@ -344,7 +344,7 @@ static void a_large_listing_serves_for_a_moment(void **state) {
     end(&w);
 }
 
-static void nodes_that_gather_hear_who_is_missing(void **state) {
+static void nodes_that_gather_learn_who_is_missing(void **state) {
     (void)state;
     struct world w;
     begin(&w, -1);
@@ -356,9 +356,9 @@ static void nodes_that_gather_hear_who_is_missing(void **state) {
     int waiting = find_waiting(&w, 0, 2), other = 2 - waiting;
     assert_false(rdzv_service_settled(w.service));
     leave(&w, other, "a", SAYS("9", "leave 0")); /* another of its name */
-    assert_string_equal(hear(&w, other), "404 ");
+    assert_string_equal(receive(&w, other), "404 ");
     leave(&w, other, "a", SAYS("1", "leave 0"));
-    assert_string_equal(hear(&w, other), "200 ");
+    assert_string_equal(receive(&w, other), "200 ");
     expect(&w, waiting, "wait 1 left");
     assert_true(rdzv_service_settled(w.service));
     end(&w);
@@ -395,20 +395,20 @@ static void slow_connections_keep_no_job_from_forming(void **state) {
         dial(&w, &slow[i]);
     }
     assert_true(co_now_ms() - before < 8000); /* not when their time was over */
-    assert_true(is_beat(hear(&w, 0)));
-    assert_true(is_beat(hear(&w, 1)));
+    assert_true(is_beat(receive(&w, 0)));
+    assert_true(is_beat(receive(&w, 1)));
     for (int i = 0; i < SLOW; i++) {
         close(slow[i]);
     }
     end(&w);
 }
 
-static void nodes_that_run_hear_of_one_anothers_end(void **state) {
+static void nodes_that_run_learn_of_one_anothers_end(void **state) {
     (void)state;
     static const struct {
         int level;
         const char *word;     /* b's, when it leaves; NULL: its connection breaks */
-        const char *a, *late; /* what a hears, and who comes then */
+        const char *a, *late; /* what a receives, and who comes then */
     } rows[] = {
         {-1, "leave 3", "over -6 node b (rank 1, h) failed: oom", "over -6 node b (rank 1, h)"},
         {-1, "leave -1", "over -6 node b (rank 1, h) left: oom", "over -6 node b"},
@@ -427,7 +427,7 @@ static void nodes_that_run_hear_of_one_anothers_end(void **state) {
             co_closep(&w.client[1]);
             w.client[1] = -1;
         }
-        for (pass(&w, RDZV_GROUP_BEAT_MS); is_beat(hear(&w, 0)); pass(&w, RDZV_GROUP_BEAT_MS)) {
+        for (pass(&w, RDZV_GROUP_BEAT_MS); is_beat(receive(&w, 0)); pass(&w, RDZV_GROUP_BEAT_MS)) {
             post(&w, 0, "a", SAYS("1", "run 1"));
         }
         if (strncmp(w.answer + strlen("200 paddlerun "), rows[i].a, strlen(rows[i].a)) != 0) {
@@ -440,12 +440,12 @@ static void nodes_that_run_hear_of_one_anothers_end(void **state) {
     }
 }
 
-static void all_hear_when_all_are_done(void **state) {
+static void all_are_notified_when_all_are_done(void **state) {
     (void)state;
     struct world w;
     begin_running(&w, -1);
     pass(&w, RDZV_GROUP_BEAT_MS);
-    assert_true(is_beat(hear(&w, 0)));
+    assert_true(is_beat(receive(&w, 0)));
     post(&w, 0, "a", SAYS("1", "done 1"));
     post(&w, 1, "b", SAYS("2", "done 1"));
     expect(&w, 0, "done 1");
@@ -478,9 +478,9 @@ int main(void) {
         cmocka_unit_test(large_listings_are_few),
         cmocka_unit_test(a_large_listing_serves_for_a_moment),
         cmocka_unit_test(slow_connections_keep_no_job_from_forming),
-        cmocka_unit_test(nodes_that_gather_hear_who_is_missing),
-        cmocka_unit_test(nodes_that_run_hear_of_one_anothers_end),
-        cmocka_unit_test(all_hear_when_all_are_done),
+        cmocka_unit_test(nodes_that_gather_learn_who_is_missing),
+        cmocka_unit_test(nodes_that_run_learn_of_one_anothers_end),
+        cmocka_unit_test(all_are_notified_when_all_are_done),
         cmocka_unit_test(a_service_that_ends_notifies_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -152,7 +152,7 @@ static int differ(struct rt_group *g, const struct claim given[2], bool notify) 
                  : ", after other calls");
 }
 
-void coll_difference_hear(struct rt_group *g, const unsigned char bytes[COLL_DIFFERENCE]) {
+void coll_difference_receive(struct rt_group *g, const unsigned char bytes[COLL_DIFFERENCE]) {
     struct claim claims[2];
     for (uint32_t i = 0; i < 2; i++) {
         const unsigned char *p = bytes + i * (size_t)40;
@@ -272,7 +272,7 @@ static void compare_pair(
     }
 }
 
-void coll_question_hear(
+void coll_question_receive(
     struct rt_group *g, uint32_t from, const unsigned char *bytes, uint32_t n_bytes) {
     uint32_t n = n_bytes >= COLL_QUESTION_HEAD ? co_get_u32(bytes + 28) : COLL_CALLS_SENT + 1;
     if (n > COLL_CALLS_SENT || n_bytes != COLL_QUESTION_HEAD + n * 24) {
@@ -284,7 +284,7 @@ void coll_question_hear(
     }
 }
 
-void coll_goodbye_hear(
+void coll_goodbye_receive(
     struct rt_group *g, uint32_t from, const unsigned char *bytes, uint32_t n_bytes) {
     struct coll_peer *p = &g->peers[from];
     pthread_mutex_lock(&g->m);
@@ -294,7 +294,7 @@ void coll_goodbye_hear(
         memcpy(p->goodbye, bytes, n_bytes);
     }
     pthread_mutex_unlock(&g->m);
-    coll_question_hear(g, from, bytes, n_bytes);
+    coll_question_receive(g, from, bytes, n_bytes);
     atomic_store(&g->calls.goodbyes, true);
 }
 
@@ -305,7 +305,7 @@ int coll_goodbyes_compare(struct rt_group *g) {
         uint32_t n = g->peers[r].goodbye_bytes;
         pthread_mutex_unlock(&g->m);
         if (bytes) {
-            coll_question_hear(g, r, bytes, n);
+            coll_question_receive(g, r, bytes, n);
         }
     }
     return atomic_load(&g->failed);

@@ -65,15 +65,15 @@ uint64_t coll_pair_sign(const struct rt_coll *c);
 uint32_t coll_question_write(
     const struct rt_group *g, const struct rt_coll *c, uint32_t rank, unsigned char *ret_bytes);
 /* The monitor got that from a rank.  Fails the group if the calls differ. */
-void coll_question_hear(
+void coll_question_receive(
     struct rt_group *g, uint32_t from, const unsigned char *bytes, uint32_t n_bytes);
 /* The same for a rank that has left.  It may have made calls that this rank has yet to make:
  * coll_goodbyes_compare is for the end of each of these. */
-void coll_goodbye_hear(
+void coll_goodbye_receive(
     struct rt_group *g, uint32_t from, const unsigned char *bytes, uint32_t n_bytes);
 int coll_goodbyes_compare(struct rt_group *g);
 /* The monitor received that the calls of two ranks differ. */
-void coll_difference_hear(struct rt_group *g, const unsigned char bytes[COLL_DIFFERENCE]);
+void coll_difference_receive(struct rt_group *g, const unsigned char bytes[COLL_DIFFERENCE]);
 
 /* A sign of the rank differs from this rank's.  Asks the rank, which knows its calls, and returns
  * the code with which the group has failed. */

@@ -284,14 +284,14 @@ static void rank_init(struct rt_group *g, struct coll_peer peers[2], uint32_t ra
     peers[0].control = peers[1].control = -1;
 }
 
-/* Rank 0 asked while its message was on its way.  When the question is heard, rank 1 is in a call
- * of all ranks; it may have done its part of the message before. */
+/* Rank 0 asked while its message was on its way.  When the question is received, rank 1 is in a
+ * call of all ranks; it may have done its part of the message before. */
 static void what_is_on_its_way_is_no_difference(void **state) {
     (void)state;
     static const struct {
         enum rt_kind kind;
         uint64_t sent, received;         /* as rank 0 asks */
-        uint64_t its_sent, its_received; /* as rank 1 hears it */
+        uint64_t its_sent, its_received; /* as rank 1 receives it */
         int code;
     } rows[] = {
         {RT_SEND, 100, 0, 0, 100, CO_INVALID}, /* it has read all that came, and goes elsewhere */
@@ -312,7 +312,7 @@ static void what_is_on_its_way_is_no_difference(void **state) {
         of1[0].sent = rows[i].its_sent;
         of1[0].received = rows[i].its_received;
         coll_call_begin(&g1, &all);
-        coll_question_hear(&g1, 0, question, coll_question_write(&g0, &pair, 1, question));
+        coll_question_receive(&g1, 0, question, coll_question_write(&g0, &pair, 1, question));
         assert_int_equal(coll_group_why(&g1, NULL), rows[i].code);
         pthread_mutex_destroy(&g0.m);
         pthread_mutex_destroy(&g1.m);

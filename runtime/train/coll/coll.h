@@ -43,14 +43,14 @@ struct coll_peer {
     struct sockaddr_storage known; /* address.c: inherited; AF_UNSPEC: none */
     int lanes[COLL_LANES_MAX];     /* -1: none */
     unsigned char node[COLL_NODE_BYTES];
-    uint32_t local;           /* index among the ranks of this machine, or COLL_NOT_LOCAL */
-    uint32_t unread;          /* bytes in `message`; only the monitor uses both */
-    unsigned char *message;   /* owned; a partly received control message */
-    _Atomic bool left;        /* it closed its group */
-    _Atomic bool gone;        /* its control connection ended */
-    _Atomic int64_t heard_ms; /* when its last control message arrived */
-    _Atomic int64_t asked_ms; /* when it was last asked about its calls */
-    _Atomic uint64_t begun;   /* at its last pong: the number of its last call of all ranks */
+    uint32_t local;              /* index among the ranks of this machine, or COLL_NOT_LOCAL */
+    uint32_t unread;             /* bytes in `message`; only the monitor uses both */
+    unsigned char *message;      /* owned; a partly received control message */
+    _Atomic bool left;           /* it closed its group */
+    _Atomic bool gone;           /* its control connection ended */
+    _Atomic int64_t received_ms; /* when its last control message arrived */
+    _Atomic int64_t asked_ms;    /* when it was last asked about its calls */
+    _Atomic uint64_t begun;      /* at its last pong: the number of its last call of all ranks */
     _Atomic uint64_t sent, received; /* bytes of messages to it, from it */
     unsigned char *goodbye;          /* owned, under m; NULL: none.  Its last calls, as it left */
     uint32_t goodbye_bytes;

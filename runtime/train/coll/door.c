@@ -34,7 +34,7 @@ enum {
     GUESTS = 64,
     GUEST_MS = 3000,
     SAID_MAX = 16,
-    AT_ONCE = 256, /* connections that are accepted before the guests are heard again */
+    AT_ONCE = 256, /* connections that are accepted before the guests are read again */
     WAIT_MS = 50,  /* before accept() is tried again without a free descriptor */
 };
 /* What a hall waits for: its guests, and these. */
@@ -161,7 +161,7 @@ static bool same_user(int fd) {
            (c.uid == geteuid() || c.uid == 0);
 }
 
-static void guest_hear(struct coll_hall *h, struct pending_member *g);
+static void guest_receive(struct coll_hall *h, struct pending_member *g);
 
 /* Gives the guest a place; whose it was has to leave. */
 static struct pending_member *guest_seat(
@@ -176,7 +176,7 @@ static struct pending_member *guest_seat(
     return g;
 }
 
-/* Accepts a connection, and hears it at once: a rank has said its hello by now.  False: there is
+/* Accepts a connection, and reads it at once: a rank has said its hello by now.  False: there is
  * none, or no room. */
 static bool guest_enter(struct coll_hall *h) {
     size_t i = net_slots_find(h->slots, GUESTS);
@@ -199,7 +199,7 @@ static bool guest_enter(struct coll_hall *h) {
     if (!h->a->local) {
         coll_tcp_tune(fd);
     }
-    guest_hear(h, guest_seat(h, i, &came));
+    guest_receive(h, guest_seat(h, i, &came));
     return true;
 }
 
@@ -293,7 +293,7 @@ static void guest_proof(struct coll_hall *h, struct pending_member *g) {
     guest_drop(h, g);
 }
 
-static void guest_hear(struct coll_hall *h, struct pending_member *g) {
+static void guest_receive(struct coll_hall *h, struct pending_member *g) {
     if (g->have < COLL_HELLO_BYTES) {
         if (!guest_read(h, g, g->hello, 0, COLL_HELLO_BYTES)) {
             return;
@@ -396,7 +396,7 @@ static int hall_serve(struct coll_hall *h, int64_t deadline_ms, struct co_err *e
     hall_wait(h, fds, now, deadline_ms);
     for (uint32_t i = 0; i < GUESTS; i++) {
         if (fds[i].fd >= 0 && fds[i].revents && *h->a->missing > 0) {
-            guest_hear(h, &h->guests[i]);
+            guest_receive(h, &h->guests[i]);
         }
     }
     for (int i = 0; fds[DOOR].revents && i<AT_ONCE && * h->a->missing> 0; i++) {

@@ -65,7 +65,7 @@ void coll_monitor_ask(struct rt_group *g, const struct rt_coll *c, uint32_t rank
 /* ---- reading ---- */
 
 /* text: another rank's message, bytes long; only printable ones are believed. */
-static void hear_lost(
+static void receive_lost(
     struct rt_group *g, uint32_t from, uint32_t rank, int code, const char *text, uint32_t bytes) {
     char said[COLL_WORD_MAX + 1];
     if (code >= 0 || rank > g->size) {
@@ -85,33 +85,33 @@ static void hear_lost(
     }
 }
 
-static void hear(struct rt_group *g, uint32_t from, const unsigned char *wire) {
+static void receive(struct rt_group *g, uint32_t from, const unsigned char *wire) {
     struct coll_peer *p = &g->peers[from];
     const unsigned char *more = wire + COLL_WORD_HEAD;
     uint32_t rank = co_get_u32(wire + 4), code = co_get_u32(wire + 8);
     uint32_t bytes = co_get_u32(wire + 12);
     uint64_t begun = atomic_load(&g->calls.begun);
-    atomic_store(&p->heard_ms, coll_now_ms());
+    atomic_store(&p->received_ms, coll_now_ms());
     switch (co_get_u32(wire)) {
     case COLL_WORD_PING:
         pthread_mutex_lock(&g->m);
         send_word(g, from, COLL_WORD_PONG, (uint32_t)begun, (int)(uint32_t)(begun >> 32), NULL, 0);
         pthread_mutex_unlock(&g->m);
-        coll_question_hear(g, from, more, bytes);
+        coll_question_receive(g, from, more, bytes);
         break;
     case COLL_WORD_PONG:
         atomic_store(&p->begun, (uint64_t)code << 32 | rank);
         break;
     case COLL_WORD_LOST:
-        hear_lost(g, from, rank, (int)code, (const char *)more, bytes);
+        receive_lost(g, from, rank, (int)code, (const char *)more, bytes);
         break;
     case COLL_WORD_DIFFER:
         if (bytes == COLL_DIFFERENCE) {
-            coll_difference_hear(g, more);
+            coll_difference_receive(g, more);
         }
         break;
     case COLL_WORD_BYE:
-        coll_goodbye_hear(g, from, more, bytes);
+        coll_goodbye_receive(g, from, more, bytes);
         atomic_store_explicit(&p->left, true, memory_order_release);
         break;
     case COLL_WORD_DEAD:
@@ -167,7 +167,7 @@ static void listen_to(struct rt_group *g, uint32_t rank) {
         }
         if (p->unread == want) {
             p->unread = 0;
-            hear(g, rank, p->message);
+            receive(g, rank, p->message);
             continue;
         }
         ssize_t n = recv(p->control, p->message + p->unread, want - p->unread, MSG_DONTWAIT);
@@ -222,7 +222,7 @@ int coll_monitor_start(struct rt_group *g, struct co_err *err) {
             (void)setsockopt(p->control, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
             p->message = co_xcalloc(1, COLL_WORD_HEAD + COLL_WORD_MAX);
             p->dead = co_xcalloc(1, bits_bytes(g));
-            atomic_store(&p->heard_ms, now);
+            atomic_store(&p->received_ms, now);
             bad = watch(g, p->control, r) < 0;
         }
     }

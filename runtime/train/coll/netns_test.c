@@ -189,7 +189,7 @@ static void a_killed_rank_is_named_in_both_pods(void **state) {
     assert_in_range(world_took_median(), 0, 2 * WORLD_SOON_MS);
 }
 
-/* Nobody hears of it: packets vanish.  Each pod names the first rank of the other one. */
+/* Nobody gets an error: packets vanish.  Each pod names the first rank of the other one. */
 static void a_link_that_goes_down_ends_at_the_deadline(void **state) {
     (void)state;
     skip_without_namespaces();

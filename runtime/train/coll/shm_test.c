@@ -57,7 +57,7 @@ static void ranks_sleep_where_yields_take_long(void **state) {
     assert_true(coll_yields_pay(&y, again_ms));
 }
 
-/* A rank that sleeps hears of what another puts into their pipe or takes out of it; if nobody
+/* A rank that sleeps is woken by what another puts into their pipe or takes out of it; if nobody
  * sleeps, nobody is woken. */
 static void a_pipe_wakes_who_sleeps(void **state) {
     (void)state;

@@ -59,7 +59,7 @@ static void nobody_is_given_up_before_it_was_asked(void **state) {
     assert_int_equal(coll_deadline_check(&w.g, &p, 2), 0);
     assert_true(p.asked_ms >= now);
     p.asked_ms -= LIMIT_MS; /* time passes; rank 2 answers */
-    atomic_store(&w.peers[2].heard_ms, now);
+    atomic_store(&w.peers[2].received_ms, now);
     assert_int_equal(coll_patience_check(&w.g, &p, 2), CO_PEERLOST);
     assert_says(&w, CO_PEERLOST, "rank 1 (b:1) is lost: no sign of life");
     waiter_done(&w);
@@ -86,7 +86,7 @@ static void who_answers_is_late_and_who_has_left_is_not_lost(void **state) {
     struct coll_patience p = {
         .begun_ms = now - AGO_MS, .asked_ms = now - AGO_MS / 2, .checked_ms = now};
     atomic_store(&w.peers[1].left, true);
-    atomic_store(&w.peers[2].heard_ms, now);
+    atomic_store(&w.peers[2].received_ms, now);
     assert_int_equal(coll_patience_check(&w.g, &p, 2), CO_TIMEOUT);
     assert_says(&w, CO_TIMEOUT, "rank 2 (c:1) lives, but");
     waiter_done(&w);
@@ -136,7 +136,7 @@ static void long_waits_are_logged_with_who_is_late(void **state) {
     atomic_store(&w.peers[1].begun, 4);
     atomic_store(&w.peers[2].begun, 5);
     for (uint32_t r = 1; r < RANKS; r++) {
-        atomic_store(&w.peers[r].heard_ms, INT64_MAX); /* both answer at once */
+        atomic_store(&w.peers[r].received_ms, INT64_MAX); /* both answer at once */
     }
     assert_string_equal(logged_at(&w, &p, 9 * S), "");
     const char *line = logged_at(&w, &p, 10 * S);

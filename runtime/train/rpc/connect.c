@@ -82,7 +82,7 @@ static int begin_tls(struct rpc_connect *k, const struct talk *t, const char *to
 }
 
 /* 1: the greeting and, if encrypted, the TLS handshake are complete; 0: not yet. */
-static int hear_talk(struct rpc_connect *k, struct talk *t, const struct rpc_peer_auth *auth) {
+static int read_talk(struct rpc_connect *k, struct talk *t, const struct rpc_peer_auth *auth) {
     if (!k->tls) {
         int rc = greet(k->fd, t, auth, &k->err);
         if (rc <= 0 || !auth->encrypt) {
@@ -96,7 +96,7 @@ static int hear_talk(struct rpc_connect *k, struct talk *t, const struct rpc_pee
     return co_tls_shake(k->tls, k->fd, &k->err);
 }
 
-/* rc: as of hear_talk. A failed connection is closed. Returns whether the talk is over. */
+/* rc: as of read_talk. A failed connection is closed. Returns whether the talk is over. */
 static bool end_talk(struct rpc_connect *k, struct talk *t, int rc) {
     t->over = rc != 0;
     if (rc < 0) {
@@ -128,7 +128,7 @@ void rpc_connect_all(
         for (size_t i = 0; i < n; i++) {
             struct rpc_connect *k = &attempts[i];
             if (fds[i].fd >= 0 && fds[i].revents) {
-                left -= end_talk(k, &talks[i], hear_talk(k, &talks[i], auth));
+                left -= end_talk(k, &talks[i], read_talk(k, &talks[i], auth));
             }
         }
     }

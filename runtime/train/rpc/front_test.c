@@ -149,7 +149,7 @@ static void say(int fd, const void *bytes, size_t n) {
 }
 
 /* Bytes until the other end closes. */
-static size_t hear(int fd, unsigned char *ret, size_t size) {
+static size_t receive(int fd, unsigned char *ret, size_t size) {
     size_t have = 0;
     ssize_t n;
     while (have < size && (n = recv(fd, ret + have, size - have, 0)) > 0) {
@@ -243,7 +243,7 @@ static void a_server_proves_itself_too(void **state) {
     co_close(pair[1]);
 }
 
-/* What was heard on the wire once opens nothing later. */
+/* What was recorded on the wire once opens nothing later. */
 static void a_recorded_conversation_is_worth_nothing(void **state) {
     struct house *h = *state;
     struct rpc_greeting g = {0};
@@ -253,13 +253,13 @@ static void a_recorded_conversation_is_worth_nothing(void **state) {
         int fd = dial_from(h, 1);
         say(fd, g.greet, sizeof(g.greet));
         unsigned char answer[RPC_GREET_ANSWER_BYTES];
-        assert_int_equal(sizeof(answer), hear(fd, answer, sizeof(answer)));
+        assert_int_equal(sizeof(answer), receive(fd, answer, sizeof(answer)));
         if (round == 0) {
             memcpy(g.answer, answer, sizeof(answer));
             assert_int_equal(0, rpc_greeting_prove(&g, &clear, proof, NULL));
         }
         say(fd, proof, sizeof(proof));
-        assert_int_equal(sizeof(welcome), hear(fd, welcome, sizeof(welcome)));
+        assert_int_equal(sizeof(welcome), receive(fd, welcome, sizeof(welcome)));
         assert_int_equal(
             round == 0 ? 0 : CO_PERMISSION, rpc_greeting_check(&g, "secret", welcome, NULL));
         co_close(fd);
@@ -277,7 +277,7 @@ static void another_version_is_named_on_both_sides(void **state) {
     int fd = dial_from(h, 1);
     say(fd, g.greet, sizeof(g.greet));
     unsigned char proof[RPC_GREET_PROOF_BYTES];
-    assert_int_equal(sizeof(g.answer), hear(fd, g.answer, sizeof(g.answer)));
+    assert_int_equal(sizeof(g.answer), receive(fd, g.answer, sizeof(g.answer)));
     await(h, &h->refused, 1);
     assert_non_null(strstr(h->why.msg, "version 9 of the protocol, expected 3"));
     assert_int_equal(CO_INVALID, rpc_greeting_prove(&g, &clear, proof, &err));
@@ -294,7 +294,7 @@ static void http2_is_for_those_inside(void **state) {
     char flood[4096] = {0};
     say(fd, preface, sizeof(preface) - 1);
     (void)send(fd, flood, sizeof(flood), MSG_NOSIGNAL);
-    assert_int_equal(0, hear(fd, text, sizeof(text)));
+    assert_int_equal(0, receive(fd, text, sizeof(text)));
     await(h, &h->refused, 1);
     assert_int_equal(CO_INVALID, h->why.code);
     assert_int_equal(0, h->entered);
@@ -416,7 +416,7 @@ static void one_address_takes_no_place_of_another(void **state) {
     }
     await(h, &h->refused, 100);
     say(slow, g.greet, sizeof(g.greet));
-    assert_int_equal(sizeof(answer), hear(slow, answer, sizeof(answer)));
+    assert_int_equal(sizeof(answer), receive(slow, answer, sizeof(answer)));
     for (size_t i = 0; i < CO_ARRAY_LEN(fds); i++) {
         co_close(fds[i]);
     }
@@ -471,10 +471,10 @@ static int prove_from(const struct house *h, struct rpc_greeting *g) {
     int fd = dial_from(h, 1);
     assert_int_equal(0, rpc_greeting_begin(g, &encrypted, &stream, NULL));
     say(fd, g->greet, sizeof(g->greet));
-    assert_int_equal(sizeof(g->answer), hear(fd, g->answer, sizeof(g->answer)));
+    assert_int_equal(sizeof(g->answer), receive(fd, g->answer, sizeof(g->answer)));
     assert_int_equal(0, rpc_greeting_prove(g, &encrypted, proof, NULL));
     say(fd, proof, sizeof(proof));
-    assert_int_equal(sizeof(welcome), hear(fd, welcome, sizeof(welcome)));
+    assert_int_equal(sizeof(welcome), receive(fd, welcome, sizeof(welcome)));
     assert_int_equal(0, rpc_greeting_check(g, "secret", welcome, NULL));
     return fd;
 }
@@ -533,10 +533,10 @@ static void *play_server(void *arg) {
     struct rpc_greeting g = {0};
     unsigned char proof[RPC_GREET_PROOF_BYTES], welcome[RPC_GREET_WELCOME_BYTES];
     bool send_it = false;
-    assert_int_equal(sizeof(g.greet), hear(fd, g.greet, sizeof(g.greet)));
+    assert_int_equal(sizeof(g.greet), receive(fd, g.greet, sizeof(g.greet)));
     assert_int_equal(0, rpc_greeting_answer(&g, &encrypted, &send_it, NULL));
     say(fd, g.answer, sizeof(g.answer));
-    assert_int_equal(sizeof(proof), hear(fd, proof, sizeof(proof)));
+    assert_int_equal(sizeof(proof), receive(fd, proof, sizeof(proof)));
     assert_int_equal(0, rpc_greeting_welcome(&g, "secret", proof, welcome, NULL));
     say(fd, welcome, sizeof(welcome));
     say(fd, "\0\0\0\4\0\0\0\0\0", 9);

@@ -107,7 +107,7 @@ static void say(const struct pair *p, const void *bytes, size_t n) {
 }
 
 /* The frames of one read must be n; the first of them. */
-static struct rpc_frame *hear(struct pair *p, size_t n) {
+static struct rpc_frame *receive(struct pair *p, size_t n) {
     struct rpc_frame *first = NULL;
     assert_int_equal(0, rpc_lane_read(p->a, &p->room, &first, NULL));
     size_t have = 0;
@@ -120,7 +120,7 @@ static struct rpc_frame *hear(struct pair *p, size_t n) {
 
 static void nothing_there_is_no_fault(void **state) {
     struct pair *p = *state;
-    assert_null(hear(p, 0));
+    assert_null(receive(p, 0));
     assert_string_equal("10.0.0.7:4711", rpc_stream_peer(rpc_lane_stream(p->a)));
 }
 
@@ -130,10 +130,10 @@ static void frames_come_byte_by_byte(void **state) {
     rpc_frame_seal(f);
     for (size_t i = 0; i + 1 < RPC_FRAME_HEAD + 12; i++) {
         say(p, f->wire + i, 1);
-        assert_null(hear(p, 0));
+        assert_null(receive(p, 0));
     }
     say(p, f->wire + RPC_FRAME_HEAD + 11, 1);
-    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *got = hear(p, 1);
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *got = receive(p, 1);
     check(got, 7, 3);
 }
 
@@ -144,7 +144,7 @@ static void many_small_ones_come_in_one_read(void **state) {
         rpc_frame_seal(f);
         say(p, f->wire, RPC_FRAME_HEAD + (size_t)f->head.bytes);
     }
-    struct rpc_frame *f = hear(p, 20);
+    struct rpc_frame *f = receive(p, 20);
     for (uint64_t i = 0; i < 20; i++) {
         struct rpc_frame *next = f->next;
         check(f, i, (uint32_t)i);
@@ -186,7 +186,7 @@ static void what_is_no_frame_is_refused_after_those_before_it(void **state) {
     rpc_frame_seal(f);
     say(p, f->wire, RPC_FRAME_HEAD + 20);
     say(p, "GET / HTTP/1.1\r\nHost: here\r\nAccept: */*\r\n\r\n", 44);
-    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *got = hear(p, 1);
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *got = receive(p, 1);
     check(got, 1, 5);
     for (int i = 0; i < 2; i++) {
         struct co_err err = {0};
@@ -212,9 +212,9 @@ static void an_end_inside_a_frame_is_an_end(void **state) {
     CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = make(1, 50000);
     rpc_frame_seal(f);
     say(p, f->wire, 1000);
-    assert_null(hear(p, 0));
+    assert_null(receive(p, 0));
     say(p, f->wire + 1000, 1000);
-    assert_null(hear(p, 0));
+    assert_null(receive(p, 0));
     co_close(p->b);
     p->b = -1;
     struct co_err err = {0};
@@ -317,13 +317,13 @@ static void in_a_large_frame_the_reader_sleeps_until_much_is_there(void **state)
         say(p, f->wire, FIRST);
         await_bytes(fds[1], FIRST);
         assert_true(is_readable(fds[1], 0));
-        assert_null(hear(p, 0));
+        assert_null(receive(p, 0));
         say(p, f->wire + FIRST, 5000);
         await_bytes(fds[1], 5000);
         assert_false(is_readable(fds[1], 0));
         say(p, f->wire + FIRST + 5000, BYTES - FIRST - 5000);
         assert_true(is_readable(fds[1], 60000));
-        CO_CLEANUP(rpc_frame_freep) struct rpc_frame *got = hear(p, 1);
+        CO_CLEANUP(rpc_frame_freep) struct rpc_frame *got = receive(p, 1);
         check(got, 7, FLOATS);
     }
 }
@@ -343,7 +343,7 @@ static void bytes_changed_in_transit_are_no_frame(void **state) {
     memcpy(changed, wire, n);
     changed[first + 1000] ^= 1;
     assert_int_equal(n, send(p->b, changed, n, MSG_NOSIGNAL));
-    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *got = hear(p, 1);
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *got = receive(p, 1);
     check(got, 1, 500);
     struct pollfd in = {.fd = rpc_lane_fd(p->a), .events = POLLIN};
     assert_int_equal(1, poll(&in, 1, 60000)); /* though nothing more comes */
@@ -366,7 +366,7 @@ static void a_cut_is_no_end(void **state) {
     say(p, f->wire, RPC_FRAME_HEAD + 20);
     co_close(p->b);
     p->b = -1;
-    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *got = hear(p, 1);
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *got = receive(p, 1);
     check(got, 1, 5);
     assert_int_equal(CO_PEERLOST, rpc_lane_read(p->a, &p->room, &none, &err));
     assert_string_equal("connection closed without a closing message", err.msg);
@@ -381,7 +381,7 @@ static void an_end_is_reported(void **state) {
     send_to(b, make(1, 5));
     assert_int_equal(0, rpc_lane_flush(b, &left, NULL));
     rpc_stream_unref(rpc_lane_stream(b));
-    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *got = hear(p, 1);
+    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *got = receive(p, 1);
     check(got, 1, 5);
     assert_int_equal(CO_PEERLOST, rpc_lane_read(p->a, &p->room, &none, &err));
     assert_string_equal("connection closed", err.msg);

@@ -70,7 +70,7 @@ static void await(int fd, short events) {
 }
 
 /* All that comes until n bytes are there, or an end; *ret_end says which. */
-static size_t hear_inner(int fd, unsigned char *to, size_t n, bool *ret_end) {
+static size_t read_inner(int fd, unsigned char *to, size_t n, bool *ret_end) {
     size_t have = 0;
     *ret_end = false;
     while (have < n && !*ret_end) {
@@ -83,7 +83,7 @@ static size_t hear_inner(int fd, unsigned char *to, size_t n, bool *ret_end) {
 }
 
 /* The same at the peer, decrypted; the end: its code. */
-static size_t hear_peer(struct line *l, unsigned char *to, size_t n, int *ret_code) {
+static size_t read_peer(struct line *l, unsigned char *to, size_t n, int *ret_code) {
     static unsigned char sealed[65536];
     size_t have = 0, got = 0;
     *ret_code = 0;
@@ -127,10 +127,10 @@ static void bytes_go_both_ways(void **state) {
         size_t n = seal(l, "from the peer", 13, &wire);
         say_peer(l, wire, n);
         co_tls_sent(l->tls, n);
-        assert_int_equal(13, hear_inner(l->inner, got, 13, &end));
+        assert_int_equal(13, read_inner(l->inner, got, 13, &end));
         assert_memory_equal("from the peer", got, 13);
         assert_int_equal(5, send(l->inner, "to it", 5, MSG_NOSIGNAL));
-        assert_int_equal(5, hear_peer(l, got, 5, &code));
+        assert_int_equal(5, read_peer(l, got, 5, &code));
         assert_memory_equal("to it", got, 5);
     }
 }
@@ -144,7 +144,7 @@ static void the_last_words_and_the_end_arrive(void **state) {
     assert_int_equal(sizeof(text), send(l->inner, text, sizeof(text), MSG_NOSIGNAL));
     co_close(l->inner);
     l->inner = -1;
-    assert_int_equal(sizeof(text), hear_peer(l, got, sizeof(text) + 1, &code));
+    assert_int_equal(sizeof(text), read_peer(l, got, sizeof(text) + 1, &code));
     assert_memory_equal(text, got, sizeof(text));
     assert_int_equal(CO_PEERLOST, code); /* reported; a cut would be another */
 }
@@ -174,7 +174,7 @@ static void faults_are_ends(void **state) {
         if (fault == CUT) {
             (void)shutdown(l->peer, SHUT_WR);
         }
-        size_t have = hear_inner(l->inner, got, sizeof(got), &end);
+        size_t have = read_inner(l->inner, got, sizeof(got), &end);
         assert_true(end);
         assert_int_equal(fault == ENDED ? 0 : 4, have);
         assert_int_equal(5, send(l->inner, "after", 5, MSG_NOSIGNAL));

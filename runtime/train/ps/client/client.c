@@ -67,7 +67,7 @@ static void on_frame(void *arg, struct rpc_stream *stream, struct rpc_frame *f_o
     struct psc_link *l = rpc_stream_user(stream);
     pthread_mutex_lock(&c->m);
     bool current = l->stream == stream;
-    l->heard_ms = current ? net_now() : l->heard_ms;
+    l->received_ms = current ? net_now() : l->received_ms;
     pthread_mutex_unlock(&c->m);
     if (current) {
         psc_client_frame(c, l, f_own);
@@ -111,7 +111,7 @@ static void on_tick(void *arg) {
     for (uint32_t i = 0; i < c->n_links; i++) {
         struct psc_link *l = &c->links[i];
         struct rpc_stream *stream = NULL;
-        l->heard_ms = was_away ? now : l->heard_ms;
+        l->received_ms = was_away ? now : l->received_ms;
         struct rt_call *list = psc_link_tick(l, now, &stream);
         struct co_err why = l->lanes.broken;
         if (!list && !stream) {

@@ -52,7 +52,7 @@ struct psc_link {
     uint32_t shards;
     size_t
         window; /* bytes of requests and answers in flight: c->window, or what the server allows */
-    int64_t heard_ms, pinged_ms, lease_ms;
+    int64_t received_ms, pinged_ms, lease_ms;
     struct co_err why;                     /* DOWN: why the last attempt failed */
     uint64_t incarnation;                  /* of the server; 0: never welcomed */
     uint64_t step, barriers;               /* of the server, from its last welcome */

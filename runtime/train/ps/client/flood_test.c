@@ -19,8 +19,9 @@ static const struct rt_table_spec one[] = {
 };
 
 /* A server in a process of its own; *ret_port is where it listens.  gRPC does not survive a fork,
- * so all of them start before the first trainer.  A server waits 10 s for trainers to hear that the
- * job is over; its process, until something is written to *ret_leave: trainers may stand still. */
+ * so all of them start before the first trainer.  A server waits 10 s for trainers to learn that
+ * the job is over; its process, until something is written to *ret_leave: trainers may stand
+ * still. */
 static pid_t serve(unsigned *ret_port, int *ret_leave) {
     int fds[2], leave[2];
     assert_int_equal(0, pipe(fds));

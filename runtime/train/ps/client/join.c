@@ -201,7 +201,7 @@ static int say_hello(struct psc_link *l, const struct rpc_connect *in, const cha
         l->asked = ++c->clock;
         l->lanes.broken = (struct co_err){0};
         (void)snprintf(l->lanes.address, sizeof(l->lanes.address), "%s", address);
-        l->heard_ms = l->pinged_ms = net_now();
+        l->received_ms = l->pinged_ms = net_now();
     }
     pthread_mutex_unlock(&c->m);
     if (rc == 0) {
@@ -274,7 +274,7 @@ struct muster {
 };
 
 /* A replaced server also counts as fresh while its era is not newer than ours: trainers that have
- * begun there cannot have heard from the other servers. */
+ * begun there cannot have received anything from the other servers. */
 static bool is_fresh(const struct rt_client *c, const struct psc_link *l) {
     return l->fresh || (l->replaced && l->era <= c->era);
 }

@@ -189,7 +189,7 @@ static void serve_lane(struct rt_client *c, const struct epoll_event *e) {
     uint32_t shard = (uint32_t)e->data.u64;
     pthread_mutex_lock(&c->m);
     struct rpc_lane *lane = take_lane(l, shard);
-    l->heard_ms = lane ? net_now() : l->heard_ms;
+    l->received_ms = lane ? net_now() : l->received_ms;
     pthread_mutex_unlock(&c->m);
     if (!lane) {
         return;

@@ -138,7 +138,7 @@ static void await_another_key(struct rt_client *c, uint64_t key) {
 }
 
 /* What the server says before it closes: *ret_text, "" for nothing. */
-static void hear_end(int fd, struct co_err *ret) {
+static void receive_end(int fd, struct co_err *ret) {
     struct rpc_lane *l = rpc_lane_new(fd, NULL, "server");
     CO_AUTOFREE struct rpc_lane_room *room = co_xmalloc(sizeof(*room));
     struct rpc_frame *first = NULL;
@@ -177,7 +177,7 @@ static void a_lane_shows_the_key_of_its_trainer(void **state) {
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct co_err err;
-        hear_end(open_lane(h, rows[i].trainer, rows[i].shard, rows[i].key), &err);
+        receive_end(open_lane(h, rows[i].trainer, rows[i].shard, rows[i].key), &err);
         assert_int_equal(rows[i].code, err.code);
         if (!strstr(err.msg, rows[i].said)) {
             fail_msg("'%s' does not say '%s'", err.msg, rows[i].said);
@@ -193,7 +193,7 @@ static void a_trainer_has_so_many_lanes(void **state) {
     for (int i = 0; i + 1 < SHARD_LANES_EACH; i++) {
         fds[i] = open_lane(h, 0, 1, key_of(h->honest));
     }
-    hear_end(open_lane(h, 0, 1, key_of(h->honest)), &err);
+    receive_end(open_lane(h, 0, 1, key_of(h->honest)), &err);
     assert_int_equal(CO_NORESOURCE, err.code);
     assert_non_null(strstr(err.msg, "lanes to shard 1 already"));
     works_on(h);
@@ -244,10 +244,10 @@ static void nonsense_on_a_lane_ends_its_trainers_connection(void **state) {
             assert_int_equal(1, send(fd, "\2", 1, MSG_NOSIGNAL)); /* and no more of it */
             (void)shutdown(fd, SHUT_WR);
         }
-        hear_end(fd, &err);
+        receive_end(fd, &err);
         await_another_key(h->honest, key);
         works_on(h);
-        hear_end(open_lane(h, 0, 0, key), &err); /* it is worth nothing any more */
+        receive_end(open_lane(h, 0, 0, key), &err); /* it is worth nothing any more */
         assert_int_equal(CO_UNAVAILABLE, err.code);
     }
 }
@@ -348,7 +348,7 @@ static void a_lane_of_a_former_key_breaks_its_connection(void **state) {
     ping_lane(fd, 0); /* it was let in */
     change_key(h);
     say_frame(fd, RPC_FRAME_PING, 1); /* of the other shard */
-    hear_end(fd, &err);
+    receive_end(fd, &err);
     await_another_key(h->honest, key);
     works_on(h);
 }

@@ -64,7 +64,7 @@ struct rt_call *psc_link_lose(struct psc_link *l, const char *why) {
     psc_link_set(l, PSC_LINK_DOWN);
     psc_client_drop_lanes(c, l);
     co_err_set(&l->lost, CO_PEERLOST, "server %u (%s) lost: %s, last heard %.1f s ago", l->index,
-        l->endpoint, why, (double)(now - l->heard_ms) / 1000);
+        l->endpoint, why, (double)(now - l->received_ms) / 1000);
     if (c->options.return_ms < 0 || c->failed.code) {
         return psc_client_fail(c, &l->lost);
     }
@@ -98,11 +98,11 @@ static void ping_link(struct psc_link *l, int64_t now) {
 static struct rt_call *check_lease(
     struct psc_link *l, int64_t now, struct rpc_stream **ret_stream) {
     char why[64];
-    if (now - l->heard_ms <= l->lease_ms || l->c->failed.code) {
+    if (now - l->received_ms <= l->lease_ms || l->c->failed.code) {
         return NULL;
     }
     (void)snprintf(
-        why, sizeof(why), "no sign of life for %.1f s", (double)(now - l->heard_ms) / 1000);
+        why, sizeof(why), "no sign of life for %.1f s", (double)(now - l->received_ms) / 1000);
     *ret_stream = co_steal_ptr(l->stream);
     return psc_link_lose(l, why);
 }

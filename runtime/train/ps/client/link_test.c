@@ -31,7 +31,7 @@ static void bare_init(struct bare *b) {
     b->l.away = true;
     b->l.away_ms = 1000;
     b->l.until_ms = 3000;
-    b->l.pinged_ms = b->l.heard_ms = 5000;
+    b->l.pinged_ms = b->l.received_ms = 5000;
     b->l.lease_ms = 1000;
 }
 
@@ -150,7 +150,7 @@ static const struct rt_table_spec specs[] = {
     {.name = "w", .kind = RT_DENSE, .size = 10, .optimizer = "sgd:lr=1"},
 };
 
-/* What is heard of the server: part of its greeting; the greeting; the same on data lanes only. */
+/* What arrives from the server: part of its greeting; the greeting; the same on data lanes only. */
 static const struct {
     size_t says;
     unsigned whole;

@@ -47,8 +47,8 @@ struct proxy_pair {
 
 struct proxy {
     int listen, port;
-    atomic_int to;         /* port of the server */
-    int wake[2], heard[2]; /* pipes: a byte asks to adopt `way`, a byte confirms it */
+    atomic_int to;            /* port of the server */
+    int wake[2], received[2]; /* pipes: a byte asks to adopt `way`, a byte confirms it */
     pthread_t thread;
     atomic_int way; /* enum proxy_way */
     unsigned seed;
@@ -147,7 +147,7 @@ static inline void proxy_cut_all(struct proxy *x) {
 }
 
 /* Adopts the new `way`.  False: the proxy is to end. */
-static inline bool proxy_hear(struct proxy *x) {
+static inline bool proxy_receive(struct proxy *x) {
     char byte;
     if (read(x->wake[0], &byte, 1) != 1) {
         return false;
@@ -155,7 +155,7 @@ static inline bool proxy_hear(struct proxy *x) {
     if (x->way == PROXY_CUT) {
         proxy_cut_all(x);
     }
-    return write(x->heard[1], "x", 1) == 1;
+    return write(x->received[1], "x", 1) == 1;
 }
 
 static inline void *proxy_run(void *arg) {
@@ -180,7 +180,7 @@ static inline void *proxy_run(void *arg) {
         if (fds[LISTEN].revents) {
             proxy_take(x);
         }
-        on = !fds[WAKE].revents || proxy_hear(x);
+        on = !fds[WAKE].revents || proxy_receive(x);
     }
     proxy_cut_all(x);
     return NULL;
@@ -201,7 +201,7 @@ static inline void proxy_start(struct proxy *x, int to, size_t life, unsigned se
     for (int i = 0; i < PROXY_PAIRS; i++) {
         x->pairs[i] = (struct proxy_pair){.fd = {-1, -1}};
     }
-    assert_int_equal(0, pipe(x->wake) | pipe(x->heard));
+    assert_int_equal(0, pipe(x->wake) | pipe(x->received));
     assert_int_equal(0, listen(x->listen, 16));
     assert_int_equal(0, pthread_create(&x->thread, NULL, proxy_run, x));
 }
@@ -211,14 +211,14 @@ static inline void proxy_set(struct proxy *x, enum proxy_way way) {
     char byte;
     x->way = way;
     assert_int_equal(1, write(x->wake[1], "x", 1));
-    assert_int_equal(1, read(x->heard[0], &byte, 1));
+    assert_int_equal(1, read(x->received[0], &byte, 1));
 }
 
 static inline void proxy_stop(struct proxy *x) {
     co_close(x->wake[1]);
     pthread_join(x->thread, NULL);
     co_close(x->wake[0]);
-    co_close(x->heard[0]);
-    co_close(x->heard[1]);
+    co_close(x->received[0]);
+    co_close(x->received[1]);
     co_close(x->listen);
 }

@@ -207,7 +207,8 @@ static void a_refusal_is_returned_once(void **state) {
     }
 }
 
-/* Whatever nobody has heard of yet does not keep the model from being saved: finish says it. */
+/* An error that was not returned yet does not keep the model from being saved: finish returns
+ * it. */
 static void a_save_is_made_whatever_was_refused(void **state) {
     (void)state;
     char dir[] = "/tmp/push-save-XXXXXX", command[64];

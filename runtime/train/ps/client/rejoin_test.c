@@ -84,7 +84,7 @@ static void world_end(struct world *w) {
     assert_int_equal(0, system(cmd));
 }
 
-/* As a kubelet does, on a node with more cores; its trainers hear of it by their connections
+/* As a kubelet does, on a node with more cores; its trainers learn of it by their connections
  * alone. */
 static void restart(struct world *w, uint32_t i) {
     proxy_set(&w->proxies[i], PROXY_CUT);
@@ -316,7 +316,7 @@ static void one_that_finishes_does_not_go_back(void **state) {
     world_end(&w);
 }
 
-/* It comes to server 1 when that has heard from trainer 1 already that it has finished. */
+/* It comes to server 1 when that has learnt from trainer 1 already that it has finished. */
 static void one_that_finishes_may_come_behind_its_word(void **state) {
     (void)state;
     struct world w;
@@ -391,7 +391,7 @@ static void *come_to_barriers(void *arg) {
 
 /* Server 1 knows what server 0 has forgotten.  A trainer that was restarted has it from there, and
  * is at the second barrier before anybody comes who was at the first one. */
-static void a_new_server_hears_of_barriers_from_a_new_trainer(void **state) {
+static void a_new_server_learns_of_barriers_from_a_new_trainer(void **state) {
     (void)state;
     struct world w;
     struct rt_client *c[TRAINERS];
@@ -406,7 +406,7 @@ static void a_new_server_hears_of_barriers_from_a_new_trainer(void **state) {
     must(rt_barrier(c[0], &err));
     pthread_join(other.thread, NULL);
     restart(&w, 1);
-    for (uint32_t i = 0; i < TRAINERS; i++) { /* it hears of the barrier as they begin again */
+    for (uint32_t i = 0; i < TRAINERS; i++) { /* it learns of the barrier as they begin again */
         await_gone(c[i]);
         must(rt_resume(c[i], NULL, 0, &place, &err));
     }
@@ -615,7 +615,7 @@ int main(void) {
         cmocka_unit_test(one_that_finishes_does_not_go_back),
         cmocka_unit_test(one_that_finishes_may_come_behind_its_word),
         cmocka_unit_test(one_that_was_to_go_back_may_finish),
-        cmocka_unit_test(a_new_server_hears_of_barriers_from_a_new_trainer),
+        cmocka_unit_test(a_new_server_learns_of_barriers_from_a_new_trainer),
         cmocka_unit_test(first_values_are_given_again),
         cmocka_unit_test(an_async_push_stands_for_no_sync_push),
         cmocka_unit_test(no_async_push_outlives_its_time),

@@ -58,7 +58,7 @@ int pss_server_on_lane(
         rc = co_err_set(err, CO_INVALID, "a data lane of trainer %u to shard %u of %u",
             pass->trainer, pass->shard, c->shards);
     } else {
-        /* Under the lock, so that the shard gets the lane before it hears that the trainer has
+        /* Under the lock, so that the shard gets the lane before it learns that the trainer has
          * left: leave_member closes the door first. */
         (void)rpc_stream_ref(rpc_lane_stream(lane));
         shard_lane(s->shards[pass->shard], pass->trainer, d->stream, lane);

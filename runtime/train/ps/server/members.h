@@ -37,7 +37,7 @@ struct pss_member {
     enum pss_member_state state;
     uint64_t incarnation;      /* of the last hello; 0: none yet */
     struct rpc_stream *stream; /* counted; ALIVE and FINISHED until it closes */
-    int64_t heard_ms;
+    int64_t received_ms;
     int64_t until_ms;      /* AWAY */
     int64_t rival_ms;      /* when another process first asked for this id; 0: none did */
     int64_t rival_last_ms; /* when it last did */
@@ -81,7 +81,7 @@ bool pss_members_barrier_full(const struct pss_members *m);
  * that waits for more than `backup` others, and those are at the barrier or lost. */
 CO_MUST_CHECK int pss_members_check_order(
     const struct pss_members *m, uint32_t backup, struct co_err *err);
-/* "trainer 1 (127.0.0.1:4711) lost: connection closed, last heard 0.2 s ago" */
+/* "trainer 1 (127.0.0.1:4711) lost: connection closed, ..." */
 void pss_member_describe(
     const struct pss_members *m, uint32_t i, int64_t now_ms, char *ret_text, size_t size);
 /* Lists the trainers in that state: "1, 3, 4"; cut with "...". */

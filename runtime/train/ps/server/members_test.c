@@ -94,7 +94,7 @@ static void a_lost_one_is_described(void **state) {
     char text[200];
     struct pss_members m;
     members_of(&m, "vl");
-    m.all[1].heard_ms = 1000;
+    m.all[1].received_ms = 1000;
     (void)snprintf(m.all[1].peer, sizeof(m.all[1].peer), "10.0.0.1:4711");
     (void)snprintf(m.all[1].cause, sizeof(m.all[1].cause), "connection closed");
     pss_member_describe(&m, 1, 3500, text, sizeof(text));

@@ -210,7 +210,7 @@ static void join_member(struct pss_session *se, const Rpc__Hello *h) {
     bool same_process = same || (h->former != 0 && h->former == m->incarnation);
     struct rpc_stream *old = m->stream;
     m->stream = rpc_stream_ref(se->stream);
-    m->heard_ms = net_now();
+    m->received_ms = net_now();
     m->rival_ms = 0;
     if (!same && m->incarnation) {
         pss_server_pace_join(s, trainer);
@@ -243,7 +243,8 @@ static bool is_alive(const struct pss_session *se) {
 
 /* Checks that no other process has this trainer id.  CO_CONFLICT: one has it, but that may be the
  * trainer's previous process, which this server does not know to be dead; the trainer may retry.
- * CO_INVALID: that process was heard after the first try, so two live trainers have the same id. */
+ * CO_INVALID: that process sent something after the first try, so two live trainers have the same
+ * id. */
 static int check_free(struct pss_server *s, const Rpc__Hello *h, struct co_err *err) {
     uint32_t trainer = h->trainer;
     struct pss_member *m = &s->members.all[trainer];
@@ -267,7 +268,7 @@ static int check_free(struct pss_server *s, const Rpc__Hello *h, struct co_err *
     }
     m->rival_last_ms = now;
     /* A frame that was in flight when the rival first came does not prove that its sender lives. */
-    if (m->heard_ms > m->rival_ms + IN_FLIGHT_MS) {
+    if (m->received_ms > m->rival_ms + IN_FLIGHT_MS) {
         return co_err_set(err, CO_INVALID,
             "trainer %u is here already (from %s) and alive: two trainers have the same "
             "PADDLE_TRAINER_ID",
@@ -588,7 +589,7 @@ static void on_frame(void *arg, struct rpc_stream *stream, struct rpc_frame *f_o
     }
     bool alive = is_alive(se);
     if (alive) {
-        s->members.all[se->trainer].heard_ms = net_now();
+        s->members.all[se->trainer].received_ms = net_now();
     }
     if (f->head.kind == RPC_FRAME_CONTROL) {
         if (do_control(se, f, &err) < 0) {

@@ -16,7 +16,7 @@ static void send_pace(struct session_peer *p, uint64_t step, uint64_t wait_ms) {
 }
 
 /* A connection that broke may have taken the answer with it, and the next words of the trainer are
- * older than those the server has heard. */
+ * older than those the server has received. */
 static void a_repeated_step_is_answered(void **state) {
     struct session_peer *p = *state;
     join_as(p, 0, RT_ASYNC);
@@ -185,7 +185,7 @@ static void a_second_trainer_of_one_id_is_refused_once_the_first_reports(void **
     peer_free(q);
 }
 
-/* The others hear the reason of who left, and so does who comes too late. */
+/* The others get the reason of who left, and so does who comes too late. */
 static void in_sync_a_reason_to_leave_is_everybodys(void **state) {
     struct session_peer *p = *state;
     join_as(p, 0, RT_SYNC);
@@ -323,7 +323,8 @@ static void only_lost_trainers_left_end_the_job(void **state) {
     peer_end(p);
 }
 
-/* A server that was restarted while the job ends hears only of those that had not finished here. */
+/* A server that was restarted while the job ends learns only of those that had not finished
+ * here. */
 static void who_had_finished_here_is_not_waited_for(void **state) {
     (void)state;
     for (int finishing = 0; finishing < 2; finishing++) {

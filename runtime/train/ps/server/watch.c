@@ -97,10 +97,10 @@ static void check_leases(struct pss_server *s, int64_t now) {
     for (uint32_t i = 0; i < s->members.n && !s->over; i++) {
         struct pss_member *m = &s->members.all[i];
         if (m->state == PSS_MEMBER_ALIVE && (was_away || rpc_stream_paused(m->stream))) {
-            m->heard_ms = now; /* this server did not read */
+            m->received_ms = now; /* this server did not read */
             m->rival_ms = m->rival_ms ? now : 0;
         }
-        if (m->state == PSS_MEMBER_ALIVE && now - m->heard_ms > s->config.lease_ms) {
+        if (m->state == PSS_MEMBER_ALIVE && now - m->received_ms > s->config.lease_ms) {
             char cause[96];
             (void)snprintf(cause, sizeof(cause), "no sign of life within its lease of %.1f s",
                 (double)s->config.lease_ms / 1000);

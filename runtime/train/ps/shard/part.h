@@ -61,7 +61,7 @@ CO_MUST_CHECK int shard_rows_make(struct shard_table *st, struct shard_rows *r, 
 /* Prepares a new table for cold rows; tables with lfu eviction always stay in memory. */
 void shard_cold_init(struct shard_tables *t, struct shard_table *st);
 void shard_cold_done(struct shard_table *st);
-/* From now on the table's snapshot hears of rows that move between memory and disk. */
+/* From now on the table's snapshot is notified of rows that move between memory and disk. */
 void shard_cold_watch(struct shard_table *st);
 /* Brings the rows of these ids into memory, where they stay until the next call, and makes room for
  * rows that do not exist yet.  CO_NORESOURCE, CO_INTERNAL: as table_cold_bring, with the table's
