@@ -50,7 +50,7 @@ class Runner:
             if m.wrong:
                 cell[1] += 1
                 cell[2] = m.wrong[0]
-                self.say(f"  FAILED {fault}/{m.row_name}: " + "; ".join(m.wrong)[:1500] + f"\n{m.heard()}\n    files: {round_.dir}\n"
+                self.say(f"  FAILED {fault}/{m.row_name}: " + "; ".join(m.wrong)[:1500] + f"\n{m.received()}\n    files: {round_.dir}\n"
                          f"    again: make chaos SEED={self.seed} CELL={fault}/{m.row_name}")
         self.rss = max(self.rss, round_.figures.get("rss", 0))
 

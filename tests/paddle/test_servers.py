@@ -118,4 +118,4 @@ def test_rpc(nodes, more):
     nodes.finish()
     size = 2 * len(nodes.list)
     answers = [(42 + 2 * i, i) for i in range(size)]
-    nodes.expect(r"^rank \d of \d heard .*$", [f"rank {i} of {size} heard {heard}" for i in range(size)])
+    nodes.expect(r"^rank \d of \d heard .*$", [f"rank {i} of {size} heard {answers}" for i in range(size)])

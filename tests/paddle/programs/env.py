@@ -13,4 +13,4 @@ if os.environ.get("TRAINING_ROLE") == "TRAINER":
     while len(list(pathlib.Path().glob(printed + "*"))) < servers:
         time.sleep(0.02)
 elif "TRAINING_ROLE" in os.environ:
-    pathlib.Path(f"{told}{os.getpid()}").touch()
+    pathlib.Path(f"{printed}{os.getpid()}").touch()
