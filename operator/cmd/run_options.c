@@ -75,9 +75,8 @@ static const struct co_flag flags[] = {
         "a watch that is silent for this long is reopened; the API server sends a bookmark "
         "every minute"},
     {"memory", CO_FLAG_STR, &flag.memory, "",
-        "memory that this process may take, as 200Mi: an eighth of it for the jobs that are at "
-        "hand, as much for those that have to be read; empty: its container's limit, else the "
-        "machine's"},
+        "memory that this process may take, as 200Mi: an eighth of it to cache jobs, as much to "
+        "read those that are not cached; empty: its container's limit, else the machine's"},
     {"kubeconfig", CO_FLAG_STR, &flag.o.kubeconfig, "",
         "kubeconfig file; empty: $KUBECONFIG, in-cluster, ~/.kube/config"},
     {"context", CO_FLAG_STR, &flag.o.context, "", "context of the kubeconfig; empty: its current"},
