@@ -158,3 +158,25 @@ def test_a_gate_that_breaks_off_is_red(tmp_path):
     assert p.returncode == 1 and "contract broke off: FileNotFoundError" in p.stdout and "not ok 1 - contract" in p.stdout
     assert "ok 2 - banned" in p.stdout and p.stdout.endswith("1..2\n")
     assert subprocess.run([tmp_path / "tools/check", "other"], capture_output=True, text=True, timeout=60).stderr.startswith("no gate other")
+
+
+def test_analysers_look_at_the_files_that_changed_most(tmp_path, monkeypatch):
+    git = ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@example.com"]
+    for name, lines in {"a.c": 40, "b.c": 40, "c.c": 40, "moved.c": 40}.items():
+        (tmp_path / name).write_text(f"/* {name} */\n" * lines)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True, timeout=60)
+    for change in ({}, {"a.c": 1, "b.c": 9}):
+        for name, lines in change.items():
+            (tmp_path / name).write_text(f"/* {name} */\n" * (40 - lines) + "int x;\n" * lines)
+        if change:
+            (tmp_path / "moved.c").rename(tmp_path / "new.c")
+        subprocess.run([*git, "add", "-A"], check=True, timeout=60)
+        subprocess.run([*git, "commit", "-q", "-m", "a"], check=True, timeout=60)
+    monkeypatch.setenv("CHECK_BASE", "HEAD~1")
+    changed = Tree(tmp_path).changed(Tree(tmp_path).code)
+    assert changed == ["b.c", "a.c"]
+    (tmp_path / "d.c").write_text("int y;\n" * 5)       # not tracked yet
+    assert Tree(tmp_path).changed(Tree(tmp_path).code) == ["b.c", "d.c", "a.c"]
+    monkeypatch.setenv("CHECK_FILES", "1")
+    assert Tree(tmp_path).changed(Tree(tmp_path).code) == ["b.c"]
+    assert len(Tree(tmp_path, everything=True).changed(Tree(tmp_path).code)) == 5
