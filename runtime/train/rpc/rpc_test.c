@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <grpc/byte_buffer.h>
 #include <grpc/compression.h>
 #include <grpc/grpc.h>
@@ -22,6 +23,68 @@
 #include "runtime/net/net.h"
 #include "runtime/train/rpc/connect.h"
 #include "runtime/train/rpc/rpc.h"
+
+/* Threads race in gRPC: the close of a call may complete before the receive of a message that came
+ * first.  While `on`, it always does so in this program, for the call that was dialled last. */
+static struct {
+    pthread_mutex_t m;
+    bool on, closed;
+    grpc_call *call;
+    void *receive, *close; /* tags of its batches */
+    grpc_event held;       /* of type GRPC_OP_COMPLETE: to be told once it has closed */
+} disorder = {.m = PTHREAD_MUTEX_INITIALIZER};
+
+grpc_call_error grpc_call_start_batch(
+    grpc_call *call, const grpc_op *ops, size_t n, void *tag, void *reserved) {
+    grpc_call_error (*real)(grpc_call *, const grpc_op *, size_t, void *, void *);
+    *(void **)&real = dlsym(RTLD_NEXT, "grpc_call_start_batch");
+    pthread_mutex_lock(&disorder.m);
+    if (n > 0 && ops[0].op == GRPC_OP_RECV_STATUS_ON_CLIENT) {
+        disorder.call = call;
+        disorder.close = tag;
+    } else if (n > 0 && ops[0].op == GRPC_OP_RECV_MESSAGE && call == disorder.call) {
+        disorder.receive = tag;
+    }
+    pthread_mutex_unlock(&disorder.m);
+    return real(call, ops, n, tag, reserved);
+}
+
+/* True: the event is held back. */
+static bool hold_back(grpc_event *ev) {
+    pthread_mutex_lock(&disorder.m);
+    bool ours = disorder.on && ev->type == GRPC_OP_COMPLETE;
+    bool holds = ours && ev->tag == disorder.receive && !disorder.closed;
+    if (holds) {
+        disorder.held = *ev;
+    }
+    disorder.closed = disorder.closed || (ours && ev->tag == disorder.close);
+    pthread_mutex_unlock(&disorder.m);
+    return holds;
+}
+
+static bool take_held(grpc_event *ret) {
+    pthread_mutex_lock(&disorder.m);
+    bool due = disorder.closed && disorder.held.type == GRPC_OP_COMPLETE;
+    if (due) {
+        *ret = disorder.held;
+        disorder.held.type = GRPC_QUEUE_TIMEOUT;
+    }
+    pthread_mutex_unlock(&disorder.m);
+    return due;
+}
+
+grpc_event grpc_completion_queue_next(
+    grpc_completion_queue *cq, gpr_timespec deadline, void *reserved) {
+    grpc_event (*real)(grpc_completion_queue *, gpr_timespec, void *);
+    *(void **)&real = dlsym(RTLD_NEXT, "grpc_completion_queue_next");
+    grpc_event ev;
+    if (!take_held(&ev)) {
+        do {
+            ev = real(cq, deadline, reserved);
+        } while (hold_back(&ev));
+    }
+    return ev;
+}
 
 /* A server that answers every frame with the same, or with aux bytes, and a client that counts. */
 struct side {
@@ -102,7 +165,7 @@ static void client_frame(void *arg, struct rpc_stream *st, struct rpc_frame *f) 
     struct side *s = arg;
     lock(s);
     s->frames++;
-    s->bad += f->head.seq != s->last_seq + 1;
+    s->bad += f->head.seq != s->last_seq + 1 || s->closed > 0;
     s->last_seq = f->head.seq;
     for (uint32_t i = 0; i < f->head.bytes; i += STRIDE) {
         s->bad += f->payload[i] != (unsigned char)(f->head.seq + i);
@@ -111,7 +174,13 @@ static void client_frame(void *arg, struct rpc_stream *st, struct rpc_frame *f) 
     rpc_frame_free(f);
 }
 
+static void server_last_frame(void *arg, struct rpc_stream *st, struct rpc_frame *f) {
+    server_frame(arg, st, f);
+    rpc_stream_end(st);
+}
+
 static const struct rpc_ops server_ops = {server_open, server_frame, any_close, NULL};
+static const struct rpc_ops ending_ops = {server_open, server_last_frame, any_close, NULL};
 static const struct rpc_ops client_ops = {NULL, client_frame, any_close, NULL};
 
 struct pair {
@@ -134,9 +203,9 @@ static void side_init(struct side *s, const struct rpc_ops *ops) {
     side_init_as(s, ops, &(struct rpc_options){0});
 }
 
-static int setup_as(void **state, const struct rpc_options *options) {
+static int setup_with(void **state, const struct rpc_ops *ops, const struct rpc_options *options) {
     struct pair *p = co_xcalloc(1, sizeof(*p));
-    side_init_as(&p->server, &server_ops, options);
+    side_init_as(&p->server, ops, options);
     side_init_as(&p->client, &client_ops, options);
     uint16_t port = 0;
     struct co_err err = {0};
@@ -145,6 +214,14 @@ static int setup_as(void **state, const struct rpc_options *options) {
     assert_int_equal(0, rpc_dial(p->client.rpc, p->endpoint, 60000, NULL, &p->stream, &err));
     *state = p;
     return 0;
+}
+
+static int setup_as(void **state, const struct rpc_options *options) {
+    return setup_with(state, &server_ops, options);
+}
+
+static int setup_ending(void **state) {
+    return setup_with(state, &ending_ops, &(struct rpc_options){0});
 }
 
 static int setup(void **state) {
@@ -448,8 +525,26 @@ static void the_last_words_arrive(void **state) {
     assert_non_null(strstr(p->client.why.msg, "the server is ending"));
 }
 
-/* Both sides close while somebody holds a stream, or frames of it: they say so, and continue.  What
- * is held stays valid. */
+/* What a server says before it ends a stream, its reason perhaps, comes before the end. */
+static void no_frame_comes_after_the_close(void **state) {
+    struct pair *p = *state;
+    pthread_mutex_lock(&disorder.m);
+    disorder.on = true;
+    pthread_mutex_unlock(&disorder.m);
+    assert_int_equal(0, push(p, 1, 10, NULL));
+    await(&p->client, &p->client.closed, 1);
+    await(&p->client, &p->client.frames, 1);
+    pthread_mutex_lock(&disorder.m);
+    disorder.on = false;
+    bool closed = disorder.closed;
+    pthread_mutex_unlock(&disorder.m);
+    assert_true(closed);
+    assert_int_equal(0, p->client.bad);
+    assert_int_equal(1, p->client.closed);
+}
+
+/* Both sides close while somebody holds a stream, or frames of it: they say so, and go on.  What is
+ * held stays valid. */
 static void a_close_names_what_is_still_held(void **state) {
     struct pair *p = *state;
     struct co_err err = {0};
@@ -483,6 +578,7 @@ int main(void) {
             connections_without_a_stream_are_closed, setup_quick_to_close, teardown),
         cmocka_unit_test_setup_teardown(a_taken_address_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(the_last_words_arrive, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_frame_comes_after_the_close, setup_ending, teardown),
         cmocka_unit_test_setup_teardown(
             frames_of_all_sizes_come_back_in_order, setup_encrypted, teardown),
         cmocka_unit_test_setup_teardown(

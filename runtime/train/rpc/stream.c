@@ -3,8 +3,11 @@
  * Sending: frames wait in `queue`; one send is in progress at a time and takes as many frames as
  * fit one message. Receiving: one message is read at a time and cut into frames. Delivered frames
  * count until they are freed, on any thread. A stream that holds its window of them, or an accepted
- * one that has as much to send, is not read, so that peers cannot fill our memory. Ending: the
- * close batch completes last. It holds the reference that the stream was made with. */
+ * one that has as much to send, is not read, so that peers cannot fill our memory. Ending: gRPC
+ * orders the completions of different batches only within a thread, so while another thread sends,
+ * the close batch may complete before the receive of a message that came first, such as the reason
+ * why the peer ends the call. So a stream has ended when its close batch is complete and no receive
+ * is in progress. The close batch holds the reference that the stream was made with. */
 #include "runtime/train/rpc/rpc_internal.h"
 
 #include <stdio.h>
@@ -25,6 +28,8 @@ struct rpc_call_stream {
     struct rpc_frame *queue, **queue_end;
     size_t queued;     /* bytes in queue */
     size_t delivered;  /* bytes of frames not yet freed */
+    bool reading;      /* a receive is in progress, or will be at once */
+    bool over;         /* the close batch is complete */
     bool paused;       /* no receive is in progress: it holds too much */
     bool took;         /* the peer has taken a message since is_paused was last asked */
     struct co_err why; /* we cancelled the call for this reason */
@@ -121,6 +126,7 @@ static size_t weigh_stream(const struct rpc_call_stream *s) {
 static bool must_resume(struct rpc_call_stream *s) {
     bool resume = s->paused && !s->closed && weigh_stream(s) < window_of(s) / 2;
     s->paused = s->paused && !resume;
+    s->reading = s->reading || resume;
     return resume;
 }
 
@@ -325,45 +331,6 @@ static void deliver_frames(struct rpc_call_stream *s, struct rpc_frame *first) {
     }
 }
 
-static void on_received(void *arg, bool ok) {
-    struct rpc_call_stream *s = arg;
-    grpc_byte_buffer *b = s->incoming;
-    s->incoming = NULL;
-    if (!ok || !b) {
-        /* The peer is gone or has finished. An accepted call completes only when we end it. */
-        if (!s->channel) {
-            grpc_call_cancel(s->call, NULL);
-        }
-        rpc_stream_unref(&s->base);
-        return;
-    }
-    struct rpc_frame *first = NULL;
-    int rc = split_message(b, &first, &s->malformed);
-    grpc_byte_buffer_destroy(b);
-    if (rc < 0) {
-        (void)grpc_call_cancel_with_status(
-            s->call, GRPC_STATUS_INVALID_ARGUMENT, co_err_text(&s->malformed), NULL);
-        rpc_stream_unref(&s->base);
-        return;
-    }
-    deliver_frames(s, first);
-    pthread_mutex_lock(&s->m);
-    s->paused = weigh_stream(s) >= window_of(s);
-    bool more = !s->paused;
-    pthread_mutex_unlock(&s->m);
-    if (more) {
-        receive_message(s);
-    }
-    rpc_stream_unref(&s->base);
-}
-
-/* ---- life ---- */
-
-static void on_started(void *arg, bool ok) {
-    (void)ok; /* a failure shows in the close batch */
-    rpc_stream_unref(&((struct rpc_call_stream *)arg)->base);
-}
-
 static int close_code(grpc_status_code status) {
     switch (status) {
     case GRPC_STATUS_CANCELLED:
@@ -378,12 +345,9 @@ static int close_code(grpc_status_code status) {
     }
 }
 
-static void on_closed(void *arg, bool ok) {
-    (void)ok;
-    struct rpc_call_stream *s = arg;
+/* Nothing more will come: tells the owner why. */
+static void finish_close(struct rpc_call_stream *s) {
     pthread_mutex_lock(&s->m);
-    s->closed = true;
-    drop_queue(s);
     struct co_err why = s->why.code ? s->why : s->malformed;
     pthread_mutex_unlock(&s->m);
     if (why.code) {
@@ -399,6 +363,75 @@ static void on_closed(void *arg, bool ok) {
     rpc_stream_unref(&s->base); /* the reference that the stream was made with */
 }
 
+static void on_closed(void *arg, bool ok) {
+    (void)ok;
+    struct rpc_call_stream *s = arg;
+    pthread_mutex_lock(&s->m);
+    s->closed = s->over = true;
+    drop_queue(s);
+    bool reading = s->reading;
+    pthread_mutex_unlock(&s->m);
+    if (!reading) {
+        finish_close(s);
+    }
+}
+
+/* Ends the reading; gRPC completes every receive once a call is over. */
+static void stop_reading(struct rpc_call_stream *s) {
+    pthread_mutex_lock(&s->m);
+    s->reading = false;
+    bool over = s->over;
+    pthread_mutex_unlock(&s->m);
+    if (over) {
+        finish_close(s);
+    }
+}
+
+static void on_received(void *arg, bool ok) {
+    struct rpc_call_stream *s = arg;
+    grpc_byte_buffer *b = s->incoming;
+    s->incoming = NULL;
+    if (!ok || !b) {
+        /* The peer is gone or has finished. An accepted call completes only when we end it. */
+        if (!s->channel) {
+            grpc_call_cancel(s->call, NULL);
+        }
+        stop_reading(s);
+        rpc_stream_unref(&s->base);
+        return;
+    }
+    struct rpc_frame *first = NULL;
+    int rc = split_message(b, &first, &s->malformed);
+    grpc_byte_buffer_destroy(b);
+    if (rc < 0) {
+        (void)grpc_call_cancel_with_status(
+            s->call, GRPC_STATUS_INVALID_ARGUMENT, co_err_text(&s->malformed), NULL);
+        stop_reading(s);
+        rpc_stream_unref(&s->base);
+        return;
+    }
+    deliver_frames(s, first);
+    pthread_mutex_lock(&s->m);
+    s->paused = weigh_stream(s) >= window_of(s);
+    bool more = !s->paused;
+    s->reading = more;
+    bool over = s->over;
+    pthread_mutex_unlock(&s->m);
+    if (more) {
+        receive_message(s);
+    } else if (over) {
+        finish_close(s);
+    }
+    rpc_stream_unref(&s->base);
+}
+
+/* ---- life ---- */
+
+static void on_started(void *arg, bool ok) {
+    (void)ok; /* a failure shows in the close batch */
+    rpc_stream_unref(&((struct rpc_call_stream *)arg)->base);
+}
+
 static const struct rpc_stream_ops stream_ops = {
     send_frame, stop_stream, end_stream, is_paused, free_stream};
 
@@ -408,6 +441,7 @@ struct rpc_call_stream *rpc_call_stream_new(
     rpc_stream_init(&s->base, &stream_ops, peer);
     s->rpc = r;
     s->call = call;
+    s->reading = true; /* by the first receive of rpc_call_stream_start */
     s->channel = channel_own;
     pthread_mutex_init(&s->m, NULL);
     s->queue_end = &s->queue;
