@@ -698,7 +698,10 @@ int rt_group_check(struct rt_group *g, struct co_err *err);
 CO_MUST_CHECK int rt_group_split(struct rt_group *g, int32_t colour, int32_t key,
     struct rt_group **ret_group, struct co_err *err);
 /* Called only by the ranks in the list (n ascending ranks of g).  tag distinguishes groups of the
- * same ranks. */
+ * same ranks.  Ranks that are in several lists together make these groups in the same order, and
+ * the same calls on g before each.  CO_INVALID, at once and on all ranks of g, which is broken
+ * then: ranks gave different lists or tags, or one of the list is in another call; the message says
+ * who called what. */
 CO_MUST_CHECK int rt_group_sub(struct rt_group *g, const uint32_t *ranks, uint32_t n, uint64_t tag,
     struct rt_group **ret_group, struct co_err *err);
 

@@ -279,6 +279,12 @@ void coll_question_receive(
         return; /* a plain sign of life */
     }
     uint32_t wait = co_get_u32(bytes + 24);
+    const unsigned char *last = bytes + COLL_QUESTION_HEAD;
+    struct coll_said call = {
+        .what = n > 0 ? co_get_u64(last + 8) : RT_KINDS, .n = n > 0 ? co_get_u64(last + 16) : 0};
+    if (coll_list_compare(g, from, co_get_u64(bytes), &call)) {
+        return;
+    }
     if (!compare_calls(g, from, bytes, n) && (wait == IN_PAIR || wait == IN_BLOCKING_PAIR)) {
         compare_pair(g, from, bytes, (enum wait)wait);
     }

@@ -7,7 +7,8 @@
  *                (connects), hello.c (proofs),   wait.c     deadlines and failures
  *                address.c (finds them)
  *     shm.c      memory shared on a machine      shm_reduce.c, shm_move.c: calls inside a machine
- *     arena.c    rt_group_alloc                  shrink.c, grow.c   without dead, with new ranks
+ *     arena.c    rt_group_alloc                  sub.c, shrink.c, grow.c   of some ranks, without
+ *                                                dead, with new ranks
  *     message.c  bytes between two ranks, over pipe_shm.c or pipe_tcp.c
  *     msg_all_reduce.c, msg_reduce.c, msg_move.c: algorithms made of messages; algorithms.c picks
  * one hier.c     calls over several machines gpu.c      calls on GPU buffers, by runtime/train/nccl
@@ -38,6 +39,14 @@ enum { COLL_NOT_LOCAL = UINT32_MAX, COLL_ADDRESS_MAX = 300 };
  * There a lost packet is sent again after .2 s, .4 s and so on. */
 enum { COLL_LEFT_MS = 1000, COLL_LEFT_NET_MS = 10000 };
 
+enum { COLL_LIST_TEXT = 160 };
+/* A list of ranks that rt_group_sub makes a group of; sub.c. */
+struct coll_list {
+    uint64_t count;            /* of such lists with both ranks, this one included */
+    uint64_t id;               /* of its group */
+    char text[COLL_LIST_TEXT]; /* "sub of ranks 0, 1, 2, tag 9" */
+};
+
 struct coll_peer {
     int control;                   /* -1: this rank */
     struct sockaddr_storage known; /* address.c: inherited; AF_UNSPEC: none */
@@ -55,6 +64,10 @@ struct coll_peer {
     unsigned char *goodbye;          /* owned, under m; NULL: none.  Its last calls, as it left */
     uint32_t goodbye_bytes;
     bool has_memory; /* form.c: it has received the descriptor of the shared memory */
+    /* For sub.c, under m: */
+    bool listed;           /* it is in g->list */
+    uint64_t lists;        /* lists of this rank so far that had it */
+    struct coll_list list; /* the last that it told */
     /* For vote.c, under m: its last vote about which ranks are dead. */
     uint32_t round;      /* of that vote; 0: it has not voted */
     unsigned char *dead; /* owned, one bit a rank */
@@ -142,6 +155,10 @@ struct rt_group {
     unsigned char report_text[COLL_WORD_MAX];
     uint32_t failed_rank;       /* size: no rank in particular */
     struct rt_group *child;     /* a group that is being formed from this one, or NULL */
+    bool shrinks;               /* groups are formed from it although it has failed */
+    bool lists;                 /* sub.c: the child is of `list` */
+    struct coll_list list;      /* without a count */
+    uint64_t list_calls;        /* begun before it; UINT64_MAX: there may be more */
     const unsigned char *votes; /* vote.c: this rank's last vote; NULL: it has not voted */
     uint32_t agreed_round;      /* vote.c: the last round that ended with an agreement, */
     unsigned char *agreed;      /* owned: and which ranks are dead by it, one bit a rank */
@@ -177,6 +194,18 @@ CO_MUST_CHECK int coll_group_open_from(struct rt_group *from, const struct rt_jo
  * under g->m. */
 void coll_group_lose_child(struct rt_group *g, uint32_t rank);
 uint64_t coll_hash_more(uint64_t h, const void *data, size_t len);
+
+/* A group that is being formed from g, which has failed, fails as well; unless that was the loss of
+ * a rank that is not in it.  Call under g->m. */
+void coll_group_fail_child(struct rt_group *g);
+
+/* sub.c, for the monitor: a rank tells its list; has left; */
+void coll_list_hear(struct rt_group *g, uint32_t from, const unsigned char *bytes, uint32_t n);
+void coll_list_left(struct rt_group *g, uint32_t rank);
+/* is in a call of all ranks, the one with the number `last`.  True: the group has failed, because
+ * the rank has not made the group that this rank waits for in rt_group_sub. */
+bool coll_list_compare(
+    struct rt_group *g, uint32_t from, uint64_t last, const struct coll_said *call);
 
 /* door.c */
 CO_MUST_CHECK int coll_door_open(const char *endpoint, struct coll_door **ret, struct co_err *err);

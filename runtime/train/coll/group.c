@@ -243,7 +243,18 @@ void coll_group_lose_child(struct rt_group *g, uint32_t rank) {
     }
 }
 
-/* Like start, but fails early if g loses a rank that the child needs. */
+void coll_group_fail_child(struct rt_group *g) {
+    struct rt_group *child = g->child;
+    bool concerned = g->why.code != CO_PEERLOST || g->failed_rank >= g->size;
+    for (uint32_t i = 0; child && !concerned && i < child->size; i++) {
+        concerned = co_streq(child->endpoints[i], g->endpoints[g->failed_rank]);
+    }
+    if (child && concerned) {
+        (void)coll_group_fail(child, g->why.code, child->size, false, "%s", g->why.msg);
+    }
+}
+
+/* Like start, but fails early if g fails, or loses a rank that the child needs. */
 static int start_child(
     struct rt_group *g, struct rt_group *child, int64_t deadline_ms, struct co_err *err) {
     pthread_mutex_lock(&g->m);
@@ -252,6 +263,9 @@ static int start_child(
         if (atomic_load(&g->peers[r].gone)) {
             coll_group_lose_child(g, r);
         }
+    }
+    if (atomic_load(&g->failed) < 0 && !g->shrinks) {
+        coll_group_fail_child(g);
     }
     pthread_mutex_unlock(&g->m);
     int rc = start(child, deadline_ms, err);

@@ -47,6 +47,11 @@ void coll_monitor_send(struct rt_group *g, enum coll_word word, uint32_t rank, i
     }
 }
 
+void coll_monitor_tell_one(struct rt_group *g, uint32_t to, enum coll_word word,
+    const unsigned char *more, uint32_t bytes) {
+    send_word(g, to, word, 0, 0, more, bytes);
+}
+
 void coll_monitor_ping(struct rt_group *g) {
     pthread_mutex_lock(&g->m);
     coll_monitor_send(g, COLL_WORD_PING, 0, 0, NULL, 0);
@@ -113,6 +118,10 @@ static void receive(struct rt_group *g, uint32_t from, const unsigned char *wire
     case COLL_WORD_BYE:
         coll_goodbye_receive(g, from, more, bytes);
         atomic_store_explicit(&p->left, true, memory_order_release);
+        coll_list_left(g, from);
+        break;
+    case COLL_WORD_LIST:
+        coll_list_hear(g, from, more, bytes);
         break;
     case COLL_WORD_DEAD:
         pthread_mutex_lock(&g->m);

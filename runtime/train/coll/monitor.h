@@ -17,6 +17,7 @@ enum coll_word {
     COLL_WORD_AGREED, /* vote.h: in round `rank` all live ranks have voted for these dead; as DEAD
                        */
     COLL_WORD_DIFFER, /* agree.h: the group has failed, as two calls differ, which follow */
+    COLL_WORD_LIST,   /* sub.c: the sender makes a group of a list with both ranks, which follows */
 };
 
 enum { COLL_WORD_HEAD = 16, COLL_WORD_MAX = 640 /* of what follows */ };
@@ -25,4 +26,7 @@ struct rt_group;
 /* Sends a word to all live ranks; call under g->m.  Never blocks: if the socket buffer is full, the
  * other rank has stopped reading, and the word is dropped. */
 void coll_monitor_send(struct rt_group *g, enum coll_word word, uint32_t rank, int code,
+    const unsigned char *more, uint32_t bytes);
+/* The same to one rank, without rank and code. */
+void coll_monitor_tell_one(struct rt_group *g, uint32_t to, enum coll_word word,
     const unsigned char *more, uint32_t bytes);

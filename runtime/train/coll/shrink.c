@@ -1,4 +1,4 @@
-/* Groups made of groups: by a list of ranks, by colour, and of the ranks that survive a failure.
+/* Groups made of groups: by colour, and of the ranks that survive a failure.
  *
  * The survivors agree in rounds who is dead (vote.h), then form the group of those that are left.
  * The next round shows whether all could: each rank votes with an extra bit, "again", if it failed.
@@ -7,29 +7,7 @@
 
 #include "runtime/train/coll/vote.h"
 
-/* ---- by list, by colour ---- */
-
-int rt_group_sub(struct rt_group *g, const uint32_t *ranks, uint32_t n, uint64_t tag,
-    struct rt_group **ret_group, struct co_err *err) {
-    bool member = false, ascending = n > 0;
-    for (uint32_t i = 0; i < n; i++) {
-        member |= ranks[i] == g->rank;
-        ascending &= ranks[i] < g->size && (i == 0 || ranks[i] > ranks[i - 1]);
-    }
-    if (!member || !ascending) {
-        return co_err_set(err, CO_INVALID,
-            "the list of %u ranks must be ascending, below %u, and have rank %u in it", n, g->size,
-            g->rank);
-    }
-    uint64_t id = coll_hash_more(coll_hash_more(g->id, "sub", 3), &tag, sizeof(tag));
-    int rc = coll_group_enter(g, "sub", err);
-    if (rc == 0) {
-        rc = coll_group_derive(g, ranks, n, coll_hash_more(id, ranks, n * sizeof(*ranks)),
-            coll_now_ms() + g->form_ms, ret_group, err);
-        coll_group_leave(g);
-    }
-    return rc;
-}
+/* ---- by colour ---- */
 
 struct choice {
     int32_t colour, key;
@@ -128,6 +106,9 @@ int rt_group_shrink(
     }
     (void)coll_group_fail(
         g, CO_GONE, g->size, true, "rank %u makes a smaller group of this one", g->rank);
+    pthread_mutex_lock(&g->m);
+    g->shrinks = true;
+    pthread_mutex_unlock(&g->m);
     coll_queue_stop(g);
     rc = shrink(g, &b, ret_group, err);
     pthread_mutex_lock(&g->m);

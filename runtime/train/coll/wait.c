@@ -65,6 +65,7 @@ static int CO_PRINTF(5, 0) fail(struct rt_group *g, int code, uint32_t rank,
         atomic_store(&g->failed, code);
         (void)eventfd_write(g->alarm, 1);
         pthread_cond_broadcast(&g->changed);
+        coll_group_fail_child(g);
     }
     pthread_mutex_unlock(&g->m);
     return atomic_load(&g->failed);
