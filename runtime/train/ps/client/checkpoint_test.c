@@ -653,6 +653,35 @@ static void after_a_restore_a_full_one_comes_first(void **state) {
     }
 }
 
+/* A checkpoint that could not even make its directory leaves nothing behind that counts.  One that
+ * comes after it, from a trainer that knows nothing of it, still gets a number of its own, not the
+ * answer of the one that failed. */
+static void no_checkpoint_gets_the_answer_of_a_failed_one(void **state) {
+    CO_AUTOFREE char *away = co_xasprintf("%s-away", (const char *)*state);
+    const char *dir = *state;
+    struct rt_checkpoint made = {0}, got = {0};
+    struct world w;
+    world_start(&w, 2, 2, 1, NULL);
+    struct rt_client *c = enter(&w, 0, (struct rt_client_options){0});
+    push_batch(c, 1, true);
+    OK(rt_checkpoint(c, dir, NULL, &made, &err));
+    assert_int_equal(0, rename(dir, away));
+    FILE *f = fopen(dir, "w"); /* a file in its place */
+    assert_non_null(f);
+    assert_int_equal(0, fclose(f));
+    for (int i = 0; i < 3; i++) { /* one for a delta that is refused as well */
+        assert_true(rt_checkpoint(c, dir, NULL, &made, NULL) < 0);
+    }
+    assert_int_equal(0, unlink(dir));
+    assert_int_equal(0, rename(away, dir));
+    OK(rt_restore(c, dir, &got, &err)); /* forgets what is known of the directory */
+    assert_int_equal(made.number, got.number);
+    OK(rt_checkpoint(c, dir, NULL, &made, &err));
+    assert_true(made.full && made.number > got.number);
+    OK(rt_finish(c, &err));
+    world_end(&w);
+}
+
 /* ---- save modes ---- */
 
 /* Rows 1 and 2; a show counts a tenth, a click one; base_threshold 1.5, delta_threshold 0.25. */
@@ -949,6 +978,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             a_directory_that_cannot_be_listed_is_an_error, setup, teardown),
         cmocka_unit_test_setup_teardown(after_a_restore_a_full_one_comes_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            no_checkpoint_gets_the_answer_of_a_failed_one, setup, teardown),
         cmocka_unit_test_setup_teardown(modes_say_which_rows_are_saved, setup, teardown),
         cmocka_unit_test_setup_teardown(a_model_follows, setup, teardown),
         cmocka_unit_test_setup_teardown(

@@ -391,6 +391,19 @@ static int claim(struct shard_saver *sv, const char *dir, struct co_err *err) {
     return rc;
 }
 
+/* The last number in use: of one that failed early nothing is on disk, but servers answer for it.
+ */
+static int find_last(
+    struct shard_saver *sv, const char *dir, uint64_t *ret_last, struct co_err *err) {
+    int rc = ckpt_last_number(dir, ret_last, err);
+    pthread_mutex_lock(&sv->m);
+    if (rc == 0 && sv->dir && strcmp(sv->dir, dir) == 0 && sv->number > *ret_last) {
+        *ret_last = sv->number;
+    }
+    pthread_mutex_unlock(&sv->m);
+    return rc;
+}
+
 /* A checkpoint that is to be made needs no older one: it is full if all are damaged. */
 static int find(struct shard_saver *sv, const Rpc__CkptFind *f, struct co_err *err) {
     CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
@@ -401,10 +414,10 @@ static int find(struct shard_saver *sv, const Rpc__CkptFind *f, struct co_err *e
     if (f->restores) {
         shard_saver_go_back(sv, f->dir, 0);
     }
-    int rc = ckpt_last_number(f->dir, &sv->found.last, err);
+    int rc = find_last(sv, f->dir, &sv->found.last, err);
     if (rc == 0 && !f->restores) { /* the other job, if there was one, may have written more */
         rc = claim(sv, f->dir, err);
-        rc = rc < 0 ? rc : ckpt_last_number(f->dir, &sv->found.last, err);
+        rc = rc < 0 ? rc : find_last(sv, f->dir, &sv->found.last, err);
     }
     if (rc < 0) {
         return rc;
