@@ -7,7 +7,10 @@
 
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <math.h>
+#include <stdatomic.h>
+#include <time.h>
 
 #include "common/mem.h"
 #include "runtime/rt.h"
@@ -252,6 +255,52 @@ static void rows_that_nobody_pushes_to_expire(void **state) {
     close_alone(&a);
 }
 
+/* What the clocks of this program are ahead, in seconds. */
+static atomic_int wall_ahead, boot_ahead;
+
+int clock_gettime(clockid_t clock, struct timespec *ret) {
+    int (*real)(clockid_t, struct timespec *);
+    *(void **)&real = dlsym(RTLD_NEXT, "clock_gettime");
+    int rc = real(clock, ret);
+    ret->tv_sec += clock == CLOCK_REALTIME   ? atomic_load(&wall_ahead)
+                   : clock == CLOCK_BOOTTIME ? atomic_load(&boot_ahead)
+                                             : 0;
+    return rc;
+}
+
+/* A machine that starts with a wrong date gets the right one a minute later. */
+static void a_clock_that_is_set_makes_no_row_old(void **state) {
+    (void)state;
+    char dir[] = "/tmp/rt-ages-XXXXXX", command[64];
+    enum { YEAR = 365 * 86400, LIMIT = 1000000000 };
+    assert_non_null(mkdtemp(dir));
+    uint64_t erased = 0;
+    struct alone a = open_rows(NULL, "ttl:seconds=1000000000");
+    push_range(&a, 0, 100);
+    for (int years = -1; years <= 50; years += 51) {
+        atomic_store(&wall_ahead, years * YEAR);
+        assert_int_equal(0, rt_shrink(a.c, 0, &erased, NULL));
+        assert_int_equal(0, erased);
+    }
+    atomic_store(&boot_ahead, LIMIT / 2);
+    assert_int_equal(0, rt_save(a.c, dir, NULL));
+    close_alone(&a);
+    atomic_store(&boot_ahead, 0); /* the machine starts again */
+    a = open_rows(NULL, "ttl:seconds=1000000000");
+    assert_int_equal(0, rt_load(a.c, dir, NULL));
+    atomic_store(&boot_ahead, LIMIT / 2 - 1000);
+    assert_int_equal(0, rt_shrink(a.c, 0, &erased, NULL));
+    assert_int_equal(0, erased);
+    atomic_store(&boot_ahead, LIMIT / 2 + 1000);
+    assert_int_equal(0, rt_shrink(a.c, 0, &erased, NULL));
+    assert_int_equal(100, erased);
+    close_alone(&a);
+    atomic_store(&boot_ahead, 0);
+    atomic_store(&wall_ahead, 0);
+    (void)snprintf(command, sizeof(command), "rm -r %s", dir);
+    assert_int_equal(0, system(command));
+}
+
 /* Rows 5000 to 5099 are 5 steps old when a checkpoint is made, the others are young. */
 static void check_ages_continue(bool servers) {
     char dir[] = "/tmp/rt-ages-XXXXXX", command[64];
@@ -358,7 +407,8 @@ int main(void) {
         cmocka_unit_test(first_values_and_saved_ones_are_finite),
         cmocka_unit_test(an_id_gets_a_row_when_it_is_admitted),
         cmocka_unit_test(rows_that_nobody_pushes_to_expire),
-        cmocka_unit_test(ages_in_steps_resume_from_a_checkpoint),
+        cmocka_unit_test(a_clock_that_is_set_makes_no_row_old),
+        cmocka_unit_test(ages_in_steps_go_on_from_a_checkpoint),
         cmocka_unit_test(the_rows_that_are_used_least_make_room),
         cmocka_unit_test(shrink_and_saves_go_by_shows_and_clicks),
     };

@@ -13,19 +13,22 @@ enum {
     SAMPLE = 16,          /* lfu: rows to look at; the one with the lowest count is evicted */
     SHRINK_SLOTS = 32768, /* slots that one frame looks at: takes about a millisecond */
 };
+static const uint32_t earliest = UINT32_C(1) << 31; /* of now_of: 68 years */
 
 static const struct table_policy *evict_of(const struct shard_table *st) {
     return &st->table->evict;
 }
 
-/* The policy's clock: seconds, or steps. */
+/* The policy's clock: seconds, or steps.  Seconds are those of a clock that nobody sets: a wrong
+ * date that is put right would make all rows old.  They begin so high that a row may be older than
+ * the machine's last start. */
 static uint32_t now_of(const struct shard_table *st) {
     if (table_evict_by_steps(evict_of(st))) {
         return (uint32_t)st->steps;
     }
     struct timespec t;
-    (void)clock_gettime(CLOCK_REALTIME, &t);
-    return (uint32_t)t.tv_sec;
+    (void)clock_gettime(CLOCK_BOOTTIME, &t);
+    return earliest + (uint32_t)t.tv_sec;
 }
 
 /* ---- admission ---- */
