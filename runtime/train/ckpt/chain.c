@@ -226,6 +226,9 @@ int ckpt_chain_verify_part(
     while (rc == 0) {
         struct ckpt_part_chunk chunk;
         const unsigned char *data;
+        if (c->stop && atomic_load(c->stop)) {
+            return co_err_set(err, CO_CANCELED, "the server ends");
+        }
         rc = ckpt_part_next(r, &chunk, err);
         rc = rc != 0 ? rc : ckpt_part_data(r, &data, err);
     }

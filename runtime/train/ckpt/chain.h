@@ -19,6 +19,8 @@
  * Numbers only grow.  No threads, no state. */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "common/buf.h"
 #include "runtime/train/ckpt/ckpt.h"
 #include "runtime/train/ckpt/part.h"
@@ -103,6 +105,7 @@ struct ckpt_chain {
     struct ckpt_point *points; /* [n]: the full one, then its deltas in order */
     uint32_t n;
     uint64_t damaged; /* the newest damaged one, in whose place the search took this; 0: none */
+    const atomic_bool *stop; /* once it is true, verifying ends with CO_CANCELED; NULL: never */
 };
 
 /* Called for each checkpoint that is skipped; why names it. */

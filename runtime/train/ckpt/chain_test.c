@@ -168,6 +168,9 @@ static void a_chain_is_read_from_its_full_one_on(void **state) {
         assert_int_equal(255, c->points[i].tables[0].seed);
     }
     assert_int_equal(0, ckpt_chain_verify(c, NULL));
+    atomic_bool stop = true; /* as when the server ends */
+    c->stop = &stop;
+    assert_int_equal(CO_CANCELED, ckpt_chain_verify(c, NULL));
     CO_CLEANUP(ckpt_part_reader_closep) struct ckpt_part_reader *r = NULL;
     struct ckpt_part_chunk chunk;
     const unsigned char *data;

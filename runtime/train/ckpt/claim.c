@@ -198,15 +198,19 @@ static int now_of(
 }
 
 /* Whether the owner lives is seen by its file's time.  0: it has stood still. */
-static int watch_owner(const char *dir, const struct claim_owner *own, const struct claim_owner *o,
-    const struct stat *was, int64_t seen_ms, struct co_err *err) {
-    int64_t now = 0;
-    int rc = now_of(dir, own, &now, err);
+static int watch_owner(const struct ckpt_claim *c, const struct ckpt_claim_who *who,
+    const struct claim_owner *o, const struct stat *was, struct co_err *err) {
+    const char *dir = c->dir;
+    int64_t now = 0, seen_ms = who->seen_ms ? who->seen_ms : CKPT_CLAIM_SEEN_MS;
+    int rc = now_of(dir, &c->own, &now, err);
     int64_t age = now - wall_of(was);
     int64_t most = age < 0 ? seen_ms : seen_ms - age;
     for (int64_t end = co_now_ms() + most; rc == 0 && co_now_ms() < end;) {
         struct claim_owner is = {0};
         struct stat st = {0};
+        if (who->stop && atomic_load(who->stop)) {
+            return co_err_set(err, CO_CANCELED, "the server ends");
+        }
         (void)poll(NULL, 0, LOOK_MS < most ? LOOK_MS : (int)most);
         int got = read_owner(dir, &is, &st, err);
         if (got == CO_NOTFOUND) {
@@ -244,7 +248,7 @@ static int write_owner(const struct ckpt_claim *c, bool replaces, struct co_err 
     return 0;
 }
 
-static int take(struct ckpt_claim *c, int64_t seen_ms, struct co_err *err) {
+static int take(struct ckpt_claim *c, const struct ckpt_claim_who *who, struct co_err *err) {
     int rc = ckpt_disk_mkdir(c->dir, err);
     for (int tries = 0; rc == 0 && tries < 3; tries++) {
         struct claim_owner o = {0};
@@ -268,7 +272,7 @@ static int take(struct ckpt_claim *c, int64_t seen_ms, struct co_err *err) {
         }
         enum life life = life_of(&o, &c->own);
         rc = life == ALIVE     ? in_use(c->dir, &o, "and running", err)
-             : life == UNKNOWN ? watch_owner(c->dir, &c->own, &o, &st, seen_ms, err)
+             : life == UNKNOWN ? watch_owner(c, who, &o, &st, err)
                                : 0;
         return rc < 0 ? rc : write_owner(c, true, err);
     }
@@ -356,7 +360,7 @@ int ckpt_claim_take(const char *dir, const struct ckpt_claim_who *who, struct ck
     }
     c->own = make_owner(who);
     c->users = 1;
-    int rc = take(c, who->seen_ms ? who->seen_ms : CKPT_CLAIM_SEEN_MS, err);
+    int rc = take(c, who, err);
     if (rc == 0) {
         rc = start(c, err);
         if (rc < 0) {

@@ -13,6 +13,8 @@
  * that long at most, and usually not at all. */
 #pragma once
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
@@ -28,11 +30,13 @@ extern void (*ckpt_claim_looks)(void);
 struct ckpt_claim_who {
     const char *job, *endpoint; /* "": has none */
     int64_t seen_ms;            /* 0: CKPT_CLAIM_SEEN_MS */
+    const atomic_bool *stop;    /* once it is true, the wait ends; NULL: nothing ends it */
 };
 
 /* Makes dir if it is absent.  Blocks for seen_ms at most, and then only where it does not know
  * whether the last owner lives.  CO_EXISTS: another job uses dir; the message names it, its age,
- * and what to do.  Others: unknown, because dir cannot be read or written. */
+ * and what to do.  CO_CANCELED: who->stop.  Others: it cannot be told, because dir cannot be read
+ * or written. */
 CO_MUST_CHECK int ckpt_claim_take(
     const char *dir, const struct ckpt_claim_who *who, struct ckpt_claim **ret, struct co_err *err);
 const char *ckpt_claim_dir(const struct ckpt_claim *c);

@@ -40,7 +40,8 @@ static int teardown(void **state) {
 
 static int take(const char *job, const char *endpoint, int64_t seen_ms, struct ckpt_claim **ret,
     struct co_err *err) {
-    return ckpt_claim_take(dir, &(struct ckpt_claim_who){job, endpoint, seen_ms}, ret, err);
+    return ckpt_claim_take(dir,
+        &(struct ckpt_claim_who){.job = job, .endpoint = endpoint, .seen_ms = seen_ms}, ret, err);
 }
 
 static void put(const char *text, time_t ago) {
@@ -75,7 +76,7 @@ static void a_job_may_name_its_directory_in_two_ways(void **state) {
     (void)state;
     CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *a = NULL, *b = NULL;
     CO_AUTOFREE char *path = co_xasprintf("/tmp/../%s//", dir);
-    const struct ckpt_claim_who who = {"a", "h:1", 0};
+    const struct ckpt_claim_who who = {.job = "a", .endpoint = "h:1"};
     struct co_err err = {0};
     assert_int_equal(0, take("a", "h:1", 0, &a, &err));
     assert_int_equal(0, ckpt_claim_take(path, &who, &b, &err));
@@ -169,6 +170,26 @@ static void an_owner_elsewhere_is_dead_if_its_file_stands_still(void **state) {
     }
 }
 
+static atomic_bool stop;
+
+static void stop_now(void) {
+    atomic_store(&stop, true);
+}
+
+/* A server that ends does not wait for what becomes of somebody else. */
+static void a_wait_ends_with_the_server(void **state) {
+    (void)state;
+    const struct ckpt_claim_who who = {
+        .job = "a", .endpoint = "h:1", .seen_ms = 1000, .stop = &stop};
+    CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *a = NULL;
+    struct co_err err = {0};
+    put(other, 0);
+    ckpt_claim_looks = stop_now;
+    assert_int_equal(CO_CANCELED, ckpt_claim_take(dir, &who, &a, &err));
+    assert_int_equal(0, access(file, F_OK)); /* theirs stays */
+    atomic_store(&stop, false);
+}
+
 /* As after SIGSTOP, or a file system that was away. */
 static void who_was_away_too_long_writes_no_more(void **state) {
     (void)state;
@@ -190,7 +211,7 @@ static void who_was_away_too_long_writes_no_more(void **state) {
 static void a_directory_that_cannot_be_written_is_an_error(void **state) {
     (void)state;
     CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *a = NULL;
-    const struct ckpt_claim_who who = {"a", "h:1", 0};
+    const struct ckpt_claim_who who = {.job = "a", .endpoint = "h:1"};
     struct co_err err = {0};
     assert_true(ckpt_claim_take("/proc/no/such", &who, &a, &err) < 0);
     assert_int_not_equal(CO_EXISTS, err.code);
@@ -208,6 +229,7 @@ int main(void) {
             an_owner_elsewhere_is_alive_if_its_file_changes, setup, teardown),
         cmocka_unit_test_setup_teardown(
             an_owner_elsewhere_is_dead_if_its_file_stands_still, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_wait_ends_with_the_server, setup, teardown),
         cmocka_unit_test_setup_teardown(who_was_away_too_long_writes_no_more, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_directory_that_cannot_be_written_is_an_error, setup, teardown),

@@ -56,7 +56,8 @@ struct shard_saver {
     pthread_mutex_t m; /* guards what follows, except for the thread's own fields */
     pthread_cond_t changed;
     pthread_t thread;
-    bool running, stopping;
+    bool running;
+    atomic_bool stopping;       /* set under m, and looked at by what may take long */
     struct listener *listeners; /* [shards] */
 
     /* the part */
@@ -378,7 +379,8 @@ static int claim(struct shard_saver *sv, const char *dir, struct co_err *err) {
             return ckpt_claim_check(sv->claims[i], err);
         }
     }
-    const struct ckpt_claim_who who = {.job = sv->config.job, .endpoint = sv->config.endpoint};
+    const struct ckpt_claim_who who = {
+        .job = sv->config.job, .endpoint = sv->config.endpoint, .stop = &sv->stopping};
     struct ckpt_claim *c = NULL;
     int rc = ckpt_claim_take(key, &who, &c, err);
     if (rc == 0 && sv->n_claims == PASTS) {
@@ -450,6 +452,9 @@ static int check(struct shard_saver *sv, const Rpc__CkptRestore *r, struct co_er
             "server %u does not see checkpoint %" PRIu64
             " in '%s': is the directory shared by all servers",
             k->server, r->number, r->dir);
+    }
+    if (c) {
+        c->stop = &sv->stopping;
     }
     rc = rc < 0 ? rc : shard_restore_fits(sv->tables, sv->n_tables, c, err);
     return rc < 0 ? rc : shard_restore_verify(c, k->server, k->servers, k->shards, err);
@@ -606,8 +611,8 @@ static void *run(void *arg) {
     struct shard_saver *sv = arg;
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
     pthread_mutex_lock(&sv->m);
-    while (!sv->stopping) {
-        if (!save_some(sv) && !do_job(sv) && !sv->stopping) {
+    while (!atomic_load(&sv->stopping)) {
+        if (!save_some(sv) && !do_job(sv) && !atomic_load(&sv->stopping)) {
             /* no deadline: until there is something to write, or shard_saver_free */
             pthread_cond_wait(&sv->changed, &sv->m);
         }
@@ -649,11 +654,11 @@ void shard_saver_free(struct shard_saver *sv) {
         return;
     }
     pthread_mutex_lock(&sv->m);
-    sv->stopping = true;
+    atomic_store(&sv->stopping, true);
     pthread_cond_signal(&sv->changed);
     pthread_mutex_unlock(&sv->m);
     if (sv->running) {
-        /* no deadline: it writes to its disk, and waits for nobody */
+        /* no deadline: it writes to its disk; where it waits or reads much, it sees `stopping` */
         pthread_join(sv->thread, NULL);
     }
     drop_queue(sv);

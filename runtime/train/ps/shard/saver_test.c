@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,7 +191,39 @@ static void a_request_nobody_waits_for_gives_way(void **state) {
     slow_end();
 }
 
-/* Its parts are whole, but the job went back to 1 while its commit was in flight. */
+static int looked = -1;
+static atomic_int looks;
+
+static void look(void) {
+    if (atomic_fetch_add(&looks, 1) == 1) { /* the first one of the wait */
+        (void)eventfd_write(looked, 1);
+    }
+}
+
+/* It waits ten seconds for a sign of life of another machine's job, whose directory it would have
+ * then. */
+static void a_saver_that_ends_waits_for_no_other_job(void **state) {
+    static const char owner[] = "job theirs\nendpoint 10.0.0.9:8000\nhost far\nmachine m/pid:[1]\n"
+                                "life 0000000000000001\nprocess 7 8\nsince 1000000000\n";
+    struct world *w = *state;
+    CO_AUTOFREE char *path = co_xasprintf("%s/OWNER", w->dir);
+    CO_AUTOBUF struct co_buf left = CO_BUF(4096);
+    assert_int_equal(0, co_file_write(path, owner, strlen(owner), 0600, NULL));
+    looked = eventfd(0, EFD_CLOEXEC);
+    ckpt_claim_looks = look;
+    assert_int_equal(0, submit_find(w, 9, false));
+    struct pollfd p = {looked, POLLIN, 0};
+    assert_int_equal(1, poll(&p, 1, DEADLINE_MS));
+    shard_saver_free(w->saver);
+    ckpt_claim_looks = NULL;
+    live(w);
+    co_close(looked);
+    assert_int_equal(0, co_file_read(path, 4096, &left, NULL));
+    assert_int_equal(strlen(owner), left.len);
+    assert_memory_equal(owner, left.data, left.len);
+}
+
+/* Its parts are whole, but the job went back to 1 while its commit was on the way. */
 static void a_late_commit_is_refused(void **state) {
     struct world *w = *state;
     struct co_err err = {0};
@@ -261,6 +294,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_request_that_comes_again_is_done_once, setup, teardown),
         cmocka_unit_test_setup_teardown(a_request_nobody_waits_for_gives_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_saver_that_ends_waits_for_no_other_job, setup, teardown),
         cmocka_unit_test_setup_teardown(a_late_commit_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_restarted_server_refuses_what_it_did_not_write, setup, teardown),
