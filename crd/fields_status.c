@@ -56,18 +56,18 @@ static const struct crd_field condition_fields[] = {
     {.name = "type",
         .type = CRD_STRING,
         .required = true,
-        .doc =
-            "Created (all pods), Running, Suspended, Restarting (the message says why), GaveBack "
-            "(pods were deleted, as others were rejected for too long, and are created again), "
-            "Completing (the pods that decide have succeeded, the others may still end), "
-            "Succeeded, Failed, Blocked (something keeps pods from being created, the message "
-            "says what), ReplicasBounded (an elastic job has other workers than replicas asks "
-            "for), SchedulingPolicyIgnored (the scheduler has no word for a part of it), "
-            "UnknownValue (a field has a word that means nothing, the message says what it is "
-            "taken for), SpecChanged (a part of the spec that a running attempt keeps was "
-            "changed, the message says which), or StaleAddress (pods run with the address that "
-            "a peer had before, the "
-            "message says who)."},
+        .doc = "Created (all pods, also while one of them is replaced; False of a job that needs"
+               " none, and of one that ended before all were there), Running, Suspended, "
+               "Restarting (the message says why), GaveBack (pods were deleted, as others were "
+               "rejected for too long, and are created again), Completing (the pods that decide "
+               "have succeeded, the others may still end), Succeeded, Failed, Blocked (something"
+               " keeps pods from being created, the message says what), ReplicasBounded (an "
+               "elastic job has other workers than replicas asks for), SchedulingPolicyIgnored "
+               "(the scheduler has no word for a part of it), UnknownValue (a field has a word "
+               "that means nothing, the message says what it is taken for), SpecChanged (a part "
+               "of the spec that a running attempt keeps was changed, the message says which), "
+               "or StaleAddress (pods run with the address that a peer had before, the message "
+               "says who)."},
     {.name = "status", .type = CRD_STRING, .required = true, .doc = "True, False or Unknown."},
     {.name = "reason",
         .type = CRD_STRING,

@@ -16,16 +16,25 @@ struct condition {
     const char *reason, *message;
 };
 
+/* What was true at the job's end is stored.  Jobs that upstream's operator has ended have no
+ * conditions yet; they had their pods. */
+static bool has_final_conditions(const struct api_job *job) {
+    return api_phase_terminal(job->phase) && plan_condition_stored(job, "Created");
+}
+
 static void add_condition(json_t *list, const struct plan_children *w, const struct condition *c) {
     const json_t *stored = plan_condition_stored(w->job, c->type);
     if (!c->is && !c->always && !stored) {
         return;
     }
+    /* An edit of the spec does not change how the job has ended. */
     if (stored && api_phase_terminal(w->job->phase)) {
-        /* An edit of the spec does not change how the job has ended. */
         json_t *kept = json_copy((json_t *)(uintptr_t)stored);
         co_json_set(kept, "observedGeneration", json_integer(w->job->generation));
         co_json_append(list, kept);
+        return;
+    }
+    if (has_final_conditions(w->job)) {
         return;
     }
     const char *status = c->is ? "True" : "False";
@@ -69,28 +78,33 @@ static struct condition make_running(const struct plan_assessment *o) {
     return c;
 }
 
-/* There is no pod to create. */
 static bool needs_none(const struct api_job *job) {
     char text[API_LACK_MAX];
-    return job->n_problems || api_job_lack(job, text, sizeof(text)) == API_LACK_PODS;
+    return api_job_lack(job, text, sizeof(text)) == API_LACK_PODS;
+}
+
+/* The attempt's pods have been created.  It stays true while a single pod is replaced.  An invalid
+ * spec does not say how many there should be; those that run on stay a whole group, which restarts
+ * if one of them is lost (run_policy.c). */
+static bool has_created_all(const struct plan_children *w, const struct plan_assessment *o) {
+    bool was = plan_condition_true(w->job, "Created");
+    int64_t judged = json_integer_value(
+        json_object_get(plan_condition_stored(w->job, "Created"), "observedGeneration"));
+    if (w->job->n_problems) {
+        return was && plan_children_has_pods(w);
+    }
+    was = was && judged == w->job->generation;
+    return needs_none(w->job) ? was && api_phase_terminal(o->phase) : was || o->all_created;
 }
 
 /* False also where no pods are needed, or where the job ended before all were there. */
 static struct condition make_created(
     const struct plan_children *w, const struct plan_assessment *o) {
     struct condition c = {.type = "Created", .always = true};
-    const json_t *stored = plan_condition_stored(w->job, c.type);
-    bool was =
-        plan_condition_true(w->job, c.type) &&
-        json_integer_value(json_object_get(stored, "observedGeneration")) == w->job->generation;
-    bool ended = api_phase_terminal(o->phase);
-    bool new_group = o->attempt != w->job->attempt || o->phase == API_PHASE_SUSPENDED;
-    bool waits = new_group || ended || o->blocked || w->now < o->hold_until;
-    /* Jobs that upstream's operator has ended have no conditions, but had their pods. */
+    bool anew = o->attempt != w->job->attempt || o->phase == API_PHASE_SUSPENDED;
+    bool waits = anew || api_phase_terminal(o->phase) || o->blocked || w->now < o->hold_until;
     bool upstream = api_phase_terminal(w->job->phase);
-    /* Replacing a single pod does not make it False; replacing the whole group does. */
-    bool all = needs_none(w->job) ? was && ended : was || o->all_created;
-    c.is = upstream || (all && !new_group);
+    c.is = upstream || (has_created_all(w, o) && !anew);
     c.reason = c.is ? "PodsCreated" : waits ? waiting_reason(o) : "Creating";
     c.message = !c.is && waits ? o->message : "";
     return c;

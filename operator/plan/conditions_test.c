@@ -103,6 +103,35 @@ static void while_a_pod_is_lacking_not_all_run(void **state) {
     tk_done(&c);
 }
 
+#define LOST_ONE "restart that is not counted: pod x-worker-1 was deleted"
+
+/* The pods of a group know each other, whatever somebody edits meanwhile: a new pod alone would
+ * have an address that none of the others knows. */
+static void an_invalid_spec_takes_nothing_back(void **state) {
+    (void)state;
+    struct tk_cluster c = begin(TWO ",'backoffLimit':2");
+    rest(&c);
+    run_all(&c);
+    set_spec(&c, "cleanPodPolicy", json_integer(7));
+    rest(&c);
+    expect_condition(&c, "Blocked", "True InvalidSpec spec.cleanPodPolicy is not a string");
+    expect_condition(&c, "Created", "True PodsCreated ");
+    json_object_del(c.objects[TK_PODS], "x-worker-1");
+    expect_status(&c, "phase", "Restarting");
+    expect_condition(&c, "Created", "False PodDeleted " LOST_ONE);
+    tk_done(&c);
+    c = begin(TWO);
+    rest(&c);
+    run_all(&c);
+    set_spec(&c, "cleanPodPolicy", json_integer(7));
+    rest(&c);
+    tk_pod_status(&c, "x-worker-0", DONE);
+    tk_pod_status(&c, "x-worker-1", DONE);
+    expect_condition(&c, "Succeeded", "True AllPodsSucceeded ");
+    expect_condition(&c, "Created", "True PodsCreated ");
+    tk_done(&c);
+}
+
 /* Neither the words for its success nor what its pods had can come true afterwards. */
 static void an_edit_after_the_end_changes_no_condition(void **state) {
     (void)state;
@@ -122,6 +151,11 @@ static void an_edit_after_the_end_changes_no_condition(void **state) {
     expect_condition(&c, "Succeeded", "True Worker0Succeeded ");
     expect_condition(&c, "Created", "True PodsCreated ");
     expect_status(&c, "observedGeneration", "4");
+    set_spec(&c, "elastic", json_integer(1));
+    co_json_set(co_json_at(c.job, "spec", "worker"), "requests", json_integer(1));
+    set_spec(&c, "intranet", json_string("Hots"));
+    expect_condition(&c, "ReplicasBounded", "absent");
+    expect_condition(&c, "UnknownValue", "absent");
     tk_done(&c);
 }
 
@@ -131,6 +165,7 @@ int main(void) {
         cmocka_unit_test(a_job_that_ends_before_all_pods_are_there_says_so),
         cmocka_unit_test(pods_that_are_to_go_are_not_being_created),
         cmocka_unit_test(while_a_pod_is_lacking_not_all_run),
+        cmocka_unit_test(an_invalid_spec_takes_nothing_back),
         cmocka_unit_test(an_edit_after_the_end_changes_no_condition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include "operator/plan/env.h"
 #include "operator/plan/gang.h"
 #include "operator/plan/lost_node.h"
+#include "operator/plan/old_pods.h"
 #include "operator/plan/reason_table.h"
 #include "operator/plan/refused.h"
 #include "operator/plan/stale.h"
@@ -17,9 +18,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Seconds until a pod is reported that holds up the job without giving a reason itself: it does not
- * end, gets no address, or does not become ready. */
-enum { LATE = 60 };
 /* Seconds for which it is reported that a container was started again.  kubelet forgets its backoff
  * after as long, and waits for half of it at most, so a crash loop is one report. */
 enum { FRESH = 600 };
@@ -334,46 +332,19 @@ static bool find_lost(struct plan_assessment *o, const struct plan_children *w) 
     return true;
 }
 
-/* A pod that should have ended is still there. */
-static void say_kept(
-    struct plan_assessment *o, const struct plan_children *w, const struct api_pod *pod) {
-    bool holds = plan_pod_holds_node(pod);
-    plan_reason_say(o, "WaitingForOldPods",
-        "pod %s should have ended over %d s ago, and its successor waits: %s; kubectl get pod %s "
-        "-n %s -o %s",
-        pod->c.name, LATE,
-        holds ? "its containers may still run: is its node lost?"
-              : "its containers have ended: does a finalizer keep it?",
-        pod->c.name, w->job->ns, holds ? "wide" : "jsonpath={.metadata.finalizers}");
-}
-
-/* Pods of an earlier attempt have not ended in time. */
-static bool find_ending(struct plan_assessment *o, const struct plan_children *w) {
-    int64_t late = o->due + LATE;
-    if (!o->due || o->phase == API_PHASE_RUNNING || w->n_old_pods == 0) {
-        return false;
-    }
-    if (w->now < late) {
-        plan_assessment_wake(o, late);
-        return false;
-    }
-    say_kept(o, w, w->old_pods[0]);
-    return true;
-}
-
 /* A deleted ConfigMap still exists, so a new one cannot be created. */
 static bool find_kept(struct plan_assessment *o, const struct plan_children *w) {
     const struct api_configmap *kept = w->old_configmap ? w->old_configmap : w->configmap;
     if (!kept || !kept->c.deleting || !kept->c.at) {
         return false;
     }
-    if (w->now < kept->c.at + LATE) {
-        plan_assessment_wake(o, kept->c.at + LATE);
+    if (w->now < kept->c.at + PLAN_LATE) {
+        plan_assessment_wake(o, kept->c.at + PLAN_LATE);
         return false;
     }
     plan_reason_say(o, "WaitingForConfigMap",
         "ConfigMap %s was deleted over %d s ago and is still there: does a finalizer keep it?",
-        kept->c.name, LATE);
+        kept->c.name, PLAN_LATE);
     return true;
 }
 
@@ -394,21 +365,21 @@ static void say_late(
     struct plan_assessment *o, const struct plan_children *w, const struct api_pod *pod) {
     const char *scheduler = scheduler_of(w, (enum api_role)pod->role);
     if (pod->c.deleting) {
-        say_kept(o, w, pod);
+        plan_old_say(o, w, pod);
         return;
     }
     if (outlives_training(pod)) {
         plan_reason_say(o, "WaitingForSidecars",
             "container %s of pod %s has ended well over %d s ago, the others run on: those that "
             "are to end with it belong to initContainers, with restartPolicy Always",
-            pod->cause->container, pod->c.name, LATE);
+            pod->cause->container, pod->c.name, PLAN_LATE);
         return;
     }
     if (pod->phase == API_POD_RUNNING) {
         plan_reason_say(o, "NotReady",
             "pod %s runs but is not ready over %d s after it was created: does a readiness or "
             "startup probe of it fail?",
-            pod->c.name, LATE);
+            pod->c.name, PLAN_LATE);
         return;
     }
     if (*pod->ip[0]) {
@@ -416,7 +387,7 @@ static void say_late(
             "pod %s has an address, but its containers have not started over %d s after it was "
             "created: an image is being pulled, a volume is not there, or an init container still "
             "runs; kubectl describe pod %s -n %s says which",
-            pod->c.name, LATE, pod->c.name, w->job->ns);
+            pod->c.name, PLAN_LATE, pod->c.name, w->job->ns);
         return;
     }
     if (pod->scheduled) {
@@ -424,13 +395,13 @@ static void say_late(
             "pod %s has a node but no address over %d s after it was created: its image is being "
             "pulled, a volume is not there, or its node is not well; kubectl describe pod %s -n %s "
             "says which",
-            pod->c.name, LATE, pod->c.name, w->job->ns);
+            pod->c.name, PLAN_LATE, pod->c.name, w->job->ns);
         return;
     }
     plan_reason_say(o, "NoAddress",
         "pod %s has no node over %d s after it was created, for no stated reason: does scheduler "
         "\"%.*s\" run?",
-        pod->c.name, LATE, co_utf8_fit(scheduler, 80), scheduler);
+        pod->c.name, PLAN_LATE, co_utf8_fit(scheduler, 80), scheduler);
 }
 
 /* Since when a pod has been waiting without a reason in its status; 0: it does not.  A scheduler
@@ -465,11 +436,11 @@ static bool find_late(struct plan_assessment *o, const struct plan_children *w) 
         for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct plan_slot *s = &w->slot[r][i];
             int64_t since = silent_since(w, s);
-            if (since && w->now >= since + LATE) {
+            if (since && w->now >= since + PLAN_LATE) {
                 say_late(o, w, s->pod ? s->pod : s->old);
                 return true;
             }
-            plan_assessment_wake(o, since ? since + LATE : 0);
+            plan_assessment_wake(o, since ? since + PLAN_LATE : 0);
         }
     }
     return false;
@@ -504,6 +475,9 @@ static bool find_lack(
 static void find_live(struct plan_assessment *o, const struct plan_children *w, const json_t *env) {
     const struct api_job *job = w->job;
     char stale[PLAN_STALE_MAX];
+    if (o->phase == API_PHASE_SUSPENDED) {
+        plan_old_add(o, w);
+    }
     if (*o->reason || api_phase_terminal(o->phase)) {
         return;
     }
@@ -516,8 +490,8 @@ static void find_live(struct plan_assessment *o, const struct plan_children *w, 
         plan_reason_say(o, text->reason, "%s, %s may still end", text->what, text->others);
     } else if (find_lack(o, w, API_LACK_PODS) || find_away(o, w) || find_taken(o, w) ||
                find_failed(o, w, env) || find_gang(o, w) || find_lost(o, w) ||
-               find_disrupted(o, w) || find_ending(o, w) || find_kept(o, w) || find_waiting(o, w) ||
-               find_late(o, w)) {
+               find_disrupted(o, w) || plan_old_find(o, w) || find_kept(o, w) ||
+               find_waiting(o, w) || find_late(o, w)) {
         return;
     } else if (o->restarting) {
         const json_t *c = plan_condition_stored(job, "Restarting");

@@ -60,7 +60,7 @@ static const struct {
     {"FailurePolicy", "a rule of failurePolicy ended the job"},
     {"BackoffLimitExceeded", "a pod failed after as many restarts as backoffLimit allows"},
     {"DeadlineExceeded", "the job was active for as long as activeDeadlineSeconds allows"},
-    {"JobSuspended", "spec.suspend is true"},
+    {"JobSuspended", "spec.suspend is true; the message names a pod that has not ended"},
     {"AllWorkersSucceeded", "all workers have succeeded, and so has the job"},
     {"Worker0Succeeded", "worker 0 has succeeded, and so has the job"},
     {"AllPodsSucceeded", "all pods have succeeded, and so has the job"},

@@ -1,0 +1,74 @@
+/* A dead node, a finalizer or an admission webhook may keep a pod that should have ended: it holds
+ * what it asks for, and its name. */
+#include "operator/plan/old_pods.h"
+
+#include "operator/plan/reason_table.h"
+
+#include <stdio.h>
+
+/* Writes "pod x-worker-0 should have ended over 60 s ago: ...". */
+static void write_kept(const struct plan_children *w, const struct api_pod *pod, const char *then,
+    char *ret, size_t size) {
+    bool holds = plan_pod_holds_node(pod);
+    (void)snprintf(ret, size,
+        "pod %s should have ended over %d s ago%s: %s; kubectl get pod %s -n %s -o %s", pod->c.name,
+        PLAN_LATE, then,
+        holds ? "its containers may still run: is its node lost?"
+              : "its containers have ended: does a finalizer keep it?",
+        pod->c.name, w->job->ns, holds ? "wide" : "jsonpath={.metadata.finalizers}");
+}
+
+void plan_old_say(
+    struct plan_assessment *o, const struct plan_children *w, const struct api_pod *pod) {
+    char text[sizeof(o->message)];
+    write_kept(w, pod, ", and its successor waits", text, sizeof(text));
+    plan_reason_say(o, "WaitingForOldPods", "%s", text);
+}
+
+bool plan_old_find(struct plan_assessment *o, const struct plan_children *w) {
+    int64_t late = o->due + PLAN_LATE;
+    if (!o->due || o->phase == API_PHASE_RUNNING || w->n_old_pods == 0) {
+        return false;
+    }
+    if (w->now < late) {
+        plan_assessment_wake(o, late);
+        return false;
+    }
+    plan_old_say(o, w, w->old_pods[0]);
+    return true;
+}
+
+/* The delete of a pod was rejected. */
+static bool find_undeleted(const struct plan_children *w, char *ret, size_t size) {
+    for (size_t i = 0; i < w->seen->n_failures; i++) {
+        const struct plan_failure *f = &w->seen->failures[i];
+        if (f->verb == PLAN_DELETE && f->kind == PLAN_KIND_POD) {
+            (void)snprintf(ret, size, "pod %s is not deleted: %s", f->name, f->message);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A pod's deletion time includes its grace period.  It is unknown until the watch has told it. */
+static bool find_kept(
+    struct plan_assessment *o, const struct plan_children *w, char *ret, size_t size) {
+    for (size_t i = 0; i < w->n_old_pods; i++) {
+        const struct api_pod *pod = w->old_pods[i];
+        int64_t late = (pod->c.at ? pod->c.at : w->now) + PLAN_LATE;
+        if (pod->c.deleting && w->now >= late) {
+            write_kept(w, pod, "", ret, size);
+            return true;
+        }
+        plan_assessment_wake(o, pod->c.deleting ? late : 0);
+    }
+    return false;
+}
+
+void plan_old_add(struct plan_assessment *o, const struct plan_children *w) {
+    char before[sizeof(o->message)], text[sizeof(o->message) / 2];
+    if (find_undeleted(w, text, sizeof(text)) || find_kept(o, w, text, sizeof(text))) {
+        (void)snprintf(before, sizeof(before), "%s", o->message);
+        plan_reason_quote(o, o->reason, "%s; %s", before, text);
+    }
+}
