@@ -144,17 +144,22 @@ static void check_annotations(struct walk *w, const json_t *map, const char *pat
     }
 }
 
+/* The key of a label. */
+static void check_key(struct walk *w, const json_t *key, const char *path) {
+    char text[TEXT_MAX];
+    if (json_is_string(key) && find_key(json_string_value(key), false, text)) {
+        say_at(w, path, text);
+    }
+}
+
 /* A list of expressions: keys and values are those of labels. */
 static void check_expressions(struct walk *w, const json_t *list, const char *path) {
     size_t i, k;
     json_t *e, *value;
     char text[TEXT_MAX];
     json_array_foreach(list, i, e) {
-        const char *key = co_json_str(e, "key");
-        if (key && find_key(key, false, text)) {
-            CO_AUTOFREE char *at = co_xasprintf("%s.%zu.key", path, i);
-            say_at(w, at, text);
-        }
+        CO_AUTOFREE char *key = co_xasprintf("%s.%zu.key", path, i);
+        check_key(w, json_object_get(e, "key"), key);
         json_array_foreach(json_object_get(e, "values"), k, value) {
             size_t n = json_string_length(value);
             if (n && find_name(json_string_value(value), n, text)) {
@@ -162,6 +167,15 @@ static void check_expressions(struct walk *w, const json_t *list, const char *pa
                 say_at(w, at, text);
             }
         }
+    }
+}
+
+static void check_keys(struct walk *w, const json_t *list, const char *path) {
+    size_t i;
+    json_t *key;
+    json_array_foreach(list, i, key) {
+        CO_AUTOFREE char *at = co_xasprintf("%s.%zu", path, i);
+        check_key(w, key, at);
     }
 }
 
@@ -174,6 +188,9 @@ static const struct {
     {"nodeSelector", check_labels},
     {"matchLabels", check_labels},
     {"matchExpressions", check_expressions},
+    {"topologyKey", check_key},
+    {"matchLabelKeys", check_keys},
+    {"mismatchLabelKeys", check_keys},
 };
 
 static void walk_below(struct walk *w, const json_t *obj, const char *base, int depth) {

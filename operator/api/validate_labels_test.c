@@ -72,6 +72,17 @@ static const struct {
         "m.matchExpressions.0.key has a key whose name is \"a b\"" CHARACTERS},
     {"{'matchExpressions':[{'key':'a','values':['b','c d']}]}", "m.matchExpressions.0.values.1",
         "m.matchExpressions.0.values.1 is \"c d\"" CHARACTERS},
+    {"{'a':[{'topologyKey':'x.io/rack','matchLabelKeys':['a','x.io/b'],'mismatchLabelKeys':[]}]}",
+        NULL, NULL},
+    {"{'a':[{'topologyKey':7,'matchLabelKeys':[7]}]}", NULL, NULL},
+    {"{'a':[{'topologyKey':'a b'}]}", "m.a.0.topologyKey",
+        "m.a.0.topologyKey has a key whose name is \"a b\"" CHARACTERS},
+    {"{'a':[{'topologyKey':''}]}", "m.a.0.topologyKey",
+        "m.a.0.topologyKey has a key whose name is empty, expected 1 to 63 characters"},
+    {"{'matchLabelKeys':['a','b c']}", "m.matchLabelKeys.1",
+        "m.matchLabelKeys.1 has a key whose name is \"b c\"" CHARACTERS},
+    {"{'mismatchLabelKeys':['b c']}", "m.mismatchLabelKeys.0",
+        "m.mismatchLabelKeys.0 has a key whose name is \"b c\"" CHARACTERS},
 };
 
 static void keys_and_values_that_a_cluster_would_reject_are_said_before(void **state) {

@@ -289,7 +289,7 @@ static json_t *check_volumes(struct pod_walk *w, const json_t *spec, const char 
     return names;
 }
 
-/* Those of the pod, and what chooses nodes and other pods. */
+/* Those of the pod and of its volumes, and what chooses nodes, other pods and volumes. */
 static void check_labels(struct pod_walk *w, const json_t *tmpl, const char *base) {
     const json_t *spec = json_object_get(tmpl, "spec");
     CO_AUTOFREE char *metadata = co_xasprintf("%s.metadata", base);
@@ -302,6 +302,14 @@ static void check_labels(struct pod_walk *w, const json_t *tmpl, const char *bas
         co_json_set(chooses, keys[i], json_incref(json_object_get(spec, keys[i])));
     }
     w->n += api_labels_validate(chooses, path, w->max - w->n, w->fn, w->arg);
+    size_t v;
+    json_t *volume;
+    json_array_foreach(json_object_get(spec, "volumes"), v, volume) {
+        CO_AUTOFREE char *at =
+            co_xasprintf("%s.volumes.%zu.ephemeral.volumeClaimTemplate", path, v);
+        w->n += api_labels_validate(co_json_at(volume, "ephemeral", "volumeClaimTemplate"), at,
+            w->max - w->n, w->fn, w->arg);
+    }
 }
 
 size_t api_template_validate(

@@ -86,6 +86,13 @@ static const struct {
     {WANTS("'memory':'-1'", ""), ".containers.0.resources.requests has memory, which is negative"},
     {"'resources':{'requests':{'cpu':2},'limits':{'cpu':1}}," C(""),
         ".resources requests more cpu than its limit"},
+    /* labels: the rest is in validate_labels_test.c */
+    {C("") ",'volumes':[{'name':'d'},{'name':'e','ephemeral':{'volumeClaimTemplate':{'spec':{"
+           "'selector':{'matchExpressions':[{'key':'b c'}]}}}}}]",
+        ".volumes.1.ephemeral.volumeClaimTemplate.spec.selector.matchExpressions.0.key has a key"},
+    {C("") ",'volumes':[{'name':'d','csi':{'volumeAttributes':{'topologyKey':'a b'}}}]", NULL},
+    {C("") ",'topologySpreadConstraints':[{'topologyKey':'a b'}]",
+        ".topologySpreadConstraints.0.topologyKey has a key"},
 };
 
 static void what_a_cluster_would_reject_is_said_before(void **state) {

@@ -34,6 +34,23 @@ def spreads(**kv):
         {**POD_TERM, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": kv}}]}}
 
 
+def volume(metadata=None, **spec):
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **spec}
+    return {"spec": {"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"metadata": metadata or {}, "spec": claim}}}]}}
+
+
+def near(**kv):
+    """Pod affinity by a term with these fields."""
+    term = {**POD_TERM, "labelSelector": {"matchLabels": {"app": "a"}}, **kv}
+    return {"spec": {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}}
+
+
+def spread(**kv):
+    part = spreads(app="a")
+    part["spec"]["topologySpreadConstraints"][0].update(kv)
+    return part
+
+
 GOOD = [
     {}, labels(app="a"), labels(app=""), labels(**{"A_b.c-9": "B_c.d-1"}), labels(**{"x.io/a": "1"}), labels(**{X63: X63}),
     labels(**{f"{DNS253}/{X63}": "a"}), labels(**{"1.2/a": "a"}),
@@ -42,6 +59,9 @@ GOOD = [
     {"spec": {"nodeSelector": {"disk": "ssd", "x.io/b": ""}}},
     chooses("podAffinity", matchLabels={"app": "a"}), chooses("podAntiAffinity", **expects("x.io/app", "a", "")),
     chooses("nodeAffinity", **expects("x.io/disk", "ssd")), spreads(app="a"),
+    near(topologyKey="x.io/rack"), near(matchLabelKeys=["x.io/a"], mismatchLabelKeys=["b"]),
+    spread(topologyKey="rack", matchLabelKeys=["x.io/a"]),
+    volume({"labels": {"x.io/a": "b"}, "annotations": {"X.io/a": "any text"}}, selector={"matchLabels": {"a": "b"}}),
 ]
 BAD = [  # and a part of the path
     *[({"metadata": {"labels": {key: "a"}}}, 'template.metadata.labels["') for key in (
@@ -58,6 +78,15 @@ BAD = [  # and a part of the path
     (chooses("nodeAffinity", **expects("a b", "a")), "matchExpressions.0.key"),
     (chooses("nodeAffinity", **expects("a", "a b")), "matchExpressions.0.values.0"),
     (spreads(app="a b"), 'topologySpreadConstraints.0.labelSelector.matchLabels["app"]'),
+    *[(near(topologyKey=key), "0.topologyKey has a key") for key in ("a b", "", "X.io/a")],
+    (spread(topologyKey=""), "topologySpreadConstraints.0.topologyKey has a key"),
+    (near(matchLabelKeys=["a", "b c"]), "0.matchLabelKeys.1 has a key"),
+    (near(mismatchLabelKeys=["b c"]), "0.mismatchLabelKeys.0 has a key"),
+    (spread(matchLabelKeys=["b c"]), "topologySpreadConstraints.0.matchLabelKeys.0 has a key"),
+    *[(volume(metadata), f"volumes.0.ephemeral.volumeClaimTemplate.metadata.{what}") for metadata, what in (
+        ({"labels": {"a b": "c"}}, 'labels["a b"]'), ({"labels": {"a": "b c"}}, 'labels["a"]'), ({"annotations": {"a b": "c"}}, 'annotations["a b"]'))],
+    (volume(selector={"matchLabels": {"a": "b c"}}), 'volumeClaimTemplate.spec.selector.matchLabels["a"]'),
+    (volume(selector=expects("a b", "c")), "volumeClaimTemplate.spec.selector.matchExpressions.0.key"),
 ]
 
 
@@ -95,10 +124,18 @@ def test_what_the_api_server_takes_is_no_problem(plane, ns, tmp_path, part):
 @pytest.mark.parametrize("part,path", BAD, ids=range(len(BAD)))
 def test_what_the_api_server_rejects_is_one_problem(plane, ns, tmp_path, part, path):
     said = refused(plane, ns, part)
-    assert said and ("Invalid value" in said or "Too long" in said), said
+    assert said and any(w in said for w in ("Invalid value", "Required value", "Too long")), said
     out, code = says(tmp_path, part)
     assert code == 1 and out.endswith("1 job, 1 problem\n"), out
     assert " spec.worker.template." in out and path in out, out
+
+
+@pytest.mark.parametrize("key", ["a b", "X.io/a"])
+def test_pods_are_not_spread_over_what_no_node_can_have(plane, ns, tmp_path, key):
+    """The API server takes such a pod, but no node has a label of that name: it would be Pending for ever."""
+    assert refused(plane, ns, spread(topologyKey=key)) is None
+    out, code = says(tmp_path, spread(topologyKey=key))
+    assert code == 1 and "topologySpreadConstraints.0.topologyKey has a key" in out, out
 
 
 def test_labels_of_the_job_itself_too(plane, ns, tmp_path):
