@@ -147,6 +147,32 @@ static void templates_that_are_large_are_not_stored_twice(void **state) {
     tk_done(&c);
 }
 
+#define ALL_FIELDS                                                                                 \
+    "spec.intranet, spec.elastic, spec.withGloo, spec.peerAuth, spec.ps.template, "                \
+    "spec.worker.template, spec.heter.template"
+
+static void all_that_differs_has_room_in_the_message(void **state) {
+    (void)state;
+    CO_AUTOFREE char *large = co_xcalloc(1, API_BEGAN_TEMPLATES_MAX);
+    memset(large, 'x', API_BEGAN_TEMPLATES_MAX - 1);
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(PODS "," TK_ROLE("heter", 1)));
+    set_image(&c, "ps", large);
+    rest(&c);
+    run_all(&c);
+    static const char *const roles[] = {"ps", "worker", "heter"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(roles); i++) {
+        set_image(&c, roles[i], "other");
+    }
+    set_spec(&c, "intranet", json_string("Service"));
+    set_spec(&c, "elastic", json_integer(1));
+    set_spec(&c, "withGloo", json_integer(1));
+    set_spec(&c, "peerAuth", json_string("Token"));
+    expect_condition(&c, "SpecChanged", "True AppliesToNextAttempt " MIXED(ALL_FIELDS));
+    expect_events(&c, "!SpecChanged: " MIXED(ALL_FIELDS));
+    tk_done(&c);
+}
+
 static void a_restart_takes_what_was_changed(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(PODS ",'backoffLimit':1");
@@ -326,6 +352,7 @@ int main(void) {
         cmocka_unit_test(a_recreated_pod_gets_the_template_of_its_attempt),
         cmocka_unit_test(pods_of_which_none_has_started_get_the_new_one),
         cmocka_unit_test(templates_that_are_large_are_not_stored_twice),
+        cmocka_unit_test(all_that_differs_has_room_in_the_message),
         cmocka_unit_test(a_restart_takes_what_was_changed),
         cmocka_unit_test(what_is_followed_at_once_is_no_change),
         cmocka_unit_test(without_pods_the_spec_is_anybodys_to_change),
