@@ -224,6 +224,27 @@ static void phase_written(struct ctl_execution *r) {
     ctl_stages_phase(&r->entry->stages, r->all->api.metrics, job->phase, plan->phase, plan->status);
 }
 
+/* Whether the attempt is stored; without its number nothing is done (plan.c).  A CRD of an earlier
+ * version drops the fields that it does not know, and `helm upgrade` leaves the CRD as it is. */
+static bool keeps_attempt(const struct ctl_execution *r, const struct kube_reply *reply) {
+    const struct co_jnode *stored = co_jnode_get(reply->nodes, "status");
+    const char *key, *dropped = NULL;
+    json_t *value;
+    if (!co_jnode_is(stored, CO_J_OBJECT)) {
+        return true;
+    }
+    json_object_foreach(r->plan.status, key, value) {
+        dropped = json_is_null(value) || co_jnode_get(stored, key) ? dropped : key;
+    }
+    if (dropped && !r->all->told_of_crd) {
+        r->all->told_of_crd = true;
+        co_log_error("the CRD is of an earlier version and drops fields of the status: apply the "
+                     "crd.yaml of this one, else no job restarts, suspends or resumes",
+            CO_S("field", dropped), CO_S("job", r->job->name), CO_S("namespace", r->job->ns));
+    }
+    return !json_object_get(r->plan.status, "attempt") || co_jnode_get(stored, "attempt");
+}
+
 static void status_done(
     void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
     struct ctl_execution *r = arg;
@@ -231,11 +252,15 @@ static void status_done(
     if (!code) {
         int64_t now = co_now_ms();
         ctl_load_note(r->all->api.load, CTL_LOAD_STATUS, now - r->status_sent, now);
-        r->status = (struct backoff){0};
         ctl_feeds_answered(r->all->api.feeds, CTL_STORE_JOBS, reply);
         phase_written(r);
         emit_plan_events(r);
-        end_execution(r, 0);
+        if (keeps_attempt(r, reply)) {
+            r->status = (struct backoff){0};
+        } else { /* no watch would tell when the CRD is another */
+            back_off(&r->status);
+        }
+        end_execution(r, r->status.until);
         return;
     }
     if (code == CO_CONFLICT) {
@@ -245,13 +270,12 @@ static void status_done(
         end_execution(r, 0);
         return;
     }
-    if (code == CO_NOTFOUND) { /* deleted meanwhile; the watch will report it */
-        end_execution(r, 0);
-        return;
-    }
-    co_log_warn("status not written, retrying", CO_S("job", r->job->name),
-        CO_S("namespace", r->job->ns), CO_E(err));
-    r->tally.unknown = true;
+    /* Most likely it was deleted, which the watch reports before the next try.  Otherwise the CRD
+     * has no status. */
+    bool deleted = code == CO_NOTFOUND && !r->status.ms;
+    co_log(deleted ? CO_LOG_DEBUG : CO_LOG_WARN, "status not written, retrying",
+        CO_S("job", r->job->name), CO_S("namespace", r->job->ns), CO_E(err));
+    r->tally.unknown = !deleted;
     back_off(&r->status);
     end_execution(r, r->status.until);
 }

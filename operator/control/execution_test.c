@@ -4,8 +4,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <cmocka.h>
 
+#include "common/log.h"
 #include "operator/control/fake_feeds_testing.h"
 #include "operator/control/control_testing.h"
 
@@ -240,6 +243,73 @@ static void conflicts_put_a_status_off_but_not_for_ever(void **state) {
     assert_waiting(w, "paddlejob_status_waiting 0\n");
 }
 
+#define STORED(status)                                                                             \
+    {                                                                                              \
+        "PATCH ", 200,                                                                             \
+            "{\"metadata\":{\"name\":\"x\",\"namespace\":\"ns\",\"uid\":\"u\","                    \
+            "\"resourceVersion\":"                                                                 \
+            "\"2\"},\"status\":{" status "}}",                                                     \
+            FAKE_KEEP, NULL                                                                        \
+    }
+
+/* The log of one status write. */
+static size_t logged(struct world *w, char ret[512]) {
+    int log = memfd_create("log", MFD_CLOEXEC);
+    co_log_set_fd(log);
+    begin(w, one_is_done, true);
+    await(w);
+    co_log_set_fd(2);
+    ssize_t n = pread(log, ret, 511, 0);
+    assert_true(n >= 0);
+    ret[n] = '\0';
+    (void)close(log);
+    return (size_t)n;
+}
+
+/* The CRD drops the attempt: the write is repeated, as it may be replaced at any time. */
+static void an_attempt_that_is_not_stored_is_written_again(void **state) {
+    struct world *w = *state;
+    const struct fake_step steps[] = {STORED("\"phase\":\"Running\",\"worker\":{}"),
+        STORED("\"phase\":\"Running\",\"worker\":{}"),
+        STORED("\"phase\":\"Running\",\"attempt\":3"),
+        STORED("\"phase\":\"Running\",\"attempt\":3,\"worker\":{}")};
+    static const struct {
+        bool logs, again;
+    } rows[] = {{true, true}, {false, true}, {false, false}, {false, false}};
+    char text[512];
+    serve(w, steps, CO_ARRAY_LEN(steps));
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        assert_int_equal(logged(w, text) > 0, rows[i].logs);
+        assert_true(!rows[i].logs || strstr(text, "level=error"));
+        assert_true(!rows[i].logs || strstr(text, "field=attempt"));
+        assert_int_equal(w->wake_ms > 0, rows[i].again);
+    }
+}
+
+/* Any other field costs one line of the log. */
+static void a_field_that_is_not_stored_is_told(void **state) {
+    struct world *w = *state;
+    const struct fake_step steps[] = {STORED("\"phase\":\"Running\",\"attempt\":3")};
+    char text[512];
+    serve(w, steps, CO_ARRAY_LEN(steps));
+    (void)logged(w, text);
+    assert_non_null(strstr(text, "field=worker"));
+    assert_int_equal(w->wake_ms, 0);
+}
+
+/* The job was deleted, or the CRD has no status, which the second answer shows. */
+static void a_status_that_is_not_found_is_tried_again(void **state) {
+    struct world *w = *state;
+    static const struct fake_step missing = {"PATCH ", 404, "{}", FAKE_KEEP, NULL};
+    const struct fake_step steps[] = {missing, missing};
+    char text[512];
+    serve(w, steps, CO_ARRAY_LEN(steps));
+    assert_int_equal(logged(w, text), 0);
+    assert_true(w->wake_ms > 0);
+    (void)logged(w, text);
+    assert_non_null(strstr(text, "status not written"));
+}
+
 static void a_job_made_in_parts_has_waited_for_its_status_since_the_first(void **state) {
     struct world *w = *state;
     static struct fake_step steps[PART];
@@ -371,6 +441,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_is_urgent_does_not_wait, setup, teardown),
         cmocka_unit_test_setup_teardown(
             conflicts_put_a_status_off_but_not_for_ever, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            an_attempt_that_is_not_stored_is_written_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_field_that_is_not_stored_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_status_that_is_not_found_is_tried_again, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_job_made_in_parts_has_waited_for_its_status_since_the_first, setup, teardown),
         cmocka_unit_test_setup_teardown(

@@ -3,8 +3,10 @@
 Pods of jobs that go with their CRD are collected by Kubernetes, which looks for kinds every 30 s: not waited for here.
 """
 import itertools
+import json
 
 import pytest
+import yaml
 from kubernetes import client
 from kubernetes.client.rest import ApiException
 
@@ -60,7 +62,25 @@ def test_any_order(own, crd, operator, order):
     assert not kubelet.twice(ns)
 
 
-def test_the_operator_waits_for_a_crd_that_is_gone_and_continues_when_it_is_back(own, crd, operator):
+def test_a_crd_of_an_earlier_version_is_told_and_may_be_replaced(own, crd, operator):
+    """`helm upgrade` leaves the CRD as it is: fields that it does not know are not stored, the attempt's number among them."""
+    plane, _ = own
+    plane.namespace("earlier")
+    [old] = list(yaml.safe_load_all((ROOT / "deploy/v1/crd.yaml").read_text()))
+    del old["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["attempt"]
+    plane.kubectl("apply", "-f", "-", stdin=json.dumps(old))
+    o = operator(kubeconfig=plane.kubeconfig)
+    plane.create("earlier", "j", ps=None, worker=1)
+    plane.wait_phase("earlier", "j", "Running")
+    plane.patch("earlier", "j", {"spec": {"suspend": True}})
+    wait_for(lambda: "the CRD is of an earlier version" in o.text() and "field=attempt" in o.text(), why=o.text)
+    assert plane.pods("earlier")
+    plane.kubectl("apply", "-f", ROOT / "deploy/v1/crd.yaml")
+    wait_for(lambda: not plane.pods("earlier"), 60, lambda: str(plane.job("earlier", "j")["status"]))
+    assert plane.job("earlier", "j")["status"]["attempt"] == 1
+
+
+def test_the_operator_waits_for_a_crd_that_is_gone_and_goes_on_when_it_is_back(own, crd, operator):
     plane, kubelet = own
     plane.namespace("back")
     o = operator(kubeconfig=plane.kubeconfig)
