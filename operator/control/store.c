@@ -199,13 +199,14 @@ static void job_put(struct ctl_store *s, const struct api_job_head *h,
         e->progressed || e->phase != h->phase; /* clean-ups and restarts wait for the phase */
     e->phase = (uint8_t)h->phase;
     e->waits = e->phase < API_PHASE_RUNNING && !h->started && !h->elsewhere;
-    if (!ctl_entry_has_job(e)) {
-        s->n_jobs++;
+    uint64_t uid = co_hash(h->uid, strlen(h->uid));
+    s->n_jobs += !ctl_entry_has_job(e);
+    if (!ctl_entry_has_job(e) || uid != e->uid) { /* a list may show the next job of the name */
         e->created = h->created;
         ctl_stages_begin(&e->stages, h->phase, h->created);
     }
     e->digest = digest;
-    e->uid = co_hash(h->uid, strlen(h->uid));
+    e->uid = uid;
     e->trained = h->trained;
     e->tree = tree_bytes(object->nodes);
     keep_text(s, e, object);

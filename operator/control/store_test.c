@@ -624,6 +624,25 @@ static void who_waits(void **state) {
     }
 }
 
+/* The watch was down when the first one was deleted. */
+static void the_next_job_of_a_name_is_as_old_as_itself(void **state) {
+    struct ctl_store *s = *state;
+    static const struct {
+        const char *uid, *made;
+        int64_t created;
+    } rows[] = {{"a", "1970-01-01T00:00:10Z", 10}, {"a", "1970-01-01T00:00:10Z", 10},
+        {"b", "1970-01-01T00:00:20Z", 20}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOJSON json_t *job = object("x", (int)i + 1, NULL);
+        json_t *meta = json_object_get(job, "metadata");
+        co_json_set(meta, "uid", json_string(rows[i].uid));
+        co_json_set(meta, "creationTimestamp", json_string(rows[i].made));
+        tk_put(s, CTL_STORE_JOBS, job, 0);
+        assert_int_equal(ctl_store_entry(s, "ns", "x")->created, rows[i].created);
+        assert_int_equal(s->n_jobs, 1);
+    }
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 /* How long ago a job counts as made, by its status and its age; -1: it is not new. */
@@ -661,6 +680,7 @@ int main(void) {
         TEST(a_job_of_2000_pods_is_cached),
         TEST(texts_have_a_bound_and_jobs_have_not),
         TEST(who_waits),
+        TEST(the_next_job_of_a_name_is_as_old_as_itself),
         TEST(what_had_succeeded_before_it_was_deleted_is_kept_for_a_look),
         TEST(children_join_their_job_by_owner),
         TEST(an_address_that_a_pod_reports_counts_until_its_object_has_one),
