@@ -167,19 +167,23 @@ static void event_written(
     pump_stories(r);
 }
 
+static json_t *message_of(const struct ctl_waiting_event *w) {
+    char message[MESSAGE_MAX + 1];
+    (void)snprintf(message, sizeof(message), "%s", w->message);
+    return co_json_string(message);
+}
+
 static json_t *event_body(
     const struct ctl_recorder *r, const struct ctl_waiting_event *w, const char *name) {
     char first[32], last[32];
     co_time_format(w->since, first);
     co_time_format(w->until, last);
-    char message[MESSAGE_MAX + 1];
-    (void)snprintf(message, sizeof(message), "%s", w->message);
     return json_pack("{s:s,s:s,s:{s:s,s:s},s:{s:s,s:s,s:s,s:s,s:s,s:s},s:s,s:o,s:s,s:{s:s},s:s,s:s,"
                      "s:I,s:s,s:s}",
         "apiVersion", "v1", "kind", "Event", "metadata", "name", name, "namespace", w->ns,
         "involvedObject", "apiVersion", API_VERSION, "kind", API_KIND, "name", w->name, "namespace",
         w->ns, "uid", w->uid, "resourceVersion", w->version, "reason", w->reason, "message",
-        co_json_string(message), "type", w->warning ? "Warning" : "Normal", "source", "component",
+        message_of(w), "type", w->warning ? "Warning" : "Normal", "source", "component",
         "paddlejob-controller", "firstTimestamp", first, "lastTimestamp", last, "count",
         (json_int_t)w->count, "reportingComponent", "paddlejob-controller", "reportingInstance",
         r->instance);
@@ -207,11 +211,25 @@ static void send_event(struct ctl_recorder *r, struct ctl_event_log *s, enum kub
     (void)kube_do(r->client, &req);
 }
 
+/* Whether two Warnings are the same one.  A refusal is repeated with other numbers: another pod's
+ * is tried, or others have used more of the quota.  In a state of the job numbers matter: a restart
+ * is the second of three. */
+static uint64_t identity(const struct ctl_waiting_event *w) {
+    CO_AUTOFREE char *text = co_xstrdup(w->message);
+    char *end = text;
+    for (const char *p = text; *p; p++) {
+        *end = *p;
+        end += w->state || *p < '0' || *p > '9';
+    }
+    *end = '\0';
+    return co_hash_str(w->reason) * 31 + co_hash_str(text);
+}
+
 /* If the event repeats the job's last Warning, increases the count of that Event and returns true.
  */
 static bool count_again(
     struct ctl_recorder *r, struct ctl_event_log *s, const struct ctl_waiting_event *w) {
-    uint64_t hash = co_hash_str(w->reason) * 31 + co_hash_str(w->message);
+    uint64_t hash = identity(w);
     int64_t at = co_now_ms();
     if (!w->warning || !s->warning || s->hash != hash || at - s->at > FOLD_MS) {
         s->hash = w->warning ? hash : 0;
@@ -221,8 +239,8 @@ static bool count_again(
     s->count += w->count;
     char now[32];
     co_time_format(kube_clock_seconds(), now);
-    CO_AUTOJSON json_t *patch =
-        json_pack("{s:I,s:s}", "count", (json_int_t)s->count, "lastTimestamp", now);
+    CO_AUTOJSON json_t *patch = json_pack("{s:I,s:s,s:o}", "count", (json_int_t)s->count,
+        "lastTimestamp", now, "message", message_of(w));
     send_event(r, s, KUBE_PATCH, w->ns, s->warning, patch);
     return true;
 }

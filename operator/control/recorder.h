@@ -8,7 +8,7 @@
  *
  * While the API server is busy, Normal events are delayed: states for three seconds at most, others
  * for half a minute.  A Warning is never delayed; when it repeats, the count of the Event that
- * exists is increased.  Owned by the loop's thread. */
+ * exists is increased, also when a refusal has other numbers.  Owned by the loop's thread. */
 #pragma once
 
 #include "operator/control/load.h"
@@ -30,7 +30,7 @@ struct ctl_event_log {
     int64_t news_at; /* monotonic ms: the last Normal event */
     /* The last Warning, which the next one may repeat. */
     char *warning;     /* owned: name of the Event; NULL: none */
-    uint64_t hash;     /* of its reason and message */
+    uint64_t hash;     /* of its reason and message, without numbers if it is a refusal */
     int64_t count, at; /* how often it happened; monotonic ms of the last time */
     struct ctl_event_write
         *event_write; /* the last write of that Event, until it is answered; else NULL */

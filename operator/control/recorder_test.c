@@ -244,6 +244,30 @@ static void a_warning_that_repeats_itself_is_counted_where_it_stands(void **stat
     assert_non_null(strstr(w->server.requests[1], "PATCH /api/v1/namespaces/ns/events/x."));
 }
 
+/* Otherwise `describe` has a line for each retry of a job that waits for its quota. */
+static void a_refusal_with_other_numbers_is_the_same_one(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {
+        {"POST ", ANSWER},
+        {"\"count\":2", ANSWER},
+        {"POST ", ANSWER}, /* states: the first and the second restart */
+        {"POST ", ANSWER},
+    };
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    emit(w, true, false, "FailedCreate", "x-worker-9: exceeded quota: used: pods=8");
+    emit(w, true, false, "FailedCreate", "x-worker-10: exceeded quota: used: pods=12");
+    until_told(w, 2);
+    assert_non_null(strstr(
+        w->server.requests[1], "\"message\":\"x-worker-10: exceeded quota: used: pods=12\""));
+    for (int i = 1; i < 3; i++) {
+        CO_AUTOFREE char *text = co_xasprintf("restart %d of 3", i);
+        ctl_recorder_emit(&w->recorder, &job, &w->event_log,
+            &(struct plan_event){
+                .warning = true, .state = true, .reason = "Restarting", .message = text});
+    }
+    until_told(w, CO_ARRAY_LEN(steps));
+}
+
 /* What is not there cannot be counted up: it would never be seen, however often it repeats itself.
  */
 static void a_warning_that_was_not_written_is_recorded_again(void **state) {
@@ -269,7 +293,7 @@ static void a_warning_that_waits_is_counted_there(void **state) {
     static const struct fake_step steps[] = {{"POST ", ANSWER}, {"POST ", ANSWER},
         {"POST ", ANSWER}, {"POST ", ANSWER}, {"\"count\":2", ANSWER}};
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
-    static const char *const messages[] = {"1", "2", "3", "4", "quota", "quota"};
+    static const char *const messages[] = {"a", "b", "c", "d", "quota", "quota"};
     for (size_t i = 0; i < CO_ARRAY_LEN(messages); i++) {
         emit(w, true, false, "Rejected", messages[i]);
     }
@@ -281,9 +305,9 @@ static void names_keep_the_order_of_the_story(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"POST ", ANSWER}, {"POST ", ANSWER}};
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
-    emit(w, true, false, "Failed", "1");
-    emit(w, true, false, "Failed", "2");
-    until_recorded(w, CO_ARRAY_LEN(steps));
+    emit(w, true, false, "Failed", "one");
+    emit(w, true, false, "Failed", "two");
+    until_told(w, CO_ARRAY_LEN(steps));
     const char *name[2];
     for (size_t i = 0; i < 2; i++) {
         name[i] = strstr(w->server.requests[i], "\"name\":\"x.");
@@ -381,7 +405,8 @@ int main(void) {
         T(good_news_waits_while_there_is_load),
         T(where_the_job_stood_takes_in_nothing_that_came_later),
         T(a_warning_that_repeats_itself_is_counted_where_it_stands),
-        T(a_warning_that_was_not_written_is_recorded_again),
+        T(a_refusal_with_other_numbers_is_the_same_one),
+        T(a_warning_that_was_not_written_is_made_anew),
         T(a_warning_that_waits_is_counted_there),
         T(names_keep_the_order_of_the_story),
         T(what_waits_for_a_job_has_a_bound),

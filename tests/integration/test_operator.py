@@ -150,6 +150,10 @@ def test_quota_is_shown_and_waited_for(plane, operator, kubelet, ns):
     assert status["reason"]
     wait_for(lambda: plane.job(ns, "j")["status"]["reason"] in plane.kubectl("-n", ns, "get", "pdj", "-o", "wide"))
     plane.wait_event(ns, "FailedCreate", "exceeded quota")
+
+    def counted():      # the retry of one pod, and then of another, is one event that is counted
+        return [e for e in plane.core.list_namespaced_event(ns).items if e.reason == "FailedCreate" and e.count > 1]
+    wait_for(counted, why=lambda: plane.events(ns))
     plane.core.patch_namespaced_resource_quota("q", ns, {"spec": {"hard": {"pods": "10"}}})
     plane.wait_phase(ns, "j", "Running", 60)
 
