@@ -132,6 +132,23 @@ static void an_invalid_spec_takes_nothing_back(void **state) {
     tk_done(&c);
 }
 
+static void a_group_that_cannot_grow_still_restarts_as_a_whole(void **state) {
+    (void)state;
+    struct tk_cluster c = begin(TWO ",'backoffLimit':2");
+    rest(&c);
+    run_all(&c);
+    set_replicas(&c, "worker", 3);
+    reject(&c);
+    c.failures[0].name = "x-worker-2";
+    rest(&c);
+    expect_condition(&c, "Created", "False QuotaExceeded Pod x-worker-2: " QUOTA);
+    expect_status(&c, "phase", "Running");
+    json_object_del(c.objects[TK_PODS], "x-worker-0");
+    expect_status(&c, "phase", "Restarting");
+    expect_status(&c, "message", "restart that is not counted: pod x-worker-0 was deleted");
+    tk_done(&c);
+}
+
 /* Neither the words for its success nor what its pods had can come true afterwards. */
 static void an_edit_after_the_end_changes_no_condition(void **state) {
     (void)state;
@@ -166,6 +183,7 @@ int main(void) {
         cmocka_unit_test(pods_that_are_to_go_are_not_being_created),
         cmocka_unit_test(while_a_pod_is_lacking_not_all_run),
         cmocka_unit_test(an_invalid_spec_takes_nothing_back),
+        cmocka_unit_test(a_group_that_cannot_grow_still_restarts_as_a_whole),
         cmocka_unit_test(an_edit_after_the_end_changes_no_condition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
