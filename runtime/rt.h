@@ -144,7 +144,7 @@ struct rt_server_options {
 CO_MUST_CHECK int rt_server_run(
     const struct rt_job *job, const struct rt_server_options *options, struct co_err *err);
 /* Ends this job's rt_server_run with CO_CANCELED, the running one or else the next one: for a
- * server that runs on a thread of the program.  Any thread. */
+ * server that runs on a thread of the program.  Any thread.  A forked child ends one of its own. */
 void rt_server_end(const struct rt_job *job);
 
 /* How a table is trained (docs/modes.md). */

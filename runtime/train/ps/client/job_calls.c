@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/contract.h"
+#include "common/fork.h"
 #include "common/isa.h"
 #include "common/spare.h"
 #include "common/stdio.h"
@@ -29,8 +31,19 @@ struct rt_job {
     bool listed;           /* from rt_init_list: token and encrypt come from the list */
     char *token, *encrypt; /* owned, if listed; encrypt NULL: the list does not say */
     int end;               /* server: readable once rt_server_end was called; others: -1 */
+    struct co_fork fork;   /* server: a forked child's end is its own */
     struct psc_reporter *reporter;
 };
+
+enum { END_FLAGS = EFD_CLOEXEC | EFD_NONBLOCK };
+
+/* In a forked child: what ends its server, were it by a handler of signals that it has inherited,
+ * does not end its parent's. */
+static void part(struct co_fork *f) {
+    struct rt_job *job = (struct rt_job *)((char *)f - offsetof(struct rt_job, fork));
+    co_close(job->end);
+    job->end = eventfd(0, END_FLAGS);
+}
 
 static const char *get_token(const struct rt_job *job) {
     return job->listed ? job->token : psc_options_token();
@@ -50,7 +63,7 @@ static int load_job(env_getenv_fn get, void *arg, struct rt_job **ret_job, struc
     if (rc < 0) {
         return rc;
     }
-    int end = t->role == ROLE_SERVER ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+    int end = t->role == ROLE_SERVER ? eventfd(0, END_FLAGS) : -1;
     if (t->role == ROLE_SERVER && end < 0) {
         role_topology_free(t);
         return co_err_errno(err, errno, "eventfd");
@@ -58,6 +71,9 @@ static int load_job(env_getenv_fn get, void *arg, struct rt_job **ret_job, struc
     struct rt_job *job = co_xcalloc(1, sizeof(*job));
     job->topology = t;
     job->end = end;
+    if (end >= 0) {
+        co_fork_watch(&job->fork, part);
+    }
     job->reporter = psc_reporter_new();
     *ret_job = job;
     return 0;
@@ -94,6 +110,7 @@ int rt_init_list(const char *const *variables, struct rt_job **ret_job, struct c
 void rt_done(struct rt_job *job) {
     if (job) {
         role_topology_free(job->topology);
+        co_fork_unwatch(&job->fork);
         co_close(job->end);
         free(job->token);
         free(job->encrypt);

@@ -10,11 +10,14 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/mem.h"
@@ -129,6 +132,40 @@ static void a_server_can_be_stopped_even_before_it_runs(void **state) {
     rt_server_end(job);
     assert_int_equal(CO_CANCELED, rt_server_run(job, NULL, &err));
     says(&err, CO_CANCELED, "the server was ended");
+    rt_done(job);
+}
+
+/* A child's handler of signals may be its parent's.  The parent's server ends by a signal that is
+ * pending. */
+static void a_forked_child_ends_a_server_of_its_own(void **state) {
+    (void)state;
+    char list[64], port[24], number[8];
+    (void)snprintf(number, sizeof(number), "%u", co_test_ports(1));
+    (void)snprintf(list, sizeof(list), "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:%s", number);
+    (void)snprintf(port, sizeof(port), "PADDLE_PORT=%s", number);
+    const char *const variables[] = {
+        "TRAINING_ROLE=PSERVER", "POD_IP=127.0.0.1", "PADDLE_TRAINERS_NUM=1", list, port, NULL};
+    struct rt_job *job = NULL;
+    struct co_err err = {0};
+    int status = 1;
+    assert_int_equal(0, rt_init_list(variables, &job, &err));
+    (void)fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        rt_server_end(job);
+        _exit(rt_server_run(job, NULL, &err) == CO_CANCELED ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    sigset_t term, old;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    assert_int_equal(0, pthread_sigmask(SIG_BLOCK, &term, &old));
+    assert_int_equal(0, kill(getpid(), SIGTERM));
+    struct rt_server_options o = {.handle_signals = true};
+    assert_int_equal(CO_CANCELED, rt_server_run(job, &o, &err));
+    says(&err, CO_CANCELED, "ended by signal 15");
+    assert_int_equal(0, pthread_sigmask(SIG_SETMASK, &old, NULL));
     rt_done(job);
 }
 
@@ -377,7 +414,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ONE(alone_is_worker_0_of_1),
         ONE(a_server_is_no_worker),
-        ONE(a_server_can_be_stopped_even_before_it_runs),
+        ONE(a_server_ends_when_it_is_told_even_before_it_runs),
+        ONE(a_forked_child_ends_a_server_of_its_own),
         ONE(workers_without_servers_have_nowhere_to_push),
         ONE(a_save_that_cannot_be_written_names_the_folder),
         ONE(a_load_resumes_where_the_save_was),
