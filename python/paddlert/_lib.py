@@ -207,7 +207,8 @@ def path(name: str, value: Any) -> bytes:
 def instance(name: str, value: Any, kind: type) -> Any:
     """The value, which must be of that class."""
     if not isinstance(value, kind):
-        expected = "number" if kind is Real else f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+        module = kind.__module__.partition(".")[0]
+        expected = "number" if kind is Real else kind.__name__ if module == "builtins" else f"{module}.{kind.__name__}"
         raise TypeError(f"{name} is {value!r}, expected a {expected}")
     return value
 
@@ -244,6 +245,34 @@ class Owner(Here):
     def may_close(self) -> bool:
         """Not in a process that was forked (a data loader's), which has none of the threads."""
         return not self._in_flight and self.process == os.getpid()
+
+
+class Started(Here):
+    """A call that is under way.  What its one wait said is said again: when that failed, nobody takes memory that was not
+    written for a result."""
+
+    def __init__(self, owner: Owner, handle: ctypes.c_void_p) -> None:
+        self._owner = owner
+        self._handle: ctypes.c_void_p | None = handle
+        self._error: Error | None = None
+
+    def _end(self, name: str, keep: Any) -> bool:
+        """Waits by that function, which frees the handle.  Whether there is a result just now."""
+        if self._handle is None:
+            return False
+        handle, self._handle = self._handle, None
+        self._error = Canceled("there is no result: a signal has ended the wait for it, or another thread is waiting")
+        try:
+            call_long(self._owner, name, handle, keep=keep)
+        except Error as e:
+            self._error = e.with_traceback(None)
+            return False
+        self._error = None
+        return True
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
 
 
 class _Caller:

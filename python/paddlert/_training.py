@@ -2,6 +2,7 @@
 dense table.  Knows NumPy arrays only; how a framework's parameters are read and written its module says."""
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -170,18 +171,27 @@ class Synchroniser:
     def connect(self: Self, job: Job | None = None, *, mode: str | None = None, load: ps.Path | None = None, **options: Any) -> Self:
         """Joins the job's servers; collective.  The parameters become worker 0's, or what was saved in load.  options: of
         paddlert.Client."""
+        if self.client is not None:
+            raise Invalid("the model is connected already, expected finish() before")
         self.job = job or Job()
         self.client = ps.Client(self.job, self.tables, mode=mode, **options)
+        try:
+            self._begin(self.client, load)
+        except BaseException:
+            self.__exit__(*sys.exc_info())                 # servers do not wait for who has not begun
+            raise
+        return self
+
+    def _begin(self, client: ps.Client, load: ps.Path | None) -> None:
         for rows in self._rows:
-            rows.attach(self.client)
+            rows.attach(client)
         if load is not None:
             self.load(load)
         elif self.table:
             for _, parameter, shape, at, end in self._parts:
                 self._read(parameter, self._w[at:end].reshape(shape))
-            self._w[:] = self.client.init(self.table.name, self._w)
+            self._w[:] = client.init(self.table.name, self._w)
             self._scatter()
-        return self
 
     def predict(self: Self, directory: ps.Path) -> Self:
         """The parameters and rows of a saved model, without servers; for model.eval()."""

@@ -37,7 +37,7 @@ def _unmasked(array: Any, name: str) -> Any:
 
 def _laid(array: Array, dtype: Any = None) -> Array:
     """As C reads it: in its order, aligned.  The same memory, where that is so."""
-    packed = np.ascontiguousarray(array, dtype=dtype)
+    packed = np.asarray(array, dtype, order="C")             # not ascontiguousarray, which makes a vector of one number
     return packed if packed.flags.aligned else packed.copy()
 
 

@@ -10,7 +10,7 @@ from numbers import Integral
 from typing import Any
 
 from . import _abi
-from ._lib import C, Error, Here, Invalid, Owner, call, call_long, instance, number, option_value, text, texts
+from ._lib import C, Invalid, Owner, Started, call, call_long, instance, number, option_value, text, texts
 from .arrays import Memory, as_array, empty
 from .job import Job
 
@@ -23,13 +23,12 @@ def _end(inp: Memory | None, out: Memory | None) -> None:
         out.end()
 
 
-class Work(Here):
-    """A call that has been started."""
+class Work(Started):
+    """A call that is under way."""
 
     def __init__(self, group: Group, handle: ctypes.c_void_p, out: Any, keep: tuple[Memory | None, Memory | None]) -> None:
+        super().__init__(group, handle)
         self._group, self._out, self._keep = group, out, keep
-        self._handle: ctypes.c_void_p | None = handle
-        self._error: Error | None = None
         group.works.add(self)
 
     def done(self) -> bool:
@@ -37,19 +36,13 @@ class Work(Here):
 
     def end(self) -> None:
         """Waits until the call has ended; what it says is for wait()."""
-        if self._handle is not None:
-            handle, self._handle = self._handle, None
-            try:
-                self._group._use("rt_work_wait", handle, keep=self._keep)
-                _end(*self._keep)
-            except Error as e:
-                self._error = e.with_traceback(None)
+        if super()._end("rt_work_wait", self._keep):
+            _end(*self._keep)
 
     def wait(self) -> Any:
         """The result."""
         self.end()
-        if self._error is not None:
-            raise self._error
+        self._check()
         return self._out
 
     def __del__(self) -> None:

@@ -74,6 +74,9 @@ class Job(Owner):
         for what, number in {"worker": worker, "workers": workers, "server": server}.items():
             if number is not None and whole_number(what, number) < (what == "workers"):
                 raise ValueError(f"{what} is {number}, expected at least {int(what == 'workers')}")
+        for what, said_by in {"name": name or None, "token": token, "encrypt": encrypt}.items():
+            if said_by is not None:
+                instance(what, said_by, bool if what == "encrypt" else str)
         self._job = ctypes.c_void_p()
         said = {"PADDLE_TRAINERS_NUM": None if workers is None else str(workers), "PADDLE_JOB_ID": name or None, "PADDLE_JOB_TOKEN": token,
                 "PADDLE_JOB_ENCRYPT": None if encrypt is None else str(int(encrypt))}
@@ -89,7 +92,7 @@ class Job(Owner):
         else:
             call("rt_init", ctypes.byref(self._job))
             return
-        lines = [text(k, f"{k}={v}") for k, v in instance("variables", variables, Mapping).items()]
+        lines = [text(k, f"{k}={v if isinstance(v, int) else instance(k, v, str)}") for k, v in instance("variables", variables, Mapping).items()]
         array = (ctypes.c_char_p * (len(lines) + 1))(*lines, None)
         call("rt_init_list", array, ctypes.byref(self._job))
 

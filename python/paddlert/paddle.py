@@ -40,7 +40,7 @@ def _ids(ids: paddle.Tensor) -> Array:
         raise TypeError(f"ids are a {type(ids).__name__}, expected a paddle.Tensor of whole numbers")
     if ids.dtype not in (paddle.int64, paddle.int32, paddle.uint8, paddle.int16, paddle.int8):
         raise TypeError(f"ids are {ids.dtype}, expected whole numbers")
-    return np.ascontiguousarray(ids.numpy(), dtype=np.int64).view(np.uint64)
+    return np.asarray(ids.numpy(), np.int64, order="C").view(np.uint64)
 
 
 class _Pull(paddle.autograd.PyLayer):

@@ -12,7 +12,7 @@ from typing import Any, Union
 import numpy as np
 
 from . import _abi
-from ._lib import C, Canceled, Here, Invalid, Owner, call, call_long, instance, number, path, struct_of, text
+from ._lib import C, Canceled, Here, Invalid, Owner, Started, Unavailable, call, call_long, instance, number, path, struct_of, text
 from .arrays import Array, pointer, shaped, target, view, whole
 from .job import Job
 
@@ -67,20 +67,19 @@ def _array(tables: Sequence[Table]) -> Any:
     return (_abi.rt_table_spec * len(tables))(*(t.spec for t in tables))
 
 
-class Pending(Here):
+class Pending(Started):
     """Rows that travel while something else is computed."""
 
     def __init__(self, client: Client, handle: ctypes.c_void_p, rows: Array) -> None:
+        super().__init__(client, handle)
         self._client, self._rows = client, rows
-        self._handle: ctypes.c_void_p | None = handle
 
     def wait(self) -> Array:
         """The rows."""
-        if self._handle is not None:
-            if not self._client.is_open:
-                raise Invalid("the client is closed")
-            handle, self._handle = self._handle, None
-            call_long(self._client, "rt_wait", handle, keep=self._rows)
+        if self._handle is not None and not self._client.is_open:
+            raise Invalid("the client is closed")
+        self._end("rt_wait", self._rows)
+        self._check()
         return self._rows
 
     def __del__(self) -> None:
@@ -229,8 +228,8 @@ class Client(Owner):
         """Push and pull in one, into w: the way to train a dense table.  Sync: w is refreshed by the next step()."""
         i, t = self._table(table)
         gradient, into = self._vector(t, gradient, "gradient"), target(w, np.float32, (t.size,), "w")
-        self._w[i] = into                              # the step writes to it
         self._call("rt_exchange_dense", i, pointer(gradient), pointer(into))
+        self._w[i] = into                              # the step writes to it; after a refusal, to the one before
         return w
 
     def step(self) -> None:
@@ -304,23 +303,43 @@ class Client(Owner):
         return {field[0]: getattr(s, field[0]) for field in s._fields_ if field[0] != "_spare"}
 
 
+def _reserved(host: str, port: int) -> socket.socket:
+    """A socket with that port, 0: a free one, which nobody else is given until the server, which may take it, listens there."""
+    place = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        place.bind((host, port))
+    except OSError as e:
+        place.close()
+        raise Unavailable(f"a server cannot listen on port {port} of {host}: {e.strerror or e}") from e
+    return place
+
+
+def _listens(family: socket.AddressFamily, address: tuple[str, int]) -> bool:
+    with socket.socket(family) as s:
+        return s.connect_ex(address) == 0
+
+
 class Server(Here):
     """A server on a thread of this process, for tests and notebooks: servers=[server.endpoint] is its job's list.  A context
     manager that closes it.  token, encrypt: as Job's; options: of Job.serve."""
 
     def __init__(self, workers: int = 1, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None, encrypt: bool | None = None,
                  **options: Any) -> None:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        if not number("port", port, ctypes.c_uint16):
-            with socket.socket(family) as s:
-                s.bind((host, 0))
-                port = s.getsockname()[1]
-        self.endpoint = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        self._error: Exception | None = None
-        self._peers: dict[str, Any] = {"servers": [self.endpoint], "token": token, "encrypt": encrypt}
-        self._job = Job(server=0, workers=workers, **self._peers)
-        self._thread = threading.Thread(target=self._run, args=(options,), daemon=True, name="paddlert-server")
-        self._thread.start()
+        with _reserved(host, number("port", port, ctypes.c_uint16)) as place:
+            address = place.getsockname()[:2]
+            self.endpoint = f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
+            self._error: Exception | None = None
+            self._workers = workers
+            self._peers: dict[str, Any] = {"servers": [self.endpoint], "token": token, "encrypt": encrypt}
+            self._job = Job(server=0, workers=workers, **self._peers)
+            self._thread = threading.Thread(target=self._run, args=(options,), daemon=True, name="paddlert-server")
+            self._thread.start()
+            # no deadline: it listens, or has failed
+            while self._thread.is_alive() and not _listens(place.family, address):
+                self._thread.join(0.005)
+        if self._error:
+            raise self._error
 
     def __enter__(self) -> Server:
         return self
@@ -334,12 +353,14 @@ class Server(Here):
         except Exception as e:
             self._error = e
 
-    def job(self, worker: int = 0, workers: int = 1) -> Job:
-        """The job of a trainer of this server."""
-        return Job(worker=worker, workers=workers, **self._peers)
+    def job(self, worker: int = 0, workers: int | None = None) -> Job:
+        """The job of a trainer of this server.  workers: how many there are; None: the server's number."""
+        return Job(worker=worker, workers=self._workers if workers is None else workers, **self._peers)
 
     def wait(self, timeout: float | None = None) -> None:
         """Until all trainers have finished; raises what ended it otherwise."""
+        if self._job.process != os.getpid():
+            raise Invalid("the server belongs to the process that this one was forked from")
         self._thread.join(timeout)
         if self._thread.is_alive():
             raise TimeoutError(f"the server at {self.endpoint} still has trainers after {timeout} s")

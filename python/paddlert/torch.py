@@ -41,7 +41,7 @@ def _ids(ids: torch.Tensor) -> Array:
         raise TypeError(f"ids are a {type(ids).__name__}, expected a torch.Tensor of whole numbers")
     if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
         raise TypeError(f"ids are {ids.dtype}, expected whole numbers")
-    return np.ascontiguousarray(ids.detach().to("cpu", torch.int64).numpy()).view(np.uint64)
+    return np.asarray(ids.detach().to("cpu", torch.int64).numpy(), order="C").view(np.uint64)
 
 
 class _Pull(torch.autograd.Function):

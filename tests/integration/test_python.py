@@ -484,6 +484,9 @@ tell(paddlert.Sparse, "e", (1 << 32) + 8)
 tell(paddlert.Dense, "w", (1 << 64) + 3)
 tell(paddlert.Dense, "w\\0", 3)
 tell(paddlert.Job, variables={"A": "x\\0y"})
+tell(paddlert.Job, variables={"PADDLE_JOB_TOKEN": None})
+for wrong in ({"token": b"secret"}, {"encrypt": "yes"}, {"name": 3}):
+    tell(paddlert.Job, worker=0, **wrong)
 job = paddlert.Job(worker=0)
 tell(job.report, -1, "loss", 1)
 tell(job.report, 1, 2, 1)
@@ -515,7 +518,9 @@ with paddlert.Server(host="::1") as s, paddlert.Client(s.job(), [paddlert.Dense(
         f"option 'dim' is {(1 << 32) + 8}, expected a whole number from 0 to {(1 << 32) - 1}",
         f"option 'size' is {(1 << 64) + 3}, expected a whole number from 0 to {(1 << 64) - 1}",
         "option 'name' is 'w\\x00', expected no NUL in it", "A is 'A=x\\x00y', expected no NUL in it",
-        f"step is -1, expected a whole number from 0 to {(1 << 64) - 1}", "name is 2, expected a builtins.str",
+        "PADDLE_JOB_TOKEN is None, expected a str", "token is b'secret', expected a str", "encrypt is 'yes', expected a bool",
+        "name is 3, expected a str",
+        f"step is -1, expected a whole number from 0 to {(1 << 64) - 1}", "name is 2, expected a str",
         f"option 'k_steps' is {1 << 32}, expected a whole number from 0 to {(1 << 32) - 1}",
         "directory is 'here\\x00there', expected no NUL in it",
         "gradients of 3 ids are of shape (2, 3), expected (3, 2) or (6,)", "gradients of 1 ids: object, expected numbers",
@@ -564,6 +569,148 @@ with paddlert.Server() as s, paddlert.Client(s.job(), tables, mode="sync") as c:
     print([float(k()[-1]) for k in kept])
 """))
     assert out.splitlines() == ["[True, True]", "[-1.0, -1.0]"], out
+
+
+def test_a_refused_exchange_leaves_the_memory_of_the_one_before(python):
+    """The step writes there, though the program has let it go, and not to what the refused one was given."""
+    out, = finish(python("""
+import weakref
+n, tables = 1 << 16, [paddlert.Dense("w", 1 << 16, "sgd:lr=1"), paddlert.Sparse("e", 2)]
+with paddlert.Server() as s, paddlert.Client(s.job(), tables, mode="sync") as c:
+    w = np.zeros(n, np.float32)
+    kept = weakref.ref(w)
+    c.exchange("w", np.ones(n), w)
+    c.push("e", [1], [[np.nan, 0]])
+    c.pull("e", [1])                    # the answer to the push is before its own
+    w = np.zeros(n, np.float32)
+    try:
+        c.exchange("w", np.ones(n), w)
+    except paddlert.Invalid:
+        print(kept() is not None)
+    c.step()
+    print(kept()[-1], w[-1])
+"""))
+    assert out.splitlines() == ["True", "-1.0 0.0"], out
+
+
+def test_what_a_failed_wait_left_is_no_result(python):
+    """Each further wait says what the first one did, or that a signal has ended it: memory that nobody wrote is no rows."""
+    address, endpoints = f"127.0.0.1:{free_port()}", [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    server = python("", "-m", "paddlert", "server", "--servers", address)
+    other = python(f"""
+import time
+with paddlert.Group(endpoints={endpoints}, rank=1) as g:
+    g.barrier()
+    time.sleep(600)
+""")
+    p = python(f"""{STILL}
+c = paddlert.Client(paddlert.Job(servers=["{address}"], worker=0), [paddlert.Sparse("e", 2)], call_timeout=3, return_=-1)
+g = paddlert.Group(endpoints={endpoints}, rank=0)
+g.barrier()
+still({server.pid})
+pending, work = [c.pull_start("e", [1]) for _ in range(2)], g.all_reduce(np.ones(3), start=True)
+for x in (pending[0], work):
+    interrupted(x.wait)
+for x in (pending[0], work, pending[1], pending[1]):
+    try:
+        print(x.wait())
+    except paddlert.Error as e:
+        print(type(e).__name__, e)
+os._exit(0)
+""")
+    try:
+        out = finish(p)[0].splitlines()
+        ended = "Canceled there is no result: a signal has ended the wait for it, or another thread is waiting"
+        assert out[:2] == [ended] * 2 and out[2] == out[3] and out[2].startswith("Timeout "), out
+    finally:
+        for p in (server, other):
+            p.kill()
+            p.communicate()
+
+
+def test_a_server_that_cannot_start_says_so(python):
+    """At once, and no trainer waits for it.  Nobody else is given its port before it listens."""
+    out, = finish(python("""
+import socket
+taken = socket.create_server(("127.0.0.1", 0))
+port = taken.getsockname()[1]
+for options in ({"port": port}, {"host": "192.0.2.1"}, {"shards": -1}, {"encrypt": True}):
+    try:
+        with paddlert.Server(**options) as s:
+            paddlert.Client(s.job(), [paddlert.Dense("w", 1)])
+    except (ValueError, paddlert.Error) as e:
+        print(str(e).replace(f" {port} ", " N "))
+class Server(paddlert.Server):
+    def _run(self, options):
+        with socket.socket() as other:
+            try:
+                other.bind(("127.0.0.1", int(self.endpoint.rpartition(":")[2])))
+            except OSError as e:
+                print(e.strerror)
+        super()._run(options)
+with Server(workers=2) as s:
+    print(s.job(1).worker_num)
+"""))
+    assert out.splitlines() == [
+        "a server cannot listen on port N of 127.0.0.1: Address already in use",
+        "a server cannot listen on port 0 of 192.0.2.1: Cannot assign requested address",
+        f"option 'shards' is -1, expected a whole number from 0 to {2**32 - 1}",
+        "encryption (PADDLE_JOB_ENCRYPT) without a token: expected PADDLE_JOB_TOKEN, the same secret in all processes of the job",
+        "Address already in use", "2"], out
+
+
+def test_a_forked_child_leaves_its_parents_server_alone(python):
+    """Whatever it leaves by: the end of a with, a signal whose handler is its parent's."""
+    address = f"127.0.0.1:{free_port()}"
+    out, = finish(python(f"""
+import os, signal, sys, threading
+with paddlert.Server() as s:
+    if not (child := os.fork()):
+        try:
+            s.wait()
+        except paddlert.Invalid as e:
+            print(e, flush=True)
+        s.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    with paddlert.Client(s.job(), [paddlert.Dense("w", 1)], return_=-1) as c:
+        print(c.pull("w"))
+    s.wait(60)
+def fork():
+    if not (child := os.fork()):
+        os.kill(os.getpid(), signal.SIGTERM)
+        os._exit(0)
+    os.waitpid(child, 0)
+    with paddlert.Client(paddlert.Job(servers=["{address}"], worker=0), [paddlert.Dense("w", 1)], return_=-1) as c:
+        print(c.pull("w"), flush=True)
+thread = threading.Thread(target=fork)
+thread.start()
+paddlert.Job(servers=["{address}"], server=0).serve()
+thread.join()
+"""))
+    assert out.splitlines() == ["the server belongs to the process that this one was forked from", "[0.]", "[0.]"], out
+
+
+def test_a_model_is_connected_once(python):
+    """Not twice at a time; after one that failed it is free again, and the servers do not wait for it."""
+    out, = finish(python(f"""{NUMPY}
+d = Dense(Model(paddlert.Sparse("e", 2)))
+with paddlert.Server() as s:
+    try:
+        d.connect(s.job(), load="/nowhere")
+    except paddlert.NotFound:
+        print(d.client)
+    try:
+        s.wait(60)
+    except paddlert.PeerLost:
+        print("left")
+with paddlert.Server() as s, d.connect(s.job()):
+    try:
+        d.connect(s.job())
+    except paddlert.Invalid as e:
+        print(e)
+"""))
+    assert out.splitlines() == ["None", "left", "the model is connected already, expected finish() before"], out
 
 
 def test_models_are_copied_and_pickled_while_they_train(python):
@@ -657,13 +804,15 @@ with paddlert.Client(paddlert.Job(worker=0), [paddlert.Sparse("e", 2)]) as c:
         c.pull("e", ids)
     c.push("e", [2**64 - 1, 5], np.array([[1, 2], [3, 4]], np.float32))
     assert (c.pull("e", [-1, 5]) == c.pull("e", np.array([2**64 - 1, 5], np.uint64))).all()
+    print([c.pull("e", one).shape for one in (5, np.int64(5), np.array(5))], c.pull("e", 5, out=np.zeros(2, np.float32)).shape)
+    c.push("e", 5, [1, 2])
     for ids in ([5, 2**64], [-2**63 - 1, 5]):
         try:
             c.pull("e", ids)
         except ValueError as e:
             print(e)
 """))
-    assert out == ("ids are <U1, expected whole numbers of 64 bits\nids have 18446744073709551616, expected whole numbers below 2^64\n"
+    assert out == ("ids are <U1, expected whole numbers of 64 bits\n[(2,), (2,), (2,)] (2,)\nids have 18446744073709551616, expected whole numbers below 2^64\n"
                    "ids have -9223372036854775809, expected whole numbers below 2^64\n")
 
 
