@@ -270,7 +270,8 @@ struct rt_client_options {
     uint64_t spare[8];
 };
 
-struct rt_client; /* any thread may call, but rt_step, rt_barrier and rt_finish: one thread */
+struct rt_client; /* any thread may call; rt_finish: one; rt_step, rt_barrier, rt_no_more: one at a
+                     time, beside another one they are CO_INVALID */
 
 /* Connects to all servers and creates the tables there.  While servers are not ready, it prints
  * Paddle's two lines ("server not ready, wait 3 sec to retry..." / "not ready endpoints:[...]") on

@@ -1236,6 +1236,38 @@ c.finish()
         server.communicate()
 
 
+def test_a_step_that_ctrl_c_interrupted_is_not_said_twice(python):
+    """Another one before it has ended is refused; the steps after that are right, for all trainers."""
+    out, = finish(python(f"""{STILL}
+w, c, tables = np.zeros((2, 2), np.float32), [None, None], [paddlert.Dense("w", 2, "sgd:lr=1")]
+def both(f):
+    threads = [threading.Thread(target=f, args=(i,)) for i in range(2)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+def begin(i):
+    c[i] = paddlert.Client(s.job(i), tables, mode="sync")
+    c[i].init("w", [0, 0])
+def step(i):
+    c[i].exchange("w", [1, 1], w[i])
+    c[i].step()
+with paddlert.Server(workers=2) as s:
+    both(begin)
+    interrupted(step, 0)
+    try:
+        c[0].step()
+    except paddlert.Invalid as e:
+        print(e)
+    step(1)
+    while not c[0].may_close():
+        time.sleep(0.01)
+    both(step)
+    print(w.tolist())
+    both(lambda i: c[i].finish())
+    s.wait(60)
+"""))
+    assert out.splitlines() == ["step: a step of this trainer has not ended yet, in another thread: one at a time", "[[-2.0, -2.0], [-2.0, -2.0]]"], out
+
+
 def test_memory_stays_that_an_interrupted_call_may_write_to(python):
     """Of a client and a group that were closed meanwhile, and to which nothing refers any more: that call ends, but they are
     still open in C, with other calls of theirs running."""

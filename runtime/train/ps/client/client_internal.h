@@ -142,6 +142,7 @@ struct rt_client {
     uint64_t steps, barriers; /* that this trainer has completed */
     uint64_t barriers_done;   /* that the job had passed when this trainer joined */
     bool no_more;             /* this trainer makes no more steps */
+    const char *turn;         /* the step, barrier or no_more that a thread is in; NULL: none */
     uint64_t least; /* backups: of the answers to this STEP, see shard_steps_least; under m */
     uint64_t free;  /* staleness: up to this step it need not ask servers; under m */
 };

@@ -1,6 +1,7 @@
 /* Calls of a trainer that concern the whole job, not one table's rows: step, flush, barrier,
  * finish, keep and resume, statistics, learning rates.  In several of them trainers wait for each
- * other.  They run on the program's threads: rt_step, rt_barrier and rt_finish on one only. */
+ * other.  They run on the program's threads: rt_step, rt_no_more and rt_barrier one at a
+ * time. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,29 @@
 #include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/shard/step.h"
 #include "runtime/train/rpc/bytes.h"
+
+/* ---- who may call ---- */
+
+/* Two at once would say the same number of a step or barrier, and no later one would be right.  The
+ * other one may be of a thread that its caller no longer waits for. */
+static int turn_take(struct rt_client *c, const char *what, struct co_err *err) {
+    pthread_mutex_lock(&c->m);
+    const char *other = c->turn;
+    c->turn = other ? other : what;
+    pthread_mutex_unlock(&c->m);
+    return other
+               ? co_err_set(err, CO_INVALID,
+                     "%s: a %s of this trainer has not ended yet, in another thread: one at a time",
+                     what, other)
+               : 0;
+}
+
+static int turn_end(struct rt_client *c, int rc) {
+    pthread_mutex_lock(&c->m);
+    c->turn = NULL;
+    pthread_mutex_unlock(&c->m);
+    return rc;
+}
 
 /* ---- step ---- */
 
@@ -160,11 +184,7 @@ static int step_sync(struct rt_client *c, struct co_err *err) {
     return rc;
 }
 
-int rt_no_more(struct rt_client *c, struct co_err *err) {
-    int here = psc_client_here(c, err);
-    if (here < 0) {
-        return here;
-    }
+static int no_more(struct rt_client *c, struct co_err *err) {
     int rc = psc_geo_end(c->geo, err);
     rc = rc < 0 ? rc : rt_flush(c, err);
     if (rc < 0 || c->no_more) {
@@ -183,11 +203,13 @@ int rt_no_more(struct rt_client *c, struct co_err *err) {
     return c->options.staleness > 0 ? psc_client_pace(c, RPC_STEP_NO_MORE, err) : 0;
 }
 
-int rt_step(struct rt_client *c, struct co_err *err) {
-    int here = psc_client_whole(c, err);
-    if (here < 0) {
-        return here;
-    }
+int rt_no_more(struct rt_client *c, struct co_err *err) {
+    int rc = psc_client_here(c, err);
+    rc = rc < 0 ? rc : turn_take(c, "no_more", err);
+    return rc < 0 ? rc : turn_end(c, no_more(c, err));
+}
+
+static int step(struct rt_client *c, struct co_err *err) {
     if (c->no_more) {
         return co_err_set(err, CO_INVALID, "step: this trainer has said that it has no more data");
     }
@@ -208,6 +230,12 @@ int rt_step(struct rt_client *c, struct co_err *err) {
         psc_saving_step(c);
     }
     return rc;
+}
+
+int rt_step(struct rt_client *c, struct co_err *err) {
+    int rc = psc_client_whole(c, err);
+    rc = rc < 0 ? rc : turn_take(c, "step", err);
+    return rc < 0 ? rc : turn_end(c, step(c, err));
 }
 
 /* ---- flush, barrier, finish ---- */
@@ -271,7 +299,7 @@ bool psc_client_behind(struct rt_client *c) {
     return c->barriers < c->barriers_done;
 }
 
-int rt_barrier(struct rt_client *c, struct co_err *err) {
+static int barrier(struct rt_client *c, struct co_err *err) {
     int rc = rt_flush(c, err);
     if (rc < 0) {
         return rc;
@@ -288,6 +316,12 @@ int rt_barrier(struct rt_client *c, struct co_err *err) {
     rc = send_control(c, "barrier", &m, 1, NULL, c->options.barrier_timeout_ms, err);
     count_up(c, &c->barriers, rc);
     return rc;
+}
+
+int rt_barrier(struct rt_client *c, struct co_err *err) {
+    int rc = psc_client_whole(c, err);
+    rc = rc < 0 ? rc : turn_take(c, "barrier", err);
+    return rc < 0 ? rc : turn_end(c, barrier(c, err));
 }
 
 /* The server has no more work for this trainer, and may exit at any time. */

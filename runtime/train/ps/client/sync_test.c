@@ -372,6 +372,41 @@ static void await_shard(
     }
 }
 
+/* A caller may have given up its thread's step, which waits for the other trainer. */
+static void steps_and_barriers_are_one_at_a_time(void **state) {
+    (void)state;
+    static float g[SIZE], v[SIZE];
+    struct client_world w;
+    world_start(&w, 1, 2);
+    struct co_err err = {0};
+    const struct rt_client_options o = {.mode = RT_SYNC};
+    struct rt_client *c[2] = {world_enter(&w, 0, o), world_enter(&w, 1, o)};
+    pthread_t thread;
+    g[0] = 1;
+    must(rt_exchange_dense(c[0], 0, g, v, &err));
+    assert_int_equal(0, pthread_create(&thread, NULL, make_step, c[0]));
+    await_shard(&w, 0, 0, 0, 1);
+    static int (*const calls[])(struct rt_client *, struct co_err *) = {
+        rt_step, rt_barrier, rt_no_more};
+    static const char *const names[] = {"step", "barrier", "no_more"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(calls); i++) {
+        char says_it[64];
+        (void)snprintf(says_it, sizeof(says_it), "%s: a step of this trainer", names[i]);
+        assert_int_equal(CO_INVALID, calls[i](c[0], &err));
+        says(&err, CO_INVALID, says_it);
+    }
+    must(rt_step(c[1], &err));
+    pthread_join(thread, NULL);
+    for (int i = 0; i < 2; i++) { /* and the next one is right */
+        must(rt_exchange_dense(c[i], 0, g, v, &err));
+        must(rt_no_more(c[i], &err));
+    }
+    for (int i = 0; i < 2; i++) {
+        must(rt_finish(c[i], &err));
+    }
+    world_end(&w);
+}
+
 /* Trainer 0 says step 2 to shard 0 alone and is lost then.  Shard 0 applies the step with it, shard
  * 1 still needs the step from both others.  Trainer 2 was late for step 1 on both. */
 static void a_step_that_reached_one_shard_of_two_holds_nobody(void **state) {
@@ -473,6 +508,7 @@ int main(void) {
         cmocka_unit_test(a_table_may_have_a_mode_of_its_own),
         cmocka_unit_test(values_may_be_asked_for_with_the_step),
         cmocka_unit_test(a_shard_that_waits_delays_no_other),
+        cmocka_unit_test(steps_and_barriers_are_one_at_a_time),
         cmocka_unit_test(a_step_that_reached_one_shard_of_two_holds_nobody),
         cmocka_unit_test(a_trainer_continues_after_a_refused_step),
         cmocka_unit_test(a_step_reaches_all_shards_though_one_refuses_it),
