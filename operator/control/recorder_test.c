@@ -256,7 +256,7 @@ static void a_refusal_with_other_numbers_is_the_same_one(void **state) {
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
     emit(w, true, false, "FailedCreate", "x-worker-9: exceeded quota: used: pods=8");
     emit(w, true, false, "FailedCreate", "x-worker-10: exceeded quota: used: pods=12");
-    until_told(w, 2);
+    until_recorded(w, 2);
     assert_non_null(strstr(
         w->server.requests[1], "\"message\":\"x-worker-10: exceeded quota: used: pods=12\""));
     for (int i = 1; i < 3; i++) {
@@ -265,7 +265,7 @@ static void a_refusal_with_other_numbers_is_the_same_one(void **state) {
             &(struct plan_event){
                 .warning = true, .state = true, .reason = "Restarting", .message = text});
     }
-    until_told(w, CO_ARRAY_LEN(steps));
+    until_recorded(w, CO_ARRAY_LEN(steps));
 }
 
 /* What is not there cannot be counted up: it would never be seen, however often it repeats itself.
@@ -307,7 +307,7 @@ static void names_keep_the_order_of_the_story(void **state) {
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
     emit(w, true, false, "Failed", "one");
     emit(w, true, false, "Failed", "two");
-    until_told(w, CO_ARRAY_LEN(steps));
+    until_recorded(w, CO_ARRAY_LEN(steps));
     const char *name[2];
     for (size_t i = 0; i < 2; i++) {
         name[i] = strstr(w->server.requests[i], "\"name\":\"x.");
@@ -406,7 +406,7 @@ int main(void) {
         T(where_the_job_stood_takes_in_nothing_that_came_later),
         T(a_warning_that_repeats_itself_is_counted_where_it_stands),
         T(a_refusal_with_other_numbers_is_the_same_one),
-        T(a_warning_that_was_not_written_is_made_anew),
+        T(a_warning_that_was_not_written_is_recorded_again),
         T(a_warning_that_waits_is_counted_there),
         T(names_keep_the_order_of_the_story),
         T(what_waits_for_a_job_has_a_bound),

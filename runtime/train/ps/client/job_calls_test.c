@@ -414,7 +414,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ONE(alone_is_worker_0_of_1),
         ONE(a_server_is_no_worker),
-        ONE(a_server_ends_when_it_is_told_even_before_it_runs),
+        ONE(a_server_can_be_stopped_even_before_it_runs),
         ONE(a_forked_child_ends_a_server_of_its_own),
         ONE(workers_without_servers_have_nowhere_to_push),
         ONE(a_save_that_cannot_be_written_names_the_folder),

@@ -408,7 +408,7 @@ int main(void) {
         cmocka_unit_test(an_id_gets_a_row_when_it_is_admitted),
         cmocka_unit_test(rows_that_nobody_pushes_to_expire),
         cmocka_unit_test(a_clock_that_is_set_makes_no_row_old),
-        cmocka_unit_test(ages_in_steps_go_on_from_a_checkpoint),
+        cmocka_unit_test(ages_in_steps_resume_from_a_checkpoint),
         cmocka_unit_test(the_rows_that_are_used_least_make_room),
         cmocka_unit_test(shrink_and_saves_go_by_shows_and_clicks),
     };
