@@ -236,8 +236,8 @@ static bool keeps_attempt(const struct ctl_execution *r, const struct kube_reply
     json_object_foreach(r->plan.status, key, value) {
         dropped = json_is_null(value) || co_jnode_get(stored, key) ? dropped : key;
     }
-    if (dropped && !r->all->told_of_crd) {
-        r->all->told_of_crd = true;
+    if (dropped && !r->all->reported_crd) {
+        r->all->reported_crd = true;
         co_log_error("the CRD is of an earlier version and drops fields of the status: apply the "
                      "crd.yaml of this one, else no job restarts, suspends or resumes",
             CO_S("field", dropped), CO_S("job", r->job->name), CO_S("namespace", r->job->ns));
@@ -257,7 +257,7 @@ static void status_done(
         emit_plan_events(r);
         if (keeps_attempt(r, reply)) {
             r->status = (struct backoff){0};
-        } else { /* no watch would tell when the CRD is another */
+        } else { /* no watch would say when the CRD is another */
             back_off(&r->status);
         }
         end_execution(r, r->status.until);

@@ -16,7 +16,7 @@ struct ctl_executions {
     /* The execution is over; requeue at wake_ms (monotonic; 0: only when something changes). */
     void (*over)(void *arg, struct ctl_entry *e, int64_t wake_ms);
     void *arg;
-    bool told_of_crd; /* the log says that the CRD drops fields of the status */
+    bool reported_crd; /* the log says that the CRD drops fields of the status */
 };
 
 struct ctl_execution;

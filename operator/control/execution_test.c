@@ -287,7 +287,7 @@ static void an_attempt_that_is_not_stored_is_written_again(void **state) {
 }
 
 /* Any other field costs one line of the log. */
-static void a_field_that_is_not_stored_is_told(void **state) {
+static void a_field_that_is_not_stored_is_logged(void **state) {
     struct world *w = *state;
     const struct fake_step steps[] = {STORED("\"phase\":\"Running\",\"attempt\":3")};
     char text[512];
@@ -443,7 +443,7 @@ int main(void) {
             conflicts_put_a_status_off_but_not_for_ever, setup, teardown),
         cmocka_unit_test_setup_teardown(
             an_attempt_that_is_not_stored_is_written_again, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_field_that_is_not_stored_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_field_that_is_not_stored_is_logged, setup, teardown),
         cmocka_unit_test_setup_teardown(a_status_that_is_not_found_is_tried_again, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_job_made_in_parts_has_waited_for_its_status_since_the_first, setup, teardown),

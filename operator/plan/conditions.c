@@ -101,10 +101,10 @@ static bool has_created_all(const struct plan_children *w, const struct plan_ass
 static struct condition make_created(
     const struct plan_children *w, const struct plan_assessment *o) {
     struct condition c = {.type = "Created", .always = true};
-    bool anew = o->attempt != w->job->attempt || o->phase == API_PHASE_SUSPENDED;
-    bool waits = anew || api_phase_terminal(o->phase) || o->blocked || w->now < o->hold_until;
+    bool again = o->attempt != w->job->attempt || o->phase == API_PHASE_SUSPENDED;
+    bool waits = again || api_phase_terminal(o->phase) || o->blocked || w->now < o->hold_until;
     bool upstream = api_phase_terminal(w->job->phase);
-    c.is = upstream || (has_created_all(w, o) && !anew);
+    c.is = upstream || (has_created_all(w, o) && !again);
     c.reason = c.is ? "PodsCreated" : waits ? waiting_reason(o) : "Creating";
     c.message = !c.is && waits ? o->message : "";
     return c;

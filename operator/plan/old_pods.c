@@ -50,7 +50,8 @@ static bool find_undeleted(const struct plan_children *w, char *ret, size_t size
     return false;
 }
 
-/* A pod's deletion time includes its grace period.  It is unknown until the watch has told it. */
+/* A pod's deletion time includes its grace period.  It is unknown until the watch has delivered it.
+ */
 static bool find_kept(
     struct plan_assessment *o, const struct plan_children *w, char *ret, size_t size) {
     for (size_t i = 0; i < w->n_old_pods; i++) {

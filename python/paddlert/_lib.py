@@ -248,7 +248,7 @@ class Owner(Here):
 
 
 class Started(Here):
-    """A call that is under way.  What its one wait said is said again: when that failed, nobody takes memory that was not
+    """A call in flight.  What its one wait said is said again: when that failed, nobody takes memory that was not
     written for a result."""
 
     def __init__(self, owner: Owner, handle: ctypes.c_void_p) -> None:

@@ -24,7 +24,7 @@ def _end(inp: Memory | None, out: Memory | None) -> None:
 
 
 class Work(Started):
-    """A call that is under way."""
+    """A call in flight."""
 
     def __init__(self, group: Group, handle: ctypes.c_void_p, out: Any, keep: tuple[Memory | None, Memory | None]) -> None:
         super().__init__(group, handle)

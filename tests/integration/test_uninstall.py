@@ -62,7 +62,7 @@ def test_any_order(own, crd, operator, order):
     assert not kubelet.twice(ns)
 
 
-def test_a_crd_of_an_earlier_version_is_told_and_may_be_replaced(own, crd, operator):
+def test_a_crd_of_an_earlier_version_is_logged_and_may_be_replaced(own, crd, operator):
     """`helm upgrade` leaves the CRD as it is: fields that it does not know are not stored, the attempt's number among them."""
     plane, _ = own
     plane.namespace("earlier")
@@ -80,7 +80,7 @@ def test_a_crd_of_an_earlier_version_is_told_and_may_be_replaced(own, crd, opera
     assert plane.job("earlier", "j")["status"]["attempt"] == 1
 
 
-def test_the_operator_waits_for_a_crd_that_is_gone_and_goes_on_when_it_is_back(own, crd, operator):
+def test_the_operator_waits_for_a_crd_that_is_gone_and_resumes_when_it_is_back(own, crd, operator):
     plane, kubelet = own
     plane.namespace("back")
     o = operator(kubeconfig=plane.kubeconfig)

@@ -35,7 +35,7 @@ struct ckpt_claim_who {
 
 /* Makes dir if it is absent.  Blocks for seen_ms at most, and then only where it does not know
  * whether the last owner lives.  CO_EXISTS: another job uses dir; the message names it, its age,
- * and what to do.  CO_CANCELED: who->stop.  Others: it cannot be told, because dir cannot be read
+ * and what to do.  CO_CANCELED: who->stop.  Others: it is unknown, because dir cannot be read
  * or written. */
 CO_MUST_CHECK int ckpt_claim_take(
     const char *dir, const struct ckpt_claim_who *who, struct ckpt_claim **ret, struct co_err *err);

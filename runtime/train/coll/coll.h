@@ -67,7 +67,7 @@ struct coll_peer {
     /* For sub.c, under m: */
     bool listed;           /* it is in g->list */
     uint64_t lists;        /* lists of this rank so far that had it */
-    struct coll_list list; /* the last that it told */
+    struct coll_list list; /* the last that it sent */
     /* For vote.c, under m: its last vote about which ranks are dead. */
     uint32_t round;      /* of that vote; 0: it has not voted */
     unsigned char *dead; /* owned, one bit a rank */
@@ -199,8 +199,8 @@ uint64_t coll_hash_more(uint64_t h, const void *data, size_t len);
  * a rank that is not in it.  Call under g->m. */
 void coll_group_fail_child(struct rt_group *g);
 
-/* sub.c, for the monitor: a rank tells its list; has left; */
-void coll_list_hear(struct rt_group *g, uint32_t from, const unsigned char *bytes, uint32_t n);
+/* sub.c, for the monitor: a rank sent its list; has left; */
+void coll_list_receive(struct rt_group *g, uint32_t from, const unsigned char *bytes, uint32_t n);
 void coll_list_left(struct rt_group *g, uint32_t rank);
 /* is in a call of all ranks, the one with the number `last`.  True: the group has failed, because
  * the rank has not made the group that this rank waits for in rt_group_sub. */

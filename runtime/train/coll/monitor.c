@@ -47,7 +47,7 @@ void coll_monitor_send(struct rt_group *g, enum coll_word word, uint32_t rank, i
     }
 }
 
-void coll_monitor_tell_one(struct rt_group *g, uint32_t to, enum coll_word word,
+void coll_monitor_send_one(struct rt_group *g, uint32_t to, enum coll_word word,
     const unsigned char *more, uint32_t bytes) {
     send_word(g, to, word, 0, 0, more, bytes);
 }
@@ -121,7 +121,7 @@ static void receive(struct rt_group *g, uint32_t from, const unsigned char *wire
         coll_list_left(g, from);
         break;
     case COLL_WORD_LIST:
-        coll_list_hear(g, from, more, bytes);
+        coll_list_receive(g, from, more, bytes);
         break;
     case COLL_WORD_DEAD:
         pthread_mutex_lock(&g->m);

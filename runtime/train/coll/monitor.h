@@ -28,5 +28,5 @@ struct rt_group;
 void coll_monitor_send(struct rt_group *g, enum coll_word word, uint32_t rank, int code,
     const unsigned char *more, uint32_t bytes);
 /* The same to one rank, without rank and code. */
-void coll_monitor_tell_one(struct rt_group *g, uint32_t to, enum coll_word word,
+void coll_monitor_send_one(struct rt_group *g, uint32_t to, enum coll_word word,
     const unsigned char *more, uint32_t bytes);

@@ -2,10 +2,10 @@
  *
  * Only the ranks of a list make the call, so the numbers of calls of all ranks (agree.h) do not
  * cover it.  But any two ranks make the calls whose lists have both of them in the same order.  So
- * a rank counts them for each other rank, and as it begins one it tells the ranks of the list the
+ * a rank counts them for each other rank, and as it begins one it sends the ranks of the list the
  * count and the list.  Ranks with different lists for the same count would wait for each other, and
- * so would a rank that goes on to a call of all ranks, or leaves.  Who sees that fails the group on
- * all ranks. */
+ * so would a rank that continues with a call of all ranks, or leaves.  Who sees that fails the
+ * group on all ranks. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,9 +63,9 @@ static void check_peer(struct rt_group *g, uint32_t rank) {
     }
 }
 
-/* ---- what the monitor hears ---- */
+/* ---- what the monitor receives ---- */
 
-void coll_list_hear(struct rt_group *g, uint32_t from, const unsigned char *bytes, uint32_t n) {
+void coll_list_receive(struct rt_group *g, uint32_t from, const unsigned char *bytes, uint32_t n) {
     struct coll_peer *p = &g->peers[from];
     if (n < WORD_HEAD || n >= WORD_BYTES) {
         return;
@@ -98,13 +98,13 @@ bool coll_list_compare(
 
 /* ---- the call ---- */
 
-static void tell_list(struct rt_group *g, uint32_t to) {
+static void send_list(struct rt_group *g, uint32_t to) {
     unsigned char bytes[WORD_BYTES];
     size_t len = strlen(g->list.text);
     co_put_u64(bytes, g->peers[to].lists);
     co_put_u64(bytes + 8, g->list.id);
     memcpy(bytes + WORD_HEAD, g->list.text, len);
-    coll_monitor_tell_one(g, to, COLL_WORD_LIST, bytes, (uint32_t)(WORD_HEAD + len));
+    coll_monitor_send_one(g, to, COLL_WORD_LIST, bytes, (uint32_t)(WORD_HEAD + len));
 }
 
 static void list_begin(
@@ -121,7 +121,7 @@ static void list_begin(
         if (ranks[i] != g->rank) {
             p->listed = true;
             p->lists++;
-            tell_list(g, ranks[i]);
+            send_list(g, ranks[i]);
         }
     }
     pthread_mutex_unlock(&g->m);

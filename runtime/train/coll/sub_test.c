@@ -81,7 +81,7 @@ static int others_make_one_of_all(
 }
 
 /* At once: before the time to form a group or to make a call is over, which has another code. */
-static void different_calls_are_told_to_all_ranks(void **state) {
+static void different_calls_are_reported_to_all_ranks(void **state) {
     (void)state;
     for (uint32_t i = 0; i < CO_ARRAY_LEN(mistakes); i++) {
         for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
@@ -122,7 +122,7 @@ static void lists_with_the_same_ranks_and_tags_take_turns(void **state) {
     }
 }
 
-/* Rank 0 gives a bad list first, which the others do not hear of. */
+/* Rank 0 gives a bad list first, which the others do not learn of. */
 static int corrects(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     const uint32_t bad[] = {1, 0};
     int rc = rank == 0 ? make(g, bad, 2, TAG, false, NULL) : CO_INVALID;
@@ -139,7 +139,7 @@ static void a_refused_list_does_not_count(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(different_calls_are_told_to_all_ranks),
+        cmocka_unit_test(different_calls_are_reported_to_all_ranks),
         cmocka_unit_test(lists_with_the_same_ranks_and_tags_take_turns),
         cmocka_unit_test(a_refused_list_does_not_count),
     };

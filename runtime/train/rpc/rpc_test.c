@@ -31,7 +31,7 @@ static struct {
     bool on, closed;
     grpc_call *call;
     void *receive, *close; /* tags of its batches */
-    grpc_event held;       /* of type GRPC_OP_COMPLETE: to be told once it has closed */
+    grpc_event held;       /* of type GRPC_OP_COMPLETE: delivered once it has closed */
 } disorder = {.m = PTHREAD_MUTEX_INITIALIZER};
 
 grpc_call_error grpc_call_start_batch(
@@ -543,8 +543,8 @@ static void no_frame_comes_after_the_close(void **state) {
     assert_int_equal(1, p->client.closed);
 }
 
-/* Both sides close while somebody holds a stream, or frames of it: they say so, and go on.  What is
- * held stays valid. */
+/* Both sides close while somebody holds a stream, or frames of it: they say so, and continue.  What
+ * is held stays valid. */
 static void a_close_names_what_is_still_held(void **state) {
     struct pair *p = *state;
     struct co_err err = {0};

@@ -345,7 +345,7 @@ static int close_code(grpc_status_code status) {
     }
 }
 
-/* Nothing more will come: tells the owner why. */
+/* Nothing more will come: says to the owner why. */
 static void finish_close(struct rpc_call_stream *s) {
     pthread_mutex_lock(&s->m);
     struct co_err why = s->why.code ? s->why : s->malformed;

@@ -223,7 +223,7 @@ static void a_saver_that_ends_waits_for_no_other_job(void **state) {
     assert_memory_equal(owner, left.data, left.len);
 }
 
-/* Its parts are whole, but the job went back to 1 while its commit was on the way. */
+/* Its parts are whole, but the job went back to 1 while its commit was in flight. */
 static void a_late_commit_is_refused(void **state) {
     struct world *w = *state;
     struct co_err err = {0};
