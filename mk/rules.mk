@@ -1,7 +1,8 @@
 # How objects, archives, programs, tests and fuzz targets are made.
 
 archive = $(BUILD)/lib/$(subst /,-,$(1)).a
-srcs    = $(filter-out %_test.c %_fuzz.c %_testing.c $(foreach p,$(PROGRAMS) paddle-gate,$(main_$(p))),$(wildcard $(1)/*.c))
+srcs    = $(filter-out %_test.c %_fuzz.c %_testing.c $(foreach p,$(PROGRAMS) paddle-gate,$(main_$(p))),\
+    $(wildcard $(1)/*.c))
 protos  = $(wildcard $(1)/*.proto)
 gen     = $(patsubst %.proto,$(BUILD)/gen/%.pb-c.c,$(call protos,$(1)))
 objs    = $(patsubst %.c,$(BUILD)/obj/%.o,$(call srcs,$(1))) \
@@ -54,7 +55,8 @@ $(call archive,$(1)): $(call objs,$(1))
 $$(BUILD)/test/$(1)/%_test: $$(BUILD)/obj/$(1)/%_test.o $(call support,$(1)) $(call built,$(1))
 	@mkdir -p $$(@D)
 	@echo "  LD    $$@"
-	@$$(CC) -o $$@ $$< $(call support,$(1)) $(call group,$(call all_of,$(1))) $$(LDFLAGS_ALL) $$(GOLD) $(call libs,$(call all_of,$(1))) -lcmocka
+	@$$(CC) -o $$@ $$< $(call support,$(1)) $(call group,$(call all_of,$(1))) $$(LDFLAGS_ALL) $$(GOLD) \
+	    $(call libs,$(call all_of,$(1))) -lcmocka
 $$(BUILD)/fuzz/$(1)/%_fuzz: $$(BUILD)/obj/$(1)/%_fuzz.o $(call built,$(1))
 	@mkdir -p $$(@D)
 	@echo "  LD    $$@"
