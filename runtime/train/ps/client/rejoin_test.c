@@ -8,7 +8,7 @@
 #include "runtime/train/ps/client/client.h"
 #include "runtime/train/ps/server/server.h"
 
-enum { SIZE = 40, DIM = 2, IDS = 6, SERVERS = 2, TRAINERS = 2, WAIT_MS = 60000 };
+enum { SIZE = 40, DIM = 2, IDS = 6, SERVERS = 2, TRAINERS = 2, WAIT_MS = 20000 };
 
 static const struct rt_table_spec specs[] = {
     {.name = "w", .kind = RT_DENSE, .size = SIZE, .optimizer = "sgd:lr=1"},
