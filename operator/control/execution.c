@@ -256,6 +256,9 @@ static void status_done(
         phase_written(r);
         emit_plan_events(r);
         if (keeps_attempt(r, reply)) {
+            if (r->status.ms) { /* it was dropped before: the watch may have seen it without */
+                ctl_feeds_corrected(r->all->api.feeds, r->entry, reply);
+            }
             r->status = (struct backoff){0};
         } else { /* no watch would say when the CRD is another */
             back_off(&r->status);

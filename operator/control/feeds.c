@@ -70,6 +70,15 @@ void ctl_feeds_answered(
     (void)!ctl_store_put(all->opts.store, kind, &object, kube_watch_version(f->watch), NULL);
 }
 
+void ctl_feeds_corrected(
+    struct ctl_feeds *all, struct ctl_entry *e, const struct kube_reply *reply) {
+    const struct kube_object object = {reply->nodes, reply->text, reply->len};
+    if (kube_version(co_jnode_str(reply->nodes, "metadata", "resourceVersion")) == e->version) {
+        e->version = 0;
+        (void)!ctl_store_put(all->opts.store, CTL_STORE_JOBS, &object, 0, NULL);
+    }
+}
+
 static void feed_progress(void *arg, uint64_t version) {
     struct feed *f = arg;
     if (f->written && version >= f->written) {

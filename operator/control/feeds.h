@@ -40,3 +40,7 @@ const struct kube_type *ctl_feeds_type(const struct ctl_feeds *f, enum ctl_store
 /* Puts the object in the answer to a write of ours into the store; the reply must have nodes. */
 void ctl_feeds_answered(
     struct ctl_feeds *f, enum ctl_store_kind kind, const struct kube_reply *reply);
+/* The job's stored version lacks what the API server has in the same version, as in the reply:
+ * while a CRD is replaced, a watch may still deliver objects without the fields that are new. */
+void ctl_feeds_corrected(
+    struct ctl_feeds *all, struct ctl_entry *e, const struct kube_reply *reply);
