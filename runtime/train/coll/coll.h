@@ -66,7 +66,7 @@ struct coll_peer {
     bool has_memory; /* form.c: it has received the descriptor of the shared memory */
     /* For sub.c, under m: */
     bool listed;           /* it is in g->list */
-    uint64_t lists;        /* lists of this rank so far that had it */
+    uint64_t list_count;   /* lists of this rank so far that had it */
     struct coll_list list; /* the last that it sent */
     /* For vote.c, under m: its last vote about which ranks are dead. */
     uint32_t round;      /* of that vote; 0: it has not voted */
@@ -156,7 +156,7 @@ struct rt_group {
     uint32_t failed_rank;       /* size: no rank in particular */
     struct rt_group *child;     /* a group that is being formed from this one, or NULL */
     bool shrinks;               /* groups are formed from it although it has failed */
-    bool lists;                 /* sub.c: the child is of `list` */
+    bool has_list;              /* sub.c: the child is of `list` */
     struct coll_list list;      /* without a count */
     uint64_t list_calls;        /* begun before it; UINT64_MAX: there may be more */
     const unsigned char *votes; /* vote.c: this rank's last vote; NULL: it has not voted */

@@ -33,12 +33,12 @@ static void list_text(const uint32_t *ranks, uint32_t n, uint64_t tag, char text
 
 /* The rank makes a call with another list in the place of this rank's call. */
 static bool has_other_list(const struct rt_group *g, const struct coll_peer *p) {
-    return g->lists && p->listed && p->list.count == p->lists && p->list.id != g->list.id;
+    return g->has_list && p->listed && p->list.count == p->list_count && p->list.id != g->list.id;
 }
 
 /* The rank is in the list, but has not begun the call so far. */
 static bool is_awaited(const struct rt_group *g, const struct coll_peer *p) {
-    return g->lists && p->listed && p->list.count < p->lists && p->list.id != g->list.id;
+    return g->has_list && p->listed && p->list.count < p->list_count && p->list.id != g->list.id;
 }
 
 static int lists_differ(struct rt_group *g, uint32_t rank, const char *does) {
@@ -101,7 +101,7 @@ bool coll_list_compare(
 static void send_list(struct rt_group *g, uint32_t to) {
     unsigned char bytes[WORD_BYTES];
     size_t len = strlen(g->list.text);
-    co_put_u64(bytes, g->peers[to].lists);
+    co_put_u64(bytes, g->peers[to].list_count);
     co_put_u64(bytes + 8, g->list.id);
     memcpy(bytes + WORD_HEAD, g->list.text, len);
     coll_monitor_send_one(g, to, COLL_WORD_LIST, bytes, (uint32_t)(WORD_HEAD + len));
@@ -112,7 +112,7 @@ static void list_begin(
     /* Calls that were started before may yet begin. */
     uint64_t calls = coll_queue_busy(g) ? UINT64_MAX : atomic_load(&g->calls.begun);
     pthread_mutex_lock(&g->m);
-    g->lists = true;
+    g->has_list = true;
     g->list_calls = calls;
     g->list.id = id;
     list_text(ranks, n, tag, g->list.text);
@@ -120,7 +120,7 @@ static void list_begin(
         struct coll_peer *p = &g->peers[ranks[i]];
         if (ranks[i] != g->rank) {
             p->listed = true;
-            p->lists++;
+            p->list_count++;
             send_list(g, ranks[i]);
         }
     }
@@ -132,7 +132,7 @@ static void list_begin(
 
 static void list_end(struct rt_group *g, const uint32_t *ranks, uint32_t n) {
     pthread_mutex_lock(&g->m);
-    g->lists = false;
+    g->has_list = false;
     for (uint32_t i = 0; i < n; i++) {
         g->peers[ranks[i]].listed = false;
     }
