@@ -10,7 +10,7 @@ from numbers import Integral
 from typing import Any
 
 from . import _abi
-from ._lib import C, Invalid, Owner, Started, call, call_long, instance, number, option_value, text, texts
+from ._lib import C, Error, Invalid, Owner, Started, call, call_long, instance, number, option_value, text, texts
 from .arrays import Memory, as_array, empty
 from .job import Job
 
@@ -47,7 +47,7 @@ class Work(Started):
 
     def __del__(self) -> None:
         if self._handle is not None:
-            self._group.left.append(self._keep)           # may still be written to
+            self._group.dropped.append((self._handle, self._keep))           # may still be written to
 
 
 class Group(Owner):
@@ -66,6 +66,7 @@ class Group(Owner):
                  _handle: ctypes.c_void_p | None = None) -> None:
         super().__init__()
         self.works: weakref.WeakSet[Work] = weakref.WeakSet()
+        self.dropped: list[tuple[ctypes.c_void_p, tuple[Memory | None, Memory | None]]] = []
         self._group, self._job = _handle, job
         if _handle:
             return
@@ -115,6 +116,21 @@ class Group(Owner):
         if getattr(self, "_group", None) and self.may_close():
             for work in list(self.works):
                 work.end()
+            self._end_dropped(wait=True)
+
+    def _end_dropped(self, wait: bool = False) -> None:
+        """Calls whose Work the program keeps no longer.  An array that was given as out has its result all the same, once a
+        later call of this group has ended."""
+        for item in list(self.dropped):
+            handle, memory = item
+            if not wait and not C.rt_work_test(handle):
+                continue
+            self.dropped.remove(item)
+            try:
+                call_long(self, "rt_work_wait", handle, keep=memory)
+            except Error:
+                continue                    # later calls fail for the same reason
+            _end(*memory)
 
     def _open(self) -> ctypes.c_void_p:
         if not self._group:
@@ -124,6 +140,7 @@ class Group(Owner):
     def _use(self, name: str, *arguments: Any, keep: Any = None) -> None:
         """A call that waits for other ranks.  keep: what it uses, should a signal end the wait."""
         call_long(self, name, *arguments, keep=keep)
+        self._end_dropped()
 
     @property
     def rank(self) -> int:
@@ -147,6 +164,7 @@ class Group(Owner):
             self._use("rt_coll_run", self._open(), ctypes.byref(c), keep=(inp, out))
             _end(inp, out)
             return result
+        self._end_dropped()
         handle = ctypes.c_void_p()
         call("rt_coll_start", self._open(), ctypes.byref(c), ctypes.byref(handle))
         return Work(self, handle, result, (inp, out))

@@ -74,6 +74,8 @@ class Job(Owner):
         for what, number in {"worker": worker, "workers": workers, "server": server}.items():
             if number is not None and whole_number(what, number) < (what == "workers"):
                 raise ValueError(f"{what} is {number}, expected at least {int(what == 'workers')}")
+        if worker is not None and workers is not None and worker >= workers:
+            raise ValueError(f"worker is {worker}, expected less than workers, which is {workers}")
         for what, said_by in {"name": name or None, "token": token, "encrypt": encrypt}.items():
             if said_by is not None:
                 instance(what, said_by, bool if what == "encrypt" else str)

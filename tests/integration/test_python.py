@@ -405,9 +405,13 @@ with paddlert.Group(endpoints={endpoints}, rank={i}, transport="tcp") as g:
     started = np.asfortranarray(np.full((2, 2), {i} + 1.0))
     g.broadcast(started, root=1, start=True).wait()
     part = np.zeros((4, 3))[:, 1]
-    print(started[0, 1], g.recv(part, 0).sum() if {i} else g.send(whole[0, :, 0][[0, 1, 2, 2]], 1))
+    print(started[0, 1], g.recv(part, 0).sum() if {i} else g.send(whole[0, :, 0][[0, 1, 2, 2]], 1), end=" ")
+    dropped = np.asfortranarray(np.zeros((2, 2)))
+    g.all_reduce(np.full((2, 2), {i} + 1.0), out=dropped, start=True)            # a Work that nobody keeps
+    g.barrier()
+    print(dropped[1, 0], len(g.dropped))
 """) for i in range(2)))
-    assert out == ["2.0 None\n", "2.0 20.0\n"], out
+    assert out == ["2.0 None 3.0 0\n", "2.0 20.0 3.0 0\n"], out
 
 
 def test_wrong_arguments_are_named_with_what_is_expected(python):
@@ -437,6 +441,7 @@ tell(paddlert.Group, endpoints="127.0.0.1:1")
 tell(paddlert.Job, servers="127.0.0.1:1")
 tell(paddlert.Job, worker=-1)
 tell(paddlert.Job, workers="2")
+tell(paddlert.Job, worker=5, workers=2)
 tell(paddlert.Model, None)
 with paddlert.Client(paddlert.Job(worker=0), [paddlert.Dense("w", 3), paddlert.Sparse("e", 2)]) as c:
     tell(c.push, "e", [1])
@@ -458,6 +463,7 @@ with paddlert.Client(paddlert.Job(worker=0), [paddlert.Dense("w", 3), paddlert.S
         "a Group belongs to this process, and cannot be copied or pickled", "a Job belongs to this process, and cannot be copied or pickled",
         "job is '127.0.0.1:1', expected a paddlert.Job", "endpoints is '127.0.0.1:1', expected a list of texts",
         "servers is '127.0.0.1:1', expected a list of texts", "worker is -1, expected at least 0", "workers is '2', expected a whole number",
+        "worker is 5, expected less than workers, which is 2",
         "directory is None, expected a path", "push to table 'e' got 1 arrays, expected ids and gradients, as it is sparse",
         "pull of table 'e' got no ids, but it is sparse", "pull of table 'w' got ids, but it is dense", "directory is None, expected a path",
         "data is a str, expected bytes", "lr is 'fast', expected a number", "out is list, expected a contiguous array of float32 (3,)"], out
