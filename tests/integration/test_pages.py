@@ -40,6 +40,7 @@ def checkout(tmp_path):
     ("docs/a.md", "# A\n\n<!-- tried by b.c -->\n\n## Part two\n\n    make\n", "docs/a.md: is tried by b.c, which does not exist"),
     ("docs/decisions.md", RECORD.format(2), "expected '1. area: what was decided'"),
     ("docs/decisions.md", RECORD.format(1).replace("Decision", "Idea"), "record 1 needs a context, a decision and a consequence"),
+    ("docs/decisions.md", RECORD.format(1) + "- **Since.** Record 1: it is so.\n", "record 1: expected '- **Since.** Record N: what holds now'"),
 ])
 def test_what_is_wrong_is_named(checkout, name, text, finding):
     (checkout / name).write_text(text)
