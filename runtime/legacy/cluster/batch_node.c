@@ -56,8 +56,9 @@ static void empty(void *arg, size_t n_lost) {
 
 static void killing(void *arg, size_t count, bool strays) {
     const struct batch_node *n = arg;
-    (void)fprintf(stderr, "paddlerun: rank %u: %zu %s did not end after SIGTERM: SIGKILL\n",
-        n->what->rank.rank, count, strays ? "left behind" : "processes");
+    (void)fprintf(stderr,
+        "paddlerun: rank %u: %zu process%s%s did not end after SIGTERM: SIGKILL\n",
+        n->what->rank.rank, count, count == 1 ? "" : "es", strays ? " left behind" : "");
 }
 
 static void interrupted(void *arg, int signo) {
