@@ -66,7 +66,7 @@ static void synced(void *arg) {
 
 static void broke(void *arg, const struct co_err *err, int64_t retry_ms) {
     const struct feed *f = arg;
-    co_log_warn("watch broke off", CO_S("kind", f->kind), CO_I("retry_ms", retry_ms), CO_E(err));
+    co_log_warn("watch ended", CO_S("kind", f->kind), CO_I("retry_ms", retry_ms), CO_E(err));
 }
 
 static const struct kube_watch_ops ops = {

@@ -255,7 +255,7 @@ static int row_markdown(const struct co_contract_row *row, struct co_buf *ret, s
 int co_contract_markdown(struct co_buf *ret, struct co_err *err) {
     int r = co_buf_adds(ret,
         "# Environment variables\n\n"
-        "What tells a process its role and its peers. Printed from the table in "
+        "The variables that give a process its role and its peers. Printed from the table in "
         "`common/contract_rows.c`, from which the operator and the launcher write and the "
         "training library reads. Both cut blanks and newlines at the ends of a value, as a file or "
         "a "

@@ -78,7 +78,8 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .roles = CO_FOR_ALL,
         .generations = CO_GEN_OPERATOR | CO_GEN_LAUNCH,
         .max = MANY,
-        .doc = "Seconds to wait for missing workers before going on; the operator says 60."},
+        .doc =
+            "Seconds to wait for missing workers before the others start; the operator sets 60."},
     [CO_VAR_JOB_ENCRYPT] = {.name = "PADDLE_JOB_ENCRYPT",
         .via = CO_VIA_ENV,
         .when = CO_WHEN_ENCRYPTED,
@@ -234,8 +235,8 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .type = CO_TYPE_HOSTS,
         .roles = CO_FOR_ALL,
         .generations = CO_GEN_OPERATOR,
-        .doc = "Addresses of the pod: the start gate tells them to the operator, up to a second "
-               "before kubelet tells the API server."},
+        .doc = "Addresses of the pod: the start gate sends them to the operator, up to a second "
+               "before kubelet reports them to the API server."},
 
     [CO_VAR_ROLE] = {.name = "PADDLE_ROLE",
         .via = CO_VIA_USER,
@@ -364,7 +365,7 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .doc = "Endpoint of etcd for elastic training. Without it pods that have names "
                "(spec.intranet Service or DNS) meet at worker 0; others in the Service "
                "paddle-elastic-etcd of their namespace, if it was there before them: Kubernetes "
-               "tells PADDLE_ELASTIC_ETCD_SERVICE_HOST and _PORT."},
+               "sets PADDLE_ELASTIC_ETCD_SERVICE_HOST and _PORT."},
     [CO_VAR_GLOO_FS_PATH] = {.name = "PADDLE_GLOO_FS_PATH",
         .via = CO_VIA_USER,
         .type = CO_TYPE_TEXT,
@@ -519,8 +520,8 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .roles = CO_FOR_ALL,
         .generations = CO_GEN_HAND,
         .alone = true,
-        .doc = "Directory, shared by all servers, where they write checkpoints while training goes "
-               "on; worker 0 says when. A server that has it writes nowhere else."},
+        .doc = "Directory, shared by all servers, where they write checkpoints during training; "
+               "worker 0 decides when. A server that has it writes nowhere else."},
     [CO_VAR_PS_COLD_DIR] = {.name = "PADDLE_PS_COLD_DIR",
         .via = CO_VIA_USER,
         .type = CO_TYPE_TEXT,
@@ -569,10 +570,9 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .roles = CO_FOR_ALL,
         .generations = CO_GEN_HAND,
         .alone = true,
-        .doc =
-            "Where a server or trainer serves /metrics: [host]:port, as :9400; port 0: a free "
-            "one, that a line tells. Not set: nowhere. 64 connections, 32 of one address. A port "
-            "that is taken is said in a line, and training goes on."},
+        .doc = "Where a server or trainer serves /metrics: [host]:port, as :9400; port 0: a free "
+               "one, which is logged. Not set: nowhere. 64 connections, 32 of one address. A port "
+               "that is in use is logged, and training continues."},
     [CO_VAR_TENSORBOARD] = {.name = "PADDLERT_TENSORBOARD",
         .via = CO_VIA_USER,
         .type = CO_TYPE_TEXT,

@@ -282,7 +282,7 @@ void co_manual_bash(FILE *out, const struct co_manual *m) {
         "# shellcheck shell=bash\n"
         "# Completion of %s for bash, to be sourced.  Printed by `%s docs bash`; edit the tables "
         "in "
-        "the code.\n\n# COMMAND FLAG: what may stand there\n_",
+        "the code.\n\n# COMMAND FLAG: what may follow it\n_",
         m->program, m->program);
     put_name(out, m->program);
     (void)fputs(

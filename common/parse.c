@@ -99,8 +99,7 @@ int co_parse_duration(const char *what, const char *s, int64_t *ret_ms, struct c
 
 static int hostport_invalid(const char *what, const char *s, struct co_err *err) {
     return co_err_set(err, CO_INVALID,
-        "%s: " QUOTED " is not host:port (an IPv6 address stands in brackets: [::1]:8080)", what,
-        s);
+        "%s: " QUOTED " is not host:port (an IPv6 address needs brackets: [::1]:8080)", what, s);
 }
 
 int co_parse_hostport(

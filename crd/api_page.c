@@ -92,9 +92,9 @@ void crd_print_docs(FILE *out) {
         "`deploy/v1/crd.yaml`\nand `deploy/v1beta1/crd.yaml` are printed from one table, "
         "in `crd/`.\n\n",
         CRD_SHORT);
-    fprintf(out,
-        "Whoever may create or change PaddleJobs in a namespace can run any pod in it, with any of "
-        "its service accounts\nand Secrets: `SECURITY.md`.\n\n");
+    fprintf(out, "Anyone who may create or change PaddleJobs in a namespace can run any pod in it, "
+                 "with any of "
+                 "its service accounts\nand Secrets: `SECURITY.md`.\n\n");
     fprintf(out, "Unknown strings in a field are accepted, and mean what is said of that field. "
                  "The API server\nrejects these (by `deploy/v1/crd.yaml`, Kubernetes 1.25 and "
                  "later):\n\n");

@@ -284,11 +284,11 @@ static const struct crd_field spec_fields[] = {
         .doc =
             "Seconds after which a pod whose node does not answer is given up: it is deleted by "
             "force and the group restarted on other nodes, which is not counted. Of an elastic "
-            "job that pod alone is recreated. A node that is cut off and not dead may go on "
-            "with its containers until it is back, so training must bear that two of them "
+            "job that pod alone is recreated. A node that is cut off and not dead may keep its "
+            "containers running until it is back, so training must bear that two of them "
             "write its checkpoints. Default: pods stay until Kubernetes evicts them, after 5 min "
-            "most often, and the group waits until the node is back or is deleted. Goes well "
-            "with backoffLimit, for peers that fail before the node is known to be lost."},
+            "most often, and the group waits until the node is back or is deleted. Combine it with "
+            "backoffLimit, for peers that fail before the node is known to be lost."},
     {.name = "priorityClassName",
         .type = CRD_STRING,
         .added = true,
@@ -370,7 +370,7 @@ const struct crd_scale crd_scale = {
 
 /* NAME STATUS MODE AGE is what users and scripts know: wide ones come after. */
 const struct crd_column crd_columns[] = {
-    {"Status", "string", ".status.phase", "Where the job stands.", false},
+    {"Status", "string", ".status.phase", "The job's state.", false},
     {"Mode", "string", ".status.mode", "PS, Collective or Single.", false},
     {"Age", "date", ".metadata.creationTimestamp", "Time since the job was created.", false},
     {"PS", "string", ".status.readyPS", "Parameter servers ready, of those asked for.", true},

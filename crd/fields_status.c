@@ -63,11 +63,11 @@ static const struct crd_field condition_fields[] = {
                "have succeeded, the others may still end), Succeeded, Failed, Blocked (something"
                " keeps pods from being created, the message says what), ReplicasBounded (an "
                "elastic job has other workers than replicas asks for), SchedulingPolicyIgnored "
-               "(the scheduler has no word for a part of it), UnknownValue (a field has a word "
-               "that means nothing, the message says what it is taken for), SpecChanged (a part "
+               "(the scheduler has no word for a part of it), UnknownValue (a field has an unknown "
+               "value, the message names the one that is used instead), SpecChanged (a part "
                "of the spec that a running attempt keeps was changed, the message says which), "
                "or StaleAddress (pods run with the address that a peer had before, the message "
-               "says who)."},
+               "names them)."},
     {.name = "status", .type = CRD_STRING, .required = true, .doc = "True, False or Unknown."},
     {.name = "reason",
         .type = CRD_STRING,
@@ -91,7 +91,7 @@ const struct crd_field crd_status_fields[] = {
     {.name = "phase",
         .type = CRD_STRING,
         .doc =
-            "Where the job stands: Pending (pods are being created or wait for a node), "
+            "The job's state: Pending (pods are being created or wait for a node), "
             "Starting (pods wait for their peers or are not ready), Running, Restarting (the whole "
             "group, until it is Running again), Suspended, Completed, Failed (both final), or "
             "Terminating (the job is being deleted)."},

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Completion of paddle-operator for bash, to be sourced.  Printed by `paddle-operator docs bash`; edit the tables in the code.
 
-# COMMAND FLAG: what may stand there
+# COMMAND FLAG: what may follow it
 _paddle_operator_table() {
     flags='' switches='' commands='' values=''
     case $1 in

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Completion of paddlerun for bash, to be sourced.  Printed by `paddlerun docs bash`; edit the tables in the code.
 
-# COMMAND FLAG: what may stand there
+# COMMAND FLAG: what may follow it
 _paddlerun_table() {
     flags='' switches='' commands='' values=''
     case $1 in

@@ -332,8 +332,8 @@ static void pass_log(const struct ctr_reader *r) {
             CO_I("zero", r->labels[1]), CO_I("minus_one", r->labels[0]));
     }
     if ((no > 0) != (yes > 0)) {
-        co_log_warn(yes > 0 ? "all labels are 1: there is nothing to tell apart, and no auc"
-                            : "all labels are 0: there is nothing to tell apart, and no auc",
+        co_log_warn(yes > 0 ? "all labels are 1: there is no second class, and no auc"
+                            : "all labels are 0: there is no second class, and no auc",
             CO_S("data", data), CO_S("share", ctr_reader_describe(r)), CO_I("lines", no + yes));
     }
 }

@@ -327,7 +327,7 @@ static int place_find(struct trainer *t, struct co_err *err) {
         t->merged = 0;
     }
     if (rc == 0 && place.step > 0) {
-        co_log_info("worker goes on", CO_I("batches_behind", (int64_t)place.step));
+        co_log_info("worker resumes", CO_I("batches_behind", (int64_t)place.step));
         rc = rt_pull_dense(t->client, CTR_TABLE_DENSE, t->params, err);
     }
     return rc;

@@ -142,7 +142,7 @@ class Share:
         if self.skipped:
             print(f"{self.folder}: {self.used} lines used, {self.skipped} skipped{self.why}", file=sys.stderr)
         if self.used and self.ones in (0, self.used):
-            print(f"{self.folder}: all labels are {int(self.ones > 0)}: there is nothing to tell apart, and no auc", file=sys.stderr)
+            print(f"{self.folder}: all labels are {int(self.ones > 0)}: there is no second class, and no auc", file=sys.stderr)
 
     def check(self):
         """Before training: ValueError where no line can be used."""

@@ -67,8 +67,8 @@ static const struct co_flag flags[] = {
     {"bad-images", CO_FLAG_STR, &options.bad_images, "skip",
         "skip: name an image that cannot be read, take the next one; fail: end"},
     {"checkpoint", CO_FLAG_STR, &options.checkpoint, "",
-        "directory of checkpoints, one an epoch, by the first worker; training goes on from the "
-        "newest that is there; empty: none"},
+        "directory of checkpoints, one an epoch, by the first worker; training resumes from the "
+        "newest; empty: none"},
     {"checkpoint-every", CO_FLAG_INT, &options.checkpoint_every, "0", "steps; 0: epochs only",
         .min = 0, .max = INT64_MAX},
     {"log-every", CO_FLAG_INT, &options.log_every, "5", "batches between two lines", .min = 1,

@@ -172,7 +172,7 @@ static int start_together(struct trainer *t, struct co_err *err) {
     }
     if (step) {
         co_log_info(
-            "going on from a checkpoint", CO_I("step", step), CO_I("epoch", t->progress.epoch));
+            "resuming from a checkpoint", CO_I("step", step), CO_I("epoch", t->progress.epoch));
     }
     return 0;
 }

@@ -58,13 +58,12 @@ static void a_word_that_means_nothing_is_named(void **state) {
     } rows[] = {
         {API_WORD_CLEAN, "{'cleanPodPolicy':'OnFailed'}",
             "spec.cleanPodPolicy is \"OnFailed\", expected Always, Never, OnFailure, "
-            "OnCompletion or Running: taken for Never"},
+            "OnCompletion or Running; Never is used"},
         {API_WORD_INTRANET, "{'intranet':'Hots'}",
-            "spec.intranet is \"Hots\", expected PodIP, Service, DNS or Host: taken for PodIP"},
+            "spec.intranet is \"Hots\", expected PodIP, Service, DNS or Host; PodIP is used"},
         {API_WORD_SUCCESS, "{'successPolicy':'AllWorker'}",
-            "spec.successPolicy is \"AllWorker\", expected AllWorkers, AllPods or Worker0: taken "
-            "for "
-            "AllWorkers"},
+            "spec.successPolicy is \"AllWorker\", expected AllWorkers, AllPods or Worker0; "
+            "AllWorkers is used"},
         {API_WORD_INTRANET, "{'intranet':'DNS','cleanPodPolicy':'x'}", NULL},
         {API_WORD_INTRANET, "{'intranet':''}", NULL},
         {API_WORD_INTRANET, "{'intranet':7}", NULL}, /* a problem */
@@ -91,7 +90,7 @@ static void what_is_said_of_a_word_is_bounded(void **state) {
         json_pack("{s:s,s:s,s:s}", "cleanPodPolicy", word, "intranet", word, "successPolicy", word);
     for (enum api_word_field f = 0; f < API_WORD_FIELDS; f++) {
         assert_true(api_word_is_odd(f, spec, said, sizeof(said)));
-        assert_non_null(strstr(said, ": taken for "));
+        assert_non_null(strstr(said, " is used"));
         assert_true(strlen(said) < sizeof(said) - 1);
         assert_true(api_word_is_odd(f, spec, said, 50));
         assert_int_equal(strlen(said), 49);

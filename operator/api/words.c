@@ -83,7 +83,7 @@ bool api_word_is_odd(enum api_word_field field, const json_t *spec, char *ret, s
         n += (size_t)snprintf(ret + n, size - n, "%s %s", joint, w->text);
     }
     if (n < size) {
-        (void)snprintf(ret + n, size - n, ": taken for %s", taken->taken_for);
+        (void)snprintf(ret + n, size - n, "; %s is used", taken->taken_for);
     }
     return true;
 }

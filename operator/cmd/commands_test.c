@@ -224,7 +224,7 @@ static void relatives_jobs_become_ours(void **state) {
                 "  cleanPodPolicy: Never\n"}},
         {{"convert", "-"}, GOOD "  cleanPolicy: Odd\n  intranet: Pod\n", 0,
             {"standard input:6: spec.cleanPolicy: \"Odd\", expected Always, Never, ",
-                ": taken for Never\n", "standard input:7: spec.intranet: \"Pod\", expected PodIP",
+                "; Never is used\n", "standard input:7: spec.intranet: \"Pod\", expected PodIP",
                 "  cleanPodPolicy: Odd\n"}},
         {{"convert", "-"}, GOOD "  foo: 1\n  schedulingPolicy: {bar: 2, queue: q}\n", 0,
             {"standard input:6: spec.foo: not carried over: there is no such field here\n",

@@ -75,7 +75,7 @@ static void reread_cert(void *arg) {
     x->seen = hash;
     r = r ? r : co_httpd_secure(x->httpd, cert.data, key.data, &err);
     if (r) {
-        co_log_warn("metrics certificate not renewed, going on with the old one",
+        co_log_warn("metrics certificate not renewed, still using the old one",
             CO_S("path", x->opts.cert_dir), CO_E(&err));
     } else {
         co_log_info("metrics certificate renewed", CO_S("path", x->opts.cert_dir));

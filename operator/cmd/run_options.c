@@ -56,7 +56,7 @@ static const struct co_flag flags[] = {
         "half of the open files allowed where that is less"},
     {"gate-address", CO_FLAG_STR, &flag.o.gate_addr, "",
         "where pods reach that endpoint, ip:port, several joined by commas; empty: the Service "
-        "paddle-gate and this pod's address, as its environment tells"},
+        "paddle-gate and this pod's address, from its environment"},
     {"services", CO_FLAG_STR, &flag.services, "",
         "all: a Service for every pod in every intranet mode, as paddle-operator 0.3.5 makes them"},
     {"prefer-family", CO_FLAG_INT, &flag.prefer_family, "0",

@@ -123,13 +123,14 @@ static void print_summary(const struct count *n) {
     (void)printf("\n");
 }
 
-static const char usage[] = "paddle-operator validate FILE|DIRECTORY|-...\n"
-                            "\n"
-                            "Checks PaddleJobs and prints file:line: what is wrong, which fields "
-                            "there are none of, and which\n"
-                            "words are taken for others; in templates what a cluster would "
-                            "reject.  Ends with 1 when\n"
-                            "something is wrong.";
+static const char usage[] =
+    "paddle-operator validate FILE|DIRECTORY|-...\n"
+    "\n"
+    "Checks PaddleJobs and prints file:line: what is wrong, fields that do not "
+    "exist, and values\n"
+    "that are replaced by a default; in templates what a cluster would "
+    "reject.  Ends with 1 when\n"
+    "something is wrong.";
 
 int opc_cmd_validate(int argc, char *argv[]) {
     struct co_err err = {0};

@@ -145,7 +145,7 @@ static const struct co_metric rows[CTL_M_COUNT] = {
         .help = "Bytes of bodies of requests and answers",
         .label = {{"direction", directions}}},
     [CTL_M_WATCH_BREAKS] = {.name = "paddlejob_watch_errors_total",
-        .help = "Watches or lists that broke off and were resumed",
+        .help = "Watches or lists that ended early and were resumed",
         .label = {{"resource", feeds}}},
     [CTL_M_WATCH_LAG] = {.name = "paddlejob_watch_lag_seconds",
         .help = "Time from the answer to a write of ours until the watch delivers it, 0 when the "
@@ -197,7 +197,7 @@ static const struct co_metric rows[CTL_M_COUNT] = {
         .label = {{"cause", causes}},
         BOUNDS(lifetime)},
     [CTL_M_GATE_OPENED] = {.name = "paddlejob_gate_opened_total",
-        .help = "Pods told to start their containers"},
+        .help = "Pods that may start their containers"},
     [CTL_M_GATE_WAITING] = {.name = "paddlejob_gate_waiting",
         .help = "Pods waiting at the start gate",
         .type = CO_GAUGE},

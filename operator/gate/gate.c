@@ -365,12 +365,12 @@ static int wait_for_go(struct gate *g) {
             return 1;
         }
         if (v == NO_ANSWER && now - answered >= g->silence_max_ms) {
-            say("no answer from the operator for %.0f s (%s), going on without",
+            say("no answer from the operator for %.0f s (%s), continuing without",
                 (double)(now - answered) / 1000, g->why);
             return 0;
         }
         if (v == UNKNOWN && now - known >= g->unknown_max_ms) {
-            say("nobody there knows this pod for %.0f s (%s), going on without",
+            say("no operator has known this pod for %.0f s (%s), continuing without",
                 (double)(now - known) / 1000, g->why);
             return 0;
         }
@@ -421,7 +421,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < 4; i++) {
         value[i] = getenv(vars[i]);
         if (!value[i] || !*value[i] || strpbrk(value[i], " \r\n")) {
-            say("%s is \"%.60s\", expected a value: going on without the operator", vars[i],
+            say("%s is \"%.60s\", expected a value: continuing without the operator", vars[i],
                 value[i] ? value[i] : "");
             return 0;
         }
@@ -436,7 +436,7 @@ int main(int argc, char **argv) {
         "close\r\n\r\n",
         value[1], value[2], value[3], WAIT_S, ips);
     if (g.n_addrs == 0 || n < 0 || (size_t)n >= sizeof(g.request)) {
-        say("no address to ask, or names too long: going on without the operator");
+        say("no address to ask, or names too long: continuing without the operator");
         return 0;
     }
     return wait_for_go(&g);

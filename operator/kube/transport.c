@@ -190,7 +190,7 @@ static void finish_xfer(struct kube_xfer *x, CURLcode rc) {
     int code = translate_code(rc, x);
     note_protocol(x);
     if (x->too_big) {
-        co_err_set(&err, code, "an answer of more than %zu bytes", x->reply.max);
+        co_err_set(&err, code, "the answer has more than %zu bytes", x->reply.max);
     } else if (code) {
         const char *detail = x->curl_error[0] ? x->curl_error : curl_easy_strerror(rc);
         co_err_set(&err, code, "%s: %s", t->endpoint.cfg->server, detail);

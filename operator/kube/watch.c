@@ -565,8 +565,8 @@ static void check_silence(struct kube_watch *w) {
         return;
     }
     struct co_err err = {0};
-    co_err_set(&err, CO_TIMEOUT, "watch %s: nothing heard for %" PRId64 " s", w->opts.type->plural,
-        w->opts.idle_max_ms / 1000);
+    co_err_set(&err, CO_TIMEOUT, "watch %s: nothing received for %" PRId64 " s",
+        w->opts.type->plural, w->opts.idle_max_ms / 1000);
     w->stats.breaks++;
     stop_stream(w);
     kube_client_distrust_streams(w->c);

@@ -253,7 +253,7 @@ static void an_elastic_group_without_bounds_scales(void **state) {
     expect_status(&c, "phase", "Restarting");
     expect_status(&c, "restarts", "0");
     expect_status(&c, "message",
-        "5 workers are asked for, and those that run were told of 3 at most: all restart; "
+        "5 workers are asked for, and those that run know of 3 at most: all restart; "
         "spec.worker.limits avoids that");
     rest(&c);
     bury(&c);

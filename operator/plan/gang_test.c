@@ -565,10 +565,10 @@ static void a_foreign_group_has_the_name(void **state) {
     expect_actions(&c, "");
     expect_status(&c, "reason", "NameTaken");
     expect_status(
-        &c, "message", "PodGroup x belongs to somebody else: delete it, or use another job name");
+        &c, "message", "PodGroup x belongs to another owner: delete it, or use another job name");
     c.settings.gang = plan_gang_find("native"); /* whose groups have another kind */
     expect_status(
-        &c, "message", "Workload x belongs to somebody else: delete it, or use another job name");
+        &c, "message", "Workload x belongs to another owner: delete it, or use another job name");
     tk_done(&c);
 }
 

@@ -112,11 +112,11 @@ static void say_taken(struct plan_assessment *o, const struct plan_children *w, 
             "%s %s of the deleted job of the same name is not gone yet", kind_name(w, kind),
             c->name);
     } else if (predecessor) {
-        plan_reason_say(o, "NameTaken", "%s %s has lost the labels that tell its role: delete it",
+        plan_reason_say(o, "NameTaken", "%s %s has lost the labels that give its role: delete it",
             kind_name(w, kind), c->name);
     } else {
         plan_reason_say(o, "NameTaken",
-            "%s %s belongs to somebody else: delete it, or use another job name",
+            "%s %s belongs to another owner: delete it, or use another job name",
             kind_name(w, kind), c->name);
     }
 }
@@ -240,7 +240,7 @@ static void say_waiting(struct plan_assessment *o, const struct plan_children *w
         plan_reason_quote(o, strcmp(reason, "Error") == 0 ? "ContainerFailed" : reason, "%s", text);
     } else if (has_lost_token(w, pod)) {
         plan_reason_quote(o, reason,
-            "%s%s: somebody deleted it; suspend the job and resume it, so that all pods get a new "
+            "%s%s: it was deleted; suspend the job and resume it, so that all pods get a new "
             "one",
             start, cause->message);
     } else {

@@ -33,7 +33,7 @@ static const struct {
     {"WaitingForSidecars",
         "a pod's first container, the training, has exited with 0 a minute ago, but others of its "
         "template run on"},
-    {"NameTaken", "an object of somebody else has the name that one of the job's needs"},
+    {"NameTaken", "an object of another owner has the name that the job needs"},
     {"QuotaExceeded", "a create was rejected because of a ResourceQuota"},
     {"NamespaceTerminating", "the namespace is being deleted, so nothing is created in it"},
     {"GaveBack",

@@ -238,7 +238,7 @@ bool plan_policy_outgrown(struct plan_assessment *o, const struct plan_children 
     o->backoff = 0;
     o->restart_time = w->now;
     plan_reason_say(o, "ScaledOut",
-        "%" PRId32 " workers are asked for, and those that run were told of %" PRId32
+        "%" PRId32 " workers are asked for, and those that run know of %" PRId32
         " at most: all restart; spec.worker.limits avoids that",
         worker->replicas, w->job->np);
     return true;

@@ -302,7 +302,7 @@ static void a_deleted_secret_is_named(void **state) {
         WAITS("CreateContainerConfigError", "secret \\\"" SECRET "\\\" not found"));
     expect_status(&c, "reason", "CreateContainerConfigError");
     expect_status(&c, "message",
-        "pod x-worker-1, container main: secret \"" SECRET "\" not found: somebody deleted it; "
+        "pod x-worker-1, container main: secret \"" SECRET "\" not found: it was deleted; "
         "suspend the job and resume it, so that all pods get a new one");
     tk_pod_status(
         &c, "x-worker-1", WAITS("CreateContainerConfigError", "secret \\\"other\\\" not found"));

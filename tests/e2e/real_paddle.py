@@ -61,7 +61,7 @@ def test_a_killed_worker_resumes_from_the_checkpoint(space, image):
     space.wait_completed(name, 400)
     assert space.job(name)["status"]["restarts"] == 1
     for i in range(2):
-        space.wait_said(f"{name}-worker-{i}", r"goes on with epoch [2-6]")
+        space.wait_said(f"{name}-worker-{i}", r"resumes with epoch [2-6]")
 
 
 def programs(image, replicas, program, *words):

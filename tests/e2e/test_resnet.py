@@ -41,7 +41,7 @@ def test_an_elastic_job_survives_a_kill_and_a_scale(space):
 
     def began():
         """Steps at which worker 0, whose container is never restarted, has resumed."""
-        return [int(s) for s in re.findall(r'going on from a checkpoint" step=(\d+)', log(space, f"{name}-worker-0"))]
+        return [int(s) for s in re.findall(r'resuming from a checkpoint" step=(\d+)', log(space, f"{name}-worker-0"))]
 
     def wait_resumed(times):
         wait(f"training goes on for time {times}", 60, lambda: len(began()) >= times,
@@ -52,7 +52,7 @@ def test_an_elastic_job_survives_a_kill_and_a_scale(space):
     before = len(began())                   # workers that came late
     space.c.kill(space.wait_running(f"{name}-worker-1"))
     wait_resumed(before + 1)
-    space.wait_said(f"{name}-worker-1", "going on from a checkpoint")
+    space.wait_said(f"{name}-worker-1", "resuming from a checkpoint")
     times = len(began())
     space.c.kubectl("-n", space.name, "scale", f"pdj/{name}", "--replicas=2")
     wait_resumed(times + 1)

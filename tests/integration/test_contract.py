@@ -146,7 +146,7 @@ spec:
   worker: {replicas: 1, template: {spec: {containers: [{name: c, image: i}]}}}
 """)
     r = run(BIN / "paddle-operator", "validate", f)
-    assert r.stdout.splitlines() == [f'{f}:5: spec.intranet is "Hots", expected PodIP, Service, DNS or Host: taken for PodIP',
+    assert r.stdout.splitlines() == [f'{f}:5: spec.intranet is "Hots", expected PodIP, Service, DNS or Host; PodIP is used',
                                      "1 job, 0 problems, 1 unknown value"]
     assert r.returncode == 0, "such a job is carried out"
 

@@ -134,7 +134,7 @@ def test_labels_as_people_write_them_train_the_same(kind, labels, tmp_path):
 @pytest.mark.parametrize("labels", [("0", "0"), ("1", "1"), ("-1", "-1")])
 def test_data_of_one_class_is_reported(kind, labels, tmp_path):
     _, err = trained(kind, labels, tmp_path)
-    assert err.count(f"all labels are {max(int(labels[0]), 0)}: there is nothing to tell apart") == 1, err
+    assert err.count(f"all labels are {max(int(labels[0]), 0)}: there is no second class") == 1, err
 
 
 @pytest.mark.parametrize("kind", sorted(set(SIGNS) - {"logistic"}))
@@ -325,7 +325,7 @@ def test_resnet50_reads_a_test_picture_before_it_trains(tmp_path):
 def test_a_program_alone_has_no_others_to_continue(tmp_path):
     (tmp_path / "d").write_text("1,2\n")
     err = run(tmp_path, "wide_and_deep", "--local", "--train=d", code=2)[1]
-    assert "no usable line" in err and "goes on without it" not in err, err
+    assert "no usable line" in err and "continues without it" not in err, err
     err = run(tmp_path, "wide_and_deep", "--lokal", code=2)[1]
     assert "cannot start" in err and "training" not in err and "unknown flag" in err, err
 

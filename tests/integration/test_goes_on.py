@@ -72,7 +72,7 @@ def test_a_killed_server_begins_with_its_checkpoint(job, mode):
     j.kill("server1")
     j.finish()
     if mode == "sync":
-        assert all("worker goes back" in j.log(t) and re.search(r"worker goes on.*batches_behind=[1-9]", j.log(t))
+        assert all("worker goes back" in j.log(t) and re.search(r"worker resumes.*batches_behind=[1-9]", j.log(t))
                    for t in ("trainer0", "trainer1")), j.story()
 
 
@@ -85,4 +85,4 @@ def test_a_killed_trainer_resumes_where_it_was(job, mode):
     j.finish()
     assert all("trainer 1 is back after a restart" in j.log(s) for s in ("server0", "server1")), j.story()
     if mode == "sync":      # async, it may have trained too little to have kept anything
-        assert re.search(r"worker goes on.*batches_behind=[1-9]", j.log("trainer1")), j.story()
+        assert re.search(r"worker resumes.*batches_behind=[1-9]", j.log("trainer1")), j.story()

@@ -445,8 +445,8 @@ def test_a_node_that_stands_still_is_named_at_once_and_lost_later():
         stopped.communicate(timeout=60)
     assert code == 1
     who = r"(the master at 127.0.0.1:|node \w+ \(rank 1, 127.0.0.2\))"      # whoever was first serves
-    assert re.search(rf"WARNING .* not heard of for a second: .*{who}", err), err
-    assert re.search(rf"ERROR .*{who}.* (has not been heard of for 4.0 s|is gone: .* does not answer within 6.0 s)", err), err
+    assert re.search(rf"WARNING .* silent for a second: .*{who}", err), err
+    assert re.search(rf"ERROR .*{who}.* (has been silent for 4.0 s|is gone: .* does not answer within 6.0 s)", err), err
 
 
 LISTS = """import os, socket, sys, time
@@ -816,7 +816,7 @@ def test_a_full_disk_is_said():
     talk = script("talk.sh", "#!/bin/sh\nhead -c 200000 /dev/zero | tr '\\0' x || exit 4\nexit 4\n")
     r = on_full_disk("--log_max_size", "1G", talk)       # written by the launcher: the child continues
     assert r.returncode == 4, r.stderr
-    assert r.stderr.count('cannot write "log/workerlog.0": No space left on device: the child goes on') == 1, r.stderr
+    assert r.stderr.count('cannot write "log/workerlog.0": No space left on device: the child keeps running') == 1, r.stderr
     r = on_full_disk(talk)                               # written by the child, which may fail of it
     assert r.returncode == 4, r.stderr
     assert 'log_dir "log": no space left on its disk, which may be why' in r.stderr, r.stderr

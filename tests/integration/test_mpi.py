@@ -63,7 +63,7 @@ def test_environment_of_the_program(env, words, text, tmp_path):
 
 
 @pytest.mark.parametrize("env, words, text", [
-    ({}, ["--", "true"], "nothing tells this process its rank"),
+    ({}, ["--", "true"], "this process has no rank"),
     ({"JOB_COMPLETION_INDEX": "0"}, ["--", "true"], "expected --size"),
     ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, ["--", "true"], "expected --machines=FILE"),
     ({"PMI_RANK": "0", "PMI_SIZE": "1"}, [], "no program given"),

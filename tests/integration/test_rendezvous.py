@@ -270,9 +270,9 @@ def test_a_killed_node_is_known_to_all(nodes, way):
     """Also by an etcd: not when its lease ends, which here is long after this test."""
     way[1]["silent_ms"] = 300 * 1000
     a, b, c = three(nodes, way)
-    stop_until_known(b, lambda: a.find("^warning not heard of for a second: node bb"))
+    stop_until_known(b, lambda: a.find("^warning silent for a second: node bb"))
     b.p.send_signal(signal.SIGCONT)
-    a.wait("^note all nodes are heard of again", 60)
+    a.wait("^note all nodes answer again", 60)
     begin = time.monotonic()
     b.p.kill()
     known = [n.wait(r"^ended peer.?lost: node bb \(rank 1.* is gone: its launcher ended without a word", 60)[0] - begin
@@ -304,7 +304,7 @@ def test_a_node_that_hangs_is_lost(nodes, way):
     a, b, c = three(nodes, way)
     b.p.send_signal(signal.SIGSTOP)
     for n in (a, c):
-        n.wait(r"^ended peer.?lost: node bb \(rank 1.*(has not been heard of for 5.0 s|is gone)")
+        n.wait(r"^ended peer.?lost: node bb \(rank 1.*(has been silent for 5.0 s|is gone)")
 
 
 @pytest.mark.parametrize("stopped", [0, 1])
@@ -315,13 +315,13 @@ def test_a_mute_node_is_known_long_before_it_is_lost(nodes, way, stopped):
     mute, others = all[stopped], all[:stopped] + all[stopped + 1:]
     who = r"node bb \(rank 1, 127.0.0.1\)" if stopped else "the master at" if "etcd" not in way[0] else r"node aa \(rank 0, 127.0.0.1\)"
     for turn in (1, 2):                      # the second time with twice the patience
-        line = f"^warning not heard of for a second: .*{who}.*; lost after 30[02] s"
+        line = f"^warning silent for a second: .*{who}.*; lost after 30[02] s"
         begin = stop_until_known(mute, lambda: {bool(n.find(line, turn)) for n in others} == {True})
         known = [n.find(line, turn)[0] - begin for n in others]
         print(f"known to the others after {', '.join(f'{s:.2f}' for s in known)} s")
         mute.p.send_signal(signal.SIGCONT)
         for n in others:
-            n.wait("^note (all nodes are|the master is) heard of again", 60, turn)
+            n.wait("^note (all nodes are|the master) answers? again", 60, turn)
     for n in all:
         n.say("d")
     for n in all:

@@ -35,7 +35,7 @@ class Nodes:
         return "\n".join(f"-- {i}\n{(self.home / f'said{i}').read_text()[-2000:]}\n{self.log(i)[-2000:]}" for i in range(len(self.launchers)))
 
     def began(self, i):
-        return [int(s) for s in re.findall(r"going on from a checkpoint\" step=(\d+)", self.log(i))]
+        return [int(s) for s in re.findall(r"resuming from a checkpoint\" step=(\d+)", self.log(i))]
 
     def rates(self, i):
         """Learning rates that were logged, by epoch."""

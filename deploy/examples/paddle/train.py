@@ -75,7 +75,7 @@ def main():
         net.set_state_dict(state["net"])
         optimizer.set_state_dict(state["optimizer"])
         begin = state["epoch"] + 1
-        print(f"worker {rank} goes on with epoch {begin}", flush=True)
+        print(f"worker {rank} resumes with epoch {begin}", flush=True)
     os.makedirs(args.output, exist_ok=True)
 
     model, update = net, optimizer

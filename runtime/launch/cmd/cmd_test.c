@@ -130,7 +130,7 @@ static const struct row rows[] = {
         "/dev/null: HOSTS is not there"},
     {cluster_cmd_cluster_train, {"cluster_train", "--nonsense=1", "--help"}, {NULL}, 0,
         "--server-grace"},
-    {cluster_cmd_mpi, {"mpi", "--", "true"}, {NULL}, 2, "nothing tells this process its rank"},
+    {cluster_cmd_mpi, {"mpi", "--", "true"}, {NULL}, 2, "this process has no rank"},
     {cluster_cmd_mpi, {"mpi", "--port=0", "--", "true"}, {NULL}, 2, "port"},
     {cluster_cmd_mpi, {"mpi", "--", "true"}, {"PMI_RANK=1", "PMI_SIZE=2"}, 2,
         "expected --machines=FILE with one a line (\"machines\" is not there)"},

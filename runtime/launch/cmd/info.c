@@ -62,7 +62,7 @@ static void settle(struct peer_check *p) {
         (void)snprintf(p->state, sizeof(p->state), "reachable");
     } else {
         (void)snprintf(p->state, sizeof(p->state), "not reachable: %s%s", strerror(e),
-            e == ECONNREFUSED ? ", nobody listens there" : "");
+            e == ECONNREFUSED ? ", nothing listens there" : "");
     }
 }
 

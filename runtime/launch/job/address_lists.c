@@ -42,7 +42,7 @@ static int find_self(struct job *j, const char *what, struct co_err *err) {
     CO_AUTOFREE char *list = options_list_join(&j->hosts, ",");
     return co_err_set(err, CO_INVALID,
         "this node's address \"%s\" is not in %s \"%.300s\": expected --host or POD_IP to be one "
-        "of them, or --rank to tell which",
+        "of them, or --rank to say which",
         j->ip, what, list);
 }
 

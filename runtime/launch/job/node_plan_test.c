@@ -481,7 +481,7 @@ static void stages_go_through_all_nodes(void **state) {
             "stage 2 has no worker"},
         {"--heter_devices=cpu",
             {NODE("\"a:1\"", ""), NODE("", ",\"heters\":\"c:6\""), NODE("", "")}, NULL, NULL,
-            "node 1 told"},
+            "node 1 sent"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         const char *const words[] = {"--nnodes=3", "--server_num=0", "--trainer_num=1",

@@ -152,7 +152,7 @@ int job_value_decode(
     if (r) {
         job_offer_done(&offer);
         (void)co_err_wrap(err,
-            "node %zu told \"%.200s\", expected what a launcher in mode %s tells", node, text,
+            "node %zu sent \"%.200s\", expected what a launcher in mode %s sends", node, text,
             job_mode_name[j->mode]);
         return CO_INVALID;
     }

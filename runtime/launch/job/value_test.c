@@ -109,16 +109,16 @@ static void a_bad_value_names_its_node(void **state) {
         enum job_mode mode;
         const char *value, *text;
     } bad[] = {
-        {JOB_MODE_COLLECTIVE, "", "node 1 told \"\", expected what a launcher in mode collective"},
-        {JOB_MODE_COLLECTIVE, "[]", "collective tells: candidate is missing"},
+        {JOB_MODE_COLLECTIVE, "", "node 1 sent \"\", expected what a launcher in mode collective"},
+        {JOB_MODE_COLLECTIVE, "[]", "collective sends: candidate is missing"},
         {JOB_MODE_COLLECTIVE, "{}", "candidate is missing, expected"},
         {JOB_MODE_COLLECTIVE, "{\"candidate\":1}", "candidate is an integer, expected"},
         {JOB_MODE_COLLECTIVE, "{\"candidate\":\"a:1\"}", "endpoints is missing"},
         {JOB_MODE_COLLECTIVE, "{\"candidate\":\"a:1\",\"endpoints\":\"a:2,b\"}",
-            "collective tells: endpoints: \"b\""},
+            "collective sends: endpoints: \"b\""},
         {JOB_MODE_COLLECTIVE, SERVERS ",\"gloo_port\":3}", "candidate is missing"},
-        {JOB_MODE_RPC, "{}", "in mode rpc tells: candidate"},
-        {JOB_MODE_PS, "{}", "in mode ps tells: servers is missing"},
+        {JOB_MODE_RPC, "{}", "in mode rpc sends: candidate"},
+        {JOB_MODE_PS, "{}", "in mode ps sends: servers is missing"},
         {JOB_MODE_PS, "{\"servers\":[1]}", "servers: \"\""},
         {JOB_MODE_PS, "{\"servers\":[]}", "trainers is missing"},
         {JOB_MODE_PS, "{\"servers\":[],\"trainers\":[\"a\"]}", "trainers: \"a\""},
@@ -137,7 +137,7 @@ static void a_bad_value_names_its_node(void **state) {
         struct job_offer offer;
         struct co_err err = {0};
         int r = job_value_decode(&job, 1, bad[i].value, &offer, &err);
-        if (r != CO_INVALID || strncmp(err.msg, "node 1 told \"", 13) != 0 ||
+        if (r != CO_INVALID || strncmp(err.msg, "node 1 sent \"", 13) != 0 ||
             !strstr(err.msg, bad[i].text)) {
             fail_msg("row %zu: %d \"%s\"", i, r, err.msg);
         }

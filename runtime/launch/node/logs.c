@@ -66,7 +66,7 @@ void node_logs_say_if_full(const struct node_logs *g) {
 
 static void log_lost(void *arg, const struct co_err *err) {
     const struct node_logs *g = arg;
-    node_log(g->say, NODE_LOG_WARNING, "%s: the child goes on, what it prints now is lost",
+    node_log(g->say, NODE_LOG_WARNING, "%s: the child keeps running, what it prints now is lost",
         co_err_text(err));
 }
 

@@ -197,7 +197,7 @@ static void nodes_met(void *arg, const struct rdzv_roster *roster) {
     int r = 0;
     if (!roster->watched) {
         node_log(c->say, NODE_LOG_INFO,
-            "the master is Paddle's own: it will not tell when another node fails or ends");
+            "the master is Paddle's own: it does not report that another node failed or ended");
     }
     if (c->job->elastic) {
         node_log_lines_job(c->say, c->job, roster->n);

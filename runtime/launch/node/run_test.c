@@ -199,10 +199,10 @@ static const struct {
         "", 0},
     {"the master is none", {"--nnodes=2", "--master=bad"}, "", "no master", -1, 0, "", 0},
     {"a node tells nonsense", {TWO}, "met_bad left",
-        "leave(1 node 1 told \"{}\", expected what a launcher in mode collective tells: candidate "
+        "leave(1 node 1 sent \"{}\", expected what a launcher in mode collective sends: candidate "
         "is missing, expected a string) told close",
         1, 0,
-        "node 1 told \"{}\", expected what a launcher in mode collective tells: candidate is "
+        "node 1 sent \"{}\", expected what a launcher in mode collective sends: candidate is "
         "missing, expected a string",
         0},
     {"the others hear at once of a failure", {TWO}, "met 0:3 left empty",

@@ -102,7 +102,7 @@ const struct options_option_row options_option_rows[OPTIONS_OPT_COUNT] = {
         .max = 1,
         .formats = NEW,
         .help = "-1: a change of nodes ends the job; 0: a node whose child fails ends, and the "
-                "others go on without it; 1: all nodes restart"},
+                "others continue without it; 1: all nodes restart"},
     [OPTIONS_OPT_ELASTIC_PRE_HOOK] = {.name = "elastic_pre_hook",
         .legacy = true,
         .support = OPTIONS_REFUSED,

@@ -68,7 +68,7 @@ int rdzv_assign_fits(const struct rdzv_assign_node *nodes, size_t n,
         if ((one->rank < 0) != (other->rank < 0)) {
             bool has = one->rank >= 0;
             return co_err_set(err, CO_INVALID,
-                "node %s asks for rank %d and node %s for none: give all a rank or nobody",
+                "node %s asks for rank %d and node %s for none: give every node a rank, or none",
                 has ? one->name : other->name, has ? one->rank : other->rank,
                 has ? other->name : one->name);
         }

@@ -61,7 +61,7 @@ static void finish_way(struct etcd *w);
 
 static const char *report_story(void *backend) {
     const struct etcd *w = backend;
-    return w->last.msg[0] ? w->last.msg : "etcd was not heard of";
+    return w->last.msg[0] ? w->last.msg : "etcd has not answered";
 }
 
 static int64_t ttl_seconds(const struct etcd *w) {

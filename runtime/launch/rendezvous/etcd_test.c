@@ -74,11 +74,11 @@ static const struct row rows[] = {
     {"does not fit beside who came before",
         {{BEAT, "/paddle/j/heartbeat/x", "x"}, {INFO, "/j/info/x/0", "{}"}, NODE("b", "1", 1)}, 2,
         2, -1, 3, RDZV_MEETING, 0, 0, 0, false, RDZV_ETCD_END,
-        "node x asks for rank 0 and node b for none: give all a rank or nobody"},
+        "node x asks for rank 0 and node b for none: give every node a rank, or none"},
     {"who comes later does not fit: wait",
         {NODE("b", "1", 1), {BEAT, "/paddle/j/heartbeat/x", "x"}, {INFO, "/j/info/x/0", "{}"}}, 2,
         2, -1, 3, RDZV_MEETING, 0, 0, 0, false, RDZV_ETCD_WAIT,
-        "node x asks for rank 0 and node b for none: give all a rank or nobody"},
+        "node x asks for rank 0 and node b for none: give every node a rank, or none"},
     {"late", {NODE("x", "2", 1), ROUND(1, 0, "\"x\"")}, 1, 3, -1, 3, RDZV_MEETING, 0, 0, 0, false,
         RDZV_ETCD_END, "node b is late: the job runs with 1 nodes and --elastic_level -1"},
     {"an earlier job of that name", {ROUND(7, 3, "\"p\", \"q\""), NODE("b", "1", 8)}, 1, 1, -1, 3,
@@ -244,17 +244,17 @@ static void neighbours(void **state) {
         size_t n_mute;
     } cases[] = {
         {"the next one", {AT("a", 1), AT("b", 2), AT("c", 3), AT("d", 4)}, "c",
-            "all nodes are heard of again", 0},
+            "all nodes answer again", 0},
         {"who is gone, done or has no port is passed over",
             {AT("a", 1), AT("b", 2), AT("c", 0), AT("d", 4),
                 {OURS, "/paddlerun/j/done/d", "{\"round\": 1}"}},
-            "a", "all nodes are heard of again", 0},
+            "a", "all nodes answer again", 0},
         {"nobody but Paddle's", {PADDLES("a"), AT("b", 2), PADDLES("c")}, NULL,
-            "all nodes are heard of again", 0},
+            "all nodes answer again", 0},
         {"mute: of this round, here, and not this node",
             {AT("a", 1), AT("b", 2), AT("d", 4), MUTE("a", 1), MUTE("b", 1), MUTE("c", 1),
                 MUTE("d", 0)},
-            "d", "not heard of for a second: node a (rank 0, ha); lost after 10 s", 1},
+            "d", "silent for a second: node a (rank 0, ha); lost after 10 s", 1},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(cases); i++) {
         struct key keys[KEYS] = {ROUND(1, 0, "\"a\", \"b\", \"c\", \"d\"")};

@@ -235,7 +235,7 @@ int rdzv_etcd_view_read(struct rdzv_etcd_view *v, const json_t *answer, struct c
     const json_t *header = co_json_at(answer, "header");
     v->revision = number_at(header, "revision");
     if (!v->revision || json_array_size(co_json_at(answer, "responses")) != CO_ARRAY_LEN(order)) {
-        return co_err_set(err, CO_INVALID, "etcd's answer has not what was asked for");
+        return co_err_set(err, CO_INVALID, "etcd's answer lacks what was requested");
     }
     int r = 0;
     for (size_t i = 0; i < CO_ARRAY_LEN(order) && !r; i++) {

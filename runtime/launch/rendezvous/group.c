@@ -177,8 +177,8 @@ int64_t rdzv_group_tick(struct rdzv_group *g, int64_t read_to, int64_t now) {
             continue;
         }
         char text[64];
-        (void)snprintf(text, sizeof(text), "has not been heard of for %.1f s",
-            (double)g->rules.silent_ms / 1000);
+        (void)snprintf(
+            text, sizeof(text), "has been silent for %.1f s", (double)g->rules.silent_ms / 1000);
         lose_node(g, n, n->broken ? "is gone: its launcher ended without a word" : text, true, now);
     }
     int64_t next = may_begin(g);

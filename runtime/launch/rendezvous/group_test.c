@@ -253,9 +253,9 @@ static void mute_is_reported_and_costs_nothing(void **state) {
             fail_msg("step %zu: next %lld, %zu mute, news %d: %s", i, (long long)next - 1000, mute,
                 news, text.data);
         }
-        assert_string_equal(text.data, mute ? "not heard of for a second: node b (rank 1, h); "
+        assert_string_equal(text.data, mute ? "silent for a second: node b (rank 1, h); "
                                               "lost after 10 s"
-                                            : "all nodes are heard of again");
+                                            : "all nodes answer again");
         rdzv_group_notified(&w.g, node(&w, 'a'), 1000);
         rdzv_group_waits(&w.g, node(&w, 'a'));
     }

@@ -234,7 +234,7 @@ static void paddle_serves(struct kv *w) {
     if (!w->paddle) {
         w->paddle = true;
         rdzv_note(
-            w->m, false, "the master is Paddle's launcher: no node will hear of another's end");
+            w->m, false, "the master is Paddle's launcher: no node is notified of another's end");
     }
     list_all(w);
 }
@@ -243,9 +243,8 @@ static void paddle_serves(struct kv *w) {
 
 static void master_mute(struct kv *w) {
     char line[CO_HOST_MAX + 120];
-    (void)snprintf(line, sizeof(line),
-        "not heard of for a second: the master at %s; lost after %.3g s", w->master_text,
-        (double)(w->m->options.silent_ms + ANSWER_MS) / 1000);
+    (void)snprintf(line, sizeof(line), "silent for a second: the master at %s; lost after %.3g s",
+        w->master_text, (double)(w->m->options.silent_ms + ANSWER_MS) / 1000);
     w->mute = true;
     w->patience_ms *= 2;
     rdzv_note(w->m, true, line);
@@ -255,7 +254,7 @@ static void master_answered(struct kv *w) {
     w->lost_since = 0;
     if (w->mute) {
         w->mute = false;
-        rdzv_note(w->m, false, "the master is heard of again");
+        rdzv_note(w->m, false, "the master answers again");
     }
 }
 
@@ -268,7 +267,7 @@ static void watch_master(struct kv *w) {
 }
 
 static void nobody_starts_again(struct kv *w) {
-    end_way(w, CO_PEERLOST, "no other node would start again: nobody watches this job");
+    end_way(w, CO_PEERLOST, "no other node would start again: no master watches this job");
 }
 
 static void on_answer_of_ours(struct kv *w, const struct rdzv_wire_answer *a, bool restart) {

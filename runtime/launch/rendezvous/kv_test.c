@@ -106,8 +106,8 @@ static const struct co_http_route routes[] = {{NULL, "/*", on_request}};
 static void on_note(void *arg, bool warn, const char *line) {
     (void)arg;
     (void)warn;
-    if (strncmp(line, "not heard of for a second", 25) != 0 &&
-        strcmp(line, "the master is heard of again") != 0) {
+    if (strncmp(line, "silent for a second", 19) != 0 &&
+        strcmp(line, "the master answers again") != 0) {
         note("note %s", line);
     }
 }
@@ -208,7 +208,7 @@ static void run(const char *steps, int max, int level) {
     replace(world.trace, address, "MASTER");
 }
 
-#define PADDLES "note the master is Paddle's launcher: no node will hear of another's end"
+#define PADDLES "note the master is Paddle's launcher: no node is notified of another's end"
 #define LIST "200 {\"/j/info/a/-1\":\"{}\",\"/j/info/b/-1\":\"{}\"}"
 
 static void a_node_does_as_the_master_says(void **state) {
@@ -236,7 +236,7 @@ static void a_node_does_as_the_master_says(void **state) {
             "POST join; met 2; POST done; all done; gone"},
         {2, 1, "met|over 0 done here#restart",
             "POST join; met 2; DELETE restart oom; note done here; ended peer lost: no other node "
-            "would start again: nobody watches this job"},
+            "would start again: no master watches this job"},
         {2, 1, "met|changed 1 node a: oom#restart",
             "POST join; met 2; DELETE restart oom; changed node a: oom"},
         /* a restart is asked for until it was received */
@@ -273,7 +273,7 @@ static void a_node_does_as_the_master_says(void **state) {
             "; GET; ended invalid: the master's list of nodes: not an object"},
         {2, 1, "200 |" LIST "#restart",
             "POST join; " PADDLES "; GET; met 2 unwatched; ended peer lost: no other node would "
-            "start again: nobody watches this job"},
+            "start again: no master watches this job"},
         {2, -1, "200 |" LIST "#leave", "POST join; " PADDLES "; GET; met 2 unwatched; gone"},
         {3, 0, "200 *#late",
             "POST join; note master not ready: MASTER answers 200, as no key-value service does "

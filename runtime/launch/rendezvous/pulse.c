@@ -60,7 +60,7 @@ int64_t rdzv_group_judge(struct rdzv_group *g, int64_t read_to) {
 
 void rdzv_group_mute_add(struct co_buf *line, size_t n, const char *who) {
     if (n < RDZV_GROUP_LISTED) {
-        (void)!co_buf_addf(line, NULL, "%s%s", n ? ", " : "not heard of for a second: ", who);
+        (void)!co_buf_addf(line, NULL, "%s%s", n ? ", " : "silent for a second: ", who);
     }
 }
 
@@ -69,7 +69,7 @@ void rdzv_group_mute_end(struct co_buf *line, size_t n, int64_t silent_ms) {
         (void)!co_buf_addf(line, NULL, "%s; lost after %.3g s",
             n > RDZV_GROUP_LISTED ? ", ..." : "", (double)silent_ms / 1000);
     } else {
-        (void)!co_buf_adds(line, "all nodes are heard of again", NULL);
+        (void)!co_buf_adds(line, "all nodes answer again", NULL);
     }
 }
 

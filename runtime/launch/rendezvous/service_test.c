@@ -222,8 +222,8 @@ static void keys_are_kept_and_nonsense_is_refused(void **state) {
             fail_msg("%s %s: \"%s\"", rows[i].method, rows[i].path, answer);
         }
     }
-    assert_string_equal(
-        w.note, "refused: node a asks for rank 0 and node c for none: give all a rank or nobody");
+    assert_string_equal(w.note,
+        "refused: node a asks for rank 0 and node c for none: give every node a rank, or none");
     ask(&w, 0, "POST", "/x/3", NULL, "a\0b", 3);
     assert_string_equal(receive(&w, 0), "400 a value without NUL is expected\n");
     end(&w);

@@ -326,7 +326,7 @@ static int open_address(struct top *t, const char *name, struct co_err *err) {
 
 static int open_target(struct top *t, const char *name, struct co_err *err) {
     if (*name == '-') {
-        return co_err_set(err, CO_INVALID, "%s: flags stand before addresses", name);
+        return co_err_set(err, CO_INVALID, "%s: flags go before addresses", name);
     }
     if (strpbrk(name, ":/") || !t->o->space) {
         return open_address(t, name, err);

@@ -35,7 +35,7 @@ static const struct co_flag flags[] = {
         .def = "0",
         .min = 0,
         .max = CLUSTER_RANKS_MAX,
-        .help = "number of processes, where the batch system does not tell it (Kubernetes)"},
+        .help = "number of processes, where the batch system does not set it (Kubernetes)"},
     {.name = "hostname",
         .type = CO_FLAG_STR,
         .value = &hostname_given,
@@ -109,7 +109,7 @@ static int find_hosts(const struct cluster_rank *rank, const char *host, struct 
         return cluster_machines_read("this host", "127.0.0.1", ret, err);
     }
     return co_err_set(err, CO_INVALID,
-        "%s does not tell which hosts there are, expected --machines=FILE with one a line (\"%s\" "
+        "%s does not name the hosts, expected --machines=FILE with one a line (\"%s\" "
         "is not there)",
         rank->by, machines);
 }

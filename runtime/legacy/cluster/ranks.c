@@ -47,7 +47,7 @@ static int number(
 static int check_rank(const char *name, const struct cluster_rank *r, struct co_err *err) {
     if (r->size == 0) {
         return co_err_set(
-            err, CO_INVALID, "%s does not tell how many there are, expected --size", r->by);
+            err, CO_INVALID, "%s does not say how many there are, expected --size", r->by);
     }
     if (r->rank >= r->size) {
         return co_err_set(err, CO_INVALID, "%s is %u, expected less than the number of them, %u",
@@ -85,7 +85,7 @@ int cluster_rank_find(cluster_rank_getenv_fn get, void *arg, const char *hostnam
     struct cluster_rank found = {.by = "a StatefulSet", .size = size};
     if (!size || !dash || number("hostname", dash + 1, 0, &found.rank, NULL)) {
         return co_err_set(err, CO_NOTFOUND,
-            "nothing tells this process its rank, expected one of OMPI_COMM_WORLD_RANK, PMI_RANK, "
+            "this process has no rank, expected one of OMPI_COMM_WORLD_RANK, PMI_RANK, "
             "SLURM_PROCID, JOB_COMPLETION_INDEX, or --size and a host name that ends with -<rank>");
     }
     int r = check_rank("the host name's number", &found, err);

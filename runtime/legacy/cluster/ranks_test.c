@@ -46,8 +46,8 @@ static const struct {
     {{"OMPI_COMM_WORLD_RANK=x", "OMPI_COMM_WORLD_SIZE=4"}, "h", 0, "OMPI_COMM_WORLD_RANK"},
     {{"PMI_RANK=0", "PMI_SIZE=0"}, "h", 0, "PMI_SIZE"},
     {{"JOB_COMPLETION_INDEX=0"}, "h", 0, "expected --size"},
-    {{NULL}, "web-2", 0, "nothing tells this process its rank"},
-    {{NULL}, "web", 3, "nothing tells this process its rank"},
+    {{NULL}, "web-2", 0, "this process has no rank"},
+    {{NULL}, "web", 3, "this process has no rank"},
     {{NULL}, "web-3", 3, "the host name's number is 3, expected less than"},
 };
 

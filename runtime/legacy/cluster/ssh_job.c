@@ -272,7 +272,7 @@ static void not_started(struct cluster *c, struct cluster_ssh_session *s, const 
 static void copied(struct cluster *c, struct cluster_ssh_session *s) {
     struct co_err err = {0};
     if (WIFEXITED(s->tar_status) && WEXITSTATUS(s->tar_status) > 1) {
-        not_started(c, s, "the package could not be read whole, tar told why");
+        not_started(c, s, "the package could not be read whole, see tar's message");
         return;
     }
     c->n_copied++;

@@ -209,7 +209,7 @@ static void a_package_that_cannot_be_read_whole_is_not_trained_on(void **state) 
     assert_int_equal(rename(package, aside), 0);
     int code = run(&row, &out);
     assert_int_equal(rename(aside, package), 0);
-    if (code != 1 || !strstr(out.data, "the package could not be read whole, tar told why")) {
+    if (code != 1 || !strstr(out.data, "the package could not be read whole, see tar's message")) {
         fail_msg("%d\n%s", code, out.data);
     }
 }

@@ -77,7 +77,8 @@ static int parse_part(struct ckpt_point *p, const char *text, size_t len, struct
     struct ckpt_part *part = &p->parts[p->n_parts];
     int rc = ckpt_fields_parse(part_fields, CO_ARRAY_LEN(part_fields), text, len, part, err);
     if (rc == 0 && (part->server != p->n_parts || part->shards < 1)) {
-        rc = co_err_set(err, CO_DAMAGED, "part %u stands in place %u", part->server, p->n_parts);
+        rc =
+            co_err_set(err, CO_DAMAGED, "part %u is listed as number %u", part->server, p->n_parts);
     }
     p->n_parts++;
     return rc;

@@ -140,7 +140,8 @@ int coll_call_check(const struct rt_group *g, const struct rt_coll *c, struct co
     const char *name = k->name;
     bool integer = c->dtype == RT_I64 || c->dtype == RT_I32 || c->dtype == RT_U8;
     if (k->reduces && c->op == RT_AVG && integer) {
-        return co_err_set(err, CO_INVALID, "%s: no averages of %s", name, rt_dtype_name(c->dtype));
+        return co_err_set(
+            err, CO_INVALID, "%s: op avg has no meaning for %s", name, rt_dtype_name(c->dtype));
     }
     if (k->rooted && (c->root >= g->size || (k->peer && c->root == g->rank))) {
         return co_err_set(err, CO_INVALID, "%s: root %u of %u ranks, called by rank %u", name,

@@ -264,7 +264,7 @@ int coll_gpu_form(struct rt_group *g, struct co_err *err) {
     int rc = coll_call_host(g, &c);
     if (rc < 0) {
         (void)coll_group_why(g, err);
-        return co_err_wrap(err, "tell of GPUs");
+        return co_err_wrap(err, "exchanging the ranks' GPUs");
     }
     rc = compare(g, all, err);
     rc = rc < 0 ? rc : join(g, all[0].id, err);

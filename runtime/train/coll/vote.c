@@ -108,5 +108,6 @@ int coll_vote(struct rt_group *g, struct coll_ballot *b, struct co_err *err) {
     if (rc == CO_PEERLOST) {
         return co_err_set(err, rc, "the others have given this rank, %u, up", g->rank);
     }
-    return rc < 0 ? co_err_set(err, rc, "the ranks that are left have not agreed who that is") : 0;
+    return rc < 0 ? co_err_set(err, rc, "the remaining ranks have not agreed which ranks are dead")
+                  : 0;
 }

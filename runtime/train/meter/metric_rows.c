@@ -68,7 +68,7 @@ struct co_metric meter_rows[METER_M_COUNT] = {
         .help = "Steps completed, in sync mode",
         .type = CO_GAUGE},
     [METER_M_MISSED] = {.name = "paddlert_server_missed_total",
-        .help = "Trainers whose connection broke (away) and who did not come back in time (lost)",
+        .help = "Trainers whose connection broke (away) and that did not come back in time (lost)",
         .label = {{"state", missed}}},
     [METER_M_REFUSED] = {.name = "paddlert_server_refused_total",
         .help = "Peers that were refused, by kind",

@@ -398,7 +398,7 @@ int rpc_dial(struct rpc *r, const char *endpoint, int timeout_ms, void *user,
     int64_t end = net_now() + timeout_ms;
     struct net_reached reached;
     if (net_connect(&endpoint, 1, timeout_ms, &reached) == 0) {
-        return co_err_set(err, CO_PEERLOST, "nobody accepts at %s", endpoint);
+        return co_err_set(err, CO_PEERLOST, "nothing listens at %s", endpoint);
     }
     int64_t left = end - net_now();
     struct rpc_connect knock = {.fd = reached.fd};

@@ -122,7 +122,7 @@ static int take_found(
     CO_CLEANUP(ps_control_freep) Rpc__Control *m = NULL;
     int rc = ps_control_unpack(f, &m, err);
     if (rc == 0 && m->body_case != RPC__CONTROL__BODY_CKPT_FOUND) {
-        rc = co_err_set(err, CO_INVALID, "not what was asked");
+        rc = co_err_set(err, CO_INVALID, "the answer is not the one that was requested");
     }
     if (rc == 0) {
         Rpc__CkptFound *to = call->arg;
@@ -161,7 +161,7 @@ static int take_part(
     }
     const Rpc__CkptPart *part = m->ckpt_part;
     if (m->body_case != RPC__CONTROL__BODY_CKPT_PART || part->server != p->server) {
-        return co_err_set(err, CO_INVALID, "not what was asked");
+        return co_err_set(err, CO_INVALID, "the answer is not the one that was requested");
     }
     a->parts[p->server] = (struct psc_ckpt_part_said){part->shards, part->bytes, part->hash};
     return 0;
@@ -379,7 +379,7 @@ static void *await_checkpoint(void *arg) {
         sv->last = 0;
         atomic_store(&sv->again, true);
     } else {
-        ps_log_warn("%s; training goes on", co_err_text(&err));
+        ps_log_warn("%s; training continues", co_err_text(&err));
     }
     give_saving(sv);
     return NULL;
@@ -414,7 +414,7 @@ static void start(struct rt_client *c) {
         attempt_free(a);
     }
     if (rc < 0) {
-        ps_log_warn("%s; training goes on", co_err_text(&err));
+        ps_log_warn("%s; training continues", co_err_text(&err));
     }
     give_saving(sv);
 }

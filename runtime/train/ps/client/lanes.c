@@ -418,7 +418,7 @@ static void knock_lanes(struct rt_client *c, struct opening *o, struct co_err *e
     for (uint32_t i = 0; i < o->n; i++) {
         o->attempts[i].fd = reached[i].fd;
         if (reached[i].fd < 0) {
-            co_err_set(&errs[o->which[i]], CO_PEERLOST, "nobody accepts at %s", o->addresses[i]);
+            co_err_set(&errs[o->which[i]], CO_PEERLOST, "nothing listens at %s", o->addresses[i]);
         }
     }
     rpc_connect_all(o->attempts, o->n, &c->auth, psc_client_left(c, PROVE_MS));

@@ -63,7 +63,7 @@ struct rt_call *psc_link_lose(struct psc_link *l, const char *why) {
     int64_t now = net_now();
     psc_link_set(l, PSC_LINK_DOWN);
     psc_client_drop_lanes(c, l);
-    co_err_set(&l->lost, CO_PEERLOST, "server %u (%s) lost: %s, last heard %.1f s ago", l->index,
+    co_err_set(&l->lost, CO_PEERLOST, "server %u (%s) lost: %s, last message %.1f s ago", l->index,
         l->endpoint, why, (double)(now - l->received_ms) / 1000);
     if (c->options.return_ms < 0 || c->failed.code) {
         return psc_client_fail(c, &l->lost);

@@ -30,7 +30,7 @@ static void lose_trainer(struct process_job *j, int sig, const char *why) {
         ends(&j->server[i], 1, deadline);
         said(&j->server[i], "trainer 1 (127.0.0.1:");
         said(&j->server[i], why);
-        said(&j->server[i], "last heard");
+        said(&j->server[i], "last message");
     }
 }
 
@@ -62,7 +62,7 @@ static void lose_server(struct process_job *j, const char *mode, int sig, const 
 }
 
 static void trainers_name_a_killed_server(void **state) {
-    lose_server(*state, "sync", SIGKILL, "last heard");
+    lose_server(*state, "sync", SIGKILL, "last message");
 }
 
 static void trainers_name_a_stopped_server(void **state) {
@@ -86,13 +86,13 @@ static void continue_without_a_trainer(struct process_job *j, const char *mode, 
     ends(&j->trainer[0], 0, deadline);
     for (int i = 0; i < 2; i++) {
         ends(&j->server[i], 1, deadline);
-        said(&j->server[i], "training goes on without it");
+        said(&j->server[i], "training continues without it");
         said(&j->server[i], "did not come back");
     }
 }
 
 static void trainers_name_a_killed_server_in_geo(void **state) {
-    lose_server(*state, "geo", SIGKILL, "last heard");
+    lose_server(*state, "geo", SIGKILL, "last message");
 }
 
 static void trainers_name_a_stopped_server_behind_queues(void **state) {

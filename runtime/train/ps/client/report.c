@@ -30,7 +30,7 @@ bool psc_report_metrics(void) {
         return false;
     }
     if (meter_open(addr, &port, &err) < 0) {
-        ps_log_warn("%s: %s; going on without", co_contract[CO_VAR_METRICS].name, err.msg);
+        ps_log_warn("%s: %s; continuing without it", co_contract[CO_VAR_METRICS].name, err.msg);
         return false;
     }
     if (!atomic_flag_test_and_set(&said)) {
@@ -64,7 +64,8 @@ static void open_all(struct psc_reporter *r, const char *role, uint32_t index) {
     if (*dir) {
         CO_AUTOFREE char *own = co_xasprintf("%s/%s-%u", dir, role, index);
         if (meter_events_open(own, &r->events, &err) < 0) {
-            ps_log_warn("%s: %s; going on without", co_contract[CO_VAR_TENSORBOARD].name, err.msg);
+            ps_log_warn(
+                "%s: %s; continuing without it", co_contract[CO_VAR_TENSORBOARD].name, err.msg);
         }
     }
 }
@@ -87,7 +88,7 @@ void psc_reporter_report(struct psc_reporter *r, const char *role, uint32_t inde
             name, METER_NAME - 1, METER_NAMES);
     }
     if (taken && r->events && meter_events_add(r->events, step, name, value, &err) < 0) {
-        ps_log_warn("%s; going on without", err.msg);
+        ps_log_warn("%s; continuing without it", err.msg);
         meter_events_close(co_steal_ptr(r->events));
     }
     pthread_mutex_unlock(&r->m);

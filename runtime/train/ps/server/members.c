@@ -130,7 +130,7 @@ int pss_members_check_order(const struct pss_members *m, uint32_t backup, struct
 void pss_member_describe(
     const struct pss_members *m, uint32_t i, int64_t now_ms, char *ret_text, size_t size) {
     const struct pss_member *t = &m->all[i];
-    (void)snprintf(ret_text, size, "trainer %u (%s) lost: %s, last heard %.1f s ago", i, t->peer,
+    (void)snprintf(ret_text, size, "trainer %u (%s) lost: %s, last message %.1f s ago", i, t->peer,
         t->cause, (double)(now_ms - t->received_ms) / 1000);
 }
 

@@ -99,7 +99,7 @@ static void a_lost_one_is_described(void **state) {
     (void)snprintf(m.all[1].cause, sizeof(m.all[1].cause), "connection closed");
     pss_member_describe(&m, 1, 3500, text, sizeof(text));
     assert_string_equal(
-        "trainer 1 (10.0.0.1:4711) lost: connection closed, last heard 2.5 s ago", text);
+        "trainer 1 (10.0.0.1:4711) lost: connection closed, last message 2.5 s ago", text);
     pss_members_done(&m);
 }
 

@@ -249,7 +249,7 @@ static int check_free(struct pss_server *s, const Rpc__Hello *h, struct co_err *
     uint32_t trainer = h->trainer;
     struct pss_member *m = &s->members.all[trainer];
     if (h->incarnation == 0) {
-        return co_err_set(err, CO_INVALID, "trainer %u says no incarnation", trainer);
+        return co_err_set(err, CO_INVALID, "the hello of trainer %u has no incarnation", trainer);
     }
     if (h->incarnation == m->incarnation || (h->former != 0 && h->former == m->incarnation)) {
         return 0;

@@ -192,7 +192,7 @@ static void in_sync_a_reason_to_leave_is_everybodys(void **state) {
     struct session_peer *q = peer_new(p->server);
     join_as(q, 1, RT_SYNC);
     send_leave(q, "no data");
-    refused_with(p, "lost: gave up: no data, last heard");
+    refused_with(p, "lost: gave up: no data, last message");
     assert_int_equal(CO_PEERLOST, refusal(p).code);
     struct co_err err = {0};
     assert_int_equal(CO_PEERLOST, pss_server_wait(p->server, &err));

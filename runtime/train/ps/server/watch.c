@@ -72,7 +72,7 @@ void pss_server_lose(struct pss_server *s, uint32_t trainer, const char *cause) 
         return;
     }
     ps_log_warn("%s; %s", text,
-        s->members.n > 1 ? "training goes on without it" : "it was the only trainer");
+        s->members.n > 1 ? "training continues without it" : "it was the only trainer");
     pss_server_barrier(s);
     pss_server_pace_check(s, net_now());
     pss_server_check_end(s);

@@ -145,7 +145,7 @@ static void clear(struct shard_save *v, const Rpc__CkptRestore *r) {
 static int check_round(const struct shard_save *v, const Rpc__CkptRestore *r, struct co_err *err) {
     return v->loads == r->number ? 0
                                  : co_err_set(err, CO_CONFLICT,
-                                       "this server was not told to clear its tables for "
+                                       "this server was not asked to clear its tables for "
                                        "checkpoint %" PRIu64 ": was it restarted",
                                        r->number);
 }

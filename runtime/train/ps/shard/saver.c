@@ -541,7 +541,8 @@ static int check_previous(const Rpc__CkptOrder *o, struct co_err *err) {
 static int commit(struct shard_saver *sv, const Rpc__CkptCommit *m, struct co_err *err) {
     const Rpc__CkptOrder *o = m->order;
     if (!o || m->n_parts < 1 || m->n_parts != sv->config.servers) {
-        return co_err_set(err, CO_INVALID, "a commit of %zu parts", m->n_parts);
+        return co_err_set(
+            err, CO_INVALID, "the commit has %zu parts, expected one of each server", m->n_parts);
     }
     CO_AUTOFREE struct ckpt_table *tables = co_xcalloc(sv->n_tables, sizeof(*tables));
     CO_AUTOFREE struct ckpt_part *parts = co_xcalloc(m->n_parts, sizeof(*parts));
