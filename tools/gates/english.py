@@ -4,14 +4,17 @@ import re
 import tokenize
 
 C = re.compile(r"""(?P<comment>//[^\n]*|/\*.*?\*/)"""
-               r"""|(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|^[ \t]*\#[ \t]*include[^\n]*)"""
+               r"""|(?P<other>'(?:\\.|[^'\\\n])*'|^[ \t]*\#[ \t]*include[^\n]*)|(?P<text>(?:"(?:\\.|[^"\\\n])*"\s*)+)"""
                r"""|(?P<name>[A-Za-z_]\w*)""", re.S | re.M)
+
+# Whose texts users read.
+PRODUCT = r"(common|crd|operator|runtime|examples|python)/.*(?<!_test\.c)(?<!_testing\.[ch])(?<!_fuzz\.c)"
 
 
 def of_c(text):
-    """(kind, place, text) of comments and names."""
+    """(kind, place, text) of comments, names and texts; those that the compiler joins are one."""
     for m in C.finditer(text):
-        if m.lastgroup != "text":
+        if m.lastgroup != "other":
             yield m.lastgroup, m.start(), m[0]
 
 
@@ -27,12 +30,14 @@ def of_python(text):
             yield "name", place, t.string
         elif t.type == tokenize.COMMENT or (t.type == tokenize.STRING and first):
             yield "comment", place, t.string
+        elif t.type == tokenize.STRING:
+            yield "text", place, t.string
         if t.type not in (tokenize.COMMENT, tokenize.NL):
             first = t.type in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
 
 
 def words(tree):
-    """Comments and names say things in the words of the field.  What users see is not looked at, nor what rt.h exports."""
+    """Comments, names and what the product prints say things in the words of the field; names that rt.h exports are older."""
     rows = tree.table("Words", "CONTRIBUTING.md")
     if not rows:
         yield "CONTRIBUTING.md: no table of words"
@@ -40,6 +45,7 @@ def words(tree):
     instead = {word.strip(): row[1] for row in rows for word in row[0].split(",")}
     listed = "|".join(re.escape(word) for word in sorted(instead, key=len, reverse=True))
     find = {"comment": re.compile(r"\b(%s)\b" % listed.replace(r"\ ", r"\s+(?:[*#/]+\s+)?"), re.I),
+            "text": re.compile(r"\b(%s)\b" % listed.replace(r"\ ", r'(?:\s|"\s*")+'), re.I),
             "name": re.compile("(?:^|_)(%s)(?=_|$)" % listed.replace(r"\ ", "_"))}
     exported = set(tree.text("runtime/exports").split())
     for f in tree.files:
@@ -47,9 +53,9 @@ def words(tree):
             continue
         text = tree.text(f)
         for kind, place, piece in (of_python if f.endswith(".py") else of_c)(text):
-            if kind == "name" and piece in exported:
+            if kind == "name" and piece in exported or kind == "text" and not re.fullmatch(PRODUCT, f):
                 continue
             for m in find[kind].finditer(piece):
-                word = re.sub(r"[\s*#/]+", " ", m[1]).replace("_", " ")
+                word = re.sub(r'[\s*#/"]+', " ", m[1]).replace("_", " ")
                 where = text.count("\n", 0, place + m.start()) + 1
-                yield f"{f}:{where}: {word if kind == 'comment' else piece}: say {instead[word.lower()]}"
+                yield f"{f}:{where}: {piece if kind == 'name' else word}: say {instead[word.lower()]}"

@@ -36,7 +36,8 @@ static void a_list_of_nodes_deals_ranks_or_says_what_is_wrong(void **state) {
         {"{\"/j/info/a/0\":\"\",\"/j/info/b/1\":\"\",\"/j/info/c/2\":\"\"}", false, CO_NORESOURCE,
             "3 nodes came to a job of 2"},
         {"{\"/j/info/a/0\":\"\",\"/j/info/b/0\":\"\"}", false, CO_EXISTS, "rank 0"},
-        {"{\"/j/info/a/0\":\"\",\"/j/info/b/-1\":\"\"}", false, CO_INVALID, "give every node a rank"},
+        {"{\"/j/info/a/0\":\"\",\"/j/info/b/-1\":\"\"}", false, CO_INVALID,
+            "give every node a rank"},
         {"{\"/j/info/a/-1\":\"\",\"/j/info/b/-1\":\"\"}", true, CO_INVALID, "node a"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
