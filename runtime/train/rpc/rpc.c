@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/fork.h"
 #include "common/listen.h"
 #include "runtime/train/rpc/connect.h"
 
@@ -36,9 +37,45 @@ static void free_rpc(struct rpc *r) {
     free(r);
 }
 
+/* ---- gRPC as a whole ---- */
+
+/* A forked child has none of gRPC's threads, and its calls would wait for them.  Once nothing uses
+ * gRPC any more it has no threads either, and a child begins with its own. */
+static struct {
+    pthread_mutex_t m;
+    size_t n; /* that use it */
+    struct co_fork fork;
+} users = {.m = PTHREAD_MUTEX_INITIALIZER};
+
+static int use_grpc(struct co_err *err) {
+    if (users.fork.forked) {
+        return co_err_set(err, CO_UNSUPPORTED,
+            "this process was forked from one that had a client or a server open, and gRPC does "
+            "not "
+            "work in it: fork before that, or start it as a new program (Python: multiprocessing's "
+            "\"spawn\")");
+    }
+    pthread_mutex_lock(&users.m);
+    if (users.n++ == 0) {
+        co_fork_watch(&users.fork, NULL);
+    }
+    pthread_mutex_unlock(&users.m);
+    grpc_init();
+    return 0;
+}
+
+static void leave_grpc(void) {
+    grpc_shutdown();
+    pthread_mutex_lock(&users.m);
+    if (--users.n == 0) {
+        co_fork_unwatch(&users.fork);
+    }
+    pthread_mutex_unlock(&users.m);
+}
+
 /* After the end of its thread. */
 static void end_rpc(struct rpc *r) {
-    grpc_shutdown();
+    leave_grpc();
     free_rpc(r);
 }
 
@@ -273,14 +310,18 @@ static int start_queue(struct rpc *r, struct co_err *err) {
     sigset_t old;
     block_signals(&old);
     silence_grpc();
-    grpc_init();
+    int rc = use_grpc(err);
+    if (rc < 0) {
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        return rc;
+    }
     r->cq = grpc_completion_queue_create_for_next(NULL);
-    int rc = pthread_create(&r->thread, NULL, run_queue, r);
+    rc = pthread_create(&r->thread, NULL, run_queue, r);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc != 0) {
         grpc_completion_queue_shutdown(r->cq);
         grpc_completion_queue_destroy(r->cq);
-        grpc_shutdown();
+        leave_grpc();
         return co_err_errno(err, rc, "cannot start the rpc thread");
     }
     return 0;

@@ -52,7 +52,8 @@ struct rpc_options {
     int held_ms;    /* rpc_close waits so long for holders of streams; 0: 10000 */
 };
 
-/* Blocks all signals in the threads that gRPC makes. */
+/* Blocks all signals in the threads that gRPC makes.  CO_UNSUPPORTED: this process was forked while
+ * its parent had an rpc open. */
 CO_MUST_CHECK int rpc_open(const struct rpc_ops *ops, void *arg, const struct rpc_options *options,
     struct rpc **ret, struct co_err *err);
 /* Ends all streams (on_close runs for each) and the thread: no callback runs after it returns.

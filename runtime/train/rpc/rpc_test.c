@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -247,7 +248,9 @@ static int setup_impatient_encrypted(void **state) {
 
 static int teardown(void **state) {
     struct pair *p = *state;
-    rpc_stream_unref(p->stream);
+    if (p->stream) {
+        rpc_stream_unref(p->stream);
+    }
     assert_int_equal(0, rpc_close(p->client.rpc, NULL));
     for (unsigned i = 0; i < p->server.n_held; i++) {
         rpc_frame_free(p->server.held[i]);
@@ -565,8 +568,41 @@ static void a_close_names_what_is_still_held(void **state) {
     assert_int_equal(CO_PEERLOST, push(p, 71, 10, &err));
 }
 
+static int open_in_child(void) {
+    (void)fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        static const struct rpc_ops none = {0};
+        struct rpc *r = NULL;
+        struct co_err err = {0};
+        int rc = rpc_open(&none, NULL, NULL, &r, &err);
+        bool named = rc == 0 || strstr(err.msg, "forked") != NULL;
+        rc = rc < 0 ? rc : rpc_close(r, NULL);
+        _exit(named ? -rc : 100);
+    }
+    int status = 0;
+    assert_int_equal(pid, waitpid(pid, &status, 0));
+    return WIFEXITED(status) ? -WEXITSTATUS(status) : -101;
+}
+
+/* It would wait for threads that it has not got. */
+static void a_child_of_an_open_rpc_is_refused(void **state) {
+    struct pair *p = *state;
+    assert_int_equal(CO_UNSUPPORTED, open_in_child());
+    rpc_stream_unref(p->stream);
+    p->stream = NULL;
+    assert_int_equal(0, rpc_close(p->client.rpc, NULL));
+    p->client.rpc = NULL;
+    assert_int_equal(CO_UNSUPPORTED, open_in_child());
+    assert_int_equal(0, rpc_close(p->server.rpc, NULL));
+    p->server.rpc = NULL;
+    assert_int_equal(0, open_in_child());
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_child_of_an_open_rpc_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(frames_of_all_sizes_come_back_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(a_slow_reader_bounds_what_is_in_flight, setup, teardown),
         cmocka_unit_test_setup_teardown(streams_share_the_window, setup, teardown),
