@@ -56,7 +56,7 @@ $$(BUILD)/test/$(1)/%_test: $$(BUILD)/obj/$(1)/%_test.o $(call support,$(1)) $(c
 	@mkdir -p $$(@D)
 	@echo "  LD    $$@"
 	@$$(CC) -o $$@ $$< $(call support,$(1)) $(call group,$(call all_of,$(1))) $$(LDFLAGS_ALL) $$(GOLD) \
-	    $(call libs,$(call all_of,$(1))) -lcmocka
+	    $(call libs,$(call all_of,$(1))) -Wl,--wrap=_cmocka_run_group_tests -lcmocka
 $$(BUILD)/fuzz/$(1)/%_fuzz: $$(BUILD)/obj/$(1)/%_fuzz.o $(call built,$(1))
 	@mkdir -p $$(@D)
 	@echo "  LD    $$@"

@@ -5,6 +5,7 @@ import subprocess
 import threading
 import time
 
+import programs
 import supervise
 from install import ROOT
 
@@ -50,6 +51,12 @@ def test_hunting_counts_how_often_a_test_fails(tmp_path):
 def test_minutes_are_printed_by_part(tmp_path):
     _, out = of_run(tmp_path, "echo 1..1; echo ok 1 - fine", "unit")
     assert re.search(r"what took longest, in seconds, and of processors:\n +\d+\.\d .* unit: \S*some_test\n", out)
+
+
+def test_all_tests_of_a_program_run_in_some_part():
+    long, short = "build/san/test/runtime/train/ps/client/rejoin_test", "build/test/common/yaml_test"
+    n = programs.WAITING[programs.bare_name(long)]
+    assert programs.in_order([short, long]) == ([(long, f"{i}/{n}") for i in range(n)], [(short, "")]) and n > 1
 
 
 def test_a_starved_program_has_more_time(monkeypatch):
