@@ -79,7 +79,7 @@ static void *run_trainer(void *arg) {
         .job = own_job(),
         .token = t->encrypt ? "secret" : "",
         .encrypt = t->encrypt};
-    struct rt_client_options o = {.mode = t->mode, .start_timeout_ms = 60000, .return_ms = 20000};
+    struct rt_client_options o = {.mode = t->mode, .start_timeout_ms = 60000, .return_ms = 60000};
     struct rt_client *c = NULL;
     int rc = psc_client_connect(&config, &o, specs, 2, &c, &t->err);
     rc = rc < 0 ? rc : train_all(t, c, &t->err);
@@ -114,7 +114,7 @@ static void count_pushes(enum rt_mode mode, bool encrypt, size_t life, unsigned 
         .token = encrypt ? "secret" : "",
         .encrypt = encrypt,
         .lease_ms = 60000,
-        .return_ms = 20000,
+        .return_ms = 60000,
         .start_timeout_ms = 60000,
         .shards = 2,
         .memory_max = 1 << 26,
@@ -237,22 +237,29 @@ static void *serve_alone(void *arg) {
     return NULL;
 }
 
-static void start_alone(struct alone *a) {
+static void start_alone(struct alone *a, bool encrypt) {
     struct pss_server_config config = {.listen = "127.0.0.1:0",
         .servers = 1,
         .trainers = 1,
         .job = own_job(),
+        .token = encrypt ? "secret" : "",
+        .encrypt = encrypt,
         .lease_ms = 60000,
-        .return_ms = 20000,
+        .return_ms = 60000,
         .start_timeout_ms = 60000,
         .shards = 1,
         .memory_max = 1 << 26,
         .quiet = true};
     char endpoint[32];
     const char *endpoints[] = {endpoint};
-    struct psc_client_config as = {
-        .trainers = 1, .servers = 1, .endpoints = endpoints, .job = own_job()};
-    struct rt_client_options o = {.start_timeout_ms = 60000, .return_ms = 5000};
+    struct psc_client_config as = {.trainers = 1,
+        .servers = 1,
+        .endpoints = endpoints,
+        .job = own_job(),
+        .token = encrypt ? "secret" : "",
+        .encrypt = encrypt};
+    struct rt_client_options o = {
+        .start_timeout_ms = 60000, .return_ms = 60000, .call_timeout_ms = 60000};
     struct co_err err = {0};
     *a = (struct alone){0};
     assert_int_equal(0, pss_server_start(&config, &a->server, NULL));
@@ -287,7 +294,7 @@ static void a_frame_that_is_made_meanwhile_keeps_its_place(void **state) {
     (void)state;
     struct alone a;
     struct co_err err = {0};
-    start_alone(&a);
+    start_alone(&a, false);
     proxy_set(&a.proxy, PROXY_STALL);
     const float g[DIM] = {-1, -1, -1};
     const uint64_t id = 0;
@@ -315,7 +322,7 @@ static void a_finish_whose_answer_is_lost_is_said_again(void **state) {
     (void)state;
     struct alone a;
     pthread_t thread;
-    start_alone(&a);
+    start_alone(&a, false);
     proxy_set(&a.proxy, PROXY_MUTE);
     assert_int_equal(0, pthread_create(&thread, NULL, finish_alone, &a));
     while (a.proxy.lost == 0) {
@@ -327,7 +334,39 @@ static void a_finish_whose_answer_is_lost_is_said_again(void **state) {
     stop_alone(&a);
 }
 
+static void *pull_alone(void *arg) {
+    struct alone *a = arg;
+    const uint64_t id = 0;
+    float row[DIM];
+    (void)!rt_pull_sparse(a->client, 1, &id, 1, row, &a->err);
+    return NULL;
+}
+
+/* Its reader waits for a byte that does not come, until something else is sent there. */
+static void a_record_that_a_changed_byte_made_longer_breaks_its_lane(void **state) {
+    (void)state;
+    for (int from = 0; from < 2; from++) { /* the trainer's request, the server's answer */
+        struct alone a;
+        pthread_t pulling;
+        start_alone(&a, true);
+        a.proxy.stretch[from] = 1;
+        assert_int_equal(0, pthread_create(&pulling, NULL, pull_alone, &a));
+        while (a.proxy.stretch[from] > 0) {
+            (void)poll(NULL, 0, 5);
+        }
+        pthread_mutex_lock(&a.client->m);
+        a.client->links[0].pinged_ms = 0; /* it is time again */
+        pthread_mutex_unlock(&a.client->m);
+        pthread_join(pulling, NULL);
+        finish_alone(&a);
+        stop_alone(&a);
+    }
+}
+
 int main(void) {
+    const struct CMUnitTest by_lanes[] = {
+        cmocka_unit_test(a_record_that_a_changed_byte_made_longer_breaks_its_lane),
+    };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(async_pushes_count_once_whatever_is_cut),
         cmocka_unit_test(sync_pushes_count_once_whatever_is_cut),
@@ -338,7 +377,8 @@ int main(void) {
     };
     /* the same over data lanes, and all over gRPC */
     (void)setenv("PADDLE_PS_TRANSPORT", "lanes", 1);
-    int failed = cmocka_run_group_tests_name("again", tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("again, lanes", by_lanes, NULL, NULL);
+    failed += cmocka_run_group_tests_name("again", tests, NULL, NULL);
     (void)setenv("PADDLE_PS_TRANSPORT", "grpc", 1);
     return failed + cmocka_run_group_tests_name("again, gRPC", tests, NULL, NULL);
 }

@@ -113,6 +113,9 @@ static void on_tick(void *arg) {
         struct rpc_stream *stream = NULL;
         l->received_ms = was_away ? now : l->received_ms;
         struct rt_call *list = psc_link_tick(l, now, &stream);
+        if (l->pinged_ms == now) {
+            psc_client_ping_lanes(c, l);
+        }
         struct co_err why = l->lanes.broken;
         if (!list && !stream) {
             continue;

@@ -119,6 +119,18 @@ void psc_client_flush_lanes(struct rt_client *c, struct psc_link *l) {
     }
 }
 
+void psc_client_ping_lanes(struct rt_client *c, struct psc_link *l) {
+    for (uint32_t k = 0; l->lanes.all && k < l->lanes.n && c->used_slots > 0; k++) {
+        struct rpc_lane *lane = l->lanes.all[k].lane;
+        struct rpc_frame *f = NULL;
+        if (rpc_lane_queued(lane) == 0 && rpc_frame_new(RPC_FRAME_PING, 0, &f, NULL) == 0) {
+            f->head.shard = k;
+            (void)!rpc_stream_send(rpc_lane_stream(lane), f, NULL);
+        }
+    }
+    psc_client_flush_lanes(c, l);
+}
+
 /* Uses the lanes no more, and leaves them open. */
 static void retire_lanes(struct rt_client *c, struct psc_link *l) {
     for (uint32_t i = 0; l->lanes.all && i < l->lanes.n; i++) {

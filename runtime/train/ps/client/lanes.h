@@ -49,6 +49,11 @@ bool psc_client_carrier_free(const struct psc_link *l, const struct psc_part *p)
 /* Writes what is queued in the link's lanes; c->m is held, and released meanwhile. */
 void psc_client_flush_lanes(struct rt_client *c, struct psc_link *l);
 
+/* Pings the servers' ends while calls are in flight: a byte that was changed on its way can make a
+ * TLS record longer than it is, and its reader waits for bytes that only follow when somebody sends
+ * more.  c->m is held, and released meanwhile. */
+void psc_client_ping_lanes(struct rt_client *c, struct psc_link *l);
+
 /* Wakes all threads that wait for a change; c->m is held. */
 void psc_client_changed(struct rt_client *c);
 /* A request is sent, so the client's own thread may be needed to read; c->m is held. */

@@ -58,6 +58,9 @@ struct proxy {
     size_t says;        /* of new connections; 0: no limit */
     atomic_uint whole;  /* so many new connections have no such limit */
     bool flips; /* flip a byte instead of cutting; set this and the next two before proxy_start */
+    /* For each side, so many TLS records of later connections than the first are said to be a byte
+     * longer than they are. */
+    atomic_uint stretch[2];
     const void *sought; /* bytes to search for; borrowed; NULL: none */
     size_t sought_bytes;
     bool found;
@@ -114,12 +117,22 @@ static inline void proxy_take(struct proxy *x) {
     fail_msg("no place for a connection");
 }
 
+/* The length of a TLS record: two bytes behind its kind and version. */
+static inline void proxy_stretch(char *record) {
+    record[4]++;
+    record[3] = (char)(record[3] + (record[4] == 0));
+}
+
 /* Forwards one piece, up to the cut. */
 static inline void proxy_move(struct proxy *x, struct proxy_pair *p, int from) {
     char piece[PROXY_PIECE];
     ssize_t n = recv(p->fd[from], piece, p->left < PROXY_PIECE ? p->left : PROXY_PIECE, 0);
     if (n > 0 && x->sought) {
         x->found = x->found || memmem(piece, (size_t)n, x->sought, x->sought_bytes);
+    }
+    if (x->stretch[from] > 0 && p != &x->pairs[0] && n > 5 && piece[0] == 0x17) {
+        proxy_stretch(piece);
+        x->stretch[from]--;
     }
     if (x->flips && n > 0 && (size_t)n == p->left) {
         piece[n - 1] ^= 1;
