@@ -37,6 +37,12 @@ static const struct crd_field role_status_fields[] = {
             "Numbers of the pods that have succeeded, as 0-3,5. They stay succeeded, and are not "
             "recreated, when their pods are deleted; a restart of the group begins without "
             "them."},
+    {.name = "createdIndexes",
+        .type = CRD_STRING,
+        .added = true,
+        .doc = "Numbers of the pods that the present attempt has had, as 0-3,5, of a job whose "
+               "group restarts: one of them that is missing was lost. Pods of a larger group that "
+               "were rejected are not among them."},
     {.name = "refs",
         .type = CRD_OBJECT_LIST,
         .fields = ref_fields,

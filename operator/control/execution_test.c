@@ -137,9 +137,10 @@ static void what_is_known_of_done_pods_is_recalled_before_it_is_stored(void **st
     struct plan_seen seen = {0};
     ctl_execution_recall(w->execution, "u", &seen);
     assert_null(seen.draft);
-    carry_out(w, "{'phase':'Running','attempt':3,'worker':{'completedIndexes':'0,2'}}");
+    carry_out(w, "{'phase':'Running','attempt':3,'worker':{'completedIndexes':'0,2',"
+                 "'createdIndexes':'0-3'}}");
     ctl_execution_recall(w->execution, "u", &seen);
-    assert_draft(&seen, "{'worker':{'completedIndexes':'0,2'},'attempt':3}");
+    assert_draft(&seen, "{'worker':{'completedIndexes':'0,2','createdIndexes':'0-3'},'attempt':3}");
     /* The next plan knows better. */
     carry_out(w, "{'phase':'Running','attempt':3,'ps':{'completedIndexes':'1'}}");
     ctl_execution_recall(w->execution, "u", &seen);

@@ -2,8 +2,8 @@
 #include "operator/plan/children.h"
 
 #include "operator/api/began.h"
-#include "operator/api/range.h"
 #include "operator/api/words.h"
+#include "operator/plan/stored.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -243,19 +243,14 @@ static void place_failure(struct plan_children *w, const struct plan_failure *f)
     }
 }
 
-/* For jobs whose group restarts when a pod is lost: a pod in deletion that the stored status does
- * not count was deleted by scaling down.  If the spec needs it again, it is replaced, but does not
- * count as lost. */
+/* For jobs whose group restarts when a pod is lost: a pod in deletion that the last status does not
+ * have was deleted by scaling down.  If the spec needs it again, it is replaced, but does not count
+ * as lost. */
 static void set_scaled_down_apart(struct plan_children *w, enum api_role role) {
-    int64_t counted =
-        json_integer_value(co_json_at(w->job->status, api_role_name(role), "replicas"));
-    int32_t n = api_job_restarts(w->job) && !w->job->elastic ? plan_children_replicas(w, role) : 0;
-    for (int32_t i = 0; i < n; i++) {
-        counted += w->slot[role][i].done && !w->slot[role][i].pod;
-    }
+    int32_t n = plan_job_restarts_whole(w->job) ? plan_children_replicas(w, role) : 0;
     for (int32_t i = 0; i < n; i++) {
         struct plan_slot *s = &w->slot[role][i];
-        if (i >= counted && s->pod && s->pod->c.deleting && s->pod->phase != API_POD_SUCCEEDED) {
+        if (!s->had && s->pod && s->pod->c.deleting && s->pod->phase != API_POD_SUCCEEDED) {
             s->old = s->pod;
             s->pod = NULL;
         }
@@ -317,20 +312,6 @@ static void count_slot(
     }
 }
 
-/* Reads completedIndexes.  Anybody may have edited the status, so numbers must ascend: otherwise a
- * megabyte of ranges over all pods would take a minute for each plan. */
-static void recall_done(
-    struct plan_children *w, enum api_role role, const char *text, bool stored) {
-    int32_t first, last;
-    int32_t i = 0, n = plan_children_replicas(w, role);
-    while (text && *text && api_range_take(&text, 5, &first, &last)) {
-        for (i = first > i ? first : i; i <= last && i < n; i++) {
-            w->slot[role][i].done = true;
-            w->slot[role][i].stored |= stored;
-        }
-    }
-}
-
 static void note_ended(struct plan_children *w, const struct api_pod *pod) {
     enum api_role role = (enum api_role)pod->role;
     struct plan_slot *slot =
@@ -346,14 +327,8 @@ void plan_children_init(struct plan_children *w, const struct api_job *job,
     w->attempt = present_attempt(w);
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
         w->slot[r] = co_xcalloc((size_t)plan_children_replicas(w, r) + 1, sizeof(struct plan_slot));
-        if (w->attempt == job->attempt) {
-            recall_done(w, r, co_json_str(job->status, api_role_name(r), "completedIndexes"), true);
-        }
-        if (w->attempt == json_integer_value(json_object_get(seen->draft, "attempt"))) {
-            recall_done(
-                w, r, co_json_str(seen->draft, api_role_name(r), "completedIndexes"), false);
-        }
     }
+    plan_stored_recall(w);
     for (size_t i = 0; i < seen->n_ended; i++) {
         note_ended(w, seen->ended[i]);
     }

@@ -23,6 +23,9 @@ struct plan_slot {
     const struct plan_failure *service_failure;
     bool done;   /* a pod of this attempt has succeeded here, and may be gone since */
     bool stored; /* the job's stored status says so */
+    /* The present attempt has had a pod here, as the last status says, and the spec has asked for
+     * it ever since.  Only of jobs whose group restarts as a whole. */
+    bool had;
 };
 
 /* A pod that has succeeded counts as succeeded even after it was deleted.  A pod that exits with 0
@@ -96,6 +99,10 @@ static inline int32_t plan_children_replicas(const struct plan_children *w, enum
     return plan_job_replicas(w->job, role);
 }
 
+/* The group restarts as a whole when it has lost a pod; elastic ones continue without it. */
+static inline bool plan_job_restarts_whole(const struct api_job *job) {
+    return api_job_restarts(job) && !job->elastic;
+}
 /* Each pod needs a Service: in Service mode, with services_all, or for pods of an earlier version,
  * which start only when they find them. */
 bool plan_children_wants_services(const struct plan_children *w);

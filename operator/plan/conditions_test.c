@@ -149,6 +149,79 @@ static void a_group_that_cannot_grow_still_restarts_as_a_whole(void **state) {
     tk_done(&c);
 }
 
+/* Some of the new pods came, and others are rejected: whichever of the group is lost, the rest
+ * knows addresses that nobody has any more. */
+static void a_group_that_grew_in_part_restarts_as_a_whole(void **state) {
+    (void)state;
+    static const char *const lost[] = {"x-worker-0", "x-worker-2"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(lost); i++) {
+        struct tk_cluster c = begin(TWO ",'backoffLimit':2");
+        rest(&c);
+        run_all(&c);
+        expect_status(&c, "worker.createdIndexes", "0-1");
+        set_replicas(&c, "worker", 5);
+        reject(&c);
+        c.failures[1] = c.failures[0];
+        c.failures[0].name = "x-worker-3";
+        c.failures[1].name = "x-worker-4";
+        c.n_failures = 2;
+        rest(&c);
+        run_all(&c);
+        expect_status(&c, "phase", "Pending");
+        expect_status(&c, "worker.createdIndexes", "0-2");
+        c.n_failures = 1; /* the next one comes, out of order */
+        c.failures[0].name = "x-worker-3";
+        rest(&c);
+        expect_status(&c, "worker.createdIndexes", "0-2,4");
+        json_object_del(c.objects[TK_PODS], lost[i]);
+        CO_AUTOFREE char *why =
+            co_xasprintf("restart that is not counted: pod %s was deleted", lost[i]);
+        expect_status(&c, "phase", "Restarting");
+        expect_status(&c, "message", why);
+        expect_status(&c, "worker.createdIndexes", "");
+        tk_done(&c);
+    }
+}
+
+/* Before any of them has started, nobody knows the lost one. */
+static void a_pod_that_is_lost_before_the_start_is_replaced_alone(void **state) {
+    (void)state;
+    struct tk_cluster c = begin(TWO ",'backoffLimit':2");
+    rest(&c);
+    expect_status(&c, "worker.createdIndexes", "0-1");
+    json_object_del(c.objects[TK_PODS], "x-worker-1");
+    reject(&c);
+    rest(&c);
+    expect_status(&c, "phase", "Pending");
+    expect_status(&c, "worker.createdIndexes", "0");
+    tk_pod_status(&c, "x-worker-0", RUNS);
+    rest(&c);
+    expect_status(&c, "attempt", "");
+    c.n_failures = 0;
+    expect_actions(&c, "create Pod x-worker-1");
+    tk_done(&c);
+}
+
+/* Their operator stored how many there were. */
+static void a_status_of_an_earlier_version_says_what_the_attempt_has_had(void **state) {
+    (void)state;
+    for (int grows = 0; grows < 2; grows++) {
+        struct tk_cluster c = begin(TWO ",'backoffLimit':2");
+        rest(&c);
+        run_all(&c);
+        if (grows) {
+            set_replicas(&c, "worker", 3);
+            reject(&c);
+            c.failures[0].name = "x-worker-2";
+            rest(&c);
+        }
+        json_object_del(co_json_at(c.job, "status", "worker"), "createdIndexes");
+        json_object_del(c.objects[TK_PODS], "x-worker-1");
+        expect_status(&c, "phase", "Restarting");
+        tk_done(&c);
+    }
+}
+
 /* Neither the words for its success nor what its pods had can come true afterwards. */
 static void an_edit_after_the_end_changes_no_condition(void **state) {
     (void)state;
@@ -184,6 +257,9 @@ int main(void) {
         cmocka_unit_test(while_a_pod_is_lacking_not_all_run),
         cmocka_unit_test(an_invalid_spec_takes_nothing_back),
         cmocka_unit_test(a_group_that_cannot_grow_still_restarts_as_a_whole),
+        cmocka_unit_test(a_group_that_grew_in_part_restarts_as_a_whole),
+        cmocka_unit_test(a_pod_that_is_lost_before_the_start_is_replaced_alone),
+        cmocka_unit_test(a_status_of_an_earlier_version_says_what_the_attempt_has_had),
         cmocka_unit_test(an_edit_after_the_end_changes_no_condition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

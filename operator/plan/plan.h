@@ -135,9 +135,9 @@ struct plan {
 CO_MUST_CHECK int plan_compute(const struct api_job *job, const struct plan_seen *seen, int64_t now,
     const struct plan_settings *settings, struct plan *ret, struct co_err *err);
 /* What the next plan needs of a plan's status if that is not stored by then: the attempt, the
- * condition Completing, and for each role completedIndexes, which are valid in that attempt, and
- * long lists of references, which are reused as long as they are correct.  NULL: nothing.  The
- * caller owns it. */
+ * condition Completing, and for each role completedIndexes and createdIndexes, which are valid in
+ * that attempt, and long lists of references, which are reused as long as they are correct.  NULL:
+ * nothing.  The caller owns it. */
 json_t *plan_status_draft(const json_t *status);
 void plan_done(struct plan *plan); /* zeroes it */
 #define PLAN_AUTOPLAN CO_CLEANUP(plan_done)

@@ -170,20 +170,6 @@ void plan_policy_failed(
 
 /* ---- pods that were taken away -------------------------------------------------------------- */
 
-/* How many pods of the role existed in this attempt; one that is missing now was deleted.  This is
- * not the spec's number, as the job may have been edited since. */
-static int32_t were_created(const struct plan_children *w, enum api_role role) {
-    if (plan_condition_true(w->job, "Created")) {
-        return plan_status_wanted(w->job, role);
-    }
-    /* A group that runs is to grow, and all new pods are rejected, perhaps for long: it has lost
-     * one when it has fewer than before. */
-    int64_t had = json_integer_value(co_json_at(w->job->status, api_role_name(role), "replicas"));
-    const struct plan_counts *c = &w->counts[role];
-    bool lost = w->job->phase == API_PHASE_RUNNING && c->pods + c->gone < had;
-    return lost && had <= API_REPLICAS_MAX ? (int32_t)had : 0;
-}
-
 /* Writes what became of a pod that is deleted or gone, and returns the reason. */
 static const char *say_taken_away(
     const struct plan_children *w, enum api_role role, int32_t index, char *ret, size_t size) {
@@ -211,10 +197,9 @@ bool plan_policy_lost(struct plan_assessment *o, const struct plan_children *w) 
         return false;
     }
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        int32_t created = were_created(w, r);
         for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct plan_slot *s = &w->slot[r][i];
-            bool gone = !s->pod && !s->old && !s->done && i < created;
+            bool gone = !s->pod && !s->old && !s->done && s->had;
             if (!gone && !(s->pod && s->pod->c.deleting && s->pod->phase != API_POD_SUCCEEDED)) {
                 continue;
             }

@@ -39,6 +39,8 @@ static const struct {
 
 static uint64_t world; /* its seed */
 
+static json_t *noted; /* pods that the stored status could know of, by name, with their attempt */
+
 /* ---- random jobs ---------------------------------------------------------------------------- */
 
 static char *random_job(struct tk_cluster *c, bool token) {
@@ -359,6 +361,32 @@ static bool has_succeeded(const struct tk_cluster *c, const char *name) {
     return found;
 }
 
+/* The status that was just written is about the pods of the last plan. */
+static void note_pods(const struct tk_cluster *c) {
+    json_t *now = json_object();
+    for (size_t i = 0; i < c->seen.n_pods; i++) {
+        const struct api_pod *p = c->pods[i];
+        bool wanted = p->index < c->seen_job->role[p->role].replicas;
+        bool came = !p->c.deleting || json_object_get(noted, p->c.name);
+        if (strcmp(p->c.owner_uid, c->seen_job->uid) == 0 && wanted && came) {
+            co_json_set(now, p->c.name, json_integer(p->attempt));
+        }
+    }
+    json_decref(noted);
+    noted = now;
+}
+
+/* Others run that know the addresses of the attempt's first pods: a lost one cannot join them. */
+static void check_group_is_whole(struct tk_cluster *c, const struct plan_action *a) {
+    CO_CLEANUP(plan_children_done) struct plan_children w;
+    const json_t *attempt = json_object_get(noted, a->name);
+    plan_children_init(&w, c->seen_job, &c->seen, c->now, &c->settings);
+    if (plan_job_restarts_whole(c->seen_job) && plan_children_has_started(&w) && attempt &&
+        json_integer_value(attempt) == w.attempt) {
+        fail_msg("%s is created again, beside others of its attempt that have started", a->name);
+    }
+}
+
 static void check_actions(struct tk_cluster *c, const struct plan *plan) {
     bool stored_end = api_phase_terminal(c->seen_job->phase);
     bool trainers = c->seen_job->role[API_WORKER].replicas + c->seen_job->role[API_HETER].replicas;
@@ -383,6 +411,9 @@ static void check_actions(struct tk_cluster *c, const struct plan *plan) {
         if (a->verb == PLAN_CREATE && a->kind == PLAN_KIND_POD &&
             c->seen_job->peer_auth != API_PEER_NONE && !json_object_size(c->objects[TK_SECRETS])) {
             fail_msg("%s is created before its Secret", a->name);
+        }
+        if (a->verb == PLAN_CREATE && a->kind == PLAN_KIND_POD) {
+            check_group_is_whole(c, a);
         }
         if (a->verb == PLAN_DELETE && a->kind == PLAN_KIND_JOB) {
             check_job_deletion(c);
@@ -455,8 +486,9 @@ static void chaos_round(struct tk_cluster *c) {
     bool dies = tk_below(c, 3) == 0; /* in the middle, before the status write */
     size_t n = dies && plan.n_actions ? (size_t)tk_below(c, (int)plan.n_actions) : plan.n_actions;
     bool token = c->token;
+    int odds = world % 5 ? 12 : 2; /* of a create in a full namespace */
     for (size_t i = 0; i < n; i++) {
-        if (tk_below(c, 12) == 0) {
+        if (tk_below(c, odds) == 0) {
             note_failure(c, &plan.actions[i]);
         } else {
             int r = tk_apply(c, &plan.actions[i]);
@@ -468,6 +500,7 @@ static void chaos_round(struct tk_cluster *c) {
     c->token = token && plan.lacks_pods && !dies; /* who dies forgets it */
     if (!dies) {
         tk_write_status(c, &plan);
+        note_pods(c);
     }
     if (json_object_size(c->objects[TK_SECRETS]) && !c->token && tk_below(c, 5) == 0) {
         json_object_clear(c->objects[TK_SECRETS]); /* by somebody */
@@ -588,6 +621,7 @@ struct ends {
 static void one_world(uint64_t seed, struct ends *ends) {
     world = seed;
     struct tk_cluster c = {.rng = seed * 0x9E3779B97F4A7C15U};
+    noted = json_object();
     CO_AUTOFREE char *job = random_job(&c, seed % 4 == 0);
     uint64_t rng = c.rng;
     tk_init(&c, job);
@@ -616,6 +650,7 @@ static void one_world(uint64_t seed, struct ends *ends) {
     ends->attempts += c.seen_job->attempt;
     ends->restarts += (int)json_integer_value(co_json_at(c.job, "status", "restarts"));
     tk_done(&c);
+    json_decref(co_steal_ptr(noted));
     world = 0;
 }
 

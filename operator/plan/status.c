@@ -105,14 +105,21 @@ static void set_count(json_t *role, const char *key, int32_t n) {
     co_json_set(role, key, n ? json_integer(n) : NULL);
 }
 
+/* The attempt has had a pod here.  If it is lost before any has started, it is replaced alone and
+ * does not count. */
+static bool is_created(const struct plan_slot *s) {
+    return s->pod || s->done;
+}
+
 /* "0-3,5", as in an indexed Job; NULL when there is none. */
-static json_t *make_indexes(const struct plan_children *w, enum api_role role) {
+static json_t *make_indexes(
+    const struct plan_children *w, enum api_role role, bool (*belongs)(const struct plan_slot *)) {
     struct co_buf b = CO_BUF(API_REPLICAS_MAX * 8);
     int r = 0;
     int32_t n = plan_children_replicas(w, role);
     for (int32_t i = 0; i < n && !r; i++) {
         int32_t first = i;
-        while (i < n && plan_slot_succeeded(&w->slot[role][i])) {
+        while (i < n && belongs(&w->slot[role][i])) {
             i++;
         }
         if (i > first) {
@@ -132,7 +139,14 @@ static json_t *completed_indexes(const struct plan_children *w, const struct pla
     if (api_phase_terminal(w->job->phase)) {
         return json_incref(json_object_get(stored, "completedIndexes"));
     }
-    return o->attempt == w->attempt ? make_indexes(w, role) : NULL;
+    return o->attempt == w->attempt ? make_indexes(w, role, plan_slot_succeeded) : NULL;
+}
+
+/* Only the next plan of a living attempt needs them (plan_policy_lost). */
+static json_t *created_indexes(
+    const struct plan_children *w, const struct plan_assessment *o, enum api_role role) {
+    bool wanted = plan_job_restarts_whole(w->job) && !api_phase_terminal(o->phase);
+    return wanted && o->attempt == w->attempt ? make_indexes(w, role, is_created) : NULL;
 }
 
 static json_t *make_role(const struct plan_children *w, const struct plan_assessment *o,
@@ -151,6 +165,7 @@ static json_t *make_role(const struct plan_children *w, const struct plan_assess
     set_count(j, "unknown", c.unknown);
     set_count(j, "replicas", c.pods);
     co_json_set(j, "completedIndexes", completed_indexes(w, o, role, stored));
+    co_json_set(j, "createdIndexes", created_indexes(w, o, role));
     json_t *refs = json_object_get(stored, "refs");
     json_t *drafted = co_json_at(w->seen->draft, api_role_name(role), "refs");
     bool cleaned = ended && json_array_size(refs) > (size_t)count_alive(w, role);

@@ -13,3 +13,6 @@ const json_t *plan_condition_stored(const struct api_job *job, const char *type)
 bool plan_condition_true(const struct api_job *job, const char *type);
 /* The condition in the draft, or else in the stored status. */
 const json_t *plan_condition_known(const struct plan_children *w, const char *type);
+/* Sets done, stored and had of all slots, which are zeroed, to what the status and the draft say of
+ * the present attempt. */
+void plan_stored_recall(struct plan_children *w);
