@@ -33,6 +33,21 @@ enum {
     HOLD_MS = 500,   /* how often the load is checked for delayed events */
     NEWS_MS = 30000, /* an event of a kind not seen for so long is not delayed */
     WAITING_MAX = 8, /* events of one job that wait */
+    /* Warnings of one job that are remembered.  A quota and a webhook that reject by turns are two;
+     * more are rare, so the rest share an Event (share_event). */
+    WARNINGS_MAX = 4,
+};
+
+/* A Warning that was sent. */
+struct ctl_sent_warning {
+    struct ctl_sent_warning *next; /* one that was sent before it */
+    struct ctl_event_log *log;
+    char *name;         /* owned: of the Event */
+    const char *reason; /* static */
+    bool state;
+    uint64_t hash;                 /* see identity */
+    int64_t count, at;             /* how often it happened; monotonic ms of the last time */
+    struct ctl_event_write *write; /* the last one, until it is answered; else NULL */
 };
 
 /* An event that is not sent yet. */
@@ -78,6 +93,23 @@ static void move_log(struct ctl_event_log *s, struct ctl_event_logs *q) {
     q->tail = &s->next;
 }
 
+static void unlink_warning(struct ctl_sent_warning *g) {
+    struct ctl_sent_warning **link = &g->log->warnings;
+    while (*link != g) {
+        link = &(*link)->next;
+    }
+    *link = g->next;
+}
+
+static void forget_warning(struct ctl_sent_warning *g) {
+    unlink_warning(g);
+    if (g->write) {
+        g->write->warning = NULL;
+    }
+    free(g->name);
+    free(g);
+}
+
 void ctl_event_log_done(struct ctl_event_log *s) {
     if (s->queue) {
         take_out(s);
@@ -87,10 +119,9 @@ void ctl_event_log_done(struct ctl_event_log *s) {
         next = w->next;
         waiting_free(w);
     }
-    if (s->event_write) {
-        s->event_write->event_log = NULL;
+    while (s->warnings) {
+        forget_warning(s->warnings);
     }
-    free(s->warning);
     *s = (struct ctl_event_log){0};
 }
 
@@ -156,10 +187,10 @@ static void event_written(
         co_log(api_says_namespace_ends(co_err_text(err)) ? CO_LOG_DEBUG : CO_LOG_WARN,
             "event dropped", CO_E(err));
     }
-    if (t->event_log) {
-        t->event_log->event_write = NULL;
+    if (t->warning) {
+        t->warning->write = NULL;
         if (code) { /* the Event may not exist, so the next Warning becomes a new one */
-            free(co_steal_ptr(t->event_log->warning));
+            forget_warning(t->warning);
         }
     }
     *t = (struct ctl_event_write){0};
@@ -189,19 +220,19 @@ static json_t *event_body(
         r->instance);
 }
 
-/* s: the log whose Warning this is; NULL for a Normal event. */
-static void send_event(struct ctl_recorder *r, struct ctl_event_log *s, enum kube_verb verb,
+/* g: NULL for a Normal event. */
+static void send_event(struct ctl_recorder *r, struct ctl_sent_warning *g, enum kube_verb verb,
     const char *ns, const char *name, json_t *body) {
     struct ctl_event_write *t = r->event_writes;
     while (t->recorder) {
         t++;
     }
-    *t = (struct ctl_event_write){r, s};
-    if (s) {
-        if (s->event_write) {
-            s->event_write->event_log = NULL;
+    *t = (struct ctl_event_write){r, g};
+    if (g) {
+        if (g->write) {
+            g->write->warning = NULL;
         }
-        s->event_write = t;
+        g->write = t;
     }
     struct kube_req req = kube_req_for(verb, &events, ns, name, event_written, t);
     req.class = KUBE_CLASS_EVENTS;
@@ -225,24 +256,80 @@ static uint64_t identity(const struct ctl_waiting_event *w) {
     return co_hash_str(w->reason) * 31 + co_hash_str(text);
 }
 
-/* If the event repeats the job's last Warning, increases the count of that Event and returns true.
- */
+/* Forgets Warnings whose Events may be gone. */
+static void forget_old(struct ctl_event_log *s) {
+    int64_t now = co_now_ms();
+    struct ctl_sent_warning *next;
+    for (struct ctl_sent_warning *g = s->warnings; g; g = next) {
+        next = g->next;
+        if (now - g->at > FOLD_MS) {
+            forget_warning(g);
+        }
+    }
+}
+
+static struct ctl_sent_warning *find_sent(const struct ctl_event_log *s, uint64_t hash) {
+    struct ctl_sent_warning *g = s->warnings;
+    while (g && g->hash != hash) {
+        g = g->next;
+    }
+    return g;
+}
+
+/* Makes room for one more.  If so many are remembered, a refusal takes the Event of the oldest one
+ * with its reason: a webhook may word each of its refusals differently, with a name of its own in
+ * it, and each would be an Event.  NULL: it needs an Event of its own. */
+static struct ctl_sent_warning *share_event(
+    struct ctl_event_log *s, const struct ctl_waiting_event *w) {
+    struct ctl_sent_warning *oldest = NULL, *same = NULL;
+    size_t n = 0;
+    for (struct ctl_sent_warning *g = s->warnings; g; g = g->next, n++) {
+        oldest = g;
+        same = !w->state && !g->state && strcmp(g->reason, w->reason) == 0 ? g : same;
+    }
+    if (n >= WARNINGS_MAX && !same) {
+        forget_warning(oldest);
+    }
+    return n < WARNINGS_MAX ? NULL : same;
+}
+
+/* If the event repeats a Warning, increases the count of that Event and returns true. */
 static bool count_again(
     struct ctl_recorder *r, struct ctl_event_log *s, const struct ctl_waiting_event *w) {
     uint64_t hash = identity(w);
-    int64_t at = co_now_ms();
-    if (!w->warning || !s->warning || s->hash != hash || at - s->at > FOLD_MS) {
-        s->hash = w->warning ? hash : 0;
+    forget_old(s);
+    struct ctl_sent_warning *g = find_sent(s, hash);
+    g = g ? g : share_event(s, w);
+    if (!g) {
         return false;
     }
-    s->at = at;
-    s->count += w->count;
+    unlink_warning(g);
+    g->next = s->warnings;
+    s->warnings = g;
+    g->hash = hash;
+    g->at = co_now_ms();
+    g->count += w->count;
     char now[32];
     co_time_format(kube_clock_seconds(), now);
-    CO_AUTOJSON json_t *patch = json_pack("{s:I,s:s,s:o}", "count", (json_int_t)s->count,
+    CO_AUTOJSON json_t *patch = json_pack("{s:I,s:s,s:o}", "count", (json_int_t)g->count,
         "lastTimestamp", now, "message", message_of(w));
-    send_event(r, s, KUBE_PATCH, w->ns, s->warning, patch);
+    send_event(r, g, KUBE_PATCH, w->ns, g->name, patch);
     return true;
+}
+
+static struct ctl_sent_warning *remember_warning(
+    struct ctl_event_log *s, const struct ctl_waiting_event *w, const char *name) {
+    struct ctl_sent_warning *g = co_xcalloc(1, sizeof(*g));
+    *g = (struct ctl_sent_warning){.next = s->warnings,
+        .log = s,
+        .name = co_xstrdup(name),
+        .reason = w->reason,
+        .state = w->state,
+        .hash = identity(w),
+        .count = w->count,
+        .at = co_now_ms()};
+    s->warnings = g;
+    return g;
 }
 
 /* Nanoseconds since the epoch, forced to grow.  So names of Events are unique across restarts, and
@@ -257,7 +344,7 @@ static uint64_t next_number(struct ctl_recorder *r) {
 
 static void record_event(
     struct ctl_recorder *r, struct ctl_event_log *s, const struct ctl_waiting_event *w) {
-    if (count_again(r, s, w)) {
+    if (w->warning && count_again(r, s, w)) {
         return;
     }
     /* A name has at most 253 characters.  Jobs with longer names than 63 get no children, but the
@@ -269,13 +356,8 @@ static void record_event(
         co_log_warn("event dropped: not UTF-8", CO_S("job", w->name));
         return;
     }
-    if (w->warning) {
-        free(s->warning);
-        s->warning = co_xstrdup(name);
-        s->count = w->count;
-        s->at = co_now_ms();
-    }
-    send_event(r, w->warning ? s : NULL, KUBE_CREATE, w->ns, NULL, body);
+    struct ctl_sent_warning *g = w->warning ? remember_warning(s, w, name) : NULL;
+    send_event(r, g, KUBE_CREATE, w->ns, NULL, body);
 }
 
 static void pump_stories(struct ctl_recorder *r) {

@@ -7,8 +7,9 @@
  * running").  Events are never merged across a state, so that their order stays true.
  *
  * While the API server is busy, Normal events are delayed: states for three seconds at most, others
- * for half a minute.  A Warning is never delayed; when it repeats, the count of the Event that
- * exists is increased, also when a refusal has other numbers.  Owned by the loop's thread. */
+ * for half a minute.  A Warning is never delayed.  When it repeats, the count of the Event that
+ * exists is increased: also when a refusal has other numbers, and when Warnings of several kinds
+ * take turns.  Owned by the loop's thread. */
 #pragma once
 
 #include "operator/control/load.h"
@@ -16,7 +17,7 @@
 #include "operator/plan/plan.h"
 
 struct ctl_waiting_event;
-struct ctl_event_write;
+struct ctl_sent_warning;
 
 /* The events of one job that wait, and what is remembered of those that were sent; zeroed = none.
  */
@@ -26,14 +27,9 @@ struct ctl_event_log {
     int64_t due;                     /* monotonic ms: when it has gathered for long enough */
     struct ctl_waiting_event *first; /* owned list, oldest first */
     size_t n_waiting;
-    uint64_t kinds;  /* a bit a kind: a Normal event of it was emitted recently */
-    int64_t news_at; /* monotonic ms: the last Normal event */
-    /* The last Warning, which the next one may repeat. */
-    char *warning;     /* owned: name of the Event; NULL: none */
-    uint64_t hash;     /* of its reason and message, without numbers if it is a refusal */
-    int64_t count, at; /* how often it happened; monotonic ms of the last time */
-    struct ctl_event_write
-        *event_write; /* the last write of that Event, until it is answered; else NULL */
+    uint64_t kinds;                    /* a bit a kind: a Normal event of it was emitted recently */
+    int64_t news_at;                   /* monotonic ms: the last Normal event */
+    struct ctl_sent_warning *warnings; /* owned list: the last ones, which the next may repeat */
 };
 void ctl_event_log_done(struct ctl_event_log *s); /* drops the events that wait; zeroed after */
 
@@ -54,8 +50,8 @@ enum { CTL_EVENT_WRITES_MAX = 4 }; /* events on the wire at a time */
 
 /* An event in flight; the arg of its callback. */
 struct ctl_event_write {
-    struct ctl_recorder *recorder;   /* NULL: the slot is free */
-    struct ctl_event_log *event_log; /* set for the job's last Warning; else NULL */
+    struct ctl_recorder *recorder;    /* NULL: the slot is free */
+    struct ctl_sent_warning *warning; /* set for the last write of a remembered Warning */
 };
 
 struct ctl_recorder {

@@ -229,9 +229,13 @@ static void where_the_job_stood_takes_in_nothing_that_came_later(void **state) {
 static void a_warning_that_repeats_itself_is_counted_where_it_stands(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
-        {"POST ", ANSWER}, {"\"count\":2", ANSWER}, {"\"count\":3", ANSWER},
+        {"POST ", ANSWER},
+        {"\"count\":2", ANSWER},
+        {"\"count\":3", ANSWER},
         {"POST ", ANSWER}, /* another message */
-        {"POST ", ANSWER}, /* the first one once more: no longer the last */
+        {"\"count\":4", ANSWER},
+        {"\"count\":2", ANSWER},
+        {"\"count\":5", ANSWER},
     };
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
     emit(w, true, false, "Rejected", "quota");
@@ -240,8 +244,53 @@ static void a_warning_that_repeats_itself_is_counted_where_it_stands(void **stat
     emit(w, true, false, "Rejected", "webhook");
     until_recorded(w, 4);
     emit(w, true, false, "Rejected", "quota");
-    until_recorded(w, 5);
+    emit(w, true, false, "Rejected", "webhook");
+    emit(w, true, false, "Rejected", "quota");
+    until_recorded(w, CO_ARRAY_LEN(steps));
     assert_non_null(strstr(w->server.requests[1], "PATCH /api/v1/namespaces/ns/events/x."));
+    assert_non_null(strstr(w->server.requests[5], "\"message\":\"webhook\""));
+}
+
+/* A webhook that names another request each time is one Event with a count, not a thousand. */
+static void refusals_without_end_share_an_event(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {
+        {"POST ", ANSWER},
+        {"\"reason\":\"Created\"", ANSWER}, /* Warnings alone are remembered */
+        {"POST ", ANSWER},
+        {"POST ", ANSWER},
+        {"POST ", ANSWER},
+        {"\"count\":2,\"lastTimestamp\":", ANSWER}, /* d is the oldest with its reason */
+        {"\"count\":3,\"lastTimestamp\":", ANSWER},
+        {"POST ", ANSWER}, /* a state is reported, and takes the place of the oldest */
+        {"POST ", ANSWER}, /* which is new again, but not that of e and f */
+        {"\"count\":4,\"lastTimestamp\":", ANSWER},
+    };
+    static const struct {
+        const char *reason, *message;
+    } rows[] = {
+        {"FailedDelete", "a"},
+        {"Created", "all"},
+        {"FailedUpdate", "b"},
+        {"FailedUpdate", "c"},
+        {"FailedCreate", "d"},
+        {"FailedCreate", "e"},
+        {"FailedCreate", "f"},
+        {"Restarting", "g"},
+        {"FailedDelete", "a"},
+        {"FailedCreate", "h"},
+    };
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        bool normal = strcmp(rows[i].reason, "Created") == 0;
+        ctl_recorder_emit(&w->recorder, &job, &w->event_log,
+            &(struct plan_event){.warning = !normal,
+                .state = strcmp(rows[i].reason, "Restarting") == 0,
+                .reason = rows[i].reason,
+                .message = (char *)(uintptr_t)rows[i].message});
+        until_recorded(w, i + 1);
+    }
+    assert_non_null(strstr(w->server.requests[9], "\"message\":\"h\""));
 }
 
 /* Otherwise `describe` has a line for each retry of a job that waits for its quota. */
@@ -293,9 +342,9 @@ static void a_warning_that_waits_is_counted_there(void **state) {
     static const struct fake_step steps[] = {{"POST ", ANSWER}, {"POST ", ANSWER},
         {"POST ", ANSWER}, {"POST ", ANSWER}, {"\"count\":2", ANSWER}};
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
-    static const char *const messages[] = {"a", "b", "c", "d", "quota", "quota"};
-    for (size_t i = 0; i < CO_ARRAY_LEN(messages); i++) {
-        emit(w, true, false, "Rejected", messages[i]);
+    static const char *const reasons[] = {"A", "B", "C", "D", "Rejected", "Rejected"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(reasons); i++) {
+        emit(w, true, false, reasons[i], "quota");
     }
     assert_int_equal(w->event_log.n_waiting, 1);
     until_recorded(w, CO_ARRAY_LEN(steps));
@@ -405,6 +454,7 @@ int main(void) {
         T(good_news_waits_while_there_is_load),
         T(where_the_job_stood_takes_in_nothing_that_came_later),
         T(a_warning_that_repeats_itself_is_counted_where_it_stands),
+        T(refusals_without_end_share_an_event),
         T(a_refusal_with_other_numbers_is_the_same_one),
         T(a_warning_that_was_not_written_is_recorded_again),
         T(a_warning_that_waits_is_counted_there),
