@@ -8,6 +8,7 @@
 
 #include "common/log.h"
 #include "operator/control/diff.h"
+#include "operator/control/unanswered.h"
 #include "operator/kube/clock.h"
 
 enum {
@@ -60,7 +61,8 @@ struct ctl_execution {
     struct backoff status;  /* the status is retried at its end, or with the next change */
     unsigned conflicts;     /* executions in a row with a conflict */
     int64_t differs_since;  /* monotonic ms: since when a status write is delayed; 0: none is */
-    bool token;             /* see plan_seen */
+    struct ctl_unanswered unanswered;
+    bool token;    /* see plan_seen */
     json_t *draft; /* owned: parts of a status not stored yet, for the next plan; or NULL */
     struct ctl_event_log event_log;
 };
@@ -80,6 +82,7 @@ static void set_differs_since(struct ctl_execution *r, int64_t since) {
 /* Forgets everything about the job. */
 static void forget_execution(struct ctl_execution *r) {
     ctl_failures_clear(&r->failures);
+    ctl_unanswered_clear(&r->unanswered);
     r->window = SIZE_MAX;
     r->creates = r->status = (struct backoff){0};
     set_differs_since(r, 0);
@@ -99,8 +102,8 @@ struct ctl_execution *ctl_execution_new(struct ctl_executions *all, struct ctl_e
 
 bool ctl_execution_is_blank(const struct ctl_execution *r) {
     return !r->busy && !r->failures.n && r->window == SIZE_MAX && !r->creates.ms && !r->status.ms &&
-           !r->conflicts && !r->differs_since && !r->token && !r->event_log.first &&
-           !r->event_log.warnings;
+           !r->unanswered.n && !r->conflicts && !r->differs_since && !r->token &&
+           !r->event_log.first && !r->event_log.warnings;
 }
 
 void ctl_execution_free(struct ctl_execution *r) {
@@ -196,9 +199,9 @@ static void emit_action_events(struct ctl_execution *r, const struct plan_outcom
     plan_events_free(events, n);
 }
 
-static void emit_plan_events(struct ctl_execution *r) {
-    for (size_t i = 0; i < r->plan.n_events; i++) {
-        ctl_recorder_emit(r->all->recorder, r->job, &r->event_log, &r->plan.events[i]);
+static void emit_plan_events(struct ctl_execution *r, const struct plan *plan) {
+    for (size_t i = 0; i < plan->n_events; i++) {
+        ctl_recorder_emit(r->all->recorder, r->job, &r->event_log, &plan->events[i]);
     }
 }
 
@@ -211,17 +214,22 @@ static void back_off(struct backoff *b) {
     }
 }
 
-static void phase_written(struct ctl_execution *r) {
+static void phase_written(struct ctl_execution *r, enum api_phase from, const struct plan *plan) {
     const struct api_job *job = r->job;
-    const struct plan *plan = &r->plan;
-    if (plan->phase == job->phase) {
+    if (plan->phase == from) {
         return;
     }
     const char *message = co_json_str(plan->status, "message");
     co_log_info("phase", CO_S("job", job->name), CO_S("namespace", job->ns),
-        CO_S("from", job->phase ? api_phase_name(job->phase) : "none"),
-        CO_S("to", api_phase_name(plan->phase)), CO_S("message", message ? message : ""));
-    ctl_stages_phase(&r->entry->stages, r->all->api.metrics, job->phase, plan->phase, plan->status);
+        CO_S("from", from ? api_phase_name(from) : "none"), CO_S("to", api_phase_name(plan->phase)),
+        CO_S("message", message ? message : ""));
+    ctl_stages_phase(&r->entry->stages, r->all->api.metrics, from, plan->phase, plan->status);
+}
+
+/* The plan's status is stored, so what it says is reported. */
+static void status_written(struct ctl_execution *r, enum api_phase from, const struct plan *plan) {
+    phase_written(r, from, plan);
+    emit_plan_events(r, plan);
 }
 
 /* Whether the attempt is stored; without its number nothing is done (plan.c).  A CRD of an earlier
@@ -253,8 +261,8 @@ static void status_done(
         int64_t now = co_now_ms();
         ctl_load_note(r->all->api.load, CTL_LOAD_STATUS, now - r->status_sent, now);
         ctl_feeds_answered(r->all->api.feeds, CTL_STORE_JOBS, reply);
-        phase_written(r);
-        emit_plan_events(r);
+        ctl_unanswered_clear(&r->unanswered); /* its version was not changed by them */
+        status_written(r, r->job->phase, &r->plan);
         if (keeps_attempt(r, reply)) {
             if (r->status.ms) { /* it was dropped before: the watch may have seen it without */
                 ctl_feeds_corrected(r->all->api.feeds, r->entry, reply);
@@ -279,6 +287,7 @@ static void status_done(
     co_log(deleted ? CO_LOG_DEBUG : CO_LOG_WARN, "status not written, retrying",
         CO_S("job", r->job->name), CO_S("namespace", r->job->ns), CO_E(err));
     r->tally.unknown = !deleted;
+    ctl_unanswered_note(&r->unanswered, r->job, &r->plan);
     back_off(&r->status);
     end_execution(r, r->status.until);
 }
@@ -299,10 +308,11 @@ static void status_write(struct ctl_execution *r) {
     CO_AUTOJSON json_t *diff = ctl_merge_diff(r->job->status, r->plan.status);
     if (!diff) {
         co_json_decref(&r->draft);
+        r->status = (struct backoff){0};
     }
     if (!r->plan.status_differs || !diff) {
         set_differs_since(r, 0);
-        emit_plan_events(r);
+        emit_plan_events(r, &r->plan);
         end_execution(r, 0);
         return;
     }
@@ -407,6 +417,11 @@ void ctl_execution_begin(struct ctl_execution *r, struct api_job *job_own, struc
     co_json_decref(&r->draft);
     r->draft = plan_status_draft(r->plan.status);
     r->tally = (struct ctl_tally){0};
+    PLAN_AUTOPLAN struct plan applied = {0};
+    enum api_phase from;
+    if (ctl_unanswered_take(&r->unanswered, r->job, &applied, &from)) {
+        status_written(r, from, &applied);
+    }
     bool creates = has_creates(&r->plan);
     r->crowded_out = creates && is_crowded(r);
     r->requests = ctl_requests_new(&(struct ctl_requests_opts){.api = &r->all->api,

@@ -1,5 +1,5 @@
 /* An execution executes one plan of a job: its requests, then the status write, then its events.
- * Between executions it keeps the job's failures and backoffs.
+ * Between executions it keeps the job's failures, backoffs, and status writes without an answer.
  *
  * After a rejected create the next ones wait for a backoff, and are then sent one, two, four, ...
  * at a time.  A request without an answer is no failure: the job is reconciled again.  Owned by

@@ -100,18 +100,23 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* A plan whose status differs from the job's by counters alone. */
-static void begin(struct world *w, const char *status, bool urgent) {
+static void begin_with(struct world *w, json_t *obj_own, const char *status, bool urgent) {
     struct api_job *job = NULL;
-    json_t *obj = tk_json("{'metadata':{'name':'x','namespace':'ns','uid':'u'},'status':{"
-                          "'phase':'Running','attempt':3}}");
-    assert_int_equal(api_job_decode(obj, &job, NULL), 0);
-    w->plan.phase = API_PHASE_RUNNING;
+    assert_int_equal(api_job_decode(obj_own, &job, NULL), 0);
     w->plan.status = tk_json(status);
     w->plan.status_differs = true;
     w->plan.status_urgent = urgent;
     w->over = 0;
     ctl_execution_begin(w->execution, job, &w->plan);
+}
+
+/* A plan whose status differs from the job's by counters alone. */
+static void begin(struct world *w, const char *status, bool urgent) {
+    w->plan.phase = API_PHASE_RUNNING;
+    begin_with(w,
+        tk_json("{'metadata':{'name':'x','namespace':'ns','uid':'u'},'status':{"
+                "'phase':'Running','attempt':3}}"),
+        status, urgent);
 }
 
 static void await(struct world *w) {
@@ -316,6 +321,74 @@ static void a_status_that_is_not_found_is_tried_again(void **state) {
     assert_non_null(strstr(text, "status not written"));
 }
 
+#define AT(version, status)                                                                        \
+    "{'metadata':{'name':'x','namespace':'ns','uid':'u','resourceVersion':'" version               \
+    "'},'status':{" status "}}"
+#define RUNS "'phase':'Running','attempt':3"
+#define FAILS "'phase':'Failed','attempt':3"
+
+/* The write gets no answer.  What the job's next version has decides what is reported, and nothing
+ * is reported twice. */
+static void the_end_is_reported_also_if_its_write_had_no_answer(void **state) {
+    (void)state;
+    static const struct fake_step cut = {"PATCH ", 0, NULL, FAKE_CUT, NULL};
+    static const struct fake_step done = {"PATCH ", 200,
+        "{\"metadata\":{\"name\":\"x\",\"namespace\":\"ns\",\"uid\":\"u\","
+        "\"resourceVersion\":\"2\"},\"status\":{\"phase\":\"Failed\",\"attempt\":3}}",
+        FAKE_KEEP, NULL};
+    static const struct fake_step event = {"\"reason\":\"Failed\"", 201, "{}", FAKE_KEEP, NULL};
+    const struct {
+        const char *what;
+        struct fake_step steps[3]; /* of the first write, of the second one, and an event */
+        size_t n;
+        const char *second, *then; /* versions of the job that the next plans see; NULL: none */
+    } rows[] = {
+        {"applied", {cut, event}, 2, NULL, AT("2", FAILS)},
+        {"applied, and its version edited", {cut, event}, 2, NULL, AT("5", FAILS)},
+        {"applied, which the watch shows late", {cut, conflict, event}, 3, AT("1", RUNS),
+            AT("2", FAILS)},
+        {"applied, with no answer twice", {cut, cut, event}, 3, AT("1", RUNS), AT("2", FAILS)},
+        {"not applied", {cut, done, event}, 3, AT("1", RUNS), AT("2", FAILS)},
+        {"not applied, as somebody was faster", {cut}, 1, NULL, AT("2", RUNS)},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        void *one = NULL;
+        (void)setup(&one);
+        struct world *w = one;
+        serve(w, rows[i].steps, rows[i].n);
+        struct plan_seen seen = {0};
+        const char *versions[] = {AT("1", RUNS), rows[i].second, rows[i].then, rows[i].then};
+        for (size_t n = 0; n < CO_ARRAY_LEN(versions); n++) {
+            bool stored = n >= 2;
+            if (!versions[n]) {
+                continue;
+            }
+            ctl_execution_recall(w->execution, "u", &seen);
+            w->plan.phase = stored ? API_PHASE_RUNNING : API_PHASE_FAILED;
+            if (!stored) { /* the transition is the plan's own */
+                w->plan.events = co_xcalloc(1, sizeof(*w->plan.events));
+                w->plan.events[0] = (struct plan_event){.warning = true,
+                    .state = true,
+                    .reason = "Failed",
+                    .message = co_xstrdup("no")};
+                w->plan.n_events = 1;
+            }
+            json_t *job = tk_json(versions[n]);
+            CO_AUTOFREE char *same = co_json_dump(json_object_get(job, "status"));
+            begin_with(w, job, stored ? same : "{" FAILS "}", true);
+            await(w);
+        }
+        while (w->recorder.flying && !w->late) {
+            co_loop_turn(w->loop);
+        }
+        if (w->server.wrong || w->server.served != FAKE_WATCHES + rows[i].n) {
+            fail_msg("%s: %zu requests", rows[i].what, w->server.served - FAKE_WATCHES);
+        }
+        assert_true(ctl_execution_is_blank(w->execution) || rows[i].n > 1);
+        (void)teardown(&one);
+    }
+}
+
 static void a_job_made_in_parts_has_waited_for_its_status_since_the_first(void **state) {
     struct world *w = *state;
     static struct fake_step steps[PART];
@@ -451,6 +524,7 @@ int main(void) {
             an_attempt_that_is_not_stored_is_written_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_field_that_is_not_stored_is_logged, setup, teardown),
         cmocka_unit_test_setup_teardown(a_status_that_is_not_found_is_tried_again, setup, teardown),
+        cmocka_unit_test(the_end_is_reported_also_if_its_write_had_no_answer),
         cmocka_unit_test_setup_teardown(
             a_job_made_in_parts_has_waited_for_its_status_since_the_first, setup, teardown),
         cmocka_unit_test_setup_teardown(
