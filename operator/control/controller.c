@@ -263,7 +263,6 @@ static bool serve_entry(void *arg, struct ctl_entry *e) {
         return reconcile_entry(c, e);
     }
     ctl_reader_end(&w->reader);
-    ctl_store_mark_planned(&c->store, e); /* the lease holder counts the ended pods, we need not */
     return false;
 }
 

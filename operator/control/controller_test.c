@@ -75,6 +75,22 @@ static void a_look_without_a_plan_has_seen_nothing(void **state) {
     assert_string_equal(co_json_str(seen.draft, "worker", "completedIndexes"), "1");
 }
 
+/* The lease holder dies before it has written what it saw. */
+static void a_standby_counts_what_the_leader_has_not(void **state) {
+    const struct world *w = *state;
+    struct ctl_controller *c = w->controller;
+    struct ctl_entry *e = put_job(c, "u", "1");
+    assert_false(c->leading);
+    succeed_and_go(c);
+    assert_false(serve_entry(c, e));
+    assert_non_null(e->ended);
+    c->leading = true;
+    assert_true(reconcile_entry(c, e));
+    struct plan_seen seen = {0};
+    ctl_execution_recall(work_of(c, e)->execution, "u", &seen);
+    assert_string_equal(co_json_str(seen.draft, "worker", "completedIndexes"), "1");
+}
+
 /* One of 30,000 empty variables, as the API server has it. */
 static struct tk_text large_job(const char *version) {
     CO_AUTOJSON json_t *job = tk_json(
@@ -170,6 +186,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(an_answer_of_an_older_version_is_no_plan, setup, teardown),
         cmocka_unit_test_setup_teardown(large_jobs_wait_for_their_turn, setup, teardown),
         cmocka_unit_test_setup_teardown(a_look_without_a_plan_has_seen_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_standby_counts_what_the_leader_has_not, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

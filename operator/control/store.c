@@ -5,6 +5,7 @@
  *   ctl_store_remove, sweep      -> job_gone or lose_child, detach_child         -> `changed` */
 #include "operator/control/store.h"
 
+#include "operator/control/counted.h"
 #include "operator/control/jobtext.h"
 
 #include <stdio.h>
@@ -180,6 +181,21 @@ static size_t tree_bytes(const struct co_jnode *job) {
     return co_json_nodes_bytes(job) - co_json_nodes_bytes(notes);
 }
 
+/* Empties `ended` of what the new status has. */
+static void drop_counted(struct ctl_store *s, struct ctl_entry *e, const struct api_job_head *h,
+    const struct co_jnode *job) {
+    for (struct ctl_stored **link = &e->ended; *link;) {
+        struct ctl_stored *st = *link;
+        if (ctl_pod_is_counted(st->pod, h, job)) {
+            *link = st->next;
+            e->n_ended--;
+            stored_free(s, st);
+        } else {
+            link = &st->next;
+        }
+    }
+}
+
 /* decided: whatever the stored version is, see ctl_store_sync_begin. */
 static void job_put(struct ctl_store *s, const struct api_job_head *h,
     const struct kube_object *object, bool decided) {
@@ -208,6 +224,7 @@ static void job_put(struct ctl_store *s, const struct api_job_head *h,
     e->digest = digest;
     e->uid = uid;
     e->trained = h->trained;
+    drop_counted(s, e, h, object->nodes);
     e->tree = tree_bytes(object->nodes);
     keep_text(s, e, object);
     e->edition = ++s->editions;
@@ -220,6 +237,7 @@ static void job_gone(struct ctl_store *s, struct ctl_entry *e) {
     if (ctl_entry_has_job(e)) {
         s->n_jobs--;
         drop_text(s, e);
+        ctl_store_mark_planned(s, e);
         e->digest = 0;
         e->deleting = false;
         e->version = 0;
@@ -293,15 +311,16 @@ static void detach_child(struct ctl_store *s, struct ctl_stored *st) {
 }
 
 /* As detach_child, for an object that the watch reports as deleted.  A pod that has succeeded is
- * kept in `ended` until a plan has counted it. */
+ * kept in `ended` until it is counted. */
 static void lose_child(struct ctl_store *s, struct ctl_stored *st) {
     struct ctl_entry *e = st->entry;
     bool counts = st->kind == CTL_STORE_PODS && st->pod->ended && ctl_entry_has_job(e) &&
-                  !api_phase_terminal((enum api_phase)e->phase);
+                  !api_phase_terminal((enum api_phase)e->phase) && e->n_ended < API_REPLICAS_MAX;
     take_out(s, st);
     if (counts) {
         st->next = e->ended;
         e->ended = st;
+        e->n_ended++;
     } else {
         stored_free(s, st);
     }
@@ -310,6 +329,7 @@ static void lose_child(struct ctl_store *s, struct ctl_stored *st) {
 void ctl_store_mark_planned(struct ctl_store *s, struct ctl_entry *e) {
     free_list(s, e->ended);
     e->ended = NULL;
+    e->n_ended = 0;
 }
 
 static void attach_child(struct ctl_store *s, struct ctl_entry *e, struct ctl_stored *st) {
@@ -549,7 +569,9 @@ static void sweep_child(void *arg, struct co_link *l) {
     if (st->kind == w->kind && st->sync != w->s->sync[w->kind] &&
         st->version <= w->s->upto[w->kind]) {
         struct ctl_entry *e = st->entry;
-        detach_child(w->s, st);
+        bool same_data =
+            w->s->upto[w->kind] != UINT64_MAX; /* it was deleted in a gap of the watch */
+        (same_data ? lose_child : detach_child)(w->s, st);
         entry_touched(w->s, e);
     }
 }

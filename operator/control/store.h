@@ -91,7 +91,8 @@ struct ctl_entry {
     int64_t created;        /* creationTimestamp of the job; seconds since the epoch */
     struct ctl_stored *children; /* owned list, in no order */
     size_t n_children;
-    struct ctl_stored *ended;      /* owned list: pods that are gone, see ctl_store_mark_planned */
+    struct ctl_stored *ended; /* owned list: pods that are gone, see ctl_store_mark_planned */
+    uint32_t n_ended;
     uint32_t sync;                 /* number of the last list that had the job */
     uint8_t phase;                 /* enum api_phase in its status */
     bool deleting : 1;             /* the job is being deleted */
@@ -144,7 +145,9 @@ CO_MUST_CHECK int ctl_store_put(struct ctl_store *s, enum ctl_store_kind kind,
 void ctl_store_remove(struct ctl_store *s, enum ctl_store_kind kind, const char *ns,
     const char *name, const char *uid);
 /* A plan has taken the entry's data into account, so `ended` can be emptied.  It has the pods that
- * succeeded and were then deleted: only the store still knows that they succeeded. */
+ * succeeded and were then deleted: only the store still knows that they succeeded.  A standby makes
+ * no plans; it keeps them until the job's stored status has them (counted.h), because the lease
+ * holder may die before it has written that. */
 void ctl_store_mark_planned(struct ctl_store *s, struct ctl_entry *e);
 /* The API server has accepted a delete: the child counts as deleting, if it is still that uid. */
 void ctl_store_mark_deleting(struct ctl_store *s, enum ctl_store_kind kind, const char *ns,

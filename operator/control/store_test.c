@@ -306,6 +306,68 @@ static void what_had_succeeded_before_it_was_deleted_is_kept_for_a_look(void **s
     assert_int_equal(s->n_pods, 0);
 }
 
+/* A standby makes no plans: the status that is stored says what it need not keep any more. */
+static void what_has_succeeded_is_kept_until_a_status_has_it(void **state) {
+    struct ctl_store *s = *state;
+    static const struct {
+        const char *status;
+        bool kept;
+    } rows[] = {
+        {"{'phase':'Running','attempt':2}", true},
+        {"{'phase':'Running','attempt':2,'readyWorker':'4/4'}", true},
+        {"{'phase':'Running','attempt':1,'worker':{'completedIndexes':'1'}}", true},
+        {"{'phase':'Running','attempt':2,'worker':{'completedIndexes':'0,2-3'}}", true},
+        {"{'phase':'Running','attempt':2,'ps':{'completedIndexes':'1'}}", true},
+        {"{'phase':'Running','attempt':2,'worker':{'completedIndexes':'0-2'}}", false},
+        {"{'phase':'Restarting','attempt':3}", false},
+        {"{'phase':'Running','attempt':2,'readyWorker':'1/1'}", false},
+        {"{'phase':'Failed','attempt':2}", false},
+    };
+    int version = 1;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOJSON json_t *job = object("j", version++, NULL);
+        co_json_set(job, "status", tk_json("{'phase':'Running','attempt':2}"));
+        tk_put(s, CTL_STORE_JOBS, job, 0);
+        CO_AUTOJSON json_t *pod = object("j-worker-1", version++, "j");
+        co_json_set(json_object_get(pod, "metadata"), "labels",
+            tk_json("{'paddle-res-type':'worker','batch.paddlepaddle.org/index':'1',"
+                    "'batch.paddlepaddle.org/attempt':'2'}"));
+        co_json_set(json_array_get(co_json_at(pod, "metadata", "ownerReferences"), 0), "uid",
+            json_incref(co_json_at(job, "metadata", "uid")));
+        co_json_set(pod, "status", json_pack("{s:s}", "phase", "Succeeded"));
+        tk_put(s, CTL_STORE_PODS, pod, 0);
+        ctl_store_remove(s, CTL_STORE_PODS, "ns", "j-worker-1", NULL);
+        co_json_set(job, "status", tk_json(rows[i].status));
+        CO_AUTOFREE char *text = co_xasprintf("%d", version++);
+        co_json_set(json_object_get(job, "metadata"), "resourceVersion", json_string(text));
+        tk_put(s, CTL_STORE_JOBS, job, 0);
+        struct ctl_entry *e = ctl_store_entry(s, "ns", "j");
+        if ((e->ended != NULL) != rows[i].kept || e->n_ended != rows[i].kept) {
+            fail_msg("row %zu", i);
+        }
+        ctl_store_mark_planned(s, e);
+    }
+}
+
+/* A watch that was down has missed the delete. */
+static void what_had_succeeded_is_kept_when_a_list_lacks_it(void **state) {
+    struct ctl_store *s = *state;
+    for (int reset = 0; reset < 2; reset++) {
+        CO_AUTOJSON json_t *job = object("j", 1, NULL);
+        CO_AUTOJSON json_t *pod = object("j-worker-1", 2, "j");
+        tk_put(s, CTL_STORE_JOBS, job, 0);
+        co_json_set(pod, "status", json_pack("{s:s}", "phase", "Succeeded"));
+        tk_put(s, CTL_STORE_PODS, pod, 0);
+        ctl_store_sync_begin(s, CTL_STORE_PODS, reset ? UINT64_MAX : 3);
+        ctl_store_sync_end(s, CTL_STORE_PODS);
+        struct ctl_entry *e = ctl_store_entry(s, "ns", "j");
+        assert_int_equal(e->n_children, 0);
+        assert_int_equal(e->n_ended, !reset);
+        ctl_store_remove(s, CTL_STORE_JOBS, "ns", "j", NULL);
+        assert_null(ctl_store_entry(s, "ns", "j"));
+    }
+}
+
 static void children_join_their_job_by_owner(void **state) {
     struct ctl_store *s = *state;
     put(s, CTL_STORE_PODS, "j-ps-0", 1, "j", 0);
@@ -682,6 +744,8 @@ int main(void) {
         TEST(who_waits),
         TEST(the_next_job_of_a_name_is_as_old_as_itself),
         TEST(what_had_succeeded_before_it_was_deleted_is_kept_for_a_look),
+        TEST(what_has_succeeded_is_kept_until_a_status_has_it),
+        TEST(what_had_succeeded_is_kept_when_a_list_lacks_it),
         TEST(children_join_their_job_by_owner),
         TEST(an_address_that_a_pod_reports_counts_until_its_object_has_one),
         TEST(nobody_speaks_for_a_pod_without_a_node),

@@ -1,6 +1,8 @@
 """Who acts: the lease taken away by hand, upstream's lock, an API server that cannot be reached, an end in the middle."""
 import datetime
 import json
+import os
+import signal
 import time
 
 import pytest
@@ -10,6 +12,7 @@ from kubernetes.client.rest import ApiException
 from proxy import Fault
 from rig import wait_for
 from test_metrics import value
+from test_policy import end, status
 
 LOCK = "b2a304f2.paddlepaddle.org"
 RENEW = 10          # seconds without a renewal after which a leader must stand down
@@ -69,6 +72,27 @@ def test_deleted_lease_is_made_again(plane, operator, kubelet, ns, lock):
     wait_for(there)
     plane.create(ns, "j", ps=None, worker=1)
     plane.wait_phase(ns, "j", "Running")
+
+
+def test_a_standby_counts_what_a_leader_that_died_has_not(plane, operator, kubelet, ns, lock):
+    """A worker has succeeded and is gone, and only the standby's watch has seen that."""
+    first = operator(*flags(lock))
+    leading(first)
+    plane.create(ns, "j", ps=None, worker=2)
+    plane.wait_phase(ns, "j", "Running")
+    second = operator(*flags(lock))
+    wait_for(lambda: "in sync" in second.text())
+    os.kill(first.p.pid, signal.SIGSTOP)
+    end(plane, kubelet, ns, "j-worker-1", 0)
+    plane.core.delete_namespaced_pod("j-worker-1", ns, grace_period_seconds=0)
+    wait_for(lambda: "j-worker-1" not in plane.pods(ns))
+    assert "completedIndexes" not in status(plane, ns)["worker"]
+    leading(second)
+    first.kill()
+    wait_for(lambda: status(plane, ns)["worker"].get("completedIndexes") == "1", why=lambda: status(plane, ns))
+    end(plane, kubelet, ns, "j-worker-0", 0)
+    plane.wait_phase(ns, "j", "Completed")
+    assert not kubelet.twice(ns)
 
 
 def test_upstreams_lock_is_respected(plane, operator, kubelet, ns, lock):
