@@ -1,8 +1,7 @@
-/* Allocation that aborts, allocation with a cap, and trimming of glibc's heap. */
+/* Allocation that aborts, and allocation with a cap. */
 #include "common/mem.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -51,41 +50,6 @@ char *co_xasprintf(const char *fmt, ...) {
     }
     va_end(ap);
     return require_memory(text);
-}
-
-struct held {
-    struct held *next;
-};
-
-/* Allocates `sets` times as many blocks as glibc's per-thread cache can hold, then frees them.  The
- * first set empties the cache; the others fill gaps in the heap.  The blocks allocated last are
- * freed first and fill the cache again, so all others become really free. */
-static void exchange_cache(size_t sets) {
-    enum { SIZES = 64, KEPT = 7, STEP = 16, LEAST = 24 };
-    struct held *all = NULL;
-    for (size_t i = 0; i < sets * SIZES * KEPT; i++) {
-        struct held *h = co_xmalloc(LEAST + STEP * (i / KEPT % SIZES));
-        h->next = all;
-        all = h;
-    }
-    while (all) {
-        struct held *h = all;
-        all = h->next;
-        free(h);
-    }
-    (void)malloc_trim(0);
-}
-
-/* glibc keeps the blocks that a thread freed last, seven of each size, and each such block keeps
- * its whole page resident: a quarter of what remains after a burst.  No call empties that cache. So
- * the first exchange fills it with blocks allocated after all small gaps were used up, which
- * therefore lie side by side; the blocks that it had become free.  The second exchange then finds
- * gaps only between blocks that keep their pages anyway.  With malloc_trim alone the operator has
- * 7 % more resident with 1,000 jobs (docs/decisions.md). */
-void co_mem_trim(void) {
-    enum { SETS_UNTIL_SMALL_GAPS_END = 8 };
-    exchange_cache(SETS_UNTIL_SMALL_GAPS_END);
-    exchange_cache(2);
 }
 
 int co_try_alloc(

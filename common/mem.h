@@ -46,8 +46,6 @@ void *co_xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull))
 void *co_xrealloc(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
 char *co_xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
 char *co_xstrndup(const char *s, size_t n) __attribute__((malloc, returns_nonnull));
-/* Returns unused memory to the system.  To be called after a burst; takes about 2 ms. */
-void co_mem_trim(void);
 char *co_xasprintf(const char *fmt, ...) __attribute__((malloc, returns_nonnull)) CO_PRINTF(1, 2);
 
 /* Zeroed memory of n * size bytes.  CO_NORESOURCE above cap bytes, CO_NOMEMORY when memory is out;

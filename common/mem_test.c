@@ -4,7 +4,6 @@
 #include <setjmp.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -116,59 +115,6 @@ static void strings_compare_with_null(void **state) {
     assert_false(co_streq("a", "b"));
 }
 
-static size_t in_use(void) {
-    return mallinfo2().uordblks;
-}
-
-static void a_trim_takes_and_gives_back_the_same(void **state) {
-    (void)state;
-    co_mem_trim();
-    size_t before = in_use();
-    co_mem_trim();
-    assert_int_equal(in_use(), before);
-}
-
-/* Resident; 0 where malloc is a sanitizer's, which has another place. */
-static size_t heap_kib(void) {
-    FILE *f = fopen("/proc/self/smaps", "re");
-    assert_non_null(f);
-    char line[512];
-    size_t kib = 0;
-    bool heap = false, found = false;
-    while (!found && fgets(line, sizeof(line), f)) {
-        heap = heap || strstr(line, "[heap]");
-        found = heap && sscanf(line, "Rss: %zu", &kib) == 1;
-    }
-    (void)fclose(f);
-    return kib;
-}
-
-/* Blocks of many sizes come and go; every so often a small one stays. */
-static void hardly_more_stays_of_a_burst_than_pages_in_use(void **state) {
-    (void)state;
-    enum { ALIVE = 8000, TURNS = 400 * 1000, STAY = 60, SMALL = 100, LARGE = 1500, MOST_KIB = 900 };
-    static void *block[ALIVE], *stays[STAY];
-    uint32_t random = 1;
-    for (size_t i = 0; i < TURNS; i++) {
-        random = random * 1664525 + 1013904223;
-        size_t k = (random >> 8) % ALIVE;
-        free(block[k]);
-        random = random * 1664525 + 1013904223;
-        block[k] = co_xmalloc((random >> 16) % (random & 256 ? SMALL : LARGE));
-        if (i % (TURNS / STAY) == 0 && i / (TURNS / STAY) < STAY) {
-            stays[i / (TURNS / STAY)] = co_xmalloc(SMALL);
-        }
-    }
-    for (size_t k = 0; k < ALIVE; k++) {
-        free(block[k]);
-    }
-    co_mem_trim();
-    assert_in_range(heap_kib(), 0, MOST_KIB);
-    for (size_t i = 0; i < STAY; i++) {
-        free(stays[i]);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cleanup_runs_at_the_end_of_the_scope_unless_stolen),
@@ -177,8 +123,6 @@ int main(void) {
         cmocka_unit_test(sizes_from_outside_are_capped),
         cmocka_unit_test(an_overflowing_control_allocation_aborts),
         cmocka_unit_test(strings_compare_with_null),
-        cmocka_unit_test(a_trim_takes_and_gives_back_the_same),
-        cmocka_unit_test(hardly_more_stays_of_a_burst_than_pages_in_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

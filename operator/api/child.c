@@ -8,20 +8,19 @@
 #include <string.h>
 
 struct api_child *api_child_of_tree(
-    struct api_child *(*read_nodes)(struct co_slab *slab, const struct co_jnode *obj),
-    const json_t *obj) {
+    struct api_child *(*read_nodes)(const struct co_jnode *obj), const json_t *obj) {
     CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
     if (!obj) {
         return NULL;
     }
     CO_AUTOFREE char *text = co_json_dump(obj);
-    return co_jdoc_read(text, strlen(text), NULL, &doc, NULL) ? NULL : read_nodes(NULL, doc.node);
+    return co_jdoc_read(text, strlen(text), NULL, &doc, NULL) ? NULL : read_nodes(doc.node);
 }
 
-struct api_child *api_service_read(struct co_slab *slab, const struct co_jnode *obj) {
+struct api_child *api_service_read(const struct co_jnode *obj) {
     struct api_service s = {.labelled = co_jnode_str(obj, "metadata", "labels", API_LABEL_NAME)};
     struct api_packer p = {.n = 0};
-    return api_pack_put_meta(&p, obj, &s.c) ? api_pack(&p, slab, &s, sizeof(s)) : NULL;
+    return api_pack_put_meta(&p, obj, &s.c) ? api_pack(&p, &s, sizeof(s)) : NULL;
 }
 
 /* A member as a tree, for comparison with what the planner builds. */
@@ -90,7 +89,7 @@ bool api_env_own_ips(const json_t *data) {
     return false;
 }
 
-struct api_child *api_configmap_read(struct co_slab *slab, const struct co_jnode *obj) {
+struct api_child *api_configmap_read(const struct co_jnode *obj) {
     struct api_configmap m = {0};
     struct api_packer p = {.n = 0};
     if (!api_pack_put_meta(&p, obj, &m.c)) {
@@ -110,7 +109,7 @@ struct api_child *api_configmap_read(struct co_slab *slab, const struct co_jnode
     m.attempt = api_label_attempt(co_jnode_str(labels, API_LABEL_ATTEMPT));
     int32_t port = api_label_number(co_json_str(data, co_contract[CO_VAR_PORT].name));
     m.port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0;
-    return api_pack(&p, slab, &m, sizeof(m));
+    return api_pack(&p, &m, sizeof(m));
 }
 
 /* Quantities in canonical form: a client that reads a group and writes it back turns "1000m" into
@@ -164,7 +163,7 @@ const struct api_wish api_wishes[API_WISHES] = {
     [API_WISH_PRIORITY] = {"priorityClass", "priorityClassName", API_GROUP "/priority-class"},
 };
 
-struct api_child *api_podgroup_read(struct co_slab *slab, const struct co_jnode *obj) {
+struct api_child *api_podgroup_read(const struct co_jnode *obj) {
     struct api_podgroup g = {.hash = 0};
     struct api_packer p = {.n = 0};
     if (!api_pack_put_meta(&p, obj, &g.c)) {
@@ -181,7 +180,7 @@ struct api_child *api_podgroup_read(struct co_slab *slab, const struct co_jnode 
             co_jnode_str(obj, "metadata", "annotations", api_wishes[i].annotation));
     }
     api_pack_put_last_line(&p, offsetof(struct api_podgroup, message), waiting_message(status));
-    return api_pack(&p, slab, &g, sizeof(g));
+    return api_pack(&p, &g, sizeof(g));
 }
 
 bool api_podgroup_differs(const struct api_child *of, const struct api_child *with) {

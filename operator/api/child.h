@@ -4,12 +4,11 @@
  *   | struct api_pod (begins with struct api_child) | struct api_cause | "name\0" | "namespace\0" |
  * ...
  *
- * Each is one block, from the given slab or, if that is NULL, from malloc; api_child_free frees all
- * of it.  Strings are never NULL.  Pure decoding; owned by the store. */
+ * Each is one block, which free() frees.  Strings are never NULL.  Pure decoding; owned by the
+ * store. */
 #pragma once
 
 #include "common/proto.h"
-#include "common/slab.h"
 #include "operator/api/job.h"
 
 enum api_pod_phase {
@@ -29,10 +28,7 @@ struct api_child {
      * the grace period.  0 when unknown. */
     int64_t at;
     bool deleting;
-    uint32_t size; /* bytes of the block */
 };
-/* For every kind; NULL allowed. */
-void api_child_free(struct co_slab *slab, struct api_child *child);
 
 /* Whose doing it is that a pod ended, or is about to (api/ending.h). */
 enum api_blame { API_BLAME_NOBODY, API_BLAME_PROGRAM, API_BLAME_NODE, API_BLAME_USER };
@@ -119,14 +115,13 @@ struct api_podgroup {
 /* The fields of a pod that are read, for pods in protobuf. */
 extern const struct co_proto_message api_pod_proto;
 /* Each decodes an object's nodes; NULL when it has no metadata.name. */
-struct api_child *api_pod_read(struct co_slab *slab, const struct co_jnode *obj);
-struct api_child *api_service_read(struct co_slab *slab, const struct co_jnode *obj);
-struct api_child *api_configmap_read(struct co_slab *slab, const struct co_jnode *obj);
-struct api_child *api_podgroup_read(struct co_slab *slab, const struct co_jnode *obj);
-/* Decodes a tree that does not come from an API server with one of them, into malloc's memory; obj
- * NULL: NULL. */
+struct api_child *api_pod_read(const struct co_jnode *obj);
+struct api_child *api_service_read(const struct co_jnode *obj);
+struct api_child *api_configmap_read(const struct co_jnode *obj);
+struct api_child *api_podgroup_read(const struct co_jnode *obj);
+/* Decodes a tree that does not come from an API server with one of them; obj NULL: NULL. */
 struct api_child *api_child_of_tree(
-    struct api_child *(*read)(struct co_slab *slab, const struct co_jnode *obj), const json_t *obj);
+    struct api_child *(*read)(const struct co_jnode *obj), const json_t *obj);
 
 /* True when a planner would see a difference; a different resourceVersion alone is none. */
 bool api_pod_differs(const struct api_child *a, const struct api_child *b);

@@ -60,10 +60,10 @@ static void check_job(const json_t *obj, const char *text, size_t len) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
     if (!co_jdoc_read((const char *)data, size, NULL, &doc, NULL)) {
-        free(api_pod_read(NULL, doc.node));
-        free(api_service_read(NULL, doc.node));
-        free(api_configmap_read(NULL, doc.node));
-        free(api_podgroup_read(NULL, doc.node));
+        free(api_pod_read(doc.node));
+        free(api_service_read(doc.node));
+        free(api_configmap_read(doc.node));
+        free(api_podgroup_read(doc.node));
     }
     CO_AUTOJSON json_t *obj = NULL;
     if (co_json_parse((const char *)data, size, &obj, NULL)) {

@@ -95,15 +95,14 @@ bool api_pack_put_meta(struct api_packer *p, const struct co_jnode *obj, struct 
     return child->name && *child->name;
 }
 
-void *api_pack(const struct api_packer *p, struct co_slab *slab, const void *proto, size_t size) {
+void *api_pack(const struct api_packer *p, const void *proto, size_t size) {
     static const char empty[] = "";
     size_t total = size;
     for (size_t i = 0; i < p->n; i++) {
         total += p->ref[i].len ? p->ref[i].len + 1 : 0;
     }
-    char *mem = slab ? co_slab_alloc(slab, total) : co_xmalloc(total);
+    char *mem = co_xmalloc(total);
     memcpy(mem, proto, size);
-    ((struct api_child *)(void *)mem)->size = (uint32_t)total;
     char *at = mem + size;
     for (size_t i = 0; i < p->n; i++) {
         size_t len = p->ref[i].len;
@@ -116,14 +115,6 @@ void *api_pack(const struct api_packer *p, struct co_slab *slab, const void *pro
         }
     }
     return mem;
-}
-
-void api_child_free(struct co_slab *slab, struct api_child *child) {
-    if (slab && child) {
-        co_slab_free(slab, child, child->size);
-    } else {
-        free(child);
-    }
 }
 
 int32_t api_label_number(const char *text) {

@@ -22,8 +22,8 @@ void api_pack_put_n(struct api_packer *p, size_t offset, const char *text, size_
  * line that is not blank.  Long lines are cut, but not inside a character. */
 void api_pack_put_cause(struct api_packer *p, size_t offset, const char *text);
 void api_pack_put_last_line(struct api_packer *p, size_t offset, const char *text);
-/* A copy of proto, which must begin with a struct api_child, with all the strings. */
-void *api_pack(const struct api_packer *p, struct co_slab *slab, const void *proto, size_t size);
+/* A copy of proto, with all the strings behind it; the caller frees it. */
+void *api_pack(const struct api_packer *p, const void *proto, size_t size);
 
 /* Adds an object's metadata; child gets it, too, borrowed.  False when the object has no name. */
 bool api_pack_put_meta(struct api_packer *p, const struct co_jnode *obj, struct api_child *child);

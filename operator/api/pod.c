@@ -99,16 +99,16 @@ static void put_cause(struct api_packer *p, const struct api_cause *c) {
     api_pack_put_cause(p, offsetof(struct pod_with_cause, cause.message), c->message);
 }
 
-static struct api_pod *pack_pod(struct api_packer *p, struct co_slab *slab,
-    const struct api_pod *pod, const struct api_cause *cause) {
+static struct api_pod *pack_pod(
+    struct api_packer *p, const struct api_pod *pod, const struct api_cause *cause) {
     static const struct api_cause none = {"", "", "", "", -1};
     struct pod_with_cause all = {.pod = *pod, .cause.exit_code = cause->exit_code};
     if (is_none(cause)) {
         all.pod.cause = &none;
-        return api_pack(p, slab, &all, sizeof(all.pod));
+        return api_pack(p, &all, sizeof(all.pod));
     }
     put_cause(p, cause);
-    struct pod_with_cause *packed = api_pack(p, slab, &all, sizeof(all));
+    struct pod_with_cause *packed = api_pack(p, &all, sizeof(all));
     packed->pod.cause = &packed->cause;
     return &packed->pod;
 }
@@ -127,7 +127,7 @@ static void put_addresses(struct api_packer *p, const struct co_jnode *status) {
     api_pack_put(p, offsetof(struct api_pod, host_ip), co_jnode_str(status, "hostIP"));
 }
 
-struct api_child *api_pod_read(struct co_slab *slab, const struct co_jnode *obj) {
+struct api_child *api_pod_read(const struct co_jnode *obj) {
     struct api_pod pod = {.index = -1};
     struct api_packer p = {.n = 0};
     if (!api_pack_put_meta(&p, obj, &pod.c)) {
@@ -150,7 +150,7 @@ struct api_child *api_pod_read(struct co_slab *slab, const struct co_jnode *obj)
     const struct co_jnode *grace = co_jnode_at(obj, "metadata", "deletionGracePeriodSeconds");
     pod.at_once = pod.c.deleting && grace && number_of(grace) == 0;
     put_addresses(&p, status);
-    return &pack_pod(&p, slab, &pod, &ending.cause)->c;
+    return &pack_pod(&p, &pod, &ending.cause)->c;
 }
 
 bool api_pod_differs(const struct api_child *of, const struct api_child *with) {

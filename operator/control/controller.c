@@ -19,6 +19,7 @@
 #include "operator/control/view.h"
 #include "operator/kube/clock.h"
 
+#include <malloc.h>
 #include <string.h>
 #include <time.h>
 
@@ -142,7 +143,7 @@ static void on_trim(void *arg) {
     ctl_store_each(&c->store, let_rest, c);
     ctl_view_memo_done(&c->readers.memo);
     kube_client_shrink(c->executions.api.client);
-    co_mem_trim();
+    (void)malloc_trim(0);
     if (ctl_recorder_waiting(
             &c->recorder)) { /* jobs with unsent events keep their work: try later */
         trim_later(c);
@@ -189,8 +190,7 @@ static int compute_plan(struct ctl_controller *c, struct ctl_entry *e, const str
         ctl_reader_end(&w->reader);
         return r;
     }
-    ctl_store_mark_planned(
-        &c->store, e); /* only now: a failed plan has not counted the ended pods */
+    ctl_store_mark_planned(e); /* only now: a failed plan has not counted the ended pods */
     return 0;
 }
 

@@ -100,7 +100,7 @@ static void service_looked_at(
     s->op = NULL;
     const struct kube_object object = {reply->nodes, reply->text, reply->len};
     CO_AUTOFREE struct api_service *found =
-        code ? NULL : (struct api_service *)api_service_read(NULL, reply->nodes);
+        code ? NULL : (struct api_service *)api_service_read(reply->nodes);
     if (found && !found->labelled && strcmp(found->c.owner_uid, q->opts.job->uid) == 0) {
         q->outcomes[s->index].tried = false;
         q->tally.conflict = true;

@@ -6,7 +6,7 @@
 #include "operator/control/store.h"
 
 #include "operator/control/counted.h"
-#include "operator/control/jobtext.h"
+#include "operator/kube/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -36,8 +36,7 @@ static struct ctl_entry *entry_of(struct ctl_text_node *text_node) {
 
 static void drop_text(struct ctl_store *s, struct ctl_entry *e) {
     ctl_text_lru_drop(&s->text_lru, &e->text_node);
-    co_slab_free(&s->slab, e->job.data, e->job.size);
-    e->job = (struct co_squeezed){0};
+    free(co_steal_ptr(e->text));
 }
 
 /* Caches the job's text in place of an older one, and evicts others if there is no room. */
@@ -45,34 +44,35 @@ static void keep_text(struct ctl_store *s, struct ctl_entry *e, const struct kub
     struct ctl_text_node *surplus;
     drop_text(s, e);
     if (e->tree <= CTL_STORE_TREE_MAX) {
-        e->job = ctl_jobtext_keep(&s->slab, object->text, object->len);
-        ctl_text_lru_put(&s->text_lru, &e->text_node, e->job.size);
+        size_t len;
+        e->text = kube_text_slim(object->text, object->len, &len);
+        ctl_text_lru_put(&s->text_lru, &e->text_node, len);
     }
     while ((surplus = ctl_text_lru_victim(&s->text_lru))) {
         drop_text(s, entry_of(surplus));
     }
 }
 
-static void stored_free(struct ctl_store *s, struct ctl_stored *st) {
+static void stored_free(struct ctl_stored *st) {
     free(st->claim);
-    api_child_free(&s->slab, st->child);
-    co_slab_free(&s->slab, st, sizeof(*st));
+    free(st->child);
+    free(st);
 }
 
-static void free_list(struct ctl_store *s, struct ctl_stored *list) {
+static void free_list(struct ctl_stored *list) {
     struct ctl_stored *next;
     for (struct ctl_stored *st = list; st; st = next) {
         next = st->next;
-        stored_free(s, st);
+        stored_free(st);
     }
 }
 
 static void entry_free(struct ctl_store *s, struct ctl_entry *e) {
-    free_list(s, e->children);
-    free_list(s, e->ended);
+    free_list(e->children);
+    free_list(e->ended);
     drop_text(s, e);
     ctl_text_lru_remove(&s->text_lru, &e->text_node, e->ns, entry_size(e));
-    co_slab_free(&s->slab, e, entry_size(e));
+    free(e);
 }
 
 static void free_each(void *arg, struct ctl_entry *e) {
@@ -86,7 +86,6 @@ void ctl_store_done(struct ctl_store *s) {
     co_index_done(&s->entries);
     co_index_done(&s->children);
     ctl_text_lru_done(&s->text_lru);
-    co_slab_done(&s->slab);
 }
 
 struct entry_visit {
@@ -133,7 +132,7 @@ static struct ctl_entry *entry_need(struct ctl_store *s, const char *ns, const c
     struct ctl_entry *e = ctl_store_entry(s, ns, name);
     if (!e) {
         struct ctl_entry proto = {.ns = ns, .name = name, .serial = ++s->serial};
-        e = co_slab_alloc(&s->slab, entry_size(&proto));
+        e = co_xmalloc(entry_size(&proto));
         *e = proto;
         e->ns = memcpy((char *)(e + 1), ns, strlen(ns) + 1);
         e->name = memcpy((char *)(e + 1) + strlen(ns) + 1, name, strlen(name) + 1);
@@ -189,7 +188,7 @@ static void drop_counted(struct ctl_store *s, struct ctl_entry *e, const struct 
         if (ctl_pod_is_counted(st->pod, h, job)) {
             *link = st->next;
             e->n_ended--;
-            stored_free(s, st);
+            stored_free(st);
         } else {
             link = &st->next;
         }
@@ -237,7 +236,7 @@ static void job_gone(struct ctl_store *s, struct ctl_entry *e) {
     if (ctl_entry_has_job(e)) {
         s->n_jobs--;
         drop_text(s, e);
-        ctl_store_mark_planned(s, e);
+        ctl_store_mark_planned(e);
         e->digest = 0;
         e->deleting = false;
         e->version = 0;
@@ -250,7 +249,7 @@ static void job_gone(struct ctl_store *s, struct ctl_entry *e) {
 /* How objects of a kind are parsed, and whether a plan could see a difference between two versions;
  * without `differs` it always could. */
 static const struct {
-    struct api_child *(*read)(struct co_slab *slab, const struct co_jnode *obj);
+    struct api_child *(*read)(const struct co_jnode *obj);
     bool (*differs)(const struct api_child *a, const struct api_child *b);
 } children[CTL_STORE_KINDS] = {
     [CTL_STORE_PODS] = {api_pod_read, api_pod_differs},
@@ -307,7 +306,7 @@ static void take_out(struct ctl_store *s, struct ctl_stored *st) {
 
 static void detach_child(struct ctl_store *s, struct ctl_stored *st) {
     take_out(s, st);
-    stored_free(s, st);
+    stored_free(st);
 }
 
 /* As detach_child, for an object that the watch reports as deleted.  A pod that has succeeded is
@@ -322,12 +321,12 @@ static void lose_child(struct ctl_store *s, struct ctl_stored *st) {
         e->ended = st;
         e->n_ended++;
     } else {
-        stored_free(s, st);
+        stored_free(st);
     }
 }
 
-void ctl_store_mark_planned(struct ctl_store *s, struct ctl_entry *e) {
-    free_list(s, e->ended);
+void ctl_store_mark_planned(struct ctl_entry *e) {
+    free_list(e->ended);
     e->ended = NULL;
     e->n_ended = 0;
 }
@@ -385,12 +384,11 @@ static void child_put(
     }
     if (st && version && version <= st->version && !decided) {
         st->sync = s->sync[kind];
-        api_child_free(&s->slab, now);
+        free(now);
         return;
     }
     if (!*owner) {
-        api_child_free(
-            &s->slab, now); /* it has our label but no owner; a create of that name will fail */
+        free(now); /* it has our label but no owner; a create of that name will fail */
         return;
     }
     if (kind == CTL_STORE_PODS) {
@@ -407,10 +405,10 @@ static void child_put(
             count_pod(st->entry, st->pod, -1);
         }
         free(claimed ? NULL : co_steal_ptr(st->claim));
-        api_child_free(&s->slab, st->child);
+        free(st->child);
         st->child = now;
     } else {
-        st = co_slab_alloc(&s->slab, sizeof(*st));
+        st = co_xmalloc(sizeof(*st));
         *st = (struct ctl_stored){.kind = kind, .child = now};
         attach_child(s, entry_need(s, now->ns, owner), st);
     }
@@ -435,15 +433,15 @@ struct arrival {
     uint64_t version;
 };
 
-static int read_arrival(struct ctl_store *s, enum ctl_store_kind kind,
-    const struct kube_object *object, struct arrival *ret, struct co_err *err) {
+static int read_arrival(enum ctl_store_kind kind, const struct kube_object *object,
+    struct arrival *ret, struct co_err *err) {
     *ret = (struct arrival){.kind = kind, .object = object};
     if (kind == CTL_STORE_JOBS) {
         int r = api_job_head_read(object->nodes, &ret->head, err);
         ret->version = r ? 0 : kube_version(ret->head.version);
         return r;
     }
-    ret->child = children[kind].read(&s->slab, object->nodes);
+    ret->child = children[kind].read(object->nodes);
     if (!ret->child) {
         return co_err_set(err, CO_INVALID, "an object without metadata.name");
     }
@@ -472,14 +470,14 @@ static uint64_t known_version(const struct ctl_store *s, const struct arrival *a
 int ctl_store_put(struct ctl_store *s, enum ctl_store_kind kind, const struct kube_object *object,
     uint64_t reached, struct co_err *err) {
     struct arrival a;
-    int r = read_arrival(s, kind, object, &a, err);
+    int r = read_arrival(kind, object, &a, err);
     if (r) {
         return r;
     }
     if (!reached || a.version > reached) {
         put_arrival(s, &a, false);
     } else { /* the watch has delivered this version, and perhaps later ones */
-        api_child_free(&s->slab, a.child);
+        free(a.child);
     }
     return 0;
 }
@@ -487,7 +485,7 @@ int ctl_store_put(struct ctl_store *s, enum ctl_store_kind kind, const struct ku
 int ctl_store_list(struct ctl_store *s, enum ctl_store_kind kind, const struct kube_object *object,
     bool *lacks, struct co_err *err) {
     struct arrival a;
-    int r = read_arrival(s, kind, object, &a, err);
+    int r = read_arrival(kind, object, &a, err);
     if (r) {
         return r;
     }

@@ -1,4 +1,4 @@
-/* The cache of API objects: jobs as compressed text, their children as compact projections, joined
+/* The cache of API objects: jobs as text, their children as compact projections, joined
  * by namespace and owner's name in one entry a job.
  *
  *   entries (by ns/job)  --> ctl_entry: text of the job, counters, children --.
@@ -17,7 +17,6 @@
 #pragma once
 
 #include "common/map.h"
-#include "common/squeeze.h"
 #include "operator/api/child.h"
 #include "operator/api/head.h"
 #include "operator/control/text_lru.h"
@@ -81,14 +80,14 @@ struct ctl_entry {
     struct co_link link;            /* in ctl_store.entries, by its names; must be first */
     struct ctl_text_node text_node; /* its place in the cache of texts */
     const char *ns, *name;          /* the strings follow the struct */
-    struct co_squeezed job; /* its JSON, in the store's slab; none: it is not in the cache */
-    size_t tree;            /* bytes of the parsed job, roughly */
-    uint64_t version;       /* resourceVersion of the job */
-    uint64_t digest;        /* hash of the job's text; 0: there is no such job */
-    uint64_t uid;           /* hash of the job's uid */
-    uint64_t edition;       /* changes with each new text; unique in the store */
-    uint64_t serial;        /* running number of entries; the client serves them in this order */
-    int64_t created;        /* creationTimestamp of the job; seconds since the epoch */
+    char *text;  /* owned: the job's JSON, text_node.size bytes; NULL: it is not in the cache */
+    size_t tree; /* bytes of the parsed job, roughly */
+    uint64_t version; /* resourceVersion of the job */
+    uint64_t digest;  /* hash of the job's text; 0: there is no such job */
+    uint64_t uid;     /* hash of the job's uid */
+    uint64_t edition; /* changes with each new text; unique in the store */
+    uint64_t serial;  /* running number of entries; the client serves them in this order */
+    int64_t created;  /* creationTimestamp of the job; seconds since the epoch */
     struct ctl_stored *children; /* owned list, in no order */
     size_t n_children;
     struct ctl_stored *ended; /* owned list: pods that are gone, see ctl_store_mark_planned */
@@ -108,7 +107,6 @@ struct ctl_entry {
 };
 
 struct ctl_store {
-    struct co_slab slab; /* for entries and children, apart from short-lived memory */
     struct ctl_text_lru text_lru;
     struct co_index entries, children;
     uint32_t sync[CTL_STORE_KINDS]; /* number of lists so far */
@@ -130,7 +128,7 @@ static inline bool ctl_entry_has_job(const struct ctl_entry *e) {
 }
 /* The job's text is in the cache. */
 static inline bool ctl_entry_is_cached(const struct ctl_entry *e) {
-    return e->job.data;
+    return e->text;
 }
 
 void ctl_store_init(struct ctl_store *s, void (*changed)(void *arg, struct ctl_entry *e),
@@ -148,7 +146,7 @@ void ctl_store_remove(struct ctl_store *s, enum ctl_store_kind kind, const char 
  * succeeded and were then deleted: only the store still knows that they succeeded.  A standby makes
  * no plans; it keeps them until the job's stored status has them (counted.h), because the lease
  * holder may die before it has written that. */
-void ctl_store_mark_planned(struct ctl_store *s, struct ctl_entry *e);
+void ctl_store_mark_planned(struct ctl_entry *e);
 /* The API server has accepted a delete: the child counts as deleting, if it is still that uid. */
 void ctl_store_mark_deleting(struct ctl_store *s, enum ctl_store_kind kind, const char *ns,
     const char *name, const char *uid);

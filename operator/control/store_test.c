@@ -300,7 +300,7 @@ static void what_had_succeeded_before_it_was_deleted_is_kept_for_a_look(void **s
             fail_msg("row %zu", r);
         }
         ctl_view_done(&v);
-        ctl_store_mark_planned(s, e);
+        ctl_store_mark_planned(e);
         assert_null(e->ended);
     }
     assert_int_equal(s->n_pods, 0);
@@ -345,7 +345,7 @@ static void what_has_succeeded_is_kept_until_a_status_has_it(void **state) {
         if ((e->ended != NULL) != rows[i].kept || e->n_ended != rows[i].kept) {
             fail_msg("row %zu", i);
         }
-        ctl_store_mark_planned(s, e);
+        ctl_store_mark_planned(e);
     }
 }
 

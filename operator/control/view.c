@@ -1,8 +1,6 @@
 /* Builds the planner's view of an entry, and decodes its job. */
 #include "operator/control/view.h"
 
-#include "operator/control/jobtext.h"
-
 #include <string.h>
 
 void ctl_view_init(struct ctl_view *v, const struct ctl_entry *e) {
@@ -67,8 +65,7 @@ bool ctl_view_elder_waits(const struct ctl_store *s, const struct ctl_entry *e) 
 
 int ctl_view_job(const struct ctl_entry *e, struct api_job **ret, struct co_err *err) {
     json_t *obj = NULL;
-    CO_AUTOFREE char *text = ctl_jobtext_read(&e->job);
-    int r = co_json_parse_odd(text, e->job.len, &obj, err);
+    int r = co_json_parse_odd(e->text, e->text_node.size, &obj, err);
     return r ? r : api_job_decode(obj, ret, err);
 }
 

@@ -106,7 +106,7 @@ char *kube_text_slim(const char *text, size_t len, size_t *ret_len) {
         end -= behind - 1 - rest;
     }
     *ret_len = (size_t)(end - copy);
-    return copy;
+    return co_xrealloc(copy, *ret_len, 1);
 }
 
 int kube_text_list(const char *text, size_t len, struct co_jdoc *ret_rest, const char **ret_items,

@@ -147,7 +147,7 @@ static void what_ended_since_the_last_look_counts(void **state) {
         assert_int_equal(plan.status_urgent, !attempt);
         assert_int_equal(plan.actions[0].verb, attempt ? PLAN_CREATE : PLAN_PATCH);
     }
-    api_child_free(NULL, &pod->c);
+    free(pod);
     tk_done(&c);
 }
 
