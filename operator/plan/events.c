@@ -6,6 +6,7 @@
 #include "common/utf8.h"
 #include "operator/plan/gang.h"
 #include "operator/plan/left.h"
+#include "operator/plan/old_pods.h"
 #include "operator/plan/stale.h"
 #include "operator/plan/stored.h"
 
@@ -67,8 +68,9 @@ static const struct event_row {
     {"PodDisrupted", true,
         "the cluster takes a pod away: eviction, drain, preemption, taint, shutdown of its node"},
     {"WaitingForOldPods", true,
-        "a pod that should have ended keeps its successor from being created; says what may keep "
-        "it"},
+        "a pod that should have ended keeps its successor from being created, or the job from "
+        "being "
+        "suspended or cleaned up; says what may keep it"},
     {"SpecChanged", true,
         "the spec was changed in a way that pods of the running attempt cannot follow; names the "
         "fields, and how to apply them"},
@@ -363,6 +365,10 @@ void plan_events_phase(
     }
     if (active && !o->restarting) {
         add_trouble(plan, w, o);
+    }
+    if ((api_phase_terminal(w->job->phase) || o->phase == API_PHASE_SUSPENDED) &&
+        plan_old_is_news(o, w)) {
+        add_event(plan, "WaitingForOldPods", co_xstrdup(o->message));
     }
     char bound[160];
     if (active && plan_children_bound(w, bound, sizeof(bound)) &&

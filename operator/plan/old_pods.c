@@ -2,17 +2,20 @@
  * what it asks for, and its name. */
 #include "operator/plan/old_pods.h"
 
+#include "operator/plan/gang.h"
 #include "operator/plan/reason_table.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#define STAYS "should have ended over"
 
 /* Writes "pod x-worker-0 should have ended over 60 s ago: ...". */
 static void write_kept(const struct plan_children *w, const struct api_pod *pod, const char *then,
     char *ret, size_t size) {
     bool holds = plan_pod_holds_node(pod);
-    (void)snprintf(ret, size,
-        "pod %s should have ended over %d s ago%s: %s; kubectl get pod %s -n %s -o %s", pod->c.name,
-        PLAN_LATE, then,
+    (void)snprintf(ret, size, "pod %s " STAYS " %d s ago%s: %s; kubectl get pod %s -n %s -o %s",
+        pod->c.name, PLAN_LATE, then,
         holds ? "its containers may still run: is its node lost?"
               : "its containers have ended: does a finalizer keep it?",
         pod->c.name, w->job->ns, holds ? "wide" : "jsonpath={.metadata.finalizers}");
@@ -38,38 +41,67 @@ bool plan_old_find(struct plan_assessment *o, const struct plan_children *w) {
     return true;
 }
 
-/* The delete of a pod was rejected. */
+/* A delete was rejected: a webhook denies it, or the operator has no permission. */
 static bool find_undeleted(const struct plan_children *w, char *ret, size_t size) {
     for (size_t i = 0; i < w->seen->n_failures; i++) {
         const struct plan_failure *f = &w->seen->failures[i];
-        if (f->verb == PLAN_DELETE && f->kind == PLAN_KIND_POD) {
-            (void)snprintf(ret, size, "pod %s is not deleted: %s", f->name, f->message);
+        if (f->verb == PLAN_DELETE) {
+            bool pod = f->kind == PLAN_KIND_POD;
+            (void)snprintf(ret, size, "%s %s is not deleted: %s",
+                pod ? "pod" : plan_kind_name(f->kind, w->settings->gang), f->name, f->message);
             return true;
         }
     }
     return false;
 }
 
-/* A pod's deletion time includes its grace period.  It is unknown until the watch has delivered it.
- */
+bool plan_old_find_undeleted(struct plan_assessment *o, const struct plan_children *w) {
+    char text[sizeof(o->message)];
+    if (!find_undeleted(w, text, sizeof(text))) {
+        return false;
+    }
+    plan_reason_say(o, "FailedDelete", "%s", text);
+    return true;
+}
+
+/* Of the pods that are being deleted, the first by name that has not ended in time.  A pod's
+ * deletion time includes its grace period.  It is unknown until the watch has delivered it. */
 static bool find_kept(
     struct plan_assessment *o, const struct plan_children *w, char *ret, size_t size) {
-    for (size_t i = 0; i < w->n_old_pods; i++) {
-        const struct api_pod *pod = w->old_pods[i];
-        int64_t late = (pod->c.at ? pod->c.at : w->now) + PLAN_LATE;
-        if (pod->c.deleting && w->now >= late) {
-            write_kept(w, pod, "", ret, size);
-            return true;
+    const struct api_pod *first = NULL;
+    for (size_t i = 0; i < w->seen->n_pods; i++) {
+        const struct api_pod *pod = w->seen->pods[i];
+        if (!pod->c.deleting || strcmp(pod->c.owner_uid, w->job->uid) != 0) {
+            continue;
         }
-        plan_assessment_wake(o, pod->c.deleting ? late : 0);
+        int64_t late = (pod->c.at ? pod->c.at : w->now) + PLAN_LATE;
+        if (w->now < late) {
+            plan_assessment_wake(o, late);
+        } else if (!first || strcmp(pod->c.name, first->c.name) < 0) {
+            first = pod;
+        }
     }
-    return false;
+    if (first) {
+        write_kept(w, first, "", ret, size);
+    }
+    return first;
 }
 
 void plan_old_add(struct plan_assessment *o, const struct plan_children *w) {
     char before[sizeof(o->message)], text[sizeof(o->message) / 2];
-    if (find_undeleted(w, text, sizeof(text)) || find_kept(o, w, text, sizeof(text))) {
-        (void)snprintf(before, sizeof(before), "%s", o->message);
-        plan_reason_quote(o, o->reason, "%s; %s", before, text);
+    bool undeleted = find_undeleted(w, text, sizeof(text));
+    if (!undeleted && !find_kept(o, w, text, sizeof(text))) {
+        return;
     }
+    (void)snprintf(before, sizeof(before), "%s", o->message);
+    if (*before) {
+        plan_reason_quote(o, o->reason, "%s; %s", before, text);
+    } else {
+        plan_reason_say(o, undeleted ? "FailedDelete" : "WaitingForOldPods", "%s", text);
+    }
+}
+
+bool plan_old_is_news(const struct plan_assessment *o, const struct plan_children *w) {
+    const char *stored = co_json_str(w->job->status, "message");
+    return strstr(o->message, STAYS) && !(stored && strstr(stored, STAYS));
 }

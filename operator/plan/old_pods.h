@@ -12,5 +12,10 @@ void plan_old_say(
     struct plan_assessment *o, const struct plan_children *w, const struct api_pod *pod);
 /* The same of a pod of an earlier attempt, if there is one that has not ended in time. */
 bool plan_old_find(struct plan_assessment *o, const struct plan_children *w);
-/* Adds to the message of a suspended job which of its pods is still there, and why. */
+/* Reports a rejected delete of a job that lives on. */
+bool plan_old_find_undeleted(struct plan_assessment *o, const struct plan_children *w);
+/* Adds to the message of a job that is suspended or has ended what of it is still there, and why;
+ * without a message that is the reason. */
 void plan_old_add(struct plan_assessment *o, const struct plan_children *w);
+/* The message says that a pod stays, and the stored one does not. */
+bool plan_old_is_news(const struct plan_assessment *o, const struct plan_children *w);

@@ -470,6 +470,21 @@ static bool find_lack(
     return true;
 }
 
+/* How the job has ended, and what of it is still there.  A job that has succeeded has no reason of
+ * its own. */
+static void find_ended(struct plan_assessment *o, const struct plan_children *w) {
+    /* The condition has only the cause; the status also names the pods that are left. */
+    const json_t *failed = plan_condition_stored(w->job, "Failed");
+    if (w->job->phase == API_PHASE_FAILED && co_json_str(failed, "message")) {
+        plan_reason_quote(o, text_of(w->job->status, "reason"), "%s", text_of(failed, "message"));
+    } else if (w->job->phase == API_PHASE_FAILED) { /* by upstream's operator */
+        plan_reason_quote(
+            o, text_of(w->job->status, "reason"), "%s", text_of(w->job->status, "message"));
+        return;
+    }
+    plan_old_add(o, w);
+}
+
 /* ---- */
 
 static void find_live(struct plan_assessment *o, const struct plan_children *w, const json_t *env) {
@@ -490,8 +505,8 @@ static void find_live(struct plan_assessment *o, const struct plan_children *w, 
         plan_reason_say(o, text->reason, "%s, %s may still end", text->what, text->others);
     } else if (find_lack(o, w, API_LACK_PODS) || find_away(o, w) || find_taken(o, w) ||
                find_failed(o, w, env) || find_gang(o, w) || find_lost(o, w) ||
-               find_disrupted(o, w) || plan_old_find(o, w) || find_kept(o, w) ||
-               find_waiting(o, w) || find_late(o, w)) {
+               find_disrupted(o, w) || plan_old_find(o, w) || plan_old_find_undeleted(o, w) ||
+               find_kept(o, w) || find_waiting(o, w) || find_late(o, w)) {
         return;
     } else if (o->restarting) {
         const json_t *c = plan_condition_stored(job, "Restarting");
@@ -511,11 +526,7 @@ void plan_reason_find(struct plan_assessment *o, const struct plan_children *w, 
         return;
     }
     if (api_phase_terminal(w->job->phase)) {
-        /* The condition has only the cause; the status also names the pods that are left. */
-        const json_t *failed = plan_condition_stored(w->job, "Failed");
-        bool failed_before = w->job->phase == API_PHASE_FAILED && co_json_str(failed, "message");
-        plan_reason_quote(o, text_of(w->job->status, "reason"), "%s",
-            text_of(failed_before ? failed : w->job->status, "message"));
+        find_ended(o, w);
         return;
     }
     find_live(o, w, env);

@@ -19,7 +19,7 @@ static const struct {
     {"WaitingForPredecessor", "an object of a deleted job of the same name still exists"},
     {"WaitingForOldPods",
         "a pod of an earlier attempt, or one that was deleted, has not ended a minute after it "
-        "should have"},
+        "should have; also of a job that has completed"},
     {"WaitingForConfigMap", "the job's ConfigMap was deleted and still exists a minute later"},
     {"NoAddress",
         "a pod has no node, or no address, a minute after it was created, and no reason is known"},
@@ -40,7 +40,9 @@ static const struct {
         "none of the job's pods had started, and others were rejected for too long: they were "
         "deleted, so that another job can use their share, and are created again later"},
     {"FailedCreate", "a create was rejected; the API server's message"},
-    {"FailedDelete", "a delete was rejected; the API server's message"},
+    {"FailedDelete",
+        "a delete was rejected, also in the clean-up of a job that has completed; the API server's "
+        "message. Of one that has failed, the message has it at its end"},
     {"FailedUpdate", "a patch was rejected; the API server's message"},
     {"ContainerFailed", "a container has failed and its pod runs on without it"},
     {"PodFailed", "a pod has failed, and Kubernetes gives no reason; exit code and last line"},

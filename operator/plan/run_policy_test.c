@@ -593,6 +593,7 @@ static void a_job_whose_time_to_live_is_over_is_deleted(void **state) {
     struct tk_cluster c = running_cluster(ONE ",'ttlSecondsAfterFinished':60");
     tk_pod_status(&c, "x-worker-0", DONE);
     rest(&c);
+    bury(&c);
     assert_int_equal(wakes_at(&c), c.now + 60);
     c.now += 59;
     expect_actions(&c, "");
