@@ -1,8 +1,8 @@
 /* Conversions between f32 and the 16-bit floats IEEE 754 binary16 (f16) and bfloat16 (bf16), one
- * number at a time; compilers vectorize loops over them.  Rounding is to nearest, ties to even; NaN
- * stays NaN.  Pure. */
+ * number at a time and in arrays.  Rounding is to nearest, ties to even; NaN stays NaN.  Pure. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -58,3 +58,9 @@ CO_HALF_INLINE uint16_t co_f16_narrow(float f) {
     rest += 0xfffU + (rest >> 13 & 1);
     return (uint16_t)(sign | ((rest >> 13) - (112U << 10)));
 }
+
+enum co_half { CO_HALF_F16, CO_HALF_BF16 };
+
+/* Arrays, by the best instructions that co_isa allows.  Halves may lie at any address. */
+void co_half_widen(enum co_half from, float *ret, const void *in, size_t n);
+void co_half_narrow(enum co_half to, void *ret, const float *values, size_t n);

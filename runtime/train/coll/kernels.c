@@ -1,16 +1,8 @@
 /* The inner loops of reductions.  Each loop is written once, in plain C, and compiled once for each
- * instruction set; the compiler vectorizes it.  Only f16 uses intrinsics, as compilers do not
- * vectorize those conversions. */
+ * instruction set; the compiler vectorizes it. */
 #include "runtime/train/coll/reduce.h"
 
-#include <string.h>
-
-#include "common/half.h"
 #include "common/isa.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #define INLINE static inline __attribute__((always_inline))
 /* `out` may equal an input, which is no dependency between iterations; the compiler must know that
@@ -60,30 +52,6 @@ PAIRS(u8, uint8_t, uint8_t)
 SCALE(f32, float)
 SCALE(f64, double)
 
-INLINE void body_widen_bf16(float *out, const uint16_t *in, size_t n) {
-    EACH(n) {
-        out[i] = co_bf16_widen(in[i]);
-    }
-}
-
-INLINE void body_narrow_bf16(uint16_t *out, const float *in, size_t n) {
-    EACH(n) {
-        out[i] = co_bf16_narrow(in[i]);
-    }
-}
-
-INLINE void body_widen_f16(float *out, const uint16_t *in, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        out[i] = co_f16_widen(in[i]);
-    }
-}
-
-INLINE void body_narrow_f16(uint16_t *out, const float *in, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        out[i] = co_f16_narrow(in[i]);
-    }
-}
-
 /* ---- once per instruction set ---- */
 
 #define PAIR_FN(set, attributes, op, type)                                                         \
@@ -100,16 +68,9 @@ INLINE void body_narrow_f16(uint16_t *out, const float *in, size_t n) {
     attributes static void set##_scale_##type(void *values, double factor, size_t n) {             \
         body_scale_##type(values, factor, n);                                                      \
     }
-#define CONVERT_FNS(set, attributes, type)                                                         \
-    attributes static void set##_widen_##type(float *out, const uint16_t *in, size_t n) {          \
-        body_widen_##type(out, in, n);                                                             \
-    }                                                                                              \
-    attributes static void set##_narrow_##type(uint16_t *out, const float *in, size_t n) {         \
-        body_narrow_##type(out, in, n);                                                            \
-    }
 #define PAIR_ROW(set, type)                                                                        \
     { set##_sum_##type, set##_prod_##type, set##_max_##type, set##_min_##type }
-#define KERNELS(set, attributes, f16)                                                              \
+#define KERNELS(set, attributes)                                                                   \
     PAIR_FNS(set, attributes, f32)                                                                 \
     PAIR_FNS(set, attributes, f64)                                                                 \
     PAIR_FNS(set, attributes, i64)                                                                 \
@@ -117,45 +78,22 @@ INLINE void body_narrow_f16(uint16_t *out, const float *in, size_t n) {
     PAIR_FNS(set, attributes, u8)                                                                  \
     SCALE_FN(set, attributes, f32)                                                                 \
     SCALE_FN(set, attributes, f64)                                                                 \
-    CONVERT_FNS(set, attributes, bf16)                                                             \
     static const struct coll_kernels set = {.name = #set,                                          \
         .pair = {[RT_F32] = PAIR_ROW(set, f32),                                                    \
             [RT_F64] = PAIR_ROW(set, f64),                                                         \
             [RT_I64] = PAIR_ROW(set, i64),                                                         \
             [RT_I32] = PAIR_ROW(set, i32),                                                         \
             [RT_U8] = PAIR_ROW(set, u8)},                                                          \
-        .scale = {[RT_F32] = set##_scale_f32, [RT_F64] = set##_scale_f64},                         \
-        .widen = {[RT_F16] = f16##_widen_f16, [RT_BF16] = set##_widen_bf16},                       \
-        .narrow = {[RT_F16] = f16##_narrow_f16, [RT_BF16] = set##_narrow_bf16}};
+        .scale = {[RT_F32] = set##_scale_f32, [RT_F64] = set##_scale_f64}};
 
-CONVERT_FNS(plain, , f16)
-KERNELS(plain, , plain)
+KERNELS(plain, )
 
 #if defined(__x86_64__)
-#define AVX2 __attribute__((target("avx2,f16c")))
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,f16c")))
+#define AVX2 __attribute__((target("avx2")))
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
 
-AVX2 static void f16c_widen_f16(float *out, const uint16_t *in, size_t n) {
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        __m128i h;
-        memcpy(&h, in + i, sizeof(h));
-        _mm256_storeu_ps(out + i, _mm256_cvtph_ps(h));
-    }
-    body_widen_f16(out + i, in + i, n - i);
-}
-
-AVX2 static void f16c_narrow_f16(uint16_t *out, const float *in, size_t n) {
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        __m128i h = _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT);
-        memcpy(out + i, &h, sizeof(h));
-    }
-    body_narrow_f16(out + i, in + i, n - i);
-}
-
-KERNELS(avx2, AVX2, f16c)
-KERNELS(avx512, AVX512, f16c)
+KERNELS(avx2, AVX2)
+KERNELS(avx512, AVX512)
 
 static const struct coll_kernels *const forms[] = {
     [CO_ISA_PLAIN] = &plain, [CO_ISA_AVX2] = &avx2, [CO_ISA_AVX512] = &avx512};

@@ -62,28 +62,28 @@ static void reduce_same(const struct coll_kernels *k, enum rt_dtype dtype, enum 
     }
 }
 
-static void reduce_half(const struct coll_kernels *k, enum rt_dtype dtype, enum rt_op op,
+static void reduce_half(const struct coll_kernels *k, enum co_half half, enum rt_op op,
     double factor, uint16_t *out, const uint16_t *const *in, uint32_t n_in, size_t n) {
     coll_pair_fn pair = k->pair[RT_F32][op == RT_AVG ? RT_SUM : op];
     _Alignas(64) float acc[BLOCK_FLOATS], next[BLOCK_FLOATS];
     for (size_t i = 0; i < n; i += BLOCK_FLOATS) {
         size_t m = n - i < BLOCK_FLOATS ? n - i : BLOCK_FLOATS;
-        k->widen[dtype](acc, in[0] + i, m);
+        co_half_widen(half, acc, in[0] + i, m);
         for (uint32_t j = 1; j < n_in; j++) {
-            k->widen[dtype](next, in[j] + i, m);
+            co_half_widen(half, next, in[j] + i, m);
             pair(acc, acc, next, m);
         }
         if (op == RT_AVG) {
             k->scale[RT_F32](acc, factor, m);
         }
-        k->narrow[dtype](out + i, acc, m);
+        co_half_narrow(half, out + i, acc, m);
     }
 }
 
 void coll_reduce_n(const struct coll_kernels *k, enum rt_dtype dtype, enum rt_op op, double factor,
     void *out, const void *const *in, uint32_t n_in, size_t n) {
-    if (k->widen[dtype]) {
-        reduce_half(k, dtype, op, factor, out, (const uint16_t *const *)in, n_in, n);
+    if (dtype == RT_F16 || dtype == RT_BF16) {
+        reduce_half(k, coll_half(dtype), op, factor, out, (const uint16_t *const *)in, n_in, n);
     } else {
         reduce_same(k, dtype, op, factor, out, (const char *const *)in, n_in, n);
     }

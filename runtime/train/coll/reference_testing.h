@@ -51,10 +51,7 @@ static inline const struct coll_kernels *plain_kernels(void) {
 }
 
 static inline uint16_t to_half(enum rt_dtype t, double v) {
-    float f = (float)v;
-    uint16_t h;
-    plain_kernels()->narrow[t](&h, &f, 1);
-    return h;
+    return t == RT_F16 ? co_f16_narrow((float)v) : co_bf16_narrow((float)v);
 }
 
 static inline void put(enum rt_dtype t, void *p, size_t i, double v) {

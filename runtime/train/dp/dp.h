@@ -94,7 +94,6 @@ struct rt_reducer {
     uint32_t merge_steps, merged; /* merged: how many steps are in the sums */
     float merge_factor;
     enum rt_dtype wire;
-    const struct coll_kernels *kernels; /* convert between f32 and the type that is sent */
     bool dgc_on;
     struct rt_dgc dgc;          /* sparsity owned */
     uint64_t step;              /* reductions made */

@@ -34,7 +34,6 @@ static int take_options(
             o->wire < RT_DTYPES ? rt_dtype_name(o->wire) : "?");
     }
     r->wire = o->wire;
-    r->kernels = coll_kernels_get(0);
     r->merge_steps = o->merge_steps ? o->merge_steps : 1;
     r->merge_factor = o->merge_sum ? 1.0F : 1.0F / (float)r->merge_steps;
     r->dgc_on = o->dgc;

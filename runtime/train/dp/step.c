@@ -100,7 +100,7 @@ static int bucket_start(struct rt_reducer *r, struct dp_bucket *b, struct co_err
             .out = b->pairs,
             .n = b->k * sizeof(*b->pairs) / sizeof(int32_t)};
     } else if (b->halves) {
-        r->kernels->narrow[r->wire](b->halves, dp_bucket_host(b), b->n);
+        co_half_narrow(coll_half(r->wire), b->halves, dp_bucket_host(b), b->n);
         c.dtype = r->wire;
         c.in = c.out = b->halves;
     } else {
@@ -183,7 +183,7 @@ static int bucket_finish(struct rt_reducer *r, struct dp_bucket *b, struct co_er
     if (rc == 0 && b->compressed) {
         rc = dp_dgc_decode(r, b, err);
     } else if (rc == 0 && b->halves) {
-        r->kernels->widen[r->wire](host, b->halves, b->n);
+        co_half_widen(coll_half(r->wire), host, b->halves, b->n);
     }
     if (rc == 0 && (b->compressed || b->halves)) {
         rc = copy(r, b->values, host, b->n, err);

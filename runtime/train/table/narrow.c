@@ -1,14 +1,8 @@
-/* Conversion loops, compiled twice: for any processor, and for those with AVX2 and F16C; chosen at
- * run time. */
+/* Conversions of rows, whose values are little-endian on any host. */
 #include "runtime/train/table/narrow.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #include "common/bytes.h"
 #include "common/half.h"
-#include "common/isa.h"
 #include "common/mem.h"
 
 static const struct {
@@ -49,82 +43,37 @@ static void copy_f32(void *to, const void *from, size_t n) {
 #endif
 }
 
-/* ---- loops: for any processor, and for those with AVX2 ---- */
-
-/* Reads and writes little-endian on any host.  On little-endian hosts compilers reduce that to a
- * plain load and store. */
-#define LOOPS(set, attributes, type)                                                               \
-    attributes static void set##_widen_##type(                                                     \
-        float *restrict ret, const unsigned char *restrict in, size_t n) {                         \
-        for (size_t i = 0; i < n; i++) {                                                           \
-            ret[i] = co_##type##_widen(co_get_u16(in + 2 * i));                                    \
-        }                                                                                          \
-    }                                                                                              \
-    attributes static void set##_narrow_##type(                                                    \
-        unsigned char *restrict out, const float *restrict values, size_t n) {                     \
-        for (size_t i = 0; i < n; i++) {                                                           \
-            co_put_u16(out + 2 * i, co_##type##_narrow(values[i]));                                \
-        }                                                                                          \
-    }
-
-LOOPS(plain, , bf16)
-LOOPS(plain, , f16)
-
-#if defined(__x86_64__)
-#define AVX2 __attribute__((target("avx2,f16c")))
-LOOPS(avx2, AVX2, bf16)
-
-AVX2 static void avx2_widen_f16(float *ret, const unsigned char *in, size_t n) {
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        _mm256_storeu_ps(ret + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(in + 2 * i))));
-    }
-    plain_widen_f16(ret + i, in + 2 * i, n - i);
-}
-
-AVX2 static void avx2_narrow_f16(unsigned char *out, const float *values, size_t n) {
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        _mm_storeu_si128((void *)(out + 2 * i),
-            _mm256_cvtps_ph(_mm256_loadu_ps(values + i), _MM_FROUND_TO_NEAREST_INT));
-    }
-    plain_narrow_f16(out + 2 * i, values + i, n - i);
-}
-#endif
-
-struct loops {
-    void (*widen)(float *ret, const unsigned char *in, size_t n);
-    void (*narrow)(unsigned char *out, const float *values, size_t n);
-};
-
-/* t: RT_F16 or RT_BF16. */
-static const struct loops *loops_of(enum rt_dtype t) {
-    static const struct loops plain[] = {
-        {plain_widen_f16, plain_narrow_f16}, {plain_widen_bf16, plain_narrow_bf16}};
-#if defined(__x86_64__)
-    static const struct loops avx2[] = {
-        {avx2_widen_f16, avx2_narrow_f16}, {avx2_widen_bf16, avx2_narrow_bf16}};
-    if (co_isa() >= CO_ISA_AVX2) {
-        return &avx2[t == RT_BF16];
-    }
-#endif
-    return &plain[t == RT_BF16];
+static enum co_half half_of(enum rt_dtype t) {
+    return t == RT_BF16 ? CO_HALF_BF16 : CO_HALF_F16;
 }
 
 void table_widen(enum rt_dtype from, float *ret, const void *values, size_t n) {
     if (from == RT_F32) {
         copy_f32(ret, values, n);
-    } else {
-        loops_of(from)->widen(ret, values, n);
+        return;
     }
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    co_half_widen(half_of(from), ret, values, n);
+#else
+    for (size_t i = 0; i < n; i++) {
+        uint16_t h = co_get_u16((const unsigned char *)values + 2 * i);
+        co_half_widen(half_of(from), ret + i, &h, 1);
+    }
+#endif
 }
 
 void table_narrow(enum rt_dtype to, void *ret, const float *values, size_t n) {
     if (to == RT_F32) {
         copy_f32(ret, values, n);
-    } else {
-        loops_of(to)->narrow(ret, values, n);
+        return;
     }
+    co_half_narrow(half_of(to), ret, values, n);
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+    uint16_t *h = ret;
+    for (size_t i = 0; i < n; i++) {
+        co_put_u16((unsigned char *)&h[i], h[i]);
+    }
+#endif
 }
 
 /* A random number, by splitmix64. */

@@ -106,10 +106,32 @@ static void avx2_rows_are_as_one_number_at_a_time(void **state) {
     form_check(CO_ISA_AVX2);
 }
 
+static void avx512_rows_are_as_one_number_at_a_time(void **state) {
+    (void)state;
+    form_check(CO_ISA_AVX512);
+}
+
+/* The conversions of one number at a time: every half comes back, and a tie goes to the even one.
+ */
+static void halves_are_rounded_to_nearest(void **state) {
+    (void)state;
+    for (uint32_t h = 0; h < 0x7c00; h++) {
+        float here = co_f16_widen((uint16_t)h), next = co_f16_widen((uint16_t)(h + 1));
+        uint32_t even = h + (h & 1);
+        assert_int_equal(co_f16_narrow(here), h);
+        if (h + 1 < 0x7c00) {
+            assert_int_equal(co_f16_narrow((here + next) / 2), even);
+        }
+        assert_int_equal(co_bf16_narrow(co_f32_of(h << 16 | 0x8000)), even);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_rows_are_as_one_number_at_a_time),
         cmocka_unit_test(avx2_rows_are_as_one_number_at_a_time),
+        cmocka_unit_test(avx512_rows_are_as_one_number_at_a_time),
+        cmocka_unit_test(halves_are_rounded_to_nearest),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
