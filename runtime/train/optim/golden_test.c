@@ -16,6 +16,7 @@
 #include "common/buf.h"
 #include "common/json.h"
 #include "runtime/train/optim/optim.h"
+#include "runtime/train/optim/reference_testing.h"
 
 #define GOLDENS "runtime/train/optim/testdata/"
 

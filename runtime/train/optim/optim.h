@@ -80,9 +80,6 @@ typedef void (*optim_begin_fn)(
     const struct optim *o, const struct optim_sums *sums, float *scalars, float k[OPTIM_RATES]);
 /* Value by value.  w, g and state do not overlap. */
 typedef void (*optim_apply_fn)(const struct optim_part *p);
-/* Updates a whole row in double precision; g is the gradient after clipping and decay. */
-typedef void (*optim_reference_fn)(
-    const struct optim *o, size_t n, float *w, const double *g, float *state);
 
 struct optim_rule {
     const char *name;
@@ -99,7 +96,6 @@ struct optim_rule {
     bool adds;            /* gradients of several trainers are added up, not averaged */
     optim_begin_fn begin; /* NULL: none */
     optim_apply_fn apply;
-    optim_reference_fn reference; /* the formula as written, one value at a time: for tests */
 };
 
 /* A rule with its hyper-parameters. A plain value: copy it freely. */
@@ -146,7 +142,6 @@ void optim_state_init(const struct optim *o, size_t n, float *state);
 /* True: the values of a row depend on each other, so a row must not be split. */
 bool optim_is_whole(const struct optim *o);
 
-/* One update; reference is for tests. w, g and state as above do not overlap; state may be NULL
+/* One update. w, g and state as above do not overlap; state may be NULL
  * when the rule has none. */
 void optim_apply(const struct optim *o, size_t n, float *w, const float *g, float *state);
-void optim_apply_reference(const struct optim *o, size_t n, float *w, const float *g, float *state);

@@ -67,7 +67,6 @@ static const struct optim_rule rules[] = {
         .help = "gradient descent",
         .lr = 0.01F,
         .apply = optim_sgd,
-        .reference = optim_sgd_ref,
     },
     {
         .name = "sum",
@@ -77,7 +76,6 @@ static const struct optim_rule rules[] = {
         .adds = true,
         .begin = optim_sum_begin,
         .apply = optim_sgd,
-        .reference = optim_sum_ref,
     },
     {
         .name = "momentum",
@@ -87,7 +85,6 @@ static const struct optim_rule rules[] = {
         HYPERS(momentum_hypers),
         .planes = 1,
         .apply = optim_momentum,
-        .reference = optim_momentum_ref,
     },
     {
         .name = "nesterov",
@@ -97,7 +94,6 @@ static const struct optim_rule rules[] = {
         HYPERS(momentum_hypers),
         .planes = 1,
         .apply = optim_nesterov,
-        .reference = optim_nesterov_ref,
     },
     {
         .name = "adagrad",
@@ -108,7 +104,6 @@ static const struct optim_rule rules[] = {
         .planes = 1,
         .init_hyper = OPTIM_ADAGRAD_INITIAL,
         .apply = optim_adagrad,
-        .reference = optim_adagrad_ref,
     },
     {
         .name = "adagrad_row",
@@ -121,7 +116,6 @@ static const struct optim_rule rules[] = {
         .whole = true,
         .begin = optim_adagrad_row_begin,
         .apply = optim_sgd,
-        .reference = optim_adagrad_row_ref,
     },
     {
         .name = "adagrad_std",
@@ -131,7 +125,6 @@ static const struct optim_rule rules[] = {
         HYPERS(adagrad_ctr_hypers),
         .planes = 1,
         .apply = optim_adagrad_std,
-        .reference = optim_adagrad_std_ref,
     },
     {
         .name = "adagrad_ctr",
@@ -143,7 +136,6 @@ static const struct optim_rule rules[] = {
         .whole = true,
         .begin = optim_adagrad_ctr_begin,
         .apply = optim_sgd,
-        .reference = optim_adagrad_ctr_ref,
     },
     {
         .name = "adam",
@@ -156,7 +148,6 @@ static const struct optim_rule rules[] = {
         .scalars = 1,
         .begin = optim_adam_begin,
         .apply = optim_adam,
-        .reference = optim_adam_ref,
     },
     {
         .name = "adamw",
@@ -168,7 +159,6 @@ static const struct optim_rule rules[] = {
         .scalars = 1,
         .begin = optim_adam_begin,
         .apply = optim_adamw,
-        .reference = optim_adamw_ref,
     },
     {
         .name = "adam_ctr",
@@ -180,7 +170,6 @@ static const struct optim_rule rules[] = {
         .scalars = 1,
         .begin = optim_adam_ctr_begin,
         .apply = optim_adam,
-        .reference = optim_adam_ctr_ref,
     },
     {
         .name = "adam_shared",
@@ -193,7 +182,6 @@ static const struct optim_rule rules[] = {
         .whole = true,
         .begin = optim_adam_shared_begin,
         .apply = optim_adam_shared,
-        .reference = optim_adam_shared_ref,
     },
     {
         .name = "rmsprop",
@@ -203,7 +191,6 @@ static const struct optim_rule rules[] = {
         HYPERS(rmsprop_hypers),
         .planes = 2,
         .apply = optim_rmsprop,
-        .reference = optim_rmsprop_ref,
     },
     {
         .name = "rmsprop_centered",
@@ -214,7 +201,6 @@ static const struct optim_rule rules[] = {
         HYPERS(rmsprop_hypers),
         .planes = 3,
         .apply = optim_rmsprop_centered,
-        .reference = optim_rmsprop_centered_ref,
     },
     {
         .name = "ftrl",
@@ -227,7 +213,6 @@ static const struct optim_rule rules[] = {
         .init_hyper = OPTIM_FTRL_INITIAL,
         .decays = true,
         .apply = optim_ftrl,
-        .reference = optim_ftrl_ref,
     },
 };
 

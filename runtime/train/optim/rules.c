@@ -1,5 +1,5 @@
-/* The rules' update loops in single precision, as training runs them. reference.c has the formulas
- * that tests compare them with. */
+/* The rules' update loops in single precision, as training runs them. reference_testing.c has the
+ * formulas that tests compare them with. */
 #include <math.h>
 
 #include "runtime/train/optim/rules.h"

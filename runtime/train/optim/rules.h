@@ -52,25 +52,3 @@ void optim_adam_ctr_begin(
     const struct optim *o, const struct optim_sums *sums, float *scalars, float k[OPTIM_RATES]);
 void optim_adam_shared_begin(
     const struct optim *o, const struct optim_sums *sums, float *scalars, float k[OPTIM_RATES]);
-
-/* reference.c: the formulas as written, in double. */
-void optim_sgd_ref(const struct optim *o, size_t n, float *w, const double *g, float *state);
-void optim_sum_ref(const struct optim *o, size_t n, float *w, const double *g, float *state);
-void optim_momentum_ref(const struct optim *o, size_t n, float *w, const double *g, float *state);
-void optim_nesterov_ref(const struct optim *o, size_t n, float *w, const double *g, float *state);
-void optim_adagrad_ref(const struct optim *o, size_t n, float *w, const double *g, float *state);
-void optim_adagrad_row_ref(
-    const struct optim *o, size_t n, float *w, const double *g, float *state);
-void optim_adagrad_std_ref(
-    const struct optim *o, size_t n, float *w, const double *g, float *state);
-void optim_adagrad_ctr_ref(
-    const struct optim *o, size_t n, float *w, const double *g, float *state);
-void optim_adam_ref(const struct optim *o, size_t n, float *w, const double *g, float *state);
-void optim_adamw_ref(const struct optim *o, size_t n, float *w, const double *g, float *state);
-void optim_adam_ctr_ref(const struct optim *o, size_t n, float *w, const double *g, float *state);
-void optim_adam_shared_ref(
-    const struct optim *o, size_t n, float *w, const double *g, float *state);
-void optim_rmsprop_ref(const struct optim *o, size_t n, float *w, const double *g, float *state);
-void optim_rmsprop_centered_ref(
-    const struct optim *o, size_t n, float *w, const double *g, float *state);
-void optim_ftrl_ref(const struct optim *o, size_t n, float *w, const double *g, float *state);

@@ -1,11 +1,15 @@
 /* The rules as their formulas are written, in double, and slowly: what tests compare with. */
+#include "runtime/train/optim/reference_testing.h"
+
+#include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #include "common/mem.h"
 #include "runtime/train/optim/rules.h"
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): one type for all rules. */
-void optim_sgd_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
+static void sgd_rule(const struct optim *o, size_t n, float *w, const double *g, float *state) {
     (void)state;
     for (size_t i = 0; i < n; i++) {
         w[i] = (float)(w[i] - (double)o->hyper[OPTIM_LR] * g[i]);
@@ -13,7 +17,7 @@ void optim_sgd_ref(const struct optim *o, size_t n, float *w, const double *g, f
 }
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): one type for all rules. */
-void optim_sum_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
+static void sum_rule(const struct optim *o, size_t n, float *w, const double *g, float *state) {
     (void)state;
     for (size_t i = 0; i < n; i++) {
         w[i] = (float)(w[i] + (double)o->hyper[OPTIM_LR] * g[i]);
@@ -32,15 +36,17 @@ static void momentum_ref(
     }
 }
 
-void optim_momentum_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
+static void momentum_rule(
+    const struct optim *o, size_t n, float *w, const double *g, float *state) {
     momentum_ref(o, n, w, g, state, 0);
 }
 
-void optim_nesterov_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
+static void nesterov_rule(
+    const struct optim *o, size_t n, float *w, const double *g, float *state) {
     momentum_ref(o, n, w, g, state, 1);
 }
 
-void optim_adagrad_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
+static void adagrad_rule(const struct optim *o, size_t n, float *w, const double *g, float *state) {
     double lr = o->hyper[OPTIM_LR], epsilon = o->hyper[OPTIM_ADAGRAD_EPSILON];
 
     for (size_t i = 0; i < n; i++) {
@@ -60,7 +66,7 @@ static double mean_square(size_t n, const double *g) {
     return sum / (double)n;
 }
 
-void optim_adagrad_row_ref(
+static void adagrad_row_rule(
     const struct optim *o, size_t n, float *w, const double *g, float *state) {
     double lr = o->hyper[OPTIM_LR], epsilon = o->hyper[OPTIM_ADAGRAD_EPSILON];
     double m = *state + mean_square(n, g);
@@ -71,7 +77,7 @@ void optim_adagrad_row_ref(
     }
 }
 
-void optim_adagrad_std_ref(
+static void adagrad_std_rule(
     const struct optim *o, size_t n, float *w, const double *g, float *state) {
     double lr = o->hyper[OPTIM_LR], initial = o->hyper[OPTIM_G2SUM];
 
@@ -81,7 +87,7 @@ void optim_adagrad_std_ref(
     }
 }
 
-void optim_adagrad_ctr_ref(
+static void adagrad_ctr_rule(
     const struct optim *o, size_t n, float *w, const double *g, float *state) {
     double lr = o->hyper[OPTIM_LR], initial = o->hyper[OPTIM_G2SUM];
 
@@ -113,11 +119,11 @@ static void adam_ref(
     }
 }
 
-void optim_adam_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
+static void adam_rule(const struct optim *o, size_t n, float *w, const double *g, float *state) {
     adam_ref(o, n, w, g, state, 1);
 }
 
-void optim_adamw_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
+static void adamw_rule(const struct optim *o, size_t n, float *w, const double *g, float *state) {
     double lr = o->hyper[OPTIM_LR], decay = o->hyper[OPTIM_ADAM_DECAY];
 
     for (size_t i = 0; i < n; i++) {
@@ -126,11 +132,12 @@ void optim_adamw_ref(const struct optim *o, size_t n, float *w, const double *g,
     adam_ref(o, n, w, g, state, 1);
 }
 
-void optim_adam_ctr_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
+static void adam_ctr_rule(
+    const struct optim *o, size_t n, float *w, const double *g, float *state) {
     adam_ref(o, n, w, g, state, 0);
 }
 
-void optim_adam_shared_ref(
+static void adam_shared_rule(
     const struct optim *o, size_t n, float *w, const double *g, float *state) {
     double lr = o->hyper[OPTIM_LR], b1 = o->hyper[OPTIM_ADAM_BETA1];
     double b2 = o->hyper[OPTIM_ADAM_BETA2], epsilon = o->hyper[OPTIM_ADAM_EPSILON];
@@ -175,16 +182,16 @@ static void rmsprop_ref(
     }
 }
 
-void optim_rmsprop_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
+static void rmsprop_rule(const struct optim *o, size_t n, float *w, const double *g, float *state) {
     rmsprop_ref(o, n, w, g, state, 0);
 }
 
-void optim_rmsprop_centered_ref(
+static void rmsprop_centered_rule(
     const struct optim *o, size_t n, float *w, const double *g, float *state) {
     rmsprop_ref(o, n, w, g, state, 1);
 }
 
-void optim_ftrl_ref(const struct optim *o, size_t n, float *w, const double *g, float *state) {
+static void ftrl_rule(const struct optim *o, size_t n, float *w, const double *g, float *state) {
     double lr = o->hyper[OPTIM_LR], l1 = o->hyper[OPTIM_L1], l2 = o->hyper[OPTIM_L2];
     float *q = state, *z = state + n;
 
@@ -200,6 +207,28 @@ void optim_ftrl_ref(const struct optim *o, size_t n, float *w, const double *g, 
 }
 
 /* ---- what all have in common ---- */
+
+/* Updates a whole row; g is the gradient after clipping and decay. */
+static const struct {
+    const char *rule;
+    void (*apply)(const struct optim *o, size_t n, float *w, const double *g, float *state);
+} rows[] = {
+    {"sgd", sgd_rule},
+    {"sum", sum_rule},
+    {"momentum", momentum_rule},
+    {"nesterov", nesterov_rule},
+    {"adagrad", adagrad_rule},
+    {"adagrad_row", adagrad_row_rule},
+    {"adagrad_std", adagrad_std_rule},
+    {"adagrad_ctr", adagrad_ctr_rule},
+    {"adam", adam_rule},
+    {"adamw", adamw_rule},
+    {"adam_ctr", adam_ctr_rule},
+    {"adam_shared", adam_shared_rule},
+    {"rmsprop", rmsprop_rule},
+    {"rmsprop_centered", rmsprop_centered_rule},
+    {"ftrl", ftrl_rule},
+};
 
 void optim_apply_reference(
     const struct optim *o, size_t n, float *w, const float *g, float *state) {
@@ -220,7 +249,12 @@ void optim_apply_reference(
             made[i] += w[i] != 0 ? copysign((double)h[OPTIM_L1], w[i]) : 0;
         }
     }
-    o->rule->reference(o, n, w, made, state);
+    size_t row = 0;
+    while (strcmp(rows[row].rule, o->rule->name) != 0) {
+        row++;
+        assert(row < CO_ARRAY_LEN(rows)); /* a new rule needs its formula here */
+    }
+    rows[row].apply(o, n, w, made, state);
     for (size_t i = 0; i < n; i++) {
         w[i] = fminf(fmaxf(w[i], h[OPTIM_MIN]), h[OPTIM_MAX]);
     }
