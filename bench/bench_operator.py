@@ -295,7 +295,7 @@ ROWS = [
     ("many:1000", "run", "... p50 create to Running, of the whole run", lambda m: m["p50_s"] / m["status_s"], 0.5, "x"),
     ("many:1000", "run", "... requests a job, pods included", "requests_a_job", 8, ""),
     ("many:1000", "run", "... operator peak RSS", "peak_mib", 30, "MiB"),
-    ("many:1000", "run", "... memory a pod", "kib_a_pod", 3, "KiB"),
+    ("many:1000", "run", "... memory a pod", "kib_a_pod", 4, "KiB"),
     ("many:1000", "idle", "idle with them for 60 s: requests", "requests", 0, ""),
     ("many:1000", "idle", "... operator CPU", "cpu_s", 0.02, "s"),
     ("many:1000", "restart", "restart with them: first pod of a new job", "first_pod_s", 0.5, "s"),
