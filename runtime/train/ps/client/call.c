@@ -375,6 +375,13 @@ uint32_t psc_client_requeue(struct rt_client *c, struct psc_link *l, const struc
     return n;
 }
 
+int psc_client_failure(struct rt_client *c, struct co_err *err) {
+    pthread_mutex_lock(&c->m);
+    struct co_err failed = c->failed;
+    pthread_mutex_unlock(&c->m);
+    return failed.code ? co_err_set(err, failed.code, "%s", failed.msg) : 0;
+}
+
 void psc_calls_done(struct rt_call *list) {
     while (list) {
         struct rt_call *next = list->next;

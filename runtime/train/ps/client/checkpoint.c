@@ -94,9 +94,7 @@ static int to_shards(struct rt_client *c, const char *what, const Rpc__Control *
     struct rt_call *call =
         psc_call_new(c, what, NULL, who == SHARDS ? c->base[c->n_links] : servers);
     uint32_t at = 0;
-    pthread_mutex_lock(&c->m);
-    const uint64_t steps = c->steps;
-    pthread_mutex_unlock(&c->m);
+    const uint64_t steps = c->progress.steps;
     for (uint32_t s = 0; s < servers; s++) {
         for (uint32_t g = c->base[s]; g < (who == SHARDS ? c->base[s + 1] : c->base[s] + 1); g++) {
             struct rpc_frame *f = NULL;
@@ -271,7 +269,7 @@ static int begin(struct rt_client *c, const struct rt_checkpoint_options *o,
     a->root = full ? a->number : sv->root;
     a->deltas = full ? 0 : sv->deltas + 1;
     a->mode = full && o->mode == RT_SAVE_DELTA ? RT_SAVE_BASE : o->mode;
-    a->step = sv->origin + (c->options.mode == RT_SYNC ? c->steps : sv->steps);
+    a->step = sv->origin + (c->options.mode == RT_SYNC ? c->progress.steps : sv->steps);
     a->begin_ms = net_now();
     a->parts = co_xcalloc(c->n_links, sizeof(*a->parts));
     Rpc__CkptOrder order;
@@ -538,7 +536,7 @@ int rt_restore(
     if (rc == 0) {
         psc_geo_forget(c->geo);
         sv->next = 0; /* ask again: what was known is no base for a delta any more */
-        sv->origin = found.step - (c->options.mode == RT_SYNC ? c->steps : sv->steps);
+        sv->origin = found.step - (c->options.mode == RT_SYNC ? c->progress.steps : sv->steps);
     }
     give_saving(sv);
     if (rc == 0 && ret) {

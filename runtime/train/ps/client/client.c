@@ -22,7 +22,7 @@ enum { TICK_MS = 100, LEAVE_MS = 500 };
 void psc_client_note_done(struct rt_client *c, const uint32_t *trainers, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (trainers[i] < c->trainers) {
-            c->done[trainers[i]] = true;
+            c->progress.done[trainers[i]] = true;
         }
     }
 }
@@ -31,9 +31,7 @@ void psc_client_note_done(struct rt_client *c, const uint32_t *trainers, size_t 
 static void take_notice(struct rt_client *c, const struct rpc_frame *f) {
     CO_CLEANUP(ps_control_freep) Rpc__Control *m = NULL;
     if (ps_control_unpack(f, &m, NULL) == 0 && m->body_case == RPC__CONTROL__BODY_FINISHED) {
-        pthread_mutex_lock(&c->m);
         psc_client_note_done(c, m->finished->trainers, m->finished->n_trainers);
-        pthread_mutex_unlock(&c->m);
     }
 }
 
@@ -158,7 +156,7 @@ static void client_free(struct rt_client *c) {
     free(c->exchanges);
     free(c->links);
     free(c->base);
-    free(c->done);
+    free(c->progress.done);
     free(c->tables);
     free(c->slots);
     free(c->generation);
@@ -245,7 +243,7 @@ int psc_client_connect(const struct psc_client_config *config,
     c->window = config->window ? config->window : PSC_LINK_WINDOW;
     c->incarnation = ps_incarnation();
     c->join_until_ms = INT64_MAX;
-    c->done = co_xcalloc(c->trainers, sizeof(*c->done));
+    c->progress.done = co_xcalloc(c->trainers, sizeof(*c->progress.done));
     init_sync(c);
     struct rpc_options rpc = {
         .tick_ms = TICK_MS, .encrypt = config->encrypt, .backlog = config->backlog};

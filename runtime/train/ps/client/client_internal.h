@@ -14,6 +14,7 @@
 #include "runtime/train/ps/client/call.h"
 #include "runtime/train/ps/client/lanes.h"
 #include "runtime/train/ps/client/ids.h"
+#include "runtime/train/ps/client/progress.h"
 #include "runtime/train/ps/server/server.h"
 
 enum {
@@ -96,9 +97,8 @@ struct rt_client {
     uint64_t incarnation; /* of this client; each client of each process has its own */
     uint64_t former;      /* the incarnation before psc_client_rejoin; 0: none */
     uint64_t clock;       /* a logical clock: counts hellos and welcomes */
-    uint64_t era;         /* how often the job went back to a checkpoint */
-    uint64_t restored;    /* the checkpoint that all servers must have; 0: any */
-    size_t window;        /* of a link, in bytes; see PSC_LINK_WINDOW */
+    struct psc_progress progress;
+    size_t window; /* of a link, in bytes; see PSC_LINK_WINDOW */
     char *job;
     struct rpc_peer_auth auth; /* the token is owned */
     struct ps_table *tables;
@@ -134,17 +134,10 @@ struct rt_client {
     bool leaving;         /* closing: a lost link is no error any more */
     bool finishing;       /* sending finish: restored tables do not matter any more */
     bool finished;        /* all servers have answered finish */
-    bool *done;           /* [trainers] has finished, as a server said */
     int64_t ticked_ms;
     struct psc_exchange *exchanges; /* by table */
     struct psc_communicator *communicator;
-    struct psc_geo *geo;      /* NULL: no table is in geo mode */
-    uint64_t steps, barriers; /* that this trainer has completed */
-    uint64_t barriers_done;   /* that the job had passed when this trainer joined */
-    bool no_more;             /* this trainer makes no more steps */
-    const char *turn;         /* the step, barrier or no_more that a thread is in; NULL: none */
-    uint64_t least; /* backups: of the answers to this STEP, see shard_steps_least; under m */
-    uint64_t free;  /* staleness: up to this step it need not ask servers; under m */
+    struct psc_geo *geo; /* NULL: no table is in geo mode */
 };
 
 /* link.c; c->m is held.  The only function that changes a state; asserts that the move is legal. */
@@ -215,7 +208,7 @@ CO_MUST_CHECK int psc_client_start_reconnector(struct rt_client *c, struct co_er
 /* client.c: reports to the servers why this trainer leaves, and waits briefly for the streams' end.
  * `returns`: the trainer rejoins at once, as another incarnation. */
 void psc_client_leave(struct rt_client *c, const char *why, bool returns);
-/* client.c; c->m is held.  Records that these trainers have finished. */
+/* client.c: records that these trainers have finished. */
 void psc_client_note_done(struct rt_client *c, const uint32_t *trainers, size_t n);
 /* client.c: handles a frame that came over a server's stream or a lane. */
 void psc_client_frame(struct rt_client *c, struct psc_link *l, struct rpc_frame *f_own);
@@ -227,6 +220,8 @@ CO_MUST_CHECK int psc_client_here(const struct rt_client *c, struct co_err *err)
 void psc_client_servers(struct rt_client *c, uint64_t *ret);
 CO_MUST_CHECK int psc_client_same_servers(
     struct rt_client *c, const uint64_t *was, struct co_err *err);
+/* The failure that ended all calls; 0: none. */
+int psc_client_failure(struct rt_client *c, struct co_err *err);
 /* Refuses tables that are loaded in part (CO_UNAVAILABLE). */
 CO_MUST_CHECK int psc_client_whole(struct rt_client *c, struct co_err *err);
 /* Tables are loaded in part from now on; code 0: they are whole.  Returns what it was before. */
@@ -234,9 +229,11 @@ struct co_err psc_client_tear(struct rt_client *c, const struct co_err *why);
 CO_MUST_CHECK int psc_client_table(struct rt_client *c, uint32_t table, enum rt_table_kind kind,
     const struct ps_table **ret, struct co_err *err);
 
-/* sync.c: true if the job passed this trainer's next barrier before the trainer came back.
+/* True if the job passed this trainer's next barrier before the trainer came back.
  * The work that trainers share before that barrier is then done already. */
-bool psc_client_behind(struct rt_client *c);
+static inline bool psc_client_behind(const struct rt_client *c) {
+    return c->progress.barriers < c->progress.barriers_done;
+}
 /* sync.c: sets how many steps the table's learning-rate schedule has seen. */
 CO_MUST_CHECK int psc_client_set_steps(
     struct rt_client *c, uint32_t table, uint64_t steps, struct co_err *err);
@@ -287,7 +284,7 @@ void psc_saving_open(struct rt_client *c);
 void psc_saving_close(struct rt_client *c); /* after all calls have ended */
 /* After a step of this trainer: begins a checkpoint when one is due. */
 void psc_saving_step(struct rt_client *c);
-/* The job goes back to a checkpoint: from now on c->steps counts from the step in its manifest. */
+/* The job goes back to a checkpoint: from now on the steps count from the step in its manifest. */
 void psc_saving_go_back(struct rt_client *c);
 void psc_saving_wait(struct rt_client *c); /* blocks while a checkpoint is being written */
 

@@ -245,11 +245,9 @@ static void a_job_goes_back_to_the_step_of_the_checkpoint(void **state) {
     if (psc_client_connect(&config, &o, specs, 1, &c, &err) < 0) {
         fail_msg("%s", err.msg);
     }
-    pthread_mutex_lock(&c->m);
-    assert_int_equal(1, c->era);
-    assert_int_equal(2, c->restored);
-    assert_int_equal(67, c->steps);
-    pthread_mutex_unlock(&c->m);
+    assert_int_equal(1, c->progress.era);
+    assert_int_equal(2, c->progress.restored);
+    assert_int_equal(67, c->progress.steps);
     rt_client_close(c);
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(0, rpc_close(k[i].rpc, NULL));

@@ -226,9 +226,7 @@ int rt_init_dense(struct rt_client *c, uint32_t table, float *values, struct co_
     }
     rc = rt_pull_dense(c, table, values, err);
     if (rc == CO_GONE) { /* the program calls it again, and it passes the same barrier */
-        pthread_mutex_lock(&c->m);
-        c->barriers--;
-        pthread_mutex_unlock(&c->m);
+        c->progress.barriers--;
     }
     return rc;
 }

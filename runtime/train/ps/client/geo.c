@@ -18,7 +18,7 @@ static void set_rate(struct psc_geo_table *t) {
 /* Schedules follow the steps of a sync job, also where it goes back or this trainer was restarted;
  * in other modes this process's own. */
 static uint64_t count_from(const struct rt_client *c, uint64_t own) {
-    return c->options.mode == RT_SYNC ? c->steps : own;
+    return c->options.mode == RT_SYNC ? c->progress.steps : own;
 }
 
 static void make_copy(struct psc_geo_table *t) {

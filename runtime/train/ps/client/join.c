@@ -216,17 +216,18 @@ static int begin_frame(struct rt_client *c, struct rpc_frame **ret, struct co_er
     Rpc__Begin b = RPC__BEGIN__INIT;
     CO_AUTOFREE uint32_t *finished = co_xcalloc(c->trainers, sizeof(*finished));
     b.finished = finished;
+    const struct psc_progress *at = &c->progress;
+    b.step = at->steps;
+    b.barriers = psc_client_behind(c) ? at->barriers_done : at->barriers;
+    b.era = at->era;
     pthread_mutex_lock(&c->m);
-    b.step = c->steps;
-    b.barriers = c->barriers > c->barriers_done ? c->barriers : c->barriers_done;
-    b.era = c->era;
-    b.restored = c->finishing ? 0 : c->restored; /* a finish touches no tables */
+    b.restored = c->finishing ? 0 : at->restored; /* a finish touches no tables */
+    pthread_mutex_unlock(&c->m);
     for (uint32_t i = 0; i < c->trainers; i++) {
-        if (c->done[i]) {
+        if (at->done[i]) {
             finished[b.n_finished++] = i;
         }
     }
-    pthread_mutex_unlock(&c->m);
     Rpc__Control m = RPC__CONTROL__INIT;
     m.body_case = RPC__CONTROL__BODY_BEGIN;
     m.begin = &b;
@@ -276,7 +277,7 @@ struct muster {
 /* A replaced server also counts as fresh while its era is not newer than ours: trainers that have
  * begun there cannot have received anything from the other servers. */
 static bool is_fresh(const struct rt_client *c, const struct psc_link *l) {
-    return l->fresh || (l->replaced && l->era <= c->era);
+    return l->fresh || (l->replaced && l->era <= c->progress.era);
 }
 
 /* c->m is held. */
@@ -308,16 +309,17 @@ static int choose_place(struct rt_client *c, struct co_err *err) {
             m.fresh->index, m.fresh->endpoint);
     }
     const struct psc_link *at = back && m.fresh ? m.fresh : m.newest;
-    c->era = m.newest->era + back;
-    c->restored = sync || back ? at->restored : 0;
+    struct psc_progress *p = &c->progress;
+    p->era = m.newest->era + back;
+    p->restored = sync || back ? at->restored : 0;
     /* With backup, others may have made steps since on a server that was replaced. */
-    c->steps = back ? at->restored_step : at->step;
-    c->barriers_done = 0; /* the most that any server knows: server 0 may have restarted */
+    p->steps = back ? at->restored_step : at->step;
+    p->barriers_done = 0; /* the most that any server knows: server 0 may have restarted */
     for (uint32_t i = 0; i < c->n_links; i++) {
         const struct psc_link *l = &c->links[i];
-        bool ahead = !back && l->era == c->era && l->step < c->steps;
-        c->steps = ahead ? l->step : c->steps;
-        c->barriers_done = l->barriers > c->barriers_done ? l->barriers : c->barriers_done;
+        bool ahead = !back && l->era == p->era && l->step < p->steps;
+        p->steps = ahead ? l->step : p->steps;
+        p->barriers_done = l->barriers > p->barriers_done ? l->barriers : p->barriers_done;
     }
     return 0;
 }
@@ -660,7 +662,7 @@ int psc_client_rejoin(struct rt_client *c, struct co_err *err) {
     reset(c);
     psc_saving_go_back(c);
     int rc = psc_client_join(c, err);
-    psc_geo_forget(c->geo); /* c->steps are the job's now */
+    psc_geo_forget(c->geo); /* the steps are the job's now */
     return rc < 0 ? rc : psc_client_start_reconnector(c, err);
 }
 

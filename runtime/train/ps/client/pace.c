@@ -20,9 +20,9 @@ static int take_pace(
         rc = co_err_set(err, CO_INVALID, "not a pace");
     }
     if (rc == 0) {
-        pthread_mutex_lock(&c->m);
-        c->free = m->pace->step > c->free ? m->pace->step : c->free;
-        pthread_mutex_unlock(&c->m);
+        uint64_t was = c->progress.free, step = m->pace->step;
+        while (step > was && !atomic_compare_exchange_weak(&c->progress.free, &was, step)) {
+        }
     }
     return rc;
 }
@@ -44,13 +44,6 @@ static int make_call(
         psc_call_frame(*ret, 0, 0, f, 0);
     }
     return rc;
-}
-
-static bool is_free(struct rt_client *c, uint64_t step) {
-    pthread_mutex_lock(&c->m);
-    bool is = step <= c->free || c->failed.code != 0;
-    pthread_mutex_unlock(&c->m);
-    return is;
 }
 
 static int send_step(struct rt_client *c, uint64_t step, struct co_err *err) {
@@ -77,7 +70,7 @@ static int ask_step(struct rt_client *c, uint64_t step, int64_t wait_ms, struct 
 
 int psc_client_pace(struct rt_client *c, uint64_t step, struct co_err *err) {
     int64_t until = net_now() + c->options.barrier_timeout_ms;
-    if (step == RPC_STEP_NO_MORE || is_free(c, step)) {
+    if (step == RPC_STEP_NO_MORE || step <= c->progress.free || psc_client_failure(c, NULL) < 0) {
         return send_step(c, step, err);
     }
     for (;;) {

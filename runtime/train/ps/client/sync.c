@@ -17,11 +17,8 @@
 /* Two at once would say the same number of a step or barrier, and no later one would be right.  The
  * other one may be of a thread that its caller no longer waits for. */
 static int turn_take(struct rt_client *c, const char *what, struct co_err *err) {
-    pthread_mutex_lock(&c->m);
-    const char *other = c->turn;
-    c->turn = other ? other : what;
-    pthread_mutex_unlock(&c->m);
-    return other
+    const char *other = NULL;
+    return !atomic_compare_exchange_strong(&c->progress.turn, &other, what)
                ? co_err_set(err, CO_INVALID,
                      "%s: a %s of this trainer has not ended yet, in another thread: one at a time",
                      what, other)
@@ -29,9 +26,7 @@ static int turn_take(struct rt_client *c, const char *what, struct co_err *err) 
 }
 
 static int turn_end(struct rt_client *c, int rc) {
-    pthread_mutex_lock(&c->m);
-    c->turn = NULL;
-    pthread_mutex_unlock(&c->m);
+    c->progress.turn = NULL;
     return rc;
 }
 
@@ -59,27 +54,6 @@ static int to_all_shards(struct rt_client *c, const char *what, uint8_t kind, ui
     return 0;
 }
 
-static int read_failure(struct rt_client *c, struct co_err *err) {
-    pthread_mutex_lock(&c->m);
-    struct co_err failed = c->failed;
-    pthread_mutex_unlock(&c->m);
-    return failed.code ? co_err_set(err, failed.code, "%s", failed.msg) : 0;
-}
-
-/* Adds one to a counter of completed steps or barriers, if rc is 0. */
-static void count_up(struct rt_client *c, uint64_t *n, int rc) {
-    pthread_mutex_lock(&c->m);
-    *n += rc == 0;
-    pthread_mutex_unlock(&c->m);
-}
-
-static void count_step(struct rt_client *c, int rc) {
-    count_up(c, &c->steps, rc);
-    if (rc == 0) {
-        meter_add(METER_M_STEPS, 0, 1);
-    }
-}
-
 /* Async: reports a step to the servers, if a table's schedule or evict policy counts the steps of
  * all trainers.  Nobody waits for the answers. */
 static int tick(struct rt_client *c, struct co_err *err) {
@@ -104,19 +78,19 @@ static int take_step(
     struct rt_client *c = call->c;
     (void)p;
     (void)err;
-    pthread_mutex_lock(&c->m);
-    c->least = shard_steps_least(c->least, a->head.aux);
-    pthread_mutex_unlock(&c->m);
+    uint64_t was = c->progress.least;
+    while (!atomic_compare_exchange_weak(
+        &c->progress.least, &was, shard_steps_least(was, a->head.aux))) {
+    }
     return 0;
 }
 
 /* All shards have the STEP, also those that answered it with an error of this trainer's gradients:
  * it continues with the next one.  After other failures the client has failed. */
 static void end_step(struct rt_client *c, int rc) {
-    pthread_mutex_lock(&c->m);
-    bool said = rc == 0 || !c->failed.code;
-    c->steps = said ? shard_steps_next(c->steps, rc == 0 ? c->least : UINT64_MAX) : c->steps;
-    pthread_mutex_unlock(&c->m);
+    struct psc_progress *p = &c->progress;
+    bool said = rc == 0 || psc_client_failure(c, NULL) == 0;
+    p->steps = said ? shard_steps_next(p->steps, rc == 0 ? p->least : UINT64_MAX) : p->steps;
     if (rc == 0) {
         meter_add(METER_M_STEPS, 0, 1);
     }
@@ -127,8 +101,8 @@ static int make_step(struct rt_client *c, const char *what, uint64_t step, struc
     int rc = to_all_shards(c, what, RPC_FRAME_STEP, 0, step, ret, err);
     if (rc == 0) {
         (*ret)->whole = true; /* a shard that does not get it would wait for it */
-        (*ret)->take = c->options.backup > 0 && !c->no_more ? take_step : NULL;
-        c->least = UINT64_MAX;
+        (*ret)->take = c->options.backup > 0 && !c->progress.no_more ? take_step : NULL;
+        c->progress.least = UINT64_MAX;
     }
     return rc;
 }
@@ -148,7 +122,7 @@ static bool goes_by_lanes(struct rt_client *c) {
  * *ret_n: how many were made, also after a failure. */
 static int make_calls(struct rt_client *c, uint64_t after, struct rt_call **ret_calls,
     size_t *ret_n, struct co_err *err) {
-    int rc = make_step(c, "step", c->steps + 1, &ret_calls[0], err);
+    int rc = make_step(c, "step", c->progress.steps + 1, &ret_calls[0], err);
     *ret_n = rc == 0;
     for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
         float *w = co_steal_ptr(c->exchanges[i].w);
@@ -165,7 +139,7 @@ static int step_sync(struct rt_client *c, struct co_err *err) {
     CO_AUTOFREE struct rt_call **calls = co_xcalloc((size_t)c->n_tables + 1, sizeof(*calls));
     size_t n = 0, started = 0;
     bool together = goes_by_lanes(c);
-    int rc = make_calls(c, together ? c->steps + 1 : 0, calls, &n, err);
+    int rc = make_calls(c, together ? c->progress.steps + 1 : 0, calls, &n, err);
     for (size_t i = 0; i < n; i++) {
         if (rc == 0 && i == started) {
             started = together ? n : i + 1;
@@ -187,10 +161,10 @@ static int step_sync(struct rt_client *c, struct co_err *err) {
 static int no_more(struct rt_client *c, struct co_err *err) {
     int rc = psc_geo_end(c->geo, err);
     rc = rc < 0 ? rc : rt_flush(c, err);
-    if (rc < 0 || c->no_more) {
+    if (rc < 0 || c->progress.no_more) {
         return rc;
     }
-    c->no_more = true;
+    c->progress.no_more = true;
     if (c->options.mode == RT_SYNC) {
         struct rt_call *call = NULL;
         rc = make_step(c, "end of steps", RPC_STEP_NO_MORE, &call, err);
@@ -210,7 +184,7 @@ int rt_no_more(struct rt_client *c, struct co_err *err) {
 }
 
 static int step(struct rt_client *c, struct co_err *err) {
-    if (c->no_more) {
+    if (c->progress.no_more) {
         return co_err_set(err, CO_INVALID, "step: this trainer has said that it has no more data");
     }
     int rc = psc_client_refusal(c, err);
@@ -220,10 +194,14 @@ static int step(struct rt_client *c, struct co_err *err) {
     }
     if (c->options.mode != RT_SYNC) {
         psc_saving_step(c);
-        rc = read_failure(c, err);
+        rc = psc_client_failure(c, err);
         rc = rc < 0 ? rc : tick(c, err);
-        count_step(c, rc);
-        return rc < 0 || c->options.staleness == 0 ? rc : psc_client_pace(c, c->steps, err);
+        if (rc < 0) {
+            return rc;
+        }
+        c->progress.steps++;
+        meter_add(METER_M_STEPS, 0, 1);
+        return c->options.staleness == 0 ? 0 : psc_client_pace(c, c->progress.steps, err);
     }
     rc = step_sync(c, err);
     if (rc == 0) {
@@ -269,7 +247,7 @@ int psc_client_settle(struct rt_client *c, struct co_err *err) {
         return co_err_set(err, CO_TIMEOUT, "flush: pushes were not answered within %lld ms",
             (long long)c->options.call_timeout_ms);
     }
-    return read_failure(c, err);
+    return psc_client_failure(c, err);
 }
 
 int rt_flush(struct rt_client *c, struct co_err *err) {
@@ -295,26 +273,22 @@ static int send_control(struct rt_client *c, const char *what, const Rpc__Contro
     return psc_call_wait(call, timeout_ms, err);
 }
 
-bool psc_client_behind(struct rt_client *c) {
-    return c->barriers < c->barriers_done;
-}
-
 static int barrier(struct rt_client *c, struct co_err *err) {
     int rc = rt_flush(c, err);
     if (rc < 0) {
         return rc;
     }
     if (psc_client_behind(c)) {
-        count_up(c, &c->barriers, 0);
+        c->progress.barriers++;
         return 0;
     }
     Rpc__Barrier b = RPC__BARRIER__INIT;
-    b.number = c->barriers + 1;
+    b.number = c->progress.barriers + 1;
     Rpc__Control m = RPC__CONTROL__INIT;
     m.body_case = RPC__CONTROL__BODY_BARRIER;
     m.barrier = &b;
     rc = send_control(c, "barrier", &m, 1, NULL, c->options.barrier_timeout_ms, err);
-    count_up(c, &c->barriers, rc);
+    c->progress.barriers += rc == 0;
     return rc;
 }
 
@@ -407,7 +381,7 @@ int rt_keep(struct rt_client *c, const void *data, size_t bytes, struct co_err *
         return co_err_set(err, CO_INVALID, "%zu bytes to be kept, at most %d", bytes, RT_KEEP_MAX);
     }
     struct rt_call *call = NULL;
-    int rc = to_keeper(c, "keep", RPC_FRAME_KEEP, c->steps + 1, data, bytes, &call, err);
+    int rc = to_keeper(c, "keep", RPC_FRAME_KEEP, c->progress.steps + 1, data, bytes, &call, err);
     if (rc < 0) {
         return rc;
     }
@@ -445,18 +419,18 @@ int rt_resume(struct rt_client *c, void *ret_data, size_t size, struct rt_place 
         return here;
     }
     bool sync = c->options.mode == RT_SYNC;
-    if (read_failure(c, NULL) == CO_GONE) {
+    if (psc_client_failure(c, NULL) == CO_GONE) {
         int joined = psc_client_rejoin(c, err);
         if (joined < 0) {
             return joined;
         }
-        c->no_more = false; /* it was said in steps that are repeated now */
+        c->progress.no_more = false; /* it was said in steps that are repeated now */
     }
-    struct rt_place place = {.step = c->steps};
+    struct rt_place place = {.step = c->progress.steps};
     struct recall r = {&place, ret_data, size};
     struct rt_call *call = NULL;
-    int rc =
-        to_keeper(c, "resume", RPC_FRAME_RECALL, sync ? c->steps : UINT64_MAX, NULL, 0, &call, err);
+    int rc = to_keeper(
+        c, "resume", RPC_FRAME_RECALL, sync ? c->progress.steps : UINT64_MAX, NULL, 0, &call, err);
     if (rc < 0) {
         return rc;
     }
@@ -468,9 +442,7 @@ int rt_resume(struct rt_client *c, void *ret_data, size_t size, struct rt_place 
         return rc;
     }
     if (!sync) {
-        pthread_mutex_lock(&c->m);
-        place.step = c->steps = place.kept;
-        pthread_mutex_unlock(&c->m);
+        place.step = c->progress.steps = place.kept;
     }
     *ret_place = place;
     return 0;

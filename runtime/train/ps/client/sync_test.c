@@ -432,11 +432,11 @@ static void a_step_that_reached_one_shard_of_two_holds_nobody(void **state) {
     must(psc_call_wait(half, 60000, &err));
     rt_client_close(c[0]);
     must(rt_step(c[2], &err)); /* its first; the answers are 2 and 1 */
-    assert_int_equal(1, c[2]->steps);
+    assert_int_equal(1, c[2]->progress.steps);
     must(rt_step(c[2], &err));
     pthread_join(other, NULL);
-    assert_int_equal(2, c[1]->steps);
-    assert_int_equal(2, c[2]->steps);
+    assert_int_equal(2, c[1]->progress.steps);
+    assert_int_equal(2, c[2]->progress.steps);
     for (uint32_t i = 0; i < 2; i++) {
         assert_int_equal(2, shard_step(w.servers[0]->shards[i]));
     }
@@ -457,7 +457,7 @@ static void a_trainer_continues_after_a_refused_step(void **state) {
     must(rt_push_dense(c, 0, g, &err));
     must(rt_flush(c, &err));
     assert_int_equal(CO_INVALID, rt_step(c, &err));
-    assert_int_equal(1, c->steps);
+    assert_int_equal(1, c->progress.steps);
     g[7] = g[SIZE - 1] = 1;
     must(rt_push_dense(c, 0, g, &err));
     must(rt_step(c, &err));
