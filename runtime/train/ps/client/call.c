@@ -71,6 +71,24 @@ bool psc_client_wait_moved(
     return psc_client_wait(c, net_now() + left) || *moved_ms > from || psc_client_time(c) < end;
 }
 
+bool psc_client_await(
+    struct rt_client *c, bool (*pending)(struct rt_client *c, const void *arg), const void *arg) {
+    bool in_time = true;
+    pthread_mutex_lock(&c->m);
+    int64_t begin = psc_client_time(c);
+    while (pending(c, arg) && !c->failed.code && in_time) {
+        in_time = psc_client_wait_moved(c, begin, &c->moved_ms, c->options.call_timeout_ms);
+    }
+    pthread_mutex_unlock(&c->m);
+    return in_time;
+}
+
+void psc_client_wake(struct rt_client *c) {
+    pthread_mutex_lock(&c->m);
+    psc_client_changed(c);
+    pthread_mutex_unlock(&c->m);
+}
+
 /* ---- states; c->m is held ---- */
 
 /* Another thread works on the part without the lock: it uses the memory of the call's caller. */

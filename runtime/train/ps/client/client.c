@@ -150,10 +150,7 @@ static void client_free(struct rt_client *c) {
         free(c->links[i].numbers);
         free(c->links[i].lines);
     }
-    for (uint32_t i = 0; i < c->n_tables; i++) {
-        psc_exchange_free(&c->exchanges[i]);
-    }
-    free(c->exchanges);
+    psc_exchanges_free(c->exchanges);
     free(c->links);
     free(c->base);
     free(c->progress.done);
@@ -189,7 +186,6 @@ static int copy_tables(
         return co_err_set(err, CO_INVALID, "%zu tables, expected 1 to %d", n, PS_TABLES_MAX);
     }
     c->tables = co_xcalloc(n, sizeof(*c->tables));
-    c->exchanges = co_xcalloc(n, sizeof(*c->exchanges));
     for (size_t i = 0; i < n; i++) {
         struct rt_table_spec spec = specs[i];
         spec.mode = spec.mode ? spec.mode : c->options.mode;
@@ -205,6 +201,7 @@ static int copy_tables(
         }
     }
     c->n_tables = (uint32_t)n;
+    c->exchanges = psc_exchanges_new(c);
     ps_tables_take_turns(c->tables, c->n_tables);
     return 0;
 }

@@ -12,6 +12,7 @@
 #include "common/fork.h"
 #include "runtime/train/meter/meter.h"
 #include "runtime/train/ps/client/call.h"
+#include "runtime/train/ps/client/exchange.h"
 #include "runtime/train/ps/client/lanes.h"
 #include "runtime/train/ps/client/ids.h"
 #include "runtime/train/ps/client/progress.h"
@@ -74,19 +75,6 @@ struct psc_link {
     struct co_err lost; /* why it went away */
 };
 
-/* Async exchange of one dense table.  At most one is in flight, so the network sets the pace;
- * gradients that come meanwhile are summed.  Threads swap the buffers under c->m and copy them
- * without it. */
-struct psc_exchange {
-    float *sum;            /* [size] the sum of waiting gradients; under c->m */
-    float *sending;        /* [size] the former sum; for the thread that set busy */
-    uint32_t merged;       /* gradients in sum */
-    uint32_t unread;       /* gradients sent since the last request for values */
-    bool busy;             /* an exchange is in flight */
-    struct rt_call *ready; /* the last complete exchange, if not taken by the trainer yet */
-    float *w;              /* sync: the values that the next step refreshes */
-};
-
 struct psc_saving;
 
 struct rt_client {
@@ -107,6 +95,7 @@ struct rt_client {
     uint32_t *base; /* [n_links + 1] first shard of each server; only psc_client_join writes it */
     struct rpc *rpc;
     struct psc_reader *reader; /* NULL: without data lanes */
+    struct psc_exchanges *exchanges;
     struct psc_saving *saving; /* writes checkpoints; see checkpoint.c */
     struct pss_server *own;    /* jobs without servers: the one in this process */
     bool metered;              /* this client opened the metrics, and closes them */
@@ -135,7 +124,6 @@ struct rt_client {
     bool finishing;       /* sending finish: restored tables do not matter any more */
     bool finished;        /* all servers have answered finish */
     int64_t ticked_ms;
-    struct psc_exchange *exchanges; /* by table */
     struct psc_communicator *communicator;
     struct psc_geo *geo; /* NULL: no table is in geo mode */
 };
@@ -176,6 +164,13 @@ int64_t psc_call_until(int64_t from_ms, int64_t back_ms, int64_t timeout_ms);
 /* Waits for c->changed.  False: psc_call_until of the later of `since` and *moved_ms has passed. */
 bool psc_client_wait_moved(
     struct rt_client *c, int64_t since, const int64_t *moved_ms, int64_t timeout_ms);
+
+/* Waits while `pending` says so, which is called with c->m held and may take locks of its own, the
+ * client works and parts end.  False: none has ended for call_timeout_ms. */
+bool psc_client_await(
+    struct rt_client *c, bool (*pending)(struct rt_client *c, const void *arg), const void *arg);
+/* Wakes those who wait. */
+void psc_client_wake(struct rt_client *c);
 
 /* Waits a while for threads that still make frames or handle answers of `what`, which is over. They
  * use the memory of its caller, so it cannot return before.  They wait for nobody, so there is no
@@ -298,7 +293,9 @@ CO_MUST_CHECK int psc_values_call(struct rt_client *c, uint32_t table, float *re
     struct rt_call **ret, struct co_err *err);
 CO_MUST_CHECK int psc_pull_values(
     struct rt_client *c, uint32_t table, float *ret_w, struct co_err *err);
-void psc_exchange_free(struct psc_exchange *x);
+/* Checks that the answer has the part's values. */
+int psc_dense_check(
+    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err);
 /* Copies the answer's floats to out + begin. */
 int psc_dense_take(
     struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err);

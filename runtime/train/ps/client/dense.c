@@ -1,5 +1,5 @@
-/* Dense tables on a trainer: pull, push, init and exchange.  A call has one part for each chunk of
- * the table; spec.h says which server and shard has it.
+/* Dense tables on a trainer: pull, push and init; exchange.c exchanges.  A call has one part for
+ * each chunk of the table; spec.h says which server and shard has it.
  *
  * Calls run on the program's threads.  take and done functions run on the thread that read the
  * answer. */
@@ -129,7 +129,7 @@ int psc_dense_call(struct rt_client *c, const char *what, uint32_t table, uint8_
     return 0;
 }
 
-static int check_size(
+int psc_dense_check(
     struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
     return a->head.bytes == (uint64_t)p->n * table_storage_size(call->table->wire)
                ? 0
@@ -138,7 +138,7 @@ static int check_size(
 
 int psc_dense_take(
     struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
-    int rc = check_size(call, p, a, err);
+    int rc = psc_dense_check(call, p, a, err);
     if (rc == 0) {
         table_widen(call->table->wire, call->out + p->begin, a->payload, p->n);
     }
@@ -229,155 +229,4 @@ int rt_init_dense(struct rt_client *c, uint32_t table, float *values, struct co_
         c->progress.barriers--;
     }
     return rc;
-}
-
-/* ---- exchange ---- */
-
-static int begin_exchange(
-    struct rt_client *c, uint32_t table, const float *gradient, bool sent, struct co_err *err);
-
-void psc_exchange_free(struct psc_exchange *x) {
-    free(x->sum);
-    free(x->sending);
-    psc_call_free(x->ready);
-    *x = (struct psc_exchange){0};
-}
-
-/* Takes the sum of waiting gradients, to send it.  c->m is held, and the caller has set busy. */
-static void take_sum(struct rt_client *c, struct psc_exchange *x) {
-    float *t = x->sum;
-    x->sum = x->sending;
-    x->sending = t;
-    x->unread += x->merged;
-    x->merged = 0;
-    psc_client_changed(c);
-}
-
-/* Runs when an exchange is over: keeps its values for the trainer, and sends the gradients that
- * have come meanwhile. */
-static void on_exchanged(struct rt_call *call) {
-    struct rt_client *c = call->c;
-    uint32_t table = (uint32_t)(call->table - c->tables);
-    struct psc_exchange *x = &c->exchanges[table];
-    pthread_mutex_lock(&c->m);
-    bool failed = c->failed.code != 0;
-    struct rt_call *old = call;
-    if (!failed && !call->err.code && call->keep) {
-        old = x->ready;
-        x->ready = call;
-    }
-    x->busy = !failed && x->merged > 0;
-    bool again = x->busy;
-    uint32_t merged = x->merged;
-    if (again) {
-        take_sum(c, x);
-    }
-    psc_client_changed(c);
-    pthread_mutex_unlock(&c->m);
-    psc_call_free(old);
-    if (again) {
-        if (c->options.merge_mean) {
-            ps_mean(x->sending, c->tables[table].spec.size, merged);
-        }
-        /* The client keeps the failure. */
-        (void)!begin_exchange(c, table, x->sending, false, NULL);
-    }
-}
-
-/* Sends a gradient.  The caller has set busy, so no other thread is here for this table.  sent:
- * the gradient is not read after the return; otherwise it must stay until the exchange is over. */
-static int begin_exchange(
-    struct rt_client *c, uint32_t table, const float *gradient, bool sent, struct co_err *err) {
-    struct rt_call *call = NULL;
-    bool read = c->exchanges[table].unread >= c->options.recv_after;
-    int rc = psc_dense_call(c, "exchange", table,
-        read ? RPC_FRAME_XCHG_DENSE : RPC_FRAME_PUSH_DENSE, gradient, &call, err);
-    if (rc < 0) {
-        pthread_mutex_lock(&c->m);
-        c->exchanges[table].busy = false;
-        psc_client_changed(c);
-        pthread_mutex_unlock(&c->m);
-        return rc;
-    }
-    call->take = read ? check_size : NULL;
-    call->keep = read;
-    c->exchanges[table].unread = read ? 0 : c->exchanges[table].unread;
-    call->done = on_exchanged;
-    return psc_call_detach(call, sent, err);
-}
-
-static void merge_gradient(struct psc_exchange *x, const float *g, size_t n) {
-    if (x->merged++ == 0) {
-        memcpy(x->sum, g, n * sizeof(float));
-        return;
-    }
-    float *sum = x->sum;
-    for (size_t i = 0; i < n; i++) {
-        sum[i] += g[i];
-    }
-}
-
-/* Blocks while too many gradients wait already.  c->m is held. */
-static int await_room(struct rt_client *c, uint32_t table, struct co_err *err) {
-    const struct psc_exchange *x = &c->exchanges[table];
-    int64_t begin = psc_client_time(c);
-    bool in_time = true;
-    while (x->busy && x->merged >= c->options.dense_merge_max && !c->failed.code && in_time) {
-        in_time = psc_client_wait_moved(c, begin, &c->moved_ms, c->options.call_timeout_ms);
-    }
-    if (c->failed.code) {
-        return co_err_set(err, c->failed.code, "%s", c->failed.msg);
-    }
-    return in_time ? 0
-                   : co_err_set(err, CO_TIMEOUT, "exchange of table '%s': no answer within %lld ms",
-                         c->tables[table].name, (long long)c->options.call_timeout_ms);
-}
-
-static int exchange_async(struct rt_client *c, uint32_t table, const float *gradient, float *w,
-    size_t n, struct co_err *err) {
-    struct psc_exchange *x = &c->exchanges[table];
-    pthread_mutex_lock(&c->m);
-    if (!x->sum) {
-        x->sum = co_xmalloc(n * sizeof(float));
-        x->sending = co_xmalloc(n * sizeof(float));
-    }
-    int rc = await_room(c, table, err);
-    if (rc < 0) {
-        pthread_mutex_unlock(&c->m);
-        return rc;
-    }
-    bool send = !x->busy;
-    struct rt_call *fresh = co_steal_ptr(x->ready);
-    if (send) {
-        x->busy = true;
-        x->unread++;
-    } else {
-        merge_gradient(x, gradient, n);
-    }
-    pthread_mutex_unlock(&c->m);
-    for (uint32_t i = 0; fresh && i < fresh->n_parts; i++) {
-        const struct psc_part *p = &fresh->parts[i];
-        table_widen(fresh->table->wire, w + p->begin, p->frame->payload, p->n);
-    }
-    psc_call_free(fresh);
-    return send ? begin_exchange(c, table, gradient, true, err) : 0;
-}
-
-int rt_exchange_dense(
-    struct rt_client *c, uint32_t table, const float *gradient, float *w, struct co_err *err) {
-    const struct ps_table *t = NULL;
-    int rc = psc_client_table(c, table, RT_DENSE, &t, err);
-    rc = rc < 0 ? rc : psc_client_refusal(c, err);
-    if (rc < 0) {
-        return rc;
-    }
-    switch (t->spec.mode) {
-    case RT_GEO:
-        return psc_geo_push_dense(c->geo, table, gradient, w, err);
-    case RT_SYNC:
-        c->exchanges[table].w = w;
-        return psc_send_values(c, table, gradient, err);
-    default:
-        return exchange_async(c, table, gradient, w, t->spec.size, err);
-    }
 }

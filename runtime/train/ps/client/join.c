@@ -626,11 +626,7 @@ static void reset(struct rt_client *c) {
         c->links[i].away = false;
         c->links[i].until_ms = 0;
     }
-    for (uint32_t i = 0; i < c->n_tables; i++) {
-        c->exchanges[i].busy = false;
-        c->exchanges[i].merged = 0;
-        c->exchanges[i].w = NULL;
-    }
+    psc_exchanges_forget(c->exchanges);
     c->away = 0;
     c->joined = false;
     c->former = c->incarnation;

@@ -125,7 +125,7 @@ static int make_calls(struct rt_client *c, uint64_t after, struct rt_call **ret_
     int rc = make_step(c, "step", c->progress.steps + 1, &ret_calls[0], err);
     *ret_n = rc == 0;
     for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
-        float *w = co_steal_ptr(c->exchanges[i].w);
+        float *w = psc_exchanges_take_place(c->exchanges, i);
         rc = w ? psc_values_call(c, i, w, after, &ret_calls[*ret_n], err) : 0;
         *ret_n += w && rc == 0;
     }
@@ -218,12 +218,9 @@ int rt_step(struct rt_client *c, struct co_err *err) {
 
 /* ---- flush, barrier, finish ---- */
 
-static bool any_pending(const struct rt_client *c) {
-    bool any = c->detached > 0;
-    for (uint32_t i = 0; i < c->n_tables; i++) {
-        any = any || c->exchanges[i].busy;
-    }
-    return any;
+static bool any_pending(struct rt_client *c, const void *arg) {
+    (void)arg;
+    return c->detached > 0 || psc_exchanges_pending(c->exchanges);
 }
 
 int psc_client_settle(struct rt_client *c, struct co_err *err) {
@@ -236,14 +233,7 @@ int psc_client_settle(struct rt_client *c, struct co_err *err) {
     if (rc < 0) {
         return rc;
     }
-    bool in_time = true;
-    pthread_mutex_lock(&c->m);
-    int64_t begin = psc_client_time(c);
-    while (any_pending(c) && !c->failed.code && in_time) {
-        in_time = psc_client_wait_moved(c, begin, &c->moved_ms, c->options.call_timeout_ms);
-    }
-    pthread_mutex_unlock(&c->m);
-    if (!in_time) {
+    if (!psc_client_await(c, any_pending, NULL)) {
         return co_err_set(err, CO_TIMEOUT, "flush: pushes were not answered within %lld ms",
             (long long)c->options.call_timeout_ms);
     }
