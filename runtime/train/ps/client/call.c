@@ -13,8 +13,7 @@
 #include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/glog.h"
 
-/* Bytes that a part counts in the window besides its payloads; this bounds the slots in use. */
-enum { PART_WEIGHT = 64, HELD_MS = 30000 };
+enum { HELD_MS = 30000 };
 
 struct rt_call *psc_call_new(
     struct rt_client *c, const char *what, const struct ps_table *table, uint32_t n_parts) {
@@ -115,128 +114,15 @@ void psc_client_await_threads(struct rt_client *c, const char *what, int64_t *sa
     c->awaiting--;
 }
 
-/* ---- lines; c->m is held ---- */
+/* ---- parts; c->m is held ---- */
 
-static void init_line(struct psc_line *line) {
-    *line = (struct psc_line){0};
-    line->queue_end = &line->queue;
+static struct psc_inflight *inflight_of(struct rt_client *c, const struct psc_part *p) {
+    return &c->links[p->server].inflight;
 }
 
-void psc_client_set_lines(struct psc_link *l, uint32_t shards) {
-    if (shards == 0) {
-        init_line(&l->control);
-    } else if (!l->lines || shards != l->shards) {
-        free(l->lines);
-        l->lines = co_xcalloc(shards, sizeof(*l->lines));
-    } else {
-        return;
-    }
-    l->shards = shards;
-    for (uint32_t i = 0; i < shards; i++) {
-        init_line(&l->lines[i]);
-    }
-}
-
-/* Line l->shards, or any larger number, is the control line. */
-static struct psc_line *line_at(struct psc_link *l, uint32_t i) {
-    return i < l->shards ? &l->lines[i] : &l->control;
-}
-
-static struct psc_line *line_of(const struct rt_client *c, const struct psc_part *p) {
-    return line_at(
-        &c->links[p->server], p->head.kind == RPC_FRAME_CONTROL ? UINT32_MAX : p->head.shard);
-}
-
-static void queue_first(struct rt_client *c, struct psc_part *p) {
-    struct psc_line *line = line_of(c, p);
-    p->next = line->queue;
-    line->queue = p;
-    if (!p->next) {
-        line->queue_end = &p->next;
-    }
-    c->links[p->server].queued++;
-}
-
-static void queue_last(struct rt_client *c, struct psc_part *p) {
-    struct psc_line *line = line_of(c, p);
-    p->next = NULL;
-    *line->queue_end = p;
-    line->queue_end = &p->next;
-    c->links[p->server].queued++;
-}
-
-/* Queues a part before all that were never sent, but after those that are sent again: these have
- * smaller numbers. */
-static void queue_next(struct rt_client *c, struct psc_part *p) {
-    struct psc_line *line = line_of(c, p);
-    struct psc_part **at = &line->queue;
-    while (*at && (*at)->state == PSC_PART_AGAIN && !p->call->greets) {
-        at = &(*at)->next;
-    }
-    p->next = *at;
-    *at = p;
-    if (!p->next) {
-        line->queue_end = &p->next;
-    }
-    c->links[p->server].queued++;
-}
-
-static struct psc_part *unqueue_first(struct psc_link *l, struct psc_line *line) {
-    struct psc_part *p = line->queue;
-    line->queue = p->next;
-    if (!line->queue) {
-        line->queue_end = &line->queue;
-    }
-    l->queued--;
-    return p;
-}
-
-static void note_sent(struct rt_client *c, struct psc_line *line, struct psc_part *p) {
+static void note_sent(struct rt_client *c, struct psc_part *p) {
     set_state(c, p, PSC_PART_SENT);
-    p->next = NULL;
-    p->prev = line->sent_last;
-    *(line->sent_last ? &line->sent_last->next : &line->sent) = p;
-    line->sent_last = p;
-}
-
-static void unnote_sent(struct psc_line *line, struct psc_part *p) {
-    *(p->prev ? &p->prev->next : &line->sent) = p->next;
-    *(p->next ? &p->next->prev : &line->sent_last) = p->prev;
-}
-
-/* ---- slots: an answer finds its part by its slot; c->m is held ---- */
-
-/* seq = how often the slot was used << 32 | slot.  So a late answer to a part that was given up is
- * not taken for the answer to the next part in the slot. */
-static void take_slot(struct rt_client *c, struct psc_part *p) {
-    if (c->used_slots == c->n_slots) {
-        uint32_t n = c->n_slots ? c->n_slots * 2 : 64;
-        c->slots = co_xrealloc(c->slots, n, sizeof(struct psc_part *));
-        c->generation = co_xrealloc(c->generation, n, sizeof(*c->generation));
-        for (uint32_t i = c->n_slots; i < n; i++) {
-            c->slots[i] = NULL;
-            c->generation[i] = 0;
-        }
-        c->n_slots = n;
-    }
-    uint32_t i = c->used_slots & (c->n_slots - 1);
-    while (c->slots[i]) {
-        i = (i + 1) & (c->n_slots - 1);
-    }
-    c->slots[i] = p;
-    c->used_slots++;
-    p->slot = i;
-    p->frame->head.seq = (uint64_t)++c->generation[i] << 32 | i;
-}
-
-static size_t weigh_part(const struct psc_part *p) {
-    return (size_t)p->head.bytes + p->answer + PART_WEIGHT;
-}
-
-static void give_slot(struct rt_client *c, struct psc_part *p) {
-    c->slots[p->slot] = NULL;
-    c->used_slots--;
-    line_of(c, p)->in_flight -= weigh_part(p);
+    psc_inflight_sent(inflight_of(c, p), p);
 }
 
 /* Counts a part whose frame is made, or never will be. */
@@ -252,10 +138,11 @@ static void part_sent(struct rt_client *c, struct rt_call *call) {
 static bool part_over(struct rt_client *c, struct psc_part *p) {
     struct rt_call *call = p->call;
     if (p->state == PSC_PART_SENT) {
-        unnote_sent(line_of(c, p), p);
+        psc_inflight_unsent(inflight_of(c, p), p);
     }
     if (p->state == PSC_PART_SENT || p->state == PSC_PART_TAKING || p->state == PSC_PART_AGAIN) {
-        give_slot(c, p);
+        psc_slots_give(&c->slots, p);
+        psc_inflight_release(inflight_of(c, p), p);
     } else {
         part_sent(c, call);
     }
@@ -285,8 +172,6 @@ static void end_part(
     }
 }
 
-typedef bool (*pick_fn)(const struct psc_part *p, const void *arg);
-
 static bool is_any(const struct psc_part *p, const void *arg) {
     (void)p;
     (void)arg;
@@ -302,39 +187,17 @@ static bool is_greeting(const struct psc_part *p, const void *arg) {
     return p->call->greets;
 }
 
-/* Takes parts out of the queues of a link.  The result is linked by next. */
-static struct psc_part *unqueue_parts(struct psc_link *l, pick_fn pick, const void *arg) {
-    struct psc_part *taken = NULL;
-    for (uint32_t i = 0; i <= l->shards && l->queued > 0; i++) {
-        struct psc_line *line = line_at(l, i);
-        struct psc_part **at = &line->queue;
-        while (*at) {
-            struct psc_part *p = *at;
-            if (!pick(p, arg)) {
-                at = &p->next;
-                continue;
-            }
-            *at = p->next;
-            p->next = taken;
-            taken = p;
-            l->queued--;
-        }
-        line->queue_end = at;
-    }
-    return taken;
-}
-
 /* Ends the picked parts of a link, queued or sent, with *why.  Detached calls that are over are
  * added to *list. */
-static void end_parts(struct rt_client *c, struct psc_link *l, pick_fn pick,
+static void end_parts(struct rt_client *c, struct psc_link *l, psc_pick_fn pick,
     const struct co_err *why, struct rt_call **list) {
-    struct psc_part *p = unqueue_parts(l, pick, NULL);
+    struct psc_part *p = psc_inflight_unqueue_all(&l->inflight, pick, NULL);
     for (struct psc_part *next; p; p = next) {
         next = p->next;
         end_part(c, p, why, list);
     }
-    for (uint32_t i = 0; i <= l->shards; i++) {
-        p = line_at(l, i)->sent;
+    for (uint32_t i = 0; i <= l->inflight.shards; i++) {
+        p = psc_inflight_line(&l->inflight, i)->sent;
         for (struct psc_part *next; p; p = next) {
             next = p->next;
             if (pick(p, NULL)) {
@@ -382,12 +245,12 @@ uint32_t psc_client_requeue(struct rt_client *c, struct psc_link *l, const struc
     struct rt_call *list = NULL;
     end_parts(c, l, is_greeting, why, &list); /* none of those is detached: the list stays empty */
     uint32_t n = 0;
-    for (uint32_t i = 0; i <= l->shards; i++) {
-        struct psc_line *line = line_at(l, i);
+    for (uint32_t i = 0; i <= l->inflight.shards; i++) {
+        struct psc_line *line = psc_inflight_line(&l->inflight, i);
         for (struct psc_part *p = line->sent_last; p; p = line->sent_last, n++) {
-            unnote_sent(line, p);
+            psc_inflight_unsent(&l->inflight, p);
             set_state(c, p, PSC_PART_AGAIN);
-            queue_first(c, p);
+            psc_inflight_queue_first(&l->inflight, p);
         }
     }
     return n;
@@ -423,16 +286,6 @@ static int make_frame(struct psc_part *p, struct co_err *err) {
     return rc;
 }
 
-/* Whether the window has room for a part.  A part that is sent again has kept its room.  An empty
- * window takes a part of any size. */
-static bool has_room(
-    const struct rt_client *c, const struct psc_link *l, const struct psc_part *p) {
-    size_t in_flight = line_of(c, p)->in_flight, share = l->window / (l->shards ? l->shards : 1);
-    return p->call->greets ||
-           (psc_client_carrier_free(l, p) && (p->state == PSC_PART_AGAIN || in_flight == 0 ||
-                                                 in_flight + weigh_part(p) <= share));
-}
-
 static bool is_usable(const struct psc_link *l, const struct psc_part *p) {
     return l->stream && !l->lanes.broken.code && (l->state == PSC_LINK_UP || p->call->greets);
 }
@@ -444,18 +297,6 @@ static void append_calls(struct rt_call **list, struct rt_call *more) {
     *list = more;
 }
 
-/* Gives a part its number, its slot and its room in the window, until it is answered. */
-static void prepare_part(struct rt_client *c, struct psc_link *l, struct psc_part *p) {
-    struct rpc_frame_head *h = &p->frame->head;
-    if (rpc_frame_changes(h->kind)) {
-        h->number = ++l->numbers[h->shard];
-    }
-    line_of(c, p)->in_flight += weigh_part(p);
-    take_slot(c, p);
-    psc_client_expects(c);
-    rpc_frame_seal(p->frame);
-}
-
 /* Another part of its call has failed, so this one is not sent.  A part that was sent before must
  * be sent again, as it has a number, and the shard expects all numbers. */
 static bool is_void(const struct psc_part *p) {
@@ -465,7 +306,7 @@ static bool is_void(const struct psc_part *p) {
 /* Makes and sends the first part of a line.  c->m is held, and released meanwhile. */
 static void send_part(
     struct rt_client *c, struct psc_link *l, struct psc_line *line, struct rt_call **list) {
-    struct psc_part *p = unqueue_first(l, line);
+    struct psc_part *p = psc_inflight_unqueue(&l->inflight, line);
     struct rt_call *call = p->call;
     struct co_err err = {0};
     if (is_void(p)) {
@@ -487,13 +328,16 @@ static void send_part(
         }
         if (!is_usable(l, p)) { /* the connection broke meanwhile */
             set_state(c, p, PSC_PART_QUEUED);
-            queue_next(c, p);
+            psc_inflight_queue_next(&l->inflight, p);
             return;
         }
-        prepare_part(c, l, p);
+        psc_inflight_admit(&l->inflight, p);
+        psc_slots_take(&c->slots, p);
+        psc_client_expects(c);
+        rpc_frame_seal(p->frame);
         part_sent(c, call);
     }
-    note_sent(c, line, p);
+    note_sent(c, p);
     struct rpc_stream *stream = rpc_stream_ref(psc_client_carrier(l, p));
     struct rpc_frame *f = rpc_frame_ref(p->frame);
     pthread_mutex_unlock(&c->m);
@@ -504,18 +348,20 @@ static void send_part(
 }
 
 /* Whether the first part of the line can be sent, or must be ended. */
-static bool can_send(
-    const struct rt_client *c, const struct psc_link *l, const struct psc_line *line) {
+static bool can_send(struct psc_link *l, const struct psc_line *line) {
     const struct psc_part *p = line->queue;
-    return p && (is_void(p) || (is_usable(l, p) && has_room(c, l, p)));
+    return p &&
+           (is_void(p) || (is_usable(l, p) &&
+                              (p->call->greets || (psc_client_carrier_free(l, p) &&
+                                                      psc_inflight_has_room(&l->inflight, p)))));
 }
 
 /* Sends one part of each line that can send.  False: there was none. */
 static bool send_round(struct rt_client *c, struct psc_link *l, struct rt_call **list) {
     bool any = false;
-    for (uint32_t i = 0; i <= l->shards && l->queued > 0; i++) {
-        struct psc_line *line = line_at(l, i);
-        if (can_send(c, l, line)) {
+    for (uint32_t i = 0; i <= l->inflight.shards && l->inflight.queued > 0; i++) {
+        struct psc_line *line = psc_inflight_line(&l->inflight, i);
+        if (can_send(l, line)) {
             send_part(c, l, line, list);
             any = true;
         }
@@ -557,9 +403,9 @@ static bool queue_call(struct rt_client *c, struct rt_call *call, bool detached,
     for (uint32_t i = 0; i < call->n_parts; i++) {
         struct psc_part *p = &call->parts[i];
         if (call->greets) {
-            queue_first(c, p);
+            psc_inflight_queue_first(inflight_of(c, p), p);
         } else {
-            queue_last(c, p);
+            psc_inflight_queue_last(inflight_of(c, p), p);
         }
     }
     return true;
@@ -643,15 +489,13 @@ int psc_call_detach(struct rt_call *call_own, bool sent, struct co_err *err) {
 
 void psc_client_answer(struct rt_client *c, struct psc_link *l, struct rpc_frame *f_own) {
     CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = f_own;
-    uint32_t slot = (uint32_t)f->head.seq;
     pthread_mutex_lock(&c->m);
-    struct psc_part *p = slot < c->n_slots ? c->slots[slot] : NULL;
-    if (!p || c->generation[slot] != f->head.seq >> 32 || p->server != l->index ||
-        p->state != PSC_PART_SENT) {
+    struct psc_part *p = psc_slots_find(&c->slots, f->head.seq);
+    if (!p || p->server != l->index || p->state != PSC_PART_SENT) {
         pthread_mutex_unlock(&c->m); /* the request was given up, or never made */
         return;
     }
-    unnote_sent(line_of(c, p), p);
+    psc_inflight_unsent(&l->inflight, p);
     meter_bytes(METER_BYTES_RECEIVED, RPC_FRAME_HEAD + f->head.bytes);
     meter_bytes(METER_BYTES_SENT, RPC_FRAME_HEAD + p->head.bytes);
     set_state(c, p, PSC_PART_TAKING);
@@ -703,7 +547,7 @@ static bool is_any_busy(const struct rt_call *call) {
 
 static void unqueue_call(struct rt_client *c, struct rt_call *call) {
     for (uint32_t i = 0; i < c->n_links; i++) {
-        struct psc_part *p = unqueue_parts(&c->links[i], is_of_call, call);
+        struct psc_part *p = psc_inflight_unqueue_all(&c->links[i].inflight, is_of_call, call);
         for (struct psc_part *next; p; p = next) {
             next = p->next;
             (void)part_over(c, p);

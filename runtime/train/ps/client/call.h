@@ -6,10 +6,7 @@
  * line, and each answer sends the parts that have room now.  Each shard has its own line, so a slow
  * shard delays no other.  A frame is made when it is sent, and kept in case it must be sent again.
  * The parts of a line keep their order.  When the connection breaks, parts that were sent but not
- * answered return to the front of the queue; they are sent again after the reconnect.
- *
- *     line.queue:  [again] [again] [queued] [queued] ...       waiting, the next one first
- *     line.sent:   [sent] <-> [sent] <-> ...                   in flight, the oldest first
+ * answered return to the front of the queue; they are sent again after the reconnect (inflight.h).
  *
  * Either a thread waits for a call (psc_call_wait frees it), or the call is detached: its `done`
  * runs once all parts are over, and must free it.  The client keeps its first failure (a lost

@@ -147,16 +147,14 @@ static void client_free(struct rt_client *c) {
     pss_server_stop(c->own);
     for (uint32_t i = 0; i < c->n_links; i++) {
         free(c->links[i].endpoint);
-        free(c->links[i].numbers);
-        free(c->links[i].lines);
+        psc_inflight_done(&c->links[i].inflight);
     }
     psc_exchanges_free(c->exchanges);
     free(c->links);
     free(c->base);
     free(c->progress.done);
     free(c->tables);
-    free(c->slots);
-    free(c->generation);
+    psc_slots_done(&c->slots);
     free(c->job);
     free((char *)(uintptr_t)c->auth.token);
     if (c->metered) {
@@ -213,7 +211,7 @@ static void set_links(struct rt_client *c, const struct psc_client_config *confi
     for (uint32_t i = 0; i < c->n_links; i++) {
         c->links[i] =
             (struct psc_link){.c = c, .index = i, .endpoint = co_xstrdup(config->endpoints[i])};
-        psc_client_set_lines(&c->links[i], 0);
+        psc_inflight_init(&c->links[i].inflight);
     }
 }
 

@@ -3,8 +3,7 @@
  * client_*.c (tables, steps, checkpoints), communicator.c (merged sparse pushes).  No other code
  * includes this.
  *
- *     rt_client -- psc_link, one a server -- psc_line, one a shard, and one for control messages
- *                                             queue: parts that wait    sent: parts in flight */
+ *     rt_client -- psc_link, one a server -- psc_line, one a shard, and one for control messages */
 #pragma once
 
 #include <stdatomic.h>
@@ -15,6 +14,7 @@
 #include "runtime/train/ps/client/exchange.h"
 #include "runtime/train/ps/client/lanes.h"
 #include "runtime/train/ps/client/ids.h"
+#include "runtime/train/ps/client/inflight.h"
 #include "runtime/train/ps/client/progress.h"
 #include "runtime/train/ps/server/server.h"
 
@@ -35,13 +35,6 @@ enum psc_link_state {
     PSC_LINK_LEFT,    /* has answered the trainer's finish: it may exit now */
 };
 
-/* The parts for one shard of a server, or for the server itself.  They keep their order. */
-struct psc_line {
-    struct psc_part *queue, **queue_end; /* parts that wait */
-    struct psc_part *sent, *sent_last;   /* parts without an answer yet */
-    size_t in_flight;                    /* bytes of sent parts and of their answers */
-};
-
 /* One server. */
 struct psc_link {
     struct rt_client *c;
@@ -51,9 +44,7 @@ struct psc_link {
     enum psc_link_state state;
     struct rpc_stream *stream; /* counted; NULL when DOWN */
     struct psc_lanes lanes;
-    uint32_t shards;
-    size_t
-        window; /* bytes of requests and answers in flight: c->window, or what the server allows */
+    struct psc_inflight inflight; /* its window: c->window, or what the server allows */
     int64_t received_ms, pinged_ms, lease_ms;
     struct co_err why;                     /* DOWN: why the last attempt failed */
     uint64_t incarnation;                  /* of the server; 0: never welcomed */
@@ -63,10 +54,6 @@ struct psc_link {
     enum rt_nonfinite nonfinite; /* from its last welcome: what it does with NaN and Inf */
     uint64_t asked, welcomed;    /* when hello went out and welcome came, by c->clock */
     bool replaced;               /* the server restarted since this trainer knew it */
-    uint64_t *numbers;           /* [shards] the last request number given out */
-    struct psc_line control;     /* control messages */
-    struct psc_line *lines;      /* [shards] owned; NULL: never welcomed */
-    uint32_t queued;             /* waiting parts of all lines */
     bool pumping;                /* a thread is sending waiting parts */
     bool away;                   /* was UP; the client waits for it until until_ms */
     bool moved; /* has answered since it came back: its next loss gets the whole return time */
@@ -102,9 +89,7 @@ struct rt_client {
 
     pthread_mutex_t m; /* guards the fields below and the links; only streams' locks nest in it */
     pthread_cond_t changed;
-    struct psc_part **slots; /* by slot of seq; NULL: free */
-    uint32_t *generation;    /* upper half of seq, by slot */
-    uint32_t n_slots, used_slots;
+    struct psc_slots slots;
     uint32_t detached; /* calls that no thread waits for */
     int64_t moved_ms;  /* when the last part ended, by psc_client_time */
     uint32_t awaiting; /* threads that wait for others to be done with parts */
@@ -186,8 +171,6 @@ CO_MUST_CHECK int psc_client_rejoin(struct rt_client *c, struct co_err *err);
 /* The reconnector's thread: reconnects links that are away, until the client fails or closes. */
 void *psc_client_mend(void *client);
 
-/* call.c; c->m is held.  Gives a link empty lines for so many shards; 0 for a new link. */
-void psc_client_set_lines(struct psc_link *l, uint32_t shards);
 /* call.c; c->m is held.  Ends the requests that wait for an answer of this link only. */
 struct rt_call *psc_client_end_link(
     struct rt_client *c, struct psc_link *l, const struct co_err *why);

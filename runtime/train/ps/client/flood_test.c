@@ -101,7 +101,7 @@ static void *flood(void *arg) {
     }
     if (!t->obeys) {
         pthread_mutex_lock(&c->m);
-        c->links[0].window = PSC_LINK_WINDOW;
+        c->links[0].inflight.window = PSC_LINK_WINDOW;
         pthread_mutex_unlock(&c->m);
     }
     (void)pthread_barrier_wait(t->meet); /* all are here, and the server is measured */

@@ -56,9 +56,10 @@ static int check_same(const struct psc_link *l, const Rpc__Welcome *w, struct co
             "it was restarted; all go back to its checkpoint %llu, step %llu",
             (unsigned long long)w->restored, (unsigned long long)w->step);
     }
-    if (w->shards != l->shards && !c->finishing) {
+    if (w->shards != l->inflight.shards && !c->finishing) {
         return co_err_set(err, CO_INVALID,
-            "it came back with %u shards, it had %u (PADDLE_PS_SHARDS)", w->shards, l->shards);
+            "it came back with %u shards, it had %u (PADDLE_PS_SHARDS)", w->shards,
+            l->inflight.shards);
     }
     ps_log_warn("server %u (%s) was restarted with checkpoint %llu; what was pushed to it since "
                 "is lost",
@@ -79,13 +80,11 @@ static int note_welcome(struct psc_link *l, const Rpc__Welcome *w, struct co_err
     }
     if (rc == 0) {
         if (!c->joined) {
-            free(l->numbers);
-            l->numbers = co_xcalloc(w->shards, sizeof(*l->numbers));
-            psc_client_set_lines(l, w->shards);
+            psc_inflight_begin(&l->inflight, w->shards);
         }
         l->lanes.key = c->reader ? w->key : 0;
         bool bounded = !l->lanes.key && w->window > 0 && w->window < c->window;
-        l->window = bounded ? w->window : c->window;
+        l->inflight.window = bounded ? w->window : c->window;
         l->lease_ms = lease;
         l->replaced = l->replaced ||
                       (l->incarnation > 0 && c->former > 0 && w->incarnation != l->incarnation);
@@ -573,7 +572,7 @@ static bool note_joined(struct rt_client *c) {
     c->joined = true;
     for (uint32_t i = 0; i < c->n_links; i++) {
         c->joined = c->joined && c->links[i].state == PSC_LINK_UP;
-        c->base[i + 1] = c->base[i] + c->links[i].shards;
+        c->base[i + 1] = c->base[i] + c->links[i].inflight.shards;
     }
     pthread_mutex_unlock(&c->m);
     return c->joined;
@@ -619,7 +618,7 @@ int psc_client_join(struct rt_client *c, struct co_err *err) {
 static void reset(struct rt_client *c) {
     pthread_mutex_lock(&c->m);
     int64_t say_ms = 0;
-    while (c->used_slots > 0 || c->detached > 0) { /* threads still take calls that ended */
+    while (c->slots.used > 0 || c->detached > 0) { /* threads still take calls that ended */
         psc_client_await_threads(c, "the connection before", &say_ms);
     }
     for (uint32_t i = 0; i < c->n_links; i++) {

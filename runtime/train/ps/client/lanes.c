@@ -306,7 +306,7 @@ static void *run_own(void *arg) {
     uint32_t naps = 0;
     pthread_mutex_lock(&c->m);
     while (!r->stopping) {
-        bool wanted = c->used_slots > 0 && r->n_lanes > 0;
+        bool wanted = c->slots.used > 0 && r->n_lanes > 0;
         if (wanted && !r->reading && r->rounds == seen && r->followers == 0) {
             read_lanes(c, net_now() + LOOK_MS, true);
             seen = r->rounds;
@@ -408,14 +408,14 @@ static void list_lanes(struct rt_client *c, const uint32_t *which, uint32_t n, s
     uint32_t all = 0;
     for (uint32_t i = 0; i < n; i++) {
         const struct psc_link *l = &c->links[which[i]];
-        all += l->lanes.key ? l->shards : 0;
+        all += l->lanes.key ? l->inflight.shards : 0;
     }
     *o = (struct opening){.attempts = co_xcalloc(all, sizeof(*o->attempts)),
         .addresses = co_xcalloc(all, sizeof(char *)),
         .which = co_xcalloc(all, sizeof(*o->which))};
     for (uint32_t i = 0; i < n; i++) {
         const struct psc_link *l = &c->links[which[i]];
-        for (uint32_t k = 0; l->lanes.key && k < l->shards; k++) {
+        for (uint32_t k = 0; l->lanes.key && k < l->inflight.shards; k++) {
             o->attempts[o->n].pass = (struct rpc_pass){RPC_FOR_LANE, c->trainer, k, l->lanes.key};
             o->addresses[o->n] = l->lanes.address;
             o->which[o->n++] = i;
@@ -445,10 +445,10 @@ static void knock_lanes(struct rt_client *c, struct opening *o, struct co_err *e
 static int use_lanes(
     struct rt_client *c, struct psc_link *l, struct rpc_connect *attempts, struct co_err *err) {
     struct psc_reader *r = c->reader;
-    l->lanes.n = l->shards;
-    l->lanes.all = co_xcalloc(l->shards, sizeof(*l->lanes.all));
+    l->lanes.n = l->inflight.shards;
+    l->lanes.all = co_xcalloc(l->inflight.shards, sizeof(*l->lanes.all));
     int rc = 0;
-    for (uint32_t k = 0; k < l->shards; k++) {
+    for (uint32_t k = 0; k < l->inflight.shards; k++) {
         struct epoll_event e = event_of(l, k, false);
         l->lanes.all[k].lane =
             rpc_lane_new(attempts[k].fd, co_steal_ptr(attempts[k].tls), l->endpoint);
@@ -463,10 +463,10 @@ static int use_lanes(
 
 /* Sends a ping over every lane of a link, to learn whether the server accepts the lane. */
 static struct rt_call *try_lanes(struct rt_client *c, const struct psc_link *l) {
-    struct rt_call *call = psc_call_new(c, "data lane", NULL, l->shards);
+    struct rt_call *call = psc_call_new(c, "data lane", NULL, l->inflight.shards);
     call->harmless = true;
     call->greets = true;
-    for (uint32_t k = 0; k < l->shards; k++) {
+    for (uint32_t k = 0; k < l->inflight.shards; k++) {
         struct rpc_frame_head head = {.kind = RPC_FRAME_PING, .shard = k};
         psc_call_part(call, k, l->index, &head, 0);
     }
@@ -490,7 +490,7 @@ void psc_client_open_lanes(
             pthread_mutex_unlock(&c->m);
             calls[i] = try_lanes(c, l);
         }
-        at += any ? l->shards : 0;
+        at += any ? l->inflight.shards : 0;
     }
     for (uint32_t i = 0; i < n; i++) {
         if (calls[i]) {

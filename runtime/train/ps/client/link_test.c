@@ -25,7 +25,7 @@ static void bare_init(struct bare *b) {
     pthread_mutex_init(&b->c.m, NULL);
     pthread_cond_init(&b->c.changed, NULL);
     pthread_cond_init(&b->c.broke, NULL);
-    psc_client_set_lines(&b->l, 0);
+    psc_inflight_init(&b->l.inflight);
     co_err_set(&b->l.lost, CO_PEERLOST, "server 0 lost");
     b->l.why = b->l.lost;
     b->l.away = true;
