@@ -181,8 +181,8 @@ static size_t tree_bytes(const struct co_jnode *job) {
 }
 
 /* Empties `ended` of what the new status has. */
-static void drop_counted(struct ctl_store *s, struct ctl_entry *e, const struct api_job_head *h,
-    const struct co_jnode *job) {
+static void drop_counted(
+    struct ctl_entry *e, const struct api_job_head *h, const struct co_jnode *job) {
     for (struct ctl_stored **link = &e->ended; *link;) {
         struct ctl_stored *st = *link;
         if (ctl_pod_is_counted(st->pod, h, job)) {
@@ -223,7 +223,7 @@ static void job_put(struct ctl_store *s, const struct api_job_head *h,
     e->digest = digest;
     e->uid = uid;
     e->trained = h->trained;
-    drop_counted(s, e, h, object->nodes);
+    drop_counted(e, h, object->nodes);
     e->tree = tree_bytes(object->nodes);
     keep_text(s, e, object);
     e->edition = ++s->editions;

@@ -8,6 +8,7 @@
 #include "common/bytes.h"
 #include "runtime/train/ps/client/client.h"
 #include "runtime/train/ps/client/client_internal.h"
+#include "runtime/train/ps/client/link_internal.h"
 #include "runtime/train/ps/server/server.h"
 #include "runtime/train/rpc/bytes.h"
 
@@ -199,18 +200,11 @@ static void sync_pushes_count_once_whatever_is_changed(void **state) {
 
 static struct proxy *network; /* of the one test that has it */
 
-static bool is_away(struct rt_client *c) {
-    pthread_mutex_lock(&c->m);
-    bool away = c->links[0].away;
-    pthread_mutex_unlock(&c->m);
-    return away;
-}
-
 /* The payload of a push of one row. */
 static void fill_at_the_break(
     const struct rt_call *call, const struct psc_part *p, unsigned char *payload) {
     proxy_set(network, PROXY_CUT);
-    while (!is_away(call->c)) {
+    while (!psc_link_is_away(call->c, 0)) {
         (void)poll(NULL, 0, 5);
     }
     proxy_set(network, PROXY_PASS);
@@ -354,9 +348,9 @@ static void a_record_that_a_changed_byte_made_longer_breaks_its_lane(void **stat
         while (a.proxy.stretch[from] > 0) {
             (void)poll(NULL, 0, 5);
         }
-        pthread_mutex_lock(&a.client->m);
-        a.client->links[0].pinged_ms = 0; /* it is time again */
-        pthread_mutex_unlock(&a.client->m);
+        psc_lock(a.client);
+        a.client->links->at[0].pinged_ms = 0; /* it is time again */
+        psc_unlock(a.client);
         pthread_join(pulling, NULL);
         finish_alone(&a);
         stop_alone(&a);

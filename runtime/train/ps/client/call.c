@@ -1,16 +1,15 @@
-/* Sends requests and handles answers: queues for each server and shard, windows that bound what is
- * in flight, timeouts.  call.h has the picture.
+/* Sends requests and handles answers.  call.h has the picture.
  *
  * The thread that starts a call sends its parts.  The thread that read an answer handles it, and
- * sends the parts that have room then.  c->m guards all of this; it is released while a frame is
- * made, sent or handled. */
+ * sends the parts that have room then.  The links' lock guards all of this; it is not held while a
+ * frame is made, sent or handled. */
 #include "runtime/train/ps/client/call.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "runtime/net/net.h"
-#include "runtime/train/ps/client/client_internal.h"
+#include "runtime/train/ps/client/link_internal.h"
 #include "runtime/train/ps/glog.h"
 
 enum { HELD_MS = 30000 };
@@ -54,7 +53,7 @@ void psc_call_frame(
 }
 
 int64_t psc_client_time(const struct rt_client *c) {
-    return (c->away > 0 ? c->still_since_ms : net_now()) - c->still_ms;
+    return (c->links->away > 0 ? c->links->still_since_ms : net_now()) - c->links->still_ms;
 }
 
 int64_t psc_call_until(int64_t from_ms, int64_t back_ms, int64_t timeout_ms) {
@@ -62,33 +61,45 @@ int64_t psc_call_until(int64_t from_ms, int64_t back_ms, int64_t timeout_ms) {
     return (again > from_ms ? again : from_ms) + timeout_ms;
 }
 
-bool psc_client_wait_moved(
+/* Waits for a change.  False: psc_call_until of the later of `since` and *moved_ms has passed. */
+static bool wait_moved(
     struct rt_client *c, int64_t since, const int64_t *moved_ms, int64_t timeout_ms) {
     int64_t from = *moved_ms > since ? *moved_ms : since;
-    int64_t end = psc_call_until(from, c->back_ms, timeout_ms);
-    int64_t left = c->away > 0 ? timeout_ms : end - psc_client_time(c);
+    int64_t end = psc_call_until(from, c->links->back_ms, timeout_ms);
+    int64_t left = c->links->away > 0 ? timeout_ms : end - psc_client_time(c);
     return psc_client_wait(c, net_now() + left) || *moved_ms > from || psc_client_time(c) < end;
+}
+
+bool psc_calls_detached(const struct rt_client *c) {
+    return c->links->detached > 0;
+}
+
+bool psc_call_is_over(struct rt_call *call) {
+    psc_lock(call->c);
+    bool is = call->left == 0;
+    psc_unlock(call->c);
+    return is;
 }
 
 bool psc_client_await(
     struct rt_client *c, bool (*pending)(struct rt_client *c, const void *arg), const void *arg) {
     bool in_time = true;
-    pthread_mutex_lock(&c->m);
+    psc_lock(c);
     int64_t begin = psc_client_time(c);
-    while (pending(c, arg) && !c->failed.code && in_time) {
-        in_time = psc_client_wait_moved(c, begin, &c->moved_ms, c->options.call_timeout_ms);
+    while (pending(c, arg) && !c->links->failed.code && in_time) {
+        in_time = wait_moved(c, begin, &c->links->moved_ms, c->options.call_timeout_ms);
     }
-    pthread_mutex_unlock(&c->m);
+    psc_unlock(c);
     return in_time;
 }
 
 void psc_client_wake(struct rt_client *c) {
-    pthread_mutex_lock(&c->m);
+    psc_lock(c);
     psc_client_changed(c);
-    pthread_mutex_unlock(&c->m);
+    psc_unlock(c);
 }
 
-/* ---- states; c->m is held ---- */
+/* ---- states; the lock is held ---- */
 
 /* Another thread works on the part without the lock: it uses the memory of the call's caller. */
 static bool is_busy(const struct psc_part *p) {
@@ -99,30 +110,25 @@ static bool is_busy(const struct psc_part *p) {
 static void set_state(struct rt_client *c, struct psc_part *p, enum psc_part_state state) {
     bool ends = is_busy(p) || state == PSC_PART_DONE;
     p->state = state;
-    if (ends && c->awaiting > 0) {
+    if (ends && c->links->awaiting > 0) {
         psc_client_changed(c);
     }
 }
 
 void psc_client_await_threads(struct rt_client *c, const char *what, int64_t *say_ms) {
     *say_ms = *say_ms ? *say_ms : net_now() + HELD_MS;
-    c->awaiting++;
+    c->links->awaiting++;
     if (!psc_client_wait(c, *say_ms) && net_now() >= *say_ms) {
         ps_log_warn("%s: is over, but a thread still uses its memory", what);
         *say_ms = net_now() + HELD_MS;
     }
-    c->awaiting--;
+    c->links->awaiting--;
 }
 
-/* ---- parts; c->m is held ---- */
+/* ---- parts; the lock is held ---- */
 
 static struct psc_inflight *inflight_of(struct rt_client *c, const struct psc_part *p) {
-    return &c->links[p->server].inflight;
-}
-
-static void note_sent(struct rt_client *c, struct psc_part *p) {
-    set_state(c, p, PSC_PART_SENT);
-    psc_inflight_sent(inflight_of(c, p), p);
+    return &c->links->at[p->server].inflight;
 }
 
 /* Counts a part whose frame is made, or never will be. */
@@ -133,43 +139,37 @@ static void part_sent(struct rt_client *c, struct rt_call *call) {
     }
 }
 
-/* Ends a part that is in no queue.  True: it was the last one of a detached call, whose `done` must
- * run now. */
-static bool part_over(struct rt_client *c, struct psc_part *p) {
+/* Ends a part that is in no queue. */
+static void part_over(struct rt_client *c, struct psc_part *p) {
+    struct psc_links *k = c->links;
     struct rt_call *call = p->call;
     if (p->state == PSC_PART_SENT) {
         psc_inflight_unsent(inflight_of(c, p), p);
     }
     if (p->state == PSC_PART_SENT || p->state == PSC_PART_TAKING || p->state == PSC_PART_AGAIN) {
-        psc_slots_give(&c->slots, p);
+        psc_slots_give(&k->slots, p);
         psc_inflight_release(inflight_of(c, p), p);
     } else {
         part_sent(c, call);
     }
     set_state(c, p, PSC_PART_DONE);
-    c->moved_ms = call->moved_ms = psc_client_time(c);
+    k->moved_ms = call->moved_ms = psc_client_time(c);
     if (--call->left > 0) {
-        return false;
+        return;
     }
     psc_client_changed(c);
-    if (!call->done) {
-        return false;
+    if (call->done) {
+        k->detached--;
+        call->next = k->over;
+        k->over = call;
     }
-    c->detached--;
-    return true;
 }
 
-/* Ends a part with *why.  A detached call that is over is added to *list. */
-static void end_part(
-    struct rt_client *c, struct psc_part *p, const struct co_err *why, struct rt_call **list) {
-    struct rt_call *call = p->call;
-    if (!call->err.code) {
-        call->err = *why;
+static void end_part(struct rt_client *c, struct psc_part *p, const struct co_err *why) {
+    if (!p->call->err.code) {
+        p->call->err = *why;
     }
-    if (part_over(c, p)) {
-        call->next = *list;
-        *list = call;
-    }
+    part_over(c, p);
 }
 
 static bool is_any(const struct psc_part *p, const void *arg) {
@@ -187,88 +187,83 @@ static bool is_greeting(const struct psc_part *p, const void *arg) {
     return p->call->greets;
 }
 
-/* Ends the picked parts of a link, queued or sent, with *why.  Detached calls that are over are
- * added to *list. */
-static void end_parts(struct rt_client *c, struct psc_link *l, psc_pick_fn pick,
-    const struct co_err *why, struct rt_call **list) {
+/* Ends the picked parts of a link, queued or sent, with *why. */
+static void end_parts(struct psc_link *l, psc_pick_fn pick, const struct co_err *why) {
     struct psc_part *p = psc_inflight_unqueue_all(&l->inflight, pick, NULL);
     for (struct psc_part *next; p; p = next) {
         next = p->next;
-        end_part(c, p, why, list);
+        end_part(l->c, p, why);
     }
     for (uint32_t i = 0; i <= l->inflight.shards; i++) {
         p = psc_inflight_line(&l->inflight, i)->sent;
         for (struct psc_part *next; p; p = next) {
             next = p->next;
             if (pick(p, NULL)) {
-                end_part(c, p, why, list);
+                end_part(l->c, p, why);
             }
         }
     }
-    psc_client_changed(c);
+    psc_client_changed(l->c);
 }
 
-struct rt_call *psc_client_fail(struct rt_client *c, const struct co_err *err) {
-    struct rt_call *list = NULL;
-    if (!c->failed.code) {
-        c->failed = *err;
-    }
-    for (uint32_t i = 0; i < c->n_links; i++) {
-        end_parts(c, &c->links[i], is_any, &c->failed, &list);
-    }
-    pthread_cond_signal(&c->broke);
-    return list;
-}
-
-void psc_client_refuse(struct rt_client *c, const struct co_err *err) {
-    if (!c->refused.code) {
-        c->refused = *err;
-    }
-}
-
-int psc_client_refusal(struct rt_client *c, struct co_err *err) {
-    pthread_mutex_lock(&c->m);
-    struct co_err refused = c->refused;
-    c->refused = (struct co_err){0};
-    pthread_mutex_unlock(&c->m);
-    return refused.code ? co_err_set(err, refused.code, "%s", refused.msg) : 0;
-}
-
-struct rt_call *psc_client_end_link(
-    struct rt_client *c, struct psc_link *l, const struct co_err *why) {
-    struct rt_call *list = NULL;
-    end_parts(c, l, is_any, why, &list);
-    return list;
-}
-
-uint32_t psc_client_requeue(struct rt_client *c, struct psc_link *l, const struct co_err *why) {
-    struct rt_call *list = NULL;
-    end_parts(c, l, is_greeting, why, &list); /* none of those is detached: the list stays empty */
+uint32_t psc_calls_requeue(struct psc_link *l, const struct co_err *why) {
+    end_parts(l, is_greeting, why);
     uint32_t n = 0;
     for (uint32_t i = 0; i <= l->inflight.shards; i++) {
         struct psc_line *line = psc_inflight_line(&l->inflight, i);
         for (struct psc_part *p = line->sent_last; p; p = line->sent_last, n++) {
             psc_inflight_unsent(&l->inflight, p);
-            set_state(c, p, PSC_PART_AGAIN);
+            set_state(l->c, p, PSC_PART_AGAIN);
             psc_inflight_queue_first(&l->inflight, p);
         }
     }
     return n;
 }
 
-int psc_client_failure(struct rt_client *c, struct co_err *err) {
-    pthread_mutex_lock(&c->m);
-    struct co_err failed = c->failed;
-    pthread_mutex_unlock(&c->m);
-    return failed.code ? co_err_set(err, failed.code, "%s", failed.msg) : 0;
+/* ---- failures ---- */
+
+void psc_calls_fail(struct rt_client *c, const struct co_err *err) {
+    struct psc_links *k = c->links;
+    if (!k->failed.code) {
+        k->failed = *err;
+    }
+    for (uint32_t i = 0; i < k->n; i++) {
+        end_parts(&k->at[i], is_any, &k->failed);
+    }
+    pthread_cond_signal(&k->broke);
 }
 
-void psc_calls_done(struct rt_call *list) {
-    while (list) {
-        struct rt_call *next = list->next;
-        list->done(list);
-        list = next;
+void psc_client_fail(struct rt_client *c, const struct co_err *err) {
+    psc_lock(c);
+    psc_calls_fail(c, err);
+    psc_unlock(c);
+}
+
+void psc_client_failed_by(struct rt_client *c, const struct co_err *err) {
+    psc_lock(c);
+    if (c->links->stage < PSC_FINISHING || err->code != CO_GONE) {
+        psc_calls_fail(c, err);
     }
+    psc_unlock(c);
+}
+
+static int take_error(const struct co_err *from, struct co_err *err) {
+    return from->code ? co_err_set(err, from->code, "%s", from->msg) : 0;
+}
+
+int psc_client_failure(struct rt_client *c, struct co_err *err) {
+    psc_lock(c);
+    int rc = take_error(&c->links->failed, err);
+    psc_unlock(c);
+    return rc;
+}
+
+int psc_client_refusal(struct rt_client *c, struct co_err *err) {
+    psc_lock(c);
+    int rc = take_error(&c->links->refused, err);
+    c->links->refused = (struct co_err){0};
+    psc_unlock(c);
+    return rc;
 }
 
 /* ---- start, answer, wait ---- */
@@ -290,61 +285,10 @@ static bool is_usable(const struct psc_link *l, const struct psc_part *p) {
     return l->stream && !l->lanes.broken.code && (l->state == PSC_LINK_UP || p->call->greets);
 }
 
-static void append_calls(struct rt_call **list, struct rt_call *more) {
-    while (*list) {
-        list = &(*list)->next;
-    }
-    *list = more;
-}
-
 /* Another part of its call has failed, so this one is not sent.  A part that was sent before must
  * be sent again, as it has a number, and the shard expects all numbers. */
 static bool is_void(const struct psc_part *p) {
     return p->call->err.code && !p->call->whole && p->state == PSC_PART_QUEUED;
-}
-
-/* Makes and sends the first part of a line.  c->m is held, and released meanwhile. */
-static void send_part(
-    struct rt_client *c, struct psc_link *l, struct psc_line *line, struct rt_call **list) {
-    struct psc_part *p = psc_inflight_unqueue(&l->inflight, line);
-    struct rt_call *call = p->call;
-    struct co_err err = {0};
-    if (is_void(p)) {
-        end_part(c, p, &call->err, list);
-        return;
-    }
-    if (p->state == PSC_PART_QUEUED) {
-        set_state(c, p, PSC_PART_MAKING);
-        pthread_mutex_unlock(&c->m);
-        int rc = make_frame(p, &err);
-        pthread_mutex_lock(&c->m);
-        rc = rc == 0 && c->failed.code ? co_err_set(&err, c->failed.code, "%s", c->failed.msg) : rc;
-        if (rc < 0) {
-            if (call->done) { /* nobody waits for the call, so the client fails */
-                append_calls(list, psc_client_fail(c, &err));
-            }
-            end_part(c, p, &err, list);
-            return;
-        }
-        if (!is_usable(l, p)) { /* the connection broke meanwhile */
-            set_state(c, p, PSC_PART_QUEUED);
-            psc_inflight_queue_next(&l->inflight, p);
-            return;
-        }
-        psc_inflight_admit(&l->inflight, p);
-        psc_slots_take(&c->slots, p);
-        psc_client_expects(c);
-        rpc_frame_seal(p->frame);
-        part_sent(c, call);
-    }
-    note_sent(c, p);
-    struct rpc_stream *stream = rpc_stream_ref(psc_client_carrier(l, p));
-    struct rpc_frame *f = rpc_frame_ref(p->frame);
-    pthread_mutex_unlock(&c->m);
-    /* If the stream is over, on_close will queue the part again. */
-    (void)!rpc_stream_send(stream, f, NULL);
-    rpc_stream_unref(stream);
-    pthread_mutex_lock(&c->m);
 }
 
 /* Whether the first part of the line can be sent, or must be ended. */
@@ -356,40 +300,125 @@ static bool can_send(struct psc_link *l, const struct psc_line *line) {
                                                       psc_inflight_has_room(&l->inflight, p)))));
 }
 
-/* Sends one part of each line that can send.  False: there was none. */
-static bool send_round(struct rt_client *c, struct psc_link *l, struct rt_call **list) {
-    bool any = false;
-    for (uint32_t i = 0; i <= l->inflight.shards && l->inflight.queued > 0; i++) {
-        struct psc_line *line = psc_inflight_line(&l->inflight, i);
-        if (can_send(l, line)) {
-            send_part(c, l, line, list);
-            any = true;
+/* Takes the next part to send out of its queue.  Lines take turns; *turn: which one is next.  NULL:
+ * there is none. */
+static struct psc_part *next_part(struct psc_link *l, uint32_t *turn) {
+    struct psc_inflight *f = &l->inflight;
+    for (uint32_t n = 0; n <= f->shards && f->queued > 0;) {
+        struct psc_line *line = psc_inflight_line(f, *turn);
+        if (!can_send(l, line)) {
+            n++;
+            *turn = *turn < f->shards ? *turn + 1 : 0;
+            continue;
         }
+        struct psc_part *p = psc_inflight_unqueue(f, line);
+        if (!is_void(p)) {
+            *turn = *turn < f->shards ? *turn + 1 : 0;
+            return p;
+        }
+        end_part(l->c, p, &p->call->err);
     }
-    return any;
+    return NULL;
 }
 
-struct rt_call *psc_client_pump(struct rt_client *c, struct psc_link *l) {
-    struct rt_call *list = NULL;
-    if (l->pumping) {
-        return NULL;
+/* The part's frame is made, or not (err).  False: it cannot be sent now. */
+static bool take_made(struct psc_link *l, struct psc_part *p, struct co_err *err) {
+    struct rt_client *c = l->c;
+    struct psc_links *k = c->links;
+    if (!err->code) {
+        *err = k->failed;
     }
-    l->pumping = true;
-    do {
-        while (send_round(c, l, &list)) {
+    if (err->code) {
+        if (p->call->done) { /* nobody waits for the call, so the client fails */
+            psc_calls_fail(c, err);
         }
-        psc_client_flush_lanes(c, l); /* this may make room */
-    } while (send_round(c, l, &list));
-    l->pumping = false;
-    return list;
+        end_part(c, p, err);
+        return false;
+    }
+    if (!is_usable(l, p)) { /* the connection broke meanwhile */
+        set_state(c, p, PSC_PART_QUEUED);
+        psc_inflight_queue_next(&l->inflight, p);
+        return false;
+    }
+    psc_inflight_admit(&l->inflight, p);
+    psc_slots_take(&k->slots, p);
+    psc_client_expects(c);
+    rpc_frame_seal(p->frame);
+    part_sent(c, p->call);
+    return true;
+}
+
+/* A frame on its way, and what carries it; stream NULL: none. */
+struct sending {
+    struct rpc_stream *stream;
+    struct rpc_frame *frame;
+};
+
+static struct sending note_sent(struct psc_link *l, struct psc_part *p) {
+    set_state(l->c, p, PSC_PART_SENT);
+    psc_inflight_sent(&l->inflight, p);
+    return (struct sending){rpc_stream_ref(psc_client_carrier(l, p)), rpc_frame_ref(p->frame)};
+}
+
+/* Makes the frame of a part in state MAKING. */
+static struct sending make_part(struct psc_link *l, struct psc_part *p) {
+    struct sending s = {0};
+    struct co_err err = {0};
+    (void)!make_frame(p, &err);
+    psc_lock(l->c);
+    if (take_made(l, p, &err)) {
+        s = note_sent(l, p);
+    }
+    psc_unlock(l->c);
+    return s;
+}
+
+/* Takes the turn to send the waiting parts of a link.  False: there are none, or another thread has
+ * it. */
+static bool begin_pump(struct psc_link *l) {
+    psc_lock(l->c);
+    bool mine = !l->pumping && l->inflight.queued > 0;
+    l->pumping = l->pumping || mine;
+    psc_unlock(l->c);
+    return mine;
+}
+
+void psc_client_pump(struct psc_link *l) {
+    struct rt_client *c = l->c;
+    uint32_t turn = 0;
+    bool flushed = false; /* the lanes, since the last part was sent */
+    for (bool pumping = begin_pump(l); pumping;) {
+        struct sending s = {0};
+        psc_lock(c);
+        struct psc_part *p = next_part(l, &turn);
+        bool again = p && p->state == PSC_PART_AGAIN;
+        if (again) {
+            s = note_sent(l, p);
+        } else if (p) {
+            set_state(c, p, PSC_PART_MAKING);
+        }
+        l->pumping = pumping = p || !flushed;
+        psc_unlock(c);
+        if (p && !again) {
+            s = make_part(l, p);
+        }
+        if (s.stream) {
+            /* If the stream is over, on_close will queue the part again. */
+            (void)!rpc_stream_send(s.stream, s.frame, NULL);
+            rpc_stream_unref(s.stream);
+        } else if (!p && pumping) {
+            psc_client_flush_lanes(l); /* this may make room */
+        }
+        flushed = !p;
+    }
 }
 
 /* Puts the call's parts into the queues of their links.  False: none is queued, call->err says why.
- * c->m is held. */
+ * The lock is held. */
 static bool queue_call(struct rt_client *c, struct rt_call *call, bool detached, bool *ret_sent) {
-    call->err = c->failed;
+    call->err = c->links->failed;
     for (uint32_t i = 0; call->greets && i < call->n_parts && !call->err.code; i++) {
-        if (!c->links[call->parts[i].server].stream) {
+        if (!c->links->at[call->parts[i].server].stream) {
             co_err_set(&call->err, CO_PEERLOST, "%s: the connection is closed", call->what);
         }
     }
@@ -399,7 +428,7 @@ static bool queue_call(struct rt_client *c, struct rt_call *call, bool detached,
     call->left = call->unsent = call->n_parts;
     call->ret_sent = ret_sent;
     call->moved_ms = psc_client_time(c);
-    c->detached += detached;
+    c->links->detached += detached;
     for (uint32_t i = 0; i < call->n_parts; i++) {
         struct psc_part *p = &call->parts[i];
         if (call->greets) {
@@ -411,16 +440,9 @@ static bool queue_call(struct rt_client *c, struct rt_call *call, bool detached,
     return true;
 }
 
-/* Sends queued parts as far as they have room; detached calls may be freed by then.  c->m is held,
- * and released meanwhile. */
 static void pump_all(struct rt_client *c) {
-    for (uint32_t i = 0; i < c->n_links; i++) {
-        struct rt_call *list = psc_client_pump(c, &c->links[i]);
-        if (list) {
-            pthread_mutex_unlock(&c->m);
-            psc_calls_done(list);
-            pthread_mutex_lock(&c->m);
-        }
+    for (uint32_t i = 0; i < c->n_servers; i++) {
+        psc_client_pump(&c->links->at[i]);
     }
 }
 
@@ -429,12 +451,12 @@ void psc_calls_start(struct rt_call *const *calls, size_t n) {
     if (!c) {
         return;
     }
-    pthread_mutex_lock(&c->m);
+    psc_lock(c);
     for (size_t i = 0; i < n; i++) {
         (void)queue_call(c, calls[i], false, NULL);
     }
+    psc_unlock(c);
     pump_all(c);
-    pthread_mutex_unlock(&c->m);
 }
 
 void psc_call_start(struct rt_call *call) {
@@ -444,12 +466,12 @@ void psc_call_start(struct rt_call *call) {
 /* False: nothing was sent, call->err says why.  True: the call may be freed already. */
 static bool start_detached(struct rt_call *call, bool *ret_sent) {
     struct rt_client *c = call->c;
-    pthread_mutex_lock(&c->m);
+    psc_lock(c);
     bool queued = queue_call(c, call, true, ret_sent);
+    psc_unlock(c);
     if (queued) {
         pump_all(c);
     }
-    pthread_mutex_unlock(&c->m);
     return queued;
 }
 
@@ -457,23 +479,21 @@ static bool start_detached(struct rt_call *call, bool *ret_sent) {
  * call_timeout_ms, the client fails. */
 static int await_sent(struct rt_client *c, const bool *sent, struct co_err *err) {
     int64_t say_ms = 0;
-    struct rt_call *list = NULL;
-    pthread_mutex_lock(&c->m);
+    psc_lock(c);
     int64_t begin = psc_client_time(c);
     while (!*sent) {
-        if (c->failed.code) { /* only frames that a thread is making are left */
+        if (c->links->failed.code) { /* only frames that a thread is making are left */
             psc_client_await_threads(c, "push", &say_ms);
-        } else if (!psc_client_wait_moved(c, begin, &c->moved_ms, c->options.call_timeout_ms)) {
+        } else if (!wait_moved(c, begin, &c->links->moved_ms, c->options.call_timeout_ms)) {
             struct co_err late = {0};
             co_err_set(&late, CO_TIMEOUT, "no push was answered for %lld ms",
                 (long long)c->options.call_timeout_ms);
-            list = psc_client_fail(c, &late);
+            psc_calls_fail(c, &late);
         }
     }
-    struct co_err failed = c->failed;
-    pthread_mutex_unlock(&c->m);
-    psc_calls_done(list);
-    return failed.code ? co_err_set(err, failed.code, "%s", failed.msg) : 0;
+    int rc = take_error(&c->links->failed, err);
+    psc_unlock(c);
+    return rc;
 }
 
 int psc_call_detach(struct rt_call *call_own, bool sent, struct co_err *err) {
@@ -482,32 +502,32 @@ int psc_call_detach(struct rt_call *call_own, bool sent, struct co_err *err) {
     if (call_own->n_parts > 0 && start_detached(call_own, sent ? &all_sent : NULL)) {
         return sent ? await_sent(c, &all_sent, err) : 0;
     }
-    int rc = call_own->err.code ? co_err_set(err, call_own->err.code, "%s", call_own->err.msg) : 0;
+    int rc = take_error(&call_own->err, err);
     call_own->done(call_own);
     return rc;
 }
 
 void psc_client_answer(struct rt_client *c, struct psc_link *l, struct rpc_frame *f_own) {
     CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = f_own;
-    pthread_mutex_lock(&c->m);
-    struct psc_part *p = psc_slots_find(&c->slots, f->head.seq);
+    psc_lock(c);
+    struct psc_part *p = psc_slots_find(&c->links->slots, f->head.seq);
     if (!p || p->server != l->index || p->state != PSC_PART_SENT) {
-        pthread_mutex_unlock(&c->m); /* the request was given up, or never made */
+        psc_unlock(c); /* the request was given up, or never made */
         return;
     }
     psc_inflight_unsent(&l->inflight, p);
     meter_bytes(METER_BYTES_RECEIVED, RPC_FRAME_HEAD + f->head.bytes);
     meter_bytes(METER_BYTES_SENT, RPC_FRAME_HEAD + p->head.bytes);
     set_state(c, p, PSC_PART_TAKING);
-    l->moved = l->moved || !p->call->greets;
-    pthread_mutex_unlock(&c->m);
+    l->spare_ms = p->call->greets ? l->spare_ms : c->options.return_ms;
+    psc_unlock(c);
 
     struct rt_call *call = p->call;
     struct co_err err = {0};
     bool refused = f->head.kind == RPC_FRAME_ERROR;
     if (refused) {
         rpc_frame_error_read(f, &err);
-        co_err_wrap(&err, "server %u (%s)", l->index, l->endpoint);
+        psc_link_name(l, &err);
     } else if (call->take && call->take(call, p, f, &err) < 0) {
         co_err_wrap(&err, "%s: answer of server %u (%s)", call->what, l->index, l->endpoint);
     } else if (call->keep) {
@@ -516,25 +536,20 @@ void psc_client_answer(struct rt_client *c, struct psc_link *l, struct rpc_frame
         p->frame = co_steal_ptr(f);
     }
 
-    pthread_mutex_lock(&c->m);
+    psc_lock(c);
     if (err.code && !call->err.code) {
         call->err = err;
     }
-    struct rt_call *list = NULL;
+    struct psc_links *k = c->links;
     if (call->done && refused && err.code != CO_GONE) {
-        psc_client_refuse(c, &err);
+        k->refused = k->refused.code ? k->refused : err;
     } else if (err.code && (call->done || err.code == CO_GONE)) {
         /* Nobody waits for the call, or the job went back to a checkpoint: the client fails. */
-        list = psc_client_fail(c, &err);
+        psc_calls_fail(c, &err);
     }
-    if (part_over(c, p)) {
-        call->next = list;
-        list = call;
-    }
-    struct rt_call *more = psc_client_pump(c, l);
-    pthread_mutex_unlock(&c->m);
-    psc_calls_done(list);
-    psc_calls_done(more);
+    part_over(c, p);
+    psc_unlock(c);
+    psc_client_pump(l);
 }
 
 static bool is_any_busy(const struct rt_call *call) {
@@ -546,11 +561,11 @@ static bool is_any_busy(const struct rt_call *call) {
 }
 
 static void unqueue_call(struct rt_client *c, struct rt_call *call) {
-    for (uint32_t i = 0; i < c->n_links; i++) {
-        struct psc_part *p = psc_inflight_unqueue_all(&c->links[i].inflight, is_of_call, call);
+    for (uint32_t i = 0; i < c->n_servers; i++) {
+        struct psc_part *p = psc_inflight_unqueue_all(&c->links->at[i].inflight, is_of_call, call);
         for (struct psc_part *next; p; p = next) {
             next = p->next;
-            (void)part_over(c, p);
+            part_over(c, p);
         }
     }
 }
@@ -566,7 +581,7 @@ static void abandon_call(struct rt_client *c, struct rt_call *call) {
     }
     for (uint32_t i = 0; i < call->n_parts; i++) {
         if (call->parts[i].state == PSC_PART_SENT) {
-            (void)part_over(c, &call->parts[i]);
+            part_over(c, &call->parts[i]);
         }
     }
 }
@@ -577,7 +592,7 @@ static void timed_out(struct rt_client *c, struct rt_call *call, int64_t timeout
     char who[512] = "";
     size_t at = 0;
     for (uint32_t i = 0; i < call->n_parts; i++) {
-        const struct psc_link *l = &c->links[call->parts[i].server];
+        const struct psc_link *l = &c->links->at[call->parts[i].server];
         if (call->parts[i].state != PSC_PART_DONE && !strstr(who, l->endpoint) &&
             at + strlen(l->endpoint) + 32 < sizeof(who)) {
             at += (size_t)snprintf(who + at, sizeof(who) - at, "%sserver %u (%s)", at ? ", " : "",
@@ -593,23 +608,23 @@ int psc_call_wait(struct rt_call *call_own, int64_t timeout_ms, struct co_err *e
     struct rt_call *call = call_own;
     struct rt_client *c = call->c;
     int64_t begin_ns = meter_clock();
-    struct rt_call *list = NULL;
-    pthread_mutex_lock(&c->m);
+    psc_lock(c);
     int64_t begin = call->greets ? net_now() : psc_client_time(c);
     while (call->left > 0) {
         bool in_time = call->greets ? psc_client_wait(c, begin + timeout_ms)
-                                    : psc_client_wait_moved(c, begin, &call->moved_ms, timeout_ms);
+                                    : wait_moved(c, begin, &call->moved_ms, timeout_ms);
         if (!in_time && call->left > 0) {
             timed_out(c, call, timeout_ms);
             abandon_call(c, call);
             /* It is unknown what the servers did of the call, so the client must not be used any
              * more. */
-            list = call->harmless ? NULL : psc_client_fail(c, &call->err);
+            if (!call->harmless) {
+                psc_calls_fail(c, &call->err);
+            }
             break;
         }
     }
-    pthread_mutex_unlock(&c->m);
-    psc_calls_done(list);
+    psc_unlock(c);
     struct co_err result = call->err;
     if (begin_ns > 0) {
         meter_observe(METER_M_CALL_SECONDS, meter_word(METER_M_CALL_SECONDS, call->what),

@@ -92,3 +92,4 @@ CO_MUST_CHECK int psc_call_detach(struct rt_call *call_own, bool sent, struct co
  * servers that did not answer. */
 CO_MUST_CHECK int psc_call_wait(struct rt_call *call_own, int64_t timeout_ms, struct co_err *err);
 void psc_call_free(struct rt_call *call);
+bool psc_call_is_over(struct rt_call *call);

@@ -90,9 +90,9 @@ enum audience { SERVER_0, SERVERS, SHARDS }; /* shard 0 of server 0, of all serv
 /* A call with the same message to all of them. */
 static int to_shards(struct rt_client *c, const char *what, const Rpc__Control *m,
     enum audience who, struct rt_call **ret, struct co_err *err) {
-    const uint32_t servers = who == SERVER_0 ? 1 : c->n_links;
+    const uint32_t servers = who == SERVER_0 ? 1 : c->n_servers;
     struct rt_call *call =
-        psc_call_new(c, what, NULL, who == SHARDS ? c->base[c->n_links] : servers);
+        psc_call_new(c, what, NULL, who == SHARDS ? c->base[c->n_servers] : servers);
     uint32_t at = 0;
     const uint64_t steps = c->progress.steps;
     for (uint32_t s = 0; s < servers; s++) {
@@ -176,7 +176,7 @@ static void fill_order(const struct checkpoint_attempt *a, const char *dir, Rpc_
 }
 
 static int commit(struct checkpoint_attempt *a, const char *dir, struct co_err *err) {
-    uint32_t n = a->c->n_links;
+    uint32_t n = a->c->n_servers;
     CO_AUTOFREE Rpc__CkptPart *parts = co_xcalloc(n, sizeof(*parts));
     CO_AUTOFREE Rpc__CkptPart **list = co_xcalloc(n, sizeof(*list));
     for (uint32_t i = 0; i < n; i++) {
@@ -271,7 +271,7 @@ static int begin(struct rt_client *c, const struct rt_checkpoint_options *o,
     a->mode = full && o->mode == RT_SAVE_DELTA ? RT_SAVE_BASE : o->mode;
     a->step = sv->origin + (c->options.mode == RT_SYNC ? c->progress.steps : sv->steps);
     a->begin_ms = net_now();
-    a->parts = co_xcalloc(c->n_links, sizeof(*a->parts));
+    a->parts = co_xcalloc(c->n_servers, sizeof(*a->parts));
     Rpc__CkptOrder order;
     Rpc__Control m = RPC__CONTROL__INIT;
     fill_order(a, sv->dir, &order);
@@ -310,7 +310,7 @@ static int finish(struct checkpoint_attempt *a, struct rt_checkpoint *ret, struc
     sv->mode = a->mode;
     *ret = (struct rt_checkpoint){
         .number = a->number, .step = a->step, .full = a->deltas == 0, .deltas = a->deltas};
-    for (uint32_t i = 0; i < a->c->n_links; i++) {
+    for (uint32_t i = 0; i < a->c->n_servers; i++) {
         ret->bytes += a->parts[i].bytes;
     }
     note_made(a, ret);

@@ -1,9 +1,6 @@
-/* Structures and calls that the files of the trainer's side share: client.c (opening, closing,
- * ticks), link.c (states and leases of links), join.c (connecting), call.c (requests in flight),
- * client_*.c (tables, steps, checkpoints), communicator.c (merged sparse pushes).  No other code
- * includes this.
- *
- *     rt_client -- psc_link, one a server -- psc_line, one a shard, and one for control messages */
+/* What the files of the trainer's side share: the client, and calls of client.c (opening, closing,
+ * callbacks), call.c (requests in flight), join.c (connecting), tables, steps, checkpoints.  Links
+ * are in link.h.  No other code includes this. */
 #pragma once
 
 #include <stdatomic.h>
@@ -14,7 +11,7 @@
 #include "runtime/train/ps/client/exchange.h"
 #include "runtime/train/ps/client/lanes.h"
 #include "runtime/train/ps/client/ids.h"
-#include "runtime/train/ps/client/inflight.h"
+#include "runtime/train/ps/client/link.h"
 #include "runtime/train/ps/client/progress.h"
 #include "runtime/train/ps/server/server.h"
 
@@ -26,184 +23,96 @@ enum {
     PSC_SPARSE_IDS_MAX = 1 << 24, /* in one call */
 };
 
-enum psc_link_state {
-    PSC_LINK_DOWN,    /* not connected, or refused for the moment */
-    PSC_LINK_HELLO,   /* connected, hello sent */
-    PSC_LINK_WELCOME, /* welcome received; the first time, all other welcomes must come too */
-    PSC_LINK_BEGUN,   /* the server has answered begin; data lanes open next */
-    PSC_LINK_UP,      /* in use */
-    PSC_LINK_LEFT,    /* has answered the trainer's finish: it may exit now */
-};
-
-/* One server. */
-struct psc_link {
-    struct rt_client *c;
-    uint32_t index;
-    char *endpoint; /* owned */
-    /* guarded by c->m: */
-    enum psc_link_state state;
-    struct rpc_stream *stream; /* counted; NULL when DOWN */
-    struct psc_lanes lanes;
-    struct psc_inflight inflight; /* its window: c->window, or what the server allows */
-    int64_t received_ms, pinged_ms, lease_ms;
-    struct co_err why;                     /* DOWN: why the last attempt failed */
-    uint64_t incarnation;                  /* of the server; 0: never welcomed */
-    uint64_t step, barriers;               /* of the server, from its last welcome */
-    uint64_t era, restored, restored_step; /* from its last welcome */
-    bool fresh, dirty;                     /* from its last welcome; see join.c */
-    enum rt_nonfinite nonfinite; /* from its last welcome: what it does with NaN and Inf */
-    uint64_t asked, welcomed;    /* when hello went out and welcome came, by c->clock */
-    bool replaced;               /* the server restarted since this trainer knew it */
-    bool pumping;                /* a thread is sending waiting parts */
-    bool away;                   /* was UP; the client waits for it until until_ms */
-    bool moved; /* has answered since it came back: its next loss gets the whole return time */
-    int64_t up_ms, away_ms, until_ms;
-    int64_t spare_ms;   /* what was left of the return time when it came back */
-    struct co_err lost; /* why it went away */
-};
-
 struct psc_saving;
 
+/* What an open client has.  It does not change, but for: what joining sets (incarnation, former,
+ * base, join_until_ms), and what has a lock of its own. */
 struct rt_client {
     struct co_fork fork;
-    atomic_bool is_torn; /* torn.code is set */
     struct rt_client_options options;
-    uint32_t trainer, trainers, n_links;
-    uint64_t incarnation; /* of this client; each client of each process has its own */
-    uint64_t former;      /* the incarnation before psc_client_rejoin; 0: none */
-    uint64_t clock;       /* a logical clock: counts hellos and welcomes */
-    struct psc_progress progress;
-    size_t window; /* of a link, in bytes; see PSC_LINK_WINDOW */
+    uint32_t trainer, trainers, n_servers, n_tables;
     char *job;
     struct rpc_peer_auth auth; /* the token is owned */
     struct ps_table *tables;
-    uint32_t n_tables;
-    struct psc_link *links;
-    uint32_t *base; /* [n_links + 1] first shard of each server; only psc_client_join writes it */
-    struct rpc *rpc;
+    uint32_t *base;        /* [n_servers + 1] first shard of each server */
+    size_t window;         /* of a link, in bytes; see PSC_LINK_WINDOW */
+    uint64_t incarnation;  /* of this client; each client of each process has its own */
+    uint64_t former;       /* the incarnation before psc_client_rejoin; 0: none */
+    int64_t join_until_ms; /* for psc_client_left */
+    struct psc_progress progress;
+    struct psc_torn *torn;
+    struct psc_links *links;
     struct psc_reader *reader; /* NULL: without data lanes */
+    struct psc_reconnector *reconnector;
     struct psc_exchanges *exchanges;
     struct psc_saving *saving; /* writes checkpoints; see checkpoint.c */
-    struct pss_server *own;    /* jobs without servers: the one in this process */
-    bool metered;              /* this client opened the metrics, and closes them */
-
-    pthread_mutex_t m; /* guards the fields below and the links; only streams' locks nest in it */
-    pthread_cond_t changed;
-    struct psc_slots slots;
-    uint32_t detached; /* calls that no thread waits for */
-    int64_t moved_ms;  /* when the last part ended, by psc_client_time */
-    uint32_t awaiting; /* threads that wait for others to be done with parts */
-    struct co_err failed;
-    struct co_err refused; /* a push that servers refused; see psc_client_refusal */
-    struct co_err torn;    /* tables are loaded in part; see psc_client_tear */
-    int64_t join_until_ms; /* for psc_client_left; only psc_client_join writes it */
-    bool joined;           /* all links have been up: the reconnector reconnects broken ones */
-    uint32_t away;         /* number of links that are away */
-    int64_t back_ms;       /* when the last link came back, by psc_client_time */
-    int64_t still_ms;      /* for how long some link was away so far; since when one is: */
-    int64_t still_since_ms;
-    pthread_t reconnector;
-    pthread_cond_t broke; /* wakes the reconnector: a link is away, or the client closes */
-    bool mending;         /* the reconnector's thread runs */
-    bool leaving;         /* closing: a lost link is no error any more */
-    bool finishing;       /* sending finish: restored tables do not matter any more */
-    bool finished;        /* all servers have answered finish */
-    int64_t ticked_ms;
     struct psc_communicator *communicator;
     struct psc_geo *geo; /* NULL: no table is in geo mode */
+    struct rpc *rpc;
+    struct pss_server *own; /* jobs without servers: the one in this process */
+    bool metered;           /* this client opened the metrics, and closes them */
 };
-
-/* link.c; c->m is held.  The only function that changes a state; asserts that the move is legal. */
-void psc_link_set(struct psc_link *l, enum psc_link_state to);
-/* Handles the loss of a link that was up: waits for it up to return_ms, or fails the client.  The
- * result is as psc_client_fail's. */
-CO_MUST_CHECK struct rt_call *psc_link_lose(struct psc_link *l, const char *why);
-/* For each tick: pings, the lease, the time to come back.  The caller breaks *ret_stream if it is
- * set.  The result is as psc_client_fail's. */
-CO_MUST_CHECK struct rt_call *psc_link_tick(
-    struct psc_link *l, int64_t now, struct rpc_stream **ret_stream);
 
 /* join.c: ms, or less where psc_client_join has less time left. */
 int psc_client_left(const struct rt_client *c, int ms);
 
-/* call.c; c->m is held.  Ends all calls with *err unless something failed before; the result is
- * the list of detached calls whose `done` must run without the lock. */
-struct rt_call *psc_client_fail(struct rt_client *c, const struct co_err *err);
-void psc_calls_done(struct rt_call *list);
+/* call.c.  Ends all calls with *err, unless something failed before. */
+void psc_client_fail(struct rt_client *c, const struct co_err *err);
+/* The same, for an error of a server that answers no request. */
+void psc_client_failed_by(struct rt_client *c, const struct co_err *err);
+/* The failure that ended all calls; 0: none. */
+int psc_client_failure(struct rt_client *c, struct co_err *err);
 /* Servers refuse a push: one with NaN, one that they have no memory for, any while tables are
  * restored.  Nothing else is lost by it, so the client does not fail: one later push, step or flush
- * returns the refusal, and the next ones work again.  Any thread; c->m is not held. */
+ * returns the refusal, and the next ones work again.  Any thread. */
 CO_MUST_CHECK int psc_client_refusal(struct rt_client *c, struct co_err *err);
-void psc_client_refuse(struct rt_client *c, const struct co_err *err); /* c->m is held */
 /* rt_flush without the refusal: all pushes are applied, or refused. */
 CO_MUST_CHECK int psc_client_settle(struct rt_client *c, struct co_err *err);
 /* Handles an answer, on the thread that read it. */
 void psc_client_answer(struct rt_client *c, struct psc_link *l, struct rpc_frame *f_own);
-/* Milliseconds of a clock that stands still while a link is away, as that wait has a limit of its
- * own (until_ms).  c->m is held. */
-int64_t psc_client_time(const struct rt_client *c);
 /* When a call whose last part ended at from_ms gives up, by psc_client_time.  If a link came back
  * at back_ms, within its time, requests begin there again and have the time once more; but not each
  * time: the link may be lost again and again. */
 int64_t psc_call_until(int64_t from_ms, int64_t back_ms, int64_t timeout_ms);
-/* Waits for c->changed.  False: psc_call_until of the later of `since` and *moved_ms has passed. */
-bool psc_client_wait_moved(
-    struct rt_client *c, int64_t since, const int64_t *moved_ms, int64_t timeout_ms);
-
-/* Waits while `pending` says so, which is called with c->m held and may take locks of its own, the
- * client works and parts end.  False: none has ended for call_timeout_ms. */
+/* Waits while `pending` says so, the client works and parts end.  False: none has ended for
+ * call_timeout_ms.  The links' lock is held for `pending`, which may take another. */
 bool psc_client_await(
     struct rt_client *c, bool (*pending)(struct rt_client *c, const void *arg), const void *arg);
+/* For `pending`: calls that no thread waits for are in flight. */
+bool psc_calls_detached(const struct rt_client *c);
 /* Wakes those who wait. */
 void psc_client_wake(struct rt_client *c);
-
-/* Waits a while for threads that still make frames or handle answers of `what`, which is over. They
- * use the memory of its caller, so it cannot return before.  They wait for nobody, so there is no
- * deadline; but the log says every half a minute what they hold up.  *say_ms: 0 at first.  c->m is
- * held, and released meanwhile. */
-void psc_client_await_threads(struct rt_client *c, const char *what, int64_t *say_ms);
+/* Sends waiting parts as far as the windows allow.  One thread at a time does so, to keep the order
+ * of parts. */
+void psc_client_pump(struct psc_link *l);
 
 /* join.c: connects to all servers; returns when all links are up. */
 CO_MUST_CHECK int psc_client_join(struct rt_client *c, struct co_err *err);
 /* Sync, after the job went back to a checkpoint (CO_GONE): drops all connections and requests in
  * flight, and joins again as a new incarnation. */
 CO_MUST_CHECK int psc_client_rejoin(struct rt_client *c, struct co_err *err);
-/* The reconnector's thread: reconnects links that are away, until the client fails or closes. */
-void *psc_client_mend(void *client);
+/* The reconnector's thread reconnects links that are away, until the client fails. */
+CO_MUST_CHECK int psc_reconnector_start(struct rt_client *c, struct co_err *err);
+void psc_reconnector_join(struct rt_client *c); /* after the client has failed */
 
-/* call.c; c->m is held.  Ends the requests that wait for an answer of this link only. */
-struct rt_call *psc_client_end_link(
-    struct rt_client *c, struct psc_link *l, const struct co_err *why);
-/* Call it when a link's connection is lost.  Unanswered parts go back to the front of the queue;
- * hello and begin end with *why.  Returns how many parts will be sent again. */
-uint32_t psc_client_requeue(struct rt_client *c, struct psc_link *l, const struct co_err *why);
-/* Sends waiting parts as far as the windows allow.  One thread at a time does so, to keep the order
- * of parts.  c->m is held, and released while it sends.  The result is as psc_client_fail's. */
-CO_MUST_CHECK struct rt_call *psc_client_pump(struct rt_client *c, struct psc_link *l);
-
-/* client.c */
-CO_MUST_CHECK int psc_client_start_reconnector(struct rt_client *c, struct co_err *err);
-/* client.c: reports to the servers why this trainer leaves, and waits briefly for the streams' end.
- * `returns`: the trainer rejoins at once, as another incarnation. */
-void psc_client_leave(struct rt_client *c, const char *why, bool returns);
 /* client.c: records that these trainers have finished. */
 void psc_client_note_done(struct rt_client *c, const uint32_t *trainers, size_t n);
 /* client.c: handles a frame that came over a server's stream or a lane. */
 void psc_client_frame(struct rt_client *c, struct psc_link *l, struct rpc_frame *f_own);
-/* client.c: what servers do with NaN and Inf; the strictest setting if they differ. */
+/* link.c: what servers do with NaN and Inf; the strictest setting if they differ. */
 enum rt_nonfinite psc_client_nonfinite(struct rt_client *c);
 /* CO_INVALID in a forked child.  Each call begins with it or, if it uses tables, with the next. */
 CO_MUST_CHECK int psc_client_here(const struct rt_client *c, struct co_err *err);
-/* The servers' incarnations [n_links]; CO_CONFLICT: one is not what it was. */
+/* The servers' incarnations [n_servers]; CO_CONFLICT: one is not what it was. */
 void psc_client_servers(struct rt_client *c, uint64_t *ret);
 CO_MUST_CHECK int psc_client_same_servers(
     struct rt_client *c, const uint64_t *was, struct co_err *err);
-/* The failure that ended all calls; 0: none. */
-int psc_client_failure(struct rt_client *c, struct co_err *err);
-/* Refuses tables that are loaded in part (CO_UNAVAILABLE). */
+/* torn.c: refuses tables that are loaded in part (CO_UNAVAILABLE). */
 CO_MUST_CHECK int psc_client_whole(struct rt_client *c, struct co_err *err);
 /* Tables are loaded in part from now on; code 0: they are whole.  Returns what it was before. */
 struct co_err psc_client_tear(struct rt_client *c, const struct co_err *why);
+struct psc_torn *psc_torn_new(void);
+void psc_torn_free(struct psc_torn *t);
 CO_MUST_CHECK int psc_client_table(struct rt_client *c, uint32_t table, enum rt_table_kind kind,
     const struct ps_table **ret, struct co_err *err);
 
@@ -217,9 +126,7 @@ CO_MUST_CHECK int psc_client_set_steps(
     struct rt_client *c, uint32_t table, uint64_t steps, struct co_err *err);
 
 /* All servers began with a checkpoint, so the tables need no initial values. */
-static inline bool psc_client_restored(const struct rt_client *c) {
-    return c->links[0].restored > 0;
-}
+bool psc_client_restored(struct rt_client *c);
 
 /* communicator.c: merges async pushes to sparse tables; its own thread sends them.  NULL: pushes
  * are sent at once. */

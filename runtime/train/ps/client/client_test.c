@@ -15,7 +15,7 @@
 #include <time.h>
 
 #include "runtime/train/ps/client/client.h"
-#include "runtime/train/ps/client/client_internal.h"
+#include "runtime/train/ps/client/link_internal.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/rpc/rpc.h"
 
@@ -430,9 +430,9 @@ static void *wait_shortly(void *arg) {
 }
 
 static bool is_awaiting(struct rt_client *c) {
-    pthread_mutex_lock(&c->m);
-    bool is = c->awaiting > 0;
-    pthread_mutex_unlock(&c->m);
+    psc_lock(c);
+    bool is = c->links->awaiting > 0;
+    psc_unlock(c);
     return is;
 }
 

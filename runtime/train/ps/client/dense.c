@@ -19,13 +19,13 @@ static uint32_t shards_of(const struct rt_client *c, uint32_t server) {
 
 static struct ps_range share_of(
     const struct rt_client *c, const struct ps_table *t, uint32_t server, uint32_t shard) {
-    const struct ps_shard_position place = {server, c->n_links, shard, shards_of(c, server)};
+    const struct ps_shard_position place = {server, c->n_servers, shard, shards_of(c, server)};
     return ps_dense_share(t, &place);
 }
 
 static uint32_t count_chunks(const struct rt_client *c, const struct ps_table *t) {
     uint32_t n = 0;
-    for (uint32_t s = 0; s < c->n_links; s++) {
+    for (uint32_t s = 0; s < c->n_servers; s++) {
         for (uint32_t k = 0; k < shards_of(c, s); k++) {
             n += ps_dense_chunks(share_of(c, t, s, k).n);
         }
@@ -113,7 +113,7 @@ int psc_dense_call(struct rt_client *c, const char *what, uint32_t table, uint8_
     call->in = values;
     struct chunk k = {.table = table};
     uint32_t n = 0;
-    for (k.server = 0; k.server < c->n_links; k.server++) {
+    for (k.server = 0; k.server < c->n_servers; k.server++) {
         for (k.shard = 0; k.shard < shards_of(c, k.server); k.shard++) {
             struct ps_range shard = share_of(c, t, k.server, k.shard);
             for (k.chunk = 0; k.chunk < ps_dense_chunks(shard.n); k.chunk++) {

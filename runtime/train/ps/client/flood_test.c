@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/train/ps/client/client_internal.h"
+#include "runtime/train/ps/client/link_internal.h"
 
 /* GROWS_MAX: rows of 5 MiB, frames in flight (an eighth of the budget), what gRPC reads ahead of
  * the server (16 MiB) and keeps for each connection.  Without a bound it is more than a gigabyte.
@@ -100,9 +100,9 @@ static void *flood(void *arg) {
         ids[i] = i;
     }
     if (!t->obeys) {
-        pthread_mutex_lock(&c->m);
-        c->links[0].inflight.window = PSC_LINK_WINDOW;
-        pthread_mutex_unlock(&c->m);
+        psc_lock(c);
+        c->links->at[0].inflight.window = PSC_LINK_WINDOW;
+        psc_unlock(c);
     }
     (void)pthread_barrier_wait(t->meet); /* all are here, and the server is measured */
     for (int k = 0; k < TIMES; k++) {

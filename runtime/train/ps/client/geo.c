@@ -109,12 +109,8 @@ static int begin_round(struct psc_geo_table *t, struct co_err *err) {
     return rc;
 }
 
-static bool is_answered(struct psc_geo_table *t) {
-    struct rt_client *c = t->g->c;
-    pthread_mutex_lock(&c->m);
-    bool is = t->call && t->call->left == 0;
-    pthread_mutex_unlock(&c->m);
-    return is;
+static bool is_answered(const struct psc_geo_table *t) {
+    return t->call && psc_call_is_over(t->call);
 }
 
 static void next_round(struct psc_geo *g) {

@@ -191,7 +191,7 @@ static void sums_done(struct gradient_sums *s) {
 static void sum_up(const struct rt_client *c, const uint64_t *ids, size_t n, const float *gradients,
     size_t dim, struct gradient_sums *ret) {
     struct psc_ids b;
-    psc_ids_init(&b, ids, (uint32_t)n, c->base, c->n_links);
+    psc_ids_init(&b, ids, (uint32_t)n, c->base, c->n_servers);
     *ret = (struct gradient_sums){.n = b.n_unique};
     ret->ids = co_xmalloc(b.n_unique * sizeof(*ids) + 1);
     ret->g = co_xmalloc(b.n_unique * dim * sizeof(float) + 1);

@@ -5,9 +5,9 @@
  *     begin    ->  the step and checkpoint at which this trainer begins
  *
  * The first begin goes out once all servers have sent a welcome: only all welcomes together show
- * where to begin.  The caller's thread runs psc_client_join; the reconnector's thread runs
- * psc_client_mend. */
+ * where to begin.  The caller's thread joins; the reconnector's thread reconnects. */
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +18,6 @@
 #include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/glog.h"
-#include "runtime/train/rpc/connect.h"
 
 enum {
     RETRY_MS = 150, /* between two attempts at servers that are not ready */
@@ -36,72 +35,64 @@ int psc_client_left(const struct rt_client *c, int ms) {
 
 /* ---- one hello ---- */
 
-/* Checks a server that this trainer reconnects to.  A restarted server must have restored a
- * checkpoint.  In async mode the trainer continues with it.  In sync mode the whole job returns to
- * that checkpoint, and CO_GONE reports that to the program. */
-static int check_same(const struct psc_link *l, const Rpc__Welcome *w, struct co_err *err) {
-    const struct rt_client *c = l->c;
-    if (!c->joined) {
-        return 0;
-    }
-    if (w->incarnation == l->incarnation) {
-        return 0;
-    }
+/* Checks a server that this trainer reconnects to, and that was another one before.  It must have
+ * restored a checkpoint.  In async mode the trainer continues with it.  In sync mode the whole job
+ * returns to that checkpoint, and CO_GONE reports that to the program. */
+static int check_restarted(struct rt_client *c, uint32_t server, const struct psc_welcome *was,
+    const Rpc__Welcome *w, struct co_err *err) {
+    bool finishing = psc_links_stage(c) >= PSC_FINISHING;
     if (w->restored == 0) {
         return co_err_set(
             err, CO_INVALID, "it was restarted and has none of its tables; the others have theirs");
     }
-    if (c->options.mode == RT_SYNC && !c->finishing) {
+    if (c->options.mode == RT_SYNC && !finishing) {
         return co_err_set(err, CO_GONE,
             "it was restarted; all go back to its checkpoint %llu, step %llu",
             (unsigned long long)w->restored, (unsigned long long)w->step);
     }
-    if (w->shards != l->inflight.shards && !c->finishing) {
+    if (w->shards != was->shards && !finishing) {
         return co_err_set(err, CO_INVALID,
-            "it came back with %u shards, it had %u (PADDLE_PS_SHARDS)", w->shards,
-            l->inflight.shards);
+            "it came back with %u shards, it had %u (PADDLE_PS_SHARDS)", w->shards, was->shards);
     }
     ps_log_warn("server %u (%s) was restarted with checkpoint %llu; what was pushed to it since "
                 "is lost",
-        l->index, l->endpoint, (unsigned long long)w->restored);
+        server, psc_link_endpoint(c, server), (unsigned long long)w->restored);
     return 0;
 }
 
-static int note_welcome(struct psc_link *l, const Rpc__Welcome *w, struct co_err *err) {
-    struct rt_client *c = l->c;
-    int64_t lease = c->options.lease_ms;
-    if (w->lease_ms > 0 && w->lease_ms < (uint64_t)lease) {
-        lease = (int64_t)w->lease_ms;
-    }
-    pthread_mutex_lock(&c->m);
-    int rc = check_same(l, w, err);
+static struct psc_welcome read_welcome(
+    const struct rt_client *c, const Rpc__Welcome *w, const struct psc_welcome *was) {
+    bool lanes = c->reader && w->key, bounded = !lanes && w->window > 0 && w->window < c->window;
+    uint64_t lease = (uint64_t)c->options.lease_ms;
+    return (struct psc_welcome){.incarnation = w->incarnation,
+        .shards = w->shards,
+        .key = lanes ? w->key : 0,
+        .window = bounded ? w->window : c->window,
+        .lease_ms = (int64_t)(w->lease_ms > 0 && w->lease_ms < lease ? w->lease_ms : lease),
+        .step = w->step,
+        .barriers = w->barriers,
+        .era = w->era,
+        .restored = w->restored,
+        .restored_step = w->restored_step,
+        .fresh = w->fresh,
+        .dirty = w->dirty,
+        .replaced = was->replaced ||
+                    (was->incarnation > 0 && c->former > 0 && w->incarnation != was->incarnation),
+        .nonfinite = (enum rt_nonfinite)w->nonfinite};
+}
+
+static int note_welcome(
+    struct rt_client *c, uint32_t server, const Rpc__Welcome *w, struct co_err *err) {
+    struct psc_welcome was = psc_link_welcomed(c, server), is = read_welcome(c, w, &was);
+    bool other = psc_links_stage(c) > PSC_JOINING && w->incarnation != was.incarnation;
+    int rc = other ? check_restarted(c, server, &was, w, err) : 0;
     if (rc == CO_GONE) {
-        psc_link_set(l, PSC_LINK_WELCOME); /* psc_client_rejoin sends its leave */
+        psc_link_welcome(c, server, &was); /* psc_client_rejoin sends its leave */
     }
     if (rc == 0) {
-        if (!c->joined) {
-            psc_inflight_begin(&l->inflight, w->shards);
-        }
-        l->lanes.key = c->reader ? w->key : 0;
-        bool bounded = !l->lanes.key && w->window > 0 && w->window < c->window;
-        l->inflight.window = bounded ? w->window : c->window;
-        l->lease_ms = lease;
-        l->replaced = l->replaced ||
-                      (l->incarnation > 0 && c->former > 0 && w->incarnation != l->incarnation);
-        l->incarnation = w->incarnation;
-        l->welcomed = ++c->clock;
-        l->step = w->step;
-        l->era = w->era;
-        l->restored = w->restored;
-        l->restored_step = w->restored_step;
-        l->fresh = w->fresh;
-        l->dirty = w->dirty;
-        l->nonfinite = (enum rt_nonfinite)w->nonfinite;
-        l->barriers = w->barriers;
         psc_client_note_done(c, w->finished, w->n_finished);
-        psc_link_set(l, PSC_LINK_WELCOME);
+        psc_link_welcome(c, server, &is);
     }
-    pthread_mutex_unlock(&c->m);
     return rc;
 }
 
@@ -116,11 +107,11 @@ static int take_welcome(
         m->welcome->shards > 4096) {
         return co_err_set(err, CO_INVALID, "not a welcome");
     }
-    return note_welcome(&call->c->links[p->server], m->welcome, err);
+    return note_welcome(call->c, p->server, m->welcome, err);
 }
 
-static int hello_frame(struct psc_link *l, struct rpc_frame **ret, struct co_err *err) {
-    struct rt_client *c = l->c;
+static int hello_frame(
+    struct rt_client *c, uint32_t server, struct rpc_frame **ret, struct co_err *err) {
     Rpc__Table tables[PS_TABLES_MAX], *list[PS_TABLES_MAX];
     for (uint32_t i = 0; i < c->n_tables; i++) {
         const struct ps_table *t = &c->tables[i];
@@ -144,23 +135,21 @@ static int hello_frame(struct psc_link *l, struct rpc_frame **ret, struct co_err
     h.job = c->job;
     h.trainer = c->trainer;
     h.trainers = c->trainers;
-    h.server = l->index;
-    h.servers = c->n_links;
+    h.server = server;
+    h.servers = c->n_servers;
     h.mode = c->options.mode;
     h.backup = c->options.backup;
     h.incarnation = c->incarnation;
     h.former = c->former;
-    pthread_mutex_lock(&c->m);
-    h.finishing = c->finishing;
-    pthread_mutex_unlock(&c->m);
+    h.finishing = psc_links_stage(c) >= PSC_FINISHING;
     h.n_tables = c->n_tables;
     h.tables = list;
-    CO_AUTOFREE char **endpoints = co_xcalloc(c->n_links, sizeof(char *));
-    for (uint32_t i = 0; i < c->n_links; i++) {
-        endpoints[i] = c->links[i].endpoint;
+    CO_AUTOFREE const char **endpoints = co_xcalloc(c->n_servers, sizeof(char *));
+    for (uint32_t i = 0; i < c->n_servers; i++) {
+        endpoints[i] = psc_link_endpoint(c, i);
     }
-    h.n_endpoints = c->n_links;
-    h.endpoints = endpoints;
+    h.n_endpoints = c->n_servers;
+    h.endpoints = (char **)(uintptr_t)endpoints;
     Rpc__Control m = RPC__CONTROL__INIT;
     m.body_case = RPC__CONTROL__BODY_HELLO;
     m.hello = &h;
@@ -169,42 +158,31 @@ static int hello_frame(struct psc_link *l, struct rpc_frame **ret, struct co_err
 
 /* Starts a hello or begin request.  These go out before the link is up.  The caller waits for the
  * result. */
-static struct rt_call *start_greeting(
-    struct psc_link *l, const char *what, psc_take_fn take, struct rpc_frame *f_own) {
-    struct rt_call *call = psc_call_new(l->c, what, NULL, 1);
+static struct rt_call *start_greeting(struct rt_client *c, uint32_t server, const char *what,
+    psc_take_fn take, struct rpc_frame *f_own) {
+    struct rt_call *call = psc_call_new(c, what, NULL, 1);
     call->take = take;
     call->harmless = true;
     call->greets = true;
-    psc_call_frame(call, 0, l->index, f_own, 0);
+    psc_call_frame(call, 0, server, f_own, 0);
     psc_call_start(call);
     return call;
 }
 
 /* Takes over a connection on which both ends have proved the token, and starts a hello on it.  The
  * caller waits for *ret_call. */
-static int say_hello(struct psc_link *l, const struct rpc_connect *in, const char *address,
-    struct rt_call **ret_call, struct co_err *err) {
-    struct rt_client *c = l->c;
+static int say_hello(struct rt_client *c, uint32_t server, const struct rpc_connect *in,
+    const char *address, struct rt_call **ret_call, struct co_err *err) {
     CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = NULL;
-    int rc = hello_frame(l, &f, err);
+    int rc = hello_frame(c, server, &f, err);
     if (rc < 0) {
         co_close(in->fd);
         co_tls_free(in->tls);
         return rc;
     }
-    /* on_close needs the lock too, so it cannot run before l->stream is set. */
-    pthread_mutex_lock(&c->m);
-    rc = rpc_adopt(c->rpc, in->fd, in->tls, address, l, &l->stream, err);
+    rc = psc_link_adopt(c, server, in, address, err);
     if (rc == 0) {
-        psc_link_set(l, PSC_LINK_HELLO);
-        l->asked = ++c->clock;
-        l->lanes.broken = (struct co_err){0};
-        (void)snprintf(l->lanes.address, sizeof(l->lanes.address), "%s", address);
-        l->received_ms = l->pinged_ms = net_now();
-    }
-    pthread_mutex_unlock(&c->m);
-    if (rc == 0) {
-        *ret_call = start_greeting(l, "hello", take_welcome, co_steal_ptr(f));
+        *ret_call = start_greeting(c, server, "hello", take_welcome, co_steal_ptr(f));
     }
     return rc;
 }
@@ -219,9 +197,7 @@ static int begin_frame(struct rt_client *c, struct rpc_frame **ret, struct co_er
     b.step = at->steps;
     b.barriers = psc_client_behind(c) ? at->barriers_done : at->barriers;
     b.era = at->era;
-    pthread_mutex_lock(&c->m);
-    b.restored = c->finishing ? 0 : at->restored; /* a finish touches no tables */
-    pthread_mutex_unlock(&c->m);
+    b.restored = psc_links_stage(c) >= PSC_FINISHING ? 0 : at->restored; /* touches no tables */
     for (uint32_t i = 0; i < c->trainers; i++) {
         if (at->done[i]) {
             finished[b.n_finished++] = i;
@@ -237,22 +213,8 @@ static int take_begun(
     struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
     (void)a;
     (void)err;
-    pthread_mutex_lock(&call->c->m);
-    psc_link_set(&call->c->links[p->server], PSC_LINK_BEGUN);
-    pthread_mutex_unlock(&call->c->m);
+    psc_link_answered(call->c, p->server, PSC_LINK_BEGUN);
     return 0;
-}
-
-/* Puts a link in use and sends the parts that wait in its queues. */
-static void raise_link(struct rt_client *c, struct psc_link *l) {
-    struct rt_call *list = NULL;
-    pthread_mutex_lock(&c->m);
-    if (l->state == PSC_LINK_BEGUN) {
-        psc_link_set(l, PSC_LINK_UP);
-        list = psc_client_pump(c, l);
-    }
-    pthread_mutex_unlock(&c->m);
-    psc_calls_done(list);
 }
 
 /* A summary of all servers' welcomes.
@@ -264,69 +226,65 @@ static void raise_link(struct rt_client *c, struct psc_link *l) {
  *                                         was lost before it reached the rest
  *
  * Welcomes arrive at different times.  A server that said fresh may not be fresh any more: another
- * trainer may have begun since, and made dirty a server that answers later (is_doubtful). */
+ * trainer may have begun since, and made dirty a server that answers later (list_doubtful). */
 struct muster {
-    const struct psc_link *fresh;  /* the fresh server with the oldest checkpoint; NULL: none */
-    const struct psc_link *newest; /* the server with the highest era */
-    bool dirty;                    /* a server that is not fresh is dirty */
-    bool unlike;                   /* the fresh servers' checkpoints differ */
-    uint64_t welcomed;             /* when the last dirty server's welcome came, by c->clock */
+    struct psc_welcome fresh;  /* of the fresh server with the oldest checkpoint */
+    uint32_t fresh_server;     /* PSC_NONE: none is fresh */
+    struct psc_welcome newest; /* of the server with the highest era */
+    bool dirty;                /* a server that is not fresh is dirty */
+    bool unlike;               /* the fresh servers' checkpoints differ */
+    uint64_t welcomed;         /* when the last dirty server's welcome came */
 };
 
 /* A replaced server also counts as fresh while its era is not newer than ours: trainers that have
  * begun there cannot have received anything from the other servers. */
-static bool is_fresh(const struct rt_client *c, const struct psc_link *l) {
-    return l->fresh || (l->replaced && l->era <= c->progress.era);
+static bool is_fresh(const struct rt_client *c, const struct psc_welcome *w) {
+    return w->fresh || (w->replaced && w->era <= c->progress.era);
 }
 
-/* c->m is held. */
-static struct muster look_around(const struct rt_client *c) {
-    struct muster m = {.newest = &c->links[0]};
-    for (uint32_t i = 0; i < c->n_links; i++) {
-        const struct psc_link *l = &c->links[i];
-        m.newest = l->era > m.newest->era ? l : m.newest;
-        bool fresh = is_fresh(c, l);
-        m.dirty = m.dirty || (!fresh && l->dirty);
-        m.welcomed = !fresh && l->dirty && l->welcomed > m.welcomed ? l->welcomed : m.welcomed;
-        m.unlike = m.unlike || (fresh && m.fresh && l->restored != m.fresh->restored);
-        if (fresh && (!m.fresh || l->restored < m.fresh->restored)) {
-            m.fresh = l;
+static struct muster look_around(struct rt_client *c) {
+    struct muster m = {.newest = psc_link_welcomed(c, 0), .fresh_server = PSC_NONE};
+    for (uint32_t i = 0; i < c->n_servers; i++) {
+        const struct psc_welcome w = psc_link_welcomed(c, i);
+        m.newest = w.era > m.newest.era ? w : m.newest;
+        bool fresh = is_fresh(c, &w), some = m.fresh_server != PSC_NONE;
+        m.dirty = m.dirty || (!fresh && w.dirty);
+        m.welcomed = !fresh && w.dirty && w.welcomed > m.welcomed ? w.welcomed : m.welcomed;
+        m.unlike = m.unlike || (fresh && some && w.restored != m.fresh.restored);
+        if (fresh && (!some || w.restored < m.fresh.restored)) {
+            m.fresh = w;
+            m.fresh_server = i;
         }
     }
     return m;
 }
 
 /* Chooses where the job begins: at a restarted server's checkpoint, in a new era, or at the step
- * that the servers have reached.  c->m is held. */
+ * that the servers have reached. */
 static int choose_place(struct rt_client *c, struct co_err *err) {
     struct muster m = look_around(c);
-    bool sync = c->options.mode == RT_SYNC, emptied = m.fresh && m.dirty;
+    bool some = m.fresh_server != PSC_NONE;
+    bool sync = c->options.mode == RT_SYNC, emptied = some && m.dirty;
     bool back = (emptied && sync) || m.unlike;
-    if (m.fresh && (emptied || back) && m.fresh->restored == 0) {
+    if (some && (emptied || back) && m.fresh.restored == 0) {
         return co_err_set(err, CO_INVALID,
             "server %u (%s) was restarted and has none of its tables; the others have theirs",
-            m.fresh->index, m.fresh->endpoint);
+            m.fresh_server, psc_link_endpoint(c, m.fresh_server));
     }
-    const struct psc_link *at = back && m.fresh ? m.fresh : m.newest;
+    const struct psc_welcome *at = back && some ? &m.fresh : &m.newest;
     struct psc_progress *p = &c->progress;
-    p->era = m.newest->era + back;
+    p->era = m.newest.era + back;
     p->restored = sync || back ? at->restored : 0;
     /* With backup, others may have made steps since on a server that was replaced. */
     p->steps = back ? at->restored_step : at->step;
     p->barriers_done = 0; /* the most that any server knows: server 0 may have restarted */
-    for (uint32_t i = 0; i < c->n_links; i++) {
-        const struct psc_link *l = &c->links[i];
-        bool ahead = !back && l->era == p->era && l->step < p->steps;
-        p->steps = ahead ? l->step : p->steps;
-        p->barriers_done = l->barriers > p->barriers_done ? l->barriers : p->barriers_done;
+    for (uint32_t i = 0; i < c->n_servers; i++) {
+        const struct psc_welcome w = psc_link_welcomed(c, i);
+        bool ahead = !back && w.era == p->era && w.step < p->steps;
+        p->steps = ahead ? w.step : p->steps;
+        p->barriers_done = w.barriers > p->barriers_done ? w.barriers : p->barriers_done;
     }
     return 0;
-}
-
-/* Its "fresh" may be out of date: its hello went out before a dirty server's welcome came. */
-static bool is_doubtful(const struct rt_client *c, const struct psc_link *l) {
-    struct muster m = look_around(c);
-    return m.dirty && l->fresh && l->asked < m.welcomed;
 }
 
 /* ---- all of them ---- */
@@ -338,30 +296,16 @@ static bool is_passing(int code) {
            code == CO_TIMEOUT || code == CO_CANCELED;
 }
 
-/* c->m is held. */
-static bool is_missing(const struct psc_link *l) {
-    return l->state == PSC_LINK_DOWN || l->state == PSC_LINK_HELLO;
-}
-
 static uint32_t count_missing(struct rt_client *c) {
-    uint32_t n = 0;
-    pthread_mutex_lock(&c->m);
-    for (uint32_t i = 0; i < c->n_links; i++) {
-        n += is_missing(&c->links[i]);
-    }
-    pthread_mutex_unlock(&c->m);
-    return n;
+    return psc_links_in(c, PSC_LINKS_MISSING, NULL);
 }
 
 static void list_missing(struct rt_client *c, struct co_buf *text) {
-    pthread_mutex_lock(&c->m);
-    for (uint32_t i = 0; i < c->n_links; i++) {
-        if (is_missing(&c->links[i])) {
-            (void)!co_buf_addf(
-                text, NULL, "%s'%s'", text->len > 0 ? ", " : "", c->links[i].endpoint);
-        }
+    CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_servers, sizeof(*which));
+    uint32_t n = psc_links_in(c, PSC_LINKS_MISSING, which);
+    for (uint32_t i = 0; i < n; i++) {
+        (void)!co_buf_addf(text, NULL, "%s'%s'", i > 0 ? ", " : "", psc_link_endpoint(c, which[i]));
     }
-    pthread_mutex_unlock(&c->m);
 }
 
 /* Paddle prints these two lines; users search logs for them. */
@@ -374,46 +318,19 @@ static void print_missing(struct rt_client *c) {
     (void)!write(STDERR_FILENO, text, strlen(text));
 }
 
-static void drop_link(struct psc_link *l, const struct co_err *why) {
-    struct rt_client *c = l->c;
-    pthread_mutex_lock(&c->m);
-    /* An attempt that ended with the time to start says less than one that had its whole time. */
-    bool cut = why->code == CO_TIMEOUT && psc_client_left(c, 1) == 0;
-    l->why = cut && l->why.code ? l->why : *why;
-    struct rpc_stream *stream = co_steal_ptr(l->stream);
-    psc_link_set(l, PSC_LINK_DOWN);
-    psc_client_drop_lanes(c, l);
-    pthread_mutex_unlock(&c->m);
-    if (stream) {
-        rpc_stream_cancel(stream);
-        rpc_stream_unref(stream);
-    }
-}
-
 /* Keeps the reason for the log and for the final error.  *ret is set when no retry can help. */
-static void note_failure(struct psc_link *l, const struct co_err *e, struct co_err *ret) {
-    if (!l->away && e->code == CO_CONFLICT && l->why.code != CO_CONFLICT) {
+static void note_failure(
+    struct rt_client *c, uint32_t server, const struct co_err *e, struct co_err *ret) {
+    if (e->code == CO_CONFLICT && !psc_link_is_away(c, server) &&
+        psc_link_why(c, server).code != CO_CONFLICT) {
         ps_log_warn("%s; waiting in case it is this trainer's former process", e->msg);
     }
     if (e->code != CO_GONE) {
-        drop_link(l, e);
+        psc_link_drop(c, server, e);
     }
     if (!is_passing(e->code) && ret->code == 0) {
         *ret = *e;
     }
-}
-
-static uint32_t list_down(struct rt_client *c, const char **ret_endpoints, uint32_t *ret_which) {
-    uint32_t n = 0;
-    pthread_mutex_lock(&c->m);
-    for (uint32_t i = 0; i < c->n_links; i++) {
-        if (is_missing(&c->links[i])) {
-            ret_endpoints[n] = c->links[i].endpoint;
-            ret_which[n++] = i;
-        }
-    }
-    pthread_mutex_unlock(&c->m);
-    return n;
 }
 
 static void wait_greetings(struct rt_client *c, const uint32_t *which, struct rt_call **calls,
@@ -421,7 +338,7 @@ static void wait_greetings(struct rt_client *c, const uint32_t *which, struct rt
     for (uint32_t i = 0; i < n; i++) {
         struct co_err e = {0};
         if (calls[i] && psc_call_wait(calls[i], psc_client_left(c, HELLO_MS), &e) < 0) {
-            note_failure(&c->links[which[i]], &e, ret);
+            note_failure(c, which[i], &e, ret);
         }
     }
 }
@@ -430,31 +347,33 @@ static void wait_greetings(struct rt_client *c, const uint32_t *which, struct rt
  * search list and hosts file), proves the token and sends hello.  Fails only with an error that no
  * retry can help. */
 static int attempt_join(struct rt_client *c, struct co_err *err) {
-    CO_AUTOFREE const char **endpoints = co_xcalloc(c->n_links, sizeof(char *));
-    CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_links, sizeof(*which));
-    CO_AUTOFREE struct net_reached *reached = co_xcalloc(c->n_links, sizeof(*reached));
-    CO_AUTOFREE struct rpc_connect *attempts = co_xcalloc(c->n_links, sizeof(*attempts));
-    CO_AUTOFREE struct rt_call **calls = co_xcalloc(c->n_links, sizeof(struct rt_call *));
-    uint32_t n = list_down(c, endpoints, which);
+    CO_AUTOFREE const char **endpoints = co_xcalloc(c->n_servers, sizeof(char *));
+    CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_servers, sizeof(*which));
+    CO_AUTOFREE struct net_reached *reached = co_xcalloc(c->n_servers, sizeof(*reached));
+    CO_AUTOFREE struct rpc_connect *attempts = co_xcalloc(c->n_servers, sizeof(*attempts));
+    CO_AUTOFREE struct rt_call **calls = co_xcalloc(c->n_servers, sizeof(struct rt_call *));
+    uint32_t n = psc_links_in(c, PSC_LINKS_MISSING, which);
+    for (uint32_t i = 0; i < n; i++) {
+        endpoints[i] = psc_link_endpoint(c, which[i]);
+    }
     if (net_connect(endpoints, n, psc_client_left(c, CONNECT_MS), reached) == 0) {
         return 0;
     }
     for (uint32_t i = 0; i < n; i++) {
         attempts[i].fd = reached[i].fd;
     }
-    rpc_connect_all(
-        attempts, n, &c->auth, psc_client_left(c, c->joined ? PROVE_AGAIN_MS : PROVE_MS));
+    int prove_ms = psc_links_stage(c) > PSC_JOINING ? PROVE_AGAIN_MS : PROVE_MS;
+    rpc_connect_all(attempts, n, &c->auth, psc_client_left(c, prove_ms));
     struct co_err final = {0};
     for (uint32_t i = 0; i < n; i++) {
-        struct psc_link *l = &c->links[which[i]];
         struct co_err e = attempts[i].err;
         if (e.code) {
-            co_err_wrap(&e, "server %u (%s)", l->index, l->endpoint);
+            co_err_wrap(&e, "server %u (%s)", which[i], endpoints[i]);
         } else if (attempts[i].fd >= 0) {
-            (void)!say_hello(l, &attempts[i], reached[i].address, &calls[i], &e);
+            (void)!say_hello(c, which[i], &attempts[i], reached[i].address, &calls[i], &e);
         }
         if (e.code) {
-            note_failure(l, &e, &final);
+            note_failure(c, which[i], &e, &final);
         }
     }
     wait_greetings(c, which, calls, n, &final);
@@ -462,51 +381,36 @@ static int attempt_join(struct rt_client *c, struct co_err *err) {
 }
 
 /* Opens data lanes, after begin: a shard then counts their frames as this incarnation's. */
-static void attempt_lanes(
-    struct rt_client *c, const uint32_t *which, uint32_t n, struct co_err *ret_final) {
-    CO_AUTOFREE uint32_t *fresh = co_xcalloc(n, sizeof(*fresh));
-    CO_AUTOFREE struct co_err *errs = co_xcalloc(n, sizeof(*errs));
-    uint32_t k = 0;
-    pthread_mutex_lock(&c->m);
-    for (uint32_t i = 0; c->reader && i < n; i++) {
-        if (c->links[which[i]].state == PSC_LINK_BEGUN) {
-            fresh[k++] = which[i];
-        }
-    }
-    pthread_mutex_unlock(&c->m);
-    psc_client_open_lanes(c, fresh, k, errs);
-    for (uint32_t i = 0; i < k; i++) {
+static void attempt_lanes(struct rt_client *c, struct co_err *ret_final) {
+    CO_AUTOFREE uint32_t *begun = co_xcalloc(c->n_servers, sizeof(*begun));
+    CO_AUTOFREE struct co_err *errs = co_xcalloc(c->n_servers, sizeof(*errs));
+    uint32_t n = c->reader ? psc_links_in(c, PSC_LINKS_BEGUN, begun) : 0;
+    psc_client_open_lanes(c, begun, n, errs);
+    for (uint32_t i = 0; i < n; i++) {
         if (errs[i].code) {
             co_err_wrap(
-                &errs[i], "data lane to server %u (%s)", fresh[i], c->links[fresh[i]].endpoint);
-            note_failure(&c->links[fresh[i]], &errs[i], ret_final);
+                &errs[i], "data lane to server %u (%s)", begun[i], psc_link_endpoint(c, begun[i]));
+            note_failure(c, begun[i], &errs[i], ret_final);
         }
     }
 }
 
 /* Sends begin to all servers in state WELCOME, and puts their links in use. */
 static int begin_all(struct rt_client *c, struct co_err *err) {
-    CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_links, sizeof(*which));
-    CO_AUTOFREE struct rt_call **calls = co_xcalloc(c->n_links, sizeof(struct rt_call *));
-    uint32_t n = 0;
-    pthread_mutex_lock(&c->m);
-    for (uint32_t i = 0; i < c->n_links; i++) {
-        if (c->links[i].state == PSC_LINK_WELCOME) {
-            which[n++] = i;
-        }
-    }
-    pthread_mutex_unlock(&c->m);
+    CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_servers, sizeof(*which));
+    CO_AUTOFREE struct rt_call **calls = co_xcalloc(c->n_servers, sizeof(struct rt_call *));
+    uint32_t n = psc_links_in(c, PSC_LINKS_WELCOME, which);
     struct co_err final = {0};
     for (uint32_t i = 0; i < n && final.code == 0; i++) {
         struct rpc_frame *f = NULL;
         if (begin_frame(c, &f, &final) == 0) {
-            calls[i] = start_greeting(&c->links[which[i]], "begin", take_begun, f);
+            calls[i] = start_greeting(c, which[i], "begin", take_begun, f);
         }
     }
     wait_greetings(c, which, calls, n, &final);
-    attempt_lanes(c, which, n, &final);
+    attempt_lanes(c, &final);
     for (uint32_t i = 0; i < n; i++) {
-        raise_link(c, &c->links[which[i]]);
+        psc_link_raise(c, which[i]);
     }
     return final.code ? co_err_set(err, final.code, "%s", final.msg) : 0;
 }
@@ -514,53 +418,43 @@ static int begin_all(struct rt_client *c, struct co_err *err) {
 static int give_up(struct rt_client *c, struct co_err *err) {
     CO_AUTOBUF struct co_buf list = CO_BUF(400);
     list_missing(c, &list);
+    CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_servers, sizeof(*which));
+    uint32_t n = psc_links_in(c, PSC_LINKS_MISSING, which);
     struct co_err why = {0};
-    pthread_mutex_lock(&c->m);
-    for (uint32_t i = 0; i < c->n_links && !why.code; i++) {
-        why = is_missing(&c->links[i]) ? c->links[i].why : why;
+    for (uint32_t i = 0; i < n && !why.code; i++) {
+        why = psc_link_why(c, which[i]);
     }
-    pthread_mutex_unlock(&c->m);
     return co_err_set(err, CO_TIMEOUT, "servers not ready within %.1f s: [%s]%s%s",
         (double)c->options.start_timeout_ms / 1000, list.data ? list.data : "...",
         why.code ? "; " : "", why.code ? why.msg : "");
 }
 
-static int note_place(struct rt_client *c, struct co_err *err) {
-    pthread_mutex_lock(&c->m);
-    int rc = choose_place(c, err);
-    pthread_mutex_unlock(&c->m);
-    return rc;
-}
-
+/* Lists servers whose "fresh" may be out of date: hello went out to them before the welcome of one
+ * that is dirty came. */
 static uint32_t list_doubtful(struct rt_client *c, uint32_t *ret_which) {
-    CO_AUTOFREE bool *doubtful = co_xcalloc(c->n_links, sizeof(*doubtful));
+    struct muster m = look_around(c);
     uint32_t n = 0;
-    pthread_mutex_lock(&c->m);
-    for (uint32_t i = 0; i < c->n_links; i++) {
-        doubtful[i] = is_doubtful(c, &c->links[i]);
-    }
-    for (uint32_t i = 0; i < c->n_links; i++) {
-        if (doubtful[i] && c->links[i].state == PSC_LINK_WELCOME) {
-            psc_link_set(&c->links[i], PSC_LINK_HELLO);
-            c->links[i].asked = ++c->clock;
+    for (uint32_t i = 0; i < c->n_servers; i++) {
+        const struct psc_welcome w = psc_link_welcomed(c, i);
+        bool doubtful = m.dirty && w.fresh && w.asked < m.welcomed;
+        if (doubtful && psc_link_ask_again(c, i)) {
             ret_which[n++] = i;
         }
     }
-    pthread_mutex_unlock(&c->m);
     return n;
 }
 
-/* Sends another hello to doubtful servers (is_doubtful).  It uses the existing connections: a
- * server takes a closed one for a lost trainer.  Returns how many servers it asked. */
+/* Sends another hello to doubtful servers, over the existing connections: a server takes a closed
+ * one for a lost trainer.  Returns how many servers it asked. */
 static int ask_again(struct rt_client *c, struct co_err *err) {
-    CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_links, sizeof(*which));
-    CO_AUTOFREE struct rt_call **calls = co_xcalloc(c->n_links, sizeof(struct rt_call *));
+    CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_servers, sizeof(*which));
+    CO_AUTOFREE struct rt_call **calls = co_xcalloc(c->n_servers, sizeof(struct rt_call *));
     uint32_t n = list_doubtful(c, which);
     struct co_err final = {0};
     for (uint32_t i = 0; i < n && final.code == 0; i++) {
         struct rpc_frame *f = NULL;
-        if (hello_frame(&c->links[which[i]], &f, &final) == 0) {
-            calls[i] = start_greeting(&c->links[which[i]], "hello", take_welcome, f);
+        if (hello_frame(c, which[i], &f, &final) == 0) {
+            calls[i] = start_greeting(c, which[i], "hello", take_welcome, f);
         }
     }
     wait_greetings(c, which, calls, n, &final);
@@ -568,14 +462,10 @@ static int ask_again(struct rt_client *c, struct co_err *err) {
 }
 
 static bool note_joined(struct rt_client *c) {
-    pthread_mutex_lock(&c->m);
-    c->joined = true;
-    for (uint32_t i = 0; i < c->n_links; i++) {
-        c->joined = c->joined && c->links[i].state == PSC_LINK_UP;
-        c->base[i + 1] = c->base[i] + c->links[i].inflight.shards;
+    for (uint32_t i = 0; i < c->n_servers; i++) {
+        c->base[i + 1] = c->base[i] + psc_link_welcomed(c, i).shards;
     }
-    pthread_mutex_unlock(&c->m);
-    return c->joined;
+    return psc_links_joined(c);
 }
 
 static int join_until(struct rt_client *c, int64_t until_ms, struct co_err *err) {
@@ -584,7 +474,7 @@ static int join_until(struct rt_client *c, int64_t until_ms, struct co_err *err)
         int rc = attempt_join(c, err);
         if (rc == 0 && count_missing(c) == 0) {
             rc = ask_again(c, err);
-            rc = rc != 0 ? rc : note_place(c, err);
+            rc = rc != 0 ? rc : choose_place(c, err);
             rc = rc != 0 ? rc : begin_all(c, err);
         }
         if (rc < 0) {
@@ -615,87 +505,62 @@ int psc_client_join(struct rt_client *c, struct co_err *err) {
 
 /* ---- as a new incarnation ---- */
 
-static void reset(struct rt_client *c) {
-    pthread_mutex_lock(&c->m);
-    int64_t say_ms = 0;
-    while (c->slots.used > 0 || c->detached > 0) { /* threads still take calls that ended */
-        psc_client_await_threads(c, "the connection before", &say_ms);
-    }
-    for (uint32_t i = 0; i < c->n_links; i++) {
-        c->links[i].away = false;
-        c->links[i].until_ms = 0;
-    }
-    psc_exchanges_forget(c->exchanges);
-    c->away = 0;
-    c->joined = false;
-    c->former = c->incarnation;
-    c->incarnation = ps_incarnation();
-    c->failed = (struct co_err){0};
-    c->refused = (struct co_err){0};
-    c->torn = (struct co_err){0}; /* all tables are those of the checkpoint */
-    atomic_store(&c->is_torn, false);
-    pthread_mutex_unlock(&c->m);
-}
-
 int psc_client_rejoin(struct rt_client *c, struct co_err *err) {
     struct co_err why = {0};
     co_err_set(&why, CO_GONE, "the job goes back to a checkpoint");
-    pthread_mutex_lock(&c->m);
-    struct rt_call *list = psc_client_fail(c, &why);
-    pthread_mutex_unlock(&c->m);
-    psc_calls_done(list);
+    psc_client_fail(c, &why);
     psc_communicator_clear(c->communicator);
-    if (c->mending) {
-        /* no deadline: the client has failed, and an attempt to connect has its limits */
-        pthread_join(c->reconnector, NULL);
-        c->mending = false;
+    psc_reconnector_join(c);
+    psc_links_leave(c, why.msg, true);
+    for (uint32_t i = 0; i < c->n_servers; i++) {
+        psc_link_drop(c, i, &why);
     }
-    psc_client_leave(c, why.msg, true);
-    for (uint32_t i = 0; i < c->n_links; i++) {
-        drop_link(&c->links[i], &why);
-    }
-    reset(c);
+    psc_links_forget(c);
+    c->former = c->incarnation;
+    c->incarnation = ps_incarnation();
+    (void)psc_client_tear(c, &(struct co_err){0}); /* all tables are those of the checkpoint */
     psc_saving_go_back(c);
     int rc = psc_client_join(c, err);
     psc_geo_forget(c->geo); /* the steps are the job's now */
-    return rc < 0 ? rc : psc_client_start_reconnector(c, err);
+    return rc < 0 ? rc : psc_reconnector_start(c, err);
 }
 
 /* ---- reconnecting ---- */
 
-/* Waits until a link is away, and at least until tried_ms + RETRY_MS.  False: the client has failed
- * or closes. */
-static bool await_broken(struct rt_client *c, int64_t tried_ms) {
-    bool in_time = true;
-    pthread_mutex_lock(&c->m);
-    while (c->away == 0 && !c->failed.code) {
-        /* no deadline: until a link is lost, or the client fails or closes */
-        pthread_cond_wait(&c->broke, &c->m);
-    }
-    int64_t next = tried_ms + RETRY_MS;
-    struct timespec t = {.tv_sec = next / 1000, .tv_nsec = next % 1000 * 1000000};
-    while (!c->failed.code && in_time) {
-        in_time = pthread_cond_timedwait(&c->broke, &c->m, &t) == 0;
-    }
-    bool works = !c->failed.code;
-    pthread_mutex_unlock(&c->m);
-    return works;
-}
+struct psc_reconnector {
+    pthread_t thread;
+};
 
-void *psc_client_mend(void *client) {
+static void *run_reconnector(void *client) {
     struct rt_client *c = client;
     int64_t tried_ms = 0;
-    while (await_broken(c, tried_ms)) {
+    while (psc_links_await_broken(c, tried_ms + RETRY_MS)) {
         struct co_err err = {0};
         tried_ms = net_now();
         int rc = attempt_join(c, &err);
         rc = rc < 0 ? rc : begin_all(c, &err);
         if (rc < 0) {
-            pthread_mutex_lock(&c->m);
-            struct rt_call *list = psc_client_fail(c, &err);
-            pthread_mutex_unlock(&c->m);
-            psc_calls_done(list);
+            psc_client_fail(c, &err);
         }
     }
     return NULL;
+}
+
+int psc_reconnector_start(struct rt_client *c, struct co_err *err) {
+    CO_AUTOFREE struct psc_reconnector *r = co_xcalloc(1, sizeof(*r));
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int e = pthread_create(&r->thread, NULL, run_reconnector, c);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    c->reconnector = e ? NULL : co_steal_ptr(r);
+    return e ? co_err_errno(err, e, "cannot start a thread") : 0;
+}
+
+void psc_reconnector_join(struct rt_client *c) {
+    if (c->reconnector) {
+        /* no deadline: the client has failed, and an attempt to connect has its limits */
+        pthread_join(c->reconnector->thread, NULL);
+        free(co_steal_ptr(c->reconnector));
+    }
 }

@@ -3,8 +3,8 @@
  *     nobody  -->  a thread in psc_client_wait  -->  nobody; the threads that wait are woken
  *             -->  the client's own thread     -->  nobody, at the latest when another one waits
  *
- * The reader sleeps in epoll without c->m.  A thread that changes something the reader may wait for
- * writes to `wake` if the reader sleeps. */
+ * The reader sleeps in epoll without the lock.  A thread that changes something the reader may wait
+ * for writes to `wake` if the reader sleeps. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "runtime/net/net.h"
-#include "runtime/train/ps/client/client_internal.h"
+#include "runtime/train/ps/client/link_internal.h"
 #include "runtime/train/rpc/connect.h"
 
 enum {
@@ -38,7 +38,7 @@ struct psc_reader {
     struct rpc_lane_room room; /* of the thread that reads */
     atomic_bool asleep;        /* the reader is in epoll */
     pthread_t thread;
-    /* guarded by c->m */
+    /* guarded by the lock of links */
     uint32_t n_lanes;
     bool reading, own;  /* a thread reads; it is the client's own */
     uint32_t followers; /* threads that wait for the reader */
@@ -76,7 +76,7 @@ bool psc_client_carrier_free(const struct psc_link *l, const struct psc_part *p)
     return !lane || rpc_lane_queued(lane) < WAY_UNSENT;
 }
 
-/* The lane of that shard, with a reference; NULL: it was dropped.  c->m is held. */
+/* The lane of that shard, with a reference; NULL: it was dropped.  The lock is held. */
 static struct rpc_lane *take_lane(const struct psc_link *l, uint32_t shard) {
     struct rpc_lane *lane = l->lanes.all && shard < l->lanes.n ? l->lanes.all[shard].lane : NULL;
     if (lane) {
@@ -90,37 +90,47 @@ static struct epoll_event event_of(const struct psc_link *l, uint32_t shard, boo
         .data.u64 = (uint64_t)(l->index + 1) << 32 | shard};
 }
 
-/* Writes what is queued; the rest is written when epoll says so.  The reader notices a failure.
- * c->m is held, and released meanwhile. */
-static void flush_lane(struct rt_client *c, struct psc_link *l, uint32_t shard) {
-    struct rpc_lane *lane = take_lane(l, shard);
+/* Writes what is queued in a lane; the rest is written when epoll says so.  The reader notices a
+ * failure. */
+static void flush_lane(struct psc_link *l, uint32_t shard, struct rpc_lane *lane) {
     size_t left = 0;
-    if (!lane) {
-        return;
-    }
-    pthread_mutex_unlock(&c->m);
     (void)!rpc_lane_flush(lane, &left, NULL);
-    pthread_mutex_lock(&c->m);
+    psc_lock(l->c);
     struct psc_lane *w = l->lanes.all ? &l->lanes.all[shard] : NULL;
     bool full = rpc_lane_queued(lane) > 0;
     if (w && w->lane == lane && w->full != full) {
         struct epoll_event e = event_of(l, shard, full);
         w->full = full;
-        (void)epoll_ctl(c->reader->epoll, EPOLL_CTL_MOD, rpc_lane_fd(lane), &e);
+        (void)epoll_ctl(l->c->reader->epoll, EPOLL_CTL_MOD, rpc_lane_fd(lane), &e);
     }
+    psc_unlock(l->c);
     rpc_stream_unref(rpc_lane_stream(lane));
 }
 
-void psc_client_flush_lanes(struct rt_client *c, struct psc_link *l) {
-    for (uint32_t i = 0; l->lanes.all && i < l->lanes.n; i++) {
-        if (!l->lanes.all[i].full && rpc_lane_queued(l->lanes.all[i].lane) > 0) {
-            flush_lane(c, l, i);
-        }
+/* The next lane from *shard on that has something to write, with a reference.  NULL: none. */
+static struct rpc_lane *next_unsent(const struct psc_link *l, uint32_t *shard) {
+    const struct psc_lanes *w = &l->lanes;
+    struct rpc_lane *lane = NULL;
+    psc_lock(l->c);
+    for (; !lane && w->all && *shard < w->n; ++*shard) {
+        bool waits = !w->all[*shard].full && rpc_lane_queued(w->all[*shard].lane) > 0;
+        lane = waits ? take_lane(l, *shard) : NULL;
+    }
+    psc_unlock(l->c);
+    return lane;
+}
+
+void psc_client_flush_lanes(struct psc_link *l) {
+    uint32_t next = 0;
+    for (struct rpc_lane *lane; (lane = next_unsent(l, &next));) {
+        flush_lane(l, next - 1, lane);
     }
 }
 
-void psc_client_ping_lanes(struct rt_client *c, struct psc_link *l) {
-    for (uint32_t k = 0; l->lanes.all && k < l->lanes.n && c->used_slots > 0; k++) {
+void psc_client_ping_lanes(struct psc_link *l) {
+    psc_lock(l->c);
+    bool waits = l->c->links->slots.used > 0;
+    for (uint32_t k = 0; waits && l->lanes.all && k < l->lanes.n; k++) {
         struct rpc_lane *lane = l->lanes.all[k].lane;
         struct rpc_frame *f = NULL;
         if (rpc_lane_queued(lane) == 0 && rpc_frame_new(RPC_FRAME_PING, 0, &f, NULL) == 0) {
@@ -128,20 +138,22 @@ void psc_client_ping_lanes(struct rt_client *c, struct psc_link *l) {
             (void)!rpc_stream_send(rpc_lane_stream(lane), f, NULL);
         }
     }
-    psc_client_flush_lanes(c, l);
+    psc_unlock(l->c);
+    psc_client_flush_lanes(l);
 }
 
 /* Uses the lanes no more, and leaves them open. */
-static void retire_lanes(struct rt_client *c, struct psc_link *l) {
+static void retire_lanes(struct psc_link *l) {
     for (uint32_t i = 0; l->lanes.all && i < l->lanes.n; i++) {
-        (void)epoll_ctl(c->reader->epoll, EPOLL_CTL_DEL, rpc_lane_fd(l->lanes.all[i].lane), NULL);
-        c->reader->n_lanes--;
+        struct psc_reader *r = l->c->reader;
+        (void)epoll_ctl(r->epoll, EPOLL_CTL_DEL, rpc_lane_fd(l->lanes.all[i].lane), NULL);
+        r->n_lanes--;
     }
     l->lanes.retired = l->lanes.all ? co_steal_ptr(l->lanes.all) : l->lanes.retired;
 }
 
-void psc_client_drop_lanes(struct rt_client *c, struct psc_link *l) {
-    retire_lanes(c, l);
+void psc_client_drop_lanes(struct psc_link *l) {
+    retire_lanes(l);
     struct psc_lane *all = co_steal_ptr(l->lanes.retired);
     for (uint32_t i = 0; all && i < l->lanes.n; i++) {
         rpc_lane_shut(all[i].lane);
@@ -159,14 +171,14 @@ void psc_client_drop_lanes(struct rt_client *c, struct psc_link *l) {
 static void lose_lane(struct rt_client *c, struct psc_link *l, uint32_t shard,
     const struct rpc_lane *lane, const struct co_err *why) {
     struct rpc_stream *stream = NULL;
-    pthread_mutex_lock(&c->m);
+    psc_lock(c);
     if (l->lanes.all && l->lanes.all[shard].lane == lane) {
         l->lanes.broken = *why;
         l->lanes.patience = LAST_WORD_TICKS;
-        retire_lanes(c, l);
+        retire_lanes(l);
         stream = l->stream && why->code != CO_PEERLOST ? rpc_stream_ref(l->stream) : NULL;
     }
-    pthread_mutex_unlock(&c->m);
+    psc_unlock(c);
     if (stream) {
         rpc_stream_break(stream, why);
         rpc_stream_unref(stream);
@@ -175,15 +187,6 @@ static void lose_lane(struct rt_client *c, struct psc_link *l, uint32_t shard,
 
 bool psc_client_lost_lanes(struct psc_link *l) {
     return l->lanes.broken.code && l->lanes.patience > 0 && --l->lanes.patience == 0;
-}
-
-/* Writes more of a lane's queue, and sends the parts for which that makes room. */
-static void resume_lane(struct rt_client *c, struct psc_link *l, uint32_t shard) {
-    pthread_mutex_lock(&c->m);
-    flush_lane(c, l, shard);
-    struct rt_call *list = psc_client_pump(c, l);
-    pthread_mutex_unlock(&c->m);
-    psc_calls_done(list);
 }
 
 /* True if the server refused the lane because this trainer's stream had already broken there.  The
@@ -197,19 +200,21 @@ static bool is_refused(const struct rpc_frame *f, struct co_err *ret_why) {
 }
 
 static void serve_lane(struct rt_client *c, const struct epoll_event *e) {
-    struct psc_link *l = &c->links[(e->data.u64 >> 32) - 1];
+    struct psc_link *l = &c->links->at[(e->data.u64 >> 32) - 1];
     uint32_t shard = (uint32_t)e->data.u64;
-    pthread_mutex_lock(&c->m);
+    psc_lock(c);
     struct rpc_lane *lane = take_lane(l, shard);
     l->received_ms = lane ? net_now() : l->received_ms;
-    pthread_mutex_unlock(&c->m);
+    psc_unlock(c);
     if (!lane) {
         return;
     }
     struct co_err why = {0};
     struct rpc_frame *first = NULL;
     if (e->events & EPOLLOUT) {
-        resume_lane(c, l, shard);
+        (void)rpc_stream_ref(rpc_lane_stream(lane));
+        flush_lane(l, shard, lane);
+        psc_client_pump(l); /* there may be room */
     }
     if (e->events & ~(uint32_t)EPOLLOUT &&
         rpc_lane_read(lane, &c->reader->room, &first, &why) < 0) {
@@ -228,7 +233,7 @@ static void serve_lane(struct rt_client *c, const struct epoll_event *e) {
     rpc_stream_unref(rpc_lane_stream(lane));
 }
 
-/* Reads for all threads, until something arrives or the deadline passes.  c->m is held, and
+/* Reads for all threads, until something arrives or the deadline passes.  The lock is held, and
  * released meanwhile. */
 static void read_lanes(struct rt_client *c, int64_t deadline_ms, bool own) {
     struct psc_reader *r = c->reader;
@@ -237,7 +242,7 @@ static void read_lanes(struct rt_client *c, int64_t deadline_ms, bool own) {
     r->own = own;
     r->rounds++;
     atomic_store(&r->asleep, true);
-    pthread_mutex_unlock(&c->m);
+    psc_unlock(c);
     int64_t left = deadline_ms - net_now();
     int n =
         epoll_wait(r->epoll, events, EVENTS, left > 0 ? (int)(left < LOOK_MS ? left : LOOK_MS) : 0);
@@ -251,10 +256,10 @@ static void read_lanes(struct rt_client *c, int64_t deadline_ms, bool own) {
             serve_lane(c, &events[i]);
         }
     }
-    pthread_mutex_lock(&c->m);
+    psc_lock(c);
     r->reading = false;
     if (r->followers > 0) {
-        pthread_cond_broadcast(&c->changed);
+        pthread_cond_broadcast(&c->links->changed);
     }
 }
 
@@ -271,7 +276,7 @@ bool psc_client_wait(struct rt_client *c, int64_t deadline_ms) {
     if (r) {
         r->followers++;
     }
-    int rc = pthread_cond_timedwait(&c->changed, &c->m, &t);
+    int rc = pthread_cond_timedwait(&c->links->changed, &c->links->m, &t);
     if (r) {
         r->followers--;
     }
@@ -279,7 +284,7 @@ bool psc_client_wait(struct rt_client *c, int64_t deadline_ms) {
 }
 
 void psc_client_changed(struct rt_client *c) {
-    pthread_cond_broadcast(&c->changed);
+    pthread_cond_broadcast(&c->links->changed);
     if (c->reader) {
         wake_reader(c->reader);
     }
@@ -304,9 +309,9 @@ static void *run_own(void *arg) {
     struct rt_client *c = r->c;
     uint64_t seen = 0;
     uint32_t naps = 0;
-    pthread_mutex_lock(&c->m);
+    psc_lock(c);
     while (!r->stopping) {
-        bool wanted = c->slots.used > 0 && r->n_lanes > 0;
+        bool wanted = c->links->slots.used > 0 && r->n_lanes > 0;
         if (wanted && !r->reading && r->rounds == seen && r->followers == 0) {
             read_lanes(c, net_now() + LOOK_MS, true);
             seen = r->rounds;
@@ -317,14 +322,14 @@ static void *run_own(void *arg) {
         if (naps > NAPS_MAX) {
             r->idle = true;
             /* no deadline: until psc_client_expects, or psc_reader_free */
-            pthread_cond_wait(&r->called, &c->m);
+            pthread_cond_wait(&r->called, &c->links->m);
             naps = 0;
         } else {
             struct timespec t = at_ms(net_now() + NAP_MS);
-            (void)pthread_cond_timedwait(&r->called, &c->m, &t);
+            (void)pthread_cond_timedwait(&r->called, &c->links->m, &t);
         }
     }
-    pthread_mutex_unlock(&c->m);
+    psc_unlock(c);
     return NULL;
 }
 
@@ -364,11 +369,11 @@ void psc_reader_free(struct psc_reader *r) {
         return;
     }
     if (r->started) {
-        pthread_mutex_lock(&r->c->m);
+        psc_lock(r->c);
         r->stopping = true;
         pthread_cond_signal(&r->called);
         wake_reader(r);
-        pthread_mutex_unlock(&r->c->m);
+        psc_unlock(r->c);
         /* no deadline: it is woken, and reads for LOOK_MS at most */
         pthread_join(r->thread, NULL);
     }
@@ -407,16 +412,16 @@ static void opening_done(struct opening *o) {
 static void list_lanes(struct rt_client *c, const uint32_t *which, uint32_t n, struct opening *o) {
     uint32_t all = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const struct psc_link *l = &c->links[which[i]];
-        all += l->lanes.key ? l->inflight.shards : 0;
+        const struct psc_link *l = &c->links->at[which[i]];
+        all += l->welcome.key ? l->inflight.shards : 0;
     }
     *o = (struct opening){.attempts = co_xcalloc(all, sizeof(*o->attempts)),
         .addresses = co_xcalloc(all, sizeof(char *)),
         .which = co_xcalloc(all, sizeof(*o->which))};
     for (uint32_t i = 0; i < n; i++) {
-        const struct psc_link *l = &c->links[which[i]];
-        for (uint32_t k = 0; l->lanes.key && k < l->inflight.shards; k++) {
-            o->attempts[o->n].pass = (struct rpc_pass){RPC_FOR_LANE, c->trainer, k, l->lanes.key};
+        const struct psc_link *l = &c->links->at[which[i]];
+        for (uint32_t k = 0; l->welcome.key && k < l->inflight.shards; k++) {
+            o->attempts[o->n].pass = (struct rpc_pass){RPC_FOR_LANE, c->trainer, k, l->welcome.key};
             o->addresses[o->n] = l->lanes.address;
             o->which[o->n++] = i;
         }
@@ -441,7 +446,7 @@ static void knock_lanes(struct rt_client *c, struct opening *o, struct co_err *e
     }
 }
 
-/* From now on the link's frames use its lanes; c->m is held. */
+/* From now on the link's frames use its lanes; the lock is held. */
 static int use_lanes(
     struct rt_client *c, struct psc_link *l, struct rpc_connect *attempts, struct co_err *err) {
     struct psc_reader *r = c->reader;
@@ -482,12 +487,12 @@ void psc_client_open_lanes(
     knock_lanes(c, &o, errs);
     uint32_t at = 0;
     for (uint32_t i = 0; i < n; i++) {
-        struct psc_link *l = &c->links[which[i]];
+        struct psc_link *l = &c->links->at[which[i]];
         bool any = at < o.n && o.which[at] == i;
         if (any && !errs[i].code) {
-            pthread_mutex_lock(&c->m);
+            psc_lock(c);
             (void)!use_lanes(c, l, &o.attempts[at], &errs[i]);
-            pthread_mutex_unlock(&c->m);
+            psc_unlock(c);
             calls[i] = try_lanes(c, l);
         }
         at += any ? l->inflight.shards : 0;
@@ -498,4 +503,14 @@ void psc_client_open_lanes(
         }
     }
     opening_done(&o);
+}
+
+bool psc_client_has_lanes(struct rt_client *c) {
+    bool all = true;
+    psc_lock(c);
+    for (uint32_t i = 0; i < c->links->n; i++) {
+        all = all && c->links->at[i].lanes.all;
+    }
+    psc_unlock(c);
+    return all;
 }

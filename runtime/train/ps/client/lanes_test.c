@@ -19,7 +19,7 @@
 #include "common/bytes.h"
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client.h"
-#include "runtime/train/ps/client/client_internal.h"
+#include "runtime/train/ps/client/link_internal.h"
 #include "runtime/train/ps/server/server_internal.h"
 #include "runtime/train/ps/shard/lanes.h"
 #include "runtime/train/rpc/connect.h"
@@ -118,9 +118,9 @@ static int open_lane(const struct house *h, uint32_t trainer, uint32_t shard, ui
 }
 
 static uint64_t key_of(struct rt_client *c) {
-    pthread_mutex_lock(&c->m);
-    uint64_t key = c->links[0].lanes.key;
-    pthread_mutex_unlock(&c->m);
+    psc_lock(c);
+    uint64_t key = c->links->at[0].welcome.key;
+    psc_unlock(c);
     assert_true(key != 0);
     return key;
 }
@@ -129,11 +129,12 @@ static uint64_t key_of(struct rt_client *c) {
 static void await_another_key(struct rt_client *c, uint64_t key) {
     int64_t deadline = net_now() + ANSWER_MS;
     bool in_time = true;
-    pthread_mutex_lock(&c->m);
-    while (in_time && (c->links[0].lanes.key == key || c->links[0].state != PSC_LINK_UP)) {
+    psc_lock(c);
+    while (
+        in_time && (c->links->at[0].welcome.key == key || c->links->at[0].state != PSC_LINK_UP)) {
         in_time = psc_client_wait(c, deadline);
     }
-    pthread_mutex_unlock(&c->m);
+    psc_unlock(c);
     assert_true(in_time);
 }
 
@@ -266,12 +267,12 @@ static struct rpc_stream *end_lanes(struct house *h, uint32_t patience, int lane
     shard_left(s->shards[0], 0, stream);
     int64_t deadline = net_now() + ANSWER_MS;
     bool in_time = true;
-    pthread_mutex_lock(&c->m);
-    while (in_time && c->links[0].lanes.all) {
+    psc_lock(c);
+    while (in_time && c->links->at[0].lanes.all) {
         in_time = psc_client_wait(c, deadline);
     }
-    c->links[0].lanes.patience = patience ? patience : c->links[0].lanes.patience;
-    pthread_mutex_unlock(&c->m);
+    c->links->at[0].lanes.patience = patience ? patience : c->links->at[0].lanes.patience;
+    psc_unlock(c);
     assert_true(in_time);
     if (lane >= 0) {
         ping_lane(lane, 1);
@@ -408,9 +409,9 @@ static void start_ping(struct rt_client *c, struct pinged *p) {
 static void await_idle(struct rt_client *c) {
     int64_t deadline = net_now() + ANSWER_MS;
     for (bool idle = false; !idle; sched_yield()) {
-        pthread_mutex_lock(&c->m);
+        psc_lock(c);
         idle = psc_client_is_idle(c);
-        pthread_mutex_unlock(&c->m);
+        psc_unlock(c);
         assert_true(net_now() < deadline);
     }
 }
@@ -421,15 +422,15 @@ static void who_sends_a_waiting_request_wakes_the_reader(void **state) {
     struct rt_client *c = h->honest;
     struct pinged p = {.m = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     works_on(h);
-    pthread_mutex_lock(&c->m);
-    c->links[0].state = PSC_LINK_BEGUN;
-    pthread_mutex_unlock(&c->m);
+    psc_lock(c);
+    c->links->at[0].state = PSC_LINK_BEGUN;
+    psc_unlock(c);
     start_ping(c, &p);
     await_idle(c);
-    pthread_mutex_lock(&c->m);
-    c->links[0].state = PSC_LINK_UP;
-    assert_null(psc_client_pump(c, &c->links[0]));
-    pthread_mutex_unlock(&c->m);
+    psc_lock(c);
+    c->links->at[0].state = PSC_LINK_UP;
+    psc_unlock(c);
+    psc_client_pump(&c->links->at[0]);
     struct timespec end;
     clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += ANSWER_MS / 1000;

@@ -6,7 +6,7 @@
 
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client.h"
-#include "runtime/train/ps/client/client_internal.h"
+#include "runtime/train/ps/client/link_internal.h"
 
 /* SOON_MS: less than any wait of a single greeting, and much more than BOUND_MS. */
 enum { WAIT_MS = 60000, BOUND_MS = 300, SOON_MS = 8000 };
@@ -15,30 +15,28 @@ enum { WAIT_MS = 60000, BOUND_MS = 300, SOON_MS = 8000 };
 
 struct bare {
     struct rt_client c;
-    struct psc_link l;
+    struct psc_links *k;
+    struct psc_link *l;
 };
 
-static void bare_init(struct bare *b) {
-    static char endpoint[] = "here";
-    *b = (struct bare){
-        .c = {.links = &b->l, .n_links = 1, .away = 1}, .l = {.c = &b->c, .endpoint = endpoint}};
-    pthread_mutex_init(&b->c.m, NULL);
-    pthread_cond_init(&b->c.changed, NULL);
-    pthread_cond_init(&b->c.broke, NULL);
-    psc_inflight_init(&b->l.inflight);
-    co_err_set(&b->l.lost, CO_PEERLOST, "server 0 lost");
-    b->l.why = b->l.lost;
-    b->l.away = true;
-    b->l.away_ms = 1000;
-    b->l.until_ms = 3000;
-    b->l.pinged_ms = b->l.received_ms = 5000;
-    b->l.lease_ms = 1000;
+static void bare_start(struct bare *b) {
+    *b = (struct bare){.c = {.n_servers = 1}};
+    psc_links_open(&b->c, 1, (const char *const[]){"here"});
+    b->k = b->c.links;
+    b->l = &b->k->at[0];
+    b->k->away = 1;
+    co_err_set(&b->l->lost, CO_PEERLOST, "server 0 lost");
+    b->l->why = b->l->lost;
+    b->l->away_ms = 1000;
+    b->l->until_ms = 3000;
+    b->l->pinged_ms = b->l->received_ms = 5000;
+    b->l->welcome.lease_ms = 1000;
 }
 
 /* Goes there by the way of all links. */
 static void bare_enter(struct bare *b, enum psc_link_state to) {
     for (enum psc_link_state s = PSC_LINK_HELLO; s <= to; s++) {
-        psc_link_set(&b->l, s);
+        psc_link_set(b->l, s);
     }
 }
 
@@ -56,13 +54,12 @@ static void a_server_must_be_back_in_time_in_every_state(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         for (int late = 0; late < 2; late++) {
             struct bare b;
-            struct rpc_stream *broken = NULL;
-            bare_init(&b);
+            bare_start(&b);
             bare_enter(&b, rows[i].state);
-            assert_null(psc_link_tick(&b.l, late ? 3000 : 2999, &broken));
-            assert_null(broken);
-            assert_int_equal(late ? CO_PEERLOST : 0, b.c.failed.code);
-            assert_true(!late || strstr(b.c.failed.msg, rows[i].said));
+            assert_null(psc_link_tick(b.l, late ? 3000 : 2999));
+            assert_int_equal(late ? CO_PEERLOST : 0, b.k->failed.code);
+            assert_true(!late || strstr(b.k->failed.msg, rows[i].said));
+            psc_links_free(&b.c);
         }
     }
 }
@@ -72,7 +69,7 @@ static void only_an_answer_is_a_recovery(void **state) {
     (void)state;
     static const struct {
         int64_t spare, up; /* left of the return time when it came back; how long it was up then */
-        bool moved;
+        bool answered;
         int64_t least, most; /* how long it may be away now */
     } rows[] = {
         {500, 100, false, 600, 19000},
@@ -82,18 +79,18 @@ static void only_an_answer_is_a_recovery(void **state) {
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct bare b;
-        bare_init(&b);
+        bare_start(&b);
         b.c.options.return_ms = 20000;
         bare_enter(&b, PSC_LINK_UP);
-        assert_false(b.l.away);
-        assert_int_equal(b.l.until_ms - b.l.up_ms, b.l.spare_ms);
-        b.l.spare_ms = rows[i].spare;
-        b.l.up_ms = net_now() - rows[i].up;
-        b.l.moved = rows[i].moved;
+        assert_false(psc_link_is_away(&b.c, 0));
+        assert_int_equal(b.l->until_ms - b.l->up_ms, b.l->spare_ms);
+        b.l->spare_ms = rows[i].answered ? b.c.options.return_ms : rows[i].spare;
+        b.l->up_ms = net_now() - rows[i].up;
         const int64_t before = net_now();
-        assert_null(psc_link_lose(&b.l, "closed"));
-        assert_true(b.l.until_ms - before >= rows[i].least);
-        assert_true(b.l.until_ms - net_now() <= rows[i].most);
+        psc_link_lose(b.l, "closed");
+        assert_true(b.l->until_ms - before >= rows[i].least);
+        assert_true(b.l->until_ms - net_now() <= rows[i].most);
+        psc_links_free(&b.c);
     }
 }
 
@@ -101,14 +98,15 @@ static void only_an_answer_is_a_recovery(void **state) {
 static void the_clock_of_calls_stands_still_while_a_link_is_away(void **state) {
     (void)state;
     struct bare b;
-    bare_init(&b);
-    b.c.still_ms = 200;
-    b.c.still_since_ms = 1000;
+    bare_start(&b);
+    b.k->still_ms = 200;
+    b.k->still_since_ms = 1000;
     assert_int_equal(800, psc_client_time(&b.c));
     bare_enter(&b, PSC_LINK_UP);
-    int64_t at = net_now() - b.l.up_ms;
-    assert_in_range(b.c.back_ms, 800, 800 + at);
+    int64_t at = net_now() - b.l->up_ms;
+    assert_in_range(b.k->back_ms, 800, 800 + at);
     assert_true(psc_client_time(&b.c) >= 800);
+    psc_links_free(&b.c);
 }
 
 static void a_server_that_was_restarted_is_named(void **state) {
@@ -116,14 +114,15 @@ static void a_server_that_was_restarted_is_named(void **state) {
     struct bare b;
     struct co_err err = {0};
     uint64_t was = 0;
-    bare_init(&b);
-    b.l.incarnation = 7;
+    bare_start(&b);
+    b.l->welcome.incarnation = 7;
     psc_client_servers(&b.c, &was);
     assert_int_equal(0, psc_client_same_servers(&b.c, &was, &err));
     assert_int_equal(0, err.code);
-    b.l.incarnation = 8;
+    b.l->welcome.incarnation = 8;
     assert_int_equal(CO_CONFLICT, psc_client_same_servers(&b.c, &was, &err));
     assert_string_equal("server 0 (here) was restarted meanwhile", err.msg);
+    psc_links_free(&b.c);
 }
 
 /* The return of a link gives its requests their time once more, and only once. */

@@ -139,7 +139,7 @@ static int scan_shard(struct rt_client *c, uint32_t table, uint32_t server, uint
 static int save_sparse(
     struct rt_client *c, uint32_t table, const struct scan *begin, struct co_err *err) {
     int rc = 0;
-    for (uint32_t s = 0; s < c->n_links; s++) {
+    for (uint32_t s = 0; s < c->n_servers; s++) {
         for (uint32_t g = c->base[s]; g < c->base[s + 1] && rc == 0; g++) {
             rc = scan_shard(c, table, s, g - c->base[s], begin, err);
         }
@@ -356,7 +356,7 @@ int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
     if (rc < 0) {
         return rc;
     }
-    CO_AUTOFREE uint64_t *servers = co_xcalloc(c->n_links, sizeof(*servers));
+    CO_AUTOFREE uint64_t *servers = co_xcalloc(c->n_servers, sizeof(*servers));
     struct co_err why = {0};
     psc_client_servers(c, servers);
     (void)psc_client_tear(c, &why);

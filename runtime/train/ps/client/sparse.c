@@ -25,8 +25,8 @@ struct batch {
 
 static void batch_init(
     struct batch *b, const struct rt_client *c, const uint64_t *ids, uint32_t n, size_t bytes) {
-    uint32_t groups = c->base[c->n_links];
-    psc_ids_init(&b->ids, ids, n, c->base, c->n_links);
+    uint32_t groups = c->base[c->n_servers];
+    psc_ids_init(&b->ids, ids, n, c->base, c->n_servers);
     b->per = rows_a_frame(bytes);
     b->begin = co_xcalloc((size_t)groups + 1, sizeof(*b->begin));
     for (uint32_t g = 0; g < groups; g++) {
@@ -49,7 +49,7 @@ static uint32_t part_of(const struct batch *b, uint32_t u, uint32_t *ret_row) {
  * back. */
 static void make_parts(struct rt_client *c, const struct batch *b, uint32_t table, uint8_t kind,
     size_t bytes, size_t answer, struct rt_call *call) {
-    for (uint32_t s = 0; s < c->n_links; s++) {
+    for (uint32_t s = 0; s < c->n_servers; s++) {
         for (uint32_t g = c->base[s]; g < c->base[s + 1]; g++) {
             uint32_t left = b->ids.count[g];
             for (uint32_t i = b->begin[g]; i < b->begin[g + 1]; i++) {
@@ -164,7 +164,7 @@ static int make_pull(struct rt_client *c, uint32_t table, const uint64_t *ids, s
     struct batch b;
     size_t bytes = t->spec.dim * table_storage_size(t->wire);
     batch_init(&b, c, ids, (uint32_t)n, bytes);
-    struct rt_call *call = psc_call_new(c, "pull", t, b.begin[c->base[c->n_links]]);
+    struct rt_call *call = psc_call_new(c, "pull", t, b.begin[c->base[c->n_servers]]);
     make_parts(c, &b, table, RPC_FRAME_PULL_SPARSE, 0, bytes, call);
     struct places *pl = find_places(call, &b, t->spec.dim, t->wire);
     batch_done(&b);
@@ -327,7 +327,7 @@ static int send_load(
     enum rt_dtype wire = l->kind == RPC_FRAME_RESTORE_SPARSE ? RT_F32 : t->wire;
     size_t bytes = l->floats * table_storage_size(wire) + (l->shows ? 2 * sizeof(float) : 0);
     batch_init(&b, c, l->ids, (uint32_t)l->n, bytes);
-    struct rt_call *call = psc_call_new(c, "push", t, b.begin[c->base[c->n_links]]);
+    struct rt_call *call = psc_call_new(c, "push", t, b.begin[c->base[c->n_servers]]);
     make_parts(c, &b, table, l->kind, bytes, 0, call);
     struct places *pl = find_places(call, &b, l->floats, wire);
     batch_done(&b);
@@ -473,7 +473,7 @@ int rt_shrink(struct rt_client *c, uint32_t table, uint64_t *ret_erased, struct 
     int rc = psc_client_table(c, table, RT_SPARSE, &t, err);
     rc = rc < 0 ? rc : rt_flush(c, err);
     uint64_t erased = 0;
-    for (uint32_t s = 0; s < c->n_links; s++) {
+    for (uint32_t s = 0; s < c->n_servers; s++) {
         for (uint32_t g = c->base[s]; g < c->base[s + 1] && rc == 0; g++) {
             rc = shrink_shard(c, table, s, g - c->base[s], &erased, err);
         }

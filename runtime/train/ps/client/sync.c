@@ -35,8 +35,8 @@ static int turn_end(struct rt_client *c, int rc) {
 /* Makes a call with one empty frame to every shard of every server. */
 static int to_all_shards(struct rt_client *c, const char *what, uint8_t kind, uint32_t table,
     uint64_t aux, struct rt_call **ret, struct co_err *err) {
-    struct rt_call *call = psc_call_new(c, what, NULL, c->base[c->n_links]);
-    for (uint32_t s = 0; s < c->n_links; s++) {
+    struct rt_call *call = psc_call_new(c, what, NULL, c->base[c->n_servers]);
+    for (uint32_t s = 0; s < c->n_servers; s++) {
         for (uint32_t g = c->base[s]; g < c->base[s + 1]; g++) {
             struct rpc_frame *f = NULL;
             int rc = rpc_frame_new(kind, 0, &f, err);
@@ -107,17 +107,6 @@ static int make_step(struct rt_client *c, const char *what, uint64_t step, struc
     return rc;
 }
 
-/* Whether all servers have lanes.  Then a shard gets its frames in the order in which they went. */
-static bool goes_by_lanes(struct rt_client *c) {
-    bool all = true;
-    pthread_mutex_lock(&c->m);
-    for (uint32_t i = 0; i < c->n_links; i++) {
-        all = all && c->links[i].lanes.all;
-    }
-    pthread_mutex_unlock(&c->m);
-    return all;
-}
-
 /* Makes the call for the step, then one for the values of each dense table that was exchanged.
  * *ret_n: how many were made, also after a failure. */
 static int make_calls(struct rt_client *c, uint64_t after, struct rt_call **ret_calls,
@@ -138,7 +127,7 @@ static int make_calls(struct rt_client *c, uint64_t after, struct rt_call **ret_
 static int step_sync(struct rt_client *c, struct co_err *err) {
     CO_AUTOFREE struct rt_call **calls = co_xcalloc((size_t)c->n_tables + 1, sizeof(*calls));
     size_t n = 0, started = 0;
-    bool together = goes_by_lanes(c);
+    bool together = psc_client_has_lanes(c);
     int rc = make_calls(c, together ? c->progress.steps + 1 : 0, calls, &n, err);
     for (size_t i = 0; i < n; i++) {
         if (rc == 0 && i == started) {
@@ -220,7 +209,7 @@ int rt_step(struct rt_client *c, struct co_err *err) {
 
 static bool any_pending(struct rt_client *c, const void *arg) {
     (void)arg;
-    return c->detached > 0 || psc_exchanges_pending(c->exchanges);
+    return psc_calls_detached(c) || psc_exchanges_pending(c->exchanges);
 }
 
 int psc_client_settle(struct rt_client *c, struct co_err *err) {
@@ -293,18 +282,8 @@ static int take_finished(
     struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
     (void)a;
     (void)err;
-    pthread_mutex_lock(&call->c->m);
-    psc_link_set(&call->c->links[p->server], PSC_LINK_LEFT);
-    pthread_mutex_unlock(&call->c->m);
+    psc_link_answered(call->c, p->server, PSC_LINK_LEFT);
     return 0;
-}
-
-/* From now on it does not matter if a server goes back to a checkpoint.  False: one already has. */
-static bool begin_finish(struct rt_client *c) {
-    pthread_mutex_lock(&c->m);
-    c->finishing = c->failed.code != CO_GONE;
-    pthread_mutex_unlock(&c->m);
-    return c->finishing;
 }
 
 /* Waits until all pushes are applied.  If the job went back to a checkpoint, they are lost: the
@@ -313,7 +292,7 @@ static bool begin_finish(struct rt_client *c) {
 static int settle(struct rt_client *c, struct co_err *err) {
     int rc = psc_client_settle(c, err);
     psc_saving_wait(c);
-    while ((rc == 0 || rc == CO_GONE) && !begin_finish(c)) {
+    while ((rc == 0 || rc == CO_GONE) && !psc_links_finish(c)) {
         if (err) {
             *err = (struct co_err){0};
         }
@@ -334,8 +313,10 @@ int rt_finish(struct rt_client *c, struct co_err *err) {
         m.body_case = RPC__CONTROL__BODY_FINISH;
         m.finish = &f;
         rc = send_control(
-            c, "finish", &m, c->n_links, take_finished, c->options.call_timeout_ms, err);
-        c->finished = rc == 0;
+            c, "finish", &m, c->n_servers, take_finished, c->options.call_timeout_ms, err);
+        if (rc == 0) {
+            psc_links_finished(c);
+        }
     }
     rc = rc < 0 ? rc : psc_client_refusal(c, err);
     rt_client_close(c);

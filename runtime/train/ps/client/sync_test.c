@@ -5,7 +5,7 @@
 #include <poll.h>
 
 #include "runtime/net/net.h"
-#include "runtime/train/ps/client/client_internal.h"
+#include "runtime/train/ps/client/link_internal.h"
 #include "runtime/train/ps/server/server_internal.h"
 
 enum { IDS = 20 };
@@ -479,7 +479,7 @@ static void a_step_reaches_all_shards_though_one_refuses_it(void **state) {
     g[7] = NAN;
     must(rt_push_dense(c, 0, g, &err));
     must(rt_flush(c, &err));
-    c->links[0].inflight.window = 1; /* one frame to a shard at a time */
+    c->links->at[0].inflight.window = 1; /* one frame to a shard at a time */
     struct rt_call *before = psc_call_new(c, "pull", NULL, PULLS);
     for (uint32_t i = 0; i < PULLS; i++) {
         const struct rpc_frame_head pull = {
