@@ -119,15 +119,6 @@ int co_json_get_i64(const json_t *obj, const char *path, int64_t min, int64_t ma
     return 0;
 }
 
-int co_json_get_bool(const json_t *obj, const char *path, bool *ret, struct co_err *err) {
-    json_t *j = NULL;
-    int r = co_json_get(obj, path, JSON_TRUE, &j, err);
-    if (!r) {
-        *ret = json_is_true(j);
-    }
-    return r;
-}
-
 char *co_json_dump_sorted(const json_t *j) {
     char *text = json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
     if (!text) {

@@ -47,8 +47,6 @@ CO_MUST_CHECK int co_json_get_str(
     const json_t *obj, const char *path, const char **ret, struct co_err *err);
 CO_MUST_CHECK int co_json_get_i64(const json_t *obj, const char *path, int64_t min, int64_t max,
     int64_t *ret, struct co_err *err);
-CO_MUST_CHECK int co_json_get_bool(
-    const json_t *obj, const char *path, bool *ret, struct co_err *err);
 
 struct co_jnode;
 /* Converts nodes (common/jdoc.h) to a tree; values deeper than 1000 levels become null.  The caller

@@ -11,11 +11,9 @@ static void get_all(const json_t *j, const char *path) {
     json_t *any;
     const char *s;
     int64_t i;
-    bool b;
     (void)!co_json_get(j, path, JSON_OBJECT, &any, NULL);
     (void)!co_json_get_str(j, path, &s, NULL);
     (void)!co_json_get_i64(j, path, 0, 10, &i, NULL);
-    (void)!co_json_get_bool(j, path, &b, NULL);
 }
 
 /* The input is a JSON text, or a path, a NUL and a JSON text. */

@@ -118,7 +118,6 @@ static void typed_getters_set_their_result_only_on_success(void **state) {
     struct co_err err;
     int64_t n = 77;
     const char *s = "kept";
-    bool b = true;
     assert_int_equal(co_json_get_i64(j, "n", 6, 10, &n, &err), CO_INVALID);
     assert_string_equal(err.msg, "n is 5, expected an integer from 6 to 10");
     assert_int_equal(co_json_get_i64(j, "s", 0, 10, &n, &err), CO_INVALID);
@@ -129,12 +128,6 @@ static void typed_getters_set_their_result_only_on_success(void **state) {
     assert_string_equal(s, "kept");
     assert_int_equal(co_json_get_str(j, "s", &s, &err), 0);
     assert_string_equal(s, "x");
-    assert_int_equal(co_json_get_bool(j, "s", &b, &err), CO_INVALID);
-    assert_true(b);
-    assert_int_equal(co_json_get_bool(j, "f", &b, &err), 0);
-    assert_false(b);
-    assert_int_equal(co_json_get_bool(j, "t", &b, &err), 0);
-    assert_true(b);
 }
 
 static void a_path_step_longer_than_any_key_is_absent(void **state) {

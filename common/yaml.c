@@ -491,10 +491,6 @@ int co_yaml_next(struct co_yaml *y, json_t **ret, struct co_err *err) {
     return co_err_set(err, y->failed.code, "%s", y->failed.msg);
 }
 
-int co_yaml_doc_line(const struct co_yaml *y) {
-    return y->line;
-}
-
 int co_yaml_line(const struct co_yaml *y, const char *path) {
     int line = co_yaml_lines_find(&y->lines, path);
     return line ? line : y->line ? y->line : 1;

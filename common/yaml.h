@@ -29,8 +29,7 @@ CO_DEFINE_CLEANUP(struct co_yaml *, co_yaml_close)
  * After an error every further call returns the same error. */
 CO_MUST_CHECK int co_yaml_next(struct co_yaml *y, json_t **ret, struct co_err *err);
 
-/* The line (from 1) where the current document starts, and that of the key or list item at a dotted
- * path ("spec.worker.template.spec.containers.0.image", or "containers[0]").  If the path is absent
+/* The line (from 1) of the key or list item at a dotted path of the current document
+ * ("spec.worker.template.spec.containers.0.image", or "containers[0]").  If the path is absent
  * or comes from an alias, it is the line of the nearest known parent. */
-int co_yaml_doc_line(const struct co_yaml *y);
 int co_yaml_line(const struct co_yaml *y, const char *path);

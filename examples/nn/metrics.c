@@ -40,19 +40,6 @@ void nn_metrics_add(struct nn_metrics *m, size_t n, const float *score, const fl
     }
 }
 
-void nn_metrics_merge(struct nn_metrics *m, const struct nn_metrics *other) {
-    for (size_t i = 0; i < NN_AUC_BUCKETS; i++) {
-        m->positive[i] += other->positive[i];
-        m->negative[i] += other->negative[i];
-    }
-    m->n += other->n;
-    m->correct += other->correct;
-    m->not_numbers += other->not_numbers;
-    m->loss_sum += other->loss_sum;
-    m->absolute_sum += other->absolute_sum;
-    m->square_sum += other->square_sum;
-}
-
 double nn_metrics_auc(const struct nn_metrics *m) {
     double area = 0.0, above_positive = 0.0, above_negative = 0.0;
 

@@ -21,7 +21,6 @@ void nn_metrics_clear(struct nn_metrics *m);
 /* Adds score (n), each from 0 to 1 (others count in the outermost bucket), with label (n), 0 or 1.
  */
 void nn_metrics_add(struct nn_metrics *m, size_t n, const float *score, const float *label);
-void nn_metrics_merge(struct nn_metrics *m, const struct nn_metrics *other);
 
 /* Sums trapezoids from the highest bucket down, so a tie in a bucket counts one half.  0: a class
  * is missing. */

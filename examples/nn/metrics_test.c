@@ -77,28 +77,6 @@ static void areas_and_buckets_of_the_goldens(void **state) {
     }
 }
 
-static void merged_parts_equal_the_whole(void **state) {
-    CO_AUTOJSON json_t *root = goldens_load();
-    static struct nn_metrics whole, parts, one;
-    size_t at;
-    json_t *c;
-
-    (void)state;
-    nn_metrics_clear(&whole);
-    nn_metrics_clear(&parts);
-    json_array_foreach(json_object_get(root, "cases"), at, c) {
-        case_add(&whole, c);
-        nn_metrics_clear(&one);
-        case_add(&one, c);
-        nn_metrics_merge(&parts, &one);
-    }
-    assert_memory_equal(whole.positive, parts.positive, sizeof(whole.positive));
-    assert_memory_equal(whole.negative, parts.negative, sizeof(whole.negative));
-    assert_int_equal(whole.n, parts.n);
-    assert_true(fabs(nn_metrics_loss(&whole) - nn_metrics_loss(&parts)) < 1e-12);
-    assert_true(fabs(nn_metrics_rmse(&whole) - nn_metrics_rmse(&parts)) < 1e-12);
-}
-
 static void means_by_hand(void **state) {
     const float score[] = {0.9F, 0.2F, 0.5F, 0.4F, NAN}, label[] = {1, 0, 0, 1, 1};
     static struct nn_metrics m;
@@ -130,7 +108,6 @@ static void scores_beyond_the_range_count_in_the_outermost_buckets(void **state)
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(areas_and_buckets_of_the_goldens),
-        cmocka_unit_test(merged_parts_equal_the_whole),
         cmocka_unit_test(means_by_hand),
         cmocka_unit_test(scores_beyond_the_range_count_in_the_outermost_buckets),
     };

@@ -60,20 +60,3 @@ size_t rn_arena_plan(struct rn_span *spans, size_t n) {
     }
     return total;
 }
-
-size_t rn_arena_bound(const struct rn_span *spans, size_t n) {
-    size_t most = 0;
-
-    /* The sum over time grows only where a span begins. */
-    for (size_t i = 0; i < n; i++) {
-        size_t alive = 0;
-
-        for (size_t k = 0; k < n; k++) {
-            if (spans[k].first <= spans[i].first && spans[i].first <= spans[k].last) {
-                alive += rn_arena_aligned(spans[k].bytes);
-            }
-        }
-        most = alive > most ? alive : most;
-    }
-    return most;
-}

@@ -18,6 +18,3 @@ static inline size_t rn_arena_aligned(size_t bytes) {
 
 /* Sets the offsets and returns the size of the block. */
 size_t rn_arena_plan(struct rn_span *spans, size_t n);
-
-/* The least that any plan needs: the most bytes that are alive at one time. */
-size_t rn_arena_bound(const struct rn_span *spans, size_t n);

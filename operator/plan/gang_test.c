@@ -145,7 +145,8 @@ static void check_marks(const struct mark_row *row) {
     tk_init(&c, job);
     c.settings.gang = row->word ? plan_gang_find(row->word) : NULL;
     tk_look(&c);
-    CO_AUTOJSON json_t *pod = plan_pod(c.seen_job, API_WORKER, 0, &c.settings);
+    CO_AUTOJSON json_t *pod =
+        plan_object_pod(c.seen_job, c.seen_job->role[API_WORKER].tmpl, API_WORKER, 0, &c.settings);
     json_t *labels = co_json_at(pod, "metadata", "labels");
     json_t *annotations = co_json_at(pod, "metadata", "annotations");
     drop(labels, ours);

@@ -15,7 +15,7 @@ static struct api_job *job_of(const char *text) {
 static json_t *pod_of(
     const char *job_text, enum api_role role, int32_t index, const struct plan_settings *settings) {
     CO_CLEANUP(api_job_freep) struct api_job *job = job_of(job_text);
-    return plan_pod(job, role, index, settings);
+    return plan_object_pod(job, job->role[role].tmpl, role, index, settings);
 }
 
 static void expect_json(const json_t *have, const char *expected) {
@@ -142,7 +142,8 @@ static void elastic_workers_get_their_bounds(void **state) {
         struct api_job *job = NULL;
         assert_int_equal(api_job_decode(tk_json(text), &job, NULL), 0);
         assert_int_equal(job->role[API_WORKER].replicas, rows[i].replicas);
-        CO_AUTOJSON json_t *pod = plan_pod(job, API_WORKER, 0, &no_gate);
+        CO_AUTOJSON json_t *pod =
+            plan_object_pod(job, job->role[API_WORKER].tmpl, API_WORKER, 0, &no_gate);
         CO_AUTOFREE char *want =
             co_xasprintf("{'name':'PADDLE_ELASTIC_NP','value':'%s'}", rows[i].np);
         expect_json(json_array_get(json_object_get(first_container(pod), "env"), 5), want);
@@ -314,7 +315,8 @@ static void a_rejection_because_of_the_start_gate_says_so(void **state) {
     struct api_job *job =
         job_of(TK_JOB("'worker':{'replicas':1,'template':{'spec':{'initContainers':[{'name':'i'}],"
                       "'containers':[{'name':'m'}]}}}"));
-    CO_AUTOJSON json_t *body = plan_pod(job, API_WORKER, 0, &with_gate);
+    CO_AUTOJSON json_t *body =
+        plan_object_pod(job, job->role[API_WORKER].tmpl, API_WORKER, 0, &with_gate);
     struct plan_action a = {.verb = PLAN_CREATE,
         .kind = PLAN_KIND_POD,
         .inits = co_json_at(body, "spec", "initContainers")};
@@ -335,7 +337,8 @@ static void a_rejection_because_of_the_training_does_not_blame_the_gate(void **s
         TK_JOB("'worker':{'replicas':1,'template':{'spec':{'containers':[{'name':'m','resources':{"
                "'requests':{'cpu':2},'limits':{'cpu':4}}},{'name':'s','resources':{'limits':{"
                "'memory':'32768Ki'}}}]}}}"));
-    CO_AUTOJSON json_t *body = plan_pod(job, API_WORKER, 0, &with_gate);
+    CO_AUTOJSON json_t *body =
+        plan_object_pod(job, job->role[API_WORKER].tmpl, API_WORKER, 0, &with_gate);
     const struct plan_action a = {.verb = PLAN_CREATE,
         .kind = PLAN_KIND_POD,
         .inits = co_json_at(body, "spec", "initContainers")};

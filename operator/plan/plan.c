@@ -478,8 +478,3 @@ json_t *plan_env(
 json_t *plan_secret(const struct api_job *job) {
     return job->peer_auth != API_PEER_NONE ? plan_object_secret(job) : NULL;
 }
-
-json_t *plan_pod(const struct api_job *job, enum api_role role, int32_t index,
-    const struct plan_settings *settings) {
-    return plan_object_pod(job, job->role[role].tmpl, role, index, settings);
-}

@@ -176,12 +176,9 @@ const char *plan_address(const char *const ip[2], int prefer_family);
 /* The port of a job without a ConfigMap: derived from its uid, or the next free one. */
 uint16_t plan_port(const char *uid, const uint16_t *taken, size_t n_taken);
 
-/* For `render` and tests: the ConfigMap's data, NULL if addresses are unknown, and the complete
- * body of a pod, as in plan_compute.  The caller owns the results.  The job must have no
- * problems. */
+/* For `render` and tests: the ConfigMap's data as in plan_compute, NULL if addresses are unknown.
+ * The caller owns the result.  The job must have no problems. */
 json_t *plan_env(
     const struct api_job *job, const struct plan_seen *seen, const struct plan_settings *settings);
-json_t *plan_pod(const struct api_job *job, enum api_role role, int32_t index,
-    const struct plan_settings *settings);
 /* The job's Secret without the token; NULL: the job has none. */
 json_t *plan_secret(const struct api_job *job);

@@ -85,7 +85,8 @@ static void set_pod_random(struct tk_cluster *c, json_t *pod) {
 
 /* A pod that an earlier pass, or an earlier job of the name, left behind. */
 static void leave_pod(struct tk_cluster *c, enum api_role role, int32_t index, bool foreign) {
-    json_t *pod = plan_pod(c->seen_job, role, index, &c->settings);
+    json_t *pod =
+        plan_object_pod(c->seen_job, c->seen_job->role[role].tmpl, role, index, &c->settings);
     json_t *meta = json_object_get(pod, "metadata");
     const char *name = co_json_str(meta, "name");
     tk_stamp(c, pod, true);

@@ -135,11 +135,6 @@ int ps_table_fits(const struct ps_table *t, enum rt_mode job, struct co_err *err
     return 0;
 }
 
-void ps_table_copy(struct ps_table *to, const struct ps_table *from) {
-    *to = *from;
-    point_spec(to);
-}
-
 const char *ps_table_differs(const struct ps_table *a, const struct ps_table *b) {
     return strcmp(a->name, b->name) != 0                       ? "name"
            : a->spec.kind != b->spec.kind                      ? "kind"

@@ -49,8 +49,6 @@ CO_MUST_CHECK int ps_table_make(
 CO_MUST_CHECK int ps_table_fits(const struct ps_table *t, enum rt_mode job, struct co_err *err);
 /* For messages: "async", "sync", "geo" or "unset". */
 const char *ps_mode_name(enum rt_mode mode);
-/* Copies the strings, too. */
-void ps_table_copy(struct ps_table *to, const struct ps_table *from);
 /* The name of the first field that differs; NULL: none does. */
 const char *ps_table_differs(const struct ps_table *a, const struct ps_table *b);
 
