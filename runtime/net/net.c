@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/conn.h"
+#include "common/listen.h"
 #include "common/mem.h"
 #include "common/parse.h"
 
@@ -246,10 +247,15 @@ int net_listen_address(const char *endpoint, char *ret_text, size_t size, struct
     return 0;
 }
 
-void net_hide_silent(int fd) {
-    int seconds = 1;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof(seconds));
-    (void)listen(fd, SOMAXCONN); /* the kernel keeps as many of them */
+int net_listen(const char *address, int *ret_fd, struct co_err *err) {
+    /* Without the "[::]" co_listen takes IPv4, too. */
+    const char *all = strncmp(address, "[::]:", 5) == 0 ? address + 4 : address;
+    int seconds = 1, rc = co_listen_within(all, CO_LISTEN_MS, ret_fd, err);
+    if (rc == 0) {
+        (void)setsockopt(*ret_fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof(seconds));
+        (void)listen(*ret_fd, SOMAXCONN); /* the kernel keeps as many of them */
+    }
+    return rc;
 }
 
 bool net_is_scarce(int fd) {
@@ -284,4 +290,29 @@ void net_peer_of(int fd, struct net_peer *ret) {
     if (inet_ntop(family, address, ret->host, sizeof(ret->host))) {
         (void)co_hostport_format(ret->host, ntohs(port), ret->text, sizeof(ret->text));
     }
+}
+
+int net_read_part(int fd, unsigned char *to, uint32_t offset, uint32_t bytes, uint32_t *have) {
+    while (*have < offset + bytes) {
+        ssize_t n = recv(fd, to + (*have - offset), offset + bytes - *have, MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return n < 0 && errno == EAGAIN ? 0 : CO_PEERLOST;
+        }
+        *have += (uint32_t)n;
+    }
+    return 1;
+}
+
+bool net_log_due(struct net_log_limit *l, uint64_t n, uint64_t *ret_n) {
+    int64_t now = net_now();
+    l->unsaid += n;
+    if (l->unsaid == 0 || (l->said_ms && now - l->said_ms < NET_LOG_MS)) {
+        return false;
+    }
+    *ret_n = l->unsaid;
+    *l = (struct net_log_limit){.said_ms = now};
+    return true;
 }

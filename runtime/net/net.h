@@ -26,9 +26,10 @@ size_t net_connect(const char *const *endpoints, size_t n, int timeout_ms, struc
 CO_MUST_CHECK int net_listen_address(
     const char *endpoint, char *ret_text, size_t size, struct co_err *err);
 
-/* For a listening socket whose peers speak first: who connects and says nothing stays in the kernel
- * for a second or so, before accept() gets it.  Best effort, as a kernel may be short of room. */
-void net_hide_silent(int fd);
+/* A listening socket at "host:port" for peers that speak first: who connects and says nothing stays
+ * in the kernel for a second or so, before accept() gets it.  Best effort, as a kernel may be short
+ * of room.  "[::]:port" is open for IPv4, too: some peers may have only one of them. */
+CO_MUST_CHECK int net_listen(const char *address, int *ret_fd, struct co_err *err);
 
 /* Only few descriptors are free beyond this one: a door should close it, so that the process keeps
  * some for files, libraries and the program. */
@@ -40,3 +41,18 @@ struct net_peer {
     char text[64]; /* "host:port" */
 };
 void net_peer_of(int fd, struct net_peer *ret);
+
+/* Receives from a non-blocking socket what is missing of a message of `bytes` bytes, which follows
+ * the first `offset` bytes of the connection; *have counts those.  1: all is here; 0: not yet;
+ * CO_PEERLOST: the other end has closed. */
+CO_MUST_CHECK int net_read_part(
+    int fd, unsigned char *to, uint32_t offset, uint32_t bytes, uint32_t *have);
+
+/* Bounds what strangers can make a process log: of each reason one line a minute. */
+enum { NET_LOG_MS = 60000 };
+struct net_log_limit {
+    int64_t said_ms; /* 0: never */
+    uint64_t unsaid; /* since then */
+};
+/* n more have happened.  Whether a line is due now; *ret_n: for how many it stands. */
+bool net_log_due(struct net_log_limit *l, uint64_t n, uint64_t *ret_n);

@@ -4,7 +4,7 @@
  *     group.c    opens and closes groups         calls.c    checks a call, chooses its path
  *     form.c     connects the ranks, using       work.c     queue and thread of started calls
  *                door.c (accepts), join.c        monitor.c  thread that watches the other ranks
- *                (connects), hello.c (proofs),   wait.c     deadlines and failures
+ *                (connects), hello.c (who),      wait.c     deadlines and failures
  *                address.c (finds them)
  *     shm.c      memory shared on a machine      shm_reduce.c, shm_move.c: calls inside a machine
  *     arena.c    rt_group_alloc                  sub.c, shrink.c, grow.c   of some ranks, without
@@ -214,14 +214,14 @@ void coll_door_unref(struct coll_door *d); /* NULL allowed */
 /* Accepts connections at fd until *missing is 0.  Unless fd is a unix socket, it is the door's,
  * where other threads may accept for their groups at the same time.  `look` may refuse a hello
  * before its sender has proven that it knows the token; `take` gets the connection once it has, and
- * owns the descriptor if it returns COLL_ANSWER_CODE_OK. */
+ * owns the descriptor if it returns true. */
 struct coll_accept {
     struct rt_group *g;
     int fd;
     bool local; /* a unix socket */
     uint32_t *missing;
-    enum coll_answer_code (*look)(struct rt_group *g, const struct coll_hello *h);
-    enum coll_answer_code (*take)(struct rt_group *g, const struct coll_hello *h, int fd);
+    enum net_refusal (*look)(struct rt_group *g, const struct coll_hello *h);
+    bool (*take)(struct rt_group *g, const struct coll_hello *h, int fd);
 };
 CO_MUST_CHECK int coll_accept_run(
     const struct coll_accept *a, int64_t deadline_ms, struct co_err *err);

@@ -1,59 +1,37 @@
-/* Accepts the connections of a group that forms.  Anybody may connect, so at most GUESTS
- * connections have their handshake at a time, each for at most GUEST_MS, and a refused address is
- * logged once for each reason.  A "guest" is a connection that has not proven itself yet; a "hall"
- * has those of one group.
+/* Accepts the connections of a group that forms, by an acceptor of runtime/net.
  *
- * A rank says its hello as soon as it is connected, and the hello shows that it knows the token.  A
- * stranger has nothing to say: the kernel keeps back who says nothing (net_hide_silent), and those
- * that come in all the same displace each other (places.h), but no guest whose hello was right.
+ * Several groups may form at one door, each in a thread of its own, with its own acceptor.  A
+ * connection comes to whichever thread accepts first.  If its hello names another group that forms,
+ * it is handed to that group's acceptor:
  *
- * Several groups may form at one door, each in a thread of its own.  A guest comes into the hall of
- * whichever thread accepts first.  If its hello names another group that has a hall, it goes there
- * through that hall's pipe:
- *
- *     door ---- accept ----> hall of A ---- hello of A ----> answer
- *         \--- accept ----> hall of B        |
- *                               ^----- pipe --+-- hello of B
+ *     listener --- accept ----> acceptor of A --- hello of A ----> answer
+ *         \-- accept ---> acceptor of B        |
+ *                                  ^-----------+--- hello of B
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <poll.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "common/listen.h"
 #include "common/log.h"
-#include "runtime/net/net.h"
-#include "runtime/net/slots.h"
+#include "runtime/net/acceptor.h"
 #include "runtime/train/coll/coll.h"
 
-enum {
-    GUESTS = 64,
-    GUEST_MS = 3000,
-    SAID_MAX = 16,
-    AT_ONCE = 256, /* connections that are accepted before the guests are read again */
-    WAIT_MS = 50,  /* before accept() is tried again without a free descriptor */
+/* A group that accepts now. */
+struct coll_hall {
+    const struct coll_accept *a;
+    struct net_auth auth;
+    struct net_acceptor *acceptor;
+    struct coll_hall *next;                    /* of the same door */
+    struct net_log_limit limits[NET_REFUSALS]; /* one for each reason */
 };
-/* What a hall waits for: its guests, and these. */
-enum { DOOR = GUESTS, HANDED, ALARM, FDS };
-/* Reasons in the log beyond enum coll_answer_code. */
-enum { SLOW = COLL_ANSWER_CODES, MANY, FEW_FILES };
 
 int coll_door_open(const char *endpoint, struct coll_door **ret, struct co_err *err) {
     char address[COLL_ADDRESS_MAX];
     int fd = -1;
     int rc = net_listen_address(endpoint, address, sizeof(address), err);
-    /* Without the "[::]" co_listen takes IPv4, too. */
-    const char *all = rc == 0 && strncmp(address, "[::]:", 5) == 0 ? address + 4 : address;
-    rc = rc < 0 ? rc : co_listen_within(all, CO_LISTEN_MS, &fd, err);
+    rc = rc < 0 ? rc : net_listen(address, &fd, err);
     if (rc < 0) {
         return rc;
     }
     struct coll_door *d = co_xcalloc(1, sizeof(*d));
-    net_hide_silent(fd);
     d->fd = fd;
     d->endpoint = co_xstrdup(endpoint);
     d->refs = 1;
@@ -78,276 +56,97 @@ void coll_door_unref(struct coll_door *d) {
     }
 }
 
-/* A connection in its handshake: it sends a hello, gets an answer, sends its proof, gets a
- * welcome. */
-struct pending_member {
-    int fd;        /* -1: unused */
-    uint32_t have; /* bytes received, hello and proof together */
-    struct coll_hello who;
-    unsigned char hello[COLL_HELLO_BYTES], answer[COLL_ANSWER_BYTES], proof[COLL_PROOF_BYTES];
-    char from[sizeof(((struct net_peer *)NULL)->host)];
-};
-
-_Static_assert(
-    sizeof(struct pending_member) <= PIPE_BUF, "a pipe takes a guest whole or not at all");
-
-struct coll_hall {
-    const struct coll_accept *a;
-    struct coll_hall *next; /* of the same door */
-    int handed[2]; /* a pipe of struct pending_member; other halls write to it under the door's m */
-    struct pending_member guests[GUESTS];
-    struct net_slot slots[GUESTS]; /* of the guests with the same index */
-    bool full;                     /* of descriptors: no accept() for WAIT_MS */
-    struct {
-        char from[sizeof(((struct pending_member *)NULL)->from)];
-        uint32_t answer_code;
-    } said[SAID_MAX]; /* refusals that were logged; later ones beyond the limit are not */
-    uint32_t n_said;
-};
-
-/* Frees the place; the descriptor is the caller's. */
-static int guest_leave(struct coll_hall *h, struct pending_member *g) {
-    int fd = g->fd;
-    net_slots_leave(h->slots, GUESTS, (size_t)(g - h->guests));
-    g->fd = -1;
-    return fd;
-}
-
-static void guest_drop(struct coll_hall *h, struct pending_member *g) {
-    co_close(guest_leave(h, g));
-}
-
-/* Logs one line for each address and reason, not for each attempt; and one about a flood. */
-static void say_refused(
-    struct coll_hall *h, const struct pending_member *g, uint32_t answer_code, const char *why) {
-    for (uint32_t i = 0; i < h->n_said; i++) {
-        if (h->said[i].answer_code == answer_code &&
-            (answer_code == MANY || co_streq(h->said[i].from, g->from))) {
-            return;
-        }
-    }
-    if (h->n_said < SAID_MAX) {
-        (void)snprintf(h->said[h->n_said].from, sizeof(h->said[0].from), "%s", g->from);
-        h->said[h->n_said++].answer_code = answer_code;
-        co_log_warn("refused a connection to the collective group", CO_S("from", g->from),
-            CO_S("reason", why), CO_I("rank", h->a->g->rank));
-    }
-}
-
-static void guest_refuse(
-    struct coll_hall *h, struct pending_member *g, enum coll_answer_code answer_code) {
-    unsigned char wire[COLL_ANSWER_BYTES];
-    struct coll_answer a = {.answer_code = answer_code};
-    if (answer_code != COLL_ANSWER_CODE_LATER) {
-        say_refused(h, g, answer_code, coll_answer_code_text(answer_code));
-    }
-    if (answer_code != COLL_ANSWER_CODE_FORM &&
-        coll_answer_write(&a, "", g->hello, wire, NULL) == 0) {
-        (void)!send(g->fd, wire, sizeof(wire), MSG_NOSIGNAL | MSG_DONTWAIT);
-    }
-    guest_drop(h, g);
-}
-
-static void name_from(int fd, bool local, struct pending_member *g) {
-    struct net_peer peer;
-    net_peer_of(fd, &peer);
-    (void)snprintf(g->from, sizeof(g->from), "%s", local ? "this machine" : peer.host);
-}
-
-static bool same_user(int fd) {
-    struct ucred c;
-    socklen_t len = sizeof(c);
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &len) == 0 &&
-           (c.uid == geteuid() || c.uid == 0);
-}
-
-static void guest_receive(struct coll_hall *h, struct pending_member *g);
-
-/* Gives the guest a place; whose it was has to leave. */
-static struct pending_member *guest_seat(
-    struct coll_hall *h, size_t i, const struct pending_member *came) {
-    struct pending_member *g = &h->guests[i];
-    if (g->fd >= 0) {
-        say_refused(h, g, MANY, "too many connections without a greeting");
-        guest_drop(h, g);
-    }
-    *g = *came;
-    net_slots_take(h->slots, GUESTS, i, g->from, coll_now_ms());
-    return g;
-}
-
-/* Accepts a connection, and reads it at once: a rank has said its hello by now.  False: there is
- * none, or no room. */
-static bool guest_enter(struct coll_hall *h) {
-    size_t i = net_slots_find(h->slots, GUESTS);
-    /* no wait: the descriptor is non-blocking */
-    int fd = i < GUESTS ? accept4(h->a->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
-    if (fd < 0) {
-        h->full = i < GUESTS && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
-        return false;
-    }
-    struct pending_member came = {.fd = fd};
-    name_from(fd, h->a->local, &came);
-    bool few = net_is_scarce(fd);
-    if (few || (h->a->local && !same_user(fd))) {
-        say_refused(h, &came, few ? (uint32_t)FEW_FILES : COLL_ANSWER_CODE_USER,
-            few ? "no descriptors are left (RLIMIT_NOFILE)"
-                : coll_answer_code_text(COLL_ANSWER_CODE_USER));
-        co_close(fd);
-        return true;
-    }
-    if (!h->a->local) {
-        coll_tcp_tune(fd);
-    }
-    guest_receive(h, guest_seat(h, i, &came));
-    return true;
-}
-
-/* Receives `bytes` bytes that follow the first `offset` bytes of the handshake.  False: some are
- * still missing, or the guest was dropped. */
-static bool guest_read(struct coll_hall *h, struct pending_member *g, unsigned char *to,
-    uint32_t offset, uint32_t bytes) {
-    while (g->have < offset + bytes) {
-        ssize_t n = recv(g->fd, to + (g->have - offset), offset + bytes - g->have, MSG_DONTWAIT);
-        if (n <= 0) {
-            if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-                guest_drop(h, g); /* for example a TCP probe of the kubelet: not worth a log line */
-            }
-            return false;
-        }
-        g->have += (uint32_t)n;
-    }
-    return true;
-}
+/* ---- hellos ---- */
 
 static bool is_for(const struct coll_hello *h, const struct rt_group *g) {
     return h->job == g->job && h->group == g->id;
 }
 
-/* Gives a guest to the hall of the group that its hello names.  False: there is none. */
-static bool guest_hand_over(struct coll_hall *h, struct pending_member *g) {
+/* Gives a connection to the acceptor of the group that its hello names.  False: there is none. */
+static bool hand_over(
+    const struct coll_hall *h, const struct coll_hello *who, const struct net_pending *p) {
     struct coll_door *d = h->a->g->door;
     bool handed = false;
     pthread_mutex_lock(&d->m);
     for (const struct coll_hall *other = d->halls; other && !handed; other = other->next) {
-        handed = is_for(&g->who, other->a->g) &&
-                 write(other->handed[1], g, sizeof(*g)) == (ssize_t)sizeof(*g);
+        handed = is_for(who, other->a->g) && net_acceptor_hand(other->acceptor, p);
     }
     pthread_mutex_unlock(&d->m);
-    if (handed) {
-        (void)guest_leave(h, g);
-    }
     return handed;
 }
 
-static void guest_hello(struct coll_hall *h, struct pending_member *g) {
-    struct rt_group *group = h->a->g;
-    enum coll_answer_code v = coll_hello_read(g->hello, &g->who);
-    if (v == COLL_ANSWER_CODE_OK && !h->a->local && !is_for(&g->who, group) &&
-        guest_hand_over(h, g)) {
-        return;
+static enum net_refusal on_look(void *arg, const struct net_pending *p, bool proved,
+    unsigned char ret_answer[NET_CALLER_BYTES]) {
+    const struct coll_hall *h = arg;
+    struct rt_group *g = h->a->g;
+    struct coll_hello who;
+    enum net_refusal why = coll_hello_read(net_caller_bytes(p->shake.hello), &who);
+    if (why != NET_REFUSAL_NONE) {
+        return why;
     }
-    if (v == COLL_ANSWER_CODE_OK && g->who.job != group->job) {
-        v = COLL_ANSWER_CODE_JOB;
-    } else if (v == COLL_ANSWER_CODE_OK && !coll_hello_check(group->token, g->hello)) {
-        v = COLL_ANSWER_CODE_TOKEN;
-    } else if (v == COLL_ANSWER_CODE_OK && g->who.group != group->id) {
-        v = COLL_ANSWER_CODE_LATER;
-    } else if (v == COLL_ANSWER_CODE_OK) {
-        v = g->who.size == group->size ? h->a->look(group, &g->who) : COLL_ANSWER_CODE_JOB;
+    if (!h->a->local && !is_for(&who, g) && hand_over(h, &who, p)) {
+        return NET_HANDED;
     }
-    if (v != COLL_ANSWER_CODE_OK) {
-        guest_refuse(h, g, v);
-        return;
+    if (who.job != g->job) {
+        return COLL_REFUSAL_JOB;
     }
-    net_slots_know(h->slots, GUESTS, (size_t)(g - h->guests));
-    struct coll_answer a = {.answer_code = v, .rank = group->rank};
-    memcpy(a.node, group->node, sizeof(a.node));
-    if (coll_answer_write(&a, group->token, g->hello, g->answer, NULL) < 0 ||
-        send(g->fd, g->answer, sizeof(g->answer), MSG_NOSIGNAL) != sizeof(g->answer)) {
-        guest_drop(h, g);
+    if (!proved) {
+        return NET_REFUSAL_TOKEN;
+    }
+    if (who.group != g->id) {
+        return COLL_REFUSAL_LATER;
+    }
+    if (who.size != g->size) {
+        return COLL_REFUSAL_JOB;
+    }
+    memcpy(coll_hello_node(ret_answer), g->node, COLL_NODE_BYTES);
+    return who.to == g->rank ? h->a->look(g, &who) : COLL_REFUSAL_RANK;
+}
+
+static void on_enter(void *arg, int fd_own, struct co_tls *tls_own, const struct net_peer *from,
+    const unsigned char caller[NET_CALLER_BYTES]) {
+    struct coll_hall *h = arg;
+    struct coll_hello who;
+    (void)from;
+    (void)coll_hello_read(caller, &who); /* on_look has accepted it */
+    co_tls_free(tls_own);                /* never: auth.encrypt is false */
+    if (!h->a->local) {
+        coll_tcp_tune(fd_own);
+    }
+    if (!h->a->take(h->a->g, &who, fd_own)) {
+        co_close(fd_own);
+    }
+    if (*h->a->missing == 0) {
+        net_acceptor_stop(h->acceptor);
     }
 }
 
-static void guest_proof(struct coll_hall *h, struct pending_member *g) {
-    struct rt_group *group = h->a->g;
-    unsigned char wire[COLL_WELCOME_BYTES];
-    enum coll_answer_code v = COLL_ANSWER_CODE_TOKEN;
-    if (coll_tcp_ended(g->fd)) { /* it gave up while this rank stood still, and comes again */
-        guest_drop(h, g);
-        return;
-    }
-    if (coll_proof_check(group->token, g->hello, g->answer, g->proof)) {
-        v = h->a->look(group, &g->who); /* again: its rank may have connected meanwhile */
-    }
-    coll_welcome_write(v, wire);
-    bool sent = send(g->fd, wire, sizeof(wire), MSG_NOSIGNAL) == sizeof(wire);
-    if (v == COLL_ANSWER_CODE_OK && sent &&
-        h->a->take(group, &g->who, g->fd) == COLL_ANSWER_CODE_OK) {
-        (void)guest_leave(h, g);
-        return;
-    }
-    if (v != COLL_ANSWER_CODE_OK) {
-        say_refused(h, g, v, coll_answer_code_text(v));
-    }
-    guest_drop(h, g);
-}
-
-static void guest_receive(struct coll_hall *h, struct pending_member *g) {
-    if (g->have < COLL_HELLO_BYTES) {
-        if (!guest_read(h, g, g->hello, 0, COLL_HELLO_BYTES)) {
-            return;
-        }
-        guest_hello(h, g);
-    }
-    if (g->fd >= 0 && guest_read(h, g, g->proof, COLL_HELLO_BYTES, COLL_PROOF_BYTES)) {
-        guest_proof(h, g);
+static void on_refuse(
+    void *arg, const struct net_peer *from, enum net_refusal refusal, const struct co_err *why) {
+    struct coll_hall *h = arg;
+    uint64_t times = 0;
+    if (refusal != COLL_REFUSAL_LATER && net_log_due(&h->limits[refusal], 1, &times)) {
+        co_log_warn("refused a connection to the collective group",
+            CO_S("from", h->a->local ? "this machine" : from->host),
+            CO_S("reason", co_err_text(why)), CO_I("rank", h->a->g->rank),
+            CO_I("times", (int64_t)times));
     }
 }
 
-/* Takes in the guests that other halls have handed over, as far as there is room. */
-static void guests_take(struct coll_hall *h) {
-    struct pending_member came;
-    size_t i;
-    /* no wait: the descriptor is non-blocking */
-    while ((i = net_slots_find(h->slots, GUESTS)) < GUESTS &&
-           read(h->handed[0], &came, sizeof(came)) == (ssize_t)sizeof(came)) {
-        guest_hello(h, guest_seat(h, i, &came));
-    }
-}
+static const struct net_acceptor_ops acceptor_ops = {on_look, on_enter, on_refuse};
 
-/* Drops the guests whose time is over. */
-static void guests_tire(struct coll_hall *h, int64_t now) {
-    for (uint32_t i = 0; i < GUESTS; i++) {
-        struct pending_member *g = &h->guests[i];
-        if (g->fd >= 0 && h->slots[i].since_ms + GUEST_MS <= now) {
-            say_refused(h, g, SLOW, "it did not send a whole greeting within 3 s");
-            guest_drop(h, g);
-        }
-    }
-}
+/* ---- acceptors ---- */
 
-static int hall_open(struct coll_hall *h, const struct coll_accept *a, struct co_err *err) {
-    h->a = a;
-    for (uint32_t i = 0; i < GUESTS; i++) {
-        h->guests[i].fd = -1;
-    }
-    if (pipe2(h->handed, O_CLOEXEC | O_NONBLOCK) < 0) {
-        return co_err_errno(err, errno, "a pipe to form the group");
-    }
-    if (!a->local) {
-        struct coll_door *d = a->g->door;
-        pthread_mutex_lock(&d->m);
-        h->next = d->halls;
-        d->halls = h;
-        pthread_mutex_unlock(&d->m);
-    }
-    return 0;
-}
-
-static void hall_close(struct coll_hall *h) {
+static void enter_list(struct coll_hall *h) {
     struct coll_door *d = h->a->g->door;
-    struct pending_member late;
+    pthread_mutex_lock(&d->m);
+    h->next = d->halls;
+    d->halls = h;
+    pthread_mutex_unlock(&d->m);
+}
+
+static void leave_list(struct coll_hall *h) {
+    struct coll_door *d = h->a->g->door;
     pthread_mutex_lock(&d->m);
     for (struct coll_hall **at = &d->halls; *at; at = &(*at)->next) {
         if (*at == h) {
@@ -356,72 +155,28 @@ static void hall_close(struct coll_hall *h) {
         }
     }
     pthread_mutex_unlock(&d->m);
-    /* no wait: the descriptor is non-blocking */
-    while (read(h->handed[0], &late, sizeof(late)) == (ssize_t)sizeof(late)) {
-        co_close(late.fd);
-    }
-    for (uint32_t i = 0; i < GUESTS; i++) {
-        if (h->guests[i].fd >= 0) {
-            guest_drop(h, &h->guests[i]);
-        }
-    }
-    co_close(h->handed[0]);
-    co_close(h->handed[1]);
-}
-
-/* Waits for what comes next.  Where no place is left for strangers, or no descriptor, connections
- * wait in the kernel. */
-static void hall_wait(struct coll_hall *h, struct pollfd *fds, int64_t now, int64_t end_ms) {
-    bool room = net_slots_find(h->slots, GUESTS) < GUESTS;
-    int64_t next = h->full && now + WAIT_MS < end_ms ? now + WAIT_MS : end_ms;
-    fds[DOOR] = (struct pollfd){.fd = room && !h->full ? h->a->fd : -1, .events = POLLIN};
-    fds[HANDED] = (struct pollfd){.fd = room ? h->handed[0] : -1, .events = POLLIN};
-    fds[ALARM] = (struct pollfd){.fd = h->a->g->alarm, .events = POLLIN};
-    for (uint32_t i = 0; i < GUESTS; i++) {
-        int64_t end = h->slots[i].since_ms + GUEST_MS;
-        fds[i] = (struct pollfd){.fd = h->guests[i].fd, .events = POLLIN};
-        next = h->guests[i].fd >= 0 && end < next ? end : next;
-    }
-    h->full = false;
-    (void)poll(fds, FDS, (int)(next - now < 1 ? 1 : next - now));
-}
-
-static int hall_serve(struct coll_hall *h, int64_t deadline_ms, struct co_err *err) {
-    int64_t now = coll_now_ms();
-    struct pollfd fds[FDS];
-    if (now >= deadline_ms) {
-        return co_err_set(err, CO_TIMEOUT, "%u connections are missing", *h->a->missing);
-    }
-    guests_tire(h, now);
-    hall_wait(h, fds, now, deadline_ms);
-    for (uint32_t i = 0; i < GUESTS; i++) {
-        if (fds[i].fd >= 0 && fds[i].revents && *h->a->missing > 0) {
-            guest_receive(h, &h->guests[i]);
-        }
-    }
-    for (int i = 0; fds[DOOR].revents && i<AT_ONCE && * h->a->missing> 0; i++) {
-        if (!guest_enter(h)) {
-            break;
-        }
-    }
-    if (fds[HANDED].revents) {
-        guests_take(h);
-    }
-    return coll_group_why(h->a->g, err);
 }
 
 int coll_accept_run(const struct coll_accept *a, int64_t deadline_ms, struct co_err *err) {
+    struct rt_group *g = a->g;
+    struct coll_hall h = {.a = a, .auth = {&coll_protocol, g->token, false}};
     if (*a->missing == 0) {
         return 0;
     }
-    CO_AUTOFREE struct coll_hall *h = co_xcalloc(1, sizeof(*h));
-    int rc = hall_open(h, a, err);
+    int rc = net_acceptor_open(a->fd, &h.auth, 0, &acceptor_ops, &h, &h.acceptor, err);
     if (rc < 0) {
         return rc;
     }
-    while (*a->missing > 0 && rc == 0) {
-        rc = hall_serve(h, deadline_ms, err);
+    if (!a->local) {
+        enter_list(&h);
     }
-    hall_close(h);
-    return rc;
+    rc = net_acceptor_run(h.acceptor, g->alarm, deadline_ms);
+    if (!a->local) {
+        leave_list(&h);
+    }
+    net_acceptor_close(h.acceptor);
+    if (rc == CO_TIMEOUT) {
+        return co_err_set(err, rc, "%u connections are missing", *a->missing);
+    }
+    return coll_group_why(g, err);
 }

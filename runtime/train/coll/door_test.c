@@ -53,17 +53,27 @@ static int knock(const char *endpoint) {
     return fd;
 }
 
-/* What the door says to a hello; COLL_ANSWER_CODES: it hangs up. */
-static enum coll_answer_code ask(const char *endpoint, const unsigned char *wire, size_t n) {
-    unsigned char answer[COLL_ANSWER_BYTES];
-    struct coll_answer a;
-    int fd = knock(endpoint);
-    if (fd < 0 || send(fd, wire, n, MSG_NOSIGNAL) != (ssize_t)n) {
+static const struct net_auth secret = {&coll_protocol, "secret", false};
+
+static void write_hello(
+    const struct coll_hello *who, const struct net_auth *auth, struct net_handshake *ret) {
+    unsigned char caller[NET_CALLER_BYTES];
+    coll_hello_write(who, caller);
+    if (net_hello_write(auth, caller, ret, NULL) < 0) {
         abort();
     }
-    ssize_t got = recv(fd, answer, sizeof(answer), MSG_WAITALL);
+}
+
+/* What the door says to n bytes of a hello; NET_REFUSAL_FORM: it hangs up. */
+static enum net_refusal ask(const char *endpoint, const struct net_handshake *hello, size_t n) {
+    struct net_handshake h = *hello;
+    int fd = knock(endpoint);
+    if (fd < 0 || send(fd, h.hello, n, MSG_NOSIGNAL) != (ssize_t)n) {
+        abort();
+    }
+    ssize_t got = recv(fd, h.answer, sizeof(h.answer), MSG_WAITALL);
     close(fd);
-    return got == sizeof(answer) ? coll_answer_read(answer, "secret", wire, &a) : COLL_ANSWER_CODES;
+    return got == sizeof(h.answer) ? net_answer_read(&secret, &h) : NET_REFUSAL_FORM;
 }
 
 static int just_form(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
@@ -93,15 +103,16 @@ static void strangers_do_not_keep_a_group_from_forming(void **state) {
         silent[i] = knock(w.endpoint[0]);
         assert_true(silent[i] >= 0);
     }
-    unsigned char wire[COLL_HELLO_BYTES];
+    enum { OLD_BYTES = 112 }; /* a hello of the release before */
+    struct net_handshake hello = {0};
     struct coll_hello h = {.rank = 1, .size = 2, .job = 1, .group = 1};
-    assert_int_equal(coll_hello_write(&h, "secret", wire, NULL), 0);
-    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), COLL_ANSWER_CODE_JOB);
-    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), COLL_ANSWER_CODE_JOB);
-    wire[4] = 9;
-    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), COLL_ANSWER_CODE_VERSION);
-    memset(wire, 'x', sizeof(wire));
-    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), COLL_ANSWER_CODES);
+    write_hello(&h, &secret, &hello);
+    assert_int_equal(ask(w.endpoint[0], &hello, NET_HELLO_BYTES), COLL_REFUSAL_JOB);
+    assert_int_equal(ask(w.endpoint[0], &hello, NET_HELLO_BYTES), COLL_REFUSAL_JOB);
+    hello.hello[4] = 2;
+    assert_int_equal(ask(w.endpoint[0], &hello, OLD_BYTES), NET_REFUSAL_VERSION);
+    memset(hello.hello, 'x', sizeof(hello.hello));
+    assert_int_equal(ask(w.endpoint[0], &hello, NET_HELLO_BYTES), NET_REFUSAL_FORM);
     w.pid[1] = fork();
     if (w.pid[1] == 0) {
         co_test_clock_slow(true);
@@ -111,7 +122,7 @@ static void strangers_do_not_keep_a_group_from_forming(void **state) {
     world_done(&w);
     char text[20000] = "";
     assert_true(read(log[0], text, sizeof(text) - 1) > 0);
-    const char *want[] = {"another job", "another version", "this library's protocol"};
+    const char *want[] = {"another job", "version 2 of the protocol", "this library's protocol"};
     for (size_t i = 0; i < CO_ARRAY_LEN(want); i++) {
         const char *line = strstr(text, want[i]);
         assert_non_null(line);
@@ -205,7 +216,7 @@ static bool stop_rank(pid_t pid) {
 /* What rank 1 says to whoever is at rank 0's endpoint: the job, the group. */
 static struct coll_hello overhear(struct coll_world *w) {
     struct co_hostport hp;
-    unsigned char wire[COLL_HELLO_BYTES];
+    unsigned char wire[NET_HELLO_BYTES];
     struct coll_hello h = {0};
     assert_int_equal(co_parse_hostport("endpoint", w->endpoint[0], &hp, NULL), 0);
     struct sockaddr_in a = {.sin_family = AF_INET,
@@ -218,33 +229,45 @@ static struct coll_hello overhear(struct coll_world *w) {
     pid_t pid = start_rank(w, 1);
     int c = accept(fd, NULL, NULL);
     assert_int_equal(recv(c, wire, sizeof(wire), MSG_WAITALL), sizeof(wire));
-    assert_int_equal(coll_hello_read(wire, &h), COLL_ANSWER_CODE_OK);
+    assert_int_equal(coll_hello_read(net_caller_bytes(wire), &h), NET_REFUSAL_NONE);
     assert_true(stop_rank(pid));
     close(c);
     close(fd);
     return h;
 }
 
+static void say_hello(int fd, const struct coll_hello *h, struct net_handshake *ret) {
+    write_hello(h, &secret, ret);
+    assert_int_equal(send(fd, ret->hello, sizeof(ret->hello), 0), sizeof(ret->hello));
+    assert_int_equal(recv(fd, ret->answer, sizeof(ret->answer), MSG_WAITALL), sizeof(ret->answer));
+}
+
+static void prove(int fd, const struct net_handshake *h, const char *token) {
+    unsigned char proof[NET_PROOF_BYTES];
+    net_proof_write(&(struct net_auth){&coll_protocol, token, false}, h, proof);
+    assert_int_equal(send(fd, proof, sizeof(proof), MSG_NOSIGNAL), sizeof(proof));
+}
+
+static enum net_refusal welcome(int fd) {
+    unsigned char wire[NET_WELCOME_BYTES];
+    assert_int_equal(recv(fd, wire, sizeof(wire), MSG_WAITALL), sizeof(wire));
+    return net_welcome_read(&secret, wire);
+}
+
 /* The whole talk, with a proof by this token. */
-static enum coll_answer_code talk(int fd, const struct coll_hello *h, const char *token) {
-    unsigned char hello[COLL_HELLO_BYTES], answer[COLL_ANSWER_BYTES], proof[COLL_PROOF_BYTES],
-        welcome[COLL_WELCOME_BYTES];
-    struct coll_answer a;
-    assert_int_equal(coll_hello_write(h, "secret", hello, NULL), 0);
-    assert_int_equal(send(fd, hello, sizeof(hello), 0), sizeof(hello));
-    assert_int_equal(recv(fd, answer, sizeof(answer), MSG_WAITALL), sizeof(answer));
-    enum coll_answer_code v = coll_answer_read(answer, "secret", hello, &a);
-    if (v != COLL_ANSWER_CODE_OK) {
-        return v;
+static enum net_refusal talk(int fd, const struct coll_hello *h, const char *token) {
+    struct net_handshake shake = {0};
+    say_hello(fd, h, &shake);
+    enum net_refusal why = net_answer_read(&secret, &shake);
+    if (why == NET_REFUSAL_NONE) {
+        prove(fd, &shake, token);
+        why = welcome(fd);
     }
-    coll_proof_write(token, hello, answer, proof);
-    assert_int_equal(send(fd, proof, sizeof(proof), 0), sizeof(proof));
-    assert_int_equal(recv(fd, welcome, sizeof(welcome), MSG_WAITALL), sizeof(welcome));
-    return coll_welcome_read(welcome);
+    return why;
 }
 
 /* *ret_fd stays open. */
-static enum coll_answer_code enter(
+static enum net_refusal enter(
     const char *endpoint, const struct coll_hello *h, const char *token, int *ret_fd) {
     *ret_fd = knock(endpoint);
     return talk(*ret_fd, h, token);
@@ -259,8 +282,8 @@ static void a_wrong_proof_is_refused(void **state) {
     struct coll_hello h = overhear(&w);
     h.rank = 2;
     pid_t pid = start_rank(&w, 0);
-    assert_int_equal(enter(w.endpoint[0], &h, "other", &fd[0]), COLL_ANSWER_CODE_TOKEN);
-    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[1]), COLL_ANSWER_CODE_OK);
+    assert_int_equal(enter(w.endpoint[0], &h, "other", &fd[0]), NET_REFUSAL_TOKEN);
+    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[1]), NET_REFUSAL_NONE);
     close(fd[0]);
     close(fd[1]);
     assert_true(stop_rank(pid));
@@ -275,12 +298,27 @@ static void doubles_are_refused(void **state) {
     struct coll_hello h = overhear(&w);
     h.rank = 2;
     pid_t pid = start_rank(&w, 0);
-    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[0]), COLL_ANSWER_CODE_OK);
-    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[1]), COLL_ANSWER_CODE_DOUBLE);
+    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[0]), NET_REFUSAL_NONE);
+    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[1]), COLL_REFUSAL_DOUBLE);
     close(fd[0]);
-    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[2]), COLL_ANSWER_CODE_OK);
+    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[2]), NET_REFUSAL_NONE);
     close(fd[1]);
     close(fd[2]);
+    assert_true(stop_rank(pid));
+}
+
+/* An address may be another rank's by now. */
+static void a_rank_that_looks_for_another_is_refused(void **state) {
+    (void)state;
+    struct coll_world w = {.n = 3};
+    int fd;
+    world_ports(&w);
+    struct coll_hello h = overhear(&w);
+    h.rank = 2;
+    h.to = 1;
+    pid_t pid = start_rank(&w, 0);
+    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd), COLL_REFUSAL_RANK);
+    close(fd);
     assert_true(stop_rank(pid));
 }
 
@@ -289,25 +327,22 @@ static void doubles_are_refused(void **state) {
 static void who_left_before_its_welcome_is_not_there(void **state) {
     (void)state;
     struct coll_world w = {.n = 2};
-    unsigned char hello[COLL_HELLO_BYTES], answer[COLL_ANSWER_BYTES], proof[COLL_PROOF_BYTES];
+    struct net_handshake shake = {0};
     int status = 0;
     world_ports(&w);
     w.shared =
         mmap(NULL, sizeof(*w.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct coll_hello h = overhear(&w);
-    assert_int_equal(coll_hello_write(&h, "secret", hello, NULL), 0);
     w.pid[0] = fork();
     if (w.pid[0] == 0) {
         co_test_clock_slow(true);
         leave(world_child(&w, 0, just_form));
     }
     int fd = knock(w.endpoint[0]);
-    assert_int_equal(send(fd, hello, sizeof(hello), 0), sizeof(hello));
-    assert_int_equal(recv(fd, answer, sizeof(answer), MSG_WAITALL), sizeof(answer));
+    say_hello(fd, &h, &shake);
     kill(w.pid[0], SIGSTOP);
     assert_int_equal(waitpid(w.pid[0], &status, WUNTRACED), w.pid[0]);
-    coll_proof_write("secret", hello, answer, proof);
-    assert_int_equal(send(fd, proof, sizeof(proof), 0), sizeof(proof));
+    prove(fd, &shake, "secret");
     close(fd);
     kill(w.pid[0], SIGCONT);
     world_start_rank(&w, 1, just_form);
@@ -339,23 +374,18 @@ static void strangers_do_not_displace_a_rank(void **state) {
     static const uint32_t hosts[] = {1, 2, SILENT};
     for (size_t i = 0; i < CO_ARRAY_LEN(hosts); i++) {
         struct coll_world w = {.n = 3};
-        unsigned char hello[COLL_HELLO_BYTES], answer[COLL_ANSWER_BYTES], proof[COLL_PROOF_BYTES],
-            welcome[COLL_WELCOME_BYTES], nonsense[COLL_HELLO_BYTES] = {1};
+        struct net_handshake shake = {0}, nonsense = {.hello = {1}};
         world_ports(&w);
         struct coll_hello h = overhear(&w);
         h.rank = 2;
-        assert_int_equal(coll_hello_write(&h, "secret", hello, NULL), 0);
         pid_t pid = start_rank(&w, 0);
         int fd = knock(w.endpoint[0]);
-        assert_int_equal(send(fd, hello, sizeof(hello), 0), sizeof(hello));
-        assert_int_equal(recv(fd, answer, sizeof(answer), MSG_WAITALL), sizeof(answer));
+        say_hello(fd, &h, &shake);
         flood(port_of(w.endpoint[0]), hosts[i]);
         /* With this answer all of them have been accepted. */
-        assert_int_equal(ask(w.endpoint[0], nonsense, sizeof(nonsense)), COLL_ANSWER_CODES);
-        coll_proof_write("secret", hello, answer, proof);
-        assert_int_equal(send(fd, proof, sizeof(proof), MSG_NOSIGNAL), sizeof(proof));
-        assert_int_equal(recv(fd, welcome, sizeof(welcome), MSG_WAITALL), sizeof(welcome));
-        assert_int_equal(coll_welcome_read(welcome), COLL_ANSWER_CODE_OK);
+        assert_int_equal(ask(w.endpoint[0], &nonsense, NET_HELLO_BYTES), NET_REFUSAL_FORM);
+        prove(fd, &shake, "secret");
+        assert_int_equal(welcome(fd), NET_REFUSAL_NONE);
         close(fd);
         assert_true(stop_rank(pid));
     }
@@ -366,12 +396,12 @@ static void strangers_do_not_displace_a_rank(void **state) {
 static void a_hello_needs_the_token(void **state) {
     (void)state;
     struct coll_world w = {.n = 2};
-    unsigned char hello[COLL_HELLO_BYTES];
+    struct net_handshake hello = {0};
     world_ports(&w);
     struct coll_hello h = overhear(&w);
-    assert_int_equal(coll_hello_write(&h, "guess", hello, NULL), 0);
+    write_hello(&h, &(struct net_auth){&coll_protocol, "guess", false}, &hello);
     pid_t pid = start_rank(&w, 0);
-    assert_int_equal(ask(w.endpoint[0], hello, sizeof(hello)), COLL_ANSWER_CODE_TOKEN);
+    assert_int_equal(ask(w.endpoint[0], &hello, NET_HELLO_BYTES), NET_REFUSAL_TOKEN);
     assert_true(stop_rank(pid));
 }
 
@@ -506,17 +536,17 @@ struct host {
     int rc;
 };
 
-static enum coll_answer_code look_any(struct rt_group *g, const struct coll_hello *h) {
+static enum net_refusal look_any(struct rt_group *g, const struct coll_hello *h) {
     (void)g;
     (void)h;
-    return COLL_ANSWER_CODE_OK;
+    return NET_REFUSAL_NONE;
 }
 
-static enum coll_answer_code take_any(struct rt_group *g, const struct coll_hello *h, int fd) {
+static bool take_any(struct rt_group *g, const struct coll_hello *h, int fd) {
     (void)h;
     co_close(fd);
     g->missing--;
-    return COLL_ANSWER_CODE_OK;
+    return true;
 }
 
 static void *accept_there(void *arg) {
@@ -555,26 +585,26 @@ static void a_door_serves_all_groups_that_form(void **state) {
         struct coll_world w = {.n = 1};
         struct coll_door *d = NULL;
         struct host first, second;
-        unsigned char nobody[COLL_HELLO_BYTES], other[COLL_HELLO_BYTES];
+        struct net_handshake nobody = {0}, other = {0};
         world_ports(&w);
         assert_int_equal(coll_door_open(w.endpoint[0], &d, NULL), 0);
         struct coll_hello h = {.rank = 1, .size = 2, .job = 1, .group = 9};
-        assert_int_equal(coll_hello_write(&h, "secret", nobody, NULL), 0);
+        write_hello(&h, &secret, &nobody);
         host_start(&first, d, 1, 1);
         int early = knock(w.endpoint[0]), late;
         /* When this one has its answer, the first thread has accepted the early one, too. */
-        assert_int_equal(ask(w.endpoint[0], nobody, sizeof(nobody)), COLL_ANSWER_CODE_LATER);
+        assert_int_equal(ask(w.endpoint[0], &nobody, NET_HELLO_BYTES), COLL_REFUSAL_LATER);
         h.job = job;
         h.group = 2;
-        assert_int_equal(coll_hello_write(&h, "secret", other, NULL), 0);
+        write_hello(&h, &secret, &other);
         host_start(&second, d, job, 2);
-        for (int i = 0; ask(w.endpoint[0], other, sizeof(other)) != COLL_ANSWER_CODE_OK; i++) {
+        for (int i = 0; ask(w.endpoint[0], &other, NET_HELLO_BYTES) != NET_REFUSAL_NONE; i++) {
             assert_true(i < TRIES); /* it begins to accept */
         }
-        assert_int_equal(talk(early, &h, "secret"), COLL_ANSWER_CODE_OK);
+        assert_int_equal(talk(early, &h, "secret"), NET_REFUSAL_NONE);
         host_end(&second);
         h.job = h.group = 1;
-        assert_int_equal(enter(w.endpoint[0], &h, "secret", &late), COLL_ANSWER_CODE_OK);
+        assert_int_equal(enter(w.endpoint[0], &h, "secret", &late), NET_REFUSAL_NONE);
         host_end(&first);
         assert_null(d->halls);
         close(early);
@@ -603,6 +633,7 @@ int main(void) {
         cmocka_unit_test(a_rank_that_is_missing_is_named),
         cmocka_unit_test(a_wrong_proof_is_refused),
         cmocka_unit_test(doubles_are_refused),
+        cmocka_unit_test(a_rank_that_looks_for_another_is_refused),
         cmocka_unit_test(who_left_before_its_welcome_is_not_there),
         cmocka_unit_test(strangers_do_not_displace_a_rank),
         cmocka_unit_test(a_hello_needs_the_token),

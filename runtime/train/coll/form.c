@@ -77,15 +77,15 @@ static int *place_of(struct rt_group *g, const struct coll_hello *h) {
 
 /* A second connection of a rank is accepted if the first one has ended: the rank may have died
  * and restarted while the group formed. */
-static enum coll_answer_code look_rank(struct rt_group *g, const struct coll_hello *h) {
+static enum net_refusal look_rank(struct rt_group *g, const struct coll_hello *h) {
     if (h->rank <= g->rank || h->purpose == COLL_FOR_MEMORY || h->lane >= g->lanes) {
-        return COLL_ANSWER_CODE_RANK;
+        return COLL_REFUSAL_RANK;
     }
     const int *place = place_of(g, h);
-    return *place >= 0 && !coll_tcp_ended(*place) ? COLL_ANSWER_CODE_DOUBLE : COLL_ANSWER_CODE_OK;
+    return *place >= 0 && !coll_tcp_ended(*place) ? COLL_REFUSAL_DOUBLE : NET_REFUSAL_NONE;
 }
 
-static enum coll_answer_code take_rank(struct rt_group *g, const struct coll_hello *h, int fd) {
+static bool take_rank(struct rt_group *g, const struct coll_hello *h, int fd) {
     int *place = place_of(g, h);
     if (*place >= 0) {
         co_close(*place);
@@ -97,7 +97,7 @@ static enum coll_answer_code take_rank(struct rt_group *g, const struct coll_hel
     }
     memcpy(g->peers[h->rank].node, h->node, COLL_NODE_BYTES);
     *place = fd;
-    return COLL_ANSWER_CODE_OK;
+    return true;
 }
 
 static bool lacks_control(const struct rt_group *g, const struct coll_peer *p) {
@@ -209,19 +209,19 @@ static int recv_fd(
     return 0;
 }
 
-static enum coll_answer_code look_member(struct rt_group *g, const struct coll_hello *h) {
+static enum net_refusal look_member(struct rt_group *g, const struct coll_hello *h) {
     bool member = h->purpose == COLL_FOR_MEMORY && g->peers[h->rank].local != COLL_NOT_LOCAL;
-    return member && h->rank != g->rank ? COLL_ANSWER_CODE_OK : COLL_ANSWER_CODE_RANK;
+    return member && h->rank != g->rank ? NET_REFUSAL_NONE : COLL_REFUSAL_RANK;
 }
 
-static enum coll_answer_code take_member(struct rt_group *g, const struct coll_hello *h, int fd) {
+static bool take_member(struct rt_group *g, const struct coll_hello *h, int fd) {
     if (send_fd(fd, g->memory_fd) < 0) {
-        return COLL_ANSWER_CODE_LATER;
+        return false;
     }
     co_close(fd);
     g->missing -= !g->peers[h->rank].has_memory;
     g->peers[h->rank].has_memory = true;
-    return COLL_ANSWER_CODE_OK;
+    return true;
 }
 
 /* How the socket's name is sent: its length, then the abstract address that the kernel chose. */

@@ -8,6 +8,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "runtime/net/dial.h"
+#include "runtime/net/net.h"
 #include "runtime/train/coll/address.h"
 #include "runtime/train/coll/coll.h"
 
@@ -19,11 +21,12 @@ enum {
 };
 
 static struct coll_hello hello_of(
-    const struct rt_group *g, enum coll_purpose purpose, uint8_t lane) {
+    const struct rt_group *g, uint32_t to, enum coll_purpose purpose, uint8_t lane) {
     struct coll_hello h = {.purpose = purpose,
         .lane = lane,
         .rank = g->rank,
         .size = g->size,
+        .to = to,
         .job = g->job,
         .group = g->id};
     memcpy(h.node, g->node, sizeof(h.node));
@@ -116,44 +119,14 @@ static int connect_unix(const struct rt_group *g, const struct sockaddr_un *a, s
     return 0;
 }
 
-/* The connecting side of the handshake of hello.h.  Returns the verdict that ended it. */
-static enum coll_answer_code talk(struct rt_group *g, int fd, uint32_t to, struct coll_hello *h,
-    int64_t end_ms, struct co_err *err) {
-    unsigned char hello[COLL_HELLO_BYTES], answer[COLL_ANSWER_BYTES], proof[COLL_PROOF_BYTES],
-        welcome[COLL_WELCOME_BYTES];
-    struct coll_answer a = {0};
-    int rc = coll_hello_write(h, g->token, hello, err);
-    rc = rc < 0 ? rc : coll_move_all(g, fd, hello, sizeof(hello), true, end_ms);
-    rc = rc < 0 ? rc : coll_move_all(g, fd, answer, sizeof(answer), false, end_ms);
-    if (rc < 0) {
-        (void)co_err_set(
-            err, rc, "it accepts, but %s", rc == CO_TIMEOUT ? "says nothing" : "hangs up");
-        return COLL_ANSWER_CODE_LATER;
-    }
-    enum coll_answer_code v = coll_answer_read(answer, g->token, hello, &a);
-    if (v == COLL_ANSWER_CODE_OK && a.rank != to) {
-        v = COLL_ANSWER_CODE_RANK;
-    }
-    if (v == COLL_ANSWER_CODE_OK) {
-        coll_proof_write(g->token, hello, answer, proof);
-        rc = coll_move_all(g, fd, proof, sizeof(proof), true, end_ms);
-        rc = rc < 0 ? rc : coll_move_all(g, fd, welcome, sizeof(welcome), false, end_ms);
-        v = rc < 0 ? COLL_ANSWER_CODE_LATER : coll_welcome_read(welcome);
-    }
-    if (v != COLL_ANSWER_CODE_OK) {
-        (void)co_err_set(err, CO_PERMISSION, "%s", coll_answer_code_text(v));
-    } else {
-        memcpy(h->node, a.node, sizeof(a.node));
-    }
-    return v;
-}
-
 int coll_join(struct rt_group *g, uint32_t to, enum coll_purpose purpose, uint8_t lane,
     const struct sockaddr_un *address, size_t address_bytes, int64_t deadline_ms, int *ret_fd,
     struct co_err *err) {
+    const struct net_auth auth = {&coll_protocol, g->token, false};
+    const struct coll_hello hello = hello_of(g, to, purpose, lane);
     int64_t again = AGAIN_MS;
     struct co_err why = {0};
-    bool by_name = false;
+    bool by_name = false, was_refused = false; /* why is a refusal */
     for (;;) {
         int64_t now = coll_now_ms();
         if (atomic_load(&g->failed) < 0) {
@@ -164,30 +137,27 @@ int coll_join(struct rt_group *g, uint32_t to, enum coll_purpose purpose, uint8_
                 g->endpoints[to], co_err_text(&why));
         }
         int64_t end = now + ATTEMPT_MS < deadline_ms ? now + ATTEMPT_MS : deadline_ms;
-        int fd = -1;
-        struct co_err last = {0};
-        int rc = address ? connect_unix(g, address, address_bytes, end, &fd, &last)
-                         : connect_tcp(g, to, by_name, end, &fd, &last);
-        int64_t pause = again;
-        bool later = false; /* a rank of this job has answered so: the address is right */
+        struct net_dial d = {.fd = -1};
+        int rc = address ? connect_unix(g, address, address_bytes, end, &d.fd, &d.err)
+                         : connect_tcp(g, to, by_name, end, &d.fd, &d.err);
         if (rc == 0) {
-            struct coll_hello h = hello_of(g, purpose, lane);
-            enum coll_answer_code v = talk(g, fd, to, &h, end, &last);
-            if (v == COLL_ANSWER_CODE_OK) {
-                memcpy(g->peers[to].node, h.node, sizeof(h.node));
-                *ret_fd = fd;
-                return 0;
-            }
-            co_close(fd);
-            later = v == COLL_ANSWER_CODE_LATER && last.code == CO_PERMISSION;
-            pause = v == COLL_ANSWER_CODE_LATER ? again : REFUSED_MS;
+            coll_hello_write(&hello, d.hello);
+            net_dial_all(&auth, &d, 1, end, g->alarm);
         }
+        if (d.fd >= 0) {
+            memcpy(g->peers[to].node, coll_hello_node(d.answer), COLL_NODE_BYTES);
+            *ret_fd = d.fd;
+            return 0;
+        }
+        bool refused = d.refusal != NET_REFUSAL_NONE;
+        bool later = d.refusal == COLL_REFUSAL_LATER; /* of this job: the address is right */
         /* An attempt for which no time was left says nothing about the other rank. */
-        bool cut = why.code == CO_PERMISSION && coll_now_ms() >= deadline_ms;
-        why = cut ? why : last;
+        bool cut = was_refused && coll_now_ms() >= deadline_ms;
+        why = cut ? why : d.err;
+        was_refused = cut || refused;
         by_name = later ? by_name : !by_name; /* the inherited address may be wrong */
         /* A plain pause: there is no descriptor yet that could become ready. */
-        int64_t until = coll_now_ms() + pause;
+        int64_t until = coll_now_ms() + (refused && !later ? REFUSED_MS : again);
         coll_wait_fd(g, -1, 0, until < deadline_ms ? until : deadline_ms);
         again = again * 2 < AGAIN_MAX_MS ? again * 2 : AGAIN_MAX_MS;
     }

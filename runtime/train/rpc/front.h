@@ -1,14 +1,11 @@
-/* The front door: accepts connections and hands on those whose peer has proved that it knows the
- * job's token (greeting.h). Bytes from strangers reach no other code.
- *
- * Bounds: 128 connections may be unproven at a time, each for prove_ms. One more displaces the
- * oldest of the address that has the most. 64 of the process's descriptors stay free for everything
- * else. The door has one thread of its own. */
+/* The front door of a parameter server: an acceptor (runtime/net/acceptor.h) with a thread of its
+ * own.  It accepts connections and hands on those whose peer has proved the job's token, so bytes
+ * from strangers reach no other code. */
 #pragma once
 
 #include <stdint.h>
 
-#include "runtime/train/rpc/greeting.h"
+#include "runtime/train/rpc/connect.h"
 
 struct rpc_front;
 
@@ -20,8 +17,8 @@ struct rpc_front_ops {
     void (*refuse)(void *arg, const char *peer, const struct co_err *why);
 };
 
-/* fd listens; the door owns it. auth is copied. prove_ms: how long a peer may take for the greeting
- * and the TLS handshake together; 0: 10 s. Callbacks run on the door's thread. */
+/* fd listens; the door owns it. auth is copied. prove_ms: how long a peer may take for the
+ * handshake, that of TLS included; 0: 10 s. Callbacks run on the door's thread. */
 CO_MUST_CHECK int rpc_front_open(int fd_own, const struct rpc_peer_auth *auth, int prove_ms,
     const struct rpc_front_ops *ops, void *arg, struct rpc_front **ret, struct co_err *err);
 /* Must not be called from a callback. NULL is allowed. No callback runs after it returns. */

@@ -19,10 +19,9 @@
 #include "common/bytes.h"
 #include "common/listen.h"
 #include "common/mem.h"
-#include "runtime/net/net.h"
-#include "runtime/train/rpc/front.h"
-#include "runtime/train/rpc/greeting.h"
+#include "runtime/net/acceptor.h"
 #include "runtime/train/rpc/connect.h"
+#include "runtime/train/rpc/front.h"
 
 /* What must come has WAIT_MS; strangers have much longer to prove that they know the token: that
  * distinguishes what waits for their end from what does not. */
@@ -42,8 +41,10 @@ struct house {
     struct co_err why;    /* of the last refusal */
 };
 
-static const struct rpc_pass stream = {.purpose = RPC_FOR_STREAM};
 static const struct rpc_peer_auth clear = {"secret", false}, encrypted = {"secret", true};
+static const struct net_auth in_clear = {&rpc_protocol, "secret", false},
+                             sealed = {&rpc_protocol, "secret", true};
+static const unsigned char stream[NET_CALLER_BYTES]; /* what a hello says that asks for one */
 
 static void on_enter(
     void *arg, int fd_own, struct co_tls *tls_own, const char *peer, const struct rpc_pass *pass) {
@@ -197,42 +198,34 @@ static void a_lane_says_whose_it_is(void **state) {
     assert_int_equal(pass.shard, h->pass.shard);
     assert_int_equal(pass.key, h->pass.key);
     co_close(k.fd);
+}
 
-    struct rpc_greeting g = {0};
-    unsigned char proof[RPC_GREET_PROOF_BYTES], welcome[RPC_GREET_WELCOME_BYTES];
-    bool send_it = false;
-    assert_int_equal(0, rpc_greeting_begin(&g, &clear, &pass, NULL));
-    assert_int_equal(0, rpc_greeting_answer(&g, &clear, &send_it, NULL));
-    assert_int_equal(0, rpc_greeting_prove(&g, &clear, proof, NULL));
-    for (size_t i = 0; i < sizeof(g.greet); i++) {
-        g.greet[i] ^= 1;
-        assert_int_equal(CO_PERMISSION, rpc_greeting_welcome(&g, "secret", proof, welcome, NULL));
-        g.greet[i] ^= 1;
-    }
-    assert_int_equal(0, rpc_greeting_welcome(&g, "secret", proof, welcome, NULL));
-    /* and a purpose that this version does not know is another version's */
-    g.greet[6] = 2;
-    assert_int_equal(CO_INVALID, rpc_greeting_answer(&g, &clear, &send_it, NULL));
-    assert_true(send_it);
+/* Only another version of the library asks for it, and gets a sentence. */
+static void a_purpose_that_is_not_known_is_refused(void **state) {
+    struct house *h = *state;
+    struct net_handshake g = {0};
+    unsigned char caller[NET_CALLER_BYTES];
+    rpc_pass_write(&(struct rpc_pass){.purpose = RPC_FOR_LANE + 1}, caller);
+    assert_int_equal(0, net_hello_write(&in_clear, caller, &g, NULL));
+    int fd = dial_from(h, 1);
+    say(fd, g.hello, sizeof(g.hello));
+    assert_int_equal(sizeof(g.answer), receive(fd, g.answer, sizeof(g.answer)));
+    assert_int_equal(RPC_REFUSAL_PURPOSE, net_answer_read(&in_clear, &g));
+    await(h, &h->refused, 1);
+    assert_int_equal(0, h->entered);
+    co_close(fd);
 }
 
 /* Who does not know it cannot play the server either. */
 static void a_server_proves_itself_too(void **state) {
     (void)state;
+    const struct net_auth guess = {&rpc_protocol, "guess", false};
     int pair[2];
-    struct rpc_greeting g = {0};
-    unsigned char welcome[RPC_GREET_WELCOME_BYTES] = {0}, proof[RPC_GREET_PROOF_BYTES];
-    bool send_it = false;
-    assert_int_equal(0, rpc_greeting_begin(&g, &clear, &stream, NULL));
-    assert_int_equal(0, rpc_greeting_answer(&g, &clear, &send_it, NULL));
-    assert_int_equal(0, rpc_greeting_prove(&g, &clear, proof, NULL));
-    /* It says yes without knowing. */
-    assert_int_equal(CO_PERMISSION, rpc_greeting_welcome(&g, "guess", proof, welcome, NULL));
-    memcpy(welcome, g.answer, 8);
-    assert_int_equal(CO_PERMISSION, rpc_greeting_check(&g, "secret", welcome, NULL));
-    /* Nor is the trainer's own proof one of the server's. */
-    memcpy(welcome + 8, proof, sizeof(proof));
-    assert_int_equal(CO_PERMISSION, rpc_greeting_check(&g, "secret", welcome, NULL));
+    struct net_handshake g = {0};
+    unsigned char welcome[NET_WELCOME_BYTES];
+    assert_int_equal(0, net_hello_write(&guess, stream, &g, NULL));
+    assert_int_equal(0, net_answer_write(&guess, NET_REFUSAL_NONE, stream, &g, NULL));
+    net_welcome_write(&guess, NET_REFUSAL_NONE, welcome);
     assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair));
     say(pair[1], g.answer, sizeof(g.answer));
     say(pair[1], welcome, sizeof(welcome));
@@ -246,43 +239,58 @@ static void a_server_proves_itself_too(void **state) {
 /* What was recorded on the wire once opens nothing later. */
 static void a_recorded_conversation_is_worth_nothing(void **state) {
     struct house *h = *state;
-    struct rpc_greeting g = {0};
-    unsigned char proof[RPC_GREET_PROOF_BYTES], welcome[RPC_GREET_WELCOME_BYTES];
-    assert_int_equal(0, rpc_greeting_begin(&g, &clear, &stream, NULL));
+    struct net_handshake g = {0};
+    unsigned char proof[NET_PROOF_BYTES], welcome[NET_WELCOME_BYTES];
+    assert_int_equal(0, net_hello_write(&in_clear, stream, &g, NULL));
     for (int round = 0; round < 2; round++) {
         int fd = dial_from(h, 1);
-        say(fd, g.greet, sizeof(g.greet));
-        unsigned char answer[RPC_GREET_ANSWER_BYTES];
-        assert_int_equal(sizeof(answer), receive(fd, answer, sizeof(answer)));
+        say(fd, g.hello, sizeof(g.hello));
+        assert_int_equal(sizeof(g.answer), receive(fd, g.answer, sizeof(g.answer)));
         if (round == 0) {
-            memcpy(g.answer, answer, sizeof(answer));
-            assert_int_equal(0, rpc_greeting_prove(&g, &clear, proof, NULL));
+            net_proof_write(&in_clear, &g, proof);
         }
         say(fd, proof, sizeof(proof));
         assert_int_equal(sizeof(welcome), receive(fd, welcome, sizeof(welcome)));
-        assert_int_equal(
-            round == 0 ? 0 : CO_PERMISSION, rpc_greeting_check(&g, "secret", welcome, NULL));
+        assert_int_equal(round == 0 ? NET_REFUSAL_NONE : NET_REFUSAL_TOKEN,
+            net_welcome_read(&in_clear, welcome));
         co_close(fd);
     }
     await(h, &h->refused, 1);
     assert_int_equal(1, h->entered);
 }
 
+/* Also one whose messages are shorter, as those of releases before this handshake are: it reads 40
+ * bytes of an answer, of which the first say the version. */
 static void another_version_is_named_on_both_sides(void **state) {
+    enum { OLD_BYTES = 40 };
     struct house *h = *state;
-    struct rpc_greeting g = {0};
-    struct co_err err = {0};
-    assert_int_equal(0, rpc_greeting_begin(&g, &clear, &stream, NULL));
-    co_put_u16(g.greet + 4, 9);
-    int fd = dial_from(h, 1);
-    say(fd, g.greet, sizeof(g.greet));
-    unsigned char proof[RPC_GREET_PROOF_BYTES];
-    assert_int_equal(sizeof(g.answer), receive(fd, g.answer, sizeof(g.answer)));
-    await(h, &h->refused, 1);
-    assert_non_null(strstr(h->why.msg, "version 9 of the protocol, expected 3"));
-    assert_int_equal(CO_INVALID, rpc_greeting_prove(&g, &clear, proof, &err));
-    assert_non_null(strstr(err.msg, "the same version of the library"));
-    co_close(fd);
+    for (uint16_t version = 3; version <= 9; version += 6) {
+        struct net_handshake g = {0};
+        struct co_err err = {0};
+        assert_int_equal(0, net_hello_write(&in_clear, stream, &g, NULL));
+        co_put_u16(g.hello + 4, version);
+        int fd = dial_from(h, 1);
+        say(fd, g.hello, version == 3 ? OLD_BYTES : sizeof(g.hello));
+        assert_int_equal(sizeof(g.answer), receive(fd, g.answer, sizeof(g.answer)));
+        await(h, &h->refused, version / 6 + 1);
+        CO_AUTOFREE char *want = co_xasprintf("version %u of the protocol, expected 4", version);
+        assert_non_null(strstr(h->why.msg, want));
+        assert_memory_equal("PDPS", g.answer, 4);
+        assert_int_equal(4, co_get_u16(g.answer + 4));
+        co_close(fd);
+        /* and the other way round */
+        int pair[2];
+        assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair));
+        co_put_u16(g.answer + 4, version);
+        say(pair[1], g.answer, OLD_BYTES);
+        struct rpc_connect k = {.fd = pair[0]};
+        rpc_connect_all(&k, 1, &clear, WAIT_MS);
+        err = k.err;
+        assert_int_equal(CO_INVALID, err.code);
+        assert_non_null(strstr(err.msg, want));
+        assert_non_null(strstr(err.msg, "the same version of the library"));
+        co_close(pair[1]);
+    }
 }
 
 /* The one that made gRPC 1.51 take 2.5 GB: none of it gets there. */
@@ -304,12 +312,12 @@ static void http2_is_for_those_inside(void **state) {
 static void a_trickle_does_not_extend_the_time(void **state) {
     (void)state;
     struct house *h = open_house(&clear, 300);
-    struct rpc_greeting g = {0};
-    assert_int_equal(0, rpc_greeting_begin(&g, &clear, &stream, NULL));
+    struct net_handshake g = {0};
+    assert_int_equal(0, net_hello_write(&in_clear, stream, &g, NULL));
     int fd = dial_from(h, 1);
     struct pollfd in = {.fd = fd, .events = POLLIN};
     for (size_t i = 0; i < 20 && poll(&in, 1, 30) == 0; i++) {
-        (void)send(fd, g.greet + i, 1, MSG_NOSIGNAL);
+        (void)send(fd, g.hello + i, 1, MSG_NOSIGNAL);
     }
     await(h, &h->refused, 1);
     assert_int_equal(CO_TIMEOUT, h->why.code);
@@ -408,15 +416,39 @@ static void strangers_take_no_memory(void **state) {
 static void one_address_takes_no_place_of_another(void **state) {
     struct house *h = *state;
     int slow = dial_from(h, 2), fds[300];
-    unsigned char answer[RPC_GREET_ANSWER_BYTES];
-    struct rpc_greeting g = {0};
-    assert_int_equal(0, rpc_greeting_begin(&g, &clear, &stream, NULL));
+    unsigned char answer[NET_ANSWER_BYTES];
+    struct net_handshake g = {0};
+    assert_int_equal(0, net_hello_write(&in_clear, stream, &g, NULL));
     for (size_t i = 0; i < CO_ARRAY_LEN(fds); i++) {
         fds[i] = dial_from(h, 3);
     }
     await(h, &h->refused, 100);
-    say(slow, g.greet, sizeof(g.greet));
+    say(slow, g.hello, sizeof(g.hello));
     assert_int_equal(sizeof(answer), receive(slow, answer, sizeof(answer)));
+    for (size_t i = 0; i < CO_ARRAY_LEN(fds); i++) {
+        co_close(fds[i]);
+    }
+    co_close(slow);
+}
+
+/* Many strangers come between the bytes of a trainer that is far away.  Its hello keeps its slot,
+ * although they come from its own address. */
+static void strangers_displace_nobody_whose_hello_was_right(void **state) {
+    struct house *h = *state;
+    unsigned char proof[NET_PROOF_BYTES], welcome[NET_WELCOME_BYTES];
+    struct net_handshake g = {0};
+    int slow = dial_from(h, 2), fds[300];
+    assert_int_equal(0, net_hello_write(&in_clear, stream, &g, NULL));
+    say(slow, g.hello, sizeof(g.hello));
+    assert_int_equal(sizeof(g.answer), receive(slow, g.answer, sizeof(g.answer)));
+    for (size_t i = 0; i < CO_ARRAY_LEN(fds); i++) {
+        fds[i] = dial_from(h, 2);
+    }
+    await(h, &h->refused, CO_ARRAY_LEN(fds) - NET_PENDING);
+    net_proof_write(&in_clear, &g, proof);
+    say(slow, proof, sizeof(proof));
+    assert_int_equal(sizeof(welcome), receive(slow, welcome, sizeof(welcome)));
+    await(h, &h->entered, 1);
     for (size_t i = 0; i < CO_ARRAY_LEN(fds); i++) {
         co_close(fds[i]);
     }
@@ -466,16 +498,17 @@ static void another_mind_is_named_on_both_sides(void **state) {
 }
 
 /* On a connection that has proved the token to an encrypted house. */
-static int prove_from(const struct house *h, struct rpc_greeting *g) {
-    unsigned char proof[RPC_GREET_PROOF_BYTES], welcome[RPC_GREET_WELCOME_BYTES];
+static int prove_from(const struct house *h, struct net_handshake *g) {
+    unsigned char proof[NET_PROOF_BYTES], welcome[NET_WELCOME_BYTES];
     int fd = dial_from(h, 1);
-    assert_int_equal(0, rpc_greeting_begin(g, &encrypted, &stream, NULL));
-    say(fd, g->greet, sizeof(g->greet));
+    assert_int_equal(0, net_hello_write(&sealed, stream, g, NULL));
+    say(fd, g->hello, sizeof(g->hello));
     assert_int_equal(sizeof(g->answer), receive(fd, g->answer, sizeof(g->answer)));
-    assert_int_equal(0, rpc_greeting_prove(g, &encrypted, proof, NULL));
+    assert_int_equal(NET_REFUSAL_NONE, net_answer_read(&sealed, g));
+    net_proof_write(&sealed, g, proof);
     say(fd, proof, sizeof(proof));
     assert_int_equal(sizeof(welcome), receive(fd, welcome, sizeof(welcome)));
-    assert_int_equal(0, rpc_greeting_check(g, "secret", welcome, NULL));
+    assert_int_equal(NET_REFUSAL_NONE, net_welcome_read(&sealed, welcome));
     return fd;
 }
 
@@ -484,7 +517,7 @@ static void no_connection_falls_back_to_clear(void **state) {
     (void)state;
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
     struct house *h = open_house(&encrypted, PROVE_MS);
-    struct rpc_greeting g = {0};
+    struct net_handshake g = {0};
     int fd = prove_from(h, &g);
     say(fd, preface, sizeof(preface) - 1);
     await(h, &h->refused, 1);
@@ -498,7 +531,7 @@ static void no_connection_falls_back_to_clear(void **state) {
 static void a_handshake_has_the_time_of_the_proof(void **state) {
     (void)state;
     struct house *h = open_house(&encrypted, 300);
-    struct rpc_greeting g = {0};
+    struct net_handshake g = {0};
     int fd = prove_from(h, &g);
     await(h, &h->refused, 1);
     assert_int_equal(CO_TIMEOUT, h->why.code);
@@ -507,17 +540,15 @@ static void a_handshake_has_the_time_of_the_proof(void **state) {
     close_house(h);
 }
 
-/* The key is of this greeting: what another one's would open is not this connection. */
-static void the_handshake_is_of_this_greeting(void **state) {
+/* The key is of this handshake: what another one's would open is not this connection. */
+static void tls_is_of_this_handshake(void **state) {
     (void)state;
     struct house *h = open_house(&encrypted, PROVE_MS);
-    struct rpc_greeting g = {0};
-    unsigned char key[CO_TLS_KEY_BYTES];
+    struct net_handshake g = {0};
     struct co_tls *tls = NULL;
     int fd = prove_from(h, &g);
     g.answer[20] ^= 1;
-    rpc_greeting_key(&g, "secret", key);
-    assert_int_equal(0, co_tls_new(false, key, &tls, NULL));
+    assert_int_equal(0, net_handshake_tls(&sealed, &g, false, &tls, NULL));
     assert_true(co_tls_shake(tls, fd, NULL) <= 0);
     await(h, &h->refused, 1);
     assert_int_equal(CO_PERMISSION, h->why.code);
@@ -530,14 +561,13 @@ static void the_handshake_is_of_this_greeting(void **state) {
 /* A server that knows the token and speaks no TLS after it. */
 static void *play_server(void *arg) {
     int fd = *(int *)arg;
-    struct rpc_greeting g = {0};
-    unsigned char proof[RPC_GREET_PROOF_BYTES], welcome[RPC_GREET_WELCOME_BYTES];
-    bool send_it = false;
-    assert_int_equal(sizeof(g.greet), receive(fd, g.greet, sizeof(g.greet)));
-    assert_int_equal(0, rpc_greeting_answer(&g, &encrypted, &send_it, NULL));
+    struct net_handshake g = {0};
+    unsigned char proof[NET_PROOF_BYTES], welcome[NET_WELCOME_BYTES];
+    assert_int_equal(sizeof(g.hello), receive(fd, g.hello, sizeof(g.hello)));
+    assert_int_equal(0, net_answer_write(&sealed, NET_REFUSAL_NONE, stream, &g, NULL));
     say(fd, g.answer, sizeof(g.answer));
     assert_int_equal(sizeof(proof), receive(fd, proof, sizeof(proof)));
-    assert_int_equal(0, rpc_greeting_welcome(&g, "secret", proof, welcome, NULL));
+    net_welcome_write(&sealed, NET_REFUSAL_NONE, welcome);
     say(fd, welcome, sizeof(welcome));
     say(fd, "\0\0\0\4\0\0\0\0\0", 9);
     (void)shutdown(fd, SHUT_WR);
@@ -577,6 +607,7 @@ int main(void) {
         T(who_knows_the_token_comes_in),
         T(both_sides_report_a_peer_without_the_token),
         T(a_lane_says_whose_it_is),
+        T(a_purpose_that_is_not_known_is_refused),
         T(a_server_proves_itself_too),
         T(a_recorded_conversation_is_worth_nothing),
         T(another_version_is_named_on_both_sides),
@@ -586,12 +617,13 @@ int main(void) {
         T(strangers_do_not_take_the_last_descriptors),
         T(strangers_take_no_memory),
         T(one_address_takes_no_place_of_another),
+        T(strangers_displace_nobody_whose_hello_was_right),
         T(one_that_accepts_and_is_silent_costs_the_timeout),
         cmocka_unit_test(an_encrypted_house_lets_in_by_tls_alone),
         cmocka_unit_test(another_mind_is_named_on_both_sides),
         cmocka_unit_test(no_connection_falls_back_to_clear),
         cmocka_unit_test(a_handshake_has_the_time_of_the_proof),
-        cmocka_unit_test(the_handshake_is_of_this_greeting),
+        cmocka_unit_test(tls_is_of_this_handshake),
         cmocka_unit_test(a_trainer_does_not_fall_back_to_clear_either),
     };
     return cmocka_run_group_tests_name("front", tests, NULL, NULL);

@@ -391,9 +391,7 @@ static void start_server(struct rpc *r) {
 }
 
 int rpc_listen(struct rpc *r, const char *addr, uint16_t *ret_port, struct co_err *err) {
-    /* One socket for IPv4 and IPv6: some trainers of the job may have only one of them. */
-    const char *all = strncmp(addr, "[::]:", 5) == 0 ? addr + 4 : addr;
-    int fd = -1, rc = co_listen_within(all, CO_LISTEN_MS, &fd, err);
+    int fd = -1, rc = net_listen(addr, &fd, err);
     if (rc < 0) {
         return rc;
     }

@@ -15,7 +15,7 @@
  * streams. */
 #pragma once
 
-#include "runtime/train/rpc/greeting.h"
+#include "runtime/train/rpc/connect.h"
 #include "runtime/train/rpc/lane.h"
 
 struct rpc;
@@ -42,7 +42,7 @@ struct rpc_options {
     int tick_ms;        /* 0: 100 */
     size_t max_streams; /* accepted ones; 0: 1024 */
     int idle_ms;        /* a connection without a stream is closed after this; 0: 10000 */
-    int prove_ms;       /* a greeting, TLS included, may take so long; 0: 10000 */
+    int prove_ms;       /* a handshake, TLS included, may take so long; 0: 10000 */
     const char *token;  /* the job's, "" or NULL: none.  Copied */
     bool encrypt;       /* all connections (relay.h, lane.h) */
     /* Bytes of frames that were delivered and not freed. All accepted streams share it: one that

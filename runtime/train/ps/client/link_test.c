@@ -154,9 +154,9 @@ static const struct {
     size_t says;
     unsigned whole;
 } silences[] = {
-    {RPC_GREET_ANSWER_BYTES, 0},
-    {RPC_GREET_ANSWER_BYTES + RPC_GREET_WELCOME_BYTES, 0},
-    {RPC_GREET_ANSWER_BYTES + RPC_GREET_WELCOME_BYTES, 1},
+    {NET_ANSWER_BYTES, 0},
+    {NET_ANSWER_BYTES + NET_WELCOME_BYTES, 0},
+    {NET_ANSWER_BYTES + NET_WELCOME_BYTES, 1},
 };
 
 struct link_job {

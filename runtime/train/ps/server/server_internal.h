@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include "runtime/net/net.h"
 #include "runtime/train/meter/meter.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/server/members.h"
@@ -73,10 +74,9 @@ struct pss_server {
     int64_t orphan_ms;      /* since when only lost trainers have not finished; 0: not so */
     bool over;              /* result is decided */
     int64_t over_ms;
-    bool signaled; /* fd was written */
-    /* refused peers: all of them, those not logged yet, and when one was logged last */
-    uint64_t refused, refused_unsaid;
-    int64_t refused_ms;
+    bool signaled;    /* fd was written */
+    uint64_t refused; /* peers, all of them */
+    struct net_log_limit refusals;
     struct meter_source meter;
     /* written at each tick; threads that read metrics use them */
     atomic_uint_fast64_t trainers[PSS_MEMBER_STATES], apart, step;
@@ -162,8 +162,8 @@ void pss_server_check_end(struct pss_server *s);
 /* Decides the job's result (code 0: success).  Sends a failure to all trainers and ends their
  * streams. */
 void pss_server_over(struct pss_server *s, const struct co_err *result);
-/* Counts a refused peer and logs it, but not within 10 s of the last one: a later line then says
- * how many there were. */
+/* Counts a refused peer and logs it, but not within a minute of the last one: a later line then
+ * says how many there were. */
 void pss_server_say_refused(struct pss_server *s, const char *peer, const struct co_err *why);
 /* Makes pss_server_wait return once the job is over and trainers have closed their connections. */
 void pss_server_notify(struct pss_server *s);

@@ -651,7 +651,7 @@ static void on_close(void *arg, struct rpc_stream *stream, const struct co_err *
 static void on_refused(void *arg, size_t n, const char *peer, const struct co_err *why) {
     struct pss_server *s = arg;
     s->refused += n - 1;
-    s->refused_unsaid += n - 1;
+    s->refusals.unsaid += n - 1;
     pss_server_say_refused(s, peer, why);
 }
 

@@ -145,7 +145,7 @@ static void refuse_three(void *arg) {
         pss_server_say_refused(s, "peer", &why);
     }
     pss_server_tick(s);
-    s->refused_ms -= 10000;
+    s->refusals.said_ms -= NET_LOG_MS;
     pss_server_tick(s);
     pss_server_tick(s);
 }

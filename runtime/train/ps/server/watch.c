@@ -11,7 +11,7 @@
 /* LINGER_MS: how long trainers may take to close after the end of the job.  AWAY_MS: if more time
  * than this passed between two ticks, this process itself was stopped. */
 enum { LINGER_MS = 10000, AWAY_MS = 2000 };
-/* Between two log lines about missing trainers, and between two about refused peers. */
+/* Between two log lines about missing trainers. */
 enum { SAY_MS = 10000 };
 
 void pss_server_check_end(struct pss_server *s) {
@@ -137,23 +137,20 @@ static void say_missing(struct pss_server *s, int64_t now) {
 }
 
 void pss_server_say_refused(struct pss_server *s, const char *peer, const struct co_err *why) {
-    int64_t now = net_now();
+    uint64_t n = 0;
     s->refused++;
     meter_add(METER_M_REFUSED, meter_word(METER_M_REFUSED, co_code_name(why->code)), 1);
-    if (s->refused_ms && now - s->refused_ms < SAY_MS) {
-        s->refused_unsaid++;
-        return;
+    if (net_log_due(&s->refusals, 1, &n)) {
+        ps_log_warn("%s refused: %s", peer, co_err_text(why));
+        s->refusals.unsaid = n - 1;
     }
-    s->refused_ms = now;
-    ps_log_warn("%s refused: %s", peer, co_err_text(why));
 }
 
-static void say_refusals(struct pss_server *s, int64_t now) {
-    if (s->refused_unsaid > 0 && now - s->refused_ms >= SAY_MS) {
-        ps_log_warn("%llu more refused since, %llu in all", (unsigned long long)s->refused_unsaid,
+static void say_refusals(struct pss_server *s) {
+    uint64_t n = 0;
+    if (net_log_due(&s->refusals, 0, &n)) {
+        ps_log_warn("%llu more refused since, %llu in all", (unsigned long long)n,
             (unsigned long long)s->refused);
-        s->refused_unsaid = 0;
-        s->refused_ms = now;
     }
 }
 
@@ -225,7 +222,7 @@ void pss_server_tick(void *arg) {
         pss_server_pace_check(s, now);
         say_missing(s, now);
     }
-    say_refusals(s, now);
+    say_refusals(s);
     pss_server_meter_tick(s);
     pss_server_notify(s);
 }
