@@ -272,7 +272,7 @@ static void a_server_where_it_has_begun_is_not_a_fresh_one(void **state) {
         struct psc_client_config config = {
             .trainers = 2, .servers = 2, .endpoints = endpoints, .job = "job", .token = ""};
         struct rt_client_options o = {.mode = modes[m],
-            .return_ms = 20000,
+            .return_ms = 60000,
             .start_timeout_ms = 20000,
             .call_timeout_ms = 20000,
             .barrier_timeout_ms = 20000};

@@ -48,7 +48,7 @@ static struct rt_client *enter(const struct house *h, uint32_t trainer, enum rt_
     struct rt_client_options o = {.mode = RT_ASYNC,
         .start_timeout_ms = 60000,
         .call_timeout_ms = 60000,
-        .return_ms = 20000,
+        .return_ms = 60000,
         .transport = by};
     struct rt_client *client = NULL;
     struct co_err err = {0};
@@ -66,7 +66,7 @@ static int setup(void **state) {
         .job = "job",
         .token = "secret",
         .lease_ms = 60000,
-        .return_ms = 20000,
+        .return_ms = 60000,
         .start_timeout_ms = 60000,
         .shards = 2,
         .memory_max = 1 << 28,

@@ -8,7 +8,7 @@
 #include "runtime/train/ps/client/client.h"
 #include "runtime/train/ps/server/server.h"
 
-enum { SIZE = 40, DIM = 2, IDS = 6, SERVERS = 2, TRAINERS = 2, WAIT_MS = 20000 };
+enum { SIZE = 40, DIM = 2, IDS = 6, SERVERS = 2, TRAINERS = 2, WAIT_MS = 60000, LEASE_MS = 20000 };
 
 static const struct rt_table_spec specs[] = {
     {.name = "w", .kind = RT_DENSE, .size = SIZE, .optimizer = "sgd:lr=1"},
@@ -46,7 +46,7 @@ static void server_start(struct world *w, uint32_t i) {
         .servers = w->n,
         .trainers = TRAINERS,
         .job = own_job(),
-        .lease_ms = WAIT_MS,
+        .lease_ms = LEASE_MS,
         .return_ms = return_ms,
         .start_timeout_ms = WAIT_MS,
         .shards = shards,
