@@ -141,7 +141,7 @@ def test_failures_while_one_waits_do_not_lengthen_the_wait(plane, operator, kube
         time.sleep(.1)
     plane.patch(ns, "j", {"spec": {"worker": {"replicas": 3}}})
     proxy.faults = []
-    wait_for(lambda: len(plane.pods(ns)) == 3, 20)      # counted one by one, those failures would be a wait of 30 s
+    wait_for(lambda: len(plane.pods(ns)) == 3, 25)      # counted one by one, those failures would be a wait of 30 s
     plane.wait_phase(ns, "j", "Running")
 
 
@@ -156,14 +156,14 @@ def test_a_new_job_does_not_pay_for_the_old_one(plane, operator, kubelet, ns, pr
         "name": "left", "labels": {"paddle-res-name": "left"}, "finalizers": ["example.com/held"], "ownerReferences": [
             {"apiVersion": "/".join(GROUP), "kind": "PaddleJob", "name": "j", "uid": uid, "controller": True}]},
         "spec": {"clusterIP": "None"}})
-    wait_for(lambda: proxy.faults[0].hits >= 5)             # 1 + 2 + 4 + 8 s: the next one would be 16 s away
+    wait_for(lambda: proxy.faults[0].hits >= 6)             # 1 + 2 + 4 + 8 + 16 s: the next one would be 30 s away
     proxy.faults = []
     plane.delete(ns, "j")
     wait_for(lambda: not plane.jobs(ns))
     start = time.monotonic()
     plane.create(ns, "j", ps=None, worker=1)
     plane.wait_phase(ns, "j", "Running")
-    assert time.monotonic() - start < 14
+    assert time.monotonic() - start < 25
     plane.core.patch_namespaced_service("left", ns, {"metadata": {"finalizers": None}})
 
 
@@ -215,7 +215,7 @@ def test_a_dying_pod_at_the_gate_does_not_hold_up_the_others(plane, operator, ku
     uids = {n: known(plane, port, ns, n) for n in names}
     plane.core.patch_namespaced_pod("j-worker-2", ns, {"metadata": {"finalizers": ["example.com/held"]}})
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        others = [pool.submit(ask, port, ns, n, uids[n], 30) for n in names[:2]]
+        others = [pool.submit(ask, port, ns, n, uids[n], 50) for n in names[:2]]
         time.sleep(0.5)
         dying = pool.submit(ask, port, ns, "j-worker-2", uids["j-worker-2"], 8)
         time.sleep(0.5)
@@ -223,9 +223,7 @@ def test_a_dying_pod_at_the_gate_does_not_hold_up_the_others(plane, operator, ku
         wait_for(lambda: plane.pods(ns)["j-worker-2"].metadata.deletion_timestamp)
         kubelet.hold = set()
         kubelet.again(plane.core.read_namespaced_pod("j-worker-1", ns))
-        start = time.monotonic()
-        assert [f.result()[0] for f in others] == [200, 200]
-        assert time.monotonic() - start < 15
+        assert [f.result()[0] for f in others] == [200, 200]        # who is held up has 202 after 50 s
         assert dying.result()[0] == 202
     plane.core.patch_namespaced_pod("j-worker-2", ns, {"metadata": {"finalizers": None}})
 

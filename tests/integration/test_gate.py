@@ -16,7 +16,7 @@ from rig import BIN, free_port, wait_for
 @pytest.fixture
 def gate(operator):
     port = free_port()
-    operator("--initImage=gate", f"--gate-bind-address=127.0.0.1:{port}", f"--gate-address=127.0.0.1:{port}")
+    operator("--initImage=gate", f"--gate-bind-address=127.0.0.1:{port}", f"--gate-address=127.0.0.1:{port}", "--server-grace=10m")
     return port
 
 
@@ -64,12 +64,10 @@ def test_waits_for_the_last_address(plane, gate, kubelet, ns):
     status, why, seconds = ask(gate, ns, "j-worker-0", uids["j-worker-0"], wait=1)
     assert status == 202 and why.strip() and seconds > 0.9
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        asked = [pool.submit(ask, gate, ns, n, u, 30) for n, u in uids.items()]
+        asked = [pool.submit(ask, gate, ns, n, u, 50) for n, u in uids.items()]
         kubelet.hold = set()
-        start = time.monotonic()
         kubelet.look(ns)
-        assert [f.result()[0] for f in asked] == [200, 200, 200]
-        assert time.monotonic() - start < 15
+        assert [f.result()[0] for f in asked] == [200, 200, 200]    # without an answer to their question they had 202 after 50 s
     assert plane.core.read_namespaced_config_map("j", ns)
 
 
@@ -147,10 +145,9 @@ def test_a_server_ends_when_its_workers_have(plane, gate, kubelet, ns):
     assert p.poll() is None and launcher.poll() is None
     kubelet.enders[ns] = lambda pod: (0, "") if "worker" in pod.metadata.name else None
     kubelet.look(ns)
-    start = time.monotonic()
     out, _ = p.communicate(timeout=60)
     assert p.returncode == 0 and "told" in out and "nowhere" in out and "training is over" in out, out
-    assert launcher.wait(60) == 0 and time.monotonic() - start < 25      # less than the servers' grace
+    assert launcher.wait(60) == 0                                       # the servers' grace is ten minutes
     assert {c["type"] for c in plane.job(ns, "j")["status"]["conditions"] if c["status"] == "True"} >= {"Completing"}
     kubelet.enders[ns] = lambda pod: (0, "")
     kubelet.look(ns)
@@ -235,8 +232,8 @@ def test_nobody_speaks_for_a_pod_without_a_node(plane, gate, kubelet, ns):
     plane.create(ns, "j", ps=None, worker=1)
     uid = known(plane, gate, ns, "j-worker-0")
     start = time.monotonic()
-    assert report(gate, ns, "j-worker-0", uid, "127.0.1.1", "127.0.1.1") == (202, "addresses\n")
-    assert time.monotonic() - start < 20            # who is held waits for thirty seconds
+    assert report(gate, ns, "j-worker-0", uid, "127.0.1.1", "127.0.1.1", 50) == (202, "addresses\n")
+    assert time.monotonic() - start < 40            # who is held waits for fifty seconds
     place(plane, ns, "j-worker-0")
     assert asks_as_the_gate(gate, ns, "j-worker-0", uid, "127.0.1.2", "127.0.1.2") == (200, "go\n")
     assert "127.0.1.2" in plane.core.read_namespaced_config_map("j", ns).data["PADDLE_TRAINER_ENDPOINTS"]

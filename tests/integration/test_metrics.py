@@ -245,7 +245,7 @@ def test_watch_lag_is_measured(plane, operator, kubelet, ns):
     for resource in ("paddlejobs", "pods", "configmaps"):
         count = wait_for(lambda: value(o.metrics, f'paddlejob_watch_lag_seconds_count{{resource="{resource}"}}'))
         total = value(o.metrics, f'paddlejob_watch_lag_seconds_sum{{resource="{resource}"}}')
-        assert total / count < 10, (resource, count, total)
+        assert total / count < 60, (resource, count, total)
     asked = lambda what: value(o.metrics, f'paddlejob_api_request_duration_seconds_count{{{what}}}') or 0
     assert asked('verb="create",resource="pods",code="201"') == 6
     wait_for(lambda: asked('verb="patch",resource="paddlejobs/status",code="200"') >= 3)     # the last answer is on its way

@@ -280,8 +280,11 @@ def test_two_operators_one_leader(plane, operator, kubelet, ns):
     wait_for(lambda: "waiting for the lease" in b.text())
     plane.create(ns, "j", ps=1, worker=1)
     plane.wait_phase(ns, "j", "Running")
+    holder = lambda: client.CoordinationV1Api().read_namespaced_lease("b2a304f2.paddlepaddle.org", f"{ns}-lock").spec.holder_identity
+    before = holder()
     assert a.stop() == 0
-    wait_for(lambda: "msg=leading" in b.text(), 10) # released: it would expire after 15 s
+    assert holder() != before                       # released, and not expired
+    wait_for(lambda: "msg=leading" in b.text())
     plane.create(ns, "k", ps=1, worker=1)
     plane.wait_phase(ns, "k", "Running")
     assert not kubelet.twice(ns)

