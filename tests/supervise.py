@@ -107,12 +107,23 @@ def share():
     return min(1, BUSY * os.cpu_count() / max(os.getloadavg()[0], 0.1))
 
 
+class Patience:
+    """Seconds of which each counts as much as the share of the machine is: who is starved does not hang."""
+
+    def __init__(self, seconds):
+        self.left, self.last = seconds, time.monotonic()
+
+    def over(self):
+        now = time.monotonic()
+        self.left -= (now - self.last) * share()
+        self.last = now
+        return self.left <= 0
+
+
 def wait_for(thread, seconds):
-    """A second counts as much as the share of the machine is: a starved program does not hang."""
-    while seconds > 0 and thread.is_alive():
-        step = max(0.2, min(5, seconds))
-        thread.join(step)
-        seconds -= step * share()
+    patience = Patience(seconds)
+    while thread.is_alive() and not patience.over():
+        thread.join(max(0.2, min(5, patience.left)))
 
 
 def timed(cmd, seconds, env=None):

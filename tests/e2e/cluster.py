@@ -17,6 +17,8 @@ import urllib3
 import kubernetes
 from kubernetes import client, watch
 
+from supervise import Patience
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOCAL = ROOT / "deploy/local"
 STATE = pathlib.Path(os.environ.get("E2E_STATE", "/var/tmp/paddlejob-e2e"))
@@ -69,12 +71,12 @@ def sh(*cmd, seconds=60, stdin=None, check=True):
 
 def wait(what, seconds, ask, show=None):
     """What ask() returns as soon as it is true; an AssertionError after so many seconds of a quiet machine."""
-    end = time.monotonic() + SLOW * seconds
+    patience = Patience(SLOW * seconds)
     while True:
         got = ask()
         if got:
             return got
-        if time.monotonic() > end:
+        if patience.over():
             raise AssertionError(f"not after {SLOW * seconds} s: {what}" + (f"\n{show()}" if show else f"; last: {got!r}"))
         time.sleep(0.1)
 

@@ -1,12 +1,18 @@
 """tests/run itself: what it says of programs that fail, hang, or fail now and then."""
 import os
 import re
+import signal
 import subprocess
 import threading
 import time
+import types
+
+import pytest
 
 import programs
+import rig
 import supervise
+from deadline import Deadline
 from install import ROOT
 
 
@@ -59,14 +65,36 @@ def test_all_tests_of_a_program_run_in_some_part():
     assert programs.in_order([short, long]) == ([(long, f"{i}/{n}") for i in range(n)], [(short, "")]) and n > 1
 
 
-def test_a_starved_program_has_more_time(monkeypatch):
+def a_program(seconds):
     never = threading.Thread(target=time.sleep, args=(3600,), daemon=True)
     never.start()
+    supervise.wait_for(never, seconds)
+
+
+def a_wait(seconds):
+    with pytest.raises(AssertionError, match="not within"):
+        rig.wait_for(lambda: False, seconds)
+
+
+def a_test(seconds):
+    """The plugin that gives each test a deadline, around a test that takes for ever."""
+    before = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[0] or 180
+    one = types.SimpleNamespace(get_closest_marker=lambda _: None)
+    call = Deadline(seconds).pytest_runtest_call(one)
+    next(call)
+    with pytest.raises(AssertionError, match="took longer"):
+        time.sleep(60)
+    signal.signal(signal.SIGALRM, before[0])
+    signal.setitimer(signal.ITIMER_REAL, before[1], before[1])
+
+
+@pytest.mark.parametrize("waits", [a_program, a_wait, a_test])
+def test_who_is_starved_has_more_time(monkeypatch, waits):
     took = {}
     busy = supervise.BUSY * os.cpu_count()
     for load in (0, busy, 2 * busy):
         monkeypatch.setattr(supervise.os, "getloadavg", lambda: (load, 0, 0))
         start = time.monotonic()
-        supervise.wait_for(never, 0.4)
+        waits(0.4)
         took[load] = time.monotonic() - start
     assert took[0] >= 0.4 and took[busy] >= 0.4 and took[2 * busy] >= 0.8
