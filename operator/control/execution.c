@@ -232,24 +232,13 @@ static void status_written(struct ctl_execution *r, enum api_phase from, const s
     emit_plan_events(r, plan);
 }
 
-/* Whether the attempt is stored; without its number nothing is done (plan.c).  A CRD of an earlier
- * version drops the fields that it does not know, and `helm upgrade` leaves the CRD as it is. */
-static bool keeps_attempt(const struct ctl_execution *r, const struct kube_reply *reply) {
+/* Whether the attempt is stored; without its number nothing is done (plan.c). */
+static bool keeps_attempt(struct ctl_execution *r, const struct kube_reply *reply) {
     const struct co_jnode *stored = co_jnode_get(reply->nodes, "status");
-    const char *key, *dropped = NULL;
-    json_t *value;
     if (!co_jnode_is(stored, CO_J_OBJECT)) {
         return true;
     }
-    json_object_foreach(r->plan.status, key, value) {
-        dropped = json_is_null(value) || co_jnode_get(stored, key) ? dropped : key;
-    }
-    if (dropped && !r->all->reported_crd) {
-        r->all->reported_crd = true;
-        co_log_error("the CRD is of an earlier version and drops fields of the status: apply the "
-                     "crd.yaml of this one, else no job restarts, suspends or resumes",
-            CO_S("field", dropped), CO_S("job", r->job->name), CO_S("namespace", r->job->ns));
-    }
+    ctl_crd_check(&r->all->crd, r->job, r->plan.status, stored);
     return !json_object_get(r->plan.status, "attempt") || co_jnode_get(stored, "attempt");
 }
 

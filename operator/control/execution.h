@@ -6,6 +6,7 @@
  * the loop's thread; the controller decides when executions begin. */
 #pragma once
 
+#include "operator/control/crd.h"
 #include "operator/control/recorder.h"
 #include "operator/control/requests.h"
 
@@ -16,7 +17,7 @@ struct ctl_executions {
     /* The execution is over; requeue at wake_ms (monotonic; 0: only when something changes). */
     void (*over)(void *arg, struct ctl_entry *e, int64_t wake_ms);
     void *arg;
-    bool reported_crd; /* the log says that the CRD drops fields of the status */
+    struct ctl_crd crd;
 };
 
 struct ctl_execution;

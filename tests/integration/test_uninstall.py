@@ -78,6 +78,7 @@ def test_a_crd_of_an_earlier_version_is_logged_and_may_be_replaced(own, crd, ope
     plane.kubectl("apply", "-f", ROOT / "deploy/v1/crd.yaml")
     wait_for(lambda: not plane.pods("earlier"), 60, lambda: str(plane.job("earlier", "j")["status"]))
     assert plane.job("earlier", "j")["status"]["attempt"] == 1
+    assert "the CRD has been replaced and stores the field" in o.text()
 
 
 def test_the_operator_waits_for_a_crd_that_is_gone_and_resumes_when_it_is_back(own, crd, operator):
