@@ -2,6 +2,7 @@
  * what to do. */
 #include "common/utf8.h"
 #include "operator/api/job.h"
+#include "operator/api/quantity.h"
 #include "operator/api/range.h"
 
 #include <inttypes.h>
@@ -80,6 +81,90 @@ static void check_name(struct problem_list *f, const json_t *obj) {
                 "%zu",
                 strlen(name), api_role_name(r), digits, API_NAME_MAX, API_NAME_MAX - rest);
             return;
+        }
+    }
+}
+
+/* ---- fields ------------------------------------------------------------------------------- */
+
+/* The same types and bounds as in crd/, which the API server checks where the CRD is ours.  A test
+ * compares them (operator/cmd/fields_test.c). */
+struct field {
+    const char *key;
+    json_type type; /* JSON_TRUE: a boolean */
+    const char *word;
+    bool bounded; /* must be at least min */
+    int64_t min;
+    int64_t max; /* 0: none */
+};
+
+static const struct field spec_fields[] = {
+    {"cleanPodPolicy", JSON_STRING, "a string"},
+    {"intranet", JSON_STRING, "a string"},
+    {"successPolicy", JSON_STRING, "a string"},
+    {"withGloo", JSON_INTEGER, "an integer"},
+    {"elastic", JSON_INTEGER, "an integer"},
+    {"schedulingPolicy", JSON_OBJECT, "an object"},
+    {"suspend", JSON_TRUE, "true or false"},
+    {"activeDeadlineSeconds", JSON_INTEGER, "an integer", true, 1},
+    {"ttlSecondsAfterFinished", JSON_INTEGER, "an integer", true, 0, INT32_MAX},
+    {"backoffLimit", JSON_INTEGER, "an integer", true, 0, INT32_MAX},
+    {"failurePolicy", JSON_ARRAY, "a list"},
+    {"nodeLostAfter", JSON_INTEGER, "an integer", true, 0, INT32_MAX},
+    {"priorityClassName", JSON_STRING, "a string"},
+    {"managedBy", JSON_STRING, "a string"},
+    {"peerAuth", JSON_STRING, "a string"},
+};
+
+static const struct field gang_fields[] = {
+    {"minAvailable", JSON_INTEGER, "an integer", false, 0, INT32_MAX},
+    {"queue", JSON_STRING, "a string"},
+    {"priorityClass", JSON_STRING, "a string"},
+    {"minResources", JSON_OBJECT, "an object"},
+};
+
+/* Of a role, beside replicas and template. */
+static const struct field role_fields[] = {
+    {"requests", JSON_INTEGER, "an integer: the least workers of an elastic job"},
+    {"limits", JSON_INTEGER, "an integer: the most workers of an elastic job"},
+};
+
+static void check_field(
+    struct problem_list *f, const char *base, const json_t *in, const struct field *field) {
+    const json_t *j = json_object_get(in, field->key);
+    char path[64];
+    (void)snprintf(path, sizeof(path), "%s.%s", base, field->key);
+    if (is_absent(j)) {
+        return;
+    }
+    bool fits = field->type == JSON_TRUE ? json_is_boolean(j) : json_typeof(j) == field->type;
+    if (!fits) {
+        add_problem(f, API_PROBLEM_TYPE, path, "is not %s", field->word);
+    } else if (field->bounded && json_integer_value(j) < field->min) {
+        add_problem(f, API_PROBLEM_TYPE, path, "is %" JSON_INTEGER_FORMAT ": the least is %" PRId64,
+            json_integer_value(j), field->min);
+    } else if (field->max && json_integer_value(j) > field->max) {
+        add_problem(f, API_PROBLEM_TYPE, path, "is %" JSON_INTEGER_FORMAT ": the most is %" PRId64,
+            json_integer_value(j), field->max);
+    }
+}
+
+static void check_all(struct problem_list *f, const char *base, const json_t *in,
+    const struct field *fields, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        check_field(f, base, in, &fields[i]);
+    }
+}
+
+static void check_quantities(struct problem_list *f, const char *base, const json_t *in) {
+    const char *name;
+    json_t *j;
+    json_object_foreach((json_t *)(uintptr_t)in, name, j) {
+        struct api_quantity q;
+        char path[API_PATH_MAX];
+        (void)snprintf(path, sizeof(path), "%s.%.*s", base, co_utf8_fit(name, 60), name);
+        if (api_quantity_decode(j, &q, NULL)) {
+            add_problem(f, API_PROBLEM_TYPE, path, "is not a quantity, as 2, 500m or 4Gi");
         }
     }
 }
@@ -193,51 +278,11 @@ static void check_role(struct problem_list *f, const json_t *role, const char *n
     check_replicas(f, json_object_get(role, "replicas"), path);
     (void)snprintf(path, sizeof(path), "spec.%s.template", name);
     check_template(f, json_object_get(role, "template"), path);
+    (void)snprintf(path, sizeof(path), "spec.%s", name);
+    check_all(f, path, role, role_fields, CO_ARRAY_LEN(role_fields));
 }
 
 /* ---- the rest ------------------------------------------------------------------------------ */
-
-struct field {
-    const char *key;
-    json_type type; /* JSON_TRUE: a boolean */
-    const char *word;
-    bool bounded; /* must be at least min */
-    int64_t min;
-};
-
-static const struct field spec_fields[] = {
-    {"cleanPodPolicy", JSON_STRING, "a string"},
-    {"intranet", JSON_STRING, "a string"},
-    {"successPolicy", JSON_STRING, "a string"},
-    {"withGloo", JSON_INTEGER, "an integer"},
-    {"elastic", JSON_INTEGER, "an integer"},
-    {"schedulingPolicy", JSON_OBJECT, "an object"},
-    {"suspend", JSON_TRUE, "true or false"},
-    {"activeDeadlineSeconds", JSON_INTEGER, "an integer", true, 1},
-    {"ttlSecondsAfterFinished", JSON_INTEGER, "an integer", true, 0},
-    {"backoffLimit", JSON_INTEGER, "an integer", true, 0},
-    {"failurePolicy", JSON_ARRAY, "a list"},
-    {"nodeLostAfter", JSON_INTEGER, "an integer", true, 0},
-    {"priorityClassName", JSON_STRING, "a string"},
-    {"managedBy", JSON_STRING, "a string"},
-    {"peerAuth", JSON_STRING, "a string"},
-};
-
-static void check_field(struct problem_list *f, const json_t *spec, const struct field *field) {
-    const json_t *j = json_object_get(spec, field->key);
-    char path[64];
-    (void)snprintf(path, sizeof(path), "spec.%s", field->key);
-    if (is_absent(j)) {
-        return;
-    }
-    bool fits = field->type == JSON_TRUE ? json_is_boolean(j) : json_typeof(j) == field->type;
-    if (!fits) {
-        add_problem(f, API_PROBLEM_TYPE, path, "is not %s", field->word);
-    } else if (field->bounded && json_integer_value(j) < field->min) {
-        add_problem(f, API_PROBLEM_TYPE, path, "is %" JSON_INTEGER_FORMAT ": the least is %" PRId64,
-            json_integer_value(j), field->min);
-    }
-}
 
 /* An unknown word is a problem here, unlike in upstream's fields: a job must not run without the
  * protection that it asks for. */
@@ -273,8 +318,14 @@ static void check_rule(struct problem_list *f, const json_t *rule, const char *p
             "has exitCodes that are not numbers from 0 to 255 and ranges joined by commas, as "
             "\"1-127,137\"");
     }
-    if (!is_absent(reasons) && !json_is_array(reasons)) {
-        add_problem(f, API_PROBLEM_TYPE, path, "has reasons that are not a list");
+    bool strings = json_is_array(reasons);
+    size_t i;
+    json_t *reason;
+    json_array_foreach(reasons, i, reason) {
+        strings = strings && json_is_string(reason);
+    }
+    if (!is_absent(reasons) && !strings) {
+        add_problem(f, API_PROBLEM_TYPE, path, "has reasons that are not a list of strings");
     }
 }
 
@@ -303,9 +354,11 @@ static void check_spec(struct problem_list *f, const json_t *spec) {
         add_problem(f, API_PROBLEM_TYPE, "spec", "is not an object");
         return;
     }
-    for (size_t i = 0; i < CO_ARRAY_LEN(spec_fields); i++) {
-        check_field(f, spec, &spec_fields[i]);
-    }
+    check_all(f, "spec", spec, spec_fields, CO_ARRAY_LEN(spec_fields));
+    check_all(f, "spec.schedulingPolicy", json_object_get(spec, "schedulingPolicy"), gang_fields,
+        CO_ARRAY_LEN(gang_fields));
+    check_quantities(f, "spec.schedulingPolicy.minResources",
+        co_json_at(spec, "schedulingPolicy", "minResources"));
     check_peer_auth(f, spec);
     check_rules(f, json_object_get(spec, "failurePolicy"));
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
