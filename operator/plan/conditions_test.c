@@ -183,6 +183,29 @@ static void a_group_that_grew_in_part_restarts_as_a_whole(void **state) {
     }
 }
 
+/* All pods deleted by label, or their nodes by an autoscaler. */
+static void a_group_of_which_nothing_is_left_restarts_as_a_whole(void **state) {
+    (void)state;
+    struct tk_cluster c = begin(TWO ",'backoffLimit':0");
+    rest(&c);
+    run_all(&c);
+    json_object_clear(c.objects[TK_PODS]);
+    expect_status(&c, "phase", "Restarting");
+    expect_status(&c, "restarts", "0");
+    assert_true(tk_pass(&c)); /* the attempt is stored */
+    expect_actions(&c, "delete ConfigMap x");
+    rest(&c);
+    c.now += 10;
+    expect_actions(&c, "create Pod x-worker-0; create Pod x-worker-1");
+    tk_done(&c);
+    c = begin(TWO);
+    rest(&c);
+    run_all(&c);
+    json_object_clear(c.objects[TK_PODS]);
+    expect_actions(&c, "create Pod x-worker-0; create Pod x-worker-1"); /* as upstream */
+    tk_done(&c);
+}
+
 /* Before any of them has started, nobody knows the lost one. */
 static void a_pod_that_is_lost_before_the_start_is_replaced_alone(void **state) {
     (void)state;
@@ -258,6 +281,7 @@ int main(void) {
         cmocka_unit_test(an_invalid_spec_takes_nothing_back),
         cmocka_unit_test(a_group_that_cannot_grow_still_restarts_as_a_whole),
         cmocka_unit_test(a_group_that_grew_in_part_restarts_as_a_whole),
+        cmocka_unit_test(a_group_of_which_nothing_is_left_restarts_as_a_whole),
         cmocka_unit_test(a_pod_that_is_lost_before_the_start_is_replaced_alone),
         cmocka_unit_test(a_status_of_an_earlier_version_says_what_the_attempt_has_had),
         cmocka_unit_test(an_edit_after_the_end_changes_no_condition),

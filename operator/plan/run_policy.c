@@ -187,7 +187,10 @@ static const char *say_taken_away(
 /* Elastic groups continue without the pod until it is replaced. */
 bool plan_policy_lost(struct plan_assessment *o, const struct plan_children *w) {
     bool due = plan_node_is_due(o, w);
-    if (w->job->elastic || !plan_children_has_started(w)) {
+    /* Of a group that is gone as a whole only the status says that it ran.  Its ConfigMap is still
+     * there, and without the start gate the next pods would begin with its addresses. */
+    bool started = plan_children_has_started(w) || plan_condition_true(w->job, "Running");
+    if (w->job->elastic || !started) {
         return false;
     }
     if (due && restart_without_node(o, w)) {
