@@ -110,7 +110,7 @@ static void probe(struct peer_check *peer, size_t n, int64_t timeout_ms) {
 }
 
 static size_t add_peers(const struct role_topology *t, enum role role,
-    const struct env_endpoints *l, struct peer_check *ret) {
+    const struct role_endpoints *l, struct peer_check *ret) {
     for (uint32_t i = 0; i < l->n; i++) {
         ret[i] = (struct peer_check){.role = role_name(role),
             .endpoint = l->item[i],

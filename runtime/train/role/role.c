@@ -11,7 +11,6 @@
 
 #include "common/log.h"
 #include "common/parse.h"
-#include "runtime/legacy/init/v2.h"
 
 static const char *from_process(void *arg, const char *name) {
     (void)arg;
@@ -53,13 +52,13 @@ static void strip_brackets(char *host) {
 
 /* This process's index in the list, by POD_IP and PADDLE_PORT. paddle-operator 0.3.3 to 0.3.5 give
  * no port or a wrong one; then PADDLE_TRAINER_ID is the index if the host there is POD_IP. */
-static int find_self(const struct env_read *e, enum co_var var, const struct env_endpoints *l,
-    uint32_t *ret_index, struct co_err *err) {
+static int find_self(const struct role_environment *e, enum co_var var,
+    const struct role_endpoints *l, uint32_t *ret_index, struct co_err *err) {
     const char *list = co_contract[var].name;
-    CO_AUTOFREE char *host = env_read_text(e, CO_VAR_POD_IP);
-    CO_AUTOFREE char *port = env_read_text(e, CO_VAR_PORT);
+    CO_AUTOFREE char *host = role_read_text(e, CO_VAR_POD_IP);
+    CO_AUTOFREE char *port = role_read_text(e, CO_VAR_PORT);
     if (!host) {
-        return env_read_not_set(CO_VAR_POD_IP, "", err);
+        return role_read_not_set(CO_VAR_POD_IP, "", err);
     }
     strip_brackets(host);
     int r = co_contract_check(CO_VAR_POD_IP, host, err);
@@ -67,7 +66,7 @@ static int find_self(const struct env_read *e, enum co_var var, const struct env
         return r;
     }
     uint32_t id = UINT32_MAX;
-    (void)env_read_number(e, CO_VAR_TRAINER_ID, &id, NULL);
+    (void)role_read_number(e, CO_VAR_TRAINER_ID, &id, NULL);
     int64_t p = -1;
     int port_bad = port ? co_parse_i64(co_contract[CO_VAR_PORT].name, port, 1, 65535, &p, err) : 0;
     bool by_id = false;
@@ -87,7 +86,7 @@ static int find_self(const struct env_read *e, enum co_var var, const struct env
         return 0;
     }
     if (!port) {
-        return env_read_not_set(CO_VAR_PORT, "", err);
+        return role_read_not_set(CO_VAR_PORT, "", err);
     }
     return port_bad ? port_bad
                     : co_err_set(err, CO_INVALID,
@@ -119,11 +118,11 @@ static enum role role_of(const char *word) {
 }
 
 /* The first of three variables that is set. Launchers set the second one, too. */
-static int ps_role(const struct env_read *e, enum role *ret, struct co_err *err) {
+static int ps_role(const struct role_environment *e, enum role *ret, struct co_err *err) {
     static const enum co_var vars[] = {
         CO_VAR_TRAINING_ROLE, CO_VAR_ROLE, CO_VAR_PADDLE_TRAINING_ROLE};
     for (size_t i = 0; i < CO_ARRAY_LEN(vars); i++) {
-        CO_AUTOFREE char *word = env_read_text(e, vars[i]);
+        CO_AUTOFREE char *word = role_read_text(e, vars[i]);
         if (word) {
             *ret = role_of(word);
             int r = co_contract_check(vars[i], word, err);
@@ -133,17 +132,18 @@ static int ps_role(const struct env_read *e, enum role *ret, struct co_err *err)
                              co_contract[vars[i]].name, word);
         }
     }
-    return env_read_not_set(CO_VAR_TRAINING_ROLE, "", err);
+    return role_read_not_set(CO_VAR_TRAINING_ROLE, "", err);
 }
 
-static int worker_index(const struct env_read *e, struct role_topology *t, struct co_err *err) {
+static int worker_index(
+    const struct role_environment *e, struct role_topology *t, struct co_err *err) {
     const char *name = co_contract[CO_VAR_TRAINER_ID].name;
-    int r = env_read_number(e, CO_VAR_TRAINER_ID, &t->index, err);
+    int r = role_read_number(e, CO_VAR_TRAINER_ID, &t->index, err);
     if (r == CO_NOTFOUND) {
         if (t->training != ROLE_TRAINING_PS) {
             return 0; /* a trainer without an id is number 0, as in Paddle */
         }
-        return env_read_not_set(CO_VAR_TRAINER_ID, "", err);
+        return role_read_not_set(CO_VAR_TRAINER_ID, "", err);
     }
     if (!r && t->index >= t->n_workers) {
         const char *of = t->training == ROLE_TRAINING_PS ? co_contract[CO_VAR_TRAINERS_NUM].name
@@ -154,19 +154,21 @@ static int worker_index(const struct env_read *e, struct role_topology *t, struc
     return r;
 }
 
-static int heter_index(const struct env_read *e, struct role_topology *t, struct co_err *err) {
+static int heter_index(
+    const struct role_environment *e, struct role_topology *t, struct co_err *err) {
     if (t->heters.n) {
         return find_self(e, CO_VAR_HETER_ENDPOINTS, &t->heters, &t->index, err);
     }
-    int r = env_read_number(e, CO_VAR_TRAINER_ID, &t->index, err);
-    return r == CO_NOTFOUND ? env_read_not_set(CO_VAR_HETER_ENDPOINTS, "", err) : r;
+    int r = role_read_number(e, CO_VAR_TRAINER_ID, &t->index, err);
+    return r == CO_NOTFOUND ? role_read_not_set(CO_VAR_HETER_ENDPOINTS, "", err) : r;
 }
 
 /* The endpoint of a process that is no server. In parameter server jobs a wrong one is ignored,
  * since Paddle does not use it there. */
-static int own_endpoint(const struct env_read *e, struct role_topology *t, struct co_err *err) {
-    const struct env_endpoints *l = t->role == ROLE_HETER ? &t->heters : &t->trainers;
-    CO_AUTOFREE char *current = env_read_text(e, CO_VAR_CURRENT_ENDPOINT);
+static int own_endpoint(
+    const struct role_environment *e, struct role_topology *t, struct co_err *err) {
+    const struct role_endpoints *l = t->role == ROLE_HETER ? &t->heters : &t->trainers;
+    CO_AUTOFREE char *current = role_read_text(e, CO_VAR_CURRENT_ENDPOINT);
     if (current && t->role == ROLE_WORKER) {
         int r = co_contract_check(CO_VAR_CURRENT_ENDPOINT, current, err);
         if (!r) {
@@ -185,21 +187,21 @@ static int own_endpoint(const struct env_read *e, struct role_topology *t, struc
     return 0;
 }
 
-static int load_ps(const struct env_read *e, struct role_topology *t, struct co_err *err) {
+static int load_ps(const struct role_environment *e, struct role_topology *t, struct co_err *err) {
     t->training = ROLE_TRAINING_PS;
     int r = ps_role(e, &t->role, err);
     if (r) {
         return r;
     }
     /* Paddle's parameter servers ignore this list, so errors in it are ignored, too. */
-    (void)env_read_endpoints(e, CO_VAR_TRAINER_ENDPOINTS, false, &t->trainers, NULL);
-    r = env_read_number(e, CO_VAR_TRAINERS_NUM, &t->n_workers, err);
+    (void)role_read_endpoints(e, CO_VAR_TRAINER_ENDPOINTS, false, &t->trainers, NULL);
+    r = role_read_number(e, CO_VAR_TRAINERS_NUM, &t->n_workers, err);
     if (r == CO_NOTFOUND && t->trainers.n) {
         t->n_workers = t->trainers.n;
         r = 0;
     }
     if (r) {
-        return r == CO_NOTFOUND ? env_read_not_set(CO_VAR_TRAINERS_NUM, "", err) : r;
+        return r == CO_NOTFOUND ? role_read_not_set(CO_VAR_TRAINERS_NUM, "", err) : r;
     }
     switch (t->role) {
     case ROLE_SERVER:
@@ -222,15 +224,16 @@ static int load_ps(const struct env_read *e, struct role_topology *t, struct co_
     return r ? r : own_endpoint(e, t, err);
 }
 
-static int load_collective(const struct env_read *e, struct role_topology *t, struct co_err *err) {
-    CO_AUTOFREE char *role = env_read_text(e, CO_VAR_TRAINING_ROLE);
+static int load_collective(
+    const struct role_environment *e, struct role_topology *t, struct co_err *err) {
+    CO_AUTOFREE char *role = role_read_text(e, CO_VAR_TRAINING_ROLE);
     if (role && role_of(role) == ROLE_SERVER) {
-        return env_read_not_set(CO_VAR_PSERVERS, ", but TRAINING_ROLE is \"PSERVER\"", err);
+        return role_read_not_set(CO_VAR_PSERVERS, ", but TRAINING_ROLE is \"PSERVER\"", err);
     }
     if (role && role_of(role) == ROLE_HETER) {
         t->role = ROLE_HETER;
     } else {
-        CO_AUTOFREE char *other = env_read_text(e, CO_VAR_PADDLE_TRAINING_ROLE);
+        CO_AUTOFREE char *other = role_read_text(e, CO_VAR_PADDLE_TRAINING_ROLE);
         if (other && role_of(other) != ROLE_WORKER) {
             return co_err_set(err, CO_INVALID,
                 "%s is \"%.100s\", expected \"TRAINER\", as %s is not set",
@@ -238,14 +241,14 @@ static int load_collective(const struct env_read *e, struct role_topology *t, st
                 co_contract[CO_VAR_PSERVERS].name);
         }
     }
-    int r = env_read_endpoints(e, CO_VAR_TRAINER_ENDPOINTS, true, &t->trainers, err);
+    int r = role_read_endpoints(e, CO_VAR_TRAINER_ENDPOINTS, true, &t->trainers, err);
     if (r) {
         return r;
     }
     t->n_workers = t->trainers.n ? t->trainers.n : 1;
     if (t->trainers.n == 0 && t->role == ROLE_WORKER) {
         t->training = ROLE_TRAINING_ALONE; /* even with an id other than 0, as in Paddle */
-        (void)env_read_number(e, CO_VAR_TRAINERS_NUM, &t->n_named, NULL);
+        (void)role_read_number(e, CO_VAR_TRAINERS_NUM, &t->n_named, NULL);
         return 0;
     }
     t->training = ROLE_TRAINING_COLLECTIVE;
@@ -256,26 +259,26 @@ static int load_collective(const struct env_read *e, struct role_topology *t, st
 /* ---- the rest -------------------------------------------------------------------------- */
 
 /* Bad values mean off: Paddle looks at them only when gloo starts. */
-static void load_gloo(const struct env_read *e, struct role_gloo *g) {
+static void load_gloo(const struct role_environment *e, struct role_gloo *g) {
     uint32_t with = 0, how = 0;
-    (void)env_read_number(e, CO_VAR_WITH_GLOO, &with, NULL);
+    (void)role_read_number(e, CO_VAR_WITH_GLOO, &with, NULL);
     g->workers = with == 1 || with == 2;
     g->servers = with == 2;
-    CO_AUTOFREE char *rendezvous = env_read_text(e, CO_VAR_GLOO_RENDEZVOUS);
+    CO_AUTOFREE char *rendezvous = role_read_text(e, CO_VAR_GLOO_RENDEZVOUS);
     if (rendezvous && !co_contract_check(CO_VAR_GLOO_RENDEZVOUS, rendezvous, NULL)) {
         how = (uint32_t)(rendezvous[0] - '0');
     }
     g->rendezvous = (int)how;
-    CO_AUTOFREE char *http = env_read_text(e, CO_VAR_GLOO_HTTP_ENDPOINT);
+    CO_AUTOFREE char *http = role_read_text(e, CO_VAR_GLOO_HTTP_ENDPOINT);
     if (http && !co_contract_check(CO_VAR_GLOO_HTTP_ENDPOINT, http, NULL)) {
         g->http_endpoint = co_steal_ptr(http);
     }
 }
 
-static char *job_name(const struct env_read *e) {
+static char *job_name(const struct role_environment *e) {
     static const enum co_var vars[] = {CO_VAR_JOB_ID, CO_VAR_ELASTIC_JOB_ID, CO_VAR_SYS_JOB_ID};
     for (size_t i = 0; i < CO_ARRAY_LEN(vars); i++) {
-        CO_AUTOFREE char *s = env_read_text(e, vars[i]);
+        CO_AUTOFREE char *s = role_read_text(e, vars[i]);
         if (s && *s) {
             return co_steal_ptr(s);
         }
@@ -285,17 +288,17 @@ static char *job_name(const struct env_read *e) {
 
 /* Only heter trainers need these endpoints, so other roles accept any text here. */
 static int heter_endpoints(
-    const struct env_read *e, bool check, struct env_endpoints *ret, struct co_err *err) {
-    int r = env_read_endpoints(e, CO_VAR_HETER_ENDPOINTS, check, ret, err);
+    const struct role_environment *e, bool check, struct role_endpoints *ret, struct co_err *err) {
+    int r = role_read_endpoints(e, CO_VAR_HETER_ENDPOINTS, check, ret, err);
     if (!r && ret->n == 0) {
-        r = env_read_endpoints(e, CO_VAR_HETER_TRAINERS, check, ret, err);
+        r = role_read_endpoints(e, CO_VAR_HETER_TRAINERS, check, ret, err);
     }
     return check ? r : 0;
 }
 
-static int load_v2(const struct env_read *e, struct role_topology *t, struct co_err *err) {
-    struct init_v2 v;
-    int r = init_v2_load(e, &v, err);
+static int load_v2(const struct role_environment *e, struct role_topology *t, struct co_err *err) {
+    struct role_v2 v;
+    int r = role_v2_load(e, &v, err);
     if (r) {
         return r;
     }
@@ -308,11 +311,11 @@ static int load_v2(const struct env_read *e, struct role_topology *t, struct co_
 }
 
 int role_topology_load(
-    env_getenv_fn get, void *arg, struct role_topology **ret, struct co_err *err) {
-    struct env_read e = {.get = get ? get : from_process, .arg = arg};
+    role_getenv_fn get, void *arg, struct role_topology **ret, struct co_err *err) {
+    struct role_environment e = {.get = get ? get : from_process, .arg = arg};
     CO_CLEANUP(role_topology_freep) struct role_topology *t = co_xcalloc(1, sizeof(*t));
-    CO_AUTOFREE char *servers = env_read_list(&e, CO_VAR_PSERVERS);
-    CO_AUTOFREE char *word = env_read_text(&e, CO_VAR_TRAINING_ROLE);
+    CO_AUTOFREE char *servers = role_read_list(&e, CO_VAR_PSERVERS);
+    CO_AUTOFREE char *word = role_read_text(&e, CO_VAR_TRAINING_ROLE);
     enum role role = word ? role_of(word) : ROLE_WORKER;
     int r = 0;
     if (!get) {
@@ -321,9 +324,9 @@ int role_topology_load(
     if (role == ROLE_SERVER && servers && !*servers) {
         r = co_contract_check(CO_VAR_PSERVERS, servers, err);
     }
-    r = r ? r : env_read_endpoints(&e, CO_VAR_PSERVERS, true, &t->servers, err);
+    r = r ? r : role_read_endpoints(&e, CO_VAR_PSERVERS, true, &t->servers, err);
     r = r ? r : heter_endpoints(&e, role == ROLE_HETER, &t->heters, err);
-    if (!r && t->servers.n == 0 && init_v2_is_set(&e)) {
+    if (!r && t->servers.n == 0 && role_v2_is_set(&e)) {
         r = load_v2(&e, t, err);
     } else if (!r) {
         r = t->servers.n ? load_ps(&e, t, err) : load_collective(&e, t, err);
@@ -339,9 +342,9 @@ int role_topology_load(
 
 void role_topology_free(struct role_topology *t) {
     if (t) {
-        env_endpoints_done(&t->servers);
-        env_endpoints_done(&t->trainers);
-        env_endpoints_done(&t->heters);
+        role_endpoints_done(&t->servers);
+        role_endpoints_done(&t->trainers);
+        role_endpoints_done(&t->heters);
         free(t->endpoint);
         free(t->job);
         free(t->gloo.http_endpoint);

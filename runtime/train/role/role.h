@@ -12,7 +12,7 @@
 
 #include "common/err.h"
 #include "common/mem.h"
-#include "runtime/train/env/read.h"
+#include "runtime/train/role/environment.h"
 
 /* What kind of training the environment describes. */
 enum role_training {
@@ -42,11 +42,11 @@ struct role_topology {
     uint32_t index;     /* within the role */
     uint32_t n_workers; /* at least 1, except for a server whose environment says 0 */
     uint32_t n_named;   /* ROLE_TRAINING_ALONE: PADDLE_TRAINERS_NUM, which does not count */
-    struct env_endpoints servers;  /* of ROLE_TRAINING_PS; else empty */
-    struct env_endpoints trainers; /* as given. Parameter server jobs need none, so that there it
-                                    * may be empty, of another length than n_workers, or no
-                                    * endpoints at all, as in Paddle */
-    struct env_endpoints heters;
+    struct role_endpoints servers;  /* of ROLE_TRAINING_PS; else empty */
+    struct role_endpoints trainers; /* as given. Parameter server jobs need none, so that there it
+                                     * may be empty, of another length than n_workers, or no
+                                     * endpoints at all, as in Paddle */
+    struct role_endpoints heters;
     char *endpoint; /* owned; own, from its list where it stands there; NULL: not known */
     char *job;      /* owned; the name given to the job, "" without one */
     struct role_gloo gloo;
@@ -55,7 +55,7 @@ struct role_topology {
 /* get NULL: the process's environment. CO_INVALID: one line that names the variable, its value and
  * what was expected; programs print it and exit with code 2. */
 CO_MUST_CHECK int role_topology_load(
-    env_getenv_fn get, void *arg, struct role_topology **ret, struct co_err *err);
+    role_getenv_fn get, void *arg, struct role_topology **ret, struct co_err *err);
 void role_topology_free(struct role_topology *t); /* NULL allowed */
 CO_DEFINE_CLEANUP(struct role_topology *, role_topology_free)
 

@@ -56,7 +56,7 @@ static int get_encrypt(
     return psc_options_encrypt(said, text, get_token(job), ret, err);
 }
 
-static int load_job(env_getenv_fn get, void *arg, struct rt_job **ret_job, struct co_err *err) {
+static int load_job(role_getenv_fn get, void *arg, struct rt_job **ret_job, struct co_err *err) {
     struct role_topology *t = NULL;
     int rc = co_isa_check(err);
     rc = rc < 0 ? rc : role_topology_load(get, arg, &t, err);

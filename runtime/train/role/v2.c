@@ -1,17 +1,17 @@
 /* Translates PADDLE_INIT_*, the environment of 0.8 to 0.12, into variables of the contract. */
-#include "runtime/legacy/init/v2.h"
+#include "runtime/train/role/environment.h"
 
 #include "common/parse.h"
 
 enum { SERVERS_MAX = 65536 };
 
-bool init_v2_is_set(const struct env_read *e) {
-    CO_AUTOFREE char *s = env_read_list(e, CO_VAR_INIT_PSERVERS);
+bool role_v2_is_set(const struct role_environment *e) {
+    CO_AUTOFREE char *s = role_read_list(e, CO_VAR_INIT_PSERVERS);
     return s && *s;
 }
 
 struct hosts {
-    struct env_endpoints *servers;
+    struct role_endpoints *servers;
     uint32_t port, ports;
 };
 
@@ -25,12 +25,13 @@ static int add_host(void *arg, size_t index, const char *host, struct co_err *er
     }
     for (uint32_t i = 0; i < h->ports; i++) {
         co_hostport_format(host, h->port + i, text, sizeof(text));
-        env_endpoints_add(h->servers, text);
+        role_endpoints_add(h->servers, text);
     }
     return 0;
 }
 
-static int servers(const struct env_read *e, struct env_endpoints *ret, struct co_err *err) {
+static int servers(
+    const struct role_environment *e, struct role_endpoints *ret, struct co_err *err) {
     struct hosts h = {.servers = ret};
     uint32_t dense = 0, sparse = 0;
     const struct {
@@ -42,7 +43,7 @@ static int servers(const struct env_read *e, struct env_endpoints *ret, struct c
         {CO_VAR_INIT_PORTS_NUM_FOR_SPARSE, &sparse, 0},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        int r = env_read_number(e, rows[i].var, rows[i].to, err);
+        int r = role_read_number(e, rows[i].var, rows[i].to, err);
         if (r == CO_NOTFOUND) {
             *rows[i].to = rows[i].def;
         } else if (r) {
@@ -54,16 +55,16 @@ static int servers(const struct env_read *e, struct env_endpoints *ret, struct c
         return co_err_set(err, CO_INVALID, "%s is \"%u\", expected room for %u ports above it",
             co_contract[CO_VAR_INIT_PORT].name, h.port, h.ports);
     }
-    CO_AUTOFREE char *list = env_read_list(e, CO_VAR_INIT_PSERVERS);
+    CO_AUTOFREE char *list = role_read_list(e, CO_VAR_INIT_PSERVERS);
     int r = co_contract_check(CO_VAR_INIT_PSERVERS, list, err);
     return r ? r : co_contract_list(CO_VAR_INIT_PSERVERS, list, add_host, &h, err);
 }
 
-int init_v2_load(const struct env_read *e, struct init_v2 *ret, struct co_err *err) {
-    struct init_v2 v = {.n_workers = 1};
-    int r = env_read_number(e, CO_VAR_INIT_NUM_GRADIENT_SERVERS, &v.n_workers, err);
+int role_v2_load(const struct role_environment *e, struct role_v2 *ret, struct co_err *err) {
+    struct role_v2 v = {.n_workers = 1};
+    int r = role_read_number(e, CO_VAR_INIT_NUM_GRADIENT_SERVERS, &v.n_workers, err);
     r = r == CO_NOTFOUND ? 0 : r;
-    r = r ? r : env_read_number(e, CO_VAR_INIT_TRAINER_ID, &v.index, err);
+    r = r ? r : role_read_number(e, CO_VAR_INIT_TRAINER_ID, &v.index, err);
     r = r == CO_NOTFOUND ? 0 : r;
     if (!r && v.index >= v.n_workers) {
         r = co_err_set(err, CO_INVALID, "%s is \"%u\", expected less than %s %u",
@@ -72,7 +73,7 @@ int init_v2_load(const struct env_read *e, struct init_v2 *ret, struct co_err *e
     }
     r = r ? r : servers(e, &v.servers, err);
     if (r) {
-        env_endpoints_done(&v.servers);
+        role_endpoints_done(&v.servers);
         return r;
     }
     *ret = v;

@@ -1,20 +1,20 @@
 /* Reads contract variables as numbers, texts, lists and endpoints; their rows say what is allowed.
  */
-#include "runtime/train/env/read.h"
+#include "runtime/train/role/environment.h"
 
 #include <string.h>
 
 #include "common/parse.h"
 
-char *env_read_text(const struct env_read *e, enum co_var var) {
+char *role_read_text(const struct role_environment *e, enum co_var var) {
     const char *name = co_contract[var].name;
     size_t n = 0;
     const char *s = co_contract_read(name, e->get(e->arg, name), &n);
     return s ? co_xstrndup(s, n) : NULL;
 }
 
-char *env_read_list(const struct env_read *e, enum co_var var) {
-    char *s = env_read_text(e, var);
+char *role_read_list(const struct role_environment *e, enum co_var var) {
+    char *s = role_read_text(e, var);
     if (!s) {
         return NULL;
     }
@@ -33,13 +33,14 @@ char *env_read_list(const struct env_read *e, enum co_var var) {
     return s;
 }
 
-int env_read_not_set(enum co_var var, const char *because, struct co_err *err) {
+int role_read_not_set(enum co_var var, const char *because, struct co_err *err) {
     return co_err_set(err, CO_INVALID, "%s is not set%s, expected: %s", co_contract[var].name,
         because, co_contract[var].doc);
 }
 
-int env_read_number(const struct env_read *e, enum co_var var, uint32_t *ret, struct co_err *err) {
-    CO_AUTOFREE char *s = env_read_text(e, var);
+int role_read_number(
+    const struct role_environment *e, enum co_var var, uint32_t *ret, struct co_err *err) {
+    CO_AUTOFREE char *s = role_read_text(e, var);
     if (!s) {
         return CO_NOTFOUND;
     }
@@ -52,15 +53,15 @@ int env_read_number(const struct env_read *e, enum co_var var, uint32_t *ret, st
 
 /* ---- lists ----------------------------------------------------------------------------- */
 
-void env_endpoints_done(struct env_endpoints *l) {
+void role_endpoints_done(struct role_endpoints *l) {
     for (uint32_t i = 0; i < l->n; i++) {
         free(l->item[i]);
     }
     free(l->item);
-    *l = (struct env_endpoints){0};
+    *l = (struct role_endpoints){0};
 }
 
-void env_endpoints_add(struct env_endpoints *l, const char *endpoint) {
+void role_endpoints_add(struct role_endpoints *l, const char *endpoint) {
     if ((l->n & (l->n - 1)) == 0) { /* full: 0, 1, 2, 4, ... */
         l->item = co_xrealloc(l->item, l->n ? l->n * 2 : 1, sizeof(*l->item));
     }
@@ -70,21 +71,21 @@ void env_endpoints_add(struct env_endpoints *l, const char *endpoint) {
 static int add_endpoint(void *arg, size_t index, const char *element, struct co_err *err) {
     (void)index;
     (void)err;
-    env_endpoints_add(arg, element);
+    role_endpoints_add(arg, element);
     return 0;
 }
 
-int env_read_endpoints(const struct env_read *e, enum co_var var, bool check,
-    struct env_endpoints *ret, struct co_err *err) {
-    CO_AUTOFREE char *s = env_read_list(e, var);
+int role_read_endpoints(const struct role_environment *e, enum co_var var, bool check,
+    struct role_endpoints *ret, struct co_err *err) {
+    CO_AUTOFREE char *s = role_read_list(e, var);
     if (!s || !*s) {
         return 0;
     }
-    struct env_endpoints l = {0};
+    struct role_endpoints l = {0};
     int r = check ? co_contract_check(var, s, err) : 0;
     r = r ? r : co_contract_list(var, s, add_endpoint, &l, err);
     if (r) {
-        env_endpoints_done(&l);
+        role_endpoints_done(&l);
         return r;
     }
     *ret = l;
