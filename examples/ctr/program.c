@@ -1,24 +1,14 @@
 /* Parses the flags and decides what the process does: train, serve, generate or predict. */
 #include "examples/ctr/program.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/flag.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "common/stdio.h"
 #include "examples/ctr/data.h"
 #include "examples/ctr/format.h"
 #include "examples/ctr/options.h"
 #include "examples/ctr/predict.h"
 #include "examples/ctr/trainer.h"
-#include "examples/data/train.h"
-#include "runtime/rt.h"
-
-CO_DEFINE_CLEANUP(struct rt_job *, rt_done)
+#include "examples/data/program.h"
 
 static struct ctr_options options;
 static const char *log_level;
@@ -94,20 +84,6 @@ static const struct co_flag flags[] = {
     {"log-level", CO_FLAG_STR, &log_level, "info", "error, warn, info or debug"},
 };
 
-static int log_usage(const struct co_err *err) {
-    co_log_error("cannot start", CO_S("program", options.net->name), CO_E(err));
-    return 2;
-}
-
-static int log_failure(const struct co_err *err, int status) {
-    const char *what = options.predict               ? "prediction failed"
-                       : options.generate[0] != '\0' ? "generating data failed"
-                                                     : "training failed";
-
-    co_log_error(what, CO_S("program", options.net->name), CO_E(err));
-    return status;
-}
-
 static int options_check(struct co_err *err) {
     enum co_log_level level = CO_LOG_INFO;
     int rc = co_log_level_parse(log_level, &level, err);
@@ -137,50 +113,35 @@ static int options_check(struct co_err *err) {
     return 0;
 }
 
-static int job_run(void) {
-    CO_CLEANUP(rt_donep) struct rt_job *job = NULL;
-    const struct rt_server_options server = {.handle_signals = true};
-    struct co_err err = {0};
-
-    if (options.local) {
-        da_forget_job();
-    }
-    if (rt_init(&job, &err) < 0) {
-        return log_usage(&err);
-    }
-    int rc = rt_is_server(job) ? rt_server_run(job, &server, &err)
-                               : ctr_train(job, &options, NULL, &err);
-    return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
+static int train(const struct rt_job *job, struct co_err *err) {
+    return ctr_train(job, &options, NULL, err);
 }
 
-static int run(const struct ctr_net *net, int argc, char *argv[]) {
-    CO_AUTOFREE char *usage = co_xasprintf("%s [flags]", net->name);
-    struct co_err err = {0};
-    int rc = co_flags_parse_all(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &err);
+static int generate(struct co_err *err) {
+    return ctr_data_generate(&options, err);
+}
 
-    options.net = net;
-    if (rc == CO_CANCELED) {
-        return 0;
-    }
-    if (rc == 0) {
-        rc = options_check(&err);
-    }
-    if (rc < 0) {
-        return log_usage(&err);
-    }
-    (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error */
-    if (options.generate[0] != '\0') {
-        rc = ctr_data_generate(&options, &err);
-        return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
-    }
-    if (options.predict) {
-        rc = ctr_predict(&options, &err);
-        return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
-    }
-    return job_run();
+static int predict(struct co_err *err) {
+    return ctr_predict(&options, err);
+}
+
+static struct da_task task(void) {
+    return options.generate[0] != '\0'
+               ? (struct da_task){"generating data", generate}
+               : (struct da_task){"prediction", options.predict ? predict : NULL};
 }
 
 int ctr_program(const struct ctr_net *net, int argc, char *argv[]) {
-    co_stdio_open();
-    return co_stdio_close(net->name, run(net, argc, argv));
+    CO_AUTOFREE char *usage = co_xasprintf("%s [flags]", net->name);
+    const struct da_program program = {.name = net->name,
+        .usage = usage,
+        .flags = flags,
+        .n_flags = CO_ARRAY_LEN(flags),
+        .local = &options.local,
+        .check = options_check,
+        .task = task,
+        .train = train};
+
+    options.net = net;
+    return da_program(&program, argc, argv);
 }

@@ -1,18 +1,10 @@
 /* Trains Paddle's network for movie recommendations on MovieLens' files: alone, or as a server or
  * worker if the environment describes a job.  Exit codes: co_code_exit. */
-#include <signal.h>
-#include <string.h>
-
-#include "common/flag.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "common/stdio.h"
+#include "examples/data/program.h"
 #include "examples/recommendation/prepare.h"
 #include "examples/recommendation/trainer.h"
-
-#define USAGE "recommendation [prepare] [flags]"
-
-CO_DEFINE_CLEANUP(struct rt_job *, rt_done)
 
 static struct rc_options options;
 static const char *out;
@@ -49,11 +41,6 @@ static const struct co_flag flags[] = {
     {"ratings", CO_FLAG_INT, &ratings, "20000", "prepare: made up", .min = 1, .max = 20000000},
 };
 
-static int log_failure(const struct co_err *err, int status) {
-    co_log_error("recommendation failed", CO_E(err));
-    return status;
-}
-
 static int prepare(struct co_err *err) {
     const struct rc_prepare p = {.ml = options.ml,
         .out = out,
@@ -81,33 +68,13 @@ static int train(const struct rt_job *job, struct co_err *err) {
     return rc == 0 ? rc_train(job, &options, err) : rc;
 }
 
-static int run(int argc, char *argv[]) {
-    bool prepares = argc > 1 && strcmp(argv[1], "prepare") == 0;
-    CO_CLEANUP(rt_donep) struct rt_job *job = NULL;
-    const struct rt_server_options server = {.handle_signals = true};
-    struct co_err err = {0};
-    int rc = co_flags_parse_all(
-        USAGE, flags, CO_ARRAY_LEN(flags), argc - prepares, argv + prepares, &err);
-
-    if (rc == CO_CANCELED) {
-        return 0;
-    }
-    if (rc < 0) {
-        return log_failure(&err, 2);
-    }
-    (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error */
-    if (prepares) {
-        rc = prepare(&err);
-        return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
-    }
-    if (rt_init(&job, &err) < 0) {
-        return log_failure(&err, 2);
-    }
-    rc = rt_is_server(job) ? rt_server_run(job, &server, &err) : train(job, &err);
-    return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
-}
-
 int main(int argc, char *argv[]) {
-    co_stdio_open();
-    return co_stdio_close("recommendation", run(argc, argv));
+    static const struct da_program program = {.name = "recommendation",
+        .usage = "recommendation [prepare] [flags]",
+        .flags = flags,
+        .n_flags = CO_ARRAY_LEN(flags),
+        .prepare = {"preparing data", prepare},
+        .train = train};
+
+    return da_program(&program, argc, argv);
 }

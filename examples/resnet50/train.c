@@ -1,25 +1,15 @@
 /* Trains a residual network on flowers: alone, or as a worker of a collective job if the
  * environment describes one.  Also generates data.
  * Exit codes: co_code_exit. */
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/flag.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "common/stdio.h"
-#include "examples/data/train.h"
+#include "examples/data/program.h"
 #include "examples/resnet50/gen.h"
 #include "examples/resnet50/net.h"
 #include "examples/resnet50/plan.h"
 #include "examples/resnet50/trainer.h"
-#include "runtime/rt.h"
-
-#define USAGE "resnet50 [flags]"
-
-CO_DEFINE_CLEANUP(struct rt_job *, rt_done)
 
 static struct rn_options options;
 static const char *log_level;
@@ -85,11 +75,6 @@ static const struct co_flag flags[] = {
     {"log-level", CO_FLAG_STR, &log_level, "info", "error, warn, info or debug"},
 };
 
-static int log_failure(const struct co_err *err, int status) {
-    co_log_error("resnet50 failed", CO_E(err));
-    return status;
-}
-
 static int one_of(
     const char *flag, const char *value, const char *a, const char *b, struct co_err *err) {
     return strcmp(value, a) == 0 || strcmp(value, b) == 0
@@ -122,53 +107,33 @@ static int options_check(struct co_err *err) {
     return rc;
 }
 
-static int job_run(void) {
-    CO_CLEANUP(rt_donep) struct rt_job *job = NULL;
-    struct co_err err = {0};
-
-    if (options.local) {
-        da_forget_job();
-    }
-    if (rt_init(&job, &err) < 0) {
-        return log_failure(&err, 2);
-    }
-    if (rt_is_server(job)) {
-        (void)co_err_set(&err, CO_INVALID, "a server: this program trains in collective jobs");
-        return log_failure(&err, 2);
-    }
-    int rc = rn_train(job, &options, NULL, &err);
-    return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
+static int train(const struct rt_job *job, struct co_err *err) {
+    return rn_train(job, &options, NULL, err);
 }
 
-static int generate(void) {
+static int generate(struct co_err *err) {
     const struct rn_gen gen = {.seed = (uint64_t)options.seed,
         .classes = (uint32_t)options.class_dim,
         .edge = (uint32_t)(options.image_size * 8 / 7),
         .images = (uint32_t)options.images};
-    struct co_err err = {0};
 
-    int rc = rn_gen_write(&gen, options.generate, &err);
-    return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
+    return rn_gen_write(&gen, options.generate, err);
 }
 
-static int run(int argc, char *argv[]) {
-    struct co_err err = {0};
-    int rc = co_flags_parse_all(USAGE, flags, CO_ARRAY_LEN(flags), argc, argv, &err);
-
-    if (rc == CO_CANCELED) {
-        return 0;
-    }
-    if (rc == 0) {
-        rc = options_check(&err);
-    }
-    if (rc < 0) {
-        return log_failure(&err, 2);
-    }
-    (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error */
-    return options.generate[0] != '\0' ? generate() : job_run();
+static struct da_task task(void) {
+    return (struct da_task){"generating data", options.generate[0] != '\0' ? generate : NULL};
 }
 
 int main(int argc, char *argv[]) {
-    co_stdio_open();
-    return co_stdio_close("resnet50", run(argc, argv));
+    static const struct da_program program = {.name = "resnet50",
+        .usage = "resnet50 [flags]",
+        .flags = flags,
+        .n_flags = CO_ARRAY_LEN(flags),
+        .local = &options.local,
+        .check = options_check,
+        .task = task,
+        .train = train,
+        .collective = true};
+
+    return da_program(&program, argc, argv);
 }

@@ -1,20 +1,10 @@
 /* Trains vectors of words with Paddle's N-gram network or with skip-gram: alone, or as a server or
  * worker if the environment describes a job.  Exit codes: co_code_exit. */
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/flag.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "common/stdio.h"
+#include "examples/data/program.h"
 #include "examples/word2vec/prepare.h"
 #include "examples/word2vec/trainer.h"
-
-#define USAGE "word2vec [prepare] [flags]"
-
-CO_DEFINE_CLEANUP(struct rt_job *, rt_done)
 
 static struct wv_options options;
 static const char *text, *out;
@@ -67,11 +57,6 @@ static const struct co_flag flags[] = {
         .max = 10000000},
 };
 
-static int log_failure(const struct co_err *err, int status) {
-    co_log_error("word2vec failed", CO_E(err));
-    return status;
-}
-
 static int prepare(struct co_err *err) {
     const struct wv_prepare p = {.text = text,
         .out = out,
@@ -99,37 +84,21 @@ static int train(const struct rt_job *job, struct co_err *err) {
     return rc == 0 ? wv_train(job, &options, (size_t)n, err) : rc;
 }
 
-static int run(int argc, char *argv[]) {
-    bool prepares = argc > 1 && strcmp(argv[1], "prepare") == 0;
-    CO_CLEANUP(rt_donep) struct rt_job *job = NULL;
-    const struct rt_server_options server = {.handle_signals = true};
-    struct co_err err = {0};
-    int rc = co_flags_parse_all(
-        USAGE, flags, CO_ARRAY_LEN(flags), argc - prepares, argv + prepares, &err);
-
-    if (rc == CO_CANCELED) {
-        return 0;
-    }
-    if (rc == 0 && !(options.dropout >= 0.0 && options.dropout < 1.0)) {
-        rc =
-            co_err_set(&err, CO_INVALID, "--dropout is %g, expected 0 to below 1", options.dropout);
-    }
-    if (rc < 0) {
-        return log_failure(&err, 2);
-    }
-    (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error */
-    if (prepares) {
-        rc = prepare(&err);
-        return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
-    }
-    if (rt_init(&job, &err) < 0) {
-        return log_failure(&err, 2);
-    }
-    rc = rt_is_server(job) ? rt_server_run(job, &server, &err) : train(job, &err);
-    return rc < 0 ? log_failure(&err, co_code_exit(rc)) : 0;
+static int options_check(struct co_err *err) {
+    return options.dropout >= 0.0 && options.dropout < 1.0
+               ? 0
+               : co_err_set(
+                     err, CO_INVALID, "--dropout is %g, expected 0 to below 1", options.dropout);
 }
 
 int main(int argc, char *argv[]) {
-    co_stdio_open();
-    return co_stdio_close("word2vec", run(argc, argv));
+    static const struct da_program program = {.name = "word2vec",
+        .usage = "word2vec [prepare] [flags]",
+        .flags = flags,
+        .n_flags = CO_ARRAY_LEN(flags),
+        .check = options_check,
+        .prepare = {"preparing data", prepare},
+        .train = train};
+
+    return da_program(&program, argc, argv);
 }

@@ -1,0 +1,27 @@
+/* The main function that all training programs share: flags, a task that is no training, the job
+ * that the environment describes, and exit codes. */
+#pragma once
+
+#include "common/flag.h"
+#include "runtime/rt.h"
+
+struct da_task {
+    const char *what; /* for the log: "training" */
+    int (*run)(struct co_err *err);
+};
+
+struct da_program {
+    const char *name, *usage;
+    const struct co_flag *flags;
+    size_t n_flags;
+    const bool *local;                /* --local: da_forget_job; NULL: no such flag */
+    int (*check)(struct co_err *err); /* of what the flags say; NULL: nothing to check */
+    struct da_task prepare;           /* of "NAME prepare"; zeroed: no such word */
+    struct da_task (*task)(void);     /* what the flags ask for; run NULL: training */
+    int (*train)(const struct rt_job *job, struct co_err *err);
+    bool collective; /* its jobs have no servers */
+};
+
+/* The body of main.  Returns the exit code: 2 for what must be changed before another try, else by
+ * co_code_exit. */
+int da_program(const struct da_program *p, int argc, char *argv[]);
