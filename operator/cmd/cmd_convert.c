@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/flag.h"
 #include "common/yaml_write.h"
 #include "operator/api/job.h"
 
@@ -54,21 +53,10 @@ static const char usage[] =
     "with 1 when there is no job.";
 
 int opc_cmd_convert(int argc, char *argv[]) {
-    struct co_err err = {0};
-    int rest = argc;
-    int rc = co_flags_parse(NULL, 0, argc, argv, &rest, &err);
-    if (rc == CO_CANCELED || (rc == 0 && rest == argc)) {
-        co_flags_help(rc ? stdout : stderr, usage, NULL, 0);
-        return rc ? 0 : 2;
-    }
     size_t jobs = 0;
-    for (; rc == 0 && rest < argc; rest++) {
-        rc = opc_files_read(argv[rest], convert_object, &jobs, &err);
-    }
-    if (rc) {
-        (void)fprintf(stderr, "paddle-operator: %s\n", co_err_text(&err));
-    } else if (jobs == 0) {
+    int code = opc_files_command(usage, argc, argv, convert_object, &jobs);
+    if (code < 0 && !jobs) {
         (void)fprintf(stderr, "paddle-operator: no PaddleJob to convert\n");
     }
-    return rc || jobs == 0;
+    return code < 0 ? !jobs : code;
 }

@@ -2,6 +2,7 @@
 #include "operator/cmd/files.h"
 
 #include "common/buf.h"
+#include "common/flag.h"
 #include "operator/api/job.h"
 
 #include <dirent.h>
@@ -102,7 +103,7 @@ static int is_job_file(const struct dirent *d) {
            fnmatch("*.json", d->d_name, FNM_PERIOD) == 0;
 }
 
-int opc_files_read(const char *path, opc_object_fn fn, void *arg, struct co_err *err) {
+static int read_path(const char *path, opc_object_fn fn, void *arg, struct co_err *err) {
     struct stat st;
     if (strcmp(path, "-") == 0 || stat(path, &st) || !S_ISDIR(st.st_mode)) {
         return read_file(path, fn, arg, err);
@@ -120,4 +121,22 @@ int opc_files_read(const char *path, opc_object_fn fn, void *arg, struct co_err 
     }
     free(names);
     return r;
+}
+
+int opc_files_command(const char *usage, int argc, char *argv[], opc_object_fn fn, void *arg) {
+    struct co_err err = {0};
+    int rest = argc;
+    int r = co_flags_parse(NULL, 0, argc, argv, &rest, &err);
+    if (r == CO_CANCELED || (!r && rest == argc)) {
+        co_flags_help(r ? stdout : stderr, usage, NULL, 0);
+        return r ? 0 : 2;
+    }
+    for (; !r && rest < argc; rest++) {
+        r = read_path(argv[rest], fn, arg, &err);
+    }
+    if (r) {
+        (void)fprintf(stderr, "paddle-operator: %s\n", co_err_text(&err));
+        return 1;
+    }
+    return -1;
 }

@@ -16,9 +16,11 @@ int opc_position_line(const struct opc_position *at, const char *path);
 typedef int (*opc_object_fn)(
     void *arg, const struct opc_position *at, json_t *obj, struct co_err *err);
 
-/* Calls fn for every object, which it may change: each document, or the items of a document that is
- * a List, as kubectl get prints it, or a PaddleJobList.  Stops at the first error, its own or fn's.
- */
-CO_MUST_CHECK int opc_files_read(const char *path, opc_object_fn fn, void *arg, struct co_err *err);
+/* A command whose words are files and directories.  Calls fn for every object, which it may change:
+ * each document, or the items of a document that is a List, as kubectl get prints it, or a
+ * PaddleJobList.  Stops at the first error, its own or fn's.  Returns -1 when all were read, else
+ * the exit code. */
+CO_MUST_CHECK int opc_files_command(
+    const char *usage, int argc, char *argv[], opc_object_fn fn, void *arg);
 /* True for a PaddleJob of our group, by kind and apiVersion. */
 bool opc_files_is_job(const json_t *obj);

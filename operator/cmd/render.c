@@ -3,7 +3,6 @@
 #include "operator/cmd/commands.h"
 #include "operator/cmd/files.h"
 
-#include "common/flag.h"
 #include "common/loop.h"
 #include "common/map.h"
 #include "operator/plan/plan.h"
@@ -189,23 +188,10 @@ static const char usage[] = "paddle-operator render FILE|DIRECTORY|-...\n"
                             "    paddle-operator render job.yaml | paddlerun local";
 
 int opc_cmd_render(int argc, char *argv[]) {
-    struct co_err err = {0};
-    int rest = argc;
-    int r = co_flags_parse(NULL, 0, argc, argv, &rest, &err);
-    if (r == CO_CANCELED || (!r && rest == argc)) {
-        co_flags_help(r ? stdout : stderr, usage, NULL, 0);
-        return r ? 0 : 2;
-    }
     size_t jobs = 0;
-    for (; !r && rest < argc; rest++) {
-        r = opc_files_read(argv[rest], render_object, &jobs, &err);
+    int code = opc_files_command(usage, argc, argv, render_object, &jobs);
+    if (code < 0 && !jobs) {
+        (void)fprintf(stderr, "paddle-operator: no PaddleJob found\n");
     }
-    if (!r && !jobs) {
-        r = co_err_set(&err, CO_INVALID, "no PaddleJob found");
-    }
-    if (r) {
-        (void)fprintf(stderr, "paddle-operator: %s\n", co_err_text(&err));
-        return 1;
-    }
-    return 0;
+    return code < 0 ? !jobs : code;
 }

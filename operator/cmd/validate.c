@@ -2,7 +2,6 @@
 #include "operator/cmd/commands.h"
 #include "operator/cmd/files.h"
 
-#include "common/flag.h"
 #include "crd/unknown.h"
 #include "operator/api/job.h"
 #include "operator/api/validate_labels.h"
@@ -133,21 +132,11 @@ static const char usage[] =
     "something is wrong.";
 
 int opc_cmd_validate(int argc, char *argv[]) {
-    struct co_err err = {0};
-    int rest = argc;
-    int r = co_flags_parse(NULL, 0, argc, argv, &rest, &err);
-    if (r == CO_CANCELED || (!r && rest == argc)) {
-        co_flags_help(r ? stdout : stderr, usage, NULL, 0);
-        return r ? 0 : 2;
-    }
     CO_AUTOJSON json_t *places = json_object();
     struct count n = {.places = places};
-    for (; !r && rest < argc; rest++) {
-        r = opc_files_read(argv[rest], check_object, &n, &err);
-    }
-    if (r) {
-        (void)fprintf(stderr, "paddle-operator: %s\n", co_err_text(&err));
-        return 1;
+    int code = opc_files_command(usage, argc, argv, check_object, &n);
+    if (code >= 0) {
+        return code;
     }
     print_summary(&n);
     if (!n.jobs) {
