@@ -5,30 +5,41 @@
 
 #include <string.h>
 
+#define ROLE(name, component, scope)                                                               \
+    {                                                                                              \
+        name, "deploy/kustomize/components/" component "/role.yaml", NULL, crd_print_role, NULL,   \
+            scope                                                                                  \
+    }
+#define RULES(name, scope)                                                                         \
+    {                                                                                              \
+        name, "deploy/charts/paddle-operator/files/" name ".yaml", NULL, crd_print_rules, NULL,    \
+            scope                                                                                  \
+    }
+
 static const struct {
-    const char *name;
+    const char *name, *help;
+    /* One of: */
     void (*print)(FILE *out);
-    const char *help;
-    bool (*print_word)(FILE *out, const char *word); /* instead of print */
+    void (*print_scope)(FILE *out, enum crd_scope scope);
+    bool (*print_word)(FILE *out, const char *word);
+    enum crd_scope scope;
 } outputs[] = {
-    {"v1", crd_print_v1, "deploy/v1/crd.yaml"},
-    {"v1beta1", crd_print_v1beta1, "deploy/v1beta1/crd.yaml"},
-    {"docs", crd_print_docs, "docs/api.md"},
-    {"rbac", crd_print_rbac, "the roles in deploy/v1/operator.yaml"},
-    {"metrics-rbac", crd_print_metrics_rbac,
-        "deploy/kustomize/components/secure-metrics/role.yaml"},
-    {"shards-rbac", crd_print_shards_rbac, "deploy/kustomize/components/shards/role.yaml"},
-    {"job-rules", crd_print_job_rules, "deploy/charts/paddle-operator/files/job-rules.yaml"},
-    {"operator-rules", crd_print_operator_rules,
-        "deploy/charts/paddle-operator/files/operator-rules.yaml"},
-    {"shards-rules", crd_print_shards_rules,
-        "deploy/charts/paddle-operator/files/shards-rules.yaml"},
-    {"edit-rules", crd_print_edit_rules, "deploy/charts/paddle-operator/files/edit-rules.yaml"},
-    {"view-rules", crd_print_view_rules, "deploy/charts/paddle-operator/files/view-rules.yaml"},
-    {"gang", NULL, "WORD: deploy/kustomize/components/WORD/kustomization.yaml", crd_print_gang},
-    {"gang-rules", NULL, "WORD: deploy/charts/paddle-operator/files/WORD-rules.yaml",
-        crd_print_gang_rules},
-    {"paths", crd_print_paths, "every field with its type"},
+    {"v1", "deploy/v1/crd.yaml", .print = crd_print_v1},
+    {"v1beta1", "deploy/v1beta1/crd.yaml", .print = crd_print_v1beta1},
+    {"docs", "docs/api.md", .print = crd_print_docs},
+    {"rbac", "the roles in deploy/v1/operator.yaml", .print = crd_print_rbac},
+    ROLE("metrics-rbac", "secure-metrics", CRD_SCOPE_METRICS),
+    ROLE("shards-rbac", "shards", CRD_SCOPE_SHARDS),
+    RULES("job-rules", CRD_SCOPE_CLUSTER),
+    RULES("operator-rules", CRD_SCOPE_OPERATOR),
+    RULES("shards-rules", CRD_SCOPE_SHARDS),
+    RULES("edit-rules", CRD_SCOPE_EDIT),
+    RULES("view-rules", CRD_SCOPE_VIEW),
+    {"gang", "WORD: deploy/kustomize/components/WORD/kustomization.yaml",
+        .print_word = crd_print_gang},
+    {"gang-rules", "WORD: deploy/charts/paddle-operator/files/WORD-rules.yaml",
+        .print_word = crd_print_gang_rules},
+    {"paths", "every field with its type", .print = crd_print_paths},
 };
 
 enum { OUTPUTS = sizeof(outputs) / sizeof(outputs[0]) };
@@ -42,11 +53,13 @@ static void print_usage(FILE *out) {
 
 int main(int argc, char **argv) {
     for (size_t i = 0; argc > 1 && i < OUTPUTS; i++) {
-        if (strcmp(argv[1], outputs[i].name) != 0 || argc != (outputs[i].print ? 2 : 3)) {
+        if (strcmp(argv[1], outputs[i].name) != 0 || argc != (outputs[i].print_word ? 3 : 2)) {
             continue;
         }
         if (outputs[i].print) {
             outputs[i].print(stdout);
+        } else if (outputs[i].print_scope) {
+            outputs[i].print_scope(stdout, outputs[i].scope);
         } else if (!outputs[i].print_word(stdout, argv[2])) {
             fprintf(stderr, "crdgen: %s is no word of --scheduling\n", argv[2]);
             return 2;

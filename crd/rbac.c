@@ -94,7 +94,7 @@ static void print_list(FILE *out, const char *key, const char *items) {
     fprintf(out, "]\n");
 }
 
-static void print_rules(FILE *out, enum crd_scope scope) {
+void crd_print_rules(FILE *out, enum crd_scope scope) {
     struct crd_out top = {.file = out};
 
     for (const struct crd_grant *grant = crd_grants; grant->resources != NULL; grant++) {
@@ -111,7 +111,7 @@ static void print_rules(FILE *out, enum crd_scope scope) {
     }
 }
 
-static void print_role(FILE *out, enum crd_scope scope) {
+void crd_print_role(FILE *out, enum crd_scope scope) {
     struct crd_out top = {.file = out};
 
     crd_out_line(&top, "---");
@@ -130,42 +130,14 @@ static void print_role(FILE *out, enum crd_scope scope) {
             &top, "    rbac.authorization.k8s.io/aggregate-to-%s: \"true\"", roles[scope].into[i]);
     }
     crd_out_line(&top, "rules:");
-    print_rules(out, scope);
+    crd_print_rules(out, scope);
 }
 
 void crd_print_rbac(FILE *out) {
-    print_role(out, CRD_SCOPE_CLUSTER);
-    print_role(out, CRD_SCOPE_OPERATOR);
-    print_role(out, CRD_SCOPE_EDIT);
-    print_role(out, CRD_SCOPE_VIEW);
-}
-
-void crd_print_metrics_rbac(FILE *out) {
-    print_role(out, CRD_SCOPE_METRICS);
-}
-
-void crd_print_shards_rbac(FILE *out) {
-    print_role(out, CRD_SCOPE_SHARDS);
-}
-
-void crd_print_job_rules(FILE *out) {
-    print_rules(out, CRD_SCOPE_CLUSTER);
-}
-
-void crd_print_operator_rules(FILE *out) {
-    print_rules(out, CRD_SCOPE_OPERATOR);
-}
-
-void crd_print_shards_rules(FILE *out) {
-    print_rules(out, CRD_SCOPE_SHARDS);
-}
-
-void crd_print_edit_rules(FILE *out) {
-    print_rules(out, CRD_SCOPE_EDIT);
-}
-
-void crd_print_view_rules(FILE *out) {
-    print_rules(out, CRD_SCOPE_VIEW);
+    crd_print_role(out, CRD_SCOPE_CLUSTER);
+    crd_print_role(out, CRD_SCOPE_OPERATOR);
+    crd_print_role(out, CRD_SCOPE_EDIT);
+    crd_print_role(out, CRD_SCOPE_VIEW);
 }
 
 static const struct crd_grant *gang_grant(const char *word) {
@@ -214,7 +186,7 @@ bool crd_print_gang_rules(FILE *out, const char *word) {
     const struct crd_grant *grant = gang_grant(word);
 
     if (grant != NULL) {
-        print_rules(out, grant->scope);
+        crd_print_rules(out, grant->scope);
     }
     return grant != NULL;
 }

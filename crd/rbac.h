@@ -40,18 +40,11 @@ extern const struct crd_grant crd_grants[];
 /* The operator's ClusterRole and Role, and those of users, each with its "---" before it. */
 void crd_print_rbac(FILE *out);
 
-/* The roles that --metrics-secure and --shard need besides. */
-void crd_print_metrics_rbac(FILE *out);
-void crd_print_shards_rbac(FILE *out);
+/* One role, with its "---", and its rules alone, for the chart. */
+void crd_print_role(FILE *out, enum crd_scope scope);
+void crd_print_rules(FILE *out, enum crd_scope scope);
 
 /* For a word of --scheduling: the kustomize component that sets the flag and adds its rules, and
  * those rules alone.  False: there is no such word. */
 bool crd_print_gang(FILE *out, const char *word);
 bool crd_print_gang_rules(FILE *out, const char *word);
-
-/* The rules alone, for the chart: those where jobs are, those of the operator's namespace. */
-void crd_print_job_rules(FILE *out);
-void crd_print_operator_rules(FILE *out);
-void crd_print_shards_rules(FILE *out);
-void crd_print_edit_rules(FILE *out);
-void crd_print_view_rules(FILE *out);
