@@ -413,7 +413,8 @@ int rt_resume(struct rt_client *c, void *ret_data, size_t size, struct rt_place 
         return rc;
     }
     if (!sync) {
-        place.step = c->progress.steps = place.kept;
+        place.step = place.kept;
+        c->progress.steps = place.kept;
     }
     *ret_place = place;
     return 0;
