@@ -157,6 +157,19 @@ CO_MUST_CHECK int psc_dense_call(struct rt_client *c, const char *what, uint32_t
 /* sparse.c: checks that the table is sparse and that n is within PSC_SPARSE_IDS_MAX. */
 CO_MUST_CHECK int psc_sparse_check(struct rt_client *c, uint32_t table, size_t n,
     const struct ps_table **ret_table, struct co_err *err);
+/* sparse.c: goes through all rows of a sparse table, shard by shard and in slices, so that a shard
+ * serves other requests in between. */
+struct psc_scan {
+    const char *what; /* for messages */
+    uint8_t kind;     /* of the frame that asks for a slice; the answer says where it ended */
+    uint32_t count;   /* in its head */
+    /* Only copies: the thread that reads answers, for all threads, must not wait. */
+    int (*take)(struct psc_scan *s, const struct rpc_frame *a, struct co_err *err);
+    int (*after)(struct psc_scan *s, struct co_err *err); /* on the caller's thread; NULL allowed */
+    uint64_t next; /* slot where the scan of a shard continues; all ones: it is over */
+};
+CO_MUST_CHECK int psc_sparse_scan(
+    struct rt_client *c, uint32_t table, struct psc_scan *s, struct co_err *err);
 /* sparse.c: sends rows [n][floats] to the shards of their ids, as a detached call.  Rows
  * with the same id are summed. */
 CO_MUST_CHECK int psc_send_rows(struct rt_client *c, uint32_t table, uint8_t kind,

@@ -82,23 +82,18 @@ static int save_dense(
 
 /* ---- sparse: a file has the answers of scans, unchanged ---- */
 
-struct scan {
+struct save {
+    struct psc_scan scan;
     struct ckpt_writer *w;
-    enum rt_save_mode mode;
-    uint64_t next; /* slot where the scan of a shard continues; all ones: it is over */
     /* an answer: so many rows */
     uint32_t n;
     size_t bytes;
     unsigned char *rows; /* owned */
 };
 
-/* Only copies: the thread that reads answers, for all threads, must not wait for a disk. */
-static int take_scan(
-    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
-    (void)p;
+static int take_rows(struct psc_scan *scan, const struct rpc_frame *a, struct co_err *err) {
+    struct save *s = (struct save *)scan;
     (void)err;
-    struct scan *s = call->arg;
-    s->next = a->head.aux;
     s->n = a->head.count;
     s->bytes = a->head.bytes;
     s->rows = co_xrealloc(s->rows, s->bytes + 1, 1);
@@ -108,42 +103,21 @@ static int take_scan(
     return 0;
 }
 
-static int scan_shard(struct rt_client *c, uint32_t table, uint32_t server, uint32_t shard,
-    const struct scan *begin, struct co_err *err) {
-    struct scan s = *begin;
-    while (s.next != UINT64_MAX) {
-        struct rpc_frame *f = NULL;
-        int rc = rpc_frame_new(RPC_FRAME_SCAN_SPARSE, 0, &f, err);
-        if (rc < 0) {
-            return rc;
-        }
-        f->head.table = (uint16_t)table;
-        f->head.shard = shard;
-        f->head.aux = s.next;
-        f->head.count = s.mode;
-        struct rt_call *call = psc_call_new(c, "save", &c->tables[table], 1);
-        call->take = take_scan;
-        call->arg = &s;
-        psc_call_frame(call, 0, server, f, 0);
-        psc_call_start(call);
-        rc = psc_call_wait(call, c->options.call_timeout_ms, err);
-        rc = rc < 0 || s.n == 0 ? rc : ckpt_chunk(s.w, s.n, s.rows, s.bytes, err);
-        free(co_steal_ptr(s.rows));
-        if (rc < 0) {
-            return rc;
-        }
-    }
-    return 0;
+static int write_rows(struct psc_scan *scan, struct co_err *err) {
+    struct save *s = (struct save *)scan;
+    return s->n > 0 ? ckpt_chunk(s->w, s->n, s->rows, s->bytes, err) : 0;
 }
 
-static int save_sparse(
-    struct rt_client *c, uint32_t table, const struct scan *begin, struct co_err *err) {
-    int rc = 0;
-    for (uint32_t s = 0; s < c->n_servers; s++) {
-        for (uint32_t g = c->base[s]; g < c->base[s + 1] && rc == 0; g++) {
-            rc = scan_shard(c, table, s, g - c->base[s], begin, err);
-        }
-    }
+static int save_sparse(struct rt_client *c, uint32_t table, struct ckpt_writer *w,
+    enum rt_save_mode mode, struct co_err *err) {
+    struct save s = {.scan = {.what = "save",
+                         .kind = RPC_FRAME_SCAN_SPARSE,
+                         .count = mode,
+                         .take = take_rows,
+                         .after = write_rows},
+        .w = w};
+    int rc = psc_sparse_scan(c, table, &s.scan, err);
+    free(s.rows);
     return rc;
 }
 
@@ -202,8 +176,7 @@ int rt_save_as(struct rt_client *c, const char *dir, enum rt_save_mode mode, str
         rc = describe_rate(c, i, &t, err);
         rc = rc < 0 ? rc : ckpt_begin(w, &t, err);
         if (rc == 0) {
-            rc = t.sparse ? save_sparse(c, i, &(struct scan){.w = w, .mode = mode}, err)
-                          : save_dense(c, i, w, err);
+            rc = t.sparse ? save_sparse(c, i, w, mode, err) : save_dense(c, i, w, err);
         }
         rc = rc < 0 ? rc : ckpt_end(w, err);
     }

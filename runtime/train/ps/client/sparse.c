@@ -1,5 +1,5 @@
-/* Sparse tables on a trainer: pull, push and shrink.  A call takes each id once, groups the ids by
- * the shards that own their rows (ids.h), and sends each shard frames of ids and rows.
+/* Sparse tables on a trainer: pull, push, scan and shrink.  A call takes each id once, groups the
+ * ids by the shards that own their rows (ids.h), and sends each shard frames of ids and rows.
  *
  * Calls run on the program's threads and on the communicator's.  take_* run on the thread that read
  * the answer. */
@@ -425,61 +425,65 @@ int rt_push_sparse_clicks(struct rt_client *c, uint32_t table, const uint64_t *i
     return rc < 0 ? rc : send_push(c, table, &l, err);
 }
 
-/* ---- shrink ---- */
+/* ---- scan, shrink ---- */
 
-struct shrink {
-    uint64_t next, erased; /* slot where the scan continues; rows */
-};
-
-static int take_shrink(
+static int take_slice(
     struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
+    struct psc_scan *s = call->arg;
     (void)p;
-    (void)err;
-    struct shrink *s = call->arg;
     s->next = a->head.aux;
-    s->erased += a->head.count;
-    return 0;
+    return s->take(s, a, err);
 }
 
-/* Shrinks a shard in slices; it serves other requests in between. */
-static int shrink_shard(struct rt_client *c, uint32_t table, uint32_t server, uint32_t shard,
-    uint64_t *erased, struct co_err *err) {
-    struct shrink s = {.next = 0};
-    while (s.next != UINT64_MAX) {
-        struct rpc_frame *f = NULL;
-        int rc = rpc_frame_new(RPC_FRAME_SHRINK, 0, &f, err);
-        if (rc < 0) {
-            return rc;
-        }
-        f->head.table = (uint16_t)table;
-        f->head.shard = shard;
-        f->head.aux = s.next;
-        struct rt_call *call = psc_call_new(c, "shrink", &c->tables[table], 1);
-        call->take = take_shrink;
-        call->arg = &s;
-        psc_call_frame(call, 0, server, f, 0);
+static int scan_shard(struct rt_client *c, uint32_t table, uint32_t server, uint32_t shard,
+    struct psc_scan *s, struct co_err *err) {
+    int rc = 0;
+    for (s->next = 0; s->next != UINT64_MAX && rc == 0;) {
+        const struct rpc_frame_head head = {.kind = s->kind,
+            .table = (uint16_t)table,
+            .shard = shard,
+            .aux = s->next,
+            .count = s->count};
+        struct rt_call *call = psc_call_new(c, s->what, &c->tables[table], 1);
+        call->take = take_slice;
+        call->arg = s;
+        psc_call_part(call, 0, server, &head, 0);
         psc_call_start(call);
         rc = psc_call_wait(call, c->options.call_timeout_ms, err);
-        if (rc < 0) {
-            return rc;
+        rc = rc < 0 || !s->after ? rc : s->after(s, err);
+    }
+    return rc;
+}
+
+int psc_sparse_scan(struct rt_client *c, uint32_t table, struct psc_scan *s, struct co_err *err) {
+    int rc = 0;
+    for (uint32_t server = 0; server < c->n_servers; server++) {
+        for (uint32_t g = c->base[server]; g < c->base[server + 1] && rc == 0; g++) {
+            rc = scan_shard(c, table, server, g - c->base[server], s, err);
         }
     }
-    *erased += s.erased;
+    return rc;
+}
+
+struct shrink {
+    struct psc_scan scan;
+    uint64_t erased; /* rows */
+};
+
+static int take_shrink(struct psc_scan *s, const struct rpc_frame *a, struct co_err *err) {
+    (void)err;
+    ((struct shrink *)s)->erased += a->head.count;
     return 0;
 }
 
 int rt_shrink(struct rt_client *c, uint32_t table, uint64_t *ret_erased, struct co_err *err) {
     const struct ps_table *t = NULL;
+    struct shrink s = {.scan = {.what = "shrink", .kind = RPC_FRAME_SHRINK, .take = take_shrink}};
     int rc = psc_client_table(c, table, RT_SPARSE, &t, err);
     rc = rc < 0 ? rc : rt_flush(c, err);
-    uint64_t erased = 0;
-    for (uint32_t s = 0; s < c->n_servers; s++) {
-        for (uint32_t g = c->base[s]; g < c->base[s + 1] && rc == 0; g++) {
-            rc = shrink_shard(c, table, s, g - c->base[s], &erased, err);
-        }
-    }
+    rc = rc < 0 ? rc : psc_sparse_scan(c, table, &s.scan, err);
     if (rc == 0 && ret_erased) {
-        *ret_erased = erased;
+        *ret_erased = s.erased;
     }
     return rc;
 }

@@ -33,25 +33,17 @@ static int turn_end(struct rt_client *c, int rc) {
 /* ---- step ---- */
 
 /* Makes a call with one empty frame to every shard of every server. */
-static int to_all_shards(struct rt_client *c, const char *what, uint8_t kind, uint32_t table,
-    uint64_t aux, struct rt_call **ret, struct co_err *err) {
+static struct rt_call *to_all_shards(
+    struct rt_client *c, const char *what, uint8_t kind, uint32_t table, uint64_t aux) {
     struct rt_call *call = psc_call_new(c, what, NULL, c->base[c->n_servers]);
+    struct rpc_frame_head head = {.kind = kind, .table = (uint16_t)table, .aux = aux};
     for (uint32_t s = 0; s < c->n_servers; s++) {
         for (uint32_t g = c->base[s]; g < c->base[s + 1]; g++) {
-            struct rpc_frame *f = NULL;
-            int rc = rpc_frame_new(kind, 0, &f, err);
-            if (rc < 0) {
-                psc_call_free(call);
-                return rc;
-            }
-            f->head.table = (uint16_t)table;
-            f->head.shard = g - c->base[s];
-            f->head.aux = aux;
-            psc_call_frame(call, g, s, f, 0);
+            head.shard = g - c->base[s];
+            psc_call_part(call, g, s, &head, 0);
         }
     }
-    *ret = call;
-    return 0;
+    return call;
 }
 
 /* Async: reports a step to the servers, if a table's schedule or evict policy counts the steps of
@@ -63,11 +55,10 @@ static int tick(struct rt_client *c, struct co_err *err) {
         any = any || (t->spec.mode == RT_ASYNC && !optim_schedule_is_constant(&t->rates)) ||
               table_evict_by_steps(&t->evict);
     }
-    struct rt_call *call = NULL;
-    int rc = any ? to_all_shards(c, "step", RPC_FRAME_TICK, 0, 0, &call, err) : 0;
-    if (rc < 0 || !any) {
-        return rc;
+    if (!any) {
+        return 0;
     }
+    struct rt_call *call = to_all_shards(c, "step", RPC_FRAME_TICK, 0, 0);
     call->done = psc_call_free;
     return psc_call_detach(call, true, err);
 }
@@ -96,23 +87,21 @@ static void end_step(struct rt_client *c, int rc) {
     }
 }
 
-static int make_step(struct rt_client *c, const char *what, uint64_t step, struct rt_call **ret,
-    struct co_err *err) {
-    int rc = to_all_shards(c, what, RPC_FRAME_STEP, 0, step, ret, err);
-    if (rc == 0) {
-        (*ret)->whole = true; /* a shard that does not get it would wait for it */
-        (*ret)->take = c->options.backup > 0 && !c->progress.no_more ? take_step : NULL;
-        c->progress.least = UINT64_MAX;
-    }
-    return rc;
+static struct rt_call *make_step(struct rt_client *c, const char *what, uint64_t step) {
+    struct rt_call *call = to_all_shards(c, what, RPC_FRAME_STEP, 0, step);
+    call->whole = true; /* a shard that does not get it would wait for it */
+    call->take = c->options.backup > 0 && !c->progress.no_more ? take_step : NULL;
+    c->progress.least = UINT64_MAX;
+    return call;
 }
 
 /* Makes the call for the step, then one for the values of each dense table that was exchanged.
  * *ret_n: how many were made, also after a failure. */
 static int make_calls(struct rt_client *c, uint64_t after, struct rt_call **ret_calls,
     size_t *ret_n, struct co_err *err) {
-    int rc = make_step(c, "step", c->progress.steps + 1, &ret_calls[0], err);
-    *ret_n = rc == 0;
+    int rc = 0;
+    ret_calls[0] = make_step(c, "step", c->progress.steps + 1);
+    *ret_n = 1;
     for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
         float *w = psc_exchanges_take_place(c->exchanges, i);
         rc = w ? psc_values_call(c, i, w, after, &ret_calls[*ret_n], err) : 0;
@@ -155,13 +144,9 @@ static int no_more(struct rt_client *c, struct co_err *err) {
     }
     c->progress.no_more = true;
     if (c->options.mode == RT_SYNC) {
-        struct rt_call *call = NULL;
-        rc = make_step(c, "end of steps", RPC_STEP_NO_MORE, &call, err);
-        if (rc == 0) {
-            psc_call_start(call);
-            rc = psc_call_wait(call, c->options.barrier_timeout_ms, err);
-        }
-        return rc;
+        struct rt_call *call = make_step(c, "end of steps", RPC_STEP_NO_MORE);
+        psc_call_start(call);
+        return psc_call_wait(call, c->options.barrier_timeout_ms, err);
     }
     return c->options.staleness > 0 ? psc_client_pace(c, RPC_STEP_NO_MORE, err) : 0;
 }
@@ -446,16 +431,12 @@ int rt_stat(struct rt_client *c, uint32_t table, struct rt_table_stat *ret, stru
     if (table >= c->n_tables) {
         return co_err_set(err, CO_INVALID, "there is no table %u", table);
     }
-    struct rt_call *call = NULL;
-    int rc = to_all_shards(c, "stat", RPC_FRAME_STAT, table, 0, &call, err);
-    if (rc < 0) {
-        return rc;
-    }
+    struct rt_call *call = to_all_shards(c, "stat", RPC_FRAME_STAT, table, 0);
     struct rt_table_stat sum = {0};
     call->arg = &sum;
     call->take = take_stat;
     psc_call_start(call);
-    rc = psc_call_wait(call, c->options.call_timeout_ms, err);
+    int rc = psc_call_wait(call, c->options.call_timeout_ms, err);
     if (rc == 0) {
         sum.rows = c->tables[table].spec.kind == RT_DENSE ? 1 : sum.rows;
         *ret = sum;
@@ -491,18 +472,16 @@ static int check_table(struct rt_client *c, uint32_t table, struct co_err *err) 
 
 /* All shards have the same rate, so only one is asked. */
 int rt_get_rate(struct rt_client *c, uint32_t table, struct rt_rate *ret, struct co_err *err) {
-    struct rpc_frame *f = NULL;
+    const struct rpc_frame_head head = {.kind = RPC_FRAME_GET_RATE, .table = (uint16_t)table};
     struct rt_rate rate = {0};
     int rc = check_table(c, table, err);
-    rc = rc < 0 ? rc : rpc_frame_new(RPC_FRAME_GET_RATE, 0, &f, err);
     if (rc < 0) {
         return rc;
     }
-    f->head.table = (uint16_t)table;
     struct rt_call *call = psc_call_new(c, "get rate", &c->tables[table], 1);
     call->take = take_rate;
     call->arg = &rate;
-    psc_call_frame(call, 0, 0, f, 8 * RPC_FRAME_RATE_NUMBERS);
+    psc_call_part(call, 0, 0, &head, 8 * RPC_FRAME_RATE_NUMBERS);
     psc_call_start(call);
     rc = psc_call_wait(call, c->options.call_timeout_ms, err);
     if (rc == 0) {
@@ -513,11 +492,7 @@ int rt_get_rate(struct rt_client *c, uint32_t table, struct rt_rate *ret, struct
 
 static int send_shards(struct rt_client *c, const char *what, uint8_t kind, uint32_t table,
     uint64_t aux, struct co_err *err) {
-    struct rt_call *call = NULL;
-    int rc = to_all_shards(c, what, kind, table, aux, &call, err);
-    if (rc < 0) {
-        return rc;
-    }
+    struct rt_call *call = to_all_shards(c, what, kind, table, aux);
     psc_call_start(call);
     return psc_call_wait(call, c->options.call_timeout_ms, err);
 }
