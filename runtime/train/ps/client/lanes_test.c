@@ -386,13 +386,16 @@ struct pinged {
     pthread_mutex_t m;
     pthread_cond_t changed;
     bool is;
+    int code; /* of the failure that ended it */
 };
 
 static void on_pinged(struct rt_call *call) {
     struct pinged *p = call->arg;
+    int code = call->err.code;
     psc_call_free(call);
     pthread_mutex_lock(&p->m);
     p->is = true;
+    p->code = code;
     pthread_cond_signal(&p->changed);
     pthread_mutex_unlock(&p->m);
 }
@@ -438,6 +441,7 @@ static void who_sends_a_waiting_request_wakes_the_reader(void **state) {
     while (!p.is) {
         assert_int_equal(0, pthread_cond_timedwait(&p.changed, &p.m, &end));
     }
+    assert_int_equal(0, p.code);
     pthread_mutex_unlock(&p.m);
 }
 

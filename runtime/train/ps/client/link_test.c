@@ -94,6 +94,25 @@ static void only_an_answer_is_a_recovery(void **state) {
     }
 }
 
+/* A server that has come back, greets and then is silent for longer than its lease has no more time
+ * for that: the loss of a link is the loss of one that was up. */
+static void a_silent_greeting_does_not_begin_the_return_time_again(void **state) {
+    (void)state;
+    for (enum psc_link_state s = PSC_LINK_WELCOME; s <= PSC_LINK_BEGUN; s++) {
+        struct bare b;
+        bare_start(&b);
+        b.c.options.return_ms = 20000;
+        bare_enter(&b, s);
+        b.l->stream = (struct rpc_stream *)&b; /* nothing is sent or closed */
+        b.l->pinged_ms = 2900;
+        b.l->received_ms = 1000;
+        assert_null(psc_link_tick(b.l, 2999));
+        assert_int_equal(s, b.l->state);
+        assert_int_equal(3000, b.l->until_ms);
+        psc_links_free(&b.c);
+    }
+}
+
 /* Waits of calls do not count the time in which a server is away, which has a limit of its own. */
 static void the_clock_of_calls_stands_still_while_a_link_is_away(void **state) {
     (void)state;
@@ -267,6 +286,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_must_be_back_in_time_in_every_state),
         cmocka_unit_test(only_an_answer_is_a_recovery),
+        cmocka_unit_test(a_silent_greeting_does_not_begin_the_return_time_again),
         cmocka_unit_test(the_clock_of_calls_stands_still_while_a_link_is_away),
         cmocka_unit_test(a_server_that_was_restarted_is_named),
         cmocka_unit_test(a_call_ends_at_most_twice_its_time_after_its_last_part),
