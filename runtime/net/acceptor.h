@@ -66,3 +66,10 @@ void net_acceptor_stop(struct net_acceptor *a);
 /* For `look`: gives the connection to another acceptor, which must stay open meanwhile; then `look`
  * returns NET_HANDED.  False: it has no room. */
 bool net_acceptor_hand(struct net_acceptor *to, const struct net_pending *p);
+
+/* listener.c: an acceptor with a thread of its own, on which its callbacks run.  Owns fd. */
+struct net_listener;
+CO_MUST_CHECK int net_listener_open(int fd_own, const struct net_auth *auth, int prove_ms,
+    const struct net_acceptor_ops *ops, void *arg, struct net_listener **ret, struct co_err *err);
+/* Not for callbacks, none of which runs after it returns.  NULL is allowed. */
+void net_listener_close(struct net_listener *l);

@@ -23,16 +23,21 @@ static int send_part(int fd, const unsigned char *wire, size_t n, struct co_err 
     return sent == (ssize_t)n ? 0 : co_err_set(err, CO_PEERLOST, "it hung up at once");
 }
 
+/* 0, or the error of the refusal. */
+static int judge(const struct net_auth *auth, struct net_dial *d, enum net_refusal refusal,
+    const unsigned char *message) {
+    d->refusal = refusal;
+    return refusal == NET_REFUSAL_NONE ? 0
+                                       : net_refusal_error(auth, refusal, message, false, &d->err);
+}
+
 /* 1: all bytes are here; 0: not yet.  As soon as the first are, another version is refused: its
  * messages may be shorter. */
 static int read_part(const struct net_auth *auth, struct net_dial *d, struct talk *t,
     unsigned char *to, uint32_t offset, uint32_t bytes) {
     int rc = net_read_part(d->fd, to, offset, bytes, &t->have);
-    if (t->have >= offset + NET_HEAD_BYTES) {
-        d->refusal = net_head_check(auth, to);
-    }
-    if (d->refusal != NET_REFUSAL_NONE) {
-        return net_refusal_error(auth, d->refusal, to, false, &d->err);
+    if (t->have >= offset + NET_HEAD_BYTES && judge(auth, d, net_head_check(auth, to), to) < 0) {
+        return d->err.code;
     }
     return rc < 0 ? co_err_set(&d->err, rc, "it hung up before it had proved itself") : rc;
 }
@@ -45,9 +50,9 @@ static int begin_talk(const struct net_auth *auth, struct net_dial *d, struct ta
 
 static int take_answer(const struct net_auth *auth, struct net_dial *d, struct talk *t) {
     unsigned char proof[NET_PROOF_BYTES];
-    d->refusal = net_answer_read(auth, &t->shake);
-    if (d->refusal != NET_REFUSAL_NONE) {
-        return net_refusal_error(auth, d->refusal, t->shake.answer, false, &d->err);
+    int rc = judge(auth, d, net_answer_read(auth, &t->shake), t->shake.answer);
+    if (rc < 0) {
+        return rc;
     }
     memcpy(d->answer, net_caller_bytes(t->shake.answer), sizeof(d->answer));
     net_proof_write(auth, &t->shake, proof);
@@ -64,13 +69,8 @@ static int shake_hands(const struct net_auth *auth, struct net_dial *d, struct t
         }
     }
     int rc = read_part(auth, d, t, t->welcome, NET_ANSWER_BYTES, NET_WELCOME_BYTES);
-    if (rc <= 0) {
-        return rc;
-    }
-    d->refusal = net_welcome_read(auth, t->welcome);
-    return d->refusal == NET_REFUSAL_NONE
-               ? 1
-               : net_refusal_error(auth, d->refusal, t->welcome, false, &d->err);
+    int bad = rc <= 0 ? rc : judge(auth, d, net_welcome_read(auth, t->welcome), t->welcome);
+    return bad < 0 ? bad : rc;
 }
 
 /* 1: the handshake and, if encrypted, that of TLS are complete; 0: not yet. */
@@ -99,27 +99,21 @@ static bool end_talk(struct net_dial *d, struct talk *t, int rc) {
     return t->over;
 }
 
-/* One look at all connections, for wait_ms.  Returns whether wake_fd is readable. */
-static bool turn_talks(const struct net_auth *auth, struct net_dial *dials, struct talk *talks,
+/* One look at all connections, for wait_ms.  Returns how many talks have ended; all if wake_fd, the
+ * last of fds, is readable. */
+static size_t turn_talks(const struct net_auth *auth, struct net_dial *dials, struct talk *talks,
     struct pollfd *fds, size_t n, int64_t wait_ms) {
+    size_t ended = 0;
     for (size_t i = 0; i < n; i++) {
         fds[i] = (struct pollfd){.fd = talks[i].over ? -1 : dials[i].fd, .events = POLLIN};
     }
     (void)poll(fds, n + 1, wait_ms > 0 ? (int)wait_ms : 0);
     for (size_t i = 0; i < n; i++) {
         if (fds[i].fd >= 0 && fds[i].revents) {
-            (void)end_talk(&dials[i], &talks[i], read_talk(auth, &dials[i], &talks[i]));
+            ended += end_talk(&dials[i], &talks[i], read_talk(auth, &dials[i], &talks[i]));
         }
     }
-    return fds[n].revents != 0;
-}
-
-static bool are_over(const struct talk *talks, size_t n) {
-    size_t over = 0;
-    while (over < n && talks[over].over) {
-        over++;
-    }
-    return over == n;
+    return fds[n].revents ? n : ended;
 }
 
 void net_dial_all(
@@ -127,16 +121,18 @@ void net_dial_all(
     CO_AUTOFREE struct talk *talks = co_xcalloc(n, sizeof(*talks));
     CO_AUTOFREE struct pollfd *fds = co_xcalloc(n + 1, sizeof(*fds));
     fds[n] = (struct pollfd){.fd = wake_fd, .events = POLLIN};
+    size_t over = 0;
     for (size_t i = 0; i < n; i++) {
         struct net_dial *d = &dials[i];
         d->err = (struct co_err){0};
         d->refusal = NET_REFUSAL_NONE;
         talks[i].over = d->fd < 0 || end_talk(d, &talks[i], begin_talk(auth, d, &talks[i]));
+        over += talks[i].over;
     }
     /* The last look is after the deadline: what came in time is not late. */
-    for (bool last = false; !last && !are_over(talks, n);) {
-        int64_t left = end_ms - net_now();
-        last = turn_talks(auth, dials, talks, fds, n, left) || left <= 0;
+    for (int64_t wait = 1; wait > 0 && over < n;) {
+        wait = end_ms - net_now();
+        over += turn_talks(auth, dials, talks, fds, n, wait);
     }
     for (size_t i = 0; i < n; i++) {
         if (!talks[i].over) {

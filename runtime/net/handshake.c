@@ -63,28 +63,27 @@ int net_refusal_error(const struct net_auth *auth, enum net_refusal why,
 
 /* ---- proofs ---- */
 
-/* All parts have fixed sizes, so they need no separators. */
-struct text {
-    unsigned char bytes[WORD + BOTH];
-};
-
-static struct text text_of(const char *word, const struct net_handshake *h, size_t covers) {
-    struct text t = {{0}};
-    memcpy(t.bytes, word, strlen(word));
-    memcpy(t.bytes + WORD, h, covers);
-    return t;
+/* What a proof is over: the word, and as much of both messages as it covers.  All parts have fixed
+ * sizes, so they need no separators. */
+static size_t put_text(const char *word, const struct net_handshake *h, size_t covers,
+    unsigned char ret[WORD + BOTH]) {
+    (void)strncpy((char *)ret, word, WORD); /* padded with zeroes */
+    memcpy(ret + WORD, h, covers);
+    return WORD + covers;
 }
 
 static void prove(const struct net_auth *auth, const char *word, const struct net_handshake *h,
     size_t covers, unsigned char ret[CO_PROOF_BYTES]) {
-    struct text t = text_of(word, h, covers);
-    co_proof_make(auth->protocol->purpose, auth->token, t.bytes, WORD + covers, ret);
+    unsigned char text[WORD + BOTH];
+    size_t n = put_text(word, h, covers, text);
+    co_proof_make(auth->protocol->purpose, auth->token, text, n, ret);
 }
 
 static bool is_proven(const struct net_auth *auth, const char *word, const struct net_handshake *h,
     size_t covers, const unsigned char proof[CO_PROOF_BYTES]) {
-    struct text t = text_of(word, h, covers);
-    return co_proof_check(auth->protocol->purpose, auth->token, t.bytes, WORD + covers, proof);
+    unsigned char text[WORD + BOTH];
+    size_t n = put_text(word, h, covers, text);
+    return co_proof_check(auth->protocol->purpose, auth->token, text, n, proof);
 }
 
 /* ---- the end that dials ---- */

@@ -21,15 +21,14 @@
 #include "common/mem.h"
 #include "runtime/net/acceptor.h"
 #include "runtime/train/rpc/connect.h"
-#include "runtime/train/rpc/front.h"
 
 /* What must come has WAIT_MS; strangers have much longer to prove that they know the token: that
  * distinguishes what waits for their end from what does not. */
 enum { FLOOD = 1100, WAIT_MS = 60000, PROVE_MS = 10 * WAIT_MS };
 
 struct house {
-    struct rpc_front *front;
-    struct rpc_peer_auth auth;
+    struct net_listener *listener;
+    struct net_auth auth;
     uint16_t port;
     char endpoint[32];
     pthread_mutex_t m;
@@ -46,25 +45,36 @@ static const struct net_auth in_clear = {&rpc_protocol, "secret", false},
                              sealed = {&rpc_protocol, "secret", true};
 static const unsigned char stream[NET_CALLER_BYTES]; /* what a hello says that asks for one */
 
-static void on_enter(
-    void *arg, int fd_own, struct co_tls *tls_own, const char *peer, const struct rpc_pass *pass) {
+static enum net_refusal on_look(void *arg, const struct net_pending *p, bool proved,
+    unsigned char ret_answer[NET_CALLER_BYTES]) {
+    struct rpc_pass pass;
+    (void)arg;
+    (void)proved;
+    (void)ret_answer;
+    return rpc_pass_read(net_caller_bytes(p->shake.hello), &pass);
+}
+
+static void on_enter(void *arg, int fd_own, struct co_tls *tls_own, const struct net_peer *from,
+    const unsigned char caller[NET_CALLER_BYTES]) {
     struct house *h = arg;
     pthread_mutex_lock(&h->m);
     h->sealed += tls_own != NULL;
-    h->pass = *pass;
+    assert_int_equal(NET_REFUSAL_NONE, rpc_pass_read(caller, &h->pass));
     h->entered++;
-    (void)snprintf(h->peer, sizeof(h->peer), "%s", peer);
+    (void)snprintf(h->peer, sizeof(h->peer), "%s", from->text);
     pthread_cond_broadcast(&h->changed);
     pthread_mutex_unlock(&h->m);
     co_tls_free(tls_own);
     co_close(fd_own);
 }
 
-static void on_refuse(void *arg, const char *peer, const struct co_err *why) {
+static void on_refuse(
+    void *arg, const struct net_peer *from, enum net_refusal refusal, const struct co_err *why) {
     struct house *h = arg;
+    (void)refusal;
     pthread_mutex_lock(&h->m);
     h->refused++;
-    (void)snprintf(h->peer, sizeof(h->peer), "%s", peer);
+    (void)snprintf(h->peer, sizeof(h->peer), "%s", from->text);
     h->why = *why;
     pthread_cond_broadcast(&h->changed);
     pthread_mutex_unlock(&h->m);
@@ -82,21 +92,21 @@ static void await(struct house *h, const size_t *what, size_t n) {
 }
 
 static struct house *open_house(const struct rpc_peer_auth *auth, int prove_ms) {
-    static const struct rpc_front_ops ops = {on_enter, on_refuse};
+    static const struct net_acceptor_ops ops = {on_look, on_enter, on_refuse};
     struct house *h = co_xcalloc(1, sizeof(*h));
     int fd = -1;
-    h->auth = *auth;
+    h->auth = (struct net_auth){&rpc_protocol, auth->token, auth->encrypt};
     pthread_mutex_init(&h->m, NULL);
     pthread_cond_init(&h->changed, NULL);
     assert_int_equal(0, co_listen(":0", &fd, NULL));
     h->port = co_listen_port(fd);
     (void)snprintf(h->endpoint, sizeof(h->endpoint), "127.0.0.1:%u", h->port);
-    assert_int_equal(0, rpc_front_open(fd, auth, prove_ms, &ops, h, &h->front, NULL));
+    assert_int_equal(0, net_listener_open(fd, &h->auth, prove_ms, &ops, h, &h->listener, NULL));
     return h;
 }
 
 static void close_house(struct house *h) {
-    rpc_front_close(h->front);
+    net_listener_close(h->listener);
     pthread_cond_destroy(&h->changed);
     pthread_mutex_destroy(&h->m);
     free(h);

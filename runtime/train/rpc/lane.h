@@ -1,7 +1,8 @@
 /* A data lane: frames over a TCP connection of its own, without gRPC and its threads.
  *
- * The connection came through the front door (front.h), so the peer has proved the token and said
- * whose lane it is. Both sides write frames (frame.h) back to back, in TLS if the job encrypts.
+ * The connection came through the front door (runtime/net), so the peer has proved the token and
+ * said whose lane it is. Both sides write frames (frame.h) back to back, in TLS if the job
+ * encrypts.
  *
  * Nothing here blocks. The lane's owner polls its descriptor, reads when it is readable and flushes
  * when it is writable. One thread at a time may read; any thread may queue and flush. A peer can

@@ -1,7 +1,7 @@
 /* gRPC's side of the wire: one completion queue with one thread, the server that accepts streams,
  * and the client that dials them.
  *
- * Connections reach gRPC only through the front door (front.h), after their peer has proved the
+ * Connections reach gRPC only through the front door (runtime/net), after their peer has proved the
  * token. That thread calls all of rpc_ops; streams themselves are in stream.c. */
 #include "runtime/train/rpc/rpc_internal.h"
 
@@ -124,19 +124,21 @@ void rpc_unlink(struct rpc *r, struct rpc_call_stream *s) {
 
 /* ---- connections that the front door lets in or refuses ---- */
 
-static void on_refuse(void *arg, const char *peer, const struct co_err *why) {
+static void on_refuse(
+    void *arg, const struct net_peer *from, enum net_refusal refusal, const struct co_err *why) {
     struct rpc *r = arg;
+    (void)refusal;
     pthread_mutex_lock(&r->m);
     r->refused.n++;
-    (void)snprintf(r->refused.peer, sizeof(r->refused.peer), "%s", peer);
+    (void)snprintf(r->refused.peer, sizeof(r->refused.peer), "%s", from->text);
     r->refused.why = *why;
     pthread_mutex_unlock(&r->m);
 }
 
 /* A lane that the server does not take gets an error frame with the reason, then it is closed. */
-static void enter_lane(struct rpc *r, int fd_own, struct co_tls *tls_own, const char *peer,
-    const struct rpc_pass *pass) {
-    struct rpc_lane *l = rpc_lane_new(fd_own, tls_own, peer);
+static void enter_lane(struct rpc *r, int fd_own, struct co_tls *tls_own,
+    const struct net_peer *from, const struct rpc_pass *pass) {
+    struct rpc_lane *l = rpc_lane_new(fd_own, tls_own, from->text);
     struct co_err why = {0};
     co_err_set(&why, CO_INVALID, "there are no data lanes here");
     if (!r->ops->on_lane || r->ops->on_lane(r->arg, l, pass, &why) < 0) {
@@ -144,7 +146,7 @@ static void enter_lane(struct rpc *r, int fd_own, struct co_tls *tls_own, const 
         (void)!rpc_stream_send(
             rpc_lane_stream(l), rpc_frame_error(NULL, why.code, co_err_text(&why)), NULL);
         (void)!rpc_lane_flush(l, &left, NULL);
-        on_refuse(r, peer, &why);
+        on_refuse(r, from, NET_REFUSAL_OWN, &why);
     }
     rpc_stream_unref(rpc_lane_stream(l));
 }
@@ -159,11 +161,12 @@ static int open_inner(
     return 0;
 }
 
-static void enter_stream(struct rpc *r, int fd_own, struct co_tls *tls_own, const char *peer) {
+static void enter_stream(
+    struct rpc *r, int fd_own, struct co_tls *tls_own, const struct net_peer *from) {
     int fd = -1;
     struct co_err why = {0};
     if (open_inner(r, fd_own, tls_own, &fd, &why) < 0) {
-        on_refuse(r, peer, &why);
+        on_refuse(r, from, NET_REFUSAL_OWN, &why);
         return;
     }
     /* gRPC names such a connection "fd:12" only; name_peer() finds the address by that number. */
@@ -175,24 +178,35 @@ static void enter_stream(struct rpc *r, int fd_own, struct co_tls *tls_own, cons
         memset(r->peers + r->n_peers, 0, (n - r->n_peers) * sizeof(r->peers[0]));
         r->n_peers = n;
     }
-    (void)snprintf(r->peers[at].text, sizeof(r->peers[at].text), "%s", peer);
+    r->peers[at] = *from;
     pthread_mutex_unlock(&r->m);
     grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
     grpc_server_add_channel_from_fd(r->server, fd, creds);
     grpc_server_credentials_release(creds);
 }
 
-static void on_enter(
-    void *arg, int fd_own, struct co_tls *tls_own, const char *peer, const struct rpc_pass *pass) {
+static enum net_refusal on_look(void *arg, const struct net_pending *p, bool proved,
+    unsigned char ret_answer[NET_CALLER_BYTES]) {
+    struct rpc_pass pass;
+    (void)arg;
+    (void)proved;
+    (void)ret_answer; /* who listens here follows from the address */
+    return rpc_pass_read(net_caller_bytes(p->shake.hello), &pass);
+}
+
+static void on_enter(void *arg, int fd_own, struct co_tls *tls_own, const struct net_peer *from,
+    const unsigned char caller[NET_CALLER_BYTES]) {
     struct rpc *r = arg;
-    if (pass->purpose == RPC_FOR_LANE) {
-        enter_lane(r, fd_own, tls_own, peer, pass);
+    struct rpc_pass pass;
+    (void)rpc_pass_read(caller, &pass); /* on_look has accepted it */
+    if (pass.purpose == RPC_FOR_LANE) {
+        enter_lane(r, fd_own, tls_own, from, &pass);
     } else {
-        enter_stream(r, fd_own, tls_own, peer);
+        enter_stream(r, fd_own, tls_own, from);
     }
 }
 
-static const struct rpc_front_ops front_ops = {on_enter, on_refuse};
+static const struct net_acceptor_ops acceptor_ops = {on_look, on_enter, on_refuse};
 
 static void log_refused(struct rpc *r) {
     char peer[64];
@@ -339,8 +353,8 @@ int rpc_open(const struct rpc_ops *ops, void *arg, const struct rpc_options *opt
     r->backlog = options && options->backlog > 0 ? options->backlog : RPC_STREAM_BACKLOG;
     r->window = options && options->window > 0 ? options->window : RPC_STREAM_WINDOW;
     r->held_ms = options && options->held_ms > 0 ? options->held_ms : HELD_MS;
-    r->auth.token = co_xstrdup(options && options->token ? options->token : "");
-    r->auth.encrypt = options && options->encrypt;
+    r->auth = (struct net_auth){&rpc_protocol,
+        co_xstrdup(options && options->token ? options->token : ""), options && options->encrypt};
     r->accept_tag = (struct rpc_tag){on_accept, r};
     r->down_tag = (struct rpc_tag){on_down, r};
     pthread_mutex_init(&r->m, NULL);
@@ -397,7 +411,7 @@ int rpc_listen(struct rpc *r, const char *addr, uint16_t *ret_port, struct co_er
     }
     *ret_port = co_listen_port(fd);
     start_server(r);
-    return rpc_front_open(fd, &r->auth, r->prove_ms, &front_ops, r, &r->front, err);
+    return net_listener_open(fd, &r->auth, r->prove_ms, &acceptor_ops, r, &r->listener, err);
 }
 
 int rpc_adopt(struct rpc *r, int fd_own, struct co_tls *tls_own, const char *endpoint, void *user,
@@ -441,7 +455,8 @@ int rpc_dial(struct rpc *r, const char *endpoint, int timeout_ms, void *user,
     }
     int64_t left = end - net_now();
     struct rpc_connect knock = {.fd = reached.fd};
-    rpc_connect_all(&knock, 1, &r->auth, left > 1 ? (int)left : 1);
+    const struct rpc_peer_auth auth = {r->auth.token, r->auth.encrypt};
+    rpc_connect_all(&knock, 1, &auth, left > 1 ? (int)left : 1);
     if (knock.err.code) {
         return co_err_set(err, knock.err.code, "%s: %s", endpoint, co_err_text(&knock.err));
     }
@@ -530,7 +545,7 @@ int rpc_close(struct rpc *r, struct co_err *err) {
     if (!r) {
         return 0;
     }
-    rpc_front_close(r->front);
+    net_listener_close(r->listener);
     break_all(r); /* before gRPC cancels all calls, so that peers read the real reason */
     if (r->server) {
         grpc_server_shutdown_and_notify(r->server, r->cq, &r->down_tag);

@@ -6,7 +6,7 @@
  * tables.
  *
  * gRPC itself neither listens nor connects. It gets connections on which both ends have proved the
- * job's token (front.h, connect.h).
+ * job's token (runtime/net, connect.h).
  *
  * Callbacks run on the rpc's thread and must not block. rpc_stream_send, _cancel, _end, _ref and
  * _unref may be called from any thread. Everything that a peer can make us hold is bounded: the
@@ -30,7 +30,7 @@ struct rpc_ops {
     /* The last callback of each stream, called once. */
     void (*on_close)(void *arg, struct rpc_stream *s, const struct co_err *why);
     void (*on_tick)(void *arg); /* every tick_ms */
-    /* A peer opened a data lane and has proved the token. Runs on the front door's thread. To
+    /* A peer opened a data lane and has proved the token. Runs on the listener's thread. To
      * accept the lane take a reference and return 0; otherwise the peer is sent *err. NULL: no
      * lanes here. */
     int (*on_lane)(void *arg, struct rpc_lane *l, const struct rpc_pass *pass, struct co_err *err);

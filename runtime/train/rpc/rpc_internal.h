@@ -14,8 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "runtime/net/net.h"
-#include "runtime/train/rpc/front.h"
+#include "runtime/net/acceptor.h"
 #include "runtime/train/rpc/relay.h"
 #include "runtime/train/rpc/rpc.h"
 #include "runtime/train/rpc/wire.h"
@@ -53,11 +52,11 @@ struct rpc {
     int idle_ms, prove_ms;
     size_t backlog, window;
     int held_ms;
-    struct rpc_peer_auth auth; /* the token is owned */
-    struct rpc_relay *relay;   /* NULL: the job does not encrypt */
+    struct net_auth auth;    /* the token is owned */
+    struct rpc_relay *relay; /* NULL: the job does not encrypt */
     grpc_completion_queue *cq;
     grpc_server *server; /* NULL: only dials */
-    struct rpc_front *front;
+    struct net_listener *listener;
     pthread_t thread;
 
     pthread_mutex_t m; /* guards what follows */

@@ -1,0 +1,65 @@
+/* An acceptor with a thread of its own. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "runtime/net/acceptor.h"
+
+struct net_listener {
+    int fd, stop_fd;
+    pthread_t thread;
+    struct net_acceptor *acceptor; /* the thread's */
+};
+
+static void *run_listener(void *arg) {
+    struct net_listener *l = arg;
+    (void)!net_acceptor_run(l->acceptor, l->stop_fd, INT64_MAX);
+    return NULL;
+}
+
+/* Signals are for the program's threads. */
+static int start_thread(struct net_listener *l, struct co_err *err) {
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int failed = pthread_create(&l->thread, NULL, run_listener, l);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return failed ? co_err_errno(err, failed, "cannot start the thread that accepts") : 0;
+}
+
+static void free_listener(struct net_listener *l) {
+    net_acceptor_close(l->acceptor);
+    co_close(l->fd);
+    if (l->stop_fd >= 0) {
+        co_close(l->stop_fd);
+    }
+    free(l);
+}
+
+int net_listener_open(int fd_own, const struct net_auth *auth, int prove_ms,
+    const struct net_acceptor_ops *ops, void *arg, struct net_listener **ret, struct co_err *err) {
+    struct net_listener *l = co_xcalloc(1, sizeof(*l));
+    l->fd = fd_own;
+    l->stop_fd = eventfd(0, EFD_CLOEXEC);
+    int rc = l->stop_fd < 0 ? co_err_errno(err, errno, "eventfd") : 0;
+    rc = rc < 0 ? rc : net_acceptor_open(fd_own, auth, prove_ms, ops, arg, &l->acceptor, err);
+    rc = rc < 0 ? rc : start_thread(l, err);
+    if (rc < 0) {
+        free_listener(l);
+        return rc;
+    }
+    *ret = l;
+    return 0;
+}
+
+void net_listener_close(struct net_listener *l) {
+    if (l) {
+        (void)!write(l->stop_fd, &(uint64_t){1}, sizeof(uint64_t));
+        /* no deadline: the thread reads and sends without blocking */
+        pthread_join(l->thread, NULL);
+        free_listener(l);
+    }
+}
