@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "common/clock_testing.h"
 #include "common/listen.h"
 #include "common/mem.h"
 #include "runtime/net/net.h"
@@ -133,6 +134,22 @@ static void silent_peers_wait_in_the_kernel(void **state) {
     co_close(r.fd);
 }
 
+/* The first is logged; of those within a minute the next line says how many there were. */
+static void a_log_has_one_line_a_minute(void **state) {
+    (void)state;
+    struct net_log_limit l = {0};
+    uint64_t n = 0;
+    assert_false(net_log_due(&l, 0, &n)); /* nothing has happened */
+    assert_true(net_log_due(&l, 1, &n));
+    assert_int_equal(1, n);
+    assert_false(net_log_due(&l, 1, &n));
+    assert_false(net_log_due(&l, 2, &n));
+    co_test_clock_forward(NET_LOG_MS);
+    assert_true(net_log_due(&l, 0, &n));
+    assert_int_equal(3, n);
+    assert_false(net_log_due(&l, 0, &n));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_listening_endpoints_are_reachable),
@@ -140,6 +157,7 @@ int main(void) {
         cmocka_unit_test(a_resolver_that_is_silent_is_waited_for_once),
         cmocka_unit_test(a_name_is_reached_at_the_address_that_answers),
         cmocka_unit_test(silent_peers_wait_in_the_kernel),
+        cmocka_unit_test(a_log_has_one_line_a_minute),
         cmocka_unit_test(own_addresses_are_listened_on_and_others_replaced),
     };
     return cmocka_run_group_tests_name("net", tests, NULL, NULL);
