@@ -281,8 +281,8 @@ static void another_version_is_named_on_both_sides(void **state) {
         co_put_u16(g.hello + 4, version);
         int fd = dial_from(h, 1);
         say(fd, g.hello, version == 3 ? OLD_BYTES : sizeof(g.hello));
-        assert_int_equal(sizeof(g.answer), receive(fd, g.answer, sizeof(g.answer)));
         await(h, &h->refused, version / 6 + 1);
+        assert_int_equal(sizeof(g.answer), receive(fd, g.answer, sizeof(g.answer)));
         CO_AUTOFREE char *want = co_xasprintf("version %u of the protocol, expected 4", version);
         assert_non_null(strstr(h->why.msg, want));
         assert_memory_equal("PDPS", g.answer, 4);
