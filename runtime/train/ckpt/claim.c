@@ -20,7 +20,7 @@
 
 enum { OWNER_MAX = 4096, LOOK_MS = 200, DROP_MS = 2000, ZOMBIE = -1 };
 
-void (*ckpt_claim_looks)(void);
+void (*_Atomic ckpt_claim_looks)(void);
 
 static const char name[] = "OWNER";
 
@@ -131,8 +131,9 @@ static int read_owner(
     const char *dir, struct claim_owner *ret, struct stat *ret_st, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
     CO_AUTOBUF struct co_buf text = CO_BUF(OWNER_MAX);
-    if (ckpt_claim_looks) {
-        ckpt_claim_looks();
+    void (*looks)(void) = ckpt_claim_looks;
+    if (looks) {
+        looks();
     }
     CO_AUTOCLOSE int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO never waits */
     if (fd < 0 && ckpt_disk_is_missing(errno, path)) {

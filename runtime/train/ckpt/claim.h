@@ -25,7 +25,7 @@ enum { CKPT_CLAIM_RENEW_MS = 2000, CKPT_CLAIM_SEEN_MS = 10000 };
 struct ckpt_claim;
 
 /* Runs before each look at OWNER; NULL outside of tests. */
-extern void (*ckpt_claim_looks)(void);
+extern void (*_Atomic ckpt_claim_looks)(void);
 
 struct ckpt_claim_who {
     const char *job, *endpoint; /* "": has none */

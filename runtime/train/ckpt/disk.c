@@ -14,7 +14,7 @@
 #include "common/mem.h"
 
 void (*ckpt_disk_watch)(void);
-void (*ckpt_disk_opens)(void);
+void (*_Atomic ckpt_disk_opens)(void);
 
 static void note_step(void) {
     if (ckpt_disk_watch) {
@@ -219,8 +219,9 @@ static int check_kind(const struct stat *st, const char *path, struct co_err *er
  * of a file server. */
 static int open_file(const char *path, int *ret_fd, uint64_t *ret_bytes, struct co_err *err) {
     struct stat st;
-    if (ckpt_disk_opens) {
-        ckpt_disk_opens();
+    void (*opens)(void) = ckpt_disk_opens;
+    if (opens) {
+        opens();
     }
     int rc = stat(path, &st) < 0 ? ckpt_disk_unread(err, errno, path) : check_kind(&st, path, err);
     if (rc < 0) {

@@ -17,7 +17,7 @@ struct iovec;
 /* Runs before each step; NULL outside of tests. */
 extern void (*ckpt_disk_watch)(void);
 /* Runs before a file is opened for reading; NULL outside of tests. */
-extern void (*ckpt_disk_opens)(void);
+extern void (*_Atomic ckpt_disk_opens)(void);
 
 /* With those above it.  Each that it makes is durable in the one above it, or is removed again. */
 CO_MUST_CHECK int ckpt_disk_mkdir(const char *dir, struct co_err *err);
