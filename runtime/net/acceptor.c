@@ -122,6 +122,17 @@ static void refuse_hello(struct net_acceptor *a, struct net_pending *p, enum net
     refuse(a, p, refusal, &why);
 }
 
+/* It has a random number, so only who has recorded it sends it a second time. */
+static bool is_repeated(const struct net_acceptor *a, const struct net_pending *p) {
+    for (const struct net_pending *q = a->pending; q < a->pending + NET_PENDING; q++) {
+        if (q != p && q->fd >= 0 && q->have >= NET_HELLO_BYTES &&
+            memcmp(q->shake.hello, p->shake.hello, NET_HELLO_BYTES) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void take_hello(struct net_acceptor *a, struct net_pending *p) {
     unsigned char answer[NET_CALLER_BYTES];
     enum net_refusal refusal = look_at(a, p, answer);
@@ -131,6 +142,12 @@ static void take_hello(struct net_acceptor *a, struct net_pending *p) {
     }
     if (refusal != NET_REFUSAL_NONE) {
         refuse_hello(a, p, refusal);
+        return;
+    }
+    if (is_repeated(a, p)) {
+        struct co_err why = {0};
+        co_err_set(&why, CO_PERMISSION, "its hello is that of another connection, sent again");
+        refuse(a, p, NET_REFUSAL_REPEATED, &why);
         return;
     }
     net_slots_know(a->slots, NET_PENDING, (size_t)(p - a->pending));

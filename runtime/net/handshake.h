@@ -9,7 +9,8 @@
  * A proof is an HMAC-SHA256 with the token as key, over a word for what it proves and all that both
  * have sent: worthless on another connection and in the other direction.  The hello's own proof
  * covers only the hello, so whoever has recorded it can send it again.  It lets nobody in, but
- * keeps those that know nothing of the job from the places of those that do (acceptor.h).
+ * keeps those that know nothing of the job from the places of those that do (acceptor.h); a
+ * recorded one takes one place.
  *
  * What the two say of themselves is up to the protocol, which passes NET_CALLER_BYTES each way: rpc
  * and coll are protocols.  They have refusals of their own, too.  A refusal has no proof, so
@@ -59,8 +60,9 @@ enum net_refusal {
     /* These are not sent (acceptor.h): */
     NET_REFUSAL_SLOW,
     NET_REFUSAL_CROWDED,
-    NET_REFUSAL_FILES, /* no descriptors are left */
-    NET_REFUSAL_USER,  /* on a unix socket: another user */
+    NET_REFUSAL_REPEATED, /* the hello of a connection that is pending */
+    NET_REFUSAL_FILES,    /* no descriptors are left */
+    NET_REFUSAL_USER,     /* on a unix socket: another user */
     NET_REFUSAL_TLS,
 
     NET_REFUSAL_OWN, /* the protocol's own begin here */

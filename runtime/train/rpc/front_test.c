@@ -169,6 +169,26 @@ static size_t receive(int fd, unsigned char *ret, size_t size) {
     return have;
 }
 
+/* Who has recorded it keeps one slot with it, and not all. */
+static void a_recorded_hello_has_one_slot(void **state) {
+    struct house *h = *state;
+    struct net_handshake shake;
+    unsigned char proof[NET_PROOF_BYTES], welcome[NET_WELCOME_BYTES + 1];
+    assert_int_equal(0, net_hello_write(&in_clear, stream, &shake, NULL));
+    CO_AUTOCLOSE int first = dial_from(h, 1), again = dial_from(h, 2);
+    say(first, shake.hello, sizeof(shake.hello));
+    assert_int_equal(sizeof(shake.answer), receive(first, shake.answer, sizeof(shake.answer)));
+    say(again, shake.hello, sizeof(shake.hello));
+    assert_int_equal(0, receive(again, welcome, sizeof(welcome)));
+    assert_non_null(strstr(h->why.msg, "sent again"));
+    net_proof_write(&in_clear, &shake, proof);
+    say(first, proof, sizeof(proof));
+    await(h, &h->entered, 1);
+    CO_AUTOCLOSE int later = dial_from(h, 2); /* it is no longer pending: as any other one */
+    say(later, shake.hello, sizeof(shake.hello));
+    assert_int_equal(sizeof(shake.answer), receive(later, shake.answer, sizeof(shake.answer)));
+}
+
 static void who_knows_the_token_comes_in(void **state) {
     struct house *h = *state;
     struct co_err err = knock(h, "secret", WAIT_MS);
@@ -614,6 +634,7 @@ static void one_that_accepts_and_is_silent_costs_the_timeout(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_recorded_hello_has_one_slot, setup, teardown),
         T(who_knows_the_token_comes_in),
         T(both_sides_report_a_peer_without_the_token),
         T(a_lane_says_whose_it_is),
