@@ -115,6 +115,7 @@ def test_a_tree_in_order_passes(plant, gate):
     ("notice", {"NOTICE": SOUND["NOTICE"] + "| gone | MIT | paddlerun |\n"}, "NOTICE: gone: says paddlerun, and is linked by nothing"),
     ("named", {"app/a.c": "/* As far_away.c says. */\n"}, "app/a.c: names far_away.c, which is not there"),
     ("named", {"README.md": "tests/a.py::test_it\n"}, "README.md: names tests/a.py::test_it, which is not there"),
+    ("named", {"README.md": "`app/gone` and `app/a`\n", "app/a.c": "int ap_a;\n"}, "README.md: names app/gone, which is not there"),
     ("named", {"docs/documents.md": "| a | b | c | d | e |\n"}, "docs/documents.md: no test: | a | b"),
     ("shell", {"run.sh": "#!/bin/sh\ncd /nowhere\necho a\n"}, "SC2164"),
     ("cppcheck", {"app/a.c": "int ap_a(void) {\n    int *p = 0;\n    return *p;\n}\n"}, "app/a.c:3"),

@@ -19,6 +19,7 @@ def named(tree):
             for file, test in re.findall(r"(tests/[a-z0-9_/]+\.py)::(test_[a-z0-9_]+)", tree.text(f)):
                 if file not in tree.files or not re.search(rf"^def {test}\(", tree.text(file), re.M):
                     yield f"{f}: names {file}::{test}, which is not there"
+    yield from missing_paths(tree)
     # A row says where its command is tested, twice.
     for line in tree.text("docs/documents.md").splitlines():
         if line.startswith("|") and not re.match(r"\| (---|document )", line):
@@ -26,6 +27,19 @@ def named(tree):
             if not all(re.search(r"::test_|as above", cell) for cell in cells[4:6]):
                 yield f"docs/documents.md: no test: {line}"
     yield from tree.finds(["tests/mutants", "--check"])
+
+
+def missing_paths(tree):
+    """`folder/file` in a page, whose ending may be left out."""
+    have = {part for f in tree.files for part in (f, re.sub(r"\.[a-z]+$", "", f))}
+    folders = {"/".join(f.split("/")[:n]) for f in tree.files for n in range(1, f.count("/") + 1)}
+    ends = {p[m.start():] for p in have | folders for m in re.finditer(r"(?:^|(?<=/))\w", p)}
+    begins = {os.path.basename(d) for d in folders}
+    for f in tree.files:
+        if re.fullmatch(PAGES, f):
+            for path in re.findall(r"`([a-z]\w*(?:/[a-z0-9_][a-z0-9_.]*)+)`", tree.text(f)):
+                if path.split("/")[0] in begins and path not in ends:
+                    yield f"{f}: names {path}, which is not there"
 
 
 def docs(tree):
