@@ -3,12 +3,23 @@
 
 #include <string.h>
 
+/* Of a character that begins with a byte from 0x80 on; 0: none does. */
+static size_t length_of(unsigned char first) {
+    if (first < 0xC2 || first >= 0xF5) {
+        return 0;
+    }
+    if (first < 0xE0) {
+        return 2;
+    }
+    return first < 0xF0 ? 3 : 4;
+}
+
 size_t co_utf8_len(const char *s, size_t left) {
     const unsigned char *u = (const unsigned char *)s;
     if (u[0] < 0x80) {
         return 1;
     }
-    size_t n = u[0] < 0xC2 ? 0 : u[0] < 0xE0 ? 2 : u[0] < 0xF0 ? 3 : u[0] < 0xF5 ? 4 : 0;
+    size_t n = length_of(u[0]);
     if (n > left) {
         return 0;
     }

@@ -62,13 +62,23 @@ static int check_room(const struct kube_op *op, struct co_err *err) {
     return 0;
 }
 
+/* "a/b", or the one of them that is not NULL, or "". */
+static char *join(const char *a, const char *b) {
+    if (a && b) {
+        return co_xasprintf("%s/%s", a, b);
+    }
+    return co_xstrdup(a ? a : b ? b : "");
+}
+
+/* "patch paddlejobs/status team-a/train" */
 static void name_op(struct kube_op *op, const struct kube_req *req) {
     op->resource = co_xstrdup(req->path ? req->path : req->type->plural);
     op->subresource = req->subresource ? co_xstrdup(req->subresource) : NULL;
-    op->what = co_xasprintf("%s %s%s%s%s%s%s%s", kube_verb_name(req->verb), op->resource,
-        req->subresource ? "/" : "", req->subresource ? req->subresource : "",
-        req->ns || req->name ? " " : "", req->ns ? req->ns : "", req->ns && req->name ? "/" : "",
-        req->name ? req->name : "");
+    CO_AUTOFREE char *kind = join(op->resource, op->subresource);
+    CO_AUTOFREE char *object = join(req->ns, req->name);
+    const char *verb = kube_verb_name(req->verb);
+    op->what =
+        *object ? co_xasprintf("%s %s %s", verb, kind, object) : co_xasprintf("%s %s", verb, kind);
 }
 
 struct kube_op *kube_op_new(struct kube_client *c, const struct kube_req *req, int class,

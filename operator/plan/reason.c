@@ -35,7 +35,11 @@ static void say_word(const struct api_cause *cause, char *ret, size_t size) {
     int signal = cause->exit_code - 128;
     const char *name =
         signal > 0 && strcmp(cause->reason, "Error") == 0 ? sigabbrev_np(signal) : NULL;
-    (void)snprintf(ret, size, "%s%s", name ? "SIG" : "", name ? name : cause->reason);
+    if (name) {
+        (void)snprintf(ret, size, "SIG%s", name);
+    } else {
+        (void)snprintf(ret, size, "%s", cause->reason);
+    }
 }
 
 /* Writes "pod x-worker-1, container main: exit code 1 (Error): last line". */

@@ -418,6 +418,11 @@ int options_help(struct co_buf *ret, struct co_err *err) {
     return r;
 }
 
+/* "| `text` ", or an empty cell. */
+static int code_cell(struct co_buf *b, const char *text, struct co_err *err) {
+    return text && *text ? co_buf_addf(b, err, "| `%s` ", text) : co_buf_addf(b, err, "|  ");
+}
+
 static int markdown_row(
     struct co_buf *b, const struct options_option_row *row, struct co_err *err) {
     static const char *const verdicts[] = {
@@ -434,13 +439,14 @@ static int markdown_row(
     for (size_t i = 0; !r && i < CO_ARRAY_LEN(row->old_alias) && row->old_alias[i]; i++) {
         r = co_buf_addf(b, err, "%s `--%s`", i ? "" : "; before 2.4", row->old_alias[i]);
     }
-    const char *tick = row->env ? "`" : "";
-    r = r ? r
-          : co_buf_addf(b, err, " | %s%s%s | %s%s%s | %s | %s%s%s |\n", tick,
-                row->env ? row->env : "", tick, row->def && *row->def ? "`" : "",
-                row->def ? row->def : "", row->def && *row->def ? "`" : "", verdicts[row->support],
-                row->help, row->note ? "; " : "", row->note ? row->note : "");
-    return r;
+    r = r ? r : co_buf_addf(b, err, " ");
+    r = r ? r : code_cell(b, row->env, err);
+    r = r ? r : code_cell(b, row->def, err);
+    r = r ? r : co_buf_addf(b, err, "| %s | %s", verdicts[row->support], row->help);
+    if (!r && row->note) {
+        r = co_buf_addf(b, err, "; %s", row->note);
+    }
+    return r ? r : co_buf_addf(b, err, " |\n");
 }
 
 int options_markdown(struct co_buf *ret, struct co_err *err) {

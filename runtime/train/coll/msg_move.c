@@ -50,6 +50,14 @@ int coll_msg_broadcast_tree(
     return rc;
 }
 
+/* Bytes of the piece that begins there; 0: none does. */
+static size_t piece_at(size_t at, size_t bytes) {
+    if (at >= bytes) {
+        return 0;
+    }
+    return bytes - at < COLL_PIECE ? bytes - at : COLL_PIECE;
+}
+
 int coll_msg_broadcast_chain(
     struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
     size_t bytes = c->n * rt_dtype_size(c->dtype);
@@ -60,9 +68,9 @@ int coll_msg_broadcast_chain(
     int rc = 0;
     /* Piece k comes in while piece k - 1 goes out. */
     for (size_t at = 0; at < bytes + COLL_PIECE && rc == 0; at += COLL_PIECE) {
-        size_t come = at >= bytes ? 0 : bytes - at < COLL_PIECE ? bytes - at : COLL_PIECE;
+        size_t come = piece_at(at, bytes);
         size_t begin = at - COLL_PIECE;
-        size_t go = at == 0 ? 0 : bytes - begin < COLL_PIECE ? bytes - begin : COLL_PIECE;
+        size_t go = at > 0 ? piece_at(begin, bytes) : 0;
         rc = exchange(g, go ? after : g->size, go ? out + begin : NULL, go, come ? before : g->size,
             out + (come ? at : 0), come);
     }

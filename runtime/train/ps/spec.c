@@ -136,20 +136,30 @@ int ps_table_fits(const struct ps_table *t, enum rt_mode job, struct co_err *err
 }
 
 const char *ps_table_differs(const struct ps_table *a, const struct ps_table *b) {
-    return strcmp(a->name, b->name) != 0                       ? "name"
-           : a->spec.kind != b->spec.kind                      ? "kind"
-           : a->spec.size != b->spec.size                      ? "size"
-           : a->spec.dim != b->spec.dim                        ? "dim"
-           : strcmp(a->spec.optimizer, b->spec.optimizer) != 0 ? "optimizer"
-           : strcmp(a->init, b->init) != 0                     ? "init"
-           : a->spec.seed != b->spec.seed                      ? "seed"
-           : strcmp(a->schedule, b->schedule) != 0             ? "schedule"
-           : a->storage != b->storage                          ? "storage"
-           : a->wire != b->wire                                ? "wire"
-           : !table_policy_equal(&a->admit, &b->admit)         ? "admit"
-           : !table_policy_equal(&a->evict, &b->evict)         ? "evict"
-           : a->spec.mode != b->spec.mode                      ? "mode"
-                                                               : NULL;
+    const struct {
+        const char *name;
+        bool equal;
+    } fields[] = {
+        {"name", strcmp(a->name, b->name) == 0},
+        {"kind", a->spec.kind == b->spec.kind},
+        {"size", a->spec.size == b->spec.size},
+        {"dim", a->spec.dim == b->spec.dim},
+        {"optimizer", strcmp(a->spec.optimizer, b->spec.optimizer) == 0},
+        {"init", strcmp(a->init, b->init) == 0},
+        {"seed", a->spec.seed == b->spec.seed},
+        {"schedule", strcmp(a->schedule, b->schedule) == 0},
+        {"storage", a->storage == b->storage},
+        {"wire", a->wire == b->wire},
+        {"admit", table_policy_equal(&a->admit, &b->admit)},
+        {"evict", table_policy_equal(&a->evict, &b->evict)},
+        {"mode", a->spec.mode == b->spec.mode},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(fields); i++) {
+        if (!fields[i].equal) {
+            return fields[i].name;
+        }
+    }
+    return NULL;
 }
 
 size_t ps_table_state(const struct ps_table *t, size_t n) {
