@@ -45,10 +45,16 @@ static struct {
     pthread_mutex_t m;
     size_t n; /* that use it */
     struct co_fork fork;
+    atomic_bool inherited; /* this process is a child that was forked while n > 0 */
 } users = {.m = PTHREAD_MUTEX_INITIALIZER};
 
+static void in_child(struct co_fork *f) {
+    (void)f;
+    atomic_store(&users.inherited, true);
+}
+
 static int use_grpc(struct co_err *err) {
-    if (users.fork.forked) {
+    if (atomic_load(&users.inherited)) {
         return co_err_set(err, CO_UNSUPPORTED,
             "this process was forked from one that had a client or a server open, and gRPC does "
             "not "
@@ -57,7 +63,7 @@ static int use_grpc(struct co_err *err) {
     }
     pthread_mutex_lock(&users.m);
     if (users.n++ == 0) {
-        co_fork_watch(&users.fork, NULL);
+        co_fork_watch(&users.fork, in_child);
     }
     pthread_mutex_unlock(&users.m);
     grpc_init();
