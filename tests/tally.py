@@ -9,6 +9,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TIMES = "TESTS_TIMES"       # in the environment: the file where the runs that one began gather their rows
 TAIL = 60                   # lines of a log that a failure prints
+SANITIZER = re.compile(r"(WARNING|ERROR): \w+Sanitizer|: runtime error: ")
 SLOWEST = 15
 passed, failures, lock = 0, [], threading.Lock()
 
@@ -35,7 +36,10 @@ def fail(name, why, out="", again="", tail=True):
         failures.append((f"{name}: {why}", sent))
     lines = out.splitlines()
     stacks = next((n for n, line in enumerate(lines) if line.startswith("still there: ")), len(lines))      # of supervise: all of them
-    say("\n".join([f"FAILED {name}: {why}", *sent, *(f"    {line}" for line in lines[max(0, stacks - TAIL):] if tail)]))
+    first = max(0, stacks - TAIL)
+    report = next((n for n in range(first) if SANITIZER.search(lines[n])), first)      # the first one, which may be far above
+    shown = [*lines[report:min(report + TAIL, first)], *lines[first:]] if tail else []
+    say("\n".join([f"FAILED {name}: {why}", *sent, *(f"    {line}" for line in shown)]))
 
 
 def of_another_run(line):

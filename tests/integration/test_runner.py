@@ -34,6 +34,14 @@ def test_a_failure_prints_its_seed_its_log_and_what_repeats_it(tmp_path):
     assert "    not ok 1 - it_adds" in out and out.endswith("0 passed, 1 failed\n")
 
 
+def test_what_a_sanitizer_found_is_printed_however_far_above(tmp_path):
+    code, out = of_run(tmp_path, """echo 1..1; echo 'WARNING: ThreadSanitizer: data race (pid=7)'; echo '  Read of size 1 by thread T2'
+for i in $(seq 300); do echo line $i; done; echo ok 1 - it_runs; echo 'SUMMARY: ThreadSanitizer: data race a.c:5 in f'; exit 66""", "unit")
+    assert code == 1 and "some_test: ended with 66 | ThreadSanitizer: data race a.c:5 in f\n" in out
+    assert "    WARNING: ThreadSanitizer: data race (pid=7)\n      Read of size 1 by thread T2\n    line 1\n" in out
+    assert "    line 300\n" in out and "    line 150\n" not in out
+
+
 def test_a_program_that_hangs_leaves_its_stacks_and_no_process(tmp_path):
     code, out = of_run(tmp_path, "echo 1..1; env -i setsid sleep 3217 &\nsleep 3218", "unit", UNIT_SECONDS="1")
     assert code == 1 and "still running after 1 s" in out
