@@ -104,6 +104,7 @@ def test_a_tree_in_order_passes(plant, gate):
     ("words", {"app/a_test.c": "static void ap_goes_on(void);\n"}, "app/a_test.c:1: ap_goes_on: say continue"),
     ("words", {"common/a.c": 'char t[] = "it goes "\n    "on";\n'}, "common/a.c:1: goes on: say continue"),
     ("words", {"python/a.py": "x = 'goes on'\n"}, "python/a.py:1: goes on: say continue"),
+    ("words", {"README.md": "It goes\non.\n"}, "README.md:1: goes on: say continue"),
     ("words", {"app/a.py": "x = 1  # goes on\n"}, "app/a.py:1: goes on: say continue"),
     ("words", {"app/a.py": 'def f():\n    """It\n    goes on."""\n'}, "app/a.py:3: goes on: say continue"),
     ("products", {"app/a.c": "size_t n = rpc_frame(h) + h->count * 4;\n"}, "multiply it with co_size_mul"),

@@ -1,5 +1,6 @@
 """Gates of how comments and names are worded."""
 import io
+import os
 import re
 import tokenize
 
@@ -36,8 +37,16 @@ def of_python(text):
             first = t.type in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
 
 
+def of_page(text):
+    """All of it, but for the table of words."""
+    yield "comment", 0, re.sub(r"^## Words\n.*?(?=^## |\Z)", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.S | re.M)
+
+
+READERS = {".c": of_c, ".h": of_c, ".py": of_python, ".md": of_page}
+
+
 def words(tree):
-    """Comments, names and what the product prints say things in the words of the field; names that rt.h exports are older."""
+    """Comments, names, pages and what the product prints say things in the words of the field; names that rt.h exports are older."""
     rows = tree.table("Words", "CONTRIBUTING.md")
     if not rows:
         yield "CONTRIBUTING.md: no table of words"
@@ -49,10 +58,11 @@ def words(tree):
             "name": re.compile("(?:^|_)(%s)(?=_|$)" % listed.replace(r"\ ", "_"))}
     exported = set(tree.text("runtime/exports").split())
     for f in tree.files:
-        if not f.endswith((".c", ".h", ".py")):
+        read = READERS.get(os.path.splitext(f)[1])
+        if not read:
             continue
         text = tree.text(f)
-        for kind, place, piece in (of_python if f.endswith(".py") else of_c)(text):
+        for kind, place, piece in read(text):
             if kind == "name" and piece in exported or kind == "text" and not re.fullmatch(PRODUCT, f):
                 continue
             for m in find[kind].finditer(piece):
