@@ -101,13 +101,17 @@ static void unlink_warning(struct ctl_sent_warning *g) {
     *link = g->next;
 }
 
-static void forget_warning(struct ctl_sent_warning *g) {
-    unlink_warning(g);
+static void free_warning(struct ctl_sent_warning *g) {
     if (g->write) {
         g->write->warning = NULL;
     }
     free(g->name);
     free(g);
+}
+
+static void forget_warning(struct ctl_sent_warning *g) {
+    unlink_warning(g);
+    free_warning(g);
 }
 
 void ctl_event_log_done(struct ctl_event_log *s) {
@@ -120,7 +124,9 @@ void ctl_event_log_done(struct ctl_event_log *s) {
         waiting_free(w);
     }
     while (s->warnings) {
-        forget_warning(s->warnings);
+        struct ctl_sent_warning *g = s->warnings;
+        s->warnings = g->next;
+        free_warning(g);
     }
     *s = (struct ctl_event_log){0};
 }

@@ -47,12 +47,12 @@ void ctl_unanswered_note(struct ctl_unanswered *u, const struct api_job *job, st
         }
     }
     struct ctl_unanswered_write *w = co_xcalloc(1, sizeof(*w));
-    *w = (struct ctl_unanswered_write){.version = co_xstrdup(job->resource_version),
-        .from = job->phase,
-        .plan = {.phase = plan->phase,
-            .status = co_steal_ptr(plan->status),
-            .events = co_steal_ptr(plan->events),
-            .n_events = plan->n_events}};
+    w->version = co_xstrdup(job->resource_version);
+    w->from = job->phase;
+    w->plan.phase = plan->phase;
+    w->plan.status = co_steal_ptr(plan->status);
+    w->plan.events = co_steal_ptr(plan->events);
+    w->plan.n_events = plan->n_events;
     plan->n_events = 0;
     *end = w;
     if (++u->n > WRITES_MAX) {

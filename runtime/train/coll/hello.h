@@ -48,5 +48,5 @@ enum net_refusal coll_hello_read(
     const unsigned char caller[NET_CALLER_BYTES], struct coll_hello *ret);
 /* The node in the bytes of a hello or an answer. */
 static inline unsigned char *coll_hello_node(unsigned char *caller) {
-    return caller + NET_CALLER_BYTES - COLL_NODE_BYTES;
+    return caller + (NET_CALLER_BYTES - COLL_NODE_BYTES);
 }

@@ -192,7 +192,7 @@ static void enter_stream(
 }
 
 static enum net_refusal on_look(void *arg, const struct net_pending *p, bool proved,
-    unsigned char ret_answer[NET_CALLER_BYTES]) {
+    unsigned char ret_answer[NET_CALLER_BYTES]) { /* NOLINT(readability-non-const-parameter) */
     struct rpc_pass pass;
     (void)arg;
     (void)proved;
