@@ -60,7 +60,7 @@ int main(int argc, char **argv) {
             outputs[i].print(stdout);
         } else if (outputs[i].print_scope) {
             outputs[i].print_scope(stdout, outputs[i].scope);
-        } else if (!outputs[i].print_word(stdout, argv[2])) {
+        } else if (outputs[i].print_word && !outputs[i].print_word(stdout, argv[2])) {
             fprintf(stderr, "crdgen: %s is no word of --scheduling\n", argv[2]);
             return 2;
         }
