@@ -19,13 +19,14 @@ void optim_sgd(const struct optim_part *p) {
     }
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): one type for all rules. */
+/* One type for all rules. NOLINTBEGIN(readability-non-const-parameter) */
 void optim_sum_begin(
     const struct optim *o, const struct optim_sums *sums, float *scalars, float k[OPTIM_RATES]) {
     (void)sums;
     (void)scalars;
     k[OPTIM_RATE] = -o->hyper[OPTIM_LR];
 }
+/* NOLINTEND(readability-non-const-parameter) */
 
 void optim_adagrad_row_begin(
     const struct optim *o, const struct optim_sums *sums, float *scalars, float k[OPTIM_RATES]) {
