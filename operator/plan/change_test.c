@@ -593,10 +593,9 @@ static void a_word_that_means_nothing_is_said_once_and_the_job_continues(void **
         TK_JOB(
             "'intranet':'Hots','cleanPodPolicy':'never','worker':{'replicas':1," TK_TEMPLATE "}"));
     static const char said[] =
-        "spec.cleanPodPolicy is \"never\", expected Always, Never, "
-        "OnFailure, OnCompletion or Running; "
-        "Never is used; spec.intranet is \"Hots\", expected PodIP, Service, DNS "
-        "or Host; PodIP is used";
+        "spec.cleanPodPolicy is \"never\", expected Always, Never, OnFailure, OnCompletion or "
+        "Running; Never is used; spec.intranet is \"Hots\", expected PodIP, Service, DNS or Host; "
+        "PodIP is used";
     CO_AUTOFREE char *event = co_xasprintf("!UnknownValue: %s", said);
     CO_AUTOFREE char *condition = co_xasprintf("True NotRecognized %s", said);
     expect_events(&c, event);

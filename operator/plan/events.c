@@ -69,8 +69,7 @@ static const struct event_row {
         "the cluster takes a pod away: eviction, drain, preemption, taint, shutdown of its node"},
     {"WaitingForOldPods", true,
         "a pod that should have ended keeps its successor from being created, or the job from "
-        "being "
-        "suspended or cleaned up; says what may keep it"},
+        "being suspended or cleaned up; says what may keep it"},
     {"SpecChanged", true,
         "the spec was changed in a way that pods of the running attempt cannot follow; names the "
         "fields, and how to apply them"},

@@ -54,6 +54,16 @@ static void a_suspended_job_names_a_pod_that_stays(void **state) {
     tk_done(&c);
 }
 
+/* The delete of x-worker-1 was rejected, and is tried again later. */
+static struct plan_failure denied(const struct tk_cluster *c) {
+    return (struct plan_failure){.verb = PLAN_DELETE,
+        .kind = PLAN_KIND_POD,
+        .name = "x-worker-1",
+        .code = CO_PERMISSION,
+        .message = DENIED,
+        .retry_at = c->now + 30};
+}
+
 static void a_suspended_job_says_why_a_pod_is_not_deleted(void **state) {
     (void)state;
     struct tk_cluster c = suspended();
@@ -62,12 +72,7 @@ static void a_suspended_job_says_why_a_pod_is_not_deleted(void **state) {
         .kind = PLAN_KIND_POD,
         .name = "x-worker-1",
         .message = "exceeded quota"};
-    c.failures[1] = (struct plan_failure){.verb = PLAN_DELETE,
-        .kind = PLAN_KIND_POD,
-        .name = "x-worker-1",
-        .code = CO_PERMISSION,
-        .message = DENIED,
-        .retry_at = c.now + 30};
+    c.failures[1] = denied(&c);
     c.n_failures = 2;
     expect_status(&c, "reason", "JobSuspended");
     expect_status(&c, "message", "spec.suspend is true; pod x-worker-1 is not deleted: " DENIED);
@@ -102,12 +107,7 @@ static void a_job_that_has_ended_names_what_stays(void **state) {
         tk_pod_status(&c, "x-worker-0", rows[i].fails ? BROKEN : DONE);
         assert_true(tk_pass(&c)); /* the end is stored */
         if (rows[i].denied) {
-            c.failures[0] = (struct plan_failure){.verb = PLAN_DELETE,
-                .kind = PLAN_KIND_POD,
-                .name = "x-worker-1",
-                .code = CO_PERMISSION,
-                .message = DENIED,
-                .retry_at = c.now + 30};
+            c.failures[0] = denied(&c);
             c.n_failures = 1;
             expect_actions(&c, "delete Pod x-worker-0");
         }
@@ -141,12 +141,7 @@ static void a_job_that_shrinks_says_why_a_pod_is_not_deleted(void **state) {
     rest(&c);
     run_all(&c);
     set_replicas(&c, "worker", 1);
-    c.failures[0] = (struct plan_failure){.verb = PLAN_DELETE,
-        .kind = PLAN_KIND_POD,
-        .name = "x-worker-1",
-        .code = CO_PERMISSION,
-        .message = DENIED,
-        .retry_at = c.now + 30};
+    c.failures[0] = denied(&c);
     c.n_failures = 1;
     expect_status(&c, "phase", "Running");
     expect_status(&c, "reason", "FailedDelete");
