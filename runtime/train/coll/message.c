@@ -219,8 +219,8 @@ int coll_message_exchange(struct rt_group *g, const struct coll_exchange_part *x
             break;
         }
         uint32_t peer = in.left > 0 ? x->from : x->to;
-        int rc = tries == 0 ? coll_deadline_check(g, &g->patience, peer)
-                            : coll_patience_check(g, &g->patience, peer);
+        int rc = tries == 0 ? coll_deadline_check(g, &g->patience, peer, coll_now_ms())
+                            : coll_patience_check(g, &g->patience, peer, coll_now_ms());
         if (rc < 0) {
             return rc;
         }

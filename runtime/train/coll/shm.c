@@ -211,7 +211,7 @@ int coll_flag_wait_long(
         if (coll_flag_is(flag, value)) {
             return 0;
         }
-        int rc = coll_patience_check(g, &g->patience, g->locals[local]);
+        int rc = coll_patience_check(g, &g->patience, g->locals[local], coll_now_ms());
         if (rc < 0) {
             return rc;
         }

@@ -133,7 +133,7 @@ int coll_shm_wait_all(struct rt_group *g, uint32_t phase) {
 
 int coll_shm_wait_one(struct rt_group *g, uint32_t i, uint32_t phase) {
     /* This rank is not late for itself. */
-    int rc = i == g->shm.me ? 0 : coll_deadline_check(g, &g->patience, g->locals[i]);
+    int rc = i == g->shm.me ? 0 : coll_deadline_check(g, &g->patience, g->locals[i], coll_now_ms());
     return rc < 0 ? rc : phase_wait(g, i, phase, g->calls.now.sign);
 }
 

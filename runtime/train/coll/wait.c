@@ -251,12 +251,13 @@ void coll_patience_turn(struct rt_group *g, struct coll_patience *p, uint32_t ra
     }
 }
 
-static int check(struct rt_group *g, struct coll_patience *p, uint32_t rank, int64_t most_ms) {
+static int check(
+    struct rt_group *g, struct coll_patience *p, uint32_t rank, int64_t now, int64_t most_ms) {
     int code = atomic_load_explicit(&g->failed, memory_order_acquire);
     if (code < 0) {
         return code;
     }
-    if (!coll_patience_over(g, p, coll_now_ms(), most_ms)) {
+    if (!coll_patience_over(g, p, now, most_ms)) {
         return 0;
     }
     code = coll_group_silent(g, p->asked_ms);
@@ -267,9 +268,9 @@ static int check(struct rt_group *g, struct coll_patience *p, uint32_t rank, int
     return coll_group_late(g, p->call, rank);
 }
 
-int coll_deadline_check(struct rt_group *g, struct coll_patience *p, uint32_t rank) {
+int coll_deadline_check(struct rt_group *g, struct coll_patience *p, uint32_t rank, int64_t now) {
     p->left_ms = 0;
-    return check(g, p, rank, g->call_ms + g->call_ms / 8);
+    return check(g, p, rank, now, g->call_ms + g->call_ms / 8);
 }
 
 /* Whether all that a rank sent before it left has come.  In shared memory it is there before the
@@ -285,8 +286,8 @@ static bool all_has_come(const struct rt_group *g, uint32_t rank) {
     return come;
 }
 
-int coll_patience_check(struct rt_group *g, struct coll_patience *p, uint32_t rank) {
-    int code = check(g, p, rank, g->call_ms);
+int coll_patience_check(struct rt_group *g, struct coll_patience *p, uint32_t rank, int64_t now) {
+    int code = check(g, p, rank, now, g->call_ms);
     if (code == 0) {
         coll_patience_turn(g, p, rank);
     }

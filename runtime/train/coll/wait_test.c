@@ -12,7 +12,7 @@
 #include "runtime/train/coll/message.h"
 #include "runtime/train/coll/coll_testing.h"
 
-enum { RANKS = 3, SOME = 4096, LIMIT_MS = 8000, AGO_MS = 60000 };
+enum { RANKS = 3, SOME = 4096, LIMIT_MS = 8000, AGO_MS = 60000, NOW_MS = 1000 * 1000 };
 
 /* Rank 0 of three; it is connected to nobody. */
 struct waiter {
@@ -20,13 +20,15 @@ struct waiter {
     struct coll_peer peers[RANKS];
     char *endpoints[RANKS];
     uint32_t locals[RANKS];
+    int64_t now; /* the test's clock: no check depends on how long the test takes */
     struct co_err err;
 };
 
 static void waiter_init(struct waiter *w) {
     *w = (struct waiter){.g = {.size = RANKS, .failed_rank = RANKS, .call_ms = LIMIT_MS},
         .endpoints = {"a:1", "b:1", "c:1"},
-        .locals = {0, 1, 2}};
+        .locals = {0, 1, 2},
+        .now = NOW_MS};
     w->g.peers = w->peers;
     w->g.endpoints = w->endpoints;
     w->g.locals = w->locals;
@@ -53,14 +55,13 @@ static void nobody_is_given_up_before_it_was_asked(void **state) {
     (void)state;
     struct waiter w;
     waiter_init(&w);
-    int64_t now = coll_now_ms();
-    struct coll_patience p = {.begun_ms = now - AGO_MS};
-    assert_int_equal(coll_patience_check(&w.g, &p, 2), 0);
-    assert_int_equal(coll_deadline_check(&w.g, &p, 2), 0);
-    assert_true(p.asked_ms >= now);
+    struct coll_patience p = {.begun_ms = w.now - AGO_MS};
+    assert_int_equal(coll_patience_check(&w.g, &p, 2, w.now), 0);
+    assert_int_equal(coll_deadline_check(&w.g, &p, 2, w.now), 0);
+    assert_true(p.asked_ms >= w.now);
     p.asked_ms -= LIMIT_MS; /* time passes; rank 2 answers */
-    atomic_store(&w.peers[2].received_ms, now);
-    assert_int_equal(coll_patience_check(&w.g, &p, 2), CO_PEERLOST);
+    atomic_store(&w.peers[2].received_ms, w.now);
+    assert_int_equal(coll_patience_check(&w.g, &p, 2, w.now), CO_PEERLOST);
     assert_says(&w, CO_PEERLOST, "rank 1 (b:1) is lost: no sign of life");
     waiter_done(&w);
 }
@@ -70,11 +71,11 @@ static void who_was_asked_before_a_stop_is_asked_again(void **state) {
     (void)state;
     struct waiter w;
     waiter_init(&w);
-    int64_t now = coll_now_ms();
-    struct coll_patience p = {
-        .begun_ms = now - AGO_MS, .asked_ms = now - AGO_MS / 2, .checked_ms = now - AGO_MS / 2};
-    assert_int_equal(coll_patience_check(&w.g, &p, 2), 0);
-    assert_true(p.asked_ms >= now);
+    struct coll_patience p = {.begun_ms = w.now - AGO_MS,
+        .asked_ms = w.now - AGO_MS / 2,
+        .checked_ms = w.now - AGO_MS / 2};
+    assert_int_equal(coll_patience_check(&w.g, &p, 2, w.now), 0);
+    assert_true(p.asked_ms >= w.now);
     waiter_done(&w);
 }
 
@@ -82,12 +83,11 @@ static void who_answers_is_late_and_who_has_left_is_not_lost(void **state) {
     (void)state;
     struct waiter w;
     waiter_init(&w);
-    int64_t now = coll_now_ms();
     struct coll_patience p = {
-        .begun_ms = now - AGO_MS, .asked_ms = now - AGO_MS / 2, .checked_ms = now};
+        .begun_ms = w.now - AGO_MS, .asked_ms = w.now - AGO_MS / 2, .checked_ms = w.now};
     atomic_store(&w.peers[1].left, true);
-    atomic_store(&w.peers[2].received_ms, now);
-    assert_int_equal(coll_patience_check(&w.g, &p, 2), CO_TIMEOUT);
+    atomic_store(&w.peers[2].received_ms, w.now);
+    assert_int_equal(coll_patience_check(&w.g, &p, 2, w.now), CO_TIMEOUT);
     assert_says(&w, CO_TIMEOUT, "rank 2 (c:1) lives, but");
     waiter_done(&w);
 }
@@ -96,10 +96,10 @@ static void a_flag_that_is_there_is_seen_after_the_deadline(void **state) {
     (void)state;
     struct waiter w;
     waiter_init(&w);
-    int64_t now = coll_now_ms();
     _Atomic uint32_t flag = 7;
+    w.now = coll_now_ms(); /* the wait's own clock: a check would fail the group */
     w.g.patience = (struct coll_patience){
-        .begun_ms = now - AGO_MS, .asked_ms = now - AGO_MS / 2, .checked_ms = now};
+        .begun_ms = w.now - AGO_MS, .asked_ms = w.now - AGO_MS / 2, .checked_ms = w.now};
     assert_int_equal(coll_flag_wait_long(&w.g, &flag, 7, 1), 0);
     assert_int_equal(coll_group_why(&w.g, NULL), 0);
     waiter_done(&w);
@@ -113,8 +113,8 @@ static const char *logged_at(struct waiter *w, struct coll_patience *p, int64_t 
     int log[2];
     assert_int_equal(pipe2(log, O_NONBLOCK | O_CLOEXEC), 0);
     co_log_set_fd(log[1]);
-    p->begun_ms = coll_now_ms() - waited_ms;
-    assert_int_equal(coll_patience_check(&w->g, p, 2), 0);
+    p->begun_ms = w->now - waited_ms;
+    assert_int_equal(coll_patience_check(&w->g, p, 2, w->now), 0);
     co_log_set_fd(2);
     ssize_t n = read(log[0], line, sizeof(line) - 1);
     line[n > 0 ? n : 0] = '\0';
@@ -201,13 +201,13 @@ static void leaver_brings(struct leaver *l, uint32_t lane, size_t n) {
     for (size_t at = 0; at < n; at += SOME) {
         leaver_sends(l, lane, l->sent, SOME);
         assert_int_equal(coll_flow_move(&l->w.g, &l->in), 1);
-        assert_int_equal(coll_deadline_check(&l->w.g, &l->p, 1), 0);
+        assert_int_equal(coll_deadline_check(&l->w.g, &l->p, 1, l->w.now), 0);
     }
     assert_int_equal(coll_flow_move(&l->w.g, &l->in), 0);
 }
 
 static int leaver_checks(struct leaver *l) {
-    return coll_patience_check(&l->w.g, &l->p, 1);
+    return coll_patience_check(&l->w.g, &l->p, 1, l->w.now);
 }
 
 static void leaver_closes(struct leaver *l, uint32_t lane) {
@@ -264,7 +264,7 @@ static void who_left_is_named_when_nothing_moves(void **state) {
     assert_int_equal(leaver_checks(&l), 0);
     l.p.left_ms -= COLL_LEFT_NET_MS / 2;
     assert_int_equal(leaver_checks(&l), 0);
-    assert_int_equal(coll_deadline_check(&l.w.g, &l.p, 1), 0); /* something has moved */
+    assert_int_equal(coll_deadline_check(&l.w.g, &l.p, 1, l.w.now), 0); /* something has moved */
     assert_int_equal(leaver_checks(&l), 0);
     l.p.left_ms -= COLL_LEFT_NET_MS / 2;
     assert_int_equal(leaver_checks(&l), 0);
