@@ -47,10 +47,7 @@ int co_buf_reserve(struct co_buf *b, size_t more, struct co_err *err) {
 }
 
 int co_buf_add(struct co_buf *b, const void *data, size_t len, struct co_err *err) {
-    int r = co_buf_reserve(b, len, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_buf_reserve(b, len, err));
     if (len) {
         memcpy(b->data + b->len, data, len);
     }
@@ -71,10 +68,7 @@ int co_buf_addf(struct co_buf *b, struct co_err *err, const char *fmt, ...) {
     if (n < 0) {
         return co_err_set(err, CO_INVALID, "text cannot be formatted");
     }
-    int r = co_buf_reserve(b, (size_t)n, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_buf_reserve(b, (size_t)n, err));
     va_start(ap, fmt);
     (void)vsnprintf(b->data + b->len, (size_t)n + 1, fmt, ap);
     va_end(ap);
@@ -125,10 +119,7 @@ int co_fd_read(int fd, const char *path, size_t max, struct co_buf *ret, struct 
             }
             return co_err_errno(err, errno, "cannot read %s", path);
         }
-        int r = co_buf_reserve(&b, room, err);
-        if (r) {
-            return r;
-        }
+        CO_TRY(co_buf_reserve(&b, room, err));
         /* no deadline: as above */
         ssize_t n = read(fd, b.data + b.len, room);
         if (n < 0 && errno == EINTR) {
@@ -142,10 +133,7 @@ int co_fd_read(int fd, const char *path, size_t max, struct co_buf *ret, struct 
         }
         b.len += (size_t)n;
     }
-    int r = co_buf_add(&b, "", 0, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_buf_add(&b, "", 0, err));
     *ret = b;
     b = CO_BUF(max);
     return 0;

@@ -47,10 +47,7 @@ int co_contract_list(enum co_var var, const char *value,
         char element[ELEMENT_MAX + 1];
         memcpy(element, p, n);
         element[n] = '\0';
-        int r = each(arg, i, element, err);
-        if (r) {
-            return r;
-        }
+        CO_TRY(each(arg, i, element, err));
         if (!*end) {
             return 0;
         }
@@ -75,10 +72,7 @@ static int check_host(enum co_var var, const char *host, struct co_err *err) {
 
 static int check_endpoint(enum co_var var, const char *text, struct co_err *err) {
     struct co_hostport hp;
-    int r = co_parse_hostport(co_contract[var].name, text, &hp, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_parse_hostport(co_contract[var].name, text, &hp, err));
     if (hp.port == 0) {
         return co_err_set(err, CO_INVALID, "%s: \"%s\" has port 0, expected 1 to 65535",
             co_contract[var].name, text);
@@ -98,11 +92,9 @@ static int collect(void *arg, size_t index, const char *element, struct co_err *
     if (co_contract[e->var].type == CO_TYPE_HOSTS) {
         return check_host(e->var, element, err);
     }
-    int r = check_endpoint(e->var, element, err);
-    if (!r) {
-        e->item[e->n++] = co_xstrdup(element);
-    }
-    return r;
+    CO_TRY(check_endpoint(e->var, element, err));
+    e->item[e->n++] = co_xstrdup(element);
+    return 0;
 }
 
 static int compare(const void *a, const void *b) {
@@ -116,13 +108,10 @@ static int check_list(enum co_var var, const char *value, struct co_err *err) {
     }
     struct elements e = {.var = var};
     void *items = NULL;
-    int r = co_try_alloc(
-        commas + 1, sizeof(char *), LIST_BYTES_MAX * sizeof(char *), "endpoints", &items, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_try_alloc(
+        commas + 1, sizeof(char *), LIST_BYTES_MAX * sizeof(char *), "endpoints", &items, err));
     e.item = items;
-    r = co_contract_list(var, value, collect, &e, err);
+    int r = co_contract_list(var, value, collect, &e, err);
     if (e.n) {
         qsort(e.item, e.n, sizeof(*e.item), compare);
     }
@@ -229,31 +218,31 @@ static const struct {
     {CO_GEN_LAUNCH, "launcher"}, {CO_GEN_KUBEFLOW, "kubeflow"}, {CO_GEN_V2, "v2"}};
 
 static int row_markdown(const struct co_contract_row *row, struct co_buf *ret, struct co_err *err) {
-    int r = co_buf_addf(
-        ret, err, "| `%s%s` | %s", row->name, row->prefix ? "…" : "", type_text[row->type]);
-    for (size_t i = 0; !r && row->type == CO_TYPE_WORD && row->words[i]; i++) {
-        r = co_buf_addf(ret, err, "%s%s", i ? ", " : ": ", row->words[i]);
+    CO_TRY(co_buf_addf(
+        ret, err, "| `%s%s` | %s", row->name, row->prefix ? "…" : "", type_text[row->type]));
+    for (size_t i = 0; row->type == CO_TYPE_WORD && row->words[i]; i++) {
+        CO_TRY(co_buf_addf(ret, err, "%s%s", i ? ", " : ": ", row->words[i]));
     }
-    if (!r && row->type == CO_TYPE_INT && (row->min || row->max != INT32_MAX)) {
-        r = row->max == INT32_MAX
-                ? co_buf_addf(ret, err, " from %" PRId64, row->min)
-                : co_buf_addf(ret, err, " %" PRId64 " to %" PRId64, row->min, row->max);
+    if (row->type == CO_TYPE_INT && (row->min || row->max != INT32_MAX)) {
+        CO_TRY(row->max == INT32_MAX
+                   ? co_buf_addf(ret, err, " from %" PRId64, row->min)
+                   : co_buf_addf(ret, err, " %" PRId64 " to %" PRId64, row->min, row->max));
     }
-    if (!r && row->via != CO_VIA_USER) {
-        r = co_buf_addf(ret, err, " | %s", when_text[row->when]);
+    if (row->via != CO_VIA_USER) {
+        CO_TRY(co_buf_addf(ret, err, " | %s", when_text[row->when]));
     }
     const char *sep = " | ";
-    for (size_t i = 0; !r && i < CO_ARRAY_LEN(generation_text); i++) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(generation_text); i++) {
         if (row->generations & generation_text[i].bit) {
-            r = co_buf_addf(ret, err, "%s%s", sep, generation_text[i].name);
+            CO_TRY(co_buf_addf(ret, err, "%s%s", sep, generation_text[i].name));
             sep = ", ";
         }
     }
-    return r ? r : co_buf_addf(ret, err, " | %s |\n", row->doc);
+    return co_buf_addf(ret, err, " | %s |\n", row->doc);
 }
 
 int co_contract_markdown(struct co_buf *ret, struct co_err *err) {
-    int r = co_buf_adds(ret,
+    CO_TRY(co_buf_adds(ret,
         "# Environment variables\n\n"
         "The variables that give a process its role and its peers. Printed from the table in "
         "`common/contract_rows.c`, from which the operator and the launcher write and the "
@@ -264,17 +253,17 @@ int co_contract_markdown(struct co_buf *ret, struct co_err *err) {
         "`tcp://10.0.0.1:80` for one of a "
         "variable that ends with `_PORT`: Kubernetes sets those for Services (a Service "
         "paddle-gloo gives PADDLE_GLOO_PORT). They say so.\n",
-        err);
-    for (size_t s = 0; !r && s < CO_ARRAY_LEN(sections); s++) {
+        err));
+    for (size_t s = 0; s < CO_ARRAY_LEN(sections); s++) {
         bool user = sections[s].via == CO_VIA_USER;
-        r = co_buf_addf(ret, err,
+        CO_TRY(co_buf_addf(ret, err,
             "\n## %s\n\n| name | value |%s used by | meaning |\n| --- | --- |%s --- | --- |\n",
-            sections[s].title, user ? "" : " when |", user ? "" : " --- |");
-        for (size_t i = 0; !r && i < CO_VAR_COUNT; i++) {
+            sections[s].title, user ? "" : " when |", user ? "" : " --- |"));
+        for (size_t i = 0; i < CO_VAR_COUNT; i++) {
             if (co_contract[i].via == sections[s].via) {
-                r = row_markdown(&co_contract[i], ret, err);
+                CO_TRY(row_markdown(&co_contract[i], ret, err));
             }
         }
     }
-    return r;
+    return 0;
 }

@@ -49,6 +49,15 @@ struct co_err {
 };
 
 #define CO_MUST_CHECK __attribute__((warn_unused_result))
+/* Returns from the function that it stands in when the call failed, with the call's code: steps,
+ * one a line.  What the function holds is released by its cleanup attributes. */
+#define CO_TRY(call)                                                                               \
+    do {                                                                                           \
+        const int co_try_code = (call);                                                            \
+        if (co_try_code < 0) {                                                                     \
+            return co_try_code;                                                                    \
+        }                                                                                          \
+    } while (0)
 #define CO_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
 /* Sets code and message; returns code, so that `return co_err_set(...)` reads well. */

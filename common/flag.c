@@ -149,20 +149,14 @@ int co_flags_parse_among(const struct co_flag *flags, size_t n, int argc, char *
 
 int co_flags_parse(const struct co_flag *flags, size_t n, int argc, char *const argv[],
     int *ret_rest, struct co_err *err) {
-    int failed = set_defaults(flags, n, err);
-    if (failed) {
-        return failed;
-    }
+    CO_TRY(set_defaults(flags, n, err));
     int at = 1;
     while (at < argc && !is_word(argv[at])) {
         if (strcmp(argv[at], "--") == 0) {
             at++;
             break;
         }
-        int r = parse_one(flags, n, argc, argv, &at, err);
-        if (r) {
-            return r;
-        }
+        CO_TRY(parse_one(flags, n, argc, argv, &at, err));
     }
     *ret_rest = at < argc ? at : argc;
     return 0;

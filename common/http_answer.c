@@ -77,9 +77,9 @@ static int read_header(struct co_http_answer *a, const char *line, struct co_err
     const char *value = colon + 1 + strspn(colon + 1, " \t");
     if (n == 14 && strncasecmp(line, "Content-Length", n) == 0) {
         int64_t length;
-        int r = co_parse_i64("Content-Length", value, 0, INT64_MAX, &length, err);
-        if (r || (a->has_length && a->left != (uint64_t)length)) {
-            return r ? r : co_err_set(err, CO_INVALID, "two lengths in an HTTP answer");
+        CO_TRY(co_parse_i64("Content-Length", value, 0, INT64_MAX, &length, err));
+        if (a->has_length && a->left != (uint64_t)length) {
+            return co_err_set(err, CO_INVALID, "two lengths in an HTTP answer");
         }
         a->has_length = true;
         a->left = (uint64_t)length;

@@ -222,10 +222,7 @@ static struct MHD_Daemon *start_mhd(struct co_httpd *h, int fd, const char *cert
 static int watch_mhd(struct co_httpd *h, struct MHD_Daemon *mhd, struct co_err *err) {
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(mhd, MHD_DAEMON_INFO_EPOLL_FD);
     struct co_poll *poll = NULL;
-    int r = co_poll_new(h->loop, info->epoll_fd, on_epoll, h, &poll, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_poll_new(h->loop, info->epoll_fd, on_epoll, h, &poll, err));
     co_poll_free(h->poll);
     h->poll = poll;
     h->mhd = mhd;
@@ -266,10 +263,7 @@ int co_httpd_open(struct co_loop *l, const char *addr, const struct co_http_rout
     size_t n_routes, void *arg, const struct co_httpd_options *options, struct co_httpd **ret,
     struct co_err *err) {
     CO_AUTOCLOSE int fd = -1;
-    int r = co_listen(addr, &fd, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_listen(addr, &fd, err));
     struct co_httpd *h = co_xcalloc(1, sizeof(*h));
     h->loop = l;
     h->left = callback_left;
@@ -292,7 +286,7 @@ int co_httpd_open(struct co_loop *l, const char *addr, const struct co_http_rout
                     : co_err_set(err, CO_INTERNAL, "cannot start an HTTP server on %s", addr);
     }
     fd = -1; /* owned by MHD now */
-    r = watch_mhd(h, mhd, err);
+    int r = watch_mhd(h, mhd, err);
     if (r) {
         MHD_stop_daemon(mhd);
         free(h);

@@ -95,20 +95,15 @@ int co_json_get(
 
 int co_json_get_str(const json_t *obj, const char *path, const char **ret, struct co_err *err) {
     json_t *j = NULL;
-    int r = co_json_get(obj, path, JSON_STRING, &j, err);
-    if (!r) {
-        *ret = json_string_value(j);
-    }
-    return r;
+    CO_TRY(co_json_get(obj, path, JSON_STRING, &j, err));
+    *ret = json_string_value(j);
+    return 0;
 }
 
 int co_json_get_i64(const json_t *obj, const char *path, int64_t min, int64_t max, int64_t *ret,
     struct co_err *err) {
     json_t *j = NULL;
-    int r = co_json_get(obj, path, JSON_INTEGER, &j, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_json_get(obj, path, JSON_INTEGER, &j, err));
     int64_t v = json_integer_value(j);
     if (v < min || v > max) {
         return co_err_set(err, CO_INVALID,

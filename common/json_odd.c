@@ -102,10 +102,7 @@ int co_json_parse_odd(const char *text, size_t len, json_t **ret, struct co_err 
         return co_err_set(err, r, "%s", co_err_text(&first));
     }
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-    r = co_buf_reserve(&b, 2 * len, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_buf_reserve(&b, 2 * len, err));
     struct tamer t = {.at = text, .end = text + len, .out = b.data};
     while (t.at < t.end) {
         take_next(&t);

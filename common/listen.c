@@ -99,10 +99,7 @@ static int set_listen_error(
 
 int co_listen_within(const char *addr, int64_t ms, int *ret_fd, struct co_err *err) {
     struct co_hostport hp;
-    int r = co_parse_hostport("address to listen on", addr, &hp, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_parse_hostport("address to listen on", addr, &hp, err));
     struct addrinfo *list = NULL;
     if (hp.host[0]) {
         char port[8];

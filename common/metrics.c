@@ -113,17 +113,18 @@ static void format_value(double v, char ret_text[32]) {
 
 /* Text with backslash, newline and (in label values) quotes escaped. */
 static int add_escaped(struct co_buf *out, const char *text, bool quotes, struct co_err *err) {
-    int r = 0;
-    for (; *text && r == 0; text++) {
+    for (; *text; text++) {
         if (*text == '\n') {
-            r = co_buf_adds(out, "\\n", err);
+            CO_TRY(co_buf_adds(out, "\\n", err));
         } else {
             bool escape = *text == '\\' || (quotes && *text == '"');
-            r = escape ? co_buf_adds(out, "\\", err) : 0;
-            r = r ? r : co_buf_add(out, text, 1, err);
+            if (escape) {
+                CO_TRY(co_buf_adds(out, "\\", err));
+            }
+            CO_TRY(co_buf_add(out, text, 1, err));
         }
     }
-    return r;
+    return 0;
 }
 
 /* name="value" of one label of a series. */
@@ -133,9 +134,9 @@ static int add_label(struct co_buf *out, const struct co_metric *m, size_t label
         series /= n_values(&m->label[l]);
     }
     const struct co_label *row = &m->label[label];
-    int r = co_buf_addf(out, err, "%s%s=\"", separator, row->name);
-    r = r ? r : add_escaped(out, row->values[series % n_values(row)], true, err);
-    return r ? r : co_buf_adds(out, "\"", err);
+    CO_TRY(co_buf_addf(out, err, "%s%s=\"", separator, row->name));
+    CO_TRY(add_escaped(out, row->values[series % n_values(row)], true, err));
+    return co_buf_adds(out, "\"", err);
 }
 
 /* name + suffix, the labels in braces when there are any, the value. */
@@ -143,17 +144,17 @@ static int add_sample(struct co_buf *out, const struct co_metric *m, const char 
     size_t series, const char *le, double v, struct co_err *err) {
     size_t labels = n_labels(m);
     bool any = labels || m->fixed || le;
-    int r = co_buf_addf(
-        out, err, "%s%s%s%s", m->name, suffix, any ? "{" : "", m->fixed ? m->fixed : "");
-    for (size_t l = 0; l < labels && r == 0; l++) {
-        r = add_label(out, m, l, series, m->fixed || l ? "," : "", err);
+    CO_TRY(co_buf_addf(
+        out, err, "%s%s%s%s", m->name, suffix, any ? "{" : "", m->fixed ? m->fixed : ""));
+    for (size_t l = 0; l < labels; l++) {
+        CO_TRY(add_label(out, m, l, series, m->fixed || l ? "," : "", err));
     }
-    if (r == 0 && le) {
-        r = co_buf_addf(out, err, "%sle=\"%s\"", m->fixed || labels ? "," : "", le);
+    if (le) {
+        CO_TRY(co_buf_addf(out, err, "%sle=\"%s\"", m->fixed || labels ? "," : "", le));
     }
     char value[32];
     format_value(v, value);
-    return r ? r : co_buf_addf(out, err, "%s %s\n", any ? "}" : "", value);
+    return co_buf_addf(out, err, "%s %s\n", any ? "}" : "", value);
 }
 
 static int add_histogram(
@@ -161,15 +162,14 @@ static int add_histogram(
     static const struct co_histogram none;
     const struct co_histogram *h = m->hist && m->hist[series] ? m->hist[series] : &none;
     uint64_t sum = 0;
-    int r = 0;
-    for (size_t i = 0; i <= m->n_bounds && r == 0; i++) {
+    for (size_t i = 0; i <= m->n_bounds; i++) {
         char le[32];
         format_value(i < m->n_bounds ? m->bounds[i] : INFINITY, le);
         sum += h->bucket[i];
-        r = add_sample(out, m, "_bucket", series, le, (double)sum, err);
+        CO_TRY(add_sample(out, m, "_bucket", series, le, (double)sum, err));
     }
-    r = r ? r : add_sample(out, m, "_sum", series, NULL, h->sum, err);
-    return r ? r : add_sample(out, m, "_count", series, NULL, (double)h->count, err);
+    CO_TRY(add_sample(out, m, "_sum", series, NULL, h->sum, err));
+    return add_sample(out, m, "_count", series, NULL, (double)h->count, err);
 }
 
 static bool has_happened(const struct co_metric *m, size_t series) {
@@ -190,14 +190,11 @@ int co_metrics_render(
     const struct co_metric *rows, size_t n, struct co_buf *ret, struct co_err *err) {
     for (size_t i = 0; i < n; i++) {
         const struct co_metric *m = &rows[i];
-        int r = co_buf_addf(ret, err, "# HELP %s ", m->name);
-        r = r ? r : add_escaped(ret, m->help, false, err);
-        r = r ? r : co_buf_addf(ret, err, "\n# TYPE %s %s\n", m->name, type_names[m->type]);
-        for (size_t s = 0; s < n_series(m) && r == 0; s++) {
-            r = add_series(ret, m, s, err);
-        }
-        if (r) {
-            return r;
+        CO_TRY(co_buf_addf(ret, err, "# HELP %s ", m->name));
+        CO_TRY(add_escaped(ret, m->help, false, err));
+        CO_TRY(co_buf_addf(ret, err, "\n# TYPE %s %s\n", m->name, type_names[m->type]));
+        for (size_t s = 0; s < n_series(m); s++) {
+            CO_TRY(add_series(ret, m, s, err));
         }
     }
     return 0;
@@ -205,32 +202,29 @@ int co_metrics_render(
 
 int co_metrics_markdown(
     const struct co_metric *rows, size_t n, struct co_buf *ret, struct co_err *err) {
-    int r =
-        co_buf_adds(ret, "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n", err);
-    for (size_t i = 0; i < n && r == 0; i++) {
+    CO_TRY(
+        co_buf_adds(ret, "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n", err));
+    for (size_t i = 0; i < n; i++) {
         const struct co_metric *m = &rows[i];
-        r = co_buf_addf(ret, err, "| `%s` | %s | ", m->name, type_names[m->type]);
-        for (size_t l = 0; l < n_labels(m) && r == 0; l++) {
-            r = co_buf_addf(ret, err, "%s%s: ", l ? "; " : "", m->label[l].name);
-            for (size_t v = 0; m->label[l].values[v] && r == 0; v++) {
-                r = co_buf_addf(ret, err, "%s`%s`", v ? ", " : "", m->label[l].values[v]);
+        CO_TRY(co_buf_addf(ret, err, "| `%s` | %s | ", m->name, type_names[m->type]));
+        for (size_t l = 0; l < n_labels(m); l++) {
+            CO_TRY(co_buf_addf(ret, err, "%s%s: ", l ? "; " : "", m->label[l].name));
+            for (size_t v = 0; m->label[l].values[v]; v++) {
+                CO_TRY(co_buf_addf(ret, err, "%s`%s`", v ? ", " : "", m->label[l].values[v]));
             }
         }
-        if (r == 0 && m->fixed) {
-            r = co_buf_addf(ret, err, "%s`%s`", n_labels(m) ? "; " : "", m->fixed);
+        if (m->fixed) {
+            CO_TRY(co_buf_addf(ret, err, "%s`%s`", n_labels(m) ? "; " : "", m->fixed));
         }
-        r = r ? r : co_buf_addf(ret, err, " | %s |\n", m->help);
+        CO_TRY(co_buf_addf(ret, err, " | %s |\n", m->help));
     }
-    return r;
+    return 0;
 }
 
 /* A field of /proc/self/stat after the name in parentheses, numbered from 1 as in proc(5). */
 static int read_stat(int field, double *ret, struct co_err *err) {
     CO_AUTOBUF struct co_buf b = CO_BUF(4096);
-    int r = co_file_read("/proc/self/stat", b.max, &b, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_file_read("/proc/self/stat", b.max, &b, err));
     const char *p = strrchr(b.data, ')');
     for (int i = 2; p && i < field; i++) {
         p = strchr(p + 1, ' ');
@@ -261,12 +255,9 @@ static double count_fds(void) {
 
 int co_metrics_process(struct co_buf *ret, struct co_err *err) {
     double pages = 0, virtual = 0, started = 0;
-    int r = read_stat(22, &started, err);
-    r = r ? r : read_stat(23, &virtual, err);
-    r = r ? r : read_stat(24, &pages, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(read_stat(22, &started, err));
+    CO_TRY(read_stat(23, &virtual, err));
+    CO_TRY(read_stat(24, &pages, err));
     struct rusage use;
     struct rlimit files;
     struct timespec boot, wall;

@@ -167,13 +167,11 @@ static int add_time(struct out *o, const char *data, size_t len, struct co_err *
 static int add_entry(struct out *o, const char *data, size_t len, struct co_err *err) {
     const char *key, *value;
     size_t key_len, value_len;
-    int r = co_proto_bytes(data, len, 1, &key, &key_len, err);
-    r = r ? r : co_proto_bytes(data, len, 2, &value, &value_len, err);
-    if (!r) {
-        add_string(o, key ? key : "", key_len);
-        add_string(o, value ? value : "", value_len);
-    }
-    return r;
+    CO_TRY(co_proto_bytes(data, len, 1, &key, &key_len, err));
+    CO_TRY(co_proto_bytes(data, len, 2, &value, &value_len, err));
+    add_string(o, key ? key : "", key_len);
+    add_string(o, value ? value : "", value_len);
+    return 0;
 }
 
 static int add_message(struct out *o, const struct co_proto_message *message, const char *data,
@@ -267,13 +265,10 @@ static int add_message(struct out *o, const struct co_proto_message *message, co
         if (!f || (f->kind == CO_PROTO_STRING && v.wire == WIRE_BYTES && !v.len)) {
             continue;
         }
-        r = v.wire == wire_of(f)
-                ? begin_member(o, message, f, &many, err)
-                : set_malformed(err, "a field of another kind than its table says");
-        r = r ? r : add_value(o, f, &v, err);
-        if (r) {
-            return r;
-        }
+        CO_TRY(v.wire == wire_of(f)
+                   ? begin_member(o, message, f, &many, err)
+                   : set_malformed(err, "a field of another kind than its table says"));
+        CO_TRY(add_value(o, f, &v, err));
     }
     end_many(o, &many);
     co_jdoc_end(o->doc, self);

@@ -111,12 +111,11 @@ static int raw_fill(struct co_source *s, bool *ret_more, struct co_err *err) {
 /* Has at least n raw bytes ready, or all that there are. */
 static int raw_need(struct co_source *s, size_t n, struct co_err *err) {
     bool more = true;
-    int rc = 0;
 
-    while (rc == 0 && more && s->used - s->at < n) {
-        rc = raw_fill(s, &more, err);
+    while (more && s->used - s->at < n) {
+        CO_TRY(raw_fill(s, &more, err));
     }
-    return rc;
+    return 0;
 }
 
 static bool begins(const struct co_source *s, const char *head, size_t len) {
@@ -136,18 +135,17 @@ static int damaged(const struct co_source *s, const char *why, struct co_err *er
 /* Zeros are what tapes and blocks are filled with. */
 static int zeros_skip(struct co_source *s, struct co_err *err) {
     bool more = true;
-    int rc = 0;
 
-    while (rc == 0 && more) {
+    while (more) {
         while (s->at < s->used && s->raw[s->at] == 0) {
             s->at++;
         }
         if (s->at < s->used) {
             break;
         }
-        rc = raw_fill(s, &more, err);
+        CO_TRY(raw_fill(s, &more, err));
     }
-    return rc;
+    return 0;
 }
 
 /* A member follows, or nothing. */
@@ -236,13 +234,15 @@ static bool has_returns(const void *bytes, size_t n) {
 static int plain_look(struct co_source *s, struct co_err *err) {
     const char *other = other_format(s->raw + s->at, s->used - s->at);
     bool more = true;
-    int rc = other ? unsupported(s, other, err) : 0;
+    if (other) {
+        return unsupported(s, other, err);
+    }
 
-    while (rc == 0 && more && s->used < RAW_SIZE && !memchr(s->raw, '\n', s->used)) {
-        rc = raw_fill(s, &more, err);
+    while (more && s->used < RAW_SIZE && !memchr(s->raw, '\n', s->used)) {
+        CO_TRY(raw_fill(s, &more, err));
     }
     s->returns = has_returns(s->raw, s->used);
-    return rc;
+    return 0;
 }
 
 static int packed_look(struct co_source *s, struct co_err *err) {
@@ -264,9 +264,9 @@ static int packed_look(struct co_source *s, struct co_err *err) {
 
 /* Finds out from the first bytes what it is, and how its lines end. */
 static int head_read(struct co_source *s, struct co_err *err) {
-    int rc = raw_need(s, HEAD, err);
+    CO_TRY(raw_need(s, HEAD, err));
 
-    return rc < 0 ? rc : is_gzip(s) ? packed_look(s, err) : plain_look(s, err);
+    return is_gzip(s) ? packed_look(s, err) : plain_look(s, err);
 }
 
 /* Passes over n bytes.  A plain file is not read for that. */
@@ -323,15 +323,14 @@ static size_t taken(const unsigned char *from, size_t *at, size_t used, void *re
 
 int co_source_read(struct co_source *s, void *ret, size_t room, size_t *ret_n, struct co_err *err) {
     char *bytes = ret;
-    int rc = 0;
 
     *ret_n = s->packed ? taken(s->text, &s->text_at, s->text_used, ret, room)
                        : taken(s->raw, &s->at, s->used, ret, room);
     if (*ret_n == 0) {
-        rc = (s->packed ? unpack : bytes_read)(s, ret, room, ret_n, err);
+        CO_TRY((s->packed ? unpack : bytes_read)(s, ret, room, ret_n, err));
     }
-    for (size_t i = 0; rc == 0 && s->returns && i < *ret_n; i++) {
+    for (size_t i = 0; s->returns && i < *ret_n; i++) {
         bytes[i] = (char)(bytes[i] == '\r' ? '\n' : bytes[i]);
     }
-    return rc;
+    return 0;
 }

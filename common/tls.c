@@ -92,15 +92,22 @@ static int find_key(gnutls_session_t session, const char *name, gnutls_datum_t *
 
 static int set_key(struct co_tls *t, bool accepts) {
     const gnutls_datum_t key = {t->key, sizeof(t->key)};
-    int rc = accepts ? gnutls_psk_allocate_server_credentials(&t->accepts)
-                     : gnutls_psk_allocate_client_credentials(&t->dials);
-    if (rc == 0 && accepts) {
+    CO_TRY(accepts ? gnutls_psk_allocate_server_credentials(&t->accepts)
+                   : gnutls_psk_allocate_client_credentials(&t->dials));
+    if (accepts) {
         gnutls_psk_set_server_credentials_function(t->accepts, find_key);
         return gnutls_credentials_set(t->session, GNUTLS_CRD_PSK, t->accepts);
     }
-    rc = rc < 0 ? rc
-                : gnutls_psk_set_client_credentials(t->dials, identity, &key, GNUTLS_PSK_KEY_RAW);
-    return rc < 0 ? rc : gnutls_credentials_set(t->session, GNUTLS_CRD_PSK, t->dials);
+    CO_TRY(gnutls_psk_set_client_credentials(t->dials, identity, &key, GNUTLS_PSK_KEY_RAW));
+    return gnutls_credentials_set(t->session, GNUTLS_CRD_PSK, t->dials);
+}
+
+static int open_session(struct co_tls *t, bool accepts) {
+    /* No tickets: each connection has keys of its own. */
+    CO_TRY(gnutls_init(&t->session, (accepts ? GNUTLS_SERVER : GNUTLS_CLIENT) | GNUTLS_NONBLOCK |
+                                        GNUTLS_NO_SIGNAL | GNUTLS_NO_TICKETS));
+    CO_TRY(gnutls_priority_set_direct(t->session, priority, NULL));
+    return set_key(t, accepts);
 }
 
 int co_tls_new(bool accepts, const unsigned char key[CO_TLS_KEY_BYTES], struct co_tls **ret,
@@ -109,11 +116,7 @@ int co_tls_new(bool accepts, const unsigned char key[CO_TLS_KEY_BYTES], struct c
     memcpy(t->key, key, sizeof(t->key));
     t->fd = -1;
     t->waiting = CO_BUF(WAITING_MAX);
-    /* No tickets: each connection has keys of its own. */
-    int rc = gnutls_init(&t->session, (accepts ? GNUTLS_SERVER : GNUTLS_CLIENT) | GNUTLS_NONBLOCK |
-                                          GNUTLS_NO_SIGNAL | GNUTLS_NO_TICKETS);
-    rc = rc < 0 ? rc : gnutls_priority_set_direct(t->session, priority, NULL);
-    rc = rc < 0 ? rc : set_key(t, accepts);
+    int rc = open_session(t, accepts);
     if (rc < 0) {
         co_tls_free(t);
         return co_err_set(err, CO_INTERNAL, "cannot start TLS 1.3: %s", gnutls_strerror(rc));

@@ -183,10 +183,7 @@ static int read_alias(struct co_yaml *y, const yaml_event_t *ev, json_t **ret, s
             name);
         return fail_at(y, ev->start_mark, err, CO_INVALID, cause);
     }
-    int r = count_values(y, ev->start_mark, a->values, a->bytes, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(count_values(y, ev->start_mark, a->values, a->bytes, err));
     /* A copy, so that a change of one use does not change the other. */
     *ret = json_deep_copy(a->value);
     return *ret ? 0 : fail_at(y, ev->start_mark, err, CO_NOMEMORY, "no memory");
@@ -204,11 +201,8 @@ static struct co_yaml_scalar scalar_of(const yaml_event_t *ev) {
 static int read_scalar(
     struct co_yaml *y, const yaml_event_t *ev, json_t **ret, struct co_err *err) {
     struct co_yaml_scalar s = scalar_of(ev);
-    int r = count_values(y, ev->start_mark, 0, s.len, err);
-    if (r) {
-        return r;
-    }
-    r = co_yaml_scalar_value(&s, ret, err);
+    CO_TRY(count_values(y, ev->start_mark, 0, s.len, err));
+    int r = co_yaml_scalar_value(&s, ret, err);
     return r ? wrap_at(y, ev->start_mark, err, r) : 0;
 }
 
@@ -218,20 +212,14 @@ static int read_sequence(
     unsigned last = 0;
     for (int i = 0;; i++) {
         AUTO_EVENT yaml_event_t ev = {0};
-        int r = next_event(y, &ev, err);
-        if (r) {
-            return r;
-        }
+        CO_TRY(next_event(y, &ev, err));
         if (ev.type == YAML_SEQUENCE_END_EVENT) {
             *ret = co_steal_ptr(arr);
             return 0;
         }
         co_yaml_lines_item(&y->lines, at.spot, &last, i, line_of(&ev));
         json_t *value = NULL;
-        r = read_node(y, &ev, (struct yaml_position){last, at.depth + 1}, &value, err);
-        if (r) {
-            return r;
-        }
+        CO_TRY(read_node(y, &ev, (struct yaml_position){last, at.depth + 1}, &value, err));
         co_json_append(arr, value);
     }
 }
@@ -333,10 +321,7 @@ static int read_member(struct co_yaml *y, const yaml_event_t *key_ev, struct yam
     if (key && json_object_get(m->obj, key) && !json_object_get(m->merged, key)) {
         return refuse_duplicate(y, key_ev, at, key, err);
     }
-    r = co_yaml_lines_member(&y->lines, at.spot, last, key ? key : "<<", line_of(key_ev), err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_yaml_lines_member(&y->lines, at.spot, last, key ? key : "<<", line_of(key_ev), err));
     AUTO_EVENT yaml_event_t ev = {0};
     CO_AUTOJSON json_t *value = NULL;
     r = next_event(y, &ev, err);
@@ -360,18 +345,12 @@ static int read_mapping(
     unsigned last = 0;
     for (;;) {
         AUTO_EVENT yaml_event_t ev = {0};
-        int r = next_event(y, &ev, err);
-        if (r) {
-            return r;
-        }
+        CO_TRY(next_event(y, &ev, err));
         if (ev.type == YAML_MAPPING_END_EVENT) {
             *ret = json_incref(m.obj);
             return 0;
         }
-        r = read_member(y, &ev, at, &last, &m, err);
-        if (r) {
-            return r;
-        }
+        CO_TRY(read_member(y, &ev, at, &last, &m, err));
     }
 }
 
@@ -417,13 +396,10 @@ static int read_node(struct co_yaml *y, yaml_event_t *ev, struct yaml_position a
 static int read_document(struct co_yaml *y, json_t **ret, struct co_err *err) {
     AUTO_EVENT yaml_event_t ev = {0};
     AUTO_EVENT yaml_event_t end = {0};
-    int r = next_event(y, &ev, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(next_event(y, &ev, err));
     unsigned root = co_yaml_lines_root(&y->lines, line_of(&ev));
     CO_AUTOJSON json_t *value = NULL;
-    r = read_node(y, &ev, (struct yaml_position){root, 0}, &value, err);
+    int r = read_node(y, &ev, (struct yaml_position){root, 0}, &value, err);
     if (r == 0) {
         r = next_event(y, &end, err);
     }
@@ -452,10 +428,7 @@ static int next_document(struct co_yaml *y, json_t **ret, struct co_err *err) {
     for (;;) {
         AUTO_EVENT yaml_event_t ev = {0};
         forget_document(y);
-        int r = next_event(y, &ev, err);
-        if (r) {
-            return r;
-        }
+        CO_TRY(next_event(y, &ev, err));
         if (ev.type == YAML_STREAM_START_EVENT) {
             continue;
         }
@@ -464,10 +437,7 @@ static int next_document(struct co_yaml *y, json_t **ret, struct co_err *err) {
         }
         y->line = line_of(&ev);
         json_t *value = NULL;
-        r = read_document(y, &value, err);
-        if (r) {
-            return r;
-        }
+        CO_TRY(read_document(y, &value, err));
         if (!json_is_null(value)) {
             *ret = value;
             return 0;

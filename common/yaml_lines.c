@@ -54,10 +54,7 @@ void co_yaml_lines_item(
 int co_yaml_lines_member(struct co_yaml_lines *t, unsigned parent, unsigned *last, const char *key,
     int line, struct co_err *err) {
     struct co_yaml_spot s = {.line = line, .item = -1, .name = t->names.len};
-    int r = co_buf_add(&t->names, key, strlen(key) + 1, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_buf_add(&t->names, key, strlen(key) + 1, err));
     add_child(t, parent, last, &s);
     return 0;
 }

@@ -229,10 +229,7 @@ static json_t *json_number(double f) {
 
 int co_yaml_scalar_value(const struct co_yaml_scalar *s, json_t **ret, struct co_err *err) {
     struct resolved r;
-    int code = classify_scalar(s, &r, err);
-    if (code) {
-        return code;
-    }
+    CO_TRY(classify_scalar(s, &r, err));
     json_t *j = NULL;
     switch (r.kind) {
     case NUL:
@@ -277,10 +274,7 @@ static char *float_key(double wide) {
 
 int co_yaml_scalar_key(const struct co_yaml_scalar *s, char **ret, struct co_err *err) {
     struct resolved r;
-    int code = classify_scalar(s, &r, err);
-    if (code) {
-        return code;
-    }
+    CO_TRY(classify_scalar(s, &r, err));
     if (strlen(s->text) != s->len) {
         return co_err_set(err, CO_INVALID, "a key holds a NUL character");
     }

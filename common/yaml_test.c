@@ -8,8 +8,8 @@
 
 static int read_one(const char *text, json_t **ret, struct co_err *err) {
     struct co_yaml *y CO_CLEANUP(co_yaml_closep) = NULL;
-    int r = co_yaml_open("x.yaml", text, strlen(text), &y, err);
-    return r ? r : co_yaml_next(y, ret, err);
+    CO_TRY(co_yaml_open("x.yaml", text, strlen(text), &y, err));
+    return co_yaml_next(y, ret, err);
 }
 
 /* The values are those that sigs.k8s.io/yaml 1.6.0, which kubectl uses, gives; NULL: it reports

@@ -108,12 +108,10 @@ static int read_answer(const struct kube_op *op, const struct kube_xfer_result *
         return tree ? kube_text_parse(r->text, r->len, &ret->tree, err)
                     : kube_item_json(r->text, r->len, &ret->item, err);
     }
-    int code = kube_proto_read(op->proto, r->text, r->len, &doc, err);
-    if (!code) {
-        ret->item = kube_item_proto(&doc);
-        ret->tree = tree ? co_json_of_nodes(ret->item.object.nodes) : NULL;
-    }
-    return code;
+    CO_TRY(kube_proto_read(op->proto, r->text, r->len, &doc, err));
+    ret->item = kube_item_proto(&doc);
+    ret->tree = tree ? co_json_of_nodes(ret->item.object.nodes) : NULL;
+    return 0;
 }
 
 static void kube_answered(void *arg, const struct kube_xfer_result *r) {

@@ -26,12 +26,10 @@ static int read_disk(
     void *arg, const char *path, char **ret_text, size_t *ret_len, struct co_err *err) {
     (void)arg;
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-    int rc = co_file_read(path, TEXT_MAX, &b, err);
-    if (!rc) {
-        *ret_len = b.len;
-        *ret_text = co_buf_take(&b);
-    }
-    return rc;
+    CO_TRY(co_file_read(path, TEXT_MAX, &b, err));
+    *ret_len = b.len;
+    *ret_text = co_buf_take(&b);
+    return 0;
 }
 
 struct kube_config_set *kube_config_set_new(kube_config_read_fn read, void *arg) {
@@ -59,7 +57,9 @@ int kube_config_set_add(struct kube_config_set *set, const char *path, const cha
     CO_AUTOJSON json_t *doc = NULL;
     struct co_err why = {0};
     int rc = co_yaml_open(path, text, len, &y, &why);
-    rc = rc ? rc : co_yaml_next(y, &doc, &why);
+    if (!rc) {
+        rc = co_yaml_next(y, &doc, &why);
+    }
     if (rc && rc != CO_NOTFOUND) { /* an empty one has no entries */
         return co_err_set(err, rc, "%s", why.msg);
     }
@@ -133,9 +133,11 @@ static int current_context(
 
 /* ---- clusters ---- */
 
-static int check_line(
-    const struct kube_entry *e, const char *field, const char *s, struct co_err *err) {
-    for (; s && *s; s++) {
+/* A string that becomes a part of a request, or of its address. */
+static int read_line(
+    const struct kube_entry *e, const char *field, char **ret, struct co_err *err) {
+    CO_TRY(kube_entry_str(e, field, ret, err));
+    for (const char *s = *ret; s && *s; s++) {
         if ((unsigned char)*s < ' ' || *s == 0x7f) {
             return kube_entry_err(e, err, CO_INVALID, "%s: holds a control character", field);
         }
@@ -186,21 +188,18 @@ static int check_proxy(const struct kube_entry *e, const char *url, struct co_er
 }
 
 static int read_cluster(const struct kube_entry *e, struct kube_config *cfg, struct co_err *err) {
-    int rc = kube_entry_str(e, "server", &cfg->server, err);
-    rc = rc ? rc : kube_entry_str(e, "tls-server-name", &cfg->tls_server_name, err);
-    rc = rc ? rc : kube_entry_str(e, "proxy-url", &cfg->proxy_url, err);
-    rc = rc ? rc : kube_entry_bool(e, "insecure-skip-tls-verify", &cfg->insecure, err);
-    rc = rc ? rc : kube_entry_pem(e, "certificate-authority", &cfg->ca, err);
-    rc = rc ? rc : check_line(e, "server", cfg->server, err);
-    rc = rc ? rc : check_line(e, "tls-server-name", cfg->tls_server_name, err);
-    rc = rc ? rc : check_line(e, "proxy-url", cfg->proxy_url, err);
-    rc = rc ? rc : check_proxy(e, cfg->proxy_url, err);
-    rc = rc ? rc : settle_server(e, cfg, err);
-    if (!rc && cfg->insecure && cfg->ca) {
-        rc = kube_entry_err(e, err, CO_INVALID,
+    CO_TRY(read_line(e, "server", &cfg->server, err));
+    CO_TRY(read_line(e, "tls-server-name", &cfg->tls_server_name, err));
+    CO_TRY(read_line(e, "proxy-url", &cfg->proxy_url, err));
+    CO_TRY(kube_entry_bool(e, "insecure-skip-tls-verify", &cfg->insecure, err));
+    CO_TRY(kube_entry_pem(e, "certificate-authority", &cfg->ca, err));
+    CO_TRY(check_proxy(e, cfg->proxy_url, err));
+    CO_TRY(settle_server(e, cfg, err));
+    if (cfg->insecure && cfg->ca) {
+        return kube_entry_err(e, err, CO_INVALID,
             "insecure-skip-tls-verify: true together with certificate-authority; choose one");
     }
-    return rc;
+    return 0;
 }
 
 /* ---- users ---- */
@@ -227,27 +226,24 @@ static int refuse_unsupported(const struct kube_entry *e, struct co_err *err) {
 static int read_user(const struct kube_entry *e, const struct kube_entry *cluster,
     struct kube_config *cfg, struct co_err *err) {
     CO_AUTOFREE char *token_file = NULL;
-    int rc = refuse_unsupported(e, err);
-    rc = rc ? rc : kube_entry_str(e, "token", &cfg->token, err);
-    rc = rc ? rc : kube_entry_str(e, "tokenFile", &token_file, err);
-    rc = rc ? rc : kube_entry_str(e, "username", &cfg->username, err);
-    rc = rc ? rc : kube_entry_str(e, "password", &cfg->password, err);
-    rc = rc ? rc : kube_entry_pem(e, "client-certificate", &cfg->cert, err);
-    rc = rc ? rc : kube_entry_pem(e, "client-key", &cfg->key, err);
-    rc = rc ? rc : kube_entry_exec(e, cluster, &cfg->exec, err);
-    rc = rc ? rc : check_line(e, "token", cfg->token, err);
-    rc = rc ? rc : check_line(e, "username", cfg->username, err);
-    rc = rc ? rc : check_line(e, "password", cfg->password, err);
-    if (!rc && !cfg->cert != !cfg->key) {
-        rc = kube_entry_err(e, err, CO_INVALID, "client-%s: given without client-%s",
+    CO_TRY(refuse_unsupported(e, err));
+    CO_TRY(read_line(e, "token", &cfg->token, err));
+    CO_TRY(kube_entry_str(e, "tokenFile", &token_file, err));
+    CO_TRY(read_line(e, "username", &cfg->username, err));
+    CO_TRY(read_line(e, "password", &cfg->password, err));
+    CO_TRY(kube_entry_pem(e, "client-certificate", &cfg->cert, err));
+    CO_TRY(kube_entry_pem(e, "client-key", &cfg->key, err));
+    CO_TRY(kube_entry_exec(e, cluster, &cfg->exec, err));
+    if (!cfg->cert != !cfg->key) {
+        return kube_entry_err(e, err, CO_INVALID, "client-%s: given without client-%s",
             cfg->cert ? "certificate" : "key", cfg->cert ? "key" : "certificate");
     }
     cfg->token_file = token_file ? kube_entry_path(e, token_file) : NULL;
-    if (!rc && cfg->exec && (cfg->token || cfg->token_file || cfg->username)) {
-        rc = kube_entry_err(
+    if (cfg->exec && (cfg->token || cfg->token_file || cfg->username)) {
+        return kube_entry_err(
             e, err, CO_INVALID, "exec: together with a token or username; choose one");
     }
-    return rc;
+    return 0;
 }
 
 /* ---- one context ---- */
@@ -292,20 +288,17 @@ static int resolve_context(const struct kube_config_set *set, const struct kube_
     CO_AUTOFREE char *cluster_name = NULL;
     CO_AUTOFREE char *user_name = NULL;
     struct kube_entry cluster, user;
-    int rc = kube_entry_str(context, "cluster", &cluster_name, err);
-    rc = rc ? rc : kube_entry_str(context, "user", &user_name, err);
-    rc = rc ? rc : kube_entry_str(context, "namespace", &cfg->ns, err);
-    if (!rc) {
-        rc = cluster_name
-                 ? find_of(set, context, "clusters", "cluster", cluster_name, &cluster, err)
-                 : kube_entry_err(context, err, CO_INVALID, "cluster: missing");
+    CO_TRY(kube_entry_str(context, "cluster", &cluster_name, err));
+    CO_TRY(kube_entry_str(context, "user", &user_name, err));
+    CO_TRY(kube_entry_str(context, "namespace", &cfg->ns, err));
+    CO_TRY(cluster_name ? find_of(set, context, "clusters", "cluster", cluster_name, &cluster, err)
+                        : kube_entry_err(context, err, CO_INVALID, "cluster: missing"));
+    CO_TRY(read_cluster(&cluster, cfg, err));
+    if (user_name) {
+        CO_TRY(find_of(set, context, "users", "user", user_name, &user, err));
+        CO_TRY(read_user(&user, &cluster, cfg, err));
     }
-    rc = rc ? rc : read_cluster(&cluster, cfg, err);
-    if (!rc && user_name) {
-        rc = find_of(set, context, "users", "user", user_name, &user, err);
-        rc = rc ? rc : read_user(&user, &cluster, cfg, err);
-    }
-    return rc;
+    return 0;
 }
 
 int kube_config_set_resolve(struct kube_config_set *set, const char *context,
@@ -313,18 +306,19 @@ int kube_config_set_resolve(struct kube_config_set *set, const char *context,
     struct kube_entry entry;
     bool chosen = context && *context;
     CO_CLEANUP(kube_config_freep) struct kube_config *cfg = co_xcalloc(1, sizeof(*cfg));
-    int rc = chosen ? 0 : current_context(set, &context, err);
-    rc = rc ? rc : find_entry(set, "contexts", "context", context, &entry, err);
+    if (!chosen) {
+        CO_TRY(current_context(set, &context, err));
+    }
+    int rc = find_entry(set, "contexts", "context", context, &entry, err);
     if (rc == CO_NOTFOUND) {
         const char *path = set->n_files ? set->files[0].path : "kubeconfig";
-        rc = co_err_set(err, CO_INVALID, "%s: %s: '%s' is not in contexts", path,
+        return co_err_set(err, CO_INVALID, "%s: %s: '%s' is not in contexts", path,
             chosen ? "--context" : "current-context", context);
     }
-    rc = rc ? rc : resolve_context(set, &entry, cfg, err);
-    if (!rc) {
-        cfg->source = co_xasprintf("%s: context '%s'", entry.path, context);
-        cfg->ns = cfg->ns ? cfg->ns : co_xstrdup("default");
-        *ret = co_steal_ptr(cfg);
-    }
-    return rc;
+    CO_TRY(rc);
+    CO_TRY(resolve_context(set, &entry, cfg, err));
+    cfg->source = co_xasprintf("%s: context '%s'", entry.path, context);
+    cfg->ns = cfg->ns ? cfg->ns : co_xstrdup("default");
+    *ret = co_steal_ptr(cfg);
+    return 0;
 }

@@ -85,10 +85,7 @@ static int describe_cluster(const struct kube_entry *cluster, char **ret_json, s
         "server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url"};
     CO_AUTOJSON json_t *j = json_object();
     CO_AUTOFREE char *ca = NULL;
-    int rc = kube_entry_pem(cluster, "certificate-authority", &ca, err);
-    if (rc) {
-        return rc;
-    }
+    CO_TRY(kube_entry_pem(cluster, "certificate-authority", &ca, err));
     for (size_t i = 0; i < CO_ARRAY_LEN(same); i++) {
         json_t *v = json_object_get(cluster->value, same[i]);
         co_json_set(j, same[i], v ? json_deep_copy(v) : NULL);
@@ -119,16 +116,15 @@ int kube_entry_exec(const struct kube_entry *user, const struct kube_entry *clus
     CO_CLEANUP(kube_exec_freep) struct kube_exec *e = co_xcalloc(1, sizeof(*e));
     CO_AUTOFREE char *command = NULL;
     bool cluster_info = false;
-    int rc = kube_entry_str(&exec, "command", &command, err);
-    rc = rc ? rc : kube_entry_str(&exec, "apiVersion", &e->api_version, err);
-    rc = rc ? rc : kube_entry_str(&exec, "installHint", &e->install_hint, err);
-    rc = rc ? rc : kube_entry_bool(&exec, "provideClusterInfo", &cluster_info, err);
-    rc = rc ? rc : check_protocol(&exec, e->api_version, err);
-    rc = rc ? rc : read_list(&exec, "args", "a string", arg_text, &e->args, err);
-    rc = rc ? rc : read_list(&exec, "env", "a name and a value", env_text, &e->env, err);
-    rc = rc || !cluster_info ? rc : describe_cluster(cluster, &e->cluster_json, err);
-    if (rc) {
-        return rc;
+    CO_TRY(kube_entry_str(&exec, "command", &command, err));
+    CO_TRY(kube_entry_str(&exec, "apiVersion", &e->api_version, err));
+    CO_TRY(kube_entry_str(&exec, "installHint", &e->install_hint, err));
+    CO_TRY(kube_entry_bool(&exec, "provideClusterInfo", &cluster_info, err));
+    CO_TRY(check_protocol(&exec, e->api_version, err));
+    CO_TRY(read_list(&exec, "args", "a string", arg_text, &e->args, err));
+    CO_TRY(read_list(&exec, "env", "a name and a value", env_text, &e->env, err));
+    if (cluster_info) {
+        CO_TRY(describe_cluster(cluster, &e->cluster_json, err));
     }
     if (!command) {
         return kube_entry_err(&exec, err, CO_INVALID, "exec.command: missing");

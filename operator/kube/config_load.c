@@ -34,8 +34,8 @@ static int load_one(
     const char *path, const char *context, struct kube_config **ret, struct co_err *err) {
     CO_CLEANUP(kube_config_set_freep)
     struct kube_config_set *set = kube_config_set_new(NULL, NULL);
-    int rc = add_file(set, path, err);
-    return rc ? rc : kube_config_set_resolve(set, context, ret, err);
+    CO_TRY(add_file(set, path, err));
+    return kube_config_set_resolve(set, context, ret, err);
 }
 
 /* CO_NOTFOUND when none of the files exists. */
@@ -51,10 +51,7 @@ static int load_list(
         if (!n || !file_exists(path)) {
             continue;
         }
-        int rc = add_file(set, path, err);
-        if (rc) {
-            return rc;
-        }
+        CO_TRY(add_file(set, path, err));
         found++;
     }
     if (!found) {
@@ -66,11 +63,9 @@ static int load_list(
 static int read_small(const char *dir, const char *name, char **ret, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
     CO_AUTOBUF struct co_buf b = CO_BUF(FILE_MAX);
-    int rc = co_file_read(path, FILE_MAX, &b, err);
-    if (!rc) {
-        *ret = co_buf_take(&b);
-    }
-    return rc;
+    CO_TRY(co_file_read(path, FILE_MAX, &b, err));
+    *ret = co_buf_take(&b);
+    return 0;
 }
 
 /* The namespace of this pod.  "default" stands only for a file that is not there: anywhere else an
@@ -94,9 +89,7 @@ static int load_in_cluster(
     const char *port = getenv("KUBERNETES_SERVICE_PORT");
     CO_CLEANUP(kube_config_freep) struct kube_config *cfg = co_xcalloc(1, sizeof(*cfg));
     bool v6 = strchr(host, ':') && *host != '[';
-    int rc = read_small(dir, "ca.crt", &cfg->ca, err);
-    rc = rc ? rc : read_namespace(dir, &cfg->ns, err);
-    if (rc) {
+    if (read_small(dir, "ca.crt", &cfg->ca, err) || read_namespace(dir, &cfg->ns, err)) {
         return co_err_wrap(err, "in-cluster");
     }
     cfg->source = co_xstrdup("in-cluster");

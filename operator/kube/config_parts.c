@@ -101,10 +101,9 @@ int kube_entry_pem(const struct kube_entry *e, const char *field, char **ret, st
     CO_AUTOFREE char *data_field = co_xasprintf("%s-data", field);
     CO_AUTOFREE char *data = NULL;
     CO_AUTOFREE char *file = NULL;
-    int rc = kube_entry_str(e, data_field, &data, err);
-    rc = rc ? rc : kube_entry_str(e, field, &file, err);
-    return rc     ? rc
-           : data ? pem_from_data(e, data_field, data, ret, err)
+    CO_TRY(kube_entry_str(e, data_field, &data, err));
+    CO_TRY(kube_entry_str(e, field, &file, err));
+    return data   ? pem_from_data(e, data_field, data, ret, err)
            : file ? pem_from_file(e, field, file, ret, err)
                   : 0;
 }

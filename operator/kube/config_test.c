@@ -33,11 +33,11 @@ static int resolve(const char *first, const char *second, const char *context,
     struct kube_config **ret, struct co_err *err) {
     CO_CLEANUP(kube_config_set_freep)
     struct kube_config_set *set = kube_config_set_new(read_fake, NULL);
-    int rc = kube_config_set_add(set, "/k/one", first, strlen(first), err);
-    if (!rc && second) {
-        rc = kube_config_set_add(set, "/l/two", second, strlen(second), err);
+    CO_TRY(kube_config_set_add(set, "/k/one", first, strlen(first), err));
+    if (second) {
+        CO_TRY(kube_config_set_add(set, "/l/two", second, strlen(second), err));
     }
-    return rc ? rc : kube_config_set_resolve(set, context, ret, err);
+    return kube_config_set_resolve(set, context, ret, err);
 }
 
 /* For what must resolve. */

@@ -243,28 +243,30 @@ static int open_pipe(struct co_loop *loop, struct kube_exec_run *r, struct pipe_
     if (fcntl(fds[0], F_SETFL, O_NONBLOCK)) {
         return co_err_errno(err, errno, "pipe");
     }
-    int rc = co_poll_new(loop, p->fd, on_pipe, p, &p->poll, err);
-    if (!rc) {
-        co_poll_set(p->poll, CO_POLL_IN);
+    CO_TRY(co_poll_new(loop, p->fd, on_pipe, p, &p->poll, err));
+    co_poll_set(p->poll, CO_POLL_IN);
+    return 0;
+}
+
+static int start_program(struct co_loop *loop, struct kube_exec_run *r, struct co_err *err) {
+    CO_AUTOCLOSE int out = -1;
+    CO_AUTOCLOSE int complaint = -1;
+    CO_TRY(open_pipe(loop, r, &r->out, OUTPUT_MAX, &out, err));
+    CO_TRY(open_pipe(loop, r, &r->complaint, COMPLAINT_MAX, &complaint, err));
+    CO_TRY(spawn_program(r, out, complaint, err));
+    r->pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0); /* always CLOEXEC */
+    if (r->pidfd < 0) {
+        return co_err_errno(err, errno, "pidfd_open");
     }
-    return rc;
+    return co_poll_new(loop, r->pidfd, program_ended, r, &r->exit_poll, err);
 }
 
 int kube_exec_start(struct co_loop *loop, const struct kube_exec *e, kube_exec_fn fn, void *arg,
     struct kube_exec_run **ret, struct co_err *err) {
     struct kube_exec_run *r = co_xcalloc(1, sizeof(*r));
-    CO_CLEANUP(co_closep) int out = -1;
-    CO_CLEANUP(co_closep) int complaint = -1;
     *r = (struct kube_exec_run){.e = e, .fn = fn, .arg = arg, .pidfd = -1};
     r->out.fd = r->complaint.fd = -1;
-    int rc = open_pipe(loop, r, &r->out, OUTPUT_MAX, &out, err);
-    rc = rc ? rc : open_pipe(loop, r, &r->complaint, COMPLAINT_MAX, &complaint, err);
-    rc = rc ? rc : spawn_program(r, out, complaint, err);
-    if (!rc) {
-        r->pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0); /* always CLOEXEC */
-        rc = r->pidfd < 0 ? co_err_errno(err, errno, "pidfd_open") : 0;
-    }
-    rc = rc ? rc : co_poll_new(loop, r->pidfd, program_ended, r, &r->exit_poll, err);
+    int rc = start_program(loop, r, err);
     if (rc) {
         run_free(r);
         return rc;

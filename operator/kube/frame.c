@@ -103,10 +103,8 @@ int kube_frame_split(const char *line, size_t len, enum kube_frame_type *ret_typ
         end[-2] != '}') {
         return co_err_set(err, CO_INVALID, "not the usual form of a watch event");
     }
-    int rc = kube_frame_type_parse(name, (size_t)(quote - name), ret_type, err);
-    if (!rc) {
-        *ret_object = object;
-        *ret_len = (size_t)(end - object) - 1;
-    }
-    return rc;
+    CO_TRY(kube_frame_type_parse(name, (size_t)(quote - name), ret_type, err));
+    *ret_object = object;
+    *ret_len = (size_t)(end - object) - 1;
+    return 0;
 }

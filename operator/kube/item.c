@@ -13,11 +13,9 @@ void kube_item_done(struct kube_item *i) {
 
 int kube_item_json(const char *text, size_t len, struct kube_item *ret, struct co_err *err) {
     struct co_jdoc doc = {.text = NULL};
-    int r = co_jdoc_read(text, len, "managedFields", &doc, err);
-    if (!r) {
-        *ret = (struct kube_item){.object = {doc.node, text, len}, .doc = doc};
-    }
-    return r;
+    CO_TRY(co_jdoc_read(text, len, "managedFields", &doc, err));
+    *ret = (struct kube_item){.object = {doc.node, text, len}, .doc = doc};
+    return 0;
 }
 
 struct kube_item kube_item_proto(struct co_jdoc *doc_own) {
@@ -39,24 +37,21 @@ const char *kube_item_version(const struct kube_item *i) {
 int kube_page_open(const char *text, size_t len, const struct co_proto_message *proto,
     struct kube_page *ret, struct co_err *err) {
     KUBE_AUTOPAGE struct kube_page p = {.at = NULL};
-    int r;
     if (proto && kube_proto_is(text, len)) {
         p.proto = proto;
-        r = kube_proto_read(proto, text, len, &p.rest, err);
-        r = r ? r : kube_proto_items(text, len, &p.at, &p.end, err);
+        CO_TRY(kube_proto_read(proto, text, len, &p.rest, err));
+        CO_TRY(kube_proto_items(text, len, &p.at, &p.end, err));
     } else {
-        r = kube_text_list(text, len, &p.rest, &p.at, &p.end, err);
+        CO_TRY(kube_text_list(text, len, &p.rest, &p.at, &p.end, err));
     }
     const struct co_jnode *items = co_jnode_get(p.rest.node, "items");
-    if (!r && (!co_jnode_str(p.rest.node, "metadata", "resourceVersion") ||
-                  !(p.proto || co_jnode_is(items, CO_J_LIST) || co_jnode_is(items, CO_J_NULL)))) {
-        r = co_err_set(err, CO_INVALID, "not a list");
+    if (!co_jnode_str(p.rest.node, "metadata", "resourceVersion") ||
+        !(p.proto || co_jnode_is(items, CO_J_LIST) || co_jnode_is(items, CO_J_NULL))) {
+        return co_err_set(err, CO_INVALID, "not a list");
     }
-    if (!r) {
-        *ret = p;
-        p.rest = (struct co_jdoc){.text = NULL};
-    }
-    return r;
+    *ret = p;
+    p.rest = (struct co_jdoc){.text = NULL};
+    return 0;
 }
 
 void kube_page_done(struct kube_page *p) {
@@ -68,12 +63,10 @@ static int next_proto(struct kube_page *p, struct kube_item *ret, struct co_err 
     struct co_jdoc doc = {.text = NULL};
     const char *data;
     size_t len;
-    int r = kube_proto_item(&p->at, p->end, &data, &len, err);
-    r = r ? r : co_proto_read(p->proto, data, len, &doc, err);
-    if (!r) {
-        *ret = kube_item_proto(&doc);
-    }
-    return r;
+    CO_TRY(kube_proto_item(&p->at, p->end, &data, &len, err));
+    CO_TRY(co_proto_read(p->proto, data, len, &doc, err));
+    *ret = kube_item_proto(&doc);
+    return 0;
 }
 
 int kube_page_next(struct kube_page *p, struct kube_item *ret, struct co_err *err) {
@@ -87,6 +80,6 @@ int kube_page_next(struct kube_page *p, struct kube_item *ret, struct co_err *er
     }
     const char *text;
     size_t len;
-    int r = kube_text_item(&p->at, p->end, &text, &len);
-    return r ? r : kube_item_json(text, len, ret, err);
+    CO_TRY(kube_text_item(&p->at, p->end, &text, &len));
+    return kube_item_json(text, len, ret, err);
 }

@@ -39,8 +39,8 @@ static int add_segment(struct co_buf *b, const char *what, const char *s, struct
             return co_err_set(err, CO_INVALID, "%s \"%s\" holds a control character", what, s);
         }
     }
-    int rc = co_buf_adds(b, "/", err);
-    return rc ? rc : kube_escape_add(b, s, err);
+    CO_TRY(co_buf_adds(b, "/", err));
+    return kube_escape_add(b, s, err);
 }
 
 int kube_path_add(struct co_buf *b, const struct kube_type *type, const char *ns, const char *name,
@@ -62,21 +62,20 @@ int kube_path_add(struct co_buf *b, const struct kube_type *type, const char *ns
     if (subresource && !name) {
         return co_err_set(err, CO_INVALID, "subresource \"%s\" without a name", subresource);
     }
-    int rc = 0;
-    for (size_t i = 0; !rc && i < CO_ARRAY_LEN(parts); i++) {
-        rc = parts[i].wanted ? add_segment(b, parts[i].what, parts[i].text, err) : 0;
+    for (size_t i = 0; i < CO_ARRAY_LEN(parts); i++) {
+        if (parts[i].wanted) {
+            CO_TRY(add_segment(b, parts[i].what, parts[i].text, err));
+        }
     }
-    return rc;
+    return 0;
 }
 
 int kube_query_add(
     struct co_buf *b, bool *first, const char *key, const char *value, struct co_err *err) {
-    int rc = co_buf_adds(b, *first ? "?" : "&", err);
-    rc = rc ? rc : kube_escape_add(b, key, err);
-    rc = rc ? rc : co_buf_adds(b, "=", err);
-    rc = rc ? rc : kube_escape_add(b, value, err);
-    if (!rc) {
-        *first = false;
-    }
-    return rc;
+    CO_TRY(co_buf_adds(b, *first ? "?" : "&", err));
+    CO_TRY(kube_escape_add(b, key, err));
+    CO_TRY(co_buf_adds(b, "=", err));
+    CO_TRY(kube_escape_add(b, value, err));
+    *first = false;
+    return 0;
 }

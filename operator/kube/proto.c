@@ -57,13 +57,13 @@ static int open_unknown(const char *data, size_t len, struct unknown *ret, struc
     }
     const struct bytes all = {data + sizeof(magic), len - sizeof(magic)};
     struct bytes type;
-    int r = find_field(all, TYPE, &type, err);
-    r = r ? r : find_field(all, RAW, &ret->raw, err);
-    r = r ? r : find_field(type, KIND, &ret->kind, err);
-    if (!r && (!ret->raw.data || !ret->kind.data)) {
-        r = co_err_set(err, CO_INVALID, "protobuf: an object without kind or content");
+    CO_TRY(find_field(all, TYPE, &type, err));
+    CO_TRY(find_field(all, RAW, &ret->raw, err));
+    CO_TRY(find_field(type, KIND, &ret->kind, err));
+    if (!ret->raw.data || !ret->kind.data) {
+        return co_err_set(err, CO_INVALID, "protobuf: an object without kind or content");
     }
-    return r;
+    return 0;
 }
 
 static bool is_list(const struct unknown *u) {
@@ -73,10 +73,7 @@ static bool is_list(const struct unknown *u) {
 int kube_proto_read(const struct co_proto_message *table, const char *data, size_t len,
     struct co_jdoc *ret, struct co_err *err) {
     struct unknown u = {.kind = {NULL, 0}};
-    int r = open_unknown(data, len, &u, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(open_unknown(data, len, &u, err));
     table = is_word(u.kind, "Status") ? &status : is_list(&u) ? &list : table;
     return co_proto_read(table, u.raw.data, u.raw.len, ret, err);
 }
@@ -84,12 +81,10 @@ int kube_proto_read(const struct co_proto_message *table, const char *data, size
 int kube_proto_items(
     const char *data, size_t len, const char **ret_at, const char **ret_end, struct co_err *err) {
     struct unknown u = {.kind = {NULL, 0}};
-    int r = open_unknown(data, len, &u, err);
-    if (!r) {
-        *ret_at = u.raw.data;
-        *ret_end = u.raw.data + (is_list(&u) ? u.raw.len : 0);
-    }
-    return r;
+    CO_TRY(open_unknown(data, len, &u, err));
+    *ret_at = u.raw.data;
+    *ret_end = u.raw.data + (is_list(&u) ? u.raw.len : 0);
+    return 0;
 }
 
 int kube_proto_item(
@@ -123,11 +118,11 @@ void kube_proto_stream_done(struct kube_proto_stream *s) {
 static int report_event(struct bytes event, kube_proto_fn fn, void *arg, struct co_err *err) {
     enum { TYPE = 1, OBJECT = 2, RAW = 1 };
     struct bytes type, object, raw;
-    int r = find_field(event, TYPE, &type, err);
-    r = r ? r : find_field(event, OBJECT, &object, err);
-    r = r ? r : find_field(object, RAW, &raw, err);
-    if (r || !type.data || !raw.data) {
-        return r ? r : co_err_set(err, CO_INVALID, "protobuf: an event without type or object");
+    CO_TRY(find_field(event, TYPE, &type, err));
+    CO_TRY(find_field(event, OBJECT, &object, err));
+    CO_TRY(find_field(object, RAW, &raw, err));
+    if (!type.data || !raw.data) {
+        return co_err_set(err, CO_INVALID, "protobuf: an event without type or object");
     }
     return fn(arg, type.data, type.len, raw.data, raw.len, err);
 }

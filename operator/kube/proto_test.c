@@ -19,18 +19,16 @@ static int read_all(const char *data, size_t len, struct co_buf *out, struct co_
     CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
     const char *at, *end, *item;
     size_t n;
-    int r = kube_proto_read(&fake_object, data, len, &doc, err);
-    r = r ? r : kube_proto_items(data, len, &at, &end, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(kube_proto_read(&fake_object, data, len, &doc, err));
+    CO_TRY(kube_proto_items(data, len, &at, &end, err));
     CO_AUTOJSON json_t *tree = co_json_of_nodes(doc.node);
     CO_AUTOFREE char *text = co_json_dump(tree);
-    r = co_buf_adds(out, text, err);
-    while (!r && !(r = kube_proto_item(&at, end, &item, &n, err))) {
+    CO_TRY(co_buf_adds(out, text, err));
+    int r;
+    while (!(r = kube_proto_item(&at, end, &item, &n, err))) {
         CO_AUTOJDOC struct co_jdoc part = {.text = NULL};
-        r = co_proto_read(&fake_object, item, n, &part, err);
-        r = r ? r : co_buf_addf(out, err, " %s", co_jnode_str(part.node, "metadata", "name"));
+        CO_TRY(co_proto_read(&fake_object, item, n, &part, err));
+        CO_TRY(co_buf_addf(out, err, " %s", co_jnode_str(part.node, "metadata", "name")));
     }
     return r == CO_GONE ? 0 : r;
 }
@@ -88,10 +86,9 @@ static int on_event(void *arg, const char *type, size_t type_len, const char *ob
     struct co_err *err) {
     struct co_buf *out = arg;
     CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
-    int r = kube_proto_read(&fake_object, object, len, &doc, err);
-    return r ? r
-             : co_buf_addf(out, err, "%.*s %s ", (int)type_len, type,
-                   co_jnode_str(doc.node, "metadata", "name"));
+    CO_TRY(kube_proto_read(&fake_object, object, len, &doc, err));
+    return co_buf_addf(
+        out, err, "%.*s %s ", (int)type_len, type, co_jnode_str(doc.node, "metadata", "name"));
 }
 
 /* Wherever it is cut in three, the events are the same. */
@@ -178,9 +175,10 @@ static void events_that_cannot_be_read_end_it(void **state) {
             CO_AUTOBUF struct co_buf out = CO_BUF(4096);
             struct kube_proto_stream s = {0};
             int r = kube_proto_feed(&s, EVENT_MAX, rows[i].data, cut, on_event, &out, NULL);
-            r = r ? r
-                  : kube_proto_feed(
-                        &s, EVENT_MAX, rows[i].data + cut, rows[i].len - cut, on_event, &out, NULL);
+            if (!r) {
+                r = kube_proto_feed(
+                    &s, EVENT_MAX, rows[i].data + cut, rows[i].len - cut, on_event, &out, NULL);
+            }
             assert_int_equal(r, rows[i].code);
             kube_proto_stream_done(&s);
         }

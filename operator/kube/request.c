@@ -34,15 +34,13 @@ struct kube_req kube_req_for(enum kube_verb verb, const struct kube_type *type, 
 static int build_path(struct kube_op *op, const struct kube_req *req, struct co_err *err) {
     CO_AUTOBUF struct co_buf b = CO_BUF(PATH_MAX_BYTES);
     bool first = true;
-    int rc = req->path ? co_buf_adds(&b, req->path, err)
-                       : kube_path_add(&b, req->type, req->ns, req->name, req->subresource, err);
-    for (size_t i = 0; !rc && i < KUBE_PARAMS && req->params[i].key; i++) {
-        rc = kube_query_add(&b, &first, req->params[i].key, req->params[i].value, err);
+    CO_TRY(req->path ? co_buf_adds(&b, req->path, err)
+                     : kube_path_add(&b, req->type, req->ns, req->name, req->subresource, err));
+    for (size_t i = 0; i < KUBE_PARAMS && req->params[i].key; i++) {
+        CO_TRY(kube_query_add(&b, &first, req->params[i].key, req->params[i].value, err));
     }
-    if (!rc) {
-        op->path = co_buf_take(&b);
-    }
-    return rc;
+    op->path = co_buf_take(&b);
+    return 0;
 }
 
 static int check_room(const struct kube_op *op, struct co_err *err) {
@@ -113,9 +111,7 @@ struct kube_op *kube_op_new(struct kube_client *c, const struct kube_req *req, i
     c->n_streams += class == KUBE_CLASS_STREAM;
     struct co_err err = {0};
     op->state = KUBE_OP_LEAVING;
-    int rc = build_path(op, req, &err);
-    rc = rc ? rc : check_room(op, &err);
-    if (rc) {
+    if (build_path(op, req, &err) || check_room(op, &err)) {
         kube_op_fail(op, &err);
     } else {
         kube_op_enter(op, KUBE_OP_WAITING);

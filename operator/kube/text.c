@@ -120,12 +120,10 @@ int kube_text_list(const char *text, size_t len, struct co_jdoc *ret_rest, const
     }
     CO_AUTOFREE char *rest =
         co_xasprintf("%.*s[]%.*s", (int)(items - text), text, (int)(end - behind), behind);
-    int r = co_jdoc_read(rest, strlen(rest), NULL, ret_rest, err);
-    if (!r) {
-        *ret_items = items + 1;
-        *ret_end = behind - 1;
-    }
-    return r;
+    CO_TRY(co_jdoc_read(rest, strlen(rest), NULL, ret_rest, err));
+    *ret_items = items + 1;
+    *ret_end = behind - 1;
+    return 0;
 }
 
 int kube_text_item(const char **at, const char *end, const char **ret, size_t *ret_len) {

@@ -446,14 +446,11 @@ static int set_message(
     CO_AUTOFREE char *type =
         opts->content_type ? co_xasprintf("Content-Type: %s", opts->content_type) : NULL;
     CO_AUTOFREE char *accept = co_xasprintf("Accept: %s", opts->accept);
-    int rc = add_header(x, accept, err);
-    rc = rc ? rc : add_header(x, "Expect:", err);
-    rc = rc ? rc : add_header(x, type, err);
-    rc = rc ? rc : add_header(x, t->endpoint.host_header, err);
-    rc = rc ? rc : add_header(x, opts->authorization, err);
-    if (rc) {
-        return rc;
-    }
+    CO_TRY(add_header(x, accept, err));
+    CO_TRY(add_header(x, "Expect:", err));
+    CO_TRY(add_header(x, type, err));
+    CO_TRY(add_header(x, t->endpoint.host_header, err));
+    CO_TRY(add_header(x, opts->authorization, err));
     curl_easy_setopt(e, CURLOPT_HTTPHEADER, x->headers);
     curl_easy_setopt(e, CURLOPT_USERAGENT, t->user_agent);
     curl_easy_setopt(e, CURLOPT_URL, x->url);

@@ -232,7 +232,9 @@ static int report_items(struct kube_watch *w, struct kube_page *p, struct co_err
     while (!r && !w->freed) {
         KUBE_AUTOITEM struct kube_item item = {.text = NULL};
         r = kube_page_next(p, &item, err);
-        r = r ? r : w->opts.ops->object(w->opts.arg, KUBE_ADDED, &item.object, err);
+        if (!r) {
+            r = w->opts.ops->object(w->opts.arg, KUBE_ADDED, &item.object, err);
+        }
     }
     return r == CO_GONE ? 0 : r;
 }
@@ -444,14 +446,16 @@ static int odd_line(struct kube_watch *w, const char *line, size_t len) {
     struct co_err err = {0};
     KUBE_AUTOITEM struct kube_item whole = {.text = NULL};
     enum kube_frame_type type = KUBE_FRAME_ERROR;
-    int r = kube_item_json(line, len, &whole, &err);
+    if (kube_item_json(line, len, &whole, &err)) {
+        return bad_line(w, &err);
+    }
     const char *name = co_jnode_str(whole.object.nodes, "type");
     const struct co_jnode *object = co_jnode_get(whole.object.nodes, "object");
-    r = r ? r : kube_frame_type_parse(name ? name : "", name ? strlen(name) : 0, &type, &err);
-    if (!r && !co_jnode_is(object, CO_J_OBJECT)) {
-        r = co_err_set(&err, CO_INVALID, "an event without object");
+    if (kube_frame_type_parse(name ? name : "", name ? strlen(name) : 0, &type, &err)) {
+        return bad_line(w, &err);
     }
-    if (r) {
+    if (!co_jnode_is(object, CO_J_OBJECT)) {
+        (void)co_err_set(&err, CO_INVALID, "an event without object");
         return bad_line(w, &err);
     }
     KUBE_AUTOITEM struct kube_item item = kube_item_part(object);
@@ -466,9 +470,9 @@ static int on_line(void *arg, const char *line, size_t len) {
     KUBE_AUTOITEM struct kube_item item = {.text = NULL};
     w->stats.events++;
     w->reported = true;
-    int r = kube_frame_split(line, len, &type, &text, &n, NULL);
-    r = r ? r : kube_item_json(text, n, &item, NULL);
-    return r ? odd_line(w, line, len) : take_event(w, type, &item);
+    const bool odd =
+        kube_frame_split(line, len, &type, &text, &n, NULL) || kube_item_json(text, n, &item, NULL);
+    return odd ? odd_line(w, line, len) : take_event(w, type, &item);
 }
 
 static int on_event(void *arg, const char *name, size_t name_len, const char *object, size_t len,
@@ -478,11 +482,8 @@ static int on_event(void *arg, const char *name, size_t name_len, const char *ob
     struct co_jdoc doc = {.text = NULL};
     w->stats.events++;
     w->reported = true;
-    int r = kube_frame_type_parse(name, name_len, &type, err);
-    r = r ? r : kube_proto_read(w->opts.type->proto, object, len, &doc, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(kube_frame_type_parse(name, name_len, &type, err));
+    CO_TRY(kube_proto_read(w->opts.type->proto, object, len, &doc, err));
     KUBE_AUTOITEM struct kube_item item = kube_item_proto(&doc);
     return take_event(w, type, &item);
 }

@@ -120,7 +120,9 @@ static int list_saved(const char *dir) {
     for (uint32_t i = 0; rc == 0 && i < ckpt_tables(c); i++) {
         bytes += ckpt_table(c, i)->bytes;
     }
-    rc = rc < 0 ? rc : ckpt_check(c, &err);
+    if (rc == 0) {
+        rc = ckpt_check(c, &err);
+    }
     list_row("saved", "full", "-", bytes ? size_text(bytes, size) : size, age_text(manifest, age),
         rc < 0 ? err.msg : "whole");
     return code_of(rc);
@@ -227,11 +229,8 @@ static int show_table(const struct inspect_view *v, uint32_t table, const struct
     (void)printf("table %s\n", t->name);
     (void)printf(
         t->sparse ? "  kind       sparse, rows of %u values\n" : "  kind       dense\n", t->dim);
-    int rc = show_amount(v, table, w, err);
-    rc = rc < 0 ? rc : inspect_view_rate(v, table, &lr, &steps, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(show_amount(v, table, w, err));
+    CO_TRY(inspect_view_rate(v, table, &lr, &steps, err));
     (void)printf("  optimizer  %s\n", t->optimizer);
     (void)printf(
         t->sparse ? "  state      %" PRIu64 " floats a row\n" : "  state      %" PRIu64 " floats\n",
@@ -367,10 +366,7 @@ static int diff_table(const struct inspect_view *a, uint32_t i, const struct ins
         *ret_differs = true;
         return 0;
     }
-    int rc = inspect_view_diff(a, i, b, (uint32_t)at, &d, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(inspect_view_diff(a, i, b, (uint32_t)at, &d, err));
     (void)printf(t->sparse ? "%-20s %" PRIu64 " -> %" PRIu64 " rows: %" PRIu64 " changed, %" PRIu64
                              " added, %" PRIu64 " erased"
                            : "%-20s %" PRIu64 " -> %" PRIu64 " values: %" PRIu64 " changed",
@@ -388,12 +384,11 @@ static int run_diff(const struct ckpt_arguments *w) {
     CO_CLEANUP(inspect_view_closep) struct inspect_view *a = NULL, *b = NULL;
     struct co_err err = {0};
     bool differs = false;
-    int only, rc = open_view("diff", w->path, w, &a);
-    rc = rc ? rc : open_view("diff", w->other, w, &b);
-    if (rc) {
+    int only;
+    if (open_view("diff", w->path, w, &a) || open_view("diff", w->other, w, &b)) {
         return OPTIONS_USAGE;
     }
-    rc = find_table(a, w->table, &only, &err);
+    int rc = find_table(a, w->table, &only, &err);
     for (uint32_t i = 0; i < inspect_view_tables(a) && rc == 0; i++) {
         rc = only < 0 || (uint32_t)only == i ? diff_table(a, i, b, &differs, &err) : 0;
     }

@@ -73,16 +73,10 @@ static int local(const char *file, const struct images *images, const struct loc
     CO_AUTOBUF struct co_buf text = CO_BUF(INPUT_MAX);
     CO_AUTOCLOSE int lock = -1;
     unsigned block = 0;
-    int r = read_input(file, &text, err);
-    r = r ? r : local_block(&block, &lock, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(read_input(file, &text, err));
+    CO_TRY(local_block(&block, &lock, err));
     CO_AUTOFREE char *token = NULL;
-    r = co_token_new(&token, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_token_new(&token, err));
     char path[PATH_MAX];
     struct local_pods_options read = {.images = images->item,
         .n_images = images->n,
@@ -90,14 +84,10 @@ static int local(const char *file, const struct images *images, const struct loc
         .token = token,
         .block = block,
         .envp = environ};
-    struct local_pods pods = {0};
+    CO_CLEANUP(local_pods_done) struct local_pods pods = {0};
     const char *name = strcmp(file, "-") == 0 ? "stdin" : file;
-    r = local_pods_read(name, text.data ? text.data : "", text.len, &read, &pods, err);
-    if (!r) {
-        r = local_run(&pods, options, ret_code, err);
-        local_pods_done(&pods);
-    }
-    return r;
+    CO_TRY(local_pods_read(name, text.data ? text.data : "", text.len, &read, &pods, err));
+    return local_run(&pods, options, ret_code, err);
 }
 
 int cmd_local(int argc, char **argv) {

@@ -127,22 +127,21 @@ static int check_count(const struct job *j, enum options_option number, enum opt
 static int list_heters(struct job *j, struct co_err *err) {
     const struct options *o = j->options;
     struct job_stages counts = {0};
-    int r = 0;
     if (options_option_has(o, OPTIONS_OPT_HETER_WORKERS)) {
-        r = job_stages_parse_endpoints("--heter_workers", o->text[OPTIONS_OPT_HETER_WORKERS],
-            &j->stages, &j->listed[JOB_ROLE_HETER], err);
+        CO_TRY(job_stages_parse_endpoints("--heter_workers", o->text[OPTIONS_OPT_HETER_WORKERS],
+            &j->stages, &j->listed[JOB_ROLE_HETER], err));
     }
-    if (!r && options_option_has(o, OPTIONS_OPT_HETER_WORKER_NUM)) {
-        r = job_stages_parse(
-            "--heter_worker_num", o->text[OPTIONS_OPT_HETER_WORKER_NUM], &counts, err);
-        if (!r && !job_stages_equal(&counts, &j->stages)) {
-            r = co_err_set(err, CO_INVALID,
+    if (options_option_has(o, OPTIONS_OPT_HETER_WORKER_NUM)) {
+        CO_TRY(job_stages_parse(
+            "--heter_worker_num", o->text[OPTIONS_OPT_HETER_WORKER_NUM], &counts, err));
+        if (!job_stages_equal(&counts, &j->stages)) {
+            return co_err_set(err, CO_INVALID,
                 "--heter_worker_num is \"%.100s\", --heter_workers \"%.300s\": expected them to "
                 "agree in every stage",
                 o->text[OPTIONS_OPT_HETER_WORKER_NUM], o->text[OPTIONS_OPT_HETER_WORKERS]);
         }
     }
-    return r;
+    return 0;
 }
 
 int job_discovery_lists(struct job *j, enum options_option trainers_id, struct co_err *err) {
@@ -150,12 +149,9 @@ int job_discovery_lists(struct job *j, enum options_option trainers_id, struct c
     options_list_split(&j->listed[JOB_ROLE_TRAINER], j->options->text[trainers_id]);
     const size_t n_servers = j->listed[JOB_ROLE_SERVER].n,
                  n_trainers = j->listed[JOB_ROLE_TRAINER].n;
-    int r = check_count(j, OPTIONS_OPT_SERVER_NUM, OPTIONS_OPT_SERVERS, n_servers, err);
-    r = r ? r : check_count(j, OPTIONS_OPT_WORKER_NUM, trainers_id, n_trainers, err);
-    r = r ? r : list_heters(j, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(check_count(j, OPTIONS_OPT_SERVER_NUM, OPTIONS_OPT_SERVERS, n_servers, err));
+    CO_TRY(check_count(j, OPTIONS_OPT_WORKER_NUM, trainers_id, n_trainers, err));
+    CO_TRY(list_heters(j, err));
     complete_ports(&j->listed[JOB_ROLE_TRAINER], n_servers);
     complete_ports(&j->listed[JOB_ROLE_HETER], n_servers + n_trainers);
     for (int s = 0; s < JOB_ROLE_COUNT; s++) {

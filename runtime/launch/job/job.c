@@ -96,16 +96,18 @@ static int parse_nodes(struct job *j, const struct env *e, struct co_err *err) {
     CO_AUTOFREE char *min = co_xstrndup(text, strcspn(text, ":"));
     const char *max = strchr(text, ':');
     int64_t a = 0, b = 0;
-    int r = co_parse_i64(what, min, 1, NODES_MAX, &a, err);
-    r = r || !max ? r : co_parse_i64(what, max + 1, a, NODES_MAX, &b, err);
+    CO_TRY(co_parse_i64(what, min, 1, NODES_MAX, &a, err));
+    if (max) {
+        CO_TRY(co_parse_i64(what, max + 1, a, NODES_MAX, &b, err));
+    }
     j->nodes_min = (int)a;
     j->nodes_max = (int)(max ? b : a);
     j->elastic = max;
-    if (!r && j->options->text[OPTIONS_OPT_SCRIPT] &&
+    if (j->options->text[OPTIONS_OPT_SCRIPT] &&
         strcmp(j->options->text[OPTIONS_OPT_SCRIPT], "run_check") == 0 && j->nodes_max < 2) {
         j->nodes_min = j->nodes_max = 2; /* as in Paddle's launcher */
     }
-    return r;
+    return 0;
 }
 
 static const char *own_ip(const struct job *j) {
@@ -133,23 +135,22 @@ static int count_ps(struct job *j, struct co_err *err) {
     enum options_option trainers = pick_option(o, OPTIONS_OPT_TRAINER_NUM, OPTIONS_OPT_WORKER_NUM);
     j->n[JOB_ROLE_SERVER] = count_of(o, OPTIONS_OPT_SERVER_NUM, trainers);
     j->n[JOB_ROLE_TRAINER] = count_of(o, trainers, OPTIONS_OPT_SERVER_NUM);
-    int r = 0;
     if (options_option_has(o, OPTIONS_OPT_HETER_WORKER_NUM)) {
-        r = job_stages_parse(
-            "--heter_worker_num", o->text[OPTIONS_OPT_HETER_WORKER_NUM], &j->stages, err);
+        CO_TRY(job_stages_parse(
+            "--heter_worker_num", o->text[OPTIONS_OPT_HETER_WORKER_NUM], &j->stages, err));
     }
     j->n[JOB_ROLE_HETER] = job_stages_workers(&j->stages);
     j->n_ports = job_processes(j) + 1;
     bool alone = j->discovery == JOB_DISCOVERY_ALONE;
-    if (!r && alone && (j->n[JOB_ROLE_SERVER] == 0 || j->n[JOB_ROLE_TRAINER] == 0)) {
-        r = co_err_set(err, CO_INVALID,
+    if (alone && (j->n[JOB_ROLE_SERVER] == 0 || j->n[JOB_ROLE_TRAINER] == 0)) {
+        return co_err_set(err, CO_INVALID,
             "%zu servers and %zu trainers on the only node: expected at least one of each",
             j->n[JOB_ROLE_SERVER], j->n[JOB_ROLE_TRAINER]);
     }
-    if (!r && job_processes(j) == 0) {
-        r = co_err_set(err, CO_INVALID, "neither servers nor trainers on this node");
+    if (job_processes(j) == 0) {
+        return co_err_set(err, CO_INVALID, "neither servers nor trainers on this node");
     }
-    return r;
+    return 0;
 }
 
 /* Checks the form of --devices on a machine without devices, where they cannot be compared. */
@@ -196,10 +197,10 @@ static int select_devices(struct job *j, struct co_err *err) {
 }
 
 static int count_trainers(struct job *j, struct co_err *err) {
-    int r = select_devices(j, err);
+    CO_TRY(select_devices(j, err));
     int64_t asked = j->options->number[OPTIONS_OPT_NPROC_PER_NODE];
     size_t n = asked > 0 ? (size_t)asked : j->devices.n ? j->devices.n : 1;
-    if (!r && j->devices.n && n > j->devices.n) {
+    if (j->devices.n && n > j->devices.n) {
         return co_err_set(err, CO_INVALID,
             "nproc_per_node is %zu, but there are %zu devices: expected one for each process", n,
             j->devices.n);
@@ -207,7 +208,7 @@ static int count_trainers(struct job *j, struct co_err *err) {
     j->n[JOB_ROLE_TRAINER] = n;
     j->n_ports =
         j->discovery == JOB_DISCOVERY_ALONE || j->discovery == JOB_DISCOVERY_MEET ? n + 1 : 0;
-    return r;
+    return 0;
 }
 
 /* Checks the number of endpoints in the environment: one per process, or one per node, whose
@@ -324,19 +325,20 @@ static int plan_collective(struct job *j, const struct env *e, struct co_err *er
         endpoints = e->get(e->arg, other);
     }
     const bool cloud = is_cloud(j, e);
-    int r = 0;
     /* In an elastic job nodes come and go, so a list in the environment would soon be wrong. */
     if (*endpoints && !j->elastic) {
-        r = job_discovery_endpoints(j, name, endpoints, err);
+        CO_TRY(job_discovery_endpoints(j, name, endpoints, err));
     } else if (!j->master && cloud) {
-        r = plan_cloud(j, e, err);
+        CO_TRY(plan_cloud(j, e, err));
     } else if (!j->master && options_option_has(j->options, OPTIONS_OPT_IPS) &&
                options_option_given(j->options, OPTIONS_OPT_IPS)) {
-        r = job_discovery_ips(j, "--ips", j->options->text[OPTIONS_OPT_IPS], err);
+        CO_TRY(job_discovery_ips(j, "--ips", j->options->text[OPTIONS_OPT_IPS], err));
     }
-    r = r ? r : count_trainers(j, err);
-    r = r || j->discovery != JOB_DISCOVERY_IPS ? r : find_first_port(j, e, cloud, err);
-    return r || j->discovery != JOB_DISCOVERY_ENDPOINTS ? r : check_endpoints(j, e, err);
+    CO_TRY(count_trainers(j, err));
+    if (j->discovery == JOB_DISCOVERY_IPS) {
+        CO_TRY(find_first_port(j, e, cloud, err));
+    }
+    return j->discovery == JOB_DISCOVERY_ENDPOINTS ? check_endpoints(j, e, err) : 0;
 }
 
 static void take_given_process(struct job *j, const struct env *e) {
@@ -458,6 +460,7 @@ static int take_token(struct job *j, const struct env *e, struct co_err *err) {
 int job_plan(const struct options *options, const struct job_node *node, options_plan_getenv_fn get,
     void *arg, struct job *ret, struct co_err *err) {
     const struct env e = {.get = get, .arg = arg};
+    CO_CLEANUP(job_done)
     struct job j = {.options = options,
         .node = node,
         .format = options->format,
@@ -467,23 +470,20 @@ int job_plan(const struct options *options, const struct job_node *node, options
     j.mode = mode_of(options, is_process);
     j.ip = own_ip(&j);
     set_elastic(&j, &e);
-    int r = find_master(&j, &e, err);
-    r = r ? r : parse_nodes(&j, &e, err);
+    CO_TRY(find_master(&j, &e, err));
+    CO_TRY(parse_nodes(&j, &e, err));
     j.discovery = j.nodes_max > 1 || j.elastic ? JOB_DISCOVERY_MEET : JOB_DISCOVERY_ALONE;
     add_notes(&j);
-    if (!r && is_process) {
+    if (is_process) {
         take_given_process(&j, &e);
-    } else if (!r) {
-        r = j.mode == JOB_MODE_PS           ? plan_ps(&j, err)
-            : j.mode == JOB_MODE_COLLECTIVE ? plan_collective(&j, &e, err)
-                                            : count_trainers(&j, err);
+    } else {
+        CO_TRY(j.mode == JOB_MODE_PS           ? plan_ps(&j, err)
+               : j.mode == JOB_MODE_COLLECTIVE ? plan_collective(&j, &e, err)
+                                               : count_trainers(&j, err));
     }
-    r = r ? r : take_token(&j, &e, err);
-    if (r) {
-        job_done(&j);
-        return r;
-    }
+    CO_TRY(take_token(&j, &e, err));
     *ret = j;
+    j = (struct job){0};
     return 0;
 }
 

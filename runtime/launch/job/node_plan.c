@@ -36,37 +36,33 @@ static void add_process(struct job_plan *p, enum job_role role, size_t index) {
 static int add_endpoint(struct job_plan *p, enum job_role role, const char *text, bool own,
     const char *what, struct co_err *err) {
     struct co_hostport hp;
-    int r = co_parse_hostport(what, text, &hp, err);
-    if (!r && p->endpoints[role].n == ENDPOINTS_MAX) {
-        r = co_err_set(err, CO_NORESOURCE, "more than %d endpoints", (int)ENDPOINTS_MAX);
+    CO_TRY(co_parse_hostport(what, text, &hp, err));
+    if (p->endpoints[role].n == ENDPOINTS_MAX) {
+        return co_err_set(err, CO_NORESOURCE, "more than %d endpoints", (int)ENDPOINTS_MAX);
     }
-    if (!r) {
-        if (own) {
-            add_process(p, role, p->endpoints[role].n);
-        }
-        options_list_add(&p->endpoints[role], text);
+    if (own) {
+        add_process(p, role, p->endpoints[role].n);
     }
-    return r;
+    options_list_add(&p->endpoints[role], text);
+    return 0;
 }
 
 static int add_endpoints(struct job_plan *p, enum job_role role, const struct options_list *l,
     bool own, struct co_err *err) {
-    int r = 0;
-    for (size_t i = 0; i < l->n && !r; i++) {
-        r = add_endpoint(p, role, l->item[i], own, role_rows[role].list, err);
+    for (size_t i = 0; i < l->n; i++) {
+        CO_TRY(add_endpoint(p, role, l->item[i], own, role_rows[role].list, err));
     }
-    return r;
+    return 0;
 }
 
 static int from_lists(const struct job *j, struct job_plan *p, struct co_err *err) {
-    int r = 0;
     for (int s = 0; s < JOB_ROLE_COUNT; s++) {
-        for (size_t i = 0; i < j->listed[s].n && !r; i++) {
+        for (size_t i = 0; i < j->listed[s].n; i++) {
             struct co_hostport hp;
             const char *text = j->listed[s].item[i];
             bool own =
                 co_parse_hostport("endpoint", text, &hp, NULL) == 0 && strcmp(hp.host, j->ip) == 0;
-            r = add_endpoint(p, (enum job_role)s, text, own, role_rows[s].list, err);
+            CO_TRY(add_endpoint(p, (enum job_role)s, text, own, role_rows[s].list, err));
         }
     }
     p->stages = j->stages;
@@ -74,28 +70,26 @@ static int from_lists(const struct job *j, struct job_plan *p, struct co_err *er
     for (size_t h = 0; h < j->hosts.n; h++) {
         p->node = strcmp(j->hosts.item[h], j->ip) == 0 ? h : p->node;
     }
-    return r;
+    return 0;
 }
 
 /* The processes of one host use ports from `first` on. */
 static int from_ports(const struct job *j, struct job_plan *p, size_t host, const char *name,
     int64_t first, struct co_err *err) {
-    int r = 0;
-    for (size_t i = 0; i < j->n[JOB_ROLE_TRAINER] && !r; i++) {
+    for (size_t i = 0; i < j->n[JOB_ROLE_TRAINER]; i++) {
         char text[CO_HOST_MAX + 10];
         co_hostport_format(name, (unsigned)(first + (int64_t)i), text, sizeof(text));
-        r = add_endpoint(p, JOB_ROLE_TRAINER, text, (int)host == j->rank, "endpoint", err);
+        CO_TRY(add_endpoint(p, JOB_ROLE_TRAINER, text, (int)host == j->rank, "endpoint", err));
     }
-    return r;
+    return 0;
 }
 
 static int from_ips(const struct job *j, struct job_plan *p, struct co_err *err) {
-    int r = 0;
-    for (size_t h = 0; h < j->hosts.n && !r; h++) {
-        r = from_ports(j, p, h, j->hosts.item[h], j->first_port, err);
+    for (size_t h = 0; h < j->hosts.n; h++) {
+        CO_TRY(from_ports(j, p, h, j->hosts.item[h], j->first_port, err));
     }
     p->n_nodes = j->hosts.n;
-    return r;
+    return 0;
 }
 
 /* Ranks are assigned host by host: the first process of a node has the node's rank times the number
@@ -124,28 +118,27 @@ static int from_endpoints(const struct job *j, struct job_plan *p, struct co_err
  * workers. */
 static int from_offers(
     const struct job_offer *offers, size_t n, size_t self, struct job_plan *p, struct co_err *err) {
-    int r = 0;
-    for (size_t i = 0; i < n && !r; i++) {
-        r = add_endpoints(
-            p, JOB_ROLE_SERVER, &offers[i].endpoints[JOB_ROLE_SERVER], i == self, err);
+    for (size_t i = 0; i < n; i++) {
+        CO_TRY(add_endpoints(
+            p, JOB_ROLE_SERVER, &offers[i].endpoints[JOB_ROLE_SERVER], i == self, err));
         p->stages.n = offers[i].stages.n > p->stages.n ? offers[i].stages.n : p->stages.n;
     }
-    for (size_t i = 0; i < n && !r; i++) {
-        r = add_endpoints(
-            p, JOB_ROLE_TRAINER, &offers[i].endpoints[JOB_ROLE_TRAINER], i == self, err);
+    for (size_t i = 0; i < n; i++) {
+        CO_TRY(add_endpoints(
+            p, JOB_ROLE_TRAINER, &offers[i].endpoints[JOB_ROLE_TRAINER], i == self, err));
     }
-    for (size_t stage = 0; stage < p->stages.n && !r; stage++) {
+    for (size_t stage = 0; stage < p->stages.n; stage++) {
         const size_t before = p->endpoints[JOB_ROLE_HETER].n;
-        for (size_t i = 0; i < n && !r; i++) {
+        for (size_t i = 0; i < n; i++) {
             const struct options_list part =
                 job_stages_part(&offers[i].stages, &offers[i].endpoints[JOB_ROLE_HETER], stage);
-            r = add_endpoints(p, JOB_ROLE_HETER, &part, i == self, err);
+            CO_TRY(add_endpoints(p, JOB_ROLE_HETER, &part, i == self, err));
         }
         p->stages.size[stage] = p->endpoints[JOB_ROLE_HETER].n - before;
     }
     p->n_nodes = n;
     p->node = self;
-    return r;
+    return 0;
 }
 
 /* ---- the plan ---------------------------------------------------------------------------- */
@@ -293,13 +286,12 @@ static char *find_log_dir(const struct job *j, const struct job_plan *p) {
 
 int job_plan_make(const struct job *j, const struct job_offer *offers, size_t n, size_t self,
     const char *scratch, struct job_plan *ret, struct co_err *err) {
+    CO_CLEANUP(job_plan_done)
     struct job_plan p = {.n_nodes = 1, .node = j->rank > 0 ? (size_t)j->rank : 0};
     const bool given = j->discovery == JOB_DISCOVERY_GIVEN;
-    int r = find_endpoints(j, offers, n, self, &p, err);
-    r = r || given ? r : check_plan(j, &p, err);
-    if (r) {
-        job_plan_done(&p);
-        return r;
+    CO_TRY(find_endpoints(j, offers, n, self, &p, err));
+    if (!given) {
+        CO_TRY(check_plan(j, &p, err));
     }
     if (!given && j->mode == JOB_MODE_PS) {
         p.gloo = find_gloo(j, &p, offers, n);
@@ -313,6 +305,7 @@ int job_plan_make(const struct job *j, const struct job_offer *offers, size_t n,
         job_plan_variables(j, &p, scratch, &p.process[i]);
     }
     *ret = p;
+    p = (struct job_plan){0};
     return 0;
 }
 

@@ -48,8 +48,8 @@ static int launch_job(struct launch *l, const char *const *words, const char *co
     l->argv[argc++] = "train.py";
     l->node.device = visible && *visible ? JOB_DEVICE_GPU : JOB_DEVICE_CPU;
     options_list_split(&l->node.visible, visible ? visible : "");
-    int r = options_parse(argc, (char *const *)l->argv, from_list, (void *)env, &l->options, err);
-    return r ? r : job_plan(&l->options, &l->node, from_list, (void *)env, &l->job, err);
+    CO_TRY(options_parse(argc, (char *const *)l->argv, from_list, (void *)env, &l->options, err));
+    return job_plan(&l->options, &l->node, from_list, (void *)env, &l->job, err);
 }
 
 static void launch_init(struct launch *l, const char *ip, const char *pod) {
@@ -120,9 +120,7 @@ static void check_truth(const struct job_truth *t) {
     if (!r && l.job.n_ports && !t->values[0]) {
         offer_own(&l, t->ports);
     }
-    r = r ? r : receive_values(&l, t->values, &err);
-    r = r ? r : make_plan(&l, t->self, t->scratch, &err);
-    if (r) {
+    if (r || receive_values(&l, t->values, &err) || make_plan(&l, t->self, t->scratch, &err)) {
         fail_msg("%s: %s", t->name, err.msg);
     }
     assert_true(t->process < l.plan.n);
@@ -491,7 +489,9 @@ static void stages_go_through_all_nodes(void **state) {
         launch_init(&l, "10.0.0.1", "abcdef");
         assert_int_equal(launch_job(&l, words, NULL, NULL, NULL), 0);
         int r = receive_values(&l, rows[i].values, &err);
-        r = r ? r : make_plan(&l, 2, "", &err);
+        if (!r) {
+            r = make_plan(&l, 2, "", &err);
+        }
         if (rows[i].text) {
             assert_int_equal(r, CO_INVALID);
             assert_non_null(strstr(err.msg, rows[i].text));

@@ -25,16 +25,15 @@ static char *value_text(const struct job *j, enum options_option id) {
 }
 
 int job_report_configuration(const struct job *j, struct co_buf *ret, struct co_err *err) {
-    int r = 0;
-    for (int i = 0; i < OPTIONS_OPT_COUNT && !r; i++) {
+    for (int i = 0; i < OPTIONS_OPT_COUNT; i++) {
         const struct options_option_row *row = &options_option_rows[i];
         if (row->formats & 1U << j->format) {
             bool old = j->format == OPTIONS_FORMAT_2_0 && row->old_name;
             CO_AUTOFREE char *text = value_text(j, (enum options_option)i);
-            r = co_buf_addf(ret, err, "%s: %s\n", old ? row->old_name : row->name, text);
+            CO_TRY(co_buf_addf(ret, err, "%s: %s\n", old ? row->old_name : row->name, text));
         }
     }
-    return r;
+    return 0;
 }
 
 int job_report_job(const struct job *j, size_t n_nodes, struct co_buf *ret, struct co_err *err) {
@@ -58,9 +57,9 @@ static int add_centred(struct co_buf *b, const char *text, struct co_err *err) {
 
 static int table_row(
     struct co_buf *b, int width, const char *key, const char *value, struct co_err *err) {
-    int r = co_buf_addf(b, err, "    |%*s  ", width, key);
-    r = r ? r : add_centred(b, value, err);
-    return r ? r : co_buf_adds(b, "|\n", err);
+    CO_TRY(co_buf_addf(b, err, "    |%*s  ", width, key));
+    CO_TRY(add_centred(b, value, err));
+    return co_buf_adds(b, "|\n", err);
 }
 
 static int table_rule(struct co_buf *b, int width, char c, struct co_err *err) {
@@ -79,29 +78,29 @@ int job_report_table(const struct job_process *p, struct co_buf *ret, struct co_
         widest = len > widest ? len : widest;
     }
     const int width = (int)(widest < 128 ? widest : 128);
-    int r = table_rule(ret, width, '=', err);
-    r = r ? r : table_row(ret, width, "Distributed Envs", "Value", err);
-    r = r ? r : table_rule(ret, width, '-', err);
-    for (size_t i = 0; i < p->set.n && !r; i++) {
+    CO_TRY(table_rule(ret, width, '=', err));
+    CO_TRY(table_row(ret, width, "Distributed Envs", "Value", err));
+    CO_TRY(table_rule(ret, width, '-', err));
+    for (size_t i = 0; i < p->set.n; i++) {
         size_t len = strcspn(p->set.item[i], "=");
         CO_AUTOFREE char *key = co_xstrndup(p->set.item[i], len);
-        r = table_row(ret, width, key, p->set.item[i] + len + 1, err);
+        CO_TRY(table_row(ret, width, key, p->set.item[i] + len + 1, err));
     }
-    return r ? r : table_rule(ret, width, '=', err);
+    return table_rule(ret, width, '=', err);
 }
 
 int job_report_plan(const struct job_plan *p, struct co_buf *ret, struct co_err *err) {
     CO_AUTOFREE char *command = options_list_python(p->command.item, p->command.n);
-    int r = co_buf_addf(ret, err, "command %s\n", command);
-    for (size_t i = 0; i < p->n && !r; i++) {
+    CO_TRY(co_buf_addf(ret, err, "command %s\n", command));
+    for (size_t i = 0; i < p->n; i++) {
         char name[64];
         job_process_name(&p->process[i], name, sizeof(name));
-        r = co_buf_addf(ret, err, "\n%s, log %s\n", name, p->process[i].log);
-        for (size_t k = 0; k < p->process[i].set.n && !r; k++) {
-            r = co_buf_addf(ret, err, "    %s\n", p->process[i].set.item[k]);
+        CO_TRY(co_buf_addf(ret, err, "\n%s, log %s\n", name, p->process[i].log));
+        for (size_t k = 0; k < p->process[i].set.n; k++) {
+            CO_TRY(co_buf_addf(ret, err, "    %s\n", p->process[i].set.item[k]));
         }
     }
-    return r;
+    return 0;
 }
 
 /* Quotes a word for a shell. */
@@ -111,11 +110,11 @@ static int add_quoted(struct co_buf *b, const char *word) {
     if (*word && strspn(word, plain) == strlen(word)) {
         return co_buf_addf(b, NULL, " %s", word);
     }
-    int r = co_buf_adds(b, " '", NULL);
-    for (; *word && !r; word++) {
-        r = *word == '\'' ? co_buf_adds(b, "'\\''", NULL) : co_buf_add(b, word, 1, NULL);
+    CO_TRY(co_buf_adds(b, " '", NULL));
+    for (; *word; word++) {
+        CO_TRY(*word == '\'' ? co_buf_adds(b, "'\\''", NULL) : co_buf_add(b, word, 1, NULL));
     }
-    return r ? r : co_buf_adds(b, "'", NULL);
+    return co_buf_adds(b, "'", NULL);
 }
 
 char *job_report_command(const char *master, int argc, char *const argv[]) {

@@ -65,11 +65,10 @@ char *job_value_encode(const struct job *j, const struct job_offer *offer) {
 
 static int check_endpoints(const struct options_list *l, const char *what, struct co_err *err) {
     struct co_hostport hp;
-    int r = 0;
-    for (size_t i = 0; i < l->n && !r; i++) {
-        r = co_parse_hostport(what, l->item[i], &hp, err);
+    for (size_t i = 0; i < l->n; i++) {
+        CO_TRY(co_parse_hostport(what, l->item[i], &hp, err));
     }
-    return r;
+    return 0;
 }
 
 static void add_texts(const json_t *list, struct options_list *ret) {
@@ -82,9 +81,9 @@ static void add_texts(const json_t *list, struct options_list *ret) {
 static int decode_role(
     const json_t *o, enum job_role role, struct job_offer *offer, struct co_err *err) {
     json_t *list = NULL;
-    int r = co_json_get(o, role_keys[role], JSON_ARRAY, &list, err);
+    CO_TRY(co_json_get(o, role_keys[role], JSON_ARRAY, &list, err));
     add_texts(list, &offer->endpoints[role]);
-    return r ? r : check_endpoints(&offer->endpoints[role], role_keys[role], err);
+    return check_endpoints(&offer->endpoints[role], role_keys[role], err);
 }
 
 /* Reads the heterogeneous workers, a list per stage, if there are any. */
@@ -92,10 +91,10 @@ static int decode_stages(const json_t *o, struct job_offer *offer, struct co_err
     struct options_list *heters = &offer->endpoints[JOB_ROLE_HETER];
     json_t *stages = NULL;
     int r = co_json_get(o, role_keys[JOB_ROLE_HETER], JSON_ARRAY, &stages, err);
-    const size_t n = json_array_size(stages);
-    if (r == CO_NOTFOUND) {
-        return 0;
+    if (r) {
+        return r == CO_NOTFOUND ? 0 : r;
     }
+    const size_t n = json_array_size(stages);
     if (n > JOB_STAGES_MAX) {
         return co_err_set(
             err, CO_INVALID, "%zu stages, expected at most %d", n, (int)JOB_STAGES_MAX);
@@ -106,7 +105,7 @@ static int decode_stages(const json_t *o, struct job_offer *offer, struct co_err
         offer->stages.size[i] = heters->n - before;
     }
     offer->stages.n = n;
-    return r ? r : check_endpoints(heters, role_keys[JOB_ROLE_HETER], err);
+    return check_endpoints(heters, role_keys[JOB_ROLE_HETER], err);
 }
 
 /* Gloo's rendezvous is on server 0's host, at a port that is free there. */
@@ -123,11 +122,8 @@ static int decode_gloo(
 
 static int decode_collective(const json_t *o, struct job_offer *offer, struct co_err *err) {
     const char *candidate = NULL, *endpoints = NULL;
-    int r = co_json_get_str(o, "candidate", &candidate, err);
-    r = r ? r : co_json_get_str(o, "endpoints", &endpoints, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_json_get_str(o, "candidate", &candidate, err));
+    CO_TRY(co_json_get_str(o, "endpoints", &endpoints, err));
     offer->candidate = co_xstrdup(candidate);
     options_list_split(&offer->endpoints[JOB_ROLE_TRAINER], endpoints);
     return check_endpoints(&offer->endpoints[JOB_ROLE_TRAINER], "endpoints", err);
@@ -135,10 +131,10 @@ static int decode_collective(const json_t *o, struct job_offer *offer, struct co
 
 static int decode_ps(
     const struct job *j, const json_t *o, struct job_offer *offer, struct co_err *err) {
-    int r = decode_role(o, JOB_ROLE_SERVER, offer, err);
-    r = r ? r : decode_gloo(j, o, offer, err);
-    r = r ? r : decode_role(o, JOB_ROLE_TRAINER, offer, err);
-    return r ? r : decode_stages(o, offer, err);
+    CO_TRY(decode_role(o, JOB_ROLE_SERVER, offer, err));
+    CO_TRY(decode_gloo(j, o, offer, err));
+    CO_TRY(decode_role(o, JOB_ROLE_TRAINER, offer, err));
+    return decode_stages(o, offer, err);
 }
 
 int job_value_decode(
@@ -146,9 +142,10 @@ int job_value_decode(
     struct job_offer offer = {.gloo_port = 0};
     CO_AUTOJSON json_t *o = NULL;
     int r = co_json_parse(text, strlen(text), &o, err);
-    r = r                        ? r
-        : j->mode == JOB_MODE_PS ? decode_ps(j, o, &offer, err)
-                                 : decode_collective(o, &offer, err);
+    if (!r) {
+        r = j->mode == JOB_MODE_PS ? decode_ps(j, o, &offer, err)
+                                   : decode_collective(o, &offer, err);
+    }
     if (r) {
         job_offer_done(&offer);
         (void)co_err_wrap(err,

@@ -62,19 +62,18 @@ static void handle_signals(const char *log) {
 
 static int hold_ports(struct launch *l, struct co_err *err) {
     struct proc_ports_range range;
-    int r = l->job.n_ports ? proc_ports_range(&range, err) : 0;
-    if (!r && l->job.n_ports) {
-        /* Several nodes on one host must not use the same fixed ports: each begins at its rank
-         * beyond the first, as under Paddle's launcher. */
-        bool counts_on = range.fixed && l->job.mode == JOB_MODE_COLLECTIVE && l->job.rank > 0;
-        range.fixed += counts_on ? (unsigned)l->job.rank : 0;
-        r = proc_ports_hold(&range, l->job.n_ports, job_offer_spare(&l->job), &l->ports, err);
+    if (!l->job.n_ports) {
+        return 0;
     }
-    if (!r && l->job.n_ports) {
-        job_offer_make(&l->job, l->ports.port, &l->own);
-        l->value = job_value_encode(&l->job, &l->own);
-    }
-    return r;
+    CO_TRY(proc_ports_range(&range, err));
+    /* Several nodes on one host must not use the same fixed ports: each begins at its rank beyond
+     * the first, as under Paddle's launcher. */
+    bool counts_on = range.fixed && l->job.mode == JOB_MODE_COLLECTIVE && l->job.rank > 0;
+    range.fixed += counts_on ? (unsigned)l->job.rank : 0;
+    CO_TRY(proc_ports_hold(&range, l->job.n_ports, job_offer_spare(&l->job), &l->ports, err));
+    job_offer_make(&l->job, l->ports.port, &l->own);
+    l->value = job_value_encode(&l->job, &l->own);
+    return 0;
 }
 
 /* An address of another node, from the options.  When they only say that there are other nodes, an
@@ -100,24 +99,21 @@ static int plan_job(struct launch *l, struct co_err *err) {
     const char *host = o->text[OPTIONS_OPT_HOST];
     CO_AUTOFREE char *elsewhere = find_others(o);
     node_look(elsewhere, !(host && strchr(host, '.')), &l->node);
-    int r = job_plan(o, &l->node, get_from_environ, NULL, &l->job, err);
-    return r ? r : hold_ports(l, err);
+    CO_TRY(job_plan(o, &l->node, get_from_environ, NULL, &l->job, err));
+    return hold_ports(l, err);
 }
 
 static int print_plan(const struct launch *l, struct co_err *err) {
-    struct job_plan plan = {.n = 0};
+    CO_CLEANUP(job_plan_done) struct job_plan plan = {.n = 0};
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-    int r = job_plan_make(&l->job, &l->own, l->value ? 1 : 0, 0, "/tmp/paddlerun-gloo", &plan, err);
-    if (!r && l->job.discovery == JOB_DISCOVERY_MEET) {
-        r = co_buf_adds(
-            &b, "# as if this node were alone: the others are known once they meet\n", err);
+    CO_TRY(job_plan_make(&l->job, &l->own, l->value ? 1 : 0, 0, "/tmp/paddlerun-gloo", &plan, err));
+    if (l->job.discovery == JOB_DISCOVERY_MEET) {
+        CO_TRY(co_buf_adds(
+            &b, "# as if this node were alone: the others are known once they meet\n", err));
     }
-    r = r ? r : job_report_plan(&plan, &b, err);
-    if (!r) {
-        node_log_out(&l->say, b.data, b.len);
-    }
-    job_plan_done(&plan);
-    return r;
+    CO_TRY(job_report_plan(&plan, &b, err));
+    node_log_out(&l->say, b.data, b.len);
+    return 0;
 }
 
 static int run_job(

@@ -141,13 +141,13 @@ static int kit_open(struct kit *k, const char *const *words, struct co_err *err)
     k->say.out = k->say.err = open("/dev/null", O_WRONLY | O_CLOEXEC);
     co_buf_clear(&kit_trace);
     kit_fails_at = 0;
-    int r = options_parse(argc, (char *const *)k->argv, kit_no_variable, NULL, &k->options, err);
-    r = r ? r : job_plan(&k->options, &k->node, kit_no_variable, NULL, &k->job, err);
-    if (!r && k->job.n_ports) {
+    CO_TRY(options_parse(argc, (char *const *)k->argv, kit_no_variable, NULL, &k->options, err));
+    CO_TRY(job_plan(&k->options, &k->node, kit_no_variable, NULL, &k->job, err));
+    if (k->job.n_ports) {
         job_offer_make(&k->job, ports, &k->own);
         k->value = job_value_encode(&k->job, &k->own);
     }
-    return r;
+    return 0;
 }
 
 static void kit_close(struct kit *k) {

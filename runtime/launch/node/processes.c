@@ -207,11 +207,11 @@ int node_processes_start(struct node_processes *r, struct job_plan *plan_own, st
     }
     r->n_left = r->n_workers;
     r->state = WORKING;
-    int e = start_processes(r, err);
-    if (!e && r->n_workers == 0) {
+    CO_TRY(start_processes(r, err));
+    if (r->n_workers == 0) {
         finish_workers(r); /* servers only: the other nodes' workers decide */
     }
-    return e;
+    return 0;
 }
 
 void node_processes_stop(struct node_processes *r, int64_t grace_ms) {

@@ -63,8 +63,8 @@ static int start(struct world *w, struct co_err *err) {
     const struct job_offer offers[] = {w->kit.own, other};
     const size_t n = w->kit.job.discovery == JOB_DISCOVERY_MEET ? 2 : w->kit.value ? 1 : 0;
     struct job_plan plan;
-    int r = job_plan_make(&w->kit.job, offers, n, 0, "/tmp/x", &plan, err);
-    return r ? r : node_processes_start(w->round, &plan, err);
+    CO_TRY(job_plan_make(&w->kit.job, offers, n, 0, "/tmp/x", &plan, err));
+    return node_processes_start(w->round, &plan, err);
 }
 
 static void play(struct world *w, const char *steps) {

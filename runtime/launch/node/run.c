@@ -311,14 +311,15 @@ static int take_signals(struct course *c, struct co_err *err) {
         {SIGWINCH, forward_signal},
     };
     struct co_signal *s = NULL; /* the loop frees them */
-    int r = 0;
     (void)signal(SIGPIPE, SIG_IGN);
-    for (size_t i = 0; i < CO_ARRAY_LEN(rows) && !r; i++) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         /* Under nohup SIGHUP stays ignored. */
         bool nohup = rows[i].signo == SIGHUP && co_signal_ignored(SIGHUP);
-        r = nohup ? 0 : co_signal_new(c->loop, rows[i].signo, rows[i].fn, c, &s, err);
+        if (!nohup) {
+            CO_TRY(co_signal_new(c->loop, rows[i].signo, rows[i].fn, c, &s, err));
+        }
     }
-    return r;
+    return 0;
 }
 
 /* ---- servers of a job that the operator knows ---------------------------------------------- */
@@ -350,12 +351,9 @@ static int begin_course(struct course *c, struct co_err *err) {
         .failed = process_failed,
         .gone = processes_gone,
         .echoed = log_echoed};
-    int r = co_loop_new(&c->loop, err);
-    r = r ? r : take_signals(c, err);
-    r = r ? r : node_processes_new(c->loop, c->say, c->job, &fns, c, &c->round, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_loop_new(&c->loop, err));
+    CO_TRY(take_signals(c, err));
+    CO_TRY(node_processes_new(c->loop, c->say, c->job, &fns, c, &c->round, err));
     on_training_end(c);
     node_log_lines_begin(c->say, c->job);
     node_log_lines_job(c->say, c->job, 0);

@@ -254,10 +254,7 @@ static int command_line(struct options *o, int argc, char *const argv[], struct 
             return co_err_set(
                 err, CO_INVALID, "\"%.100s\" is not an option: expected --name value", word);
         }
-        int r = take_option(o, argc, argv, &at, err);
-        if (r) {
-            return r;
-        }
+        CO_TRY(take_option(o, argc, argv, &at, err));
     }
     o->script = argv + at;
     o->n_script = argc - at;
@@ -273,30 +270,29 @@ static int command_line(struct options *o, int argc, char *const argv[], struct 
 
 static int read_environment(
     struct options *o, options_plan_getenv_fn get, void *arg, struct co_err *err) {
-    int r = 0;
-    for (int i = 0; i < OPTIONS_OPT_COUNT && !r; i++) {
+    for (int i = 0; i < OPTIONS_OPT_COUNT; i++) {
         const struct options_option_row *row = &options_option_rows[i];
         const char *value = row->env && row->support != OPTIONS_REFUSED ? get(arg, row->env) : NULL;
         if (!value) {
             continue;
         }
-        r = co_buf_addf(&o->notes, err,
+        CO_TRY(co_buf_addf(&o->notes, err,
             "LAUNCH WARNING args %s will be overridden by env: %s value: %s\n", row->name, row->env,
-            value);
-        r = r ? r : set_option(o, i, row->env, value, OPTIONS_FROM_ENVIRONMENT, err);
+            value));
+        CO_TRY(set_option(o, i, row->env, value, OPTIONS_FROM_ENVIRONMENT, err));
     }
     /* The operator knows how long a pod may take to end; the command knows better. */
     const char *grace = get(arg, co_contract[CO_VAR_STOP_TIMEOUT].name);
-    if (!r && grace && *grace && !options_option_given(o, OPTIONS_OPT_STOP_TIMEOUT)) {
-        r = set_option(o, OPTIONS_OPT_STOP_TIMEOUT, co_contract[CO_VAR_STOP_TIMEOUT].name, grace,
-            OPTIONS_FROM_ENVIRONMENT, err);
+    if (grace && *grace && !options_option_given(o, OPTIONS_OPT_STOP_TIMEOUT)) {
+        CO_TRY(set_option(o, OPTIONS_OPT_STOP_TIMEOUT, co_contract[CO_VAR_STOP_TIMEOUT].name, grace,
+            OPTIONS_FROM_ENVIRONMENT, err));
     }
     const char *id = get(arg, co_contract[CO_VAR_TRAINER_ID].name);
-    if (!r && id && *id) {
-        r = set_option(o, OPTIONS_OPT_RANK, co_contract[CO_VAR_TRAINER_ID].name, id,
-            OPTIONS_FROM_ENVIRONMENT, err);
+    if (id && *id) {
+        CO_TRY(set_option(o, OPTIONS_OPT_RANK, co_contract[CO_VAR_TRAINER_ID].name, id,
+            OPTIONS_FROM_ENVIRONMENT, err));
     }
-    return r;
+    return 0;
 }
 
 static enum options_format format_of(const struct options *o) {
@@ -317,20 +313,16 @@ static enum options_format format_of(const struct options *o) {
 
 int options_parse(int argc, char *const argv[], options_plan_getenv_fn get, void *arg,
     struct options *ret, struct co_err *err) {
-    struct options o = {.notes = CO_BUF(NOTES_MAX)};
-    int r = 0;
-    for (int i = 0; i < OPTIONS_OPT_COUNT && !r; i++) {
+    CO_CLEANUP(options_done) struct options o = {.notes = CO_BUF(NOTES_MAX)};
+    for (int i = 0; i < OPTIONS_OPT_COUNT; i++) {
         const char *def = options_option_rows[i].def;
         o.number[i] = -1;
-        r = def ? set_option(&o, i, options_option_rows[i].name, def, OPTIONS_FROM_DEFAULT, err)
-                : 0;
+        if (def) {
+            CO_TRY(set_option(&o, i, options_option_rows[i].name, def, OPTIONS_FROM_DEFAULT, err));
+        }
     }
-    r = r ? r : command_line(&o, argc, argv, err);
-    r = r ? r : read_environment(&o, get, arg, err);
-    if (r) {
-        options_done(&o);
-        return r;
-    }
+    CO_TRY(command_line(&o, argc, argv, err));
+    CO_TRY(read_environment(&o, get, arg, err));
     o.format = format_of(&o);
     for (int i = 0; i < OPTIONS_OPT_COUNT; i++) {
         const char *old = options_option_rows[i].old_def;
@@ -339,6 +331,7 @@ int options_parse(int argc, char *const argv[], options_plan_getenv_fn get, void
         }
     }
     *ret = o;
+    o = (struct options){0};
     return 0;
 }
 
@@ -367,35 +360,33 @@ const char *options_option_metavar(const struct options_option_row *row) {
 
 static int add_wrapped(struct co_buf *b, const char *text, struct co_err *err) {
     size_t column = HELP_COLUMN;
-    int r = 0;
-    while (*text && !r) {
+    while (*text) {
         size_t len = strcspn(text, " ");
         if (column > HELP_COLUMN && column + 1 + len > HELP_WIDTH) {
-            r = co_buf_addf(b, err, "\n%*s", (int)HELP_COLUMN, "");
+            CO_TRY(co_buf_addf(b, err, "\n%*s", (int)HELP_COLUMN, ""));
             column = HELP_COLUMN;
         } else if (column > HELP_COLUMN) {
-            r = co_buf_adds(b, " ", err);
+            CO_TRY(co_buf_adds(b, " ", err));
             column++;
         }
-        r = r ? r : co_buf_add(b, text, len, err);
+        CO_TRY(co_buf_add(b, text, len, err));
         column += len;
         text += len;
         text += strspn(text, " ");
     }
-    return r ? r : co_buf_adds(b, "\n", err);
+    return co_buf_adds(b, "\n", err);
 }
 
 static int help_row(struct co_buf *b, const struct options_option_row *row, struct co_err *err) {
     size_t before = b->len;
-    int r = co_buf_addf(b, err, "  --%s %s", row->name, options_option_metavar(row));
+    CO_TRY(co_buf_addf(b, err, "  --%s %s", row->name, options_option_metavar(row)));
     size_t used = b->len - before;
-    r = r                        ? r
-        : used + 1 > HELP_COLUMN ? co_buf_addf(b, err, "\n%*s", (int)HELP_COLUMN, "")
-                                 : co_buf_addf(b, err, "%*s", (int)(HELP_COLUMN - used), "");
+    CO_TRY(used + 1 > HELP_COLUMN ? co_buf_addf(b, err, "\n%*s", (int)HELP_COLUMN, "")
+                                  : co_buf_addf(b, err, "%*s", (int)(HELP_COLUMN - used), ""));
     CO_AUTOFREE char *text = row->def && *row->def
                                  ? co_xasprintf("%s (default %s)", row->help, row->def)
                                  : co_xstrdup(row->help);
-    return r ? r : add_wrapped(b, text, err);
+    return add_wrapped(b, text, err);
 }
 
 const char options_usage[] =
@@ -408,14 +399,14 @@ bool options_option_is_listed(const struct options_option_row *row) {
 }
 
 int options_help(struct co_buf *ret, struct co_err *err) {
-    int r = co_buf_addf(ret, err, "Usage: %s\n\nOptions:\n", options_usage);
-    for (int i = 0; i < OPTIONS_OPT_COUNT && !r; i++) {
+    CO_TRY(co_buf_addf(ret, err, "Usage: %s\n\nOptions:\n", options_usage));
+    for (int i = 0; i < OPTIONS_OPT_COUNT; i++) {
         const struct options_option_row *row = &options_option_rows[i];
         if (options_option_is_listed(row)) {
-            r = help_row(ret, row, err);
+            CO_TRY(help_row(ret, row, err));
         }
     }
-    return r;
+    return 0;
 }
 
 /* "| `text` ", or an empty cell. */
@@ -432,30 +423,30 @@ static int markdown_row(
         [OPTIONS_REFUSED] = "refused",
         [OPTIONS_OURS] = "ours",
     };
-    int r = co_buf_addf(b, err, "| `%s%s`", is_option(row) ? "--" : "", row->name);
-    for (size_t i = 1; !r && options_option_name(row, i); i++) {
-        r = co_buf_addf(b, err, " `--%s`", options_option_name(row, i));
+    CO_TRY(co_buf_addf(b, err, "| `%s%s`", is_option(row) ? "--" : "", row->name));
+    for (size_t i = 1; options_option_name(row, i); i++) {
+        CO_TRY(co_buf_addf(b, err, " `--%s`", options_option_name(row, i)));
     }
-    for (size_t i = 0; !r && i < CO_ARRAY_LEN(row->old_alias) && row->old_alias[i]; i++) {
-        r = co_buf_addf(b, err, "%s `--%s`", i ? "" : "; before 2.4", row->old_alias[i]);
+    for (size_t i = 0; i < CO_ARRAY_LEN(row->old_alias) && row->old_alias[i]; i++) {
+        CO_TRY(co_buf_addf(b, err, "%s `--%s`", i ? "" : "; before 2.4", row->old_alias[i]));
     }
-    r = r ? r : co_buf_addf(b, err, " ");
-    r = r ? r : code_cell(b, row->env, err);
-    r = r ? r : code_cell(b, row->def, err);
-    r = r ? r : co_buf_addf(b, err, "| %s | %s", verdicts[row->support], row->help);
-    if (!r && row->note) {
-        r = co_buf_addf(b, err, "; %s", row->note);
+    CO_TRY(co_buf_addf(b, err, " "));
+    CO_TRY(code_cell(b, row->env, err));
+    CO_TRY(code_cell(b, row->def, err));
+    CO_TRY(co_buf_addf(b, err, "| %s | %s", verdicts[row->support], row->help));
+    if (row->note) {
+        CO_TRY(co_buf_addf(b, err, "; %s", row->note));
     }
-    return r ? r : co_buf_addf(b, err, " |\n");
+    return co_buf_addf(b, err, " |\n");
 }
 
 int options_markdown(struct co_buf *ret, struct co_err *err) {
-    int r = co_buf_adds(ret,
+    CO_TRY(co_buf_adds(ret,
         "| option | variable that wins | default | against Paddle's | meaning |\n"
         "| --- | --- | --- | --- | --- |\n",
-        err);
-    for (int i = 0; i < OPTIONS_OPT_COUNT && !r; i++) {
-        r = markdown_row(ret, &options_option_rows[i], err);
+        err));
+    for (int i = 0; i < OPTIONS_OPT_COUNT; i++) {
+        CO_TRY(markdown_row(ret, &options_option_rows[i], err));
     }
-    return r;
+    return 0;
 }

@@ -123,11 +123,9 @@ static int open_pipe(struct proc_childlog *c, struct co_err *err) {
     }
     c->in = ends[0];
     c->out = ends[1];
-    int r = co_poll_new(c->loop, c->in, pipe_readable, c, &c->poll, err);
-    if (!r) {
-        co_poll_set(c->poll, CO_POLL_IN);
-    }
-    return r;
+    CO_TRY(co_poll_new(c->loop, c->in, pipe_readable, c, &c->poll, err));
+    co_poll_set(c->poll, CO_POLL_IN);
+    return 0;
 }
 
 int proc_childlog_open(struct co_loop *l, const struct proc_childlog_options *options,

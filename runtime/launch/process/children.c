@@ -141,11 +141,9 @@ int proc_children_new(struct co_loop *l, const struct proc_children_fns *fns, vo
     (void)signal(SIGCHLD, SIG_DFL); /* if it was ignored, waitpid would get no exit codes */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     g->timer = co_timer_new(l, time_is_up, g);
-    int r = co_signal_new(l, SIGCHLD, child_changed, g, &g->child, err);
-    if (!r) {
-        *ret = co_steal_ptr(g);
-    }
-    return r;
+    CO_TRY(co_signal_new(l, SIGCHLD, child_changed, g, &g->child, err));
+    *ret = co_steal_ptr(g);
+    return 0;
 }
 
 void proc_children_free(struct proc_children *g) {
@@ -166,13 +164,11 @@ void proc_children_leave_nothing(struct proc_children *g) {
 int proc_children_start(
     struct proc_children *g, const struct proc_spawn *spawn, struct co_err *err) {
     pid_t pid = 0;
-    int r = proc_spawn(spawn, &pid, err);
-    if (!r) {
-        g->member = co_xrealloc(g->member, g->n + 1, sizeof(*g->member));
-        g->member[g->n++] = (struct group_process){.pid = pid, .running = true};
-        g->n_running++;
-    }
-    return r;
+    CO_TRY(proc_spawn(spawn, &pid, err));
+    g->member = co_xrealloc(g->member, g->n + 1, sizeof(*g->member));
+    g->member[g->n++] = (struct group_process){.pid = pid, .running = true};
+    g->n_running++;
+    return 0;
 }
 
 static void none_started(void *arg) {

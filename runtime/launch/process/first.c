@@ -266,10 +266,7 @@ static int block_signals(struct first *f, struct co_err *err) {
 
 static int start_program(struct first *f, char *const argv[], bool with_pipe, struct co_err *err) {
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, it would hide exit codes */
-    int r = block_signals(f, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(block_signals(f, err));
     int ends[2] = {-1, -1};
     if (with_pipe && pipe2(ends, O_CLOEXEC) < 0) {
         return co_err_errno(err, errno, "pipe");
@@ -279,7 +276,7 @@ static int start_program(struct first *f, char *const argv[], bool with_pipe, st
     }
     struct proc_spawn s = {
         .argv = argv, .in = -1, .out = -1, .err = ends[1], .foreground = f->terminal};
-    r = proc_spawn(&s, &f->child, err);
+    int r = proc_spawn(&s, &f->child, err);
     if (ends[1] >= 0) {
         co_close(ends[1]);
     }

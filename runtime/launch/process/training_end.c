@@ -41,10 +41,7 @@ static int parse_where(struct proc_training_end *t, const char *where, struct co
         const char *end = p + strcspn(p, ",/");
         char one[CO_HOST_MAX + 10];
         (void)snprintf(one, sizeof(one), "%.*s", (int)(end - p), p);
-        int r = co_parse_hostport(what, one, &t->place[t->n_places], err);
-        if (r) {
-            return r;
-        }
+        CO_TRY(co_parse_hostport(what, one, &t->place[t->n_places], err));
         t->n_places++;
         p = *end == ',' ? end + 1 : end;
     }

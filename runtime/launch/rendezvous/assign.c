@@ -83,29 +83,26 @@ int rdzv_assign_fits(const struct rdzv_assign_node *nodes, size_t n,
 int rdzv_assign(const struct rdzv_assign_node *nodes, size_t n, const struct rdzv_assign_rule *rule,
     size_t *ret_order, struct co_err *err) {
     CO_AUTOFREE struct rank_key *places = co_xcalloc(n ? n : 1, sizeof(*places));
-    int r = 0;
-    for (size_t i = 0; i < n && !r; i++) {
+    for (size_t i = 0; i < n; i++) {
         places[i] = (struct rank_key){.name = nodes[i].name, .index = i};
         if (rule->sort_ip) {
-            r = address_of(&nodes[i], &places[i].first, err);
+            CO_TRY(address_of(&nodes[i], &places[i].first, err));
         } else if (nodes[i].rank >= 0) {
             places[i].first = (uint64_t)nodes[i].rank + 1;
         }
     }
-    if (r) {
-        return r;
-    }
     qsort(places, n, sizeof(*places), by_place);
     /* After the sort, nodes without an asked rank come first, and nodes that ask for the same rank
      * are neighbours.  Comparing neighbours therefore finds every clash. */
-    for (size_t i = 0; i + 1 < n && !rule->sort_ip && !r; i++) {
-        r = rdzv_assign_fits(&nodes[places[i].index], 1, &nodes[places[i + 1].index], n, rule, err);
+    for (size_t i = 0; i + 1 < n && !rule->sort_ip; i++) {
+        CO_TRY(rdzv_assign_fits(
+            &nodes[places[i].index], 1, &nodes[places[i + 1].index], n, rule, err));
     }
-    if (n && !rule->sort_ip && !r) {
-        r = rdzv_assign_fits(NULL, 0, &nodes[places[n - 1].index], n, rule, err);
+    if (n && !rule->sort_ip) {
+        CO_TRY(rdzv_assign_fits(NULL, 0, &nodes[places[n - 1].index], n, rule, err));
     }
-    for (size_t i = 0; i < n && !r; i++) {
+    for (size_t i = 0; i < n; i++) {
         ret_order[i] = places[i].index;
     }
-    return r;
+    return 0;
 }

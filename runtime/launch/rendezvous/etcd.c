@@ -481,10 +481,7 @@ static int etcd_start(struct rdzv *m, void **ret, struct co_err *err) {
     bool tls = strncmp(o->master, "etcds://", 8) == 0 || o->ca_file || o->cert_file;
     struct co_hostport hp;
     const char *address = strstr(o->master, "://") + 3; /* a host name may begin with "etcd" too */
-    int r = co_parse_hostport("--master etcd://", address, &hp, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_parse_hostport("--master etcd://", address, &hp, err));
     struct co_conn_tls files = {o->ca_file, o->cert_file, o->key_file};
     struct etcd *w = co_xcalloc(1, sizeof(*w));
     uint64_t id = 0;
@@ -507,7 +504,7 @@ static int etcd_start(struct rdzv *m, void **ret, struct co_err *err) {
     w->timer = co_timer_new(m->loop, on_timer, w);
     w->watch_timer = co_timer_new(m->loop, on_watch_timer, w);
     rdzv_etcd_view_init(&w->view, o->job_id);
-    r = rdzv_neighbour_new(m->loop, w->id, on_neighbour, w, &w->neighbour, err);
+    int r = rdzv_neighbour_new(m->loop, w->id, on_neighbour, w, &w->neighbour, err);
     if (r) {
         etcd_free(w);
         return r;

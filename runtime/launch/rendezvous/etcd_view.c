@@ -77,20 +77,13 @@ static int64_t number_at(const json_t *obj, const char *key) {
 }
 
 static int read_pair(const json_t *kv, struct pair *ret, struct co_err *err) {
-    struct pair p = {
-        .created = number_at(kv, "create_revision"), .modified = number_at(kv, "mod_revision")};
     const char *key = co_json_str(kv, "key"), *value = co_json_str(kv, "value");
     size_t len;
-    int r = key ? co_base64_decode(key, &p.key, &len, err)
-                : co_err_set(err, CO_INVALID, "a pair without a key");
-    r = r ? r : co_base64_decode(value ? value : "", &p.value, &len, err);
-    if (r) {
-        pair_done(&p);
-        (void)co_err_wrap(err, "etcd's answer");
-        return r;
-    }
-    *ret = p;
-    return 0;
+    ret->created = number_at(kv, "create_revision");
+    ret->modified = number_at(kv, "mod_revision");
+    CO_TRY(key ? co_base64_decode(key, &ret->key, &len, err)
+               : co_err_set(err, CO_INVALID, "a pair without a key"));
+    return co_base64_decode(value ? value : "", &ret->value, &len, err);
 }
 
 static struct rdzv_etcd_node *find_or_add_node(
@@ -199,16 +192,18 @@ static int read_all(
     const json_t *kvs = co_json_at(range, "response_range", "kvs");
     size_t i, len = strlen(prefixes[index]);
     json_t *kv;
-    int r = 0;
     json_array_foreach(kvs, i, kv) {
-        struct pair p = {0};
-        r = r ? r : read_pair(kv, &p, err);
-        if (!r && strncmp(p.key, prefixes[index], len) == 0 && co_utf8_valid(p.key)) {
+        CO_CLEANUP(pair_done) struct pair p = {0};
+        int r = read_pair(kv, &p, err);
+        if (r) {
+            (void)co_err_wrap(err, "etcd's answer");
+            return r;
+        }
+        if (strncmp(p.key, prefixes[index], len) == 0 && co_utf8_valid(p.key)) {
             readers[index](v, &p);
         }
-        pair_done(&p);
     }
-    return r;
+    return 0;
 }
 
 static bool of_round(const json_t *doc, int round) {

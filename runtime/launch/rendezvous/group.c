@@ -236,10 +236,7 @@ static int may_join(
     struct rdzv_assign_node one = {h->name, h->rank, h->value};
     struct rdzv_assign_rule rule = deal_rule(g);
     /* Before the count of nodes: "rank 1 is taken" helps more than "one node too many". */
-    int r = rdzv_assign_fits(nodes, g->n, &one, (size_t)g->rules.max, &rule, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(rdzv_assign_fits(nodes, g->n, &one, (size_t)g->rules.max, &rule, err));
     if (g->n >= (size_t)g->rules.max) {
         return refuse_too_many(g, h, err);
     }

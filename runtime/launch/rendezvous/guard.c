@@ -28,10 +28,7 @@ int rdzv_guard_new(const char *token, void (*note)(void *arg, bool warn, const c
     void *arg, struct rdzv_guard **ret, struct co_err *err) {
     unsigned char random[CO_NONCE_BYTES];
     char text[RDZV_SEAL_TEXT];
-    int r = co_nonce_make(random, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_nonce_make(random, err));
     rdzv_seal_proof_format(random, text);
     struct rdzv_guard *g = co_xcalloc(1, sizeof(*g));
     g->token = co_xstrdup(token);

@@ -40,10 +40,7 @@ static int read_nodes(
         if (strncmp(key, prefix, strlen(prefix)) != 0 || !json_is_string(value)) {
             return co_err_set(err, CO_INVALID, "the master has a key \"%.100s\" among nodes", key);
         }
-        int r = rdzv_wire_key_parse(key + strlen(prefix), name, &node->rank, err);
-        if (r) {
-            return r;
-        }
+        CO_TRY(rdzv_wire_key_parse(key + strlen(prefix), name, &node->rank, err));
         node->name = o->names[o->n_names++] = co_xstrdup(name);
         node->value = json_string_value(value);
     }
@@ -55,10 +52,7 @@ static int deal_ranks(
     struct rdzv_poll_round *round, const struct rdzv_assign_node *nodes, struct co_err *err) {
     const struct rdzv_assign_rule rule = {.sort_ip = round->sort_ip};
     CO_AUTOFREE size_t *order = co_xcalloc(round->n, sizeof(*order));
-    int r = rdzv_assign(nodes, round->n, &rule, order, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(rdzv_assign(nodes, round->n, &rule, order, err));
     bool found = false;
     round->peers = co_xcalloc(round->n, sizeof(*round->peers));
     for (size_t i = 0; i < round->n; i++) {

@@ -213,7 +213,9 @@ int rdzv_open(struct co_loop *l, const struct rdzv_options *options, const struc
         master && (strncmp(master, "etcd://", 7) == 0 || strncmp(master, "etcds://", 8) == 0);
     m->backend = etcd ? &rdzv_etcd : &rdzv_kv;
     int r = check_options(&m->options, err);
-    r = r ? r : m->backend->start(m, &m->with, err);
+    if (!r) {
+        r = m->backend->start(m, &m->with, err);
+    }
     if (r) {
         rdzv_close(m);
         return r;

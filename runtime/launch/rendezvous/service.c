@@ -597,7 +597,9 @@ int rdzv_service_open(struct co_loop *l, uint16_t port, const struct rdzv_servic
     s->note = options->note;
     s->arg = options->arg;
     int r = options->token ? rdzv_guard_new(options->token, guard_note, s, &s->guard, err) : 0;
-    r = r ? r : co_httpd_open(l, address, routes, CO_ARRAY_LEN(routes), s, &http, &s->http, err);
+    if (!r) {
+        r = co_httpd_open(l, address, routes, CO_ARRAY_LEN(routes), s, &http, &s->http, err);
+    }
     if (r) {
         rdzv_guard_free(s->guard);
         free(s);

@@ -89,17 +89,16 @@ int rdzv_wire_pack(const struct rdzv_wire_peer *peers, size_t n, struct co_buf *
     CO_AUTOBUF struct co_buf raw = CO_BUF(RDZV_WIRE_RAW_MAX);
     for (size_t i = 0; i < n; i++) {
         int r = co_buf_add(&raw, peers[i].name, strlen(peers[i].name) + 1, err);
-        r = r ? r : co_buf_add(&raw, peers[i].value, strlen(peers[i].value) + 1, err);
+        if (!r) {
+            r = co_buf_add(&raw, peers[i].value, strlen(peers[i].value) + 1, err);
+        }
         if (r) {
             (void)co_err_wrap(err, "values of %zu nodes", n);
             return r;
         }
     }
     uLongf len = compressBound((uLong)raw.len);
-    int r = co_buf_reserve(ret, len, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_buf_reserve(ret, len, err));
     if (compress2((Bytef *)ret->data + ret->len, &len, (const Bytef *)raw.data, (uLong)raw.len,
             Z_DEFAULT_COMPRESSION) != Z_OK) {
         return co_err_set(err, CO_NOMEMORY, "cannot deflate the values of %zu nodes", n);
@@ -111,8 +110,8 @@ int rdzv_wire_pack(const struct rdzv_wire_peer *peers, size_t n, struct co_buf *
 
 int rdzv_wire_met(int round, size_t self, size_t n, size_t raw, const struct co_buf *packed,
     struct co_buf *ret, struct co_err *err) {
-    int r = co_buf_addf(ret, err, "paddlerun met %d %zu %zu %zu\n", round, self, n, raw);
-    return r ? r : co_buf_add(ret, packed->data, packed->len, err);
+    CO_TRY(co_buf_addf(ret, err, "paddlerun met %d %zu %zu %zu\n", round, self, n, raw));
+    return co_buf_add(ret, packed->data, packed->len, err);
 }
 
 void rdzv_wire_answer_done(struct rdzv_wire_answer *a) {
@@ -125,13 +124,10 @@ static int unpack_peers(const char *packed, size_t len, size_t raw_len, struct r
     struct co_err *err) {
     void *raw = NULL, *peers = NULL;
     uLongf got = (uLongf)raw_len;
-    int r = co_try_alloc(raw_len + 1, 1, RDZV_WIRE_RAW_MAX, "values of nodes", &raw, err);
+    CO_TRY(co_try_alloc(raw_len + 1, 1, RDZV_WIRE_RAW_MAX, "values of nodes", &raw, err));
     a->raw = raw;
-    r = r ? r : co_try_alloc(a->n, sizeof(*a->peers), RDZV_WIRE_RAW_MAX, "nodes", &peers, err);
+    CO_TRY(co_try_alloc(a->n, sizeof(*a->peers), RDZV_WIRE_RAW_MAX, "nodes", &peers, err));
     a->peers = peers;
-    if (r) {
-        return r;
-    }
     if (uncompress(raw, &got, (const Bytef *)packed, (uLong)len) != Z_OK || got != raw_len) {
         return co_err_set(err, CO_INVALID, "the master's list of nodes is damaged");
     }

@@ -72,36 +72,33 @@ void top_kubectl_done(struct top_kubectl *k) {
 int top_kubectl_space(char **ret, struct co_err *err) {
     static const char *const argv[] = {
         "kubectl", "config", "view", "--minify", "-o", "jsonpath={..namespace}", NULL};
-    struct top_kubectl k = {0};
+    CO_CLEANUP(top_kubectl_done) struct top_kubectl k = {0};
     CO_AUTOBUF struct co_buf text = CO_BUF(SAID_MAX);
-    int rc = start(argv, &k, err), status = -1;
-    rc = rc < 0 ? rc : listen_to(&k, NULL, &text, err);
-    if (rc == 0) {
-        /* It fails where there is no context, as in a pod. */
-        /* no deadline: it has closed its output, which is the last that it does */
-        (void)waitpid(k.pid, &status, 0);
-        (void)close(k.said);
-        k.pid = 0;
-        *ret = co_xstrdup(status == 0 && text.len ? text.data : "default");
-    }
-    top_kubectl_done(&k);
-    return rc;
+    int status = -1;
+    CO_TRY(start(argv, &k, err));
+    CO_TRY(listen_to(&k, NULL, &text, err));
+    /* It fails where there is no context, as in a pod. */
+    /* no deadline: it has closed its output, which is the last that it does */
+    (void)waitpid(k.pid, &status, 0);
+    (void)close(k.said);
+    k.pid = 0;
+    *ret = co_xstrdup(status == 0 && text.len ? text.data : "default");
+    return 0;
 }
 
 int top_kubectl_proxy(struct top_kubectl *ret, struct co_err *err) {
     static const char *const argv[] = {"kubectl", "proxy", "--port=0", NULL};
     static const char serves[] = "Starting to serve on 127.0.0.1:";
-    struct top_kubectl k = {0};
+    CO_CLEANUP(top_kubectl_done) struct top_kubectl k = {0};
     CO_AUTOBUF struct co_buf text = CO_BUF(SAID_MAX);
-    int rc = start(argv, &k, err);
-    rc = rc < 0 ? rc : listen_to(&k, serves, &text, err);
+    CO_TRY(start(argv, &k, err));
+    int rc = listen_to(&k, serves, &text, err);
+    CO_TRY(rc);
     if (rc == 1 && sscanf(strstr(text.data, serves) + strlen(serves), "%hu", &k.port) == 1) {
         *ret = k;
+        k = (struct top_kubectl){0};
         return 0;
     }
-    top_kubectl_done(&k);
-    return rc < 0 ? rc
-                  : co_err_set(err, CO_UNAVAILABLE, "kubectl proxy: %.*s",
-                        (int)strcspn(text.len ? text.data : "it ended", "\n"),
-                        text.len ? text.data : "it ended");
+    return co_err_set(err, CO_UNAVAILABLE, "kubectl proxy: %.*s",
+        (int)strcspn(text.len ? text.data : "it ended", "\n"), text.len ? text.data : "it ended");
 }

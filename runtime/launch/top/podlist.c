@@ -58,10 +58,7 @@ static struct top_listed_pod read_pod(const json_t *pod, const char *space, cons
 
 int top_podlist_read(const char *text, size_t len, struct top_podlist *ret, struct co_err *err) {
     CO_AUTOJSON json_t *list = NULL;
-    int rc = co_json_parse_odd(text, len, &list, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(co_json_parse_odd(text, len, &list, err));
     const json_t *items = co_json_at(list, "items");
     if (!json_is_array(items) || json_array_size(items) > TOP_PODLIST_MAX) {
         return co_err_set(err, CO_INVALID, "expected a list of at most %d pods", TOP_PODLIST_MAX);

@@ -236,17 +236,16 @@ static const struct column trainer_columns[] = {
 
 static int print_line(const struct column *columns, size_t n, int names, const struct top_target *t,
     struct co_buf *ret, struct co_err *err) {
-    int rc = 0;
-    for (size_t i = 0; i < n && rc == 0; i++) {
+    for (size_t i = 0; i < n; i++) {
         char cell[CELL];
         (void)snprintf(cell, sizeof(cell), "%s", columns[i].head);
         if (t) {
             columns[i].cell(t, cell);
         }
         int width = columns[i].width ? columns[i].width : -names;
-        rc = co_buf_addf(ret, err, "%s%*s", i ? " " : "", width, cell);
+        CO_TRY(co_buf_addf(ret, err, "%s%*s", i ? " " : "", width, cell));
     }
-    return rc < 0 ? rc : co_buf_adds(ret, "\n", err);
+    return co_buf_adds(ret, "\n", err);
 }
 
 static int longest_name(const struct top_target *targets, size_t n) {
@@ -261,36 +260,37 @@ static int longest_name(const struct top_target *targets, size_t n) {
 /* Those who answer and have that row. */
 static int print_group(const struct top_target *targets, size_t n, enum meter has,
     const struct column *columns, size_t n_columns, struct co_buf *ret, struct co_err *err) {
-    int rc = 0, names = longest_name(targets, n);
+    const int names = longest_name(targets, n);
     bool any = false;
-    for (size_t i = 0; i < n && rc == 0; i++) {
+    for (size_t i = 0; i < n; i++) {
         const struct top_target *t = &targets[i];
         if (!t->now || !top_samples_have(t->now, meter_name(has), NULL)) {
             continue;
         }
-        rc = any ? 0 : print_line(columns, n_columns, names, NULL, ret, err);
-        rc = rc < 0 ? rc : print_line(columns, n_columns, names, t, ret, err);
+        if (!any) {
+            CO_TRY(print_line(columns, n_columns, names, NULL, ret, err));
+        }
+        CO_TRY(print_line(columns, n_columns, names, t, ret, err));
         any = true;
     }
-    return rc;
+    return 0;
 }
 
 int top_table_print(
     const struct top_target *targets, size_t n, struct co_buf *ret, struct co_err *err) {
-    int rc = print_group(
-        targets, n, METER_M_MEMORY_MAX, server_columns, CO_ARRAY_LEN(server_columns), ret, err);
-    rc = rc < 0 ? rc
-                : print_group(targets, n, METER_M_STEPS, trainer_columns,
-                      CO_ARRAY_LEN(trainer_columns), ret, err);
-    for (size_t i = 0; i < n && rc == 0; i++) {
+    CO_TRY(print_group(
+        targets, n, METER_M_MEMORY_MAX, server_columns, CO_ARRAY_LEN(server_columns), ret, err));
+    CO_TRY(print_group(
+        targets, n, METER_M_STEPS, trainer_columns, CO_ARRAY_LEN(trainer_columns), ret, err));
+    for (size_t i = 0; i < n; i++) {
         const struct top_target *t = &targets[i];
         if (!t->now) {
-            rc = co_buf_addf(ret, err, "%-*s %s\n", longest_name(targets, n), t->name,
-                t->why ? t->why : "no answer yet");
+            CO_TRY(co_buf_addf(ret, err, "%-*s %s\n", longest_name(targets, n), t->name,
+                t->why ? t->why : "no answer yet"));
         } else if (!top_samples_have(t->now, meter_name(METER_M_MEMORY_MAX), NULL) &&
                    !top_samples_have(t->now, meter_name(METER_M_STEPS), NULL)) {
-            rc = co_buf_addf(ret, err, "%s neither a server nor a trainer\n", t->name);
+            CO_TRY(co_buf_addf(ret, err, "%s neither a server nor a trainer\n", t->name));
         }
     }
-    return rc;
+    return 0;
 }

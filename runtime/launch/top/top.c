@@ -284,13 +284,14 @@ static bool is_label(const char *s) {
 /* kubectl's proxy and namespace, for the first job. */
 static int open_job(struct top *t, const char *name, struct co_err *err) {
     CO_AUTOFREE char *space = t->o->space[0] ? co_xstrdup(t->o->space) : NULL;
-    int rc = space ? 0 : top_kubectl_space(&space, err);
-    if (rc == 0 && !is_label(space)) {
-        rc = co_err_set(err, CO_INVALID, "\"%.80s\" is not a namespace", space);
+    if (!space) {
+        CO_TRY(top_kubectl_space(&space, err));
     }
-    rc = rc < 0 || t->kubectl.pid ? rc : top_kubectl_proxy(&t->kubectl, err);
-    if (rc < 0) {
-        return rc;
+    if (!is_label(space)) {
+        return co_err_set(err, CO_INVALID, "\"%.80s\" is not a namespace", space);
+    }
+    if (!t->kubectl.pid) {
+        CO_TRY(top_kubectl_proxy(&t->kubectl, err));
     }
     struct target *g = add_target(t);
     CO_AUTOFREE char *path = top_podlist_path(space, name);
@@ -308,10 +309,7 @@ static int open_address(struct top *t, const char *name, struct co_err *err) {
     const char *path = host + len;
     CO_AUTOFREE char *address = co_xstrndup(host, len);
     struct co_hostport hp;
-    int rc = co_parse_hostport("target", address, &hp, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(co_parse_hostport("target", address, &hp, err));
     struct target *g = add_target(t);
     put_name(name, g->name, sizeof(g->name));
     size_t end = strlen(path);
@@ -355,26 +353,21 @@ static void on_key(void *arg, int events) {
 }
 
 static int open_run(struct top *t, struct co_err *err) {
-    int rc = co_loop_new(&t->loop, err);
-    for (size_t i = 0; i < t->o->n && rc == 0; i++) {
-        rc = open_target(t, t->o->targets[i], err);
+    CO_TRY(co_loop_new(&t->loop, err));
+    for (size_t i = 0; i < t->o->n; i++) {
+        CO_TRY(open_target(t, t->o->targets[i], err));
     }
     /* Behind kubectl, which may take its time: until here Ctrl-C ends both at once. */
-    rc = rc < 0 ? rc : co_signal_new(t->loop, SIGINT, on_signal, t, &t->signals[0], err);
-    rc = rc < 0 ? rc : co_signal_new(t->loop, SIGTERM, on_signal, t, &t->signals[1], err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(co_signal_new(t->loop, SIGINT, on_signal, t, &t->signals[0], err));
+    CO_TRY(co_signal_new(t->loop, SIGTERM, on_signal, t, &t->signals[1], err));
     t->timer = co_timer_new(t->loop, read_all, t);
     open_terminal(t);
     if (t->raw) {
-        rc = co_poll_new(t->loop, STDIN_FILENO, on_key, t, &t->keys, err);
-        if (rc == 0) {
-            co_poll_set(t->keys, CO_POLL_IN);
-        }
+        CO_TRY(co_poll_new(t->loop, STDIN_FILENO, on_key, t, &t->keys, err));
+        co_poll_set(t->keys, CO_POLL_IN);
     }
     (void)fputs(t->terminal ? "\033[2J" : "", stdout);
-    return rc;
+    return 0;
 }
 
 static bool anybody_answers(const struct top *t) {

@@ -79,9 +79,9 @@ static int open_log(const struct cluster_node *n, const char *name, int *ret, st
 static int start_program(
     struct batch_node *n, char *const argv[], const char *log, struct co_err *err) {
     CO_AUTOCLOSE int out = -1;
-    int r = open_log(n->what, log, &out, err);
+    CO_TRY(open_log(n->what, log, &out, err));
     const struct proc_spawn s = {.argv = argv, .in = -1, .out = out, .err = out, .session = true};
-    return r ? r : proc_children_start(n->children, &s, err);
+    return proc_children_start(n->children, &s, err);
 }
 
 static int start_server(struct batch_node *n, struct co_err *err) {
@@ -114,27 +114,31 @@ static void set_environment(const struct cluster_node *w) {
     (void)setenv(co_contract[CO_VAR_INIT_TRAINER_COUNT].name, "1", 0);
 }
 
-static int run_program(struct batch_node *n, struct co_err *err) {
+static int start_all(struct batch_node *n, struct co_err *err) {
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
-    struct co_signal *s[CO_ARRAY_LEN(signals)] = {NULL};
-    int r = 0;
-    for (size_t i = 0; !r && i < CO_ARRAY_LEN(signals); i++) {
+    struct co_signal *s = NULL; /* the loop frees them */
+    for (size_t i = 0; i < CO_ARRAY_LEN(signals); i++) {
         bool nohup = signals[i] == SIGHUP && co_signal_ignored(SIGHUP);
-        r = nohup ? 0 : co_signal_new(n->loop, signals[i], interrupted, n, &s[i], err);
+        if (!nohup) {
+            CO_TRY(co_signal_new(n->loop, signals[i], interrupted, n, &s, err));
+        }
     }
     set_environment(n->what);
     n->has_server = n->what->rank.local == 0;
-    r = r || !n->has_server ? r : start_server(n, err);
-    r = r ? r : start_program(n, n->what->argv, "train", err);
+    if (n->has_server) {
+        CO_TRY(start_server(n, err));
+    }
+    return start_program(n, n->what->argv, "train", err);
+}
+
+static int run_program(struct batch_node *n, struct co_err *err) {
+    int r = start_all(n, err);
     if (r) {
         n->over = true;
         proc_children_stop(n->children, n->what->grace_ms);
     }
     proc_children_started(n->children);
     co_loop_run(n->loop);
-    for (size_t i = 0; i < CO_ARRAY_LEN(signals); i++) {
-        co_signal_free(s[i]);
-    }
     return r;
 }
 
@@ -143,11 +147,11 @@ int cluster_node_run(const struct cluster_node *what, int *ret_code, struct co_e
         .ended = ended, .killing = killing, .empty = empty};
     CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
     CO_CLEANUP(proc_children_freep) struct proc_children *children = NULL;
-    int r = co_loop_new(&loop, err);
+    CO_TRY(co_loop_new(&loop, err));
     struct batch_node n = {.what = what, .loop = loop};
-    r = r ? r : proc_children_new(loop, &fns, &n, &children, err);
+    CO_TRY(proc_children_new(loop, &fns, &n, &children, err));
     n.children = children;
-    r = r ? r : run_program(&n, err);
+    int r = run_program(&n, err);
     *ret_code = n.code;
     return r;
 }

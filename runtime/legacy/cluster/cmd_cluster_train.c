@@ -134,7 +134,7 @@ static int check_options(struct co_err *err) {
 
 int cluster_cmd_cluster_train(int argc, char **argv) {
     CO_AUTOFREE char **theirs = co_xcalloc((size_t)argc + 1, sizeof(char *));
-    struct cluster_conf conf = {.n_hosts = 0};
+    CO_CLEANUP(cluster_conf_done) struct cluster_conf conf = {.n_hosts = 0};
     struct co_err err = {0};
     int rest = 0, code = 0;
     divide(&argc, argv, theirs, &options.n_train_flags);
@@ -142,16 +142,10 @@ int cluster_cmd_cluster_train(int argc, char **argv) {
     if (!options_command_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }
-    int r = check_options(&err);
-    r = r ? r : cluster_conf_load(conf_path, &conf, &err);
-    int usage_error = r;
-    if (!r) {
-        r = cluster_run(&conf, &options, &code, &err);
-        cluster_conf_done(&conf);
-    }
-    if (r) {
+    const bool bad = check_options(&err) || cluster_conf_load(conf_path, &conf, &err);
+    if (bad || cluster_run(&conf, &options, &code, &err)) {
         (void)fprintf(stderr, "paddlerun cluster_train: %s\n", co_err_text(&err));
-        return usage_error ? OPTIONS_USAGE : 1;
+        return bad ? OPTIONS_USAGE : 1;
     }
     return code;
 }

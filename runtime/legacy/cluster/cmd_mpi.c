@@ -95,8 +95,8 @@ static int find_hosts(const struct cluster_rank *rank, const char *host, struct 
     bool pods = strcmp(rank->by, "an indexed Job") == 0 || strcmp(rank->by, "a StatefulSet") == 0;
     if (access(machines, F_OK) == 0 || errno != ENOENT) {
         CO_AUTOBUF struct co_buf text = CO_BUF(FILE_MAX);
-        int r = co_file_read(machines, FILE_MAX, &text, err);
-        return r ? r : cluster_machines_read(machines, text.data ? text.data : "", ret, err);
+        CO_TRY(co_file_read(machines, FILE_MAX, &text, err));
+        return cluster_machines_read(machines, text.data ? text.data : "", ret, err);
     }
     if (pods) {
         CO_AUTOFREE char *fqdn = full_name(host);
@@ -116,18 +116,17 @@ static int find_hosts(const struct cluster_rank *rank, const char *host, struct 
 
 static int prepare(struct co_buf *servers, struct co_err *err) {
     char host[HOST_NAME_MAX + 1] = "";
-    struct cluster_names names = {.n = 0};
+    CO_CLEANUP(cluster_names_done) struct cluster_names names = {.n = 0};
     (void)gethostname(host, sizeof(host) - 1);
     const char *own = hostname_given && *hostname_given ? hostname_given : host;
     CO_AUTOFREE char *first = co_xstrndup(own, strcspn(own, "."));
-    int r = cluster_rank_find(NULL, NULL, first, (uint32_t)size, &node.rank, err);
-    r = r ? r : find_hosts(&node.rank, own, &names, err);
-    r = r ? r : cluster_rank_check_hosts(&node.rank, names.n, err);
-    for (size_t i = 0; !r && i < names.n; i++) {
-        r = co_buf_addf(servers, err, "%s%s", i ? "," : "", names.item[i]);
+    CO_TRY(cluster_rank_find(NULL, NULL, first, (uint32_t)size, &node.rank, err));
+    CO_TRY(find_hosts(&node.rank, own, &names, err));
+    CO_TRY(cluster_rank_check_hosts(&node.rank, names.n, err));
+    for (size_t i = 0; i < names.n; i++) {
+        CO_TRY(co_buf_addf(servers, err, "%s%s", i ? "," : "", names.item[i]));
     }
-    cluster_names_done(&names);
-    return r;
+    return 0;
 }
 
 int cluster_cmd_mpi(int argc, char **argv) {
@@ -138,12 +137,11 @@ int cluster_cmd_mpi(int argc, char **argv) {
     if (!options_command_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }
-    int r = rest < argc ? 0
-                        : co_err_set(&err, CO_INVALID,
-                              "no program given, expected: paddlerun mpi "
-                              "-- PROGRAM [ARG...]");
-    r = r ? r : prepare(&servers, &err);
-    if (r) {
+    if (rest == argc) {
+        (void)co_err_set(
+            &err, CO_INVALID, "no program given, expected: paddlerun mpi -- PROGRAM [ARG...]");
+    }
+    if (rest == argc || prepare(&servers, &err)) {
         (void)fprintf(stderr, "paddlerun mpi: %s\n", co_err_text(&err));
         return OPTIONS_USAGE;
     }

@@ -58,10 +58,7 @@ static int hosts_read(
     ret->hosts = co_xcalloc(n, sizeof(*ret->hosts));
     for (size_t i = 0; i < n; i++) {
         const char *text = json_string_value(json_array_get(list, i));
-        int r = host_read(file, text ? text : "", &ret->hosts[i], err);
-        if (r) {
-            return r;
-        }
+        CO_TRY(host_read(file, text ? text : "", &ret->hosts[i], err));
         ret->n_hosts++;
         for (size_t k = 0; k < i; k++) {
             if (strcmp(ret->hosts[k].name, ret->hosts[i].name) == 0) {
@@ -150,16 +147,18 @@ static int values_read(
     }
     CO_CLEANUP(co_yaml_closep) struct co_yaml *y = NULL;
     int r = co_yaml_open(path, data, text->len, &y, err);
-    r = r ? r : co_yaml_next(y, ret, err);
+    if (!r) {
+        r = co_yaml_next(y, ret, err);
+    }
     return r == CO_NOTFOUND ? co_err_set(err, CO_INVALID, "%s is empty, expected HOSTS", path) : r;
 }
 
 int cluster_conf_load(const char *path, struct cluster_conf *ret, struct co_err *err) {
     CO_AUTOBUF struct co_buf text = CO_BUF(FILE_MAX);
     CO_AUTOJSON json_t *values = NULL;
-    int r = co_file_read(path, FILE_MAX, &text, err);
-    r = r ? r : values_read(path, &text, &values, err);
-    return r ? r : cluster_conf_decode(path, values, ret, err);
+    CO_TRY(co_file_read(path, FILE_MAX, &text, err));
+    CO_TRY(values_read(path, &text, &values, err));
+    return cluster_conf_decode(path, values, ret, err);
 }
 
 void cluster_conf_done(struct cluster_conf *c) {

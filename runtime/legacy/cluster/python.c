@@ -193,10 +193,7 @@ int cluster_python_read(
         r.p += 3;
     }
     for (skip(&r, true); r.p < r.end; skip(&r, true)) {
-        int rc = read_statement(&r, values);
-        if (rc) {
-            return rc;
-        }
+        CO_TRY(read_statement(&r, values));
         skip(&r, false);
         if (r.p < r.end && *r.p != '\n' && *r.p != ';') {
             return fail(&r, "the end of the line");

@@ -65,21 +65,19 @@ int cluster_rank_find(cluster_rank_getenv_fn get, void *arg, const char *hostnam
         if (!rank || (systems[i].strict && !get(arg, systems[i].local))) {
             continue;
         }
-        int r = number(systems[i].rank, rank, 0, &found.rank, err);
-        if (!r && systems[i].size) {
-            r = number(systems[i].size, get(arg, systems[i].size), 1, &found.size, err);
+        CO_TRY(number(systems[i].rank, rank, 0, &found.rank, err));
+        if (systems[i].size) {
+            CO_TRY(number(systems[i].size, get(arg, systems[i].size), 1, &found.size, err));
         }
-        if (!r && systems[i].local) {
-            r = number(systems[i].local, get(arg, systems[i].local), 0, &found.local, err);
+        if (systems[i].local) {
+            CO_TRY(number(systems[i].local, get(arg, systems[i].local), 0, &found.local, err));
         }
-        if (!r && systems[i].here) {
-            r = number(systems[i].here, get(arg, systems[i].here), 1, &found.here, err);
+        if (systems[i].here) {
+            CO_TRY(number(systems[i].here, get(arg, systems[i].here), 1, &found.here, err));
         }
-        r = r ? r : check_rank(systems[i].rank, &found, err);
-        if (!r) {
-            *ret = found;
-        }
-        return r;
+        CO_TRY(check_rank(systems[i].rank, &found, err));
+        *ret = found;
+        return 0;
     }
     const char *dash = strrchr(hostname, '-');
     struct cluster_rank found = {.by = "a StatefulSet", .size = size};
@@ -88,11 +86,9 @@ int cluster_rank_find(cluster_rank_getenv_fn get, void *arg, const char *hostnam
             "this process has no rank, expected one of OMPI_COMM_WORLD_RANK, PMI_RANK, "
             "SLURM_PROCID, JOB_COMPLETION_INDEX, or --size and a host name that ends with -<rank>");
     }
-    int r = check_rank("the host name's number", &found, err);
-    if (!r) {
-        *ret = found;
-    }
-    return r;
+    CO_TRY(check_rank("the host name's number", &found, err));
+    *ret = found;
+    return 0;
 }
 
 int cluster_rank_check_hosts(const struct cluster_rank *r, size_t hosts, struct co_err *err) {
@@ -187,12 +183,11 @@ static int add_range(struct cluster_names *l, const char *name, const char *pref
     if (len >= sizeof(text) || used == 0 || (size_t)used != len || from < 0 || to < from) {
         return co_err_set(err, CO_INVALID, "%s: \"%s\" is not a range of numbers", name, text);
     }
-    int r = 0;
-    for (int i = from; !r && i <= to; i++) {
+    for (int i = from; i <= to; i++) {
         CO_AUTOFREE char *host = co_xasprintf("%.*s%0*d", (int)n_prefix, prefix, width, i);
-        r = names_add(l, name, host, strlen(host), err);
+        CO_TRY(names_add(l, name, host, strlen(host), err));
     }
-    return r;
+    return 0;
 }
 
 int cluster_nodelist_read(

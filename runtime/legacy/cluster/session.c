@@ -178,13 +178,11 @@ static void pipes_done(struct pipes *p) {
 static int watch(struct cluster_ssh_session *s, struct pipes *p, struct co_err *err) {
     s->out.fd = take(&p->out[0]);
     s->err.fd = take(&p->err[0]);
-    int r = co_poll_new(s->loop, s->out.fd, out_readable, s, &s->out.poll, err);
-    r = r ? r : co_poll_new(s->loop, s->err.fd, err_readable, s, &s->err.poll, err);
-    if (!r) {
-        co_poll_set(s->out.poll, CO_POLL_IN);
-        co_poll_set(s->err.poll, CO_POLL_IN);
-    }
-    return r;
+    CO_TRY(co_poll_new(s->loop, s->out.fd, out_readable, s, &s->out.poll, err));
+    CO_TRY(co_poll_new(s->loop, s->err.fd, err_readable, s, &s->err.poll, err));
+    co_poll_set(s->out.poll, CO_POLL_IN);
+    co_poll_set(s->err.poll, CO_POLL_IN);
+    return 0;
 }
 
 int cluster_ssh_session_start(struct cluster_ssh_session *s, const struct cluster_options *options,

@@ -240,8 +240,8 @@ static int start_copy(struct cluster *c, struct cluster_ssh_session *s, struct c
     CO_AUTOCLOSE int to = ends[1];
     struct proc_spawn tar = proc_spawn_session(argv);
     tar.out = to;
-    int r = proc_spawn(&tar, &s->tar, err);
-    return r ? r : cluster_ssh_session_start(s, c->options, script, from, err);
+    CO_TRY(proc_spawn(&tar, &s->tar, err));
+    return cluster_ssh_session_start(s, c->options, script, from, err);
 }
 
 static void lost(struct cluster *c, struct cluster_ssh_session *s, int status) {
@@ -357,49 +357,51 @@ static char *resolve(const char *name) {
 
 static int resolve_all(struct cluster *c, struct co_err *err) {
     CO_AUTOBUF struct co_buf b = CO_BUF(ADDRESSES_MAX);
-    int r = 0;
-    for (size_t i = 0; !r && i < c->conf->n_hosts; i++) {
+    for (size_t i = 0; i < c->conf->n_hosts; i++) {
         CO_AUTOFREE char *address = resolve(c->conf->hosts[i].name);
-        r = co_buf_addf(&b, err, "%s%s", i ? "," : "", address);
+        CO_TRY(co_buf_addf(&b, err, "%s%s", i ? "," : "", address));
     }
     c->addresses = co_buf_take(&b);
-    return r;
+    return 0;
 }
 
 static int start_all(struct cluster *c, struct co_err *err) {
-    int r = 0;
-    for (size_t i = 0; !r && i < c->conf->n_hosts; i++) {
+    for (size_t i = 0; i < c->conf->n_hosts; i++) {
         struct cluster_ssh_session *s = &c->session[i];
-        r = c->options->package ? start_copy(c, s, err) : start_job(c, s, err);
+        CO_TRY(c->options->package ? start_copy(c, s, err) : start_job(c, s, err));
     }
-    if (!r && !c->options->package) {
+    if (!c->options->package) {
         wait_for(c, c->options->ready_ms, no_server);
     }
-    return r;
+    return 0;
 }
 
-static int go(struct cluster *c, struct co_err *err) {
+static int take_signals(struct cluster *c, struct co_err *err) {
     static const struct {
         int signo;
         void (*fn)(void *arg, int signo);
     } signals[] = {{SIGCHLD, child_ended}, {SIGINT, interrupted}, {SIGTERM, interrupted},
         {SIGHUP, interrupted}};
-    struct co_signal *s[CO_ARRAY_LEN(signals)] = {NULL};
-    int r = 0;
-    for (size_t i = 0; !r && i < CO_ARRAY_LEN(signals); i++) {
-        bool nohup = signals[i].signo == SIGHUP && co_signal_ignored(SIGHUP);
-        r = nohup ? 0 : co_signal_new(c->loop, signals[i].signo, signals[i].fn, c, &s[i], err);
-    }
-    r = r ? r : start_all(c, err);
-    if (!r) {
-        co_loop_run(c->loop);
-    } else {
-        kill_all(c);
-    }
+    struct co_signal *s = NULL; /* the loop frees them */
     for (size_t i = 0; i < CO_ARRAY_LEN(signals); i++) {
-        co_signal_free(s[i]);
+        bool nohup = signals[i].signo == SIGHUP && co_signal_ignored(SIGHUP);
+        if (!nohup) {
+            CO_TRY(co_signal_new(c->loop, signals[i].signo, signals[i].fn, c, &s, err));
+        }
     }
-    return r;
+    return 0;
+}
+
+static int run_all(struct cluster *c, struct co_err *err) {
+    CO_TRY(resolve_all(c, err));
+    CO_TRY(take_signals(c, err));
+    int r = start_all(c, err);
+    if (r) {
+        kill_all(c);
+        return r;
+    }
+    co_loop_run(c->loop);
+    return 0;
 }
 
 int cluster_run(const struct cluster_conf *conf, const struct cluster_options *options,
@@ -409,10 +411,7 @@ int cluster_run(const struct cluster_conf *conf, const struct cluster_options *o
     time_t now = time(NULL);
     struct tm tm;
     proc_files_raise();
-    int r = co_loop_new(&loop, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_loop_new(&loop, err));
     (void)signal(SIGPIPE, SIG_IGN);
     c.loop = loop;
     c.timer = co_timer_new(loop, timer_due, &c);
@@ -423,8 +422,7 @@ int cluster_run(const struct cluster_conf *conf, const struct cluster_options *o
         cluster_ssh_session_init(&c.session[i], loop, i, &conf->hosts[i], &ops, &c);
     }
     say("job of %zu hosts in %s", conf->n_hosts, c.dir);
-    r = resolve_all(&c, err);
-    r = r ? r : go(&c, err);
+    int r = run_all(&c, err);
     if (!r) {
         *ret_code = c.code;
         say("job %s after %.1f s",

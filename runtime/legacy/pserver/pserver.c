@@ -36,7 +36,7 @@ static void instances_done(struct instances *all) {
 static int start_one(struct instances *all, const char *host, int64_t port, struct co_err *err) {
     struct rt_server_options o = {.shards = (uint32_t)pserver_options.num_threads};
     char listen[CO_HOST_MAX + 10];
-    int rc = psc_options_server(&o, err);
+    CO_TRY(psc_options_server(&o, err));
     co_hostport_format(host, (unsigned)port, listen, sizeof(listen));
     struct pss_server_config config = {.listen = listen,
         .trainers = (uint32_t)pserver_options.num_gradient_servers,
@@ -48,41 +48,35 @@ static int start_one(struct instances *all, const char *host, int64_t port, stru
         .memory_max = o.memory_max,
         .cold_dir = o.cold_dir,
         .nonfinite = o.nonfinite};
-    rc = rc < 0 ? rc
-                : psc_options_encrypt(
-                      o.encrypt, psc_options_encrypt_text(), config.token, &config.encrypt, err);
+    CO_TRY(psc_options_encrypt(
+        o.encrypt, psc_options_encrypt_text(), config.token, &config.encrypt, err));
     ps_log_info("Starting parameterServer[%zu]", all->n);
-    rc = rc < 0 ? rc : pss_server_start(&config, &all->server[all->n], err);
-    if (rc == 0) {
-        all->n++;
-        all->running++;
-    }
-    return rc;
+    CO_TRY(pss_server_start(&config, &all->server[all->n], err));
+    all->n++;
+    all->running++;
+    return 0;
 }
 
 static int start_instances(struct instances *all, struct co_err *err) {
     const struct pserver_options *o = &pserver_options;
     struct pserver_nics nics;
     int64_t ports = o->ports_num + o->ports_num_for_sparse;
-    int rc = pserver_nics_find(o->nics, &nics, err);
-    if (rc == 0 && o->port + ports - 1 > UINT16_MAX) {
-        rc = co_err_set(err, CO_INVALID, "--port is %lld, expected room for %lld ports above it",
+    CO_TRY(pserver_nics_find(o->nics, &nics, err));
+    if (o->port + ports - 1 > UINT16_MAX) {
+        return co_err_set(err, CO_INVALID, "--port is %lld, expected room for %lld ports above it",
             (long long)o->port, (long long)ports);
-    }
-    if (rc < 0) {
-        return rc;
     }
     ps_log_info("number of parameterServer instances: %lld", (long long)nics.n * ports);
     all->server = co_xcalloc(nics.n * (size_t)ports, sizeof(struct pss_server *));
-    for (size_t i = 0; rc == 0 && i < nics.n; i++) {
-        for (int64_t p = 0; rc == 0 && p < ports; p++) {
-            rc = start_one(all, nics.address[i], o->port + p, err);
+    for (size_t i = 0; i < nics.n; i++) {
+        for (int64_t p = 0; p < ports; p++) {
+            CO_TRY(start_one(all, nics.address[i], o->port + p, err));
         }
     }
-    for (size_t i = 0; rc == 0 && i < all->n; i++) {
+    for (size_t i = 0; i < all->n; i++) {
         ps_log_info("Waiting parameterServer[%zu]", i);
     }
-    return rc;
+    return 0;
 }
 
 /* Waits until all servers have ended or a signal comes. The first failure is the result; the other
@@ -161,25 +155,29 @@ static int run_instances(int *ret_signal, struct co_err *err) {
     if (signals < 0) {
         return co_err_errno(err, errno, "signalfd");
     }
-    int rc = start_instances(&all, err);
-    return rc < 0 ? rc : wait_all(&all, signals, ret_signal, err);
+    CO_TRY(start_instances(&all, err));
+    return wait_all(&all, signals, ret_signal, err);
+}
+
+static int run(int argc, char **argv, int *ret_original, int *ret_signal, struct co_err *err) {
+    CO_TRY(co_flags_parse_all(
+        "paddle-pserver [flags]", pserver_flags, pserver_n_flags, argc, argv, err));
+    if (strcmp(pserver_options.rdma_tcp, "tcp") != 0) {
+        return co_err_set(
+            err, CO_UNSUPPORTED, "--rdma_tcp is \"%.40s\", expected tcp", pserver_options.rdma_tcp);
+    }
+    CO_TRY(redirect(ret_original, err));
+    return run_instances(ret_signal, err);
 }
 
 int pserver_run(int argc, char **argv) {
     struct co_err err = {0};
     int signo = 0, original = STDERR_FILENO;
     pserver_argv(argc, argv);
-    int rc = co_flags_parse_all(
-        "paddle-pserver [flags]", pserver_flags, pserver_n_flags, argc, argv, &err);
-    if (rc == CO_CANCELED) {
+    int rc = run(argc, argv, &original, &signo, &err);
+    if (rc == CO_CANCELED && !signo) { /* --help */
         return 0;
     }
-    if (rc == 0 && strcmp(pserver_options.rdma_tcp, "tcp") != 0) {
-        rc = co_err_set(&err, CO_UNSUPPORTED, "--rdma_tcp is \"%.40s\", expected tcp",
-            pserver_options.rdma_tcp);
-    }
-    rc = rc < 0 ? rc : redirect(&original, &err);
-    rc = rc < 0 ? rc : run_instances(&signo, &err);
     if (rc < 0) {
         ps_log_error("%s", co_err_text(&err));
         if (original != STDERR_FILENO) {
