@@ -3,7 +3,7 @@ from . import analysers, built, english, pages, sources
 from .tree import Tree
 
 GATES = {f.__name__: f for f in (
-    sources.layers, sources.doors, sources.names, sources.contract, built.headers, built.prefixes, built.symbols, sources.banned, sources.waits,
+    sources.layers, sources.doors, sources.names, sources.contract, built.headers, built.prefixes, built.symbols, sources.banned, sources.early, sources.waits,
     english.words, sources.products, sources.format, built.clang, built.drift, built.image, built.notice, pages.named, pages.docs, pages.runnable,
     analysers.shell, analysers.cppcheck, analysers.analyzer, analysers.tidy, sources.sizes)}
 
