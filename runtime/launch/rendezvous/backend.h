@@ -22,7 +22,7 @@ struct rdzv_backend {
     void (*leave)(void *backend, int code, const char *why); /* must call rdzv_gone soon */
     void (*free)(void *backend);
     /* What it waits for: for the log lines during the wait and the error at the deadline. */
-    const char *(*story)(void *backend);
+    const char *(*describe)(void *backend);
 };
 
 extern const struct rdzv_backend rdzv_kv, rdzv_etcd;

@@ -36,20 +36,20 @@ struct etcd {
     char *memo;         /* a longer lease, of messages that outlive the node; as lease */
     int64_t refresh_at; /* when the lease must be renewed */
     bool registered;    /* the node's own keys are written */
-    bool look;          /* all keys must be read again */
-    unsigned say;       /* RDZV_ETCD_SAY_...: messages that must still be written */
+    bool stale;         /* all keys must be read again */
+    unsigned unsent;    /* RDZV_ETCD_SEND_...: messages that must still be written */
     int code;           /* exit code of a node that leaves */
     char *why;          /* reason of leaving or of a restart; owned */
     struct rdzv_etcd_view view;
     bool have_view;
     struct rdzv_etcd_self self;
     uint64_t hash;    /* of the view; another one: nodes came, went or became ready */
-    int64_t look_at;  /* when the decision asks for another read */
+    int64_t read_at;  /* when the decision asks for another read */
     json_t *proposal; /* document of the next round, to be written by this node; NULL: none */
     struct rdzv_neighbour *neighbour;
     char *watched;                     /* the neighbour's name; NULL: there is none */
-    char *mute_written, *mute_writing; /* the mute node that etcd has, and that is being written */
-    size_t mute;                       /* number of mute nodes in the last log line */
+    char *late_written, *late_writing; /* the late node that etcd has, and that is being written */
+    size_t late;                       /* number of late nodes in the last log line */
     int64_t retry_ms, noted_at;
     struct co_err last; /* what the node waits for, or the last failure */
     struct co_err over; /* the job's end; reported after the lease is revoked, as the other nodes
@@ -57,9 +57,9 @@ struct etcd {
 };
 
 static void take_step(struct etcd *w);
-static void finish_way(struct etcd *w);
+static void finish(struct etcd *w);
 
-static const char *report_story(void *backend) {
+static const char *describe_wait(void *backend) {
     const struct etcd *w = backend;
     return w->last.msg[0] ? w->last.msg : "etcd has not answered";
 }
@@ -75,7 +75,7 @@ static void retry_later(struct etcd *w, const struct co_err *why) {
     int64_t now = co_now_ms();
     w->last = *why;
     if (w->m->state == RDZV_LEAVING || w->over.code) {
-        finish_way(w);
+        finish(w);
         return;
     }
     w->retry_ms = w->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : w->retry_ms * 2;
@@ -137,14 +137,14 @@ static void on_refreshed(void *arg, const json_t *answer) {
     struct etcd *w = arg;
     if (!rdzv_etcd_lease_alive(answer)) {
         free(co_steal_ptr(w->lease));
-        w->look = true;
+        w->stale = true;
     }
     next_refresh(w);
     take_answer(w);
 }
 
 /* Nothing is left to do: reports the end to rdzv.c. */
-static void finish_way(struct etcd *w) {
+static void finish(struct etcd *w) {
     if (w->m->state == RDZV_LEAVING) {
         rdzv_gone(w->m);
     } else {
@@ -156,7 +156,7 @@ static void on_revoked(void *arg, const json_t *answer) {
     struct etcd *w = arg;
     (void)answer;
     free(co_steal_ptr(w->lease));
-    finish_way(w);
+    finish(w);
 }
 
 /* ---- own keys ---- */
@@ -165,7 +165,7 @@ static void on_registered(void *arg, const json_t *answer) {
     struct etcd *w = arg;
     (void)answer;
     w->registered = true;
-    w->look = true;
+    w->stale = true;
     take_answer(w);
 }
 
@@ -177,18 +177,18 @@ static void register_node(struct etcd *w) {
     rdzv_etcd_transact(w->client, ops, NULL, on_registered);
 }
 
-static void on_said(void *arg, const json_t *answer) {
+static void on_sent(void *arg, const json_t *answer) {
     struct etcd *w = arg;
     (void)answer;
-    w->say = 0;
-    w->look = true;
+    w->unsent = 0;
+    w->stale = true;
     take_answer(w);
 }
 
-static void say_words(struct etcd *w) {
-    const struct rdzv_etcd_words words = {w->say, w->self.round, w->code, w->why};
-    rdzv_etcd_transact(
-        w->client, rdzv_etcd_write_words(&w->view, &w->m->options, &words, w->memo), NULL, on_said);
+static void write_messages(struct etcd *w) {
+    const struct rdzv_etcd_messages messages = {w->unsent, w->self.round, w->code, w->why};
+    rdzv_etcd_transact(w->client,
+        rdzv_etcd_write_messages(&w->view, &w->m->options, &messages, w->memo), NULL, on_sent);
 }
 
 /* ---- the neighbour ---- */
@@ -208,8 +208,8 @@ static void watch_neighbour(struct etcd *w) {
     w->watched = n ? co_xstrdup(n->name) : NULL;
 }
 
-static const char *mute_neighbour(const struct etcd *w) {
-    return rdzv_neighbour_state(w->neighbour) == RDZV_NEIGHBOUR_MUTE ? w->watched : NULL;
+static const char *late_neighbour(const struct etcd *w) {
+    return rdzv_neighbour_state(w->neighbour) == RDZV_NEIGHBOUR_LATE ? w->watched : NULL;
 }
 
 /* The neighbour when its process is dead although its lease still lives; else NULL. */
@@ -219,28 +219,28 @@ static const struct rdzv_etcd_node *gone_neighbour(const struct etcd *w) {
                : NULL;
 }
 
-static void on_mute_written(void *arg, const json_t *answer) {
+static void on_late_written(void *arg, const json_t *answer) {
     struct etcd *w = arg;
     (void)answer;
-    free(w->mute_written);
-    w->mute_written = co_steal_ptr(w->mute_writing);
+    free(w->late_written);
+    w->late_written = co_steal_ptr(w->late_writing);
     take_answer(w);
 }
 
-static void write_mute(struct etcd *w) {
-    const char *now = mute_neighbour(w), *before = w->mute_written;
-    free(w->mute_writing);
-    w->mute_writing = before ? NULL : co_xstrdup(now); /* one after the other */
+static void write_late(struct etcd *w) {
+    const char *now = late_neighbour(w), *before = w->late_written;
+    free(w->late_writing);
+    w->late_writing = before ? NULL : co_xstrdup(now); /* one after the other */
     rdzv_etcd_transact(w->client,
-        rdzv_etcd_write_mute(&w->view, before ? before : now, !before, w->lease), NULL,
-        on_mute_written);
+        rdzv_etcd_write_late(&w->view, before ? before : now, !before, w->lease), NULL,
+        on_late_written);
 }
 
 static void on_gone_written(void *arg, const json_t *answer) {
     struct etcd *w = arg;
     (void)
         answer; /* the compare fails when that node has written since; the next read will show it */
-    w->look = true;
+    w->stale = true;
     take_answer(w);
 }
 
@@ -251,15 +251,15 @@ static void write_gone(struct etcd *w, const struct rdzv_etcd_node *n) {
     rdzv_etcd_transact(w->client, ops, unchanged, on_gone_written);
 }
 
-static void note_mute(struct etcd *w) {
+static void note_late(struct etcd *w) {
     CO_AUTOBUF struct co_buf line = CO_BUF(LINE_MAX);
-    size_t n = w->m->state == RDZV_MET ? rdzv_etcd_view_mute_story(&w->view, w->m->options.name,
+    size_t n = w->m->state == RDZV_MET ? rdzv_etcd_view_describe_late(&w->view, w->m->options.name,
                                              w->m->options.silent_ms, &line)
                                        : 0;
-    if (n != w->mute && line.len) {
+    if (n != w->late && line.len) {
         rdzv_note(w->m, n > 0, line.data);
     }
-    w->mute = n;
+    w->late = n;
 }
 
 /* ---- the next round ---- */
@@ -267,7 +267,7 @@ static void note_mute(struct etcd *w) {
 static void on_proposed(void *arg, const json_t *answer) {
     struct etcd *w = arg;
     (void)answer; /* if another one was faster, its round counts */
-    w->look = true;
+    w->stale = true;
     take_answer(w);
 }
 
@@ -306,7 +306,7 @@ static bool act_on_decision(struct etcd *w, const struct rdzv_etcd_decision *d) 
         }
         return true;
     case RDZV_ETCD_MET:
-        w->look = true;
+        w->stale = true;
         co_timer_start(w->timer, 0);
         report_met(w, d);
         return false;
@@ -326,14 +326,14 @@ static bool act_on_decision(struct etcd *w, const struct rdzv_etcd_decision *d) 
             w->code = 0;
             free(w->why);
             w->why = co_xstrdup(d->why);
-            w->say |= RDZV_ETCD_SAY_WHY;
+            w->unsent |= RDZV_ETCD_SEND_WHY;
         }
         return true;
     }
     return true;
 }
 
-static void on_look(void *arg, const json_t *answer) {
+static void on_keys_read(void *arg, const json_t *answer) {
     struct etcd *w = arg;
     struct co_err err = {0};
     struct rdzv_etcd_decision d;
@@ -346,7 +346,7 @@ static void on_look(void *arg, const json_t *answer) {
     uint64_t hash = rdzv_etcd_view_hash(&w->view);
     if (!w->have_view || hash != w->hash) {
         w->hash = hash;
-        w->self.calm_since = now;
+        w->self.quiet_since = now;
     }
     w->have_view = true;
     const struct rdzv_etcd_node *me = rdzv_etcd_view_find(&w->view, w->m->options.name);
@@ -358,9 +358,9 @@ static void on_look(void *arg, const json_t *answer) {
         /* The keys are written again, unless workers are being stopped: then rdzv_again does. */
         w->registered = w->registered && w->m->state == RDZV_CHANGED;
     }
-    w->look_at = d.at;
+    w->read_at = d.at;
     watch_neighbour(w);
-    note_mute(w);
+    note_late(w);
     bool proceed = act_on_decision(w, &d);
     free(d.order);
     if (proceed) {
@@ -369,15 +369,15 @@ static void on_look(void *arg, const json_t *answer) {
 }
 
 static void read_keys(struct etcd *w) {
-    w->look = false;
-    rdzv_etcd_transact(w->client, rdzv_etcd_read_all(&w->view), NULL, on_look);
+    w->stale = false;
+    rdzv_etcd_transact(w->client, rdzv_etcd_read_all(&w->view), NULL, on_keys_read);
 }
 
 /* ---- the watch ---- */
 
 static void keys_stirred(void *arg) {
     struct etcd *w = arg;
-    w->look = true;
+    w->stale = true;
     if (!rdzv_etcd_client_busy(w->client)) {
         co_timer_start(w->timer, GATHER_MS);
     }
@@ -385,7 +385,7 @@ static void keys_stirred(void *arg) {
 
 static void watch_ended(void *arg) {
     struct etcd *w = arg;
-    w->look = true; /* changes may have been missed */
+    w->stale = true; /* changes may have been missed */
     co_timer_start(w->watch_timer, w->retry_ms);
 }
 
@@ -404,7 +404,7 @@ static void on_watch_timer(void *arg) {
 /* Nothing to do: wakes up for the lease, or for the time that the decision waits for. */
 static void rest_until_due(struct etcd *w) {
     int64_t now = co_now_ms();
-    int64_t at = w->refresh_at < w->look_at ? w->refresh_at : w->look_at;
+    int64_t at = w->refresh_at < w->read_at ? w->refresh_at : w->read_at;
     co_timer_start(w->timer, at - now);
 }
 
@@ -423,30 +423,30 @@ static void take_step(struct etcd *w) {
     if (rdzv_etcd_client_lacks_token(w->client)) {
         rdzv_etcd_authenticate(w->client, on_token);
     } else if (over && !w->lease) {
-        finish_way(w);
+        finish(w);
     } else if (!w->lease && !leaving) {
         rdzv_etcd_grant(w->client, ttl_seconds(w), on_lease);
     } else if (!over && w->lease && now >= w->refresh_at) {
         rdzv_etcd_keep_alive(w->client, w->lease, on_refreshed);
-    } else if ((w->say || gone_neighbour(w)) && !w->memo) {
+    } else if ((w->unsent || gone_neighbour(w)) && !w->memo) {
         rdzv_etcd_grant(w->client, MEMO_SECONDS, on_memo);
-    } else if (w->say) {
-        say_words(w);
+    } else if (w->unsent) {
+        write_messages(w);
     } else if (leaving || over) {
         if (w->lease) {
             rdzv_etcd_revoke(w->client, w->lease, on_revoked);
         } else {
-            finish_way(w);
+            finish(w);
         }
     } else if (gone_neighbour(w)) {
         write_gone(w, gone_neighbour(w));
-    } else if (!co_streq(mute_neighbour(w), w->mute_written)) {
-        write_mute(w);
+    } else if (!co_streq(late_neighbour(w), w->late_written)) {
+        write_late(w);
     } else if (w->have_view && !w->registered && w->m->state != RDZV_CHANGED) {
         register_node(w);
     } else if (w->have_view && w->proposal) {
         propose_round(w);
-    } else if (!w->have_view || w->look || now >= w->look_at) {
+    } else if (!w->have_view || w->stale || now >= w->read_at) {
         read_keys(w);
     } else {
         rest_until_due(w);
@@ -466,8 +466,8 @@ static void etcd_free(void *backend) {
     co_timer_free(w->watch_timer);
     rdzv_neighbour_free(w->neighbour);
     free(w->watched);
-    free(w->mute_written);
-    free(w->mute_writing);
+    free(w->late_written);
+    free(w->late_writing);
     rdzv_etcd_view_done(&w->view);
     co_json_decref(&w->proposal);
     free(w->lease);
@@ -489,7 +489,7 @@ static int etcd_start(struct rdzv *m, void **ret, struct co_err *err) {
     (void)snprintf(w->id, sizeof(w->id), "%016llx", (unsigned long long)id);
     w->m = m;
     w->self = (struct rdzv_etcd_self){.o = o, .id = w->id, .since = co_now_ms()};
-    w->look_at = INT64_MAX;
+    w->read_at = INT64_MAX;
     w->retry_ms = RETRY_MS;
     w->noted_at = co_now_ms() - NOTE_MS + 2 * RETRY_MS;
     w->client = rdzv_etcd_client_new(m->loop, &(struct rdzv_etcd_client_opts){.server = o->master,
@@ -523,21 +523,21 @@ static void etcd_again(void *backend) {
     co_timer_start(w->timer, 0);
 }
 
-static void etcd_say(struct etcd *w, unsigned what, const char *why) {
+static void etcd_send(struct etcd *w, unsigned what, const char *why) {
     free(w->why);
     w->why = co_xstrdup(why);
-    w->say |= what;
+    w->unsent |= what;
     co_timer_start(w->timer, 0);
 }
 
 static void etcd_restart(void *backend, const char *why) {
-    etcd_say(backend, RDZV_ETCD_SAY_AGAIN, why);
+    etcd_send(backend, RDZV_ETCD_SEND_AGAIN, why);
 }
 
 static void etcd_done(void *backend) {
     struct etcd *w = backend;
     w->self.done = true;
-    etcd_say(w, RDZV_ETCD_SAY_DONE, "");
+    etcd_send(w, RDZV_ETCD_SEND_DONE, "");
 }
 
 static void etcd_leave(void *backend, int code, const char *why) {
@@ -546,10 +546,10 @@ static void etcd_leave(void *backend, int code, const char *why) {
     rdzv_etcd_client_cancel(w->client);
     co_timer_stop(w->watch_timer);
     rdzv_neighbour_watch(w->neighbour, NULL, 0, NULL);
-    etcd_say(w,
+    etcd_send(w,
         !w->self.round ? 0
-        : code         ? RDZV_ETCD_SAY_WHY
-                       : RDZV_ETCD_SAY_DONE | RDZV_ETCD_SAY_STATUS,
+        : code         ? RDZV_ETCD_SEND_WHY
+                       : RDZV_ETCD_SEND_DONE | RDZV_ETCD_SEND_STATUS,
         why);
 }
 
@@ -559,4 +559,4 @@ const struct rdzv_backend rdzv_etcd = {.start = etcd_start,
     .done = etcd_done,
     .leave = etcd_leave,
     .free = etcd_free,
-    .story = report_story};
+    .describe = describe_wait};

@@ -60,16 +60,16 @@ struct broken {
 
 static void missing_why(
     const struct rdzv_etcd_view *v, const char *name, size_t rank, struct broken *b) {
-    const json_t *words = json_object_get(v->why, name);
-    int64_t code = json_integer_value(co_json_at(words, "code"));
-    const char *why = co_json_str(words, "why");
+    const json_t *message = json_object_get(v->why, name);
+    int64_t code = json_integer_value(co_json_at(message, "code"));
+    const char *why = co_json_str(message, "why");
     b->any = true;
     b->failed = code >= 0;
-    if (words) {
+    if (message) {
         (void)snprintf(b->why, sizeof(b->why), "node %.200s (rank %zu) %s: %.300s", name, rank,
-            code < 0                                  ? "left"
-            : json_is_true(co_json_at(words, "gone")) ? "is gone"
-                                                      : "failed",
+            code < 0                                    ? "left"
+            : json_is_true(co_json_at(message, "gone")) ? "is gone"
+                                                        : "failed",
             why ? why : "");
     } else {
         (void)snprintf(b->why, sizeof(b->why),
@@ -81,12 +81,12 @@ static void missing_why(
  * First come nodes that gave a reason of their own, by time; then nodes that died without a
  * message; last those that ended because another one was lost. */
 static int64_t rank_cause(const struct rdzv_etcd_view *v, const char *name) {
-    const json_t *words = json_object_get(v->why, name);
-    if (!words) {
+    const json_t *message = json_object_get(v->why, name);
+    if (!message) {
         return INT64_MAX - 1;
     }
-    bool own = json_integer_value(co_json_at(words, "code")) != 0;
-    return own ? json_integer_value(co_json_at(words, "revision")) : INT64_MAX;
+    bool own = json_integer_value(co_json_at(message, "code")) != 0;
+    return own ? json_integer_value(co_json_at(message, "revision")) : INT64_MAX;
 }
 
 /* Whether a missing node ended well.  Paddle's launcher reports that only by the status key. */
@@ -306,7 +306,7 @@ static void wait_for(const struct rdzv_etcd_view *v, const struct rdzv_etcd_self
     if (n_ready < v->n || v->n < (size_t)self->o->min_nodes) {
         return;
     }
-    d->at = self->calm_since + self->o->elastic_ms;
+    d->at = self->quiet_since + self->o->elastic_ms;
     if (v->n == (size_t)self->o->max_nodes || d->at <= self->now) {
         decide_proposal(v, self, d);
     }

@@ -97,7 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     decide(&v, &o, RDZV_MEETING);
     decide(&v, &o, RDZV_MET);
     (void)rdzv_etcd_view_neighbour(&v, o.name);
-    (void)rdzv_etcd_view_mute_story(&v, o.name, o.silent_ms, &line);
+    (void)rdzv_etcd_view_describe_late(&v, o.name, o.silent_ms, &line);
     (void)rdzv_etcd_view_hash(&v);
     return 0;
 }

@@ -38,7 +38,7 @@ struct row {
     int min, max, level, max_restart;
     enum rdzv_state state;
     int round;      /* met last */
-    int64_t calm;   /* ms since anything changed */
+    int64_t quiet;  /* ms since anything changed */
     int64_t waited; /* ms in this state */
     bool done;
     enum rdzv_etcd_next next;
@@ -198,7 +198,7 @@ static void check(const struct row *row) {
         .state = row->state,
         .round = row->round,
         .now = 100000,
-        .calm_since = 100000 - row->calm,
+        .quiet_since = 100000 - row->quiet,
         .since = 100000 - row->waited,
         .done = row->done};
     CO_AUTOJSON json_t *answer = answer_of(row->keys);
@@ -240,8 +240,8 @@ static void neighbours(void **state) {
     static const struct {
         const char *what;
         struct key keys[KEYS];
-        const char *neighbour, *mute;
-        size_t n_mute;
+        const char *neighbour, *late;
+        size_t n_late;
     } cases[] = {
         {"the next one", {AT("a", 1), AT("b", 2), AT("c", 3), AT("d", 4)}, "c",
             "all nodes answer again", 0},
@@ -265,11 +265,11 @@ static void neighbours(void **state) {
         rdzv_etcd_view_init(&v, "j");
         assert_int_equal(rdzv_etcd_view_read(&v, answer, NULL), 0);
         const struct rdzv_etcd_node *n = rdzv_etcd_view_neighbour(&v, "b");
-        size_t n_mute = rdzv_etcd_view_mute_story(&v, "b", 10000, &line);
-        if (!co_streq(n ? n->name : NULL, cases[i].neighbour) || n_mute != cases[i].n_mute ||
-            strcmp(line.data, cases[i].mute) != 0) {
+        size_t n_late = rdzv_etcd_view_describe_late(&v, "b", 10000, &line);
+        if (!co_streq(n ? n->name : NULL, cases[i].neighbour) || n_late != cases[i].n_late ||
+            strcmp(line.data, cases[i].late) != 0) {
             fail_msg(
-                "%s: %s, %zu \"%s\"", cases[i].what, n ? n->name : "nobody", n_mute, line.data);
+                "%s: %s, %zu \"%s\"", cases[i].what, n ? n->name : "nobody", n_late, line.data);
         }
     }
 }

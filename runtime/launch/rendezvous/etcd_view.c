@@ -37,7 +37,7 @@ static void clear_view(struct rdzv_etcd_view *v) {
     co_json_decref(&v->again);
     co_json_decref(&v->done);
     co_json_decref(&v->why);
-    co_json_decref(&v->mute);
+    co_json_decref(&v->late);
     v->nodes = NULL;
     v->n = 0;
     v->round = v->restarts = 0;
@@ -132,7 +132,7 @@ static void read_ours(struct rdzv_etcd_view *v, const struct pair *p) {
     } else if (strncmp(key, "done/", 5) == 0) {
         co_json_set(v->done, key + 5, json_incref(doc));
     } else if (strncmp(key, "mute/", 5) == 0) {
-        co_json_set(v->mute, key + 5, json_incref(doc));
+        co_json_set(v->late, key + 5, json_incref(doc));
     } else if (strncmp(key, "why/", 4) == 0) {
         co_json_set(doc, "revision", json_integer(p->modified));
         co_json_set(v->why, key + 4, json_incref(doc));
@@ -226,7 +226,7 @@ int rdzv_etcd_view_read(struct rdzv_etcd_view *v, const json_t *answer, struct c
     clear_view(v);
     v->done = json_object();
     v->why = json_object();
-    v->mute = json_object();
+    v->late = json_object();
     const json_t *header = co_json_at(answer, "header");
     v->revision = number_at(header, "revision");
     if (!v->revision || json_array_size(co_json_at(answer, "responses")) != CO_ARRAY_LEN(order)) {
@@ -238,7 +238,7 @@ int rdzv_etcd_view_read(struct rdzv_etcd_view *v, const json_t *answer, struct c
     }
     drop_other_rounds(v->done, v->round);
     drop_other_rounds(v->why, v->round);
-    drop_other_rounds(v->mute, v->round);
+    drop_other_rounds(v->late, v->round);
     if (v->again && !of_round(v->again, v->round)) {
         co_json_decref(&v->again);
     }
@@ -268,19 +268,19 @@ const struct rdzv_etcd_node *rdzv_etcd_view_neighbour(
     return NULL;
 }
 
-size_t rdzv_etcd_view_mute_story(
+size_t rdzv_etcd_view_describe_late(
     const struct rdzv_etcd_view *v, const char *self, int64_t silent_ms, struct co_buf *ret) {
     size_t n = 0;
     for (size_t rank = 0; rank < json_array_size(v->roster); rank++) {
         const char *name = name_at(v, rank);
         const struct rdzv_etcd_node *node = rdzv_etcd_view_find(v, name);
-        if (node && strcmp(name, self) != 0 && json_object_get(v->mute, name)) {
+        if (node && strcmp(name, self) != 0 && json_object_get(v->late, name)) {
             CO_AUTOFREE char *who = co_xasprintf(
                 "node %.200s (rank %zu, %.200s)", name, rank, node->host ? node->host : "");
-            rdzv_group_mute_add(ret, n++, who);
+            rdzv_group_late_add(ret, n++, who);
         }
     }
-    rdzv_group_mute_end(ret, n, silent_ms);
+    rdzv_group_late_end(ret, n, silent_ms);
     return n;
 }
 

@@ -20,7 +20,7 @@
  *     /paddlerun/{job}/mute/{name}       {"round"}: another node gets no answer from it (with that
  *                                         node's lease)
  *
- * A "mute" node is late with its answers but not lost yet.  When all nodes are ready, the first of
+ * A late node has not answered in time but is not lost yet.  When all nodes are ready, the first of
  * our nodes writes the next round by compare-and-swap. */
 #pragma once
 
@@ -59,7 +59,7 @@ struct rdzv_etcd_view {
     json_t *again; /* a node asks to end this round; NULL: none does */
     json_t *done;  /* name -> document, of this round */
     json_t *why;   /* name -> document, of this round */
-    json_t *mute;  /* name -> document, of this round */
+    json_t *late;  /* name -> document, of this round */
 };
 
 void rdzv_etcd_view_init(struct rdzv_etcd_view *v, const char *job_id);
@@ -74,8 +74,8 @@ struct rdzv_etcd_node *rdzv_etcd_view_find(const struct rdzv_etcd_view *v, const
 const struct rdzv_etcd_node *rdzv_etcd_view_neighbour(
     const struct rdzv_etcd_view *v, const char *name);
 /* Writes a log line about nodes without a sign of life for a second, "node b (rank 1, 10.0.0.7);
- * ...", without `self`. Returns how many nodes are mute. */
-size_t rdzv_etcd_view_mute_story(
+ * ...", without `self`. Returns how many nodes are late. */
+size_t rdzv_etcd_view_describe_late(
     const struct rdzv_etcd_view *v, const char *self, int64_t silent_ms, struct co_buf *ret);
 /* A number that changes when a node comes, goes or becomes ready. */
 uint64_t rdzv_etcd_view_hash(const struct rdzv_etcd_view *v);
@@ -96,10 +96,10 @@ struct rdzv_etcd_self {
     enum rdzv_state state;
     int round; /* the round that it met in last */
     int64_t now;
-    int64_t calm_since; /* when the view's hash changed last */
-    int64_t since;      /* when this state began */
-    bool done;          /* its own workers ended well */
-    bool beat_deleted;  /* its own heartbeat was deleted, by one of Paddle's nodes */
+    int64_t quiet_since; /* when the view's hash changed last */
+    int64_t since;       /* when this state began */
+    bool done;           /* its own workers ended well */
+    bool beat_deleted;   /* its own heartbeat was deleted, by one of Paddle's nodes */
 };
 
 struct rdzv_etcd_decision {

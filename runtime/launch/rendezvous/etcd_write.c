@@ -28,12 +28,12 @@ static json_t *begin_document(int round) {
     return doc;
 }
 
-json_t *rdzv_etcd_write_mute(
-    const struct rdzv_etcd_view *v, const char *name, bool mute, const char *lease) {
+json_t *rdzv_etcd_write_late(
+    const struct rdzv_etcd_view *v, const char *name, bool late, const char *lease) {
     json_t *ops = json_array();
     char *key = make_own_key(v, "mute/", name);
     co_json_append(ops,
-        mute ? rdzv_etcd_put_json(key, begin_document(v->round), lease) : rdzv_etcd_delete(key));
+        late ? rdzv_etcd_put_json(key, begin_document(v->round), lease) : rdzv_etcd_delete(key));
     return ops;
 }
 
@@ -56,27 +56,27 @@ json_t *rdzv_etcd_node_unchanged(const struct rdzv_etcd_view *v, const struct rd
     return rdzv_etcd_unchanged(key, n->key_mod);
 }
 
-json_t *rdzv_etcd_write_words(const struct rdzv_etcd_view *v, const struct rdzv_options *o,
-    const struct rdzv_etcd_words *words, const char *lease) {
-    const char *why = words->why ? words->why : "";
+json_t *rdzv_etcd_write_messages(const struct rdzv_etcd_view *v, const struct rdzv_options *o,
+    const struct rdzv_etcd_messages *messages, const char *lease) {
+    const char *why = messages->why ? messages->why : "";
     json_t *ops = json_array();
-    if (words->what & RDZV_ETCD_SAY_DONE) {
+    if (messages->what & RDZV_ETCD_SEND_DONE) {
         co_json_append(ops, rdzv_etcd_put_json(make_own_key(v, "done/", o->name),
-                                begin_document(words->round), lease));
+                                begin_document(messages->round), lease));
     }
-    if (words->what & RDZV_ETCD_SAY_AGAIN) {
-        json_t *doc = begin_document(words->round);
+    if (messages->what & RDZV_ETCD_SEND_AGAIN) {
+        json_t *doc = begin_document(messages->round);
         CO_AUTOFREE char *text = co_xasprintf("node %s starts again: %s", o->name, why);
         co_json_set(doc, "why", co_json_string(text));
         co_json_append(ops, rdzv_etcd_put_json(make_own_key(v, "again", ""), doc, lease));
     }
-    if (words->what & RDZV_ETCD_SAY_WHY) {
-        json_t *doc = begin_document(words->round);
-        co_json_set(doc, "code", json_integer(words->code));
+    if (messages->what & RDZV_ETCD_SEND_WHY) {
+        json_t *doc = begin_document(messages->round);
+        co_json_set(doc, "code", json_integer(messages->code));
         co_json_set(doc, "why", co_json_string(why));
         co_json_append(ops, rdzv_etcd_put_json(make_own_key(v, "why/", o->name), doc, lease));
     }
-    if (words->what & RDZV_ETCD_SAY_STATUS) {
+    if (messages->what & RDZV_ETCD_SEND_STATUS) {
         co_json_append(ops, rdzv_etcd_put(co_xstrdup(v->key_status), "completed", lease));
     }
     return ops;

@@ -9,9 +9,9 @@
 json_t *rdzv_etcd_write_node(const struct rdzv_etcd_view *v, const struct rdzv_options *o,
     const char *id, uint16_t port, bool joins, const char *lease);
 
-/* Marks a node as mute, or removes the mark. */
-json_t *rdzv_etcd_write_mute(
-    const struct rdzv_etcd_view *v, const char *name, bool mute, const char *lease);
+/* Marks a node as late, or removes the mark. */
+json_t *rdzv_etcd_write_late(
+    const struct rdzv_etcd_view *v, const char *name, bool late, const char *lease);
 /* For a node that was found dead: deletes its keys before their lease ends, and writes a reason in
  * its name.  To be run under rdzv_etcd_node_unchanged: a node that has written since is alive. */
 json_t *rdzv_etcd_write_gone(
@@ -20,21 +20,21 @@ json_t *rdzv_etcd_node_unchanged(const struct rdzv_etcd_view *v, const struct rd
 
 /* Messages of a node that are written once; bits. */
 enum {
-    RDZV_ETCD_SAY_DONE = 1,  /* its workers ended well */
-    RDZV_ETCD_SAY_AGAIN = 2, /* it asks to end the round and to begin another */
-    RDZV_ETCD_SAY_WHY = 4,   /* why it leaves */
-    RDZV_ETCD_SAY_STATUS = 8 /* "completed", for Paddle's nodes: they do not restart then */
+    RDZV_ETCD_SEND_DONE = 1,  /* its workers ended well */
+    RDZV_ETCD_SEND_AGAIN = 2, /* it asks to end the round and to begin another */
+    RDZV_ETCD_SEND_WHY = 4,   /* why it leaves */
+    RDZV_ETCD_SEND_STATUS = 8 /* "completed", for Paddle's nodes: they do not restart then */
 };
 
-struct rdzv_etcd_words {
-    unsigned what; /* RDZV_ETCD_SAY_... */
+struct rdzv_etcd_messages {
+    unsigned what; /* RDZV_ETCD_SEND_... */
     int round;     /* the round that the node met in last */
     int code;      /* with WHY */
     const char *why;
 };
 
-json_t *rdzv_etcd_write_words(const struct rdzv_etcd_view *v, const struct rdzv_options *o,
-    const struct rdzv_etcd_words *words, const char *lease);
+json_t *rdzv_etcd_write_messages(const struct rdzv_etcd_view *v, const struct rdzv_options *o,
+    const struct rdzv_etcd_messages *messages, const char *lease);
 
 /* The document of the next round that was decided on, and the operation that writes it. */
 json_t *rdzv_etcd_next_round(const struct rdzv_etcd_view *v, const struct rdzv_etcd_decision *d);

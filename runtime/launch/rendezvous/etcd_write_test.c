@@ -71,21 +71,21 @@ static void a_node_is_there_as_long_as_its_lease(void **state) {
 static void last_words_are_of_the_round_that_was_met(void **state) {
     (void)state;
     static const struct {
-        struct rdzv_etcd_words words;
+        struct rdzv_etcd_messages messages;
         const char *text;
     } rows[] = {
         {{.what = 0, .round = 2}, ""},
-        {{.what = RDZV_ETCD_SAY_DONE, .round = 2}, "/paddlerun/j/done/b={\"round\":2} M\n"},
-        {{.what = RDZV_ETCD_SAY_AGAIN, .round = 2, .why = "oom"},
+        {{.what = RDZV_ETCD_SEND_DONE, .round = 2}, "/paddlerun/j/done/b={\"round\":2} M\n"},
+        {{.what = RDZV_ETCD_SEND_AGAIN, .round = 2, .why = "oom"},
             "/paddlerun/j/again={\"round\":2,\"why\":\"node b starts again: oom\"} M\n"},
-        {{.what = RDZV_ETCD_SAY_WHY, .round = 2, .code = -1, .why = "SIGTERM"},
+        {{.what = RDZV_ETCD_SEND_WHY, .round = 2, .code = -1, .why = "SIGTERM"},
             "/paddlerun/j/why/b={\"round\":2,\"code\":-1,\"why\":\"SIGTERM\"} M\n"},
-        {{.what = RDZV_ETCD_SAY_DONE | RDZV_ETCD_SAY_STATUS, .round = 2},
+        {{.what = RDZV_ETCD_SEND_DONE | RDZV_ETCD_SEND_STATUS, .round = 2},
             "/paddlerun/j/done/b={\"round\":2} M\n/paddle/j=completed M\n"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_CLEANUP(rdzv_etcd_view_done) struct rdzv_etcd_view v = view_of_round(9);
-        expect(rdzv_etcd_write_words(&v, &me, &rows[i].words, "M"), rows[i].text);
+        expect(rdzv_etcd_write_messages(&v, &me, &rows[i].messages, "M"), rows[i].text);
     }
 }
 
@@ -99,8 +99,8 @@ static void a_dead_nodes_keys_go_before_its_lease_ends(void **state) {
         "/paddlerun/j/node/c deleted\n");
     CO_AUTOJSON json_t *compare = rdzv_etcd_node_unchanged(&v, &n);
     assert_string_equal(co_json_str(json_array_get(compare, 0), "mod_revision"), "12");
-    expect(rdzv_etcd_write_mute(&v, "c", true, "L"), "/paddlerun/j/mute/c={\"round\":3} L\n");
-    expect(rdzv_etcd_write_mute(&v, "c", false, "L"), "/paddlerun/j/mute/c deleted\n");
+    expect(rdzv_etcd_write_late(&v, "c", true, "L"), "/paddlerun/j/mute/c={\"round\":3} L\n");
+    expect(rdzv_etcd_write_late(&v, "c", false, "L"), "/paddlerun/j/mute/c deleted\n");
 }
 
 static void a_round_names_its_nodes_by_rank_and_outlives_them(void **state) {

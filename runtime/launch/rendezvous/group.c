@@ -54,7 +54,7 @@ static void end_job(struct rdzv_group *g, int code, const char *text) {
     if (g->phase != RDZV_GROUP_OVER) {
         g->phase = RDZV_GROUP_OVER;
         (void)co_err_set(&g->over, code, "%s", text);
-        g->news++;
+        g->notices++;
     }
 }
 
@@ -70,13 +70,13 @@ static void end_round(struct rdzv_group *g, const char *why, bool failed, int64_
     }
     g->round++;
     g->phase = RDZV_GROUP_GATHERING;
-    g->calm_since = now;
-    g->news++;
+    g->quiet_since = now;
+    g->notices++;
     (void)snprintf(g->why, sizeof(g->why), "%s", why);
     for (size_t i = 0; i < g->n; i++) {
         g->nodes[i]->ready = g->nodes[i]->id == NULL;
         g->nodes[i]->in_round = false;
-        g->nodes[i]->mute = false;
+        g->nodes[i]->late = false;
     }
     g->n_roster = 0;
 }
@@ -89,7 +89,7 @@ static void remove_node(struct rdzv_group *g, struct rdzv_group_node *n) {
         g->roster[n->place] = NULL;
         g->working -= !n->done;
     }
-    g->news++;
+    g->notices++;
     g->version++;
     node_free(n);
 }
@@ -104,7 +104,7 @@ static void lose_node(
     (void)snprintf(text + len, sizeof(text) - len, " %s", why);
     bool matters = n->in_round && !n->done && g->phase == RDZV_GROUP_RUNNING;
     remove_node(g, n);
-    g->calm_since = now;
+    g->quiet_since = now;
     if (!matters) {
         return;
     }
@@ -147,12 +147,12 @@ static void begin_round(struct rdzv_group *g) {
         n->place = i;
         n->in_round = true;
         n->done = false;
-        n->mutes_seen = g->mutes;
+        n->late_seen = g->late_version;
     }
     g->working = g->n;
     g->any_done = false;
     g->phase = RDZV_GROUP_RUNNING;
-    g->news++;
+    g->notices++;
 }
 
 /* When the gathering round may begin: in the past (at once), in the future (an elastic job waits
@@ -166,7 +166,7 @@ static int64_t may_begin(const struct rdzv_group *g) {
             return INT64_MAX;
         }
     }
-    return g->n == (size_t)g->rules.max ? INT64_MIN : g->calm_since + g->rules.elastic_ms;
+    return g->n == (size_t)g->rules.max ? INT64_MIN : g->quiet_since + g->rules.elastic_ms;
 }
 
 int64_t rdzv_group_tick(struct rdzv_group *g, int64_t read_to, int64_t now) {
@@ -186,8 +186,8 @@ int64_t rdzv_group_tick(struct rdzv_group *g, int64_t read_to, int64_t now) {
         begin_round(g);
         next = INT64_MAX;
     }
-    int64_t mute = rdzv_group_judge(g, read_to);
-    next = mute < next ? mute : next;
+    int64_t late = rdzv_group_judge(g, read_to);
+    next = late < next ? late : next;
     for (size_t i = 0; i < g->n; i++) {
         next = g->nodes[i]->deadline < next ? g->nodes[i]->deadline : next;
     }
@@ -256,7 +256,7 @@ static struct rdzv_group_node *add_node(struct rdzv_group *g, const struct rdzv_
     n->value = co_xstrdup(h->value);
     n->rank = h->rank;
     n->index = g->n;
-    n->deadline = n->mute_at = INT64_MAX;
+    n->deadline = n->late_at = INT64_MAX;
     n->patience_ms = RDZV_GROUP_PATIENCE_MS;
     if ((g->n & (g->n - 1)) == 0) { /* room for 1, 2, 4, ... */
         g->nodes = co_xrealloc(g->nodes, g->n ? g->n * 2 : 1, sizeof(struct rdzv_group_node *));
@@ -274,7 +274,7 @@ static void join_round(
     free(n->value);
     n->value = co_xstrdup(value);
     n->ready = true;
-    g->calm_since = now;
+    g->quiet_since = now;
     g->version++;
 }
 
@@ -305,41 +305,42 @@ int rdzv_group_receive(struct rdzv_group *g, const struct rdzv_group_hello *h, i
             }
         }
         n = add_node(g, h);
-        g->calm_since = now;
+        g->quiet_since = now;
         g->version++;
     }
-    n->word = h->word;
+    n->state = h->state;
     n->received_round = h->round;
     rdzv_group_waits(g, n);
-    if (h->word == RDZV_WORD_JOIN && !n->in_round) {
+    if (h->state == RDZV_NODE_JOINING && !n->in_round) {
         join_round(g, n, h->value, now);
-    } else if (h->word == RDZV_WORD_DONE && n->in_round && h->round == g->round && !n->done) {
+    } else if (h->state == RDZV_NODE_DONE && n->in_round && h->round == g->round && !n->done) {
         n->done = g->any_done = true;
         g->working--;
-        g->news++;
+        g->notices++;
     }
     *ret = n;
     return 0;
 }
 
-enum rdzv_group_news rdzv_group_news(const struct rdzv_group *g, const struct rdzv_group_node *n) {
+enum rdzv_group_notice rdzv_group_notice(
+    const struct rdzv_group *g, const struct rdzv_group_node *n) {
     if (g->phase == RDZV_GROUP_OVER) {
-        return RDZV_NEWS_OVER;
+        return RDZV_NOTICE_OVER;
     }
     bool running = g->phase == RDZV_GROUP_RUNNING && n->in_round;
-    switch (n->word) {
-    case RDZV_WORD_JOIN:
-        return running ? RDZV_NEWS_MET : RDZV_NEWS_NONE;
-    case RDZV_WORD_STOP:
-        return RDZV_NEWS_NONE;
+    switch (n->state) {
+    case RDZV_NODE_JOINING:
+        return running ? RDZV_NOTICE_MET : RDZV_NOTICE_NONE;
+    case RDZV_NODE_STOPPING:
+        return RDZV_NOTICE_NONE;
     default:
         if (!running || n->received_round != g->round) {
-            return RDZV_NEWS_CHANGED;
+            return RDZV_NOTICE_CHANGED;
         }
-        if (n->word == RDZV_WORD_DONE && !g->working) {
-            return RDZV_NEWS_ALL_DONE;
+        if (n->state == RDZV_NODE_DONE && !g->working) {
+            return RDZV_NOTICE_ALL_DONE;
         }
-        return n->mutes_seen != g->mutes ? RDZV_NEWS_MUTE : RDZV_NEWS_NONE;
+        return n->late_seen != g->late_version ? RDZV_NOTICE_LATE : RDZV_NOTICE_NONE;
     }
 }
 
@@ -355,7 +356,7 @@ void rdzv_group_leave(
         g->any_done = true;
     }
     remove_node(g, n);
-    g->calm_since = now;
+    g->quiet_since = now;
 }
 
 void rdzv_group_part(struct rdzv_group *g, const char *why) {
@@ -385,7 +386,7 @@ static bool rank_taken(const struct rdzv_group *g, int rank) {
     return false;
 }
 
-void rdzv_group_story(const struct rdzv_group *g, struct co_buf *ret) {
+void rdzv_group_describe(const struct rdzv_group *g, struct co_buf *ret) {
     bool ranks = g->n && g->nodes[0]->rank >= 0 && !is_elastic(g);
     (void)!co_buf_addf(ret, NULL, "%zu of %s%d nodes are here%s", g->n,
         is_elastic(g) ? "at least " : "", g->rules.min, ranks ? ", missing: rank" : ":");

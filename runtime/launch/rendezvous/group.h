@@ -1,12 +1,12 @@
 /* The members of a job and the rules of its rounds, as the serving node keeps them (service.c).  It
- * has no clock, socket or callback: callers pass the time and ask for the news of each node.
+ * has no clock, socket or callback: callers pass the time and ask for the notice of each node.
  *
  *     GATHERING  nodes join; it lasts until all are ready, or enough are in an elastic job
  *     RUNNING    ranks are assigned and workers run; a node that comes, fails or is lost ends the
  *                round (back to GATHERING), or the job where level and max_restart say so
  *     OVER       the job has ended with `over`; every node is notified, nobody may join
  *
- * A "mute" node is late with its next request but not lost yet: the others only log it. */
+ * A node that is late with its next request is not lost yet: the others only log it. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,8 +21,8 @@ enum {
     RDZV_GROUP_LISTED = 8, /* names or ranks in a log line */
     RDZV_GROUP_RECONNECT_MS =
         400, /* a node whose connection broke is lost unless it returns by then */
-    /* A running node must send a request every BEAT_MS, and is mute when it is late by PATIENCE_MS:
-     * together that is below a second.  A mute node costs nothing but a log line; a node that is
+    /* A running node must send a request every BEAT_MS, and is late PATIENCE_MS after that:
+     * together that is below a second.  A late node costs nothing but a log line; a node that is
      * silent for silent_ms costs the round. */
     RDZV_GROUP_BEAT_MS = 250,
     RDZV_GROUP_PATIENCE_MS = 650,
@@ -37,18 +37,18 @@ struct rdzv_group_rules {
 };
 
 /* What a node must be notified of next. */
-enum rdzv_group_news {
-    RDZV_NEWS_NONE,
-    RDZV_NEWS_MET,
-    RDZV_NEWS_MUTE, /* the set of mute nodes has changed */
-    RDZV_NEWS_CHANGED,
-    RDZV_NEWS_ALL_DONE,
-    RDZV_NEWS_OVER
+enum rdzv_group_notice {
+    RDZV_NOTICE_NONE,
+    RDZV_NOTICE_MET,
+    RDZV_NOTICE_LATE, /* the set of late nodes has changed */
+    RDZV_NOTICE_CHANGED,
+    RDZV_NOTICE_ALL_DONE,
+    RDZV_NOTICE_OVER
 };
 
 /* The state that a node reports of itself in each request: it wants to join, its workers run, are
  * being stopped, or ended well. */
-enum rdzv_group_word { RDZV_WORD_JOIN, RDZV_WORD_RUN, RDZV_WORD_STOP, RDZV_WORD_DONE };
+enum rdzv_node_state { RDZV_NODE_JOINING, RDZV_NODE_RUNNING, RDZV_NODE_STOPPING, RDZV_NODE_DONE };
 
 struct rdzv_group_node {
     char *name, *id, *host; /* owned; id NULL: started by Paddle's launcher, which asks only once */
@@ -61,15 +61,15 @@ struct rdzv_group_node {
     bool done;              /* its workers ended well */
     int64_t deadline;       /* the node is lost unless it asks again by then; INT64_MAX: none */
     bool broken;            /* its connection broke: the deadline is a short one */
-    bool mute;              /* it is late by more than patience_ms */
-    int64_t mute_at;        /* when it becomes mute */
-    int64_t patience_ms;    /* doubled each time it was mute but came back */
-    uint64_t mutes_seen;    /* group.mutes at its last notification */
-    enum rdzv_group_word word; /* the state that it reported last ... */
-    int received_round;        /* ... and the round that it meant */
-    bool notified_over;        /* kept by the caller, as the two below */
-    void *waiter;              /* its request that waits for news */
-    uint64_t conn;             /* the connection that it used last */
+    bool late;              /* it is late by more than patience_ms */
+    int64_t late_at;        /* when it becomes late */
+    int64_t patience_ms;    /* doubled each time it was late but came back */
+    uint64_t late_seen;     /* group.late_version at its last notification */
+    enum rdzv_node_state state; /* the state that it reported last ... */
+    int received_round;         /* ... and the round that it meant */
+    bool notified_over;         /* kept by the caller, as the two below */
+    void *waiter;               /* its request that waits for news */
+    uint64_t conn;              /* the connection that it used last */
 };
 
 enum rdzv_group_phase { RDZV_GROUP_GATHERING, RDZV_GROUP_RUNNING, RDZV_GROUP_OVER };
@@ -86,20 +86,20 @@ struct rdzv_group {
     size_t n_roster;
     int restarts; /* rounds that a failure ended */
     bool any_done;
-    int64_t calm_since; /* when the last node came or went */
-    char why[512];      /* why the round before ended */
-    struct co_err over; /* why the job ended */
-    size_t working;     /* nodes of the roster whose workers have not ended */
+    int64_t quiet_since; /* when the last node came or went */
+    char why[512];       /* why the round before ended */
+    struct co_err over;  /* why the job ended */
+    size_t working;      /* nodes of the roster whose workers have not ended */
     /* Three counters, so that callers see cheaply whether anything has changed. */
-    uint64_t news;    /* of changes that may be news for a node */
-    uint64_t mutes;   /* of changes to the set of mute nodes */
-    uint64_t version; /* of changes to the set of nodes and their values */
+    uint64_t notices;      /* of changes that may be a notice for a node */
+    uint64_t late_version; /* of changes to the set of late nodes */
+    uint64_t version;      /* of changes to the set of nodes and their values */
 };
 
 struct rdzv_group_hello {
     const char *name, *id, *host, *value;
     int rank, min, max;
-    enum rdzv_group_word word;
+    enum rdzv_node_state state;
     int round; /* the round that it was in last; 0: none */
 };
 
@@ -110,7 +110,8 @@ void rdzv_group_done(struct rdzv_group *g);
  * it clashes with. */
 CO_MUST_CHECK int rdzv_group_receive(struct rdzv_group *g, const struct rdzv_group_hello *h,
     int64_t now, struct rdzv_group_node **ret, struct co_err *err);
-enum rdzv_group_news rdzv_group_news(const struct rdzv_group *g, const struct rdzv_group_node *n);
+enum rdzv_group_notice rdzv_group_notice(
+    const struct rdzv_group *g, const struct rdzv_group_node *n);
 
 /* The node has a request that waits; its connection broke; it got an answer and must ask again. */
 void rdzv_group_waits(struct rdzv_group *g, struct rdzv_group_node *n);
@@ -119,13 +120,13 @@ void rdzv_group_notified(const struct rdzv_group *g, struct rdzv_group_node *n, 
 /* How long a request may wait before it is answered without news.  The time is longer in a group of
  * many nodes, and shorter when silent_ms is short. */
 int64_t rdzv_group_beat_ms(size_t n, int64_t silent_ms);
-/* Build a log line that lists the mute nodes: add is called for each, n counts from 0; then end
+/* Build a log line that lists the late nodes: add is called for each, n counts from 0; then end
  * with the number of nodes.  With 0 the line says that all nodes answer again. */
-void rdzv_group_mute_add(struct co_buf *line, size_t n, const char *who);
-void rdzv_group_mute_end(struct co_buf *line, size_t n, int64_t silent_ms);
+void rdzv_group_late_add(struct co_buf *line, size_t n, const char *who);
+void rdzv_group_late_end(struct co_buf *line, size_t n, int64_t silent_ms);
 /* Writes such a line, of nodes without a sign of life for a second: "... node b (rank 1, 10.0.0.7);
- * ...".  Returns how many nodes are mute. */
-size_t rdzv_group_mute_story(const struct rdzv_group *g, struct co_buf *ret);
+ * ...".  Returns how many nodes are late. */
+size_t rdzv_group_describe_late(const struct rdzv_group *g, struct co_buf *ret);
 
 /* The node leaves.  code 0: its work is done; < 0: it was asked to leave; > 0: it failed.  Frees
  * n. */
@@ -148,7 +149,7 @@ int64_t rdzv_group_tick(struct rdzv_group *g, int64_t read_to, int64_t now);
 struct rdzv_group_node *rdzv_group_find(const struct rdzv_group *g, const char *name);
 /* Formats "node abc (rank 1, 10.0.0.7)". */
 void rdzv_group_who(const struct rdzv_group_node *n, char *ret, size_t size);
-/* Marks nodes as mute that were due by `read_to`; returns when the next one would be. */
+/* Marks nodes as late that were due by `read_to`; returns when the next one would be. */
 int64_t rdzv_group_judge(struct rdzv_group *g, int64_t read_to);
 /* Formats "2 of 3 nodes are here, missing: rank 1". */
-void rdzv_group_story(const struct rdzv_group *g, struct co_buf *ret);
+void rdzv_group_describe(const struct rdzv_group *g, struct co_buf *ret);

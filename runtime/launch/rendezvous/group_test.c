@@ -31,11 +31,11 @@ static struct rdzv_group_hello hello(const struct world *w, const char *name) {
         .max = w->g.rules.max};
 }
 
-static void say(struct world *w, char who, enum rdzv_group_word word, int round) {
+static void report(struct world *w, char who, enum rdzv_node_state state, int round) {
     char name[2] = {who, '\0'};
     struct rdzv_group_hello h = hello(w, name);
     struct rdzv_group_node *n = NULL;
-    h.word = word;
+    h.state = state;
     h.round = round;
     w->refused = rdzv_group_receive(&w->g, &h, w->now, &n, &w->err);
 }
@@ -49,31 +49,32 @@ static struct rdzv_group_node *node(const struct world *w, char who) {
     return n;
 }
 
-static const char news_letters[] = {[RDZV_NEWS_NONE] = '-',
-    [RDZV_NEWS_MET] = 'M',
-    [RDZV_NEWS_CHANGED] = 'C',
-    [RDZV_NEWS_ALL_DONE] = 'D',
-    [RDZV_NEWS_OVER] = 'O'};
+static const char notice_letters[] = {[RDZV_NOTICE_NONE] = '-',
+    [RDZV_NOTICE_MET] = 'M',
+    [RDZV_NOTICE_CHANGED] = 'C',
+    [RDZV_NOTICE_ALL_DONE] = 'D',
+    [RDZV_NOTICE_OVER] = 'O'};
 
-static bool expect(struct world *w, const char *step, const char *story) {
+static bool expect(struct world *w, const char *step, const char *describe) {
     if (step[1] == '=') {
-        char got = news_letters[rdzv_group_news(&w->g, node(w, step[0]))];
+        char got = notice_letters[rdzv_group_notice(&w->g, node(w, step[0]))];
         if (got != step[2]) {
-            fail_msg("%s: at %s it is %c (%s)", story, step, got, w->g.over.msg);
+            fail_msg("%s: at %s it is %c (%s)", describe, step, got, w->g.over.msg);
         }
         return true;
     }
     if (step[0] == '?') {
         if (w->refused != (step[1] == 'R' ? CO_NORESOURCE : CO_EXISTS)) {
-            fail_msg(
-                "%s: at %s refused with %s %s", story, step, co_code_name(w->refused), w->err.msg);
+            fail_msg("%s: at %s refused with %s %s", describe, step, co_code_name(w->refused),
+                w->err.msg);
         }
         w->refused = 0;
         return true;
     }
     if (step[0] == '*') {
         if (w->g.phase != RDZV_GROUP_RUNNING || (int)w->g.n_roster != step[1] - '0') {
-            fail_msg("%s: at %s phase %d, %zu nodes", story, step, (int)w->g.phase, w->g.n_roster);
+            fail_msg(
+                "%s: at %s phase %d, %zu nodes", describe, step, (int)w->g.phase, w->g.n_roster);
         }
         return true;
     }
@@ -86,7 +87,7 @@ static void act(struct world *w, const char *step) {
     struct rdzv_group_node *n = NULL;
     switch (step[0]) {
     case '+':
-        say(w, step[1], RDZV_WORD_JOIN, 0);
+        report(w, step[1], RDZV_NODE_JOINING, 0);
         break;
     case '-':
         rdzv_group_broke(node(w, step[1]), w->now);
@@ -110,10 +111,10 @@ static void act(struct world *w, const char *step) {
         if (step[0] == 'p' && step[1] == ':') {
             w->refused = rdzv_group_receive(&w->g, &paddle, w->now, &n, &w->err);
         } else {
-            say(w, step[0],
-                step[1] == '+'   ? RDZV_WORD_RUN
-                : step[1] == '.' ? RDZV_WORD_STOP
-                                 : RDZV_WORD_DONE,
+            report(w, step[0],
+                step[1] == '+'   ? RDZV_NODE_RUNNING
+                : step[1] == '.' ? RDZV_NODE_STOPPING
+                                 : RDZV_NODE_DONE,
                 step[2] - '0');
         }
     }
@@ -122,7 +123,7 @@ static void act(struct world *w, const char *step) {
 struct row {
     const char *what;
     struct rdzv_group_rules rules;
-    const char *story;
+    const char *describe;
     const char *why; /* what `over` or the last refusal says; NULL: not looked at */
 };
 
@@ -179,7 +180,7 @@ static void stories(void **state) {
         struct world w = {.now = 1000};
         char text[256], *save = NULL;
         rdzv_group_init(&w.g, &row->rules);
-        (void)snprintf(text, sizeof(text), "%s", row->story);
+        (void)snprintf(text, sizeof(text), "%s", row->describe);
         for (char *s = strtok_r(text, " ", &save); s; s = strtok_r(NULL, " ", &save)) {
             if (!expect(&w, s, row->what)) {
                 act(&w, s);
@@ -200,7 +201,7 @@ static void the_next_look_is_in_time(void **state) {
     struct world w = {.now = 1000};
     const struct rdzv_group_rules rules = {ELASTIC, .level = 1};
     rdzv_group_init(&w.g, &rules);
-    say(&w, 'a', RDZV_WORD_JOIN, 0);
+    report(&w, 'a', RDZV_NODE_JOINING, 0);
     assert_int_equal(rdzv_group_tick(&w.g, w.now, w.now), 1000 + 30000);
     rdzv_group_notified(&w.g, node(&w, 'a'), w.now);
     assert_int_equal(rdzv_group_tick(&w.g, w.now, w.now), 1000 + 10000);
@@ -209,25 +210,25 @@ static void the_next_look_is_in_time(void **state) {
     rdzv_group_done(&w.g);
 }
 
-static void mute_is_reported_and_costs_nothing(void **state) {
+static void late_node_is_reported_and_costs_nothing(void **state) {
     (void)state;
     enum { PATIENCE = RDZV_GROUP_PATIENCE_MS };
     struct world w = {.now = 1000};
     const struct rdzv_group_rules rules = {.min = 3, .max = 3, .level = -1, .silent_ms = 10000};
     rdzv_group_init(&w.g, &rules);
     for (const char *s = "abc"; *s; s++) {
-        say(&w, *s, RDZV_WORD_JOIN, 0);
+        report(&w, *s, RDZV_NODE_JOINING, 0);
     }
     (void)rdzv_group_tick(&w.g, w.now, w.now);
     for (const char *s = "abc"; *s; s++) {
         rdzv_group_notified(&w.g, node(&w, *s), w.now);
-        say(&w, *s, RDZV_WORD_RUN, 1);
+        report(&w, *s, RDZV_NODE_RUNNING, 1);
     }
     const struct {
         int64_t after, read_to; /* ms since b was notified */
         bool again;             /* first, b says something */
-        size_t mute;
-        bool news; /* for the others */
+        size_t late;
+        bool notice; /* for the others */
         int64_t next;
     } steps[] = {
         {PATIENCE - 1, PATIENCE - 1, false, 0, false, PATIENCE},
@@ -241,19 +242,19 @@ static void mute_is_reported_and_costs_nothing(void **state) {
     rdzv_group_notified(&w.g, node(&w, 'b'), 1000);
     for (size_t i = 0; i < CO_ARRAY_LEN(steps); i++) {
         if (steps[i].again) {
-            say(&w, 'b', RDZV_WORD_RUN, 1);
+            report(&w, 'b', RDZV_NODE_RUNNING, 1);
         } else if (steps[i].after == 0) {
             rdzv_group_notified(&w.g, node(&w, 'b'), 1000);
         }
         CO_AUTOBUF struct co_buf text = CO_BUF(4096);
         int64_t next = rdzv_group_tick(&w.g, 1000 + steps[i].read_to, 1000 + steps[i].after);
-        size_t mute = rdzv_group_mute_story(&w.g, &text);
-        bool news = rdzv_group_news(&w.g, a) == RDZV_NEWS_MUTE;
-        if (next != 1000 + steps[i].next || mute != steps[i].mute || news != steps[i].news) {
-            fail_msg("step %zu: next %lld, %zu mute, news %d: %s", i, (long long)next - 1000, mute,
-                news, text.data);
+        size_t late = rdzv_group_describe_late(&w.g, &text);
+        bool notice = rdzv_group_notice(&w.g, a) == RDZV_NOTICE_LATE;
+        if (next != 1000 + steps[i].next || late != steps[i].late || notice != steps[i].notice) {
+            fail_msg("step %zu: next %lld, %zu mute, news %d: %s", i, (long long)next - 1000, late,
+                notice, text.data);
         }
-        assert_string_equal(text.data, mute ? "silent for a second: node b (rank 1, h); "
+        assert_string_equal(text.data, late ? "silent for a second: node b (rank 1, h); "
                                               "lost after 10 s"
                                             : "all nodes answer again");
         rdzv_group_notified(&w.g, node(&w, 'a'), 1000);
@@ -276,7 +277,7 @@ static void beats_are_slower_where_there_are_many(void **state) {
     }
 }
 
-static void the_story_so_far(void **state) {
+static void members_and_missing_ranks_are_described(void **state) {
     (void)state;
     struct rdzv_group g;
     CO_AUTOBUF struct co_buf b = CO_BUF(4096);
@@ -289,7 +290,7 @@ static void the_story_so_far(void **state) {
             .name = name, .id = name, .value = "{}", .rank = rank, .min = 4, .max = 4};
         assert_int_equal(rdzv_group_receive(&g, &h, 0, &n, NULL), 0);
     }
-    rdzv_group_story(&g, &b);
+    rdzv_group_describe(&g, &b);
     assert_string_equal(b.data, "2 of 4 nodes are here, missing: rank 1 3");
     rdzv_group_done(&g);
 }
@@ -298,9 +299,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stories),
         cmocka_unit_test(the_next_look_is_in_time),
-        cmocka_unit_test(mute_is_reported_and_costs_nothing),
+        cmocka_unit_test(late_node_is_reported_and_costs_nothing),
         cmocka_unit_test(beats_are_slower_where_there_are_many),
-        cmocka_unit_test(the_story_so_far),
+        cmocka_unit_test(members_and_missing_ranks_are_described),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

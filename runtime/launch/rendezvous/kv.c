@@ -45,13 +45,13 @@ struct kv {
     struct co_timer *timer;     /* calls `next` */
     void (*next)(struct kv *w);
     char id[RDZV_WIRE_ID + 1];
-    enum rdzv_group_word word;
+    enum rdzv_node_state state;
     char *restart; /* reason of a restart request that was not answered yet; owned; NULL: none */
     int round;     /* the round that it met in last */
     bool paddle;   /* the master is Paddle's launcher */
     bool alone;    /* the master has done its work and left: no node watches the others */
     int64_t lost_since; /* since when the master does not answer; 0: it does */
-    bool mute;          /* the master is late with an answer */
+    bool late;          /* the master is late with an answer */
     int64_t beat_ms, patience_ms;
     int64_t noted_at;
     int64_t until;       /* how long a serving node waits for the others at its end */
@@ -77,7 +77,7 @@ static void on_timer(void *arg) {
     w->next(w);
 }
 
-static const char *report_story(void *backend) {
+static const char *describe_wait(void *backend) {
     struct kv *w = backend;
     if (w->down) {
         w->down = false;
@@ -110,7 +110,7 @@ static char *key_path(const struct kv *w) {
 static struct rdzv_wire_hello make_hello(const struct kv *w) {
     const struct rdzv_options *o = &w->m->options;
     struct rdzv_wire_hello h = {
-        .word = w->word, .round = w->round, .min = o->min_nodes, .max = o->max_nodes};
+        .state = w->state, .round = w->round, .min = o->min_nodes, .max = o->max_nodes};
     (void)snprintf(h.id, sizeof(h.id), "%s", w->id);
     (void)snprintf(h.host, sizeof(h.host), "%s", o->host ? o->host : "");
     return h;
@@ -132,7 +132,7 @@ static void settle_end(struct kv *w) {
 
 /* Ends this node's part with that error.  A serving node ends last: it waits until the others have
  * read the reason from it. */
-static void end_way(struct kv *w, int code, const char *why) {
+static void end_part(struct kv *w, int code, const char *why) {
     (void)co_err_set(&w->over, code, "%s", why);
     if (w->service) {
         w->until = co_now_ms() + SETTLE_MS;
@@ -155,15 +155,15 @@ static void master_lost(struct kv *w, const struct co_err *why) {
     (void)co_err_set(&err, CO_PEERLOST, "the master at %s is gone: %s", w->master_text, why->msg);
     w->lost_since = 0;
     if (w->m->options.level < 0) {
-        end_way(w, err.code, err.msg);
+        end_part(w, err.code, err.msg);
     } else {
-        w->word = RDZV_WORD_STOP;
+        w->state = RDZV_NODE_STOPPING;
         call_later(w, retry_ms(w), ask_master);
         rdzv_changed(w->m, err.msg);
     }
 }
 
-static void say_not_ready(struct kv *w) {
+static void warn_not_ready(struct kv *w) {
     int64_t now = co_now_ms();
     if (now - w->noted_at >= NOTE_MS) {
         struct co_err err = w->last;
@@ -182,8 +182,8 @@ static void no_answer(struct kv *w, const struct co_err *why) {
             &w->last, why->code, "%s; then the master was lost: %s", w->answered, why->msg);
     }
     if (is_meeting(w)) {
-        say_not_ready(w);
-    } else if (w->word != RDZV_WORD_STOP) {
+        warn_not_ready(w);
+    } else if (w->state != RDZV_NODE_STOPPING) {
         w->lost_since = w->lost_since ? w->lost_since : now;
         if (why->code == CO_TIMEOUT || now - w->lost_since >= LOST_MS) {
             master_lost(w, why);
@@ -207,7 +207,7 @@ static void on_listing(void *arg, const struct co_httpc_result *r) {
     }
     int e = r->status == 200 ? rdzv_poll_parse(r->body, r->len, &round, &err) : 0;
     if (e) {
-        end_way(w, e, err.msg);
+        end_part(w, e, err.msg);
     } else if (round.complete) {
         rdzv_met(w->m, round.peers, round.n, round.self, ++w->round, false);
     } else {
@@ -241,38 +241,38 @@ static void paddle_serves(struct kv *w) {
 
 /* ---- a service of ours ---- */
 
-static void master_mute(struct kv *w) {
+static void master_late(struct kv *w) {
     char line[CO_HOST_MAX + 120];
     (void)snprintf(line, sizeof(line), "silent for a second: the master at %s; lost after %.3g s",
         w->master_text, (double)(w->m->options.silent_ms + ANSWER_MS) / 1000);
-    w->mute = true;
+    w->late = true;
     w->patience_ms *= 2;
     rdzv_note(w->m, true, line);
 }
 
 static void master_answered(struct kv *w) {
     w->lost_since = 0;
-    if (w->mute) {
-        w->mute = false;
+    if (w->late) {
+        w->late = false;
         rdzv_note(w->m, false, "the master answers again");
     }
 }
 
 /* Starts the timer that reports a late master, while workers run and it must answer every beat. */
 static void watch_master(struct kv *w) {
-    const bool running = w->word == RDZV_WORD_RUN || w->word == RDZV_WORD_DONE;
-    if (running && !w->service && !w->mute) {
-        call_later(w, w->beat_ms + w->patience_ms, master_mute);
+    const bool running = w->state == RDZV_NODE_RUNNING || w->state == RDZV_NODE_DONE;
+    if (running && !w->service && !w->late) {
+        call_later(w, w->beat_ms + w->patience_ms, master_late);
     }
 }
 
-static void nobody_starts_again(struct kv *w) {
-    end_way(w, CO_PEERLOST, "no other node would start again: no master watches this job");
+static void refuse_restart(struct kv *w) {
+    end_part(w, CO_PEERLOST, "no other node would start again: no master watches this job");
 }
 
 static void on_answer_of_ours(struct kv *w, const struct rdzv_wire_answer *a, bool restart) {
     switch (a->kind) {
-    case RDZV_WIRE_MUTE:
+    case RDZV_WIRE_LATE:
         rdzv_note(w->m, a->round > 0, a->text);
         ask_master(w);
         return;
@@ -284,7 +284,7 @@ static void on_answer_of_ours(struct kv *w, const struct rdzv_wire_answer *a, bo
         return;
     case RDZV_WIRE_MET: {
         w->round = a->round;
-        w->word = RDZV_WORD_RUN;
+        w->state = RDZV_NODE_RUNNING;
         w->beat_ms = rdzv_group_beat_ms(a->n, w->m->options.silent_ms);
         w->answered[0] = '\0';
         CO_AUTOFREE struct rdzv_peer *peers = co_xcalloc(a->n, sizeof(*peers));
@@ -297,16 +297,16 @@ static void on_answer_of_ours(struct kv *w, const struct rdzv_wire_answer *a, bo
     }
     case RDZV_WIRE_CHANGED:
         if (w->m->options.level < 0) {
-            end_way(w, CO_PEERLOST, a->text);
+            end_part(w, CO_PEERLOST, a->text);
             return;
         }
-        w->word = RDZV_WORD_STOP;
+        w->state = RDZV_NODE_STOPPING;
         ask_master(w);
         rdzv_changed(w->m, a->text);
         return;
     case RDZV_WIRE_DONE:
-        w->word =
-            RDZV_WORD_RUN; /* the master knows that this node is done; only the end is news now */
+        w->state = RDZV_NODE_RUNNING; /* the master knows that this node is done; only the end is
+                                         news now */
         w->alone = true;
         rdzv_all_done(w->m);
         return;
@@ -315,16 +315,16 @@ static void on_answer_of_ours(struct kv *w, const struct rdzv_wire_answer *a, bo
             w->alone = true;
             rdzv_note(w->m, false, a->text);
             if (restart) {
-                nobody_starts_again(w);
-            } else if (w->word == RDZV_WORD_DONE) {
+                refuse_restart(w);
+            } else if (w->state == RDZV_NODE_DONE) {
                 rdzv_all_done(w->m);
             }
             return;
         }
-        end_way(w, a->code ? a->code : CO_CANCELED, a->text);
+        end_part(w, a->code ? a->code : CO_CANCELED, a->text);
         return;
     case RDZV_WIRE_REFUSED:
-        end_way(w, a->code, a->text);
+        end_part(w, a->code, a->text);
         return;
     }
 }
@@ -342,7 +342,7 @@ static bool is_refused(struct kv *w, const struct co_httpc_result *r) {
     } else {
         return false;
     }
-    end_way(w, CO_PERMISSION, line);
+    end_part(w, CO_PERMISSION, line);
     return true;
 }
 
@@ -450,7 +450,7 @@ static void on_lookup(void *arg, const struct addrinfo *list, const struct co_er
     w->lookup = NULL;
     if (!list) {
         w->last = *err;
-        say_not_ready(w);
+        warn_not_ready(w);
         call_later(w, LOOKUP_MS, find_master);
         return;
     }
@@ -524,7 +524,7 @@ static int kv_start(struct rdzv *m, void **ret, struct co_err *err) {
 
 static void kv_again(void *backend) {
     struct kv *w = backend;
-    w->word = RDZV_WORD_JOIN;
+    w->state = RDZV_NODE_JOINING;
     free(co_steal_ptr(w->restart)); /* the round that it asked to end has ended */
     w->lost_since = 0;
     if (w->service) {
@@ -536,7 +536,7 @@ static void kv_again(void *backend) {
 
 static void kv_done(void *backend) {
     struct kv *w = backend;
-    w->word = RDZV_WORD_DONE;
+    w->state = RDZV_NODE_DONE;
     if (w->paddle) {
         return;
     }
@@ -596,7 +596,7 @@ static void send_parting(struct kv *w, bool restart, int code, const char *why) 
 static void kv_restart(void *backend, const char *why) {
     struct kv *w = backend;
     if (w->paddle || w->alone) {
-        nobody_starts_again(w);
+        refuse_restart(w);
         return;
     }
     free(w->restart);
@@ -621,4 +621,4 @@ const struct rdzv_backend rdzv_kv = {.start = kv_start,
     .done = kv_done,
     .leave = kv_leave,
     .free = kv_free,
-    .story = report_story};
+    .describe = describe_wait};

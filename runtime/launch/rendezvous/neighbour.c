@@ -47,28 +47,29 @@ static void set_state(struct rdzv_neighbour *n, enum rdzv_neighbour_state state)
 }
 
 static void take_answer(struct rdzv_neighbour *n) {
-    n->patience_ms *= n->state == RDZV_NEIGHBOUR_MUTE ? 2 : 1;
+    n->patience_ms *= n->state == RDZV_NEIGHBOUR_LATE ? 2 : 1;
     n->broken_at = 0;
     co_timer_start(n->timer, RDZV_GROUP_BEAT_MS);
-    set_state(n, RDZV_NEIGHBOUR_HEARD);
+    set_state(n, RDZV_NEIGHBOUR_ANSWERED);
 }
 
 static void take_silence(struct rdzv_neighbour *n, int64_t now) {
     bool late = now - n->asked_at > n->patience_ms + LATE_MS;
     co_timer_start(n->timer, 0);
-    if (n->state == RDZV_NEIGHBOUR_HEARD && !late) {
-        set_state(n, RDZV_NEIGHBOUR_MUTE);
+    if (n->state == RDZV_NEIGHBOUR_ANSWERED && !late) {
+        set_state(n, RDZV_NEIGHBOUR_LATE);
     }
 }
 
-/* Only a node that answered until now is declared gone.  For a mute one its lease decides: it may
+/* Only a node that answered until now is declared gone.  For a late one its lease decides: it may
  * only be cut off from this machine. */
 static void take_broken(struct rdzv_neighbour *n, int64_t now) {
     n->broken_at = n->broken_at ? n->broken_at : now;
-    if (n->state == RDZV_NEIGHBOUR_HEARD && now - n->broken_at >= RDZV_GROUP_RECONNECT_MS) {
+    if (n->state == RDZV_NEIGHBOUR_ANSWERED && now - n->broken_at >= RDZV_GROUP_RECONNECT_MS) {
         set_state(n, RDZV_NEIGHBOUR_GONE);
     } else {
-        co_timer_start(n->timer, n->state == RDZV_NEIGHBOUR_HEARD ? RETRY_MS : RDZV_GROUP_BEAT_MS);
+        co_timer_start(
+            n->timer, n->state == RDZV_NEIGHBOUR_ANSWERED ? RETRY_MS : RDZV_GROUP_BEAT_MS);
     }
 }
 
@@ -113,7 +114,7 @@ int rdzv_neighbour_new(struct co_loop *l, const char *id, void (*changed)(void *
     return 0;
 }
 
-static void watch_nobody(struct rdzv_neighbour *n) {
+static void watch_none(struct rdzv_neighbour *n) {
     co_httpc_free(co_steal_ptr(n->http));
     co_timer_stop(n->timer);
     free(co_steal_ptr(n->other));
@@ -124,7 +125,7 @@ void rdzv_neighbour_free(struct rdzv_neighbour *n) {
     if (!n) {
         return;
     }
-    watch_nobody(n);
+    watch_none(n);
     co_timer_free(n->timer);
     co_httpd_close(n->server);
     free(n->id);
@@ -140,7 +141,7 @@ void rdzv_neighbour_watch(
     if (host && n->other && strcmp(n->other, id) == 0) {
         return;
     }
-    watch_nobody(n);
+    watch_none(n);
     if (host) {
         n->http = co_httpc_new(n->loop, host, port, NULL, ANSWER_MAX);
         n->other = co_xstrdup(id);

@@ -10,10 +10,10 @@
 #include "common/loop.h"
 
 enum rdzv_neighbour_state {
-    RDZV_NEIGHBOUR_NONE,  /* no node is asked, or it has not answered yet */
-    RDZV_NEIGHBOUR_HEARD, /* it answers */
-    RDZV_NEIGHBOUR_MUTE,  /* no answer for RDZV_GROUP_PATIENCE_MS; doubled after each false alarm */
-    RDZV_NEIGHBOUR_GONE,  /* it answered, then its connection broke and cannot be made again */
+    RDZV_NEIGHBOUR_NONE,     /* no node is asked, or it has not answered yet */
+    RDZV_NEIGHBOUR_ANSWERED, /* it answers */
+    RDZV_NEIGHBOUR_LATE, /* no answer for RDZV_GROUP_PATIENCE_MS; doubled after each false alarm */
+    RDZV_NEIGHBOUR_GONE, /* it answered, then its connection broke and cannot be made again */
 };
 
 struct rdzv_neighbour;

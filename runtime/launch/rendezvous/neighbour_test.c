@@ -14,7 +14,7 @@ struct world {
     struct co_loop *loop;
     struct rdzv_neighbour *one;
     struct co_httpd *other;
-    bool mute;
+    bool late;
     const char *name; /* as which the other answers */
     int asked, changes;
 };
@@ -30,7 +30,7 @@ static void on_close(void *arg, struct co_http_req *r) {
 static void answer(void *arg, struct co_http_req *r) {
     struct world *w = arg;
     w->asked++;
-    if (w->mute) {
+    if (w->late) {
         co_http_defer(r, 60 * 1000, NULL, on_close, NULL);
     } else {
         co_http_replyf(r, 200, "%s", w->name);
@@ -76,30 +76,31 @@ static void watch(struct world *w) {
 
 static void watch_until_answered(struct world *w) {
     watch(w);
-    until(w, RDZV_NEIGHBOUR_HEARD);
+    until(w, RDZV_NEIGHBOUR_ANSWERED);
 }
 
-static void watch_until_mute(struct world *w) {
+static void watch_until_late(struct world *w) {
     watch_until_answered(w);
-    w->mute = true;
-    until(w, RDZV_NEIGHBOUR_MUTE);
-    w->mute = false;
+    w->late = true;
+    until(w, RDZV_NEIGHBOUR_LATE);
+    w->late = false;
 }
 
 static void two_of_them_see_each_other(void **state) {
     struct world *w = *state;
     rdzv_neighbour_watch(w->one, "127.0.0.1", rdzv_neighbour_port(w->one), "aa");
-    until(w, RDZV_NEIGHBOUR_HEARD);
+    until(w, RDZV_NEIGHBOUR_ANSWERED);
     rdzv_neighbour_watch(w->one, "127.0.0.1", rdzv_neighbour_port(w->one), "aa");
-    assert_int_equal(rdzv_neighbour_state(w->one), RDZV_NEIGHBOUR_HEARD); /* the same: continues */
+    assert_int_equal(
+        rdzv_neighbour_state(w->one), RDZV_NEIGHBOUR_ANSWERED); /* the same: continues */
     rdzv_neighbour_watch(w->one, NULL, 0, NULL);
     assert_int_equal(rdzv_neighbour_state(w->one), RDZV_NEIGHBOUR_NONE);
 }
 
-static void who_is_late_is_mute_until_it_answers(void **state) {
+static void late_neighbour_is_late_until_it_answers(void **state) {
     struct world *w = *state;
-    watch_until_mute(w);
-    until(w, RDZV_NEIGHBOUR_HEARD);
+    watch_until_late(w);
+    until(w, RDZV_NEIGHBOUR_ANSWERED);
     assert_true(w->changes >= 3);
 }
 
@@ -120,10 +121,10 @@ static void another_process_at_its_port_is_not_it(void **state) {
 /* Its port may be closed to this machine, or it may be no node at all. */
 static void who_never_answered_is_not_judged(void **state) {
     struct world *w = *state;
-    w->mute = true;
+    w->late = true;
     watch(w);
     until_asked(w, 2); /* it was late once */
-    w->mute = false;
+    w->late = false;
     w->name = "cc";
     until_asked(w, 8); /* for longer than a connection may be broken */
     assert_int_equal(w->changes, 0);
@@ -131,23 +132,23 @@ static void who_never_answered_is_not_judged(void **state) {
 }
 
 /* Many things can be between here and a machine that was cut off. */
-static void who_is_mute_is_left_to_its_lease(void **state) {
+static void late_neighbour_is_left_to_its_lease(void **state) {
     struct world *w = *state;
-    watch_until_mute(w);
+    watch_until_late(w);
     w->name = "cc";
     until_asked(w, 8);
-    assert_int_equal(rdzv_neighbour_state(w->one), RDZV_NEIGHBOUR_MUTE);
+    assert_int_equal(rdzv_neighbour_state(w->one), RDZV_NEIGHBOUR_LATE);
 }
 
 int main(void) {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(two_of_them_see_each_other),
-        T(who_is_late_is_mute_until_it_answers),
+        T(late_neighbour_is_late_until_it_answers),
         T(who_ends_is_gone),
         T(another_process_at_its_port_is_not_it),
         T(who_never_answered_is_not_judged),
-        T(who_is_mute_is_left_to_its_lease),
+        T(late_neighbour_is_left_to_its_lease),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

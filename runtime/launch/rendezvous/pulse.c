@@ -1,5 +1,5 @@
-/* Finds the nodes of a group that are late with their next request ("mute"), and words the log
- * lines about them.  Part of group.h. */
+/* Finds the nodes of a group that are late with their next request, and writes the log lines about
+ * them.  Part of group.h. */
 #include "runtime/launch/rendezvous/group.h"
 
 enum {
@@ -15,29 +15,29 @@ int64_t rdzv_group_beat_ms(size_t n, int64_t silent_ms) {
 
 void rdzv_group_waits(struct rdzv_group *g, struct rdzv_group_node *n) {
     n->broken = false;
-    n->deadline = n->mute_at = INT64_MAX;
-    if (n->mute) {
-        n->mute = false;
+    n->deadline = n->late_at = INT64_MAX;
+    if (n->late) {
+        n->late = false;
         n->patience_ms *= 2; /* a false alarm: a machine that is so busy will be late again */
-        g->mutes++;
-        g->news++;
+        g->late_version++;
+        g->notices++;
     }
 }
 
 void rdzv_group_broke(struct rdzv_group_node *n, int64_t now) {
     n->broken = true;
     n->deadline = now + RDZV_GROUP_RECONNECT_MS;
-    n->mute_at = INT64_MAX;
+    n->late_at = INT64_MAX;
 }
 
 void rdzv_group_notified(const struct rdzv_group *g, struct rdzv_group_node *n, int64_t now) {
     n->deadline = now + g->rules.silent_ms;
-    n->mute_at = now + n->patience_ms;
-    n->mutes_seen = g->mutes;
+    n->late_at = now + n->patience_ms;
+    n->late_seen = g->late_version;
 }
 
 static bool is_watched(const struct rdzv_group *g, const struct rdzv_group_node *n) {
-    return g->phase == RDZV_GROUP_RUNNING && n->in_round && !n->done && !n->mute;
+    return g->phase == RDZV_GROUP_RUNNING && n->in_round && !n->done && !n->late;
 }
 
 int64_t rdzv_group_judge(struct rdzv_group *g, int64_t read_to) {
@@ -47,24 +47,24 @@ int64_t rdzv_group_judge(struct rdzv_group *g, int64_t read_to) {
         if (!is_watched(g, n)) {
             continue;
         }
-        if (n->mute_at <= read_to) {
-            n->mute = true;
-            g->mutes++;
-            g->news++;
+        if (n->late_at <= read_to) {
+            n->late = true;
+            g->late_version++;
+            g->notices++;
         } else {
-            next = n->mute_at < next ? n->mute_at : next;
+            next = n->late_at < next ? n->late_at : next;
         }
     }
     return next;
 }
 
-void rdzv_group_mute_add(struct co_buf *line, size_t n, const char *who) {
+void rdzv_group_late_add(struct co_buf *line, size_t n, const char *who) {
     if (n < RDZV_GROUP_LISTED) {
         (void)!co_buf_addf(line, NULL, "%s%s", n ? ", " : "silent for a second: ", who);
     }
 }
 
-void rdzv_group_mute_end(struct co_buf *line, size_t n, int64_t silent_ms) {
+void rdzv_group_late_end(struct co_buf *line, size_t n, int64_t silent_ms) {
     if (n) {
         (void)!co_buf_addf(line, NULL, "%s; lost after %.3g s",
             n > RDZV_GROUP_LISTED ? ", ..." : "", (double)silent_ms / 1000);
@@ -73,15 +73,15 @@ void rdzv_group_mute_end(struct co_buf *line, size_t n, int64_t silent_ms) {
     }
 }
 
-size_t rdzv_group_mute_story(const struct rdzv_group *g, struct co_buf *ret) {
+size_t rdzv_group_describe_late(const struct rdzv_group *g, struct co_buf *ret) {
     size_t n = 0;
     for (size_t i = 0; i < g->n; i++) {
-        if (g->nodes[i]->mute) {
+        if (g->nodes[i]->late) {
             char who[300];
             rdzv_group_who(g->nodes[i], who, sizeof(who));
-            rdzv_group_mute_add(ret, n++, who);
+            rdzv_group_late_add(ret, n++, who);
         }
     }
-    rdzv_group_mute_end(ret, n, g->rules.silent_ms);
+    rdzv_group_late_end(ret, n, g->rules.silent_ms);
     return n;
 }

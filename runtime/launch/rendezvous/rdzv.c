@@ -176,7 +176,7 @@ static void on_progress(void *arg) {
         CO_AUTOFREE char *line =
             co_xasprintf("waiting for the other nodes since %lld s: %s; giving "
                          "up in %lld s (--join_timeout)",
-                (long long)waited / 1000, m->backend->story(m->with),
+                (long long)waited / 1000, m->backend->describe(m->with),
                 (long long)(m->options.deadline_ms - waited) / 1000);
         rdzv_note(m, false, line);
         m->progress_ms =
@@ -193,7 +193,7 @@ static void on_deadline(void *arg) {
     }
     struct co_err err = {0};
     (void)co_err_set(&err, CO_TIMEOUT, "the job's nodes did not meet within %.3g s: %s",
-        (double)m->options.deadline_ms / 1000, m->backend->story(m->with));
+        (double)m->options.deadline_ms / 1000, m->backend->describe(m->with));
     rdzv_end(m, err.code, err.msg);
 }
 

@@ -65,7 +65,7 @@ static void way_free(void *way) {
     (void)way;
 }
 
-static const char *way_story(void *way) {
+static const char *backend_describe(void *way) {
     (void)way;
     return "1 of 2 nodes are here";
 }
@@ -73,7 +73,7 @@ static const char *way_story(void *way) {
 #define WAY(begin)                                                                                 \
     {                                                                                              \
         .start = (begin), .again = way_again, .restart = way_restart, .done = way_done,            \
-        .leave = way_leave, .free = way_free, .story = way_story                                   \
+        .leave = way_leave, .free = way_free, .describe = backend_describe                         \
     }
 const struct rdzv_backend rdzv_kv = WAY(way_start);
 const struct rdzv_backend rdzv_etcd = WAY(etcd_start);

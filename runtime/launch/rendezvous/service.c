@@ -58,8 +58,8 @@ struct rdzv_service {
     struct listing *listings[LISTINGS]; /* one reference each; NULL: none */
     uint64_t keys_version;
     int64_t large_listing_at; /* when the last large one was made */
-    struct co_buf story;
-    uint64_t story_version;
+    struct co_buf description;
+    uint64_t description_version;
 };
 
 static void log_note(struct rdzv_service *s, bool warn, const char *line) {
@@ -89,62 +89,61 @@ static int pack_roster(struct rdzv_service *s, struct co_err *err) {
     return r;
 }
 
-static void say_answer(
-    struct co_http_req *r, enum rdzv_wire_kind kind, int number, const char *text) {
+static void reply(struct co_http_req *r, enum rdzv_wire_kind kind, int number, const char *text) {
     CO_AUTOBUF struct co_buf b = CO_BUF(1024);
-    rdzv_wire_say(&b, kind, number, text);
+    rdzv_wire_format(&b, kind, number, text);
     co_http_reply(r, 200, NULL, b.data, b.len);
 }
 
-static void say_met(struct rdzv_service *s, struct rdzv_group_node *n, struct co_http_req *r) {
+static void reply_met(struct rdzv_service *s, struct rdzv_group_node *n, struct co_http_req *r) {
     CO_AUTOBUF struct co_buf b = CO_BUF(RDZV_WIRE_RAW_MAX);
     struct co_err err = {0};
     if (pack_roster(s, &err) ||
         rdzv_wire_met(s->group.round, n->place, s->group.n_roster, s->raw, &s->packed, &b, &err)) {
-        say_answer(r, RDZV_WIRE_REFUSED, err.code, err.msg);
+        reply(r, RDZV_WIRE_REFUSED, err.code, err.msg);
         return;
     }
     co_http_reply(r, 200, "application/octet-stream", b.data, b.len);
 }
 
-static void notify(struct rdzv_service *s, struct rdzv_group_node *n, enum rdzv_group_news news,
+static void notify(struct rdzv_service *s, struct rdzv_group_node *n, enum rdzv_group_notice notice,
     struct co_http_req *r) {
     struct rdzv_group *g = &s->group;
     n->waiter = NULL;
     rdzv_group_notified(g, n, co_now_ms());
-    switch (news) {
-    case RDZV_NEWS_MET:
-        say_met(s, n, r);
+    switch (notice) {
+    case RDZV_NOTICE_MET:
+        reply_met(s, n, r);
         return;
-    case RDZV_NEWS_MUTE: {
+    case RDZV_NOTICE_LATE: {
         CO_AUTOBUF struct co_buf b = CO_BUF(4096);
-        size_t n_mute = rdzv_group_mute_story(g, &b);
-        say_answer(r, RDZV_WIRE_MUTE, (int)n_mute, b.data ? b.data : "");
+        size_t n_late = rdzv_group_describe_late(g, &b);
+        reply(r, RDZV_WIRE_LATE, (int)n_late, b.data ? b.data : "");
         return;
     }
-    case RDZV_NEWS_CHANGED:
-        say_answer(
+    case RDZV_NOTICE_CHANGED:
+        reply(
             r, RDZV_WIRE_CHANGED, g->round, g->why[0] ? g->why : "another node is the master now");
         return;
-    case RDZV_NEWS_ALL_DONE:
-        say_answer(r, RDZV_WIRE_DONE, g->round, "");
+    case RDZV_NOTICE_ALL_DONE:
+        reply(r, RDZV_WIRE_DONE, g->round, "");
         return;
-    case RDZV_NEWS_OVER:
+    case RDZV_NOTICE_OVER:
         n->notified_over = true;
-        say_answer(r, RDZV_WIRE_OVER, g->over.code, g->over.msg);
+        reply(r, RDZV_WIRE_OVER, g->over.code, g->over.msg);
         return;
-    case RDZV_NEWS_NONE:
-        if (s->story_version != g->version || !s->story.data) {
-            co_buf_clear(&s->story);
-            rdzv_group_story(g, &s->story);
-            s->story_version = g->version;
+    case RDZV_NOTICE_NONE:
+        if (s->description_version != g->version || !s->description.data) {
+            co_buf_clear(&s->description);
+            rdzv_group_describe(g, &s->description);
+            s->description_version = g->version;
         }
-        say_answer(r, RDZV_WIRE_WAIT, g->round, s->story.data ? s->story.data : "");
+        reply(r, RDZV_WIRE_WAIT, g->round, s->description.data ? s->description.data : "");
     }
 }
 
 /* Sets the timer for the group's next deadline. */
-static void look_at(struct rdzv_service *s, int64_t due, int64_t now) {
+static void set_timer(struct rdzv_service *s, int64_t due, int64_t now) {
     s->due = due;
     if (s->listening) {
         return; /* the timer of the grace time runs; on_timer calls this again afterwards */
@@ -157,39 +156,39 @@ static void look_at(struct rdzv_service *s, int64_t due, int64_t now) {
 }
 
 /* Runs the group's rules and answers all waiting requests that have news. */
-static void look_at_group(struct rdzv_service *s, int64_t now) {
+static void run_group(struct rdzv_service *s, int64_t now) {
     struct rdzv_group *g = &s->group;
     int64_t next = rdzv_group_tick(g, s->read_to, now);
-    if (s->published != g->news) {
-        s->published = g->news;
+    if (s->published != g->notices) {
+        s->published = g->notices;
         for (size_t i = 0; i < g->n; i++) {
             struct rdzv_group_node *n = g->nodes[i];
-            enum rdzv_group_news news = rdzv_group_news(g, n);
-            if (n->waiter && news != RDZV_NEWS_NONE) {
-                notify(s, n, news, n->waiter);
+            enum rdzv_group_notice notice = rdzv_group_notice(g, n);
+            if (n->waiter && notice != RDZV_NOTICE_NONE) {
+                notify(s, n, notice, n->waiter);
             }
         }
         next = rdzv_group_tick(g, s->read_to, now);
     }
-    look_at(s, next, now);
+    set_timer(s, next, now);
 }
 
-/* Cheaper than look_at_group: a request that changed nothing can only make a deadline that is at
+/* Cheaper than run_group: a request that changed nothing can only make a deadline that is at
  * least RDZV_GROUP_RECONNECT_MS away. */
-static void look_in_time(struct rdzv_service *s, int64_t now) {
+static void set_timer_in_time(struct rdzv_service *s, int64_t now) {
     if (s->due > now + RDZV_GROUP_RECONNECT_MS) {
-        look_at(s, now + RDZV_GROUP_RECONNECT_MS, now);
+        set_timer(s, now + RDZV_GROUP_RECONNECT_MS, now);
     }
 }
 
 /* Called after everything that may have changed the group.  Most requests change nothing, as a
  * thousand nodes only report that they live. */
-static void publish_news(struct rdzv_service *s) {
+static void publish_notices(struct rdzv_service *s) {
     int64_t now = co_now_ms();
-    if (s->group.phase == RDZV_GROUP_GATHERING || s->published != s->group.news) {
-        look_at_group(s, now);
+    if (s->group.phase == RDZV_GROUP_GATHERING || s->published != s->group.notices) {
+        run_group(s, now);
     } else {
-        look_in_time(s, now);
+        set_timer_in_time(s, now);
     }
 }
 
@@ -204,7 +203,7 @@ static void on_timer(void *arg) {
     }
     s->read_to = s->listening;
     s->listening = 0;
-    look_at_group(s, co_now_ms());
+    run_group(s, co_now_ms());
 }
 
 /* The node that waits with that request; NULL: none does. */
@@ -221,8 +220,8 @@ static void on_beat(void *arg, struct co_http_req *r) {
     struct rdzv_service *s = arg;
     struct rdzv_group_node *n = node_of(s, r);
     if (n) {
-        notify(s, n, RDZV_NEWS_NONE, r);
-        publish_news(s);
+        notify(s, n, RDZV_NOTICE_NONE, r);
+        publish_notices(s);
     }
 }
 
@@ -232,7 +231,7 @@ static void on_gone(void *arg, struct co_http_req *r) {
     if (n) {
         n->waiter = NULL;
         rdzv_group_broke(n, co_now_ms());
-        publish_news(s);
+        publish_notices(s);
     }
 }
 
@@ -248,7 +247,7 @@ static void on_disconnected(void *arg, uint64_t conn) {
         if (n->conn == conn && !n->waiter) {
             int64_t now = co_now_ms();
             rdzv_group_broke(n, now);
-            look_in_time(s, now);
+            set_timer_in_time(s, now);
             return;
         }
     }
@@ -265,7 +264,7 @@ static void refuse_node(struct rdzv_service *s, struct co_http_req *r, const str
     (void)snprintf(line, sizeof(line), "refused: %s", err->msg);
     log_note(s, true, line);
     if (co_http_header(r, RDZV_WIRE_HEADER)) {
-        say_answer(r, RDZV_WIRE_REFUSED, err->code, err->msg);
+        reply(r, RDZV_WIRE_REFUSED, err->code, err->msg);
     } else {
         co_http_replyf(r, 409, "%s\n", err->msg);
     }
@@ -275,7 +274,7 @@ static void refuse_node(struct rdzv_service *s, struct co_http_req *r, const str
 static void attend_node(struct rdzv_service *s, struct rdzv_group_node *n, struct co_http_req *r) {
     struct co_http_req *former = n->waiter;
     if (former) {
-        say_answer(former, RDZV_WIRE_WAIT, s->group.round, "asked again");
+        reply(former, RDZV_WIRE_WAIT, s->group.round, "asked again");
     }
     n->waiter = r;
     n->conn = co_http_conn(r);
@@ -285,9 +284,9 @@ static void attend_node(struct rdzv_service *s, struct rdzv_group_node *n, struc
                              : silent / BEATS;
     co_http_defer(r, beat, on_beat, on_gone, s);
     rdzv_group_waits(&s->group, n);
-    enum rdzv_group_news news = rdzv_group_news(&s->group, n);
-    if (news != RDZV_NEWS_NONE) {
-        notify(s, n, news, r);
+    enum rdzv_group_notice notice = rdzv_group_notice(&s->group, n);
+    if (notice != RDZV_NOTICE_NONE) {
+        notify(s, n, notice, r);
     }
 }
 
@@ -308,7 +307,7 @@ static void put_node(struct rdzv_service *s, struct co_http_req *r, const char *
     if (text) {
         h.id = said.id;
         h.host = said.host;
-        h.word = said.word;
+        h.state = said.state;
         h.round = said.round;
         h.min = said.min;
         h.max = said.max;
@@ -323,7 +322,7 @@ static void put_node(struct rdzv_service *s, struct co_http_req *r, const char *
         if (n) {
             n->notified_over = true;
         }
-        say_answer(r, RDZV_WIRE_OVER, err.code, err.msg);
+        reply(r, RDZV_WIRE_OVER, err.code, err.msg);
     } else if (e || !n) {
         refuse_node(s, r, &err);
     } else if (!text) {
@@ -331,7 +330,7 @@ static void put_node(struct rdzv_service *s, struct co_http_req *r, const char *
     } else {
         attend_node(s, n, r);
     }
-    publish_news(s);
+    publish_notices(s);
 }
 
 static void put_key(struct rdzv_service *s, struct co_http_req *r, const char *value) {
@@ -516,11 +515,11 @@ static void leave_node(struct rdzv_service *s, struct co_http_req *r) {
         struct co_http_req *former = n->waiter;
         rdzv_group_leave(&s->group, n, said.code, why, co_now_ms());
         if (former) {
-            say_answer(former, RDZV_WIRE_WAIT, s->group.round, "left");
+            reply(former, RDZV_WIRE_WAIT, s->group.round, "left");
         }
         co_http_reply(r, 200, NULL, NULL, 0);
     }
-    publish_news(s);
+    publish_notices(s);
 }
 
 static void on_delete(void *arg, struct co_http_req *r) {
@@ -607,7 +606,7 @@ int rdzv_service_open(struct co_loop *l, uint16_t port, const struct rdzv_servic
     }
     s->loop = l;
     s->prefix = co_xasprintf("/%s/info/", options->job_id);
-    s->story = CO_BUF(4096);
+    s->description = CO_BUF(4096);
     s->timer = co_timer_new(l, on_timer, s);
     rdzv_group_init(&s->group, &options->rules);
     (void)co_map_set(&s->keys, "/healthy", co_xstrdup("ok"));
@@ -621,7 +620,7 @@ uint16_t rdzv_service_port(const struct rdzv_service *s) {
 
 void rdzv_service_part(struct rdzv_service *s, const char *why) {
     rdzv_group_part(&s->group, why);
-    publish_news(s);
+    publish_notices(s);
 }
 
 bool rdzv_service_settled(const struct rdzv_service *s) {
@@ -651,7 +650,7 @@ void rdzv_service_close(struct rdzv_service *s) {
     co_map_each(&s->keys, free_value, NULL);
     co_map_done(&s->keys);
     co_buf_done(&s->packed);
-    co_buf_done(&s->story);
+    co_buf_done(&s->description);
     for (int i = 0; i < LISTINGS; i++) {
         release_listing(s->listings[i]);
     }

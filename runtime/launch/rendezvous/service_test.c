@@ -125,7 +125,7 @@ static const char *talk(
     return receive(w, 0);
 }
 
-#define SAYS(id, word) "1 " id " " word " 2:2 h"
+#define SAYS(id, state) "1 " id " " state " 2:2 h"
 
 static void post(struct world *w, int client, const char *name, const char *hello) {
     CO_AUTOFREE char *path = co_xasprintf("/j/info/%s/-1", name);
@@ -407,7 +407,7 @@ static void nodes_that_run_learn_of_one_anothers_end(void **state) {
     (void)state;
     static const struct {
         int level;
-        const char *word;     /* b's, when it leaves; NULL: its connection breaks */
+        const char *state;    /* b's, when it leaves; NULL: its connection breaks */
         const char *a, *late; /* what a receives, and who comes then */
     } rows[] = {
         {-1, "leave 3", "over -6 node b (rank 1, h) failed: oom", "over -6 node b (rank 1, h)"},
@@ -420,8 +420,8 @@ static void nodes_that_run_learn_of_one_anothers_end(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct world w;
         begin_running(&w, rows[i].level);
-        if (rows[i].word) {
-            CO_AUTOFREE char *hello = co_xasprintf(SAYS("2", "%s"), rows[i].word);
+        if (rows[i].state) {
+            CO_AUTOFREE char *hello = co_xasprintf(SAYS("2", "%s"), rows[i].state);
             leave(&w, 1, "b", hello);
         } else {
             co_closep(&w.client[1]);

@@ -5,14 +5,14 @@
 #include <string.h>
 #include <zlib.h>
 
-static const char *const words[] = {[RDZV_WORD_JOIN] = "join",
-    [RDZV_WORD_RUN] = "run",
-    [RDZV_WORD_STOP] = "stop",
-    [RDZV_WORD_DONE] = "done"};
+static const char *const words[] = {[RDZV_NODE_JOINING] = "join",
+    [RDZV_NODE_RUNNING] = "run",
+    [RDZV_NODE_STOPPING] = "stop",
+    [RDZV_NODE_DONE] = "done"};
 static const char *const parting[] = {"leave", "restart"};
 static const char *const kinds[] = {[RDZV_WIRE_WAIT] = "wait",
     [RDZV_WIRE_MET] = "met",
-    [RDZV_WIRE_MUTE] = "mute",
+    [RDZV_WIRE_LATE] = "mute",
     [RDZV_WIRE_CHANGED] = "changed",
     [RDZV_WIRE_DONE] = "done",
     [RDZV_WIRE_OVER] = "over",
@@ -29,7 +29,7 @@ static int find_word(const char *const *list, size_t n, const char *word) {
 
 void rdzv_wire_hello_format(const struct rdzv_wire_hello *h, bool leave, char *ret_text) {
     (void)snprintf(ret_text, RDZV_WIRE_TEXT, "1 %s %s %d %d:%d %s", h->id,
-        leave ? parting[h->restart] : words[h->word], leave && !h->restart ? h->code : h->round,
+        leave ? parting[h->restart] : words[h->state], leave && !h->restart ? h->code : h->round,
         h->min, h->max, h->host[0] ? h->host : "-");
 }
 
@@ -50,7 +50,7 @@ int rdzv_wire_hello_parse(
         co_parse_i64("min", min, 1, hi, &lo, NULL)) {
         return co_err_set(err, CO_INVALID, "not what a launcher says: \"%.100s\"", text);
     }
-    h.word = leave ? RDZV_WORD_STOP : (enum rdzv_group_word)w;
+    h.state = leave ? RDZV_NODE_STOPPING : (enum rdzv_node_state)w;
     h.restart = leave && w == 1;
     const bool code = leave && !h.restart;
     h.round = code ? 0 : (int)n;
@@ -79,7 +79,7 @@ int rdzv_wire_key_parse(
 
 /* ---- answers ---- */
 
-void rdzv_wire_say(struct co_buf *ret, enum rdzv_wire_kind kind, int number, const char *text) {
+void rdzv_wire_format(struct co_buf *ret, enum rdzv_wire_kind kind, int number, const char *text) {
     (void)!co_buf_addf(ret, NULL, "paddlerun %s %d %.600s\n", kinds[kind], number, text);
 }
 

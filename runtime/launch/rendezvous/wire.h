@@ -23,7 +23,7 @@ enum { RDZV_WIRE_ID = 16, RDZV_WIRE_RAW_MAX = 256 * 1024 * 1024 };
 struct rdzv_wire_hello {
     char id[RDZV_WIRE_ID + 1];
     char host[CO_HOST_MAX];
-    enum rdzv_group_word word; /* of a POST */
+    enum rdzv_node_state state; /* of a POST */
     bool restart; /* of a DELETE: it asks for a new round; false: it leaves with code */
     int round, min, max, code;
 };
@@ -41,7 +41,7 @@ CO_MUST_CHECK int rdzv_wire_key_parse(
 enum rdzv_wire_kind {
     RDZV_WIRE_WAIT,    /* no news: ask again; the text says which nodes are missing */
     RDZV_WIRE_MET,     /* the round begins; the list of nodes follows */
-    RDZV_WIRE_MUTE,    /* the set of late nodes has changed; the text names them */
+    RDZV_WIRE_LATE,    /* the set of late nodes has changed; the text names them */
     RDZV_WIRE_CHANGED, /* the round has ended: stop workers and join again */
     RDZV_WIRE_DONE,    /* the workers of all nodes ended well */
     RDZV_WIRE_OVER,    /* the job has ended; code 0: well */
@@ -54,7 +54,7 @@ struct rdzv_wire_peer {
 
 struct rdzv_wire_answer {
     enum rdzv_wire_kind kind;
-    int round; /* with MUTE: how many nodes are mute */
+    int round; /* with LATE: how many nodes are late */
     int code;  /* of OVER and REFUSED: enum co_code */
     size_t self, n;
     struct rdzv_wire_peer *peers; /* owned, into raw */
@@ -66,7 +66,7 @@ void rdzv_wire_answer_done(struct rdzv_wire_answer *a);
 /* CO_UNSUPPORTED: another program answered. */
 CO_MUST_CHECK int rdzv_wire_answer_parse(
     const char *body, size_t len, struct rdzv_wire_answer *ret, struct co_err *err);
-void rdzv_wire_say(struct co_buf *ret, enum rdzv_wire_kind kind, int number, const char *text);
+void rdzv_wire_format(struct co_buf *ret, enum rdzv_wire_kind kind, int number, const char *text);
 /* pack makes the list of nodes once for all nodes of a round; met makes the whole answer to one of
  * them. */
 CO_MUST_CHECK int rdzv_wire_pack(const struct rdzv_wire_peer *peers, size_t n, struct co_buf *ret,

@@ -97,7 +97,7 @@ static void answers(void **state) {
     (void)state;
     struct rdzv_wire_answer a;
     CO_AUTOBUF struct co_buf b = CO_BUF(4096);
-    rdzv_wire_say(&b, RDZV_WIRE_OVER, CO_NORESOURCE, "node b is gone");
+    rdzv_wire_format(&b, RDZV_WIRE_OVER, CO_NORESOURCE, "node b is gone");
     assert_int_equal(rdzv_wire_answer_parse(b.data, b.len, &a, NULL), 0);
     assert_int_equal(a.kind, RDZV_WIRE_OVER);
     assert_int_equal(a.code, CO_NORESOURCE);
