@@ -103,13 +103,18 @@ static const struct co_http_route routes[] = {{NULL, "/*", on_request}};
 /* ---- the node ---------------------------------------------------------------------------- */
 
 /* A busy machine may be late with any answer, and the launcher says so. */
+/* Lines of a busy machine say nothing of what the master sent. */
 static void on_note(void *arg, bool warn, const char *line) {
+    static const char *const busy[] = {
+        "silent for a second", "the master answers again", "waiting for the other nodes since"};
     (void)arg;
     (void)warn;
-    if (strncmp(line, "silent for a second", 19) != 0 &&
-        strcmp(line, "the master answers again") != 0) {
-        note("note %s", line);
+    for (size_t i = 0; i < CO_ARRAY_LEN(busy); i++) {
+        if (strncmp(line, busy[i], strlen(busy[i])) == 0) {
+            return;
+        }
     }
+    note("note %s", line);
 }
 
 static void on_gone(void *arg) {
