@@ -56,3 +56,5 @@ void rdzv_changed(struct rdzv *m, const char *why);
 void rdzv_all_done(struct rdzv *m);
 void rdzv_end(struct rdzv *m, int code, const char *why);
 void rdzv_gone(struct rdzv *m);
+/* The last that a back end reports: `gone` of a node that leaves, else the end with that error. */
+void rdzv_finish(struct rdzv *m, const struct co_err *over);

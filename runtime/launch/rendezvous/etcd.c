@@ -57,7 +57,6 @@ struct etcd {
 };
 
 static void take_step(struct etcd *w);
-static void finish(struct etcd *w);
 
 static const char *describe_wait(void *backend) {
     const struct etcd *w = backend;
@@ -75,7 +74,7 @@ static void retry_later(struct etcd *w, const struct co_err *why) {
     int64_t now = co_now_ms();
     w->last = *why;
     if (w->m->state == RDZV_LEAVING || w->over.code) {
-        finish(w);
+        rdzv_finish(w->m, &w->over);
         return;
     }
     w->retry_ms = w->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : w->retry_ms * 2;
@@ -143,20 +142,11 @@ static void on_refreshed(void *arg, const json_t *answer) {
     take_answer(w);
 }
 
-/* Nothing is left to do: reports the end to rdzv.c. */
-static void finish(struct etcd *w) {
-    if (w->m->state == RDZV_LEAVING) {
-        rdzv_gone(w->m);
-    } else {
-        rdzv_end(w->m, w->over.code, w->over.msg);
-    }
-}
-
 static void on_revoked(void *arg, const json_t *answer) {
     struct etcd *w = arg;
     (void)answer;
     free(co_steal_ptr(w->lease));
-    finish(w);
+    rdzv_finish(w->m, &w->over);
 }
 
 /* ---- own keys ---- */
@@ -423,7 +413,7 @@ static void take_step(struct etcd *w) {
     if (rdzv_etcd_client_lacks_token(w->client)) {
         rdzv_etcd_authenticate(w->client, on_token);
     } else if (over && !w->lease) {
-        finish(w);
+        rdzv_finish(w->m, &w->over);
     } else if (!w->lease && !leaving) {
         rdzv_etcd_grant(w->client, ttl_seconds(w), on_lease);
     } else if (!over && w->lease && now >= w->refresh_at) {
@@ -436,7 +426,7 @@ static void take_step(struct etcd *w) {
         if (w->lease) {
             rdzv_etcd_revoke(w->client, w->lease, on_revoked);
         } else {
-            finish(w);
+            rdzv_finish(w->m, &w->over);
         }
     } else if (gone_neighbour(w)) {
         write_gone(w, gone_neighbour(w));

@@ -1,9 +1,20 @@
 /* The rendezvous back end of host:port: a key-value service over HTTP.  This node serves it
  * (service.c) when the address is its own and the port is free; else it is a client only.
  *
- * As a client it always has one pending request (ask_master).  The master answers when there is
- * news, or after beat_ms.  A master that runs Paddle's launcher is recognized by its empty answer
- * and polled instead (paddle_serves). */
+ *                        MET                DONE, or OVER of a job that ended well
+ *        +--> JOINING --------> RUNNING --------------------------------> ALONE
+ *        |      |  |             |   |                                      ^
+ *  again |      |  | an empty    |   | kv_done       DONE, or OVER          |
+ *        |      |  | answer      |   +---------> DONE ----------------------+
+ *        |      |  +--> PADDLE   |                 |
+ *        |      |                v CHANGED, lost   | CHANGED, lost
+ *        +----- | ----------- STOPPING <-----------+
+ *               v
+ *             ENDED, from every state: refused, or over
+ *
+ * Until ALONE or ENDED it always has one pending request (ask_master).  The master answers when
+ * there is a notice, or after beat_ms.  A master that runs Paddle's launcher is recognized by its
+ * empty answer and polled instead. */
 #include "runtime/launch/rendezvous/backend.h"
 
 #include "common/httpc.h"
@@ -33,6 +44,37 @@ enum {
     UNAUTHORIZED = 401,
 };
 
+enum kv_state {
+    KV_JOINING,  /* it asks to take part in the next round */
+    KV_PADDLE,   /* as JOINING, and then RUNNING, with Paddle's launcher as the master */
+    KV_RUNNING,  /* a round runs */
+    KV_DONE,     /* its own workers ended well, others have not */
+    KV_STOPPING, /* the round has ended: workers are stopped until kv_again */
+    KV_ALONE,    /* no master watches any more: nothing is asked */
+    KV_ENDED,    /* it has failed, or was refused */
+};
+
+#define TAKES(kind) (1U << RDZV_WIRE_##kind)
+
+enum {
+    ANY = TAKES(WAIT) | TAKES(LATE) | TAKES(OVER) | TAKES(REFUSED),
+    RUNS = ANY | TAKES(CHANGED) | TAKES(DONE),
+};
+
+static const struct {
+    enum rdzv_node_state reported;
+    bool watched;   /* workers run: the master must answer each beat */
+    unsigned takes; /* these answers; others, perhaps of an older request, are dropped */
+} states[] = {
+    [KV_JOINING] = {RDZV_NODE_JOINING, false, ANY | TAKES(MET)},
+    [KV_PADDLE] = {RDZV_NODE_JOINING, false, ANY | TAKES(MET)},
+    [KV_RUNNING] = {RDZV_NODE_RUNNING, true, RUNS},
+    [KV_DONE] = {RDZV_NODE_DONE, true, RUNS},
+    [KV_STOPPING] = {RDZV_NODE_STOPPING, false, ANY},
+    [KV_ALONE] = {RDZV_NODE_RUNNING, false, 0},
+    [KV_ENDED] = {RDZV_NODE_STOPPING, false, 0},
+};
+
 struct kv {
     struct rdzv *m;
     struct co_hostport master;
@@ -45,11 +87,9 @@ struct kv {
     struct co_timer *timer;     /* calls `next` */
     void (*next)(struct kv *w);
     char id[RDZV_WIRE_ID + 1];
-    enum rdzv_node_state state;
+    enum kv_state state;
     char *restart; /* reason of a restart request that was not answered yet; owned; NULL: none */
     int round;     /* the round that it met in last */
-    bool paddle;   /* the master is Paddle's launcher */
-    bool alone;    /* the master has done its work and left: no node watches the others */
     int64_t lost_since; /* since when the master does not answer; 0: it does */
     bool late;          /* the master is late with an answer */
     int64_t beat_ms, patience_ms;
@@ -109,8 +149,10 @@ static char *key_path(const struct kv *w) {
 
 static struct rdzv_wire_hello make_hello(const struct kv *w) {
     const struct rdzv_options *o = &w->m->options;
-    struct rdzv_wire_hello h = {
-        .state = w->state, .round = w->round, .min = o->min_nodes, .max = o->max_nodes};
+    struct rdzv_wire_hello h = {.state = states[w->state].reported,
+        .round = w->round,
+        .min = o->min_nodes,
+        .max = o->max_nodes};
     (void)snprintf(h.id, sizeof(h.id), "%s", w->id);
     (void)snprintf(h.host, sizeof(h.host), "%s", o->host ? o->host : "");
     return h;
@@ -118,28 +160,25 @@ static struct rdzv_wire_hello make_hello(const struct kv *w) {
 
 /* ---- the end ---- */
 
-static void end_now(struct kv *w) {
-    rdzv_end(w->m, w->over.code, w->over.msg);
-}
-
-static void settle_end(struct kv *w) {
-    if (co_now_ms() < w->until && !rdzv_service_settled(w->service)) {
-        call_later(w, SETTLE_TICK_MS, settle_end);
+/* A serving node ends last: it waits until the others have read the reason from it. */
+static void settle(struct kv *w) {
+    if (w->service && co_now_ms() < w->until && !rdzv_service_settled(w->service)) {
+        call_later(w, SETTLE_TICK_MS, settle);
     } else {
-        end_now(w);
+        rdzv_finish(w->m, &w->over);
     }
 }
 
-/* Ends this node's part with that error.  A serving node ends last: it waits until the others have
- * read the reason from it. */
+static void start_settling(struct kv *w) {
+    w->until = co_now_ms() + SETTLE_MS;
+    settle(w);
+}
+
+/* Ends this node's part with that error. */
 static void end_part(struct kv *w, int code, const char *why) {
+    w->state = KV_ENDED;
     (void)co_err_set(&w->over, code, "%s", why);
-    if (w->service) {
-        w->until = co_now_ms() + SETTLE_MS;
-        settle_end(w);
-    } else {
-        end_now(w);
-    }
+    start_settling(w);
 }
 
 /* ---- no answer ---- */
@@ -157,7 +196,7 @@ static void master_lost(struct kv *w, const struct co_err *why) {
     if (w->m->options.level < 0) {
         end_part(w, err.code, err.msg);
     } else {
-        w->state = RDZV_NODE_STOPPING;
+        w->state = KV_STOPPING;
         call_later(w, retry_ms(w), ask_master);
         rdzv_changed(w->m, err.msg);
     }
@@ -183,7 +222,7 @@ static void no_answer(struct kv *w, const struct co_err *why) {
     }
     if (is_meeting(w)) {
         warn_not_ready(w);
-    } else if (w->state != RDZV_NODE_STOPPING) {
+    } else if (w->state != KV_STOPPING) {
         w->lost_since = w->lost_since ? w->lost_since : now;
         if (why->code == CO_TIMEOUT || now - w->lost_since >= LOST_MS) {
             master_lost(w, why);
@@ -230,9 +269,9 @@ static void list_all(struct kv *w) {
             .arg = w});
 }
 
-static void paddle_serves(struct kv *w) {
-    if (!w->paddle) {
-        w->paddle = true;
+static void poll_paddle(struct kv *w) {
+    if (w->state != KV_PADDLE) {
+        w->state = KV_PADDLE;
         rdzv_note(
             w->m, false, "the master is Paddle's launcher: no node is notified of another's end");
     }
@@ -260,8 +299,7 @@ static void master_answered(struct kv *w) {
 
 /* Starts the timer that reports a late master, while workers run and it must answer every beat. */
 static void watch_master(struct kv *w) {
-    const bool running = w->state == RDZV_NODE_RUNNING || w->state == RDZV_NODE_DONE;
-    if (running && !w->service && !w->late) {
+    if (states[w->state].watched && !w->service && !w->late) {
         call_later(w, w->beat_ms + w->patience_ms, master_late);
     }
 }
@@ -270,7 +308,40 @@ static void refuse_restart(struct kv *w) {
     end_part(w, CO_PEERLOST, "no other node would start again: no master watches this job");
 }
 
-static void on_answer_of_ours(struct kv *w, const struct rdzv_wire_answer *a, bool restart) {
+static void handle_met(struct kv *w, const struct rdzv_wire_answer *a) {
+    CO_AUTOFREE struct rdzv_peer *peers = co_xcalloc(a->n, sizeof(*peers));
+    for (size_t i = 0; i < a->n; i++) {
+        peers[i] = (struct rdzv_peer){a->peers[i].name, a->peers[i].value};
+    }
+    w->state = KV_RUNNING;
+    w->round = a->round;
+    w->beat_ms = rdzv_group_beat_ms(a->n, w->m->options.silent_ms);
+    w->answered[0] = '\0';
+    ask_master(w);
+    rdzv_met(w->m, peers, a->n, a->self, a->round, true);
+}
+
+static void handle_over(struct kv *w, const struct rdzv_wire_answer *a, bool restart) {
+    if (a->code || is_meeting(w)) {
+        end_part(w, a->code ? a->code : CO_CANCELED, a->text);
+        return;
+    }
+    const bool done = w->state == KV_DONE;
+    w->state = KV_ALONE;
+    rdzv_note(w->m, false, a->text);
+    if (restart) {
+        refuse_restart(w);
+    } else if (done) {
+        rdzv_all_done(w->m);
+    }
+}
+
+/* Changes the state and asks again before it calls the front end, which may free w. */
+static void handle_answer(struct kv *w, const struct rdzv_wire_answer *a, bool restart) {
+    if (!(states[w->state].takes & 1U << a->kind)) {
+        call_later(w, retry_ms(w), ask_master);
+        return;
+    }
     switch (a->kind) {
     case RDZV_WIRE_LATE:
         rdzv_note(w->m, a->round > 0, a->text);
@@ -282,46 +353,24 @@ static void on_answer_of_ours(struct kv *w, const struct rdzv_wire_answer *a, bo
         w->down = false;
         ask_master(w);
         return;
-    case RDZV_WIRE_MET: {
-        w->round = a->round;
-        w->state = RDZV_NODE_RUNNING;
-        w->beat_ms = rdzv_group_beat_ms(a->n, w->m->options.silent_ms);
-        w->answered[0] = '\0';
-        CO_AUTOFREE struct rdzv_peer *peers = co_xcalloc(a->n, sizeof(*peers));
-        for (size_t i = 0; i < a->n; i++) {
-            peers[i] = (struct rdzv_peer){a->peers[i].name, a->peers[i].value};
-        }
-        ask_master(w);
-        rdzv_met(w->m, peers, a->n, a->self, a->round, true);
+    case RDZV_WIRE_MET:
+        handle_met(w, a);
         return;
-    }
     case RDZV_WIRE_CHANGED:
         if (w->m->options.level < 0) {
             end_part(w, CO_PEERLOST, a->text);
             return;
         }
-        w->state = RDZV_NODE_STOPPING;
+        w->state = KV_STOPPING;
         ask_master(w);
         rdzv_changed(w->m, a->text);
         return;
     case RDZV_WIRE_DONE:
-        w->state = RDZV_NODE_RUNNING; /* the master knows that this node is done; only the end is
-                                         news now */
-        w->alone = true;
+        w->state = KV_ALONE;
         rdzv_all_done(w->m);
         return;
     case RDZV_WIRE_OVER:
-        if (a->code == 0 && !is_meeting(w)) {
-            w->alone = true;
-            rdzv_note(w->m, false, a->text);
-            if (restart) {
-                refuse_restart(w);
-            } else if (w->state == RDZV_NODE_DONE) {
-                rdzv_all_done(w->m);
-            }
-            return;
-        }
-        end_part(w, a->code ? a->code : CO_CANCELED, a->text);
+        handle_over(w, a, restart);
         return;
     case RDZV_WIRE_REFUSED:
         end_part(w, a->code, a->text);
@@ -362,7 +411,7 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
     int e = rdzv_wire_answer_parse(r->body, r->len, &a, &err);
     if (e && r->status == 200 && r->len == 0 && is_meeting(w) &&
         w->m->options.min_nodes == w->m->options.max_nodes) {
-        paddle_serves(w);
+        poll_paddle(w);
     } else if (e) {
         (void)co_err_set(&err, CO_UNAVAILABLE, "%s answers %d, as no key-value service does%s",
             w->master_text, r->status,
@@ -373,7 +422,7 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
         CO_AUTOFREE char *restart = co_steal_ptr(w->restart); /* the master has got it */
         w->foreign = false;
         master_answered(w);
-        on_answer_of_ours(w, &a, restart != NULL);
+        handle_answer(w, &a, restart != NULL);
         rdzv_wire_answer_done(&a);
     }
 }
@@ -524,7 +573,7 @@ static int kv_start(struct rdzv *m, void **ret, struct co_err *err) {
 
 static void kv_again(void *backend) {
     struct kv *w = backend;
-    w->state = RDZV_NODE_JOINING;
+    w->state = KV_JOINING;
     free(co_steal_ptr(w->restart)); /* the round that it asked to end has ended */
     w->lost_since = 0;
     if (w->service) {
@@ -536,26 +585,11 @@ static void kv_again(void *backend) {
 
 static void kv_done(void *backend) {
     struct kv *w = backend;
-    w->state = RDZV_NODE_DONE;
-    if (w->paddle) {
-        return;
-    }
-    if (w->alone) {
+    if (w->state == KV_ALONE) {
         rdzv_all_done(w->m);
-        return;
-    }
-    ask_master(w);
-}
-
-static void send_gone(struct kv *w) {
-    rdzv_gone(w->m);
-}
-
-static void settle_and_go(struct kv *w) {
-    if (co_now_ms() < w->until && !rdzv_service_settled(w->service)) {
-        call_later(w, SETTLE_TICK_MS, settle_and_go);
-    } else {
-        send_gone(w);
+    } else if (w->state != KV_PADDLE) {
+        w->state = KV_DONE;
+        ask_master(w);
     }
 }
 
@@ -568,11 +602,8 @@ static void on_left(void *arg, const struct co_httpc_result *r) {
         if (w->over.code == 0) {
             rdzv_service_part(w->service, text);
         }
-        w->until = co_now_ms() + SETTLE_MS;
-        settle_and_go(w);
-    } else {
-        send_gone(w);
     }
+    start_settling(w);
 }
 
 static void send_parting(struct kv *w, bool restart, int code, const char *why) {
@@ -595,7 +626,7 @@ static void send_parting(struct kv *w, bool restart, int code, const char *why) 
 
 static void kv_restart(void *backend, const char *why) {
     struct kv *w = backend;
-    if (w->paddle || w->alone) {
+    if (w->state == KV_PADDLE || w->state == KV_ALONE) {
         refuse_restart(w);
         return;
     }
@@ -608,8 +639,9 @@ static void kv_leave(void *backend, int code, const char *why) {
     struct kv *w = backend;
     co_lookup_cancel(co_steal_ptr(w->lookup));
     w->over.code = code;
-    if (!w->http || w->paddle || w->alone) {
-        call_later(w, 0, send_gone);
+    if (!w->http || w->state == KV_PADDLE || w->state == KV_ALONE) {
+        w->until = 0;
+        call_later(w, 0, settle);
         return;
     }
     send_parting(w, false, code, why);

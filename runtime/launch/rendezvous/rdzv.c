@@ -156,6 +156,14 @@ void rdzv_gone(struct rdzv *m) {
     }
 }
 
+void rdzv_finish(struct rdzv *m, const struct co_err *over) {
+    if (m->state == RDZV_LEAVING) {
+        rdzv_gone(m);
+    } else {
+        rdzv_end(m, over->code, over->msg);
+    }
+}
+
 /* ---- waiting for the others ---- */
 
 static void start_waiting(struct rdzv *m) {
