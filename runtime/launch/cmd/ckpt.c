@@ -499,28 +499,13 @@ static int usage(FILE *to) {
 static int run_command(size_t c, int argc, char **argv) {
     struct ckpt_arguments w = {0};
     const struct co_flag flags[] = {
-        {.name = "table",
-            .type = CO_FLAG_STR,
-            .value = &w.table,
-            .help = "this table only (show, diff, export)"},
-        {.name = "key",
-            .type = CO_FLAG_STR,
-            .value = &w.key,
+        {"table", CO_FLAG_STR, &w.table, .help = "this table only (show, diff, export)"},
+        {"key", CO_FLAG_STR, &w.key,
             .help = "the row of this id, or the value at this place, only (export)"},
-        {.name = "state",
-            .type = CO_FLAG_BOOL,
-            .value = &w.state,
-            .help = "the optimizer's state, too (export)"},
-        {.name = "count",
-            .type = CO_FLAG_BOOL,
-            .value = &w.count,
+        {"state", CO_FLAG_BOOL, &w.state, .help = "the optimizer's state, too (export)"},
+        {"count", CO_FLAG_BOOL, &w.count,
             .help = "count the rows of a chain, which reads all of it (show)"},
-        {.name = "memory",
-            .type = CO_FLAG_INT,
-            .value = &w.memory_mb,
-            .def = "256",
-            .min = 1,
-            .max = 1 << 20,
+        {"memory", CO_FLAG_INT, &w.memory_mb, "256", .min = 1, .max = 1 << 20,
             .help = "MiB that ids and rows in memory may take, about; when they are more, files "
                     "are read several times"},
     };

@@ -10,16 +10,10 @@
 int cmd_exec(int argc, char **argv) {
     struct proc_first_options options = {0};
     const struct co_flag flags[] = {
-        {.name = "grace",
-            .type = CO_FLAG_DURATION,
-            .value = &options.grace_ms,
-            .def = "5s",
+        {"grace", CO_FLAG_DURATION, &options.grace_ms, "5s",
             .help = "once the program has ended, time for processes that it left behind to end "
                     "by themselves"},
-        {.name = "termination-log",
-            .type = CO_FLAG_STR,
-            .value = &options.termination_log,
-            .def = PROC_TERMINATION_LOG,
+        {"termination-log", CO_FLAG_STR, &options.termination_log, PROC_TERMINATION_LOG,
             .help = "file that gets the last lines of stderr when the program fails, if it is "
                     "there and empty"},
     };

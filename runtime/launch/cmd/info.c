@@ -182,14 +182,9 @@ int cmd_info(int argc, char **argv) {
     int64_t timeout_ms = 0;
     bool collectives = false;
     const struct co_flag flags[] = {
-        {.name = "timeout",
-            .type = CO_FLAG_DURATION,
-            .value = &timeout_ms,
-            .def = "2s",
+        {"timeout", CO_FLAG_DURATION, &timeout_ms, "2s",
             .help = "how long to wait for peers, or for HOST:PORT, to answer; 0: do not try"},
-        {.name = "collectives",
-            .type = CO_FLAG_BOOL,
-            .value = &collectives,
+        {"collectives", CO_FLAG_BOOL, &collectives,
             .help = "print instead which algorithms collective communication takes, and what they "
                     "cost"},
     };

@@ -94,27 +94,15 @@ int cmd_local(int argc, char **argv) {
     struct local_options options = {.out = STDOUT_FILENO};
     const char *image = NULL, *colour = NULL;
     const struct co_flag flags[] = {
-        {.name = "image",
-            .type = CO_FLAG_STR,
-            .value = &image,
-            .metavar = "NAME=COMMAND",
+        {"image", CO_FLAG_STR, &image, .metavar = "NAME=COMMAND",
             .help = "command of an image, for pods without a command of their own; may be "
                     "repeated; paddlejob/runtime is built in"},
-        {.name = "grace",
-            .type = CO_FLAG_DURATION,
-            .value = &options.grace_ms,
+        {"grace", CO_FLAG_DURATION, &options.grace_ms,
             .help = "time between SIGTERM and SIGKILL when pods are stopped; otherwise their "
                     "longest terminationGracePeriodSeconds, or 10 s where none says it"},
-        {.name = "server-grace",
-            .type = CO_FLAG_DURATION,
-            .value = &options.server_grace_ms,
-            .def = "30s",
+        {"server-grace", CO_FLAG_DURATION, &options.server_grace_ms, "30s",
             .help = "time for servers to end by themselves once all workers have succeeded"},
-        {.name = "color",
-            .type = CO_FLAG_STR,
-            .value = &colour,
-            .def = "auto",
-            .metavar = "auto|always|never",
+        {"color", CO_FLAG_STR, &colour, "auto", .metavar = "auto|always|never",
             .help = "colours; auto: on a terminal"},
     };
     struct co_err err = {0};

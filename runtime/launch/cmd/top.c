@@ -28,26 +28,12 @@ int cmd_look(char **targets, int n, int64_t timeout_ms) {
 int cmd_top(int argc, char **argv) {
     struct top_options o = {0};
     const struct co_flag flags[] = {
-        {.name = "n",
-            .type = CO_FLAG_STR,
-            .value = &o.space,
-            .metavar = "NAMESPACE",
+        {"n", CO_FLAG_STR, &o.space, .metavar = "NAMESPACE",
             .help = "namespace of JOB; default: that of kubectl's context"},
-        {.name = "interval",
-            .type = CO_FLAG_DURATION,
-            .value = &o.interval_ms,
-            .def = "2s",
-            .help = "time between two updates"},
-        {.name = "count",
-            .type = CO_FLAG_INT,
-            .value = &o.count,
-            .max = INT32_MAX,
+        {"interval", CO_FLAG_DURATION, &o.interval_ms, "2s", .help = "time between two updates"},
+        {"count", CO_FLAG_INT, &o.count, .max = INT32_MAX,
             .help = "number of updates; 0: until q or Ctrl-C"},
-        {.name = "timeout",
-            .type = CO_FLAG_DURATION,
-            .value = &o.timeout_ms,
-            .def = "2s",
-            .help = "how long to wait for answers"},
+        {"timeout", CO_FLAG_DURATION, &o.timeout_ms, "2s", .help = "how long to wait for answers"},
     };
     int rest = 0, code = 0;
     if (!options_command_words("paddlerun top [flags] JOB|HOST:PORT|http://HOST:PORT/PATH...",
