@@ -12,6 +12,7 @@ from kubernetes.client.rest import ApiException
 sys.path[:0] = [str(p) for p in pathlib.Path(__file__).parents[:2]]
 
 from deadline import Deadline  # noqa: E402
+from sharing import share_modules  # noqa: E402
 
 
 def pytest_configure(config):
@@ -19,11 +20,9 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "memory: measures how much a program takes, which says nothing of one built with sanitizers")
 
 
+@pytest.hookimpl(tryfirst=True)         # xdist's own looks at the groups
 def pytest_collection_modifyitems(items):
-    """A process runs all tests that share a fixture of their module; any other test goes to whichever process is free."""
-    for item in items:
-        if any(d[-1].scope == "module" for d in item._fixtureinfo.name2fixturedefs.values()):
-            item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+    share_modules(items)
 
 
 @pytest.fixture(scope="session")
