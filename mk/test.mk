@@ -101,7 +101,7 @@ integration-plain: all
 ## memory: integration tests that measure memory, as shipped
 memory: all
 	@tests/run memory
-## e2e: a real one-machine cluster with the shipped images (root)
+## e2e: real one-machine clusters with the shipped images (root)
 e2e: all
 	@tests/run e2e
 ## compat: the operator on API servers of Kubernetes 1.28, 1.31 and 1.35 (built once, minutes each)

@@ -9,6 +9,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -21,14 +22,12 @@ from supervise import Patience
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOCAL = ROOT / "deploy/local"
-STATE = pathlib.Path(os.environ.get("E2E_STATE", "/var/tmp/paddlejob-e2e"))
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
-# Beside a demo or another cluster: names and networks of its own.
-NETWORKS = {"LOCAL_CLUSTER_BRIDGE": "pje2e", "LOCAL_CLUSTER_NODE_NET": "10.252.0",
-            "LOCAL_CLUSTER_POD_NET": "10.246", "LOCAL_CLUSTER_SERVICE_CIDR": "10.98.0.0/16"}
 # Seconds in these tests are those of a quiet machine; on any other the same may take so many times as long.
 SLOW = 3
 SHELL = "paddlejob-e2e/shell:dev"
+# Which of the clusters that tests have at a time: the first for most, the second for those marked `alone`; test_cluster.py has a third.
+NUMBER = int(os.environ.get("E2E_CLUSTER", "1"))
 GROUP, VERSION, PLURAL = "batch.paddlepaddle.org", "v1", "paddlejobs"
 SYSTEM, DEPLOYMENT = "paddle-system", "paddle-controller-manager"
 SERVICE_ACCOUNT = f"system:serviceaccount:{SYSTEM}:paddle-manager-sa"
@@ -43,6 +42,19 @@ rules:
 """
 
 
+def state_of(number):
+    return pathlib.Path(f"/var/tmp/paddlejob-e2e-{number}")
+
+
+def networks_of(number):
+    """Names and networks of its own, beside the others and a demo."""
+    return {"LOCAL_CLUSTER_BRIDGE": f"pje2e{number}", "LOCAL_CLUSTER_NODE_NET": f"10.252.{number}",
+            "LOCAL_CLUSTER_POD_NET": f"10.{245 + number}", "LOCAL_CLUSTER_SERVICE_CIDR": f"10.{97 + number}.0.0/16"}
+
+
+STATE, NETWORKS = state_of(NUMBER), networks_of(NUMBER)
+
+
 def program(name):
     """Of those that deploy/local/build builds."""
     return subprocess.run([LOCAL / "build", "--where", name], check=True, capture_output=True, text=True).stdout.strip()
@@ -54,7 +66,7 @@ live = contextlib.nullcontext       # conftest.py: what is printed inside is not
 
 def say(line):
     with live():
-        print(line, flush=True)
+        print(line, file=sys.stderr, flush=True)        # stdout of xdist's processes leads nowhere
 
 
 def sh(*cmd, seconds=60, stdin=None, check=True):
@@ -82,28 +94,32 @@ def wait(what, seconds, ask, show=None):
 
 
 class Cluster:
-    """The cluster; made by up(), once for all tests."""
+    """The cluster; made by up(), once for all tests, and used after connect()."""
+
+    policy = pathlib.Path(f"{STATE}.policy.yaml")
+    up_command = [LOCAL / "up", "--max-pods", "250", "--restart-backoff", "1",
+                  "--apiserver-arg", f"--audit-policy-file={policy}",
+                  "--apiserver-arg", f"--audit-log-path={STATE}.audit", STATE]
+
+    def connect(self):
+        kubernetes.config.load_kube_config(str(STATE / "kubeconfig"))
+        self.core = client.CoreV1Api()
+        self.objects = client.CustomObjectsApi()
 
     def up(self):
         if os.geteuid() != 0:
             raise AssertionError("tests/e2e need root: they bring up a cluster with real pods")
-        policy = pathlib.Path(tempfile.gettempdir()) / "paddlejob-e2e-audit.yaml"
-        policy.write_text(AUDIT_POLICY)
+        self.policy.write_text(AUDIT_POLICY)
         start = time.monotonic()
         say("  local cluster: programs (the first time takes minutes)")
         with live():
             subprocess.run([LOCAL / "build"], check=True, timeout=SLOW * 400, stdin=subprocess.DEVNULL)
-        self.up_command = [LOCAL / "up", "--max-pods", "250", "--restart-backoff", "1",
-                           "--apiserver-arg", f"--audit-policy-file={policy}",
-                           "--apiserver-arg", f"--audit-log-path={STATE}.audit", STATE]
         sh(*self.up_command, seconds=180)
         say(f"  local cluster: up after {time.monotonic() - start:.1f} s in {STATE}")
         sh(LOCAL / "images", "--bin", BUILD / "bin", "--out", BUILD / "images", "--into", STATE, seconds=180)
         self.shell_image()
         say(f"  images: imported after {time.monotonic() - start:.1f} s")
-        kubernetes.config.load_kube_config(str(STATE / "kubeconfig"))
-        self.core = client.CoreV1Api()
-        self.objects = client.CustomObjectsApi()
+        self.connect()
         self.kubectl("apply", "-f", ROOT / "deploy/v1/crd.yaml")
         # Not kubectl wait: it gives up on an object that has no status yet.
         wait("the CRD served", 30, lambda: "error" not in self.kubectl("get", PLURAL, check=False))
@@ -119,6 +135,7 @@ class Cluster:
         if not os.environ.get("E2E_KEEP"):
             sh(LOCAL / "down", STATE, seconds=120)
             pathlib.Path(f"{STATE}.audit").unlink(missing_ok=True)
+            self.policy.unlink(missing_ok=True)
             shutil.rmtree(f"{STATE}.volumes", ignore_errors=True)
 
     def shell_image(self):
@@ -130,7 +147,8 @@ class Cluster:
                 sh(LOCAL / "rootfs", root, "busybox-static", seconds=120)
                 for tool in ("sleep", "cat", "echo", "env", "kill", "sort", "hostname"):
                     (root / "bin" / tool).symlink_to("busybox")
-                sh(LOCAL / "image", "--name", SHELL, "--out", archive, root)
+                sh(LOCAL / "image", "--name", SHELL, "--out", f"{archive}.{NUMBER}", root)
+                os.replace(f"{archive}.{NUMBER}", archive)      # the other cluster's may be at the same
         sh(LOCAL / "image", "--archive", archive, "--into", STATE)
 
     def restart_apiserver(self):

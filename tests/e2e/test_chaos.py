@@ -7,6 +7,7 @@ import pytest
 
 from cluster import SERVE_BRIEFLY, SYSTEM, Follower, make, role, say, wait
 
+pytestmark = pytest.mark.alone
 JOBS = 50
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from cluster import BUILD, KUBECTL, LOCAL, SHELL, STATE, sh, wait
+from cluster import BUILD, KUBECTL, LOCAL, SHELL, networks_of, sh, state_of, wait
 
 
 def test_an_image_that_is_nowhere_is_missed_at_once(space):
@@ -38,18 +38,17 @@ def test_a_pod_on_the_hosts_network_finds_its_own_name(space, policy):
 
 
 def test_down_leaves_nothing(tmp_path):
-    """A second cluster, taken down while its pods run."""
-    state = pathlib.Path(f"{STATE}-2")
-    names = {"LOCAL_CLUSTER_BRIDGE": "pje2e2", "LOCAL_CLUSTER_NODE_NET": "10.249.0", "LOCAL_CLUSTER_POD_NET": "10.247",
-             "LOCAL_CLUSTER_SERVICE_CIDR": "10.99.0.0/16"}
+    """A cluster of its own, taken down while its pods run."""
+    state, names = state_of(3), networks_of(3)
+    bridge = names["LOCAL_CLUSTER_BRIDGE"]
 
     def run(*words, **more):
         return subprocess.run([str(w) for w in words], env={**os.environ, **names}, check=True, capture_output=True, text=True, timeout=200, **more).stdout
 
     def traces():
         found = [p for p in pathlib.Path("/var/lib/cni/results").glob("*") if str(state) in p.read_text()] if os.path.exists("/var/lib/cni/results") else []
-        found += list(pathlib.Path("/run/netns").glob("pje2e2-*"))
-        return found + [line for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines() if str(state) in line or "pje2e2" in line]
+        found += list(pathlib.Path("/run/netns").glob(f"{bridge}-*"))
+        return found + [line for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines() if str(state) in line or bridge in line]
     try:
         run(LOCAL / "up", state)
         run(LOCAL / "image", "--archive", BUILD / "images/e2e-shell.tar", "--into", state)

@@ -7,6 +7,7 @@ import pytest
 
 from cluster import SERVE, SERVE_BRIEFLY, SYSTEM, Follower, make, role, say, uptime, wait
 
+pytestmark = pytest.mark.alone
 WORK = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 
 

@@ -6,6 +6,7 @@ import yaml
 
 from cluster import DEPLOYMENT, ROOT, SERVE, SLOW, STATE, SYSTEM, make, program, role, sh, wait
 
+pytestmark = pytest.mark.alone
 SHORT = "sleep 1; echo done"
 
 

@@ -74,6 +74,7 @@ def args_of_operator(cluster, change):
     return lambda: put(before)
 
 
+@pytest.mark.alone
 def test_without_start_gate_kubelet_holds_the_containers(space):
     restore = args_of_operator(space.c, lambda args: [
         "--initImage=" if a.startswith("--initImage") else a for a in args])
