@@ -6,6 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "common/clock_testing.h"
 #include "operator/kube/fake_server_testing.h"
 
 /* A warning goes at once, with what was gathered before it: so tests need not wait for that. */
@@ -44,6 +45,7 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     struct world *w = *state;
+    co_test_clock_hold(false);
     ctl_event_log_done(&w->event_log);
     ctl_recorder_done(&w->recorder);
     kube_client_free(w->client);
@@ -159,13 +161,14 @@ static void on_time(void *arg) {
     *passed = true;
 }
 
-/* As if it had been due so long ago. */
+/* As if it had been due so long ago, by a clock that is held. */
 static void was_due(struct world *w, int64_t late_ms) {
     bool passed = false;
     struct co_timer *after = co_timer_new(w->loop, on_time, &passed);
     w->event_log.due = co_now_ms() - late_ms;
     co_timer_start(w->recorder.timer, 0);
     co_timer_start(after, 1);
+    co_test_clock_forward(1);
     while (!passed) {
         co_loop_turn(w->loop);
     }
@@ -186,6 +189,7 @@ static void good_news_waits_while_there_is_load(void **state) {
         {"a word", ANSWER}, {"a word", ANSWER}, {"a word", ANSWER}};
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
     size_t recorded = 0;
+    co_test_clock_hold(true);
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         make_busy(w);
         emit(w, false, rows[i].deed, "Odd", "a word");

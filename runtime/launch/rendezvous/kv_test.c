@@ -102,15 +102,14 @@ static const struct co_http_route routes[] = {{NULL, "/*", on_request}};
 
 /* ---- the node ---------------------------------------------------------------------------- */
 
-/* A busy machine may be late with any answer, and the launcher says so. */
-/* Lines of a busy machine say nothing of what the master sent. */
+/* A busy machine may be late with any answer or question, and the launcher says so. */
 static void on_note(void *arg, bool warn, const char *line) {
-    static const char *const busy[] = {
-        "silent for a second", "the master answers again", "waiting for the other nodes since"};
+    static const char *const late[] = {
+        "silent for a second", "the master answers again", "waiting for the other nodes since "};
     (void)arg;
     (void)warn;
-    for (size_t i = 0; i < CO_ARRAY_LEN(busy); i++) {
-        if (strncmp(line, busy[i], strlen(busy[i])) == 0) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(late); i++) {
+        if (strncmp(line, late[i], strlen(late[i])) == 0) {
             return;
         }
     }
