@@ -11,6 +11,8 @@ from supervise import run, timed
 COPIES, ROUNDS = 8, int(os.environ.get("HUNT_ROUNDS", "2"))
 LONGEST, SHORTEST = 400, 60     # seconds: of a program alone; what any program gets among its copies
 SLOWER = 4                      # times what it takes alone, had it a processor to itself
+# Each copy is stopped again and again; then it takes so many times as long.
+STOPS, STOPPED = os.environ.get("HUNT_STOPS"), 8
 
 
 def failed_tests(code, out, seconds):
@@ -29,11 +31,12 @@ def hunt_one(program):
     code, out, alone, _ = timed([program], limit, env)
     for what in failed_tests(code, out, limit):
         found[what].append(out)
-    limit = max(SHORTEST, SLOWER * alone * COPIES / os.cpu_count())
+    limit = max(SHORTEST, SLOWER * alone * COPIES / os.cpu_count()) * (STOPPED if STOPS else 1)
+    command = [tally.ROOT / "tests/stops.py", program] if STOPS else [program]
 
     def copy(_):
         for _ in range(ROUNDS):
-            yield run([program], limit, env)
+            yield run(command, limit, env)
 
     with concurrent.futures.ThreadPoolExecutor(COPIES) as pool:
         for runs in pool.map(lambda n: list(copy(n)), range(COPIES)):

@@ -62,6 +62,20 @@ def test_hunting_counts_how_often_a_test_fails(tmp_path):
     assert code == 1 and "some_test: first: 1 of 9 runs; their logs: " in out and out.endswith("0 passed, 1 failed\n")
 
 
+STANDS_STILL = """exec python3 -c '
+import time
+before = now = time.monotonic()
+end = now + 6
+while now - before < 2 and now < end:
+    before, now = now, time.monotonic()
+print("1..1\\nok 1 - runs" if now - before < 2 else "1..1\\nnot ok 1 - runs")'"""
+
+
+def test_hunting_may_stop_programs_again_and_again(tmp_path):
+    code, out = of_run(tmp_path, STANDS_STILL, "hunt", HUNT_ROUNDS="1", HUNT_STOPS="1")
+    assert code == 1 and re.search(r"some_test: runs: [89] of 9 runs; ", out), out     # all, but for the first, which is not stopped
+
+
 def test_minutes_are_printed_by_part(tmp_path):
     _, out = of_run(tmp_path, "echo 1..1; echo ok 1 - fine", "unit")
     assert re.search(r"what took longest, in seconds, and of processors:\n +\d+\.\d .* unit: \S*some_test\n", out)
