@@ -160,10 +160,8 @@ def test_a_new_job_does_not_pay_for_the_old_one(plane, operator, kubelet, ns, pr
     proxy.faults = []
     plane.delete(ns, "j")
     wait_for(lambda: not plane.jobs(ns))
-    start = time.monotonic()
     plane.create(ns, "j", ps=None, worker=1)
-    plane.wait_phase(ns, "j", "Running")
-    assert time.monotonic() - start < 25
+    plane.wait_phase(ns, "j", "Running", 25)                # before that one would be
     plane.core.patch_namespaced_service("left", ns, {"metadata": {"finalizers": None}})
 
 
