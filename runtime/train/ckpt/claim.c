@@ -28,6 +28,7 @@ static const char name[] = "OWNER";
 struct claim_owner {
     char job[256], endpoint[300], host[256];
     char machine[160]; /* its boot and its processes' namespace: where pid means something */
+    char socket[500];  /* boot, network namespace, and what it listens on: one process has it */
     char life[20];     /* of the claim: no two are alike */
     int64_t pid, started, since;
 };
@@ -44,7 +45,7 @@ struct ckpt_claim {
 /* ---- the file's text ---- */
 
 /* A line "key value" each, in this order. */
-#define TEXTS(X) X(job) X(endpoint) X(host) X(machine) X(life)
+#define TEXTS(X) X(job) X(endpoint) X(host) X(machine) X(socket) X(life)
 
 static void print_owner(const struct claim_owner *o, struct co_buf *to) {
 #define X(key) (void)!co_buf_addf(to, NULL, #key " %s\n", o->key);
@@ -108,13 +109,17 @@ static struct claim_owner make_owner(const struct ckpt_claim_who *who) {
     struct claim_owner o = {
         .pid = getpid(), .started = process_start(getpid()), .since = time(NULL)};
     uint64_t life = 0;
-    char boot[64], space[64] = "";
+    char boot[64], space[64] = "", network[64] = "";
     (void)snprintf(o.job, sizeof(o.job), "%s", who->job);
     (void)snprintf(o.endpoint, sizeof(o.endpoint), "%s", who->endpoint);
     (void)gethostname(o.host, sizeof(o.host) - 1);
     read_line("/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
     (void)!readlink("/proc/self/ns/pid", space, sizeof(space) - 1);
     (void)snprintf(o.machine, sizeof(o.machine), "%s/%s", boot, space);
+    if (who->listens && *who->listens && *boot &&
+        readlink("/proc/self/ns/net", network, sizeof(network) - 1) > 0) {
+        (void)snprintf(o.socket, sizeof(o.socket), "%s/%s/%s", boot, network, who->listens);
+    }
     (void)!getrandom(&life, sizeof(life), 0);
     (void)snprintf(o.life, sizeof(o.life), "%016" PRIx64, life);
     return o;
@@ -175,8 +180,7 @@ static enum life life_of(const struct claim_owner *o, const struct claim_owner *
         bool hidden = start == 0 && (kill((pid_t)o->pid, 0) == 0 || errno == EPERM);
         return hidden ? UNKNOWN : start > 0 && start == o->started ? ALIVE : DEAD;
     }
-    bool ours = same_server(o, own) && *own->endpoint && strcmp(o->host, own->host) == 0;
-    return ours ? DEAD : UNKNOWN;
+    return *o->socket && strcmp(o->socket, own->socket) == 0 ? DEAD : UNKNOWN;
 }
 
 static bool is_same_owner(const struct claim_owner *o, const struct claim_owner *own) {

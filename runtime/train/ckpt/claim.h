@@ -8,9 +8,10 @@
  * as times of the file are compared with one another.
  *
  * A claim is free if its owner has ended well (the file is gone), is known to have died (same
- * machine: no such process; the same endpoint on the same host: that owner's port is ours now), or
- * has let the time stand for CKPT_CLAIM_SEEN_MS.  So a job that is restarted after SIGKILL waits
- * that long at most, and usually not at all. */
+ * machine: no such process; same network namespace: we listen on what it listened on), or has let
+ * the time stand for CKPT_CLAIM_SEEN_MS.  So a job that is restarted after SIGKILL waits that long
+ * at most, and usually not at all.  Names are no proof: containers of two jobs may well have one
+ * host name, endpoint and job name. */
 #pragma once
 
 #include <stdatomic.h>
@@ -29,8 +30,9 @@ extern void (*_Atomic ckpt_claim_looks)(void);
 
 struct ckpt_claim_who {
     const char *job, *endpoint; /* "": has none */
-    int64_t seen_ms;            /* 0: CKPT_CLAIM_SEEN_MS */
-    const atomic_bool *stop;    /* once it is true, the wait ends; NULL: nothing ends it */
+    const char *listens;     /* "host:port" on which this process listens already; NULL: nothing */
+    int64_t seen_ms;         /* 0: CKPT_CLAIM_SEEN_MS */
+    const atomic_bool *stop; /* once it is true, the wait ends; NULL: nothing ends it */
 };
 
 /* Makes dir if it is absent.  Blocks for seen_ms at most, and then only where it does not know

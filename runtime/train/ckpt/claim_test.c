@@ -40,8 +40,9 @@ static int teardown(void **state) {
 
 static int take(const char *job, const char *endpoint, int64_t seen_ms, struct ckpt_claim **ret,
     struct co_err *err) {
-    return ckpt_claim_take(dir,
-        &(struct ckpt_claim_who){.job = job, .endpoint = endpoint, .seen_ms = seen_ms}, ret, err);
+    const struct ckpt_claim_who who = {
+        .job = job, .endpoint = endpoint, .listens = "[::]:1", .seen_ms = seen_ms};
+    return ckpt_claim_take(dir, &who, ret, err);
 }
 
 static void put(const char *text, time_t ago) {
@@ -112,17 +113,16 @@ static void a_job_that_was_killed_is_not_waited_for(void **state) {
     close(ready[1]);
 }
 
-/* A pod's container that was restarted has the same names and another process namespace. */
-static void the_same_server_on_the_same_host_returns_at_once(void **state) {
-    (void)state;
+/* What this process writes for [::]:1. */
+static void own_socket(char *ret, size_t size) {
     CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *a = NULL;
-    struct co_err err = {0};
-    char host[256] = "";
-    assert_int_equal(0, gethostname(host, sizeof(host) - 1));
-    CO_AUTOFREE char *text =
-        co_xasprintf("job a\nendpoint h:1\nhost %s\nmachine m\nlife 1\n", host);
-    put(text, 0);
-    assert_int_equal(0, take("a", "h:1", INT64_C(3600) * 1000, &a, &err));
+    CO_AUTOBUF struct co_buf text = CO_BUF(4096);
+    assert_int_equal(0, take("a", "h:1", 0, &a, NULL));
+    assert_int_equal(0, co_file_read(file, 4096, &text, NULL));
+    const char *at = strstr(text.data, "\nsocket ");
+    assert_non_null(at);
+    at += strlen("\nsocket ");
+    (void)snprintf(ret, size, "%.*s", (int)strcspn(at, "\n"), at);
 }
 
 static void touch(void) {
@@ -133,6 +133,39 @@ static void touch(void) {
 
 static void touch_later(void) {
     ckpt_claim_looks = touch; /* not at the first look, but at the second */
+}
+
+/* A pod's container that was restarted has another process namespace in the same network. */
+static void who_listens_where_the_owner_did_takes_it_at_once(void **state) {
+    (void)state;
+    CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *a = NULL;
+    struct co_err err = {0};
+    char socket[600];
+    own_socket(socket, sizeof(socket));
+    CO_AUTOFREE char *text =
+        co_xasprintf("job b\nendpoint h:2\nhost far\nmachine m\nsocket %s\nlife 1\n", socket);
+    put(text, 0);
+    ckpt_claim_looks = touch_later; /* who watches it sees it live */
+    assert_int_equal(0, take("a", "h:1", INT64_C(3600) * 1000, &a, &err));
+}
+
+/* Containers of two machines may well have the same names, and their servers the same endpoint. */
+static void who_has_the_same_names_elsewhere_keeps_it(void **state) {
+    (void)state;
+    char host[256] = "", socket[600];
+    assert_int_equal(0, gethostname(host, sizeof(host) - 1));
+    own_socket(socket, sizeof(socket));
+    *strchr(socket, '/') = '|'; /* another boot */
+    const char *const sockets[] = {socket, "", "x"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(sockets); i++) {
+        CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *a = NULL;
+        CO_AUTOFREE char *text = co_xasprintf(
+            "job a\nendpoint h:1\nhost %s\nmachine m\nsocket %s\nlife 1\n", host, sockets[i]);
+        struct co_err err = {0};
+        put(text, 0);
+        ckpt_claim_looks = touch_later;
+        assert_int_equal(CO_EXISTS, take("a", "h:1", INT64_C(3600) * 1000, &a, &err));
+    }
 }
 
 static void an_owner_elsewhere_is_alive_if_its_file_changes(void **state) {
@@ -224,7 +257,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_job_may_name_its_directory_in_two_ways, setup, teardown),
         cmocka_unit_test_setup_teardown(a_job_that_was_killed_is_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            the_same_server_on_the_same_host_returns_at_once, setup, teardown),
+            who_listens_where_the_owner_did_takes_it_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_has_the_same_names_elsewhere_keeps_it, setup, teardown),
         cmocka_unit_test_setup_teardown(
             an_owner_elsewhere_is_alive_if_its_file_changes, setup, teardown),
         cmocka_unit_test_setup_teardown(

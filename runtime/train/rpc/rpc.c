@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "common/fork.h"
-#include "common/listen.h"
 #include "runtime/train/rpc/connect.h"
 
 enum { PARTING_MS = 300, HELD_MS = 10000 };
@@ -410,14 +409,9 @@ static void start_server(struct rpc *r) {
     request_call(r);
 }
 
-int rpc_listen(struct rpc *r, const char *addr, uint16_t *ret_port, struct co_err *err) {
-    int fd = -1, rc = net_listen(addr, &fd, err);
-    if (rc < 0) {
-        return rc;
-    }
-    *ret_port = co_listen_port(fd);
+int rpc_accept(struct rpc *r, int fd_own, struct co_err *err) {
     start_server(r);
-    return net_listener_open(fd, &r->auth, r->prove_ms, &acceptor_ops, r, &r->listener, err);
+    return net_listener_open(fd_own, &r->auth, r->prove_ms, &acceptor_ops, r, &r->listener, err);
 }
 
 int rpc_adopt(struct rpc *r, int fd_own, struct co_tls *tls_own, const char *endpoint, void *user,

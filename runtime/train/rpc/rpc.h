@@ -62,9 +62,8 @@ CO_MUST_CHECK int rpc_open(const struct rpc_ops *ops, void *arg, const struct rp
  * the last of them. Must not be called from a callback. NULL is allowed. */
 CO_MUST_CHECK int rpc_close(struct rpc *r, struct co_err *err);
 
-/* addr "host:port"; port 0 takes a free one.  CO_UNAVAILABLE names the address. */
-CO_MUST_CHECK int rpc_listen(
-    struct rpc *r, const char *addr, uint16_t *ret_port, struct co_err *err);
+/* Accepts what has connected to fd (net_listen), and who does from now on. */
+CO_MUST_CHECK int rpc_accept(struct rpc *r, int fd_own, struct co_err *err);
 
 /* A stream over a connection whose peer has proved the token (connect.h). tls is NULL exactly if
  * r's options do not encrypt. *ret_stream is set before the first callback; the caller owns a

@@ -76,7 +76,7 @@ struct rpc {
         struct co_err why;
     } refused; /* since the last on_refused: how many, and the last one */
 
-    /* The accept in progress. Used by the rpc's thread, and by rpc_listen before that runs. */
+    /* The accept in progress. Used by the rpc's thread, and by rpc_accept before that runs. */
     struct rpc_tag accept_tag, down_tag;
     grpc_call *accept_call;
     grpc_call_details accept_details;

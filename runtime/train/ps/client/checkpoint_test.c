@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/buf.h"
@@ -604,6 +606,35 @@ static void a_directory_is_one_jobs_at_a_time(void **state) {
     pss_server_stop(s);
 }
 
+static void file_is(const char *path, const char *want) {
+    CO_AUTOBUF struct co_buf text = CO_BUF(1000);
+    assert_int_equal(0, co_file_read(path, 1000, &text, NULL));
+    assert_string_equal(want, text.data);
+}
+
+static void who_cannot_have_the_port_takes_no_directory(void **state) {
+    CO_AUTOFREE char *owner = co_xasprintf("%s/OWNER", (char *)*state);
+    static const char dead[] = "job theirs\nmachine m\nlife 1\nprocess 7 8\nsince 1000000000\n";
+    static const struct timespec long_ago[2] = {{5, 0}, {5, 0}};
+    struct pss_server_config config = lone_server(NULL);
+    struct pss_server *theirs = NULL, *s = NULL;
+    struct co_err why = {0};
+    char address[32];
+    OK(co_file_write(owner, dead, strlen(dead), 0600, &err));
+    assert_int_equal(0, utimensat(AT_FDCWD, owner, long_ago, 0));
+    OK(pss_server_start(&config, &theirs, &err));
+    (void)snprintf(address, sizeof(address), "127.0.0.1:%u", pss_server_port(theirs));
+    config.listen = address;
+    config.checkpoint_dir = *state;
+    assert_int_equal(CO_UNAVAILABLE, pss_server_start(&config, &s, &why));
+    assert_non_null(strstr(why.msg, address));
+    file_is(owner, dead);
+    pss_server_stop(theirs);
+    OK(pss_server_start(&config, &s, &err));
+    pss_server_stop(s);
+    assert_int_equal(-1, access(owner, F_OK));
+}
+
 /* Nobody takes it for an empty one: a server would begin with empty tables, a checkpoint with a
  * number that is in use. */
 static void a_directory_that_cannot_be_listed_is_an_error(void **state) {
@@ -975,6 +1006,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(servers_keep_to_their_directory, setup, teardown),
         cmocka_unit_test_setup_teardown(a_call_for_the_other_kind_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(a_directory_is_one_jobs_at_a_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            who_cannot_have_the_port_takes_no_directory, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_directory_that_cannot_be_listed_is_an_error, setup, teardown),
         cmocka_unit_test_setup_teardown(after_a_restore_a_full_one_comes_first, setup, teardown),

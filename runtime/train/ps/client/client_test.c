@@ -14,6 +14,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/listen.h"
+#include "runtime/net/net.h"
 #include "runtime/train/ps/client/client.h"
 #include "runtime/train/ps/client/link_internal.h"
 #include "runtime/train/ps/control.h"
@@ -173,11 +175,12 @@ static void on_close(void *arg, struct rpc_stream *s, const struct co_err *why) 
 static const struct rpc_ops ops = {on_open, on_frame, on_close, NULL};
 
 static void fake_start(struct fake *k, enum hello hello, enum then then) {
-    uint16_t port = 0;
+    int fd = -1;
     *k = (struct fake){.hello = hello, .then = then, .lease_ms = 30000};
     assert_int_equal(0, rpc_open(&ops, k, NULL, &k->rpc, NULL));
-    assert_int_equal(0, rpc_listen(k->rpc, "127.0.0.1:0", &port, NULL));
-    (void)snprintf(k->endpoint, sizeof(k->endpoint), "127.0.0.1:%u", port);
+    assert_int_equal(0, net_listen("127.0.0.1:0", &fd, NULL));
+    (void)snprintf(k->endpoint, sizeof(k->endpoint), "127.0.0.1:%u", co_listen_port(fd));
+    assert_int_equal(0, rpc_accept(k->rpc, fd, NULL));
 }
 
 static const struct rt_table_spec specs[] = {

@@ -10,6 +10,7 @@ void pss_server_make_saver(struct pss_server *s) {
         .shards = s->config.shards,
         .job = s->config.job,
         .endpoint = s->config.endpoint,
+        .listens = s->address,
         .root = s->config.checkpoint_dir,
         .budget = &s->budget,
         .quiet = s->config.quiet};
@@ -24,7 +25,8 @@ void pss_server_make_saver(struct pss_server *s) {
 /* Server 0 writes manifests, and removes old checkpoints.  A server that may only read starts all
  * the same: then checkpoints fail. */
 int pss_server_claim(struct pss_server *s, struct co_err *err) {
-    const struct ckpt_claim_who who = {.job = s->config.job, .endpoint = s->config.endpoint};
+    const struct ckpt_claim_who who = {
+        .job = s->config.job, .endpoint = s->config.endpoint, .listens = s->address};
     struct co_err why = {0};
     if (s->config.index != 0 || s->config.servers == 0 || !*s->config.checkpoint_dir) {
         return 0;

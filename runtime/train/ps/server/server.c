@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/contract.h"
+#include "common/listen.h"
 #include "common/parse.h"
 #include "runtime/train/ps/glog.h"
 #include "runtime/train/ps/server/server_internal.h"
@@ -17,17 +18,26 @@
 
 enum { TICK_MS = 50, HELLO_MS = 10000, WINDOW = 64 << 20 };
 
-static int listen_on(struct pss_server *s, struct co_err *err) {
-    int rc = rpc_listen(s->rpc, s->config.listen, &s->port, err);
+/* From here on the kernel keeps those who connect. */
+static int take_port(struct pss_server *s, struct co_err *err) {
+    struct co_hostport hp;
+    int rc = net_listen(s->config.listen, &s->listen_fd, err);
+    rc = rc < 0 ? rc : co_parse_hostport("address", s->config.listen, &hp, err);
+    if (rc == 0) {
+        s->port = co_listen_port(s->listen_fd);
+        co_hostport_format(hp.host, s->port, s->address, sizeof(s->address));
+    }
+    return rc;
+}
+
+static int accept_trainers(struct pss_server *s, struct co_err *err) {
+    int fd = s->listen_fd;
+    s->listen_fd = -1;
+    int rc = rpc_accept(s->rpc, fd, err);
     if (rc == 0 && !s->config.quiet) {
-        struct co_hostport hp;
-        char address[CO_HOST_MAX + 10];
-        if (co_parse_hostport("address", s->config.listen, &hp, NULL) == 0) {
-            co_hostport_format(hp.host, s->port, address, sizeof(address));
-            ps_log_info("Server listening on %s selected port: %u", address, s->port);
-            if (s->config.encrypt) {
-                ps_log_info("connections are encrypted (TLS 1.3)");
-            }
+        ps_log_info("Server listening on %s selected port: %u", s->address, s->port);
+        if (s->config.encrypt) {
+            ps_log_info("connections are encrypted (TLS 1.3)");
         }
     }
     return rc;
@@ -86,6 +96,7 @@ int pss_server_start(
     pthread_mutex_init(&s->doors_m, NULL);
     pthread_mutex_init(&s->load_m, NULL);
     s->doors = co_xcalloc(config->trainers, sizeof(*s->doors));
+    s->listen_fd = -1;
     s->fd = eventfd(0, EFD_CLOEXEC);
     struct rpc_options options = {.tick_ms = TICK_MS,
         .max_streams = (size_t)config->trainers * 2 + 64,
@@ -95,13 +106,14 @@ int pss_server_start(
         .window = pss_server_window(s),
         .backlog = config->backlog};
     int rc = s->fd < 0 ? co_err_errno(err, errno, "eventfd") : 0;
+    rc = rc < 0 ? rc : take_port(s, err); /* who cannot have it changes nothing on disks */
     rc = rc < 0 ? rc : pss_server_claim(s, err);
     if (rc == 0 && config->restore_dir && *config->restore_dir) {
         rc = pss_server_find_restored(s, config->restore_dir, err);
     }
     rc = rc < 0 ? rc : rpc_open(&pss_session_ops, s, &options, &s->rpc, err);
     rc = rc < 0 ? rc : open_cold(s, err);
-    rc = rc < 0 ? rc : listen_on(s, err);
+    rc = rc < 0 ? rc : accept_trainers(s, err);
     if (rc < 0) {
         pss_server_stop(s);
         return rc;
@@ -160,6 +172,9 @@ void pss_server_stop(struct pss_server *s) {
     free(s->list);
     if (s->fd >= 0) {
         co_close(s->fd);
+    }
+    if (s->listen_fd >= 0) {
+        co_close(s->listen_fd);
     }
     free((char *)(uintptr_t)s->config.listen);
     free((char *)(uintptr_t)s->config.endpoint);

@@ -28,7 +28,7 @@ struct pss_server_config {
     const char *cold_dir;
     const char *checkpoint_dir; /* checkpoints must be at or below it; NULL, "": anywhere */
     /* Tables start from the newest complete checkpoint there, if there is one.  The server looks
-     * for it before it listens.  Each shard loads it after the first hello, which brings the
+     * for it before it answers anyone.  Each shard loads it after the first hello, which brings the
      * tables, and answers requests afterwards.  NULL, "": tables start empty. */
     const char *restore_dir;
     size_t backlog; /* see rpc_options */

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include "common/parse.h"
 #include "runtime/net/net.h"
 #include "runtime/train/meter/meter.h"
 #include "runtime/train/ps/control.h"
@@ -40,12 +41,14 @@ struct pss_server {
     char **list; /* owned, [config.servers]: endpoints of the job's servers; NULL: not known */
     struct rpc *rpc;
     uint16_t port;
-    int fd; /* eventfd: readable when the job is over */
+    char address[CO_HOST_MAX + 10]; /* that it listens on */
+    int listen_fd;                  /* until the rpc has it; -1: none */
+    int fd;                         /* eventfd: readable when the job is over */
 
     uint64_t incarnation; /* of this server */
     atomic_bool stopping; /* pss_server_stop has begun: a closed connection is no lost trainer */
 
-    /* From listen to rpc_close, only the rpc's thread changes what follows, except for doors,
+    /* From rpc_accept to rpc_close, only the rpc's thread changes what follows, except for doors,
      * load and the atomics. */
     uint64_t era;     /* how often the job went back to a checkpoint */
     uint64_t at;      /* number of the checkpoint that the tables come from; 0: none */

@@ -379,8 +379,10 @@ static int claim(struct shard_saver *sv, const char *dir, struct co_err *err) {
             return ckpt_claim_check(sv->claims[i], err);
         }
     }
-    const struct ckpt_claim_who who = {
-        .job = sv->config.job, .endpoint = sv->config.endpoint, .stop = &sv->stopping};
+    const struct ckpt_claim_who who = {.job = sv->config.job,
+        .endpoint = sv->config.endpoint,
+        .listens = sv->config.listens,
+        .stop = &sv->stopping};
     struct ckpt_claim *c = NULL;
     int rc = ckpt_claim_take(key, &who, &c, err);
     if (rc == 0 && sv->n_claims == PASTS) {
@@ -634,6 +636,7 @@ struct shard_saver *shard_saver_new(const struct shard_saver_config *config) {
     sv->config.root = co_xstrdup(config->root ? config->root : "");
     sv->config.job = co_xstrdup(config->job ? config->job : "");
     sv->config.endpoint = co_xstrdup(config->endpoint ? config->endpoint : "");
+    sv->config.listens = co_xstrdup(config->listens ? config->listens : "");
     if (config->claim_own) {
         sv->claims[sv->n_claims++] = config->claim_own;
     }
@@ -673,6 +676,7 @@ void shard_saver_free(struct shard_saver *sv) {
     }
     free((char *)(uintptr_t)sv->config.job);
     free((char *)(uintptr_t)sv->config.endpoint);
+    free((char *)(uintptr_t)sv->config.listens);
     free((char *)(uintptr_t)sv->config.root);
     free(sv->listeners);
     free(sv->dir);

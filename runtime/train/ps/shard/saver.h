@@ -29,7 +29,8 @@ struct ps_table;
 
 struct shard_saver_config {
     uint32_t server, servers, shards;
-    const char *job, *endpoint;   /* of this server, for OWNER (claim.h); NULL: "".  Copied */
+    const char *job, *endpoint,
+        *listens;                 /* of this server, for OWNER (claim.h); NULL: "".  Copied */
     struct ckpt_claim *claim_own; /* of a directory, that it has already; NULL: of none */
     const char *root; /* checkpoints must be at or below it; NULL, "": anywhere.  Copied */
     struct table_budget *budget; /* pays for queued chunks; NULL: no limit */
