@@ -285,20 +285,54 @@ static bool same_tables(const struct ckpt_point *a, const struct ckpt_point *b) 
 }
 
 /* What a checkpoint is to a past. */
-enum chain_relation { FOREIGN, BEGUN, DELTA, FULL };
+enum chain_relation { FOREIGN, BEGUN, COMPLETE };
 
-/* One that cannot be read, or is damaged, is foreign. */
+/* One whose manifest cannot be read, or is damaged, is foreign. */
 static enum chain_relation place_of(
-    const char *dir, uint64_t number, const struct ckpt_past *past) {
-    struct ckpt_point p = {0};
+    const char *dir, uint64_t number, const struct ckpt_past *past, struct ckpt_point *ret) {
     bool ours = number <= past->restored || number >= past->first;
-    int rc = number > past->newest->number ? CO_CANCELED : ckpt_point_read(dir, number, &p, NULL);
-    enum chain_relation place = rc == CO_NOTFOUND                                   ? BEGUN
-                                : rc < 0 || !ours || !same_tables(past->newest, &p) ? FOREIGN
-                                : ckpt_point_full(&p)                               ? FULL
-                                                                                    : DELTA;
+    int rc = number > past->newest->number ? CO_CANCELED : ckpt_point_read(dir, number, ret, NULL);
+    return rc == CO_NOTFOUND                                    ? BEGUN
+           : rc < 0 || !ours || !same_tables(past->newest, ret) ? FOREIGN
+                                                                : COMPLETE;
+}
+
+/* The full checkpoint of the chain that the job began with; 0: with none. */
+static uint64_t restored_base(const char *dir, const struct ckpt_past *past) {
+    struct ckpt_point p = {0};
+    bool read = past->restored > 0 && ckpt_point_read(dir, past->restored, &p, NULL) == 0;
+    uint64_t base = read ? p.base : 0;
     ckpt_point_done(&p);
-    return place;
+    return base;
+}
+
+/* Whether all its bytes are known to be right.  This life has written it, or began with it, else it
+ * is read, but once only: it may be large. */
+static bool is_whole(
+    const char *dir, const struct ckpt_point *p, uint64_t base, const struct ckpt_past *past) {
+    struct ckpt_read *read = past->read;
+    if (ckpt_point_check(dir, p, NULL) < 0) {
+        return false;
+    }
+    if (p->number >= past->first || p->number == base) {
+        return true;
+    }
+    for (size_t i = 0; i < read->n; i++) {
+        if (read->all[i].number == p->number) {
+            return read->all[i].whole;
+        }
+    }
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
+    int rc = ckpt_chain_open(dir, p->number, &c, NULL);
+    if (rc == 0) {
+        c->stop = past->stop;
+        rc = ckpt_chain_verify(c, NULL);
+    }
+    if (rc == 0 || rc == CO_DAMAGED) { /* what could not be read is tried again */
+        read->all = co_xrealloc(read->all, read->n + 1, sizeof(*read->all));
+        read->all[read->n++] = (struct ckpt_read_one){p->number, rc == 0};
+    }
+    return rc == 0;
 }
 
 int ckpt_prune(const char *dir, uint32_t keep, const struct ckpt_past *past, struct co_err *err) {
@@ -308,11 +342,14 @@ int ckpt_prune(const char *dir, uint32_t keep, const struct ckpt_past *past, str
         return rc;
     }
     uint32_t fulls = 0;
+    uint64_t base = restored_base(dir, past);
     /* Newest first, so that a delta is removed before the checkpoint it builds on. */
     for (size_t i = 0; i < have.n; i++) {
-        enum chain_relation place = place_of(dir, have.all[i], past);
-        bool goes = place == BEGUN || (place != FOREIGN && fulls >= keep);
-        fulls += place == FULL;
+        struct ckpt_point p = {0};
+        enum chain_relation place = place_of(dir, have.all[i], past, &p);
+        bool goes = place == BEGUN || (place == COMPLETE && fulls >= keep);
+        fulls += place == COMPLETE && !goes && ckpt_point_full(&p) && is_whole(dir, &p, base, past);
+        ckpt_point_done(&p);
         if (goes) { /* the first error is returned; the next checkpoint tries again */
             int one = remove_point(dir, have.all[i], rc < 0 ? NULL : err);
             rc = rc < 0 ? rc : one;

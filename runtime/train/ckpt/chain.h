@@ -72,16 +72,29 @@ void ckpt_point_revoke(const char *dir, uint64_t number);
 /* Checks that all parts are there in the size that the manifest says. CO_DAMAGED names the file. */
 CO_MUST_CHECK int ckpt_point_check(const char *dir, const struct ckpt_point *p, struct co_err *err);
 
+/* What pruning has read in whole so far, so that it reads nothing twice. */
+struct ckpt_read {
+    struct ckpt_read_one {
+        uint64_t number;
+        bool whole; /* false: it is damaged */
+    } * all;        /* [n], owned by the caller */
+    size_t n;
+};
+
 /* Which checkpoints may be removed: those of this job's past. */
 struct ckpt_past {
     const struct ckpt_point *newest; /* the one that was completed last; its tables count */
     uint64_t restored;               /* the job began with that one; 0: with none */
     uint64_t first;                  /* the first one that it wrote after that */
+    struct ckpt_read *read;          /* of earlier calls with the same dir */
+    const atomic_bool *stop;         /* once it is true, reading ends; NULL: never */
 };
-/* Keeps the newest `keep` (1 or more) full checkpoints of the past with their deltas, and removes
- * older ones of it, and what was begun before `newest` and never completed.  The past has what was
- * completed up to `restored`, and from `first` on to `newest`, if it can be read and has the same
- * tables.  All others stay: they may be what somebody wants to go back to. */
+/* Keeps the newest `keep` (1 or more) whole full checkpoints of the past with their deltas, and
+ * removes older ones of it, and what was begun before `newest` and never completed.  The past has
+ * what was completed up to `restored`, and from `first` on to `newest`, if its manifest can be read
+ * and has the same tables.  All others stay: they may be what somebody wants to go back to.  A full
+ * one that is damaged, or cannot be read, does not count towards `keep`: those of an earlier life
+ * are read for that, unless this one began with them. */
 CO_MUST_CHECK int ckpt_prune(
     const char *dir, uint32_t keep, const struct ckpt_past *past, struct co_err *err);
 

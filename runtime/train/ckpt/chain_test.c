@@ -240,11 +240,13 @@ static void prune(const char *dir, uint32_t keep, uint64_t number, uint64_t rest
     struct ckpt_point p = {0};
     struct co_err err = {0};
     assert_int_equal(0, ckpt_point_read(dir, number, &p, &err));
+    struct ckpt_read read = {0};
     const struct ckpt_past past = {
-        .newest = &p, .restored = restored, .first = restored ? number : 1};
+        .newest = &p, .restored = restored, .first = restored ? number : 1, .read = &read};
     if (ckpt_prune(dir, keep, &past, &err) < 0) {
         fail_msg("%s", err.msg);
     }
+    free(read.all);
     ckpt_point_done(&p);
 }
 
@@ -302,6 +304,77 @@ static void only_what_is_of_this_job_is_removed(void **state) {
     assert_int_equal(0, co_file_write(locked, "paddlert\n", 9, 0600, NULL)); /* damaged */
     prune(dir, 1, 6, 5); /* the next life began with 5 */
     assert_string_equal("1 6 7 ", left(dir));
+}
+
+static void flip_last(const char *path) {
+    CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20);
+    assert_int_equal(0, co_file_read(path, 1 << 20, &text, NULL));
+    text.data[text.len - 1] ^= 1;
+    assert_int_equal(0, co_file_write(path, text.data, text.len, 0600, NULL));
+}
+
+static void cut(const char *path) {
+    assert_int_equal(0, truncate(path, 5));
+}
+
+static void lose(const char *path) {
+    assert_int_equal(0, unlink(path));
+}
+
+static int opened;
+
+static void count_open(void) {
+    opened++;
+}
+
+/* Five full ones.  This job began with 4 and has made 5; which of the others are whole it has to
+ * read, but only once. */
+static void only_whole_ones_count(void **state) {
+    static void (*const harms[])(const char *path) = {flip_last, cut, lose, replace_by_loop};
+    static const struct {
+        uint64_t harmed;
+        uint32_t keep;
+        const char *left;
+    } rows[] = {{3, 3, "2 3 4 5 "}, {4, 2, "3 4 5 "}, {2, 3, "3 4 5 "}, {2, 4, "1 2 3 4 5 "}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(harms) * CO_ARRAY_LEN(rows); i++) {
+        uint64_t harmed = rows[i / CO_ARRAY_LEN(harms)].harmed;
+        size_t h = i % CO_ARRAY_LEN(harms);
+        if (harmed == 4 && harms[h] == flip_last) {
+            continue; /* its bytes were right when this life began */
+        }
+        CO_AUTOFREE char *dir = co_xasprintf("%s/%zu", (char *)*state, i);
+        for (uint64_t n = 1; n <= 5; n++) {
+            save_all(dir, n, n, n);
+        }
+        CO_AUTOFREE char *part = ckpt_point_part(dir, harmed, 1);
+        harms[h](part);
+        prune(dir, rows[i / CO_ARRAY_LEN(harms)].keep, 5, 4);
+        assert_string_equal(rows[i / CO_ARRAY_LEN(harms)].left, left(dir));
+    }
+}
+
+static void pruning_reads_nothing_twice(void **state) {
+    const char *dir = *state;
+    struct ckpt_point p = {0};
+    struct ckpt_read read = {0};
+    const struct ckpt_past past = {.newest = &p, .restored = 4, .first = 5, .read = &read};
+    for (uint64_t n = 1; n <= 5; n++) {
+        save_all(dir, n, n, n);
+    }
+    CO_AUTOFREE char *part = ckpt_point_part(dir, 3, 1);
+    flip_last(part);
+    assert_int_equal(0, ckpt_point_read(dir, 5, &p, NULL));
+    for (int i = 0; i < 2; i++) {
+        opened = 0;
+        ckpt_disk_opens = count_open;
+        int rc = ckpt_prune(dir, 3, &past, NULL);
+        ckpt_disk_opens = NULL;
+        assert_int_equal(0, rc);
+        assert_string_equal("2 3 4 5 ", left(dir));
+    }
+    assert_int_equal(5, opened); /* manifests: the four, and once more the one that it began with */
+    free(read.all);
+    ckpt_point_done(&p);
 }
 
 static void checkpoints_of_other_tables_stay(void **state) {
@@ -564,6 +637,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             the_newest_full_ones_are_kept_with_what_hangs_on_them, setup, teardown),
         cmocka_unit_test_setup_teardown(only_what_is_of_this_job_is_removed, setup, teardown),
+        cmocka_unit_test_setup_teardown(only_whole_ones_count, setup, teardown),
+        cmocka_unit_test_setup_teardown(pruning_reads_nothing_twice, setup, teardown),
         cmocka_unit_test_setup_teardown(checkpoints_of_other_tables_stay, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_read_ends_the_search, setup, teardown),
         cmocka_unit_test_setup_teardown(

@@ -43,6 +43,7 @@ struct listener {
 struct past {
     char *dir;
     uint64_t restored, first; /* first 0: it has written none since */
+    struct ckpt_read read;
 };
 
 /* The part that was finished last; whether its checkpoint became complete is not known. */
@@ -172,6 +173,11 @@ static char *key_of(const char *dir) {
     return co_xstrndup(dir, len);
 }
 
+static void forget(struct past *p) {
+    free(p->dir);
+    free(p->read.all);
+}
+
 /* The lock is held.  If there are too many, the one that came first is forgotten, and then nothing
  * that is there now is ever removed. */
 static struct past *past_of(struct shard_saver *sv, const char *dir) {
@@ -182,7 +188,7 @@ static struct past *past_of(struct shard_saver *sv, const char *dir) {
         }
     }
     if (sv->n_pasts == PASTS) {
-        free(sv->pasts[0].dir);
+        forget(&sv->pasts[0]);
         memmove(sv->pasts, sv->pasts + 1, (PASTS - 1) * sizeof(*sv->pasts));
         sv->n_pasts--;
     }
@@ -515,13 +521,21 @@ static void prune(
     struct shard_saver *sv, const char *dir, const struct ckpt_point *newest, uint32_t keep) {
     struct co_err why = {0};
     pthread_mutex_lock(&sv->m);
-    const struct past *p = past_of(sv, dir);
-    const struct ckpt_past past = {
-        .newest = newest, .restored = p->restored, .first = p->first ? p->first : newest->number};
+    struct past *p = past_of(sv, dir);
+    struct ckpt_read read = p->read; /* other threads may move p meanwhile */
+    const struct ckpt_past past = {.newest = newest,
+        .restored = p->restored,
+        .first = p->first ? p->first : newest->number,
+        .read = &read,
+        .stop = &sv->stopping};
+    p->read = (struct ckpt_read){0};
     pthread_mutex_unlock(&sv->m);
     if (keep > 0 && ckpt_prune(dir, keep, &past, &why) < 0) {
         say_skipped(sv, &why);
     }
+    pthread_mutex_lock(&sv->m);
+    past_of(sv, dir)->read = read; /* only this thread puts any there */
+    pthread_mutex_unlock(&sv->m);
 }
 
 /* The checkpoint that a delta builds on may have been removed meanwhile. */
@@ -682,7 +696,7 @@ void shard_saver_free(struct shard_saver *sv) {
     free(sv->dir);
     free(sv->finished.dir);
     for (size_t i = 0; i < sv->n_pasts; i++) {
-        free(sv->pasts[i].dir);
+        forget(&sv->pasts[i]);
     }
     free(sv);
 }
