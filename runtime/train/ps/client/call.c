@@ -152,6 +152,8 @@ static void part_over(struct rt_client *c, struct psc_part *p) {
     } else {
         part_sent(c, call);
     }
+    inflight_of(c, p)->repeats -= p->repeated;
+    p->repeated = false;
     set_state(c, p, PSC_PART_DONE);
     k->moved_ms = call->moved_ms = psc_client_time(c);
     if (--call->left > 0) {
@@ -214,6 +216,8 @@ uint32_t psc_calls_requeue(struct psc_link *l, const struct co_err *why) {
         for (struct psc_part *p = line->sent_last; p; p = line->sent_last, n++) {
             psc_inflight_unsent(&l->inflight, p);
             set_state(l->c, p, PSC_PART_AGAIN);
+            l->inflight.repeats += !p->repeated;
+            p->repeated = true;
             psc_inflight_queue_first(&l->inflight, p);
         }
     }
@@ -507,6 +511,12 @@ int psc_call_detach(struct rt_call *call_own, bool sent, struct co_err *err) {
     return rc;
 }
 
+/* Whether the answer to p shows that the server has recovered: it has answered all that it had not
+ * when it was lost.  One of those may be what it fails of each time, whatever else it answers. */
+static bool is_recovery(const struct psc_link *l, const struct psc_part *p) {
+    return !p->call->greets && l->inflight.repeats == (p->repeated ? 1 : 0);
+}
+
 void psc_client_answer(struct rt_client *c, struct psc_link *l, struct rpc_frame *f_own) {
     CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = f_own;
     psc_lock(c);
@@ -519,7 +529,7 @@ void psc_client_answer(struct rt_client *c, struct psc_link *l, struct rpc_frame
     meter_bytes(METER_BYTES_RECEIVED, RPC_FRAME_HEAD + f->head.bytes);
     meter_bytes(METER_BYTES_SENT, RPC_FRAME_HEAD + p->head.bytes);
     set_state(c, p, PSC_PART_TAKING);
-    l->spare_ms = p->call->greets ? l->spare_ms : c->options.return_ms;
+    l->spare_ms = is_recovery(l, p) ? c->options.return_ms : l->spare_ms;
     psc_unlock(c);
 
     struct rt_call *call = p->call;

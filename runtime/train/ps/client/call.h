@@ -38,6 +38,7 @@ struct psc_part {
     uint32_t slot;
     uint32_t answer; /* bytes of the answer's payload, as far as known */
     enum psc_part_state state;
+    bool repeated;  /* it had no answer when its link was lost */
     uint64_t begin; /* with n: for the maker of the call; often the place of the part's values */
     uint32_t n;
 };

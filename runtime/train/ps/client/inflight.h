@@ -19,8 +19,9 @@ struct psc_inflight {
     struct psc_line control; /* control messages */
     struct psc_line *lines;  /* [shards] owned; NULL: the server never said how many it has */
     uint32_t shards;
-    uint32_t queued; /* waiting parts of all lines */
-    size_t window;   /* bytes of requests and answers in flight; each line has its share */
+    uint32_t queued;  /* waiting parts of all lines */
+    uint32_t repeats; /* parts that had no answer when the link was lost, and still have none */
+    size_t window;    /* bytes of requests and answers in flight; each line has its share */
 };
 
 void psc_inflight_init(struct psc_inflight *f);

@@ -25,8 +25,8 @@ struct psc_link {
     struct co_err why;                /* DOWN: why the last attempt failed */
     struct co_err lost;               /* it was UP, and why it went away; the client waits for it */
     int64_t up_ms, away_ms, until_ms; /* until when the client waits */
-    int64_t spare_ms; /* what was left of the return time when it came back; once it has answered,
-                         all of it */
+    int64_t spare_ms; /* what was left of the return time when it came back; all of it, once it has
+                         answered what it had not when it was lost */
 };
 
 struct psc_links {

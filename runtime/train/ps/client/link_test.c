@@ -94,6 +94,67 @@ static void only_an_answer_is_a_recovery(void **state) {
     }
 }
 
+/* A call of one part, for a shard. */
+static struct psc_part *put_in_flight(struct bare *b, uint32_t shard) {
+    struct rt_call *call = co_xcalloc(1, sizeof(*call) + sizeof(struct psc_part));
+    struct psc_part *p = call->parts;
+    call->c = &b->c;
+    call->n_parts = call->left = 1;
+    p->call = call;
+    p->head.kind = RPC_FRAME_PULL_DENSE;
+    p->head.shard = shard;
+    p->state = PSC_PART_SENT;
+    assert_int_equal(0, rpc_frame_new(RPC_FRAME_PULL_DENSE, 0, &p->frame, NULL));
+    psc_inflight_admit(&b->l->inflight, p);
+    psc_slots_take(&b->k->slots, p);
+    psc_inflight_sent(&b->l->inflight, p);
+    return p;
+}
+
+/* As when the link is up again. */
+static void send_again(struct bare *b, struct psc_part *p) {
+    struct psc_inflight *f = &b->l->inflight;
+    assert_ptr_equal(p, psc_inflight_unqueue(f, psc_inflight_line(f, p->head.shard)));
+    psc_inflight_sent(f, p);
+    p->state = PSC_PART_SENT;
+}
+
+static void answer(struct bare *b, struct psc_part *p) {
+    struct rpc_frame *f = NULL;
+    assert_int_equal(0, rpc_frame_new(RPC_FRAME_PULL_DENSE, 0, &f, NULL));
+    f->head.seq = p->frame->head.seq;
+    psc_client_answer(&b->c, b->l, f);
+    assert_int_equal(PSC_PART_DONE, p->state);
+    rpc_frame_free(p->frame);
+    free(p->call);
+}
+
+/* A request of which a server dies each time is sent again each time.  Answers to others, old and
+ * new ones, show nothing: the server must not be waited for again and again. */
+static void a_request_that_has_no_answer_again_is_no_recovery(void **state) {
+    (void)state;
+    struct bare b;
+    bare_start(&b);
+    b.c.options.return_ms = 20000;
+    psc_inflight_begin(&b.l->inflight, 2);
+    bare_enter(&b, PSC_LINK_UP);
+    struct psc_part *poison = put_in_flight(&b, 0), *old = put_in_flight(&b, 1);
+    for (int i = 0; i < 2; i++) { /* what is lost twice counts once */
+        psc_link_lose(b.l, "closed");
+        bare_enter(&b, PSC_LINK_UP);
+        b.l->spare_ms = 500;
+        send_again(&b, poison);
+        send_again(&b, old);
+    }
+    answer(&b, old);
+    assert_int_equal(500, b.l->spare_ms);
+    answer(&b, put_in_flight(&b, 1));
+    assert_int_equal(500, b.l->spare_ms);
+    answer(&b, poison);
+    assert_int_equal(20000, b.l->spare_ms);
+    psc_links_free(&b.c);
+}
+
 /* A server that has come back, greets and then is silent for longer than its lease has no more time
  * for that: the loss of a link is the loss of one that was up. */
 static void a_silent_greeting_does_not_begin_the_return_time_again(void **state) {
@@ -290,6 +351,7 @@ int main(void) {
         cmocka_unit_test(the_clock_of_calls_stands_still_while_a_link_is_away),
         cmocka_unit_test(a_server_that_was_restarted_is_named),
         cmocka_unit_test(a_call_ends_at_most_twice_its_time_after_its_last_part),
+        cmocka_unit_test(a_request_that_has_no_answer_again_is_no_recovery),
         cmocka_unit_test(who_greets_and_is_silent_is_not_back),
         cmocka_unit_test(who_greets_and_is_silent_is_not_there),
     };
