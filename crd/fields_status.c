@@ -116,9 +116,8 @@ const struct crd_field crd_status_fields[] = {
             "What of the spec the present attempt began with, and keeps until it ends: intranet, "
             "elastic, withGloo, peerAuth, and a hash of each template."},
     {"beganTemplates", .type = CRD_STRING, .added = true,
-        .doc = "The templates that the present attempt began with, as JSON by role: pods that are "
-               "recreated while it runs get these. Absent: they take more than 64 KiB, and such "
-               "pods get the new ones."},
+        .doc = "What an earlier version stored here is moved to annotations of the attempt's "
+               "ConfigMap. The next release has no such field."},
     {"restartTime", .type = CRD_TIME, .added = true,
         .doc = "When the pods of the last restart were (or will be) created at the earliest."},
     {"backoffSeconds", .type = CRD_INT32, .added = true,

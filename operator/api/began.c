@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum spec_part {
@@ -39,18 +40,29 @@ static const char *const intranets[] = {
 
 enum { VALUE_MAX = 24 };
 
+const char *api_began_annotation(enum api_role role) {
+    static const char *const keys[API_ROLES] = {[API_PS] = API_GROUP "/ps-template",
+        [API_WORKER] = API_GROUP "/worker-template",
+        [API_HETER] = API_GROUP "/heter-template"};
+    return keys[role];
+}
+
 /* FNV-1a of the template with sorted keys, folded to 32 bits. */
-static void hash_template(const json_t *tmpl, char ret[VALUE_MAX]) {
-    if (!tmpl) {
-        (void)snprintf(ret, VALUE_MAX, "-");
-        return;
-    }
-    CO_AUTOFREE char *text = co_json_dump_sorted(tmpl);
+uint32_t api_began_hash(const json_t *tmpl) {
+    CO_AUTOFREE char *text = tmpl ? co_json_dump_sorted(tmpl) : NULL;
     uint64_t h = 0xcbf29ce484222325U;
-    for (const char *p = text; *p; p++) {
+    for (const char *p = text; p && *p; p++) {
         h = (h ^ (unsigned char)*p) * 0x100000001b3U;
     }
-    (void)snprintf(ret, VALUE_MAX, "%08" PRIx32, (uint32_t)(h ^ h >> 32));
+    return text ? (uint32_t)(h ^ h >> 32) : 0;
+}
+
+static void write_hash(const json_t *tmpl, char ret[VALUE_MAX]) {
+    if (tmpl) {
+        (void)snprintf(ret, VALUE_MAX, "%08" PRIx32, api_began_hash(tmpl));
+    } else {
+        (void)snprintf(ret, VALUE_MAX, "-");
+    }
 }
 
 static void write_part(const struct api_job *job, enum spec_part part, char ret[VALUE_MAX]) {
@@ -77,7 +89,7 @@ static void write_part(const struct api_job *job, enum spec_part part, char ret[
     case TEMPLATES:
     case PARTS:
     default:
-        hash_template(job->role[part - TEMPLATES].tmpl, ret);
+        write_hash(job->role[part - TEMPLATES].tmpl, ret);
         break;
     }
 }
@@ -177,6 +189,11 @@ bool api_began_template_differs(const char *text, const struct api_job *job, enu
     return split(text, value) && part_differs(job, p, value[p]);
 }
 
+uint32_t api_began_hash_of(const char *text, enum api_role role) {
+    char value[PARTS][VALUE_MAX];
+    return split(text, value) ? (uint32_t)strtoul(value[TEMPLATES + role], NULL, 16) : 0;
+}
+
 size_t api_began_differs(const char *text, const struct api_job *job, char *ret, size_t size) {
     char value[PARTS][VALUE_MAX];
     size_t n = 0, len = 0;
@@ -194,19 +211,9 @@ size_t api_began_differs(const char *text, const struct api_job *job, char *ret,
     return n;
 }
 
-char *api_began_write_templates(const struct api_job *job) {
-    CO_AUTOJSON json_t *all = json_object();
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        json_t *tmpl = (json_t *)(uintptr_t)job->role[r].tmpl;
-        co_json_set(all, api_role_name(r), tmpl ? json_incref(tmpl) : NULL);
-    }
-    CO_AUTOFREE char *text = co_json_dump_sorted(all);
-    return strlen(text) <= API_BEGAN_TEMPLATES_MAX ? co_steal_ptr(text) : NULL;
-}
-
-json_t *api_began_templates(const char *text) {
-    json_t *all = NULL;
+json_t *api_began_parse(const char *text) {
+    json_t *parsed = NULL;
     size_t len = text ? strlen(text) : 0;
-    bool good = len && len <= API_BEGAN_TEMPLATES_MAX && !co_json_parse(text, len, &all, NULL);
-    return good ? all : NULL;
+    bool good = len && len <= API_BEGAN_TEMPLATE_MAX && !co_json_parse(text, len, &parsed, NULL);
+    return good ? parsed : NULL;
 }

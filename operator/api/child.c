@@ -2,6 +2,7 @@
 #include "operator/api/child.h"
 #include "common/contract.h"
 #include "common/parse.h"
+#include "operator/api/began.h"
 #include "operator/api/pack.h"
 #include "operator/api/quantity.h"
 
@@ -103,6 +104,11 @@ struct api_child *api_configmap_read(const struct co_jnode *obj) {
     const char *changed = co_jnode_str(obj, "metadata", "annotations", API_ANNOTATION_CHANGED);
     if (!changed || co_parse_time("changed", changed, &m.changed, NULL)) {
         m.changed = 0;
+    }
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        CO_AUTOJSON json_t *tmpl =
+            api_began_parse(co_jnode_str(obj, "metadata", "annotations", api_began_annotation(r)));
+        m.templates[r] = api_job_template_is_good(tmpl) ? api_began_hash(tmpl) : 0;
     }
     m.old = !co_jnode_str(labels, API_LABEL_JOB);
     m.own_ips = api_env_own_ips(data);

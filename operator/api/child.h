@@ -84,14 +84,15 @@ struct api_service {
 
 struct api_configmap {
     struct api_child c;
-    uint64_t hash;   /* api_env_hash of its data */
-    uint64_t peers;  /* api_env_peers_hash of its data */
-    int64_t changed; /* seconds: API_ANNOTATION_CHANGED; 0: absent */
-    int32_t n_peers; /* api_env_peers of its data */
-    int32_t attempt; /* the attempt whose addresses it has */
-    uint16_t port;   /* its PADDLE_PORT when that is a port, else 0 */
-    bool old;        /* created by an earlier version */
-    bool own_ips;    /* api_env_own_ips of its data */
+    uint64_t hash;                 /* api_env_hash of its data */
+    uint64_t peers;                /* api_env_peers_hash of its data */
+    int64_t changed;               /* seconds: API_ANNOTATION_CHANGED; 0: absent */
+    int32_t n_peers;               /* api_env_peers of its data */
+    int32_t attempt;               /* the attempt whose addresses it has */
+    uint32_t templates[API_ROLES]; /* api_began_hash of the good ones it has, else 0 */
+    uint16_t port;                 /* its PADDLE_PORT when that is a port, else 0 */
+    bool old;                      /* created by an earlier version */
+    bool own_ips;                  /* api_env_own_ips of its data */
 };
 
 /* A field of schedulingPolicy that goes to the group's spec: its name there, and an annotation of

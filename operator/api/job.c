@@ -126,13 +126,7 @@ static void decode_shape(struct api_job *job) {
     const char *began = co_json_str(job->status, "began");
     if (!api_phase_terminal(job->phase) && api_began_read(began, &shape) &&
         !api_began_is_current(began, job)) {
-        job->templates = api_began_templates(co_json_str(job->status, "beganTemplates"));
-    }
-    for (enum api_role r = API_PS; r < API_ROLES && job->templates; r++) {
-        const json_t *tmpl = json_object_get(job->templates, api_role_name(r));
-        bool other = job->role[r].tmpl && tmpl &&
-                     !json_equal((json_t *)(uintptr_t)tmpl, (json_t *)(uintptr_t)job->role[r].tmpl);
-        job->role[r].began = other ? tmpl : NULL;
+        job->templates = api_began_parse(co_json_str(job->status, "beganTemplates"));
     }
     job->intranet = shape.intranet;
     job->peer_auth = shape.peer_auth;

@@ -115,8 +115,6 @@ struct api_role_spec {
     int32_t asked;      /* replicas in the spec */
     int32_t min, max;   /* of elastic workers (requests, limits); -1: none */
     const json_t *tmpl; /* borrowed from api_job.json; NULL when missing or not an object */
-    /* The template that the present attempt began with, if it differs and is known; else NULL. */
-    const json_t *began;
 };
 
 /* What all pods of an attempt must have in common, and a running attempt keeps (api/began.h). */
@@ -157,7 +155,7 @@ struct api_job {
     int32_t node_lost_after; /* seconds; -1: absent */
     struct api_rule *rules;  /* owned */
     size_t n_rules;
-    json_t *templates;          /* owned: what role.began points into; or NULL */
+    json_t *templates; /* owned: by role, what an earlier version stored in the status; or NULL */
     const char *priority_class; /* borrowed; "" when absent */
     struct api_role_spec role[API_ROLES];
     const json_t *status;         /* borrowed; NULL when none is stored */
@@ -184,6 +182,8 @@ CO_DEFINE_CLEANUP(struct api_job *, api_job_free)
 /* Writes at most max problems of a job's JSON and returns how many were written; 0 means that the
  * job can be run.  strict: also checks kind and apiVersion (for a user's files). */
 size_t api_job_validate(const json_t *obj, bool strict, struct api_problem *ret, size_t max);
+/* Pods can be created from the template, whoever wrote it. */
+bool api_job_template_is_good(const json_t *tmpl);
 
 /* What a job without problems has none of.  Writes which fields say so, and what follows. */
 enum api_lack { API_LACK_NOTHING, API_LACK_TRAINERS, API_LACK_PODS };

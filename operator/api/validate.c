@@ -392,3 +392,10 @@ size_t api_job_validate(const json_t *obj, bool strict, struct api_problem *ret,
     check_spec(&f, json_object_get(obj, "spec"));
     return f.n;
 }
+
+bool api_job_template_is_good(const json_t *tmpl) {
+    struct api_problem first;
+    struct problem_list f = {.rows = &first, .max = 1};
+    check_template(&f, tmpl, "template");
+    return f.n == 0;
+}

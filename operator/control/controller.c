@@ -16,6 +16,7 @@
 #include "operator/control/reader.h"
 #include "operator/control/execution.h"
 #include "operator/control/gate_state.h"
+#include "operator/control/templates.h"
 #include "operator/control/view.h"
 #include "operator/kube/clock.h"
 
@@ -42,6 +43,7 @@ struct work {
     struct ctl_queued place;
     struct ctl_reader reader;
     struct ctl_execution *execution;
+    struct ctl_templates templates;
     struct ctl_gate_state gate_state;
     bool unwanted; /* the job is deleted or being deleted */
 };
@@ -64,6 +66,9 @@ struct ctl_controller {
     void *on_change_arg;
 };
 
+static void templates_came(
+    void *arg, struct ctl_templates *t, int code, const struct co_err *failure);
+
 /* ---- what changed ----------------------------------------------------------------------- */
 
 static struct work *work_of(struct ctl_controller *c, struct ctl_entry *e) {
@@ -72,6 +77,7 @@ static struct work *work_of(struct ctl_controller *c, struct ctl_entry *e) {
         ctl_queue_join(c->queue, &w->place, e);
         w->reader = (struct ctl_reader){.all = &c->readers, .entry = e};
         w->execution = ctl_execution_new(&c->executions, e);
+        w->templates = (struct ctl_templates){.entry = e, .done = templates_came, .arg = c};
         e->work = w;
     }
     return e->work;
@@ -100,6 +106,7 @@ static void work_free(void *arg, struct ctl_entry *e) {
         ctl_queue_leave(&w->place);
         ctl_reader_end(&w->reader);
         ctl_execution_free(w->execution);
+        ctl_templates_done(&w->templates);
         free(w);
         e->work = NULL;
     }
@@ -161,14 +168,16 @@ static double cpu_seconds(void) {
 
 static int plan_entry(struct ctl_controller *c, struct ctl_entry *e, const struct api_job *job,
     struct plan *ret, struct co_err *err) {
-    const struct work *w = e->work;
+    struct work *w = e->work;
     struct ctl_view view;
     ctl_view_init(&view, e);
     ctl_execution_recall(w->execution, job->uid, &view.seen);
+    view.seen.templates = w->templates.by_role;
     view.seen.creates_max = ctl_execution_creates_max(w->execution);
     view.seen.elder_waits = view.seen.n_failures && ctl_view_elder_waits(&c->store, e);
     uint16_t *taken = ctl_ports_settle(&c->store, e, &c->opts.shard, job, &view.seen);
     int r = plan_compute(job, &view.seen, kube_clock_seconds(), &c->opts.settings, ret, err);
+    w->templates.wanted = !r && ret->lacks_templates;
     ctl_view_done(&view);
     free(taken);
     return r;
@@ -232,14 +241,6 @@ static void end_if_idle(struct ctl_controller *c) {
     }
 }
 
-static void execution_over(void *arg, struct ctl_entry *e, int64_t wake_ms) {
-    struct ctl_controller *c = arg;
-    struct work *w = e->work;
-    ctl_reader_end(&w->reader);
-    ctl_queue_end(&w->place, wake_ms);
-    end_if_idle(c);
-}
-
 static void notify_change(struct ctl_controller *c, const struct ctl_entry *e) {
     if (c->on_change) {
         c->on_change(c->on_change_arg, e->ns, e->name, e->trained);
@@ -249,6 +250,39 @@ static void notify_change(struct ctl_controller *c, const struct ctl_entry *e) {
 /* Whether this process may reconcile the entry's job now. */
 static bool may_reconcile(const struct ctl_controller *c, const struct ctl_entry *e) {
     return c->leading && !c->stopping && ctl_feeds_synced(c->feeds) && ctl_entry_has_job(e);
+}
+
+static void execution_over(void *arg, struct ctl_entry *e, int64_t wake_ms) {
+    struct ctl_controller *c = arg;
+    struct work *w = e->work;
+    ctl_reader_end(&w->reader);
+    if (w->templates.wanted && !w->templates.by_role && c->leading && !c->stopping) {
+        ctl_templates_read(&w->templates, c->executions.api.client,
+            ctl_feeds_type(c->feeds, CTL_STORE_CONFIGMAPS));
+        return;
+    }
+    /* What was read is not what the plan needs, as the ConfigMap has changed since. */
+    if (w->templates.wanted && w->templates.by_role) {
+        co_json_decref(&w->templates.by_role);
+        int64_t retry = co_now_ms() + RETRY_MS;
+        wake_ms = wake_ms && wake_ms < retry ? wake_ms : retry;
+    }
+    ctl_queue_end(&w->place, wake_ms);
+    end_if_idle(c);
+}
+
+static void templates_came(
+    void *arg, struct ctl_templates *t, int code, const struct co_err *failure) {
+    struct ctl_controller *c = arg;
+    const struct ctl_entry *e = t->entry;
+    struct work *w = e->work;
+    if (code) {
+        co_log_warn("templates of the attempt cannot be read, retrying", CO_S("job", e->name),
+            CO_S("namespace", e->ns), CO_E(failure));
+    }
+    ctl_queue_skip_back_off(&w->place);
+    ctl_queue_end(&w->place, co_now_ms() + (code ? RETRY_MS : 0));
+    end_if_idle(c);
 }
 
 static bool serve_entry(void *arg, struct ctl_entry *e) {
@@ -380,7 +414,8 @@ void ctl_controller_free(struct ctl_controller *c) {
 static void abort_each(void *arg, struct ctl_entry *e) {
     struct ctl_controller *c = arg;
     struct work *w = e->work;
-    if (w && ctl_reader_asks(&w->reader)) {
+    bool asked = w && (ctl_reader_asks(&w->reader) || ctl_templates_cancel(&w->templates));
+    if (asked) {
         ctl_reader_end(&w->reader);
         ctl_queue_end(&w->place, 0);
         end_if_idle(c);

@@ -50,6 +50,10 @@ static struct ctl_entry *put_job(struct ctl_controller *c, const char *uid, cons
     return e;
 }
 
+#define OWNED                                                                                      \
+    "'ownerReferences':[{'apiVersion':'batch.paddlepaddle.org/v1','kind':'PaddleJob','name':'x',"  \
+    "'uid':'u','controller':true}]"
+
 static void succeed_and_go(struct ctl_controller *c) {
     CO_AUTOJSON json_t *pod =
         tk_json("{'metadata':{'name':'x-worker-1','namespace':'ns','uid':'p','resourceVersion':'2',"
@@ -179,6 +183,73 @@ static void large_jobs_wait_for_their_turn(void **state) {
     assert_true(ctl_reader_asks(&v->reader));
 }
 
+/* A pod of a job whose spec was edited is missing. */
+static struct work *lacks_templates(struct ctl_controller *c) {
+    static const char *const objects[] = {
+        "{'metadata':{'name':'x','namespace':'ns','uid':'cm','resourceVersion':'2','labels':{"
+        "'batch.paddlepaddle.org/job-name':'x'},'annotations':{"
+        "'batch.paddlepaddle.org/worker-template':"
+        "'{\\\"spec\\\":{\\\"containers\\\":[{\\\"name\\\":\\\"a\\\"}]}}'}," OWNED "},'data':{}}",
+        "{'metadata':{'name':'x-worker-0','namespace':'ns','uid':'p','resourceVersion':'3',"
+        "'labels':{'paddle-res-type':'worker','batch.paddlepaddle.org/index':'0'}," OWNED
+        "},'status':{'phase':'Running'}}"};
+    struct ctl_entry *e = put_job(c, "u", "1");
+    CO_AUTOJSON json_t *job = tk_json(
+        "{'metadata':{'name':'x','namespace':'ns','uid':'u','resourceVersion':'4','generation':2},"
+        "'status':{'phase':'Running','began':'spec generation 1, intranet PodIP, worker template "
+        "6552ad68'},'spec':{'worker':{"
+        "'replicas':2,'template':{'spec':{'containers':[{'name':'main','image':'i'}]}}}}}");
+    tk_put(&c->store, CTL_STORE_JOBS, job, 0);
+    for (size_t i = 0; i < CO_ARRAY_LEN(objects); i++) {
+        CO_AUTOJSON json_t *obj = tk_json(objects[i]);
+        tk_put(&c->store, i ? CTL_STORE_PODS : CTL_STORE_CONFIGMAPS, obj, 0);
+    }
+    assert_true(reconcile_entry(c, e));
+    struct work *w = work_of(c, e);
+    assert_true(w->templates.wanted);
+    return w;
+}
+
+/* The API server's answer, and the end of an execution, without a request to one. */
+static void templates_are_read_for_the_next_look(void **state) {
+    const struct world *w = *state;
+    struct ctl_controller *c = w->controller;
+    c->leading = true;
+    struct work *x = lacks_templates(c);
+    struct ctl_entry *e = x->reader.entry;
+    ctl_execution_abort(x->execution); /* its end */
+    assert_non_null(x->templates.op);
+    assert_int_equal(ctl_queue_busy(c->queue), 1);
+    x->templates.op = NULL; /* answered; the request itself ends with the client */
+    x->templates.by_role = tk_json("{'worker':{'spec':{'containers':[{'name':'a'}]}}}");
+    templates_came(c, &x->templates, 0, NULL);
+    assert_int_equal(ctl_queue_busy(c->queue), 0);
+    assert_true(reconcile_entry(c, e));
+    assert_false(x->templates.wanted);
+    /* Those of another attempt: they are read again, later. */
+    json_decref(x->templates.by_role);
+    x->templates.by_role = tk_json("{'worker':{'spec':{}}}");
+    ctl_execution_abort(x->execution);
+    assert_true(reconcile_entry(c, e));
+    assert_true(x->templates.wanted);
+    ctl_execution_abort(x->execution);
+    assert_null(x->templates.by_role);
+    assert_null(x->templates.op);
+    assert_int_equal(ctl_queue_busy(c->queue), 0);
+}
+
+static void whoever_loses_the_lease_does_not_read_templates(void **state) {
+    const struct world *w = *state;
+    struct ctl_controller *c = w->controller;
+    c->leading = true;
+    const struct work *x = lacks_templates(c);
+    ctl_execution_abort(x->execution);
+    assert_non_null(x->templates.op);
+    ctl_controller_lead(c, false);
+    assert_null(x->templates.op);
+    assert_int_equal(ctl_queue_busy(c->queue), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_job_that_is_not_cached_is_fetched, setup, teardown),
@@ -186,6 +257,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(an_answer_of_an_older_version_is_no_plan, setup, teardown),
         cmocka_unit_test_setup_teardown(large_jobs_wait_for_their_turn, setup, teardown),
         cmocka_unit_test_setup_teardown(a_look_without_a_plan_has_seen_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(templates_are_read_for_the_next_look, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            whoever_loses_the_lease_does_not_read_templates, setup, teardown),
         cmocka_unit_test_setup_teardown(a_standby_counts_what_the_leader_has_not, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,33 +128,14 @@ static void pods_of_which_none_has_started_get_the_new_one(void **state) {
     tk_done(&c);
 }
 
-static void templates_that_are_large_are_not_stored_twice(void **state) {
-    (void)state;
-    CO_AUTOFREE char *large = co_xcalloc(1, API_BEGAN_TEMPLATES_MAX);
-    memset(large, 'x', API_BEGAN_TEMPLATES_MAX - 1);
-    struct tk_cluster c;
-    tk_init(&c, TK_JOB(PODS));
-    set_image(&c, "ps", large);
-    rest(&c);
-    run_all(&c);
-    rest(&c);
-    expect_status(&c, "beganTemplates", "");
-    set_image(&c, "worker", "other");
-    expect_condition(&c, "SpecChanged", "True AppliesToNextAttempt " MIXED("spec.worker.template"));
-    rest(&c);
-    lose(&c, "x-worker-1");
-    assert_string_equal(image_of(&c, "x-worker-1"), "other");
-    tk_done(&c);
-}
-
 #define ALL_FIELDS                                                                                 \
     "spec.intranet, spec.elastic, spec.withGloo, spec.peerAuth, spec.ps.template, "                \
     "spec.worker.template, spec.heter.template"
 
 static void all_that_differs_has_room_in_the_message(void **state) {
     (void)state;
-    CO_AUTOFREE char *large = co_xcalloc(1, API_BEGAN_TEMPLATES_MAX);
-    memset(large, 'x', API_BEGAN_TEMPLATES_MAX - 1);
+    CO_AUTOFREE char *large = co_xcalloc(1, API_BEGAN_TEMPLATE_MAX);
+    memset(large, 'x', API_BEGAN_TEMPLATE_MAX - 1);
     struct tk_cluster c;
     tk_init(&c, TK_JOB(PODS "," TK_ROLE("heter", 1)));
     set_image(&c, "ps", large);
@@ -351,7 +332,6 @@ int main(void) {
         cmocka_unit_test(what_differs_is_named_until_it_does_not),
         cmocka_unit_test(a_recreated_pod_gets_the_template_of_its_attempt),
         cmocka_unit_test(pods_of_which_none_has_started_get_the_new_one),
-        cmocka_unit_test(templates_that_are_large_are_not_stored_twice),
         cmocka_unit_test(all_that_differs_has_room_in_the_message),
         cmocka_unit_test(a_restart_takes_what_was_changed),
         cmocka_unit_test(what_is_followed_at_once_is_no_change),

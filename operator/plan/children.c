@@ -1,7 +1,6 @@
 /* Sorts a job's children into slots, and counts them. */
 #include "operator/plan/children.h"
 
-#include "operator/api/began.h"
 #include "operator/api/words.h"
 #include "operator/plan/stored.h"
 
@@ -48,11 +47,6 @@ bool plan_children_has_started(const struct plan_children *w) {
     return false;
 }
 
-const json_t *plan_children_template(const struct plan_children *w, enum api_role role) {
-    const struct api_role_spec *r = &w->job->role[role];
-    return r->began && plan_children_has_started(w) ? r->began : r->tmpl;
-}
-
 bool plan_job_named(const struct api_job *job) {
     return job->intranet == API_SERVICE || job->intranet == API_DNS;
 }
@@ -83,25 +77,6 @@ bool plan_children_words(const struct plan_children *w, char *ret, size_t size) 
         }
     }
     return n > 0;
-}
-
-bool plan_children_changed(const struct plan_children *w, char *ret, size_t size) {
-    char fields[PLAN_CHANGED_MAX / 2];
-    const char *began = co_json_str(w->job->status, "began");
-    if (!began || !api_began_differs(began, w->job, fields, sizeof(fields))) {
-        return false;
-    }
-    bool mixed = false;
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        mixed |= plan_children_template(w, r) == w->job->role[r].tmpl &&
-                 api_began_template_differs(began, w->job, r);
-    }
-    (void)snprintf(ret, size,
-        "%s changed; nothing happens until the group restarts: its pods keep what they began with, "
-        "and one that is recreated alone gets %s; to apply the change now, suspend the job and "
-        "resume it",
-        fields, mixed ? "the new template" : "that too");
-    return true;
 }
 
 bool plan_job_some_decide(const struct api_job *job) {

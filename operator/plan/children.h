@@ -112,8 +112,6 @@ bool plan_children_lacks_pods(const struct plan_children *w);
 bool plan_children_has_pods(const struct plan_children *w);
 /* Some pod has passed the start gate, so it knows the addresses of its peers. */
 bool plan_children_has_started(const struct plan_children *w);
-/* The template for the role's pods: once some have started, the one that the attempt began with. */
-const json_t *plan_children_template(const struct plan_children *w, enum api_role role);
 /* Pods are addressed by DNS names, which are known before the pods exist. */
 bool plan_job_named(const struct api_job *job);
 /* The object belongs to a deleted job of the same name and still has to be deleted; the garbage
@@ -132,11 +130,6 @@ bool plan_children_bound(const struct plan_children *w, char *ret, size_t size);
  */
 enum { PLAN_WORDS_MAX = 480 };
 bool plan_children_words(const struct plan_children *w, char *ret, size_t size);
-
-/* Writes which fields of the spec differ from what the present attempt began with, and what to do;
- * false when none does. */
-enum { PLAN_CHANGED_MAX = 448 };
-bool plan_children_changed(const struct plan_children *w, char *ret, size_t size);
 
 /* By the success policy only some pods must succeed; the others are stopped then. */
 bool plan_job_some_decide(const struct api_job *job);

@@ -5,6 +5,7 @@
 #include "operator/plan/gang.h"
 #include "operator/plan/stale.h"
 #include "operator/plan/stored.h"
+#include "operator/plan/templates.h"
 
 #include <string.h>
 
@@ -183,7 +184,7 @@ json_t *plan_conditions_make(const struct plan_children *w, const struct plan_as
                  plan_stale_say(w, old, sizeof(old));
     char fields[PLAN_CHANGED_MAX];
     bool changed = !api_phase_terminal(o->phase) && o->attempt == w->job->attempt &&
-                   plan_children_has_pods(w) && plan_children_changed(w, fields, sizeof(fields));
+                   plan_children_has_pods(w) && plan_templates_changed(w, fields, sizeof(fields));
     const struct condition rows[] = {
         make_created(w, o),
         make_running(o),

@@ -9,6 +9,7 @@
 #include "operator/plan/old_pods.h"
 #include "operator/plan/stale.h"
 #include "operator/plan/stored.h"
+#include "operator/plan/templates.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -386,7 +387,7 @@ void plan_events_phase(
     }
     char changed[PLAN_CHANGED_MAX];
     if (active && o->attempt == w->job->attempt && plan_children_has_pods(w) &&
-        plan_children_changed(w, changed, sizeof(changed)) && is_news(w, "SpecChanged", changed)) {
+        plan_templates_changed(w, changed, sizeof(changed)) && is_news(w, "SpecChanged", changed)) {
         add_event(plan, "SpecChanged", co_xstrdup(changed));
     }
     char stale[PLAN_STALE_MAX];

@@ -4,6 +4,7 @@
 #include "common/utf8.h"
 #include "operator/plan/gang_size.h"
 #include "operator/plan/objects.h"
+#include "operator/plan/templates.h"
 #include "operator/plan/tree.h"
 #include "operator/plan/children.h"
 
@@ -306,7 +307,7 @@ bool plan_gang_ignores(const struct plan_children *w, char *ret, size_t size) {
 bool plan_gang_is_outdated(const struct plan_children *w) {
     const struct plan_gang *gang = plan_gang_of(w->job, w->settings);
     const struct api_podgroup *have = w->podgroup;
-    if (!gang || !have || is_users(w)) {
+    if (!gang || !have || is_users(w) || !plan_templates_known(w)) {
         return false;
     }
     CO_AUTOJSON json_t *spec = gang->spec(w);

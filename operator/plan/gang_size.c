@@ -4,6 +4,7 @@
 #include "operator/api/resources.h"
 #include "operator/plan/gang.h"
 #include "operator/plan/object_gate.h"
+#include "operator/plan/templates.h"
 
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -44,7 +45,7 @@ json_t *plan_gang_resources(const struct plan_children *w) {
     }
     json_t *sums = json_object();
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        const json_t *spec = json_object_get(plan_children_template(w, r), "spec");
+        const json_t *spec = json_object_get(plan_templates_get(w, r), "spec");
         CO_AUTOJSON json_t *gate = plan_gate_requests(spec, w->settings);
         CO_AUTOJSON json_t *pod = api_resources_of_pod(spec, gate);
         api_resources_add(sums, pod, count_needed(w, r, w->counts[r].succeeded));

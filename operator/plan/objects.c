@@ -68,8 +68,9 @@ json_t *plan_object_service_patch(const struct api_job *job, const struct api_se
         API_LABEL_NAME, have->c.name, API_LABEL_JOB, job->name);
 }
 
-json_t *plan_object_configmap(const struct api_job *job, json_t *data_own) {
+json_t *plan_object_configmap(const struct api_job *job, json_t *data_own, json_t *notes_own) {
     json_t *cm = plan_object_new(job, "ConfigMap", job->name, json_object());
+    co_json_set(json_object_get(cm, "metadata"), "annotations", notes_own);
     plan_tree_set_number(co_json_at(cm, "metadata", "labels"), API_LABEL_ATTEMPT, job->attempt);
     co_json_set(cm, "data", data_own);
     return cm;
@@ -77,20 +78,24 @@ json_t *plan_object_configmap(const struct api_job *job, json_t *data_own) {
 
 /* Sets our keys, removes those of ours that are not needed any more, and keeps the user's keys. */
 json_t *plan_object_configmap_patch(
-    const struct api_configmap *have, json_t *data_own, int64_t changed) {
-    for (enum co_var var = 0; var < CO_VAR_COUNT; var++) {
+    const struct api_configmap *have, json_t *data_own, int64_t changed, json_t *notes_own) {
+    for (enum co_var var = 0; data_own && var < CO_VAR_COUNT; var++) {
         const char *key = co_contract[var].name;
         if (co_contract[var].via == CO_VIA_CONFIGMAP && !json_object_get(data_own, key)) {
             co_json_set(data_own, key, json_null());
         }
     }
-    json_t *patch = json_pack("{s:{s:s},s:o}", "metadata", "uid", have->c.uid, "data", data_own);
+    json_t *meta = json_pack("{s:s}", "uid", have->c.uid);
+    co_json_set(meta, "annotations", notes_own);
     if (changed) {
         char text[32];
         co_time_format(changed, text);
-        co_json_set(json_object_get(patch, "metadata"), "annotations",
-            json_pack("{s:s}", API_ANNOTATION_CHANGED, text));
+        plan_tree_set_text(
+            plan_tree_need(meta, "annotations", json_object), API_ANNOTATION_CHANGED, text);
     }
+    json_t *patch = json_object();
+    co_json_set(patch, "metadata", meta);
+    co_json_set(patch, "data", data_own);
     return patch;
 }
 

@@ -14,6 +14,7 @@
 #include "operator/plan/run_policy.h"
 #include "operator/plan/stale.h"
 #include "operator/plan/status.h"
+#include "operator/plan/templates.h"
 
 #include <string.h>
 
@@ -177,18 +178,21 @@ static bool has_startable_old_pod(const struct plan_children *w) {
 static void publish_env(struct builder *b, const json_t *env) {
     const struct plan_children *w = b->w;
     const struct api_configmap *have = w->configmap;
-    if (!env || w->configmap_taken || w->old_configmap || (have && have->c.deleting) ||
-        plan_env_published(w, env) || has_startable_old_pod(w) ||
+    bool stale = env && !plan_env_published(w, env) && !has_startable_old_pod(w);
+    if ((!have && !stale) || w->configmap_taken || w->old_configmap || (have && have->c.deleting) ||
         held_back(b, w->configmap_failure)) {
         return;
     }
-    json_t *data = json_deep_copy((json_t *)(uintptr_t)env);
-    if (have) {
-        add_action(b, PLAN_PATCH, PLAN_KIND_CONFIGMAP, w->job->name, "",
-            plan_object_configmap_patch(have, data, plan_stale_since(w, env)), "endpoints changed");
-    } else {
+    json_t *data = stale ? json_deep_copy((json_t *)(uintptr_t)env) : NULL;
+    json_t *templates = plan_templates_missing(w);
+    if (!have) {
         add_action(b, PLAN_CREATE, PLAN_KIND_CONFIGMAP, w->job->name, "",
-            plan_object_configmap(w->job, data), "missing");
+            plan_object_configmap(w->job, data, templates), "missing");
+    } else if (data || templates) {
+        int64_t changed = data ? plan_stale_since(w, env) : 0;
+        add_action(b, PLAN_PATCH, PLAN_KIND_CONFIGMAP, w->job->name, "",
+            plan_object_configmap_patch(have, data, changed, templates),
+            data ? "endpoints changed" : "templates of an earlier version");
     }
 }
 
@@ -233,7 +237,11 @@ static void create_pod(struct builder *b, enum api_role role, int32_t index) {
     const struct api_job *job = b->w->job;
     api_pod_name(job->name, role, index, name, sizeof(name));
     size_t *bytes = &b->pod_bytes[role];
-    const json_t *tmpl = plan_children_template(b->w, role);
+    const json_t *tmpl = plan_templates_get(b->w, role);
+    if (!tmpl) {
+        b->plan->lacks_templates = true;
+        return;
+    }
     *bytes = *bytes ? *bytes : plan_object_pod_bytes(tmpl);
     b->bytes += *bytes;
     json_t *body = b->pod[role]
@@ -268,7 +276,9 @@ static void plan_gang(struct builder *b, const struct plan_gang *gang) {
     if (w->podgroup_taken || (have && have->c.deleting) || held_back(b, w->podgroup_failure)) {
         return;
     }
-    if (!have) {
+    if (!plan_templates_known(w)) {
+        b->plan->lacks_templates = true;
+    } else if (!have) {
         add_action(
             b, PLAN_CREATE, PLAN_KIND_PODGROUP, job->name, "", plan_gang_object(w), "missing");
     } else if (plan_gang_is_outdated(w) && gang->fixed) {

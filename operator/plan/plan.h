@@ -85,6 +85,9 @@ struct plan_seen {
     const json_t *draft;
     /* The job's Secret exists, for the pods that are still missing. */
     bool token;
+    /* By role, the templates in the ConfigMap's annotations; NULL: not read.  The caller reads them
+     * after a plan with lacks_templates. */
+    const json_t *templates;
     /* An older job of the namespace does not run yet; used only if there are failures. */
     bool elder_waits;
     /* Ports of other live jobs in Host mode, ascending; used only if this job has none yet. */
@@ -124,6 +127,8 @@ struct plan {
     /* Pods of a job with a token are missing, so plan_seen.token keeps its value.  Otherwise the
      * caller sets it to false, because the Secret may be deleted before pods are missing again. */
     bool lacks_pods;
+    /* Something waits for plan_seen.templates. */
+    bool lacks_templates;
     enum api_phase phase;
     const struct plan_gang *gang; /* as in the settings, for the name of a group's kind */
     struct plan_event *events;    /* to emit after the status write */

@@ -5,8 +5,10 @@
 #include "common/contract.h"
 #include "operator/api/pack.h"
 #include "operator/api/api_testing.h"
+#include "operator/api/began.h"
 #include "operator/plan/object_pod.h"
 #include "operator/plan/children.h"
+#include "operator/plan/templates.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,6 +29,7 @@ struct tk_cluster {
     json_t *job;
     json_t *objects[5]; /* by enum below: objects by name */
     bool token;         /* as control remembers it, see plan_seen */
+    json_t *templates;  /* owned: as control reads them; NULL: not read */
     struct plan_settings settings;
     size_t creates_max;
     json_t *draft; /* owned */
@@ -81,6 +84,7 @@ static inline void tk_done(struct tk_cluster *c) {
     tk_forget(c);
     json_decref(c->job);
     json_decref(c->draft);
+    json_decref(c->templates);
     for (size_t i = 0; i < TK_KINDS; i++) {
         json_decref(c->objects[i]);
     }
@@ -104,6 +108,7 @@ static inline void tk_look(struct tk_cluster *c) {
         .creates_max = c->creates_max,
         .draft = c->draft,
         .token = c->token,
+        .templates = c->templates,
         .failures = c->failures,
         .n_failures = c->n_failures};
     const char *name;
@@ -144,7 +149,7 @@ static inline void tk_check_bodies(const struct tk_cluster *c, const struct plan
             const json_t *labels = co_json_at(a->body, "metadata", "labels");
             enum api_role role = api_role_parse(co_json_str(labels, API_LABEL_ROLE));
             int32_t index = api_label_number(co_json_str(labels, API_LABEL_INDEX));
-            const json_t *tmpl = plan_children_template(&w, role);
+            const json_t *tmpl = plan_templates_get(&w, role);
             CO_AUTOJSON json_t *alone = plan_object_pod(w.job, tmpl, role, index, &c->settings);
             CO_AUTOFREE char *have = co_json_dump(a->body);
             CO_AUTOFREE char *want = co_json_dump(alone);
@@ -153,13 +158,31 @@ static inline void tk_check_bodies(const struct tk_cluster *c, const struct plan
     }
 }
 
-static inline void tk_plan(struct tk_cluster *c, struct plan *ret) {
+static inline void tk_plan_once(struct tk_cluster *c, struct plan *ret) {
     tk_look(c);
     struct co_err err = {0};
     if (plan_compute(c->seen_job, &c->seen, c->now, &c->settings, ret, &err)) {
         fail_msg("%s", err.msg);
     }
     tk_check_bodies(c, ret);
+}
+
+/* Like control: what a plan lacks is read from the ConfigMap, for the next one. */
+static inline void tk_plan(struct tk_cluster *c, struct plan *ret) {
+    tk_plan_once(c, ret);
+    if (ret->lacks_templates) {
+        const char *name = json_string_value(co_json_at(c->job, "metadata", "name"));
+        const json_t *cm = json_object_get(c->objects[TK_CONFIGMAPS], name);
+        json_decref(c->templates);
+        c->templates = json_object();
+        for (enum api_role r = API_PS; r < API_ROLES; r++) {
+            const char *text = co_json_str(cm, "metadata", "annotations", api_began_annotation(r));
+            co_json_set(c->templates, api_role_name(r), api_began_parse(text));
+        }
+        plan_done(ret);
+        tk_plan_once(c, ret);
+        assert_false(ret->lacks_templates);
+    }
 }
 
 static inline void tk_stamp(struct tk_cluster *c, json_t *obj, bool uid) {

@@ -8,6 +8,7 @@
 #include "operator/plan/left.h"
 #include "operator/plan/run_policy.h"
 #include "operator/plan/stored.h"
+#include "operator/plan/templates.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -258,15 +259,14 @@ static void set_began(
     bool ended = api_phase_terminal(w->job->phase);
     char text[API_BEGAN_MAX];
     if ((ended || plan_children_has_pods(w)) && keeps_began(w, o, stored)) {
-        const char *templates = co_json_str(w->job->status, "beganTemplates");
-        bool wanted = templates && !ended && !api_phase_terminal(o->phase);
         co_json_set(status, "began", co_json_string(stored));
-        co_json_set(status, "beganTemplates", wanted ? co_json_string(templates) : NULL);
+        if (!ended && !api_phase_terminal(o->phase) && plan_templates_in_status_only(w)) {
+            const char *templates = co_json_str(w->job->status, "beganTemplates");
+            co_json_set(status, "beganTemplates", co_json_string(templates));
+        }
     } else if (!ended && plan_children_has_pods(w) && o->attempt == w->attempt) {
-        CO_AUTOFREE char *templates = api_began_write_templates(w->job);
         api_began_write(w->job, text);
         co_json_set(status, "began", json_string(text));
-        co_json_set(status, "beganTemplates", templates ? co_json_string(templates) : NULL);
     }
 }
 

@@ -1,8 +1,9 @@
 """What a job says of itself against a real API server: who is left, who has old addresses."""
+import json
 import shlex
 import time
 
-from rig import wait_for
+from rig import GROUP, wait_for
 from test_policy import end, status, uids, wait_status
 
 
@@ -63,6 +64,38 @@ def test_what_was_done_later_is_separate_from_where_the_job_was(plane, operator,
     plane.patch(ns, "j", {"spec": {"worker": {"replicas": 2}}})
     assert plane.wait_event(ns, "Deleted") == "deleted Pod j-worker-2"
     assert "deleted" not in plane.wait_event(ns, "Running", "all 3 pods are running")
+
+
+def test_a_recreated_pod_gets_the_template_that_its_attempt_began_with(plane, operator, kubelet, ns):
+    """Also from a status of an earlier version, and from an operator that has never seen that template."""
+    def image(name):
+        return plane.pods(ns)[name].spec.containers[0].image
+
+    o = operator()
+    plane.create(ns, "j", ps=1, worker=2)
+    plane.wait_phase(ns, "j", "Running")
+    began, old = plane.job(ns, "j")["spec"]["worker"]["template"], image("j-worker-1")
+    key = f"{GROUP[0]}/worker-template"
+    assert json.loads(plane.core.read_namespaced_config_map("j", ns).metadata.annotations[key]) == began
+    assert "beganTemplates" not in plane.job(ns, "j")["status"]
+    o.stop()
+    plane.core.patch_namespaced_config_map("j", ns, {"metadata": {"annotations": {key: None}}})
+    plane.custom.patch_namespaced_custom_object_status(*GROUP, ns, "paddlejobs", "j", {
+        "status": {"beganTemplates": json.dumps({"worker": began})}})
+    new = json.loads(json.dumps(began))
+    new["spec"]["containers"][0]["image"] = "new"
+    plane.patch(ns, "j", {"spec": {"worker": {"template": new}}})
+    o = operator()
+    wait_for(lambda: "beganTemplates" not in plane.job(ns, "j")["status"], why=o.text)
+    o.stop()
+    operator()
+    for name in ("j-worker-1", "j-worker-0"):
+        before = uids(plane, ns)[name]
+        plane.core.delete_namespaced_pod(name, ns)
+        wait_for(lambda: uids(plane, ns).get(name) not in (None, before), why=lambda: status(plane, ns))
+        assert image(name) == old
+        plane.wait_phase(ns, "j", "Running")
+    assert condition(plane, ns, "SpecChanged")["message"].split("; ")[1].endswith("recreated alone gets that too")
 
 
 def test_a_running_attempt_keeps_the_spec_that_it_began_with(plane, operator, kubelet, ns):
