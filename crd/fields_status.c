@@ -118,6 +118,9 @@ const struct crd_field crd_status_fields[] = {
     {"beganTemplates", .type = CRD_STRING, .added = true,
         .doc = "What an earlier version stored here is moved to annotations of the attempt's "
                "ConfigMap. The next release has no such field."},
+    {"keptPod", .type = CRD_STRING, .added = true,
+        .doc = "A pod that should have ended over a minute ago and is still there. The message "
+               "says what may keep it."},
     {"restartTime", .type = CRD_TIME, .added = true,
         .doc = "When the pods of the last restart were (or will be) created at the earliest."},
     {"backoffSeconds", .type = CRD_INT32, .added = true,

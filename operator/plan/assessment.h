@@ -23,8 +23,9 @@ struct plan_assessment {
     /* Why the job does not run or has failed; "" when there is nothing to report. */
     const char *reason;
     char message[640];
-    bool blocked;   /* the reason keeps objects from being created */
-    bool gave_back; /* it gives its pods back, with this plan */
+    const char *kept; /* a pod that should have ended, which the message names; NULL: none */
+    bool blocked;     /* the reason keeps objects from being created */
+    bool gave_back;   /* it gives its pods back, with this plan */
 };
 
 /* The job must be reconciled at this time; the earliest wins. */

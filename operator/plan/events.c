@@ -366,8 +366,8 @@ void plan_events_phase(
     if (active && !o->restarting) {
         add_trouble(plan, w, o);
     }
-    if ((api_phase_terminal(w->job->phase) || o->phase == API_PHASE_SUSPENDED) &&
-        plan_old_is_news(o, w)) {
+    if ((api_phase_terminal(w->job->phase) || o->phase == API_PHASE_SUSPENDED) && o->kept &&
+        !co_json_str(w->job->status, "keptPod")) {
         add_event(plan, "WaitingForOldPods", co_xstrdup(o->message));
     }
     char bound[160];

@@ -8,14 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define STAYS "should have ended over"
-
 /* Writes "pod x-worker-0 should have ended over 60 s ago: ...". */
-static void write_kept(const struct plan_children *w, const struct api_pod *pod, const char *then,
-    char *ret, size_t size) {
+static void write_kept(struct plan_assessment *o, const struct plan_children *w,
+    const struct api_pod *pod, const char *then, char *ret, size_t size) {
     bool holds = plan_pod_holds_node(pod);
-    (void)snprintf(ret, size, "pod %s " STAYS " %d s ago%s: %s; kubectl get pod %s -n %s -o %s",
-        pod->c.name, PLAN_LATE, then,
+    o->kept = pod->c.name;
+    (void)snprintf(ret, size,
+        "pod %s should have ended over %d s ago%s: %s; kubectl get pod %s -n %s -o %s", pod->c.name,
+        PLAN_LATE, then,
         holds ? "its containers may still run: is its node lost?"
               : "its containers have ended: does a finalizer keep it?",
         pod->c.name, w->job->ns, holds ? "wide" : "jsonpath={.metadata.finalizers}");
@@ -24,7 +24,7 @@ static void write_kept(const struct plan_children *w, const struct api_pod *pod,
 void plan_old_say(
     struct plan_assessment *o, const struct plan_children *w, const struct api_pod *pod) {
     char text[sizeof(o->message)];
-    write_kept(w, pod, ", and its successor waits", text, sizeof(text));
+    write_kept(o, w, pod, ", and its successor waits", text, sizeof(text));
     plan_reason_say(o, "WaitingForOldPods", "%s", text);
 }
 
@@ -82,7 +82,7 @@ static bool find_kept(
         }
     }
     if (first) {
-        write_kept(w, first, "", ret, size);
+        write_kept(o, w, first, "", ret, size);
     }
     return first;
 }
@@ -99,9 +99,4 @@ void plan_old_add(struct plan_assessment *o, const struct plan_children *w) {
     } else {
         plan_reason_say(o, undeleted ? "FailedDelete" : "WaitingForOldPods", "%s", text);
     }
-}
-
-bool plan_old_is_news(const struct plan_assessment *o, const struct plan_children *w) {
-    const char *stored = co_json_str(w->job->status, "message");
-    return strstr(o->message, STAYS) && !(stored && strstr(stored, STAYS));
 }

@@ -17,5 +17,3 @@ bool plan_old_find_undeleted(struct plan_assessment *o, const struct plan_childr
 /* Adds to the message of a job that is suspended or has ended what of it is still there, and why;
  * without a message that is the reason. */
 void plan_old_add(struct plan_assessment *o, const struct plan_children *w);
-/* The message says that a pod stays, and the stored one does not. */
-bool plan_old_is_news(const struct plan_assessment *o, const struct plan_children *w);

@@ -116,17 +116,20 @@ static void a_job_that_has_ended_names_what_stays(void **state) {
         if (!rows[i].denied) {
             co_json_set(metadata(&c), "deletionTimestamp", json_string(DELETED_AT));
             expect_status(&c, "reason", rows[i].fails ? rows[i].reason : "");
+            expect_status(&c, "keptPod", "");
             assert_int_equal(wakes_in(&c), 90);
             c.now += 90;
         }
         expect_status(&c, "reason", rows[i].reason);
         expect_status(&c, "message", rows[i].message);
         expect_status(&c, "phase", rows[i].fails ? "Failed" : "Completed");
+        expect_status(&c, "keptPod", rows[i].denied ? "" : "x-worker-1");
         expect_events(&c, rows[i].events);
         rest(&c);
         expect_events(&c, "");
         json_object_del(c.objects[TK_PODS], "x-worker-1");
         c.n_failures = 0;
+        expect_status(&c, "keptPod", "");
         expect_status(&c, "reason", rows[i].fails ? rows[i].reason : "");
         expect_status(&c, "message", rows[i].fails ? CAUSE : "");
         tk_done(&c);

@@ -288,6 +288,7 @@ static json_t *make_live(const struct plan_children *w, const struct plan_assess
         CO_AUTOFREE char *message = plan_left_add(w, o);
         co_json_set(status, "message", co_json_string(message));
     }
+    co_json_set(status, "keptPod", o->kept ? co_json_string(o->kept) : NULL);
     set_roles(status, w, o);
     plan_policy_remember(status, w, o);
     set_time(status, w, "startTime", plan_assessment_runs(o) || o->phase == API_PHASE_COMPLETED);
