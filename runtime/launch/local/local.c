@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/loop.h"
@@ -169,11 +170,27 @@ static void workers_done(struct local *l) {
     }
 }
 
+/* Writes "exit code 3", or "killed by SIGKILL (exit code 137)": also where a shell or a launcher in
+ * the pod reports the signal that has killed its program.  Returns the signal, or 0. */
+static int write_end(int status, char *ret, size_t size) {
+    int code = proc_exit_code(status);
+    const char *name = code > 128 ? sigabbrev_np(code - 128) : NULL;
+    if (!name) {
+        proc_exit_text(status, ret, size);
+        return 0;
+    }
+    bool core = WIFSIGNALED(status) && WCOREDUMP(status);
+    (void)snprintf(
+        ret, size, "killed by SIG%s (exit code %d%s)", name, code, core ? ", core dumped" : "");
+    return code - 128;
+}
+
 static void pod_failed(struct local *l, struct pod_process *m, int status) {
     char how[64];
-    proc_exit_text(status, how, sizeof(how));
-    char why[512];
-    proc_tail_cause(&m->tail, why, sizeof(why));
+    char why[512] = "";
+    if (write_end(status, how, sizeof(how)) != SIGKILL) { /* no program can say why that came */
+        proc_tail_cause(&m->tail, why, sizeof(why));
+    }
     proc_output_say(
         l->out, "paddlerun: pod %s failed: %s%s%s", m->pod->name, how, *why ? ": " : "", why);
     l->over = true;

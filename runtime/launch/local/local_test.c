@@ -150,13 +150,31 @@ static void the_first_failure_is_the_jobs(void **state) {
     all_gone(&out);
 }
 
-static void a_killed_server_fails_the_job(void **state) {
+/* Whoever is killed has not printed why. */
+static void a_signal_is_named_before_what_the_pod_has_printed(void **state) {
     (void)state;
-    static const struct script job[] = {{"ps", "kill -9 $$", true}, {"w", STAYS, false}, {NULL}};
-    CO_AUTOBUF struct co_buf out = CO_BUF(1 << 20);
-    assert_int_equal(run(job, &out), 137);
-    has(&out, "pod ps failed: killed by SIGKILL");
-    all_gone(&out);
+    static const struct {
+        const char *script;
+        int code;
+        const char *line;
+    } rows[] = {
+        {"echo not ready endpoints; kill -9 $$", 137, "killed by SIGKILL (exit code 137)\n"},
+        {"echo not ready endpoints; sh -c 'kill -9 $$'; exit $?", 137,
+            "killed by SIGKILL (exit code 137)\n"},
+        {"echo ValueError: x; kill -15 $$", 143,
+            "killed by SIGTERM (exit code 143): ValueError: x\n"},
+        {"echo what; ulimit -c 0; kill -6 $$", 134, "killed by SIGABRT (exit code 134): what\n"},
+        {"echo why; exit 128", 128, "exit code 128: why\n"},
+        {"echo why; exit 255", 255, "exit code 255: why\n"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        const struct script job[] = {{"ps", rows[i].script, true}, {"w", STAYS, false}, {NULL}};
+        CO_AUTOBUF struct co_buf out = CO_BUF(1 << 20);
+        assert_int_equal(run(job, &out), rows[i].code);
+        CO_AUTOFREE char *line = co_xasprintf("paddlerun: pod ps failed: %s", rows[i].line);
+        has(&out, line);
+        all_gone(&out);
+    }
 }
 
 static void a_program_that_is_not_there_fails_the_job(void **state) {
@@ -361,7 +379,7 @@ int main(void) {
         cmocka_unit_test(a_job_completes_with_its_workers),
         cmocka_unit_test(servers_that_end_by_themselves_are_not_stopped),
         cmocka_unit_test(the_first_failure_is_the_jobs),
-        cmocka_unit_test(a_killed_server_fails_the_job),
+        cmocka_unit_test(a_signal_is_named_before_what_the_pod_has_printed),
         cmocka_unit_test(a_program_that_is_not_there_fails_the_job),
         cmocka_unit_test(servers_alone_are_a_job),
         cmocka_unit_test(a_signal_ends_everything),
