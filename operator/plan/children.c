@@ -145,23 +145,15 @@ static void place_pod(struct plan_children *w, const struct api_pod *pod) {
         return;
     }
     struct plan_slot *slot = slot_at(w, role, index);
-    if (!is_ours(w, &pod->c)) {
-        if (slot) {
-            slot->pod_taken = &pod->c;
-        }
-        return;
-    }
-    /* Ours by uid, but its labels say something else: somebody edited them. */
-    if (pod->role != role || pod->index != index) {
-        if (slot) {
-            slot->pod_taken = &pod->c;
-        }
-        return;
-    }
-    if (pod->attempt != w->attempt) {
+    bool ours = is_ours(w, &pod->c);
+    if (ours && pod->attempt != w->attempt) {
         w->old_pods[w->n_old_pods++] = pod;
         if (slot) {
             slot->old = pod;
+        }
+    } else if (!ours || pod->role != role || pod->index != index) {
+        if (slot) { /* somebody else's, or somebody has edited its labels */
+            slot->pod_taken = &pod->c;
         }
     } else if (slot) {
         slot->pod = pod;

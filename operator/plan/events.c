@@ -77,7 +77,9 @@ static const struct event_row {
     {"StaleAddress", true,
         "a peer's address changed while pods run that have the old one; names the pods, since "
         "when, and what to do"},
-    {"NameTaken", true, "an object of another owner has the name that the job needs"},
+    {"NameTaken", true,
+        "an object that does not belong to the job has the name that it needs, or somebody has "
+        "edited a pod's labels"},
     {"GangUnschedulable", true, "the scheduler cannot place the group; its message"},
     {"InvalidName", true, "no pods can have names made from the job's: too long, or no DNS label"},
     {"InvalidSpec", true, "a field of the job has an invalid value"},

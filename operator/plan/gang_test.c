@@ -565,11 +565,11 @@ static void a_foreign_group_has_the_name(void **state) {
             "'Job','name':'y','uid':'other','controller':true}]},'status':{'phase':'Inqueue'}}"));
     expect_actions(&c, "");
     expect_status(&c, "reason", "NameTaken");
-    expect_status(
-        &c, "message", "PodGroup x belongs to another owner: delete it, or use another job name");
+    expect_status(&c, "message",
+        "PodGroup x does not belong to this job: delete it, or use another job name");
     c.settings.gang = plan_gang_find("native"); /* whose groups have another kind */
-    expect_status(
-        &c, "message", "Workload x belongs to another owner: delete it, or use another job name");
+    expect_status(&c, "message",
+        "Workload x does not belong to this job: delete it, or use another job name");
     tk_done(&c);
 }
 

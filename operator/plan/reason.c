@@ -120,7 +120,7 @@ static void say_taken(struct plan_assessment *o, const struct plan_children *w, 
             kind_name(w, kind), c->name);
     } else {
         plan_reason_say(o, "NameTaken",
-            "%s %s belongs to another owner: delete it, or use another job name",
+            "%s %s does not belong to this job: delete it, or use another job name",
             kind_name(w, kind), c->name);
     }
 }

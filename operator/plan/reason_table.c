@@ -33,7 +33,8 @@ static const struct {
     {"WaitingForSidecars",
         "a pod's first container, the training, has exited with 0 a minute ago, but others of its "
         "template run on"},
-    {"NameTaken", "an object of another owner has the name that the job needs"},
+    {"NameTaken", "an object that does not belong to the job has the name that it needs, or "
+                  "somebody has edited a pod's labels"},
     {"QuotaExceeded", "a create was rejected because of a ResourceQuota"},
     {"NamespaceTerminating", "the namespace is being deleted, so nothing is created in it"},
     {"GaveBack",

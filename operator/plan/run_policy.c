@@ -202,7 +202,7 @@ bool plan_policy_lost(struct plan_assessment *o, const struct plan_children *w) 
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
         for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
             const struct plan_slot *s = &w->slot[r][i];
-            bool gone = !s->pod && !s->old && !s->done && s->had;
+            bool gone = !s->pod && !s->old && !s->done && !s->pod_taken && s->had;
             if (!gone && !(s->pod && s->pod->c.deleting && s->pod->phase != API_POD_SUCCEEDED)) {
                 continue;
             }

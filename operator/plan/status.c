@@ -106,10 +106,10 @@ static void set_count(json_t *role, const char *key, int32_t n) {
     co_json_set(role, key, n ? json_integer(n) : NULL);
 }
 
-/* The attempt has had a pod here.  If it is lost before any has started, it is replaced alone and
- * does not count. */
+/* The attempt has had a pod here, and it may still be there, with edited labels.  If it is lost
+ * before any has started, it is replaced alone and does not count. */
 static bool is_created(const struct plan_slot *s) {
-    return s->pod || s->done;
+    return s->pod || s->done || (s->had && s->pod_taken);
 }
 
 /* "0-3,5", as in an indexed Job; NULL when there is none. */
