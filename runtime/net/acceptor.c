@@ -15,6 +15,7 @@
 
 #include "common/mem.h"
 #include "runtime/net/slots.h"
+#include "runtime/net/stream.h"
 
 enum {
     PROVE_MS = 10000, /* long enough for lost packets to be sent again */
@@ -163,13 +164,21 @@ static void let_in(struct net_acceptor *a, struct net_pending *p) {
     a->ops->enter(a->arg, fd, co_steal_ptr(p->tls), &p->from, net_caller_bytes(p->shake.hello));
 }
 
+/* The last message of the TLS handshake is the other end's, which would not know what became of
+ * it. */
 static void shake_tls(struct net_acceptor *a, struct net_pending *p) {
+    static const unsigned char entry;
     struct co_err why = {0};
     int rc = co_tls_shake(p->tls, p->fd, &why);
     if (rc < 0) {
         refuse(a, p, NET_REFUSAL_TLS, &why);
     } else if (rc > 0) {
-        let_in(a, p);
+        struct net_stream s = {.fd = p->fd, .tls = p->tls};
+        if (net_stream_post(&s, &entry, 1)) {
+            let_in(a, p);
+        } else {
+            drop(a, p);
+        }
     }
 }
 

@@ -9,12 +9,14 @@
 
 #include "common/mem.h"
 #include "runtime/net/net.h"
+#include "runtime/net/stream.h"
 
 /* The handshake with one peer. */
 struct talk {
     struct net_handshake shake;
     unsigned char welcome[NET_WELCOME_BYTES];
-    uint32_t have; /* bytes of the answer, then of the welcome */
+    uint32_t have;            /* bytes of the answer, then of the welcome */
+    struct net_stream stream; /* borrowed; tls is set once its handshake is complete */
     bool over;
 };
 
@@ -73,6 +75,17 @@ static int shake_hands(const struct net_auth *auth, struct net_dial *d, struct t
     return bad < 0 ? bad : rc;
 }
 
+/* The other end lets us in by one byte.  1: it is here; 0: not yet. */
+static int read_entry(struct net_dial *d, struct talk *t) {
+    unsigned char entry;
+    size_t n = 0;
+    int rc = net_stream_read(&t->stream, &(struct iovec){&entry, 1}, 1, &n, NULL);
+    if (rc < 0) {
+        return co_err_set(&d->err, rc, "it hung up after the TLS handshake");
+    }
+    return n > 0;
+}
+
 /* 1: the handshake and, if encrypted, that of TLS are complete; 0: not yet. */
 static int read_talk(const struct net_auth *auth, struct net_dial *d, struct talk *t) {
     if (!d->tls) {
@@ -85,7 +98,14 @@ static int read_talk(const struct net_auth *auth, struct net_dial *d, struct tal
             return rc;
         }
     }
-    return co_tls_shake(d->tls, d->fd, &d->err);
+    if (!t->stream.tls) {
+        int rc = co_tls_shake(d->tls, d->fd, &d->err);
+        if (rc <= 0) {
+            return rc;
+        }
+        t->stream = (struct net_stream){.fd = d->fd, .tls = d->tls};
+    }
+    return read_entry(d, t);
 }
 
 /* rc: as of read_talk.  A failed connection is closed.  Returns whether the talk is over. */

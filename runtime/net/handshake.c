@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "common/bytes.h"
+#include "common/contract.h"
+#include "common/parse.h"
 
 enum { VERSION = 4, REFUSAL = 6, ENCRYPTS = 7, RANDOM = NET_HEAD_BYTES + NET_CALLER_BYTES };
 enum { PROOF = RANDOM + CO_NONCE_BYTES, WORD = 8 };
@@ -168,6 +170,23 @@ void net_welcome_write(
 }
 
 /* ---- both ---- */
+
+int net_encrypt_parse(const char *text, const char *token, bool *ret, struct co_err *err) {
+    const char *name = co_contract[CO_VAR_JOB_ENCRYPT].name;
+    bool on = false;
+    int rc = text && *text ? co_parse_bool(name, text, &on, err) : 0;
+    if (rc < 0) {
+        return rc;
+    }
+    if (on && !*token) {
+        return co_err_set(err, CO_INVALID,
+            "encryption (%s) without a token: expected %s, the same secret in all processes of the "
+            "job",
+            name, co_contract[CO_VAR_JOB_TOKEN].name);
+    }
+    *ret = on;
+    return 0;
+}
 
 int net_handshake_tls(const struct net_auth *auth, const struct net_handshake *h, bool accepting,
     struct co_tls **ret, struct co_err *err) {

@@ -17,8 +17,9 @@
  * anybody can forge one: treat it as a hint.
  *
  * Both ends must agree about encryption.  With it, TLS follows the welcome (common/tls.h), by a
- * fourth HMAC as its key.  Without it the proofs protect the opening only: an attacker who can
- * write into an open connection needs no token.
+ * fourth HMAC as its key, and then one encrypted byte of the accepting end, as the last message of
+ * the TLS handshake is the other one's.  Without it the proofs protect the opening only: an
+ * attacker who can write into an open connection needs no token.
  *
  * All messages have a fixed size, little-endian.  The first eight bytes are the same in every
  * version, so that another version is refused with a sentence on both sides:
@@ -136,6 +137,11 @@ void net_welcome_write(
     const struct net_auth *auth, enum net_refusal refusal, unsigned char ret[NET_WELCOME_BYTES]);
 
 /* ---- both ---- */
+
+/* Whether the job encrypts.  text: PADDLE_JOB_ENCRYPT, NULL: not set.  CO_INVALID: it is no
+ * boolean, or there is no token. */
+CO_MUST_CHECK int net_encrypt_parse(
+    const char *text, const char *token, bool *ret, struct co_err *err);
 
 /* Begins TLS, with this connection's own key; for use after the other end's proof was right. */
 CO_MUST_CHECK int net_handshake_tls(const struct net_auth *auth, const struct net_handshake *h,

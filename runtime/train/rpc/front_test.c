@@ -587,20 +587,57 @@ static void tls_is_of_this_handshake(void **state) {
     close_house(h);
 }
 
+static void play_handshake(int fd, struct net_handshake *g) {
+    unsigned char proof[NET_PROOF_BYTES], welcome[NET_WELCOME_BYTES];
+    assert_int_equal(sizeof(g->hello), receive(fd, g->hello, sizeof(g->hello)));
+    assert_int_equal(0, net_answer_write(&sealed, NET_REFUSAL_NONE, stream, g, NULL));
+    say(fd, g->answer, sizeof(g->answer));
+    assert_int_equal(sizeof(proof), receive(fd, proof, sizeof(proof)));
+    net_welcome_write(&sealed, NET_REFUSAL_NONE, welcome);
+    say(fd, welcome, sizeof(welcome));
+}
+
 /* A server that knows the token and speaks no TLS after it. */
 static void *play_server(void *arg) {
     int fd = *(int *)arg;
     struct net_handshake g = {0};
-    unsigned char proof[NET_PROOF_BYTES], welcome[NET_WELCOME_BYTES];
-    assert_int_equal(sizeof(g.hello), receive(fd, g.hello, sizeof(g.hello)));
-    assert_int_equal(0, net_answer_write(&sealed, NET_REFUSAL_NONE, stream, &g, NULL));
-    say(fd, g.answer, sizeof(g.answer));
-    assert_int_equal(sizeof(proof), receive(fd, proof, sizeof(proof)));
-    net_welcome_write(&sealed, NET_REFUSAL_NONE, welcome);
-    say(fd, welcome, sizeof(welcome));
+    play_handshake(fd, &g);
     say(fd, "\0\0\0\4\0\0\0\0\0", 9);
     (void)shutdown(fd, SHUT_WR);
     return NULL;
+}
+
+/* One that hangs up when the TLS handshake is complete. */
+static void *play_busy_server(void *arg) {
+    int fd = *(int *)arg, rc = 0;
+    struct net_handshake g = {0};
+    struct co_tls *tls = NULL;
+    play_handshake(fd, &g);
+    assert_int_equal(0, net_handshake_tls(&sealed, &g, true, &tls, NULL));
+    for (struct pollfd f = {.fd = fd, .events = POLLIN}; rc == 0;) {
+        assert_int_equal(1, poll(&f, 1, WAIT_MS));
+        rc = co_tls_shake(tls, fd, NULL);
+    }
+    assert_int_equal(1, rc);
+    (void)shutdown(fd, SHUT_RDWR);
+    co_tls_free(tls);
+    return NULL;
+}
+
+/* The trainer tries again: it knows that it was not let in. */
+static void who_is_dropped_after_the_tls_handshake_knows(void **state) {
+    (void)state;
+    int pair[2];
+    pthread_t server;
+    assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+    assert_int_equal(0, pthread_create(&server, NULL, play_busy_server, &pair[1]));
+    struct rpc_connect k = {.fd = pair[0]};
+    rpc_connect_all(&k, 1, &encrypted, WAIT_MS);
+    assert_int_equal(CO_PEERLOST, k.err.code);
+    assert_int_equal(-1, k.fd);
+    assert_null(k.tls);
+    pthread_join(server, NULL);
+    co_close(pair[1]);
 }
 
 static void a_trainer_does_not_fall_back_to_clear_either(void **state) {
@@ -655,6 +692,7 @@ int main(void) {
         cmocka_unit_test(a_handshake_has_the_time_of_the_proof),
         cmocka_unit_test(tls_is_of_this_handshake),
         cmocka_unit_test(a_trainer_does_not_fall_back_to_clear_either),
+        cmocka_unit_test(who_is_dropped_after_the_tls_handshake_knows),
     };
     return cmocka_run_group_tests_name("front", tests, NULL, NULL);
 }

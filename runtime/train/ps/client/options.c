@@ -11,6 +11,7 @@
 #include "common/mem.h"
 #include "common/parse.h"
 #include "common/spare.h"
+#include "runtime/net/handshake.h"
 #include "runtime/train/ps/glog.h"
 #include "runtime/train/ps/client/strategy.h"
 
@@ -191,20 +192,8 @@ const char *psc_options_encrypt_text(void) {
 
 int psc_options_encrypt(
     enum rt_encrypt said, const char *text, const char *token, bool *ret, struct co_err *err) {
-    const char *name = co_contract[CO_VAR_JOB_ENCRYPT].name;
-    bool on = said == RT_ENCRYPT_YES;
-    if (said == RT_ENCRYPT_UNSET && text && *text) {
-        int rc = co_parse_bool(name, text, &on, err);
-        if (rc < 0) {
-            return rc;
-        }
+    if (said != RT_ENCRYPT_UNSET) {
+        text = said == RT_ENCRYPT_YES ? "1" : "0";
     }
-    if (on && !*token) {
-        return co_err_set(err, CO_INVALID,
-            "encryption (%s) without a token: expected %s, the same secret in all processes of the "
-            "job",
-            name, co_contract[CO_VAR_JOB_TOKEN].name);
-    }
-    *ret = on;
-    return 0;
+    return net_encrypt_parse(text, token, ret, err);
 }
