@@ -2,7 +2,7 @@
  * the ranks are forked and use this library.  Compiled by mpicc with BENCH_MPI they use an MPI,
  * with BENCH_GLOO and gloo.cc they use Gloo.
  *
- *     bench-coll RANKS MS auto|tcp|shared SIZE...     measures each size, in bytes, for MS
+ *     bench-coll RANKS MS auto|tcp|tls|shared SIZE... measures each size, in bytes, for MS
  *     bench-coll 2 MS raw SIZE...                     no all_reduce: SIZE bytes both ways over TCP
  *     bench-coll RANKS MS dead|dead-tcp SIZE          kills one rank after MS; prints after how
  *                                                     many ms the last of the others noticed
@@ -334,7 +334,10 @@ static void run_dead(
 static void run_rank(struct rt_group_options *o, const char *how, double ms, char **sizes, int n) {
     struct co_err err = {0};
     struct rt_group *g = NULL;
-    o->transport = strcmp(how, "tcp") == 0 ? RT_TRANSPORT_TCP : RT_TRANSPORT_AUTO;
+    bool tls = strcmp(how, "tls") == 0;
+    o->transport = tls || strcmp(how, "tcp") == 0 ? RT_TRANSPORT_TCP : RT_TRANSPORT_AUTO;
+    o->token = tls ? "token" : NULL;
+    o->encrypt = tls ? RT_ENCRYPT_YES : RT_ENCRYPT_NO;
     check(rt_group_open(NULL, o, &g, &err), &err);
     struct peer p = {.rank = (int)o->rank,
         .group = g,
@@ -348,7 +351,7 @@ static void run_rank(struct rt_group_options *o, const char *how, double ms, cha
 
 int main(int argc, char **argv) {
     const int end = co_words_check(
-        "bench-coll RANKS MS auto|tcp|shared|raw|dead|dead-tcp SIZE...", 4, argc, argc, argv);
+        "bench-coll RANKS MS auto|tcp|tls|shared|raw|dead|dead-tcp SIZE...", 4, argc, argc, argv);
     if (end >= 0) {
         return end;
     }

@@ -119,6 +119,7 @@ def run(only, runs):
                                 [8, 1 << 20, 64 << 20], runs),
         "tcp": lambda: compare("all_reduce over TCP, loopback, 2 ranks, beside TCP alone with the same bytes", {
             "own": [OURS, "2", str(MS), "tcp", "8", str(1 << 20), str(64 << 20)],
+            "own, encrypted": [OURS, "2", str(MS), "tls", "8", str(1 << 20), str(64 << 20)],
             "TCP": [OURS, "2", str(MS), "raw", "8", str(1 << 20), str(64 << 20)],
             **{name: peer_command(name, home, 2, ["8", str(1 << 20), str(64 << 20)])
                for name, home in others.items() if name == "gloo"}}, [8, 1 << 20, 64 << 20], runs),

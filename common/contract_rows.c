@@ -51,9 +51,10 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
             "Seconds to wait for missing workers before the others start; the operator sets 60."},
     [CO_VAR_JOB_ENCRYPT] = {"PADDLE_JOB_ENCRYPT", CO_VIA_ENV, CO_WHEN_ENCRYPTED, CO_TYPE_BOOL,
         CO_FOR_ALL, CO_GEN_HAND | CO_GEN_OPERATOR,
-        .doc = "Whether trainers and parameter servers encrypt what they say to each other, by "
-               "keys that come from PADDLE_JOB_TOKEN; the same everywhere, off by default. Ranks "
-               "of collective communication do not encrypt yet: between machines they say so."},
+        .doc = "Whether trainers and parameter servers, and the ranks of collective communication, "
+               "encrypt what they say to each other, by keys that come from PADDLE_JOB_TOKEN; the "
+               "same everywhere, off by default. GPUs of several machines, which use NCCL, are "
+               "refused then."},
     [CO_VAR_TRAINING_END] = {"PADDLE_TRAINING_END", CO_VIA_ENV, CO_WHEN_SERVES, CO_TYPE_TEXT,
         CO_FOR_PS, CO_GEN_OPERATOR,
         .doc = "host:port,…/path at the operator's gate: `paddlerun` as a server's first process "

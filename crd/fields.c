@@ -240,10 +240,10 @@ static const struct crd_field spec_fields[] = {
                "operator makes a random token, in a Secret that the job owns, and the first "
                "container of every pod gets it as PADDLE_JOB_TOKEN. This project's parameter "
                "servers and collective communication prove it to one another, launchers with "
-               "--require_token; Paddle does not know it. Encrypted: the same, and trainers and "
-               "parameter servers encrypt what they say to each other (TLS 1.3 by keys that come "
-               "from the token; PADDLE_JOB_ENCRYPT). Read when a pod is made: change it while the "
-               "job is suspended."},
+               "--require_token; Paddle does not know it. Encrypted: the same, and parameter "
+               "servers and collective communication encrypt what they send (TLS 1.3 by keys that "
+               "come from the token; PADDLE_JOB_ENCRYPT), but not NCCL. Read when a pod is made: "
+               "change it while the job is suspended."},
     {"elastic", .type = CRD_INTEGER,
         .doc = "Elastic training of workers. Any number, 0 included, turns it on: pods get "
                "PADDLE_ELASTIC_JOB_ID, PADDLE_ELASTIC_NP and PADDLE_ELASTIC_TIMEOUT, are restarted "

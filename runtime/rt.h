@@ -76,6 +76,11 @@ const char *rt_server_endpoint(const struct rt_job *job, uint32_t i); /* borrowe
 /* Entry i of PADDLE_TRAINER_ENDPOINTS; NULL: the variable is not set.  Borrowed. */
 const char *rt_worker_endpoint(const struct rt_job *job, uint32_t i);
 const char *rt_job_name(const struct rt_job *job); /* borrowed; "" without one */
+/* The job's secret, "" without one; and whether its processes encrypt what they say to each other,
+ * as PADDLE_JOB_ENCRYPT has it, NULL if it is not set.  Of rt_init_list, or the environment;
+ * borrowed. */
+const char *rt_job_token(const struct rt_job *job);
+const char *rt_job_encrypt(const struct rt_job *job);
 
 /* Reports a number about the training: "loss", "auc", "examples_per_second", ...  It becomes a
  * metric of the process (PADDLERT_METRICS: paddlert_reported{name="loss"}) and a curve in
@@ -95,8 +100,9 @@ enum rt_nonfinite {
     RT_NONFINITE_ALLOW,
 };
 
-/* Whether trainers and servers encrypt their connections: TLS 1.3 with keys derived from the job's
- * token.  All processes of a job must agree; a peer with another setting is refused. */
+/* Whether trainers and servers, or the ranks of a group, encrypt their connections: TLS 1.3 with
+ * keys derived from the job's token.  All processes of a job must agree; a peer with another
+ * setting is refused. */
 enum rt_encrypt {
     RT_ENCRYPT_UNSET, /* the value of PADDLE_JOB_ENCRYPT; no */
     RT_ENCRYPT_NO,
@@ -653,7 +659,7 @@ struct rt_group_options {
     uint32_t size;
     uint32_t rank;       /* this rank listens on endpoints[rank] */
     const char *name;    /* the job's name; groups of other names are refused */
-    const char *token;   /* the job's secret; default PADDLE_JOB_TOKEN */
+    const char *token;   /* the job's secret; default: the job's, PADDLE_JOB_TOKEN */
     uint64_t generation; /* a group that is formed again from new endpoints gets a new one */
     const char *node; /* this rank's machine; ranks with equal names share memory.  Default: derived
                          from the machine, the network namespace and the user */
@@ -666,6 +672,9 @@ struct rt_group_options {
     int64_t form_timeout_ms; /* until all ranks have joined; 600 s */
     int64_t call_timeout_ms; /* of a call; 600 s */
     uint32_t lanes;          /* TCP connections per pair of ranks; 2 */
+    /* The connections of the group.  Shared memory stays as it is, and so does what NCCL sends:
+     * ranks on several machines get CO_UNSUPPORTED with a GPU. */
+    enum rt_encrypt encrypt;
     uint64_t spare[8];
 };
 

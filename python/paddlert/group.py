@@ -58,12 +58,12 @@ class Group(Owner):
     kind.
 
     form_timeout: until all ranks have joined; call_timeout: of a call (0: 600 s each).  transport: "auto" is shared memory
-    between ranks of one machine and TCP elsewhere; "tcp"; "shm".
+    between ranks of one machine and TCP elsewhere; "tcp"; "shm".  token, encrypt: as Job's, and by default those of `job`.
     """
 
     def __init__(self, job: Job | None = None, *, endpoints: Sequence[str] | None = None, rank: int = 0, name: str | None = None,
-                 token: str | None = None, form_timeout: float = 0, call_timeout: float = 0, transport: str = "auto",
-                 _handle: ctypes.c_void_p | None = None) -> None:
+                 token: str | None = None, encrypt: bool | None = None, form_timeout: float = 0, call_timeout: float = 0,
+                 transport: str = "auto", _handle: ctypes.c_void_p | None = None) -> None:
         super().__init__()
         self.works: weakref.WeakSet[Work] = weakref.WeakSet()
         self.dropped: list[tuple[ctypes.c_void_p, tuple[Memory | None, Memory | None]]] = []
@@ -80,6 +80,8 @@ class Group(Owner):
             name=option_value("name", "", ctypes.c_char_p, name) if name else None,
             token=option_value("token", "", ctypes.c_char_p, token) if token else None)
         options.transport = TRANSPORTS[transport] or options.transport
+        if encrypt is not None:
+            options.encrypt = option_value("encrypt", "encrypt", None, encrypt)
         if endpoints is not None:
             endpoints = texts("endpoints", endpoints)
             if not endpoints:

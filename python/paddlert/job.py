@@ -59,8 +59,8 @@ class Job(Owner):
     """From the environment (TRAINING_ROLE, PADDLE_PSERVERS_IP_PORT_LIST, ...), or from arguments in its place.
 
     servers: list of "host:port"; worker, workers: this trainer, of how many; server: this process is that server.
-    token: the job's secret, without which nobody joins; encrypt: TLS 1.3 between trainers and servers, by keys that come from
-    the token; the same in all of the job.  None: the environment's (PADDLE_JOB_TOKEN, PADDLE_JOB_ENCRYPT).
+    token: the job's secret, without which nobody joins; encrypt: TLS 1.3 between trainers and servers, and between the ranks
+    of groups, by keys that come from the token; the same in all of the job.  None: the environment's (PADDLE_JOB_TOKEN, PADDLE_JOB_ENCRYPT).
     workers, name: how many trainers there are, PADDLE_JOB_ID.  Without servers, worker and server, these four go before the
     environment, which says the rest.  variables: all of the environment, in place of the process's and of all arguments.
     """

@@ -25,7 +25,7 @@ void coll_address_inherit(
     struct co_hostport hp;
     struct sockaddr_storage a = {0};
     socklen_t bytes = sizeof(a);
-    int fd = from->peers[r].control;
+    int fd = from->peers[r].control.fd;
     if (fd >= 0 && getpeername(fd, (struct sockaddr *)&a, &bytes) == 0 &&
         (a.ss_family == AF_INET || a.ss_family == AF_INET6) &&
         co_parse_hostport("endpoint", g->endpoints[to], &hp, NULL) == 0) {

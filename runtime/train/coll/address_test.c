@@ -95,6 +95,7 @@ static void groups_of_a_group_need_no_dns(void **state) {
         struct coll_world w = {.n = 3,
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes,
+            .encrypt = world_places[p].encrypt,
             .set = name_ranks};
         atomic_store(dns_down, false);
         world_start(&w, shrinks);

@@ -189,6 +189,7 @@ static void all_ranks_that_disagree_are_notified(void **state) {
         worlds[i] = (struct coll_world){.n = 2 + (uint32_t)i % 3,
             .transport = p->transport,
             .nodes = p->nodes,
+            .encrypt = p->encrypt,
             .call_ms = 60000,
             .form_ms = 60000,
             .seed = seed_now() + (uint32_t)i};
@@ -255,6 +256,7 @@ static void pairs_that_disagree_are_reported(void **state) {
         worlds[i] = (struct coll_world){.n = 3,
             .transport = p->transport,
             .nodes = p->nodes,
+            .encrypt = p->encrypt,
             .how = i % 2,
             .stage = i / 2 / CO_ARRAY_LEN(world_places)};
         bad += world_run(&worlds[i], pairs_differ);
@@ -281,7 +283,7 @@ static void rank_init(struct rt_group *g, struct coll_peer peers[2], uint32_t ra
     *g = (struct rt_group){.size = 2, .rank = rank, .failed_rank = 2, .peers = peers, .alarm = -1};
     pthread_mutex_init(&g->m, NULL);
     pthread_cond_init(&g->changed, NULL);
-    peers[0].control = peers[1].control = -1;
+    peers[0].control.fd = peers[1].control.fd = -1;
 }
 
 /* Rank 0 asked while its message was on its way.  When the question is received, rank 1 is in a
@@ -301,7 +303,7 @@ static void what_is_on_its_way_is_no_difference(void **state) {
         {RT_RECV, 0, 50, 90, 0, 0}, /* it has sent the message */
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct coll_peer of0[2] = {{0}}, of1[2] = {{0}};
+        struct coll_peer of0[2] = {0}, of1[2] = {0};
         unsigned char question[COLL_QUESTION_MAX];
         struct rt_group g0, g1;
         struct rt_coll pair = {.kind = rows[i].kind, .n = 5, .root = 1}, all = {.kind = RT_BARRIER};
@@ -342,8 +344,10 @@ static int many_roots(struct coll_world *w, struct rt_group *g, uint32_t rank, s
 static void roots_that_nobody_else_names_are_reported(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct coll_world w = {
-            .n = 3, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
+        struct coll_world w = {.n = 3,
+            .transport = world_places[p].transport,
+            .nodes = world_places[p].nodes,
+            .encrypt = world_places[p].encrypt};
         assert_int_equal(world_run(&w, many_roots), 0);
     }
 }
@@ -384,6 +388,7 @@ static void a_goodbye_has_the_last_calls(void **state) {
         struct coll_world w = {.n = 2,
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes,
+            .encrypt = world_places[p].encrypt,
             .call_ms = 60000};
         assert_int_equal(world_run(&w, parts_in_dispute), 0);
     }
@@ -426,6 +431,7 @@ static void who_is_late_is_named_by_all(void **state) {
         worlds[i] = (struct coll_world){.n = 4,
             .transport = p->transport,
             .nodes = p->nodes,
+            .encrypt = p->encrypt,
             .call_ms = WORLD_STOP_MS,
             .how = i / CO_ARRAY_LEN(world_places) % 2,
             .stage = i / CO_ARRAY_LEN(world_places) / 2};

@@ -83,7 +83,7 @@ static int sends_slowly(
     enum { TURNS = 20 };
     int small = 16 << 10, rc = 0;
     for (uint32_t k = 0; k < g->lanes && rank == 1; k++) {
-        rc |= setsockopt(g->peers[0].lanes[k], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+        rc |= setsockopt(g->peers[0].lanes[k].fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
     }
     for (uint32_t i = 0; i < TURNS && rc == 0; i++) {
         struct rt_coll c = {.kind = RT_REDUCE_SCATTER, .dtype = RT_F32, .n = 200003};

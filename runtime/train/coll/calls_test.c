@@ -194,7 +194,8 @@ static void all_operations_on_all_types(void **state) {
         struct coll_world w = {.n = 2 + (world_places[p].nodes > 0),
             .seed = seed_now(),
             .transport = world_places[p].transport,
-            .nodes = world_places[p].nodes};
+            .nodes = world_places[p].nodes,
+            .encrypt = world_places[p].encrypt};
         assert_int_equal(world_run(&w, all_operations), 0);
     }
 }
@@ -308,6 +309,7 @@ static void more_than_two_gigabytes(void **state) {
         struct coll_world w = {.n = 2 + (world_places[p].nodes > 0),
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes,
+            .encrypt = world_places[p].encrypt,
             .call_ms = 180000,
             .most_ms = 10 * WORLD_MS};
         assert_int_equal(world_run(&w, huge), 0);

@@ -27,6 +27,7 @@
 
 #include "common/fork.h"
 #include "common/mem.h"
+#include "runtime/net/stream.h"
 #include "runtime/rt.h"
 #include "runtime/train/coll/agree.h"
 #include "runtime/train/coll/hello.h"
@@ -48,9 +49,9 @@ struct coll_list {
 };
 
 struct coll_peer {
-    int control;                   /* -1: this rank */
+    struct net_stream control;     /* this rank's own has none */
     struct sockaddr_storage known; /* address.c: inherited; AF_UNSPEC: none */
-    int lanes[COLL_LANES_MAX];     /* -1: none */
+    struct net_stream lanes[COLL_LANES_MAX];
     unsigned char node[COLL_NODE_BYTES];
     uint32_t local;              /* index among the ranks of this machine, or COLL_NOT_LOCAL */
     uint32_t unread;             /* bytes in `message`; only the monitor uses both */
@@ -121,6 +122,7 @@ struct rt_group {
     char *name, *token; /* owned */
     uint64_t job, id;   /* hashes.  A hello of another job is refused; one of another group of
                            the same job is asked to come later */
+    bool encrypt;       /* connections */
     enum rt_transport transport;
     int64_t call_ms, form_ms;
     uint32_t lanes;
@@ -214,14 +216,14 @@ void coll_door_unref(struct coll_door *d); /* NULL allowed */
 /* Accepts connections at fd until *missing is 0.  Unless fd is a unix socket, it is the door's,
  * where other threads may accept for their groups at the same time.  `look` may refuse a hello
  * before its sender has proven that it knows the token; `take` gets the connection once it has, and
- * owns the descriptor if it returns true. */
+ * owns it if it returns true.  A unix socket is not encrypted. */
 struct coll_accept {
     struct rt_group *g;
     int fd;
     bool local; /* a unix socket */
     uint32_t *missing;
     enum net_refusal (*look)(struct rt_group *g, const struct coll_hello *h);
-    bool (*take)(struct rt_group *g, const struct coll_hello *h, int fd);
+    bool (*take)(struct rt_group *g, const struct coll_hello *h, struct net_stream *s);
 };
 CO_MUST_CHECK int coll_accept_run(
     const struct coll_accept *a, int64_t deadline_ms, struct co_err *err);
@@ -236,11 +238,11 @@ bool coll_tcp_ended(int fd);
 struct sockaddr_un;
 CO_MUST_CHECK int coll_join(struct rt_group *g, uint32_t to, enum coll_purpose purpose,
     uint8_t lane, const struct sockaddr_un *address, size_t address_bytes, int64_t deadline_ms,
-    int *ret_fd, struct co_err *err);
-/* Sends or receives exactly n bytes on a non-blocking socket.  CO_PEERLOST: the connection has
- * ended, or the group has failed; CO_TIMEOUT: the deadline has passed. */
+    struct net_stream *ret, struct co_err *err);
+/* Sends or receives exactly n bytes.  CO_PEERLOST: the connection has ended, or the group has
+ * failed; CO_INVALID: the bytes were changed in transit; CO_TIMEOUT: the deadline has passed. */
 CO_MUST_CHECK int coll_move_all(
-    const struct rt_group *g, int fd, void *data, size_t n, bool out, int64_t end_ms);
+    const struct rt_group *g, struct net_stream *s, void *data, size_t n, bool out, int64_t end_ms);
 /* Waits until fd is ready (-1: for no descriptor), the group has failed, or end_ms has come. */
 void coll_wait_fd(const struct rt_group *g, int fd, short events, int64_t end_ms);
 

@@ -33,6 +33,7 @@ struct coll_world {
     uint32_t n;
     uint32_t nodes; /* simulated machines; ranks are dealt to them in turn.  0: the real one */
     enum rt_transport transport;
+    bool encrypt;
     int64_t call_ms, form_ms; /* 0: 60 s */
     int64_t most_ms;          /* time limit of the whole world; 0: WORLD_MS */
     uint64_t generation;
@@ -93,6 +94,7 @@ static inline struct rt_group_options world_options(const struct coll_world *w, 
         .token = "secret",
         .node = w->nodes ? node : NULL,
         .transport = w->transport,
+        .encrypt = w->encrypt ? RT_ENCRYPT_YES : RT_ENCRYPT_UNSET,
         .generation = w->generation,
         .form_timeout_ms = w->form_ms ? w->form_ms : 60000,
         .call_timeout_ms = w->call_ms ? w->call_ms : 60000};
@@ -326,4 +328,6 @@ static inline bool world_ready(struct coll_world *w) {
 static const struct world_place {
     enum rt_transport transport;
     uint32_t nodes;
-} world_places[] = {{RT_TRANSPORT_SHM, 0}, {RT_TRANSPORT_TCP, 0}, {RT_TRANSPORT_AUTO, 2}};
+    bool encrypt;
+} world_places[] = {{RT_TRANSPORT_SHM, 0}, {RT_TRANSPORT_TCP, 0}, {RT_TRANSPORT_AUTO, 2},
+    {RT_TRANSPORT_AUTO, 2, true}};

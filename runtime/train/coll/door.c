@@ -107,14 +107,14 @@ static void on_enter(void *arg, int fd_own, struct co_tls *tls_own, const struct
     const unsigned char caller[NET_CALLER_BYTES]) {
     struct coll_hall *h = arg;
     struct coll_hello who;
+    struct net_stream s = {.fd = fd_own, .tls = tls_own};
     (void)from;
     (void)coll_hello_read(caller, &who); /* on_look has accepted it */
-    co_tls_free(tls_own);                /* never: auth.encrypt is false */
     if (!h->a->local) {
         coll_tcp_tune(fd_own);
     }
-    if (!h->a->take(h->a->g, &who, fd_own)) {
-        co_close(fd_own);
+    if (!h->a->take(h->a->g, &who, &s)) {
+        net_stream_close(&s);
     }
     if (*h->a->missing == 0) {
         net_acceptor_stop(h->acceptor);
@@ -159,7 +159,7 @@ static void leave_list(struct coll_hall *h) {
 
 int coll_accept_run(const struct coll_accept *a, int64_t deadline_ms, struct co_err *err) {
     struct rt_group *g = a->g;
-    struct coll_hall h = {.a = a, .auth = {&coll_protocol, g->token, false}};
+    struct coll_hall h = {.a = a, .auth = {&coll_protocol, g->token, g->encrypt && !a->local}};
     if (*a->missing == 0) {
         return 0;
     }

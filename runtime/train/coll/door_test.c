@@ -135,44 +135,6 @@ static void strangers_do_not_keep_a_group_from_forming(void **state) {
     close(log[1]);
 }
 
-/* A job that asks for encryption, which connections between ranks do not have yet, gets a warning
- * from its first rank, once, where there are such connections; and works. */
-static void clear_connections_of_an_encrypted_job_are_said(void **state) {
-    (void)state;
-    static const enum rt_transport transports[] = {RT_TRANSPORT_TCP, RT_TRANSPORT_AUTO};
-    (void)setenv("PADDLE_JOB_ENCRYPT", "1", 1);
-    for (size_t i = 0; i < CO_ARRAY_LEN(transports); i++) {
-        struct coll_world w = {.n = 2};
-        int log[2];
-        assert_int_equal(pipe2(log, O_CLOEXEC | O_NONBLOCK), 0);
-        world_ports(&w);
-        pid_t pid = fork();
-        struct rt_group *g = NULL;
-        struct rt_group_options o = world_options(&w, pid == 0 ? 0 : 1);
-        o.transport = transports[i];
-        if (pid == 0) {
-            (void)dup2(log[1], STDERR_FILENO);
-        }
-        int rc = rt_group_open(NULL, &o, &g, NULL);
-        rt_group_close(g);
-        if (pid == 0) {
-            _exit(rc == 0 ? 0 : 1);
-        }
-        int status = 1;
-        (void)waitpid(pid, &status, 0);
-        assert_int_equal(status, 0);
-        assert_int_equal(rc, 0);
-        char text[2000] = "";
-        (void)!read(log[0], text, sizeof(text) - 1);
-        const char *line = strstr(text, "authenticated but not encrypted");
-        assert_int_equal(i == 0, line != NULL);
-        assert_true(!line || !strstr(line + 1, "authenticated but"));
-        close(log[0]);
-        close(log[1]);
-    }
-    (void)unsetenv("PADDLE_JOB_ENCRYPT");
-}
-
 static void a_rank_that_is_missing_is_named(void **state) {
     (void)state;
     struct coll_world w = {.n = 3};
@@ -526,6 +488,30 @@ static void wrong_tokens_are_refused_and_said(void **state) {
     assert_true(stop_rank(pid));
 }
 
+static void ranks_that_disagree_about_encryption_say_so(void **state) {
+    (void)state;
+    static const char *const said[] = {
+        "the rank does not encrypt, this rank does: PADDLE_JOB_ENCRYPT",
+        "the rank encrypts, this rank does not: PADDLE_JOB_ENCRYPT"};
+    for (int there = 0; there < 2; there++) {
+        struct coll_world w = {.n = 2, .encrypt = there};
+        world_ports(&w);
+        pid_t pid = start_rank(&w, 0);
+        close(knock(w.endpoint[0])); /* it listens */
+        struct rt_group *g = NULL;
+        struct co_err err = {0};
+        struct rt_group_options o = world_options(&w, 1);
+        o.encrypt = there ? RT_ENCRYPT_NO : RT_ENCRYPT_YES;
+        o.form_timeout_ms = WORLD_MS;
+        network.door = port_of(w.endpoint[0]);
+        network.last_try = 3;
+        assert_int_equal(rt_group_open(NULL, &o, &g, &err), CO_TIMEOUT);
+        network.door = 0;
+        assert_non_null(strstr(err.msg, said[there]));
+        assert_true(stop_rank(pid));
+    }
+}
+
 /* ---- two groups ---- */
 
 /* A group of two that waits for rank 1 in a thread of its own. */
@@ -542,9 +528,9 @@ static enum net_refusal look_any(struct rt_group *g, const struct coll_hello *h)
     return NET_REFUSAL_NONE;
 }
 
-static bool take_any(struct rt_group *g, const struct coll_hello *h, int fd) {
+static bool take_any(struct rt_group *g, const struct coll_hello *h, struct net_stream *s) {
     (void)h;
-    co_close(fd);
+    net_stream_close(s);
     g->missing--;
     return true;
 }
@@ -629,7 +615,7 @@ static void a_door_by_name_is_open_for_ipv4(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strangers_do_not_keep_a_group_from_forming),
-        cmocka_unit_test(clear_connections_of_an_encrypted_job_are_said),
+        cmocka_unit_test(ranks_that_disagree_about_encryption_say_so),
         cmocka_unit_test(a_rank_that_is_missing_is_named),
         cmocka_unit_test(a_wrong_proof_is_refused),
         cmocka_unit_test(doubles_are_refused),

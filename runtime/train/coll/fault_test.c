@@ -147,6 +147,7 @@ static void strike_everywhere(int signal, int64_t call_ms, uint32_t at_once) {
         worlds[n] = (struct coll_world){.n = 3,
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes,
+            .encrypt = world_places[p].encrypt,
             .call_ms = call_ms,
             .kind = hit[k],
             .stage = s,
@@ -229,6 +230,7 @@ static void ranks_hit_while_the_group_opens_end_it(void **state) {
         worlds[k] = (struct coll_world){.n = 3,
             .transport = p->transport,
             .nodes = p->nodes,
+            .encrypt = p->encrypt,
             .form_ms = WORLD_STOP_MS,
             .call_ms = WORLD_STOP_MS,
             .enter = arm_opening,
@@ -254,8 +256,10 @@ static int leaves(struct coll_world *w, struct rt_group *g, uint32_t rank, struc
 static void leaving_is_named_too(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct coll_world w = {
-            .n = 3, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
+        struct coll_world w = {.n = 3,
+            .transport = world_places[p].transport,
+            .nodes = world_places[p].nodes,
+            .encrypt = world_places[p].encrypt};
         world_start(&w, leaves);
         assert_int_equal(world_end(&w, 3), 0);
         bool said = false;

@@ -70,7 +70,7 @@ static void derive_nodes(struct rt_group *g) {
 
 /* ---- accepting ---- */
 
-static int *place_of(struct rt_group *g, const struct coll_hello *h) {
+static struct net_stream *place_of(struct rt_group *g, const struct coll_hello *h) {
     struct coll_peer *p = &g->peers[h->rank];
     return h->purpose == COLL_FOR_CONTROL ? &p->control : &p->lanes[h->lane];
 }
@@ -81,14 +81,14 @@ static enum net_refusal look_rank(struct rt_group *g, const struct coll_hello *h
     if (h->rank <= g->rank || h->purpose == COLL_FOR_MEMORY || h->lane >= g->lanes) {
         return COLL_REFUSAL_RANK;
     }
-    const int *place = place_of(g, h);
-    return *place >= 0 && !coll_tcp_ended(*place) ? COLL_REFUSAL_DOUBLE : NET_REFUSAL_NONE;
+    const struct net_stream *place = place_of(g, h);
+    return place->fd >= 0 && !coll_tcp_ended(place->fd) ? COLL_REFUSAL_DOUBLE : NET_REFUSAL_NONE;
 }
 
-static bool take_rank(struct rt_group *g, const struct coll_hello *h, int fd) {
-    int *place = place_of(g, h);
-    if (*place >= 0) {
-        co_close(*place);
+static bool take_rank(struct rt_group *g, const struct coll_hello *h, struct net_stream *s) {
+    struct net_stream *place = place_of(g, h);
+    if (place->fd >= 0) {
+        net_stream_close(place);
     } else if (h->purpose == COLL_FOR_CONTROL) {
         g->missing--;
     } else { /* a lane may come early, while control connections are still missing */
@@ -96,19 +96,19 @@ static bool take_rank(struct rt_group *g, const struct coll_hello *h, int fd) {
         g->missing -= g->missing > 0 && g->peers[h->rank].local == COLL_NOT_LOCAL;
     }
     memcpy(g->peers[h->rank].node, h->node, COLL_NODE_BYTES);
-    *place = fd;
+    *place = *s;
     return true;
 }
 
 static bool lacks_control(const struct rt_group *g, const struct coll_peer *p) {
     (void)g;
-    return p->control < 0;
+    return p->control.fd < 0;
 }
 
 static bool lacks_lanes(const struct rt_group *g, const struct coll_peer *p) {
     bool lacks = false;
     for (uint32_t k = 0; k < g->lanes; k++) {
-        lacks |= p->local == COLL_NOT_LOCAL && p->lanes[k] < 0;
+        lacks |= p->local == COLL_NOT_LOCAL && p->lanes[k].fd < 0;
     }
     return lacks;
 }
@@ -214,11 +214,11 @@ static enum net_refusal look_member(struct rt_group *g, const struct coll_hello 
     return member && h->rank != g->rank ? NET_REFUSAL_NONE : COLL_REFUSAL_RANK;
 }
 
-static bool take_member(struct rt_group *g, const struct coll_hello *h, int fd) {
-    if (send_fd(fd, g->memory_fd) < 0) {
+static bool take_member(struct rt_group *g, const struct coll_hello *h, struct net_stream *s) {
+    if (send_fd(s->fd, g->memory_fd) < 0) {
         return false;
     }
-    co_close(fd);
+    net_stream_close(s);
     g->missing -= !g->peers[h->rank].has_memory;
     g->peers[h->rank].has_memory = true;
     return true;
@@ -246,7 +246,7 @@ static int give_memory(struct rt_group *g, int64_t deadline, struct co_err *err)
     }
     name.bytes = len;
     for (uint32_t i = 1; i < g->n_local; i++) {
-        rc = coll_move_all(g, g->peers[g->locals[i]].control, &name, sizeof(name), true, deadline);
+        rc = coll_move_all(g, &g->peers[g->locals[i]].control, &name, sizeof(name), true, deadline);
         if (rc < 0) {
             return co_err_set(err, rc, "rank %u left while the group formed", g->locals[i]);
         }
@@ -266,14 +266,16 @@ static int give_memory(struct rt_group *g, int64_t deadline, struct co_err *err)
 static int get_memory(struct rt_group *g, int64_t deadline, struct co_err *err) {
     struct socket_name name;
     uint32_t first = g->locals[0];
-    int rc = coll_move_all(g, g->peers[first].control, &name, sizeof(name), false, deadline);
+    int rc = coll_move_all(g, &g->peers[first].control, &name, sizeof(name), false, deadline);
     if (rc < 0 || name.bytes > sizeof(name.address) || name.bytes < sizeof(sa_family_t)) {
         return co_err_set(err, rc < 0 ? rc : CO_INVALID, "rank %u %s while the group formed", first,
             rc == CO_TIMEOUT ? "said nothing" : "left");
     }
-    CO_AUTOCLOSE int fd = -1, memory = -1;
-    rc = coll_join(g, first, COLL_FOR_MEMORY, 0, &name.address, name.bytes, deadline, &fd, err);
-    rc = rc < 0 ? rc : recv_fd(g, fd, deadline, &memory, err);
+    CO_AUTOCLOSE int memory = -1;
+    struct net_stream s = {.fd = -1};
+    rc = coll_join(g, first, COLL_FOR_MEMORY, 0, &name.address, name.bytes, deadline, &s, err);
+    rc = rc < 0 ? rc : recv_fd(g, s.fd, deadline, &memory, err);
+    net_stream_close(&s);
     return rc < 0 ? rc : coll_shm_map(&g->shm, memory, err);
 }
 

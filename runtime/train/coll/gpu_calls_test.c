@@ -468,6 +468,28 @@ static void main_memory_goes_as_ever(void **state) {
     assert_int_equal(world_run(&w, both), 0);
 }
 
+static int adds_ones(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    (void)rank;
+    return gk_ones(g, w->n, err);
+}
+
+/* NCCL, which does not encrypt, would send between the machines. */
+static void encrypted_groups_stay_on_one_machine(void **state) {
+    (void)state;
+    struct coll_world w = {.n = gk_least(2), .set = gk_on_gpus, .encrypt = true};
+    assert_int_equal(world_run(&w, adds_ones), 0);
+    w.nodes = 2;
+    world_start(&w, adds_ones);
+    assert_int_equal(world_end(&w, UINT32_MAX), 0);
+    for (uint32_t r = 0; r < w.n; r++) {
+        if (w.shared->rank[r].code != CO_UNSUPPORTED || !strstr(w.shared->rank[r].text, "NCCL")) {
+            world_print(&w);
+            fail();
+        }
+    }
+    world_done(&w);
+}
+
 static void arguments_that_do_not_fit_are_refused(void **state) {
     (void)state;
     struct coll_world w = {.n = gk_least(2), .set = gk_on_gpus};
@@ -493,6 +515,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(groups_of_groups_stay_on_their_gpus),
         cmocka_unit_test(arguments_that_do_not_fit_are_refused),
         cmocka_unit_test(main_memory_goes_as_ever),
+        cmocka_unit_test(encrypted_groups_stay_on_one_machine),
     };
     return gk_begin(argc, argv) ? cmocka_run_group_tests_name("real", real, NULL, NULL)
                                 : cmocka_run_group_tests_name("gpu", tests, NULL, NULL);

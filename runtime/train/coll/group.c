@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "common/contract.h"
-#include "common/log.h"
 #include "common/map.h"
 #include "common/parse.h"
 #include "common/spare.h"
@@ -56,11 +55,11 @@ static void close_fd(int *fd) {
     }
 }
 
-static void close_connections(struct rt_group *g) {
+static void end_connections(struct rt_group *g, void (*end)(struct net_stream *s)) {
     for (uint32_t r = 0; r < g->size; r++) {
-        close_fd(&g->peers[r].control);
+        end(&g->peers[r].control);
         for (uint32_t k = 0; k < COLL_LANES_MAX; k++) {
-            close_fd(&g->peers[r].lanes[k]);
+            end(&g->peers[r].lanes[k]);
         }
     }
 }
@@ -68,7 +67,7 @@ static void close_connections(struct rt_group *g) {
 /* In a forked child: the other ranks must see when the parent ends, and its endpoint be free. */
 static void close_in_child(struct co_fork *f) {
     struct rt_group *g = (struct rt_group *)((char *)f - offsetof(struct rt_group, fork));
-    close_connections(g);
+    end_connections(g, net_stream_disown);
     if (g->door) {
         close_fd(&g->door->fd);
     }
@@ -98,8 +97,10 @@ static struct rt_group *group_new(uint32_t size, uint32_t rank) {
     g->all = co_xcalloc(size, sizeof(*g->all));
     for (uint32_t r = 0; r < size; r++) {
         g->all[r] = r;
-        g->peers[r].control = -1;
-        memset(g->peers[r].lanes, 0xff, sizeof(g->peers[r].lanes));
+        g->peers[r].control.fd = -1;
+        for (uint32_t k = 0; k < COLL_LANES_MAX; k++) {
+            g->peers[r].lanes[k].fd = -1;
+        }
     }
     g->kernels = coll_kernels_get(0);
     pthread_mutex_init(&g->m, NULL);
@@ -126,7 +127,7 @@ void rt_group_close(struct rt_group *g) {
         pthread_cond_destroy(&g->changed);
     }
     co_fork_unwatch(&g->fork);
-    close_connections(g);
+    end_connections(g, net_stream_close);
     for (uint32_t r = 0; r < g->size; r++) {
         struct coll_peer *p = &g->peers[r];
         free(p->message);
@@ -163,11 +164,23 @@ static void identify(struct rt_group *g, uint64_t generation) {
     g->id = coll_hash_more(g->job, "world", 5);
 }
 
+/* All ranks of the group come to the same result. */
+static int check_nccl(const struct rt_group *g, struct co_err *err) {
+    if (!g->device || !g->encrypt || g->n_local == g->size) {
+        return 0;
+    }
+    return co_err_set(err, CO_UNSUPPORTED,
+        "the job encrypts (%s), but between machines GPUs send by NCCL, which does not: open the "
+        "group without a GPU, or all of its ranks with encrypt set to no",
+        co_contract[CO_VAR_JOB_ENCRYPT].name);
+}
+
 static int start(struct rt_group *g, int64_t deadline_ms, struct co_err *err) {
     if (g->alarm < 0) {
         return co_err_set(err, CO_NOMEMORY, "no event for the group");
     }
     int rc = coll_group_form(g, deadline_ms, err);
+    rc = rc == 0 ? check_nccl(g, err) : rc;
     rc = rc == 0 && g->device ? coll_gpu_form(g, err) : rc;
     return rc < 0 ? co_err_wrap(err, "collective group, rank %u of %u", g->rank, g->size) : 0;
 }
@@ -200,7 +213,7 @@ static int resolve(const struct rt_job *job, struct rt_group_options *o, struct 
     }
     o->name = o->name ? o->name : job ? rt_job_name(job) : "";
     if (!o->token) {
-        const char *token = co_contract_getenv(CO_VAR_JOB_TOKEN);
+        const char *token = job ? rt_job_token(job) : co_contract_getenv(CO_VAR_JOB_TOKEN);
         o->token = token ? token : "";
     }
     o->call_timeout_ms = o->call_timeout_ms > 0 ? o->call_timeout_ms : DEFAULT_MS;
@@ -213,6 +226,16 @@ static int resolve(const struct rt_job *job, struct rt_group_options *o, struct 
             o->size, o->lanes, COLL_RANKS_MAX, COLL_LANES_MAX);
     }
     return 0;
+}
+
+/* What the program says, or the job.  o has the token. */
+static int resolve_encrypt(
+    const struct rt_job *job, const struct rt_group_options *o, bool *ret, struct co_err *err) {
+    const char *text = job ? rt_job_encrypt(job) : co_contract_getenv(CO_VAR_JOB_ENCRYPT);
+    if (o->encrypt != RT_ENCRYPT_UNSET) {
+        text = o->encrypt == RT_ENCRYPT_YES ? "1" : "0";
+    }
+    return net_encrypt_parse(text, o->token, ret, err);
 }
 
 static int copy_endpoints(struct rt_group *g, const struct rt_job *job,
@@ -311,6 +334,7 @@ int coll_group_open_from(struct rt_group *from, const struct rt_job *job,
         return rc;
     }
     rc = coll_gpu_parse(o.device, &g->device, err);
+    rc = rc < 0 ? rc : resolve_encrypt(job, &o, &g->encrypt, err);
     if (rc < 0) {
         return rc;
     }
@@ -334,25 +358,9 @@ int coll_group_open_from(struct rt_group *from, const struct rt_job *job,
     return 0;
 }
 
-/* Warns a job that asks for encryption: collectives do not encrypt. */
-static void say_clear(const struct rt_group *g) {
-    const char *name = co_contract[CO_VAR_JOB_ENCRYPT].name;
-    const char *text = co_contract_getenv(CO_VAR_JOB_ENCRYPT);
-    bool asked = false;
-    if (g->rank == 0 && g->n_local < g->size && text && *text &&
-        co_parse_bool(name, text, &asked, NULL) == 0 && asked) {
-        co_log_warn("collective communication between machines is authenticated but not encrypted",
-            CO_S("asked_by", name));
-    }
-}
-
 int rt_group_open(const struct rt_job *job, const struct rt_group_options *options,
     struct rt_group **ret_group, struct co_err *err) {
-    int rc = coll_group_open_from(NULL, job, options, ret_group, err);
-    if (rc == 0) {
-        say_clear(*ret_group);
-    }
-    return rc;
+    return coll_group_open_from(NULL, job, options, ret_group, err);
 }
 
 int coll_group_derive(struct rt_group *from, const uint32_t *ranks, uint32_t n, uint64_t id,
@@ -368,6 +376,7 @@ int coll_group_derive(struct rt_group *from, const uint32_t *ranks, uint32_t n, 
     }
     g->name = co_xstrdup(from->name);
     g->token = co_xstrdup(from->token);
+    g->encrypt = from->encrypt;
     g->transport = from->transport;
     g->device = from->device;
     g->call_ms = from->call_ms;

@@ -10,6 +10,9 @@ int rt_group_grow(struct rt_group *g, const struct rt_group_options *options,
     o.name = o.name ? o.name : g->name;
     o.token = o.token ? o.token : g->token;
     o.lanes = o.lanes ? o.lanes : g->lanes;
+    if (o.encrypt == RT_ENCRYPT_UNSET) {
+        o.encrypt = g->encrypt ? RT_ENCRYPT_YES : RT_ENCRYPT_NO;
+    }
     o.call_timeout_ms = o.call_timeout_ms > 0 ? o.call_timeout_ms : g->call_ms;
     o.form_timeout_ms = o.form_timeout_ms > 0 ? o.form_timeout_ms : g->form_ms;
     int rc = coll_group_enter(g, "grow", err);

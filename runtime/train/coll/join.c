@@ -39,25 +39,25 @@ void coll_wait_fd(const struct rt_group *g, int fd, short events, int64_t end_ms
     (void)poll(f, 2, left > 0 ? (int)left : 0);
 }
 
-int coll_move_all(
-    const struct rt_group *g, int fd, void *data, size_t n, bool out, int64_t end_ms) {
-    unsigned char *p = data;
-    while (n > 0) {
+int coll_move_all(const struct rt_group *g, struct net_stream *s, void *data, size_t n, bool out,
+    int64_t end_ms) {
+    struct iovec v = {data, n};
+    while (v.iov_len > 0) {
+        size_t moved = 0;
         bool over = coll_now_ms() >= end_ms; /* before the look: what came in time is not late */
-        /* no wait: the descriptor is non-blocking */
-        ssize_t m = out ? send(fd, p, n, MSG_NOSIGNAL) : recv(fd, p, n, 0);
-        if (m > 0) {
-            p += m;
-            n -= (size_t)m;
-            continue;
+        int rc = out ? net_stream_write(s, &v, 1, &moved, NULL)
+                     : net_stream_read(s, &v, 1, &moved, NULL);
+        if (rc < 0) {
+            return rc;
         }
-        if (m == 0 || (errno != EAGAIN && errno != EINTR)) {
-            return CO_PEERLOST;
+        v = (struct iovec){(unsigned char *)v.iov_base + moved, v.iov_len - moved};
+        if (moved > 0) {
+            continue;
         }
         if (over || atomic_load(&g->failed) < 0) {
             return over ? CO_TIMEOUT : CO_PEERLOST;
         }
-        coll_wait_fd(g, fd, out ? POLLOUT : POLLIN, end_ms);
+        coll_wait_fd(g, s->fd, out ? POLLOUT : POLLIN, end_ms);
     }
     return 0;
 }
@@ -120,9 +120,9 @@ static int connect_unix(const struct rt_group *g, const struct sockaddr_un *a, s
 }
 
 int coll_join(struct rt_group *g, uint32_t to, enum coll_purpose purpose, uint8_t lane,
-    const struct sockaddr_un *address, size_t address_bytes, int64_t deadline_ms, int *ret_fd,
-    struct co_err *err) {
-    const struct net_auth auth = {&coll_protocol, g->token, false};
+    const struct sockaddr_un *address, size_t address_bytes, int64_t deadline_ms,
+    struct net_stream *ret, struct co_err *err) {
+    const struct net_auth auth = {&coll_protocol, g->token, g->encrypt && !address};
     const struct coll_hello hello = hello_of(g, to, purpose, lane);
     int64_t again = AGAIN_MS;
     struct co_err why = {0};
@@ -146,7 +146,7 @@ int coll_join(struct rt_group *g, uint32_t to, enum coll_purpose purpose, uint8_
         }
         if (d.fd >= 0) {
             memcpy(g->peers[to].node, coll_hello_node(d.answer), COLL_NODE_BYTES);
-            *ret_fd = d.fd;
+            *ret = (struct net_stream){.fd = d.fd, .tls = d.tls};
             return 0;
         }
         bool refused = d.refusal != NET_REFUSAL_NONE;

@@ -88,9 +88,12 @@ static int send_some(struct rt_group *g, struct coll_flow *f) {
             continue;
         }
         struct iovec v[2] = {{f->head + f->head_done, head}, {f->data + f->at[k], piece}};
-        size_t n = f->ops->write(g, f->peer, k, head ? v : v + 1, head ? 2 : 1);
+        ssize_t n = f->ops->write(g, f->peer, k, head ? v : v + 1, head ? 2 : 1);
+        if (n < 0) {
+            return (int)n;
+        }
         moved |= n > 0;
-        (void)flow_step(f, k, head_step(f, k, n));
+        (void)flow_step(f, k, head_step(f, k, (size_t)n));
     }
     if (moved) {
         count(&g->peers[f->peer].sent, before - f->left);
@@ -135,10 +138,13 @@ static int recv_some(struct rt_group *g, struct coll_flow *f) {
         unsigned char *scratch = x->with ? g->scratch + (size_t)k * COLL_PIECE : NULL;
         unsigned char *to = x->with ? scratch + at % COLL_PIECE : f->data + at;
         struct iovec v[2] = {{f->came + f->head_done, head}, {to, piece}};
-        size_t n = f->ops->read(g, f->peer, k, head ? v : v + 1, head ? 2 : 1);
-        moved |= n > 0;
-        count(&g->peers[f->peer].received, n);
-        n = head_step(f, k, n);
+        ssize_t got = f->ops->read(g, f->peer, k, head ? v : v + 1, head ? 2 : 1);
+        if (got < 0) {
+            return (int)got;
+        }
+        moved |= got > 0;
+        count(&g->peers[f->peer].received, (size_t)got);
+        size_t n = head_step(f, k, (size_t)got);
         if (head > 0 && f->head_done == HEAD && memcmp(f->came, f->head, EQUAL) != 0) {
             return other_head(g, f);
         }
@@ -160,7 +166,7 @@ nfds_t coll_flow_fds(const struct rt_group *g, const struct coll_flow *f, struct
     for (uint32_t k = 0; f->left > 0 && f->ops == &coll_pipe_tcp && k < f->lanes; k++) {
         if (f->at[k] < f->bytes || (k == 0 && f->head_done < HEAD)) {
             ret_fds[n++] = (struct pollfd){
-                .fd = g->peers[f->peer].lanes[k], .events = f->out ? POLLOUT : POLLIN};
+                .fd = g->peers[f->peer].lanes[k].fd, .events = f->out ? POLLOUT : POLLIN};
         }
     }
     return n;
@@ -207,8 +213,8 @@ int coll_message_exchange(struct rt_group *g, const struct coll_exchange_part *x
     }
     while (out.left > 0 || in.left > 0) {
         int sent = coll_flow_move(g, &out), came = coll_flow_move(g, &in);
-        if (came < 0) {
-            return came;
+        if (sent < 0 || came < 0) {
+            return sent < 0 ? sent : came;
         }
         if (sent + came > 0) {
             tries = 0;

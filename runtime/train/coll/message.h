@@ -8,8 +8,8 @@
  *     lane 0   head | piece 0 | piece 2 | ...
  *     lane 1   piece 1 | piece 3 | ...
  *
- * Between machines a lane is a TCP connection.  Inside a machine there is one lane, a ring in
- * shared memory. */
+ * Between machines a lane is a TCP connection, encrypted if the job says so.  Inside a machine
+ * there is one lane, a ring in shared memory. */
 #pragma once
 
 #include <poll.h>
@@ -27,12 +27,13 @@ enum {
 };
 
 /* The operations of a transport; each has a file of its own.  write and read move what they can
- * without waiting and return the number of bytes.  They return 0 also if the other side is gone:
- * it is the monitor that notices this. */
+ * without waiting and return the number of bytes, or the code with which the group has failed.
+ * They return 0 also if the other side is gone: it is the monitor that notices this.  Bytes that
+ * write has not counted are the first of the next one. */
 struct coll_pipe_ops {
     const char *name;
-    size_t (*write)(struct rt_group *g, uint32_t to, uint32_t lane, const struct iovec *v, int n);
-    size_t (*read)(struct rt_group *g, uint32_t from, uint32_t lane, const struct iovec *v, int n);
+    ssize_t (*write)(struct rt_group *g, uint32_t to, uint32_t lane, const struct iovec *v, int n);
+    ssize_t (*read)(struct rt_group *g, uint32_t from, uint32_t lane, const struct iovec *v, int n);
 };
 extern const struct coll_pipe_ops coll_pipe_shm, coll_pipe_tcp;
 

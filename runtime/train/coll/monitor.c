@@ -18,6 +18,7 @@
 
 /* A machine that acknowledges no data for SILENT_MS counts as dead (TCP_USER_TIMEOUT). */
 enum { EVENTS = 16, SILENT_MS = 30 * 1000 };
+enum { MESSAGE_BYTES = COLL_WORD_HEAD + COLL_WORD_MAX };
 
 static uint32_t bits_bytes(const struct rt_group *g) {
     return g->size / 8 + 1;
@@ -25,9 +26,9 @@ static uint32_t bits_bytes(const struct rt_group *g) {
 
 static void send_word(struct rt_group *g, uint32_t to, enum coll_word word, uint32_t rank, int code,
     const unsigned char *more, uint32_t bytes) {
-    unsigned char wire[COLL_WORD_HEAD + COLL_WORD_MAX];
+    unsigned char wire[MESSAGE_BYTES];
     struct coll_peer *p = &g->peers[to];
-    if (p->control < 0 || atomic_load(&p->gone)) {
+    if (p->control.fd < 0 || atomic_load(&p->gone)) {
         return;
     }
     co_put_u32(wire, (uint32_t)word);
@@ -37,7 +38,7 @@ static void send_word(struct rt_group *g, uint32_t to, enum coll_word word, uint
     if (bytes > 0) {
         memcpy(wire + COLL_WORD_HEAD, more, bytes);
     }
-    (void)!send(p->control, wire, COLL_WORD_HEAD + bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)!net_stream_post(&p->control, wire, COLL_WORD_HEAD + bytes);
 }
 
 void coll_monitor_send(struct rt_group *g, enum coll_word word, uint32_t rank, int code,
@@ -145,18 +146,39 @@ static void receive(struct rt_group *g, uint32_t from, const unsigned char *wire
     }
 }
 
-static void lose(struct rt_group *g, uint32_t rank) {
+static void lose(struct rt_group *g, uint32_t rank, const char *why) {
     struct coll_peer *p = &g->peers[rank];
-    (void)epoll_ctl(g->epoll, EPOLL_CTL_DEL, p->control, NULL);
+    (void)epoll_ctl(g->epoll, EPOLL_CTL_DEL, p->control.fd, NULL);
     pthread_mutex_lock(&g->m);
     atomic_store(&p->gone, true);
     coll_group_lose_child(g, rank);
     pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->m);
     if (!atomic_load(&p->left)) {
-        (void)coll_group_fail(g, CO_PEERLOST, rank, true,
-            "rank %u (%.200s) is lost: its process or machine has ended", rank, g->endpoints[rank]);
+        (void)coll_group_fail(g, CO_PEERLOST, rank, true, "rank %u (%.200s) is lost: %s", rank,
+            g->endpoints[rank], why);
     }
+}
+
+/* The words in the peer's message, of which the last may be partial.  False: these are none. */
+static bool take_words(struct rt_group *g, uint32_t rank) {
+    struct coll_peer *p = &g->peers[rank];
+    const unsigned char *at = p->message, *end = p->message + p->unread;
+    while (end - at >= COLL_WORD_HEAD) {
+        uint32_t more = co_get_u32(at + 12), word = co_get_u32(at);
+        bool bits = word == COLL_WORD_DEAD || word == COLL_WORD_AGREED;
+        if (more > COLL_WORD_MAX || (bits && more != bits_bytes(g))) {
+            return false;
+        }
+        if (end - at < COLL_WORD_HEAD + (ptrdiff_t)more) {
+            break;
+        }
+        receive(g, rank, at);
+        at += COLL_WORD_HEAD + more;
+    }
+    p->unread = (uint32_t)(end - at);
+    memmove(p->message, at, p->unread);
+    return true;
 }
 
 /* Handles all words that have arrived before it handles the end of the connection: a goodbye
@@ -164,30 +186,21 @@ static void lose(struct rt_group *g, uint32_t rank) {
 static void listen_to(struct rt_group *g, uint32_t rank) {
     struct coll_peer *p = &g->peers[rank];
     for (;;) {
-        uint32_t want = COLL_WORD_HEAD;
-        if (p->unread >= COLL_WORD_HEAD) {
-            uint32_t more = co_get_u32(p->message + 12), word = co_get_u32(p->message);
-            bool bits = word == COLL_WORD_DEAD || word == COLL_WORD_AGREED;
-            if (more > COLL_WORD_MAX || (bits && more != bits_bytes(g))) {
-                lose(g, rank); /* not this protocol */
-                return;
-            }
-            want += more;
+        struct iovec v = {p->message + p->unread, MESSAGE_BYTES - p->unread};
+        struct co_err why = {0};
+        size_t n = 0;
+        pthread_mutex_lock(&g->m); /* others send */
+        int rc = net_stream_read(&p->control, &v, 1, &n, &why);
+        pthread_mutex_unlock(&g->m);
+        p->unread += (uint32_t)n;
+        if (rc < 0 || !take_words(g, rank)) {
+            lose(g, rank,
+                rc == CO_PEERLOST ? "its process or machine has ended"
+                : rc < 0          ? co_err_text(&why)
+                                  : "it does not speak this protocol");
+            return;
         }
-        if (p->unread == want) {
-            p->unread = 0;
-            receive(g, rank, p->message);
-            continue;
-        }
-        ssize_t n = recv(p->control, p->message + p->unread, want - p->unread, MSG_DONTWAIT);
-        if (n > 0) {
-            p->unread += (uint32_t)n;
-        } else if (n < 0 && errno == EINTR) {
-            continue;
-        } else {
-            if (n == 0 || errno != EAGAIN) {
-                lose(g, rank);
-            }
+        if (n == 0) {
             return;
         }
     }
@@ -226,13 +239,13 @@ int coll_monitor_start(struct rt_group *g, struct co_err *err) {
         if (r != g->rank) {
             unsigned silent = SILENT_MS;
             int one = 1;
-            (void)setsockopt(p->control, IPPROTO_TCP, TCP_USER_TIMEOUT, &silent, sizeof(silent));
-            (void)setsockopt(p->control, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-            (void)setsockopt(p->control, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-            p->message = co_xcalloc(1, COLL_WORD_HEAD + COLL_WORD_MAX);
+            (void)setsockopt(p->control.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silent, sizeof(silent));
+            (void)setsockopt(p->control.fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+            (void)setsockopt(p->control.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+            p->message = co_xcalloc(1, MESSAGE_BYTES);
             p->dead = co_xcalloc(1, bits_bytes(g));
             atomic_store(&p->received_ms, now);
-            bad = watch(g, p->control, r) < 0;
+            bad = watch(g, p->control.fd, r) < 0;
         }
     }
     if (bad) {
@@ -249,7 +262,7 @@ int coll_monitor_start(struct rt_group *g, struct co_err *err) {
 /* A socket that is closed with something unread is reset, and what it has still to send is dropped:
  * the reason why the group failed, say. */
 static void read_the_rest(int fd) {
-    unsigned char rest[COLL_WORD_HEAD + COLL_WORD_MAX];
+    unsigned char rest[MESSAGE_BYTES];
     while (fd >= 0 && recv(fd, rest, sizeof(rest), MSG_DONTWAIT) > 0) {
     }
 }
@@ -266,7 +279,7 @@ void coll_monitor_stop(struct rt_group *g) {
         /* no deadline: the thread reads and sends without blocking */
         pthread_join(g->monitor, NULL);
         for (uint32_t r = 0; r < g->size; r++) {
-            read_the_rest(g->peers[r].control);
+            read_the_rest(g->peers[r].control.fd);
         }
         g->monitored = false;
     }

@@ -23,7 +23,7 @@ static size_t move(
     return moved;
 }
 
-static size_t shm_write(
+static ssize_t shm_write(
     struct rt_group *g, uint32_t to, uint32_t lane, const struct iovec *v, int n) {
     (void)lane;
     struct coll_shm_pipe *p = coll_shm_pipe(&g->shm, g->local, g->peers[to].local);
@@ -34,10 +34,10 @@ static size_t shm_write(
     if (moved > 0) {
         coll_bell_ring(&g->shm, g->peers[to].local);
     }
-    return moved;
+    return (ssize_t)moved;
 }
 
-static size_t shm_read(
+static ssize_t shm_read(
     struct rt_group *g, uint32_t from, uint32_t lane, const struct iovec *v, int n) {
     (void)lane;
     struct coll_shm_pipe *p = coll_shm_pipe(&g->shm, g->peers[from].local, g->local);
@@ -48,7 +48,7 @@ static size_t shm_read(
     if (moved > 0) {
         coll_bell_ring(&g->shm, g->peers[from].local);
     }
-    return moved;
+    return (ssize_t)moved;
 }
 
 bool coll_ring_ready(const struct rt_group *g, const struct coll_flow *f) {

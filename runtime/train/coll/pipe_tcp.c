@@ -1,4 +1,4 @@
-/* The transport between machines: non-blocking TCP sockets. */
+/* The transport between machines: non-blocking TCP sockets, with TLS if the job encrypts. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -28,18 +28,31 @@ bool coll_tcp_ended(int fd) {
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-static size_t tcp_write(
-    struct rt_group *g, uint32_t to, uint32_t lane, const struct iovec *v, int n) {
-    struct msghdr m = {.msg_iov = (struct iovec *)v, .msg_iovlen = (size_t)n};
-    ssize_t got = sendmsg(g->peers[to].lanes[lane], &m, MSG_NOSIGNAL | MSG_DONTWAIT);
-    return got > 0 ? (size_t)got : 0;
+/* What a rank has moved.  Who has closed the connection is the monitor's to find out. */
+static ssize_t moved(
+    struct rt_group *g, uint32_t rank, int rc, size_t n, const struct co_err *err) {
+    if (rc < 0 && rc != CO_PEERLOST) {
+        return coll_group_fail(g, CO_PEERLOST, rank, true,
+            "the connection to rank %u (%.200s) has failed: %s", rank, g->endpoints[rank],
+            co_err_text(err));
+    }
+    return (ssize_t)n;
 }
 
-static size_t tcp_read(
+static ssize_t tcp_write(
+    struct rt_group *g, uint32_t to, uint32_t lane, const struct iovec *v, int n) {
+    struct co_err err = {0};
+    size_t sent = 0;
+    int rc = net_stream_write(&g->peers[to].lanes[lane], v, n, &sent, &err);
+    return moved(g, to, rc, sent, &err);
+}
+
+static ssize_t tcp_read(
     struct rt_group *g, uint32_t from, uint32_t lane, const struct iovec *v, int n) {
-    struct msghdr m = {.msg_iov = (struct iovec *)v, .msg_iovlen = (size_t)n};
-    ssize_t got = recvmsg(g->peers[from].lanes[lane], &m, MSG_DONTWAIT);
-    return got > 0 ? (size_t)got : 0;
+    struct co_err err = {0};
+    size_t came = 0;
+    int rc = net_stream_read(&g->peers[from].lanes[lane], v, n, &came, &err);
+    return moved(g, from, rc, came, &err);
 }
 
 const struct coll_pipe_ops coll_pipe_tcp = {.name = "tcp", .write = tcp_write, .read = tcp_read};

@@ -98,7 +98,8 @@ static void random_calls_give_what_a_serial_program_gives(void **state) {
             struct coll_world w = {.n = n,
                 .seed = seed_now(),
                 .transport = world_places[p].transport,
-                .nodes = world_places[p].nodes};
+                .nodes = world_places[p].nodes,
+                .encrypt = world_places[p].encrypt};
             assert_int_equal(world_run(&w, sequence), 0);
         }
     }
@@ -142,8 +143,10 @@ static void the_same_calls_give_the_same_bits_on_all_ranks(void **state) {
         for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
             uint64_t before = 0;
             for (uint32_t again = 0; again < 2; again++) {
-                struct coll_world w = {
-                    .n = n, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
+                struct coll_world w = {.n = n,
+                    .transport = world_places[p].transport,
+                    .nodes = world_places[p].nodes,
+                    .encrypt = world_places[p].encrypt};
                 world_start(&w, same_bits);
                 assert_int_equal(world_end(&w, 0), 0);
                 before = again ? before : w.shared->rank[0].hash;

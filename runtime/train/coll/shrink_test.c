@@ -34,8 +34,10 @@ static int shrinks(struct coll_world *w, struct rt_group *g, uint32_t rank, stru
 static void survivors_continue(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct coll_world w = {
-            .n = 4, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
+        struct coll_world w = {.n = 4,
+            .transport = world_places[p].transport,
+            .nodes = world_places[p].nodes,
+            .encrypt = world_places[p].encrypt};
         world_start(&w, shrinks);
         assert_true(world_ready(&w));
         kill(w.pid[1], SIGKILL);
@@ -125,6 +127,7 @@ static void several_groups_shrink_at_once(void **state) {
         struct coll_world w = {.n = 3,
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes,
+            .encrypt = world_places[p].encrypt,
             .call_ms = 4 * LATE_MS};
         world_start(&w, shrinks_several);
         assert_int_equal(world_end(&w, 1U << 2), 0);
@@ -192,6 +195,7 @@ static void started_calls_outlive_their_group(void **state) {
         struct coll_world w = {.n = 3,
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes,
+            .encrypt = world_places[p].encrypt,
             .call_ms = 4 * LATE_MS,
             .most_ms = LATE_MS};
         world_start(&w, waits_late);
@@ -273,6 +277,7 @@ static void shrink_at_moments(int signal, int64_t call_ms) {
         worlds[i] = (struct coll_world){.n = 4,
             .transport = p->transport,
             .nodes = p->nodes,
+            .encrypt = p->encrypt,
             .call_ms = call_ms,
             .kind = RT_ALL_REDUCE,
             .victim = 2,
@@ -368,6 +373,7 @@ static void a_rank_comes_back(void **state) {
             struct coll_world w = {.n = n,
                 .transport = world_places[p].transport,
                 .nodes = world_places[p].nodes,
+                .encrypt = world_places[p].encrypt,
                 .kind = RT_ALL_REDUCE};
             new_ones = (struct coll_world){.n = fresh * 3};
             world_ports(&new_ones);
@@ -412,8 +418,10 @@ static int grows_in_vain(
 static void a_group_that_cannot_grow_stays(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct coll_world w = {
-            .n = 2, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
+        struct coll_world w = {.n = 2,
+            .transport = world_places[p].transport,
+            .nodes = world_places[p].nodes,
+            .encrypt = world_places[p].encrypt};
         new_ones = (struct coll_world){.n = 3};
         world_ports(&new_ones);
         assert_int_equal(world_run(&w, grows_in_vain), 0);
@@ -465,6 +473,7 @@ static void a_rank_may_be_hit_while_the_group_grows(void **state) {
         worlds[k] = (struct coll_world){.n = 3,
             .transport = p->transport,
             .nodes = p->nodes,
+            .encrypt = p->encrypt,
             .call_ms = WORLD_STOP_MS,
             .stage = i / 2,
             .signal = i % 2 ? SIGSTOP : SIGKILL,

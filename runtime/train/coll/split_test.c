@@ -34,8 +34,10 @@ static int splits(struct coll_world *w, struct rt_group *g, uint32_t rank, struc
 static void groups_split(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct coll_world w = {
-            .n = 5, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
+        struct coll_world w = {.n = 5,
+            .transport = world_places[p].transport,
+            .nodes = world_places[p].nodes,
+            .encrypt = world_places[p].encrypt};
         assert_int_equal(world_run(&w, splits), 0);
     }
 }
@@ -71,8 +73,10 @@ static int starts(struct coll_world *w, struct rt_group *g, uint32_t rank, struc
 static void started_calls_keep_their_order(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct coll_world w = {
-            .n = 3, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
+        struct coll_world w = {.n = 3,
+            .transport = world_places[p].transport,
+            .nodes = world_places[p].nodes,
+            .encrypt = world_places[p].encrypt};
         assert_int_equal(world_run(&w, starts), 0);
     }
 }
@@ -108,6 +112,7 @@ static void a_group_is_given_up_at_once(void **state) {
         struct coll_world w = {.n = 3,
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes,
+            .encrypt = world_places[p].encrypt,
             .call_ms = 100000};
         assert_int_equal(world_run(&w, gives_up), 0);
     }
@@ -175,8 +180,10 @@ static void ranks_may_send_before_they_receive(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
         for (uint32_t n = 2; n <= 4; n += 2) {
-            struct coll_world w = {
-                .n = n, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
+            struct coll_world w = {.n = n,
+                .transport = world_places[p].transport,
+                .nodes = world_places[p].nodes,
+                .encrypt = world_places[p].encrypt};
             assert_int_equal(world_run(&w, exchanges), 0);
         }
     }
@@ -216,8 +223,10 @@ static int mixes(struct coll_world *w, struct rt_group *g, uint32_t rank, struct
 static void sends_keep_their_place_among_calls_of_all(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct coll_world w = {
-            .n = 3, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
+        struct coll_world w = {.n = 3,
+            .transport = world_places[p].transport,
+            .nodes = world_places[p].nodes,
+            .encrypt = world_places[p].encrypt};
         assert_int_equal(world_run(&w, mixes), 0);
     }
 }
@@ -230,7 +239,8 @@ static void groups_form_over_ipv6(void **state) {
         struct coll_world w = {.n = 5,
             .v6 = true,
             .transport = world_places[p].transport,
-            .nodes = world_places[p].nodes};
+            .nodes = world_places[p].nodes,
+            .encrypt = world_places[p].encrypt};
         assert_int_equal(world_run(&w, splits), 0);
     }
 }

@@ -88,7 +88,8 @@ static void different_calls_are_reported_to_all_ranks(void **state) {
             struct coll_world w = {.n = 3,
                 .how = i,
                 .transport = world_places[p].transport,
-                .nodes = world_places[p].nodes};
+                .nodes = world_places[p].nodes,
+                .encrypt = world_places[p].encrypt};
             assert_int_equal(world_run(&w, others_make_one_of_all), 0);
         }
     }
@@ -116,8 +117,10 @@ static int pairs(struct coll_world *w, struct rt_group *g, uint32_t rank, struct
 static void lists_with_the_same_ranks_and_tags_take_turns(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct coll_world w = {
-            .n = 4, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
+        struct coll_world w = {.n = 4,
+            .transport = world_places[p].transport,
+            .nodes = world_places[p].nodes,
+            .encrypt = world_places[p].encrypt};
         assert_int_equal(world_run(&w, pairs), 0);
     }
 }

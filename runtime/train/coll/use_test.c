@@ -89,8 +89,10 @@ static int forks(struct coll_world *w, struct rt_group *g, uint32_t rank, struct
 static void a_forked_child_is_refused(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        struct coll_world w = {
-            .n = 2, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
+        struct coll_world w = {.n = 2,
+            .transport = world_places[p].transport,
+            .nodes = world_places[p].nodes,
+            .encrypt = world_places[p].encrypt};
         assert_int_equal(world_run(&w, forks), 0);
     }
 }
@@ -177,6 +179,7 @@ static void two_threads_at_a_time_are_refused(void **state) {
         struct coll_world w = {.n = 2,
             .transport = world_places[p].transport,
             .nodes = world_places[p].nodes,
+            .encrypt = world_places[p].encrypt,
             .call_ms = WORLD_MS / 2};
         world_start(&w, two_threads);
         (void)world_end(&w, 3);

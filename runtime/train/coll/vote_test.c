@@ -44,7 +44,7 @@ static void voter_start(struct voter *v) {
     pthread_cond_init(&v->g.changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     for (uint32_t r = 0; r < RANKS; r++) {
-        v->peers[r].control = -1;
+        v->peers[r].control.fd = -1;
         v->peers[r].dead = &v->dead[r];
     }
     atomic_store(&v->peers[1].gone, true);

@@ -281,7 +281,7 @@ static bool all_has_come(const struct rt_group *g, uint32_t rank) {
     const struct coll_peer *p = &g->peers[rank];
     bool come = true;
     for (uint32_t k = 0; p->local == COLL_NOT_LOCAL && k < g->lanes; k++) {
-        come &= coll_tcp_ended(p->lanes[k]);
+        come &= coll_tcp_ended(p->lanes[k].fd);
     }
     return come;
 }

@@ -36,7 +36,7 @@ static void waiter_init(struct waiter *w) {
     pthread_mutex_init(&w->g.m, NULL);
     pthread_cond_init(&w->g.changed, NULL);
     for (uint32_t r = 0; r < RANKS; r++) {
-        w->peers[r].control = -1;
+        w->peers[r].control.fd = -1;
     }
 }
 
@@ -172,7 +172,7 @@ static void leaver_init(struct leaver *l) {
     for (uint32_t k = 0; k < g->lanes; k++) {
         int ends[2];
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-        l->w.peers[1].lanes[k] = ends[0];
+        l->w.peers[1].lanes[k].fd = ends[0];
         l->far[k] = ends[1];
     }
     memset(l->sent, 7, sizeof(l->sent));
@@ -184,7 +184,7 @@ static void leaver_init(struct leaver *l) {
 
 static void leaver_done(struct leaver *l) {
     for (uint32_t k = 0; k < l->w.g.lanes; k++) {
-        co_close(l->w.peers[1].lanes[k]);
+        co_close(l->w.peers[1].lanes[k].fd);
         if (l->far[k] >= 0) {
             co_close(l->far[k]);
         }

@@ -45,15 +45,18 @@ static void part(struct co_fork *f) {
     job->end = eventfd(0, END_FLAGS);
 }
 
-static const char *get_token(const struct rt_job *job) {
+const char *rt_job_token(const struct rt_job *job) {
     return job->listed ? job->token : psc_options_token();
+}
+
+const char *rt_job_encrypt(const struct rt_job *job) {
+    return job->listed ? job->encrypt : psc_options_encrypt_text();
 }
 
 /* Whether connections are encrypted.  The program's option comes before PADDLE_JOB_ENCRYPT. */
 static int get_encrypt(
     const struct rt_job *job, enum rt_encrypt said, bool *ret, struct co_err *err) {
-    const char *text = job->listed ? job->encrypt : psc_options_encrypt_text();
-    return psc_options_encrypt(said, text, get_token(job), ret, err);
+    return psc_options_encrypt(said, rt_job_encrypt(job), rt_job_token(job), ret, err);
 }
 
 static int load_job(role_getenv_fn get, void *arg, struct rt_job **ret_job, struct co_err *err) {
@@ -180,7 +183,7 @@ void rt_report(const struct rt_job *job, uint64_t step, const char *name, double
 static struct pss_server_config common_config(
     const struct rt_job *job, const struct rt_server_options *o) {
     return (struct pss_server_config){.job = job->topology->job,
-        .token = get_token(job),
+        .token = rt_job_token(job),
         .lease_ms = o->lease_ms,
         .start_timeout_ms = o->start_timeout_ms,
         .return_ms = o->return_ms,
@@ -291,7 +294,7 @@ static int open_own(const struct rt_job *job, const struct rt_client_options *op
         .servers = 1,
         .endpoints = (const char *const[]){endpoint},
         .job = job->topology->job,
-        .token = get_token(job)};
+        .token = rt_job_token(job)};
     rc = psc_client_connect(&config, options, specs, n_specs, ret, err);
     if (rc < 0) {
         pss_server_stop(own);
@@ -328,7 +331,7 @@ static int open_client(const struct rt_job *job, const struct rt_client_options 
         .servers = t->servers.n,
         .endpoints = (const char *const *)t->servers.item,
         .job = job->topology->job,
-        .token = get_token(job),
+        .token = rt_job_token(job),
     };
     enum rt_encrypt said = options ? options->encrypt : RT_ENCRYPT_UNSET;
     int rc = get_encrypt(job, said, &config.encrypt, err);
