@@ -87,11 +87,8 @@ static void on_timer(void *arg) {
         t->http = co_httpc_new(t->loop, place->host, place->port, NULL, ANSWER_MAX);
     }
     t->asked = co_loop_now(t->loop);
-    co_httpc_send(t->http, &(struct co_httpc_request){.method = "GET",
-                               .path = t->path,
-                               .timeout_ms = ANSWER_MS,
-                               .done = take_answer,
-                               .arg = t});
+    co_httpc_send(t->http, &(struct co_httpc_request){"GET", t->path, .timeout_ms = ANSWER_MS,
+                               .done = take_answer, .arg = t});
 }
 
 struct proc_training_end *proc_training_end_new(

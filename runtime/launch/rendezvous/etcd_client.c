@@ -132,14 +132,9 @@ static void call(
     c->then = then;
     c->asks_token = false;
     c->wants = NULL;
-    co_httpc_send(c->http, &(struct co_httpc_request){.method = "POST",
-                               .path = path,
-                               .headers = header,
-                               .body = text,
-                               .len = strlen(text),
-                               .timeout_ms = ANSWER_MS,
-                               .done = on_answer,
-                               .arg = c});
+    co_httpc_send(
+        c->http, &(struct co_httpc_request){"POST", path, .headers = header, .body = text,
+                     .len = strlen(text), .timeout_ms = ANSWER_MS, .done = on_answer, .arg = c});
 }
 
 void rdzv_etcd_transact(
@@ -225,13 +220,7 @@ void rdzv_etcd_watch(struct rdzv_etcd_client *c, const char *const *prefixes, si
         CO_AUTOFREE char *text = co_json_dump(create);
         (void)!co_buf_addf(&body, NULL, "%s\n", text);
     }
-    co_httpc_send(c->watch, &(struct co_httpc_request){.method = "POST",
-                                .path = "/v3/watch",
-                                .headers = header,
-                                .body = body.data,
-                                .len = body.len,
-                                .timeout_ms = WATCH_MS,
-                                .data = on_watch_data,
-                                .done = on_watch_end,
-                                .arg = c});
+    co_httpc_send(c->watch, &(struct co_httpc_request){"POST", "/v3/watch", .headers = header,
+                                .body = body.data, .len = body.len, .timeout_ms = WATCH_MS,
+                                .data = on_watch_data, .done = on_watch_end, .arg = c});
 }

@@ -260,13 +260,8 @@ static void on_listing(void *arg, const struct co_httpc_result *r) {
 static void list_all(struct kv *w) {
     CO_AUTOFREE char *path = co_xasprintf("/%s/info", w->m->options.job_id);
     rdzv_prover_send(w->prover, w->http,
-        &(struct rdzv_prover_request){.method = "GET",
-            .path = path,
-            .said = "",
-            .body = "",
-            .timeout_ms = w->m->options.silent_ms,
-            .done = on_listing,
-            .arg = w});
+        &(struct rdzv_prover_request){"GET", path, .said = "", .body = "",
+            .timeout_ms = w->m->options.silent_ms, .done = on_listing, .arg = w});
 }
 
 static void poll_paddle(struct kv *w) {
@@ -439,13 +434,8 @@ static void ask_master(struct kv *w) {
     rdzv_wire_hello_format(&h, false, text);
     co_timer_stop(w->timer);
     rdzv_prover_send(w->prover, w->http,
-        &(struct rdzv_prover_request){.method = "POST",
-            .path = path,
-            .said = text,
-            .body = o->value,
-            .timeout_ms = o->silent_ms + ANSWER_MS,
-            .done = on_answer,
-            .arg = w});
+        &(struct rdzv_prover_request){"POST", path, .said = text, .body = o->value,
+            .timeout_ms = o->silent_ms + ANSWER_MS, .done = on_answer, .arg = w});
     watch_master(w);
 }
 
@@ -615,13 +605,9 @@ static void send_parting(struct kv *w, bool restart, int code, const char *why) 
     rdzv_wire_hello_format(&h, true, text);
     co_timer_stop(w->timer);
     rdzv_prover_send(w->prover, w->http,
-        &(struct rdzv_prover_request){.method = "DELETE",
-            .path = path,
-            .said = text,
-            .body = why,
+        &(struct rdzv_prover_request){"DELETE", path, .said = text, .body = why,
             .timeout_ms = ANSWER_MS + (restart ? w->m->options.silent_ms : 0),
-            .done = restart ? on_answer : on_left,
-            .arg = w});
+            .done = restart ? on_answer : on_left, .arg = w});
 }
 
 static void kv_restart(void *backend, const char *why) {

@@ -86,11 +86,8 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
 
 static void ask_neighbour(struct rdzv_neighbour *n) {
     n->asked_at = co_now_ms();
-    co_httpc_send(n->http, &(struct co_httpc_request){.method = "GET",
-                               .path = path,
-                               .timeout_ms = n->patience_ms,
-                               .done = on_answer,
-                               .arg = n});
+    co_httpc_send(n->http, &(struct co_httpc_request){"GET", path, .timeout_ms = n->patience_ms,
+                               .done = on_answer, .arg = n});
 }
 
 static void on_timer(void *arg) {

@@ -58,14 +58,9 @@ static void format_said(const char *said, char ret[RDZV_WIRE_TEXT + 32]) {
 static void send_plain(struct co_httpc *http, const struct rdzv_prover_request *req) {
     char said[RDZV_WIRE_TEXT + 32];
     format_said(req->said, said);
-    co_httpc_send(http, &(struct co_httpc_request){.method = req->method,
-                            .path = req->path,
-                            .headers = said,
-                            .body = req->body,
-                            .len = strlen(req->body),
-                            .timeout_ms = req->timeout_ms,
-                            .done = req->done,
-                            .arg = req->arg});
+    co_httpc_send(http, &(struct co_httpc_request){req->method, req->path, .headers = said,
+                            .body = req->body, .len = strlen(req->body),
+                            .timeout_ms = req->timeout_ms, .done = req->done, .arg = req->arg});
 }
 
 /* ---- answers ---- */
@@ -121,24 +116,15 @@ static void send_proven(struct rdzv_prover *p) {
         p->seal.number++;
         format_said(req->said, said);
         rdzv_seal_request(&p->seal, p->token,
-            &(struct rdzv_seal_request){.method = req->method,
-                .path = req->path,
-                .said = req->said,
-                .body = req->body,
-                .len = len});
+            &(struct rdzv_seal_request){
+                req->method, req->path, .said = req->said, .body = req->body, .len = len});
     }
     rdzv_seal_format(&p->seal, proof);
     CO_AUTOFREE char *headers = co_xasprintf("%s" RDZV_SEAL_HEADER ": %s\r\n", said, proof);
-    co_httpc_send(
-        p->http, &(struct co_httpc_request){.method = p->seal.proven ? req->method : "GET",
-                     .path = p->seal.proven ? req->path : "/",
-                     .headers = headers,
-                     .want = RDZV_SEAL_HEADER,
-                     .body = req->body,
-                     .len = len,
-                     .timeout_ms = req->timeout_ms,
-                     .done = on_answer,
-                     .arg = p});
+    co_httpc_send(p->http, &(struct co_httpc_request){p->seal.proven ? req->method : "GET",
+                               p->seal.proven ? req->path : "/", .headers = headers,
+                               .want = RDZV_SEAL_HEADER, .body = req->body, .len = len,
+                               .timeout_ms = req->timeout_ms, .done = on_answer, .arg = p});
 }
 
 void rdzv_prover_send(

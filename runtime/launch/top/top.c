@@ -139,11 +139,8 @@ static void take_answer(void *arg, const struct co_httpc_result *r) {
 
 static void ask(struct target *g, void (*done)(void *arg, const struct co_httpc_result *r)) {
     g->top->waiting++;
-    co_httpc_send(g->http, &(struct co_httpc_request){.method = "GET",
-                               .path = g->path,
-                               .timeout_ms = g->top->o->timeout_ms,
-                               .done = done,
-                               .arg = g});
+    co_httpc_send(g->http, &(struct co_httpc_request){"GET", g->path,
+                               .timeout_ms = g->top->o->timeout_ms, .done = done, .arg = g});
 }
 
 static void read_processes(void *arg) {
