@@ -106,7 +106,7 @@ int co_fd_read(int fd, const char *path, size_t max, struct co_buf *ret, struct 
         /* At the limit: one more byte means that the file is too large. */
         char extra;
         if (room == 0) {
-            /* no deadline: a file; of a pipe, whoever writes to it decides */
+            /* no deadline: a file; of a pipe, its writer decides */
             ssize_t n = read(fd, &extra, 1);
             if (n < 0 && errno == EINTR) {
                 continue;

@@ -1,5 +1,5 @@
-/* Self-signed certificates, for endpoints that are given none: they encrypt, but authenticate
- * nobody. */
+/* Self-signed certificates, for endpoints that are given none: they encrypt, but do not
+ * show who answers. */
 #pragma once
 
 #include "common/err.h"

@@ -230,9 +230,9 @@ struct co_contract_row {
     bool machine;             /* describes the machine, not a job: a job started inside of another
                                * one inherits it */
     bool empty;               /* an empty value is one, of no devices; elsewhere it is none */
-    bool alone;               /* says how to train, not who takes part: also for a program that is
-                               * asked to train alone (--local) */
-    const char *doc;          /* one sentence */
+    bool alone;      /* about how to train, not about who takes part: also for a program that is
+                      * asked to train alone (--local) */
+    const char *doc; /* one sentence */
 };
 
 extern const struct co_contract_row co_contract[CO_VAR_COUNT];

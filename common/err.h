@@ -49,7 +49,7 @@ struct co_err {
 };
 
 #define CO_MUST_CHECK __attribute__((warn_unused_result))
-/* Returns from the function that it stands in when the call failed, with the call's code: steps,
+/* Returns from the function that contains it when the call failed, with the call's code: steps,
  * one a line.  What the function holds is released by its cleanup attributes. */
 #define CO_TRY(call)                                                                               \
     do {                                                                                           \

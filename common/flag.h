@@ -54,7 +54,7 @@ CO_MUST_CHECK int co_words_check(
     const char *usage, int least, int most, int argc, char *const argv[]);
 void co_flags_help(FILE *out, const char *usage, const struct co_flag *flags, size_t n);
 /* Who gets what co_flags_help would print, in its place: the rows of every command that can say
- * --help, without a second table.  Texts are those of the code, rows the caller's.  NULL: nobody.
+ * --help, without a second table.  Texts are those of the code, rows the caller's.  NULL: none.
  */
 typedef void (*co_flags_reader_fn)(
     void *arg, const char *usage, const struct co_flag *flags, size_t n);

@@ -6,8 +6,8 @@
 
 #include <stdint.h>
 
-/* root: of /proc and /sys; "" outside of tests.  A file that is there and cannot be read, or says
- * what nobody knows, limits nothing: ret_unread, which may be NULL, names the first such file.
+/* root: of /proc and /sys; "" outside of tests.  A file that is there and cannot be read, or has
+ * an unknown form, limits nothing: ret_unread, which may be NULL, names the first such file.
  * It is 0 before the call. */
 uint64_t co_limit_memory(const char *root, struct co_err *ret_unread); /* bytes */
 uint32_t co_limit_cpus(const char *root, struct co_err *ret_unread);   /* rounded up, 1 or more */

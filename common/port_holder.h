@@ -6,5 +6,5 @@
 
 /* "process 12 (python3) listens there", "process 12 (curl) has a connection from there to
  * 10.0.0.1:443"; "another process ..." where this one may not look, or it is of another container;
- * "" where nobody has it (any more).  Reads at most a few megabytes. */
+ * "" where no process has it (any more).  Reads at most a few megabytes. */
 void co_port_holder(uint16_t port, char *ret_text, size_t size);

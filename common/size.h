@@ -1,5 +1,6 @@
 /* Sums and products of sizes that come from files and peers.  They end at UINT64_MAX instead of
- * wrapping round, and no limit or length is that large: whoever compares the result refuses it. */
+ * wrapping round, and no limit or length is that large: the caller, which compares the result,
+ * refuses it. */
 #pragma once
 
 #include <stdint.h>

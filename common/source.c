@@ -205,7 +205,7 @@ static int unpack(struct co_source *s, void *ret, size_t room, size_t *ret_n, st
 static int file_open(struct co_source *s, bool first, struct co_err *err) {
     struct stat st;
 
-    /* Not blocking: a pipe that nobody writes to must not keep us in open. */
+    /* Not blocking: a pipe without a writer must not keep us in open. */
     s->fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (s->fd < 0 || fstat(s->fd, &st) < 0) {
         return co_err_errno(err, errno, "\"%s\"", s->path);

@@ -16,7 +16,7 @@ struct co_source;
  * was read of it before.  Waits for a pipe's first bytes for PIPE_MS (source.c).
  * CO_UNSUPPORTED: neither a file nor a pipe, a format that is no text, or a pipe that is to be read
  * a second time; CO_INVALID: the file ends before the offset; CO_DAMAGED: gzip data that is cut or
- * wrong; CO_TIMEOUT: nobody writes into the pipe. */
+ * wrong; CO_TIMEOUT: the pipe has no writer. */
 CO_MUST_CHECK int co_source_open(const char *path, uint64_t offset, bool first,
     struct co_source **ret_source, struct co_err *err);
 void co_source_close(struct co_source *s); /* NULL allowed */

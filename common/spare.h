@@ -7,7 +7,7 @@
 #include "common/err.h"
 
 /* CO_UNSUPPORTED, and whose: a program compiled against a newer header sets a field that lies
- * there, and nobody here would look at it. */
+ * there, and nothing here would read it. */
 CO_MUST_CHECK static inline int co_spare_check(
     const uint64_t *spare, size_t n, const char *whose, struct co_err *err) {
     for (size_t i = 0; i < n; i++) {

@@ -70,7 +70,7 @@ static void print_rules(FILE *out, const struct crd_field *field, const char *na
         print_text(out, rule->message);
         fputs(".\n", out);
     }
-    /* Roles share their fields: the first stands for all. */
+    /* Roles share their fields: the first is shown for all. */
     for (const struct crd_field *child = field->fields; child != NULL && child->name != NULL;
          child++) {
         print_rules(out, child, child->name);

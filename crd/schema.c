@@ -87,7 +87,7 @@ static void print_required(const struct crd_out *out, const struct crd_field *fi
     }
 }
 
-/* What stands in an object, be it a field or the item of a list. */
+/* What is in an object, be it a field or the item of a list. */
 static void print_content(
     const struct crd_out *out, const struct crd_field *field, const struct dialect *dialect) {
     struct crd_out name = {.file = out->file, .depth = out->depth + 1};

@@ -11,7 +11,7 @@
  * SILENCE_MAX_MS, and kubelet's hold decides as it would without a gate.  An operator that takes
  * connections and says nothing (stopped, or behind a broken network) is noticed ANSWER_MS after it
  * was asked: an answer, if only that there is no news, is due every WAIT_S.  Where all who answer
- * say for UNKNOWN_MAX_MS that they do not know the pod, the operator's address is somebody else's
+ * say for UNKNOWN_MAX_MS that they do not know the pod, the operator's address is another program's
  * by now (another shard's, any web server's), and it continues as well.  It runs in other people's
  * pods, so: static, no library but libc, no name resolution, a few pages of memory.
  * Exit code 0: go; 1: the operator said that this pod shall not start; 143: SIGTERM. */
@@ -92,7 +92,7 @@ __attribute__((format(printf, 1, 2))) static void say(const char *fmt, ...) {
     (void)!write(STDOUT_FILENO, line, n + 1);
 }
 
-/* SIGTERM does nothing to a container's first process unless somebody catches it. */
+/* SIGTERM does nothing to a container's first process unless it is caught. */
 static void on_terminated(int signo) {
     _exit(128 + signo);
 }
@@ -226,7 +226,7 @@ static size_t find_winner(struct gate *g, struct race *r, int64_t until) {
  * It is a race: until one has come through, a try sets out every STAGGER_MS, each to the next
  * address and from a port of its own.  The first packet decides where a node's rules for Services
  * lead a connection, as long as it lasts.  For a moment after the operator's pod was replaced that
- * is the one which has gone; whoever comes later is led to the new one. */
+ * is the one which has gone; later connections go to the new one. */
 static int dial_operator(struct gate *g) {
     struct race r = {.n = 0};
     const int64_t start = now_ms(), end = start + CONNECT_MS;

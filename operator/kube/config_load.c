@@ -68,7 +68,7 @@ static int read_small(const char *dir, const char *name, char **ret, struct co_e
     return 0;
 }
 
-/* The namespace of this pod.  "default" stands only for a file that is not there: anywhere else an
+/* The namespace of this pod.  "default" is only for a file that is not there: anywhere else an
  * operator that watches its own namespace would watch another one. */
 static int read_namespace(const char *dir, char **ret, struct co_err *err) {
     CO_AUTOFREE char *ns = NULL;

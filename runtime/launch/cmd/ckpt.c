@@ -15,7 +15,7 @@
 #include "runtime/train/inspect/inspect.h"
 
 /* Exit codes.  DAMAGED: a checkpoint is damaged or missing, or two of them differ.  UNREAD:
- * something could not be read, so nobody knows. */
+ * something could not be read, so it is not known. */
 enum { DAMAGED = 1, UNREAD = 3 };
 
 struct ckpt_arguments {
@@ -69,7 +69,7 @@ static int code_of(int rc) {
     return rc >= 0 ? 0 : known ? DAMAGED : UNREAD;
 }
 
-/* Of several, what nobody knows counts most. */
+/* Of several, what is not known counts most. */
 static int worse(int a, int b) {
     return a > b ? a : b;
 }

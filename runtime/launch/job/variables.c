@@ -256,7 +256,7 @@ static const struct {
 static const char *device_kind(const struct job *j) {
     static const char *const kinds[] = {"cpu", "gpu", "xpu", NULL};
     const char *alias =
-        j->options->alias[OPTIONS_OPT_DEVICES]; /* "--xpus" says it when the machine does not */
+        j->options->alias[OPTIONS_OPT_DEVICES]; /* "--xpus", when the machine does not show it */
     return j->node->device == JOB_DEVICE_CUSTOM ? j->node->device_name
            : j->node->device != JOB_DEVICE_CPU  ? kinds[j->node->device]
            : alias && strstr(alias, "xpus")     ? "xpu"

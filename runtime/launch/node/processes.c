@@ -14,7 +14,7 @@
 
 enum {
     DETAIL_BYTES = 3000, /* of a failed child's log */
-    QUIET_MS = 5000,     /* servers whom nobody was connected to for so long are not needed */
+    QUIET_MS = 5000,     /* servers without a connection for so long are not needed */
 };
 
 struct node_processes {

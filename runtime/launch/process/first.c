@@ -1,6 +1,7 @@
 /* The poll loop of a container's first process.  It waits for signals (a signalfd), for the
  * program's stderr and, on a server's pod, for the operator's report that training is over.  See
- * first.h. */
+ * first.h.  It is not a co_loop, but holds one: it must wait until our stderr takes more, and that
+ * may be a file, which epoll refuses. */
 #include "runtime/launch/process/first.h"
 
 #include <errno.h>
@@ -38,12 +39,12 @@ struct first {
     int64_t grace_ms, deadline;
     enum { ALL_RUN, TERM_SENT, KILL_SENT } stage;
     int signals;          /* signalfd */
-    struct co_loop *loop; /* of `training_end`; NULL: nobody reports it */
+    struct co_loop *loop; /* of `training_end`; NULL: it is not reported */
     struct proc_training_end *training_end;
     bool trained;  /* reported, and passed on to the program */
     int stderr_in; /* pipe that is the program's stderr; -1: it writes to ours itself, or ended */
     /* At most PIPE_BUF bytes are on their way, so that a write to a pipe that polls as writable
-     * never blocks: signals are served also when nobody reads our stderr. */
+     * never blocks: signals are served also when our stderr has no reader. */
     char held[PIPE_BUF];
     size_t n_held, n_written;
     struct proc_tail tail;
@@ -69,7 +70,7 @@ static void stderr_drain(struct first *f) {
     if (n >= 0) {
         f->n_written += (size_t)n;
     } else if (errno != EINTR && errno != EAGAIN) {
-        f->n_written = f->n_held; /* nobody to write to; the tail has it */
+        f->n_written = f->n_held; /* it has no reader; the tail has it */
     }
     if (f->n_written == f->n_held) {
         f->n_held = 0;
@@ -118,7 +119,7 @@ static void take_terminal_back(const struct first *f) {
 }
 
 /* Ctrl-Z (or a read behind `bg`) stopped the program, and its shell waits for this process to stop.
- * Without a shell that could continue it the kernel lets SIGTSTP stop nobody. */
+ * Without a shell that could continue it the kernel does not let SIGTSTP stop anything. */
 static void stop_too(const struct first *f) {
     sigset_t tstp, before;
     sigemptyset(&tstp);
@@ -204,7 +205,7 @@ static void on_training_end(struct first *f, const char *where) {
 
 /* ---- */
 
-/* False: whoever still holds our end of stderr is no child of ours. */
+/* False: what still holds our end of stderr is no child of ours. */
 static bool past_deadline(struct first *f) {
     if (f->stage == KILL_SENT || f->alone) {
         return false;

@@ -186,7 +186,7 @@ void proc_output_close(struct proc_output *o) {
     while (o->queue.len && !o->broken) {
         flush_queue(o);
         struct pollfd p = {.fd = o->fd, .events = POLLOUT};
-        /* no deadline: as with any program, whoever reads its output decides */
+        /* no deadline: as with any program, the reader of its output decides */
         if (o->queue.len && poll(&p, 1, -1) < 0) {
             break; /* a signal: the user does not want to wait any longer */
         }

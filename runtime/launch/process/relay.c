@@ -35,7 +35,7 @@ static bool drain(struct proc_relay *r) {
         } else if (errno == EAGAIN) {
             return false;
         } else if (errno != EINTR) {
-            break; /* nobody to write to; the tail has it */
+            break; /* it has no reader; the tail has it */
         }
     }
     r->n_held = r->n_written = 0;

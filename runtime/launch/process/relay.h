@@ -1,5 +1,5 @@
 /* Passes a child's stderr on to this process's own, and keeps its last lines: for children without
- * a log file.  What the child prints waits in the pipe while nobody reads our stderr, as it would
+ * a log file.  What the child prints waits in the pipe while our stderr has no reader, as it would
  * without the pipe.  Belongs to the loop's thread. */
 #pragma once
 

@@ -149,7 +149,7 @@ int proc_spawn(const struct proc_spawn *s, pid_t *ret_pid, struct co_err *err) {
     }
     ssize_t n;
     do {
-        /* no deadline: the child calls execve or ends, and waits for nobody before */
+        /* no deadline: the child calls execve or ends, and waits for nothing before */
         n = read(from, &e, sizeof(e));
     } while (n < 0 && errno == EINTR);
     if (n == (ssize_t)sizeof(e)) {

@@ -121,7 +121,7 @@ static const char *describe_wait(void *backend) {
     struct kv *w = backend;
     if (w->down) {
         w->down = false;
-        if (w->taken.code && !w->foreign) { /* nobody answers: the port is not another node's */
+        if (w->taken.code && !w->foreign) { /* no answer: the port is not another node's */
             (void)co_err_wrap(&w->last, "this machine has that address, but: %s", w->taken.msg);
         }
         (void)co_err_wrap(&w->last, "the master at %s is not there", w->master_text);

@@ -88,7 +88,7 @@ bool top_samples_have(const struct top_samples *s, const char *name, const char 
     return false;
 }
 
-/* The bound of a bucket: what stands behind le=. */
+/* The bound of a bucket: the text behind le=. */
 static double bound_of(const struct top_sample *s) {
     const char *le = strstr(s->labels, "le=\"");
     return !le ? NAN : strncmp(le + 4, "+Inf", 4) == 0 ? INFINITY : strtod(le + 4, NULL);

@@ -108,7 +108,7 @@ static void print_table(struct top *t) {
 static void finish_read(struct top *t) {
     t->reads++;
     print_table(t);
-    if (ferror(stdout) || (t->o->count > 0 && t->reads >= t->o->count)) { /* nobody sees more */
+    if (ferror(stdout) || (t->o->count > 0 && t->reads >= t->o->count)) { /* no more is shown */
         end_run(t);
     } else {
         co_timer_start(t->timer, t->o->interval_ms);

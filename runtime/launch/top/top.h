@@ -20,6 +20,6 @@ enum { TOP_TARGETS = 256 };
 
 /* Prints to stdout: a terminal is redrawn each time, anything else gets lines.  Ends after count
  * reads, with q or SIGINT.  Jobs are asked for through `kubectl proxy`, a child; their pods are
- * listed again with each read.  CO_UNAVAILABLE: nobody answered at the last read; CO_INVALID: a
+ * listed again with each read.  CO_UNAVAILABLE: no target answered at the last read; CO_INVALID: a
  * target that cannot be; CO_NOTFOUND: there is no kubectl.  Main thread. */
 CO_MUST_CHECK int top_run(const struct top_options *o, struct co_err *err);
