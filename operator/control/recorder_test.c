@@ -29,8 +29,10 @@ static void on_deadline(void *arg) {
     w->late = true;
 }
 
+/* Nothing is due because the machine stands still. */
 static int setup(void **state) {
     struct world *w = co_xcalloc(1, sizeof(*w));
+    co_test_clock_hold(true);
     assert_int_equal(co_loop_new(&w->loop, NULL), 0);
     assert_true(fake_start(&w->server, w->loop));
     w->deadline = co_timer_new(w->loop, on_deadline, w);
@@ -45,13 +47,13 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     struct world *w = *state;
-    co_test_clock_hold(false);
     ctl_event_log_done(&w->event_log);
     ctl_recorder_done(&w->recorder);
     kube_client_free(w->client);
     fake_stop(&w->server);
     co_timer_free(w->deadline);
     co_loop_free(w->loop);
+    co_test_clock_hold(false);
     free(w);
     return 0;
 }
@@ -161,7 +163,7 @@ static void on_time(void *arg) {
     *passed = true;
 }
 
-/* As if it had been due so long ago, by a clock that is held. */
+/* As if it had been due so long ago. */
 static void was_due(struct world *w, int64_t late_ms) {
     bool passed = false;
     struct co_timer *after = co_timer_new(w->loop, on_time, &passed);
@@ -189,7 +191,6 @@ static void good_news_waits_while_there_is_load(void **state) {
         {"a word", ANSWER}, {"a word", ANSWER}, {"a word", ANSWER}};
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
     size_t recorded = 0;
-    co_test_clock_hold(true);
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         make_busy(w);
         emit(w, false, rows[i].deed, "Odd", "a word");
