@@ -315,11 +315,6 @@ def _reserved(host: str, port: int) -> socket.socket:
     return place
 
 
-def _listens(family: socket.AddressFamily, address: tuple[str, int]) -> bool:
-    with socket.socket(family) as s:
-        return s.connect_ex(address) == 0
-
-
 class Server(Here):
     """A server on a thread of this process, for tests and notebooks: servers=[server.endpoint] is its job's list.  A context
     manager that closes it.  token, encrypt: as Job's; options: of Job.serve."""
@@ -335,8 +330,8 @@ class Server(Here):
             self._job = Job(server=0, workers=workers, **self._peers)
             self._thread = threading.Thread(target=self._run, args=(options,), daemon=True, name="paddlert-server")
             self._thread.start()
-            # no deadline: it listens, or has failed
-            while self._thread.is_alive() and not _listens(place.family, address):
+            # no deadline: it accepts trainers, or has failed
+            while self._thread.is_alive() and not C.rt_server_accepts(self._job._job):
                 self._thread.join(0.005)
         if self._error:
             raise self._error

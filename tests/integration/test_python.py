@@ -198,6 +198,19 @@ thread.join()
     assert out.startswith("joined\n" if server == trainer else "Invalid "), out
 
 
+def test_a_server_that_cannot_start_raises_where_it_is_made(python, tmp_path):
+    """It has its port before it looks at its checkpoints."""
+    (tmp_path / "file").touch()
+    out, = finish(python(f"""
+for _ in range(5):
+    try:
+        paddlert.Server(checkpoint_dir={str(tmp_path / "file")!r})
+    except paddlert.Error as e:
+        print(type(e).__name__, e)
+"""))
+    assert out.count(f"cannot list '{tmp_path}/file'") == 5, out
+
+
 def test_a_server_on_a_thread_can_be_stopped(python):
     """With a trainer, without one, at the end of with; its port is free then."""
     out, = finish(python("""

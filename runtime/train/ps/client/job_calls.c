@@ -32,6 +32,7 @@ struct rt_job {
     char *token, *encrypt; /* owned, if listed; encrypt NULL: the list does not say */
     int end;               /* server: readable once rt_server_end was called; others: -1 */
     struct co_fork fork;   /* server: a forked child's end is its own */
+    atomic_bool accepts;   /* server */
     struct psc_reporter *reporter;
 };
 
@@ -216,6 +217,10 @@ static int wait_end(const struct rt_job *job, struct pss_server *s, const sigset
     return co_err_set(err, CO_CANCELED, "the server was ended by signal %u", info.ssi_signo);
 }
 
+bool rt_server_accepts(const struct rt_job *job) {
+    return atomic_load(&job->accepts);
+}
+
 void rt_server_end(const struct rt_job *job) {
     (void)!write(job->end, &(uint64_t){1}, sizeof(uint64_t));
 }
@@ -261,7 +266,10 @@ int rt_server_run(
     bool metered = rc == 0 && psc_report_metrics();
     rc = rc < 0 ? rc : pss_server_start(&config, &s, err);
     if (rc == 0) {
+        atomic_bool *accepts = &((struct rt_job *)(uintptr_t)job)->accepts;
+        atomic_store(accepts, true);
         rc = wait_end(job, s, &signals, o.handle_signals, err);
+        atomic_store(accepts, false);
     }
     pss_server_stop(s);
     if (metered) {

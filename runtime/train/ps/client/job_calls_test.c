@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/loop.h"
 #include "common/mem.h"
 #include "common/ports_testing.h"
 #include "runtime/rt.h"
@@ -132,6 +134,34 @@ static void a_server_can_be_stopped_even_before_it_runs(void **state) {
     rt_server_end(job);
     assert_int_equal(CO_CANCELED, rt_server_run(job, NULL, &err));
     says(&err, CO_CANCELED, "the server was ended");
+    rt_done(job);
+}
+
+static void *run_until_ended(void *job) {
+    assert_int_equal(CO_CANCELED, rt_server_run(job, NULL, NULL));
+    return NULL;
+}
+
+static void who_starts_a_server_sees_when_it_accepts(void **state) {
+    (void)state;
+    char list[64], port[24];
+    unsigned number = co_test_ports(1);
+    (void)snprintf(list, sizeof(list), "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:%u", number);
+    (void)snprintf(port, sizeof(port), "PADDLE_PORT=%u", number);
+    const char *const variables[] = {
+        "TRAINING_ROLE=PSERVER", "POD_IP=127.0.0.1", "PADDLE_TRAINERS_NUM=1", list, port, NULL};
+    struct rt_job *job = NULL;
+    pthread_t thread;
+    assert_int_equal(0, rt_init_list(variables, &job, NULL));
+    assert_false(rt_server_accepts(job));
+    assert_int_equal(0, pthread_create(&thread, NULL, run_until_ended, job));
+    for (int64_t end = co_now_ms() + 90000; !rt_server_accepts(job);) {
+        assert_true(co_now_ms() < end);
+        (void)poll(NULL, 0, 1);
+    }
+    rt_server_end(job);
+    assert_int_equal(0, pthread_join(thread, NULL));
+    assert_false(rt_server_accepts(job));
     rt_done(job);
 }
 
@@ -415,6 +445,7 @@ int main(void) {
         ONE(alone_is_worker_0_of_1),
         ONE(a_server_is_no_worker),
         ONE(a_server_can_be_stopped_even_before_it_runs),
+        ONE(who_starts_a_server_sees_when_it_accepts),
         ONE(a_forked_child_ends_a_server_of_its_own),
         ONE(workers_without_servers_have_nowhere_to_push),
         ONE(a_save_that_cannot_be_written_names_the_folder),
