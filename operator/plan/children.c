@@ -231,7 +231,10 @@ static int compare_pods(const void *a, const void *b) {
     if (x->role != y->role) {
         return x->role < y->role ? -1 : 1;
     }
-    return x->index < y->index ? -1 : x->index > y->index;
+    if (x->index != y->index) {
+        return x->index < y->index ? -1 : 1;
+    }
+    return strcmp(x->c.name, y->c.name); /* of those with edited labels */
 }
 
 static int compare_services(const void *a, const void *b) {

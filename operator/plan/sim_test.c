@@ -295,6 +295,46 @@ static void toggle_suspend(struct tk_cluster *c) {
     edit(c, spec, "suspend", json_boolean(!was));
 }
 
+static bool is_relabelled(const json_t *pod, const char *name) {
+    const json_t *labels = co_json_at(pod, "metadata", "labels");
+    enum api_role role = api_role_parse(co_json_str(labels, API_LABEL_ROLE));
+    return api_pod_name_index("x", role, name) !=
+           api_label_number(co_json_str(labels, API_LABEL_INDEX));
+}
+
+/* Somebody edits labels, a template, or deletes the ConfigMap. */
+static void meddle(struct tk_cluster *c) {
+    const char *name;
+    json_t *pod;
+    json_object_foreach(c->objects[TK_PODS], name, pod) {
+        if (is_ours(pod) && tk_below(c, 20) == 0) {
+            json_t *labels = co_json_at(pod, "metadata", "labels");
+            bool index = tk_below(c, 2) == 0;
+            co_json_set(labels, index ? API_LABEL_INDEX : API_LABEL_ROLE,
+                json_string(index ? "3" : "heter"));
+        }
+    }
+    json_t *list = co_json_at(c->job, "spec", "worker", "template", "spec", "containers");
+    if (list && tk_below(c, 8) == 0) {
+        edit(c, json_array_get(list, 0), "image", json_string(tk_below(c, 2) ? "img" : "other"));
+    }
+    if (tk_below(c, 15) == 0) {
+        json_object_clear(c->objects[TK_CONFIGMAPS]);
+    }
+}
+
+/* As the status asks for. */
+static void delete_relabelled(struct tk_cluster *c) {
+    CO_AUTOJSON json_t *all = json_copy(c->objects[TK_PODS]);
+    const char *name;
+    json_t *pod;
+    json_object_foreach(all, name, pod) {
+        if (is_relabelled(pod, name)) {
+            json_object_del(c->objects[TK_PODS], name);
+        }
+    }
+}
+
 /* ---- checks --------------------------------------------------------------------------------- */
 
 static char *plan_text(const struct plan *p) {
@@ -516,6 +556,9 @@ static void chaos_round(struct tk_cluster *c) {
     if (tk_below(c, 12) == 0) {
         toggle_suspend(c);
     }
+    if (world % 7 == 3) {
+        meddle(c);
+    }
     c->now += tk_below(c, 20);
     forget_failures(c);
 }
@@ -612,7 +655,7 @@ static void check_end(struct tk_cluster *c) {
 }
 
 /* Worlds beyond the first ones in which something was wrong once. */
-static const uint64_t found[] = {2142};
+static const uint64_t found[] = {1046, 2142};
 
 struct ends {
     int n[API_PHASES];
@@ -634,6 +677,7 @@ static void one_world(uint64_t seed, struct ends *ends) {
     if (tk_below(&c, 5)) {
         edit(&c, json_object_get(c.job, "spec"), "suspend", json_false());
     }
+    delete_relabelled(&c);
     int rounds = 0;
     while (!settled(&c) && rounds < CALM_ROUNDS) {
         check_rest(&c);
