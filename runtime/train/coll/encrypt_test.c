@@ -76,8 +76,10 @@ static int make_calls(struct rt_group *g, size_t n, struct co_err *err) {
 static int says_everything(
     struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct rt_group *part = NULL, *grown = NULL;
-    struct rt_group_options o = {
-        .endpoints = w->endpoints, .size = w->n, .rank = rank, .generation = 2};
+    struct rt_group_options o = world_options(w, rank);
+    o.generation = 2;
+    o.token = NULL; /* these two are the group's */
+    o.encrypt = RT_ENCRYPT_UNSET;
     for (size_t i = 0; i < sizeof(world_in) / sizeof(uint32_t); i++) {
         ((uint32_t *)world_in)[i] = ((uint32_t *)world_out)[i] = PATTERN;
     }
