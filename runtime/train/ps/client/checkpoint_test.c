@@ -529,6 +529,8 @@ static void servers_keep_to_their_directory(void **state) {
             i < 2 ? "" : outside[i] + 2);
         assert_int_equal(CO_PERMISSION, rt_checkpoint(c, path, NULL, NULL, &why));
         assert_non_null(strstr(why.msg, dir));
+        const char *reason = strstr(path, "/..") ? "has '..' in it" : "is not below";
+        assert_non_null(strstr(why.msg, reason));
         assert_int_equal(CO_PERMISSION, rt_restore(c, path, NULL, &why));
     }
     CO_AUTOFREE char *below = co_xasprintf("%s/below/it", dir);
