@@ -24,8 +24,21 @@ static struct dirent *next_entry(DIR *d) {
     return readdir(d);
 }
 
-int ckpt_numbers(const char *dir, struct ckpt_numbers *ret, struct co_err *err) {
+/* The number of a checkpoint's directory; 0: it is none.  Of the ways to write a number only
+ * ckpt_point_dir's counts: another name would be looked for where nothing is. */
+static uint64_t number_of(const char *name) {
     static const char prefix[] = "ckpt-";
+    const char *digits = name + strlen(prefix);
+    uint64_t number = 0;
+    if (strncmp(name, prefix, strlen(prefix)) != 0 ||
+        !ckpt_field_number(digits, strlen(digits), 10, UINT64_MAX - 1, &number)) {
+        return 0;
+    }
+    CO_AUTOFREE char *path = ckpt_point_dir("", number);
+    return strcmp(path + 1, name) == 0 ? number : 0;
+}
+
+int ckpt_numbers(const char *dir, struct ckpt_numbers *ret, struct co_err *err) {
     struct ckpt_numbers have = {0};
     DIR *d = opendir(dir);
     int failed = d ? 0 : errno;
@@ -37,10 +50,8 @@ int ckpt_numbers(const char *dir, struct ckpt_numbers *ret, struct co_err *err) 
     }
     failed = 0;
     for (struct dirent *e = d ? next_entry(d) : NULL; e; e = next_entry(d)) {
-        const char *digits = e->d_name + strlen(prefix);
-        uint64_t number;
-        if (strncmp(e->d_name, prefix, strlen(prefix)) == 0 &&
-            ckpt_field_number(digits, strlen(digits), 10, UINT64_MAX - 1, &number) && number > 0) {
+        uint64_t number = number_of(e->d_name);
+        if (number > 0) {
             have.all = co_xrealloc(have.all, have.n + 1, sizeof(*have.all));
             have.all[have.n++] = number;
         }

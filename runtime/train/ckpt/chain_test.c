@@ -289,6 +289,28 @@ static void the_newest_full_ones_are_kept_with_what_hangs_on_them(void **state) 
 }
 
 /* Seven full ones.  This job began with 3 and has made 6. */
+/* Names that look like a checkpoint's: somebody's own. */
+static void other_names_are_no_checkpoints(void **state) {
+    static const char *const names[] = {"ckpt-9", "ckpt-0000000000009", "ckpt-000000000009.bak",
+        "ckpt-", "ckpt-000000000000", "ckpt-00000000000x", "Ckpt-000000000009",
+        "ckpt-18446744073709551616"};
+    const char *dir = *state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(names); i++) {
+        CO_AUTOFREE char *at = co_xasprintf("%s/%s", dir, names[i]);
+        assert_int_equal(0, mkdir(at, 0700));
+    }
+    assert_int_equal(0, last_number(dir));
+    save_all(dir, 1, 1, 1);
+    save_all(dir, 1000000000000, 1000000000000, 1000000000000);
+    assert_int_equal(1000000000000, last_number(dir));
+    prune(dir, 1, 1000000000000, 0); /* fails where it takes one of them for its own */
+    assert_string_equal("", left(dir));
+    for (size_t i = 0; i < CO_ARRAY_LEN(names); i++) {
+        CO_AUTOFREE char *at = co_xasprintf("%s/%s", dir, names[i]);
+        assert_int_equal(0, access(at, F_OK));
+    }
+}
+
 static void only_what_is_of_this_job_is_removed(void **state) {
     const char *dir = *state;
     for (uint64_t i = 1; i <= 7; i++) {
@@ -638,6 +660,7 @@ int main(void) {
             the_newest_full_ones_are_kept_with_what_hangs_on_them, setup, teardown),
         cmocka_unit_test_setup_teardown(only_what_is_of_this_job_is_removed, setup, teardown),
         cmocka_unit_test_setup_teardown(only_whole_ones_count, setup, teardown),
+        cmocka_unit_test_setup_teardown(other_names_are_no_checkpoints, setup, teardown),
         cmocka_unit_test_setup_teardown(pruning_reads_nothing_twice, setup, teardown),
         cmocka_unit_test_setup_teardown(checkpoints_of_other_tables_stay, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_read_ends_the_search, setup, teardown),
