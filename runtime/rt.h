@@ -152,8 +152,8 @@ CO_MUST_CHECK int rt_server_run(
 /* Ends this job's rt_server_run with CO_CANCELED, the running one or else the next one: for a
  * server that runs on a thread of the program.  Any thread.  A forked child ends one of its own. */
 void rt_server_end(const struct rt_job *job);
-/* Whether this job's rt_server_run has begun to accept trainers.  Its port says less: the server has
- * that before it looks for a checkpoint, which may fail.  Any thread. */
+/* Whether this job's rt_server_run has begun to accept trainers.  Its port says less: the server
+ * has that before it looks for a checkpoint, which may fail.  Any thread. */
 bool rt_server_accepts(const struct rt_job *job);
 
 /* How a table is trained (docs/modes.md). */
