@@ -39,11 +39,24 @@ class Hosts(Space):
         self.ip = [self.pod(f"host-{i}").status.pod_ip for i in range(3)]
         self.wheel = sh(sys.executable, ROOT / "python/wheel", "v1.2", home).strip()
         for i in range(3):
-            self.kubectl("cp", TRAIN_FLEET, f"host-{i}:/home/paddle/train_fleet.py")
-            self.kubectl("cp", self.wheel, f"host-{i}:/home/paddle/paddlerun.whl")
+            self.copy(TRAIN_FLEET, f"host-{i}:/home/paddle/train_fleet.py")
+            self.copy(self.wheel, f"host-{i}:/home/paddle/paddlerun.whl")
 
     def kubectl(self, *args, **more):
         return self.c.kubectl("-n", self.name, *args, **more)
+
+    def copy(self, file, to):
+        """Once more where the container runtime has not started the copying process in its own time, on a machine that is busy."""
+        said = [""]
+
+        def copied():
+            try:
+                self.kubectl("cp", file, to)
+                return True
+            except AssertionError as e:
+                said[0] = str(e)
+                return False
+        wait(f"{file} at {to}", 60, copied, lambda: said[0])
 
     def processes(self):
         """{pid: command line} of all three, but those of their sshds."""
@@ -262,7 +275,7 @@ exec sleep 1000
 
 def test_an_elastic_job_by_an_etcd(hosts, shells):
     """A node begins alone, and again when another comes."""
-    hosts.kubectl("cp", program("etcd"), "host-2:/tmp/etcd")
+    hosts.copy(program("etcd"), "host-2:/tmp/etcd")
     hosts.on(2, f"rm -rf /tmp/e; (setsid /tmp/etcd --data-dir=/tmp/e --listen-client-urls=http://0.0.0.0:2379 --advertise-client-urls=http://{hosts.ip[2]}:2379 "
                 ">/tmp/etcd.log 2>&1 </dev/null &)")
     wait("etcd serves", 30, lambda: "ready to serve client requests" in hosts.on(2, "cat /tmp/etcd.log"), lambda: hosts.on(2, "cat /tmp/etcd.log"))
