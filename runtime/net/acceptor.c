@@ -15,7 +15,7 @@
 
 #include "common/mem.h"
 #include "runtime/net/slots.h"
-#include "runtime/net/stream.h"
+#include "runtime/net/net_stream.h"
 
 enum {
     PROVE_MS = 10000, /* long enough for lost packets to be sent again */

@@ -9,7 +9,7 @@
 
 #include "common/mem.h"
 #include "runtime/net/net.h"
-#include "runtime/net/stream.h"
+#include "runtime/net/net_stream.h"
 
 /* The handshake with one peer. */
 struct talk {

@@ -27,7 +27,7 @@
 
 #include "common/fork.h"
 #include "common/mem.h"
-#include "runtime/net/stream.h"
+#include "runtime/net/net_stream.h"
 #include "runtime/rt.h"
 #include "runtime/train/coll/agree.h"
 #include "runtime/train/coll/hello.h"

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 
 #include "common/mem.h"
-#include "runtime/net/stream.h"
+#include "runtime/net/net_stream.h"
 
 enum { HEAD = 40, LARGE = 300001, SMALL_BUFFER = 4096 };
 

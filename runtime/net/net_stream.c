@@ -1,5 +1,5 @@
 /* Reads and writes of a connection, in TLS record by record. */
-#include "runtime/net/stream.h"
+#include "runtime/net/net_stream.h"
 
 #include <errno.h>
 #include <string.h>
