@@ -63,11 +63,13 @@ static void fill(void) {
 static int rest_of(unsigned char *bytes, size_t head, size_t all, size_t done, struct iovec *ret) {
     int n = 0;
     if (done < head) {
-        ret[n++] = (struct iovec){bytes + done, head - done};
+        ret[n].iov_base = bytes + done;
+        ret[n++].iov_len = head - done;
     }
     size_t at = done < head ? head : done;
     if (at < all) {
-        ret[n++] = (struct iovec){bytes + at, all - at};
+        ret[n].iov_base = bytes + at;
+        ret[n++].iov_len = all - at;
     }
     return n;
 }
