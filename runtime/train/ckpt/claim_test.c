@@ -213,7 +213,7 @@ static void stop_now(void) {
 static void a_wait_ends_with_the_server(void **state) {
     (void)state;
     const struct ckpt_claim_who who = {
-        .job = "a", .endpoint = "h:1", .seen_ms = 1000, .stop = &stop};
+        .job = "a", .endpoint = "h:1", .seen_ms = INT64_C(3600) * 1000, .stop = &stop};
     CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *a = NULL;
     struct co_err err = {0};
     put(other, 0);
