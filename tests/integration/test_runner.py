@@ -3,6 +3,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 import types
@@ -74,6 +75,31 @@ print("1..1\\nok 1 - runs" if now - before < 2 else "1..1\\nnot ok 1 - runs")'""
 def test_hunting_may_stop_programs_again_and_again(tmp_path):
     code, out = of_run(tmp_path, STANDS_STILL, "hunt", HUNT_ROUNDS="1", HUNT_STOPS="1")
     assert code == 1 and re.search(r"some_test: runs: [89] of 9 runs; ", out), out     # all, but for the first, which is not stopped
+
+
+# The making itself is none here, but lasts until another lane makes one, too, or 2 s.
+MAKES_VENV = """import importlib.machinery as m, importlib.util as u, os, sys, time
+loader = m.SourceFileLoader("run_of_tests", sys.argv[1] + "/run")
+run = u.module_from_spec(u.spec_from_loader(loader.name, loader))
+sys.path.insert(0, sys.argv[1])
+loader.exec_module(run)
+run.subprocess.run = lambda *a, **k: os.makedirs(sys.argv[2] + f"/venv/{os.getpid()}")
+def install(*a):
+    end = time.monotonic() + 2
+    while len(os.listdir(sys.argv[2] + "/venv")) < 2 and time.monotonic() < end:
+        time.sleep(.01)
+    return 0, ""
+run.run = install
+print(run.venv(sys.argv[2] + "/venv", sys.argv[2] + "/requirements"))"""
+
+
+def test_lanes_that_want_one_virtual_environment_make_it_once(tmp_path):
+    (tmp_path / "requirements").write_text("")
+    lanes = [subprocess.Popen([sys.executable, "-c", MAKES_VENV, ROOT / "tests", tmp_path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+             for _ in range(3)]
+    outs = [p.communicate(timeout=120)[0] for p in lanes]
+    assert [out.splitlines()[-1] for out in outs] == [f"{tmp_path}/venv/bin/python"] * 3, outs
+    assert sum("making" in out for out in outs) == 1, outs
 
 
 def test_minutes_are_printed_by_part(tmp_path):
