@@ -51,7 +51,7 @@ TEST_MINUTES ?= 80
 test:
 	@tools/packages all
 	@TEST_MINUTES=$(TEST_MINUTES) tests/run targets "builds" "programs" then \
-	    "unit san tsan replay integration" "check e2e memory paddle-named gpu-test"
+	    "unit san tsan replay integration" "check e2e paddle-named gpu-test" then "memory"
 ## nightly: the long forms: all below, faults, soak, fuzzing, bugs put back, analysers on all files
 nightly:
 	@tools/packages all
