@@ -28,6 +28,12 @@ static void lose(struct tk_cluster *c, const char *pod) {
     json_object_del(c->objects[TK_PODS], pod);
 }
 
+static void expect_recreated(struct tk_cluster *c, const char *pod, const char *image) {
+    lose(c, pod);
+    rest(c);
+    expect_image(c, pod, image);
+}
+
 static json_t *notes(struct tk_cluster *c) {
     return co_json_at(c->objects[TK_CONFIGMAPS], "x", "metadata", "annotations");
 }
@@ -105,9 +111,7 @@ static void those_of_an_earlier_version_are_moved(void **state) {
     assert_true(json_equal(data, co_json_at(c.objects[TK_CONFIGMAPS], "x", "data")));
     assert_null(co_json_at(c.job, "status", "beganTemplates"));
     run_all(&c);
-    lose(&c, "x-worker-0");
-    rest(&c);
-    expect_image(&c, "x-worker-0", "img");
+    expect_recreated(&c, "x-worker-0", "img");
     json_decref(data);
     tk_done(&c);
 }
@@ -145,9 +149,7 @@ static void one_from_which_no_pod_can_be_created_is_ignored(void **state) {
         co_json_set(json_object_get(c.job, "status"), "beganTemplates", json_string(old));
         co_json_set(notes(&c), api_began_annotation(API_WORKER), json_string(texts[i]));
         set_image(&c, "worker", "other");
-        lose(&c, "x-worker-1");
-        rest(&c);
-        expect_image(&c, "x-worker-1", "other");
+        expect_recreated(&c, "x-worker-1", "other");
         tk_done(&c);
     }
 }
@@ -163,9 +165,7 @@ static void one_that_is_not_the_attempts_is_ignored(void **state) {
         rest(&c);
         co_json_set(notes(&c), api_began_annotation(API_WORKER), json_string(texts[i]));
         expect_condition(&c, "SpecChanged", NEW_TEMPLATE("spec.worker.template"));
-        lose(&c, "x-worker-1");
-        rest(&c);
-        expect_image(&c, "x-worker-1", "other");
+        expect_recreated(&c, "x-worker-1", "other");
         tk_done(&c);
     }
 }
@@ -200,9 +200,7 @@ static void a_configmap_that_was_deleted_has_what_the_spec_still_has(void **stat
     assert_string_equal(note(&c, API_PS), TEXT);
     assert_string_equal(note(&c, API_WORKER), "");
     expect_condition(&c, "SpecChanged", NEW_TEMPLATE("spec.worker.template"));
-    lose(&c, "x-worker-1");
-    rest(&c);
-    expect_image(&c, "x-worker-1", "other");
+    expect_recreated(&c, "x-worker-1", "other");
     tk_done(&c);
 }
 
@@ -265,9 +263,7 @@ static void large_ones_are_not_stored_twice(void **state) {
     expect_actions(&c, "");
     set_image(&c, "ps", "other");
     expect_condition(&c, "SpecChanged", NEW_TEMPLATE("spec.ps.template"));
-    lose(&c, "x-ps-0");
-    rest(&c);
-    expect_image(&c, "x-ps-0", "other");
+    expect_recreated(&c, "x-ps-0", "other");
     tk_done(&c);
 }
 
