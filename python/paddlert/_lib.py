@@ -11,7 +11,11 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
-from . import _abi
+try:
+    from . import _abi
+except ImportError:
+    raise ImportError("paddlert/_abi.py is missing: this is a source tree, in which the library is not built; "
+                      "run `pip install ./python` or `make wheel`") from None
 
 
 class Error(RuntimeError):

@@ -1335,6 +1335,12 @@ print([r() is not None for r in refs])
             p.communicate()
 
 
+def test_a_source_tree_says_how_to_build_it(tmp_path):
+    shutil.copytree(ROOT / "python/paddlert", tmp_path / "paddlert", ignore=shutil.ignore_patterns("_abi.py", "__pycache__"))
+    p = subprocess.run([sys.executable, "-c", "import paddlert"], env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
+    assert p.returncode == 1 and "_abi.py is missing" in p.stderr and "pip install ./python" in p.stderr, p.stderr
+
+
 def test_structs_are_as_in_c(python, package, tmp_path):
     """What python/bind reads, against what the compiler does."""
     text = (package / "paddlert/_abi.py").read_text()
