@@ -55,7 +55,7 @@ _paddlerun_table() {
         flags='--help --n --interval --count --timeout' switches='--help' commands=''
         ;;
     'cluster_train')
-        flags='--help --job_workspace --job_dispatch_package --conf --ssh --paddle --server-ready --server-grace --grace' switches='--help' commands=''
+        flags='--help --job_workspace --job_dispatch_package --conf --ssh --paddle --connect --server-ready --server-grace --grace' switches='--help' commands=''
         ;;
     'pserver')
         flags='--help' switches='--help' commands=''

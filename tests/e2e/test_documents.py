@@ -140,6 +140,7 @@ def test_cluster_train_over_ssh(hosts):
     text = (HOSTS / "cluster_train.yaml").read_text()
     package = '--job_dispatch_package="/home/paddle/workspace"'
     assert package in text
+    hosts.kubectl("delete", "--ignore-not-found", "-f", HOSTS / "cluster_train.yaml")
     hosts.kubectl("create", "-f", HOSTS / "cluster_train.yaml")
     out, = completed(hosts, "cluster-train", 150).values()
     assert "servers listen on all 3 hosts" in out and "job completed" in out, out
@@ -172,6 +173,7 @@ def trained_in(hosts, folder):
 def test_a_deleted_job_stops_on_every_host(hosts):
     """Ctrl-C of a pod."""
     text = re.sub(r"exec recommendation(.*\\\n)*.*", "exec sleep 1000", (HOSTS / "cluster_train.yaml").read_text())
+    hosts.kubectl("delete", "--ignore-not-found", "-f", HOSTS / "cluster_train.yaml")
     hosts.kubectl("create", "-f", "-", stdin=text)
     wait("all trainers run", 60, lambda: sum(c == "sleep 1000" for c in hosts.processes().values()) == 3, lambda: str(hosts.processes()))
     hosts.kubectl("delete", "-f", HOSTS / "cluster_train.yaml")

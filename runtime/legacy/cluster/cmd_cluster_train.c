@@ -29,6 +29,8 @@ static const struct co_flag flags[] = {
         .help = "command that reaches a host, words apart by blanks"},
     {"paddle", CO_FLAG_STR, &options.paddle, "paddlerun",
         .help = "program on the hosts whose `pserver` and `train` are started"},
+    {"connect", CO_FLAG_DURATION, &options.connect_ms, "60s",
+        .help = "how long ssh is tried on a host that it does not reach"},
     {"server-ready", CO_FLAG_DURATION, &options.ready_ms, "60s",
         .help = "time for all servers to listen"},
     {"server-grace", CO_FLAG_DURATION, &options.grace_ms, "10s",

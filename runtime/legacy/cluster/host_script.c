@@ -46,7 +46,8 @@ char *cluster_dir(
 
 char *cluster_receive_script(const char *dir) {
     CO_AUTOFREE char *d = cluster_shell_quote(dir);
-    return co_xasprintf("rm -fr %s && mkdir -p %s/log && tar -xf - -C %s", d, d, d);
+    return co_xasprintf(
+        "echo @connected; rm -fr %s && mkdir -p %s/log && tar -xf - -C %s", d, d, d);
 }
 
 static void add_words(struct co_buf *b, const char *fmt, ...) CO_PRINTF(2, 3);
@@ -116,7 +117,7 @@ char *cluster_run_script(const struct cluster_conf *c, const struct cluster_opti
     CO_AUTOFREE char *d = cluster_shell_quote(dir);
     CO_AUTOFREE char *paddle = cluster_shell_quote(o->paddle);
     int64_t last = c->port + c->ports_num + c->ports_num_for_sparse - 1;
-    add_words(&b, "cd %s || exit 97\n%s", d, head);
+    add_words(&b, "echo @connected\ncd %s || exit 97\n%s", d, head);
     add_words(&b, "echo %zu >nodefile\n", host);
     if (*c->ld_library_path) {
         CO_AUTOFREE char *path = cluster_shell_quote(c->ld_library_path);

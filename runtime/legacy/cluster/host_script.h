@@ -3,7 +3,8 @@
  * A host runs one shell script, in the one ssh session that lives as long as the job.  It starts
  * the server, reports on its output what happens, and reads commands on its input:
  *
- *     prints  @ready              the server listens
+ *     prints  @connected          the script runs
+ *             @ready              the server listens
  *             @server CODE        the server has ended
  *             @train CODE         the trainer has ended
  *             @| LINE, then @.    the last lines of a log, as asked for
@@ -26,9 +27,10 @@ struct cluster_options {
     const char *paddle;       /* program on the hosts */
     char *const *train_flags; /* for `paddle train` */
     size_t n_train_flags;
-    int64_t ready_ms; /* for all servers to listen */
-    int64_t grace_ms; /* for servers to end by themselves once training is over */
-    int64_t stop_ms;  /* SIGTERM -> SIGKILL on the hosts */
+    int64_t connect_ms; /* for a host that ssh does not reach yet */
+    int64_t ready_ms;   /* for all servers to listen */
+    int64_t grace_ms;   /* for servers to end by themselves once training is over */
+    int64_t stop_ms;    /* SIGTERM -> SIGKILL on the hosts */
 };
 
 /* The job's directory on every host: the workspace, or ROOT_DIR/JOB<YYYYmmddHHMMSS>. */

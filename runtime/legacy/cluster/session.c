@@ -39,6 +39,7 @@ static void close_all(struct cluster_ssh_session *s) {
 }
 
 void cluster_ssh_session_done(struct cluster_ssh_session *s) {
+    co_timer_free(s->again);
     close_all(s);
     co_buf_done(&s->line);
     co_buf_done(&s->lines);
@@ -53,7 +54,10 @@ static int exit_code(int code) {
 
 static void take_line(struct cluster_ssh_session *s, const char *text) {
     int code = 0;
-    if (strcmp(text, "@ready") == 0) {
+    if (strcmp(text, "@connected") == 0) {
+        s->connected = true;
+        s->unreached_since = 0;
+    } else if (strcmp(text, "@ready") == 0) {
         s->ops->ready(s->arg, s);
     } else if (sscanf(text, "@server %d", &code) == 1) {
         s->server_ended = true;
@@ -207,6 +211,7 @@ int cluster_ssh_session_start(struct cluster_ssh_session *s, const struct cluste
     co_buf_clear(&s->line); /* what ssh said of the session before, half a line of a greeting */
     co_buf_clear(&s->lines);
     s->last[0] = '\0';
+    s->connected = false;
     s->in = take(&p.in[1]);
     return watch(s, &p, err);
 }

@@ -27,7 +27,10 @@ struct cluster_ssh_session {
     const struct cluster_host *host;
     enum cluster_session_state state;
     bool server_ended, leaving; /* leaving: it was asked to stop */
+    bool connected;             /* the script runs on the host */
     bool received;              /* the host has what tar sent; tar may not have ended yet */
+    int64_t unreached_since;    /* ssh does not reach the host and is tried again; 0: it does */
+    struct co_timer *again;     /* its next try */
     pid_t pid, tar;             /* 0: none */
     int tar_status;             /* waitpid's, once tar has ended */
     int in;                     /* to the host; -1: closed */

@@ -22,6 +22,7 @@ enum {
     LAST_EVERY_MS = 10000, /* how often the last line of the first host's log is shown */
     TAIL_MS = 3000,        /* how long a failed host has to send its last log lines */
     SLACK_MS = 5000,       /* how long ssh has to end after its host has stopped everything */
+    AGAIN_MS = 2000,       /* until ssh is tried again on a host that it did not reach */
     ADDRESSES_MAX = 64 << 10,
 };
 
@@ -79,12 +80,23 @@ static void kill_all(struct cluster *c) {
     }
 }
 
+static void gone(struct cluster *c, struct cluster_ssh_session *s) {
+    s->state = CLUSTER_SESSION_GONE;
+    c->n_gone++;
+    if (c->stopping && c->n_gone == c->conf->n_hosts) {
+        co_loop_stop(c->loop);
+    }
+}
+
 static void stop_all(struct cluster *c) {
     co_timer_stop(c->last);
     for (size_t i = 0; i < c->conf->n_hosts; i++) {
         struct cluster_ssh_session *s = &c->session[i];
         s->leaving = true;
-        if (s->state == CLUSTER_SESSION_COPYING) {
+        if (co_timer_armed(s->again)) {
+            co_timer_stop(s->again);
+            gone(c, s);
+        } else if (s->state == CLUSTER_SESSION_COPYING) {
             if (s->pid) {
                 (void)kill(-s->pid, SIGTERM);
             }
@@ -128,6 +140,12 @@ static void no_server(struct cluster *c) {
     for (size_t i = 0; i < c->conf->n_hosts && !c->stopping; i++) {
         struct cluster_ssh_session *s = &c->session[i];
         if (s->state == CLUSTER_SESSION_STARTING) {
+            if (!s->connected) {
+                say("node %zu (%s): ssh has not reached it within %.0f s", i, s->host->name,
+                    (double)c->options->ready_ms / 1000);
+                end(c, 1);
+                return;
+            }
             say("node %zu (%s): no server on port %lld within %.0f s", i, s->host->name,
                 (long long)c->conf->port, (double)c->options->ready_ms / 1000);
             c->stopping = true;
@@ -249,23 +267,59 @@ static void lost(struct cluster *c, struct cluster_ssh_session *s, int status) {
     proc_exit_text(status, how, sizeof(how));
     const char *why = proc_tail_last_line(&s->complaint);
     say("node %zu (%s): %s: ssh ended with %s%s%s", s->index, s->host->name,
-        s->state == CLUSTER_SESSION_COPYING ? "the package was not copied" : "connection lost", how,
-        *why ? ": " : "", why);
+        s->state == CLUSTER_SESSION_COPYING ? "the package was not copied"
+        : s->connected                      ? "connection lost"
+                                            : "not reached",
+        how, *why ? ": " : "", why);
     end(c, 1);
 }
 
-static void gone(struct cluster *c, struct cluster_ssh_session *s) {
-    s->state = CLUSTER_SESSION_GONE;
-    c->n_gone++;
-    if (c->stopping && c->n_gone == c->conf->n_hosts) {
-        co_loop_stop(c->loop);
+/* Whether the host may answer later, by ssh's last line: a pod that starts has no name yet, then no
+ * sshd; a busy sshd greets late or refuses.  A wrong key is no better in a minute. */
+static bool is_passing(int status, const char *complaint) {
+    static const char *const passing[] = {"timed out", "Connection refused", "Connection reset",
+        "Connection closed", "No route to host", "Network is unreachable",
+        "Temporary failure in name resolution", "Name or service not known"};
+    bool ret = false;
+    for (size_t i = 0; i < CO_ARRAY_LEN(passing) && !ret; i++) {
+        ret = strstr(complaint, passing[i]);
     }
+    return ret && WIFEXITED(status) && WEXITSTATUS(status) == 255;
+}
+
+/* ssh has ended before the host's script ran; false: trying again is of no use, or was for long. */
+static bool try_again(struct cluster *c, struct cluster_ssh_session *s, int status) {
+    const char *why = proc_tail_last_line(&s->complaint);
+    int64_t now = co_now_ms();
+    if (s->connected || !is_passing(status, why)) {
+        return false;
+    }
+    if (!s->unreached_since) {
+        s->unreached_since = now;
+        say("node %zu (%s): ssh does not reach it yet, trying for %.0f s: %s", s->index,
+            s->host->name, (double)c->options->connect_ms / 1000, why);
+    }
+    if (now - s->unreached_since >= c->options->connect_ms) {
+        return false;
+    }
+    co_timer_start(s->again, AGAIN_MS);
+    return true;
 }
 
 static void not_started(struct cluster *c, struct cluster_ssh_session *s, const char *why) {
     say("node %zu (%s): %s", s->index, s->host->name, why);
     gone(c, s);
     end(c, 1);
+}
+
+static void start_again(void *arg) {
+    struct cluster_ssh_session *s = arg;
+    struct cluster *c = s->arg;
+    struct co_err err = {0};
+    int r = s->state == CLUSTER_SESSION_COPYING ? start_copy(c, s, &err) : start_job(c, s, &err);
+    if (r) {
+        not_started(c, s, co_err_text(&err));
+    }
 }
 
 /* The package has been copied and tar has ended. Its code 1 means that a file changed meanwhile. */
@@ -294,6 +348,9 @@ static void ssh_ended(struct cluster *c, struct cluster_ssh_session *s, int stat
     }
     bool expected = s->leaving || c->killed;
     if (!expected && !c->stopping) {
+        if (try_again(c, s, status)) {
+            return;
+        }
         lost(c, s, status);
     } else if (c->failing && c->due == stop_all) {
         stop_all(c); /* it will not print its last lines any more */
@@ -420,6 +477,7 @@ int cluster_run(const struct cluster_conf *conf, const struct cluster_options *o
     c.session = co_xcalloc(conf->n_hosts, sizeof(*c.session));
     for (size_t i = 0; i < conf->n_hosts; i++) {
         cluster_ssh_session_init(&c.session[i], loop, i, &conf->hosts[i], &ops, &c);
+        c.session[i].again = co_timer_new(loop, start_again, &c.session[i]);
     }
     say("job of %zu hosts in %s", conf->n_hosts, c.dir);
     int r = run_all(&c, err);

@@ -50,13 +50,15 @@ struct row {
     const char *what;
     const char *host[HOSTS]; /* shell: $copy is not empty where the package is to be copied */
     bool package;
-    int64_t ready_ms, grace_ms; /* 0: long */
-    const char *ssh;            /* NULL: the program of this test */
+    int64_t connect_ms, ready_ms, grace_ms; /* 0: long */
+    const char *ssh;                        /* NULL: the program of this test */
     int code;
     const char *text[4]; /* all of it printed */
     const char *not_text;
 };
 
+/* ssh, not the host's script, prints what follows. */
+#define UNREACHED ": unreached; "
 #define READY "echo @ready; read go; [ $go = go ] || exit 0; "
 #define TRAINS READY "echo @train 0; echo @server 0; "
 #define STOPS "read stop; [ $stop = stop ]"
@@ -111,6 +113,45 @@ static const struct row rows[] = {
     {"a host that says it is ready twice is one host",
         {"echo @ready; echo @ready; echo @ready; " WAITS, TELLS}, .ready_ms = 50, .code = 1,
         .text = {"node 1 (127.0.0.2): no server"}, .not_text = "servers listen"},
+    {"a host that is not reached at first",
+        {UNREACHED "[ -e ../tried ] || { touch ../tried; echo 'ssh: connect to host a port 22: "
+                   "Connection refused' >&2; exit 255; }; echo @connected; " TRAINS STOPS,
+            TRAINS STOPS},
+        .code = 0,
+        .text = {"node 0 (127.0.0.1): ssh does not reach it yet, trying for 20 s: ssh: connect to "
+                 "host a port 22: Connection refused\n",
+            "job completed"}},
+    {"a host that is not reached at first, for the package",
+        {UNREACHED
+            "[ -e ../tried2 ] || { touch ../tried2; echo 'Connection timed out during banner "
+            "exchange' >&2; exit 255; }; echo @connected; [ $copy ] && exec cat >/dev/null; " TRAINS
+                STOPS,
+            "[ $copy ] && exec cat >/dev/null; " TRAINS STOPS},
+        .package = true, .code = 0,
+        .text = {"trying for 20 s: Connection timed out during banner exchange\n",
+            "copied to all 2 hosts", "job completed"}},
+    {"a host that is never reached",
+        {UNREACHED "echo 'ssh: Could not resolve hostname a: Name or service not known' >&2; exit "
+                   "255",
+            READY WAITS},
+        .connect_ms = 1, .code = 1,
+        .text = {"node 0 (127.0.0.1): ssh does not reach it yet",
+            "node 0 (127.0.0.1): not reached: ssh ended with exit code 255: ssh: Could not resolve",
+            "job failed"}},
+    {"no server in time, as ssh does not reach its host",
+        {UNREACHED "echo 'ssh: connect to host a port 22: Connection refused' >&2; exit 255",
+            READY WAITS},
+        .ready_ms = 50, .code = 1,
+        .text = {"node 0 (127.0.0.1): ssh has not reached it within 0 s", "job failed"}},
+    {"a wrong key is not tried again",
+        {UNREACHED "echo 'a: Permission denied (publickey).' >&2; exit 255", READY WAITS},
+        .code = 1, .text = {"not reached: ssh ended with exit code 255: a: Permission denied"},
+        .not_text = "trying for"},
+    {"told to stop while a host is not reached",
+        {UNREACHED "echo 'ssh: connect to host a port 22: Connection refused' >&2; "
+                   "( sleep .3; " TERM ") & exit 255",
+            READY WAITS},
+        .code = 128 + SIGTERM, .text = {"terminated", "job stopped"}},
     {"a connection is lost", {READY WAITS, "echo 'Connection reset' >&2; exit 255"}, .code = 1,
         .text = {"node 1 (127.0.0.2): connection lost: ssh ended with exit code 255: "
                  "Connection reset\n",
@@ -158,6 +199,7 @@ static int run(const struct row *row, struct co_buf *ret) {
         .package = row->package ? package : NULL,
         .ssh = row->ssh ? row->ssh : ssh,
         .paddle = "paddle",
+        .connect_ms = row->connect_ms ? row->connect_ms : 20000,
         .ready_ms = row->ready_ms ? row->ready_ms : 20000,
         .grace_ms = row->grace_ms ? row->grace_ms : 20000,
         .stop_ms = 20000};
@@ -224,6 +266,7 @@ static int make_directory(void **state) {
                                          "while [ $# -gt 2 ]; do shift; done\n"
                                          "cd %s || exit 98\n"
                                          "case $2 in *tar*-xf*) copy=1 ;; *) copy= ;; esac\n"
+                                         "grep -q unreached \"$1\" || echo @connected\n"
                                          "cd package 2>/dev/null || cd aside || exit 98\n"
                                          ". \"../$1\"\n",
         dir);
