@@ -269,15 +269,11 @@ static int merge_value(
 static int read_key(struct co_yaml *y, const yaml_event_t *ev, char **ret, struct co_err *err) {
     struct co_yaml_scalar s = {.text = ""};
     CO_AUTOJSON json_t *alias = NULL;
-    int r = 0;
     if (ev->type == YAML_SCALAR_EVENT) {
         s = scalar_of(ev);
-        r = count_values(y, ev->start_mark, 0, s.len, err);
+        CO_TRY(count_values(y, ev->start_mark, 0, s.len, err));
     } else if (ev->type == YAML_ALIAS_EVENT) {
-        r = read_alias(y, ev, &alias, err);
-    }
-    if (r) {
-        return r;
+        CO_TRY(read_alias(y, ev, &alias, err));
     }
     if (json_is_string(alias)) {
         s.text = json_string_value(alias);
@@ -285,19 +281,17 @@ static int read_key(struct co_yaml *y, const yaml_event_t *ev, char **ret, struc
     } else if (ev->type != YAML_SCALAR_EVENT) {
         return fail_at(y, ev->start_mark, err, CO_INVALID, "a key must be a string");
     }
-    r = co_yaml_scalar_key(&s, ret, err);
+    int r = co_yaml_scalar_key(&s, ret, err);
     if (r) {
         return wrap_at(y, ev->start_mark, err, r);
     }
     if (ev->type == YAML_SCALAR_EVENT && ev->data.scalar.anchor) {
         size_t index = y->n_anchors;
-        r = open_anchor(y, ev, ev->data.scalar.anchor, err);
+        CO_TRY(open_anchor(y, ev, ev->data.scalar.anchor, err));
         CO_AUTOJSON json_t *value = json_string(s.text);
-        if (r == 0) {
-            close_anchor(y, index, value);
-        }
+        close_anchor(y, index, value);
     }
-    return r;
+    return 0;
 }
 
 static int refuse_duplicate(struct co_yaml *y, const yaml_event_t *ev, struct yaml_position at,
@@ -314,9 +308,8 @@ static int read_member(struct co_yaml *y, const yaml_event_t *key_ev, struct yam
     CO_AUTOFREE char *key = NULL;
     struct co_yaml_scalar s = scalar_of(key_ev);
     bool merging = key_ev->type == YAML_SCALAR_EVENT && co_yaml_is_merge(&s);
-    int r = merging ? 0 : read_key(y, key_ev, &key, err);
-    if (r) {
-        return r;
+    if (!merging) {
+        CO_TRY(read_key(y, key_ev, &key, err));
     }
     if (key && json_object_get(m->obj, key) && !json_object_get(m->merged, key)) {
         return refuse_duplicate(y, key_ev, at, key, err);
@@ -324,13 +317,8 @@ static int read_member(struct co_yaml *y, const yaml_event_t *key_ev, struct yam
     CO_TRY(co_yaml_lines_member(&y->lines, at.spot, last, key ? key : "<<", line_of(key_ev), err));
     AUTO_EVENT yaml_event_t ev = {0};
     CO_AUTOJSON json_t *value = NULL;
-    r = next_event(y, &ev, err);
-    if (r == 0) {
-        r = read_node(y, &ev, (struct yaml_position){*last, at.depth + 1}, &value, err);
-    }
-    if (r) {
-        return r;
-    }
+    CO_TRY(next_event(y, &ev, err));
+    CO_TRY(read_node(y, &ev, (struct yaml_position){*last, at.depth + 1}, &value, err));
     if (merging) {
         return merge_value(y, key_ev->start_mark, m, value, err);
     }
@@ -365,25 +353,19 @@ static int read_node(struct co_yaml *y, yaml_event_t *ev, struct yaml_position a
         return fail_at(y, ev->start_mark, err, CO_NORESOURCE, "nested more than 200 deep");
     }
     size_t index = y->n_anchors;
-    int r = anchor ? open_anchor(y, ev, anchor, err) : 0;
-    if (r == 0) {
-        r = count_values(y, ev->start_mark, 1, 0, err);
+    if (anchor) {
+        CO_TRY(open_anchor(y, ev, anchor, err));
     }
-    if (r) {
-        return r;
-    }
+    CO_TRY(count_values(y, ev->start_mark, 1, 0, err));
     json_t *value = NULL;
     if (ev->type == YAML_ALIAS_EVENT) {
-        r = read_alias(y, ev, &value, err);
+        CO_TRY(read_alias(y, ev, &value, err));
     } else if (ev->type == YAML_SCALAR_EVENT) {
-        r = read_scalar(y, ev, &value, err);
+        CO_TRY(read_scalar(y, ev, &value, err));
     } else if (ev->type == YAML_SEQUENCE_START_EVENT) {
-        r = read_sequence(y, at, &value, err);
+        CO_TRY(read_sequence(y, at, &value, err));
     } else {
-        r = read_mapping(y, at, &value, err);
-    }
-    if (r) {
-        return r;
+        CO_TRY(read_mapping(y, at, &value, err));
     }
     if (anchor) {
         close_anchor(y, index, value);
@@ -399,13 +381,8 @@ static int read_document(struct co_yaml *y, json_t **ret, struct co_err *err) {
     CO_TRY(next_event(y, &ev, err));
     unsigned root = co_yaml_lines_root(&y->lines, line_of(&ev));
     CO_AUTOJSON json_t *value = NULL;
-    int r = read_node(y, &ev, (struct yaml_position){root, 0}, &value, err);
-    if (r == 0) {
-        r = next_event(y, &end, err);
-    }
-    if (r) {
-        return r;
-    }
+    CO_TRY(read_node(y, &ev, (struct yaml_position){root, 0}, &value, err));
+    CO_TRY(next_event(y, &end, err));
     *ret = co_steal_ptr(value);
     return 0;
 }

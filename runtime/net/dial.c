@@ -45,17 +45,15 @@ static int read_part(const struct net_auth *auth, struct net_dial *d, struct tal
 }
 
 static int begin_talk(const struct net_auth *auth, struct net_dial *d, struct talk *t) {
-    int one = 1, rc = net_hello_write(auth, d->hello, &t->shake, &d->err);
+    int one = 1;
     (void)setsockopt(d->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    return rc < 0 ? rc : send_part(d->fd, t->shake.hello, sizeof(t->shake.hello), &d->err);
+    CO_TRY(net_hello_write(auth, d->hello, &t->shake, &d->err));
+    return send_part(d->fd, t->shake.hello, sizeof(t->shake.hello), &d->err);
 }
 
 static int take_answer(const struct net_auth *auth, struct net_dial *d, struct talk *t) {
     unsigned char proof[NET_PROOF_BYTES];
-    int rc = judge(auth, d, net_answer_read(auth, &t->shake), t->shake.answer);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(judge(auth, d, net_answer_read(auth, &t->shake), t->shake.answer));
     memcpy(d->answer, net_caller_bytes(t->shake.answer), sizeof(d->answer));
     net_proof_write(auth, &t->shake, proof);
     return send_part(d->fd, proof, sizeof(proof), &d->err);

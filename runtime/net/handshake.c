@@ -95,11 +95,9 @@ int net_hello_write(const struct net_auth *auth, const unsigned char caller[NET_
     put_head(auth, h->hello);
     h->hello[ENCRYPTS] = auth->encrypt;
     memcpy(h->hello + NET_HEAD_BYTES, caller, NET_CALLER_BYTES);
-    int rc = co_nonce_make(h->hello + RANDOM, err);
-    if (rc == 0) {
-        prove(auth, "hello", h, HELLO, h->hello + PROOF);
-    }
-    return rc;
+    CO_TRY(co_nonce_make(h->hello + RANDOM, err));
+    prove(auth, "hello", h, HELLO, h->hello + PROOF);
+    return 0;
 }
 
 enum net_refusal net_answer_read(const struct net_auth *auth, const struct net_handshake *h) {
@@ -151,11 +149,9 @@ int net_answer_write(const struct net_auth *auth, enum net_refusal refusal,
         return 0;
     }
     memcpy(h->answer + NET_HEAD_BYTES, caller, NET_CALLER_BYTES);
-    int rc = co_nonce_make(h->answer + RANDOM, err);
-    if (rc == 0) {
-        prove(auth, "answer", h, BOTH, h->answer + PROOF);
-    }
-    return rc;
+    CO_TRY(co_nonce_make(h->answer + RANDOM, err));
+    prove(auth, "answer", h, BOTH, h->answer + PROOF);
+    return 0;
 }
 
 bool net_proof_check(const struct net_auth *auth, const struct net_handshake *h,
@@ -174,9 +170,8 @@ void net_welcome_write(
 int net_encrypt_parse(const char *text, const char *token, bool *ret, struct co_err *err) {
     const char *name = co_contract[CO_VAR_JOB_ENCRYPT].name;
     bool on = false;
-    int rc = text && *text ? co_parse_bool(name, text, &on, err) : 0;
-    if (rc < 0) {
-        return rc;
+    if (text && *text) {
+        CO_TRY(co_parse_bool(name, text, &on, err));
     }
     if (on && !*token) {
         return co_err_set(err, CO_INVALID,

@@ -39,19 +39,19 @@ static void free_listener(struct net_listener *l) {
     free(l);
 }
 
+CO_DEFINE_CLEANUP(struct net_listener *, free_listener)
+
 int net_listener_open(int fd_own, const struct net_auth *auth, int prove_ms,
     const struct net_acceptor_ops *ops, void *arg, struct net_listener **ret, struct co_err *err) {
-    struct net_listener *l = co_xcalloc(1, sizeof(*l));
+    CO_CLEANUP(free_listenerp) struct net_listener *l = co_xcalloc(1, sizeof(*l));
     l->fd = fd_own;
     l->stop_fd = eventfd(0, EFD_CLOEXEC);
-    int rc = l->stop_fd < 0 ? co_err_errno(err, errno, "eventfd") : 0;
-    rc = rc < 0 ? rc : net_acceptor_open(fd_own, auth, prove_ms, ops, arg, &l->acceptor, err);
-    rc = rc < 0 ? rc : start_thread(l, err);
-    if (rc < 0) {
-        free_listener(l);
-        return rc;
+    if (l->stop_fd < 0) {
+        return co_err_errno(err, errno, "eventfd");
     }
-    *ret = l;
+    CO_TRY(net_acceptor_open(fd_own, auth, prove_ms, ops, arg, &l->acceptor, err));
+    CO_TRY(start_thread(l, err));
+    *ret = co_steal_ptr(l);
     return 0;
 }
 

@@ -238,10 +238,7 @@ static bool has_v6(void) {
 
 int net_listen_address(const char *endpoint, char *ret_text, size_t size, struct co_err *err) {
     struct co_hostport hp;
-    int rc = co_parse_hostport("endpoint", endpoint, &hp, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(co_parse_hostport("endpoint", endpoint, &hp, err));
     const char *host = is_local(hp.host) ? hp.host : has_v6() ? "::" : "0.0.0.0";
     co_hostport_format(host, hp.port, ret_text, size);
     return 0;

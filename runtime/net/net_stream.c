@@ -48,10 +48,7 @@ static int seal(struct net_stream *s, const struct iovec *v, int n, struct co_er
         const unsigned char *base = v[i].iov_base;
         for (size_t at = 0; at < v[i].iov_len && s->sealed < STREAM_BATCH;) {
             size_t part = v[i].iov_len - at < RECORD ? v[i].iov_len - at : RECORD;
-            int rc = co_tls_write(s->tls, base + at, part, err);
-            if (rc < 0) {
-                return rc;
-            }
+            CO_TRY(co_tls_write(s->tls, base + at, part, err));
             at += part;
             s->sealed += part;
         }
@@ -68,16 +65,21 @@ static int flush(struct net_stream *s, struct co_err *err) {
     }
     int rc = end_call(send(s->fd, wire, n, MSG_NOSIGNAL | MSG_DONTWAIT), &sent, err);
     co_tls_sent(s->tls, sent);
-    return rc < 0 ? rc : sent == n;
+    CO_TRY(rc);
+    return sent == n;
 }
 
 static int write_sealed(
     struct net_stream *s, const struct iovec *v, int n, size_t *ret_n, struct co_err *err) {
-    int rc = s->sealed > 0 ? 0 : seal(s, v, n, err);
-    rc = rc < 0 ? rc : flush(s, err);
-    *ret_n = rc > 0 ? s->sealed : 0;
+    *ret_n = 0;
+    if (s->sealed == 0) {
+        CO_TRY(seal(s, v, n, err));
+    }
+    int all = flush(s, err);
+    CO_TRY(all);
+    *ret_n = all ? s->sealed : 0;
     s->sealed -= *ret_n;
-    return rc < 0 ? rc : 0;
+    return 0;
 }
 
 int net_stream_write(

@@ -214,11 +214,9 @@ int rpc_frame_head_read(
     if (h.kind != RPC_FRAME_ERROR && (k == 0 || k >= RPC_FRAME_KINDS)) {
         return co_err_set(err, CO_INVALID, "frame kind %u is unknown", h.kind);
     }
-    int rc = check_bytes(&h, err);
-    if (rc == 0) {
-        *ret = h;
-    }
-    return rc;
+    CO_TRY(check_bytes(&h, err));
+    *ret = h;
+    return 0;
 }
 
 struct rpc_frame *rpc_frame_error(
@@ -277,18 +275,12 @@ static void end_frame(struct rpc_splitter *sp) {
 /* The head is there: makes the frame that the payload goes to. */
 static int begin_frame(struct rpc_splitter *sp, struct co_err *err) {
     struct rpc_frame_head h = {0};
-    int rc = rpc_frame_head_read(sp->head, &h, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(rpc_frame_head_read(sp->head, &h, err));
     if (h.bytes > sp->left) {
         return co_err_set(err, CO_INVALID, "frame %s declares %u bytes, its message has %zu left",
             rpc_frame_kind_name(h.kind), h.bytes, sp->left);
     }
-    rc = rpc_frame_new(h.kind, h.bytes, &sp->frame, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(rpc_frame_new(h.kind, h.bytes, &sp->frame, err));
     sp->frame->head = h;
     sp->have = 0;
     if (h.bytes == 0) {
@@ -316,10 +308,7 @@ int rpc_splitter_feed(struct rpc_splitter *sp, const void *data, size_t len, str
         if (sp->frame) {
             end_frame(sp);
         } else {
-            int rc = begin_frame(sp, err);
-            if (rc < 0) {
-                return rc;
-            }
+            CO_TRY(begin_frame(sp, err));
         }
     }
     return 0;

@@ -86,15 +86,12 @@ static size_t compose(unsigned char *to, unsigned n) {
 
 static int split(
     const unsigned char *msg, size_t announced, size_t len, size_t piece, struct rpc_frame **ret) {
-    struct rpc_splitter sp;
+    CO_CLEANUP(rpc_splitter_done) struct rpc_splitter sp;
     rpc_splitter_init(&sp, announced);
-    int rc = 0;
-    for (size_t at = 0; at < len && rc == 0; at += piece) {
-        rc = rpc_splitter_feed(&sp, msg + at, len - at < piece ? len - at : piece, NULL);
+    for (size_t at = 0; at < len; at += piece) {
+        CO_TRY(rpc_splitter_feed(&sp, msg + at, len - at < piece ? len - at : piece, NULL));
     }
-    rc = rc < 0 ? rc : rpc_splitter_take(&sp, ret, NULL);
-    rpc_splitter_done(&sp);
-    return rc;
+    return rpc_splitter_take(&sp, ret, NULL);
 }
 
 static void messages_are_cut_into_frames_whatever_the_pieces(void **state) {

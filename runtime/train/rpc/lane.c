@@ -218,7 +218,8 @@ static int open_record(
     int rc = rest > 0 ? co_tls_read(l->tls, to, rest, ret_n, err)
                       : co_tls_read(l->tls, room->bytes, sizeof(room->bytes), ret_n, err);
     pthread_mutex_unlock(&l->m);
-    return rc < 0 ? rc : take_bytes(l, rest, room, *ret_n, err);
+    CO_TRY(rc);
+    return take_bytes(l, rest, room, *ret_n, err);
 }
 
 static int read_sealed(struct rpc_lane *l, struct rpc_lane_room *room, struct co_err *err) {
@@ -231,15 +232,15 @@ static int read_sealed(struct rpc_lane *l, struct rpc_lane_room *room, struct co
     if (n == 0) {
         return co_err_set(err, CO_PEERLOST, "connection closed without a closing message");
     }
-    int rc = end_read(n, &got, err);
-    if (rc < 0 || got == 0) {
-        return rc;
+    CO_TRY(end_read(n, &got, err));
+    if (got == 0) {
+        return 0;
     }
     co_tls_feed(l->tls, room->sealed, got);
     do {
-        rc = open_record(l, room, &got, err);
-    } while (rc == 0 && got > 0);
-    return rc;
+        CO_TRY(open_record(l, room, &got, err));
+    } while (got > 0);
+    return 0;
 }
 
 int rpc_lane_read(struct rpc_lane *l, struct rpc_lane_room *room, struct rpc_frame **ret_first,
@@ -329,12 +330,10 @@ static int seal_record(struct rpc_lane *l, struct co_err *err) {
     n = n < sizeof(record) ? n : sizeof(record);
     const char *wire = NULL;
     size_t had = co_tls_waiting(l->tls, &wire);
-    int rc = co_tls_write(l->tls, from, n, err);
-    if (rc == 0) {
-        atomic_fetch_add(&l->queued, co_tls_waiting(l->tls, &wire) - had);
-        drop_sent(l, n);
-    }
-    return rc;
+    CO_TRY(co_tls_write(l->tls, from, n, err));
+    atomic_fetch_add(&l->queued, co_tls_waiting(l->tls, &wire) - had);
+    drop_sent(l, n);
+    return 0;
 }
 
 /* As write_clear. */
@@ -376,30 +375,34 @@ int rpc_lane_flush(struct rpc_lane *l, size_t *ret_left, struct co_err *err) {
     }
     *ret_left = rpc_lane_queued(l);
     pthread_mutex_unlock(&l->m);
-    return rc < 0 ? rc : 0;
+    return rc == 1 ? 0 : rc;
+}
+
+/* The caller holds the lock. */
+static int queue_frame(struct rpc_lane *l, struct rpc_frame *f_own, struct co_err *err) {
+    if (l->broken) {
+        rpc_frame_free(f_own);
+        return co_err_set(err, CO_PEERLOST, "the lane to %s is closed", l->base.peer);
+    }
+    f_own->next = NULL;
+    *l->last = f_own;
+    l->last = &f_own->next;
+    atomic_fetch_add(&l->queued, RPC_FRAME_HEAD + (size_t)f_own->head.bytes);
+    if (l->stir) {
+        l->stir(l->arg);
+    }
+    if (rpc_lane_queued(l) >= FLUSH_BYTES) {
+        CO_TRY(write_run(l, err));
+    }
+    return 0;
 }
 
 static int send_frame(struct rpc_stream *s, struct rpc_frame *f_own, struct co_err *err) {
     struct rpc_lane *l = of(s);
-    int rc = 0;
-    f_own->next = NULL;
     pthread_mutex_lock(&l->m);
-    if (l->broken) {
-        rpc_frame_free(f_own);
-        rc = co_err_set(err, CO_PEERLOST, "the lane to %s is closed", s->peer);
-    } else {
-        *l->last = f_own;
-        l->last = &f_own->next;
-        atomic_fetch_add(&l->queued, RPC_FRAME_HEAD + (size_t)f_own->head.bytes);
-        if (l->stir) {
-            l->stir(l->arg);
-        }
-        if (rpc_lane_queued(l) >= FLUSH_BYTES) {
-            rc = write_run(l, err);
-        }
-    }
+    int rc = queue_frame(l, f_own, err);
     pthread_mutex_unlock(&l->m);
-    return rc < 0 ? rc : 0;
+    return rc;
 }
 
 static void end_lane(struct rpc_stream *s) {

@@ -29,6 +29,7 @@ const char *__tsan_default_options(void) {
 #endif
 
 static void free_rpc(struct rpc *r) {
+    rpc_relay_close(r->relay);
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->m);
     free(r->peers);
@@ -346,9 +347,11 @@ static int start_queue(struct rpc *r, struct co_err *err) {
     return 0;
 }
 
+CO_DEFINE_CLEANUP(struct rpc *, free_rpc)
+
 int rpc_open(const struct rpc_ops *ops, void *arg, const struct rpc_options *options,
     struct rpc **ret, struct co_err *err) {
-    struct rpc *r = co_xcalloc(1, sizeof(*r));
+    CO_CLEANUP(free_rpcp) struct rpc *r = co_xcalloc(1, sizeof(*r));
     r->ops = ops;
     r->arg = arg;
     r->tick_ms = options && options->tick_ms > 0 ? options->tick_ms : 100;
@@ -368,14 +371,11 @@ int rpc_open(const struct rpc_ops *ops, void *arg, const struct rpc_options *opt
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&r->changed, &attr);
     pthread_condattr_destroy(&attr);
-    int rc = r->auth.encrypt ? rpc_relay_open(&r->relay, err) : 0;
-    rc = rc < 0 ? rc : start_queue(r, err);
-    if (rc < 0) {
-        rpc_relay_close(r->relay);
-        free_rpc(r);
-        return rc;
+    if (r->auth.encrypt) {
+        CO_TRY(rpc_relay_open(&r->relay, err));
     }
-    *ret = r;
+    CO_TRY(start_queue(r, err));
+    *ret = co_steal_ptr(r);
     return 0;
 }
 
@@ -562,7 +562,7 @@ int rpc_close(struct rpc *r, struct co_err *err) {
         grpc_server_destroy(r->server);
         grpc_metadata_array_destroy(&r->accept_metadata);
     }
-    rpc_relay_close(r->relay); /* sends what gRPC has written so far */
+    rpc_relay_close(co_steal_ptr(r->relay)); /* sends what gRPC has written so far */
     disown(r);
     return rc;
 }

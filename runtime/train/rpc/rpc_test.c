@@ -569,7 +569,9 @@ static int open_in_child(void) {
         struct co_err err = {0};
         int rc = rpc_open(&none, NULL, NULL, &r, &err);
         bool named = rc == 0 || strstr(err.msg, "forked") != NULL;
-        rc = rc < 0 ? rc : rpc_close(r, NULL);
+        if (rc == 0) {
+            rc = rpc_close(r, NULL);
+        }
         _exit(named ? -rc : 100);
     }
     int status = 0;
