@@ -143,10 +143,7 @@ static int piece_next(
             *ret_piece = NULL;
             return 0;
         }
-        int rc = buffer_fill(l, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(buffer_fill(l, err));
     }
 }
 
@@ -180,13 +177,13 @@ static int line_next(struct rt_input *l, char **ret_line, size_t *ret_len, struc
 static int any_line_next(struct rt_input *l, char **ret_line, size_t *ret_len, struct co_err *err) {
     *ret_line = NULL;
     while (l->next.file < l->files.n) {
-        int rc = l->source ? 0 : file_open(l, err);
-
-        if (rc == 0) {
-            rc = line_next(l, ret_line, ret_len, err);
+        if (!l->source) {
+            CO_TRY(file_open(l, err));
         }
-        if (rc < 0 || *ret_line) {
-            return rc;
+
+        CO_TRY(line_next(l, ret_line, ret_len, err));
+        if (*ret_line) {
+            return 0;
         }
         file_close(l);
         l->next.file++;
@@ -213,14 +210,10 @@ static void line_trim(const struct rt_input *l, char **line, size_t *len) {
 int rt_input_next(struct rt_input *l, const char **ret_line, size_t *ret_len, struct co_err *err) {
     char *line = NULL;
     size_t len = 0;
-    int rc;
 
     do {
-        rc = any_line_next(l, &line, &len, err);
-    } while (rc == 0 && line && !is_own(l));
-    if (rc < 0) {
-        return rc;
-    }
+        CO_TRY(any_line_next(l, &line, &len, err));
+    } while (line && !is_own(l));
     if (!line) {
         *ret_line = NULL;
         *ret_len = 0;

@@ -47,11 +47,7 @@ static int name_check(const struct rt_params *p, const char *name, struct co_err
 }
 
 static int part_add(struct rt_params *p, const struct rt_param *param, struct co_err *err) {
-    int rc = name_check(p, param->name, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(name_check(p, param->name, err));
     if (param->n == 0) {
         return co_err_set(err, CO_INVALID, "parameter \"%s\" has no floats", param->name);
     }

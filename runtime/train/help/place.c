@@ -52,11 +52,7 @@ int rt_resume_position(struct rt_client *c, struct rt_position *ret_at, struct r
     uint64_t numbers[NUMBERS] = {0};
     unsigned char bytes[BYTES];
     struct rt_place place;
-    int rc = rt_resume(c, bytes, sizeof(bytes), &place, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(rt_resume(c, bytes, sizeof(bytes), &place, err));
     if (place.bytes != 0 && place.bytes != BYTES) {
         return co_err_set(err, CO_INVALID,
             "what was kept has %zu bytes, and is not a position of %d", place.bytes, BYTES);

@@ -40,9 +40,9 @@ static int put_key(struct co_buf *b, unsigned field, unsigned type, struct co_er
 
 static int put_bytes(
     struct co_buf *b, unsigned field, const void *data, size_t len, struct co_err *err) {
-    int rc = put_key(b, field, LENGTH, err);
-    rc = rc < 0 ? rc : put_varint(b, len, err);
-    return rc < 0 ? rc : co_buf_add(b, data, len, err);
+    CO_TRY(put_key(b, field, LENGTH, err));
+    CO_TRY(put_varint(b, len, err));
+    return co_buf_add(b, data, len, err);
 }
 
 static int put_double(struct co_buf *b, unsigned field, double v, struct co_err *err) {
@@ -50,8 +50,8 @@ static int put_double(struct co_buf *b, unsigned field, double v, struct co_err 
     uint64_t bits;
     memcpy(&bits, &v, sizeof(bits));
     co_put_u64(bytes, bits);
-    int rc = put_key(b, field, FIXED64, err);
-    return rc < 0 ? rc : co_buf_add(b, bytes, sizeof(bytes), err);
+    CO_TRY(put_key(b, field, FIXED64, err));
+    return co_buf_add(b, bytes, sizeof(bytes), err);
 }
 
 static int put_float(struct co_buf *b, unsigned field, float v, struct co_err *err) {
@@ -59,29 +59,29 @@ static int put_float(struct co_buf *b, unsigned field, float v, struct co_err *e
     uint32_t bits;
     memcpy(&bits, &v, sizeof(bits));
     co_put_u32(bytes, bits);
-    int rc = put_key(b, field, FIXED32, err);
-    return rc < 0 ? rc : co_buf_add(b, bytes, sizeof(bytes), err);
+    CO_TRY(put_key(b, field, FIXED32, err));
+    return co_buf_add(b, bytes, sizeof(bytes), err);
 }
 
 static int put_summary(struct co_buf *b, const char *name, double value, struct co_err *err) {
     CO_AUTOBUF struct co_buf v = CO_BUF(RECORD_MAX);
     CO_AUTOBUF struct co_buf summary = CO_BUF(RECORD_MAX);
-    int rc = put_bytes(&v, 1, name, strlen(name), err);
-    rc = rc < 0 ? rc : put_float(&v, 2, (float)value, err);
-    rc = rc < 0 ? rc : put_bytes(&summary, 1, v.data, v.len, err);
-    return rc < 0 ? rc : put_bytes(b, 5, summary.data, summary.len, err);
+    CO_TRY(put_bytes(&v, 1, name, strlen(name), err));
+    CO_TRY(put_float(&v, 2, (float)value, err));
+    CO_TRY(put_bytes(&summary, 1, v.data, v.len, err));
+    return put_bytes(b, 5, summary.data, summary.len, err);
 }
 
 static int put_event(struct co_buf *b, double wall, uint64_t step, const char *name, double value,
     struct co_err *err) {
     static const char version[] = "brain.Event:2";
-    int rc = put_double(b, 1, wall, err);
-    if (rc == 0 && !name) {
+    CO_TRY(put_double(b, 1, wall, err));
+    if (!name) {
         return put_bytes(b, 3, version, sizeof(version) - 1, err);
     }
-    rc = rc < 0 ? rc : put_key(b, 2, 0, err);
-    rc = rc < 0 ? rc : put_varint(b, step, err);
-    return rc < 0 ? rc : put_summary(b, name, value, err);
+    CO_TRY(put_key(b, 2, 0, err));
+    CO_TRY(put_varint(b, step, err));
+    return put_summary(b, name, value, err);
 }
 
 /* ---- TFRecord ---- */
@@ -95,16 +95,13 @@ int meter_events_record(double wall, uint64_t step, const char *name, double val
     struct co_buf *ret, struct co_err *err) {
     CO_AUTOBUF struct co_buf event = CO_BUF(RECORD_MAX);
     unsigned char head[HEAD], tail[4];
-    int rc = put_event(&event, wall, step, name, value, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(put_event(&event, wall, step, name, value, err));
     co_put_u64(head, event.len);
     co_put_u32(head + 8, masked_crc(head, 8));
     co_put_u32(tail, masked_crc(event.data, event.len));
-    rc = co_buf_add(ret, head, sizeof(head), err);
-    rc = rc < 0 ? rc : co_buf_add(ret, event.data, event.len, err);
-    return rc < 0 ? rc : co_buf_add(ret, tail, sizeof(tail), err);
+    CO_TRY(co_buf_add(ret, head, sizeof(head), err));
+    CO_TRY(co_buf_add(ret, event.data, event.len, err));
+    return co_buf_add(ret, tail, sizeof(tail), err);
 }
 
 /* ---- the file ---- */
@@ -140,25 +137,22 @@ static int make_dirs(char *dir, struct co_err *err) {
     }
 }
 
+CO_DEFINE_CLEANUP(struct meter_events *, meter_events_close)
+
 int meter_events_open(const char *dir, struct meter_events **ret, struct co_err *err) {
     CO_AUTOFREE char *made = co_xstrdup(*dir ? dir : ".");
     char host[64] = "";
-    int rc = make_dirs(made, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(make_dirs(made, err));
     (void)gethostname(host, sizeof(host) - 1);
-    struct meter_events *e = co_xcalloc(1, sizeof(*e));
+    CO_CLEANUP(meter_events_closep) struct meter_events *e = co_xcalloc(1, sizeof(*e));
     e->path = co_xasprintf("%s/events.out.tfevents.%lld.%s.%d", made, (long long)co_wall_seconds(),
         host, (int)getpid());
     e->fd = open(e->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    rc = e->fd < 0 ? co_err_errno(err, errno, "cannot make '%s'", e->path) : 0;
-    rc = rc < 0 ? rc : add_record(e, 0, NULL, 0, err);
-    if (rc < 0) {
-        meter_events_close(e);
-        return rc;
+    if (e->fd < 0) {
+        return co_err_errno(err, errno, "cannot make '%s'", e->path);
     }
-    *ret = e;
+    CO_TRY(add_record(e, 0, NULL, 0, err));
+    *ret = co_steal_ptr(e);
     return 0;
 }
 

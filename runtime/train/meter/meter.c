@@ -184,19 +184,27 @@ static void gather(void) {
     }
 }
 
-int meter_render(struct co_buf *ret, struct co_err *err) {
-    pthread_mutex_lock(&registry);
+static int render_own(struct co_buf *ret, struct co_err *err) {
     gather();
     for (size_t i = 0; i < METER_DIRECTIONS; i++) {
         co_metric_set(&meter_rows[METER_M_TRAINER_BYTES], i, (double)meter_read(&trainer_bytes[i]));
     }
-    int rc = seen[0] ? co_metrics_render(meter_rows, METER_M_CALL_SECONDS, ret, err) : 0;
-    if (rc == 0 && seen[1]) {
-        rc = co_metrics_render(
-            meter_rows + METER_M_CALL_SECONDS, METER_M_COUNT - METER_M_CALL_SECONDS, ret, err);
+    if (seen[0]) {
+        CO_TRY(co_metrics_render(meter_rows, METER_M_CALL_SECONDS, ret, err));
     }
+    if (seen[1]) {
+        CO_TRY(co_metrics_render(
+            meter_rows + METER_M_CALL_SECONDS, METER_M_COUNT - METER_M_CALL_SECONDS, ret, err));
+    }
+    return 0;
+}
+
+int meter_render(struct co_buf *ret, struct co_err *err) {
+    pthread_mutex_lock(&registry);
+    int rc = render_own(ret, err);
     pthread_mutex_unlock(&registry);
-    return rc < 0 ? rc : co_metrics_process(ret, err);
+    CO_TRY(rc);
+    return co_metrics_process(ret, err);
 }
 
 int meter_markdown(struct co_buf *ret, struct co_err *err) {

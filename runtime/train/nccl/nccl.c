@@ -68,11 +68,8 @@ CO_DEFINE_CLEANUP(struct nccl *, nccl_close)
 
 int nccl_open(const char *folder, struct nccl **ret, struct co_err *err) {
     CO_CLEANUP(nccl_closep) struct nccl *n = co_xcalloc(1, sizeof(*n));
-    int rc = co_library_open(folder, "libnccl.so.2", symbols, CO_ARRAY_LEN(symbols), &n->call, err);
-    rc = rc < 0 ? rc : check(n, n->call.version(&n->version), "its version", err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(co_library_open(folder, "libnccl.so.2", symbols, CO_ARRAY_LEN(symbols), &n->call, err));
+    CO_TRY(check(n, n->call.version(&n->version), "its version", err));
     if (n->version < NCCL_OLDEST) {
         return co_err_set(err, CO_UNSUPPORTED, "the library libnccl.so.2 is NCCL %d, older than %d",
             n->version, NCCL_OLDEST);
@@ -106,11 +103,9 @@ uint32_t nccl_version(const struct nccl *n) {
 
 int nccl_id(struct nccl *n, unsigned char ret_id[NCCL_ID_BYTES], struct co_err *err) {
     struct nccl_id id;
-    int rc = check(n, n->call.unique_id(&id), "an id", err);
-    if (rc == 0) {
-        memcpy(ret_id, id.bytes, sizeof(id.bytes));
-    }
-    return rc;
+    CO_TRY(check(n, n->call.unique_id(&id), "an id", err));
+    memcpy(ret_id, id.bytes, sizeof(id.bytes));
+    return 0;
 }
 
 int nccl_join(struct nccl *n, const unsigned char id[NCCL_ID_BYTES], uint32_t rank, uint32_t size,
@@ -125,9 +120,9 @@ int nccl_join(struct nccl *n, const unsigned char id[NCCL_ID_BYTES], uint32_t ra
 
 int nccl_pending(struct nccl *n, struct co_err *err) {
     int state = NCCL_INTERNAL;
-    int rc = check(n, n->call.async_error(n->comm, &state), "ask how it is", err);
-    rc = rc < 0 ? rc : check(n, state, "the communicator has failed", err);
-    return rc < 0 ? rc : state == NCCL_IN_PROGRESS;
+    CO_TRY(check(n, n->call.async_error(n->comm, &state), "ask how it is", err));
+    CO_TRY(check(n, state, "the communicator has failed", err));
+    return state == NCCL_IN_PROGRESS;
 }
 
 int nccl_leave(struct nccl *n, struct co_err *err) {

@@ -177,10 +177,7 @@ static int set_all(struct optim_initializer *in, const char *list, struct co_err
     for (const char *p = list; *p;) {
         p++; /* step over the colon or comma */
         size_t n = strcspn(p, ",");
-        int rc = set_one(in, p, n, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(set_one(in, p, n, err));
         p += n;
     }
     if (in->kind->value == truncated_normal && !(in->p[2] < in->p[3])) {

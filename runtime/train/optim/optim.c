@@ -77,10 +77,7 @@ int optim_set(struct optim *o, const char *name, double value, struct co_err *er
         if (strcmp(h->name, name) != 0) {
             continue;
         }
-        int rc = check_value(o, h, value, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(check_value(o, h, value, err));
         with.hyper[i] = (float)value + 0.0F; /* -0 becomes 0, so that it prints and compares as 0 */
         if (with.hyper[OPTIM_MIN] > with.hyper[OPTIM_MAX]) {
             return co_err_set(err, CO_INVALID, "%s: min %g is above max %g", o->rule->name,
@@ -139,10 +136,7 @@ int optim_parse(const char *text, struct optim *ret_o, struct co_err *err) {
     while (*at) {
         at++;
         len = strcspn(at, ",");
-        int rc = pair_parse(at, len, &o, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(pair_parse(at, len, &o, err));
         at += len;
     }
     *ret_o = o;

@@ -44,101 +44,100 @@ static const char init_params_text[] =
 static int add_rules(struct co_buf *to, struct co_err *err) {
     size_t n;
     const struct optim_rule *rules = optim_rules(&n);
-    int rc = co_buf_adds(to, rules_text, err);
+    CO_TRY(co_buf_adds(to, rules_text, err));
 
-    for (size_t i = 0; i < n && rc == 0; i++) {
-        rc = co_buf_addf(to, err, "| `%s` | %zu | %zu | %g | %s | %s%s |\n", rules[i].name,
+    for (size_t i = 0; i < n; i++) {
+        CO_TRY(co_buf_addf(to, err, "| `%s` | %zu | %zu | %g | %s | %s%s |\n", rules[i].name,
             rules[i].planes, rules[i].scalars, (double)rules[i].lr, rules[i].formula, rules[i].help,
-            rules[i].whole ? "; whole rows" : "");
+            rules[i].whole ? "; whole rows" : ""));
     }
-    return rc;
+    return 0;
 }
 
 static int add_hypers(struct co_buf *to, struct co_err *err) {
     size_t n;
     const struct optim_rule *rules = optim_rules(&n);
     const struct optim_hyper *h;
-    int rc = co_buf_adds(to, common_text, err);
+    CO_TRY(co_buf_adds(to, common_text, err));
 
-    for (size_t i = OPTIM_LR + 1; i < OPTIM_COMMON && rc == 0; i++) {
+    for (size_t i = OPTIM_LR + 1; i < OPTIM_COMMON; i++) {
         h = optim_hyper_at(&rules[0], i);
-        rc = co_buf_addf(to, err, "| `%s` | %g | %s |\n", h->name, (double)h->initial, h->help);
+        CO_TRY(co_buf_addf(to, err, "| `%s` | %g | %s |\n", h->name, (double)h->initial, h->help));
     }
-    rc = rc < 0 ? rc : co_buf_adds(to, own_text, err);
-    for (size_t i = 0; i < n && rc == 0; i++) {
-        for (size_t k = 0; k < rules[i].n_hypers && rc == 0; k++) {
+    CO_TRY(co_buf_adds(to, own_text, err));
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < rules[i].n_hypers; k++) {
             h = &rules[i].hypers[k];
-            rc = co_buf_addf(to, err, "| `%s` | `%s` | %g | %s |\n", rules[i].name, h->name,
-                (double)h->initial, h->help);
+            CO_TRY(co_buf_addf(to, err, "| `%s` | `%s` | %g | %s |\n", rules[i].name, h->name,
+                (double)h->initial, h->help));
         }
     }
-    return rc;
+    return 0;
 }
 
 static int add_params(struct co_buf *to, const struct optim_schedule_kind *k, struct co_err *err) {
-    int rc = 0;
-
-    for (size_t i = 0; i < OPTIM_SCHEDULE_PARAMS && k->params[i].name && rc == 0; i++) {
+    for (size_t i = 0; i < OPTIM_SCHEDULE_PARAMS && k->params[i].name; i++) {
         const struct optim_schedule_param *p = &k->params[i];
 
-        rc = co_buf_addf(
-            to, err, "| `%s` | `%s` | %g | %s |\n", k->name, p->name, p->initial, p->help);
+        CO_TRY(co_buf_addf(
+            to, err, "| `%s` | `%s` | %g | %s |\n", k->name, p->name, p->initial, p->help));
     }
-    if (k->at && rc == 0) {
-        rc = co_buf_addf(to, err, "| `%s` | `at` | | steps, ascending: `100:200` |\n", k->name);
+    if (k->at) {
+        CO_TRY(co_buf_addf(to, err, "| `%s` | `at` | | steps, ascending: `100:200` |\n", k->name));
     }
-    if (k->values && rc == 0) {
-        rc = co_buf_addf(to, err, "| `%s` | `values` | | as many%s, of lr: `1:0.1%s` |\n", k->name,
-            k->values == 2 ? " and one" : "", k->values == 2 ? ":0.01" : "");
+    if (k->values) {
+        CO_TRY(co_buf_addf(to, err, "| `%s` | `values` | | as many%s, of lr: `1:0.1%s` |\n",
+            k->name, k->values == 2 ? " and one" : "", k->values == 2 ? ":0.01" : ""));
     }
-    return rc;
+    return 0;
 }
 
 static int add_schedules(struct co_buf *to, struct co_err *err) {
     size_t n, n_common;
     const struct optim_schedule_kind *kinds = optim_schedule_kinds(&n);
     const struct optim_schedule_param *common = optim_schedule_common(&n_common);
-    int rc = co_buf_adds(to, schedules_text, err);
+    CO_TRY(co_buf_adds(to, schedules_text, err));
 
-    for (size_t i = 0; i < n && rc == 0; i++) {
-        rc = co_buf_addf(
-            to, err, "| `%s` | %s | %s |\n", kinds[i].name, kinds[i].formula, kinds[i].help);
+    for (size_t i = 0; i < n; i++) {
+        CO_TRY(co_buf_addf(
+            to, err, "| `%s` | %s | %s |\n", kinds[i].name, kinds[i].formula, kinds[i].help));
     }
-    rc = rc < 0 ? rc : co_buf_adds(to, params_text, err);
-    for (size_t i = 0; i < n_common && rc == 0; i++) {
-        rc = co_buf_addf(to, err, "| all | `%s` | %g | %s |\n", common[i].name, common[i].initial,
-            common[i].help);
+    CO_TRY(co_buf_adds(to, params_text, err));
+    for (size_t i = 0; i < n_common; i++) {
+        CO_TRY(co_buf_addf(to, err, "| all | `%s` | %g | %s |\n", common[i].name, common[i].initial,
+            common[i].help));
     }
-    for (size_t i = 0; i < n && rc == 0; i++) {
-        rc = add_params(to, &kinds[i], err);
+    for (size_t i = 0; i < n; i++) {
+        CO_TRY(add_params(to, &kinds[i], err));
     }
-    return rc;
+    return 0;
 }
 
 static int add_initialisers(struct co_buf *to, struct co_err *err) {
     size_t n;
     const struct optim_init_kind *kinds = optim_init_kinds(&n);
-    int rc = co_buf_adds(to, init_text, err);
+    CO_TRY(co_buf_adds(to, init_text, err));
 
-    for (size_t i = 0; i < n && rc == 0; i++) {
-        rc = co_buf_addf(
-            to, err, "| `%s` | %s | %s |\n", kinds[i].name, kinds[i].formula, kinds[i].help);
+    for (size_t i = 0; i < n; i++) {
+        CO_TRY(co_buf_addf(
+            to, err, "| `%s` | %s | %s |\n", kinds[i].name, kinds[i].formula, kinds[i].help));
     }
-    rc = rc < 0 ? rc : co_buf_adds(to, init_params_text, err);
-    for (size_t i = 0; i < n * OPTIM_INIT_PARAMS && rc == 0; i++) {
+    CO_TRY(co_buf_adds(to, init_params_text, err));
+    for (size_t i = 0; i < n * OPTIM_INIT_PARAMS; i++) {
         const struct optim_init_kind *k = &kinds[i / OPTIM_INIT_PARAMS];
         const struct optim_init_param *p = &k->params[i % OPTIM_INIT_PARAMS];
 
-        rc = p->name ? co_buf_addf(to, err, "| `%s` | `%s` | %g | %s |\n", k->name, p->name,
-                           p->initial, p->help)
-                     : 0;
+        if (p->name) {
+            CO_TRY(co_buf_addf(
+                to, err, "| `%s` | `%s` | %g | %s |\n", k->name, p->name, p->initial, p->help));
+        }
     }
-    return rc;
+    return 0;
 }
 
 int optim_markdown(struct co_buf *to, struct co_err *err) {
-    int rc = add_rules(to, err);
-    rc = rc < 0 ? rc : add_hypers(to, err);
-    rc = rc < 0 ? rc : add_schedules(to, err);
-    return rc < 0 ? rc : add_initialisers(to, err);
+    CO_TRY(add_rules(to, err));
+    CO_TRY(add_hypers(to, err));
+    CO_TRY(add_schedules(to, err));
+    return add_initialisers(to, err);
 }

@@ -256,10 +256,7 @@ static int parse_list(
             return co_err_set(
                 err, CO_INVALID, "%s has more than %d entries", key, OPTIM_SCHEDULE_LIST);
         }
-        int rc = co_parse_f64(key, word, 0, LARGE, &list.v[list.n++], err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(co_parse_f64(key, word, 0, LARGE, &list.v[list.n++], err));
     }
     *ret = list;
     return 0;
@@ -318,12 +315,10 @@ static int check_lists(const struct rt_schedule *s, struct co_err *err) {
 static int set_all(struct rt_schedule *s, const char *list, struct co_err *err) {
     CO_AUTOFREE char *copy = co_xstrdup(list);
     char *rest = *copy ? copy + 1 : NULL; /* behind the colon */
-    int rc = 0;
-    for (char *item; rc == 0 && (item = strsep(&rest, ","));) {
-        rc = set_one(s, item, err);
+    for (char *item; (item = strsep(&rest, ","));) {
+        CO_TRY(set_one(s, item, err));
     }
-    rc = rc < 0 ? rc : check_lists(s, err);
-    return rc < 0 ? co_err_wrap(err, "schedule '%s'", s->kind->name) : 0;
+    return check_lists(s, err);
 }
 
 static int unknown_kind(const char *text, struct co_err *err) {
@@ -355,9 +350,9 @@ int optim_schedule_parse(const char *text, struct rt_schedule *ret, struct co_er
     for (size_t i = 0; i < OPTIM_SCHEDULE_PARAMS; i++) {
         s.p[i] = kinds[k].params[i].initial;
     }
-    int rc = set_all(&s, text + len, err);
-    if (rc == 0) {
-        *ret = s;
+    if (set_all(&s, text + len, err) < 0) {
+        return co_err_wrap(err, "schedule '%s'", s.kind->name);
     }
-    return rc;
+    *ret = s;
+    return 0;
 }

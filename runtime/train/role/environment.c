@@ -81,13 +81,12 @@ int role_read_endpoints(const struct role_environment *e, enum co_var var, bool 
     if (!s || !*s) {
         return 0;
     }
-    struct role_endpoints l = {0};
-    int r = check ? co_contract_check(var, s, err) : 0;
-    r = r ? r : co_contract_list(var, s, add_endpoint, &l, err);
-    if (r) {
-        role_endpoints_done(&l);
-        return r;
+    if (check) {
+        CO_TRY(co_contract_check(var, s, err));
     }
+    CO_CLEANUP(role_endpoints_done) struct role_endpoints l = {0};
+    CO_TRY(co_contract_list(var, s, add_endpoint, &l, err));
     *ret = l;
+    l = (struct role_endpoints){0};
     return 0;
 }

@@ -61,10 +61,7 @@ static int find_self(const struct role_environment *e, enum co_var var,
         return role_read_not_set(CO_VAR_POD_IP, "", err);
     }
     strip_brackets(host);
-    int r = co_contract_check(CO_VAR_POD_IP, host, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(co_contract_check(CO_VAR_POD_IP, host, err));
     uint32_t id = UINT32_MAX;
     (void)role_read_number(e, CO_VAR_TRAINER_ID, &id, NULL);
     int64_t p = -1;
@@ -189,39 +186,32 @@ static int own_endpoint(
 
 static int load_ps(const struct role_environment *e, struct role_topology *t, struct co_err *err) {
     t->training = ROLE_TRAINING_PS;
-    int r = ps_role(e, &t->role, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(ps_role(e, &t->role, err));
     /* Paddle's parameter servers ignore this list, so errors in it are ignored, too. */
     (void)role_read_endpoints(e, CO_VAR_TRAINER_ENDPOINTS, false, &t->trainers, NULL);
-    r = role_read_number(e, CO_VAR_TRAINERS_NUM, &t->n_workers, err);
+    int r = role_read_number(e, CO_VAR_TRAINERS_NUM, &t->n_workers, err);
     if (r == CO_NOTFOUND && t->trainers.n) {
         t->n_workers = t->trainers.n;
-        r = 0;
-    }
-    if (r) {
+    } else if (r) {
         return r == CO_NOTFOUND ? role_read_not_set(CO_VAR_TRAINERS_NUM, "", err) : r;
     }
     switch (t->role) {
     case ROLE_SERVER:
-        r = find_self(e, CO_VAR_PSERVERS, &t->servers, &t->index, err);
-        if (!r) {
-            t->endpoint = co_xstrdup(t->servers.item[t->index]);
-        }
-        return r;
+        CO_TRY(find_self(e, CO_VAR_PSERVERS, &t->servers, &t->index, err));
+        t->endpoint = co_xstrdup(t->servers.item[t->index]);
+        return 0;
     case ROLE_WORKER:
-        r = worker_index(e, t, err);
+        CO_TRY(worker_index(e, t, err));
         break;
     case ROLE_HETER:
-        r = heter_index(e, t, err);
+        CO_TRY(heter_index(e, t, err));
         break;
     case ROLE_COORDINATOR:
     case ROLE_COUNT:
     default:
         break;
     }
-    return r ? r : own_endpoint(e, t, err);
+    return own_endpoint(e, t, err);
 }
 
 static int load_collective(
@@ -241,10 +231,7 @@ static int load_collective(
                 co_contract[CO_VAR_PSERVERS].name);
         }
     }
-    int r = role_read_endpoints(e, CO_VAR_TRAINER_ENDPOINTS, true, &t->trainers, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(role_read_endpoints(e, CO_VAR_TRAINER_ENDPOINTS, true, &t->trainers, err));
     t->n_workers = t->trainers.n ? t->trainers.n : 1;
     if (t->trainers.n == 0 && t->role == ROLE_WORKER) {
         t->training = ROLE_TRAINING_ALONE; /* even with an id other than 0, as in Paddle */
@@ -252,8 +239,8 @@ static int load_collective(
         return 0;
     }
     t->training = ROLE_TRAINING_COLLECTIVE;
-    r = t->role == ROLE_HETER ? heter_index(e, t, err) : worker_index(e, t, err);
-    return r ? r : own_endpoint(e, t, err);
+    CO_TRY(t->role == ROLE_HETER ? heter_index(e, t, err) : worker_index(e, t, err));
+    return own_endpoint(e, t, err);
 }
 
 /* ---- the rest -------------------------------------------------------------------------- */
@@ -298,10 +285,7 @@ static int heter_endpoints(
 
 static int load_v2(const struct role_environment *e, struct role_topology *t, struct co_err *err) {
     struct role_v2 v;
-    int r = role_v2_load(e, &v, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(role_v2_load(e, &v, err));
     t->training = ROLE_TRAINING_PS;
     t->role = ROLE_WORKER;
     t->index = v.index;
@@ -317,22 +301,18 @@ int role_topology_load(
     CO_AUTOFREE char *servers = role_read_list(&e, CO_VAR_PSERVERS);
     CO_AUTOFREE char *word = role_read_text(&e, CO_VAR_TRAINING_ROLE);
     enum role role = word ? role_of(word) : ROLE_WORKER;
-    int r = 0;
     if (!get) {
         warn_of_links();
     }
     if (role == ROLE_SERVER && servers && !*servers) {
-        r = co_contract_check(CO_VAR_PSERVERS, servers, err);
+        CO_TRY(co_contract_check(CO_VAR_PSERVERS, servers, err));
     }
-    r = r ? r : role_read_endpoints(&e, CO_VAR_PSERVERS, true, &t->servers, err);
-    r = r ? r : heter_endpoints(&e, role == ROLE_HETER, &t->heters, err);
-    if (!r && t->servers.n == 0 && role_v2_is_set(&e)) {
-        r = load_v2(&e, t, err);
-    } else if (!r) {
-        r = t->servers.n ? load_ps(&e, t, err) : load_collective(&e, t, err);
-    }
-    if (r) {
-        return r;
+    CO_TRY(role_read_endpoints(&e, CO_VAR_PSERVERS, true, &t->servers, err));
+    CO_TRY(heter_endpoints(&e, role == ROLE_HETER, &t->heters, err));
+    if (t->servers.n == 0 && role_v2_is_set(&e)) {
+        CO_TRY(load_v2(&e, t, err));
+    } else {
+        CO_TRY(t->servers.n ? load_ps(&e, t, err) : load_collective(&e, t, err));
     }
     load_gloo(&e, &t->gloo);
     t->job = job_name(&e);

@@ -30,48 +30,43 @@ static int add_host(void *arg, size_t index, const char *host, struct co_err *er
     return 0;
 }
 
+static int read_or(const struct role_environment *e, enum co_var var, uint32_t otherwise,
+    uint32_t *ret, struct co_err *err) {
+    int r = role_read_number(e, var, ret, err);
+    if (r == CO_NOTFOUND) {
+        *ret = otherwise;
+        return 0;
+    }
+    return r;
+}
+
 static int servers(
     const struct role_environment *e, struct role_endpoints *ret, struct co_err *err) {
     struct hosts h = {.servers = ret};
     uint32_t dense = 0, sparse = 0;
-    const struct {
-        enum co_var var;
-        uint32_t *to, def;
-    } rows[] = {
-        {CO_VAR_INIT_PORT, &h.port, CO_V2_PORT},
-        {CO_VAR_INIT_PORTS_NUM, &dense, 1},
-        {CO_VAR_INIT_PORTS_NUM_FOR_SPARSE, &sparse, 0},
-    };
-    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        int r = role_read_number(e, rows[i].var, rows[i].to, err);
-        if (r == CO_NOTFOUND) {
-            *rows[i].to = rows[i].def;
-        } else if (r) {
-            return r;
-        }
-    }
+    CO_TRY(read_or(e, CO_VAR_INIT_PORT, CO_V2_PORT, &h.port, err));
+    CO_TRY(read_or(e, CO_VAR_INIT_PORTS_NUM, 1, &dense, err));
+    CO_TRY(read_or(e, CO_VAR_INIT_PORTS_NUM_FOR_SPARSE, 0, &sparse, err));
     h.ports = dense + sparse;
     if (h.port + h.ports > 65536) {
         return co_err_set(err, CO_INVALID, "%s is \"%u\", expected room for %u ports above it",
             co_contract[CO_VAR_INIT_PORT].name, h.port, h.ports);
     }
     CO_AUTOFREE char *list = role_read_list(e, CO_VAR_INIT_PSERVERS);
-    int r = co_contract_check(CO_VAR_INIT_PSERVERS, list, err);
-    return r ? r : co_contract_list(CO_VAR_INIT_PSERVERS, list, add_host, &h, err);
+    CO_TRY(co_contract_check(CO_VAR_INIT_PSERVERS, list, err));
+    return co_contract_list(CO_VAR_INIT_PSERVERS, list, add_host, &h, err);
 }
 
 int role_v2_load(const struct role_environment *e, struct role_v2 *ret, struct co_err *err) {
-    struct role_v2 v = {.n_workers = 1};
-    int r = role_read_number(e, CO_VAR_INIT_NUM_GRADIENT_SERVERS, &v.n_workers, err);
-    r = r == CO_NOTFOUND ? 0 : r;
-    r = r ? r : role_read_number(e, CO_VAR_INIT_TRAINER_ID, &v.index, err);
-    r = r == CO_NOTFOUND ? 0 : r;
-    if (!r && v.index >= v.n_workers) {
-        r = co_err_set(err, CO_INVALID, "%s is \"%u\", expected less than %s %u",
+    struct role_v2 v = {0};
+    CO_TRY(read_or(e, CO_VAR_INIT_NUM_GRADIENT_SERVERS, 1, &v.n_workers, err));
+    CO_TRY(read_or(e, CO_VAR_INIT_TRAINER_ID, 0, &v.index, err));
+    if (v.index >= v.n_workers) {
+        return co_err_set(err, CO_INVALID, "%s is \"%u\", expected less than %s %u",
             co_contract[CO_VAR_INIT_TRAINER_ID].name, v.index,
             co_contract[CO_VAR_INIT_NUM_GRADIENT_SERVERS].name, v.n_workers);
     }
-    r = r ? r : servers(e, &v.servers, err);
+    int r = servers(e, &v.servers, err);
     if (r) {
         role_endpoints_done(&v.servers);
         return r;

@@ -27,10 +27,7 @@ int table_admission_new(const struct table_policy *admit, struct table_budget *b
     if (admit->kind == TABLE_ADMIT_ALL) {
         return 0;
     }
-    int rc = table_budget_take(budget, sizeof(struct table_admission), err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(table_budget_take(budget, sizeof(struct table_admission), err));
     *ret = co_xcalloc(1, sizeof(struct table_admission));
     (*ret)->admit = *admit;
     (*ret)->budget = budget;

@@ -102,9 +102,8 @@ static int spill(struct table_cold *c, uint64_t *words, struct co_err *err) {
         c->writes[i] = (struct table_rocks_row){
             table_index_hash(table_store_id(c->store, slot)), row, c->stride};
     }
-    int rc = n > 0 ? table_rocks_write(c->disk, c->space, c->writes, n, err) : 0;
-    if (rc < 0) {
-        return rc;
+    if (n > 0) {
+        CO_TRY(table_rocks_write(c->disk, c->space, c->writes, n, err));
     }
     for (uint32_t i = 0; i < n; i++) {
         table_store_erase(c->store, c->idle[i]);
@@ -183,10 +182,11 @@ static int look(struct table_cold *c, const uint64_t *ids, size_t n, const uint3
             c->keys[missing++] = table_index_hash(ids[i]);
         }
     }
-    int rc = c->rows > 0 && missing > 0 ? table_rocks_read(c->disk, c->space, c->keys, missing,
-                                              c->stride, c->in, c->found, err)
-                                        : 0;
-    return rc < 0 ? rc : (int)missing;
+    if (c->rows > 0 && missing > 0) {
+        CO_TRY(
+            table_rocks_read(c->disk, c->space, c->keys, missing, c->stride, c->in, c->found, err));
+    }
+    return (int)missing;
 }
 
 static int move_in(struct table_cold *c, const uint64_t *ids, uint32_t missing, uint32_t *ret_slots,
@@ -198,10 +198,7 @@ static int move_in(struct table_cold *c, const uint64_t *ids, uint32_t missing, 
             continue;
         }
         uint32_t *slot = &ret_slots[c->at[k]];
-        int rc = table_store_make(c->store, ids[c->at[k]], slot, &c->moved[k], err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(table_store_make(c->store, ids[c->at[k]], slot, &c->moved[k], err));
         if (c->moved[k]) { /* else the id repeats, and its row has been moved already */
             memcpy(table_store_body(c->store, *slot), c->in + k * c->stride + STAMP,
                 c->stride - STAMP);
@@ -262,13 +259,16 @@ int table_cold_bring(
     for (size_t i = 0; i < n; i++) {
         need += ret_slots[i] == TABLE_SLOT_NONE;
     }
-    int rc = make_room(c, need, ret_slots, n, err);
-    for (size_t i = 0; i < n && rc >= 0 && need > 0 && c->rows > 0; i += c->group) {
+    CO_TRY(make_room(c, need, ret_slots, n, err));
+    for (size_t i = 0; i < n && need > 0 && c->rows > 0; i += c->group) {
         size_t m = n - i < c->group ? n - i : c->group;
-        rc = look(c, ids + i, m, ret_slots + i, err);
-        rc = rc > 0 ? move(c, ids + i, (uint32_t)rc, ret_slots + i, err) : rc;
+        int missing = look(c, ids + i, m, ret_slots + i, err);
+        CO_TRY(missing);
+        if (missing > 0) {
+            CO_TRY(move(c, ids + i, (uint32_t)missing, ret_slots + i, err));
+        }
     }
-    return rc < 0 ? rc : 0;
+    return 0;
 }
 
 /* The new space has a new number, so data that could not be removed is never read. */

@@ -89,11 +89,8 @@ static int push(struct world *w, struct co_err *err) {
     size_t n = 1 + dice(w, BATCH);
     uint32_t value = dice(w, 1 << 20);
     draw_ids(w, ids, n);
-    int rc = table_cold_bring(&w->cold, ids, n, slots, err);
-    rc = rc < 0 ? rc : table_store_make_many(w->store, ids, n, slots, fresh, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(table_cold_bring(&w->cold, ids, n, slots, err));
+    CO_TRY(table_store_make_many(w->store, ids, n, slots, fresh, err));
     assert_int_equal(0, table_store_make_many(w->plain, ids, n, plain, fresh, NULL));
     for (size_t i = 0; i < n; i++) {
         write_row(w->store, slots[i], value);
@@ -117,12 +114,12 @@ static int pull(struct world *w, struct co_err *err) {
     const void *bodies[BATCH];
     size_t n = 1 + dice(w, BATCH);
     draw_ids(w, ids, n);
-    int rc = table_cold_find(&w->cold, ids, n, slots, bodies, err);
-    for (size_t i = 0; i < n && rc == 0; i++) {
+    CO_TRY(table_cold_find(&w->cold, ids, n, slots, bodies, err));
+    for (size_t i = 0; i < n; i++) {
         check_body(w, ids[i],
             slots[i] == TABLE_SLOT_NONE ? bodies[i] : table_store_body(w->store, slots[i]));
     }
-    return rc;
+    return 0;
 }
 
 static void erase(struct world *w) {

@@ -228,9 +228,8 @@ static int map_area(struct table_index *x, struct co_err *err) {
 /* A segment with no page in use. */
 static int new_segment(
     struct table_index *x, uint32_t depth, struct table_segment **ret, struct co_err *err) {
-    int rc = x->area_left > 0 ? 0 : map_area(x, err);
-    if (rc < 0) {
-        return rc;
+    if (x->area_left == 0) {
+        CO_TRY(map_area(x, err));
     }
     struct table_segment *g = co_xcalloc(1, sizeof(*g));
     g->depth = depth;
@@ -253,31 +252,25 @@ static void give(struct table_index *x, size_t bytes) {
 }
 
 static int make_directory(struct table_index *x, struct co_err *err) {
-    int rc = take(x, directory_bytes(TABLE_HASH_TOP), err);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = map_area(x, err);
+    CO_TRY(take(x, directory_bytes(TABLE_HASH_TOP), err));
+    int rc = map_area(x, err);
     if (rc < 0) {
         give(x, directory_bytes(TABLE_HASH_TOP));
         return rc;
     }
     x->depth = TABLE_HASH_TOP;
     x->directory = co_xcalloc(1UL << x->depth, sizeof(*x->directory));
-    for (uint32_t i = 0; i < 1U << x->depth && rc == 0; i++) {
-        rc = new_segment(x, x->depth, &x->directory[i], err); /* the area has room for all */
+    for (uint32_t i = 0; i < 1U << x->depth; i++) {
+        CO_TRY(new_segment(x, x->depth, &x->directory[i], err)); /* the area has room for all */
     }
-    return rc;
+    return 0;
 }
 
 static int double_directory(struct table_index *x, struct co_err *err) {
     if (x->depth == DEPTH_MAX) {
         return co_err_set(err, CO_NORESOURCE, "too many ids of a shard's rows have the same hash");
     }
-    int rc = take(x, directory_bytes(x->depth), err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(take(x, directory_bytes(x->depth), err));
     x->depth++;
     struct table_segment **fresh = co_xmalloc(directory_bytes(x->depth));
     for (size_t i = 0; i < 1UL << x->depth; i++) {
@@ -290,10 +283,7 @@ static int double_directory(struct table_index *x, struct co_err *err) {
 
 /* Adds a page to the segment. */
 static int grow_segment(struct table_index *x, struct table_segment *g, struct co_err *err) {
-    int rc = take(x, PAGE, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(take(x, PAGE, err));
     uint32_t pages = g->n / TABLE_PAGE_BUCKETS;
     CO_AUTOFREE struct table_bucket *old = co_xmalloc((size_t)(pages + 1) * PAGE);
     memcpy(old, g->buckets, (size_t)pages * PAGE);
@@ -338,14 +328,13 @@ static void split(struct table_segment *g, struct table_segment *upper) {
 
 static int split_segment(
     struct table_index *x, struct table_segment *g, uint64_t hash, struct co_err *err) {
-    int rc = g->depth == x->depth ? double_directory(x, err) : 0;
-    struct table_segment *upper = NULL;
-    rc = rc < 0 ? rc : new_segment(x, g->depth + 1, &upper, err);
-    if (rc < 0) {
-        return rc;
+    if (g->depth == x->depth) {
+        CO_TRY(double_directory(x, err));
     }
+    struct table_segment *upper = NULL;
+    CO_TRY(new_segment(x, g->depth + 1, &upper, err));
     /* Rounding both halves up to pages may take two pages more. */
-    rc = take(x, 2UL * PAGE, err);
+    int rc = take(x, 2UL * PAGE, err);
     if (rc < 0) {
         free(upper);
         x->area -= REGION / sizeof(struct table_bucket);

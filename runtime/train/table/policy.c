@@ -76,10 +76,7 @@ static int parse(const char *what, const struct policy_kind *kinds, size_t n, co
     for (const char *p = text + len; *p;) {
         p++; /* the colon or comma */
         size_t item = strcspn(p, ",");
-        int rc = set_param(what, &kinds[k], p, item, &policy, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(set_param(what, &kinds[k], p, item, &policy, err));
         p += item;
     }
     *ret = policy;

@@ -215,24 +215,20 @@ static int make_dir(const char *dir, struct co_err *err) {
     return made ? 0 : co_err_set(err, CO_INVALID, "cold rows in '%s': %m", dir);
 }
 
+CO_DEFINE_CLEANUP(struct table_rocks *, table_rocks_close)
+
 int table_rocks_open(const char *dir, const char *name, struct table_budget *budget,
     struct table_rocks **ret, struct co_err *err) {
-    struct table_rocks *d = co_xcalloc(1, sizeof(*d));
+    CO_CLEANUP(table_rocks_closep) struct table_rocks *d = co_xcalloc(1, sizeof(*d));
     d->dir = co_xasprintf("%s/%s", dir, name);
     d->budget = budget;
-    int rc = load(&d->call, err);
-    rc = rc < 0 ? rc : take_memory(d, err);
-    rc = rc < 0 ? rc : make_dir(dir, err);
-    rc = rc < 0 ? rc : make_dir(d->dir, err);
-    if (rc == 0) {
-        set_options(d);
-        rc = open_db(d, err);
-    }
-    if (rc < 0) {
-        table_rocks_close(d);
-        return rc;
-    }
-    *ret = d;
+    CO_TRY(load(&d->call, err));
+    CO_TRY(take_memory(d, err));
+    CO_TRY(make_dir(dir, err));
+    CO_TRY(make_dir(d->dir, err));
+    set_options(d);
+    CO_TRY(open_db(d, err));
+    *ret = co_steal_ptr(d);
     return 0;
 }
 
@@ -355,13 +351,12 @@ static int read_group(struct table_rocks *d, uint32_t space, const uint64_t *key
 
 int table_rocks_read(struct table_rocks *d, uint32_t space, const uint64_t *keys, size_t n,
     size_t bytes, void *ret_rows, bool *ret_found, struct co_err *err) {
-    int rc = 0;
-    for (size_t i = 0; i < n && rc == 0; i += READ_GROUP) {
+    for (size_t i = 0; i < n; i += READ_GROUP) {
         size_t m = n - i < READ_GROUP ? n - i : READ_GROUP;
-        rc = read_group(
-            d, space, keys + i, m, bytes, (char *)ret_rows + i * bytes, ret_found + i, err);
+        CO_TRY(read_group(
+            d, space, keys + i, m, bytes, (char *)ret_rows + i * bytes, ret_found + i, err));
     }
-    return rc;
+    return 0;
 }
 
 /* ---- all of a space ---- */

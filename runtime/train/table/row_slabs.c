@@ -70,11 +70,9 @@ int table_rows_add(struct table_rows *r, uint64_t id, uint32_t *ret_slot, struct
                 "%u rows are the most that a shard of a table holds; use more servers or shards",
                 r->used);
         }
-        bool room = r->used >> r->shift < r->n_slabs;
-        int rc = room ? 0 : table_budget_take(r->budget, slab_bytes(r), err);
-        rc = rc < 0 || room ? rc : add_slab(r, err);
-        if (rc < 0) {
-            return rc;
+        if (r->used >> r->shift >= r->n_slabs) {
+            CO_TRY(table_budget_take(r->budget, slab_bytes(r), err));
+            CO_TRY(add_slab(r, err));
         }
         slot = r->used++;
     }

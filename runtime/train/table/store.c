@@ -146,11 +146,8 @@ void table_store_find_many(
 static int add(
     struct table_store *s, uint64_t id, uint64_t hash, uint32_t *ret, struct co_err *err) {
     uint32_t slot;
-    int rc = table_rows_add(&s->rows, id, &slot, err);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = table_index_add(&s->index, hash, slot, err);
+    CO_TRY(table_rows_add(&s->rows, id, &slot, err));
+    int rc = table_index_add(&s->index, hash, slot, err);
     if (rc < 0) {
         table_rows_drop(&s->rows, slot);
         return rc;
@@ -164,9 +161,8 @@ int table_store_make(
     uint64_t hash = table_index_hash(id);
     uint32_t slot = table_index_find(&s->index, &s->rows, hash, id);
     bool fresh = slot == TABLE_SLOT_NONE;
-    int rc = fresh ? add(s, id, hash, &slot, err) : 0;
-    if (rc < 0) {
-        return rc;
+    if (fresh) {
+        CO_TRY(add(s, id, hash, &slot, err));
     }
     *ret_slot = slot;
     *ret_new = fresh;
