@@ -73,12 +73,10 @@ int ckpt_numbers(const char *dir, struct ckpt_numbers *ret, struct co_err *err) 
 
 int ckpt_last_number(const char *dir, uint64_t *ret, struct co_err *err) {
     struct ckpt_numbers have = {0};
-    int rc = ckpt_numbers(dir, &have, err);
-    if (rc == 0) {
-        *ret = have.n > 0 ? have.all[0] : 0;
-        free(have.all);
-    }
-    return rc;
+    CO_TRY(ckpt_numbers(dir, &have, err));
+    *ret = have.n > 0 ? have.all[0] : 0;
+    free(have.all);
+    return 0;
 }
 
 int ckpt_is_complete(const char *dir, uint64_t number, bool *ret, struct co_err *err) {
@@ -96,12 +94,11 @@ int ckpt_is_complete(const char *dir, uint64_t number, bool *ret, struct co_err 
 /* ---- chains ---- */
 
 int ckpt_point_check(const char *dir, const struct ckpt_point *p, struct co_err *err) {
-    int rc = 0;
-    for (uint32_t i = 0; i < p->n_parts && rc == 0; i++) {
+    for (uint32_t i = 0; i < p->n_parts; i++) {
         CO_AUTOFREE char *path = ckpt_point_part(dir, p->number, i);
-        rc = ckpt_disk_check(path, p->parts[i].bytes, err);
+        CO_TRY(ckpt_disk_check(path, p->parts[i].bytes, err));
     }
-    return rc;
+    return 0;
 }
 
 static bool same_shape(const struct ckpt_point *a, const struct ckpt_point *b) {
@@ -120,28 +117,26 @@ static bool same_shape(const struct ckpt_point *a, const struct ckpt_point *b) {
 /* Puts the point in front of the chain. It must be the one that the chain's first delta builds on.
  */
 static int prepend(struct ckpt_chain *c, uint64_t number, struct co_err *err) {
-    struct ckpt_point p = {0};
+    CO_CLEANUP(ckpt_point_done) struct ckpt_point p = {0};
     int rc = ckpt_point_read(c->dir, number, &p, err);
     if (rc == CO_NOTFOUND && c->n > 0) {
         return co_err_set(
             err, CO_DAMAGED, "checkpoint %" PRIu64 ", which it builds on, is missing", number);
     }
-    rc = rc < 0 ? rc : ckpt_point_check(c->dir, &p, err);
-    if (rc == 0 && c->n > 0 && (p.base != c->points[0].base || !same_shape(&p, c->points))) {
-        rc = co_err_set(err, CO_DAMAGED, "checkpoint %" PRIu64 " cannot be the base of %" PRIu64,
+    CO_TRY(rc);
+    CO_TRY(ckpt_point_check(c->dir, &p, err));
+    if (c->n > 0 && (p.base != c->points[0].base || !same_shape(&p, c->points))) {
+        return co_err_set(err, CO_DAMAGED, "checkpoint %" PRIu64 " cannot be the base of %" PRIu64,
             number, c->points[0].number);
     }
-    if (rc == 0 && c->n > CKPT_CHAIN_MAX) {
-        rc = co_err_set(err, CO_DAMAGED, "more than %d deltas", CKPT_CHAIN_MAX);
-    }
-    if (rc < 0) {
-        ckpt_point_done(&p);
-        return rc;
+    if (c->n > CKPT_CHAIN_MAX) {
+        return co_err_set(err, CO_DAMAGED, "more than %d deltas", CKPT_CHAIN_MAX);
     }
     c->points = co_xrealloc(c->points, c->n + 1UL, sizeof(*c->points));
     memmove(c->points + 1, c->points, c->n * sizeof(*c->points));
     c->points[0] = p;
     c->n++;
+    p = (struct ckpt_point){0};
     return 0;
 }
 
@@ -175,12 +170,12 @@ void ckpt_chain_close(struct ckpt_chain *c) {
 static int try_one(
     const struct ckpt_search *s, uint64_t number, struct ckpt_chain **ret, struct co_err *err) {
     CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
-    int rc = ckpt_chain_open(s->dir, number, &c, err);
-    rc = rc < 0 || !s->verify ? rc : ckpt_chain_verify(c, err);
-    if (rc == 0) {
-        *ret = co_steal_ptr(c);
+    CO_TRY(ckpt_chain_open(s->dir, number, &c, err));
+    if (s->verify) {
+        CO_TRY(ckpt_chain_verify(c, err));
     }
-    return rc;
+    *ret = co_steal_ptr(c);
+    return 0;
 }
 
 int ckpt_chain_newest(const struct ckpt_search *s, struct ckpt_chain **ret, struct co_err *err) {
@@ -223,59 +218,66 @@ int ckpt_chain_part(const struct ckpt_chain *c, uint32_t point, uint32_t part,
     struct ckpt_part_origin place = {
         .number = p->number, .server = part, .servers = p->n_parts, .shards = pt->shards};
     struct ckpt_part_sum sum = {.bytes = pt->bytes, .hash = pt->hash};
-    int rc = ckpt_part_open(path, &place, &sum, ret, err);
-    if (rc == 0) {
-        ckpt_part_expect(*ret, p->tables, p->n_tables);
-    }
-    return rc;
+    CO_TRY(ckpt_part_open(path, &place, &sum, ret, err));
+    ckpt_part_expect(*ret, p->tables, p->n_tables);
+    return 0;
 }
 
 int ckpt_chain_verify_part(
     const struct ckpt_chain *c, uint32_t point, uint32_t part, struct co_err *err) {
     CO_CLEANUP(ckpt_part_reader_closep) struct ckpt_part_reader *r = NULL;
-    int rc = ckpt_chain_part(c, point, part, &r, err);
-    while (rc == 0) {
+    CO_TRY(ckpt_chain_part(c, point, part, &r, err));
+    for (;;) {
         struct ckpt_part_chunk chunk;
         const unsigned char *data;
         if (c->stop && atomic_load(c->stop)) {
             return co_err_set(err, CO_CANCELED, "the server ends");
         }
-        rc = ckpt_part_next(r, &chunk, err);
-        rc = rc != 0 ? rc : ckpt_part_data(r, &data, err);
+        int ends = ckpt_part_next(r, &chunk, err);
+        CO_TRY(ends);
+        if (ends) {
+            return 0;
+        }
+        CO_TRY(ckpt_part_data(r, &data, err));
     }
-    return rc < 0 ? rc : 0;
 }
 
 int ckpt_chain_verify(const struct ckpt_chain *c, struct co_err *err) {
-    int rc = 0;
-    for (uint32_t i = 0; i < c->n && rc == 0; i++) {
-        for (uint32_t k = 0; k < c->points[i].n_parts && rc == 0; k++) {
-            rc = ckpt_chain_verify_part(c, i, k, err);
+    for (uint32_t i = 0; i < c->n; i++) {
+        for (uint32_t k = 0; k < c->points[i].n_parts; k++) {
+            CO_TRY(ckpt_chain_verify_part(c, i, k, err));
         }
     }
-    return rc;
+    return 0;
 }
 
 /* ---- pruning ---- */
 
+static void end_listing(DIR **d) {
+    (void)closedir(*d);
+}
+
+static int remove_files(const char *at, struct co_err *err) {
+    DIR *opened = opendir(at);
+    if (!opened) {
+        return ckpt_disk_unread(err, errno, at);
+    }
+    CO_CLEANUP(end_listing) DIR *d = opened;
+    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
+        if (strncmp(e->d_name, "part-", 5) == 0 || strncmp(e->d_name, "MANIFEST.", 9) == 0) {
+            CO_TRY(ckpt_disk_remove(at, e->d_name, err));
+        }
+    }
+    return 0;
+}
+
 /* Removes the manifest first. Whatever a crash leaves behind is then no checkpoint. */
 static int remove_point(const char *dir, uint64_t number, struct co_err *err) {
     CO_AUTOFREE char *at = ckpt_point_dir(dir, number);
-    int rc = ckpt_disk_remove(at, "MANIFEST", err);
-    rc = rc < 0 ? rc : ckpt_disk_sync_dir(at, err);
-    DIR *d = rc < 0 ? NULL : opendir(at);
-    if (rc == 0 && !d) {
-        return ckpt_disk_unread(err, errno, at);
-    }
-    for (struct dirent *e = d ? readdir(d) : NULL; e && rc == 0; e = readdir(d)) {
-        if (strncmp(e->d_name, "part-", 5) == 0 || strncmp(e->d_name, "MANIFEST.", 9) == 0) {
-            rc = ckpt_disk_remove(at, e->d_name, err);
-        }
-    }
-    if (d) {
-        (void)closedir(d);
-    }
-    return rc < 0 ? rc : ckpt_disk_remove_dir(at, err);
+    CO_TRY(ckpt_disk_remove(at, "MANIFEST", err));
+    CO_TRY(ckpt_disk_sync_dir(at, err));
+    CO_TRY(remove_files(at, err));
+    return ckpt_disk_remove_dir(at, err);
 }
 
 /* Whether a load of `b` could be given to the tables of `a`, and has nothing more. Optimizers may
@@ -348,10 +350,8 @@ static bool is_whole(
 
 int ckpt_prune(const char *dir, uint32_t keep, const struct ckpt_past *past, struct co_err *err) {
     struct ckpt_numbers have = {0};
-    int rc = ckpt_numbers(dir, &have, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(ckpt_numbers(dir, &have, err));
+    int first = 0;
     uint32_t fulls = 0;
     uint64_t base = restored_base(dir, past);
     /* Newest first, so that a delta is removed before the checkpoint it builds on. */
@@ -362,10 +362,10 @@ int ckpt_prune(const char *dir, uint32_t keep, const struct ckpt_past *past, str
         fulls += place == COMPLETE && !goes && ckpt_point_full(&p) && is_whole(dir, &p, base, past);
         ckpt_point_done(&p);
         if (goes) { /* the first error is returned; the next checkpoint tries again */
-            int one = remove_point(dir, have.all[i], rc < 0 ? NULL : err);
-            rc = rc < 0 ? rc : one;
+            int rc = remove_point(dir, have.all[i], first < 0 ? NULL : err);
+            first = first < 0 ? first : rc;
         }
     }
     free(have.all);
-    return rc;
+    return first;
 }

@@ -62,12 +62,12 @@ static int write_part(
     }
     struct ckpt_part_chunk rows = {.kind = CKPT_PART_ROWS, .items = ROWS, .bytes = sizeof(data)};
     struct ckpt_part_chunk erased = {.kind = CKPT_PART_ERASED, .items = 1, .bytes = 8};
-    int rc = ckpt_part_create(path, &place, &w, err);
-    rc = rc < 0 ? rc : ckpt_part_add(w, &erased, data, err);
-    rc = rc < 0 ? rc : ckpt_part_add(w, &rows, data, err);
-    rc = rc < 0 ? rc : ckpt_part_finish(w, &sum, err);
+    CO_TRY(ckpt_part_create(path, &place, &w, err));
+    CO_TRY(ckpt_part_add(w, &erased, data, err));
+    CO_TRY(ckpt_part_add(w, &rows, data, err));
+    CO_TRY(ckpt_part_finish(w, &sum, err));
     *ret = (struct ckpt_part){server, 1, sum.bytes, sum.hash};
-    return rc;
+    return 0;
 }
 
 static int save(const char *dir, uint64_t number, uint64_t base, struct co_err *err) {
@@ -82,12 +82,12 @@ static int save(const char *dir, uint64_t number, uint64_t base, struct co_err *
         .n_parts = SERVERS,
         .tables = &table,
         .parts = parts};
-    int rc = ckpt_disk_mkdir(at, err);
-    for (uint32_t i = 0; i < SERVERS && rc == 0; i++) {
-        rc = write_part(dir, number, i, &parts[i], err);
+    CO_TRY(ckpt_disk_mkdir(at, err));
+    for (uint32_t i = 0; i < SERVERS; i++) {
+        CO_TRY(write_part(dir, number, i, &parts[i], err));
     }
-    rc = rc < 0 ? rc : ckpt_disk_sync_dir(at, err);
-    return rc < 0 ? rc : ckpt_point_commit(dir, &p, err);
+    CO_TRY(ckpt_disk_sync_dir(at, err));
+    return ckpt_point_commit(dir, &p, err);
 }
 
 static void save_all(const char *dir, uint64_t from, uint64_t to, uint64_t base) {

@@ -54,13 +54,13 @@ static int write_tables(struct ckpt_writer *w, float base, struct co_err *err) {
     for (size_t i = 0; i < VALUES; i++) {
         values[i] = base + (float)i;
     }
-    int rc = ckpt_begin(w, &sparse, err);
-    rc = rc < 0 ? rc : ckpt_chunk(w, ROWS, chunk, sizeof(chunk), err);
-    rc = rc < 0 ? rc : ckpt_chunk(w, ROWS, chunk, sizeof(chunk), err);
-    rc = rc < 0 ? rc : ckpt_end(w, err);
-    rc = rc < 0 ? rc : ckpt_begin(w, &dense, err);
-    rc = rc < 0 ? rc : ckpt_chunk(w, VALUES, values, sizeof(values), err);
-    return rc < 0 ? rc : ckpt_end(w, err);
+    CO_TRY(ckpt_begin(w, &sparse, err));
+    CO_TRY(ckpt_chunk(w, ROWS, chunk, sizeof(chunk), err));
+    CO_TRY(ckpt_chunk(w, ROWS, chunk, sizeof(chunk), err));
+    CO_TRY(ckpt_end(w, err));
+    CO_TRY(ckpt_begin(w, &dense, err));
+    CO_TRY(ckpt_chunk(w, VALUES, values, sizeof(values), err));
+    return ckpt_end(w, err);
 }
 
 static void save(const char *dir, float base) {
@@ -155,6 +155,12 @@ static void what_a_later_version_saved_is_not_damaged(void **state) {
     assert_non_null(strstr(err.msg, "not of version 1: a later libpaddlert wrote it"));
 }
 
+static int open_and_verify(const char *dir, struct co_err *err) {
+    CO_CLEANUP(ckpt_closep) struct ckpt *c = NULL;
+    CO_TRY(ckpt_open(dir, &c, err));
+    return ckpt_verify(c, err);
+}
+
 /* Any byte of any file changed, or any file cut anywhere, is refused, and the file named. */
 static void damage_is_refused_and_named(void **state) {
     const char *dir = *state;
@@ -175,10 +181,8 @@ static void damage_is_refused_and_named(void **state) {
             if (at < good.len) {
                 good.data[at] = saved;
             }
-            CO_CLEANUP(ckpt_closep) struct ckpt *c = NULL;
             struct co_err err = {0};
-            int rc = ckpt_open(dir, &c, &err);
-            rc = rc < 0 ? rc : ckpt_verify(c, &err);
+            int rc = open_and_verify(dir, &err);
             if (rc != CO_DAMAGED || !strstr(err.msg, files[i])) {
                 fail_msg("%s, byte %zu of %zu: %d '%s'", files[i], at, good.len, rc, err.msg);
             }
@@ -249,15 +253,10 @@ int fsync(int fd) {
 }
 
 static int try_save(const char *dir, float base) {
-    struct ckpt_writer *w = NULL;
-    int rc = ckpt_create(dir, &w, NULL);
-    if (rc == 0) {
-        rc = write_tables(w, base, NULL);
-        if (rc < 0) {
-            ckpt_abort(w);
-        }
-    }
-    return rc < 0 ? rc : ckpt_commit(w, NULL);
+    CO_CLEANUP(ckpt_abortp) struct ckpt_writer *w = NULL;
+    CO_TRY(ckpt_create(dir, &w, NULL));
+    CO_TRY(write_tables(w, base, NULL));
+    return ckpt_commit(co_steal_ptr(w), NULL);
 }
 
 /* Nothing of the old save is removed before the new one is durable. */

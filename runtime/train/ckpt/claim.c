@@ -207,10 +207,10 @@ static int watch_owner(const struct ckpt_claim *c, const struct ckpt_claim_who *
     const struct claim_owner *o, const struct stat *was, struct co_err *err) {
     const char *dir = c->dir;
     int64_t now = 0, seen_ms = who->seen_ms ? who->seen_ms : CKPT_CLAIM_SEEN_MS;
-    int rc = now_of(dir, &c->own, &now, err);
+    CO_TRY(now_of(dir, &c->own, &now, err));
     int64_t age = now - wall_of(was);
     int64_t most = age < 0 ? seen_ms : seen_ms - age;
-    for (int64_t end = co_now_ms() + most; rc == 0 && co_now_ms() < end;) {
+    for (int64_t end = co_now_ms() + most; co_now_ms() < end;) {
         struct claim_owner is = {0};
         struct stat st = {0};
         if (who->stop && atomic_load(who->stop)) {
@@ -221,12 +221,12 @@ static int watch_owner(const struct ckpt_claim *c, const struct ckpt_claim_who *
         if (got == CO_NOTFOUND) {
             return 0;
         }
-        rc = got < 0 ? got
-             : wall_of(&st) != wall_of(was) || strcmp(is.life, o->life) != 0
-                 ? in_use(dir, &is, "seen just now", err)
-                 : 0;
+        CO_TRY(got);
+        if (wall_of(&st) != wall_of(was) || strcmp(is.life, o->life) != 0) {
+            return in_use(dir, &is, "seen just now", err);
+        }
     }
-    return rc;
+    return 0;
 }
 
 /* ---- taking it ---- */
@@ -254,18 +254,17 @@ static int write_owner(const struct ckpt_claim *c, bool replaces, struct co_err 
 }
 
 static int take(struct ckpt_claim *c, const struct ckpt_claim_who *who, struct co_err *err) {
-    int rc = ckpt_disk_mkdir(c->dir, err);
-    for (int tries = 0; rc == 0 && tries < 3; tries++) {
+    CO_TRY(ckpt_disk_mkdir(c->dir, err));
+    for (int tries = 0; tries < 3; tries++) {
         struct claim_owner o = {0};
         struct stat st = {0};
         struct co_err why = {0};
-        rc = read_owner(c->dir, &o, &st, &why);
+        int rc = read_owner(c->dir, &o, &st, &why);
         if (rc == CO_NOTFOUND) {
             rc = write_owner(c, false, err);
             if (rc <= 0) {
                 return rc;
             }
-            rc = 0;
             continue;
         }
         if (rc < 0) {
@@ -276,15 +275,16 @@ static int take(struct ckpt_claim *c, const struct ckpt_claim_who *who, struct c
             return 0;
         }
         enum life life = life_of(&o, &c->own);
-        rc = life == ALIVE     ? in_use(c->dir, &o, "and running", err)
-             : life == UNKNOWN ? watch_owner(c, who, &o, &st, err)
-                               : 0;
-        return rc < 0 ? rc : write_owner(c, true, err);
+        if (life == ALIVE) {
+            return in_use(c->dir, &o, "and running", err);
+        }
+        if (life == UNKNOWN) {
+            CO_TRY(watch_owner(c, who, &o, &st, err));
+        }
+        return write_owner(c, true, err);
     }
-    return rc < 0
-               ? rc
-               : co_err_set(err, CO_EXISTS,
-                     "other jobs take and leave '%s' all the time: name another directory", c->dir);
+    return co_err_set(err, CO_EXISTS,
+        "other jobs take and leave '%s' all the time: name another directory", c->dir);
 }
 
 /* ---- keeping it ---- */

@@ -53,10 +53,7 @@ int ckpt_disk_mkdir(const char *dir, struct co_err *err) {
     for (char *p = *path ? path + 1 : path; *p; p++) {
         if (*p == '/' && p[-1] != '/') {
             *p = '\0';
-            int rc = make_one(path, err);
-            if (rc < 0) {
-                return rc;
-            }
+            CO_TRY(make_one(path, err));
             *p = '/';
         }
     }
@@ -132,18 +129,20 @@ int ckpt_disk_sync_dir(const char *dir, struct co_err *err) {
     return 0;
 }
 
+static int write_synced(
+    int fd, const char *path, const void *data, size_t len, struct co_err *err) {
+    struct iovec piece = {(void *)(uintptr_t)data, len};
+    CO_TRY(ckpt_disk_write(fd, path, &piece, 1, err));
+    return ckpt_disk_sync(fd, path, err);
+}
+
 int ckpt_disk_prepare(
     const char *dir, const char *name, const void *data, size_t len, struct co_err *err) {
     CO_AUTOFREE char *aside = co_xasprintf("%s/%s.new", dir, name);
     CO_AUTOCLOSE int fd = -1;
-    struct iovec piece = {(void *)(uintptr_t)data, len};
     bool direct;
-    int rc = ckpt_disk_create(aside, false, &fd, &direct, err);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = ckpt_disk_write(fd, aside, &piece, 1, err);
-    rc = rc < 0 ? rc : ckpt_disk_sync(fd, aside, err);
+    CO_TRY(ckpt_disk_create(aside, false, &fd, &direct, err));
+    int rc = write_synced(fd, aside, data, len, err);
     if (rc < 0) {
         (void)unlink(aside);
     }
@@ -223,10 +222,7 @@ static int open_file(const char *path, int *ret_fd, uint64_t *ret_bytes, struct 
     if (opens) {
         opens();
     }
-    int rc = stat(path, &st) < 0 ? ckpt_disk_unread(err, errno, path) : check_kind(&st, path, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(stat(path, &st) < 0 ? ckpt_disk_unread(err, errno, path) : check_kind(&st, path, err));
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return ckpt_disk_unread(err, errno, path);
@@ -239,10 +235,7 @@ static int open_file(const char *path, int *ret_fd, uint64_t *ret_bytes, struct 
 int ckpt_disk_open(const char *path, FILE **ret, struct co_err *err) {
     CO_AUTOCLOSE int fd = -1;
     uint64_t bytes;
-    int rc = open_file(path, &fd, &bytes, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(open_file(path, &fd, &bytes, err));
     *ret = fdopen(fd, "r");
     if (!*ret) {
         return ckpt_disk_unread(err, errno, path);
@@ -263,16 +256,15 @@ int ckpt_disk_get(const char *path, size_t max, struct co_buf *ret, struct co_er
         return co_err_set(err, CO_DAMAGED, "'%s' has %" PRIu64 " bytes, at most %zu were expected",
             path, bytes, max);
     }
-    rc = rc < 0 ? rc : co_fd_read(fd, path, max, ret, &why);
+    if (rc == 0) {
+        rc = co_fd_read(fd, path, max, ret, &why);
+    }
     return rc < 0 ? co_err_set(err, rc == CO_INVALID ? CO_INTERNAL : rc, "%s", why.msg) : 0;
 }
 
 int ckpt_disk_check(const char *path, uint64_t bytes, struct co_err *err) {
     struct stat st;
-    int rc = stat(path, &st) < 0 ? ckpt_disk_unread(err, errno, path) : check_kind(&st, path, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(stat(path, &st) < 0 ? ckpt_disk_unread(err, errno, path) : check_kind(&st, path, err));
     return (uint64_t)st.st_size == bytes
                ? 0
                : co_err_set(err, CO_DAMAGED,

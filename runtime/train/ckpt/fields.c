@@ -117,14 +117,14 @@ static bool is_empty(const struct ckpt_field *f, const void *from) {
 
 int ckpt_fields_print(const char *word, const struct ckpt_field *fields, size_t n, const void *from,
     struct co_buf *to, struct co_err *err) {
-    int rc = co_buf_adds(to, word, err);
-    for (size_t i = 0; i < n && rc == 0; i++) {
+    CO_TRY(co_buf_adds(to, word, err));
+    for (size_t i = 0; i < n; i++) {
         if (fields[i].optional && is_empty(&fields[i], from)) {
             continue;
         }
-        rc = print_field(&fields[i], (const char *)from + fields[i].offset, to, err);
+        CO_TRY(print_field(&fields[i], (const char *)from + fields[i].offset, to, err));
     }
-    return rc < 0 ? rc : co_buf_adds(to, "\n", err);
+    return co_buf_adds(to, "\n", err);
 }
 
 /* ---- lines ---- */

@@ -76,27 +76,26 @@ static int write_block(struct ckpt_part_writer *w, struct co_err *err) {
 
 static int put(struct ckpt_part_writer *w, const void *data, size_t len, struct co_err *err) {
     const unsigned char *from = data;
-    int rc = 0;
-    while (len > 0 && rc == 0) {
+    while (len > 0) {
         size_t room = WRITE_BYTES - w->gathered, n = len < room ? len : room;
         memcpy(w->block + w->gathered, from, n);
         w->gathered += n;
         w->bytes += n;
         from += n;
         len -= n;
-        rc = w->gathered == WRITE_BYTES ? write_block(w, err) : 0;
+        if (w->gathered == WRITE_BYTES) {
+            CO_TRY(write_block(w, err));
+        }
     }
-    return rc;
+    return 0;
 }
 
 static int make_block(struct ckpt_part_writer *w, struct co_err *err) {
-    int rc = co_try_alloc(
-        1, WRITE_BYTES + CKPT_DISK_BLOCK, SIZE_MAX, "what is to be written", &w->memory, err);
-    if (rc == 0) {
-        size_t over = (uintptr_t)w->memory % CKPT_DISK_BLOCK;
-        w->block = (unsigned char *)w->memory + (over ? CKPT_DISK_BLOCK - over : 0);
-    }
-    return rc;
+    CO_TRY(co_try_alloc(
+        1, WRITE_BYTES + CKPT_DISK_BLOCK, SIZE_MAX, "what is to be written", &w->memory, err));
+    size_t over = (uintptr_t)w->memory % CKPT_DISK_BLOCK;
+    w->block = (unsigned char *)w->memory + (over ? CKPT_DISK_BLOCK - over : 0);
+    return 0;
 }
 
 int ckpt_part_create(const char *path, const struct ckpt_part_origin *place,
@@ -105,13 +104,10 @@ int ckpt_part_create(const char *path, const struct ckpt_part_origin *place,
     CO_CLEANUP(ckpt_part_closep) struct ckpt_part_writer *w = co_xcalloc(1, sizeof(*w));
     w->fd = -1;
     w->path = co_xstrdup(path);
-    int rc = make_block(w, err);
-    rc = rc < 0 ? rc : ckpt_disk_create(path, true, &w->fd, &w->direct, err);
+    CO_TRY(make_block(w, err));
+    CO_TRY(ckpt_disk_create(path, true, &w->fd, &w->direct, err));
     ckpt_part_head_put(place, head);
-    rc = rc < 0 ? rc : put(w, head, sizeof(head), err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(put(w, head, sizeof(head), err));
     *ret = co_steal_ptr(w);
     return 0;
 }
@@ -125,21 +121,21 @@ int ckpt_part_add(struct ckpt_part_writer *w, const struct ckpt_part_chunk *chun
     uint64_t hash = ckpt_hash(data, chunk->bytes);
     ckpt_part_chunk_put(chunk, hash, head);
     w->hash = ckpt_hash_more(w->hash, hash);
-    int rc = put(w, head, sizeof(head), err);
-    return rc < 0 ? rc : put(w, data, chunk->bytes, err);
+    CO_TRY(put(w, head, sizeof(head), err));
+    return put(w, data, chunk->bytes, err);
 }
 
 int ckpt_part_finish(struct ckpt_part_writer *w, struct ckpt_part_sum *ret, struct co_err *err) {
     unsigned char tail[CKPT_PART_CHUNK];
     ckpt_part_chunk_put(&(struct ckpt_part_chunk){.kind = CKPT_PART_TAIL}, w->hash, tail);
-    int rc = put(w, tail, sizeof(tail), err);
+    CO_TRY(put(w, tail, sizeof(tail), err));
     ckpt_disk_buffer(w->fd); /* the rest is no whole block */
-    rc = rc < 0 || w->gathered == 0 ? rc : write_block(w, err);
-    rc = rc < 0 ? rc : ckpt_disk_sync(w->fd, w->path, err);
-    if (rc == 0) {
-        *ret = (struct ckpt_part_sum){.bytes = w->bytes, .hash = w->hash};
+    if (w->gathered > 0) {
+        CO_TRY(write_block(w, err));
     }
-    return rc;
+    CO_TRY(ckpt_disk_sync(w->fd, w->path, err));
+    *ret = (struct ckpt_part_sum){.bytes = w->bytes, .hash = w->hash};
+    return 0;
 }
 
 void ckpt_part_close(struct ckpt_part_writer *w) {
@@ -192,10 +188,7 @@ int ckpt_part_from(FILE *stream_own, const char *name, const struct ckpt_part_or
     r->name = co_xstrdup(name);
     r->want = *sum;
     r->shards = place->shards;
-    int rc = read_bytes(r, head, sizeof(head), err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(read_bytes(r, head, sizeof(head), err));
     ckpt_part_head_put(place, want);
     if (memcmp(head, want, sizeof(head)) != 0) {
         return co_err_set(err, CO_DAMAGED,
@@ -208,10 +201,7 @@ int ckpt_part_from(FILE *stream_own, const char *name, const struct ckpt_part_or
 int ckpt_part_open(const char *path, const struct ckpt_part_origin *place,
     const struct ckpt_part_sum *sum, struct ckpt_part_reader **ret, struct co_err *err) {
     FILE *stream;
-    int rc = ckpt_disk_open(path, &stream, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(ckpt_disk_open(path, &stream, err));
     return ckpt_part_from(stream, path, place, sum, ret, err);
 }
 
@@ -301,11 +291,8 @@ static int check_chunk(const struct ckpt_part_reader *r, struct co_err *err) {
 
 int ckpt_part_next(struct ckpt_part_reader *r, struct ckpt_part_chunk *ret, struct co_err *err) {
     unsigned char head[CKPT_PART_CHUNK];
-    int rc = pass_over(r, err);
-    rc = rc < 0 ? rc : read_bytes(r, head, sizeof(head), err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(pass_over(r, err));
+    CO_TRY(read_bytes(r, head, sizeof(head), err));
     if (ckpt_hash(head, HASHED) != co_get_u64(head + HASHED)) {
         return refuse(r, "the head of a chunk is corrupt", err);
     }
@@ -323,10 +310,7 @@ int ckpt_part_next(struct ckpt_part_reader *r, struct ckpt_part_chunk *ret, stru
     if (c->kind >= CKPT_PART_KINDS || c->bytes > CKPT_PART_BYTES_MAX) {
         return refuse(r, "a chunk of an unknown kind or size", err);
     }
-    rc = check_chunk(r, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(check_chunk(r, err));
     r->have.hash = ckpt_hash_more(r->have.hash, r->chunk_hash);
     r->pending = true;
     *ret = *c;
@@ -340,19 +324,13 @@ int ckpt_part_data(struct ckpt_part_reader *r, const unsigned char **ret_data, s
     }
     if (bytes > r->cap || !r->data) {
         void *p = NULL;
-        int rc = co_try_alloc(bytes + 1, 1, CKPT_PART_BYTES_MAX + 1, "checkpoint chunk", &p, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(co_try_alloc(bytes + 1, 1, CKPT_PART_BYTES_MAX + 1, "checkpoint chunk", &p, err));
         free(r->data);
         r->data = p;
         r->cap = bytes;
     }
     r->pending = false;
-    int rc = read_bytes(r, r->data, bytes, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(read_bytes(r, r->data, bytes, err));
     if (ckpt_hash(r->data, bytes) != r->chunk_hash) {
         return refuse(r, "a chunk is corrupt, it ends", err);
     }

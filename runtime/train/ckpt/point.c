@@ -42,18 +42,16 @@ char *ckpt_point_part(const char *dir, uint64_t number, uint32_t server) {
 /* ---- text ---- */
 
 int ckpt_point_print(const struct ckpt_point *p, struct co_buf *to, struct co_err *err) {
-    int rc = co_buf_addf(to, err, "%s\n", first_line);
-    rc = rc < 0 ? rc
-                : ckpt_fields_print(
-                      "checkpoint", point_fields, CO_ARRAY_LEN(point_fields), p, to, err);
-    for (uint32_t i = 0; i < p->n_tables && rc == 0; i++) {
-        rc = ckpt_fields_print("table", ckpt_fields, CKPT_SPEC_FIELDS, &p->tables[i], to, err);
+    CO_TRY(co_buf_addf(to, err, "%s\n", first_line));
+    CO_TRY(ckpt_fields_print("checkpoint", point_fields, CO_ARRAY_LEN(point_fields), p, to, err));
+    for (uint32_t i = 0; i < p->n_tables; i++) {
+        CO_TRY(ckpt_fields_print("table", ckpt_fields, CKPT_SPEC_FIELDS, &p->tables[i], to, err));
     }
-    for (uint32_t i = 0; i < p->n_parts && rc == 0; i++) {
-        rc = ckpt_fields_print(
-            "part", part_fields, CO_ARRAY_LEN(part_fields), &p->parts[i], to, err);
+    for (uint32_t i = 0; i < p->n_parts; i++) {
+        CO_TRY(ckpt_fields_print(
+            "part", part_fields, CO_ARRAY_LEN(part_fields), &p->parts[i], to, err));
     }
-    return rc < 0 ? rc : ckpt_lines_end(to, err);
+    return ckpt_lines_end(to, err);
 }
 
 static int parse_table(struct ckpt_point *p, const char *text, size_t len, struct co_err *err) {
@@ -63,8 +61,8 @@ static int parse_table(struct ckpt_point *p, const char *text, size_t len, struc
     p->tables = co_xrealloc(p->tables, p->n_tables + 1, sizeof(*p->tables));
     struct ckpt_table *t = &p->tables[p->n_tables++];
     memset(t, 0, sizeof(*t));
-    int rc = ckpt_fields_parse(ckpt_fields, CKPT_SPEC_FIELDS, text, len, t, err);
-    return rc < 0 ? rc : ckpt_table_check(t, err);
+    CO_TRY(ckpt_fields_parse(ckpt_fields, CKPT_SPEC_FIELDS, text, len, t, err));
+    return ckpt_table_check(t, err);
 }
 
 static int parse_part(struct ckpt_point *p, const char *text, size_t len, struct co_err *err) {
@@ -85,10 +83,7 @@ static int parse_part(struct ckpt_point *p, const char *text, size_t len, struct
 }
 
 static int parse_point(struct ckpt_point *p, const char *text, size_t len, struct co_err *err) {
-    int rc = ckpt_fields_parse(point_fields, CO_ARRAY_LEN(point_fields), text, len, p, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(ckpt_fields_parse(point_fields, CO_ARRAY_LEN(point_fields), text, len, p, err));
     bool full = p->base == p->number;
     if (p->number < 1 || p->base < 1 || (full ? p->previous != 0 : p->previous < p->base) ||
         p->previous >= p->number) {
@@ -160,14 +155,12 @@ int ckpt_point_parse(const char *text, size_t len, struct ckpt_point *ret, struc
 int ckpt_point_commit(const char *dir, const struct ckpt_point *p, struct co_err *err) {
     CO_AUTOFREE char *at = ckpt_point_dir(dir, p->number);
     CO_AUTOBUF struct co_buf text = CO_BUF(CKPT_MANIFEST_MAX);
-    int rc = ckpt_point_print(p, &text, err);
-    rc = rc < 0 ? rc : ckpt_disk_sync_dir(dir, err);
-    rc = rc < 0 ? rc : ckpt_disk_prepare(at, "MANIFEST", text.data, text.len, err);
-    if (rc == 0) {
-        rc = ckpt_disk_replace(at, "MANIFEST", err);
-        if (rc < 0) {
-            ckpt_point_revoke(dir, p->number);
-        }
+    CO_TRY(ckpt_point_print(p, &text, err));
+    CO_TRY(ckpt_disk_sync_dir(dir, err));
+    CO_TRY(ckpt_disk_prepare(at, "MANIFEST", text.data, text.len, err));
+    int rc = ckpt_disk_replace(at, "MANIFEST", err);
+    if (rc < 0) {
+        ckpt_point_revoke(dir, p->number);
     }
     return rc;
 }

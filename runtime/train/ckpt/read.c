@@ -32,15 +32,15 @@ struct ckpt_file {
 static int parse_table(const char *line, size_t len, struct ckpt_table *t, struct co_err *err) {
     size_t skip = strlen("table ");
     memset(t, 0, sizeof(*t));
-    int rc = ckpt_fields_parse(ckpt_fields, CKPT_FIELDS, line + skip, len - skip, t, err);
-    rc = rc < 0 ? rc : ckpt_table_check(t, err);
+    CO_TRY(ckpt_fields_parse(ckpt_fields, CKPT_FIELDS, line + skip, len - skip, t, err));
+    CO_TRY(ckpt_table_check(t, err));
     uint64_t values = co_size_add(t->size, t->state);
-    if (rc == 0 && !t->sparse && t->items != values) {
-        rc = co_err_set(err, CO_DAMAGED,
+    if (!t->sparse && t->items != values) {
+        return co_err_set(err, CO_DAMAGED,
             "table '%s': %" PRIu64 " items, expected %" PRIu64 " values with their state", t->name,
             t->items, values);
     }
-    return rc;
+    return 0;
 }
 
 int ckpt_manifest_parse(const char *text, size_t len, struct ckpt_table *ret_tables,
@@ -67,8 +67,9 @@ int ckpt_manifest_parse(const char *text, size_t len, struct ckpt_table *ret_tab
             return co_err_wrap(err, "line %u", lines.number);
         }
     }
-    if (rc < 0 || lines.number < 2) {
-        return rc < 0 ? rc : co_err_set(err, CO_DAMAGED, "line 1: not a checkpoint of version 1");
+    CO_TRY(rc);
+    if (lines.number < 2) {
+        return co_err_set(err, CO_DAMAGED, "line 1: not a checkpoint of version 1");
     }
     *ret_n = n;
     return 0;
@@ -140,10 +141,7 @@ int ckpt_file_from(FILE *stream_own, const char *name, const struct ckpt_table *
     f->name = co_xstrdup(name);
     f->table = *table;
     unsigned char head[CKPT_HEAD], want[CKPT_HEAD];
-    int rc = read_bytes(f, head, sizeof(head), err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(read_bytes(f, head, sizeof(head), err));
     ckpt_head(table, want);
     if (memcmp(head, want, sizeof(head)) != 0) {
         return co_err_set(
@@ -157,10 +155,7 @@ int ckpt_file_open(
     const struct ckpt *c, uint32_t table, struct ckpt_file **ret, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", c->dir, c->tables[table].file);
     FILE *stream;
-    int rc = ckpt_disk_open(path, &stream, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(ckpt_disk_open(path, &stream, err));
     return ckpt_file_from(stream, path, &c->tables[table], ret, err);
 }
 
@@ -187,22 +182,17 @@ static int reserve_room(struct ckpt_file *f, size_t bytes, struct co_err *err) {
         return 0;
     }
     void *p = NULL;
-    int rc = co_try_alloc(bytes, 1, CKPT_CHUNK_MAX, "checkpoint chunk", &p, err);
-    if (rc == 0) {
-        free(f->data);
-        f->data = p;
-        f->cap = bytes;
-    }
-    return rc;
+    CO_TRY(co_try_alloc(bytes, 1, CKPT_CHUNK_MAX, "checkpoint chunk", &p, err));
+    free(f->data);
+    f->data = p;
+    f->cap = bytes;
+    return 0;
 }
 
 int ckpt_next(struct ckpt_file *f, uint32_t *ret_items, const void **ret_data, size_t *ret_bytes,
     struct co_err *err) {
     unsigned char head[CKPT_CHUNK_HEAD];
-    int rc = read_bytes(f, head, sizeof(head), err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(read_bytes(f, head, sizeof(head), err));
     uint32_t items = co_get_u32(head), bytes = co_get_u32(head + 4);
     uint64_t hash = co_get_u64(head + 8);
     if (ckpt_hash(head, 16) != co_get_u64(head + 16)) {
@@ -220,11 +210,8 @@ int ckpt_next(struct ckpt_file *f, uint32_t *ret_items, const void **ret_data, s
     if (items > f->table.items || f->items > f->table.items - items) {
         return refuse_torn(f, "more items than the manifest says", err);
     }
-    rc = reserve_room(f, bytes, err);
-    rc = rc < 0 ? rc : read_bytes(f, f->data, bytes, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(reserve_room(f, bytes, err));
+    CO_TRY(read_bytes(f, f->data, bytes, err));
     if (ckpt_hash(f->data, bytes) != hash) {
         return refuse_torn(f, "chunk is corrupt, it ends", err);
     }
@@ -237,30 +224,30 @@ int ckpt_next(struct ckpt_file *f, uint32_t *ret_items, const void **ret_data, s
 }
 
 int ckpt_check(const struct ckpt *c, struct co_err *err) {
-    int rc = 0;
-    for (uint32_t i = 0; i < c->n && rc == 0; i++) {
+    for (uint32_t i = 0; i < c->n; i++) {
         CO_AUTOFREE char *path = co_xasprintf("%s/%s", c->dir, c->tables[i].file);
-        rc = ckpt_disk_check(path, c->tables[i].bytes, err);
+        CO_TRY(ckpt_disk_check(path, c->tables[i].bytes, err));
     }
-    return rc;
+    return 0;
 }
 
 int ckpt_verify_table(const struct ckpt *c, uint32_t table, struct co_err *err) {
     CO_CLEANUP(ckpt_file_closep) struct ckpt_file *f = NULL;
-    int rc = ckpt_file_open(c, table, &f, err);
-    while (rc == 0) {
-        uint32_t items;
-        const void *data;
-        size_t bytes;
-        rc = ckpt_next(f, &items, &data, &bytes, err);
+    uint32_t items;
+    const void *data;
+    size_t bytes;
+    int ends = 0;
+    CO_TRY(ckpt_file_open(c, table, &f, err));
+    while (!ends) {
+        ends = ckpt_next(f, &items, &data, &bytes, err);
+        CO_TRY(ends);
     }
-    return rc < 0 ? rc : 0;
+    return 0;
 }
 
 int ckpt_verify(const struct ckpt *c, struct co_err *err) {
-    int rc = 0;
-    for (uint32_t i = 0; i < c->n && rc == 0; i++) {
-        rc = ckpt_verify_table(c, i, err);
+    for (uint32_t i = 0; i < c->n; i++) {
+        CO_TRY(ckpt_verify_table(c, i, err));
     }
-    return rc;
+    return 0;
 }

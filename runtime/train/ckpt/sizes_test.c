@@ -71,8 +71,8 @@ static int verify(const char *dir, const struct ckpt_table tables[2],
         .tables = (struct ckpt_table *)(uintptr_t)tables,
         .parts = &part};
     assert_int_equal(0, ckpt_point_commit(dir, &p, NULL));
-    int rc = ckpt_chain_open(dir, 1, &chain, err);
-    return rc < 0 ? rc : ckpt_chain_verify(chain, err);
+    CO_TRY(ckpt_chain_open(dir, 1, &chain, err));
+    return ckpt_chain_verify(chain, err);
 }
 
 static void chunks_that_do_not_fit_their_tables_are_refused(void **state) {
@@ -174,8 +174,8 @@ static int verify_saved(const char *dir, const struct ckpt_table *table, uint32_
     assert_int_equal(0, co_file_write(path, file.data, file.len, 0600, NULL));
     assert_int_equal(0, co_file_write(manifest, text.data, text.len, 0600, NULL));
     CO_CLEANUP(ckpt_closep) struct ckpt *c = NULL;
-    int rc = ckpt_open(dir, &c, err);
-    return rc < 0 ? rc : ckpt_verify(c, err);
+    CO_TRY(ckpt_open(dir, &c, err));
+    return ckpt_verify(c, err);
 }
 
 static void saved_tables_that_do_not_fit_are_refused(void **state) {

@@ -94,11 +94,8 @@ int ckpt_create(const char *dir, struct ckpt_writer **ret, struct co_err *err) {
     CO_CLEANUP(ckpt_abortp) struct ckpt_writer *w = co_xcalloc(1, sizeof(*w));
     w->dir = co_xstrdup(dir);
     w->done = true; /* there is nothing to remove */
-    int rc = ckpt_disk_mkdir(dir, err);
-    rc = rc < 0 ? rc : next_generation(w, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(ckpt_disk_mkdir(dir, err));
+    CO_TRY(next_generation(w, err));
     w->done = false;
     *ret = co_steal_ptr(w);
     return 0;
@@ -142,11 +139,11 @@ int ckpt_chunk(
     unsigned char head[CKPT_CHUNK_HEAD];
     uint64_t hash = ckpt_hash(data, bytes);
     ckpt_chunk_head(items, (uint32_t)bytes, hash, head);
-    int rc = write_bytes(w, head, sizeof(head), err);
-    rc = rc < 0 ? rc : write_bytes(w, data, bytes, err);
+    CO_TRY(write_bytes(w, head, sizeof(head), err));
+    CO_TRY(write_bytes(w, data, bytes, err));
     t->items += items;
     t->hash = ckpt_hash_more(t->hash, hash);
-    return rc;
+    return 0;
 }
 
 int ckpt_end(struct ckpt_writer *w, struct co_err *err) {
@@ -165,12 +162,12 @@ int ckpt_end(struct ckpt_writer *w, struct co_err *err) {
 }
 
 static int manifest_text(const struct ckpt_writer *w, struct co_buf *b, struct co_err *err) {
-    int rc = co_buf_addf(
-        b, err, "paddlert checkpoint 1 generation %llu\n", (unsigned long long)w->generation);
-    for (uint32_t i = 0; i < w->n && rc == 0; i++) {
-        rc = ckpt_fields_print("table", ckpt_fields, CKPT_FIELDS, &w->tables[i], b, err);
+    CO_TRY(co_buf_addf(
+        b, err, "paddlert checkpoint 1 generation %llu\n", (unsigned long long)w->generation));
+    for (uint32_t i = 0; i < w->n; i++) {
+        CO_TRY(ckpt_fields_print("table", ckpt_fields, CKPT_FIELDS, &w->tables[i], b, err));
     }
-    return rc < 0 ? rc : ckpt_lines_end(b, err);
+    return ckpt_lines_end(b, err);
 }
 
 static int remove_other(
@@ -189,18 +186,13 @@ static int remove_mine(
 int ckpt_commit(struct ckpt_writer *w_own, struct co_err *err) {
     CO_CLEANUP(ckpt_abortp) struct ckpt_writer *w = w_own;
     CO_AUTOBUF struct co_buf b = CO_BUF(CKPT_SAVED_MAX);
-    int rc = manifest_text(w, &b, err);
-    rc = rc < 0 ? rc : ckpt_disk_sync_dir(w->dir, err);
-    rc = rc < 0 ? rc : ckpt_disk_prepare(w->dir, "MANIFEST", b.data, b.len, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(manifest_text(w, &b, err));
+    CO_TRY(ckpt_disk_sync_dir(w->dir, err));
+    CO_TRY(ckpt_disk_prepare(w->dir, "MANIFEST", b.data, b.len, err));
     w->done = true; /* from now on the manifest may name the new files, even if this fails */
-    rc = ckpt_disk_replace(w->dir, "MANIFEST", err);
-    if (rc == 0) {
-        (void)!each_file(w, remove_other, NULL);
-    }
-    return rc;
+    CO_TRY(ckpt_disk_replace(w->dir, "MANIFEST", err));
+    (void)!each_file(w, remove_other, NULL);
+    return 0;
 }
 
 void ckpt_abort(struct ckpt_writer *w) {

@@ -83,33 +83,37 @@ struct side {
     const struct ckpt_table *table;
 };
 
+static void drop_rows(struct kept_rows *k) {
+    free(k->values);
+    inspect_idmap_done(&k->places);
+}
+
 static int diff_share(const struct side *a, const struct side *b, struct inspect_view_share share,
     struct inspect_diff *d, struct co_err *err) {
+    CO_CLEANUP(drop_rows)
     struct kept_rows k = {.bytes = co_size_mul(a->table->dim, sizeof(float)),
         .stride = inspect_view_row_bytes(a->table)};
     struct compare c = {.kept = &k, .diff = d, .stride = inspect_view_row_bytes(b->table)};
-    int rc = inspect_view_sparse(a->view, a->index, share, keep_rows, &k, err);
-    rc = rc < 0 ? rc : inspect_view_sparse(b->view, b->index, share, compare_rows, &c, err);
+    CO_TRY(inspect_view_sparse(a->view, a->index, share, keep_rows, &k, err));
+    CO_TRY(inspect_view_sparse(b->view, b->index, share, compare_rows, &c, err));
     d->before += k.n;
     d->erased += k.n > c.common ? k.n - c.common : 0;
-    free(k.values);
-    inspect_idmap_done(&k.places);
-    return rc;
+    return 0;
 }
 
 static int diff_sparse(
     const struct side *a, const struct side *b, struct inspect_diff *d, struct co_err *err) {
     uint64_t rows = 0;
-    int rc = inspect_view_count(a->view, a->index, &rows, err);
+    CO_TRY(inspect_view_count(a->view, a->index, &rows, err));
     uint64_t each =
         co_size_add(INSPECT_IDMAP_BYTES, co_size_mul(a->table->dim, 8)); /* doubled when full */
     uint64_t bytes = co_size_mul(rows, each);
     uint64_t n = 1 + bytes / a->view->memory;
     struct inspect_view_share share = {.n = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX};
-    for (; share.i < share.n && rc == 0; share.i++) {
-        rc = diff_share(a, b, share, d, err);
+    for (; share.i < share.n; share.i++) {
+        CO_TRY(diff_share(a, b, share, d, err));
     }
-    return rc;
+    return 0;
 }
 
 static int diff_dense(
@@ -118,19 +122,18 @@ static int diff_dense(
     size_t most = size < INSPECT_VIEW_WINDOW ? (size_t)size : INSPECT_VIEW_WINDOW;
     CO_AUTOFREE float *x = co_xmalloc(most * sizeof(*x));
     CO_AUTOFREE float *y = co_xmalloc(most * sizeof(*y));
-    int rc = 0;
     d->before = d->after = size;
-    for (uint64_t at = 0; at < size && rc == 0; at += most) {
+    for (uint64_t at = 0; at < size; at += most) {
         size_t n = size - at < most ? (size_t)(size - at) : most;
-        rc = inspect_view_dense(a->view, a->index, at, n, x, err);
-        rc = rc < 0 ? rc : inspect_view_dense(b->view, b->index, at, n, y, err);
-        for (size_t i = 0; i < n && rc == 0; i++) {
+        CO_TRY(inspect_view_dense(a->view, a->index, at, n, x, err));
+        CO_TRY(inspect_view_dense(b->view, b->index, at, n, y, err));
+        for (size_t i = 0; i < n; i++) {
             bool differs = false;
             note_difference(d, (double)x[i], (double)y[i], at + i, &differs);
             d->changed += differs;
         }
     }
-    return rc;
+    return 0;
 }
 
 int inspect_view_diff(const struct inspect_view *a, uint32_t table_a, const struct inspect_view *b,

@@ -37,10 +37,10 @@ static int add_point(const char *dir, uint64_t number, struct co_err *err) {
         put_f32(values + i % SIZE * 4, (float)number);
     }
     (void)mkdir(at, 0777);
-    int rc = ckpt_part_create(path, &place, &w, err);
-    rc = rc < 0 ? rc : ckpt_part_add(w, &r, rows, err);
-    rc = rc < 0 ? rc : ckpt_part_add(w, &v, values, err);
-    rc = rc < 0 ? rc : ckpt_part_finish(w, &sum, err);
+    CO_TRY(ckpt_part_create(path, &place, &w, err));
+    CO_TRY(ckpt_part_add(w, &r, rows, err));
+    CO_TRY(ckpt_part_add(w, &v, values, err));
+    CO_TRY(ckpt_part_finish(w, &sum, err));
     struct ckpt_part part = {.shards = 1, .bytes = sum.bytes, .hash = sum.hash};
     struct ckpt_point p = {.number = number,
         .base = number,
@@ -48,7 +48,7 @@ static int add_point(const char *dir, uint64_t number, struct co_err *err) {
         .n_parts = 1,
         .tables = tables,
         .parts = &part};
-    return rc < 0 ? rc : ckpt_point_commit(dir, &p, err);
+    return ckpt_point_commit(dir, &p, err);
 }
 
 /* ---- what is written from the newest checkpoint ---- */
@@ -78,15 +78,15 @@ static int export_text(const struct inspect_view *v, const char *dir, struct co_
 static int write_newest(write_fn *write, const char *dir, struct co_err *err) {
     CO_CLEANUP(inspect_view_closep) struct inspect_view *v = NULL;
     CO_AUTOFREE char *points = co_xasprintf("%s/points", dir);
-    int rc = inspect_view_open(points, NULL, NULL, &v, err);
-    return rc < 0 ? rc : write(v, dir, err);
+    CO_TRY(inspect_view_open(points, NULL, NULL, &v, err));
+    return write(v, dir, err);
 }
 
 static int prepare(write_fn *write, const char *dir, struct co_err *err) {
     CO_AUTOFREE char *points = co_xasprintf("%s/points", dir);
     (void)mkdir(points, 0777);
-    int rc = add_point(points, 3, err);
-    return rc < 0 ? rc : write_newest(write, dir, err);
+    CO_TRY(add_point(points, 3, err));
+    return write_newest(write, dir, err);
 }
 
 static int try(write_fn *write, const struct disk_trial *t, struct co_err *err) {
@@ -121,12 +121,13 @@ static int look_merged(const char *dir, int *ret, struct co_err *err) {
     CO_AUTOFREE char *from = co_xasprintf("%s/merged", dir);
     float w[SIZE] = {0};
     uint64_t rows = 0;
-    int rc = inspect_view_open(from, NULL, NULL, &v, err);
-    rc = rc < 0 ? rc : ckpt_verify(v->saved, err);
-    rc = rc < 0 ? rc : inspect_view_dense(v, 1, 0, SIZE, w, err);
-    rc = rc < 0 ? rc : inspect_view_count(v, 0, &rows, err);
+    *ret = -1;
+    CO_TRY(inspect_view_open(from, NULL, NULL, &v, err));
+    CO_TRY(ckpt_verify(v->saved, err));
+    CO_TRY(inspect_view_dense(v, 1, 0, SIZE, w, err));
+    CO_TRY(inspect_view_count(v, 0, &rows, err));
     *ret = rows == ROWS && w[0] == w[SIZE - 1] ? (int)w[0] : -1;
-    return rc;
+    return 0;
 }
 
 /* 128 bytes of header, then the values. */

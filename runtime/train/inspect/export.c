@@ -83,12 +83,12 @@ static int put_rows(
     for (uint32_t i = 0; i < rows->n; i++) {
         co_put_u64(j->scratch + i * 8UL, rows->ids[i]);
     }
-    int rc = inspect_npz_write(j->npz, j->ids, j->n * 8, j->scratch, rows->n * 8UL, err);
-    rc = rc < 0 ? rc : put_columns(j, j->values, rows, 0, values, err);
-    return rc < 0 || !j->what->state || !j->table->state
-               ? rc
-               : put_columns(
-                     j, j->state, rows, values, inspect_view_row_bytes(j->table) - values, err);
+    CO_TRY(inspect_npz_write(j->npz, j->ids, j->n * 8, j->scratch, rows->n * 8UL, err));
+    CO_TRY(put_columns(j, j->values, rows, 0, values, err));
+    if (!j->what->state || !j->table->state) {
+        return 0;
+    }
+    return put_columns(j, j->state, rows, values, inspect_view_row_bytes(j->table) - values, err);
 }
 
 /* A chunk of rt_save: ids, then rows. */
@@ -122,9 +122,9 @@ static int take_one(void *arg, const struct inspect_view_rows *rows, struct co_e
             struct inspect_view_rows one = {.n = 1,
                 .ids = &rows->ids[i],
                 .rows = rows->rows + i * inspect_view_row_bytes(to->job->table)};
-            int rc = to->take(to->job, &one, err);
+            CO_TRY(to->take(to->job, &one, err));
             to->job->n++;
-            return rc < 0 ? rc : 1;
+            return 1;
         }
     }
     return 0;
@@ -132,13 +132,13 @@ static int take_one(void *arg, const struct inspect_view_rows *rows, struct co_e
 
 static int walk_rows(struct table_export *j, rows_fn *take, struct co_err *err) {
     struct rows_to to = {j, take};
-    int rc = inspect_view_sparse(j->view, j->index, (struct inspect_view_share){0},
-        j->what->one ? take_one : take_all, &to, err);
-    if (rc == 0 && j->what->one && j->n == 0) {
-        rc = co_err_set(err, CO_NOTFOUND, "'%s', table '%s': no row of id %" PRIu64, j->view->path,
-            j->table->name, j->what->key);
+    CO_TRY(inspect_view_sparse(j->view, j->index, (struct inspect_view_share){0},
+        j->what->one ? take_one : take_all, &to, err));
+    if (j->what->one && j->n == 0) {
+        return co_err_set(err, CO_NOTFOUND, "'%s', table '%s': no row of id %" PRIu64,
+            j->view->path, j->table->name, j->what->key);
     }
-    return rc;
+    return 0;
 }
 
 /* ---- values ---- */
@@ -148,18 +148,16 @@ typedef int values_fn(struct table_export *j, const float *values, size_t n, str
 /* n floats of the vector, from `from` on, window by window. */
 static int walk_values(
     struct table_export *j, uint64_t from, uint64_t n, values_fn *take, struct co_err *err) {
-    CO_AUTOFREE float *window = NULL;
-    int rc = 0;
-    window = co_xmalloc(
-        (n < INSPECT_VIEW_WINDOW ? (size_t)n + 1 : INSPECT_VIEW_WINDOW) * sizeof(*window));
-    for (uint64_t at = 0; at < n && rc == 0;) {
+    size_t room = n < INSPECT_VIEW_WINDOW ? (size_t)n + 1 : INSPECT_VIEW_WINDOW;
+    CO_AUTOFREE float *window = co_xmalloc(room * sizeof(*window));
+    for (uint64_t at = 0; at < n;) {
         size_t k = n - at < INSPECT_VIEW_WINDOW ? (size_t)(n - at) : INSPECT_VIEW_WINDOW;
-        rc = inspect_view_dense(j->view, j->index, from + at, k, window, err);
-        rc = rc < 0 ? rc : take(j, window, k, err);
+        CO_TRY(inspect_view_dense(j->view, j->index, from + at, k, window, err));
+        CO_TRY(take(j, window, k, err));
         at += k;
         j->n += k;
     }
-    return rc;
+    return 0;
 }
 
 static int print_values(struct table_export *j, const float *values, size_t n, struct co_err *err) {
@@ -230,40 +228,41 @@ static int add_sparse(struct table_export *j, uint64_t rows, struct co_err *err)
             j->npz, t->name, descr, rows, 0, 8 + (t->dim + state) * 4, &j->values, err);
     }
     (void)snprintf(name, sizeof(name), "%s.ids", t->name);
-    int rc = inspect_npz_add(j->npz, name, "'<u8'", rows, 0, 8, &j->ids, err);
+    CO_TRY(inspect_npz_add(j->npz, name, "'<u8'", rows, 0, 8, &j->ids, err));
     (void)snprintf(name, sizeof(name), "%s.values", t->name);
-    rc = rc < 0 ? rc : inspect_npz_add(j->npz, name, "'<f4'", rows, t->dim, 4, &j->values, err);
+    CO_TRY(inspect_npz_add(j->npz, name, "'<f4'", rows, t->dim, 4, &j->values, err));
+    if (state == 0) {
+        return 0;
+    }
     (void)snprintf(name, sizeof(name), "%s.state", t->name);
-    return rc < 0 || !state
-               ? rc
-               : inspect_npz_add(j->npz, name, "'<f4'", rows, state, 4, &j->state, err);
+    return inspect_npz_add(j->npz, name, "'<f4'", rows, state, 4, &j->state, err);
 }
 
 /* Walks the table twice: first to count the rows, because the count comes before them in the file.
  */
 static int arrays_sparse(struct table_export *j, struct co_err *err) {
-    int rc = walk_rows(j, count_none, err);
-    rc = rc < 0 ? rc : add_sparse(j, j->n, err);
+    CO_TRY(walk_rows(j, count_none, err));
+    CO_TRY(add_sparse(j, j->n, err));
     j->n = 0;
-    return rc < 0 ? rc : walk_rows(j, put_rows, err);
+    return walk_rows(j, put_rows, err);
 }
 
 static int arrays_dense(struct table_export *j, struct co_err *err) {
     const struct ckpt_table *t = j->table;
     uint64_t from = 0, n = 0;
     char name[INSPECT_NPZ_NAME_MAX];
-    int rc = dense_range(j, &from, &n, err);
-    rc = rc < 0 ? rc : inspect_npz_add(j->npz, t->name, "'<f4'", n, 0, 4, &j->values, err);
-    rc = rc < 0 ? rc : walk_values(j, from, n, put_values, err);
-    if (rc < 0 || j->single || !j->what->state || !t->state || j->what->one) {
-        return rc;
+    CO_TRY(dense_range(j, &from, &n, err));
+    CO_TRY(inspect_npz_add(j->npz, t->name, "'<f4'", n, 0, 4, &j->values, err));
+    CO_TRY(walk_values(j, from, n, put_values, err));
+    if (j->single || !j->what->state || !t->state || j->what->one) {
+        return 0;
     }
     (void)snprintf(name, sizeof(name), "%s.state", t->name);
-    rc = inspect_npz_add(j->npz, name, "'<f4'", t->state, 0, 4, &j->values, err);
+    CO_TRY(inspect_npz_add(j->npz, name, "'<f4'", t->state, 0, 4, &j->values, err));
     j->n = 0;
-    rc = rc < 0 ? rc : walk_values(j, t->size, t->state, put_values, err);
+    CO_TRY(walk_values(j, t->size, t->state, put_values, err));
     j->n = n;
-    return rc;
+    return 0;
 }
 
 static int text_of(struct table_export *j, struct co_err *err) {
@@ -271,8 +270,8 @@ static int text_of(struct table_export *j, struct co_err *err) {
     if (j->table->sparse) {
         return walk_rows(j, print_rows, err);
     }
-    int rc = dense_range(j, &from, &n, err);
-    return rc < 0 ? rc : walk_values(j, from, n, print_values, err);
+    CO_TRY(dense_range(j, &from, &n, err));
+    return walk_values(j, from, n, print_values, err);
 }
 
 /* ---- files ---- */
@@ -281,6 +280,10 @@ static struct table_export begin(
     const struct inspect_view *v, uint32_t table, struct inspect_export *what) {
     return (struct table_export){
         .view = v, .index = table, .table = inspect_view_table(v, table), .what = what};
+}
+
+static void done(struct table_export *j) {
+    free(j->scratch);
 }
 
 static bool ends_with(const char *file, const char *with) {
@@ -294,43 +297,50 @@ static int export_arrays(const struct inspect_view *v, struct inspect_export *wh
     bool single = ends_with(file, ".npy");
     uint32_t first = what->table < 0 ? 0 : (uint32_t)what->table;
     uint32_t last = what->table < 0 ? inspect_view_tables(v) : first + 1;
-    int rc = inspect_npz_create(file, single, &z, err);
-    for (uint32_t i = first; i < last && rc == 0; i++) {
-        struct table_export j = begin(v, i, what);
+    CO_TRY(inspect_npz_create(file, single, &z, err));
+    for (uint32_t i = first; i < last; i++) {
+        CO_CLEANUP(done) struct table_export j = begin(v, i, what);
         j.npz = z;
         j.single = single;
-        rc = j.table->sparse ? arrays_sparse(&j, err) : arrays_dense(&j, err);
+        CO_TRY(j.table->sparse ? arrays_sparse(&j, err) : arrays_dense(&j, err));
         what->items += j.n;
-        free(j.scratch);
     }
-    return rc < 0 ? rc : inspect_npz_finish(z, err);
+    return inspect_npz_finish(z, err);
 }
 
 int inspect_view_print(
     const struct inspect_view *v, struct inspect_export *what, FILE *to, struct co_err *err) {
     struct table_export j = begin(v, (uint32_t)what->table, what);
     j.text = to;
-    int rc = text_of(&j, err);
+    CO_TRY(text_of(&j, err));
     what->items = j.n;
-    if (rc == 0 && fflush(to) != 0) {
-        rc = co_err_errno(err, errno, "cannot write text");
+    return fflush(to) == 0 ? 0 : co_err_errno(err, errno, "cannot write text");
+}
+
+static void drop_file(FILE **f) {
+    if (*f) {
+        (void)fclose(*f);
     }
-    return rc;
+}
+
+static int print_to(const struct inspect_view *v, struct inspect_export *what, const char *path,
+    struct co_err *err) {
+    CO_CLEANUP(drop_file) FILE *to = fopen(path, "we");
+    if (!to) {
+        return co_err_errno(err, errno, "cannot make '%s'", path);
+    }
+    CO_TRY(inspect_view_print(v, what, to, err)); /* which flushes it */
+    CO_TRY(ckpt_disk_sync(fileno(to), path, err));
+    return fclose(co_steal_ptr(to)) == 0 ? 0 : co_err_errno(err, errno, "cannot write '%s'", path);
 }
 
 static int export_text(const struct inspect_view *v, struct inspect_export *what, const char *file,
     struct co_err *err) {
     CO_AUTOFREE char *aside = co_xasprintf("%s.new", file);
-    FILE *to = fopen(aside, "we");
-    if (!to) {
-        return co_err_errno(err, errno, "cannot make '%s'", aside);
+    int rc = print_to(v, what, aside, err);
+    if (rc == 0) {
+        rc = inspect_npz_replace(file, err);
     }
-    int rc = inspect_view_print(v, what, to, err); /* which flushes it */
-    rc = rc < 0 ? rc : ckpt_disk_sync(fileno(to), aside, err);
-    if (fclose(to) != 0 && rc == 0) {
-        rc = co_err_errno(err, errno, "cannot write '%s'", aside);
-    }
-    rc = rc < 0 ? rc : inspect_npz_replace(file, err);
     if (rc < 0) {
         (void)remove(aside);
     }
@@ -357,36 +367,35 @@ static int describe(
     if (v->saved) {
         return 0;
     }
-    int rc = inspect_view_rate(v, table, &lr, &ret->steps, err);
-    if (rc == 0 && lr == lr) {
+    CO_TRY(inspect_view_rate(v, table, &lr, &ret->steps, err));
+    if (lr == lr) {
         (void)snprintf(ret->lr, sizeof(ret->lr), "%.17g", lr);
     }
-    return rc;
+    return 0;
 }
 
 static int merge_table(
     const struct inspect_view *v, uint32_t table, struct ckpt_writer *w, struct co_err *err) {
     struct inspect_export all = {.table = (int)table};
     struct ckpt_table t;
-    struct table_export j = begin(v, table, &all);
+    CO_CLEANUP(done) struct table_export j = begin(v, table, &all);
     uint64_t from, n;
     j.writer = w;
-    int rc = j.table->sparse ? 0 : dense_range(&j, &from, &n, err);
-    rc = rc < 0 ? rc : describe(v, table, &t, err);
-    rc = rc < 0 ? rc : ckpt_begin(w, &t, err);
-    if (rc == 0) {
-        rc = j.table->sparse ? walk_rows(&j, save_rows, err)
-                             : walk_values(&j, 0, inspect_view_floats(j.table), save_values, err);
+    if (!j.table->sparse) {
+        CO_TRY(dense_range(&j, &from, &n, err));
     }
-    free(j.scratch);
-    return rc < 0 ? rc : ckpt_end(w, err);
+    CO_TRY(describe(v, table, &t, err));
+    CO_TRY(ckpt_begin(w, &t, err));
+    CO_TRY(j.table->sparse ? walk_rows(&j, save_rows, err)
+                           : walk_values(&j, 0, inspect_view_floats(j.table), save_values, err));
+    return ckpt_end(w, err);
 }
 
 int inspect_view_merge(const struct inspect_view *v, const char *to_dir, struct co_err *err) {
     CO_CLEANUP(ckpt_abortp) struct ckpt_writer *w = NULL;
-    int rc = ckpt_create(to_dir, &w, err);
-    for (uint32_t i = 0; i < inspect_view_tables(v) && rc == 0; i++) {
-        rc = merge_table(v, i, w, err);
+    CO_TRY(ckpt_create(to_dir, &w, err));
+    for (uint32_t i = 0; i < inspect_view_tables(v); i++) {
+        CO_TRY(merge_table(v, i, w, err));
     }
-    return rc < 0 ? rc : ckpt_commit(co_steal_ptr(w), err);
+    return ckpt_commit(co_steal_ptr(w), err);
 }

@@ -69,7 +69,9 @@ static int add_rows(struct ckpt_part_writer *w, const struct script *s, uint32_t
         }
     }
     struct ckpt_part_chunk erased = {.kind = CKPT_PART_ERASED, .items = n, .bytes = n * 8};
-    int rc = n > 0 ? ckpt_part_add(w, &erased, data, NULL) : 0;
+    if (n > 0) {
+        CO_TRY(ckpt_part_add(w, &erased, data, NULL));
+    }
     n = 0;
     for (size_t i = 0; i < s->n_rows; i++) {
         if (s->rows[i] % SERVERS == server) {
@@ -81,7 +83,7 @@ static int add_rows(struct ckpt_part_writer *w, const struct script *s, uint32_t
         }
     }
     struct ckpt_part_chunk rows = {.kind = CKPT_PART_ROWS, .items = n, .bytes = n * EACH};
-    return rc < 0 ? rc : ckpt_part_add(w, &rows, data, NULL);
+    return ckpt_part_add(w, &rows, data, NULL);
 }
 
 static int add_values(struct ckpt_part_writer *w, const struct script *s, uint32_t server) {

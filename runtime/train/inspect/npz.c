@@ -175,15 +175,12 @@ static int finish_array(
     unsigned char b[CENTRAL + INSPECT_NPZ_NAME_MAX + CENTRAL_EXTRA] = {0};
     size_t name = strlen(a->name);
     uint32_t crc;
-    int rc = checksum(z, a, &crc, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(checksum(z, a, &crc, err));
     co_put_u32(b, 0x04034b50);
     put_common(b + 4, a, crc, LOCAL_EXTRA);
     memcpy(b + LOCAL, a->name, name);
     put_extra(b + LOCAL + name, a, LOCAL_EXTRA);
-    rc = put(z, a->local, b, LOCAL + name + LOCAL_EXTRA, err);
+    CO_TRY(put(z, a->local, b, LOCAL + name + LOCAL_EXTRA, err));
     memset(b, 0, sizeof(b));
     co_put_u32(b, 0x02014b50);
     co_put_u16(b + 4, VERSION);
@@ -192,16 +189,15 @@ static int finish_array(
     memcpy(b + CENTRAL, a->name, name);
     put_extra(b + CENTRAL + name, a, CENTRAL_EXTRA);
     size_t len = CENTRAL + name + CENTRAL_EXTRA;
-    rc = rc < 0 ? rc : put(z, *directory, b, len, err);
+    CO_TRY(put(z, *directory, b, len, err));
     *directory += len;
-    return rc;
+    return 0;
 }
 
 static int finish_archive(struct inspect_npz *z, struct co_err *err) {
     uint64_t end = z->end;
-    int rc = 0;
-    for (uint32_t i = 0; i < z->n && rc == 0; i++) {
-        rc = finish_array(z, &z->arrays[i], &end, err);
+    for (uint32_t i = 0; i < z->n; i++) {
+        CO_TRY(finish_array(z, &z->arrays[i], &end, err));
     }
     unsigned char b[END64 + LOCATOR + END] = {0};
     co_put_u32(b, 0x06064b50);
@@ -221,7 +217,7 @@ static int finish_archive(struct inspect_npz *z, struct co_err *err) {
     co_put_u16(last + 10, (uint16_t)z->n);
     co_put_u32(last + 12, (uint32_t)(end - z->end));
     co_put_u32(last + 16, UINT32_MAX);
-    return rc < 0 ? rc : put(z, end, b, sizeof(b), err);
+    return put(z, end, b, sizeof(b), err);
 }
 
 int inspect_npz_replace(const char *path, struct co_err *err) {
@@ -233,14 +229,15 @@ int inspect_npz_replace(const char *path, struct co_err *err) {
 }
 
 int inspect_npz_finish(struct inspect_npz *z, struct co_err *err) {
-    int rc = z->single ? 0 : finish_archive(z, err);
-    if (rc == 0 && z->single && ftruncate(z->fd, (off_t)z->end) < 0) {
-        rc = co_err_errno(err, errno, "cannot write '%s'", z->aside);
+    if (!z->single) {
+        CO_TRY(finish_archive(z, err));
+    } else if (ftruncate(z->fd, (off_t)z->end) < 0) {
+        return co_err_errno(err, errno, "cannot write '%s'", z->aside);
     }
-    rc = rc < 0 ? rc : ckpt_disk_sync(z->fd, z->aside, err);
-    rc = rc < 0 ? rc : inspect_npz_replace(z->path, err);
-    z->done = rc == 0;
-    return rc;
+    CO_TRY(ckpt_disk_sync(z->fd, z->aside, err));
+    CO_TRY(inspect_npz_replace(z->path, err));
+    z->done = true;
+    return 0;
 }
 
 void inspect_npz_close(struct inspect_npz *z) {

@@ -92,14 +92,13 @@ static int count_passes(const struct inspect_view *v, uint32_t table, uint32_t p
         .heads = true,
         .take = count_head,
         .arg = &ids};
-    int rc = 0;
-    for (uint32_t i = 1; i < v->chain->n && rc == 0; i++) {
-        rc = inspect_walk_part(&w, i, part, err);
+    for (uint32_t i = 1; i < v->chain->n; i++) {
+        CO_TRY(inspect_walk_part(&w, i, part, err));
     }
     uint64_t bytes = ids / (share.n ? share.n : 1) * INSPECT_IDMAP_BYTES;
     uint64_t n = 1 + bytes / v->memory;
     *ret = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
-    return rc;
+    return 0;
 }
 
 /* Newest checkpoint first. An id that was seen in a newer one, or was erased there, is skipped. */
@@ -114,22 +113,27 @@ static int walk_pass(struct rows *w, uint32_t table, uint32_t part, struct co_er
     for (uint32_t i = chain->n; i > 0 && rc == 0; i--) {
         w->remember = i > 1;
         rc = inspect_walk_part(&rows, i - 1, part, err);
-        rc = rc != 0 || i == 1 ? rc : inspect_walk_part(&erased, i - 1, part, err);
+        if (rc == 0 && w->remember) {
+            rc = inspect_walk_part(&erased, i - 1, part, err);
+        }
     }
     inspect_idmap_done(&w->seen);
     return rc;
 }
 
+/* 1: take stopped it, as in the functions below. */
 static int walk_chain(struct rows *w, uint32_t table, struct co_err *err) {
     uint32_t parts = w->view->chain->points[0].n_parts;
-    int rc = 0;
-    for (uint32_t k = 0; k < parts && rc == 0; k++) {
-        rc = count_passes(w->view, table, k, w->share, &w->pass.n, err);
-        for (w->pass.i = 0; w->pass.i < w->pass.n && rc == 0; w->pass.i++) {
-            rc = walk_pass(w, table, k, err);
+    for (uint32_t k = 0; k < parts; k++) {
+        CO_TRY(count_passes(w->view, table, k, w->share, &w->pass.n, err));
+        for (w->pass.i = 0; w->pass.i < w->pass.n; w->pass.i++) {
+            int rc = walk_pass(w, table, k, err);
+            if (rc != 0) {
+                return rc;
+            }
         }
     }
-    return rc;
+    return 0;
 }
 
 /* ---- directories of rt_save ---- */
@@ -152,16 +156,16 @@ static int take_saved(
 
 static int walk_saved(struct rows *w, uint32_t table, struct co_err *err) {
     CO_CLEANUP(ckpt_file_closep) struct ckpt_file *f = NULL;
-    int rc = ckpt_file_open(w->view->saved, table, &f, err);
+    CO_TRY(ckpt_file_open(w->view->saved, table, &f, err));
+    int rc = 0;
     while (rc == 0) {
         uint32_t items;
         const void *data;
         size_t bytes;
         rc = ckpt_next(f, &items, &data, &bytes, err);
-        if (rc == 1) {
-            return 0;
+        if (rc == 0) {
+            rc = take_saved(w, items, data, err);
         }
-        rc = rc < 0 ? rc : take_saved(w, items, data, err);
     }
     return rc;
 }
@@ -175,7 +179,7 @@ int inspect_view_sparse(const struct inspect_view *v, uint32_t table,
     int rc = v->saved ? walk_saved(&w, table, err) : walk_chain(&w, table, err);
     free(w.ids);
     free(w.data);
-    return rc < 0 ? rc : 0;
+    return rc == 1 ? 0 : rc;
 }
 
 static int count_rows(void *arg, const struct inspect_view_rows *rows, struct co_err *err) {

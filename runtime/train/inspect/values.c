@@ -74,28 +74,29 @@ static int read_chain(struct window *w, uint32_t table, struct co_err *err) {
         .wants = wants_chunk,
         .take = take_chunk,
         .arg = w};
-    for (uint32_t i = 0; i < chain->n && rc == 0; i++) {
-        for (uint32_t k = 0; k < chain->points[i].n_parts && rc == 0; k++) {
-            rc = inspect_walk_part(&walk, i, k, err);
+    for (uint32_t i = 0; i < chain->n; i++) {
+        for (uint32_t k = 0; k < chain->points[i].n_parts; k++) {
+            CO_TRY(inspect_walk_part(&walk, i, k, err));
         }
     }
-    return rc;
+    return 0;
 }
 
 static int read_saved(const struct window *w, uint32_t table, struct co_err *err) {
     CO_CLEANUP(ckpt_file_closep) struct ckpt_file *f = NULL;
-    int rc = ckpt_file_open(w->view->saved, table, &f, err);
-    for (uint64_t at = 0; rc == 0;) {
+    CO_TRY(ckpt_file_open(w->view->saved, table, &f, err));
+    for (uint64_t at = 0;;) {
         uint32_t items;
         const void *data;
         size_t bytes;
-        rc = ckpt_next(f, &items, &data, &bytes, err);
-        if (rc == 0) {
-            copy_overlap(w, at, items, data);
-            at += items;
+        int ends = ckpt_next(f, &items, &data, &bytes, err);
+        CO_TRY(ends);
+        if (ends) {
+            return 0;
         }
+        copy_overlap(w, at, items, data);
+        at += items;
     }
-    return rc < 0 ? rc : 0;
 }
 
 int inspect_view_dense(const struct inspect_view *v, uint32_t table, uint64_t from, size_t n,

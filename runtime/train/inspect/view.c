@@ -52,11 +52,8 @@ int inspect_view_open(const char *path, ckpt_skip_fn *skip, void *arg, struct in
     uint64_t number = inspect_view_split(path, &dir);
     v->path = co_xstrdup(path);
     v->memory = INSPECT_VIEW_MEMORY;
-    int rc = number > 0 ? ckpt_chain_open(dir, number, &v->chain, err)
-                        : open_newest(dir, skip, arg, v, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(number > 0 ? ckpt_chain_open(dir, number, &v->chain, err)
+                      : open_newest(dir, skip, arg, v, err));
     *ret = co_steal_ptr(v);
     return 0;
 }
@@ -99,21 +96,27 @@ size_t inspect_view_row_bytes(const struct ckpt_table *t) {
     return ckpt_rows_bytes(t, 1) - sizeof(uint64_t);
 }
 
-/* Verifies what the files' checksums cannot: that a load could take such a table. */
-int inspect_view_table_check(const struct ckpt_table *t, struct co_err *err) {
+static int check_table(const struct ckpt_table *t, struct co_err *err) {
     struct optim optim;
     struct optim_initializer init;
     double lr;
-    int rc = optim_parse(t->optimizer, &optim, err);
-    rc = rc < 0 ? rc : optim_initializer_parse(t->init, t->seed, &init, err);
-    rc = rc < 0 || !t->lr[0] ? rc : co_parse_f64("lr", t->lr, 0, 1e30, &lr, err);
-    uint64_t state = rc < 0 ? 0 : optim_state_floats(&optim, t->sparse ? t->dim : t->size);
-    if (rc == 0 && (t->sparse ? t->state < state : t->state != state)) {
-        rc = co_err_set(err, CO_INVALID,
+    CO_TRY(optim_parse(t->optimizer, &optim, err));
+    CO_TRY(optim_initializer_parse(t->init, t->seed, &init, err));
+    if (t->lr[0]) {
+        CO_TRY(co_parse_f64("lr", t->lr, 0, 1e30, &lr, err));
+    }
+    uint64_t state = optim_state_floats(&optim, t->sparse ? t->dim : t->size);
+    if (t->sparse ? t->state < state : t->state != state) {
+        return co_err_set(err, CO_INVALID,
             "optimizer '%s' with %" PRIu64 " floats of state, expected %s%" PRIu64, t->optimizer,
             t->state, t->sparse ? "at least " : "", state);
     }
-    return rc < 0 ? co_err_wrap(err, "table '%s'", t->name) : 0;
+    return 0;
+}
+
+/* Verifies what the files' checksums cannot: that a load could take such a table. */
+int inspect_view_table_check(const struct ckpt_table *t, struct co_err *err) {
+    return check_table(t, err) < 0 ? co_err_wrap(err, "table '%s'", t->name) : 0;
 }
 
 /* ---- chunks of a chain ---- */
@@ -121,26 +124,29 @@ int inspect_view_table_check(const struct ckpt_table *t, struct co_err *err) {
 int inspect_walk_part(
     const struct inspect_walk *w, uint32_t point, uint32_t part, struct co_err *err) {
     CO_CLEANUP(ckpt_part_reader_closep) struct ckpt_part_reader *r = NULL;
-    int rc = ckpt_chain_part(w->chain, point, part, &r, err);
-    while (rc == 0) {
+    CO_TRY(ckpt_chain_part(w->chain, point, part, &r, err));
+    for (;;) {
         struct ckpt_part_chunk c;
         const unsigned char *data = NULL;
-        rc = ckpt_part_next(r, &c, err);
-        if (rc != 0 || !(w->kinds & 1U << c.kind) || c.table != w->table) {
+        int ends = ckpt_part_next(r, &c, err);
+        CO_TRY(ends);
+        if (ends) {
+            return 0;
+        }
+        if (!(w->kinds & 1U << c.kind) || c.table != w->table) {
             continue;
         }
         bool wanted = !w->heads && (!w->wants || w->wants(w->arg, &c));
         if (wanted) {
-            rc = ckpt_part_data(r, &data, err);
+            CO_TRY(ckpt_part_data(r, &data, err));
         }
-        if (rc == 0 && (wanted || w->heads)) {
-            rc = w->take(w->arg, &c, data, err);
-            if (rc == 1) {
-                return 1;
+        if (wanted || w->heads) {
+            int rc = w->take(w->arg, &c, data, err);
+            if (rc != 0) {
+                return rc;
             }
         }
     }
-    return rc < 0 ? rc : 0;
 }
 
 /* ---- how much ---- */
@@ -170,11 +176,10 @@ int inspect_view_sum(const struct inspect_view *v, uint32_t table, struct inspec
         .heads = true,
         .take = add_head,
         .arg = ret};
-    int rc = 0;
-    for (uint32_t i = 0; i < newest_of(v)->n_parts && rc == 0; i++) {
-        rc = inspect_walk_part(&w, v->chain->n - 1, i, err);
+    for (uint32_t i = 0; i < newest_of(v)->n_parts; i++) {
+        CO_TRY(inspect_walk_part(&w, v->chain->n - 1, i, err));
     }
-    return rc;
+    return 0;
 }
 
 /* ---- rates ---- */
@@ -198,20 +203,21 @@ static int take_rate(
 int inspect_view_rate(const struct inspect_view *v, uint32_t table, double *ret_lr,
     uint64_t *ret_steps, struct co_err *err) {
     struct rate r = {.lr = NAN};
-    int rc = 0;
     if (v->saved) {
         const struct ckpt_table *t = inspect_view_table(v, table);
         r.steps = t->steps;
-        rc = t->lr[0] ? co_parse_f64("lr", t->lr, 0, 1e30, &r.lr, err) : 0;
+        if (t->lr[0]) {
+            CO_TRY(co_parse_f64("lr", t->lr, 0, 1e30, &r.lr, err));
+        }
     } else {
         struct inspect_walk w = {.chain = v->chain,
             .table = table,
             .kinds = 1U << CKPT_PART_RATE,
             .take = take_rate,
             .arg = &r};
-        rc = inspect_walk_part(&w, v->chain->n - 1, 0, err);
+        CO_TRY(inspect_walk_part(&w, v->chain->n - 1, 0, err));
     }
     *ret_lr = r.lr;
     *ret_steps = r.steps;
-    return rc < 0 ? rc : 0;
+    return 0;
 }
