@@ -268,17 +268,17 @@ int co_metrics_process(struct co_buf *ret, struct co_err *err) {
     double since_boot = (double)boot.tv_sec + (double)boot.tv_nsec / 1e9;
     double now = (double)wall.tv_sec + (double)wall.tv_nsec / 1e9;
     struct co_metric rows[] = {
-        {"process_cpu_seconds_total", "User and system CPU time spent.", CO_COUNTER,
+        {"process_cpu_seconds_total", CO_COUNTER, "User and system CPU time spent.",
             .value = (double[]){seconds_of(use.ru_utime) + seconds_of(use.ru_stime)}},
-        {"process_resident_memory_bytes", "Resident memory size.", CO_GAUGE,
+        {"process_resident_memory_bytes", CO_GAUGE, "Resident memory size.",
             .value = (double[]){pages * (double)sysconf(_SC_PAGESIZE)}},
-        {"process_virtual_memory_bytes", "Virtual memory size.", CO_GAUGE,
+        {"process_virtual_memory_bytes", CO_GAUGE, "Virtual memory size.",
             .value = (double[]){virtual}},
-        {"process_open_fds", "Open file descriptors.", CO_GAUGE, .value = (double[]){count_fds()}},
-        {"process_max_fds", "Most file descriptors that may be open.", CO_GAUGE,
+        {"process_open_fds", CO_GAUGE, "Open file descriptors.", .value = (double[]){count_fds()}},
+        {"process_max_fds", CO_GAUGE, "Most file descriptors that may be open.",
             .value = (double[]){(double)files.rlim_cur}},
-        {"process_start_time_seconds", "Start of the process, in seconds since the epoch.",
-            CO_GAUGE,
+        {"process_start_time_seconds", CO_GAUGE,
+            "Start of the process, in seconds since the epoch.",
             .value = (double[]){now - since_boot + started / (double)sysconf(_SC_CLK_TCK)}},
     };
     return co_metrics_render(rows, CO_ARRAY_LEN(rows), ret, err);

@@ -17,8 +17,8 @@ struct co_label {
 
 struct co_metric {
     const char *name;
-    const char *help;
     enum co_metric_type type;
+    const char *help;
     /* None, one or several.  With several, only series with a value are printed, since most
      * combinations never occur. */
     struct co_label label[CO_METRIC_LABELS];

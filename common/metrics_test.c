@@ -11,13 +11,13 @@ static const char *const results[] = {"ok", "fai\"led\\\n", NULL};
 static const double bounds[] = {0.1, 1, 10};
 
 static struct co_metric rows[] = {
-    {"jobs_total", "Jobs\nseen \\ done.", CO_COUNTER},
-    {"results_total", "Results.", CO_COUNTER, .label = {{"result", results}},
+    {"jobs_total", CO_COUNTER, "Jobs\nseen \\ done."},
+    {"results_total", CO_COUNTER, "Results.", .label = {{"result", results}},
         .fixed = "kind=\"x\""},
-    {"depth", "Depth.", CO_GAUGE, .fixed = "name=\"paddlejob\""},
-    {"took_seconds", "Time taken.", CO_HISTOGRAM, .label = {{"result", results}}, .bounds = bounds,
+    {"depth", CO_GAUGE, "Depth.", .fixed = "name=\"paddlejob\""},
+    {"took_seconds", CO_HISTOGRAM, "Time taken.", .label = {{"result", results}}, .bounds = bounds,
         .n_bounds = 3},
-    {"plain_seconds", "Time.", CO_HISTOGRAM, .bounds = bounds, .n_bounds = 2},
+    {"plain_seconds", CO_HISTOGRAM, "Time.", .bounds = bounds, .n_bounds = 2},
 };
 enum { N = CO_ARRAY_LEN(rows) };
 
@@ -74,8 +74,8 @@ static void several_labels_print_what_has_happened(void **state) {
     static const char *const verbs[] = {"get", "put", NULL};
     static const char *const codes[] = {"200", "404", "500", NULL};
     struct co_metric m[] = {
-        {"requests_total", "Requests.", CO_COUNTER, .label = {{"verb", verbs}, {"code", codes}}},
-        {"seconds", "Time.", CO_HISTOGRAM,
+        {"requests_total", CO_COUNTER, "Requests.", .label = {{"verb", verbs}, {"code", codes}}},
+        {"seconds", CO_HISTOGRAM, "Time.",
             .label = {{"verb", verbs}, {"result", results}, {"code", codes}}, .bounds = bounds,
             .n_bounds = 1},
     };
@@ -116,7 +116,7 @@ static void values_print_shortest_and_exact(void **state) {
     } values[] = {{0, "v 0\n"}, {0.1, "v 0.1\n"}, {1.0 / 3, "v 0.3333333333333333\n"},
         {9007199254740993.0, "v 9007199254740992\n"}, {1e300, "v 1e+300\n"}};
     for (size_t i = 0; i < CO_ARRAY_LEN(values); i++) {
-        struct co_metric m = {"v", "V.", CO_GAUGE, .value = (double[]){values[i].v}};
+        struct co_metric m = {"v", CO_GAUGE, "V.", .value = (double[]){values[i].v}};
         CO_AUTOBUF struct co_buf b = CO_BUF(1024);
         struct co_err err;
         assert_int_equal(co_metrics_render(&m, 1, &b, &err), 0);

@@ -30,10 +30,10 @@ typedef double (*optim_init_fn)(
 
 struct optim_init_kind {
     const char *name;
-    const char *formula; /* of value k */
-    const char *help;
-    struct optim_init_param params[OPTIM_INIT_PARAMS]; /* name NULL behind the last one */
     optim_init_fn value;
+    struct optim_init_param params[OPTIM_INIT_PARAMS]; /* name NULL behind the last one */
+    const char *formula;                               /* of value k */
+    const char *help;
 };
 
 /* A plain value: copy it freely. */

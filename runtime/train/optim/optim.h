@@ -83,19 +83,19 @@ typedef void (*optim_apply_fn)(const struct optim_part *p);
 
 struct optim_rule {
     const char *name;
-    const char *formula;
-    const char *help;
-    float lr;                         /* its initial value */
+    size_t planes;  /* state floats per parameter value */
+    size_t scalars; /* state floats per row, behind the planes */
+    float lr;       /* its initial value */
+    optim_apply_fn apply;
+    optim_begin_fn begin;             /* NULL: none */
     const struct optim_hyper *hypers; /* its own, at OPTIM_COMMON */
     size_t n_hypers;
-    size_t planes;        /* state floats per parameter value */
-    size_t scalars;       /* state floats per row, behind the planes */
-    size_t init_hyper;    /* plane 0, or scalar 0 without planes, starts at this; 0: at zero */
-    bool whole;           /* begin needs the sums of the whole row */
-    bool decays;          /* the rule applies l1 and l2 itself */
-    bool adds;            /* gradients of several trainers are added up, not averaged */
-    optim_begin_fn begin; /* NULL: none */
-    optim_apply_fn apply;
+    size_t init_hyper; /* plane 0, or scalar 0 without planes, starts at this; 0: at zero */
+    bool whole;        /* begin needs the sums of the whole row */
+    bool decays;       /* the rule applies l1 and l2 itself */
+    bool adds;         /* gradients of several trainers are added up, not averaged */
+    const char *formula;
+    const char *help;
 };
 
 /* A rule with its hyper-parameters. A plain value: copy it freely. */

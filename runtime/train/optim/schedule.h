@@ -30,12 +30,12 @@ typedef double (*optim_schedule_fn)(const struct rt_schedule *s, double lr, doub
 
 struct optim_schedule_kind {
     const char *name;
-    const char *formula;
-    const char *help;
+    optim_schedule_fn rate;
     struct optim_schedule_param params[OPTIM_SCHEDULE_PARAMS]; /* name NULL behind the last one */
     int at;                                                    /* 1: has the list "at" */
     int values; /* 1: has "values" as long as "at"; 2: with one more */
-    optim_schedule_fn rate;
+    const char *formula;
+    const char *help;
 };
 
 struct optim_schedule_list {
