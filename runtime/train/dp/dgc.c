@@ -63,10 +63,7 @@ static int prepare(struct rt_reducer *r, const struct dp_slot *s, float *g, stru
     const float *w = l2 != 0 ? s->parameter : NULL;
     if (w && r->gpu) {
         float *copy = (float *)(void *)r->scratch;
-        int rc = rt_group_copy(r->g, copy, w, s->n * sizeof(*w), err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(rt_group_copy(r->g, copy, w, s->n * sizeof(*w), err));
         w = copy;
     }
     for (size_t i = 0; i < s->n; i++) {
@@ -94,10 +91,7 @@ int dp_dgc_encode(struct rt_reducer *r, struct dp_bucket *b, struct co_err *err)
         float *g = dp_bucket_host(b) + s->at;
         float *u = b->u + s->at, *v = b->v + s->at;
         size_t k = entries(s->n, sparsity);
-        int rc = prepare(r, s, g, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(prepare(r, s, g, err));
         accumulate(&r->dgc, g, u, v, s->n);
         size_t found = dp_top_k(v, s->n, k, r->places, r->scratch);
         for (size_t p = 0; p < found; p++) {

@@ -146,10 +146,7 @@ static int compare(
             return co_err_set(err, CO_INTERNAL, "%s: step %u, gradient %zu: compressed %d",
                 way->what, step, i, !sparse);
         }
-        int rc = tk_same(g, got, floats[i], err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(tk_same(g, got, floats[i], err));
     }
     return others * 1000 <= all ? 0
                                 : co_err_set(err, CO_INTERNAL, "%s: step %u: %zu of %zu differ",

@@ -27,9 +27,7 @@ static inline int tk_same(struct rt_group *g, const float *values, size_t n, str
         h = (h ^ u) * 0x100000001b3U;
     }
     int64_t own = (int64_t)(h >> 1), low = own, high = own;
-    int rc = rt_all_reduce(g, &own, &low, 1, RT_I64, RT_MIN, err);
-    rc = rc < 0 ? rc : rt_all_reduce(g, &own, &high, 1, RT_I64, RT_MAX, err);
-    return rc < 0        ? rc
-           : low != high ? co_err_set(err, CO_INTERNAL, "ranks hold different bits")
-                         : 0;
+    CO_TRY(rt_all_reduce(g, &own, &low, 1, RT_I64, RT_MIN, err));
+    CO_TRY(rt_all_reduce(g, &own, &high, 1, RT_I64, RT_MAX, err));
+    return low != high ? co_err_set(err, CO_INTERNAL, "ranks hold different bits") : 0;
 }

@@ -73,16 +73,13 @@ int rt_metric(struct rt_group *g, enum rt_metric metric, const double *in, size_
             err, CO_INVALID, "%s of %zu values does not exist", metrics[metric].name, n);
     }
     CO_AUTOFREE double *sums = co_xcalloc(n ? n : 1, sizeof(*sums));
-    int rc = rt_all_reduce(g, in, sums, n, RT_F64, metrics[metric].op, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(rt_all_reduce(g, in, sums, n, RT_F64, metrics[metric].op, err));
     if (!metrics[metric].from_sums) {
         memcpy(ret, sums, n * sizeof(*ret));
         return 0;
     }
     double value = 0;
-    rc = metrics[metric].from_sums(sums, n / 2, &value);
+    int rc = metrics[metric].from_sums(sums, n / 2, &value);
     if (rc < 0) {
         return co_err_set(err, rc, "%s: nothing was counted on any rank", metrics[metric].name);
     }

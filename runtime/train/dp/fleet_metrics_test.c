@@ -38,33 +38,33 @@ static int serial(enum rt_metric metric, size_t n, double *ret, struct co_err *e
 
 static int measure(struct rt_group *g, uint32_t rank, struct co_err *err) {
     static const size_t lengths[RT_METRICS] = {7, 7, 7, 2, 2, 2, 2, 2 * BUCKETS};
-    int rc = 0;
-    for (enum rt_metric m = 0; m < RT_METRICS && rc == 0; m++) {
+    for (enum rt_metric m = 0; m < RT_METRICS; m++) {
         double in[2 * BUCKETS], got[2 * BUCKETS] = {0}, want[2 * BUCKETS] = {0};
         for (size_t i = 0; i < lengths[m]; i++) {
             in[i] = share(rank, m, i);
         }
-        rc = rt_metric(g, m, in, lengths[m], got, err);
-        rc = rc < 0 ? rc : serial(m, lengths[m], want, err);
-        for (size_t i = 0; i < lengths[m] && rc == 0; i++) {
-            rc = got[i] == want[i] ? 0
-                                   : co_err_set(err, CO_INTERNAL, "metric %d, at %zu: %g, not %g",
-                                         (int)m, i, got[i], want[i]);
+        CO_TRY(rt_metric(g, m, in, lengths[m], got, err));
+        CO_TRY(serial(m, lengths[m], want, err));
+        for (size_t i = 0; i < lengths[m]; i++) {
+            if (got[i] != want[i]) {
+                return co_err_set(
+                    err, CO_INTERNAL, "metric %d, at %zu: %g, not %g", (int)m, i, got[i], want[i]);
+            }
         }
     }
-    return rc;
+    return 0;
 }
 
 static int measures(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)w;
     double zero[2] = {0}, out;
-    int rc = measure(g, rank, err);
-    if (rc == 0 && (rt_metric(g, RT_METRIC_MAE, zero, 2, &out, err) != CO_INVALID ||
-                       rt_metric(g, RT_METRIC_AUC, zero, 1, &out, err) != CO_INVALID ||
-                       rt_metric(g, RT_METRIC_ACC, zero, 1, &out, err) != CO_INVALID)) {
-        rc = co_err_set(err, CO_INTERNAL, "nonsense was measured");
+    CO_TRY(measure(g, rank, err));
+    if (rt_metric(g, RT_METRIC_MAE, zero, 2, &out, err) != CO_INVALID ||
+        rt_metric(g, RT_METRIC_AUC, zero, 1, &out, err) != CO_INVALID ||
+        rt_metric(g, RT_METRIC_ACC, zero, 1, &out, err) != CO_INVALID) {
+        return co_err_set(err, CO_INTERNAL, "nonsense was measured");
     }
-    return rc;
+    return 0;
 }
 
 static void ranks_measure_as_one(void **state) {

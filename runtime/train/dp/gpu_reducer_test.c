@@ -90,19 +90,19 @@ static void kit_close(struct kit *k) {
  * rank 0 in every second step. */
 static int make(struct kit *k, struct rt_group *g, uint32_t step, struct co_err *err) {
     uint32_t rank = rt_group_rank(g);
-    int rc = 0;
-    for (size_t n = 0; n < N && rc == 0; n++) {
+    for (size_t n = 0; n < N; n++) {
         size_t i = (n + rank) % N;
         for (size_t at = 0; at < floats[i]; at++) {
             k->host[at] =
                 (float)(int32_t)(tk_mix(rank + 10 * step, (uint32_t)i, (uint32_t)at) % 63) - 31;
         }
-        rc = rt_group_copy(g, rt_reducer_values(k->r, i), k->host, floats[i] * sizeof(float), err);
-        if (rc == 0 && !(rank == 0 && step % 2 == 1 && i == N - 1)) {
-            rc = rt_reducer_ready(k->r, i, err);
+        CO_TRY(
+            rt_group_copy(g, rt_reducer_values(k->r, i), k->host, floats[i] * sizeof(float), err));
+        if (!(rank == 0 && step % 2 == 1 && i == N - 1)) {
+            CO_TRY(rt_reducer_ready(k->r, i, err));
         }
     }
-    return rc;
+    return 0;
 }
 
 /* All averages, and what is known of them. */

@@ -31,21 +31,19 @@ int rt_local_sgd_step(struct rt_local_sgd *s, struct rt_reducer *parameters, dou
     bool *ret_averaged, struct co_err *err) {
     struct rt_local_sgd now = *s;
     uint64_t begin = s->begin_step ? s->begin_step : 1;
-    int rc = 0;
     now.step++;
     if (now.step == 1) {
         now.k = s->k_steps ? s->k_steps : 1;
         now.last = s->adaptive ? 0 : begin;
         now.lr0 = lr;
         now.loss0 = loss;
-        rc = s->adaptive ? mean(parameters->g, &now.loss0, err) : 0;
+        if (s->adaptive) {
+            CO_TRY(mean(parameters->g, &now.loss0, err));
+        }
     }
     bool local = now.step > begin, due = !local || now.step - now.last == now.k;
-    if (rc == 0 && due) {
-        rc = average(&now, parameters, loss, lr, local && s->adaptive, err);
-    }
-    if (rc < 0) {
-        return rc;
+    if (due) {
+        CO_TRY(average(&now, parameters, loss, lr, local && s->adaptive, err));
     }
     *s = now;
     if (ret_averaged) {

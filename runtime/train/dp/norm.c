@@ -91,10 +91,7 @@ int rt_bn_forward(struct rt_group *g, const struct rt_bn *shape, const float *x,
     double *own = all + rt_group_rank(g) * words;
     own[0] = (double)(shape->n * shape->inner);
     rt_bn_moments(shape, x, own + 1, own + 1 + channels);
-    int rc = rt_all_gather(g, own, all, words, RT_F64, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(rt_all_gather(g, own, all, words, RT_F64, err));
     double count = 0;
     for (uint32_t r = 0; r < size; r++) {
         count += all[r * words];
@@ -202,9 +199,7 @@ int rt_bn_backward(struct rt_group *g, const struct rt_bn *shape, const float *x
         ret_dbias[c] = (float)sums[c];
         ret_dscale[c] = (float)sums[channels + c];
     }
-    int rc = rt_all_reduce(g, sums, sums, 2 * channels, RT_F64, RT_SUM, err);
-    if (rc == 0) {
-        rt_bn_dx(shape, x, dy, mean, inv_std, scale, count, sums, ret_dx);
-    }
-    return rc;
+    CO_TRY(rt_all_reduce(g, sums, sums, 2 * channels, RT_F64, RT_SUM, err));
+    rt_bn_dx(shape, x, dy, mean, inv_std, scale, count, sums, ret_dx);
+    return 0;
 }

@@ -105,21 +105,20 @@ static int normalises(struct coll_world *w, struct rt_group *g, uint32_t rank, s
     uint64_t count = 0;
     memcpy(dx, all.dy + from, n * sizeof(float)); /* in place */
     double tolerance = split->offset > 0 ? 2e-4 : 3e-6;
-    int rc = rt_bn_forward(g, &shape, all.x + from, EPSILON, mean, variance, inv, &count, err);
-    rc = rc < 0 ? rc
-                : rt_bn_backward(g, &shape, all.x + from, dx, mean, inv, all.scale, count, dx,
-                      sums[0], sums[1], err);
-    if (rc == 0 && count != SAMPLES * split->inner) {
-        rc = co_err_set(err, CO_INTERNAL, "count %llu", (unsigned long long)count);
+    CO_TRY(rt_bn_forward(g, &shape, all.x + from, EPSILON, mean, variance, inv, &count, err));
+    CO_TRY(rt_bn_backward(
+        g, &shape, all.x + from, dx, mean, inv, all.scale, count, dx, sums[0], sums[1], err));
+    if (count != SAMPLES * split->inner) {
+        return co_err_set(err, CO_INTERNAL, "count %llu", (unsigned long long)count);
     }
-    rc = rc < 0 ? rc : close_to("mean", mean, all.mean, CHANNELS, 1e-6, err);
-    rc = rc < 0 ? rc : close_to("variance", variance, all.variance, CHANNELS, 1e-6, err);
-    rc = rc < 0 ? rc : close_to("dx", dx, all.dx + from, n, tolerance, err);
-    rc = rc < 0 ? rc : rt_all_reduce(g, sums, sums, 2 * CHANNELS, RT_F32, RT_SUM, err);
-    rc = rc < 0 ? rc : close_to("dscale", sums[0], all.dscale, CHANNELS, 10 * tolerance, err);
-    rc = rc < 0 ? rc : close_to("dbias", sums[1], all.dbias, CHANNELS, 1e-5, err);
-    rc = rc < 0 ? rc : tk_same(g, mean, CHANNELS, err);
-    return rc < 0 ? rc : tk_same(g, inv, CHANNELS, err);
+    CO_TRY(close_to("mean", mean, all.mean, CHANNELS, 1e-6, err));
+    CO_TRY(close_to("variance", variance, all.variance, CHANNELS, 1e-6, err));
+    CO_TRY(close_to("dx", dx, all.dx + from, n, tolerance, err));
+    CO_TRY(rt_all_reduce(g, sums, sums, 2 * CHANNELS, RT_F32, RT_SUM, err));
+    CO_TRY(close_to("dscale", sums[0], all.dscale, CHANNELS, 10 * tolerance, err));
+    CO_TRY(close_to("dbias", sums[1], all.dbias, CHANNELS, 1e-5, err));
+    CO_TRY(tk_same(g, mean, CHANNELS, err));
+    return tk_same(g, inv, CHANNELS, err);
 }
 
 static void ranks_normalise_as_one(void **state) {

@@ -12,16 +12,10 @@ struct rt_optimizer {
 int rt_optimizer_new(
     const char *rule, size_t n, struct rt_optimizer **ret_optimizer, struct co_err *err) {
     struct rt_optimizer o = {.n = n};
-    int rc = optim_parse(rule, &o.rule, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(optim_parse(rule, &o.rule, err));
     o.state_floats = optim_state_floats(&o.rule, n);
     void *state = NULL;
-    rc = co_try_alloc(o.state_floats, sizeof(float), PTRDIFF_MAX, rule, &state, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(co_try_alloc(o.state_floats, sizeof(float), PTRDIFF_MAX, rule, &state, err));
     o.state = state;
     optim_state_init(&o.rule, n, o.state);
     *ret_optimizer = co_xmalloc(sizeof(o));

@@ -5,12 +5,10 @@
 
 int rt_schedule_new(const char *text, struct rt_schedule **ret_schedule, struct co_err *err) {
     struct rt_schedule s;
-    int rc = optim_schedule_parse(text, &s, err);
-    if (rc == 0) {
-        *ret_schedule = co_xmalloc(sizeof(s));
-        **ret_schedule = s;
-    }
-    return rc;
+    CO_TRY(optim_schedule_parse(text, &s, err));
+    *ret_schedule = co_xmalloc(sizeof(s));
+    **ret_schedule = s;
+    return 0;
 }
 
 void rt_schedule_free(struct rt_schedule *s) {

@@ -40,10 +40,7 @@ static int take_options(
     if (!o->dgc) {
         return 0;
     }
-    int rc = check_dgc(o->dgc, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(check_dgc(o->dgc, err));
     r->dgc = *o->dgc;
     size_t n = r->dgc.n_sparsity ? r->dgc.n_sparsity : 1;
     float *list = co_xcalloc(n, sizeof(*list));
@@ -144,18 +141,20 @@ static bool in_halves(const struct rt_reducer *r, const struct dp_bucket *b) {
 /* Allocates what does not depend on the group. */
 static int bucket_open(const struct rt_reducer *r, struct dp_bucket *b, struct co_err *err) {
     bool merges = r->merge_steps > 1, halves = in_halves(r, b);
-    int rc = merges ? own_floats(b->n, &b->sums, err) : 0;
-    if (rc == 0 && b->sparse) {
-        rc = own_floats(b->n, &b->u, err);
-        rc = rc < 0 ? rc : own_floats(b->n, &b->v, err);
+    if (merges) {
+        CO_TRY(own_floats(b->n, &b->sums, err));
     }
-    if (rc == 0 && r->gpu && (merges || halves || b->sparse)) {
-        rc = own_floats(b->n, &b->mirror, err);
+    if (b->sparse) {
+        CO_TRY(own_floats(b->n, &b->u, err));
+        CO_TRY(own_floats(b->n, &b->v, err));
     }
-    if (rc == 0 && halves) {
-        rc = r->gpu ? own_halves(b->n, &b->halves, err) : own_floats(b->n, &b->values, err);
+    if (r->gpu && (merges || halves || b->sparse)) {
+        CO_TRY(own_floats(b->n, &b->mirror, err));
     }
-    return rc;
+    if (halves) {
+        CO_TRY(r->gpu ? own_halves(b->n, &b->halves, err) : own_floats(b->n, &b->values, err));
+    }
+    return 0;
 }
 
 /* Whether the halves are in the group's memory; of other buckets the values are. */
@@ -170,11 +169,8 @@ static int bucket_share(const struct rt_reducer *r, const struct dp_bucket *b, s
     void *pairs = NULL;
     if (b->sparse) {
         size_t most = dp_dgc_pairs_max(r, b);
-        int rc = co_try_alloc(most * rt_group_size(g), sizeof(struct dp_pair), PTRDIFF_MAX,
-            "compressed gradients", &pairs, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(co_try_alloc(most * rt_group_size(g), sizeof(struct dp_pair), PTRDIFF_MAX,
+            "compressed gradients", &pairs, err));
     }
     int rc = rt_group_alloc(g, bytes, ret_shared, err);
     if (rc < 0) {
@@ -324,22 +320,16 @@ int rt_reducer_open(struct rt_group *g, const struct rt_gradient *gradients, siz
             return co_err_set(err, CO_INVALID, "gradient %zu has %zu floats", i, gradients[i].n);
         }
     }
-    int rc = CO_SPARE_CHECK(&o, "rt_reducer_options", err);
-    rc = rc < 0 ? rc : take_options(r, &o, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(CO_SPARE_CHECK(&o, "rt_reducer_options", err));
+    CO_TRY(take_options(r, &o, err));
     make_slots(r, gradients, n);
     lay_out(r, &o);
-    for (uint32_t k = 0; k < r->n_buckets && rc == 0; k++) {
-        rc = bucket_open(r, &r->buckets[k], err);
+    for (uint32_t k = 0; k < r->n_buckets; k++) {
+        CO_TRY(bucket_open(r, &r->buckets[k], err));
     }
     r->hash = hash_of(r);
-    rc = rc < 0 ? rc : share(r, g, err);
-    rc = rc < 0 ? rc : agree(r, g, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(share(r, g, err));
+    CO_TRY(agree(r, g, err));
     *ret_reducer = co_steal_ptr(r);
     return 0;
 }
@@ -350,10 +340,7 @@ int rt_reducer_rebuild(struct rt_reducer *r, struct rt_group *g, struct co_err *
         return co_err_set(err, CO_INVALID, "gradients are on %s, those of the new group on %s",
             rt_group_device(r->g), rt_group_device(g));
     }
-    int rc = share(r, g, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(share(r, g, err));
     r->g = g;
     return agree(r, g, err);
 }

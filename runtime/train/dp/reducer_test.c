@@ -67,9 +67,8 @@ static int make_all(struct rt_reducer *r, uint32_t rank, uint32_t step, struct c
         for (size_t at = 0; at < floats[i]; at++) {
             values[at] = tk_value(rank, step, i, at);
         }
-        int rc = made(rank, step, i) ? rt_reducer_ready(r, i, err) : 0;
-        if (rc < 0) {
-            return rc;
+        if (made(rank, step, i)) {
+            CO_TRY(rt_reducer_ready(r, i, err));
         }
     }
     return 0;
@@ -338,10 +337,7 @@ static int check_training(const struct training *t, struct rt_group *g, struct c
                     (double)t->w[i][at], want);
             }
         }
-        int rc = tk_same(g, t->w[i], floats[i], err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(tk_same(g, t->w[i], floats[i], err));
     }
     return 0;
 }

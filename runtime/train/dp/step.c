@@ -42,10 +42,7 @@ static int take(struct rt_reducer *r, const struct dp_slot *s, struct co_err *er
     float *values = dp_bucket_host(b) + s->at;
     const float *made = made_at(b, s);
     if (b->mirror) {
-        int rc = copy(r, values, made, s->n, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(copy(r, values, made, s->n, err));
         made = values;
     }
     if (!reducing(r)) {
@@ -90,10 +87,9 @@ static int take_none(struct rt_reducer *r, const struct dp_slot *s, struct co_er
 
 static int bucket_start(struct rt_reducer *r, struct dp_bucket *b, struct co_err *err) {
     struct rt_coll c = {.kind = RT_ALL_REDUCE, .op = RT_AVG, .n = b->n};
-    int rc = 0;
     b->compressed = dp_dgc_due(r, b);
     if (b->compressed) {
-        rc = dp_dgc_encode(r, b, err);
+        CO_TRY(dp_dgc_encode(r, b, err));
         c = (struct rt_coll){.kind = RT_ALL_GATHER,
             .dtype = RT_I32,
             .in = b->pairs + rt_group_rank(r->g) * b->k,
@@ -104,20 +100,17 @@ static int bucket_start(struct rt_reducer *r, struct dp_bucket *b, struct co_err
         c.dtype = r->wire;
         c.in = c.out = b->halves;
     } else {
-        rc = copy(r, b->values, dp_bucket_host(b), b->n, err);
+        CO_TRY(copy(r, b->values, dp_bucket_host(b), b->n, err));
         c.dtype = RT_F32;
         c.in = c.out = b->values;
     }
-    return rc < 0 ? rc : rt_coll_start(r->g, &c, &b->work, err);
+    return rt_coll_start(r->g, &c, &b->work, err);
 }
 
 /* Starts buckets in order, up to the first one that is not full. */
 static int start_full(struct rt_reducer *r, struct co_err *err) {
     while (r->started < r->n_buckets && r->buckets[r->started].unready == 0) {
-        int rc = bucket_start(r, &r->buckets[r->started++], err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(bucket_start(r, &r->buckets[r->started++], err));
     }
     return 0;
 }
@@ -165,10 +158,7 @@ int rt_reducer_ready(struct rt_reducer *r, size_t i, struct co_err *err) {
 static int start_rest(struct rt_reducer *r, struct co_err *err) {
     for (size_t i = 0; i < r->n; i++) {
         if (!r->slots[i].ready) {
-            int rc = take_none(r, &r->slots[i], err);
-            if (rc < 0) {
-                return rc;
-            }
+            CO_TRY(take_none(r, &r->slots[i], err));
             r->slots[i].ready = true;
             r->buckets[r->slots[i].bucket].unready--;
         }
@@ -223,10 +213,7 @@ int rt_reducer_wait(struct rt_reducer *r, bool *ret_due, struct co_err *err) {
 
 int rt_reducer_run(struct rt_reducer *r, bool *ret_due, struct co_err *err) {
     for (size_t i = 0; i < r->n; i++) {
-        int rc = rt_reducer_ready(r, i, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(rt_reducer_ready(r, i, err));
     }
     return rt_reducer_wait(r, ret_due, err);
 }

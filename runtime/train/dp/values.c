@@ -23,9 +23,8 @@ int dp_finite(
     CO_AUTOFREE float *copy = gpu ? co_xcalloc(block, sizeof(*copy)) : NULL;
     for (size_t from = 0; from < n && finite; from += block) {
         size_t some = n - from < block ? n - from : block;
-        int rc = gpu ? rt_group_copy(g, copy, values + from, some * sizeof(*copy), err) : 0;
-        if (rc < 0) {
-            return rc;
+        if (gpu) {
+            CO_TRY(rt_group_copy(g, copy, values + from, some * sizeof(*copy), err));
         }
         finite = block_finite(gpu ? copy : values + from, some);
     }
