@@ -75,15 +75,9 @@ static int ask(struct rt_group *g, const struct co_hostport *hp, int64_t end_ms,
     struct coll_addresses *ret, struct co_err *err) {
     CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
     struct co_poll *alarm = NULL;
-    int rc = co_loop_new(&loop, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(co_loop_new(&loop, err));
     struct question q = {.loop = loop};
-    rc = co_poll_new(loop, g->alarm, on_alarm, &q, &alarm, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(co_poll_new(loop, g->alarm, on_alarm, &q, &alarm, err));
     co_poll_set(alarm, CO_POLL_IN);
     co_timer_start(co_timer_new(loop, on_end, &q), end_ms - coll_now_ms());
     struct co_lookup *lookup = co_lookup_start(loop, hp->host, hp->port, on_answer, &q);
@@ -93,8 +87,8 @@ static int ask(struct rt_group *g, const struct co_hostport *hp, int64_t end_ms,
         return q.all.n > 0 ? 0 : co_err_set(err, CO_NOTFOUND, "%s", q.why.msg);
     }
     co_lookup_cancel(lookup);
-    rc = coll_group_why(g, err);
-    return rc < 0 ? rc : co_err_set(err, CO_TIMEOUT, "DNS does not answer for %s", hp->host);
+    CO_TRY(coll_group_why(g, err));
+    return co_err_set(err, CO_TIMEOUT, "DNS does not answer for %s", hp->host);
 }
 
 /* An address that is written as numbers. */

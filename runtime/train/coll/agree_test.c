@@ -119,15 +119,14 @@ static bool says_who(const struct drawn *common, const struct drawn *odd, uint32
 /* Calls as usual, for as long as nobody differs. */
 static int agree(
     struct coll_world *w, struct rt_group *g, uint32_t h, enum layout layout, struct co_err *err) {
-    int rc = 0;
-    for (uint32_t k = 0; k < mix(h, 8, 8) % 4 && rc == 0; k++) {
+    for (uint32_t k = 0; k < mix(h, 8, 8) % 4; k++) {
         struct drawn d = draw(mix(h, k, 9), w->n, OF_ALL);
         if (d.call.kind != RT_ALL_TO_ALLV && d.call.kind != RT_BARRIER) {
             d.call.counts = d.call.kind == RT_ALL_GATHERV ? d.counts : NULL;
-            rc = one_call(w, g, d.call, k & 1, layout, err);
+            CO_TRY(one_call(w, g, d.call, k & 1, layout, err));
         }
     }
-    return rc;
+    return 0;
 }
 
 static int one_case(struct coll_world *w, struct rt_group *all, uint32_t rank, uint32_t i,

@@ -111,10 +111,10 @@ static int check_places(const struct rt_group *g, const struct rt_coll *c, struc
     size_t size = rt_dtype_size(c->dtype), n_in, n_out, own;
     uintptr_t in = (uintptr_t)c->in, out = (uintptr_t)c->out;
     extents(g, c, &n_in, &n_out, &own);
-    int rc = check_buffer(c, "in", c->in, n_in, err);
-    rc = rc < 0 ? rc : check_buffer(c, "out", c->out, n_out, err);
-    if (rc < 0 || (in == out && !coll_kinds[c->kind].apart)) {
-        return rc;
+    CO_TRY(check_buffer(c, "in", c->in, n_in, err));
+    CO_TRY(check_buffer(c, "out", c->out, n_out, err));
+    if (in == out && !coll_kinds[c->kind].apart) {
+        return 0;
     }
     bool apart = n_in == 0 || n_out == 0 || in + n_in * size <= out || out + n_out * size <= in;
     if (apart || (own > 0 && in == out + own * size)) {
@@ -210,22 +210,18 @@ int coll_call_make(struct rt_group *g, const struct rt_coll *c) {
 }
 
 int rt_coll_run(struct rt_group *g, const struct rt_coll *call, struct co_err *err) {
-    int rc = coll_call_check(g, call, err);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = coll_group_enter(g, coll_kinds[call->kind].name, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(coll_call_check(g, call, err));
+    CO_TRY(coll_group_enter(g, coll_kinds[call->kind].name, err));
     if (__builtin_expect(coll_queue_busy(g), 0)) {
         struct rt_work *w = NULL;
-        rc = coll_queue_add(g, call, &w, err);
-        rc = rc < 0 ? rc : rt_work_wait(w, err);
+        int rc = coll_queue_add(g, call, &w, err);
+        if (rc == 0) {
+            rc = rt_work_wait(w, err);
+        }
         coll_group_leave(g);
         return rc;
     }
-    rc = coll_call_make(g, call);
+    int rc = coll_call_make(g, call);
     coll_group_leave(g);
     if (__builtin_expect(rc < 0, 0)) {
         (void)coll_group_why(g, err);

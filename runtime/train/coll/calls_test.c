@@ -40,9 +40,8 @@ static int all_calls(struct coll_world *w, struct rt_group *g, uint32_t rank, st
                 /* Some ranks in their own memory, some not. */
                 bool shared = (h >> 16 & 1) && (!(h >> 17 & 1) || mix(h, rank, 3) & 1);
                 enum layout layout = (h >> 20) % LAYOUTS;
-                int rc = average_of_integers(&c) ? 0 : one_call(w, g, c, shared, layout, err);
-                if (rc < 0) {
-                    return rc;
+                if (!average_of_integers(&c)) {
+                    CO_TRY(one_call(w, g, c, shared, layout, err));
                 }
             }
         }
@@ -52,9 +51,8 @@ static int all_calls(struct coll_world *w, struct rt_group *g, uint32_t rank, st
 
 static int all_sizes(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)rank;
-    int rc = 0;
-    for (size_t s = 0; s < CO_ARRAY_LEN(sizes) && rc == 0; s++) {
-        for (uint32_t k = 0; k < LAYOUTS * CO_ARRAY_LEN(checked) && rc == 0; k++) {
+    for (size_t s = 0; s < CO_ARRAY_LEN(sizes); s++) {
+        for (uint32_t k = 0; k < LAYOUTS * CO_ARRAY_LEN(checked); k++) {
             enum rt_kind kind = checked[k / LAYOUTS];
             size_t counts[WORLD_MAX] = {0};
             for (uint32_t r = 0; r < w->n; r++) { /* a part may be larger than those before it */
@@ -65,12 +63,12 @@ static int all_sizes(struct coll_world *w, struct rt_group *g, uint32_t rank, st
                 .n = sizes[s],
                 .root = w->n - 1,
                 .counts = kind == RT_ALL_GATHERV ? counts : NULL};
-            rc = one_call(w, g, c, s & 1, k % LAYOUTS, err);
+            CO_TRY(one_call(w, g, c, s & 1, k % LAYOUTS, err));
         }
     }
     struct rt_coll big = {.kind = RT_ALL_REDUCE, .dtype = RT_F32, .n = MOST};
-    rc = rc < 0 ? rc : one_call(w, g, big, false, APART, err);
-    return rc < 0 ? rc : one_call(w, g, big, true, SAME, err);
+    CO_TRY(one_call(w, g, big, false, APART, err));
+    return one_call(w, g, big, true, SAME, err);
 }
 
 /* What cannot be in place is refused, and the group continues. */
@@ -147,26 +145,25 @@ static int peers(struct coll_world *w, struct rt_group *g, uint32_t rank, struct
     for (size_t i = 0; i < COUNT; i++) {
         in[i] = element(rank, next, i);
     }
-    int rc = 0;
-    for (uint32_t turn = 0; turn < 2 && rc == 0 && w->n > 1; turn++) {
+    for (uint32_t turn = 0; turn < 2 && w->n > 1; turn++) {
         bool sends = rank % 2 == turn;
-        rc = sends ? rt_send(g, in, COUNT, RT_I32, next, err)
-                   : rt_recv(g, out, COUNT, RT_I32, last, err);
+        CO_TRY(sends ? rt_send(g, in, COUNT, RT_I32, next, err)
+                     : rt_recv(g, out, COUNT, RT_I32, last, err));
     }
-    for (size_t i = 0; i < COUNT && rc == 0 && w->n > 1; i++) {
+    for (size_t i = 0; i < COUNT && w->n > 1; i++) {
         if (out[i] != element(last, rank, i)) {
-            rc = co_err_set(err, CO_INTERNAL, "recv: element %zu", i);
+            return co_err_set(err, CO_INTERNAL, "recv: element %zu", i);
         }
     }
-    return rc;
+    return 0;
 }
 
 static int everything(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
-    int rc = all_sizes(w, g, rank, err);
-    rc = rc < 0 ? rc : not_in_place(w, g, err);
-    rc = rc < 0 ? rc : all_to_allv(w, g, rank, err);
-    rc = rc < 0 ? rc : peers(w, g, rank, err);
-    return rc < 0 ? rc : all_calls(w, g, rank, err);
+    CO_TRY(all_sizes(w, g, rank, err));
+    CO_TRY(not_in_place(w, g, err));
+    CO_TRY(all_to_allv(w, g, rank, err));
+    CO_TRY(peers(w, g, rank, err));
+    return all_calls(w, g, rank, err);
 }
 
 /* Every type and operation, of none, one, an odd number, and more than goes in one chunk. */
@@ -293,14 +290,13 @@ static int huge_call(
 }
 
 static int huge(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
-    int rc = 0;
     (void)w;
     (void)rank;
-    for (size_t i = 0; i < CO_ARRAY_LEN(huge_calls) && rc == 0; i++) {
-        rc = huge_call(g, huge_calls[i].kind, huge_calls[i].dtype, huge_calls[i].shared, err);
-        rc = rc < 0 ? rc : rt_group_barrier(g, err);
+    for (size_t i = 0; i < CO_ARRAY_LEN(huge_calls); i++) {
+        CO_TRY(huge_call(g, huge_calls[i].kind, huge_calls[i].dtype, huge_calls[i].shared, err));
+        CO_TRY(rt_group_barrier(g, err));
     }
-    return rc;
+    return 0;
 }
 
 static void more_than_two_gigabytes(void **state) {

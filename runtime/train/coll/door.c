@@ -26,11 +26,8 @@ struct coll_hall {
 int coll_door_open(const char *endpoint, struct coll_door **ret, struct co_err *err) {
     char address[COLL_ADDRESS_MAX];
     int fd = -1;
-    int rc = net_listen_address(endpoint, address, sizeof(address), err);
-    rc = rc < 0 ? rc : net_listen(address, &fd, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(net_listen_address(endpoint, address, sizeof(address), err));
+    CO_TRY(net_listen(address, &fd, err));
     struct coll_door *d = co_xcalloc(1, sizeof(*d));
     d->fd = fd;
     d->endpoint = co_xstrdup(endpoint);

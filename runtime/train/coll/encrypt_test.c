@@ -59,17 +59,17 @@ static int make_calls(struct rt_group *g, size_t n, struct co_err *err) {
     static const enum rt_kind kinds[] = {
         RT_BROADCAST, RT_ALL_GATHER, RT_ALL_TO_ALL, RT_GATHER, RT_SEND, RT_BARRIER};
     uint32_t *in = (uint32_t *)world_in, *out = (uint32_t *)world_out;
-    int rc = rt_all_reduce(g, in, out, n, RT_I32, RT_MAX, err);
-    for (size_t i = 0; rc == 0 && i < CO_ARRAY_LEN(kinds); i++) {
+    CO_TRY(rt_all_reduce(g, in, out, n, RT_I32, RT_MAX, err));
+    for (size_t i = 0; i < CO_ARRAY_LEN(kinds); i++) {
         out[0] = PATTERN; /* a broadcast's */
-        rc = world_call(g, kinds[i], n, err);
+        CO_TRY(world_call(g, kinds[i], n, err));
     }
-    for (size_t i = 0; rc == 0 && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (out[i] != PATTERN) {
-            rc = co_err_set(err, CO_INTERNAL, "element %zu of %zu is %x", i, n, out[i]);
+            return co_err_set(err, CO_INTERNAL, "element %zu of %zu is %x", i, n, out[i]);
         }
     }
-    return rc;
+    return 0;
 }
 
 /* In the group, in one split from it and in one grown from it; then rank 1 gives up. */

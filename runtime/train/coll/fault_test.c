@@ -245,10 +245,7 @@ static void ranks_hit_while_the_group_opens_end_it(void **state) {
 static int leaves(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)w;
     for (int i = 0; i < 20; i++) {
-        int rc = rt_group_barrier(g, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(rt_group_barrier(g, err));
     }
     return rank == 2 ? 0 : rt_group_barrier(g, err);
 }

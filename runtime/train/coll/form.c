@@ -140,10 +140,7 @@ static int accept_missing(struct rt_group *g, const struct coll_accept *a,
 
 static int connect_control(struct rt_group *g, int64_t deadline, struct co_err *err) {
     for (uint32_t r = 0; r < g->rank; r++) {
-        int rc = coll_join(g, r, COLL_FOR_CONTROL, 0, NULL, 0, deadline, &g->peers[r].control, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(coll_join(g, r, COLL_FOR_CONTROL, 0, NULL, 0, deadline, &g->peers[r].control, err));
     }
     g->missing = g->size - 1 - g->rank;
     struct coll_accept a = {
@@ -233,10 +230,7 @@ struct socket_name {
 /* For the first rank of a machine: creates the memory and serves its descriptor. */
 static int give_memory(struct rt_group *g, int64_t deadline, struct co_err *err) {
     CO_AUTOCLOSE int memory = -1;
-    int rc = coll_shm_create(&g->shm, &memory, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(coll_shm_create(&g->shm, &memory, err));
     CO_AUTOCLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     struct socket_name name = {.address.sun_family = AF_UNIX};
     socklen_t len = sizeof(name.address);
@@ -246,7 +240,8 @@ static int give_memory(struct rt_group *g, int64_t deadline, struct co_err *err)
     }
     name.bytes = len;
     for (uint32_t i = 1; i < g->n_local; i++) {
-        rc = coll_move_all(g, &g->peers[g->locals[i]].control, &name, sizeof(name), true, deadline);
+        int rc =
+            coll_move_all(g, &g->peers[g->locals[i]].control, &name, sizeof(name), true, deadline);
         if (rc < 0) {
             return co_err_set(err, rc, "rank %u left while the group formed", g->locals[i]);
         }
@@ -259,8 +254,8 @@ static int give_memory(struct rt_group *g, int64_t deadline, struct co_err *err)
         .missing = &g->missing,
         .look = look_member,
         .take = take_member};
-    rc = accept_missing(g, &a, lacks_memory, deadline, err);
-    return rc < 0 ? rc : coll_shm_map(&g->shm, memory, err);
+    CO_TRY(accept_missing(g, &a, lacks_memory, deadline, err));
+    return coll_shm_map(&g->shm, memory, err);
 }
 
 static int get_memory(struct rt_group *g, int64_t deadline, struct co_err *err) {
@@ -274,18 +269,18 @@ static int get_memory(struct rt_group *g, int64_t deadline, struct co_err *err) 
     CO_AUTOCLOSE int memory = -1;
     struct net_stream s = {.fd = -1};
     rc = coll_join(g, first, COLL_FOR_MEMORY, 0, &name.address, name.bytes, deadline, &s, err);
-    rc = rc < 0 ? rc : recv_fd(g, s.fd, deadline, &memory, err);
+    if (rc == 0) {
+        rc = recv_fd(g, s.fd, deadline, &memory, err);
+    }
     net_stream_close(&s);
-    return rc < 0 ? rc : coll_shm_map(&g->shm, memory, err);
+    CO_TRY(rc);
+    return coll_shm_map(&g->shm, memory, err);
 }
 
 /* ---- the three steps ---- */
 
 static int connect_all(struct rt_group *g, int64_t deadline, struct co_err *err) {
-    int rc = connect_control(g, deadline, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(connect_control(g, deadline, err));
     derive_locals(g);
     derive_nodes(g);
     if (g->transport == RT_TRANSPORT_SHM && g->n_local < g->size) {
@@ -296,9 +291,9 @@ static int connect_all(struct rt_group *g, int64_t deadline, struct co_err *err)
         return co_err_set(err, CO_UNSUPPORTED, "%u ranks on one machine, more than %u", g->n_local,
             COLL_SHM_RANKS_MAX);
     }
-    rc = connect_lanes(g, deadline, err);
-    if (rc < 0 || g->n_local < 2) {
-        return rc;
+    CO_TRY(connect_lanes(g, deadline, err));
+    if (g->n_local < 2) {
+        return 0;
     }
     coll_shm_plan(&g->shm, g->n_local, g->local);
     return g->local == 0 ? give_memory(g, deadline, err) : get_memory(g, deadline, err);
@@ -310,6 +305,6 @@ int coll_group_form(struct rt_group *g, int64_t deadline_ms, struct co_err *err)
         derive_nodes(g);
         return 0;
     }
-    int rc = connect_all(g, deadline_ms, err);
-    return rc < 0 ? rc : coll_monitor_start(g, err);
+    CO_TRY(connect_all(g, deadline_ms, err));
+    return coll_monitor_start(g, err);
 }

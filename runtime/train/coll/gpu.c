@@ -93,10 +93,7 @@ static bool matters(const struct rt_group *g, const struct watch *w, uint32_t r)
 /* The deadline has passed.  All ranks have had time to answer in which call they are.
  * Blames, in this order, a rank that is silent, and one in an earlier call. */
 static int give_up(struct rt_group *g, const struct watch *w) {
-    int code = coll_group_silent(g, w->patience.asked_ms);
-    if (code < 0) {
-        return code;
-    }
+    CO_TRY(coll_group_silent(g, w->patience.asked_ms));
     uint64_t own = atomic_load(&g->calls.begun);
     for (uint32_t r = 0; r < g->size; r++) {
         if (matters(g, w, r) && (w->n > 0 || atomic_load(&g->peers[r].begun) < own)) {
@@ -194,13 +191,10 @@ struct card {
 static int prepare(struct rt_group *g, struct card *own, struct co_err *err) {
     struct coll_gpu *u = g->gpu;
     uint32_t ordinal = 0;
-    int rc = choose(g, &ordinal, err);
-    rc = rc < 0 ? rc : nccl_cuda_open(ordinal, &u->cuda, err);
-    rc = rc < 0 ? rc : nccl_cuda_alloc(u->cuda, sizeof(float), &u->one, err);
-    rc = rc < 0 ? rc : nccl_open(co_contract_getenv(CO_VAR_NCCL_DIR), &u->nccl, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(choose(g, &ordinal, err));
+    CO_TRY(nccl_cuda_open(ordinal, &u->cuda, err));
+    CO_TRY(nccl_cuda_alloc(u->cuda, sizeof(float), &u->one, err));
+    CO_TRY(nccl_open(co_contract_getenv(CO_VAR_NCCL_DIR), &u->nccl, err));
     (void)snprintf(u->name, sizeof(u->name), "gpu:%u", ordinal);
     g->device = 1 + (int)ordinal; /* groups made from this one use the same GPU */
     own->version = nccl_version(u->nccl);
@@ -237,12 +231,11 @@ static int join(struct rt_group *g, const unsigned char *id, struct co_err *err)
     struct coll_gpu *u = g->gpu;
     struct watch w = {0};
     struct co_err why = {0};
-    int rc = nccl_cuda_enter(u->cuda, err);
-    if (rc < 0) {
-        return rc;
+    CO_TRY(nccl_cuda_enter(u->cuda, err));
+    int rc = nccl_join(u->nccl, id, g->rank, g->size, &why);
+    if (rc == 0) {
+        rc = await(g, &w, false, &why);
     }
-    rc = nccl_join(u->nccl, id, g->rank, g->size, &why);
-    rc = rc < 0 ? rc : await(g, &w, false, &why);
     if (rc < 0) {
         blame(g, &w, &why);
         nccl_abort(u->nccl);
@@ -266,9 +259,8 @@ int coll_gpu_form(struct rt_group *g, struct co_err *err) {
         (void)coll_group_why(g, err);
         return co_err_wrap(err, "exchanging the ranks' GPUs");
     }
-    rc = compare(g, all, err);
-    rc = rc < 0 ? rc : join(g, all[0].id, err);
-    return rc < 0 ? co_err_wrap(err, "GPUs") : 0;
+    bool joined = compare(g, all, err) == 0 && join(g, all[0].id, err) == 0;
+    return joined ? 0 : co_err_wrap(err, "GPUs");
 }
 
 /* Ends a healthy communicator and waits for that; aborts any other, which might never end. */
@@ -338,28 +330,30 @@ int coll_gpu_check(const struct rt_group *g, const struct rt_coll *c, struct co_
     return coll_gpu_takes(g, c) ? nccl_check(c, err) : 0;
 }
 
+static int run_calls(struct rt_group *g, const struct rt_coll *calls, uint32_t n, struct watch *w,
+    struct co_err *why) {
+    struct coll_gpu *u = g->gpu;
+    CO_TRY(nccl_call(u->nccl, calls, n, u->one, nccl_cuda_stream(u->cuda), why));
+    CO_TRY(await(g, w, false, why));
+    CO_TRY(nccl_cuda_mark(u->cuda, why));
+    return await(g, w, true, why);
+}
+
 int coll_gpu_make(struct rt_group *g, const struct rt_coll *calls, uint32_t n) {
     struct coll_gpu *u = g->gpu;
     bool pairs = calls[0].kind == RT_SEND || calls[0].kind == RT_RECV;
     struct watch w = {
         .patience = {.call = calls, .uncounted = pairs}, .pairs = calls, .n = pairs ? n : 0};
     struct co_err why = {0};
-    int rc = atomic_load_explicit(&g->failed, memory_order_acquire);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = nccl_cuda_enter(u->cuda, &why);
-    if (rc < 0) {
+    CO_TRY(atomic_load_explicit(&g->failed, memory_order_acquire));
+    if (nccl_cuda_enter(u->cuda, &why) < 0) {
         blame(g, &w, &why);
         return atomic_load(&g->failed);
     }
     if (!pairs) {
         coll_call_begin(g, calls);
     }
-    rc = nccl_call(u->nccl, calls, n, u->one, nccl_cuda_stream(u->cuda), &why);
-    rc = rc < 0 ? rc : await(g, &w, false, &why);
-    rc = rc < 0 ? rc : nccl_cuda_mark(u->cuda, &why);
-    rc = rc < 0 ? rc : await(g, &w, true, &why);
+    int rc = run_calls(g, calls, n, &w, &why);
     if (!pairs) {
         coll_call_end(g);
     }

@@ -450,16 +450,17 @@ static int refused(struct coll_world *w, struct rt_group *g, uint32_t rank, stru
 /* Calls of main memory among those of the GPU's. */
 static int both(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     uint32_t size = rt_group_size(g), all[WORLD_MAX] = {0};
-    int rc = 0;
     (void)w;
-    for (int i = 0; rc == 0 && i < 5; i++) {
-        rc = gk_ones(g, size, err);
-        rc = rc < 0 ? rc : rt_all_gather(g, &rank, all, 1, RT_I32, err);
-        for (uint32_t r = 0; rc == 0 && r < size; r++) {
-            rc = all[r] == r ? 0 : co_err_set(err, CO_INTERNAL, "rank %u is %u", r, all[r]);
+    for (int i = 0; i < 5; i++) {
+        CO_TRY(gk_ones(g, size, err));
+        CO_TRY(rt_all_gather(g, &rank, all, 1, RT_I32, err));
+        for (uint32_t r = 0; r < size; r++) {
+            if (all[r] != r) {
+                return co_err_set(err, CO_INTERNAL, "rank %u is %u", r, all[r]);
+            }
         }
     }
-    return rc;
+    return 0;
 }
 
 static void main_memory_goes_as_ever(void **state) {

@@ -41,14 +41,14 @@ static inline void *gk_upload(struct rt_group *g, const void *from, size_t bytes
 static inline int gk_compare(struct rt_group *g, const void *out, const int32_t *want, size_t n,
     const char *what, struct co_err *err) {
     CO_AUTOFREE int32_t *got = co_xcalloc(n + 1, sizeof(*got));
-    int rc = rt_group_copy(g, got, out, n * sizeof(*got), err);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
+    CO_TRY(rt_group_copy(g, got, out, n * sizeof(*got), err));
+    for (size_t i = 0; i < n; i++) {
         if (got[i] != want[i]) {
             return co_err_set(err, CO_INTERNAL, "%s: element %zu of %zu is %d, not %d", what, i, n,
                 got[i], want[i]);
         }
     }
-    return rc;
+    return 0;
 }
 
 /* An all_reduce in which every rank contributes a one. */

@@ -207,9 +207,8 @@ static int take_trainers(const struct rt_job *job, struct rt_group_options *o, s
 
 /* Fills options that are not set from the job, the environment or the defaults. */
 static int resolve(const struct rt_job *job, struct rt_group_options *o, struct co_err *err) {
-    int rc = !o->endpoints && job ? take_trainers(job, o, err) : 0;
-    if (rc < 0) {
-        return rc;
+    if (!o->endpoints && job) {
+        CO_TRY(take_trainers(job, o, err));
     }
     o->name = o->name ? o->name : job ? rt_job_name(job) : "";
     if (!o->token) {
@@ -245,9 +244,8 @@ static int copy_endpoints(struct rt_group *g, const struct rt_job *job,
         struct co_hostport hp;
         char what[40];
         (void)snprintf(what, sizeof(what), "endpoint of rank %u", r);
-        int rc = g->size == 1 ? 0 : co_parse_hostport(what, e ? e : "", &hp, err);
-        if (rc < 0) {
-            return rc;
+        if (g->size > 1) {
+            CO_TRY(co_parse_hostport(what, e ? e : "", &hp, err));
         }
         g->endpoints[r] = co_xstrdup(e ? e : "");
     }
@@ -323,21 +321,12 @@ static void inherit(struct rt_group *g, const struct rt_group *from) {
 int coll_group_open_from(struct rt_group *from, const struct rt_job *job,
     const struct rt_group_options *options, struct rt_group **ret_group, struct co_err *err) {
     struct rt_group_options o = options ? *options : (struct rt_group_options){0};
-    int rc = CO_SPARE_CHECK(&o, "rt_group_options", err);
-    rc = rc < 0 ? rc : resolve(job, &o, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(CO_SPARE_CHECK(&o, "rt_group_options", err));
+    CO_TRY(resolve(job, &o, err));
     CO_CLEANUP(rt_group_closep) struct rt_group *g = group_new(o.size, o.rank);
-    rc = copy_endpoints(g, job, &o, err);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = coll_gpu_parse(o.device, &g->device, err);
-    rc = rc < 0 ? rc : resolve_encrypt(job, &o, &g->encrypt, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(copy_endpoints(g, job, &o, err));
+    CO_TRY(coll_gpu_parse(o.device, &g->device, err));
+    CO_TRY(resolve_encrypt(job, &o, &g->encrypt, err));
     g->device = !o.device && from ? from->device : g->device;
     g->name = co_xstrdup(o.name);
     g->token = co_xstrdup(o.token);
@@ -349,11 +338,8 @@ int coll_group_open_from(struct rt_group *from, const struct rt_job *job,
     name_node(g, o.node);
     inherit(g, from);
     int64_t deadline = coll_now_ms() + g->form_ms;
-    rc = open_door(g, from, err);
-    rc = rc < 0 ? rc : from ? start_child(from, g, deadline, err) : start(g, deadline, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(open_door(g, from, err));
+    CO_TRY(from ? start_child(from, g, deadline, err) : start(g, deadline, err));
     *ret_group = co_steal_ptr(g);
     return 0;
 }
@@ -386,10 +372,7 @@ int coll_group_derive(struct rt_group *from, const uint32_t *ranks, uint32_t n, 
     g->id = id;
     memcpy(g->node, from->node, sizeof(g->node));
     g->door = from->door ? coll_door_ref(from->door) : NULL;
-    int rc = start_child(from, g, deadline_ms, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(start_child(from, g, deadline_ms, err));
     *ret = co_steal_ptr(g);
     return 0;
 }

@@ -15,11 +15,8 @@ int rt_group_grow(struct rt_group *g, const struct rt_group_options *options,
     }
     o.call_timeout_ms = o.call_timeout_ms > 0 ? o.call_timeout_ms : g->call_ms;
     o.form_timeout_ms = o.form_timeout_ms > 0 ? o.form_timeout_ms : g->form_ms;
-    int rc = coll_group_enter(g, "grow", err);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = coll_group_open_from(g, NULL, &o, &grown, err);
+    CO_TRY(coll_group_enter(g, "grow", err));
+    int rc = coll_group_open_from(g, NULL, &o, &grown, err);
     coll_group_leave(g);
     int32_t own = rc, worst = 0;
     /* Some ranks fail at once, others only after the time limit for forming: wait for those. */
@@ -27,9 +24,8 @@ int rt_group_grow(struct rt_group *g, const struct rt_group_options *options,
     g->call_ms += o.form_timeout_ms;
     int agreed = rt_all_reduce(g, &own, &worst, 1, RT_I32, RT_MIN, rc < 0 ? NULL : err);
     g->call_ms = usual;
-    if (rc < 0 || agreed < 0) {
-        return rc < 0 ? rc : agreed;
-    }
+    CO_TRY(rc);
+    CO_TRY(agreed);
     if (worst < 0) {
         return co_err_set(err, worst, "another rank could not form the larger group");
     }

@@ -71,21 +71,19 @@ static int all_reduce_shares(struct rt_group *g, const struct rt_coll *c) {
     struct rt_coll inside = sum_of(c);
     inside.n = share;
     inside.out = own;
-    int rc = coll_shm_reduce_scatter(g, &inside);
+    CO_TRY(coll_shm_reduce_scatter(g, &inside));
     struct coll_members m = members_of(g, g->share, g->n_nodes);
     struct rt_coll between = inside;
     between.in = own;
-    rc = rc < 0 ? rc : coll_msg_all_reduce(g, &m, &between);
-    if (rc == 0) {
-        finish(g, c, own, share);
-        between.out = c->out;
-        rc = coll_shm_all_gather(g, &between);
-    }
+    CO_TRY(coll_msg_all_reduce(g, &m, &between));
+    finish(g, c, own, share);
+    between.out = c->out;
+    CO_TRY(coll_shm_all_gather(g, &between));
     struct rt_coll rest = *c;
     rest.n = c->n - done;
     rest.in = (const unsigned char *)c->in + done * size;
     rest.out = (unsigned char *)c->out + done * size;
-    return rc < 0 || rest.n == 0 ? rc : all_reduce_first(g, &rest);
+    return rest.n == 0 ? 0 : all_reduce_first(g, &rest);
 }
 
 static int all_reduce(struct rt_group *g, const struct coll_members *all, const struct rt_coll *c) {

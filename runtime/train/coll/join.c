@@ -45,11 +45,8 @@ int coll_move_all(const struct rt_group *g, struct net_stream *s, void *data, si
     while (v.iov_len > 0) {
         size_t moved = 0;
         bool over = coll_now_ms() >= end_ms; /* before the look: what came in time is not late */
-        int rc = out ? net_stream_write(s, &v, 1, &moved, NULL)
-                     : net_stream_read(s, &v, 1, &moved, NULL);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(out ? net_stream_write(s, &v, 1, &moved, NULL)
+                   : net_stream_read(s, &v, 1, &moved, NULL));
         v = (struct iovec){(unsigned char *)v.iov_base + moved, v.iov_len - moved};
         if (moved > 0) {
             continue;
@@ -85,10 +82,7 @@ static int connect_wait(
 static int connect_tcp(struct rt_group *g, uint32_t to, bool by_name, int64_t end_ms, int *ret_fd,
     struct co_err *err) {
     struct coll_addresses all;
-    int rc = coll_address_find(g, to, by_name, end_ms, &all, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(coll_address_find(g, to, by_name, end_ms, &all, err));
     int e = EHOSTUNREACH;
     for (uint32_t i = 0; i < all.n && e != 0; i++) {
         const struct sockaddr *a = (const struct sockaddr *)&all.at[i];

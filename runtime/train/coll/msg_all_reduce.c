@@ -81,28 +81,27 @@ static int double_all(struct rt_group *g, const struct coll_members *m, const st
     if (c->out != f->in && bytes > 0) {
         memcpy(c->out, f->in, bytes);
     }
-    int rc = 0;
-    for (uint32_t d = 1; d < f->power && rc == 0; d *= 2) {
+    for (uint32_t d = 1; d < f->power; d *= 2) {
         uint32_t with = member(f, f->me ^ d);
         struct coll_exchange_part x = coll_msg_part(g, m, c, with, with);
         x.send = c->out;
         x.recv = other;
         x.send_bytes = x.recv_bytes = bytes;
-        rc = coll_message_exchange(g, &x);
+        CO_TRY(coll_message_exchange(g, &x));
         const void *in[2] = {with < m->me ? other : c->out, with < m->me ? c->out : other};
-        if (rc == 0) {
-            coll_reduce_n(g->kernels, c->dtype, c->op, 1, c->out, in, 2, c->n);
-        }
+        coll_reduce_n(g->kernels, c->dtype, c->op, 1, c->out, in, 2, c->n);
     }
-    return rc;
+    return 0;
 }
 
 int coll_msg_doubling(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
     size_t bytes = c->n * rt_dtype_size(c->dtype);
     struct fold f;
-    int rc = fold_begin(g, m, c, bytes, &f);
-    rc = rc < 0 || f.gives ? rc : double_all(g, m, c, bytes, &f);
-    return rc < 0 ? rc : fold_end(g, m, c, bytes, &f);
+    CO_TRY(fold_begin(g, m, c, bytes, &f));
+    if (!f.gives) {
+        CO_TRY(double_all(g, m, c, bytes, &f));
+    }
+    return fold_end(g, m, c, bytes, &f);
 }
 
 /* The element at which slice i of n begins. */
@@ -149,9 +148,11 @@ static int halve_all(struct rt_group *g, const struct coll_members *m, const str
 int coll_msg_halving(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
     size_t bytes = c->n * rt_dtype_size(c->dtype);
     struct fold f;
-    int rc = fold_begin(g, m, c, bytes, &f);
-    rc = rc < 0 || f.gives ? rc : halve_all(g, m, c, &f);
-    return rc < 0 ? rc : fold_end(g, m, c, bytes, &f);
+    CO_TRY(fold_begin(g, m, c, bytes, &f));
+    if (!f.gives) {
+        CO_TRY(halve_all(g, m, c, &f));
+    }
+    return fold_end(g, m, c, bytes, &f);
 }
 
 /* ---- ring ---- */
@@ -160,8 +161,7 @@ int coll_msg_ring(struct rt_group *g, const struct coll_members *m, const struct
     uint32_t n = m->n, next = (m->me + 1) % n, last = (m->me + n - 1) % n;
     size_t size = rt_dtype_size(c->dtype);
     unsigned char *out = c->out;
-    int rc = 0;
-    for (uint32_t s = 0; s < 2 * (n - 1) && rc == 0; s++) {
+    for (uint32_t s = 0; s < 2 * (n - 1); s++) {
         uint32_t give = (m->me + 2 * n - s) % n, take = (m->me + 2 * n - s - 1) % n;
         size_t give_at = slice_at(c, n, give) * size, take_at = slice_at(c, n, take) * size;
         bool reduces = s < n - 1;
@@ -172,7 +172,7 @@ int coll_msg_ring(struct rt_group *g, const struct coll_members *m, const struct
         x.recv_bytes = slice_at(c, n, take + 1) * size - take_at;
         x.with = reduces ? (const unsigned char *)c->in + take_at : NULL;
         x.first = true;
-        rc = coll_message_exchange(g, &x);
+        CO_TRY(coll_message_exchange(g, &x));
     }
-    return rc;
+    return 0;
 }

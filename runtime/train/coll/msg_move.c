@@ -36,18 +36,17 @@ int coll_msg_broadcast_tree(
     while (d < m->n && !(me & d)) {
         d *= 2;
     }
-    int rc = 0;
     if (me != 0) {
         uint32_t from = m->rank[(me - d + c->root) % m->n];
-        rc = exchange(g, g->size, NULL, 0, from, c->out, bytes);
+        CO_TRY(exchange(g, g->size, NULL, 0, from, c->out, bytes));
     }
-    for (d /= 2; d > 0 && rc == 0; d /= 2) {
+    for (d /= 2; d > 0; d /= 2) {
         if (me + d < m->n) {
             uint32_t to = m->rank[(me + d + c->root) % m->n];
-            rc = exchange(g, to, c->out, bytes, g->size, NULL, 0);
+            CO_TRY(exchange(g, to, c->out, bytes, g->size, NULL, 0));
         }
     }
-    return rc;
+    return 0;
 }
 
 /* Bytes of the piece that begins there; 0: none does. */
@@ -65,16 +64,15 @@ int coll_msg_broadcast_chain(
     uint32_t before = me == 0 ? g->size : m->rank[(m->me + m->n - 1) % m->n];
     uint32_t after = me == m->n - 1 ? g->size : m->rank[(m->me + 1) % m->n];
     unsigned char *out = c->out;
-    int rc = 0;
     /* Piece k comes in while piece k - 1 goes out. */
-    for (size_t at = 0; at < bytes + COLL_PIECE && rc == 0; at += COLL_PIECE) {
+    for (size_t at = 0; at < bytes + COLL_PIECE; at += COLL_PIECE) {
         size_t come = piece_at(at, bytes);
         size_t begin = at - COLL_PIECE;
         size_t go = at > 0 ? piece_at(begin, bytes) : 0;
-        rc = exchange(g, go ? after : g->size, go ? out + begin : NULL, go, come ? before : g->size,
-            out + (come ? at : 0), come);
+        CO_TRY(exchange(g, go ? after : g->size, go ? out + begin : NULL, go,
+            come ? before : g->size, out + (come ? at : 0), come));
     }
-    return rc;
+    return 0;
 }
 
 /* ---- gathering and scattering ---- */
@@ -96,14 +94,13 @@ int coll_msg_all_gather(struct rt_group *g, const struct coll_members *m, const 
     size_t size = rt_dtype_size(c->dtype);
     unsigned char *out = c->out;
     copy(out + offset(counts, c->n, m->me, size), c->in, length(counts, c->n, m->me, size));
-    int rc = 0;
-    for (uint32_t s = 0; s < m->n - 1 && rc == 0; s++) {
+    for (uint32_t s = 0; s < m->n - 1; s++) {
         uint32_t give = (m->me + m->n - s) % m->n, take = (m->me + 2 * m->n - s - 1) % m->n;
-        rc = exchange(g, m->rank[(m->me + 1) % m->n], out + offset(counts, c->n, give, size),
+        CO_TRY(exchange(g, m->rank[(m->me + 1) % m->n], out + offset(counts, c->n, give, size),
             length(counts, c->n, give, size), m->rank[(m->me + m->n - 1) % m->n],
-            out + offset(counts, c->n, take, size), length(counts, c->n, take, size));
+            out + offset(counts, c->n, take, size), length(counts, c->n, take, size)));
     }
-    return rc;
+    return 0;
 }
 
 int coll_msg_scatter(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
@@ -112,15 +109,14 @@ int coll_msg_scatter(struct rt_group *g, const struct coll_members *m, const str
         return exchange(g, g->size, NULL, 0, m->rank[c->root], c->out, bytes);
     }
     const unsigned char *in = c->in;
-    int rc = 0;
-    for (uint32_t i = 0; i < m->n && rc == 0; i++) {
+    for (uint32_t i = 0; i < m->n; i++) {
         if (i == m->me) {
             copy(c->out, in + i * bytes, bytes);
         } else {
-            rc = exchange(g, m->rank[i], in + i * bytes, bytes, g->size, NULL, 0);
+            CO_TRY(exchange(g, m->rank[i], in + i * bytes, bytes, g->size, NULL, 0));
         }
     }
-    return rc;
+    return 0;
 }
 
 int coll_msg_gather(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
@@ -129,14 +125,13 @@ int coll_msg_gather(struct rt_group *g, const struct coll_members *m, const stru
         return exchange(g, m->rank[c->root], c->in, bytes, g->size, NULL, 0);
     }
     unsigned char *out = c->out;
-    int rc = 0;
     copy(out + m->me * bytes, c->in, bytes); /* first: in place, rank 0's part goes over `in` */
-    for (uint32_t i = 0; i < m->n && rc == 0; i++) {
+    for (uint32_t i = 0; i < m->n; i++) {
         if (i != m->me) {
-            rc = exchange(g, g->size, NULL, 0, m->rank[i], out + i * bytes, bytes);
+            CO_TRY(exchange(g, g->size, NULL, 0, m->rank[i], out + i * bytes, bytes));
         }
     }
-    return rc;
+    return 0;
 }
 
 int coll_msg_all_to_all(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
@@ -147,13 +142,12 @@ int coll_msg_all_to_all(struct rt_group *g, const struct coll_members *m, const 
     unsigned char *out = c->out;
     copy(out + offset(come, c->n, m->me, size), in + offset(go, c->n, m->me, size),
         length(go, c->n, m->me, size));
-    int rc = 0;
-    for (uint32_t s = 1; s < m->n && rc == 0; s++) {
+    for (uint32_t s = 1; s < m->n; s++) {
         uint32_t to = (m->me + s) % m->n, from = (m->me + m->n - s) % m->n;
-        rc = exchange(g, m->rank[to], in + offset(go, c->n, to, size), length(go, c->n, to, size),
-            m->rank[from], out + offset(come, c->n, from, size), length(come, c->n, from, size));
+        CO_TRY(exchange(g, m->rank[to], in + offset(go, c->n, to, size), length(go, c->n, to, size),
+            m->rank[from], out + offset(come, c->n, from, size), length(come, c->n, from, size)));
     }
-    return rc;
+    return 0;
 }
 
 /* ---- send, recv, barrier ---- */
@@ -186,10 +180,9 @@ int coll_msg_pair(struct rt_group *g, const struct coll_members *m, const struct
 
 int coll_msg_barrier(struct rt_group *g, const struct coll_members *m, const struct rt_coll *c) {
     (void)c;
-    int rc = 0;
-    for (uint32_t d = 1; d < m->n && rc == 0; d *= 2) {
-        rc = exchange(
-            g, m->rank[(m->me + d) % m->n], NULL, 0, m->rank[(m->me + m->n - d) % m->n], NULL, 0);
+    for (uint32_t d = 1; d < m->n; d *= 2) {
+        CO_TRY(exchange(
+            g, m->rank[(m->me + d) % m->n], NULL, 0, m->rank[(m->me + m->n - d) % m->n], NULL, 0));
     }
-    return rc;
+    return 0;
 }

@@ -102,7 +102,7 @@ int coll_msg_reduce_scatter(
     /* A piece is stored as soon as it has come, so not where data still has to go out from: in
      * place, one of two members sends what begins at `out`. */
     unsigned char *last = n == 2 && give == c->out ? room : c->out;
-    for (uint32_t s = 0; s < n - 1 && rc == 0; s++) {
+    for (uint32_t s = 0; s < n - 1; s++) {
         uint32_t take = (m->me + 2 * n - s - 2) % n;
         struct coll_exchange_part x = coll_msg_part(g, m, c, (m->me + 1) % n, (m->me + n - 1) % n);
         x.send = give;
@@ -111,10 +111,10 @@ int coll_msg_reduce_scatter(
         x.with = in + take * bytes;
         x.first = true;
         give = x.recv;
-        rc = coll_message_exchange(g, &x);
+        CO_TRY(coll_message_exchange(g, &x));
     }
-    if (rc == 0 && last != c->out && bytes > 0) {
+    if (last != c->out && bytes > 0) {
         memcpy(c->out, last, bytes);
     }
-    return rc;
+    return 0;
 }

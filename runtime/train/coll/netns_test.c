@@ -126,10 +126,7 @@ static int adds(struct coll_world *w, struct rt_group *g, uint32_t rank, struct 
         for (size_t i = 0; i < counts[k]; i++) {
             v[i] = (float)(i % 1000 + rank * rank);
         }
-        int rc = rt_all_reduce(g, v, v, counts[k], RT_F32, RT_SUM, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(rt_all_reduce(g, v, v, counts[k], RT_F32, RT_SUM, err));
         for (size_t i = 0; i < counts[k]; i++) {
             float want = (float)(RANKS * (i % 1000) + 0 + 1 + 4 + 9);
             if (v[i] != want) {

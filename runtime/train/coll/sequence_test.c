@@ -24,26 +24,25 @@ static int started_calls(struct rt_group *g, uint32_t h, struct co_err *err) {
     struct rt_work *work[STARTED];
     uint32_t me = rt_group_rank(g), P = rt_group_size(g), n = 1 + h % STARTED;
     size_t len[STARTED];
-    int rc = 0;
-    for (uint32_t k = 0; k < n && rc == 0; k++) {
+    for (uint32_t k = 0; k < n; k++) {
         len[k] = mix(h, k, 11) % STARTED_MAX;
         for (size_t i = 0; i < len[k]; i++) {
             v[k][i] = (int32_t)(mix(h, k, (uint32_t)i) % 1000 + me);
         }
         struct rt_coll c = {
             .kind = RT_ALL_REDUCE, .dtype = RT_I32, .in = v[k], .out = v[k], .n = len[k]};
-        rc = rt_coll_start(g, &c, &work[k], err);
+        CO_TRY(rt_coll_start(g, &c, &work[k], err));
     }
-    for (uint32_t k = n; k-- > 0 && rc == 0;) {
-        rc = rt_work_wait(work[k], err);
-        for (size_t i = 0; i < len[k] && rc == 0; i++) {
+    for (uint32_t k = n; k-- > 0;) {
+        CO_TRY(rt_work_wait(work[k], err));
+        for (size_t i = 0; i < len[k]; i++) {
             uint32_t want = mix(h, k, (uint32_t)i) % 1000 * P + P * (P - 1) / 2;
             if (v[k][i] != (int32_t)want) {
-                rc = co_err_set(err, CO_INTERNAL, "started call %u of %u, element %zu", k, n, i);
+                return co_err_set(err, CO_INTERNAL, "started call %u of %u, element %zu", k, n, i);
             }
         }
     }
-    return rc;
+    return 0;
 }
 
 static int some_call(struct coll_world *w, struct rt_group *g, uint32_t h, struct co_err *err) {

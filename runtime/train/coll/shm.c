@@ -211,10 +211,7 @@ int coll_flag_wait_long(
         if (coll_flag_is(flag, value)) {
             return 0;
         }
-        int rc = coll_patience_check(g, &g->patience, g->locals[local], coll_now_ms());
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(coll_patience_check(g, &g->patience, g->locals[local], coll_now_ms()));
         spread(&g->shm, local);
         if (i >= g->shm.yields || !coll_yield(&g->shm.giving)) {
             flag_sleep(&g->shm, flag, value, coll_now_ms() - begun_ms);

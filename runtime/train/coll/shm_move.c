@@ -27,20 +27,15 @@ int coll_shm_barrier(struct rt_group *g, const struct rt_coll *c) {
 
 static int small_broadcast(struct rt_group *g, const struct rt_coll *c, size_t bytes) {
     uint32_t turn, root = g->peers[c->root].local;
-    int rc = coll_shm_small_begin(g, &turn);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(coll_shm_small_begin(g, &turn));
     bool mine = root == g->shm.me;
     coll_shm_small_raise(g, turn, c->out, mine ? bytes : 0);
     if (!mine) {
         const void *data;
-        rc = coll_shm_small_wait(g, turn, root, bytes, &data);
-        if (rc == 0) {
-            memcpy(c->out, data, bytes);
-        }
+        CO_TRY(coll_shm_small_wait(g, turn, root, bytes, &data));
+        memcpy(c->out, data, bytes);
     }
-    return rc;
+    return 0;
 }
 
 static size_t half_of(const struct coll_shm *s) {
@@ -188,11 +183,11 @@ int coll_shm_reduce_scatter(struct rt_group *g, const struct rt_coll *c) {
     struct coll_shm *s = &g->shm;
     size_t size = rt_dtype_size(c->dtype), bytes = c->n * size;
     const unsigned char *in = c->in;
-    int rc = coll_shm_large_begin(g);
-    if (bytes == 0 && rc == 0) {
+    CO_TRY(coll_shm_large_begin(g));
+    if (bytes == 0) {
         return coll_shm_sync(g);
     }
-    for (size_t at = 0; at < bytes && rc == 0; at += s->slice) {
+    for (size_t at = 0; at < bytes; at += s->slice) {
         size_t m = bytes - at < s->slice ? bytes - at : s->slice;
         const void *from[COLL_SHM_RANKS_MAX];
         for (uint32_t i = 0; i < s->n; i++) {
@@ -202,12 +197,10 @@ int coll_shm_reduce_scatter(struct rt_group *g, const struct rt_coll *c) {
                 memcpy(coll_shm_in(s, s->me, i), in + i * bytes + at, m);
             }
         }
-        rc = coll_shm_sync(g);
-        if (rc == 0) {
-            coll_reduce_n(g->kernels, c->dtype, c->op, 1.0 / g->size, (unsigned char *)c->out + at,
-                from, s->n, m / size);
-            rc = coll_shm_sync(g);
-        }
+        CO_TRY(coll_shm_sync(g));
+        coll_reduce_n(g->kernels, c->dtype, c->op, 1.0 / g->size, (unsigned char *)c->out + at,
+            from, s->n, m / size);
+        CO_TRY(coll_shm_sync(g));
     }
-    return rc;
+    return 0;
 }

@@ -33,12 +33,9 @@ int coll_shm_small_begin(struct rt_group *g, uint32_t *ret_turn) {
         for (uint32_t i = 0; i < s->n; i++) {
             const struct coll_small *own = &coll_shm_of(s, s->me)->small[before & 1];
             struct coll_small *other = &coll_shm_of(s, i)->small[before & 1];
-            int rc = coll_flag_wait(g, s, &other->flag, before, i);
-            if (rc == 0 && __builtin_expect(other->sign != own->sign, 0)) {
-                rc = coll_calls_differ(g, g->locals[i]);
-            }
-            if (rc < 0) {
-                return rc;
+            CO_TRY(coll_flag_wait(g, s, &other->flag, before, i));
+            if (__builtin_expect(other->sign != own->sign, 0)) {
+                return coll_calls_differ(g, g->locals[i]);
             }
         }
         s->entered = before;
@@ -114,36 +111,35 @@ void coll_shm_raise(struct rt_group *g) {
 static int phase_wait(struct rt_group *g, uint32_t i, uint32_t phase, uint64_t sign) {
     struct coll_shm *s = &g->shm;
     struct coll_phase *p = &coll_shm_of(s, i)->phase;
-    int rc = coll_flag_wait(g, s, &p->flag, phase, i);
-    if (rc == 0 && __builtin_expect(p->sign[phase & 3] != sign, 0)) {
+    CO_TRY(coll_flag_wait(g, s, &p->flag, phase, i));
+    if (__builtin_expect(p->sign[phase & 3] != sign, 0)) {
         return coll_calls_differ(g, g->locals[i]);
     }
-    return rc;
+    return 0;
 }
 
 int coll_shm_wait_all(struct rt_group *g, uint32_t phase) {
     struct coll_shm *s = &g->shm;
     uint64_t sign = coll_shm_of(s, s->me)->phase.sign[phase & 3];
-    int rc = 0;
-    for (uint32_t i = 0; i < s->n && rc == 0; i++) {
-        rc = phase_wait(g, i, phase, sign);
+    for (uint32_t i = 0; i < s->n; i++) {
+        CO_TRY(phase_wait(g, i, phase, sign));
     }
-    return rc;
+    return 0;
 }
 
 int coll_shm_wait_one(struct rt_group *g, uint32_t i, uint32_t phase) {
-    /* This rank is not late for itself. */
-    int rc = i == g->shm.me ? 0 : coll_deadline_check(g, &g->patience, g->locals[i], coll_now_ms());
-    return rc < 0 ? rc : phase_wait(g, i, phase, g->calls.now.sign);
+    if (i != g->shm.me) { /* this rank is not late for itself */
+        CO_TRY(coll_deadline_check(g, &g->patience, g->locals[i], coll_now_ms()));
+    }
+    return phase_wait(g, i, phase, g->calls.now.sign);
 }
 
 int coll_shm_sync(struct rt_group *g) {
-    int rc = 0;
     coll_shm_raise(g);
-    for (uint32_t i = 0; i < g->shm.n && rc == 0; i++) {
-        rc = coll_shm_wait_one(g, i, g->shm.phase);
+    for (uint32_t i = 0; i < g->shm.n; i++) {
+        CO_TRY(coll_shm_wait_one(g, i, g->shm.phase));
     }
-    return rc;
+    return 0;
 }
 
 /* How a chunk is divided: rank i owns slice i, and the last ones may be short or empty. */
@@ -256,10 +252,7 @@ static int reduce_chunk(
     if (!v->ins[s->me]) {
         stage(g, v->in + at, k);
     }
-    int rc = coll_shm_sync(g);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(coll_shm_sync(g));
     if (at == 0) {
         view_others(s, v);
     }
@@ -268,11 +261,11 @@ static int reduce_chunk(
         return coll_shm_sync(g);
     }
     reduce_own(g, v, at + own_begin(k, s->me), own_bytes(k, s->me));
-    rc = coll_shm_sync(g);
-    if (rc == 0 && v->out) {
+    CO_TRY(coll_shm_sync(g));
+    if (v->out) {
         collect(g, v->out + at, k);
     }
-    return rc;
+    return 0;
 }
 
 static int large_reduce(struct rt_group *g, const struct rt_coll *c, size_t bytes, bool has_out) {

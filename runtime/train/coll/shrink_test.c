@@ -149,14 +149,13 @@ struct started {
 };
 
 static int start_calls(struct started *s, struct rt_group *g, struct co_err *err) {
-    int rc = 0;
     s->one = 1;
-    for (uint32_t i = 0; i < STARTED && rc == 0; i++) {
+    for (uint32_t i = 0; i < STARTED; i++) {
         struct rt_coll c = {
             .kind = RT_ALL_REDUCE, .dtype = RT_I32, .in = &s->one, .out = &s->sums[i], .n = 1};
-        rc = rt_coll_start(g, &c, &s->work[i], err);
+        CO_TRY(rt_coll_start(g, &c, &s->work[i], err));
     }
-    return rc;
+    return 0;
 }
 
 /* Rank 1 is killed.  The others wait for the first call, leave the group, and wait for the rest. */
@@ -329,13 +328,13 @@ static int expect_sum(struct rt_group *g, uint32_t own, uint32_t want, struct co
 static int work_together(
     struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     uint64_t again = 0;
-    int rc = expect_sum(g, 1U << rank, (1U << w->n) - 1, err);
-    rc = rc < 0 ? rc : sum_hash(g, rank, &w->shared->rank[rank].hash, err);
-    rc = rc < 0 ? rc : sum_hash(g, rank, &again, err);
-    if (rc == 0 && again != w->shared->rank[rank].hash) {
-        rc = co_err_set(err, CO_INTERNAL, "the same call, other bits");
+    CO_TRY(expect_sum(g, 1U << rank, (1U << w->n) - 1, err));
+    CO_TRY(sum_hash(g, rank, &w->shared->rank[rank].hash, err));
+    CO_TRY(sum_hash(g, rank, &again, err));
+    if (again != w->shared->rank[rank].hash) {
+        return co_err_set(err, CO_INTERNAL, "the same call, other bits");
     }
-    return rc < 0 ? rc : rt_group_barrier(g, err);
+    return rt_group_barrier(g, err);
 }
 
 static struct rt_group_options grown_options(struct coll_world *w, uint32_t rank) {

@@ -47,27 +47,26 @@ static void groups_split(void **state) {
 static int starts(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static float v[8][N];
     struct rt_work *work[8];
-    int rc = 0;
-    for (uint32_t i = 0; i < 8 && rc == 0; i++) {
+    for (uint32_t i = 0; i < 8; i++) {
         for (uint32_t k = 0; k < N; k++) {
             v[i][k] = (float)(rank + i);
         }
         struct rt_coll c = {.kind = RT_ALL_REDUCE, .in = v[i], .out = v[i], .n = N};
-        rc = rt_coll_start(g, &c, &work[i], err);
+        CO_TRY(rt_coll_start(g, &c, &work[i], err));
     }
-    rc = rc < 0 ? rc : rt_group_barrier(g, err); /* after all of them */
-    for (uint32_t i = 0; i < 8 && rc == 0; i++) {
+    CO_TRY(rt_group_barrier(g, err)); /* after all of them */
+    for (uint32_t i = 0; i < 8; i++) {
         uint32_t sum = w->n * i + w->n * (w->n - 1) / 2;
         float want = (float)sum;
         if (!rt_work_test(work[i])) {
             return co_err_set(err, CO_INTERNAL, "call %u has not ended", i);
         }
-        rc = rt_work_wait(work[i], err);
-        if (rc == 0 && (v[i][0] != want || v[i][N - 1] != want)) {
-            rc = co_err_set(err, CO_INTERNAL, "call %u: %f", i, (double)v[i][0]);
+        CO_TRY(rt_work_wait(work[i], err));
+        if (v[i][0] != want || v[i][N - 1] != want) {
+            return co_err_set(err, CO_INTERNAL, "call %u: %f", i, (double)v[i][0]);
         }
     }
-    return rc;
+    return 0;
 }
 
 static void started_calls_keep_their_order(void **state) {
@@ -144,36 +143,39 @@ static int exchanges(struct coll_world *w, struct rt_group *g, uint32_t rank, st
     CO_AUTOFREE unsigned char *out = co_xcalloc((size_t)w->n * TWICE, MUCH);
     CO_AUTOFREE unsigned char *in = co_xcalloc((size_t)w->n * TWICE, MUCH);
     uint32_t n_work = 0, last = rank == 0 ? w->n - 1 : 0, all = w->n * TWICE;
-    int rc = 0;
-    for (uint32_t i = 0; i < all && rc == 0; i++) {
+    for (uint32_t i = 0; i < all; i++) {
         struct rt_coll c = {.kind = RT_SEND,
             .dtype = RT_U8,
             .in = out + (size_t)i * MUCH,
             .n = MUCH,
             .root = i / TWICE};
         fill(out + (size_t)i * MUCH, MUCH, rank, c.root, i % TWICE);
-        rc = c.root == rank ? 0 : rt_coll_start(g, &c, &work[n_work++], err);
+        if (c.root != rank) {
+            CO_TRY(rt_coll_start(g, &c, &work[n_work++], err));
+        }
     }
-    for (uint32_t i = 0; i < all && rc == 0; i++) {
+    for (uint32_t i = 0; i < all; i++) {
         struct rt_coll c = {.kind = RT_RECV,
             .dtype = RT_U8,
             .out = in + (size_t)i * MUCH,
             .n = MUCH,
             .root = i / TWICE};
         if (c.root != rank && (c.root != last || i % TWICE == 0)) {
-            rc = rt_coll_start(g, &c, &work[n_work++], err);
+            CO_TRY(rt_coll_start(g, &c, &work[n_work++], err));
         }
     }
-    rc = rc < 0 ? rc : rt_recv(g, in + (size_t)(last * TWICE + 1) * MUCH, MUCH, RT_U8, last, err);
-    for (uint32_t i = 0; i < n_work && rc == 0; i++) {
-        rc = rt_work_wait(work[i], err);
+    CO_TRY(rt_recv(g, in + (size_t)(last * TWICE + 1) * MUCH, MUCH, RT_U8, last, err));
+    for (uint32_t i = 0; i < n_work; i++) {
+        CO_TRY(rt_work_wait(work[i], err));
     }
-    for (uint32_t i = 0; i < all && rc == 0; i++) {
+    for (uint32_t i = 0; i < all; i++) {
         uint32_t from = i / TWICE;
         size_t at = (size_t)i * MUCH;
-        rc = from == rank ? 0 : check(in + at, out + at, MUCH, from, rank, i % TWICE, err);
+        if (from != rank) {
+            CO_TRY(check(in + at, out + at, MUCH, from, rank, i % TWICE, err));
+        }
     }
-    return rc < 0 ? rc : rt_group_barrier(g, err);
+    return rt_group_barrier(g, err);
 }
 
 static void ranks_may_send_before_they_receive(void **state) {
@@ -194,8 +196,7 @@ static int mixes(struct coll_world *w, struct rt_group *g, uint32_t rank, struct
     static int32_t sent[4][N], got[4][N], sum[4][N];
     struct rt_work *work[12];
     uint32_t next = (rank + 1) % w->n, last = (rank + w->n - 1) % w->n, n = 0;
-    int rc = 0;
-    for (uint32_t k = 0; k < 4 && rc == 0; k++) {
+    for (uint32_t k = 0; k < 4; k++) {
         for (size_t i = 0; i < N; i++) {
             sent[k][i] = (int32_t)(rank * 1000 + k);
         }
@@ -203,21 +204,21 @@ static int mixes(struct coll_world *w, struct rt_group *g, uint32_t rank, struct
             {.kind = RT_SEND, .dtype = RT_I32, .in = sent[k], .n = N, .root = next},
             {.kind = RT_RECV, .dtype = RT_I32, .out = got[k], .n = N, .root = last},
             {.kind = RT_ALL_REDUCE, .dtype = RT_I32, .in = got[k], .out = sum[k], .n = N}};
-        for (uint32_t i = 0; i < 3 && rc == 0; i++) {
-            rc = rt_coll_start(g, &calls[i], &work[n++], err);
+        for (uint32_t i = 0; i < 3; i++) {
+            CO_TRY(rt_coll_start(g, &calls[i], &work[n++], err));
         }
     }
-    for (uint32_t i = 0; i < n && rc == 0; i++) {
-        rc = rt_work_wait(work[i], err);
+    for (uint32_t i = 0; i < n; i++) {
+        CO_TRY(rt_work_wait(work[i], err));
     }
-    for (uint32_t k = 0; k < 4 && rc == 0; k++) {
+    for (uint32_t k = 0; k < 4; k++) {
         int32_t want = (int32_t)(1000 * w->n * (w->n - 1) / 2 + w->n * k);
         if (got[k][N - 1] != (int32_t)(last * 1000 + k) || sum[k][0] != want ||
             sum[k][N - 1] != want) {
-            rc = co_err_set(err, CO_INTERNAL, "turn %u: %d, sum %d", k, got[k][0], sum[k][0]);
+            return co_err_set(err, CO_INTERNAL, "turn %u: %d, sum %d", k, got[k][0], sum[k][0]);
         }
     }
-    return rc;
+    return 0;
 }
 
 static void sends_keep_their_place_among_calls_of_all(void **state) {

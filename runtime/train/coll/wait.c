@@ -253,16 +253,13 @@ void coll_patience_turn(struct rt_group *g, struct coll_patience *p, uint32_t ra
 
 static int check(
     struct rt_group *g, struct coll_patience *p, uint32_t rank, int64_t now, int64_t most_ms) {
-    int code = atomic_load_explicit(&g->failed, memory_order_acquire);
-    if (code < 0) {
-        return code;
-    }
+    CO_TRY(atomic_load_explicit(&g->failed, memory_order_acquire));
     if (!coll_patience_over(g, p, now, most_ms)) {
         return 0;
     }
-    code = coll_group_silent(g, p->asked_ms);
-    if (code < 0 || !surveyed(g, p, p->checked_ms)) {
-        return code;
+    CO_TRY(coll_group_silent(g, p->asked_ms));
+    if (!surveyed(g, p, p->checked_ms)) {
+        return 0;
     }
     /* Who has not answered the survey yet is busy, not lost: it answered since asked_ms. */
     return coll_group_late(g, p->call, rank);
@@ -287,12 +284,10 @@ static bool all_has_come(const struct rt_group *g, uint32_t rank) {
 }
 
 int coll_patience_check(struct rt_group *g, struct coll_patience *p, uint32_t rank, int64_t now) {
-    int code = check(g, p, rank, now, g->call_ms);
-    if (code == 0) {
-        coll_patience_turn(g, p, rank);
-    }
-    if (code < 0 || !atomic_load_explicit(&g->peers[rank].left, memory_order_acquire)) {
-        return code;
+    CO_TRY(check(g, p, rank, now, g->call_ms));
+    coll_patience_turn(g, p, rank);
+    if (!atomic_load_explicit(&g->peers[rank].left, memory_order_acquire)) {
+        return 0;
     }
     /* Report that it left only at a later check: the caller first looks once more for data that
      * the rank sent before it left. */

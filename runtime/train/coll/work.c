@@ -95,10 +95,7 @@ static uint32_t pairs_ahead(struct coll_queue *q) {
  * check the time limit yet if nothing moves. */
 static int pair_move(struct rt_work *w, bool patient) {
     struct rt_group *g = w->g;
-    int code = atomic_load_explicit(&g->failed, memory_order_acquire);
-    if (code < 0) {
-        return code;
-    }
+    CO_TRY(atomic_load_explicit(&g->failed, memory_order_acquire));
     if (!w->begun) {
         w->begun = true;
         w->part = coll_msg_pair_part(g, &w->call);
@@ -109,9 +106,9 @@ static int pair_move(struct rt_work *w, bool patient) {
     if (moved < 0 || w->flow.left == 0 || (moved == 0 && patient)) {
         return moved;
     }
-    code = moved > 0 ? coll_deadline_check(g, &w->patience, w->call.root, coll_now_ms())
-                     : coll_patience_check(g, &w->patience, w->call.root, coll_now_ms());
-    return code < 0 ? code : moved;
+    CO_TRY(moved > 0 ? coll_deadline_check(g, &w->patience, w->call.root, coll_now_ms())
+                     : coll_patience_check(g, &w->patience, w->call.root, coll_now_ms()));
+    return moved;
 }
 
 /* Tries the first send to each rank and the first receive from each rank, among the first n calls.
@@ -292,9 +289,8 @@ void coll_queue_stop(struct rt_group *g) {
 
 int coll_queue_add(
     struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err) {
-    int rc = g->queue ? 0 : queue_start(g, err);
-    if (rc < 0) {
-        return rc;
+    if (!g->queue) {
+        CO_TRY(queue_start(g, err));
     }
     struct rt_work *w = co_xcalloc(1, sizeof(*w));
     struct coll_queue *q = g->queue;
@@ -319,12 +315,9 @@ int coll_queue_add(
 
 int rt_coll_start(
     struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err) {
-    int rc = coll_call_check(g, call, err);
-    rc = rc < 0 ? rc : coll_group_enter(g, rt_kind_name(call->kind), err);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = coll_queue_add(g, call, ret_work, err);
+    CO_TRY(coll_call_check(g, call, err));
+    CO_TRY(coll_group_enter(g, rt_kind_name(call->kind), err));
+    int rc = coll_queue_add(g, call, ret_work, err);
     coll_group_leave(g);
     return rc;
 }
