@@ -13,12 +13,10 @@ int ps_control_pack(const Rpc__Control *c, const struct rpc_frame_head *request,
     if (request) {
         kind |= RPC_FRAME_ANSWER;
     }
-    int rc = rpc_frame_new(kind, size, ret, err);
-    if (rc == 0) {
-        (*ret)->head.seq = request ? request->seq : 0;
-        (void)rpc__control__pack(c, (*ret)->payload);
-    }
-    return rc;
+    CO_TRY(rpc_frame_new(kind, size, ret, err));
+    (*ret)->head.seq = request ? request->seq : 0;
+    (void)rpc__control__pack(c, (*ret)->payload);
+    return 0;
 }
 
 int ps_control_unpack(const struct rpc_frame *f, Rpc__Control **ret, struct co_err *err) {
@@ -46,10 +44,7 @@ int ps_control_tables(const Rpc__Hello *h, struct ps_table **ret_tables, struct 
         return co_err_set(err, CO_INVALID, "%zu tables, at most %d", h->n_tables, PS_TABLES_MAX);
     }
     enum rt_mode mode = RT_MODE_UNSET;
-    int rc = ps_control_mode(h, &mode, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(ps_control_mode(h, &mode, err));
     CO_AUTOFREE struct ps_table *tables = co_xcalloc(h->n_tables, sizeof(*tables));
     for (size_t i = 0; i < h->n_tables; i++) {
         const Rpc__Table *t = h->tables[i];
@@ -70,11 +65,8 @@ int ps_control_tables(const Rpc__Hello *h, struct ps_table **ret_tables, struct 
             .admit = t->admit,
             .evict = t->evict,
         };
-        rc = ps_table_make(&spec, &tables[i], err);
-        rc = rc < 0 ? rc : ps_table_fits(&tables[i], mode, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(ps_table_make(&spec, &tables[i], err));
+        CO_TRY(ps_table_fits(&tables[i], mode, err));
     }
     ps_tables_take_turns(tables, (uint32_t)h->n_tables);
     *ret_tables = co_steal_ptr(tables);

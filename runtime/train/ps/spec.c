@@ -49,13 +49,13 @@ static int check_rule(const struct ps_table *t, struct co_err *err) {
 }
 
 static int set_rules(struct ps_table *t, const char *optimizer, struct co_err *err) {
-    int rc = optim_parse(optimizer, &t->optim, err);
-    if (rc == 0 && t->spec.mode == RT_GEO) {
+    CO_TRY(optim_parse(optimizer, &t->optim, err));
+    if (t->spec.mode == RT_GEO) {
         t->local_optim = t->optim;
-        rc = optim_format(&t->local_optim, t->local, sizeof(t->local), err);
-        rc = rc < 0 ? rc : optim_parse("sum", &t->optim, err);
+        CO_TRY(optim_format(&t->local_optim, t->local, sizeof(t->local), err));
+        CO_TRY(optim_parse("sum", &t->optim, err));
     }
-    return rc < 0 ? rc : optim_format(&t->optim, t->optimizer, sizeof(t->optimizer), err);
+    return optim_format(&t->optim, t->optimizer, sizeof(t->optimizer), err);
 }
 
 /* Copies text or, if there is none, `empty`. */
@@ -82,33 +82,30 @@ static void point_spec(struct ps_table *t) {
 
 /* The fields that only sparse tables use. */
 static int make_rows(const struct rt_table_spec *spec, struct ps_table *t, struct co_err *err) {
-    int rc = table_storage_parse("storage", spec->storage, &t->storage, err);
-    rc = rc < 0 ? rc : table_admit_parse(spec->admit, &t->admit, err);
-    rc = rc < 0 ? rc : table_evict_parse(spec->evict, &t->evict, err);
-    rc = rc < 0 ? rc
-                : copy_text("admit", spec->admit, "", t->admit_text, sizeof(t->admit_text), err);
-    return rc < 0 ? rc
-                  : copy_text("evict", spec->evict, "", t->evict_text, sizeof(t->evict_text), err);
+    CO_TRY(table_storage_parse("storage", spec->storage, &t->storage, err));
+    CO_TRY(table_admit_parse(spec->admit, &t->admit, err));
+    CO_TRY(table_evict_parse(spec->evict, &t->evict, err));
+    CO_TRY(copy_text("admit", spec->admit, "", t->admit_text, sizeof(t->admit_text), err));
+    return copy_text("evict", spec->evict, "", t->evict_text, sizeof(t->evict_text), err);
+}
+
+static int make_parts(const struct rt_table_spec *spec, struct ps_table *t, struct co_err *err) {
+    CO_TRY(check_shape(spec, err));
+    CO_TRY(set_rules(t, spec->optimizer ? spec->optimizer : "sgd", err));
+    CO_TRY(check_rule(t, err));
+    CO_TRY(optim_initializer_parse(spec->init, spec->seed, &t->initializer, err));
+    CO_TRY(optim_schedule_parse(spec->schedule, &t->rates, err));
+    CO_TRY(copy_text("initializer", spec->init, "zero", t->init, sizeof(t->init), err));
+    CO_TRY(
+        copy_text("schedule", spec->schedule, "constant", t->schedule, sizeof(t->schedule), err));
+    CO_TRY(table_storage_parse("wire", spec->wire, &t->wire, err));
+    return spec->kind == RT_SPARSE ? make_rows(spec, t, err) : 0;
 }
 
 int ps_table_make(const struct rt_table_spec *spec, struct ps_table *ret, struct co_err *err) {
-    int rc = check_name(spec->name, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(check_name(spec->name, err));
     struct ps_table t = {.spec = *spec};
-    rc = check_shape(spec, err);
-    rc = rc < 0 ? rc : set_rules(&t, spec->optimizer ? spec->optimizer : "sgd", err);
-    rc = rc < 0 ? rc : check_rule(&t, err);
-    rc = rc < 0 ? rc : optim_initializer_parse(spec->init, spec->seed, &t.initializer, err);
-    rc = rc < 0 ? rc : optim_schedule_parse(spec->schedule, &t.rates, err);
-    rc = rc < 0 ? rc : copy_text("initializer", spec->init, "zero", t.init, sizeof(t.init), err);
-    rc = rc < 0 ? rc
-                : copy_text(
-                      "schedule", spec->schedule, "constant", t.schedule, sizeof(t.schedule), err);
-    rc = rc < 0 ? rc : table_storage_parse("wire", spec->wire, &t.wire, err);
-    rc = rc < 0 || spec->kind != RT_SPARSE ? rc : make_rows(spec, &t, err);
-    if (rc < 0) {
+    if (make_parts(spec, &t, err) < 0) {
         return co_err_wrap(err, "table '%s'", spec->name);
     }
     /* ps_table_differs must ignore fields that the kind does not use. */
@@ -235,11 +232,9 @@ bool ps_sparse_all_live(
 int rt_table_init_row(
     const struct rt_table_spec *spec, uint64_t id, float *ret_row, struct co_err *err) {
     struct optim_initializer in;
-    int rc = optim_initializer_parse(spec->init, spec->seed, &in, err);
-    if (rc == 0) {
-        optim_initializer_row(&in, id, spec->dim, ret_row);
-    }
-    return rc;
+    CO_TRY(optim_initializer_parse(spec->init, spec->seed, &in, err));
+    optim_initializer_row(&in, id, spec->dim, ret_row);
+    return 0;
 }
 
 uint64_t ps_incarnation(void) {

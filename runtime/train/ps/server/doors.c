@@ -10,10 +10,7 @@
 int pss_server_open_door(struct pss_server *s, uint32_t trainer, struct rpc_stream *stream,
     uint64_t *ret_key, struct co_err *err) {
     unsigned char nonce[CO_NONCE_BYTES];
-    int rc = co_nonce_make(nonce, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(co_nonce_make(nonce, err));
     memcpy(ret_key, nonce, sizeof(*ret_key));
     *ret_key |= 1; /* 0 means no key */
     pthread_mutex_lock(&s->doors_m);

@@ -65,8 +65,8 @@ static int answer_pace(struct rpc_stream *stream, const struct rpc_frame_head *a
     c.body_case = RPC__CONTROL__BODY_PACE;
     c.pace = &p;
     struct rpc_frame *a = NULL;
-    int rc = ps_control_pack(&c, asked, &a, err);
-    return rc < 0 ? rc : rpc_stream_send(stream, a, err);
+    CO_TRY(ps_control_pack(&c, asked, &a, err));
+    return rpc_stream_send(stream, a, err);
 }
 
 static void say_whom(

@@ -21,26 +21,24 @@ enum { TICK_MS = 50, HELLO_MS = 10000, WINDOW = 64 << 20 };
 /* From here on the kernel keeps those who connect. */
 static int take_port(struct pss_server *s, struct co_err *err) {
     struct co_hostport hp;
-    int rc = net_listen(s->config.listen, &s->listen_fd, err);
-    rc = rc < 0 ? rc : co_parse_hostport("address", s->config.listen, &hp, err);
-    if (rc == 0) {
-        s->port = co_listen_port(s->listen_fd);
-        co_hostport_format(hp.host, s->port, s->address, sizeof(s->address));
-    }
-    return rc;
+    CO_TRY(net_listen(s->config.listen, &s->listen_fd, err));
+    CO_TRY(co_parse_hostport("address", s->config.listen, &hp, err));
+    s->port = co_listen_port(s->listen_fd);
+    co_hostport_format(hp.host, s->port, s->address, sizeof(s->address));
+    return 0;
 }
 
 static int accept_trainers(struct pss_server *s, struct co_err *err) {
     int fd = s->listen_fd;
     s->listen_fd = -1;
-    int rc = rpc_accept(s->rpc, fd, err);
-    if (rc == 0 && !s->config.quiet) {
+    CO_TRY(rpc_accept(s->rpc, fd, err));
+    if (!s->config.quiet) {
         ps_log_info("Server listening on %s selected port: %u", s->address, s->port);
         if (s->config.encrypt) {
             ps_log_info("connections are encrypted (TLS 1.3)");
         }
     }
-    return rc;
+    return 0;
 }
 
 size_t pss_server_window(const struct pss_server *s) {
@@ -59,13 +57,13 @@ void pss_server_set_list(struct pss_server *s, const char *const *list) {
  * uses its port instead. */
 static int open_cold(struct pss_server *s, struct co_err *err) {
     struct co_hostport at = {0};
-    int rc = !*s->config.cold_dir ? 1 : co_parse_hostport("address", s->config.listen, &at, err);
-    if (rc != 0) {
-        return rc < 0 ? rc : 0;
+    if (!*s->config.cold_dir) {
+        return 0;
     }
+    CO_TRY(co_parse_hostport("address", s->config.listen, &at, err));
     CO_AUTOFREE char *name = s->config.servers > 0 ? co_xasprintf("server-%u", s->config.index)
                                                    : co_xasprintf("server-at-%u", at.port);
-    rc = table_rocks_open(s->config.cold_dir, name, &s->budget, &s->rocks, err);
+    int rc = table_rocks_open(s->config.cold_dir, name, &s->budget, &s->rocks, err);
     return rc < 0 ? co_err_wrap(err, "%s", co_contract[CO_VAR_PS_COLD_DIR].name) : 0;
 }
 
@@ -74,9 +72,11 @@ static char *directory(const char *dir) {
     return dir && *dir ? co_path_absolute(dir) : co_xstrdup("");
 }
 
+CO_DEFINE_CLEANUP(struct pss_server *, pss_server_stop)
+
 int pss_server_start(
     const struct pss_server_config *config, struct pss_server **ret, struct co_err *err) {
-    struct pss_server *s = co_xcalloc(1, sizeof(*s));
+    CO_CLEANUP(pss_server_stopp) struct pss_server *s = co_xcalloc(1, sizeof(*s));
     s->config = *config;
     s->budget.max = config->memory_max;
     s->config.listen = co_xstrdup(config->listen);
@@ -105,20 +105,18 @@ int pss_server_start(
         .encrypt = s->config.encrypt,
         .window = pss_server_window(s),
         .backlog = config->backlog};
-    int rc = s->fd < 0 ? co_err_errno(err, errno, "eventfd") : 0;
-    rc = rc < 0 ? rc : take_port(s, err); /* who cannot have it changes nothing on disks */
-    rc = rc < 0 ? rc : pss_server_claim(s, err);
-    if (rc == 0 && config->restore_dir && *config->restore_dir) {
-        rc = pss_server_find_restored(s, config->restore_dir, err);
+    if (s->fd < 0) {
+        return co_err_errno(err, errno, "eventfd");
     }
-    rc = rc < 0 ? rc : rpc_open(&pss_session_ops, s, &options, &s->rpc, err);
-    rc = rc < 0 ? rc : open_cold(s, err);
-    rc = rc < 0 ? rc : accept_trainers(s, err);
-    if (rc < 0) {
-        pss_server_stop(s);
-        return rc;
+    CO_TRY(take_port(s, err)); /* who cannot have it changes nothing on disks */
+    CO_TRY(pss_server_claim(s, err));
+    if (config->restore_dir && *config->restore_dir) {
+        CO_TRY(pss_server_find_restored(s, config->restore_dir, err));
     }
-    *ret = s;
+    CO_TRY(rpc_open(&pss_session_ops, s, &options, &s->rpc, err));
+    CO_TRY(open_cold(s, err));
+    CO_TRY(accept_trainers(s, err));
+    *ret = co_steal_ptr(s);
     return 0;
 }
 

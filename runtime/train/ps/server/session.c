@@ -76,19 +76,16 @@ static int check_identity(const struct pss_server *s, const Rpc__Hello *h, struc
 static int check_tables(const struct pss_server *s, const Rpc__Hello *h,
     const struct ps_table *tables, struct co_err *err) {
     enum rt_mode mode = RT_MODE_UNSET;
-    int rc = ps_control_mode(h, &mode, err);
-    if (rc == 0 && (mode != s->mode || h->n_tables != s->n_tables)) {
-        rc = co_err_set(err, CO_PERMISSION,
+    CO_TRY(ps_control_mode(h, &mode, err));
+    if (mode != s->mode || h->n_tables != s->n_tables) {
+        return co_err_set(err, CO_PERMISSION,
             "trainer %u comes with %s mode and %zu tables, the others with %s and %u", h->trainer,
             ps_mode_name(mode), h->n_tables, ps_mode_name(s->mode), s->n_tables);
     }
-    if (rc == 0 && h->backup != s->backup) {
-        rc = co_err_set(err, CO_PERMISSION,
+    if (h->backup != s->backup) {
+        return co_err_set(err, CO_PERMISSION,
             "trainer %u comes with %u backup workers, the others with %u", h->trainer, h->backup,
             s->backup);
-    }
-    if (rc < 0) {
-        return rc;
     }
     for (uint32_t i = 0; i < s->n_tables; i++) {
         const char *field = ps_table_differs(&tables[i], &s->tables[i]);
@@ -182,14 +179,16 @@ static int send_welcome(struct pss_session *se, const struct rpc_frame *f, struc
     w.nonfinite = nonfinite == RT_NONFINITE_UNSET ? RT_NONFINITE_REFUSE : nonfinite;
     CO_AUTOFREE uint32_t *finished = list_finished(se->server, &w.n_finished);
     w.finished = finished;
-    int rc = se->key ? 0 : pss_server_open_door(se->server, se->trainer, se->stream, &se->key, err);
+    if (!se->key) {
+        CO_TRY(pss_server_open_door(se->server, se->trainer, se->stream, &se->key, err));
+    }
     w.key = se->key;
     Rpc__Control c = RPC__CONTROL__INIT;
     c.body_case = RPC__CONTROL__BODY_WELCOME;
     c.welcome = &w;
     struct rpc_frame *a = NULL;
-    rc = rc < 0 ? rc : ps_control_pack(&c, &f->head, &a, err);
-    return rc < 0 ? rc : rpc_stream_send(se->stream, a, err);
+    CO_TRY(ps_control_pack(&c, &f->head, &a, err));
+    return rpc_stream_send(se->stream, a, err);
 }
 
 static void say_joined(struct pss_server *s, uint32_t trainer, bool same_process) {
@@ -299,42 +298,31 @@ static int do_hello(
         return co_err_set(err, s->result.code ? s->result.code : CO_GONE, "%s",
             s->result.code ? s->result.msg : "this job is over");
     }
-    int rc = check_identity(s, h, err);
     CO_AUTOFREE struct ps_table *tables = NULL;
-    rc = rc < 0 ? rc : ps_control_tables(h, &tables, err);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = check_free(s, h, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(check_identity(s, h, err));
+    CO_TRY(ps_control_tables(h, &tables, err));
+    CO_TRY(check_free(s, h, err));
     if (s->config.servers == 0) {
-        rc = learn_place(s, h, err);
+        CO_TRY(learn_place(s, h, err));
     }
-    if (rc == 0 && !s->shards) {
-        rc = make_tables(s, h, co_steal_ptr(tables), err);
+    if (s->shards) {
+        CO_TRY(check_tables(s, h, tables, err));
+    } else {
+        int rc = make_tables(s, h, co_steal_ptr(tables), err);
         if (rc < 0) {
             pss_server_over(s, err);
+            return rc;
         }
-    } else if (rc == 0) {
-        rc = check_tables(s, h, tables, err);
     }
-    if (rc == 0) {
-        s->ending |= h->finishing;
-        join_member(se, h);
-        rc = send_welcome(se, f, err);
-    }
-    return rc;
+    s->ending |= h->finishing;
+    join_member(se, h);
+    return send_welcome(se, f, err);
 }
 
 /* Answers a control message without a payload. */
 static int answer_control(struct rpc_stream *stream, uint64_t seq, struct co_err *err) {
     struct rpc_frame *a = NULL;
-    int rc = rpc_frame_new(RPC_FRAME_CONTROL | RPC_FRAME_ANSWER, 0, &a, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(rpc_frame_new(RPC_FRAME_CONTROL | RPC_FRAME_ANSWER, 0, &a, err));
     a->head.seq = seq;
     return rpc_stream_send(stream, a, err);
 }
@@ -354,14 +342,12 @@ static int check_era(struct pss_server *s, const Rpc__Begin *b, struct co_err *e
             (unsigned long long)s->at);
     }
     bool differs = b->restored > 0 && (b->restored != s->at || is_dirty(s));
-    int rc = (b->era > s->era || !s->begun) && differs
-                 ? pss_server_go_back(s, b->restored, b->step, err)
-                 : 0;
-    if (rc == 0) {
-        s->era = b->era;
-        s->begun = true;
+    if ((b->era > s->era || !s->begun) && differs) {
+        CO_TRY(pss_server_go_back(s, b->restored, b->step, err));
     }
-    return rc;
+    s->era = b->era;
+    s->begun = true;
+    return 0;
 }
 
 /* A restarted server learns how many barriers the job has completed. */
@@ -405,10 +391,7 @@ static void note_finished(struct pss_session *se, const uint32_t *trainers, size
 static int do_begin(
     struct pss_session *se, const struct rpc_frame *f, const Rpc__Begin *b, struct co_err *err) {
     struct pss_server *s = se->server;
-    int rc = check_era(s, b, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(check_era(s, b, err));
     note_barriers(s, b->barriers);
     note_finished(se, b->finished, b->n_finished);
     se->begun = true;
@@ -517,10 +500,7 @@ static int do_leave(struct pss_session *se, const Rpc__Leave *l) {
 
 static int do_control(struct pss_session *se, const struct rpc_frame *f, struct co_err *err) {
     CO_CLEANUP(ps_control_freep) Rpc__Control *c = NULL;
-    int rc = ps_control_unpack(f, &c, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(ps_control_unpack(f, &c, err));
     bool again = c->body_case == RPC__CONTROL__BODY_BEGIN ||
                  c->body_case == RPC__CONTROL__BODY_FINISH ||
                  c->body_case == RPC__CONTROL__BODY_LEAVE;

@@ -111,21 +111,27 @@ static uint64_t next_of(const struct table_cold_part *p) {
     return p->end == TABLE_COLD_END ? UINT64_MAX : p->end;
 }
 
-int shard_cold_scan(struct shard_table *st, const struct rpc_frame *f, size_t most,
+static int scan(struct shard_table *st, const struct rpc_frame *f, size_t most,
     struct rpc_frame **ret, struct co_err *err) {
     enum rt_save_mode mode = (enum rt_save_mode)f->head.count;
     CO_CLEANUP(table_cold_part_done) struct table_cold_part p;
-    int rc = table_cold_part(st->cold, begin_of(f), most, &p, err);
-    size_t n = rc < 0 ? 0 : count_part(st, &p, mode);
+    CO_TRY(table_cold_part(st->cold, begin_of(f), most, &p, err));
+    size_t n = count_part(st, &p, mode);
     size_t bytes = n * (8 + shard_row_floats(st) * sizeof(float));
-    rc = rc < 0 ? rc : rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, bytes, ret, err);
-    if (rc == 0) {
-        put_part(st, &p, mode, n, *ret);
-        (*ret)->head.count = (uint32_t)n;
-        (*ret)->head.aux = next_of(&p);
-        rc = table_cold_settle(st->cold, &p, err);
-    }
+    CO_TRY(rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, bytes, ret, err));
+    put_part(st, &p, mode, n, *ret);
+    (*ret)->head.count = (uint32_t)n;
+    (*ret)->head.aux = next_of(&p);
+    return table_cold_settle(st->cold, &p, err);
+}
+
+static int of_table(const struct shard_table *st, int rc, struct co_err *err) {
     return rc < 0 ? co_err_wrap(err, "table '%s'", st->table->name) : 0;
+}
+
+int shard_cold_scan(struct shard_table *st, const struct rpc_frame *f, size_t most,
+    struct rpc_frame **ret, struct co_err *err) {
+    return of_table(st, scan(st, f, most, ret, err), err);
 }
 
 /* ---- shrink and sweep ---- */
@@ -165,21 +171,32 @@ static uint32_t shrink_hot(struct shard_table *st, const struct table_cold_part 
     return erased;
 }
 
-int shard_cold_shrink(struct shard_table *st, const struct rpc_frame *f, uint32_t now,
+static int shrink(struct shard_table *st, const struct rpc_frame *f, uint32_t now,
     struct rpc_frame **ret, struct co_err *err) {
     CO_CLEANUP(table_cold_part_done) struct table_cold_part p = {0};
     uint32_t erased = 0;
-    int rc = rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, 0, ret, err);
-    rc = rc < 0 ? rc : table_cold_part(st->cold, begin_of(f), SHRINK_ROWS, &p, err);
-    rc = rc < 0 ? rc : shrink_cold(st, &p, now, &erased, err);
-    if (rc < 0) {
-        return co_err_wrap(err, "table '%s'", st->table->name);
-    }
+    CO_TRY(rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, 0, ret, err));
+    CO_TRY(table_cold_part(st->cold, begin_of(f), SHRINK_ROWS, &p, err));
+    CO_TRY(shrink_cold(st, &p, now, &erased, err));
     (*ret)->head.count = erased + shrink_hot(st, &p, now);
     (*ret)->head.aux = next_of(&p);
     st->shrunk[0] = f->head.aux;
     st->shrunk[1] = next_of(&p);
     return 0;
+}
+
+int shard_cold_shrink(struct shard_table *st, const struct rpc_frame *f, uint32_t now,
+    struct rpc_frame **ret, struct co_err *err) {
+    return of_table(st, shrink(st, f, now, ret, err), err);
+}
+
+static int sweep(struct shard_table *st, uint32_t now, struct co_err *err) {
+    CO_CLEANUP(table_cold_part_done) struct table_cold_part p = {0};
+    uint32_t erased;
+    int rc = table_cold_part(st->cold, st->sweep, SWEEP_CREDIT, &p, err);
+    st->sweep = p.end < TABLE_COLD_END ? p.end : 0;
+    CO_TRY(rc);
+    return shrink_cold(st, &p, now, &erased, err);
 }
 
 int shard_cold_sweep(struct shard_table *st, size_t n, uint32_t now, struct co_err *err) {
@@ -188,11 +205,7 @@ int shard_cold_sweep(struct shard_table *st, size_t n, uint32_t now, struct co_e
     }
     int rc = 0;
     for (st->credit += n; st->credit >= SWEEP_CREDIT && rc == 0; st->credit -= SWEEP_CREDIT) {
-        CO_CLEANUP(table_cold_part_done) struct table_cold_part p = {0};
-        uint32_t erased;
-        rc = table_cold_part(st->cold, st->sweep, SWEEP_CREDIT, &p, err);
-        rc = rc < 0 ? rc : shrink_cold(st, &p, now, &erased, err);
-        st->sweep = p.end < TABLE_COLD_END ? p.end : 0;
+        rc = sweep(st, now, err);
     }
-    return rc < 0 ? co_err_wrap(err, "table '%s'", st->table->name) : 0;
+    return of_table(st, rc, err);
 }

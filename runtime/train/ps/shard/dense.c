@@ -96,27 +96,23 @@ static int block_of(struct shard_table *st, const struct rpc_frame *f,
 
 static int answer_floats(const struct rpc_frame *f, const float *a, size_t n, const float *b,
     size_t m, struct rpc_frame **ret, struct co_err *err) {
-    int rc = rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, (n + m) * sizeof(float), ret, err);
-    if (rc == 0) {
-        rpc_copy_f32((*ret)->payload, a, n);
-        if (m > 0) {
-            rpc_copy_f32((*ret)->payload + n * sizeof(float), b, m);
-        }
-        (*ret)->head.count = (uint32_t)(n + m);
+    CO_TRY(rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, (n + m) * sizeof(float), ret, err));
+    rpc_copy_f32((*ret)->payload, a, n);
+    if (m > 0) {
+        rpc_copy_f32((*ret)->payload + n * sizeof(float), b, m);
     }
-    return rc;
+    (*ret)->head.count = (uint32_t)(n + m);
+    return 0;
 }
 
 /* The answer to a trainer: values only, in the type of the wire. */
 static int answer_values(const struct shard_table *st, const struct rpc_frame *f,
     const struct shard_dense_block *b, struct rpc_frame **ret, struct co_err *err) {
     size_t bytes = b->n * table_storage_size(st->table->wire);
-    int rc = rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, bytes, ret, err);
-    if (rc == 0) {
-        table_narrow(st->table->wire, (*ret)->payload, b->w, b->n);
-        (*ret)->head.count = (uint32_t)b->n;
-    }
-    return rc;
+    CO_TRY(rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, bytes, ret, err));
+    table_narrow(st->table->wire, (*ret)->payload, b->w, b->n);
+    (*ret)->head.count = (uint32_t)b->n;
+    return 0;
 }
 
 /* Handles NaN and Inf in a block: RT_NONFINITE_SKIP sets them to 0. */
@@ -130,10 +126,7 @@ static int check_block(struct shard_tables *t, struct shard_table *st, uint32_t 
     uint64_t first = ps_dense_chunk(part, (uint32_t)chunk).begin;
     for (size_t i = 0; i < n; i++) {
         if (!isfinite(g[i])) {
-            int rc = shard_note_nonfinite(t, st, trainer, "index", first + i, err);
-            if (rc < 0) {
-                return rc;
-            }
+            CO_TRY(shard_note_nonfinite(t, st, trainer, "index", first + i, err));
             g[i] = 0;
         }
     }
@@ -151,10 +144,7 @@ static int push_block(struct shard_tables *t, struct shard_table *st, struct sha
         g = st->mode == RT_SYNC && !b->pushed ? b->sum : st->row;
         table_widen(st->table->wire, g, f->payload, b->n);
     }
-    int rc = check_block(t, st, trainer, f->head.aux, b->n, g, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(check_block(t, st, trainer, f->head.aux, b->n, g, err));
     st->pushes += b->n;
     if (st->mode != RT_SYNC) {
         change_block(st, b);
@@ -179,11 +169,8 @@ static int set_block(struct shard_tables *t, struct shard_table *st, struct shar
     uint32_t trainer, const struct rpc_frame *f, struct co_err *err) {
     float *values = shard_floats(f, 0);
     size_t n_state = f->head.kind == RPC_FRAME_RESTORE_DENSE ? b->n_state : 0;
-    int rc = check_block(t, st, trainer, f->head.aux, b->n, values, err);
-    rc = rc < 0 ? rc : check_block(t, st, trainer, f->head.aux, n_state, values + b->n, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(check_block(t, st, trainer, f->head.aux, b->n, values, err));
+    CO_TRY(check_block(t, st, trainer, f->head.aux, n_state, values + b->n, err));
     change_block(st, b);
     memcpy(b->w, values, b->n * sizeof(float));
     if (n_state > 0) {
@@ -195,10 +182,7 @@ static int set_block(struct shard_tables *t, struct shard_table *st, struct shar
 int shard_dense_do(struct shard_tables *t, struct shard_table *st, uint32_t trainer,
     const struct rpc_frame *f, struct rpc_frame **ret, struct co_err *err) {
     struct shard_dense_block *b = NULL;
-    int rc = block_of(st, f, &b, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(block_of(st, f, &b, err));
     switch (f->head.kind) {
     case RPC_FRAME_PULL_DENSE:
         st->pulls += b->n;
@@ -206,10 +190,7 @@ int shard_dense_do(struct shard_tables *t, struct shard_table *st, uint32_t trai
     case RPC_FRAME_PUSH_DENSE:
         return push_block(t, st, b, trainer, f, err);
     case RPC_FRAME_XCHG_DENSE:
-        rc = push_block(t, st, b, trainer, f, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(push_block(t, st, b, trainer, f, err));
         st->pulls += b->n;
         return answer_values(st, f, b, ret, err);
     case RPC_FRAME_GET_DENSE:

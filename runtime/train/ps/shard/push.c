@@ -81,10 +81,7 @@ int shard_rows_finite(struct shard_tables *t, struct shard_table *st, uint32_t t
             r->from[n++] = r->from[i];
             continue;
         }
-        int rc = shard_note_nonfinite(t, st, trainer, "row", r->ids[i], err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(shard_note_nonfinite(t, st, trainer, "row", r->ids[i], err));
     }
     r->n = n;
     return 0;
@@ -199,23 +196,16 @@ int shard_sparse_push(struct shard_tables *t, struct shard_table *st, uint32_t t
     const float *g = gradients(st, f, co_size_mul(f->head.count, clicks ? 16 : 8), &own.gradients);
     CO_CLEANUP(shard_rows_done) struct shard_rows r;
     shard_rows_init(&r, f);
-    int rc = shard_rows_owned(t, &r, err);
-    rc = rc == 0 && clicks ? take_clicks(st, f, &r, &own.clicks, err) : rc;
-    rc = rc < 0 ? rc : shard_rows_finite(t, st, trainer, g, st->dim, &r, err);
-    if (rc < 0) {
-        return rc;
+    CO_TRY(shard_rows_owned(t, &r, err));
+    if (clicks) {
+        CO_TRY(take_clicks(st, f, &r, &own.clicks, err));
     }
-    rc = shard_cold_bring(st, r.ids, r.n, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(shard_rows_finite(t, st, trainer, g, st->dim, &r, err));
+    CO_TRY(shard_cold_bring(st, r.ids, r.n, err));
     shard_rows_admit(st, &r);
-    rc = shard_rows_evict(t, st, &r, err);
-    rc = rc < 0 ? rc : shard_rows_make(st, &r, err);
-    rc = rc < 0 ? rc : take_gradients(st, &r, g, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(shard_rows_evict(t, st, &r, err));
+    CO_TRY(shard_rows_make(st, &r, err));
+    CO_TRY(take_gradients(st, &r, g, err));
     shard_rows_seen(st, &r);
     st->pushes += f->head.count;
     return 0;

@@ -47,12 +47,12 @@ static uint64_t bits_of(double x) {
 static int get_rate(const struct shard_table *st, struct rpc_frame **ret, struct co_err *err) {
     const uint64_t numbers[RPC_FRAME_RATE_NUMBERS] = {
         bits_of(st->lr), st->steps, bits_of((double)st->optim.hyper[OPTIM_LR])};
-    int rc = rpc_frame_new(RPC_FRAME_GET_RATE | RPC_FRAME_ANSWER, sizeof(numbers), ret, err);
-    for (size_t i = 0; rc == 0 && i < RPC_FRAME_RATE_NUMBERS; i++) {
+    CO_TRY(rpc_frame_new(RPC_FRAME_GET_RATE | RPC_FRAME_ANSWER, sizeof(numbers), ret, err));
+    for (size_t i = 0; i < RPC_FRAME_RATE_NUMBERS; i++) {
         (*ret)->head.count = RPC_FRAME_RATE_NUMBERS;
         co_put_u64((*ret)->payload + 8 * i, numbers[i]);
     }
-    return rc;
+    return 0;
 }
 
 static int set_rate(struct shard_table *st, uint64_t bits, struct co_err *err) {

@@ -26,28 +26,31 @@ static int walk_part(
     const struct shard_restore_walk *w, uint32_t point, uint32_t part, struct co_err *err) {
     CO_CLEANUP(ckpt_part_reader_closep) struct ckpt_part_reader *r = NULL;
     struct ckpt_part_chunk chunk;
-    int rc = ckpt_chain_part(w->chain, point, part, &r, err);
-    while (rc == 0) {
+    CO_TRY(ckpt_chain_part(w->chain, point, part, &r, err));
+    for (;;) {
         const unsigned char *data = NULL;
         if (w->stop && atomic_load(w->stop)) {
             return co_err_set(err, CO_CANCELED, "the server ends");
         }
-        rc = ckpt_part_next(r, &chunk, err);
-        if (rc != 0 || chunk.kind != w->kind || (w->only && chunk.shard != w->shard)) {
-            continue;
+        int ends = ckpt_part_next(r, &chunk, err);
+        CO_TRY(ends);
+        if (ends) {
+            return 0;
         }
-        rc = ckpt_part_data(r, &data, err);
-        rc = rc < 0 ? rc : w->take(w->arg, &chunk, data, err);
+        if (chunk.kind == w->kind && (!w->only || chunk.shard == w->shard)) {
+            CO_TRY(ckpt_part_data(r, &data, err));
+            CO_TRY(w->take(w->arg, &chunk, data, err));
+        }
     }
-    return rc < 0 ? rc : 0;
 }
 
 int shard_restore_walk(const struct shard_restore_walk *w, uint32_t point, struct co_err *err) {
-    int rc = 0;
-    for (uint32_t i = 0; i < w->chain->points[point].n_parts && rc == 0; i++) {
-        rc = w->only && i != w->server ? 0 : walk_part(w, point, i, err);
+    for (uint32_t i = 0; i < w->chain->points[point].n_parts; i++) {
+        if (!w->only || i == w->server) {
+            CO_TRY(walk_part(w, point, i, err));
+        }
     }
-    return rc;
+    return 0;
 }
 
 /* ---- the tables of a checkpoint ---- */
@@ -203,14 +206,13 @@ static int take_rows(
         uint64_t id = co_get_u64(data);
         uint32_t slot;
         bool fresh;
-        int rc = i % GROUP == 0 ? bring_rows(l, s, data, each, c->items - i, err) : 0;
-        if (rc < 0) {
-            return rc;
+        if (i % GROUP == 0) {
+            CO_TRY(bring_rows(l, s, data, each, c->items - i, err));
         }
         if (!is_mine(l, id) || table_store_find(s->gone, id) != TABLE_SLOT_NONE) {
             continue;
         }
-        rc = table_store_make(s->to->rows, id, &slot, &fresh, err);
+        int rc = table_store_make(s->to->rows, id, &slot, &fresh, err);
         if (rc < 0) {
             return co_err_wrap(err, "table '%s'", s->saved->name);
         }
@@ -357,15 +359,15 @@ static uint64_t count_values(const struct shard_tables *t) {
 static int load_dense(struct checkpoint_load *l, struct shard_restore_walk *w, struct co_err *err) {
     w->kind = CKPT_PART_DENSE;
     w->take = take_dense;
-    int rc = shard_restore_walk(w, 0, err);
-    if (rc == 0 && w->only && l->values < count_values(l->tables)) {
+    CO_TRY(shard_restore_walk(w, 0, err));
+    if (w->only && l->values < count_values(l->tables)) {
         w->only = false;
-        rc = shard_restore_walk(w, 0, err);
+        CO_TRY(shard_restore_walk(w, 0, err));
     }
-    for (uint32_t i = 1; i < w->chain->n && rc == 0; i++) {
-        rc = shard_restore_walk(w, i, err);
+    for (uint32_t i = 1; i < w->chain->n; i++) {
+        CO_TRY(shard_restore_walk(w, i, err));
     }
-    return rc;
+    return 0;
 }
 
 /* One pass over the rows, newest checkpoint first: the first version of a row that is met is its
@@ -430,10 +432,10 @@ static int load_chain(
     struct shard_restore_walk rates = {
         .chain = chain, .arg = l, .only = true, .kind = CKPT_PART_RATE, .take = take_rate};
     w.only = is_alike(p, c->server, c->servers, c->shards);
-    int rc = open_sources(l, chain, err);
-    rc = rc < 0 ? rc : load_rows(l, &w, err);
-    rc = rc < 0 ? rc : load_dense(l, &w, err);
-    return rc < 0 ? rc : shard_restore_walk(&rates, chain->n - 1, err);
+    CO_TRY(open_sources(l, chain, err));
+    CO_TRY(load_rows(l, &w, err));
+    CO_TRY(load_dense(l, &w, err));
+    return shard_restore_walk(&rates, chain->n - 1, err);
 }
 
 int shard_tables_restore(

@@ -177,10 +177,7 @@ int shard_shrink(struct shard_tables *t, struct shard_table *st, const struct rp
     if (st->cold) {
         return shard_cold_shrink(st, f, now_of(st), ret, err);
     }
-    int rc = rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, 0, ret, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, 0, ret, err));
     uint32_t erased = 0, now = now_of(st), end = end_of(f);
     uint32_t slot = f->head.aux < TABLE_SLOT_NONE ? (uint32_t)f->head.aux : TABLE_SLOT_NONE;
     size_t too_many = evict->kind == TABLE_EVICT_LFU ? over(t, st) : 0;

@@ -123,11 +123,9 @@ static int begin(struct shard_save *v, uint32_t trainer, uint64_t step, const st
             "a checkpoint of step %" PRIu64 ", this server is at %" PRIu64, f->head.aux, step);
     }
     uint64_t ticket = 0;
-    int rc = shard_snapshot_begin(&v->snapshot, &order, &ticket, err);
-    if (rc == 0) {
-        park(v, trainer, f, ticket);
-    }
-    return rc;
+    CO_TRY(shard_snapshot_begin(&v->snapshot, &order, &ticket, err));
+    park(v, trainer, f, ticket);
+    return 0;
 }
 
 /* Requests are refused from now on, until all shards of all servers have loaded the same. */
@@ -150,16 +148,20 @@ static int check_round(const struct shard_save *v, const Rpc__CkptRestore *r, st
                                        r->number);
 }
 
+static int load_chain(struct shard_save *v, const Rpc__CkptRestore *r, struct co_err *err) {
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = NULL;
+    int rc = ckpt_chain_open(r->dir, r->number, &chain, err);
+    if (rc == CO_NOTFOUND) {
+        return co_err_set(err, CO_UNAVAILABLE, "it is not there any more");
+    }
+    CO_TRY(rc);
+    return shard_tables_restore(v->tables, chain, err);
+}
+
 /* If this fails, the files are not what the check found, or there is no memory for the tables. */
 static int load(struct shard_save *v, const Rpc__CkptRestore *r, struct co_err *err) {
-    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = NULL;
-    int rc = check_round(v, r, err);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = ckpt_chain_open(r->dir, r->number, &chain, err);
-    rc = rc == CO_NOTFOUND ? co_err_set(err, CO_UNAVAILABLE, "it is not there any more") : rc;
-    rc = rc < 0 ? rc : shard_tables_restore(v->tables, chain, err);
+    CO_TRY(check_round(v, r, err));
+    int rc = load_chain(v, r, err);
     if (rc < 0) {
         v->loads = 0;
         co_err_set(&v->closed, rc, "tables cannot be used until rt_restore succeeds: %s", err->msg);
@@ -169,46 +171,41 @@ static int load(struct shard_save *v, const Rpc__CkptRestore *r, struct co_err *
 
 static int open_again(struct shard_save *v, const Rpc__CkptRestore *r, struct co_err *err) {
     bool again = v->loads == 0 && v->opened == r->number; /* the answer was lost */
-    int rc = again ? 0 : check_round(v, r, err);
-    if (rc == 0) {
-        v->closed = (struct co_err){0};
-        v->opened = r->number;
-        v->loads = 0;
-        shard_saver_restored(v->saver, r->dir, r->number);
+    if (!again) {
+        CO_TRY(check_round(v, r, err));
     }
-    return rc;
+    v->closed = (struct co_err){0};
+    v->opened = r->number;
+    v->loads = 0;
+    shard_saver_restored(v->saver, r->dir, r->number);
+    return 0;
 }
 
 static int restore(struct shard_save *v, const struct rpc_frame *f, const Rpc__CkptRestore *r,
     struct co_err *err) {
-    int rc = 0;
     switch (r->round) {
     case RPC__CKPT_RESTORE__ROUND__CLEAR:
         clear(v, r);
         break;
     case RPC__CKPT_RESTORE__ROUND__LOAD:
-        rc = load(v, r, err);
+        CO_TRY(load(v, r, err));
         break;
     case RPC__CKPT_RESTORE__ROUND__OPEN:
-        rc = open_again(v, r, err);
+        CO_TRY(open_again(v, r, err));
         break;
     default:
-        rc = co_err_set(err, CO_INVALID, "round %d of a restore", (int)r->round);
+        return co_err_set(err, CO_INVALID, "round %d of a restore", (int)r->round);
     }
-    if (rc == 0) {
-        answer(rpc_frame_stream(f), &f->head, NULL);
-    }
-    return rc;
+    answer(rpc_frame_stream(f), &f->head, NULL);
+    return 0;
 }
 
 /* Has the saver's thread do it; the answer waits. */
 static int submit(struct shard_save *v, uint32_t trainer, const struct rpc_frame *f,
     Rpc__Control *c_own, struct co_err *err) {
-    int rc = shard_saver_submit(v->saver, c_own, v->stream && v->ticket == 0, err);
-    if (rc == 0) {
-        park(v, trainer, f, 0);
-    }
-    return rc;
+    CO_TRY(shard_saver_submit(v->saver, c_own, v->stream && v->ticket == 0, err));
+    park(v, trainer, f, 0);
+    return 0;
 }
 
 static int do_message(struct shard_save *v, uint32_t trainer, uint64_t step,
@@ -240,15 +237,21 @@ static int check_dir(const struct shard_save *v, const Rpc__Control *c, struct c
     return shard_saver_check_dir(shard_saver_root(v->saver), dir, err);
 }
 
+static int do_frame(struct shard_save *v, uint32_t trainer, uint64_t step,
+    const struct rpc_frame *f, struct co_err *err) {
+    CO_CLEANUP(ps_control_freep) Rpc__Control *c = NULL;
+    if (!v->saver) {
+        return co_err_set(err, CO_UNSUPPORTED, "this server writes no checkpoints");
+    }
+    CO_TRY(ps_control_unpack(f, &c, err));
+    CO_TRY(check_dir(v, c, err));
+    return do_message(v, trainer, step, f, &c, err);
+}
+
 void shard_save_do(
     struct shard_save *v, uint32_t trainer, uint64_t step, const struct rpc_frame *f) {
-    CO_CLEANUP(ps_control_freep) Rpc__Control *c = NULL;
     struct co_err err = {0};
-    int rc = v->saver ? ps_control_unpack(f, &c, &err)
-                      : co_err_set(&err, CO_UNSUPPORTED, "this server writes no checkpoints");
-    rc = rc < 0 ? rc : check_dir(v, c, &err);
-    rc = rc < 0 ? rc : do_message(v, trainer, step, f, &c, &err);
-    if (rc < 0) {
+    if (do_frame(v, trainer, step, f, &err) < 0) {
         refuse(rpc_frame_stream(f), &f->head, &err);
     }
 }

@@ -253,18 +253,22 @@ static void remove_failed(
     ckpt_point_done(&p);
 }
 
+static int check_incomplete(const char *dir, uint64_t number, struct co_err *err) {
+    bool complete = false;
+    CO_TRY(ckpt_is_complete(dir, number, &complete, err));
+    return !complete
+               ? 0
+               : co_err_set(err, CO_EXISTS,
+                     "checkpoint %" PRIu64 " in '%s' is complete, it stays as it is", number, dir);
+}
+
 static int open_part(struct shard_saver *sv, const char *dir, uint64_t number, uint64_t previous,
     struct co_err *err) {
     struct ckpt_part_origin place = {.number = number,
         .server = sv->config.server,
         .servers = sv->config.servers,
         .shards = sv->config.shards};
-    bool complete = false;
-    int rc = ckpt_is_complete(dir, number, &complete, err);
-    if (rc == 0 && complete) {
-        rc = co_err_set(err, CO_EXISTS,
-            "checkpoint %" PRIu64 " in '%s' is complete, it stays as it is", number, dir);
-    }
+    int rc = check_incomplete(dir, number, err);
     if (rc < 0) {
         sv->writing = 0; /* there is nothing to remove */
         return rc;
@@ -273,14 +277,17 @@ static int open_part(struct shard_saver *sv, const char *dir, uint64_t number, u
     CO_AUTOFREE char *path = ckpt_point_part(dir, number, sv->config.server);
     rc = ckpt_disk_mkdir(sv->at, err);
     remove_failed(sv, dir, number, previous); /* a full disk has room again */
-    return rc < 0 ? rc : ckpt_part_create(path, &place, &sv->writer, err);
+    CO_TRY(rc);
+    return ckpt_part_create(path, &place, &sv->writer, err);
 }
 
 static int finish_part(struct shard_saver *sv, const char *dir, uint64_t number,
     struct ckpt_part *ret, struct co_err *err) {
     struct ckpt_part_sum sum = {0};
     int rc = ckpt_part_finish(sv->writer, &sum, err);
-    rc = rc < 0 ? rc : ckpt_disk_sync_dir(sv->at, err);
+    if (rc == 0) {
+        rc = ckpt_disk_sync_dir(sv->at, err);
+    }
     if (rc < 0) {
         abandon(sv);
         return rc;
@@ -390,15 +397,13 @@ static int claim(struct shard_saver *sv, const char *dir, struct co_err *err) {
         .listens = sv->config.listens,
         .stop = &sv->stopping};
     struct ckpt_claim *c = NULL;
-    int rc = ckpt_claim_take(key, &who, &c, err);
-    if (rc == 0 && sv->n_claims == PASTS) {
+    CO_TRY(ckpt_claim_take(key, &who, &c, err));
+    if (sv->n_claims == PASTS) {
         ckpt_claim_drop(sv->claims[0]);
         memmove(sv->claims, sv->claims + 1, --sv->n_claims * sizeof(struct ckpt_claim *));
     }
-    if (rc == 0) {
-        sv->claims[sv->n_claims++] = c;
-    }
-    return rc;
+    sv->claims[sv->n_claims++] = c;
+    return 0;
 }
 
 /* The last number in use: of one that failed early nothing is on disk, but servers answer for it.
@@ -424,15 +429,12 @@ static int find(struct shard_saver *sv, const Rpc__CkptFind *f, struct co_err *e
     if (f->restores) {
         shard_saver_go_back(sv, f->dir, 0);
     }
-    int rc = find_last(sv, f->dir, &sv->found.last, err);
-    if (rc == 0 && !f->restores) { /* the other job, if there was one, may have written more */
-        rc = claim(sv, f->dir, err);
-        rc = rc < 0 ? rc : find_last(sv, f->dir, &sv->found.last, err);
+    CO_TRY(find_last(sv, f->dir, &sv->found.last, err));
+    if (!f->restores) { /* the other job, if there was one, may have written more */
+        CO_TRY(claim(sv, f->dir, err));
+        CO_TRY(find_last(sv, f->dir, &sv->found.last, err));
     }
-    if (rc < 0) {
-        return rc;
-    }
-    rc = ckpt_chain_newest(&search, &c, &why);
+    int rc = ckpt_chain_newest(&search, &c, &why);
     if (rc == 0) {
         const struct ckpt_point *p = &c->points[c->n - 1];
         sv->found.number = p->number;
@@ -461,11 +463,10 @@ static int check(struct shard_saver *sv, const Rpc__CkptRestore *r, struct co_er
             " in '%s': is the directory shared by all servers",
             k->server, r->number, r->dir);
     }
-    if (c) {
-        c->stop = &sv->stopping;
-    }
-    rc = rc < 0 ? rc : shard_restore_fits(sv->tables, sv->n_tables, c, err);
-    return rc < 0 ? rc : shard_restore_verify(c, k->server, k->servers, k->shards, err);
+    CO_TRY(rc);
+    c->stop = &sv->stopping;
+    CO_TRY(shard_restore_fits(sv->tables, sv->n_tables, c, err));
+    return shard_restore_verify(c, k->server, k->servers, k->shards, err);
 }
 
 static bool sees_parts(
@@ -509,12 +510,12 @@ static int refuse_late(const Rpc__CkptOrder *o, struct co_err *err) {
 /* The job may go back while the manifest is being written.  Then it is removed again. */
 static int commit_own(struct shard_saver *sv, const Rpc__CkptOrder *o, const struct ckpt_point *p,
     struct co_err *err) {
-    int rc = is_own(sv, o) ? ckpt_point_commit(o->dir, p, err) : refuse_late(o, err);
-    if (rc == 0 && !is_own(sv, o)) {
+    CO_TRY(is_own(sv, o) ? ckpt_point_commit(o->dir, p, err) : refuse_late(o, err));
+    if (!is_own(sv, o)) {
         ckpt_point_revoke(o->dir, o->number);
-        rc = refuse_late(o, err);
+        return refuse_late(o, err);
     }
-    return rc;
+    return 0;
 }
 
 static void prune(
@@ -579,20 +580,18 @@ static int commit(struct shard_saver *sv, const Rpc__CkptCommit *m, struct co_er
         const Rpc__CkptPart *q = m->parts[i];
         parts[i] = (struct ckpt_part){q->server, q->shards, q->bytes, q->hash};
     }
-    int rc = shard_saver_check_dir(sv->config.root, o->dir, err);
-    if (rc < 0 || !sees_parts(sv, o->dir, &p, err)) {
+    CO_TRY(shard_saver_check_dir(sv->config.root, o->dir, err));
+    if (!sees_parts(sv, o->dir, &p, err)) {
         return err->code;
     }
     if (is_done(&p, o->dir)) {
         return 0;
     }
-    rc = claim(sv, o->dir, err);
-    rc = rc < 0 ? rc : check_previous(o, err);
-    rc = rc < 0 ? rc : commit_own(sv, o, &p, err);
-    if (rc == 0) {
-        prune(sv, o->dir, &p, m->keep);
-    }
-    return rc;
+    CO_TRY(claim(sv, o->dir, err));
+    CO_TRY(check_previous(o, err));
+    CO_TRY(commit_own(sv, o, &p, err));
+    prune(sv, o->dir, &p, m->keep);
+    return 0;
 }
 
 static int do_request(struct shard_saver *sv, const Rpc__Control *job, struct co_err *err) {

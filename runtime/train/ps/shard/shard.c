@@ -87,12 +87,12 @@ static int recall(
     struct shard *s, uint32_t trainer, uint64_t step, struct rpc_frame **ret, struct co_err *err) {
     const struct shard_kept *k = shard_kept_find(s->kept[trainer], step);
     uint32_t bytes = k ? k->bytes : 0;
-    int rc = rpc_frame_new(RPC_FRAME_RECALL | RPC_FRAME_ANSWER, bytes, ret, err);
-    if (rc == 0 && k) {
+    CO_TRY(rpc_frame_new(RPC_FRAME_RECALL | RPC_FRAME_ANSWER, bytes, ret, err));
+    if (k) {
         (*ret)->head.aux = k->step;
         memcpy((*ret)->payload, k->data, bytes);
     }
-    return rc;
+    return 0;
 }
 
 static int do_request(struct shard *s, uint32_t trainer, const struct rpc_frame *f,
@@ -139,7 +139,9 @@ static int do_once(struct shard *s, uint32_t trainer, struct rpc_frame *f, struc
             s->dirty = true;
         }
         rc = shard_steps_hold(s->steps, trainer, f, err);
-        rc = rc != 0 ? rc : do_request(s, trainer, f, ret, err);
+        if (rc == 0) {
+            rc = do_request(s, trainer, f, ret, err);
+        }
         if (rc < 0 && changes) {
             shard_dedup_refused(dedup, &f->head, err);
         }
@@ -174,14 +176,14 @@ static int restore_kept(struct shard *s, const struct ckpt_chain *chain, struct 
 static int restore_all(struct shard *s, const struct item *it, struct co_err *err) {
     CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = NULL;
     shard_snapshot_forget(&s->save.snapshot);
-    int rc = ckpt_chain_open(it->dir, it->number, &chain, err);
-    uint64_t step = rc == 0 ? chain->points[chain->n - 1].step : 0;
-    if (rc == 0 && s->tables.config.mode == RT_SYNC && step != it->step) {
-        rc = co_err_set(err, CO_INVALID, "it was made at step %llu, the trainers go back to %llu",
+    CO_TRY(ckpt_chain_open(it->dir, it->number, &chain, err));
+    uint64_t step = chain->points[chain->n - 1].step;
+    if (s->tables.config.mode == RT_SYNC && step != it->step) {
+        return co_err_set(err, CO_INVALID, "it was made at step %llu, the trainers go back to %llu",
             (unsigned long long)step, (unsigned long long)it->step);
     }
-    rc = rc < 0 ? rc : shard_tables_restore(&s->tables, chain, err);
-    return rc < 0 ? rc : restore_kept(s, chain, err);
+    CO_TRY(shard_tables_restore(&s->tables, chain, err));
+    return restore_kept(s, chain, err);
 }
 
 static void say_loaded(const struct shard *s) {
@@ -465,31 +467,29 @@ static uint64_t restored_step(const struct shard_config *c) {
     return r ? r->points[r->n - 1].step : 0;
 }
 
+CO_DEFINE_CLEANUP(struct shard *, shard_free)
+
 int shard_start(const struct shard_config *config, struct shard **ret, struct co_err *err) {
-    struct shard *s = co_xcalloc(1, sizeof(*s));
+    CO_CLEANUP(shard_freep) struct shard *s = co_xcalloc(1, sizeof(*s));
     pthread_mutex_init(&s->m, NULL);
     s->kept = co_xcalloc(config->trainers, sizeof(*s->kept));
     s->lives = co_xcalloc(config->trainers, sizeof(*s->lives));
-    int rc = shard_tables_init(&s->tables, config, err);
-    rc = rc < 0 || !config->restore
-             ? rc
-             : shard_restore_fits(config->tables, config->n_tables, config->restore, err);
-    rc = rc < 0 ? rc : shard_lanes_new(config->index, &lanes_ops, s, &s->lanes, err);
-    if (rc == 0) {
-        s->tables.stop = &s->ends;
-        s->steps = shard_steps_new(&s->tables, s->lives);
-        shard_steps_go_back(s->steps, restored_step(config), &(struct co_err){0});
-        shard_save_init(&s->save, &s->tables, config->saver, wake, s);
-        s->save.snapshot.kept = s->kept;
-        shard_meter_open(&s->meter, &s->tables);
-        int e = pthread_create(&s->thread, NULL, run_shard, s);
-        rc = e ? co_err_errno(err, e, "cannot start a shard thread") : 0;
+    CO_TRY(shard_tables_init(&s->tables, config, err));
+    if (config->restore) {
+        CO_TRY(shard_restore_fits(config->tables, config->n_tables, config->restore, err));
     }
-    if (rc < 0) {
-        shard_free(s);
-        return rc;
+    CO_TRY(shard_lanes_new(config->index, &lanes_ops, s, &s->lanes, err));
+    s->tables.stop = &s->ends;
+    s->steps = shard_steps_new(&s->tables, s->lives);
+    shard_steps_go_back(s->steps, restored_step(config), &(struct co_err){0});
+    shard_save_init(&s->save, &s->tables, config->saver, wake, s);
+    s->save.snapshot.kept = s->kept;
+    shard_meter_open(&s->meter, &s->tables);
+    int e = pthread_create(&s->thread, NULL, run_shard, s);
+    if (e) {
+        return co_err_errno(err, e, "cannot start a shard thread");
     }
-    *ret = s;
+    *ret = co_steal_ptr(s);
     return 0;
 }
 

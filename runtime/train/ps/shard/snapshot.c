@@ -404,13 +404,9 @@ int shard_snapshot_begin(struct shard_snapshot *s, const struct shard_snapshot_o
         return 0;
     }
     bool known = knows(s, order);
-    int rc = check_order(s, order, known, err);
-    rc = rc < 0 ? rc
-                : shard_saver_begin(
-                      s->saver, order->dir, order->number, order->previous, ret_ticket, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(check_order(s, order, known, err));
+    CO_TRY(
+        shard_saver_begin(s->saver, order->dir, order->number, order->previous, ret_ticket, err));
     give_up(s);
     /* A snapshot that was not completed may have reset delta scores: DELTA would omit such rows. */
     bool again = known && order->previous != s->last;

@@ -94,10 +94,7 @@ static void fetch_row(const struct shard_table *st, uint32_t slot) {
 static int pull_sparse(
     struct shard_table *st, const struct rpc_frame *f, struct rpc_frame **ret, struct co_err *err) {
     size_t n = f->head.count, bytes = st->dim * table_storage_size(st->table->wire);
-    int rc = rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, n * bytes, ret, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, n * bytes, ret, err));
     (*ret)->head.count = (uint32_t)n;
     unsigned char *out = (*ret)->payload;
     size_t group = st->cold ? st->cold->group : GROUP;
@@ -108,10 +105,7 @@ static int pull_sparse(
         for (size_t i = 0; i < m; i++) {
             ids[i] = shard_id(f, begin + i);
         }
-        rc = find_rows(st, ids, m, &found, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(find_rows(st, ids, m, &found, err));
         for (size_t i = 0; i < m && i < AHEAD; i++) {
             fetch_row(st, found.slots[i]);
         }
@@ -152,10 +146,7 @@ static int scan_sparse(
         slots[n] = slot;
         n += shard_row_saves(st, table_store_body(st->rows, slot), mode);
     }
-    int rc = rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, n * (8 + bytes), ret, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, n * (8 + bytes), ret, err));
     CO_AUTOFREE float *row = co_xmalloc(bytes);
     unsigned char *out = (*ret)->payload + n * 8UL;
     for (uint32_t i = 0; i < n; i++, out += bytes) {
@@ -177,15 +168,15 @@ static int restore_sparse(struct shard_tables *t, struct shard_table *st, uint32
     const float *all = shard_floats(f, co_size_mul(f->head.count, 8));
     CO_CLEANUP(shard_rows_done) struct shard_rows r;
     shard_rows_init(&r, f);
-    int rc = shard_rows_owned(t, &r, err);
-    rc = rc < 0 ? rc : shard_rows_finite(t, st, trainer, all, stride, &r, err);
-    rc = rc < 0 ? rc : shard_cold_bring(st, r.ids, r.n, err);
-    rc = rc < 0 ? rc : shard_rows_make(st, &r, err);
-    for (size_t i = 0; i < r.n && rc == 0; i++) {
+    CO_TRY(shard_rows_owned(t, &r, err));
+    CO_TRY(shard_rows_finite(t, st, trainer, all, stride, &r, err));
+    CO_TRY(shard_cold_bring(st, r.ids, r.n, err));
+    CO_TRY(shard_rows_make(st, &r, err));
+    for (size_t i = 0; i < r.n; i++) {
         shard_snapshot_change(st->snapshot, st->index, r.slots[i]);
         shard_row_load(st, r.slots[i], all + r.from[i] * stride);
     }
-    return rc;
+    return 0;
 }
 
 /* ---- frames ---- */
@@ -211,10 +202,7 @@ static int check_rows(const struct shard_table *st, const struct rpc_frame *f, s
 
 int shard_sparse_do(struct shard_tables *t, struct shard_table *st, uint32_t trainer,
     const struct rpc_frame *f, struct rpc_frame **ret, struct co_err *err) {
-    int rc = check_rows(st, f, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(check_rows(st, f, err));
     switch (f->head.kind) {
     case RPC_FRAME_PULL_SPARSE:
         return pull_sparse(st, f, ret, err);

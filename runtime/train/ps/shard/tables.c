@@ -75,12 +75,12 @@ static int do_stat(const struct shard_table *st, struct rpc_frame **ret, struct 
     uint64_t cold = st->cold ? st->cold->rows : 0;
     const uint64_t numbers[RPC_FRAME_STAT_NUMBERS] = {rows + cold, bytes, st->pulls, st->pushes,
         st->nonfinite, st->late, cold, st->cold ? table_cold_bytes(st->cold) : 0};
-    int rc = rpc_frame_new(RPC_FRAME_STAT | RPC_FRAME_ANSWER, sizeof(numbers), ret, err);
-    for (size_t i = 0; rc == 0 && i < CO_ARRAY_LEN(numbers); i++) {
+    CO_TRY(rpc_frame_new(RPC_FRAME_STAT | RPC_FRAME_ANSWER, sizeof(numbers), ret, err));
+    for (size_t i = 0; i < CO_ARRAY_LEN(numbers); i++) {
         (*ret)->head.count = RPC_FRAME_STAT_NUMBERS;
         co_put_u64((*ret)->payload + 8 * i, numbers[i]);
     }
-    return rc;
+    return 0;
 }
 
 int shard_tables_do(struct shard_tables *t, uint32_t trainer, const struct rpc_frame *f,
