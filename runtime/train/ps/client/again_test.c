@@ -44,12 +44,10 @@ static int train_step(struct trainer *t, struct rt_client *c, unsigned step, str
     for (int i = 0; i < IDS * DIM; i++) {
         rg[i] = -1;
     }
-    int rc = rt_pull_sparse(c, 1, ids, IDS, t->rows, err);
-    rc = rc < 0 ? rc : rt_push_sparse(c, 1, ids, IDS, rg, err);
-    if (rc == 0) {
-        rc = step % 2 ? rt_push_dense(c, 0, g, err) : rt_exchange_dense(c, 0, g, t->w, err);
-    }
-    return rc < 0 ? rc : rt_step(c, err);
+    CO_TRY(rt_pull_sparse(c, 1, ids, IDS, t->rows, err));
+    CO_TRY(rt_push_sparse(c, 1, ids, IDS, rg, err));
+    CO_TRY(step % 2 ? rt_push_dense(c, 0, g, err) : rt_exchange_dense(c, 0, g, t->w, err));
+    return rt_step(c, err);
 }
 
 static int train_all(struct trainer *t, struct rt_client *c, struct co_err *err) {
@@ -58,14 +56,13 @@ static int train_all(struct trainer *t, struct rt_client *c, struct co_err *err)
         ids[i] = i * 77;
     }
     memset(t->w, 0, sizeof(t->w));
-    int rc = rt_init_dense(c, 0, t->w, err);
-    for (unsigned s = 0; s < t->steps && rc == 0; s++) {
-        rc = train_step(t, c, s, err);
+    CO_TRY(rt_init_dense(c, 0, t->w, err));
+    for (unsigned s = 0; s < t->steps; s++) {
+        CO_TRY(train_step(t, c, s, err));
     }
-    rc = rc < 0 ? rc : rt_barrier(c, err);
-    rc = rc < 0 ? rc : rt_pull_dense(c, 0, t->w, err);
-    rc = rc < 0 ? rc : rt_pull_sparse(c, 1, ids, IDS, t->rows, err);
-    return rc;
+    CO_TRY(rt_barrier(c, err));
+    CO_TRY(rt_pull_dense(c, 0, t->w, err));
+    return rt_pull_sparse(c, 1, ids, IDS, t->rows, err);
 }
 
 static void *run_trainer(void *arg) {

@@ -274,15 +274,17 @@ int psc_client_refusal(struct rt_client *c, struct co_err *err) {
 
 static int make_frame(struct psc_part *p, struct co_err *err) {
     struct rpc_frame *f = NULL;
-    int rc = p->frame ? 0 : rpc_frame_new(p->head.kind, p->head.bytes, &f, err);
-    if (rc == 0 && f) {
+    if (!p->frame) {
+        CO_TRY(rpc_frame_new(p->head.kind, p->head.bytes, &f, err));
+    }
+    if (f) {
         f->head = p->head;
         if (p->head.bytes > 0) {
             p->call->fill(p->call, p, f->payload);
         }
         p->frame = f;
     }
-    return rc;
+    return 0;
 }
 
 static bool is_usable(const struct psc_link *l, const struct psc_part *p) {

@@ -118,15 +118,13 @@ static int take_found(
     struct rt_call *call, struct psc_part *p, const struct rpc_frame *f, struct co_err *err) {
     (void)p;
     CO_CLEANUP(ps_control_freep) Rpc__Control *m = NULL;
-    int rc = ps_control_unpack(f, &m, err);
-    if (rc == 0 && m->body_case != RPC__CONTROL__BODY_CKPT_FOUND) {
-        rc = co_err_set(err, CO_INVALID, "the answer is not the one that was requested");
+    CO_TRY(ps_control_unpack(f, &m, err));
+    if (m->body_case != RPC__CONTROL__BODY_CKPT_FOUND) {
+        return co_err_set(err, CO_INVALID, "the answer is not the one that was requested");
     }
-    if (rc == 0) {
-        Rpc__CkptFound *to = call->arg;
-        *to = *m->ckpt_found;
-    }
-    return rc;
+    Rpc__CkptFound *to = call->arg;
+    *to = *m->ckpt_found;
+    return 0;
 }
 
 static int find(struct rt_client *c, const char *dir, uint64_t most, bool restores,
@@ -139,10 +137,7 @@ static int find(struct rt_client *c, const char *dir, uint64_t most, bool restor
     m.body_case = RPC__CONTROL__BODY_CKPT_FIND;
     m.ckpt_find = &f;
     struct rt_call *call = NULL;
-    int rc = to_shards(c, "find a checkpoint", &m, SERVER_0, &call, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(to_shards(c, "find a checkpoint", &m, SERVER_0, &call, err));
     call->arg = ret;
     call->take = take_found;
     psc_call_start(call);
@@ -153,10 +148,7 @@ static int take_part(
     struct rt_call *call, struct psc_part *p, const struct rpc_frame *f, struct co_err *err) {
     CO_CLEANUP(ps_control_freep) Rpc__Control *m = NULL;
     struct checkpoint_attempt *a = call->arg;
-    int rc = ps_control_unpack(f, &m, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(ps_control_unpack(f, &m, err));
     const Rpc__CkptPart *part = m->ckpt_part;
     if (m->body_case != RPC__CONTROL__BODY_CKPT_PART || part->server != p->server) {
         return co_err_set(err, CO_INVALID, "the answer is not the one that was requested");
@@ -198,10 +190,7 @@ static int commit(struct checkpoint_attempt *a, const char *dir, struct co_err *
     m.body_case = RPC__CONTROL__BODY_CKPT_COMMIT;
     m.ckpt_commit = &k;
     struct rt_call *call = NULL;
-    int rc = to_shards(a->c, "commit a checkpoint", &m, SERVER_0, &call, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(to_shards(a->c, "commit a checkpoint", &m, SERVER_0, &call, err));
     psc_call_start(call);
     return psc_call_wait(call, PART_MS, err);
 }
@@ -216,10 +205,7 @@ static int learn(struct rt_client *c, const char *dir, struct co_err *err) {
         return 0;
     }
     Rpc__CkptFound found = RPC__CKPT_FOUND__INIT;
-    int rc = find(c, path, UINT64_MAX, false, &found, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(find(c, path, UINT64_MAX, false, &found, err));
     free(sv->dir);
     sv->dir = co_steal_ptr(path);
     sv->next = found.last + 1;
@@ -299,7 +285,9 @@ static void note_made(const struct checkpoint_attempt *a, const struct rt_checkp
 static int finish(struct checkpoint_attempt *a, struct rt_checkpoint *ret, struct co_err *err) {
     struct psc_saving *sv = a->c->saving;
     int rc = psc_call_wait(co_steal_ptr(a->call), PART_MS, err);
-    rc = rc < 0 ? rc : commit(a, sv->dir, err);
+    if (rc == 0) {
+        rc = commit(a, sv->dir, err);
+    }
     if (rc < 0) {
         meter_add(METER_M_CHECKPOINTS, METER_FAILED, 1);
         return co_err_wrap(err, "checkpoint %" PRIu64 " in '%s'", a->number, sv->dir);
@@ -329,7 +317,9 @@ static int checkpoint(struct rt_client *c, const struct rt_checkpoint_options *o
     CO_CLEANUP(attempt_freep) struct checkpoint_attempt *a = NULL;
     struct co_err why = {0};
     int rc = begin(c, o, &a, &why);
-    rc = rc < 0 ? rc : finish(a, ret, &why);
+    if (rc == 0) {
+        rc = finish(a, ret, &why);
+    }
     if (rc < 0 && a && is_for_full(a, rc)) {
         struct rt_checkpoint_options full = *o;
         full.full = true;
@@ -338,24 +328,28 @@ static int checkpoint(struct rt_client *c, const struct rt_checkpoint_options *o
     return rc < 0 ? co_err_set(err, rc, "%s", why.msg) : 0;
 }
 
+/* Between take_saving and give_saving. */
+static int checkpoint_to(struct rt_client *c, const char *dir,
+    const struct rt_checkpoint_options *o, struct rt_checkpoint *ret, struct co_err *err) {
+    CO_TRY(CO_SPARE_CHECK(o, "rt_checkpoint_options", err));
+    CO_TRY(learn(c, dir, err));
+    CO_TRY(check_mode(c, o, err));
+    return checkpoint(c, o, ret, err);
+}
+
 int rt_checkpoint(struct rt_client *c, const char *dir, const struct rt_checkpoint_options *options,
     struct rt_checkpoint *ret, struct co_err *err) {
-    int here = psc_client_whole(c, err);
-    if (here < 0) {
-        return here;
-    }
+    CO_TRY(psc_client_whole(c, err));
     struct rt_checkpoint_options o = options ? *options : (struct rt_checkpoint_options){0};
     struct rt_checkpoint made = {0};
     take_saving(c->saving);
-    int rc = CO_SPARE_CHECK(&o, "rt_checkpoint_options", err);
-    rc = rc < 0 ? rc : learn(c, dir, err);
-    rc = rc < 0 ? rc : check_mode(c, &o, err);
-    rc = rc < 0 ? rc : checkpoint(c, &o, &made, err);
+    int rc = checkpoint_to(c, dir, &o, &made, err);
     give_saving(c->saving);
-    if (rc == 0 && ret) {
+    CO_TRY(rc);
+    if (ret) {
         *ret = made;
     }
-    return rc;
+    return 0;
 }
 
 /* ---- checkpoints that the options ask for ---- */
@@ -391,16 +385,20 @@ static void join_thread(struct psc_saving *sv) {
     }
 }
 
+static int begin_own(struct rt_client *c, struct checkpoint_attempt **ret, struct co_err *err) {
+    const struct rt_checkpoint_options o = {
+        .deltas = c->options.checkpoint_deltas, .keep = c->options.checkpoint_keep};
+    CO_TRY(learn(c, c->options.checkpoint_dir, err));
+    CO_TRY(check_mode(c, &o, err));
+    return begin(c, &o, ret, err);
+}
+
 static void start(struct rt_client *c) {
     struct psc_saving *sv = c->saving;
     struct checkpoint_attempt *a = NULL;
     struct co_err err = {0};
-    const struct rt_checkpoint_options o = {
-        .deltas = c->options.checkpoint_deltas, .keep = c->options.checkpoint_keep};
     join_thread(sv);
-    int rc = learn(c, c->options.checkpoint_dir, &err);
-    rc = rc < 0 ? rc : check_mode(c, &o, &err);
-    rc = rc < 0 ? rc : begin(c, &o, &a, &err);
+    int rc = begin_own(c, &a, &err);
     if (rc == 0) {
         int e = pthread_create(&sv->thread, NULL, await_checkpoint, a);
         sv->threaded = e == 0;
@@ -461,10 +459,7 @@ static int do_round(struct rt_client *c, const char *dir, uint64_t number,
     m.ckpt_restore = &r;
     struct rt_call *call = NULL;
     const enum audience who = round == RPC__CKPT_RESTORE__ROUND__CHECK ? SERVERS : SHARDS;
-    int rc = to_shards(c, "restore", &m, who, &call, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(to_shards(c, "restore", &m, who, &call, err));
     psc_call_start(call);
     return psc_call_wait(call, PART_MS, err);
 }
@@ -473,11 +468,10 @@ static int restore_one(struct rt_client *c, const char *dir, uint64_t number, st
     static const Rpc__CkptRestore__Round rounds[] = {RPC__CKPT_RESTORE__ROUND__CHECK,
         RPC__CKPT_RESTORE__ROUND__CLEAR, RPC__CKPT_RESTORE__ROUND__LOAD,
         RPC__CKPT_RESTORE__ROUND__OPEN};
-    int rc = 0;
-    for (size_t i = 0; i < CO_ARRAY_LEN(rounds) && rc == 0; i++) {
-        rc = do_round(c, dir, number, rounds[i], err);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rounds); i++) {
+        CO_TRY(do_round(c, dir, number, rounds[i], err));
     }
-    return rc;
+    return 0;
 }
 
 /* Restores the newest checkpoint that is not damaged. */
@@ -516,10 +510,7 @@ static int restore_newest(
 
 int rt_restore(
     struct rt_client *c, const char *dir, struct rt_checkpoint *ret, struct co_err *err) {
-    int here = psc_client_here(c, err);
-    if (here < 0) {
-        return here;
-    }
+    CO_TRY(psc_client_here(c, err));
     struct psc_saving *sv = c->saving;
     if (psc_client_behind(c)) {
         return 0;
@@ -529,7 +520,9 @@ int rt_restore(
     const struct co_err torn = psc_client_tear(c, &(struct co_err){0});
     int rc = rt_flush(c, err);
     take_saving(sv);
-    rc = rc < 0 ? rc : restore_newest(c, path, &found, err);
+    if (rc == 0) {
+        rc = restore_newest(c, path, &found, err);
+    }
     if (rc < 0 && torn.code) {
         (void)psc_client_tear(c, &torn);
     }

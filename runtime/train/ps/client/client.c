@@ -107,15 +107,12 @@ static int copy_tables(
     for (size_t i = 0; i < n; i++) {
         struct rt_table_spec spec = specs[i];
         spec.mode = spec.mode ? spec.mode : c->options.mode;
-        int rc = ps_table_make(&spec, &c->tables[i], err);
-        rc = rc < 0 ? rc : ps_table_fits(&c->tables[i], c->options.mode, err);
-        for (size_t k = 0; k < i && rc == 0; k++) {
+        CO_TRY(ps_table_make(&spec, &c->tables[i], err));
+        CO_TRY(ps_table_fits(&c->tables[i], c->options.mode, err));
+        for (size_t k = 0; k < i; k++) {
             if (strcmp(c->tables[k].name, c->tables[i].name) == 0) {
-                rc = co_err_set(err, CO_INVALID, "two tables named '%s'", c->tables[i].name);
+                return co_err_set(err, CO_INVALID, "two tables named '%s'", c->tables[i].name);
             }
-        }
-        if (rc < 0) {
-            return rc;
         }
     }
     c->n_tables = (uint32_t)n;
@@ -124,10 +121,12 @@ static int copy_tables(
     return 0;
 }
 
+CO_DEFINE_CLEANUP(struct rt_client *, rt_client_close)
+
 int psc_client_connect(const struct psc_client_config *config,
     const struct rt_client_options *options, const struct rt_table_spec *specs, size_t n_specs,
     struct rt_client **ret_client, struct co_err *err) {
-    struct rt_client *c = co_xcalloc(1, sizeof(*c));
+    CO_CLEANUP(rt_client_closep) struct rt_client *c = co_xcalloc(1, sizeof(*c));
     c->options = options ? *options : (struct rt_client_options){0};
     c->trainer = config->trainer;
     c->trainers = config->trainers;
@@ -146,21 +145,18 @@ int psc_client_connect(const struct psc_client_config *config,
     struct rpc_options rpc = {
         .tick_ms = TICK_MS, .encrypt = config->encrypt, .backlog = config->backlog};
     int rc = psc_options_client(&c->options, err);
-    psc_saving_open(c);
-    rc = rc < 0 ? rc : copy_tables(c, specs, n_specs, err);
-    if (rc == 0) {
-        rc = c->options.transport == RT_PS_GRPC ? 0 : psc_reader_new(c, &c->reader, err);
-        rc = rc < 0 ? rc : rpc_open(&client_ops, c, &rpc, &c->rpc, err);
+    psc_saving_open(c); /* in any case: from now on the directory's name is the client's */
+    CO_TRY(rc);
+    CO_TRY(copy_tables(c, specs, n_specs, err));
+    if (c->options.transport != RT_PS_GRPC) {
+        CO_TRY(psc_reader_new(c, &c->reader, err));
     }
-    rc = rc < 0 ? rc : psc_client_join(c, err);
-    rc = rc < 0 ? rc : psc_communicator_start(c, &c->communicator, err);
-    rc = rc < 0 ? rc : psc_reconnector_start(c, err);
-    if (rc < 0) {
-        rt_client_close(c);
-        return rc;
-    }
+    CO_TRY(rpc_open(&client_ops, c, &rpc, &c->rpc, err));
+    CO_TRY(psc_client_join(c, err));
+    CO_TRY(psc_communicator_start(c, &c->communicator, err));
+    CO_TRY(psc_reconnector_start(c, err));
     c->geo = psc_geo_open(c);
-    *ret_client = c;
+    *ret_client = co_steal_ptr(c);
     return 0;
 }
 
@@ -190,10 +186,7 @@ enum rt_mode rt_client_mode(const struct rt_client *c) {
 
 int psc_client_table(struct rt_client *c, uint32_t table, enum rt_table_kind kind,
     const struct ps_table **ret, struct co_err *err) {
-    int rc = psc_client_whole(c, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(psc_client_whole(c, err));
     if (table >= c->n_tables || c->tables[table].spec.kind != kind) {
         return co_err_set(err, CO_INVALID, "table %u is not a %s table of this client", table,
             kind == RT_DENSE ? "dense" : "sparse");

@@ -354,14 +354,14 @@ static int pull_sparse(struct rt_client *c, struct co_err *err) {
 
 static int push_and_flush(struct rt_client *c, struct co_err *err) {
     float g[SIZE] = {0};
-    int rc = rt_push_dense(c, 0, g, err);
-    return rc < 0 ? rc : rt_flush(c, err);
+    CO_TRY(rt_push_dense(c, 0, g, err));
+    return rt_flush(c, err);
 }
 
 static int exchange_and_flush(struct rt_client *c, struct co_err *err) {
     float g[SIZE] = {0}, w[SIZE];
-    int rc = rt_exchange_dense(c, 0, g, w, err);
-    return rc < 0 ? rc : rt_flush(c, err);
+    CO_TRY(rt_exchange_dense(c, 0, g, w, err));
+    return rt_flush(c, err);
 }
 
 static int stat_of(struct rt_client *c, struct co_err *err) {

@@ -101,10 +101,7 @@ static void add_part(struct rt_call *call, uint32_t i, uint8_t kind, const struc
 int psc_dense_call(struct rt_client *c, const char *what, uint32_t table, uint8_t kind,
     const float *values, struct rt_call **ret, struct co_err *err) {
     const struct ps_table *t = NULL;
-    int rc = psc_client_table(c, table, RT_DENSE, &t, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(psc_client_table(c, table, RT_DENSE, &t, err));
     struct ps_range whole = {0, t->spec.size};
     bool bad = request_floats(t, kind, 1) > 0 && !is_finite(t, kind, values, whole) &&
                psc_client_nonfinite(c) <= RT_NONFINITE_REFUSE;
@@ -138,21 +135,16 @@ int psc_dense_check(
 
 int psc_dense_take(
     struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
-    int rc = psc_dense_check(call, p, a, err);
-    if (rc == 0) {
-        table_widen(call->table->wire, call->out + p->begin, a->payload, p->n);
-    }
-    return rc;
+    CO_TRY(psc_dense_check(call, p, a, err));
+    table_widen(call->table->wire, call->out + p->begin, a->payload, p->n);
+    return 0;
 }
 
 /* ---- pull, push, put ---- */
 
 int psc_values_call(struct rt_client *c, uint32_t table, float *ret_w, uint64_t after,
     struct rt_call **ret, struct co_err *err) {
-    int rc = psc_dense_call(c, "pull", table, RPC_FRAME_PULL_DENSE, NULL, ret, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(psc_dense_call(c, "pull", table, RPC_FRAME_PULL_DENSE, NULL, ret, err));
     (*ret)->take = psc_dense_take;
     (*ret)->out = ret_w;
     for (uint32_t i = 0; i < (*ret)->n_parts; i++) {
@@ -163,20 +155,14 @@ int psc_values_call(struct rt_client *c, uint32_t table, float *ret_w, uint64_t 
 
 int psc_pull_values(struct rt_client *c, uint32_t table, float *ret_w, struct co_err *err) {
     struct rt_call *call = NULL;
-    int rc = psc_values_call(c, table, ret_w, 0, &call, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(psc_values_call(c, table, ret_w, 0, &call, err));
     psc_call_start(call);
     return psc_call_wait(call, c->options.call_timeout_ms, err);
 }
 
 int rt_pull_dense(struct rt_client *c, uint32_t table, float *ret_w, struct co_err *err) {
     const struct ps_table *t = NULL;
-    int rc = psc_client_table(c, table, RT_DENSE, &t, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(psc_client_table(c, table, RT_DENSE, &t, err));
     return t->spec.mode == RT_GEO ? psc_geo_pull_dense(c->geo, table, ret_w, err)
                                   : psc_pull_values(c, table, ret_w, err);
 }
@@ -184,21 +170,15 @@ int rt_pull_dense(struct rt_client *c, uint32_t table, float *ret_w, struct co_e
 int psc_send_values(
     struct rt_client *c, uint32_t table, const float *gradient, struct co_err *err) {
     struct rt_call *call = NULL;
-    int rc = psc_dense_call(c, "push", table, RPC_FRAME_PUSH_DENSE, gradient, &call, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(psc_dense_call(c, "push", table, RPC_FRAME_PUSH_DENSE, gradient, &call, err));
     call->done = psc_call_free;
     return psc_call_detach(call, true, err);
 }
 
 int rt_push_dense(struct rt_client *c, uint32_t table, const float *gradient, struct co_err *err) {
     const struct ps_table *t = NULL;
-    int rc = psc_client_table(c, table, RT_DENSE, &t, err);
-    rc = rc < 0 ? rc : psc_client_refusal(c, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(psc_client_table(c, table, RT_DENSE, &t, err));
+    CO_TRY(psc_client_refusal(c, err));
     return t->spec.mode == RT_GEO ? psc_geo_push_dense(c->geo, table, gradient, NULL, err)
                                   : psc_send_values(c, table, gradient, err);
 }

@@ -35,10 +35,7 @@ static int job_open(struct disk_job *j, const char *restore, struct co_err *err)
         .memory_max = 1 << 26,
         .restore_dir = restore,
         .quiet = true};
-    int rc = pss_server_start(&c, &j->server, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(pss_server_start(&c, &j->server, err));
     (void)snprintf(j->endpoint, sizeof(j->endpoint), "127.0.0.1:%u", pss_server_port(j->server));
     struct psc_client_config k = {
         .trainers = 1, .servers = 1, .endpoints = endpoints, .job = "disk"};
@@ -54,9 +51,9 @@ static int job_push(struct disk_job *j, struct co_err *err) {
         g[i] = -1;
         ids[i % IDS] = i % IDS;
     }
-    int rc = rt_push_dense(j->client, 0, g, err);
-    rc = rc < 0 ? rc : rt_push_sparse(j->client, 1, ids, IDS, g, err);
-    return rc < 0 ? rc : rt_flush(j->client, err);
+    CO_TRY(rt_push_dense(j->client, 0, g, err));
+    CO_TRY(rt_push_sparse(j->client, 1, ids, IDS, g, err));
+    return rt_flush(j->client, err);
 }
 
 static int value_of(const float *w, const float *rows) {
@@ -74,12 +71,10 @@ static int job_look(struct disk_job *j, int *ret, struct co_err *err) {
     for (size_t i = 0; i < IDS; i++) {
         ids[i] = i;
     }
-    int rc = rt_pull_dense(j->client, 0, w, err);
-    rc = rc < 0 ? rc : rt_pull_sparse(j->client, 1, ids, IDS, rows, err);
-    if (rc == 0) {
-        *ret = value_of(w, rows);
-    }
-    return rc;
+    CO_TRY(rt_pull_dense(j->client, 0, w, err));
+    CO_TRY(rt_pull_sparse(j->client, 1, ids, IDS, rows, err));
+    *ret = value_of(w, rows);
+    return 0;
 }
 
 static int checkpoint(struct disk_job *j, const char *dir, bool full, struct co_err *err) {
@@ -91,22 +86,22 @@ static int checkpoint(struct disk_job *j, const char *dir, bool full, struct co_
 
 static int prepare_points(const char *dir, struct co_err *err) {
     struct disk_job j = {0};
-    int rc = job_open(&j, "", err);
-    for (int i = 0; i < 3 && rc == 0; i++) { /* 1 and its delta go with the next one */
-        rc = job_push(&j, err);
-        rc = rc < 0 ? rc : checkpoint(&j, dir, i != 1, err);
+    CO_TRY(job_open(&j, "", err));
+    for (int i = 0; i < 3; i++) { /* 1 and its delta go with the next one */
+        CO_TRY(job_push(&j, err));
+        CO_TRY(checkpoint(&j, dir, i != 1, err));
     }
-    return rc;
+    return 0;
 }
 
 static int prepare_save(const char *dir, struct co_err *err) {
     struct disk_job j = {0};
     CO_AUTOFREE char *to = co_xasprintf("%s/model", dir);
-    int rc = job_open(&j, "", err);
-    for (int i = 0; i < 3 && rc == 0; i++) {
-        rc = job_push(&j, err);
+    CO_TRY(job_open(&j, "", err));
+    for (int i = 0; i < 3; i++) {
+        CO_TRY(job_push(&j, err));
     }
-    return rc < 0 ? rc : rt_save(j.client, to, err);
+    return rt_save(j.client, to, err);
 }
 
 static int try_checkpoint(const struct disk_trial *t, bool full, struct co_err *err) {
@@ -241,16 +236,16 @@ static int try_model(const struct disk_trial *t, struct co_err *err) {
 /* A restart on a sound file system; returns the value. */
 static int look_points(const char *dir, int *ret, struct co_err *err) {
     struct disk_job j = {0};
-    int rc = job_open(&j, dir, err);
-    return rc < 0 ? rc : job_look(&j, ret, err);
+    CO_TRY(job_open(&j, dir, err));
+    return job_look(&j, ret, err);
 }
 
 static int look_save(const char *dir, int *ret, struct co_err *err) {
     struct disk_job j = {0};
     CO_AUTOFREE char *from = co_xasprintf("%s/model", dir);
-    int rc = job_open(&j, "", err);
-    rc = rc < 0 ? rc : rt_load(j.client, from, err);
-    return rc < 0 ? rc : job_look(&j, ret, err);
+    CO_TRY(job_open(&j, "", err));
+    CO_TRY(rt_load(j.client, from, err));
+    return job_look(&j, ret, err);
 }
 
 static const struct disk_way ways[] = {

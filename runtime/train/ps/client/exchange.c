@@ -202,10 +202,7 @@ static int exchange_async(struct rt_client *c, uint32_t table, const float *grad
     struct rt_call *fresh = NULL;
     bool send = false;
     do {
-        int rc = await_room(c, table, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(await_room(c, table, err));
     } while (!try_merge(c->exchanges, table, gradient, n, &send, &fresh));
     for (uint32_t i = 0; fresh && i < fresh->n_parts; i++) {
         const struct psc_part *p = &fresh->parts[i];
@@ -218,11 +215,8 @@ static int exchange_async(struct rt_client *c, uint32_t table, const float *grad
 int rt_exchange_dense(
     struct rt_client *c, uint32_t table, const float *gradient, float *w, struct co_err *err) {
     const struct ps_table *t = NULL;
-    int rc = psc_client_table(c, table, RT_DENSE, &t, err);
-    rc = rc < 0 ? rc : psc_client_refusal(c, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(psc_client_table(c, table, RT_DENSE, &t, err));
+    CO_TRY(psc_client_refusal(c, err));
     switch (t->spec.mode) {
     case RT_GEO:
         return psc_geo_push_dense(c->geo, table, gradient, w, err);

@@ -30,14 +30,12 @@ int psc_geo_pull_dense(struct psc_geo *g, uint32_t table, float *ret_w, struct c
         return psc_pull_values(g->c, table, ret_w, err);
     }
     CO_AUTOFREE float *server = co_xmalloc(t->n * sizeof(float));
-    int rc = psc_pull_values(g->c, table, server, err);
-    if (rc == 0) {
-        pthread_mutex_lock(&g->m);
-        take_values(t, server);
-        memcpy(ret_w, t->local, t->n * sizeof(float));
-        pthread_mutex_unlock(&g->m);
-    }
-    return rc;
+    CO_TRY(psc_pull_values(g->c, table, server, err));
+    pthread_mutex_lock(&g->m);
+    take_values(t, server);
+    memcpy(ret_w, t->local, t->n * sizeof(float));
+    pthread_mutex_unlock(&g->m);
+    return 0;
 }
 
 /* Pulls the values if there is no copy yet. */
@@ -107,14 +105,12 @@ int psc_geo_dense_begin(struct psc_geo_table *t, struct co_err *err) {
         return 0;
     }
     /* Without changes of its own this trainer still reads those of the others. */
-    int rc = psc_dense_call(g->c, "exchange", t->index,
-        dirty ? RPC_FRAME_XCHG_DENSE : RPC_FRAME_PULL_DENSE, t->delta, &t->call, err);
-    if (rc == 0) {
-        t->call->take = psc_dense_take;
-        t->call->out = t->server;
-        psc_call_start(t->call);
-    }
-    return rc;
+    CO_TRY(psc_dense_call(g->c, "exchange", t->index,
+        dirty ? RPC_FRAME_XCHG_DENSE : RPC_FRAME_PULL_DENSE, t->delta, &t->call, err));
+    t->call->take = psc_dense_take;
+    t->call->out = t->server;
+    psc_call_start(t->call);
+    return 0;
 }
 
 void psc_geo_dense_take(struct psc_geo_table *t) {

@@ -114,13 +114,10 @@ int psc_geo_pull_start(struct psc_geo *g, uint32_t table, const uint64_t *ids, s
 static int take_row(struct psc_geo_table *t, uint64_t id, const float *server, struct co_err *err) {
     float *row;
     bool fresh;
-    int rc = make_row(t, id, server, &row, &fresh, err);
-    if (rc == 0) {
-        psc_geo_merge(row, row + t->n, server, t->n);
-        write_mark(
-            t, row, (struct mark){.round = t->g->round, .changed = read_mark(t, row).changed});
-    }
-    return rc;
+    CO_TRY(make_row(t, id, server, &row, &fresh, err));
+    psc_geo_merge(row, row + t->n, server, t->n);
+    write_mark(t, row, (struct mark){.round = t->g->round, .changed = read_mark(t, row).changed});
+    return 0;
 }
 
 int psc_geo_pull_wait(struct rt_call *call, struct co_err *err) {
@@ -165,15 +162,13 @@ static void note_changed(struct psc_geo_table *t, uint64_t id, float *row) {
 static int push_row(struct psc_geo_table *t, uint64_t id, const float *g, struct co_err *err) {
     float *row;
     bool fresh;
-    int rc = make_row(t, id, NULL, &row, &fresh, err);
-    if (rc == 0) {
-        if (fresh) {
-            write_mark(t, row, (struct mark){.round = t->g->round - 1});
-        }
-        optim_apply(&t->optim, t->n, row, g, row + 2 * t->n);
-        note_changed(t, id, row);
+    CO_TRY(make_row(t, id, NULL, &row, &fresh, err));
+    if (fresh) {
+        write_mark(t, row, (struct mark){.round = t->g->round - 1});
     }
-    return rc;
+    optim_apply(&t->optim, t->n, row, g, row + 2 * t->n);
+    note_changed(t, id, row);
+    return 0;
 }
 
 /* The gradients of a push; those of one id are summed. */
@@ -268,11 +263,9 @@ int psc_geo_sparse_begin(struct psc_geo_table *t, struct co_err *err) {
     if (t->n_ids == 0) {
         return 0;
     }
-    int rc = psc_send_rows(
-        g->c, t->index, RPC_FRAME_PUSH_SPARSE, t->ids, t->n_ids, t->fetched, t->n, err);
-    return rc < 0
-               ? rc
-               : psc_pull_rows_start(g->c, t->index, t->ids, t->n_ids, t->fetched, &t->call, err);
+    CO_TRY(psc_send_rows(
+        g->c, t->index, RPC_FRAME_PUSH_SPARSE, t->ids, t->n_ids, t->fetched, t->n, err));
+    return psc_pull_rows_start(g->c, t->index, t->ids, t->n_ids, t->fetched, &t->call, err);
 }
 
 /* All of these rows have copies, so take_row makes none and cannot fail. */

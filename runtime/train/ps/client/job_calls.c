@@ -62,11 +62,8 @@ static int get_encrypt(
 
 static int load_job(role_getenv_fn get, void *arg, struct rt_job **ret_job, struct co_err *err) {
     struct role_topology *t = NULL;
-    int rc = co_isa_check(err);
-    rc = rc < 0 ? rc : role_topology_load(get, arg, &t, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(co_isa_check(err));
+    CO_TRY(role_topology_load(get, arg, &t, err));
     int end = t->role == ROLE_SERVER ? eventfd(0, END_FLAGS) : -1;
     if (t->role == ROLE_SERVER && end < 0) {
         role_topology_free(t);
@@ -100,15 +97,13 @@ static const char *get_from_list(void *arg, const char *name) {
 
 int rt_init_list(const char *const *variables, struct rt_job **ret_job, struct co_err *err) {
     void *arg = (void *)(uintptr_t)variables;
-    int rc = load_job(get_from_list, arg, ret_job, err);
-    if (rc == 0) {
-        const char *token = get_from_list(arg, co_contract[CO_VAR_JOB_TOKEN].name);
-        const char *encrypt = get_from_list(arg, co_contract[CO_VAR_JOB_ENCRYPT].name);
-        (*ret_job)->listed = true;
-        (*ret_job)->token = co_xstrdup(token ? token : "");
-        (*ret_job)->encrypt = encrypt ? co_xstrdup(encrypt) : NULL;
-    }
-    return rc;
+    CO_TRY(load_job(get_from_list, arg, ret_job, err));
+    const char *token = get_from_list(arg, co_contract[CO_VAR_JOB_TOKEN].name);
+    const char *encrypt = get_from_list(arg, co_contract[CO_VAR_JOB_ENCRYPT].name);
+    (*ret_job)->listed = true;
+    (*ret_job)->token = co_xstrdup(token ? token : "");
+    (*ret_job)->encrypt = encrypt ? co_xstrdup(encrypt) : NULL;
+    return 0;
 }
 
 void rt_done(struct rt_job *job) {
@@ -239,13 +234,13 @@ int rt_server_run(
     const struct role_topology *t = job->topology;
     struct rt_server_options o = options ? *options : (struct rt_server_options){0};
     char listen[300];
-    int rc = psc_options_server(&o, err);
-    if (rc == 0 && (t->role != ROLE_SERVER || t->n_workers < 1)) {
-        rc = co_err_set(err, CO_INVALID, "this process is %s, and there are %u workers",
+    CO_TRY(psc_options_server(&o, err));
+    if (t->role != ROLE_SERVER || t->n_workers < 1) {
+        return co_err_set(err, CO_INVALID, "this process is %s, and there are %u workers",
             role_name(t->role), t->n_workers);
     }
     const char *endpoint = t->servers.n > t->index ? t->servers.item[t->index] : "";
-    rc = rc < 0 ? rc : net_listen_address(endpoint, listen, sizeof(listen), err);
+    CO_TRY(net_listen_address(endpoint, listen, sizeof(listen), err));
     struct pss_server_config config = common_config(job, &o);
     config.listen = listen;
     config.endpoint = endpoint;
@@ -253,7 +248,7 @@ int rt_server_run(
     config.servers = t->servers.n;
     config.endpoints = t->servers.n > 0 ? (const char *const *)t->servers.item : NULL;
     config.trainers = t->n_workers;
-    rc = rc < 0 ? rc : get_encrypt(job, o.encrypt, &config.encrypt, err);
+    CO_TRY(get_encrypt(job, o.encrypt, &config.encrypt, err));
     sigset_t signals, old;
     sigemptyset(&signals);
     if (o.handle_signals) {
@@ -263,8 +258,8 @@ int rt_server_run(
     pthread_sigmask(SIG_BLOCK, &signals, &old); /* early: as PID 1 we have no default action */
     struct pss_server *s = NULL;
     raise_descriptors();
-    bool metered = rc == 0 && psc_report_metrics();
-    rc = rc < 0 ? rc : pss_server_start(&config, &s, err);
+    bool metered = psc_report_metrics();
+    int rc = pss_server_start(&config, &s, err);
     if (rc == 0) {
         atomic_bool *accepts = &((struct rt_job *)(uintptr_t)job)->accepts;
         atomic_store(accepts, true);
@@ -286,16 +281,13 @@ int rt_server_run(
 static int open_own(const struct rt_job *job, const struct rt_client_options *options,
     const struct rt_table_spec *specs, size_t n_specs, struct rt_client **ret, struct co_err *err) {
     struct rt_server_options o = {0};
-    int rc = psc_options_server(&o, err);
+    CO_TRY(psc_options_server(&o, err));
     struct pss_server_config sc = common_config(job, &o);
     sc.listen = "127.0.0.1:0";
     sc.servers = sc.trainers = 1;
     sc.quiet = true;
     struct pss_server *own = NULL;
-    rc = rc < 0 ? rc : pss_server_start(&sc, &own, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(pss_server_start(&sc, &own, err));
     char endpoint[32];
     (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", pss_server_port(own));
     struct psc_client_config config = {.trainers = 1,
@@ -303,7 +295,7 @@ static int open_own(const struct rt_job *job, const struct rt_client_options *op
         .endpoints = (const char *const[]){endpoint},
         .job = job->topology->job,
         .token = rt_job_token(job)};
-    rc = psc_client_connect(&config, options, specs, n_specs, ret, err);
+    int rc = psc_client_connect(&config, options, specs, n_specs, ret, err);
     if (rc < 0) {
         pss_server_stop(own);
         return rc;
@@ -320,10 +312,7 @@ static int open_client(const struct rt_job *job, const struct rt_client_options 
         return co_err_set(err, CO_INVALID, "this process is %s, no worker", role_name(t->role));
     }
     for (size_t i = 0; i < n_specs; i++) {
-        int rc = CO_SPARE_CHECK(&specs[i], "rt_table_spec", err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(CO_SPARE_CHECK(&specs[i], "rt_table_spec", err));
     }
     if (t->servers.n == 0 && t->n_workers == 1) {
         return open_own(job, options, specs, n_specs, ret_client, err);
@@ -342,17 +331,12 @@ static int open_client(const struct rt_job *job, const struct rt_client_options 
         .token = rt_job_token(job),
     };
     enum rt_encrypt said = options ? options->encrypt : RT_ENCRYPT_UNSET;
-    int rc = get_encrypt(job, said, &config.encrypt, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(get_encrypt(job, said, &config.encrypt, err));
     ps_log_info("init rpc client with trainer_id %u", t->index);
-    rc = psc_client_connect(&config, options, specs, n_specs, ret_client, err);
-    if (rc == 0) {
-        ps_log_info("Communicator start, %u servers, trainer %u of %u", t->servers.n, t->index,
-            t->n_workers);
-    }
-    return rc;
+    CO_TRY(psc_client_connect(&config, options, specs, n_specs, ret_client, err));
+    ps_log_info(
+        "Communicator start, %u servers, trainer %u of %u", t->servers.n, t->index, t->n_workers);
+    return 0;
 }
 
 int rt_client_open(const struct rt_job *job, const struct rt_client_options *options,

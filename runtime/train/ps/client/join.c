@@ -99,10 +99,7 @@ static int note_welcome(
 static int take_welcome(
     struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
     CO_CLEANUP(ps_control_freep) Rpc__Control *m = NULL;
-    int rc = ps_control_unpack(a, &m, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(ps_control_unpack(a, &m, err));
     if (m->body_case != RPC__CONTROL__BODY_WELCOME || m->welcome->shards < 1 ||
         m->welcome->shards > 4096) {
         return co_err_set(err, CO_INVALID, "not a welcome");
@@ -180,11 +177,9 @@ static int say_hello(struct rt_client *c, uint32_t server, const struct rpc_conn
         co_tls_free(in->tls);
         return rc;
     }
-    rc = psc_link_adopt(c, server, in, address, err);
-    if (rc == 0) {
-        *ret_call = start_greeting(c, server, "hello", take_welcome, co_steal_ptr(f));
-    }
-    return rc;
+    CO_TRY(psc_link_adopt(c, server, in, address, err));
+    *ret_call = start_greeting(c, server, "hello", take_welcome, co_steal_ptr(f));
+    return 0;
 }
 
 /* ---- one begin ---- */
@@ -471,14 +466,11 @@ static bool note_joined(struct rt_client *c) {
 static int join_until(struct rt_client *c, int64_t until_ms, struct co_err *err) {
     int64_t printed = net_now() - PRINT_MS;
     for (;;) {
-        int rc = attempt_join(c, err);
-        if (rc == 0 && count_missing(c) == 0) {
-            rc = ask_again(c, err);
-            rc = rc != 0 ? rc : choose_place(c, err);
-            rc = rc != 0 ? rc : begin_all(c, err);
-        }
-        if (rc < 0) {
-            return rc;
+        CO_TRY(attempt_join(c, err));
+        if (count_missing(c) == 0) {
+            CO_TRY(ask_again(c, err));
+            CO_TRY(choose_place(c, err));
+            CO_TRY(begin_all(c, err));
         }
         if (note_joined(c)) {
             return 0;
@@ -522,7 +514,8 @@ int psc_client_rejoin(struct rt_client *c, struct co_err *err) {
     psc_saving_go_back(c);
     int rc = psc_client_join(c, err);
     psc_geo_forget(c->geo); /* the steps are the job's now */
-    return rc < 0 ? rc : psc_reconnector_start(c, err);
+    CO_TRY(rc);
+    return psc_reconnector_start(c, err);
 }
 
 /* ---- reconnecting ---- */
@@ -537,9 +530,7 @@ static void *run_reconnector(void *client) {
     while (psc_links_await_broken(c, tried_ms + RETRY_MS)) {
         struct co_err err = {0};
         tried_ms = net_now();
-        int rc = attempt_join(c, &err);
-        rc = rc < 0 ? rc : begin_all(c, &err);
-        if (rc < 0) {
+        if (attempt_join(c, &err) < 0 || begin_all(c, &err) < 0) {
             psc_client_fail(c, &err);
         }
     }

@@ -56,30 +56,26 @@ static bool knows(const struct psc_layer *l, uint64_t id) {
 /* Copies the rows of `from` whose ids `above` neither sets nor erases; above NULL: all rows. */
 static int copy_rows(struct psc_layer *to, const struct psc_layer *from,
     const struct psc_layer *above, struct co_err *err) {
-    int rc = 0;
     uint32_t slot = table_store_next(from->rows, 0);
-    for (; slot != TABLE_SLOT_NONE && rc == 0; slot = table_store_next(from->rows, slot + 1)) {
+    for (; slot != TABLE_SLOT_NONE; slot = table_store_next(from->rows, slot + 1)) {
         uint64_t id = table_store_id(from->rows, slot);
         uint32_t put;
         bool fresh;
         if (!above || !knows(above, id)) {
-            rc = table_store_make(to->rows, id, &put, &fresh, err);
-            if (rc == 0) {
-                memcpy(table_store_values(to->rows, put), table_store_values(from->rows, slot),
-                    table_store_shape(to->rows)->dim * sizeof(float));
-            }
+            CO_TRY(table_store_make(to->rows, id, &put, &fresh, err));
+            memcpy(table_store_values(to->rows, put), table_store_values(from->rows, slot),
+                table_store_shape(to->rows)->dim * sizeof(float));
         }
     }
-    return rc;
+    return 0;
 }
 
 static int copy_gone(struct psc_layer *to, const struct psc_layer *from, struct co_err *err) {
-    int rc = 0;
     uint32_t slot = table_store_next(from->gone, 0);
-    for (; slot != TABLE_SLOT_NONE && rc == 0; slot = table_store_next(from->gone, slot + 1)) {
-        rc = psc_layer_erase(to, table_store_id(from->gone, slot), err);
+    for (; slot != TABLE_SLOT_NONE; slot = table_store_next(from->gone, slot + 1)) {
+        CO_TRY(psc_layer_erase(to, table_store_id(from->gone, slot), err));
     }
-    return rc;
+    return 0;
 }
 
 /* If `below` erased an id and `above` set it again, the result has both; a search then finds the
@@ -88,14 +84,11 @@ static int merge(const struct psc_layer *above, const struct psc_layer *below, b
     struct psc_layer **ret, struct co_err *err) {
     CO_CLEANUP(psc_layer_dropp)
     struct psc_layer *l = psc_layer_new(table_store_shape(above->rows)->dim);
-    int rc = copy_rows(l, above, NULL, err);
-    rc = rc < 0 ? rc : copy_rows(l, below, above, err);
+    CO_TRY(copy_rows(l, above, NULL, err));
+    CO_TRY(copy_rows(l, below, above, err));
     if (!oldest) {
-        rc = rc < 0 ? rc : copy_gone(l, above, err);
-        rc = rc < 0 ? rc : copy_gone(l, below, err);
-    }
-    if (rc < 0) {
-        return rc;
+        CO_TRY(copy_gone(l, above, err));
+        CO_TRY(copy_gone(l, below, err));
     }
     *ret = co_steal_ptr(l);
     return 0;
@@ -111,10 +104,7 @@ int psc_layers_push(const struct psc_layers *old, struct psc_layer *layer_own,
     uint32_t below = 0;
     while (below < old->n && 2 * weigh(top) >= weigh(old->at[below])) {
         struct psc_layer *merged = NULL;
-        int rc = merge(top, old->at[below], below + 1 == old->n, &merged, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(merge(top, old->at[below], below + 1 == old->n, &merged, err));
         psc_layer_drop(top);
         top = merged;
         below++;

@@ -70,8 +70,8 @@ static int read_all(struct trainer *t, struct rt_client *c, struct co_err *err) 
     for (uint64_t i = 0; i < IDS; i++) {
         ids[i] = i;
     }
-    int rc = rt_pull_sparse(c, 1, ids, IDS, t->rows, err);
-    return rc < 0 ? rc : rt_pull_dense(c, 0, t->w, err);
+    CO_TRY(rt_pull_sparse(c, 1, ids, IDS, t->rows, err));
+    return rt_pull_dense(c, 0, t->w, err);
 }
 
 static int train_step(struct trainer *t, struct rt_client *c, unsigned step, struct co_err *err) {

@@ -64,15 +64,14 @@ static size_t peak(pid_t pid) {
 static int fill(struct rt_client *c, struct co_err *err) {
     static float g[BATCH * 64];
     uint64_t ids[BATCH], next = 1;
-    int rc = 0;
-    for (unsigned i = 0; rc == 0; i++) {
+    for (unsigned i = 0;; i++) {
         for (size_t k = 0; k < BATCH; k++) {
             ids[k] = next++;
         }
-        rc = rt_push_sparse(c, i % TABLES, ids, BATCH, g, err);
-        rc = rc < 0 ? rc : rt_flush(c, err);
+        CO_TRY(rt_push_sparse(c, i % TABLES, ids, BATCH, g, err));
+        CO_TRY(rt_flush(c, err));
     }
-    return rc;
+    return 0;
 }
 
 static void four_tables_keep_to_one_budget(void **state) {

@@ -60,12 +60,10 @@ static bool last_holder(uint32_t *holders) {
 
 static int vector_new(uint64_t size, struct vector **ret, struct co_err *err) {
     void *p = NULL;
-    int rc = co_try_alloc(size + 1, sizeof(float), SIZE_MAX, "values", &p, err);
-    if (rc == 0) {
-        *ret = p;
-        (*ret)->holders = 1;
-    }
-    return rc;
+    CO_TRY(co_try_alloc(size + 1, sizeof(float), SIZE_MAX, "values", &p, err));
+    *ret = p;
+    (*ret)->holders = 1;
+    return 0;
 }
 
 static void vector_drop(struct vector *v) {
@@ -127,21 +125,19 @@ static int take_rows(
     void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     const struct point_load *l = arg;
     size_t each = ckpt_rows_bytes(&l->point->tables[c->table], 1);
-    int rc = 0;
-    for (uint32_t i = 0; i < c->items && rc == 0; i++, data += each) {
-        rc = psc_layer_set(fresh_layer(l, c->table), co_get_u64(data), data + 8, err);
+    for (uint32_t i = 0; i < c->items; i++, data += each) {
+        CO_TRY(psc_layer_set(fresh_layer(l, c->table), co_get_u64(data), data + 8, err));
     }
-    return rc;
+    return 0;
 }
 
 static int take_erased(
     void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     const struct point_load *l = arg;
-    int rc = 0;
-    for (uint32_t i = 0; i < c->items && rc == 0; i++, data += 8) {
-        rc = psc_layer_erase(fresh_layer(l, c->table), co_get_u64(data), err);
+    for (uint32_t i = 0; i < c->items; i++, data += 8) {
+        CO_TRY(psc_layer_erase(fresh_layer(l, c->table), co_get_u64(data), err));
     }
-    return rc;
+    return 0;
 }
 
 static int take_dense(
@@ -180,45 +176,49 @@ static int push_layers(const struct point_load *l, struct co_err *err) {
     return rc;
 }
 
-/* Reads the points from `from` to the end of the chain into v. */
-static int read_points(const struct rt_model *m, struct version *v, const struct ckpt_chain *chain,
-    uint32_t from, struct co_err *err) {
+/* Reads all parts of one checkpoint of the chain into fresh layers and vectors. */
+static int walk_point(
+    struct point_load *l, const struct ckpt_chain *chain, uint32_t i, struct co_err *err) {
     static const struct {
         uint32_t kind;
         int (*take)(void *arg, const struct ckpt_part_chunk *c, const unsigned char *data,
             struct co_err *err);
     } kinds[] = {{CKPT_PART_ROWS, take_rows}, {CKPT_PART_ERASED, take_erased},
         {CKPT_PART_DENSE, take_dense}};
-    CO_AUTOFREE struct psc_layer **fresh = co_xcalloc(m->n, sizeof(struct psc_layer *));
-    int rc = 0;
-    for (uint32_t i = from; i < chain->n && rc == 0; i++) {
-        struct point_load l = {.m = m, .point = &chain->points[i], .v = v, .fresh = fresh};
-        for (size_t k = 0; k < CO_ARRAY_LEN(kinds) && rc == 0; k++) {
-            struct shard_restore_walk w = {
-                .chain = chain, .kind = kinds[k].kind, .take = kinds[k].take, .arg = &l};
-            rc = shard_restore_walk(&w, i, err);
-        }
-        int pushed = push_layers(&l, err);
-        rc = rc < 0 ? rc : pushed;
+    for (size_t k = 0; k < CO_ARRAY_LEN(kinds); k++) {
+        struct shard_restore_walk w = {
+            .chain = chain, .kind = kinds[k].kind, .take = kinds[k].take, .arg = l};
+        CO_TRY(shard_restore_walk(&w, i, err));
     }
-    return rc;
+    return 0;
+}
+
+/* Reads the points from `from` to the end of the chain into v. */
+static int read_points(const struct rt_model *m, struct version *v, const struct ckpt_chain *chain,
+    uint32_t from, struct co_err *err) {
+    CO_AUTOFREE struct psc_layer **fresh = co_xcalloc(m->n, sizeof(struct psc_layer *));
+    for (uint32_t i = from; i < chain->n; i++) {
+        struct point_load l = {.m = m, .point = &chain->points[i], .v = v, .fresh = fresh};
+        int rc = walk_point(&l, chain, i, err);
+        int pushed = push_layers(&l, err); /* or drops them */
+        CO_TRY(rc);
+        CO_TRY(pushed);
+    }
+    return 0;
 }
 
 /* Makes a version without rows, whose vectors are zero. */
 static int begin_version(const struct rt_model *m, struct version **ret, struct co_err *err) {
     CO_CLEANUP(version_dropp) struct version *v = version_new(m->n);
-    int rc = 0;
-    for (uint32_t i = 0; i < m->n && rc == 0; i++) {
+    for (uint32_t i = 0; i < m->n; i++) {
         const struct rt_table_spec *s = &m->tables[i].spec;
         struct psc_layers none = {0};
-        rc = s->kind == RT_SPARSE
-                 ? psc_layers_push(&none, psc_layer_new(s->dim), &v->views[i].layers, err)
-                 : vector_new(s->size, &v->views[i].dense, err);
+        CO_TRY(s->kind == RT_SPARSE
+                   ? psc_layers_push(&none, psc_layer_new(s->dim), &v->views[i].layers, err)
+                   : vector_new(s->size, &v->views[i].dense, err));
     }
-    if (rc == 0) {
-        *ret = co_steal_ptr(v);
-    }
-    return rc;
+    *ret = co_steal_ptr(v);
+    return 0;
 }
 
 /* Makes a version that shares everything with the present one. */
@@ -238,14 +238,13 @@ static struct version *next_version(struct rt_model *m) {
 static int make_tables(struct rt_model *m, uint32_t n,
     const struct ckpt_table *(*get)(const void *from, uint32_t i), const void *from,
     struct co_err *err) {
-    int rc = 0;
     m->n = n;
     m->tables = co_xcalloc(n, sizeof(*m->tables));
-    for (uint32_t i = 0; i < n && rc == 0; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         struct rt_table_spec spec = ps_table_spec_of(get(from, i));
-        rc = ps_table_make(&spec, &m->tables[i], err);
+        CO_TRY(ps_table_make(&spec, &m->tables[i], err));
     }
-    return rc;
+    return 0;
 }
 
 static const struct ckpt_table *table_of_point(const void *point, uint32_t i) {
@@ -268,39 +267,41 @@ static int read_saved_chunk(struct version *v, uint32_t table, const struct ckpt
     }
     size_t stride = ckpt_rows_bytes(saved, 1) - sizeof(uint64_t);
     const unsigned char *row = data + n * 8UL;
-    int rc = 0;
-    for (uint32_t i = 0; i < n && rc == 0; i++, row += stride) {
-        rc = psc_layer_set(view->layers.at[0], co_get_u64(data + i * 8UL), row, err);
+    for (uint32_t i = 0; i < n; i++, row += stride) {
+        CO_TRY(psc_layer_set(view->layers.at[0], co_get_u64(data + i * 8UL), row, err));
     }
-    return rc;
+    return 0;
 }
 
 static int read_saved(struct version *v, const struct ckpt *k, uint32_t table, struct co_err *err) {
     CO_CLEANUP(ckpt_file_closep) struct ckpt_file *f = NULL;
-    int rc = ckpt_file_open(k, table, &f, err);
-    for (size_t at = 0; rc == 0;) {
+    CO_TRY(ckpt_file_open(k, table, &f, err));
+    for (size_t at = 0;;) {
         uint32_t n;
         const void *data;
         size_t bytes;
-        rc = ckpt_next(f, &n, &data, &bytes, err);
-        rc = rc != 0 ? rc : read_saved_chunk(v, table, ckpt_table(k, table), n, data, at, err);
-        at += rc == 0 ? n : 0;
+        int ends = ckpt_next(f, &n, &data, &bytes, err);
+        CO_TRY(ends);
+        if (ends) {
+            return 0;
+        }
+        CO_TRY(read_saved_chunk(v, table, ckpt_table(k, table), n, data, at, err));
+        at += n;
     }
-    return rc < 0 ? rc : 0;
 }
 
 static int open_saved(struct rt_model *m, struct co_err *err) {
     CO_CLEANUP(ckpt_closep) struct ckpt *k = NULL;
     CO_CLEANUP(version_dropp) struct version *v = NULL;
-    int rc = ckpt_open(m->dir, &k, err);
-    rc = rc < 0 ? rc : ckpt_verify(k, err);
-    rc = rc < 0 ? rc : make_tables(m, ckpt_tables(k), table_of_save, k, err);
-    rc = rc < 0 ? rc : begin_version(m, &v, err);
-    for (uint32_t i = 0; i < m->n && rc == 0; i++) {
-        rc = read_saved(v, k, i, err);
+    CO_TRY(ckpt_open(m->dir, &k, err));
+    CO_TRY(ckpt_verify(k, err));
+    CO_TRY(make_tables(m, ckpt_tables(k), table_of_save, k, err));
+    CO_TRY(begin_version(m, &v, err));
+    for (uint32_t i = 0; i < m->n; i++) {
+        CO_TRY(read_saved(v, k, i, err));
     }
-    m->now = rc < 0 ? NULL : co_steal_ptr(v);
-    return rc;
+    m->now = co_steal_ptr(v);
+    return 0;
 }
 
 /* ---- opening, closing ---- */
@@ -330,27 +331,26 @@ static int check_same(const struct rt_model *m, const struct ckpt_point *p, stru
 /* Begins a version for the point.  A model without readers takes over the point's tables. */
 static int begin_point(
     struct rt_model *m, const struct ckpt_point *p, struct version **ret, struct co_err *err) {
-    int rc = 0;
     if (!m->now) {
         free(co_steal_ptr(m->tables));
-        rc = make_tables(m, p->n_tables, table_of_point, p, err);
+        CO_TRY(make_tables(m, p->n_tables, table_of_point, p, err));
     }
-    return rc < 0 ? rc : begin_version(m, ret, err);
+    return begin_version(m, ret, err);
 }
 
 static int read_chain(
     struct rt_model *m, const struct ckpt_chain *c, struct version **ret, struct co_err *err) {
     const struct ckpt_point *p = &c->points[c->n - 1];
     CO_CLEANUP(version_dropp) struct version *v = NULL;
-    int rc = m->now ? check_same(m, p, err) : 0;
-    rc = rc < 0 ? rc : begin_point(m, p, &v, err);
-    rc = rc < 0 ? rc : read_points(m, v, c, 0, err);
-    if (rc == 0) {
-        m->number = p->number;
-        m->base = p->base;
-        *ret = co_steal_ptr(v);
+    if (m->now) {
+        CO_TRY(check_same(m, p, err));
     }
-    return rc;
+    CO_TRY(begin_point(m, p, &v, err));
+    CO_TRY(read_points(m, v, c, 0, err));
+    m->number = p->number;
+    m->base = p->base;
+    *ret = co_steal_ptr(v);
+    return 0;
 }
 
 /* Reads the newest checkpoint that is not damaged into a version that shares nothing.  A refresh
@@ -392,7 +392,9 @@ int rt_model_open(const char *dir, struct rt_model **ret_model, struct co_err *e
     pthread_mutex_init(&m->m, NULL);
     m->dir = co_xstrdup(dir);
     int rc = ckpt_expect(dir, CKPT_EITHER, &why);
-    rc = rc < 0 ? rc : read_newest(m, &m->now, &why);
+    if (rc == 0) {
+        rc = read_newest(m, &m->now, &why);
+    }
     rc = rc == CO_NOTFOUND ? open_saved(m, &why) : rc;
     if (rc < 0) {
         rt_model_close(m);

@@ -18,11 +18,11 @@
 enum { SHARDS_MAX = 64, SHARDS_DEFAULT_MAX = 16, QUEUE_DEFAULT = 16 };
 
 static int read_positive(int64_t *ms, const char *name, const char *text, struct co_err *err) {
-    int rc = co_parse_duration(name, text, ms, err);
-    if (rc == 0 && *ms <= 0) {
+    CO_TRY(co_parse_duration(name, text, ms, err));
+    if (*ms <= 0) {
         return co_err_set(err, CO_INVALID, "%s: '%s' is not a time above 0", name, text);
     }
-    return rc;
+    return 0;
 }
 
 /* A duration ("30s", "1m30s"), unless the program gave one. */
@@ -98,31 +98,29 @@ static const char *text_from_env(const char *said, enum co_var var) {
 static int read_checkpoints(struct rt_client_options *o, struct co_err *err) {
     uint64_t deltas = o->checkpoint_deltas, keep = o->checkpoint_keep;
     o->checkpoint_dir = text_from_env(o->checkpoint_dir, CO_VAR_PS_CHECKPOINT_DIR);
-    int rc = number_from_env(&o->checkpoint_steps, CO_VAR_PS_CHECKPOINT_STEPS, 0, err);
-    rc = rc < 0 ? rc
-                : from_env(&o->checkpoint_ms, CO_VAR_PS_CHECKPOINT_INTERVAL,
-                      o->checkpoint_steps ? 0 : PSC_CHECKPOINT_MS, err);
-    rc = rc < 0 ? rc
-                : number_from_env(&deltas, CO_VAR_PS_CHECKPOINT_DELTAS, PSC_CHECKPOINT_DELTAS, err);
-    rc = rc < 0 ? rc : number_from_env(&keep, CO_VAR_PS_CHECKPOINT_KEEP, PSC_CHECKPOINT_KEEP, err);
+    CO_TRY(number_from_env(&o->checkpoint_steps, CO_VAR_PS_CHECKPOINT_STEPS, 0, err));
+    CO_TRY(from_env(&o->checkpoint_ms, CO_VAR_PS_CHECKPOINT_INTERVAL,
+        o->checkpoint_steps ? 0 : PSC_CHECKPOINT_MS, err));
+    CO_TRY(number_from_env(&deltas, CO_VAR_PS_CHECKPOINT_DELTAS, PSC_CHECKPOINT_DELTAS, err));
+    CO_TRY(number_from_env(&keep, CO_VAR_PS_CHECKPOINT_KEEP, PSC_CHECKPOINT_KEEP, err));
     o->checkpoint_deltas = (uint32_t)deltas;
     o->checkpoint_keep = (uint32_t)keep;
-    return rc;
+    return 0;
 }
 
 int psc_options_server(struct rt_server_options *o, struct co_err *err) {
-    int rc = CO_SPARE_CHECK(o, "rt_server_options", err);
-    rc = rc < 0 ? rc : from_env(&o->lease_ms, CO_VAR_PS_LEASE, PSC_LEASE_MS, err);
-    rc = rc < 0 ? rc : read_return(&o->return_ms, o->lease_ms, err);
-    rc = rc < 0 ? rc : from_env(&o->start_timeout_ms, CO_VAR_PS_START_TIMEOUT, PSC_START_MS, err);
+    CO_TRY(CO_SPARE_CHECK(o, "rt_server_options", err));
+    CO_TRY(from_env(&o->lease_ms, CO_VAR_PS_LEASE, PSC_LEASE_MS, err));
+    CO_TRY(read_return(&o->return_ms, o->lease_ms, err));
+    CO_TRY(from_env(&o->start_timeout_ms, CO_VAR_PS_START_TIMEOUT, PSC_START_MS, err));
     const char *shards = co_contract_getenv(CO_VAR_PS_SHARDS);
-    if (rc == 0 && o->shards == 0 && shards && *shards) {
+    if (o->shards == 0 && shards && *shards) {
         int64_t n;
-        rc = co_parse_i64(co_contract[CO_VAR_PS_SHARDS].name, shards, 1, SHARDS_MAX, &n, err);
-        o->shards = rc == 0 ? (uint32_t)n : 0;
+        CO_TRY(co_parse_i64(co_contract[CO_VAR_PS_SHARDS].name, shards, 1, SHARDS_MAX, &n, err));
+        o->shards = (uint32_t)n;
     }
     unsigned word = o->nonfinite;
-    rc = rc < 0 ? rc : read_word(&word, CO_VAR_PS_NONFINITE, err);
+    CO_TRY(read_word(&word, CO_VAR_PS_NONFINITE, err));
     o->nonfinite = (enum rt_nonfinite)word;
     o->checkpoint_dir = text_from_env(o->checkpoint_dir, CO_VAR_PS_CHECKPOINT_DIR);
     o->cold_dir = text_from_env(o->cold_dir, CO_VAR_PS_COLD_DIR);
@@ -137,34 +135,33 @@ int psc_options_server(struct rt_server_options *o, struct co_err *err) {
     if (unread.code) {
         ps_log_warn("a limit of this container cannot be read and counts as none: %s", unread.msg);
     }
-    return rc;
+    return 0;
 }
 
 int psc_options_client(struct rt_client_options *o, struct co_err *err) {
     /* Paddle's own variable, in milliseconds, is used if ours is not set. */
     const char *deadline = co_contract_getenv(CO_VAR_RPC_DEADLINE);
-    int rc = CO_SPARE_CHECK(o, "rt_client_options", err);
-    if (rc == 0 && o->call_timeout_ms <= 0 && deadline && *deadline &&
+    CO_TRY(CO_SPARE_CHECK(o, "rt_client_options", err));
+    if (o->call_timeout_ms <= 0 && deadline && *deadline &&
         !co_contract_getenv(CO_VAR_PS_CALL_TIMEOUT)) {
-        rc = co_parse_i64(co_contract[CO_VAR_RPC_DEADLINE].name, deadline, 1, INT64_C(1) << 40,
-            &o->call_timeout_ms, err);
+        CO_TRY(co_parse_i64(co_contract[CO_VAR_RPC_DEADLINE].name, deadline, 1, INT64_C(1) << 40,
+            &o->call_timeout_ms, err));
     }
-    rc = rc < 0 ? rc : from_env(&o->call_timeout_ms, CO_VAR_PS_CALL_TIMEOUT, PSC_CALL_MS, err);
-    rc = rc < 0 ? rc : from_env(&o->start_timeout_ms, CO_VAR_PS_START_TIMEOUT, PSC_START_MS, err);
-    rc = rc < 0 ? rc
-                : from_env(&o->barrier_timeout_ms, CO_VAR_PS_BARRIER_TIMEOUT, PSC_BARRIER_MS, err);
-    rc = rc < 0 ? rc : from_env(&o->lease_ms, CO_VAR_PS_LEASE, PSC_LEASE_MS, err);
+    CO_TRY(from_env(&o->call_timeout_ms, CO_VAR_PS_CALL_TIMEOUT, PSC_CALL_MS, err));
+    CO_TRY(from_env(&o->start_timeout_ms, CO_VAR_PS_START_TIMEOUT, PSC_START_MS, err));
+    CO_TRY(from_env(&o->barrier_timeout_ms, CO_VAR_PS_BARRIER_TIMEOUT, PSC_BARRIER_MS, err));
+    CO_TRY(from_env(&o->lease_ms, CO_VAR_PS_LEASE, PSC_LEASE_MS, err));
     unsigned word = o->transport;
-    rc = rc < 0 ? rc : read_word(&word, CO_VAR_PS_TRANSPORT, err);
+    CO_TRY(read_word(&word, CO_VAR_PS_TRANSPORT, err));
     o->transport = (enum rt_ps_transport)word;
-    rc = rc < 0 ? rc : read_return(&o->return_ms, o->lease_ms, err);
-    rc = rc < 0 ? rc : psc_strategy_fill(o, err);
+    CO_TRY(read_return(&o->return_ms, o->lease_ms, err));
+    CO_TRY(psc_strategy_fill(o, err));
     o->mode = o->mode ? o->mode : RT_ASYNC;
-    if (rc == 0 && (o->mode > RT_GEO || o->mode < RT_MODE_UNSET)) {
-        rc = co_err_set(err, CO_INVALID, "mode %d is unknown", (int)o->mode);
+    if (o->mode > RT_GEO || o->mode < RT_MODE_UNSET) {
+        return co_err_set(err, CO_INVALID, "mode %d is unknown", (int)o->mode);
     }
-    if (rc == 0 && o->backup > 0 && o->mode != RT_SYNC) {
-        rc = co_err_set(err, CO_INVALID, "backup workers are for sync mode");
+    if (o->backup > 0 && o->mode != RT_SYNC) {
+        return co_err_set(err, CO_INVALID, "backup workers are for sync mode");
     }
     o->merge_max = o->merge_max ? o->merge_max : 1;
     if (o->merge_max > 1 && o->queue_max == 0) {
@@ -178,7 +175,7 @@ int psc_options_client(struct rt_client_options *o, struct co_err *err) {
     o->dense_merge_max = o->dense_merge_max ? o->dense_merge_max
                          : o->merge_max > 1 ? o->merge_max
                                             : 4;
-    return rc < 0 ? rc : read_checkpoints(o, err);
+    return read_checkpoints(o, err);
 }
 
 const char *psc_options_token(void) {

@@ -15,16 +15,14 @@ static int take_pace(
     struct rt_client *c = call->c;
     CO_CLEANUP(ps_control_freep) Rpc__Control *m = NULL;
     (void)p;
-    int rc = ps_control_unpack(a, &m, err);
-    if (rc == 0 && m->body_case != RPC__CONTROL__BODY_PACE) {
-        rc = co_err_set(err, CO_INVALID, "not a pace");
+    CO_TRY(ps_control_unpack(a, &m, err));
+    if (m->body_case != RPC__CONTROL__BODY_PACE) {
+        return co_err_set(err, CO_INVALID, "not a pace");
     }
-    if (rc == 0) {
-        uint64_t was = c->progress.free, step = m->pace->step;
-        while (step > was && !atomic_compare_exchange_weak(&c->progress.free, &was, step)) {
-        }
+    uint64_t was = c->progress.free, step = m->pace->step;
+    while (step > was && !atomic_compare_exchange_weak(&c->progress.free, &was, step)) {
     }
-    return rc;
+    return 0;
 }
 
 static int make_call(
@@ -37,35 +35,27 @@ static int make_call(
     m.body_case = RPC__CONTROL__BODY_PACE;
     m.pace = &p;
     struct rpc_frame *f = NULL;
-    int rc = ps_control_pack(&m, NULL, &f, err);
-    if (rc == 0) {
-        *ret = psc_call_new(c, "step", NULL, 1);
-        (*ret)->take = take_pace;
-        psc_call_frame(*ret, 0, 0, f, 0);
-    }
-    return rc;
+    CO_TRY(ps_control_pack(&m, NULL, &f, err));
+    *ret = psc_call_new(c, "step", NULL, 1);
+    (*ret)->take = take_pace;
+    psc_call_frame(*ret, 0, 0, f, 0);
+    return 0;
 }
 
 static int send_step(struct rt_client *c, uint64_t step, struct co_err *err) {
     struct rt_call *call = NULL;
-    int rc = make_call(c, step, 0, &call, err);
-    if (rc == 0) {
-        call->done = psc_call_free;
-        rc = psc_call_detach(call, false, err);
-    }
-    return rc;
+    CO_TRY(make_call(c, step, 0, &call, err));
+    call->done = psc_call_free;
+    return psc_call_detach(call, false, err);
 }
 
 /* Asks server 0 and waits.  CO_TIMEOUT after wait_ms; the message names the slowest trainer. */
 static int ask_step(struct rt_client *c, uint64_t step, int64_t wait_ms, struct co_err *err) {
     struct rt_call *call = NULL;
-    int rc = make_call(c, step, wait_ms, &call, err);
-    if (rc == 0) {
-        call->harmless = true;
-        psc_call_start(call);
-        rc = psc_call_wait(call, wait_ms + c->options.call_timeout_ms, err);
-    }
-    return rc;
+    CO_TRY(make_call(c, step, wait_ms, &call, err));
+    call->harmless = true;
+    psc_call_start(call);
+    return psc_call_wait(call, wait_ms + c->options.call_timeout_ms, err);
 }
 
 int psc_client_pace(struct rt_client *c, uint64_t step, struct co_err *err) {

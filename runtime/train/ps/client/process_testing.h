@@ -210,16 +210,15 @@ static inline int change_rate(
 
 /* Checks that the schedules of both tables have seen every step, even if a process was killed. */
 static inline int check_rates(struct process_job *j, struct rt_client *c, struct co_err *err) {
-    int rc = 0;
-    for (uint32_t i = 0; i < 2 && rc == 0 && is_sync(j); i++) {
+    for (uint32_t i = 0; i < 2 && is_sync(j); i++) {
         struct rt_rate r;
-        rc = rt_get_rate(c, i, &r, err);
-        if (rc == 0 && (r.steps != steps_of(j) || r.lr != second_lr)) {
-            rc = co_err_set(
+        CO_TRY(rt_get_rate(c, i, &r, err));
+        if (r.steps != steps_of(j) || r.lr != second_lr) {
+            return co_err_set(
                 err, CO_INTERNAL, "table %u: lr %g, %u steps", i, r.lr, (unsigned)r.steps);
         }
     }
-    return rc;
+    return 0;
 }
 
 /* Trains from the step where this trainer is, to the end. */

@@ -138,9 +138,9 @@ static int train_step(struct rt_client *c, struct co_err *err) {
     for (int i = 0; i < SIZE; i++) {
         g[i] = -1;
     }
-    int rc = push_rows(c, err);
-    rc = rc < 0 ? rc : rt_push_dense(c, 0, g, err);
-    return rc < 0 ? rc : rt_step(c, err);
+    CO_TRY(push_rows(c, err));
+    CO_TRY(rt_push_dense(c, 0, g, err));
+    return rt_step(c, err);
 }
 
 static void train(struct rt_client *c, uint64_t steps) {

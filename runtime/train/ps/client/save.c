@@ -53,10 +53,7 @@ static int take_chunk(
 
 static int fetch_dense(struct rt_client *c, uint32_t table, float *whole, struct co_err *err) {
     struct rt_call *call = NULL;
-    int rc = psc_dense_call(c, "save", table, RPC_FRAME_GET_DENSE, NULL, &call, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(psc_dense_call(c, "save", table, RPC_FRAME_GET_DENSE, NULL, &call, err));
     call->take = take_chunk;
     call->out = whole;
     psc_call_start(call);
@@ -127,10 +124,7 @@ static int describe_rate(
     struct rt_client *c, uint32_t table, struct ckpt_table *ret, struct co_err *err) {
     const struct ps_table *t = &c->tables[table];
     struct rt_rate rate;
-    int rc = rt_get_rate(c, table, &rate, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(rt_get_rate(c, table, &rate, err));
     if (rate.lr != (double)t->optim.hyper[OPTIM_LR]) {
         (void)snprintf(ret->lr, sizeof(ret->lr), "%.17g", rate.lr);
     }
@@ -150,37 +144,47 @@ static int load_rate(
     }
     struct optim was;
     double lr = (double)t->optim.hyper[OPTIM_LR];
-    int rc = optim_parse(saved->optimizer, &was, err);
-    if (rc == 0 && saved->lr[0] && was.hyper[OPTIM_LR] == t->optim.hyper[OPTIM_LR]) {
-        rc = co_parse_f64("lr", saved->lr, 0, 1e30, &lr, err);
+    CO_TRY(optim_parse(saved->optimizer, &was, err));
+    if (saved->lr[0] && was.hyper[OPTIM_LR] == t->optim.hyper[OPTIM_LR]) {
+        CO_TRY(co_parse_f64("lr", saved->lr, 0, 1e30, &lr, err));
     }
-    rc = rc < 0 ? rc : rt_set_rate(c, table, lr, err);
-    return rc < 0 ? rc : psc_client_set_steps(c, table, saved->steps, err);
+    CO_TRY(rt_set_rate(c, table, lr, err));
+    return psc_client_set_steps(c, table, saved->steps, err);
 }
 
 int rt_save(struct rt_client *c, const char *dir, struct co_err *err) {
     return rt_save_as(c, dir, RT_SAVE_ALL, err);
 }
 
-int rt_save_as(struct rt_client *c, const char *dir, enum rt_save_mode mode, struct co_err *err) {
-    int here = psc_client_whole(c, err);
-    if (here < 0) {
-        return here;
-    }
-    int rc = psc_client_settle(c, err); /* what was refused is not part of the model */
+static int save_table(struct rt_client *c, uint32_t table, struct ckpt_writer *w,
+    enum rt_save_mode mode, struct co_err *err) {
+    struct ckpt_table t;
+    ps_table_describe(&c->tables[table], &t);
+    CO_TRY(describe_rate(c, table, &t, err));
+    CO_TRY(ckpt_begin(w, &t, err));
+    CO_TRY(t.sparse ? save_sparse(c, table, w, mode, err) : save_dense(c, table, w, err));
+    return ckpt_end(w, err);
+}
+
+static int save_tables(struct rt_client *c, const char *dir, enum rt_save_mode mode,
+    struct ckpt_writer **ret, struct co_err *err) {
     CO_CLEANUP(ckpt_abortp) struct ckpt_writer *w = NULL;
-    rc = rc < 0 ? rc : ckpt_create(dir, &w, err);
-    for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
-        struct ckpt_table t;
-        ps_table_describe(&c->tables[i], &t);
-        rc = describe_rate(c, i, &t, err);
-        rc = rc < 0 ? rc : ckpt_begin(w, &t, err);
-        if (rc == 0) {
-            rc = t.sparse ? save_sparse(c, i, w, mode, err) : save_dense(c, i, w, err);
-        }
-        rc = rc < 0 ? rc : ckpt_end(w, err);
+    CO_TRY(psc_client_settle(c, err)); /* what was refused is not part of the model */
+    CO_TRY(ckpt_create(dir, &w, err));
+    for (uint32_t i = 0; i < c->n_tables; i++) {
+        CO_TRY(save_table(c, i, w, mode, err));
     }
-    return rc < 0 ? co_err_wrap(err, "save to '%s'", dir) : ckpt_commit(co_steal_ptr(w), err);
+    *ret = co_steal_ptr(w);
+    return 0;
+}
+
+int rt_save_as(struct rt_client *c, const char *dir, enum rt_save_mode mode, struct co_err *err) {
+    struct ckpt_writer *w = NULL;
+    CO_TRY(psc_client_whole(c, err));
+    if (save_tables(c, dir, mode, &w, err) < 0) {
+        return co_err_wrap(err, "save to '%s'", dir);
+    }
+    return ckpt_commit(w, err);
 }
 
 /* ---- load ---- */
@@ -189,25 +193,24 @@ int rt_save_as(struct rt_client *c, const char *dir, enum rt_save_mode mode, str
 static int read_vector(
     const struct ckpt *k, uint32_t index, float *to, size_t want, struct co_err *err) {
     CO_CLEANUP(ckpt_file_closep) struct ckpt_file *f = NULL;
-    int rc = ckpt_file_open(k, index, &f, err);
+    CO_TRY(ckpt_file_open(k, index, &f, err));
     size_t at = 0;
-    while (rc == 0) {
+    for (;;) {
         uint32_t items;
         const void *data;
         size_t bytes;
-        rc = ckpt_next(f, &items, &data, &bytes, err);
-        if (rc == 0) {
-            size_t n = at < want ? want - at : 0;
-            n = items < n ? items : n;
-            rpc_copy_f32(to + at, data, n);
-            at += n;
+        int ends = ckpt_next(f, &items, &data, &bytes, err);
+        CO_TRY(ends);
+        if (ends) {
+            break;
         }
+        size_t n = items < want - at ? items : want - at;
+        rpc_copy_f32(to + at, data, n);
+        at += n;
     }
-    if (rc == 1 && at < want) {
-        return co_err_set(err, CO_DAMAGED, "'%s' has %zu values, expected %zu",
-            ckpt_table(k, index)->file, at, want);
-    }
-    return rc < 0 ? rc : 0;
+    return at == want ? 0
+                      : co_err_set(err, CO_DAMAGED, "'%s' has %zu values, expected %zu",
+                            ckpt_table(k, index)->file, at, want);
 }
 
 static void fill_restore(
@@ -223,12 +226,9 @@ static int load_dense(
     bool state = ps_fit_same_rule(t, ckpt_table(k, index));
     CO_AUTOFREE float *whole = co_xcalloc(whole_floats(t), sizeof(float));
     optim_state_init(&t->optim, t->spec.size, whole + t->spec.size);
-    int rc = read_vector(k, index, whole, state ? whole_floats(t) : t->spec.size, err);
+    CO_TRY(read_vector(k, index, whole, state ? whole_floats(t) : t->spec.size, err));
     struct rt_call *call = NULL;
-    rc = rc < 0 ? rc : psc_dense_call(c, "load", table, RPC_FRAME_RESTORE_DENSE, whole, &call, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(psc_dense_call(c, "load", table, RPC_FRAME_RESTORE_DENSE, whole, &call, err));
     call->fill = fill_restore;
     psc_call_start(call);
     return psc_call_wait(call, c->options.call_timeout_ms, err);
@@ -250,14 +250,15 @@ static int load_sparse(
     struct rt_client *c, uint32_t table, const struct ckpt *k, uint32_t index, struct co_err *err) {
     CO_CLEANUP(ckpt_file_closep) struct ckpt_file *f = NULL;
     const struct ps_table *t = &c->tables[table];
-    int rc = ckpt_file_open(k, index, &f, err);
-    while (rc == 0) {
+    CO_TRY(ckpt_file_open(k, index, &f, err));
+    for (;;) {
         uint32_t n;
         const void *data;
         size_t bytes, stride;
-        rc = ckpt_next(f, &n, &data, &bytes, err);
-        if (rc != 0) {
-            break;
+        int ends = ckpt_next(f, &n, &data, &bytes, err);
+        CO_TRY(ends);
+        if (ends) {
+            return rt_flush(c, err);
         }
         CO_AUTOFREE uint64_t *ids = co_xmalloc(n * sizeof(*ids));
         for (uint32_t i = 0; i < n; i++) {
@@ -265,9 +266,8 @@ static int load_sparse(
         }
         const float *rows = (const float *)(const void *)((const char *)data + n * 8UL);
         CO_AUTOFREE float *fitted = refit_rows(t, ckpt_table(k, index), n, rows, &stride);
-        rc = psc_send_rows(c, table, RPC_FRAME_RESTORE_SPARSE, ids, n, fitted, stride, err);
+        CO_TRY(psc_send_rows(c, table, RPC_FRAME_RESTORE_SPARSE, ids, n, fitted, stride, err));
     }
-    return rc < 0 ? rc : rt_flush(c, err);
 }
 
 static int check_tables(
@@ -286,18 +286,15 @@ static int check_tables(
 }
 
 static int load_tables(struct rt_client *c, const struct ckpt *k, struct co_err *err) {
-    int rc = 0;
-    for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
+    for (uint32_t i = 0; i < c->n_tables; i++) {
         uint32_t at = (uint32_t)ckpt_find(k, c->tables[i].name);
         ps_fit_say(&c->tables[i], ckpt_table(k, at));
         /* First the steps: rows may count their age in them. */
-        rc = load_rate(c, i, ckpt_table(k, at), err);
-        if (rc == 0) {
-            rc = c->tables[i].spec.kind == RT_DENSE ? load_dense(c, i, k, at, err)
-                                                    : load_sparse(c, i, k, at, err);
-        }
+        CO_TRY(load_rate(c, i, ckpt_table(k, at), err));
+        CO_TRY(c->tables[i].spec.kind == RT_DENSE ? load_dense(c, i, k, at, err)
+                                                  : load_sparse(c, i, k, at, err));
     }
-    return rc;
+    return 0;
 }
 
 /* Some values of the tables are those of the save, others are not. */
@@ -314,29 +311,22 @@ static int tear(
 }
 
 int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
-    int here = psc_client_here(c, err);
-    if (here < 0) {
-        return here;
-    }
+    CO_TRY(psc_client_here(c, err));
     if (psc_client_behind(c)) {
         return 0;
     }
     CO_CLEANUP(ckpt_closep) struct ckpt *k = NULL;
-    int rc = ckpt_expect(dir, CKPT_SAVE, err);
-    rc = rc < 0 ? rc : ckpt_open(dir, &k, err);
-    rc = rc < 0 ? rc : ckpt_verify(k, err); /* all files, before the first is used */
-    rc = rc < 0 ? rc : check_tables(c, dir, k, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(ckpt_expect(dir, CKPT_SAVE, err));
+    CO_TRY(ckpt_open(dir, &k, err));
+    CO_TRY(ckpt_verify(k, err)); /* all files, before the first is used */
+    CO_TRY(check_tables(c, dir, k, err));
     CO_AUTOFREE uint64_t *servers = co_xcalloc(c->n_servers, sizeof(*servers));
     struct co_err why = {0};
     psc_client_servers(c, servers);
     (void)psc_client_tear(c, &why);
     psc_geo_forget(c->geo);
-    rc = load_tables(c, k, &why);
     /* Async mode continues with a server that came back with a checkpoint; what was loaded is
      * lost. */
-    rc = rc < 0 ? rc : psc_client_same_servers(c, servers, &why);
-    return rc < 0 ? tear(c, dir, &why, err) : 0;
+    bool loaded = load_tables(c, k, &why) == 0 && psc_client_same_servers(c, servers, &why) == 0;
+    return loaded ? 0 : tear(c, dir, &why, err);
 }

@@ -69,12 +69,12 @@ static void make_parts(struct rt_client *c, const struct batch *b, uint32_t tabl
 
 int psc_sparse_check(struct rt_client *c, uint32_t table, size_t n,
     const struct ps_table **ret_table, struct co_err *err) {
-    int rc = psc_client_table(c, table, RT_SPARSE, ret_table, err);
-    if (rc == 0 && n > PSC_SPARSE_IDS_MAX) {
+    CO_TRY(psc_client_table(c, table, RT_SPARSE, ret_table, err));
+    if (n > PSC_SPARSE_IDS_MAX) {
         return co_err_set(
             err, CO_INVALID, "%zu ids in one call, at most %d", n, PSC_SPARSE_IDS_MAX);
     }
-    return rc;
+    return 0;
 }
 
 /* Where the caller's arrays have the rows of a call's parts.  `first` has the parts one after the
@@ -141,10 +141,7 @@ static int fill_ids(
     struct rt_call *call, const struct places *pl, const uint64_t *ids, struct co_err *err) {
     for (uint32_t i = 0; i < call->n_parts; i++) {
         struct psc_part *p = &call->parts[i];
-        int rc = rpc_frame_new(p->head.kind, p->head.bytes, &p->frame, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(rpc_frame_new(p->head.kind, p->head.bytes, &p->frame, err));
         p->frame->head = p->head;
         for (uint32_t k = 0; k < p->n; k++) {
             co_put_u64(p->frame->payload + k * 8UL, ids[pl->first[p->begin + k]]);
@@ -157,10 +154,7 @@ static int fill_ids(
 static int make_pull(struct rt_client *c, uint32_t table, const uint64_t *ids, size_t n,
     float *ret_rows, struct rt_call **ret_call, struct co_err *err) {
     const struct ps_table *t = NULL;
-    int rc = psc_sparse_check(c, table, n, &t, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(psc_sparse_check(c, table, n, &t, err));
     struct batch b;
     size_t bytes = t->spec.dim * table_storage_size(t->wire);
     batch_init(&b, c, ids, (uint32_t)n, bytes);
@@ -168,7 +162,7 @@ static int make_pull(struct rt_client *c, uint32_t table, const uint64_t *ids, s
     make_parts(c, &b, table, RPC_FRAME_PULL_SPARSE, 0, bytes, call);
     struct places *pl = find_places(call, &b, t->spec.dim, t->wire);
     batch_done(&b);
-    rc = fill_ids(call, pl, ids, err);
+    int rc = fill_ids(call, pl, ids, err);
     if (rc < 0) {
         places_free(pl);
         psc_call_free(call);
@@ -183,11 +177,9 @@ static int make_pull(struct rt_client *c, uint32_t table, const uint64_t *ids, s
 
 int psc_pull_rows_start(struct rt_client *c, uint32_t table, const uint64_t *ids, size_t n,
     float *ret_rows, struct rt_call **ret_call, struct co_err *err) {
-    int rc = make_pull(c, table, ids, n, ret_rows, ret_call, err);
-    if (rc == 0) {
-        psc_call_start(*ret_call);
-    }
-    return rc;
+    CO_TRY(make_pull(c, table, ids, n, ret_rows, ret_call, err));
+    psc_call_start(*ret_call);
+    return 0;
 }
 
 int psc_pull_rows_wait(struct rt_call *call, struct co_err *err) {
@@ -200,39 +192,32 @@ int psc_pull_rows_wait(struct rt_call *call, struct co_err *err) {
 int rt_pull_sparse_start(struct rt_client *c, uint32_t table, const uint64_t *ids, size_t n,
     float *ret_rows, struct rt_call **ret_call, struct co_err *err) {
     const struct ps_table *t = NULL;
-    int rc = psc_sparse_check(c, table, n, &t, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(psc_sparse_check(c, table, n, &t, err));
     return t->spec.mode == RT_GEO
                ? psc_geo_pull_start(c->geo, table, ids, n, ret_rows, ret_call, err)
                : psc_pull_rows_start(c, table, ids, n, ret_rows, ret_call, err);
 }
 
 int rt_wait(struct rt_call *call, struct co_err *err) {
-    int rc = psc_client_here(call->c, err);
-    if (rc < 0) {
-        return rc; /* the call stays: it is the parent's */
-    }
+    CO_TRY(psc_client_here(call->c, err)); /* else the call stays: it is the parent's */
     return call->geo ? psc_geo_pull_wait(call, err) : psc_pull_rows_wait(call, err);
 }
 
 int rt_pull_sparse(struct rt_client *c, uint32_t table, const uint64_t *ids, size_t n,
     float *ret_rows, struct co_err *err) {
     struct rt_call *call = NULL;
-    int rc = rt_pull_sparse_start(c, table, ids, n, ret_rows, &call, err);
-    return rc ? rc : rt_wait(call, err);
+    CO_TRY(rt_pull_sparse_start(c, table, ids, n, ret_rows, &call, err));
+    return rt_wait(call, err);
 }
 
 /* With geo tables, pulls one after the other: most rows are in the trainer's own copies, so little
  * travels. */
 static int pull_in_turn(
     struct rt_client *c, const struct rt_pull *pulls, size_t n, struct co_err *err) {
-    int rc = 0;
-    for (size_t i = 0; i < n && rc == 0; i++) {
-        rc = rt_pull_sparse(c, pulls[i].table, pulls[i].ids, pulls[i].n, pulls[i].ret_rows, err);
+    for (size_t i = 0; i < n; i++) {
+        CO_TRY(rt_pull_sparse(c, pulls[i].table, pulls[i].ids, pulls[i].n, pulls[i].ret_rows, err));
     }
-    return rc;
+    return 0;
 }
 
 int rt_pull_sparse_many(
@@ -319,10 +304,7 @@ struct push_payload {
 static int send_load(
     struct rt_client *c, uint32_t table, const struct push_payload *l, struct co_err *err) {
     const struct ps_table *t = NULL;
-    int rc = psc_sparse_check(c, table, l->n, &t, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(psc_sparse_check(c, table, l->n, &t, err));
     struct batch b;
     enum rt_dtype wire = l->kind == RPC_FRAME_RESTORE_SPARSE ? RT_F32 : t->wire;
     size_t bytes = l->floats * table_storage_size(wire) + (l->shows ? 2 * sizeof(float) : 0);
@@ -375,11 +357,8 @@ int psc_send_rows(struct rt_client *c, uint32_t table, uint8_t kind, const uint6
 int rt_push_sparse(struct rt_client *c, uint32_t table, const uint64_t *ids, size_t n,
     const float *gradients, struct co_err *err) {
     const struct ps_table *t = NULL;
-    int rc = psc_sparse_check(c, table, n, &t, err);
-    rc = rc < 0 ? rc : psc_client_refusal(c, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(psc_sparse_check(c, table, n, &t, err));
+    CO_TRY(psc_client_refusal(c, err));
     if (t->spec.mode == RT_GEO) {
         return psc_geo_push_sparse(c->geo, table, ids, n, gradients, err);
     }
@@ -405,10 +384,7 @@ static int check_clicks(
 int rt_push_sparse_clicks(struct rt_client *c, uint32_t table, const uint64_t *ids, size_t n,
     const float *gradients, const float *shows, const float *clicks, struct co_err *err) {
     const struct ps_table *t = NULL;
-    int rc = psc_client_table(c, table, RT_SPARSE, &t, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(psc_client_table(c, table, RT_SPARSE, &t, err));
     if (t->spec.mode == RT_GEO) {
         return co_err_set(err, CO_UNSUPPORTED,
             "table '%s' is in geo mode, which has no shows and clicks", t->name);
@@ -420,9 +396,9 @@ int rt_push_sparse_clicks(struct rt_client *c, uint32_t table, const uint64_t *i
         .floats = t->spec.dim,
         .shows = shows,
         .clicks = clicks};
-    rc = check_clicks(t, &l, err);
-    rc = rc < 0 ? rc : psc_client_refusal(c, err);
-    return rc < 0 ? rc : send_push(c, table, &l, err);
+    CO_TRY(check_clicks(t, &l, err));
+    CO_TRY(psc_client_refusal(c, err));
+    return send_push(c, table, &l, err);
 }
 
 /* ---- scan, shrink ---- */
@@ -437,8 +413,7 @@ static int take_slice(
 
 static int scan_shard(struct rt_client *c, uint32_t table, uint32_t server, uint32_t shard,
     struct psc_scan *s, struct co_err *err) {
-    int rc = 0;
-    for (s->next = 0; s->next != UINT64_MAX && rc == 0;) {
+    for (s->next = 0; s->next != UINT64_MAX;) {
         const struct rpc_frame_head head = {.kind = s->kind,
             .table = (uint16_t)table,
             .shard = shard,
@@ -449,10 +424,12 @@ static int scan_shard(struct rt_client *c, uint32_t table, uint32_t server, uint
         call->arg = s;
         psc_call_part(call, 0, server, &head, 0);
         psc_call_start(call);
-        rc = psc_call_wait(call, c->options.call_timeout_ms, err);
-        rc = rc < 0 || !s->after ? rc : s->after(s, err);
+        CO_TRY(psc_call_wait(call, c->options.call_timeout_ms, err));
+        if (s->after) {
+            CO_TRY(s->after(s, err));
+        }
     }
-    return rc;
+    return 0;
 }
 
 int psc_sparse_scan(struct rt_client *c, uint32_t table, struct psc_scan *s, struct co_err *err) {
@@ -479,11 +456,11 @@ static int take_shrink(struct psc_scan *s, const struct rpc_frame *a, struct co_
 int rt_shrink(struct rt_client *c, uint32_t table, uint64_t *ret_erased, struct co_err *err) {
     const struct ps_table *t = NULL;
     struct shrink s = {.scan = {.what = "shrink", .kind = RPC_FRAME_SHRINK, .take = take_shrink}};
-    int rc = psc_client_table(c, table, RT_SPARSE, &t, err);
-    rc = rc < 0 ? rc : rt_flush(c, err);
-    rc = rc < 0 ? rc : psc_sparse_scan(c, table, &s.scan, err);
-    if (rc == 0 && ret_erased) {
+    CO_TRY(psc_client_table(c, table, RT_SPARSE, &t, err));
+    CO_TRY(rt_flush(c, err));
+    CO_TRY(psc_sparse_scan(c, table, &s.scan, err));
+    if (ret_erased) {
         *ret_erased = s.erased;
     }
-    return rc;
+    return 0;
 }

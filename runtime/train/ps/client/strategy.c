@@ -169,12 +169,9 @@ static int read_group(struct reading *r, enum group group, json_t *o, struct co_
             group == CONFIGS ? " in a_sync_configs" : "");
     }
     json_object_foreach(o, key, v) {
-        int rc = group == TOP && strcmp(key, "a_sync_configs") == 0
-                     ? read_group(r, CONFIGS, v, err)
-                     : read_key(r, group, key, v, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(group == TOP && strcmp(key, "a_sync_configs") == 0
+                   ? read_group(r, CONFIGS, v, err)
+                   : read_key(r, group, key, v, err));
     }
     return 0;
 }
@@ -195,14 +192,15 @@ int psc_strategy_parse(
     *ret = (struct psc_strategy){.unused = CO_BUF(4096)};
     CO_CLEANUP(co_yaml_closep) struct co_yaml *y = NULL;
     CO_AUTOJSON json_t *values = NULL;
-    int rc = co_yaml_open(name, text, len, &y, err);
-    rc = rc < 0 ? rc : co_yaml_next(y, &values, err);
+    CO_TRY(co_yaml_open(name, text, len, &y, err));
+    int rc = co_yaml_next(y, &values, err);
     if (rc == CO_NOTFOUND) {
         return co_err_set(err, CO_INVALID, "%s is empty, expected a_sync", name);
     }
+    CO_TRY(rc);
     struct reading r = {.name = name, .yaml = y, .to = ret, .async = true};
-    rc = rc < 0 ? rc : read_group(&r, TOP, values, err);
-    return rc < 0 ? rc : choose_mode(&r, err);
+    CO_TRY(read_group(&r, TOP, values, err));
+    return choose_mode(&r, err);
 }
 
 void psc_strategy_done(struct psc_strategy *s) {
@@ -221,12 +219,9 @@ static int read_environment(struct rt_client_options *o, struct co_err *err) {
             continue;
         }
         bool yes = false;
-        int rc = co_contract[r->var].type == CO_TYPE_BOOL
-                     ? co_parse_bool(name, text, &yes, err)
-                     : co_parse_i64(name, text, r->min, r->max, &value, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(co_contract[r->var].type == CO_TYPE_BOOL
+                   ? co_parse_bool(name, text, &yes, err)
+                   : co_parse_i64(name, text, r->min, r->max, &value, err));
         apply(o, r, co_contract[r->var].type == CO_TYPE_BOOL ? yes : value);
     }
     return 0;
@@ -269,10 +264,7 @@ static int read_file(const char *path, struct rt_client_options *o, struct co_er
 int psc_strategy_fill(struct rt_client_options *o, struct co_err *err) {
     const char *path = co_contract_getenv(CO_VAR_PS_STRATEGY);
     struct rt_client_options env = {0};
-    int rc = read_environment(&env, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(read_environment(&env, err));
     add_options(o, &env);
     return path && *path ? read_file(path, o, err) : 0;
 }

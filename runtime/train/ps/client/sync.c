@@ -137,10 +137,10 @@ static int step_sync(struct rt_client *c, struct co_err *err) {
 }
 
 static int no_more(struct rt_client *c, struct co_err *err) {
-    int rc = psc_geo_end(c->geo, err);
-    rc = rc < 0 ? rc : rt_flush(c, err);
-    if (rc < 0 || c->progress.no_more) {
-        return rc;
+    CO_TRY(psc_geo_end(c->geo, err));
+    CO_TRY(rt_flush(c, err));
+    if (c->progress.no_more) {
+        return 0;
     }
     c->progress.no_more = true;
     if (c->options.mode == RT_SYNC) {
@@ -152,42 +152,34 @@ static int no_more(struct rt_client *c, struct co_err *err) {
 }
 
 int rt_no_more(struct rt_client *c, struct co_err *err) {
-    int rc = psc_client_here(c, err);
-    rc = rc < 0 ? rc : turn_take(c, "no_more", err);
-    return rc < 0 ? rc : turn_end(c, no_more(c, err));
+    CO_TRY(psc_client_here(c, err));
+    CO_TRY(turn_take(c, "no_more", err));
+    return turn_end(c, no_more(c, err));
 }
 
 static int step(struct rt_client *c, struct co_err *err) {
     if (c->progress.no_more) {
         return co_err_set(err, CO_INVALID, "step: this trainer has said that it has no more data");
     }
-    int rc = psc_client_refusal(c, err);
-    rc = rc < 0 ? rc : psc_geo_step(c->geo, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(psc_client_refusal(c, err));
+    CO_TRY(psc_geo_step(c->geo, err));
     if (c->options.mode != RT_SYNC) {
         psc_saving_step(c);
-        rc = psc_client_failure(c, err);
-        rc = rc < 0 ? rc : tick(c, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(psc_client_failure(c, err));
+        CO_TRY(tick(c, err));
         c->progress.steps++;
         meter_add(METER_M_STEPS, 0, 1);
         return c->options.staleness == 0 ? 0 : psc_client_pace(c, c->progress.steps, err);
     }
-    rc = step_sync(c, err);
-    if (rc == 0) {
-        psc_saving_step(c);
-    }
-    return rc;
+    CO_TRY(step_sync(c, err));
+    psc_saving_step(c);
+    return 0;
 }
 
 int rt_step(struct rt_client *c, struct co_err *err) {
-    int rc = psc_client_whole(c, err);
-    rc = rc < 0 ? rc : turn_take(c, "step", err);
-    return rc < 0 ? rc : turn_end(c, step(c, err));
+    CO_TRY(psc_client_whole(c, err));
+    CO_TRY(turn_take(c, "step", err));
+    return turn_end(c, step(c, err));
 }
 
 /* ---- flush, barrier, finish ---- */
@@ -198,14 +190,10 @@ static bool any_pending(struct rt_client *c, const void *arg) {
 }
 
 int psc_client_settle(struct rt_client *c, struct co_err *err) {
-    int here = psc_client_whole(c, err);
-    if (here < 0) {
-        return here;
-    }
-    int rc = psc_geo_flush(c->geo, err);
-    rc = rc < 0 || !c->communicator ? rc : psc_communicator_flush(c->communicator, err);
-    if (rc < 0) {
-        return rc;
+    CO_TRY(psc_client_whole(c, err));
+    CO_TRY(psc_geo_flush(c->geo, err));
+    if (c->communicator) {
+        CO_TRY(psc_communicator_flush(c->communicator, err));
     }
     if (!psc_client_await(c, any_pending, NULL)) {
         return co_err_set(err, CO_TIMEOUT, "flush: pushes were not answered within %lld ms",
@@ -215,8 +203,8 @@ int psc_client_settle(struct rt_client *c, struct co_err *err) {
 }
 
 int rt_flush(struct rt_client *c, struct co_err *err) {
-    int rc = psc_client_settle(c, err);
-    return rc < 0 ? rc : psc_client_refusal(c, err);
+    CO_TRY(psc_client_settle(c, err));
+    return psc_client_refusal(c, err);
 }
 
 /* Sends the same control message to the first n servers, and waits for the answers. */
@@ -257,9 +245,9 @@ static int barrier(struct rt_client *c, struct co_err *err) {
 }
 
 int rt_barrier(struct rt_client *c, struct co_err *err) {
-    int rc = psc_client_whole(c, err);
-    rc = rc < 0 ? rc : turn_take(c, "barrier", err);
-    return rc < 0 ? rc : turn_end(c, barrier(c, err));
+    CO_TRY(psc_client_whole(c, err));
+    CO_TRY(turn_take(c, "barrier", err));
+    return turn_end(c, barrier(c, err));
 }
 
 /* The server has no more work for this trainer, and may exit at any time. */
@@ -286,24 +274,21 @@ static int settle(struct rt_client *c, struct co_err *err) {
     return rc;
 }
 
+static int finish(struct rt_client *c, struct co_err *err) {
+    Rpc__Finish f = RPC__FINISH__INIT;
+    Rpc__Control m = RPC__CONTROL__INIT;
+    m.body_case = RPC__CONTROL__BODY_FINISH;
+    m.finish = &f;
+    CO_TRY(settle(c, err));
+    CO_TRY(send_control(
+        c, "finish", &m, c->n_servers, take_finished, c->options.call_timeout_ms, err));
+    psc_links_finished(c);
+    return psc_client_refusal(c, err);
+}
+
 int rt_finish(struct rt_client *c, struct co_err *err) {
-    int here = psc_client_whole(c, err);
-    if (here < 0) {
-        return here;
-    }
-    int rc = settle(c, err);
-    if (rc == 0) {
-        Rpc__Finish f = RPC__FINISH__INIT;
-        Rpc__Control m = RPC__CONTROL__INIT;
-        m.body_case = RPC__CONTROL__BODY_FINISH;
-        m.finish = &f;
-        rc = send_control(
-            c, "finish", &m, c->n_servers, take_finished, c->options.call_timeout_ms, err);
-        if (rc == 0) {
-            psc_links_finished(c);
-        }
-    }
-    rc = rc < 0 ? rc : psc_client_refusal(c, err);
+    CO_TRY(psc_client_whole(c, err));
+    int rc = finish(c, err);
     rt_client_close(c);
     return rc;
 }
@@ -315,10 +300,7 @@ int rt_finish(struct rt_client *c, struct co_err *err) {
 static int to_keeper(struct rt_client *c, const char *what, uint8_t kind, uint64_t step,
     const void *data, size_t bytes, struct rt_call **ret, struct co_err *err) {
     struct rpc_frame *f = NULL;
-    int rc = rpc_frame_new(kind, bytes, &f, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(rpc_frame_new(kind, bytes, &f, err));
     if (bytes > 0) {
         memcpy(f->payload, data, bytes);
     }
@@ -337,10 +319,7 @@ int rt_keep(struct rt_client *c, const void *data, size_t bytes, struct co_err *
         return co_err_set(err, CO_INVALID, "%zu bytes to be kept, at most %d", bytes, RT_KEEP_MAX);
     }
     struct rt_call *call = NULL;
-    int rc = to_keeper(c, "keep", RPC_FRAME_KEEP, c->progress.steps + 1, data, bytes, &call, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(to_keeper(c, "keep", RPC_FRAME_KEEP, c->progress.steps + 1, data, bytes, &call, err));
     call->done = psc_call_free;
     return psc_call_detach(call, false, err);
 }
@@ -385,18 +364,12 @@ int rt_resume(struct rt_client *c, void *ret_data, size_t size, struct rt_place 
     struct rt_place place = {.step = c->progress.steps};
     struct recall r = {&place, ret_data, size};
     struct rt_call *call = NULL;
-    int rc = to_keeper(
-        c, "resume", RPC_FRAME_RECALL, sync ? c->progress.steps : UINT64_MAX, NULL, 0, &call, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(to_keeper(
+        c, "resume", RPC_FRAME_RECALL, sync ? c->progress.steps : UINT64_MAX, NULL, 0, &call, err));
     call->take = take_recall;
     call->arg = &r;
     psc_call_start(call);
-    rc = psc_call_wait(call, c->options.call_timeout_ms, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(psc_call_wait(call, c->options.call_timeout_ms, err));
     if (!sync) {
         place.step = place.kept;
         c->progress.steps = place.kept;
@@ -436,12 +409,10 @@ int rt_stat(struct rt_client *c, uint32_t table, struct rt_table_stat *ret, stru
     call->arg = &sum;
     call->take = take_stat;
     psc_call_start(call);
-    int rc = psc_call_wait(call, c->options.call_timeout_ms, err);
-    if (rc == 0) {
-        sum.rows = c->tables[table].spec.kind == RT_DENSE ? 1 : sum.rows;
-        *ret = sum;
-    }
-    return rc;
+    CO_TRY(psc_call_wait(call, c->options.call_timeout_ms, err));
+    sum.rows = c->tables[table].spec.kind == RT_DENSE ? 1 : sum.rows;
+    *ret = sum;
+    return 0;
 }
 
 /* ---- learning rates ---- */
@@ -464,30 +435,23 @@ static int take_rate(
 }
 
 static int check_table(struct rt_client *c, uint32_t table, struct co_err *err) {
-    int rc = psc_client_whole(c, err);
-    return rc < 0                ? rc
-           : table < c->n_tables ? 0
-                                 : co_err_set(err, CO_INVALID, "there is no table %u", table);
+    CO_TRY(psc_client_whole(c, err));
+    return table < c->n_tables ? 0 : co_err_set(err, CO_INVALID, "there is no table %u", table);
 }
 
 /* All shards have the same rate, so only one is asked. */
 int rt_get_rate(struct rt_client *c, uint32_t table, struct rt_rate *ret, struct co_err *err) {
     const struct rpc_frame_head head = {.kind = RPC_FRAME_GET_RATE, .table = (uint16_t)table};
     struct rt_rate rate = {0};
-    int rc = check_table(c, table, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(check_table(c, table, err));
     struct rt_call *call = psc_call_new(c, "get rate", &c->tables[table], 1);
     call->take = take_rate;
     call->arg = &rate;
     psc_call_part(call, 0, 0, &head, 8 * RPC_FRAME_RATE_NUMBERS);
     psc_call_start(call);
-    rc = psc_call_wait(call, c->options.call_timeout_ms, err);
-    if (rc == 0) {
-        *ret = rate;
-    }
-    return rc;
+    CO_TRY(psc_call_wait(call, c->options.call_timeout_ms, err));
+    *ret = rate;
+    return 0;
 }
 
 static int send_shards(struct rt_client *c, const char *what, uint8_t kind, uint32_t table,
@@ -498,12 +462,9 @@ static int send_shards(struct rt_client *c, const char *what, uint8_t kind, uint
 }
 
 int rt_set_rate(struct rt_client *c, uint32_t table, double lr, struct co_err *err) {
-    int rc = check_table(c, table, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(check_table(c, table, err));
     struct optim checked = c->tables[table].optim;
-    rc = optim_set(&checked, "lr", lr, err);
+    int rc = optim_set(&checked, "lr", lr, err);
     if (rc < 0) {
         return co_err_wrap(err, "table '%s'", c->tables[table].name);
     }
