@@ -234,6 +234,7 @@ int rt_server_run(
     const struct role_topology *t = job->topology;
     struct rt_server_options o = options ? *options : (struct rt_server_options){0};
     char listen[300];
+    raise_descriptors();
     CO_TRY(psc_options_server(&o, err));
     if (t->role != ROLE_SERVER || t->n_workers < 1) {
         return co_err_set(err, CO_INVALID, "this process is %s, and there are %u workers",
@@ -257,7 +258,6 @@ int rt_server_run(
     }
     pthread_sigmask(SIG_BLOCK, &signals, &old); /* early: as PID 1 we have no default action */
     struct pss_server *s = NULL;
-    raise_descriptors();
     bool metered = psc_report_metrics();
     int rc = pss_server_start(&config, &s, err);
     if (rc == 0) {

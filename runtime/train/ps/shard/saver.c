@@ -256,10 +256,11 @@ static void remove_failed(
 static int check_incomplete(const char *dir, uint64_t number, struct co_err *err) {
     bool complete = false;
     CO_TRY(ckpt_is_complete(dir, number, &complete, err));
-    return !complete
-               ? 0
-               : co_err_set(err, CO_EXISTS,
-                     "checkpoint %" PRIu64 " in '%s' is complete, it stays as it is", number, dir);
+    if (complete) {
+        return co_err_set(err, CO_EXISTS,
+            "checkpoint %" PRIu64 " in '%s' is complete, it stays as it is", number, dir);
+    }
+    return 0;
 }
 
 static int open_part(struct shard_saver *sv, const char *dir, uint64_t number, uint64_t previous,
@@ -305,7 +306,7 @@ static void note_part(const struct shard_saver *sv) {
     meter_set(METER_M_PART_NUMBER, 0, (double)sv->number);
     meter_set(METER_M_PART_TIME, 0, (double)co_wall_ms() / 1e3);
     meter_set(METER_M_PART_BYTES, 0, (double)sv->result.bytes);
-    meter_set(METER_M_PART_SECONDS, 0, (double)(net_now() - sv->begin_ms) / 1e3);
+    meter_set(METER_M_PART_SECONDS, 0, (double)(co_now_ms() - sv->begin_ms) / 1e3);
 }
 
 static int64_t cpu_ns(void) {
@@ -779,7 +780,7 @@ int shard_saver_begin(struct shard_saver *sv, const char *dir, uint64_t number, 
         sv->previous = previous;
         sv->ticket++;
         sv->state = OPEN;
-        sv->begin_ms = net_now();
+        sv->begin_ms = co_now_ms();
         sv->ended = 0;
         sv->err = (struct co_err){0};
         struct past *past = past_of(sv, dir);
