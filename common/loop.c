@@ -244,12 +244,6 @@ int64_t co_loop_now(const struct co_loop *l) {
     return (int64_t)uv_now(&l->uv);
 }
 
-int64_t co_now_ms(void) {
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 int64_t co_wall_seconds(void) {
     return co_wall_ms() / 1000;
 }

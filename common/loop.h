@@ -3,6 +3,7 @@
  * loop, except co_loop_post.  Callbacks never run inside the call that armed them. */
 #pragma once
 
+#include "common/clock.h"
 #include "common/err.h"
 #include "common/mem.h"
 
@@ -37,7 +38,6 @@ void co_loop_serve(struct co_loop *l);
 void co_loop_stop(struct co_loop *l);
 
 int64_t co_loop_now(const struct co_loop *l); /* monotonic milliseconds, of this turn */
-int64_t co_now_ms(void);                      /* monotonic milliseconds, now; any thread */
 int64_t co_wall_seconds(void);                /* since the epoch; any thread */
 int64_t co_wall_ms(void);                     /* the same in milliseconds */
 

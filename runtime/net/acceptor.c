@@ -74,7 +74,7 @@ static struct net_pending *take_slot(
         refuse(a, p, NET_REFUSAL_CROWDED, &why);
     }
     *p = *came;
-    net_slots_take(a->slots, NET_PENDING, i, p->from.host, net_now());
+    net_slots_take(a->slots, NET_PENDING, i, p->from.host, co_now_ms());
     return p;
 }
 
@@ -358,7 +358,7 @@ static bool turn(struct net_acceptor *a, int wake_fd, int64_t now, int64_t end_m
 
 int net_acceptor_run(struct net_acceptor *a, int wake_fd, int64_t end_ms) {
     for (;;) {
-        int64_t now = net_now();
+        int64_t now = co_now_ms();
         if (now >= end_ms) {
             return CO_TIMEOUT;
         }

@@ -149,7 +149,7 @@ void net_dial_all(
     }
     /* The last look is after the deadline: what came in time is not late. */
     for (int64_t wait = 1; wait > 0 && over < n;) {
-        wait = end_ms - net_now();
+        wait = end_ms - co_now_ms();
         over += turn_talks(auth, dials, talks, fds, n, wait);
     }
     for (size_t i = 0; i < n; i++) {

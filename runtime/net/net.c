@@ -19,12 +19,6 @@
 #include "common/mem.h"
 #include "common/parse.h"
 
-int64_t net_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static void freeaddrinfop(struct addrinfo **a) {
     if (*a) {
         freeaddrinfo(*a);
@@ -190,10 +184,10 @@ size_t net_connect(
     }
     struct reach r = {.fds = fds, .attempts = attempts};
     begin_all(&r, endpoints, n);
-    int64_t end = net_now() + timeout_ms;
+    int64_t end = co_now_ms() + timeout_ms;
     size_t m = r.m, left = m, ok = 0;
     while (left > 0 && ok < n) {
-        int64_t ms = end - net_now();
+        int64_t ms = end - co_now_ms();
         int got = poll(fds, m, ms > 0 ? (int)ms : 0);
         if (got < 0 && errno == EINTR) {
             continue;
@@ -304,7 +298,7 @@ int net_read_part(int fd, unsigned char *to, uint32_t offset, uint32_t bytes, ui
 }
 
 bool net_log_due(struct net_log_limit *l, uint64_t n, uint64_t *ret_n) {
-    int64_t now = net_now();
+    int64_t now = co_now_ms();
     l->unsaid += n;
     if (l->unsaid == 0 || (l->said_ms && now - l->said_ms < NET_LOG_MS)) {
         return false;

@@ -6,9 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/clock.h"
 #include "common/err.h"
-
-int64_t net_now(void); /* monotonic milliseconds */
 
 struct net_reached {
     int fd;           /* connected, non-blocking, owned by the caller; -1: nobody accepted */

@@ -29,7 +29,7 @@ struct peer_check {
 static void begin(struct peer_check *p) {
     struct co_hostport hp;
     p->fd = -1;
-    p->start = net_now();
+    p->start = co_now_ms();
     if (co_parse_hostport("endpoint", p->endpoint, &hp, NULL)) {
         (void)snprintf(p->state, sizeof(p->state), "no endpoint");
         return;
@@ -87,7 +87,7 @@ static void probe(struct peer_check *peer, size_t n, int64_t timeout_ms) {
         }
         fds[i] = (struct pollfd){.fd = peer[i].state[0] ? -1 : peer[i].fd, .events = POLLOUT};
     }
-    const int64_t deadline = net_now() + timeout_ms;
+    const int64_t deadline = co_now_ms() + timeout_ms;
     int64_t left = timeout_ms;
     while (left > 0 && waiting(fds, n) && poll(fds, n, (int)left) != 0) {
         for (size_t i = 0; i < n; i++) {
@@ -96,7 +96,7 @@ static void probe(struct peer_check *peer, size_t n, int64_t timeout_ms) {
                 fds[i].fd = -1;
             }
         }
-        left = deadline - net_now();
+        left = deadline - co_now_ms();
     }
     for (size_t i = 0; i < n; i++) {
         if (!peer[i].state[0]) {

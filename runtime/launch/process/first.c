@@ -147,7 +147,7 @@ static void reap_children(struct first *f) {
             f->status = status;
             f->running = false;
             f->stage = TERM_SENT;
-            f->deadline = net_now() + f->grace_ms;
+            f->deadline = co_now_ms() + f->grace_ms;
             kill_left(f, SIGTERM);
         } else if (f->stage == KILL_SENT) {
             kill_left(f, SIGKILL); /* its children are ours now */
@@ -187,7 +187,7 @@ static void training_over(void *arg) {
     if (f->running) {
         say("paddlerun exec: training is over, ending the server\n");
         f->trained = true;
-        f->deadline = net_now() + PROC_TRAINING_END_STOP_MS;
+        f->deadline = co_now_ms() + PROC_TRAINING_END_STOP_MS;
         kill_left(f, SIGTERM);
     }
 }
@@ -211,14 +211,14 @@ static bool past_deadline(struct first *f) {
         return false;
     }
     f->stage = KILL_SENT;
-    f->deadline = net_now() + LAST_WORDS_MS;
+    f->deadline = co_now_ms() + LAST_WORDS_MS;
     kill_left(f, SIGKILL);
     return true;
 }
 
 /* Until the deadline, where there is one; -1: none. */
 static int time_left(const struct first *f) {
-    int64_t left = f->deadline - net_now();
+    int64_t left = f->deadline - co_now_ms();
     return f->running && !f->trained ? -1 : left < 0 ? 0 : (int)left;
 }
 

@@ -79,7 +79,7 @@ static int ask(struct rt_group *g, const struct co_hostport *hp, int64_t end_ms,
     struct question q = {.loop = loop};
     CO_TRY(co_poll_new(loop, g->alarm, on_alarm, &q, &alarm, err));
     co_poll_set(alarm, CO_POLL_IN);
-    co_timer_start(co_timer_new(loop, on_end, &q), end_ms - coll_now_ms());
+    co_timer_start(co_timer_new(loop, on_end, &q), end_ms - co_now_ms());
     struct co_lookup *lookup = co_lookup_start(loop, hp->host, hp->port, on_answer, &q);
     co_loop_run(loop);
     if (q.answered) {

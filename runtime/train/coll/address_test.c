@@ -54,7 +54,7 @@ static int count(struct rt_group *g, uint32_t want, struct co_err *err) {
  */
 static int grow_in_vain(struct rt_group *g, struct co_err *err) {
     struct rt_group *grown = NULL;
-    int64_t since = world_now();
+    int64_t since = co_now_ms();
     struct rt_group_options o = {.endpoints = (const char *[]){names[0], "new.test:1", names[2]},
         .size = 3,
         .rank = 2 * rt_group_rank(g),
@@ -63,9 +63,9 @@ static int grow_in_vain(struct rt_group *g, struct co_err *err) {
         .form_timeout_ms = FORM_MS};
     int rc = rt_group_grow(g, &o, &grown, err);
     bool reported = o.rank == 0 || strstr(co_err_text(err), "DNS does not answer for new.test");
-    if (rc != CO_TIMEOUT || !reported || world_now() - since > LATE_MS) {
+    if (rc != CO_TIMEOUT || !reported || co_now_ms() - since > LATE_MS) {
         return co_err_set(
-            err, CO_INTERNAL, "code %d after %lld ms", rc, (long long)(world_now() - since));
+            err, CO_INTERNAL, "code %d after %lld ms", rc, (long long)(co_now_ms() - since));
     }
     return 0;
 }
@@ -81,7 +81,7 @@ static int shrinks(struct coll_world *w, struct rt_group *g, uint32_t rank, stru
     rc = rc < 0 ? rc : count(left, 2, err);
     rc = rc < 0 ? rc : rt_group_split(left, 0, -(int32_t)rank, &part, err);
     rc = rc < 0 ? rc : count(part, 2, err);
-    w->shared->rank[rank].hash = (uint64_t)(world_now() - atomic_load(&w->shared->struck_ms));
+    w->shared->rank[rank].hash = (uint64_t)(co_now_ms() - atomic_load(&w->shared->struck_ms));
     rc = rc < 0 ? rc : grow_in_vain(left, err);
     rc = rc < 0 ? rc : count(left, 2, err);
     rt_group_close(part);
@@ -101,7 +101,7 @@ static void groups_of_a_group_need_no_dns(void **state) {
         world_start(&w, shrinks);
         assert_true(world_ready(&w));
         atomic_store(dns_down, true);
-        atomic_store(&w.shared->struck_ms, world_now());
+        atomic_store(&w.shared->struck_ms, co_now_ms());
         kill(w.pid[1], SIGKILL);
         assert_int_equal(world_end(&w, 1U << 1), 0);
         for (uint32_t r = 0; r < w.n; r += 2) {
@@ -116,7 +116,7 @@ static void a_lookup_ends_at_the_deadline(void **state) {
     (void)state;
     struct coll_world w = {.n = 2, .form_ms = FORM_MS, .set = name_ranks};
     atomic_store(dns_down, true);
-    int64_t since = world_now();
+    int64_t since = co_now_ms();
     world_start(&w, world_endless);
     assert_int_equal(world_end(&w, UINT32_MAX), 0);
     assert_int_equal(w.shared->rank[1].code, CO_TIMEOUT);

@@ -180,7 +180,7 @@ int coll_call_differs_from(struct rt_group *g, uint32_t rank, const struct coll_
 int coll_calls_differ(struct rt_group *g, uint32_t rank) {
     char text[COLL_CALL_TEXT];
     coll_monitor_ask(g, NULL, rank);
-    coll_wait_fd(g, -1, 0, coll_now_ms() + TELL_MS);
+    coll_wait_fd(g, -1, 0, co_now_ms() + TELL_MS);
     return coll_group_fail(g, CO_INVALID, g->size, true,
         "ranks make different calls: rank %u: unknown; rank %u: %s", rank, g->rank,
         coll_call_text(&g->calls.now, text));

@@ -143,7 +143,7 @@ static int one_case(struct coll_world *w, struct rt_group *all, uint32_t rank, u
     }
     /* A rank that is slow is notified in an earlier call than the others. */
     rc = agree(w, g, h, (h >> 3) % LAYOUTS, &why);
-    int64_t since = world_now();
+    int64_t since = co_now_ms();
     if (rc == 0) {
         struct drawn *own = rank == odd ? &b : &a;
         rc = make(g, own, mix(h, 10, 10) & 1, &why);
@@ -154,7 +154,7 @@ static int one_case(struct coll_world *w, struct rt_group *all, uint32_t rank, u
         }
     }
     rc = rc < 0 ? rc : rt_group_barrier(g, &why);
-    *ret_ms = world_now() - since;
+    *ret_ms = co_now_ms() - since;
     if (rc != CO_INVALID || !says_who(&a, &b, w->n, odd, rank, co_err_text(&why))) {
         rc = co_err_set(err, CO_INTERNAL, "case %u, %s: %s; rank %u: %s: code %d after %lld ms: %s",
             i, what, call_text(&a, w->n, x), odd, call_text(&b, w->n, y), rc, (long long)*ret_ms,
@@ -366,9 +366,9 @@ static int parts_in_dispute(
         rt_group_close(part);
         return rt_group_barrier(g, err);
     }
-    int64_t end = world_now() + w->call_ms;
+    int64_t end = co_now_ms() + w->call_ms;
     /* The other one may have left before this rank began; or it leaves now. */
-    while (rc == 0 && (rc = rt_group_check(part, &why)) == 0 && world_now() < end) {
+    while (rc == 0 && (rc = rt_group_check(part, &why)) == 0 && co_now_ms() < end) {
         (void)sched_yield();
     }
     bool said =
@@ -409,7 +409,7 @@ static int is_late(struct coll_world *w, struct rt_group *g, uint32_t rank, stru
         (void)poll(NULL, 0, 1);
     }
     if (rank == LATE) {
-        coll_wait_fd(g, -1, 0, world_now() + WORLD_MS); /* until the others give up */
+        coll_wait_fd(g, -1, 0, co_now_ms() + WORLD_MS); /* until the others give up */
     }
     int late = make(g, &d, w->how, &why);
     struct coll_said said = coll_call_said(&d.call);

@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 
+#include "common/clock.h"
 #include "common/fork.h"
 #include "common/mem.h"
 #include "runtime/net/net_stream.h"
@@ -283,14 +284,13 @@ bool coll_patience_over(struct rt_group *g, struct coll_patience *p, int64_t now
  * for whom all wait. */
 void coll_patience_turn(struct rt_group *g, struct coll_patience *p, uint32_t rank);
 /* To be called while nothing moves. 0: wait on for `rank`; else the group has failed.  now: as of
- * coll_now_ms.
+ * co_now_ms.
  * The caller must look for what it waits for between two checks: the rank may have done its part
  * just before it left, or while this rank was stopped. */
 int coll_patience_check(struct rt_group *g, struct coll_patience *p, uint32_t rank, int64_t now);
 /* The same while data moves.  Its limit is an eighth longer, because this rank itself may be the
  * slow one: then a rank that waits for it should be the first to report that. */
 int coll_deadline_check(struct rt_group *g, struct coll_patience *p, uint32_t rank, int64_t now);
-int64_t coll_now_ms(void);
 
 /* hier.c: for ranks on several machines, and for calls that have no path in shared memory. */
 int coll_hier_make(struct rt_group *g, const struct rt_coll *c);

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/mem.h"
 #include "common/ports_testing.h"
 #include "runtime/rt.h"
@@ -70,12 +71,6 @@ struct coll_shared {
 typedef int (*world_fn)(
     struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err);
 
-static inline int64_t world_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static inline void world_ports(struct coll_world *w) {
     for (uint32_t r = 0; r < w->n; r++) {
         (void)snprintf(w->endpoint[r], sizeof(w->endpoint[r]), "%s:%u",
@@ -115,7 +110,7 @@ static inline int world_child(struct coll_world *w, uint32_t rank, world_fn fn) 
     }
     int rc = rt_group_open(w->job, &o, &g, &err);
     rc = rc < 0 ? rc : fn(w, g, rank, &err);
-    w->shared->rank[rank].ms = world_now();
+    w->shared->rank[rank].ms = co_now_ms();
     w->shared->rank[rank].code = rc;
     (void)snprintf(w->shared->rank[rank].text, sizeof(w->shared->rank[rank].text), "%.180s",
         rc ? co_err_text(&err) : "");
@@ -148,12 +143,12 @@ static inline void world_start(struct coll_world *w, world_fn fn) {
 /* Waits for all ranks and kills those that do not end.  Returns how many ended badly, without those
  * whose bit is set in `expected`. */
 static inline uint32_t world_end(struct coll_world *w, uint32_t expected) {
-    int64_t end = world_now() + (w->most_ms ? w->most_ms : WORLD_MS);
+    int64_t end = co_now_ms() + (w->most_ms ? w->most_ms : WORLD_MS);
     uint32_t bad = 0;
     for (uint32_t r = 0; r < w->n; r++) {
         int fd = (int)syscall(SYS_pidfd_open, w->pid[r], 0), status = 0;
         struct pollfd p = {.fd = fd, .events = POLLIN};
-        int64_t left = end - world_now();
+        int64_t left = end - co_now_ms();
         if (poll(&p, 1, left > 0 ? (int)left : 0) <= 0) {
             printf("# rank %u does not end\n", r);
             kill(w->pid[r], SIGKILL);
@@ -310,8 +305,8 @@ static inline bool world_failed(const struct coll_world *w) {
 
 /* Waits until all ranks are in the middle of their calls.  False: they will never be; says why. */
 static inline bool world_ready(struct coll_world *w) {
-    int64_t end = world_now() + WORLD_MS;
-    while (atomic_load(&w->shared->ready) < w->n && world_now() < end && !world_failed(w)) {
+    int64_t end = co_now_ms() + WORLD_MS;
+    while (atomic_load(&w->shared->ready) < w->n && co_now_ms() < end && !world_failed(w)) {
         (void)sched_yield();
     }
     if (atomic_load(&w->shared->ready) == w->n) {

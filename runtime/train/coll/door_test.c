@@ -542,7 +542,7 @@ static void *accept_there(void *arg) {
         .missing = &h->g.missing,
         .look = look_any,
         .take = take_any};
-    h->rc = coll_accept_run(&a, coll_now_ms() + 60000, &h->err);
+    h->rc = coll_accept_run(&a, co_now_ms() + 60000, &h->err);
     return NULL;
 }
 

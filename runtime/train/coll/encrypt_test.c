@@ -207,7 +207,7 @@ static int changes_one(
         if (c->n == 0) {
             coll_monitor_ping(g);
             coll_monitor_ping(g);
-            coll_wait_fd(g, -1, 0, coll_now_ms() + WORLD_MS);
+            coll_wait_fd(g, -1, 0, co_now_ms() + WORLD_MS);
             return coll_group_why(g, err);
         }
     }

@@ -306,7 +306,7 @@ static void a_rank_that_is_slow_is_named_at_the_deadline(void **state) {
         RT_ALL_REDUCE, RT_REDUCE_SCATTER, RT_ALL_GATHER, RT_ALL_TO_ALL, RT_SEND};
     static struct coll_world
         worlds[2 * CO_ARRAY_LEN(kinds)]; /* which end side by side: they wait */
-    int64_t since = world_now();
+    int64_t since = co_now_ms();
     for (size_t i = 0; i < CO_ARRAY_LEN(worlds); i++) {
         worlds[i] = (struct coll_world){.n = 2,
             .transport = world_places[i % 2].transport,

@@ -122,7 +122,7 @@ static bool lacks_memory(const struct rt_group *g, const struct coll_peer *p) {
 static int accept_missing(struct rt_group *g, const struct coll_accept *a,
     bool (*lacks)(const struct rt_group *g, const struct coll_peer *p), int64_t deadline,
     struct co_err *err) {
-    int64_t begun = coll_now_ms();
+    int64_t begun = co_now_ms();
     int rc = coll_accept_run(a, deadline, err);
     if (rc != CO_TIMEOUT) {
         return rc;
@@ -199,7 +199,7 @@ static int recv_fd(
     ssize_t n = recvmsg(from, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     const struct cmsghdr *h = n == 1 ? CMSG_FIRSTHDR(&m) : NULL;
     if (!h || h->cmsg_type != SCM_RIGHTS || h->cmsg_len != CMSG_LEN(sizeof(int))) {
-        return co_err_set(err, coll_now_ms() < deadline ? CO_PEERLOST : CO_TIMEOUT,
+        return co_err_set(err, co_now_ms() < deadline ? CO_PEERLOST : CO_TIMEOUT,
             "rank %u, the machine's first, sent no shared memory", g->locals[0]);
     }
     memcpy(ret, CMSG_DATA(h), sizeof(*ret));

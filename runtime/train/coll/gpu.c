@@ -122,7 +122,7 @@ static int leavers(struct rt_group *g, struct watch *w, int64_t now) {
 /* One turn of a wait.  0: ask the GPU again; else the group has failed. */
 static int watch_turn(struct rt_group *g, struct watch *w) {
     int code = atomic_load_explicit(&g->failed, memory_order_acquire);
-    int64_t now = coll_now_ms();
+    int64_t now = co_now_ms();
     if (code < 0) {
         return code;
     }
@@ -165,12 +165,12 @@ static int await(struct rt_group *g, struct watch *w, bool marked, struct co_err
 static void blame(struct rt_group *g, const struct watch *w, const struct co_err *why) {
     struct pollfd alarm = {.fd = g->alarm, .events = POLLIN};
     int64_t begun = w->patience.begun_ms;
-    int64_t now = coll_now_ms(), asked = now, end = (begun ? begun : now) + g->call_ms;
+    int64_t now = co_now_ms(), asked = now, end = (begun ? begun : now) + g->call_ms;
     while (why->code && now - asked < BLAME_MS && now < end && !coll_group_answers(g, asked + 1) &&
            atomic_load(&g->failed) == 0) {
         coll_monitor_ping(g);
         (void)poll(&alarm, 1, ASK_MS);
-        now = coll_now_ms();
+        now = co_now_ms();
     }
     (void)coll_group_fail(g, why->code ? why->code : CO_INTERNAL, g->size, true, "rank %u: %s",
         g->rank, co_err_text(why));
@@ -266,11 +266,11 @@ int coll_gpu_form(struct rt_group *g, struct co_err *err) {
 /* Ends a healthy communicator and waits for that; aborts any other, which might never end. */
 static void end(struct rt_group *g) {
     struct coll_gpu *u = g->gpu;
-    int64_t end_ms = coll_now_ms() + END_MS;
+    int64_t end_ms = co_now_ms() + END_MS;
     struct pollfd alarm = {.fd = g->alarm, .events = POLLIN};
     int rc = atomic_load(&g->failed) < 0 ? CO_GONE : nccl_leave(u->nccl, NULL);
     while (rc == 0 && (rc = nccl_pending(u->nccl, NULL)) == 1) {
-        rc = atomic_load(&g->failed) < 0 || coll_now_ms() > end_ms ? CO_GONE : 0;
+        rc = atomic_load(&g->failed) < 0 || co_now_ms() > end_ms ? CO_GONE : 0;
         (void)poll(&alarm, 1, 1);
     }
     if (rc < 0) {

@@ -32,8 +32,8 @@ static int endless(struct coll_world *w, struct rt_group *g, uint32_t rank, stru
 }
 
 static void wait_ready(struct coll_world *w) {
-    int64_t end = world_now() + WORLD_MS;
-    while (atomic_load(&w->shared->ready) < w->n && world_now() < end) {
+    int64_t end = co_now_ms() + WORLD_MS;
+    while (atomic_load(&w->shared->ready) < w->n && co_now_ms() < end) {
         (void)sched_yield();
     }
     assert_int_equal(atomic_load(&w->shared->ready), w->n);
@@ -91,7 +91,7 @@ static void hit_in_every_kind(int signal, int64_t call_ms) {
             .n = ranks, .set = gk_on_gpus, .call_ms = call_ms, .kind = i / 2, .how = i % 2};
         world_start(w, endless);
         wait_ready(w);
-        atomic_store(&w->shared->struck_ms, world_now());
+        atomic_store(&w->shared->struck_ms, co_now_ms());
         kill(w->pid[1], signal);
         if (gk_real) {
             end_hit(w, signal);

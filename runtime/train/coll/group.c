@@ -337,7 +337,7 @@ int coll_group_open_from(struct rt_group *from, const struct rt_job *job,
     identify(g, o.generation);
     name_node(g, o.node);
     inherit(g, from);
-    int64_t deadline = coll_now_ms() + g->form_ms;
+    int64_t deadline = co_now_ms() + g->form_ms;
     CO_TRY(open_door(g, from, err));
     CO_TRY(from ? start_child(from, g, deadline, err) : start(g, deadline, err));
     *ret_group = co_steal_ptr(g);

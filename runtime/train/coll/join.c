@@ -34,7 +34,7 @@ static struct coll_hello hello_of(
 }
 
 void coll_wait_fd(const struct rt_group *g, int fd, short events, int64_t end_ms) {
-    int64_t left = end_ms - coll_now_ms();
+    int64_t left = end_ms - co_now_ms();
     struct pollfd f[2] = {{.fd = fd, .events = events}, {.fd = g->alarm, .events = POLLIN}};
     (void)poll(f, 2, left > 0 ? (int)left : 0);
 }
@@ -44,7 +44,7 @@ int coll_move_all(const struct rt_group *g, struct net_stream *s, void *data, si
     struct iovec v = {data, n};
     while (v.iov_len > 0) {
         size_t moved = 0;
-        bool over = coll_now_ms() >= end_ms; /* before the look: what came in time is not late */
+        bool over = co_now_ms() >= end_ms; /* before the look: what came in time is not late */
         CO_TRY(out ? net_stream_write(s, &v, 1, &moved, NULL)
                    : net_stream_read(s, &v, 1, &moved, NULL));
         v = (struct iovec){(unsigned char *)v.iov_base + moved, v.iov_len - moved};
@@ -122,7 +122,7 @@ int coll_join(struct rt_group *g, uint32_t to, enum coll_purpose purpose, uint8_
     struct co_err why = {0};
     bool by_name = false, was_refused = false; /* why is a refusal */
     for (;;) {
-        int64_t now = coll_now_ms();
+        int64_t now = co_now_ms();
         if (atomic_load(&g->failed) < 0) {
             return coll_group_why(g, err);
         }
@@ -146,12 +146,12 @@ int coll_join(struct rt_group *g, uint32_t to, enum coll_purpose purpose, uint8_
         bool refused = d.refusal != NET_REFUSAL_NONE;
         bool later = d.refusal == COLL_REFUSAL_LATER; /* of this job: the address is right */
         /* An attempt for which no time was left says nothing about the other rank. */
-        bool cut = was_refused && coll_now_ms() >= deadline_ms;
+        bool cut = was_refused && co_now_ms() >= deadline_ms;
         why = cut ? why : d.err;
         was_refused = cut || refused;
         by_name = later ? by_name : !by_name; /* the inherited address may be wrong */
         /* A plain pause: there is no descriptor yet that could become ready. */
-        int64_t until = coll_now_ms() + (refused && !later ? REFUSED_MS : again);
+        int64_t until = co_now_ms() + (refused && !later ? REFUSED_MS : again);
         coll_wait_fd(g, -1, 0, until < deadline_ms ? until : deadline_ms);
         again = again * 2 < AGAIN_MAX_MS ? again * 2 : AGAIN_MAX_MS;
     }

@@ -225,8 +225,8 @@ int coll_message_exchange(struct rt_group *g, const struct coll_exchange_part *x
             break;
         }
         uint32_t peer = in.left > 0 ? x->from : x->to;
-        CO_TRY(tries == 0 ? coll_deadline_check(g, &g->patience, peer, coll_now_ms())
-                          : coll_patience_check(g, &g->patience, peer, coll_now_ms()));
+        CO_TRY(tries == 0 ? coll_deadline_check(g, &g->patience, peer, co_now_ms())
+                          : coll_patience_check(g, &g->patience, peer, co_now_ms()));
         if (tries > 0) {
             wait_some(g, &out, &in, tries);
         }

@@ -63,7 +63,7 @@ void coll_monitor_ask(struct rt_group *g, const struct rt_coll *c, uint32_t rank
     unsigned char question[COLL_QUESTION_MAX];
     uint32_t bytes = coll_question_write(g, c, rank, question);
     pthread_mutex_lock(&g->m);
-    atomic_store(&g->peers[rank].asked_ms, coll_now_ms());
+    atomic_store(&g->peers[rank].asked_ms, co_now_ms());
     send_word(g, rank, COLL_WORD_PING, 0, 0, question, bytes);
     pthread_mutex_unlock(&g->m);
 }
@@ -97,7 +97,7 @@ static void receive(struct rt_group *g, uint32_t from, const unsigned char *wire
     uint32_t rank = co_get_u32(wire + 4), code = co_get_u32(wire + 8);
     uint32_t bytes = co_get_u32(wire + 12);
     uint64_t begun = atomic_load(&g->calls.begun);
-    atomic_store(&p->received_ms, coll_now_ms());
+    atomic_store(&p->received_ms, co_now_ms());
     switch (co_get_u32(wire)) {
     case COLL_WORD_PING:
         pthread_mutex_lock(&g->m);
@@ -232,7 +232,7 @@ int coll_monitor_start(struct rt_group *g, struct co_err *err) {
     g->epoll = epoll_create1(EPOLL_CLOEXEC);
     g->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int bad = g->epoll < 0 || g->wake < 0 || watch(g, g->wake, g->rank) < 0;
-    int64_t now = coll_now_ms();
+    int64_t now = co_now_ms();
     g->agreed = co_xcalloc(1, bits_bytes(g));
     for (uint32_t r = 0; r < g->size && !bad; r++) {
         struct coll_peer *p = &g->peers[r];

@@ -178,7 +178,7 @@ static void a_killed_rank_is_named_in_both_pods(void **state) {
         world_start(&w, world_endless);
         assert_true(world_ready(&w));
         uint32_t victim = i % RANKS;
-        int64_t now = world_now();
+        int64_t now = co_now_ms();
         kill(w.pid[victim], SIGKILL);
         assert_named(&w, victim, now, LATE_MS, (const uint32_t[]){victim, victim});
         world_done(&w);
@@ -198,7 +198,7 @@ static void a_link_that_goes_down_ends_at_the_deadline(void **state) {
             world_start(&worlds[i], world_endless);
             assert_true(world_ready(&worlds[i]));
         }
-        int64_t now = world_now();
+        int64_t now = co_now_ms();
         assert_true(run_in(side, side ? "ip link set right down" : "ip link set left down"));
         for (uint32_t i = 0; i < CO_ARRAY_LEN(hit); i++) {
             struct coll_world *w = &worlds[i];

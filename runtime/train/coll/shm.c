@@ -1,4 +1,5 @@
 /* Creates and maps the memory that a machine's ranks share, and waits for flags in it. */
+#include "common/clock.h"
 #include "runtime/train/coll/shm.h"
 
 #include <errno.h>
@@ -167,19 +168,13 @@ void coll_yields_took(struct coll_yields *y, int64_t took_ns, int64_t now_ms) {
     }
 }
 
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 bool coll_yield(struct coll_yields *y) {
-    int64_t begin = now_ns();
+    int64_t begin = co_now_ns();
     if (!coll_yields_pay(y, begin / 1000000)) {
         return false;
     }
     (void)sched_yield();
-    int64_t end = now_ns();
+    int64_t end = co_now_ns();
     coll_yields_took(y, end - begin, end / 1000000);
     return true;
 }
@@ -206,15 +201,15 @@ static void spread(const struct coll_shm *s, uint32_t local) {
 
 int coll_flag_wait_long(
     struct rt_group *g, _Atomic uint32_t *flag, uint32_t value, uint32_t local) {
-    int64_t begun_ms = coll_now_ms();
+    int64_t begun_ms = co_now_ms();
     for (uint32_t i = 0;; i++) {
         if (coll_flag_is(flag, value)) {
             return 0;
         }
-        CO_TRY(coll_patience_check(g, &g->patience, g->locals[local], coll_now_ms()));
+        CO_TRY(coll_patience_check(g, &g->patience, g->locals[local], co_now_ms()));
         spread(&g->shm, local);
         if (i >= g->shm.yields || !coll_yield(&g->shm.giving)) {
-            flag_sleep(&g->shm, flag, value, coll_now_ms() - begun_ms);
+            flag_sleep(&g->shm, flag, value, co_now_ms() - begun_ms);
         }
         for (uint32_t k = 0; k < SPINS_FEW && !coll_flag_is(flag, value); k++) {
             coll_relax();

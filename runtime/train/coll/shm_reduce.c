@@ -129,7 +129,7 @@ int coll_shm_wait_all(struct rt_group *g, uint32_t phase) {
 
 int coll_shm_wait_one(struct rt_group *g, uint32_t i, uint32_t phase) {
     if (i != g->shm.me) { /* this rank is not late for itself */
-        CO_TRY(coll_deadline_check(g, &g->patience, g->locals[i], coll_now_ms()));
+        CO_TRY(coll_deadline_check(g, &g->patience, g->locals[i], co_now_ms()));
     }
     return phase_wait(g, i, phase, g->calls.now.sign);
 }

@@ -46,7 +46,7 @@ int rt_group_split(struct rt_group *g, int32_t colour, int32_t key, struct rt_gr
     rc = coll_group_enter(g, "split", err);
     if (rc == 0) {
         rc = coll_group_derive(g, ranks, n, coll_hash_more(g->id, which, sizeof(which)),
-            coll_now_ms() + g->form_ms, ret_group, err);
+            co_now_ms() + g->form_ms, ret_group, err);
         coll_group_leave(g);
     }
     return rc;
@@ -64,7 +64,7 @@ static int form_rest(
             ranks[n++] = r;
         }
     }
-    int64_t end = coll_now_ms() + g->call_ms / 2; /* the others vote and wait for this rank */
+    int64_t end = co_now_ms() + g->call_ms / 2; /* the others vote and wait for this rank */
     uint64_t id = coll_hash_more(coll_hash_more(g->id, "shrink", 6), b->dead, b->bytes);
     id = coll_hash_more(id, &b->round, sizeof(b->round));
     return coll_group_derive(g, ranks, n, id, end < b->end_ms ? end : b->end_ms, ret, err);
@@ -96,7 +96,7 @@ static int shrink(
 
 int rt_group_shrink(
     struct rt_group *g, bool *ret_gone, struct rt_group **ret_group, struct co_err *err) {
-    struct coll_ballot b = {.bytes = g->size / 8 + 1, .end_ms = coll_now_ms() + 3 * g->call_ms};
+    struct coll_ballot b = {.bytes = g->size / 8 + 1, .end_ms = co_now_ms() + 3 * g->call_ms};
     CO_AUTOFREE unsigned char *dead = co_xcalloc(1, b.bytes), *sent = co_xcalloc(1, b.bytes);
     b.dead = dead;
     b.sent = sent;

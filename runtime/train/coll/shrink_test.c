@@ -101,7 +101,7 @@ static int shrinks_several(
     if (rc == 0 && rank == w->n - 1) {
         (void)raise(SIGKILL);
     }
-    w->shared->rank[rank].hash = (uint64_t)world_now();
+    w->shared->rank[rank].hash = (uint64_t)co_now_ms();
     uint32_t started = 0;
     for (; started < AT_ONCE && rc == 0; started++) {
         struct shrinking *next = &s[rank % 2 ? AT_ONCE - 1 - started : started];
@@ -512,7 +512,7 @@ static void a_rank_that_dies_while_the_group_grows_is_named(void **state) {
     world_ports(&new_ones);
     world_start(&w, grows_until_lost);
     assert_true(world_ready(&w));
-    int64_t since = world_now();
+    int64_t since = co_now_ms();
     kill(w.pid[1], SIGKILL);
     assert_int_equal(world_end(&w, 7), 0);
     for (uint32_t r = 0; r < w.n; r += 2) {

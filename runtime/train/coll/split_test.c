@@ -86,7 +86,7 @@ static int gives_up(struct coll_world *w, struct rt_group *g, uint32_t rank, str
     struct rt_work *work = NULL;
     struct rt_coll c = {.kind = RT_ALL_REDUCE, .in = v, .out = v, .n = N};
     struct co_err why = {0};
-    int64_t since = world_now();
+    int64_t since = co_now_ms();
     int rc = rt_group_barrier(g, &why); /* others may still be in it when rank 1 gives up */
     if (rc == 0 && rank == 1) {
         rc = rt_coll_start(g, &c, &work, &why);
@@ -100,7 +100,7 @@ static int gives_up(struct coll_world *w, struct rt_group *g, uint32_t rank, str
     bool right = rank == 1 ? rc == CO_CANCELED : rc == CO_PEERLOST;
     right &= strstr(co_err_text(&why), "rank 1 (127.0.0.1:") != NULL || rank == 1;
     right &= strstr(co_err_text(&why), " has given the group up: ValueError: bad batch") != NULL;
-    return right && world_now() - since < w->call_ms
+    return right && co_now_ms() - since < w->call_ms
                ? 0
                : co_err_set(err, CO_INTERNAL, "code %d: %s", rc, co_err_text(&why));
 }

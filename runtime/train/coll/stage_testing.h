@@ -24,7 +24,7 @@ static struct coll_world *stage_world;
 
 static inline void stage_strike(void) {
     int signal = atomic_exchange(&stage_signal, 0);
-    atomic_store(&stage_world->shared->struck_ms, world_now());
+    atomic_store(&stage_world->shared->struck_ms, co_now_ms());
     (void)raise(signal);
 }
 

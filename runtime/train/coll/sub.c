@@ -156,7 +156,7 @@ int rt_group_sub(struct rt_group *g, const uint32_t *ranks, uint32_t n, uint64_t
     int rc = coll_group_enter(g, "sub", err);
     if (rc == 0) {
         list_begin(g, ranks, n, tag, id);
-        rc = coll_group_derive(g, ranks, n, id, coll_now_ms() + g->form_ms, ret_group, err);
+        rc = coll_group_derive(g, ranks, n, id, co_now_ms() + g->form_ms, ret_group, err);
         list_end(g, ranks, n);
         coll_group_leave(g);
     }

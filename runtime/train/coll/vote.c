@@ -23,7 +23,7 @@ static bool is_behind(const struct coll_peer *p, const struct coll_ballot *b) {
 
 static void notify(struct rt_group *g, struct coll_ballot *b) {
     memcpy(b->sent, b->dead, b->bytes);
-    b->call_end_ms = coll_now_ms() + g->call_ms;
+    b->call_end_ms = co_now_ms() + g->call_ms;
     coll_monitor_send(g, COLL_WORD_DEAD, b->round, 0, b->sent, b->bytes);
 }
 
@@ -80,7 +80,7 @@ static int vote_locked(struct rt_group *g, struct coll_ballot *b) {
     }
     while (g->agreed_round < b->round && !coll_vote_has(b->dead, g->rank) && !agreed(g, b)) {
         bool late = wait_change(g, b->call_end_ms < b->end_ms ? b->call_end_ms : b->end_ms);
-        if (coll_now_ms() >= b->end_ms) {
+        if (co_now_ms() >= b->end_ms) {
             return CO_TIMEOUT;
         }
         if (g->agreed_round < b->round && learn(g, b, late)) {

@@ -36,7 +36,7 @@ static void voter_start(struct voter *v) {
     v->g.peers = v->peers;
     v->g.agreed = &v->agreed;
     v->b = (struct coll_ballot){
-        .bytes = 1, .dead = &v->mine, .sent = &v->sent, .end_ms = coll_now_ms() + END_MS};
+        .bytes = 1, .dead = &v->mine, .sent = &v->sent, .end_ms = co_now_ms() + END_MS};
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

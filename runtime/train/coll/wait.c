@@ -31,12 +31,6 @@ enum {
     NAMES_BYTES = 320,
 };
 
-int64_t coll_now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 void coll_group_notify(struct rt_group *g) {
     const struct coll_failure_report *t = &g->report;
     if (t->code < 0) {
@@ -198,7 +192,7 @@ int coll_group_silent(struct rt_group *g, int64_t asked_ms) {
         if (silent(g, r, asked_ms)) {
             return coll_group_fail(g, CO_PEERLOST, r, true,
                 "rank %u (%.200s) is lost: no sign of life for %lld ms", r, g->endpoints[r],
-                (long long)(coll_now_ms() - asked_ms));
+                (long long)(co_now_ms() - asked_ms));
         }
     }
     return 0;

@@ -97,7 +97,7 @@ static void a_flag_that_is_there_is_seen_after_the_deadline(void **state) {
     struct waiter w;
     waiter_init(&w);
     _Atomic uint32_t flag = 7;
-    w.now = coll_now_ms(); /* the wait's own clock: a check would fail the group */
+    w.now = co_now_ms(); /* the wait's own clock: a check would fail the group */
     w.g.patience = (struct coll_patience){
         .begun_ms = w.now - AGO_MS, .asked_ms = w.now - AGO_MS / 2, .checked_ms = w.now};
     assert_int_equal(coll_flag_wait_long(&w.g, &flag, 7, 1), 0);

@@ -106,8 +106,8 @@ static int pair_move(struct rt_work *w, bool patient) {
     if (moved < 0 || w->flow.left == 0 || (moved == 0 && patient)) {
         return moved;
     }
-    CO_TRY(moved > 0 ? coll_deadline_check(g, &w->patience, w->call.root, coll_now_ms())
-                     : coll_patience_check(g, &w->patience, w->call.root, coll_now_ms()));
+    CO_TRY(moved > 0 ? coll_deadline_check(g, &w->patience, w->call.root, co_now_ms())
+                     : coll_patience_check(g, &w->patience, w->call.root, co_now_ms()));
     return moved;
 }
 

@@ -3,16 +3,10 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "runtime/rt.h"
 
 enum { EVERY_MS = 500 };
-
-static int64_t now_ms(void) {
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static void print(struct rt_progress *p, int64_t now) {
     double seconds = (double)(now - p->printed_ms) / 1000.0;
@@ -42,11 +36,11 @@ void rt_progress_begin(struct rt_progress *p, uint64_t pass) {
     p->pass = pass;
     p->samples = 0;
     p->loss = 0.0;
-    p->printed_ms = now_ms();
+    p->printed_ms = co_now_ms();
 }
 
 bool rt_progress_due(const struct rt_progress *p) {
-    return now_ms() - p->printed_ms >= (p->every_ms > 0 ? p->every_ms : EVERY_MS);
+    return co_now_ms() - p->printed_ms >= (p->every_ms > 0 ? p->every_ms : EVERY_MS);
 }
 
 void rt_progress_add(struct rt_progress *p, size_t n, double loss) {
@@ -54,10 +48,10 @@ void rt_progress_add(struct rt_progress *p, size_t n, double loss) {
     p->steps++;
     p->loss += loss * (double)n;
     if (rt_progress_due(p)) {
-        print(p, now_ms());
+        print(p, co_now_ms());
     }
 }
 
 void rt_progress_end(struct rt_progress *p) {
-    print(p, now_ms());
+    print(p, co_now_ms());
 }

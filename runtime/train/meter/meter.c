@@ -1,4 +1,5 @@
 /* The registry of training metrics, and the HTTP server that shows them at /metrics. */
+#include "common/clock.h"
 #include "runtime/train/meter/meter.h"
 
 #include <pthread.h>
@@ -105,12 +106,7 @@ bool meter_on(void) {
 }
 
 int64_t meter_clock(void) {
-    struct timespec t;
-    if (!meter_on()) {
-        return 0;
-    }
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    return meter_on() ? co_now_ns() : 0;
 }
 
 void meter_attach(struct meter_source *s) {

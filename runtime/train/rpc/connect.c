@@ -45,7 +45,7 @@ void rpc_connect_all(
         rpc_pass_write(&attempts[i].pass, dials[i].hello);
     }
     const struct net_auth net_auth = {&rpc_protocol, auth->token, auth->encrypt};
-    net_dial_all(&net_auth, dials, n, net_now() + timeout_ms, -1);
+    net_dial_all(&net_auth, dials, n, co_now_ms() + timeout_ms, -1);
     for (size_t i = 0; i < n; i++) {
         attempts[i].fd = dials[i].fd;
         attempts[i].tls = dials[i].tls;

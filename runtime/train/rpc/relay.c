@@ -92,7 +92,7 @@ static size_t offer_inner(struct wire *w, const void *bytes, size_t n) {
     ssize_t sent = w->deaf ? 0 : send(w->fd[INNER], bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && !again()) {
         w->deaf = true;
-        w->end_ms = net_now() + LINGER_MS;
+        w->end_ms = co_now_ms() + LINGER_MS;
     }
     return w->deaf ? n : sent > 0 ? (size_t)sent : 0;
 }
@@ -136,7 +136,7 @@ static void read_inner(struct rpc_relay *r, struct wire *w) {
     }
     if (n <= 0) {
         w->ended[INNER] = true;
-        w->end_ms = net_now() + LINGER_MS;
+        w->end_ms = co_now_ms() + LINGER_MS;
         co_tls_end(w->tls);
     } else if (!w->ended[OUTER] && co_tls_write(w->tls, r->clear, (size_t)n, NULL) < 0) {
         break_outer(w);
@@ -166,7 +166,7 @@ static bool is_ending(const struct wire *w) {
 static void end_inner(struct wire *w) {
     if (w->ended[OUTER] && w->plain.len == 0 && !w->shown_end && !w->ended[INNER]) {
         w->shown_end = true;
-        w->end_ms = net_now() + LINGER_MS;
+        w->end_ms = co_now_ms() + LINGER_MS;
         (void)shutdown(w->fd[INNER], SHUT_WR);
     }
 }
@@ -246,7 +246,7 @@ static void *run_relay(void *arg) {
     for (;;) {
         struct epoll_event events[EVENTS];
         take_fresh(r, &stopping);
-        int64_t now = net_now();
+        int64_t now = co_now_ms();
         if (r->ending) {
             drop_over(r, now);
         }

@@ -448,12 +448,12 @@ int rpc_adopt(struct rpc *r, int fd_own, struct co_tls *tls_own, const char *end
 
 int rpc_dial(struct rpc *r, const char *endpoint, int timeout_ms, void *user,
     struct rpc_stream **ret_stream, struct co_err *err) {
-    int64_t end = net_now() + timeout_ms;
+    int64_t end = co_now_ms() + timeout_ms;
     struct net_reached reached;
     if (net_connect(&endpoint, 1, timeout_ms, &reached) == 0) {
         return co_err_set(err, CO_PEERLOST, "nothing listens at %s", endpoint);
     }
-    int64_t left = end - net_now();
+    int64_t left = end - co_now_ms();
     struct rpc_connect knock = {.fd = reached.fd};
     const struct rpc_peer_auth auth = {r->auth.token, r->auth.encrypt};
     rpc_connect_all(&knock, 1, &auth, left > 1 ? (int)left : 1);
@@ -491,7 +491,7 @@ static struct timespec at_ms(int64_t ms) {
  * PARTING_MS. Cancelling all calls closes the sockets under peers that are still writing: those see
  * a broken pipe and never read the reason. The caller holds the lock. */
 static void await_parting(struct rpc *r) {
-    struct timespec t = at_ms(net_now() + PARTING_MS);
+    struct timespec t = at_ms(co_now_ms() + PARTING_MS);
     bool in_time = true;
     while (!r->server_down && in_time) {
         in_time = pthread_cond_timedwait(&r->changed, &r->m, &t) == 0;
@@ -520,7 +520,7 @@ static int await_streams(struct rpc *r, struct co_err *err) {
         /* no deadline: gRPC ends a cancelled call by itself, whatever its peer or a holder does */
         pthread_cond_wait(&r->changed, &r->m);
     }
-    struct timespec t = at_ms(net_now() + r->held_ms);
+    struct timespec t = at_ms(co_now_ms() + r->held_ms);
     bool in_time = true;
     while (r->n_streams > 0 && in_time) {
         in_time = pthread_cond_timedwait(&r->changed, &r->m, &t) == 0;

@@ -53,7 +53,7 @@ void psc_call_frame(
 }
 
 int64_t psc_client_time(const struct rt_client *c) {
-    return (c->links->away > 0 ? c->links->still_since_ms : net_now()) - c->links->still_ms;
+    return (c->links->away > 0 ? c->links->still_since_ms : co_now_ms()) - c->links->still_ms;
 }
 
 int64_t psc_call_until(int64_t from_ms, int64_t back_ms, int64_t timeout_ms) {
@@ -67,7 +67,7 @@ static bool wait_moved(
     int64_t from = *moved_ms > since ? *moved_ms : since;
     int64_t end = psc_call_until(from, c->links->back_ms, timeout_ms);
     int64_t left = c->links->away > 0 ? timeout_ms : end - psc_client_time(c);
-    return psc_client_wait(c, net_now() + left) || *moved_ms > from || psc_client_time(c) < end;
+    return psc_client_wait(c, co_now_ms() + left) || *moved_ms > from || psc_client_time(c) < end;
 }
 
 bool psc_calls_detached(const struct rt_client *c) {
@@ -116,11 +116,11 @@ static void set_state(struct rt_client *c, struct psc_part *p, enum psc_part_sta
 }
 
 void psc_client_await_threads(struct rt_client *c, const char *what, int64_t *say_ms) {
-    *say_ms = *say_ms ? *say_ms : net_now() + HELD_MS;
+    *say_ms = *say_ms ? *say_ms : co_now_ms() + HELD_MS;
     c->links->awaiting++;
-    if (!psc_client_wait(c, *say_ms) && net_now() >= *say_ms) {
+    if (!psc_client_wait(c, *say_ms) && co_now_ms() >= *say_ms) {
         ps_log_warn("%s: is over, but a thread still uses its memory", what);
-        *say_ms = net_now() + HELD_MS;
+        *say_ms = co_now_ms() + HELD_MS;
     }
     c->links->awaiting--;
 }
@@ -621,7 +621,7 @@ int psc_call_wait(struct rt_call *call_own, int64_t timeout_ms, struct co_err *e
     struct rt_client *c = call->c;
     int64_t begin_ns = meter_clock();
     psc_lock(c);
-    int64_t begin = call->greets ? net_now() : psc_client_time(c);
+    int64_t begin = call->greets ? co_now_ms() : psc_client_time(c);
     while (call->left > 0) {
         bool in_time = call->greets ? psc_client_wait(c, begin + timeout_ms)
                                     : wait_moved(c, begin, &call->moved_ms, timeout_ms);

@@ -256,7 +256,7 @@ static int begin(struct rt_client *c, const struct rt_checkpoint_options *o,
     a->deltas = full ? 0 : sv->deltas + 1;
     a->mode = full && o->mode == RT_SAVE_DELTA ? RT_SAVE_BASE : o->mode;
     a->step = sv->origin + (c->options.mode == RT_SYNC ? c->progress.steps : sv->steps);
-    a->begin_ms = net_now();
+    a->begin_ms = co_now_ms();
     a->parts = co_xcalloc(c->n_servers, sizeof(*a->parts));
     Rpc__CkptOrder order;
     Rpc__Control m = RPC__CONTROL__INIT;
@@ -279,7 +279,7 @@ static void note_made(const struct checkpoint_attempt *a, const struct rt_checkp
     meter_set(METER_M_CHECKPOINT_NUMBER, 0, (double)made->number);
     meter_set(METER_M_CHECKPOINT_TIME, 0, (double)co_wall_ms() / 1e3);
     meter_set(METER_M_CHECKPOINT_BYTES, 0, (double)made->bytes);
-    meter_set(METER_M_CHECKPOINT_SECONDS, 0, (double)(net_now() - a->begin_ms) / 1e3);
+    meter_set(METER_M_CHECKPOINT_SECONDS, 0, (double)(co_now_ms() - a->begin_ms) / 1e3);
 }
 
 static int finish(struct checkpoint_attempt *a, struct rt_checkpoint *ret, struct co_err *err) {
@@ -363,7 +363,7 @@ static void *await_checkpoint(void *arg) {
     if (rc == 0) {
         ps_log_info("checkpoint %" PRIu64 " (%s, step %" PRIu64 ", %.1f MB) in '%s' after %.1f s",
             made.number, made.full ? "full" : "delta", made.step, (double)made.bytes / 1e6, sv->dir,
-            (double)(net_now() - a->begin_ms) / 1000);
+            (double)(co_now_ms() - a->begin_ms) / 1000);
     } else if (is_for_full(a, rc)) {
         if (rc != CO_CONFLICT) {
             ps_log_warn("%s; a full one is made at the next step", co_err_text(&err));
@@ -423,11 +423,11 @@ void psc_saving_step(struct rt_client *c) {
         return;
     }
     bool due = atomic_load(&sv->again) || (o->checkpoint_steps > 0 && sv->steps >= sv->due_steps) ||
-               (o->checkpoint_ms > 0 && net_now() >= sv->due_ms);
+               (o->checkpoint_ms > 0 && co_now_ms() >= sv->due_ms);
     if (due && try_saving(sv)) {
         atomic_store(&sv->again, false);
         sv->due_steps = sv->steps + o->checkpoint_steps;
-        sv->due_ms = net_now() + o->checkpoint_ms;
+        sv->due_ms = co_now_ms() + o->checkpoint_ms;
         start(c);
     }
 }
@@ -551,7 +551,7 @@ void psc_saving_open(struct rt_client *c) {
     c->options.checkpoint_dir =
         o->checkpoint_dir && *o->checkpoint_dir ? co_xstrdup(o->checkpoint_dir) : NULL;
     sv->due_steps = o->checkpoint_steps;
-    sv->due_ms = net_now() + o->checkpoint_ms;
+    sv->due_ms = co_now_ms() + o->checkpoint_ms;
 }
 
 void psc_saving_close(struct rt_client *c) {

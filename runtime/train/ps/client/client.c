@@ -67,7 +67,7 @@ static void on_close(void *arg, struct rpc_stream *stream, const struct co_err *
 }
 
 static void on_tick(void *arg) {
-    psc_links_tick(arg, net_now(), TICK_MS);
+    psc_links_tick(arg, co_now_ms(), TICK_MS);
 }
 
 static const struct rpc_ops client_ops = {NULL, on_frame, on_close, on_tick};

@@ -63,12 +63,12 @@ static bool may_wait(const struct psc_communicator *m) {
  * lock is held. */
 static void await_others(struct psc_communicator *m, const struct queue *q) {
     const struct rt_client_options *o = &m->c->options;
-    int64_t until = net_now() + o->send_wait_ms;
+    int64_t until = co_now_ms() + o->send_wait_ms;
     uint32_t seen = q->n;
-    while (q->n < o->merge_max && may_wait(m) && net_now() < until) {
+    while (q->n < o->merge_max && may_wait(m) && co_now_ms() < until) {
         struct timespec t = {.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
         (void)pthread_cond_timedwait(&m->changed, &m->m, &t);
-        until = q->n > seen ? net_now() + o->send_wait_ms : until;
+        until = q->n > seen ? co_now_ms() + o->send_wait_ms : until;
         seen = q->n;
     }
 }

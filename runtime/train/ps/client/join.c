@@ -29,7 +29,7 @@ enum {
 };
 
 int psc_client_left(const struct rt_client *c, int ms) {
-    int64_t left = c->join_until_ms - net_now();
+    int64_t left = c->join_until_ms - co_now_ms();
     return left > ms ? ms : left > 0 ? (int)left : 0;
 }
 
@@ -464,7 +464,7 @@ static bool note_joined(struct rt_client *c) {
 }
 
 static int join_until(struct rt_client *c, int64_t until_ms, struct co_err *err) {
-    int64_t printed = net_now() - PRINT_MS;
+    int64_t printed = co_now_ms() - PRINT_MS;
     for (;;) {
         CO_TRY(attempt_join(c, err));
         if (count_missing(c) == 0) {
@@ -475,7 +475,7 @@ static int join_until(struct rt_client *c, int64_t until_ms, struct co_err *err)
         if (note_joined(c)) {
             return 0;
         }
-        int64_t now = net_now();
+        int64_t now = co_now_ms();
         if (now >= until_ms) {
             return give_up(c, err);
         }
@@ -489,7 +489,7 @@ static int join_until(struct rt_client *c, int64_t until_ms, struct co_err *err)
 }
 
 int psc_client_join(struct rt_client *c, struct co_err *err) {
-    c->join_until_ms = net_now() + c->options.start_timeout_ms;
+    c->join_until_ms = co_now_ms() + c->options.start_timeout_ms;
     int rc = join_until(c, c->join_until_ms, err);
     c->join_until_ms = INT64_MAX;
     return rc;
@@ -529,7 +529,7 @@ static void *run_reconnector(void *client) {
     int64_t tried_ms = 0;
     while (psc_links_await_broken(c, tried_ms + RETRY_MS)) {
         struct co_err err = {0};
-        tried_ms = net_now();
+        tried_ms = co_now_ms();
         if (attempt_join(c, &err) < 0 || begin_all(c, &err) < 0) {
             psc_client_fail(c, &err);
         }

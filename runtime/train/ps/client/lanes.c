@@ -204,7 +204,7 @@ static void serve_lane(struct rt_client *c, const struct epoll_event *e) {
     uint32_t shard = (uint32_t)e->data.u64;
     psc_lock(c);
     struct rpc_lane *lane = take_lane(l, shard);
-    l->received_ms = lane ? net_now() : l->received_ms;
+    l->received_ms = lane ? co_now_ms() : l->received_ms;
     psc_unlock(c);
     if (!lane) {
         return;
@@ -243,7 +243,7 @@ static void read_lanes(struct rt_client *c, int64_t deadline_ms, bool own) {
     r->rounds++;
     atomic_store(&r->asleep, true);
     psc_unlock(c);
-    int64_t left = deadline_ms - net_now();
+    int64_t left = deadline_ms - co_now_ms();
     int n =
         epoll_wait(r->epoll, events, EVENTS, left > 0 ? (int)(left < LOOK_MS ? left : LOOK_MS) : 0);
     atomic_store(&r->asleep, false);
@@ -267,7 +267,7 @@ bool psc_client_wait(struct rt_client *c, int64_t deadline_ms) {
     struct psc_reader *r = c->reader;
     if (r && r->n_lanes > 0 && !r->reading) {
         read_lanes(c, deadline_ms, false);
-        return net_now() < deadline_ms;
+        return co_now_ms() < deadline_ms;
     }
     if (r && r->reading && r->own) {
         wake_reader(r);
@@ -313,7 +313,7 @@ static void *run_own(void *arg) {
     while (!r->stopping) {
         bool wanted = c->links->slots.used > 0 && r->n_lanes > 0;
         if (wanted && !r->reading && r->rounds == seen && r->followers == 0) {
-            read_lanes(c, net_now() + LOOK_MS, true);
+            read_lanes(c, co_now_ms() + LOOK_MS, true);
             seen = r->rounds;
             continue;
         }
@@ -325,7 +325,7 @@ static void *run_own(void *arg) {
             pthread_cond_wait(&r->called, &c->links->m);
             naps = 0;
         } else {
-            struct timespec t = at_ms(net_now() + NAP_MS);
+            struct timespec t = at_ms(co_now_ms() + NAP_MS);
             (void)pthread_cond_timedwait(&r->called, &c->links->m, &t);
         }
     }

@@ -127,7 +127,7 @@ static uint64_t key_of(struct rt_client *c) {
 
 /* Waits until the client has another key: its connection was broken, and made again. */
 static void await_another_key(struct rt_client *c, uint64_t key) {
-    int64_t deadline = net_now() + ANSWER_MS;
+    int64_t deadline = co_now_ms() + ANSWER_MS;
     bool in_time = true;
     psc_lock(c);
     while (
@@ -265,7 +265,7 @@ static struct rpc_stream *end_lanes(struct house *h, uint32_t patience, int lane
     pthread_mutex_unlock(&s->doors_m);
     pss_server_close_door(s, 0, stream);
     shard_left(s->shards[0], 0, stream);
-    int64_t deadline = net_now() + ANSWER_MS;
+    int64_t deadline = co_now_ms() + ANSWER_MS;
     bool in_time = true;
     psc_lock(c);
     while (in_time && c->links->at[0].lanes.all) {
@@ -360,12 +360,12 @@ static void a_door_whose_key_has_changed_closes_with_its_connection(void **state
     works_on(h);
     change_key(h);
     rt_client_close(co_steal_ptr(h->honest));
-    int64_t deadline = net_now() + ANSWER_MS;
+    int64_t deadline = co_now_ms() + ANSWER_MS;
     for (bool open = true; open; sched_yield()) {
         pthread_mutex_lock(&h->server->doors_m);
         open = h->server->doors[0].stream;
         pthread_mutex_unlock(&h->server->doors_m);
-        assert_true(net_now() < deadline);
+        assert_true(co_now_ms() < deadline);
     }
 }
 
@@ -410,12 +410,12 @@ static void start_ping(struct rt_client *c, struct pinged *p) {
 }
 
 static void await_idle(struct rt_client *c) {
-    int64_t deadline = net_now() + ANSWER_MS;
+    int64_t deadline = co_now_ms() + ANSWER_MS;
     for (bool idle = false; !idle; sched_yield()) {
         psc_lock(c);
         idle = psc_client_is_idle(c);
         psc_unlock(c);
-        assert_true(net_now() < deadline);
+        assert_true(co_now_ms() < deadline);
     }
 }
 

@@ -96,7 +96,7 @@ static bool is_away(const struct psc_link *l) {
 static void come_back(struct psc_link *l) {
     struct psc_links *k = l->c->links;
     l->welcome.fresh = l->welcome.replaced = false; /* this trainer has begun there */
-    l->up_ms = net_now();
+    l->up_ms = co_now_ms();
     if (!is_away(l)) {
         l->spare_ms = l->c->options.return_ms;
         return;
@@ -120,7 +120,7 @@ void psc_link_set(struct psc_link *l, enum psc_link_state to) {
 
 void psc_link_lose(struct psc_link *l, const char *why) {
     struct psc_links *k = l->c->links;
-    int64_t now = net_now(), whole = l->c->options.return_ms;
+    int64_t now = co_now_ms(), whole = l->c->options.return_ms;
     psc_link_set(l, PSC_LINK_DOWN);
     psc_client_drop_lanes(l);
     co_err_set(&l->lost, CO_PEERLOST, "server %u (%s) lost: %s, last message %.1f s ago", l->index,
@@ -200,7 +200,7 @@ struct rpc_stream *psc_link_tick(struct psc_link *l, int64_t now) {
 bool psc_link_received(struct psc_link *l, const struct rpc_stream *stream) {
     psc_lock(l->c);
     bool current = l->stream == stream;
-    l->received_ms = current ? net_now() : l->received_ms;
+    l->received_ms = current ? co_now_ms() : l->received_ms;
     psc_unlock(l->c);
     return current;
 }
@@ -337,7 +337,7 @@ int psc_link_adopt(struct rt_client *c, uint32_t i, const struct rpc_connect *in
         l->welcome.asked = ++c->links->clock;
         l->lanes.broken = (struct co_err){0};
         (void)snprintf(l->lanes.address, sizeof(l->lanes.address), "%s", address);
-        l->received_ms = l->pinged_ms = net_now();
+        l->received_ms = l->pinged_ms = co_now_ms();
     }
     psc_unlock(c);
     return rc;
@@ -499,7 +499,7 @@ void psc_links_leave(struct rt_client *c, const char *why, bool returns) {
     Rpc__Control m = RPC__CONTROL__INIT;
     m.body_case = RPC__CONTROL__BODY_LEAVE;
     m.leave = &leave;
-    int64_t deadline = net_now() + LEAVE_MS;
+    int64_t deadline = co_now_ms() + LEAVE_MS;
     bool open = false, in_time = true;
     psc_lock(c);
     for (uint32_t i = 0; i < c->links->n; i++) {

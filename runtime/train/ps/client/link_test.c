@@ -85,11 +85,11 @@ static void only_an_answer_is_a_recovery(void **state) {
         assert_false(psc_link_is_away(&b.c, 0));
         assert_int_equal(b.l->until_ms - b.l->up_ms, b.l->spare_ms);
         b.l->spare_ms = rows[i].answered ? b.c.options.return_ms : rows[i].spare;
-        b.l->up_ms = net_now() - rows[i].up;
-        const int64_t before = net_now();
+        b.l->up_ms = co_now_ms() - rows[i].up;
+        const int64_t before = co_now_ms();
         psc_link_lose(b.l, "closed");
         assert_true(b.l->until_ms - before >= rows[i].least);
-        assert_true(b.l->until_ms - net_now() <= rows[i].most);
+        assert_true(b.l->until_ms - co_now_ms() <= rows[i].most);
         psc_links_free(&b.c);
     }
 }
@@ -183,7 +183,7 @@ static void the_clock_of_calls_stands_still_while_a_link_is_away(void **state) {
     b.k->still_since_ms = 1000;
     assert_int_equal(800, psc_client_time(&b.c));
     bare_enter(&b, PSC_LINK_UP);
-    int64_t at = net_now() - b.l->up_ms;
+    int64_t at = co_now_ms() - b.l->up_ms;
     assert_in_range(b.k->back_ms, 800, 800 + at);
     assert_true(psc_client_time(&b.c) >= 800);
     psc_links_free(&b.c);
@@ -297,10 +297,10 @@ static int64_t wait_for_return(size_t row) {
     assert_int_equal(0, rt_pull_dense(c, 0, w, &err));
     proxy_set(&j.proxy, PROXY_CUT);
     silence(&j, row);
-    int64_t begin = net_now();
+    int64_t begin = co_now_ms();
     proxy_set(&j.proxy, PROXY_PASS);
     assert_int_equal(CO_PEERLOST, rt_pull_dense(c, 0, w, &err));
-    int64_t took = net_now() - begin;
+    int64_t took = co_now_ms() - begin;
     assert_non_null(strstr(err.msg, "and not back within 0.3 s"));
     rt_client_close(c);
     job_stop(&j);
@@ -313,9 +313,9 @@ static int64_t wait_at_start(size_t row) {
     struct rt_client *c = NULL;
     job_start(&j);
     silence(&j, row);
-    int64_t begin = net_now();
+    int64_t begin = co_now_ms();
     assert_int_equal(CO_TIMEOUT, job_enter(&j, BOUND_MS, WAIT_MS, &c, &err));
-    int64_t took = net_now() - begin;
+    int64_t took = co_now_ms() - begin;
     assert_non_null(strstr(err.msg, "servers not ready within 0.3 s"));
     job_stop(&j);
     return took;

@@ -59,16 +59,16 @@ static int ask_step(struct rt_client *c, uint64_t step, int64_t wait_ms, struct 
 }
 
 int psc_client_pace(struct rt_client *c, uint64_t step, struct co_err *err) {
-    int64_t until = net_now() + c->options.barrier_timeout_ms;
+    int64_t until = co_now_ms() + c->options.barrier_timeout_ms;
     if (step == RPC_STEP_NO_MORE || step <= c->progress.free || psc_client_failure(c, NULL) < 0) {
         return send_step(c, step, err);
     }
     for (;;) {
-        int64_t left = until - net_now();
+        int64_t left = until - co_now_ms();
         int64_t wait = left < 1 ? 1 : left < SAY_MS ? left : SAY_MS;
         struct co_err e = {0};
         int rc = ask_step(c, step, wait, &e);
-        if (rc == CO_TIMEOUT && net_now() < until) {
+        if (rc == CO_TIMEOUT && co_now_ms() < until) {
             ps_log_warn("%s", e.msg);
         } else {
             return rc < 0 ? co_err_set(err, rc, "%s", e.msg) : 0;

@@ -5,7 +5,7 @@
 static void two_by_two_sync_equals_one_process(void **state) {
     struct process_job *j = *state;
     start_all(j, "sync", false);
-    int64_t deadline = net_now() + DEADLINE_MS;
+    int64_t deadline = co_now_ms() + DEADLINE_MS;
     for (int i = 0; i < 2; i++) {
         ends(&j->trainer[i], 0, deadline);
         ends(&j->server[i], 0, deadline);
@@ -22,7 +22,7 @@ static void lose_trainer(struct process_job *j, int sig, const char *why) {
     start_all(j, "sync", true);
     await_steps(j, 2);
     assert_int_equal(0, kill(j->trainer[1].pid, sig));
-    int64_t deadline = net_now() + DEADLINE_MS;
+    int64_t deadline = co_now_ms() + DEADLINE_MS;
     ends(&j->trainer[0], 1, deadline);
     said(&j->trainer[0], "error: ");
     said(&j->trainer[0], "trainer 1 (127.0.0.1:");
@@ -47,7 +47,7 @@ static void lose_server(struct process_job *j, const char *mode, int sig, const 
     start_all(j, mode, true);
     await_steps(j, 2);
     assert_int_equal(0, kill(j->server[1].pid, sig));
-    int64_t deadline = net_now() + DEADLINE_MS;
+    int64_t deadline = co_now_ms() + DEADLINE_MS;
     char endpoint[64];
     (void)snprintf(endpoint, sizeof(endpoint), "server 1 (127.0.0.1:%u) lost", j->ports[1]);
     for (int i = 0; i < 2; i++) {
@@ -82,7 +82,7 @@ static void continue_without_a_trainer(struct process_job *j, const char *mode, 
     start(j, &j->trainer[0], false, 0);
     await_steps(j, 2);
     assert_int_equal(0, kill(j->trainer[1].pid, sig));
-    int64_t deadline = net_now() + DEADLINE_MS;
+    int64_t deadline = co_now_ms() + DEADLINE_MS;
     ends(&j->trainer[0], 0, deadline);
     for (int i = 0; i < 2; i++) {
         ends(&j->server[i], 1, deadline);
@@ -132,7 +132,7 @@ static void waiting_for_servers_prints_the_classic_lines_and_ends(void **state) 
     (void)setenv("PADDLE_PS_START_TIMEOUT", "1s", 1);
     j->mode = "async";
     start(j, &j->trainer[0], false, 0);
-    ends(&j->trainer[0], 1, net_now() + DEADLINE_MS);
+    ends(&j->trainer[0], 1, co_now_ms() + DEADLINE_MS);
     char text[128];
     (void)snprintf(text, sizeof(text),
         "server not ready, wait 3 sec to retry...\n"
@@ -148,7 +148,7 @@ static void strangers_change_nothing(void **state) {
     struct process_job *j = *state;
     static const char why[] =
         "the token is not this job's (PADDLE_JOB_TOKEN must be the same everywhere)";
-    int64_t deadline = net_now() + DEADLINE_MS;
+    int64_t deadline = co_now_ms() + DEADLINE_MS;
     (void)setenv("PADDLE_JOB_TOKEN", "secret", 1);
     j->mode = "sync";
     for (uint32_t i = 0; i < 2; i++) {
@@ -178,7 +178,7 @@ static void a_server_obeys_sigterm(void **state) {
     start_all(j, "async", true);
     await_steps(j, 2);
     assert_int_equal(0, kill(j->server[0].pid, SIGTERM));
-    int64_t deadline = net_now() + DEADLINE_MS;
+    int64_t deadline = co_now_ms() + DEADLINE_MS;
     ends(&j->server[0], 1, deadline);
     said(&j->server[0], "ended by signal 15");
     CO_AUTOFREE char *log = log_of(&j->server[0]);

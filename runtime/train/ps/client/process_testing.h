@@ -318,12 +318,12 @@ static inline int intrude(struct process_job *j, struct co_err *err) {
         struct rpc_stream *s = NULL;
         struct co_err why = {0};
         char endpoint[32];
-        int64_t end = net_now() + DEADLINE_MS;
+        int64_t end = co_now_ms() + DEADLINE_MS;
         int dialed;
         (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", j->ports[i & 1]);
         do {
             dialed = rpc_dial(rpc, endpoint, DEADLINE_MS, NULL, &s, &why);
-        } while (dialed == CO_PEERLOST && net_now() < end);
+        } while (dialed == CO_PEERLOST && co_now_ms() < end);
         if (dialed != CO_PERMISSION) {
             rc = co_err_set(err, CO_INTERNAL, "%s does not refuse a stranger: %s", endpoint,
                 dialed == 0 ? "let in" : co_err_text(&why));
@@ -388,7 +388,7 @@ static inline void show_logs(const struct process_job *j) {
 static inline int end_of(struct child *c, int64_t deadline_ms) {
     if (!c->ended) {
         struct pollfd p = {.fd = c->fd, .events = POLLIN};
-        int64_t left = deadline_ms - net_now();
+        int64_t left = deadline_ms - co_now_ms();
         if (poll(&p, 1, left > 0 ? (int)left : 0) != 1) {
             show_logs(c->job);
             fail_msg("%s has not ended", c->log);
@@ -541,7 +541,7 @@ static inline void check_sync(const float *got, size_t n, bool rows, uint32_t st
 }
 
 static inline void all_end_well(struct process_job *j, uint32_t check_steps) {
-    int64_t deadline = net_now() + DEADLINE_MS;
+    int64_t deadline = co_now_ms() + DEADLINE_MS;
     for (int i = 0; i < 2; i++) {
         ends(&j->trainer[i], 0, deadline);
         ends(&j->server[i], 0, deadline);

@@ -46,7 +46,7 @@ static uint32_t exact(const struct process_job *j) {
 
 /* Between the last moment and the first one at which it is there. */
 static void restart(struct process_job *j, struct child *c, bool server, uint32_t index) {
-    ends(c, 128 + SIGKILL, net_now() + DEADLINE_MS);
+    ends(c, 128 + SIGKILL, co_now_ms() + DEADLINE_MS);
     start(j, c, server, index);
 }
 
@@ -59,7 +59,7 @@ static void async_takes_a_killed_trainer_back(void **state) {
         start(j, &j->trainer[i], false, i);
     }
     await_steps(j, 2);
-    int64_t deadline = net_now() + DEADLINE_MS;
+    int64_t deadline = co_now_ms() + DEADLINE_MS;
     /* One comes back into the middle of the other's training, waiting for nobody. */
     assert_int_equal(0, kill(j->trainer[0].pid, SIGKILL));
     (void)end_of(&j->trainer[0], deadline);
@@ -122,10 +122,10 @@ static void a_killed_server_resumes_from_its_checkpoint(void **state) {
 }
 
 static void await_stopped(struct child *c) {
-    int64_t deadline = net_now() + DEADLINE_MS;
+    int64_t deadline = co_now_ms() + DEADLINE_MS;
     int status = 0;
     while (waitpid(c->pid, &status, WUNTRACED | WNOHANG) == 0) {
-        assert_true(net_now() < deadline);
+        assert_true(co_now_ms() < deadline);
         (void)poll(NULL, 0, 5);
     }
     if (!WIFSTOPPED(status)) {
@@ -213,7 +213,7 @@ static void an_empty_server_among_full_ones_is_an_error(void **state) {
     (void)setenv("PADDLE_PS_RETURN", "30s", 1);
     start_all(j, "async", true);
     await_steps(j, 2);
-    int64_t deadline = net_now() + DEADLINE_MS;
+    int64_t deadline = co_now_ms() + DEADLINE_MS;
     assert_int_equal(0, kill(j->server[1].pid, SIGKILL));
     ends(&j->server[1], 137, deadline);
     start(j, &j->server[1], true, 1);
@@ -225,11 +225,11 @@ static void an_empty_server_among_full_ones_is_an_error(void **state) {
 }
 
 static void await_checkpoint(const struct process_job *j) {
-    int64_t deadline = net_now() + DEADLINE_MS;
+    int64_t deadline = co_now_ms() + DEADLINE_MS;
     for (bool there = false; !there;) { /* another process makes it, and may remove it soon */
         CO_AUTOFREE char *log = log_of(&j->trainer[0]);
         there = strstr(log, "checkpoint 1 (full") != NULL;
-        assert_true(net_now() < deadline);
+        assert_true(co_now_ms() < deadline);
         (void)poll(NULL, 0, there ? 0 : 10);
     }
 }

@@ -365,9 +365,9 @@ static void *make_step(void *client) {
 static void await_shard(
     const struct client_world *w, uint32_t shard, uint64_t step, uint32_t trainer, uint64_t said) {
     const struct shard *s = w->servers[0]->shards[shard];
-    int64_t deadline = net_now() + 60000;
+    int64_t deadline = co_now_ms() + 60000;
     while (shard_step(s) < step || shard_said(s, trainer) < said) {
-        assert_true(net_now() < deadline);
+        assert_true(co_now_ms() < deadline);
         (void)poll(NULL, 0, 1);
     }
 }

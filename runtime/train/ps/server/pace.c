@@ -128,11 +128,11 @@ int pss_server_pace(
     int rc = 0;
     if (p->wait_ms > 0 && !m->ended) {
         int64_t wait = p->wait_ms < WAIT_MAX_MS ? (int64_t)p->wait_ms : WAIT_MAX_MS;
-        m->pace.until_ms = net_now() + wait;
+        m->pace.until_ms = co_now_ms() + wait;
         m->pace.asked = f->head;
     } else {
         rc = answer_pace(se->stream, &f->head, free_up_to(m, find_slowest(&s->members)), err);
     }
-    pss_server_pace_check(s, net_now());
+    pss_server_pace_check(s, co_now_ms());
     return rc;
 }

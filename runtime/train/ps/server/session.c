@@ -128,7 +128,7 @@ static int make_tables(
         };
         rc = shard_start(&c, &s->shards[i], err);
     }
-    s->first_ms = net_now();
+    s->first_ms = co_now_ms();
     return rc; /* after a failure the job cannot run: the caller ends it */
 }
 
@@ -209,7 +209,7 @@ static void join_member(struct pss_session *se, const Rpc__Hello *h) {
     bool same_process = same || (h->former != 0 && h->former == m->incarnation);
     struct rpc_stream *old = m->stream;
     m->stream = rpc_stream_ref(se->stream);
-    m->received_ms = net_now();
+    m->received_ms = co_now_ms();
     m->rival_ms = 0;
     if (!same && m->incarnation) {
         pss_server_pace_join(s, trainer);
@@ -261,7 +261,7 @@ static int check_free(struct pss_server *s, const Rpc__Hello *h, struct co_err *
     if (m->state != PSS_MEMBER_ALIVE) {
         return 0;
     }
-    int64_t now = net_now();
+    int64_t now = co_now_ms();
     if (m->rival_ms == 0 || now - m->rival_last_ms > RIVAL_GONE_MS) {
         m->rival_ms = now;
     }
@@ -369,7 +369,7 @@ static void finish_member(struct pss_server *s, uint32_t trainer) {
         shard_finished(s->shards[i], trainer);
     }
     pss_server_barrier(s);
-    pss_server_pace_check(s, net_now());
+    pss_server_pace_check(s, co_now_ms());
     pss_server_check_end(s);
 }
 
@@ -448,7 +448,7 @@ static int do_barrier(
     m->waits = true; /* it may be set already, if the connection broke */
     m->barrier = f->head;
     pss_server_barrier(se->server);
-    pss_server_pace_check(se->server, net_now());
+    pss_server_pace_check(se->server, co_now_ms());
     pss_server_check_order(se->server);
     return 0;
 }
@@ -532,7 +532,7 @@ static void on_open(void *arg, struct rpc_stream *stream) {
     struct pss_session *se = co_xcalloc(1, sizeof(*se));
     *se = (struct pss_session){.server = s,
         .stream = stream,
-        .since_ms = net_now(),
+        .since_ms = co_now_ms(),
         .trainer = PSS_NOBODY,
         .next = s->sessions};
     if (se->next) {
@@ -569,7 +569,7 @@ static void on_frame(void *arg, struct rpc_stream *stream, struct rpc_frame *f_o
     }
     bool alive = is_alive(se);
     if (alive) {
-        s->members.all[se->trainer].received_ms = net_now();
+        s->members.all[se->trainer].received_ms = co_now_ms();
     }
     if (f->head.kind == RPC_FRAME_CONTROL) {
         if (do_control(se, f, &err) < 0) {

@@ -103,11 +103,11 @@ static inline void dial(struct session_peer *p) {
     p->stream = NULL;
     p->answers = p->closed = 0;
     p->refused = (struct co_err){0};
-    int64_t end = net_now() + 60000;
+    int64_t end = co_now_ms() + 60000;
     int rc;
     do { /* a server that stood still for longer than a greeting may take hangs up */
         rc = rpc_dial(p->rpc, endpoint, 60000, NULL, &p->stream, NULL);
-    } while (rc == CO_PEERLOST && net_now() < end);
+    } while (rc == CO_PEERLOST && co_now_ms() < end);
     pthread_mutex_unlock(&p->m);
     if (old) {
         rpc_stream_unref(old);

@@ -21,7 +21,7 @@ void pss_server_check_end(struct pss_server *s) {
         pss_server_say(s, "all %u trainers have finished", done);
         pss_server_over(s, &(struct co_err){0});
     } else if (done + lost == s->members.n && !s->orphan_ms) {
-        s->orphan_ms = net_now();
+        s->orphan_ms = co_now_ms();
     }
 }
 
@@ -41,7 +41,7 @@ void pss_server_miss(struct pss_server *s, uint32_t trainer, const char *cause) 
         pss_server_lose(s, trainer, cause);
         return;
     }
-    int64_t now = net_now();
+    int64_t now = co_now_ms();
     char text[640];
     (void)snprintf(m->cause, sizeof(m->cause), "%s", cause);
     m->until_ms = now + s->config.return_ms;
@@ -54,7 +54,7 @@ void pss_server_miss(struct pss_server *s, uint32_t trainer, const char *cause) 
 void pss_server_expect(struct pss_server *s, uint32_t trainer) {
     struct pss_member *m = &s->members.all[trainer];
     (void)snprintf(m->cause, sizeof(m->cause), "it left to join again");
-    m->until_ms = net_now() + return_wait(s);
+    m->until_ms = co_now_ms() + return_wait(s);
     pss_member_set(&s->members, trainer, PSS_MEMBER_AWAY);
 }
 
@@ -64,7 +64,7 @@ void pss_server_lose(struct pss_server *s, uint32_t trainer, const char *cause) 
     pss_member_set(&s->members, trainer, PSS_MEMBER_LOST);
     meter_add(METER_M_MISSED, METER_MISSED_LOST, 1);
     char text[640];
-    pss_member_describe(&s->members, trainer, net_now(), text, sizeof(text));
+    pss_member_describe(&s->members, trainer, co_now_ms(), text, sizeof(text));
     if (s->mode == RT_SYNC && pss_members_in(&s->members, PSS_MEMBER_LOST) > s->backup) {
         struct co_err err = {0};
         co_err_set(&err, CO_PEERLOST, "%s", text);
@@ -74,7 +74,7 @@ void pss_server_lose(struct pss_server *s, uint32_t trainer, const char *cause) 
     ps_log_warn("%s; %s", text,
         s->members.n > 1 ? "training continues without it" : "it was the only trainer");
     pss_server_barrier(s);
-    pss_server_pace_check(s, net_now());
+    pss_server_pace_check(s, co_now_ms());
     pss_server_check_end(s);
 }
 
@@ -205,7 +205,7 @@ static bool is_one_to_come(const struct pss_server *s) {
 /* Trainers close after their last answer.  If one does not, the server waits LINGER_MS for it. */
 void pss_server_notify(struct pss_server *s) {
     bool waits = s->sessions || is_one_to_come(s);
-    if (s->over && !s->signaled && (!waits || net_now() - s->over_ms > LINGER_MS)) {
+    if (s->over && !s->signaled && (!waits || co_now_ms() - s->over_ms > LINGER_MS)) {
         s->signaled = true;
         (void)!write(s->fd, &(uint64_t){1}, sizeof(uint64_t));
     }
@@ -213,7 +213,7 @@ void pss_server_notify(struct pss_server *s) {
 
 void pss_server_tick(void *arg) {
     struct pss_server *s = arg;
-    int64_t now = net_now();
+    int64_t now = co_now_ms();
     if (!s->over && !atomic_load(&s->stopping)) {
         check_leases(s, now);
         pss_server_check_load(s);
@@ -232,7 +232,7 @@ void pss_server_over(struct pss_server *s, const struct co_err *result) {
         return;
     }
     s->over = true;
-    s->over_ms = net_now();
+    s->over_ms = co_now_ms();
     s->result = *result;
     if (result->code == 0) {
         return;

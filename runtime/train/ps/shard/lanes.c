@@ -7,6 +7,7 @@
  * lane.  Any change of a place puts it on the list `touched`.  At the end of a turn
  * shard_lanes_flush goes through that list: it sends the answers, sets in epoll which events matter
  * now, and frees lanes that were shut. */
+#include "common/clock.h"
 #include "runtime/train/ps/shard/lanes.h"
 
 #include <errno.h>
@@ -44,12 +45,6 @@ struct shard_lanes {
     struct co_err why; /* of a lost lane; shared, as clearing it costs more than most reads */
     struct rpc_lane_room room;
 };
-
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static void touch(struct lane_slot *p) {
     if (!p->touched) {
@@ -212,7 +207,7 @@ static bool takes_answers(const struct lane_slot *p) {
 }
 
 static void do_frames(struct lane_slot *p) {
-    int64_t end = now_ns() + TURN_NS;
+    int64_t end = co_now_ns() + TURN_NS;
     while (p->waiting && !p->gone && takes_answers(p)) {
         struct rpc_frame *f = p->waiting;
         if (!check_frame(p, f)) {
@@ -226,7 +221,7 @@ static void do_frames(struct lane_slot *p) {
         p->waiting = f->next;
         f->next = NULL;
         p->all->ops->frame(p->all->arg, p->trainer, f);
-        if (p->waiting && now_ns() > end) {
+        if (p->waiting && co_now_ns() > end) {
             break;
         }
     }

@@ -1,5 +1,6 @@
 /* Checkpoint requests of a shard: checks them, answers them, and decides when the snapshot may use
  * the shard's thread. */
+#include "common/clock.h"
 #include "runtime/train/ps/shard/save.h"
 
 #include <inttypes.h>
@@ -15,9 +16,10 @@ enum {
     BUSY_NS = 20 * 1000 * 1000, /* training continues if there was a request within this time */
 };
 
-static int64_t read_ns(clockid_t clock) {
+/* Processor time of this thread. */
+static int64_t cpu_ns(void) {
     struct timespec t;
-    (void)clock_gettime(clock, &t);
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
@@ -272,16 +274,14 @@ static int64_t rest_ns(const struct shard_save *v, int64_t now) {
         return least - since;
     }
     int64_t most = (SHARE_LEAST - 1) * v->cost_ns;
-    return since >= most || read_ns(CLOCK_THREAD_CPUTIME_ID) - v->end_cpu_ns >= least
-               ? 0
-               : most - since;
+    return since >= most || cpu_ns() - v->end_cpu_ns >= least ? 0 : most - since;
 }
 
 static bool do_slice(struct shard_save *v) {
-    int64_t begin = read_ns(CLOCK_THREAD_CPUTIME_ID);
+    int64_t begin = cpu_ns();
     bool more = shard_snapshot_slice(&v->snapshot);
-    v->end_ns = read_ns(CLOCK_MONOTONIC);
-    v->end_cpu_ns = read_ns(CLOCK_THREAD_CPUTIME_ID);
+    v->end_ns = co_now_ns();
+    v->end_cpu_ns = cpu_ns();
     double written = (double)(v->snapshot.bytes - v->bytes);
     v->bytes = v->snapshot.bytes;
     v->cost_ns = v->end_cpu_ns - begin + (int64_t)(written * shard_saver_price(v->saver));
@@ -292,7 +292,7 @@ int64_t shard_save_run(struct shard_save *v, bool busy) {
     if (!v->saver || (!v->stream && !v->snapshot.ticket)) {
         return -1;
     }
-    int64_t now = read_ns(CLOCK_MONOTONIC);
+    int64_t now = co_now_ns();
     v->busy_ns = busy ? now : v->busy_ns;
     if (v->stream) {
         try_answer(v);

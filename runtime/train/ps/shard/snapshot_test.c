@@ -563,9 +563,9 @@ static void rows_that_were_counted_have_changed(void **unused) {
 }
 
 static void await_file(const char *path, bool there) {
-    int64_t deadline = net_now() + DEADLINE_MS;
+    int64_t deadline = co_now_ms() + DEADLINE_MS;
     while ((access(path, F_OK) == 0) != there) {
-        assert_true(net_now() < deadline);
+        assert_true(co_now_ms() < deadline);
         (void)sched_yield();
     }
 }
