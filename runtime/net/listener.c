@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/mem.h"
+#include "common/thread.h"
 #include "runtime/net/acceptor.h"
 
 struct net_listener {
@@ -20,13 +21,8 @@ static void *run_listener(void *arg) {
     return NULL;
 }
 
-/* Signals are for the program's threads. */
 static int start_thread(struct net_listener *l, struct co_err *err) {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int failed = pthread_create(&l->thread, NULL, run_listener, l);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int failed = co_thread_start(&l->thread, run_listener, l);
     return failed ? co_err_errno(err, failed, "cannot start the thread that accepts") : 0;
 }
 

@@ -16,6 +16,7 @@
 
 #include "common/buf.h"
 #include "common/loop.h"
+#include "common/thread.h"
 #include "runtime/train/ckpt/disk.h"
 
 enum { OWNER_MAX = 4096, LOOK_MS = 200, DROP_MS = 2000, ZOMBIE = -1 };
@@ -312,10 +313,8 @@ static void *keep(void *arg) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", c->dir, name);
     pthread_mutex_lock(&c->m);
     while (!c->dropped) {
-        struct timespec at;
-        (void)clock_gettime(CLOCK_MONOTONIC, &at);
-        at.tv_sec += CKPT_CLAIM_RENEW_MS / 1000;
-        if (pthread_cond_timedwait(&c->changed, &c->m, &at) == ETIMEDOUT && !c->dropped) {
+        int64_t end = co_now_ms() + CKPT_CLAIM_RENEW_MS;
+        if (!co_cond_wait_until(&c->changed, &c->m, end) && !c->dropped) {
             pthread_mutex_unlock(&c->m);
             if (is_ours(c)) {
                 (void)utimensat(AT_FDCWD, path, NULL, 0);
@@ -336,12 +335,8 @@ static void *keep(void *arg) {
 
 static int start(struct ckpt_claim *c, struct co_err *err) {
     pthread_t thread;
-    sigset_t all, old;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for other threads */
     c->users = 2;
-    int e = pthread_create(&thread, NULL, keep, c);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int e = co_thread_start(&thread, keep, c);
     if (e) {
         c->users = 1;
         return co_err_errno(err, e, "cannot start a thread");
@@ -353,12 +348,8 @@ static int start(struct ckpt_claim *c, struct co_err *err) {
 int ckpt_claim_take(const char *dir, const struct ckpt_claim_who *who, struct ckpt_claim **ret,
     struct co_err *err) {
     struct ckpt_claim *c = co_xcalloc(1, sizeof(*c));
-    pthread_condattr_t a;
-    (void)pthread_condattr_init(&a);
-    (void)pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
     pthread_mutex_init(&c->m, NULL);
-    pthread_cond_init(&c->changed, &a);
-    (void)pthread_condattr_destroy(&a);
+    co_cond_init(&c->changed);
     c->dir = co_xstrdup(dir);
     for (size_t len = strlen(dir); len > 1 && dir[len - 1] == '/';) {
         c->dir[--len] = '\0';
@@ -404,13 +395,11 @@ void ckpt_claim_drop(struct ckpt_claim *c) {
     if (!c) {
         return;
     }
-    struct timespec at;
-    (void)clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += DROP_MS / 1000;
+    int64_t end = co_now_ms() + DROP_MS;
     pthread_mutex_lock(&c->m);
     c->dropped = true;
     pthread_cond_broadcast(&c->changed);
-    while (!c->done && pthread_cond_timedwait(&c->changed, &c->m, &at) != ETIMEDOUT) {
+    while (!c->done && co_cond_wait_until(&c->changed, &c->m, end)) {
     }
     unref(c);
 }

@@ -12,6 +12,7 @@
 #include "common/map.h"
 #include "common/parse.h"
 #include "common/spare.h"
+#include "common/thread.h"
 #include "runtime/train/coll/address.h"
 #include "runtime/train/coll/arena.h"
 #include "runtime/train/coll/coll.h"
@@ -104,11 +105,7 @@ static struct rt_group *group_new(uint32_t size, uint32_t rank) {
     }
     g->kernels = coll_kernels_get(0);
     pthread_mutex_init(&g->m, NULL);
-    pthread_condattr_t a;
-    pthread_condattr_init(&a);
-    pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
-    pthread_cond_init(&g->changed, &a);
-    pthread_condattr_destroy(&a);
+    co_cond_init(&g->changed);
     co_fork_watch(&g->fork, close_in_child);
     return g;
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/thread.h"
 #include "runtime/train/coll/monitor.h"
 
 static bool says_the_same(const struct coll_peer *p, const struct coll_ballot *b) {
@@ -65,8 +66,7 @@ static bool agreed(const struct rt_group *g, const struct coll_ballot *b) {
 
 /* Waits for news from the monitor until end_ms.  True: the time is over. */
 static bool wait_change(struct rt_group *g, int64_t end_ms) {
-    struct timespec t = {.tv_sec = end_ms / 1000, .tv_nsec = end_ms % 1000 * 1000000};
-    return pthread_cond_timedwait(&g->changed, &g->m, &t) == ETIMEDOUT;
+    return !co_cond_wait_until(&g->changed, &g->m, end_ms);
 }
 
 static int vote_locked(struct rt_group *g, struct coll_ballot *b) {

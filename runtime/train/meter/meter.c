@@ -1,5 +1,6 @@
 /* The registry of training metrics, and the HTTP server that shows them at /metrics. */
 #include "common/clock.h"
+#include "common/thread.h"
 #include "runtime/train/meter/meter.h"
 
 #include <pthread.h>
@@ -233,16 +234,6 @@ static void *run_server(void *arg) {
     return NULL;
 }
 
-/* Signals are for the program's own threads. */
-static int create_thread(void) {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int e = pthread_create(&server.thread, NULL, run_server, server.loop);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return e;
-}
-
 static void stop_loop(void *loop) {
     co_loop_stop(loop);
 }
@@ -258,7 +249,7 @@ static int start_server(const char *addr, struct co_err *err) {
         return co_err_wrap(err, "metrics");
     }
     server.port = co_httpd_port(server.httpd);
-    int e = create_thread();
+    int e = co_thread_start(&server.thread, run_server, server.loop);
     if (e) {
         co_httpd_close(server.httpd);
         co_loop_free(co_steal_ptr(server.loop));

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "common/thread.h"
 #include "runtime/net/net.h"
 
 enum { EVENTS = 32, LINGER_MS = 2000, LOOK_MS = 500 };
@@ -305,29 +306,23 @@ void rpc_relay_close(struct rpc_relay *r) {
     free(r);
 }
 
+CO_DEFINE_CLEANUP(struct rpc_relay *, rpc_relay_close)
+
 int rpc_relay_open(struct rpc_relay **ret, struct co_err *err) {
-    struct rpc_relay *r = co_xcalloc(1, sizeof(*r));
+    CO_CLEANUP(rpc_relay_closep) struct rpc_relay *r = co_xcalloc(1, sizeof(*r));
     struct epoll_event e = {.events = EPOLLIN};
-    int rc = 0;
     pthread_mutex_init(&r->m, NULL);
     r->epoll = epoll_create1(EPOLL_CLOEXEC);
     r->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (r->epoll < 0 || r->wake < 0 || epoll_ctl(r->epoll, EPOLL_CTL_ADD, r->wake, &e) < 0) {
-        rc = co_err_errno(err, errno, "epoll for encrypted connections");
-    } else { /* signals are for the program's threads */
-        sigset_t all, old;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
-        int failed = pthread_create(&r->thread, NULL, run_relay, r);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-        rc = failed ? co_err_errno(err, failed, "cannot start the thread that encrypts") : 0;
-        r->started = failed == 0;
+        return co_err_errno(err, errno, "epoll for encrypted connections");
     }
-    if (rc < 0) {
-        rpc_relay_close(r);
-        return rc;
+    int failed = co_thread_start(&r->thread, run_relay, r);
+    if (failed) {
+        return co_err_errno(err, failed, "cannot start the thread that encrypts");
     }
-    *ret = r;
+    r->started = true;
+    *ret = co_steal_ptr(r);
     return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/fork.h"
+#include "common/thread.h"
 #include "runtime/train/rpc/connect.h"
 
 enum { PARTING_MS = 300, HELD_MS = 10000 };
@@ -366,11 +367,7 @@ int rpc_open(const struct rpc_ops *ops, void *arg, const struct rpc_options *opt
     r->accept_tag = (struct rpc_tag){on_accept, r};
     r->down_tag = (struct rpc_tag){on_down, r};
     pthread_mutex_init(&r->m, NULL);
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&r->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    co_cond_init(&r->changed);
     if (r->auth.encrypt) {
         CO_TRY(rpc_relay_open(&r->relay, err));
     }
@@ -483,18 +480,14 @@ static void break_all(struct rpc *r) {
     free(all);
 }
 
-static struct timespec at_ms(int64_t ms) {
-    return (struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-}
-
 /* Until peers have closed their connections, which they do when they have read why, or for
  * PARTING_MS. Cancelling all calls closes the sockets under peers that are still writing: those see
  * a broken pipe and never read the reason. The caller holds the lock. */
 static void await_parting(struct rpc *r) {
-    struct timespec t = at_ms(co_now_ms() + PARTING_MS);
+    int64_t end = co_now_ms() + PARTING_MS;
     bool in_time = true;
     while (!r->server_down && in_time) {
-        in_time = pthread_cond_timedwait(&r->changed, &r->m, &t) == 0;
+        in_time = co_cond_wait_until(&r->changed, &r->m, end);
     }
 }
 
@@ -520,10 +513,10 @@ static int await_streams(struct rpc *r, struct co_err *err) {
         /* no deadline: gRPC ends a cancelled call by itself, whatever its peer or a holder does */
         pthread_cond_wait(&r->changed, &r->m);
     }
-    struct timespec t = at_ms(co_now_ms() + r->held_ms);
+    int64_t end = co_now_ms() + r->held_ms;
     bool in_time = true;
     while (r->n_streams > 0 && in_time) {
-        in_time = pthread_cond_timedwait(&r->changed, &r->m, &t) == 0;
+        in_time = co_cond_wait_until(&r->changed, &r->m, end);
     }
     int rc = r->n_streams > 0 ? say_held(r, err) : 0;
     pthread_mutex_unlock(&r->m);

@@ -12,6 +12,7 @@
  * client rejoins. */
 #include <string.h>
 
+#include "common/thread.h"
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client_internal.h"
 
@@ -66,8 +67,7 @@ static void await_others(struct psc_communicator *m, const struct queue *q) {
     int64_t until = co_now_ms() + o->send_wait_ms;
     uint32_t seen = q->n;
     while (q->n < o->merge_max && may_wait(m) && co_now_ms() < until) {
-        struct timespec t = {.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
-        (void)pthread_cond_timedwait(&m->changed, &m->m, &t);
+        (void)co_cond_wait_until(&m->changed, &m->m, until);
         until = q->n > seen ? co_now_ms() + o->send_wait_ms : until;
         seen = q->n;
     }
@@ -271,11 +271,7 @@ int psc_communicator_start(struct rt_client *c, struct psc_communicator **ret, s
         return 0;
     }
     struct psc_communicator *m = co_xcalloc(1, sizeof(*m));
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&m->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    co_cond_init(&m->changed);
     pthread_mutex_init(&m->m, NULL);
     m->c = c;
     m->queues = co_xcalloc(c->n_tables, sizeof(*m->queues));

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "common/thread.h"
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/client/client_internal.h"
@@ -539,11 +540,7 @@ static void *run_reconnector(void *client) {
 
 int psc_reconnector_start(struct rt_client *c, struct co_err *err) {
     CO_AUTOFREE struct psc_reconnector *r = co_xcalloc(1, sizeof(*r));
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int e = pthread_create(&r->thread, NULL, run_reconnector, c);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int e = co_thread_start(&r->thread, run_reconnector, c);
     c->reconnector = e ? NULL : co_steal_ptr(r);
     return e ? co_err_errno(err, e, "cannot start a thread") : 0;
 }

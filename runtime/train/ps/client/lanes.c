@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/thread.h"
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/link_internal.h"
 #include "runtime/train/rpc/connect.h"
@@ -46,10 +47,6 @@ struct psc_reader {
     bool started, stopping, idle;
     pthread_cond_t called; /* wakes the client's own thread */
 };
-
-static struct timespec at_ms(int64_t ms) {
-    return (struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-}
 
 static void wake_reader(struct psc_reader *r) {
     if (atomic_load(&r->asleep)) {
@@ -272,15 +269,14 @@ bool psc_client_wait(struct rt_client *c, int64_t deadline_ms) {
     if (r && r->reading && r->own) {
         wake_reader(r);
     }
-    struct timespec t = at_ms(deadline_ms);
     if (r) {
         r->followers++;
     }
-    int rc = pthread_cond_timedwait(&c->links->changed, &c->links->m, &t);
+    bool in_time = co_cond_wait_until(&c->links->changed, &c->links->m, deadline_ms);
     if (r) {
         r->followers--;
     }
-    return rc == 0;
+    return in_time;
 }
 
 void psc_client_changed(struct rt_client *c) {
@@ -325,42 +321,31 @@ static void *run_own(void *arg) {
             pthread_cond_wait(&r->called, &c->links->m);
             naps = 0;
         } else {
-            struct timespec t = at_ms(co_now_ms() + NAP_MS);
-            (void)pthread_cond_timedwait(&r->called, &c->links->m, &t);
+            (void)co_cond_wait_until(&r->called, &c->links->m, co_now_ms() + NAP_MS);
         }
     }
     psc_unlock(c);
     return NULL;
 }
 
+CO_DEFINE_CLEANUP(struct psc_reader *, psc_reader_free)
+
 int psc_reader_new(struct rt_client *c, struct psc_reader **ret, struct co_err *err) {
-    struct psc_reader *r = co_xcalloc(1, sizeof(*r));
+    CO_CLEANUP(psc_reader_freep) struct psc_reader *r = co_xcalloc(1, sizeof(*r));
     r->c = c;
     r->epoll = epoll_create1(EPOLL_CLOEXEC);
     r->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&r->called, &attr);
-    pthread_condattr_destroy(&attr);
+    co_cond_init(&r->called);
     struct epoll_event e = {.events = EPOLLIN};
-    int rc = 0;
     if (r->epoll < 0 || r->wake < 0 || epoll_ctl(r->epoll, EPOLL_CTL_ADD, r->wake, &e) < 0) {
-        rc = co_err_errno(err, errno, "epoll for data lanes");
-    } else {
-        sigset_t all, old;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
-        int failed = pthread_create(&r->thread, NULL, run_own, r);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-        rc = failed ? co_err_errno(err, failed, "cannot start a thread for data lanes") : 0;
-        r->started = failed == 0;
+        return co_err_errno(err, errno, "epoll for data lanes");
     }
-    if (rc < 0) {
-        psc_reader_free(r);
-        return rc;
+    int failed = co_thread_start(&r->thread, run_own, r);
+    if (failed) {
+        return co_err_errno(err, failed, "cannot start a thread for data lanes");
     }
-    *ret = r;
+    r->started = true;
+    *ret = co_steal_ptr(r);
     return 0;
 }
 

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/thread.h"
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/link_internal.h"
 #include "runtime/train/ps/control.h"
@@ -41,12 +42,8 @@ void psc_unlock(struct rt_client *c) {
 
 void psc_links_open(struct rt_client *c, uint32_t n, const char *const *endpoints) {
     struct psc_links *k = c->links = co_xcalloc(1, sizeof(*k) + n * sizeof(k->at[0]));
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&k->changed, &attr);
-    pthread_cond_init(&k->broke, &attr);
-    pthread_condattr_destroy(&attr);
+    co_cond_init(&k->changed);
+    co_cond_init(&k->broke);
     pthread_mutex_init(&k->m, NULL);
     k->n = n;
     for (uint32_t i = 0; i < n; i++) {
@@ -477,9 +474,8 @@ bool psc_links_await_broken(struct rt_client *c, int64_t next_ms) {
         /* no deadline: until a link is lost, or the client fails or closes */
         pthread_cond_wait(&k->broke, &k->m);
     }
-    struct timespec t = {.tv_sec = next_ms / 1000, .tv_nsec = next_ms % 1000 * 1000000};
     while (!k->failed.code && in_time) {
-        in_time = pthread_cond_timedwait(&k->broke, &k->m, &t) == 0;
+        in_time = co_cond_wait_until(&k->broke, &k->m, next_ms);
     }
     bool works = !k->failed.code;
     psc_unlock(c);
