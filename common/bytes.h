@@ -35,3 +35,17 @@ static inline uint64_t co_get_u64(const unsigned char *p) {
     memcpy(&v, p, sizeof(v));
     return le64toh(v);
 }
+
+/* Floats to or from little-endian bytes; on a little-endian host a plain copy.  `to` may be `from`.
+ */
+static inline void co_copy_f32(void *to, const void *from, size_t n) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    if (to != from) {
+        memcpy(to, from, n * 4);
+    }
+#else
+    for (size_t i = 0; i < n; i++) {
+        co_put_u32((unsigned char *)to + i * 4, *(const uint32_t *)((const char *)from + i * 4));
+    }
+#endif
+}

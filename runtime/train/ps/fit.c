@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "runtime/train/ps/glog.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 void ps_table_describe(const struct ps_table *t, struct ckpt_table *ret) {
     *ret = (struct ckpt_table){
@@ -82,13 +82,13 @@ void ps_fit_row(
     size_t dim = t->spec.dim, state = ps_table_state(t, dim), words = table_evict_words(&t->evict);
     float *counts = ret_row + dim + state;
     if (ps_fit_same_rule(t, saved)) {
-        rpc_copy_f32(ret_row, from, dim + state);
+        co_copy_f32(ret_row, from, dim + state);
     } else {
-        rpc_copy_f32(ret_row, from, dim);
+        co_copy_f32(ret_row, from, dim);
         optim_state_init(&t->optim, dim, ret_row + dim);
     }
     if (ps_fit_keeps(t, saved)) {
-        rpc_copy_f32(counts, from + (dim + saved->state - words) * sizeof(float), words);
+        co_copy_f32(counts, from + (dim + saved->state - words) * sizeof(float), words);
     } else {
         memset(counts, 0, words * sizeof(float));
     }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 enum { ALIGN = 32 }; /* of payloads: vector loads of 32 bytes never cross a cache line */
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 #include "runtime/train/rpc/frame.h"
 
 enum { ROOM = 4096 };

@@ -30,26 +30,13 @@ const char *table_storage_name(enum rt_dtype t) {
     return storages[i].name;
 }
 
-/* to may be equal to from. */
-static void copy_f32(void *to, const void *from, size_t n) {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    if (to != from) {
-        memcpy(to, from, n * 4);
-    }
-#else
-    for (size_t i = 0; i < n; i++) {
-        co_put_u32((unsigned char *)to + i * 4, *(const uint32_t *)((const char *)from + i * 4));
-    }
-#endif
-}
-
 static enum co_half half_of(enum rt_dtype t) {
     return t == RT_BF16 ? CO_HALF_BF16 : CO_HALF_F16;
 }
 
 void table_widen(enum rt_dtype from, float *ret, const void *values, size_t n) {
     if (from == RT_F32) {
-        copy_f32(ret, values, n);
+        co_copy_f32(ret, values, n);
         return;
     }
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -64,7 +51,7 @@ void table_widen(enum rt_dtype from, float *ret, const void *values, size_t n) {
 
 void table_narrow(enum rt_dtype to, void *ret, const float *values, size_t n) {
     if (to == RT_F32) {
-        copy_f32(ret, values, n);
+        co_copy_f32(ret, values, n);
         return;
     }
     co_half_narrow(half_of(to), ret, values, n);

@@ -10,7 +10,6 @@
 #include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/client/link_internal.h"
 #include "runtime/train/ps/server/server.h"
-#include "runtime/train/rpc/bytes.h"
 
 enum { SIZE = 3000, DIM = 3, IDS = 200 };
 
@@ -207,7 +206,7 @@ static void fill_at_the_break(
     proxy_set(network, PROXY_PASS);
     const float g[DIM] = {-1, -1, -1};
     co_put_u64(payload, 0);
-    rpc_copy_f32(payload + 8, g, DIM);
+    co_copy_f32(payload + 8, g, DIM);
     assert_int_equal(8 + sizeof(g), p->head.bytes);
 }
 

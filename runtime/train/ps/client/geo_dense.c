@@ -5,7 +5,7 @@
 
 #include "runtime/train/ps/finite.h"
 #include "runtime/train/ps/client/geo_part.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 /* Merges the servers' values, server [n], into the copy.  The first ones become the copy.  g->m is
  * held. */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 enum { GROUP = 256 }; /* ids that are searched together */
 
@@ -35,7 +35,7 @@ int psc_layer_set(struct psc_layer *l, uint64_t id, const void *values, struct c
     bool fresh;
     int rc = table_store_make(l->rows, id, &slot, &fresh, err);
     if (rc == 0) {
-        rpc_copy_f32(table_store_values(l->rows, slot), values, table_store_shape(l->rows)->dim);
+        co_copy_f32(table_store_values(l->rows, slot), values, table_store_shape(l->rows)->dim);
     }
     return rc;
 }

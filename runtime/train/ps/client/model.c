@@ -14,7 +14,7 @@
 #include "runtime/train/ps/client/layers.h"
 #include "runtime/train/ps/shard/restore.h"
 #include "runtime/train/ps/glog.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 /* Never changed once it is in a published version. */
 struct vector {
@@ -155,7 +155,7 @@ static int take_dense(
         vector_drop(view->dense);
         view->dense = copy;
     }
-    rpc_copy_f32(view->dense->values + c->begin, data, c->items);
+    co_copy_f32(view->dense->values + c->begin, data, c->items);
     return 0;
 }
 
@@ -262,7 +262,7 @@ static int read_saved_chunk(struct version *v, uint32_t table, const struct ckpt
     struct table_view *view = &v->views[table];
     if (!saved->sparse) {
         size_t left = at < saved->size ? saved->size - at : 0;
-        rpc_copy_f32(view->dense->values + at, data, n < left ? n : left);
+        co_copy_f32(view->dense->values + at, data, n < left ? n : left);
         return 0;
     }
     size_t stride = ckpt_rows_bytes(saved, 1) - sizeof(uint64_t);

@@ -8,7 +8,7 @@
 #include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/fit.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 enum { DENSE_CHUNK = 4 << 20 }; /* floats of a chunk in a file */
 
@@ -46,7 +46,7 @@ static int take_chunk(
         return co_err_set(err, CO_INVALID, "%u bytes for %zu floats", a->head.bytes, want);
     }
     float *chunk = (float *)(void *)a->payload;
-    rpc_copy_f32(chunk, chunk, want);
+    co_copy_f32(chunk, chunk, want);
     spread_chunk(call->table, call->out, chunk, p->begin, p->n);
     return 0;
 }
@@ -69,7 +69,7 @@ static int save_dense(
     size_t n = whole_floats(&c->tables[table]);
     CO_AUTOFREE float *whole = co_xmalloc(n * sizeof(float));
     int rc = fetch_dense(c, table, whole, err);
-    rpc_copy_f32(whole, whole, rc < 0 ? 0 : n);
+    co_copy_f32(whole, whole, rc < 0 ? 0 : n);
     for (size_t at = 0; at < n && rc == 0; at += DENSE_CHUNK) {
         size_t k = n - at < DENSE_CHUNK ? n - at : DENSE_CHUNK;
         rc = ckpt_chunk(w, (uint32_t)k, whole + at, k * sizeof(float), err);
@@ -205,7 +205,7 @@ static int read_vector(
             break;
         }
         size_t n = items < want - at ? items : want - at;
-        rpc_copy_f32(to + at, data, n);
+        co_copy_f32(to + at, data, n);
         at += n;
     }
     return at == want ? 0
@@ -217,7 +217,7 @@ static void fill_restore(
     const struct rt_call *call, const struct psc_part *p, unsigned char *payload) {
     float *chunk = (float *)(void *)payload;
     gather_chunk(call->table, call->in, chunk, p->begin, p->n);
-    rpc_copy_f32(chunk, chunk, p->head.count);
+    co_copy_f32(chunk, chunk, p->head.count);
 }
 
 static int load_dense(

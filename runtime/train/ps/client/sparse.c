@@ -8,7 +8,7 @@
 #include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/finite.h"
 #include "runtime/train/ps/client/geo.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 /* How many rows go into one frame.  bytes: of a row, without its id. */
 static uint32_t rows_a_frame(size_t bytes) {
@@ -260,7 +260,7 @@ static void fill_clicks(const struct places *pl, uint32_t at, unsigned char *ret
         sums[0] += pl->shows[at];
         sums[1] += pl->clicks[at];
     }
-    rpc_copy_f32(ret, sums, 2);
+    co_copy_f32(ret, sums, 2);
 }
 
 static void fill_push(

@@ -10,7 +10,7 @@
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/shard/step.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 /* ---- who may call ---- */
 

@@ -4,7 +4,7 @@
 
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/snapshot.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 enum {
     SHARED = 16, /* 1 / SHARED of the budget is set aside so that every table gets some memory */
@@ -83,7 +83,7 @@ static void put_part(struct shard_table *st, struct table_cold_part *p, enum rt_
             p->change[i - p->n_hot] = TABLE_COLD_CHANGE;
         }
         co_put_u64(id, hot ? table_store_id(st->rows, p->slots[i]) : p->ids[i - p->n_hot]);
-        rpc_copy_f32(out, row, floats);
+        co_copy_f32(out, row, floats);
         id += 8;
         out += floats * sizeof(float);
     }

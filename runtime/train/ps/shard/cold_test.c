@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "runtime/train/ps/shard/part.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 enum { IDS = 16000, BATCH = 150, DIM = 24, MEMORY = 1 << 20, TABLES = 5, LIMIT = 1000 };
 
@@ -145,7 +145,7 @@ static size_t scan(struct world *w, int shard, uint32_t table, uint32_t mode, st
         assert_int_equal(a->head.bytes, a->head.count * (8 + floats * 4));
         for (uint32_t i = 0; i < a->head.count; i++, n++) {
             ret[n] = (struct row){.id = co_get_u64(a->payload + 8UL * i)};
-            rpc_copy_f32(ret[n].floats, a->payload + 8UL * a->head.count + i * floats * 4, floats);
+            co_copy_f32(ret[n].floats, a->payload + 8UL * a->head.count + i * floats * 4, floats);
         }
         aux = a->head.aux;
         rpc_frame_free(a);
@@ -193,7 +193,7 @@ static void restore_some(struct world *w, uint32_t table) {
     for (size_t i = 0; i < n; i++) {
         co_put_u64(f->payload + 8 * i, rows[i].id);
         rows[i].floats[0] += 1;
-        rpc_copy_f32(f->payload + 8 * n + i * floats * 4, rows[i].floats, floats);
+        co_copy_f32(f->payload + 8 * n + i * floats * 4, rows[i].floats, floats);
     }
     ask_both(w, f);
 }

@@ -5,7 +5,7 @@
 #include "runtime/train/ps/finite.h"
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/snapshot.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 #include "runtime/train/table/narrow.h"
 
 static int make_block(struct shard_dense_block *b, const struct ps_table *table, size_t n,
@@ -97,9 +97,9 @@ static int block_of(struct shard_table *st, const struct rpc_frame *f,
 static int answer_floats(const struct rpc_frame *f, const float *a, size_t n, const float *b,
     size_t m, struct rpc_frame **ret, struct co_err *err) {
     CO_TRY(rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, (n + m) * sizeof(float), ret, err));
-    rpc_copy_f32((*ret)->payload, a, n);
+    co_copy_f32((*ret)->payload, a, n);
     if (m > 0) {
-        rpc_copy_f32((*ret)->payload + n * sizeof(float), b, m);
+        co_copy_f32((*ret)->payload + n * sizeof(float), b, m);
     }
     (*ret)->head.count = (uint32_t)(n + m);
     return 0;

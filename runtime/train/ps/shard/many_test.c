@@ -21,7 +21,7 @@
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/restore.h"
 #include "runtime/train/ps/shard/snapshot.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 enum { MANY = 600000, STAYS = 1000, BATCH = 20000, DEADLINE_MS = 60000 };
 enum { SMALL = 8 << 20, ROOM = 8 << 20 }; /* a budget, and what a restore may take beside it */

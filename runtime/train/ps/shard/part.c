@@ -2,12 +2,12 @@
 #include "runtime/train/ps/shard/part.h"
 
 #include "runtime/train/ps/glog.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 float *shard_floats(const struct rpc_frame *f, size_t offset) {
     float *p = (float *)(void *)(f->payload + offset);
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-    rpc_copy_f32(p, p, (f->head.bytes - offset) / sizeof(float));
+    co_copy_f32(p, p, (f->head.bytes - offset) / sizeof(float));
 #endif
     return p;
 }

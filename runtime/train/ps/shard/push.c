@@ -10,7 +10,7 @@
 #include "runtime/train/ps/finite.h"
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/snapshot.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 enum { AHEAD = 16, GROUP = 256 }; /* rows to prefetch; ids that are looked up at once */
 
@@ -155,7 +155,7 @@ static int take_clicks(const struct shard_table *st, const struct rpc_frame *f,
     struct shard_rows *r, float **ret_own, struct co_err *err) {
     size_t n = 2UL * f->head.count;
     *ret_own = co_xmalloc(n * sizeof(float) + 1);
-    rpc_copy_f32(*ret_own, f->payload + co_size_mul(f->head.count, 8), n);
+    co_copy_f32(*ret_own, f->payload + co_size_mul(f->head.count, 8), n);
     r->clicks = *ret_own;
     for (size_t i = 0; i < n; i++) {
         if (!(r->clicks[i] >= 0 && r->clicks[i] <= PS_CLICKS_MAX)) {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "runtime/train/ps/shard/part.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 /* Updates the rate.  Not in geo mode: there trainers apply rule and rate, and the server only adds
  * the differences that they send. */

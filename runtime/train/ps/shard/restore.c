@@ -8,7 +8,7 @@
 #include "common/size.h"
 #include "runtime/train/ps/fit.h"
 #include "runtime/train/ps/shard/part.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 #include "runtime/train/table/index.h"
 
 enum {
@@ -258,15 +258,15 @@ static size_t take_overlap(const struct source *s, struct shard_dense_block *b, 
     size_t skip = (size_t)(from - c->begin), put = (size_t)(from - at), n = (size_t)(to - from);
     const struct optim_rule *rule = s->was.optim.rule;
     size_t plane = co_size_mul(c->items, sizeof(float));
-    rpc_copy_f32(b->w + put, data + skip * 4, n);
+    co_copy_f32(b->w + put, data + skip * 4, n);
     if (!ps_fit_same_rule(s->to->table, s->saved)) {
         return n;
     }
     for (size_t p = 0; p < rule->planes; p++) {
-        rpc_copy_f32(b->state + p * b->n + put, data + (1 + p) * plane + skip * 4, n);
+        co_copy_f32(b->state + p * b->n + put, data + (1 + p) * plane + skip * 4, n);
     }
     if (rule->scalars > 0) {
-        rpc_copy_f32(
+        co_copy_f32(
             b->state + rule->planes * b->n, data + (1 + rule->planes) * plane, rule->scalars);
     }
     return n;

@@ -5,7 +5,7 @@
 
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/snapshot.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 enum {
     SWEEP = 2,            /* ttl: rows to look at for each row that is pushed, */

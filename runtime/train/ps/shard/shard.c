@@ -15,7 +15,7 @@
 #include "runtime/train/ps/shard/save.h"
 #include "runtime/train/ps/shard/step.h"
 #include "runtime/train/ps/shard/tables.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 /* An entry of the queue: a frame, or a notification. */
 struct item {

@@ -6,7 +6,7 @@
 
 #include "common/contract.h"
 #include "runtime/train/ps/shard/part.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 enum {
     SLICE = 128 << 10,       /* bytes that a slice writes */
@@ -129,7 +129,7 @@ static void write_body(struct shard_snapshot *s, uint32_t table, uint64_t id, vo
     unsigned char *to = c->data + c->head.bytes; /* aligned for floats, as all rows before */
     co_put_u64(to, id);
     shard_row_save(st, body, s->mode, (float *)(void *)(to + 8));
-    rpc_copy_f32(to + 8, to + 8, (k->row_bytes - 8) / sizeof(float));
+    co_copy_f32(to + 8, to + 8, (k->row_bytes - 8) / sizeof(float));
     s->bytes += k->row_bytes;
     c->head.bytes += (uint32_t)k->row_bytes;
     c->head.items++;
@@ -162,12 +162,12 @@ static void write_values(
     chunk->head.bytes = chunk->room;
     s->bytes += chunk->room;
     unsigned char *to = chunk->data;
-    rpc_copy_f32(to, b->w + from, n);
+    co_copy_f32(to, b->w + from, n);
     for (size_t p = 0; p < planes; p++) {
-        rpc_copy_f32(to += n * sizeof(float), b->state + p * b->n + from, n);
+        co_copy_f32(to += n * sizeof(float), b->state + p * b->n + from, n);
     }
     if (scalars > 0) {
-        rpc_copy_f32(to + n * sizeof(float), b->state + planes * b->n, scalars);
+        co_copy_f32(to + n * sizeof(float), b->state + planes * b->n, scalars);
     }
     add(s, chunk);
 }

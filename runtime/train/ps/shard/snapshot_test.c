@@ -24,7 +24,7 @@
 #include "runtime/train/ps/shard/restore.h"
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/snapshot.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 enum { IDS = 6000, DIM = 64, SIZE = 100000, DEADLINE_MS = 60000, MEMORY = 1 << 20 };
 
@@ -189,7 +189,7 @@ static int take_rows(
     for (uint32_t i = 0; i < c->items; i++, data += 8 + 4 * DIM) {
         uint64_t id = co_get_u64(data);
         w->loaded.there[id] = true;
-        rpc_copy_f32(&w->loaded.row[id], data + 8 + 4 * (id % DIM), 1);
+        co_copy_f32(&w->loaded.row[id], data + 8 + 4 * (id % DIM), 1);
     }
     return 0;
 }
@@ -210,8 +210,8 @@ static int take_values(
     float v, twice;
     (void)err;
     for (uint32_t i = 0; i < c->items; i++) {
-        rpc_copy_f32(&v, data + i * 4UL, 1);
-        rpc_copy_f32(&twice, data + (c->items + i) * 4UL, 1);
+        co_copy_f32(&v, data + i * 4UL, 1);
+        co_copy_f32(&twice, data + (c->items + i) * 4UL, 1);
         assert_true(twice == v * 2);
         w->loaded.w[c->begin + i] = v;
     }

@@ -4,7 +4,7 @@
 #include "common/size.h"
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/snapshot.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 enum { SCAN_BYTES = 4 << 20, SCAN_SLOTS = 1 << 16, GROUP = 256, AHEAD = 8, LINE = 64 };
 
@@ -155,7 +155,7 @@ static int scan_sparse(
             shard_snapshot_change(st->snapshot, st->index, slots[i]);
         }
         shard_row_save(st, table_store_body(st->rows, slots[i]), mode, row);
-        rpc_copy_f32(out, row, bytes / sizeof(float));
+        co_copy_f32(out, row, bytes / sizeof(float));
     }
     (*ret)->head.count = n;
     (*ret)->head.aux = slot == TABLE_SLOT_NONE ? UINT64_MAX : slot;

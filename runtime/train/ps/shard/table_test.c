@@ -11,7 +11,6 @@
 #include "common/bytes.h"
 #include "runtime/train/ps/shard/tables.h"
 #include "runtime/train/ps/spec.h"
-#include "runtime/train/rpc/bytes.h"
 
 #define REFUSED "; refused (servers with PADDLE_PS_NONFINITE=skip leave it out)"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "runtime/train/ps/shard/part.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 /* ---- making and freeing ---- */
 
