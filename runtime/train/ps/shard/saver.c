@@ -1,21 +1,16 @@
-/* The saver's thread and its queue: it writes a server's part of a checkpoint.  It also commits and
- * finds checkpoints for the shards. */
-#include "common/loop.h"
-#include "runtime/net/net.h"
-#include "runtime/train/meter/meter.h"
+/* The saver's thread and its queue: it writes a server's part of a checkpoint. */
 #include "runtime/train/ps/shard/saver.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/loop.h"
 #include "runtime/train/ckpt/disk.h"
-#include "runtime/train/ps/fit.h"
-#include "runtime/train/ps/shard/restore.h"
-#include "runtime/train/ps/glog.h"
+#include "runtime/train/meter/meter.h"
+#include "runtime/train/ps/shard/saver_internal.h"
 
 enum {
     ROOM = 1 << 20, /* the limits for room and batch below */
@@ -23,78 +18,6 @@ enum {
     DIR_MAX = 4096,
     COPIES_MAX = 256 << 20, /* when there is no budget */
     NICE = 10,              /* training comes first */
-    PASTS = 16,             /* directories of which it is remembered what this server wrote there */
-};
-
-/* Of the part, and of the other job. */
-enum save_state {
-    NONE,  /* none was begun so far */
-    OPEN,  /* being written */
-    DONE,  /* part: complete and on disk */
-    FAILED /* the error says why */
-};
-
-struct listener {
-    void (*wake)(void *arg);
-    void *arg;
-};
-
-/* What this job has in a directory (ckpt_past). */
-struct past {
-    char *dir;
-    uint64_t restored, first; /* first 0: it has written none since */
-    struct ckpt_read read;
-};
-
-/* The part that was finished last; whether its checkpoint became complete is not known. */
-struct part_name {
-    char *dir; /* of the checkpoints; NULL: there is none */
-    uint64_t number;
-};
-
-struct shard_saver {
-    struct shard_saver_config config;
-    pthread_mutex_t m; /* guards what follows, except for the thread's own fields */
-    pthread_cond_t changed;
-    pthread_t thread;
-    bool running;
-    atomic_bool stopping;       /* set under m, and looked at by what may take long */
-    struct listener *listeners; /* [shards] */
-
-    /* the part */
-    enum save_state state;
-    uint64_t number, ticket;
-    uint64_t previous; /* the last complete one when it was begun; 0: none is known */
-    int64_t begin_ms;
-    char *dir;
-    uint32_t ended; /* shards that have added all their chunks */
-    struct shard_save_chunk *first, **last;
-    size_t queued; /* bytes */
-    size_t room;   /* with so much queued, shards pause their slices */
-    size_t batch;  /* with so much queued, the thread is woken */
-    double price;  /* recent cost of a byte, in nanoseconds of the thread's processor time */
-    struct ckpt_part result;
-    struct co_err err;
-
-    struct past pasts[PASTS]; /* [n_pasts] */
-    size_t n_pasts;
-
-    /* the other job: a commit, a find or a check */
-    enum save_state job_state; /* OPEN: one is done, or waits, or both */
-    Rpc__Control *job, *doing; /* that waits; that the thread does.  NULL: none */
-    Rpc__CkptFound found;
-    struct co_err job_err;
-    const struct ps_table *tables;
-    uint32_t n_tables;
-    bool sync;
-
-    /* the thread's own */
-    struct ckpt_part_writer *writer;
-    uint64_t writing; /* ticket of the part that is open; 0: none */
-    char *at;         /* directory of that part */
-    struct part_name finished;
-    struct ckpt_claim *claims[PASTS]; /* [n_claims] */
-    size_t n_claims;
 };
 
 /* ---- chunks ---- */
@@ -153,8 +76,8 @@ static void wake_all(struct shard_saver *sv) {
 }
 
 static void fail(struct shard_saver *sv, uint64_t ticket, const struct co_err *err) {
-    if (sv->ticket == ticket && sv->state == OPEN) {
-        sv->state = FAILED;
+    if (sv->ticket == ticket && sv->state == SHARD_SAVER_OPEN) {
+        sv->state = SHARD_SAVER_FAILED;
         meter_add(METER_M_PARTS, METER_FAILED, 1);
         sv->err = *err;
         drop_queue(sv);
@@ -163,53 +86,11 @@ static void fail(struct shard_saver *sv, uint64_t ticket, const struct co_err *e
     }
 }
 
-/* ---- what this job has written where ---- */
-
-static char *key_of(const char *dir) {
-    size_t len = strlen(dir);
-    while (len > 1 && dir[len - 1] == '/') {
-        len--;
-    }
-    return co_xstrndup(dir, len);
-}
-
-static void forget(struct past *p) {
-    free(p->dir);
-    free(p->read.all);
-}
-
-/* The lock is held.  If there are too many, the one that came first is forgotten, and then nothing
- * that is there now is ever removed. */
-static struct past *past_of(struct shard_saver *sv, const char *dir) {
-    CO_AUTOFREE char *key = key_of(dir);
-    for (size_t i = 0; i < sv->n_pasts; i++) {
-        if (strcmp(sv->pasts[i].dir, key) == 0) {
-            return &sv->pasts[i];
-        }
-    }
-    if (sv->n_pasts == PASTS) {
-        forget(&sv->pasts[0]);
-        memmove(sv->pasts, sv->pasts + 1, (PASTS - 1) * sizeof(*sv->pasts));
-        sv->n_pasts--;
-    }
-    struct past *p = &sv->pasts[sv->n_pasts++];
-    *p = (struct past){.dir = co_steal_ptr(key)};
-    return p;
-}
-
-void shard_saver_restored(struct shard_saver *sv, const char *dir, uint64_t number) {
-    pthread_mutex_lock(&sv->m);
-    struct past *p = past_of(sv, dir);
-    p->restored = number;
-    p->first = 0;
-    pthread_mutex_unlock(&sv->m);
-}
-
 void shard_saver_go_back(struct shard_saver *sv, const char *dir, uint64_t number) {
     pthread_mutex_lock(&sv->m);
     bool same = number > 0 && sv->dir && strcmp(sv->dir, dir) == 0 && sv->number == number;
-    if ((sv->state == OPEN || sv->state == DONE) && !same) {
-        sv->state = FAILED;
+    if ((sv->state == SHARD_SAVER_OPEN || sv->state == SHARD_SAVER_DONE) && !same) {
+        sv->state = SHARD_SAVER_FAILED;
         co_err_set(&sv->err, CO_CANCELED,
             "checkpoint %" PRIu64 " was begun before the job went back to an older one",
             sv->number);
@@ -293,7 +174,7 @@ static int finish_part(struct shard_saver *sv, const char *dir, uint64_t number,
         abandon(sv);
         return rc;
     }
-    sv->finished = (struct part_name){co_xstrdup(dir), number};
+    sv->finished = (struct shard_saver_part){co_xstrdup(dir), number};
     ckpt_part_close(co_steal_ptr(sv->writer));
     free(co_steal_ptr(sv->at));
     sv->writing = 0;
@@ -327,13 +208,13 @@ static void note_price(struct shard_saver *sv, const struct shard_save_chunk *c,
 static bool save_some(struct shard_saver *sv) {
     struct co_err err = {0};
     uint64_t ticket = sv->ticket, number = sv->number, previous = sv->previous;
-    if (sv->writing && (sv->writing != ticket || sv->state != OPEN)) {
+    if (sv->writing && (sv->writing != ticket || sv->state != SHARD_SAVER_OPEN)) {
         pthread_mutex_unlock(&sv->m);
         abandon(sv);
         pthread_mutex_lock(&sv->m);
         return true;
     }
-    if (sv->state != OPEN) {
+    if (sv->state != SHARD_SAVER_OPEN) {
         return false;
     }
     struct shard_save_chunk *c = NULL;
@@ -369,8 +250,8 @@ static bool save_some(struct shard_saver *sv) {
     }
     if (rc < 0) {
         fail(sv, ticket, &err);
-    } else if (complete && sv->ticket == ticket && sv->state == OPEN) {
-        sv->state = DONE;
+    } else if (complete && sv->ticket == ticket && sv->state == SHARD_SAVER_OPEN) {
+        sv->state = SHARD_SAVER_DONE;
         sv->result = result;
         note_part(sv);
         wake_all(sv);
@@ -378,246 +259,18 @@ static bool save_some(struct shard_saver *sv) {
     return true;
 }
 
-static void say_skipped(void *arg, const struct co_err *why) {
-    const struct shard_saver *sv = arg;
-    if (!sv->config.quiet) {
-        ps_log_warn("%s; skipped", co_err_text(why));
-    }
-}
-
-/* Makes sure that dir is this job's to write to. */
-static int claim(struct shard_saver *sv, const char *dir, struct co_err *err) {
-    CO_AUTOFREE char *key = key_of(dir);
-    for (size_t i = 0; i < sv->n_claims; i++) {
-        if (strcmp(ckpt_claim_dir(sv->claims[i]), key) == 0) {
-            return ckpt_claim_check(sv->claims[i], err);
-        }
-    }
-    const struct ckpt_claim_who who = {.job = sv->config.job,
-        .endpoint = sv->config.endpoint,
-        .listens = sv->config.listens,
-        .stop = &sv->stopping};
-    struct ckpt_claim *c = NULL;
-    CO_TRY(ckpt_claim_take(key, &who, &c, err));
-    if (sv->n_claims == PASTS) {
-        ckpt_claim_drop(sv->claims[0]);
-        memmove(sv->claims, sv->claims + 1, --sv->n_claims * sizeof(struct ckpt_claim *));
-    }
-    sv->claims[sv->n_claims++] = c;
-    return 0;
-}
-
-/* The last number in use: of one that failed early nothing is on disk, but servers answer for it.
- */
-static int find_last(
-    struct shard_saver *sv, const char *dir, uint64_t *ret_last, struct co_err *err) {
-    int rc = ckpt_last_number(dir, ret_last, err);
-    pthread_mutex_lock(&sv->m);
-    if (rc == 0 && sv->dir && strcmp(sv->dir, dir) == 0 && sv->number > *ret_last) {
-        *ret_last = sv->number;
-    }
-    pthread_mutex_unlock(&sv->m);
-    return rc;
-}
-
-/* A checkpoint that is to be made needs no older one: it is full if all are damaged. */
-static int find(struct shard_saver *sv, const Rpc__CkptFind *f, struct co_err *err) {
-    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
-    const struct ckpt_search search = {
-        .dir = f->dir, .most = f->most, .skip = say_skipped, .arg = sv};
-    struct co_err why = {0};
-    rpc__ckpt_found__init(&sv->found);
-    if (f->restores) {
-        shard_saver_go_back(sv, f->dir, 0);
-    }
-    CO_TRY(find_last(sv, f->dir, &sv->found.last, err));
-    if (!f->restores) { /* the other job, if there was one, may have written more */
-        CO_TRY(claim(sv, f->dir, err));
-        CO_TRY(find_last(sv, f->dir, &sv->found.last, err));
-    }
-    int rc = ckpt_chain_newest(&search, &c, &why);
-    if (rc == 0) {
-        const struct ckpt_point *p = &c->points[c->n - 1];
-        sv->found.number = p->number;
-        sv->found.root = p->base;
-        sv->found.step = p->step;
-        sv->found.deltas = c->n - 1;
-        sv->found.mode = p->save;
-        sv->found.damaged = c->damaged;
-    }
-    if (rc == CO_NOTFOUND && f->restores && ckpt_expect(f->dir, CKPT_POINTS, err) < 0) {
-        return err->code;
-    }
-    bool none = rc == CO_NOTFOUND || (rc == CO_DAMAGED && !f->restores);
-    return rc == 0 || none ? 0 : co_err_set(err, rc, "%s", why.msg);
-}
-
-/* The first round of a restore: nothing changes before all servers know that they can load it. */
-static int check(struct shard_saver *sv, const Rpc__CkptRestore *r, struct co_err *err) {
-    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
-    const struct shard_saver_config *k = &sv->config;
-    shard_saver_go_back(sv, r->dir, 0);
-    int rc = ckpt_chain_open(r->dir, r->number, &c, err);
-    if (rc == CO_NOTFOUND) {
-        return co_err_set(err, CO_UNAVAILABLE,
-            "server %u does not see checkpoint %" PRIu64
-            " in '%s': is the directory shared by all servers",
-            k->server, r->number, r->dir);
-    }
-    CO_TRY(rc);
-    c->stop = &sv->stopping;
-    CO_TRY(shard_restore_fits(sv->tables, sv->n_tables, c, err));
-    return shard_restore_verify(c, k->server, k->servers, k->shards, err);
-}
-
-static bool sees_parts(
-    const struct shard_saver *sv, const char *dir, const struct ckpt_point *p, struct co_err *err) {
-    struct co_err why = {0};
-    if (ckpt_point_check(dir, p, &why) < 0) {
-        co_err_set(err, CO_INVALID,
-            "not seen by server %u, is the directory shared by all servers: %s", sv->config.server,
-            why.msg);
-        return false;
-    }
-    return true;
-}
-
-/* Whether this server has written its part since its tables were loaded. */
-static bool is_own(struct shard_saver *sv, const Rpc__CkptOrder *o) {
-    pthread_mutex_lock(&sv->m);
-    bool own = sv->state == DONE && sv->number == o->number && strcmp(sv->dir, o->dir) == 0;
-    pthread_mutex_unlock(&sv->m);
-    return own;
-}
-
-/* Whether the commit was done already, and its answer was lost with the connection or the server.
- */
-static bool is_done(const struct ckpt_point *p, const char *dir) {
-    struct ckpt_point is = {0};
-    bool done = ckpt_point_read(dir, p->number, &is, NULL) == 0 && is.base == p->base &&
-                is.previous == p->previous && is.step == p->step && is.n_parts == p->n_parts;
-    for (uint32_t i = 0; i < p->n_parts && done; i++) {
-        done = is.parts[i].hash == p->parts[i].hash && is.parts[i].bytes == p->parts[i].bytes;
-    }
-    ckpt_point_done(&is);
-    return done;
-}
-
-static int refuse_late(const Rpc__CkptOrder *o, struct co_err *err) {
-    return co_err_set(err, CO_CANCELED,
-        "checkpoint %" PRIu64 " was begun before this server loaded its tables", o->number);
-}
-
-/* The job may go back while the manifest is being written.  Then it is removed again. */
-static int commit_own(struct shard_saver *sv, const Rpc__CkptOrder *o, const struct ckpt_point *p,
-    struct co_err *err) {
-    CO_TRY(is_own(sv, o) ? ckpt_point_commit(o->dir, p, err) : refuse_late(o, err));
-    if (!is_own(sv, o)) {
-        ckpt_point_revoke(o->dir, o->number);
-        return refuse_late(o, err);
-    }
-    return 0;
-}
-
-static void prune(
-    struct shard_saver *sv, const char *dir, const struct ckpt_point *newest, uint32_t keep) {
-    struct co_err why = {0};
-    pthread_mutex_lock(&sv->m);
-    struct past *p = past_of(sv, dir);
-    struct ckpt_read read = p->read; /* other threads may move p meanwhile */
-    const struct ckpt_past past = {.newest = newest,
-        .restored = p->restored,
-        .first = p->first ? p->first : newest->number,
-        .read = &read,
-        .stop = &sv->stopping};
-    p->read = (struct ckpt_read){0};
-    pthread_mutex_unlock(&sv->m);
-    if (keep > 0 && ckpt_prune(dir, keep, &past, &why) < 0) {
-        say_skipped(sv, &why);
-    }
-    pthread_mutex_lock(&sv->m);
-    past_of(sv, dir)->read = read; /* only this thread puts any there */
-    pthread_mutex_unlock(&sv->m);
-}
-
-/* The checkpoint that a delta builds on may have been removed meanwhile. */
-static int check_previous(const Rpc__CkptOrder *o, struct co_err *err) {
-    struct ckpt_point p = {0};
-    struct co_err why = {0};
-    if (o->root == o->number) {
-        return 0;
-    }
-    int rc = ckpt_point_read(o->dir, o->previous, &p, &why);
-    bool fits = rc == 0 && p.base == o->root &&
-                ckpt_save_is_partial(p.save) == ckpt_save_is_partial(o->mode);
-    ckpt_point_done(&p);
-    return fits ? 0
-                : co_err_set(err, CO_CONFLICT, "the checkpoint that it is based on is missing%s%s",
-                      rc < 0 ? ": " : "", rc < 0 ? why.msg : "");
-}
-
-static int commit(struct shard_saver *sv, const Rpc__CkptCommit *m, struct co_err *err) {
-    const Rpc__CkptOrder *o = m->order;
-    if (!o || m->n_parts < 1 || m->n_parts != sv->config.servers) {
-        return co_err_set(
-            err, CO_INVALID, "the commit has %zu parts, expected one of each server", m->n_parts);
-    }
-    CO_AUTOFREE struct ckpt_table *tables = co_xcalloc(sv->n_tables, sizeof(*tables));
-    CO_AUTOFREE struct ckpt_part *parts = co_xcalloc(m->n_parts, sizeof(*parts));
-    struct ckpt_point p = {.number = o->number,
-        .base = o->root,
-        .previous = o->root == o->number ? 0 : o->previous,
-        .step = o->step,
-        .sync = sv->sync,
-        .save = o->mode,
-        .n_tables = sv->n_tables,
-        .n_parts = (uint32_t)m->n_parts,
-        .tables = tables,
-        .parts = parts};
-    for (uint32_t i = 0; i < sv->n_tables; i++) {
-        ps_table_describe(&sv->tables[i], &tables[i]);
-    }
-    for (uint32_t i = 0; i < p.n_parts; i++) {
-        const Rpc__CkptPart *q = m->parts[i];
-        parts[i] = (struct ckpt_part){q->server, q->shards, q->bytes, q->hash};
-    }
-    CO_TRY(shard_saver_check_dir(sv->config.root, o->dir, err));
-    if (!sees_parts(sv, o->dir, &p, err)) {
-        return err->code;
-    }
-    if (is_done(&p, o->dir)) {
-        return 0;
-    }
-    CO_TRY(claim(sv, o->dir, err));
-    CO_TRY(check_previous(o, err));
-    CO_TRY(commit_own(sv, o, &p, err));
-    prune(sv, o->dir, &p, m->keep);
-    return 0;
-}
-
-static int do_request(struct shard_saver *sv, const Rpc__Control *job, struct co_err *err) {
-    switch (job->body_case) {
-    case RPC__CONTROL__BODY_CKPT_FIND:
-        return find(sv, job->ckpt_find, err);
-    case RPC__CONTROL__BODY_CKPT_RESTORE:
-        return check(sv, job->ckpt_restore, err);
-    default:
-        return commit(sv, job->ckpt_commit, err);
-    }
-}
-
 static bool do_job(struct shard_saver *sv) {
-    if (sv->job_state != OPEN || !sv->job) {
+    if (sv->job_state != SHARD_SAVER_OPEN || !sv->job) {
         return false;
     }
     Rpc__Control *job = sv->doing = co_steal_ptr(sv->job);
     struct co_err err = {0};
     pthread_mutex_unlock(&sv->m);
-    int rc = do_request(sv, job, &err);
+    int rc = shard_saver_do(sv, job, &err);
     pthread_mutex_lock(&sv->m);
     rpc__control__free_unpacked(co_steal_ptr(sv->doing), NULL);
     if (!sv->job) { /* else nobody asks for this result any more */
-        sv->job_state = rc < 0 ? FAILED : DONE;
+        sv->job_state = rc < 0 ? SHARD_SAVER_FAILED : SHARD_SAVER_DONE;
         sv->job_err = err;
         wake_all(sv);
     }
@@ -696,7 +349,7 @@ void shard_saver_free(struct shard_saver *sv) {
     free(sv->dir);
     free(sv->finished.dir);
     for (size_t i = 0; i < sv->n_pasts; i++) {
-        forget(&sv->pasts[i]);
+        shard_saver_forget(&sv->pasts[i]);
     }
     free(sv);
 }
@@ -708,7 +361,7 @@ const char *shard_saver_root(const struct shard_saver *sv) {
 void shard_saver_listen(
     struct shard_saver *sv, uint32_t shard, void (*wake)(void *arg), void *arg) {
     pthread_mutex_lock(&sv->m);
-    sv->listeners[shard] = (struct listener){wake, arg};
+    sv->listeners[shard] = (struct shard_saver_listener){wake, arg};
     pthread_mutex_unlock(&sv->m);
 }
 
@@ -779,11 +432,11 @@ int shard_saver_begin(struct shard_saver *sv, const char *dir, uint64_t number, 
         sv->number = number;
         sv->previous = previous;
         sv->ticket++;
-        sv->state = OPEN;
+        sv->state = SHARD_SAVER_OPEN;
         sv->begin_ms = co_now_ms();
         sv->ended = 0;
         sv->err = (struct co_err){0};
-        struct past *past = past_of(sv, dir);
+        struct shard_saver_past *past = shard_saver_past(sv, dir);
         past->first = past->first ? past->first : number;
         wake_all(sv); /* shards that wait for the part before learn that it has ended */
     }
@@ -822,7 +475,7 @@ int shard_saver_add(struct shard_saver *sv, uint64_t ticket, struct shard_save_c
     struct co_err *err) {
     struct co_err why = {0};
     pthread_mutex_lock(&sv->m);
-    int rc = sv->ticket == ticket && sv->state == OPEN
+    int rc = sv->ticket == ticket && sv->state == SHARD_SAVER_OPEN
                  ? weigh_in(sv, chunk_own, &why)
                  : co_err_set(&why, CO_CANCELED, "this checkpoint has ended");
     if (rc == 0) {
@@ -864,9 +517,9 @@ int shard_saver_result(
     pthread_mutex_lock(&sv->m);
     if (sv->ticket != ticket) {
         rc = co_err_set(err, CO_CANCELED, "checkpoint %" PRIu64 " was begun instead", sv->number);
-    } else if (sv->state == FAILED) {
+    } else if (sv->state == SHARD_SAVER_FAILED) {
         rc = co_err_set(err, sv->err.code, "%s", sv->err.msg);
-    } else if (sv->state == DONE) {
+    } else if (sv->state == SHARD_SAVER_DONE) {
         *ret = sv->result;
         rc = 1;
     }
@@ -891,9 +544,9 @@ int shard_saver_submit(
     Rpc__Control *request = request_own;
     int rc = 0;
     pthread_mutex_lock(&sv->m);
-    if (sv->job_state == OPEN && is_same(sv->job ? sv->job : sv->doing, request)) {
+    if (sv->job_state == SHARD_SAVER_OPEN && is_same(sv->job ? sv->job : sv->doing, request)) {
         rpc__control__free_unpacked(co_steal_ptr(request), NULL);
-    } else if (sv->job_state == OPEN && waits) {
+    } else if (sv->job_state == SHARD_SAVER_OPEN && waits) {
         rc = co_err_set(err, CO_CONFLICT, "another checkpoint is being checked");
     } else {
         rc = start_thread(sv, err);
@@ -903,7 +556,7 @@ int shard_saver_submit(
             rpc__control__free_unpacked(sv->job, NULL);
         }
         sv->job = co_steal_ptr(request);
-        sv->job_state = OPEN;
+        sv->job_state = SHARD_SAVER_OPEN;
     }
     pthread_mutex_unlock(&sv->m);
     if (request) {
@@ -915,9 +568,9 @@ int shard_saver_submit(
 int shard_saver_answer(struct shard_saver *sv, Rpc__CkptFound *ret, struct co_err *err) {
     int rc = 0;
     pthread_mutex_lock(&sv->m);
-    if (sv->job_state == FAILED) {
+    if (sv->job_state == SHARD_SAVER_FAILED) {
         rc = co_err_set(err, sv->job_err.code, "%s", sv->job_err.msg);
-    } else if (sv->job_state == DONE) {
+    } else if (sv->job_state == SHARD_SAVER_DONE) {
         *ret = sv->found;
         rc = 1;
     }
