@@ -91,10 +91,7 @@ static int read_talk(const struct net_auth *auth, struct net_dial *d, struct tal
         if (rc <= 0 || !auth->encrypt) {
             return rc;
         }
-        rc = net_handshake_tls(auth, &t->shake, false, &d->tls, &d->err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(net_handshake_tls(auth, &t->shake, false, &d->tls, &d->err));
     }
     if (!t->stream.tls) {
         int rc = co_tls_shake(d->tls, d->fd, &d->err);

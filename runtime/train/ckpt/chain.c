@@ -182,11 +182,8 @@ int ckpt_chain_newest(const struct ckpt_search *s, struct ckpt_chain **ret, stru
     struct ckpt_numbers have = {0};
     struct co_err why_none = {0}; /* returned if there is none */
     uint64_t damaged = 0;
-    int rc = ckpt_numbers(s->dir, &have, err);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = co_err_set(&why_none, CO_NOTFOUND, "no checkpoint in '%s'", s->dir);
+    CO_TRY(ckpt_numbers(s->dir, &have, err));
+    int rc = co_err_set(&why_none, CO_NOTFOUND, "no checkpoint in '%s'", s->dir);
     for (size_t i = 0; i < have.n && (rc == CO_NOTFOUND || rc == CO_DAMAGED); i++) {
         struct co_err why = {0};
         if (have.all[i] > s->most) {

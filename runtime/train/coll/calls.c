@@ -183,10 +183,7 @@ static void alone(const struct rt_coll *c) {
 }
 
 int coll_call_host(struct rt_group *g, const struct rt_coll *c) {
-    int code = atomic_load_explicit(&g->failed, memory_order_acquire);
-    if (code < 0) {
-        return code;
-    }
+    CO_TRY(atomic_load_explicit(&g->failed, memory_order_acquire));
     if (g->size == 1) {
         alone(c);
         return 0;
@@ -196,8 +193,8 @@ int coll_call_host(struct rt_group *g, const struct rt_coll *c) {
         return coll_hier_make(g, c);
     }
     coll_call_begin(g, c);
-    code = g->n_local == g->size && in_memory[c->kind] ? in_memory[c->kind](g, c)
-                                                       : coll_hier_make(g, c);
+    int code = g->n_local == g->size && in_memory[c->kind] ? in_memory[c->kind](g, c)
+                                                           : coll_hier_make(g, c);
     coll_call_end(g);
     if (__builtin_expect(code == 0 && atomic_load(&g->calls.goodbyes), 0)) {
         return coll_goodbyes_compare(g);

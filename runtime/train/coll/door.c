@@ -160,14 +160,11 @@ int coll_accept_run(const struct coll_accept *a, int64_t deadline_ms, struct co_
     if (*a->missing == 0) {
         return 0;
     }
-    int rc = net_acceptor_open(a->fd, &h.auth, 0, &acceptor_ops, &h, &h.acceptor, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(net_acceptor_open(a->fd, &h.auth, 0, &acceptor_ops, &h, &h.acceptor, err));
     if (!a->local) {
         enter_list(&h);
     }
-    rc = net_acceptor_run(h.acceptor, g->alarm, deadline_ms);
+    int rc = net_acceptor_run(h.acceptor, g->alarm, deadline_ms);
     if (!a->local) {
         leave_list(&h);
     }

@@ -45,10 +45,7 @@ int coll_msg_reduce_tree(
             x.recv = me == 0 ? c->out : room;
             x.recv_bytes = bytes;
             x.with = acc;
-            rc = coll_message_exchange(g, &x);
-            if (rc < 0) {
-                return rc;
-            }
+            CO_TRY(coll_message_exchange(g, &x));
             acc = x.recv;
         }
     }

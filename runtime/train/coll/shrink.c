@@ -33,17 +33,14 @@ int rt_group_split(struct rt_group *g, int32_t colour, int32_t key, struct rt_gr
     struct choice own = {.colour = colour, .key = key};
     CO_AUTOFREE struct choice *all = co_xcalloc(g->size, sizeof(*all));
     CO_AUTOFREE uint32_t *ranks = co_xcalloc(g->size, sizeof(*ranks));
-    int rc = rt_all_gather(g, &own, all, 2, RT_I32, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(rt_all_gather(g, &own, all, 2, RT_I32, err));
     uint64_t which[2] = {++g->children, (uint64_t)(uint32_t)colour};
     if (colour < 0) {
         *ret_group = NULL;
         return 0;
     }
     uint32_t n = pick(all, g->size, colour, ranks);
-    rc = coll_group_enter(g, "split", err);
+    int rc = coll_group_enter(g, "split", err);
     if (rc == 0) {
         rc = coll_group_derive(g, ranks, n, coll_hash_more(g->id, which, sizeof(which)),
             co_now_ms() + g->form_ms, ret_group, err);
@@ -100,17 +97,14 @@ int rt_group_shrink(
     CO_AUTOFREE unsigned char *dead = co_xcalloc(1, b.bytes), *sent = co_xcalloc(1, b.bytes);
     b.dead = dead;
     b.sent = sent;
-    int rc = coll_group_enter(g, "shrink", err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(coll_group_enter(g, "shrink", err));
     (void)coll_group_fail(
         g, CO_GONE, g->size, true, "rank %u makes a smaller group of this one", g->rank);
     pthread_mutex_lock(&g->m);
     g->shrinks = true;
     pthread_mutex_unlock(&g->m);
     coll_queue_stop(g);
-    rc = shrink(g, &b, ret_group, err);
+    int rc = shrink(g, &b, ret_group, err);
     pthread_mutex_lock(&g->m);
     g->votes = NULL;
     pthread_mutex_unlock(&g->m);

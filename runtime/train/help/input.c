@@ -39,10 +39,7 @@ int rt_input_open(const char *path, const struct rt_share *share, struct rt_inpu
     CO_CLEANUP(rt_input_closep) struct rt_input *l = co_xcalloc(1, sizeof(*l));
 
     l->share = share ? *share : (struct rt_share){.workers = 1};
-    int rc = help_files_find(path, share, &l->files, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(help_files_find(path, share, &l->files, err));
     l->buffer = co_xmalloc(BUFFER_SIZE + 1);
     *ret_input = co_steal_ptr(l);
     return 0;

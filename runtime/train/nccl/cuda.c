@@ -83,10 +83,7 @@ static int make(struct nccl_cuda *c, struct co_err *err) {
 int nccl_cuda_open(uint32_t ordinal, struct nccl_cuda **ret, struct co_err *err) {
     CO_CLEANUP(nccl_cuda_closep) struct nccl_cuda *c = co_xcalloc(1, sizeof(*c));
     uint32_t count = 0;
-    int rc = load(&c->call, &count, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(load(&c->call, &count, err));
     if (ordinal >= count) {
         return co_err_set(err, CO_INVALID, "no GPU %u: this process sees %u", ordinal, count);
     }
@@ -97,7 +94,7 @@ int nccl_cuda_open(uint32_t ordinal, struct nccl_cuda **ret, struct co_err *err)
     if (result) {
         return failed(&c->call, result, "open a GPU", err);
     }
-    rc = nccl_cuda_enter(c, err);
+    int rc = nccl_cuda_enter(c, err);
     if (rc == 0) {
         rc = make(c, err);
         nccl_cuda_leave(c);

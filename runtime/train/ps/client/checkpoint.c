@@ -263,10 +263,7 @@ static int begin(struct rt_client *c, const struct rt_checkpoint_options *o,
     fill_order(a, sv->dir, &order);
     m.body_case = RPC__CONTROL__BODY_CKPT_ORDER;
     m.ckpt_order = &order;
-    int rc = to_shards(c, "checkpoint", &m, SHARDS, &a->call, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(to_shards(c, "checkpoint", &m, SHARDS, &a->call, err));
     a->call->arg = a;
     a->call->take = take_part;
     psc_call_start(a->call);

@@ -184,27 +184,15 @@ int rt_push_dense(struct rt_client *c, uint32_t table, const float *gradient, st
 }
 
 int rt_init_dense(struct rt_client *c, uint32_t table, float *values, struct co_err *err) {
-    int here = psc_client_whole(c, err);
-    if (here < 0) {
-        return here;
-    }
+    CO_TRY(psc_client_whole(c, err));
     if (c->trainer == 0 && !psc_client_behind(c) && !psc_client_restored(c)) {
         struct rt_call *call = NULL;
-        int rc = psc_dense_call(c, "init", table, RPC_FRAME_PUT_DENSE, values, &call, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(psc_dense_call(c, "init", table, RPC_FRAME_PUT_DENSE, values, &call, err));
         psc_call_start(call);
-        rc = psc_call_wait(call, c->options.call_timeout_ms, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(psc_call_wait(call, c->options.call_timeout_ms, err));
     }
-    int rc = rt_barrier(c, err);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = rt_pull_dense(c, table, values, err);
+    CO_TRY(rt_barrier(c, err));
+    int rc = rt_pull_dense(c, table, values, err);
     if (rc == CO_GONE) { /* the program calls it again, and it passes the same barrier */
         c->progress.barriers--;
     }

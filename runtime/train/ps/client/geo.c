@@ -97,11 +97,8 @@ static int end_round(struct psc_geo_table *t, struct co_err *err) {
 }
 
 static int begin_round(struct psc_geo_table *t, struct co_err *err) {
-    int rc = end_round(t, err);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = is_sparse(t) ? psc_geo_sparse_begin(t, err) : psc_geo_dense_begin(t, err);
+    CO_TRY(end_round(t, err));
+    int rc = is_sparse(t) ? psc_geo_sparse_begin(t, err) : psc_geo_dense_begin(t, err);
     if (!t->call) {
         free(co_steal_ptr(t->ids));
         free(co_steal_ptr(t->fetched));

@@ -441,10 +441,7 @@ int rt_model_refresh(struct rt_model *m, bool *ret_new, struct co_err *err) {
         return co_err_set(err, rc, "%s", why.msg);
     }
     const struct ckpt_point *p = &c->points[c->n - 1];
-    rc = check_same(m, p, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(check_same(m, p, err));
     int at = place_of(m, c);
     if (at >= 0) {
         v = next_version(m);

@@ -226,10 +226,7 @@ static int send_control(struct rt_client *c, const char *what, const Rpc__Contro
 }
 
 static int barrier(struct rt_client *c, struct co_err *err) {
-    int rc = rt_flush(c, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(rt_flush(c, err));
     if (psc_client_behind(c)) {
         c->progress.barriers++;
         return 0;
@@ -239,7 +236,7 @@ static int barrier(struct rt_client *c, struct co_err *err) {
     Rpc__Control m = RPC__CONTROL__INIT;
     m.body_case = RPC__CONTROL__BODY_BARRIER;
     m.barrier = &b;
-    rc = send_control(c, "barrier", &m, 1, NULL, c->options.barrier_timeout_ms, err);
+    int rc = send_control(c, "barrier", &m, 1, NULL, c->options.barrier_timeout_ms, err);
     c->progress.barriers += rc == 0;
     return rc;
 }
@@ -311,10 +308,7 @@ static int to_keeper(struct rt_client *c, const char *what, uint8_t kind, uint64
 }
 
 int rt_keep(struct rt_client *c, const void *data, size_t bytes, struct co_err *err) {
-    int here = psc_client_here(c, err);
-    if (here < 0) {
-        return here;
-    }
+    CO_TRY(psc_client_here(c, err));
     if (bytes > RT_KEEP_MAX) {
         return co_err_set(err, CO_INVALID, "%zu bytes to be kept, at most %d", bytes, RT_KEEP_MAX);
     }
@@ -349,16 +343,10 @@ static int take_recall(
 
 int rt_resume(struct rt_client *c, void *ret_data, size_t size, struct rt_place *ret_place,
     struct co_err *err) {
-    int here = psc_client_here(c, err);
-    if (here < 0) {
-        return here;
-    }
+    CO_TRY(psc_client_here(c, err));
     bool sync = c->options.mode == RT_SYNC;
     if (psc_client_failure(c, NULL) == CO_GONE) {
-        int joined = psc_client_rejoin(c, err);
-        if (joined < 0) {
-            return joined;
-        }
+        CO_TRY(psc_client_rejoin(c, err));
         c->progress.no_more = false; /* it was said in steps that are repeated now */
     }
     struct rt_place place = {.step = c->progress.steps};
@@ -397,10 +385,7 @@ static int take_stat(
 }
 
 int rt_stat(struct rt_client *c, uint32_t table, struct rt_table_stat *ret, struct co_err *err) {
-    int here = psc_client_whole(c, err);
-    if (here < 0) {
-        return here;
-    }
+    CO_TRY(psc_client_whole(c, err));
     if (table >= c->n_tables) {
         return co_err_set(err, CO_INVALID, "there is no table %u", table);
     }

@@ -440,13 +440,10 @@ static int load_chain(
 
 int shard_tables_restore(
     struct shard_tables *t, const struct ckpt_chain *chain, struct co_err *err) {
-    int rc = shard_restore_fits(t->config.tables, t->config.n_tables, chain, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(shard_restore_fits(t->config.tables, t->config.n_tables, chain, err));
     struct checkpoint_load l = {.dir = chain->dir, .tables = t};
     shard_tables_clear(t);
-    rc = load_chain(&l, chain, err);
+    int rc = load_chain(&l, chain, err);
     close_sources(&l);
     if (rc < 0) {
         shard_tables_clear(t);

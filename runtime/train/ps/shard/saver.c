@@ -414,13 +414,10 @@ static int start_thread(struct shard_saver *sv, struct co_err *err) {
 
 int shard_saver_begin(struct shard_saver *sv, const char *dir, uint64_t number, uint64_t previous,
     uint64_t *ret_ticket, struct co_err *err) {
-    int rc = shard_saver_check_dir(sv->config.root, dir, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(shard_saver_check_dir(sv->config.root, dir, err));
     pthread_mutex_lock(&sv->m);
     bool here = sv->dir && strcmp(sv->dir, dir) == 0;
-    rc = start_thread(sv, err);
+    int rc = start_thread(sv, err);
     if (rc == 0 && here && number < sv->number) {
         rc = co_err_set(err, CO_CANCELED, "checkpoint %" PRIu64 " was begun after %" PRIu64,
             sv->number, number);
