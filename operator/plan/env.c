@@ -112,8 +112,7 @@ enum { LIST_MAX = API_REPLICAS_MAX * (2 * API_NAME_MAX + 10) };
 /* port 0: hosts only. */
 static char *host_list(const struct plan_children *w, enum api_role role, uint16_t port) {
     struct co_buf b = CO_BUF(LIST_MAX);
-    int r = co_buf_adds(&b, "", NULL);
-    for (int32_t i = 0; !r && i < plan_children_replicas(w, role); i++) {
+    for (int32_t i = 0; i < plan_children_replicas(w, role); i++) {
         char host[CO_HOST_MAX];
         char text[CO_HOST_MAX + 10];
         slot_host(w, role, i, host, sizeof(host));
@@ -122,8 +121,8 @@ static char *host_list(const struct plan_children *w, enum api_role role, uint16
             co_hostport_format(host, port, text, sizeof(text));
             item = text;
         }
-        r = i ? co_buf_adds(&b, ",", NULL) : 0;
-        r = r ? r : co_buf_adds(&b, item, NULL);
+        (void)!co_buf_adds(&b, i ? "," : "", NULL); /* LIST_MAX has room for all */
+        (void)!co_buf_adds(&b, item, NULL);
     }
     return co_buf_take(&b);
 }

@@ -104,12 +104,12 @@ static struct plan_event make_event(const char *reason, char *message_own) {
 }
 
 int plan_events_markdown(struct co_buf *ret, struct co_err *err) {
-    int r = co_buf_adds(ret, "| reason | type | when |\n| --- | --- | --- |\n", err);
-    for (size_t i = 0; i < CO_ARRAY_LEN(rows) && !r; i++) {
-        r = co_buf_addf(ret, err, "| `%s` | %s | %s |\n", rows[i].reason,
-            rows[i].warning ? "Warning" : "Normal", rows[i].when);
+    CO_TRY(co_buf_adds(ret, "| reason | type | when |\n| --- | --- | --- |\n", err));
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_TRY(co_buf_addf(ret, err, "| `%s` | %s | %s |\n", rows[i].reason,
+            rows[i].warning ? "Warning" : "Normal", rows[i].when));
     }
-    return r;
+    return 0;
 }
 
 /* ---- what was done -------------------------------------------------------------------------- */
@@ -148,27 +148,29 @@ static char *take_bounded(struct co_buf *b) {
 }
 
 /* "created 12 Pods: a, b, … (2 more)"; a failure ends with the first cause. */
-static char *fold_message(const struct event_group *f, size_t n, size_t first) {
-    struct co_buf b = CO_BUF(MESSAGE_MAX * 4);
+static int fold_text(const struct event_group *f, size_t n, size_t first, struct co_buf *ret) {
     const char *text = f->failed ? verbs[f->verb].failed_text : verbs[f->verb].done_text;
     const char *kind = plan_kind_name(f->kind, f->plan->gang);
-    int r = n == 1 ? co_buf_addf(&b, NULL, "%s %s ", text, kind)
-                   : co_buf_addf(&b, NULL, "%s %zu %ss: ", text, n, kind);
+    CO_TRY(n == 1 ? co_buf_addf(ret, NULL, "%s %s ", text, kind)
+                  : co_buf_addf(ret, NULL, "%s %zu %ss: ", text, n, kind));
     size_t named = 0;
-    for (size_t i = first; !r && named < n && named < NAMES_MAX; i++) {
+    for (size_t i = first; named < n && named < NAMES_MAX; i++) {
         if (in_fold(f, i)) {
-            r = co_buf_addf(&b, NULL, "%s%s", named ? ", " : "", f->plan->actions[i].name);
+            CO_TRY(co_buf_addf(ret, NULL, "%s%s", named ? ", " : "", f->plan->actions[i].name));
             named++;
         }
     }
-    if (!r && n > NAMES_MAX) {
-        r = co_buf_addf(&b, NULL, ", … (%zu more)", n - NAMES_MAX);
+    if (n > NAMES_MAX) {
+        CO_TRY(co_buf_addf(ret, NULL, ", … (%zu more)", n - NAMES_MAX));
     }
-    if (!r && f->failed) {
-        r = co_buf_addf(
-            &b, NULL, "%s%s", n == 1 ? ": " : "; the first because: ", f->outcomes[first].error);
-    }
-    (void)r; /* a cause beyond the buffer's maximum is left out */
+    return f->failed ? co_buf_addf(ret, NULL, "%s%s",
+                           n == 1 ? ": " : "; the first because: ", f->outcomes[first].error)
+                     : 0;
+}
+
+static char *fold_message(const struct event_group *f, size_t n, size_t first) {
+    struct co_buf b = CO_BUF(MESSAGE_MAX * 4);
+    (void)!fold_text(f, n, first, &b); /* a cause beyond the buffer's maximum is left out */
     return take_bounded(&b);
 }
 

@@ -106,14 +106,12 @@ void plan_reason_quote(struct plan_assessment *o, const char *reason, const char
 }
 
 int plan_reasons_markdown(struct co_buf *ret, struct co_err *err) {
-    int r = co_buf_adds(ret, "| reason | when |\n| --- | --- |\n", err);
-    for (size_t i = 0; i < CO_ARRAY_LEN(rows) && !r; i++) {
-        r = co_buf_addf(ret, err, "| `%s` | %s |\n", rows[i].reason, rows[i].when);
+    CO_TRY(co_buf_adds(ret, "| reason | when |\n| --- | --- |\n", err));
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_TRY(co_buf_addf(ret, err, "| `%s` | %s |\n", rows[i].reason, rows[i].when));
     }
-    return r ? r
-             : co_buf_adds(ret,
-                   "\nOther reasons are Kubernetes' own words about a pod: `Unschedulable`, "
-                   "`SchedulingGated`, `ImagePullBackOff`,\n`OOMKilled`, "
-                   "`Evicted`, …\n",
-                   err);
+    return co_buf_adds(ret,
+        "\nOther reasons are Kubernetes' own words about a pod: `Unschedulable`, "
+        "`SchedulingGated`, `ImagePullBackOff`,\n`OOMKilled`, `Evicted`, …\n",
+        err);
 }

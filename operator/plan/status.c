@@ -116,18 +116,18 @@ static bool is_created(const struct plan_slot *s) {
 static json_t *make_indexes(
     const struct plan_children *w, enum api_role role, bool (*belongs)(const struct plan_slot *)) {
     struct co_buf b = CO_BUF(API_REPLICAS_MAX * 8);
-    int r = 0;
     int32_t n = plan_children_replicas(w, role);
-    for (int32_t i = 0; i < n && !r; i++) {
+    for (int32_t i = 0; i < n; i++) {
         int32_t first = i;
         while (i < n && belongs(&w->slot[role][i])) {
             i++;
         }
+        /* CO_BUF has room for all. */
         if (i > first) {
-            r = co_buf_addf(&b, NULL, "%s%" PRId32, b.len ? "," : "", first);
+            (void)!co_buf_addf(&b, NULL, "%s%" PRId32, b.len ? "," : "", first);
         }
-        if (!r && i > first + 1) {
-            r = co_buf_addf(&b, NULL, "-%" PRId32, i - 1);
+        if (i > first + 1) {
+            (void)!co_buf_addf(&b, NULL, "-%" PRId32, i - 1);
         }
     }
     CO_AUTOFREE char *text = b.len ? co_buf_take(&b) : NULL;
