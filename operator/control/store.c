@@ -470,10 +470,7 @@ static uint64_t known_version(const struct ctl_store *s, const struct arrival *a
 int ctl_store_put(struct ctl_store *s, enum ctl_store_kind kind, const struct kube_object *object,
     uint64_t reached, struct co_err *err) {
     struct arrival a;
-    int r = read_arrival(kind, object, &a, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(read_arrival(kind, object, &a, err));
     if (!reached || a.version > reached) {
         put_arrival(s, &a, false);
     } else { /* the watch has delivered this version, and perhaps later ones */
@@ -485,10 +482,7 @@ int ctl_store_put(struct ctl_store *s, enum ctl_store_kind kind, const struct ku
 int ctl_store_list(struct ctl_store *s, enum ctl_store_kind kind, const struct kube_object *object,
     bool *lacks, struct co_err *err) {
     struct arrival a;
-    int r = read_arrival(kind, object, &a, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(read_arrival(kind, object, &a, err));
     uint64_t known = known_version(s, &a), upto = s->upto[kind];
     *lacks = *lacks || (upto != UINT64_MAX && known <= upto && a.version < known);
     put_arrival(s, &a, known <= upto);

@@ -65,18 +65,15 @@ bool ctl_view_elder_waits(const struct ctl_store *s, const struct ctl_entry *e) 
 
 int ctl_view_job(const struct ctl_entry *e, struct api_job **ret, struct co_err *err) {
     json_t *obj = NULL;
-    int r = co_json_parse_odd(e->text, e->text_node.size, &obj, err);
-    return r ? r : api_job_decode(obj, ret, err);
+    CO_TRY(co_json_parse_odd(e->text, e->text_node.size, &obj, err));
+    return api_job_decode(obj, ret, err);
 }
 
 int ctl_view_job_again(
     struct ctl_view_memo *m, const struct ctl_entry *e, struct api_job **ret, struct co_err *err) {
     if (!m->job || m->edition != e->edition) {
         ctl_view_memo_done(m);
-        int r = ctl_view_job(e, &m->job, err);
-        if (r) {
-            return r;
-        }
+        CO_TRY(ctl_view_job(e, &m->job, err));
         m->edition = e->edition;
     }
     *ret = api_job_share(m->job);
