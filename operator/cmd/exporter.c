@@ -51,12 +51,10 @@ static int read_pem(const char *dir, const char *name, struct co_buf *ret, struc
 
 static int read_pair(const char *dir, struct co_buf *cert, struct co_buf *key, uint64_t *ret_hash,
     struct co_err *err) {
-    int r = read_pem(dir, "tls.crt", cert, err);
-    r = r ? r : read_pem(dir, "tls.key", key, err);
-    if (!r) {
-        *ret_hash = co_hash(cert->data, cert->len) ^ co_hash(key->data, key->len) * 31;
-    }
-    return r;
+    CO_TRY(read_pem(dir, "tls.crt", cert, err));
+    CO_TRY(read_pem(dir, "tls.key", key, err));
+    *ret_hash = co_hash(cert->data, cert->len) ^ co_hash(key->data, key->len) * 31;
+    return 0;
 }
 
 /* A Secret's files are replaced one after the other for whoever reads between: what does not fit is
@@ -73,8 +71,7 @@ static void reread_cert(void *arg) {
         return;
     }
     x->seen = hash;
-    r = r ? r : co_httpd_secure(x->httpd, cert.data, key.data, &err);
-    if (r) {
+    if (r || co_httpd_secure(x->httpd, cert.data, key.data, &err)) {
         co_log_warn("metrics certificate not renewed, still using the old one",
             CO_S("path", x->opts.cert_dir), CO_E(&err));
     } else {
@@ -96,13 +93,13 @@ static int open_secure(struct co_loop *loop, struct opc_exporter *x, struct co_e
     x->access = ctl_access_new(x->opts.client);
     struct co_httpd_options options = {
         .cert = files ? cert.data : own_cert, .key = files ? key.data : own_key};
-    r = co_httpd_open(
-        loop, x->opts.addr, routes, CO_ARRAY_LEN(routes), x, &options, &x->httpd, err);
-    if (!r && files) {
+    CO_TRY(co_httpd_open(
+        loop, x->opts.addr, routes, CO_ARRAY_LEN(routes), x, &options, &x->httpd, err));
+    if (files) {
         x->reread = co_timer_new(loop, reread_cert, x);
         co_timer_start(x->reread, REREAD_MS);
     }
-    return r;
+    return 0;
 }
 
 int opc_exporter_open(struct co_loop *loop, const struct opc_exporter_opts *opts,

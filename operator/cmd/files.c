@@ -23,10 +23,7 @@ bool opc_files_is_job(const json_t *obj) {
 
 static int read_stdin(struct co_buf *b, struct co_err *err) {
     for (;;) {
-        int r = co_buf_reserve(b, 4096, err);
-        if (r) {
-            return r;
-        }
+        CO_TRY(co_buf_reserve(b, 4096, err));
         /* no deadline: whoever writes to it decides */
         ssize_t n = read(0, b->data + b->len, 4096);
         if (n < 0 && errno == EINTR) {
@@ -66,35 +63,32 @@ static int read_document(
     }
     size_t i;
     json_t *item;
-    int r = 0;
     json_array_foreach(items, i, item) {
         CO_AUTOFREE char *prefix = co_xasprintf("items.%zu.", i);
         if (jobs && json_is_object(item)) {
             complete_item(item, obj);
         }
-        r = r ? r : fn(arg, &(struct opc_position){at->file, at->yaml, prefix}, item, err);
+        CO_TRY(fn(arg, &(struct opc_position){at->file, at->yaml, prefix}, item, err));
     }
-    return r;
+    return 0;
 }
 
 static int read_file(const char *path, opc_object_fn fn, void *arg, struct co_err *err) {
     bool in = strcmp(path, "-") == 0;
     const char *name = in ? "standard input" : path;
     CO_AUTOBUF struct co_buf text = CO_BUF(JOB_FILE_MAX);
-    int r = in ? read_stdin(&text, err) : co_file_read(path, JOB_FILE_MAX, &text, err);
+    CO_TRY(in ? read_stdin(&text, err) : co_file_read(path, JOB_FILE_MAX, &text, err));
     CO_CLEANUP(co_yaml_closep) struct co_yaml *y = NULL;
-    r = r ? r : co_yaml_open(name, text.data, text.len, &y, err);
-    while (!r) {
+    CO_TRY(co_yaml_open(name, text.data, text.len, &y, err));
+    for (;;) {
         CO_AUTOJSON json_t *obj = NULL;
         struct co_err why = {0};
-        r = co_yaml_next(y, &obj, &why);
-        if (r == CO_NOTFOUND) {
-            return 0;
+        int r = co_yaml_next(y, &obj, &why);
+        if (r) {
+            return r == CO_NOTFOUND ? 0 : co_err_set(err, r, "%s", why.msg);
         }
-        r = r ? co_err_set(err, r, "%s", why.msg)
-              : read_document(&(struct opc_position){name, y, ""}, obj, fn, arg, err);
+        CO_TRY(read_document(&(struct opc_position){name, y, ""}, obj, fn, arg, err));
     }
-    return r;
 }
 
 static int is_job_file(const struct dirent *d) {
@@ -117,7 +111,9 @@ static int read_path(const char *path, opc_object_fn fn, void *arg, struct co_er
     for (int i = 0; i < n; i++) {
         CO_AUTOFREE char *file = co_xasprintf("%s/%s", path, names[i]->d_name);
         free(names[i]);
-        r = r ? r : read_file(file, fn, arg, err);
+        if (!r) {
+            r = read_file(file, fn, arg, err);
+        }
     }
     free(names);
     return r;

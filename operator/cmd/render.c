@@ -146,10 +146,7 @@ static int render_job(const struct api_job *job, struct co_err *err) {
             .n_services = done.n_services,
             .token = true, /* the Secret is printed first */
             .creates_max = PART};
-        int r = plan_compute(job, &seen, co_wall_seconds(), &settings, &plan, err);
-        if (r) {
-            return r;
-        }
+        CO_TRY(plan_compute(job, &seen, co_wall_seconds(), &settings, &plan, err));
         n = print_created(job, &plan, &done);
     }
     print_configmap(job, &settings, (const struct api_pod *const *)done.pods, done.n_pods);
@@ -168,16 +165,16 @@ static int render_object(
         return co_err_set(err, CO_INVALID, "%s:%d: %s", at->file,
             opc_position_line(at, problem.path), problem.message);
     }
+    ++*jobs;
     complete_job(obj);
     CO_CLEANUP(api_job_freep) struct api_job *job = NULL;
-    int r = api_job_decode(json_incref(obj), &job, err);
-    ++*jobs;
+    CO_TRY(api_job_decode(json_incref(obj), &job, err));
     char text[API_LACK_MAX];
-    if (!r && api_job_lack(job, text, sizeof(text)) == API_LACK_PODS) {
+    if (api_job_lack(job, text, sizeof(text)) == API_LACK_PODS) {
         return co_err_set(
             err, CO_INVALID, "%s:%d: %s", at->file, opc_position_line(at, "spec"), text);
     }
-    return r ? r : render_job(job, err);
+    return render_job(job, err);
 }
 
 static const char usage[] = "paddle-operator render FILE|DIRECTORY|-...\n"

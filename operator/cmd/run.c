@@ -111,25 +111,24 @@ static bool is_wanted(const char *addr) {
 
 static int open_endpoints(struct opc_program *p, struct co_err *err) {
     const struct opc_options *o = &p->options;
-    int r = 0;
     if (is_wanted(o->metrics_addr)) {
-        r = opc_exporter_open(p->loop,
+        CO_TRY(opc_exporter_open(p->loop,
             &(struct opc_exporter_opts){.addr = o->metrics_addr,
                 .secure = o->metrics_secure,
                 .cert_dir = o->metrics_cert,
                 .client = p->client,
                 .controller = p->controller,
                 .metrics = p->metrics},
-            &p->exporter, err);
+            &p->exporter, err));
     }
-    if (!r && is_wanted(o->health_addr)) {
-        r = co_httpd_open(p->loop, o->health_addr, health_routes, CO_ARRAY_LEN(health_routes), p,
-            NULL, &p->health_httpd, err);
+    if (is_wanted(o->health_addr)) {
+        CO_TRY(co_httpd_open(p->loop, o->health_addr, health_routes, CO_ARRAY_LEN(health_routes), p,
+            NULL, &p->health_httpd, err));
     }
-    if (!r && is_wanted(o->gate_bind)) {
-        r = ctl_gate_open(p->loop, o->gate_bind, p->controller, p->metrics, &p->gate, err);
+    if (is_wanted(o->gate_bind)) {
+        CO_TRY(ctl_gate_open(p->loop, o->gate_bind, p->controller, p->metrics, &p->gate, err));
     }
-    return r;
+    return 0;
 }
 
 /* ---- stop ------------------------------------------------------------------------------- */
@@ -204,10 +203,7 @@ static int start_lease(struct opc_program *p, struct co_err *err) {
         return 0;
     }
     const char *ns = NULL;
-    int r = opc_options_lease_ns(&p->options, &p->place, &ns, err);
-    if (r) {
-        return r;
-    }
+    CO_TRY(opc_options_lease_ns(&p->options, &p->place, &ns, err));
     if (p->shard_id.count) {
         ctl_shard_lease(&p->shard_id, p->lease_name, sizeof(p->lease_name));
         ctl_metrics_lease(p->metrics, p->lease_name);
@@ -228,12 +224,9 @@ static int start_lease(struct opc_program *p, struct co_err *err) {
 static int start_client(struct opc_program *p, struct co_err *err) {
     const struct opc_options *o = &p->options;
     struct kube_config *config = NULL;
-    int r = kube_config_load(
+    CO_TRY(kube_config_load(
         &(struct kube_config_opts){.kubeconfig = o->kubeconfig, .context = o->context}, &config,
-        err);
-    if (r) {
-        return r;
-    }
+        err));
     co_log_info("paddle-operator", CO_S("version", co_version), CO_S("server", config->server),
         CO_S("config", config->source), CO_S("namespace", *o->namespace_ ? o->namespace_ : "*"));
     ctl_metrics_server(p->metrics, config->server);
@@ -245,17 +238,24 @@ static int start_client(struct opc_program *p, struct co_err *err) {
         &p->client, err);
 }
 
+static int open_loop(struct opc_program *p, struct co_err *err) {
+    static const int signos[] = {SIGTERM, SIGINT};
+    CO_TRY(co_loop_new(&p->loop, err));
+    for (size_t i = 0; i < CO_ARRAY_LEN(signos); i++) {
+        CO_TRY(co_signal_new(p->loop, signos[i], program_signaled, p, &p->signals[i], err));
+    }
+    return 0;
+}
+
 static int start_program(struct opc_program *p, struct co_err *err) {
     const struct opc_options *o = &p->options;
-    struct co_hostport gate = {0};
-    int r = opc_options_shard(o, &p->shard_id, err);
-    r = r ? r : start_client(p, err);
-    if (!r && is_wanted(o->gate_bind)) {
-        r = co_parse_hostport("--gate-bind-address", o->gate_bind, &gate, err);
+    CO_TRY(open_loop(p, err));
+    CO_TRY(opc_options_shard(o, &p->shard_id, err));
+    CO_TRY(start_client(p, err));
+    if (is_wanted(o->gate_bind)) {
+        struct co_hostport gate;
+        CO_TRY(co_parse_hostport("--gate-bind-address", o->gate_bind, &gate, err));
         opc_options_gate_addr(o, &p->place, gate.port, p->gate_addr, sizeof(p->gate_addr));
-    }
-    if (r) {
-        return r;
     }
     if (*o->settings.gate_image && !*p->gate_addr) {
         co_log_warn("no start gate: its address is not known, set --gate-address; kubelet holds "
@@ -272,8 +272,8 @@ static int start_program(struct opc_program *p, struct co_err *err) {
             .memory = o->memory ? o->memory : find_memory(),
             .instance = *p->place.pod_name ? p->place.pod_name : "paddle-operator",
             .metrics = p->metrics});
-    r = open_endpoints(p, err);
-    return r ? r : start_lease(p, err);
+    CO_TRY(open_endpoints(p, err));
+    return start_lease(p, err);
 }
 
 static void program_done(struct opc_program *p) {
@@ -305,13 +305,7 @@ static int run_program(const struct opc_options *o) {
     struct co_err err = {0};
     CO_CLEANUP(program_done)
     struct opc_program p = {.options = *o, .place = find_place(), .metrics = ctl_metrics_new()};
-    int r = co_loop_new(&p.loop, &err);
-    static const int signos[] = {SIGTERM, SIGINT};
-    for (size_t i = 0; !r && i < CO_ARRAY_LEN(signos); i++) {
-        r = co_signal_new(p.loop, signos[i], program_signaled, &p, &p.signals[i], &err);
-    }
-    r = r ? r : start_program(&p, &err);
-    if (r) {
+    if (start_program(&p, &err)) {
         co_log_error("cannot start", CO_E(&err));
         return 1;
     }

@@ -168,36 +168,34 @@ static int decide(struct opc_options *o, struct co_err *err) {
     o->settings.server_grace = flag.server_grace_ms / 1000;
     o->settings.restart_backoff = flag.restart_backoff_ms / 1000;
     o->settings.give_back_after = flag.give_back_ms / 1000;
-    int r = decide_memory(o, err);
-    r = r ? r : decide_gate(o, err);
-    return r ? r : decide_log(o, err);
+    CO_TRY(decide_memory(o, err));
+    CO_TRY(decide_gate(o, err));
+    return decide_log(o, err);
 }
 
 int opc_options_parse(int argc, char *argv[], struct opc_options *ret, struct co_err *err) {
     int rest = argc;
-    int r = co_flags_parse(flags, CO_ARRAY_LEN(flags), argc, argv, &rest, err);
-    if (!r && rest < argc) {
-        r = co_err_set(err, CO_INVALID, "\"%s\" is not a flag", argv[rest]);
+    CO_TRY(co_flags_parse(flags, CO_ARRAY_LEN(flags), argc, argv, &rest, err));
+    if (rest < argc) {
+        return co_err_set(err, CO_INVALID, "\"%s\" is not a flag", argv[rest]);
     }
     struct opc_options o = flag.o;
-    r = r ? r : decide(&o, err);
-    if (!r) {
-        *ret = o;
-    }
-    return r;
+    CO_TRY(decide(&o, err));
+    *ret = o;
+    return 0;
 }
 
 int opc_options_shard(const struct opc_options *o, struct ctl_shard_id *ret, struct co_err *err) {
     struct ctl_shard_id id = {0};
-    int r = *o->shard ? ctl_shard_parse(o->shard, &id, err) : 0;
-    if (!r && *o->shard && !o->leader_elect) {
-        r = co_err_set(err, CO_INVALID,
-            "--shard needs --leader-elect: leases keep two from having the same jobs");
+    if (*o->shard) {
+        CO_TRY(ctl_shard_parse(o->shard, &id, err));
+        if (!o->leader_elect) {
+            return co_err_set(err, CO_INVALID,
+                "--shard needs --leader-elect: leases keep two from having the same jobs");
+        }
     }
-    if (!r) {
-        *ret = id;
-    }
-    return r;
+    *ret = id;
+    return 0;
 }
 
 int opc_options_lease_ns(const struct opc_options *o, const struct opc_pod_env *place,
