@@ -418,6 +418,21 @@ static int parse_key(const char *text, uint64_t *ret, struct co_err *err) {
                : co_err_set(err, CO_INVALID, "--key is \"%s\", expected a number below 2^64", text);
 }
 
+static int read_export(const struct ckpt_arguments *w, struct inspect_view *v,
+    struct inspect_export *ret, struct co_err *err) {
+    CO_TRY(find_table(v, w->table, &ret->table, err));
+    if (ret->one) {
+        CO_TRY(parse_key(w->key, &ret->key, err));
+    }
+    if (!w->other && ret->table < 0) {
+        return co_err_set(err, CO_INVALID, "text is of one table: --table=NAME");
+    }
+    if (ret->one && ret->table < 0) {
+        return co_err_set(err, CO_INVALID, "--key is of one table: --table=NAME");
+    }
+    return 0;
+}
+
 static int run_export(const struct ckpt_arguments *w) {
     CO_CLEANUP(inspect_view_closep) struct inspect_view *v = NULL;
     struct co_err err = {0};
@@ -426,17 +441,7 @@ static int run_export(const struct ckpt_arguments *w) {
     if (rc) {
         return rc;
     }
-    rc = find_table(v, w->table, &what.table, &err);
-    if (rc == 0 && what.one) {
-        rc = parse_key(w->key, &what.key, &err);
-    }
-    if (rc == 0 && !w->other && what.table < 0) {
-        rc = co_err_set(&err, CO_INVALID, "text is of one table: --table=NAME");
-    }
-    if (rc == 0 && what.one && what.table < 0) {
-        rc = co_err_set(&err, CO_INVALID, "--key is of one table: --table=NAME");
-    }
-    if (rc < 0) {
+    if (read_export(w, v, &what, &err)) {
         (void)fail("export", &err);
         return OPTIONS_USAGE;
     }

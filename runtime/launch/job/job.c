@@ -306,11 +306,9 @@ static int find_first_port(struct job *j, const struct env *e, bool cloud, struc
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         const char *text = env_get(e, rows[i].var);
         bool enough = rows[i].var != CO_VAR_PORT || ports >= (int64_t)j->n[JOB_ROLE_TRAINER];
-        int r = rows[i].asked && enough && *text ? co_parse_i64(co_contract[rows[i].var].name, text,
-                                                       1, PORT_MAX, rows[i].ret, err)
-                                                 : 0;
-        if (r) {
-            return r;
+        if (rows[i].asked && enough && *text) {
+            const char *name = co_contract[rows[i].var].name;
+            CO_TRY(co_parse_i64(name, text, 1, PORT_MAX, rows[i].ret, err));
         }
     }
     return 0;

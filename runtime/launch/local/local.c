@@ -267,11 +267,9 @@ static int start_pod(struct local *l, struct pod_process *m, int null, struct co
     }
     m->fd = ends[0];
     l->n_open++;
-    r = co_poll_new(l->loop, m->fd, member_readable, m, &m->poll, err);
-    if (!r) {
-        co_poll_set(m->poll, CO_POLL_IN);
-    }
-    return r;
+    CO_TRY(co_poll_new(l->loop, m->fd, member_readable, m, &m->poll, err));
+    co_poll_set(m->poll, CO_POLL_IN);
+    return 0;
 }
 
 static void start_pods(struct local *l) {
@@ -343,45 +341,42 @@ static void end_local(struct local *l) {
 
 static int run_pods(struct local *l, struct co_err *err) {
     static const int stops[] = {SIGINT, SIGTERM, SIGHUP};
-    struct co_signal *s = NULL; /* all go with the loop */
-    int r = proc_children_new(l->loop, &children_fns, l, &l->children, err);
-    for (size_t i = 0; !r && i < CO_ARRAY_LEN(stops); i++) {
-        bool nohup = stops[i] == SIGHUP && co_signal_ignored(SIGHUP);
-        r = nohup ? 0 : co_signal_new(l->loop, stops[i], on_stop_signal, l, &s, err);
+    CO_TRY(proc_children_new(l->loop, &children_fns, l, &l->children, err));
+    for (size_t i = 0; i < CO_ARRAY_LEN(stops); i++) {
+        struct co_signal *s = NULL; /* goes with the loop */
+        if (stops[i] != SIGHUP || !co_signal_ignored(SIGHUP)) {
+            CO_TRY(co_signal_new(l->loop, stops[i], on_stop_signal, l, &s, err));
+        }
     }
-    if (!r) {
-        proc_children_leave_nothing(l->children);
-        l->timer = co_timer_new(l->loop, time_is_up, l);
-        say_start(l);
-        start_pods(l);
-        co_loop_run(l->loop);
-        end_local(l);
-    }
+    proc_children_leave_nothing(l->children);
+    l->timer = co_timer_new(l->loop, time_is_up, l);
+    say_start(l);
+    start_pods(l);
+    co_loop_run(l->loop);
+    end_local(l);
+    return 0;
+}
+
+static void local_done(struct local *l) {
     proc_children_free(l->children);
-    return r;
+    proc_output_close(l->out);
+    free(l->member);
+    co_loop_free(l->loop);
 }
 
 int local_run(const struct local_pods *pods, const struct local_options *options, int *ret_code,
     struct co_err *err) {
-    CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
     proc_files_raise();
-    int r = co_loop_new(&loop, err);
-    if (r) {
-        return r;
-    }
-    struct local l = {
-        .pods = pods, .options = options, .loop = loop, .start = co_now_ms(), .ended = "stopped"};
+    CO_CLEANUP(local_done)
+    struct local l = {.pods = pods, .options = options, .start = co_now_ms(), .ended = "stopped"};
+    CO_TRY(co_loop_new(&l.loop, err));
     open_members(&l);
     struct proc_output_options output = {
         .fd = options->out, .width = find_widest(pods), .change = output_changed, .arg = &l};
-    r = proc_output_open(loop, &output, &l.out, err);
-    if (!r) {
-        r = run_pods(&l, err);
-        proc_output_close(l.out);
-        *ret_code = l.code;
-    }
-    free(l.member);
-    return r;
+    CO_TRY(proc_output_open(l.loop, &output, &l.out, err));
+    CO_TRY(run_pods(&l, err));
+    *ret_code = l.code;
+    return 0;
 }
 
 int local_block(unsigned *ret_block, int *ret_lock, struct co_err *err) {

@@ -38,19 +38,21 @@ static bool is_kind(const json_t *obj, const char *kind) {
 static int read_documents(
     struct pods_reader *rd, const char *name, const char *text, size_t len, struct co_err *err) {
     CO_CLEANUP(co_yaml_closep) struct co_yaml *y = NULL;
-    struct co_err why = {0};
-    int r = co_yaml_open(name, text, len, &y, &why);
-    json_t *doc = NULL;
-    while (!r && !(r = co_yaml_next(y, &doc, &why))) {
-        bool job = is_kind(doc, "PaddleJob");
+    CO_TRY(co_yaml_open(name, text, len, &y, err));
+    for (;;) {
+        CO_AUTOJSON json_t *doc = NULL;
+        struct co_err why = {0};
+        int r = co_yaml_next(y, &doc, &why);
+        if (r) {
+            return r == CO_NOTFOUND ? 0 : co_err_set(err, r, "%s", why.msg);
+        }
         json_t *items = is_kind(doc, "List") ? co_json_at(doc, "items") : NULL;
         if (items) {
             (void)json_array_extend(rd->objects, items);
         } else {
             (void)json_array_append(rd->objects, doc);
         }
-        json_decref(doc);
-        if (job) {
+        if (is_kind(doc, "PaddleJob")) {
             return co_err_set(err, CO_INVALID,
                 "%s is a PaddleJob, expected the pods made of it: paddle-operator render FILE | "
                 "paddlerun local",
@@ -61,7 +63,6 @@ static int read_documents(
                 err, CO_NORESOURCE, "%s has more than %d objects", name, (int)DOCUMENTS_MAX);
         }
     }
-    return r == 0 || r == CO_NOTFOUND ? 0 : co_err_set(err, r, "%s", why.msg);
 }
 
 static const json_t *find_object(const struct pods_reader *rd, const char *kind, const char *name) {
@@ -213,24 +214,24 @@ static int read_environment(struct pods_reader *rd, const json_t *obj, const jso
     job_env_set(&pod->env, co_contract[CO_VAR_LOG_DIR].name, logs);
     job_env_set(&pod->env, "HOSTNAME", pod->name);
     job_env_set(&pod->env, "PYTHONUNBUFFERED", "1"); /* lines as they are printed */
-    int r = env_from(rd, pod, co_json_at(container, "envFrom"), err);
+    CO_TRY(env_from(rd, pod, co_json_at(container, "envFrom"), err));
     size_t i;
     const json_t *var;
     json_array_foreach(co_json_at(container, "env"), i, var) {
         const char *name = co_json_str(var, "name");
         const json_t *from = co_json_at(var, "valueFrom");
-        if (r || !name || !*name || strchr(name, '=')) {
+        if (!name || !*name || strchr(name, '=')) {
             continue;
         }
         if (from) {
-            r = env_value_from(rd, obj, pod, name, from, err);
+            CO_TRY(env_value_from(rd, obj, pod, name, from, err));
         } else {
             const char *value = co_json_str(var, "value");
             CO_AUTOFREE char *text = job_env_expand(&pod->env, value ? value : "");
             set_variable(rd, &pod->env, name, text);
         }
     }
-    return r;
+    return 0;
 }
 
 /* ---- command --------------------------------------------------------------------------- */
@@ -417,23 +418,29 @@ static int fill_pod(
     int64_t grace = json_integer_value(json_object_get(spec, "terminationGracePeriodSeconds"));
     grace = grace < GRACE_MAX_S ? grace : GRACE_MAX_S;
     rd->pods->grace_s = grace > rd->pods->grace_s ? grace : rd->pods->grace_s;
-    int r = read_environment(rd, obj, container, pod, err);
-    r = r ? r : read_command(rd, container, pod, err);
+    CO_TRY(read_environment(rd, obj, container, pod, err));
+    CO_TRY(read_command(rd, container, pod, err));
     const char *role = job_env_get(&pod->env, co_contract[CO_VAR_TRAINING_ROLE].name);
     pod->server = co_streq(role, co_contract_role_ps);
-    return r;
+    return 0;
 }
 
 static int fill_pods(struct pods_reader *rd, struct co_err *err) {
     size_t i, n = 0;
     const json_t *obj;
-    int r = 0;
     json_array_foreach(rd->objects, i, obj) {
-        if (!r && is_kind(obj, "Pod")) {
-            r = fill_pod(rd, obj, &rd->pods->item[n++], err);
+        if (is_kind(obj, "Pod")) {
+            CO_TRY(fill_pod(rd, obj, &rd->pods->item[n++], err));
         }
     }
-    return r;
+    return 0;
+}
+
+static int read_pods(
+    struct pods_reader *rd, const char *name, const char *text, size_t len, struct co_err *err) {
+    CO_TRY(read_documents(rd, name, text, len, err));
+    CO_TRY(name_pods(rd, err));
+    return fill_pods(rd, err);
 }
 
 int local_pods_read(const char *name, const char *text, size_t len,
@@ -441,9 +448,7 @@ int local_pods_read(const char *name, const char *text, size_t len,
     struct local_pods pods = {.notes = CO_BUF(NOTES_MAX)};
     CO_AUTOJSON json_t *objects = json_array();
     struct pods_reader rd = {.options = options, .pods = &pods, .objects = objects};
-    int r = read_documents(&rd, name, text, len, err);
-    r = r ? r : name_pods(&rd, err);
-    r = r ? r : fill_pods(&rd, err);
+    int r = read_pods(&rd, name, text, len, err);
     co_map_done(&rd.addresses);
     if (r) {
         local_pods_done(&pods);

@@ -290,11 +290,8 @@ int rdzv_group_receive(struct rdzv_group *g, const struct rdzv_group_hello *h, i
         if (old) {
             lose_node(g, old, "was replaced", true, now);
         }
-        int r = g->phase == RDZV_GROUP_OVER ? co_err_set(err, g->over.code, "%s", g->over.msg)
-                                            : may_join(g, h, err);
-        if (r) {
-            return r;
-        }
+        CO_TRY(g->phase == RDZV_GROUP_OVER ? co_err_set(err, g->over.code, "%s", g->over.msg)
+                                           : may_join(g, h, err));
         if (g->phase == RDZV_GROUP_RUNNING) {
             char text[256];
             (void)snprintf(text, sizeof(text), "node %.100s%s%.100s came", h->name,
