@@ -102,6 +102,8 @@ def test_a_tree_in_order_passes(plant, gate):
     ("early", {"common/a.c": "rc = rc < 0 ? rc\n             : b();\n"}, "common/a.c:1: rc = rc < 0 ? rc :: return early"),
     ("early", {"crd/a.c": "return r ? r : b();\n"}, "crd/a.c:1: return r ? r :: return early"),
     ("early", {"crd/a.c": "r = r || !b ? r : c();\n"}, "crd/a.c:1: r = r || !b ? r :: return early"),
+    ("early", {"operator/plan/a.c": "return r ? r : b();\n"}, "operator/plan/a.c:1: return r ? r :: return early"),
+    ("early", {"runtime/launch/local/a.c": "r = r ? r : b();\n"}, "runtime/launch/local/a.c:1: r = r ? r :: return early"),
     ("words", {"CONTRIBUTING.md": ""}, "CONTRIBUTING.md: no table of words"),
     ("words", {"app/a.c": "/* One line.\n * It is made Anew. */\n"}, "app/a.c:2: Anew: say again"),
     ("words", {"app/a.c": "/* It goes\n * on. */\n"}, "app/a.c:1: goes on: say continue"),
