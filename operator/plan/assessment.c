@@ -78,14 +78,12 @@ static bool failed_before(const struct api_pod *a, const struct api_pod *b) {
 /* The pod that failed first: by time, then by role and index. */
 static const struct api_pod *first_failed(const struct plan_children *w) {
     const struct api_pod *first = NULL;
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct api_pod *pod = w->slot[r][i].pod;
-            if (!pod || !plan_pod_has_failed(w->job, pod) || pod->c.deleting || pod->lost) {
-                continue;
-            }
-            first = !first || failed_before(pod, first) ? pod : first;
+    plan_slots_each(s, w) {
+        const struct api_pod *pod = s->pod;
+        if (!pod || !plan_pod_has_failed(w->job, pod) || pod->c.deleting || pod->lost) {
+            continue;
         }
+        first = !first || failed_before(pod, first) ? pod : first;
     }
     return first;
 }

@@ -13,11 +13,9 @@ bool plan_children_wants_services(const struct plan_children *w) {
 }
 
 bool plan_children_lacks_pods(const struct plan_children *w) {
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            if (!w->slot[r][i].pod && !w->slot[r][i].done) {
-                return true;
-            }
+    plan_slots_each(s, w) {
+        if (!s->pod && !s->done) {
+            return true;
         }
     }
     return false;
@@ -32,16 +30,12 @@ bool plan_children_has_pods(const struct plan_children *w) {
 }
 
 bool plan_children_has_started(const struct plan_children *w) {
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct plan_slot *s = &w->slot[r][i];
-            const struct api_pod *pod = s->pod;
-            bool began =
-                pod &&
-                (pod->passed || (pod->phase != API_POD_PENDING && pod->phase != API_POD_UNKNOWN));
-            if (began || s->done) {
-                return true;
-            }
+    plan_slots_each(s, w) {
+        const struct api_pod *pod = s->pod;
+        bool began = pod && (pod->passed ||
+                                (pod->phase != API_POD_PENDING && pod->phase != API_POD_UNKNOWN));
+        if (began || s->done) {
+            return true;
         }
     }
     return false;
@@ -213,10 +207,9 @@ static void place_failure(struct plan_children *w, const struct plan_failure *f)
 /* For jobs whose group restarts when a pod is lost: a pod in deletion that the last status does not
  * have was deleted by scaling down.  If the spec needs it again, it is replaced, but does not count
  * as lost. */
-static void set_scaled_down_apart(struct plan_children *w, enum api_role role) {
-    int32_t n = plan_job_restarts_whole(w->job) ? plan_children_replicas(w, role) : 0;
-    for (int32_t i = 0; i < n; i++) {
-        struct plan_slot *s = &w->slot[role][i];
+static void set_scaled_down_apart(struct plan_children *w) {
+    size_t n = plan_job_restarts_whole(w->job) ? w->n_slots : 0;
+    for (struct plan_slot *s = w->slots; s < w->slots + n; s++) {
         if (!s->had && s->pod && s->pod->c.deleting && s->pod->phase != API_POD_SUCCEEDED) {
             s->old = s->pod;
             s->pod = NULL;
@@ -291,13 +284,25 @@ static void note_ended(struct plan_children *w, const struct api_pod *pod) {
     }
 }
 
+static void make_slots(struct plan_children *w) {
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        w->n_slots += (size_t)plan_children_replicas(w, r);
+    }
+    w->slots = co_xcalloc(w->n_slots + 1, sizeof(struct plan_slot));
+    struct plan_slot *s = w->slots;
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        w->slot[r] = s;
+        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
+            *s++ = (struct plan_slot){.role = r, .index = i};
+        }
+    }
+}
+
 void plan_children_init(struct plan_children *w, const struct api_job *job,
     const struct plan_seen *seen, int64_t now, const struct plan_settings *settings) {
     *w = (struct plan_children){.job = job, .seen = seen, .settings = settings, .now = now};
     w->attempt = present_attempt(w);
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        w->slot[r] = co_xcalloc((size_t)plan_children_replicas(w, r) + 1, sizeof(struct plan_slot));
-    }
+    make_slots(w);
     plan_stored_recall(w);
     for (size_t i = 0; i < seen->n_ended; i++) {
         note_ended(w, seen->ended[i]);
@@ -308,9 +313,7 @@ void plan_children_init(struct plan_children *w, const struct api_job *job,
     for (size_t i = 0; i < seen->n_pods; i++) {
         place_pod(w, seen->pods[i]);
     }
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        set_scaled_down_apart(w, r);
-    }
+    set_scaled_down_apart(w);
     for (size_t i = 0; i < seen->n_services; i++) {
         place_service(w, seen->services[i]);
     }
@@ -332,19 +335,14 @@ void plan_children_init(struct plan_children *w, const struct api_job *job,
     } else if (seen->podgroup) {
         w->podgroup_taken = &seen->podgroup->c;
     }
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct plan_slot *slot = &w->slot[r][i];
-            count_slot(&w->counts[r], job, slot);
-            w->names_asked |= slot->pod && slot->pod->asks_names;
-        }
+    plan_slots_each(s, w) {
+        count_slot(&w->counts[s->role], job, s);
+        w->names_asked |= s->pod && s->pod->asks_names;
     }
 }
 
 void plan_children_done(struct plan_children *w) {
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        free(w->slot[r]);
-    }
+    free(w->slots);
     free(w->old_pods);
     free(w->stale_pods);
     free(w->stale_services);

@@ -1,6 +1,6 @@
 /* A job's children, sorted into what the spec needs:
  *
- *   slot[role][index]     one for each pod in the spec: the pod, its Service, obstacles, failures
+ *   slots                 one for each pod in the spec: the pod, its Service, obstacles, failures
  *   old_pods              pods of earlier attempts
  *   stale_*               objects beyond the spec's replicas
  *   *_taken               objects of somebody else that have a name which the job needs
@@ -12,6 +12,8 @@
 
 /* One pod in the spec.  "Ours" means: the controlling owner has the job's uid. */
 struct plan_slot {
+    enum api_role role;
+    int32_t index;
     const struct api_pod *pod;             /* ours, of the present attempt; NULL when missing;
                                             * may be in deletion */
     const struct api_pod *old;             /* ours, of another attempt, or deleted by scaling down:
@@ -61,8 +63,10 @@ struct plan_children {
     const struct plan_seen *seen;
     const struct plan_settings *settings;
     int64_t now;
-    int32_t attempt;                   /* the present attempt */
-    struct plan_slot *slot[API_ROLES]; /* owned; as many as the role has replicas */
+    int32_t attempt;         /* the present attempt */
+    struct plan_slot *slots; /* owned; by role and index */
+    size_t n_slots;
+    struct plan_slot *slot[API_ROLES]; /* the role's first one; as many as it has replicas */
     struct plan_counts counts[API_ROLES];
     /* Ours, of another attempt, with any name. */
     const struct api_pod **old_pods;
@@ -87,6 +91,9 @@ struct plan_children {
     const struct plan_failure *secret_failure;
     bool names_asked; /* a pod of an earlier version waits for the names of Services */
 };
+
+#define plan_slots_each(s, w)                                                                      \
+    for (const struct plan_slot *s = (w)->slots; s < (w)->slots + (w)->n_slots; s++)
 
 void plan_children_init(struct plan_children *w, const struct api_job *job,
     const struct plan_seen *seen, int64_t now, const struct plan_settings *settings);

@@ -73,11 +73,9 @@ static bool has_address(const struct plan_slot *slot) {
 }
 
 bool plan_env_addressed(const struct plan_children *w) {
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            if (!has_address(&w->slot[r][i])) {
-                return false;
-            }
+    plan_slots_each(s, w) {
+        if (!has_address(s)) {
+            return false;
         }
     }
     return true;
@@ -97,7 +95,8 @@ bool plan_env_published(const struct plan_children *w, const json_t *env) {
 
 static void slot_host(
     const struct plan_children *w, enum api_role role, int32_t index, char *ret, size_t size) {
-    const struct api_pod *pod = w->slot[role][index].pod;
+    bool asked = index < plan_children_replicas(w, role); /* gloo's server may not be */
+    const struct api_pod *pod = asked ? w->slot[role][index].pod : NULL;
     if (plan_job_named(w->job) || !pod) {
         plan_job_host(w->job, role, index, ret, size);
         return;
@@ -211,13 +210,11 @@ static char *address_key(enum api_role role, int32_t index) {
 }
 
 static void set_addresses(const struct plan_children *w, json_t *data) {
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            CO_AUTOFREE char *key = address_key(r, i);
-            char host[CO_HOST_MAX];
-            slot_host(w, r, i, host, sizeof(host));
-            co_json_set(data, key, co_json_string(host));
-        }
+    plan_slots_each(s, w) {
+        CO_AUTOFREE char *key = address_key(s->role, s->index);
+        char host[CO_HOST_MAX];
+        slot_host(w, s->role, s->index, host, sizeof(host));
+        co_json_set(data, key, co_json_string(host));
     }
 }
 

@@ -250,12 +250,10 @@ void plan_gang_mark(const struct api_job *job, enum api_role role,
 /* ---- waiting -------------------------------------------------------------------------------- */
 
 static bool has_live_pods(const struct plan_children *w) {
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct api_pod *pod = w->slot[r][i].pod;
-            if (pod && !pod->c.deleting && pod->phase != API_POD_SUCCEEDED) {
-                return true;
-            }
+    plan_slots_each(s, w) {
+        const struct api_pod *pod = s->pod;
+        if (pod && !pod->c.deleting && pod->phase != API_POD_SUCCEEDED) {
+            return true;
         }
     }
     return false;

@@ -62,10 +62,10 @@ bool plan_gang_size_matters(const struct plan_children *w) {
     bool ended = false;
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
         ended |= w->counts[r].succeeded > 0;
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            if (waits_for_place(&w->slot[r][i])) {
-                return true;
-            }
+    }
+    plan_slots_each(s, w) {
+        if (waits_for_place(s)) {
+            return true;
         }
     }
     return !ended;

@@ -16,16 +16,14 @@ char *plan_left_add(const struct plan_children *w, const struct plan_assessment 
         plan_policy_end(w->job, API_PHASE_FAILED, o->reason) != PLAN_END_NOTHING) {
         return co_xstrdup(o->message);
     }
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct api_pod *pod = w->slot[r][i].pod;
-            if (!pod || pod->c.deleting || !plan_pod_holds_node(pod)) {
-                continue;
-            }
-            if (n++ < NAMED_MAX) {
-                len += (size_t)snprintf(
-                    names + len, sizeof(names) - len, "%s%s", n > 1 ? ", " : "", pod->c.name);
-            }
+    plan_slots_each(s, w) {
+        const struct api_pod *pod = s->pod;
+        if (!pod || pod->c.deleting || !plan_pod_holds_node(pod)) {
+            continue;
+        }
+        if (n++ < NAMED_MAX) {
+            len += (size_t)snprintf(
+                names + len, sizeof(names) - len, "%s%s", n > 1 ? ", " : "", pod->c.name);
         }
     }
     char more[32] = "";

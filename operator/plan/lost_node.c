@@ -16,9 +16,7 @@ int64_t plan_node_lost_since(const struct api_pod *pod) {
 }
 
 /* The pod of a slot, of this attempt or an earlier one. */
-static const struct api_pod *pod_at(
-    const struct plan_children *w, enum api_role role, int32_t index) {
-    const struct plan_slot *s = &w->slot[role][index];
+static const struct api_pod *pod_of(const struct plan_slot *s) {
     return s->pod ? s->pod : s->old;
 }
 
@@ -26,13 +24,11 @@ const struct api_pod *plan_node_find_lost(
     const struct plan_children *w, char *ret_text, size_t size) {
     const struct api_pod *first = NULL;
     int32_t n = 0;
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct api_pod *pod = pod_at(w, r, i);
-            if (pod && pod->lost) {
-                first = first ? first : pod;
-                n++;
-            }
+    plan_slots_each(s, w) {
+        const struct api_pod *pod = pod_of(s);
+        if (pod && pod->lost) {
+            first = first ? first : pod;
+            n++;
         }
     }
     if (!first) {
@@ -61,13 +57,11 @@ bool plan_node_is_given_up(const struct plan_children *w, const struct api_pod *
 
 bool plan_node_is_due(struct plan_assessment *o, const struct plan_children *w) {
     bool due = false;
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct api_pod *pod = pod_at(w, r, i);
-            int64_t at = pod ? given_up_at(w, pod) : 0;
-            due = due || (at && w->now >= at && pod == w->slot[r][i].pod);
-            plan_assessment_wake(o, at && w->now < at ? at : 0);
-        }
+    plan_slots_each(s, w) {
+        const struct api_pod *pod = pod_of(s);
+        int64_t at = pod ? given_up_at(w, pod) : 0;
+        due = due || (at && w->now >= at && pod == s->pod);
+        plan_assessment_wake(o, at && w->now < at ? at : 0);
     }
     return due;
 }

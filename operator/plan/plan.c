@@ -143,21 +143,13 @@ static void delete_stale(struct builder *b) {
     }
 }
 
-static void each_slot(
-    struct builder *b, void (*fn)(struct builder *b, enum api_role role, int32_t index)) {
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(b->w, r); i++) {
-            fn(b, r, i);
-        }
-    }
-}
-
 /* Replaces lost pods of a group that does not restart: an elastic one, or one that has not started.
  */
-static void delete_lost(struct builder *b, enum api_role role, int32_t index) {
-    const struct api_pod *pod = b->w->slot[role][index].pod;
-    if (pod && plan_node_is_given_up(b->w, pod)) {
-        delete_pod(b, pod, "its node is lost");
+static void delete_lost(struct builder *b) {
+    plan_slots_each(s, b->w) {
+        if (s->pod && plan_node_is_given_up(b->w, s->pod)) {
+            delete_pod(b, s->pod, "its node is lost");
+        }
     }
 }
 
@@ -202,8 +194,7 @@ static bool is_full(const struct builder *b) {
     return most && (b->creates >= most || b->bytes >= PODS_MAX_BYTES);
 }
 
-static void create_service(struct builder *b, enum api_role role, int32_t index) {
-    const struct plan_slot *s = &b->w->slot[role][index];
+static void create_service(struct builder *b, const struct plan_slot *s) {
     if (s->service_taken || held_back(b, s->service_failure) || is_full(b)) {
         return;
     }
@@ -215,7 +206,7 @@ static void create_service(struct builder *b, enum api_role role, int32_t index)
         return;
     }
     char name[API_NAME_MAX + 1];
-    api_pod_name(b->w->job->name, role, index, name, sizeof(name));
+    api_pod_name(b->w->job->name, s->role, s->index, name, sizeof(name));
     add_action(b, PLAN_CREATE, PLAN_KIND_SERVICE, name, "", plan_object_service(b->w->job, name),
         "missing");
 }
@@ -228,14 +219,14 @@ static void create_job_service(struct builder *b) {
     }
 }
 
-static void create_pod(struct builder *b, enum api_role role, int32_t index) {
-    const struct plan_slot *s = &b->w->slot[role][index];
+static void create_pod(struct builder *b, const struct plan_slot *s) {
     if (s->pod || s->done || s->old || s->pod_taken || held_back(b, s->pod_failure) || is_full(b)) {
         return;
     }
     char name[API_NAME_MAX + 1];
     const struct api_job *job = b->w->job;
-    api_pod_name(job->name, role, index, name, sizeof(name));
+    const enum api_role role = s->role;
+    api_pod_name(job->name, role, s->index, name, sizeof(name));
     size_t *bytes = &b->pod_bytes[role];
     const json_t *tmpl = plan_templates_get(b->w, role);
     if (!tmpl) {
@@ -245,8 +236,8 @@ static void create_pod(struct builder *b, enum api_role role, int32_t index) {
     *bytes = *bytes ? *bytes : plan_object_pod_bytes(tmpl);
     b->bytes += *bytes;
     json_t *body = b->pod[role]
-                       ? plan_object_pod_like(b->pod[role], job, role, index, b->w->settings)
-                       : plan_object_pod(job, tmpl, role, index, b->w->settings);
+                       ? plan_object_pod_like(b->pod[role], job, role, s->index, b->w->settings)
+                       : plan_object_pod(job, tmpl, role, s->index, b->w->settings);
     b->pod[role] = body;
     add_action(b, PLAN_CREATE, PLAN_KIND_POD, name, "", body, "missing");
 }
@@ -304,7 +295,7 @@ static void plan_live(struct builder *b, const struct plan_assessment *o, const 
     delete_predecessors(b);
     delete_stale(b);
     if (b->w->job->node_lost_after >= 0) {
-        each_slot(b, delete_lost);
+        delete_lost(b);
     }
     publish_env(b, env);
     const struct plan_gang *gang = plan_gang_of(b->w->job, b->w->settings);
@@ -318,7 +309,9 @@ static void plan_live(struct builder *b, const struct plan_assessment *o, const 
         create_job_service(b);
     }
     if (plan_children_wants_services(b->w)) {
-        each_slot(b, create_service);
+        plan_slots_each(s, b->w) {
+            create_service(b, s);
+        }
     }
     /* The old ConfigMap must be gone: without the start gate, only a missing ConfigMap keeps
      * containers from starting. */
@@ -326,7 +319,9 @@ static void plan_live(struct builder *b, const struct plan_assessment *o, const 
         return;
     }
     if (b->w->job->peer_auth == API_PEER_NONE || has_token(b)) {
-        each_slot(b, create_pod);
+        plan_slots_each(s, b->w) {
+            create_pod(b, s);
+        }
     }
 }
 

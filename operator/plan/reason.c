@@ -126,17 +126,14 @@ static void say_taken(struct plan_assessment *o, const struct plan_children *w, 
 }
 
 static bool find_taken(struct plan_assessment *o, const struct plan_children *w) {
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct plan_slot *s = &w->slot[r][i];
-            if (s->pod_taken) {
-                say_taken(o, w, PLAN_KIND_POD, s->pod_taken);
-                return true;
-            }
-            if (s->service_taken && plan_children_wants_services(w)) {
-                say_taken(o, w, PLAN_KIND_SERVICE, s->service_taken);
-                return true;
-            }
+    plan_slots_each(s, w) {
+        if (s->pod_taken) {
+            say_taken(o, w, PLAN_KIND_POD, s->pod_taken);
+            return true;
+        }
+        if (s->service_taken && plan_children_wants_services(w)) {
+            say_taken(o, w, PLAN_KIND_SERVICE, s->service_taken);
+            return true;
         }
     }
     if (w->service_taken && w->job->intranet == API_DNS) {
@@ -267,19 +264,17 @@ static bool find_gang(struct plan_assessment *o, const struct plan_children *w) 
  * runs again. */
 static const struct api_pod *first_waiting(const struct plan_children *w) {
     const struct api_pod *first = NULL;
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct api_pod *pod = w->slot[r][i].pod;
-            if (!pod || pod->c.deleting ||
-                (pod->phase != API_POD_PENDING && pod->phase != API_POD_RUNNING) ||
-                !*pod_reason(w, pod)) {
-                continue;
-            }
-            if (!plan_gang_blames_mates(w, pod) && pod->again != API_AGAIN_RUNS) {
-                return pod;
-            }
-            first = first ? first : pod;
+    plan_slots_each(s, w) {
+        const struct api_pod *pod = s->pod;
+        if (!pod || pod->c.deleting ||
+            (pod->phase != API_POD_PENDING && pod->phase != API_POD_RUNNING) ||
+            !*pod_reason(w, pod)) {
+            continue;
         }
+        if (!plan_gang_blames_mates(w, pod) && pod->again != API_AGAIN_RUNS) {
+            return pod;
+        }
+        first = first ? first : pod;
     }
     return first;
 }
@@ -305,13 +300,11 @@ static bool find_disrupted(struct plan_assessment *o, const struct plan_children
     const struct api_pod *first = NULL;
     char text[sizeof(o->message)];
     int32_t n = 0;
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct api_pod *pod = w->slot[r][i].pod;
-            if (pod && pod->blame == API_BLAME_NODE && plan_pod_holds_node(pod)) {
-                first = first ? first : pod;
-                n++;
-            }
+    plan_slots_each(s, w) {
+        const struct api_pod *pod = s->pod;
+        if (pod && pod->blame == API_BLAME_NODE && plan_pod_holds_node(pod)) {
+            first = first ? first : pod;
+            n++;
         }
     }
     if (!first) {
@@ -436,27 +429,22 @@ static int64_t silent_since(const struct plan_children *w, const struct plan_slo
 }
 
 static bool find_late(struct plan_assessment *o, const struct plan_children *w) {
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct plan_slot *s = &w->slot[r][i];
-            int64_t since = silent_since(w, s);
-            if (since && w->now >= since + PLAN_LATE) {
-                say_late(o, w, s->pod ? s->pod : s->old);
-                return true;
-            }
-            plan_assessment_wake(o, since ? since + PLAN_LATE : 0);
+    plan_slots_each(s, w) {
+        int64_t since = silent_since(w, s);
+        if (since && w->now >= since + PLAN_LATE) {
+            say_late(o, w, s->pod ? s->pod : s->old);
+            return true;
         }
+        plan_assessment_wake(o, since ? since + PLAN_LATE : 0);
     }
     return false;
 }
 
 static bool waits_at_gate(const struct plan_children *w) {
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct api_pod *pod = w->slot[r][i].pod;
-            if (pod && pod->coord && !pod->c.deleting) {
-                return true;
-            }
+    plan_slots_each(s, w) {
+        const struct api_pod *pod = s->pod;
+        if (pod && pod->coord && !pod->c.deleting) {
+            return true;
         }
     }
     return false;

@@ -17,15 +17,12 @@ enum {
 };
 
 static const struct plan_failure *refused_slot(const struct plan_children *w) {
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct plan_slot *s = &w->slot[r][i];
-            if (s->pod_failure && !s->pod) {
-                return s->pod_failure;
-            }
-            if (s->service_failure && !s->service && plan_children_wants_services(w)) {
-                return s->service_failure;
-            }
+    plan_slots_each(s, w) {
+        if (s->pod_failure && !s->pod) {
+            return s->pod_failure;
+        }
+        if (s->service_failure && !s->service && plan_children_wants_services(w)) {
+            return s->service_failure;
         }
     }
     return NULL;
@@ -54,13 +51,11 @@ const struct plan_failure *plan_refused_first(const struct plan_children *w, con
 static int64_t last_created(const struct plan_children *w, int32_t *ret_n) {
     int64_t last = 0;
     *ret_n = 0;
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct api_pod *pod = w->slot[r][i].pod;
-            if (pod && !pod->c.deleting) {
-                last = pod->c.at > last ? pod->c.at : last;
-                ++*ret_n;
-            }
+    plan_slots_each(s, w) {
+        const struct api_pod *pod = s->pod;
+        if (pod && !pod->c.deleting) {
+            last = pod->c.at > last ? pod->c.at : last;
+            ++*ret_n;
         }
     }
     return last;

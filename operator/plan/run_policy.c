@@ -172,14 +172,13 @@ void plan_policy_failed(
 
 /* Writes what became of a pod that is deleted or gone, and returns the reason. */
 static const char *say_taken_away(
-    const struct plan_children *w, enum api_role role, int32_t index, char *ret, size_t size) {
-    const struct api_pod *pod = w->slot[role][index].pod;
-    if (pod && pod->blame == API_BLAME_NODE) {
-        plan_reason_of_disruption(pod, 1, ret, size);
+    const struct plan_children *w, const struct plan_slot *s, char *ret, size_t size) {
+    if (s->pod && s->pod->blame == API_BLAME_NODE) {
+        plan_reason_of_disruption(s->pod, 1, ret, size);
         return "PodDisrupted";
     }
     char name[API_NAME_MAX + 1];
-    api_pod_name(w->job->name, role, index, name, sizeof(name));
+    api_pod_name(w->job->name, s->role, s->index, name, sizeof(name));
     (void)snprintf(ret, size, "pod %s was deleted", name);
     return "PodDeleted";
 }
@@ -199,18 +198,15 @@ bool plan_policy_lost(struct plan_assessment *o, const struct plan_children *w) 
     if (!api_job_restarts(w->job)) {
         return false;
     }
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct plan_slot *s = &w->slot[r][i];
-            bool gone = !s->pod && !s->old && !s->done && !s->pod_taken && s->had;
-            if (!gone && !(s->pod && s->pod->c.deleting && s->pod->phase != API_POD_SUCCEEDED)) {
-                continue;
-            }
-            char cause[sizeof(o->message) - 80];
-            const char *reason = say_taken_away(w, r, i, cause, sizeof(cause));
-            restart_group(o, w, false, reason, cause);
-            return true;
+    plan_slots_each(s, w) {
+        bool gone = !s->pod && !s->old && !s->done && !s->pod_taken && s->had;
+        if (!gone && !(s->pod && s->pod->c.deleting && s->pod->phase != API_POD_SUCCEEDED)) {
+            continue;
         }
+        char cause[sizeof(o->message) - 80];
+        const char *reason = say_taken_away(w, s, cause, sizeof(cause));
+        restart_group(o, w, false, reason, cause);
+        return true;
     }
     return false;
 }

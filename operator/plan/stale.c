@@ -32,12 +32,10 @@ int64_t plan_stale_since(const struct plan_children *w, const json_t *env) {
         have->peers == api_env_peers_hash(env)) {
         return 0;
     }
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct api_pod *pod = w->slot[r][i].pod;
-            some = some || (pod && has_begun(pod));
-            first = pod && is_waiting(pod) && pod->c.at && pod->c.at < first ? pod->c.at : first;
-        }
+    plan_slots_each(s, w) {
+        const struct api_pod *pod = s->pod;
+        some = some || (pod && has_begun(pod));
+        first = pod && is_waiting(pod) && pod->c.at && pod->c.at < first ? pod->c.at : first;
     }
     return some ? first : 0;
 }
@@ -45,13 +43,14 @@ int64_t plan_stale_since(const struct plan_children *w, const json_t *env) {
 bool plan_stale_say(const struct plan_children *w, char *ret, size_t size) {
     int64_t changed = w->configmap ? w->configmap->changed : 0;
     const struct api_pod *stale = NULL, *moved = NULL;
-    for (enum api_role r = API_PS; changed && r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct api_pod *pod = w->slot[r][i].pod;
-            bool older = pod && pod->c.at < changed;
-            moved = moved || !pod || older ? moved : pod;
-            stale = stale || !older || !has_begun(pod) ? stale : pod;
-        }
+    if (!changed) {
+        return false;
+    }
+    plan_slots_each(s, w) {
+        const struct api_pod *pod = s->pod;
+        bool older = pod && pod->c.at < changed;
+        moved = moved || !pod || older ? moved : pod;
+        stale = stale || !older || !has_begun(pod) ? stale : pod;
     }
     if (!stale) {
         return false;

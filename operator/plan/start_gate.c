@@ -4,12 +4,10 @@
 #include <string.h>
 
 static bool is_pod_of(const struct plan_children *w, const char *uid) {
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct api_pod *pod = w->slot[r][i].pod;
-            if (pod && !pod->c.deleting && strcmp(pod->c.uid, uid) == 0) {
-                return true;
-            }
+    plan_slots_each(s, w) {
+        const struct api_pod *pod = s->pod;
+        if (pod && !pod->c.deleting && strcmp(pod->c.uid, uid) == 0) {
+            return true;
         }
     }
     return false;
@@ -25,16 +23,13 @@ static bool is_refused(const struct api_pod *pod) {
  * gang. */
 static bool elastic_addressed(const struct plan_children *w) {
     int32_t there = 0, refused = 0;
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct plan_slot *s = &w->slot[r][i];
-            bool waits = s->pod && !s->pod->c.deleting && !*s->pod->ip[0];
-            if (s->old || (waits && (r != API_WORKER || !is_refused(s->pod)))) {
-                return false;
-            }
-            refused += waits;
-            there += r == API_WORKER && s->pod && !s->pod->c.deleting && !waits;
+    plan_slots_each(s, w) {
+        bool waits = s->pod && !s->pod->c.deleting && !*s->pod->ip[0];
+        if (s->old || (waits && (s->role != API_WORKER || !is_refused(s->pod)))) {
+            return false;
         }
+        refused += waits;
+        there += s->role == API_WORKER && s->pod && !s->pod->c.deleting && !waits;
     }
     int32_t least = w->job->role[API_WORKER].min;
     return refused == 0 || (least > 0 && there >= least);
@@ -42,11 +37,9 @@ static bool elastic_addressed(const struct plan_children *w) {
 
 /* DNS has only addresses that the API server has, not those that pods have reported to us. */
 static bool is_resolvable(const struct plan_children *w) {
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            if (w->slot[r][i].pod && w->slot[r][i].pod->reported) {
-                return false;
-            }
+    plan_slots_each(s, w) {
+        if (s->pod && s->pod->reported) {
+            return false;
         }
     }
     return true;
@@ -58,11 +51,9 @@ static bool has_services(const struct plan_children *w) {
     if (w->job->intranet == API_DNS) {
         return w->service;
     }
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            if (!w->slot[r][i].service) {
-                return false;
-            }
+    plan_slots_each(s, w) {
+        if (!s->service) {
+            return false;
         }
     }
     return true;

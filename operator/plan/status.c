@@ -301,12 +301,9 @@ static json_t *make_live(const struct plan_children *w, const struct plan_assess
 
 /* As long as the pod exists, the success can be seen there. */
 bool plan_status_is_urgent(const struct plan_children *w) {
-    for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        for (int32_t i = 0; i < plan_children_replicas(w, r); i++) {
-            const struct plan_slot *s = &w->slot[r][i];
-            if (plan_slot_succeeded(s) && !s->stored && (!s->pod || s->pod->c.deleting)) {
-                return true;
-            }
+    plan_slots_each(s, w) {
+        if (plan_slot_succeeded(s) && !s->stored && (!s->pod || s->pod->c.deleting)) {
+            return true;
         }
     }
     return false;
