@@ -183,24 +183,17 @@ static void place_service(struct plan_children *w, const struct api_service *ser
 
 static void place_failure(struct plan_children *w, const struct plan_failure *f) {
     int32_t index = 0;
-    if (f->kind == PLAN_KIND_JOB) {
-        w->job_failure = f;
-    } else if (f->kind == PLAN_KIND_SECRET) {
-        w->secret_failure = f;
-    } else if (f->kind == PLAN_KIND_PODGROUP) {
-        w->podgroup_failure = strcmp(f->name, w->job->name) == 0 ? f : w->podgroup_failure;
-    } else if (f->kind == PLAN_KIND_CONFIGMAP) {
-        w->configmap_failure = strcmp(f->name, w->job->name) == 0 ? f : w->configmap_failure;
-    } else if (f->kind == PLAN_KIND_SERVICE && strcmp(f->name, w->job->name) == 0) {
-        w->service_failure = f;
-    } else {
-        enum api_role role = slot_of_name(w, f->name, &index);
-        struct plan_slot *slot = role == API_NO_ROLE ? NULL : slot_at(w, role, index);
-        if (slot && f->kind == PLAN_KIND_POD) {
-            slot->pod_failure = f;
-        } else if (slot) {
-            slot->service_failure = f;
-        }
+    if (f->kind == PLAN_KIND_JOB || f->kind == PLAN_KIND_SECRET ||
+        strcmp(f->name, w->job->name) == 0) {
+        w->failure[f->kind] = f;
+        return;
+    }
+    enum api_role role = slot_of_name(w, f->name, &index);
+    struct plan_slot *slot = role == API_NO_ROLE ? NULL : slot_at(w, role, index);
+    if (slot && f->kind == PLAN_KIND_POD) {
+        slot->pod_failure = f;
+    } else if (slot && f->kind == PLAN_KIND_SERVICE) {
+        slot->service_failure = f;
     }
 }
 
@@ -217,7 +210,6 @@ static void set_scaled_down_apart(struct plan_children *w) {
     }
 }
 
-/* By role and index, so that the plan does not depend on the store's order. */
 static int compare_pods(const void *a, const void *b) {
     const struct api_pod *x = *(const struct api_pod *const *)a;
     const struct api_pod *y = *(const struct api_pod *const *)b;
@@ -234,6 +226,14 @@ static int compare_services(const void *a, const void *b) {
     const struct api_service *x = *(const struct api_service *const *)a;
     const struct api_service *y = *(const struct api_service *const *)b;
     return strcmp(x->c.name, y->c.name);
+}
+
+void plan_pods_sort(const struct api_pod **pods, size_t n) {
+    qsort(pods, n, sizeof(void *), compare_pods);
+}
+
+void plan_services_sort(const struct api_service **services, size_t n) {
+    qsort(services, n, sizeof(void *), compare_services);
 }
 
 static void count_slot(
@@ -320,9 +320,9 @@ void plan_children_init(struct plan_children *w, const struct api_job *job,
     for (size_t i = 0; i < seen->n_failures; i++) {
         place_failure(w, &seen->failures[i]);
     }
-    qsort(w->old_pods, w->n_old_pods, sizeof(void *), compare_pods);
-    qsort(w->stale_pods, w->n_stale_pods, sizeof(void *), compare_pods);
-    qsort(w->stale_services, w->n_stale_services, sizeof(void *), compare_services);
+    plan_pods_sort(w->old_pods, w->n_old_pods);
+    plan_pods_sort(w->stale_pods, w->n_stale_pods);
+    plan_services_sort(w->stale_services, w->n_stale_services);
     if (seen->configmap && is_ours(w, &seen->configmap->c)) {
         bool present = seen->configmap->attempt == w->attempt;
         *(present ? &w->configmap : &w->old_configmap) = seen->configmap;

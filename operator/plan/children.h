@@ -79,16 +79,12 @@ struct plan_children {
     /* The Service of the whole job, in DNS mode. */
     const struct api_service *service;     /* ours */
     const struct api_child *service_taken; /* somebody else's */
-    const struct plan_failure *service_failure;
     const struct api_configmap *configmap; /* ours, of the present attempt */
     const struct api_configmap *old_configmap;
-    const struct api_child *configmap_taken; /* somebody else's */
-    const struct plan_failure *configmap_failure;
-    const struct api_podgroup *podgroup;    /* ours, or a user's */
-    const struct api_child *podgroup_taken; /* somebody else's */
-    const struct plan_failure *podgroup_failure;
-    const struct plan_failure *job_failure;
-    const struct plan_failure *secret_failure;
+    const struct api_child *configmap_taken;        /* somebody else's */
+    const struct api_podgroup *podgroup;            /* ours, or a user's */
+    const struct api_child *podgroup_taken;         /* somebody else's */
+    const struct plan_failure *failure[PLAN_KINDS]; /* of objects that a job has one of */
     bool names_asked; /* a pod of an earlier version waits for the names of Services */
 };
 
@@ -98,6 +94,10 @@ struct plan_children {
 void plan_children_init(struct plan_children *w, const struct api_job *job,
     const struct plan_seen *seen, int64_t now, const struct plan_settings *settings);
 void plan_children_done(struct plan_children *w);
+
+/* By role, index and name, so that a plan does not depend on the store's order. */
+void plan_pods_sort(const struct api_pod **pods, size_t n);
+void plan_services_sort(const struct api_service **services, size_t n);
 
 static inline int32_t plan_job_replicas(const struct api_job *job, enum api_role role) {
     return job->role[role].present ? job->role[role].replicas : 0;
@@ -135,7 +135,6 @@ bool plan_children_bound(const struct plan_children *w, char *ret, size_t size);
 
 /* Writes which words in the spec are unknown, and how they are treated; false when there are none.
  */
-enum { PLAN_WORDS_MAX = 480 };
 bool plan_children_words(const struct plan_children *w, char *ret, size_t size);
 
 /* By the success policy only some pods must succeed; the others are stopped then. */

@@ -11,11 +11,25 @@
 
 struct condition {
     const char *type;
-    bool is;     /* its status now */
+    bool is; /* its status now */
+    const char *reason, *message;
     bool always; /* listed even if it was never true */
     bool keeps;  /* when it becomes False it keeps the reason why it was True */
-    const char *reason, *message;
 };
+
+const struct plan_notice plan_notices[PLAN_NOTICES] = {
+    {"ReplicasBounded", "OutOfBounds", "WithinBounds", plan_children_bound},
+    {"SchedulingPolicyIgnored", "NotFollowed", "Followed", plan_gang_ignores},
+    {"UnknownValue", "NotRecognized", "AllRecognized", plan_children_words},
+    {"SpecChanged", "AppliesToNextAttempt", "UpToDate", plan_templates_changed, .attempt = true},
+    {"StaleAddress", "AddressChanged", "AddressesKnown", plan_stale_say, .attempt = true},
+};
+
+bool plan_notice_say(const struct plan_notice *n, const struct plan_children *w,
+    const struct plan_assessment *o, char ret[PLAN_NOTICE_MAX]) {
+    bool continues = !api_phase_terminal(o->phase) && o->attempt == w->job->attempt;
+    return (continues || !n->attempt) && n->say(w, ret, PLAN_NOTICE_MAX);
+}
 
 /* What was true at the job's end is stored.  Jobs that upstream's operator has ended have no
  * conditions yet; they had their pods. */
@@ -151,15 +165,23 @@ static struct condition make_completing(
     return c;
 }
 
-/* Keeps conditions of other controllers in the same list. */
-static void keep_others(
-    json_t *list, const struct api_job *job, const struct condition *ours, size_t n_ours) {
+static struct condition make_notice(const struct plan_notice *n, const struct plan_children *w,
+    const struct plan_assessment *o, char text[PLAN_NOTICE_MAX]) {
+    struct condition c = {.type = n->type, .is = plan_notice_say(n, w, o, text)};
+    c.reason = c.is ? n->is : n->attempt ? unless_ended(o, n->is_not) : n->is_not;
+    c.message = c.is ? text : "";
+    return c;
+}
+
+/* Keeps conditions of other controllers: our own that were stored are in the list already. */
+static void keep_others(json_t *list, const struct api_job *job) {
+    const size_t n_ours = json_array_size(list);
     size_t i;
     json_t *c;
     json_array_foreach(json_object_get(job->status, "conditions"), i, c) {
         const char *type = co_json_str(c, "type");
         size_t k = 0;
-        while (k < n_ours && !co_streq(ours[k].type, type)) {
+        while (k < n_ours && !co_streq(co_json_str(json_array_get(list, k), "type"), type)) {
             k++;
         }
         if (type && k == n_ours) {
@@ -173,18 +195,6 @@ json_t *plan_conditions_make(const struct plan_children *w, const struct plan_as
     json_t *list = json_array();
     bool completed = o->phase == API_PHASE_COMPLETED;
     bool failed = o->phase == API_PHASE_FAILED;
-    char bound[160];
-    char ignored[160];
-    char words[PLAN_WORDS_MAX];
-    bool bounded = plan_children_bound(w, bound, sizeof(bound));
-    bool ignores = plan_gang_ignores(w, ignored, sizeof(ignored));
-    bool odd = plan_children_words(w, words, sizeof(words));
-    char old[PLAN_STALE_MAX];
-    bool stale = !api_phase_terminal(o->phase) && o->attempt == w->job->attempt &&
-                 plan_stale_say(w, old, sizeof(old));
-    char fields[PLAN_CHANGED_MAX];
-    bool changed = !api_phase_terminal(o->phase) && o->attempt == w->job->attempt &&
-                   plan_children_has_pods(w) && plan_templates_changed(w, fields, sizeof(fields));
     const struct condition rows[] = {
         make_created(w, o),
         make_running(o),
@@ -192,39 +202,20 @@ json_t *plan_conditions_make(const struct plan_children *w, const struct plan_as
         make_restarting(w, o),
         make_gave_back(w, o),
         make_completing(w, o),
-        {.type = "Succeeded",
-            .is = completed,
-            .reason = completed ? plan_children_success_text(w)->reason : waiting_reason(o),
-            .message = ""},
-        {.type = "Failed", .is = failed, .reason = waiting_reason(o), .message = o->message},
-        {.type = "Blocked",
-            .is = o->blocked,
-            .reason = o->blocked ? o->reason : unblocked_reason(o),
-            .message = o->blocked ? o->message : ""},
-        {.type = "ReplicasBounded",
-            .is = bounded,
-            .reason = bounded ? "OutOfBounds" : "WithinBounds",
-            .message = bounded ? bound : ""},
-        {.type = "SchedulingPolicyIgnored",
-            .is = ignores,
-            .reason = ignores ? "NotFollowed" : "Followed",
-            .message = ignores ? ignored : ""},
-        {.type = "UnknownValue",
-            .is = odd,
-            .reason = odd ? "NotRecognized" : "AllRecognized",
-            .message = odd ? words : ""},
-        {.type = "SpecChanged",
-            .is = changed,
-            .reason = changed ? "AppliesToNextAttempt" : unless_ended(o, "UpToDate"),
-            .message = changed ? fields : ""},
-        {.type = "StaleAddress",
-            .is = stale,
-            .reason = stale ? "AddressChanged" : unless_ended(o, "AddressesKnown"),
-            .message = stale ? old : ""},
+        {"Succeeded", completed,
+            completed ? plan_children_success_text(w)->reason : waiting_reason(o), ""},
+        {"Failed", failed, waiting_reason(o), o->message},
+        {"Blocked", o->blocked, o->blocked ? o->reason : unblocked_reason(o),
+            o->blocked ? o->message : ""},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         add_condition(list, w, &rows[i]);
     }
-    keep_others(list, w->job, rows, CO_ARRAY_LEN(rows));
+    for (size_t i = 0; i < PLAN_NOTICES; i++) {
+        char text[PLAN_NOTICE_MAX];
+        const struct condition c = make_notice(&plan_notices[i], w, o, text);
+        add_condition(list, w, &c);
+    }
+    keep_others(list, w->job);
     return list;
 }

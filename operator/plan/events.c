@@ -4,12 +4,10 @@
 
 #include "common/buf.h"
 #include "common/utf8.h"
+#include "operator/plan/conditions.h"
 #include "operator/plan/gang.h"
 #include "operator/plan/left.h"
-#include "operator/plan/old_pods.h"
-#include "operator/plan/stale.h"
 #include "operator/plan/stored.h"
-#include "operator/plan/templates.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -374,30 +372,12 @@ void plan_events_phase(
         !co_json_str(w->job->status, "keptPod")) {
         add_event(plan, "WaitingForOldPods", co_xstrdup(o->message));
     }
-    char bound[160];
-    if (active && plan_children_bound(w, bound, sizeof(bound)) &&
-        is_news(w, "ReplicasBounded", bound)) {
-        add_event(plan, "ReplicasBounded", co_xstrdup(bound));
-    }
-    char ignored[160];
-    if (active && plan_gang_ignores(w, ignored, sizeof(ignored)) &&
-        is_news(w, "SchedulingPolicyIgnored", ignored)) {
-        add_event(plan, "SchedulingPolicyIgnored", co_xstrdup(ignored));
-    }
-    char words[PLAN_WORDS_MAX];
-    if (active && plan_children_words(w, words, sizeof(words)) &&
-        is_news(w, "UnknownValue", words)) {
-        add_event(plan, "UnknownValue", co_xstrdup(words));
-    }
-    char changed[PLAN_CHANGED_MAX];
-    if (active && o->attempt == w->job->attempt && plan_children_has_pods(w) &&
-        plan_templates_changed(w, changed, sizeof(changed)) && is_news(w, "SpecChanged", changed)) {
-        add_event(plan, "SpecChanged", co_xstrdup(changed));
-    }
-    char stale[PLAN_STALE_MAX];
-    if (active && o->attempt == w->job->attempt && plan_stale_say(w, stale, sizeof(stale)) &&
-        is_news(w, "StaleAddress", stale)) {
-        add_event(plan, "StaleAddress", co_xstrdup(stale));
+    for (size_t i = 0; active && i < PLAN_NOTICES; i++) {
+        const char *type = plan_notices[i].type;
+        char text[PLAN_NOTICE_MAX];
+        if (plan_notice_say(&plan_notices[i], w, o, text) && is_news(w, type, text)) {
+            add_event(plan, type, co_xstrdup(text));
+        }
     }
     if (o->completing && !plan_condition_true(w->job, "Completing")) {
         add_event(plan, "Completing",

@@ -75,42 +75,17 @@ static void native_mark(const struct api_job *job, enum api_role role, json_t *m
 }
 
 static const struct plan_gang gangs[] = {
-    {.word = "volcano",
-        .group = "scheduling.volcano.sh",
-        .version = "v1beta1",
-        .plural = "podgroups",
-        .kind = "PodGroup",
-        .scheduler = "volcano",
-        .counts_succeeded = true,
-        /* Volcano's phases for groups that run partly or have run mean admitted, too. */
-        .open = {"Inqueue", "Running", "Unknown", "Completed"},
-        .spec = volcano_spec,
-        .mark = volcano_mark},
-    {.word = "coscheduling",
-        .group = "scheduling.x-k8s.io",
-        .version = "v1alpha1",
-        .plural = "podgroups",
-        .kind = "PodGroup",
+    /* Volcano's phases for groups that run partly or have run mean admitted, too. */
+    {"volcano", "scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", volcano_spec,
+        volcano_mark, .scheduler = "volcano", .counts_succeeded = true,
+        .open = {"Inqueue", "Running", "Unknown", "Completed"}},
+    {"coscheduling", "scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", member_spec,
+        coscheduling_mark, .ignores = {"queue", "priorityClass"},
         .mates = {"cannot find enough sibling pods", "optimistic rejection in PostFilter",
-            "rejection in Unreserve", "failed recently"},
-        .ignores = {"queue", "priorityClass"},
-        .spec = member_spec,
-        .mark = coscheduling_mark},
-    {.word = "native",
-        .group = "scheduling.k8s.io",
-        .version = "v1alpha1",
-        .plural = "workloads",
-        .kind = "Workload",
-        .ignores = {"queue", "priorityClass", "minResources"},
-        .fixed = true,
-        .optional = true,
-        .spec = native_spec,
-        .mark = native_mark},
-    {.word = "kueue",
-        .group = "kueue.x-k8s.io",
-        .version = "v1beta2",
-        .plural = "workloads",
-        .kind = "Workload",
+            "rejection in Unreserve", "failed recently"}},
+    {"native", "scheduling.k8s.io", "v1alpha1", "workloads", "Workload", native_spec, native_mark,
+        .ignores = {"queue", "priorityClass", "minResources"}, .fixed = true, .optional = true},
+    {"kueue", "kueue.x-k8s.io", "v1beta2", "workloads", "Workload", NULL, NULL,
         .ignores = {"queue", "priorityClass", "minResources", "minAvailable"}},
 };
 
@@ -164,7 +139,7 @@ static bool is_moved(const struct plan_children *w, const json_t *spec, size_t w
     const char *want = wanted_text(spec, wish);
     int64_t observed = json_integer_value(json_object_get(w->job->status, "observedGeneration"));
     bool edited = observed && observed != w->job->generation;
-    return (edited || w->podgroup_failure) && strcmp(want, asked) != 0 &&
+    return (edited || w->failure[PLAN_KIND_PODGROUP]) && strcmp(want, asked) != 0 &&
            (*want ? strcmp(want, has) != 0 : strcmp(asked, has) == 0);
 }
 

@@ -16,6 +16,8 @@ struct plan_children;
 struct plan_gang {
     const char *word; /* the value of --scheduling */
     const char *group, *version, *plural, *kind;
+    json_t *(*spec)(const struct plan_children *w); /* of the group; NULL: others make it */
+    void (*mark)(const struct api_job *job, enum api_role role, json_t *meta, json_t *spec);
     const char *scheduler; /* schedulerName of the pods; NULL: as in the templates */
     /* Phases of the group in which pods may be created, ended by NULL; none: as soon as it exists.
      */
@@ -27,8 +29,6 @@ struct plan_gang {
     bool counts_succeeded; /* a pod that has succeeded is a member as long as it exists */
     bool fixed;            /* its spec is immutable: to change it, it is deleted and recreated */
     bool optional;         /* if the cluster has no such kind, pods are placed one by one */
-    json_t *(*spec)(const struct plan_children *w);
-    void (*mark)(const struct api_job *job, enum api_role role, json_t *meta, json_t *spec);
 };
 
 static inline const json_t *plan_gang_policy(const struct api_job *job) {

@@ -172,7 +172,7 @@ static void publish_env(struct builder *b, const json_t *env) {
     const struct api_configmap *have = w->configmap;
     bool stale = env && !plan_env_published(w, env) && !has_startable_old_pod(w);
     if ((!have && !stale) || w->configmap_taken || w->old_configmap || (have && have->c.deleting) ||
-        held_back(b, w->configmap_failure)) {
+        held_back(b, w->failure[PLAN_KIND_CONFIGMAP])) {
         return;
     }
     json_t *data = stale ? json_deep_copy((json_t *)(uintptr_t)env) : NULL;
@@ -213,7 +213,7 @@ static void create_service(struct builder *b, const struct plan_slot *s) {
 
 static void create_job_service(struct builder *b) {
     const struct plan_children *w = b->w;
-    if (!w->service && !w->service_taken && !held_back(b, w->service_failure)) {
+    if (!w->service && !w->service_taken && !held_back(b, w->failure[PLAN_KIND_SERVICE])) {
         add_action(b, PLAN_CREATE, PLAN_KIND_SERVICE, w->job->name, "",
             plan_object_job_service(w->job), "missing");
     }
@@ -250,7 +250,7 @@ static bool has_token(struct builder *b) {
     if (!b->plan->lacks_pods || w->seen->token) {
         return true;
     }
-    if (!held_back(b, w->secret_failure)) {
+    if (!held_back(b, w->failure[PLAN_KIND_SECRET])) {
         CO_AUTOFREE char *name = api_token_name(w->job);
         add_action(
             b, PLAN_CREATE, PLAN_KIND_SECRET, name, "", plan_object_secret(w->job), "pods need it");
@@ -264,7 +264,8 @@ static void plan_gang(struct builder *b, const struct plan_gang *gang) {
     const struct plan_children *w = b->w;
     const struct api_job *job = w->job;
     const struct api_podgroup *have = w->podgroup;
-    if (w->podgroup_taken || (have && have->c.deleting) || held_back(b, w->podgroup_failure)) {
+    if (w->podgroup_taken || (have && have->c.deleting) ||
+        held_back(b, w->failure[PLAN_KIND_PODGROUP])) {
         return;
     }
     if (!plan_templates_known(w)) {
@@ -327,29 +328,11 @@ static void plan_live(struct builder *b, const struct plan_assessment *o, const 
 
 /* ---- a job that has ended ------------------------------------------------------------------- */
 
-static int compare_pods(const void *a, const void *b) {
-    const struct api_pod *x = *(const struct api_pod *const *)a;
-    const struct api_pod *y = *(const struct api_pod *const *)b;
-    if (x->role != y->role) {
-        return x->role < y->role ? -1 : 1;
-    }
-    if (x->index != y->index) {
-        return x->index < y->index ? -1 : 1;
-    }
-    return strcmp(x->c.name, y->c.name);
-}
-
-static int compare_services(const void *a, const void *b) {
-    const struct api_service *x = *(const struct api_service *const *)a;
-    const struct api_service *y = *(const struct api_service *const *)b;
-    return strcmp(x->c.name, y->c.name);
-}
-
 static void end_pods(struct builder *b, enum plan_end end) {
     const struct plan_seen *seen = b->w->seen;
     const struct api_pod **pods = co_xcalloc(seen->n_pods + 1, sizeof(void *));
     memcpy(pods, seen->pods, seen->n_pods * sizeof(void *));
-    qsort(pods, seen->n_pods, sizeof(void *), compare_pods);
+    plan_pods_sort(pods, seen->n_pods);
     for (size_t i = 0; i < seen->n_pods; i++) {
         if (strcmp(pods[i]->c.owner_uid, b->w->job->uid) != 0) {
             continue;
@@ -367,7 +350,7 @@ static void end_services(struct builder *b) {
     const struct plan_seen *seen = b->w->seen;
     const struct api_service **services = co_xcalloc(seen->n_services + 1, sizeof(void *));
     memcpy(services, seen->services, seen->n_services * sizeof(void *));
-    qsort(services, seen->n_services, sizeof(void *), compare_services);
+    plan_services_sort(services, seen->n_services);
     for (size_t i = 0; i < seen->n_services; i++) {
         if (strcmp(services[i]->c.owner_uid, b->w->job->uid) == 0) {
             add_delete(b, PLAN_KIND_SERVICE, &services[i]->c, "cleanPodPolicy");
@@ -389,14 +372,13 @@ static void plan_ended(struct builder *b) {
     if ((end == PLAN_END_ALL || job->clean == API_CLEAN_RUNNING) && b->w->seen->n_services) {
         end_services(b);
     }
-    int64_t ended = 0;
-    const char *text = co_json_str(job->status, "completionTime");
-    if (job->ttl < 0 || !text || co_parse_time("completionTime", text, &ended, NULL)) {
+    int64_t ended = co_time_of(co_json_str(job->status, "completionTime"));
+    if (job->ttl < 0 || !ended) {
         return;
     }
     if (b->w->now < ended + job->ttl) {
         wake_by(b->plan, ended + job->ttl);
-    } else if (!held_back(b, b->w->job_failure)) {
+    } else if (!held_back(b, b->w->failure[PLAN_KIND_JOB])) {
         add_action(
             b, PLAN_DELETE, PLAN_KIND_JOB, job->name, job->uid, NULL, "ttlSecondsAfterFinished");
     }
@@ -406,7 +388,7 @@ static void plan_ended(struct builder *b) {
 
 static void plan_actions(struct builder *b, const struct plan_assessment *o, const json_t *env) {
     const struct api_job *job = b->w->job;
-    if (job->finalizer && !held_back(b, b->w->job_failure)) {
+    if (job->finalizer && !held_back(b, b->w->failure[PLAN_KIND_JOB])) {
         add_action(b, PLAN_PATCH, PLAN_KIND_JOB, job->name, "", plan_object_finalizer_patch(job),
             "finalizer guards nothing");
     }

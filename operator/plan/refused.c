@@ -29,22 +29,23 @@ static const struct plan_failure *refused_slot(const struct plan_children *w) {
 }
 
 const struct plan_failure *plan_refused_first(const struct plan_children *w, const json_t *env) {
-    if (w->secret_failure && w->job->peer_auth != API_PEER_NONE && !w->seen->token &&
+    if (w->failure[PLAN_KIND_SECRET] && w->job->peer_auth != API_PEER_NONE && !w->seen->token &&
         plan_children_lacks_pods(w)) {
-        return w->secret_failure;
+        return w->failure[PLAN_KIND_SECRET];
     }
     const struct plan_failure *f = refused_slot(w);
     if (f) {
         return f;
     }
-    if (w->service_failure && !w->service && w->job->intranet == API_DNS) {
-        return w->service_failure;
+    if (w->failure[PLAN_KIND_SERVICE] && !w->service && w->job->intranet == API_DNS) {
+        return w->failure[PLAN_KIND_SERVICE];
     }
-    if (w->configmap_failure && !(w->configmap && (!env || plan_env_published(w, env)))) {
-        return w->configmap_failure;
+    if (w->failure[PLAN_KIND_CONFIGMAP] &&
+        !(w->configmap && (!env || plan_env_published(w, env)))) {
+        return w->failure[PLAN_KIND_CONFIGMAP];
     }
     bool gang = plan_gang_of(w->job, w->settings);
-    return gang && !w->podgroup ? w->podgroup_failure : NULL;
+    return gang && !w->podgroup ? w->failure[PLAN_KIND_PODGROUP] : NULL;
 }
 
 /* When the last pod was created; 0: there is none.  *ret_n: how many there are. */

@@ -83,9 +83,10 @@ bool plan_templates_in_status_only(const struct plan_children *w) {
 }
 
 bool plan_templates_changed(const struct plan_children *w, char *ret, size_t size) {
-    char fields[PLAN_CHANGED_MAX / 2];
+    char fields[224]; /* which leaves room for the rest of the text */
     const char *began = co_json_str(w->job->status, "began");
-    if (!began || !api_began_differs(began, w->job, fields, sizeof(fields))) {
+    if (!began || !plan_children_has_pods(w) ||
+        !api_began_differs(began, w->job, fields, sizeof(fields))) {
         return false;
     }
     bool mixed = false;

@@ -23,7 +23,6 @@ json_t *plan_templates_missing(const struct plan_children *w);
 /* The status has one that the ConfigMap lacks. */
 bool plan_templates_in_status_only(const struct plan_children *w);
 
-/* Writes which fields of the spec differ from what the present attempt began with, and what to do;
- * false when none does. */
-enum { PLAN_CHANGED_MAX = 448 };
+/* Writes which fields of the spec differ from what the pods of the present attempt began with, and
+ * what to do; false when none does. */
 bool plan_templates_changed(const struct plan_children *w, char *ret, size_t size);
