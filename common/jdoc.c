@@ -400,6 +400,11 @@ bool co_jnode_int(const struct co_jnode *n, int64_t *ret) {
     return true;
 }
 
+int64_t co_jnode_i64(const struct co_jnode *n) {
+    int64_t v = 0;
+    return co_jnode_int(n, &v) ? v : 0;
+}
+
 const struct co_jnode *co_jnode_next(const struct co_jnode *list, const struct co_jnode *item) {
     if (!co_jnode_is(list, CO_J_LIST)) {
         return NULL;

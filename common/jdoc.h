@@ -63,6 +63,7 @@ const char *co_jnode_text(const struct co_jnode *n);
 bool co_jnode_is(const struct co_jnode *n, enum co_jtype type);
 /* True and *ret when it is an integer of at most 64 bits. */
 bool co_jnode_int(const struct co_jnode *n, int64_t *ret);
+int64_t co_jnode_i64(const struct co_jnode *n); /* 0 when it is none */
 /* The item after `item` (NULL: the first one); NULL after the last one. */
 const struct co_jnode *co_jnode_next(const struct co_jnode *list, const struct co_jnode *item);
 #define co_jnode_each(item, list)                                                                  \

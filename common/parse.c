@@ -183,6 +183,11 @@ static void put_decimal(char *at, size_t n, int v) {
 }
 
 /* Without printf, which is slow: each pod and event has several times. */
+int64_t co_time_of(const char *s) {
+    int64_t t = 0;
+    return s && !co_parse_time("time", s, &t, NULL) ? t : 0;
+}
+
 void co_time_format(int64_t seconds, char ret_text[32]) {
     time_t t = (time_t)seconds;
     struct tm tm;

@@ -36,3 +36,5 @@ void co_hostport_format(const char *host, unsigned port, char *ret_text, size_t 
 /* RFC 3339 in UTC <-> seconds since the epoch. */
 CO_MUST_CHECK int co_parse_time(const char *what, const char *s, int64_t *ret, struct co_err *err);
 void co_time_format(int64_t seconds, char ret_text[32]);
+/* The same without an error: 0 where s is NULL or no time. */
+int64_t co_time_of(const char *s);

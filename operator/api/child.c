@@ -101,10 +101,7 @@ struct api_child *api_configmap_read(const struct co_jnode *obj) {
     m.hash = api_env_hash(data);
     m.peers = api_env_peers_hash(data);
     m.n_peers = api_env_peers(data);
-    const char *changed = co_jnode_str(obj, "metadata", "annotations", API_ANNOTATION_CHANGED);
-    if (!changed || co_parse_time("changed", changed, &m.changed, NULL)) {
-        m.changed = 0;
-    }
+    m.changed = co_time_of(co_jnode_str(obj, "metadata", "annotations", API_ANNOTATION_CHANGED));
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
         CO_AUTOJSON json_t *tmpl =
             api_began_parse(co_jnode_str(obj, "metadata", "annotations", api_began_annotation(r)));

@@ -31,16 +31,6 @@ struct subject {
 
 /* ---- small readers -------------------------------------------------------------------------- */
 
-static int64_t number_of(const struct co_jnode *n) {
-    int64_t v = 0;
-    return co_jnode_int(n, &v) ? v : 0;
-}
-
-static int64_t time_of(const char *text) {
-    int64_t t = 0;
-    return text && !co_parse_time("time", text, &t, NULL) ? t : 0;
-}
-
 static const char *text_of(const char *text) {
     return text && *text ? text : NULL;
 }
@@ -106,7 +96,7 @@ static bool starts_again(const struct subject *s, const char *name, bool init, i
 
 static struct api_cause cause_of(
     const struct co_jnode *container_status, const struct co_jnode *ended) {
-    int64_t code = number_of(co_jnode_get(ended, "exitCode"));
+    int64_t code = co_jnode_i64(co_jnode_get(ended, "exitCode"));
     return (struct api_cause){.container = co_jnode_str(container_status, "name"),
         .reason = co_jnode_str(ended, "reason"),
         .message = co_jnode_str(ended, "message"),
@@ -131,7 +121,7 @@ static struct api_cause first_failure(const struct subject *s, enum rank most) {
         co_jnode_each(c, co_jnode_get(s->status, status_lists[l])) {
             const struct co_jnode *t = terminated(c, "state");
             enum rank rank = rank_of(s, co_jnode_str(c, "name"), l == 0);
-            if (!t || number_of(co_jnode_get(t, "exitCode")) == 0 || rank > most) {
+            if (!t || co_jnode_i64(co_jnode_get(t, "exitCode")) == 0 || rank > most) {
                 continue;
             }
             struct api_cause cause = cause_of(c, t);
@@ -174,7 +164,7 @@ static struct own_end find_own_end(const struct subject *s) {
     co_jnode_each(c, co_jnode_get(s->status, "containerStatuses")) {
         const char *name = co_jnode_str(c, "name");
         const struct co_jnode *t = terminated(c, "state");
-        int64_t code = number_of(co_jnode_get(t, "exitCode"));
+        int64_t code = co_jnode_i64(co_jnode_get(t, "exitCode"));
         if (rank_of(s, name, false) == ADDED) {
             e.others = true;
             continue;
@@ -182,7 +172,7 @@ static struct own_end find_own_end(const struct subject *s) {
         n++;
         e.over = e.over && t && !starts_again(s, name, false, code);
         e.failed = e.failed || (t && code != 0);
-        int64_t at = time_of(co_jnode_str(t, "finishedAt"));
+        int64_t at = co_time_of(co_jnode_str(t, "finishedAt"));
         e.at = at > e.at ? at : e.at;
     }
     for (const char *at = s->names; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
@@ -267,7 +257,7 @@ static void judge_failure(const struct subject *s, struct api_ending *e) {
     const char *reason = text_of(co_jnode_str(s->status, "reason"));
     const char *message = co_jnode_str(s->status, "message");
     const struct co_jnode *d = s->disruption;
-    int64_t failed = time_of(c.finished);
+    int64_t failed = co_time_of(c.finished);
     e->blame = API_BLAME_PROGRAM;
     if (failed && failed + CLOCKS_APART < s->asked) {
         e->cause = c;
@@ -333,7 +323,7 @@ static enum trouble trouble_of(
     const char *waits = text_of(co_jnode_str(c, "state", "waiting", "reason"));
     const struct co_jnode *now = terminated(c, "state"), *last = terminated(c, "lastState");
     const struct co_jnode *ended = now ? now : last;
-    int64_t code = number_of(co_jnode_get(ended, "exitCode"));
+    int64_t code = co_jnode_i64(co_jnode_get(ended, "exitCode"));
     bool again = !s->ruled && starts_again(s, name, init, code);
     bool backs_off = now ? again : last && is_between_starts(waits);
     bool runs = last && co_jnode_at(c, "state", "running");
@@ -460,11 +450,11 @@ static struct subject subject_of(const struct co_jnode *pod) {
     s.disruption = find_disruption(s.status);
     s.deleting = deleted != NULL;
     if (s.disruption) {
-        s.asked = time_of(co_jnode_str(s.disruption, "lastTransitionTime"));
+        s.asked = co_time_of(co_jnode_str(s.disruption, "lastTransitionTime"));
     } else if (deleted) {
         /* kubelet sets the grace period to 0 when the containers have ended. */
-        int64_t grace = number_of(co_jnode_get(meta, "deletionGracePeriodSeconds"));
-        s.asked = grace ? time_of(deleted) - grace : 0;
+        int64_t grace = co_jnode_i64(co_jnode_get(meta, "deletionGracePeriodSeconds"));
+        s.asked = grace ? co_time_of(deleted) - grace : 0;
     }
     return s;
 }

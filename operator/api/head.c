@@ -5,12 +5,11 @@
 
 /* As completing_since in operator/plan: of this generation. */
 static bool is_completing(const struct co_jnode *meta, const struct co_jnode *status) {
-    int64_t generation = 0, observed = 0;
     co_jnode_each(c, co_jnode_get(status, "conditions")) {
         if (co_streq(co_jnode_str(c, "type"), "Completing")) {
-            (void)co_jnode_int(co_jnode_get(meta, "generation"), &generation);
-            (void)co_jnode_int(co_jnode_get(c, "observedGeneration"), &observed);
-            return co_streq(co_jnode_str(c, "status"), "True") && observed == generation;
+            return co_streq(co_jnode_str(c, "status"), "True") &&
+                   co_jnode_i64(co_jnode_get(c, "observedGeneration")) ==
+                       co_jnode_i64(co_jnode_get(meta, "generation"));
         }
     }
     return false;
@@ -23,14 +22,11 @@ int api_job_head_read(const struct co_jnode *job, struct api_job_head *ret, stru
     const struct co_jnode *deleted = co_jnode_get(meta, "deletionTimestamp");
     const char *ns = co_jnode_str(meta, "namespace");
     const char *uid = co_jnode_str(meta, "uid");
-    const char *created = co_jnode_str(meta, "creationTimestamp");
     h.name = co_jnode_str(meta, "name");
     h.ns = ns ? ns : "";
     h.uid = uid ? uid : "";
     h.version = co_jnode_str(meta, "resourceVersion");
-    if (!created || co_parse_time("creationTimestamp", created, &h.created, NULL)) {
-        h.created = 0;
-    }
+    h.created = co_time_of(co_jnode_str(meta, "creationTimestamp"));
     h.phase = api_phase_parse(co_jnode_str(status, "phase"));
     h.started = co_jnode_str(status, "startTime") != NULL;
     h.elsewhere = api_managed_elsewhere(co_jnode_str(job, "spec", "managedBy"));

@@ -140,10 +140,7 @@ static void decode_metadata(struct api_job *job, const json_t *meta) {
     job->uid = text_or_empty(co_json_str(meta, "uid"));
     job->resource_version = text_or_empty(co_json_str(meta, "resourceVersion"));
     job->generation = json_integer_value(json_object_get(meta, "generation"));
-    const char *created = co_json_str(meta, "creationTimestamp");
-    if (!created || co_parse_time("creationTimestamp", created, &job->created, NULL)) {
-        job->created = 0;
-    }
+    job->created = co_time_of(co_json_str(meta, "creationTimestamp"));
     const json_t *deleted = json_object_get(meta, "deletionTimestamp");
     job->deleting = deleted && !json_is_null(deleted);
     size_t i;

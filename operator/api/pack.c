@@ -76,11 +76,8 @@ bool api_pack_put_meta(struct api_packer *p, const struct co_jnode *obj, struct 
     const struct co_jnode *meta = co_jnode_get(obj, "metadata");
     const struct co_jnode *deleted = co_jnode_get(meta, "deletionTimestamp");
     child->deleting = deleted && !co_jnode_is(deleted, CO_J_NULL);
-    const char *at =
-        child->deleting ? co_jnode_text(deleted) : co_jnode_str(meta, "creationTimestamp");
-    if (!at || co_parse_time("metadata", at, &child->at, NULL)) {
-        child->at = 0;
-    }
+    child->at = co_time_of(
+        child->deleting ? co_jnode_text(deleted) : co_jnode_str(meta, "creationTimestamp"));
     child->name = co_jnode_str(meta, "name");
     child->ns = co_jnode_str(meta, "namespace");
     child->uid = co_jnode_str(meta, "uid");

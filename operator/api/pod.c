@@ -9,14 +9,8 @@
 
 enum { REASON_MAX = 80 };
 
-/* 0 when it is not an integer. */
-static int64_t number_of(const struct co_jnode *n) {
-    int64_t v = 0;
-    return co_jnode_int(n, &v) ? v : 0;
-}
-
 static int32_t count_of(const struct co_jnode *n) {
-    int64_t v = number_of(n);
+    int64_t v = co_jnode_i64(n);
     return v < 0 ? 0 : v > INT32_MAX ? INT32_MAX : (int32_t)v;
 }
 
@@ -148,7 +142,7 @@ struct api_child *api_pod_read(const struct co_jnode *obj) {
     const char *node = co_jnode_str(obj, "spec", "nodeName");
     pod.scheduled = node && *node;
     const struct co_jnode *grace = co_jnode_at(obj, "metadata", "deletionGracePeriodSeconds");
-    pod.at_once = pod.c.deleting && grace && number_of(grace) == 0;
+    pod.at_once = pod.c.deleting && grace && co_jnode_i64(grace) == 0;
     put_addresses(&p, status);
     return &pack_pod(&p, &pod, &ending.cause)->c;
 }

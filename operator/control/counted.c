@@ -29,8 +29,7 @@ bool ctl_pod_is_counted(
     const struct api_pod *pod, const struct api_job_head *h, const struct co_jnode *job) {
     const struct co_jnode *status = co_jnode_get(job, "status");
     enum api_role role = (enum api_role)pod->role;
-    int64_t attempt = 0;
-    (void)co_jnode_int(co_jnode_get(status, "attempt"), &attempt);
+    int64_t attempt = co_jnode_i64(co_jnode_get(status, "attempt"));
     if (role == API_NO_ROLE || api_phase_terminal(h->phase) || pod->attempt < attempt ||
         strcmp(pod->c.owner_uid, h->uid) != 0) {
         return true;

@@ -23,12 +23,6 @@ void ctl_stages_pod_scheduled(struct ctl_stages *s) {
     s->scheduled = co_now_ms();
 }
 
-static int64_t status_time(const json_t *status, const char *key) {
-    const char *text = co_json_str(status, key);
-    int64_t at = 0;
-    return text && !co_parse_time(key, text, &at, NULL) ? at : 0;
-}
-
 static void count_start(const struct ctl_stages *s, struct ctl_metrics *m, int64_t now) {
     int64_t placed = s->scheduled > s->made ? s->scheduled : s->made;
     ctl_metrics_stage(m, CTL_M_STAGE_PODS_CREATED, s->made - s->born);
@@ -54,9 +48,9 @@ void ctl_stages_phase(struct ctl_stages *s, struct ctl_metrics *m, enum api_phas
         s->left = now;
     }
     s->restarting |= to == API_PHASE_RESTARTING;
-    int64_t started = status_time(status, "startTime");
+    int64_t started = co_time_of(co_json_str(status, "startTime"));
     if (api_phase_terminal(to) && started) {
-        ctl_metrics_stage(
-            m, CTL_M_STAGE_FINISHED, (status_time(status, "completionTime") - started) * 1000);
+        int64_t ended = co_time_of(co_json_str(status, "completionTime"));
+        ctl_metrics_stage(m, CTL_M_STAGE_FINISHED, (ended - started) * 1000);
     }
 }

@@ -49,13 +49,9 @@ enum { SERVERS = 1U << API_PS, TRAINERS = 1U << API_WORKER | 1U << API_HETER };
  * worker whose pod is deleted during the servers' grace period does not train again. */
 static int64_t completing_since(const struct plan_children *w) {
     const json_t *c = plan_condition_known(w, "Completing");
-    int64_t since = 0;
-    if (!co_streq(co_json_str(c, "status"), "True") ||
-        json_integer_value(json_object_get(c, "observedGeneration")) != w->job->generation) {
-        return 0;
-    }
-    const char *text = co_json_str(c, "lastTransitionTime");
-    return text && !co_parse_time("lastTransitionTime", text, &since, NULL) ? since : 0;
+    bool met = co_streq(co_json_str(c, "status"), "True") &&
+               json_integer_value(json_object_get(c, "observedGeneration")) == w->job->generation;
+    return met ? co_time_of(co_json_str(c, "lastTransitionTime")) : 0;
 }
 
 static bool is_disrupted(const struct api_pod *pod) {

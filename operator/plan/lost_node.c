@@ -8,11 +8,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-int64_t plan_node_lost_since(const struct api_pod *pod) {
-    int64_t since = 0;
-    return pod->lost && !co_parse_time("lastTransitionTime", pod->cause->finished, &since, NULL)
-               ? since
-               : 0;
+/* Since when the pod's node has not responded, seconds; 0: it responds, or the time is unknown. */
+static int64_t lost_since(const struct api_pod *pod) {
+    return pod->lost ? co_time_of(pod->cause->finished) : 0;
 }
 
 /* The pod of a slot, of this attempt or an earlier one. */
@@ -46,7 +44,7 @@ const struct api_pod *plan_node_find_lost(
 
 /* When the pod is given up; 0: never. */
 static int64_t given_up_at(const struct plan_children *w, const struct api_pod *pod) {
-    int64_t since = plan_node_lost_since(pod);
+    int64_t since = lost_since(pod);
     return since && w->job->node_lost_after >= 0 ? since + w->job->node_lost_after : 0;
 }
 

@@ -3,8 +3,6 @@
 
 #include "operator/plan/assessment.h"
 
-/* Since when the pod's node has not responded, seconds; 0: it responds, or the time is unknown. */
-int64_t plan_node_lost_since(const struct api_pod *pod);
 /* The first such pod of the job, even if it is being deleted; NULL: none.  Writes "pod
  * x-worker-1 (and 2 more): node n1 does not answer since 2026-01-01T00:00:00Z". */
 const struct api_pod *plan_node_find_lost(

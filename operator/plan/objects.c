@@ -88,10 +88,8 @@ json_t *plan_object_configmap_patch(
     json_t *meta = json_pack("{s:s}", "uid", have->c.uid);
     co_json_set(meta, "annotations", notes_own);
     if (changed) {
-        char text[32];
-        co_time_format(changed, text);
-        plan_tree_set_text(
-            plan_tree_need(meta, "annotations", json_object), API_ANNOTATION_CHANGED, text);
+        plan_tree_set_time(
+            plan_tree_need(meta, "annotations", json_object), API_ANNOTATION_CHANGED, changed);
     }
     json_t *patch = json_object();
     co_json_set(patch, "metadata", meta);

@@ -177,11 +177,8 @@ static bool find_away(struct plan_assessment *o, const struct plan_children *w) 
 
 /* A container runs again after it failed: until when that is reported; 0: that is not so. */
 static int64_t fresh_until(const struct api_pod *pod) {
-    int64_t failed = 0;
-    return pod->again == API_AGAIN_RUNS &&
-                   !co_parse_time("finishedAt", pod->cause->finished, &failed, NULL)
-               ? failed + FRESH
-               : 0;
+    int64_t failed = pod->again == API_AGAIN_RUNS ? co_time_of(pod->cause->finished) : 0;
+    return failed ? failed + FRESH : 0;
 }
 
 /* The reason of a waiting pod; kubelet alternates between some reasons, so one is chosen. */
@@ -415,9 +412,8 @@ static int64_t silent_since(const struct plan_children *w, const struct plan_slo
     if (pod->phase == API_POD_PENDING && !*pod->ip[0]) {
         return pod->c.at;
     }
-    int64_t since = 0;
     if (outlives_training(pod)) {
-        return co_parse_time("finishedAt", pod->cause->finished, &since, NULL) ? 0 : since;
+        return co_time_of(pod->cause->finished);
     }
     bool starts =
         pod->phase == API_POD_PENDING ? !pod->coord : pod->phase == API_POD_RUNNING && !pod->ready;

@@ -7,6 +7,7 @@
 #include "operator/plan/reason.h"
 #include "operator/plan/reason_table.h"
 #include "operator/plan/stored.h"
+#include "operator/plan/tree.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,12 +20,6 @@ enum {
 
 /* ---- what was stored ------------------------------------------------------------------------ */
 
-static int64_t stored_time(const json_t *obj, const char *key) {
-    const char *text = co_json_str(obj, key);
-    int64_t t = 0;
-    return text && !co_parse_time(key, text, &t, NULL) ? t : 0;
-}
-
 static int64_t stored_number(const struct plan_children *w, const char *key) {
     int64_t n = json_integer_value(json_object_get(w->job->status, key));
     return n < 0 ? 0 : n > INT32_MAX ? INT32_MAX : n;
@@ -33,9 +28,9 @@ static int64_t stored_number(const struct plan_children *w, const char *key) {
 void plan_policy_recall(struct plan_assessment *o, const struct plan_children *w) {
     o->restarts = (int32_t)stored_number(w, "restarts");
     o->backoff = stored_number(w, "backoffSeconds");
-    o->restart_time = stored_time(w->job->status, "restartTime");
+    o->restart_time = co_time_of(co_json_str(w->job->status, "restartTime"));
     bool resumes = w->job->phase == API_PHASE_SUSPENDED;
-    int64_t resumed = resumes ? w->now : stored_time(w->job->status, "activeSince");
+    int64_t resumed = resumes ? w->now : co_time_of(co_json_str(w->job->status, "activeSince"));
     o->due = o->restart_time > resumed ? o->restart_time : resumed;
     /* If it is farther away than the backoff, the clock was set back; then it is ignored. */
     if (o->restart_time > w->now && o->restart_time - w->now <= o->backoff) {
@@ -54,7 +49,8 @@ static void begin_attempt(
 }
 
 static bool was_healthy(const struct plan_children *w) {
-    int64_t since = stored_time(plan_condition_stored(w->job, "Running"), "lastTransitionTime");
+    int64_t since =
+        co_time_of(co_json_str(plan_condition_stored(w->job, "Running"), "lastTransitionTime"));
     return plan_condition_true(w->job, "Running") && since && w->now - since >= HEALTHY;
 }
 
@@ -261,7 +257,7 @@ static struct active recall_active(const struct plan_children *w) {
     }
     return (struct active){.stored = true,
         .seconds = stored_number(w, "activeSeconds"),
-        .since = stored_time(w->job->status, "activeSince")};
+        .since = co_time_of(co_json_str(w->job->status, "activeSince"))};
 }
 
 /* Suspends the job.  It begins a new attempt, so that pods whose create was in flight belong to the
@@ -299,14 +295,6 @@ void plan_policy_deadline(struct plan_assessment *o, const struct plan_children 
 
 /* ---- what is stored ------------------------------------------------------------------------- */
 
-static void set_time(json_t *status, const char *key, int64_t t) {
-    char text[32];
-    if (t) {
-        co_time_format(t, text);
-        co_json_set(status, key, json_string(text));
-    }
-}
-
 static void set_number(json_t *status, const char *key, int64_t n) {
     co_json_set(status, key, n ? json_integer(n) : NULL);
 }
@@ -324,7 +312,7 @@ static void remember_active(
     }
     if (a.stored) {
         co_json_set(status, "activeSeconds", json_integer(a.seconds));
-        set_time(status, "activeSince", a.since);
+        plan_tree_set_time(status, "activeSince", a.since);
     }
 }
 
@@ -332,7 +320,7 @@ void plan_policy_remember(
     json_t *status, const struct plan_children *w, const struct plan_assessment *o) {
     co_json_set(status, "restarts", json_integer(o->restarts));
     set_number(status, "attempt", o->attempt);
-    set_time(status, "restartTime", o->restart_time);
+    plan_tree_set_time(status, "restartTime", o->restart_time);
     set_number(status, "backoffSeconds", o->backoff);
     remember_active(status, w, o);
 }

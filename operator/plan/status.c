@@ -9,6 +9,7 @@
 #include "operator/plan/run_policy.h"
 #include "operator/plan/stored.h"
 #include "operator/plan/templates.h"
+#include "operator/plan/tree.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -226,12 +227,10 @@ static void set_roles(
 
 static void set_time(json_t *status, const struct plan_children *w, const char *key, bool reached) {
     const char *stored = co_json_str(w->job->status, key);
-    char text[32];
     if (stored && *stored) {
         co_json_set(status, key, co_json_string(stored));
     } else if (reached) {
-        co_time_format(w->now, text);
-        co_json_set(status, key, json_string(text));
+        plan_tree_set_time(status, key, w->now);
     }
 }
 
@@ -245,7 +244,7 @@ static json_t *deep_copy(const json_t *j) {
  * still differs, which SpecChanged reports. */
 static bool keeps_began(
     const struct plan_children *w, const struct plan_assessment *o, const char *stored) {
-    char fields[PLAN_CHANGED_MAX];
+    char fields[PLAN_NOTICE_MAX];
     struct api_shape shape;
     return o->attempt == w->job->attempt && api_began_read(stored, &shape) &&
            (api_phase_terminal(w->job->phase) || api_began_is_current(stored, w->job) ||

@@ -9,7 +9,8 @@
 const char *const plan_ready_keys[API_ROLES] = {
     [API_PS] = "readyPS", [API_WORKER] = "readyWorker", [API_HETER] = "readyHeter"};
 
-int32_t plan_status_wanted(const struct api_job *job, enum api_role role) {
+/* The replicas in the spec when the status was stored; 0: unknown. */
+static int32_t stored_replicas(const struct api_job *job, enum api_role role) {
     const char *ready = co_json_str(job->status, plan_ready_keys[role]);
     const char *slash = ready ? strchr(ready, '/') : NULL;
     const char *text = slash ? slash + 1 : "";
@@ -121,7 +122,7 @@ static bool recall_created(struct plan_children *w, const json_t *status) {
  * that is to grow, and whose new pods are rejected. */
 static void guess_created(struct plan_children *w, enum api_role role) {
     const char *name = api_role_name(role);
-    int64_t n = plan_condition_true(w->job, "Created") ? plan_status_wanted(w->job, role)
+    int64_t n = plan_condition_true(w->job, "Created") ? stored_replicas(w->job, role)
                 : w->job->phase == API_PHASE_RUNNING
                     ? json_integer_value(co_json_at(w->job->status, name, "replicas"))
                     : 0;

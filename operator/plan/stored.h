@@ -3,8 +3,6 @@
 
 #include "operator/plan/children.h"
 
-/* The replicas in the spec when the status was stored; 0: unknown. */
-int32_t plan_status_wanted(const struct api_job *job, enum api_role role);
 /* The keys of "ready/replicas" in a status: "readyPS", ... */
 extern const char *const plan_ready_keys[API_ROLES];
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/json.h"
+#include "common/parse.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,6 +25,15 @@ static inline void plan_tree_set_number(json_t *obj, const char *key, int32_t n)
     char text[16];
     (void)snprintf(text, sizeof(text), "%" PRId32, n);
     plan_tree_set_text(obj, key, text);
+}
+
+/* Leaves a time of 0 out. */
+static inline void plan_tree_set_time(json_t *obj, const char *key, int64_t seconds) {
+    char text[32];
+    if (seconds) {
+        co_time_format(seconds, text);
+        plan_tree_set_text(obj, key, text);
+    }
 }
 
 static inline json_t *plan_tree_copy(const json_t *j) {
