@@ -12,6 +12,7 @@
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/queue.h>
 
 enum {
     VERDICTS_MAX = 32,
@@ -34,7 +35,7 @@ struct access_decision {
 
 /* One request under review. */
 struct review {
-    struct review *next, *prev;
+    LIST_ENTRY(review) link;
     struct ctl_access *a;
     struct co_http_req *req;
     struct kube_op *op;
@@ -46,7 +47,7 @@ struct review {
 struct ctl_access {
     struct kube_client *client;
     struct access_decision decisions[VERDICTS_MAX];
-    struct review *reviews;
+    LIST_HEAD(, review) reviews;
     size_t n_reviews;
 };
 
@@ -57,10 +58,7 @@ struct ctl_access *ctl_access_new(struct kube_client *client) {
 }
 
 static void review_free(struct review *v) {
-    *(v->prev ? &v->prev->next : &v->a->reviews) = v->next;
-    if (v->next) {
-        v->next->prev = v->prev;
-    }
+    LIST_REMOVE(v, link);
     v->a->n_reviews--;
     kube_cancel(v->op);
     free(v->key);
@@ -72,10 +70,8 @@ void ctl_access_free(struct ctl_access *a) {
     if (!a) {
         return;
     }
-    struct review *next;
-    for (struct review *v = a->reviews; v; v = next) {
-        next = v->next;
-        review_free(v);
+    while (!LIST_EMPTY(&a->reviews)) {
+        review_free(LIST_FIRST(&a->reviews));
     }
     for (size_t i = 0; i < VERDICTS_MAX; i++) {
         free(a->decisions[i].key);
@@ -251,12 +247,8 @@ void ctl_access_check(struct ctl_access *a, struct co_http_req *req,
         .key = co_steal_ptr(key),
         .verb = co_steal_ptr(verb),
         .allowed = allowed,
-        .arg = arg,
-        .next = a->reviews};
-    if (v->next) {
-        v->next->prev = v;
-    }
-    a->reviews = v;
+        .arg = arg};
+    LIST_INSERT_HEAD(&a->reviews, v, link);
     a->n_reviews++;
     co_http_defer(req, REVIEW_MS, timed_out, client_gone, v);
     json_t *spec = json_object();

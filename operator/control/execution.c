@@ -103,7 +103,7 @@ struct ctl_execution *ctl_execution_new(struct ctl_executions *all, struct ctl_e
 bool ctl_execution_is_blank(const struct ctl_execution *r) {
     return !r->busy && !r->failures.n && r->window == SIZE_MAX && !r->creates.ms && !r->status.ms &&
            !r->unanswered.n && !r->conflicts && !r->differs_since && !r->token &&
-           !r->event_log.first && !r->event_log.warnings;
+           !r->event_log.first && LIST_EMPTY(&r->event_log.warnings);
 }
 
 void ctl_execution_free(struct ctl_execution *r) {

@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <sys/resource.h>
 
 enum {
@@ -23,25 +24,23 @@ enum {
 };
 
 struct waiter {
-    struct waiter *next, *prev;
+    LIST_ENTRY(waiter) link;
     struct co_http_req *req;
     struct ctl_gate *gate;
     /* Owned.  pod NULL: asks for the job's end.  job NULL: the pod is not known yet. */
     char *ns, *pod, *uid, *job;
 };
 
+LIST_HEAD(waiters, waiter);
+
 struct ctl_gate {
     struct co_httpd *httpd;
     struct ctl_controller *controller;
     struct ctl_metrics *metrics;
     /* Apart, as servers ask as long as they live: a change that is no end looks at none of them. */
-    struct waiter *starts, *ends;
+    struct waiters starts, ends;
     size_t n_ends, ends_max;
 };
-
-static struct waiter **list_of(const struct waiter *w) {
-    return w->pod ? &w->gate->starts : &w->gate->ends;
-}
 
 static void count_waiter(struct waiter *w, int n) {
     struct ctl_gate *g = w->gate;
@@ -53,10 +52,7 @@ static void count_waiter(struct waiter *w, int n) {
 }
 
 static void waiter_free(struct waiter *w) {
-    *(w->prev ? &w->prev->next : list_of(w)) = w->next;
-    if (w->next) {
-        w->next->prev = w->prev;
-    }
+    LIST_REMOVE(w, link);
     count_waiter(w, -1);
     free(w->ns);
     free(w->pod);
@@ -186,11 +182,7 @@ static void hold_waiter(
     *w = *what;
     w->req = req;
     w->gate = g;
-    w->next = *list_of(w);
-    if (w->next) {
-        w->next->prev = w;
-    }
-    *list_of(w) = w;
+    LIST_INSERT_HEAD(w->pod ? &g->starts : &g->ends, w, link);
     count_waiter(w, 1);
     co_http_defer(req, wait * 1000, timed_out, client_gone, w);
 }
@@ -234,10 +226,10 @@ static void end_asked(void *arg, struct co_http_req *req) {
     }
 }
 
-static void answer_list(struct waiter *w, const char *ns, const char *job) {
+static void answer_list(const struct waiters *list, const char *ns, const char *job) {
     struct waiter *next;
-    for (; w; w = next) {
-        next = w->next;
+    for (struct waiter *w = LIST_FIRST(list); w; w = next) {
+        next = LIST_NEXT(w, link);
         if (strcmp(w->ns, ns) != 0 || (w->job && strcmp(w->job, job) != 0)) {
             continue;
         }
@@ -253,9 +245,9 @@ static void answer_list(struct waiter *w, const char *ns, const char *job) {
 
 static void job_changed(void *arg, const char *ns, const char *job, bool trained) {
     struct ctl_gate *g = arg;
-    answer_list(g->starts, ns, job);
+    answer_list(&g->starts, ns, job);
     if (trained) {
-        answer_list(g->ends, ns, job);
+        answer_list(&g->ends, ns, job);
     }
 }
 
@@ -292,11 +284,9 @@ int ctl_gate_open(struct co_loop *loop, const char *addr, struct ctl_controller 
     return 0;
 }
 
-static void free_list(struct waiter *w) {
-    struct waiter *next;
-    for (; w; w = next) {
-        next = w->next;
-        waiter_free(w);
+static void free_list(const struct waiters *list) {
+    while (!LIST_EMPTY(list)) {
+        waiter_free(LIST_FIRST(list));
     }
 }
 
@@ -306,7 +296,7 @@ void ctl_gate_close(struct ctl_gate *g) {
     }
     ctl_controller_on_change(g->controller, NULL, NULL);
     co_httpd_close(g->httpd);
-    free_list(g->starts);
-    free_list(g->ends);
+    free_list(&g->starts);
+    free_list(&g->ends);
     free(g);
 }

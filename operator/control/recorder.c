@@ -40,10 +40,9 @@ enum {
 
 /* A Warning that was sent. */
 struct ctl_sent_warning {
-    struct ctl_sent_warning *next; /* one that was sent before it */
-    struct ctl_event_log *log;
-    char *name;         /* owned: of the Event */
-    const char *reason; /* static */
+    LIST_ENTRY(ctl_sent_warning) link; /* the next was sent before it */
+    char *name;                        /* owned: of the Event */
+    const char *reason;                /* static */
     bool state;
     uint64_t hash;                 /* see identity */
     int64_t count, at;             /* how often it happened; monotonic ms of the last time */
@@ -71,37 +70,21 @@ static void waiting_free(struct ctl_waiting_event *w) {
 }
 
 static void take_out(struct ctl_event_log *s) {
-    struct ctl_event_logs *q = s->queue;
-    for (struct ctl_event_log **link = &q->head; *link; link = &(*link)->next) {
-        if (*link == s) {
-            *link = s->next;
-            q->tail = s->next ? q->tail : link;
-            break;
-        }
+    if (s->queue) {
+        TAILQ_REMOVE(&s->queue->logs, s, link);
+        s->queue = NULL;
     }
-    s->queue = NULL;
 }
 
 /* Moves the log from its queue, if any, to the end of q. */
 static void move_log(struct ctl_event_log *s, struct ctl_event_logs *q) {
-    if (s->queue) {
-        take_out(s);
-    }
+    take_out(s);
     s->queue = q;
-    s->next = NULL;
-    *q->tail = s;
-    q->tail = &s->next;
+    TAILQ_INSERT_TAIL(&q->logs, s, link);
 }
 
-static void unlink_warning(struct ctl_sent_warning *g) {
-    struct ctl_sent_warning **link = &g->log->warnings;
-    while (*link != g) {
-        link = &(*link)->next;
-    }
-    *link = g->next;
-}
-
-static void free_warning(struct ctl_sent_warning *g) {
+static void forget_warning(struct ctl_sent_warning *g) {
+    LIST_REMOVE(g, link);
     if (g->write) {
         g->write->warning = NULL;
     }
@@ -109,24 +92,15 @@ static void free_warning(struct ctl_sent_warning *g) {
     free(g);
 }
 
-static void forget_warning(struct ctl_sent_warning *g) {
-    unlink_warning(g);
-    free_warning(g);
-}
-
 void ctl_event_log_done(struct ctl_event_log *s) {
-    if (s->queue) {
-        take_out(s);
-    }
+    take_out(s);
     struct ctl_waiting_event *next;
     for (struct ctl_waiting_event *w = s->first; w; w = next) {
         next = w->next;
         waiting_free(w);
     }
-    while (s->warnings) {
-        struct ctl_sent_warning *g = s->warnings;
-        s->warnings = g->next;
-        free_warning(g);
+    while (!LIST_EMPTY(&s->warnings)) {
+        forget_warning(LIST_FIRST(&s->warnings));
     }
     *s = (struct ctl_event_log){0};
 }
@@ -142,7 +116,7 @@ static bool is_quiet(const struct ctl_recorder *r) {
 static void start_timer(struct ctl_recorder *r) {
     int64_t next = INT64_MAX, now = co_now_ms();
     for (size_t i = 0; i < CTL_EVENT_LOG_READY; i++) {
-        const struct ctl_event_log *first = r->queue[i].head;
+        const struct ctl_event_log *first = TAILQ_FIRST(&r->queue[i].logs);
         int64_t in = first ? first->due - now : INT64_MAX;
         in = in > 0 ? in : HOLD_MS;
         next = in < next ? in : next;
@@ -159,8 +133,9 @@ static void log_due(void *arg) {
     bool quiet = is_quiet(r);
     for (size_t i = 0; i < CTL_EVENT_LOG_READY; i++) {
         struct ctl_event_logs *q = &r->queue[i];
-        while (q->head && q->head->due + (quiet ? 0 : q->hold_ms) <= now) {
-            move_log(q->head, &r->queue[CTL_EVENT_LOG_READY]);
+        struct ctl_event_log *s;
+        while ((s = TAILQ_FIRST(&q->logs)) && s->due + (quiet ? 0 : q->hold_ms) <= now) {
+            move_log(s, &r->queue[CTL_EVENT_LOG_READY]);
         }
     }
     start_timer(r);
@@ -171,7 +146,7 @@ void ctl_recorder_init(struct ctl_recorder *r, struct co_loop *loop, struct kube
     const char *instance, const struct ctl_load *load) {
     *r = (struct ctl_recorder){.client = client, .instance = instance, .load = load};
     for (size_t i = 0; i < CTL_EVENT_LOG_QUEUES; i++) {
-        r->queue[i].tail = &r->queue[i].head;
+        TAILQ_INIT(&r->queue[i].logs);
     }
     r->queue[CTL_EVENT_LOG_GATHERS].hold_ms = HOLD_MAX_MS;
     r->queue[CTL_EVENT_LOG_URGENT].hold_ms = HOLD_STATE_MS;
@@ -266,8 +241,8 @@ static uint64_t identity(const struct ctl_waiting_event *w) {
 static void forget_old(struct ctl_event_log *s) {
     int64_t now = co_now_ms();
     struct ctl_sent_warning *next;
-    for (struct ctl_sent_warning *g = s->warnings; g; g = next) {
-        next = g->next;
+    for (struct ctl_sent_warning *g = LIST_FIRST(&s->warnings); g; g = next) {
+        next = LIST_NEXT(g, link);
         if (now - g->at > FOLD_MS) {
             forget_warning(g);
         }
@@ -275,9 +250,9 @@ static void forget_old(struct ctl_event_log *s) {
 }
 
 static struct ctl_sent_warning *find_sent(const struct ctl_event_log *s, uint64_t hash) {
-    struct ctl_sent_warning *g = s->warnings;
+    struct ctl_sent_warning *g = LIST_FIRST(&s->warnings);
     while (g && g->hash != hash) {
-        g = g->next;
+        g = LIST_NEXT(g, link);
     }
     return g;
 }
@@ -287,9 +262,10 @@ static struct ctl_sent_warning *find_sent(const struct ctl_event_log *s, uint64_
  * it, and each would be an Event.  NULL: it needs an Event of its own. */
 static struct ctl_sent_warning *share_event(
     struct ctl_event_log *s, const struct ctl_waiting_event *w) {
-    struct ctl_sent_warning *oldest = NULL, *same = NULL;
+    struct ctl_sent_warning *oldest = NULL, *same = NULL, *g;
     size_t n = 0;
-    for (struct ctl_sent_warning *g = s->warnings; g; g = g->next, n++) {
+    LIST_FOREACH(g, &s->warnings, link) {
+        n++;
         oldest = g;
         same = !w->state && !g->state && strcmp(g->reason, w->reason) == 0 ? g : same;
     }
@@ -309,9 +285,8 @@ static bool count_again(
     if (!g) {
         return false;
     }
-    unlink_warning(g);
-    g->next = s->warnings;
-    s->warnings = g;
+    LIST_REMOVE(g, link);
+    LIST_INSERT_HEAD(&s->warnings, g, link);
     g->hash = hash;
     g->at = co_now_ms();
     g->count += w->count;
@@ -326,15 +301,13 @@ static bool count_again(
 static struct ctl_sent_warning *remember_warning(
     struct ctl_event_log *s, const struct ctl_waiting_event *w, const char *name) {
     struct ctl_sent_warning *g = co_xcalloc(1, sizeof(*g));
-    *g = (struct ctl_sent_warning){.next = s->warnings,
-        .log = s,
-        .name = co_xstrdup(name),
+    *g = (struct ctl_sent_warning){.name = co_xstrdup(name),
         .reason = w->reason,
         .state = w->state,
         .hash = identity(w),
         .count = w->count,
         .at = co_now_ms()};
-    s->warnings = g;
+    LIST_INSERT_HEAD(&s->warnings, g, link);
     return g;
 }
 
@@ -367,13 +340,14 @@ static void record_event(
 }
 
 static void pump_stories(struct ctl_recorder *r) {
-    while (r->queue[CTL_EVENT_LOG_READY].head && r->flying < CTL_EVENT_WRITES_MAX) {
-        struct ctl_event_log *s = r->queue[CTL_EVENT_LOG_READY].head;
+    struct ctl_event_logs *ready = &r->queue[CTL_EVENT_LOG_READY];
+    while (!TAILQ_EMPTY(&ready->logs) && r->flying < CTL_EVENT_WRITES_MAX) {
+        struct ctl_event_log *s = TAILQ_FIRST(&ready->logs);
         struct ctl_waiting_event *w = s->first;
         take_out(s);
         s->first = w->next;
         if (--s->n_waiting) {
-            move_log(s, &r->queue[CTL_EVENT_LOG_READY]);
+            move_log(s, ready);
         }
         record_event(r, s, w);
         waiting_free(w);
@@ -382,8 +356,8 @@ static void pump_stories(struct ctl_recorder *r) {
 
 void ctl_recorder_flush(struct ctl_recorder *r) {
     for (size_t i = 0; i < CTL_EVENT_LOG_READY; i++) {
-        while (r->queue[i].head) {
-            move_log(r->queue[i].head, &r->queue[CTL_EVENT_LOG_READY]);
+        while (!TAILQ_EMPTY(&r->queue[i].logs)) {
+            move_log(TAILQ_FIRST(&r->queue[i].logs), &r->queue[CTL_EVENT_LOG_READY]);
         }
     }
     pump_stories(r);
@@ -392,8 +366,9 @@ void ctl_recorder_flush(struct ctl_recorder *r) {
 size_t ctl_recorder_waiting(const struct ctl_recorder *r) {
     size_t n = r->flying;
     for (size_t i = 0; i < CTL_EVENT_LOG_QUEUES; i++) {
-        for (const struct ctl_event_log *w = r->queue[i].head; w; w = w->next) {
-            n += w->n_waiting;
+        const struct ctl_event_log *s;
+        TAILQ_FOREACH(s, &r->queue[i].logs, link) {
+            n += s->n_waiting;
         }
     }
     return n;

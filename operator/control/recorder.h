@@ -16,6 +16,8 @@
 #include "operator/kube/client.h"
 #include "operator/plan/plan.h"
 
+#include <sys/queue.h>
+
 struct ctl_waiting_event;
 struct ctl_sent_warning;
 
@@ -23,18 +25,18 @@ struct ctl_sent_warning;
  */
 struct ctl_event_log {
     struct ctl_event_logs *queue;    /* the queue it is in while an event waits; else NULL */
-    struct ctl_event_log *next;      /* in the queue */
+    TAILQ_ENTRY(ctl_event_log) link; /* in the queue */
     int64_t due;                     /* monotonic ms: when it has gathered for long enough */
     struct ctl_waiting_event *first; /* owned list, oldest first */
     size_t n_waiting;
-    uint64_t kinds;                    /* a bit a kind: a Normal event of it was emitted recently */
-    int64_t news_at;                   /* monotonic ms: the last Normal event */
-    struct ctl_sent_warning *warnings; /* owned list: the last ones, which the next may repeat */
+    uint64_t kinds;  /* a bit a kind: a Normal event of it was emitted recently */
+    int64_t news_at; /* monotonic ms: the last Normal event */
+    LIST_HEAD(, ctl_sent_warning) warnings; /* owned: the last ones, which the next may repeat */
 };
 void ctl_event_log_done(struct ctl_event_log *s); /* drops the events that wait; zeroed after */
 
 struct ctl_event_logs {
-    struct ctl_event_log *head, **tail;
+    TAILQ_HEAD(, ctl_event_log) logs;
     int64_t hold_ms; /* they wait so much longer while the API server is busy */
 };
 /* The queues of jobs with events, in the order of urgency.  A job is in the most urgent one that

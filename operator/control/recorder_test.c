@@ -384,7 +384,7 @@ static void what_waits_for_a_job_has_a_bound(void **state) {
     assert_int_equal(w->event_log.n_waiting, WAITING);
     ctl_event_log_done(&w->event_log);
     for (size_t i = 0; i < CTL_EVENT_LOG_QUEUES; i++) {
-        assert_null(w->recorder.queue[i].head);
+        assert_true(TAILQ_EMPTY(&w->recorder.queue[i].logs));
     }
 }
 

@@ -268,8 +268,8 @@ static void pump_soon(void *arg) {
 
 static void fail_late(const struct kube_op_list *l, int64_t now) {
     struct kube_op *next;
-    for (struct kube_op *op = l->first; op; op = next) {
-        next = op->next;
+    for (struct kube_op *op = TAILQ_FIRST(l); op; op = next) {
+        next = TAILQ_NEXT(op, link);
         if (op->deadline && op->deadline <= now) {
             struct co_err err = {0};
             co_err_set(&err, CO_TIMEOUT, "deadline passed in the queue");
@@ -333,7 +333,10 @@ int kube_client_new(struct co_loop *loop, struct kube_config *config_own,
     c->opts.queue_max = c->opts.queue_max ? c->opts.queue_max : QUEUE_MAX;
     c->opts.queue_max_bytes = c->opts.queue_max_bytes ? c->opts.queue_max_bytes : QUEUE_MAX_BYTES;
     c->opts.reply_max = c->opts.reply_max ? c->opts.reply_max : REPLY_MAX;
+    TAILQ_INIT(&c->flying);
+    TAILQ_INIT(&c->failed);
     for (size_t i = 0; i < KUBE_ALL_LANES; i++) {
+        TAILQ_INIT(&c->classes[i].turns);
         int wanted = i < KUBE_CLASSES ? c->opts.lane_limit[i] : 0;
         c->classes[i].limit = c->classes[i].allowed = wanted > 0 ? wanted : limits[i];
     }

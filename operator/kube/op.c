@@ -3,31 +3,6 @@
 
 #include <string.h>
 
-static void list_add(struct kube_op_list *l, struct kube_op *op) {
-    op->next = NULL;
-    op->prev = l->last;
-    if (l->last) {
-        l->last->next = op;
-    } else {
-        l->first = op;
-    }
-    l->last = op;
-}
-
-static void list_remove(struct kube_op_list *l, struct kube_op *op) {
-    if (op->prev) {
-        op->prev->next = op->next;
-    } else {
-        l->first = op->next;
-    }
-    if (op->next) {
-        op->next->prev = op->prev;
-    } else {
-        l->last = op->prev;
-    }
-    op->prev = op->next = NULL;
-}
-
 /* ---- namespaces ---- */
 
 struct kube_tenant *kube_op_tenant(const struct kube_class_queue *class, const char *ns) {
@@ -46,6 +21,9 @@ struct kube_tenant *kube_op_tenant_need(struct kube_class_queue *class, const ch
         size_t size = strlen(name) + 1;
         t = co_xcalloc(1, sizeof(*t) + size);
         memcpy(t->ns, name, size);
+        for (size_t k = 0; k < KUBE_FLOWS; k++) {
+            TAILQ_INIT(&t->flows[k]);
+        }
         co_index_add(&class->tenants, &t->link, co_hash_str(name));
     }
     t->ops++;
@@ -59,24 +37,6 @@ static void tenant_release(struct kube_class_queue *class, struct kube_tenant *t
     }
 }
 
-/* Adds the tenant at the end: it is served after all others. */
-static void ring_add(struct kube_class_queue *class, struct kube_tenant *t) {
-    struct kube_tenant *next = class->turn ? class->turn : t;
-    struct kube_tenant *prev = class->turn ? next->prev : t;
-    t->next = next;
-    t->prev = prev;
-    prev->next = next->prev = t;
-    class->turn = next;
-}
-
-static void ring_remove(struct kube_class_queue *class, struct kube_tenant *t) {
-    t->prev->next = t->next;
-    t->next->prev = t->prev;
-    if (class->turn == t) {
-        class->turn = t->next == t ? NULL : t->next;
-    }
-}
-
 /* ---- states ---- */
 
 static void state_leave(struct kube_op *op) {
@@ -84,20 +44,20 @@ static void state_leave(struct kube_op *op) {
     struct kube_class_queue *class = &c->classes[op->class];
     switch (op->state) {
     case KUBE_OP_WAITING:
-        list_remove(&op->tenant->flows[op->flow], op);
+        TAILQ_REMOVE(&op->tenant->flows[op->flow], op, link);
         class->waiting--;
         c->waiting--;
         if (--op->tenant->waiting == 0) {
-            ring_remove(class, op->tenant);
+            TAILQ_REMOVE(&class->turns, op->tenant, turn);
         }
         break;
     case KUBE_OP_FLYING:
-        list_remove(&c->flying, op);
+        TAILQ_REMOVE(&c->flying, op, link);
         class->flying--;
         c->n_flying--;
         break;
     case KUBE_OP_FAILED:
-        list_remove(&c->failed, op);
+        TAILQ_REMOVE(&c->failed, op, link);
         c->n_failed--;
         break;
     case KUBE_OP_LEAVING:
@@ -111,9 +71,9 @@ void kube_op_enter(struct kube_op *op, enum kube_op_state state) {
     op->state = state;
     switch (state) {
     case KUBE_OP_WAITING:
-        list_add(&op->tenant->flows[op->flow], op);
+        TAILQ_INSERT_TAIL(&op->tenant->flows[op->flow], op, link);
         if (op->tenant->waiting++ == 0) {
-            ring_add(class, op->tenant);
+            TAILQ_INSERT_TAIL(&class->turns, op->tenant, turn);
         }
         class->waiting++;
         c->waiting++;
@@ -122,12 +82,12 @@ void kube_op_enter(struct kube_op *op, enum kube_op_state state) {
         }
         break;
     case KUBE_OP_FLYING:
-        list_add(&c->flying, op);
+        TAILQ_INSERT_TAIL(&c->flying, op, link);
         class->flying++;
         c->n_flying++;
         break;
     case KUBE_OP_FAILED:
-        list_add(&c->failed, op);
+        TAILQ_INSERT_TAIL(&c->failed, op, link);
         c->n_failed++;
         break;
     case KUBE_OP_LEAVING:
@@ -171,9 +131,9 @@ void kube_op_fail(struct kube_op *op, const struct co_err *err) {
 }
 
 struct kube_op *kube_op_take_failed(struct kube_client *c) {
-    struct kube_op *op = c->failed.first;
+    struct kube_op *op = TAILQ_FIRST(&c->failed);
     if (op) {
-        list_remove(&c->failed, op);
+        TAILQ_REMOVE(&c->failed, op, link);
         c->n_failed--;
         op->state = KUBE_OP_LEAVING;
     }
@@ -182,24 +142,23 @@ struct kube_op *kube_op_take_failed(struct kube_client *c) {
 
 /* Namespaces are served round-robin, and so are the flows of each. */
 struct kube_op *kube_op_next(struct kube_class_queue *class) {
-    struct kube_tenant *t = class->turn;
+    struct kube_tenant *t = TAILQ_FIRST(&class->turns);
     if (!t) {
         return NULL;
     }
-    class->turn = t->next;
-    while (!t->flows[t->turn].first) {
-        t->turn = (t->turn + 1) % KUBE_FLOWS;
+    TAILQ_REMOVE(&class->turns, t, turn);
+    TAILQ_INSERT_TAIL(&class->turns, t, turn);
+    while (TAILQ_EMPTY(&t->flows[t->next_flow])) {
+        t->next_flow = (t->next_flow + 1) % KUBE_FLOWS;
     }
-    struct kube_op *op = t->flows[t->turn].first;
-    t->turn = (t->turn + 1) % KUBE_FLOWS;
+    struct kube_op *op = TAILQ_FIRST(&t->flows[t->next_flow]);
+    t->next_flow = (t->next_flow + 1) % KUBE_FLOWS;
     return op;
 }
 
 static void free_list(const struct kube_op_list *l) {
-    struct kube_op *next;
-    for (struct kube_op *op = l->first; op; op = next) {
-        next = op->next;
-        kube_op_free(op);
+    while (!TAILQ_EMPTY(l)) {
+        kube_op_free(TAILQ_FIRST(l));
     }
 }
 

@@ -12,6 +12,8 @@
 #include "operator/kube/cred.h"
 #include "operator/kube/transport.h"
 
+#include <sys/queue.h>
+
 /* Deadlines of waiting requests are checked this often. */
 enum { KUBE_TICK_MS = 500 };
 
@@ -28,7 +30,7 @@ enum kube_op_state {
 
 struct kube_op {
     struct kube_client *c;
-    struct kube_op *prev, *next; /* in the list of its state */
+    TAILQ_ENTRY(kube_op) link; /* in the list of its state */
     enum kube_op_state state;
     int class; /* enum kube_class or KUBE_CLASS_STREAM */
     struct kube_tenant *tenant;
@@ -54,17 +56,15 @@ struct kube_op {
     struct co_err *err; /* owned: set in state KUBE_OP_FAILED */
 };
 
-struct kube_op_list {
-    struct kube_op *first, *last;
-};
+TAILQ_HEAD(kube_op_list, kube_op);
 
 /* The requests of a namespace ("": without one) in a class; exists as long as there are any. */
 struct kube_tenant {
-    struct co_link link;             /* in kube_class_queue.tenants; must be first */
-    struct kube_tenant *prev, *next; /* in the ring, while it has requests that wait */
-    size_t ops;                      /* requests in any state */
+    struct co_link link;           /* in kube_class_queue.tenants; must be first */
+    TAILQ_ENTRY(kube_tenant) turn; /* in kube_class_queue.turns, while it has requests that wait */
+    size_t ops;                    /* requests in any state */
     size_t waiting;
-    unsigned turn; /* the flow served next */
+    unsigned next_flow; /* that is served */
     struct kube_op_list flows[KUBE_FLOWS];
     char ns[];
 };
@@ -75,7 +75,7 @@ struct kube_class_queue {
     int64_t paused_until; /* loop time */
     size_t waiting;
     struct co_index tenants;
-    struct kube_tenant *turn; /* the ring's next tenant to serve; NULL: none waits */
+    TAILQ_HEAD(, kube_tenant) turns; /* the first is served next, and goes to the end */
 };
 
 struct kube_client {

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 
 enum {
@@ -41,10 +42,10 @@ struct pool {
     struct kube_transport *t;
     struct pool *next; /* in t->retired */
     struct kube_multi multi;
-    bool streams;            /* for streams; else for requests */
-    size_t active;           /* transfers */
-    bool retired;            /* takes no new transfers; freed after the last one */
-    struct kube_xfer *fresh; /* list of streams with data that is not delivered yet */
+    bool streams;                 /* for streams; else for requests */
+    size_t active;                /* transfers */
+    bool retired;                 /* takes no new transfers; freed after the last one */
+    LIST_HEAD(, kube_xfer) fresh; /* streams with data that is not delivered yet */
 };
 
 struct kube_transport {
@@ -77,7 +78,7 @@ struct kube_xfer {
     bool stream;
     bool too_big;  /* the answer exceeds reply.max */
     bool is_fresh; /* in pool->fresh */
-    struct kube_xfer *fresh_prev, *fresh_next;
+    LIST_ENTRY(kube_xfer) fresh;
     void (*data)(void *arg, const char *data, size_t len);
     void (*done)(void *arg, const struct kube_xfer_result *r);
     void *arg;
@@ -87,31 +88,17 @@ struct kube_xfer {
 /* ---- a pool ---- */
 
 static void fresh_remove(struct kube_xfer *x) {
-    if (!x->is_fresh) {
-        return;
+    if (x->is_fresh) {
+        LIST_REMOVE(x, fresh);
+        x->is_fresh = false;
     }
-    if (x->fresh_prev) {
-        x->fresh_prev->fresh_next = x->fresh_next;
-    } else {
-        x->pool->fresh = x->fresh_next;
-    }
-    if (x->fresh_next) {
-        x->fresh_next->fresh_prev = x->fresh_prev;
-    }
-    x->fresh_prev = x->fresh_next = NULL;
-    x->is_fresh = false;
 }
 
 static void fresh_add(struct kube_xfer *x) {
-    if (x->is_fresh) {
-        return;
+    if (!x->is_fresh) {
+        LIST_INSERT_HEAD(&x->pool->fresh, x, fresh);
+        x->is_fresh = true;
     }
-    x->is_fresh = true;
-    x->fresh_next = x->pool->fresh;
-    if (x->fresh_next) {
-        x->fresh_next->fresh_prev = x;
-    }
-    x->pool->fresh = x;
 }
 
 static void count_xfer(struct pool *p, int more) {
@@ -241,8 +228,8 @@ static bool is_delivering(struct kube_xfer *x) {
 
 static void after_action(void *arg) {
     struct pool *p = arg;
-    while (p->fresh) {
-        deliver_first(p->fresh);
+    while (!LIST_EMPTY(&p->fresh)) {
+        deliver_first(LIST_FIRST(&p->fresh));
     }
     CURLMsg *m;
     int left;
