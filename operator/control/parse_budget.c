@@ -5,12 +5,18 @@
 #include "common/mem.h"
 
 struct ctl_parse_line {
-    char *ns;                            /* owned */
-    size_t used;                         /* bytes of claims that have them */
-    size_t n;                            /* claims, those that wait included; freed at 0 */
-    struct ctl_parse_claim *head, **end; /* claims that wait, oldest first */
-    struct ctl_parse_line *next;         /* in ctl_parse_budget.first, only while a claim waits */
+    char *ns;                             /* owned */
+    size_t used;                          /* bytes of claims that have them */
+    size_t n;                             /* claims, those that wait included; freed at 0 */
+    TAILQ_HEAD(, ctl_parse_claim) claims; /* that wait, oldest first */
+    TAILQ_ENTRY(ctl_parse_line) turn;     /* in ctl_parse_budget.turns, only while a claim waits */
 };
+
+void ctl_parse_budget_init(struct ctl_parse_budget *d, size_t max,
+    void (*granted)(void *arg, struct ctl_parse_claim *claim), void *arg) {
+    *d = (struct ctl_parse_budget){.max = max, .granted = granted, .arg = arg};
+    TAILQ_INIT(&d->turns);
+}
 
 size_t ctl_parse_budget_share(const struct ctl_parse_budget *d) {
     return d->max / 2;
@@ -34,6 +40,7 @@ static struct ctl_parse_line *line_need(struct ctl_parse_budget *d, const char *
     if (!l) {
         l = co_xcalloc(1, sizeof(*l));
         l->ns = co_xstrdup(ns);
+        TAILQ_INIT(&l->claims);
         (void)co_map_set(&d->lines, ns, l);
     }
     return l;
@@ -50,44 +57,19 @@ static void grant(struct ctl_parse_budget *d, struct ctl_parse_claim *claim) {
     d->used += claim->bytes;
 }
 
-/* Puts a line that is not empty behind the others. */
-static void line_up(struct ctl_parse_budget *d, struct ctl_parse_line *l) {
-    struct ctl_parse_line **end = d->first ? d->end : &d->first;
-    l->next = NULL;
-    *end = l;
-    d->end = &l->next;
-}
-
-static void line_out(struct ctl_parse_budget *d, struct ctl_parse_line *l) {
-    struct ctl_parse_line **at = &d->first;
-    while (*at != l) {
-        at = &(*at)->next;
-    }
-    *at = l->next;
-    d->end = *at ? d->end : at;
-}
-
 static void wait_in(struct ctl_parse_budget *d, struct ctl_parse_claim *claim) {
     struct ctl_parse_line *l = claim->line;
-    struct ctl_parse_claim **end = l->head ? l->end : &l->head;
-    if (!l->head) {
-        line_up(d, l);
+    if (TAILQ_EMPTY(&l->claims)) {
+        TAILQ_INSERT_TAIL(&d->turns, l, turn);
     }
-    claim->next = NULL;
-    *end = claim;
-    l->end = &claim->next;
+    TAILQ_INSERT_TAIL(&l->claims, claim, waits);
 }
 
 static void wait_no_more(struct ctl_parse_budget *d, struct ctl_parse_claim *claim) {
     struct ctl_parse_line *l = claim->line;
-    struct ctl_parse_claim **at = &l->head;
-    while (*at != claim) {
-        at = &(*at)->next;
-    }
-    *at = claim->next;
-    l->end = *at ? l->end : at;
-    if (!l->head) {
-        line_out(d, l);
+    TAILQ_REMOVE(&l->claims, claim, waits);
+    if (TAILQ_EMPTY(&l->claims)) {
+        TAILQ_REMOVE(&d->turns, l, turn);
     }
 }
 
@@ -95,9 +77,11 @@ static void wait_no_more(struct ctl_parse_budget *d, struct ctl_parse_claim *cla
  * enough bytes for it: then the others wait as well, so that a large job is not overtaken forever.
  */
 static struct ctl_parse_claim *next_claim(const struct ctl_parse_budget *d) {
-    for (const struct ctl_parse_line *l = d->first; l; l = l->next) {
-        if (fits(l->used, l->head->bytes, ctl_parse_budget_share(d))) {
-            return fits(d->used, l->head->bytes, d->max) ? l->head : NULL;
+    const struct ctl_parse_line *l;
+    TAILQ_FOREACH(l, &d->turns, turn) {
+        struct ctl_parse_claim *first = TAILQ_FIRST(&l->claims);
+        if (fits(l->used, first->bytes, ctl_parse_budget_share(d))) {
+            return fits(d->used, first->bytes, d->max) ? first : NULL;
         }
     }
     return NULL;
@@ -110,9 +94,9 @@ static void grant_waiting(struct ctl_parse_budget *d, const struct ctl_parse_cla
     while ((claim = next_claim(d))) {
         struct ctl_parse_line *l = claim->line;
         wait_no_more(d, claim);
-        if (l->head) { /* the other namespaces first */
-            line_out(d, l);
-            line_up(d, l);
+        if (!TAILQ_EMPTY(&l->claims)) { /* the other namespaces first */
+            TAILQ_REMOVE(&d->turns, l, turn);
+            TAILQ_INSERT_TAIL(&d->turns, l, turn);
         }
         grant(d, claim);
         if (claim != asks) {

@@ -17,13 +17,14 @@
 #include "common/map.h"
 
 #include <stdbool.h>
+#include <sys/queue.h>
 
 struct ctl_parse_line; /* the waiting line and the use of one namespace */
 
 /* A reader's claim on the budget; zeroed = none.  Private to parse_budget.c. */
 struct ctl_parse_claim {
-    struct ctl_parse_line *line;  /* NULL: it neither has a claim nor waits for one */
-    struct ctl_parse_claim *next; /* in the line */
+    struct ctl_parse_line *line;        /* NULL: it neither has a claim nor waits for one */
+    TAILQ_ENTRY(ctl_parse_claim) waits; /* in the line */
     size_t bytes;
     bool has; /* it has its bytes; else it waits */
 };
@@ -31,13 +32,15 @@ struct ctl_parse_claim {
 struct ctl_parse_budget {
     size_t max; /* bytes */
     size_t used;
-    struct co_map lines;                 /* by namespace, owned */
-    struct ctl_parse_line *first, **end; /* lines that are not empty, next one first */
+    struct co_map lines;                /* by namespace, owned */
+    TAILQ_HEAD(, ctl_parse_line) turns; /* lines that are not empty, next one first */
     /* A claim that waited has its bytes now. */
     void (*granted)(void *arg, struct ctl_parse_claim *claim);
     void *arg;
 };
 
+void ctl_parse_budget_init(struct ctl_parse_budget *d, size_t max,
+    void (*granted)(void *arg, struct ctl_parse_claim *claim), void *arg);
 void ctl_parse_budget_done(struct ctl_parse_budget *d); /* after all claims have left */
 
 /* The most that one namespace, and so one job, may take; bytes. */

@@ -33,7 +33,7 @@ static void granted(void *arg, struct ctl_parse_claim *claim) {
 
 static int setup(void **state) {
     (void)state;
-    budget = (struct ctl_parse_budget){.max = 100, .granted = granted};
+    ctl_parse_budget_init(&budget, 100, granted, NULL);
     calls[0] = '\0';
     return 0;
 }
@@ -46,7 +46,7 @@ static int teardown(void **state) {
         ctl_parse_budget_release(&budget, &c[i]);
     }
     assert_int_equal(budget.used + budget.lines.nodes.len, 0);
-    assert_null(budget.first);
+    assert_true(TAILQ_EMPTY(&budget.turns));
     ctl_parse_budget_done(&budget);
     return 0;
 }

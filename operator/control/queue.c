@@ -46,25 +46,20 @@ enum queue_class { FRESH, BEGUN, KINDS };
 /* The limits that namespaces share: BUSY_MAX, BEGINNING_*, STARTING_MAX. */
 enum share { BUSY, BEGINNING, STARTING, SHARES };
 
-/* Entries that wait, oldest request first. */
-struct fifo {
-    struct ctl_queued *head, **tail;
-};
-
 /* A namespace; exists as long as an entry of it has joined. */
 struct ctl_tenant {
     struct co_link link; /* in ctl_queue.tenants, by its name; must be first */
-    struct fifo lines[KINDS];
-    struct ctl_tenant *next[KINDS]; /* in the ring, while the line is not empty */
-    size_t uses[SHARES];            /* how much of each limit it uses */
-    size_t places;                  /* entries that have joined */
+    struct {
+        STAILQ_HEAD(, ctl_queued) line; /* entries that wait, oldest request first */
+        TAILQ_ENTRY(ctl_tenant) ring;   /* while the line is not empty */
+    } of[KINDS];
+    size_t uses[SHARES]; /* how much of each limit it uses */
+    size_t places;       /* entries that have joined */
     char ns[];
 };
 
-/* Tenants whose line is not empty; the head is served next. */
-struct ring {
-    struct ctl_tenant *head, **tail;
-};
+/* Tenants whose line is not empty; the first is served next. */
+TAILQ_HEAD(ring, ctl_tenant);
 
 struct ctl_queue {
     struct co_loop *loop;
@@ -94,7 +89,7 @@ static struct ctl_tenant *tenant_need(struct ctl_queue *q, const char *ns) {
     struct ctl_tenant *t = co_xcalloc(1, sizeof(*t) + size);
     memcpy(t->ns, ns, size);
     for (enum queue_class k = 0; k < KINDS; k++) {
-        t->lines[k].tail = &t->lines[k].head;
+        STAILQ_INIT(&t->of[k].line);
     }
     co_index_add(&q->tenants, &t->link, hash);
     return t;
@@ -118,42 +113,22 @@ static bool has_room(
     return q->used[s] < limit || (!t->uses[s] && q->users[s] < limit);
 }
 
-/* Adds t at the end of a ring. */
-static void ring_add(struct ring *r, struct ctl_tenant *t, enum queue_class k) {
-    t->next[k] = NULL;
-    *r->tail = t;
-    r->tail = &t->next[k];
-}
-
-static void ring_remove(struct ring *r, struct ctl_tenant **at, enum queue_class k) {
-    struct ctl_tenant *t = *at;
-    *at = t->next[k];
-    r->tail = *at ? r->tail : at;
-}
-
 static void line_add(struct ctl_queue *q, struct ctl_queued *place, enum queue_class k) {
     struct ctl_tenant *t = place->tenant;
-    struct fifo *l = &t->lines[k];
-    if (!l->head) {
-        ring_add(&q->rings[k], t, k);
+    if (STAILQ_EMPTY(&t->of[k].line)) {
+        TAILQ_INSERT_TAIL(&q->rings[k], t, of[k].ring);
     }
-    place->next = NULL;
-    *l->tail = place;
-    l->tail = &place->next;
+    STAILQ_INSERT_TAIL(&t->of[k].line, place, waits);
     q->waiting++;
 }
 
 /* Takes the first entry of a tenant's line; the tenant goes to the end of its ring. */
-static struct ctl_queued *line_take(
-    struct ctl_queue *q, struct ctl_tenant **at, enum queue_class k) {
-    struct ctl_tenant *t = *at;
-    struct fifo *l = &t->lines[k];
-    struct ctl_queued *place = l->head;
-    ring_remove(&q->rings[k], at, k);
-    l->head = place->next;
-    l->tail = l->head ? l->tail : &l->head;
-    if (l->head) {
-        ring_add(&q->rings[k], t, k);
+static struct ctl_queued *line_take(struct ctl_queue *q, struct ctl_tenant *t, enum queue_class k) {
+    struct ctl_queued *place = STAILQ_FIRST(&t->of[k].line);
+    STAILQ_REMOVE_HEAD(&t->of[k].line, waits);
+    TAILQ_REMOVE(&q->rings[k], t, of[k].ring);
+    if (!STAILQ_EMPTY(&t->of[k].line)) {
+        TAILQ_INSERT_TAIL(&q->rings[k], t, of[k].ring);
     }
     q->waiting--;
     return place;
@@ -348,16 +323,16 @@ void ctl_queue_end(struct ctl_queued *place, int64_t add_at_ms) {
 }
 
 /* The first tenant of a ring that is within the limits; NULL: none. */
-static struct ctl_tenant **next_tenant(
+static struct ctl_tenant *next_tenant(
     struct ctl_queue *q, enum queue_class k, const size_t limit[SHARES]) {
-    for (struct ctl_tenant **at = &q->rings[k].head; *at; at = &(*at)->next[k]) {
-        const struct ctl_tenant *t = *at;
+    struct ctl_tenant *t;
+    TAILQ_FOREACH(t, &q->rings[k], of[k].ring) {
         enum share s = 0;
         while (s < SHARES && has_room(q, t, s, limit[s])) {
             s++;
         }
         if (s == SHARES) {
-            return at;
+            return t;
         }
         if (s == STARTING && !co_timer_armed(q->later)) {
             co_timer_start(q->later, STARTING_MS / 10);
@@ -381,9 +356,9 @@ static struct ctl_queued *take_place(struct ctl_queue *q) {
     };
     prune_starting(q);
     for (enum queue_class k = 0; k < KINDS; k++) {
-        struct ctl_tenant **at = next_tenant(q, k, limits[k]);
-        if (at) {
-            return line_take(q, at, k);
+        struct ctl_tenant *t = next_tenant(q, k, limits[k]);
+        if (t) {
+            return line_take(q, t, k);
         }
     }
     return NULL;
@@ -420,7 +395,7 @@ struct ctl_queue *ctl_queue_new(struct co_loop *loop, const struct ctl_queue_opt
     q->loop = loop;
     q->opts = *opts;
     for (enum queue_class k = 0; k < KINDS; k++) {
-        q->rings[k].tail = &q->rings[k].head;
+        TAILQ_INIT(&q->rings[k]);
     }
     q->turn = co_timer_new(loop, take_turn, q);
     q->later = co_timer_new(loop, take_turn, q);

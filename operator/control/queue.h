@@ -19,6 +19,8 @@
 #include "operator/control/operator_metrics.h"
 #include "operator/control/store.h"
 
+#include <sys/queue.h>
+
 struct ctl_queue;
 struct ctl_tenant; /* a namespace in the queue */
 
@@ -27,7 +29,7 @@ struct ctl_queued {
     struct ctl_queue *queue;
     struct ctl_entry *entry;
     struct ctl_tenant *tenant;
-    struct ctl_queued *next;
+    STAILQ_ENTRY(ctl_queued) waits;
     struct co_timer *timer; /* exists while it is armed */
     bool queued;            /* it waits in a line */
     bool dirty;             /* enqueued since the last reconcile began */

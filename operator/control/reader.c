@@ -12,7 +12,7 @@ static void claim_granted(void *arg, struct ctl_parse_claim *claim) {
 }
 
 void ctl_readers_init(struct ctl_readers *all, size_t bytes) {
-    all->budget = (struct ctl_parse_budget){.max = bytes, .granted = claim_granted, .arg = all};
+    ctl_parse_budget_init(&all->budget, bytes, claim_granted, all);
 }
 
 void ctl_readers_done(struct ctl_readers *all) {

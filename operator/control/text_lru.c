@@ -4,9 +4,9 @@
 #include "common/mem.h"
 
 struct ctl_text_space {
-    size_t bytes;                          /* of its entries and texts */
-    size_t n;                              /* entries */
-    struct ctl_text_node *oldest, *newest; /* entries with a text, by their last change */
+    size_t bytes;                       /* of its entries and texts */
+    size_t n;                           /* entries */
+    TAILQ_HEAD(, ctl_text_node) by_age; /* entries with a text, by their last change */
 };
 
 void ctl_text_lru_done(struct ctl_text_lru *s) {
@@ -18,6 +18,7 @@ void ctl_text_lru_add(
     struct ctl_text_space *space = co_map_get(&s->spaces, ns);
     if (!space) {
         space = co_xcalloc(1, sizeof(*space));
+        TAILQ_INIT(&space->by_age);
         (void)co_map_set(&s->spaces, ns, space);
     }
     space->n++;
@@ -38,25 +39,19 @@ void ctl_text_lru_remove(
 }
 
 void ctl_text_lru_put(struct ctl_text_lru *s, struct ctl_text_node *of, size_t size) {
-    struct ctl_text_space *space = of->space;
     of->size = size;
-    of->newer = NULL;
-    of->older = space->newest;
-    *(of->older ? &of->older->newer : &space->oldest) = of;
-    space->newest = of;
-    space->bytes += size;
+    TAILQ_INSERT_TAIL(&of->space->by_age, of, link);
+    of->space->bytes += size;
     s->texts += size;
     s->n++;
 }
 
 void ctl_text_lru_drop(struct ctl_text_lru *s, struct ctl_text_node *of) {
-    struct ctl_text_space *space = of->space;
     if (!of->size) {
         return;
     }
-    *(of->older ? &of->older->newer : &space->oldest) = of->newer;
-    *(of->newer ? &of->newer->older : &space->newest) = of->older;
-    space->bytes -= of->size;
+    TAILQ_REMOVE(&of->space->by_age, of, link);
+    of->space->bytes -= of->size;
     s->texts -= of->size;
     s->n--;
     of->size = 0;
@@ -65,7 +60,7 @@ void ctl_text_lru_drop(struct ctl_text_lru *s, struct ctl_text_node *of) {
 static void find_largest(void *arg, const char *key, void *value) {
     struct ctl_text_space **largest = arg, *space = value;
     (void)key;
-    if (space->oldest && (!*largest || space->bytes > (*largest)->bytes)) {
+    if (!TAILQ_EMPTY(&space->by_age) && (!*largest || space->bytes > (*largest)->bytes)) {
         *largest = space;
     }
 }
@@ -77,5 +72,5 @@ struct ctl_text_node *ctl_text_lru_victim(const struct ctl_text_lru *s) {
         return NULL;
     }
     co_map_each(&s->spaces, find_largest, &largest);
-    return largest->oldest;
+    return TAILQ_FIRST(&largest->by_age);
 }

@@ -11,14 +11,15 @@
 #include "common/map.h"
 
 #include <stdint.h>
+#include <sys/queue.h>
 
 struct ctl_text_space; /* the use of one namespace */
 
 /* An entry's node in the lists; private to text_lru.c. */
 struct ctl_text_node {
     struct ctl_text_space *space;
-    struct ctl_text_node *older, *newer; /* among the texts of the namespace */
-    size_t size;                         /* bytes of its text; 0: it is not in the cache */
+    TAILQ_ENTRY(ctl_text_node) link; /* among the texts of the namespace */
+    size_t size;                     /* bytes of its text; 0: it is not in the cache */
 };
 
 struct ctl_text_lru {
