@@ -373,7 +373,7 @@ int local_run(const struct local_pods *pods, const struct local_options *options
     open_members(&l);
     struct proc_output_options output = {
         .fd = options->out, .width = find_widest(pods), .change = output_changed, .arg = &l};
-    CO_TRY(proc_output_open(l.loop, &output, &l.out, err));
+    l.out = proc_output_open(l.loop, &output);
     CO_TRY(run_pods(&l, err));
     *ret_code = l.code;
     return 0;

@@ -161,8 +161,8 @@ int proc_output_reopen(int fd) {
     return open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 }
 
-int proc_output_open(struct co_loop *loop, const struct proc_output_options *options,
-    struct proc_output **ret, struct co_err *err) {
+struct proc_output *proc_output_open(
+    struct co_loop *loop, const struct proc_output_options *options) {
     struct proc_output *o = co_xcalloc(1, sizeof(*o));
     *o = (struct proc_output){.options = *options, .queue = CO_BUF(MAX_BYTES)};
     o->fd = proc_output_reopen(options->fd);
@@ -174,9 +174,7 @@ int proc_output_open(struct co_loop *loop, const struct proc_output_options *opt
     if (!o->own) {
         o->fd = options->fd;
     }
-    (void)err;
-    *ret = o;
-    return 0;
+    return o;
 }
 
 void proc_output_close(struct proc_output *o) {

@@ -32,8 +32,8 @@ struct proc_output_options {
     void *arg;
 };
 
-CO_MUST_CHECK int proc_output_open(struct co_loop *loop, const struct proc_output_options *options,
-    struct proc_output **ret, struct co_err *err);
+struct proc_output *proc_output_open(
+    struct co_loop *loop, const struct proc_output_options *options);
 /* Writes what is left; it blocks as long as the stream is open and blocked. */
 void proc_output_close(struct proc_output *o);
 CO_DEFINE_CLEANUP(struct proc_output *, proc_output_close)

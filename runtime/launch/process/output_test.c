@@ -32,7 +32,7 @@ static int setup(void **state) {
     const struct proc_output_options o = {
         .fd = w->pipe[1], .width = 1, .change = on_change, .arg = w};
     assert_int_equal(co_loop_new(&w->loop, NULL), 0);
-    assert_int_equal(proc_output_open(w->loop, &o, &w->out, NULL), 0);
+    w->out = proc_output_open(w->loop, &o);
     *state = w;
     return 0;
 }

@@ -109,6 +109,15 @@ static void take_answer(struct etcd *w) {
     take_step(w);
 }
 
+/* A transaction that compares has ended.  Whether it was done, or another node has written before,
+ * the next read will show. */
+static void on_compared(void *arg, const json_t *answer) {
+    struct etcd *w = arg;
+    (void)answer;
+    w->stale = true;
+    take_answer(w);
+}
+
 static void on_token(void *arg, const json_t *answer) {
     (void)answer;
     take_answer(arg);
@@ -226,19 +235,11 @@ static void write_late(struct etcd *w) {
         on_late_written);
 }
 
-static void on_gone_written(void *arg, const json_t *answer) {
-    struct etcd *w = arg;
-    (void)
-        answer; /* the compare fails when that node has written since; the next read will show it */
-    w->stale = true;
-    take_answer(w);
-}
-
 static void write_gone(struct etcd *w, const struct rdzv_etcd_node *n) {
     json_t *ops = rdzv_etcd_write_gone(&w->view, n, w->memo);
     json_t *unchanged = rdzv_etcd_node_unchanged(&w->view, n);
     rdzv_neighbour_watch(w->neighbour, NULL, 0, NULL);
-    rdzv_etcd_transact(w->client, ops, unchanged, on_gone_written);
+    rdzv_etcd_transact(w->client, ops, unchanged, on_compared);
 }
 
 static void note_late(struct etcd *w) {
@@ -254,16 +255,9 @@ static void note_late(struct etcd *w) {
 
 /* ---- the next round ---- */
 
-static void on_proposed(void *arg, const json_t *answer) {
-    struct etcd *w = arg;
-    (void)answer; /* if another one was faster, its round counts */
-    w->stale = true;
-    take_answer(w);
-}
-
 static void propose_round(struct etcd *w) {
     rdzv_etcd_transact(w->client, rdzv_etcd_write_round(&w->view, co_steal_ptr(w->proposal)),
-        rdzv_etcd_round_unchanged(&w->view), on_proposed);
+        rdzv_etcd_round_unchanged(&w->view), on_compared);
 }
 
 /* ---- reading and deciding ---- */

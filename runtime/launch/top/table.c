@@ -1,4 +1,4 @@
-/* One function per cell, one row per column: how a number is made from two reads, and printed. */
+/* One row per column: how a number is made from two reads, and printed. */
 #include "runtime/launch/top/table.h"
 
 #include <inttypes.h>
@@ -10,7 +10,16 @@
 
 enum { CELL = 64 };
 
-typedef void cell_fn(const struct top_target *t, char ret[CELL]);
+struct column;
+typedef void cell_fn(const struct top_target *t, const struct column *c, char ret[CELL]);
+
+struct column {
+    const char *head;
+    int width; /* 0: as wide as the longest name, to the left */
+    cell_fn *cell;
+    enum meter row, at; /* what it shows, and the row that has its time */
+    const char *label;  /* NULL: all of the row's */
+};
 
 /* ---- numbers for people ---- */
 
@@ -82,156 +91,112 @@ static double part_of(
     return rate_of(t, name, label);
 }
 
-static void put_age(const struct top_target *t, enum meter number, enum meter at, char ret[CELL]) {
-    double n = value(t, number, NULL);
+/* ---- cells ---- */
+
+static void name_cell(const struct top_target *t, const struct column *c, char ret[CELL]) {
+    (void)c;
+    (void)snprintf(ret, CELL, "%s", t->name);
+}
+
+static void number_cell(const struct top_target *t, const struct column *c, char ret[CELL]) {
+    put_number(ret, value(t, c->row, c->label));
+}
+
+static void bytes_cell(const struct top_target *t, const struct column *c, char ret[CELL]) {
+    put_bytes(ret, value(t, c->row, c->label));
+}
+
+static void rate_cell(const struct top_target *t, const struct column *c, char ret[CELL]) {
+    put_number(ret, rate(t, c->row, c->label));
+}
+
+static void flow_cell(const struct top_target *t, const struct column *c, char ret[CELL]) {
+    put_bytes(ret, rate(t, c->row, c->label));
+}
+
+static void p99_cell(const struct top_target *t, const struct column *c, char ret[CELL]) {
+    put_seconds(ret, top_samples_quantile(t->now, t->before, meter_name(c->row), c->label, .99));
+}
+
+static void age_cell(const struct top_target *t, const struct column *c, char ret[CELL]) {
+    double n = value(t, c->row, NULL);
     char age[CELL];
     if (n <= 0) {
         (void)snprintf(ret, CELL, "-");
         return;
     }
-    put_seconds(age, fmax(round(t->now->at - value(t, at, NULL)), 1));
+    put_seconds(age, fmax(round(t->now->at - value(t, c->at, NULL)), 1));
     (void)snprintf(ret, CELL, "%.0f/%.12s", n, age);
 }
 
-/* ---- servers ---- */
-
-static void name_cell(const struct top_target *t, char ret[CELL]) {
-    (void)snprintf(ret, CELL, "%s", t->name);
-}
-static void rows_cell(const struct top_target *t, char ret[CELL]) {
-    put_number(ret, value(t, METER_M_ROWS, NULL));
-}
-static void memory_cell(const struct top_target *t, char ret[CELL]) {
-    put_bytes(ret, value(t, METER_M_MEMORY, NULL));
-}
-static void used_cell(const struct top_target *t, char ret[CELL]) {
-    double most = value(t, METER_M_MEMORY_MAX, NULL);
-    (void)snprintf(ret, CELL, "%.1f%%", most > 0 ? value(t, METER_M_MEMORY, NULL) / most * 100 : 0);
-}
-static void pulls_cell(const struct top_target *t, char ret[CELL]) {
-    put_number(ret, part_of(t, METER_M_REQUEST_SECONDS, "count", "pull"));
-}
-static void pushes_cell(const struct top_target *t, char ret[CELL]) {
-    put_number(ret, part_of(t, METER_M_REQUEST_SECONDS, "count", "push") +
-                        part_of(t, METER_M_REQUEST_SECONDS, "count", "exchange"));
-}
-static void pull_time_cell(const struct top_target *t, char ret[CELL]) {
-    put_seconds(ret,
-        top_samples_quantile(t->now, t->before, meter_name(METER_M_REQUEST_SECONDS), "pull", .99));
-}
-static void push_time_cell(const struct top_target *t, char ret[CELL]) {
-    put_seconds(ret,
-        top_samples_quantile(t->now, t->before, meter_name(METER_M_REQUEST_SECONDS), "push", .99));
-}
-static void in_cell(const struct top_target *t, char ret[CELL]) {
-    put_bytes(ret, rate(t, METER_M_BYTES, "received"));
-}
-static void out_cell(const struct top_target *t, char ret[CELL]) {
-    put_bytes(ret, rate(t, METER_M_BYTES, "sent"));
-}
-static void queue_cell(const struct top_target *t, char ret[CELL]) {
-    put_number(ret, value(t, METER_M_QUEUE, NULL));
-}
-static void trainers_cell(const struct top_target *t, char ret[CELL]) {
-    (void)snprintf(ret, CELL, "%.0f/%.0f", value(t, METER_M_TRAINERS, "alive"),
-        value(t, METER_M_TRAINERS, NULL));
-}
-static void apart_cell(const struct top_target *t, char ret[CELL]) {
-    put_number(ret, value(t, METER_M_STALENESS, NULL));
-}
-static void part_cell(const struct top_target *t, char ret[CELL]) {
-    put_age(t, METER_M_PART_NUMBER, METER_M_PART_TIME, ret);
-}
-static void refused_cell(const struct top_target *t, char ret[CELL]) {
-    put_number(ret, value(t, METER_M_REFUSED, NULL));
-}
-
-/* ---- trainers ---- */
-
-static void reported(const struct top_target *t, const char *name, char ret[CELL]) {
-    if (top_samples_have(t->now, meter_name(METER_M_REPORTED), name)) {
-        double v = value(t, METER_M_REPORTED, name);
+static void reported_cell(const struct top_target *t, const struct column *c, char ret[CELL]) {
+    if (top_samples_have(t->now, meter_name(c->row), c->label)) {
+        double v = value(t, c->row, c->label);
         fabs(v) >= 100 ? put_number(ret, v) : (void)snprintf(ret, CELL, "%.5g", v);
     } else {
         (void)snprintf(ret, CELL, "-");
     }
 }
-static void step_cell(const struct top_target *t, char ret[CELL]) {
-    put_number(ret, fmax(value(t, METER_M_STEPS, NULL), value(t, METER_M_REPORTED_STEP, NULL)));
+
+static void used_cell(const struct top_target *t, const struct column *c, char ret[CELL]) {
+    double most = value(t, METER_M_MEMORY_MAX, NULL);
+    (void)snprintf(ret, CELL, "%.1f%%", most > 0 ? value(t, c->row, NULL) / most * 100 : 0);
 }
-static void steps_cell(const struct top_target *t, char ret[CELL]) {
-    put_number(ret, rate(t, METER_M_STEPS, NULL));
+
+static void pulls_cell(const struct top_target *t, const struct column *c, char ret[CELL]) {
+    put_number(ret, part_of(t, c->row, "count", "pull"));
 }
-static void examples_cell(const struct top_target *t, char ret[CELL]) {
-    reported(t, "examples_per_second", ret);
+
+static void pushes_cell(const struct top_target *t, const struct column *c, char ret[CELL]) {
+    put_number(ret, part_of(t, c->row, "count", "push") + part_of(t, c->row, "count", "exchange"));
 }
-static void loss_cell(const struct top_target *t, char ret[CELL]) {
-    reported(t, "loss", ret);
+
+static void trainers_cell(const struct top_target *t, const struct column *c, char ret[CELL]) {
+    (void)snprintf(ret, CELL, "%.0f/%.0f", value(t, c->row, "alive"), value(t, c->row, NULL));
 }
-static void auc_cell(const struct top_target *t, char ret[CELL]) {
-    reported(t, "auc", ret);
+
+static void step_cell(const struct top_target *t, const struct column *c, char ret[CELL]) {
+    put_number(ret, fmax(value(t, c->row, NULL), value(t, METER_M_REPORTED_STEP, NULL)));
 }
-static void wait_cell(const struct top_target *t, char ret[CELL]) {
-    double all = part_of(t, METER_M_CALL_SECONDS, "sum", NULL) -
-                 part_of(t, METER_M_CALL_SECONDS, "sum", "checkpoint");
+
+static void wait_cell(const struct top_target *t, const struct column *c, char ret[CELL]) {
+    double all = part_of(t, c->row, "sum", NULL) - part_of(t, c->row, "sum", "checkpoint");
     (void)snprintf(ret, CELL, "%.0f%%", fmax(all, 0) * 100);
-}
-static void call_time_cell(const struct top_target *t, char ret[CELL]) {
-    put_seconds(ret,
-        top_samples_quantile(t->now, t->before, meter_name(METER_M_CALL_SECONDS), "pull", .99));
-}
-static void got_cell(const struct top_target *t, char ret[CELL]) {
-    put_bytes(ret, rate(t, METER_M_TRAINER_BYTES, "received"));
-}
-static void gave_cell(const struct top_target *t, char ret[CELL]) {
-    put_bytes(ret, rate(t, METER_M_TRAINER_BYTES, "sent"));
-}
-static void lost_cell(const struct top_target *t, char ret[CELL]) {
-    put_number(ret, value(t, METER_M_RECONNECTS, NULL));
-}
-static void checkpoint_cell(const struct top_target *t, char ret[CELL]) {
-    put_age(t, METER_M_CHECKPOINT_NUMBER, METER_M_CHECKPOINT_TIME, ret);
 }
 
 /* ---- the table ---- */
 
-struct column {
-    const char *head;
-    int width; /* 0: as wide as the longest name, to the left */
-    cell_fn *cell;
-};
-
 static const struct column server_columns[] = {
     {"SERVER", 0, name_cell},
-    {"ROWS", 7, rows_cell},
-    {"MEMORY", 7, memory_cell},
-    {"USED", 6, used_cell},
-    {"PULL/s", 7, pulls_cell},
-    {"p99", 6, pull_time_cell},
-    {"PUSH/s", 7, pushes_cell},
-    {"p99", 6, push_time_cell},
-    {"IN/s", 6, in_cell},
-    {"OUT/s", 6, out_cell},
-    {"QUEUE", 5, queue_cell},
-    {"TRAIN", 6, trainers_cell},
-    {"APART", 5, apart_cell},
-    {"CKPT", 8, part_cell},
-    {"REFUSED", 7, refused_cell},
+    {"ROWS", 7, number_cell, METER_M_ROWS},
+    {"MEMORY", 7, bytes_cell, METER_M_MEMORY},
+    {"USED", 6, used_cell, METER_M_MEMORY},
+    {"PULL/s", 7, pulls_cell, METER_M_REQUEST_SECONDS},
+    {"p99", 6, p99_cell, METER_M_REQUEST_SECONDS, .label = "pull"},
+    {"PUSH/s", 7, pushes_cell, METER_M_REQUEST_SECONDS},
+    {"p99", 6, p99_cell, METER_M_REQUEST_SECONDS, .label = "push"},
+    {"IN/s", 6, flow_cell, METER_M_BYTES, .label = "received"},
+    {"OUT/s", 6, flow_cell, METER_M_BYTES, .label = "sent"},
+    {"QUEUE", 5, number_cell, METER_M_QUEUE},
+    {"TRAIN", 6, trainers_cell, METER_M_TRAINERS},
+    {"APART", 5, number_cell, METER_M_STALENESS},
+    {"CKPT", 8, age_cell, METER_M_PART_NUMBER, METER_M_PART_TIME},
+    {"REFUSED", 7, number_cell, METER_M_REFUSED},
 };
 
 static const struct column trainer_columns[] = {
     {"TRAINER", 0, name_cell},
-    {"STEP", 7, step_cell},
-    {"STEP/s", 7, steps_cell},
-    {"EXAMPLES/s", 10, examples_cell},
-    {"LOSS", 8, loss_cell},
-    {"AUC", 8, auc_cell},
-    {"WAIT", 5, wait_cell},
-    {"PULL p99", 8, call_time_cell},
-    {"IN/s", 6, got_cell},
-    {"OUT/s", 6, gave_cell},
-    {"LOST", 4, lost_cell},
-    {"CKPT", 8, checkpoint_cell},
+    {"STEP", 7, step_cell, METER_M_STEPS},
+    {"STEP/s", 7, rate_cell, METER_M_STEPS},
+    {"EXAMPLES/s", 10, reported_cell, METER_M_REPORTED, .label = "examples_per_second"},
+    {"LOSS", 8, reported_cell, METER_M_REPORTED, .label = "loss"},
+    {"AUC", 8, reported_cell, METER_M_REPORTED, .label = "auc"},
+    {"WAIT", 5, wait_cell, METER_M_CALL_SECONDS},
+    {"PULL p99", 8, p99_cell, METER_M_CALL_SECONDS, .label = "pull"},
+    {"IN/s", 6, flow_cell, METER_M_TRAINER_BYTES, .label = "received"},
+    {"OUT/s", 6, flow_cell, METER_M_TRAINER_BYTES, .label = "sent"},
+    {"LOST", 4, number_cell, METER_M_RECONNECTS},
+    {"CKPT", 8, age_cell, METER_M_CHECKPOINT_NUMBER, METER_M_CHECKPOINT_TIME},
 };
 
 static int print_line(const struct column *columns, size_t n, int names, const struct top_target *t,
@@ -240,7 +205,7 @@ static int print_line(const struct column *columns, size_t n, int names, const s
         char cell[CELL];
         (void)snprintf(cell, sizeof(cell), "%s", columns[i].head);
         if (t) {
-            columns[i].cell(t, cell);
+            columns[i].cell(t, &columns[i], cell);
         }
         int width = columns[i].width ? columns[i].width : -names;
         CO_TRY(co_buf_addf(ret, err, "%s%*s", i ? " " : "", width, cell));
