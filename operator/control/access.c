@@ -70,8 +70,10 @@ void ctl_access_free(struct ctl_access *a) {
     if (!a) {
         return;
     }
-    while (!LIST_EMPTY(&a->reviews)) {
-        review_free(LIST_FIRST(&a->reviews));
+    struct review *next;
+    for (struct review *v = LIST_FIRST(&a->reviews); v; v = next) {
+        next = LIST_NEXT(v, link);
+        review_free(v);
     }
     for (size_t i = 0; i < VERDICTS_MAX; i++) {
         free(a->decisions[i].key);

@@ -285,8 +285,10 @@ int ctl_gate_open(struct co_loop *loop, const char *addr, struct ctl_controller 
 }
 
 static void free_list(const struct waiters *list) {
-    while (!LIST_EMPTY(list)) {
-        waiter_free(LIST_FIRST(list));
+    struct waiter *next;
+    for (struct waiter *w = LIST_FIRST(list); w; w = next) {
+        next = LIST_NEXT(w, link);
+        waiter_free(w);
     }
 }
 

@@ -99,8 +99,10 @@ void ctl_event_log_done(struct ctl_event_log *s) {
         next = w->next;
         waiting_free(w);
     }
-    while (!LIST_EMPTY(&s->warnings)) {
-        forget_warning(LIST_FIRST(&s->warnings));
+    struct ctl_sent_warning *older;
+    for (struct ctl_sent_warning *g = LIST_FIRST(&s->warnings); g; g = older) {
+        older = LIST_NEXT(g, link);
+        forget_warning(g);
     }
     *s = (struct ctl_event_log){0};
 }

@@ -157,8 +157,10 @@ struct kube_op *kube_op_next(struct kube_class_queue *class) {
 }
 
 static void free_list(const struct kube_op_list *l) {
-    while (!TAILQ_EMPTY(l)) {
-        kube_op_free(TAILQ_FIRST(l));
+    struct kube_op *next;
+    for (struct kube_op *op = TAILQ_FIRST(l); op; op = next) {
+        next = TAILQ_NEXT(op, link);
+        kube_op_free(op);
     }
 }
 
