@@ -52,7 +52,7 @@ static void on_met(void *arg, const struct rdzv_roster *r) {
 static void on_changed(void *arg, const char *why) {
     struct node *n = arg;
     event("changed", why);
-    rdzv_again(n->m, NULL);
+    rdzv_again(n->m);
 }
 
 static void on_all_done(void *arg) {

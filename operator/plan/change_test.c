@@ -64,18 +64,18 @@ static void a_deleted_pod_comes_back_and_the_config_map_follows(void **state) {
     rest(&c);
     tk_look(&c);
     const char *why = NULL;
-    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, &why));
     assert_string_equal(why, "addresses");
     tk_pod_status(&c, "x-worker-0", "{'phase':'Pending','podIP':'10.0.0.99'}");
     tk_look(&c);
-    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, &why));
     assert_string_equal(why, "the ConfigMap");
     expect_actions(&c, "patch ConfigMap x");
     rest(&c);
     assert_string_equal(co_json_str(c.objects[TK_CONFIGMAPS], "x", "data", "PADDLE_TRAINERS"),
         "10.0.0.99,10.0.0.2");
     tk_look(&c);
-    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, &why));
     tk_done(&c);
 }
 
@@ -97,21 +97,18 @@ static void only_what_a_user_sees_is_written(void **state) {
 
 /* ---- the start gate ------------------------------------------------------------------------- */
 
-static void the_gate_knows_its_pods(void **state) {
+static void the_gate_is_closed_when_the_job_is_deleted(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TK_ROLE("worker", 1)));
     rest(&c);
     run_all(&c);
     tk_look(&c);
-    const char *uid = c.pods[0]->c.uid;
     const char *why = NULL;
-    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, &why));
-    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, "stranger", &why));
-    assert_string_equal(why, "being a pod of the job");
+    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, &why));
     co_json_set(json_object_get(c.job, "metadata"), "deletionTimestamp", json_string("t"));
     tk_look(&c);
-    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, &why));
     tk_done(&c);
 }
 
@@ -122,11 +119,11 @@ static void elastic_pods_start_when_those_that_are_there_have_addresses(void **s
     rest(&c);
     tk_pod_status(&c, "x-worker-0", RUNS);
     tk_look(&c);
-    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL));
     tk_pod_status(&c, "x-worker-1", RUNS);
     json_object_del(c.objects[TK_PODS], "x-worker-2");
     tk_look(&c);
-    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
+    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL));
     tk_done(&c);
 }
 
@@ -165,30 +162,9 @@ static void elastic_pods_without_a_place_keep_nobody_waiting(void **state) {
                 "deletionTimestamp", json_string("t"));
         }
         tk_look(&c);
-        assert_int_equal(
-            plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL), rows[i].open);
+        assert_int_equal(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL), rows[i].open);
         tk_done(&c);
     }
-}
-
-/* It may have an address, and wait yet: the others start, and it must not. */
-static void a_deleted_pod_does_not_start(void **state) {
-    (void)state;
-    struct tk_cluster c;
-    tk_init(&c, TK_JOB(TK_ROLE("worker", 2) ",'elastic':1"));
-    rest(&c);
-    run_all(&c);
-    json_t *metadata = co_json_at(c.objects[TK_PODS], "x-worker-0", "metadata");
-    const char *uid = co_json_str(metadata, "uid"), *why = NULL;
-    const char *other = co_json_str(c.objects[TK_PODS], "x-worker-1", "metadata", "uid");
-    tk_look(&c);
-    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, NULL));
-    co_json_set(metadata, "deletionTimestamp", json_string("t"));
-    tk_look(&c);
-    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, &why));
-    assert_string_equal(why, "being a pod of the job");
-    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, other, NULL));
-    tk_done(&c);
 }
 
 /* A quota of Services, say: behind the gate names would be asked for that lead nowhere. */
@@ -204,10 +180,10 @@ static void the_gate_waits_for_what_makes_names(void **state) {
         run_all(&c);
         const char *why = NULL;
         tk_look(&c);
-        assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
+        assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL));
         json_object_del(c.objects[TK_SERVICES], rows[i][1]);
         tk_look(&c);
-        assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+        assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, &why));
         assert_string_equal(why, "the pods' Services");
         tk_done(&c);
     }
@@ -624,10 +600,9 @@ int main(void) {
         cmocka_unit_test(a_removed_role_is_cleaned_up_with_its_variables),
         cmocka_unit_test(a_deleted_pod_comes_back_and_the_config_map_follows),
         cmocka_unit_test(only_what_a_user_sees_is_written),
-        cmocka_unit_test(the_gate_knows_its_pods),
+        cmocka_unit_test(the_gate_is_closed_when_the_job_is_deleted),
         cmocka_unit_test(elastic_pods_start_when_those_that_are_there_have_addresses),
         cmocka_unit_test(elastic_pods_without_a_place_keep_nobody_waiting),
-        cmocka_unit_test(a_deleted_pod_does_not_start),
         cmocka_unit_test(the_gate_waits_for_what_makes_names),
         cmocka_unit_test(a_limit_below_one_is_none),
         cmocka_unit_test(a_bad_template_is_a_condition_and_an_event),

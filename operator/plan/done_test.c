@@ -329,12 +329,11 @@ static void those_who_start_again_are_not_kept(void **state) {
     tk_pod_status(&c, "x-worker-1", GATED);
     tk_look(&c);
     const char *why = NULL;
-    const char *uid = co_json_str(c.objects[TK_PODS], "x-worker-1", "metadata", "uid");
-    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, &why));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, &why));
     assert_string_equal(why, "addresses");
     tk_pod_status(&c, "x-worker-1", TK_RUNNING("10.0.0.9"));
     rest(&c);
-    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, &why));
+    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, &why));
     assert_string_equal(co_json_str(c.objects[TK_CONFIGMAPS], "x", "data", "PADDLE_TRAINERS"),
         "x-worker-0,10.0.0.9");
     tk_done(&c);

@@ -169,11 +169,10 @@ CO_MUST_CHECK int plan_reasons_markdown(struct co_buf *ret, struct co_err *err);
 const char *plan_advice(
     const struct api_job *job, const struct plan_action *a, const char *message);
 
-/* The start gate's decision for a pod: true when its containers may start; false for a pod of
- * another job.  pod_uid NULL: the decision for all pods of the job, which costs the same.  *ret_why
- * (static; NULL allowed) says what it waits for. */
+/* The start gate's decision for all pods of the job: true when their containers may start. *ret_why
+ * (static; NULL allowed) says what they wait for. */
 bool plan_gate_open(const struct api_job *job, const struct plan_seen *seen,
-    const struct plan_settings *settings, const char *pod_uid, const char **ret_why);
+    const struct plan_settings *settings, const char **ret_why);
 
 /* The one of a pod's addresses, in the cluster's order ("": none), that peer lists contain. */
 const char *plan_address(const char *const ip[2], int prefer_family);

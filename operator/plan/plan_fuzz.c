@@ -102,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         !plan_compute(job, &v.seen, now, &settings, &q, NULL)) {
         check(job, &p, &q);
     }
-    (void)plan_gate_open(job, &v.seen, &settings, NULL, NULL);
+    (void)plan_gate_open(job, &v.seen, &settings, NULL);
     view_done(&v);
     return 0;
 }

@@ -84,18 +84,18 @@ static void no_pod_of_a_new_attempt_starts_on_old_addresses(void **state) {
     const char *why = NULL;
     rest(&c);
     tk_look(&c);
-    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, &why));
     assert_string_equal(why, "addresses");
     assert_null(json_object_get(c.objects[TK_CONFIGMAPS], "x"));
     tk_pod_status(&c, "x-worker-0", "{'phase':'Pending','podIP':'10.0.0.1'}");
     tk_pod_status(&c, "x-worker-1", "{'phase':'Pending','podIP':'10.0.0.2'}");
     tk_look(&c);
-    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, &why));
     assert_string_equal(why, "the ConfigMap");
     expect_actions(&c, "create ConfigMap x");
     rest(&c);
     tk_look(&c);
-    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, &why));
     tk_done(&c);
 }
 
@@ -486,10 +486,10 @@ static void a_failure_in_a_suspended_job_costs_no_restart(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(ONE LIMIT(1) ",'elastic':1");
     tk_look(&c);
-    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
+    assert_true(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL));
     set_spec(&c, "suspend", json_true());
     tk_look(&c);
-    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL));
     tk_pod_status(&c, "x-worker-0", BROKEN);
     expect_status(&c, "phase", "Suspended");
     expect_status(&c, "restarts", "0");
@@ -658,7 +658,7 @@ static void a_job_of_another_controller_is_left_alone(void **state) {
     assert_false(tk_pass(&c));
     expect_events(&c, "");
     tk_look(&c);
-    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
+    assert_false(plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL));
     tk_done(&c);
 }
 

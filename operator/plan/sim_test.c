@@ -173,13 +173,24 @@ static bool has_its_env(struct tk_cluster *c, const json_t *pod) {
     return cm != NULL;
 }
 
+/* As the start gate asks (control/gate_state.c): of this job, and not being deleted. */
+static bool is_live(const struct tk_cluster *c, const char *uid) {
+    for (size_t i = 0; i < c->seen.n_pods; i++) {
+        const struct api_child *pod = &c->seen.pods[i]->c;
+        if (strcmp(pod->uid, uid) == 0) {
+            return !pod->deleting && strcmp(pod->owner_uid, c->seen_job->uid) == 0;
+        }
+    }
+    return false;
+}
+
 static bool start_pod(struct tk_cluster *c, json_t *pod, int number) {
     CO_AUTOFREE char *status = co_xasprintf(TK_RUNNING("10.0.1.%d"), number);
     bool gated = co_json_at(pod, "spec", "initContainers") != NULL;
     if (gated) {
         tk_look(c);
         const char *uid = co_json_str(pod, "metadata", "uid");
-        if (!plan_gate_open(c->seen_job, &c->seen, &c->settings, uid, NULL)) {
+        if (!is_live(c, uid) || !plan_gate_open(c->seen_job, &c->seen, &c->settings, NULL)) {
             return false;
         }
     }

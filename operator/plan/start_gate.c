@@ -1,18 +1,6 @@
 /* The start gate's decision: what a job's pods have to wait for before their containers start. */
 #include "operator/plan/env.h"
 
-#include <string.h>
-
-static bool is_pod_of(const struct plan_children *w, const char *uid) {
-    plan_slots_each(s, w) {
-        const struct api_pod *pod = s->pod;
-        if (pod && !pod->c.deleting && strcmp(pod->c.uid, uid) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The scheduler could not place the pod. */
 static bool is_refused(const struct api_pod *pod) {
     return pod->phase == API_POD_PENDING && !pod->scheduled && *pod->cause->reason;
@@ -60,7 +48,7 @@ static bool has_services(const struct plan_children *w) {
 }
 
 /* What the pods wait for; NULL: the gate is open. */
-static const char *waits_for(const struct plan_children *w, const char *pod_uid) {
+static const char *waits_for(const struct plan_children *w) {
     const struct api_job *job = w->job;
     if (job->deleting || api_phase_terminal(job->phase)) {
         return "nothing: the job has ended";
@@ -70,9 +58,6 @@ static const char *waits_for(const struct plan_children *w, const char *pod_uid)
     }
     if (job->n_problems) {
         return "a job that can be carried out";
-    }
-    if (pod_uid && !is_pod_of(w, pod_uid)) {
-        return "being a pod of the job";
     }
     if (job->elastic) {
         return elastic_addressed(w) ? NULL : "addresses";
@@ -92,10 +77,10 @@ static const char *waits_for(const struct plan_children *w, const char *pod_uid)
 }
 
 bool plan_gate_open(const struct api_job *job, const struct plan_seen *seen,
-    const struct plan_settings *settings, const char *pod_uid, const char **ret_why) {
+    const struct plan_settings *settings, const char **ret_why) {
     struct plan_children w;
     plan_children_init(&w, job, seen, 0, settings);
-    const char *why = waits_for(&w, pod_uid);
+    const char *why = waits_for(&w);
     plan_children_done(&w);
     if (why && ret_why) {
         *ret_why = why;

@@ -151,7 +151,7 @@ static void process_failed(void *arg, int code, const char *why) {
 
 static void meet_again(struct course *c) {
     set_state(c, MEETING);
-    rdzv_again(c->rdzv, NULL);
+    rdzv_again(c->rdzv);
 }
 
 static void processes_gone(void *arg) {

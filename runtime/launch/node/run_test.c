@@ -39,9 +39,8 @@ int rdzv_open(struct co_loop *l, const struct rdzv_options *options, const struc
     return 0;
 }
 
-void rdzv_again(struct rdzv *m, const char *value) {
+void rdzv_again(struct rdzv *m) {
     (void)m;
-    (void)value;
     kit_report("again");
 }
 

@@ -16,7 +16,7 @@ enum rdzv_state {
 
 struct rdzv_backend {
     CO_MUST_CHECK int (*start)(struct rdzv *m, void **ret_backend, struct co_err *err);
-    void (*again)(void *backend); /* the state is MEETING again; options.value may be new */
+    void (*again)(void *backend); /* the state is MEETING again */
     void (*restart)(void *backend, const char *why);
     void (*done)(void *backend);
     void (*leave)(void *backend, int code, const char *why); /* must call rdzv_gone soon */

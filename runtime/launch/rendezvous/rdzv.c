@@ -233,13 +233,9 @@ int rdzv_open(struct co_loop *l, const struct rdzv_options *options, const struc
     return 0;
 }
 
-void rdzv_again(struct rdzv *m, const char *value) {
+void rdzv_again(struct rdzv *m) {
     if (m->state != RDZV_CHANGED) {
         return;
-    }
-    if (value && strlen(value) <= RDZV_VALUE_MAX) {
-        free((void *)(uintptr_t)m->options.value);
-        m->options.value = co_xstrdup(value);
     }
     m->state = RDZV_MEETING;
     start_waiting(m);

@@ -86,8 +86,8 @@ struct rdzv_fns {
 CO_MUST_CHECK int rdzv_open(struct co_loop *l, const struct rdzv_options *options,
     const struct rdzv_fns *fns, void *arg, struct rdzv **ret, struct co_err *err);
 
-/* Joins the next round: after `changed`, once the workers have ended.  value NULL: as before. */
-void rdzv_again(struct rdzv *m, const char *value);
+/* Joins the next round: after `changed`, once the workers have ended. */
+void rdzv_again(struct rdzv *m);
 /* This node's workers failed and all must restart (level 1): all nodes, this one included, get
  * `changed`. */
 void rdzv_restart(struct rdzv *m, const char *why);
