@@ -25,7 +25,7 @@ static int docs_metrics(struct co_buf *b, struct co_err *err) {
     return r;
 }
 
-static int print_manual(void (*print)(FILE *out, const struct co_manual *of)) {
+static void print_manual(void (*print)(FILE *out, const struct co_manual *of)) {
     CO_CLEANUP(co_manual_done)
     struct co_manual m = {.program = "paddle-operator",
         .summary = "runs PaddleJobs on Kubernetes",
@@ -48,40 +48,24 @@ static int print_manual(void (*print)(FILE *out, const struct co_manual *of)) {
         }
     }
     print(stdout, &m);
-    return 0;
-}
-
-static int docs_man(struct co_buf *b, struct co_err *err) {
-    (void)b;
-    (void)err;
-    return print_manual(co_manual_man);
-}
-
-static int docs_bash(struct co_buf *b, struct co_err *err) {
-    (void)b;
-    (void)err;
-    return print_manual(co_manual_bash);
-}
-
-static int docs_zsh(struct co_buf *b, struct co_err *err) {
-    (void)b;
-    (void)err;
-    return print_manual(co_manual_zsh);
 }
 
 static const struct {
     const char *name;
-    int (*print)(struct co_buf *b, struct co_err *err);
+    int (*print)(struct co_buf *b, struct co_err *err); /* or */
+    void (*print_manual)(FILE *out, const struct co_manual *of);
 } pages[] = {{"flags", docs_flags}, {"metrics", docs_metrics}, {"env", co_contract_markdown},
-    {"events", plan_events_markdown}, {"reasons", plan_reasons_markdown}, {"man", docs_man},
-    {"bash", docs_bash}, {"zsh", docs_zsh}};
+    {"events", plan_events_markdown}, {"reasons", plan_reasons_markdown},
+    {"man", NULL, co_manual_man}, {"bash", NULL, co_manual_bash}, {"zsh", NULL, co_manual_zsh}};
 
 int opc_cmd_docs(int argc, char *argv[]) {
     for (size_t i = 0; argc == 2 && i < CO_ARRAY_LEN(pages); i++) {
         if (strcmp(argv[1], pages[i].name) == 0) {
             CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20);
             struct co_err err = {0};
-            if (pages[i].print(&text, &err)) {
+            if (pages[i].print_manual) {
+                print_manual(pages[i].print_manual);
+            } else if (pages[i].print(&text, &err)) {
                 (void)fprintf(stderr, "paddle-operator: %s\n", co_err_text(&err));
                 return 1;
             }

@@ -77,6 +77,12 @@ static void say_failure(struct ctl_lease *l, const char *what, const struct co_e
     co_log_warn(what, CO_S("lease", l->opts.name), CO_S("namespace", l->opts.ns), CO_E(err));
 }
 
+static void send_request(struct ctl_lease *l, struct kube_req *req) {
+    req->class = KUBE_CLASS_LEASE;
+    req->deadline_ms = l->opts.renew_ms / 2;
+    l->op = kube_do(l->client, req);
+}
+
 void ctl_lease_time(char text[40]) {
     struct timespec ts;
     struct tm tm;
@@ -127,10 +133,8 @@ static void write_lease(struct ctl_lease *l, const json_t *old) {
     }
     struct kube_req req = kube_req_for(old ? KUBE_UPDATE : KUBE_CREATE, &ctl_lease_type, l->opts.ns,
         old ? l->opts.name : NULL, lease_written, l);
-    req.class = KUBE_CLASS_LEASE;
     req.body = body;
-    req.deadline_ms = l->opts.renew_ms / 2;
-    l->op = kube_do(l->client, &req);
+    send_request(l, &req);
 }
 
 bool ctl_lease_expired(const json_t *record, uint64_t *hash, int64_t *since) {
@@ -188,9 +192,7 @@ static void lease_read(
 static void read_lease(struct ctl_lease *l) {
     struct kube_req req =
         kube_req_for(KUBE_GET, &ctl_lease_type, l->opts.ns, l->opts.name, lease_read, l);
-    req.class = KUBE_CLASS_LEASE;
-    req.deadline_ms = l->opts.renew_ms / 2;
-    l->op = kube_do(l->client, &req);
+    send_request(l, &req);
 }
 
 static void old_lock_read(
@@ -231,9 +233,7 @@ static void attempt_lease(void *arg) {
     }
     struct kube_req req =
         kube_req_for(KUBE_GET, &configmap_type, l->opts.ns, CTL_LEASE_NAME, old_lock_read, l);
-    req.class = KUBE_CLASS_LEASE;
-    req.deadline_ms = l->opts.renew_ms / 2;
-    l->op = kube_do(l->client, &req);
+    send_request(l, &req);
 }
 
 struct ctl_lease *ctl_lease_new(

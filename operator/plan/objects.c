@@ -8,16 +8,9 @@
 /* ---- metadata ------------------------------------------------------------------------------- */
 
 static void set_owner(const struct api_job *job, json_t *meta) {
-    json_t *owner = json_object();
-    plan_tree_set_text(owner, "apiVersion", API_VERSION);
-    plan_tree_set_text(owner, "kind", API_KIND);
-    plan_tree_set_text(owner, "name", job->name);
-    plan_tree_set_text(owner, "uid", job->uid);
-    co_json_set(owner, "controller", json_true());
-    co_json_set(owner, "blockOwnerDeletion", json_true());
-    json_t *list = json_array();
-    co_json_append(list, owner);
-    co_json_set(meta, "ownerReferences", list);
+    co_json_set(meta, "ownerReferences",
+        json_pack("[{s:s,s:s,s:s,s:s,s:b,s:b}]", "apiVersion", API_VERSION, "kind", API_KIND,
+            "name", job->name, "uid", job->uid, "controller", 1, "blockOwnerDeletion", 1));
 }
 
 /* apiVersion, kind and metadata with our two common labels. */
@@ -91,8 +84,7 @@ json_t *plan_object_configmap_patch(
         plan_tree_set_time(
             plan_tree_need(meta, "annotations", json_object), API_ANNOTATION_CHANGED, changed);
     }
-    json_t *patch = json_object();
-    co_json_set(patch, "metadata", meta);
+    json_t *patch = json_pack("{s:o}", "metadata", meta);
     co_json_set(patch, "data", data_own);
     return patch;
 }
@@ -115,10 +107,6 @@ json_t *plan_object_finalizer_patch(const struct api_job *job) {
             co_json_append(keep, json_incref(f));
         }
     }
-    json_t *meta = json_object();
-    plan_tree_set_text(meta, "resourceVersion", job->resource_version);
-    co_json_set(meta, "finalizers", keep);
-    json_t *patch = json_object();
-    co_json_set(patch, "metadata", meta);
-    return patch;
+    return json_pack(
+        "{s:{s:s,s:o}}", "metadata", "resourceVersion", job->resource_version, "finalizers", keep);
 }

@@ -21,11 +21,7 @@ enum { REFS_MAX = 2000 };
 
 /* The part that all references share; there may be thousands in every plan. */
 static json_t *make_common_ref(const struct api_job *job) {
-    json_t *ref = json_object();
-    co_json_set(ref, "kind", json_string("Pod"));
-    co_json_set(ref, "apiVersion", json_string("v1"));
-    co_json_set(ref, "namespace", co_json_string(job->ns));
-    return ref;
+    return json_pack("{s:s,s:s,s:s}", "kind", "Pod", "apiVersion", "v1", "namespace", job->ns);
 }
 
 static json_t *make_ref(json_t *common, const struct api_pod *pod) {

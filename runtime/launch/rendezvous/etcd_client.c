@@ -166,16 +166,12 @@ void rdzv_etcd_authenticate(struct rdzv_etcd_client *c, rdzv_etcd_then_fn then) 
 /* ---- leases ---- */
 
 void rdzv_etcd_grant(struct rdzv_etcd_client *c, int64_t seconds, rdzv_etcd_then_fn then) {
-    json_t *body = json_object();
-    co_json_set(body, "TTL", json_integer(seconds));
-    call(c, "/v3/lease/grant", body, then);
+    call(c, "/v3/lease/grant", json_pack("{s:I}", "TTL", (json_int_t)seconds), then);
     c->wants = "ID";
 }
 
 static json_t *lease_body(const char *lease) {
-    json_t *body = json_object();
-    co_json_set(body, "ID", json_string(lease));
-    return body;
+    return json_pack("{s:s}", "ID", lease);
 }
 
 void rdzv_etcd_keep_alive(struct rdzv_etcd_client *c, const char *lease, rdzv_etcd_then_fn then) {

@@ -17,33 +17,22 @@ static json_t *base64_own(char *s) {
 
 /* etcd has no prefix query: the range ends before the prefix with its last byte one higher. */
 json_t *rdzv_etcd_range(const char *prefix) {
-    json_t *r = json_object();
     CO_AUTOFREE char *end = co_xstrdup(prefix);
     end[strlen(end) - 1]++;
-    co_json_set(r, "key", base64_of(prefix));
-    co_json_set(r, "range_end", base64_of(end));
-    return r;
+    return json_pack("{s:o,s:o}", "key", base64_of(prefix), "range_end", base64_of(end));
 }
 
 json_t *rdzv_etcd_one(const char *key) {
-    json_t *r = json_object();
-    co_json_set(r, "key", base64_of(key));
-    return r;
+    return json_pack("{s:o}", "key", base64_of(key));
 }
 
 json_t *rdzv_etcd_request(const char *kind, json_t *body_own) {
-    json_t *r = json_object();
-    co_json_set(r, kind, body_own);
-    return r;
+    return json_pack("{s:o}", kind, body_own);
 }
 
 json_t *rdzv_etcd_put(char *key_own, const char *value, const char *lease) {
-    json_t *r = json_object();
-    co_json_set(r, "key", base64_own(key_own));
-    co_json_set(r, "value", base64_of(value));
-    if (lease) {
-        co_json_set(r, "lease", json_string(lease));
-    }
+    json_t *r = json_pack("{s:o,s:o}", "key", base64_own(key_own), "value", base64_of(value));
+    co_json_set(r, "lease", lease ? json_string(lease) : NULL);
     return rdzv_etcd_request("request_put", r);
 }
 
@@ -60,11 +49,6 @@ json_t *rdzv_etcd_delete(char *key_own) {
 
 json_t *rdzv_etcd_unchanged(const char *key, int64_t revision) {
     CO_AUTOFREE char *text = co_xasprintf("%lld", (long long)revision);
-    json_t *compare = json_object(), *all = json_array();
-    co_json_set(compare, "key", base64_of(key));
-    co_json_set(compare, "target", json_string("MOD"));
-    co_json_set(compare, "result", json_string("EQUAL"));
-    co_json_set(compare, "mod_revision", json_string(text));
-    co_json_append(all, compare);
-    return all;
+    return json_pack("[{s:o,s:s,s:s,s:s}]", "key", base64_of(key), "target", "MOD", "result",
+        "EQUAL", "mod_revision", text);
 }

@@ -9,46 +9,34 @@ static char *make_own_key(const struct rdzv_etcd_view *v, const char *what, cons
 
 json_t *rdzv_etcd_write_node(const struct rdzv_etcd_view *v, const struct rdzv_options *o,
     const char *id, uint16_t port, bool joins, const char *lease) {
-    json_t *doc = json_object(), *ops = json_array();
-    co_json_set(doc, "id", json_string(id));
-    co_json_set(doc, "host", co_json_string(o->host ? o->host : ""));
-    co_json_set(doc, "port", json_integer(port));
-    co_json_set(doc, "ready", json_integer(joins ? v->round + 1 : v->round));
-    co_json_append(
-        ops, rdzv_etcd_put(co_xasprintf("%s%s", v->prefix_beat, o->name), o->name, lease));
-    co_json_append(ops,
-        rdzv_etcd_put(co_xasprintf("%s%s/%d", v->prefix_info, o->name, o->rank), o->value, lease));
-    co_json_append(ops, rdzv_etcd_put_json(make_own_key(v, "node/", o->name), doc, lease));
-    return ops;
+    json_t *doc =
+        json_pack("{s:s,s:o,s:i,s:i}", "id", id, "host", co_json_string(o->host ? o->host : ""),
+            "port", (int)port, "ready", joins ? v->round + 1 : v->round);
+    return json_pack("[o,o,o]",
+        rdzv_etcd_put(co_xasprintf("%s%s", v->prefix_beat, o->name), o->name, lease),
+        rdzv_etcd_put(co_xasprintf("%s%s/%d", v->prefix_info, o->name, o->rank), o->value, lease),
+        rdzv_etcd_put_json(make_own_key(v, "node/", o->name), doc, lease));
 }
 
 static json_t *begin_document(int round) {
-    json_t *doc = json_object();
-    co_json_set(doc, "round", json_integer(round));
-    return doc;
+    return json_pack("{s:i}", "round", round);
 }
 
 json_t *rdzv_etcd_write_late(
     const struct rdzv_etcd_view *v, const char *name, bool late, const char *lease) {
-    json_t *ops = json_array();
     char *key = make_own_key(v, "mute/", name);
-    co_json_append(ops,
+    return json_pack("[o]",
         late ? rdzv_etcd_put_json(key, begin_document(v->round), lease) : rdzv_etcd_delete(key));
-    return ops;
 }
 
 json_t *rdzv_etcd_write_gone(
     const struct rdzv_etcd_view *v, const struct rdzv_etcd_node *n, const char *memo) {
-    json_t *ops = json_array(), *doc = begin_document(v->round);
-    co_json_set(doc, "code", json_integer(1));
-    co_json_set(doc, "why", json_string("its launcher ended without a word"));
-    co_json_set(doc, "gone", json_true());
-    co_json_append(ops, rdzv_etcd_put_json(make_own_key(v, "why/", n->name), doc, memo));
-    co_json_append(ops, rdzv_etcd_delete(co_xasprintf("%s%s", v->prefix_beat, n->name)));
-    co_json_append(
-        ops, rdzv_etcd_delete(co_xasprintf("%s%s/%d", v->prefix_info, n->name, n->rank)));
-    co_json_append(ops, rdzv_etcd_delete(make_own_key(v, "node/", n->name)));
-    return ops;
+    json_t *doc = json_pack("{s:i,s:i,s:s,s:b}", "round", v->round, "code", 1, "why",
+        "its launcher ended without a word", "gone", 1);
+    return json_pack("[o,o,o,o]", rdzv_etcd_put_json(make_own_key(v, "why/", n->name), doc, memo),
+        rdzv_etcd_delete(co_xasprintf("%s%s", v->prefix_beat, n->name)),
+        rdzv_etcd_delete(co_xasprintf("%s%s/%d", v->prefix_info, n->name, n->rank)),
+        rdzv_etcd_delete(make_own_key(v, "node/", n->name)));
 }
 
 json_t *rdzv_etcd_node_unchanged(const struct rdzv_etcd_view *v, const struct rdzv_etcd_node *n) {
@@ -98,9 +86,7 @@ json_t *rdzv_etcd_next_round(const struct rdzv_etcd_view *v, const struct rdzv_e
 }
 
 json_t *rdzv_etcd_write_round(const struct rdzv_etcd_view *v, json_t *round_own) {
-    json_t *ops = json_array();
-    co_json_append(ops, rdzv_etcd_put_json(make_own_key(v, "round", ""), round_own, NULL));
-    return ops;
+    return json_pack("[o]", rdzv_etcd_put_json(make_own_key(v, "round", ""), round_own, NULL));
 }
 
 json_t *rdzv_etcd_round_unchanged(const struct rdzv_etcd_view *v) {
