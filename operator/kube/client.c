@@ -326,7 +326,7 @@ int kube_client_new(struct co_loop *loop, struct kube_config *config_own,
         [KUBE_CLASS_STREAM] = KUBE_STREAMS_MAX,
     };
     CO_AUTOFREE char *agent = co_xasprintf("paddle-operator/%s", co_version);
-    struct kube_client *c = co_xcalloc(1, sizeof(*c));
+    CO_CLEANUP(kube_client_freep) struct kube_client *c = co_xcalloc(1, sizeof(*c));
     c->loop = loop;
     c->cfg = config_own;
     c->opts = opts ? *opts : (struct kube_client_opts){0};
@@ -345,13 +345,9 @@ int kube_client_new(struct co_loop *loop, struct kube_config *config_own,
     c->resume = co_timer_new(loop, pump_soon, c);
     c->cred = kube_cred_new(loop, c->cfg, pump_soon, c);
     const char *name = c->opts.user_agent ? c->opts.user_agent : agent;
-    int rc = kube_transport_new(loop, c->cfg, name, !c->opts.at_once, &c->transport, err);
+    CO_TRY(kube_transport_new(loop, c->cfg, name, !c->opts.at_once, &c->transport, err));
     c->opts.user_agent = NULL; /* the caller's memory */
-    if (rc) {
-        kube_client_free(c);
-        return rc;
-    }
-    *ret = c;
+    *ret = co_steal_ptr(c);
     return 0;
 }
 

@@ -293,18 +293,14 @@ int kube_transport_new(struct co_loop *loop, const struct kube_config *cfg, cons
         return co_err_set(err, CO_INTERNAL, "cannot initialise libcurl");
     }
     initialised = true;
-    struct kube_transport *t = co_xcalloc(1, sizeof(*t));
+    CO_CLEANUP(kube_transport_freep) struct kube_transport *t = co_xcalloc(1, sizeof(*t));
     t->loop = loop;
     t->rest_ms = rests ? REST_MS : 0;
     t->one_each = strncmp(cfg->server, "https:", 6) != 0;
     t->user_agent = co_xstrdup(user_agent);
     t->reaper = co_timer_new(loop, reap_pools, t);
-    int rc = kube_endpoint_init(&t->endpoint, cfg, err);
-    if (rc) {
-        kube_transport_free(t);
-        return rc;
-    }
-    *ret = t;
+    CO_TRY(kube_endpoint_init(&t->endpoint, cfg, err));
+    *ret = co_steal_ptr(t);
     return 0;
 }
 

@@ -46,6 +46,7 @@ struct kube_xfer_opts {
 CO_MUST_CHECK int kube_transport_new(struct co_loop *loop, const struct kube_config *cfg,
     const char *user_agent, bool rests, struct kube_transport **ret, struct co_err *err);
 void kube_transport_free(struct kube_transport *t); /* after all transfers have ended */
+CO_DEFINE_CLEANUP(struct kube_transport *, kube_transport_free)
 
 CO_MUST_CHECK int kube_xfer_start(struct kube_transport *t, struct kube_xfer_opts *opts,
     struct kube_xfer **ret, struct co_err *err);

@@ -436,25 +436,21 @@ static int fill_pods(struct pods_reader *rd, struct co_err *err) {
     return 0;
 }
 
-static int read_pods(
-    struct pods_reader *rd, const char *name, const char *text, size_t len, struct co_err *err) {
-    CO_TRY(read_documents(rd, name, text, len, err));
-    CO_TRY(name_pods(rd, err));
-    return fill_pods(rd, err);
+static void reader_done(struct pods_reader *rd) {
+    co_map_done(&rd->addresses);
+    co_json_decref(&rd->objects);
 }
 
 int local_pods_read(const char *name, const char *text, size_t len,
     const struct local_pods_options *options, struct local_pods *ret, struct co_err *err) {
-    struct local_pods pods = {.notes = CO_BUF(NOTES_MAX)};
-    CO_AUTOJSON json_t *objects = json_array();
-    struct pods_reader rd = {.options = options, .pods = &pods, .objects = objects};
-    int r = read_pods(&rd, name, text, len, err);
-    co_map_done(&rd.addresses);
-    if (r) {
-        local_pods_done(&pods);
-        return r;
-    }
+    CO_CLEANUP(local_pods_done) struct local_pods pods = {.notes = CO_BUF(NOTES_MAX)};
+    CO_CLEANUP(reader_done)
+    struct pods_reader rd = {.options = options, .pods = &pods, .objects = json_array()};
+    CO_TRY(read_documents(&rd, name, text, len, err));
+    CO_TRY(name_pods(&rd, err));
+    CO_TRY(fill_pods(&rd, err));
     *ret = pods;
+    pods = (struct local_pods){0};
     return 0;
 }
 

@@ -259,14 +259,10 @@ int node_processes_new(struct co_loop *l, const struct node_log *say, const stru
     struct co_err *err) {
     static const struct proc_children_fns of_children = {
         .ended = child_ended, .killing = children_killing, .empty = children_empty};
-    struct node_processes *r = co_xcalloc(1, sizeof(*r));
+    CO_AUTOFREE struct node_processes *r = co_xcalloc(1, sizeof(*r));
     *r = (struct node_processes){.loop = l, .say = say, .job = j, .fns = *fns, .arg = arg};
-    int e = proc_children_new(l, &of_children, r, &r->children, err);
-    if (e) {
-        free(r);
-        return e;
-    }
-    *ret = r;
+    CO_TRY(proc_children_new(l, &of_children, r, &r->children, err));
+    *ret = co_steal_ptr(r);
     return 0;
 }
 

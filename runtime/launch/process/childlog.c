@@ -134,7 +134,7 @@ int proc_childlog_open(struct co_loop *l, const struct proc_childlog_options *op
     if (file < 0) {
         return err && err->code ? err->code : CO_INTERNAL;
     }
-    struct proc_childlog *c = co_xcalloc(1, sizeof(*c));
+    CO_CLEANUP(proc_childlog_closep) struct proc_childlog *c = co_xcalloc(1, sizeof(*c));
     *c = (struct proc_childlog){.loop = l,
         .options = *options,
         .path = co_xstrdup(options->path),
@@ -143,12 +143,10 @@ int proc_childlog_open(struct co_loop *l, const struct proc_childlog_options *op
         .out = -1};
     struct stat st;
     c->start = c->size = fstat(file, &st) == 0 ? st.st_size : 0;
-    int r = options->max_size > 0 ? open_pipe(c, err) : 0;
-    if (r) {
-        proc_childlog_close(c);
-        return r;
+    if (options->max_size > 0) {
+        CO_TRY(open_pipe(c, err));
     }
-    *ret = c;
+    *ret = co_steal_ptr(c);
     return 0;
 }
 

@@ -26,6 +26,7 @@ CO_MUST_CHECK int proc_childlog_open(struct co_loop *l, const struct proc_childl
     struct proc_childlog **ret, struct co_err *err);
 void proc_childlog_close(
     struct proc_childlog *c); /* NULL allowed; writes what is left in the pipe */
+CO_DEFINE_CLEANUP(struct proc_childlog *, proc_childlog_close)
 
 const char *proc_childlog_path(const struct proc_childlog *c);
 /* The file descriptor for the child's stdout and stderr.  This object keeps owning it, and closes

@@ -156,7 +156,7 @@ static void reopen_file(struct proc_follow *f) {
 
 int proc_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
     void (*done)(void *arg), void *arg, struct proc_follow **ret, struct co_err *err) {
-    struct proc_follow *f = co_xcalloc(1, sizeof(*f));
+    CO_CLEANUP(proc_follow_freep) struct proc_follow *f = co_xcalloc(1, sizeof(*f));
     f->loop = l;
     f->path = co_xstrdup(path);
     f->file = f->watch = -1;
@@ -171,12 +171,8 @@ int proc_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
         f->own_out = false;
     }
     f->out = f->own_out ? f->out : fd;
-    int r = open_file(f, err);
-    if (r) {
-        proc_follow_free(f);
-        return r;
-    }
-    *ret = f;
+    CO_TRY(open_file(f, err));
+    *ret = co_steal_ptr(f);
     return 0;
 }
 

@@ -16,6 +16,7 @@ struct proc_follow;
 CO_MUST_CHECK int proc_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
     void (*done)(void *arg), void *arg, struct proc_follow **ret, struct co_err *err);
 void proc_follow_free(struct proc_follow *f); /* NULL allowed */
+CO_DEFINE_CLEANUP(struct proc_follow *, proc_follow_free)
 
 /* The file does not grow any more. */
 void proc_follow_finish(struct proc_follow *f);

@@ -117,7 +117,7 @@ int proc_relay_new(struct co_loop *l, int to, struct proc_relay **ret, struct co
         return co_err_errno(err, errno, "pipe");
     }
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK); /* of this end alone: the child's blocks */
-    struct proc_relay *r = co_xcalloc(1, sizeof(*r));
+    CO_CLEANUP(proc_relay_freep) struct proc_relay *r = co_xcalloc(1, sizeof(*r));
     r->in = ends[0];
     r->child_end = ends[1];
     r->to = proc_output_reopen(to);
@@ -127,13 +127,9 @@ int proc_relay_new(struct co_loop *l, int to, struct proc_relay **ret, struct co
         r->own_to = false;
     }
     r->to = r->own_to ? r->to : to;
-    int rc = co_poll_new(l, r->in, pipe_readable, r, &r->in_poll, err);
-    if (rc) {
-        proc_relay_free(r);
-        return rc;
-    }
+    CO_TRY(co_poll_new(l, r->in, pipe_readable, r, &r->in_poll, err));
     choose_events(r, true);
-    *ret = r;
+    *ret = co_steal_ptr(r);
     return 0;
 }
 

@@ -12,6 +12,7 @@ struct proc_relay;
 CO_MUST_CHECK int proc_relay_new(
     struct co_loop *l, int to, struct proc_relay **ret, struct co_err *err);
 void proc_relay_free(struct proc_relay *r); /* NULL allowed */
+CO_DEFINE_CLEANUP(struct proc_relay *, proc_relay_free)
 
 /* The child's end of the pipe.  Stays this object's, which closes it in proc_relay_started, once
  * the child has a copy. */

@@ -531,33 +531,35 @@ static void kv_free(void *backend) {
     free(w);
 }
 
+CO_DEFINE_CLEANUP(struct kv *, kv_free)
+
+static int find_start(struct kv *w, struct co_err *err) {
+    const struct rdzv_options *o = &w->m->options;
+    if (o->token) {
+        CO_TRY(rdzv_prover_new(o->token, &w->prover, err));
+    }
+    if (!o->master) {
+        return open_service(w, 0, err);
+    }
+    CO_TRY(co_parse_hostport("--master", o->master, &w->master, err));
+    (void)snprintf(w->master_text, sizeof(w->master_text), "%s", o->master);
+    return w->master.host[0] && w->master.port
+               ? 0
+               : co_err_set(err, CO_INVALID, "--master \"%.200s\": expected host:port", o->master);
+}
+
 static int kv_start(struct rdzv *m, void **ret, struct co_err *err) {
-    struct kv *w = co_xcalloc(1, sizeof(*w));
+    CO_CLEANUP(kv_freep) struct kv *w = co_xcalloc(1, sizeof(*w));
     uint64_t id = 0;
-    int r = 0;
     w->m = m;
     (void)!getrandom(&id, sizeof(id), 0);
     (void)snprintf(w->id, sizeof(w->id), "%016llx", (unsigned long long)id);
     w->timer = co_timer_new(m->loop, on_timer, w);
     w->patience_ms = RDZV_GROUP_PATIENCE_MS;
     w->noted_at = co_now_ms() - NOTE_MS + LOST_MS; /* no log line in the first LOST_MS */
-    r = m->options.token ? rdzv_prover_new(m->options.token, &w->prover, err) : 0;
-    if (!r && !m->options.master) {
-        r = open_service(w, 0, err);
-    } else if (!r) {
-        r = co_parse_hostport("--master", m->options.master, &w->master, err);
-        (void)snprintf(w->master_text, sizeof(w->master_text), "%s", m->options.master);
-        if (!r && (!w->master.host[0] || !w->master.port)) {
-            r = co_err_set(
-                err, CO_INVALID, "--master \"%.200s\": expected host:port", m->options.master);
-        }
-    }
-    if (r) {
-        kv_free(w);
-        return r;
-    }
+    CO_TRY(find_start(w, err));
     call_later(w, 0, m->options.master ? find_master : serve_anywhere);
-    *ret = w;
+    *ret = co_steal_ptr(w);
     return 0;
 }
 

@@ -96,18 +96,14 @@ static void on_timer(void *arg) {
 
 int rdzv_neighbour_new(struct co_loop *l, const char *id, void (*changed)(void *arg), void *arg,
     struct rdzv_neighbour **ret, struct co_err *err) {
-    struct rdzv_neighbour *n = co_xcalloc(1, sizeof(*n));
-    int r = co_httpd_open(l, ":0", routes, CO_ARRAY_LEN(routes), n, NULL, &n->server, err);
-    if (r) {
-        free(n);
-        return r;
-    }
+    CO_AUTOFREE struct rdzv_neighbour *n = co_xcalloc(1, sizeof(*n));
+    CO_TRY(co_httpd_open(l, ":0", routes, CO_ARRAY_LEN(routes), n, NULL, &n->server, err));
     n->loop = l;
     n->id = co_xstrdup(id);
     n->timer = co_timer_new(l, on_timer, n);
     n->changed = changed;
     n->arg = arg;
-    *ret = n;
+    *ret = co_steal_ptr(n);
     return 0;
 }
 

@@ -32,14 +32,10 @@ static void drop_request(struct rdzv_prover *p) {
 }
 
 int rdzv_prover_new(const char *token, struct rdzv_prover **ret, struct co_err *err) {
-    struct rdzv_prover *p = co_xcalloc(1, sizeof(*p));
-    int r = co_nonce_make(p->seal.client, err);
-    if (r) {
-        free(p);
-        return r;
-    }
+    CO_AUTOFREE struct rdzv_prover *p = co_xcalloc(1, sizeof(*p));
+    CO_TRY(co_nonce_make(p->seal.client, err));
     p->token = co_xstrdup(token);
-    *ret = p;
+    *ret = co_steal_ptr(p);
     return 0;
 }
 

@@ -209,7 +209,7 @@ static void on_deadline(void *arg) {
 
 int rdzv_open(struct co_loop *l, const struct rdzv_options *options, const struct rdzv_fns *fns,
     void *arg, struct rdzv **ret, struct co_err *err) {
-    struct rdzv *m = co_xcalloc(1, sizeof(*m));
+    CO_CLEANUP(rdzv_closep) struct rdzv *m = co_xcalloc(1, sizeof(*m));
     m->loop = l;
     m->fns = *fns;
     m->arg = arg;
@@ -220,16 +220,10 @@ int rdzv_open(struct co_loop *l, const struct rdzv_options *options, const struc
     bool etcd =
         master && (strncmp(master, "etcd://", 7) == 0 || strncmp(master, "etcds://", 8) == 0);
     m->backend = etcd ? &rdzv_etcd : &rdzv_kv;
-    int r = check_options(&m->options, err);
-    if (!r) {
-        r = m->backend->start(m, &m->with, err);
-    }
-    if (r) {
-        rdzv_close(m);
-        return r;
-    }
+    CO_TRY(check_options(&m->options, err));
+    CO_TRY(m->backend->start(m, &m->with, err));
     start_waiting(m);
-    *ret = m;
+    *ret = co_steal_ptr(m);
     return 0;
 }
 

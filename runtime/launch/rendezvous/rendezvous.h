@@ -103,3 +103,4 @@ void rdzv_leave(struct rdzv *m, int code, const char *why, void (*gone)(void *ar
 /* Frees it without notifying the other nodes: they see a lost node.  NULL allowed; safe inside
  * callbacks. */
 void rdzv_close(struct rdzv *m);
+CO_DEFINE_CLEANUP(struct rdzv *, rdzv_close)

@@ -88,13 +88,9 @@ int rdzv_wire_pack(const struct rdzv_wire_peer *peers, size_t n, struct co_buf *
     size_t *ret_raw, struct co_err *err) {
     CO_AUTOBUF struct co_buf raw = CO_BUF(RDZV_WIRE_RAW_MAX);
     for (size_t i = 0; i < n; i++) {
-        int r = co_buf_add(&raw, peers[i].name, strlen(peers[i].name) + 1, err);
-        if (!r) {
-            r = co_buf_add(&raw, peers[i].value, strlen(peers[i].value) + 1, err);
-        }
-        if (r) {
-            (void)co_err_wrap(err, "values of %zu nodes", n);
-            return r;
+        if (co_buf_add(&raw, peers[i].name, strlen(peers[i].name) + 1, err) ||
+            co_buf_add(&raw, peers[i].value, strlen(peers[i].value) + 1, err)) {
+            return co_err_wrap(err, "values of %zu nodes", n);
         }
     }
     uLongf len = compressBound((uLong)raw.len);
@@ -172,7 +168,7 @@ static int parse_text(const char *line, struct rdzv_wire_answer *a, struct co_er
 
 int rdzv_wire_answer_parse(
     const char *body, size_t len, struct rdzv_wire_answer *ret, struct co_err *err) {
-    struct rdzv_wire_answer a = {0};
+    CO_CLEANUP(rdzv_wire_answer_done) struct rdzv_wire_answer a = {0};
     char line[720], kind[8];
     int used = -1;
     const char *end = memchr(body, '\n', len);
@@ -191,12 +187,9 @@ int rdzv_wire_answer_parse(
     }
     a.kind = (enum rdzv_wire_kind)k;
     size_t left = len - (size_t)(end + 1 - body);
-    int r = a.kind == RDZV_WIRE_MET ? parse_met(line + used + 1, end + 1, left, &a, err)
-                                    : parse_text(line + used + 1, &a, err);
-    if (r) {
-        rdzv_wire_answer_done(&a);
-        return r;
-    }
+    CO_TRY(a.kind == RDZV_WIRE_MET ? parse_met(line + used + 1, end + 1, left, &a, err)
+                                   : parse_text(line + used + 1, &a, err));
     *ret = a;
+    a = (struct rdzv_wire_answer){0};
     return 0;
 }
