@@ -326,8 +326,7 @@ static void lose_child(struct ctl_store *s, struct ctl_stored *st) {
 }
 
 void ctl_store_mark_planned(struct ctl_entry *e) {
-    free_list(e->ended);
-    e->ended = NULL;
+    free_list(co_steal_ptr(e->ended));
     e->n_ended = 0;
 }
 

@@ -42,8 +42,7 @@ struct kube_exec_run {
 };
 
 static void pipe_end_close(struct pipe_end *p) {
-    co_poll_free(p->poll);
-    p->poll = NULL;
+    co_poll_free(co_steal_ptr(p->poll));
     co_close(p->fd);
     p->fd = -1;
 }

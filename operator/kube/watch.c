@@ -111,10 +111,8 @@ void kube_watch_free(struct kube_watch *w) {
     if (!w) {
         return;
     }
-    kube_cancel(w->op);
-    w->op = NULL;
-    co_timer_free(w->timer);
-    w->timer = NULL;
+    kube_cancel(co_steal_ptr(w->op));
+    co_timer_free(co_steal_ptr(w->timer));
     w->freed = true;
     if (!w->busy) {
         watch_free(w);
@@ -166,10 +164,8 @@ static int64_t shed_ms(struct kube_watch *w) {
 }
 
 static void forget_version(struct kube_watch *w) {
-    free(w->version);
-    w->version = NULL;
-    free(w->next_page);
-    w->next_page = NULL;
+    free(co_steal_ptr(w->version));
+    free(co_steal_ptr(w->next_page));
 }
 
 /* ---- listing ---- */
@@ -345,8 +341,7 @@ static void begin_list(struct kube_watch *w) {
 enum { STREAM_FREED = 1, STREAM_OVER = 2 };
 
 static void stop_stream(struct kube_watch *w) {
-    kube_cancel(w->op);
-    w->op = NULL;
+    kube_cancel(co_steal_ptr(w->op));
     co_timer_stop(w->timer);
     kube_frame_clear(&w->frame);
     kube_proto_stream_done(&w->events);

@@ -284,13 +284,7 @@ static void add_phase(
     case API_PHASE_SUSPENDED:
         add_event(plan, "Suspended", co_xstrdup(o->message));
         break;
-    case API_PHASE_NONE:
-    case API_PHASE_PENDING:
-    case API_PHASE_STARTING:
-    case API_PHASE_TERMINATING:
-    case API_PHASE_RESTARTING:
-    case API_PHASES:
-    default:
+    default: /* others have no event of their own */
         break;
     }
 }

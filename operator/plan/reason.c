@@ -360,42 +360,34 @@ static void say_late(
     const char *scheduler = scheduler_of(w, (enum api_role)pod->role);
     if (pod->c.deleting) {
         plan_old_say(o, w, pod);
-        return;
-    }
-    if (outlives_training(pod)) {
+    } else if (outlives_training(pod)) {
         plan_reason_say(o, "WaitingForSidecars",
             "container %s of pod %s has ended well over %d s ago, the others run on: those that "
             "are to end with it belong to initContainers, with restartPolicy Always",
             pod->cause->container, pod->c.name, PLAN_LATE);
-        return;
-    }
-    if (pod->phase == API_POD_RUNNING) {
+    } else if (pod->phase == API_POD_RUNNING) {
         plan_reason_say(o, "NotReady",
             "pod %s runs but is not ready over %d s after it was created: does a readiness or "
             "startup probe of it fail?",
             pod->c.name, PLAN_LATE);
-        return;
-    }
-    if (*pod->ip[0]) {
+    } else if (*pod->ip[0]) {
         plan_reason_say(o, "NotStarted",
             "pod %s has an address, but its containers have not started over %d s after it was "
             "created: an image is being pulled, a volume is not there, or an init container still "
             "runs; kubectl describe pod %s -n %s says which",
             pod->c.name, PLAN_LATE, pod->c.name, w->job->ns);
-        return;
-    }
-    if (pod->scheduled) {
+    } else if (pod->scheduled) {
         plan_reason_say(o, "NoAddress",
             "pod %s has a node but no address over %d s after it was created: its image is being "
             "pulled, a volume is not there, or its node is not well; kubectl describe pod %s -n %s "
             "says which",
             pod->c.name, PLAN_LATE, pod->c.name, w->job->ns);
-        return;
+    } else {
+        plan_reason_say(o, "NoAddress",
+            "pod %s has no node over %d s after it was created, for no stated reason: does "
+            "scheduler \"%.*s\" run?",
+            pod->c.name, PLAN_LATE, co_utf8_fit(scheduler, 80), scheduler);
     }
-    plan_reason_say(o, "NoAddress",
-        "pod %s has no node over %d s after it was created, for no stated reason: does scheduler "
-        "\"%.*s\" run?",
-        pod->c.name, PLAN_LATE, co_utf8_fit(scheduler, 80), scheduler);
 }
 
 /* Since when a pod has been waiting without a reason in its status; 0: it does not.  A scheduler

@@ -65,8 +65,7 @@ static void stop_all(struct local *l);
 
 static void close_stream(struct pod_process *m) {
     proc_output_end(m->local->out, &m->source);
-    co_poll_free(m->poll);
-    m->poll = NULL;
+    co_poll_free(co_steal_ptr(m->poll));
     co_close(m->fd);
     m->fd = -1;
     m->local->n_open--;

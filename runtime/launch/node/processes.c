@@ -249,8 +249,7 @@ void node_processes_show_failed(const struct node_processes *r) {
 }
 
 void node_processes_forget(struct node_processes *r) {
-    node_logs_free(r->logs);
-    r->logs = NULL;
+    node_logs_free(co_steal_ptr(r->logs));
     job_plan_done(&r->plan);
 }
 

@@ -82,8 +82,7 @@ static void rotate_log(struct proc_childlog *c) {
 }
 
 static void end_pipe(struct proc_childlog *c) {
-    co_poll_free(c->poll);
-    c->poll = NULL;
+    co_poll_free(co_steal_ptr(c->poll));
     co_closep(&c->in);
     c->in = -1;
 }
@@ -154,8 +153,7 @@ void proc_childlog_close(struct proc_childlog *c) {
     if (!c) {
         return;
     }
-    proc_follow_free(c->echo);
-    c->echo = NULL;
+    proc_follow_free(co_steal_ptr(c->echo));
     take_last(c);
     if (c->in >= 0) {
         end_pipe(c);

@@ -124,8 +124,7 @@ static void watch_file(struct proc_follow *f) {
 }
 
 static void unwatch_file(struct proc_follow *f) {
-    co_poll_free(f->watch_poll);
-    f->watch_poll = NULL;
+    co_poll_free(co_steal_ptr(f->watch_poll));
     co_closep(&f->watch);
     co_closep(&f->file);
     f->watch = f->file = -1;

@@ -43,8 +43,7 @@ static bool drain(struct proc_relay *r) {
 }
 
 static void end_pipe(struct proc_relay *r) {
-    co_poll_free(r->in_poll);
-    r->in_poll = NULL;
+    co_poll_free(co_steal_ptr(r->in_poll));
     co_closep(&r->in);
     r->in = -1;
 }

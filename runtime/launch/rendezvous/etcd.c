@@ -537,10 +537,5 @@ static void etcd_leave(void *backend, int code, const char *why) {
         why);
 }
 
-const struct rdzv_backend rdzv_etcd = {.start = etcd_start,
-    .again = etcd_again,
-    .restart = etcd_restart,
-    .done = etcd_done,
-    .leave = etcd_leave,
-    .free = etcd_free,
-    .describe = describe_wait};
+const struct rdzv_backend rdzv_etcd = {
+    etcd_start, etcd_again, etcd_restart, etcd_done, etcd_leave, etcd_free, describe_wait};

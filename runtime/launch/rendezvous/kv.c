@@ -635,10 +635,5 @@ static void kv_leave(void *backend, int code, const char *why) {
     send_parting(w, false, code, why);
 }
 
-const struct rdzv_backend rdzv_kv = {.start = kv_start,
-    .again = kv_again,
-    .restart = kv_restart,
-    .done = kv_done,
-    .leave = kv_leave,
-    .free = kv_free,
-    .describe = describe_wait};
+const struct rdzv_backend rdzv_kv = {
+    kv_start, kv_again, kv_restart, kv_done, kv_leave, kv_free, describe_wait};

@@ -188,8 +188,7 @@ static void set_pod(struct target *g, const struct top_listed_pod *pod) {
     g->listed = true;
     const char *path = pod->path ? pod->path : "";
     if (strcmp(g->path, path) != 0 || (!g->http && pod->path)) {
-        co_httpc_free(g->http);
-        g->http = NULL;
+        co_httpc_free(co_steal_ptr(g->http));
         (void)snprintf(g->path, sizeof(g->path), "%s", path);
         if (pod->path) {
             g->http = co_httpc_new(g->top->loop, "127.0.0.1", g->top->kubectl.port, NULL, BODY_MAX);
