@@ -70,7 +70,6 @@ struct kube_watch {
     bool reported;       /* the stream has had an event */
     int busy;            /* callbacks of the consumer on the stack */
     bool freed;          /* by one of them; the memory goes when the last one returns */
-    struct kube_watch_stats stats;
 };
 
 static void set_state(struct kube_watch *w, enum watch_state s) {
@@ -283,7 +282,6 @@ static void on_page(void *arg, int code, const struct kube_reply *reply, const s
         take_page(w, reply);
     } else if (code == CO_GONE && w->next_page) {
         /* The snapshot of the continue token was compacted: start the list over, at once. */
-        w->stats.gone++;
         forget_version(w);
         if (w->failures++) {
             pause_after(w, err, reply->retry_after_ms);
@@ -296,7 +294,6 @@ static void on_page(void *arg, int code, const struct kube_reply *reply, const s
         forget_version(w);
         begin_list(w);
     } else {
-        w->stats.breaks += !reply->status;
         /* If the server was only unavailable, the same page is requested again. */
         if (co_code_remedy(code) != CO_BACK_OFF) {
             forget_version(w);
@@ -326,7 +323,6 @@ static void begin_list(struct kube_watch *w) {
     add_param(&req, "labelSelector", w->label_selector);
     add_param(&req, "continue", w->next_page);
     if (!w->next_page) {
-        w->stats.lists++;
         w->floor = w->expected > w->reached ? w->expected : w->reached;
     }
     co_timer_stop(w->timer);
@@ -348,7 +344,6 @@ static void stop_stream(struct kube_watch *w) {
 }
 
 static void version_expired(struct kube_watch *w, const struct co_err *err) {
-    w->stats.gone++;
     forget_version(w);
     /* Relist at once the first time: a watch that paused for too long is not a failure. */
     if (w->failures) {
@@ -374,7 +369,6 @@ static int error_event(struct kube_watch *w, const struct co_jnode *status) {
     if (gone) {
         version_expired(w, &err);
     } else {
-        w->stats.breaks++;
         pause_after(w, &err, -1);
     }
     return STREAM_OVER;
@@ -387,7 +381,6 @@ static int went_back(struct kube_watch *w, uint64_t version) {
     co_err_set(&err, CO_UNAVAILABLE, "watch %s: version %" PRIu64 " after %" PRIu64,
         w->opts.type->plural, version, w->reached);
     stop_stream(w);
-    w->stats.breaks++;
     forget_version(w);
     pause_after(w, &err, -1);
     return STREAM_OVER;
@@ -395,7 +388,6 @@ static int went_back(struct kube_watch *w, uint64_t version) {
 
 static int bad_line(struct kube_watch *w, struct co_err *err) {
     co_err_wrap(err, "watch %s", w->opts.type->plural);
-    w->stats.breaks++;
     stop_stream(w);
     pause_after(w, err, -1);
     return STREAM_OVER;
@@ -463,7 +455,6 @@ static int on_line(void *arg, const char *line, size_t len) {
     const char *text;
     size_t n;
     KUBE_AUTOITEM struct kube_item item = {.text = NULL};
-    w->stats.events++;
     w->reported = true;
     const bool odd =
         kube_frame_split(line, len, &type, &text, &n, NULL) || kube_item_json(text, n, &item, NULL);
@@ -475,7 +466,6 @@ static int on_event(void *arg, const char *name, size_t name_len, const char *ob
     struct kube_watch *w = arg;
     enum kube_frame_type type;
     struct co_jdoc doc = {.text = NULL};
-    w->stats.events++;
     w->reported = true;
     CO_TRY(kube_frame_type_parse(name, name_len, &type, err));
     CO_TRY(kube_proto_read(w->opts.type->proto, object, len, &doc, err));
@@ -487,7 +477,6 @@ static void on_data(void *arg, const char *data, size_t len) {
     struct kube_watch *w = arg;
     struct co_err err = {0};
     w->received_at = co_loop_now(w->loop);
-    w->stats.bytes += len;
     if (w->received_at - w->opened > HEALTHY_MS) {
         w->failures = 0;
     }
@@ -498,7 +487,6 @@ static void on_data(void *arg, const char *data, size_t len) {
     if (rc < 0) {
         /* An event that cannot be read: relist, as resuming after it would lose it silently. */
         co_err_wrap(&err, "watch %s", w->opts.type->plural);
-        w->stats.breaks++;
         stop_stream(w);
         forget_version(w);
         pause_after(w, &err, -1);
@@ -520,13 +508,11 @@ static void on_stream_end(
     if (code == CO_GONE) {
         version_expired(w, err);
     } else if (code) {
-        w->stats.breaks++;
         pause_after(w, err, reply->retry_after_ms);
     } else if (torn || (lived < SHORT_MS && !w->reported)) {
         struct co_err early = {0};
         co_err_set(&early, CO_UNAVAILABLE, "watch %s: ended after %" PRId64 " ms%s",
             w->opts.type->plural, lived, torn ? " inside an event" : "");
-        w->stats.breaks++;
         pause_after(w, &early, -1);
     } else if (lived < HEALTHY_MS) {
         pause_for(w, shed_ms(w));
@@ -546,7 +532,6 @@ static void begin_stream(struct kube_watch *w) {
     add_param(&req, "resourceVersion", w->version);
     add_param(&req, "timeoutSeconds", timeout);
     add_param(&req, "labelSelector", w->label_selector);
-    w->stats.watches++;
     w->reported = false;
     w->opened = w->received_at = co_loop_now(w->loop);
     set_state(w, WATCH_STREAMING);
@@ -563,7 +548,6 @@ static void check_silence(struct kube_watch *w) {
     struct co_err err = {0};
     co_err_set(&err, CO_TIMEOUT, "watch %s: nothing received for %" PRId64 " s",
         w->opts.type->plural, w->opts.idle_max_ms / 1000);
-    w->stats.breaks++;
     stop_stream(w);
     kube_client_distrust_streams(w->c);
     w->failures = 0; /* the silence was long enough a pause */
@@ -630,8 +614,4 @@ bool kube_watch_synced(const struct kube_watch *w) {
 
 uint64_t kube_watch_version(const struct kube_watch *w) {
     return w->reached;
-}
-
-struct kube_watch_stats kube_watch_stats(const struct kube_watch *w) {
-    return w->stats;
 }

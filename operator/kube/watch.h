@@ -69,11 +69,3 @@ bool kube_watch_synced(const struct kube_watch *w);
 /* The resourceVersion reached: every write up to it has been reported.  0 before the end of the
  * first list, and during a list after a reset. */
 uint64_t kube_watch_version(const struct kube_watch *w);
-
-struct kube_watch_stats {
-    uint64_t lists, watches; /* started */
-    uint64_t events, bytes;  /* of watches */
-    uint64_t gone;           /* 410s */
-    uint64_t breaks;         /* connections lost or given up */
-};
-struct kube_watch_stats kube_watch_stats(const struct kube_watch *w);
