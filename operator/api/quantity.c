@@ -184,8 +184,8 @@ void api_quantity_add(struct api_quantity *sum, const struct api_quantity *q, in
 
 /* Divides by `step` as often as possible, as the canonical form has the largest unit without a
  * fraction.  Returns the index of the unit. */
-static int take_factors(__int128 *n, int step, int first, int last) {
-    int taken = first;
+static int take_factors(__int128 *n, int step, int last) {
+    int taken = 0;
     while (*n && *n % step == 0 && taken < last) {
         *n /= step;
         taken++;
@@ -208,14 +208,14 @@ static void put_number(char ret[API_QUANTITY_TEXT], __int128 n, const char *suff
 
 static void format_binary(__int128 n, char ret[API_QUANTITY_TEXT]) {
     static const char *const units[] = {"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"};
-    int power = take_factors(&n, 1024, 0, (int)CO_ARRAY_LEN(units) - 1);
+    int power = take_factors(&n, 1024, (int)CO_ARRAY_LEN(units) - 1);
     put_number(ret, n, units[power]);
 }
 
 static void format_decimal(__int128 nano, bool exponent, char ret[API_QUANTITY_TEXT]) {
     static const char *const units[] = {"n", "u", "m", "", "k", "M", "G", "T", "P", "E"};
     enum { ONE = 3 };
-    int power = nano ? take_factors(&nano, 1000, 0, (int)CO_ARRAY_LEN(units) - 1) : ONE;
+    int power = nano ? take_factors(&nano, 1000, (int)CO_ARRAY_LEN(units) - 1) : ONE;
     char e[8] = "";
     if (exponent && power != ONE) {
         (void)snprintf(e, sizeof(e), "e%d", 3 * (power - ONE));

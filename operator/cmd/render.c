@@ -14,9 +14,8 @@
 enum { PART = 4096 }; /* objects of a plan */
 
 static void print_object(const json_t *obj) {
-    char *text = json_dumps(obj, JSON_INDENT(2));
+    CO_AUTOFREE char *text = json_dumps(obj, JSON_INDENT(2));
     (void)printf("---\n%s\n", text ? text : "null");
-    free(text);
 }
 
 /* Fills in what an API server would have, of a job that is new: one that kubectl has printed may

@@ -169,17 +169,15 @@ static double cpu_seconds(void) {
 static int plan_entry(struct ctl_controller *c, struct ctl_entry *e, const struct api_job *job,
     struct plan *ret, struct co_err *err) {
     struct work *w = e->work;
-    struct ctl_view view;
+    CO_CLEANUP(ctl_view_done) struct ctl_view view;
     ctl_view_init(&view, e);
     ctl_execution_recall(w->execution, job->uid, &view.seen);
     view.seen.templates = w->templates.by_role;
     view.seen.creates_max = ctl_execution_creates_max(w->execution);
     view.seen.elder_waits = view.seen.n_failures && ctl_view_elder_waits(&c->store, e);
-    uint16_t *taken = ctl_ports_settle(&c->store, e, &c->opts.shard, job, &view.seen);
+    CO_AUTOFREE uint16_t *taken = ctl_ports_settle(&c->store, e, &c->opts.shard, job, &view.seen);
     int r = plan_compute(job, &view.seen, kube_clock_seconds(), &c->opts.settings, ret, err);
     w->templates.wanted = !r && ret->lacks_templates;
-    ctl_view_done(&view);
-    free(taken);
     return r;
 }
 
@@ -217,9 +215,7 @@ static bool reconcile_entry(struct ctl_controller *c, struct ctl_entry *e) {
     case CTL_READ_COMES:
         ctl_queue_begin(&w->place);
         return true;
-    case CTL_READ_READY:
-    case CTL_READ_FAILED:
-    default:
+    default: /* it is here, or cannot be read */
         break;
     }
     if (compute_plan(c, e, job, start, &plan, &err)) {

@@ -8,13 +8,12 @@
 
 void ctl_gate_state_compute(struct ctl_gate_state *v, const struct ctl_entry *e,
     const struct api_job *job, const struct plan_settings *settings) {
-    struct ctl_view view;
+    CO_CLEANUP(ctl_view_done) struct ctl_view view;
     ctl_view_init(&view, e);
     *v = (struct ctl_gate_state){.known = true, .why = ""};
     v->over = api_phase_terminal(job->phase) || job->deleting;
     v->open = plan_gate_open(job, &view.seen, settings, &v->why);
     (void)snprintf(v->uid, sizeof(v->uid), "%s", job->uid);
-    ctl_view_done(&view);
 }
 
 static void find_out(

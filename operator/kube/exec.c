@@ -88,7 +88,7 @@ static int judge_output(struct kube_exec_run *r, struct kube_exec_result *ret, s
 }
 
 static void end_run(struct kube_exec_run *r) {
-    struct kube_exec_result result = {0};
+    CO_CLEANUP(kube_exec_result_done) struct kube_exec_result result = {0};
     struct co_err err = {0};
     kube_exec_fn fn = r->fn;
     void *arg = r->arg;
@@ -98,7 +98,6 @@ static void end_run(struct kube_exec_run *r) {
     }
     run_free(r);
     fn(arg, code, &result, &err);
-    kube_exec_result_done(&result);
 }
 
 /* Reads what is in the pipe.  After the program's exit this is all of its output: a grandchild that

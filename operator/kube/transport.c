@@ -197,15 +197,13 @@ static void finish_xfer(struct kube_xfer *x, CURLcode rc) {
         .err = &err,
     };
     /* Free x before done runs, which may start the next transfer; the buffers live until after. */
-    struct co_buf reply = x->reply;
+    CO_AUTOBUF struct co_buf reply = x->reply;
     x->reply = CO_BUF(0);
-    char *warnings = co_steal_ptr(x->warnings);
+    CO_AUTOFREE char *warnings = co_steal_ptr(x->warnings);
     void (*done)(void *, const struct kube_xfer_result *) = x->done;
     void *arg = x->arg;
     xfer_free(x);
     done(arg, &r);
-    co_buf_done(&reply);
-    free(warnings);
 }
 
 /* Delivers a stream's data.  Runs outside of libcurl's callbacks, so that the stream's owner may

@@ -26,9 +26,8 @@ static const char *policy_text(const struct api_job *job, const char *key) {
 static json_t *member_spec(const struct plan_children *w) {
     json_t *spec = json_object();
     co_json_set(spec, "minMember", json_integer(plan_gang_members(w)));
-    json_t *resources = plan_gang_resources(w);
+    CO_AUTOJSON json_t *resources = plan_gang_resources(w);
     co_json_set(spec, "minResources", json_object_size(resources) ? json_incref(resources) : NULL);
-    json_decref(resources);
     return spec;
 }
 
@@ -146,13 +145,13 @@ static bool is_moved(const struct plan_children *w, const json_t *spec, size_t w
 json_t *plan_gang_object(const struct plan_children *w) {
     const struct plan_gang *gang = w->settings->gang;
     json_t *spec = gang->spec(w);
-    json_t *meta = json_object(), *notes = json_object();
+    json_t *meta = json_object();
+    CO_AUTOJSON json_t *notes = json_object();
     for (size_t i = 0; i < API_WISHES; i++) {
         const char *want = wanted_text(spec, i);
         co_json_set(notes, api_wishes[i].annotation, *want ? co_json_string(want) : NULL);
     }
     co_json_set(meta, "annotations", json_object_size(notes) ? json_incref(notes) : NULL);
-    json_decref(notes);
     json_t *obj = plan_object_new(w->job, gang->kind, w->job->name, meta);
     CO_AUTOFREE char *version = co_xasprintf("%s/%s", gang->group, gang->version);
     plan_tree_set_text(obj, "apiVersion", version);
@@ -167,11 +166,11 @@ json_t *plan_gang_patch(const struct plan_children *w) {
     for (size_t i = 0; i < API_WISHES; i++) {
         const struct api_wish *wish = &api_wishes[i];
         bool moved = is_moved(w, spec, i);
-        json_t *value = *wanted_text(spec, i) ? co_json_string(wanted_text(spec, i)) : json_null();
+        CO_AUTOJSON json_t *value =
+            *wanted_text(spec, i) ? co_json_string(wanted_text(spec, i)) : json_null();
         (void)json_object_del(spec, wish->spec);
         co_json_set(spec, wish->spec, moved ? json_incref(value) : NULL);
         co_json_set(notes, wish->annotation, moved ? json_incref(value) : NULL);
-        json_decref(value);
     }
     if (!json_object_get(spec, "minResources")) {
         co_json_set(spec, "minResources", json_null());

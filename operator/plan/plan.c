@@ -423,7 +423,7 @@ int plan_compute(const struct api_job *job, const struct plan_seen *seen, int64_
                 job->status ? json_deep_copy((json_t *)(uintptr_t)job->status) : json_object()};
         return 0;
     }
-    struct plan_children w;
+    CO_CLEANUP(plan_children_done) struct plan_children w;
     plan_children_init(&w, job, seen, now, settings);
     CO_AUTOJSON json_t *env = plan_env_data(&w);
     struct plan_assessment o;
@@ -435,7 +435,6 @@ int plan_compute(const struct api_job *job, const struct plan_seen *seen, int64_
     plan.status_urgent = plan_status_is_urgent(&w);
     plan_events_phase(&plan, &w, &o);
     wake_by(&plan, o.wake_at);
-    plan_children_done(&w);
     *ret = plan;
     return 0;
 }
@@ -455,11 +454,9 @@ void plan_done(struct plan *plan) {
 
 json_t *plan_env(
     const struct api_job *job, const struct plan_seen *seen, const struct plan_settings *settings) {
-    struct plan_children w;
+    CO_CLEANUP(plan_children_done) struct plan_children w;
     plan_children_init(&w, job, seen, 0, settings);
-    json_t *data = plan_env_data(&w);
-    plan_children_done(&w);
-    return data;
+    return plan_env_data(&w);
 }
 
 json_t *plan_secret(const struct api_job *job) {

@@ -78,10 +78,9 @@ static const char *waits_for(const struct plan_children *w) {
 
 bool plan_gate_open(const struct api_job *job, const struct plan_seen *seen,
     const struct plan_settings *settings, const char **ret_why) {
-    struct plan_children w;
+    CO_CLEANUP(plan_children_done) struct plan_children w;
     plan_children_init(&w, job, seen, 0, settings);
     const char *why = waits_for(&w);
-    plan_children_done(&w);
     if (why && ret_why) {
         *ret_why = why;
     }

@@ -52,9 +52,9 @@ bool plan_condition_true(const struct api_job *job, const char *type) {
 json_t *plan_status_draft(const json_t *status) {
     enum { REFS_MIN = 32 }; /* fewer are built as fast as compared */
     static const char *const sets[] = {"completedIndexes", "createdIndexes"};
-    json_t *draft = json_object();
+    CO_AUTOJSON json_t *draft = json_object();
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
-        json_t *role = json_object();
+        CO_AUTOJSON json_t *role = json_object();
         json_t *refs = co_json_at(status, api_role_name(r), "refs");
         for (size_t i = 0; i < CO_ARRAY_LEN(sets); i++) {
             json_t *set = co_json_at(status, api_role_name(r), sets[i]);
@@ -62,15 +62,13 @@ json_t *plan_status_draft(const json_t *status) {
         }
         co_json_set(role, "refs", json_array_size(refs) < REFS_MIN ? NULL : json_incref(refs));
         co_json_set(draft, api_role_name(r), json_object_size(role) ? json_incref(role) : NULL);
-        json_decref(role);
     }
     co_json_set(draft, "conditions", draft_conditions(status));
-    if (json_object_size(draft)) {
-        co_json_set(draft, "attempt", json_incref(json_object_get(status, "attempt")));
-        return draft;
+    if (!json_object_size(draft)) {
+        return NULL;
     }
-    json_decref(draft);
-    return NULL;
+    co_json_set(draft, "attempt", json_incref(json_object_get(status, "attempt")));
+    return co_steal_ptr(draft);
 }
 
 /* ---- what slots have had ------------------------------------------------------------------------

@@ -133,7 +133,7 @@ static int list_point(const char *dir, uint64_t number, bool newest) {
     CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = NULL;
     CO_AUTOFREE char *at = ckpt_point_dir(dir, number);
     CO_AUTOFREE char *manifest = co_xasprintf("%s/MANIFEST", at);
-    struct ckpt_point p = {0};
+    CO_CLEANUP(ckpt_point_done) struct ckpt_point p = {0};
     struct co_err err = {0};
     char name[32], kind[8] = "-", step[32] = "-", size[32] = "-", age[32];
     int rc = ckpt_chain_open(dir, number, &chain, &err);
@@ -147,7 +147,6 @@ static int list_point(const char *dir, uint64_t number, bool newest) {
         (void)snprintf(kind, sizeof(kind), ckpt_point_full(&p) ? "full" : "delta");
         (void)snprintf(step, sizeof(step), "%" PRIu64, p.step);
     }
-    ckpt_point_done(&p);
     bool begun = rc == CO_NOTFOUND && newest;
     list_row(name, kind, step, size, age_text(manifest, age),
         begun    ? "not completed yet"
@@ -300,7 +299,7 @@ static int verify_saved(const char *dir) {
 /* Verifies this checkpoint's own files, and that the earlier ones that it builds on exist. */
 static int verify_point(const char *dir, uint64_t number, bool newest) {
     CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = NULL;
-    struct ckpt_point p = {0};
+    CO_CLEANUP(ckpt_point_done) struct ckpt_point p = {0};
     struct co_err err = {0};
     int rc = ckpt_point_read(dir, number, &p, &err);
     if (rc == CO_NOTFOUND && newest) {
@@ -322,7 +321,6 @@ static int verify_point(const char *dir, uint64_t number, bool newest) {
         CO_AUTOFREE char *path = ckpt_point_part(dir, number, i);
         code = worse(code, verified(ckpt_chain_verify_part(&one, 0, i, &err), &err, path));
     }
-    ckpt_point_done(&p);
     if (code == 0 && (rc = ckpt_chain_open(dir, number, &chain, &err)) < 0) {
         return verified(rc, &err, NULL);
     }

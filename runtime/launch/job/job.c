@@ -174,17 +174,19 @@ static int select_devices(struct job *j, struct co_err *err) {
     const struct options_list *visible = &j->node->visible;
     const char *text =
         j->options->text[OPTIONS_OPT_DEVICES] ? j->options->text[OPTIONS_OPT_DEVICES] : "";
-    struct options_list asked = {0};
-    int r = visible->n ? 0 : check_devices(text, err);
+    CO_CLEANUP(options_list_done) struct options_list asked = {0};
+    if (!visible->n) {
+        CO_TRY(check_devices(text, err));
+    }
     options_list_split(&asked, text);
-    for (size_t i = 0; i < (asked.n ? asked.n : visible->n) && !r; i++) {
+    for (size_t i = 0; i < (asked.n ? asked.n : visible->n); i++) {
         size_t at = 0;
         while (asked.n && at < visible->n && strcmp(visible->item[at], asked.item[i]) != 0) {
             at++;
         }
         if (asked.n && visible->n && at == visible->n) {
             CO_AUTOFREE char *list = options_list_join(visible, ",");
-            r = co_err_set(err, CO_INVALID, "Device not found %s from %s for setting %s",
+            return co_err_set(err, CO_INVALID, "Device not found %s from %s for setting %s",
                 asked.item[i], j->options->text[OPTIONS_OPT_DEVICES], list);
         } else if (asked.n && !visible->n) {
             options_list_add(&j->devices, asked.item[i]);
@@ -192,8 +194,7 @@ static int select_devices(struct job *j, struct co_err *err) {
             options_list_add_own(&j->devices, co_xasprintf("%zu", asked.n ? at : i));
         }
     }
-    options_list_done(&asked);
-    return r;
+    return 0;
 }
 
 static int count_trainers(struct job *j, struct co_err *err) {

@@ -27,17 +27,13 @@ static int split_stages(
 
 int job_stages_parse(
     const char *what, const char *text, struct job_stages *ret, struct co_err *err) {
-    struct options_list parts = {0};
+    CO_CLEANUP(options_list_done) struct options_list parts = {0};
     struct job_stages s = {0};
-    int r = split_stages(what, text, &parts, err);
-    for (; s.n < parts.n && !r; s.n++) {
+    CO_TRY(split_stages(what, text, &parts, err));
+    for (; s.n < parts.n; s.n++) {
         int64_t size = 0;
-        r = co_parse_i64(what, parts.item[s.n], 0, JOB_STAGE_WORKERS_MAX, &size, err);
+        CO_TRY(co_parse_i64(what, parts.item[s.n], 0, JOB_STAGE_WORKERS_MAX, &size, err));
         s.size[s.n] = (size_t)size;
-    }
-    options_list_done(&parts);
-    if (r) {
-        return r;
     }
     *ret = s;
     return 0;
@@ -45,17 +41,13 @@ int job_stages_parse(
 
 int job_stages_parse_endpoints(const char *what, const char *text, struct job_stages *ret,
     struct options_list *ret_all, struct co_err *err) {
-    struct options_list parts = {0};
+    CO_CLEANUP(options_list_done) struct options_list parts = {0};
     struct job_stages s = {0};
-    int r = split_stages(what, text, &parts, err);
-    for (; s.n < parts.n && !r; s.n++) {
+    CO_TRY(split_stages(what, text, &parts, err));
+    for (; s.n < parts.n; s.n++) {
         const size_t before = ret_all->n;
         options_list_split(ret_all, parts.item[s.n]);
         s.size[s.n] = ret_all->n - before;
-    }
-    options_list_done(&parts);
-    if (r) {
-        return r;
     }
     *ret = s;
     return 0;

@@ -67,16 +67,14 @@ static char *own_devices(const struct variable_context *a) {
  * same devices as this one, as Paddle does. */
 static char *world_devices(const struct variable_context *a) {
     const struct options_list *d = &a->j->devices;
-    struct options_list all = {0};
+    CO_CLEANUP(options_list_done) struct options_list all = {0};
     for (size_t i = 0; i < a->plan->endpoints[JOB_ROLE_TRAINER].n; i++) {
         const size_t n = a->j->n[JOB_ROLE_TRAINER];
         options_list_add_own(&all, d->n == 0 ? co_xstrdup("")
                                    : n == 1  ? options_list_join(d, ":")
                                              : co_xstrdup(d->item[i % n]));
     }
-    char *text = options_list_join(&all, ",");
-    options_list_done(&all);
-    return text;
+    return options_list_join(&all, ",");
 }
 
 static char *backend(const struct variable_context *a) {
@@ -95,12 +93,9 @@ static char *log_dir(const struct variable_context *a) {
 }
 
 static char *trainers(const struct variable_context *a) {
-    char *text = endpoints(a, JOB_ROLE_TRAINER);
-    if (a->j->mode == JOB_MODE_COLLECTIVE && strlen(text) >= ENDPOINTS_TEXT_MAX) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    CO_AUTOFREE char *text = endpoints(a, JOB_ROLE_TRAINER);
+    bool too_long = a->j->mode == JOB_MODE_COLLECTIVE && strlen(text) >= ENDPOINTS_TEXT_MAX;
+    return too_long ? NULL : co_steal_ptr(text);
 }
 
 /* The device of a trainer in a job with servers: they are assigned in turn, as in fleetrun. */
@@ -121,13 +116,12 @@ static char *stage_endpoints(const struct job_plan *plan, size_t id) {
 
 /* A list as Python prints it. */
 static char *stage_sizes(const struct job_plan *plan) {
-    struct options_list sizes = {0};
+    CO_CLEANUP(options_list_done) struct options_list sizes = {0};
     options_list_add_own(&sizes, number(plan->endpoints[JOB_ROLE_TRAINER].n));
     for (size_t i = 0; i < plan->stages.n; i++) {
         options_list_add_own(&sizes, number(plan->stages.size[i]));
     }
     CO_AUTOFREE char *joined = options_list_join(&sizes, ", ");
-    options_list_done(&sizes);
     return co_xasprintf("[%s]", joined);
 }
 

@@ -48,7 +48,7 @@ static void say_old_mode(const struct node_log *s, const struct job *j) {
         static const enum options_option ids[] = {OPTIONS_OPT_WORKER_NUM, OPTIONS_OPT_SERVER_NUM,
             OPTIONS_OPT_HETER_WORKER_NUM, OPTIONS_OPT_SERVERS, OPTIONS_OPT_WORKERS,
             OPTIONS_OPT_HETER_WORKERS, OPTIONS_OPT_HTTP_PORT};
-        struct options_list given = {0};
+        CO_CLEANUP(options_list_done) struct options_list given = {0};
         for (size_t i = 0; i < CO_ARRAY_LEN(ids); i++) {
             if (options_option_given(o, ids[i])) {
                 options_list_add_own(
@@ -56,7 +56,6 @@ static void say_old_mode(const struct node_log *s, const struct job *j) {
             }
         }
         CO_AUTOFREE char *list = options_list_python(given.item, given.n);
-        options_list_done(&given);
         node_log_at(s, NODE_LOG_INFO, "launch.py:298",
             "Run parameter-sever mode. pserver arguments:%s, cuda count:%zu", list, n);
         return;

@@ -144,15 +144,10 @@ static char *find_address_towards(const char *others) {
 }
 
 static char *find_address(const char *others) {
-    char *own = find_address_of_name();
-    if (strncmp(own, "127.", 4) == 0 && others) {
-        char *better = find_address_towards(others);
-        if (better) {
-            free(own);
-            return better;
-        }
-    }
-    return own;
+    CO_AUTOFREE char *own = find_address_of_name();
+    bool local = strncmp(own, "127.", 4) == 0;
+    char *better = local && others ? find_address_towards(others) : NULL;
+    return better ? better : co_steal_ptr(own);
 }
 
 /* ---- program and name -------------------------------------------------------------------- */

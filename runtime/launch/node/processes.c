@@ -154,7 +154,7 @@ static void say_no_python(const struct job *job, struct co_err *err) {
 static int start_process(struct node_processes *r, size_t i, int null, struct co_err *err) {
     int out, errors;
     node_logs_open(r->logs, i, &out, &errors);
-    struct job_env env = {0};
+    CO_CLEANUP(job_env_done) struct job_env env = {0};
     node_child_env(&r->plan.process[i], environ, &env);
     cpu_set_t all, cores;
     const bool spread = strcmp(r->job->options->text[OPTIONS_OPT_CPU_AFFINITY], "spread") == 0 &&
@@ -174,7 +174,6 @@ static int start_process(struct node_processes *r, size_t i, int null, struct co
         say_no_python(r->job, err);
     }
     node_logs_started(r->logs, i);
-    job_env_done(&env);
     return e;
 }
 

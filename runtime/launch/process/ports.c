@@ -60,27 +60,26 @@ static void leave_clients_out(struct proc_ports_range *r, size_t n) {
     }
 }
 
-/* Returns -1 when another launcher uses the port. */
-static int take_lock(unsigned port) {
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
-    int len = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "paddlerun-port-%u", port);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&a, size) < 0) {
+static int bind_socket(int family, const void *address, socklen_t size) {
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && bind(fd, address, size) < 0) {
         co_close(fd);
         return -1;
     }
     return fd;
 }
 
+/* Returns -1 when another launcher uses the port. */
+static int take_lock(unsigned port) {
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int len = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "paddlerun-port-%u", port);
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+    return bind_socket(AF_UNIX, &a, size);
+}
+
 static int take_port(unsigned port) {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0) {
-        co_close(fd);
-        return -1;
-    }
-    return fd;
+    return bind_socket(AF_INET, &a, sizeof(a));
 }
 
 /* Reserves one port.  Returns 0 or an error number.  must: the port is fixed, so it is taken even

@@ -237,6 +237,7 @@ static void no_answer(struct kv *w, const struct co_err *why) {
 static void on_listing(void *arg, const struct co_httpc_result *r) {
     struct kv *w = arg;
     const struct rdzv_options *o = &w->m->options;
+    CO_CLEANUP(rdzv_poll_done)
     struct rdzv_poll_round round = {
         .prefix_job = o->job_id, .name = key_name(w), .size = o->max_nodes, .sort_ip = o->sort_ip};
     struct co_err err = {0};
@@ -254,7 +255,6 @@ static void on_listing(void *arg, const struct co_httpc_result *r) {
             "%zu of %d nodes are here (Paddle's launcher serves)", round.n, o->max_nodes);
         call_later(w, POLL_MS, ask_master);
     }
-    rdzv_poll_done(&round);
 }
 
 static void list_all(struct kv *w) {

@@ -223,7 +223,7 @@ static void take_pods(void *arg, const struct co_httpc_result *r) {
     struct target *g = arg;
     struct top *t = g->top;
     struct co_err err = {0};
-    struct top_podlist pods = {0};
+    CO_CLEANUP(top_podlist_done) struct top_podlist pods = {0};
     CO_AUTOJSON json_t *status = NULL;
     g->why[0] = '\0';
     if (r->code) {
@@ -243,7 +243,6 @@ static void take_pods(void *arg, const struct co_httpc_result *r) {
             (void)snprintf(g->why, sizeof(g->why), "no pod of such a job");
         }
     }
-    top_podlist_done(&pods);
     if (--t->waiting == 0) {
         read_processes(t);
     }
