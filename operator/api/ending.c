@@ -20,7 +20,7 @@ enum rank { TRAINING, BESIDE, INIT, SIDECAR, ADDED };
 
 /* A pod, with what all rules need. */
 struct subject {
-    const struct co_jnode *pod, *spec, *status;
+    const struct co_jnode *spec, *status;
     const struct co_jnode *disruption; /* the condition by which the cluster asks it to end */
     const char *names;  /* its template's containers, joined by commas; NULL: not recorded */
     const char *policy; /* spec.restartPolicy; NULL: none */
@@ -440,8 +440,7 @@ static bool has_rules(const struct co_jnode *spec) {
 
 static struct subject subject_of(const struct co_jnode *pod) {
     const struct co_jnode *meta = co_jnode_get(pod, "metadata");
-    struct subject s = {.pod = pod,
-        .spec = co_jnode_get(pod, "spec"),
+    struct subject s = {.spec = co_jnode_get(pod, "spec"),
         .status = co_jnode_get(pod, "status"),
         .names = text_of(co_jnode_str(meta, "annotations", API_ANNOTATION_CONTAINERS))};
     const char *deleted = co_jnode_str(meta, "deletionTimestamp"); /* the end of the grace period */

@@ -261,9 +261,7 @@ static json_t *convert_metadata(const json_t *from) {
     json_t *meta = json_object();
     for (size_t i = 0; i < CO_ARRAY_LEN(kept); i++) {
         json_t *v = json_object_get(from, kept[i]);
-        if (v) {
-            co_json_set(meta, kept[i], json_deep_copy(v));
-        }
+        co_json_set(meta, kept[i], v ? json_deep_copy(v) : NULL);
     }
     return meta;
 }

@@ -7,8 +7,6 @@
 #include "common/log.h"
 #include "operator/control/access.h"
 
-#include <string.h>
-
 enum { TEXT_MAX = 4 << 20, PEM_MAX = 1 << 20, REREAD_MS = 3000 };
 
 struct opc_exporter {

@@ -8,9 +8,7 @@
 
 #include "common/log.h"
 #include "common/map.h"
-#include "common/parse.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -26,7 +24,6 @@ enum { SECONDS_DEFAULT = 15, SECONDS_MAX = 3600 };
 /* One attempt is: GET [the old lock's ConfigMap, then] the Lease; then create or update it.  The
  * answer of a step starts the next one; the timer starts the next attempt. */
 struct ctl_lease {
-    struct co_loop *loop;
     struct kube_client *client;
     struct ctl_lease_opts opts;
     struct co_timer *timer;
@@ -121,16 +118,12 @@ static void write_lease(struct ctl_lease *l, const json_t *old) {
     const char *since = ours ? co_json_str(old, "spec", "acquireTime") : NULL;
     char now[40];
     ctl_lease_time(now);
-    CO_AUTOJSON json_t *body = json_pack("{s:s,s:s,s:{s:s,s:s},s:{s:s,s:i,s:s,s:s,s:I}}",
+    CO_AUTOJSON json_t *body = json_pack("{s:s,s:s,s:{s:s,s:s,s:s*},s:{s:s,s:i,s:s,s:s,s:I}}",
         "apiVersion", "coordination.k8s.io/v1", "kind", "Lease", "metadata", "name", l->opts.name,
-        "namespace", l->opts.ns, "spec", "holderIdentity", l->releasing ? "" : l->opts.identity,
-        "leaseDurationSeconds", l->releasing ? 1 : (int)(l->opts.duration_ms / 1000), "acquireTime",
-        since ? since : now, "renewTime", now, "leaseTransitions",
-        json_integer_value(changes) + (old && !ours));
-    const char *version = co_json_str(old, "metadata", "resourceVersion");
-    if (version) {
-        co_json_set(json_object_get(body, "metadata"), "resourceVersion", json_string(version));
-    }
+        "namespace", l->opts.ns, "resourceVersion", co_json_str(old, "metadata", "resourceVersion"),
+        "spec", "holderIdentity", l->releasing ? "" : l->opts.identity, "leaseDurationSeconds",
+        l->releasing ? 1 : (int)(l->opts.duration_ms / 1000), "acquireTime", since ? since : now,
+        "renewTime", now, "leaseTransitions", json_integer_value(changes) + (old && !ours));
     struct kube_req req = kube_req_for(old ? KUBE_UPDATE : KUBE_CREATE, &ctl_lease_type, l->opts.ns,
         old ? l->opts.name : NULL, lease_written, l);
     req.body = body;
@@ -239,7 +232,6 @@ static void attempt_lease(void *arg) {
 struct ctl_lease *ctl_lease_new(
     struct co_loop *loop, struct kube_client *client, const struct ctl_lease_opts *opts) {
     struct ctl_lease *l = co_xcalloc(1, sizeof(*l));
-    l->loop = loop;
     l->client = client;
     l->opts = *opts;
     l->opts.name = opts->name ? opts->name : CTL_LEASE_NAME;

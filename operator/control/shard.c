@@ -23,7 +23,6 @@ struct peer_lease {
  * operator without shards -> create or update the layout.  The answer of a step starts the next
  * one; the timer starts the next attempt. */
 struct ctl_shard {
-    struct co_loop *loop;
     struct kube_client *client;
     struct ctl_shard_opts opts;
     struct co_timer *timer;
@@ -102,14 +101,10 @@ static void write_layout(struct ctl_shard *s) {
     char now[40];
     (void)snprintf(count, sizeof(count), "%u", s->opts.id.count);
     ctl_lease_time(now);
-    CO_AUTOJSON json_t *body =
-        json_pack("{s:s,s:s,s:{s:s,s:s},s:{s:s,s:i,s:s}}", "apiVersion", "coordination.k8s.io/v1",
-            "kind", "Lease", "metadata", "name", LAYOUT, "namespace", s->opts.ns, "spec",
-            "holderIdentity", count, "leaseDurationSeconds", LAYOUT_SECONDS, "renewTime", now);
-    const char *version = co_json_str(s->layout, "metadata", "resourceVersion");
-    if (version) {
-        co_json_set(json_object_get(body, "metadata"), "resourceVersion", json_string(version));
-    }
+    CO_AUTOJSON json_t *body = json_pack("{s:s,s:s,s:{s:s,s:s,s:s*},s:{s:s,s:i,s:s}}", "apiVersion",
+        "coordination.k8s.io/v1", "kind", "Lease", "metadata", "name", LAYOUT, "namespace",
+        s->opts.ns, "resourceVersion", co_json_str(s->layout, "metadata", "resourceVersion"),
+        "spec", "holderIdentity", count, "leaseDurationSeconds", LAYOUT_SECONDS, "renewTime", now);
     struct kube_req req = kube_req_for(s->layout ? KUBE_UPDATE : KUBE_CREATE, &ctl_lease_type,
         s->opts.ns, s->layout ? LAYOUT : NULL, layout_written, s);
     req.body = body;
@@ -208,7 +203,6 @@ void ctl_shard_leased(struct ctl_shard *s, bool leased) {
 struct ctl_shard *ctl_shard_new(
     struct co_loop *loop, struct kube_client *client, const struct ctl_shard_opts *opts) {
     struct ctl_shard *s = co_xcalloc(1, sizeof(*s));
-    s->loop = loop;
     s->client = client;
     s->opts = *opts;
     s->opts.retry_ms = opts->retry_ms ? opts->retry_ms : RETRY_MS;

@@ -2,7 +2,6 @@
 #include "common/buf.h"
 #include "common/log.h"
 #include "operator/kube/config.h"
-#include "operator/kube/config_parts.h"
 
 #include <errno.h>
 #include <string.h>

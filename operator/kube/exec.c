@@ -47,7 +47,10 @@ static void pipe_end_close(struct pipe_end *p) {
     p->fd = -1;
 }
 
-static void run_free(struct kube_exec_run *r) {
+void kube_exec_cancel(struct kube_exec_run *r) {
+    if (!r) {
+        return;
+    }
     if (r->pid > 0 && !r->exited) {
         kill(-r->pid, SIGKILL);
         /* no deadline: a program cannot delay SIGKILL */
@@ -96,7 +99,7 @@ static void end_run(struct kube_exec_run *r) {
     if (code) {
         co_err_wrap(&err, "credential plugin \"%s\"", r->e->command);
     }
-    run_free(r);
+    kube_exec_cancel(r);
     fn(arg, code, &result, &err);
 }
 
@@ -266,7 +269,7 @@ int kube_exec_start(struct co_loop *loop, const struct kube_exec *e, kube_exec_f
     r->out.fd = r->complaint.fd = -1;
     int rc = start_program(loop, r, err);
     if (rc) {
-        run_free(r);
+        kube_exec_cancel(r);
         return rc;
     }
     co_poll_set(r->exit_poll, CO_POLL_IN);
@@ -274,10 +277,4 @@ int kube_exec_start(struct co_loop *loop, const struct kube_exec *e, kube_exec_f
     co_timer_start(r->deadline, KUBE_EXEC_MS);
     *ret = r;
     return 0;
-}
-
-void kube_exec_cancel(struct kube_exec_run *r) {
-    if (r) {
-        run_free(r);
-    }
 }

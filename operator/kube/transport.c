@@ -106,7 +106,10 @@ static void count_xfer(struct pool *p, int more) {
     p->multi.rest_ms = p->streams || p->active >= BURST ? p->t->rest_ms : 0;
 }
 
-static void xfer_free(struct kube_xfer *x) {
+void kube_xfer_cancel(struct kube_xfer *x) {
+    if (!x) {
+        return;
+    }
     struct pool *p = x->pool;
     struct kube_transport *t = p->t;
     fresh_remove(x);
@@ -202,7 +205,7 @@ static void finish_xfer(struct kube_xfer *x, CURLcode rc) {
     CO_AUTOFREE char *warnings = co_steal_ptr(x->warnings);
     void (*done)(void *, const struct kube_xfer_result *) = x->done;
     void *arg = x->arg;
-    xfer_free(x);
+    kube_xfer_cancel(x);
     done(arg, &r);
 }
 
@@ -480,15 +483,9 @@ int kube_xfer_start(struct kube_transport *t, struct kube_xfer_opts *opts, struc
         rc = co_err_set(err, CO_INTERNAL, "libcurl rejected a transfer");
     }
     if (rc) {
-        xfer_free(x);
+        kube_xfer_cancel(x);
         return rc;
     }
     *ret = x;
     return 0;
-}
-
-void kube_xfer_cancel(struct kube_xfer *x) {
-    if (x) {
-        xfer_free(x);
-    }
 }

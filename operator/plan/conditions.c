@@ -7,8 +7,6 @@
 #include "operator/plan/stored.h"
 #include "operator/plan/templates.h"
 
-#include <string.h>
-
 struct condition {
     const char *type;
     bool is; /* its status now */

@@ -193,22 +193,18 @@ json_t *plan_object_pod_like(const json_t *like, const struct api_job *job, enum
     return pod;
 }
 
-/* An estimate of a tree's memory.  The recursion is bounded: the parser limits the nesting. */
-static size_t tree_bytes(const json_t *j) { /* NOLINT(misc-no-recursion) */
+/* The recursion is bounded: the parser limits the nesting. */
+size_t plan_object_pod_bytes(const json_t *tmpl) { /* NOLINT(misc-no-recursion) */
     enum { VALUE = 100 };
-    size_t n = VALUE + (json_is_string(j) ? json_string_length(j) : 0);
+    size_t n = VALUE + (json_is_string(tmpl) ? json_string_length(tmpl) : 0);
     const char *key;
     size_t i;
     json_t *v;
-    json_object_foreach((json_t *)(uintptr_t)j, key, v) {
-        n += strlen(key) + tree_bytes(v);
+    json_object_foreach((json_t *)(uintptr_t)tmpl, key, v) {
+        n += strlen(key) + plan_object_pod_bytes(v);
     }
-    json_array_foreach(j, i, v) {
-        n += tree_bytes(v);
+    json_array_foreach(tmpl, i, v) {
+        n += plan_object_pod_bytes(v);
     }
     return n;
-}
-
-size_t plan_object_pod_bytes(const json_t *tmpl) {
-    return tree_bytes(tmpl);
 }

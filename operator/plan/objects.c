@@ -2,7 +2,6 @@
 #include "operator/plan/objects.h"
 
 #include "common/contract.h"
-#include "common/parse.h"
 #include "operator/plan/tree.h"
 
 /* ---- metadata ------------------------------------------------------------------------------- */

@@ -15,6 +15,7 @@
 #include "operator/plan/stale.h"
 #include "operator/plan/status.h"
 #include "operator/plan/templates.h"
+#include "operator/plan/tree.h"
 
 #include <string.h>
 
@@ -175,7 +176,7 @@ static void publish_env(struct builder *b, const json_t *env) {
         held_back(b, w->failure[PLAN_KIND_CONFIGMAP])) {
         return;
     }
-    json_t *data = stale ? json_deep_copy((json_t *)(uintptr_t)env) : NULL;
+    json_t *data = stale ? plan_tree_copy(env) : NULL;
     json_t *templates = plan_templates_missing(w);
     if (!have) {
         add_action(b, PLAN_CREATE, PLAN_KIND_CONFIGMAP, w->job->name, "",
@@ -418,9 +419,7 @@ int plan_compute(const struct api_job *job, const struct plan_seen *seen, int64_
         return co_err_set(err, CO_INVALID, "job \"%s\" has no metadata.uid", job->name);
     }
     if (job->elsewhere) { /* another controller's job: leave it alone */
-        *ret = (struct plan){.phase = job->phase,
-            .status =
-                job->status ? json_deep_copy((json_t *)(uintptr_t)job->status) : json_object()};
+        *ret = (struct plan){.phase = job->phase, .status = plan_tree_copy_or_new(job->status)};
         return 0;
     }
     CO_CLEANUP(plan_children_done) struct plan_children w;

@@ -5,7 +5,6 @@
 
 #include "common/parse.h"
 #include "common/utf8.h"
-#include "operator/plan/env.h"
 #include "operator/plan/gang.h"
 #include "operator/plan/lost_node.h"
 #include "operator/plan/old_pods.h"

@@ -295,10 +295,6 @@ void plan_policy_deadline(struct plan_assessment *o, const struct plan_children 
 
 /* ---- what is stored ------------------------------------------------------------------------- */
 
-static void set_number(json_t *status, const char *key, int64_t n) {
-    co_json_set(status, key, n ? json_integer(n) : NULL);
-}
-
 static void remember_active(
     json_t *status, const struct plan_children *w, const struct plan_assessment *o) {
     struct active a = recall_active(w);
@@ -319,8 +315,8 @@ static void remember_active(
 void plan_policy_remember(
     json_t *status, const struct plan_children *w, const struct plan_assessment *o) {
     co_json_set(status, "restarts", json_integer(o->restarts));
-    set_number(status, "attempt", o->attempt);
+    plan_tree_set_count(status, "attempt", o->attempt);
     plan_tree_set_time(status, "restartTime", o->restart_time);
-    set_number(status, "backoffSeconds", o->backoff);
+    plan_tree_set_count(status, "backoffSeconds", o->backoff);
     remember_active(status, w, o);
 }

@@ -2,7 +2,6 @@
  * conditions. */
 #include "operator/plan/status.h"
 
-#include "common/parse.h"
 #include "operator/api/began.h"
 #include "operator/plan/conditions.h"
 #include "operator/plan/left.h"
@@ -12,7 +11,6 @@
 #include "operator/plan/tree.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 /* A thousand references are some 200 KB; etcd takes objects of 1.5 MB. */
 enum { REFS_MAX = 2000 };
@@ -99,10 +97,6 @@ static struct plan_counts final_counts(
     return c;
 }
 
-static void set_count(json_t *role, const char *key, int32_t n) {
-    co_json_set(role, key, n ? json_integer(n) : NULL);
-}
-
 /* The attempt has had a pod here, and it may still be there, with edited labels.  If it is lost
  * before any has started, it is replaced alone and does not count. */
 static bool is_created(const struct plan_slot *s) {
@@ -155,13 +149,13 @@ static json_t *make_role(const struct plan_children *w, const struct plan_assess
         return NULL;
     }
     json_t *j = json_object();
-    set_count(j, "pending", c.pending);
-    set_count(j, "starting", c.starting);
-    set_count(j, "running", c.running);
-    set_count(j, "failed", c.failed);
-    set_count(j, "succeeded", c.succeeded);
-    set_count(j, "unknown", c.unknown);
-    set_count(j, "replicas", c.pods);
+    plan_tree_set_count(j, "pending", c.pending);
+    plan_tree_set_count(j, "starting", c.starting);
+    plan_tree_set_count(j, "running", c.running);
+    plan_tree_set_count(j, "failed", c.failed);
+    plan_tree_set_count(j, "succeeded", c.succeeded);
+    plan_tree_set_count(j, "unknown", c.unknown);
+    plan_tree_set_count(j, "replicas", c.pods);
     co_json_set(j, "completedIndexes", completed_indexes(w, o, role, stored));
     co_json_set(j, "createdIndexes", created_indexes(w, o, role));
     json_t *refs = json_object_get(stored, "refs");
@@ -211,7 +205,7 @@ static void set_roles(
         int64_t had = json_integer_value(json_object_get(w->job->status, "containerRestarts"));
         restarts = had > restarts ? had : restarts;
     }
-    co_json_set(status, "containerRestarts", restarts ? json_integer(restarts) : NULL);
+    plan_tree_set_count(status, "containerRestarts", restarts);
     if (w->job->role[API_WORKER].present) {
         CO_AUTOFREE char *selector = co_xasprintf(
             "%s=%s,%s=%s", API_LABEL_JOB, w->job->name, API_LABEL_ROLE, api_role_name(API_WORKER));
@@ -231,10 +225,6 @@ static void set_time(json_t *status, const struct plan_children *w, const char *
 }
 
 /* ---- */
-
-static json_t *deep_copy(const json_t *j) {
-    return j ? json_deep_copy((json_t *)(uintptr_t)j) : json_object();
-}
 
 /* The stored line stays: the attempt is the same, and so is the spec's generation, or the spec
  * still differs, which SpecChanged reports. */
@@ -268,7 +258,7 @@ static void set_began(
 /* A job that is being deleted keeps its status except for the phase, so that its end costs one
  * write, not one for each pod. */
 static json_t *make_terminating(const struct plan_children *w) {
-    json_t *status = deep_copy(w->job->status);
+    json_t *status = plan_tree_copy_or_new(w->job->status);
     co_json_set(status, "phase", json_string(api_phase_name(API_PHASE_TERMINATING)));
     set_mode(status, w);
     return status;

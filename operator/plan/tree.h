@@ -27,6 +27,11 @@ static inline void plan_tree_set_number(json_t *obj, const char *key, int32_t n)
     plan_tree_set_text(obj, key, text);
 }
 
+/* Leaves 0 out. */
+static inline void plan_tree_set_count(json_t *obj, const char *key, int64_t n) {
+    co_json_set(obj, key, n ? json_integer(n) : NULL);
+}
+
 /* Leaves a time of 0 out. */
 static inline void plan_tree_set_time(json_t *obj, const char *key, int64_t seconds) {
     char text[32];
@@ -38,4 +43,9 @@ static inline void plan_tree_set_time(json_t *obj, const char *key, int64_t seco
 
 static inline json_t *plan_tree_copy(const json_t *j) {
     return json_deep_copy((json_t *)(uintptr_t)j);
+}
+
+/* Of a status that may be absent. */
+static inline json_t *plan_tree_copy_or_new(const json_t *j) {
+    return j ? plan_tree_copy(j) : json_object();
 }

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "common/contract.h"
 #include "common/mem.h"
@@ -23,13 +22,11 @@ struct peer_check {
     bool self;
     int fd;
     char state[128]; /* "": still unknown */
-    int64_t start;
 };
 
 static void begin(struct peer_check *p) {
     struct co_hostport hp;
     p->fd = -1;
-    p->start = co_now_ms();
     if (co_parse_hostport("endpoint", p->endpoint, &hp, NULL)) {
         (void)snprintf(p->state, sizeof(p->state), "no endpoint");
         return;

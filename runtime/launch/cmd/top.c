@@ -1,7 +1,6 @@
 /* `paddlerun top`: a live table of servers and trainers, and `paddlerun info HOST:PORT`, which
  * prints it once.  The table is in runtime/launch/top; this file has the flags. */
 #include <stdio.h>
-#include <string.h>
 
 #include "common/mem.h"
 #include "runtime/launch/cmd/cmd.h"

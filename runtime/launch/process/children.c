@@ -38,7 +38,7 @@ struct proc_children {
     struct co_signal *child;
 };
 
-static void signal_members(struct proc_children *g, int signo) {
+void proc_children_signal(struct proc_children *g, int signo) {
     for (size_t i = 0; i < g->n; i++) {
         if (g->member[i].running) {
             (void)kill(-g->member[i].pid, signo);
@@ -74,7 +74,7 @@ static void time_is_up(void *arg) {
     case TERM:
         g->fns.killing(g->arg, g->n_running, false);
         set_stage(g, KILL, LOST_MS);
-        signal_members(g, SIGKILL);
+        proc_children_signal(g, SIGKILL);
         break;
     case STRAYS:
         g->fns.killing(g->arg, proc_children_kill(0), true);
@@ -150,7 +150,7 @@ void proc_children_free(struct proc_children *g) {
     if (!g) {
         return;
     }
-    signal_members(g, SIGKILL);
+    proc_children_signal(g, SIGKILL);
     co_timer_free(g->timer);
     co_signal_free(g->child);
     free(g->member);
@@ -185,14 +185,10 @@ void proc_children_started(struct proc_children *g) {
     }
 }
 
-void proc_children_signal(struct proc_children *g, int signo) {
-    signal_members(g, signo);
-}
-
 void proc_children_stop(struct proc_children *g, int64_t grace_ms) {
     if (g->stage == RUNS) {
         set_stage(g, TERM, grace_ms);
-        signal_members(g, SIGTERM);
+        proc_children_signal(g, SIGTERM);
     } else if (g->stage == TERM && co_now_ms() + grace_ms < g->deadline) {
         set_stage(g, TERM, grace_ms);
     }

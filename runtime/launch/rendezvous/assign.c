@@ -6,7 +6,6 @@
 
 #include <arpa/inet.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 struct rank_key {

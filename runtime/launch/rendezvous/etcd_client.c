@@ -140,9 +140,7 @@ static void call(
 void rdzv_etcd_transact(
     struct rdzv_etcd_client *c, json_t *ops_own, json_t *compare_own, rdzv_etcd_then_fn then) {
     json_t *body = json_object();
-    if (compare_own) {
-        co_json_set(body, "compare", compare_own);
-    }
+    co_json_set(body, "compare", compare_own);
     co_json_set(body, "success", ops_own);
     call(c, "/v3/kv/txn", body, then);
 }

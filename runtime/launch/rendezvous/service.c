@@ -9,7 +9,6 @@
 #include "runtime/launch/rendezvous/rendezvous.h"
 #include "runtime/launch/rendezvous/wire.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +36,6 @@ struct listing {
 };
 
 struct rdzv_service {
-    struct co_loop *loop;
     struct co_httpd *http;
     struct rdzv_guard *guard; /* NULL: no proof is needed */
     struct co_timer *timer;
@@ -604,7 +602,6 @@ int rdzv_service_open(struct co_loop *l, uint16_t port, const struct rdzv_servic
         free(s);
         return r;
     }
-    s->loop = l;
     s->prefix = co_xasprintf("/%s/info/", options->job_id);
     s->description = CO_BUF(4096);
     s->timer = co_timer_new(l, on_timer, s);

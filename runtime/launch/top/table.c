@@ -1,7 +1,6 @@
 /* One row per column: how a number is made from two reads, and printed. */
 #include "runtime/launch/top/table.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

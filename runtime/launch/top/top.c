@@ -43,7 +43,7 @@ struct top {
     size_t n, waiting;
     struct top_kubectl kubectl;
     int64_t reads;
-    bool ended, terminal, raw;
+    bool terminal, raw;
     struct termios saved;
 };
 
@@ -72,11 +72,6 @@ static void close_terminal(struct top *t) {
 }
 
 /* ---- reading and printing ---- */
-
-static void end_run(struct top *t) {
-    t->ended = true;
-    co_loop_stop(t->loop);
-}
 
 static void print_table(struct top *t) {
     CO_AUTOFREE struct top_target *rows = co_xcalloc(t->n, sizeof(*rows));
@@ -109,7 +104,7 @@ static void finish_read(struct top *t) {
     t->reads++;
     print_table(t);
     if (ferror(stdout) || (t->o->count > 0 && t->reads >= t->o->count)) { /* no more is shown */
-        end_run(t);
+        co_loop_stop(t->loop);
     } else {
         co_timer_start(t->timer, t->o->interval_ms);
     }
@@ -330,8 +325,9 @@ static int open_target(struct top *t, const char *name, struct co_err *err) {
 }
 
 static void on_signal(void *arg, int signo) {
+    struct top *t = arg;
     (void)signo;
-    end_run(arg);
+    co_loop_stop(t->loop);
 }
 
 static void on_key(void *arg, int events) {
@@ -343,7 +339,7 @@ static void on_key(void *arg, int events) {
     if (n == 0) {
         co_poll_set(t->keys, 0);
     } else if (n > 0 && memchr(key, 'q', (size_t)n)) {
-        end_run(t);
+        co_loop_stop(t->loop);
     }
 }
 
