@@ -8,7 +8,7 @@
 struct plan_notice {
     const char *type, *is, *is_not; /* reasons */
     bool (*say)(const struct plan_children *w, char *ret, size_t size);
-    bool attempt; /* only of an attempt that goes on */
+    bool attempt; /* only while the attempt continues */
 };
 enum { PLAN_NOTICES = 5, PLAN_NOTICE_MAX = 480 };
 extern const struct plan_notice plan_notices[PLAN_NOTICES];
