@@ -175,9 +175,10 @@ static int plan_entry(struct ctl_controller *c, struct ctl_entry *e, const struc
     view.seen.templates = w->templates.by_role;
     view.seen.creates_max = ctl_execution_creates_max(w->execution);
     view.seen.elder_waits = view.seen.n_failures && ctl_view_elder_waits(&c->store, e);
-    CO_AUTOFREE uint16_t *taken = ctl_ports_settle(&c->store, e, &c->opts.shard, job, &view.seen);
+    uint16_t *taken = ctl_ports_settle(&c->store, e, &c->opts.shard, job, &view.seen);
     int r = plan_compute(job, &view.seen, kube_clock_seconds(), &c->opts.settings, ret, err);
     w->templates.wanted = !r && ret->lacks_templates;
+    free(taken);
     return r;
 }
 

@@ -200,13 +200,15 @@ static void finish_xfer(struct kube_xfer *x, CURLcode rc) {
         .err = &err,
     };
     /* Free x before done runs, which may start the next transfer; the buffers live until after. */
-    CO_AUTOBUF struct co_buf reply = x->reply;
+    struct co_buf reply = x->reply;
     x->reply = CO_BUF(0);
-    CO_AUTOFREE char *warnings = co_steal_ptr(x->warnings);
+    char *warnings = co_steal_ptr(x->warnings);
     void (*done)(void *, const struct kube_xfer_result *) = x->done;
     void *arg = x->arg;
     kube_xfer_cancel(x);
     done(arg, &r);
+    co_buf_done(&reply);
+    free(warnings);
 }
 
 /* Delivers a stream's data.  Runs outside of libcurl's callbacks, so that the stream's owner may
