@@ -465,7 +465,8 @@ CO_MUST_CHECK int rt_resume(struct rt_client *c, void *ret_data, size_t size,
  * dir.  One trainer calls it.  In async mode the others may continue (each row is then as it was at
  * some moment of the save); in sync mode they should wait in a barrier.  The new checkpoint
  * replaces an earlier one in dir only when it is complete and synced; a failure, or a kill at any
- * moment, leaves the earlier one usable.  If one that is there cannot be read, the save fails. */
+ * moment, leaves the earlier one usable.  If one that is there cannot be read, the save fails.
+ * CO_EXISTS: another save to dir has not ended; of two, neither would be whole. */
 CO_MUST_CHECK int rt_save(struct rt_client *c, const char *dir, struct co_err *err);
 
 /* Before hours of training: whether files can be written to dir, which rt_save will create.  Leaves
@@ -487,14 +488,15 @@ CO_MUST_CHECK int rt_save_as(
     struct rt_client *c, const char *dir, enum rt_save_mode mode, struct co_err *err);
 
 /* Loads a checkpoint's values and optimizer state into the tables of the same names; the number of
- * servers may differ from when it was saved.  One trainer calls it, before or instead of
- * rt_init_dense by all, with a barrier after it.  CO_NOTFOUND: no checkpoint in dir.  CO_DAMAGED
- * names a file that is truncated or corrupt, CO_INVALID the table that does not fit, and how, or
- * that dir has what rt_restore loads.  Any other code: dir or a file in it could not be read, so
- * nobody knows what it has; err says why.  After an error the tables are as before, unless err says
- * that they are loaded in part: a server refused NaN, had no memory, was lost, or was restarted
- * (CO_CONFLICT).  Then this client's calls that use tables, and rt_finish, fail with CO_UNAVAILABLE
- * until rt_load or rt_restore succeeds. */
+ * servers may differ from when it was saved.  Rows that are not in the checkpoint are erased; but
+ * one of RT_SAVE_DELTA adds its rows to those that are there.  One trainer calls it, before or
+ * instead of rt_init_dense by all, with a barrier after it.  CO_NOTFOUND: no checkpoint in dir.
+ * CO_DAMAGED names a file that is truncated or corrupt, CO_INVALID the table that does not fit, and
+ * how, or that dir has what rt_restore loads.  Any other code: dir or a file in it could not be
+ * read, so nobody knows what it has; err says why.  After an error the tables are as before, unless
+ * err says that they are loaded in part: a server refused NaN, had no memory, was lost, or was
+ * restarted (CO_CONFLICT).  Then this client's calls that use tables, and rt_finish, fail with
+ * CO_UNAVAILABLE until rt_load or rt_restore succeeds. */
 CO_MUST_CHECK int rt_load(struct rt_client *c, const char *dir, struct co_err *err);
 
 /* Checkpoints that the servers write while training continues, below a directory that all of them

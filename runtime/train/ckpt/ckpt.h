@@ -24,6 +24,7 @@ enum {
     /* What a table may have.  Writers keep to it, and readers refuse anything else. */
     CKPT_DIM_MAX = 65536,
     CKPT_STATE_MAX = 64, /* floats of state per value, and as many that belong to a whole row */
+    CKPT_READS_MAX = 16, /* how often a load begins again, as its checkpoint was replaced */
 };
 #define CKPT_SIZE_MAX (1ULL << 34)
 
@@ -46,6 +47,7 @@ struct ckpt_table {
     uint64_t bytes; /* of the file */
     uint64_t hash;  /* of its chunks' hashes */
     char file[CKPT_NAME_MAX + 32];
+    uint32_t adds; /* 1: only rows that have changed, which a load adds to those that are there */
 };
 
 /* Bytes of n rows with their ids, or of n values with their state; UINT64_MAX: more than there can
@@ -57,7 +59,8 @@ uint64_t ckpt_dense_bytes(const struct ckpt_table *t, uint64_t n);
 
 struct ckpt_writer;
 
-/* Creates dir if it is absent. Fails if what is there cannot be read: it may be a save. */
+/* Creates dir if it is absent.  Fails if what is there cannot be read: it may be a save. CO_EXISTS:
+ * another writer is there. */
 CO_MUST_CHECK int ckpt_create(const char *dir, struct ckpt_writer **ret, struct co_err *err);
 CO_MUST_CHECK int ckpt_begin(
     struct ckpt_writer *w, const struct ckpt_table *table, struct co_err *err);
@@ -82,6 +85,9 @@ struct ckpt_file;
 CO_MUST_CHECK int ckpt_open(const char *dir, struct ckpt **ret, struct co_err *err);
 void ckpt_close(struct ckpt *c);
 CO_DEFINE_CLEANUP(struct ckpt *, ckpt_close)
+/* Whether dir has another checkpoint by now: then files that are missing are no damage, and a load
+ * begins again, with the new one. */
+bool ckpt_is_replaced(const struct ckpt *c);
 uint32_t ckpt_tables(const struct ckpt *c);
 const struct ckpt_table *ckpt_table(const struct ckpt *c, uint32_t i);
 /* -1: none of that name. */

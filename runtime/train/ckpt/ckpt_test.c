@@ -136,6 +136,37 @@ static void an_unfinished_save_leaves_the_old_one(void **state) {
     assert_int_equal(3, count_files(dir));
 }
 
+/* Each would remove the other's files.  The lock is the file's, not the name's: what a killed save
+ * left keeps nobody out. */
+static void one_save_at_a_time(void **state) {
+    const char *dir = *state;
+    CO_AUTOFREE char *left = co_xasprintf("%s/SAVING", dir);
+    struct ckpt_writer *w = NULL, *other = NULL;
+    struct co_err err = {0};
+    assert_int_equal(0, co_file_write(left, "", 0, 0600, NULL));
+    assert_int_equal(0, ckpt_create(dir, &w, NULL));
+    assert_int_equal(CO_EXISTS, ckpt_create(dir, &other, &err));
+    assert_non_null(strstr(err.msg, dir));
+    assert_int_equal(0, write_tables(w, 6, NULL));
+    assert_int_equal(0, ckpt_commit(w, NULL));
+    assert_true(first_value(dir) == 6);
+    assert_int_equal(3, count_files(dir));
+    save(dir, 7);
+    assert_true(first_value(dir) == 7);
+}
+
+/* Its files are gone, as they are removed, but nothing is damaged. */
+static void a_save_that_was_replaced_says_so(void **state) {
+    const char *dir = *state;
+    CO_CLEANUP(ckpt_closep) struct ckpt *c = NULL;
+    save(dir, 5);
+    assert_int_equal(0, ckpt_open(dir, &c, NULL));
+    assert_false(ckpt_is_replaced(c));
+    save(dir, 6);
+    assert_int_equal(CO_DAMAGED, ckpt_verify(c, NULL));
+    assert_true(ckpt_is_replaced(c));
+}
+
 static void no_manifest_is_not_found(void **state) {
     struct ckpt *c = NULL;
     struct co_err err = {0};
@@ -368,6 +399,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_was_written_is_read, setup, teardown),
         cmocka_unit_test_setup_teardown(a_new_checkpoint_replaces_the_old_one, setup, teardown),
         cmocka_unit_test_setup_teardown(an_unfinished_save_leaves_the_old_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_save_at_a_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_save_that_was_replaced_says_so, setup, teardown),
         cmocka_unit_test_setup_teardown(no_manifest_is_not_found, setup, teardown),
         cmocka_unit_test_setup_teardown(what_a_later_version_saved_is_not_damaged, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_is_refused_and_named, setup, teardown),

@@ -176,6 +176,53 @@ int ckpt_disk_remove_dir(const char *dir, struct co_err *err) {
     return 0;
 }
 
+/* 1: it is locked; 0: the file that was locked is not the one that is there, as its owner has ended
+ * and removed it. */
+static int try_lock(const char *path, int *ret_fd, struct co_err *err) {
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    struct stat locked, there;
+    note_step();
+    CO_AUTOCLOSE int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        return errno == EACCES && stat(path, &there) == 0
+                   ? 1
+                   : co_err_errno(err, errno, "cannot make '%s'", path);
+    }
+    if (fcntl(fd, F_OFD_SETLK, &all) < 0 && (errno == EAGAIN || errno == EACCES)) {
+        return CO_EXISTS;
+    }
+    if (fstat(fd, &locked) < 0 || stat(path, &there) < 0 || locked.st_ino != there.st_ino) {
+        return 0;
+    }
+    *ret_fd = fd;
+    fd = -1;
+    return 1;
+}
+
+int ckpt_disk_lock(const char *dir, const char *name, int *ret_fd, struct co_err *err) {
+    enum { TRIES = 100 };
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
+    int rc = 0;
+    *ret_fd = -1;
+    for (int i = 0; i < TRIES && rc == 0; i++) {
+        rc = try_lock(path, ret_fd, err);
+    }
+    return rc == 0 || rc == CO_EXISTS
+               ? co_err_set(err, CO_EXISTS,
+                     "another save to '%s' has not ended: one trainer saves there at a time", dir)
+           : rc < 0 ? rc
+                    : 0;
+}
+
+void ckpt_disk_unlock(const char *dir, const char *name, int *fd) {
+    if (*fd >= 0) {
+        (void)!ckpt_disk_remove(
+            dir, name, NULL); /* before it is closed: it may be another's then */
+        co_close(*fd);
+        *fd = -1;
+    }
+}
+
 /* Whether a link in the path leads nowhere: to a disk that is not mounted, perhaps. */
 static bool has_lost_link(const char *path) {
     CO_AUTOFREE char *at = co_xstrdup(path);

@@ -42,6 +42,13 @@ CO_MUST_CHECK int ckpt_disk_replace(const char *dir, const char *name, struct co
 CO_MUST_CHECK int ckpt_disk_remove(const char *dir, const char *name, struct co_err *err);
 CO_MUST_CHECK int ckpt_disk_remove_dir(const char *dir, struct co_err *err);
 
+/* Keeps other writers, in this process and in others, out of a directory, by a lock on a file that
+ * is there meanwhile; the lock ends with the process.  CO_EXISTS: somebody else has it.  Where the
+ * file system has no locks, or the file is another user's, nobody is kept out: *ret_fd is -1. */
+CO_MUST_CHECK int ckpt_disk_lock(
+    const char *dir, const char *name, int *ret_fd, struct co_err *err);
+void ckpt_disk_unlock(const char *dir, const char *name, int *fd);
+
 /* ---- reading ----
  *
  * What cannot be read is neither missing nor damaged: nobody knows what is there.  These functions

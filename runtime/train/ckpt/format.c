@@ -26,6 +26,7 @@ const struct ckpt_field ckpt_fields[CKPT_FIELDS] = {
     CKPT_FIELD(ckpt_table, "bytes", DECIMAL, bytes),
     CKPT_FIELD(ckpt_table, "hash", HEX, hash),
     CKPT_FIELD(ckpt_table, "file", TEXT, file),
+    CKPT_FIELD_OPTIONAL(ckpt_table, "adds", DECIMAL, adds),
 };
 
 int ckpt_table_check(const struct ckpt_table *t, struct co_err *err) {

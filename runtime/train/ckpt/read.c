@@ -13,6 +13,7 @@
 
 struct ckpt {
     char *dir;
+    uint64_t generation;
     struct ckpt_table tables[CKPT_TABLES_MAX];
     uint32_t n;
 };
@@ -75,23 +76,32 @@ int ckpt_manifest_parse(const char *text, size_t len, struct ckpt_table *ret_tab
     return 0;
 }
 
-int ckpt_open(const char *dir, struct ckpt **ret, struct co_err *err) {
+static int read_manifest(const char *dir, struct ckpt *c, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", dir);
     CO_AUTOBUF struct co_buf text = CO_BUF(CKPT_SAVED_MAX);
     int rc = ckpt_disk_get(path, CKPT_SAVED_MAX, &text, err);
     if (rc < 0) {
         return rc == CO_NOTFOUND ? co_err_set(err, CO_NOTFOUND, "no checkpoint in '%s'", dir) : rc;
     }
-    CO_CLEANUP(ckpt_closep) struct ckpt *c = co_xcalloc(1, sizeof(*c));
-    c->dir = co_xstrdup(dir);
-    uint64_t generation;
     rc = ckpt_manifest_parse(
-        text.data ? text.data : "", text.len, c->tables, &c->n, &generation, err);
+        text.data ? text.data : "", text.len, c->tables, &c->n, &c->generation, err);
+    return rc < 0 ? co_err_wrap(err, "checkpoint '%s'", path) : 0;
+}
+
+int ckpt_open(const char *dir, struct ckpt **ret, struct co_err *err) {
+    CO_CLEANUP(ckpt_closep) struct ckpt *c = co_xcalloc(1, sizeof(*c));
+    int rc = read_manifest(dir, c, err);
     if (rc < 0) {
-        return co_err_wrap(err, "checkpoint '%s'", path);
+        return rc;
     }
+    c->dir = co_xstrdup(dir);
     *ret = co_steal_ptr(c);
     return 0;
+}
+
+bool ckpt_is_replaced(const struct ckpt *c) {
+    CO_CLEANUP(ckpt_closep) struct ckpt *now = co_xcalloc(1, sizeof(*now));
+    return read_manifest(c->dir, now, NULL) == 0 && now->generation != c->generation;
 }
 
 void ckpt_close(struct ckpt *c) {

@@ -1,5 +1,7 @@
 /* Writes a checkpoint of ckpt.h: table files of a new generation, then the manifest, then the old
- * files are removed. */
+ * files are removed.  Of two writers each would remove the other's files, so there is one at a
+ * time.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -17,8 +19,11 @@ struct ckpt_writer {
     struct ckpt_table tables[CKPT_TABLES_MAX];
     uint32_t n;
     FILE *file; /* of tables[n - 1]; NULL between tables */
+    int lock;   /* of the directory; -1: none */
     bool done;
 };
+
+static const char lock_name[] = "SAVING";
 
 static char *path_of(const struct ckpt_writer *w, const char *file) {
     return co_xasprintf("%s/%s", w->dir, file);
@@ -93,8 +98,10 @@ int ckpt_create(const char *dir, struct ckpt_writer **ret, struct co_err *err) {
     }
     CO_CLEANUP(ckpt_abortp) struct ckpt_writer *w = co_xcalloc(1, sizeof(*w));
     w->dir = co_xstrdup(dir);
+    w->lock = -1;
     w->done = true; /* there is nothing to remove */
     CO_TRY(ckpt_disk_mkdir(dir, err));
+    CO_TRY(ckpt_disk_lock(dir, lock_name, &w->lock, err));
     CO_TRY(next_generation(w, err));
     w->done = false;
     *ret = co_steal_ptr(w);
@@ -205,6 +212,7 @@ void ckpt_abort(struct ckpt_writer *w) {
     if (!w->done) {
         (void)!each_file(w, remove_mine, NULL);
     }
+    ckpt_disk_unlock(w->dir, lock_name, &w->lock);
     free(w->dir);
     free(w);
 }

@@ -33,6 +33,7 @@ enum {
     RPC_FRAME_STAT_NUMBERS = 8,
     RPC_FRAME_KEEP_MAX = 64 << 10,
     RPC_FRAME_RATE_NUMBERS = 3,
+    RPC_FRAME_SHRINK_ALL = 1, /* all rows, whatever the table's policy says */
     RPC_MESSAGE_MAX = RPC_FRAME_BYTES_MAX + (1 << 20), /* all frames of a message */
 };
 
@@ -67,9 +68,9 @@ enum rpc_frame_kind {
     RPC_FRAME_SET_STEPS,      /* aux: steps that the table's schedule has seen; answer: nothing */
     RPC_FRAME_TICK,           /* async: a step of this trainer, for all tables; answer: nothing */
     RPC_FRAME_PUSH_CLICKS, /* u64[count] ids, f32[count][2] show and click, then as PUSH_SPARSE */
-    RPC_FRAME_SHRINK, /* aux: first slot; answer: count: rows erased, aux: next slot, all ones: end
-                       */
-    RPC_FRAME_CHECKPOINT, /* payload: control.proto, for a shard; answer the same */
+    RPC_FRAME_SHRINK,      /* aux: first slot, count: RPC_FRAME_SHRINK_ALL or 0; answer: count: rows
+                              erased, aux: next slot, all ones: end */
+    RPC_FRAME_CHECKPOINT,  /* payload: control.proto, for a shard; answer the same */
     RPC_FRAME_KINDS,
     RPC_FRAME_ANSWER = 0x80,
     RPC_FRAME_ERROR = 0xff,

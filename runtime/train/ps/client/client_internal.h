@@ -170,6 +170,8 @@ struct psc_scan {
 };
 CO_MUST_CHECK int psc_sparse_scan(
     struct rt_client *c, uint32_t table, struct psc_scan *s, struct co_err *err);
+/* Erases all rows. */
+CO_MUST_CHECK int psc_sparse_clear(struct rt_client *c, uint32_t table, struct co_err *err);
 /* sparse.c: sends rows [n][floats] to the shards of their ids, as a detached call.  Rows
  * with the same id are summed. */
 CO_MUST_CHECK int psc_send_rows(struct rt_client *c, uint32_t table, uint8_t kind,

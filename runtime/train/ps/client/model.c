@@ -290,10 +290,9 @@ static int read_saved(struct version *v, const struct ckpt *k, uint32_t table, s
     }
 }
 
-static int open_saved(struct rt_model *m, struct co_err *err) {
-    CO_CLEANUP(ckpt_closep) struct ckpt *k = NULL;
+static int read_opened(struct rt_model *m, const struct ckpt *k, struct co_err *err) {
     CO_CLEANUP(version_dropp) struct version *v = NULL;
-    CO_TRY(ckpt_open(m->dir, &k, err));
+    free(co_steal_ptr(m->tables));
     CO_TRY(ckpt_verify(k, err));
     CO_TRY(make_tables(m, ckpt_tables(k), table_of_save, k, err));
     CO_TRY(begin_version(m, &v, err));
@@ -302,6 +301,18 @@ static int open_saved(struct rt_model *m, struct co_err *err) {
     }
     m->now = co_steal_ptr(v);
     return 0;
+}
+
+static int open_saved(struct rt_model *m, struct co_err *err) {
+    int rc = 0;
+    bool again = true;
+    for (int i = 0; i < CKPT_READS_MAX && again; i++) {
+        CO_CLEANUP(ckpt_closep) struct ckpt *k = NULL;
+        rc = ckpt_open(m->dir, &k, err);
+        rc = rc < 0 ? rc : read_opened(m, k, err);
+        again = rc == CO_DAMAGED && k && ckpt_is_replaced(k);
+    }
+    return rc;
 }
 
 /* ---- opening, closing ---- */

@@ -160,6 +160,7 @@ static int save_table(struct rt_client *c, uint32_t table, struct ckpt_writer *w
     enum rt_save_mode mode, struct co_err *err) {
     struct ckpt_table t;
     ps_table_describe(&c->tables[table], &t);
+    t.adds = mode == RT_SAVE_DELTA && c->tables[table].evict.kind == TABLE_EVICT_CTR;
     CO_TRY(describe_rate(c, table, &t, err));
     CO_TRY(ckpt_begin(w, &t, err));
     CO_TRY(t.sparse ? save_sparse(c, table, w, mode, err) : save_dense(c, table, w, err));
@@ -246,11 +247,15 @@ static float *refit_rows(const struct ps_table *t, const struct ckpt_table *save
     return out;
 }
 
+/* Rows that were made since the save are no part of it. */
 static int load_sparse(
     struct rt_client *c, uint32_t table, const struct ckpt *k, uint32_t index, struct co_err *err) {
     CO_CLEANUP(ckpt_file_closep) struct ckpt_file *f = NULL;
     const struct ps_table *t = &c->tables[table];
     CO_TRY(ckpt_file_open(k, index, &f, err));
+    if (!ckpt_table(k, index)->adds) {
+        CO_TRY(psc_sparse_clear(c, table, err));
+    }
     for (;;) {
         uint32_t n;
         const void *data;
@@ -310,14 +315,8 @@ static int tear(
     return co_err_set(ret, err.code, "%s", err.msg);
 }
 
-int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
-    CO_TRY(psc_client_here(c, err));
-    if (psc_client_behind(c)) {
-        return 0;
-    }
-    CO_CLEANUP(ckpt_closep) struct ckpt *k = NULL;
-    CO_TRY(ckpt_expect(dir, CKPT_SAVE, err));
-    CO_TRY(ckpt_open(dir, &k, err));
+static int load_opened(
+    struct rt_client *c, const char *dir, const struct ckpt *k, struct co_err *err) {
     CO_TRY(ckpt_verify(k, err)); /* all files, before the first is used */
     CO_TRY(check_tables(c, dir, k, err));
     CO_AUTOFREE uint64_t *servers = co_xcalloc(c->n_servers, sizeof(*servers));
@@ -329,4 +328,22 @@ int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
      * lost. */
     bool loaded = load_tables(c, k, &why) == 0 && psc_client_same_servers(c, servers, &why) == 0;
     return loaded ? 0 : tear(c, dir, &why, err);
+}
+
+int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
+    CO_TRY(psc_client_here(c, err));
+    if (psc_client_behind(c)) {
+        return 0;
+    }
+    CO_TRY(ckpt_expect(dir, CKPT_SAVE, err));
+    struct co_err why = {0};
+    int rc = 0;
+    bool again = true;
+    for (int i = 0; i < CKPT_READS_MAX && again; i++) {
+        CO_CLEANUP(ckpt_closep) struct ckpt *k = NULL;
+        rc = ckpt_open(dir, &k, &why);
+        rc = rc < 0 ? rc : load_opened(c, dir, k, &why);
+        again = rc == CO_DAMAGED && k && ckpt_is_replaced(k);
+    }
+    return rc < 0 ? co_err_set(err, rc, "%s", why.msg) : 0;
 }

@@ -453,6 +453,14 @@ static int take_shrink(struct psc_scan *s, const struct rpc_frame *a, struct co_
     return 0;
 }
 
+int psc_sparse_clear(struct rt_client *c, uint32_t table, struct co_err *err) {
+    struct shrink s = {.scan = {.what = "load",
+                           .kind = RPC_FRAME_SHRINK,
+                           .count = RPC_FRAME_SHRINK_ALL,
+                           .take = take_shrink}};
+    return psc_sparse_scan(c, table, &s.scan, err);
+}
+
 int rt_shrink(struct rt_client *c, uint32_t table, uint64_t *ret_erased, struct co_err *err) {
     const struct ps_table *t = NULL;
     struct shrink s = {.scan = {.what = "shrink", .kind = RPC_FRAME_SHRINK, .take = take_shrink}};

@@ -14,6 +14,7 @@
 
 #include "common/mem.h"
 #include "runtime/rt.h"
+#include "runtime/train/ckpt/disk.h"
 
 enum { DIM = 4, IDS = 40, ALL = IDS * DIM };
 
@@ -354,6 +355,114 @@ static void the_rows_that_are_used_least_make_room(void **state) {
     close_alone(&a);
 }
 
+/* A load in the middle of training: what it leaves, a delta checkpoint knows as well. */
+static void rows_that_were_made_since_a_save_go_with_its_load(void **state) {
+    (void)state;
+    char dir[] = "/tmp/rt-load-XXXXXX", command[64];
+    assert_non_null(mkdtemp(dir));
+    CO_AUTOFREE char *saved = co_xasprintf("%s/saved", dir);
+    CO_AUTOFREE char *points = co_xasprintf("%s/points", dir);
+    struct rt_checkpoint made = {0};
+    struct alone a = open_rows(NULL, NULL);
+    push_range(&a, 1, 1);
+    assert_int_equal(0, rt_save(a.c, saved, NULL));
+    push_range(&a, 1, 1);
+    push_range(&a, 2, 1);
+    assert_int_equal(0, rt_checkpoint(a.c, points, NULL, NULL, NULL));
+    assert_int_equal(0, rt_load(a.c, saved, NULL));
+    assert_int_equal(0, rt_checkpoint(a.c, points, NULL, &made, NULL));
+    assert_false(made.full);
+    for (int restored = 0; restored < 2; restored++) {
+        assert_true(first_of(&a, 1) == 9 && first_of(&a, 2) == 10);
+        assert_int_equal(1, rows_of(&a));
+        push_range(&a, 3, 1);
+        assert_int_equal(0, rt_restore(a.c, points, NULL, NULL));
+    }
+    close_alone(&a);
+    (void)snprintf(command, sizeof(command), "rm -r %s", dir);
+    assert_int_equal(0, system(command));
+}
+
+/* ---- a save that another one replaces while it is read ---- */
+
+static struct alone *saves_again;
+static const char *saves_to;
+static int opens_left;
+
+static void save_again(void) {
+    if (--opens_left == 0) {
+        push_range(saves_again, 1, 1);
+        assert_int_equal(0, rt_save(saves_again->c, saves_to, NULL));
+    }
+}
+
+/* Returns whether it opened fewer files than `open`. */
+static bool read_meanwhile(struct alone *b, bool loads, int open) {
+    struct rt_model *m = NULL;
+    const uint64_t id = 1;
+    float row[DIM];
+    opens_left = open;
+    ckpt_disk_opens = save_again;
+    assert_int_equal(0, loads ? rt_load(b->c, saves_to, NULL) : rt_model_open(saves_to, &m, NULL));
+    ckpt_disk_opens = NULL;
+    bool fewer = opens_left > 0;
+    if (m) {
+        rt_model_sparse(m, 0, &id, 1, row);
+        rt_model_close(m);
+    }
+    float read = m ? row[0] : first_of(b, 1), now = first_of(saves_again, 1);
+    /* After the last file is open, another save changes nothing that is read. */
+    assert_true(read == now || read == now + 1);
+    return fewer;
+}
+
+static void a_load_takes_the_save_that_replaced_what_it_reads(void **state) {
+    (void)state;
+    char dir[] = "/tmp/rt-again-XXXXXX", command[64];
+    assert_non_null(mkdtemp(dir));
+    struct alone a = open_rows(NULL, NULL), b = open_rows(NULL, NULL);
+    saves_again = &a;
+    saves_to = dir;
+    push_range(&a, 1, 1);
+    assert_int_equal(0, rt_save(a.c, dir, NULL));
+    for (int loads = 0; loads < 2; loads++) {
+        for (int open = 1; !read_meanwhile(&b, loads, open);) {
+            open++;
+        }
+    }
+    close_alone(&a);
+    close_alone(&b);
+    (void)snprintf(command, sizeof(command), "rm -r %s", dir);
+    assert_int_equal(0, system(command));
+}
+
+/* Rows that have changed are no whole table: they are for the one that was saved before. */
+static void a_save_of_what_has_changed_adds_its_rows(void **state) {
+    (void)state;
+    char dir[] = "/tmp/rt-adds-XXXXXX", command[64];
+    assert_non_null(mkdtemp(dir));
+    CO_AUTOFREE char *base = co_xasprintf("%s/base", dir);
+    CO_AUTOFREE char *delta = co_xasprintf("%s/delta", dir);
+    const uint64_t ids[] = {1, 2};
+    const float g[2 * DIM] = {-1}, shows[] = {12, 12}, clicks[] = {2, 2};
+    struct alone a = open_rows(NULL, "ctr:delete_threshold=0.2");
+    assert_int_equal(0, rt_push_sparse_clicks(a.c, 0, ids, 2, g, shows, clicks, NULL));
+    assert_int_equal(0, rt_save_as(a.c, base, RT_SAVE_BASE, NULL));
+    assert_int_equal(0, rt_push_sparse_clicks(a.c, 0, ids, 1, g, shows, clicks, NULL));
+    assert_int_equal(0, rt_save_as(a.c, delta, RT_SAVE_DELTA, NULL));
+    close_alone(&a);
+    a = open_rows(NULL, "ctr:delete_threshold=0.2");
+    push_range(&a, 3, 1);
+    assert_int_equal(0, rt_load(a.c, base, NULL));
+    assert_int_equal(2, rows_of(&a));
+    assert_int_equal(0, rt_load(a.c, delta, NULL));
+    assert_int_equal(2, rows_of(&a));
+    assert_true(first_of(&a, 1) == 12);
+    close_alone(&a);
+    (void)snprintf(command, sizeof(command), "rm -r %s", dir);
+    assert_int_equal(0, system(command));
+}
+
 /* Scores 3 and 0.2; then saved by mode, loaded, and shrunk again. */
 static void shrink_and_saves_go_by_shows_and_clicks(void **state) {
     (void)state;
@@ -410,6 +519,9 @@ int main(void) {
         cmocka_unit_test(a_clock_that_is_set_makes_no_row_old),
         cmocka_unit_test(ages_in_steps_resume_from_a_checkpoint),
         cmocka_unit_test(the_rows_that_are_used_least_make_room),
+        cmocka_unit_test(rows_that_were_made_since_a_save_go_with_its_load),
+        cmocka_unit_test(a_load_takes_the_save_that_replaced_what_it_reads),
+        cmocka_unit_test(a_save_of_what_has_changed_adds_its_rows),
         cmocka_unit_test(shrink_and_saves_go_by_shows_and_clicks),
     };
     return cmocka_run_group_tests_name("sparse", tests, NULL, NULL);

@@ -136,13 +136,13 @@ int shard_cold_scan(struct shard_table *st, const struct rpc_frame *f, size_t mo
 
 /* ---- shrink and sweep ---- */
 
-/* Erases the expired cold rows of the part, and writes back the counts of the others. */
-static int shrink_cold(struct shard_table *st, struct table_cold_part *p, uint32_t now,
+/* Erases the expired cold rows of the part, or all, and writes back the counts of the others. */
+static int shrink_cold(struct shard_table *st, struct table_cold_part *p, bool all, uint32_t now,
     uint32_t *ret_erased, struct co_err *err) {
     const struct table_policy *evict = &st->table->evict;
     uint32_t erased = 0;
     for (size_t i = 0; i < p->n_cold; i++) {
-        bool goes = table_evict_shrink(evict, table_cold_part_body(st->cold, p, i), now);
+        bool goes = all || table_evict_shrink(evict, table_cold_part_body(st->cold, p, i), now);
         p->change[i] = goes                             ? TABLE_COLD_ERASE
                        : evict->kind == TABLE_EVICT_CTR ? TABLE_COLD_CHANGE
                                                         : TABLE_COLD_KEEP;
@@ -158,12 +158,13 @@ static int shrink_cold(struct shard_table *st, struct table_cold_part *p, uint32
     return rc;
 }
 
-static uint32_t shrink_hot(struct shard_table *st, const struct table_cold_part *p, uint32_t now) {
+static uint32_t shrink_hot(
+    struct shard_table *st, const struct table_cold_part *p, bool all, uint32_t now) {
     uint32_t erased = 0;
     for (size_t i = 0; i < p->n_hot; i++) {
         shard_snapshot_change(st->snapshot, st->index, p->slots[i]);
         void *head = table_store_head(st->rows, p->slots[i]);
-        if (table_evict_shrink(&st->table->evict, head, now)) {
+        if (all || table_evict_shrink(&st->table->evict, head, now)) {
             shard_row_erase(st, p->slots[i]);
             erased++;
         }
@@ -174,11 +175,12 @@ static uint32_t shrink_hot(struct shard_table *st, const struct table_cold_part 
 static int shrink(struct shard_table *st, const struct rpc_frame *f, uint32_t now,
     struct rpc_frame **ret, struct co_err *err) {
     CO_CLEANUP(table_cold_part_done) struct table_cold_part p = {0};
+    const bool all = f->head.count == RPC_FRAME_SHRINK_ALL;
     uint32_t erased = 0;
     CO_TRY(rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, 0, ret, err));
     CO_TRY(table_cold_part(st->cold, begin_of(f), SHRINK_ROWS, &p, err));
-    CO_TRY(shrink_cold(st, &p, now, &erased, err));
-    (*ret)->head.count = erased + shrink_hot(st, &p, now);
+    CO_TRY(shrink_cold(st, &p, all, now, &erased, err));
+    (*ret)->head.count = erased + shrink_hot(st, &p, all, now);
     (*ret)->head.aux = next_of(&p);
     st->shrunk[0] = f->head.aux;
     st->shrunk[1] = next_of(&p);
@@ -196,7 +198,7 @@ static int sweep(struct shard_table *st, uint32_t now, struct co_err *err) {
     int rc = table_cold_part(st->cold, st->sweep, SWEEP_CREDIT, &p, err);
     st->sweep = p.end < TABLE_COLD_END ? p.end : 0;
     CO_TRY(rc);
-    return shrink_cold(st, &p, now, &erased, err);
+    return shrink_cold(st, &p, false, now, &erased, err);
 }
 
 int shard_cold_sweep(struct shard_table *st, size_t n, uint32_t now, struct co_err *err) {

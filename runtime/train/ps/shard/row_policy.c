@@ -171,7 +171,8 @@ int shard_shrunk(const struct shard_tables *t, const struct rpc_frame *f, struct
 int shard_shrink(struct shard_tables *t, struct shard_table *st, const struct rpc_frame *f,
     struct rpc_frame **ret, struct co_err *err) {
     const struct table_policy *evict = evict_of(st);
-    if (evict->kind == TABLE_EVICT_NONE) {
+    const bool all = f->head.count == RPC_FRAME_SHRINK_ALL;
+    if (!all && evict->kind == TABLE_EVICT_NONE) {
         return co_err_set(err, CO_INVALID, "table '%s' has no evict policy", st->table->name);
     }
     if (st->cold) {
@@ -180,14 +181,14 @@ int shard_shrink(struct shard_tables *t, struct shard_table *st, const struct rp
     CO_TRY(rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, 0, ret, err));
     uint32_t erased = 0, now = now_of(st), end = end_of(f);
     uint32_t slot = f->head.aux < TABLE_SLOT_NONE ? (uint32_t)f->head.aux : TABLE_SLOT_NONE;
-    size_t too_many = evict->kind == TABLE_EVICT_LFU ? over(t, st) : 0;
+    size_t too_many = !all && evict->kind == TABLE_EVICT_LFU ? over(t, st) : 0;
     for (; erased < too_many && erased < SHRINK_SLOTS / SAMPLE; erased++) {
         evict_one(st);
     }
     bool again = erased > 0 && erased < too_many;
     while (!again && (slot = table_store_next(st->rows, slot)) < end) {
         shard_snapshot_change(st->snapshot, st->index, slot);
-        if (table_evict_shrink(evict, table_store_head(st->rows, slot), now)) {
+        if (all || table_evict_shrink(evict, table_store_head(st->rows, slot), now)) {
             shard_row_erase(st, slot);
             erased++;
         }
