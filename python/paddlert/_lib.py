@@ -7,6 +7,7 @@ import math
 import os
 import queue
 import threading
+import weakref
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -232,23 +233,39 @@ class Here:
         raise TypeError(f"a {type(self).__name__} belongs to this process, and cannot be copied or pickled")
 
 
+_owners: weakref.WeakSet[Owner] = weakref.WeakSet()
+
+
 class Owner(Here):
     """Of something in C that calls use.  A signal ends the wait for a call, but not the call, which continues in its thread:
-    what it uses must stay meanwhile."""
+    what it uses must stay meanwhile.  So must what a call of another thread uses."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
         self.left: list[Any] = []
-        self._in_flight, self._counting = 0, threading.Lock()
+        self._in_flight, self._counting = 0, threading.RLock()         # a signal's handler may close it, too
+        self._freed: tuple[Any, Any] | None = None         # by the last call that ends: a function of C, and its argument
+        _owners.add(self)
 
     def count(self, n: int) -> None:
-        """n: 1, a call of the main thread begins; -1: one has ended."""
+        """n: 1, a call begins, before it looks whether there is still something to use; -1: one has ended."""
         with self._counting:
             self._in_flight += n
+            freed = None if self._in_flight else self._freed
+            self._freed = self._freed if self._in_flight else None
+        if freed:
+            freed[0](freed[1])
 
     def may_close(self) -> bool:
         """Not in a process that was forked (a data loader's), which has none of the threads."""
         return not self._in_flight and self.process == os.getpid()
+
+    def free(self, function: Any, what: Any) -> None:
+        """When no call uses it.  The caller has it no longer where a new call would find it."""
+        if self.process == os.getpid():
+            self.count(1)
+            self._freed = function, what
+            self.count(-1)
 
 
 class Started(Here):
@@ -304,12 +321,15 @@ LOOK_UP = 0.5                            # seconds
 _caller: _Caller | None = None
 
 
-def _forget_caller() -> None:
+def _forget_threads() -> None:
+    """In a forked child, which has none of those that hold a lock or wait for calls."""
     global _caller
     _caller = None
+    for owner in list(_owners):
+        owner._counting = threading.RLock()
 
 
-os.register_at_fork(after_in_child=_forget_caller)
+os.register_at_fork(after_in_child=_forget_threads)
 
 
 def _result(caller: _Caller) -> int | Exception:
@@ -332,7 +352,11 @@ def call_long(owner: Owner, name: str, *arguments: Any, keep: Any = None) -> int
     uses beside its arguments."""
     global _caller
     if threading.current_thread() is not threading.main_thread():
-        return call(name, *arguments)
+        owner.count(1)
+        try:
+            return call(name, *arguments)
+        finally:
+            owner.count(-1)
     caller, _caller = _caller or _Caller(), None
     try:
         owner.count(1)

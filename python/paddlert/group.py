@@ -110,8 +110,8 @@ class Group(Owner):
         """Finishes what was started, and leaves the others.  A Work's wait() still has its result."""
         self._end_works()
         group, self._group = getattr(self, "_group", None), None
-        if group and self.may_close():
-            C.rt_group_close(group)
+        if group:
+            self.free(C.rt_group_close, group)
 
     def _end_works(self) -> None:
         """Before C frees what they use."""
@@ -141,7 +141,11 @@ class Group(Owner):
 
     def _use(self, name: str, *arguments: Any, keep: Any = None) -> None:
         """A call that waits for other ranks.  keep: what it uses, should a signal end the wait."""
-        call_long(self, name, *arguments, keep=keep)
+        self.count(1)
+        try:
+            call_long(self, name, self._open(), *arguments, keep=keep)
+        finally:
+            self.count(-1)
         self._end_dropped()
 
     @property
@@ -163,7 +167,7 @@ class Group(Owner):
         setattr(c, "in", inp and inp.address)
         c.out = out and out.address
         if not start:
-            self._use("rt_coll_run", self._open(), ctypes.byref(c), keep=(inp, out))
+            self._use("rt_coll_run", ctypes.byref(c), keep=(inp, out))
             _end(inp, out)
             return result
         self._end_dropped()
@@ -238,12 +242,12 @@ class Group(Owner):
         return self._make(_abi.RT_RECV, to.size, None, to, array, root=self._peer("source", source), start=start)
 
     def barrier(self) -> None:
-        self._use("rt_group_barrier", self._open())
+        self._use("rt_group_barrier")
 
     def split(self, colour: int, key: int = 0) -> Group | None:
         """Ranks of the same colour make a group; None for a negative one."""
         handle = ctypes.c_void_p()
-        self._use("rt_group_split", self._open(), number("colour", colour, ctypes.c_int32),
+        self._use("rt_group_split", number("colour", colour, ctypes.c_int32),
                   number("key", key, ctypes.c_int32), ctypes.byref(handle))
         return Group(_handle=handle) if handle else None
 
@@ -251,5 +255,5 @@ class Group(Owner):
         """After PeerLost, by all ranks that live: the group of those."""
         handle = ctypes.c_void_p()
         self._end_works()
-        self._use("rt_group_shrink", self._open(), None, ctypes.byref(handle))
+        self._use("rt_group_shrink", None, ctypes.byref(handle))
         return Group(_handle=handle)

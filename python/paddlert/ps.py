@@ -76,22 +76,29 @@ class Pending(Started):
 
     def wait(self) -> Array:
         """The rows."""
-        if self._handle is not None and not self._client.is_open:
-            raise Invalid("the client is closed")
-        self._end("rt_wait", self._rows)
+        self._client.count(1)
+        try:
+            if self._handle is not None and not self._client.is_open:
+                raise Invalid("the client is closed")
+            self._end("rt_wait", self._rows)
+        finally:
+            self._client.count(-1)
         self._check()
         return self._rows
 
     def __del__(self) -> None:
         if self._handle is None:
             return
-        if not self._client.is_open or not self._client.may_close():
-            self._client.left.append(self._rows)
-            return
+        self._client.count(1)
         try:
-            call("rt_wait", self._handle)
+            if self._client.is_open and self._client.process == os.getpid():
+                call("rt_wait", self._handle)
+            else:
+                self._client.left.append(self._rows)
         except Exception:                     # nobody can handle it any more
             pass
+        finally:
+            self._client.count(-1)
 
 
 class Client(Owner):
@@ -142,9 +149,13 @@ class Client(Owner):
         return array.reshape(t.size)
 
     def _call(self, name: str, *arguments: Any) -> int:
-        if not self._client:
-            raise Invalid("the client is closed")
-        return call_long(self, name, self._client, *arguments)
+        self.count(1)
+        try:
+            if not self._client:
+                raise Invalid("the client is closed")
+            return call_long(self, name, self._client, *arguments)
+        finally:
+            self.count(-1)
 
     @property
     def is_open(self) -> bool:
@@ -153,23 +164,30 @@ class Client(Owner):
     @property
     def mode(self) -> str:
         """How it trains: "async", "sync" or "geo"."""
-        if not self._client:
-            raise Invalid("the client is closed")
-        mode = C.rt_client_mode(self._client)
+        self.count(1)
+        try:
+            if not self._client:
+                raise Invalid("the client is closed")
+            mode = C.rt_client_mode(self._client)
+        finally:
+            self.count(-1)
         return next(name for name, value in MODES.items() if name and value == mode)
 
     def close(self) -> None:
-        """Leaves without having finished: servers take this trainer for lost."""
+        """Leaves without having finished: servers take this trainer for lost.  Where other threads are in calls, the last of
+        these leaves when it ends."""
         client, self._client = getattr(self, "_client", None), None
-        if client and self.may_close():
-            C.rt_client_close(client)
+        if client:
+            self.free(C.rt_client_close, client)
 
     def finish(self) -> None:
-        """Sends what is queued and reports to the servers that this trainer is done.  Canceled: a call whose wait a signal has
-        ended continues, and uses the client."""
-        if self._client and not self.may_close():
-            raise Canceled("the client cannot finish: a call that a signal has interrupted still uses it, or it is another process's")
-        client, self._client = self._client, None
+        """Sends what is queued and reports to the servers that this trainer is done.  Canceled: a call of another thread, or one
+        whose wait a signal has ended, continues, and uses the client."""
+        with self._counting:
+            if self._client and not self.may_close():
+                raise Canceled("the client cannot finish: a call of another thread, or one that a signal has interrupted, still uses it, "
+                               "or it is another process's")
+            client, self._client = self._client, None
         if client:
             call_long(self, "rt_finish", client)
 

@@ -1247,12 +1247,72 @@ c.finish()
 """)
     try:
         out, = finish(p)
-        assert out.splitlines() == ["the client cannot finish: a call that a signal has interrupted still uses it, or it is another process's",
-                                    "True False", "[0. 0. 0.]"]
+        assert out.splitlines() == ["the client cannot finish: a call of another thread, or one that a signal has interrupted, still uses it, "
+                                    "or it is another process's", "True False", "[0. 0. 0.]"]
         finish(server)
     finally:
         server.kill()
         server.communicate()
+
+
+def test_a_client_stays_while_another_thread_is_in_a_call(python):
+    """Closed meanwhile: that call has its result, new ones are refused, and who ends last leaves."""
+    address = f"127.0.0.1:{free_port()}"
+    server = python("", "-m", "paddlert", "server", "--servers", address)
+    p = python(f"""{STILL}
+c, said = paddlert.Client(paddlert.Job(servers=["{address}"], worker=0), [paddlert.Dense("w", 3)]), []
+c.init("w", np.ones(3))
+def pull():
+    said.append(c.pull("w").tolist())
+    try:
+        c.pull("w")
+    except paddlert.Invalid as e:
+        said.append(str(e))
+t = threading.Thread(target=pull)
+still({server.pid})
+t.start()
+while c.may_close():
+    time.sleep(0.01)
+try:
+    c.finish()
+except paddlert.Canceled as e:
+    print(e)
+c.close()
+print(c.is_open, c.may_close(), said)
+os.kill({server.pid}, signal.SIGCONT)
+t.join()
+print(c.may_close(), said)
+""")
+    try:
+        assert finish(p)[0].splitlines() == ["the client cannot finish: a call of another thread, or one that a signal has interrupted, "
+                                             "still uses it, or it is another process's", "False False []",
+                                             "True [[1.0, 1.0, 1.0], 'the client is closed']"]
+        server.communicate(timeout=60)                     # it has lost its only trainer
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def test_a_group_stays_while_another_thread_is_in_a_call(python, tmp_path):
+    endpoints = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    ranks = [python(f"""
+import os, threading, time
+g, said = paddlert.Group(endpoints={endpoints}, rank={i}), []
+t = threading.Thread(target=lambda: said.append(g.all_reduce(np.ones(2)).tolist()))
+while {i} and not os.path.exists("go"):
+    time.sleep(0.01)
+t.start()
+if not {i}:
+    while g.may_close():
+        time.sleep(0.01)
+    g.close()
+    print("closed", flush=True)
+t.join()
+print(said, g.may_close())
+""") for i in range(2)]
+    assert ranks[0].stdout.readline() == "closed\n"
+    (tmp_path / "go").touch()
+    assert finish(*ranks) == ["[[2.0, 2.0]] True\n"] * 2
 
 
 def test_a_step_that_ctrl_c_interrupted_is_not_said_twice(python):
