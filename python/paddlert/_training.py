@@ -196,11 +196,10 @@ class Synchroniser:
     def predict(self: Self, directory: ps.Path) -> Self:
         """The parameters and rows of a saved model, without servers; for model.eval()."""
         saved = ps.Model(directory)
+        for table in self.tables:
+            saved.check(table)
         if self.table:
-            values = saved.dense(self.table.name)
-            if values.size != self._w.size:
-                raise Invalid(f"table {self.table.name!r} in {directory} has {values.size} values, expected the model's {self._w.size}")
-            self._w[:] = values
+            self._w[:] = saved.dense(self.table.name)
             self._scatter()
         for rows in self._rows:
             rows.attach(saved)

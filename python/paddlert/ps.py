@@ -231,6 +231,8 @@ class Client(Owner):
             raise TypeError(f"push to table {table!r} got {len(what)} arrays, expected "
                             f"{'a gradient' if t.kind == _abi.RT_DENSE else 'ids and gradients'}, as it is {'dense' if t.kind == _abi.RT_DENSE else 'sparse'}")
         if len(what) == 1:
+            if shows is not None or clicks is not None:
+                raise TypeError(f"push to table {table!r} got shows or clicks, but it is dense: they count rows")
             gradient = self._vector(t, what[0], "gradient")
             self._call("rt_push_dense", i, pointer(gradient))
             return
@@ -392,7 +394,8 @@ class Model(Here):
 
     def __init__(self, directory: Path) -> None:
         self._model: ctypes.c_void_p | None = ctypes.c_void_p()
-        call("rt_model_open", path("directory", directory), ctypes.byref(self._model))
+        self._directory = path("directory", directory)
+        call("rt_model_open", self._directory, ctypes.byref(self._model))
 
     def __del__(self) -> None:
         if getattr(self, "_model", None):
@@ -403,6 +406,14 @@ class Model(Here):
         i = ctypes.c_uint32()
         call("rt_model_table", self._model, text("table", name), ctypes.byref(i))
         return i.value, _abi.rt_table_spec.from_address(C.rt_model_spec(self._model, i.value))
+
+    def check(self, table: Table) -> None:
+        """Whether what was saved by its name fits that table: rows of another length would be taken for its own."""
+        _, spec = self._table(table.name)
+        saved, wanted = ((f"{n} values" if kind == _abi.RT_DENSE else f"rows of {dim}") for kind, n, dim in
+                         ((spec.kind, spec.size, spec.dim), (table.kind, table.size, table.dim)))
+        if saved != wanted:
+            raise Invalid(f"table {table.name!r} in {os.fsdecode(self._directory)} has {saved}, expected the model's {wanted}")
 
     def dense(self, table: str) -> Array:
         """The vector, [size]; read-only memory of the model."""

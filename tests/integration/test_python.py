@@ -964,6 +964,29 @@ print(p.b.values, p.rows[0].pull(ids)[0, 1])
     assert finish(*run)[1:] == ["[3. 4.] [2.] [-3. -1. -2.] ['dense', 'e']\n[2.] -3.0\n"] * 2
 
 
+def test_a_saved_model_that_does_not_fit_is_refused(python):
+    """Before anything of it is used: rows of another length would go through a sum without a word."""
+    out, = finish(python(f"""{NUMPY}
+m = Model(paddlert.Sparse("e", 2, "sgd:lr=1", init="zero"))
+with Dense(m, "sgd:lr=1").connect(paddlert.Job(worker=0)) as d:
+    try:
+        d.client.push("dense", np.zeros(5), shows=[1] * 5)
+    except TypeError as e:
+        print(e)
+    d.save("ck")
+for sparse, name in ((paddlert.Sparse("e", 4), "dense"), (paddlert.Sparse("f", 2), "dense"), (paddlert.Sparse("dense", 2), "e")):
+    p = Model(sparse)
+    p.b.values[:] = 9
+    try:
+        Dense(p, name=name).predict("ck")
+    except paddlert.Error as e:
+        print(e, p.b.values)
+"""))
+    assert out.splitlines() == ["push to table 'dense' got shows or clicks, but it is dense: they count rows",
+                                "table 'e' in ck has rows of 2, expected the model's rows of 4 [9.]", "the model has no table 'f' [9.]",
+                                "table 'e' in ck has rows of 2, expected the model's 5 values [9.]"]
+
+
 def test_fleets_names(python):
     """A program as of Paddle 2.x, by its environment; the strategy is geo's."""
     port = free_port()

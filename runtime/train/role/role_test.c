@@ -170,6 +170,8 @@ static const struct row rows[] = {
     /* rejected by Paddle, or never worked */
     {"no number of trainers", {HAND_LIST, "TRAINING_ROLE=TRAINER", "PADDLE_TRAINER_ID=0"},
         "PADDLE_TRAINERS_NUM is not set"},
+    {"a number of trainers in words, alone", {"PADDLE_TRAINERS_NUM=two"},
+        "PADDLE_TRAINERS_NUM: \"two\""},
     {"no role", {HAND_LIST, "PADDLE_TRAINERS_NUM=2"}, "TRAINING_ROLE is not set"},
     {"role in lower case", {HAND_LIST, "PADDLE_TRAINERS_NUM=2", "TRAINING_ROLE=trainer"},
         "TRAINING_ROLE is \"trainer\", expected one of PSERVER, TRAINER"},
