@@ -1278,6 +1278,21 @@ c.finish()
         server.communicate()
 
 
+def test_a_barrier_that_ends_names_who_did_not_come(python):
+    """Not the server, which waits as well."""
+    out, = finish(python("""
+with paddlert.Server(workers=2) as s:
+    c = paddlert.Client(s.job(), [paddlert.Dense("w", 3)], barrier_timeout=0.5)
+    for call in (c.barrier, c.flush):
+        try:
+            call()
+        except paddlert.Timeout as e:
+            print(e)
+"""))
+    line = r"server 0 \(127.0.0.1:\d+\): barrier 1 waits for trainer 1 \(not here yet\)\n"
+    assert re.fullmatch(line + line, out), out
+
+
 def test_a_client_stays_while_another_thread_is_in_a_call(python):
     """Closed meanwhile: that call has its result, new ones are refused, and who ends last leaves."""
     address = f"127.0.0.1:{free_port()}"

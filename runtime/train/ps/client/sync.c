@@ -8,9 +8,12 @@
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/control.h"
+#include "runtime/train/ps/glog.h"
 #include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/shard/step.h"
 #include "common/bytes.h"
+
+enum { SAY_MS = 10000 }; /* between two log lines about the trainers that a barrier waits for */
 
 /* ---- who may call ---- */
 
@@ -207,14 +210,23 @@ int rt_flush(struct rt_client *c, struct co_err *err) {
     return psc_client_refusal(c, err);
 }
 
-/* Sends the same control message to the first n servers, and waits for the answers. */
-static int send_control(struct rt_client *c, const char *what, const Rpc__Control *m, uint32_t n,
-    psc_take_fn take, int64_t timeout_ms, struct co_err *err) {
-    struct rt_call *call = psc_call_new(c, what, NULL, n);
-    call->take = take;
+/* A control message, and what is done with its answers. */
+struct control_request {
+    const char *what;
+    const Rpc__Control *m;
+    psc_take_fn take;
+    bool harmless; /* after a time-out it may be sent again */
+};
+
+/* Sends the same to the first n servers, and waits for the answers. */
+static int send_control(struct rt_client *c, const struct control_request *r, uint32_t n,
+    int64_t timeout_ms, struct co_err *err) {
+    struct rt_call *call = psc_call_new(c, r->what, NULL, n);
+    call->take = r->take;
+    call->harmless = r->harmless;
     for (uint32_t i = 0; i < n; i++) {
         struct rpc_frame *f = NULL;
-        int rc = ps_control_pack(m, NULL, &f, err);
+        int rc = ps_control_pack(r->m, NULL, &f, err);
         if (rc < 0) {
             psc_call_free(call);
             return rc;
@@ -225,18 +237,40 @@ static int send_control(struct rt_client *c, const char *what, const Rpc__Contro
     return psc_call_wait(call, timeout_ms, err);
 }
 
+/* Asks server 0 again and again, which says for whom it waits.  After the last time-out nobody
+ * knows which barrier this trainer is at. */
+static int await_barrier(struct rt_client *c, struct co_err *err) {
+    Rpc__Barrier b = RPC__BARRIER__INIT;
+    Rpc__Control m = RPC__CONTROL__INIT;
+    b.number = c->progress.barriers + 1;
+    m.body_case = RPC__CONTROL__BODY_BARRIER;
+    m.barrier = &b;
+    const struct control_request ask = {.what = "barrier", .m = &m, .harmless = true};
+    const int64_t until = co_now_ms() + c->options.barrier_timeout_ms;
+    struct co_err e;
+    int rc;
+    do {
+        int64_t left = until - co_now_ms();
+        b.wait_ms = left < 1 ? 1 : (uint64_t)(left < SAY_MS ? left : SAY_MS);
+        e = (struct co_err){0};
+        rc = send_control(c, &ask, 1, (left > 1 ? left : 1) + c->options.call_timeout_ms, &e);
+        if (rc == CO_TIMEOUT && co_now_ms() < until) {
+            ps_log_warn("%s", e.msg);
+        }
+    } while (rc == CO_TIMEOUT && co_now_ms() < until);
+    if (rc == CO_TIMEOUT) {
+        psc_client_fail(c, &e);
+    }
+    return rc < 0 ? co_err_set(err, rc, "%s", e.msg) : 0;
+}
+
 static int barrier(struct rt_client *c, struct co_err *err) {
     CO_TRY(rt_flush(c, err));
     if (psc_client_behind(c)) {
         c->progress.barriers++;
         return 0;
     }
-    Rpc__Barrier b = RPC__BARRIER__INIT;
-    b.number = c->progress.barriers + 1;
-    Rpc__Control m = RPC__CONTROL__INIT;
-    m.body_case = RPC__CONTROL__BODY_BARRIER;
-    m.barrier = &b;
-    int rc = send_control(c, "barrier", &m, 1, NULL, c->options.barrier_timeout_ms, err);
+    int rc = await_barrier(c, err);
     c->progress.barriers += rc == 0;
     return rc;
 }
@@ -277,8 +311,8 @@ static int finish(struct rt_client *c, struct co_err *err) {
     m.body_case = RPC__CONTROL__BODY_FINISH;
     m.finish = &f;
     CO_TRY(settle(c, err));
-    CO_TRY(send_control(
-        c, "finish", &m, c->n_servers, take_finished, c->options.call_timeout_ms, err));
+    const struct control_request r = {.what = "finish", .m = &m, .take = take_finished};
+    CO_TRY(send_control(c, &r, c->n_servers, c->options.call_timeout_ms, err));
     psc_links_finished(c);
     return psc_client_refusal(c, err);
 }

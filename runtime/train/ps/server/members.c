@@ -48,16 +48,38 @@ uint32_t pss_members_in(const struct pss_members *m, enum pss_member_state state
     return n;
 }
 
+/* Whether the barrier waits for this trainer. */
+static bool is_late(const struct pss_member *t) {
+    return !t->waits && (t->state == PSS_MEMBER_ABSENT || is_awaited(t));
+}
+
 bool pss_members_barrier_full(const struct pss_members *m) {
     uint32_t here = 0;
     for (uint32_t i = 0; i < m->n; i++) {
-        const struct pss_member *t = &m->all[i];
-        here += t->waits;
-        if (!t->waits && (t->state == PSS_MEMBER_ABSENT || is_awaited(t))) {
+        here += m->all[i].waits;
+        if (is_late(&m->all[i])) {
             return false;
         }
     }
     return here > 0;
+}
+
+void pss_members_late(const struct pss_members *m, char *ret_text, size_t size) {
+    size_t at = (size_t)snprintf(ret_text, size, "trainer ");
+    const char *comma = "";
+    for (uint32_t i = 0; i < m->n; i++) {
+        const struct pss_member *t = &m->all[i];
+        if (!is_late(t)) {
+            continue;
+        }
+        if (at + sizeof(t->peer) + 24 > size) {
+            (void)snprintf(ret_text + at, size - at, "%s...", comma);
+            return;
+        }
+        at += (size_t)snprintf(ret_text + at, size - at, "%s%u (%s)", comma, i,
+            t->state == PSS_MEMBER_ABSENT ? "not here yet" : t->peer);
+        comma = ", ";
+    }
 }
 
 /* Whether steps wait for this trainer. */

@@ -46,6 +46,8 @@ struct pss_member {
     bool parted;     /* FINISHED: it has the answer to its finish and will not reconnect */
     bool waits;      /* at the barrier; it asks again after a broken connection */
     struct rpc_frame_head barrier; /* head of that request */
+    bool asks;                     /* that request is not answered yet */
+    int64_t ask_until_ms;          /* then the answer says for whom it waits; 0: never */
     uint64_t steps;                /* sync: the last step for which it has sent STEP */
     bool ended;                    /* it makes no more steps */
     struct pss_pace pace;
@@ -84,6 +86,9 @@ CO_MUST_CHECK int pss_members_check_order(
 /* "trainer 1 (127.0.0.1:4711) lost: connection closed, ..." */
 void pss_member_describe(
     const struct pss_members *m, uint32_t i, int64_t now_ms, char *ret_text, size_t size);
+/* Lists those for whom the barrier waits: "trainer 1 (not here yet), 3 (127.0.0.1:4711)"; cut with
+ * "...". */
+void pss_members_late(const struct pss_members *m, char *ret_text, size_t size);
 /* Lists the trainers in that state: "1, 3, 4"; cut with "...". */
 void pss_members_list(
     const struct pss_members *m, enum pss_member_state state, char *ret_text, size_t size);

@@ -12,7 +12,13 @@
 
 /* IN_FLIGHT_MS, RIVAL_GONE_MS: see check_free.  A rival that did not retry for RIVAL_GONE_MS has
  * given up. */
-enum { SERVERS_MAX = 65536, JOB_MAX = 1024, IN_FLIGHT_MS = 500, RIVAL_GONE_MS = 10000 };
+enum {
+    SERVERS_MAX = 65536,
+    JOB_MAX = 1024,
+    IN_FLIGHT_MS = 500,
+    RIVAL_GONE_MS = 10000,
+    WAIT_MAX_MS = 3600 * 1000
+};
 
 /* ---- control messages ---- */
 
@@ -328,10 +334,10 @@ static int answer_control(struct rpc_stream *stream, uint64_t seq, struct co_err
 }
 
 static void answer_barrier(struct pss_member *m) {
-    if (m->stream) { /* without one, the trainer asks again after it reconnects */
+    if (m->stream && m->asks) { /* else it asks again: after it reconnects, or at once */
         (void)!answer_control(m->stream, m->barrier.seq, NULL);
     }
-    m->waits = false;
+    m->waits = m->asks = false;
 }
 
 /* The trainer has the welcomes of all servers.  If they differ, its begin says to which checkpoint
@@ -414,6 +420,22 @@ void pss_server_barrier(struct pss_server *s) {
     }
 }
 
+void pss_server_barrier_say(struct pss_server *s, int64_t now) {
+    for (uint32_t i = 0; i < s->members.n; i++) {
+        struct pss_member *m = &s->members.all[i];
+        if (!m->waits || !m->asks || !m->stream || m->ask_until_ms == 0 || now < m->ask_until_ms) {
+            continue;
+        }
+        char late[400];
+        struct co_err e = {0};
+        pss_members_late(&s->members, late, sizeof(late));
+        co_err_set(&e, CO_TIMEOUT, "barrier %llu waits for %s",
+            (unsigned long long)s->members.barriers + 1, late);
+        m->asks = false; /* it is at the barrier all the same */
+        (void)!rpc_stream_send(m->stream, rpc_frame_error(&m->barrier, e.code, e.msg), NULL);
+    }
+}
+
 /* Without this check, trainers that wait for each other would do so until their timeouts.  STEP
  * goes to all shards of all servers, a barrier only to server 0.  So server 0 sees both: it reads
  * the steps from its first shard. */
@@ -434,7 +456,8 @@ void pss_server_check_order(struct pss_server *s) {
 }
 
 static int do_barrier(
-    struct pss_session *se, const struct rpc_frame *f, uint64_t number, struct co_err *err) {
+    struct pss_session *se, const struct rpc_frame *f, const Rpc__Barrier *b, struct co_err *err) {
+    const uint64_t number = b->number;
     struct pss_member *m = &se->server->members.all[se->trainer];
     uint64_t next = se->server->members.barriers + 1;
     if (number > 0 && number < next) { /* the answer was lost with a broken connection */
@@ -447,6 +470,9 @@ static int do_barrier(
     }
     m->waits = true; /* it may be set already, if the connection broke */
     m->barrier = f->head;
+    m->asks = true;
+    m->ask_until_ms =
+        b->wait_ms ? net_now() + (int64_t)(b->wait_ms < WAIT_MAX_MS ? b->wait_ms : WAIT_MAX_MS) : 0;
     pss_server_barrier(se->server);
     pss_server_pace_check(se->server, co_now_ms());
     pss_server_check_order(se->server);
@@ -513,7 +539,7 @@ static int do_control(struct pss_session *se, const struct rpc_frame *f, struct 
     case RPC__CONTROL__BODY_BEGIN:
         return do_begin(se, f, c->begin, err);
     case RPC__CONTROL__BODY_BARRIER:
-        return do_barrier(se, f, c->barrier->number, err);
+        return do_barrier(se, f, c->barrier, err);
     case RPC__CONTROL__BODY_FINISH:
         return do_finish(se, f, err);
     case RPC__CONTROL__BODY_LEAVE:

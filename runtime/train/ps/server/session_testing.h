@@ -252,13 +252,18 @@ static inline void join_as(struct session_peer *p, uint32_t trainer, uint32_t mo
     begin_with(p, &g);
 }
 
-static inline void send_barrier(struct session_peer *p, uint64_t number) {
+static inline void send_barrier_for(struct session_peer *p, uint64_t number, uint64_t wait_ms) {
     Rpc__Barrier b = RPC__BARRIER__INIT;
     b.number = number;
+    b.wait_ms = wait_ms;
     Rpc__Control c = RPC__CONTROL__INIT;
     c.body_case = RPC__CONTROL__BODY_BARRIER;
     c.barrier = &b;
     send_control(p, &c);
+}
+
+static inline void send_barrier(struct session_peer *p, uint64_t number) {
+    send_barrier_for(p, number, 0);
 }
 
 static inline void send_step(struct session_peer *p, uint64_t number) {

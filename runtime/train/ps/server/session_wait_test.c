@@ -222,6 +222,29 @@ static void a_stranger_neither_finishes_nor_leaves(void **state) {
     peer_free(q);
 }
 
+/* It asks how long it is to wait for that; its place at the barrier it keeps. */
+static void a_barrier_says_for_whom_it_waits(void **state) {
+    struct session_peer *p = *state;
+    join_as(p, 0, RT_ASYNC);
+    send_barrier_for(p, 1, 1);
+    await(p, &p->answers, 2);
+    assert_int_equal(CO_TIMEOUT, refusal(p).code);
+    assert_non_null(strstr(refusal(p).msg, "barrier 1 waits for trainer 1 (not here yet)"));
+    struct session_peer *q = peer_new(p->server);
+    join_as(q, 1, RT_ASYNC);
+    send_barrier_for(p, 1, 1);
+    await(p, &p->answers, 3);
+    assert_non_null(strstr(refusal(p).msg, "barrier 1 waits for trainer 1 (127.0.0.1:"));
+    send_barrier(q, 1);
+    await(q, &q->answers, 2);
+    assert_int_equal(0, refusal(q).code);
+    p->refused = (struct co_err){0};
+    send_barrier_for(p, 1, 1); /* it is over */
+    await(p, &p->answers, 4);
+    assert_int_equal(0, refusal(p).code);
+    peer_free(q);
+}
+
 static void in_async_the_others_continue(void **state) {
     struct session_peer *p = *state;
     join_as(p, 0, RT_ASYNC);
@@ -361,6 +384,7 @@ int main(void) {
         ONE(in_sync_a_reason_to_leave_is_everybodys),
         ONE(a_second_trainer_of_one_id_is_refused_once_the_first_reports),
         ONE(a_stranger_neither_finishes_nor_leaves),
+        ONE(a_barrier_says_for_whom_it_waits),
         ONE(in_async_the_others_continue),
         cmocka_unit_test(a_trainer_that_never_comes_is_named),
         cmocka_unit_test(nobody_is_missed_before_the_first),

@@ -220,6 +220,7 @@ void pss_server_tick(void *arg) {
         pss_server_check_order(s);
         check_missing(s, now);
         pss_server_pace_check(s, now);
+        pss_server_barrier_say(s, now);
         say_missing(s, now);
     }
     say_refusals(s);
