@@ -118,7 +118,7 @@ void pss_server_make_saver(struct pss_server *s);
 
 /* session.c: answers all trainers at the barrier if it is full. */
 void pss_server_barrier(struct pss_server *s);
-/* Answers those who have asked to be told for whom they wait. */
+/* Answers those who asked for whom they wait, when their time is over. */
 void pss_server_barrier_say(struct pss_server *s, int64_t now);
 
 /* session.c: sync: fails the job if trainers wait for each other, some in a step and some at a
