@@ -320,6 +320,7 @@ static int take_rate(
 /* ---- all ---- */
 
 void shard_tables_clear(struct shard_tables *t) {
+    t->ticks = 0;
     for (uint32_t i = 0; i < t->config.n_tables; i++) {
         struct shard_table *st = &t->tables[i];
         shard_rate_init(st);
@@ -395,8 +396,8 @@ static int load_pass(struct checkpoint_load *l, struct shard_restore_walk *w, st
         }
     }
     for (uint32_t i = 0; i < l->n; i++) {
-        if (l->sources[i].gone) {
-            table_store_clear(l->sources[i].gone);
+        if (l->sources[i].gone) { /* its memory is for all tables: the next pass divides it anew */
+            table_store_empty(l->sources[i].gone);
         }
     }
     return rc;
