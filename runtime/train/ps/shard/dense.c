@@ -115,9 +115,10 @@ static int answer_values(const struct shard_table *st, const struct rpc_frame *f
     return 0;
 }
 
-/* Handles NaN and Inf in a block: RT_NONFINITE_SKIP sets them to 0. */
+/* Handles NaN and Inf in a block's values, or in the planes of its state: RT_NONFINITE_SKIP sets
+ * them to 0. */
 static int check_block(struct shard_tables *t, struct shard_table *st, uint32_t trainer,
-    uint64_t chunk, size_t n, float *g, struct co_err *err) {
+    const char *what, uint64_t chunk, size_t n, float *g, struct co_err *err) {
     if (t->config.nonfinite == RT_NONFINITE_ALLOW || ps_all_finite_f32(g, n)) {
         return 0;
     }
@@ -126,7 +127,8 @@ static int check_block(struct shard_tables *t, struct shard_table *st, uint32_t 
     uint64_t first = ps_dense_chunk(part, (uint32_t)chunk).begin;
     for (size_t i = 0; i < n; i++) {
         if (!isfinite(g[i])) {
-            CO_TRY(shard_note_nonfinite(t, st, trainer, "index", first + i, err));
+            uint64_t index = first + i % st->blocks[chunk].n;
+            CO_TRY(shard_note_nonfinite(t, st, trainer, what, index, err));
             g[i] = 0;
         }
     }
@@ -144,7 +146,7 @@ static int push_block(struct shard_tables *t, struct shard_table *st, struct sha
         g = st->mode == RT_SYNC && !b->pushed ? b->sum : st->row;
         table_widen(st->table->wire, g, f->payload, b->n);
     }
-    CO_TRY(check_block(t, st, trainer, f->head.aux, b->n, g, err));
+    CO_TRY(check_block(t, st, trainer, "index", f->head.aux, b->n, g, err));
     st->pushes += b->n;
     if (st->mode != RT_SYNC) {
         change_block(st, b);
@@ -167,14 +169,15 @@ static int push_block(struct shard_tables *t, struct shard_table *st, struct sha
 /* Sets a block's values and, in a restore, its optimizer state. */
 static int set_block(struct shard_tables *t, struct shard_table *st, struct shard_dense_block *b,
     uint32_t trainer, const struct rpc_frame *f, struct co_err *err) {
-    float *values = shard_floats(f, 0);
+    float *values = shard_floats(f, 0), *state = values + b->n;
     size_t n_state = f->head.kind == RPC_FRAME_RESTORE_DENSE ? b->n_state : 0;
-    CO_TRY(check_block(t, st, trainer, f->head.aux, b->n, values, err));
-    CO_TRY(check_block(t, st, trainer, f->head.aux, n_state, values + b->n, err));
+    uint64_t chunk = f->head.aux;
+    CO_TRY(check_block(t, st, trainer, "index", chunk, b->n, values, err));
+    CO_TRY(check_block(t, st, trainer, "state of index", chunk, n_state, state, err));
     change_block(st, b);
     memcpy(b->w, values, b->n * sizeof(float));
     if (n_state > 0) {
-        memcpy(b->state, values + b->n, n_state * sizeof(float));
+        memcpy(b->state, state, n_state * sizeof(float));
     }
     return 0;
 }

@@ -1,0 +1,327 @@
+/* Dense tables of a shard: blocks, their state, steps, and what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "runtime/train/ps/shard/part.h"
+#include "runtime/train/ps/shard/tables_testing.h"
+
+enum { SIZE = 20, TAIL = 5 };
+
+static const struct rt_table_spec plain[] = {
+    {.name = "w", .kind = RT_DENSE, .size = SIZE, .optimizer = "sgd:lr=1"}};
+
+/* `first` + i. */
+static struct rpc_frame *values(uint8_t kind, uint64_t chunk, uint32_t n, float first) {
+    struct rpc_frame *f = testing_frame(kind, 0, n, 4UL * n);
+    f->head.aux = chunk;
+    for (uint32_t i = 0; i < n; i++) {
+        float v = first + (float)i;
+        rpc_copy_f32(f->payload + 4UL * i, &v, 1);
+    }
+    return f;
+}
+
+static void assert_values(struct rpc_frame *a_own, uint32_t n, float first, float step) {
+    assert_int_equal(n, a_own->head.count);
+    assert_int_equal(4 * n, a_own->head.bytes);
+    for (uint32_t i = 0; i < n; i++) {
+        float v;
+        rpc_copy_f32(&v, a_own->payload + 4UL * i, 1);
+        if (v != first + step * (float)i) {
+            fail_msg(
+                "value %u is %g, expected %g", i, (double)v, (double)(first + step * (float)i));
+        }
+    }
+    rpc_frame_free(a_own);
+}
+
+static void pull(struct testing *w, uint64_t chunk, uint32_t n, float first, float step) {
+    assert_values(testing_call(w, RPC_FRAME_PULL_DENSE, 0, chunk), n, first, step);
+}
+
+static void values_begin_at_zero_and_are_what_was_put(void **unused) {
+    (void)unused;
+    for (int mode = RT_ASYNC; mode <= RT_SYNC; mode++) {
+        struct testing w;
+        testing_start(&w, plain, 1, (enum rt_mode)mode);
+        pull(&w, 0, SIZE, 0, 0);
+        assert_null(testing_do(&w, values(RPC_FRAME_PUT_DENSE, 0, SIZE, 7)));
+        pull(&w, 0, SIZE, 7, 1);
+        assert_int_equal(2 * SIZE, w.t.tables[0].pulls);
+        testing_end(&w);
+    }
+}
+
+/* Async: at once.  Sync: the step applies the mean of the trainers. */
+static void gradients_count_at_once_or_with_the_step(void **unused) {
+    (void)unused;
+    struct testing w;
+    testing_start(&w, plain, 1, RT_ASYNC);
+    assert_null(testing_do(&w, values(RPC_FRAME_PUSH_DENSE, 0, SIZE, 1)));
+    pull(&w, 0, SIZE, -1, -1);
+    assert_values(testing_do(&w, values(RPC_FRAME_XCHG_DENSE, 0, SIZE, 1)), SIZE, -2, -2);
+    assert_int_equal(2 * SIZE, w.t.tables[0].pushes);
+    testing_end(&w);
+
+    testing_start(&w, plain, 1, RT_SYNC);
+    assert_null(testing_do(&w, values(RPC_FRAME_PUSH_DENSE, 0, SIZE, 1)));
+    assert_values(testing_do(&w, values(RPC_FRAME_XCHG_DENSE, 0, SIZE, 3)), SIZE, 0, 0);
+    for (int i = 0; i < 2; i++) { /* a step without pushes changes nothing */
+        assert_int_equal(0, shard_tables_step(&w.t, 2, NULL));
+        pull(&w, 0, SIZE, -2, -1);
+    }
+    assert_null(testing_do(&w, values(RPC_FRAME_PUSH_DENSE, 0, SIZE, 5)));
+    assert_int_equal(0, shard_tables_step(&w.t, 1, NULL)); /* what an earlier step had is gone */
+    pull(&w, 0, SIZE, -7, -2);
+    testing_end(&w);
+}
+
+/* The rule of geo adds what trainers send; in a step too, it is no mean. */
+static void differences_are_added(void **unused) {
+    struct rt_table_spec spec = plain[0];
+    (void)unused;
+    spec.mode = RT_GEO;
+    struct testing w;
+    testing_start(&w, &spec, 1, RT_GEO);
+    for (int i = 0; i < 2; i++) {
+        assert_null(testing_do(&w, values(RPC_FRAME_PUSH_DENSE, 0, SIZE, 1)));
+    }
+    pull(&w, 0, SIZE, 2, 2);
+    testing_end(&w);
+}
+
+/* A table may be larger than a frame: each block has its own place and state. */
+static void blocks_are_apart(void **unused) {
+    static const struct rt_table_spec spec = {
+        .name = "w", .kind = RT_DENSE, .size = PS_DENSE_CHUNK + TAIL, .optimizer = "sgd:lr=1"};
+    (void)unused;
+    for (int mode = RT_ASYNC; mode <= RT_SYNC; mode++) {
+        struct testing w;
+        testing_start(&w, &spec, 1, (enum rt_mode)mode);
+        assert_int_equal(2, w.t.tables[0].n_blocks);
+        assert_null(testing_do(&w, values(RPC_FRAME_PUSH_DENSE, 1, TAIL, 1)));
+        assert_int_equal(0, mode == RT_SYNC ? shard_tables_step(&w.t, 1, NULL) : 0);
+        pull(&w, 0, PS_DENSE_CHUNK, 0, 0);
+        pull(&w, 1, TAIL, -1, -1);
+        struct rpc_frame *f = values(RPC_FRAME_PUSH_DENSE, 1, TAIL, 1);
+        float bad = NAN;
+        rpc_copy_f32(f->payload + 4 * 3, &bad, 1);
+        assert_int_equal(CO_INVALID, testing_ask(&w, 1, f, NULL));
+        assert_non_null(strstr(w.err.msg, "to table 'w', index 1048579;")); /* in the table */
+        pull(&w, 1, TAIL, -1, -1);
+        testing_end(&w);
+    }
+}
+
+/* Values and state, as a save reads them, bring a table back; then it trains on as if nothing had
+ * happened. */
+static void restored_values_train_on_with_their_state(void **unused) {
+    static const char *const rules[] = {"sgd:lr=1", "adagrad:lr=1", "adam:lr=1", "ftrl:lr=1"};
+    (void)unused;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rules); i++) {
+        struct rt_table_spec spec = plain[0];
+        struct testing a, b;
+        spec.optimizer = rules[i];
+        testing_start(&a, &spec, 1, RT_ASYNC);
+        testing_start(&b, &spec, 1, RT_ASYNC);
+        for (int k = 0; k < 3; k++) {
+            assert_null(testing_do(&a, values(RPC_FRAME_PUSH_DENSE, 0, SIZE, (float)k)));
+        }
+        struct rpc_frame *all = testing_call(&a, RPC_FRAME_GET_DENSE, 0, 0);
+        assert_int_equal(SIZE + ps_table_state(&a.tables[0], SIZE), all->head.count);
+        assert_int_equal(4 * all->head.count, all->head.bytes);
+        struct rpc_frame *f =
+            testing_frame(RPC_FRAME_RESTORE_DENSE, 0, all->head.count, all->head.bytes);
+        memcpy(f->payload, all->payload, all->head.bytes);
+        rpc_frame_free(all);
+        assert_null(testing_do(&b, f));
+        struct rpc_frame *got[2];
+        struct testing *worlds[] = {&a, &b};
+        for (int k = 0; k < 2; k++) {
+            assert_null(testing_do(worlds[k], values(RPC_FRAME_PUSH_DENSE, 0, SIZE, 2)));
+            got[k] = testing_call(worlds[k], RPC_FRAME_GET_DENSE, 0, 0);
+        }
+        assert_memory_equal(got[0]->payload, got[1]->payload, got[0]->head.bytes);
+        rpc_frame_free(got[0]);
+        rpc_frame_free(got[1]);
+        testing_end(&a);
+        testing_end(&b);
+    }
+}
+
+/* ---- what is not finite ---- */
+
+/* n values are 1, but one of them is bad. */
+static struct rpc_frame *with_bad(uint8_t kind, uint32_t n, uint32_t at, float bad) {
+    struct rpc_frame *f = testing_frame(kind, 0, n, 4UL * n);
+    for (uint32_t i = 0; i < n; i++) {
+        float v = i == at ? bad : 1;
+        rpc_copy_f32(f->payload + 4UL * i, &v, 1);
+    }
+    return f;
+}
+
+/* adam: SIZE values, two planes of as much state, and scalars. */
+static void a_value_that_is_not_finite_is_named(void **unused) {
+    static const struct rt_table_spec spec = {
+        .name = "w", .kind = RT_DENSE, .size = SIZE, .optimizer = "adam"};
+    enum { ALL = 3 * SIZE + 1 };
+    static const struct {
+        uint8_t kind;
+        uint32_t n, at;
+        const char *said;
+    } rows[] = {
+        {RPC_FRAME_PUSH_DENSE, SIZE, 0, "trainer 1 pushed NaN or Inf to table 'w', index 0"},
+        {RPC_FRAME_PUSH_DENSE, SIZE, 19, "trainer 1 pushed NaN or Inf to table 'w', index 19"},
+        {RPC_FRAME_XCHG_DENSE, SIZE, 7, "trainer 1 pushed NaN or Inf to table 'w', index 7"},
+        {RPC_FRAME_PUT_DENSE, SIZE, 7,
+            "trainer 1 gave NaN or Inf as first values to table 'w', index 7"},
+        {RPC_FRAME_RESTORE_DENSE, ALL, 7, "trainer 1 loaded NaN or Inf to table 'w', index 7"},
+        {RPC_FRAME_RESTORE_DENSE, ALL, SIZE + 7,
+            "trainer 1 loaded NaN or Inf to table 'w', state of index 7"},
+        {RPC_FRAME_RESTORE_DENSE, ALL, 3 * SIZE - 1,
+            "trainer 1 loaded NaN or Inf to table 'w', state of index 19"},
+        {RPC_FRAME_RESTORE_DENSE, ALL, 3 * SIZE,
+            "trainer 1 loaded NaN or Inf to table 'w', state of index 0"},
+    };
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    (void)unused;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        for (int policy = RT_NONFINITE_UNSET; policy <= RT_NONFINITE_ALLOW; policy++) {
+            struct testing w;
+            struct rpc_frame *f =
+                with_bad(rows[i].kind, rows[i].n, rows[i].at, bad[i % CO_ARRAY_LEN(bad)]);
+            bool refuse = policy <= RT_NONFINITE_REFUSE;
+            testing_make(&w, &spec, 1, RT_ASYNC);
+            w.config.nonfinite = (enum rt_nonfinite)policy;
+            testing_open(&w);
+            assert_int_equal(refuse ? CO_INVALID : 0, testing_ask(&w, 1, f, NULL));
+            const struct shard_dense_block *b = &w.t.tables[0].blocks[0];
+            if (refuse) {
+                CO_AUTOFREE char *said = co_xasprintf("%s; refused (servers with "
+                                                      "PADDLE_PS_NONFINITE=skip leave it out)",
+                    rows[i].said);
+                assert_string_equal(said, w.err.msg);
+                for (size_t k = 0; k < SIZE; k++) {
+                    assert_true(b->w[k] == 0);
+                }
+            } else if (policy == RT_NONFINITE_SKIP) {
+                for (size_t k = 0; k < SIZE; k++) {
+                    assert_true(isfinite(b->w[k]) && isfinite(b->state[k]));
+                    assert_int_equal(k == rows[i].at, b->w[k] == 0);
+                }
+            }
+            assert_int_equal(policy != RT_NONFINITE_ALLOW, w.t.tables[0].nonfinite);
+            testing_end(&w);
+        }
+    }
+}
+
+/* ---- what does not fit ---- */
+
+static void a_frame_that_does_not_fit_is_refused_with_its_numbers(void **unused) {
+    static const struct rt_table_spec specs[] = {
+        {.name = "w", .kind = RT_DENSE, .size = SIZE, .optimizer = "adagrad"},
+        {.name = "e", .kind = RT_SPARSE, .dim = 2},
+        {.name = "h", .kind = RT_DENSE, .size = SIZE, .wire = "f16"},
+    };
+    static const struct {
+        uint8_t kind;
+        uint16_t table;
+        uint64_t aux;
+        uint32_t count, bytes;
+        const char *said;
+    } rows[] = {
+        {RPC_FRAME_PULL_DENSE, 0, 1, 0, 0, "chunk 1 of 1 of table 'w'"},
+        {RPC_FRAME_GET_DENSE, 0, UINT64_MAX, 0, 0, "chunk 18446744073709551615 of 1 of table 'w'"},
+        {RPC_FRAME_PUSH_DENSE, 0, 0, 19, 76, "19 values for a chunk of 20 of table 'w'"},
+        {RPC_FRAME_PUSH_DENSE, 0, 0, 21, 84, "21 values for a chunk of 20 of table 'w'"},
+        {RPC_FRAME_RESTORE_DENSE, 0, 0, 20, 80, "20 values for a chunk of 40 of table 'w'"},
+        {RPC_FRAME_PUSH_DENSE, 0, 0, 20, 40, "40 bytes for 20 values of table 'w' in f32"},
+        {RPC_FRAME_PUSH_DENSE, 2, 0, 20, 80, "80 bytes for 20 values of table 'h' in f16"},
+        {RPC_FRAME_PUSH_DENSE, 1, 0, 20, 80, "table 'e' is sparse"},
+        {RPC_FRAME_PULL_SPARSE, 0, 0, 0, 0, "table 'w' is dense"},
+        {RPC_FRAME_PULL_DENSE, 3, 0, 0, 0, "there is no table 3"},
+        {RPC_FRAME_STAT, UINT16_MAX, 0, 0, 0, "there is no table 65535"},
+        {RPC_FRAME_STEP, 0, 0, 0, 0, "is not for a shard"},
+    };
+    (void)unused;
+    struct testing w;
+    testing_start(&w, specs, 3, RT_ASYNC);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct rpc_frame *f =
+            testing_frame(rows[i].kind, rows[i].table, rows[i].count, rows[i].bytes);
+        f->head.aux = rows[i].aux;
+        assert_int_equal(CO_INVALID, testing_ask(&w, 0, f, NULL));
+        if (!strstr(w.err.msg, rows[i].said)) {
+            fail_msg("row %zu: '%s' does not say %s", i, w.err.msg, rows[i].said);
+        }
+    }
+    testing_end(&w);
+}
+
+/* A shard may own nothing of a small table. */
+static void a_shard_without_a_part_has_no_chunks(void **unused) {
+    (void)unused;
+    struct testing w;
+    unsigned n = 0;
+    for (uint32_t shard = 0; shard < 3; shard++) {
+        testing_make(&w, plain, 1, RT_SYNC);
+        w.config.shards = 3;
+        w.config.index = shard;
+        testing_open(&w);
+        const struct ps_shard_position here = {0, 1, shard, 3};
+        bool owns = ps_dense_share(&w.tables[0], &here).n > 0;
+        struct rpc_frame *f = testing_frame(RPC_FRAME_PULL_DENSE, 0, 0, 0);
+        assert_int_equal(owns ? 0 : CO_INVALID, testing_ask(&w, 0, f, NULL));
+        assert_int_equal(0, shard_tables_step(&w.t, 1, NULL));
+        rpc_frame_free(testing_call(&w, RPC_FRAME_STAT, 0, 0));
+        n += owns;
+        testing_end(&w);
+    }
+    assert_in_range(n, 1, 2);
+}
+
+/* Numbers that rt_stat gives. */
+static void stat_counts_values_and_bytes(void **unused) {
+    static const struct rt_table_spec spec = {
+        .name = "w", .kind = RT_DENSE, .size = SIZE, .optimizer = "adagrad"};
+    static const uint64_t want[RPC_FRAME_STAT_NUMBERS] = {
+        1, 2 * 4 * SIZE, 2 * SIZE, 3 * SIZE, 0, 0, 0, 0};
+    (void)unused;
+    struct testing w;
+    testing_start(&w, &spec, 1, RT_ASYNC);
+    for (int i = 0; i < 2; i++) {
+        rpc_frame_free(testing_do(&w, values(RPC_FRAME_XCHG_DENSE, 0, SIZE, 1)));
+    }
+    assert_null(testing_do(&w, values(RPC_FRAME_PUSH_DENSE, 0, SIZE, 1)));
+    struct rpc_frame *a = testing_call(&w, RPC_FRAME_STAT, 0, 0);
+    assert_int_equal(RPC_FRAME_STAT_NUMBERS, a->head.count);
+    assert_int_equal(8 * RPC_FRAME_STAT_NUMBERS, a->head.bytes);
+    for (size_t i = 0; i < RPC_FRAME_STAT_NUMBERS; i++) {
+        assert_int_equal(want[i], co_get_u64(a->payload + 8 * i));
+    }
+    rpc_frame_free(a);
+    testing_end(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_begin_at_zero_and_are_what_was_put),
+        cmocka_unit_test(gradients_count_at_once_or_with_the_step),
+        cmocka_unit_test(differences_are_added),
+        cmocka_unit_test(blocks_are_apart),
+        cmocka_unit_test(restored_values_train_on_with_their_state),
+        cmocka_unit_test(a_value_that_is_not_finite_is_named),
+        cmocka_unit_test(a_frame_that_does_not_fit_is_refused_with_its_numbers),
+        cmocka_unit_test(a_shard_without_a_part_has_no_chunks),
+        cmocka_unit_test(stat_counts_values_and_bytes),
+    };
+    return cmocka_run_group_tests_name("dense", tests, NULL, NULL);
+}
