@@ -113,13 +113,35 @@ static size_t count_new(const struct shard_table *st, const struct shard_rows *r
     return n;
 }
 
+/* The rows of r that were evicted since they were counted: they are new ones, too. */
+static size_t count_evicted(const struct shard_table *st, const struct shard_rows *r) {
+    size_t n = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        if (r->slots[i] != TABLE_SLOT_NONE && !table_store_has(st->rows, r->slots[i])) {
+            r->slots[i] = TABLE_SLOT_NONE;
+            n++;
+        }
+    }
+    return n;
+}
+
+/* Rows that the push is for are not spared; but then they come back and need room again. */
+static void evict_least(
+    const struct shard_tables *t, struct shard_table *st, const struct shard_rows *r) {
+    size_t want = table_store_rows(st->rows) + count_new(st, r), share = share_of(t, st);
+    size_t more = want > share ? want - share : 0;
+    while (more > 0 && table_store_rows(st->rows) > 0) {
+        for (; more > 0 && table_store_rows(st->rows) > 0; more--) {
+            evict_one(st);
+        }
+        more += count_evicted(st, r);
+    }
+}
+
 int shard_rows_evict(const struct shard_tables *t, struct shard_table *st,
     const struct shard_rows *r, struct co_err *err) {
     if (evict_of(st)->kind == TABLE_EVICT_LFU) {
-        size_t want = table_store_rows(st->rows) + count_new(st, r), share = share_of(t, st);
-        for (; want > share && table_store_rows(st->rows) > 0; want--) {
-            evict_one(st);
-        }
+        evict_least(t, st, r);
     }
     if (evict_of(st)->kind == TABLE_EVICT_TTL) {
         uint32_t now = now_of(st);
