@@ -67,6 +67,7 @@ static void put_part(struct shard_table *st, struct table_cold_part *p, enum rt_
     size_t floats = shard_row_floats(st), kept = table_evict_words(&st->table->evict) * 4;
     CO_AUTOFREE float *row = co_xmalloc(floats * sizeof(float) + 1);
     unsigned char before[TABLE_POLICY_HEAD_MAX * 4], *id = a->payload, *out = id + n * 8;
+    uint32_t now = shard_row_clock(st);
     for (size_t i = 0; i < p->n_hot + p->n_cold; i++) {
         bool hot = i < p->n_hot;
         void *body = hot ? table_store_body(st->rows, p->slots[i])
@@ -78,7 +79,7 @@ static void put_part(struct shard_table *st, struct table_cold_part *p, enum rt_
             shard_snapshot_change(st->snapshot, st->index, p->slots[i]);
         }
         memcpy(before, body, kept);
-        shard_row_save(st, body, mode, row);
+        shard_row_save(st, body, mode, now, row);
         if (!hot && memcmp(before, body, kept) != 0) {
             p->change[i - p->n_hot] = TABLE_COLD_CHANGE;
         }

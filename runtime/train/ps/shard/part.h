@@ -102,7 +102,10 @@ CO_MUST_CHECK int shard_shrink(struct shard_tables *t, struct shard_table *st,
  * body: the row's (table_store_body), in memory or read from disk. */
 size_t shard_row_floats(const struct shard_table *st);
 bool shard_row_saves(const struct shard_table *st, const void *body, enum rt_save_mode mode);
-void shard_row_save(const struct shard_table *st, void *body, enum rt_save_mode mode, float *ret);
+/* now: when the row had that age, by the policy's clock; of a snapshot, its instant. */
+void shard_row_save(
+    const struct shard_table *st, void *body, enum rt_save_mode mode, uint32_t now, float *ret);
+uint32_t shard_row_clock(const struct shard_table *st); /* now */
 void shard_row_erase(struct shard_table *st, uint32_t slot);
 void shard_row_load(struct shard_table *st, uint32_t slot, const float *from);
 

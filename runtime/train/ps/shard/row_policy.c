@@ -232,7 +232,12 @@ bool shard_row_saves(const struct shard_table *st, const void *body, enum rt_sav
 }
 
 /* A body begins with its head, the policy's counts. */
-void shard_row_save(const struct shard_table *st, void *body, enum rt_save_mode mode, float *ret) {
+uint32_t shard_row_clock(const struct shard_table *st) {
+    return now_of(st);
+}
+
+void shard_row_save(
+    const struct shard_table *st, void *body, enum rt_save_mode mode, uint32_t now, float *ret) {
     if (st->table->storage == RT_F32) { /* the state follows the values */
         memcpy(
             ret, table_store_body_values(st->rows, body), (st->dim + st->n_state) * sizeof(float));
@@ -242,7 +247,7 @@ void shard_row_save(const struct shard_table *st, void *body, enum rt_save_mode 
     }
     if (evict_of(st)->kind != TABLE_EVICT_NONE) {
         table_evict_saved(evict_of(st), body, mode);
-        table_evict_save(evict_of(st), body, now_of(st), ret + st->dim + st->n_state);
+        table_evict_save(evict_of(st), body, now, ret + st->dim + st->n_state);
     }
 }
 

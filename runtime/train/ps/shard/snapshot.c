@@ -128,7 +128,7 @@ static void write_body(struct shard_snapshot *s, uint32_t table, uint64_t id, vo
     struct shard_save_chunk *c = k->open;
     unsigned char *to = c->data + c->head.bytes; /* aligned for floats, as all rows before */
     co_put_u64(to, id);
-    shard_row_save(st, body, s->mode, (float *)(void *)(to + 8));
+    shard_row_save(st, body, s->mode, k->now, (float *)(void *)(to + 8));
     co_copy_f32(to + 8, to + 8, (k->row_bytes - 8) / sizeof(float));
     s->bytes += k->row_bytes;
     c->head.bytes += (uint32_t)k->row_bytes;
@@ -428,6 +428,7 @@ int shard_snapshot_begin(struct shard_snapshot *s, const struct shard_snapshot_o
     }
     for (uint32_t i = 0; i < s->tables->config.n_tables; i++) {
         take_instant(s, &s->tracks[i], count_slots(&s->tables->tables[i]));
+        s->tracks[i].now = shard_row_clock(&s->tables->tables[i]);
         if (s->ticket) {
             write_rate(s, i);
         }

@@ -42,6 +42,7 @@ struct shard_track {
     struct shard_bits changed, pending;
     struct shard_erased erased, erased_pending;
     size_t limit;                  /* number of slots, or blocks, at the instant */
+    uint32_t now;                  /* the policy's clock at the instant: rows have ages of then */
     struct shard_save_chunk *open; /* the chunk that is being filled; NULL: none */
     size_t row_bytes;              /* of a row in a chunk */
 };

@@ -149,12 +149,13 @@ static int scan_sparse(
     CO_TRY(rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, n * (8 + bytes), ret, err));
     CO_AUTOFREE float *row = co_xmalloc(bytes);
     unsigned char *out = (*ret)->payload + n * 8UL;
+    uint32_t now = shard_row_clock(st);
     for (uint32_t i = 0; i < n; i++, out += bytes) {
         co_put_u64((*ret)->payload + i * 8UL, table_store_id(st->rows, slots[i]));
         if (mode != RT_SAVE_ALL) { /* saving changes the row's counts */
             shard_snapshot_change(st->snapshot, st->index, slots[i]);
         }
-        shard_row_save(st, table_store_body(st->rows, slots[i]), mode, row);
+        shard_row_save(st, table_store_body(st->rows, slots[i]), mode, now, row);
         co_copy_f32(out, row, bytes / sizeof(float));
     }
     (*ret)->head.count = n;
