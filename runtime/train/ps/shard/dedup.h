@@ -16,14 +16,22 @@
 #include "common/err.h"
 #include "runtime/train/rpc/frame.h"
 
+enum {
+    SHARD_DEDUP_REFUSED = 64,  /* refused requests of a trainer that a shard remembers */
+    SHARD_DEDUP_PLACES = 1024, /* pushes of a step; a later one that is refused counts as done */
+};
+
 struct shard_dedup {
     uint64_t incarnation; /* 0: the trainer has not begun yet */
     uint64_t last;        /* number of the last new request of this life; 0: none */
     uint64_t step;        /* sync: the step after which this life makes its requests now */
     uint32_t pushed;      /* sync tables: pushes of all lives in the sums of the current step */
     uint32_t replayed;    /* sync tables: pushes that this life has sent in the current step */
-    uint64_t refused;     /* number of the last refused request; 0: none */
-    struct co_err why;    /* why it was refused */
+    bool placed;          /* the request that was judged last has position replayed - 1 */
+    uint64_t free[SHARD_DEDUP_PLACES / 64]; /* bit by position: its push was refused */
+    uint64_t refused[SHARD_DEDUP_REFUSED];  /* numbers of the last refused requests; 0: none */
+    uint32_t n_refused;                     /* how many there were */
+    struct co_err why;                      /* why the last one was refused */
 };
 
 enum shard_dedup_result {
@@ -36,7 +44,8 @@ void shard_dedup_begin(struct shard_dedup *l, uint64_t incarnation, uint64_t ste
 /* Decides about a request that changes something (rpc_frame_changes).  Returns an
  * shard_dedup_result. sync: if it is a push, recognizes it by its position, too.  done: steps that
  * the shard has completed. CO_INVALID: the number is out of order.  A request that was refused
- * before fails with the same error. */
+ * before fails with the error of the last one that was.  A push that was refused is not in the
+ * sums: the next life makes it anew. */
 CO_MUST_CHECK int shard_dedup_check(struct shard_dedup *l, const struct rpc_frame_head *h,
     bool sync, uint64_t done, struct co_err *err);
 /* The last judged request failed with that error. */

@@ -48,6 +48,55 @@ static void what_was_refused_is_refused_again(void **state) {
     assert_string_equal("no room", err.msg);
 }
 
+/* Several may have been on their way when the connection broke. */
+static void each_refused_request_is_refused_again(void **state) {
+    (void)state;
+    struct shard_dedup l = {0};
+    struct co_err why = {0};
+    co_err_set(&why, CO_NORESOURCE, "no room");
+    shard_dedup_begin(&l, 100, 0);
+    for (uint64_t i = 1; i <= 9; i++) {
+        const struct rpc_frame_head h = {.kind = RPC_FRAME_PUSH_SPARSE, .number = i};
+        assert_int_equal(SHARD_DEDUP_RESULT_DO, shard_dedup_check(&l, &h, false, 0, NULL));
+        if (i % 3 != 0) {
+            shard_dedup_refused(&l, &h, &why);
+        }
+    }
+    for (uint64_t i = 1; i <= 9; i++) {
+        assert_int_equal(i % 3 == 0 ? SHARD_DEDUP_RESULT_DONE : CO_NORESOURCE,
+            judge(&l, RPC_FRAME_PUSH_SPARSE, i, false, 0));
+    }
+}
+
+/* It is not in the sums of the step, so the next life makes it anew; those before and after it
+ * keep their places. */
+static void a_refused_push_is_tried_again_by_the_next_life(void **state) {
+    (void)state;
+    struct shard_dedup l = {0};
+    struct co_err why = {0};
+    co_err_set(&why, CO_INVALID, "NaN");
+    for (uint64_t life = 100; life < 103; life++) { /* the second one is refused once more */
+        shard_dedup_begin(&l, life, 4);
+        for (uint64_t i = 1; i <= 300; i++) {
+            const struct rpc_frame_head h = {.kind = RPC_FRAME_PUSH_DENSE, .number = i};
+            bool bad = i == 1 || i == 150 || i == 256;
+            assert_int_equal(life == 100 || bad ? SHARD_DEDUP_RESULT_DO : SHARD_DEDUP_RESULT_DONE,
+                shard_dedup_check(&l, &h, true, 4, NULL));
+            if (bad && life < 102) {
+                shard_dedup_refused(&l, &h, &why);
+            }
+        }
+    }
+    /* What succeeded is done; and a step begins without what the one before had. */
+    shard_dedup_begin(&l, 103, 4);
+    assert_int_equal(SHARD_DEDUP_RESULT_DONE, judge(&l, RPC_FRAME_PUSH_DENSE, 1, true, 4));
+    const struct rpc_frame_head step = {.kind = RPC_FRAME_STEP, .number = 2};
+    assert_int_equal(SHARD_DEDUP_RESULT_DO, shard_dedup_check(&l, &step, true, 4, NULL));
+    shard_dedup_refused(&l, &step, &why); /* no push: no place is free because of it */
+    shard_dedup_begin(&l, 104, 4);
+    assert_int_equal(SHARD_DEDUP_RESULT_DONE, judge(&l, RPC_FRAME_PUSH_DENSE, 1, true, 4));
+}
+
 /* Three pushes of the step to come are the former life's; the new one makes five. */
 static void a_new_life_makes_its_step_again(void **state) {
     (void)state;
@@ -75,6 +124,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_is_done_once),
         cmocka_unit_test(what_was_refused_is_refused_again),
+        cmocka_unit_test(each_refused_request_is_refused_again),
+        cmocka_unit_test(a_refused_push_is_tried_again_by_the_next_life),
         cmocka_unit_test(a_new_life_makes_its_step_again),
     };
     return cmocka_run_group_tests_name("life", tests, NULL, NULL);
