@@ -26,6 +26,8 @@ enum {
     SPARSE = 4,
     TTL = 6,
     POINTS = 200,
+    COLD_MEMORY = 16 << 20, /* the admission filter has 8 MiB of it, others COLD_TAKEN */
+    COLD_TAKEN = 4 << 20,
     DEADLINE_MS = 60000,
 };
 
@@ -60,6 +62,7 @@ struct model {
 
 struct world {
     struct testing s;
+    struct table_rocks *rocks; /* NULL: all rows are in memory */
     struct shard_saver *saver;
     struct shard_snapshot snapshot;
     int woken;
@@ -183,40 +186,47 @@ static void push_vector(struct world *w) {
 
 /* ---- comparing ---- */
 
-static void assert_row(const struct model_row *want, const struct shard_table *st, uint32_t i) {
-    uint32_t slot = table_store_find(st->rows, id_of(i));
-    if (!want->there || slot == TABLE_SLOT_NONE) {
-        if (want->there || slot != TABLE_SLOT_NONE) {
-            fail_msg("table %s, row %u: %s", st->table->name, i,
-                want->there ? "it is lacking" : "it should not be there");
-        }
-        return;
-    }
-    const float *values = table_store_values(st->rows, slot);
-    for (uint32_t k = 0; k < DIM; k++) {
-        if (fabs((double)values[k] - want->value) > 1e-4 * (1 + fabs(want->value))) {
-            fail_msg("table %s, row %u: %g, expected %g", st->table->name, i, (double)values[k],
-                want->value);
+/* Compares what the shard answers for its ids: a row in memory and one on disk read the same. */
+static void assert_table(const struct model *want, struct shard_tables *t, uint32_t table) {
+    const struct shard_config *c = &t->config;
+    struct rpc_frame *f = testing_frame(RPC_FRAME_PULL_SPARSE, table, 0, IDS * 8), *a = NULL;
+    uint32_t mine[IDS], n = 0;
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < IDS; i++) {
+        if (ps_sparse_server(id_of(i), c->servers) == c->server &&
+            ps_sparse_shard(id_of(i), c->shards) == c->index) {
+            co_put_u64(f->payload + 8UL * n, id_of(i));
+            mine[n++] = i;
+            rows += want->rows[table][i].there;
         }
     }
+    f->head.count = n;
+    assert_int_equal(0, shard_tables_do(t, 0, f, &a, NULL));
+    for (uint32_t i = 0; i < n; i++) {
+        const struct model_row *r = &want->rows[table][mine[i]];
+        double value = r->there ? r->value : table == GATE ? 0 : 1;
+        for (uint32_t k = 0; k < DIM; k++) {
+            float got;
+            rpc_copy_f32(&got, a->payload + 4UL * (i * (size_t)DIM + k), 1);
+            if (fabs((double)got - value) > 1e-4 * (1 + fabs(value))) {
+                fail_msg("table %s, row %u, %s: %g, expected %g", specs[table].name, mine[i],
+                    r->there ? "there" : "not there", (double)got, value);
+            }
+        }
+    }
+    const struct shard_table *st = &t->tables[table];
+    assert_int_equal(rows, table_store_rows(st->rows) + (st->cold ? st->cold->rows : 0));
+    rpc_frame_free(f);
+    rpc_frame_free(a);
 }
 
 /* Each row and each value is as the model says, if the shard owns it. */
-static void assert_state(const struct model *want, const struct shard_tables *t) {
-    const struct shard_config *c = &t->config;
-    const struct ps_shard_position here = shard_here(c);
+static void assert_state(const struct model *want, struct shard_tables *t) {
+    const struct ps_shard_position here = shard_here(&t->config);
     for (uint32_t table = 0; table < SPARSE; table++) {
-        size_t n = 0;
-        for (uint32_t i = 0; i < IDS; i++) {
-            if (ps_sparse_server(id_of(i), c->servers) == c->server &&
-                ps_sparse_shard(id_of(i), c->shards) == c->index) {
-                assert_row(&want->rows[table][i], &t->tables[table], i);
-                n += want->rows[table][i].there;
-            }
-        }
-        assert_int_equal(n, table_store_rows(t->tables[table].rows));
+        assert_table(want, t, table);
     }
-    struct ps_range part = ps_dense_share(&c->tables[VECTOR], &here);
+    struct ps_range part = ps_dense_share(&t->config.tables[VECTOR], &here);
     for (size_t i = 0; i < part.n; i++) {
         assert_true(t->tables[VECTOR].blocks[0].w[i] == want->w[part.begin + i]);
     }
@@ -297,8 +307,11 @@ static void load(struct shard_tables *t, const struct ckpt_chain *chain) {
 static void check_as_others_would_load(struct world *w, uint64_t number) {
     CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = chain_of(w, number);
     for (uint32_t shard = 0; shard < 3; shard++) {
+        struct table_budget budget = {.max = 64 << 20};
         struct shard_config c = w->s.config;
         struct shard_tables t;
+        c.budget = &budget;
+        c.rocks = NULL;
         c.shards = 3;
         c.index = shard;
         assert_int_equal(0, shard_tables_init(&t, &c, NULL));
@@ -333,17 +346,23 @@ static void wake(void *arg) {
     (void)!write(((struct world *)arg)->woken, &one, sizeof(one));
 }
 
-static struct world *world_start(uint64_t seed) {
+static struct world *world_start(uint64_t seed, bool cold) {
     struct world *w = co_xcalloc(1, sizeof(*w));
     w->seed = seed;
+    (void)snprintf(w->dir, sizeof(w->dir), "/tmp/model_test_XXXXXX");
+    assert_non_null(mkdtemp(w->dir));
     testing_make(&w->s, specs, TABLES, RT_ASYNC);
     w->s.config.trainers = 1;
+    if (cold) {
+        w->s.budget.max = COLD_MEMORY;
+        assert_int_equal(0, table_rocks_open(w->dir, "cold", &w->s.budget, &w->rocks, NULL));
+        assert_int_equal(0, table_budget_take(&w->s.budget, COLD_TAKEN, NULL));
+        w->s.config.rocks = w->rocks;
+    }
     testing_open(&w->s);
     for (uint32_t i = 0; i < TABLES; i++) {
         ps_table_describe(&w->s.tables[i], &w->tables[i]);
     }
-    (void)snprintf(w->dir, sizeof(w->dir), "/tmp/model_test_XXXXXX");
-    assert_non_null(mkdtemp(w->dir));
     w->woken = eventfd(0, EFD_CLOEXEC);
     w->saver =
         shard_saver_new(&(struct shard_saver_config){.servers = 1, .shards = 1, .quiet = true});
@@ -356,7 +375,9 @@ static struct world *world_start(uint64_t seed) {
 static void world_end(struct world *w) {
     shard_snapshot_done(&w->snapshot);
     shard_saver_free(w->saver);
-    testing_end(&w->s);
+    shard_tables_done(&w->s.t);
+    table_rocks_close(w->rocks);
+    assert_int_equal(w->rocks ? COLD_TAKEN : 0, atomic_load(&w->s.budget.used));
     co_close(w->woken);
     CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", w->dir);
     assert_int_equal(0, system(cmd));
@@ -392,17 +413,18 @@ static void one_operation(struct world *w) {
     }
 }
 
-static void a_shard_does_what_its_model_does(void **unused) {
-    enum { SEEDS = 5, ROUNDS = 12, EACH = 40 };
-    (void)unused;
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        struct world *w = world_start(seed);
+static void live(uint64_t seeds, bool cold) {
+    enum { ROUNDS = 12, EACH = 40 };
+    for (uint64_t seed = 1; seed <= seeds; seed++) {
+        struct world *w = world_start(seed, cold);
         unsigned deltas = 0;
+        uint64_t on_disk = 0;
         for (int round = 0; round < ROUNDS; round++) {
             for (int i = 0; i < EACH; i++) {
                 one_operation(w);
             }
             assert_state(&w->now, &w->s.t);
+            on_disk += cold ? w->s.t.tables[PLAIN].cold->rows : 0;
             begin_checkpoint(w);
             deltas += !w->full;
             for (int i = 0; i < EACH; i++) { /* rows change and go while it is written */
@@ -420,14 +442,25 @@ static void a_shard_does_what_its_model_does(void **unused) {
                 go_back(w);
             }
         }
-        assert_true(deltas > 0);
+        assert_true(deltas > 0 && (on_disk > 0) == cold);
         world_end(w);
     }
+}
+
+static void a_shard_does_what_its_model_does(void **unused) {
+    (void)unused;
+    live(3, false);
+}
+
+static void a_shard_with_rows_on_disk_does_what_its_model_does(void **unused) {
+    (void)unused;
+    live(2, true);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shard_does_what_its_model_does),
+        cmocka_unit_test(a_shard_with_rows_on_disk_does_what_its_model_does),
     };
     return cmocka_run_group_tests_name("model", tests, NULL, NULL);
 }
