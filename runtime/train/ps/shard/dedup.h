@@ -45,7 +45,7 @@ void shard_dedup_begin(struct shard_dedup *l, uint64_t incarnation, uint64_t ste
  * shard_dedup_result. sync: if it is a push, recognizes it by its position, too.  done: steps that
  * the shard has completed. CO_INVALID: the number is out of order.  A request that was refused
  * before fails with the error of the last one that was.  A push that was refused is not in the
- * sums: the next life makes it anew. */
+ * sums: the next life makes it again. */
 CO_MUST_CHECK int shard_dedup_check(struct shard_dedup *l, const struct rpc_frame_head *h,
     bool sync, uint64_t done, struct co_err *err);
 /* The last judged request failed with that error. */

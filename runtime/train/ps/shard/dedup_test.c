@@ -68,7 +68,7 @@ static void each_refused_request_is_refused_again(void **state) {
     }
 }
 
-/* It is not in the sums of the step, so the next life makes it anew; those before and after it
+/* It is not in the sums of the step, so the next life makes it again; those before and after it
  * keep their places. */
 static void a_refused_push_is_tried_again_by_the_next_life(void **state) {
     (void)state;

@@ -250,7 +250,7 @@ static void a_lane_that_breaks_the_rules_breaks_its_stream(void **state) {
     }
 }
 
-static void a_lane_too_many_is_told_so(void **state) {
+static void a_lane_too_many_gets_an_error(void **state) {
     struct world *w = *state;
     struct end *connection = connect_one(w), *lanes[SHARD_LANES_EACH];
     for (uint32_t i = 0; i < SHARD_LANES_EACH; i++) {
@@ -364,7 +364,7 @@ int main(void) {
             a_frame_that_must_wait_holds_up_its_lane_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_lane_that_breaks_the_rules_breaks_its_stream, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_lane_too_many_is_told_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_lane_too_many_gets_an_error, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_new_connection_replaces_the_lanes_of_the_former, setup, teardown),
         cmocka_unit_test_setup_teardown(a_peer_that_does_not_read_is_not_read, setup, teardown),

@@ -414,7 +414,7 @@ static void one_operation(struct world *w) {
 }
 
 static void live(uint64_t seeds, bool cold) {
-    enum { ROUNDS = 12, EACH = 40 };
+    enum { ROUNDS = 8, EACH = 40 };
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         struct world *w = world_start(seed, cold);
         unsigned deltas = 0;

@@ -396,7 +396,7 @@ static int load_pass(struct checkpoint_load *l, struct shard_restore_walk *w, st
         }
     }
     for (uint32_t i = 0; i < l->n; i++) {
-        if (l->sources[i].gone) { /* its memory is for all tables: the next pass divides it anew */
+        if (l->sources[i].gone) { /* its memory is for all tables: the next pass divides it again */
             table_store_empty(l->sources[i].gone);
         }
     }

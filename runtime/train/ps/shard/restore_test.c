@@ -593,7 +593,7 @@ static void file_read(struct file *f, char *path_own) {
     (void)fclose(in);
 }
 
-/* In place: a file that was cut off and written anew may be synced when it is closed. */
+/* In place: a file that was cut off and written again may be synced when it is closed. */
 static void file_write(const struct file *f, size_t len) {
     CO_AUTOCLOSE int fd = open(f->path, O_WRONLY | O_CLOEXEC);
     assert_true(fd >= 0);

@@ -203,7 +203,7 @@ static void lfu_keeps_what_is_pushed_often(void **unused) {
 }
 
 /* An id whose row was evicted is like one that never had a row. */
-static void an_evicted_row_begins_anew(void **unused) {
+static void an_evicted_row_begins_with_its_initial_values(void **unused) {
     (void)unused;
     struct testing w;
     start(&w, NULL, "lfu:capacity=1", RT_ASYNC);
@@ -437,7 +437,7 @@ int main(void) {
         cmocka_unit_test(lfu_rows_never_exceed_the_capacity),
         cmocka_unit_test(lfu_capacity_is_divided_among_the_shards),
         cmocka_unit_test(lfu_keeps_what_is_pushed_often),
-        cmocka_unit_test(an_evicted_row_begins_anew),
+        cmocka_unit_test(an_evicted_row_begins_with_its_initial_values),
         cmocka_unit_test(a_step_leaves_out_rows_that_were_evicted),
         cmocka_unit_test(ttl_erases_what_was_not_pushed_to_for_longer),
         cmocka_unit_test(ttl_sweeps_a_few_rows_with_each_push),

@@ -1,6 +1,13 @@
 /* The tables of one shard without its thread, and frames for them. */
 #pragma once
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
 #include <stdio.h>
 #include <string.h>
 
