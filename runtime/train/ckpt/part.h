@@ -97,7 +97,7 @@ CO_MUST_CHECK int ckpt_part_next(
 CO_MUST_CHECK int ckpt_part_data(
     struct ckpt_part_reader *r, const unsigned char **ret_data, struct co_err *err);
 /* From now on ckpt_part_next refuses chunks that are not such as rows, ids, values and rates of
- * these tables [n] have: CO_INVALID says what was expected.  They must outlive the reader. */
+ * these tables [n] have: CO_DAMAGED says what was expected.  They must outlive the reader. */
 void ckpt_part_expect(struct ckpt_part_reader *r, const struct ckpt_table *tables, uint32_t n);
 void ckpt_part_reader_close(struct ckpt_part_reader *r);
 CO_DEFINE_CLEANUP(struct ckpt_part_reader *, ckpt_part_reader_close)

@@ -60,7 +60,8 @@ enum rpc_frame_kind {
                                */
     RPC_FRAME_STEP,           /* aux: step number of this trainer, all ones: its last step is done;
                                 answer: aux: the last step that was applied */
-    RPC_FRAME_STAT,           /* answer: u64[6] rows, bytes, pulls, pushes, nonfinite, late */
+    RPC_FRAME_STAT,           /* answer: u64[8] rows, bytes, pulls, pushes, nonfinite, late,
+                                 rows on disk, their bytes */
     RPC_FRAME_KEEP,           /* aux: step; up to RPC_FRAME_KEEP_MAX bytes; answer: nothing */
     RPC_FRAME_RECALL,         /* aux: step; answer: what was last kept up to it, aux: its step */
     RPC_FRAME_GET_RATE,       /* answer: u64[3] lr (f64), steps, current rate (f64) */

@@ -67,7 +67,8 @@ void shard_tables_done(struct shard_tables *t);
 void shard_tables_watch(struct shard_tables *t, struct shard_snapshot *snapshot);
 
 /* Handles a frame of that trainer.  If it fails, because the frame is invalid or memory is lacking,
- * the tables are unchanged.  *ret_answer is NULL when the answer has no payload. */
+ * the tables are unchanged, but for rows that were evicted to make room.  *ret_answer is NULL when
+ * the answer has no payload. */
 CO_MUST_CHECK int shard_tables_do(struct shard_tables *t, uint32_t trainer,
     const struct rpc_frame *f, struct rpc_frame **ret_answer, struct co_err *err);
 
