@@ -94,6 +94,12 @@ static bool starts_again(const struct subject *s, const char *name, bool init, i
     return co_streq(policy, "Always") || (co_streq(policy, "OnFailure") && code != 0);
 }
 
+/* Reasons of a container that kubelet or the runtime has lost, as after a reboot of the node; its
+ * exit code means nothing. */
+static bool is_lost_container(const char *reason) {
+    return co_streq(reason, "ContainerStatusUnknown") || co_streq(reason, "Unknown");
+}
+
 static struct api_cause cause_of(
     const struct co_jnode *container_status, const struct co_jnode *ended) {
     int64_t code = co_jnode_i64(co_jnode_get(ended, "exitCode"));
@@ -244,12 +250,6 @@ static enum api_blame blame_of_reason(const char *reason, const char *message) {
         }
     }
     return API_BLAME_PROGRAM;
-}
-
-/* Reasons of a container that kubelet or the runtime has lost, as after a reboot of the node; its
- * exit code means nothing. */
-static bool is_lost_container(const char *reason) {
-    return co_streq(reason, "ContainerStatusUnknown") || co_streq(reason, "Unknown");
 }
 
 static void judge_failure(const struct subject *s, struct api_ending *e) {
@@ -404,7 +404,9 @@ static void judge_live(const struct subject *s, struct api_ending *e) {
         return;
     }
     if (find_trouble(s, e) != NO_TROUBLE) {
-        e->blame = e->repeats && !s->deleting ? API_BLAME_PROGRAM : e->blame;
+        /* A node that was rebooted starts its containers again: nobody takes the pod away. */
+        bool own = e->repeats && !is_lost_container(e->cause.reason);
+        e->blame = own && !s->deleting ? API_BLAME_PROGRAM : e->blame;
         return;
     }
     e->cause = first_failure(s, ADDED); /* the pod runs on with its other containers */

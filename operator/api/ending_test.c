@@ -50,6 +50,8 @@ struct row {
 #define LOST_STATE                                                                                 \
     "{'name':'main','restartCount':1,'state':{" ENDS(                                              \
         "137", "null", "ContainerStatusUnknown", NO_PLACE) "}}"
+#define LOST_AGAIN(now, code, at, why)                                                             \
+    "{'name':'main','restartCount':1,'state':{" now "},'lastState':{" ENDS(code, at, why, "") "}}"
 #define REJECTED(why, said) WHY(why, "Pod was rejected: " said) "'qosClass':'BestEffort'"
 
 #define NOBODY API_BLAME_NOBODY
@@ -297,6 +299,13 @@ static const struct row rows[] = {
     {"it runs again", OWN("main"), ON_FAILURE "," MAIN,
         RUNNING C(AGAIN("main", "'running':{}", "3", "19")), API_POD_RUNNING, PROGRAM, "main",
         "Error", "no data", 3, .repeats = true, .again = API_AGAIN_RUNS},
+    {"its node was rebooted, and it runs again", OWN("main"), ON_FAILURE "," MAIN,
+        RUNNING C(LOST_AGAIN("'running':{}", "255", AT("19"), "Unknown")), API_POD_RUNNING, NOBODY,
+        "main", "Unknown", "", 255, .repeats = true, .again = API_AGAIN_RUNS},
+    {"kubelet has lost it, and it is started again", OWN("main"), ON_FAILURE "," MAIN,
+        RUNNING C(LOST_AGAIN(BACKS_OFF, "137", "null", "ContainerStatusUnknown")), API_POD_RUNNING,
+        NOBODY, "main", "ContainerStatusUnknown", "", 137, .repeats = true,
+        .again = API_AGAIN_WAITS},
     {"a native sidecar in a crash loop", OWN("main"),
         NEVER ",'initContainers':[{'name':'a','restartPolicy':'Always'}]," MAIN,
         RUNNING I(AGAIN("a", BACKS_OFF, "3", "20")) "," C(RUNS("main")), API_POD_RUNNING, NOBODY,
