@@ -200,7 +200,7 @@ static void check_fields(/* NOLINT(misc-no-recursion) */
     struct unknown_walk *w, const json_t *obj, const struct crd_field *fields, const char *path) {
     for (const struct crd_field *f = fields; f && f->name; f++) {
         const json_t *j = json_object_get(obj, f->name);
-        CO_AUTOFREE char *at = co_xasprintf("%s.%s", path, f->name);
+        CO_AUTOFREE char *at = co_xasprintf("%s%s%s", path, *path ? "." : "", f->name);
         if (!j || json_is_null(j)) {
             continue;
         }

@@ -18,3 +18,9 @@ size_t crd_find_unknown(const json_t *job, size_t max, crd_unknown_fn fn, void *
  * a job with one. */
 size_t crd_find_mistyped(
     const json_t *tmpl, const char *path, size_t max, crd_unknown_fn fn, void *arg);
+
+/* The same for each name in it that Kubernetes does not have and that is misspelt or out of place:
+ * the API server drops such a field.  Names that resemble none may be those of a newer Kubernetes.
+ */
+size_t crd_find_misspelt(
+    const json_t *tmpl, const char *path, size_t max, crd_unknown_fn fn, void *arg);

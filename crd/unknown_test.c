@@ -97,6 +97,49 @@ static void a_value_of_another_type_is_found(void **state) {
     }
 }
 
+#define NO(what) " is not a field of " what ", and would be dropped: "
+
+static void a_name_that_kubernetes_would_drop_is_found(void **state) {
+    (void)state;
+    static const struct {
+        const char *tmpl, *said;
+    } rows[] = {
+        {C("'comand':['a']"),
+            "t.spec.containers.0.comand" NO("a container") "did you mean command?"},
+        {C("'resource':{'limits':{'nvidia.com/gpu':1}}"),
+            "t.spec.containers.0.resource" NO("a container") "did you mean resources?"},
+        {C("'resources':{'limit':{}}"),
+            "t.spec.containers.0.resources.limit" NO("resources") "did you mean limits?"},
+        {C("'limits':{'cpu':1}"),
+            "t.spec.containers.0.limits" NO("a container") "it belongs to resources"},
+        {C("'volumes':[]"),
+            "t.spec.containers.0.volumes" NO("a container") "it belongs to template.spec"},
+        {"{'spec':{'env':[],'nodeSelecter':{}}}",
+            "t.spec.env" NO("a pod's spec") "it belongs to spec.containers; "
+                                            "t.spec.nodeSelecter" NO(
+                                                "a pod's spec") "did you mean nodeSelector?"},
+        {"{'spec':{'volumes':[{'name':'d','emptyDir':{'sizelimit':'1Gi'}}]}}",
+            "t.spec.volumes.0.emptyDir.sizelimit" NO("emptyDir") "did you mean sizeLimit?"},
+        {"{'metadata':{'label':{}}}", "t.metadata.label" NO("metadata") "did you mean labels?"},
+        {"{'containers':[]}", "t.containers" NO("a template") "it belongs to spec"},
+        /* Names of people, of a newer Kubernetes, and what stands in an object that nobody lists.
+         */
+        {"{'metadata':{'labels':{'nam':'x'}},'spec':{'nodeSelector':{'gpus':'1'},"
+         "'somethingNewer':{'nam':1},'volumes':[{'name':'d','csi':{'drivr':'x'}}]}}",
+            ""},
+        {C("'resources':{'limits':{'nvidia.com/gpu':1}},'restartPolicyRules':[],'tty':true"), ""},
+        {"{'spec':{'containers':'x','volumes':[1],'hostPID':true,'resources':{'requests':{}}}}",
+            ""},
+        {"[]", ""},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOBUF struct co_buf said = CO_BUF(1 << 14);
+        CO_AUTOJSON json_t *tmpl = parse(rows[i].tmpl);
+        (void)crd_find_misspelt(tmpl, "t", 16, note, &said);
+        assert_string_equal(said.data ? said.data : "", rows[i].said);
+    }
+}
+
 static void what_is_said_is_bounded(void **state) {
     (void)state;
     CO_AUTOBUF struct co_buf said = CO_BUF(1 << 14);
@@ -116,6 +159,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_field_that_no_row_has_is_found),
         cmocka_unit_test(a_value_of_another_type_is_found),
+        cmocka_unit_test(a_name_that_kubernetes_would_drop_is_found),
         cmocka_unit_test(what_is_said_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -366,6 +366,10 @@ static void all_problems_are_found_and_files_are_held_to_kind_and_version(void *
         assert_string_equal(found[i].path, paths[i]);
     }
     assert_int_equal(api_job_validate(j, true, found, 2), 2);
+    co_json_set(json_object_get(j, "metadata"), "name", json_true()); /* YAML's y */
+    assert_int_equal(api_job_validate(j, true, found, API_PROBLEMS_MAX), 6);
+    assert_string_equal(
+        found[2].message, "metadata.name is true, expected a string: write it in quotes");
 }
 
 static void names_go_there_and_back(void **state) {

@@ -55,7 +55,14 @@ static int64_t most_replicas(const json_t *spec, enum api_role role) {
 }
 
 static void check_name(struct problem_list *f, const json_t *obj) {
-    const char *name = co_json_str(obj, "metadata", "name");
+    const json_t *given = co_json_at(obj, "metadata", "name");
+    const char *name = json_string_value(given);
+    if (!is_absent(given) && !name) { /* as y and 123 are */
+        CO_AUTOFREE char *text = json_dumps(given, JSON_ENCODE_ANY | JSON_COMPACT);
+        add_problem(f, API_PROBLEM_NAME, "metadata.name",
+            "is %.40s, expected a string: write it in quotes", text ? text : "");
+        return;
+    }
     if (!name || !*name) {
         add_problem(f, API_PROBLEM_NAME, "metadata.name", "is missing: give the job a name");
         return;

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { QUANTITY_ONE = 1000000000 }; /* in nano */
+
 struct pod_walk {
     api_found_fn fn;
     void *arg;
@@ -49,6 +51,13 @@ static const struct allowed_words {
       {
           {"imagePullPolicy", {"IfNotPresent", "Always", "Never"}},
           {"terminationMessagePolicy", {"File", "FallbackToLogsOnError"}},
+          {"restartPolicy", {"Always", "OnFailure", "Never"}},
+          {0},
+},
+  toleration_words[] =
+      {
+          {"operator", {"Exists", "Equal", "Lt", "Gt"}},
+          {"effect", {"NoSchedule", "PreferNoSchedule", "NoExecute"}},
           {0},
 },
   port_words[] = {{"protocol", {"TCP", "UDP", "SCTP"}}, {0}};
@@ -149,6 +158,8 @@ static void check_list(struct pod_walk *w, const json_t *list, const char *base)
             say(w, base, "has %.60s: %s", name, co_err_text(&err));
         } else if (q.nano < 0) {
             say(w, base, "has %.60s, which is negative", name);
+        } else if (is_device(name) && q.nano % QUANTITY_ONE != 0) {
+            say(w, base, "has a part of a %.60s, expected a whole number of them", name);
         }
     }
 }
@@ -218,11 +229,15 @@ static void check_ports(struct pod_walk *w, const json_t *container, const char 
     json_t *p;
     json_array_foreach(json_object_get(container, "ports"), i, p) {
         CO_AUTOFREE char *path = item_path(base, "ports", i);
-        int64_t number = json_integer_value(json_object_get(p, "containerPort"));
+        const json_t *given = json_object_get(p, "containerPort");
+        int64_t number = json_integer_value(given);
         const char *protocol = co_json_str(p, "protocol");
         check_words(w, p, path, port_words);
         if (!is_absent(json_object_get(p, "name"))) {
             (void)check_name(w, p, path, NAME_MAX_PORT, names);
+        }
+        if (!is_absent(given) && !json_is_number(given)) {
+            continue; /* crd_find_mistyped says so */
         }
         if (number < 1 || number > PORT_MAX) {
             say(w, path, "has containerPort %" PRId64 ": expected 1 to %d", number, PORT_MAX);
@@ -272,6 +287,19 @@ static void check_container(
     check_resources(w, c, base);
 }
 
+/* What only containers have that run beside the training. */
+static void check_init_container(struct pod_walk *w, const json_t *c, const char *base) {
+    static const char *const fields[] = {
+        "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"};
+    bool beside = co_streq(co_json_str(c, "restartPolicy"), "Always");
+    for (size_t i = 0; i < CO_ARRAY_LEN(fields) && !beside; i++) {
+        if (!is_absent(json_object_get(c, fields[i]))) {
+            say(w, base, "has a %s, which init containers may have with restartPolicy Always only",
+                fields[i]);
+        }
+    }
+}
+
 /* ---- the pod -------------------------------------------------------------------------------- */
 
 /* Names of the volumes. */
@@ -287,6 +315,21 @@ static json_t *check_volumes(struct pod_walk *w, const json_t *spec, const char 
         }
     }
     return names;
+}
+
+static void check_tolerations(struct pod_walk *w, const json_t *spec, const char *base) {
+    size_t i;
+    json_t *t;
+    json_array_foreach(json_object_get(spec, "tolerations"), i, t) {
+        CO_AUTOFREE char *path = item_path(base, "tolerations", i);
+        bool exists = co_streq(co_json_str(t, "operator"), "Exists");
+        check_words(w, t, path, toleration_words);
+        if (exists && json_string_length(json_object_get(t, "value"))) {
+            say(w, path, "has a value, but operator Exists takes any: leave one of them out");
+        } else if (!exists && !json_string_length(json_object_get(t, "key"))) {
+            say(w, path, "has no key: name the taint, or set operator to Exists for all of them");
+        }
+    }
 }
 
 /* Those of the pod and of its volumes, and what chooses nodes, other pods and volumes. */
@@ -333,9 +376,16 @@ size_t api_template_validate(
         json_array_foreach(json_object_get(spec, lists[l]), i, c) {
             CO_AUTOFREE char *at = item_path(path, lists[l], i);
             check_container(&w, c, at, names, volumes);
+            if (l == 0) {
+                check_init_container(&w, c, at);
+            }
         }
     }
+    if (json_array_size(json_object_get(spec, "ephemeralContainers"))) {
+        say(&w, path, "has ephemeralContainers, which a pod cannot be created with");
+    }
     check_resources(&w, spec, path);
+    check_tolerations(&w, spec, path);
     check_labels(&w, tmpl, base);
     return w.n;
 }

@@ -62,6 +62,8 @@ static const struct {
     {C(",'ports':[{'containerPort':80,'name':'a-very-long-name'}]"), ".containers.0.ports.0.name"},
     {C(",'ports':[{'containerPort':70000}]"),
         ".containers.0.ports.0 has containerPort 70000: expected 1 to 65535"},
+    {C(",'ports':[{'name':'a'}]"), ".containers.0.ports.0 has containerPort 0: expected"},
+    {C(",'ports':[{'containerPort':'80'}]"), NULL}, /* crd_find_mistyped says so */
     /* volumes */
     {C(",'volumeMounts':[{'name':'d','mountPath':'/d'}]") ",'volumes':[{'name':'d'}]", NULL},
     {C(",'volumeMounts':[{'name':'e','mountPath':'/d'}]") ",'volumes':[{'name':'d'}]",
@@ -86,6 +88,25 @@ static const struct {
     {WANTS("'memory':'-1'", ""), ".containers.0.resources.requests has memory, which is negative"},
     {"'resources':{'requests':{'cpu':2},'limits':{'cpu':1}}," C(""),
         ".resources requests more cpu than its limit"},
+    {WANTS("", "'nvidia.com/gpu':0.5"),
+        ".containers.0.resources.limits has a part of a nvidia.com/gpu, expected a whole number"},
+    {WANTS("", "'nvidia.com/gpu':'2','cpu':0.5"), NULL},
+    /* what a pod cannot be created with */
+    {"'initContainers':[{'name':'i','image':'i','restartPolicy':'Sometimes'}]," C(""),
+        ".initContainers.0.restartPolicy is \"Sometimes\", expected"},
+    {"'initContainers':[{'name':'i','image':'i','readinessProbe':{}}]," C(""),
+        ".initContainers.0 has a readinessProbe, which init containers may have with"},
+    {"'initContainers':[{'name':'i','image':'i','restartPolicy':'Always','readinessProbe':{}}]," C(
+         ",'readinessProbe':{}"),
+        NULL},
+    {"'ephemeralContainers':[{'name':'e','image':'i'}]," C(""), " has ephemeralContainers"},
+    {"'tolerations':[{'key':'a','operator':'exists'}]," C(""),
+        ".tolerations.0.operator is \"exists\", expected one of Exists, Equal"},
+    {"'tolerations':[{'key':'a','operator':'Exists','value':'b'}]," C(""),
+        ".tolerations.0 has a value, but operator Exists"},
+    {"'tolerations':[{'value':'b'}]," C(""), ".tolerations.0 has no key"},
+    {"'tolerations':[{'operator':'Exists'},{'key':'a','value':'','effect':'NoSchedule'}]," C(""),
+        NULL},
     /* labels: the rest is in validate_labels_test.c */
     {C("") ",'volumes':[{'name':'d'},{'name':'e','ephemeral':{'volumeClaimTemplate':{'spec':{"
            "'selector':{'matchExpressions':[{'key':'b c'}]}}}}}]",

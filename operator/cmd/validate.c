@@ -38,6 +38,7 @@ static size_t check_templates(const json_t *obj, struct opc_position *in) {
         CO_AUTOFREE char *base = co_xasprintf("spec.%s.template", api_role_name(r));
         if (tmpl) {
             n += crd_find_mistyped(tmpl, base, API_PROBLEMS_MAX - n, print_problem, in);
+            n += crd_find_misspelt(tmpl, base, API_PROBLEMS_MAX - n, print_problem, in);
             n += api_template_validate(
                 tmpl, must_end(spec, r), base, API_PROBLEMS_MAX - n, print_problem, in);
         }
@@ -77,6 +78,18 @@ static size_t check_again(json_t *places, json_t *obj, struct opc_position *in) 
     return 0;
 }
 
+/* The types of what stands beside the name, which api_job_validate looks at. */
+static size_t check_metadata(const json_t *obj, struct opc_position *in) {
+    CO_AUTOJSON json_t *beside = json_object();
+    CO_AUTOJSON json_t *own = json_object();
+    json_object_update(beside, json_object_get(obj, "metadata"));
+    (void)json_object_del(beside, "name");
+    co_json_set(own, "metadata", json_incref(beside));
+    return crd_find_mistyped(own, "", API_PROBLEMS_MAX, print_problem, in) +
+           api_labels_validate(
+               json_object_get(obj, "metadata"), "metadata", API_PROBLEMS_MAX, print_problem, in);
+}
+
 static void check_job(struct count *n, struct opc_position in, json_t *obj) {
     n->jobs++;
     struct api_problem problems[API_PROBLEMS_MAX];
@@ -86,8 +99,7 @@ static void check_job(struct count *n, struct opc_position in, json_t *obj) {
     }
     n->problems += found ? found : check_lack(obj, &in);
     n->problems += check_again(n->places, obj, &in);
-    n->problems += api_labels_validate(
-        json_object_get(obj, "metadata"), "metadata", API_PROBLEMS_MAX, print_problem, &in);
+    n->problems += check_metadata(obj, &in);
     n->problems += check_templates(obj, &in);
     n->problems += crd_find_unknown(obj, API_PROBLEMS_MAX, print_problem, &in);
     for (enum api_word_field f = 0; f < API_WORD_FIELDS; f++) {

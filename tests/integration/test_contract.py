@@ -124,6 +124,11 @@ VALIDATE = [
     ("metadata:\n  name: ok\nspec:\n  worker:\n    replicas: -1\n    template: {spec: {containers: [{name: c}]}}", 7, "replicas"),
     ("metadata:\n  name: ok\nspec:\n  worker:\n    replicas: 1", 6, "template"),
     ("metadata:\n  name: ok\nspec:\n  worker:\n    replicas: 1\n    template:\n      spec: {}", 9, "containers"),
+    ("metadata:\n  name: y\nspec: {}", 4, "name is true, expected a string"),
+    ("metadata:\n  name: ok\n  annotations: {owner: 7}\nspec: {worker: {replicas: 1, template: {spec: {containers: [{name: c, image: i}]}}}}",
+     5, r"annotations\.owner is 7, expected a string"),
+    ("metadata: {name: ok}\nspec:\n  worker:\n    replicas: 1\n    template:\n      spec:\n        containers:\n        - name: c\n          image: i\n"
+     "          comand: [a]", 12, "comand is not a field of a container, and would be dropped: did you mean command"),
 ]
 
 
