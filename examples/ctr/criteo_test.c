@@ -12,6 +12,7 @@
 #include "common/buf.h"
 #include "common/mem.h"
 #include "examples/ctr/criteo.h"
+#include "examples/ctr/slots.h"
 #include "examples/ctr/format.h"
 #include "examples/ctr/gen.h"
 
@@ -299,6 +300,20 @@ static void lines_of_slots(void **state) {
     }
 }
 
+static void a_slot_that_the_model_lacks_is_named(void **state) {
+    static const char line[] = "click:1 1:5 27:6 show:1", none[] = "click:1 1:5";
+    uint64_t ids[CTR_SLOTS];
+    float dense[CTR_NUMBERS];
+    struct ctr_sample s = {.vocabulary = 10, .ids = ids, .dense = dense};
+    struct da_why why;
+
+    (void)state;
+    assert_int_equal(ctr_slots_parse((struct da_text){line, strlen(line)}, &s, &why), 0);
+    assert_true(da_is(s.left, "27") && ids[0] == 5);
+    assert_int_equal(ctr_slots_parse((struct da_text){none, strlen(none)}, &s, &why), 0);
+    assert_null(s.left.at);
+}
+
 static void slots_with_several_values(void **state) {
     static const char line[] = "click:1 2:17 3:5 2:99 2:18446744073709551615";
     struct ctr_values more = {.n = 0};
@@ -389,6 +404,31 @@ static void csv_with_names_of_ones_own(void **state) {
     ctr_csv_free(csv);
 }
 
+/* What stands in a name is not between names. */
+static void csv_is_cut_where_its_header_is(void **state) {
+    static const struct {
+        const char *header, *line;
+    } rows[] = {
+        {"\"price, EUR, net\";label;age;city", "\"9,5\";1;7;x"},
+        {"label;age;\"city|town|place\";city", "1;7;z;x"},
+        {"label\tage\tcity\tprice, EUR", "1\t7\tx\t9,5"},
+        {"label|age|city", "1|7|x"},
+    };
+    const struct ctr_columns names = {"", "age", "city"};
+
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct ctr_csv *csv = csv_of(&names, rows[i].header);
+        struct parsed p;
+
+        assert_non_null(csv);
+        assert_int_equal(parse_as("csv", csv, rows[i].line, strlen(rows[i].line), NULL, &p), 0);
+        assert_true(p.label == 1.0F && p.dense[0] == 7.0F);
+        assert_int_equal(p.ids[0], ctr_criteo_id(14, "x", 1, 1000001));
+        ctr_csv_free(csv);
+    }
+}
+
 static void headers_that_do_not_fit(void **state) {
     static const struct {
         struct ctr_columns columns;
@@ -458,9 +498,11 @@ int main(void) {
         cmocka_unit_test(malformed_lines_say_why),
         cmocka_unit_test(blanks_change_nothing),
         cmocka_unit_test(a_line_without_label),
+        cmocka_unit_test(a_slot_that_the_model_lacks_is_named),
         cmocka_unit_test(slots_with_several_values),
         cmocka_unit_test(csv_with_criteos_names),
         cmocka_unit_test(csv_with_names_of_ones_own),
+        cmocka_unit_test(csv_is_cut_where_its_header_is),
         cmocka_unit_test(headers_that_do_not_fit),
         cmocka_unit_test(the_documented_formats),
         cmocka_unit_test(a_nul_inside_a_number_is_malformed),

@@ -146,14 +146,23 @@ static const char *field_next(struct cutter *c, struct da_text *ret) {
 
 /* ---- the header ----------------------------------------------------------------------------- */
 
-/* What the columns are between: the first of these that the header has. */
+/* What the columns are between: that of these which the header has most, names in quotes apart. */
 static char between_find(struct da_text line) {
+    size_t most = 0;
+    char best = ',';
+
     for (const char *c = between_any; *c; c++) {
-        if (memchr(line.at, *c, line.len)) {
-            return *c;
+        bool quoted = false;
+        size_t n = 0;
+
+        for (size_t i = 0; i < line.len; i++) {
+            quoted ^= line.at[i] == '"';
+            n += line.at[i] == *c && !quoted;
         }
+        best = n > most ? *c : best;
+        most = n > most ? n : most;
     }
-    return ',';
+    return best;
 }
 
 static uint8_t wanted_find(const struct ctr_csv *c, struct da_text name) {

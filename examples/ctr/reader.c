@@ -36,6 +36,7 @@ struct ctr_reader {
     struct da_tally skipped;
     uint64_t samples;
     uint64_t labels[3]; /* samples with -1, 0 and 1 */
+    bool left_said;     /* that lines have slots which the model has not */
     char description[96];
 };
 
@@ -256,6 +257,17 @@ static float label_take(struct ctr_reader *r, float label) {
     return label < 0.0F ? 0.0F : label;
 }
 
+/* Says once that the training does without a part of the data. */
+static void left_note(struct ctr_reader *r, struct da_text slot) {
+    char text[DA_QUOTE_MAX];
+
+    if (slot.at && !r->left_said && !r->again) {
+        r->left_said = true;
+        co_log_warn("slots that the model does not have are left out", CO_S("line", where(r)),
+            CO_S("slot", da_quote(slot, text)), CO_S("expected", "click, dense_feature, 1 to 26"));
+    }
+}
+
 /* Parses a line into sample b->n; false: it cannot be used, and *why says why. */
 static bool sample_parse(
     struct ctr_reader *r, struct da_text line, struct ctr_batch *b, struct da_why *why) {
@@ -274,6 +286,9 @@ static bool sample_parse(
     if (rc == 0 && isnan(s.label) && !r->keep) {
         rc = da_why_set(
             why, "label", "no label, expected " DA_LABEL_EXPECTED ": lines without are to predict");
+    }
+    if (rc == 0) {
+        left_note(r, s.left);
     }
     b->label[b->n] = label_take(r, rc == 0 ? s.label : NAN);
     b->more.n = rc == 0 ? b->more.n : more;

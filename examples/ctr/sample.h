@@ -28,6 +28,7 @@ struct ctr_sample {
     float label;             /* 0, 1, or -1, which the reader makes 0; NaN: the line has none */
     struct ctr_values *more; /* NULL: one value a slot */
     uint32_t cell;           /* of the first slot */
+    struct da_text left;     /* a slot of the line that the model does not have; at NULL: none */
 };
 
 void ctr_values_add(struct ctr_values *v, uint32_t cell, uint64_t id);

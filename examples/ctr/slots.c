@@ -50,6 +50,7 @@ static const char *pair_take(struct ctr_sample *s, struct seen *seen, struct da_
     *ret_kind = "id";
     if (!da_u64(slot, &number) || number == 0 || number > CTR_SLOTS) {
         seen->unknown++;
+        s->left = s->left.at ? s->left : slot;
         return slot.len == 0 ? "slot:value" : NULL;
     }
     if (!da_u64(value, &id)) {
@@ -76,6 +77,7 @@ int ctr_slots_parse(struct da_text line, struct ctr_sample *s, struct da_why *wh
     memset(s->ids, 0, CTR_SLOTS * sizeof(*s->ids));
     memset(s->dense, 0, CTR_NUMBERS * sizeof(*s->dense));
     s->label = NAN;
+    s->left = (struct da_text){NULL, 0};
     for (size_t n = 1; (word = da_word_next(&line)).len > 0; n++) {
         const char *colon = memchr(word.at, ':', word.len), *kind = "word";
         size_t len = colon ? (size_t)(colon - word.at) : 0;
