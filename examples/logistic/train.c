@@ -34,7 +34,8 @@ static float learn(struct rt_params *p, const char *line, const char *where) {
         dw[i] += error * x[i] / BATCH;
     }
     *rt_params_gradient(p, B) += error / BATCH;
-    return log1pf(expf(y > 0.5F ? -z : z));
+    float wrong = y > 0 ? -z : z; /* log(1 + e^wrong), whose power may overflow */
+    return fmaxf(wrong, 0) + log1pf(expf(-fabsf(wrong)));
 }
 
 static void train(const struct rt_job *job, const char *data, const char *model) {

@@ -97,6 +97,18 @@ def test_a_program_alone_keeps_what_says_how_to_train(data):
     assert list((data / "curves").glob("worker-0/*")) and list((data / "points").glob("ckpt-*/MANIFEST")), err
 
 
+def test_slots_that_the_model_does_not_have_are_reported_once(tmp_path):
+    (tmp_path / "d").write_text("click:0 1:5\n" + "click:1 2:7 show:1 27:6\n" * 50)
+    _, err = run(tmp_path, "wide_and_deep", "--local", "--train=d", "--save=", "--epochs=2")
+    assert err.count("slots that the model does not have") == 1 and "line=d:2 slot=show" in err, err
+
+
+def test_the_loss_of_numbers_that_nobody_scaled_is_a_number(tmp_path):
+    (tmp_path / "d").write_text("".join(f"{i % 2},{900 - i},{i * 7},-400,30\n" for i in range(200)))
+    out, _ = run(tmp_path, "logistic", "d")
+    assert "loss" in out and "inf" not in out and "nan" not in out, out
+
+
 ROWS = [(1, 3), (-1, 5), (1, 4), (-1, 6)] * 50
 SIGNS = {  # (how a program is called, a line)
     "criteo": (["wide_and_deep", "--local", "--train=d", "--save="], lambda y, x: "\t".join([y, str(x), *[""] * 38])),
