@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -119,6 +120,20 @@ static int table_write(
     return rc == 0 ? ckpt_end(w, err) : rc;
 }
 
+/* Values of a training that has diverged would take the place of the last good ones. */
+static int finite_write(
+    struct ckpt_writer *w, const char *name, const float *values, size_t n, struct co_err *err) {
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(values[i])) {
+            return co_err_set(err, CO_INVALID,
+                "no checkpoint of this step: %s has %g at %zu, the training has diverged: lower "
+                "--lr, or let it grow by --warmup-epochs",
+                name, (double)values[i], i);
+        }
+    }
+    return table_write(w, name, values, n, err);
+}
+
 /* Writes all parameters, or an array with their layout, in the table's order. */
 static int params_write(struct ckpt_writer *w, const char *name, const struct rn_plan *plan,
     const float *storage, struct co_err *err) {
@@ -131,7 +146,7 @@ static int params_write(struct ckpt_writer *w, const char *name, const struct rn
         rc = rn_plan_export(plan, i, storage, values + at, err);
         at += net->params[i].count;
     }
-    return rc == 0 ? table_write(w, name, values, net->parameters, err) : rc;
+    return rc == 0 ? finite_write(w, name, values, net->parameters, err) : rc;
 }
 
 static int tables_write(struct ckpt_writer *w, const struct rn_ckpt *c,
@@ -145,10 +160,10 @@ static int tables_write(struct ckpt_writer *w, const struct rn_ckpt *c,
         rc = params_write(w, "velocity", c->plan, c->velocity, err);
     }
     if (rc == 0) {
-        rc = table_write(w, "mean", rn_plan_running_mean(c->plan), net->running, err);
+        rc = finite_write(w, "mean", rn_plan_running_mean(c->plan), net->running, err);
     }
     if (rc == 0) {
-        rc = table_write(w, "variance", rn_plan_running_variance(c->plan), net->running, err);
+        rc = finite_write(w, "variance", rn_plan_running_variance(c->plan), net->running, err);
     }
     return rc == 0 ? table_write(w, "progress", numbers, CO_ARRAY_LEN(numbers), err) : rc;
 }

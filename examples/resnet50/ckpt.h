@@ -23,6 +23,7 @@ struct rn_ckpt {
     float *velocity;
 };
 
+/* CO_INVALID: a value is not finite; nothing is written. */
 CO_MUST_CHECK int rn_ckpt_save(const char *dir, const struct rn_ckpt *c,
     const struct rn_progress *progress, struct co_err *err);
 

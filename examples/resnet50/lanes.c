@@ -29,7 +29,7 @@ typedef uint16_t halves __attribute__((vector_size(WIDE * sizeof(uint16_t))));
         }                                                                                          \
         v_;                                                                                        \
     })
-/* Rounds to bf16: to nearest, ties to even.  A NaN may become infinite; training detects both. */
+/* Rounds to bf16: to nearest, ties to even.  A NaN may become infinite; training ends with both. */
 #define STORE(to, at, v, bf16)                                                                     \
     do {                                                                                           \
         if (bf16) {                                                                                \

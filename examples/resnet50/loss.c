@@ -9,7 +9,7 @@ static size_t rank_of(const float *logits, size_t classes, uint32_t label) {
     for (size_t c = 0; c < classes; c++) {
         before += logits[c] > logits[label] || (c < label && logits[c] == logits[label]);
     }
-    return before;
+    return isnan(logits[label]) ? SIZE_MAX : before; /* nothing is larger than a NaN */
 }
 
 /* log(sum(exp(logits))), computed relative to the largest logit so that it cannot overflow. */

@@ -12,6 +12,6 @@ struct rn_loss {
 };
 
 /* Adds a batch to *sum.  d_logits, which may be NULL, gets the gradient of the batch's mean loss.
- * Of equal logits the first counts as the larger one. */
+ * Of equal logits the first counts as the larger one; a NaN is none of the largest. */
 void rn_loss_add(struct rn_loss *sum, size_t batch, size_t classes, double smoothing,
     const float *logits, const uint32_t *labels, float *d_logits);

@@ -56,6 +56,16 @@ static void large_logits_do_not_overflow(void **state) {
     assert_true(fabsf(gradient[0] - 1.0F) < 1e-6F && fabsf(gradient[1] + 1.0F) < 1e-6F);
 }
 
+static void a_nan_is_no_hit(void **state) {
+    const uint32_t labels[2] = {0, 1};
+    const float logits[] = {NAN, NAN, 1.0F, NAN};
+    struct rn_loss l = {0};
+
+    (void)state;
+    rn_loss_add(&l, 2, 2, 0.0, logits, labels, NULL);
+    assert_true(isnan(l.loss) && l.top1 == 0 && l.top5 == 0 && l.samples == 2);
+}
+
 static void the_five_largest_are_counted(void **state) {
     const float logits[CLASSES] = {7, 6, 5, 5, 4, 3, 2};
     static const struct {
@@ -78,6 +88,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_gradient_is_that_of_the_loss),
         cmocka_unit_test(large_logits_do_not_overflow),
+        cmocka_unit_test(a_nan_is_no_hit),
         cmocka_unit_test(the_five_largest_are_counted),
     };
 

@@ -2,6 +2,7 @@
 #include "examples/resnet50/trainer.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -219,6 +220,13 @@ static int step_run(struct trainer *t, size_t batch, struct co_err *err) {
 
     if (rc == 0) {
         rc = rn_replica_step(&t->replica, rate_now(t, batch), &loss, err);
+    }
+    if (rc == 0 && !isfinite(loss.loss)) {
+        rc = co_err_set(err, CO_INVALID,
+            "epoch %" PRIu64 ", batch %zu: the loss is %g, the training has diverged: lower --lr, "
+            "which is %g here, or let it grow by --warmup-epochs; a checkpoint from shortly before "
+            "may have diverged as well",
+            t->progress.epoch, batch, loss.loss, rate_now(t, batch));
     }
     if (rc < 0) {
         return rc;

@@ -124,6 +124,30 @@ static char *newest(const char *dir, const char *file) {
     return co_xstrdup(line);
 }
 
+/* It would else be resumed from, and the good ones before it are removed in time. */
+static void a_training_that_diverges_ends_and_leaves_no_checkpoint(void **state) {
+    struct fixture *f = *state;
+    CO_AUTOFREE char *dir = co_xasprintf("%s/checkpoints", f->dir.path);
+
+    f->options.checkpoint = dir;
+    f->options.lr = f->options.l2_decay = 1e30; /* no weight is finite after a step */
+    for (int after_each_step = 0; after_each_step < 2; after_each_step++) {
+        struct rt_job *job = NULL;
+        struct co_err err = {0};
+
+        f->options.checkpoint_every = after_each_step;
+        assert_int_equal(rt_init(&job, NULL), 0);
+        assert_int_equal(rn_train(job, &f->options, NULL, &err), CO_INVALID);
+        rt_done(job);
+        if (!strstr(co_err_text(&err), "the training has diverged: lower --lr")) {
+            fail_msg("%s", co_err_text(&err));
+        }
+        CO_AUTOFREE char *any = co_xasprintf("ls -d %s/step-*/MANIFEST 2>/dev/null", dir);
+        assert_int_not_equal(system(any), 0);
+    }
+    f->options.checkpoint = "";
+}
+
 /* Ends after `first` steps, resumes and runs to the end. */
 static void interrupted(struct fixture *f, int64_t first, double *ret_whole, double *ret_parts) {
     CO_AUTOFREE char *dir = co_xasprintf("%s/checkpoints", f->dir.path);
@@ -504,6 +528,7 @@ int main(void) {
     const struct CMUnitTest alone[] = {
         TEST(it_learns_what_was_planted),
         TEST(it_learns_in_bf16),
+        TEST(a_training_that_diverges_ends_and_leaves_no_checkpoint),
         TEST(resuming_gives_the_same_bits),
         TEST(a_torn_checkpoint_is_passed_over),
         TEST(another_network_is_refused),
