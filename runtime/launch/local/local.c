@@ -16,6 +16,7 @@
 #include "common/loop.h"
 #include "runtime/launch/process/children.h"
 #include "runtime/launch/process/output.h"
+#include "runtime/launch/process/stops.h"
 #include "runtime/launch/process/tail.h"
 
 enum {
@@ -50,10 +51,11 @@ struct local {
     size_t n_workers_left;
     bool servers_only; /* a job of servers has them for its workers */
     int64_t start;
-    int code;               /* of the job; meaning has it once `over` */
-    bool over;              /* the job's result is known */
-    const char *ended;      /* "completed", "failed", ... */
-    bool stopping;          /* all have got SIGTERM */
+    int code;          /* of the job; meaning has it once `over` */
+    bool over;         /* the job's result is known */
+    const char *ended; /* "completed", "failed", ... */
+    bool stopping;     /* all have got SIGTERM */
+    struct proc_stops stops;
     bool gone;              /* all have */
     struct co_timer *timer; /* the servers' grace, then that of a pipe that a stranger holds */
 };
@@ -229,6 +231,9 @@ static const struct proc_children_fns children_fns = {
 
 static void on_stop_signal(void *arg, int signo) {
     struct local *l = arg;
+    if (!proc_stops_note(&l->stops, co_now_ms())) {
+        return;
+    }
     if (l->stopping) {
         proc_children_stop(l->children, 0);
         return;

@@ -17,6 +17,7 @@
 #include "runtime/launch/node/processes.h"
 #include "runtime/launch/node/log_lines.h"
 #include "runtime/launch/process/spawn.h"
+#include "runtime/launch/process/stops.h"
 #include "runtime/launch/process/training_end.h"
 #include "runtime/launch/rendezvous/rendezvous.h"
 
@@ -42,7 +43,8 @@ struct course {
     struct proc_training_end
         *training_end; /* NULL: the operator is not asked whether training is over */
     enum course_state state;
-    int n_rounds, n_signals;
+    int n_rounds;
+    struct proc_stops stops;
     int64_t stop_ms;         /* from SIGTERM to SIGKILL */
     struct node_run_end end; /* code is that of the failed process, or 0, until OVER sets it */
 };
@@ -273,13 +275,17 @@ static int meet_others(struct course *c, struct co_err *err) {
 
 /* ---- signals ----------------------------------------------------------------------------- */
 
-/* The first signal ends the job, the second one shortens the grace time, the third one ends it. */
+/* The first request ends the job, the second one shortens the grace time, the third one ends it. */
 static void on_stop_signal(void *arg, int signo) {
     struct course *c = arg;
-    if (++c->n_signals > 1) {
+    int n = proc_stops_note(&c->stops, co_now_ms());
+    if (n == 0) {
+        return;
+    }
+    if (n > 1) {
         node_log(c->say, NODE_LOG_INFO, "Force quit in 10 seconds...");
         if (node_processes_running(c->round)) {
-            node_processes_stop(c->round, c->n_signals > 2 ? 0 : SECOND_SIGNAL_MS);
+            node_processes_stop(c->round, n > 2 ? 0 : SECOND_SIGNAL_MS);
         } else {
             co_loop_stop(c->loop); /* stdout is blocked, or the master does not answer */
         }

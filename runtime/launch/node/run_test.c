@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "common/clock_testing.h"
 #include "runtime/launch/node/node_testing.h"
 #include "runtime/launch/process/training_end.h"
 #include "runtime/launch/rendezvous/rendezvous.h"
@@ -131,6 +132,8 @@ static void play_step(void *arg) {
         operator.over(operator.arg);
     } else if (strcmp(step, "SIGTERM") == 0) {
         (void)raise(SIGTERM);
+    } else if (strcmp(step, "later") == 0) {
+        co_test_clock_forward(1000);
     } else if (strcmp(step, "SIGUSR1") == 0) {
         (void)raise(SIGUSR1);
     } else {
@@ -182,8 +185,10 @@ static const struct {
         "start start stop(25000)", 0, 0, "", 0},
     {"it is told to stop", {0}, "SIGTERM 0:0 empty", "start stop(25000)", 143, 15,
         "stopped by SIGTERM", 0},
-    {"and again, and a third time", {0}, "SIGTERM SIGTERM SIGTERM 0:-9 empty",
+    {"and again, and a third time", {0}, "SIGTERM later SIGTERM later SIGTERM 0:-9 empty",
         "start stop(25000) stop(10000) stop(0)", 143, 15, "stopped by SIGTERM", 0},
+    {"one request that reaches it twice", {0}, "SIGTERM SIGTERM 0:0 empty", "start stop(25000)",
+        143, 15, "stopped by SIGTERM", 0},
     {"it is told to stop when a process has failed", {"--nproc_per_node=2"},
         "0:3 SIGTERM 1:-15 empty", "start start stop(25000)", 3, 0, "worker 0: exit code 3", 0},
     {"other signals are for the processes", {0}, "SIGUSR1 0:0 empty", "start signal(10)", 0, 0, "",
@@ -215,8 +220,8 @@ static const struct {
     {"nodes never meet", {TWO}, "ended", "close", 1, 0, "node b is lost", 0},
     {"it is told to stop while nodes meet", {TWO}, "SIGTERM left",
         "leave(-1 stopped by SIGTERM) told close", 143, 15, "stopped by SIGTERM", 0},
-    {"the master hangs, too", {TWO}, "SIGTERM SIGTERM", "leave(-1 stopped by SIGTERM) close", 143,
-        15, "stopped by SIGTERM", 0},
+    {"the master hangs, too", {TWO}, "SIGTERM later SIGTERM", "leave(-1 stopped by SIGTERM) close",
+        143, 15, "stopped by SIGTERM", 0},
     {"it is told to stop while processes run", {TWO}, "met SIGTERM left 0:-15 empty",
         "start stop(9000) leave(-1 stopped by SIGTERM) told close", 143, 15, "stopped by SIGTERM",
         0},
@@ -256,6 +261,7 @@ static const struct {
 
 static void a_job_takes_its_course(void **state) {
     (void)state;
+    co_test_clock_hold(true);
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct kit k;
         struct co_err err = {0};
