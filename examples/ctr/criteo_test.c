@@ -409,7 +409,7 @@ static void csv_is_cut_where_its_header_is(void **state) {
     static const struct {
         const char *header, *line;
     } rows[] = {
-        {"\"price, EUR, net\";label;age;city", "\"9,5\";1;7;x"},
+        {"\"price, EUR, net, old, used\";label;age;city", "\"9,5\";1;7;x"},
         {"label;age;\"city|town|place\";city", "1;7;z;x"},
         {"label\tage\tcity\tprice, EUR", "1\t7\tx\t9,5"},
         {"label|age|city", "1|7|x"},
