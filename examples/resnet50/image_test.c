@@ -191,6 +191,73 @@ static void a_jpeg_without_its_end_is_a_picture(void **state) {
     rn_image_done(&image);
 }
 
+/* As a camera writes it: an APP1 segment between the first marker, of two bytes, and the rest. */
+static size_t oriented(
+    unsigned char *ret, const unsigned char *jpeg, size_t size, int orientation, bool big_endian) {
+    static const unsigned char segments[2][36] = {
+        "\xff\xe1\0\x22"
+        "Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\0\0\0\0\0\0\0",
+        "\xff\xe1\0\x22"
+        "Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\0\0\0\0\0\0",
+    };
+    enum { LOW = 28, HIGH = 29, SEGMENT = sizeof(segments[0]) };
+
+    memcpy(ret, jpeg, 2);
+    memcpy(ret + 2, segments[big_endian], SEGMENT);
+    ret[2 + (big_endian ? HIGH : LOW)] = (unsigned char)orientation;
+    memcpy(ret + 2 + SEGMENT, jpeg + 2, size - 2);
+    return size + SEGMENT;
+}
+
+/* The first letter of the colour at a corner. */
+static char colour_at(const struct rn_image *image, bool right, bool bottom) {
+    size_t x = right ? image->width - 3 : 2, y = bottom ? image->height - 3 : 2;
+    const unsigned char *rgb = image->rgb + 3 * (y * image->width + x);
+    unsigned bits = (rgb[0] > 128) * 4U + (rgb[1] > 128) * 2U + (rgb[2] > 128);
+
+    return "kbg.r..w"[bits];
+}
+
+/* Red and green above blue and white, stored in each of the ways in which a camera can be held;
+ * from the standard's table of what the first row and the first column are. */
+static void a_picture_is_turned_as_the_camera_was_held(void **state) {
+    enum { WIDE = 64, HIGH = 32 };
+    static const char *const corners[] = {
+        "rgbw", "rgbw", "grwb", "wbgr", "bwrg", "rbgw", "brwg", "wgbr", "gwrb", "rgbw"};
+    struct rn_image image = {WIDE, HIGH, co_xcalloc((size_t)3 * WIDE * HIGH, 1)};
+    CO_AUTOFREE unsigned char *data = NULL;
+    size_t size = 0;
+
+    (void)state;
+    for (size_t i = 0; i < (size_t)WIDE * HIGH; i++) {
+        bool right = i % WIDE >= WIDE / 2, bottom = i / WIDE >= HIGH / 2;
+
+        image.rgb[3 * i] = bottom == right ? 255 : 0;
+        image.rgb[3 * i + 1] = right ? 255 : 0;
+        image.rgb[3 * i + 2] = bottom ? 255 : 0;
+    }
+    assert_int_equal(rn_jpeg_encode(&image, 95, &data, &size, NULL), 0);
+    CO_AUTOFREE unsigned char *file = co_xmalloc(size + 64);
+    for (size_t o = 0; o < 2 * CO_ARRAY_LEN(corners); o++) { /* 0 and 9 are none */
+        size_t way = o / 2;
+        struct rn_image back = {0};
+        struct co_err err = {0};
+
+        if (rn_jpeg_decode(file, oriented(file, data, size, (int)way, o % 2), &back, &err) < 0) {
+            fail_msg("%zu: %s", way, co_err_text(&err));
+        }
+        bool turned = way >= 5 && way <= 8;
+        assert_true(back.width == (turned ? HIGH : WIDE) && back.height == (turned ? WIDE : HIGH));
+        const char seen[] = {colour_at(&back, false, false), colour_at(&back, true, false),
+            colour_at(&back, false, true), colour_at(&back, true, true), '\0'};
+        if (strcmp(seen, corners[way]) != 0) {
+            fail_msg("orientation %zu: %s, expected %s", way, seen, corners[way]);
+        }
+        rn_image_done(&back);
+    }
+    rn_image_done(&image);
+}
+
 /* In four inks: the left half red, the right half a dark blue, at half of the light. */
 static void a_picture_for_print_is_read(void **state) {
     static const char *const files[] = {"cmyk", "ycck", "cmyk-plain"};
@@ -228,6 +295,7 @@ int main(void) {
         cmocka_unit_test(a_torn_jpeg_is_an_error),
         cmocka_unit_test(a_jpeg_without_its_end_is_a_picture),
         cmocka_unit_test(a_picture_for_print_is_read),
+        cmocka_unit_test(a_picture_is_turned_as_the_camera_was_held),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

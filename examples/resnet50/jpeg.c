@@ -14,6 +14,7 @@
 #include <jerror.h>
 
 #include "common/mem.h"
+#include "examples/resnet50/exif.h"
 
 struct trouble {
     struct jpeg_error_mgr manager;
@@ -26,6 +27,7 @@ struct decoder {
     struct trouble trouble;
     struct rn_image image;
     unsigned char *inks; /* a row in CMYK */
+    int orientation;     /* exif.h */
 };
 
 struct encoder {
@@ -118,9 +120,13 @@ static int decode(struct decoder *d, const void *data, size_t size) {
     }
     jpeg_create_decompress(&d->jpeg);
     jpeg_mem_src(&d->jpeg, data, size);
+    jpeg_save_markers(&d->jpeg, JPEG_APP0 + 1, 0xffff);
     (void)jpeg_read_header(&d->jpeg, TRUE);
     if (too_large(d)) {
         return -1;
+    }
+    for (jpeg_saved_marker_ptr m = d->jpeg.marker_list; m && d->orientation == 1; m = m->next) {
+        d->orientation = rn_exif_orientation(m->data, m->data_length);
     }
     bool print = d->jpeg.jpeg_color_space == JCS_CMYK || d->jpeg.jpeg_color_space == JCS_YCCK;
     d->jpeg.out_color_space = print ? JCS_CMYK : JCS_RGB;
@@ -142,6 +148,24 @@ static int decode(struct decoder *d, const void *data, size_t size) {
         }
     }
     (void)jpeg_finish_decompress(&d->jpeg);
+    return 0;
+}
+
+/* Turns the picture upright.  Returns 0, or -1: no memory. */
+static int turn(struct decoder *d) {
+    struct rn_image *image = &d->image;
+
+    if (d->orientation == 1) {
+        return 0;
+    }
+    unsigned char *turned = malloc((size_t)3 * image->width * image->height);
+    if (!turned) {
+        return -1;
+    }
+    rn_exif_turn(d->orientation, image->rgb, image->width, image->height, turned);
+    free(image->rgb);
+    *image = d->orientation < 5 ? (struct rn_image){image->width, image->height, turned}
+                                : (struct rn_image){image->height, image->width, turned};
     return 0;
 }
 
@@ -168,7 +192,7 @@ static const char *other_find(const char *data, size_t size) {
 }
 
 int rn_jpeg_decode(const void *data, size_t size, struct rn_image *ret_image, struct co_err *err) {
-    struct decoder d = {.image = {0}};
+    struct decoder d = {.orientation = 1};
     const char *other = other_find(data, size);
 
     if (other) {
@@ -176,6 +200,7 @@ int rn_jpeg_decode(const void *data, size_t size, struct rn_image *ret_image, st
     }
     d.jpeg.err = trouble_init(&d.trouble);
     int rc = decode(&d, data, size);
+    rc = rc == 0 ? turn(&d) : rc;
     jpeg_destroy_decompress(&d.jpeg);
     free(d.inks);
     if (rc < 0) {

@@ -15,9 +15,9 @@ struct rn_image {
 
 void rn_image_done(struct rn_image *image);
 
-/* Grey, RGB and CMYK.  CO_INVALID says what is wrong.  Damage is an error, too, where libjpeg
- * itself would only warn and fill the rest with grey; but not in the last rows, as in files that
- * lack their end marker. */
+/* Grey, RGB and CMYK, turned upright by the orientation of EXIF data.  CO_INVALID says what is
+ * wrong.  Damage is an error, too, where libjpeg itself would only warn and fill the rest with
+ * grey; but not in the last rows, as in files that lack their end marker. */
 CO_MUST_CHECK int rn_jpeg_decode(
     const void *data, size_t size, struct rn_image *ret_image, struct co_err *err);
 /* The caller frees *ret_data.  quality: 1 to 100. */
