@@ -27,6 +27,16 @@ static int end(const struct da_program *p, const char *what, int rc, const struc
     return co_code_exit(rc);
 }
 
+/* As Paddle does, but each such process trains on all data and saves over the others' models. */
+static void alone_note(const struct rt_job *job) {
+    if (rt_worker_num_named(job) > rt_worker_num(job)) {
+        co_log_warn("trains alone: PADDLE_TRAINERS_NUM names more workers, and nothing their "
+                    "addresses",
+            CO_I("PADDLE_TRAINERS_NUM", rt_worker_num_named(job)),
+            CO_S("expected", "PADDLE_PSERVERS_IP_PORT_LIST or PADDLE_TRAINER_ENDPOINTS"));
+    }
+}
+
 static int job_run(const struct da_program *p, struct co_err *err) {
     CO_CLEANUP(rt_donep) struct rt_job *job = NULL;
     const struct rt_server_options server = {.handle_signals = true};
@@ -38,6 +48,7 @@ static int job_run(const struct da_program *p, struct co_err *err) {
         return log_usage(p, err);
     }
     if (!rt_is_server(job)) {
+        alone_note(job);
         return end(p, "training", p->train(job, err), err);
     }
     if (p->collective) {

@@ -97,6 +97,13 @@ def test_a_program_alone_keeps_what_says_how_to_train(data):
     assert list((data / "curves").glob("worker-0/*")) and list((data / "points").glob("ckpt-*/MANIFEST")), err
 
 
+@pytest.mark.parametrize("flags", [[], ["--local"]])
+def test_a_worker_that_knows_no_peers_says_that_it_is_alone(flags, tmp_path):
+    env = {**os.environ, "TRAINING_ROLE": "TRAINER", "PADDLE_TRAINERS_NUM": "2", "PADDLE_TRAINER_ID": "1"}
+    _, err = run(tmp_path, "wide_and_deep", "--lines=200", "--test-lines=50", "--save=", *flags, env=env)
+    assert ("trains alone" in err and "PADDLE_TRAINERS_NUM=2" in err) == (not flags), err
+
+
 def test_slots_that_the_model_does_not_have_are_reported_once(tmp_path):
     (tmp_path / "d").write_text("click:0 1:5\n" + "click:1 2:7 show:1 27:6\n" * 50)
     _, err = run(tmp_path, "wide_and_deep", "--local", "--train=d", "--save=", "--epochs=2")
