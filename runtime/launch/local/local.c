@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "common/loop.h"
+#include "common/stops.h"
 #include "runtime/launch/process/children.h"
 #include "runtime/launch/process/output.h"
-#include "runtime/launch/process/stops.h"
 #include "runtime/launch/process/tail.h"
 
 enum {
@@ -55,7 +55,7 @@ struct local {
     bool over;         /* the job's result is known */
     const char *ended; /* "completed", "failed", ... */
     bool stopping;     /* all have got SIGTERM */
-    struct proc_stops stops;
+    struct co_stops stops;
     bool gone;              /* all have */
     struct co_timer *timer; /* the servers' grace, then that of a pipe that a stranger holds */
 };
@@ -231,7 +231,7 @@ static const struct proc_children_fns children_fns = {
 
 static void on_stop_signal(void *arg, int signo) {
     struct local *l = arg;
-    if (!proc_stops_note(&l->stops, co_now_ms())) {
+    if (!co_stops_note(&l->stops, co_now_ms())) {
         return;
     }
     if (l->stopping) {

@@ -12,12 +12,12 @@
 
 #include "common/contract.h"
 #include "common/loop.h"
+#include "common/stops.h"
 #include "runtime/launch/job/report.h"
 #include "runtime/launch/job/value.h"
 #include "runtime/launch/node/processes.h"
 #include "runtime/launch/node/log_lines.h"
 #include "runtime/launch/process/spawn.h"
-#include "runtime/launch/process/stops.h"
 #include "runtime/launch/process/training_end.h"
 #include "runtime/launch/rendezvous/rendezvous.h"
 
@@ -44,7 +44,7 @@ struct course {
         *training_end; /* NULL: the operator is not asked whether training is over */
     enum course_state state;
     int n_rounds;
-    struct proc_stops stops;
+    struct co_stops stops;
     int64_t stop_ms;         /* from SIGTERM to SIGKILL */
     struct node_run_end end; /* code is that of the failed process, or 0, until OVER sets it */
 };
@@ -278,7 +278,7 @@ static int meet_others(struct course *c, struct co_err *err) {
 /* The first request ends the job, the second one shortens the grace time, the third one ends it. */
 static void on_stop_signal(void *arg, int signo) {
     struct course *c = arg;
-    int n = proc_stops_note(&c->stops, co_now_ms());
+    int n = co_stops_note(&c->stops, co_now_ms());
     if (n == 0) {
         return;
     }

@@ -1,4 +1,4 @@
-#include "runtime/launch/process/stops.h"
+#include "common/stops.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,9 +22,9 @@ static void signals_of_one_moment_are_one_request(void **state) {
         {699, 0},
         {2000, 3},
     };
-    struct proc_stops s = {.n = 0};
+    struct co_stops s = {.n = 0};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        assert_int_equal(proc_stops_note(&s, rows[i].at), rows[i].n);
+        assert_int_equal(co_stops_note(&s, rows[i].at), rows[i].n);
     }
 }
 

@@ -6,13 +6,13 @@
 
 #include <stdint.h>
 
-enum { PROC_STOPS_APART_MS = 200 }; /* faster than people repeat a key */
+enum { CO_STOPS_APART_MS = 200 }; /* faster than people repeat a key */
 
-struct proc_stops {
+struct co_stops {
     int n;
     int64_t last_ms; /* of the newest signal; monotonic */
 };
 
 /* How often a stop has been requested, with the signal that has come now; 0: it belongs to the
  * request before it. */
-int proc_stops_note(struct proc_stops *s, int64_t now_ms);
+int co_stops_note(struct co_stops *s, int64_t now_ms);

@@ -1,8 +1,0 @@
-/* Distinguishes requests to stop from signals that reach this process twice. */
-#include "runtime/launch/process/stops.h"
-
-int proc_stops_note(struct proc_stops *s, int64_t now_ms) {
-    int64_t since = now_ms - s->last_ms;
-    s->last_ms = now_ms;
-    return s->n > 0 && since < PROC_STOPS_APART_MS ? 0 : ++s->n;
-}
