@@ -7,6 +7,7 @@
 #include "common/httpd.h"
 #include "common/limits.h"
 #include "common/log.h"
+#include "common/stops.h"
 #include "common/version.h"
 #include "operator/control/controller.h"
 #include "operator/control/gate_server.h"
@@ -41,6 +42,7 @@ struct opc_program {
     struct co_signal *signals[2];
     struct co_timer *stop_timer;
     bool stopping, drained, late;
+    struct co_stops stops;
     struct ctl_shard_id shard_id;
     struct ctl_shard *shard;
     char identity[256], gate_addr[300], lease_name[64];
@@ -171,6 +173,9 @@ static void stop_late(void *arg) {
 
 static void program_signaled(void *arg, int signo) {
     struct opc_program *p = arg;
+    if (!co_stops_note(&p->stops, co_now_ms())) {
+        return;
+    }
     if (p->stopping) {
         stop_now(p); /* asked twice: somebody waits */
         return;

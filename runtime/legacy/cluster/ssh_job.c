@@ -15,6 +15,7 @@
 
 #include "common/buf.h"
 #include "common/parse.h"
+#include "common/stops.h"
 #include "runtime/legacy/cluster/session.h"
 #include "runtime/launch/process/spawn.h"
 
@@ -34,6 +35,7 @@ struct cluster {
     char *dir, *addresses; /* owned */
     size_t n_copied, n_ready, n_trained, n_gone;
     bool stopping, killed;
+    struct co_stops stops;
     bool stop_signaled;                        /* a signal asked us to stop */
     const struct cluster_ssh_session *failing; /* sends its last log lines before all are stopped */
     int code;                                  /* the exit code, valid once stopping */
@@ -388,6 +390,9 @@ static void child_ended(void *arg, int signo) {
 
 static void interrupted(void *arg, int signo) {
     struct cluster *c = arg;
+    if (!co_stops_note(&c->stops, co_now_ms())) {
+        return;
+    }
     if (c->stopping) {
         kill_all(c);
         return;

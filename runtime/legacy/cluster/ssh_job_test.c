@@ -164,7 +164,7 @@ static const struct row rows[] = {
     {"told to stop", {READY TERM WAITS, READY WAITS}, .code = 128 + SIGTERM,
         .text = {"terminated: stopping the job on all hosts", "job stopped"}},
     {"told to stop twice, as hosts do not answer",
-        {TERM "read stop; " TERM "exec sleep 100", "exec sleep 100"}, .code = 128 + SIGTERM,
+        {TERM "read stop; sleep .3; " TERM "exec sleep 100", "exec sleep 100"}, .code = 128 + SIGTERM,
         .text = {"node 0 (127.0.0.1) does not answer, giving up its ssh",
             "node 1 (127.0.0.2) does not answer", "job stopped"}},
     {"a package is copied to all, then they train",
