@@ -10,13 +10,19 @@ enum {
     HOSTS_PORT = 6768,  /* of the master, when the environment lists hosts without ports */
 };
 
+char *job_host_bare(const char *host) {
+    size_t n = strlen(host);
+    bool brackets = n > 2 && host[0] == '[' && host[n - 1] == ']';
+    return brackets ? co_xstrndup(host + 1, n - 2) : co_xstrdup(host);
+}
+
 /* The host of "host:port", "[v6]:port" or "host"; the caller frees. */
 static char *host_of(const char *endpoint) {
     struct co_hostport hp;
     if (co_parse_hostport("endpoint", endpoint, &hp, NULL) == 0) {
         return co_xstrdup(hp.host);
     }
-    return co_xstrdup(endpoint);
+    return job_host_bare(endpoint);
 }
 
 static void distinct_hosts(const struct options_list *endpoints, struct options_list *ret) {
@@ -85,6 +91,11 @@ int job_discovery_endpoints(struct job *j, const char *name, const char *text, s
 
 int job_discovery_ips(struct job *j, const char *name, const char *text, struct co_err *err) {
     options_list_split(&j->hosts, text);
+    for (size_t i = 0; i < j->hosts.n; i++) {
+        char *host = job_host_bare(j->hosts.item[i]);
+        free(j->hosts.item[i]);
+        j->hosts.item[i] = host;
+    }
     if (j->hosts.n > 1 && options_list_has(&j->hosts, "127.0.0.1")) {
         return co_err_set(err, CO_INVALID,
             "127.0.0.1 in ips is not allowed in multi-nodes: %s is \"%s\"", name, text);
@@ -103,8 +114,8 @@ static void complete_ports(struct options_list *l, size_t n_before) {
     for (size_t i = 0; i < l->n; i++) {
         if (!has_port(l->item[i])) {
             char text[CO_HOST_MAX + 10];
-            co_hostport_format(
-                l->item[i], (unsigned)(LEGACY_PORT + n_before + i), text, sizeof(text));
+            CO_AUTOFREE char *host = host_of(l->item[i]);
+            co_hostport_format(host, (unsigned)(LEGACY_PORT + n_before + i), text, sizeof(text));
             free(l->item[i]);
             l->item[i] = co_xstrdup(text);
         }

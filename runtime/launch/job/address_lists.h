@@ -5,6 +5,9 @@
 
 #include "runtime/launch/job/job.h"
 
+/* An address as it is, also of "[v6]", as people write it who write "[v6]:port" elsewhere.  The
+ * caller frees it. */
+char *job_host_bare(const char *host);
 /* Sets JOB_DISCOVERY_ENDPOINTS; JOB_DISCOVERY_ALONE for one host; JOB_DISCOVERY_MEET for hosts
  * without ports.  text: the value of the variable `name`. */
 CO_MUST_CHECK int job_discovery_endpoints(

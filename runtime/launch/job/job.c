@@ -110,11 +110,13 @@ static int parse_nodes(struct job *j, const struct env *e, struct co_err *err) {
     return 0;
 }
 
-static const char *own_ip(const struct job *j) {
-    const char *host = j->options->text[OPTIONS_OPT_HOST];
+/* The address of --host, which the caller frees; NULL: it is none. */
+static char *own_ip(const struct job *j) {
+    const char *given = j->options->text[OPTIONS_OPT_HOST];
+    CO_AUTOFREE char *host = job_host_bare(given ? given : "");
     struct in6_addr v6;
-    bool is_v6 = host && inet_pton(AF_INET6, host, &v6) == 1;
-    return host && (is_v6 || strchr(host, '.')) ? host : j->node->ip;
+    bool is_v6 = inet_pton(AF_INET6, host, &v6) == 1;
+    return is_v6 || strchr(host, '.') ? co_steal_ptr(host) : NULL;
 }
 
 /* ---- processes of this node -------------------------------------------------------------- */
@@ -467,7 +469,8 @@ int job_plan(const struct options *options, const struct job_node *node, options
         .rank = (int)options->number[OPTIONS_OPT_RANK]};
     const bool is_process = is_given(options, &e);
     j.mode = mode_of(options, is_process);
-    j.ip = own_ip(&j);
+    j.held_ip = own_ip(&j);
+    j.ip = j.held_ip ? j.held_ip : node->ip;
     set_elastic(&j, &e);
     CO_TRY(find_master(&j, &e, err));
     CO_TRY(parse_nodes(&j, &e, err));
@@ -496,6 +499,7 @@ void job_done(struct job *j) {
     }
     options_list_done(&j->notes);
     free(j->held);
+    free(j->held_ip);
 }
 
 size_t job_processes(const struct job *j) {

@@ -67,6 +67,7 @@ struct job {
     int64_t first_port;        /* of JOB_DISCOVERY_IPS: every host's */
     struct options_list listed[JOB_ROLE_COUNT]; /* of JOB_DISCOVERY_LISTS */
     char *held;                                 /* owned text of master, where it was computed */
+    char *held_ip;                              /* owned; NULL: ip is the node's */
     struct options_list notes;                  /* log lines in Paddle's words: "LEVEL text" */
 };
 

@@ -395,6 +395,39 @@ static void the_old_launcher_reads_its_nodes_from_the_cloud(void **state) {
     }
 }
 
+/* As it is written where a port follows. */
+static void an_address_in_brackets_is_that_address(void **state) {
+    (void)state;
+    static const struct {
+        const char *words[8];
+        enum job_discovery way;
+        int rank;
+        const char *host, *trainer; /* the first host; NULL: not looked at */
+    } rows[] = {
+        {{"--ips=[fd00::1],[fd00::2]", "--host=[fd00::2]"}, JOB_DISCOVERY_IPS, 1, "fd00::1", NULL},
+        {{"--ips=fd00::1,fd00::2", "--host=fd00::2"}, JOB_DISCOVERY_IPS, 1, "fd00::1", NULL},
+        {{"--servers=[fd00::2]:6000", "--workers=[fd00::2]", "--host=[fd00::2]"},
+            JOB_DISCOVERY_LISTS, -1, "fd00::2", "[fd00::2]:6171"},
+        {{"--master=[fd00::1]:7", "--nnodes=2", "--host=[fd00::2]"}, JOB_DISCOVERY_MEET, -1, NULL,
+            NULL},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct launch l;
+        struct co_err err = {0};
+        launch_init(&l, "10.0.0.1", "abcdef");
+        int r = launch_job(&l, rows[i].words, (const char *const[]){NULL}, NULL, &err);
+        const struct options_list *trainers = &l.job.listed[JOB_ROLE_TRAINER];
+        if (r || l.job.discovery != rows[i].way || l.job.rank != rows[i].rank ||
+            strcmp(l.job.ip, "fd00::2") != 0 ||
+            (rows[i].host && strcmp(l.job.hosts.item[0], rows[i].host) != 0) ||
+            (rows[i].trainer && strcmp(trainers->item[0], rows[i].trainer) != 0)) {
+            fail_msg("row %zu: %s: way %d, rank %d, address %s", i, err.msg, (int)l.job.discovery,
+                l.job.rank, l.job.ip ? l.job.ip : "");
+        }
+        launch_done(&l);
+    }
+}
+
 static void what_cannot_be_is_said(void **state) {
     (void)state;
     static const struct {
@@ -687,6 +720,7 @@ int main(void) {
         cmocka_unit_test(the_token_is_proven_where_nodes_meet),
         cmocka_unit_test(pods_of_an_elastic_job_meet_at_worker_0),
         cmocka_unit_test(the_old_launcher_reads_its_nodes_from_the_cloud),
+        cmocka_unit_test(an_address_in_brackets_is_that_address),
         cmocka_unit_test(what_cannot_be_is_said),
         cmocka_unit_test(stages_go_through_all_nodes),
         cmocka_unit_test(gloo_meets_where_server_0_is),
