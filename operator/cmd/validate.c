@@ -1,6 +1,7 @@
 /* `paddle-operator validate`: prints file:line for each problem of each job, then a summary. */
 #include "operator/cmd/commands.h"
 #include "operator/cmd/files.h"
+#include "operator/cmd/vain.h"
 
 #include "crd/unknown.h"
 #include "operator/api/job.h"
@@ -99,6 +100,7 @@ static void check_job(struct count *n, struct opc_position in, json_t *obj) {
     }
     n->problems += found ? found : check_lack(obj, &in);
     n->problems += check_again(n->places, obj, &in);
+    n->problems += opc_vain_find(json_object_get(obj, "spec"), print_problem, &in);
     n->problems += check_metadata(obj, &in);
     n->problems += check_templates(obj, &in);
     n->problems += crd_find_unknown(obj, API_PROBLEMS_MAX, print_problem, &in);
