@@ -89,7 +89,8 @@ static void check_rules(struct vain *v, const json_t *rules) {
             by++;
         }
         if (by < i) {
-            say(v, path, "never applies: rule %zu before it fits the same pods", by + 1);
+            say(v, path, "never applies: spec.failurePolicy.%zu, before it, fits the same pods",
+                by);
         }
         check_reasons(v, rule, path);
     }
