@@ -201,10 +201,11 @@ size_t proc_childlog_tail(const struct proc_childlog *c, char *ret, size_t size)
         return 0;
     }
     int64_t room = (int64_t)size - 1;
-    int64_t from = st.st_size - room > c->start ? st.st_size - room : c->start;
+    int64_t start = st.st_size < c->start ? 0 : c->start; /* somebody has cut the file */
+    int64_t from = st.st_size - room > start ? st.st_size - room : start;
     ssize_t n = S_ISREG(st.st_mode) ? pread(fd, ret, size - 1, from) : 0;
     size_t len = n > 0 ? (size_t)n : 0;
-    const char *newline = from > c->start ? memchr(ret, '\n', len) : NULL;
+    const char *newline = from > start ? memchr(ret, '\n', len) : NULL;
     if (newline) { /* what is before it has no beginning */
         len -= (size_t)(newline + 1 - ret);
         memmove(ret, newline + 1, len);

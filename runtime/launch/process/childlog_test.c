@@ -93,9 +93,43 @@ static void the_end_of_a_log_is_whole_lines_of_ones_own(void **state) {
     }
 }
 
+static void stop(void *arg) {
+    co_loop_stop(arg);
+}
+
+/* By logrotate, with copytruncate: all that is in it then is new. */
+static void a_log_that_is_cut_begins_again(void **state) {
+    (void)state;
+    static const char before[] = "what is longer than all that follows\n", after[] = "new\n";
+    CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
+    CO_AUTOFREE char *path = path_of("cut");
+    const struct proc_childlog_options o = {.path = path, .lost = not_lost};
+    struct proc_childlog *c = NULL;
+    char text[128];
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(co_loop_new(&loop, NULL), 0);
+    assert_int_equal(co_file_write(path, before, strlen(before), 0600, NULL), 0);
+    assert_int_equal(proc_childlog_open(loop, &o, &c, NULL), 0);
+    assert_int_equal(proc_childlog_echo(c, ends[1], stop, loop, NULL), 0);
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(write(proc_childlog_fd(c), after, strlen(after)), strlen(after));
+    assert_true(proc_childlog_finish(c));
+    co_loop_run(loop);
+    assert_int_equal(proc_childlog_tail(c, text, sizeof(text)), strlen(after));
+    assert_string_equal(text, after);
+    proc_childlog_close(c);
+    assert_int_equal(close(ends[1]), 0);
+    assert_int_equal(read(ends[0], text, sizeof(text)), strlen(after));
+    assert_memory_equal(text, after, strlen(after));
+    assert_int_equal(close(ends[0]), 0);
+    assert_int_equal(unlink(path), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_end_of_a_log_is_whole_lines_of_ones_own),
+        cmocka_unit_test(a_log_that_is_cut_begins_again),
         cmocka_unit_test(what_a_child_left_in_the_pipe_is_kept),
     };
     if (!mkdtemp(dir)) {

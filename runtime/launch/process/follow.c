@@ -53,7 +53,14 @@ static bool drain_buffer(struct proc_follow *f) {
 
 static void reopen_file(struct proc_follow *f);
 
+/* Whether somebody has cut the file, as logrotate does with copytruncate: it begins again. */
+static bool is_cut(const struct proc_follow *f) {
+    struct stat st;
+    return fstat(f->file, &st) == 0 && st.st_size < f->at;
+}
+
 static bool fill_buffer(struct proc_follow *f) {
+    f->at = is_cut(f) ? 0 : f->at;
     ssize_t n = pread(f->file, f->buf, sizeof(f->buf), f->at);
     if (n <= 0 && f->behind) {
         reopen_file(f);
