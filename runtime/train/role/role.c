@@ -235,7 +235,7 @@ static int load_collective(
     t->n_workers = t->trainers.n ? t->trainers.n : 1;
     if (t->trainers.n == 0 && t->role == ROLE_WORKER) {
         t->training = ROLE_TRAINING_ALONE; /* even with an id other than 0, as in Paddle */
-        r = role_read_number(e, CO_VAR_TRAINERS_NUM, &t->n_named, err);
+        int r = role_read_number(e, CO_VAR_TRAINERS_NUM, &t->n_named, err);
         return r == CO_NOTFOUND ? 0 : r; /* one that is no number names none */
     }
     t->training = ROLE_TRAINING_COLLECTIVE;

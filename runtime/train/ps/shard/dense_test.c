@@ -22,7 +22,7 @@ static struct rpc_frame *values(uint8_t kind, uint64_t chunk, uint32_t n, float 
     f->head.aux = chunk;
     for (uint32_t i = 0; i < n; i++) {
         float v = first + (float)i;
-        rpc_copy_f32(f->payload + 4UL * i, &v, 1);
+        co_copy_f32(f->payload + 4UL * i, &v, 1);
     }
     return f;
 }
@@ -32,7 +32,7 @@ static void assert_values(struct rpc_frame *a_own, uint32_t n, float first, floa
     assert_int_equal(4 * n, a_own->head.bytes);
     for (uint32_t i = 0; i < n; i++) {
         float v;
-        rpc_copy_f32(&v, a_own->payload + 4UL * i, 1);
+        co_copy_f32(&v, a_own->payload + 4UL * i, 1);
         if (v != first + step * (float)i) {
             fail_msg(
                 "value %u is %g, expected %g", i, (double)v, (double)(first + step * (float)i));
@@ -111,7 +111,7 @@ static void blocks_are_apart(void **unused) {
         pull(&w, 1, TAIL, -1, -1);
         struct rpc_frame *f = values(RPC_FRAME_PUSH_DENSE, 1, TAIL, 1);
         float bad = NAN;
-        rpc_copy_f32(f->payload + 4 * 3, &bad, 1);
+        co_copy_f32(f->payload + 4 * 3, &bad, 1);
         assert_int_equal(CO_INVALID, testing_ask(&w, 1, f, NULL));
         assert_non_null(strstr(w.err.msg, "to table 'w', index 1048579;")); /* in the table */
         pull(&w, 1, TAIL, -1, -1);
@@ -162,7 +162,7 @@ static struct rpc_frame *with_bad(uint8_t kind, uint32_t n, uint32_t at, float b
     struct rpc_frame *f = testing_frame(kind, 0, n, 4UL * n);
     for (uint32_t i = 0; i < n; i++) {
         float v = i == at ? bad : 1;
-        rpc_copy_f32(f->payload + 4UL * i, &v, 1);
+        co_copy_f32(f->payload + 4UL * i, &v, 1);
     }
     return f;
 }

@@ -123,10 +123,10 @@ static void push_some(struct world *w) {
         if (clicks) {
             show_click[0] = (float)dice(w, 4);
             show_click[1] = (float)dice(w, 2);
-            rpc_copy_f32(numbers + 8UL * i, show_click, 2);
+            co_copy_f32(numbers + 8UL * i, show_click, 2);
         }
         for (uint32_t k = 0; k < DIM; k++) {
-            rpc_copy_f32(to + 4 * (i * (size_t)DIM + k), &g, 1);
+            co_copy_f32(to + 4 * (i * (size_t)DIM + k), &g, 1);
         }
         model_push(w, table, which, (double)g, (double)show_click[0], (double)show_click[1]);
     }
@@ -178,7 +178,7 @@ static void push_vector(struct world *w) {
     struct rpc_frame *f = testing_frame(RPC_FRAME_PUSH_DENSE, VECTOR, SIZE, 4 * SIZE);
     for (uint32_t i = 0; i < SIZE; i++) {
         float g = (float)dice(w, 9) - 4;
-        rpc_copy_f32(f->payload + 4UL * i, &g, 1);
+        co_copy_f32(f->payload + 4UL * i, &g, 1);
         w->now.w[i] -= g / 2;
     }
     assert_null(testing_do(&w->s, f));
@@ -207,7 +207,7 @@ static void assert_table(const struct model *want, struct shard_tables *t, uint3
         double value = r->there ? r->value : table == GATE ? 0 : 1;
         for (uint32_t k = 0; k < DIM; k++) {
             float got;
-            rpc_copy_f32(&got, a->payload + 4UL * (i * (size_t)DIM + k), 1);
+            co_copy_f32(&got, a->payload + 4UL * (i * (size_t)DIM + k), 1);
             if (fabs((double)got - value) > 1e-4 * (1 + fabs(value))) {
                 fail_msg("table %s, row %u, %s: %g, expected %g", specs[table].name, mine[i],
                     r->there ? "there" : "not there", (double)got, value);

@@ -189,7 +189,7 @@ static struct rpc_frame *clicks_of(const uint64_t *ids, uint32_t n, const float 
     for (uint32_t i = 0; i < n; i++) {
         co_put_u64(f->payload + 8UL * i, ids[i]);
     }
-    rpc_copy_f32(f->payload + 8UL * n, show_click, 2UL * n);
+    co_copy_f32(f->payload + 8UL * n, show_click, 2UL * n);
     return f;
 }
 

@@ -75,7 +75,7 @@ static void add_rows(struct writer *c, uint32_t table, uint32_t shard, uint64_t 
     for (uint32_t i = 0; i < n; i++) {
         co_put_u64(data + i * each, first + i * step);
         for (size_t k = 0; k < floats; k++) {
-            rpc_copy_f32(data + i * each + 8 + 4 * k, &v, 1);
+            co_copy_f32(data + i * each + 8 + 4 * k, &v, 1);
         }
     }
     add(c, (struct ckpt_part_chunk){CKPT_PART_ROWS, table, shard, n, 0, (uint32_t)(n * each)},
@@ -97,7 +97,7 @@ static void add_values(
     unsigned char data[SIZE * 4];
     for (uint32_t i = 0; i < n; i++) {
         float v = (float)(begin + i) + plus;
-        rpc_copy_f32(data + 4UL * i, &v, 1);
+        co_copy_f32(data + 4UL * i, &v, 1);
     }
     add(c, (struct ckpt_part_chunk){CKPT_PART_DENSE, table, shard, n, begin, n * 4}, data);
 }

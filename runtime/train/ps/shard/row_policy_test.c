@@ -36,7 +36,7 @@ static void push_click(struct testing *w, uint64_t id, float show, float click) 
     struct rpc_frame *f = testing_frame(RPC_FRAME_PUSH_CLICKS, 0, 1, 8 + 8 + 4);
     const float numbers[] = {show, click};
     co_put_u64(f->payload, id);
-    rpc_copy_f32(f->payload + 8, numbers, 2);
+    co_copy_f32(f->payload + 8, numbers, 2);
     assert_null(testing_do(w, f));
 }
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "runtime/train/ps/shard/tables.h"
-#include "runtime/train/rpc/bytes.h"
+#include "common/bytes.h"
 
 enum { TESTING_TABLES = 8 };
 
@@ -81,7 +81,7 @@ static inline struct rpc_frame *testing_rows(uint8_t kind, uint32_t table, const
         co_put_u64(f->payload + i * 8UL, ids[i]);
     }
     if (n * floats > 0) {
-        rpc_copy_f32(f->payload + n * 8UL, values, n * floats);
+        co_copy_f32(f->payload + n * 8UL, values, n * floats);
     }
     return f;
 }
@@ -142,7 +142,7 @@ static inline float testing_pull_one(struct testing *w, uint32_t table, uint64_t
     struct rpc_frame *a =
         testing_do(w, testing_rows(RPC_FRAME_PULL_SPARSE, table, &id, 1, NULL, 0));
     assert_int_equal(w->t.tables[table].dim * 4, a->head.bytes);
-    rpc_copy_f32(&v, a->payload, 1);
+    co_copy_f32(&v, a->payload, 1);
     rpc_frame_free(a);
     return v;
 }
