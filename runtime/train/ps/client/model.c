@@ -303,14 +303,21 @@ static int read_opened(struct rt_model *m, const struct ckpt *k, struct co_err *
     return 0;
 }
 
+/* ret_again: another save has taken its place meanwhile. */
+static int open_newest(struct rt_model *m, bool *ret_again, struct co_err *err) {
+    CO_CLEANUP(ckpt_closep) struct ckpt *k = NULL;
+    *ret_again = false;
+    CO_TRY(ckpt_open(m->dir, &k, err));
+    int rc = read_opened(m, k, err);
+    *ret_again = rc == CO_DAMAGED && ckpt_is_replaced(k);
+    return rc;
+}
+
 static int open_saved(struct rt_model *m, struct co_err *err) {
     int rc = 0;
     bool again = true;
     for (int i = 0; i < CKPT_READS_MAX && again; i++) {
-        CO_CLEANUP(ckpt_closep) struct ckpt *k = NULL;
-        rc = ckpt_open(m->dir, &k, err);
-        rc = rc < 0 ? rc : read_opened(m, k, err);
-        again = rc == CO_DAMAGED && k && ckpt_is_replaced(k);
+        rc = open_newest(m, &again, err);
     }
     return rc;
 }

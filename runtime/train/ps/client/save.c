@@ -330,6 +330,16 @@ static int load_opened(
     return loaded ? 0 : tear(c, dir, &why, err);
 }
 
+/* ret_again: another save has taken its place meanwhile. */
+static int load_newest(struct rt_client *c, const char *dir, bool *ret_again, struct co_err *err) {
+    CO_CLEANUP(ckpt_closep) struct ckpt *k = NULL;
+    *ret_again = false;
+    CO_TRY(ckpt_open(dir, &k, err));
+    int rc = load_opened(c, dir, k, err);
+    *ret_again = rc == CO_DAMAGED && ckpt_is_replaced(k);
+    return rc;
+}
+
 int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
     CO_TRY(psc_client_here(c, err));
     if (psc_client_behind(c)) {
@@ -340,10 +350,7 @@ int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
     int rc = 0;
     bool again = true;
     for (int i = 0; i < CKPT_READS_MAX && again; i++) {
-        CO_CLEANUP(ckpt_closep) struct ckpt *k = NULL;
-        rc = ckpt_open(dir, &k, &why);
-        rc = rc < 0 ? rc : load_opened(c, dir, k, &why);
-        again = rc == CO_DAMAGED && k && ckpt_is_replaced(k);
+        rc = load_newest(c, dir, &again, &why);
     }
     return rc < 0 ? co_err_set(err, rc, "%s", why.msg) : 0;
 }

@@ -472,7 +472,8 @@ static int do_barrier(
     m->barrier = f->head;
     m->asks = true;
     m->ask_until_ms =
-        b->wait_ms ? co_now_ms() + (int64_t)(b->wait_ms < WAIT_MAX_MS ? b->wait_ms : WAIT_MAX_MS) : 0;
+        b->wait_ms ? co_now_ms() + (int64_t)(b->wait_ms < WAIT_MAX_MS ? b->wait_ms : WAIT_MAX_MS)
+                   : 0;
     pss_server_barrier(se->server);
     pss_server_pace_check(se->server, co_now_ms());
     pss_server_check_order(se->server);
