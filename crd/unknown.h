@@ -2,7 +2,7 @@
  * type than the field's.  Pure. */
 #pragma once
 
-#include "common/json.h"
+#include "common/json/json.h"
 
 /* path: dotted, names in it cut where they are too long; list items by number.  message: one line
  * that begins with the path and says what was meant, where that can be guessed. */

@@ -32,7 +32,7 @@ def again(program, how):
 
 
 def bare_name(program):
-    """build/san/test/common/yaml_test -> common/yaml_test"""
+    """build/san/test/common/yaml_test -> common/yaml/yaml_test"""
     return re.sub(r"^.*?/test/", "", program)
 
 

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
-#include "common/json.h"
+#include "common/json/json.h"
 #include "examples/ctr/model.h"
 #include "examples/nn/layers.h"
 #include "runtime/train/optim/optim.h"

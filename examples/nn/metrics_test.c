@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
-#include "common/json.h"
+#include "common/json/json.h"
 #include "examples/nn/metrics.h"
 
 #define GOLDENS "examples/nn/testdata/auc.json"

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
-#include "common/json.h"
+#include "common/json/json.h"
 #include "examples/nn/embed.h"
 #include "examples/recommendation/net.h"
 

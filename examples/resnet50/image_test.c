@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
-#include "common/json.h"
+#include "common/json/json.h"
 #include "common/mem.h"
 #include "examples/resnet50/gen.h"
 #include "examples/resnet50/image.h"

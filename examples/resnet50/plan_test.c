@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
-#include "common/json.h"
+#include "common/json/json.h"
 #include "examples/nn/dnn_isa_testing.h"
 #include "examples/nn/rng.h"
 #include "examples/resnet50/loss.h"

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
-#include "common/json.h"
+#include "common/json/json.h"
 #include "common/mem.h"
 #include "examples/resnet50/sampler.h"
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
-#include "common/json.h"
+#include "common/json/json.h"
 #include "examples/nn/embed.h"
 #include "examples/word2vec/ngram.h"
 #include "runtime/train/optim/optim.h"

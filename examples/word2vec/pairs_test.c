@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
-#include "common/json.h"
+#include "common/json/json.h"
 #include "examples/word2vec/pairs.h"
 
 enum { B = 6, N = 5, K = 3, V = 20, E = 8, PAIRS = B * (N - 1) };

@@ -1,7 +1,7 @@
 /* For tests only: JSON written with ' instead of ", which reads better in C strings. */
 #pragma once
 
-#include "common/json.h"
+#include "common/json/json.h"
 #include "common/mem.h"
 
 #include <setjmp.h>

@@ -8,7 +8,7 @@
  * store. */
 #pragma once
 
-#include "common/proto.h"
+#include "common/json/proto.h"
 #include "operator/api/job.h"
 
 enum api_pod_phase {

@@ -3,7 +3,7 @@
  * differ. */
 #include "operator/api/ending.h"
 
-#include "common/jdoc.h"
+#include "common/json/jdoc.h"
 #include "common/parse.h"
 
 #include <string.h>

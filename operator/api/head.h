@@ -2,7 +2,7 @@
  * the text of a job with a thousand pods is 200 KB.  Pure. */
 #pragma once
 
-#include "common/jdoc.h"
+#include "common/json/jdoc.h"
 #include "operator/api/job.h"
 
 struct api_job_head { /* strings are borrowed from the nodes */

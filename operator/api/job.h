@@ -7,8 +7,8 @@
  * references into its JSON. */
 #pragma once
 
-#include "common/jdoc.h"
-#include "common/json.h"
+#include "common/json/jdoc.h"
+#include "common/json/json.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Decodes a pod to its projection: identity, readiness, addresses; what became of it is judged in
  * ending.c. */
-#include "common/jdoc.h"
+#include "common/json/jdoc.h"
 #include "operator/api/child.h"
 #include "operator/api/ending.h"
 #include "operator/api/pack.h"

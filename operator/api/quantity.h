@@ -5,7 +5,7 @@
  * resource.Quantity; amounts are capped at 2^63-1. */
 #pragma once
 
-#include "common/json.h"
+#include "common/json/json.h"
 
 enum api_quantity_style { API_DECIMAL_SI, API_BINARY_SI, API_DECIMAL_EXPONENT };
 

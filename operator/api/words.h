@@ -4,7 +4,7 @@
  * unknown word as one that it knows.  So do we, but we report it.  Pure. */
 #pragma once
 
-#include "common/json.h"
+#include "common/json/json.h"
 
 #include <stdbool.h>
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/yaml_write.h"
+#include "common/yaml/yaml_write.h"
 #include "operator/api/job.h"
 
 enum { PAGE = 16 << 20 };

@@ -2,7 +2,7 @@
  * tables.  Pure.  What the fields mean there: Kubeflow's training-operator 1.9, PaddleCloud 0.1. */
 #pragma once
 
-#include "common/json.h"
+#include "common/json/json.h"
 
 /* path: of the field in the job that was read, or NULL for the whole. */
 typedef void (*opc_convert_note_fn)(void *arg, const char *path, const char *message);

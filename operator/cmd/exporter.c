@@ -3,7 +3,7 @@
 #include "operator/cmd/exporter.h"
 
 #include "common/cert.h"
-#include "common/httpd.h"
+#include "common/http/httpd.h"
 #include "common/log.h"
 #include "operator/control/access.h"
 

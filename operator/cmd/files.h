@@ -2,7 +2,7 @@
  * means its *.yaml, *.yml and *.json files in order of their names. */
 #pragma once
 
-#include "common/yaml.h"
+#include "common/yaml/yaml.h"
 
 /* Where an object was read.  All borrowed. */
 struct opc_position {

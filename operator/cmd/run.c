@@ -4,7 +4,7 @@
 #include "operator/cmd/exporter.h"
 #include "operator/cmd/run_options.h"
 
-#include "common/httpd.h"
+#include "common/http/httpd.h"
 #include "common/limits.h"
 #include "common/log.h"
 #include "common/stops.h"

@@ -2,7 +2,7 @@
  * or waits for what cannot come.  Pure. */
 #pragma once
 
-#include "common/json.h"
+#include "common/json/json.h"
 
 /* path: of the job; message: one line that begins with it. */
 typedef void (*opc_vain_fn)(void *arg, const char *path, const char *message);

@@ -8,7 +8,7 @@
  * bounded.  Tokens are never logged.  Owned by the loop's thread. */
 #pragma once
 
-#include "common/httpd.h"
+#include "common/http/httpd.h"
 #include "operator/kube/client.h"
 
 struct ctl_access;

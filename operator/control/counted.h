@@ -1,7 +1,7 @@
 /* Whether a pod that has succeeded and is gone still has to be counted.  Pure. */
 #pragma once
 
-#include "common/jdoc.h"
+#include "common/json/jdoc.h"
 #include "operator/api/child.h"
 #include "operator/api/head.h"
 

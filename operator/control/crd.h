@@ -3,7 +3,7 @@
  * it. */
 #pragma once
 
-#include "common/jdoc.h"
+#include "common/json/jdoc.h"
 #include "operator/api/job.h"
 
 enum { CTL_FIELD_MAX = 64 }; /* of a field's path, as worker.createdIndexes, with the NUL */

@@ -1,7 +1,7 @@
 /* The smallest JSON merge patch (RFC 7386) that turns one value into another.  Pure. */
 #pragma once
 
-#include "common/json.h"
+#include "common/json/json.h"
 
 /* NULL when nothing differs.  Lists are replaced whole; a key that is gone becomes null; a null
  * in `to` counts as absent.  The caller owns the result. */

@@ -24,7 +24,7 @@
  * the time that they wait are bounded. Owned by the loop's thread. */
 #pragma once
 
-#include "common/httpd.h"
+#include "common/http/httpd.h"
 #include "operator/control/controller.h"
 
 struct ctl_gate;

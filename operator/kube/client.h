@@ -6,9 +6,9 @@
  * blocks.  A callback runs exactly once, never inside the call that started the request. */
 #pragma once
 
-#include "common/json.h"
+#include "common/json/json.h"
 #include "common/loop.h"
-#include "common/proto.h"
+#include "common/json/proto.h"
 #include "operator/kube/config.h"
 #include "operator/kube/object.h"
 
@@ -88,7 +88,7 @@ struct kube_param {
 /* How a successful answer is parsed.  Of a list in protobuf the items are left out. */
 enum kube_answer {
     KUBE_TREE,  /* as jansson's tree, for objects that are changed and sent back */
-    KUBE_NODES, /* as read-only nodes (common/jdoc.h), which take less; no managedFields */
+    KUBE_NODES, /* as read-only nodes (common/json/jdoc.h), which take less; no managedFields */
     KUBE_TEXT,  /* not at all */
 };
 

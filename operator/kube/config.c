@@ -2,7 +2,7 @@
 #include "operator/kube/config.h"
 
 #include "common/buf.h"
-#include "common/yaml.h"
+#include "common/yaml/yaml.h"
 #include "operator/kube/config_parts.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
  * file, the entry and the field to every error. */
 #pragma once
 
-#include "common/json.h"
+#include "common/json/json.h"
 #include "operator/kube/config.h"
 
 struct kube_entry {

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
-#include "common/json.h"
+#include "common/json/json.h"
 
 #define PEM64 "LS0tLS1CRUdJTiBYLS0tLS0K" /* "-----BEGIN X-----\n" */
 static const char pem[] = "-----BEGIN X-----\n";

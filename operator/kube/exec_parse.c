@@ -1,6 +1,6 @@
 /* The ExecCredential protocol: parses a plugin's output, and writes the input that it gets in its
  * environment.  Pure. */
-#include "common/json.h"
+#include "common/json/json.h"
 #include "common/parse.h"
 #include "operator/kube/exec.h"
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "common/json.h"
+#include "common/json/json.h"
 
 #define V1 "client.authentication.k8s.io/v1"
 #define CREDENTIAL(status)                                                                         \

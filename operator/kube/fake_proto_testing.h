@@ -3,8 +3,8 @@
 #pragma once
 
 #include "common/buf.h"
-#include "common/json.h"
-#include "common/proto.h"
+#include "common/json/json.h"
+#include "common/json/proto.h"
 
 #include <stdio.h>
 #include <string.h>

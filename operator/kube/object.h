@@ -1,8 +1,8 @@
 /* An object as it comes from the API server, resourceVersions, and the body of a delete.  Pure. */
 #pragma once
 
-#include "common/jdoc.h"
-#include "common/json.h"
+#include "common/json/jdoc.h"
+#include "common/json/json.h"
 
 /* Without managedFields.  All is borrowed. */
 struct kube_object {

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "common/buf.h"
-#include "common/proto.h"
+#include "common/json/proto.h"
 
 #define KUBE_PROTO_TYPE "application/vnd.kubernetes.protobuf"
 

@@ -1,6 +1,6 @@
 /* The first byte says how the rest is cut into pieces; whatever the cut, the events are the same,
  * and what is taken has the form of JSON. */
-#include "common/json.h"
+#include "common/json/json.h"
 #include "operator/kube/proto.h"
 
 #include <string.h>

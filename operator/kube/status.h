@@ -2,7 +2,7 @@
  * readable line, and parses the headers Retry-After and Warning.  Pure. */
 #pragma once
 
-#include "common/jdoc.h"
+#include "common/json/jdoc.h"
 
 /* The code for a status outside 2xx; see kube_done_fn for the table. reason and message may
  * be "". */

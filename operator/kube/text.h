@@ -3,8 +3,8 @@
  * servers write; other texts are left unchanged.  Pure. */
 #pragma once
 
-#include "common/jdoc.h"
-#include "common/json.h"
+#include "common/json/jdoc.h"
+#include "common/json/json.h"
 
 /* co_json_parse_odd without managedFields, which are not used and half of an object's bytes. */
 CO_MUST_CHECK int kube_text_parse(const char *text, size_t len, json_t **ret, struct co_err *err);

@@ -1,6 +1,6 @@
 /* Every example that users know: decodes without a problem, and comes to run and to end in the
  * cluster of plan_testing.h as its file says. */
-#include "common/yaml.h"
+#include "common/yaml/yaml.h"
 #include "operator/plan/expect_testing.h"
 
 struct example_row {

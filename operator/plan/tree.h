@@ -1,7 +1,7 @@
 /* Small helpers for building JSON bodies.  Pure. */
 #pragma once
 
-#include "common/json.h"
+#include "common/json/json.h"
 #include "common/parse.h"
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/json.h"
+#include "common/json/json.h"
 #include "common/parse.h"
 
 static const char *const role_keys[JOB_ROLE_COUNT] = {

@@ -8,8 +8,8 @@
 
 #include "common/base64.h"
 #include "common/contract.h"
-#include "common/json.h"
-#include "common/yaml.h"
+#include "common/json/json.h"
+#include "common/yaml/yaml.h"
 
 enum { DOCUMENTS_MAX = 4 * LOCAL_PODS_MAX, NOTES_MAX = 1 << 16, GRACE_MAX_S = 24 * 3600 };
 

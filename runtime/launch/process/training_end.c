@@ -3,7 +3,7 @@
 #include "runtime/launch/process/training_end.h"
 
 #include "common/contract.h"
-#include "common/httpc.h"
+#include "common/http/httpc.h"
 #include "common/parse.h"
 
 #include <stdio.h>

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "common/httpd.h"
+#include "common/http/httpd.h"
 #include "common/parse.h"
 
 /* An operator that answers as its script says, one word a question: "hold" after 1.1 s that it is

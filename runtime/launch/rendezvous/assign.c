@@ -1,7 +1,7 @@
 /* Sorts the nodes of a job into ranks and reports ranks that clash.  assign.h has the rules. */
 #include "runtime/launch/rendezvous/assign.h"
 
-#include "common/json.h"
+#include "common/json/json.h"
 #include "common/parse.h"
 
 #include <arpa/inet.h>

@@ -5,8 +5,8 @@
  * what to do after a failure.  It belongs to the loop's thread.  Callbacks may free the client. */
 #pragma once
 
-#include "common/httpc.h"
-#include "common/json.h"
+#include "common/http/httpc.h"
+#include "common/json/json.h"
 
 struct rdzv_etcd_client;
 

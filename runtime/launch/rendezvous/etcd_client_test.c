@@ -1,6 +1,6 @@
 #include "runtime/launch/rendezvous/etcd_client.h"
 
-#include "common/httpd.h"
+#include "common/http/httpd.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "common/json.h"
+#include "common/json/json.h"
 
 /* {kind: body} */
 json_t *rdzv_etcd_request(const char *kind, json_t *body_own);

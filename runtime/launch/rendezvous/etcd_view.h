@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 #include "common/buf.h"
-#include "common/json.h"
+#include "common/json/json.h"
 #include "common/map.h"
 #include "runtime/launch/rendezvous/backend.h"
 

@@ -2,7 +2,7 @@
  * nodes that are late. */
 #include "runtime/launch/rendezvous/group.h"
 
-#include "common/json.h"
+#include "common/json/json.h"
 
 #include <stdio.h>
 #include <string.h>

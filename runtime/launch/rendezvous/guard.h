@@ -3,7 +3,7 @@
  * connection that has proved the token; nothing for the others. */
 #pragma once
 
-#include "common/httpd.h"
+#include "common/http/httpd.h"
 
 struct rdzv_guard;
 

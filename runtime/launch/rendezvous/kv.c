@@ -17,7 +17,7 @@
  * empty answer and polled instead. */
 #include "runtime/launch/rendezvous/backend.h"
 
-#include "common/httpc.h"
+#include "common/http/httpc.h"
 #include "runtime/launch/rendezvous/poll.h"
 #include "runtime/launch/rendezvous/prover.h"
 #include "runtime/launch/rendezvous/service.h"

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "common/httpd.h"
+#include "common/http/httpd.h"
 #include "runtime/launch/rendezvous/backend.h"
 #include "runtime/launch/rendezvous/wire.h"
 

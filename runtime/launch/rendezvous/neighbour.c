@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "common/httpc.h"
-#include "common/httpd.h"
+#include "common/http/httpc.h"
+#include "common/http/httpd.h"
 #include "runtime/launch/rendezvous/group.h"
 
 enum {

@@ -1,6 +1,6 @@
 #include "runtime/launch/rendezvous/neighbour.h"
 
-#include "common/httpd.h"
+#include "common/http/httpd.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

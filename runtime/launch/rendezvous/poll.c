@@ -1,7 +1,7 @@
 /* Reads the list of nodes that Paddle's key-value service returns.  See poll.h. */
 #include "runtime/launch/rendezvous/poll.h"
 
-#include "common/json.h"
+#include "common/json/json.h"
 #include "common/parse.h"
 #include "runtime/launch/rendezvous/wire.h"
 

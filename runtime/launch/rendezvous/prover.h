@@ -2,7 +2,7 @@
  * answers that carry one.  It costs one more round trip on a new connection, and none after it. */
 #pragma once
 
-#include "common/httpc.h"
+#include "common/http/httpc.h"
 
 struct rdzv_prover;
 

@@ -2,8 +2,8 @@
  * listings for Paddle's launchers, and runs the timer of the group.  See service.h. */
 #include "runtime/launch/rendezvous/service.h"
 
-#include "common/httpd.h"
-#include "common/json.h"
+#include "common/http/httpd.h"
+#include "common/json/json.h"
 #include "common/utf8.h"
 #include "runtime/launch/rendezvous/guard.h"
 #include "runtime/launch/rendezvous/rendezvous.h"

@@ -8,8 +8,8 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "common/httpc.h"
-#include "common/json.h"
+#include "common/http/httpc.h"
+#include "common/json/json.h"
 #include "common/loop.h"
 #include "common/parse.h"
 #include "runtime/launch/top/kubectl.h"

@@ -6,7 +6,7 @@
 
 #include "common/buf.h"
 #include "common/parse.h"
-#include "common/yaml.h"
+#include "common/yaml/yaml.h"
 
 enum { FILE_MAX = 1 << 20, WORD_MAX = 255 };
 

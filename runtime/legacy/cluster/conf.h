@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/json.h"
+#include "common/json/json.h"
 
 enum { CLUSTER_HOSTS_MAX = 1000 };
 

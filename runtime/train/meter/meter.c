@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/httpd.h"
+#include "common/http/httpd.h"
 #include "runtime/train/meter/metric_rows.h"
 
 enum { TEXT_MAX = 4 << 20 };

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
-#include "common/json.h"
+#include "common/json/json.h"
 #include "runtime/train/optim/optim.h"
 #include "runtime/train/optim/reference_testing.h"
 

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "common/contract.h"
-#include "common/json.h"
+#include "common/json/json.h"
 #include "common/mem.h"
 #include "common/near.h"
 #include "common/parse.h"
-#include "common/yaml.h"
+#include "common/yaml/yaml.h"
 #include "runtime/train/ps/glog.h"
 
 /* ---- the rows ---- */
