@@ -27,8 +27,8 @@ $(BUILD)/lib/libpaddlert.a: $(BUILD)/obj/libpaddlert.o
 	@rm -f $@
 	@$(AR) qcs $@ $^
 pic = $(patsubst $(BUILD)/obj/%,$(BUILD)/pic/%,$(foreach u,$(1),$(call objs,$(u))))
-RT_PIC := $(call pic,$(filter-out common,$(RT_UNITS)))
-$(BUILD)/lib/libpaddlert-common.a: $(call pic,common)
+RT_PIC := $(call pic,$(filter-out common common/%,$(RT_UNITS)))
+$(BUILD)/lib/libpaddlert-common.a: $(call pic,$(filter common common/%,$(RT_UNITS)))
 	@mkdir -p $(@D)
 	@rm -f $@
 	@$(AR) rcs $@ $^

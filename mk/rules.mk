@@ -112,7 +112,7 @@ $(DISK_LAYER): $(wildcard tests/disk/*.[ch]) runtime/train/ckpt/disk_layer_testi
 	@echo "  LD    $@"
 	@$(CC) $(filter-out -fsanitize% -Wmissing-prototypes,$(CFLAGS_ALL)) -fPIC -shared -fvisibility=hidden -o $@ \
 	    $(filter %.c,$^)
-$(BUILD)/test/runtime/train/ps/client/disk_test $(BUILD)/test/runtime/train/inspect/disk_test: $(DISK_LAYER)
+$(BUILD)/test/runtime/train/ps/client/disk_test $(BUILD)/test/runtime/tools/inspect/disk_test: $(DISK_LAYER)
 
 # Who runs on real GPUs, too; on the stand-ins alone.
 GPU_TESTS := $(addprefix $(BUILD)/test/runtime/train/,coll/gpu_calls_test coll/gpu_fault_test dp/gpu_reducer_test)

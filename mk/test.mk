@@ -22,7 +22,7 @@ tests: $(TESTS)
 fuzzers: $(FUZZERS)
 threaded: $(call THREADED_TESTS,$(BUILD))
 ##@ Test
-## sanitized races: build with ASan and UBSan, with TSan; WHAT=build/san/test/common/yaml_test: not all of it
+## sanitized races: build with ASan and UBSan, with TSan; WHAT=build/san/test/common/yaml/yaml_test: not all of it
 sanitized:
 	@+$(SUBMAKE) $(SAN) $(or $(WHAT),all tests fuzzers)
 races:
@@ -56,8 +56,8 @@ test:
 nightly:
 	@tools/packages all
 	@$(SUBMAKE) -j$$(nproc) builds
-	@UNIT_SECONDS=3600 DISK_ALL=1 tests/run unit $(addprefix $(BUILD)/test/runtime/train/, \
-	    ps/client/disk_test inspect/disk_test)
+	@UNIT_SECONDS=3600 DISK_ALL=1 tests/run unit $(addprefix $(BUILD)/test/runtime/, \
+	    train/ps/client/disk_test tools/inspect/disk_test)
 	@COLL_HUGE=1 RETURN_ALL=1 KILLS_ALL=1 SIM_ALL=1 tests/run unit $(addprefix $(BUILD)/test/runtime/train/, \
 	    coll/calls_test ps/client/return_test ps/client/checkpoint_kill_test) $(BUILD)/san/test/operator/plan/sim_test
 	@tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test paddle-pods python-test \

@@ -32,12 +32,12 @@ def again(program, how):
 
 
 def bare_name(program):
-    """build/san/test/common/yaml_test -> common/yaml/yaml_test"""
+    """build/san/test/common/yaml/yaml_test -> common/yaml/yaml_test"""
     return re.sub(r"^.*?/test/", "", program)
 
 
 def name_of(program):
-    """build/san/test/common/yaml_test -> san/common/yaml_test"""
+    """build/san/test/common/yaml/yaml_test -> san/common/yaml/yaml_test"""
     return "/".join(filter(None, [build_of(program), bare_name(program)]))
 
 

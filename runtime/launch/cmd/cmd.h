@@ -9,10 +9,3 @@ int cmd_exec(int argc, char **argv);
 int cmd_local(int argc, char **argv);
 int cmd_launch(int argc, char **argv);
 int cmd_docs(int argc, char **argv);
-int cmd_ckpt(int argc, char **argv);
-/* The i-th command of ckpt, and its help text; NULL: there are no more. */
-const char *cmd_ckpt_command(size_t i, const char **ret_help);
-int cmd_info(int argc, char **argv);
-int cmd_top(int argc, char **argv);
-/* Prints the table of `paddlerun top` once for n servers and trainers; returns an exit code. */
-int cmd_look(char **targets, int n, int64_t timeout_ms);

@@ -8,6 +8,7 @@
 #include "common/version.h"
 #include "runtime/launch/cmd/cmd.h"
 #include "runtime/legacy/cluster/legacy_commands.h"
+#include "runtime/tools/tools.h"
 
 static int cmd_version(int argc, char **argv) {
     (void)argc;
@@ -27,9 +28,9 @@ const struct cmd_command cmd_commands[CMD_COMMAND_COUNT] = {
     {"info", NULL,
         "what this process's environment says: role, peers, which of them are reachable; "
         "with an address: the state of that server or trainer",
-        cmd_info, .says = true},
-    {"ckpt", NULL, "inspect checkpoints: ls, show, verify, diff, export, merge", cmd_ckpt},
-    {"top", NULL, "a live table of servers and trainers, from their metrics", cmd_top,
+        tool_info, .says = true},
+    {"ckpt", NULL, "inspect checkpoints: ls, show, verify, diff, export, merge", tool_ckpt},
+    {"top", NULL, "a live table of servers and trainers, from their metrics", tool_top,
         .says = true},
     {"cluster_train", NULL, "a server and a trainer on every host of a conf.py, by ssh",
         cluster_cmd_cluster_train, .says = true},

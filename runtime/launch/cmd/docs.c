@@ -10,6 +10,7 @@
 #include "runtime/launch/cmd/commands.h"
 #include "runtime/launch/options/options.h"
 #include "runtime/train/meter/meter.h"
+#include "runtime/tools/tools.h"
 #include "runtime/train/optim/rules_page.h"
 
 enum { PAGE_MAX = 1 << 20, JOINED_MAX = 128, OLD_NAMES = 2, NAMES = 4, CKPT_MAX = 16 };
@@ -64,9 +65,9 @@ static void add_help(struct co_manual *m, int (*run)(int argc, char **argv), con
 static void add_ckpt(struct co_manual *m) {
     static char full[CKPT_MAX][JOINED_MAX];
     const char *name, *help;
-    for (size_t i = 0; i < CKPT_MAX && (name = cmd_ckpt_command(i, &help)) != NULL; i++) {
+    for (size_t i = 0; i < CKPT_MAX && (name = tool_ckpt_command(i, &help)) != NULL; i++) {
         (void)snprintf(full[i], JOINED_MAX, "ckpt %s", name);
-        add_help(m, cmd_ckpt, full[i], NULL, help, "ckpt", name);
+        add_help(m, tool_ckpt, full[i], NULL, help, "ckpt", name);
     }
 }
 
@@ -90,7 +91,7 @@ static void read_manual(struct co_manual *m) {
         struct co_manual_command *row = co_manual_add(m, c->name, c->alias, c->summary);
         if (c->run == cmd_launch) {
             add_options(row);
-        } else if (c->run == cmd_ckpt) {
+        } else if (c->run == tool_ckpt) {
             add_ckpt(m);
         }
     }

@@ -1,5 +1,5 @@
 /* Starts `kubectl proxy` and reads its port from its first line. */
-#include "runtime/launch/top/kubectl.h"
+#include "runtime/tools/top/kubectl.h"
 
 #include <errno.h>
 #include <fcntl.h>

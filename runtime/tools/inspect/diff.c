@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "common/size.h"
-#include "runtime/train/inspect/idmap.h"
-#include "runtime/train/inspect/inspect.h"
+#include "runtime/tools/inspect/idmap.h"
+#include "runtime/tools/inspect/inspect.h"
 
 struct kept_rows {
     struct inspect_idmap places;

@@ -7,8 +7,8 @@
 #include "common/bytes.h"
 #include "common/size.h"
 #include "runtime/train/ckpt/disk.h"
-#include "runtime/train/inspect/inspect.h"
-#include "runtime/train/inspect/npz.h"
+#include "runtime/tools/inspect/inspect.h"
+#include "runtime/tools/inspect/npz.h"
 
 enum { VALUES_MAX_LOG2 = 40 }; /* of a dense table: what a manifest may claim */
 

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "common/buf.h"
-#include "runtime/train/inspect/inspect.h"
+#include "runtime/tools/inspect/inspect.h"
 
 enum { ROWS = 10, SIZE = 6 };
 

@@ -1,5 +1,5 @@
 /* Open addressing with linear probing; doubled when two thirds are full. */
-#include "runtime/train/inspect/idmap.h"
+#include "runtime/tools/inspect/idmap.h"
 
 #include "common/mem.h"
 

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "common/bytes.h"
-#include "runtime/train/inspect/idmap.h"
-#include "runtime/train/inspect/walk.h"
+#include "runtime/tools/inspect/idmap.h"
+#include "runtime/tools/inspect/walk.h"
 
 /* A walk in progress. */
 struct rows {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/buf.h"
-#include "runtime/launch/top/samples.h"
+#include "runtime/tools/top/samples.h"
 
 struct top_target {
     const char *name;                 /* as it was given */

@@ -1,5 +1,5 @@
 /* One row per column: how a number is made from two reads, and printed. */
-#include "runtime/launch/top/table.h"
+#include "runtime/tools/top/table.h"
 
 #include <math.h>
 #include <stdio.h>

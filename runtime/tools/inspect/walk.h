@@ -2,7 +2,7 @@
  * values.c. */
 #pragma once
 
-#include "runtime/train/inspect/inspect.h"
+#include "runtime/tools/inspect/inspect.h"
 
 struct inspect_walk {
     const struct ckpt_chain *chain;

@@ -1,8 +1,8 @@
 /* Text of any process. */
 #include <stdint.h>
 
-#include "runtime/launch/top/samples.h"
-#include "runtime/launch/top/table.h"
+#include "runtime/tools/top/samples.h"
+#include "runtime/tools/top/table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,5 +1,5 @@
 /* Samples of any process; lines made of two reads. */
-#include "runtime/launch/top/table.h"
+#include "runtime/tools/top/table.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* Layout of an archive: for each array a local header, the .npy header, the data; then the central
  * directory.  PKWARE's APPNOTE 6.3.9: 4.3.7 local header, 4.3.12 directory, 4.3.14 and 4.3.15 its
  * 64-bit end, 4.3.16 its end, 4.5.3 the 64-bit extra field.  .npy: NumPy's format 1.0. */
-#include "runtime/train/inspect/npz.h"
+#include "runtime/tools/inspect/npz.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* Reads a PodList as JSON: names, phases, and which port each container serves metrics at. */
-#include "runtime/launch/top/podlist.h"
+#include "runtime/tools/top/podlist.h"
 
 #include <stdlib.h>
 #include <string.h>

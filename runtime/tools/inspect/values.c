@@ -3,7 +3,7 @@
 
 #include "common/bytes.h"
 #include "common/size.h"
-#include "runtime/train/inspect/walk.h"
+#include "runtime/tools/inspect/walk.h"
 #include "runtime/train/optim/optim.h"
 
 /* The n floats from index `from` on that the caller wants. */

@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "common/mem.h"
-#include "runtime/launch/cmd/cmd.h"
-#include "runtime/launch/top/top.h"
+#include "runtime/tools/tools.h"
+#include "runtime/tools/top/top.h"
 
 static int run(const char *command, const struct top_options *o) {
     struct co_err err = {0};
@@ -15,7 +15,7 @@ static int run(const char *command, const struct top_options *o) {
     return rc == CO_INVALID ? OPTIONS_USAGE : rc < 0 ? 1 : 0;
 }
 
-int cmd_look(char **targets, int n, int64_t timeout_ms) {
+int tool_look(char **targets, int n, int64_t timeout_ms) {
     struct top_options o = {.targets = (const char *const *)targets,
         .n = (size_t)n,
         .count = 1,
@@ -24,7 +24,7 @@ int cmd_look(char **targets, int n, int64_t timeout_ms) {
     return run("info", &o);
 }
 
-int cmd_top(int argc, char **argv) {
+int tool_top(int argc, char **argv) {
     struct top_options o = {0};
     const struct co_flag flags[] = {
         {"n", CO_FLAG_STR, &o.space, .metavar = "NAMESPACE",

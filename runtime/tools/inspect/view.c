@@ -8,8 +8,8 @@
 #include "common/parse.h"
 #include "common/size.h"
 #include "runtime/train/ckpt/fields.h"
-#include "runtime/train/inspect/inspect.h"
-#include "runtime/train/inspect/walk.h"
+#include "runtime/tools/inspect/inspect.h"
+#include "runtime/tools/inspect/walk.h"
 #include "runtime/train/optim/init.h"
 #include "runtime/train/optim/optim.h"
 

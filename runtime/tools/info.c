@@ -12,7 +12,7 @@
 #include "common/parse.h"
 #include "runtime/train/cost/cost.h"
 #include "runtime/train/role/role.h"
-#include "runtime/launch/cmd/cmd.h"
+#include "runtime/tools/tools.h"
 #include "runtime/net/net.h"
 
 /* A peer that is being connected to. */
@@ -175,7 +175,7 @@ static void print_collectives(void) {
     (void)fputs(text, stdout);
 }
 
-int cmd_info(int argc, char **argv) {
+int tool_info(int argc, char **argv) {
     int64_t timeout_ms = 0;
     bool collectives = false;
     const struct co_flag flags[] = {
@@ -195,7 +195,7 @@ int cmd_info(int argc, char **argv) {
         return 0;
     }
     if (rest < argc) {
-        return cmd_look(argv + rest, argc - rest, timeout_ms);
+        return tool_look(argv + rest, argc - rest, timeout_ms);
     }
     CO_CLEANUP(role_topology_freep) struct role_topology *t = NULL;
     struct co_err err = {0};

@@ -1,6 +1,6 @@
 /* What is written is seen: both formats, chains with rows that change, go and come again, little
  * memory, damage, and files of NumPy. */
-#include "runtime/train/inspect/inspect.h"
+#include "runtime/tools/inspect/inspect.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 #include "common/buf.h"
 #include "runtime/train/ckpt/disk.h"
-#include "runtime/train/inspect/idmap.h"
+#include "runtime/tools/inspect/idmap.h"
 
 enum { DIM = 2, STATE = 2, SERVERS = 2, SIZE = 6, EACH = 8 + (DIM + STATE) * 4 };
 

@@ -1,6 +1,6 @@
 /* The loop of `paddlerun top`: asks all processes at the same time, prints a table when all have
  * answered or their time is over, waits, and begins again until q, Ctrl-C or --count. */
-#include "runtime/launch/top/top.h"
+#include "runtime/tools/top/top.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -12,9 +12,9 @@
 #include "common/json/json.h"
 #include "common/loop.h"
 #include "common/parse.h"
-#include "runtime/launch/top/kubectl.h"
-#include "runtime/launch/top/podlist.h"
-#include "runtime/launch/top/table.h"
+#include "runtime/tools/top/kubectl.h"
+#include "runtime/tools/top/podlist.h"
+#include "runtime/tools/top/table.h"
 
 enum { BODY_MAX = 4 << 20, LIST_MAX = 64 << 20, TABLE_MAX = 1 << 20 };
 

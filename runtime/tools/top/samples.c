@@ -1,5 +1,5 @@
 /* Parses Prometheus' text format in place, and sums or looks up samples. */
-#include "runtime/launch/top/samples.h"
+#include "runtime/tools/top/samples.h"
 
 #include <math.h>
 #include <stdio.h>

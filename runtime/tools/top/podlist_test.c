@@ -1,4 +1,4 @@
-#include "runtime/launch/top/podlist.h"
+#include "runtime/tools/top/podlist.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -11,8 +11,8 @@
 
 #include "common/mem.h"
 #include "common/near.h"
-#include "runtime/launch/cmd/cmd.h"
-#include "runtime/train/inspect/inspect.h"
+#include "runtime/tools/tools.h"
+#include "runtime/tools/inspect/inspect.h"
 
 /* Exit codes.  DAMAGED: a checkpoint is damaged or missing, or two of them differ.  UNREAD:
  * something could not be read, so it is not known. */
@@ -483,7 +483,7 @@ static const struct {
         "a chain as one directory of rt_save, which any number of servers loads", run_merge, 2, 2},
 };
 
-const char *cmd_ckpt_command(size_t i, const char **ret_help) {
+const char *tool_ckpt_command(size_t i, const char **ret_help) {
     *ret_help = i < CO_ARRAY_LEN(commands) ? commands[i].help : NULL;
     return i < CO_ARRAY_LEN(commands) ? commands[i].name : NULL;
 }
@@ -531,7 +531,7 @@ static int run_command(size_t c, int argc, char **argv) {
     return commands[c].run(&w);
 }
 
-int cmd_ckpt(int argc, char **argv) {
+int tool_ckpt(int argc, char **argv) {
     for (size_t i = 0; argc > 1 && i < CO_ARRAY_LEN(commands); i++) {
         if (strcmp(argv[1], commands[i].name) == 0) {
             return run_command(i, argc - 1, argv + 1);
