@@ -639,6 +639,7 @@ CO_MUST_CHECK int rt_stat(
  * CO_TIMEOUT: a rank is alive but has not done its part of this call in time.  The message names
  * those that have not begun the call, if there are such ranks.  A call that waits logs for whom,
  * after 10 s, 20 s, 40 s and so on.
+ * CO_GONE: another rank has called rt_group_shrink on a group that had not failed.
  * CO_INVALID: an argument of this or another rank does not fit.
  * After any of these except a CO_INVALID for this rank's own argument, the group is broken: every
  * call on it returns the same error, and `out` is undefined; see rt_group_shrink. */

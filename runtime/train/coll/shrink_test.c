@@ -237,7 +237,8 @@ static int shrinks_until_two(
         uint32_t one = 1;
         rc = rt_all_reduce(left, &one, &members, 1, RT_I32, RT_SUM, err);
         members = rc == 0 ? members : 0; /* undefined after a failure */
-        failed = rc == 0 || rc == CO_PEERLOST;
+        /* CO_GONE: a rank that had its sum of three makes the next group already. */
+        failed = rc == 0 || rc == CO_PEERLOST || rc == CO_GONE;
         if (rank == w->victim) {
             stage_end();
         }
