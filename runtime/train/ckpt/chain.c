@@ -129,6 +129,12 @@ static int prepend(struct ckpt_chain *c, uint64_t number, struct co_err *err) {
         return co_err_set(err, CO_DAMAGED, "checkpoint %" PRIu64 " cannot be the base of %" PRIu64,
             number, c->points[0].number);
     }
+    if (c->n > 0 && c->points[0].after && c->points[0].after != p.hash) {
+        return co_err_set(err, CO_DAMAGED,
+            "checkpoint %" PRIu64 " is another one than %" PRIu64
+            " builds on: was it copied from another job",
+            number, c->points[0].number);
+    }
     if (c->n > CKPT_CHAIN_MAX) {
         return co_err_set(err, CO_DAMAGED, "more than %d deltas", CKPT_CHAIN_MAX);
     }

@@ -5,14 +5,16 @@
  *                           MANIFEST     text, written last: without it there is no checkpoint
  *
  *     paddlert checkpoint 2
- *     checkpoint number=12 base=10 previous=11 step=1200 mode=sync
+ *     checkpoint number=12 base=10 previous=11 step=1200 mode=sync after=...
  *     table name=... kind=... size=... dim=... state=... seed=... optimizer=... init=... keeps=...
  *     part server=0 shards=2 bytes=... hash=...
  *     end hash=...
  *
  * A full checkpoint has base = number and previous = 0. A delta has what changed since `previous`;
- * its `base` is the full checkpoint at the beginning of its chain. `save`, if not 0, is the mode
- * that chose the rows (enum rt_save_mode). A chain is read from its full checkpoint on:
+ * its `base` is the full checkpoint at the beginning of its chain; `after` is the hash of the
+ * manifest of `previous`, since another job's checkpoint may have the same number. `save`, if not
+ * 0, is the mode that chose the rows (enum rt_save_mode). A chain is read from its full checkpoint
+ * on:
  *
  *     ckpt-10 (full)  <-  ckpt-11  <-  ckpt-12
  *
@@ -44,12 +46,14 @@ struct ckpt_part {
 
 struct ckpt_point {
     uint64_t number, base, previous;
-    uint64_t step; /* of the trainers, that is in it */
+    uint64_t after; /* hash of the manifest of `previous`; 0: none, or an earlier library's */
+    uint64_t step;  /* of the trainers, that is in it */
     bool sync;
     uint32_t save;
     uint32_t n_tables, n_parts;
     struct ckpt_table *tables; /* [n_tables], owned; what the writer fills is not used */
     struct ckpt_part *parts;   /* [n_parts], owned; by server */
+    uint64_t hash;             /* of the manifest, once ckpt_point_read has read it */
 };
 
 static inline bool ckpt_point_full(const struct ckpt_point *p) {

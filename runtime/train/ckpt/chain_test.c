@@ -70,12 +70,15 @@ static int write_part(
     return 0;
 }
 
+static uint64_t hash_after; /* what save puts into the manifest of a delta */
+
 static int save(const char *dir, uint64_t number, uint64_t base, struct co_err *err) {
     struct ckpt_part parts[SERVERS];
     CO_AUTOFREE char *at = ckpt_point_dir(dir, number);
     struct ckpt_point p = {.number = number,
         .base = base,
         .previous = base == number ? 0 : number - 1,
+        .after = base == number ? 0 : hash_after,
         .step = number * 100,
         .sync = true,
         .n_tables = 1,
@@ -126,6 +129,14 @@ struct dirent *readdir(DIR *d) {
     }
     entries_left -= entries_left > 0;
     return real(d);
+}
+
+static uint64_t hash_of(const char *dir, uint64_t number) {
+    struct ckpt_point p = {0};
+    assert_int_equal(ckpt_point_read(dir, number, &p, NULL), 0);
+    uint64_t ret = p.hash;
+    ckpt_point_done(&p);
+    return ret;
 }
 
 static uint64_t last_number(const char *dir) {
@@ -651,6 +662,28 @@ static void a_kill_at_any_step_leaves_a_whole_one(void **state) {
     assert_true(at > 60);
 }
 
+/* Copied over the job's own, as when a directory is put together from two. */
+static void delta_is_refused_on_the_base_of_another_job(void **state) {
+    const char *dir = *state;
+    struct co_err err = {0};
+    struct ckpt_chain *c = NULL;
+    save_all(dir, 5, 5, 5);
+    hash_after = hash_of(dir, 5);
+    save_all(dir, 6, 6, 5);
+    hash_after = hash_of(dir, 6);
+    save_all(dir, 7, 7, 5);
+    hash_after = 0;
+    assert_int_equal(ckpt_chain_open(dir, 7, &c, &err), 0);
+    assert_int_equal(c->n, 3);
+    ckpt_chain_close(co_steal_ptr(c));
+    (void)snprintf(table.optimizer, sizeof(table.optimizer), "adagrad:lr=0.2");
+    save_all(dir, 5, 5, 5);
+    (void)snprintf(table.optimizer, sizeof(table.optimizer), "adagrad:lr=0.1");
+    assert_int_equal(ckpt_chain_open(dir, 7, &c, &err), CO_DAMAGED);
+    assert_non_null(strstr(err.msg, "checkpoint 5 is another one than 6 builds on"));
+    assert_null(c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_chain_is_read_from_its_full_one_on, setup, teardown),
@@ -673,6 +706,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             a_directory_that_cannot_be_listed_is_not_empty, setup, teardown),
         cmocka_unit_test_setup_teardown(a_kill_at_any_step_leaves_a_whole_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            delta_is_refused_on_the_base_of_another_job, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@ static const struct ckpt_field point_fields[] = {
     CKPT_FIELD(ckpt_point, "previous", DECIMAL, previous),
     CKPT_FIELD(ckpt_point, "step", DECIMAL, step),
     CKPT_FIELD_EITHER(ckpt_point, "mode", sync, "async", "sync"),
+    CKPT_FIELD_OPTIONAL(ckpt_point, "after", HEX, after),
     CKPT_FIELD_OPTIONAL(ckpt_point, "save", DECIMAL, save),
 };
 
@@ -214,6 +215,7 @@ int ckpt_point_read(const char *dir, uint64_t number, struct ckpt_point *ret, st
     if (rc < 0) {
         return co_err_wrap(err, "checkpoint '%s'", path);
     }
+    p.hash = ckpt_hash(text.data, text.len);
     if (p.number != number) {
         rc = co_err_set(err, CO_DAMAGED, "checkpoint '%s' is number %" PRIu64, path, p.number);
         ckpt_point_done(&p);

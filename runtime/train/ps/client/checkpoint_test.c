@@ -476,13 +476,15 @@ static void in_sync_mode_a_checkpoint_is_of_its_step(void **state) {
         pthread_join(threads[i], NULL);
     }
     world_end(&w);
-    uint64_t last = last_number(dir), step = 0;
+    uint64_t last = last_number(dir), step = 0, hash = 0;
     assert_true(last >= MADE);
     for (uint64_t n = 1; n <= last; n++) {
         struct ckpt_point p;
         OK(ckpt_point_read(dir, n, &p, &err));
         assert_true(p.sync && p.step >= step + 3 && p.step <= (uint64_t)end);
         assert_int_equal(n % 3 == 1, ckpt_point_full(&p));
+        assert_int_equal(p.after, ckpt_point_full(&p) ? 0 : hash);
+        hash = p.hash;
         step = p.step;
         check_counts(dir, n, 2, 2, (float)step);
         ckpt_point_done(&p);

@@ -215,16 +215,19 @@ static void prune(
     pthread_mutex_unlock(&sv->m);
 }
 
-/* The checkpoint that a delta builds on may have been removed meanwhile. */
-static int check_previous(const Rpc__CkptOrder *o, struct co_err *err) {
+/* The checkpoint that a delta builds on may have been removed meanwhile.  ret_hash: of its
+ * manifest; 0 for a full one, which builds on none. */
+static int check_previous(const Rpc__CkptOrder *o, uint64_t *ret_hash, struct co_err *err) {
     struct ckpt_point p = {0};
     struct co_err why = {0};
+    *ret_hash = 0;
     if (o->root == o->number) {
         return 0;
     }
     int rc = ckpt_point_read(o->dir, o->previous, &p, &why);
     bool fits = rc == 0 && p.base == o->root &&
                 ckpt_save_is_partial(p.save) == ckpt_save_is_partial(o->mode);
+    *ret_hash = p.hash;
     ckpt_point_done(&p);
     return fits ? 0
                 : co_err_set(err, CO_CONFLICT, "the checkpoint that it is based on is missing%s%s",
@@ -264,7 +267,7 @@ static int commit(struct shard_saver *sv, const Rpc__CkptCommit *m, struct co_er
         return 0;
     }
     CO_TRY(claim(sv, o->dir, err));
-    CO_TRY(check_previous(o, err));
+    CO_TRY(check_previous(o, &p.after, err));
     CO_TRY(commit_own(sv, o, &p, err));
     prune(sv, o->dir, &p, m->keep);
     return 0;
