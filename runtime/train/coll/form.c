@@ -259,7 +259,7 @@ static int give_memory(struct rt_group *g, int64_t deadline, struct co_err *err)
 }
 
 static int get_memory(struct rt_group *g, int64_t deadline, struct co_err *err) {
-    struct socket_name name;
+    struct socket_name name = {0};
     uint32_t first = g->locals[0];
     int rc = coll_move_all(g, &g->peers[first].control, &name, sizeof(name), false, deadline);
     if (rc < 0 || name.bytes > sizeof(name.address) || name.bytes < sizeof(sa_family_t)) {

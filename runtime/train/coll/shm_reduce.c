@@ -69,7 +69,7 @@ void coll_shm_small_raise(struct rt_group *g, uint32_t turn, const void *data, s
 static int small_reduce(struct rt_group *g, const struct rt_coll *c, size_t bytes, uint32_t root) {
     struct coll_shm *s = &g->shm;
     const void *in[COLL_SHM_RANKS_MAX];
-    uint32_t turn;
+    uint32_t turn = 0;
     int rc = coll_shm_small_begin(g, &turn);
     if (rc < 0) {
         return rc;
