@@ -285,7 +285,8 @@ static int push_five(struct testing *w, const bool bad[5], float value) {
     static const uint64_t ids[] = {0, 1, 2, 3, 4};
     float g[10];
     for (size_t i = 0; i < 10; i++) {
-        g[i] = bad[i / 2] && i % 2 ? value : (float)(i / 2 + 1);
+        size_t id = i / 2;
+        g[i] = bad[id] && i % 2 ? value : (float)(id + 1);
     }
     return testing_push(w, 0, ids, 5, g);
 }

@@ -81,7 +81,8 @@ static void as_many_ticks_as_trainers_are_a_step(void **unused) {
         testing_open(&w);
         for (uint32_t k = 1; k <= 4 * trainers; k++) {
             assert_int_equal(0, tick(&w, k % trainers));
-            assert_rate(&w, 0, 1, k / trainers, 1 - 0.25 * (k / trainers));
+            uint32_t step = k / trainers;
+            assert_rate(&w, 0, 1, step, 1 - 0.25 * step);
         }
         testing_end(&w);
     }

@@ -455,7 +455,7 @@ static void a_changed_rule_begins_with_a_new_state(void **unused) {
         if (!isnan(rows[i].count)) {
             const uint32_t *word = table_store_head(store, slot);
             const float *real = table_store_head(store, slot);
-            bool ctr = strcmp(rows[i].now_evict, "ctr") == 0;
+            bool ctr = co_streq(rows[i].now_evict, "ctr");
             assert_true((ctr ? *real : (float)*word) == rows[i].count);
         }
         testing_end(&w);
