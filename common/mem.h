@@ -61,5 +61,12 @@ static inline void co_closep(const int *fd) {
     }
 }
 
+/* Transfers a descriptor: yields its number and leaves -1. */
+static inline int co_steal_fd(int *fd) {
+    int ret = *fd;
+    *fd = -1;
+    return ret;
+}
+
 /* NULL-safe string comparison. */
 int co_streq(const char *a, const char *b);

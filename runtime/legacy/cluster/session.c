@@ -161,12 +161,6 @@ bool cluster_ssh_session_reaped(struct cluster_ssh_session *s, pid_t pid, int st
 
 /* ---- start ------------------------------------------------------------------------------ */
 
-static int take(int *fd) {
-    int ret = *fd;
-    *fd = -1;
-    return ret;
-}
-
 struct pipes {
     int in[2], out[2], err[2];
 };
@@ -180,8 +174,8 @@ static void pipes_done(struct pipes *p) {
 }
 
 static int watch(struct cluster_ssh_session *s, struct pipes *p, struct co_err *err) {
-    s->out.fd = take(&p->out[0]);
-    s->err.fd = take(&p->err[0]);
+    s->out.fd = co_steal_fd(&p->out[0]);
+    s->err.fd = co_steal_fd(&p->err[0]);
     CO_TRY(co_poll_new(s->loop, s->out.fd, out_readable, s, &s->out.poll, err));
     CO_TRY(co_poll_new(s->loop, s->err.fd, err_readable, s, &s->err.poll, err));
     co_poll_set(s->out.poll, CO_POLL_IN);
@@ -212,6 +206,6 @@ int cluster_ssh_session_start(struct cluster_ssh_session *s, const struct cluste
     co_buf_clear(&s->lines);
     s->last[0] = '\0';
     s->connected = false;
-    s->in = take(&p.in[1]);
+    s->in = co_steal_fd(&p.in[1]);
     return watch(s, &p, err);
 }

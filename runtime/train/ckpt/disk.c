@@ -194,8 +194,7 @@ static int try_lock(const char *path, int *ret_fd, struct co_err *err) {
     if (fstat(fd, &locked) < 0 || stat(path, &there) < 0 || locked.st_ino != there.st_ino) {
         return 0;
     }
-    *ret_fd = fd;
-    fd = -1;
+    *ret_fd = co_steal_fd(&fd);
     return 1;
 }
 
