@@ -101,8 +101,8 @@ static void messages_are_cut_into_frames_whatever_the_pieces(void **state) {
     for (size_t piece = 1; piece <= len; piece++) {
         struct rpc_frame *f = NULL;
         assert_int_equal(0, split(msg, len, len, piece, &f));
-        for (unsigned i = 0; i < 6; i++) {
-            assert_non_null(f);
+        unsigned i = 0;
+        for (; f; i++) {
             assert_int_equal(i * 4, f->head.bytes);
             assert_int_equal(i + 1, f->head.table);
             assert_int_equal(i + 2, f->head.shard);
@@ -117,7 +117,7 @@ static void messages_are_cut_into_frames_whatever_the_pieces(void **state) {
             rpc_frame_free(f);
             f = next;
         }
-        assert_null(f);
+        assert_int_equal(6, i);
     }
 }
 
