@@ -144,8 +144,8 @@ static void a_hosts_script_has_all_of_it_quoted(void **state) {
     }
     char **words = cluster_ssh(&o, &c.hosts[0], "true");
     static const char *const want[] = {"ssh", "-i", "key", "-T", "-o", "BatchMode=yes", "-o",
-        "ConnectTimeout=15", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "-p",
-        "9", "-l", "u", "a", "exec sh -c 'true'", NULL};
+        "LogLevel=INFO", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=15", "-o",
+        "ServerAliveCountMax=4", "-p", "9", "-l", "u", "a", "exec sh -c 'true'", NULL};
     for (size_t i = 0; i < CO_ARRAY_LEN(want); i++) {
         assert_true(co_streq(words[i], want[i]) || (!words[i] && !want[i]));
     }

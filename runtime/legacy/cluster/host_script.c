@@ -153,10 +153,11 @@ char *cluster_run_script(const struct cluster_conf *c, const struct cluster_opti
     return co_buf_take(&b);
 }
 
-/* The least that makes ssh neither ask nor wait for ever; what the user's own options say first
- * wins. */
-static const char *const ssh_options[] = {"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15",
-    "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"};
+/* The least that makes ssh neither ask nor wait for ever, and say why it ended; what the user's own
+ * options say first wins.  A host that is silent for a minute is lost: one that swaps, or whose
+ * processor others have, is silent for many seconds. */
+static const char *const ssh_options[] = {"-T", "-o", "BatchMode=yes", "-o", "LogLevel=INFO", "-o",
+    "ConnectTimeout=15", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4"};
 
 char **cluster_ssh(
     const struct cluster_options *o, const struct cluster_host *host, const char *script) {

@@ -56,7 +56,6 @@ static void take_line(struct cluster_ssh_session *s, const char *text) {
     int code = 0;
     if (strcmp(text, "@connected") == 0) {
         s->connected = true;
-        s->unreached_since = 0;
     } else if (strcmp(text, "@ready") == 0) {
         s->ops->ready(s->arg, s);
     } else if (sscanf(text, "@server %d", &code) == 1) {

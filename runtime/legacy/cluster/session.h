@@ -29,7 +29,7 @@ struct cluster_ssh_session {
     bool server_ended, leaving; /* leaving: it was asked to stop */
     bool connected;             /* the script runs on the host */
     bool received;              /* the host has what tar sent; tar may not have ended yet */
-    int64_t unreached_since;    /* ssh does not reach the host and is tried again; 0: it does */
+    int64_t unreached_since;    /* of the first ssh that did not get through; 0: none */
     struct co_timer *again;     /* its next try */
     pid_t pid, tar;             /* 0: none */
     int tar_status;             /* waitpid's, once tar has ended */

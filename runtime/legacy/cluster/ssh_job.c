@@ -279,27 +279,31 @@ static void lost(struct cluster *c, struct cluster_ssh_session *s, int status) {
 /* Whether the host may answer later, by ssh's last line: a pod that starts has no name yet, then no
  * sshd; a busy sshd greets late or refuses.  A wrong key is no better in a minute. */
 static bool is_passing(int status, const char *complaint) {
-    static const char *const passing[] = {"timed out", "Connection refused", "Connection reset",
-        "Connection closed", "No route to host", "Network is unreachable",
-        "Temporary failure in name resolution", "Name or service not known"};
-    bool ret = false;
+    static const char *const passing[] = {"timed out", "not responding", "Connection refused",
+        "Connection reset", "onnection closed", "closed by remote host", "Broken pipe",
+        "No route to host", "Network is unreachable", "Temporary failure in name resolution",
+        "Name or service not known"};
+    bool ret = !*complaint;
     for (size_t i = 0; i < CO_ARRAY_LEN(passing) && !ret; i++) {
         ret = strstr(complaint, passing[i]);
     }
     return ret && WIFEXITED(status) && WEXITSTATUS(status) == 255;
 }
 
-/* ssh has ended before the host's script ran; false: trying again is of no use, or was for long. */
+/* ssh has ended before the host's script started the server; false: trying again is of no use, or
+ * was for long. */
 static bool try_again(struct cluster *c, struct cluster_ssh_session *s, int status) {
     const char *why = proc_tail_last_line(&s->complaint);
     int64_t now = co_now_ms();
-    if (s->connected || !is_passing(status, why)) {
+    bool copying = s->state == CLUSTER_SESSION_COPYING;
+    if ((s->connected && !copying) || !is_passing(status, why)) {
         return false;
     }
     if (!s->unreached_since) {
         s->unreached_since = now;
-        say("node %zu (%s): ssh does not reach it yet, trying for %.0f s: %s", s->index,
-            s->host->name, (double)c->options->connect_ms / 1000, why);
+        say("node %zu (%s): %s, trying for %.0f s: %s", s->index, s->host->name,
+            s->connected ? "ssh has lost it" : "ssh does not reach it yet",
+            (double)c->options->connect_ms / 1000, *why ? why : "ssh does not say why");
     }
     if (now - s->unreached_since >= c->options->connect_ms) {
         return false;
@@ -331,6 +335,7 @@ static void copied(struct cluster *c, struct cluster_ssh_session *s) {
         not_started(c, s, "the package could not be read whole, see tar's message");
         return;
     }
+    s->unreached_since = 0;
     c->n_copied++;
     if (c->n_copied == c->conf->n_hosts) {
         say("copied to all %zu hosts, %.1f s", c->n_copied,

@@ -130,6 +130,21 @@ static const struct row rows[] = {
         .package = true, .code = 0,
         .text = {"trying for 20 s: Connection timed out during banner exchange\n",
             "copied to all 2 hosts", "job completed"}},
+    {"a host that is lost while the package is copied",
+        {"[ -e ../tried3 ] || { touch ../tried3; echo 'Timeout, server a not responding.' >&2; "
+         "exit 255; }; [ $copy ] && exec cat >/dev/null; " TRAINS STOPS,
+            "[ $copy ] && exec cat >/dev/null; " TRAINS STOPS},
+        .package = true, .code = 0,
+        .text = {"node 0 (127.0.0.1): ssh has lost it, trying for 20 s: Timeout, server a not "
+                 "responding.\n",
+            "copied to all 2 hosts", "job completed"}},
+    {"an ssh that does not say why it ended",
+        {UNREACHED
+            "[ -e ../tried4 ] || { touch ../tried4; exit 255; }; echo @connected; " TRAINS STOPS,
+            TRAINS STOPS},
+        .code = 0,
+        .text = {"ssh does not reach it yet, trying for 20 s: ssh does not say why\n",
+            "job completed"}},
     {"a host that is never reached",
         {UNREACHED "echo 'ssh: Could not resolve hostname a: Name or service not known' >&2; exit "
                    "255",
