@@ -34,8 +34,7 @@ static float learn(struct rt_params *p, const char *line, const char *where) {
         dw[i] += error * x[i] / BATCH;
     }
     *rt_params_gradient(p, B) += error / BATCH;
-    float wrong = y > 0 ? -z : z; /* log(1 + e^wrong), whose power may overflow */
-    return fmaxf(wrong, 0) + log1pf(expf(-fabsf(wrong)));
+    return fmaxf(y > 0 ? -z : z, 0) + log1pf(expf(-fabsf(z))); /* without an overflow */
 }
 
 static void train(const struct rt_job *job, const char *data, const char *model) {
