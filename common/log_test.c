@@ -1,4 +1,4 @@
-#include "common/log.h"
+#include "common/log_testing.h"
 
 #include "common/mem.h"
 
@@ -10,39 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-static int ends[2];
-
-static int setup(void **state) {
-    (void)state;
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK)) {
-        return -1;
-    }
-    co_log_set_fd(ends[1]);
-    co_log_setup(CO_LOG_DEBUG, CO_LOG_LOGFMT);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    co_log_set_fd(2);
-    co_log_setup(CO_LOG_INFO, CO_LOG_LOGFMT);
-    close(ends[0]);
-    close(ends[1]);
-    return 0;
-}
-
-/* All that was logged since the last call. */
-static const char *logged(void) {
-    static char text[65536];
-    size_t len = 0;
-    ssize_t n;
-    while ((n = read(ends[0], text + len, sizeof(text) - 1 - len)) > 0) {
-        len += (size_t)n;
-    }
-    text[len] = '\0';
-    return text;
-}
 
 /* The line without its time; fails when there is no single line. */
 static const char *line(void) {
@@ -142,7 +109,7 @@ static void *log_many(void *arg) {
 
 static void lines_of_threads_do_not_mix(void **state) {
     (void)state;
-    assert_true(fcntl(ends[1], F_SETPIPE_SZ, 1 << 20) > 0);
+    assert_true(fcntl(log_ends[1], F_SETPIPE_SZ, 1 << 20) > 0);
     pthread_t threads[THREADS];
     static const char *const names[] = {"a", "b", "c", "d"};
     for (int i = 0; i < THREADS; i++) {
@@ -155,7 +122,7 @@ static void lines_of_threads_do_not_mix(void **state) {
     static char text[1 << 20];
     size_t len = 0, lines = 0;
     ssize_t n;
-    while ((n = read(ends[0], text + len, sizeof(text) - 1 - len)) > 0) {
+    while ((n = read(log_ends[0], text + len, sizeof(text) - 1 - len)) > 0) {
         len += (size_t)n;
     }
     for (char *p = text, *end; p < text + len; p = end + 1) {
@@ -169,7 +136,7 @@ static void lines_of_threads_do_not_mix(void **state) {
     assert_int_equal(lines, THREADS * LINES);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, log_begin, log_end)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -1,47 +1,12 @@
 /* Log lines in JSON, by our own reader of it. */
 #include "common/json/json.h"
-#include "common/log.h"
+#include "common/log_testing.h"
 
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
-#include <unistd.h>
 #include <cmocka.h>
-
-static int ends[2];
-
-static int setup(void **state) {
-    (void)state;
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK)) {
-        return -1;
-    }
-    co_log_set_fd(ends[1]);
-    co_log_setup(CO_LOG_DEBUG, CO_LOG_LOGFMT);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    co_log_set_fd(2);
-    co_log_setup(CO_LOG_INFO, CO_LOG_LOGFMT);
-    close(ends[0]);
-    close(ends[1]);
-    return 0;
-}
-
-/* All that was logged since the last call. */
-static const char *logged(void) {
-    static char text[65536];
-    size_t len = 0;
-    ssize_t n;
-    while ((n = read(ends[0], text + len, sizeof(text) - 1 - len)) > 0) {
-        len += (size_t)n;
-    }
-    text[len] = '\0';
-    return text;
-}
 
 static json_t *object(void) {
     const char *text = logged();
@@ -97,7 +62,7 @@ static void json_stays_valid_when_cut_or_fed_with_garbage(void **state) {
     }
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, log_begin, log_end)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
