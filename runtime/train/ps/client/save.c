@@ -68,13 +68,13 @@ static int save_dense(
     struct rt_client *c, uint32_t table, struct ckpt_writer *w, struct co_err *err) {
     size_t n = whole_floats(&c->tables[table]);
     CO_AUTOFREE float *whole = co_xmalloc(n * sizeof(float));
-    int rc = fetch_dense(c, table, whole, err);
-    co_copy_f32(whole, whole, rc < 0 ? 0 : n);
-    for (size_t at = 0; at < n && rc == 0; at += DENSE_CHUNK) {
+    CO_TRY(fetch_dense(c, table, whole, err));
+    co_copy_f32(whole, whole, n);
+    for (size_t at = 0; at < n; at += DENSE_CHUNK) {
         size_t k = n - at < DENSE_CHUNK ? n - at : DENSE_CHUNK;
-        rc = ckpt_chunk(w, (uint32_t)k, whole + at, k * sizeof(float), err);
+        CO_TRY(ckpt_chunk(w, (uint32_t)k, whole + at, k * sizeof(float), err));
     }
-    return rc;
+    return 0;
 }
 
 /* ---- sparse: a file has the answers of scans, unchanged ---- */
