@@ -268,11 +268,16 @@ static void lost(struct cluster *c, struct cluster_ssh_session *s, int status) {
     char how[64];
     proc_exit_text(status, how, sizeof(how));
     const char *why = proc_tail_last_line(&s->complaint);
-    say("node %zu (%s): %s: ssh ended with %s%s%s", s->index, s->host->name,
+    char tried[48] = "";
+    if (s->unreached_since) {
+        (void)snprintf(tried, sizeof(tried), " (tried for %.0f s)",
+            (double)(co_now_ms() - s->unreached_since) / 1000);
+    }
+    say("node %zu (%s): %s: ssh ended with %s%s%s%s", s->index, s->host->name,
         s->state == CLUSTER_SESSION_COPYING ? "the package was not copied"
         : s->connected                      ? "connection lost"
                                             : "not reached",
-        how, *why ? ": " : "", why);
+        how, *why ? ": " : "", why, tried);
     end(c, 1);
 }
 

@@ -152,7 +152,7 @@ static const struct row rows[] = {
         .connect_ms = 1, .code = 1,
         .text = {"node 0 (127.0.0.1): ssh does not reach it yet",
             "node 0 (127.0.0.1): not reached: ssh ended with exit code 255: ssh: Could not resolve",
-            "job failed"}},
+            "Name or service not known (tried for ", "job failed"}},
     {"no server in time, as ssh does not reach its host",
         {UNREACHED "echo 'ssh: connect to host a port 22: Connection refused' >&2; exit 255",
             READY WAITS},
