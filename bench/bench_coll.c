@@ -60,19 +60,19 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void refill(struct peer *p, float *values, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        values[i] = (float)(p->rank + 1);
-    }
+/* Every byte 0x3f is 0.747.  By libc: a loop of this file takes twice as long where the linker puts
+ * it across two cache lines, which was a fifth of a call of 64 KiB. */
+static void refill(float *values, size_t n) {
+    memset(values, 0x3f, n * sizeof(*values));
 }
 
 static double sample(struct peer *p, float *values, size_t n, size_t batch) {
-    refill(p, values, n);
+    refill(values, n);
     p->together(p);
     double begin = now_us();
     for (size_t i = 0; i < batch; i++) {
         if (i > 0) {
-            refill(p, values, n);
+            refill(values, n);
         }
         p->reduce(p, values, n);
     }
