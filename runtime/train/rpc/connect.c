@@ -1,12 +1,10 @@
-/* What rpc's hello says, and dialling with it. */
+/* What rpc's hello says. */
 #include "runtime/train/rpc/connect.h"
 
 #include <string.h>
 
 #include "common/bytes.h"
 #include "common/mem.h"
-#include "runtime/net/dial.h"
-#include "runtime/net/net.h"
 
 static const char *const refusals[] = {"it has no connections of that kind"};
 
@@ -35,20 +33,4 @@ enum net_refusal rpc_pass_read(const unsigned char caller[NET_CALLER_BYTES], str
         .shard = co_get_u32(caller + SHARD),
         .key = co_get_u64(caller + KEY)};
     return purpose <= RPC_FOR_LANE ? NET_REFUSAL_NONE : RPC_REFUSAL_PURPOSE;
-}
-
-void rpc_connect_all(
-    struct rpc_connect *attempts, size_t n, const struct rpc_peer_auth *auth, int timeout_ms) {
-    CO_AUTOFREE struct net_dial *dials = co_xcalloc(n, sizeof(*dials));
-    for (size_t i = 0; i < n; i++) {
-        dials[i].fd = attempts[i].fd;
-        rpc_pass_write(&attempts[i].pass, dials[i].hello);
-    }
-    const struct net_auth net_auth = {&rpc_protocol, auth->token, auth->encrypt};
-    net_dial_all(&net_auth, dials, n, co_now_ms() + timeout_ms, -1);
-    for (size_t i = 0; i < n; i++) {
-        attempts[i].fd = dials[i].fd;
-        attempts[i].tls = dials[i].tls;
-        attempts[i].err = dials[i].err;
-    }
 }

@@ -1,5 +1,4 @@
-/* What the handshake of runtime/net says on a connection to a parameter server, and the end of it
- * that dials.
+/* What the handshake of runtime/net says on a connection to a parameter server.
  *
  * A hello names what the connection is for.  A data lane (lane.h) names its trainer and shard, too,
  * and shows the key from the server's welcome to that trainer.  The proofs cover all of it.
@@ -8,15 +7,7 @@
  *     0 u32 purpose  4 u32 trainer  8 u32 shard  12 u32 0  16 u64 key */
 #pragma once
 
-#include <stddef.h>
-
 #include "runtime/net/handshake.h"
-
-/* Must be the same at both ends. */
-struct rpc_peer_auth {
-    const char *token; /* the job's; "": none */
-    bool encrypt;      /* everything after the handshake */
-};
 
 enum rpc_purpose {
     RPC_FOR_STREAM, /* gRPC */
@@ -36,20 +27,3 @@ extern const struct net_protocol rpc_protocol;
 void rpc_pass_write(const struct rpc_pass *pass, unsigned char ret[NET_CALLER_BYTES]);
 /* NET_REFUSAL_NONE, or RPC_REFUSAL_PURPOSE. */
 enum net_refusal rpc_pass_read(const unsigned char caller[NET_CALLER_BYTES], struct rpc_pass *ret);
-
-struct rpc_connect {
-    int fd; /* connected, non-blocking; -1: skip this one, or it failed */
-    /* NULL before the call. Afterwards, if the job encrypts and the server let us in: TLS with its
-     * handshake complete, owned by the caller. */
-    struct co_tls *tls;
-    struct rpc_pass pass;
-    /* The result. Code 0: let in. CO_PERMISSION: the tokens differ. CO_INVALID: the peer is no
-     * parameter server, has another version, or does not agree about encryption. CO_TIMEOUT,
-     * CO_PEERLOST: worth another try. */
-    struct co_err err;
-};
-
-/* Greets all servers at the same time; returns within timeout_ms. Connections that fail are closed.
- */
-void rpc_connect_all(
-    struct rpc_connect *attempts, size_t n, const struct rpc_peer_auth *auth, int timeout_ms);

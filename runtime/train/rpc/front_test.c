@@ -21,6 +21,7 @@
 #include "common/mem.h"
 #include "runtime/net/acceptor.h"
 #include "runtime/train/rpc/connect.h"
+#include "runtime/train/rpc/dial_testing.h"
 
 /* What must come has WAIT_MS; strangers have much longer to prove that they know the token: that
  * distinguishes what waits for their end from what does not. */
@@ -40,9 +41,9 @@ struct house {
     struct co_err why;    /* of the last refusal */
 };
 
-static const struct rpc_peer_auth clear = {"secret", false}, encrypted = {"secret", true};
 static const struct net_auth in_clear = {&rpc_protocol, "secret", false},
                              sealed = {&rpc_protocol, "secret", true};
+static const struct rpc_pass for_stream = {RPC_FOR_STREAM, 0, 0, 0};
 static const unsigned char stream[NET_CALLER_BYTES]; /* what a hello says that asks for one */
 
 static enum net_refusal on_look(void *arg, const struct net_pending *p, bool proved,
@@ -91,11 +92,11 @@ static void await(struct house *h, const size_t *what, size_t n) {
     pthread_mutex_unlock(&h->m);
 }
 
-static struct house *open_house(const struct rpc_peer_auth *auth, int prove_ms) {
+static struct house *open_house(const struct net_auth *auth, int prove_ms) {
     static const struct net_acceptor_ops ops = {on_look, on_enter, on_refuse};
     struct house *h = co_xcalloc(1, sizeof(*h));
     int fd = -1;
-    h->auth = (struct net_auth){&rpc_protocol, auth->token, auth->encrypt};
+    h->auth = *auth;
     pthread_mutex_init(&h->m, NULL);
     pthread_cond_init(&h->changed, NULL);
     assert_int_equal(0, co_listen(":0", &fd, NULL));
@@ -113,7 +114,7 @@ static void close_house(struct house *h) {
 }
 
 static int setup(void **state) {
-    *state = open_house(&clear, PROVE_MS);
+    *state = open_house(&in_clear, PROVE_MS);
     return 0;
 }
 
@@ -136,13 +137,11 @@ static int dial_from(const struct house *h, uint32_t host) {
     return fd;
 }
 
-static struct co_err knock_as(
-    const struct house *h, const struct rpc_peer_auth *auth, int timeout_ms) {
+static struct co_err knock_as(const struct house *h, const struct net_auth *auth, int timeout_ms) {
     const char *endpoint = h->endpoint;
     struct net_reached reached;
     assert_int_equal(1, net_connect(&endpoint, 1, WAIT_MS, &reached));
-    struct rpc_connect k = {.fd = reached.fd};
-    rpc_connect_all(&k, 1, auth, timeout_ms);
+    struct net_dial k = rpc_prove(reached.fd, auth, &for_stream, timeout_ms);
     assert_true(!k.tls == !(k.fd >= 0 && auth->encrypt));
     if (k.fd >= 0) {
         co_close(k.fd);
@@ -152,7 +151,7 @@ static struct co_err knock_as(
 }
 
 static struct co_err knock(const struct house *h, const char *token, int timeout_ms) {
-    return knock_as(h, &(struct rpc_peer_auth){token, h->auth.encrypt}, timeout_ms);
+    return knock_as(h, &(struct net_auth){&rpc_protocol, token, h->auth.encrypt}, timeout_ms);
 }
 
 static void say(int fd, const void *bytes, size_t n) {
@@ -220,8 +219,7 @@ static void a_lane_says_whose_it_is(void **state) {
     struct net_reached reached;
     struct rpc_pass pass = {RPC_FOR_LANE, 3, 5, UINT64_C(0x1122334455667788)};
     assert_int_equal(1, net_connect(&endpoint, 1, WAIT_MS, &reached));
-    struct rpc_connect k = {.fd = reached.fd, .pass = pass};
-    rpc_connect_all(&k, 1, &clear, WAIT_MS);
+    struct net_dial k = rpc_prove(reached.fd, &in_clear, &pass, WAIT_MS);
     assert_int_equal(0, k.err.code);
     await(h, &h->entered, 1);
     assert_int_equal(pass.purpose, h->pass.purpose);
@@ -260,8 +258,7 @@ static void a_server_proves_itself_too(void **state) {
     assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair));
     say(pair[1], g.answer, sizeof(g.answer));
     say(pair[1], welcome, sizeof(welcome));
-    struct rpc_connect k = {.fd = pair[0]};
-    rpc_connect_all(&k, 1, &clear, WAIT_MS);
+    struct net_dial k = rpc_prove(pair[0], &in_clear, &for_stream, WAIT_MS);
     assert_int_equal(CO_PERMISSION, k.err.code);
     assert_int_equal(-1, k.fd);
     co_close(pair[1]);
@@ -313,8 +310,7 @@ static void another_version_is_named_on_both_sides(void **state) {
         assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair));
         co_put_u16(g.answer + 4, version);
         say(pair[1], g.answer, OLD_BYTES);
-        struct rpc_connect k = {.fd = pair[0]};
-        rpc_connect_all(&k, 1, &clear, WAIT_MS);
+        struct net_dial k = rpc_prove(pair[0], &in_clear, &for_stream, WAIT_MS);
         assert_int_equal(CO_INVALID, k.err.code);
         assert_non_null(strstr(k.err.msg, want));
         assert_non_null(strstr(k.err.msg, "the same version of the library"));
@@ -340,7 +336,7 @@ static void http2_is_for_those_inside(void **state) {
 
 static void a_trickle_does_not_extend_the_time(void **state) {
     (void)state;
-    struct house *h = open_house(&clear, 300);
+    struct house *h = open_house(&in_clear, 300);
     struct net_handshake g = {0};
     assert_int_equal(0, net_hello_write(&in_clear, stream, &g, NULL));
     int fd = dial_from(h, 1);
@@ -488,7 +484,7 @@ static void strangers_displace_nobody_whose_hello_was_right(void **state) {
 
 static void an_encrypted_house_lets_in_by_tls_alone(void **state) {
     (void)state;
-    struct house *h = open_house(&encrypted, PROVE_MS);
+    struct house *h = open_house(&sealed, PROVE_MS);
     for (size_t i = 1; i <= 3; i++) {
         assert_int_equal(0, knock(h, "secret", WAIT_MS).code);
         await(h, &h->entered, i);
@@ -504,12 +500,12 @@ static void an_encrypted_house_lets_in_by_tls_alone(void **state) {
 static void another_mind_is_named_on_both_sides(void **state) {
     (void)state;
     static const struct {
-        const struct rpc_peer_auth *server, *trainer;
+        const struct net_auth *server, *trainer;
         const char *returned, *logged;
     } rows[] = {
-        {&clear, &encrypted, "the server does not encrypt, this trainer does",
+        {&in_clear, &sealed, "the server does not encrypt, this trainer does",
             "the trainer encrypts, this server does not"},
-        {&encrypted, &clear, "the server encrypts, this trainer does not",
+        {&sealed, &in_clear, "the server encrypts, this trainer does not",
             "the trainer does not encrypt, this server does"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
@@ -545,7 +541,7 @@ static int prove_from(const struct house *h, struct net_handshake *g) {
 static void no_connection_falls_back_to_clear(void **state) {
     (void)state;
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
-    struct house *h = open_house(&encrypted, PROVE_MS);
+    struct house *h = open_house(&sealed, PROVE_MS);
     struct net_handshake g = {0};
     int fd = prove_from(h, &g);
     say(fd, preface, sizeof(preface) - 1);
@@ -559,7 +555,7 @@ static void no_connection_falls_back_to_clear(void **state) {
 
 static void a_handshake_has_the_time_of_the_proof(void **state) {
     (void)state;
-    struct house *h = open_house(&encrypted, 300);
+    struct house *h = open_house(&sealed, 300);
     struct net_handshake g = {0};
     int fd = prove_from(h, &g);
     await(h, &h->refused, 1);
@@ -572,7 +568,7 @@ static void a_handshake_has_the_time_of_the_proof(void **state) {
 /* The key is of this handshake: what another one's would open is not this connection. */
 static void tls_is_of_this_handshake(void **state) {
     (void)state;
-    struct house *h = open_house(&encrypted, PROVE_MS);
+    struct house *h = open_house(&sealed, PROVE_MS);
     struct net_handshake g = {0};
     struct co_tls *tls = NULL;
     int fd = prove_from(h, &g);
@@ -631,8 +627,7 @@ static void who_is_dropped_after_the_tls_handshake_knows(void **state) {
     pthread_t server;
     assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
     assert_int_equal(0, pthread_create(&server, NULL, play_busy_server, &pair[1]));
-    struct rpc_connect k = {.fd = pair[0]};
-    rpc_connect_all(&k, 1, &encrypted, WAIT_MS);
+    struct net_dial k = rpc_prove(pair[0], &sealed, &for_stream, WAIT_MS);
     assert_int_equal(CO_PEERLOST, k.err.code);
     assert_int_equal(-1, k.fd);
     assert_null(k.tls);
@@ -646,8 +641,7 @@ static void a_trainer_does_not_fall_back_to_clear_either(void **state) {
     pthread_t server;
     assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
     assert_int_equal(0, pthread_create(&server, NULL, play_server, &pair[1]));
-    struct rpc_connect k = {.fd = pair[0]};
-    rpc_connect_all(&k, 1, &encrypted, WAIT_MS);
+    struct net_dial k = rpc_prove(pair[0], &sealed, &for_stream, WAIT_MS);
     assert_int_equal(CO_PERMISSION, k.err.code);
     assert_int_equal(-1, k.fd);
     assert_null(k.tls);

@@ -443,23 +443,6 @@ int rpc_adopt(struct rpc *r, int fd_own, struct co_tls *tls_own, const char *end
     return rc;
 }
 
-int rpc_dial(struct rpc *r, const char *endpoint, int timeout_ms, void *user,
-    struct rpc_stream **ret_stream, struct co_err *err) {
-    int64_t end = co_now_ms() + timeout_ms;
-    struct net_reached reached;
-    if (net_connect(&endpoint, 1, timeout_ms, &reached) == 0) {
-        return co_err_set(err, CO_PEERLOST, "nothing listens at %s", endpoint);
-    }
-    int64_t left = end - co_now_ms();
-    struct rpc_connect knock = {.fd = reached.fd};
-    const struct rpc_peer_auth auth = {r->auth.token, r->auth.encrypt};
-    rpc_connect_all(&knock, 1, &auth, left > 1 ? (int)left : 1);
-    if (knock.err.code) {
-        return co_err_set(err, knock.err.code, "%s: %s", endpoint, co_err_text(&knock.err));
-    }
-    return rpc_adopt(r, knock.fd, knock.tls, endpoint, user, ret_stream, err);
-}
-
 static void break_all(struct rpc *r) {
     struct co_err why = {0};
     co_err_set(&why, CO_CANCELED, "%s", r->server ? "the server is ending" : "closed here");

@@ -1,9 +1,9 @@
 /* Streams of frames between processes over gRPC, with one thread and one completion queue. Data
  * lanes (lane.h) are streams too, but their owners' threads read them.
  *
- * An rpc listens, dials, or both. A stream is one long-lived bidirectional call; either side may
- * send frames at any time, and they arrive in order. This folder knows no trainers, servers or
- * tables.
+ * An rpc listens, adopts connections, or both. A stream is one long-lived bidirectional call;
+ * either side may send frames at any time, and they arrive in order. This folder knows no trainers,
+ * servers or tables.
  *
  * gRPC itself neither listens nor connects. It gets connections on which both ends have proved the
  * job's token (runtime/net, connect.h).
@@ -65,15 +65,11 @@ CO_MUST_CHECK int rpc_close(struct rpc *r, struct co_err *err);
 /* Accepts what has connected to fd (net_listen), and who does from now on. */
 CO_MUST_CHECK int rpc_accept(struct rpc *r, int fd_own, struct co_err *err);
 
-/* A stream over a connection whose peer has proved the token (connect.h). tls is NULL exactly if
- * r's options do not encrypt. *ret_stream is set before the first callback; the caller owns a
- * reference. */
+/* A stream over a connection whose peer has proved the token (runtime/net/dial.h). tls is NULL
+ * exactly if r's options do not encrypt. *ret_stream is set before the first callback; the caller
+ * owns a reference. */
 CO_MUST_CHECK int rpc_adopt(struct rpc *r, int fd_own, struct co_tls *tls_own, const char *endpoint,
     void *user, struct rpc_stream **ret_stream, struct co_err *err);
-/* Connects, proves the token and adopts the connection. Blocks for timeout_ms at most, and until a
- * name is known (net_connect). */
-CO_MUST_CHECK int rpc_dial(struct rpc *r, const char *endpoint, int timeout_ms, void *user,
-    struct rpc_stream **ret_stream, struct co_err *err);
 
 /* Owns f even on failure. CO_PEERLOST: the stream is over. CO_NORESOURCE: the peer does not read,
  * so that `backlog` bytes wait; the stream is cancelled. A peer that wants much must ask in pieces.

@@ -55,7 +55,7 @@ struct rpc {
     struct net_auth auth;    /* the token is owned */
     struct rpc_relay *relay; /* NULL: the job does not encrypt */
     grpc_completion_queue *cq;
-    grpc_server *server; /* NULL: only dials */
+    grpc_server *server; /* NULL: only adopts */
     struct net_listener *listener;
     pthread_t thread;
 
@@ -94,7 +94,7 @@ enum {
 
 /* A stream that is a gRPC call. */
 struct rpc_call_stream;
-/* Wraps a call and links it. Runs on the rpc's thread or in rpc_dial. The first member is the
+/* Wraps a call and links it. Runs on the rpc's thread or in rpc_adopt. The first member is the
  * struct rpc_stream. */
 struct rpc_call_stream *rpc_call_stream_new(
     struct rpc *r, grpc_call *call, grpc_channel *channel_own, const char *peer);

@@ -22,9 +22,10 @@
 #include <unistd.h>
 
 #include "common/listen.h"
-#include "runtime/net/net.h"
 #include "runtime/train/rpc/connect.h"
-#include "runtime/train/rpc/rpc.h"
+#include "runtime/train/rpc/dial_testing.h"
+
+static const struct net_auth auth = {&rpc_protocol, "secret", false};
 
 /* Threads race in gRPC: the close of a call may complete before the receive of a message that came
  * first.  While `on`, it always does so in this program, for the call that was dialled last. */
@@ -186,6 +187,7 @@ static const struct rpc_ops ending_ops = {server_open, server_last_frame, any_cl
 static const struct rpc_ops client_ops = {NULL, client_frame, any_close, NULL};
 
 struct pair {
+    struct net_auth auth;
     struct side server, client;
     struct rpc_stream *stream;
     char endpoint[32];
@@ -207,6 +209,8 @@ static void side_init(struct side *s, const struct rpc_ops *ops) {
 
 static int setup_with(void **state, const struct rpc_ops *ops, const struct rpc_options *options) {
     struct pair *p = co_xcalloc(1, sizeof(*p));
+    p->auth = auth;
+    p->auth.encrypt = options->encrypt;
     side_init_as(&p->server, ops, options);
     side_init_as(&p->client, &client_ops, options);
     int fd = -1;
@@ -214,7 +218,7 @@ static int setup_with(void **state, const struct rpc_ops *ops, const struct rpc_
     assert_int_equal(0, net_listen("127.0.0.1:0", &fd, &err));
     (void)snprintf(p->endpoint, sizeof(p->endpoint), "127.0.0.1:%u", co_listen_port(fd));
     assert_int_equal(0, rpc_accept(p->server.rpc, fd, &err));
-    assert_int_equal(0, rpc_dial(p->client.rpc, p->endpoint, 60000, NULL, &p->stream, &err));
+    assert_int_equal(0, rpc_dial(p->client.rpc, &p->auth, p->endpoint, 60000, &p->stream, &err));
     *state = p;
     return 0;
 }
@@ -332,7 +336,7 @@ static void let_it_read(struct pair *p) {
     struct side other;
     struct rpc_stream *st = NULL;
     side_init(&other, &client_ops);
-    assert_int_equal(0, rpc_dial(other.rpc, p->endpoint, 60000, NULL, &st, NULL));
+    assert_int_equal(0, rpc_dial(other.rpc, &auth, p->endpoint, 60000, &st, NULL));
     for (unsigned i = 1; i <= 200; i++) {
         assert_int_equal(0, push_on(st, 0));
         await(&other, &other.frames, i);
@@ -347,7 +351,7 @@ static void streams_share_the_window(void **state) {
     struct pair *p = *state;
     struct rpc_stream *all[STREAMS];
     for (int i = 0; i < STREAMS; i++) {
-        assert_int_equal(0, rpc_dial(p->client.rpc, p->endpoint, 60000, NULL, &all[i], NULL));
+        assert_int_equal(0, rpc_dial(p->client.rpc, &p->auth, p->endpoint, 60000, &all[i], NULL));
     }
     await(&p->server, &p->server.opened, STREAMS + 1);
     lock(&p->server);
@@ -409,7 +413,7 @@ static void nobody_listening_is_named(void **state) {
     struct pair *p = *state;
     struct rpc_stream *s = NULL;
     struct co_err err = {0};
-    assert_int_equal(CO_PEERLOST, rpc_dial(p->client.rpc, "127.0.0.1:1", 1000, NULL, &s, &err));
+    assert_int_equal(CO_PEERLOST, rpc_dial(p->client.rpc, &p->auth, "127.0.0.1:1", 1000, &s, &err));
     assert_non_null(strstr(err.msg, "127.0.0.1:1"));
 }
 
@@ -417,10 +421,10 @@ static void nobody_listening_is_named(void **state) {
 static int enter(const char *endpoint) {
     struct net_reached reached;
     assert_int_equal(1, net_connect(&endpoint, 1, 60000, &reached));
-    struct rpc_connect knock = {.fd = reached.fd};
-    rpc_connect_all(&knock, 1, &(struct rpc_peer_auth){"secret", false}, 60000);
-    assert_int_equal(0, knock.err.code);
-    return knock.fd;
+    struct rpc_pass pass = {RPC_FOR_STREAM, 0, 0, 0};
+    struct net_dial d = rpc_prove(reached.fd, &auth, &pass, 60000);
+    assert_int_equal(0, d.err.code);
+    return d.fd;
 }
 
 /* One call of a client that compresses, which ours does not; *ret_status is how it ended. */

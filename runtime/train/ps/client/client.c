@@ -131,8 +131,8 @@ int psc_client_connect(const struct psc_client_config *config,
     c->trainer = config->trainer;
     c->trainers = config->trainers;
     c->job = co_xstrdup(config->job ? config->job : "");
-    c->auth.token = co_xstrdup(config->token ? config->token : "");
-    c->auth.encrypt = config->encrypt;
+    c->auth = (struct net_auth){
+        &rpc_protocol, co_xstrdup(config->token ? config->token : ""), config->encrypt};
     c->window = config->window ? config->window : PSC_LINK_WINDOW;
     c->incarnation = ps_incarnation();
     c->join_until_ms = INT64_MAX;

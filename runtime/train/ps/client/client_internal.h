@@ -32,7 +32,7 @@ struct rt_client {
     struct rt_client_options options;
     uint32_t trainer, trainers, n_servers, n_tables;
     char *job;
-    struct rpc_peer_auth auth; /* the token is owned */
+    struct net_auth auth; /* the token is owned */
     struct ps_table *tables;
     uint32_t *base;        /* [n_servers + 1] first shard of each server */
     size_t window;         /* of a link, in bytes; see PSC_LINK_WINDOW */

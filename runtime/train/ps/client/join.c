@@ -169,7 +169,7 @@ static struct rt_call *start_greeting(struct rt_client *c, uint32_t server, cons
 
 /* Takes over a connection on which both ends have proved the token, and starts a hello on it.  The
  * caller waits for *ret_call. */
-static int say_hello(struct rt_client *c, uint32_t server, const struct rpc_connect *in,
+static int say_hello(struct rt_client *c, uint32_t server, const struct net_dial *in,
     const char *address, struct rt_call **ret_call, struct co_err *err) {
     CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = NULL;
     int rc = hello_frame(c, server, &f, err);
@@ -346,7 +346,7 @@ static int attempt_join(struct rt_client *c, struct co_err *err) {
     CO_AUTOFREE const char **endpoints = co_xcalloc(c->n_servers, sizeof(char *));
     CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_servers, sizeof(*which));
     CO_AUTOFREE struct net_reached *reached = co_xcalloc(c->n_servers, sizeof(*reached));
-    CO_AUTOFREE struct rpc_connect *attempts = co_xcalloc(c->n_servers, sizeof(*attempts));
+    CO_AUTOFREE struct net_dial *dials = co_xcalloc(c->n_servers, sizeof(*dials));
     CO_AUTOFREE struct rt_call **calls = co_xcalloc(c->n_servers, sizeof(struct rt_call *));
     uint32_t n = psc_links_in(c, PSC_LINKS_MISSING, which);
     for (uint32_t i = 0; i < n; i++) {
@@ -356,17 +356,18 @@ static int attempt_join(struct rt_client *c, struct co_err *err) {
         return 0;
     }
     for (uint32_t i = 0; i < n; i++) {
-        attempts[i].fd = reached[i].fd;
+        dials[i].fd = reached[i].fd;
+        rpc_pass_write(&(struct rpc_pass){.purpose = RPC_FOR_STREAM}, dials[i].hello);
     }
     int prove_ms = psc_links_stage(c) > PSC_JOINING ? PROVE_AGAIN_MS : PROVE_MS;
-    rpc_connect_all(attempts, n, &c->auth, psc_client_left(c, prove_ms));
+    net_dial_all(&c->auth, dials, n, co_now_ms() + psc_client_left(c, prove_ms), -1);
     struct co_err final = {0};
     for (uint32_t i = 0; i < n; i++) {
-        struct co_err e = attempts[i].err;
+        struct co_err e = dials[i].err;
         if (e.code) {
             co_err_wrap(&e, "server %u (%s)", which[i], endpoints[i]);
-        } else if (attempts[i].fd >= 0) {
-            (void)!say_hello(c, which[i], &attempts[i], reached[i].address, &calls[i], &e);
+        } else if (dials[i].fd >= 0) {
+            (void)!say_hello(c, which[i], &dials[i], reached[i].address, &calls[i], &e);
         }
         if (e.code) {
             note_failure(c, which[i], &e, &final);

@@ -377,19 +377,19 @@ void psc_reader_free(struct psc_reader *r) {
 /* New connections to all shards of some servers; arrays of n. */
 struct opening {
     uint32_t n;
-    struct rpc_connect *attempts;
+    struct net_dial *dials;
     const char **addresses;
     uint32_t *which; /* index in the caller's list of servers */
 };
 
 static void opening_done(struct opening *o) {
     for (uint32_t i = 0; i < o->n; i++) {
-        if (o->attempts[i].fd >= 0) {
-            co_close(o->attempts[i].fd);
-            co_tls_free(o->attempts[i].tls);
+        if (o->dials[i].fd >= 0) {
+            co_close(o->dials[i].fd);
+            co_tls_free(o->dials[i].tls);
         }
     }
-    free(o->attempts);
+    free(o->dials);
     free(o->addresses);
     free(o->which);
 }
@@ -400,13 +400,14 @@ static void list_lanes(struct rt_client *c, const uint32_t *which, uint32_t n, s
         const struct psc_link *l = &c->links->at[which[i]];
         all += l->welcome.key ? l->inflight.shards : 0;
     }
-    *o = (struct opening){.attempts = co_xcalloc(all, sizeof(*o->attempts)),
+    *o = (struct opening){.dials = co_xcalloc(all, sizeof(*o->dials)),
         .addresses = co_xcalloc(all, sizeof(char *)),
         .which = co_xcalloc(all, sizeof(*o->which))};
     for (uint32_t i = 0; i < n; i++) {
         const struct psc_link *l = &c->links->at[which[i]];
         for (uint32_t k = 0; l->welcome.key && k < l->inflight.shards; k++) {
-            o->attempts[o->n].pass = (struct rpc_pass){RPC_FOR_LANE, c->trainer, k, l->welcome.key};
+            struct rpc_pass pass = {RPC_FOR_LANE, c->trainer, k, l->welcome.key};
+            rpc_pass_write(&pass, o->dials[o->n].hello);
             o->addresses[o->n] = l->lanes.address;
             o->which[o->n++] = i;
         }
@@ -418,34 +419,33 @@ static void knock_lanes(struct rt_client *c, struct opening *o, struct co_err *e
     CO_AUTOFREE struct net_reached *reached = co_xcalloc(o->n, sizeof(*reached));
     (void)net_connect(o->addresses, o->n, psc_client_left(c, CONNECT_MS), reached);
     for (uint32_t i = 0; i < o->n; i++) {
-        o->attempts[i].fd = reached[i].fd;
+        o->dials[i].fd = reached[i].fd;
         if (reached[i].fd < 0) {
             co_err_set(&errs[o->which[i]], CO_PEERLOST, "nothing listens at %s", o->addresses[i]);
         }
     }
-    rpc_connect_all(o->attempts, o->n, &c->auth, psc_client_left(c, PROVE_MS));
+    net_dial_all(&c->auth, o->dials, o->n, co_now_ms() + psc_client_left(c, PROVE_MS), -1);
     for (uint32_t i = 0; i < o->n; i++) {
-        if (o->attempts[i].err.code) {
-            errs[o->which[i]] = o->attempts[i].err;
+        if (o->dials[i].err.code) {
+            errs[o->which[i]] = o->dials[i].err;
         }
     }
 }
 
 /* From now on the link's frames use its lanes; the lock is held. */
 static int use_lanes(
-    struct rt_client *c, struct psc_link *l, struct rpc_connect *attempts, struct co_err *err) {
+    struct rt_client *c, struct psc_link *l, struct net_dial *dials, struct co_err *err) {
     struct psc_reader *r = c->reader;
     l->lanes.n = l->inflight.shards;
     l->lanes.all = co_xcalloc(l->inflight.shards, sizeof(*l->lanes.all));
     int rc = 0;
     for (uint32_t k = 0; k < l->inflight.shards; k++) {
         struct epoll_event e = event_of(l, k, false);
-        l->lanes.all[k].lane =
-            rpc_lane_new(attempts[k].fd, co_steal_ptr(attempts[k].tls), l->endpoint);
-        if (rc == 0 && epoll_ctl(r->epoll, EPOLL_CTL_ADD, attempts[k].fd, &e) < 0) {
+        l->lanes.all[k].lane = rpc_lane_new(dials[k].fd, co_steal_ptr(dials[k].tls), l->endpoint);
+        if (rc == 0 && epoll_ctl(r->epoll, EPOLL_CTL_ADD, dials[k].fd, &e) < 0) {
             rc = co_err_errno(err, errno, "epoll for a data lane");
         }
-        attempts[k].fd = -1;
+        dials[k].fd = -1;
         r->n_lanes++;
     }
     return rc;
@@ -476,7 +476,7 @@ void psc_client_open_lanes(
         bool any = at < o.n && o.which[at] == i;
         if (any && !errs[i].code) {
             psc_lock(c);
-            (void)!use_lanes(c, l, &o.attempts[at], &errs[i]);
+            (void)!use_lanes(c, l, &o.dials[at], &errs[i]);
             psc_unlock(c);
             calls[i] = try_lanes(c, l);
         }

@@ -22,7 +22,7 @@
 #include "runtime/train/ps/client/link_internal.h"
 #include "runtime/train/ps/server/server_internal.h"
 #include "runtime/train/ps/shard/lanes.h"
-#include "runtime/train/rpc/connect.h"
+#include "runtime/train/rpc/dial_testing.h"
 
 enum { SIZE = 1 << 20, DIM = 4, ANSWER_MS = 60000 };
 
@@ -111,10 +111,11 @@ static int open_lane(const struct house *h, uint32_t trainer, uint32_t shard, ui
     const char *endpoint = h->endpoint;
     struct net_reached reached;
     assert_int_equal(1, net_connect(&endpoint, 1, ANSWER_MS, &reached));
-    struct rpc_connect k = {.fd = reached.fd, .pass = {RPC_FOR_LANE, trainer, shard, key}};
-    rpc_connect_all(&k, 1, &(struct rpc_peer_auth){"secret", false}, ANSWER_MS);
-    assert_int_equal(0, k.err.code);
-    return k.fd;
+    const struct net_auth auth = {&rpc_protocol, "secret", false};
+    struct rpc_pass pass = {RPC_FOR_LANE, trainer, shard, key};
+    struct net_dial d = rpc_prove(reached.fd, &auth, &pass, ANSWER_MS);
+    assert_int_equal(0, d.err.code);
+    return d.fd;
 }
 
 static uint64_t key_of(struct rt_client *c) {

@@ -323,8 +323,8 @@ enum rt_nonfinite psc_client_nonfinite(struct rt_client *c) {
 
 /* ---- joining ---- */
 
-int psc_link_adopt(struct rt_client *c, uint32_t i, const struct rpc_connect *in,
-    const char *address, struct co_err *err) {
+int psc_link_adopt(struct rt_client *c, uint32_t i, const struct net_dial *in, const char *address,
+    struct co_err *err) {
     struct psc_link *l = &c->links->at[i];
     /* on_close needs the lock too, so it cannot run before l->stream is set. */
     psc_lock(c);

@@ -2,8 +2,8 @@
  * what servers said of themselves.  Calls take the server's index and have the lock themselves. */
 #pragma once
 
+#include "runtime/net/dial.h"
 #include "runtime/train/ps/client/call.h"
-#include "runtime/train/rpc/connect.h"
 
 enum psc_link_state {
     PSC_LINK_DOWN,    /* not connected, or refused for the moment */
@@ -59,7 +59,7 @@ uint32_t psc_links_in(struct rt_client *c, unsigned states, uint32_t *ret_which)
 /* What moves a link from state to state: a connection on which both ends have proved the token, and
  * hello goes out; another hello on it (false: nothing to ask); the welcome; the answer to begin or
  * finish; all is open, and waiting parts are sent; an attempt that failed. */
-CO_MUST_CHECK int psc_link_adopt(struct rt_client *c, uint32_t i, const struct rpc_connect *in,
+CO_MUST_CHECK int psc_link_adopt(struct rt_client *c, uint32_t i, const struct net_dial *in,
     const char *address, struct co_err *err);
 bool psc_link_ask_again(struct rt_client *c, uint32_t i);
 void psc_link_welcome(struct rt_client *c, uint32_t i, const struct psc_welcome *w);

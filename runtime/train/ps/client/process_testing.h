@@ -29,7 +29,7 @@
 #include "common/ports_testing.h"
 #include "runtime/net/net.h"
 #include "runtime/rt.h"
-#include "runtime/train/rpc/rpc.h"
+#include "runtime/train/rpc/dial_testing.h"
 
 enum { SIZE = 500, DIM = 4, IDS = 30, STEPS = 12, DEADLINE_MS = 90000 };
 
@@ -312,6 +312,7 @@ static inline int train(struct process_job *j, struct co_err *err) {
  * longer than its guests may take hangs up without a word; then it is asked again. */
 static inline int intrude(struct process_job *j, struct co_err *err) {
     static const struct rpc_ops ops = {0};
+    const struct net_auth stranger = {&rpc_protocol, "", false};
     struct rpc *rpc = NULL;
     int rc = rpc_open(&ops, NULL, NULL, &rpc, err);
     for (int i = 0; i < 8 && rc == 0; i++) {
@@ -322,7 +323,7 @@ static inline int intrude(struct process_job *j, struct co_err *err) {
         int dialed;
         (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", j->ports[i & 1]);
         do {
-            dialed = rpc_dial(rpc, endpoint, DEADLINE_MS, NULL, &s, &why);
+            dialed = rpc_dial(rpc, &stranger, endpoint, DEADLINE_MS, &s, &why);
         } while (dialed == CO_PEERLOST && co_now_ms() < end);
         if (dialed != CO_PERMISSION) {
             rc = co_err_set(err, CO_INTERNAL, "%s does not refuse a stranger: %s", endpoint,

@@ -19,7 +19,7 @@
 #include "runtime/net/net.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/server/server_internal.h"
-#include "runtime/train/rpc/rpc.h"
+#include "runtime/train/rpc/dial_testing.h"
 
 struct session_peer {
     struct pss_server *server;
@@ -103,10 +103,11 @@ static inline void dial(struct session_peer *p) {
     p->stream = NULL;
     p->answers = p->closed = 0;
     p->refused = (struct co_err){0};
+    const struct net_auth auth = {&rpc_protocol, "secret", false};
     int64_t end = co_now_ms() + 60000;
     int rc;
     do { /* a server that stood still for longer than a greeting may take hangs up */
-        rc = rpc_dial(p->rpc, endpoint, 60000, NULL, &p->stream, NULL);
+        rc = rpc_dial(p->rpc, &auth, endpoint, 60000, &p->stream, NULL);
     } while (rc == CO_PEERLOST && co_now_ms() < end);
     pthread_mutex_unlock(&p->m);
     if (old) {
@@ -122,8 +123,7 @@ static inline struct session_peer *peer_new(struct pss_server *server) {
     pthread_mutex_init(&p->m, NULL);
     pthread_cond_init(&p->changed, NULL);
     p->server = server;
-    const struct rpc_options options = {.token = "secret"};
-    assert_int_equal(0, rpc_open(&ops, p, &options, &p->rpc, NULL));
+    assert_int_equal(0, rpc_open(&ops, p, NULL, &p->rpc, NULL));
     dial(p);
     return p;
 }
