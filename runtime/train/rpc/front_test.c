@@ -20,7 +20,7 @@
 #include "common/listen.h"
 #include "common/mem.h"
 #include "runtime/net/acceptor.h"
-#include "runtime/train/rpc/connect.h"
+#include "runtime/train/rpc/pass.h"
 #include "runtime/train/rpc/dial_testing.h"
 
 /* What must come has WAIT_MS; strangers have much longer to prove that they know the token: that

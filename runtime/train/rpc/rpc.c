@@ -12,7 +12,7 @@
 
 #include "common/fork.h"
 #include "common/thread.h"
-#include "runtime/train/rpc/connect.h"
+#include "runtime/train/rpc/pass.h"
 
 enum { PARTING_MS = 300, HELD_MS = 10000 };
 

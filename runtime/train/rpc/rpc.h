@@ -6,7 +6,7 @@
  * servers or tables.
  *
  * gRPC itself neither listens nor connects. It gets connections on which both ends have proved the
- * job's token (runtime/net, connect.h).
+ * job's token (runtime/net, pass.h).
  *
  * Callbacks run on the rpc's thread and must not block. rpc_stream_send, _cancel, _end, _ref and
  * _unref may be called from any thread. Everything that a peer can make us hold is bounded: the
@@ -15,7 +15,7 @@
  * streams. */
 #pragma once
 
-#include "runtime/train/rpc/connect.h"
+#include "runtime/train/rpc/pass.h"
 #include "runtime/train/rpc/lane.h"
 
 struct rpc;

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "common/listen.h"
-#include "runtime/train/rpc/connect.h"
+#include "runtime/train/rpc/pass.h"
 #include "runtime/train/rpc/dial_testing.h"
 
 static const struct net_auth auth = {&rpc_protocol, "secret", false};

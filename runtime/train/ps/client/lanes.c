@@ -19,7 +19,7 @@
 #include "common/thread.h"
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/link_internal.h"
-#include "runtime/train/rpc/connect.h"
+#include "runtime/train/rpc/pass.h"
 
 enum {
     CONNECT_MS = 2000,

@@ -1,5 +1,5 @@
 /* What rpc's hello says. */
-#include "runtime/train/rpc/connect.h"
+#include "runtime/train/rpc/pass.h"
 
 #include <string.h>
 
