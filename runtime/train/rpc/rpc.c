@@ -1,8 +1,8 @@
 /* gRPC's side of the wire: one completion queue with one thread, the server that accepts streams,
- * and the client that dials them.
+ * and the calls of clients.
  *
  * Connections reach gRPC only through the front door (runtime/net), after their peer has proved the
- * token. That thread calls all of rpc_ops; streams themselves are in stream.c. */
+ * token (front.c). That thread calls all of rpc_ops; streams themselves are in stream.c. */
 #include "runtime/train/rpc/rpc_internal.h"
 
 #include <signal.h>
@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fork.h"
 #include "common/thread.h"
 #include "runtime/train/rpc/pass.h"
 
@@ -40,49 +39,9 @@ static void free_rpc(struct rpc *r) {
 
 /* ---- gRPC as a whole ---- */
 
-/* A forked child has none of gRPC's threads, and its calls would wait for them.  Once nothing uses
- * gRPC any more it has no threads either, and a child begins with its own. */
-static struct {
-    pthread_mutex_t m;
-    size_t n; /* that use it */
-    struct co_fork fork;
-    atomic_bool inherited; /* this process is a child that was forked while n > 0 */
-} users = {.m = PTHREAD_MUTEX_INITIALIZER};
-
-static void in_child(struct co_fork *f) {
-    (void)f;
-    atomic_store(&users.inherited, true);
-}
-
-static int use_grpc(struct co_err *err) {
-    if (atomic_load(&users.inherited)) {
-        return co_err_set(err, CO_UNSUPPORTED,
-            "this process was forked from one that had a client or a server open, and gRPC does "
-            "not "
-            "work in it: fork before that, or start it as a new program (Python: multiprocessing's "
-            "\"spawn\")");
-    }
-    pthread_mutex_lock(&users.m);
-    if (users.n++ == 0) {
-        co_fork_watch(&users.fork, in_child);
-    }
-    pthread_mutex_unlock(&users.m);
-    grpc_init();
-    return 0;
-}
-
-static void leave_grpc(void) {
-    grpc_shutdown();
-    pthread_mutex_lock(&users.m);
-    if (--users.n == 0) {
-        co_fork_unwatch(&users.fork);
-    }
-    pthread_mutex_unlock(&users.m);
-}
-
 /* After the end of its thread. */
 static void end_rpc(struct rpc *r) {
-    leave_grpc();
+    rpc_grpc_leave();
     free_rpc(r);
 }
 
@@ -129,115 +88,6 @@ void rpc_unlink(struct rpc *r, struct rpc_call_stream *s) {
     }
 }
 
-/* ---- connections that the front door lets in or refuses ---- */
-
-static void on_refuse(
-    void *arg, const struct net_peer *from, enum net_refusal refusal, const struct co_err *why) {
-    struct rpc *r = arg;
-    (void)refusal;
-    pthread_mutex_lock(&r->m);
-    r->refused.n++;
-    (void)snprintf(r->refused.peer, sizeof(r->refused.peer), "%s", from->text);
-    r->refused.why = *why;
-    pthread_mutex_unlock(&r->m);
-}
-
-/* A lane that the server does not take gets an error frame with the reason, then it is closed. */
-static void enter_lane(struct rpc *r, int fd_own, struct co_tls *tls_own,
-    const struct net_peer *from, const struct rpc_pass *pass) {
-    struct rpc_lane *l = rpc_lane_new(fd_own, tls_own, from->text);
-    struct co_err why = {0};
-    co_err_set(&why, CO_INVALID, "there are no data lanes here");
-    if (!r->ops->on_lane || r->ops->on_lane(r->arg, l, pass, &why) < 0) {
-        size_t left = 0;
-        (void)!rpc_stream_send(
-            rpc_lane_stream(l), rpc_frame_error(NULL, why.code, co_err_text(&why)), NULL);
-        (void)!rpc_lane_flush(l, &left, NULL);
-        on_refuse(r, from, NET_REFUSAL_OWN, &why);
-    }
-    rpc_stream_unref(rpc_lane_stream(l));
-}
-
-/* The descriptor that gRPC reads: the connection itself or, with TLS, the near end of a relay. */
-static int open_inner(
-    struct rpc *r, int fd_own, struct co_tls *tls_own, int *ret_fd, struct co_err *err) {
-    if (tls_own) {
-        return rpc_relay_add(r->relay, fd_own, tls_own, ret_fd, err);
-    }
-    *ret_fd = fd_own;
-    return 0;
-}
-
-static void enter_stream(
-    struct rpc *r, int fd_own, struct co_tls *tls_own, const struct net_peer *from) {
-    int fd = -1;
-    struct co_err why = {0};
-    if (open_inner(r, fd_own, tls_own, &fd, &why) < 0) {
-        on_refuse(r, from, NET_REFUSAL_OWN, &why);
-        return;
-    }
-    /* gRPC names such a connection "fd:12" only; name_peer() finds the address by that number. */
-    size_t at = (size_t)fd;
-    pthread_mutex_lock(&r->m);
-    if (at >= r->n_peers) {
-        size_t n = at + at / 2 + 16;
-        r->peers = co_xrealloc(r->peers, n, sizeof(r->peers[0]));
-        memset(r->peers + r->n_peers, 0, (n - r->n_peers) * sizeof(r->peers[0]));
-        r->n_peers = n;
-    }
-    r->peers[at] = *from;
-    pthread_mutex_unlock(&r->m);
-    grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
-    grpc_server_add_channel_from_fd(r->server, fd, creds);
-    grpc_server_credentials_release(creds);
-}
-
-static enum net_refusal on_look(void *arg, const struct net_pending *p, bool proved,
-    unsigned char ret_answer[NET_CALLER_BYTES]) { /* NOLINT(readability-non-const-parameter) */
-    struct rpc_pass pass;
-    (void)arg;
-    (void)proved;
-    (void)ret_answer; /* who listens here follows from the address */
-    return rpc_pass_read(net_caller_bytes(p->shake.hello), &pass);
-}
-
-static void on_enter(void *arg, int fd_own, struct co_tls *tls_own, const struct net_peer *from,
-    const unsigned char caller[NET_CALLER_BYTES]) {
-    struct rpc *r = arg;
-    struct rpc_pass pass;
-    (void)rpc_pass_read(caller, &pass); /* on_look has accepted it */
-    if (pass.purpose == RPC_FOR_LANE) {
-        enter_lane(r, fd_own, tls_own, from, &pass);
-    } else {
-        enter_stream(r, fd_own, tls_own, from);
-    }
-}
-
-static const struct net_acceptor_ops acceptor_ops = {on_look, on_enter, on_refuse};
-
-static void log_refused(struct rpc *r) {
-    char peer[64];
-    pthread_mutex_lock(&r->m);
-    size_t n = r->refused.n;
-    struct co_err why = r->refused.why;
-    memcpy(peer, r->refused.peer, sizeof(peer));
-    r->refused.n = 0;
-    pthread_mutex_unlock(&r->m);
-    if (n > 0 && r->ops->on_refused) {
-        r->ops->on_refused(r->arg, n, peer, &why);
-    }
-}
-
-/* "fd:12" -> "10.0.0.7:41234". */
-static void name_peer(struct rpc *r, grpc_call *call, struct net_peer *ret) {
-    char *text = grpc_call_get_peer(call);
-    size_t at = strncmp(text, "fd:", 3) == 0 ? (size_t)strtoul(text + 3, NULL, 10) : SIZE_MAX;
-    pthread_mutex_lock(&r->m);
-    *ret = at < r->n_peers ? r->peers[at] : (struct net_peer){.text = "a connection"};
-    pthread_mutex_unlock(&r->m);
-    gpr_free(text);
-}
-
 /* ---- the queue ---- */
 
 static void *run_queue(void *arg) {
@@ -246,7 +96,7 @@ static void *run_queue(void *arg) {
     for (;;) {
         grpc_event ev = grpc_completion_queue_next(r->cq, tick, NULL);
         if (ev.type == GRPC_QUEUE_SHUTDOWN) {
-            log_refused(r);
+            rpc_front_report(r);
             return NULL;
         }
         if (ev.type == GRPC_OP_COMPLETE) {
@@ -255,7 +105,7 @@ static void *run_queue(void *arg) {
             tag->fn(tag->arg, ev.success != 0);
         }
         if (gpr_time_cmp(gpr_now(GPR_CLOCK_MONOTONIC), tick) >= 0) {
-            log_refused(r);
+            rpc_front_report(r);
             if (r->ops->on_tick) {
                 r->ops->on_tick(r->arg);
             }
@@ -291,7 +141,7 @@ static void on_accept(void *arg, bool ok) {
         grpc_call_unref(call);
     } else {
         struct net_peer peer;
-        name_peer(r, call, &peer);
+        rpc_front_peer(r, call, &peer);
         struct rpc_call_stream *s = rpc_call_stream_new(r, call, NULL, peer.text);
         r->ops->on_open(r->arg, (struct rpc_stream *)s);
         rpc_call_stream_start(s);
@@ -331,7 +181,7 @@ static int start_queue(struct rpc *r, struct co_err *err) {
     sigset_t old;
     block_signals(&old);
     silence_grpc();
-    int rc = use_grpc(err);
+    int rc = rpc_grpc_use(err);
     if (rc < 0) {
         pthread_sigmask(SIG_SETMASK, &old, NULL);
         return rc;
@@ -342,7 +192,7 @@ static int start_queue(struct rpc *r, struct co_err *err) {
     if (rc != 0) {
         grpc_completion_queue_shutdown(r->cq);
         grpc_completion_queue_destroy(r->cq);
-        leave_grpc();
+        rpc_grpc_leave();
         return co_err_errno(err, rc, "cannot start the rpc thread");
     }
     return 0;
@@ -408,12 +258,12 @@ static void start_server(struct rpc *r) {
 
 int rpc_accept(struct rpc *r, int fd_own, struct co_err *err) {
     start_server(r);
-    return net_listener_open(fd_own, &r->auth, r->prove_ms, &acceptor_ops, r, &r->listener, err);
+    return net_listener_open(fd_own, &r->auth, r->prove_ms, &rpc_front_ops, r, &r->listener, err);
 }
 
 int rpc_adopt(struct rpc *r, int fd_own, struct co_tls *tls_own, const char *endpoint, void *user,
     struct rpc_stream **ret_stream, struct co_err *err) {
-    int fd = -1, rc = open_inner(r, fd_own, tls_own, &fd, err);
+    int fd = -1, rc = rpc_front_inner(r, fd_own, tls_own, &fd, err);
     if (rc < 0) {
         return rc;
     }

@@ -1,5 +1,5 @@
-/* Shared by rpc.c (the completion queue and its thread) and stream.c (one call). No other file may
- * include it, because it shows gRPC's types. */
+/* Shared by rpc.c (the completion queue and its thread), stream.c (one call), front.c (connections
+ * that come in) and grpc_users.c. No other file may include it, because it shows gRPC's types. */
 #pragma once
 
 #include <grpc/byte_buffer.h>
@@ -91,6 +91,20 @@ enum {
     RPC_STREAM_COALESCE = 256 << 10, /* small frames share a message up to here */
     RPC_STREAM_COALESCE_N = 32,
 };
+
+/* grpc_users.c. CO_UNSUPPORTED: this process was forked from one that uses gRPC. */
+CO_MUST_CHECK int rpc_grpc_use(struct co_err *err);
+void rpc_grpc_leave(void);
+
+/* front.c: for net_listener_open, with an rpc. */
+extern const struct net_acceptor_ops rpc_front_ops;
+/* The descriptor that gRPC reads: the connection itself or, with TLS, the near end of a relay. */
+CO_MUST_CHECK int rpc_front_inner(
+    struct rpc *r, int fd_own, struct co_tls *tls_own, int *ret_fd, struct co_err *err);
+/* Calls on_refused if connections were refused. */
+void rpc_front_report(struct rpc *r);
+/* The address of a call's peer, which gRPC calls "fd:12". */
+void rpc_front_peer(struct rpc *r, grpc_call *call, struct net_peer *ret);
 
 /* A stream that is a gRPC call. */
 struct rpc_call_stream;
