@@ -1,6 +1,6 @@
-/* What the files of a parameter server share: server.c (start and stop), session.c (control
- * messages of trainers), watch.c (leases, the end of the job), doors.c (data lanes), pace.c
- * (staleness), checkpoint.c and server_metrics.c.
+/* What the files of a parameter server share: server.c (start and stop), session.c (trainers'
+ * connections), admit.c (hello and begin), barrier.c, pace.c (staleness), watch.c (leases, the end of
+ * the job), doors.c (data lanes), checkpoint.c and server_metrics.c.
  *
  * All functions run on the rpc's thread unless a comment says otherwise. */
 #pragma once
@@ -90,6 +90,21 @@ struct pss_server {
 
 /* session.c: the callbacks of the rpc. */
 extern const struct rpc_ops pss_session_ops;
+/* Whether this is its trainer's present connection: not given up, not replaced by a later one. */
+bool pss_session_is_current(const struct pss_session *se);
+/* The same, and the trainer is ALIVE. */
+bool pss_session_is_alive(const struct pss_session *se);
+/* Answers a control message without a payload. */
+CO_MUST_CHECK int pss_session_answer(struct rpc_stream *stream, uint64_t seq, struct co_err *err);
+/* The trainer has finished, as it says itself or others do. */
+void pss_server_finish(struct pss_server *s, uint32_t trainer);
+
+/* admit.c: a trainer says who it is, and gets a welcome; it has those of all servers, and begins.
+ * Before begin it sends only hello and ping. */
+CO_MUST_CHECK int pss_session_hello(
+    struct pss_session *se, const struct rpc_frame *f, const Rpc__Hello *h, struct co_err *err);
+CO_MUST_CHECK int pss_session_begin(
+    struct pss_session *se, const struct rpc_frame *f, const Rpc__Begin *b, struct co_err *err);
 
 /* doors.c: accepts data lanes of the trainer from now on, if they present *ret_key. */
 CO_MUST_CHECK int pss_server_open_door(struct pss_server *s, uint32_t trainer,
@@ -116,12 +131,16 @@ CO_MUST_CHECK int pss_server_claim(struct pss_server *s, struct co_err *err);
 /* Called once tables, index and mode are known. */
 void pss_server_make_saver(struct pss_server *s);
 
-/* session.c: answers all trainers at the barrier if it is full. */
+/* barrier.c: the trainer is at the barrier. */
+CO_MUST_CHECK int pss_session_barrier(
+    struct pss_session *se, const struct rpc_frame *f, const Rpc__Barrier *b, struct co_err *err);
+/* Answers all trainers at the barrier if it is full. */
 void pss_server_barrier(struct pss_server *s);
+/* A restarted server learns how many barriers the job has completed. */
+void pss_server_note_barriers(struct pss_server *s, uint64_t n);
 /* Answers those who asked for whom they wait, when their time is over. */
 void pss_server_barrier_say(struct pss_server *s, int64_t now);
-
-/* session.c: sync: fails the job if trainers wait for each other, some in a step and some at a
+/* Sync: fails the job if trainers wait for each other, some in a step and some at a
  * barrier. */
 void pss_server_check_order(struct pss_server *s);
 
