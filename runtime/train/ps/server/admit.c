@@ -220,6 +220,7 @@ static void join_member(struct pss_session *se, const Rpc__Hello *h) {
     m->waits = m->waits && same;
     (void)snprintf(m->peer, sizeof(m->peer), "%s", rpc_stream_peer(se->stream));
     se->trainer = trainer;
+    pss_session_set(se, PSS_SESSION_JOINED);
     s->orphan_ms = 0;
     say_joined(s, trainer, same_process);
     if (m->state != PSS_MEMBER_ALIVE && m->state != PSS_MEMBER_FINISHED) {
@@ -271,7 +272,8 @@ static int check_free(struct pss_server *s, const Rpc__Hello *h, struct co_err *
  * older than what the other servers have sent it since. */
 static int say_again(
     struct pss_session *se, const struct rpc_frame *f, const Rpc__Hello *h, struct co_err *err) {
-    if (se->begun || !pss_session_is_current(se) || h->trainer != se->trainer ||
+    if (se->state != PSS_SESSION_JOINED || !pss_session_is_current(se) ||
+        h->trainer != se->trainer ||
         h->incarnation != se->server->members.all[se->trainer].incarnation) {
         return co_err_set(err, CO_INVALID, "a second hello");
     }
@@ -348,7 +350,7 @@ int pss_session_begin(
     CO_TRY(check_era(s, b, err));
     pss_server_note_barriers(s, b->barriers);
     note_finished(se, b->finished, b->n_finished);
-    se->begun = true;
+    pss_session_set(se, PSS_SESSION_BEGUN);
     for (uint32_t i = 0; i < s->config.shards; i++) {
         shard_begin(s->shards[i], se->trainer, se->stream, s->members.all[se->trainer].incarnation,
             b->step);

@@ -80,8 +80,8 @@ const struct ckpt_point *pss_server_restored(const struct pss_server *s) {
  * that has no pending request. */
 static void notify_trainers(struct pss_server *s, const struct co_err *why) {
     for (struct pss_session *se = s->sessions; se; se = se->next) {
-        if (se->begun) {
-            se->begun = false;
+        if (se->state == PSS_SESSION_BEGUN) {
+            pss_session_set(se, PSS_SESSION_JOINED);
             (void)!rpc_stream_send(
                 se->stream, rpc_frame_error(NULL, why->code, co_err_text(why)), NULL);
         }

@@ -1,6 +1,6 @@
 /* What the files of a parameter server share: server.c (start and stop), session.c (trainers'
- * connections), admit.c (hello and begin), barrier.c, pace.c (staleness), watch.c (leases, the end of
- * the job), doors.c (data lanes), checkpoint.c and server_metrics.c.
+ * connections), admit.c (hello and begin), barrier.c, pace.c (staleness), watch.c (leases, the end
+ * of the job), doors.c (data lanes), checkpoint.c and server_metrics.c.
  *
  * All functions run on the rpc's thread unless a comment says otherwise. */
 #pragma once
@@ -16,15 +16,24 @@
 #include "runtime/train/ps/server/server.h"
 #include "runtime/train/ps/shard/shard.h"
 
+/*     NEW --hello--> JOINED --begin--> BEGUN     from all of these: --an error--> REFUSED
+ *                      ^-- goes back ----'
+ */
+enum pss_session_state {
+    PSS_SESSION_NEW,     /* no hello of it was accepted yet */
+    PSS_SESSION_JOINED,  /* its hello was accepted, or the job went back to a checkpoint */
+    PSS_SESSION_BEGUN,   /* its begin was accepted: it may send frames for shards */
+    PSS_SESSION_REFUSED, /* an error was sent to it, and its stream ends */
+};
+
 /* A connection.  Its hello says which trainer it belongs to. */
 struct pss_session {
     struct pss_server *server;
     struct rpc_stream *stream; /* borrowed; on_close frees the session */
     int64_t since_ms;
     uint32_t trainer; /* PSS_NOBODY before hello */
-    bool begun;       /* its begin was accepted: it may send frames for shards */
-    uint64_t key;     /* its data lanes must present it; 0: not made yet */
-    bool refused;     /* an error was sent to it, and its stream ends */
+    enum pss_session_state state;
+    uint64_t key; /* its data lanes must present it; 0: not made yet */
     struct pss_session *next, *prev;
 };
 
@@ -90,6 +99,8 @@ struct pss_server {
 
 /* session.c: the callbacks of the rpc. */
 extern const struct rpc_ops pss_session_ops;
+/* The only function that changes a session's state; asserts that the move is legal. */
+void pss_session_set(struct pss_session *se, enum pss_session_state to);
 /* Whether this is its trainer's present connection: not given up, not replaced by a later one. */
 bool pss_session_is_current(const struct pss_session *se);
 /* The same, and the trainer is ALIVE. */

@@ -3,6 +3,7 @@
  * thread. */
 #include "runtime/train/ps/server/server_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +12,19 @@
 #include "runtime/train/ps/glog.h"
 
 /* ---- control messages ---- */
+
+void pss_session_set(struct pss_session *se, enum pss_session_state to) {
+    /* A bit for each state that may follow. */
+    static const unsigned next[] = {
+        [PSS_SESSION_NEW] = 1U << PSS_SESSION_JOINED | 1U << PSS_SESSION_REFUSED,
+        [PSS_SESSION_JOINED] = 1U << PSS_SESSION_BEGUN | 1U << PSS_SESSION_REFUSED,
+        [PSS_SESSION_BEGUN] =
+            1U << PSS_SESSION_JOINED | 1U << PSS_SESSION_BEGUN | 1U << PSS_SESSION_REFUSED,
+        [PSS_SESSION_REFUSED] = 0,
+    };
+    assert(next[se->state] & 1U << to);
+    se->state = to;
+}
 
 bool pss_session_is_current(const struct pss_session *se) {
     const struct pss_member *m =
@@ -133,7 +147,7 @@ static void on_open(void *arg, struct rpc_stream *stream) {
 static void refuse_peer(
     struct pss_session *se, const struct rpc_frame *f, const struct co_err *err) {
     pss_server_say_refused(se->server, rpc_stream_peer(se->stream), err);
-    se->refused = true;
+    pss_session_set(se, PSS_SESSION_REFUSED);
     (void)!rpc_stream_send(
         se->stream, rpc_frame_error(&f->head, err->code, co_err_text(err)), NULL);
     rpc_stream_end(se->stream);
@@ -152,7 +166,7 @@ static void on_frame(void *arg, struct rpc_stream *stream, struct rpc_frame *f_o
     struct pss_session *se = rpc_stream_user(stream);
     CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = f_own;
     struct co_err err = {0};
-    if (se->refused || (s->signaled && f->head.kind != RPC_FRAME_CONTROL)) {
+    if (se->state == PSS_SESSION_REFUSED || (s->signaled && f->head.kind != RPC_FRAME_CONTROL)) {
         return;
     }
     bool alive = pss_session_is_alive(se);
@@ -165,7 +179,7 @@ static void on_frame(void *arg, struct rpc_stream *stream, struct rpc_frame *f_o
         }
     } else if (se->trainer != PSS_NOBODY && f->head.kind == RPC_FRAME_PING) {
         answer_ping(se, f);
-    } else if (!se->begun) {
+    } else if (se->state != PSS_SESSION_BEGUN) {
         co_err_set(
             &err, CO_INVALID, "%s before hello and begin", rpc_frame_kind_name(f->head.kind));
         refuse_peer(se, f, &err);

@@ -82,10 +82,10 @@ void pss_server_lose(struct pss_server *s, uint32_t trainer, const char *cause) 
  * close by itself, has been logged before. */
 static void drop_silent(struct pss_server *s, struct pss_session *se) {
     struct co_err why = {0};
-    if (!se->refused) {
+    if (se->state != PSS_SESSION_REFUSED) {
         co_err_set(&why, CO_TIMEOUT, "no hello within %.3g s", (double)s->config.hello_ms / 1000);
         pss_server_say_refused(s, rpc_stream_peer(se->stream), &why);
-        se->refused = true;
+        pss_session_set(se, PSS_SESSION_REFUSED);
     }
     rpc_stream_cancel(se->stream);
 }
