@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "common/loop.h"
-#include "runtime/train/ckpt/disk.h"
 #include "runtime/train/meter/meter.h"
 #include "runtime/train/ps/shard/saver_internal.h"
 
@@ -21,26 +20,6 @@ enum {
 };
 
 /* ---- chunks ---- */
-
-struct shard_save_chunk *shard_save_chunk_new(uint32_t kind, size_t room) {
-    struct shard_save_chunk *c = co_xmalloc(sizeof(*c) + room);
-    memset(c, 0, sizeof(*c));
-    c->head.kind = kind;
-    c->room = (uint32_t)room;
-    c->holders = 1;
-    return c;
-}
-
-struct shard_save_chunk *shard_save_chunk_hold(struct shard_save_chunk *c) {
-    (void)__atomic_fetch_add(&c->holders, 1, __ATOMIC_RELAXED);
-    return c;
-}
-
-void shard_save_chunk_drop(struct shard_save_chunk *c) {
-    if (c && __atomic_fetch_sub(&c->holders, 1, __ATOMIC_ACQ_REL) == 1) {
-        free(c);
-    }
-}
 
 /* The lock is held. */
 static struct shard_save_chunk *take_chunk(struct shard_saver *sv) {
@@ -101,87 +80,6 @@ void shard_saver_go_back(struct shard_saver *sv, const char *dir, uint64_t numbe
     pthread_mutex_unlock(&sv->m);
 }
 
-static void remove_part(const struct shard_saver *sv, const char *at) {
-    CO_AUTOFREE char *name = co_xasprintf("part-%05" PRIu32, sv->config.server);
-    (void)!ckpt_disk_remove(at, name, NULL);
-}
-
-/* Removes the unfinished file of a part that was given up. */
-static void abandon(struct shard_saver *sv) {
-    ckpt_part_close(co_steal_ptr(sv->writer));
-    remove_part(sv, sv->at);
-    free(co_steal_ptr(sv->at));
-    sv->writing = 0;
-}
-
-/* Removes the finished part of an earlier checkpoint that failed, as it does when another server
- * cannot write.  The next complete checkpoint would remove it as well, but while none succeeds such
- * parts would fill the disk.  The order's word for what is complete comes first: a network file
- * system may show a new manifest late. */
-static void remove_failed(
-    struct shard_saver *sv, const char *dir, uint64_t number, uint64_t previous) {
-    struct ckpt_point p = {0};
-    CO_AUTOFREE char *was = co_steal_ptr(sv->finished.dir);
-    uint64_t n = sv->finished.number;
-    if (!was || (strcmp(was, dir) == 0 && (n == number || n == previous))) {
-        return;
-    }
-    if (ckpt_point_read(was, n, &p, NULL) == CO_NOTFOUND) {
-        CO_AUTOFREE char *at = ckpt_point_dir(was, n);
-        remove_part(sv, at);
-        (void)!ckpt_disk_remove_dir(at, NULL); /* fails while another server's part is in it */
-    }
-    ckpt_point_done(&p);
-}
-
-static int check_incomplete(const char *dir, uint64_t number, struct co_err *err) {
-    bool complete = false;
-    CO_TRY(ckpt_is_complete(dir, number, &complete, err));
-    if (complete) {
-        return co_err_set(err, CO_EXISTS,
-            "checkpoint %" PRIu64 " in '%s' is complete, it stays as it is", number, dir);
-    }
-    return 0;
-}
-
-static int open_part(struct shard_saver *sv, const char *dir, uint64_t number, uint64_t previous,
-    struct co_err *err) {
-    struct ckpt_part_origin place = {.number = number,
-        .server = sv->config.server,
-        .servers = sv->config.servers,
-        .shards = sv->config.shards};
-    int rc = check_incomplete(dir, number, err);
-    if (rc < 0) {
-        sv->writing = 0; /* there is nothing to remove */
-        return rc;
-    }
-    sv->at = ckpt_point_dir(dir, number);
-    CO_AUTOFREE char *path = ckpt_point_part(dir, number, sv->config.server);
-    rc = ckpt_disk_mkdir(sv->at, err);
-    remove_failed(sv, dir, number, previous); /* a full disk has room again */
-    CO_TRY(rc);
-    return ckpt_part_create(path, &place, &sv->writer, err);
-}
-
-static int finish_part(struct shard_saver *sv, const char *dir, uint64_t number,
-    struct ckpt_part *ret, struct co_err *err) {
-    struct ckpt_part_sum sum = {0};
-    int rc = ckpt_part_finish(sv->writer, &sum, err);
-    if (rc == 0) {
-        rc = ckpt_disk_sync_dir(sv->at, err);
-    }
-    if (rc < 0) {
-        abandon(sv);
-        return rc;
-    }
-    sv->finished = (struct shard_saver_part){co_xstrdup(dir), number};
-    ckpt_part_close(co_steal_ptr(sv->writer));
-    free(co_steal_ptr(sv->at));
-    sv->writing = 0;
-    *ret = (struct ckpt_part){sv->config.server, sv->config.shards, sum.bytes, sum.hash};
-    return 0;
-}
-
 static void note_part(const struct shard_saver *sv) {
     meter_add(METER_M_PARTS, METER_DONE, 1);
     meter_set(METER_M_PART_NUMBER, 0, (double)sv->number);
@@ -210,7 +108,7 @@ static bool save_some(struct shard_saver *sv) {
     uint64_t ticket = sv->ticket, number = sv->number, previous = sv->previous;
     if (sv->writing && (sv->writing != ticket || sv->state != SHARD_SAVER_OPEN)) {
         pthread_mutex_unlock(&sv->m);
-        abandon(sv);
+        shard_saver_part_abandon(sv);
         pthread_mutex_lock(&sv->m);
         return true;
     }
@@ -234,9 +132,9 @@ static bool save_some(struct shard_saver *sv) {
     }
     pthread_mutex_unlock(&sv->m);
     int64_t began = cpu_ns();
-    int rc = opens ? open_part(sv, dir, number, previous, &err)
+    int rc = opens ? shard_saver_part_open(sv, dir, number, previous, &err)
              : c   ? ckpt_part_add(sv->writer, &c->head, c->data, &err)
-                   : finish_part(sv, dir, number, &result, &err);
+                   : shard_saver_part_finish(sv, dir, number, &result, &err);
     int64_t took = cpu_ns() - began;
     pthread_mutex_lock(&sv->m);
     if (c) {
@@ -289,7 +187,7 @@ static void *run(void *arg) {
     }
     pthread_mutex_unlock(&sv->m);
     if (sv->writing) {
-        abandon(sv);
+        shard_saver_part_abandon(sv);
     }
     return NULL;
 }

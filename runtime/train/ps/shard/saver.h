@@ -21,6 +21,7 @@
 
 #include "runtime/train/ckpt/chain.h"
 #include "runtime/train/ckpt/claim.h"
+#include "runtime/train/ps/shard/save_chunk.h"
 #include "runtime/train/table/budget.h"
 #include "runtime/train/rpc/control.pb-c.h"
 
@@ -46,17 +47,6 @@ const char *shard_saver_root(const struct shard_saver *sv);
 /* `wake` notifies a shard that a call may have a new result; it runs with the saver's lock held.
  * Set it before the shard's first shard_saver_begin. */
 void shard_saver_listen(struct shard_saver *sv, uint32_t shard, void (*wake)(void *arg), void *arg);
-
-/* A piece of a part, reference-counted.  Any thread may hold and drop it. */
-struct shard_save_chunk {
-    struct shard_save_chunk *next;
-    struct ckpt_part_chunk head; /* head.bytes: how much of data is used */
-    uint32_t holders, room;      /* room: bytes of data */
-    unsigned char data[];
-};
-struct shard_save_chunk *shard_save_chunk_new(uint32_t kind, size_t room);
-struct shard_save_chunk *shard_save_chunk_hold(struct shard_save_chunk *c);
-void shard_save_chunk_drop(struct shard_save_chunk *c); /* NULL allowed */
 
 /* The shard begins its share of that checkpoint.  `previous` is the last complete one, 0: none is
  * known.  The part that was finished before this one is removed if its checkpoint never became

@@ -1,5 +1,5 @@
-/* A saver, for saver.c, its thread and its queue, and saver_requests.c, what the thread does in
- * directories of checkpoints. */
+/* A saver, for saver.c, its thread and its queue; saver_part.c, the files of the part; and
+ * saver_requests.c, what else the thread does in directories of checkpoints. */
 #pragma once
 
 #include <pthread.h>
@@ -85,6 +85,17 @@ struct shard_saver {
  * forgotten, and then nothing that is there now is ever removed. */
 struct shard_saver_past *shard_saver_past(struct shard_saver *sv, const char *dir);
 void shard_saver_forget(struct shard_saver_past *p);
-/* A commit, a find or a check, on the saver's thread, without the lock. */
+
+/* For what follows: on the saver's thread, without the lock. */
+
+/* Makes the file of the part; its chunks go to sv->writer.  The checkpoint must not be complete. */
+CO_MUST_CHECK int shard_saver_part_open(struct shard_saver *sv, const char *dir, uint64_t number,
+    uint64_t previous, struct co_err *err);
+/* All chunks are in it.  After a failure the part is abandoned. */
+CO_MUST_CHECK int shard_saver_part_finish(struct shard_saver *sv, const char *dir, uint64_t number,
+    struct ckpt_part *ret, struct co_err *err);
+/* Removes the unfinished file of a part that was given up. */
+void shard_saver_part_abandon(struct shard_saver *sv);
+/* A commit, a find or a check. */
 CO_MUST_CHECK int shard_saver_do(
     struct shard_saver *sv, const Rpc__Control *job, struct co_err *err);

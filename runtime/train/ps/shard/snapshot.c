@@ -1,26 +1,17 @@
 /* A shard's snapshot: the cursor, the rows that are written before they change, and the records of
  * changes for deltas.  snapshot.h explains them.  Runs on the shard's thread. */
-#include "runtime/train/ps/shard/snapshot.h"
-
 #include <string.h>
 
 #include "common/contract.h"
 #include "runtime/train/ps/shard/part.h"
-#include "common/bytes.h"
+#include "runtime/train/ps/shard/snapshot_internal.h"
 
 enum {
-    SLICE = 128 << 10,       /* bytes that a slice writes */
-    LOOKS = 4096,            /* slots that a slice visits */
-    ROWS = 32,               /* rows that are found before they are written, see step_rows */
-    COLD_BYTES = 64 << 10,   /* of cold rows that are visited at a time */
-    CHUNK = 60 << 10,        /* bytes of rows; malloc need not ask the kernel for so little */
-    DENSE_VALUES = 4 << 10,  /* values of a chunk, each with its state */
-    ERASED_BYTES = 32 << 10, /* of a chunk of ids */
-    /* Of a list, and 1 / ERASED_SHARE of the budget for all shards' lists: with more, a full
-     * checkpoint is less work.  So many of a table are always allowed: */
-    ERASED_CHUNKS_MAX = 1024,
-    ERASED_SHARE = 32,
-    ERASED_CHUNKS_FEW = 4,
+    SLICE = 128 << 10,      /* bytes that a slice writes */
+    LOOKS = 4096,           /* slots that a slice visits */
+    ROWS = 32,              /* rows that are found before they are written, see step_rows */
+    COLD_BYTES = 64 << 10,  /* of cold rows that are visited at a time */
+    DENSE_VALUES = 4 << 10, /* values of a chunk, each with its state */
 };
 
 /* ---- the tables ---- */
@@ -36,52 +27,9 @@ static size_t count_slots(const struct shard_table *st) {
     return st->rows ? table_store_slots(st->rows) : st->n_blocks;
 }
 
-/* ---- erased ids ---- */
-
-/* Bytes that all lists of this shard may have.  They count as memory of the tables. */
-static size_t erased_max(const struct shard_snapshot *s) {
-    const struct shard_config *c = &s->tables->config;
-    size_t few = (size_t)ERASED_CHUNKS_FEW * ERASED_BYTES * c->n_tables;
-    size_t share = c->budget ? c->budget->max / ERASED_SHARE / c->shards : SIZE_MAX;
-    return share > few ? share : few;
-}
-
-static bool erased_take(struct shard_snapshot *s) {
-    bool fits = ERASED_BYTES <= erased_max(s) - s->erased_bytes;
-    if (fits) {
-        table_budget_count(s->tables->config.budget, ERASED_BYTES);
-        s->erased_bytes += ERASED_BYTES;
-    }
-    return fits;
-}
-
-static void erased_clear(struct shard_snapshot *s, struct shard_erased *e) {
-    for (size_t i = 0; i < e->n; i++) {
-        shard_save_chunk_drop(e->chunks[i]);
-        table_budget_give(s->tables->config.budget, ERASED_BYTES);
-        s->erased_bytes -= ERASED_BYTES;
-    }
-    free(e->chunks);
-    *e = (struct shard_erased){0};
-}
-
-static void erased_push(struct shard_erased *e, struct shard_save_chunk *c) {
-    e->chunks = co_xrealloc(e->chunks, e->n + 1, sizeof(struct shard_save_chunk *));
-    e->chunks[e->n++] = c;
-}
-
-static void erased_join(struct shard_erased *e, struct shard_erased *other) {
-    for (size_t i = 0; i < other->n; i++) {
-        erased_push(e, other->chunks[i]);
-    }
-    free(other->chunks);
-    *other = (struct shard_erased){0};
-}
-
 /* ---- the running snapshot ---- */
 
-/* Ends the running snapshot.  The saver is not notified: it knows if the part has failed. */
-static void give_up(struct shard_snapshot *s) {
+void shard_snapshot_give_up(struct shard_snapshot *s) {
     for (uint32_t i = 0; i < s->tables->config.n_tables; i++) {
         shard_save_chunk_drop(co_steal_ptr(s->tracks[i].open));
     }
@@ -92,98 +40,10 @@ static void give_up(struct shard_snapshot *s) {
 /* No delta is possible until the next full checkpoint. */
 static void forget_erased(struct shard_snapshot *s) {
     for (uint32_t i = 0; i < s->tables->config.n_tables; i++) {
-        erased_clear(s, &s->tracks[i].erased);
-        erased_clear(s, &s->tracks[i].erased_pending);
+        shard_erased_clear(&s->tracks[i].erased, &s->erased_room);
+        shard_erased_clear(&s->tracks[i].erased_pending, &s->erased_room);
     }
     s->last = s->before = 0;
-}
-
-/* ---- chunks of rows ---- */
-
-static void add(struct shard_snapshot *s, struct shard_save_chunk *c_own) {
-    if (shard_saver_add(s->saver, s->ticket, c_own, NULL) < 0) {
-        give_up(s);
-    }
-}
-
-static void flush(struct shard_snapshot *s, uint32_t table) {
-    struct shard_save_chunk *c = co_steal_ptr(s->tracks[table].open);
-    if (c) {
-        add(s, c);
-    }
-}
-
-static void write_body(struct shard_snapshot *s, uint32_t table, uint64_t id, void *body) {
-    struct shard_track *k = &s->tracks[table];
-    struct shard_table *st = &s->tables->tables[table];
-    if (!shard_row_saves(st, body, s->mode)) {
-        return;
-    }
-    if (!k->open) {
-        size_t n = CHUNK / k->row_bytes;
-        k->open = shard_save_chunk_new(CKPT_PART_ROWS, (n ? n : 1) * k->row_bytes);
-        k->open->head.table = table;
-        k->open->head.shard = s->tables->config.index;
-    }
-    struct shard_save_chunk *c = k->open;
-    unsigned char *to = c->data + c->head.bytes; /* aligned for floats, as all rows before */
-    co_put_u64(to, id);
-    shard_row_save(st, body, s->mode, k->now, (float *)(void *)(to + 8));
-    co_copy_f32(to + 8, to + 8, (k->row_bytes - 8) / sizeof(float));
-    s->bytes += k->row_bytes;
-    c->head.bytes += (uint32_t)k->row_bytes;
-    c->head.items++;
-    if (c->room - c->head.bytes < k->row_bytes) {
-        flush(s, table);
-    }
-}
-
-static void write_row(struct shard_snapshot *s, uint32_t table, size_t slot) {
-    const struct table_store *rows = s->tables->tables[table].rows;
-    write_body(
-        s, table, table_store_id(rows, (uint32_t)slot), table_store_body(rows, (uint32_t)slot));
-}
-
-/* Writes n values of a block from `from` on, with their state. */
-static void write_values(
-    struct shard_snapshot *s, uint32_t table, size_t block, size_t from, size_t n) {
-    const struct shard_config *c = &s->tables->config;
-    const struct shard_table *st = &s->tables->tables[table];
-    const struct shard_dense_block *b = &st->blocks[block];
-    size_t planes = st->table->optim.rule->planes, scalars = st->table->optim.rule->scalars;
-    const struct ps_shard_position here = shard_here(c);
-    struct ps_range part = ps_dense_share(st->table, &here);
-    struct shard_save_chunk *chunk =
-        shard_save_chunk_new(CKPT_PART_DENSE, (n * (1 + planes) + scalars) * sizeof(float));
-    chunk->head.table = table;
-    chunk->head.shard = c->index;
-    chunk->head.begin = ps_dense_chunk(part, (uint32_t)block).begin + from;
-    chunk->head.items = (uint32_t)n;
-    chunk->head.bytes = chunk->room;
-    s->bytes += chunk->room;
-    unsigned char *to = chunk->data;
-    co_copy_f32(to, b->w + from, n);
-    for (size_t p = 0; p < planes; p++) {
-        co_copy_f32(to += n * sizeof(float), b->state + p * b->n + from, n);
-    }
-    if (scalars > 0) {
-        co_copy_f32(to + n * sizeof(float), b->state + planes * b->n, scalars);
-    }
-    add(s, chunk);
-}
-
-static void write_rate(struct shard_snapshot *s, uint32_t table) {
-    const struct shard_table *st = &s->tables->tables[table];
-    struct shard_save_chunk *c = shard_save_chunk_new(CKPT_PART_RATE, CKPT_RATE_BYTES);
-    uint64_t bits;
-    memcpy(&bits, &st->lr, sizeof(bits));
-    co_put_u64(c->data, st->steps);
-    co_put_u64(c->data + 8, bits);
-    c->head.table = table;
-    c->head.shard = s->tables->config.index;
-    c->head.items = 1;
-    c->head.bytes = CKPT_RATE_BYTES;
-    add(s, c);
 }
 
 /* ---- what is due ---- */
@@ -201,7 +61,8 @@ static void write_block(struct shard_snapshot *s, uint32_t table, size_t block) 
     size_t from = table == s->table && block == s->slot ? (size_t)s->value : 0;
     size_t n = s->tables->tables[table].blocks[block].n;
     for (; from < n && s->ticket; from += DENSE_VALUES) {
-        write_values(s, table, block, from, n - from < DENSE_VALUES ? n - from : DENSE_VALUES);
+        shard_snapshot_write_values(
+            s, table, block, from, n - from < DENSE_VALUES ? n - from : DENSE_VALUES);
     }
 }
 
@@ -209,7 +70,7 @@ void shard_snapshot_touch(struct shard_snapshot *s, uint32_t table, size_t slot)
     struct shard_track *k = &s->tracks[table];
     if (s->ticket && is_due(s, table, slot)) {
         if (s->tables->tables[table].rows) {
-            write_row(s, table, slot);
+            shard_snapshot_write_row(s, table, slot);
         } else {
             write_block(s, table, slot);
         }
@@ -235,22 +96,10 @@ void shard_snapshot_gone(struct shard_snapshot *s, uint32_t table, uint64_t id) 
     if (!s || !s->tracking) {
         return;
     }
-    struct shard_erased *e = &s->tracks[table].erased;
-    struct shard_save_chunk *c = e->n > 0 ? e->chunks[e->n - 1] : NULL;
-    /* A chunk that the saver may still read must not change. */
-    if (!c || c->head.bytes == c->room || __atomic_load_n(&c->holders, __ATOMIC_ACQUIRE) > 1) {
-        if (e->n == ERASED_CHUNKS_MAX || !erased_take(s)) {
-            forget_erased(s);
-            return;
-        }
-        c = shard_save_chunk_new(CKPT_PART_ERASED, ERASED_BYTES);
-        c->head.table = table;
-        c->head.shard = s->tables->config.index;
-        erased_push(e, c);
+    if (!shard_erased_add(
+            &s->tracks[table].erased, &s->erased_room, table, s->tables->config.index, id)) {
+        forget_erased(s);
     }
-    co_put_u64(c->data + c->head.bytes, id);
-    c->head.bytes += sizeof(id);
-    c->head.items++;
 }
 
 /* ---- rows that move ---- */
@@ -260,7 +109,7 @@ enum table_cold_age shard_snapshot_leaves(struct shard_snapshot *s, uint32_t tab
         return TABLE_COLD_SAVED; /* the next checkpoint is a full one, which ignores ages */
     }
     if (s->ticket && is_due(s, table, slot)) {
-        write_row(s, table, slot);
+        shard_snapshot_write_row(s, table, slot);
     }
     const struct shard_track *k = &s->tracks[table];
     return shard_bits_has(&k->changed, slot)   ? TABLE_COLD_CHANGED
@@ -297,7 +146,7 @@ static bool knows(struct shard_snapshot *s, const struct shard_snapshot_order *o
     }
     for (uint32_t i = 0; i < s->tables->config.n_tables; i++) {
         const struct shard_track *k = &s->tracks[i];
-        if (k->erased.n + k->erased_pending.n > ERASED_CHUNKS_MAX) {
+        if (k->erased.n + k->erased_pending.n > SHARD_ERASED_CHUNKS_MAX) {
             forget_erased(s);
             return false;
         }
@@ -317,10 +166,10 @@ static void settle(struct shard_snapshot *s, uint64_t previous, bool known) {
         struct shard_track *k = &s->tracks[i];
         if (previous == s->before) {
             shard_bits_join(&k->changed, &k->pending);
-            erased_join(&k->erased, &k->erased_pending);
+            shard_erased_join(&k->erased, &k->erased_pending);
         } else {
             shard_bits_clear(&k->pending);
-            erased_clear(s, &k->erased_pending);
+            shard_erased_clear(&k->erased_pending, &s->erased_room);
         }
     }
 }
@@ -328,34 +177,22 @@ static void settle(struct shard_snapshot *s, uint64_t previous, bool known) {
 /* The instant of one table: what has changed so far becomes pending. */
 static void take_instant(struct shard_snapshot *s, struct shard_track *k, size_t limit) {
     shard_bits_clear(&k->pending);
-    erased_clear(s, &k->erased_pending);
+    shard_erased_clear(&k->erased_pending, &s->erased_room);
     k->pending = k->changed;
     k->changed = (struct shard_bits){0};
     k->erased_pending = k->erased;
     k->erased = (struct shard_erased){0};
     k->limit = limit;
     for (size_t i = 0; i < k->erased_pending.n && !s->full && s->ticket; i++) {
-        add(s, shard_save_chunk_hold(k->erased_pending.chunks[i]));
+        shard_snapshot_add(s, shard_save_chunk_hold(k->erased_pending.chunks[i]));
     }
-}
-
-/* Writes what a trainer keeps here for its restart. */
-static void write_kept(struct shard_snapshot *s, uint32_t trainer, const struct shard_kept *k) {
-    struct shard_save_chunk *c = shard_save_chunk_new(CKPT_PART_POSITION, 8 + (size_t)k->bytes);
-    co_put_u64(c->data, k->step);
-    memcpy(c->data + 8, k->data, k->bytes);
-    c->head.begin = trainer;
-    c->head.shard = s->tables->config.index;
-    c->head.items = 1;
-    c->head.bytes = 8 + k->bytes;
-    add(s, c);
 }
 
 static void write_all_kept(struct shard_snapshot *s) {
     for (uint32_t i = 0; s->kept && i < s->tables->config.trainers; i++) {
         for (uint32_t k = 0; k < SHARD_KEPT_N && s->ticket; k++) {
             if (s->kept[i][k].data) {
-                write_kept(s, i, &s->kept[i][k]);
+                shard_snapshot_write_kept(s, i, &s->kept[i][k]);
             }
         }
     }
@@ -407,7 +244,7 @@ int shard_snapshot_begin(struct shard_snapshot *s, const struct shard_snapshot_o
     CO_TRY(check_order(s, order, known, err));
     CO_TRY(
         shard_saver_begin(s->saver, order->dir, order->number, order->previous, ret_ticket, err));
-    give_up(s);
+    shard_snapshot_give_up(s);
     /* A snapshot that was not completed may have reset delta scores: DELTA would omit such rows. */
     bool again = known && order->previous != s->last;
     s->ordered = order->mode;
@@ -430,7 +267,7 @@ int shard_snapshot_begin(struct shard_snapshot *s, const struct shard_snapshot_o
         take_instant(s, &s->tracks[i], count_slots(&s->tables->tables[i]));
         s->tracks[i].now = shard_row_clock(&s->tables->tables[i]);
         if (s->ticket) {
-            write_rate(s, i);
+            shard_snapshot_write_rate(s, i);
         }
     }
     write_all_kept(s);
@@ -459,7 +296,7 @@ static size_t step_block(struct shard_snapshot *s) {
     size_t left = changed ? 0 : b->n - (size_t)s->value;
     size_t n = left < DENSE_VALUES ? left : DENSE_VALUES;
     if (n > 0) {
-        write_values(s, s->table, s->slot, (size_t)s->value, n);
+        shard_snapshot_write_values(s, s->table, s->slot, (size_t)s->value, n);
         s->value += n;
     }
     if (changed || s->value == b->n) {
@@ -472,7 +309,8 @@ static size_t step_block(struct shard_snapshot *s) {
 static void take_cold(void *arg, uint64_t id, const void *body) {
     struct shard_snapshot *s = arg;
     if (s->ticket) {
-        write_body(s, s->table, id, (void *)(uintptr_t)body); /* check_mode: changes no count */
+        shard_snapshot_write_body(
+            s, s->table, id, (void *)(uintptr_t)body); /* check_mode: changes no count */
     }
 }
 
@@ -485,7 +323,7 @@ static bool step_cold(struct shard_snapshot *s) {
     if (cold &&
         table_cold_walk(cold, s->cold, s->full, &s->key, looks, take_cold, s, &more, &err) < 0) {
         shard_saver_fail(s->saver, s->ticket, &err);
-        give_up(s);
+        shard_snapshot_give_up(s);
     }
     return more;
 }
@@ -508,7 +346,7 @@ static size_t step_rows(struct shard_snapshot *s, unsigned *looks) {
     }
     s->slot = slot < k->limit ? slot : k->limit;
     for (size_t i = 0; i < n && s->ticket; i++) {
-        write_row(s, s->table, due[i]);
+        shard_snapshot_write_row(s, s->table, due[i]);
     }
     return n * k->row_bytes;
 }
@@ -526,7 +364,7 @@ static size_t step_cursor(struct shard_snapshot *s, unsigned *looks) {
     if (step_cold(s)) {
         return COLD_BYTES;
     }
-    flush(s, s->table);
+    shard_snapshot_flush(s, s->table);
     s->table++;
     s->slot = s->key = 0;
     return 0;
@@ -540,7 +378,7 @@ bool shard_snapshot_slice(struct shard_snapshot *s) {
     for (unsigned looks = 0; s->ticket && bytes < SLICE && looks < LOOKS;) {
         if (s->table == s->tables->config.n_tables) {
             shard_saver_end(s->saver, s->ticket);
-            give_up(s); /* only resets the snapshot: all is written */
+            shard_snapshot_give_up(s); /* only resets the snapshot: all is written */
             return false;
         }
         bytes += step_cursor(s, &looks);
@@ -552,7 +390,8 @@ bool shard_snapshot_slice(struct shard_snapshot *s) {
 
 void shard_snapshot_init(
     struct shard_snapshot *s, struct shard_tables *tables, struct shard_saver *saver) {
-    *s = (struct shard_snapshot){.tables = tables, .saver = saver};
+    *s = (struct shard_snapshot){
+        .tables = tables, .saver = saver, .erased_room = shard_erased_room(&tables->config)};
     s->tracks = co_xcalloc(tables->config.n_tables, sizeof(*s->tracks));
     for (uint32_t i = 0; i < tables->config.n_tables; i++) {
         const struct shard_table *st = &tables->tables[i];
@@ -561,13 +400,13 @@ void shard_snapshot_init(
 }
 
 void shard_snapshot_forget(struct shard_snapshot *s) {
-    give_up(s);
+    shard_snapshot_give_up(s);
     for (uint32_t i = 0; i < s->tables->config.n_tables; i++) {
         struct shard_track *k = &s->tracks[i];
         shard_bits_clear(&k->changed);
         shard_bits_clear(&k->pending);
-        erased_clear(s, &k->erased);
-        erased_clear(s, &k->erased_pending);
+        shard_erased_clear(&k->erased, &s->erased_room);
+        shard_erased_clear(&k->erased_pending, &s->erased_room);
     }
     s->tracking = false;
     s->last = s->before = 0;

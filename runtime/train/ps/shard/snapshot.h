@@ -28,14 +28,10 @@
 #pragma once
 
 #include "runtime/train/ps/shard/bits.h"
+#include "runtime/train/ps/shard/erased.h"
 #include "runtime/train/ps/shard/kept.h"
 #include "runtime/train/ps/shard/saver.h"
 #include "runtime/train/ps/shard/tables.h"
-
-struct shard_erased {
-    struct shard_save_chunk **chunks; /* of kind ERASED, held; ids are added to the last one */
-    size_t n;
-};
 
 /* What the snapshot knows of one table. */
 struct shard_track {
@@ -68,7 +64,7 @@ struct shard_snapshot {
     uint64_t key;   /* sparse, after all slots: where the walk over cold rows continues */
     struct table_rocks_instant *cold; /* the view of the disk */
     uint64_t bytes;                   /* of rows and values, written by all snapshots so far */
-    size_t erased_bytes;              /* of all lists of erased ids, taken from the budget */
+    struct shard_erased_room erased_room;
 };
 
 struct shard_snapshot_order {
