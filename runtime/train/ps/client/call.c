@@ -99,22 +99,6 @@ void psc_client_wake(struct rt_client *c) {
     psc_unlock(c);
 }
 
-/* ---- states; the lock is held ---- */
-
-/* Another thread works on the part without the lock: it uses the memory of the call's caller. */
-static bool is_busy(const struct psc_part *p) {
-    return p->state == PSC_PART_MAKING || p->state == PSC_PART_TAKING;
-}
-
-/* The only place that changes a state: who waits for it is woken. */
-static void set_state(struct rt_client *c, struct psc_part *p, enum psc_part_state state) {
-    bool ends = is_busy(p) || state == PSC_PART_DONE;
-    p->state = state;
-    if (ends && c->links->awaiting > 0) {
-        psc_client_changed(c);
-    }
-}
-
 void psc_client_await_threads(struct rt_client *c, const char *what, int64_t *say_ms) {
     *say_ms = *say_ms ? *say_ms : co_now_ms() + HELD_MS;
     c->links->awaiting++;
@@ -125,105 +109,6 @@ void psc_client_await_threads(struct rt_client *c, const char *what, int64_t *sa
     c->links->awaiting--;
 }
 
-/* ---- parts; the lock is held ---- */
-
-static struct psc_inflight *inflight_of(struct rt_client *c, const struct psc_part *p) {
-    return &c->links->at[p->server].inflight;
-}
-
-/* Counts a part whose frame is made, or never will be. */
-static void part_sent(struct rt_client *c, struct rt_call *call) {
-    if (--call->unsent == 0 && call->ret_sent) {
-        *call->ret_sent = true;
-        psc_client_changed(c);
-    }
-}
-
-/* Ends a part that is in no queue. */
-static void part_over(struct rt_client *c, struct psc_part *p) {
-    struct psc_links *k = c->links;
-    struct rt_call *call = p->call;
-    if (p->state == PSC_PART_SENT) {
-        psc_inflight_unsent(inflight_of(c, p), p);
-    }
-    if (p->state == PSC_PART_SENT || p->state == PSC_PART_TAKING || p->state == PSC_PART_AGAIN) {
-        psc_slots_give(&k->slots, p);
-        psc_inflight_release(inflight_of(c, p), p);
-    } else {
-        part_sent(c, call);
-    }
-    inflight_of(c, p)->repeats -= p->repeated;
-    p->repeated = false;
-    set_state(c, p, PSC_PART_DONE);
-    k->moved_ms = call->moved_ms = psc_client_time(c);
-    if (--call->left > 0) {
-        return;
-    }
-    psc_client_changed(c);
-    if (call->done) {
-        k->detached--;
-        call->next = k->over;
-        k->over = call;
-    }
-}
-
-static void end_part(struct rt_client *c, struct psc_part *p, const struct co_err *why) {
-    if (!p->call->err.code) {
-        p->call->err = *why;
-    }
-    part_over(c, p);
-}
-
-static bool is_any(const struct psc_part *p, const void *arg) {
-    (void)p;
-    (void)arg;
-    return true;
-}
-
-static bool is_of_call(const struct psc_part *p, const void *call) {
-    return p->call == call;
-}
-
-static bool is_greeting(const struct psc_part *p, const void *arg) {
-    (void)arg;
-    return p->call->greets;
-}
-
-/* Ends the picked parts of a link, queued or sent, with *why. */
-static void end_parts(struct psc_link *l, psc_pick_fn pick, const struct co_err *why) {
-    struct psc_part *p = psc_inflight_unqueue_all(&l->inflight, pick, NULL);
-    for (struct psc_part *next; p; p = next) {
-        next = p->next;
-        end_part(l->c, p, why);
-    }
-    for (uint32_t i = 0; i <= l->inflight.shards; i++) {
-        p = psc_inflight_line(&l->inflight, i)->sent;
-        for (struct psc_part *next; p; p = next) {
-            next = p->next;
-            if (pick(p, NULL)) {
-                end_part(l->c, p, why);
-            }
-        }
-    }
-    psc_client_changed(l->c);
-}
-
-uint32_t psc_calls_requeue(struct psc_link *l, const struct co_err *why) {
-    end_parts(l, is_greeting, why);
-    uint32_t n = 0;
-    for (uint32_t i = 0; i <= l->inflight.shards; i++) {
-        struct psc_line *line = psc_inflight_line(&l->inflight, i);
-        for (struct psc_part *p = line->sent_last; p; p = line->sent_last, n++) {
-            psc_inflight_unsent(&l->inflight, p);
-            set_state(l->c, p, PSC_PART_AGAIN);
-            l->inflight.repeats += !p->repeated;
-            p->repeated = true;
-            psc_inflight_queue_first(&l->inflight, p);
-        }
-    }
-    return n;
-}
-
 /* ---- failures ---- */
 
 void psc_calls_fail(struct rt_client *c, const struct co_err *err) {
@@ -232,7 +117,7 @@ void psc_calls_fail(struct rt_client *c, const struct co_err *err) {
         k->failed = *err;
     }
     for (uint32_t i = 0; i < k->n; i++) {
-        end_parts(&k->at[i], is_any, &k->failed);
+        psc_parts_end_all(&k->at[i], &k->failed);
     }
     pthread_cond_signal(&k->broke);
 }
@@ -272,151 +157,8 @@ int psc_client_refusal(struct rt_client *c, struct co_err *err) {
 
 /* ---- start, answer, wait ---- */
 
-static int make_frame(struct psc_part *p, struct co_err *err) {
-    struct rpc_frame *f = NULL;
-    if (!p->frame) {
-        CO_TRY(rpc_frame_new(p->head.kind, p->head.bytes, &f, err));
-    }
-    if (f) {
-        f->head = p->head;
-        if (p->head.bytes > 0) {
-            p->call->fill(p->call, p, f->payload);
-        }
-        p->frame = f;
-    }
-    return 0;
-}
-
-static bool is_usable(const struct psc_link *l, const struct psc_part *p) {
-    return l->stream && !l->lanes.broken.code && (l->state == PSC_LINK_UP || p->call->greets);
-}
-
-/* Another part of its call has failed, so this one is not sent.  A part that was sent before must
- * be sent again, as it has a number, and the shard expects all numbers. */
-static bool is_void(const struct psc_part *p) {
-    return p->call->err.code && !p->call->whole && p->state == PSC_PART_QUEUED;
-}
-
-/* Whether the first part of the line can be sent, or must be ended. */
-static bool can_send(struct psc_link *l, const struct psc_line *line) {
-    const struct psc_part *p = line->queue;
-    return p &&
-           (is_void(p) || (is_usable(l, p) &&
-                              (p->call->greets || (psc_client_carrier_free(l, p) &&
-                                                      psc_inflight_has_room(&l->inflight, p)))));
-}
-
-/* Takes the next part to send out of its queue.  Lines take turns; *turn: which one is next.  NULL:
- * there is none. */
-static struct psc_part *next_part(struct psc_link *l, uint32_t *turn) {
-    struct psc_inflight *f = &l->inflight;
-    for (uint32_t n = 0; n <= f->shards && f->queued > 0;) {
-        struct psc_line *line = psc_inflight_line(f, *turn);
-        if (!can_send(l, line)) {
-            n++;
-            *turn = *turn < f->shards ? *turn + 1 : 0;
-            continue;
-        }
-        struct psc_part *p = psc_inflight_unqueue(f, line);
-        if (!is_void(p)) {
-            *turn = *turn < f->shards ? *turn + 1 : 0;
-            return p;
-        }
-        end_part(l->c, p, &p->call->err);
-    }
-    return NULL;
-}
-
-/* The part's frame is made, or not (err).  False: it cannot be sent now. */
-static bool take_made(struct psc_link *l, struct psc_part *p, struct co_err *err) {
-    struct rt_client *c = l->c;
-    struct psc_links *k = c->links;
-    if (!err->code) {
-        *err = k->failed;
-    }
-    if (err->code) {
-        if (p->call->done) { /* nobody waits for the call, so the client fails */
-            psc_calls_fail(c, err);
-        }
-        end_part(c, p, err);
-        return false;
-    }
-    if (!is_usable(l, p)) { /* the connection broke meanwhile */
-        set_state(c, p, PSC_PART_QUEUED);
-        psc_inflight_queue_next(&l->inflight, p);
-        return false;
-    }
-    psc_inflight_admit(&l->inflight, p);
-    psc_slots_take(&k->slots, p);
-    psc_client_expects(c);
-    rpc_frame_seal(p->frame);
-    part_sent(c, p->call);
-    return true;
-}
-
-/* A frame on its way, and what carries it; stream NULL: none. */
-struct sending {
-    struct rpc_stream *stream;
-    struct rpc_frame *frame;
-};
-
-static struct sending note_sent(struct psc_link *l, struct psc_part *p) {
-    set_state(l->c, p, PSC_PART_SENT);
-    psc_inflight_sent(&l->inflight, p);
-    return (struct sending){rpc_stream_ref(psc_client_carrier(l, p)), rpc_frame_ref(p->frame)};
-}
-
-/* Makes the frame of a part in state MAKING. */
-static struct sending make_part(struct psc_link *l, struct psc_part *p) {
-    struct sending s = {0};
-    struct co_err err = {0};
-    (void)!make_frame(p, &err);
-    psc_lock(l->c);
-    if (take_made(l, p, &err)) {
-        s = note_sent(l, p);
-    }
-    psc_unlock(l->c);
-    return s;
-}
-
-/* Takes the turn to send the waiting parts of a link.  False: there are none, or another thread has
- * it. */
-static bool begin_pump(struct psc_link *l) {
-    psc_lock(l->c);
-    bool mine = !l->pumping && l->inflight.queued > 0;
-    l->pumping = l->pumping || mine;
-    psc_unlock(l->c);
-    return mine;
-}
-
-void psc_client_pump(struct psc_link *l) {
-    struct rt_client *c = l->c;
-    uint32_t turn = 0;
-    bool flushed = false; /* the lanes, since the last part was sent */
-    for (bool pumping = begin_pump(l); pumping;) {
-        struct sending s = {0};
-        psc_lock(c);
-        struct psc_part *p = next_part(l, &turn);
-        bool again = p && p->state == PSC_PART_AGAIN;
-        if (again) {
-            s = note_sent(l, p);
-        } else if (p) {
-            set_state(c, p, PSC_PART_MAKING);
-        }
-        l->pumping = pumping = p || !flushed;
-        psc_unlock(c);
-        if (p && !again) {
-            s = make_part(l, p);
-        }
-        if (s.stream) {
-            /* If the stream is over, on_close will queue the part again. */
-            (void)!rpc_stream_send(s.stream, s.frame, NULL);
-            rpc_stream_unref(s.stream);
-        } else if (!p && pumping) {
-            psc_client_flush_lanes(l); /* this may make room */
-        }
-        flushed = !p;
-    }
+static struct psc_inflight *inflight_of(struct rt_client *c, const struct psc_part *p) {
+    return &c->links->at[p->server].inflight;
 }
 
 /* Puts the call's parts into the queues of their links.  False: none is queued, call->err says why.
@@ -530,7 +272,7 @@ void psc_client_answer(struct rt_client *c, struct psc_link *l, struct rpc_frame
     psc_inflight_unsent(&l->inflight, p);
     meter_bytes(METER_BYTES_RECEIVED, RPC_FRAME_HEAD + f->head.bytes);
     meter_bytes(METER_BYTES_SENT, RPC_FRAME_HEAD + p->head.bytes);
-    set_state(c, p, PSC_PART_TAKING);
+    psc_part_set(c, p, PSC_PART_TAKING);
     l->spare_ms = is_recovery(l, p) ? c->options.return_ms : l->spare_ms;
     psc_unlock(c);
 
@@ -559,7 +301,7 @@ void psc_client_answer(struct rt_client *c, struct psc_link *l, struct rpc_frame
         /* Nobody waits for the call, or the job went back to a checkpoint: the client fails. */
         psc_calls_fail(c, &err);
     }
-    part_over(c, p);
+    psc_part_over(c, p);
     psc_unlock(c);
     psc_client_pump(l);
 }
@@ -567,9 +309,13 @@ void psc_client_answer(struct rt_client *c, struct psc_link *l, struct rpc_frame
 static bool is_any_busy(const struct rt_call *call) {
     bool busy = false;
     for (uint32_t i = 0; i < call->n_parts; i++) {
-        busy = busy || is_busy(&call->parts[i]);
+        busy = busy || psc_part_is_busy(&call->parts[i]);
     }
     return busy;
+}
+
+static bool is_of_call(const struct psc_part *p, const void *call) {
+    return p->call == call;
 }
 
 static void unqueue_call(struct rt_client *c, struct rt_call *call) {
@@ -577,7 +323,7 @@ static void unqueue_call(struct rt_client *c, struct rt_call *call) {
         struct psc_part *p = psc_inflight_unqueue_all(&c->links->at[i].inflight, is_of_call, call);
         for (struct psc_part *next; p; p = next) {
             next = p->next;
-            part_over(c, p);
+            psc_part_over(c, p);
         }
     }
 }
@@ -593,7 +339,7 @@ static void abandon_call(struct rt_client *c, struct rt_call *call) {
     }
     for (uint32_t i = 0; i < call->n_parts; i++) {
         if (call->parts[i].state == PSC_PART_SENT) {
-            part_over(c, &call->parts[i]);
+            psc_part_over(c, &call->parts[i]);
         }
     }
 }

@@ -82,8 +82,8 @@ bool psc_client_await(
 bool psc_calls_detached(const struct rt_client *c);
 /* Wakes those who wait. */
 void psc_client_wake(struct rt_client *c);
-/* Sends waiting parts as far as the windows allow.  One thread at a time does so, to keep the order
- * of parts. */
+/* pump.c: sends waiting parts as far as the windows allow.  One thread at a time does so, to keep
+ * the order of parts. */
 void psc_client_pump(struct psc_link *l);
 
 /* join.c: connects to all servers; returns when all links are up. */

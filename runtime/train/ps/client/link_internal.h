@@ -1,6 +1,6 @@
-/* What link.c (states), call.c (requests) and lanes.c (data lanes) share: a part is sent when its
- * link is up, its lane takes more and its window has room.  So these have one lock, and no other
- * file sees it or what it guards.
+/* What link.c (states), call.c, parts.c and pump.c (requests) and lanes.c (data lanes) share: a
+ * part is sent when its link is up, its lane takes more and its window has room.  So these have one
+ * lock, and no other file sees it or what it guards.
  *
  *     psc_links -- psc_link, one a server -- psc_line, one a shard, and one for control messages */
 #pragma once
@@ -66,11 +66,22 @@ struct rpc_stream *psc_link_tick(struct psc_link *l, int64_t now);
 
 /* call.c.  Ends all calls with *err, unless something failed before. */
 void psc_calls_fail(struct rt_client *c, const struct co_err *err);
+/* parts.c.  The only function that changes a part's state; wakes who waits for it. */
+void psc_part_set(struct rt_client *c, struct psc_part *p, enum psc_part_state to);
+/* Another thread works on the part without the lock: it uses the memory of the call's caller. */
+bool psc_part_is_busy(const struct psc_part *p);
+/* Counts a part whose frame is made, or never will be. */
+void psc_part_made(struct rt_client *c, struct rt_call *call);
+/* Ends a part that is in no queue; with an error, which becomes the call's. */
+void psc_part_over(struct rt_client *c, struct psc_part *p);
+void psc_part_end(struct rt_client *c, struct psc_part *p, const struct co_err *why);
+/* Ends all parts of a link, queued or sent. */
+void psc_parts_end_all(struct psc_link *l, const struct co_err *why);
 /* A link's connection is lost.  Unanswered parts go back to the front of the queue; hello and begin
  * end with *why.  Returns how many parts will be sent again. */
 uint32_t psc_calls_requeue(struct psc_link *l, const struct co_err *why);
-/* Milliseconds of a clock that stands still while a link is away, as that wait has a limit of its
- * own (until_ms). */
+/* call.c.  Milliseconds of a clock that stands still while a link is away, as that wait has a limit
+ * of its own (until_ms). */
 int64_t psc_client_time(const struct rt_client *c);
 /* Waits a while for threads that still make frames or handle answers of `what`, which is over. They
  * use the memory of its caller, so it cannot return before.  They wait for nobody, so there is no
@@ -85,6 +96,17 @@ bool psc_client_carrier_free(const struct psc_link *l, const struct psc_part *p)
 void psc_client_drop_lanes(struct psc_link *l);
 /* For each tick.  True: a lane was lost, and the stream did not end in time. */
 bool psc_client_lost_lanes(struct psc_link *l);
+/* What a lane's descriptor is ready for, on the thread that reads; the lock is not held. */
+void psc_lane_serve(
+    struct psc_link *l, uint32_t shard, bool in, bool out, struct rpc_lane_room *room);
+
+/* lane_reader.c.  The reader reads a lane from now on, also after an error; it waits until the
+ * socket takes more, or not; it reads the lane no more. */
+CO_MUST_CHECK int psc_reader_add(struct psc_reader *r, const struct psc_link *l, uint32_t shard,
+    const struct rpc_lane *lane, struct co_err *err);
+void psc_reader_watch(
+    const struct psc_link *l, uint32_t shard, const struct rpc_lane *lane, bool full);
+void psc_reader_remove(struct psc_reader *r, const struct rpc_lane *lane);
 /* Wakes all threads that wait for a change. */
 void psc_client_changed(struct rt_client *c);
 /* A request is sent, so the client's own thread may be needed to read. */
