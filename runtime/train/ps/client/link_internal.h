@@ -66,7 +66,8 @@ struct rpc_stream *psc_link_tick(struct psc_link *l, int64_t now);
 
 /* call.c.  Ends all calls with *err, unless something failed before. */
 void psc_calls_fail(struct rt_client *c, const struct co_err *err);
-/* parts.c.  The only function that changes a part's state; wakes who waits for it. */
+/* parts.c.  The only function that changes a part's state; asserts that the move is legal, and
+ * wakes who waits for it. */
 void psc_part_set(struct rt_client *c, struct psc_part *p, enum psc_part_state to);
 /* Another thread works on the part without the lock: it uses the memory of the call's caller. */
 bool psc_part_is_busy(const struct psc_part *p);

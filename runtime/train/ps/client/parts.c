@@ -5,13 +5,26 @@
  *                            AGAIN       from all of these: --> DONE
  *
  * The links' lock is held. */
+#include <assert.h>
+
 #include "runtime/train/ps/client/link_internal.h"
 
 bool psc_part_is_busy(const struct psc_part *p) {
     return p->state == PSC_PART_MAKING || p->state == PSC_PART_TAKING;
 }
 
+/* A bit for each state that may follow. */
+static const unsigned next_states[] = {
+    [PSC_PART_QUEUED] = 1U << PSC_PART_MAKING | 1U << PSC_PART_DONE,
+    [PSC_PART_MAKING] = 1U << PSC_PART_QUEUED | 1U << PSC_PART_SENT | 1U << PSC_PART_DONE,
+    [PSC_PART_SENT] = 1U << PSC_PART_AGAIN | 1U << PSC_PART_TAKING | 1U << PSC_PART_DONE,
+    [PSC_PART_AGAIN] = 1U << PSC_PART_SENT | 1U << PSC_PART_DONE,
+    [PSC_PART_TAKING] = 1U << PSC_PART_DONE,
+    [PSC_PART_DONE] = 0,
+};
+
 void psc_part_set(struct rt_client *c, struct psc_part *p, enum psc_part_state state) {
+    assert(next_states[p->state] & 1U << state);
     bool ends = psc_part_is_busy(p) || state == PSC_PART_DONE;
     p->state = state;
     if (ends && c->links->awaiting > 0) {
