@@ -1,4 +1,5 @@
-/* Connects a trainer to all servers at its start, and reconnects links that broke later.
+/* Connects a trainer to all servers at its start, and reconnects links that broke later.  greet.c
+ * has the messages, muster.c what all welcomes together say.
  *
  *     connect, prove the token (attempt)
  *     hello    ->  identity of this trainer, its tables   <- welcome: the server's identity, step
@@ -15,9 +16,9 @@
 #include "common/buf.h"
 #include "common/thread.h"
 #include "runtime/net/net.h"
-#include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/client/client_internal.h"
-#include "runtime/train/ps/control.h"
+#include "runtime/train/ps/client/geo.h"
+#include "runtime/train/ps/client/greet.h"
 #include "runtime/train/ps/glog.h"
 
 enum {
@@ -34,256 +35,13 @@ int psc_client_left(const struct rt_client *c, int ms) {
     return left > ms ? ms : left > 0 ? (int)left : 0;
 }
 
-/* ---- one hello ---- */
-
-/* Checks a server that this trainer reconnects to, and that was another one before.  It must have
- * restored a checkpoint.  In async mode the trainer continues with it.  In sync mode the whole job
- * returns to that checkpoint, and CO_GONE reports that to the program. */
-static int check_restarted(struct rt_client *c, uint32_t server, const struct psc_welcome *was,
-    const Rpc__Welcome *w, struct co_err *err) {
-    bool finishing = psc_links_stage(c) >= PSC_FINISHING;
-    if (w->restored == 0) {
-        return co_err_set(
-            err, CO_INVALID, "it was restarted and has none of its tables; the others have theirs");
-    }
-    if (c->options.mode == RT_SYNC && !finishing) {
-        return co_err_set(err, CO_GONE,
-            "it was restarted; all go back to its checkpoint %llu, step %llu",
-            (unsigned long long)w->restored, (unsigned long long)w->step);
-    }
-    if (w->shards != was->shards && !finishing) {
-        return co_err_set(err, CO_INVALID,
-            "it came back with %u shards, it had %u (PADDLE_PS_SHARDS)", w->shards, was->shards);
-    }
-    ps_log_warn("server %u (%s) was restarted with checkpoint %llu; what was pushed to it since "
-                "is lost",
-        server, psc_link_endpoint(c, server), (unsigned long long)w->restored);
-    return 0;
-}
-
-static struct psc_welcome read_welcome(
-    const struct rt_client *c, const Rpc__Welcome *w, const struct psc_welcome *was) {
-    bool lanes = c->reader && w->key, bounded = !lanes && w->window > 0 && w->window < c->window;
-    uint64_t lease = (uint64_t)c->options.lease_ms;
-    return (struct psc_welcome){.incarnation = w->incarnation,
-        .shards = w->shards,
-        .key = lanes ? w->key : 0,
-        .window = bounded ? w->window : c->window,
-        .lease_ms = (int64_t)(w->lease_ms > 0 && w->lease_ms < lease ? w->lease_ms : lease),
-        .step = w->step,
-        .barriers = w->barriers,
-        .era = w->era,
-        .restored = w->restored,
-        .restored_step = w->restored_step,
-        .fresh = w->fresh,
-        .dirty = w->dirty,
-        .replaced = was->replaced ||
-                    (was->incarnation > 0 && c->former > 0 && w->incarnation != was->incarnation),
-        .nonfinite = (enum rt_nonfinite)w->nonfinite};
-}
-
-static int note_welcome(
-    struct rt_client *c, uint32_t server, const Rpc__Welcome *w, struct co_err *err) {
-    struct psc_welcome was = psc_link_welcomed(c, server), is = read_welcome(c, w, &was);
-    bool other = psc_links_stage(c) > PSC_JOINING && w->incarnation != was.incarnation;
-    int rc = other ? check_restarted(c, server, &was, w, err) : 0;
-    if (rc == CO_GONE) {
-        psc_link_welcome(c, server, &was); /* psc_client_rejoin sends its leave */
-    }
-    if (rc == 0) {
-        psc_client_note_done(c, w->finished, w->n_finished);
-        psc_link_welcome(c, server, &is);
-    }
-    return rc;
-}
-
-static int take_welcome(
-    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
-    CO_CLEANUP(ps_control_freep) Rpc__Control *m = NULL;
-    CO_TRY(ps_control_unpack(a, &m, err));
-    if (m->body_case != RPC__CONTROL__BODY_WELCOME || m->welcome->shards < 1 ||
-        m->welcome->shards > 4096) {
-        return co_err_set(err, CO_INVALID, "not a welcome");
-    }
-    return note_welcome(call->c, p->server, m->welcome, err);
-}
-
-static int hello_frame(
-    struct rt_client *c, uint32_t server, struct rpc_frame **ret, struct co_err *err) {
-    Rpc__Table tables[PS_TABLES_MAX], *list[PS_TABLES_MAX];
-    for (uint32_t i = 0; i < c->n_tables; i++) {
-        const struct ps_table *t = &c->tables[i];
-        rpc__table__init(&tables[i]);
-        tables[i].name = (char *)(uintptr_t)t->name;
-        tables[i].kind = t->spec.kind;
-        tables[i].size = t->spec.size;
-        tables[i].dim = t->spec.dim;
-        tables[i].optimizer = (char *)(uintptr_t)t->spec.optimizer;
-        tables[i].init = (char *)(uintptr_t)t->init;
-        tables[i].seed = t->spec.seed;
-        tables[i].mode = t->spec.mode;
-        tables[i].schedule = (char *)(uintptr_t)t->schedule;
-        tables[i].storage = (char *)(uintptr_t)t->spec.storage;
-        tables[i].wire = (char *)(uintptr_t)t->spec.wire;
-        tables[i].admit = (char *)(uintptr_t)t->spec.admit;
-        tables[i].evict = (char *)(uintptr_t)t->spec.evict;
-        list[i] = &tables[i];
-    }
-    Rpc__Hello h = RPC__HELLO__INIT;
-    h.job = c->job;
-    h.trainer = c->trainer;
-    h.trainers = c->trainers;
-    h.server = server;
-    h.servers = c->n_servers;
-    h.mode = c->options.mode;
-    h.backup = c->options.backup;
-    h.incarnation = c->incarnation;
-    h.former = c->former;
-    h.finishing = psc_links_stage(c) >= PSC_FINISHING;
-    h.n_tables = c->n_tables;
-    h.tables = list;
-    CO_AUTOFREE const char **endpoints = co_xcalloc(c->n_servers, sizeof(char *));
-    for (uint32_t i = 0; i < c->n_servers; i++) {
-        endpoints[i] = psc_link_endpoint(c, i);
-    }
-    h.n_endpoints = c->n_servers;
-    h.endpoints = (char **)(uintptr_t)endpoints;
-    Rpc__Control m = RPC__CONTROL__INIT;
-    m.body_case = RPC__CONTROL__BODY_HELLO;
-    m.hello = &h;
-    return ps_control_pack(&m, NULL, ret, err);
-}
-
-/* Starts a hello or begin request.  These go out before the link is up.  The caller waits for the
- * result. */
-static struct rt_call *start_greeting(struct rt_client *c, uint32_t server, const char *what,
-    psc_take_fn take, struct rpc_frame *f_own) {
-    struct rt_call *call = psc_call_new(c, what, NULL, 1);
-    call->take = take;
-    call->harmless = true;
-    call->greets = true;
-    psc_call_frame(call, 0, server, f_own, 0);
-    psc_call_start(call);
-    return call;
-}
-
 /* Takes over a connection on which both ends have proved the token, and starts a hello on it.  The
  * caller waits for *ret_call. */
 static int say_hello(struct rt_client *c, uint32_t server, const struct net_dial *in,
     const char *address, struct rt_call **ret_call, struct co_err *err) {
-    CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = NULL;
-    int rc = hello_frame(c, server, &f, err);
-    if (rc < 0) {
-        co_close(in->fd);
-        co_tls_free(in->tls);
-        return rc;
-    }
     CO_TRY(psc_link_adopt(c, server, in, address, err));
-    *ret_call = start_greeting(c, server, "hello", take_welcome, co_steal_ptr(f));
-    return 0;
+    return psc_greet_hello(c, server, ret_call, err);
 }
-
-/* ---- one begin ---- */
-
-static int begin_frame(struct rt_client *c, struct rpc_frame **ret, struct co_err *err) {
-    Rpc__Begin b = RPC__BEGIN__INIT;
-    CO_AUTOFREE uint32_t *finished = co_xcalloc(c->trainers, sizeof(*finished));
-    b.finished = finished;
-    const struct psc_progress *at = &c->progress;
-    b.step = at->steps;
-    b.barriers = psc_client_behind(c) ? at->barriers_done : at->barriers;
-    b.era = at->era;
-    b.restored = psc_links_stage(c) >= PSC_FINISHING ? 0 : at->restored; /* touches no tables */
-    for (uint32_t i = 0; i < c->trainers; i++) {
-        if (at->done[i]) {
-            finished[b.n_finished++] = i;
-        }
-    }
-    Rpc__Control m = RPC__CONTROL__INIT;
-    m.body_case = RPC__CONTROL__BODY_BEGIN;
-    m.begin = &b;
-    return ps_control_pack(&m, NULL, ret, err);
-}
-
-static int take_begun(
-    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
-    (void)a;
-    (void)err;
-    psc_link_answered(call->c, p->server, PSC_LINK_BEGUN);
-    return 0;
-}
-
-/* A summary of all servers' welcomes.
- *
- *     fresh: no trainer has begun there   dirty: tables have changed since the server started
- *     some fresh, none dirty              the job begins, from the same checkpoint or from none
- *     some fresh, others dirty            the fresh servers restarted while the job ran
- *     eras differ                         a trainer sent some servers back to a checkpoint, and
- *                                         was lost before it reached the rest
- *
- * Welcomes arrive at different times.  A server that said fresh may not be fresh any more: another
- * trainer may have begun since, and made dirty a server that answers later (list_doubtful). */
-struct muster {
-    struct psc_welcome fresh;  /* of the fresh server with the oldest checkpoint */
-    uint32_t fresh_server;     /* PSC_NONE: none is fresh */
-    struct psc_welcome newest; /* of the server with the highest era */
-    bool dirty;                /* a server that is not fresh is dirty */
-    bool unlike;               /* the fresh servers' checkpoints differ */
-    uint64_t welcomed;         /* when the last dirty server's welcome came */
-};
-
-/* A replaced server also counts as fresh while its era is not newer than ours: trainers that have
- * begun there cannot have received anything from the other servers. */
-static bool is_fresh(const struct rt_client *c, const struct psc_welcome *w) {
-    return w->fresh || (w->replaced && w->era <= c->progress.era);
-}
-
-static struct muster look_around(struct rt_client *c) {
-    struct muster m = {.newest = psc_link_welcomed(c, 0), .fresh_server = PSC_NONE};
-    for (uint32_t i = 0; i < c->n_servers; i++) {
-        const struct psc_welcome w = psc_link_welcomed(c, i);
-        m.newest = w.era > m.newest.era ? w : m.newest;
-        bool fresh = is_fresh(c, &w), some = m.fresh_server != PSC_NONE;
-        m.dirty = m.dirty || (!fresh && w.dirty);
-        m.welcomed = !fresh && w.dirty && w.welcomed > m.welcomed ? w.welcomed : m.welcomed;
-        m.unlike = m.unlike || (fresh && some && w.restored != m.fresh.restored);
-        if (fresh && (!some || w.restored < m.fresh.restored)) {
-            m.fresh = w;
-            m.fresh_server = i;
-        }
-    }
-    return m;
-}
-
-/* Chooses where the job begins: at a restarted server's checkpoint, in a new era, or at the step
- * that the servers have reached. */
-static int choose_place(struct rt_client *c, struct co_err *err) {
-    struct muster m = look_around(c);
-    bool some = m.fresh_server != PSC_NONE;
-    bool sync = c->options.mode == RT_SYNC, emptied = some && m.dirty;
-    bool back = (emptied && sync) || m.unlike;
-    if (some && (emptied || back) && m.fresh.restored == 0) {
-        return co_err_set(err, CO_INVALID,
-            "server %u (%s) was restarted and has none of its tables; the others have theirs",
-            m.fresh_server, psc_link_endpoint(c, m.fresh_server));
-    }
-    const struct psc_welcome *at = back && some ? &m.fresh : &m.newest;
-    struct psc_progress *p = &c->progress;
-    p->era = m.newest.era + back;
-    p->restored = sync || back ? at->restored : 0;
-    /* With backup, others may have made steps since on a server that was replaced. */
-    p->steps = back ? at->restored_step : at->step;
-    p->barriers_done = 0; /* the most that any server knows: server 0 may have restarted */
-    for (uint32_t i = 0; i < c->n_servers; i++) {
-        const struct psc_welcome w = psc_link_welcomed(c, i);
-        bool ahead = !back && w.era == p->era && w.step < p->steps;
-        p->steps = ahead ? w.step : p->steps;
-        p->barriers_done = w.barriers > p->barriers_done ? w.barriers : p->barriers_done;
-    }
-    return 0;
-}
-
-/* ---- all of them ---- */
 
 /* A retry may help: the server is not there yet or still starts, or still has the connection of
  * this trainer's previous process. */
@@ -399,10 +157,7 @@ static int begin_all(struct rt_client *c, struct co_err *err) {
     uint32_t n = psc_links_in(c, PSC_LINKS_WELCOME, which);
     struct co_err final = {0};
     for (uint32_t i = 0; i < n && final.code == 0; i++) {
-        struct rpc_frame *f = NULL;
-        if (begin_frame(c, &f, &final) == 0) {
-            calls[i] = start_greeting(c, which[i], "begin", take_begun, f);
-        }
+        (void)!psc_greet_begin(c, which[i], &calls[i], &final);
     }
     wait_greetings(c, which, calls, n, &final);
     attempt_lanes(c, &final);
@@ -426,33 +181,15 @@ static int give_up(struct rt_client *c, struct co_err *err) {
         why.code ? "; " : "", why.code ? why.msg : "");
 }
 
-/* Lists servers whose "fresh" may be out of date: hello went out to them before the welcome of one
- * that is dirty came. */
-static uint32_t list_doubtful(struct rt_client *c, uint32_t *ret_which) {
-    struct muster m = look_around(c);
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < c->n_servers; i++) {
-        const struct psc_welcome w = psc_link_welcomed(c, i);
-        bool doubtful = m.dirty && w.fresh && w.asked < m.welcomed;
-        if (doubtful && psc_link_ask_again(c, i)) {
-            ret_which[n++] = i;
-        }
-    }
-    return n;
-}
-
 /* Sends another hello to doubtful servers, over the existing connections: a server takes a closed
  * one for a lost trainer.  Returns how many servers it asked. */
 static int ask_again(struct rt_client *c, struct co_err *err) {
     CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_servers, sizeof(*which));
     CO_AUTOFREE struct rt_call **calls = co_xcalloc(c->n_servers, sizeof(struct rt_call *));
-    uint32_t n = list_doubtful(c, which);
+    uint32_t n = psc_muster_doubtful(c, which);
     struct co_err final = {0};
     for (uint32_t i = 0; i < n && final.code == 0; i++) {
-        struct rpc_frame *f = NULL;
-        if (hello_frame(c, which[i], &f, &final) == 0) {
-            calls[i] = start_greeting(c, which[i], "hello", take_welcome, f);
-        }
+        (void)!psc_greet_hello(c, which[i], &calls[i], &final);
     }
     wait_greetings(c, which, calls, n, &final);
     return final.code ? co_err_set(err, final.code, "%s", final.msg) : (int)n;
@@ -471,7 +208,7 @@ static int join_until(struct rt_client *c, int64_t until_ms, struct co_err *err)
         CO_TRY(attempt_join(c, err));
         if (count_missing(c) == 0) {
             CO_TRY(ask_again(c, err));
-            CO_TRY(choose_place(c, err));
+            CO_TRY(psc_muster_choose(c, err));
             CO_TRY(begin_all(c, err));
         }
         if (note_joined(c)) {
