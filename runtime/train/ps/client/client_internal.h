@@ -45,7 +45,7 @@ struct rt_client {
     struct psc_reader *reader; /* NULL: without data lanes */
     struct psc_reconnector *reconnector;
     struct psc_exchanges *exchanges;
-    struct psc_saving *saving; /* writes checkpoints; see checkpoint.c */
+    struct psc_saving *saving; /* writes checkpoints; see saving.c */
     struct psc_communicator *communicator;
     struct psc_geo *geo; /* NULL: no table is in geo mode */
     struct rpc *rpc;
@@ -121,7 +121,10 @@ CO_MUST_CHECK int psc_client_table(struct rt_client *c, uint32_t table, enum rt_
 static inline bool psc_client_behind(const struct rt_client *c) {
     return c->progress.barriers < c->progress.barriers_done;
 }
-/* sync.c: sets how many steps the table's learning-rate schedule has seen. */
+/* sync.c: makes a call with one empty frame to every shard of every server. */
+struct rt_call *psc_shards_call(
+    struct rt_client *c, const char *what, uint8_t kind, uint32_t table, uint64_t aux);
+/* stat.c: sets how many steps the table's learning-rate schedule has seen. */
 CO_MUST_CHECK int psc_client_set_steps(
     struct rt_client *c, uint32_t table, uint64_t steps, struct co_err *err);
 
@@ -179,7 +182,7 @@ CO_MUST_CHECK int psc_send_rows(struct rt_client *c, uint32_t table, uint8_t kin
 /* dense.c: sends a gradient, as a detached call; does not read it after the return. */
 CO_MUST_CHECK int psc_send_values(
     struct rt_client *c, uint32_t table, const float *gradient, struct co_err *err);
-/* checkpoint.c */
+/* saving.c */
 void psc_saving_open(struct rt_client *c);
 void psc_saving_close(struct rt_client *c); /* after all calls have ended */
 /* After a step of this trainer: begins a checkpoint when one is due. */

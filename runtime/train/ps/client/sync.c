@@ -1,7 +1,5 @@
-/* Calls of a trainer that concern the whole job, not one table's rows: step, flush, barrier,
- * finish, keep and resume, statistics, learning rates.  In several of them trainers wait for each
- * other.  They run on the program's threads: rt_step, rt_no_more and rt_barrier one at a
- * time. */
+/* Calls in which trainers wait for each other: step, flush, barrier, finish.  They run on the
+ * program's threads: rt_step, rt_no_more and rt_barrier one at a time. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +9,6 @@
 #include "runtime/train/ps/glog.h"
 #include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/shard/step.h"
-#include "common/bytes.h"
 
 enum { SAY_MS = 10000 }; /* between two log lines about the trainers that a barrier waits for */
 
@@ -35,8 +32,7 @@ static int turn_end(struct rt_client *c, int rc) {
 
 /* ---- step ---- */
 
-/* Makes a call with one empty frame to every shard of every server. */
-static struct rt_call *to_all_shards(
+struct rt_call *psc_shards_call(
     struct rt_client *c, const char *what, uint8_t kind, uint32_t table, uint64_t aux) {
     struct rt_call *call = psc_call_new(c, what, NULL, c->base[c->n_servers]);
     struct rpc_frame_head head = {.kind = kind, .table = (uint16_t)table, .aux = aux};
@@ -61,7 +57,7 @@ static int tick(struct rt_client *c, struct co_err *err) {
     if (!any) {
         return 0;
     }
-    struct rt_call *call = to_all_shards(c, "step", RPC_FRAME_TICK, 0, 0);
+    struct rt_call *call = psc_shards_call(c, "step", RPC_FRAME_TICK, 0, 0);
     call->done = psc_call_free;
     return psc_call_detach(call, true, err);
 }
@@ -91,7 +87,7 @@ static void end_step(struct rt_client *c, int rc) {
 }
 
 static struct rt_call *make_step(struct rt_client *c, const char *what, uint64_t step) {
-    struct rt_call *call = to_all_shards(c, what, RPC_FRAME_STEP, 0, step);
+    struct rt_call *call = psc_shards_call(c, what, RPC_FRAME_STEP, 0, step);
     call->whole = true; /* a shard that does not get it would wait for it */
     call->take = c->options.backup > 0 && !c->progress.no_more ? take_step : NULL;
     c->progress.least = UINT64_MAX;
@@ -322,176 +318,4 @@ int rt_finish(struct rt_client *c, struct co_err *err) {
     int rc = finish(c, err);
     rt_client_close(c);
     return rc;
-}
-
-/* ---- keep, resume ---- */
-
-/* Makes a call to shard 0 of server 0, which stores what rt_keep sends.  A shard is asked, because
- * it sees these frames in order with the trainer's steps. */
-static int to_keeper(struct rt_client *c, const char *what, uint8_t kind, uint64_t step,
-    const void *data, size_t bytes, struct rt_call **ret, struct co_err *err) {
-    struct rpc_frame *f = NULL;
-    CO_TRY(rpc_frame_new(kind, bytes, &f, err));
-    if (bytes > 0) {
-        memcpy(f->payload, data, bytes);
-    }
-    f->head.aux = step;
-    *ret = psc_call_new(c, what, NULL, 1);
-    psc_call_frame(*ret, 0, 0, f, 0);
-    return 0;
-}
-
-int rt_keep(struct rt_client *c, const void *data, size_t bytes, struct co_err *err) {
-    CO_TRY(psc_client_here(c, err));
-    if (bytes > RT_KEEP_MAX) {
-        return co_err_set(err, CO_INVALID, "%zu bytes to be kept, at most %d", bytes, RT_KEEP_MAX);
-    }
-    struct rt_call *call = NULL;
-    CO_TRY(to_keeper(c, "keep", RPC_FRAME_KEEP, c->progress.steps + 1, data, bytes, &call, err));
-    call->done = psc_call_free;
-    return psc_call_detach(call, false, err);
-}
-
-/* Where the answer to a recall goes. */
-struct recall {
-    struct rt_place *place;
-    void *data;
-    size_t size;
-};
-
-static int take_recall(
-    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
-    (void)p;
-    struct recall *r = call->arg;
-    if (a->head.bytes > r->size) {
-        return co_err_set(err, CO_NORESOURCE, "%u bytes were kept, there is room for %zu",
-            a->head.bytes, r->size);
-    }
-    if (a->head.bytes > 0) { /* without, r->data may be NULL */
-        memcpy(r->data, a->payload, a->head.bytes);
-    }
-    r->place->kept = a->head.aux;
-    r->place->bytes = a->head.bytes;
-    return 0;
-}
-
-int rt_resume(struct rt_client *c, void *ret_data, size_t size, struct rt_place *ret_place,
-    struct co_err *err) {
-    CO_TRY(psc_client_here(c, err));
-    bool sync = c->options.mode == RT_SYNC;
-    if (psc_client_failure(c, NULL) == CO_GONE) {
-        CO_TRY(psc_client_rejoin(c, err));
-        c->progress.no_more = false; /* it was said in steps that are repeated now */
-    }
-    struct rt_place place = {.step = c->progress.steps};
-    struct recall r = {&place, ret_data, size};
-    struct rt_call *call = NULL;
-    CO_TRY(to_keeper(
-        c, "resume", RPC_FRAME_RECALL, sync ? c->progress.steps : UINT64_MAX, NULL, 0, &call, err));
-    call->take = take_recall;
-    call->arg = &r;
-    psc_call_start(call);
-    CO_TRY(psc_call_wait(call, c->options.call_timeout_ms, err));
-    if (!sync) {
-        place.step = place.kept;
-        c->progress.steps = place.kept;
-    }
-    *ret_place = place;
-    return 0;
-}
-
-/* ---- statistics ---- */
-
-static int take_stat(
-    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
-    (void)p;
-    struct rt_table_stat *st = call->arg;
-    uint64_t *const numbers[RPC_FRAME_STAT_NUMBERS] = {&st->rows, &st->bytes, &st->pulls,
-        &st->pushes, &st->nonfinite, &st->late, &st->rows_cold, &st->bytes_cold};
-    if (a->head.bytes != 8 * RPC_FRAME_STAT_NUMBERS) {
-        return co_err_set(
-            err, CO_INVALID, "%u bytes for %d numbers", a->head.bytes, RPC_FRAME_STAT_NUMBERS);
-    }
-    for (size_t i = 0; i < CO_ARRAY_LEN(numbers); i++) {
-        *numbers[i] += co_get_u64(a->payload + 8 * i);
-    }
-    return 0;
-}
-
-int rt_stat(struct rt_client *c, uint32_t table, struct rt_table_stat *ret, struct co_err *err) {
-    CO_TRY(psc_client_whole(c, err));
-    if (table >= c->n_tables) {
-        return co_err_set(err, CO_INVALID, "there is no table %u", table);
-    }
-    struct rt_call *call = to_all_shards(c, "stat", RPC_FRAME_STAT, table, 0);
-    struct rt_table_stat sum = {0};
-    call->arg = &sum;
-    call->take = take_stat;
-    psc_call_start(call);
-    CO_TRY(psc_call_wait(call, c->options.call_timeout_ms, err));
-    sum.rows = c->tables[table].spec.kind == RT_DENSE ? 1 : sum.rows;
-    *ret = sum;
-    return 0;
-}
-
-/* ---- learning rates ---- */
-
-static int take_rate(
-    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
-    (void)p;
-    uint64_t numbers[RPC_FRAME_RATE_NUMBERS];
-    if (a->head.bytes != sizeof(numbers)) {
-        return co_err_set(err, CO_INVALID, "%u bytes for a rate", a->head.bytes);
-    }
-    for (size_t i = 0; i < RPC_FRAME_RATE_NUMBERS; i++) {
-        numbers[i] = co_get_u64(a->payload + 8 * i);
-    }
-    struct rt_rate *rate = call->arg;
-    memcpy(&rate->lr, &numbers[0], sizeof(rate->lr));
-    rate->steps = numbers[1];
-    memcpy(&rate->now, &numbers[2], sizeof(rate->now));
-    return 0;
-}
-
-static int check_table(struct rt_client *c, uint32_t table, struct co_err *err) {
-    CO_TRY(psc_client_whole(c, err));
-    return table < c->n_tables ? 0 : co_err_set(err, CO_INVALID, "there is no table %u", table);
-}
-
-/* All shards have the same rate, so only one is asked. */
-int rt_get_rate(struct rt_client *c, uint32_t table, struct rt_rate *ret, struct co_err *err) {
-    const struct rpc_frame_head head = {.kind = RPC_FRAME_GET_RATE, .table = (uint16_t)table};
-    struct rt_rate rate = {0};
-    CO_TRY(check_table(c, table, err));
-    struct rt_call *call = psc_call_new(c, "get rate", &c->tables[table], 1);
-    call->take = take_rate;
-    call->arg = &rate;
-    psc_call_part(call, 0, 0, &head, 8 * RPC_FRAME_RATE_NUMBERS);
-    psc_call_start(call);
-    CO_TRY(psc_call_wait(call, c->options.call_timeout_ms, err));
-    *ret = rate;
-    return 0;
-}
-
-static int send_shards(struct rt_client *c, const char *what, uint8_t kind, uint32_t table,
-    uint64_t aux, struct co_err *err) {
-    struct rt_call *call = to_all_shards(c, what, kind, table, aux);
-    psc_call_start(call);
-    return psc_call_wait(call, c->options.call_timeout_ms, err);
-}
-
-int rt_set_rate(struct rt_client *c, uint32_t table, double lr, struct co_err *err) {
-    CO_TRY(check_table(c, table, err));
-    struct optim checked = c->tables[table].optim;
-    int rc = optim_set(&checked, "lr", lr, err);
-    if (rc < 0) {
-        return co_err_wrap(err, "table '%s'", c->tables[table].name);
-    }
-    uint64_t bits;
-    memcpy(&bits, &lr, sizeof(bits));
-    return send_shards(c, "set rate", RPC_FRAME_SET_RATE, table, bits, err);
-}
-
-int psc_client_set_steps(struct rt_client *c, uint32_t table, uint64_t steps, struct co_err *err) {
-    return send_shards(c, "set steps", RPC_FRAME_SET_STEPS, table, steps, err);
 }
