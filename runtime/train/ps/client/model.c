@@ -5,89 +5,17 @@
  *
  * A refresh makes a new version beside the present one.  The two share what has not changed.  Then
  * the new version replaces the present one.  Any thread reads; one thread at a time refreshes. */
-#include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "runtime/train/ckpt/ckpt.h"
-#include "runtime/train/ps/fit.h"
-#include "runtime/train/ps/client/layers.h"
-#include "runtime/train/ps/shard/restore.h"
-#include "runtime/train/ps/glog.h"
-#include "common/bytes.h"
-
-/* Never changed once it is in a published version. */
-struct vector {
-    uint32_t holders; /* atomic */
-    float values[];
-};
-
-/* One table in one version. */
-struct table_view {
-    struct psc_layers layers; /* sparse */
-    struct vector *dense;     /* held */
-};
-
-struct version {
-    uint32_t holders; /* atomic */
-    uint32_t n;
-    struct table_view *views;
-};
-
-struct rt_model {
-    char *dir;
-    struct ps_table *tables; /* [n]; as in the checkpoint that was opened */
-    uint32_t n;
-    uint64_t number, base; /* of the loaded checkpoint; 0: from rt_save */
-    pthread_mutex_t m;     /* guards the two pointers */
-    struct version *now, *before;
-};
+#include "runtime/train/ps/client/model_internal.h"
 
 /* ---- versions ---- */
 
-static struct version *version_new(uint32_t n) {
-    struct version *v = co_xcalloc(1, sizeof(*v));
-    v->holders = 1;
-    v->n = n;
-    v->views = co_xcalloc(n, sizeof(*v->views));
-    return v;
-}
-
-/* NOLINTNEXTLINE(readability-non-const-parameter): it is counted down. */
-static bool last_holder(uint32_t *holders) {
-    return __atomic_fetch_sub(holders, 1, __ATOMIC_ACQ_REL) == 1;
-}
-
-static int vector_new(uint64_t size, struct vector **ret, struct co_err *err) {
-    void *p = NULL;
-    CO_TRY(co_try_alloc(size + 1, sizeof(float), SIZE_MAX, "values", &p, err));
-    *ret = p;
-    (*ret)->holders = 1;
-    return 0;
-}
-
-static void vector_drop(struct vector *v) {
-    if (v && last_holder(&v->holders)) {
-        free(v);
-    }
-}
-
-static void version_drop(struct version *v) {
-    if (v && last_holder(&v->holders)) {
-        for (uint32_t i = 0; i < v->n; i++) {
-            psc_layers_done(&v->views[i].layers);
-            vector_drop(v->views[i].dense);
-        }
-        free(v->views);
-        free(v);
-    }
-}
-CO_DEFINE_CLEANUP(struct version *, version_drop)
-
-static struct version *version_hold(const struct rt_model *m) {
+static struct psc_version *version_hold(const struct rt_model *m) {
     pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&m->m;
     pthread_mutex_lock(lock);
-    struct version *v = m->now;
+    struct psc_version *v = m->now;
     (void)__atomic_fetch_add(&v->holders, 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(lock);
     return v;
@@ -95,314 +23,16 @@ static struct version *version_hold(const struct rt_model *m) {
 
 /* From now on readers get `v`.  Pointers into the version that it replaces stay valid until the
  * next publish. */
-static void publish(struct rt_model *m, struct version *v_own) {
+static void publish(struct rt_model *m, struct psc_version *v_own) {
     pthread_mutex_lock(&m->m);
-    struct version *gone = m->before;
+    struct psc_version *gone = m->before;
     m->before = m->now;
     m->now = v_own;
     pthread_mutex_unlock(&m->m);
-    version_drop(gone);
-}
-
-/* ---- reading checkpoints of servers ---- */
-
-/* Reads one point of a chain into a version. */
-struct point_load {
-    const struct rt_model *m;
-    const struct ckpt_point *point;
-    struct version *v;
-    struct psc_layer **fresh; /* [n]; rows of this point; NULL: none yet */
-};
-
-static struct psc_layer *fresh_layer(const struct point_load *l, uint32_t table) {
-    if (!l->fresh[table]) {
-        l->fresh[table] = psc_layer_new(l->m->tables[table].spec.dim);
-    }
-    return l->fresh[table];
-}
-
-static int take_rows(
-    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
-    const struct point_load *l = arg;
-    size_t each = ckpt_rows_bytes(&l->point->tables[c->table], 1);
-    for (uint32_t i = 0; i < c->items; i++, data += each) {
-        CO_TRY(psc_layer_set(fresh_layer(l, c->table), co_get_u64(data), data + 8, err));
-    }
-    return 0;
-}
-
-static int take_erased(
-    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
-    const struct point_load *l = arg;
-    for (uint32_t i = 0; i < c->items; i++, data += 8) {
-        CO_TRY(psc_layer_erase(fresh_layer(l, c->table), co_get_u64(data), err));
-    }
-    return 0;
-}
-
-static int take_dense(
-    void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
-    const struct point_load *l = arg;
-    struct table_view *view = &l->v->views[c->table];
-    uint64_t size = l->m->tables[c->table].spec.size;
-    if (__atomic_load_n(&view->dense->holders, __ATOMIC_ACQUIRE) > 1) { /* readers have it too */
-        struct vector *copy = NULL;
-        int rc = vector_new(size, &copy, err);
-        if (rc < 0 || !copy) { /* copy is never NULL; static analysers do not see that */
-            return rc;
-        }
-        memcpy(copy->values, view->dense->values, size * sizeof(float));
-        vector_drop(view->dense);
-        view->dense = copy;
-    }
-    co_copy_f32(view->dense->values + c->begin, data, c->items);
-    return 0;
-}
-
-static int push_layers(const struct point_load *l, struct co_err *err) {
-    int rc = 0;
-    for (uint32_t i = 0; i < l->m->n; i++) {
-        struct psc_layer *fresh = co_steal_ptr(l->fresh[i]);
-        struct psc_layers *layers = &l->v->views[i].layers, old = *layers;
-        if (fresh && rc < 0) {
-            psc_layer_drop(fresh);
-        } else if (fresh) {
-            rc = psc_layers_push(&old, fresh, layers, err);
-            if (rc == 0) {
-                psc_layers_done(&old);
-            }
-        }
-    }
-    return rc;
-}
-
-/* Reads all parts of one checkpoint of the chain into fresh layers and vectors. */
-static int walk_point(
-    struct point_load *l, const struct ckpt_chain *chain, uint32_t i, struct co_err *err) {
-    static const struct {
-        uint32_t kind;
-        int (*take)(void *arg, const struct ckpt_part_chunk *c, const unsigned char *data,
-            struct co_err *err);
-    } kinds[] = {{CKPT_PART_ROWS, take_rows}, {CKPT_PART_ERASED, take_erased},
-        {CKPT_PART_DENSE, take_dense}};
-    for (size_t k = 0; k < CO_ARRAY_LEN(kinds); k++) {
-        struct shard_restore_walk w = {
-            .chain = chain, .kind = kinds[k].kind, .take = kinds[k].take, .arg = l};
-        CO_TRY(shard_restore_walk(&w, i, err));
-    }
-    return 0;
-}
-
-/* Reads the points from `from` to the end of the chain into v. */
-static int read_points(const struct rt_model *m, struct version *v, const struct ckpt_chain *chain,
-    uint32_t from, struct co_err *err) {
-    CO_AUTOFREE struct psc_layer **fresh = co_xcalloc(m->n, sizeof(struct psc_layer *));
-    for (uint32_t i = from; i < chain->n; i++) {
-        struct point_load l = {.m = m, .point = &chain->points[i], .v = v, .fresh = fresh};
-        int rc = walk_point(&l, chain, i, err);
-        int pushed = push_layers(&l, err); /* or drops them */
-        CO_TRY(rc);
-        CO_TRY(pushed);
-    }
-    return 0;
-}
-
-/* Makes a version without rows, whose vectors are zero. */
-static int begin_version(const struct rt_model *m, struct version **ret, struct co_err *err) {
-    CO_CLEANUP(version_dropp) struct version *v = version_new(m->n);
-    for (uint32_t i = 0; i < m->n; i++) {
-        const struct rt_table_spec *s = &m->tables[i].spec;
-        struct psc_layers none = {0};
-        CO_TRY(s->kind == RT_SPARSE
-                   ? psc_layers_push(&none, psc_layer_new(s->dim), &v->views[i].layers, err)
-                   : vector_new(s->size, &v->views[i].dense, err));
-    }
-    *ret = co_steal_ptr(v);
-    return 0;
-}
-
-/* Makes a version that shares everything with the present one. */
-static struct version *next_version(struct rt_model *m) {
-    struct version *v = version_new(m->n);
-    for (uint32_t i = 0; i < m->n; i++) {
-        const struct table_view *from = &m->now->views[i];
-        psc_layers_hold(&from->layers, &v->views[i].layers);
-        v->views[i].dense = from->dense;
-        if (from->dense) {
-            (void)__atomic_fetch_add(&from->dense->holders, 1, __ATOMIC_RELAXED);
-        }
-    }
-    return v;
-}
-
-static int make_tables(struct rt_model *m, uint32_t n,
-    const struct ckpt_table *(*get)(const void *from, uint32_t i), const void *from,
-    struct co_err *err) {
-    m->n = n;
-    m->tables = co_xcalloc(n, sizeof(*m->tables));
-    for (uint32_t i = 0; i < n; i++) {
-        struct rt_table_spec spec = ps_table_spec_of(get(from, i));
-        CO_TRY(ps_table_make(&spec, &m->tables[i], err));
-    }
-    return 0;
-}
-
-static const struct ckpt_table *table_of_point(const void *point, uint32_t i) {
-    return &((const struct ckpt_point *)point)->tables[i];
-}
-
-static const struct ckpt_table *table_of_save(const void *save, uint32_t i) {
-    return ckpt_table(save, i);
-}
-
-/* ---- reading what rt_save wrote ---- */
-
-static int read_saved_chunk(struct version *v, uint32_t table, const struct ckpt_table *saved,
-    uint32_t n, const unsigned char *data, size_t at, struct co_err *err) {
-    struct table_view *view = &v->views[table];
-    if (!saved->sparse) {
-        size_t left = at < saved->size ? saved->size - at : 0;
-        co_copy_f32(view->dense->values + at, data, n < left ? n : left);
-        return 0;
-    }
-    size_t stride = ckpt_rows_bytes(saved, 1) - sizeof(uint64_t);
-    const unsigned char *row = data + n * 8UL;
-    for (uint32_t i = 0; i < n; i++, row += stride) {
-        CO_TRY(psc_layer_set(view->layers.at[0], co_get_u64(data + i * 8UL), row, err));
-    }
-    return 0;
-}
-
-static int read_saved(struct version *v, const struct ckpt *k, uint32_t table, struct co_err *err) {
-    CO_CLEANUP(ckpt_file_closep) struct ckpt_file *f = NULL;
-    CO_TRY(ckpt_file_open(k, table, &f, err));
-    for (size_t at = 0;;) {
-        uint32_t n;
-        const void *data;
-        size_t bytes;
-        int ends = ckpt_next(f, &n, &data, &bytes, err);
-        CO_TRY(ends);
-        if (ends) {
-            return 0;
-        }
-        CO_TRY(read_saved_chunk(v, table, ckpt_table(k, table), n, data, at, err));
-        at += n;
-    }
-}
-
-static int read_opened(struct rt_model *m, const struct ckpt *k, struct co_err *err) {
-    CO_CLEANUP(version_dropp) struct version *v = NULL;
-    free(co_steal_ptr(m->tables));
-    CO_TRY(ckpt_verify(k, err));
-    CO_TRY(make_tables(m, ckpt_tables(k), table_of_save, k, err));
-    CO_TRY(begin_version(m, &v, err));
-    for (uint32_t i = 0; i < m->n; i++) {
-        CO_TRY(read_saved(v, k, i, err));
-    }
-    m->now = co_steal_ptr(v);
-    return 0;
-}
-
-/* ret_again: another save has taken its place meanwhile. */
-static int open_newest(struct rt_model *m, bool *ret_again, struct co_err *err) {
-    CO_CLEANUP(ckpt_closep) struct ckpt *k = NULL;
-    *ret_again = false;
-    CO_TRY(ckpt_open(m->dir, &k, err));
-    int rc = read_opened(m, k, err);
-    *ret_again = rc == CO_DAMAGED && ckpt_is_replaced(k);
-    return rc;
-}
-
-static int open_saved(struct rt_model *m, struct co_err *err) {
-    int rc = 0;
-    bool again = true;
-    for (int i = 0; i < CKPT_READS_MAX && again; i++) {
-        rc = open_newest(m, &again, err);
-    }
-    return rc;
+    psc_version_drop(gone);
 }
 
 /* ---- opening, closing ---- */
-
-static void say_skipped(void *arg, const struct co_err *why) {
-    (void)arg;
-    ps_log_warn("%s; skipped", co_err_text(why));
-}
-
-/* A model that has readers keeps its tables. */
-static int check_same(const struct rt_model *m, const struct ckpt_point *p, struct co_err *err) {
-    int rc = p->n_tables == m->n ? 0
-                                 : co_err_set(err, CO_INVALID,
-                                       "it has %u tables, this model has %u", p->n_tables, m->n);
-    for (uint32_t i = 0; i < m->n && rc == 0; i++) {
-        const struct ckpt_table *saved = &p->tables[i];
-        rc = strcmp(m->tables[i].name, saved->name) == 0
-                 ? ps_fit_check(&m->tables[i], saved, err)
-                 : co_err_set(err, CO_INVALID, "its table %u is '%s', this model's is '%s'", i,
-                       saved->name, m->tables[i].name);
-    }
-    return rc < 0 ? co_err_wrap(err, "checkpoint %llu in '%s' does not fit",
-                        (unsigned long long)p->number, m->dir)
-                  : 0;
-}
-
-/* Begins a version for the point.  A model without readers takes over the point's tables. */
-static int begin_point(
-    struct rt_model *m, const struct ckpt_point *p, struct version **ret, struct co_err *err) {
-    if (!m->now) {
-        free(co_steal_ptr(m->tables));
-        CO_TRY(make_tables(m, p->n_tables, table_of_point, p, err));
-    }
-    return begin_version(m, ret, err);
-}
-
-static int read_chain(
-    struct rt_model *m, const struct ckpt_chain *c, struct version **ret, struct co_err *err) {
-    const struct ckpt_point *p = &c->points[c->n - 1];
-    CO_CLEANUP(version_dropp) struct version *v = NULL;
-    if (m->now) {
-        CO_TRY(check_same(m, p, err));
-    }
-    CO_TRY(begin_point(m, p, &v, err));
-    CO_TRY(read_points(m, v, c, 0, err));
-    m->number = p->number;
-    m->base = p->base;
-    *ret = co_steal_ptr(v);
-    return 0;
-}
-
-/* Reads the newest checkpoint that is not damaged into a version that shares nothing.  A refresh
- * takes only one that is newer than the model. */
-static int read_newest(struct rt_model *m, struct version **ret, struct co_err *err) {
-    struct ckpt_search search = {.dir = m->dir, .most = UINT64_MAX, .skip = say_skipped};
-    struct co_err damage = {0}; /* of the newest one whose files are not what they should be: */
-    uint64_t damaged = 0;
-    for (;;) {
-        CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
-        struct co_err why = {0};
-        int rc = ckpt_chain_newest(&search, &c, &why);
-        if (rc == 0 && damage.code && ckpt_chain_number(c) <= m->number) {
-            rc = CO_NOTFOUND;
-        } else if (rc == 0) {
-            damaged = damaged ? damaged : c->damaged;
-            rc = read_chain(m, c, ret, &why);
-        }
-        if (c && rc == CO_DAMAGED) {
-            say_skipped(NULL, &why);
-            search.most = ckpt_chain_number(c) - 1;
-            damaged = damaged ? damaged : ckpt_chain_number(c);
-            damage = damage.code ? damage : why;
-            continue;
-        }
-        if (rc == 0 && damaged) {
-            ps_log_warn("checkpoint %llu in '%s' is damaged: checkpoint %llu is used in its place",
-                (unsigned long long)damaged, m->dir, (unsigned long long)m->number);
-        }
-        bool all = damage.code && (rc == CO_NOTFOUND || rc == CO_DAMAGED);
-        return rc == 0 ? 0
-                       : co_err_set(err, all ? damage.code : rc, "%s", all ? damage.msg : why.msg);
-    }
-}
 
 int rt_model_open(const char *dir, struct rt_model **ret_model, struct co_err *err) {
     struct rt_model *m = co_xcalloc(1, sizeof(*m));
@@ -411,9 +41,9 @@ int rt_model_open(const char *dir, struct rt_model **ret_model, struct co_err *e
     m->dir = co_xstrdup(dir);
     int rc = ckpt_expect(dir, CKPT_EITHER, &why);
     if (rc == 0) {
-        rc = read_newest(m, &m->now, &why);
+        rc = psc_model_read_newest(m, &m->now, &why);
     }
-    rc = rc == CO_NOTFOUND ? open_saved(m, &why) : rc;
+    rc = rc == CO_NOTFOUND ? psc_model_read_saved(m, &why) : rc;
     if (rc < 0) {
         rt_model_close(m);
         return co_err_set(err, rc, "%s", why.msg);
@@ -424,8 +54,8 @@ int rt_model_open(const char *dir, struct rt_model **ret_model, struct co_err *e
 
 void rt_model_close(struct rt_model *m) {
     if (m) {
-        version_drop(m->before);
-        version_drop(m->now);
+        psc_version_drop(m->before);
+        psc_version_drop(m->now);
         pthread_mutex_destroy(&m->m);
         free(m->tables);
         free(m->dir);
@@ -434,6 +64,20 @@ void rt_model_close(struct rt_model *m) {
 }
 
 /* ---- following ---- */
+
+/* Makes a version that shares everything with the present one. */
+static struct psc_version *next_version(struct rt_model *m) {
+    struct psc_version *v = psc_version_new(m->n);
+    for (uint32_t i = 0; i < m->n; i++) {
+        const struct psc_view *from = &m->now->views[i];
+        psc_layers_hold(&from->layers, &v->views[i].layers);
+        v->views[i].dense = from->dense;
+        if (from->dense) {
+            (void)__atomic_fetch_add(&from->dense->holders, 1, __ATOMIC_RELAXED);
+        }
+    }
+    return v;
+}
 
 /* The index of the loaded checkpoint in the chain; -1: it is not there. */
 static int place_of(const struct rt_model *m, const struct ckpt_chain *c) {
@@ -447,7 +91,7 @@ static int place_of(const struct rt_model *m, const struct ckpt_chain *c) {
 
 int rt_model_refresh(struct rt_model *m, bool *ret_new, struct co_err *err) {
     CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
-    CO_CLEANUP(version_dropp) struct version *v = NULL;
+    CO_CLEANUP(psc_version_dropp) struct psc_version *v = NULL;
     const struct ckpt_search search = {.dir = m->dir, .most = UINT64_MAX};
     struct co_err why = {0};
     *ret_new = false;
@@ -459,16 +103,16 @@ int rt_model_refresh(struct rt_model *m, bool *ret_new, struct co_err *err) {
         return co_err_set(err, rc, "%s", why.msg);
     }
     const struct ckpt_point *p = &c->points[c->n - 1];
-    CO_TRY(check_same(m, p, err));
+    CO_TRY(psc_model_check(m, p, err));
     int at = place_of(m, c);
     if (at >= 0) {
         v = next_version(m);
-        rc = read_points(m, v, c, (uint32_t)at + 1, err);
+        rc = psc_model_read_points(m, v, c, (uint32_t)at + 1, err);
         if (rc == 0) {
             m->number = p->number;
         }
     } else {
-        rc = read_newest(m, &v, err);
+        rc = psc_model_read_newest(m, &v, err);
     }
     if (rc == 0) {
         publish(m, co_steal_ptr(v));
@@ -502,16 +146,16 @@ const float *rt_model_dense(const struct rt_model *m, uint32_t table) {
     if (table >= m->n) {
         return NULL;
     }
-    struct version *v = version_hold(m);
-    const struct vector *dense = v->views[table].dense;
-    version_drop(v);
+    struct psc_version *v = version_hold(m);
+    const struct psc_vector *dense = v->views[table].dense;
+    psc_version_drop(v);
     return dense ? dense->values : NULL;
 }
 
 void rt_model_sparse(
     const struct rt_model *m, uint32_t table, const uint64_t *ids, size_t n, float *ret_rows) {
     const struct ps_table *t = &m->tables[table];
-    struct version *v = version_hold(m);
+    struct psc_version *v = version_hold(m);
     psc_layers_read(&v->views[table].layers, &t->initializer, ids, n, t->spec.dim, ret_rows);
-    version_drop(v);
+    psc_version_drop(v);
 }
