@@ -72,21 +72,19 @@ static int grow_in_vain(struct rt_group *g, struct co_err *err) {
 
 /* In the part, ranks have another order: those that were connected to now connect. */
 static int shrinks(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
-    struct rt_group *left = NULL, *part = NULL;
+    CO_CLEANUP(rt_group_closep) struct rt_group *left = NULL;
+    CO_CLEANUP(rt_group_closep) struct rt_group *part = NULL;
     int rc = world_endless(w, g, rank, err);
     if (rc != CO_PEERLOST) {
         return rc;
     }
-    rc = rt_group_shrink(g, NULL, &left, err);
-    rc = rc < 0 ? rc : count(left, 2, err);
-    rc = rc < 0 ? rc : rt_group_split(left, 0, -(int32_t)rank, &part, err);
-    rc = rc < 0 ? rc : count(part, 2, err);
+    CO_TRY(rt_group_shrink(g, NULL, &left, err));
+    CO_TRY(count(left, 2, err));
+    CO_TRY(rt_group_split(left, 0, -(int32_t)rank, &part, err));
+    CO_TRY(count(part, 2, err));
     w->shared->rank[rank].hash = (uint64_t)(co_now_ms() - atomic_load(&w->shared->struck_ms));
-    rc = rc < 0 ? rc : grow_in_vain(left, err);
-    rc = rc < 0 ? rc : count(left, 2, err);
-    rt_group_close(part);
-    rt_group_close(left);
-    return rc;
+    CO_TRY(grow_in_vain(left, err));
+    return count(left, 2, err);
 }
 
 static void groups_of_a_group_need_no_dns(void **state) {

@@ -129,6 +129,22 @@ static int agree(
     return 0;
 }
 
+/* Calls that agree, then one of which one rank's is another; at the latest the barrier sees it.
+ * *ret_since: when that began.  `same`: both are of one kind. */
+static int make_odd(struct coll_world *w, struct rt_group *g, struct drawn *own, uint32_t h,
+    bool same, int64_t *ret_since, struct co_err *why) {
+    /* A rank that is slow is notified in an earlier call than the others. */
+    int rc = agree(w, g, h, (h >> 3) % LAYOUTS, why);
+    *ret_since = co_now_ms();
+    CO_TRY(rc);
+    CO_TRY(make(g, own, mix(h, 10, 10) & 1, why));
+    bool counts = own->call.kind == RT_ALL_TO_ALLV && same;
+    if (!coll_kinds[own->call.kind].rooted && !counts) { /* it waits for all others */
+        return co_err_set(why, CO_INTERNAL, "no error");
+    }
+    return rt_group_barrier(g, why);
+}
+
 static int one_case(struct coll_world *w, struct rt_group *all, uint32_t rank, uint32_t i,
     int64_t *ret_ms, struct co_err *err) {
     uint32_t h = mix(w->seed, i, 17), odd = mix(h, 7, 7) % w->n;
@@ -137,23 +153,9 @@ static int one_case(struct coll_world *w, struct rt_group *all, uint32_t rank, u
     struct co_err why = {0};
     struct drawn a = draw(h, w->n, OF_ALL), b = twist(&a, h, w->n, odd, &what);
     CO_CLEANUP(rt_group_closep) struct rt_group *g = NULL;
-    int rc = rt_group_split(all, 0, 0, &g, err);
-    if (rc < 0) {
-        return rc;
-    }
-    /* A rank that is slow is notified in an earlier call than the others. */
-    rc = agree(w, g, h, (h >> 3) % LAYOUTS, &why);
-    int64_t since = co_now_ms();
-    if (rc == 0) {
-        struct drawn *own = rank == odd ? &b : &a;
-        rc = make(g, own, mix(h, 10, 10) & 1, &why);
-        bool counts = a.call.kind == RT_ALL_TO_ALLV && b.call.kind == RT_ALL_TO_ALLV;
-        if (rc == 0 && !coll_kinds[own->call.kind].rooted &&
-            !counts) { /* it waits for all others */
-            rc = co_err_set(&why, CO_INTERNAL, "no error");
-        }
-    }
-    rc = rc < 0 ? rc : rt_group_barrier(g, &why);
+    CO_TRY(rt_group_split(all, 0, 0, &g, err));
+    int64_t since = 0;
+    int rc = make_odd(w, g, rank == odd ? &b : &a, h, a.call.kind == b.call.kind, &since, &why);
     *ret_ms = co_now_ms() - since;
     /* A rank that does not say its call within half a second stays unknown; it counts as late. */
     bool unknown = *ret_ms >= SOON_MS / 2 && strstr(co_err_text(&why), ": unknown; rank ");
@@ -239,7 +241,9 @@ static int pairs_differ(
     /* Of two that receive, each could start to send later, unless both calls block. */
     bool started = w->how && row->kind[0] != row->kind[1];
     int rc = make(g, &d, started, &why);
-    rc = rc < 0 ? rc : rt_group_barrier(g, &why);
+    if (rc == 0) {
+        rc = rt_group_barrier(g, &why);
+    }
     char other[COLL_CALL_TEXT];
     (void)snprintf(
         other, sizeof(other), "%s", strncmp(row->says, "rank ", 5) ? row->says : row->says + 6);

@@ -50,22 +50,21 @@ static int all_algorithms(
     struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static const enum rt_dtype dtypes[] = {RT_F32, RT_BF16, RT_U8};
     (void)rank;
-    int rc = 0;
     for (size_t k = 0; k < CO_ARRAY_LEN(kinds); k++) {
         for (enum cost_algorithm algorithm = kinds[k].first; algorithm < kinds[k].end;
              algorithm++) {
-            for (size_t s = 0; s < CO_ARRAY_LEN(sizes) && rc == 0; s++) {
+            for (size_t s = 0; s < CO_ARRAY_LEN(sizes); s++) {
                 struct rt_coll c = {.kind = kinds[k].kind,
                     .dtype = dtypes[(s + algorithm) % CO_ARRAY_LEN(dtypes)],
                     .op = s % 2 ? RT_SUM : RT_MAX,
                     .n = sizes[s],
                     .root = (uint32_t)(s + algorithm) % w->n};
-                rc = one_algorithm(w, g, algorithm, c, false, err);
-                rc = rc < 0 ? rc : one_algorithm(w, g, algorithm, c, true, err);
+                CO_TRY(one_algorithm(w, g, algorithm, c, false, err));
+                CO_TRY(one_algorithm(w, g, algorithm, c, true, err));
             }
         }
     }
-    return rc;
+    return 0;
 }
 
 static void all_ways_lead_to_the_same(void **state) {

@@ -257,9 +257,13 @@ static int huge_call(
     size_t all = ((((size_t)1 << 31) / rt_dtype_size(t) + 4097) / ranks + 1) * ranks;
     size_t n = parts ? all / ranks : all, at = rank * n, bytes = all * rt_dtype_size(t);
     void *v = NULL;
-    int rc = shared ? rt_group_alloc(g, bytes, &v, err) : 0;
-    v = shared ? v : co_xcalloc(bytes, 1);
-    for (size_t i = 0; rc == 0 && i < all; i += HUGE_STEP) {
+    CO_AUTOFREE void *mine = shared ? NULL : co_xcalloc(bytes, 1);
+    if (shared) {
+        CO_TRY(rt_group_alloc(g, bytes, &v, err)); /* closing g frees it after a failure */
+    } else {
+        v = mine;
+    }
+    for (size_t i = 0; i < all; i += HUGE_STEP) {
         huge_put(t, v, i, huge_value(i, rank));
     }
     CO_AUTOFREE void *own = kind == RT_REDUCE_SCATTER ? co_xcalloc(n, rt_dtype_size(t)) : NULL;
@@ -271,22 +275,22 @@ static int huge_call(
     } else if (kind == RT_SEND) {
         c.root = 1;
     }
-    rc = rc < 0 || (kind == RT_SEND && rank > 1) ? rc : rt_coll_run(g, &c, err);
+    if (kind != RT_SEND || rank <= 1) {
+        CO_TRY(rt_coll_run(g, &c, err));
+    }
     bool gets = kind == RT_REDUCE ? rank == 0 : kind != RT_SEND || rank < 2;
     size_t from = kind == RT_REDUCE_SCATTER ? at : 0, len = kind == RT_ALL_GATHER ? all : n;
     size_t first = (HUGE_STEP - from % HUGE_STEP) % HUGE_STEP; /* which has a value */
-    for (size_t i = first; rc == 0 && gets && i < len; i += HUGE_STEP) {
+    for (size_t i = first; gets && i < len; i += HUGE_STEP) {
         if (huge_get(t, out, i) != huge_want(kind, ranks, i, from, n)) {
-            rc = co_err_set(err, CO_INTERNAL, "%s of %s: element %zu is %u", rt_kind_name(kind),
+            return co_err_set(err, CO_INTERNAL, "%s of %s: element %zu is %u", rt_kind_name(kind),
                 rt_dtype_name(t), i, huge_get(t, out, i));
         }
     }
     if (shared) {
         rt_group_free(g, v);
-    } else {
-        free(v);
     }
-    return rc;
+    return 0;
 }
 
 static int huge(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {

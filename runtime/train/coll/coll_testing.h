@@ -22,6 +22,7 @@
 #include "common/mem.h"
 #include "common/ports_testing.h"
 #include "runtime/rt.h"
+#include "runtime/train/coll/coll.h"
 
 enum { WORLD_MAX = 8, WORLD_MS = 200000, WORLD_N = 40000 };
 
@@ -109,7 +110,9 @@ static inline int world_child(struct coll_world *w, uint32_t rank, world_fn fn) 
         w->set(w, rank, &o);
     }
     int rc = rt_group_open(w->job, &o, &g, &err);
-    rc = rc < 0 ? rc : fn(w, g, rank, &err);
+    if (rc == 0) {
+        rc = fn(w, g, rank, &err);
+    }
     w->shared->rank[rank].ms = co_now_ms();
     w->shared->rank[rank].code = rc;
     (void)snprintf(w->shared->rank[rank].text, sizeof(w->shared->rank[rank].text), "%.180s",
@@ -196,8 +199,8 @@ static inline int world_start_all(
         rc = rt_coll_start(g, &calls[i], &work[i], err);
     }
     for (uint32_t i = 0; i < n; i++) {
-        int ended = work[i] ? rt_work_wait(work[i], rc < 0 ? NULL : err) : 0;
-        rc = rc < 0 ? rc : ended;
+        int ended = work[i] ? rt_work_wait(work[i], rc == 0 ? err : NULL) : 0;
+        rc = rc == 0 ? ended : rc;
     }
     return rc;
 }
@@ -219,8 +222,8 @@ static inline int world_call_in(struct rt_group *g, enum rt_kind kind, size_t n,
         if (started) {
             return world_start_all(g, (struct rt_coll[]){c, r}, 2, err);
         }
-        int rc = me == 0 ? rt_coll_run(g, &c, err) : rt_coll_run(g, &r, err);
-        return rc < 0 ? rc : me == 0 ? rt_coll_run(g, &r, err) : rt_coll_run(g, &c, err);
+        CO_TRY(rt_coll_run(g, me == 0 ? &c : &r, err));
+        return rt_coll_run(g, me == 0 ? &r : &c, err);
     }
     return started ? world_start_all(g, &c, 1, err) : rt_coll_run(g, &c, err);
 }

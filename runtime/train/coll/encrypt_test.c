@@ -73,28 +73,34 @@ static int make_calls(struct rt_group *g, size_t n, struct co_err *err) {
 }
 
 /* In the group, in one split from it and in one grown from it; then rank 1 gives up. */
-static int says_everything(
+static int calls_everywhere(
     struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
-    struct rt_group *part = NULL, *grown = NULL;
+    CO_CLEANUP(rt_group_closep) struct rt_group *part = NULL;
+    CO_CLEANUP(rt_group_closep) struct rt_group *grown = NULL;
     struct rt_group_options o = world_options(w, rank);
     o.generation = 2;
     o.token = NULL; /* these two are the group's */
     o.encrypt = RT_ENCRYPT_UNSET;
+    CO_TRY(make_calls(g, 100, err));
+    CO_TRY(make_calls(g, WORLD_N, err));
+    CO_TRY(rt_group_split(g, 0, -(int32_t)rank, &part, err));
+    CO_TRY(make_calls(part, WORLD_N, err));
+    rt_group_closep(&part);
+    CO_TRY(rt_group_grow(g, &o, &grown, err));
+    CO_TRY(make_calls(grown, WORLD_N, err));
+    rt_group_closep(&grown);
+    if (rank == 1) {
+        rt_group_abort(g, reason);
+    }
+    return rt_group_barrier(g, err);
+}
+
+static int says_everything(
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     for (size_t i = 0; i < sizeof(world_in) / sizeof(uint32_t); i++) {
         ((uint32_t *)world_in)[i] = ((uint32_t *)world_out)[i] = PATTERN;
     }
-    int rc = make_calls(g, 100, err);
-    rc = rc < 0 ? rc : make_calls(g, WORLD_N, err);
-    rc = rc < 0 ? rc : rt_group_split(g, 0, -(int32_t)rank, &part, err);
-    rc = rc < 0 ? rc : make_calls(part, WORLD_N, err);
-    rt_group_close(part);
-    rc = rc < 0 ? rc : rt_group_grow(g, &o, &grown, err);
-    rc = rc < 0 ? rc : make_calls(grown, WORLD_N, err);
-    rt_group_close(grown);
-    if (rc == 0 && rank == 1) {
-        rt_group_abort(g, reason);
-    }
-    rc = rc < 0 ? rc : rt_group_barrier(g, err);
+    int rc = calls_everywhere(w, g, rank, err);
     bool known = rc < 0 && strstr(co_err_text(err), reason);
     w->shared->rank[rank].hash = atomic_load(&saw);
     return known ? 0 : CO_INTERNAL;
@@ -197,10 +203,10 @@ static int changes_one(
     struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     const struct change *c = &changes[w->stage];
     struct net_stream *s = c->n ? &g->peers[0].lanes[0] : &g->peers[0].control;
-    int rc = rt_group_barrier(g, err);
+    CO_TRY(rt_group_barrier(g, err));
     memset(world_in, 1, sizeof(world_in));
     memset(world_out, 0xff, sizeof(world_out));
-    if (rc == 0 && rank == 1) {
+    if (rank == 1) {
         changed_byte = c->byte;
         changed_bit = c->bit;
         atomic_store(&changed_fd, s->fd);
@@ -218,14 +224,15 @@ static int changes_one(
         .out = world_out,
         .n = n,
         .root = 1 - rank};
-    rc = rc < 0 ? rc : rt_coll_run(g, &call, err);
+    int rc = rt_coll_run(g, &call, err);
     /* What has come of it is what was sent. */
     for (size_t i = 0; i < n * sizeof(int32_t); i++) {
         if (world_out[i] != 1 && world_out[i] != 0xff) {
             return co_err_set(err, CO_INTERNAL, "byte %zu is %u", i, world_out[i]);
         }
     }
-    return rc < 0 ? rc : rt_group_barrier(g, err);
+    CO_TRY(rc);
+    return rt_group_barrier(g, err);
 }
 
 /* Whose sign of life was changed is not trusted with the reason: that goes the same way. */

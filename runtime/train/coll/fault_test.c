@@ -58,16 +58,16 @@ static int strikes_in(struct coll_world *w, struct rt_group *g, uint32_t rank, u
 
 static int strikes(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     const struct how *how = &hows[w->how];
-    struct rt_group *part = NULL;
+    CO_CLEANUP(rt_group_closep) struct rt_group *part = NULL;
     void *in = world_in, *out = world_out;
-    int rc = how->part ? rt_group_split(g, 0, (int32_t)rank, &part, err) : 0;
-    if (how->shared) {
-        rc = rt_group_alloc(g, sizeof(world_in), &in, err);
-        rc = rc < 0 ? rc : rt_group_alloc(g, sizeof(world_out), &out, err);
+    if (how->part) {
+        CO_TRY(rt_group_split(g, 0, (int32_t)rank, &part, err));
     }
-    rc = rc < 0 ? rc : strikes_in(w, part ? part : g, rank, in, out, err);
-    rt_group_close(part);
-    return rc; /* closing g frees both buffers: LeakSanitizer sees whether it does */
+    if (how->shared) { /* closing g frees both buffers: LeakSanitizer sees whether it does */
+        CO_TRY(rt_group_alloc(g, sizeof(world_in), &in, err));
+        CO_TRY(rt_group_alloc(g, sizeof(world_out), &out, err));
+    }
+    return strikes_in(w, part ? part : g, rank, in, out, err);
 }
 
 /* Of one error, on a machine whose cores are busy with others; what most take is looked at, too. */
@@ -280,19 +280,19 @@ static int dawdles(struct coll_world *w, struct rt_group *g, uint32_t rank, stru
     bool in_memory = w->transport == RT_TRANSPORT_SHM;
     size_t n = sizeof(world_in) / sizeof(float) / (w->kind == RT_ALL_REDUCE ? 1 : w->n);
     struct rt_coll c = {.kind = w->kind, .in = world_in, .out = world_out, .n = n};
-    int rc = rt_group_barrier(g, err);
+    CO_TRY(rt_group_barrier(g, err));
     if (rank == 1) {
         stage_slow(SLOW_MS, in_memory ? world_in : NULL, sizeof(world_in));
     }
-    if (rc < 0 || w->kind != RT_SEND) {
-        return rc < 0 ? rc : rt_coll_run(g, &c, err);
+    if (w->kind != RT_SEND) {
+        return rt_coll_run(g, &c, err);
     }
     c.n = sizeof(world_in) / sizeof(float);
     c.kind = rank == 1 ? RT_SEND : RT_RECV;
     c.root = 1 - rank;
     struct rt_work *work = NULL;
-    rc = rt_coll_start(g, &c, &work, err);
-    return rc < 0 ? rc : rt_work_wait(work, err);
+    CO_TRY(rt_coll_start(g, &c, &work, err));
+    return rt_work_wait(work, err);
 }
 
 /* The slow one's own deadline is far: to it the others might be the slow ones. */

@@ -112,12 +112,12 @@ static int one_kind(
         .n = kind == RT_ALL_GATHERV || kind == RT_ALL_TO_ALLV ? 0 : n,
         .counts = counts,
         .out_counts = out_counts};
-    int rc = rt_coll_run(g, &c, err);
+    CO_TRY(rt_coll_run(g, &c, err)); /* closing g frees both after a failure */
     size_t len = expect(kind, ranks, me, root, n, want);
-    rc = rc < 0 ? rc : gk_compare(g, out, want, len, rt_kind_name(kind), err);
+    CO_TRY(gk_compare(g, out, want, len, rt_kind_name(kind), err));
     rt_group_free(g, in);
     rt_group_free(g, out);
-    return rc;
+    return 0;
 }
 
 static int in_place(struct rt_group *g, size_t n, struct co_err *err) {
@@ -128,15 +128,15 @@ static int in_place(struct rt_group *g, size_t n, struct co_err *err) {
         host[i] = host[me * n + i] = value(me, i);
     }
     int32_t *both = gk_upload(g, host, ROOM * sizeof(*host)), *own = both + me * n;
-    int rc = rt_all_gather(g, own, both, n, RT_I32, err);
+    CO_TRY(rt_all_gather(g, own, both, n, RT_I32, err));
     size_t len = expect(RT_ALL_GATHER, ranks, me, 0, n, want);
-    rc = rc < 0 ? rc : gk_compare(g, both, want, len, "all_gather in place", err);
-    rc = rc < 0 ? rc : rt_group_copy(g, both, host, ROOM * sizeof(*host), err);
-    rc = rc < 0 ? rc : rt_all_reduce(g, own, own, n, RT_I32, RT_SUM, err);
+    CO_TRY(gk_compare(g, both, want, len, "all_gather in place", err));
+    CO_TRY(rt_group_copy(g, both, host, ROOM * sizeof(*host), err));
+    CO_TRY(rt_all_reduce(g, own, own, n, RT_I32, RT_SUM, err));
     len = expect(RT_ALL_REDUCE, ranks, me, 0, n, want);
-    rc = rc < 0 ? rc : gk_compare(g, own, want, len, "all_reduce in place", err);
+    CO_TRY(gk_compare(g, own, want, len, "all_reduce in place", err));
     rt_group_free(g, both);
-    return rc;
+    return 0;
 }
 
 /* Round in a circle; rank 0 begins. */
@@ -148,37 +148,39 @@ static int circle(struct rt_group *g, size_t n, struct co_err *err) {
     }
     void *memory = gk_upload(g, host, n * sizeof(*host));
     uint32_t next = (me + 1) % ranks, last = (me + ranks - 1) % ranks;
-    int rc = 0;
     if (me == 0) {
-        rc = rt_send(g, memory, n, RT_I32, next, err);
+        CO_TRY(rt_send(g, memory, n, RT_I32, next, err));
     }
-    rc = rc < 0 ? rc : rt_recv(g, memory, n, RT_I32, last, err);
-    if (rc == 0 && me != 0) {
-        rc = rt_send(g, memory, n, RT_I32, next, err);
+    CO_TRY(rt_recv(g, memory, n, RT_I32, last, err));
+    if (me != 0) {
+        CO_TRY(rt_send(g, memory, n, RT_I32, next, err));
     }
     for (size_t i = 0; i < n; i++) {
         host[i] = value(7, i);
     }
-    rc = rc < 0 ? rc : gk_compare(g, memory, host, n, "a circle", err);
+    CO_TRY(gk_compare(g, memory, host, n, "a circle", err));
     rt_group_free(g, memory);
-    return rc;
+    return 0;
 }
 
 static int kinds(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static const size_t sizes[] = {0, 1, SMALL, LARGE};
     (void)w;
     (void)rank;
-    int rc = 0;
-    for (size_t s = 0; rc == 0 && s < CO_ARRAY_LEN(sizes); s++) {
-        for (enum rt_kind k = 0; rc == 0 && k < RT_KINDS; k++) {
+    for (size_t s = 0; s < CO_ARRAY_LEN(sizes); s++) {
+        for (enum rt_kind k = 0; k < RT_KINDS; k++) {
             if (k != RT_SEND && k != RT_RECV) {
-                rc = one_kind(g, k, sizes[s], rt_group_size(g) - 1, err);
+                CO_TRY(one_kind(g, k, sizes[s], rt_group_size(g) - 1, err));
             }
         }
-        rc = rc < 0 || sizes[s] == 0 ? rc : in_place(g, sizes[s], err);
-        rc = rc < 0 || sizes[s] == 0 || rt_group_size(g) == 1 ? rc : circle(g, sizes[s], err);
+        if (sizes[s] > 0) {
+            CO_TRY(in_place(g, sizes[s], err));
+        }
+        if (sizes[s] > 0 && rt_group_size(g) > 1) {
+            CO_TRY(circle(g, sizes[s], err));
+        }
     }
-    return rc;
+    return 0;
 }
 
 static void every_kind_of_call(void **state) {
@@ -257,13 +259,12 @@ static int types(struct coll_world *w, struct rt_group *g, uint32_t rank, struct
                 put(t, result_of(op, rt_group_size(g)), want + i * size);
             }
             void *memory = gk_upload(g, host, N * size);
-            int rc = rt_all_reduce(g, memory, memory, N, t, op, err);
-            rc = rc < 0 ? rc : rt_group_copy(g, host, memory, N * size, err);
+            CO_TRY(rt_all_reduce(g, memory, memory, N, t, op, err));
+            CO_TRY(rt_group_copy(g, host, memory, N * size, err));
             rt_group_free(g, memory);
-            if (rc < 0 || memcmp(host, want, N * size) != 0) {
-                return rc < 0 ? rc
-                              : co_err_set(err, CO_INTERNAL, "%s of %s is wrong", rt_op_name(op),
-                                    rt_dtype_name(t));
+            if (memcmp(host, want, N * size) != 0) {
+                return co_err_set(
+                    err, CO_INTERNAL, "%s of %s is wrong", rt_op_name(op), rt_dtype_name(t));
             }
         }
     }
@@ -296,31 +297,32 @@ static int started(struct coll_world *w, struct rt_group *g, uint32_t rank, stru
         rc = rt_coll_start(g, &c, &work[begun], err);
     }
     for (uint32_t i = 0; i < begun; i++) {
-        int ended = rt_work_wait(work[i], rc < 0 ? NULL : err);
-        rc = rc < 0 ? rc : ended;
-        rc = rc < 0 ? rc : gk_compare(g, memory[i], &want, 1, "a started call", err);
+        int ended = rt_work_wait(work[i], rc == 0 ? err : NULL);
+        rc = rc == 0 ? ended : rc;
+        if (rc == 0) {
+            rc = gk_compare(g, memory[i], &want, 1, "a started call", err);
+        }
     }
-    return rc < 0 ? rc : rt_group_barrier(g, err);
+    CO_TRY(rc);
+    return rt_group_barrier(g, err);
 }
 
 static int divided(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
-    struct rt_group *half = NULL, *pair = NULL;
+    CO_CLEANUP(rt_group_closep) struct rt_group *half = NULL;
+    CO_CLEANUP(rt_group_closep) struct rt_group *pair = NULL;
     uint32_t ranks[] = {0, w->n - 1};
     char device[16];
-    int rc = rt_group_split(g, (int32_t)(rank % 2), 0, &half, err);
-    rc = rc < 0 ? rc : gk_ones(half, (w->n + 1 - rank % 2) / 2, err);
-    if (rc == 0 && (rank == 0 || rank == w->n - 1)) {
-        rc = rt_group_sub(g, ranks, 2, 5, &pair, err);
-        rc = rc < 0 ? rc : gk_ones(pair, 2, err);
+    CO_TRY(rt_group_split(g, (int32_t)(rank % 2), 0, &half, err));
+    CO_TRY(gk_ones(half, (w->n + 1 - rank % 2) / 2, err));
+    if (rank == 0 || rank == w->n - 1) {
+        CO_TRY(rt_group_sub(g, ranks, 2, 5, &pair, err));
+        CO_TRY(gk_ones(pair, 2, err));
     }
     (void)snprintf(device, sizeof(device), "gpu:%u", rank);
-    if (rc == 0 && (strcmp(rt_group_device(half), device) != 0 || !rt_group_stream(half))) {
-        rc = co_err_set(err, CO_INTERNAL, "%s, not %s", rt_group_device(half), device);
+    if (strcmp(rt_group_device(half), device) != 0 || !rt_group_stream(half)) {
+        return co_err_set(err, CO_INTERNAL, "%s, not %s", rt_group_device(half), device);
     }
-    rc = rc < 0 ? rc : gk_ones(g, w->n, err);
-    rt_group_close(pair);
-    rt_group_close(half);
-    return rc;
+    return gk_ones(g, w->n, err);
 }
 
 /* Element i of the k-th message between two ranks. */
@@ -351,33 +353,36 @@ static int post_end(struct rt_group *g, enum rt_kind kind, uint32_t peer, uint32
     for (size_t i = 0; i < LARGE; i++) {
         want[i] = letter(peer, rt_group_rank(g), k, i);
     }
-    int rc = rt_work_wait(p->work, err);
-    rc = rc < 0 || kind == RT_SEND ? rc : gk_compare(g, p->memory, want, LARGE, "a letter", err);
+    CO_TRY(rt_work_wait(p->work, err));
+    if (kind == RT_RECV) {
+        CO_TRY(gk_compare(g, p->memory, want, LARGE, "a letter", err));
+    }
     rt_group_free(g, p->memory);
-    return rc;
+    return 0;
 }
 
 /* All send two messages to all others before they receive any, and wait in the order in which
  * they started; in the second turn a call of all ranks follows before anybody waits. */
 static int posts(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     enum { EACH = 2, POSTS = 2 * EACH * WORLD_MAX };
-    int rc = 0;
-    for (uint32_t turn = 0; turn < 2 && rc == 0; turn++) {
+    for (uint32_t turn = 0; turn < 2; turn++) {
         struct post post[POSTS] = {{0}};
         uint32_t all = 2 * EACH * w->n;
-        for (uint32_t i = 0; i < all && rc == 0; i++) {
+        for (uint32_t i = 0; i < all; i++) {
             uint32_t peer = i / EACH % w->n;
             enum rt_kind kind = i < all / 2 ? RT_SEND : RT_RECV;
-            rc = peer == rank ? 0 : post_start(g, kind, peer, i % EACH, &post[i], err);
+            CO_TRY(peer == rank ? 0 : post_start(g, kind, peer, i % EACH, &post[i], err));
         }
-        rc = rc < 0 || turn == 0 ? rc : gk_ones(g, w->n, err);
-        for (uint32_t i = 0; i < all && rc == 0; i++) {
+        if (turn > 0) {
+            CO_TRY(gk_ones(g, w->n, err));
+        }
+        for (uint32_t i = 0; i < all; i++) {
             uint32_t peer = i / EACH % w->n;
             enum rt_kind kind = i < all / 2 ? RT_SEND : RT_RECV;
-            rc = peer == rank ? 0 : post_end(g, kind, peer, i % EACH, &post[i], err);
+            CO_TRY(peer == rank ? 0 : post_end(g, kind, peer, i % EACH, &post[i], err));
         }
     }
-    return rc;
+    return 0;
 }
 
 /* Rank 0 has started all; rank 1 sends only when it has received both. */
@@ -385,22 +390,23 @@ static int one_after_the_other(
     struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct post post[3] = {{0}};
     bool first = rank == 0;
+    enum rt_kind kind = first ? RT_SEND : RT_RECV;
     (void)w;
-    int rc = post_start(g, first ? RT_SEND : RT_RECV, 1 - rank, 0, &post[0], err);
-    rc = rc < 0 ? rc : post_start(g, first ? RT_SEND : RT_RECV, 1 - rank, 1, &post[1], err);
+    CO_TRY(post_start(g, kind, 1 - rank, 0, &post[0], err));
+    CO_TRY(post_start(g, kind, 1 - rank, 1, &post[1], err));
     if (first) {
-        rc = rc < 0 ? rc : post_start(g, RT_RECV, 1, 0, &post[2], err);
-        while (rc == 0 && !rt_work_test(post[2].work)) {
-            rc = rt_group_check(g, err);
+        CO_TRY(post_start(g, RT_RECV, 1, 0, &post[2], err));
+        while (!rt_work_test(post[2].work)) {
+            CO_TRY(rt_group_check(g, err));
             (void)sched_yield();
         }
     }
-    rc = rc < 0 ? rc : post_end(g, first ? RT_SEND : RT_RECV, 1 - rank, 0, &post[0], err);
-    rc = rc < 0 ? rc : post_end(g, first ? RT_SEND : RT_RECV, 1 - rank, 1, &post[1], err);
+    CO_TRY(post_end(g, kind, 1 - rank, 0, &post[0], err));
+    CO_TRY(post_end(g, kind, 1 - rank, 1, &post[1], err));
     if (!first) {
-        rc = rc < 0 ? rc : post_start(g, RT_SEND, 0, 0, &post[2], err);
+        CO_TRY(post_start(g, RT_SEND, 0, 0, &post[2], err));
     }
-    return rc < 0 ? rc : post_end(g, first ? RT_RECV : RT_SEND, 1 - rank, 0, &post[2], err);
+    return post_end(g, first ? RT_RECV : RT_SEND, 1 - rank, 0, &post[2], err);
 }
 
 static void started_sends_and_receives_go_at_the_same_time(void **state) {

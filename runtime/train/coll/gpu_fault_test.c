@@ -145,16 +145,13 @@ static void the_dead_are_named_though_nccl_fails_first(void **state) {
 }
 
 static int late(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
-    int rc = rt_group_barrier(g, err);
-    if (rank == 1) { /* until the others have given it up */
-        while (rc == 0) {
-            rc = rt_group_check(g, err);
-            (void)poll(NULL, 0, 5);
-        }
-        return rc;
-    }
     (void)w;
-    return rc < 0 ? rc : rt_group_barrier(g, err);
+    CO_TRY(rt_group_barrier(g, err));
+    while (rank == 1) { /* until the others have given it up */
+        CO_TRY(rt_group_check(g, err));
+        (void)poll(NULL, 0, 5);
+    }
+    return rt_group_barrier(g, err);
 }
 
 static void late_ranks_are_named(void **state) {
@@ -255,18 +252,14 @@ static void faults_of_one_rank_are_reported_to_all(void **state) {
 
 static int shrinks(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     bool gone[WORLD_MAX];
-    struct rt_group *left = NULL;
+    CO_CLEANUP(rt_group_closep) struct rt_group *left = NULL;
     int rc = endless(w, g, rank, err);
     if (rc != CO_PEERLOST) {
         return rc;
     }
-    rc = rt_group_shrink(g, gone, &left, err);
-    rc = rc < 0 ? rc : gk_ones(left, w->n - 1, err);
-    if (rc == 0 && !gone[1]) {
-        rc = co_err_set(err, CO_INTERNAL, "rank 1 is there");
-    }
-    rt_group_close(left);
-    return rc;
+    CO_TRY(rt_group_shrink(g, gone, &left, err));
+    CO_TRY(gk_ones(left, w->n - 1, err));
+    return gone[1] ? 0 : co_err_set(err, CO_INTERNAL, "rank 1 is there");
 }
 
 static void those_that_are_left_continue(void **state) {

@@ -55,10 +55,10 @@ static inline int gk_compare(struct rt_group *g, const void *out, const int32_t 
 static inline int gk_ones(struct rt_group *g, uint32_t expected, struct co_err *err) {
     int32_t one = 1, want = (int32_t)expected;
     void *memory = gk_upload(g, &one, sizeof(one));
-    int rc = rt_all_reduce(g, memory, memory, 1, RT_I32, RT_SUM, err);
-    rc = rc < 0 ? rc : gk_compare(g, memory, &want, 1, "ones", err);
+    CO_TRY(rt_all_reduce(g, memory, memory, 1, RT_I32, RT_SUM, err));
+    CO_TRY(gk_compare(g, memory, &want, 1, "ones", err));
     rt_group_free(g, memory);
-    return rc;
+    return 0;
 }
 
 /* ---- which libraries ---- */

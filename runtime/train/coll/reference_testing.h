@@ -292,7 +292,9 @@ static inline int one_call(struct coll_world *w, struct rt_group *g, struct rt_c
     }
     memset(b.out + end * size, 0xa5, GUARD);
     int rc = rt_coll_run(g, &c, err);
-    rc = rc < 0 ? rc : check_output(&c, &b, n_out, end, err);
+    if (rc == 0) {
+        rc = check_output(&c, &b, n_out, end, err);
+    }
     buffers_done(g, &b, shared);
     return rc;
 }

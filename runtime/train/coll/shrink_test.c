@@ -15,20 +15,19 @@ enum { LATE_MS = 60000 };
 
 static int shrinks(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     bool gone[WORLD_MAX];
-    struct rt_group *left = NULL;
+    CO_CLEANUP(rt_group_closep) struct rt_group *left = NULL;
     int rc = world_endless(w, g, rank, err);
     if (rc != CO_PEERLOST) {
         return rc;
     }
-    rc = rt_group_shrink(g, gone, &left, err);
     uint32_t one = 1, sum = 0;
-    rc = rc < 0 ? rc : rt_all_reduce(left, &one, &sum, 1, RT_I32, RT_SUM, err);
-    if (rc == 0 && (sum != w->n - 1 || rt_group_size(left) != w->n - 1 || !gone[1] || gone[0] ||
-                       rt_group_rank(left) != (rank == 0 ? 0 : rank - 1))) {
-        rc = co_err_set(err, CO_INTERNAL, "sum %u in a group of %u", sum, rt_group_size(left));
+    CO_TRY(rt_group_shrink(g, gone, &left, err));
+    CO_TRY(rt_all_reduce(left, &one, &sum, 1, RT_I32, RT_SUM, err));
+    if (sum != w->n - 1 || rt_group_size(left) != w->n - 1 || !gone[1] || gone[0] ||
+        rt_group_rank(left) != (rank == 0 ? 0 : rank - 1)) {
+        return co_err_set(err, CO_INTERNAL, "sum %u in a group of %u", sum, rt_group_size(left));
     }
-    rt_group_close(left);
-    return rc;
+    return 0;
 }
 
 static void survivors_continue(void **state) {
@@ -93,11 +92,10 @@ static int shrinks_several(
     struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct shrinking s[AT_ONCE] = {0};
     uint32_t all[] = {0, 1, 2};
-    int rc = 0;
-    for (uint32_t i = 0; i < AT_ONCE && rc == 0; i++) {
-        rc = rt_group_sub(g, all, w->n, i, &s[i].g, err);
+    for (uint32_t i = 0; i < AT_ONCE; i++) {
+        CO_TRY(rt_group_sub(g, all, w->n, i, &s[i].g, err));
     }
-    rc = rc < 0 ? rc : rt_group_barrier(g, err);
+    int rc = rt_group_barrier(g, err);
     if (rc == 0 && rank == w->n - 1) {
         (void)raise(SIGKILL);
     }
@@ -160,32 +158,36 @@ static int start_calls(struct started *s, struct rt_group *g, struct co_err *err
 
 /* Rank 1 is killed.  The others wait for the first call, leave the group, and wait for the rest. */
 static int waits_late(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
-    struct rt_group *left = NULL;
+    CO_CLEANUP(rt_group_closep) struct rt_group *left = NULL;
     struct started s = {0};
     int rc = rank == 1 ? 0 : start_calls(&s, g, err);
     atomic_fetch_add(&w->shared->ready, 1);
     if (rank == 1) {
         return pause(); /* until it is killed */
     }
-    int first = rc < 0 ? rc : rt_work_wait(s.work[0], err);
-    rc = first == CO_PEERLOST ? rt_group_shrink(g, NULL, &left, err) : first;
+    CO_TRY(rc);
+    int first = rt_work_wait(s.work[0], err);
+    if (first != CO_PEERLOST) {
+        return co_err_set(err, CO_INTERNAL, "call 0: %d", first);
+    }
+    CO_TRY(rt_group_shrink(g, NULL, &left, err));
     world_reuse();
-    for (uint32_t i = 1; i < STARTED && rc == 0; i++) {
+    for (uint32_t i = 1; i < STARTED; i++) {
         int late = rt_work_test(s.work[i]) ? rt_work_wait(s.work[i], err) : 0;
         if (late != CO_PEERLOST) {
-            rc = co_err_set(err, CO_INTERNAL, "shrunk: call %u: %d", i, late);
+            return co_err_set(err, CO_INTERNAL, "shrunk: call %u: %d", i, late);
         }
     }
-    rc = rc < 0 ? rc : start_calls(&s, left, err);
-    rt_group_close(left);
+    CO_TRY(start_calls(&s, left, err));
+    rt_group_closep(&left);
     world_reuse();
-    for (uint32_t i = 0; i < STARTED && rc == 0; i++) {
+    for (uint32_t i = 0; i < STARTED; i++) {
         rc = rt_work_wait(s.work[i], err);
         if (rc < 0 || s.sums[i] != w->n - 1) {
-            rc = co_err_set(err, CO_INTERNAL, "closed: call %u: %d, sum %u", i, rc, s.sums[i]);
+            return co_err_set(err, CO_INTERNAL, "closed: call %u: %d, sum %u", i, rc, s.sums[i]);
         }
     }
-    return rc;
+    return 0;
 }
 
 static void started_calls_outlive_their_group(void **state) {
@@ -347,22 +349,24 @@ static struct rt_group_options grown_options(struct coll_world *w, uint32_t rank
 
 /* Rank 1 is killed and comes back; the others continue meanwhile. */
 static int grows(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
-    struct rt_group *left = NULL, *grown = NULL;
+    CO_CLEANUP(rt_group_closep) struct rt_group *left = NULL;
+    CO_CLEANUP(rt_group_closep) struct rt_group *grown = NULL;
     uint64_t before = 0;
-    int rc = sum_hash(g, rank, &before, err);
-    rc = rc < 0 ? rc : world_endless(w, g, rank, err);
-    rc = rc == CO_PEERLOST ? rt_group_shrink(g, NULL, &left, err) : rc;
-    rc = rc < 0 ? rc : expect_sum(left, 1U << rank, ((1U << w->n) - 1) & ~2U, err);
-    struct rt_group_options o = grown_options(w, rank);
-    rc = rc < 0 ? rc : rt_group_grow(left, &o, &grown, err);
-    rc = rc < 0 ? rc : work_together(w, grown, rank, err);
-    rc = rc < 0 ? rc : expect_sum(left, 1, w->n - 1, err); /* that one is still there */
-    if (rc == 0 && w->shared->rank[rank].hash != before) {
-        rc = co_err_set(err, CO_INTERNAL, "the same ranks in the same places, other bits");
+    CO_TRY(sum_hash(g, rank, &before, err));
+    int rc = world_endless(w, g, rank, err);
+    if (rc != CO_PEERLOST) {
+        return rc;
     }
-    rt_group_close(left);
-    rt_group_close(grown);
-    return rc;
+    CO_TRY(rt_group_shrink(g, NULL, &left, err));
+    CO_TRY(expect_sum(left, 1U << rank, ((1U << w->n) - 1) & ~2U, err));
+    struct rt_group_options o = grown_options(w, rank);
+    CO_TRY(rt_group_grow(left, &o, &grown, err));
+    CO_TRY(work_together(w, grown, rank, err));
+    CO_TRY(expect_sum(left, 1, w->n - 1, err)); /* that one is still there */
+    if (w->shared->rank[rank].hash != before) {
+        return co_err_set(err, CO_INTERNAL, "the same ranks in the same places, other bits");
+    }
+    return 0;
 }
 
 static void a_rank_comes_back(void **state) {
@@ -451,7 +455,9 @@ static int grows_until_lost(
     if (w->signal && rank == w->victim) {
         stage_arm(w, &growings[w->stage], w->signal, NULL, 0);
     }
-    rc = rc < 0 ? rc : rt_group_grow(g, &o, &grown, err);
+    if (rc == 0) {
+        rc = rt_group_grow(g, &o, &grown, err);
+    }
     if (w->signal && rank == w->victim) {
         stage_end();
     }

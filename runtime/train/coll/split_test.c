@@ -13,22 +13,20 @@
 enum { N = 40000 };
 
 static int splits(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
-    struct rt_group *part = NULL, *pair = NULL;
+    CO_CLEANUP(rt_group_closep) struct rt_group *part = NULL;
+    CO_CLEANUP(rt_group_closep) struct rt_group *pair = NULL;
     uint32_t own = rank + 1, sum = 0, pairs[2] = {0, w->n - 1};
-    int rc = rt_group_split(g, (int32_t)(rank % 2), -(int32_t)rank, &part, err);
-    rc = rc < 0 ? rc : rt_all_reduce(part, &own, &sum, 1, RT_I32, RT_SUM, err);
+    CO_TRY(rt_group_split(g, (int32_t)(rank % 2), -(int32_t)rank, &part, err));
+    CO_TRY(rt_all_reduce(part, &own, &sum, 1, RT_I32, RT_SUM, err));
     uint32_t want = rank % 2 ? 2 + 4 : 1 + 3 + 5;
-    if (rc == 0 && (sum != want || (rank >= 3 && rt_group_rank(part) != 0))) {
-        rc = co_err_set(err, CO_INTERNAL, "sum %u, rank %u", sum, rt_group_rank(part));
+    if (sum != want || (rank >= 3 && rt_group_rank(part) != 0)) {
+        return co_err_set(err, CO_INTERNAL, "sum %u, rank %u", sum, rt_group_rank(part));
     }
-    if (rc == 0 && (rank == 0 || rank == w->n - 1)) {
-        rc = rt_group_sub(g, pairs, 2, 9, &pair, err);
-        rc = rc < 0 ? rc : rt_group_barrier(pair, err);
+    if (rank == 0 || rank == w->n - 1) {
+        CO_TRY(rt_group_sub(g, pairs, 2, 9, &pair, err));
+        CO_TRY(rt_group_barrier(pair, err));
     }
-    rc = rc < 0 ? rc : rt_group_barrier(g, err);
-    rt_group_close(pair);
-    rt_group_close(part);
-    return rc;
+    return rt_group_barrier(g, err);
 }
 
 static void groups_split(void **state) {
@@ -91,7 +89,9 @@ static int gives_up(struct coll_world *w, struct rt_group *g, uint32_t rank, str
     if (rc == 0 && rank == 1) {
         rc = rt_coll_start(g, &c, &work, &why);
         rt_group_abort(g, "ValueError: bad batch");
-        rc = rc < 0 ? rc : rt_work_wait(work, &why);
+        if (rc == 0) {
+            rc = rt_work_wait(work, &why);
+        }
     }
     while (rc == 0 && rank != 1) {
         rc = rt_group_check(g, &why);

@@ -13,11 +13,9 @@ static const uint32_t all[] = {0, 1, 2};
 
 static int make(struct rt_group *g, const uint32_t *ranks, uint32_t n, uint64_t tag, bool barrier,
     struct co_err *err) {
-    struct rt_group *part = NULL;
-    int rc = rt_group_sub(g, ranks, n, tag, &part, err);
-    rc = rc < 0 || !barrier ? rc : rt_group_barrier(part, err);
-    rt_group_close(part);
-    return rc;
+    CO_CLEANUP(rt_group_closep) struct rt_group *part = NULL;
+    CO_TRY(rt_group_sub(g, ranks, n, tag, &part, err));
+    return barrier ? rt_group_barrier(part, err) : 0;
 }
 
 /* ---- what the last rank does, where the others make a group of all ---- */
@@ -100,18 +98,17 @@ static void different_calls_are_reported_to_all_ranks(void **state) {
 /* Each pair makes a group of the same tag, in the same order, twice. */
 static int pairs(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     uint32_t own = 1, sum = 0;
-    int rc = 0;
     for (uint32_t turn = 0; turn < 2; turn++) {
         for (uint32_t a = 0; a < w->n; a++) {
-            for (uint32_t b = a + 1; b < w->n && rc == 0; b++) {
+            for (uint32_t b = a + 1; b < w->n; b++) {
                 const uint32_t list[] = {a, b};
                 bool member = rank == a || rank == b;
-                rc = member ? make(g, list, 2, TAG, turn == 0, err) : 0;
+                CO_TRY(member ? make(g, list, 2, TAG, turn == 0, err) : 0);
             }
         }
-        rc = rc < 0 ? rc : rt_all_reduce(g, &own, &sum, 1, RT_I32, RT_SUM, err);
+        CO_TRY(rt_all_reduce(g, &own, &sum, 1, RT_I32, RT_SUM, err));
     }
-    return rc;
+    return 0;
 }
 
 static void lists_with_the_same_ranks_and_tags_take_turns(void **state) {
@@ -128,10 +125,12 @@ static void lists_with_the_same_ranks_and_tags_take_turns(void **state) {
 /* Rank 0 gives a bad list first, which the others do not learn of. */
 static int corrects(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     const uint32_t bad[] = {1, 0};
-    int rc = rank == 0 ? make(g, bad, 2, TAG, false, NULL) : CO_INVALID;
     (void)w;
-    rc = rc == CO_INVALID ? make(g, all, 3, TAG, true, err) : CO_INTERNAL;
-    return rc < 0 ? rc : rt_group_barrier(g, err);
+    if (rank == 0 && make(g, bad, 2, TAG, false, NULL) != CO_INVALID) {
+        return CO_INTERNAL;
+    }
+    CO_TRY(make(g, all, 3, TAG, true, err));
+    return rt_group_barrier(g, err);
 }
 
 static void a_refused_list_does_not_count(void **state) {

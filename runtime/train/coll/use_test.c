@@ -55,17 +55,16 @@ static int forks(struct coll_world *w, struct rt_group *g, uint32_t rank, struct
     struct rt_coll c = {.kind = RT_BARRIER};
     struct rt_work *work = NULL;
     unsigned char *memory = NULL;
-    int status = 1, rc = rt_group_alloc(g, N, (void **)&memory, err);
-    (void)w;
-    rc = rc < 0 ? rc : rt_group_barrier(g, err);
-    if (rc < 0) {
-        return rc;
-    }
+    int status = 1;
+    CO_TRY(rt_group_alloc(g, N, (void **)&memory, err));
+    CO_TRY(rt_group_barrier(g, err));
     memset(memory, MARK, N);
     /* Rank 0's call cannot end before its child has: rank 1 starts its own after that. */
-    rc = rank == 0 ? rt_coll_start(g, &c, &work, err) : 0;
+    if (rank == 0) {
+        CO_TRY(rt_coll_start(g, &c, &work, err));
+    }
     (void)fflush(NULL);
-    pid_t pid = rank == 0 && rc == 0 ? fork() : -1;
+    pid_t pid = rank == 0 ? fork() : -1;
     if (pid == 0) {
         _exit(all_is_refused(g, work, memory) ? 0 : 1);
     }
@@ -73,17 +72,21 @@ static int forks(struct coll_world *w, struct rt_group *g, uint32_t rank, struct
         return co_err_set(err, CO_INTERNAL, "the child: status %x", (unsigned)status);
     }
     atomic_fetch_add(&w->shared->ready, rank == 0);
-    while (rc == 0 && rank == 1 && atomic_load(&w->shared->ready) == 0) {
+    while (rank == 1 && atomic_load(&w->shared->ready) == 0) {
         (void)sched_yield();
     }
-    rc = rc < 0 || rank == 0 ? rc : rt_coll_start(g, &c, &work, err);
-    rc = rc < 0 ? rc : rt_work_wait(work, err);
-    for (int i = 0; i < 3 && rc == 0; i++) {
-        v[N - 1] = (float)(rank + 1);
-        rc = rt_all_reduce(g, v, v, N, RT_F32, RT_SUM, err);
-        rc = rc == 0 && v[N - 1] != 3 ? co_err_set(err, CO_INTERNAL, "a wrong sum") : rc;
+    if (rank != 0) {
+        CO_TRY(rt_coll_start(g, &c, &work, err));
     }
-    return rc == 0 && memory[N - 1] != MARK ? co_err_set(err, CO_INTERNAL, "memory is gone") : rc;
+    CO_TRY(rt_work_wait(work, err));
+    for (int i = 0; i < 3; i++) {
+        v[N - 1] = (float)(rank + 1);
+        CO_TRY(rt_all_reduce(g, v, v, N, RT_F32, RT_SUM, err));
+        if (v[N - 1] != 3) {
+            return co_err_set(err, CO_INTERNAL, "a wrong sum");
+        }
+    }
+    return memory[N - 1] == MARK ? 0 : co_err_set(err, CO_INTERNAL, "memory is gone");
 }
 
 static void a_forked_child_is_refused(void **state) {
@@ -100,10 +103,10 @@ static void a_forked_child_is_refused(void **state) {
 /* Rank 1 dies; a child of it lives on. */
 static int leaves_a_child(
     struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
-    int rc = rt_group_barrier(g, err);
     (void)w;
-    if (rc < 0 || rank == 0) {
-        return rc < 0 ? rc : rt_group_barrier(g, err);
+    CO_TRY(rt_group_barrier(g, err));
+    if (rank == 0) {
+        return rt_group_barrier(g, err);
     }
     if (fork() == 0) {
         (void)poll(NULL, 0, WORLD_MS); /* until rank 0 has seen it, and the test kills it */

@@ -286,7 +286,7 @@ static void who_left_shared_memory_is_named_at_the_second_check(void **state) {
 
 /* Rank 1 stops rank 0 in a call of it, and makes its part only after rank 0 has continued. */
 static int is_stopped(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
-    int rc = rt_group_barrier(g, err);
+    CO_TRY(rt_group_barrier(g, err));
     if (rank == 0) {
         atomic_store(&w->shared->ready, (uint32_t)getpid());
     } else {
@@ -300,8 +300,8 @@ static int is_stopped(struct coll_world *w, struct rt_group *g, uint32_t rank, s
         kill(other, SIGCONT);
         (void)poll(NULL, 0, 100);
     }
-    rc = rc < 0 ? rc : world_call(g, w->kind, 100, err);
-    return rc < 0 ? rc : rt_group_barrier(g, err);
+    CO_TRY(world_call(g, w->kind, 100, err));
+    return rt_group_barrier(g, err);
 }
 
 static void a_rank_that_was_stopped_gives_nobody_up(void **state) {
