@@ -172,9 +172,9 @@ static int compresses(struct coll_world *w, struct rt_group *g, uint32_t rank, s
             .n = floats[i], .memory = i == 2 ? own : NULL, .parameter = i == 0 ? parameter : NULL};
     }
     struct rt_reducer_options o = {.dgc = &way->dgc, .bucket_bytes = 100000};
-    struct rt_reducer *r = NULL;
-    int rc = rt_reducer_open(g, list, N, &o, &r, err);
-    for (uint32_t step = 0; step < STEPS && rc == 0; step++) {
+    CO_CLEANUP(rt_reducer_closep) struct rt_reducer *r = NULL;
+    CO_TRY(rt_reducer_open(g, list, N, &o, &r, err));
+    for (uint32_t step = 0; step < STEPS; step++) {
         for (size_t i = 0; i < N; i++) {
             for (size_t at = 0; at < floats[i]; at++) {
                 rt_reducer_values(r, i)[at] = tk_value(rank, step, i, at);
@@ -183,11 +183,10 @@ static int compresses(struct coll_world *w, struct rt_group *g, uint32_t rank, s
         if (carries(step)) {
             carry_velocity(r);
         }
-        rc = rt_reducer_run(r, NULL, err);
-        rc = rc < 0 ? rc : compare(g, r, step, err);
+        CO_TRY(rt_reducer_run(r, NULL, err));
+        CO_TRY(compare(g, r, step, err));
     }
-    rt_reducer_close(r);
-    return rc;
+    return 0;
 }
 
 static void the_largest_entries_travel(void **state) {
@@ -204,17 +203,13 @@ static void the_largest_entries_travel(void **state) {
 static int spreads(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     struct rt_gradient one = {.n = DP_DGC_MIN};
     struct rt_reducer_options o = {.dgc = &way->dgc};
-    struct rt_reducer *r = NULL;
-    int rc = rt_reducer_open(g, &one, 1, &o, &r, err);
-    for (size_t at = 0; at < one.n && rc == 0; at++) {
+    CO_CLEANUP(rt_reducer_closep) struct rt_reducer *r = NULL;
+    CO_TRY(rt_reducer_open(g, &one, 1, &o, &r, err));
+    for (size_t at = 0; at < one.n; at++) {
         rt_reducer_values(r, 0)[at] = rank == w->n - 1 && at == 9000 ? NAN : 1;
     }
-    rc = rc < 0 ? rc : rt_reducer_run(r, NULL, err);
-    if (rc == 0 && rt_reducer_finite(r)) {
-        rc = co_err_set(err, CO_INTERNAL, "no NaN came");
-    }
-    rt_reducer_close(r);
-    return rc;
+    CO_TRY(rt_reducer_run(r, NULL, err));
+    return rt_reducer_finite(r) ? co_err_set(err, CO_INTERNAL, "no NaN came") : 0;
 }
 
 static void a_nan_is_not_kept_back(void **state) {
@@ -246,32 +241,29 @@ static int rebuilds(struct coll_world *w, struct rt_group *g, uint32_t rank, str
     struct rt_gradient one = {.n = DP_DGC_MIN};
     struct rt_dgc dgc = {.rampup_begin_step = 2, .sparsity = &none, .n_sparsity = 1};
     struct rt_reducer_options o = {.dgc = &dgc};
-    struct rt_reducer *r = NULL;
-    struct rt_group *less = NULL;
+    CO_CLEANUP(rt_group_closep) struct rt_group *less = NULL;
+    CO_CLEANUP(rt_reducer_closep) struct rt_reducer *r = NULL;
     uint64_t step = 0;
-    int rc = rt_reducer_open(g, &one, 1, &o, &r, err);
-    while (rc == 0 && step < LAST) {
+    CO_TRY(rt_reducer_open(g, &one, 1, &o, &r, err));
+    while (step < LAST) {
         if (rank == w->n - 1 && step == KILL_AT) {
             (void)raise(SIGKILL);
         }
-        rc = count_step(r, values, &step, err);
+        int rc = count_step(r, values, &step, err);
         if (rc == CO_PEERLOST && !less) {
-            rc = rt_group_shrink(g, NULL, &less, err);
-            rc = rc < 0 ? rc : rt_reducer_rebuild(r, less, err);
-            rc = rc < 0 ? rc
-                        : rt_broadcast_newest(
-                              less, &step, &(struct rt_values){values, DP_DGC_MIN}, 1, err);
+            CO_TRY(rt_group_shrink(g, NULL, &less, err));
+            CO_TRY(rt_reducer_rebuild(r, less, err));
+            rc = rt_broadcast_newest(less, &step, &(struct rt_values){values, DP_DGC_MIN}, 1, err);
         }
+        CO_TRY(rc);
     }
     double all = (double)LAST * (LAST + 1) / 2;
-    for (size_t at = 0; at < DP_DGC_MIN && rc == 0; at++) {
+    for (size_t at = 0; at < DP_DGC_MIN; at++) {
         if (fabs((double)values[at] - all) > 0.01) {
-            rc = co_err_set(err, CO_INTERNAL, "at %zu: %g, not %g", at, (double)values[at], all);
+            return co_err_set(err, CO_INTERNAL, "at %zu: %g, not %g", at, (double)values[at], all);
         }
     }
-    rt_reducer_close(r);
-    rt_group_close(less);
-    return rc;
+    return 0;
 }
 
 static void compression_continues_without_a_rank_that_died(void **state) {

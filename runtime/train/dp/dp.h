@@ -26,6 +26,7 @@
  * been started. */
 #pragma once
 
+#include "common/mem.h"
 #include "runtime/rt.h"
 #include "runtime/train/coll/reduce.h"
 
@@ -112,6 +113,8 @@ static inline bool dp_group_on_gpu(const struct rt_group *g) {
 /* values.c: whether all values are finite; in main memory or on the group's GPU. */
 CO_MUST_CHECK int dp_finite(
     struct rt_group *g, const float *values, size_t n, bool *ret_finite, struct co_err *err);
+
+CO_DEFINE_CLEANUP(struct rt_reducer *, rt_reducer_close)
 
 /* step.c: waits for running calls, and resets the step. */
 void dp_reducer_drain(struct rt_reducer *r);

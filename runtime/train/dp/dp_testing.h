@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "runtime/train/coll/coll_testing.h"
+#include "runtime/train/dp/dp.h"
 
 static inline uint32_t tk_mix(uint32_t a, uint32_t b, uint32_t c) {
     uint64_t h = (((uint64_t)a << 32 | b) ^ (uint64_t)c << 17) * 0x9e3779b97f4a7c15U;

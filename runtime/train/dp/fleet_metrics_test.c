@@ -18,7 +18,7 @@ static double share(uint32_t rank, enum rt_metric metric, size_t i) {
 
 /* Serial: all shares in one group of one. */
 static int serial(enum rt_metric metric, size_t n, double *ret, struct co_err *err) {
-    struct rt_group *alone = NULL;
+    CO_CLEANUP(rt_group_closep) struct rt_group *alone = NULL;
     double all[2 * BUCKETS];
     for (size_t i = 0; i < n; i++) {
         all[i] = share(0, metric, i);
@@ -30,10 +30,8 @@ static int serial(enum rt_metric metric, size_t n, double *ret, struct co_err *e
         }
     }
     struct rt_group_options o = {.size = 1, .endpoints = (const char *const[]){""}};
-    int rc = rt_group_open(NULL, &o, &alone, err);
-    rc = rc < 0 ? rc : rt_metric(alone, metric, all, n, ret, err);
-    rt_group_close(alone);
-    return rc;
+    CO_TRY(rt_group_open(NULL, &o, &alone, err));
+    return rt_metric(alone, metric, all, n, ret, err);
 }
 
 static int measure(struct rt_group *g, uint32_t rank, struct co_err *err) {
@@ -140,9 +138,13 @@ static int trainer(const struct coll_world *w, const struct given *t, uint32_t r
     if (rc == 0 && t->code == CO_INVALID) { /* no smaller group in its place, by either call */
         as_invalid = rt_group_open(job, &o, &g, &err) == CO_INVALID && strstr(err.msg, t->text);
     }
-    rc = rc < 0 ? rc : rt_trainers_open(job, &o, &g, &err);
+    if (rc == 0) {
+        rc = rt_trainers_open(job, &o, &g, &err);
+    }
     bool as_given = as_invalid && rc == t->code && strstr(rc < 0 ? co_err_text(&err) : "", t->text);
-    rc = rc < 0 ? rc : measure(g, rank, &err);
+    if (rc == 0) {
+        rc = measure(g, rank, &err);
+    }
     if (!as_given || (t->code == 0 && rc < 0)) {
         printf("# %s: rank %u: code %d: %s\n", t->what, rank, rc, co_err_text(&err));
     }

@@ -108,12 +108,9 @@ static int make(struct kit *k, struct rt_group *g, uint32_t step, struct co_err 
 /* All averages, and what is known of them. */
 static int add_to_hash(struct kit *k, struct rt_group *g, uint64_t *hash, struct co_err *err) {
     for (size_t i = 0; i < N; i++) {
-        int rc =
-            rt_group_copy(g, k->host, rt_reducer_values(k->r, i), floats[i] * sizeof(float), err);
-        rc = rc < 0 ? rc : tk_same(g, k->host, floats[i], err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(
+            rt_group_copy(g, k->host, rt_reducer_values(k->r, i), floats[i] * sizeof(float), err));
+        CO_TRY(tk_same(g, k->host, floats[i], err));
         bool kind[] = {rt_reducer_compressed(k->r, i), rt_reducer_finite(k->r)};
         *hash = coll_hash_more(*hash, k->host, floats[i] * sizeof(float));
         *hash = coll_hash_more(*hash, kind, sizeof(kind));
@@ -121,15 +118,20 @@ static int add_to_hash(struct kit *k, struct rt_group *g, uint64_t *hash, struct
     return 0;
 }
 
+static int run_step(
+    struct kit *k, struct rt_group *g, uint32_t step, uint64_t *hash, struct co_err *err) {
+    bool due = false;
+    CO_TRY(make(k, g, step, err));
+    CO_TRY(rt_reducer_wait(k->r, &due, err));
+    return due ? add_to_hash(k, g, hash, err) : 0;
+}
+
 static int trains(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static struct kit k;
     uint64_t hash = 1;
     int rc = kit_open(&k, g, err);
     for (uint32_t step = 0; step < STEPS && rc == 0; step++) {
-        bool due = false;
-        rc = make(&k, g, step, err);
-        rc = rc < 0 ? rc : rt_reducer_wait(k.r, &due, err);
-        rc = rc == 0 && due ? add_to_hash(&k, g, &hash, err) : rc;
+        rc = run_step(&k, g, step, &hash, err);
     }
     kit_close(&k);
     w->shared->rank[rank].hash = hash;
@@ -158,24 +160,31 @@ static void gradients_of_gpus_are_reduced_as_those_in_main_memory(void **state) 
 
 /* ---- one that is not finite ---- */
 
-static int finds(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
-    static struct kit k;
+static int find_nan(struct kit *k, struct rt_group *g, bool mine, struct co_err *err) {
     const float bad = NAN;
     bool all = true;
+    CO_TRY(make(k, g, 0, err));
+    CO_TRY(rt_reducer_wait(k->r, NULL, err));
+    if (!rt_reducer_finite(k->r)) {
+        return co_err_set(err, CO_INTERNAL, "numbers are none");
+    }
+    float *last = rt_reducer_values(k->r, 2) + floats[2] - 1;
+    if (mine) {
+        CO_TRY(rt_group_copy(g, last, &bad, sizeof(bad), err));
+    }
+    CO_TRY(rt_all_finite(g, last, 1, &all, err));
+    CO_TRY(rt_reducer_run(k->r, NULL, err));
+    if (all || rt_reducer_finite(k->r)) {
+        return co_err_set(err, CO_INTERNAL, "a NaN is a number");
+    }
+    return 0;
+}
+
+static int finds(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    static struct kit k;
     int rc = kit_open(&k, g, err);
-    rc = rc < 0 ? rc : make(&k, g, 0, err);
-    rc = rc < 0 ? rc : rt_reducer_wait(k.r, NULL, err);
-    if (rc == 0 && !rt_reducer_finite(k.r)) {
-        rc = co_err_set(err, CO_INTERNAL, "numbers are none");
-    }
-    float *last = rt_reducer_values(k.r, 2) + floats[2] - 1;
-    if (rc == 0 && rank == w->n - 1) {
-        rc = rt_group_copy(g, last, &bad, sizeof(bad), err);
-    }
-    rc = rc < 0 ? rc : rt_all_finite(g, last, 1, &all, err);
-    rc = rc < 0 ? rc : rt_reducer_run(k.r, NULL, err);
-    if (rc == 0 && (all || rt_reducer_finite(k.r))) {
-        rc = co_err_set(err, CO_INTERNAL, "a NaN is a number");
+    if (rc == 0) {
+        rc = find_nan(&k, g, rank == w->n - 1, err);
     }
     kit_close(&k);
     return rc;
@@ -193,29 +202,39 @@ static void a_nan_on_one_gpu_is_seen_everywhere(void **state) {
 
 /* Parameters are on the GPU, too: every step adds the average, s + 1 everywhere, to them. */
 static int train_step(struct kit *k, struct rt_group *g, uint64_t *step, struct co_err *err) {
-    int rc = 0;
-    for (size_t i = 0; i < N && rc == 0; i++) {
+    for (size_t i = 0; i < N; i++) {
         size_t bytes = floats[i] * sizeof(float);
         for (size_t at = 0; at < floats[i]; at++) {
             k->host[at] = (float)(*step + 1);
         }
-        rc = rt_group_copy(g, rt_reducer_values(k->r, i), k->host, bytes, err);
-        rc = rc < 0 ? rc : rt_reducer_ready(k->r, i, err);
+        CO_TRY(rt_group_copy(g, rt_reducer_values(k->r, i), k->host, bytes, err));
+        CO_TRY(rt_reducer_ready(k->r, i, err));
     }
-    rc = rc < 0 ? rc : rt_reducer_wait(k->r, NULL, err);
-    for (size_t i = 0; i < N && rc == 0; i++) {
+    CO_TRY(rt_reducer_wait(k->r, NULL, err));
+    for (size_t i = 0; i < N; i++) {
         size_t bytes = floats[i] * sizeof(float);
         float average = 0;
-        rc = rt_group_copy(g, k->host, k->parameter[i], bytes, err);
-        rc = rc < 0 ? rc
-                    : rt_group_copy(g, &average, rt_reducer_values(k->r, i), sizeof(average), err);
+        CO_TRY(rt_group_copy(g, k->host, k->parameter[i], bytes, err));
+        CO_TRY(rt_group_copy(g, &average, rt_reducer_values(k->r, i), sizeof(average), err));
         for (size_t at = 0; at < floats[i]; at++) {
             k->host[at] += average;
         }
-        rc = rc < 0 ? rc : rt_group_copy(g, k->parameter[i], k->host, bytes, err);
+        CO_TRY(rt_group_copy(g, k->parameter[i], k->host, bytes, err));
     }
-    *step += rc == 0;
-    return rc;
+    ++*step;
+    return 0;
+}
+
+static int move_to(struct kit *k, struct rt_group *from, struct rt_group *to,
+    struct rt_values ret[N], struct co_err *err) {
+    CO_TRY(rt_reducer_rebuild(k->r, to, err));
+    for (size_t i = 0; i < N; i++) {
+        size_t bytes = floats[i] * sizeof(float);
+        CO_TRY(rt_group_copy(from, k->host, k->parameter[i], bytes, err));
+        k->parameter[i] = gk_upload(to, k->host, bytes);
+        ret[i] = (struct rt_values){.values = k->parameter[i], .n = floats[i]};
+    }
+    return 0;
 }
 
 /* In the new group: its memory, all that was the old one's with it. */
@@ -223,16 +242,13 @@ static int rebuild_smaller(struct kit *k, struct rt_group **g, uint64_t *step, s
     struct rt_group *less = NULL;
     struct rt_values list[N];
     int rc = rt_group_shrink(*g, NULL, &less, err);
-    rc = rc < 0 ? rc : rt_reducer_rebuild(k->r, less, err);
-    for (size_t i = 0; i < N && rc == 0; i++) {
-        size_t bytes = floats[i] * sizeof(float);
-        rc = rt_group_copy(*g, k->host, k->parameter[i], bytes, err);
-        k->parameter[i] = rc < 0 ? NULL : gk_upload(less, k->host, bytes);
-        list[i] = (struct rt_values){.values = k->parameter[i], .n = floats[i]};
+    if (rc == 0) {
+        rc = move_to(k, *g, less, list, err);
     }
     rt_group_close(*g);
     *g = less;
-    return rc < 0 ? rc : rt_broadcast_newest(less, step, list, N, err);
+    CO_TRY(rc);
+    return rt_broadcast_newest(less, step, list, N, err);
 }
 
 static int survives(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
@@ -241,7 +257,9 @@ static int survives(struct coll_world *w, struct rt_group *g, uint32_t rank, str
     struct rt_group *own = NULL;
     uint64_t step = 0;
     int rc = rt_group_split(g, 0, (int32_t)rank, &own, err), lost = 0;
-    rc = rc < 0 ? rc : kit_open(&k, own, err);
+    if (rc == 0) {
+        rc = kit_open(&k, own, err);
+    }
     while (step < LAST && rc == 0) {
         if (step == LEAVES_AT && rank == LEAVER) {
             (void)raise(SIGKILL);

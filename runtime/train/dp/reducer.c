@@ -307,8 +307,6 @@ void rt_reducer_close(struct rt_reducer *r) {
     free(r->scratch);
     free(r);
 }
-CO_DEFINE_CLEANUP(struct rt_reducer *, rt_reducer_close)
-
 int rt_reducer_open(struct rt_group *g, const struct rt_gradient *gradients, size_t n,
     const struct rt_reducer_options *options, struct rt_reducer **ret_reducer, struct co_err *err) {
     struct rt_reducer_options o = options ? *options : (struct rt_reducer_options){0};

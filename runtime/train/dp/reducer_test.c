@@ -106,20 +106,19 @@ static int compare(struct rt_group *g, struct rt_reducer *r, uint32_t step, stru
 
 static int averages(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)w;
-    struct rt_reducer *r = NULL;
-    int rc = open_reducer(g, &r, err);
+    CO_CLEANUP(rt_reducer_closep) struct rt_reducer *r = NULL;
+    CO_TRY(open_reducer(g, &r, err));
     uint32_t k = way->options.merge_steps ? way->options.merge_steps : 1;
-    for (uint32_t step = 0; step < STEPS * k && rc == 0; step++) {
+    for (uint32_t step = 0; step < STEPS * k; step++) {
         bool due = false;
-        rc = make_all(r, rank, step, err);
-        rc = rc < 0 ? rc : rt_reducer_wait(r, &due, err);
-        if (rc == 0 && due != ((step + 1) % k == 0)) {
-            rc = co_err_set(err, CO_INTERNAL, "step %u: due %d", step, due);
+        CO_TRY(make_all(r, rank, step, err));
+        CO_TRY(rt_reducer_wait(r, &due, err));
+        if (due != ((step + 1) % k == 0)) {
+            return co_err_set(err, CO_INTERNAL, "step %u: due %d", step, due);
         }
-        rc = rc == 0 && due ? compare(g, r, step, err) : rc;
+        CO_TRY(due ? compare(g, r, step, err) : 0);
     }
-    rt_reducer_close(r);
-    return rc;
+    return 0;
 }
 
 static void averages_are_those_of_a_serial_sum(void **state) {
@@ -135,21 +134,20 @@ static void averages_are_those_of_a_serial_sum(void **state) {
 static int repeats(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)w;
     static float before[N][5000];
-    struct rt_reducer *r = NULL;
-    int rc = open_reducer(g, &r, err);
-    for (int turn = 0; turn < 3 && rc == 0; turn++) {
-        rc = make_all(r, rank, 0, err);
-        rc = rc < 0 ? rc : rt_reducer_wait(r, NULL, err);
-        for (size_t i = 0; i < N && rc == 0; i++) {
+    CO_CLEANUP(rt_reducer_closep) struct rt_reducer *r = NULL;
+    CO_TRY(open_reducer(g, &r, err));
+    for (int turn = 0; turn < 3; turn++) {
+        CO_TRY(make_all(r, rank, 0, err));
+        CO_TRY(rt_reducer_wait(r, NULL, err));
+        for (size_t i = 0; i < N; i++) {
             const float *got = rt_reducer_values(r, i);
             if (turn > 0 && memcmp(before[i], got, floats[i] * sizeof(float)) != 0) {
-                rc = co_err_set(err, CO_INTERNAL, "%s: turn %d differs", way->what, turn);
+                return co_err_set(err, CO_INTERNAL, "%s: turn %d differs", way->what, turn);
             }
             memcpy(before[i], got, floats[i] * sizeof(float));
         }
     }
-    rt_reducer_close(r);
-    return rc;
+    return 0;
 }
 
 static void the_same_gradients_give_the_same_bits(void **state) {
@@ -208,27 +206,25 @@ static void wrong_arguments_are_refused(void **state) {
 
 static int finds(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static const float bad[] = {0, NAN, INFINITY, -INFINITY, 70000 /* more than f16 has */};
-    struct rt_reducer *r = NULL;
-    int rc = open_reducer(g, &r, err);
-    for (size_t i = 0; i < CO_ARRAY_LEN(bad) && rc == 0; i++) {
-        rc = make_all(r, rank, 0, err);
-        rc = rc < 0 ? rc : rt_reducer_wait(r, NULL, err);
+    CO_CLEANUP(rt_reducer_closep) struct rt_reducer *r = NULL;
+    CO_TRY(open_reducer(g, &r, err));
+    for (size_t i = 0; i < CO_ARRAY_LEN(bad); i++) {
+        CO_TRY(make_all(r, rank, 0, err));
+        CO_TRY(rt_reducer_wait(r, NULL, err));
         float own = rank == w->n - 1 ? bad[i] : 1;
-        for (size_t k = 0; k < N && rc == 0; k++) {
+        for (size_t k = 0; k < N; k++) {
             rt_reducer_values(r, k)[floats[k] - 1] = own;
         }
-        rc = rc < 0 ? rc : rt_reducer_run(r, NULL, err);
-        bool all = true, want = i == 0,
+        CO_TRY(rt_reducer_run(r, NULL, err));
+        bool all = true, want = i == 0 || i == 4,
              averaged = i == 0 || (i == 4 && way->options.wire != RT_F16);
-        rc = rc < 0 ? rc : rt_all_finite(g, &own, 1, &all, err);
-        want |= i == 4;
-        if (rc == 0 && (all != want || rt_reducer_finite(r) != averaged)) {
-            rc = co_err_set(err, CO_INTERNAL, "%s: %g: %d %d", way->what, (double)bad[i], all,
+        CO_TRY(rt_all_finite(g, &own, 1, &all, err));
+        if (all != want || rt_reducer_finite(r) != averaged) {
+            return co_err_set(err, CO_INTERNAL, "%s: %g: %d %d", way->what, (double)bad[i], all,
                 rt_reducer_finite(r));
         }
     }
-    rt_reducer_close(r);
-    return rc;
+    return 0;
 }
 
 static void what_is_not_finite_is_seen_everywhere(void **state) {
@@ -323,7 +319,9 @@ static int rebuild_smaller(struct training *t, struct rt_group **g, struct co_er
     rc = rt_reducer_rebuild(t->r, less, err);
     rt_group_close(*g);
     *g = less;
-    rc = rc < 0 ? rc : rt_broadcast_newest(less, &t->step, list, N, err);
+    if (rc == 0) {
+        rc = rt_broadcast_newest(less, &t->step, list, N, err);
+    }
     return rc < 0 ? co_err_wrap(err, "rebuild") : 0;
 }
 
@@ -400,31 +398,41 @@ static void a_step_that_begins_again_counts_once(void **state) {
     rt_group_close(g);
 }
 
+static int survive(struct training *t, struct rt_group **own, uint32_t rank,
+    const struct coll_world *w, struct co_err *err) {
+    int lost = 0;
+    CO_TRY(open_reducer(*own, &t->r, err));
+    while (t->step < LAST_STEP) {
+        if (t->step == KILL_FROM && rank == VICTIM) {
+            for (size_t i = 0; i < w->seed % N; i++) {
+                (void)!rt_reducer_ready(t->r, i, err);
+            }
+            (void)raise(SIGKILL);
+        }
+        int rc = train_step(t, rank, err);
+        if (rc == CO_PEERLOST && lost++ == 0) {
+            uint32_t n = in_flight(t->r);
+            rc = n ? co_err_set(err, CO_INTERNAL, "%u buckets are in flight after a failure", n)
+                   : rebuild_smaller(t, own, err);
+        }
+        CO_TRY(rc);
+    }
+    CO_TRY(check_training(t, *own, err));
+    if (lost != 1 || rt_group_size(*own) != w->n - 1) {
+        return co_err_set(err, CO_INTERNAL, "%d lost, %u left", lost, rt_group_size(*own));
+    }
+    return 0;
+}
+
 /* One rank kills itself, in the middle of its gradients. The group is one that rebuild_smaller can
  * close.
  */
 static int survives(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static struct training t;
     struct rt_group *own = NULL;
-    int rc = rt_group_split(g, 0, (int32_t)rank, &own, err), lost = 0;
-    rc = rc < 0 ? rc : open_reducer(own, &t.r, err);
-    while (t.step < LAST_STEP && rc == 0) {
-        if (t.step == KILL_FROM && rank == VICTIM) {
-            for (size_t i = 0; i < w->seed % N; i++) {
-                (void)!rt_reducer_ready(t.r, i, err);
-            }
-            (void)raise(SIGKILL);
-        }
-        rc = train_step(&t, rank, err);
-        if (rc == CO_PEERLOST && lost++ == 0) {
-            uint32_t n = in_flight(t.r);
-            rc = n ? co_err_set(err, CO_INTERNAL, "%u buckets are under way after a failure", n)
-                   : rebuild_smaller(&t, &own, err);
-        }
-    }
-    rc = rc < 0 ? rc : check_training(&t, own, err);
-    if (rc == 0 && (lost != 1 || rt_group_size(own) != w->n - 1)) {
-        rc = co_err_set(err, CO_INTERNAL, "%d lost, %u left", lost, rt_group_size(own));
+    int rc = rt_group_split(g, 0, (int32_t)rank, &own, err);
+    if (rc == 0) {
+        rc = survive(&t, &own, rank, w, err);
     }
     rt_reducer_close(t.r);
     rt_group_close(own);
@@ -456,7 +464,9 @@ static int interrupted(
     struct rt_group *own = NULL;
     bool merges = way->options.merge_steps > 1;
     int rc = rt_group_split(g, 0, (int32_t)rank, &own, err);
-    rc = rc < 0 ? rc : open_reducer(own, &t.r, err);
+    if (rc == 0) {
+        rc = open_reducer(own, &t.r, err);
+    }
     while (rc == 0 && (t.step < KILL_FROM || (merges && t.r->merged < 1))) {
         rc = train_step(&t, rank, err);
     }
@@ -472,12 +482,16 @@ static int interrupted(
         return pause(); /* until it is killed */
     }
     bool started = rc == 0 && in_flight(t.r) > 0;
-    rc = rc < 0 ? rc : rt_group_barrier(g, err);
+    if (rc == 0) {
+        rc = rt_group_barrier(g, err);
+    }
     rc = rc == CO_PEERLOST ? rebuild_smaller(&t, &own, err) : rc;
     while (t.step < LAST_STEP && rc == 0) {
         rc = train_step(&t, rank, err);
     }
-    rc = rc < 0 ? rc : check_training(&t, own, err);
+    if (rc == 0) {
+        rc = check_training(&t, own, err);
+    }
     if (rc == 0 && started == merges) {
         rc = co_err_set(err, CO_INTERNAL, "%d: buckets were under way", started);
     }
