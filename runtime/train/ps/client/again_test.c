@@ -79,7 +79,9 @@ static void *run_trainer(void *arg) {
     struct rt_client_options o = {.mode = t->mode, .start_timeout_ms = 60000, .return_ms = 60000};
     struct rt_client *c = NULL;
     int rc = psc_client_connect(&config, &o, specs, 2, &c, &t->err);
-    rc = rc < 0 ? rc : train_all(t, c, &t->err);
+    if (rc == 0) {
+        rc = train_all(t, c, &t->err);
+    }
     if (rc == 0) {
         (void)!rt_finish(c, &t->err);
     } else {

@@ -87,30 +87,27 @@ static int train(const char *dir, uint32_t servers, struct co_err *err) {
     struct rt_client *client = NULL;
     static float w[SIZE], rows[IDS], g[SIZE];
     uint64_t ids[IDS];
-    int rc = psc_client_connect(&c, &o, counters, 2, &client, err);
     for (uint64_t i = 0; i < IDS; i++) {
         ids[i] = i;
     }
-    rc = rc < 0 ? rc : rt_pull_dense(client, 0, w, err);
-    rc = rc < 0 ? rc : rt_pull_sparse(client, 1, ids, IDS, rows, err);
-    for (size_t i = 0; i < SIZE && rc == 0; i++) {
+    CO_TRY(psc_client_connect(&c, &o, counters, 2, &client, err));
+    CO_TRY(rt_pull_dense(client, 0, w, err));
+    CO_TRY(rt_pull_sparse(client, 1, ids, IDS, rows, err));
+    for (size_t i = 0; i < SIZE; i++) {
         g[i] = -1;
         if (w[i] != w[0] || rows[i % IDS] != w[0]) {
-            rc = co_err_set(err, CO_INTERNAL, "torn: %g, %g, %g", (double)w[0], (double)w[i],
+            return co_err_set(err, CO_INTERNAL, "torn: %g, %g, %g", (double)w[0], (double)w[i],
                 (double)rows[i % IDS]);
         }
     }
-    while (rc == 0) {
+    for (;;) {
         struct rt_checkpoint made = {0};
         const struct rt_checkpoint_options often = {.deltas = 3, .keep = 1};
-        rc = rt_push_dense(client, 0, g, err);
-        rc = rc < 0 ? rc : rt_push_sparse(client, 1, ids, IDS, g, err);
-        rc = rc < 0 ? rc : rt_checkpoint(client, dir, &often, &made, err);
-        if (rc == 0) {
-            atomic_store(&shared->committed, made.number);
-        }
+        CO_TRY(rt_push_dense(client, 0, g, err));
+        CO_TRY(rt_push_sparse(client, 1, ids, IDS, g, err));
+        CO_TRY(rt_checkpoint(client, dir, &often, &made, err));
+        atomic_store(&shared->committed, made.number);
     }
-    return rc;
 }
 
 /* ---- something that is learned ---- */
@@ -133,7 +130,7 @@ static int learn_step(struct rt_client *c, uint32_t step, float *ret_loss, struc
     for (size_t i = 0; i < CO_ARRAY_LEN(ids); i++) {
         ids[i] = random_next(&state) % WORDS;
     }
-    int rc = rt_pull_sparse(c, 0, ids, CO_ARRAY_LEN(ids), w, err);
+    CO_TRY(rt_pull_sparse(c, 0, ids, CO_ARRAY_LEN(ids), w, err));
     for (size_t e = 0; e < EXAMPLES; e++) {
         float wrong = 0;
         for (size_t i = e * FIELDS; i < (e + 1) * FIELDS; i++) {
@@ -145,7 +142,7 @@ static int learn_step(struct rt_client *c, uint32_t step, float *ret_loss, struc
         loss += wrong * wrong / (2 * EXAMPLES);
     }
     *ret_loss = loss;
-    return rc < 0 ? rc : rt_push_sparse(c, 0, ids, CO_ARRAY_LEN(ids), g, err);
+    return rt_push_sparse(c, 0, ids, CO_ARRAY_LEN(ids), g, err);
 }
 
 /* From where the servers say that it stands to the end, with a checkpoint every few steps. */
@@ -160,16 +157,16 @@ static int learn(const char *dir, struct co_err *err) {
     struct rt_client *client = NULL;
     struct rt_place place;
     uint32_t at = 0;
-    int rc = psc_client_connect(&c, &o, weights, 1, &client, err);
-    rc = rc < 0 ? rc : rt_resume(client, &at, sizeof(at), &place, err);
-    while (rc == 0 && at < LEARN) {
-        rc = learn_step(client, at, &shared->loss[at], err);
+    CO_TRY(psc_client_connect(&c, &o, weights, 1, &client, err));
+    CO_TRY(rt_resume(client, &at, sizeof(at), &place, err));
+    while (at < LEARN) {
+        CO_TRY(learn_step(client, at, &shared->loss[at], err));
         at++;
-        rc = rc < 0 ? rc : rt_keep(client, &at, sizeof(at), err);
-        rc = rc < 0 ? rc : rt_step(client, err);
-        rc = rc < 0 || at % EVERY ? rc : rt_checkpoint(client, dir, &often, NULL, err);
+        CO_TRY(rt_keep(client, &at, sizeof(at), err));
+        CO_TRY(rt_step(client, err));
+        CO_TRY(at % EVERY ? 0 : rt_checkpoint(client, dir, &often, NULL, err));
     }
-    return rc < 0 ? rc : rt_finish(client, err);
+    return rt_finish(client, err);
 }
 
 static void say(const char *who, const struct co_err *err) {
@@ -231,8 +228,7 @@ static void check(const char *dir, uint32_t servers, int round) {
     if (rc == CO_NOTFOUND && committed == 0) {
         return;
     }
-    rc = rc < 0 ? rc : ckpt_chain_verify(c, &err);
-    if (rc < 0) {
+    if (rc < 0 || ckpt_chain_verify(c, &err) < 0) {
         fail_msg("round %d: %s", round, err.msg);
     }
     assert_int_equal(servers, c->points[0].n_parts);

@@ -82,6 +82,33 @@ static int checkpoint(struct disk_job *j, const char *dir, bool full, struct co_
     return rt_checkpoint(j->client, dir, &o, NULL, err);
 }
 
+/* ---- two calls, of which the second shows what the first one has done ---- */
+
+static int push_and_checkpoint(struct disk_job *j, const char *dir, bool full, struct co_err *err) {
+    CO_TRY(job_push(j, err));
+    return checkpoint(j, dir, full, err);
+}
+
+static int push_and_save(struct disk_job *j, const char *dir, struct co_err *err) {
+    CO_TRY(job_push(j, err));
+    return rt_save(j->client, dir, err);
+}
+
+static int open_and_look(struct disk_job *j, const char *dir, struct co_err *err) {
+    CO_TRY(job_open(j, dir, err));
+    return job_look(j, &disk_report->value, err);
+}
+
+static int restore_and_look(struct disk_job *j, const char *dir, struct co_err *err) {
+    CO_TRY(rt_restore(j->client, dir, NULL, err));
+    return job_look(j, &disk_report->value, err);
+}
+
+static int load_and_look(struct disk_job *j, const char *dir, struct co_err *err) {
+    CO_TRY(rt_load(j->client, dir, err));
+    return job_look(j, &disk_report->value, err);
+}
+
 /* ---- what is tried ---- */
 
 static int prepare_points(const char *dir, struct co_err *err) {
@@ -106,20 +133,16 @@ static int prepare_save(const char *dir, struct co_err *err) {
 
 static int try_checkpoint(const struct disk_trial *t, bool full, struct co_err *err) {
     struct disk_job j = {0};
-    int rc = job_open(&j, t->dir, err);
-    rc = rc < 0 ? rc : job_push(&j, err);
-    if (rc == 0 && !full) {
-        rc = checkpoint(&j, t->dir, true, err);
-        rc = rc < 0 ? rc : job_push(&j, err);
-    }
-    if (rc < 0) {
-        return rc;
+    CO_TRY(job_open(&j, t->dir, err));
+    CO_TRY(job_push(&j, err));
+    if (!full) {
+        CO_TRY(checkpoint(&j, t->dir, true, err));
+        CO_TRY(job_push(&j, err));
     }
     disk_begin(t);
     disk_note(checkpoint(&j, t->dir, full, err), err);
     disk_end(t);
-    rc = job_push(&j, err);
-    disk_report->again = rc < 0 ? rc : checkpoint(&j, t->dir, full, err);
+    disk_report->again = push_and_checkpoint(&j, t->dir, full, err);
     return disk_report->again;
 }
 
@@ -136,13 +159,9 @@ static int try_start(const struct disk_trial *t, struct co_err *err) {
     struct disk_job j = {0}, next = {0};
     struct co_err why = {0};
     disk_begin(t);
-    int rc = job_open(&j, t->dir, &why);
-    rc = rc < 0 ? rc : job_look(&j, &disk_report->value, &why);
-    disk_note(rc, &why);
+    disk_note(open_and_look(&j, t->dir, &why), &why);
     int had = disk_report->value;
-    disk_report->again = job_open(&next, t->dir, err);
-    disk_report->again =
-        disk_report->again < 0 ? disk_report->again : job_look(&next, &disk_report->value, err);
+    disk_report->again = open_and_look(&next, t->dir, err);
     disk_report->value = disk_report->rc == 0 && had != 3 ? had : disk_report->value;
     return disk_report->again;
 }
@@ -150,19 +169,12 @@ static int try_start(const struct disk_trial *t, struct co_err *err) {
 static int try_restore(const struct disk_trial *t, struct co_err *err) {
     struct disk_job j = {0};
     struct co_err why = {0};
-    int rc = job_open(&j, "", err);
-    rc = rc < 0 ? rc : job_push(&j, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(job_open(&j, "", err));
+    CO_TRY(job_push(&j, err));
     disk_begin(t);
-    rc = rt_restore(j.client, t->dir, NULL, &why);
-    rc = rc < 0 ? rc : job_look(&j, &disk_report->value, &why);
-    disk_note(rc, &why);
+    disk_note(restore_and_look(&j, t->dir, &why), &why);
     int had = disk_report->value;
-    disk_report->again = rt_restore(j.client, t->dir, NULL, err);
-    disk_report->again =
-        disk_report->again < 0 ? disk_report->again : job_look(&j, &disk_report->value, err);
+    disk_report->again = restore_and_look(&j, t->dir, err);
     disk_report->value = disk_report->rc == 0 && had != 3 ? had : disk_report->value;
     return disk_report->again;
 }
@@ -170,17 +182,13 @@ static int try_restore(const struct disk_trial *t, struct co_err *err) {
 static int try_save(const struct disk_trial *t, struct co_err *err) {
     struct disk_job j = {0};
     CO_AUTOFREE char *dir = co_xasprintf("%s/model", t->dir);
-    int rc = job_open(&j, "", err);
-    rc = rc < 0 ? rc : rt_load(j.client, dir, err);
-    rc = rc < 0 ? rc : job_push(&j, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(job_open(&j, "", err));
+    CO_TRY(rt_load(j.client, dir, err));
+    CO_TRY(job_push(&j, err));
     disk_begin(t);
     disk_note(rt_save(j.client, dir, err), err);
     disk_end(t);
-    rc = job_push(&j, err);
-    disk_report->again = rc < 0 ? rc : rt_save(j.client, dir, err);
+    disk_report->again = push_and_save(&j, dir, err);
     return disk_report->again;
 }
 
@@ -188,39 +196,31 @@ static int try_load(const struct disk_trial *t, struct co_err *err) {
     struct disk_job j = {0};
     struct co_err why = {0};
     CO_AUTOFREE char *dir = co_xasprintf("%s/model", t->dir);
-    int rc = job_open(&j, "", err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(job_open(&j, "", err));
     disk_begin(t);
-    rc = rt_load(j.client, dir, &why);
-    rc = rc < 0 ? rc : job_look(&j, &disk_report->value, &why);
-    disk_note(rc, &why);
+    disk_note(load_and_look(&j, dir, &why), &why);
     int had = disk_report->value;
-    disk_report->again = rt_load(j.client, dir, err);
-    disk_report->again =
-        disk_report->again < 0 ? disk_report->again : job_look(&j, &disk_report->value, err);
+    disk_report->again = load_and_look(&j, dir, err);
     disk_report->value = disk_report->rc == 0 && had != 3 ? had : disk_report->value;
     return disk_report->again;
 }
 
+CO_DEFINE_CLEANUP(struct rt_model *, rt_model_close)
+
 static int model_value(const char *dir, int *ret, struct co_err *err) {
-    struct rt_model *m = NULL;
+    CO_CLEANUP(rt_model_closep) struct rt_model *m = NULL;
     uint32_t w = 0, rows = 0;
     uint64_t ids[IDS];
     float got[IDS];
-    int rc = rt_model_open(dir, &m, err);
-    rc = rc < 0 ? rc : rt_model_table(m, "w", &w, err);
-    rc = rc < 0 ? rc : rt_model_table(m, "rows", &rows, err);
-    if (rc == 0) {
-        for (size_t i = 0; i < IDS; i++) {
-            ids[i] = i;
-        }
-        rt_model_sparse(m, rows, ids, IDS, got);
-        *ret = value_of(rt_model_dense(m, w), got);
+    CO_TRY(rt_model_open(dir, &m, err));
+    CO_TRY(rt_model_table(m, "w", &w, err));
+    CO_TRY(rt_model_table(m, "rows", &rows, err));
+    for (size_t i = 0; i < IDS; i++) {
+        ids[i] = i;
     }
-    rt_model_close(m);
-    return rc;
+    rt_model_sparse(m, rows, ids, IDS, got);
+    *ret = value_of(rt_model_dense(m, w), got);
+    return 0;
 }
 
 static int try_model(const struct disk_trial *t, struct co_err *err) {

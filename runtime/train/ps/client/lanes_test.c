@@ -94,11 +94,9 @@ static void works_on(struct house *h) {
     for (size_t i = 0; i < CO_ARRAY_LEN(g); i++) {
         g[i] = -1;
     }
-    int rc = rt_pull_sparse(h->honest, 1, ids, 8, before, &err);
-    rc = rc < 0 ? rc : rt_push_sparse(h->honest, 1, ids, 8, g, &err);
-    rc = rc < 0 ? rc : rt_flush(h->honest, &err);
-    rc = rc < 0 ? rc : rt_pull_sparse(h->honest, 1, ids, 8, after, &err);
-    if (rc < 0) {
+    if (rt_pull_sparse(h->honest, 1, ids, 8, before, &err) < 0 ||
+        rt_push_sparse(h->honest, 1, ids, 8, g, &err) < 0 || rt_flush(h->honest, &err) < 0 ||
+        rt_pull_sparse(h->honest, 1, ids, 8, after, &err) < 0) {
         fail_msg("%s", err.msg);
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(g); i++) {

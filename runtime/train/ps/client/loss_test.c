@@ -84,26 +84,26 @@ static int train_step(struct trainer *t, struct rt_client *c, unsigned step, str
         ids[i] = i;
     }
     pass_stage(t, AT_PULL, step);
-    int rc = rt_pull_sparse(c, 1, ids, IDS, t->rows, err);
+    CO_TRY(rt_pull_sparse(c, 1, ids, IDS, t->rows, err));
     pass_stage(t, AT_PUSH, step);
-    rc = rc < 0 ? rc : rt_push_sparse(c, 1, ids, IDS, g, err);
-    rc = rc < 0 ? rc : rt_exchange_dense(c, 0, g, t->w, err);
+    CO_TRY(rt_push_sparse(c, 1, ids, IDS, g, err));
+    CO_TRY(rt_exchange_dense(c, 0, g, t->w, err));
     pass_stage(t, AT_STEP, step);
-    return rc < 0 ? rc : rt_step(c, err);
+    return rt_step(c, err);
 }
 
 static int train(struct trainer *t, struct rt_client *c, struct co_err *err) {
     pass_stage(t, AT_INIT, 0);
-    int rc = rt_init_dense(c, 0, t->w, err);
-    for (unsigned s = 0; s < STEPS && rc == 0; s++) {
-        rc = train_step(t, c, s, err);
+    CO_TRY(rt_init_dense(c, 0, t->w, err));
+    for (unsigned s = 0; s < STEPS; s++) {
+        CO_TRY(train_step(t, c, s, err));
     }
-    rc = rc < 0 ? rc : rt_no_more(c, err);
+    CO_TRY(rt_no_more(c, err));
     pass_stage(t, AT_BARRIER, 0);
-    rc = rc < 0 ? rc : rt_barrier(c, err);
-    rc = rc < 0 ? rc : read_all(t, c, err);
+    CO_TRY(rt_barrier(c, err));
+    CO_TRY(read_all(t, c, err));
     pass_stage(t, AT_FINISH, 0);
-    return rc;
+    return 0;
 }
 
 static void *run_trainer(void *arg) {
@@ -121,7 +121,9 @@ static void *run_trainer(void *arg) {
     o.lease_ms = LEASE_MS;
     struct rt_client *c = NULL;
     int rc = psc_client_connect(&config, &o, specs, 2, &c, &t->err);
-    rc = rc < 0 ? rc : train(t, c, &t->err);
+    if (rc == 0) {
+        rc = train(t, c, &t->err);
+    }
     if (rc == 0) {
         (void)!rt_finish(c, &t->err);
     } else {

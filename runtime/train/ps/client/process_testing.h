@@ -113,7 +113,9 @@ static inline int serve(struct process_job *j, struct co_err *err) {
     struct rt_job *job = NULL;
     int rc = rt_init(&job, err);
     struct rt_server_options o = {.handle_signals = true};
-    rc = rc < 0 ? rc : rt_server_run(job, &o, err);
+    if (rc == 0) {
+        rc = rt_server_run(job, &o, err);
+    }
     rt_done(job);
     return rc;
 }
@@ -159,15 +161,15 @@ static inline int train_step(struct process_job *j, struct rt_client *c, uint32_
     }
     bool middle = step == STEPS / 2;
     uint32_t next = step + 1;
-    int rc = rt_push_sparse(c, 1, ids, IDS, rg, err);
+    CO_TRY(rt_push_sparse(c, 1, ids, IDS, rg, err));
     pass_stage(j, me, middle ? AT_PUSH : STAGES);
-    rc = rc < 0 ? rc : rt_exchange_dense(c, 0, g, w, err);
-    rc = rc < 0 ? rc : rt_keep(c, &next, sizeof(next), err);
+    CO_TRY(rt_exchange_dense(c, 0, g, w, err));
+    CO_TRY(rt_keep(c, &next, sizeof(next), err));
     pass_stage(j, me, middle ? AT_EXCHANGE : STAGES);
-    rc = rc < 0 ? rc : rt_step(c, err);
-    rc = rc < 0 ? rc : save_early(j, c, me, step, err);
+    CO_TRY(rt_step(c, err));
+    CO_TRY(save_early(j, c, me, step, err));
     pass_stage(j, me, middle ? AT_STEP : STAGES);
-    return rc;
+    return 0;
 }
 
 static inline bool is_mode(const struct process_job *j, const char *mode) {
@@ -180,17 +182,17 @@ static inline int find_place(
     struct process_job *j, struct rt_client *c, uint32_t *ret_step, struct co_err *err) {
     struct rt_place place;
     uint32_t kept = 0;
-    int rc = rt_resume(c, &kept, sizeof(kept), &place, err);
+    CO_TRY(rt_resume(c, &kept, sizeof(kept), &place, err));
     bool behind = is_mode(j, "backup") && place.step > kept;
-    if (rc == 0 && (place.bytes > 0) != (place.step > 0) && !behind) {
-        rc = co_err_set(
+    if ((place.bytes > 0) != (place.step > 0) && !behind) {
+        return co_err_set(
             err, CO_INTERNAL, "%zu bytes for step %u", place.bytes, (unsigned)place.step);
     }
-    if (rc == 0 && kept != place.step && !behind) {
-        rc = co_err_set(err, CO_INTERNAL, "%u is kept for step %u", kept, (unsigned)place.step);
+    if (kept != place.step && !behind) {
+        return co_err_set(err, CO_INTERNAL, "%u is kept for step %u", kept, (unsigned)place.step);
     }
     *ret_step = (uint32_t)place.step;
-    return rc;
+    return 0;
 }
 
 static inline uint32_t steps_of(const struct process_job *j) {
@@ -225,32 +227,31 @@ static inline int check_rates(struct process_job *j, struct rt_client *c, struct
 static inline int train_on(
     struct process_job *j, struct rt_client *c, uint32_t me, float *w, struct co_err *err) {
     uint32_t first = 0, n = steps_of(j);
-    int rc = find_place(j, c, &first, err);
-    for (uint32_t s = first; rc == 0 && (j->endless || s < n); s++) {
+    CO_TRY(find_place(j, c, &first, err));
+    for (uint32_t s = first; j->endless || s < n; s++) {
         if (s == n / 2) {
             await_event(j->half);
         }
-        rc = me == 0 ? change_rate(j, c, s, err) : 0;
-        rc = rc < 0 ? rc : train_step(j, c, me, s, w, err);
+        CO_TRY(me == 0 ? change_rate(j, c, s, err) : 0);
+        int rc = train_step(j, c, me, s, w, err);
         if (s == first + STEPS / 2) {
             (void)!write(j->steps[1], "x", 1);
         }
+        CO_TRY(rc);
     }
     pass_stage(j, me, AT_BARRIER);
-    rc = rc < 0 ? rc : rt_barrier(c, err);
-    rc = rc < 0 ? rc : check_rates(j, c, err);
+    CO_TRY(rt_barrier(c, err));
+    CO_TRY(check_rates(j, c, err));
     pass_stage(j, me, AT_PULL);
     uint64_t ids[IDS];
     for (uint32_t i = 0; i < IDS; i++) {
         ids[i] = i;
     }
-    rc = rc < 0 ? rc : rt_pull_sparse(c, 1, ids, IDS, j->shared->rows[me & 1], err);
-    rc = rc < 0 ? rc : rt_pull_dense(c, 0, w, err);
-    if (rc == 0) {
-        await_event(j->gate);
-    }
+    CO_TRY(rt_pull_sparse(c, 1, ids, IDS, j->shared->rows[me & 1], err));
+    CO_TRY(rt_pull_dense(c, 0, w, err));
+    await_event(j->gate);
     /* Trainers finish together: one that restores a checkpoint needs the others to train again. */
-    return rc < 0 ? rc : rt_barrier(c, err);
+    return rt_barrier(c, err);
 }
 
 static inline int train_all(
@@ -261,7 +262,9 @@ static inline int train_all(
     }
     int rc = rt_init_dense(c, 0, w, err);
     pass_stage(j, me, AT_INIT);
-    rc = rc < 0 ? rc : train_on(j, c, me, w, err);
+    if (rc == 0) {
+        rc = train_on(j, c, me, w, err);
+    }
     while (rc == CO_GONE) { /* a server was restarted */
         (void)fprintf(stderr, "back: %s\n", co_err_text(err));
         *err = (struct co_err){0};
@@ -296,9 +299,13 @@ static inline int train(struct process_job *j, struct co_err *err) {
     struct rt_client *c = NULL;
     struct rt_client_options o = options_of(j->mode);
     int rc = rt_init(&job, err);
-    rc = rc < 0 ? rc : rt_client_open(job, &o, specs, 2, &c, err);
+    if (rc == 0) {
+        rc = rt_client_open(job, &o, specs, 2, &c, err);
+    }
     pass_stage(j, rt_worker_index(job), AT_OPEN);
-    rc = rc < 0 ? rc : train_all(j, c, rt_worker_index(job), err);
+    if (rc == 0) {
+        rc = train_all(j, c, rt_worker_index(job), err);
+    }
     if (rc == 0) {
         rc = rt_finish(c, err);
     } else {
@@ -330,8 +337,8 @@ static inline int intrude(struct process_job *j, struct co_err *err) {
                 dialed == 0 ? "let in" : co_err_text(&why));
         }
     }
-    int closed = rpc_close(rpc, rc < 0 ? NULL : err);
-    return rc < 0 ? rc : closed;
+    int closed = rpc_close(rpc, rc == 0 ? err : NULL);
+    return rc == 0 ? closed : rc;
 }
 
 /* ---- in the parent ---- */

@@ -231,8 +231,7 @@ static void an_id_gets_a_row_when_it_is_admitted(void **state) {
     assert_true(first_of(&a, 1) == 6 && first_of(&a, 2) == 9);
     struct co_err err = {0};
     int rc = rt_push_sparse_clicks(a.c, 0, ids, 3, g, (const float[]){1, -2, 1}, clicks, &err);
-    rc = rc < 0 ? rc : rt_flush(a.c, &err);
-    assert_int_equal(CO_INVALID, rc);
+    assert_int_equal(CO_INVALID, rc == 0 ? rt_flush(a.c, &err) : rc);
     assert_non_null(strstr(err.msg, "table 'e', row 2: show -2 is not 0 to 1e9"));
     rt_client_close(a.c);
     rt_done(a.job);

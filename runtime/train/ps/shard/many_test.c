@@ -201,7 +201,9 @@ static int restore_small(struct world *w) {
     tables_start(w, SMALL);
     int rc = ckpt_chain_open(w->dir, 2, &chain, &err);
     long before = peak();
-    rc = rc < 0 ? rc : shard_tables_restore(&w->t, chain, &err);
+    if (rc == 0) {
+        rc = shard_tables_restore(&w->t, chain, &err);
+    }
     long grown = peak() - before;
     if (rc < 0 || table_store_rows(w->rows->rows) != MANY / STAYS) {
         print_error("%s; %zu rows\n", err.msg, table_store_rows(w->rows->rows));

@@ -134,8 +134,8 @@ static void commit(struct writer *c) {
 static int restore(struct testing *w, const struct writer *c, uint64_t number) {
     CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = NULL;
     w->err = (struct co_err){0};
-    int rc = ckpt_chain_open(c->dir, number, &chain, &w->err);
-    return rc < 0 ? rc : shard_tables_restore(&w->t, chain, &w->err);
+    CO_TRY(ckpt_chain_open(c->dir, number, &chain, &w->err));
+    return shard_tables_restore(&w->t, chain, &w->err);
 }
 
 static void restore_fine(struct testing *w, const struct writer *c, uint64_t number) {

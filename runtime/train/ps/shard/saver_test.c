@@ -110,11 +110,15 @@ static int commit(struct world *w, uint64_t number, const struct ckpt_part *part
     k->keep = keep;
     m->body_case = RPC__CONTROL__BODY_CKPT_COMMIT;
     m->ckpt_commit = k;
-    int rc = shard_saver_submit(w->saver, m, false, err);
-    while (rc == 0 && (rc = shard_saver_answer(w->saver, &found, err)) == 0) {
+    CO_TRY(shard_saver_submit(w->saver, m, false, err));
+    for (;;) {
+        int over = shard_saver_answer(w->saver, &found, err);
+        CO_TRY(over);
+        if (over) {
+            return 0;
+        }
         await(w);
     }
-    return rc < 0 ? rc : 0;
 }
 
 static bool is_complete(const struct world *w, uint64_t number) {
