@@ -70,11 +70,7 @@ struct nn_tower_shape ctr_tower_shape(const struct ctr_net *net) {
 int ctr_layout_make(const struct ctr_net *net, struct ctr_layout *ret_layout, struct co_err *err) {
     const struct ctr_config *c = &net->config;
     struct ctr_layout l = {.n_views = 0};
-    int rc = sizes_check(c, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(sizes_check(c, err));
     size_t in = net->inputs(c);
     for (size_t i = 0; i < c->n_hidden; i++) {
         char name[8] = {'f', 'c', (char)('1' + (char)i)};

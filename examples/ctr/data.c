@@ -35,18 +35,14 @@ static int files_open(const struct ctr_options *o, const char *path, struct ctr_
     const struct ctr_columns columns = {o->csv_label, o->csv_numbers, o->csv_categories};
     const struct ctr_format *format = NULL;
     CO_CLEANUP(ctr_csv_freep) struct ctr_csv *csv = NULL;
-    int rc = ctr_format_find(o->format, &format, err);
 
-    if (rc == 0 && format->header) {
-        rc = ctr_csv_new(&columns, &csv, err);
+    CO_TRY(ctr_format_find(o->format, &format, err));
+    if (format->header) {
+        CO_TRY(ctr_csv_new(&columns, &csv, err));
     }
-    if (rc == 0) {
-        rc = ctr_reader_open(path, &o->net->config, share, ret_r, err);
-    }
-    if (rc == 0) {
-        ctr_reader_format(*ret_r, format, co_steal_ptr(csv));
-    }
-    return rc;
+    CO_TRY(ctr_reader_open(path, &o->net->config, share, ret_r, err));
+    ctr_reader_format(*ret_r, format, co_steal_ptr(csv));
+    return 0;
 }
 
 const char *ctr_data_train_path(const struct ctr_options *o) {
@@ -74,18 +70,14 @@ int ctr_data_open_train(const struct ctr_options *o, struct ctr_share share,
             (uint64_t)o->seed, 0, (uint64_t)o->lines, &o->net->config, share, ret_r, err);
     }
     CO_AUTOFREE char *folder = NULL;
-    int rc = folder_find(o->train, "train", &folder, err);
-    return rc < 0 ? rc : files_open(o, folder ? folder : o->train, share, ret_r, err);
+    CO_TRY(folder_find(o->train, "train", &folder, err));
+    return files_open(o, folder ? folder : o->train, share, ret_r, err);
 }
 
 int ctr_data_open_test(const struct ctr_options *o, struct ctr_reader **ret_r, struct co_err *err) {
     const struct ctr_share all = {.index = 0, .count = 1};
     CO_AUTOFREE char *folder = NULL;
-    int rc = folder_find(o->test[0] != '\0' ? o->test : o->train, "test", &folder, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(folder_find(o->test[0] != '\0' ? o->test : o->train, "test", &folder, err));
     if (folder || o->test[0] != '\0') {
         return files_open(o, folder ? folder : o->test, all, ret_r, err);
     }
@@ -145,13 +137,7 @@ static int folder_generate(const struct ctr_options *o, const char *name, uint64
 }
 
 int ctr_data_generate(const struct ctr_options *o, struct co_err *err) {
-    int rc = directory_make(o->generate, err);
-
-    if (rc == 0) {
-        rc = folder_generate(o, "train", 0, (uint64_t)o->lines, (uint64_t)o->files, err);
-    }
-    if (rc == 0) {
-        rc = folder_generate(o, "test", CTR_GEN_TEST_BEGIN, (uint64_t)o->test_lines, 1, err);
-    }
-    return rc;
+    CO_TRY(directory_make(o->generate, err));
+    CO_TRY(folder_generate(o, "train", 0, (uint64_t)o->lines, (uint64_t)o->files, err));
+    return folder_generate(o, "test", CTR_GEN_TEST_BEGIN, (uint64_t)o->test_lines, 1, err);
 }

@@ -28,18 +28,11 @@ static int batch_print(const struct ctr_batch *b, const float *p, FILE *out, str
 static int batch_evaluate(const struct ctr_evaluation *e, struct ctr_batch *b,
     struct ctr_rows *rows, struct nn_metrics *m, struct co_err *err) {
     const float *p = NULL;
-    int rc = ctr_model_lookup(e->model, b, err);
 
-    if (rc == 0) {
-        ctr_rows_fit(rows, e->config, b);
-        rc = e->rows(e->source, b->unique, b->n_unique, rows->at, err);
-    }
-    if (rc == 0) {
-        rc = ctr_model_forward(e->model, b, e->params, rows->at, &p, err);
-    }
-    if (rc < 0 || !p) {
-        return rc;
-    }
+    CO_TRY(ctr_model_lookup(e->model, b, err));
+    ctr_rows_fit(rows, e->config, b);
+    CO_TRY(e->rows(e->source, b->unique, b->n_unique, rows->at, err));
+    CO_TRY(ctr_model_forward(e->model, b, e->params, rows->at, &p, err));
     batch_measure(b, p, m);
     return e->predictions ? batch_print(b, p, e->predictions, err) : 0;
 }

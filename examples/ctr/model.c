@@ -26,11 +26,7 @@ struct ctr_model {
 
 static int floats_alloc(size_t rows, size_t cols, float **ret, struct co_err *err) {
     void *p = NULL;
-    int rc = co_try_alloc(rows, cols * sizeof(float), SCRATCH_MAX, "batch memory", &p, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(co_try_alloc(rows, cols * sizeof(float), SCRATCH_MAX, "batch memory", &p, err));
     *ret = p;
     return 0;
 }
@@ -93,22 +89,17 @@ static int scratch_alloc(struct ctr_model *m, struct co_err *err) {
         size_t cols;
     } arrays[] = {{&m->input, m->net->inputs(c)}, {&m->dinput, m->net->wanted(c)}, {&m->logit, 1},
         {&m->p, 1}, {&m->dz, 1}};
-    int rc = 0;
 
-    for (size_t i = 0; rc == 0 && i < CO_ARRAY_LEN(arrays); i++) {
-        rc = floats_alloc(m->batch_max, arrays[i].cols, arrays[i].at, err);
+    for (size_t i = 0; i < CO_ARRAY_LEN(arrays); i++) {
+        CO_TRY(floats_alloc(m->batch_max, arrays[i].cols, arrays[i].at, err));
     }
-    return rc;
+    return 0;
 }
 
 int ctr_model_new(
     const struct ctr_net *net, size_t batch_max, struct ctr_model **ret_m, struct co_err *err) {
     CO_CLEANUP(ctr_model_freep) struct ctr_model *m = co_xcalloc(1, sizeof(*m));
-    int rc = ctr_layout_make(net, &m->layout, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(ctr_layout_make(net, &m->layout, err));
     if (batch_max == 0 || batch_max > BATCH_MAX) {
         return co_err_set(
             err, CO_NORESOURCE, "batches of %zu samples, expected 1 to %d", batch_max, BATCH_MAX);
@@ -117,19 +108,10 @@ int ctr_model_new(
     m->net = net;
     m->batch_max = batch_max;
     m->distinct_max = batch_max * net->config.slots;
-    rc = nn_distinct_new(m->distinct_max, &m->distinct, err);
-    if (rc == 0) {
-        rc = nn_engine_new(&m->engine, err);
-    }
-    if (rc == 0) {
-        rc = nn_tower_new(m->engine, &shape, batch_max, &m->tower, err);
-    }
-    if (rc == 0) {
-        rc = scratch_alloc(m, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(nn_distinct_new(m->distinct_max, &m->distinct, err));
+    CO_TRY(nn_engine_new(&m->engine, err));
+    CO_TRY(nn_tower_new(m->engine, &shape, batch_max, &m->tower, err));
+    CO_TRY(scratch_alloc(m, err));
     *ret_m = co_steal_ptr(m);
     return 0;
 }
@@ -176,10 +158,7 @@ static int more_add(struct ctr_model *m, struct ctr_batch *b, size_t cells, stru
     struct nn_distinct *larger = NULL;
 
     if (all > m->distinct_max) {
-        int rc = nn_distinct_new(2 * all, &larger, err);
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(nn_distinct_new(2 * all, &larger, err));
         nn_distinct_free(m->distinct);
         m->distinct = larger;
         m->distinct_max = 2 * all;
@@ -198,12 +177,12 @@ static int more_add(struct ctr_model *m, struct ctr_batch *b, size_t cells, stru
 
 int ctr_model_lookup(struct ctr_model *m, struct ctr_batch *b, struct co_err *err) {
     size_t cells = b->n * m->net->config.slots;
-    int rc = b->more.n > 0 ? more_add(m, b, cells, err) : 0;
-
-    if (rc == 0) {
-        b->n_unique = nn_distinct_find(m->distinct, cells + b->more.n, b->ids, b->unique, b->index);
+    if (b->more.n > 0) {
+        CO_TRY(more_add(m, b, cells, err));
     }
-    return rc;
+
+    b->n_unique = nn_distinct_find(m->distinct, cells + b->more.n, b->ids, b->unique, b->index);
+    return 0;
 }
 
 int ctr_model_forward(struct ctr_model *m, const struct ctr_batch *b, const float *params,
@@ -224,10 +203,7 @@ int ctr_model_forward(struct ctr_model *m, const struct ctr_batch *b, const floa
         .logit = m->logit};
     ctr_pool_forward(&m->pool, b, rows, &m->work);
     m->net->fill(&m->work);
-    int rc = nn_tower_forward(m->tower, b->n, m->input, params, m->logit, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(nn_tower_forward(m->tower, b->n, m->input, params, m->logit, err));
     if (m->net->add) {
         m->net->add(&m->work);
     }

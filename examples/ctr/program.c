@@ -86,21 +86,11 @@ static const struct co_flag flags[] = {
 
 static int options_check(struct co_err *err) {
     enum co_log_level level = CO_LOG_INFO;
-    int rc = co_log_level_parse(log_level, &level, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(co_log_level_parse(log_level, &level, err));
     co_log_setup(level, CO_LOG_LOGFMT);
-    rc = ctr_mode(options.mode, &(enum rt_mode){0}, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(ctr_mode(options.mode, &(enum rt_mode){0}, err));
     const struct ctr_format *format = NULL;
-    rc = ctr_format_find(options.format, &format, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(ctr_format_find(options.format, &format, err));
     if (!(options.lr >= 0.0)) {
         return co_err_set(err, CO_INVALID, "--lr is %g, expected 0 or more", options.lr);
     }

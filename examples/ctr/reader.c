@@ -75,11 +75,7 @@ static struct ctr_reader *reader_new(const struct ctr_config *c, struct ctr_shar
 int ctr_reader_open_generated(uint64_t seed, uint64_t begin, uint64_t lines,
     const struct ctr_config *c, struct ctr_share share, struct ctr_reader **ret_r,
     struct co_err *err) {
-    int rc = arguments_check(c, share, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(arguments_check(c, share, err));
     struct ctr_reader *r = reader_new(c, share);
     ctr_gen_init(&r->generated.gen, seed);
     r->generated.begin = begin;
@@ -95,14 +91,9 @@ int ctr_reader_open(const char *path, const struct ctr_config *c, struct ctr_sha
     const struct rt_share by = {
         .worker = share.index, .workers = share.count, .by = RT_SHARE_BLOCKS};
     CO_CLEANUP(rt_input_closep) struct rt_input *input = NULL;
-    int rc = arguments_check(c, share, err);
 
-    if (rc == 0) {
-        rc = rt_input_open(path, &by, &input, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(arguments_check(c, share, err));
+    CO_TRY(rt_input_open(path, &by, &input, err));
     *ret_r = reader_new(c, share);
     (*ret_r)->input = co_steal_ptr(input);
     (*ret_r)->path = co_xstrdup(path);
@@ -183,11 +174,7 @@ static bool is_blank(struct da_text line) {
 static int header_take(
     struct ctr_reader *r, struct rt_input *input, struct da_text line, struct co_err *err) {
     struct rt_position at;
-    int rc = ctr_csv_header(r->csv, rt_input_where(input), line, !r->keep, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(ctr_csv_header(r->csv, rt_input_where(input), line, !r->keep, err));
     rt_input_tell(input, &at);
     r->header_line = at.line;
     rt_input_quotes(r->input, ctr_csv_between(r->csv));
@@ -359,11 +346,7 @@ int ctr_reader_next(struct ctr_reader *r, struct ctr_batch *b, struct co_err *er
     b->n = b->more.n = 0;
     b->mean = r->format->mean;
     while (more && b->n < b->max && b->more.n < MORE_FULL) {
-        int rc = sample_next(r, b, &more, err);
-
-        if (rc < 0) {
-            return rc;
-        }
+        CO_TRY(sample_next(r, b, &more, err));
     }
     if (b->n == 0 && !r->again) {
         r->again = true;

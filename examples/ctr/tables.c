@@ -17,30 +17,23 @@ static int optimizer_resolve(
     while (texts[i][0] == '\0') {
         i++;
     }
-    int rc = optim_parse(texts[i], &o, err);
-    if (rc == 0 && lr > 0.0) {
-        rc = optim_set(&o, "lr", lr, err);
+    CO_TRY(optim_parse(texts[i], &o, err));
+    if (lr > 0.0) {
+        CO_TRY(optim_set(&o, "lr", lr, err));
     }
-    return rc == 0 ? optim_format(&o, ret_text, size, err) : rc;
+    return optim_format(&o, ret_text, size, err);
 }
 
 int ctr_tables_init(const struct ctr_options *o, struct ctr_tables *ret_t, struct co_err *err) {
     const char *const dense[3] = {o->optimizer, DENSE_OPTIMIZER, ""};
     const char *const embedding[3] = {o->embedding_optimizer, o->optimizer, EMBEDDING_OPTIMIZER};
     struct ctr_layout layout;
-    int rc = ctr_layout_make(o->net, &layout, err);
 
-    if (rc == 0) {
-        rc = optimizer_resolve(
-            dense, o->lr, ret_t->dense_optimizer, sizeof(ret_t->dense_optimizer), err);
-    }
-    if (rc == 0) {
-        rc = optimizer_resolve(embedding, o->embedding_optimizer[0] != '\0' ? 0.0 : o->lr,
-            ret_t->embedding_optimizer, sizeof(ret_t->embedding_optimizer), err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(ctr_layout_make(o->net, &layout, err));
+    CO_TRY(optimizer_resolve(
+        dense, o->lr, ret_t->dense_optimizer, sizeof(ret_t->dense_optimizer), err));
+    CO_TRY(optimizer_resolve(embedding, o->embedding_optimizer[0] != '\0' ? 0.0 : o->lr,
+        ret_t->embedding_optimizer, sizeof(ret_t->embedding_optimizer), err));
     ret_t->specs[CTR_TABLE_DENSE] = (struct rt_table_spec){.name = "dense",
         .kind = RT_DENSE,
         .size = layout.total,

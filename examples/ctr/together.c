@@ -23,11 +23,11 @@ static int measure(
         buckets[i] = (double)m->positive[i];
         buckets[NN_AUC_BUCKETS + i] = (double)m->negative[i];
     }
-    int rc = rt_metric(g, RT_METRIC_AUC, buckets, 2 * (size_t)NN_AUC_BUCKETS, &ret->auc, err);
-    rc = rc < 0 ? rc : rt_metric(g, RT_METRIC_ACC, right, 2, &ret->acc, err);
-    rc = rc < 0 ? rc : rt_metric(g, RT_METRIC_MAE, absolute, 2, &ret->mae, err);
-    rc = rc < 0 ? rc : rt_metric(g, RT_METRIC_RMSE, squares, 2, &ret->rmse, err);
-    return rc < 0 ? rc : rt_metric(g, RT_METRIC_SUM, &n, 1, &ret->samples, err);
+    CO_TRY(rt_metric(g, RT_METRIC_AUC, buckets, 2 * (size_t)NN_AUC_BUCKETS, &ret->auc, err));
+    CO_TRY(rt_metric(g, RT_METRIC_ACC, right, 2, &ret->acc, err));
+    CO_TRY(rt_metric(g, RT_METRIC_MAE, absolute, 2, &ret->mae, err));
+    CO_TRY(rt_metric(g, RT_METRIC_RMSE, squares, 2, &ret->rmse, err));
+    return rt_metric(g, RT_METRIC_SUM, &n, 1, &ret->samples, err);
 }
 
 void ctr_metrics_together(const struct rt_job *job, const struct nn_metrics *own) {
@@ -40,9 +40,7 @@ void ctr_metrics_together(const struct rt_job *job, const struct nn_metrics *own
     if (rt_job_gloo(job) == 0 || rt_worker_num(job) < 2) {
         return;
     }
-    int rc = rt_trainers_open(job, &options, &g, &err);
-    rc = rc < 0 ? rc : measure(g, own, &all, &err);
-    if (rc < 0) {
+    if (rt_trainers_open(job, &options, &g, &err) < 0 || measure(g, own, &all, &err) < 0) {
         co_log_warn("no measures over all workers", CO_E(&err));
     } else if (rt_is_first_worker(job)) {
         (void)printf(

@@ -72,15 +72,11 @@ static int slot_wait(struct slot *s, struct co_err *err) {
 
 /* Reads the next batch and begins to pull its rows. */
 static int slot_prepare(struct trainer *t, struct slot *s, struct co_err *err) {
-    int rc = ctr_reader_next(t->reader, &s->batch, err);
-
-    if (rc < 0 || s->batch.n == 0) {
-        return rc;
+    CO_TRY(ctr_reader_next(t->reader, &s->batch, err));
+    if (s->batch.n == 0) {
+        return 0;
     }
-    rc = ctr_model_lookup(t->model, &s->batch, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(ctr_model_lookup(t->model, &s->batch, err));
     ctr_rows_fit(&s->rows, t->config, &s->batch);
     return rt_pull_sparse_start(t->client, CTR_TABLE_EMBEDDING, s->batch.unique, s->batch.n_unique,
         s->rows.at, &s->call, err);
@@ -133,19 +129,15 @@ static void progress_add(struct trainer *t, size_t n, const float *p, const floa
 /* Forward and backward of a batch whose rows have arrived; then pushes the gradients. */
 static int slot_train(struct trainer *t, struct slot *s, struct co_err *err) {
     const float *p = NULL;
-    int rc = ctr_model_forward(t->model, &s->batch, t->params, s->rows.at, &p, err);
 
-    if (rc == 0) {
-        t->samples += s->batch.n;
-        progress_add(t, s->batch.n, p, s->batch.label);
-        ctr_rows_fit(&t->row_grads, t->config, &s->batch);
-        rc = ctr_model_backward(t->model, &s->batch, t->params, t->grads, t->row_grads.at, err);
-    }
-    if (rc == 0) {
-        rc = rt_push_sparse(t->client, CTR_TABLE_EMBEDDING, s->batch.unique, s->batch.n_unique,
-            t->row_grads.at, err);
-    }
-    return rc == 0 ? dense_exchange(t, err) : rc;
+    CO_TRY(ctr_model_forward(t->model, &s->batch, t->params, s->rows.at, &p, err));
+    t->samples += s->batch.n;
+    progress_add(t, s->batch.n, p, s->batch.label);
+    ctr_rows_fit(&t->row_grads, t->config, &s->batch);
+    CO_TRY(ctr_model_backward(t->model, &s->batch, t->params, t->grads, t->row_grads.at, err));
+    CO_TRY(rt_push_sparse(
+        t->client, CTR_TABLE_EMBEDDING, s->batch.unique, s->batch.n_unique, t->row_grads.at, err));
+    return dense_exchange(t, err);
 }
 
 /* In async mode, reports to the servers now and then how far this trainer is, in case it restarts.
@@ -159,48 +151,34 @@ static int step_end(struct trainer *t, struct co_err *err) {
     return rc == 0 ? rt_step(t->client, err) : rc;
 }
 
+/* Trains the slot's batch, and prepares the next one in its place. */
+static int slot_turn(struct trainer *t, struct slot *s, struct co_err *err) {
+    CO_TRY(slot_wait(s, err));
+    CO_TRY(slot_train(t, s, err));
+    CO_TRY(step_end(t, err));
+    return slot_prepare(t, s, err);
+}
+
 /* Async and geo: refills a slot as soon as it was trained. */
 static int pass_async(struct trainer *t, struct co_err *err) {
-    int rc = 0;
-
-    for (size_t i = 0; rc == 0 && i < AHEAD; i++) {
-        rc = slot_prepare(t, &t->slots[i], err);
+    for (size_t i = 0; i < AHEAD; i++) {
+        CO_TRY(slot_prepare(t, &t->slots[i], err));
     }
-    for (size_t at = 0; rc == 0 && t->slots[at].batch.n; at = (at + 1) % AHEAD) {
-        struct slot *s = &t->slots[at];
-
-        rc = slot_wait(s, err);
-        if (rc == 0) {
-            rc = slot_train(t, s, err);
-        }
-        if (rc == 0) {
-            rc = step_end(t, err);
-        }
-        if (rc == 0) {
-            rc = slot_prepare(t, s, err);
-        }
+    for (size_t at = 0; t->slots[at].batch.n; at = (at + 1) % AHEAD) {
+        CO_TRY(slot_turn(t, &t->slots[at], err));
     }
-    return rc == 0 && t->merged ? sum_exchange(t, err) : rc;
+    return t->merged ? sum_exchange(t, err) : 0;
 }
 
 /* Sync: pulls rows only after the previous step was applied. */
 static int pass_sync(struct trainer *t, struct co_err *err) {
     struct slot *s = &t->slots[0];
-    int rc = slot_prepare(t, s, err);
 
-    while (rc == 0 && s->batch.n) {
-        rc = slot_wait(s, err);
-        if (rc == 0) {
-            rc = slot_train(t, s, err);
-        }
-        if (rc == 0) {
-            rc = step_end(t, err);
-        }
-        if (rc == 0) {
-            rc = slot_prepare(t, s, err);
-        }
+    CO_TRY(slot_prepare(t, s, err));
+    while (s->batch.n) {
+        CO_TRY(slot_turn(t, s, err));
     }
-    return rc;
+    return 0;
 }
 
 /* Reads, without training, the batches of this pass that were trained before a restart; what is
@@ -216,6 +194,11 @@ static int batches_skip(struct trainer *t, struct co_err *err) {
     return rc;
 }
 
+static int pass_run(struct trainer *t, struct co_err *err) {
+    CO_TRY(batches_skip(t, err));
+    return t->mode == RT_SYNC ? pass_sync(t, err) : pass_async(t, err);
+}
+
 static int passes_run(struct trainer *t, struct co_err *err) {
     int rc = 0;
 
@@ -225,8 +208,7 @@ static int passes_run(struct trainer *t, struct co_err *err) {
         }
         nn_metrics_clear(&t->metrics);
         rt_progress_begin(&t->progress, (uint64_t)pass);
-        rc = batches_skip(t, err);
-        rc = rc < 0 ? rc : t->mode == RT_SYNC ? pass_sync(t, err) : pass_async(t, err);
+        rc = pass_run(t, err);
         if (t->progress.samples > 0) {
             auc_report(t, t->progress.steps);
         }
@@ -240,13 +222,10 @@ static int passes_run(struct trainer *t, struct co_err *err) {
 
 static int memory_init(struct trainer *t, struct co_err *err) {
     size_t batch = (size_t)t->options->batch_size;
-    int rc = ctr_model_new(t->options->net, batch, &t->model, err);
 
-    for (size_t i = 0; rc == 0 && i < AHEAD; i++) {
-        rc = ctr_batch_init(t->config, batch, &t->slots[i].batch, err);
-    }
-    if (rc < 0) {
-        return rc;
+    CO_TRY(ctr_model_new(t->options->net, batch, &t->model, err));
+    for (size_t i = 0; i < AHEAD; i++) {
+        CO_TRY(ctr_batch_init(t->config, batch, &t->slots[i].batch, err));
     }
     size_t params = ctr_model_layout(t->model)->total;
     t->params = co_xcalloc(params, sizeof(float));
@@ -292,14 +271,12 @@ static int client_open(struct trainer *t, struct co_err *err) {
         .staleness = (uint32_t)t->options->staleness,
         .merge_max = (uint32_t)t->options->merge,
         .dense_merge_max = most > 1 ? most : 1};
-    int rc = rt_client_open(t->job, &options, t->tables.specs, CTR_TABLES, &t->client, err);
 
-    if (rc == 0) {
-        t->mode = rt_client_mode(t->client);
-        t->merge = t->mode == RT_ASYNC ? t->merge : 1;
-        co_log_info("worker trains", CO_S("mode", modes[t->mode]));
-    }
-    return rc;
+    CO_TRY(rt_client_open(t->job, &options, t->tables.specs, CTR_TABLES, &t->client, err));
+    t->mode = rt_client_mode(t->client);
+    t->merge = t->mode == RT_ASYNC ? t->merge : 1;
+    co_log_info("worker trains", CO_S("mode", modes[t->mode]));
+    return 0;
 }
 
 static int tables_begin(struct trainer *t, struct co_err *err) {
@@ -320,17 +297,15 @@ static int tables_begin(struct trainer *t, struct co_err *err) {
 static int place_find(struct trainer *t, struct co_err *err) {
     struct rt_place place;
     char kept[1];
-    int rc = rt_resume(t->client, kept, sizeof(kept), &place, err);
 
-    if (rc == 0) {
-        t->behind = t->skip = place.step;
-        t->merged = 0;
-    }
-    if (rc == 0 && place.step > 0) {
+    CO_TRY(rt_resume(t->client, kept, sizeof(kept), &place, err));
+    t->behind = t->skip = place.step;
+    t->merged = 0;
+    if (place.step > 0) {
         co_log_info("worker resumes", CO_I("batches_behind", (int64_t)place.step));
-        rc = rt_pull_dense(t->client, CTR_TABLE_DENSE, t->params, err);
+        CO_TRY(rt_pull_dense(t->client, CTR_TABLE_DENSE, t->params, err));
     }
-    return rc;
+    return 0;
 }
 
 static int client_rows(
@@ -342,10 +317,7 @@ static int test_run(struct trainer *t, struct co_err *err) {
     if (!t->test) {
         return 0;
     }
-    int rc = rt_pull_dense(t->client, CTR_TABLE_DENSE, t->params, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(rt_pull_dense(t->client, CTR_TABLE_DENSE, t->params, err));
     if (t->tested) {
         ctr_reader_rewind(t->test);
     }
@@ -356,11 +328,9 @@ static int test_run(struct trainer *t, struct co_err *err) {
         .params = t->params,
         .rows = client_rows,
         .source = t->client};
-    rc = ctr_evaluate(&e, t->test, &t->metrics, err);
-    if (rc == 0) {
-        ctr_metrics_print(stdout, &t->metrics);
-    }
-    return rc;
+    CO_TRY(ctr_evaluate(&e, t->test, &t->metrics, err));
+    ctr_metrics_print(stdout, &t->metrics);
+    return 0;
 }
 
 /* Waits until all workers have made their last step; then the first worker tests and saves, and the
@@ -390,11 +360,10 @@ static int results_make(struct trainer *t, struct co_err *err) {
 }
 
 static int run_once(struct trainer *t, struct co_err *err) {
-    int rc = t->begun ? 0 : tables_begin(t, err);
-
-    rc = rc < 0 ? rc : place_find(t, err);
-    rc = rc < 0 ? rc : passes_run(t, err);
-    return rc < 0 ? rc : results_make(t, err);
+    CO_TRY(t->begun ? 0 : tables_begin(t, err));
+    CO_TRY(place_find(t, err));
+    CO_TRY(passes_run(t, err));
+    return results_make(t, err);
 }
 
 static int go_back(struct trainer *t, struct co_err *err) {
@@ -416,9 +385,12 @@ static int train(struct trainer *t, struct co_err *err) {
 
     while (rc == CO_GONE) {
         rc = go_back(t, err);
-        rc = rc < 0 ? rc : run_once(t, err);
+        if (rc == 0) {
+            rc = run_once(t, err);
+        }
     }
-    return rc < 0 ? rc : rt_finish(co_steal_ptr(t->client), err);
+    CO_TRY(rc);
+    return rt_finish(co_steal_ptr(t->client), err);
 }
 
 /* Makes sure, before hours of training, that its end will not fail: there is test data, if any is
@@ -438,35 +410,24 @@ int ctr_train(const struct rt_job *job, const struct ctr_options *o, struct nn_m
         .config = &o->net->config,
         .progress = {.job = job, .more = o->more}};
     const struct ctr_share share = {.index = rt_worker_index(job), .count = rt_worker_num(job)};
-    int rc = ctr_mode(o->mode, &t.mode, err);
 
-    if (rc == 0) {
-        rc = ctr_tables_init(o, &t.tables, err);
+    CO_TRY(ctr_mode(o->mode, &t.mode, err));
+    CO_TRY(ctr_tables_init(o, &t.tables, err));
+    CO_TRY(memory_init(&t, err));
+    if (rt_is_first_worker(job)) {
+        CO_TRY(end_check(&t, err));
     }
-    if (rc == 0) {
-        rc = memory_init(&t, err);
-    }
-    if (rc == 0 && rt_is_first_worker(job)) {
-        rc = end_check(&t, err);
-    }
-    if (rc == 0) {
-        rc = ctr_data_open_train(o, share, &t.reader, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(ctr_data_open_train(o, share, &t.reader, err));
     co_log_info("worker starts", CO_I("worker", share.index), CO_I("workers", share.count),
         CO_I("servers", rt_server_num(job)), CO_S("data", ctr_reader_describe(t.reader)),
         CO_S("optimizer", t.tables.dense_optimizer),
         CO_S("embedding_optimizer", t.tables.embedding_optimizer),
         CO_I("batch_size", o->batch_size));
     t.merge = merge_choose(&t);
-    rc = client_open(&t, err);
-    if (rc == 0) {
-        rc = train(&t, err);
-    }
-    if (rc == 0 && ret_test) {
+    CO_TRY(client_open(&t, err));
+    CO_TRY(train(&t, err));
+    if (ret_test) {
         *ret_test = t.metrics;
     }
-    return rc;
+    return 0;
 }

@@ -32,11 +32,8 @@ int nn_distinct_new(size_t max_ids, struct nn_distinct **ret_d, struct co_err *e
     while (size < 2 * max_ids) {
         size *= 2;
     }
-    int rc = co_try_alloc(size, sizeof(struct slot), (size_t)2 * IDS_MAX * sizeof(struct slot),
-        "id table", &slots, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(co_try_alloc(size, sizeof(struct slot), (size_t)2 * IDS_MAX * sizeof(struct slot),
+        "id table", &slots, err));
     struct nn_distinct *d = co_xcalloc(1, sizeof(*d));
     d->max_ids = max_ids;
     d->mask = size - 1;

@@ -81,16 +81,15 @@ static struct nn_linear layer(const struct nn_tower *t, size_t i, size_t batch) 
 int nn_tower_forward(struct nn_tower *t, size_t batch, const float *x, const float *params,
     float *y, struct co_err *err) {
     size_t n_hidden = t->shape.n_hidden;
-    int rc = 0;
 
-    for (size_t i = 0; rc == 0 && i <= n_hidden; i++) {
+    for (size_t i = 0; i <= n_hidden; i++) {
         struct nn_linear l = layer(t, i, batch);
 
-        rc = nn_linear_forward(t->engine, &l, i == 0 ? x : t->hidden[i - 1],
+        CO_TRY(nn_linear_forward(t->engine, &l, i == 0 ? x : t->hidden[i - 1],
             params + weights_at(&t->shape, i), params + bias_at(&t->shape, i),
-            i == n_hidden ? y : t->hidden[i], err);
+            i == n_hidden ? y : t->hidden[i], err));
     }
-    return rc;
+    return 0;
 }
 
 /* Computes the gradients of layer i's parameters and input from that of its output. */

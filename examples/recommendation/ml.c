@@ -161,14 +161,9 @@ static int file_read(
 
 int rc_library_read(const char *dir, struct rc_library *ret_library, struct co_err *err) {
     CO_CLEANUP(rc_library_done) struct rc_library l = {0};
-    int rc = file_read(&l, dir, "users.dat", user_take, err);
 
-    if (rc == 0) {
-        rc = file_read(&l, dir, "movies.dat", movie_take, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(file_read(&l, dir, "users.dat", user_take, err));
+    CO_TRY(file_read(&l, dir, "movies.dat", movie_take, err));
     *ret_library = l;
     memset(&l, 0, sizeof(l));
     return 0;

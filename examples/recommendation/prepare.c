@@ -46,14 +46,12 @@ static uint64_t draw(const struct rc_prepare *p, uint64_t what, uint64_t i, uint
 enum { GENDER, AGE, JOB, FIRST_GENRE, SECOND_GENRE, TASTE, USER, MOVIE, LUCK };
 
 static int users_make(const struct rc_prepare *p, struct co_buf *text, struct co_err *err) {
-    int rc = 0;
-
-    for (uint64_t i = 1; rc == 0 && i <= p->users; i++) {
-        rc = co_buf_addf(text, err, "%u::%c::%u::%u::%05u\n", (unsigned)i,
+    for (uint64_t i = 1; i <= p->users; i++) {
+        CO_TRY(co_buf_addf(text, err, "%u::%c::%u::%u::%05u\n", (unsigned)i,
             draw(p, GENDER, i, 2) ? 'F' : 'M', ages[draw(p, AGE, i, AGES)],
-            (unsigned)draw(p, JOB, i, JOBS), (unsigned)draw(p, JOB, i, 99999));
+            (unsigned)draw(p, JOB, i, JOBS), (unsigned)draw(p, JOB, i, 99999)));
     }
-    return rc;
+    return 0;
 }
 
 static int movies_make(const struct rc_prepare *p, struct co_buf *text, struct co_err *err) {
@@ -80,19 +78,17 @@ static double taste(const struct rc_prepare *p, uint64_t user, uint64_t genre) {
 }
 
 static int ratings_make(const struct rc_prepare *p, struct co_buf *text, struct co_err *err) {
-    int rc = 0;
-
-    for (uint64_t i = 0; rc == 0 && i < p->ratings; i++) {
+    for (uint64_t i = 0; i < p->ratings; i++) {
         uint64_t user = 1 + draw(p, USER, i, p->users), movie = 1 + draw(p, MOVIE, i, p->movies);
         double likes = taste(p, user, draw(p, FIRST_GENRE, movie, GENRES)) +
                        taste(p, user, draw(p, SECOND_GENRE, movie, GENRES));
         double luck = (double)draw(p, LUCK, i, 1001) / 1000.0 - 0.5;
         double stars = fmin(fmax(round(3.0 + 1.3 * likes + luck), 1.0), 5.0);
 
-        rc = co_buf_addf(text, err, "%u::%u::%.0f::%u\n", (unsigned)user, (unsigned)movie, stars,
-            978300000U + (unsigned)i);
+        CO_TRY(co_buf_addf(text, err, "%u::%u::%.0f::%u\n", (unsigned)user, (unsigned)movie, stars,
+            978300000U + (unsigned)i));
     }
-    return rc;
+    return 0;
 }
 
 static int library_make(const struct rc_prepare *p, const char *dir, struct co_err *err) {

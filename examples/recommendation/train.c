@@ -50,12 +50,10 @@ static int prepare(struct co_err *err) {
         .ratings = (uint64_t)ratings,
         .seed = (uint64_t)options.seed};
 
-    int rc = rc_prepare(&p, err);
+    CO_TRY(rc_prepare(&p, err));
 
-    if (rc == 0) {
-        co_log_info("data prepared", CO_S("directory", out));
-    }
-    return rc;
+    co_log_info("data prepared", CO_S("directory", out));
+    return 0;
 }
 
 static int train(const struct rt_job *job, struct co_err *err) {

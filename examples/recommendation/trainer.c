@@ -91,13 +91,12 @@ static int backward(struct trainer *t, struct co_err *err) {
     for (size_t i = 0; i < RC_TABLES; i++) {
         memset(t->grads[i], 0, t->n_unique[i] * sizes.width[i] * sizeof(float));
     }
-    int rc = rc_net_backward(t->net, &t->batch, t->params, t->grads, err);
-    for (uint32_t i = 0; rc == 0 && i < RC_TABLES; i++) {
-        rc = rt_push_sparse(t->client, ROWS + i, t->unique[i], t->n_unique[i], t->grads[i], err);
+    CO_TRY(rc_net_backward(t->net, &t->batch, t->params, t->grads, err));
+    for (uint32_t i = 0; i < RC_TABLES; i++) {
+        CO_TRY(rt_push_sparse(t->client, ROWS + i, t->unique[i], t->n_unique[i], t->grads[i], err));
     }
-    return rc == 0 ? rt_exchange_dense(t->client, DENSE, rt_params_gradients(t->params),
-                         rt_params_values(t->params), err)
-                   : rc;
+    return rt_exchange_dense(
+        t->client, DENSE, rt_params_gradients(t->params), rt_params_values(t->params), err);
 }
 
 static int pass(struct trainer *t, struct co_err *err) {
@@ -247,15 +246,12 @@ static int client_open(struct trainer *t, enum rt_mode mode, struct co_err *err)
             .init = "uniform:min=-0.3,max=0.3",
             .seed = (uint64_t)t->o->seed};
     }
-    int rc = rt_client_open(t->job, &options, specs, TABLES, &t->client, err);
-    if (rc == 0) {
-        co_log_info("worker starts", CO_I("worker", rt_worker_index(t->job)),
-            CO_S("mode", modes[rt_client_mode(t->client)]),
-            CO_S("data", rt_input_describe(t->input)), CO_S("optimizer", optimizer));
-        rc = rt_load_or_init(
-            t->job, t->client, t->o->load, DENSE, rt_params_values(t->params), NULL, err);
-    }
-    return rc;
+    CO_TRY(rt_client_open(t->job, &options, specs, TABLES, &t->client, err));
+    co_log_info("worker starts", CO_I("worker", rt_worker_index(t->job)),
+        CO_S("mode", modes[rt_client_mode(t->client)]), CO_S("data", rt_input_describe(t->input)),
+        CO_S("optimizer", optimizer));
+    return rt_load_or_init(
+        t->job, t->client, t->o->load, DENSE, rt_params_values(t->params), NULL, err);
 }
 
 /* Makes sure, before training, that its end will not fail. */

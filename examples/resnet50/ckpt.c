@@ -111,13 +111,13 @@ static int table_write(
     struct ckpt_table table = {.size = n, .optimizer = "sgd", .init = "zero"};
 
     (void)snprintf(table.name, sizeof(table.name), "%s", name);
-    int rc = ckpt_begin(w, &table, err);
-    for (size_t i = 0; rc == 0 && i < n; i += CHUNK) {
+    CO_TRY(ckpt_begin(w, &table, err));
+    for (size_t i = 0; i < n; i += CHUNK) {
         uint32_t part = (uint32_t)(n - i < CHUNK ? n - i : CHUNK);
 
-        rc = ckpt_chunk(w, part, values + i, part * sizeof(*values), err);
+        CO_TRY(ckpt_chunk(w, part, values + i, part * sizeof(*values), err));
     }
-    return rc == 0 ? ckpt_end(w, err) : rc;
+    return ckpt_end(w, err);
 }
 
 /* Values of a training that has diverged would take the place of the last good ones. */
@@ -173,19 +173,12 @@ int rn_ckpt_save(const char *dir, const struct rn_ckpt *c, const struct rn_progr
     CO_CLEANUP(ckpt_abortp) struct ckpt_writer *w = NULL;
     CO_AUTOFREE char *name = co_xasprintf(PREFIX "%010" PRIu64, progress->step);
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
-    int rc = ckpt_create(path, &w, err);
 
-    if (rc < 0 || !w) {
-        return rc;
-    }
-    rc = tables_write(w, c, progress, err);
-    if (rc == 0) {
-        rc = ckpt_commit(co_steal_ptr(w), err);
-    }
-    if (rc == 0) {
-        old_remove(dir, name);
-    }
-    return rc;
+    CO_TRY(ckpt_create(path, &w, err));
+    CO_TRY(tables_write(w, c, progress, err));
+    CO_TRY(ckpt_commit(co_steal_ptr(w), err));
+    old_remove(dir, name);
+    return 0;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -200,25 +193,27 @@ static int table_read(
     if (!table || table->sparse || table->size != n) {
         return co_err_set(err, CO_INVALID, "it does not fit: %s is of another network", name);
     }
-    int rc = ckpt_file_open(from, (uint32_t)i, &file, err);
-    while (rc == 0 && file) {
-        uint32_t items = 0;
-        const void *data = NULL;
-        size_t bytes = 0;
+    CO_TRY(ckpt_file_open(from, (uint32_t)i, &file, err));
+    for (;;) {
+        uint32_t items;
+        const void *data;
+        size_t bytes;
+        int ends = ckpt_next(file, &items, &data, &bytes, err);
 
-        rc = ckpt_next(file, &items, &data, &bytes, err);
-        if (rc == 0 && at + items > n) {
-            rc = co_err_set(err, CO_DAMAGED, "%s: more values than it says", name);
+        CO_TRY(ends);
+        if (ends) {
+            break;
         }
-        if (rc == 0 && data) {
-            memcpy(values + at, data, bytes);
-            at += items;
+        if (at + items > n) {
+            return co_err_set(err, CO_DAMAGED, "%s: more values than it says", name);
         }
+        memcpy(values + at, data, bytes);
+        at += items;
     }
-    if (rc == 1 && at < n) {
+    if (at < n) {
         return co_err_set(err, CO_DAMAGED, "%s: fewer values than it says", name);
     }
-    return rc < 0 ? rc : 0;
+    return 0;
 }
 
 /* Holds what has been read, in the table's order, until the whole checkpoint is known to be good.
@@ -280,19 +275,12 @@ static int one_load(const char *path, const struct rn_ckpt *c, struct rn_progres
     struct co_err *err) {
     CO_CLEANUP(contents_done) struct contents contents = {NULL};
     CO_CLEANUP(ckpt_closep) struct ckpt *from = NULL;
-    int rc = ckpt_open(path, &from, err);
 
-    if (rc < 0 || !from) {
-        return rc;
-    }
-    rc = contents_read(from, rn_plan_net(c->plan), &contents, err);
-    if (rc == 0) {
-        rc = contents_apply(&contents, c, err);
-    }
-    if (rc == 0) {
-        *ret_progress = contents.progress;
-    }
-    return rc;
+    CO_TRY(ckpt_open(path, &from, err));
+    CO_TRY(contents_read(from, rn_plan_net(c->plan), &contents, err));
+    CO_TRY(contents_apply(&contents, c, err));
+    *ret_progress = contents.progress;
+    return 0;
 }
 
 int rn_ckpt_load(const char *dir, const struct rn_ckpt *c, struct rn_progress *ret_progress,

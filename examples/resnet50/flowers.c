@@ -56,14 +56,9 @@ static int mats_open(const char *dir, const char *array, uint32_t classes,
     CO_CLEANUP(rn_flowers_closep) struct rn_flowers *f = NULL;
     CO_AUTOFREE uint32_t *labels = NULL, *ids = NULL;
     size_t n_labels = 0, n_ids = 0;
-    int rc = mat_read(dir, "imagelabels.mat", "labels", &labels, &n_labels, err);
 
-    if (rc == 0) {
-        rc = mat_read(dir, "setid.mat", array, &ids, &n_ids, err);
-    }
-    if (rc < 0 || !labels || !ids) {
-        return rc;
-    }
+    CO_TRY(mat_read(dir, "imagelabels.mat", "labels", &labels, &n_labels, err));
+    CO_TRY(mat_read(dir, "setid.mat", array, &ids, &n_ids, err));
     f = flowers_new(n_ids);
     for (size_t i = 0; i < n_ids; i++) {
         if (ids[i] < 1 || ids[i] > n_labels) {

@@ -126,16 +126,12 @@ static int labels_write(const struct rn_gen *g, const char *dir, struct co_err *
 
 int rn_gen_write(const struct rn_gen *g, const char *dir, struct co_err *err) {
     CO_AUTOFREE char *jpg = co_xasprintf("%s/jpg", dir);
-    int rc = directory_make(dir, err);
 
-    if (rc == 0) {
-        rc = directory_make(jpg, err);
+    CO_TRY(directory_make(dir, err));
+    CO_TRY(directory_make(jpg, err));
+    for (uint32_t i = 0; i < g->images; i++) {
+        CO_TRY(image_write(g, dir, i, err));
     }
-    for (uint32_t i = 0; rc == 0 && i < g->images; i++) {
-        rc = image_write(g, dir, i, err);
-    }
-    if (rc == 0) {
-        rc = labels_write(g, dir, err);
-    }
-    return rc == 0 ? sets_write(g, dir, err) : rc;
+    CO_TRY(labels_write(g, dir, err));
+    return sets_write(g, dir, err);
 }

@@ -267,8 +267,8 @@ int rn_loader_new(
     (void)pthread_cond_init(&l->filled, NULL);
     l->bad = co_xcalloc(config->flowers->n, sizeof(*l->bad));
     l->threads = co_xcalloc(config->threads, sizeof(*l->threads));
-    int rc = slots_init(l, err);
-    while (rc == 0 && l->n_threads < config->threads) {
+    CO_TRY(slots_init(l, err));
+    while (l->n_threads < config->threads) {
         int error = pthread_create(&l->threads[l->n_threads], NULL, thread_run, l);
 
         if (error) {
@@ -276,10 +276,8 @@ int rn_loader_new(
         }
         l->n_threads++;
     }
-    if (rc == 0) {
-        *ret_loader = co_steal_ptr(l);
-    }
-    return rc;
+    *ret_loader = co_steal_ptr(l);
+    return 0;
 }
 
 void rn_loader_free(struct rn_loader *l) {

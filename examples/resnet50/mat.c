@@ -148,23 +148,16 @@ static int values_take(
 static int matrix_take(
     struct cursor c, const char *name, uint32_t **ret_values, size_t *ret_n, struct co_err *err) {
     struct element flags = {0}, dims = {0}, title = {0}, values = {0};
-    int rc = element_next(&c, &flags, err);
 
-    if (rc == 0) {
-        rc = element_next(&c, &dims, err);
-    }
-    if (rc == 0) {
-        rc = element_next(&c, &title, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(element_next(&c, &flags, err));
+    CO_TRY(element_next(&c, &dims, err));
+    CO_TRY(element_next(&c, &title, err));
     size_t length = (size_t)(title.data.end - title.data.at);
     if (title.type != INT8 || length != strlen(name) || memcmp(title.data.at, name, length) != 0) {
         return CO_NOTFOUND;
     }
-    rc = element_next(&c, &values, err);
-    return rc == 0 ? values_take(&values, ret_values, ret_n, err) : rc;
+    CO_TRY(element_next(&c, &values, err));
+    return values_take(&values, ret_values, ret_n, err);
 }
 
 /* Inflates a whole zlib stream; the caller frees the result. */
@@ -189,18 +182,14 @@ static int compressed_take(const struct cursor *packed, const char *name, uint32
     size_t *ret_n, struct co_err *err) {
     CO_AUTOBUF struct co_buf plain = CO_BUF(RN_MAT_BYTES_MAX);
     struct element e = {0};
-    int rc = inflate_all(packed, &plain, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(inflate_all(packed, &plain, err));
     const unsigned char *data = (const unsigned char *)plain.data;
     struct cursor c = {data, data, data + plain.len};
-    rc = element_next(&c, &e, err);
-    if (rc == 0 && e.type != MATRIX) {
+    CO_TRY(element_next(&c, &e, err));
+    if (e.type != MATRIX) {
         return CO_NOTFOUND;
     }
-    return rc == 0 ? matrix_take(e.data, name, ret_values, ret_n, err) : rc;
+    return matrix_take(e.data, name, ret_values, ret_n, err);
 }
 
 int rn_mat_parse(const unsigned char *data, size_t size, const char *name, uint32_t **ret_values,

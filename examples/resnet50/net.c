@@ -203,11 +203,7 @@ static int config_check(const struct rn_net_config *c, struct co_err *err) {
 }
 
 int rn_net_make(const struct rn_net_config *config, struct rn_net *ret_net, struct co_err *err) {
-    int rc = config_check(config, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(config_check(config, err));
     for (size_t i = 0; i < CO_ARRAY_LEN(forms); i++) {
         if (forms[i].depth == config->depth) {
             memset(ret_net, 0, sizeof(*ret_net));

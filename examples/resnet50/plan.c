@@ -305,41 +305,31 @@ static int node_bind(struct rn_plan *p, int i, struct co_err *err) {
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
 static int plan_init(struct rn_plan *p, enum rn_type type, struct co_err *err) {
-    int rc = rn_dnn_open(&p->dnn, type, err);
-
-    for (int i = 0; rc == 0 && i < p->net.n_ops; i++) {
+    CO_TRY(rn_dnn_open(&p->dnn, type, err));
+    for (int i = 0; i < p->net.n_ops; i++) {
         p->nodes[i].op = &p->net.ops[i];
-        rc = node_init(p, &p->nodes[i], err);
-    }
-    if (rc < 0) {
-        return rc;
+        CO_TRY(node_init(p, &p->nodes[i], err));
     }
     for (int i = 0; i < p->net.n_ops; i++) {
         spans_init(p, i);
     }
     params_place(p);
-    rc = arena_plan(p, err);
-    if (rc == 0) {
-        rc = memory_init(p, err);
+    CO_TRY(arena_plan(p, err));
+    CO_TRY(memory_init(p, err));
+    for (int i = 0; i < p->net.n_ops; i++) {
+        CO_TRY(node_bind(p, i, err));
     }
-    for (int i = 0; rc == 0 && i < p->net.n_ops; i++) {
-        rc = node_bind(p, i, err);
-    }
-    return rc;
+    return 0;
 }
 
 int rn_plan_new(const struct rn_net_config *config, enum rn_type type, struct rn_plan **ret_plan,
     struct co_err *err) {
     CO_CLEANUP(rn_plan_freep) struct rn_plan *p = co_xcalloc(1, sizeof(*p));
-    int rc = rn_net_make(config, &p->net, err);
 
-    if (rc == 0) {
-        rc = plan_init(p, type, err);
-    }
-    if (rc == 0) {
-        *ret_plan = co_steal_ptr(p);
-    }
-    return rc;
+    CO_TRY(rn_net_make(config, &p->net, err));
+    CO_TRY(plan_init(p, type, err));
+    *ret_plan = co_steal_ptr(p);
+    return 0;
 }
 
 /* Makes the plan of a small network, which has all that a large one has. */

@@ -29,12 +29,10 @@ static int forward_one(struct rn_plan *p, struct node *n, bool training, struct 
 }
 
 int rn_plan_forward(struct rn_plan *p, bool training, struct co_err *err) {
-    int rc = 0;
-
-    for (int i = 0; rc == 0 && i < p->net.n_ops; i++) {
-        rc = forward_one(p, &p->nodes[i], training, err);
+    for (int i = 0; i < p->net.n_ops; i++) {
+        CO_TRY(forward_one(p, &p->nodes[i], training, err));
     }
-    return rc;
+    return 0;
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
@@ -95,14 +93,16 @@ static int backward_one(struct rn_plan *p, struct node *n, struct co_err *err) {
 }
 
 int rn_plan_backward(struct rn_plan *p, rn_ready_fn ready, void *arg, struct co_err *err) {
-    int rc = 0, done = p->net.n_params;
+    int done = p->net.n_params;
 
-    for (int i = p->net.n_ops - 1; rc == 0 && i >= 0; i--) {
-        rc = backward_one(p, &p->nodes[i], err);
-        while (rc == 0 && done > 0 && p->net.params[done - 1].op == i) {
+    for (int i = p->net.n_ops - 1; i >= 0; i--) {
+        CO_TRY(backward_one(p, &p->nodes[i], err));
+        while (done > 0 && p->net.params[done - 1].op == i) {
             done--;
-            rc = ready ? ready(arg, done, err) : 0;
+            if (ready) {
+                CO_TRY(ready(arg, done, err));
+            }
         }
     }
-    return rc;
+    return 0;
 }

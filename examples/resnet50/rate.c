@@ -15,15 +15,13 @@ static int boundaries_add(
     CO_AUTOFREE char *copy = co_xstrdup(epochs);
     char *rest = copy, *word;
     int64_t epoch = 0;
-    int rc = 0;
 
-    for (int i = 0; rc == 0 && (word = strsep(&rest, ",")); i++) {
-        rc = co_parse_i64("--boundaries", word, epoch + 1, 1000000, &epoch, err);
-        rc = rc < 0 ? rc
-                    : co_buf_addf(text, err, "%s%llu", i ? ":" : "",
-                          (unsigned long long)epoch * steps_per_epoch);
+    for (int i = 0; (word = strsep(&rest, ",")); i++) {
+        CO_TRY(co_parse_i64("--boundaries", word, epoch + 1, 1000000, &epoch, err));
+        CO_TRY(co_buf_addf(
+            text, err, "%s%llu", i ? ":" : "", (unsigned long long)epoch * steps_per_epoch));
     }
-    return rc;
+    return 0;
 }
 
 /* Writes the schedule in the text form of the runtime. */
@@ -33,8 +31,8 @@ static int schedule_text(
     unsigned long long all = (uint64_t)o->epochs * steps_per_epoch;
 
     if (strcmp(o->schedule, "piecewise") == 0) {
-        int rc = co_buf_addf(text, err, "multi_step:warmup=%llu,gamma=0.1,at=", warmup);
-        return rc < 0 ? rc : boundaries_add(o->boundaries, steps_per_epoch, text, err);
+        CO_TRY(co_buf_addf(text, err, "multi_step:warmup=%llu,gamma=0.1,at=", warmup));
+        return boundaries_add(o->boundaries, steps_per_epoch, text, err);
     }
     if (strcmp(o->schedule, "cosine") == 0) {
         return co_buf_addf(

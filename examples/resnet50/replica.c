@@ -48,17 +48,17 @@ static int layouts_compare(struct rn_replica *r, struct co_err *err) {
     uint32_t size = rt_group_size(r->group);
     CO_AUTOFREE uint64_t *all = co_xcalloc(size, sizeof(*all));
     uint64_t own = rn_plan_layout(r->plan);
-    int rc = rt_all_gather(r->group, &own, all, 1, RT_I64, err);
 
-    for (uint32_t i = 0; rc == 0 && i < size; i++) {
+    CO_TRY(rt_all_gather(r->group, &own, all, 1, RT_I64, err));
+    for (uint32_t i = 0; i < size; i++) {
         if (all[i] != all[0]) {
-            rc = co_err_set(err, CO_INVALID,
+            return co_err_set(err, CO_INVALID,
                 "rank %u keeps its weights in another layout than rank 0: another network, or a "
                 "processor of another kind; the latter goes with ONEDNN_MAX_CPU_ISA=AVX2 for all",
                 i);
         }
     }
-    return rc;
+    return 0;
 }
 
 /* The reducer's index of a parameter: backward completes the last layer first. */
@@ -76,14 +76,11 @@ static int norms_sum(void *arg, double *values, size_t n, struct co_err *err) {
 }
 
 static int norms_share(struct rn_replica *r, struct co_err *err) {
-    int rc = rt_group_split(r->group, 0, (int32_t)rt_group_rank(r->group), &r->norms, err);
+    CO_TRY(rt_group_split(r->group, 0, (int32_t)rt_group_rank(r->group), &r->norms, err));
+    const struct rn_share share = {norms_sum, r->norms, rt_group_size(r->norms)};
 
-    if (rc == 0) {
-        const struct rn_share share = {norms_sum, r->norms, rt_group_size(r->norms)};
-
-        rn_plan_share(r->plan, &share);
-    }
-    return rc;
+    rn_plan_share(r->plan, &share);
+    return 0;
 }
 
 /* Backward writes gradients into the reducer's own buffers, so none is copied. */
@@ -97,11 +94,11 @@ static int reducer_open(struct rn_replica *r, struct co_err *err) {
         *g = (struct rt_gradient){.name = net->params[i].name};
         (void)rn_plan_place(r->plan, i, &g->n);
     }
-    int rc = rt_reducer_open(r->group, gradients, (size_t)net->n_params, NULL, &r->reducer, err);
-    for (int i = 0; rc == 0 && i < net->n_params; i++) {
-        rc = rn_plan_move_grad(r->plan, i, gradient_of(r, i), err);
+    CO_TRY(rt_reducer_open(r->group, gradients, (size_t)net->n_params, NULL, &r->reducer, err));
+    for (int i = 0; i < net->n_params; i++) {
+        CO_TRY(rn_plan_move_grad(r->plan, i, gradient_of(r, i), err));
     }
-    return rc;
+    return 0;
 }
 
 static int optimizers_open(struct rn_replica *r, const struct rn_options *o, struct co_err *err) {
@@ -123,22 +120,15 @@ int rn_replica_open(struct rn_replica *r, const struct rt_job *job, const struct
     struct co_err *err) {
     memset(r, 0, sizeof(*r));
     r->smoothing = o->label_smoothing;
-    int rc = rt_group_open(job, NULL, &r->group, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(rt_group_open(job, NULL, &r->group, err));
     threads_choose(r, o->threads);
-    rc = plan_open(r, o, err);
-    if (rc == 0) {
-        rc = layouts_compare(r, err);
+    CO_TRY(plan_open(r, o, err));
+    CO_TRY(layouts_compare(r, err));
+    CO_TRY(optimizers_open(r, o, err));
+    if (o->sync_bn && rt_group_size(r->group) > 1) {
+        CO_TRY(norms_share(r, err));
     }
-    if (rc == 0) {
-        rc = optimizers_open(r, o, err);
-    }
-    if (rc == 0 && o->sync_bn && rt_group_size(r->group) > 1) {
-        rc = norms_share(r, err);
-    }
-    return rc == 0 ? reducer_open(r, err) : rc;
+    return reducer_open(r, err);
 }
 
 void rn_replica_close(struct rn_replica *r) {
@@ -222,29 +212,19 @@ static void team_update(void *arg, size_t index, size_t count) {
 int rn_replica_step(struct rn_replica *r, double lr, struct rn_loss *sum, struct co_err *err) {
     const struct rn_net_config *c = &rn_plan_net(r->plan)->config;
     struct update update = {r, lr};
-    int rc = rn_plan_forward(r->plan, true, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(rn_plan_forward(r->plan, true, err));
     rn_loss_add(sum, c->batch, c->classes, r->smoothing, rn_plan_logits(r->plan), r->labels,
         rn_plan_d_logits(r->plan));
-    rc = rn_plan_backward(r->plan, gradient_ready, r, err);
-    if (rc == 0) {
-        rc = rt_reducer_wait(r->reducer, NULL, err);
-    }
-    if (rc == 0) {
-        rn_team_run(team_update, &update);
-    }
-    return rc;
+    CO_TRY(rn_plan_backward(r->plan, gradient_ready, r, err));
+    CO_TRY(rt_reducer_wait(r->reducer, NULL, err));
+    rn_team_run(team_update, &update);
+    return 0;
 }
 
 int rn_replica_test(struct rn_replica *r, size_t n, struct rn_loss *sum, struct co_err *err) {
     const struct rn_net_config *c = &rn_plan_net(r->plan)->config;
-    int rc = rn_plan_forward(r->plan, false, err);
 
-    if (rc == 0) {
-        rn_loss_add(sum, n, c->classes, 0.0, rn_plan_logits(r->plan), r->labels, NULL);
-    }
-    return rc;
+    CO_TRY(rn_plan_forward(r->plan, false, err));
+    rn_loss_add(sum, n, c->classes, 0.0, rn_plan_logits(r->plan), r->labels, NULL);
+    return 0;
 }

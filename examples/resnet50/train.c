@@ -84,27 +84,21 @@ static int one_of(
 
 static int options_check(struct co_err *err) {
     enum co_log_level level = CO_LOG_INFO;
-    int rc = co_log_level_parse(log_level, &level, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(co_log_level_parse(log_level, &level, err));
     co_log_setup(level, CO_LOG_LOGFMT);
-    rc = one_of("--precision", options.precision, "f32", "bf16", err);
-    if (rc == 0) {
-        rc = one_of("--bad-images", options.bad_images, "skip", "fail", err);
+    CO_TRY(one_of("--precision", options.precision, "f32", "bf16", err));
+    CO_TRY(one_of("--bad-images", options.bad_images, "skip", "fail", err));
+    if (!(options.lr >= 0.0 && options.momentum >= 0.0 && options.l2_decay >= 0.0)) {
+        return co_err_set(err, CO_INVALID, "--lr, --momentum and --l2-decay: expected 0 or more");
     }
-    if (rc == 0 && !(options.lr >= 0.0 && options.momentum >= 0.0 && options.l2_decay >= 0.0)) {
-        rc = co_err_set(err, CO_INVALID, "--lr, --momentum and --l2-decay: expected 0 or more");
-    }
-    if (rc == 0 && !(options.label_smoothing >= 0.0 && options.label_smoothing < 1.0)) {
-        rc = co_err_set(
+    if (!(options.label_smoothing >= 0.0 && options.label_smoothing < 1.0)) {
+        return co_err_set(
             err, CO_INVALID, "--label-smoothing is %g, expected 0 to 1", options.label_smoothing);
     }
-    if (rc == 0 && options.generate[0] == '\0' && strcmp(options.precision, "bf16") == 0) {
-        rc = rn_plan_supported(RN_BF16, err);
+    if (options.generate[0] == '\0' && strcmp(options.precision, "bf16") == 0) {
+        CO_TRY(rn_plan_supported(RN_BF16, err));
     }
-    return rc;
+    return 0;
 }
 
 static int train(const struct rt_job *job, struct co_err *err) {

@@ -128,23 +128,19 @@ static int ckpt_save(struct trainer *t, struct co_err *err) {
     velocity = co_xcalloc(rn_plan_storage(t->replica.plan), sizeof(*velocity));
     rn_replica_velocity_get(&t->replica, velocity);
     const struct rn_ckpt c = {t->replica.plan, velocity};
-    int rc = rn_ckpt_save(t->options->checkpoint, &c, &t->progress, err);
-    if (rc == 0) {
-        co_log_info("checkpoint saved", CO_S("dir", t->options->checkpoint),
-            CO_I("step", t->progress.step));
-    }
-    return rc;
+    CO_TRY(rn_ckpt_save(t->options->checkpoint, &c, &t->progress, err));
+    co_log_info(
+        "checkpoint saved", CO_S("dir", t->options->checkpoint), CO_I("step", t->progress.step));
+    return 0;
 }
 
 static int ckpt_load(struct trainer *t, struct co_err *err) {
     CO_AUTOFREE float *velocity = co_xcalloc(rn_plan_storage(t->replica.plan), sizeof(*velocity));
     const struct rn_ckpt c = {t->replica.plan, velocity};
-    int rc = rn_ckpt_load(t->options->checkpoint, &c, &t->progress, err);
 
-    if (rc == 0) {
-        rn_replica_velocity_set(&t->replica, velocity);
-    }
-    return rc;
+    CO_TRY(rn_ckpt_load(t->options->checkpoint, &c, &t->progress, err));
+    rn_replica_velocity_set(&t->replica, velocity);
+    return 0;
 }
 
 /* Each rank loads the newest checkpoint that it finds: the directory may exist on one machine only.
@@ -163,10 +159,7 @@ static int start_together(struct trainer *t, struct co_err *err) {
     uint64_t step = t->progress.step;
     memcpy(place, &t->progress, sizeof(place)); /* integers sent as they are, not converted */
     const struct rt_values progress = {place, CO_ARRAY_LEN(place)};
-    int rc = rn_replica_spread(&t->replica, &step, &progress, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(rn_replica_spread(&t->replica, &step, &progress, err));
     memcpy(&t->progress, place, sizeof(place));
     if (step == 0 && found == CO_DAMAGED) {
         return co_err_set(err, found, "%s", why.msg); /* do not start over and overwrite them */
@@ -216,20 +209,15 @@ static void loss_sum(struct rn_loss *to, const struct rn_loss *l) {
 static int step_run(struct trainer *t, size_t batch, struct co_err *err) {
     struct rn_loss loss = {0};
     size_t n = 0;
-    int rc = rn_loader_next(t->loader, rn_plan_images(t->replica.plan), t->replica.labels, &n, err);
 
-    if (rc == 0) {
-        rc = rn_replica_step(&t->replica, rate_now(t, batch), &loss, err);
-    }
-    if (rc == 0 && !isfinite(loss.loss)) {
-        rc = co_err_set(err, CO_INVALID,
+    CO_TRY(rn_loader_next(t->loader, rn_plan_images(t->replica.plan), t->replica.labels, &n, err));
+    CO_TRY(rn_replica_step(&t->replica, rate_now(t, batch), &loss, err));
+    if (!isfinite(loss.loss)) {
+        return co_err_set(err, CO_INVALID,
             "epoch %" PRIu64 ", batch %zu: the loss is %g, the training has diverged: lower --lr, "
             "which is %g here, or let it grow by --warmup-epochs; a checkpoint from shortly before "
             "may have diverged as well",
             t->progress.epoch, batch, loss.loss, rate_now(t, batch));
-    }
-    if (rc < 0) {
-        return rc;
     }
     loss_sum(&t->epoch_loss, &loss);
     t->since_printed += n;
@@ -253,24 +241,23 @@ static bool ckpt_due(const struct trainer *t) {
 
 static int epoch_run(struct trainer *t, struct co_err *err) {
     size_t batch = t->progress.samples / (t->sampler.batch * t->sampler.ranks);
-    int rc = 0;
 
     rn_sampler_epoch(&t->sampler, (uint32_t)t->progress.epoch, t->order);
     rn_loader_start(t->loader, t->order, t->batches * t->sampler.batch, batch * t->sampler.batch,
         (uint32_t)t->progress.epoch);
     memset(&t->epoch_loss, 0, sizeof(t->epoch_loss));
     t->printed_at = now();
-    for (; rc == 0 && batch < t->batches && !all_done(t); batch++) {
-        rc = step_run(t, batch, err);
-        if (rc == 0 && ckpt_due(t) && batch + 1 < t->batches) {
-            rc = ckpt_save(t, err);
+    for (; batch < t->batches && !all_done(t); batch++) {
+        CO_TRY(step_run(t, batch, err));
+        if (ckpt_due(t) && batch + 1 < t->batches) {
+            CO_TRY(ckpt_save(t, err));
         }
     }
-    if (rc == 0 && batch >= t->batches) {
+    if (batch >= t->batches) {
         t->progress.epoch++;
         t->progress.samples = 0;
     }
-    return rc == 0 ? ckpt_save(t, err) : rc;
+    return ckpt_save(t, err);
 }
 
 /* ---- test ------------------------------------------------------------------------------------ */
@@ -278,41 +265,34 @@ static int epoch_run(struct trainer *t, struct co_err *err) {
 /* Rank r of n tests images r, r + n, ...; the sums are those of all ranks. */
 static int test_sum(struct trainer *t, struct rn_loss *l, struct co_err *err) {
     double sums[] = {l->loss, (double)l->top1, (double)l->top5, (double)l->samples};
-    int rc = rt_all_reduce(t->replica.group, sums, sums, CO_ARRAY_LEN(sums), RT_F64, RT_SUM, err);
 
-    if (rc == 0) {
-        *l = (struct rn_loss){sums[0], (size_t)sums[1], (size_t)sums[2], (size_t)sums[3]};
-    }
-    return rc;
+    CO_TRY(rt_all_reduce(t->replica.group, sums, sums, CO_ARRAY_LEN(sums), RT_F64, RT_SUM, err));
+    *l = (struct rn_loss){sums[0], (size_t)sums[1], (size_t)sums[2], (size_t)sums[3]};
+    return 0;
 }
 
 static int test_run(struct trainer *t, struct rn_loss *ret, struct co_err *err) {
     CO_CLEANUP(rn_flowers_closep) struct rn_flowers *flowers = NULL;
     CO_CLEANUP(rn_loader_freep) struct rn_loader *loader = NULL;
     size_t mine = 0, n = 1;
-    int rc = flowers_open(t->options, "test", &flowers, err);
 
-    if (rc < 0 || !flowers) {
-        return rc;
-    }
+    CO_TRY(flowers_open(t->options, "test", &flowers, err));
     CO_AUTOFREE uint32_t *order = co_xcalloc(flowers->n, sizeof(*order));
     for (size_t i = t->sampler.rank; i < flowers->n; i += t->sampler.ranks) {
         order[mine++] = (uint32_t)i;
     }
-    rc = loader_open(t->options, flowers, false, &loader, err);
-    if (rc == 0 && loader) {
-        rn_loader_start(loader, order, mine, 0, 0);
-    }
-    while (rc == 0 && n && loader) {
-        rc = rn_loader_next(loader, rn_plan_images(t->replica.plan), t->replica.labels, &n, err);
-        if (rc == 0 && n) {
-            rc = rn_replica_test(&t->replica, n, ret, err);
+    CO_TRY(loader_open(t->options, flowers, false, &loader, err));
+    rn_loader_start(loader, order, mine, 0, 0);
+    while (n > 0) {
+        CO_TRY(rn_loader_next(loader, rn_plan_images(t->replica.plan), t->replica.labels, &n, err));
+        if (n) {
+            CO_TRY(rn_replica_test(&t->replica, n, ret, err));
         }
     }
-    if (rc == 0 && rn_loader_bad(loader)) {
+    if (rn_loader_bad(loader)) {
         co_log_warn("images left out of the test", CO_I("images", rn_loader_bad(loader)));
     }
-    return rc == 0 ? test_sum(t, ret, err) : rc;
+    return test_sum(t, ret, err);
 }
 
 static int test_print(struct trainer *t, struct rn_loss *ret, struct co_err *err) {
@@ -343,25 +323,21 @@ static void trainer_done(struct trainer *t) {
 int rn_train(const struct rt_job *job, const struct rn_options *o, struct rn_loss *ret_last,
     struct co_err *err) {
     CO_CLEANUP(trainer_done) struct trainer t = {.job = job, .options = o};
-    int rc = rn_replica_open(&t.replica, job, o, err);
 
-    if (rc == 0) {
-        rc = data_open(&t, err);
+    CO_TRY(rn_replica_open(&t.replica, job, o, err));
+    CO_TRY(data_open(&t, err));
+    CO_TRY(start_together(&t, err));
+    while (t.progress.epoch < (uint64_t)o->epochs && !all_done(&t)) {
+        CO_TRY(epoch_run(&t, err));
     }
-    if (rc == 0) {
-        rc = start_together(&t, err);
+    if (o->test) {
+        CO_TRY(test_print(&t, &t.epoch_loss, err));
     }
-    while (rc == 0 && t.progress.epoch < (uint64_t)o->epochs && !all_done(&t)) {
-        rc = epoch_run(&t, err);
-    }
-    if (rc == 0 && o->test) {
-        rc = test_print(&t, &t.epoch_loss, err);
-    }
-    if (rc == 0 && rn_loader_bad(t.loader)) {
+    if (rn_loader_bad(t.loader)) {
         co_log_warn("images left out", CO_I("images", rn_loader_bad(t.loader)));
     }
-    if (rc == 0 && ret_last) {
+    if (ret_last) {
         *ret_last = t.epoch_loss;
     }
-    return rc;
+    return 0;
 }

@@ -185,10 +185,7 @@ int wv_dict_make(
         (void)word_put(&d, found[i].text, found[i].count); /* counted words are distinct */
     }
     (void)word_put(&d, UNKNOWN, 0);
-    int rc = words_check(&d, &most, least, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(words_check(&d, &most, least, err));
     *ret_dict = d;
     memset(&d, 0, sizeof(d));
     return 0;
@@ -209,12 +206,11 @@ uint32_t wv_dict_find(const struct wv_dict *d, const char *word, size_t len) {
 
 int wv_dict_write(const struct wv_dict *d, const char *path, struct co_err *err) {
     CO_AUTOBUF struct co_buf text = CO_BUF(WV_TEXT_MAX);
-    int rc = 0;
 
-    for (size_t i = 0; rc == 0 && i < d->n; i++) {
-        rc = co_buf_addf(&text, err, "%s %" PRIu64 "\n", d->words[i].text, d->words[i].count);
+    for (size_t i = 0; i < d->n; i++) {
+        CO_TRY(co_buf_addf(&text, err, "%s %" PRIu64 "\n", d->words[i].text, d->words[i].count));
     }
-    return rc == 0 ? co_file_write(path, text.data, text.len, 0644, err) : rc;
+    return co_file_write(path, text.data, text.len, 0644, err);
 }
 
 /* Reads "word count", blanks at its ends ignored.  Modifies line; a blank one is nobody's. */
@@ -279,11 +275,7 @@ int wv_dict_read(const char *path, struct wv_dict *ret_dict, struct co_err *err)
     CO_CLEANUP(wv_dict_done) struct wv_dict d = {0};
     CO_AUTOBUF struct co_buf text = CO_BUF(WV_TEXT_MAX);
     size_t lines = 1;
-    int rc = text_read(path, &text, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(text_read(path, &text, err));
     size_t len = text.len;
     for (size_t i = 0; i < len; i++) {
         lines += text.data[i] == '\n';
@@ -295,12 +287,9 @@ int wv_dict_read(const char *path, struct wv_dict *ret_dict, struct co_err *err)
     d.words = co_xcalloc(lines + 1, sizeof(*d.words));
     d.memory = co_buf_take(&text);
     slots_make(&d, lines);
-    rc = lines_read(&d, len, path, err);
-    if (rc == 0 && (d.n < 2 || strcmp(d.words[d.n - 1].text, UNKNOWN) != 0)) {
-        rc = co_err_set(err, CO_INVALID, "%s: expected words, and %s as the last", path, UNKNOWN);
-    }
-    if (rc < 0) {
-        return rc;
+    CO_TRY(lines_read(&d, len, path, err));
+    if (d.n < 2 || strcmp(d.words[d.n - 1].text, UNKNOWN) != 0) {
+        return co_err_set(err, CO_INVALID, "%s: expected words, and %s as the last", path, UNKNOWN);
     }
     *ret_dict = d;
     memset(&d, 0, sizeof(d));

@@ -98,21 +98,16 @@ static int run(struct wv_learner *l, struct rt_client *c, const uint64_t *ids, s
     }
     struct wv_batch b = {.n = n, .ids = ids, .index = l->index, .rows = l->rows};
     b.n_rows = nn_distinct_find(l->distinct, n * width, l->context, l->unique, l->index);
-    int rc = rt_pull_sparse(c, VECTORS, l->unique, b.n_rows, l->rows, err);
-    if (rc == 0) {
-        rc = wv_ngram_forward(
-            l->model, &b, l->params, training, &ret_score->loss, &ret_score->wrong, err);
+    CO_TRY(rt_pull_sparse(c, VECTORS, l->unique, b.n_rows, l->rows, err));
+    CO_TRY(wv_ngram_forward(
+        l->model, &b, l->params, training, &ret_score->loss, &ret_score->wrong, err));
+    if (!training) {
+        return 0;
     }
-    if (rc < 0 || !training) {
-        return rc;
-    }
-    rc = wv_ngram_backward(l->model, &b, l->params, l->row_grads, err);
-    if (rc == 0) {
-        rc = rt_push_sparse(c, VECTORS, l->unique, b.n_rows, l->row_grads, err);
-    }
-    return rc == 0 ? rt_exchange_dense(
-                         c, DENSE, rt_params_gradients(l->params), rt_params_values(l->params), err)
-                   : rc;
+    CO_TRY(wv_ngram_backward(l->model, &b, l->params, l->row_grads, err));
+    CO_TRY(rt_push_sparse(c, VECTORS, l->unique, b.n_rows, l->row_grads, err));
+    return rt_exchange_dense(
+        c, DENSE, rt_params_gradients(l->params), rt_params_values(l->params), err);
 }
 
 const struct wv_kind wv_kind_ngram = {.name = "ngram",

@@ -141,10 +141,7 @@ static int run(struct wv_learner *l, struct rt_client *c, const uint64_t *ids, s
     const struct rt_pull pulls[] = {
         {.table = VECTORS, .ids = l->unique[0], .n = found[0], .ret_rows = l->rows[0]},
         {.table = OTHERS, .ids = l->unique[1], .n = found[1], .ret_rows = l->rows[1]}};
-    int rc = rt_pull_sparse_many(c, pulls, WV_TABLES, err);
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(rt_pull_sparse_many(c, pulls, WV_TABLES, err));
     const struct wv_pairs pairs = {.n = n,
         .others = words(l, OTHERS),
         .each = (size_t)l->options->negatives + 1,
@@ -156,10 +153,10 @@ static int run(struct wv_learner *l, struct rt_client *c, const uint64_t *ids, s
     ret_score->loss = wv_pairs_loss(
         &pairs, training ? l->grads[VECTORS] : NULL, training ? l->grads[OTHERS] : NULL);
     ret_score->wrong = 0;
-    for (uint32_t t = 0; rc == 0 && training && t < WV_TABLES; t++) {
-        rc = rt_push_sparse(c, t, l->unique[t], found[t], l->grads[t], err);
+    for (uint32_t t = 0; training && t < WV_TABLES; t++) {
+        CO_TRY(rt_push_sparse(c, t, l->unique[t], found[t], l->grads[t], err));
     }
-    return rc;
+    return 0;
 }
 
 const struct wv_kind wv_kind_skipgram = {.name = "skipgram",

@@ -191,24 +191,15 @@ int wv_ngram_backward(struct wv_ngram *m, const struct wv_batch *b, struct rt_pa
     const struct nn_linear fc2 = {.batch = b->n, .in = s->hidden, .out = s->words};
 
     logit_backward(m, b);
-    int rc = nn_linear_backward_weights(m->engine, &fc2, m->hidden, m->dlogit,
-        rt_params_gradient(p, FC2_W), rt_params_gradient(p, FC2_B), err);
-    if (rc == 0) {
-        rc = nn_linear_backward_input(
-            m->engine, &fc2, rt_params_value(p, FC2_W), m->dlogit, m->dhidden, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(nn_linear_backward_weights(m->engine, &fc2, m->hidden, m->dlogit,
+        rt_params_gradient(p, FC2_W), rt_params_gradient(p, FC2_B), err));
+    CO_TRY(nn_linear_backward_input(
+        m->engine, &fc2, rt_params_value(p, FC2_W), m->dlogit, m->dhidden, err));
     hidden_backward(m, b->n * s->hidden);
-    rc = nn_linear_backward_weights(m->engine, &fc1, m->input, m->dhidden,
-        rt_params_gradient(p, FC1_W), rt_params_gradient(p, FC1_B), err);
-    if (rc == 0) {
-        rc = nn_linear_backward_input(
-            m->engine, &fc1, rt_params_value(p, FC1_W), m->dhidden, m->dinput, err);
-    }
-    if (rc == 0) {
-        nn_embed_scatter(&e, b->index, m->dinput, b->n_rows, row_grads);
-    }
-    return rc;
+    CO_TRY(nn_linear_backward_weights(m->engine, &fc1, m->input, m->dhidden,
+        rt_params_gradient(p, FC1_W), rt_params_gradient(p, FC1_B), err));
+    CO_TRY(nn_linear_backward_input(
+        m->engine, &fc1, rt_params_value(p, FC1_W), m->dhidden, m->dinput, err));
+    nn_embed_scatter(&e, b->index, m->dinput, b->n_rows, row_grads);
+    return 0;
 }

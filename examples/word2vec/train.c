@@ -66,12 +66,10 @@ static int prepare(struct co_err *err) {
         .seed = (uint64_t)options.seed,
         .sentences = (uint64_t)sentences};
 
-    int rc = wv_prepare(&p, err);
+    CO_TRY(wv_prepare(&p, err));
 
-    if (rc == 0) {
-        co_log_info("data prepared", CO_S("directory", out));
-    }
-    return rc;
+    co_log_info("data prepared", CO_S("directory", out));
+    return 0;
 }
 
 static int train(const struct rt_job *job, struct co_err *err) {

@@ -147,19 +147,15 @@ static int classic_print(
     CO_CLEANUP(rt_input_closep) struct rt_input *input = NULL;
     const struct rt_share share = share_of(t);
     struct tested tested = {0};
-    int rc = test_open(t, &share, &input, err);
 
-    if (rc == 0) {
-        rc = test(t, input, &tested, err);
-    }
-    if (rc == 0) {
-        (void)printf("Pass %" PRIu64 ", Batch %" PRIu64
-                     ", Cost %f, {'classification_error_evaluator': %f}, Testing metrics "
-                     "{'classification_error_evaluator': %f}\n",
-            rt_input_pass(t->input), batch, s->loss, (double)s->wrong / (double)n, tested.error);
-        (void)fflush(stdout);
-    }
-    return rc;
+    CO_TRY(test_open(t, &share, &input, err));
+    CO_TRY(test(t, input, &tested, err));
+    (void)printf("Pass %" PRIu64 ", Batch %" PRIu64
+                 ", Cost %f, {'classification_error_evaluator': %f}, Testing metrics "
+                 "{'classification_error_evaluator': %f}\n",
+        rt_input_pass(t->input), batch, s->loss, (double)s->wrong / (double)n, tested.error);
+    (void)fflush(stdout);
+    return 0;
 }
 
 static int say(
@@ -271,14 +267,14 @@ static int nearest(const struct trainer *t, size_t dim, struct co_err *err) {
     for (size_t i = 0; i < words; i++) {
         ids[i] = i;
     }
-    int rc = rt_pull_sparse(t->client, t->kind->table, ids, words, rows, err);
-    for (size_t i = 0, n = 0; rc == 0 && i + 1 < words && n < (size_t)t->o->nearest; i++) {
+    CO_TRY(rt_pull_sparse(t->client, t->kind->table, ids, words, rows, err));
+    for (size_t i = 0, n = 0; i + 1 < words && n < (size_t)t->o->nearest; i++) {
         if (t->dict.words[i].text[0] != '<') { /* skip the marks <s> and <e> */
             nearest_print(t, rows, dim, i);
             n++;
         }
     }
-    return rc;
+    return 0;
 }
 
 static int end(struct trainer *t, size_t dim, struct co_err *err) {
