@@ -1,10 +1,23 @@
-/* The HTTP client: one request on a persistent connection, repeated once if that was closed. */
+/* The HTTP client: one request on a persistent connection, repeated once if that was closed.
+ *
+ *     IDLE -> REUSING or SENT      as there is a connection or none
+ *     REUSING -> SENT              the server had closed it: once more, on a new one
+ *     REUSING, SENT -> ANSWERED    the answer begins
+ *     any state -> IDLE            the answer is complete; an error; canceled */
 #include "common/http/httpc.h"
 
 #include "common/http/http_answer.h"
 #include "common/parse.h"
 
+#include <assert.h>
 #include <string.h>
+
+enum httpc_state {
+    IDLE,     /* no request */
+    REUSING,  /* a request was sent on a connection that has served another one */
+    SENT,     /* ... or on a new one: that it closes is an error */
+    ANSWERED, /* a part of the answer has come */
+};
 
 struct co_httpc {
     struct co_loop *loop;
@@ -22,10 +35,21 @@ struct co_httpc {
     void *arg;
     int64_t timeout_ms;
     struct co_err failed; /* reported by the timer, after the caller has returned */
-    /* active: a request is in progress.  reused: on a connection that has served another one.
-     * answered: a part of the answer has come.  busy: a callback runs.  freed: inside of it. */
-    bool active, reused, answered, busy, freed;
+    enum httpc_state state;
+    bool busy;  /* a callback of the caller runs */
+    bool freed; /* by it; the memory goes when it returns */
 };
+
+static void set_state(struct co_httpc *c, enum httpc_state next) {
+    static const unsigned from[] = {
+        [IDLE] = 1U << REUSING | 1U << SENT | 1U << ANSWERED,
+        [REUSING] = 1U << IDLE,
+        [SENT] = 1U << IDLE | 1U << REUSING,
+        [ANSWERED] = 1U << REUSING | 1U << SENT,
+    };
+    assert(from[next] & 1U << c->state);
+    c->state = next;
+}
 
 static char *dup_text(const char *s) {
     return s ? co_xstrdup(s) : NULL;
@@ -59,7 +83,7 @@ void co_httpc_free(struct co_httpc *c) {
 }
 
 static void finish_request(struct co_httpc *c, int code, const struct co_err *err) {
-    c->active = false;
+    set_state(c, IDLE);
     co_timer_stop(c->timer);
     if (code || c->answer.close) {
         drop_conn(c);
@@ -86,7 +110,7 @@ static void finish_request(struct co_httpc *c, int code, const struct co_err *er
 
 static void on_piece(void *arg, const char *data, size_t len) {
     struct co_httpc *c = arg;
-    if (c->active && c->data) {
+    if (c->state == ANSWERED && c->data) { /* not canceled by the piece before */
         c->data(c->arg, data, len);
     }
 }
@@ -99,11 +123,13 @@ static void on_data(void *arg, const char *data, size_t len) {
     struct co_httpc *c = arg;
     struct co_err err = {0};
     size_t used = 0;
-    if (!c->active) {
+    if (c->state == IDLE) {
         drop_conn(c); /* data without a request */
         return;
     }
-    c->answered = true;
+    if (c->state != ANSWERED) {
+        set_state(c, ANSWERED);
+    }
     c->busy = true; /* pieces may cancel or free */
     int r = co_http_answer_feed(&c->answer, data, len, &used, &err);
     c->busy = false;
@@ -111,7 +137,7 @@ static void on_data(void *arg, const char *data, size_t len) {
         client_free(c);
         return;
     }
-    if (!c->active) {
+    if (c->state == IDLE) {
         return;
     }
     if (!r && c->answer.complete && used < len) {
@@ -130,15 +156,15 @@ static void on_down(void *arg, const struct co_err *why) {
     struct co_httpc *c = arg;
     struct co_err err = *why;
     drop_conn(c);
-    if (!c->active) {
+    if (c->state == IDLE) {
         return;
     }
-    if (c->reused && !c->answered) {
-        c->reused = false;
+    if (c->state == REUSING) {
+        set_state(c, SENT);
         start_request(c);
         return;
     }
-    int r = c->answered ? co_http_answer_end(&c->answer, &err) : err.code;
+    int r = c->state == ANSWERED ? co_http_answer_end(&c->answer, &err) : err.code;
     finish_request(c, r, &err);
 }
 
@@ -184,15 +210,15 @@ struct co_httpc *co_httpc_new(struct co_loop *l, const char *host, uint16_t port
 }
 
 void co_httpc_cancel(struct co_httpc *c) {
-    if (c->active) {
-        c->active = false;
+    if (c->state != IDLE) {
+        set_state(c, IDLE);
         co_timer_stop(c->timer);
         drop_conn(c);
     }
 }
 
 bool co_httpc_busy(const struct co_httpc *c) {
-    return c->active;
+    return c->state != IDLE;
 }
 
 void co_httpc_send(struct co_httpc *c, const struct co_httpc_request *req) {
@@ -214,9 +240,7 @@ void co_httpc_send(struct co_httpc *c, const struct co_httpc_request *req) {
     c->done = req->done;
     c->arg = req->arg;
     c->timeout_ms = req->timeout_ms;
-    c->active = true;
-    c->reused = c->conn != NULL;
-    c->answered = false;
+    set_state(c, c->conn ? REUSING : SENT);
     if (req->data) {
         c->answer.data = on_piece;
         c->answer.arg = c;
