@@ -10,6 +10,7 @@
  * A tenant that was served goes to the end of its ring. */
 #include "operator/control/queue.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -136,6 +137,18 @@ static struct ctl_queued *line_take(struct ctl_queue *q, struct ctl_tenant *t, e
 
 /* ---- entries ---------------------------------------------------------------------------- */
 
+static void set_state(struct ctl_queued *place, enum ctl_queued_state next) {
+    static const unsigned from[] = {
+        [CTL_QUEUED_IDLE] =
+            1U << CTL_QUEUED_WAITING | 1U << CTL_QUEUED_BUSY | 1U << CTL_QUEUED_AGAIN,
+        [CTL_QUEUED_WAITING] = 1U << CTL_QUEUED_IDLE,
+        [CTL_QUEUED_BUSY] = 1U << CTL_QUEUED_IDLE,
+        [CTL_QUEUED_AGAIN] = 1U << CTL_QUEUED_BUSY,
+    };
+    assert(from[next] & 1U << place->state);
+    place->state = next;
+}
+
 static void arm_turn(struct ctl_queue *q) {
     if (!co_timer_armed(q->turn)) {
         co_timer_start(q->turn, 0);
@@ -240,15 +253,17 @@ void ctl_queue_skip_back_off(struct ctl_queued *place) {
 
 void ctl_queue_add(struct ctl_queued *place) {
     struct ctl_queue *q = place->queue;
-    place->dirty = true;
-    if (place->queued || place->busy) {
+    if (place->state == CTL_QUEUED_BUSY) {
+        set_state(place, CTL_QUEUED_AGAIN);
+    }
+    if (place->state != CTL_QUEUED_IDLE) {
         return;
     }
     if (!place->skips_back_off && co_now_ms() < place->not_before) {
         ctl_queue_add_at(place, place->not_before);
         return;
     }
-    place->queued = true;
+    set_state(place, CTL_QUEUED_WAITING);
     place->queued_ms = co_now_ms();
     co_metric_add(&q->opts.metrics->row[CTL_M_QUEUE_ADDS], 0, 1);
     ctl_store_hold(place->entry);
@@ -279,7 +294,7 @@ void ctl_queue_add_at(struct ctl_queued *place, int64_t at_ms) {
 }
 
 bool ctl_queue_is_idle(const struct ctl_queued *place) {
-    return !place->queued && !place->busy && !place->timer && co_now_ms() >= place->not_before;
+    return place->state == CTL_QUEUED_IDLE && !place->timer && co_now_ms() >= place->not_before;
 }
 
 void ctl_queue_back_off(struct ctl_queued *place, double took_seconds) {
@@ -291,7 +306,7 @@ void ctl_queue_back_off(struct ctl_queued *place, double took_seconds) {
 
 void ctl_queue_begin(struct ctl_queued *place) {
     struct ctl_queue *q = place->queue;
-    place->busy = true;
+    set_state(place, CTL_QUEUED_BUSY);
     place->beginning = !place->entry->n_children;
     stop_if_stuck(place);
     use(q, place->tenant, BUSY);
@@ -303,19 +318,21 @@ void ctl_queue_begin(struct ctl_queued *place) {
 
 void ctl_queue_end(struct ctl_queued *place, int64_t add_at_ms) {
     struct ctl_queue *q = place->queue;
+    bool again = place->state == CTL_QUEUED_AGAIN;
     unuse(q, place->tenant, BUSY);
     if (place->beginning) {
         unuse(q, place->tenant, BEGINNING);
     }
     stop_if_stuck(place);
-    place->busy = place->beginning = false;
+    place->beginning = false;
+    set_state(place, CTL_QUEUED_IDLE);
     if (q->waiting) { /* a limit may have kept them waiting */
         arm_turn(q);
     }
     if (add_at_ms) {
         ctl_queue_add_at(place, add_at_ms);
     }
-    if (place->dirty) {
+    if (again) {
         ctl_queue_add(place);
     } else {
         ctl_store_release(q->opts.store, place->entry);
@@ -366,8 +383,7 @@ static struct ctl_queued *take_place(struct ctl_queue *q) {
 
 static void serve_place(struct ctl_queue *q, struct ctl_queued *place) {
     struct ctl_entry *e = place->entry;
-    place->queued = false;
-    place->dirty = false;
+    set_state(place, CTL_QUEUED_IDLE); /* ctl_queue_begin makes it BUSY */
     place->skips_back_off = false;
     forget_wish(place); /* this reconcile comes before it, and will set the next time */
     co_metric_observe(&q->opts.metrics->row[CTL_M_QUEUE_SECONDS], 0,

@@ -24,18 +24,23 @@
 struct ctl_queue;
 struct ctl_tenant; /* a namespace in the queue */
 
-/* An entry's state in the queue, kept until the entry is idle.  Private to queue.c. */
+enum ctl_queued_state {
+    CTL_QUEUED_IDLE,    /* no request; a timer may make one */
+    CTL_QUEUED_WAITING, /* in a line */
+    CTL_QUEUED_BUSY,    /* its reconcile is in flight, until ctl_queue_end */
+    CTL_QUEUED_AGAIN,   /* likewise, and a request has come since: it waits afterwards */
+};
+
+/* An entry in the queue, kept until the entry is idle.  Private to queue.c. */
 struct ctl_queued {
     struct ctl_queue *queue;
     struct ctl_entry *entry;
     struct ctl_tenant *tenant;
     STAILQ_ENTRY(ctl_queued) waits;
     struct co_timer *timer; /* exists while it is armed */
-    bool queued;            /* it waits in a line */
-    bool dirty;             /* enqueued since the last reconcile began */
+    enum ctl_queued_state state;
     bool skips_back_off;    /* not_before does not apply */
-    bool busy;              /* its reconcile is in flight, until ctl_queue_end */
-    bool beginning;         /* likewise, and it creates the job's first pods */
+    bool beginning;         /* its reconcile in flight creates the job's first pods */
     bool starting;          /* its pods are about to run, which holds a slot of STARTING_MAX */
     int64_t starting_until; /* monotonic ms: the slot is free then in any case */
     int64_t queued_ms;      /* monotonic ms: since when it waits in a line */

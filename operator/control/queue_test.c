@@ -150,6 +150,14 @@ static void a_look_takes_the_place_of_one_that_was_to_come(void **state) {
     assert_true(ctl_queue_is_idle(a));
 }
 
+static bool is_waiting(const struct ctl_queued *place) {
+    return place->state == CTL_QUEUED_WAITING;
+}
+
+static bool is_busy(const struct ctl_queued *place) {
+    return place->state == CTL_QUEUED_BUSY;
+}
+
 static void oldest_request_first_and_those_that_have_nothing_before_others(void **state) {
     struct world *w = *state;
     struct ctl_queued *a = job(w, "a", true), *b = job(w, "b", false), *c = job(w, "c", true),
@@ -185,7 +193,7 @@ static void so_many_begin_at_a_time_and_hold_nobody_else_up(void **state) {
     load_is(w, 1);
     struct ctl_queued *begun = ask_many(w);
     assert_int_equal(w->n_served, BEGINNERS + 1);
-    assert_true(begun->busy);
+    assert_true(is_busy(begun));
     assert_int_equal(ctl_queue_busy(w->queue), BEGINNERS + 1);
     ctl_queue_end(&w->place[0], 0);
     settle(w);
@@ -264,7 +272,7 @@ static void reconciles_at_a_time_are_bounded(void **state) {
     ctl_queue_end(&w->place[LOOKS - 1], 0);
     settle(w);
     assert_int_equal(ctl_queue_busy(w->queue), LOOKS);
-    assert_true(w->place[LOOKS].busy);
+    assert_true(is_busy(&w->place[LOOKS]));
 }
 
 static void namespaces_are_served_in_turn(void **state) {
@@ -303,14 +311,14 @@ static void a_namespace_that_begins_nothing_does_not_wait_for_one_that_begins_mu
     ctl_queue_add(second);
     ctl_queue_add(third);
     settle(w);
-    assert_true(first->busy && third->busy);
-    assert_false(second->busy);
+    assert_true(is_busy(first) && is_busy(third));
+    assert_false(is_busy(second));
     assert_int_equal(w->n_served, BEGINNERS_MIN + 2);
     for (size_t i = 0; i < BEGINNERS_MIN; i++) { /* then all wait for their turn */
         ctl_queue_end(&w->place[i], 0);
     }
     settle(w);
-    assert_true(second->busy);
+    assert_true(is_busy(second));
     assert_int_equal(w->n_served, BEGINNERS_MIN + 4);
 }
 
@@ -322,7 +330,7 @@ static void a_namespace_that_has_no_look_does_not_wait_for_one_that_has_all(void
     ctl_queue_add(other);
     ctl_queue_add(job_in(w, "other", "second", true));
     settle(w);
-    assert_true(other->busy);
+    assert_true(is_busy(other));
     assert_int_equal(ctl_queue_busy(w->queue), LOOKS + 1);
 }
 
@@ -337,7 +345,7 @@ static void a_namespace_that_starts_nothing_takes_a_place_of_one_that_starts_muc
     ctl_queue_add(other);
     ctl_queue_add(job_in(w, "other", "second", false));
     settle(w);
-    assert_true(other->busy && other->starting);
+    assert_true(is_busy(other) && other->starting);
     assert_int_equal(starts(w, "ns"), STARTERS - 1);
     assert_int_equal(w->n_served, STARTERS + 1);
 }
@@ -438,8 +446,8 @@ static void a_look_is_followed_by_a_rest_as_long_as_it_was_expensive(void **stat
         ctl_queue_back_off(place, rows[i].took_seconds);
         assert_in_range(place->not_before, before + rows[i].rest_ms, co_now_ms() + rows[i].rest_ms);
         ctl_queue_add(place);
-        assert_true(
-            place->queued ? co_now_ms() >= place->not_before : place->wake_ms == place->not_before);
+        assert_true(is_waiting(place) ? co_now_ms() >= place->not_before
+                                      : place->wake_ms == place->not_before);
     }
 }
 
@@ -462,10 +470,10 @@ static void nobody_rests_when_hurried(void **state) {
     settle(w);
     ctl_queue_back_off(place, 10);
     ctl_queue_add(place);
-    assert_false(place->queued);
+    assert_false(is_waiting(place));
     ctl_queue_skip_back_off(place);
     ctl_queue_add(place);
-    assert_true(place->queued);
+    assert_true(is_waiting(place));
     settle(w);
     assert_string_equal(w->served, "a a ");
     assert_false(place->skips_back_off);
