@@ -1,5 +1,5 @@
-/* The rendezvous back end of host:port: a key-value service over HTTP.  This node serves it
- * (service.c) when the address is its own and the port is free; else it is a client only.
+/* The rendezvous back end of host:port: a key-value service over HTTP, which a node of the job
+ * serves (service.c).  master.c finds and asks it; here is what its answers mean.
  *
  *                        MET                DONE, or OVER of a job that ended well
  *        +--> JOINING --------> RUNNING --------------------------------> ALONE
@@ -17,22 +17,15 @@
  * empty answer and polled instead. */
 #include "runtime/launch/rendezvous/backend.h"
 
-#include "common/http/httpc.h"
+#include "runtime/launch/rendezvous/master.h"
 #include "runtime/launch/rendezvous/poll.h"
-#include "runtime/launch/rendezvous/prover.h"
-#include "runtime/launch/rendezvous/service.h"
-#include "runtime/launch/rendezvous/wire.h"
 
-#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/socket.h>
 
 enum {
-    ANSWER_MS = 2000, /* on top of the time for which the master may hold a request */
-    LOST_MS = 500,    /* for so long a master that stopped answering is tried before it is lost */
-    RETRY_MS = 20,    /* in a small job; many nodes wait longer, not to overload the master */
+    LOST_MS = 500, /* for so long a master that stopped answering is tried before it is lost */
+    RETRY_MS = 20, /* in a small job; many nodes wait longer, not to overload the master */
     RETRY_SLOW_MS = 500,
     RETRY_FOREIGN_MS = 250,  /* another program listens there and must not be flooded */
     RETRIES_A_SECOND = 4000, /* of all nodes together */
@@ -77,16 +70,9 @@ static const struct {
 
 struct kv {
     struct rdzv *m;
-    struct co_hostport master;
-    char master_text[CO_HOST_MAX + 10];
-    struct co_lookup *lookup;
-    struct rdzv_service *service; /* NULL: this node does not serve */
-    bool local;                   /* the master's address is this machine's: this node may serve */
-    struct co_httpc *http;
-    struct rdzv_prover *prover; /* NULL: no proof of a token is needed */
-    struct co_timer *timer;     /* calls `next` */
+    struct rdzv_master master;
+    struct co_timer *timer; /* calls `next` */
     void (*next)(struct kv *w);
-    char id[RDZV_WIRE_ID + 1];
     enum kv_state state;
     char *restart; /* reason of a restart request that was not answered yet; owned; NULL: none */
     int round;     /* the round that it met in last */
@@ -94,12 +80,11 @@ struct kv {
     bool late;          /* the master is late with an answer */
     int64_t beat_ms, patience_ms;
     int64_t noted_at;
-    int64_t until;       /* how long a serving node waits for the others at its end */
-    char answered[320];  /* the master's last report about missing nodes */
-    struct co_err last;  /* why there is no master, or what it is waiting for */
-    bool down;           /* last is the former: there is no master */
-    struct co_err taken; /* why this node, whose address it is, cannot serve */
-    bool foreign;        /* the last answer came from another kind of program */
+    int64_t until;      /* how long a serving node waits for the others at its end */
+    char answered[320]; /* the master's last report about missing nodes */
+    struct co_err last; /* why there is no master, or what it is waiting for */
+    bool down;          /* last is the former: there is no master */
+    bool foreign;       /* the last answer came from another kind of program */
     struct co_err over;
 };
 
@@ -121,14 +106,15 @@ static const char *describe_wait(void *backend) {
     struct kv *w = backend;
     if (w->down) {
         w->down = false;
-        if (w->taken.code && !w->foreign) { /* no answer: the port is not another node's */
-            (void)co_err_wrap(&w->last, "this machine has that address, but: %s", w->taken.msg);
+        if (w->master.taken.code && !w->foreign) { /* no answer: the port is not another node's */
+            (void)co_err_wrap(
+                &w->last, "this machine has that address, but: %s", w->master.taken.msg);
         }
-        (void)co_err_wrap(&w->last, "the master at %s is not there", w->master_text);
+        (void)co_err_wrap(&w->last, "the master at %s is not there", w->master.text);
     }
     if (!w->last.msg[0]) {
         (void)co_err_set(
-            &w->last, CO_TIMEOUT, "the master at %s has not answered yet", w->master_text);
+            &w->last, CO_TIMEOUT, "the master at %s has not answered yet", w->master.text);
     }
     return w->last.msg;
 }
@@ -137,32 +123,15 @@ static bool is_meeting(const struct kv *w) {
     return w->m->state == RDZV_MEETING;
 }
 
-/* "aaaaaa" makes the serving node the first in Paddle's order. */
-static const char *key_name(const struct kv *w) {
-    return w->service && w->m->options.rank < 0 ? "aaaaaa" : w->m->options.name;
-}
-
-static char *key_path(const struct kv *w) {
-    const struct rdzv_options *o = &w->m->options;
-    return co_xasprintf("/%s/info/%s/%d", o->job_id, key_name(w), o->rank);
-}
-
 static struct rdzv_wire_hello make_hello(const struct kv *w) {
-    const struct rdzv_options *o = &w->m->options;
-    struct rdzv_wire_hello h = {.state = states[w->state].reported,
-        .round = w->round,
-        .min = o->min_nodes,
-        .max = o->max_nodes};
-    (void)snprintf(h.id, sizeof(h.id), "%s", w->id);
-    (void)snprintf(h.host, sizeof(h.host), "%s", o->host ? o->host : "");
-    return h;
+    return (struct rdzv_wire_hello){.state = states[w->state].reported, .round = w->round};
 }
 
 /* ---- the end ---- */
 
 /* A serving node ends last: it waits until the others have read the reason from it. */
 static void settle(struct kv *w) {
-    if (w->service && co_now_ms() < w->until && !rdzv_service_settled(w->service)) {
+    if (w->master.service && co_now_ms() < w->until && !rdzv_service_settled(w->master.service)) {
         call_later(w, SETTLE_TICK_MS, settle);
     } else {
         rdzv_finish(w->m, &w->over);
@@ -191,7 +160,7 @@ static int64_t retry_ms(const struct kv *w) {
 
 static void master_lost(struct kv *w, const struct co_err *why) {
     struct co_err err = {0};
-    (void)co_err_set(&err, CO_PEERLOST, "the master at %s is gone: %s", w->master_text, why->msg);
+    (void)co_err_set(&err, CO_PEERLOST, "the master at %s is gone: %s", w->master.text, why->msg);
     w->lost_since = 0;
     if (w->m->options.level < 0) {
         end_part(w, err.code, err.msg);
@@ -229,7 +198,8 @@ static void no_answer(struct kv *w, const struct co_err *why) {
             return;
         }
     }
-    call_later(w, retry_ms(w), w->local && !w->service && is_meeting(w) ? find_master : ask_master);
+    call_later(w, retry_ms(w),
+        w->master.local && !w->master.service && is_meeting(w) ? find_master : ask_master);
 }
 
 /* ---- a service of Paddle's ---- */
@@ -238,8 +208,10 @@ static void on_listing(void *arg, const struct co_httpc_result *r) {
     struct kv *w = arg;
     const struct rdzv_options *o = &w->m->options;
     CO_CLEANUP(rdzv_poll_done)
-    struct rdzv_poll_round round = {
-        .prefix_job = o->job_id, .name = key_name(w), .size = o->max_nodes, .sort_ip = o->sort_ip};
+    struct rdzv_poll_round round = {.prefix_job = o->job_id,
+        .name = rdzv_master_key(&w->master),
+        .size = o->max_nodes,
+        .sort_ip = o->sort_ip};
     struct co_err err = {0};
     if (r->code) {
         no_answer(w, r->err);
@@ -257,20 +229,13 @@ static void on_listing(void *arg, const struct co_httpc_result *r) {
     }
 }
 
-static void list_all(struct kv *w) {
-    CO_AUTOFREE char *path = co_xasprintf("/%s/info", w->m->options.job_id);
-    rdzv_prover_send(w->prover, w->http,
-        &(struct rdzv_prover_request){"GET", path, .said = "", .body = "",
-            .timeout_ms = w->m->options.silent_ms, .done = on_listing, .arg = w});
-}
-
 static void poll_paddle(struct kv *w) {
     if (w->state != KV_PADDLE) {
         w->state = KV_PADDLE;
         rdzv_note(
             w->m, false, "the master is Paddle's launcher: no node is notified of another's end");
     }
-    list_all(w);
+    rdzv_master_list(&w->master, on_listing);
 }
 
 /* ---- a service of ours ---- */
@@ -278,7 +243,7 @@ static void poll_paddle(struct kv *w) {
 static void master_late(struct kv *w) {
     char line[CO_HOST_MAX + 120];
     (void)snprintf(line, sizeof(line), "silent for a second: the master at %s; lost after %.3g s",
-        w->master_text, (double)(w->m->options.silent_ms + ANSWER_MS) / 1000);
+        w->master.text, (double)(w->m->options.silent_ms + RDZV_MASTER_ANSWER_MS) / 1000);
     w->late = true;
     w->patience_ms *= 2;
     rdzv_note(w->m, true, line);
@@ -294,7 +259,7 @@ static void master_answered(struct kv *w) {
 
 /* Starts the timer that reports a late master, while workers run and it must answer every beat. */
 static void watch_master(struct kv *w) {
-    if (states[w->state].watched && !w->service && !w->late) {
+    if (states[w->state].watched && !w->master.service && !w->late) {
         call_later(w, w->beat_ms + w->patience_ms, master_late);
     }
 }
@@ -380,9 +345,9 @@ static bool is_refused(struct kv *w, const struct co_httpc_result *r) {
         (void)snprintf(line, sizeof(line),
             "the master at %s asks for a proof of the job's token: all nodes need --require_token "
             "and PADDLE_JOB_TOKEN",
-            w->master_text);
+            w->master.text);
     } else if (r->code == CO_PERMISSION) {
-        (void)snprintf(line, sizeof(line), "the master at %s: %.400s", w->master_text, r->err->msg);
+        (void)snprintf(line, sizeof(line), "the master at %s: %.400s", w->master.text, r->err->msg);
     } else {
         return false;
     }
@@ -409,7 +374,7 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
         poll_paddle(w);
     } else if (e) {
         (void)co_err_set(&err, CO_UNAVAILABLE, "%s answers %d, as no key-value service does%s",
-            w->master_text, r->status,
+            w->master.text, r->status,
             r->status == 200 && r->len == 0 ? " that can serve an elastic job" : "");
         w->foreign = true;
         no_answer(w, &err);
@@ -423,98 +388,31 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
 }
 
 static void ask_master(struct kv *w) {
-    const struct rdzv_options *o = &w->m->options;
     if (w->restart) { /* repeated until it is answered; the master ignores one of an old round */
         send_parting(w, true, 0, w->restart);
         return;
     }
-    CO_AUTOFREE char *path = key_path(w);
-    char text[RDZV_WIRE_TEXT];
-    struct rdzv_wire_hello h = make_hello(w);
-    rdzv_wire_hello_format(&h, false, text);
+    const struct rdzv_wire_hello h = make_hello(w);
     co_timer_stop(w->timer);
-    rdzv_prover_send(w->prover, w->http,
-        &(struct rdzv_prover_request){"POST", path, .said = text, .body = o->value,
-            .timeout_ms = o->silent_ms + ANSWER_MS, .done = on_answer, .arg = w});
+    rdzv_master_report(&w->master, &h, on_answer);
     watch_master(w);
 }
 
-/* ---- which node serves ---- */
-
-static void service_note(void *arg, bool warn, const char *line) {
-    const struct kv *w = arg;
-    rdzv_note(w->m, warn, line);
+static void find_master(struct kv *w) {
+    rdzv_master_find(&w->master);
 }
 
-static int open_service(struct kv *w, uint16_t port, struct co_err *err) {
-    const struct rdzv_options *o = &w->m->options;
-    struct rdzv_service_options so = {.job_id = o->job_id,
-        .token = o->token,
-        .rules = {.min = o->min_nodes,
-            .max = o->max_nodes,
-            .level = o->level,
-            .max_restart = o->max_restart,
-            .sort_ip = o->sort_ip,
-            .elastic_ms = o->elastic_ms,
-            .silent_ms = o->silent_ms},
-        .note = service_note,
-        .arg = w};
-    return rdzv_service_open(w->m->loop, port, &so, &w->service, err);
-}
-
-static void connect_to(struct kv *w, const char *host, uint16_t port) {
-    if (!w->http) {
-        w->http = co_httpc_new(w->m->loop, host, port, NULL, RDZV_WIRE_RAW_MAX);
-    }
-    ask_master(w);
-}
-
-/* Whether one of the addresses is this machine's: only then a socket can be bound to it. */
-static bool is_local(const struct addrinfo *list) {
-    for (const struct addrinfo *a = list; a; a = a->ai_next) {
-        struct sockaddr_storage addr = {0};
-        CO_AUTOCLOSE int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        memcpy(&addr, a->ai_addr, a->ai_addrlen);
-        /* Both families have their port in the same place. */
-        ((struct sockaddr_in *)(void *)&addr)->sin_port = 0;
-        if (fd >= 0 && bind(fd, (const struct sockaddr *)&addr, a->ai_addrlen) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void on_lookup(void *arg, const struct addrinfo *list, const struct co_err *err) {
+static void on_found(void *arg, const struct co_err *err) {
     struct kv *w = arg;
-    w->lookup = NULL;
-    if (!list) {
+    if (err) {
         w->last = *err;
         warn_not_ready(w);
         call_later(w, LOOKUP_MS, find_master);
         return;
     }
-    w->taken = (struct co_err){0};
-    w->local = is_local(list);
-    if (w->local && open_service(w, w->master.port, &w->taken) == 0) {
-        co_httpc_free(co_steal_ptr(w->http));
-        connect_to(w, "127.0.0.1", w->master.port);
-    } else {
-        connect_to(w, w->master.host, w->master.port);
-    }
-}
-
-static void find_master(struct kv *w) {
-    w->lookup = co_lookup_start(w->m->loop, w->master.host, w->master.port, on_lookup, w);
-}
-
-static void serve_anywhere(struct kv *w) {
-    const struct rdzv_options *o = &w->m->options;
-    uint16_t port = rdzv_service_port(w->service);
-    co_hostport_format(
-        o->host ? o->host : "127.0.0.1", port, w->master_text, sizeof(w->master_text));
-    connect_to(w, "127.0.0.1", port);
-    if (w->m->fns.serving) {
-        w->m->fns.serving(w->m->arg, w->master_text);
+    ask_master(w);
+    if (!w->m->options.master && w->m->fns.serving) {
+        w->m->fns.serving(w->m->arg, w->master.text);
     }
 }
 
@@ -522,43 +420,22 @@ static void serve_anywhere(struct kv *w) {
 
 static void kv_free(void *backend) {
     struct kv *w = backend;
-    co_lookup_cancel(w->lookup);
-    co_httpc_free(w->http);
-    rdzv_prover_free(w->prover);
+    rdzv_master_done(&w->master);
     co_timer_free(w->timer);
-    rdzv_service_close(w->service);
     free(w->restart);
     free(w);
 }
 
 CO_DEFINE_CLEANUP(struct kv *, kv_free)
 
-static int find_start(struct kv *w, struct co_err *err) {
-    const struct rdzv_options *o = &w->m->options;
-    if (o->token) {
-        CO_TRY(rdzv_prover_new(o->token, &w->prover, err));
-    }
-    if (!o->master) {
-        return open_service(w, 0, err);
-    }
-    CO_TRY(co_parse_hostport("--master", o->master, &w->master, err));
-    (void)snprintf(w->master_text, sizeof(w->master_text), "%s", o->master);
-    return w->master.host[0] && w->master.port
-               ? 0
-               : co_err_set(err, CO_INVALID, "--master \"%.200s\": expected host:port", o->master);
-}
-
 static int kv_start(struct rdzv *m, void **ret, struct co_err *err) {
     CO_CLEANUP(kv_freep) struct kv *w = co_xcalloc(1, sizeof(*w));
-    uint64_t id = 0;
     w->m = m;
-    (void)!getrandom(&id, sizeof(id), 0);
-    (void)snprintf(w->id, sizeof(w->id), "%016llx", (unsigned long long)id);
     w->timer = co_timer_new(m->loop, on_timer, w);
     w->patience_ms = RDZV_GROUP_PATIENCE_MS;
     w->noted_at = co_now_ms() - NOTE_MS + LOST_MS; /* no log line in the first LOST_MS */
-    CO_TRY(find_start(w, err));
-    call_later(w, 0, m->options.master ? find_master : serve_anywhere);
+    CO_TRY(rdzv_master_init(&w->master, m, on_found, w, err));
+    call_later(w, 0, find_master);
     *ret = co_steal_ptr(w);
     return 0;
 }
@@ -568,7 +445,7 @@ static void kv_again(void *backend) {
     w->state = KV_JOINING;
     free(co_steal_ptr(w->restart)); /* the round that it asked to end has ended */
     w->lost_since = 0;
-    if (w->service) {
+    if (w->master.service) {
         ask_master(w);
     } else {
         find_master(w); /* it may be another machine now, or none: then this node may serve */
@@ -588,28 +465,22 @@ static void kv_done(void *backend) {
 static void on_left(void *arg, const struct co_httpc_result *r) {
     struct kv *w = arg;
     (void)r;
-    if (w->service) {
+    if (w->master.service) {
         char text[CO_HOST_MAX + 80];
-        (void)snprintf(text, sizeof(text), "the master at %s has done its work", w->master_text);
+        (void)snprintf(text, sizeof(text), "the master at %s has done its work", w->master.text);
         if (w->over.code == 0) {
-            rdzv_service_part(w->service, text);
+            rdzv_service_part(w->master.service, text);
         }
     }
     start_settling(w);
 }
 
 static void send_parting(struct kv *w, bool restart, int code, const char *why) {
-    CO_AUTOFREE char *path = key_path(w);
-    char text[RDZV_WIRE_TEXT];
     struct rdzv_wire_hello h = make_hello(w);
     h.restart = restart;
     h.code = code;
-    rdzv_wire_hello_format(&h, true, text);
     co_timer_stop(w->timer);
-    rdzv_prover_send(w->prover, w->http,
-        &(struct rdzv_prover_request){"DELETE", path, .said = text, .body = why,
-            .timeout_ms = ANSWER_MS + (restart ? w->m->options.silent_ms : 0),
-            .done = restart ? on_answer : on_left, .arg = w});
+    rdzv_master_part(&w->master, &h, why, restart ? on_answer : on_left);
 }
 
 static void kv_restart(void *backend, const char *why) {
@@ -625,9 +496,9 @@ static void kv_restart(void *backend, const char *why) {
 
 static void kv_leave(void *backend, int code, const char *why) {
     struct kv *w = backend;
-    co_lookup_cancel(co_steal_ptr(w->lookup));
+    rdzv_master_stop_finding(&w->master);
     w->over.code = code;
-    if (!w->http || w->state == KV_PADDLE || w->state == KV_ALONE) {
+    if (!w->master.http || w->state == KV_PADDLE || w->state == KV_ALONE) {
         w->until = 0;
         call_later(w, 0, settle);
         return;
