@@ -442,6 +442,9 @@ static int kv_start(struct rdzv *m, void **ret, struct co_err *err) {
 
 static void kv_again(void *backend) {
     struct kv *w = backend;
+    if (w->state == KV_ENDED) {
+        return; /* it settles */
+    }
     w->state = KV_JOINING;
     free(co_steal_ptr(w->restart)); /* the round that it asked to end has ended */
     w->lost_since = 0;
@@ -456,7 +459,7 @@ static void kv_done(void *backend) {
     struct kv *w = backend;
     if (w->state == KV_ALONE) {
         rdzv_all_done(w->m);
-    } else if (w->state != KV_PADDLE) {
+    } else if (w->state == KV_RUNNING) {
         w->state = KV_DONE;
         ask_master(w);
     }
@@ -485,6 +488,9 @@ static void send_parting(struct kv *w, bool restart, int code, const char *why) 
 
 static void kv_restart(void *backend, const char *why) {
     struct kv *w = backend;
+    if (w->state == KV_ENDED) {
+        return; /* it settles */
+    }
     if (w->state == KV_PADDLE || w->state == KV_ALONE) {
         refuse_restart(w);
         return;

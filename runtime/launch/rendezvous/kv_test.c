@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "common/http/httpc.h"
 #include "common/http/httpd.h"
 #include "runtime/launch/rendezvous/backend.h"
 #include "runtime/launch/rendezvous/wire.h"
@@ -305,6 +306,103 @@ static void what_is_no_master_is_not_flooded(void **state) {
     }
 }
 
+/* ---- a node that serves -------------------------------------------------------------------- */
+
+enum { PEERS = 2, SHORTLY_MS = 100 };
+
+/* Two nodes of a job of three.  Each joins; then the first one's workers fail, and the second one
+ * asks nothing more, so the serving node waits for it at its end. */
+static struct {
+    struct co_httpc *http[PEERS];
+    struct co_timer *fails; /* due: the serving node's workers fail as well */
+    int n_met;
+} peers;
+
+static void peer_send(
+    int i, bool restart, void (*done)(void *arg, const struct co_httpc_result *r)) {
+    struct rdzv_wire_hello h = {.host = "h",
+        .state = RDZV_NODE_JOINING,
+        .restart = restart,
+        .round = restart,
+        .min = PEERS + 1,
+        .max = PEERS + 1};
+    char text[RDZV_WIRE_TEXT];
+    h.id[0] = (char)('b' + i);
+    rdzv_wire_hello_format(&h, restart, text);
+    CO_AUTOFREE char *path = co_xasprintf("/j/info/%s/-1", h.id);
+    CO_AUTOFREE char *headers = co_xasprintf(RDZV_WIRE_HEADER ": %s\r\n", text);
+    co_httpc_send(peers.http[i], &(struct co_httpc_request){.method = restart ? "DELETE" : "POST",
+                                     .path = path,
+                                     .headers = headers,
+                                     .body = "{}",
+                                     .len = 2,
+                                     .timeout_ms = DEADLINE_MS,
+                                     .done = done});
+}
+
+static void on_peer_over(void *arg, const struct co_httpc_result *r) {
+    (void)arg;
+    assert_non_null(strstr(r->body, "over"));
+    co_timer_start(peers.fails, SHORTLY_MS); /* the serving node knows it as well by then */
+}
+
+static void on_peer_met(void *arg, const struct co_httpc_result *r) {
+    struct rdzv_wire_answer a;
+    (void)arg;
+    assert_int_equal(rdzv_wire_answer_parse(r->body, r->len, &a, NULL), 0);
+    assert_int_equal(a.kind, RDZV_WIRE_MET);
+    rdzv_wire_answer_done(&a);
+    if (++peers.n_met == PEERS) {
+        peer_send(0, true, on_peer_over);
+    }
+}
+
+static void on_serving(void *arg, const char *endpoint) {
+    struct co_hostport hp;
+    (void)arg;
+    assert_int_equal(co_parse_hostport("the endpoint", endpoint, &hp, NULL), 0);
+    for (int i = 0; i < PEERS; i++) {
+        peers.http[i] = co_httpc_new(world.loop, hp.host, hp.port, NULL, 1 << 20);
+        peer_send(i, false, on_peer_met);
+    }
+}
+
+static void workers_fail(void *arg) {
+    (void)arg;
+    rdzv_restart(world.m, "oom");
+}
+
+static void workers_that_fail_while_a_job_ends_do_not_keep_its_master(void **state) {
+    (void)state;
+    static const struct rdzv_fns fns = {
+        .serving = on_serving, .met = on_met, .changed = on_changed, .ended = on_ended};
+    const struct rdzv_options o = {.job_id = "j",
+        .name = "a",
+        .value = "{}",
+        .rank = -1,
+        .min_nodes = PEERS + 1,
+        .max_nodes = PEERS + 1,
+        .level = 1,
+        .deadline_ms = DEADLINE_MS};
+    world.trace[0] = world.steps[0] = '\0';
+    world.over = false;
+    peers.n_met = 0;
+    assert_int_equal(co_loop_new(&world.loop, NULL), 0);
+    peers.fails = co_timer_new(world.loop, workers_fail, NULL);
+    assert_int_equal(rdzv_open(world.loop, &o, &fns, NULL, &world.m, NULL), 0);
+    while (!world.over) {
+        co_loop_turn(world.loop);
+    }
+    assert_string_equal(world.trace, "met 3; ended no resource: node b (rank 1, h) starts again: "
+                                     "{}, and restarts are not allowed");
+    rdzv_close(world.m);
+    co_timer_free(peers.fails);
+    for (int i = 0; i < PEERS; i++) {
+        co_httpc_free(peers.http[i]);
+    }
+    co_loop_free(world.loop);
+}
+
 static void a_master_that_is_no_address_is_named(void **state) {
     (void)state;
     static const char *const masters[] = {"h", "h:", "h:x", ":1", "h:0", "h:70000"};
@@ -332,6 +430,7 @@ int main(void) {
         cmocka_unit_test(a_node_does_as_the_master_says),
         cmocka_unit_test(what_is_no_master_is_not_flooded),
         cmocka_unit_test(a_master_that_is_no_address_is_named),
+        cmocka_unit_test(workers_that_fail_while_a_job_ends_do_not_keep_its_master),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
