@@ -3,12 +3,13 @@
  *
  *                        MET                DONE, or OVER of a job that ended well
  *        +--> JOINING --------> RUNNING --------------------------------> ALONE
- *        |      |  |             |   |                                      ^
- *  again |      |  | an empty    |   | kv_done       DONE, or OVER          |
- *        |      |  | answer      |   +---------> DONE ----------------------+
- *        |      |  +--> PADDLE   |                 |
- *        |      |                v CHANGED, lost   | CHANGED, lost
- *        +----- | ----------- STOPPING <-----------+
+ *        |      |  |             |   |                                     ^ ^
+ *  again |      |  | an empty    |   | kv_done       DONE, or OVER         | |
+ *        |      |  | answer      |   +---------> DONE ---------------------+ |
+ *        |      |  +--> PADDLE   |                 |                         | OVER
+ *        |      |                v CHANGED, lost   | CHANGED, lost           |
+ *        +----- | ----------- STOPPING <-----------+                         |
+ *               |                +-------------------------------------------+
  *               v
  *             ENDED, from every state: refused, or over
  *
@@ -20,6 +21,7 @@
 #include "runtime/launch/rendezvous/master.h"
 #include "runtime/launch/rendezvous/poll.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,7 +45,7 @@ enum kv_state {
     KV_RUNNING,  /* a round runs */
     KV_DONE,     /* its own workers ended well, others have not */
     KV_STOPPING, /* the round has ended: workers are stopped until kv_again */
-    KV_ALONE,    /* no master watches any more: nothing is asked */
+    KV_ALONE,    /* no master watches any more: nothing is asked before kv_again */
     KV_ENDED,    /* it has failed, or was refused */
 };
 
@@ -54,18 +56,21 @@ enum {
     RUNS = ANY | TAKES(CHANGED) | TAKES(DONE),
 };
 
+#define IN(state) (1U << KV_##state)
+
 static const struct {
+    unsigned from; /* the states that may come before it */
     enum rdzv_node_state reported;
     bool watched;   /* workers run: the master must answer each beat */
     unsigned takes; /* these answers; others, perhaps of an older request, are dropped */
 } states[] = {
-    [KV_JOINING] = {RDZV_NODE_JOINING, false, ANY | TAKES(MET)},
-    [KV_PADDLE] = {RDZV_NODE_JOINING, false, ANY | TAKES(MET)},
-    [KV_RUNNING] = {RDZV_NODE_RUNNING, true, RUNS},
-    [KV_DONE] = {RDZV_NODE_DONE, true, RUNS},
-    [KV_STOPPING] = {RDZV_NODE_STOPPING, false, ANY},
-    [KV_ALONE] = {RDZV_NODE_RUNNING, false, 0},
-    [KV_ENDED] = {RDZV_NODE_STOPPING, false, 0},
+    [KV_JOINING] = {IN(STOPPING) | IN(ALONE), RDZV_NODE_JOINING, false, ANY | TAKES(MET)},
+    [KV_PADDLE] = {IN(JOINING), RDZV_NODE_JOINING, false, ANY | TAKES(MET)},
+    [KV_RUNNING] = {IN(JOINING) | IN(PADDLE), RDZV_NODE_RUNNING, true, RUNS},
+    [KV_DONE] = {IN(RUNNING), RDZV_NODE_DONE, true, RUNS},
+    [KV_STOPPING] = {IN(RUNNING) | IN(DONE), RDZV_NODE_STOPPING, false, ANY},
+    [KV_ALONE] = {IN(RUNNING) | IN(DONE) | IN(STOPPING), RDZV_NODE_RUNNING, false, 0},
+    [KV_ENDED] = {~IN(ENDED), RDZV_NODE_STOPPING, false, 0},
 };
 
 struct kv {
@@ -87,6 +92,11 @@ struct kv {
     bool foreign;       /* the last answer came from another kind of program */
     struct co_err over;
 };
+
+static void set_state(struct kv *w, enum kv_state next) {
+    assert(states[next].from & 1U << w->state);
+    w->state = next;
+}
 
 static void ask_master(struct kv *w);
 static void send_parting(struct kv *w, bool restart, int code, const char *why);
@@ -120,7 +130,7 @@ static const char *describe_wait(void *backend) {
 }
 
 static bool is_meeting(const struct kv *w) {
-    return w->m->state == RDZV_MEETING;
+    return w->m->state == RDZV_MEETING || w->state == KV_JOINING;
 }
 
 static struct rdzv_wire_hello make_hello(const struct kv *w) {
@@ -145,7 +155,7 @@ static void start_settling(struct kv *w) {
 
 /* Ends this node's part with that error. */
 static void end_part(struct kv *w, int code, const char *why) {
-    w->state = KV_ENDED;
+    set_state(w, KV_ENDED);
     (void)co_err_set(&w->over, code, "%s", why);
     start_settling(w);
 }
@@ -165,7 +175,7 @@ static void master_lost(struct kv *w, const struct co_err *why) {
     if (w->m->options.level < 0) {
         end_part(w, err.code, err.msg);
     } else {
-        w->state = KV_STOPPING;
+        set_state(w, KV_STOPPING);
         call_later(w, retry_ms(w), ask_master);
         rdzv_changed(w->m, err.msg);
     }
@@ -191,7 +201,7 @@ static void no_answer(struct kv *w, const struct co_err *why) {
     }
     if (is_meeting(w)) {
         warn_not_ready(w);
-    } else if (w->state != KV_STOPPING) {
+    } else if (states[w->state].watched) {
         w->lost_since = w->lost_since ? w->lost_since : now;
         if (why->code == CO_TIMEOUT || now - w->lost_since >= LOST_MS) {
             master_lost(w, why);
@@ -231,7 +241,7 @@ static void on_listing(void *arg, const struct co_httpc_result *r) {
 
 static void poll_paddle(struct kv *w) {
     if (w->state != KV_PADDLE) {
-        w->state = KV_PADDLE;
+        set_state(w, KV_PADDLE);
         rdzv_note(
             w->m, false, "the master is Paddle's launcher: no node is notified of another's end");
     }
@@ -273,7 +283,7 @@ static void handle_met(struct kv *w, const struct rdzv_wire_answer *a) {
     for (size_t i = 0; i < a->n; i++) {
         peers[i] = (struct rdzv_peer){a->peers[i].name, a->peers[i].value};
     }
-    w->state = KV_RUNNING;
+    set_state(w, KV_RUNNING);
     w->round = a->round;
     w->beat_ms = rdzv_group_beat_ms(a->n, w->m->options.silent_ms);
     w->answered[0] = '\0';
@@ -287,7 +297,7 @@ static void handle_over(struct kv *w, const struct rdzv_wire_answer *a, bool res
         return;
     }
     const bool done = w->state == KV_DONE;
-    w->state = KV_ALONE;
+    set_state(w, KV_ALONE);
     rdzv_note(w->m, false, a->text);
     if (restart) {
         refuse_restart(w);
@@ -321,12 +331,12 @@ static void handle_answer(struct kv *w, const struct rdzv_wire_answer *a, bool r
             end_part(w, CO_PEERLOST, a->text);
             return;
         }
-        w->state = KV_STOPPING;
+        set_state(w, KV_STOPPING);
         ask_master(w);
         rdzv_changed(w->m, a->text);
         return;
     case RDZV_WIRE_DONE:
-        w->state = KV_ALONE;
+        set_state(w, KV_ALONE);
         rdzv_all_done(w->m);
         return;
     case RDZV_WIRE_OVER:
@@ -445,7 +455,7 @@ static void kv_again(void *backend) {
     if (w->state == KV_ENDED) {
         return; /* it settles */
     }
-    w->state = KV_JOINING;
+    set_state(w, KV_JOINING);
     free(co_steal_ptr(w->restart)); /* the round that it asked to end has ended */
     w->lost_since = 0;
     if (w->master.service) {
@@ -460,7 +470,7 @@ static void kv_done(void *backend) {
     if (w->state == KV_ALONE) {
         rdzv_all_done(w->m);
     } else if (w->state == KV_RUNNING) {
-        w->state = KV_DONE;
+        set_state(w, KV_DONE);
         ask_master(w);
     }
 }
@@ -502,7 +512,7 @@ static void kv_restart(void *backend, const char *why) {
 
 static void kv_leave(void *backend, int code, const char *why) {
     struct kv *w = backend;
-    rdzv_master_stop_finding(&w->master);
+    rdzv_master_cancel(&w->master);
     w->over.code = code;
     if (!w->master.http || w->state == KV_PADDLE || w->state == KV_ALONE) {
         w->until = 0;

@@ -80,8 +80,11 @@ void rdzv_master_find(struct rdzv_master *w) {
     connect_to(w, "127.0.0.1", port);
 }
 
-void rdzv_master_stop_finding(struct rdzv_master *w) {
+void rdzv_master_cancel(struct rdzv_master *w) {
     co_lookup_cancel(co_steal_ptr(w->lookup));
+    if (w->http) {
+        co_httpc_cancel(w->http);
+    }
 }
 
 int rdzv_master_init(struct rdzv_master *ret, struct rdzv *m,

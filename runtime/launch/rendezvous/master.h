@@ -36,7 +36,8 @@ void rdzv_master_done(struct rdzv_master *w);
 /* Looks for the address again and serves there if possible.  found(arg, NULL): requests can be
  * sent; with an error: the name has no address. */
 void rdzv_master_find(struct rdzv_master *w);
-void rdzv_master_stop_finding(struct rdzv_master *w);
+/* Cancels a lookup and a request. */
+void rdzv_master_cancel(struct rdzv_master *w);
 
 /* The name of this node's key. */
 const char *rdzv_master_key(const struct rdzv_master *w);
