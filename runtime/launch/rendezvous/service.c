@@ -1,11 +1,11 @@
-/* The HTTP server of a rendezvous: keeps each node's request until there is news for it, makes
- * listings for Paddle's launchers, and runs the timer of the group.  See service.h. */
+/* The HTTP server of a rendezvous: keeps each node's request until there is news for it, and runs
+ * the timer of the group.  See service.h; keys.h has what Paddle's launchers read. */
 #include "runtime/launch/rendezvous/service.h"
 
 #include "common/http/httpd.h"
-#include "common/json/json.h"
 #include "common/utf8.h"
 #include "runtime/launch/rendezvous/guard.h"
+#include "runtime/launch/rendezvous/keys.h"
 #include "runtime/launch/rendezvous/rendezvous.h"
 #include "runtime/launch/rendezvous/wire.h"
 
@@ -13,26 +13,9 @@
 #include <string.h>
 
 enum {
-    KEYS_MAX = 4096,       /* that belong to no node */
-    KEYS_BYTES = 1 << 20,  /* of all those, with their values */
-    LISTING_MAX = 8 << 20, /* bytes of one answer */
-    /* Making a large listing keeps the loop busy for milliseconds.  So one is made at most every
-     * LISTING_PAUSE_MS, and none while LISTINGS older ones are still being sent. */
-    LISTING_LARGE = 64 << 10,
-    LISTING_PAUSE_MS = 200,
-    LISTINGS = 4,
     SPARE_CONNECTIONS = 256,
     BEATS = 4,      /* answers in the time after which a gathering node is lost */
     LISTEN_MS = 20, /* for reading waiting requests before nodes are judged, see on_timer */
-};
-
-/* The answer to a GET.  All connections that are being sent it share it by refs. */
-struct listing {
-    int refs;
-    char *path; /* owned: the path of the request */
-    char *text; /* owned, JSON; NULL: there is no such key */
-    size_t len;
-    uint64_t version;
 };
 
 struct rdzv_service {
@@ -40,9 +23,8 @@ struct rdzv_service {
     struct rdzv_guard *guard; /* NULL: no proof is needed */
     struct co_timer *timer;
     struct rdzv_group group;
-    char *prefix;       /* "/{job}/info/" */
-    struct co_map keys; /* path -> value: keys that belong to no node */
-    size_t key_bytes;
+    char *prefix; /* "/{job}/info/" */
+    struct rdzv_keys keys;
     void (*note)(void *arg, bool warn, const char *line);
     void *arg;
     uint64_t published; /* the group.news that all waiting nodes know of */
@@ -53,9 +35,6 @@ struct rdzv_service {
     struct co_buf packed;
     size_t raw;
     int packed_round;
-    struct listing *listings[LISTINGS]; /* one reference each; NULL: none */
-    uint64_t keys_version;
-    int64_t large_listing_at; /* when the last large one was made */
     struct co_buf description;
     uint64_t description_version;
 };
@@ -331,25 +310,6 @@ static void put_node(struct rdzv_service *s, struct co_http_req *r, const char *
     publish_notices(s);
 }
 
-static void put_key(struct rdzv_service *s, struct co_http_req *r, const char *value) {
-    const char *path = co_http_path(r);
-    const char *former = co_map_get(&s->keys, path);
-    size_t more = strlen(value) + (former ? 0 : strlen(path));
-    size_t less = former ? strlen(former) : 0;
-    if (!former && s->keys.nodes.len >= KEYS_MAX) {
-        co_http_replyf(r, 507, "no more than %d keys\n", KEYS_MAX);
-        return;
-    }
-    if (s->key_bytes - less + more > KEYS_BYTES) {
-        co_http_replyf(r, 507, "no more than %d bytes of keys and values\n", KEYS_BYTES);
-        return;
-    }
-    s->key_bytes = s->key_bytes - less + more;
-    free(co_map_set(&s->keys, path, co_xstrdup(value)));
-    s->keys_version++;
-    co_http_reply(r, 200, NULL, NULL, 0);
-}
-
 static void on_put(void *arg, struct co_http_req *r) {
     struct rdzv_service *s = arg;
     size_t len;
@@ -361,126 +321,7 @@ static void on_put(void *arg, struct co_http_req *r) {
     } else if (is_node(s, co_http_path(r))) {
         put_node(s, r, value);
     } else {
-        put_key(s, r, value);
-    }
-}
-
-/* ---- listings ---- */
-
-static const char JSON_TYPE[] = "application/json; charset=utf8";
-
-static void release_listing(void *arg) {
-    struct listing *l = arg;
-    if (l && --l->refs == 0) {
-        free(l->path);
-        free(l->text);
-        free(l);
-    }
-}
-
-struct prefix_gather {
-    const char *prefix;
-    json_t *all; /* NULL: only count bytes */
-    size_t bytes;
-};
-
-static size_t count_json(const char *text) {
-    size_t n = 0;
-    for (const char *p = text; *p; p++) {
-        n += (unsigned char)*p < ' ' ? 6 : *p == '"' || *p == '\\' ? 2 : 1;
-    }
-    return n;
-}
-
-static void gather_key(void *arg, const char *key, void *value) {
-    struct prefix_gather *g = arg;
-    if (strncmp(key, g->prefix, strlen(g->prefix)) != 0) {
-        return;
-    }
-    if (g->all) {
-        co_json_set(g->all, key, co_json_string(value));
-    } else {
-        g->bytes += count_json(key) + count_json(value) + strlen("\"\":\"\",");
-    }
-}
-
-/* Visits all keys that begin with the prefix. */
-static void gather_keys(const struct rdzv_service *s, struct prefix_gather *g) {
-    co_map_each(&s->keys, gather_key, g);
-    for (size_t i = 0; i < s->group.n; i++) {
-        const struct rdzv_group_node *n = s->group.nodes[i];
-        CO_AUTOFREE char *key = co_xasprintf("%s%s/%d", s->prefix, n->name, n->rank);
-        gather_key(g, key, n->value);
-    }
-}
-
-static struct listing *make_listing(
-    const struct rdzv_service *s, const char *path, uint64_t version) {
-    CO_AUTOJSON json_t *all = json_object();
-    struct prefix_gather g = {.prefix = path, .all = all};
-    gather_keys(s, &g);
-    struct listing *l = co_xcalloc(1, sizeof(*l));
-    l->refs = 1;
-    l->path = co_xstrdup(path);
-    l->version = version;
-    l->text = json_object_size(all) ? co_json_dump(all) : NULL;
-    l->len = l->text ? strlen(l->text) : 0;
-    return l;
-}
-
-static void reply_listing(struct co_http_req *r, struct listing *l) {
-    l->refs++;
-    co_http_reply_lent(
-        r, l->text ? 200 : 404, JSON_TYPE, l->text ? l->text : "", l->len, release_listing, l);
-}
-
-/* Makes a listing, sends it, and keeps it at place for later requests; NULL: it is not kept. */
-static void reply_new_listing(
-    struct rdzv_service *s, struct co_http_req *r, struct listing **place) {
-    struct listing *l = make_listing(s, co_http_path(r), s->group.version + s->keys_version);
-    reply_listing(r, l);
-    if (place) {
-        release_listing(*place);
-        *place = l;
-    } else {
-        release_listing(l);
-    }
-}
-
-/* Sends the current listing of the path when there is one.  Else it makes one, unless that would be
- * too much work: then an older one is sent, or 503. */
-static void on_get(void *arg, struct co_http_req *r) {
-    struct rdzv_service *s = arg;
-    const char *path = co_http_path(r);
-    const uint64_t version = s->group.version + s->keys_version;
-    struct listing **place = NULL;
-    struct listing *former = NULL;
-    for (int i = 0; i < LISTINGS; i++) {
-        struct listing *l = s->listings[i];
-        if (l && strcmp(l->path, path) == 0 && (!former || l->version > former->version)) {
-            former = l;
-        }
-        if (!l || (l->refs == 1 && (!place || (*place && l->version < (*place)->version)))) {
-            place = &s->listings[i];
-        }
-    }
-    struct prefix_gather g = {.prefix = path};
-    if (former && former->version == version) {
-        reply_listing(r, former);
-        return;
-    }
-    gather_keys(s, &g);
-    const int64_t now = co_now_ms();
-    const bool large = g.bytes > LISTING_LARGE;
-    if (g.bytes > LISTING_MAX) {
-        co_http_replyf(r, 507, "a listing has at most %d bytes\n", LISTING_MAX);
-    } else if (!large || (place && now - s->large_listing_at >= LISTING_PAUSE_MS)) {
-        s->large_listing_at = large ? now : s->large_listing_at;
-        reply_new_listing(s, r, place);
-    } else if (former) {
-        reply_listing(r, former);
-    } else {
-        co_http_replyf(r, 503, "large listings are being sent, try again\n");
+        rdzv_keys_put(&s->keys, r, value);
     }
 }
 
@@ -520,18 +361,18 @@ static void leave_node(struct rdzv_service *s, struct co_http_req *r) {
     publish_notices(s);
 }
 
+static void on_get(void *arg, struct co_http_req *r) {
+    struct rdzv_service *s = arg;
+    rdzv_keys_get(&s->keys, r);
+}
+
 static void on_delete(void *arg, struct co_http_req *r) {
     struct rdzv_service *s = arg;
     if (is_node(s, co_http_path(r))) {
         leave_node(s, r);
         return;
     }
-    CO_AUTOFREE char *value = co_map_remove(&s->keys, co_http_path(r));
-    if (value) {
-        s->keys_version++;
-        s->key_bytes -= strlen(co_http_path(r)) + strlen(value);
-    }
-    co_http_reply(r, value ? 200 : 404, NULL, NULL, 0);
+    rdzv_keys_delete(&s->keys, r);
 }
 
 /* ---- admission ---- */
@@ -606,7 +447,7 @@ int rdzv_service_open(struct co_loop *l, uint16_t port, const struct rdzv_servic
     s->description = CO_BUF(4096);
     s->timer = co_timer_new(l, on_timer, s);
     rdzv_group_init(&s->group, &options->rules);
-    (void)co_map_set(&s->keys, "/healthy", co_xstrdup("ok"));
+    rdzv_keys_init(&s->keys, &s->group, s->prefix);
     *ret = s;
     return 0;
 }
@@ -630,12 +471,6 @@ bool rdzv_service_settled(const struct rdzv_service *s) {
     return true;
 }
 
-static void free_value(void *arg, const char *key, void *value) {
-    (void)arg;
-    (void)key;
-    free(value);
-}
-
 void rdzv_service_close(struct rdzv_service *s) {
     if (!s) {
         return;
@@ -644,13 +479,9 @@ void rdzv_service_close(struct rdzv_service *s) {
     rdzv_guard_free(s->guard);
     co_timer_free(s->timer);
     rdzv_group_done(&s->group);
-    co_map_each(&s->keys, free_value, NULL);
-    co_map_done(&s->keys);
+    rdzv_keys_done(&s->keys);
     co_buf_done(&s->packed);
     co_buf_done(&s->description);
-    for (int i = 0; i < LISTINGS; i++) {
-        release_listing(s->listings[i]);
-    }
     free(s->prefix);
     free(s);
 }
