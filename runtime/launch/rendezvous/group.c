@@ -4,6 +4,7 @@
 
 #include "common/json/json.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,6 +37,24 @@ static bool is_elastic(const struct rdzv_group *g) {
     return g->rules.min < g->rules.max;
 }
 
+/* The node has a rank in the running round. */
+static bool in_round(const struct rdzv_group_node *n) {
+    return n->part >= RDZV_PART_WORKING;
+}
+
+static void set_part(struct rdzv_group *g, struct rdzv_group_node *n, enum rdzv_group_part next) {
+    static const unsigned from[] = {
+        [RDZV_PART_AWAY] = 1U << RDZV_PART_WORKING | 1U << RDZV_PART_DONE, /* the round has ended */
+        [RDZV_PART_READY] = ~0U, /* at the end of a round only a node of Paddle, which asks once */
+        [RDZV_PART_WORKING] = 1U << RDZV_PART_READY,
+        [RDZV_PART_DONE] = 1U << RDZV_PART_WORKING,
+    };
+    assert(from[next] & 1U << n->part);
+    g->working += next == RDZV_PART_WORKING;
+    g->working -= n->part == RDZV_PART_WORKING;
+    n->part = next;
+}
+
 void rdzv_group_who(const struct rdzv_group_node *n, char *ret, size_t size) {
     CO_AUTOJSON json_t *value = NULL;
     const char *host = n->host;
@@ -43,8 +62,8 @@ void rdzv_group_who(const struct rdzv_group_node *n, char *ret, size_t size) {
         host = co_json_str(value, "candidate");
     }
     char rank[24] = "";
-    if (n->in_round || n->rank >= 0) {
-        (void)snprintf(rank, sizeof(rank), "rank %d", n->in_round ? (int)n->place : n->rank);
+    if (in_round(n) || n->rank >= 0) {
+        (void)snprintf(rank, sizeof(rank), "rank %d", in_round(n) ? (int)n->place : n->rank);
     }
     (void)snprintf(ret, size, "node %.100s%s%s%s%.120s%s", n->name, *rank || host ? " (" : "", rank,
         *rank && host ? ", " : "", host ? host : "", *rank || host ? ")" : "");
@@ -74,8 +93,7 @@ static void end_round(struct rdzv_group *g, const char *why, bool failed, int64_
     g->notices++;
     (void)snprintf(g->why, sizeof(g->why), "%s", why);
     for (size_t i = 0; i < g->n; i++) {
-        g->nodes[i]->ready = g->nodes[i]->id == NULL;
-        g->nodes[i]->in_round = false;
+        set_part(g, g->nodes[i], g->nodes[i]->id ? RDZV_PART_AWAY : RDZV_PART_READY);
         g->nodes[i]->late = false;
     }
     g->n_roster = 0;
@@ -85,9 +103,9 @@ static void remove_node(struct rdzv_group *g, struct rdzv_group_node *n) {
     (void)co_map_remove(&g->by_name, n->name);
     g->nodes[n->index] = g->nodes[--g->n];
     g->nodes[n->index]->index = n->index;
-    if (n->in_round) {
+    if (in_round(n)) {
         g->roster[n->place] = NULL;
-        g->working -= !n->done;
+        g->working -= n->part == RDZV_PART_WORKING;
     }
     g->notices++;
     g->version++;
@@ -102,7 +120,7 @@ static void lose_node(
     rdzv_group_who(n, text, sizeof(text));
     len = strlen(text);
     (void)snprintf(text + len, sizeof(text) - len, " %s", why);
-    bool matters = n->in_round && !n->done && g->phase == RDZV_GROUP_RUNNING;
+    bool matters = n->part == RDZV_PART_WORKING && g->phase == RDZV_GROUP_RUNNING;
     remove_node(g, n);
     g->quiet_since = now;
     if (!matters) {
@@ -145,11 +163,9 @@ static void begin_round(struct rdzv_group *g) {
         struct rdzv_group_node *n = g->nodes[order[i]];
         g->roster[i] = n;
         n->place = i;
-        n->in_round = true;
-        n->done = false;
+        set_part(g, n, RDZV_PART_WORKING);
         n->late_seen = g->late_version;
     }
-    g->working = g->n;
     g->any_done = false;
     g->phase = RDZV_GROUP_RUNNING;
     g->notices++;
@@ -162,7 +178,7 @@ static int64_t may_begin(const struct rdzv_group *g) {
         return INT64_MAX;
     }
     for (size_t i = 0; i < g->n; i++) {
-        if (!g->nodes[i]->ready || g->nodes[i]->broken) {
+        if (g->nodes[i]->part != RDZV_PART_READY || g->nodes[i]->broken) {
             return INT64_MAX;
         }
     }
@@ -268,12 +284,12 @@ static struct rdzv_group_node *add_node(struct rdzv_group *g, const struct rdzv_
 
 static void join_round(
     struct rdzv_group *g, struct rdzv_group_node *n, const char *value, int64_t now) {
-    if (n->ready && strcmp(n->value, value) == 0) {
+    if (n->part == RDZV_PART_READY && strcmp(n->value, value) == 0) {
         return;
     }
     free(n->value);
     n->value = co_xstrdup(value);
-    n->ready = true;
+    set_part(g, n, RDZV_PART_READY);
     g->quiet_since = now;
     g->version++;
 }
@@ -308,11 +324,11 @@ int rdzv_group_receive(struct rdzv_group *g, const struct rdzv_group_hello *h, i
     n->state = h->state;
     n->received_round = h->round;
     rdzv_group_waits(g, n);
-    if (h->state == RDZV_NODE_JOINING && !n->in_round) {
+    if (h->state == RDZV_NODE_JOINING && !in_round(n)) {
         join_round(g, n, h->value, now);
-    } else if (h->state == RDZV_NODE_DONE && n->in_round && h->round == g->round && !n->done) {
-        n->done = g->any_done = true;
-        g->working--;
+    } else if (h->state == RDZV_NODE_DONE && n->part == RDZV_PART_WORKING && h->round == g->round) {
+        set_part(g, n, RDZV_PART_DONE);
+        g->any_done = true;
         g->notices++;
     }
     *ret = n;
@@ -324,7 +340,7 @@ enum rdzv_group_notice rdzv_group_notice(
     if (g->phase == RDZV_GROUP_OVER) {
         return RDZV_NOTICE_OVER;
     }
-    bool running = g->phase == RDZV_GROUP_RUNNING && n->in_round;
+    bool running = g->phase == RDZV_GROUP_RUNNING && in_round(n);
     switch (n->state) {
     case RDZV_NODE_JOINING:
         return running ? RDZV_NOTICE_MET : RDZV_NOTICE_NONE;
@@ -349,7 +365,7 @@ void rdzv_group_leave(
         lose_node(g, n, text, code > 0, now);
         return;
     }
-    if (n->in_round && g->phase == RDZV_GROUP_RUNNING) {
+    if (in_round(n) && g->phase == RDZV_GROUP_RUNNING) {
         g->any_done = true;
     }
     remove_node(g, n);
@@ -362,7 +378,7 @@ void rdzv_group_part(struct rdzv_group *g, const char *why) {
 
 void rdzv_group_restart(struct rdzv_group *g, const struct rdzv_group_node *n, int round,
     const char *why, int64_t now) {
-    if (g->phase != RDZV_GROUP_RUNNING || !n->in_round || round != g->round) {
+    if (g->phase != RDZV_GROUP_RUNNING || !in_round(n) || round != g->round) {
         return;
     }
     char text[640];

@@ -50,21 +50,27 @@ enum rdzv_group_notice {
  * being stopped, or ended well. */
 enum rdzv_node_state { RDZV_NODE_JOINING, RDZV_NODE_RUNNING, RDZV_NODE_STOPPING, RDZV_NODE_DONE };
 
+/* What a node is to the round, as the group has it. */
+enum rdzv_group_part {
+    RDZV_PART_AWAY,    /* it stops its workers: not yet ready for the round that gathers */
+    RDZV_PART_READY,   /* for the round that gathers */
+    RDZV_PART_WORKING, /* in the running round, of which it has a rank */
+    RDZV_PART_DONE,    /* likewise, and its workers ended well */
+};
+
 struct rdzv_group_node {
     char *name, *id, *host; /* owned; id NULL: started by Paddle's launcher, which asks only once */
     char *value;            /* owned */
     int rank;               /* that it asks for */
     size_t index;           /* in nodes */
-    size_t place;           /* its rank in the running round */
-    bool in_round;          /* place is valid */
-    bool ready;             /* for the round that gathers */
-    bool done;              /* its workers ended well */
-    int64_t deadline;       /* the node is lost unless it asks again by then; INT64_MAX: none */
-    bool broken;            /* its connection broke: the deadline is a short one */
-    bool late;              /* it is late by more than patience_ms */
-    int64_t late_at;        /* when it becomes late */
-    int64_t patience_ms;    /* doubled each time it was late but came back */
-    uint64_t late_seen;     /* group.late_version at its last notification */
+    enum rdzv_group_part part;
+    size_t place;               /* its rank in the running round, while WORKING or DONE */
+    int64_t deadline;           /* the node is lost unless it asks again by then; INT64_MAX: none */
+    bool broken;                /* its connection broke: the deadline is a short one */
+    bool late;                  /* it is late by more than patience_ms */
+    int64_t late_at;            /* when it becomes late */
+    int64_t patience_ms;        /* doubled each time it was late but came back */
+    uint64_t late_seen;         /* group.late_version at its last notification */
     enum rdzv_node_state state; /* the state that it reported last ... */
     int received_round;         /* ... and the round that it meant */
     bool notified_over;         /* kept by the caller, as the two below */
@@ -89,7 +95,7 @@ struct rdzv_group {
     int64_t quiet_since; /* when the last node came or went */
     char why[512];       /* why the round before ended */
     struct co_err over;  /* why the job ended */
-    size_t working;      /* nodes of the roster whose workers have not ended */
+    size_t working;      /* nodes whose part is WORKING */
     /* Three counters, so that callers see cheaply whether anything has changed. */
     uint64_t notices;      /* of changes that may be a notice for a node */
     uint64_t late_version; /* of changes to the set of late nodes */

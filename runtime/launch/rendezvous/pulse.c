@@ -37,7 +37,7 @@ void rdzv_group_notified(const struct rdzv_group *g, struct rdzv_group_node *n, 
 }
 
 static bool is_watched(const struct rdzv_group *g, const struct rdzv_group_node *n) {
-    return g->phase == RDZV_GROUP_RUNNING && n->in_round && !n->done && !n->late;
+    return g->phase == RDZV_GROUP_RUNNING && n->part == RDZV_PART_WORKING && !n->late;
 }
 
 int64_t rdzv_group_judge(struct rdzv_group *g, int64_t read_to) {
