@@ -204,9 +204,6 @@ enum co_var_type {
     CO_TYPE_WORD,      /* one of the row's words */
 };
 
-/* Which roles get or read the variable (mask). */
-enum { CO_FOR_PS = 1, CO_FOR_WORKER = 2, CO_FOR_HETER = 4, CO_FOR_ALL = 7 };
-
 /* Which kinds of launch use the variable (mask). */
 enum {
     CO_GEN_HAND = 1,     /* exported by hand, four shells */
@@ -221,7 +218,6 @@ struct co_contract_row {
     enum co_var_via via;
     enum co_var_when when;
     enum co_var_type type;
-    unsigned roles;           /* CO_FOR_* */
     unsigned generations;     /* CO_GEN_* */
     int64_t min, max;         /* of CO_TYPE_INT */
     const char *const *words; /* of CO_TYPE_WORD, ends with NULL */

@@ -14,7 +14,6 @@ static void every_row_is_filled_and_named_once(void **state) {
         const struct co_contract_row *row = &co_contract[i];
         assert_non_null(row->name);
         assert_non_null(row->doc);
-        assert_int_not_equal(row->roles, 0);
         assert_int_not_equal(row->generations, 0);
         assert_true((row->type == CO_TYPE_WORD) == (row->words != NULL));
         assert_true(row->type != CO_TYPE_INT || row->max > row->min);

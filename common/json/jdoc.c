@@ -16,7 +16,6 @@ struct jdoc_reader {
     struct co_jdoc *doc;
     char *begin, *at; /* a NUL follows the last byte */
     const char *unread;
-    size_t unread_len;
     uint32_t open; /* the innermost open list or object; its size field has the outer one */
     const char *fault;
 };

@@ -10,7 +10,8 @@ static bool is_unreserved(unsigned char c) {
            (c && strchr("-._~", c));
 }
 
-int kube_escape_add(struct co_buf *b, const char *s, struct co_err *err) {
+/* Appends s with everything but RFC 3986's unreserved characters as %XX. */
+static int add_escaped(struct co_buf *b, const char *s, struct co_err *err) {
     static const char hex[] = "0123456789ABCDEF";
     size_t before = b->len;
     for (const char *p = s; *p; p++) {
@@ -40,7 +41,7 @@ static int add_segment(struct co_buf *b, const char *what, const char *s, struct
         }
     }
     CO_TRY(co_buf_adds(b, "/", err));
-    return kube_escape_add(b, s, err);
+    return add_escaped(b, s, err);
 }
 
 int kube_path_add(struct co_buf *b, const struct kube_type *type, const char *ns, const char *name,
@@ -73,9 +74,9 @@ int kube_path_add(struct co_buf *b, const struct kube_type *type, const char *ns
 int kube_query_add(
     struct co_buf *b, bool *first, const char *key, const char *value, struct co_err *err) {
     CO_TRY(co_buf_adds(b, *first ? "?" : "&", err));
-    CO_TRY(kube_escape_add(b, key, err));
+    CO_TRY(add_escaped(b, key, err));
     CO_TRY(co_buf_adds(b, "=", err));
-    CO_TRY(kube_escape_add(b, value, err));
+    CO_TRY(add_escaped(b, value, err));
     *first = false;
     return 0;
 }

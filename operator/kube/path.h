@@ -13,6 +13,3 @@ CO_MUST_CHECK int kube_path_add(struct co_buf *b, const struct kube_type *type, 
 /* Appends "?key=value" or "&key=value"; *first says which, and becomes false. */
 CO_MUST_CHECK int kube_query_add(
     struct co_buf *b, bool *first, const char *key, const char *value, struct co_err *err);
-
-/* Appends s with everything but RFC 3986's unreserved characters as %XX. */
-CO_MUST_CHECK int kube_escape_add(struct co_buf *b, const char *s, struct co_err *err);

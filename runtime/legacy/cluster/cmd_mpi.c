@@ -113,7 +113,7 @@ int cluster_cmd_mpi(int argc, char **argv) {
         (void)fprintf(stderr, "paddlerun mpi: %s\n", co_err_text(&err));
         return OPTIONS_USAGE;
     }
-    cluster_legacy_program("paddle-pserver", pserver, sizeof(pserver));
+    cluster_pserver_path(pserver, sizeof(pserver));
     node.servers = servers.data;
     node.pserver = pserver;
     node.argv = argv + rest;

@@ -11,7 +11,8 @@
 #include "common/mem.h"
 #include "runtime/legacy/cluster/legacy_commands.h"
 
-void cluster_legacy_program(const char *name, char *ret, size_t size) {
+void cluster_pserver_path(char *ret, size_t size) {
+    static const char name[] = "paddle-pserver";
     char self[PATH_MAX] = "";
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     const char *slash = n > 0 ? strrchr(self, '/') : NULL;
@@ -25,7 +26,7 @@ void cluster_legacy_program(const char *name, char *ret, size_t size) {
 int cluster_cmd_pserver(int argc, char **argv) {
     char path[PATH_MAX + 64];
     (void)argc;
-    cluster_legacy_program("paddle-pserver", path, sizeof(path));
+    cluster_pserver_path(path, sizeof(path));
     (void)execvp(path, argv);
     (void)fprintf(stderr, "paddlerun pserver: cannot start %s: %s\n", path, strerror(errno));
     return errno == ENOENT ? 127 : 126;

@@ -11,5 +11,5 @@ int cluster_cmd_pserver(int argc, char **argv);
 int cluster_cmd_train(int argc, char **argv);
 int cluster_cmd_mpi(int argc, char **argv);
 
-/* The path of a program in this program's directory; its bare name if it is not there. */
-void cluster_legacy_program(const char *name, char *ret, size_t size);
+/* The path of paddle-pserver in this program's directory; its bare name if it is not there. */
+void cluster_pserver_path(char *ret, size_t size);
