@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "common/folder_testing.h"
 #include "runtime/train/ckpt/disk.h"
 #include "runtime/tools/inspect/idmap.h"
 
@@ -29,19 +30,6 @@ static struct ckpt_table tables[] = {{.name = "rows",
                                          .optimizer = "adagrad:lr=0.1",
                                          .init = "zero"},
     {.name = "w", .size = SIZE, .state = SIZE, .optimizer = "adagrad:lr=0.1", .init = "zero"}};
-
-static int setup(void **state) {
-    char *dir = co_xstrdup("/tmp/inspect_test_XXXXXX");
-    *state = dir;
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", (char *)*state);
-    int rc = system(cmd);
-    free(*state);
-    return rc;
-}
 
 static void put_f32(unsigned char *to, float v) {
     uint32_t bits;
@@ -413,13 +401,13 @@ static void a_table_that_no_load_takes_is_not_whole(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_table_that_no_load_takes_is_not_whole),
-        cmocka_unit_test_setup_teardown(a_chain_is_seen_as_a_load_would, setup, teardown),
-        cmocka_unit_test_setup_teardown(shares_and_little_memory_see_the_same, setup, teardown),
-        cmocka_unit_test_setup_teardown(two_points_are_compared, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_chain_becomes_a_directory_of_rt_save, setup, teardown),
-        cmocka_unit_test_setup_teardown(damage_is_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(text_and_keys, setup, teardown),
-        cmocka_unit_test_setup_teardown(arrays_have_numpys_bytes, setup, teardown),
+        CO_TEST_IN_FOLDER(a_chain_is_seen_as_a_load_would),
+        CO_TEST_IN_FOLDER(shares_and_little_memory_see_the_same),
+        CO_TEST_IN_FOLDER(two_points_are_compared),
+        CO_TEST_IN_FOLDER(a_chain_becomes_a_directory_of_rt_save),
+        CO_TEST_IN_FOLDER(damage_is_named),
+        CO_TEST_IN_FOLDER(text_and_keys),
+        CO_TEST_IN_FOLDER(arrays_have_numpys_bytes),
         cmocka_unit_test(many_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

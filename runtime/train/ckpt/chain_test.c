@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/folder_testing.h"
 #include "runtime/train/ckpt/fields.h"
 #include "runtime/train/ckpt/chain.h"
 #include "runtime/train/ckpt/disk.h"
@@ -30,19 +31,6 @@ static struct ckpt_table table = {.name = "rows",
     .seed = 255,
     .optimizer = "adagrad:lr=0.1",
     .init = "zero"};
-
-static int setup(void **state) {
-    char *dir = co_xstrdup("/tmp/chain_test_XXXXXX");
-    *state = dir;
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", (char *)*state);
-    int rc = system(cmd);
-    free(*state);
-    return rc;
-}
 
 /* ROWS rows whose floats are all `number`. */
 static int write_part(
@@ -686,28 +674,22 @@ static void delta_is_refused_on_the_base_of_another_job(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_chain_is_read_from_its_full_one_on, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_torn_is_named_and_passed_over, setup, teardown),
-        cmocka_unit_test_setup_teardown(damage_of_any_byte_is_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            the_newest_full_ones_are_kept_with_what_hangs_on_them, setup, teardown),
-        cmocka_unit_test_setup_teardown(only_what_is_of_this_job_is_removed, setup, teardown),
-        cmocka_unit_test_setup_teardown(only_whole_ones_count, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_names_are_no_checkpoints, setup, teardown),
-        cmocka_unit_test_setup_teardown(pruning_reads_nothing_twice, setup, teardown),
-        cmocka_unit_test_setup_teardown(checkpoints_of_other_tables_stay, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_cannot_be_read_ends_the_search, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            what_a_later_version_wrote_ends_the_search, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            a_link_to_nowhere_is_not_an_empty_directory, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            a_search_says_what_it_found_instead_of_what, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            a_directory_that_cannot_be_listed_is_not_empty, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_kill_at_any_step_leaves_a_whole_one, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            delta_is_refused_on_the_base_of_another_job, setup, teardown),
+        CO_TEST_IN_FOLDER(a_chain_is_read_from_its_full_one_on),
+        CO_TEST_IN_FOLDER(what_is_torn_is_named_and_passed_over),
+        CO_TEST_IN_FOLDER(damage_of_any_byte_is_named),
+        CO_TEST_IN_FOLDER(the_newest_full_ones_are_kept_with_what_hangs_on_them),
+        CO_TEST_IN_FOLDER(only_what_is_of_this_job_is_removed),
+        CO_TEST_IN_FOLDER(only_whole_ones_count),
+        CO_TEST_IN_FOLDER(other_names_are_no_checkpoints),
+        CO_TEST_IN_FOLDER(pruning_reads_nothing_twice),
+        CO_TEST_IN_FOLDER(checkpoints_of_other_tables_stay),
+        CO_TEST_IN_FOLDER(what_cannot_be_read_ends_the_search),
+        CO_TEST_IN_FOLDER(what_a_later_version_wrote_ends_the_search),
+        CO_TEST_IN_FOLDER(a_link_to_nowhere_is_not_an_empty_directory),
+        CO_TEST_IN_FOLDER(a_search_says_what_it_found_instead_of_what),
+        CO_TEST_IN_FOLDER(a_directory_that_cannot_be_listed_is_not_empty),
+        CO_TEST_IN_FOLDER(a_kill_at_any_step_leaves_a_whole_one),
+        CO_TEST_IN_FOLDER(delta_is_refused_on_the_base_of_another_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

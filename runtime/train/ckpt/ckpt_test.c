@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "common/folder_testing.h"
 #include "runtime/train/ckpt/fields.h"
 #include "runtime/train/ckpt/ckpt.h"
 
@@ -27,19 +28,6 @@ static const struct ckpt_table sparse = {.name = "rows",
     .init = "zero"};
 static const struct ckpt_table dense = {
     .name = "w", .size = VALUES, .optimizer = "sgd:lr=0.1", .init = "zero"};
-
-static int setup(void **state) {
-    char *dir = co_xstrdup("/tmp/ckpt_test_XXXXXX");
-    *state = dir;
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", (char *)*state);
-    int rc = system(cmd);
-    free(*state);
-    return rc;
-}
 
 static int write_tables(struct ckpt_writer *w, float base, struct co_err *err) {
     unsigned char chunk[ROWS * (8 + (DIM + 1) * 4)];
@@ -396,22 +384,20 @@ static void directories_are_made(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_was_written_is_read, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_new_checkpoint_replaces_the_old_one, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_unfinished_save_leaves_the_old_one, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_save_at_a_time, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_save_that_was_replaced_says_so, setup, teardown),
-        cmocka_unit_test_setup_teardown(no_manifest_is_not_found, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_a_later_version_saved_is_not_damaged, setup, teardown),
-        cmocka_unit_test_setup_teardown(damage_is_refused_and_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_chunk_may_be_larger_than_the_one_before, setup, teardown),
-        cmocka_unit_test_setup_teardown(directories_are_made, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            a_sync_that_fails_fails_the_save_and_leaves_one, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_names_of_new_directories_are_durable, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            a_save_beside_one_that_cannot_be_read_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_new_save_takes_names_that_no_file_has, setup, teardown),
+        CO_TEST_IN_FOLDER(what_was_written_is_read),
+        CO_TEST_IN_FOLDER(a_new_checkpoint_replaces_the_old_one),
+        CO_TEST_IN_FOLDER(an_unfinished_save_leaves_the_old_one),
+        CO_TEST_IN_FOLDER(one_save_at_a_time),
+        CO_TEST_IN_FOLDER(a_save_that_was_replaced_says_so),
+        CO_TEST_IN_FOLDER(no_manifest_is_not_found),
+        CO_TEST_IN_FOLDER(what_a_later_version_saved_is_not_damaged),
+        CO_TEST_IN_FOLDER(damage_is_refused_and_named),
+        CO_TEST_IN_FOLDER(a_chunk_may_be_larger_than_the_one_before),
+        CO_TEST_IN_FOLDER(directories_are_made),
+        CO_TEST_IN_FOLDER(a_sync_that_fails_fails_the_save_and_leaves_one),
+        CO_TEST_IN_FOLDER(the_names_of_new_directories_are_durable),
+        CO_TEST_IN_FOLDER(a_save_beside_one_that_cannot_be_read_is_refused),
+        CO_TEST_IN_FOLDER(a_new_save_takes_names_that_no_file_has),
     };
     return cmocka_run_group_tests_name("ckpt", tests, NULL, NULL);
 }

@@ -11,24 +11,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/folder_testing.h"
 #include "common/size.h"
 #include "runtime/train/ckpt/chain.h"
 #include "runtime/train/ckpt/format.h"
 
 enum { DATA = 1 << 16 };
-
-static int setup(void **state) {
-    char *dir = co_xstrdup("/tmp/sizes_test_XXXXXX");
-    *state = dir;
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", (char *)*state);
-    int rc = system(cmd);
-    free(*state);
-    return rc;
-}
 
 static void sums_and_products_end_at_the_largest_number(void **unused) {
     (void)unused;
@@ -213,10 +201,9 @@ static void saved_tables_that_do_not_fit_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_and_products_end_at_the_largest_number),
-        cmocka_unit_test_setup_teardown(
-            chunks_that_do_not_fit_their_tables_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(tables_beyond_what_is_written_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(saved_tables_that_do_not_fit_are_refused, setup, teardown),
+        CO_TEST_IN_FOLDER(chunks_that_do_not_fit_their_tables_are_refused),
+        CO_TEST_IN_FOLDER(tables_beyond_what_is_written_are_refused),
+        CO_TEST_IN_FOLDER(saved_tables_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests_name("sizes", tests, NULL, NULL);
 }

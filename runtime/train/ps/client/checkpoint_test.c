@@ -20,6 +20,7 @@
 
 #include "common/buf.h"
 #include "common/bytes.h"
+#include "common/folder_testing.h"
 #include "common/mem.h"
 #include "runtime/train/ckpt/chain.h"
 #include "runtime/train/ps/client/client.h"
@@ -160,19 +161,6 @@ static uint64_t count_rows(struct rt_client *c, uint32_t table) {
     struct rt_table_stat st;
     OK(rt_stat(c, table, &st, &err));
     return st.rows;
-}
-
-static int setup(void **state) {
-    char *dir = co_xstrdup("/tmp/checkpoint_test_XXXXXX");
-    *state = dir;
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", (char *)*state);
-    int rc = system(cmd);
-    free(*state);
-    return rc;
 }
 
 /* Another byte at `at`, from the end when negative. */
@@ -1002,29 +990,23 @@ static void a_model_is_read_while_it_follows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_n_servers_save_m_load, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            a_checkpoint_beside_training_is_of_one_instant, setup, teardown),
-        cmocka_unit_test_setup_teardown(in_sync_mode_a_checkpoint_is_of_its_step, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_late_trainer_makes_checkpoints, setup, teardown),
-        cmocka_unit_test_setup_teardown(servers_keep_to_their_directory, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_call_for_the_other_kind_is_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_directory_is_one_jobs_at_a_time, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            who_cannot_have_the_port_takes_no_directory, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            a_directory_that_cannot_be_listed_is_an_error, setup, teardown),
-        cmocka_unit_test_setup_teardown(after_a_restore_a_full_one_comes_first, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            no_checkpoint_gets_the_answer_of_a_failed_one, setup, teardown),
-        cmocka_unit_test_setup_teardown(modes_say_which_rows_are_saved, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_model_follows, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            a_model_keeps_to_the_tables_of_its_checkpoint, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_model_is_read_while_it_follows, setup, teardown),
-        cmocka_unit_test_setup_teardown(servers_begin_with_the_newest_whole_one, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            tables_in_another_order_begin_with_what_was_saved, setup, teardown),
+        CO_TEST_IN_FOLDER(what_n_servers_save_m_load),
+        CO_TEST_IN_FOLDER(a_checkpoint_beside_training_is_of_one_instant),
+        CO_TEST_IN_FOLDER(in_sync_mode_a_checkpoint_is_of_its_step),
+        CO_TEST_IN_FOLDER(a_late_trainer_makes_checkpoints),
+        CO_TEST_IN_FOLDER(servers_keep_to_their_directory),
+        CO_TEST_IN_FOLDER(a_call_for_the_other_kind_is_named),
+        CO_TEST_IN_FOLDER(a_directory_is_one_jobs_at_a_time),
+        CO_TEST_IN_FOLDER(who_cannot_have_the_port_takes_no_directory),
+        CO_TEST_IN_FOLDER(a_directory_that_cannot_be_listed_is_an_error),
+        CO_TEST_IN_FOLDER(after_a_restore_a_full_one_comes_first),
+        CO_TEST_IN_FOLDER(no_checkpoint_gets_the_answer_of_a_failed_one),
+        CO_TEST_IN_FOLDER(modes_say_which_rows_are_saved),
+        CO_TEST_IN_FOLDER(a_model_follows),
+        CO_TEST_IN_FOLDER(a_model_keeps_to_the_tables_of_its_checkpoint),
+        CO_TEST_IN_FOLDER(a_model_is_read_while_it_follows),
+        CO_TEST_IN_FOLDER(servers_begin_with_the_newest_whole_one),
+        CO_TEST_IN_FOLDER(tables_in_another_order_begin_with_what_was_saved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/folder_testing.h"
 #include "runtime/train/ckpt/chain.h"
 
 enum { ROWS = 400, MANY = 2000 };
@@ -20,19 +21,6 @@ static const struct rt_checkpoint_options full = {.full = true};
             fail_msg("%s: %s", #call, err.msg);                                                    \
         }                                                                                          \
     } while (0)
-
-static int setup(void **state) {
-    char *dir = co_xstrdup("/tmp/restore_test_XXXXXX");
-    *state = dir;
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", (char *)*state);
-    int rc = system(cmd);
-    free(*state);
-    return rc;
-}
 
 static struct rt_client *enter(struct client_world *w) {
     return world_enter(w, 0, (struct rt_client_options){.mode = RT_ASYNC});
@@ -378,15 +366,13 @@ static void a_save_is_read_or_is_an_error(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_damaged_part_changes_no_table, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            tables_that_could_not_be_loaded_refuse_all_requests, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            tables_that_are_loaded_in_part_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_does_not_fit_is_not_passed_over, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_cannot_be_read_is_not_passed_over, setup, teardown),
-        cmocka_unit_test_setup_teardown(only_damaged_ones_are_not_none, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_save_is_read_or_is_an_error, setup, teardown),
+        CO_TEST_IN_FOLDER(a_damaged_part_changes_no_table),
+        CO_TEST_IN_FOLDER(tables_that_could_not_be_loaded_refuse_all_requests),
+        CO_TEST_IN_FOLDER(tables_that_are_loaded_in_part_are_refused),
+        CO_TEST_IN_FOLDER(what_does_not_fit_is_not_passed_over),
+        CO_TEST_IN_FOLDER(what_cannot_be_read_is_not_passed_over),
+        CO_TEST_IN_FOLDER(only_damaged_ones_are_not_none),
+        CO_TEST_IN_FOLDER(a_save_is_read_or_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
