@@ -45,13 +45,13 @@ int co_parse_f64(
 }
 
 int co_parse_bool(const char *what, const char *s, bool *ret, struct co_err *err) {
-    static const char *const words[2][9] = {
-        {"0", "f", "F", "false", "False", "FALSE", "n", "no", "off"},
-        {"1", "t", "T", "true", "True", "TRUE", "y", "yes", "on"},
+    static const char *const words[2][6] = {
+        {"0", "f", "false", "n", "no", "off"},
+        {"1", "t", "true", "y", "yes", "on"},
     };
     for (int v = 0; v < 2; v++) {
         for (size_t i = 0; i < CO_ARRAY_LEN(words[v]); i++) {
-            if (strcmp(s, words[v][i]) == 0) {
+            if (strcasecmp(s, words[v][i]) == 0) {
                 *ret = v;
                 return 0;
             }

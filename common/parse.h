@@ -12,8 +12,8 @@ CO_MUST_CHECK int co_parse_i64(
     const char *what, const char *s, int64_t min, int64_t max, int64_t *ret, struct co_err *err);
 CO_MUST_CHECK int co_parse_f64(
     const char *what, const char *s, double min, double max, double *ret, struct co_err *err);
-/* The words that Go's flag package and argparse's usual converters accept:
- * 1 t T true True TRUE y yes on / 0 f F false False FALSE n no off. */
+/* The words that Go's flag package and Python's strtobool accept, in capitals or not as the latter:
+ * 1 t true y yes on / 0 f false n no off. */
 CO_MUST_CHECK int co_parse_bool(const char *what, const char *s, bool *ret, struct co_err *err);
 /* Go durations ("300ms", "1m30s", "1.5h"), in milliseconds. */
 CO_MUST_CHECK int co_parse_duration(

@@ -82,9 +82,11 @@ static void numbers_are_read_whole_and_in_range(void **state) {
 
 static void booleans_are_the_usual_words(void **state) {
     (void)state;
-    static const char *const yes[] = {"1", "t", "T", "true", "True", "TRUE", "y", "yes", "on"};
-    static const char *const no[] = {"0", "f", "F", "false", "False", "FALSE", "n", "no", "off"};
-    static const char *const neither[] = {"", "2", "tRUE", "true ", "yess", "-1"};
+    static const char *const yes[] = {
+        "1", "t", "T", "true", "True", "TRUE", "tRUE", "y", "Y", "yes", "Yes", "on", "ON"};
+    static const char *const no[] = {
+        "0", "f", "F", "false", "False", "FALSE", "fALSE", "n", "N", "no", "No", "off", "OFF"};
+    static const char *const neither[] = {"", "2", "true ", "yess", "-1", "01", "o"};
     bool v;
     struct co_err err;
     for (size_t i = 0; i < CO_ARRAY_LEN(yes); i++) {

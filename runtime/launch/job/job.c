@@ -87,8 +87,9 @@ static const char *job_id(const struct options *o, const struct env *e) {
 
 static int parse_nodes(struct job *j, const struct env *e, struct co_err *err) {
     enum options_option id = pick_option(j->options, OPTIONS_OPT_NNODES, OPTIONS_OPT_NP);
+    const bool by_env = j->options->origin[id] == OPTIONS_FROM_ENVIRONMENT;
     const char *text = j->options->text[id];
-    const char *what = options_option_rows[id].name;
+    const char *what = by_env ? options_option_rows[id].env : options_option_rows[id].name;
     if (is_elastic_pod(j->options, e)) {
         text = env_get(e, CO_VAR_ELASTIC_NP);
         what = co_contract[CO_VAR_ELASTIC_NP].name;
@@ -96,9 +97,11 @@ static int parse_nodes(struct job *j, const struct env *e, struct co_err *err) {
     CO_AUTOFREE char *min = co_xstrndup(text, strcspn(text, ":"));
     const char *max = strchr(text, ':');
     int64_t a = 0, b = 0;
-    CO_TRY(co_parse_i64(what, min, 1, NODES_MAX, &a, err));
-    if (max) {
-        CO_TRY(co_parse_i64(what, max + 1, a, NODES_MAX, &b, err));
+    if (co_parse_i64(what, min, 1, NODES_MAX, &a, NULL) ||
+        (max && co_parse_i64(what, max + 1, a, NODES_MAX, &b, NULL))) {
+        return co_err_set(err, CO_INVALID,
+            "%s is \"%.100s\", expected the number of nodes, N or MIN:MAX, from 1 to %d", what,
+            text, (int)NODES_MAX);
     }
     j->nodes_min = (int)a;
     j->nodes_max = (int)(max ? b : a);

@@ -433,8 +433,8 @@ static void what_cannot_be_is_said(void **state) {
     static const struct {
         const char *words[8], *env[4], *visible, *text;
     } rows[] = {
-        {{"--nnodes", "x"}, {0}, NULL, "nnodes: \"x\""},
-        {{"--nnodes", "4:2"}, {0}, NULL, "nnodes: \"2\""},
+        {{"--nnodes", "x"}, {0}, NULL, "nnodes is \"x\", expected the number of nodes"},
+        {{"--nnodes", "4:2"}, {0}, NULL, "nnodes is \"4:2\""},
         {{"--devices", "a,b"}, {0}, NULL, "devices are \"a,b\", expected their numbers"},
         {{"--devices", "0,,1"}, {0}, NULL, "devices are \"0,,1\""},
         {{"--gpus", "0,"}, {0}, NULL, "devices are \"0,\""},

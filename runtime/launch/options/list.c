@@ -1,11 +1,12 @@
 /* A growing array of texts, and Python's way to print one.  See list.h. */
 #include "runtime/launch/options/list.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "common/buf.h"
 
-enum { TEXT_MAX = 1 << 26 };
+enum { TEXT_MAX = 1 << 26, DELETE = 0x7f };
 
 void options_list_done(struct options_list *l) {
     for (size_t i = 0; i < l->n; i++) {
@@ -79,6 +80,10 @@ static void add_repr(struct co_buf *b, const char *text) {
         if (at || *p == quote) {
             add_bytes(b, "\\", 1);
             add_bytes(b, at ? to + (at - from) : p, 1);
+        } else if ((unsigned char)*p < ' ' || *p == DELETE) {
+            char code[8];
+            (void)snprintf(code, sizeof(code), "\\x%02x", (unsigned char)*p);
+            add_bytes(b, code, strlen(code));
         } else {
             add_bytes(b, p, 1);
         }

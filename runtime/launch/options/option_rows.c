@@ -19,7 +19,7 @@ static const char *const mode_words[] = {"collective", "ps", "ps-heter", "rpc", 
 static const char *const backend_words[] = {
     "auto", "nccl", "gloo", "bkcl", "heter", "xccl", "flagcx", NULL};
 static const char *const level_words[] = {
-    "DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", NULL};
+    "DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL", NULL};
 
 #define TUNER "its tuner is a Python program inside Paddle: start such a job with Paddle's launcher"
 #define TOPOLOGY                                                                                   \
@@ -166,7 +166,7 @@ const struct options_option_row options_option_rows[OPTIONS_OPT_COUNT] = {
     [OPTIONS_OPT_RANK] = {"rank", .env = "PADDLE_RANK", .type = OPTIONS_OPTION_INT, .def = "-1",
         .min = -1, .max = MANY, .formats = NEW,
         .help = "this node's rank; -1: assigned by the rendezvous; PADDLE_TRAINER_ID in the "
-                "environment wins"},
+                "environment wins over the command, PADDLE_RANK over both"},
     [OPTIONS_OPT_RANK_MAPPING_PATH] = {"rank_mapping_path", .old_alias = {"rank_mapping_file"},
         .legacy = true, .support = OPTIONS_REFUSED, .note = TOPOLOGY,
         .help = "file of ranks and devices"},

@@ -11,6 +11,7 @@
 #include "common/parse.h"
 
 enum { NOTES_MAX = 1 << 20, PAGE_MAX = 1 << 20, HELP_COLUMN = 30, HELP_WIDTH = 98 };
+static const int64_t DURATION_MAX_MS = 87600LL * 3600 * 1000; /* ten years: seconds fit an int */
 
 /* ---- names ------------------------------------------------------------------------------- */
 
@@ -55,22 +56,28 @@ static enum fit fit_row(
     return best;
 }
 
-/* The row's index; -1: no row fits, -2: several do. */
-static int find_option(const char *word, size_t len, const char **ret_name) {
+/* The index of the row that fits so; -1: none does, -2: several do.  all: also rows that Paddle's
+ * launcher of today does not have. */
+static int find_fit(
+    enum fit wanted, bool all, const char *word, size_t len, const char **ret_name) {
     int found = -1;
     for (int i = 0; i < OPTIONS_OPT_COUNT; i++) {
+        const struct options_option_row *row = &options_option_rows[i];
         const char *name = NULL;
-        enum fit f = fit_row(&options_option_rows[i], word, len, &name);
-        if (f == EXACT) {
-            *ret_name = name;
-            return i;
-        }
-        if (f == PREFIX) {
+        if ((all || row->formats & 1U << OPTIONS_FORMAT_3) &&
+            fit_row(row, word, len, &name) == wanted) {
             found = found == -1 ? i : -2;
             *ret_name = name;
         }
     }
     return found;
+}
+
+/* Options of ours must not make ambiguous what Paddle's launcher takes for an abbreviation. */
+static int find_option(const char *word, size_t len, const char **ret_name) {
+    int id = find_fit(EXACT, true, word, len, ret_name);
+    id = id == -1 ? find_fit(PREFIX, false, word, len, ret_name) : id;
+    return id == -1 ? find_fit(PREFIX, true, word, len, ret_name) : id;
 }
 
 /* ---- values ------------------------------------------------------------------------------ */
@@ -98,22 +105,33 @@ static int parse_size(const char *what, const char *text, int64_t *ret, struct c
     size_t len = strlen(text);
     static const char units[] = "KMG";
     const char *at = len ? strchr(units, text[len - 1]) : NULL;
-    int shift = at && *at ? 10 * (int)(at - units + 1) : 0;
+    int shift = at ? 10 * (int)(at - units + 1) : 0;
     CO_AUTOFREE char *number = co_xstrndup(text, shift ? len - 1 : len);
     int64_t n = 0;
-    int r = co_parse_i64(what, number, 0, INT64_MAX >> 31, &n, err);
-    *ret = r ? *ret : n << shift;
-    return r;
+    if (co_parse_i64(what, number, 0, INT64_MAX >> shift, &n, NULL)) {
+        return co_err_set(err, CO_INVALID,
+            "%s is \"%.100s\", expected bytes (1000000), or KiB, MiB, GiB (64K, 64M, 64G)", what,
+            text);
+    }
+    *ret = n << shift;
+    return 0;
 }
 
 /* A bare number is in seconds, as in Paddle's options. */
-static int parse_duration(const char *what, const char *text, int64_t *ret, struct co_err *err) {
-    int64_t seconds = 0;
-    if (co_parse_i64(what, text, 0, 1000000, &seconds, NULL) == 0) {
-        *ret = seconds * 1000;
-        return 0;
+static int parse_duration(
+    const char *what, const char *text, int64_t min_ms, int64_t *ret_ms, struct co_err *err) {
+    int64_t seconds = 0, ms = 0;
+    if (co_parse_i64(what, text, 0, DURATION_MAX_MS, &seconds, NULL) == 0) {
+        ms = seconds > DURATION_MAX_MS / 1000 ? INT64_MAX : seconds * 1000;
+    } else {
+        CO_TRY(co_parse_duration(what, text, &ms, err));
     }
-    return co_parse_duration(what, text, ret, err);
+    if (ms < min_ms || ms > DURATION_MAX_MS) {
+        return co_err_set(err, CO_INVALID, "%s is \"%.100s\", expected %s", what, text,
+            ms < min_ms ? "more than no time" : "at most 87600h, ten years");
+    }
+    *ret_ms = ms;
+    return 0;
 }
 
 static int set_option(struct options *o, int id, const char *what, const char *text,
@@ -141,11 +159,7 @@ static int set_option(struct options *o, int id, const char *what, const char *t
         number = yes;
         break;
     case OPTIONS_OPTION_DURATION:
-        r = parse_duration(what, text, &number, err);
-        if (!r && number < row->min) {
-            r = co_err_set(
-                err, CO_INVALID, "%s is \"%.100s\", expected more than no time", what, text);
-        }
+        r = parse_duration(what, text, row->min, &number, err);
         break;
     case OPTIONS_OPTION_SIZE:
         r = parse_size(what, text, &number, err);
@@ -235,7 +249,8 @@ static int take_option(
     }
     int r = set_option(o, id, what, value, OPTIONS_FROM_COMMAND_LINE, err);
     o->alias[id] = name;
-    o->by_old_alias[id] = find_old_alias(&options_option_rows[id], word, len) != NULL;
+    o->legacy |=
+        options_option_rows[id].legacy || find_old_alias(&options_option_rows[id], word, len);
     return r;
 }
 
@@ -268,8 +283,21 @@ static int command_line(struct options *o, int argc, char *const argv[], struct 
 
 /* ---- the environment --------------------------------------------------------------------- */
 
+/* A pod's id is its rank, unless PADDLE_RANK says another; a negative one says nothing. */
+static int take_trainer_id(
+    struct options *o, options_plan_getenv_fn get, void *arg, struct co_err *err) {
+    const char *name = co_contract[CO_VAR_TRAINER_ID].name, *text = get(arg, name);
+    const int64_t most = options_option_rows[OPTIONS_OPT_RANK].max;
+    int64_t id = -1;
+    if (text && *text) {
+        CO_TRY(co_parse_i64(name, text, INT32_MIN, most, &id, err));
+    }
+    return id < 0 ? 0 : set_option(o, OPTIONS_OPT_RANK, name, text, OPTIONS_FROM_ENVIRONMENT, err);
+}
+
 static int read_environment(
     struct options *o, options_plan_getenv_fn get, void *arg, struct co_err *err) {
+    CO_TRY(take_trainer_id(o, get, arg, err));
     for (int i = 0; i < OPTIONS_OPT_COUNT; i++) {
         const struct options_option_row *row = &options_option_rows[i];
         const char *value = row->env && row->support != OPTIONS_REFUSED ? get(arg, row->env) : NULL;
@@ -287,11 +315,6 @@ static int read_environment(
         CO_TRY(set_option(o, OPTIONS_OPT_STOP_TIMEOUT, co_contract[CO_VAR_STOP_TIMEOUT].name, grace,
             OPTIONS_FROM_ENVIRONMENT, err));
     }
-    const char *id = get(arg, co_contract[CO_VAR_TRAINER_ID].name);
-    if (id && *id) {
-        CO_TRY(set_option(o, OPTIONS_OPT_RANK, co_contract[CO_VAR_TRAINER_ID].name, id,
-            OPTIONS_FROM_ENVIRONMENT, err));
-    }
     return 0;
 }
 
@@ -302,12 +325,7 @@ static enum options_format format_of(const struct options *o) {
                : strcmp(compat, "2.3") == 0 ? OPTIONS_FORMAT_2_3
                                             : OPTIONS_FORMAT_2_0;
     }
-    bool legacy = false;
-    for (int i = 0; i < OPTIONS_OPT_COUNT; i++) {
-        const struct options_option_row *row = &options_option_rows[i];
-        legacy |= o->origin[i] == OPTIONS_FROM_COMMAND_LINE && (row->legacy || o->by_old_alias[i]);
-    }
-    legacy = legacy && !options_option_has(o, OPTIONS_OPT_MASTER);
+    const bool legacy = o->legacy && !options_option_has(o, OPTIONS_OPT_MASTER);
     return legacy || o->number[OPTIONS_OPT_LEGACY] == 1 ? OPTIONS_FORMAT_2_0 : OPTIONS_FORMAT_3;
 }
 

@@ -140,7 +140,7 @@ struct options {
     } origin[OPTIONS_OPT_COUNT];
     const char
         *alias[OPTIONS_OPT_COUNT]; /* the name used on the command line, without dashes; or NULL */
-    bool by_old_alias[OPTIONS_OPT_COUNT]; /* that name is one of old_alias */
+    bool legacy; /* the command line has an option that selects OPTIONS_FORMAT_2_0 */
     enum options_format format;
     char *const *script; /* the training script and its arguments, ends with NULL */
     int n_script;
