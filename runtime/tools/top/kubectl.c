@@ -16,14 +16,18 @@
 
 enum { SAID_MAX = 64 << 10, WAIT_MS = 30000 };
 
-static int start(const char *const *argv, struct top_kubectl *ret, struct co_err *err) {
+/* errors: what it writes to stderr is read, too. */
+static int start(
+    const char *const *argv, bool errors, struct top_kubectl *ret, struct co_err *err) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return co_err_errno(err, errno, "pipe");
     }
     CO_AUTOCLOSE int to = ends[1];
+    CO_AUTOCLOSE int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     struct proc_spawn s = proc_spawn_session(argv);
-    s.out = s.err = to;
+    s.out = to;
+    s.err = errors ? to : null;
     struct top_kubectl k = {0};
     int rc = proc_spawn(&s, &k.pid, err);
     if (rc < 0) {
@@ -75,7 +79,7 @@ int top_kubectl_space(char **ret, struct co_err *err) {
     CO_CLEANUP(top_kubectl_done) struct top_kubectl k = {0};
     CO_AUTOBUF struct co_buf text = CO_BUF(SAID_MAX);
     int status = -1;
-    CO_TRY(start(argv, &k, err));
+    CO_TRY(start(argv, false, &k, err)); /* a warning is no part of a namespace's name */
     CO_TRY(listen_to(&k, NULL, &text, err));
     /* It fails where there is no context, as in a pod. */
     /* no deadline: it has closed its output, which is the last that it does */
@@ -91,7 +95,7 @@ int top_kubectl_proxy(struct top_kubectl *ret, struct co_err *err) {
     static const char serves[] = "Starting to serve on 127.0.0.1:";
     CO_CLEANUP(top_kubectl_done) struct top_kubectl k = {0};
     CO_AUTOBUF struct co_buf text = CO_BUF(SAID_MAX);
-    CO_TRY(start(argv, &k, err));
+    CO_TRY(start(argv, true, &k, err));
     int rc = listen_to(&k, serves, &text, err);
     CO_TRY(rc);
     if (rc == 1 && sscanf(strstr(text.data, serves) + strlen(serves), "%hu", &k.port) == 1) {

@@ -91,6 +91,9 @@ bool top_samples_have(const struct top_samples *s, const char *name, const char 
 /* The bound of a bucket: the text behind le=. */
 static double bound_of(const struct top_sample *s) {
     const char *le = strstr(s->labels, "le=\"");
+    while (le && le > s->labels && le[-1] != ',') { /* the end of another label: scale="1" */
+        le = strstr(le + 1, "le=\"");
+    }
     return !le ? NAN : strncmp(le + 4, "+Inf", 4) == 0 ? INFINITY : strtod(le + 4, NULL);
 }
 
@@ -113,6 +116,9 @@ double top_samples_quantile(const struct top_samples *s, const struct top_sample
     for (size_t i = 0; i < s->n; i++) {
         if (is_of(&s->all[i], bucket, value) && isinf(bound_of(&s->all[i]))) {
             all = s->all[i].value - value_before(before, &s->all[i]);
+            if (all < 0) { /* another process: all of it has come since */
+                return top_samples_quantile(s, NULL, name, value, quantile);
+            }
         }
     }
     for (size_t i = 0; i < s->n && all > 0; i++) {

@@ -51,7 +51,7 @@ static void put_seconds(char ret[CELL], double v) {
         (void)snprintf(ret, CELL, ">10s");
     } else if (v < 1e-3) {
         (void)snprintf(ret, CELL, "%.0fus", v * 1e6);
-    } else if (v < 1) {
+    } else if (v < .9995) {
         (void)snprintf(ret, CELL, "%.3gms", v * 1e3);
     } else if (v < 3600) {
         (void)snprintf(ret, CELL, "%.0fs", v);

@@ -63,6 +63,34 @@ static void quantiles_are_of_what_came_since(void **state) {
     top_samples_done(&now);
 }
 
+static void a_quantile_of_another_process_is_of_all_that_it_did(void **state) {
+    (void)state;
+    static const struct {
+        const char *before, *now;
+        double quantile, is; /* NaN: "-" */
+    } rows[] = {
+        {BUCKETS(100, 100, 100), BUCKETS(9, 10, 10), .5, .1},
+        {BUCKETS(100, 100, 100), BUCKETS(0, 10, 10), .5, 1},
+        {BUCKETS(100, 100, 100), BUCKETS(0, 0, 0), .5, NAN},
+        {BUCKETS(0, 0, 0), BUCKETS(0, 0, 1), .99, INFINITY},
+        {"", BUCKETS(1, 1, 1), .99, .1},
+        {"h_bucket{op=\"x\",le=\"+Inf\"} 4\n", BUCKETS(4, 5, 5), .5, .1},
+        {"", "h_bucket{op=\"x\",le=\"1\"} 5\n", .5, NAN}, /* no bucket has all */
+        {"", "h_bucket{scale=\"7\",op=\"x\",le=\"1\"} 5\nh_bucket{op=\"x\",le=\"+Inf\"} 5\n", .5,
+            1},
+        {"", "h_bucket{op=\"x\"} 5\nh_bucket{op=\"x\",le=\"+Inf\"} 5\n", .5, NAN},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct top_samples old = parse(rows[i].before, 1), now = parse(rows[i].now, 2);
+        const double is = top_samples_quantile(&now, &old, "h", "x", rows[i].quantile);
+        if (isnan(is) ? !isnan(rows[i].is) : is != rows[i].is) {
+            fail_msg("row %zu: %g, expected %g", i, is, rows[i].is);
+        }
+        top_samples_done(&old);
+        top_samples_done(&now);
+    }
+}
+
 static const char server_before[] =
     "process_start_time_seconds 90\npaddlert_server_memory_limit_bytes 2048\n"
     "paddlert_server_request_seconds_count{op=\"pull\"} 100\n";
@@ -107,12 +135,92 @@ static void servers_trainers_and_the_silent(void **state) {
     top_samples_done(&other);
 }
 
+/* A cell is as wide as its column whatever the number is; of a server, of a trainer. */
+static void numbers_are_short_whatever_they_are(void **state) {
+    (void)state;
+#define S "process_start_time_seconds 90\npaddlert_server_memory_limit_bytes 100\n"
+#define T "process_start_time_seconds 90\npaddlert_trainer_steps_total "
+#define TOOK(bound)                                                                                \
+    S "paddlert_server_request_seconds_bucket{op=\"pull\",le=\"" bound "\"} 5\n"                   \
+      "paddlert_server_request_seconds_bucket{op=\"pull\",le=\"+Inf\"} 5\n"
+    static const struct {
+        const char *before, *now, *want;
+    } rows[] = {
+        {NULL, S "paddlert_server_rows 9999\n", "x    9999 "},
+        {NULL, S "paddlert_server_rows 9999.4\n", "x    9999 "},
+        {NULL, S "paddlert_server_rows 9999.5\n", "x   10.0k "},
+        {NULL, S "paddlert_server_rows 1e15\n", "x 1000.0T "},
+        {NULL, S "paddlert_server_rows -5\n", "x      -5 "},
+        {NULL, S "paddlert_server_rows NaN\n", "x     nan "},
+        {NULL, S "paddlert_server_memory_bytes 1023\n", "   1023B 1023.0% "},
+        {NULL, S "paddlert_server_memory_bytes 1024\n", "    1.0K 1024.0% "},
+        {NULL, S "paddlert_server_memory_bytes 1125899906842624\n", "   1024T "},
+        {NULL, "paddlert_server_memory_limit_bytes 0\npaddlert_server_memory_bytes 5\n",
+            "      5B   0.0% "}, /* no division by none */
+        {NULL, TOOK("5e-06"), "    5us "},
+        {NULL, TOOK("0.0005"), "  500us "},
+        {NULL, TOOK("0.0025"), "  2.5ms "},
+        {NULL, TOOK("0.999"), "  999ms "},
+        {NULL, TOOK("0.9996"), "     1s "},
+        {NULL, TOOK("10"), "    10s "},
+        {NULL, TOOK("7200"), "   2.0h "},
+        {NULL, TOOK("+Inf"), "  >10s "},
+        {NULL, S "paddlert_server_request_seconds_bucket{op=\"pull\"} 5\n", "     - "},
+        {NULL, S "paddlert_server_checkpoint_number 7\n", " 7/100s "},
+        {NULL, S "paddlert_server_checkpoint_number 0\n", "        - "},
+        {NULL, T "50\n", "x      50       5 "},
+        {T "40\n", T "50\n", "x      50       5 "},
+        {T "90\n", T "50\n", "x      50      25 "}, /* another process: its own 50 in 2 s */
+        {T "50\n", T "50\n", "x      50       0 "},
+        {NULL, T "5\npaddlert_reported_step 7\n", "x       7 "},
+        {NULL, T "5\npaddlert_reported{name=\"loss\"} 123456\n", "  123.5k "},
+        {NULL, T "5\npaddlert_reported{name=\"loss\"} 0.123456\n", " 0.12346 "},
+        {NULL, T "5\npaddlert_reported{name=\"loss\"} NaN\n", "      nan "},
+        {NULL, T "5\npaddlert_trainer_call_seconds_sum{call=\"checkpoint\"} 9\n", "    0% "},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct top_samples before = parse(rows[i].before ? rows[i].before : "", 98),
+                           now = parse(rows[i].now, 100);
+        const struct top_target target = {
+            .name = "x", .now = &now, .before = rows[i].before ? &before : NULL};
+        CO_AUTOBUF struct co_buf b = CO_BUF(1 << 16);
+        assert_int_equal(top_table_print(&target, 1, &b, NULL), 0);
+        if (!strstr(b.data, rows[i].want)) {
+            fail_msg("row %zu: '%s' is not in\n%s", i, rows[i].want, b.data);
+        }
+        top_samples_done(&before);
+        top_samples_done(&now);
+    }
+}
+
+/* A name that is longer than a cell is cut, the others stay below their heads. */
+static void a_long_name_moves_no_column(void **state) {
+    (void)state;
+    struct top_samples now = parse(server_now, 102);
+    char name[200];
+    memset(name, 'n', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    const struct top_target targets[] = {{.name = name, .now = &now}, {.name = "s", .now = &now}};
+    CO_AUTOBUF struct co_buf b = CO_BUF(1 << 16);
+    assert_int_equal(top_table_print(targets, 2, &b, NULL), 0);
+    const char *line = b.data;
+    const size_t len = strcspn(line, "\n");
+    for (int i = 0; i < 3; i++, line += len + 1) {
+        assert_int_equal(strcspn(line, "\n"), len);
+    }
+    assert_string_equal(line, "");
+    top_samples_done(&now);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_sample_is_passed_over),
         cmocka_unit_test(too_many_are_refused),
         cmocka_unit_test(quantiles_are_of_what_came_since),
+        cmocka_unit_test(a_quantile_of_another_process_is_of_all_that_it_did),
         cmocka_unit_test(servers_trainers_and_the_silent),
+        cmocka_unit_test(numbers_are_short_whatever_they_are),
+        cmocka_unit_test(a_long_name_moves_no_column),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -166,12 +166,16 @@ static struct target *add_target(struct top *t) {
     return t->targets[t->n++] = g;
 }
 
+/* The pod's target, a new one if need be; NULL: there are TOP_TARGETS already. */
 static struct target *pod_of(struct target *job, const char *name) {
     struct top *t = job->top;
     for (size_t i = 0; i < t->n; i++) {
         if (t->targets[i]->job == job && strcmp(t->targets[i]->name, name) == 0) {
             return t->targets[i];
         }
+    }
+    if (t->n == TOP_TARGETS) {
+        return NULL;
     }
     struct target *g = add_target(t);
     g->job = job;
@@ -200,8 +204,11 @@ static void set_pods(struct target *job, const struct top_podlist *pods) {
     for (size_t i = 0; i < t->n; i++) {
         t->targets[i]->listed = t->targets[i]->job != job;
     }
-    for (size_t i = 0; i < pods->n && t->n < TOP_TARGETS; i++) {
-        set_pod(pod_of(job, pods->all[i].name), &pods->all[i]);
+    for (size_t i = 0; i < pods->n; i++) {
+        struct target *g = pod_of(job, pods->all[i].name);
+        if (g) {
+            set_pod(g, &pods->all[i]);
+        }
     }
     size_t n = 0;
     for (size_t i = 0; i < t->n; i++) {
