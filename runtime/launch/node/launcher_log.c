@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "common/clock.h"
 #include "runtime/launch/process/output.h"
 
 enum { LINE_MAX_ = 1 << 24, WAIT_MS = 1000 };
@@ -51,12 +52,16 @@ void node_log_close(struct node_log *s) {
     }
 }
 
+/* A reader that takes little at a time delays the launcher no longer than one that takes nothing.
+ */
 static void write_all(int fd, const char *data, size_t len) {
+    const int64_t deadline = co_now_ms() + WAIT_MS;
     while (len) {
         ssize_t n = write(fd, data, len);
         if (n < 0 && errno == EAGAIN) {
             struct pollfd p = {.fd = fd, .events = POLLOUT};
-            if (poll(&p, 1, WAIT_MS) == 0) {
+            const int64_t left = deadline - co_now_ms();
+            if (left <= 0 || poll(&p, 1, (int)left) == 0) {
                 return;
             }
         } else if (n < 0 && errno != EINTR) {

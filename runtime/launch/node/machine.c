@@ -61,19 +61,33 @@ static void detect_devices(struct job_node *n) {
     }
 }
 
+/* Takes what a variable lists.  As CUDA does, up to the first negative number: "-1" is the usual
+ * way to say that there is no device. */
+static void take_visible(struct job_node *n, const char *text) {
+    CO_CLEANUP(options_list_done) struct options_list listed = {0};
+    options_list_split(&listed, text);
+    for (size_t i = 0; i < listed.n && listed.item[i][0] != '-'; i++) {
+        options_list_add(&n->visible, listed.item[i]);
+    }
+}
+
 static bool find_custom_device(struct job_node *n) {
     const char *name = co_contract_getenv(CO_VAR_XCCL_BACKEND);
     if (!name || !*name) {
         return false;
     }
-    CO_AUTOFREE char *variable = co_xasprintf("%s_VISIBLE_DEVICES", name);
+    /* Paddle's only exception from the rule. */
+    CO_AUTOFREE char *variable =
+        co_xasprintf("%s_VISIBLE_DEVICES", strcmp(name, "gcu") == 0 ? "TOPS" : name);
     for (char *p = variable; *p; p++) {
         *p = (char)toupper((unsigned char)*p);
     }
     const char *listed = co_contract_getenv_of(variable);
     n->device = JOB_DEVICE_CUSTOM;
     n->device_name = name;
-    options_list_split(&n->visible, listed ? listed : "");
+    if (listed && strcmp(listed, "all") != 0) { /* nobody here knows how many these are */
+        take_visible(n, listed);
+    }
     return true;
 }
 
@@ -84,7 +98,7 @@ static void find_devices(struct job_node *n) {
     for (size_t i = 0; i < CO_ARRAY_LEN(visible); i++) {
         const char *text = co_contract_getenv(visible[i].variable);
         if (text && strcmp(text, "all") != 0) {
-            options_list_split(&n->visible, text);
+            take_visible(n, text);
             n->device = n->visible.n ? visible[i].device : JOB_DEVICE_CPU;
             return;
         }

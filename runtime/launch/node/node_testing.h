@@ -94,7 +94,7 @@ void proc_children_clear(struct proc_children *g) {
 
 /* "2:0": child 2 ends with exit code 0; "2:-9": by signal 9; "empty": nobody is left.  False: the
  * step is none of the children's. */
-static bool kit_step(const char *step) {
+static inline bool kit_step(const char *step) {
     size_t i = 0;
     int code = 0;
     if (strcmp(step, "empty") == 0) {
