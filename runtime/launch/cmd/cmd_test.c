@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
+#include "runtime/launch/cmd/commands.h"
 #include "runtime/legacy/cluster/legacy_commands.h"
 #include "runtime/tools/tools.h"
 
@@ -65,6 +66,8 @@ struct row {
 #define LISTS                                                                                      \
     "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:1,[::1]:1", "TRAINING_ROLE=TRAINER",                   \
         "PADDLE_TRAINERS_NUM=2"
+
+#define LAUNCH "launch", "--log_dir=", "--termination_log=", "--", "/bin/sh", "-c"
 
 static const struct row rows[] = {
     {tool_info, {"info"}, {NULL}, 0, "training    alone\nrole        worker 0 of 1\n"},
@@ -146,6 +149,66 @@ static const struct row rows[] = {
         "PADDLE_INIT_PSERVERS=a\n"},
     {cmd_launch, {"launch", "--help"}, {NULL}, 0, "--nproc_per_node"},
     {cmd_launch, {"launch", "--no_such_flag=1"}, {NULL}, 2, "paddlerun launch: error: "},
+    /* what a job's end is, and who decides it */
+    {cmd_launch, {LAUNCH, "exit 0"}, {NULL}, 0, "Pod completed\n"},
+    {cmd_launch, {LAUNCH, "exit 3"}, {NULL}, 3, "worker 0: exit code 3\n"},
+    {cmd_launch, {LAUNCH, "kill -9 $$"}, {NULL}, 137, "code -9 log None\n"},
+    {cmd_launch, {LAUNCH, "kill -TERM $PPID; exec sleep 600"}, {NULL}, 143,
+        "Exit with signal 15\n"},
+    {cmd_launch, {LAUNCH, "kill -INT $PPID; exec sleep 600"}, {NULL}, 130, "Exit with signal 2\n"},
+    {cmd_launch, {LAUNCH, "kill -USR1 $PPID; exec sleep 600"}, {NULL}, 138,
+        "worker 0: killed by SIGUSR1\n"}, /* the processes' own, all have it */
+    {cmd_launch, {"launch", "--log_dir=", "--termination_log=", "/no/such"}, {NULL}, 127,
+        "cannot start \"/no/such\""},
+    {cmd_launch, {"launch", "--log_dir=", "--termination_log=", "/"}, {NULL}, 126,
+        "cannot start \"/\""},
+    {cmd_launch, {"launch", "--log_dir=", "--termination_log=", ""}, {NULL}, 127,
+        "cannot start \"\""},
+    {cmd_launch, {"launch", "--log_dir=", "--termination_log=", "t.py"},
+        {"PADDLERUN_PYTHON=/no/python"}, 127, "\"t.py\" needs Python, PADDLERUN_PYTHON"},
+    {cmd_launch, {"launch", "--log_dir=/proc/no/such", "--termination_log=", "/bin/true"}, {NULL},
+        0, "log_dir \"/proc/no/such\": cannot make \"/proc/no\""},
+    /* a process's environment: all of the launcher's, but proxies and what the job decides */
+    {cmd_launch, {LAUNCH, "echo \"[$MY_OWN]$PADDLE_TRAINER_ID\""}, {"MY_OWN= a  b "}, 0,
+        "[ a  b ]0\n"},
+    {cmd_launch, {LAUNCH, "echo [$http_proxy$http_proxy_original]"}, {"http_proxy=p:1"}, 0,
+        "[p:1]\n"},
+    {cmd_launch, {LAUNCH, "exit $PADDLE_TRAINERS_NUM"}, {"PADDLE_NPROC_PER_NODE=2"}, 2,
+        "will be overridden by env: PADDLE_NPROC_PER_NODE value: 2\n"},
+    {cmd_launch, {LAUNCH, "echo \"[$0]\"", "--help"}, {NULL}, 0, "[--help]\n"},
+    {cmd_launch, {"launch", "--dry_run", "--nproc_per_node=2", "t", "a b"}, {NULL}, 0,
+        "PADDLE_TRAINER_ID=1"},
+    {cmd_launch, {"launch", "--dry_run=no", "--log_dir=", "--termination_log=", "/bin/true"},
+        {NULL}, 0, "Pod completed\n"},
+    /* what cannot be is exit code 2, before anything starts */
+    {cmd_launch, {"launch", "--nnodes=0", "t"}, {NULL}, 2, "nnodes is \"0\", expected the number"},
+    {cmd_launch, {"launch", "--nnodes=1", "t"}, {"PADDLE_NNODES=2:"}, 2,
+        "PADDLE_NNODES is \"2:\", expected the number of nodes, N or MIN:MAX"},
+    {cmd_launch, {"launch", "--nnodes=2:1", "--master=a:1", "t"}, {NULL}, 2, "nnodes is \"2:1\""},
+    {cmd_launch, {"launch", "--nnodes=1:2:3", "--master=a:1", "t"}, {NULL}, 2,
+        "nnodes is \"1:2:3\""},
+    {cmd_launch, {"launch", "--np=-1", "t"}, {NULL}, 2, "np is \"-1\""},
+    {cmd_launch, {"launch", "--nnodes=100001", "t"}, {NULL}, 2, "from 1 to 100000"},
+    {cmd_launch, {"launch", "--require_token", "t"}, {NULL}, 2, "without a token"},
+    {cmd_launch, {"launch", "--server_num=0", "--trainer_num=1", "t"}, {NULL}, 2,
+        "0 servers and 1 trainers on the only node"},
+    {cmd_launch, {"launch", "t"}, {"PORT_RANGE=9"}, 2, "PORT_RANGE is \"9\", expected FIRST:LAST"},
+    {cmd_launch, {"launch", "--nproc_per_node=3", "t"}, {"FLAGS_START_PORT=65534"}, 2,
+        "expected none above 65535"},
+    {cmd_exec, {"exec", "--", "sh", "-c", "echo hi; kill -9 $$"}, {NULL}, 137, "hi\n"},
+    {cmd_exec, {"exec", "sh", "-c", "echo \"$0\"", "--grace=x"}, {NULL}, 0, "--grace=x\n"},
+    {cmd_exec, {"exec", "--grace=x", "sh"}, {NULL}, 2, "\"x\" is not a duration"},
+    {cmd_exec, {"exec", "--grace=-1s", "sh"}, {NULL}, 2, "\"-1s\" is not a duration"},
+    {cmd_exec, {"exec", "--grac=1s", "sh"}, {NULL}, 2, "did you mean \"--grace\"?"},
+    {cmd_exec, {"exec", "--grace=1s", "--"}, {NULL}, 2, "no program given"},
+    {cmd_exec, {"exec", "--", ""}, {NULL}, 127, "cannot start \"\""},
+    {cmd_exec, {"exec", "--", "/"}, {NULL}, 126, "cannot start \"/\""},
+    {cmd_docs, {"docs", "--help"}, {NULL}, 0,
+        "Usage: paddlerun docs launch|rules|metrics|man|bash|zsh"},
+    {cmd_docs, {"docs", "launch", "rules"}, {NULL}, 2, "Usage: paddlerun docs"},
+    {cmd_docs, {"docs", "man"}, {NULL}, 0, ".TH "},
+    {cmd_docs, {"docs", "bash"}, {NULL}, 0, "--nproc_per_node"},
+    {cmd_docs, {"docs", "zsh"}, {NULL}, 0, "--nproc_per_node"},
     {cmd_docs, {"docs"}, {NULL}, 2, "Usage: paddlerun docs launch|rules|metrics|man|bash|zsh"},
     {cmd_docs, {"docs", "other"}, {NULL}, 2,
         "Usage: paddlerun docs launch|rules|metrics|man|bash|zsh"},
@@ -157,6 +220,16 @@ static const struct row rows[] = {
     {cmd_local, {"local", "--image"}, {NULL}, 2, "expected NAME=COMMAND"},
     {cmd_local, {"local", "--image=x", "y"}, {NULL}, 2, "expected NAME=COMMAND"},
     {cmd_local, {"local", "/dev/null"}, {NULL}, 2, "there is no Pod in the input"},
+    {cmd_local, {"local", "--color=allways", "/dev/null"}, {NULL}, 2,
+        "--color is \"allways\", expected auto, always or never"},
+    {cmd_local, {"local", "--color=", "/dev/null"}, {NULL}, 2, "--color is \"\""},
+    {cmd_local, {"local", "--colour=never", "/dev/null"}, {NULL}, 2, "did you mean \"--color\"?"},
+    {cmd_local, {"local", "/dev/null", "--grace", "soon"}, {NULL}, 2, "\"soon\" is not a duration"},
+    {cmd_local, {"local", "--image==x"}, {NULL}, 2, "--image is \"=x\", expected NAME=COMMAND"},
+    {cmd_local, {"local", "--image", "x="}, {NULL}, 2, "--image is \"x=\""},
+    {cmd_local, {"local", "-image=a=b", "--", "/dev/null"}, {NULL}, 2, "no Pod in the input"},
+    {cmd_local, {"local", "/"}, {NULL}, 2, "paddlerun local: "},
+    {cmd_local, {"local", "--help"}, {NULL}, 0, "NAME=COMMAND"},
 };
 
 static void commands_say_what_they_do(void **state) {
@@ -166,6 +239,42 @@ static void commands_say_what_they_do(void **state) {
         int code = run(rows[i].command, rows[i].words, rows[i].env, &out);
         if (code != rows[i].code || !out.data || !strstr(out.data, rows[i].text)) {
             fail_msg("row %zu: %d \"%s\"", i, code, out.data ? out.data : "");
+        }
+    }
+}
+
+static void a_word_is_a_command_by_name_alias_or_path(void **state) {
+    (void)state;
+    static const struct {
+        const char *word, *name, *near; /* NULL: none */
+    } words[] = {
+        {"launch", "launch", "launch"},
+        {"fleetrun", "launch", NULL},
+        {"/usr/bin/fleetrun", "launch", NULL},
+        {"./launch", "launch", "launch"},
+        {"k8s", "mpi", NULL},
+        {"--version", "version", "version"},
+        {"-h", "help", NULL},
+        {"--help", "help", "help"},
+        {"h", "help", NULL},
+        {"paddlerun", NULL, NULL},
+        {"", NULL, NULL},
+        {"/", NULL, NULL},
+        {"-", NULL, NULL},
+        {"Launch", NULL, "launch"},
+        {"lauch", NULL, "launch"},
+        {"launch ", NULL, "launch"},
+        {"cluster-train", NULL, "cluster_train"},
+        {"verison", NULL, "version"},
+        {"x", NULL, NULL},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(words); i++) {
+        int at = cmd_command_find(words[i].word);
+        const char *name = at < 0 ? NULL : cmd_commands[at].name;
+        if (!co_streq(name, words[i].name) ||
+            !co_streq(cmd_command_near(words[i].word), words[i].near)) {
+            fail_msg("\"%s\": %s, near %s", words[i].word, name ? name : "none",
+                cmd_command_near(words[i].word));
         }
     }
 }
@@ -189,6 +298,7 @@ static void an_image_runs_what_the_flag_says(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(commands_say_what_they_do),
+        cmocka_unit_test(a_word_is_a_command_by_name_alias_or_path),
         cmocka_unit_test(an_image_runs_what_the_flag_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/near.h"
 #include "common/version.h"
 #include "runtime/launch/cmd/cmd.h"
 #include "runtime/legacy/cluster/legacy_commands.h"
@@ -66,4 +67,13 @@ int cmd_command_find(const char *name) {
         }
     }
     return strcmp(base, "h") == 0 ? cmd_command_find("help") : -1;
+}
+
+const char *cmd_command_near(const char *word) {
+    struct co_near near = co_near_begin(word, strlen(word));
+    const char *meant = NULL;
+    for (size_t i = 0; i < CMD_COMMAND_COUNT; i++) {
+        meant = co_near_try(&near, cmd_commands[i].name) ? cmd_commands[i].name : meant;
+    }
+    return meant;
 }

@@ -16,3 +16,5 @@ extern const struct cmd_command cmd_commands[CMD_COMMAND_COUNT];
 
 /* Finds a command by its name, its alias, or a path that ends with one of them; -1: none. */
 int cmd_command_find(const char *name);
+/* The command's name that the word is nearest to; NULL: none is near. */
+const char *cmd_command_near(const char *word);

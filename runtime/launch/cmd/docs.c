@@ -124,6 +124,8 @@ int cmd_docs(int argc, char **argv) {
             return 0;
         }
     }
-    (void)fputs("Usage: paddlerun docs launch|rules|metrics|man|bash|zsh\n", stderr);
-    return OPTIONS_USAGE;
+    const bool help = argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+    (void)fputs(
+        "Usage: paddlerun docs launch|rules|metrics|man|bash|zsh\n", help ? stdout : stderr);
+    return help ? 0 : OPTIONS_USAGE;
 }

@@ -52,6 +52,17 @@ static int take_images(int *argc, char **argv, struct images *ret, struct co_err
     return 0;
 }
 
+/* Whether to colour what goes to fd: --color. */
+static int read_colour(const char *word, int fd, bool *ret, struct co_err *err) {
+    const bool automatic = strcmp(word, "auto") == 0, always = strcmp(word, "always") == 0;
+    if (!automatic && !always && strcmp(word, "never") != 0) {
+        return co_err_set(
+            err, CO_INVALID, "--color is \"%.100s\", expected auto, always or never", word);
+    }
+    *ret = always || (automatic && isatty(fd) && !co_contract_getenv_of("NO_COLOR"));
+    return 0;
+}
+
 static int read_input(const char *file, struct co_buf *ret, struct co_err *err) {
     bool in = strcmp(file, "-") == 0;
     if (in && isatty(STDIN_FILENO)) {
@@ -115,10 +126,8 @@ int cmd_local(int argc, char **argv) {
     if (!r && rest + 1 < argc) {
         r = co_err_set(&err, CO_INVALID, "one file at most, got \"%.100s\", too", argv[rest + 1]);
     }
+    r = r ? r : read_colour(colour, options.out, &options.colour, &err);
     if (!r) {
-        options.colour =
-            strcmp(colour, "always") == 0 || (strcmp(colour, "auto") == 0 && isatty(options.out) &&
-                                                 !co_contract_getenv_of("NO_COLOR"));
         r = local(rest < argc ? argv[rest] : "-", &images, &options, &code, &err);
     }
     if (r) {

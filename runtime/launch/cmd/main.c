@@ -22,10 +22,13 @@ static int run(int argc, char **argv) {
         argv[0] = (char *)"exec";
         return cmd_exec(argc, argv);
     }
-    (void)fprintf(stderr,
-        argc > 1 ? "paddlerun: no command \"%s\"; paddlerun help lists them\n"
-                 : "paddlerun: no command; paddlerun help lists them\n",
-        argc > 1 ? argv[1] : "");
+    if (argc > 1) {
+        const char *meant = cmd_command_near(argv[1]);
+        (void)fprintf(stderr, "paddlerun: no command \"%.100s\"%s%s%s; paddlerun help lists them\n",
+            argv[1], meant ? ": did you mean " : "", meant ? meant : "", meant ? "?" : "");
+    } else {
+        (void)fprintf(stderr, "paddlerun: no command; paddlerun help lists them\n");
+    }
     return OPTIONS_USAGE;
 }
 
