@@ -106,19 +106,25 @@ int meter_events_record(double wall, uint64_t step, const char *name, double val
 
 /* ---- the file ---- */
 
-/* One write per record: readers see whole records only, even if this process is killed. */
+/* One write per record: readers see whole records only, even if this process is killed.  Readers
+ * stop at a torn record, whatever follows it, so what was written of it is taken back. */
 static int add_record(
     struct meter_events *e, uint64_t step, const char *name, double value, struct co_err *err) {
     CO_AUTOBUF struct co_buf b = CO_BUF(RECORD_MAX * 2);
-    int rc = meter_events_record((double)co_wall_ms() / 1e3, step, name, value, &b, err);
-    for (size_t at = 0; rc == 0 && at < b.len;) {
+    CO_TRY(meter_events_record((double)co_wall_ms() / 1e3, step, name, value, &b, err));
+    for (size_t at = 0; at < b.len;) {
         ssize_t n = write(e->fd, b.data + at, b.len - at);
         if (n < 0 && errno != EINTR) {
-            rc = co_err_errno(err, errno, "cannot write '%s'", e->path);
+            const int rc = co_err_errno(err, errno, "cannot write '%s'", e->path);
+            struct stat st;
+            if (at > 0 && fstat(e->fd, &st) == 0) {
+                (void)!ftruncate(e->fd, st.st_size - (off_t)at);
+            }
+            return rc;
         }
         at += n > 0 ? (size_t)n : 0;
     }
-    return rc;
+    return 0;
 }
 
 static int make_dirs(char *dir, struct co_err *err) {

@@ -48,6 +48,9 @@ void meter_set(enum meter row, size_t series, double v) {
 }
 
 void meter_observe(enum meter row, size_t series, double v) {
+    if (v < 0) {
+        return; /* as in meter_took */
+    }
     pthread_mutex_lock(&registry);
     co_metric_observe(&meter_rows[row], series, v);
     seen[row >= METER_M_CALL_SECONDS] = true;
@@ -147,6 +150,9 @@ size_t meter_fill_table(const char *name) {
 }
 
 void meter_took(struct meter_times *t, int64_t ns) {
+    if (ns < 0) {
+        return; /* the clock has stopped meanwhile: nobody serves metrics any more */
+    }
     const struct co_metric *m = &meter_rows[METER_M_REQUEST_SECONDS];
     size_t i = 0;
     while (i < m->n_bounds && (double)ns > m->bounds[i] * 1e9) {

@@ -72,7 +72,7 @@ enum { METER_TABLES = 64, METER_NAMES = 64, METER_NAME = 64 };
 
 void meter_add(enum meter row, size_t series, double v);
 void meter_set(enum meter row, size_t series, double v);
-void meter_observe(enum meter row, size_t series, double v);
+void meter_observe(enum meter row, size_t series, double v); /* seconds; < 0: none */
 /* METER_M_TRAINER_BYTES, without the lock. */
 void meter_bytes(size_t direction, size_t bytes);
 /* The series of a label value in a row with one label; the last series for an unknown value. */
@@ -107,7 +107,7 @@ size_t meter_fill_table(const char *name); /* the series of a table; the last on
 struct meter_times {
     atomic_uint_fast64_t bucket[CO_METRIC_BUCKETS + 1], ns;
 };
-void meter_took(struct meter_times *t, int64_t ns);
+void meter_took(struct meter_times *t, int64_t ns); /* < 0: nothing */
 void meter_fill_times(enum meter row, size_t series, const struct meter_times *t);
 
 /* There is one writer, so no locked instruction is needed. */

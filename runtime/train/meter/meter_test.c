@@ -8,13 +8,18 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
+#include <math.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/bytes.h"
+#include "common/folder_testing.h"
 #include "runtime/train/meter/events.h"
 
 enum { TEXT = 1 << 20 };
@@ -44,6 +49,53 @@ static void what_happens_is_added(void **state) {
     assert_text("\npaddlert_trainer_call_seconds_bucket{call=\"push\",le=\"0.00025\"} 1\n", true);
     assert_text("\npaddlert_trainer_bytes_total{direction=\"sent\"} 40\n", true);
     assert_text("\nprocess_resident_memory_bytes ", true);
+}
+
+/* A clock that stopped between two looks at it gives a negative time, which is none. */
+static void times_that_cannot_be_are_not_counted(void **state) {
+    (void)state;
+    static struct meter_times t;
+    static const int64_t times[] = {0, -1, -5000000000, INT64_MIN, 5000, 5001, INT64_MAX};
+    for (size_t i = 0; i < CO_ARRAY_LEN(times); i++) {
+        meter_took(&t, times[i]);
+    }
+    size_t n = 0;
+    for (size_t i = 0; i <= CO_METRIC_BUCKETS; i++) {
+        n += meter_read(&t.bucket[i]);
+    }
+    assert_int_equal(n, 4);
+    assert_int_equal(meter_read(&t.bucket[0]), 2); /* a bound is in its bucket */
+    assert_int_equal(meter_read(&t.ns), (uint64_t)INT64_MAX + 10001);
+    const size_t pull = meter_word(METER_M_CALL_SECONDS, "pull");
+    meter_observe(METER_M_CALL_SECONDS, pull, 0);
+    meter_observe(METER_M_CALL_SECONDS, pull, -3);
+    assert_text("\npaddlert_trainer_call_seconds_count{call=\"pull\"} 1\n", true);
+    assert_text("\npaddlert_trainer_call_seconds_sum{call=\"pull\"} 0\n", true);
+}
+
+static void a_word_has_its_series_and_others_share_the_last(void **state) {
+    (void)state;
+    static const struct {
+        enum meter row;
+        const char *word;
+        size_t series;
+    } rows[] = {
+        {METER_M_REQUEST_SECONDS, "pull", METER_OP_PULL},
+        {METER_M_REQUEST_SECONDS, "exchange", METER_OP_EXCHANGE},
+        {METER_M_REQUEST_SECONDS, "other", METER_OP_OTHER},
+        {METER_M_REQUEST_SECONDS, "", METER_OP_OTHER},
+        {METER_M_REQUEST_SECONDS, "Pull", METER_OP_OTHER},
+        {METER_M_REQUEST_SECONDS, "pulls", METER_OP_OTHER},
+        {METER_M_BYTES, "received", METER_BYTES_RECEIVED},
+        {METER_M_BYTES, "sent", METER_BYTES_SENT},
+        {METER_M_PARTS, "done", METER_DONE},
+        {METER_M_PARTS, "failed", METER_FAILED},
+        {METER_M_MISSED, "away", METER_MISSED_AWAY},
+        {METER_M_MISSED, "lost", METER_MISSED_LOST},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        assert_int_equal(meter_word(rows[i].row, rows[i].word), rows[i].series);
+    }
 }
 
 static void reports_have_names(void **state) {
@@ -166,21 +218,119 @@ static void records_have_tensorboards_bytes(void **state) {
     assert_memory_equal(b.data + 12, event, sizeof(event));
 }
 
-static void a_directory_that_cannot_be_is_an_error(void **state) {
+static void a_record_holds_any_number_and_a_name_of_its_size(void **state) {
     (void)state;
+    static const struct {
+        double value;
+        uint64_t step;
+        size_t name; /* letters */
+        unsigned char bits[4];
+        bool fits;
+    } rows[] = {
+        {0, 0, 1, {0, 0, 0, 0}, true},
+        {-0.0, 1, 1, {0, 0, 0, 0x80}, true},
+        {1e300, 127, 1, {0, 0, 0x80, 0x7f}, true}, /* more than a float: infinity */
+        {-INFINITY, 128, 1, {0, 0, 0x80, 0xff}, true},
+        {1e-60, 16384, 1, {0, 0, 0, 0}, true},
+        {NAN, UINT64_MAX, 1, {0, 0, 0xc0, 0x7f}, true},
+        {1, 1, 127, {0, 0, 0x80, 0x3f}, true},
+        {1, 1, 128, {0, 0, 0x80, 0x3f}, true},
+        {1, 1, 900, {0, 0, 0x80, 0x3f}, true},
+        {1, 1, 1100, {0}, false},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        char name[1200] = "";
+        memset(name, 'n', rows[i].name);
+        CO_AUTOBUF struct co_buf b = CO_BUF(1 << 16);
+        int r = meter_events_record(2, rows[i].step, name, rows[i].value, &b, NULL);
+        assert_int_equal(r == 0, rows[i].fits);
+        if (!rows[i].fits) {
+            assert_int_equal(b.len, 0);
+            continue;
+        }
+        const size_t len = co_get_u64((unsigned char *)b.data);
+        assert_int_equal(b.len, 12 + len + 4);
+        assert_memory_equal(b.data + 12 + len - 4, rows[i].bits, 4); /* the value is the last */
+    }
+}
+
+/* What is in the folder's only file, and its length. */
+static size_t read_only_file(const char *dir, char *ret, size_t size) {
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    size_t n = 0, files = 0;
+    for (struct dirent *e; (e = readdir(d));) {
+        if (e->d_name[0] != '.') {
+            CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, e->d_name);
+            FILE *f = fopen(path, "re");
+            assert_non_null(f);
+            assert_non_null(strstr(e->d_name, "tfevents"));
+            n = fread(ret, 1, size, f);
+            (void)fclose(f);
+            files++;
+        }
+    }
+    (void)closedir(d);
+    assert_int_equal(files, 1);
+    return n;
+}
+
+/* The file may not become longer than a part of the second record; then it may. */
+static void a_record_that_the_disk_cut_is_taken_back(void **state) {
+    static char text[2][1 << 16];
+    CO_AUTOFREE char *dir = co_xasprintf("%s/a/b/", (char *)*state);
     struct meter_events *e = NULL;
     struct co_err err = {0};
-    assert_true(meter_events_open("/proc/no/such", &e, &err) < 0);
-    assert_non_null(strstr(err.msg, "/proc/no"));
+    assert_int_equal(meter_events_open(dir, &e, &err), 0);
+    assert_int_equal(meter_events_add(e, 1, "loss", 1, &err), 0);
+    const size_t whole = read_only_file(dir, text[0], sizeof(text[0]));
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = (struct rlimit){.rlim_cur = whole + 20, .rlim_max = before.rlim_max};
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    int r = meter_events_add(e, 2, "loss", 2, &err);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_not_equal(r, 0);
+    assert_int_equal(err.code, r);
+    assert_non_null(strstr(err.msg, "cannot write '"));
+    assert_int_equal(read_only_file(dir, text[1], sizeof(text[1])), whole);
+    assert_memory_equal(text[0], text[1], whole);
+    assert_int_equal(meter_events_add(e, 3, "loss", 3, &err), 0);
+    const size_t after = read_only_file(dir, text[1], sizeof(text[1]));
+    CO_AUTOBUF struct co_buf third = CO_BUF(1024);
+    assert_int_equal(meter_events_record(0, 3, "loss", 3, &third, NULL), 0);
+    assert_int_equal(after, whole + third.len);
+    assert_memory_equal(text[1] + whole, third.data, 8); /* its length is where a record begins */
+    meter_events_close(e);
+}
+
+static void a_directory_that_cannot_be_is_an_error(void **state) {
+    (void)state;
+    static const char *const dirs[] = {"/proc/no/such", "/dev/null", "/dev/null/x", "/proc"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(dirs); i++) {
+        struct meter_events *e = NULL;
+        struct co_err err = {0};
+        assert_true(meter_events_open(dirs[i], &e, &err) < 0);
+        assert_null(e);
+        if (strncmp(err.msg, "cannot make '/", 14) != 0) {
+            fail_msg("%s: \"%s\"", dirs[i], err.msg);
+        }
+    }
+    meter_events_close(NULL);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_happens_is_added),
+        cmocka_unit_test(times_that_cannot_be_are_not_counted),
+        cmocka_unit_test(a_word_has_its_series_and_others_share_the_last),
         cmocka_unit_test(reports_have_names),
         cmocka_unit_test(sources_are_added_up),
         cmocka_unit_test(it_is_served_while_somebody_has_it_open),
         cmocka_unit_test(records_have_tensorboards_bytes),
+        cmocka_unit_test(a_record_holds_any_number_and_a_name_of_its_size),
+        CO_TEST_IN_FOLDER(a_record_that_the_disk_cut_is_taken_back),
         cmocka_unit_test(a_directory_that_cannot_be_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
