@@ -33,8 +33,10 @@ struct co_near co_near_begin(const char *word, size_t len) {
 }
 
 bool co_near_try(struct co_near *near, const char *known) {
-    size_t d = edit_distance(near->word, near->len, known);
-    if (d >= near->len || d > near->best || (d == near->best && near->found)) {
+    /* Capitals alone make no other word: PS is ps, however short it is. */
+    const bool same = strlen(known) == near->len && strncasecmp(near->word, known, near->len) == 0;
+    size_t d = same ? 0 : edit_distance(near->word, near->len, known);
+    if ((d && d >= near->len) || d > near->best || (d == near->best && near->found)) {
         return false;
     }
     near->best = d;

@@ -13,5 +13,5 @@ struct co_near {
 
 struct co_near co_near_begin(const char *word, size_t len);
 /* True when the known word is nearer than all before it, and near enough: a third of the letters
- * may differ, but at least two. */
+ * may differ, but at least two; capitals do not count. */
 bool co_near_try(struct co_near *near, const char *known);

@@ -272,6 +272,179 @@ static void references_are_not_looked_at(void **state) {
     assert_int_equal(roles, 3);
 }
 
+/* ---- the pages ----------------------------------------------------------------------------- */
+
+/* A bar in a text would be a column more than the table's head has. */
+static void rows_of_the_page_have_the_columns_of_their_head(void **state) {
+    CO_AUTOFREE char *page = printed(crd_print_docs);
+    size_t rows = 0, head = 0;
+
+    (void)state;
+    for (const char *line = page; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        const size_t len = strcspn(line, "\n");
+        size_t bars = 0;
+
+        for (size_t i = 0; i < len && line[0] == '|'; i++) {
+            bars += line[i] == '|';
+        }
+        head = bars && head ? head : bars;
+        if (bars != head || (bars && line[len - 1] != '|')) {
+            fail_msg("%zu bars, and %zu in the head, in \"%.*s\"", bars, head, (int)len, line);
+        }
+        rows += bars > 0;
+    }
+    assert_true(rows > 100);
+}
+
+static size_t count(const char *text, const char *of) {
+    size_t n = 0;
+
+    for (const char *at = strstr(text, of); at != NULL; at = strstr(at + 1, of)) {
+        n++;
+    }
+    return n;
+}
+
+static void links_of_the_page_lead_to_one_place(void **state) {
+    static const char link[] = "](#";
+    CO_AUTOFREE char *page = printed(crd_print_docs);
+    size_t links = 0;
+
+    (void)state;
+    for (const char *at = page; (at = strstr(at, link)) != NULL; links++) {
+        at += strlen(link);
+        CO_AUTOFREE char *place = co_xasprintf("<a id=\"%.*s\"></a>", (int)strcspn(at, ")"), at);
+        if (count(page, place) != 1) {
+            fail_msg("'%s' is %zu times in docs/api.md", place, count(page, place));
+        }
+    }
+    assert_true(links > 10);
+}
+
+static void a_path_has_one_line(void **state) {
+    CO_AUTOFREE char *paths = printed(crd_print_paths);
+
+    (void)state;
+    for (const char *line = paths; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        CO_AUTOFREE char *whole = co_xasprintf("\n%.*s\n", (int)strcspn(line, "\n"), line);
+        CO_AUTOFREE char *all = co_xasprintf("\n%s", paths);
+        if (count(all, whole) != 1) {
+            fail_msg("%zu times: %s", count(all, whole), whole);
+        }
+        assert_non_null(strchr(whole, ' '));
+        assert_null(strstr(whole, ".."));
+    }
+}
+
+/* A rule on what has no bound costs the API server too much: it refuses such a CRD. */
+static void check_bounds(const struct crd_field *field, bool in_list) {
+    const bool sized = field->type == CRD_OBJECT_LIST || field->type == CRD_STRING_LIST ||
+                       field->type == CRD_STRING;
+
+    assert_true(field->max == 0 || sized);
+    if (field->rules != NULL && in_list) {
+        assert_true(!sized || field->max > 0);
+    }
+    for (const struct crd_field *child = field->fields; child != NULL && child->name != NULL;
+         child++) {
+        check_bounds(child, in_list || field->type == CRD_OBJECT_LIST);
+        assert_true(child->list_key == NULL || child->type == CRD_OBJECT_LIST);
+    }
+    if (field->list_key != NULL) {
+        const struct crd_field *key = field->fields;
+
+        while (key->name != NULL && strcmp(key->name, field->list_key) != 0) {
+            key++;
+        }
+        assert_true(key->name != NULL && key->type == CRD_STRING && key->required);
+    }
+}
+
+static void what_a_rule_or_a_merge_relies_on_is_there(void **state) {
+    (void)state;
+    check_bounds(&crd_job, false);
+}
+
+/* ---- roles --------------------------------------------------------------------------------- */
+
+static bool is_word(const char *word, size_t len, const char *const *words) {
+    for (; *words != NULL; words++) {
+        if (strlen(*words) == len && strncmp(*words, word, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void verbs_are_kubernetes_own_sorted_and_once(void **state) {
+    static const char *const verbs[] = {
+        "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch", NULL};
+
+    (void)state;
+    for (const struct crd_grant *grant = crd_grants; grant->resources != NULL; grant++) {
+        const char *before = "";
+
+        for (const char *verb = grant->verbs; *verb != '\0';) {
+            const size_t len = strcspn(verb, ",");
+
+            assert_true(is_word(verb, len, verbs));
+            assert_true(strncmp(before, verb, len) < 0);
+            before = verb;
+            verb += len + (verb[len] == ',');
+        }
+        assert_null(strpbrk(grant->resources, " \n"));
+        for (const struct crd_grant *other = crd_grants; other != grant; other++) {
+            const bool names = other->names == NULL
+                                   ? grant->names == NULL
+                                   : grant->names && strcmp(other->names, grant->names) == 0;
+            assert_false(names && other->scope == grant->scope &&
+                         strcmp(other->group, grant->group) == 0 &&
+                         strcmp(other->resources, grant->resources) == 0);
+        }
+    }
+}
+
+static void a_gang_has_its_rights_and_other_words_have_none(void **state) {
+    static const struct {
+        const char *word, *group; /* NULL: no word of --scheduling that needs a right */
+    } rows[] = {
+        {"volcano", "scheduling.volcano.sh"},
+        {"coscheduling", "scheduling.x-k8s.io"},
+        {"native", "scheduling.k8s.io"},
+        {"kueue", "kueue.x-k8s.io"},
+        {"none", NULL},
+        {"", NULL},
+        {"Volcano", NULL},
+        {"volcano ", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        char *text = NULL, *rules = NULL;
+        size_t length = 0, rules_length = 0;
+        FILE *out = open_memstream(&text, &length);
+        FILE *rules_out = open_memstream(&rules, &rules_length);
+        const bool is = crd_print_gang(out, rows[i].word);
+
+        assert_int_equal(crd_print_gang_rules(rules_out, rows[i].word), is);
+        assert_int_equal(fclose(out), 0);
+        assert_int_equal(fclose(rules_out), 0);
+        assert_int_equal(is, rows[i].group != NULL);
+        assert_int_equal(length > 0, is);
+        assert_int_equal(rules_length > 0, is);
+        if (is) {
+            CO_AUTOFREE char *flag = co_xasprintf(" --scheduling=%s\n", rows[i].word);
+            CO_AUTOFREE char *group = co_xasprintf("apiGroups: [\"%s\"]\n", rows[i].group);
+
+            assert_int_equal(count(text, flag), 1);
+            assert_int_equal(count(text, group), 1);
+            assert_int_equal(count(rules, group), 1);
+        }
+        free(text);
+        free(rules);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(committed_files_are_those_printed),
@@ -283,6 +456,12 @@ int main(void) {
         cmocka_unit_test(every_field_is_well_formed_and_documented),
         cmocka_unit_test(template_keeps_unknown_fields_at_every_level),
         cmocka_unit_test(references_are_not_looked_at),
+        cmocka_unit_test(rows_of_the_page_have_the_columns_of_their_head),
+        cmocka_unit_test(links_of_the_page_lead_to_one_place),
+        cmocka_unit_test(a_path_has_one_line),
+        cmocka_unit_test(what_a_rule_or_a_merge_relies_on_is_there),
+        cmocka_unit_test(verbs_are_kubernetes_own_sorted_and_once),
+        cmocka_unit_test(a_gang_has_its_rights_and_other_words_have_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

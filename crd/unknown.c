@@ -8,6 +8,7 @@
 #include "common/utf8.h"
 #include "crd/crd.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -145,8 +146,8 @@ static bool has_type(const json_t *j, enum crd_type type) {
         return json_is_object(j);
     case CRD_INTEGER:
     case CRD_INT32:
-    case CRD_INT64: /* 2.0 and 1e3 are integers to the API server */
-        return json_is_number(j);
+    case CRD_INT64: /* 2.0 and 1e3 are integers to the API server, 2.5 is none */
+        return json_is_number(j) && floor(json_number_value(j)) == json_number_value(j);
     case CRD_BOOLEAN:
         return json_is_boolean(j);
     case CRD_OBJECT:
