@@ -380,7 +380,7 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
     [CO_VAR_XCCL_BACKEND] = {"PADDLE_XCCL_BACKEND", CO_VIA_USER, CO_WHEN_NEVER, CO_TYPE_TEXT,
         CO_GEN_LAUNCH, .machine = true,
         .doc = "Name of a custom device's plugin; its devices are listed in "
-               "<NAME>_VISIBLE_DEVICES."},
+               "<NAME>_VISIBLE_DEVICES, those of gcu in TOPS_VISIBLE_DEVICES."},
     [CO_VAR_PORT_RANGE] = {"PORT_RANGE", CO_VIA_USER, CO_WHEN_NEVER, CO_TYPE_TEXT, CO_GEN_LAUNCH,
         .machine = true, .doc = "FROM:TO, the ports that a launcher may give to its children."},
     [CO_VAR_PYTHON] = {"PADDLERUN_PYTHON", CO_VIA_USER, CO_WHEN_NEVER, CO_TYPE_TEXT, CO_GEN_LAUNCH,

@@ -14,7 +14,7 @@ _paddlerun_table() {
         --backend) values='auto nccl gloo bkcl heter xccl flagcx' ;;
         --compat) values='3 3.x 2.3 2.0 legacy' ;;
         --cpu_affinity) values='none spread' ;;
-        --log_level) values='DEBUG INFO WARNING WARN ERROR CRITICAL' ;;
+        --log_level) values='DEBUG INFO WARNING WARN ERROR CRITICAL FATAL' ;;
         --run_mode) values='collective ps ps-heter rpc ps-gpu' ;;
         esac
         ;;
