@@ -184,6 +184,7 @@ static int add_value(struct out *o, const struct co_proto_field *f, const struct
         add_string(o, v->data, v->len);
         return 0;
     case CO_PROTO_INT:
+    case CO_PROTO_INTS:
         add_number(o, (int64_t)v->varint);
         return 0;
     case CO_PROTO_BOOL:
@@ -201,11 +202,12 @@ static int add_value(struct out *o, const struct co_proto_field *f, const struct
 }
 
 static uint8_t wire_of(const struct co_proto_field *f) {
-    return f->kind == CO_PROTO_INT || f->kind == CO_PROTO_BOOL ? WIRE_VARINT : WIRE_BYTES;
+    bool number = f->kind == CO_PROTO_INT || f->kind == CO_PROTO_INTS || f->kind == CO_PROTO_BOOL;
+    return number ? WIRE_VARINT : WIRE_BYTES;
 }
 
 static bool is_many(const struct co_proto_field *f) {
-    return f->kind == CO_PROTO_MESSAGES || f->kind == CO_PROTO_MAP;
+    return f->kind == CO_PROTO_MESSAGES || f->kind == CO_PROTO_MAP || f->kind == CO_PROTO_INTS;
 }
 
 static const struct co_proto_field *row_of(

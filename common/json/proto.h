@@ -10,6 +10,7 @@
 enum co_proto_kind {
     CO_PROTO_STRING, /* left out when empty, as with Go's omitempty */
     CO_PROTO_INT,    /* int32, int64, uint32 */
+    CO_PROTO_INTS,   /* a list of such, not packed, as Kubernetes writes it */
     CO_PROTO_BOOL,
     CO_PROTO_TIME,     /* {seconds = 1}, as RFC 3339; null when it has none */
     CO_PROTO_MAP,      /* of strings to strings */

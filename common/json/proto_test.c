@@ -11,7 +11,7 @@ CO_PROTO_TABLE(inner, {1, "text", CO_PROTO_STRING}, {2, "code", CO_PROTO_INT});
 CO_PROTO_TABLE(outer, {2, "name", CO_PROTO_STRING}, {1, "count", CO_PROTO_INT},
     {3, "ready", CO_PROTO_BOOL}, {4, "when", CO_PROTO_TIME}, {5, "labels", CO_PROTO_MAP},
     {6, "one", CO_PROTO_MESSAGE, &inner}, {7, "many", CO_PROTO_MESSAGES, &inner},
-    {16, "far", CO_PROTO_STRING});
+    {8, "codes", CO_PROTO_INTS}, {16, "far", CO_PROTO_STRING});
 
 #define BYTES(s) s, sizeof(s) - 1
 
@@ -77,6 +77,8 @@ static void messages_become_the_nodes_of_their_table(void **state) {
         {BYTES("\x3a\x03\x0a\x01x\x3a\x02\x10\x05"), "{\"many\":[{\"text\":\"x\"},{\"code\":5}]}"},
         {BYTES("\x3a\x00\x2a\x00\x08\x01"), "{\"many\":[{}],\"labels\":{\"\":\"\"},\"count\":1}"},
         {BYTES("\x3a\x00\x08\x01\x3a\x02\x10\x05"), NULL}, /* a list in two pieces */
+        {BYTES("\x40\x2a\x40\x00\x08\x01"), "{\"codes\":[42,0],\"count\":1}"},
+        {BYTES("\x42\x02\x2a\x00"), NULL}, /* packed */
         {BYTES("\x82\x01\x01q"), "{\"far\":\"q\"}"},
         /* What the table does not name, of each kind of the wire. */
         {BYTES("\x48\x05\x51"

@@ -26,7 +26,6 @@ struct subject {
     const char *policy; /* spec.restartPolicy; NULL: none */
     int64_t asked;      /* seconds: when it was asked to end; 0: it was not, or that is unknown */
     bool deleting;
-    bool ruled; /* a container has restartPolicyRules: only kubelet knows what an exit code means */
 };
 
 /* ---- small readers -------------------------------------------------------------------------- */
@@ -86,12 +85,32 @@ static enum rank rank_of(const struct subject *s, const char *name, bool init) {
     return index == 0 ? TRAINING : index > 0 || !s->names ? BESIDE : ADDED;
 }
 
-/* Whether kubelet starts the container again after this exit code. */
-static bool starts_again(const struct subject *s, const char *name, bool init, int64_t code) {
+/* Whether a rule of restartPolicyRules is about this exit code. */
+static bool is_about(const struct co_jnode *rule, int64_t code) {
+    bool listed = false;
+    co_jnode_each(value, co_jnode_at(rule, "exitCodes", "values")) {
+        listed = listed || co_jnode_i64(value) == code;
+    }
+    const char *word = co_jnode_str(rule, "exitCodes", "operator");
+    return co_streq(word, "In") ? listed : co_streq(word, "NotIn") && !listed;
+}
+
+/* Whether kubelet starts a container again after this exit code.  By a rule of its own that is what
+ * the user has planned for that code, and no failure of the pod. */
+enum start { NO_START, BY_RULE, BY_POLICY };
+
+static enum start starts_again(const struct subject *s, const char *name, bool init, int64_t code) {
     int index;
-    const char *own = co_jnode_str(spec_of(s, name, init, &index), "restartPolicy");
+    const struct co_jnode *spec = spec_of(s, name, init, &index);
+    co_jnode_each(rule, co_jnode_get(spec, "restartPolicyRules")) {
+        if (is_about(rule, code)) { /* all actions that there are restart it */
+            return BY_RULE;
+        }
+    }
+    const char *own = co_jnode_str(spec, "restartPolicy");
     const char *policy = own ? own : s->policy;
-    return co_streq(policy, "Always") || (co_streq(policy, "OnFailure") && code != 0);
+    bool again = co_streq(policy, "Always") || (co_streq(policy, "OnFailure") && code != 0);
+    return again ? BY_POLICY : NO_START;
 }
 
 /* Reasons of a container that kubelet or the runtime has lost, as after a reboot of the node; its
@@ -190,7 +209,7 @@ static struct own_end find_own_end(const struct subject *s) {
 
 /* A program that ends with 0 after it was asked to end has only reacted to that. */
 static enum api_pod_phase judge_phase(const struct subject *s, enum api_pod_phase phase) {
-    bool plain = (phase == API_POD_RUNNING || phase == API_POD_FAILED) && s->names && !s->ruled &&
+    bool plain = (phase == API_POD_RUNNING || phase == API_POD_FAILED) && s->names &&
                  !text_of(co_jnode_str(s->status, "reason"));
     if (!plain) {
         return phase;
@@ -324,13 +343,13 @@ static enum trouble trouble_of(
     const struct co_jnode *now = terminated(c, "state"), *last = terminated(c, "lastState");
     const struct co_jnode *ended = now ? now : last;
     int64_t code = co_jnode_i64(co_jnode_get(ended, "exitCode"));
-    bool again = !s->ruled && starts_again(s, name, init, code);
-    bool backs_off = now ? again : last && is_between_starts(waits);
+    enum start again = starts_again(s, name, init, code);
+    bool backs_off = now ? again != NO_START : last && is_between_starts(waits);
     bool runs = last && co_jnode_at(c, "state", "running");
     if (backs_off || runs) {
         ret->cause = cause_of(c, ended);
         ret->again = backs_off ? API_AGAIN_WAITS : API_AGAIN_RUNS;
-        ret->repeats = again && code != 0 && rank_of(s, name, init) <= INIT;
+        ret->repeats = again == BY_POLICY && code != 0 && rank_of(s, name, init) <= INIT;
         return ret->repeats ? REPEATS : backs_off ? WAITS : STARTED_AGAIN;
     }
     waits = waits && is_passing(waits) ? NULL : waits;
@@ -431,15 +450,6 @@ static const struct co_jnode *find_disruption(const struct co_jnode *status) {
     return NULL;
 }
 
-static bool has_rules(const struct co_jnode *spec) {
-    co_jnode_each(c, co_jnode_get(spec, "containers")) {
-        if (co_jnode_next(co_jnode_get(c, "restartPolicyRules"), NULL)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static struct subject subject_of(const struct co_jnode *pod) {
     const struct co_jnode *meta = co_jnode_get(pod, "metadata");
     struct subject s = {.spec = co_jnode_get(pod, "spec"),
@@ -447,7 +457,6 @@ static struct subject subject_of(const struct co_jnode *pod) {
         .names = text_of(co_jnode_str(meta, "annotations", API_ANNOTATION_CONTAINERS))};
     const char *deleted = co_jnode_str(meta, "deletionTimestamp"); /* the end of the grace period */
     s.policy = co_jnode_str(s.spec, "restartPolicy");
-    s.ruled = has_rules(s.spec);
     s.disruption = find_disruption(s.status);
     s.deleting = deleted != NULL;
     if (s.disruption) {

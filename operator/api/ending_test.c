@@ -20,6 +20,9 @@ struct row {
 #define PROXIED "'containers':[{'name':'proxy'},{'name':'main'}]"
 #define NEVER "'restartPolicy':'Never'"
 #define ON_FAILURE "'restartPolicy':'OnFailure'"
+#define RULED(name, policy, word, codes)                                                           \
+    "{'name':'" name "','restartPolicy':'" policy "','restartPolicyRules':[{'action':'Restart',"   \
+    "'exitCodes':{'operator':'" word "','values':[" codes "]}}]}"
 #define T(s) "2026-11-26T21:15:" s "Z"
 #define GRACE(s, n) "'deletionTimestamp':'" T(s) "','deletionGracePeriodSeconds':" n
 #define ENDS(code, at, why, said)                                                                  \
@@ -291,11 +294,33 @@ static const struct row rows[] = {
         NEVER ",'containers':[{'name':'main','restartPolicy':'OnFailure'}]",
         RUNNING C(AGAIN("main", ENDS("3", AT("32"), "Error", ""), "3", "19")), API_POD_RUNNING,
         PROGRAM, "main", "Error", "", 3, .repeats = true, .again = API_AGAIN_WAITS},
-    {"rules of a container: kubelet decides", OWN("main"),
-        NEVER ",'containers':[{'name':'main','restartPolicy':'Never','restartPolicyRules':[{"
-              "'action':'Restart'}]}]",
+    /* ---- rules of containers: a code that one names is no failure, any other is as without ----
+     */
+    {"R a rule has restarted it", OWN("main"),
+        NEVER ",'containers':[" RULED("main", "Never", "In", "41,42") "]",
         RUNNING C(AGAIN("main", "'running':{}", "42", "19")), API_POD_RUNNING, NOBODY, "main",
         "Error", "no data", 42, .again = API_AGAIN_RUNS},
+    {"R a rule will restart it", OWN("main"),
+        NEVER ",'containers':[" RULED("main", "Never", "In", "41,42") "]",
+        RUNNING C(ENDED("main", "42", "19")), API_POD_RUNNING, NOBODY, "main", "Error", "", 42,
+        .again = API_AGAIN_WAITS},
+    {"R the container beside it has no rule, and a policy of its own", OWN("main,ship"),
+        NEVER ",'containers':[" RULED("main", "Never", "In", "42") ",{'name':'ship',"
+                                                                   "'restartPolicy':'OnFailure'}]",
+        RUNNING C(RUNS("main") "," AGAIN("ship", BACKS_OFF, "5", "19")), API_POD_RUNNING, PROGRAM,
+        "ship", "Error", "no data", 5, .repeats = true, .again = API_AGAIN_WAITS},
+    {"its policy restarts it for a code that its rules leave out", OWN("main"),
+        NEVER ",'containers':[" RULED("main", "OnFailure", "NotIn", "0,3") "]",
+        RUNNING C(AGAIN("main", "'running':{}", "3", "19")), API_POD_RUNNING, PROGRAM, "main",
+        "Error", "no data", 3, .repeats = true, .again = API_AGAIN_RUNS},
+    {"a proxy runs on, and no rule restarts the training", OWN("main"),
+        NEVER ",'containers':[" RULED("main", "Never", "In", "42") ",{'name':'proxy'}]",
+        RUNNING C(ENDED("main", "3", "19") "," RUNS("proxy")), API_POD_FAILED, PROGRAM, "main",
+        "Error", "", 3, .runs_on = true},
+    {"a proxy runs on, and a rule restarts the training", OWN("main"),
+        NEVER ",'containers':[" RULED("main", "Never", "In", "3") ",{'name':'proxy'}]",
+        RUNNING C(ENDED("main", "3", "19") "," RUNS("proxy")), API_POD_RUNNING, NOBODY, "main",
+        "Error", "", 3, .again = API_AGAIN_WAITS},
     {"it runs again", OWN("main"), ON_FAILURE "," MAIN,
         RUNNING C(AGAIN("main", "'running':{}", "3", "19")), API_POD_RUNNING, PROGRAM, "main",
         "Error", "no data", 3, .repeats = true, .again = API_AGAIN_RUNS},

@@ -12,8 +12,11 @@ CO_PROTO_TABLE(meta, {1, "name", CO_PROTO_STRING}, {3, "namespace", CO_PROTO_STR
 
 /* Of these messages only the presence matters. */
 static const struct co_proto_message present = {NULL, 0};
+CO_PROTO_TABLE(exit_codes, {1, "operator", CO_PROTO_STRING}, {2, "values", CO_PROTO_INTS});
+CO_PROTO_TABLE(
+    restart_rule, {1, "action", CO_PROTO_STRING}, {2, "exitCodes", CO_PROTO_MESSAGE, &exit_codes});
 CO_PROTO_TABLE(container, {1, "name", CO_PROTO_STRING}, {24, "restartPolicy", CO_PROTO_STRING},
-    {25, "restartPolicyRules", CO_PROTO_MESSAGES, &present});
+    {25, "restartPolicyRules", CO_PROTO_MESSAGES, &restart_rule});
 CO_PROTO_TABLE(spec, {2, "containers", CO_PROTO_MESSAGES, &container},
     {3, "restartPolicy", CO_PROTO_STRING}, {10, "nodeName", CO_PROTO_STRING},
     {20, "initContainers", CO_PROTO_MESSAGES, &container});
