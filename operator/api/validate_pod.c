@@ -15,6 +15,8 @@ struct pod_walk {
     api_found_fn fn;
     void *arg;
     size_t n, max;
+    bool host;          /* the pod is on its node's network */
+    json_t *node_ports; /* borrowed: the ports of the node that its containers take */
 };
 
 static void CO_PRINTF(3, 4) say(struct pod_walk *w, const char *path, const char *fmt, ...) {
@@ -60,7 +62,9 @@ static const struct allowed_words {
           {"effect", {"NoSchedule", "PreferNoSchedule", "NoExecute"}},
           {0},
 },
-  port_words[] = {{"protocol", {"TCP", "UDP", "SCTP"}}, {0}};
+  port_words[] = {{"protocol", {"TCP", "UDP", "SCTP"}}, {0}},
+  rule_words[] = {{"action", {"Restart", "RestartAllContainers"}}, {0}},
+  code_words[] = {{"operator", {"In", "NotIn"}}, {0}};
 
 static void check_words(
     struct pod_walk *w, const json_t *obj, const char *base, const struct allowed_words *rows) {
@@ -202,6 +206,13 @@ static void check_resources(struct pod_walk *w, const json_t *owner, const char 
 
 /* ---- containers ----------------------------------------------------------------------------- */
 
+static bool is_env_name(const char *s) {
+    while (*s >= ' ' && *s <= '~' && *s != '=') {
+        s++;
+    }
+    return !*s;
+}
+
 static void check_env(struct pod_walk *w, const json_t *container, const char *base) {
     CO_AUTOJSON json_t *seen = json_object();
     size_t i;
@@ -215,14 +226,23 @@ static void check_env(struct pod_walk *w, const json_t *container, const char *b
             continue;
         }
         note_name(w, seen, name, path);
+        if (!is_env_name(name)) {
+            say(w, path, "is \"%.63s\": use printable ASCII characters but '='", name);
+        }
         if (json_string_length(value) && !is_absent(json_object_get(e, "valueFrom"))) {
             say(w, path, "has both value and valueFrom");
         }
     }
 }
 
+enum { PORT_MAX = 65535 };
+
+static bool is_port(int64_t number) {
+    return number >= 1 && number <= PORT_MAX;
+}
+
 static void check_ports(struct pod_walk *w, const json_t *container, const char *base) {
-    enum { PORT_MAX = 65535, NAME_MAX_PORT = 15 };
+    enum { NAME_MAX_PORT = 15 };
     CO_AUTOJSON json_t *names = json_object();
     CO_AUTOJSON json_t *numbers = json_object();
     size_t i;
@@ -239,13 +259,61 @@ static void check_ports(struct pod_walk *w, const json_t *container, const char 
         if (!is_absent(given) && !json_is_number(given)) {
             continue; /* crd_find_mistyped says so */
         }
-        if (number < 1 || number > PORT_MAX) {
+        if (!is_port(number)) {
             say(w, path, "has containerPort %" PRId64 ": expected 1 to %d", number, PORT_MAX);
             continue;
+        }
+        int64_t node = json_integer_value(json_object_get(p, "hostPort"));
+        if (node && !is_port(node)) {
+            say(w, path, "has hostPort %" PRId64 ": expected 1 to %d", node, PORT_MAX);
         }
         CO_AUTOFREE char *key =
             co_xasprintf("%" PRId64 "/%.8s", number, protocol ? protocol : "TCP");
         note_name(w, numbers, key, path);
+    }
+}
+
+/* The ports of its node that a container takes: on the node's network, all that it names.  The API
+ * server looks at those of init containers no further. */
+static void check_node_ports(struct pod_walk *w, const json_t *container, const char *base) {
+    size_t i;
+    json_t *p;
+    json_array_foreach(json_object_get(container, "ports"), i, p) {
+        int64_t number = json_integer_value(json_object_get(p, "containerPort"));
+        int64_t node = json_integer_value(json_object_get(p, "hostPort"));
+        const char *protocol = co_json_str(p, "protocol"), *ip = co_json_str(p, "hostIP");
+        CO_AUTOFREE char *path = item_path(base, "ports", i);
+        if (w->host && node && node != number) {
+            say(w, path,
+                "has hostPort %" PRId64 " and containerPort %" PRId64
+                ": on the network of its node (hostNetwork, intranet Host) they must be the same",
+                node, number);
+            continue;
+        }
+        node = w->host ? number : node;
+        CO_AUTOFREE char *key =
+            co_xasprintf("%" PRId64 "/%.8s/%.64s", node, protocol ? protocol : "TCP", ip ? ip : "");
+        if (node && json_object_get(w->node_ports, key)) {
+            say(w, path, "takes port %" PRId64 " of the node, as another one before it", node);
+        }
+        co_json_set(w->node_ports, key, json_true());
+    }
+}
+
+/* kubelet's way to restart a container only after some exit codes. */
+static void check_restart_rules(struct pod_walk *w, const json_t *container, const char *base) {
+    const json_t *rules = json_object_get(container, "restartPolicyRules");
+    size_t i;
+    json_t *rule;
+    if (json_array_size(rules) &&
+        !json_string_length(json_object_get(container, "restartPolicy"))) {
+        say(w, base, "has restartPolicyRules, but no restartPolicy, which all other codes need");
+    }
+    json_array_foreach(rules, i, rule) {
+        CO_AUTOFREE char *path = item_path(base, "restartPolicyRules", i);
+        CO_AUTOFREE char *codes = co_xasprintf("%s.exitCodes", path);
+        check_words(w, rule, path, rule_words);
+        check_words(w, json_object_get(rule, "exitCodes"), codes, code_words);
     }
 }
 
@@ -283,6 +351,7 @@ static void check_container(
     check_words(w, c, base, container_words);
     check_env(w, c, base);
     check_ports(w, c, base);
+    check_restart_rules(w, c, base);
     check_mounts(w, c, base, volumes);
     check_resources(w, c, base);
 }
@@ -355,14 +424,19 @@ static void check_labels(struct pod_walk *w, const json_t *tmpl, const char *bas
     }
 }
 
-size_t api_template_validate(
-    const json_t *tmpl, bool ends, const char *base, size_t max, api_found_fn fn, void *arg) {
+size_t api_template_validate(const json_t *tmpl, struct api_template_use use, const char *base,
+    size_t max, api_found_fn fn, void *arg) {
     static const char *const lists[] = {"initContainers", "containers"};
-    struct pod_walk w = {.fn = fn, .arg = arg, .max = max};
     const json_t *spec = json_object_get(tmpl, "spec");
+    CO_AUTOJSON json_t *node_ports = json_object();
+    struct pod_walk w = {.fn = fn,
+        .arg = arg,
+        .max = max,
+        .host = use.host || json_is_true(json_object_get(spec, "hostNetwork")),
+        .node_ports = node_ports};
     CO_AUTOFREE char *path = co_xasprintf("%s.spec", base);
     check_words(&w, spec, path, spec_words);
-    if (ends && co_streq(co_json_str(spec, "restartPolicy"), "Always")) {
+    if (use.ends && co_streq(co_json_str(spec, "restartPolicy"), "Always")) {
         CO_AUTOFREE char *at = co_xasprintf("%s.restartPolicy", path);
         say(&w, at,
             "is Always: a container that has succeeded is started again, so that the job never "
@@ -376,9 +450,7 @@ size_t api_template_validate(
         json_array_foreach(json_object_get(spec, lists[l]), i, c) {
             CO_AUTOFREE char *at = item_path(path, lists[l], i);
             check_container(&w, c, at, names, volumes);
-            if (l == 0) {
-                check_init_container(&w, c, at);
-            }
+            (l == 0 ? check_init_container : check_node_ports)(&w, c, at);
         }
     }
     if (json_array_size(json_object_get(spec, "ephemeralContainers"))) {

@@ -8,8 +8,10 @@
 typedef void (*api_found_fn)(void *arg, const char *path, const char *message);
 
 /* Calls fn for each thing that is wrong, `max` times at most, and returns how often.  tmpl: a
- * template, whose fields may have any type (crd_find_mistyped reports those); ends: its pods must
- * end, and nothing but its restartPolicy says whether containers are started again; base: its path.
- */
-size_t api_template_validate(
-    const json_t *tmpl, bool ends, const char *base, size_t max, api_found_fn fn, void *arg);
+ * template, whose fields may have any type (crd_find_mistyped reports those); base: its path. */
+struct api_template_use {
+    bool ends; /* its pods must end, and only its restartPolicy says whether containers restart */
+    bool host; /* its pods are on the network of their nodes, whatever it says itself */
+};
+size_t api_template_validate(const json_t *tmpl, struct api_template_use use, const char *base,
+    size_t max, api_found_fn fn, void *arg);

@@ -52,6 +52,9 @@ static const struct {
         ".containers.0.env.1 is \"A\", as another one"},
     {C(",'env':[{'value':'1'}]"), ".containers.0.env.0 has no name"},
     {C(",'env':[{'name':'A','value':'','valueFrom':{}}]"), NULL},
+    {C(",'env':[{'name':'a-b.c d'}]"), NULL},
+    {C(",'env':[{'name':'A=1'}]"), ".containers.0.env.0 is \"A=1\": use printable ASCII"},
+    {C(",'env':[{'name':'\u00c4'}]"), ".containers.0.env.0 is \"\u00c4\": use printable ASCII"},
     {C(",'env':[{'name':'A','value':'1','valueFrom':{}}]"), ".containers.0.env.0 has both"},
     /* ports */
     {C(",'ports':[{'containerPort':80},{'containerPort':80,'protocol':'UDP'}]"), NULL},
@@ -64,6 +67,35 @@ static const struct {
         ".containers.0.ports.0 has containerPort 70000: expected 1 to 65535"},
     {C(",'ports':[{'name':'a'}]"), ".containers.0.ports.0 has containerPort 0: expected"},
     {C(",'ports':[{'containerPort':'80'}]"), NULL}, /* crd_find_mistyped says so */
+    {C(",'ports':[{'containerPort':80,'hostPort':81}]"), NULL},
+    {C(",'ports':[{'containerPort':80,'hostPort':0}]"), NULL}, /* none */
+    {C(",'ports':[{'containerPort':80,'hostPort':-1}]"),
+        ".containers.0.ports.0 has hostPort -1: expected 1 to 65535"},
+    {C(",'ports':[{'containerPort':80,'hostPort':8080},{'containerPort':81,'hostPort':8080}]"),
+        ".containers.0.ports.1 takes port 8080 of the node, as another one"},
+    {C(",'ports':[{'containerPort':80,'hostPort':8080,'hostIP':'10.0.0.1'},{'containerPort':81,"
+       "'hostPort':8080,'hostIP':'10.0.0.2'}]"),
+        NULL},
+    {"'hostNetwork':true," C(",'ports':[{'containerPort':80},{'containerPort':81,'hostPort':81}]"),
+        NULL},
+    {"'hostNetwork':true," C(",'ports':[{'containerPort':80,'hostPort':81}]"),
+        ".containers.0.ports.0 has hostPort 81 and containerPort 80: on the network"},
+    {"'hostNetwork':true,'initContainers':[{'name':'i','image':'i','ports':[{'containerPort':80,"
+     "'hostPort':81}]}]," C(",'ports':[{'containerPort':80}]"),
+        NULL},
+    {"'hostNetwork':true,'containers':[{'name':'a','image':'i','ports':[{'containerPort':80}]},{"
+     "'name':'b','image':'i','ports':[{'containerPort':80}]}]",
+        ".containers.1.ports.0 takes port 80 of the node, as another one"},
+    /* rules of restarts */
+    {C(",'restartPolicy':'Never','restartPolicyRules':[{'action':'Restart','exitCodes':{'operator':"
+       "'NotIn','values':[1]}}]"),
+        NULL},
+    {C(",'restartPolicyRules':[{'action':'Restart','exitCodes':{'operator':'In','values':[1]}}]"),
+        ".containers.0 has restartPolicyRules, but no restartPolicy"},
+    {C(",'restartPolicy':'Never','restartPolicyRules':[{'action':'restart'}]"),
+        ".containers.0.restartPolicyRules.0.action is \"restart\", expected one of Restart,"},
+    {C(",'restartPolicy':'Never','restartPolicyRules':[{'exitCodes':{'operator':'is'}}]"),
+        ".containers.0.restartPolicyRules.0.exitCodes.operator is \"is\", expected one of In"},
     /* volumes */
     {C(",'volumeMounts':[{'name':'d','mountPath':'/d'}]") ",'volumes':[{'name':'d'}]", NULL},
     {C(",'volumeMounts':[{'name':'e','mountPath':'/d'}]") ",'volumes':[{'name':'d'}]",
@@ -122,7 +154,8 @@ static void what_a_cluster_would_reject_is_said_before(void **state) {
         CO_AUTOFREE char *text = co_xasprintf("{'spec':{%s}}", rows[i].spec);
         CO_AUTOJSON json_t *tmpl = tk_json(text);
         struct findings h = {0};
-        size_t n = api_template_validate(tmpl, true, "spec.worker.template", 16, collect, &h);
+        size_t n = api_template_validate(
+            tmpl, (struct api_template_use){.ends = true}, "spec.worker.template", 16, collect, &h);
         assert_int_equal(n, h.n);
         CO_AUTOFREE char *want =
             rows[i].message ? co_xasprintf("%s%s", BASE, rows[i].message) : co_xstrdup("");
@@ -139,15 +172,29 @@ static void pods_that_need_not_end_may_be_restarted_always(void **state) {
     (void)state;
     CO_AUTOJSON json_t *tmpl = tk_json("{'spec':{'restartPolicy':'Always'," C("") "}}");
     struct findings h = {0};
-    assert_int_equal(api_template_validate(tmpl, false, "spec.ps.template", 16, collect, &h), 0);
+    assert_int_equal(api_template_validate(
+                         tmpl, (struct api_template_use){0}, "spec.ps.template", 16, collect, &h),
+        0);
 }
 
 static void no_more_than_asked_for_is_said(void **state) {
     (void)state;
     CO_AUTOJSON json_t *tmpl = tk_json("{'spec':{'containers':[{},{},{}]}}");
     struct findings h = {0};
-    assert_int_equal(api_template_validate(tmpl, false, "spec.ps.template", 4, collect, &h), 4);
+    assert_int_equal(api_template_validate(
+                         tmpl, (struct api_template_use){0}, "spec.ps.template", 4, collect, &h),
+        4);
     assert_int_equal(h.n, 4);
+    free(h.first);
+}
+
+static void intranet_host_gives_pods_the_network_of_their_nodes(void **state) {
+    (void)state;
+    CO_AUTOJSON json_t *tmpl =
+        tk_json("{'spec':{" C(",'ports':[{'containerPort':80,'hostPort':81}]") "}}");
+    struct findings h = {0};
+    const struct api_template_use use = {.host = true};
+    assert_int_equal(api_template_validate(tmpl, use, "spec.ps.template", 16, collect, &h), 1);
     free(h.first);
 }
 
@@ -155,6 +202,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_cluster_would_reject_is_said_before),
         cmocka_unit_test(pods_that_need_not_end_may_be_restarted_always),
+        cmocka_unit_test(intranet_host_gives_pods_the_network_of_their_nodes),
         cmocka_unit_test(no_more_than_asked_for_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,17 +31,24 @@ static bool must_end(const json_t *spec, enum api_role role) {
     return ends;
 }
 
-static size_t check_templates(const json_t *obj, struct opc_position *in) {
+/* All pods of the job are on the network of their nodes. */
+static bool uses_node_network(json_t *obj) {
+    CO_CLEANUP(api_job_freep) struct api_job *job = NULL;
+    return !api_job_decode(json_incref(obj), &job, NULL) && job->intranet == API_HOST;
+}
+
+static size_t check_templates(json_t *obj, struct opc_position *in) {
     size_t n = 0;
     const json_t *spec = json_object_get(obj, "spec");
+    bool host = uses_node_network(obj);
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
         const json_t *tmpl = co_json_at(spec, api_role_name(r), "template");
         CO_AUTOFREE char *base = co_xasprintf("spec.%s.template", api_role_name(r));
         if (tmpl) {
             n += crd_find_mistyped(tmpl, base, API_PROBLEMS_MAX - n, print_problem, in);
             n += crd_find_misspelt(tmpl, base, API_PROBLEMS_MAX - n, print_problem, in);
-            n += api_template_validate(
-                tmpl, must_end(spec, r), base, API_PROBLEMS_MAX - n, print_problem, in);
+            const struct api_template_use use = {must_end(spec, r), host};
+            n += api_template_validate(tmpl, use, base, API_PROBLEMS_MAX - n, print_problem, in);
         }
     }
     return n;
