@@ -427,6 +427,7 @@ void ctl_controller_lead(struct ctl_controller *c, bool leading) {
         return;
     }
     c->leading = leading;
+    c->executions.led_from = leading ? kube_clock_seconds() : 0;
     ctl_store_each(&c->store, leading ? ask_each : abort_each, c);
 }
 

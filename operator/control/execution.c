@@ -145,6 +145,7 @@ void ctl_execution_recall(struct ctl_execution *r, const char *uid, struct plan_
     ctl_failures_view(&r->failures, is_overtaken, r, &seen->failures, &seen->n_failures);
     seen->draft = r->draft;
     seen->token = r->token;
+    seen->led_from = r->entry->reported == r->all->led_from ? 0 : r->all->led_from;
 }
 
 /* ---- the end of an execution ----------------------------------------------------------------- */
@@ -203,6 +204,7 @@ static void emit_plan_events(struct ctl_execution *r, const struct plan *plan) {
     for (size_t i = 0; i < plan->n_events; i++) {
         ctl_recorder_emit(r->all->recorder, r->job, &r->event_log, &plan->events[i]);
     }
+    r->entry->reported = r->all->led_from;
 }
 
 static void back_off(struct backoff *b) {

@@ -18,6 +18,7 @@ struct ctl_executions {
     void (*over)(void *arg, struct ctl_entry *e, int64_t wake_ms);
     void *arg;
     struct ctl_crd crd;
+    int64_t led_from; /* seconds: since when this process is the lease holder; 0: it is not */
 };
 
 struct ctl_execution;

@@ -58,6 +58,7 @@ struct ctl_waiting_event {
     char *name, *ns, *uid, *version; /* owned: the job's */
     int64_t since, until;            /* seconds: its firstTimestamp and lastTimestamp */
     int64_t count;
+    uint64_t id; /* see struct plan_event */
 };
 
 static void waiting_free(struct ctl_waiting_event *w) {
@@ -166,6 +167,9 @@ static void event_written(
     struct ctl_event_write *t = arg;
     struct ctl_recorder *r = t->recorder;
     (void)reply;
+    if (code == CO_EXISTS && t->known) { /* the lease holder before us has written it */
+        code = 0;
+    }
     if (code && code != CO_CANCELED) {
         co_log(api_says_namespace_ends(co_err_text(err)) ? CO_LOG_DEBUG : CO_LOG_WARN,
             "event dropped", CO_E(err));
@@ -203,14 +207,16 @@ static json_t *event_body(
         r->instance);
 }
 
-/* g: NULL for a Normal event. */
-static void send_event(struct ctl_recorder *r, struct ctl_sent_warning *g, enum kube_verb verb,
-    const char *ns, const char *name, json_t *body) {
+/* write: what is known of it; its warning is NULL for a Normal event. */
+static void send_event(struct ctl_recorder *r, const struct ctl_event_write *write,
+    enum kube_verb verb, const char *ns, const char *name, json_t *body) {
+    struct ctl_sent_warning *g = write->warning;
     struct ctl_event_write *t = r->event_writes;
     while (t->recorder) {
         t++;
     }
-    *t = (struct ctl_event_write){r, g};
+    *t = *write;
+    t->recorder = r;
     if (g) {
         if (g->write) {
             g->write->warning = NULL;
@@ -296,7 +302,7 @@ static bool count_again(
     co_time_format(kube_clock_seconds(), now);
     CO_AUTOJSON json_t *patch = json_pack("{s:I,s:s,s:o}", "count", (json_int_t)g->count,
         "lastTimestamp", now, "message", message_of(w));
-    send_event(r, g, KUBE_PATCH, w->ns, g->name, patch);
+    send_event(r, &(struct ctl_event_write){.warning = g}, KUBE_PATCH, w->ns, g->name, patch);
     return true;
 }
 
@@ -331,14 +337,16 @@ static void record_event(
     /* A name has at most 253 characters.  Jobs with longer names than 63 get no children, but the
      * event that says so must not fail because of its own name. */
     char name[128];
-    (void)snprintf(name, sizeof(name), "%.100s.%016" PRIx64, w->name, next_number(r));
+    uint64_t number = w->id ? w->id : next_number(r);
+    (void)snprintf(name, sizeof(name), "%.100s.%016" PRIx64, w->name, number);
     CO_AUTOJSON json_t *body = event_body(r, w, name);
     if (!body) {
         co_log_warn("event dropped: not UTF-8", CO_S("job", w->name));
         return;
     }
     struct ctl_sent_warning *g = w->warning ? remember_warning(s, w, name) : NULL;
-    send_event(r, g, KUBE_CREATE, w->ns, NULL, body);
+    const struct ctl_event_write write = {.warning = g, .known = w->id};
+    send_event(r, &write, KUBE_CREATE, w->ns, NULL, body);
 }
 
 static void pump_stories(struct ctl_recorder *r) {
@@ -409,6 +417,7 @@ static bool fold_event(struct ctl_waiting_event *last, const struct plan_event *
     last->reason = event->reason;
     last->deed = event->deed;
     last->state = last->state || event->state;
+    last->id = event->id;
     return true;
 }
 
@@ -483,7 +492,8 @@ static void add_event(
         .version = co_xstrdup(job->resource_version),
         .since = now,
         .until = now,
-        .count = 1};
+        .count = 1,
+        .id = event->id};
     struct ctl_waiting_event *last = last_of(event_log);
     *(last ? &last->next : &event_log->first) = w;
     event_log->n_waiting++;

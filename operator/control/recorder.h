@@ -54,6 +54,7 @@ enum { CTL_EVENT_WRITES_MAX = 4 }; /* events on the wire at a time */
 struct ctl_event_write {
     struct ctl_recorder *recorder;    /* NULL: the slot is free */
     struct ctl_sent_warning *warning; /* set for the last write of a remembered Warning */
+    bool known;                       /* if the name exists, it is this event (plan_event.id) */
 };
 
 struct ctl_recorder {

@@ -450,6 +450,28 @@ static void what_is_no_text_is_left_out(void **state) {
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+#define TAKEN 409, "{\"kind\":\"Status\",\"reason\":\"AlreadyExists\"}", FAKE_KEEP, NULL
+
+/* Its name is that of the state, so there is never a second one; the next time it counts. */
+static void a_state_that_was_reported_before_is_the_same_event(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {
+        {"\"name\":\"x.0000000000000abc\"", TAKEN},
+        {"PATCH /api/v1/namespaces/ns/events/x.0000000000000abc ", ANSWER},
+        {"\"name\":\"x.0000000000000abd\"", TAKEN},
+    };
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    for (int i = 0; i < 3; i++) {
+        ctl_recorder_emit(&w->recorder, &job, &w->event_log,
+            &(struct plan_event){.warning = i < 2,
+                .state = true,
+                .reason = i < 2 ? "Failed" : "Running",
+                .message = (char *)(uintptr_t) "no data",
+                .id = i < 2 ? 0xabc : 0xabd});
+        until_recorded(w, (size_t)i + 1);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         T(an_event_names_its_job),
@@ -467,6 +489,7 @@ int main(void) {
         T(what_waits_for_a_job_has_a_bound),
         T(of_too_many_the_least_goes),
         T(what_is_no_text_is_left_out),
+        T(a_state_that_was_reported_before_is_the_same_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include "operator/plan/gang.h"
 #include "operator/plan/left.h"
 #include "operator/plan/stored.h"
+#include "operator/plan/transition.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -41,7 +42,9 @@ static const struct event_row {
     {"FailedDelete", true, "deletes were rejected"},
     {"Updated", false, "the addresses in the ConfigMap, or a group's size, were changed"},
     {"FailedUpdate", true, "such a change was rejected"},
-    {"Running", false, "all pods run, for the first time or again"},
+    {"Running", false,
+        "all pods run, for the first time or again; not between two failures of a container that "
+        "kubelet restarts"},
     {"Completing", false,
         "the pods that successPolicy names have succeeded; the others have their grace period"},
     {"Completed", false, "the job has succeeded"},
@@ -261,17 +264,65 @@ static char *running_message(const struct plan_children *w) {
                   : co_xasprintf("all %" PRId64 " pods are running", n);
 }
 
-static void add_failed(
-    struct plan *plan, const struct plan_children *w, const struct plan_assessment *o) {
-    CO_AUTOFREE char *message = plan_left_add(w, o);
-    add_event(plan, "Failed", co_xasprintf("job failed: %s", message));
+static char *failed_message(const char *why) {
+    return co_xasprintf("job failed: %s", why);
+}
+
+static char *restarting_message(int64_t backoff, const char *why) {
+    return co_xasprintf("in %" PRId64 " s: %s", backoff, why);
+}
+
+static char *resumed_message(int32_t attempt) {
+    return co_xasprintf("attempt %" PRId32 " begins", attempt);
+}
+
+static char *completing_message(const struct plan_children *w) {
+    const struct plan_success_text *text = plan_children_success_text(w);
+    return co_xasprintf(
+        "%s; %s have %" PRId64 " s to end", text->what, text->others, w->settings->server_grace);
+}
+
+/* The event of a trouble that does not change the phase; NULL: the reason is none. */
+static const char *trouble_event(const char *reason) {
+    static const struct {
+        const char *reason, *event;
+    } troubles[] = {
+        {"CrashLoopBackOff", "ContainerRestarted"},
+        {"ContainerRestarted", "ContainerRestarted"},
+        {"PodDisrupted", "PodDisrupted"},
+        {"NodeLost", "NodeLost"},
+        {"WaitingForOldPods", "WaitingForOldPods"},
+        {"NoPods", "NoPods"},
+        {"NoTrainers", "NoTrainers"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(troubles); i++) {
+        if (co_streq(troubles[i].reason, reason)) {
+            return troubles[i].event;
+        }
+    }
+    return NULL;
+}
+
+/* The trouble is the one that was reported: not when a restarted container fails again, nor when
+ * the next pod of the same trouble is named. */
+static bool is_same_trouble(const struct plan_children *w, const struct plan_assessment *o) {
+    return co_streq(trouble_event(o->reason), trouble_event(co_json_str(w->job->status, "reason")));
+}
+
+/* A container that fails again and again makes the job Running in between; each time would be an
+ * event. */
+static bool runs_between_failures(const struct plan_children *w, const struct plan_assessment *o) {
+    return w->job->phase == API_PHASE_STARTING && co_json_str(w->job->status, "startTime") &&
+           co_streq(trouble_event(o->reason), "ContainerRestarted") && is_same_trouble(w, o);
 }
 
 static void add_phase(
     struct plan *plan, const struct plan_children *w, const struct plan_assessment *o) {
+    CO_AUTOFREE char *message = NULL;
     switch (o->phase) {
     case API_PHASE_RUNNING:
-        if (count_wanted(w) > 0) { /* else NoPods says what there is to say */
+        /* Without pods, NoPods says what there is to say. */
+        if (count_wanted(w) > 0 && !runs_between_failures(w, o)) {
             add_event(plan, "Running", running_message(w));
         }
         break;
@@ -279,7 +330,8 @@ static void add_phase(
         add_event(plan, "Completed", completed_message(w));
         break;
     case API_PHASE_FAILED:
-        add_failed(plan, w, o);
+        message = plan_left_add(w, o);
+        add_event(plan, "Failed", failed_message(message));
         break;
     case API_PHASE_SUSPENDED:
         add_event(plan, "Suspended", co_xstrdup(o->message));
@@ -301,29 +353,11 @@ static bool is_refused(const struct plan_assessment *o, const json_t *stored) {
            !co_streq(co_json_str(stored, "reason"), o->reason);
 }
 
-/* Troubles that do not change the phase.  Each is reported once: not when a restarted
- * container fails again, and not when the next pod of the same trouble is named. */
 static void add_trouble(
     struct plan *plan, const struct plan_children *w, const struct plan_assessment *o) {
-    static const struct {
-        const char *reason, *event;
-    } troubles[] = {
-        {"CrashLoopBackOff", "ContainerRestarted"},
-        {"ContainerRestarted", "ContainerRestarted"},
-        {"PodDisrupted", "PodDisrupted"},
-        {"NodeLost", "NodeLost"},
-        {"WaitingForOldPods", "WaitingForOldPods"},
-        {"NoPods", "NoPods"},
-        {"NoTrainers", "NoTrainers"},
-    };
-    const char *stored = co_json_str(w->job->status, "reason");
-    const char *now = NULL, *was = NULL;
-    for (size_t i = 0; i < CO_ARRAY_LEN(troubles); i++) {
-        now = strcmp(troubles[i].reason, o->reason) == 0 ? troubles[i].event : now;
-        was = co_streq(troubles[i].reason, stored) ? troubles[i].event : was;
-    }
-    if (now && !co_streq(now, was)) {
-        add_event(plan, now, co_xstrdup(o->message));
+    const char *event = trouble_event(o->reason);
+    if (event && !is_same_trouble(w, o)) {
+        add_event(plan, event, co_xstrdup(o->message));
     }
 }
 
@@ -341,20 +375,67 @@ static void add_blocked(
     }
 }
 
-void plan_events_phase(
+/* ---- what an earlier lease holder may not have reported ---------------------------------------
+ */
+
+static char *message_again(const struct plan_children *w, const struct plan_transition *t) {
+    const json_t *status = w->job->status;
+    const char *why = co_json_str(status, "message");
+    if (strcmp(t->reason, "Running") == 0) {
+        return running_message(w);
+    }
+    if (strcmp(t->reason, "Completing") == 0) {
+        return completing_message(w);
+    }
+    if (strcmp(t->reason, "Completed") == 0) {
+        return completed_message(w);
+    }
+    if (strcmp(t->reason, "Failed") == 0) {
+        return failed_message(why ? why : t->message);
+    }
+    if (strcmp(t->reason, "Restarting") == 0) {
+        return restarting_message(
+            json_integer_value(json_object_get(status, "backoffSeconds")), t->message);
+    }
+    return strcmp(t->reason, "Resumed") == 0 ? resumed_message(w->job->attempt)
+                                             : co_xstrdup(t->message);
+}
+
+static void add_unreported(struct plan *plan, const struct plan_children *w) {
+    struct plan_transition t[PLAN_TRANSITIONS_MAX];
+    size_t n = w->job->deleting ? 0 : plan_transitions_unreported(w, t);
+    for (size_t i = 0; i < n; i++) {
+        add_event(plan, t[i].reason, message_again(w, &t[i]));
+        plan->events[plan->n_events - 1].id = t[i].id;
+    }
+}
+
+/* Of a state that the stored status does not have yet. */
+static void number_event(
+    const struct plan *plan, const struct plan_children *w, struct plan_event *e) {
+    struct plan_transition was = {0}, now;
+    if (plan_transition_of(w->job, plan->status, e->reason, &now)) {
+        (void)plan_transition_of(w->job, w->job->status, e->reason, &was);
+        e->id = now.id != was.id ? now.id : 0;
+    }
+}
+
+/* ---- */
+
+static void add_news(
     struct plan *plan, const struct plan_children *w, const struct plan_assessment *o) {
     if (o->phase != w->job->phase) {
         add_phase(plan, w, o);
     }
     if (o->restarting && o->attempt != w->job->attempt) {
-        add_event(plan, "Restarting", co_xasprintf("in %" PRId64 " s: %s", o->backoff, o->message));
+        add_event(plan, "Restarting", restarting_message(o->backoff, o->message));
     }
     if (o->gave_back) {
         add_event(plan, "GaveBack", co_xstrdup(o->message));
     }
     bool active = !w->job->deleting && !api_phase_terminal(o->phase);
     if (w->job->phase == API_PHASE_SUSPENDED && o->phase != API_PHASE_SUSPENDED && active) {
-        add_event(plan, "Resumed", co_xasprintf("attempt %" PRId32 " begins", o->attempt));
+        add_event(plan, "Resumed", resumed_message(o->attempt));
     }
     if (o->blocked) {
         add_blocked(plan, w, o);
@@ -374,8 +455,16 @@ void plan_events_phase(
         }
     }
     if (o->completing && !plan_condition_true(w->job, "Completing")) {
-        add_event(plan, "Completing",
-            co_xasprintf("%s; %s have %" PRId64 " s to end", plan_children_success_text(w)->what,
-                plan_children_success_text(w)->others, w->settings->server_grace));
+        add_event(plan, "Completing", completing_message(w));
+    }
+}
+
+void plan_events_phase(
+    struct plan *plan, const struct plan_children *w, const struct plan_assessment *o) {
+    add_unreported(plan, w);
+    size_t first = plan->n_events;
+    add_news(plan, w, o);
+    for (size_t i = first; i < plan->n_events; i++) {
+        number_event(plan, w, &plan->events[i]);
     }
 }

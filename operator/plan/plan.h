@@ -85,6 +85,9 @@ struct plan_seen {
     const json_t *draft;
     /* The job's Secret exists, for the pods that are still missing. */
     bool token;
+    /* Seconds: since when this process has been the lease holder, as long as it has emitted no
+     * plan's events for this job; else 0 (operator/plan/transition.h). */
+    int64_t led_from;
     /* By role, the templates in the ConfigMap's annotations; NULL: not read.  The caller reads them
      * after a plan with lacks_templates. */
     const json_t *templates;
@@ -113,6 +116,7 @@ struct plan_event {
     bool deed;    /* it reports requests that were done; may be merged with a state that follows */
     bool state;   /* it reports a new state of the job; dropped last */
     uint8_t kind; /* number of its reason, below PLAN_EVENT_KINDS */
+    uint64_t id;  /* not 0: one of this id that exists is the same event; its number otherwise */
     const char *reason; /* static */
     char *message;      /* owned */
 };

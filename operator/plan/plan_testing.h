@@ -32,6 +32,7 @@ struct tk_cluster {
     json_t *templates;  /* owned: as control reads them; NULL: not read */
     struct plan_settings settings;
     size_t creates_max;
+    int64_t led_from;
     json_t *draft; /* owned */
     int64_t now;
     uint64_t version; /* the last resourceVersion and uid */
@@ -106,6 +107,7 @@ static inline void tk_look(struct tk_cluster *c) {
     c->seen = (struct plan_seen){.pods = (const struct api_pod *const *)c->pods,
         .services = (const struct api_service *const *)c->services,
         .creates_max = c->creates_max,
+        .led_from = c->led_from,
         .draft = c->draft,
         .token = c->token,
         .templates = c->templates,

@@ -18,7 +18,7 @@ static int32_t stored_replicas(const struct api_job *job, enum api_role role) {
     return api_range_take(&text, 6, &n, &last) ? n : 0;
 }
 
-static json_t *find_condition(const json_t *status, const char *type) {
+json_t *plan_condition_in(const json_t *status, const char *type) {
     size_t i;
     json_t *c;
     json_array_foreach(json_object_get(status, "conditions"), i, c) {
@@ -30,18 +30,18 @@ static json_t *find_condition(const json_t *status, const char *type) {
 }
 
 const json_t *plan_condition_stored(const struct api_job *job, const char *type) {
-    return find_condition(job->status, type);
+    return plan_condition_in(job->status, type);
 }
 
 const json_t *plan_condition_known(const struct plan_children *w, const char *type) {
     const json_t *draft = w->seen->draft;
     bool same = w->attempt == json_integer_value(json_object_get(draft, "attempt"));
-    const json_t *drafted = same ? find_condition(draft, type) : NULL;
-    return drafted ? drafted : find_condition(w->job->status, type);
+    const json_t *drafted = same ? plan_condition_in(draft, type) : NULL;
+    return drafted ? drafted : plan_condition_in(w->job->status, type);
 }
 
 static json_t *draft_conditions(const json_t *status) {
-    json_t *c = find_condition(status, "Completing");
+    json_t *c = plan_condition_in(status, "Completing");
     return co_streq(co_json_str(c, "status"), "True") ? json_pack("[O]", c) : NULL;
 }
 

@@ -6,6 +6,8 @@
 /* The keys of "ready/replicas" in a status: "readyPS", ... */
 extern const char *const plan_ready_keys[API_ROLES];
 
+/* The condition of a status; NULL when absent. */
+json_t *plan_condition_in(const json_t *status, const char *type);
 /* A stored condition, NULL when absent. */
 const json_t *plan_condition_stored(const struct api_job *job, const char *type);
 bool plan_condition_true(const struct api_job *job, const char *type);

@@ -47,7 +47,8 @@ static void a_crash_loop_is_seen_and_reported_once(void **state) {
     expect_events(&c, "");
     rest(&c);
     tk_pod_status(&c, "x-worker-0", LOOPS(RUNS_AGAIN, "42"));
-    expect_events(&c, "Running: all 2 pods are running");
+    expect_status(&c, "phase", "Running");
+    expect_events(&c, "");
     rest(&c);
     /* It has recovered. */
     PLAN_AUTOPLAN struct plan plan = {0};
@@ -58,6 +59,20 @@ static void a_crash_loop_is_seen_and_reported_once(void **state) {
     rest(&c);
     tk_pod_status(&c, "x-worker-0", LOOPS(BACKS_OFF, "59"));
     expect_events(&c, "!ContainerRestarted: " SAID "; kubelet restarts it");
+    tk_done(&c);
+}
+
+/* It has never been Running, or not since the group's restart. */
+static void a_job_that_runs_for_the_first_time_says_so_whatever_was_before(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TWO ",'intranet':'Service'"));
+    rest(&c);
+    tk_pod_status(&c, "x-worker-0", LOOPS(BACKS_OFF, "40"));
+    tk_pod_status(&c, "x-worker-1", RUNS);
+    rest(&c);
+    tk_pod_status(&c, "x-worker-0", LOOPS(RUNS_AGAIN, "40"));
+    expect_events(&c, "Running: all 2 pods are running");
     tk_done(&c);
 }
 
@@ -280,6 +295,7 @@ int main(void) {
         cmocka_unit_test(a_job_that_cannot_run_or_end_says_what_is_missing),
         cmocka_unit_test(a_job_without_pods_is_reported_once_and_runs_when_it_has_some),
         cmocka_unit_test(a_crash_loop_is_seen_and_reported_once),
+        cmocka_unit_test(a_job_that_runs_for_the_first_time_says_so_whatever_was_before),
         cmocka_unit_test(a_container_that_is_started_again_is_a_failed_pod_for_the_policy),
         cmocka_unit_test(a_sidecar_that_is_started_again_is_no_failure),
         cmocka_unit_test(an_eviction_in_progress_is_seen_and_reported_once),
