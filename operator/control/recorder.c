@@ -338,6 +338,7 @@ static void record_event(
      * event that says so must not fail because of its own name. */
     char name[128];
     uint64_t number = w->id ? w->id : next_number(r);
+    r->last_number = number > r->last_number ? number : r->last_number;
     (void)snprintf(name, sizeof(name), "%.100s.%016" PRIx64, w->name, number);
     CO_AUTOJSON json_t *body = event_body(r, w, name);
     if (!body) {

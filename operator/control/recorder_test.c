@@ -450,6 +450,24 @@ static void what_is_no_text_is_left_out(void **state) {
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* The name of a state is made elsewhere, and may be that of a moment to come. */
+static void what_follows_a_state_has_a_later_name(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {
+        {"\"name\":\"x.7000000000000000\"", ANSWER},
+        {"\"name\":\"x.7000000000000001\"", ANSWER},
+    };
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    ctl_recorder_emit(&w->recorder, &job, &w->event_log,
+        &(struct plan_event){.state = true,
+            .reason = "Completed",
+            .message = (char *)(uintptr_t) "done",
+            .id = 0x7000000000000000});
+    until_recorded(w, 1);
+    emit(w, true, false, "Deleted", "deleted Pod a");
+    until_recorded(w, 2);
+}
+
 #define TAKEN 409, "{\"kind\":\"Status\",\"reason\":\"AlreadyExists\"}", FAKE_KEEP, NULL
 
 /* Its name is that of the state, so there is never a second one; the next time it counts. */
@@ -489,6 +507,7 @@ int main(void) {
         T(what_waits_for_a_job_has_a_bound),
         T(of_too_many_the_least_goes),
         T(what_is_no_text_is_left_out),
+        T(what_follows_a_state_has_a_later_name),
         T(a_state_that_was_reported_before_is_the_same_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

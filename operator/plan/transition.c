@@ -47,14 +47,16 @@ static int64_t time_of(const struct row *row, const json_t *status, const json_t
                : co_time_of(co_json_str(condition, "lastTransitionTime"));
 }
 
-/* As control numbers other Events: nanoseconds, so that `kubectl describe` shows them in order.
- * Of a second it has the beginning, since what is done about a state follows it. */
+/* As control numbers other Events: nanoseconds, so that `kubectl describe` shows them in order.  It
+ * is the end of the second, since the cause was reported before; later Events get higher numbers.
+ */
 static uint64_t make_id(
     const struct api_job *job, const json_t *status, const struct row *row, int64_t at) {
     enum { SECOND = 1000000000, ROW = 10000000 };
     uint64_t attempt = (uint64_t)json_integer_value(json_object_get(status, "attempt"));
     uint64_t own = (co_hash_str(job->uid) + attempt) % ROW;
-    return (uint64_t)at * SECOND + (uint64_t)(row - rows) * ROW + own;
+    uint64_t begin = (uint64_t)(at + 1) * SECOND - (uint64_t)PLAN_TRANSITIONS_MAX * ROW;
+    return begin + (uint64_t)(row - rows) * ROW + own;
 }
 
 bool plan_transition_of(const struct api_job *job, const json_t *status, const char *reason,
