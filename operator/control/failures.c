@@ -45,6 +45,11 @@ static struct ctl_failed_request **find_failure(
     return link;
 }
 
+int32_t ctl_failures_taken(struct ctl_failures *f, const struct plan_action *a) {
+    const struct ctl_failed_request *m = *find_failure(f, a);
+    return m && m->code == CO_EXISTS ? m->count : 0;
+}
+
 static void drop_failure(struct ctl_failures *f, struct ctl_failed_request **link) {
     struct ctl_failed_request *m = *link;
     if (m) {

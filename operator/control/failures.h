@@ -22,6 +22,8 @@ void ctl_failures_clear(struct ctl_failures *f); /* zeroed = empty; frees all */
 /* Returns how often this action has failed. */
 int32_t ctl_failures_note(
     struct ctl_failures *f, const struct plan_action *a, int code, const char *message);
+/* How often its name was taken, in a row. */
+int32_t ctl_failures_taken(struct ctl_failures *f, const struct plan_action *a);
 void ctl_failures_forget(struct ctl_failures *f, const struct plan_action *a);
 /* What the planner is to see now.  Failures that are overtaken (the object to be created exists,
  * the one to be deleted is gone) are dropped.  *ret is valid until the next call. */

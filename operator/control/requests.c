@@ -24,6 +24,8 @@ const enum ctl_store_kind ctl_stored_kinds[PLAN_KINDS] = {
     [PLAN_KIND_SECRET] = CTL_STORE_KINDS,
 };
 
+/* For a list of one pod: in JSON, of which only the metadata are read. */
+static const struct kube_type pods = {"", "v1", "pods", "Pod"};
 /* Secrets are created, but neither read nor watched. */
 static const struct kube_type secrets = {"", "v1", "secrets", "Secret"};
 
@@ -89,6 +91,17 @@ static void action_refused(struct ctl_requests *q, size_t i, int code, const cha
     q->outcomes[i].error = co_steal_ptr(message);
 }
 
+/* One more request for an action that has been answered. */
+static void send_next(struct ctl_requests *q, size_t i, struct kube_req *req) {
+    req->class = KUBE_CLASS_WORK;
+    req->flow = q->opts.entry->serial;
+    req->answer = KUBE_NODES;
+    q->pending++;
+    q->sent[i].op = kube_do(q->opts.api->client, req);
+}
+
+static void action_failed(struct ctl_requests *q, size_t i, int code, const char *message);
+
 /* A Service of this name exists.  It may be the job's own, created by an earlier version without
  * the label that the watch selects by.  Then it goes into the store, and the next plan labels it.
  */
@@ -118,11 +131,76 @@ static void service_looked_at(
 static void service_look_at(struct ctl_requests *q, size_t i) {
     struct kube_req req = kube_req_for(KUBE_GET, type_of(q, PLAN_KIND_SERVICE), q->opts.entry->ns,
         q->opts.plan->actions[i].name, service_looked_at, &q->sent[i]);
-    req.class = KUBE_CLASS_WORK;
-    req.flow = q->opts.entry->serial;
-    req.answer = KUBE_NODES;
-    q->pending++;
-    q->sent[i].op = kube_do(q->opts.api->client, &req);
+    send_next(q, i, &req);
+}
+
+/* ---- a pod's name that is taken ------------------------------------------------------------- */
+
+static void unlabelled_deleted(
+    void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
+    struct sent *s = arg;
+    struct ctl_requests *q = s->all;
+    s->op = NULL;
+    if (code && code != CO_NOTFOUND && code != CO_CONFLICT) {
+        action_failed(q, s->index, code, *reply->message ? reply->message : co_err_text(err));
+    } else { /* the create is tried again */
+        q->outcomes[s->index].tried = false;
+        q->tally.conflict = true;
+    }
+    settle_request(q);
+}
+
+static void unlabelled_delete(struct ctl_requests *q, size_t i, const struct api_pod *pod) {
+    CO_AUTOJSON json_t *options = kube_delete_options(pod->c.uid, false);
+    struct kube_req req = kube_req_for(
+        KUBE_DELETE, &pods, q->opts.entry->ns, pod->c.name, unlabelled_deleted, &q->sent[i]);
+    req.body = options;
+    co_log_info("deleting a pod of an earlier attempt that has lost its label",
+        CO_S("job", q->opts.entry->name), CO_S("namespace", q->opts.entry->ns),
+        CO_S("object", pod->c.name));
+    send_next(q, i, &req);
+}
+
+/* The job's own pod, which somebody has taken the label from that the watch selects by: for us it
+ * is gone.  One of this attempt stays, since it may be training; one of an earlier attempt ends, as
+ * all others of it have. */
+static void pod_looked_at(
+    void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
+    struct sent *s = arg;
+    struct ctl_requests *q = s->all;
+    const struct co_jnode *item = co_jnode_next(co_jnode_get(reply->nodes, "items"), NULL);
+    const char *name = q->opts.plan->actions[s->index].name;
+    (void)err;
+    s->op = NULL;
+    CO_AUTOFREE struct api_pod *found = code || !item ? NULL : (struct api_pod *)api_pod_read(item);
+    bool ours = found && strcmp(found->c.owner_uid, q->opts.job->uid) == 0 &&
+                !co_jnode_at(item, "metadata", "labels", API_LABEL_NAME);
+    if (code == CO_CANCELED) {
+        q->outcomes[s->index].tried = false;
+    } else if (ours && found->c.deleting) {
+        q->outcomes[s->index].tried = false;
+        q->tally.conflict = true;
+    } else if (ours && found->attempt != q->opts.job->attempt) {
+        unlabelled_delete(q, s->index, found);
+    } else {
+        CO_AUTOFREE char *text =
+            ours ? co_xasprintf("it has lost its label " API_LABEL_NAME
+                                ", so the operator does not see it: kubectl label pod -n %s "
+                                "%s " API_LABEL_NAME "=%s, or delete it",
+                       q->opts.entry->ns, name, name)
+                 : co_xasprintf("pods \"%s\" already exists", name);
+        action_refused(q, s->index, CO_EXISTS, text);
+    }
+    settle_request(q);
+}
+
+static void pod_look_at(struct ctl_requests *q, size_t i) {
+    CO_AUTOFREE char *selector = co_xasprintf("metadata.name=%s", q->opts.plan->actions[i].name);
+    struct kube_req req =
+        kube_req_for(KUBE_LIST, &pods, q->opts.entry->ns, NULL, pod_looked_at, &q->sent[i]);
+    req.metadata_only = true;
+    req.params[0] = (struct kube_param){"fieldSelector", selector};
+    send_next(q, i, &req);
 }
 
 /* Remembers a failure whose outcome is unknown, so that it is reported if it repeats.  A failed
@@ -170,6 +248,11 @@ static void action_failed(struct ctl_requests *q, size_t i, int code, const char
     case CO_EXISTS:
         if (a->kind == PLAN_KIND_SERVICE) {
             service_look_at(q, i);
+            return;
+        }
+        if (a->kind == PLAN_KIND_POD &&
+            ctl_failures_taken(q->opts.failures, a) + 1 >= CTL_CREATE_GRACE) {
+            pod_look_at(q, i);
             return;
         }
         if (a->kind == PLAN_KIND_SECRET) { /* created before: its name contains the job's uid */

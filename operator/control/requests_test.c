@@ -245,17 +245,63 @@ static void each_secret_has_a_token_of_its_own(void **state) {
 
 /* ---- what is remembered, and what is not sent ------------------------------------------- */
 
+#define LOOKS "GET /api/v1/namespaces/ns/pods?fieldSelector=metadata.name%3Dx-ps-1 "
+#define OWNED(uid, more)                                                                           \
+    "{\"items\":[{\"metadata\":{\"name\":\"x-ps-1\",\"namespace\":\"ns\",\"uid\":\"p1\"" more      \
+    ",\"ownerReferences\":[{\"apiVersion\":\"" API_VERSION "\",\"kind\":\"" API_KIND               \
+    "\",\"name\":\"x\",\"uid\":\"" uid "\",\"controller\":true}]}}]}"
+#define LABELS(...) ",\"labels\":{" __VA_ARGS__ "}"
+#define ENDS ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\""
+#define TAKEN "pods \"x-ps-1\" already exists"
+
+/* The job is in attempt 3. */
+static const struct {
+    const char *what, *found;
+    struct fake_step then; /* a request that follows; no method: none */
+    const char *error;     /* "": the create is tried again */
+} taken_names[] = {
+    {"gone since", "{\"items\":[]}", {0}, TAKEN},
+    {"of another job", OWNED("v", LABELS("")), {0}, TAKEN},
+    {"labelled, not seen yet",
+        OWNED("u", LABELS("\"" API_LABEL_NAME "\":\"x-ps-1\",\"" API_LABEL_ATTEMPT "\":\"3\"")),
+        {0}, TAKEN},
+    {"without the label", OWNED("u", LABELS("\"" API_LABEL_ATTEMPT "\":\"3\"")), {0},
+        "it has lost its label paddle-res-name, so the operator does not see it: kubectl label pod "
+        "-n ns x-ps-1 paddle-res-name=x-ps-1, or delete it"},
+    {"of the attempt before, without the label",
+        OWNED("u", LABELS("\"" API_LABEL_ATTEMPT "\":\"2\"")),
+        {"DELETE /api/v1/namespaces/ns/pods/x-ps-1 ", 200, "{}"}, ""},
+    {"the same, and it is gone", OWNED("u", ""),
+        {"DELETE /api/v1/namespaces/ns/pods/x-ps-1 ", 404, STATUS("NotFound")}, ""},
+    {"the same, and it may not be deleted", OWNED("u", ""),
+        {"DELETE /api/v1/namespaces/ns/pods/x-ps-1 ", 403, STATUS("Forbidden")}, "no"},
+    {"it ends already", OWNED("u", ENDS), {0}, ""},
+};
+
 static void a_taken_name_counts_when_it_stays_taken(void **state) {
-    struct world *w = *state;
+    (void)state;
     const struct fake_step taken = {"POST", 409, STATUS("AlreadyExists"), FAKE_KEEP, NULL};
-    const struct fake_step steps[] = {taken, taken, taken};
-    begin(w, steps, CTL_CREATE_GRACE);
-    w->plan.n_actions = 1;
-    for (int i = 1; i <= CTL_CREATE_GRACE; i++) {
-        w->action[0] = action(PLAN_CREATE, PLAN_KIND_POD, "x-ps-1");
-        carry_out(w, SIZE_MAX);
-        assert_int_equal(w->tally.conflict, i < CTL_CREATE_GRACE);
-        assert_int_equal(w->tally.refused, i == CTL_CREATE_GRACE);
+    for (size_t row = 0; row < CO_ARRAY_LEN(taken_names); row++) {
+        void *one = NULL;
+        (void)setup(&one);
+        struct world *w = one;
+        const char *error = taken_names[row].error;
+        const struct fake_step steps[] = {taken, taken, taken,
+            {LOOKS, 200, taken_names[row].found, FAKE_KEEP, NULL}, taken_names[row].then};
+        begin(w, steps, taken_names[row].then.expect ? 5 : 4);
+        w->job.attempt = 3;
+        w->plan.n_actions = 1;
+        for (int i = 1; i <= CTL_CREATE_GRACE; i++) {
+            w->action[0] = action(PLAN_CREATE, PLAN_KIND_POD, "x-ps-1");
+            carry_out(w, SIZE_MAX);
+            bool refused = i == CTL_CREATE_GRACE && *error;
+            assert_int_equal(w->tally.conflict, !refused);
+            assert_int_equal(w->tally.refused, refused);
+        }
+        if (strncmp(w->error[0], error, sizeof(w->error[0]) - 1) != 0) {
+            fail_msg("%s: \"%s\"", taken_names[row].what, w->error[0]);
+        }
+        (void)teardown(&one);
     }
 }
 
