@@ -291,6 +291,45 @@ static void end_gang(struct builder *b) {
     }
 }
 
+/* The next tries of creates that were rejected, the longest ago first. */
+struct retry {
+    int64_t at;
+    const struct plan_slot *slot;
+    void (*create)(struct builder *b, const struct plan_slot *s);
+};
+
+static int compare_retries(const void *a, const void *b) {
+    const struct retry *x = a, *y = b;
+    if (x->at != y->at) {
+        return x->at < y->at ? -1 : 1;
+    }
+    return x->slot < y->slot ? -1 : x->slot > y->slot;
+}
+
+static void note_retry(struct retry *list, size_t *n, const struct plan_slot *s,
+    const struct plan_failure *f, void (*create)(struct builder *b, const struct plan_slot *s)) {
+    if (f) {
+        list[(*n)++] = (struct retry){f->retry_at, s, create};
+    }
+}
+
+/* After a rejection few creates are sent at a time.  If one that is rejected for ever came first,
+ * no other would be tried, not even that of a pod that a running group has lost. */
+static void create_rejected(struct builder *b, bool services, bool pods) {
+    const struct plan_children *w = b->w;
+    struct retry *list = co_xcalloc(w->seen->n_failures + 1, sizeof(*list));
+    size_t n = 0;
+    plan_slots_each(s, w) {
+        note_retry(list, &n, s, services ? s->service_failure : NULL, create_service);
+        note_retry(list, &n, s, pods ? s->pod_failure : NULL, create_pod);
+    }
+    qsort(list, n, sizeof(*list), compare_retries);
+    for (size_t i = 0; i < n; i++) {
+        list[i].create(b, list[i].slot);
+    }
+    free(list);
+}
+
 /* Creates what is missing.  In Service and DNS mode names are known before the pods exist, so all
  * of it is created at once; otherwise the ConfigMap follows when the last address is known. */
 static void plan_live(struct builder *b, const struct plan_assessment *o, const json_t *env) {
@@ -310,21 +349,22 @@ static void plan_live(struct builder *b, const struct plan_assessment *o, const 
     if (b->w->job->intranet == API_DNS) {
         create_job_service(b);
     }
-    if (plan_children_wants_services(b->w)) {
-        plan_slots_each(s, b->w) {
+    const bool services = plan_children_wants_services(b->w);
+    plan_slots_each(s, b->w) {
+        if (services && !s->service_failure) {
             create_service(b, s);
         }
     }
     /* The old ConfigMap must be gone: without the start gate, only a missing ConfigMap keeps
      * containers from starting. */
-    if (b->w->now < o->hold_until || b->w->old_configmap) {
-        return;
-    }
-    if (b->w->job->peer_auth == API_PEER_NONE || has_token(b)) {
-        plan_slots_each(s, b->w) {
+    const bool pods = b->w->now >= o->hold_until && !b->w->old_configmap &&
+                      (b->w->job->peer_auth == API_PEER_NONE || has_token(b));
+    plan_slots_each(s, b->w) {
+        if (pods && !s->pod_failure) {
             create_pod(b, s);
         }
     }
+    create_rejected(b, services, pods);
 }
 
 /* ---- a job that has ended ------------------------------------------------------------------- */

@@ -156,12 +156,49 @@ static void pods_that_wait_for_a_service_or_the_config_map_are_given_back_too(vo
     }
 }
 
+static void refuse(struct tk_cluster *c, enum plan_kind kind, const char *name, int64_t retry_at) {
+    c->failures[c->n_failures++] = (struct plan_failure){.verb = PLAN_CREATE,
+        .kind = kind,
+        .name = name,
+        .code = CO_PERMISSION,
+        .message = QUOTA,
+        .count = 9,
+        .retry_at = retry_at};
+}
+
+/* One create at a time, as after a rejection: a group of three is to grow by two, and has lost a
+ * pod. */
+static void what_is_rejected_again_and_again_keeps_nothing_else_from_being_tried(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB("'worker':{'replicas':3,'requests':1,'limits':5," TK_TEMPLATE
+                       "},'elastic':1,'intranet':'Service'"));
+    rest(&c);
+    run_all(&c);
+    c.creates_max = 1;
+    refuse(&c, PLAN_KIND_SERVICE, "x-worker-3", c.now);
+    refuse(&c, PLAN_KIND_SERVICE, "x-worker-4", c.now - 1);
+    refuse(&c, PLAN_KIND_POD, "x-worker-3", c.now - 2);
+    refuse(&c, PLAN_KIND_POD, "x-worker-4", c.now - 3);
+    set_replicas(&c, "worker", 5);
+    expect_actions(
+        &c, "patch ConfigMap x; create Pod x-worker-4"); /* it has waited for the longest */
+    c.failures[3].retry_at = c.now;
+    expect_actions(&c, "patch ConfigMap x; create Pod x-worker-3");
+    c.failures[2].retry_at = c.now;
+    expect_actions(&c, "patch ConfigMap x; create Service x-worker-4");
+    json_object_del(c.objects[TK_PODS], "x-worker-2");
+    expect_actions(&c, "patch ConfigMap x; create Pod x-worker-2");
+    tk_done(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_younger_job_gives_its_pods_back_first),
         cmocka_unit_test(it_says_so_and_tries_again_later),
         cmocka_unit_test(each_time_it_waits_longer),
         cmocka_unit_test(what_is_of_use_is_kept),
+        cmocka_unit_test(what_is_rejected_again_and_again_keeps_nothing_else_from_being_tried),
         cmocka_unit_test(pods_that_wait_for_a_service_or_the_config_map_are_given_back_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
