@@ -119,12 +119,20 @@ static bool is_lost_container(const char *reason) {
     return co_streq(reason, "ContainerStatusUnknown") || co_streq(reason, "Unknown");
 }
 
+/* Each layer of the runtime puts words before the message of the one below, of which only the last
+ * is about the container. */
+static const char *without_layers(const char *message) {
+    static const char last[] = "unable to start container process: ";
+    const char *at = message ? strstr(message, last) : NULL;
+    return at ? at + sizeof(last) - 1 : message;
+}
+
 static struct api_cause cause_of(
     const struct co_jnode *container_status, const struct co_jnode *ended) {
     int64_t code = co_jnode_i64(co_jnode_get(ended, "exitCode"));
     return (struct api_cause){.container = co_jnode_str(container_status, "name"),
         .reason = co_jnode_str(ended, "reason"),
-        .message = co_jnode_str(ended, "message"),
+        .message = without_layers(co_jnode_str(ended, "message")),
         .finished = co_jnode_str(ended, "finishedAt"),
         .exit_code = code < 0 || code > 255 ? 255 : (int32_t)code};
 }
@@ -358,7 +366,7 @@ static enum trouble trouble_of(
     }
     ret->cause = (struct api_cause){.container = name,
         .reason = waits,
-        .message = co_jnode_str(c, "state", "waiting", "message"),
+        .message = without_layers(co_jnode_str(c, "state", "waiting", "message")),
         .exit_code = ended ? (int32_t)(code & 255) : -1};
     return WAITS;
 }

@@ -7,6 +7,9 @@
     "template"
 #define QUOTA "pods \"x-worker-1\" is forbidden: exceeded quota: q"
 #define TIME_IS_UP "the job was active for 100 s, all that activeDeadlineSeconds allows"
+#define REFUSED                                                                                    \
+    "; it did not run: QuotaExceeded: Pod x-worker-1: pods \"x-worker-1\" is forbidden: exceeded " \
+    "quota: q"
 
 static struct tk_cluster begin(const char *spec) {
     struct tk_cluster c;
@@ -59,7 +62,7 @@ static void a_job_that_ends_before_all_pods_are_there_says_so(void **state) {
     c.now += 100;
     rest(&c);
     expect_status(&c, "phase", "Failed");
-    expect_condition(&c, "Created", "False DeadlineExceeded " TIME_IS_UP);
+    expect_condition(&c, "Created", "False DeadlineExceeded " TIME_IS_UP REFUSED);
     expect_condition(&c, "Blocked", "False DeadlineExceeded ");
     tk_done(&c);
     c = begin(TWO ",'activeDeadlineSeconds':100");

@@ -284,13 +284,18 @@ void plan_policy_deadline(struct plan_assessment *o, const struct plan_children 
         plan_assessment_wake(o, at);
         return;
     }
+    /* A job that does not run ends with what it waited for. */
+    const char *reason = co_json_str(w->job->status, "reason");
+    const char *message = co_json_str(w->job->status, "message");
+    bool waited = reason && message && !plan_condition_true(w->job, "Running");
     plan_policy_recall(o, w); /* undoes a restart that was just decided */
     o->phase = API_PHASE_FAILED;
     o->attempt = w->attempt;
     o->restarting = false;
     plan_reason_say(o, "DeadlineExceeded",
-        "the job was active for %" PRId64 " s, all that activeDeadlineSeconds allows",
-        w->job->deadline);
+        "the job was active for %" PRId64 " s, all that activeDeadlineSeconds allows%s%s%s%s",
+        w->job->deadline, waited ? "; it did not run: " : "", waited ? reason : "",
+        waited ? ": " : "", waited ? message : "");
 }
 
 /* ---- what is stored ------------------------------------------------------------------------- */

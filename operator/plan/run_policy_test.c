@@ -586,6 +586,25 @@ static void a_deadline_goes_before_a_restart(void **state) {
     tk_done(&c);
 }
 
+/* Or nobody would know why nothing came of it. */
+static void a_job_that_does_not_run_by_its_deadline_says_what_it_waited_for(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 1) ",'activeDeadlineSeconds':100"));
+    co_json_set(json_object_get(c.job, "metadata"), "creationTimestamp",
+        json_string("1970-01-12T13:46:40Z"));
+    rest(&c);
+    tk_pod_status(&c, "x-worker-0",
+        "{'phase':'Pending','conditions':[{'type':'PodScheduled','status':'False','reason':"
+        "'Unschedulable','message':'0/2 nodes'}]}");
+    rest(&c);
+    c.now += 100;
+    expect_status(&c, "message",
+        "the job was active for 100 s, all that activeDeadlineSeconds allows; it did not run: "
+        "Unschedulable: pod x-worker-0: 0/2 nodes");
+    tk_done(&c);
+}
+
 /* ---- after the end -------------------------------------------------------------------------- */
 
 static void a_job_whose_time_to_live_is_over_is_deleted(void **state) {
@@ -724,6 +743,7 @@ int main(void) {
         cmocka_unit_test(a_terminating_pod_that_is_wanted_again_is_recreated),
         cmocka_unit_test(scaling_and_elastic_jobs_restart_no_group),
         cmocka_unit_test(a_suspended_job_has_no_pods_and_resumes_as_a_new_attempt),
+        cmocka_unit_test(a_job_that_does_not_run_by_its_deadline_says_what_it_waited_for),
         cmocka_unit_test(a_job_that_is_suspended_from_the_beginning_creates_nothing),
         cmocka_unit_test(a_failure_in_a_suspended_job_costs_no_restart),
         cmocka_unit_test(a_job_that_is_done_is_not_suspended_any_more),
