@@ -13,6 +13,7 @@
 enum {
     RAW_SIZE = 64 << 10,
     HEAD = 6,             /* bytes that show the format */
+    RETURNS = 2,          /* carriage returns that a newline may have before it */
     PIPE_MS = 60 * 1000,  /* how long a pipe's writer may be silent */
     GZIP_WINDOW = 16 + 15 /* zlib: the largest window, with gzip's head and checksum */
 };
@@ -45,18 +46,21 @@ static const char *other_format(const void *bytes, size_t n) {
     return NULL;
 }
 
-/*     raw  | behind us | unread ...... |      |
- *          0           at              used   RAW_SIZE */
+/*     bytes  | behind us | unread ...... |      |
+ *            0           at              used   RAW_SIZE */
+struct window {
+    unsigned char *bytes;
+    size_t at, used;
+};
+
 struct co_source {
     char *path;
     int fd;
     bool pipe, packed;
     bool between; /* gzip: at the end of a member; another may follow */
     bool begun;   /* gzip: something is unpacked, and no other format */
-    bool returns; /* carriage returns end lines, as no newline does */
     z_stream z;
-    unsigned char *raw, *text; /* text: gzip, what was unpacked to look at it */
-    size_t at, used, text_at, text_used;
+    struct window raw, text; /* text: gzip, what was unpacked */
 };
 
 void co_source_close(struct co_source *s) {
@@ -67,8 +71,8 @@ void co_source_close(struct co_source *s) {
         (void)inflateEnd(&s->z);
     }
     co_closep(&s->fd);
-    free(s->text);
-    free(s->raw);
+    free(s->text.bytes);
+    free(s->raw.bytes);
     free(s->path);
     free(s);
 }
@@ -95,31 +99,41 @@ static int bytes_read(
     return 0;
 }
 
-/* Reads behind the raw bytes that are unread; *ret_more false: the file ends. */
-static int raw_fill(struct co_source *s, bool *ret_more, struct co_err *err) {
+static size_t unread(const struct window *w) {
+    return w->used - w->at;
+}
+
+/* Adds what `get` gives behind the unread bytes; *ret_more false: nothing follows. */
+static int window_fill(struct co_source *s, struct window *w,
+    int (*get)(struct co_source *s, void *ret, size_t room, size_t *ret_n, struct co_err *err),
+    bool *ret_more, struct co_err *err) {
     size_t n = 0;
 
-    memmove(s->raw, s->raw + s->at, s->used - s->at);
-    s->used -= s->at;
-    s->at = 0;
-    int rc = bytes_read(s, s->raw + s->used, RAW_SIZE - s->used, &n, err);
-    s->used += n;
+    memmove(w->bytes, w->bytes + w->at, unread(w));
+    w->used -= w->at;
+    w->at = 0;
+    int rc = get(s, w->bytes + w->used, RAW_SIZE - w->used, &n, err);
+    w->used += n;
     *ret_more = n > 0;
     return rc;
+}
+
+static int raw_fill(struct co_source *s, bool *ret_more, struct co_err *err) {
+    return window_fill(s, &s->raw, bytes_read, ret_more, err);
 }
 
 /* Has at least n raw bytes ready, or all that there are. */
 static int raw_need(struct co_source *s, size_t n, struct co_err *err) {
     bool more = true;
 
-    while (more && s->used - s->at < n) {
+    while (more && unread(&s->raw) < n) {
         CO_TRY(raw_fill(s, &more, err));
     }
     return 0;
 }
 
 static bool begins(const struct co_source *s, const char *head, size_t len) {
-    return s->used - s->at >= len && memcmp(s->raw + s->at, head, len) == 0;
+    return unread(&s->raw) >= len && memcmp(s->raw.bytes + s->raw.at, head, len) == 0;
 }
 
 /* ---- gzip: members, one behind the other ---------------------------------------------------- */
@@ -137,10 +151,10 @@ static int zeros_skip(struct co_source *s, struct co_err *err) {
     bool more = true;
 
     while (more) {
-        while (s->at < s->used && s->raw[s->at] == 0) {
-            s->at++;
+        while (unread(&s->raw) > 0 && s->raw.bytes[s->raw.at] == 0) {
+            s->raw.at++;
         }
-        if (s->at < s->used) {
+        if (unread(&s->raw) > 0) {
             break;
         }
         CO_TRY(raw_fill(s, &more, err));
@@ -153,7 +167,7 @@ static int member_next(struct co_source *s, bool *ret_ends, struct co_err *err) 
     int rc = zeros_skip(s, err);
 
     rc = rc == 0 ? raw_need(s, 3, err) : rc;
-    *ret_ends = rc == 0 && s->used == s->at;
+    *ret_ends = rc == 0 && unread(&s->raw) == 0;
     s->between = *ret_ends;
     if (rc < 0 || *ret_ends) {
         return rc;
@@ -180,18 +194,18 @@ static int unpack(struct co_source *s, void *ret, size_t room, size_t *ret_n, st
         if (rc < 0 || ends) {
             return rc;
         }
-        if (s->used == s->at) {
+        if (unread(&s->raw) == 0) {
             return damaged(s, "ends in the middle: the file was cut", err);
         }
-        s->z.next_in = s->raw + s->at;
-        s->z.avail_in = (uInt)(s->used - s->at);
+        s->z.next_in = s->raw.bytes + s->raw.at;
+        s->z.avail_in = (uInt)unread(&s->raw);
         s->z.next_out = ret;
         s->z.avail_out = (uInt)room;
         int status = inflate(&s->z, Z_NO_FLUSH);
         if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR) {
             return damaged(s, s->z.msg ? s->z.msg : "is wrong", err);
         }
-        s->at = s->used - s->z.avail_in;
+        s->raw.at = s->raw.used - s->z.avail_in;
         s->between = status == Z_STREAM_END;
         *ret_n = room - s->z.avail_out;
     }
@@ -224,45 +238,28 @@ static int file_open(struct co_source *s, bool first, struct co_err *err) {
     return 0;
 }
 
-/* Whether these first bytes have carriage returns and no newline.  One at their end may belong to a
- * newline behind them. */
-static bool has_returns(const void *bytes, size_t n) {
-    return n > 1 && memchr(bytes, '\r', n - 1) && !memchr(bytes, '\n', n);
+static int plain_look(const struct co_source *s, struct co_err *err) {
+    const char *other = other_format(s->raw.bytes + s->raw.at, unread(&s->raw));
+
+    return other ? unsupported(s, other, err) : 0;
 }
 
-/* Reads up to the first newline, or as much as there is room for. */
-static int plain_look(struct co_source *s, struct co_err *err) {
-    const char *other = other_format(s->raw + s->at, s->used - s->at);
-    bool more = true;
-    if (other) {
-        return unsupported(s, other, err);
-    }
-
-    while (more && s->used < RAW_SIZE && !memchr(s->raw, '\n', s->used)) {
-        CO_TRY(raw_fill(s, &more, err));
-    }
-    s->returns = has_returns(s->raw, s->used);
-    return 0;
+static int text_fill(struct co_source *s, bool *ret_more, struct co_err *err) {
+    return window_fill(s, &s->text, unpack, ret_more, err);
 }
 
 static int packed_look(struct co_source *s, struct co_err *err) {
-    size_t n = 1;
-    int rc = 0;
+    bool more = true;
 
     if (inflateInit2(&s->z, GZIP_WINDOW) != Z_OK) {
         return co_err_set(err, CO_NOMEMORY, "\"%s\": no memory to unpack it", s->path);
     }
     s->packed = true;
-    s->text = co_xmalloc(RAW_SIZE);
-    while (rc == 0 && n > 0 && s->text_used < RAW_SIZE && !memchr(s->text, '\n', s->text_used)) {
-        rc = unpack(s, s->text + s->text_used, RAW_SIZE - s->text_used, &n, err);
-        s->text_used += rc == 0 ? n : 0;
-    }
-    s->returns = has_returns(s->text, s->text_used);
-    return rc;
+    s->text.bytes = co_xmalloc(RAW_SIZE);
+    return text_fill(s, &more, err);
 }
 
-/* Finds out from the first bytes what it is, and how its lines end. */
+/* Finds out from the first bytes what it is. */
 static int head_read(struct co_source *s, struct co_err *err) {
     CO_TRY(raw_need(s, HEAD, err));
 
@@ -277,12 +274,12 @@ static int bytes_skip(struct co_source *s, uint64_t n, struct co_err *err) {
     uint64_t left = n;
     int rc = 0;
 
-    if (!s->packed && n > s->used - s->at && fstat(s->fd, &st) == 0) {
-        off_t here = lseek(s->fd, 0, SEEK_CUR) - (off_t)(s->used - s->at);
+    if (!s->packed && n > unread(&s->raw) && fstat(s->fd, &st) == 0) {
+        off_t here = lseek(s->fd, 0, SEEK_CUR) - (off_t)unread(&s->raw);
 
         if (here >= 0 && (uint64_t)(st.st_size - here) >= n &&
             lseek(s->fd, here + (off_t)n, SEEK_SET) >= 0) {
-            s->at = s->used = 0;
+            s->raw.at = s->raw.used = 0;
             return 0;
         }
     }
@@ -301,7 +298,7 @@ int co_source_open(const char *path, uint64_t offset, bool first, struct co_sour
     CO_CLEANUP(co_source_closep) struct co_source *s = co_xcalloc(1, sizeof(*s));
 
     s->path = co_xstrdup(path);
-    s->raw = co_xmalloc(RAW_SIZE);
+    s->raw.bytes = co_xmalloc(RAW_SIZE);
     s->fd = -1;
     int rc = file_open(s, first, err);
     rc = rc == 0 ? head_read(s, err) : rc;
@@ -312,25 +309,49 @@ int co_source_open(const char *path, uint64_t offset, bool first, struct co_sour
     return rc;
 }
 
-/* Takes up to room bytes of those from *at to used. */
-static size_t taken(const unsigned char *from, size_t *at, size_t used, void *ret, size_t room) {
-    size_t n = used - *at < room ? used - *at : room;
+/* ---- how lines end -------------------------------------------------------------------------- */
 
-    memcpy(ret, from + *at, n);
-    *at += n;
+/* The carriage returns at the end of the unread bytes of which only what follows says whether they
+ * end lines: two at most. */
+static size_t undecided(const struct window *w) {
+    size_t n = 0;
+
+    while (n < RETURNS && n < unread(w) && w->bytes[w->used - 1 - n] == '\r') {
+        n++;
+    }
     return n;
 }
 
-int co_source_read(struct co_source *s, void *ret, size_t room, size_t *ret_n, struct co_err *err) {
-    char *bytes = ret;
+/* Whether the carriage return there belongs to a newline behind it: one of Windows, or two where
+ * such a file was written as text once more. */
+static bool has_newline(const struct window *w, size_t at) {
+    for (size_t n = 0; n < RETURNS && at < w->used && w->bytes[at] == '\r'; n++) {
+        at++;
+    }
+    return at < w->used && w->bytes[at] == '\n';
+}
 
-    *ret_n = s->packed ? taken(s->text, &s->text_at, s->text_used, ret, room)
-                       : taken(s->raw, &s->at, s->used, ret, room);
-    if (*ret_n == 0) {
-        CO_TRY((s->packed ? unpack : bytes_read)(s, ret, room, ret_n, err));
+/* Makes newlines of the carriage returns among the next n bytes that end lines by themselves. */
+static void returns_end(struct window *w, size_t n) {
+    unsigned char *from = w->bytes + w->at, *end = from + n, *at = from;
+
+    for (; (at = memchr(at, '\r', (size_t)(end - at))); at++) {
+        *at = has_newline(w, (size_t)(at - w->bytes)) ? '\r' : '\n';
     }
-    for (size_t i = 0; s->returns && i < *ret_n; i++) {
-        bytes[i] = (char)(bytes[i] == '\r' ? '\n' : bytes[i]);
+}
+
+int co_source_read(struct co_source *s, void *ret, size_t room, size_t *ret_n, struct co_err *err) {
+    struct window *w = s->packed ? &s->text : &s->raw;
+    bool more = true;
+
+    while (more && unread(w) == undecided(w)) {
+        CO_TRY((s->packed ? text_fill : raw_fill)(s, &more, err));
     }
+    size_t n = unread(w) - (more ? undecided(w) : 0);
+    n = n < room ? n : room;
+    returns_end(w, n);
+    memcpy(ret, w->bytes + w->at, n);
+    w->at += n;
+    *ret_n = n;
     return 0;
 }

@@ -1,6 +1,7 @@
 /* The bytes of one text file, unpacked where gzip has packed it.  Its first bytes say what it is,
  * not its name.  Lines that end with a carriage return alone, as on old Macs, end with a newline
- * here: all that read lines so read them.  Owned by its reader. */
+ * here, among lines of any other end, too: all that read lines so read them.  Owned by its reader.
+ */
 #pragma once
 
 #include <stdbool.h>

@@ -24,17 +24,22 @@ static void write_file(const char *path, const void *bytes, size_t n) {
     assert_int_equal(fclose(f), 0);
 }
 
-/* All of it; at most size - 1 bytes. */
-static int read_all(const char *path, char *ret, size_t size, struct co_err *err) {
+/* All of it, in parts of at most so many bytes; at most size - 1 bytes. */
+static int read_parts(const char *path, size_t part, char *ret, size_t size, struct co_err *err) {
     CO_CLEANUP(co_source_closep) struct co_source *s = NULL;
     size_t used = 0, n = 1;
     int rc = co_source_open(path, 0, true, &s, err);
     while (rc == 0 && n > 0 && used + 1 < size) {
-        rc = co_source_read(s, ret + used, size - 1 - used, &n, err);
+        size_t room = size - 1 - used;
+        rc = co_source_read(s, ret + used, room < part ? room : part, &n, err);
         used += rc == 0 ? n : 0;
     }
     ret[used] = '\0';
     return rc;
+}
+
+static int read_all(const char *path, char *ret, size_t size, struct co_err *err) {
+    return read_parts(path, size, ret, size, err);
 }
 
 static void formats_are_read_or_named(void **state) {
@@ -67,9 +72,12 @@ static void formats_are_read_or_named(void **state) {
         {BYTES("BZh9"), CO_UNSUPPORTED, "is packed by bzip2"},
         {BYTES("]a"), 0, "]a"},
         {BYTES("a\rb\r\rc\r"), 0, "a\nb\n\nc\n"},
-        {BYTES("a\r\nb\rc\r\n"), 0, "a\r\nb\rc\r\n"},
-        {BYTES("a\r"), 0, "a\r"},
-        {BYTES("\r"), 0, "\r"},
+        {BYTES("a\r\nb\rc\r\n"), 0, "a\r\nb\nc\r\n"},
+        {BYTES("a\nb\rc\n"), 0, "a\nb\nc\n"},
+        {BYTES("a\r\r\nb\r\r"), 0, "a\r\r\nb\n\n"},
+        {BYTES("a\r\r\r\nb"), 0, "a\n\r\r\nb"},
+        {BYTES("a\r"), 0, "a\n"},
+        {BYTES("\r"), 0, "\n"},
         {BYTES(GZIP_RETURNS), 0, "a\nb\nc"},
     };
     char path[] = "/tmp/source_test.XXXXXX";
@@ -79,13 +87,36 @@ static void formats_are_read_or_named(void **state) {
         struct co_err err = {0};
         char got[64];
         write_file(path, rows[i].bytes, rows[i].n);
-        int rc = read_all(path, got, sizeof(got), &err);
+        int rc = read_parts(path, i % 2 ? 1 : sizeof(got), got, sizeof(got), &err);
         bool right = rc == rows[i].code &&
                      (rc == 0 ? strcmp(got, rows[i].text) == 0
                               : strstr(err.msg, rows[i].text) && strstr(err.msg, path));
         if (!right) {
             fail_msg("row %zu: %d, \"%s\", %s", i, rc, got, co_err_text(&err));
         }
+    }
+    assert_int_equal(unlink(path), 0);
+}
+
+/* What follows a carriage return may come with the next bytes that are read, or unpacked. */
+static void line_ends_behind_any_number_of_bytes(void **state) {
+    (void)state;
+    enum { MORE = 16 };
+    static const struct {
+        const char *end, *as;
+    } rows[] = {{"\r\nb", "\r\nb"}, {"\rb", "\nb"}, {"\r\r\nb", "\r\r\nb"}, {"\r\rb", "\n\nb"}};
+    char path[] = "/tmp/source_test.XXXXXX";
+    CO_AUTOCLOSE int fd = mkstemp(path);
+    CO_AUTOFREE char *text = co_xmalloc((64 << 10) + MORE), *got = co_xmalloc((64 << 10) + MORE);
+    assert_true(fd >= 0);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows) * 4; i++) {
+        size_t n = (64 << 10) - i / CO_ARRAY_LEN(rows);
+        const char *end = rows[i % CO_ARRAY_LEN(rows)].end;
+        memset(text, 'x', n);
+        strcpy(text + n, end);
+        write_file(path, text, n + strlen(end));
+        assert_int_equal(read_all(path, got, n + MORE, NULL), 0);
+        assert_string_equal(got + n, rows[i % CO_ARRAY_LEN(rows)].as);
     }
     assert_int_equal(unlink(path), 0);
 }
@@ -116,6 +147,7 @@ static void archives_are_named_inside_gzip_too(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formats_are_read_or_named),
+        cmocka_unit_test(line_ends_behind_any_number_of_bytes),
         cmocka_unit_test(archives_are_named_inside_gzip_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
