@@ -27,30 +27,11 @@ struct node_logs {
 
 /* ---- the folder -------------------------------------------------------------------------- */
 
-static int make_dirs(const char *path, struct co_err *err) {
-    CO_AUTOFREE char *dir = co_xstrdup(path);
-    for (char *p = dir + 1;; p++) {
-        char c = *p;
-        if (c && c != '/') {
-            continue;
-        }
-        *p = '\0';
-        if (mkdir(dir, 0777) && errno != EEXIST) {
-            return co_err_errno(
-                err, errno, "log_dir \"%.300s\": cannot make \"%.300s\"", path, dir);
-        }
-        *p = c;
-        if (!c) {
-            return 0;
-        }
-    }
-}
-
 /* A job's ID may have slashes and is part of file names, so it may need folders of its own. */
 int node_logs_make_dir(const struct job *j, const struct job_plan *p, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", p->log_dir, j->id);
     *strrchr(path, '/') = '\0';
-    return *p->log_dir ? make_dirs(path, err) : 0;
+    return *p->log_dir ? proc_childlog_make_dir(path, err) : 0;
 }
 
 void node_logs_say_if_full(const struct node_logs *g) {

@@ -127,6 +127,25 @@ static int open_pipe(struct proc_childlog *c, struct co_err *err) {
     return 0;
 }
 
+int proc_childlog_make_dir(const char *path, struct co_err *err) {
+    CO_AUTOFREE char *dir = co_xstrdup(path);
+    for (char *p = dir + 1;; p++) {
+        char c = *p;
+        if (c && c != '/') {
+            continue;
+        }
+        *p = '\0';
+        if (mkdir(dir, 0777) && errno != EEXIST) {
+            return co_err_errno(
+                err, errno, "log_dir \"%.300s\": cannot make \"%.300s\"", path, dir);
+        }
+        *p = c;
+        if (!c) {
+            return 0;
+        }
+    }
+}
+
 int proc_childlog_open(struct co_loop *l, const struct proc_childlog_options *options,
     struct proc_childlog **ret, struct co_err *err) {
     int file = open_file(options->path, options->overwrite, err);

@@ -22,6 +22,8 @@ struct proc_childlog_options {
     void *arg;
 };
 
+/* Makes the folder of log files, and those that it lies in. */
+CO_MUST_CHECK int proc_childlog_make_dir(const char *path, struct co_err *err);
 CO_MUST_CHECK int proc_childlog_open(struct co_loop *l, const struct proc_childlog_options *options,
     struct proc_childlog **ret, struct co_err *err);
 void proc_childlog_close(
