@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "common/loop.h"
-#include "common/stops.h"
 #include "runtime/launch/process/children.h"
 #include "runtime/launch/process/output.h"
+#include "runtime/launch/process/signals.h"
 #include "runtime/launch/process/tail.h"
 
 enum {
@@ -55,7 +55,7 @@ struct local {
     bool over;         /* the job's result is known */
     const char *ended; /* "completed", "failed", ... */
     bool stopping;     /* all have got SIGTERM */
-    struct co_stops stops;
+    struct proc_signals signals;
     bool gone;              /* all have */
     struct co_timer *timer; /* the servers' grace, then that of a pipe that a stranger holds */
 };
@@ -229,11 +229,9 @@ static void on_empty(void *arg, size_t n_lost) {
 static const struct proc_children_fns children_fns = {
     .ended = on_ended, .killing = on_killing, .empty = on_empty};
 
-static void on_stop_signal(void *arg, int signo) {
+static void on_stop_signal(void *arg, int signo, int n) {
     struct local *l = arg;
-    if (!co_stops_note(&l->stops, co_now_ms())) {
-        return;
-    }
+    (void)n;
     if (l->stopping) {
         proc_children_stop(l->children, 0);
         return;
@@ -343,14 +341,9 @@ static void end_local(struct local *l) {
 }
 
 static int run_pods(struct local *l, struct co_err *err) {
-    static const int stops[] = {SIGINT, SIGTERM, SIGHUP};
     CO_TRY(proc_children_new(l->loop, &children_fns, l, &l->children, err));
-    for (size_t i = 0; i < CO_ARRAY_LEN(stops); i++) {
-        struct co_signal *s = NULL; /* goes with the loop */
-        if (stops[i] != SIGHUP || !co_signal_ignored(SIGHUP)) {
-            CO_TRY(co_signal_new(l->loop, stops[i], on_stop_signal, l, &s, err));
-        }
-    }
+    l->signals = (struct proc_signals){.stop = on_stop_signal, .arg = l};
+    CO_TRY(proc_signals_take(&l->signals, l->loop, err));
     proc_children_leave_nothing(l->children);
     l->timer = co_timer_new(l->loop, time_is_up, l);
     say_start(l);

@@ -12,11 +12,11 @@
 
 #include "common/contract.h"
 #include "common/loop.h"
-#include "common/stops.h"
 #include "runtime/launch/job/report.h"
 #include "runtime/launch/job/value.h"
 #include "runtime/launch/node/processes.h"
 #include "runtime/launch/node/log_lines.h"
+#include "runtime/launch/process/signals.h"
 #include "runtime/launch/process/spawn.h"
 #include "runtime/launch/process/training_end.h"
 #include "runtime/launch/rendezvous/rendezvous.h"
@@ -44,7 +44,7 @@ struct course {
         *training_end; /* NULL: the operator is not asked whether training is over */
     enum course_state state;
     int n_rounds;
-    struct co_stops stops;
+    struct proc_signals signals;
     int64_t stop_ms;         /* from SIGTERM to SIGKILL */
     struct node_run_end end; /* code is that of the failed process, or 0, until OVER sets it */
 };
@@ -276,12 +276,8 @@ static int meet_others(struct course *c, struct co_err *err) {
 /* ---- signals ----------------------------------------------------------------------------- */
 
 /* The first request ends the job, the second one shortens the grace time, the third one ends it. */
-static void on_stop_signal(void *arg, int signo) {
+static void on_stop_signal(void *arg, int signo, int n) {
     struct course *c = arg;
-    int n = co_stops_note(&c->stops, co_now_ms());
-    if (n == 0) {
-        return;
-    }
     if (n > 1) {
         node_log(c->say, NODE_LOG_INFO, "Force quit in 10 seconds...");
         if (node_processes_running(c->round)) {
@@ -304,28 +300,14 @@ static void forward_signal(void *arg, int signo) {
 }
 
 static int take_signals(struct course *c, struct co_err *err) {
-    static const struct {
-        int signo;
-        void (*fn)(void *arg, int signo);
-    } rows[] = {
-        {SIGTERM, on_stop_signal},
-        {SIGINT, on_stop_signal},
-        {SIGHUP, on_stop_signal},
-        {SIGQUIT, on_stop_signal},
-        {SIGUSR1, forward_signal},
-        {SIGUSR2, forward_signal},
-        {SIGWINCH, forward_signal},
-    };
+    static const int forwarded[] = {SIGUSR1, SIGUSR2, SIGWINCH};
     struct co_signal *s = NULL; /* the loop frees them */
     (void)signal(SIGPIPE, SIG_IGN);
-    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        /* Under nohup SIGHUP stays ignored. */
-        bool nohup = rows[i].signo == SIGHUP && co_signal_ignored(SIGHUP);
-        if (!nohup) {
-            CO_TRY(co_signal_new(c->loop, rows[i].signo, rows[i].fn, c, &s, err));
-        }
+    for (size_t i = 0; i < CO_ARRAY_LEN(forwarded); i++) {
+        CO_TRY(co_signal_new(c->loop, forwarded[i], forward_signal, c, &s, err));
     }
-    return 0;
+    c->signals = (struct proc_signals){.stop = on_stop_signal, .arg = c};
+    return proc_signals_take(&c->signals, c->loop, err);
 }
 
 /* ---- servers of a job that the operator knows ---------------------------------------------- */

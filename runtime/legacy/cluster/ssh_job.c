@@ -15,8 +15,8 @@
 
 #include "common/buf.h"
 #include "common/parse.h"
-#include "common/stops.h"
 #include "runtime/legacy/cluster/session.h"
+#include "runtime/launch/process/signals.h"
 #include "runtime/launch/process/spawn.h"
 
 enum {
@@ -35,7 +35,7 @@ struct cluster {
     char *dir, *addresses; /* owned */
     size_t n_copied, n_ready, n_trained, n_gone;
     bool stopping, killed;
-    struct co_stops stops;
+    struct proc_signals signals;
     bool stop_signaled;                        /* a signal asked us to stop */
     const struct cluster_ssh_session *failing; /* sends its last log lines before all are stopped */
     int code;                                  /* the exit code, valid once stopping */
@@ -398,11 +398,9 @@ static void child_ended(void *arg, int signo) {
     }
 }
 
-static void interrupted(void *arg, int signo) {
+static void interrupted(void *arg, int signo, int n) {
     struct cluster *c = arg;
-    if (!co_stops_note(&c->stops, co_now_ms())) {
-        return;
-    }
+    (void)n;
     if (c->stopping) {
         kill_all(c);
         return;
@@ -449,19 +447,10 @@ static int start_all(struct cluster *c, struct co_err *err) {
 }
 
 static int take_signals(struct cluster *c, struct co_err *err) {
-    static const struct {
-        int signo;
-        void (*fn)(void *arg, int signo);
-    } signals[] = {{SIGCHLD, child_ended}, {SIGINT, interrupted}, {SIGTERM, interrupted},
-        {SIGHUP, interrupted}};
-    struct co_signal *s = NULL; /* the loop frees them */
-    for (size_t i = 0; i < CO_ARRAY_LEN(signals); i++) {
-        bool nohup = signals[i].signo == SIGHUP && co_signal_ignored(SIGHUP);
-        if (!nohup) {
-            CO_TRY(co_signal_new(c->loop, signals[i].signo, signals[i].fn, c, &s, err));
-        }
-    }
-    return 0;
+    struct co_signal *s = NULL; /* the loop frees it */
+    CO_TRY(co_signal_new(c->loop, SIGCHLD, child_ended, c, &s, err));
+    c->signals = (struct proc_signals){.stop = interrupted, .arg = c};
+    return proc_signals_take(&c->signals, c->loop, err);
 }
 
 static int run_all(struct cluster *c, struct co_err *err) {
