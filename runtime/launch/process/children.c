@@ -38,11 +38,15 @@ struct proc_children {
     struct co_signal *child;
 };
 
+void proc_children_signal_one(struct proc_children *g, size_t i, int signo) {
+    if (i < g->n && g->member[i].running) {
+        (void)kill(-g->member[i].pid, signo);
+    }
+}
+
 void proc_children_signal(struct proc_children *g, int signo) {
     for (size_t i = 0; i < g->n; i++) {
-        if (g->member[i].running) {
-            (void)kill(-g->member[i].pid, signo);
-        }
+        proc_children_signal_one(g, i, signo);
     }
 }
 

@@ -8,17 +8,19 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/contract.h"
+#include "runtime/launch/process/childlog.h"
 #include "runtime/launch/process/children.h"
+#include "runtime/launch/process/signals.h"
 
 struct batch_node {
     const struct cluster_node *what;
     struct co_loop *loop;
     struct proc_children *children;
-    bool has_server, trained, over;
+    struct proc_signals signals;
+    bool has_server, over;
     int code;
 };
 
@@ -43,8 +45,6 @@ static void ended(void *arg, size_t i, int status) {
         (void)fprintf(stderr, "paddlerun: rank %u: the %s: %s\n", n->what->rank.rank,
             server ? "server" : "trainer", how);
         end(n, code);
-    } else if (!server) {
-        n->trained = true;
     }
 }
 
@@ -61,8 +61,23 @@ static void killing(void *arg, size_t count, bool strays) {
         n->what->rank.rank, count, count == 1 ? "" : "es", strays ? " left behind" : "");
 }
 
-static void interrupted(void *arg, int signo) {
-    end(arg, 128 + signo);
+/* The second request does not wait any longer. */
+static void on_stop_signal(void *arg, int signo, int times) {
+    struct batch_node *n = arg;
+    if (times > 1) {
+        proc_children_stop(n->children, 0);
+        return;
+    }
+    (void)fprintf(stderr,
+        "paddlerun: rank %u: stopping (SIG%s; once more to kill), %.1f s to end\n",
+        n->what->rank.rank, sigabbrev_np(signo), (double)n->what->grace_ms / 1000);
+    end(n, 128 + signo);
+}
+
+/* Batch systems announce the end of a job's time by one of these. */
+static void forward_signal(void *arg, int signo) {
+    const struct batch_node *n = arg;
+    proc_children_signal_one(n->children, n->has_server ? 1 : 0, signo);
 }
 
 static int open_log(const struct cluster_node *n, const char *name, int *ret, struct co_err *err) {
@@ -71,9 +86,11 @@ static int open_log(const struct cluster_node *n, const char *name, int *ret, st
         return 0;
     }
     CO_AUTOFREE char *path = co_xasprintf("%s/%s.log", n->log_dir, name);
-    (void)mkdir(n->log_dir, 0777);
+    CO_TRY(proc_childlog_make_dir(n->log_dir, err));
     *ret = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    return *ret < 0 ? co_err_errno(err, errno, "%s", path) : 0;
+    return *ret < 0 ? co_err_errno(err, errno, "log_dir \"%.300s\": cannot open \"%.300s\"",
+                          n->log_dir, path)
+                    : 0;
 }
 
 static int start_program(
@@ -81,7 +98,9 @@ static int start_program(
     CO_AUTOCLOSE int out = -1;
     CO_TRY(open_log(n->what, log, &out, err));
     const struct proc_spawn s = {.argv = argv, .in = -1, .out = out, .err = out, .session = true};
-    return proc_children_start(n->children, &s, err);
+    int r = proc_children_start(n->children, &s, err);
+    n->code = r ? proc_spawn_exit_code(r) : n->code;
+    return r;
 }
 
 static int start_server(struct batch_node *n, struct co_err *err) {
@@ -114,15 +133,16 @@ static void set_environment(const struct cluster_node *w) {
     (void)setenv(co_contract[CO_VAR_INIT_TRAINER_COUNT].name, "1", 0);
 }
 
-static int start_all(struct batch_node *n, struct co_err *err) {
-    static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+static int take_signals(struct batch_node *n, struct co_err *err) {
     struct co_signal *s = NULL; /* the loop frees them */
-    for (size_t i = 0; i < CO_ARRAY_LEN(signals); i++) {
-        bool nohup = signals[i] == SIGHUP && co_signal_ignored(SIGHUP);
-        if (!nohup) {
-            CO_TRY(co_signal_new(n->loop, signals[i], interrupted, n, &s, err));
-        }
-    }
+    CO_TRY(co_signal_new(n->loop, SIGUSR1, forward_signal, n, &s, err));
+    CO_TRY(co_signal_new(n->loop, SIGUSR2, forward_signal, n, &s, err));
+    n->signals = (struct proc_signals){.stop = on_stop_signal, .arg = n};
+    return proc_signals_take(&n->signals, n->loop, err);
+}
+
+static int start_all(struct batch_node *n, struct co_err *err) {
+    CO_TRY(take_signals(n, err));
     set_environment(n->what);
     n->has_server = n->what->rank.local == 0;
     if (n->has_server) {
@@ -135,6 +155,7 @@ static int run_program(struct batch_node *n, struct co_err *err) {
     int r = start_all(n, err);
     if (r) {
         n->over = true;
+        n->code = n->code ? n->code : 1;
         proc_children_stop(n->children, n->what->grace_ms);
     }
     proc_children_started(n->children);
@@ -147,6 +168,7 @@ int cluster_node_run(const struct cluster_node *what, int *ret_code, struct co_e
         .ended = ended, .killing = killing, .empty = empty};
     CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
     CO_CLEANUP(proc_children_freep) struct proc_children *children = NULL;
+    *ret_code = 1;
     CO_TRY(co_loop_new(&loop, err));
     struct batch_node n = {.what = what, .loop = loop};
     CO_TRY(proc_children_new(loop, &fns, &n, &children, err));

@@ -17,5 +17,7 @@ struct cluster_node {
     char *const *argv;   /* the training program */
 };
 
-/* Blocks.  SIGTERM, SIGINT and (but for nohup) SIGHUP stop both; *ret_code is then 128 + signal. */
+/* Blocks.  The signals of proc_signals stop both, a second one at once; *ret_code is then 128 + the
+ * first.  SIGUSR1 and SIGUSR2 are for the program.  It is set with an error, too: 127 or 126 where
+ * a program cannot be started, else 1. */
 CO_MUST_CHECK int cluster_node_run(const struct cluster_node *n, int *ret_code, struct co_err *err);

@@ -15,7 +15,7 @@
 
 #include "common/buf.h"
 
-enum { TEXT_MAX = 1 << 16, NOT_STARTED = 255 };
+enum { TEXT_MAX = 1 << 16, LONG_MS = 600 * 1000 };
 
 static char dir[] = "/tmp/rl-node-test-XXXXXX";
 
@@ -24,7 +24,7 @@ static const struct {
     const char *what, *server, *trainer; /* shell; server NULL: not there */
     uint32_t local;
     const char *log_dir;
-    int code; /* -1: not started */
+    int code;
     const char *text[3];
 } rows[] = {
     {"the trainer ends, then the server", "read x <$0.fifo", "echo trains >$0/server.fifo", 0, "",
@@ -49,9 +49,21 @@ static const struct {
     {"told to stop, which a server does not", "trap '' TERM; echo x >$0.fifo; exec sleep 100",
         "read x <$0/server.fifo; kill -INT $PPID; exec sleep 100", 0, "", 128 + SIGINT,
         {"did not end after SIGTERM: SIGKILL\n"}}, /* the trainer may be one of them, as well */
-    {"no server there", NULL, "exit 0", 0, "", -1, {"server"}},
-    {"no place for logs", "exit 0", "exit 0", 0, "/dev/null/log", -1,
-        {"/dev/null/log/pserver.log"}},
+    {"told to stop once more", "trap '' TERM; exec sleep 100",
+        "trap '' TERM; while :; do kill -TERM $PPID; sleep 1; done", 0, "", 128 + SIGTERM,
+        {"rank 2: stopping (SIGTERM; once more to kill), 600.0 s to end\n",
+            "2 processes did not end after SIGTERM: SIGKILL\n"}},
+    {"told to quit", "exec sleep 100", "kill -QUIT $PPID; exec sleep 100", 0, "", 128 + SIGQUIT,
+        {"stopping (SIGQUIT; once more to kill)"}},
+    {"a signal for the trainer", "trap 'exit 6' USR1; read x <$0.fifo",
+        "trap 'echo taken; echo x >$0/server.fifo; exit 0' USR1; kill -USR1 $PPID; "
+        "while :; do sleep 0.1; done",
+        0, "", 0, {"taken\n"}},
+    {"no server there", NULL, "exit 0", 0, "", 127, {"server"}},
+    {"a folder for logs in no folder", "exit 0", "test -e $0/a/b/train.log || exit 5", 0, "a/b", 0,
+        {NULL}},
+    {"no place for logs", "exit 0", "exit 0", 0, "/dev/null/log", 1,
+        {"log_dir \"/dev/null/log\": cannot make \"/dev/null/log\": Not a directory"}},
 };
 
 static void in_child(size_t row, int out) {
@@ -64,16 +76,16 @@ static void in_child(size_t row, int out) {
         .ports_num_for_sparse = 4,
         .pserver = server,
         .log_dir = rows[row].log_dir,
-        .grace_ms = rows[row].code == 128 + SIGINT ? 100 : 20000,
+        .grace_ms = rows[row].code == 128 + SIGINT ? 100 : LONG_MS,
         .argv = argv};
     struct co_err err = {0};
     int code = 0;
     (void)dup2(out, STDOUT_FILENO);
     (void)dup2(out, STDERR_FILENO);
     (void)setenv("PADDLE_INIT_USE_GPU", "mine", 1);
+    assert_int_equal(chdir(dir), 0);
     if (cluster_node_run(&n, &code, &err)) {
         (void)printf("%s\n", co_err_text(&err));
-        code = NOT_STARTED;
     }
     (void)fflush(NULL);
     _exit(code);
@@ -102,8 +114,7 @@ static int run(size_t row, struct co_buf *ret) {
     }
     (void)close(out[0]);
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    int code = WIFEXITED(status) ? WEXITSTATUS(status) : -2;
-    return code == NOT_STARTED ? -1 : code;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 static void a_node_ends_as_its_trainer_and_server_do(void **state) {

@@ -119,7 +119,6 @@ int cluster_cmd_mpi(int argc, char **argv) {
     node.argv = argv + rest;
     if (cluster_node_run(&node, &code, &err)) {
         (void)fprintf(stderr, "paddlerun mpi: %s\n", co_err_text(&err));
-        return 1;
     }
     return code;
 }
