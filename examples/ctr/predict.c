@@ -39,8 +39,9 @@ static int tables_find(const struct saved *s, const char *dir, size_t params,
     if (dense->kind != RT_DENSE || dense->size != params || embedding->kind != RT_SPARSE ||
         embedding->dim != c->embed) {
         return co_err_set(err, CO_INVALID,
-            "\"%s\" holds another model: expected %zu dense parameters and rows of %zu", dir,
-            params, c->embed);
+            "\"%s\" holds another model: expected %zu dense parameters and rows of %zu, found %zu "
+            "and %u",
+            dir, params, c->embed, dense->size, embedding->dim);
     }
     return 0;
 }
