@@ -30,7 +30,7 @@ def test_logistic_resumes_from_its_model(tmp_path):
         assert re.fullmatch(r"(TRAIN ---> pass: \d loss: \d\.\d{6}\n\n)+", r.stdout), r.stdout
         losses.append([float(loss) for loss in re.findall(r"loss: (\S+)", r.stdout)])
     assert losses[0][0] > losses[0][-1] > losses[1][-1] and losses[1][0] < losses[0][0], losses
-    for line in ("1,0.5,x,1,1", "1,1,2,3", "1,1,2,3,4,5", "1,1,2,3,4 5"):
+    for line in ("1,0.5,x,1,1", "1,1,2,3", "1,1,2,3,4,5", "1,1,2,3,4 5", "1,1e20,2,3,4", "1,inf,2,3,4", "nan,1,2,3,4"):
         (tmp_path / "bad").write_text(f"0,1,2,3,4\n{line}\n")
         r = subprocess.run([BIN / "logistic", "bad"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert r.returncode == 2 and r.stderr == "logistic: bad:2: expected 1, 0 or -1,x1,x2,x3,x4\n", (line, r.stderr)
