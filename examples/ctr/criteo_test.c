@@ -444,6 +444,7 @@ static void headers_that_do_not_fit(void **state) {
         {{"clickd", "a", "b"}, "a,b,\"clicked\"", "no column \"clickd\" in the header"},
         {{"clickd", "a", "b"}, "a|b|\"clicked\"", ", did you mean \"clicked\"?"},
         {{"", "a", "b,a"}, "a,b", "--csv-categories: column \"a\" is named twice"},
+        {{"", "a", ","}, "a,b", "--csv-categories is \",\", expected names of columns, commas"},
         {{"", "1,2,3,4,5,6,7,8,9,10,11,12,13,14", ""}, "", "--csv-numbers: more than 13 columns"},
     };
 

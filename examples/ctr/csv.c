@@ -57,7 +57,10 @@ static int names_take(struct ctr_csv *c, const char *flag, const char *list, siz
         }
         c->names[first + n++] = co_xasprintf("%.*s", (int)t.len, t.at);
     }
-    return 0;
+    return n > 0 || list[0] == '\0'
+               ? 0
+               : co_err_set(err, CO_INVALID,
+                     "%s is \"%.40s\", expected names of columns, commas between", flag, list);
 }
 
 static void names_default(struct ctr_csv *c, char letter, size_t first, size_t n) {

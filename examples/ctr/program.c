@@ -84,6 +84,22 @@ static const struct co_flag flags[] = {
     {"log-level", CO_FLAG_STR, &log_level, "info", "error, warn, info or debug"},
 };
 
+/* Names of columns are of no use to the other formats. */
+static int columns_check(const struct ctr_format *format, struct co_err *err) {
+    const struct {
+        const char *flag, *value;
+    } rows[] = {{"--csv-label", options.csv_label}, {"--csv-numbers", options.csv_numbers},
+        {"--csv-categories", options.csv_categories}};
+
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        if (rows[i].value[0] != '\0' && !format->header) {
+            return co_err_set(
+                err, CO_INVALID, "%s needs --format=csv, not %s", rows[i].flag, format->name);
+        }
+    }
+    return 0;
+}
+
 static int options_check(struct co_err *err) {
     enum co_log_level level = CO_LOG_INFO;
     CO_TRY(co_log_level_parse(log_level, &level, err));
@@ -91,6 +107,7 @@ static int options_check(struct co_err *err) {
     CO_TRY(ctr_mode(options.mode, &(enum rt_mode){0}, err));
     const struct ctr_format *format = NULL;
     CO_TRY(ctr_format_find(options.format, &format, err));
+    CO_TRY(columns_check(format, err));
     if (!(options.lr >= 0.0)) {
         return co_err_set(err, CO_INVALID, "--lr is %g, expected 0 or more", options.lr);
     }

@@ -208,12 +208,13 @@ def test_csv_that_does_not_fit_is_reported(text, error, tmp_path):
 
 
 def test_csv_as_other_programs_write_it(tmp_path):
-    """A blank line and a mark first, quotes with newlines in them, old Macs' line ends, bars: the same model, and a prediction a row."""
+    """A blank line and a mark first, quotes with newlines in them, old Macs' line ends, for all lines or some, bars: the same model, and a prediction a row."""
     row = [f"{i % 7},c{i % 5},{i % 2}" for i in range(100)]
     (tmp_path / "d").write_text("\n".join(["x,c,clicked", *row]))
     first = run(tmp_path, "wide_and_deep", "--local", "--train=d", *CSV)[0]
     quoted = ["\"x\",\"the\nnote\",c,clicked", *(r.replace(",", ',"a ""big""\r\ntext, of two lines",', 1) for r in row)]
     for text in ("\n".join(["\ufeff", "x,c,clicked", *row, ""]), "\n".join(quoted) + "\n", "\r".join(["x,c,clicked", *row]) + "\r",
+                 "\n".join(["x,c,clicked", "\r".join(row[:50]), "\r\n".join(row[50:])]),
                  "\r\n".join(["\ufeffx|c|clicked", *(r.replace(",", "|") for r in row)])):
         (tmp_path / "d").write_bytes(text.encode())
         out, err = run(tmp_path, "wide_and_deep", "--local", "--train=d", "--save=", *CSV)
@@ -223,6 +224,12 @@ def test_csv_as_other_programs_write_it(tmp_path):
     (tmp_path / "d").write_text("c,x\na,1\n")
     out, err = run(tmp_path, "wide_and_deep", "--predict", "--load=model", "--test=d", *CSV)
     assert len(out.splitlines()) == 1 and err.count("no column of labels: nothing is measured") == 1, (out, err)
+
+
+def test_names_of_columns_without_csv_are_refused(tmp_path):
+    (tmp_path / "d").write_text("x,c,clicked\n1,a,1\n")
+    err = run(tmp_path, "wide_and_deep", "--local", "--train=d", "--csv-label=clicked", code=2)[1]
+    assert "--csv-label needs --format=csv, not auto" in err, err
 
 
 @pytest.mark.parametrize("program, flags", [("logistic", ["d"]), ("recommendation", ["--data=.", "--ml=ml"])])
