@@ -21,7 +21,6 @@
 
 enum {
     GRACE_MS = 10000,
-    SERVER_GRACE_MS = 30000,
     STRAY_MS = 1000, /* for the end of a pipe that a stranger still holds */
     READ_BYTES = 16384,
     LAST_READS = 64, /* of a pipe whose member has ended: all that a pipe holds, and more */
@@ -150,8 +149,8 @@ static void time_is_up(void *arg) {
 }
 
 static int64_t get_grace_ms(const struct local *l) {
-    int64_t said = l->pods->grace_s * 1000;
-    return l->options->grace_ms ? l->options->grace_ms : said ? said : GRACE_MS;
+    int64_t said = l->pods->says_grace ? l->pods->grace_s * 1000 : GRACE_MS;
+    return l->options->grace_ms ? l->options->grace_ms : said;
 }
 
 static void stop_all(struct local *l) {
@@ -160,7 +159,7 @@ static void stop_all(struct local *l) {
 }
 
 static void workers_done(struct local *l) {
-    int64_t ms = l->options->server_grace_ms ? l->options->server_grace_ms : SERVER_GRACE_MS;
+    int64_t ms = l->options->server_grace_ms;
     l->over = true;
     l->ended = "completed";
     if (proc_children_running(l->children)) {

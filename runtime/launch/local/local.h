@@ -13,7 +13,7 @@
 
 struct local_options {
     int64_t grace_ms;        /* SIGTERM -> SIGKILL; 0: as the pods say, or 10 s */
-    int64_t server_grace_ms; /* for servers, once workers are done; 0: 30 s */
+    int64_t server_grace_ms; /* for servers, once workers are done */
     int out;                 /* where lines go */
     bool colour;
 };

@@ -21,7 +21,7 @@ struct script {
     bool server;
 };
 
-static int64_t pods_grace_s; /* of the next job */
+static int64_t pods_grace_s = -1; /* of the next job; -1: no pod says any */
 static const struct local_options quick = {.grace_ms = 300, .server_grace_ms = 300};
 
 /* The job as a process of its own; what it prints comes through *ret_out. */
@@ -39,7 +39,10 @@ static pid_t start(const struct script *job, const struct local_options *options
     (void)close(out[0]);
     struct local_pod pod[PODS_MAX] = {{0}};
     char *argv[PODS_MAX][4];
-    struct local_pods pods = {.job = (char *)"test", .item = pod, .grace_s = pods_grace_s};
+    struct local_pods pods = {.job = (char *)"test",
+        .item = pod,
+        .grace_s = pods_grace_s,
+        .says_grace = pods_grace_s >= 0};
     for (; job[pods.n].text; pods.n++) {
         struct local_pod *p = &pod[pods.n];
         p->name = (char *)job[pods.n].name;
@@ -246,7 +249,8 @@ static void pods_have_as_long_as_the_flag_or_their_templates_say(void **state) {
         int64_t flag_ms, grace_s;
         const char *said;
     } rows[] = {
-        {0, 0, "pods have 10.0 s to end"},
+        {0, -1, "pods have 10.0 s to end"},
+        {0, 0, "pods have 0.0 s to end"},
         {0, 45, "pods have 45.0 s to end"},
         {20500, 45, "pods have 20.5 s to end"},
     };
@@ -255,7 +259,7 @@ static void pods_have_as_long_as_the_flag_or_their_templates_say(void **state) {
         int fd = -1;
         pods_grace_s = rows[i].grace_s;
         pid_t pid = start(job, &(struct local_options){.grace_ms = rows[i].flag_ms}, &fd);
-        pods_grace_s = 0;
+        pods_grace_s = -1;
         wait_for(fd, "a | pid ", &out);
         assert_int_equal(kill(pid, SIGTERM), 0);
         assert_int_equal(finish(pid, fd, &out), 128 + SIGTERM);

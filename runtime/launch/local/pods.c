@@ -415,7 +415,9 @@ static int fill_pod(
         return co_err_set(err, CO_INVALID, "pod \"%s\" has no container", pod->name);
     }
     notes_about(rd, spec);
-    int64_t grace = json_integer_value(json_object_get(spec, "terminationGracePeriodSeconds"));
+    const json_t *said = json_object_get(spec, "terminationGracePeriodSeconds");
+    int64_t grace = json_integer_value(said);
+    rd->pods->says_grace = rd->pods->says_grace || (json_is_integer(said) && grace >= 0);
     grace = grace < GRACE_MAX_S ? grace : GRACE_MAX_S;
     rd->pods->grace_s = grace > rd->pods->grace_s ? grace : rd->pods->grace_s;
     CO_TRY(read_environment(rd, obj, container, pod, err));

@@ -27,9 +27,10 @@ struct local_pods {
     char *job; /* owned; the PaddleJob's name */
     struct local_pod *item;
     size_t n;
-    /* The longest terminationGracePeriodSeconds of all pods, which are stopped together; 0: no pod
-     * says any. */
+    /* The longest terminationGracePeriodSeconds of all pods, which are stopped together; meaning
+     * has it where a pod says one. */
     int64_t grace_s;
+    bool says_grace;
     struct co_buf notes; /* lines */
 };
 

@@ -25,7 +25,6 @@
 #include "runtime/net/net.h"
 
 enum {
-    GRACE_MS = 5000,
     LAST_WORDS_MS = 2000, /* after SIGKILL, for stderr that a stranger keeps open */
 };
 
@@ -291,7 +290,7 @@ void proc_first_run(char *const argv[], const struct proc_first_options *options
     struct co_err own = {0};
     err = err ? err : &own;
     const char *log = options->termination_log ? options->termination_log : PROC_TERMINATION_LOG;
-    struct first f = {.grace_ms = options->grace_ms ? options->grace_ms : GRACE_MS,
+    struct first f = {.grace_ms = options->grace_ms,
         .signals = -1,
         .stderr_in = -1,
         .terminal = tcgetpgrp(STDIN_FILENO) == getpgrp()};

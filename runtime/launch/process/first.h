@@ -13,7 +13,7 @@
 #include "common/err.h"
 
 struct proc_first_options {
-    int64_t grace_ms;            /* SIGTERM -> SIGKILL for processes that are left; 0: 5 s */
+    int64_t grace_ms;            /* SIGTERM -> SIGKILL for processes that are left */
     const char *termination_log; /* NULL: PROC_TERMINATION_LOG; used when it is there and empty */
     const char *training_end; /* where to ask, see training_end.h; NULL: the end is not reported */
 };

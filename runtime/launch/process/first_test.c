@@ -21,6 +21,8 @@
 #include "runtime/launch/process/spawn.h"
 #include "runtime/launch/process/tail.h"
 
+enum { GRACE_MS = 5000 };
+
 /* A first process, as a process; its stdout and stderr come through *ret_out. */
 static pid_t start(const char *script, const struct proc_first_options *options, int *ret_out) {
     int out[2];
@@ -71,7 +73,8 @@ static int run(const char *script, const struct proc_first_options *options, str
     return finish(pid, out, ret);
 }
 
-static const struct proc_first_options plain = {.termination_log = "/nonexistent"};
+static const struct proc_first_options plain = {
+    .termination_log = "/nonexistent", .grace_ms = GRACE_MS};
 
 static void exit_codes_are_passed_on(void **state) {
     (void)state;
@@ -255,7 +258,7 @@ static void the_termination_log_says_why(void **state) {
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOFREE char *path = make_log(rows[i].before);
-        struct proc_first_options options = {.termination_log = path};
+        struct proc_first_options options = {.termination_log = path, .grace_ms = GRACE_MS};
         CO_AUTOBUF struct co_buf out = CO_BUF(1 << 16);
         CO_AUTOBUF struct co_buf log = CO_BUF(1 << 16);
         (void)run(rows[i].script, &options, &out);
@@ -271,7 +274,7 @@ static void the_termination_log_says_why(void **state) {
 static void a_flood_on_stderr_loses_nothing(void **state) {
     (void)state;
     CO_AUTOFREE char *path = make_log("");
-    struct proc_first_options options = {.termination_log = path};
+    struct proc_first_options options = {.termination_log = path, .grace_ms = GRACE_MS};
     CO_AUTOBUF struct co_buf out = CO_BUF(1 << 24);
     CO_AUTOBUF struct co_buf log = CO_BUF(1 << 16);
     assert_int_equal(run("seq 1 300000 >&2; printf end >&2; exit 1", &options, &out), 1);
@@ -292,7 +295,7 @@ static void a_flood_on_stderr_loses_nothing(void **state) {
 static void signals_are_served_while_nobody_reads_stderr(void **state) {
     (void)state;
     CO_AUTOFREE char *path = make_log("");
-    struct proc_first_options options = {.termination_log = path};
+    struct proc_first_options options = {.termination_log = path, .grace_ms = GRACE_MS};
     CO_AUTOBUF struct co_buf rest = CO_BUF(1 << 24);
     int out = -1;
     char line[64];
@@ -326,7 +329,7 @@ static void a_program_that_was_stopped_says_so(void **state) {
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOFREE char *path = make_log("");
-        struct proc_first_options options = {.termination_log = path};
+        struct proc_first_options options = {.termination_log = path, .grace_ms = GRACE_MS};
         CO_AUTOBUF struct co_buf rest = CO_BUF(1 << 16), log = CO_BUF(1 << 16);
         int out = -1;
         char line[64];
