@@ -252,6 +252,27 @@ def test_pods_share_a_folder_for_logs(folder, words, env):
     assert len(own) == 2 and os.readlink("shared/log/workerlog.0") == os.path.relpath(own[0], "shared/log")
 
 
+def test_two_launchers_share_a_folder_for_logs(folder):
+    """Two trainings in one directory: as pods that share a claim, and the folder is free again once the first one has ended."""
+    fail = script("fail.sh", FAILS_AS_SAID.replace("PADDLE_TRAINER_ID", "ME"))
+    for i in range(2):
+        (folder / f"why{i}").touch()
+    words = ["--log_overwrite=True", fail]
+    first = start("--termination_log=why0", *words, env={"ME": "0"})
+    wait_for(lambda: os.path.exists("log/workerlog.0") and "I am 0" in log("workerlog.0"))
+    second = start("--termination_log=why1", *words, env={"ME": "1"})
+    wait_for(lambda: any("I am 1" in pathlib.Path(f).read_text() for f in glob.glob("log/*/workerlog.0")))
+    (folder / "go").touch()
+    out0 = first.communicate(timeout=60)[0]
+    (folder / "first").touch()
+    out1, err1 = second.communicate(timeout=60)
+    assert "I am 0" in out0 and "I am 1" not in out0 and "I am 1" in out1 and "I am 0" not in out1
+    assert (folder / "why1").read_text().startswith("I am 1\n") and "I am 1" not in (folder / "why0").read_text()
+    own = os.path.dirname(glob.glob("log/*/workerlog.0")[0])
+    assert f'log_dir "log" has the files of another launcher that runs, those of this one are in "{own}"' in err1, err1
+    assert launch(script("show.sh", SHOW)).returncode == 0 and "rank 0" in log("workerlog.0")
+
+
 SILENT_DNS = """import os, socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.bind(("127.0.0.1", 53))

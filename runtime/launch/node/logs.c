@@ -2,8 +2,10 @@
 #include "runtime/launch/node/logs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -28,10 +30,37 @@ struct node_logs {
 /* ---- the folder -------------------------------------------------------------------------- */
 
 /* A job's ID may have slashes and is part of file names, so it may need folders of its own. */
-int node_logs_make_dir(const struct job *j, const struct job_plan *p, struct co_err *err) {
-    CO_AUTOFREE char *path = co_xasprintf("%s/%s", p->log_dir, j->id);
+static int make_dir(const struct job *j, const char *dir, struct co_err *err) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, j->id);
     *strrchr(path, '/') = '\0';
-    return *p->log_dir ? proc_childlog_make_dir(path, err) : 0;
+    return proc_childlog_make_dir(path, err);
+}
+
+/* Whether another launcher of this machine has claimed it, which ends with that process.  A file
+ * system without locks has nobody's. */
+static bool is_claimed(const char *dir, int *ret_claim) {
+    *ret_claim = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *ret_claim >= 0 && flock(*ret_claim, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
+int node_logs_make_dir(const struct node_log *say, const struct job *j, struct job_plan *p,
+    int *ret_claim, struct co_err *err) {
+    *ret_claim = -1;
+    if (!*p->log_dir) {
+        return 0;
+    }
+    CO_TRY(make_dir(j, p->log_dir, err));
+    if (!is_claimed(p->log_dir, ret_claim)) {
+        return 0;
+    }
+    CO_AUTOFREE char *shared = p->log_dir;
+    co_closep(ret_claim);
+    p->log_dir = co_xasprintf("%s/%s", shared, j->node->pod);
+    node_log(say, NODE_LOG_WARNING,
+        "log_dir \"%s\" has the files of another launcher that runs, those of this one are in "
+        "\"%s\"",
+        shared, p->log_dir);
+    return make_dir(j, p->log_dir, err);
 }
 
 void node_logs_say_if_full(const struct node_logs *g) {

@@ -10,9 +10,11 @@
 
 struct node_logs;
 
-/* Makes the plan's folder for files, if there is to be one. */
-CO_MUST_CHECK int node_logs_make_dir(
-    const struct job *j, const struct job_plan *p, struct co_err *err);
+/* Makes the plan's folder for files, if there is to be one, and claims it until the descriptor
+ * *ret_claim is closed (-1: there is none).  Where another launcher has claimed it, the plan gets a
+ * folder in it that no other has: each echoes and names its own lines. */
+CO_MUST_CHECK int node_logs_make_dir(const struct node_log *say, const struct job *j,
+    struct job_plan *p, int *ret_claim, struct co_err *err);
 
 /* say, j and p must outlive the logs.  first_round: true in the job's first round, whose files may
  * be truncated (--log_overwrite).  echoed(arg): the copy on stdout is complete. */

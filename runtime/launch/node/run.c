@@ -44,6 +44,7 @@ struct course {
         *training_end; /* NULL: the operator is not asked whether training is over */
     enum course_state state;
     int n_rounds;
+    int log_claim; /* of the folder of log files; -1: none */
     struct proc_signals signals;
     int64_t stop_ms;         /* from SIGTERM to SIGKILL */
     struct node_run_end end; /* code is that of the failed process, or 0, until OVER sets it */
@@ -114,7 +115,8 @@ static void start_round(struct course *c, const struct job_offer *offers, const 
         return;
     }
     node_log_lines_run(c->say, c->job, &plan);
-    if (node_logs_make_dir(c->job, &plan, &err)) {
+    co_closep(&c->log_claim);
+    if (node_logs_make_dir(c->say, c->job, &plan, &c->log_claim, &err)) {
         node_log(c->say, NODE_LOG_WARNING, "%s", co_err_text(&err));
     }
     node_log_lines_files(c->say, c->job, &plan, values, n);
@@ -370,6 +372,7 @@ int node_run_job(
     struct course c = {.options = *options,
         .job = options->job,
         .say = options->say,
+        .log_claim = -1,
         .stop_ms = options->job->options->number[OPTIONS_OPT_STOP_TIMEOUT]};
     int r = begin_course(&c, err);
     if (!r) {
@@ -380,6 +383,7 @@ int node_run_job(
     proc_training_end_free(c.training_end);
     rdzv_close(c.rdzv);
     node_processes_free(c.round);
+    co_closep(&c.log_claim);
     if (c.loop) {
         co_loop_free(c.loop);
     }

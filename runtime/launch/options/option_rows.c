@@ -126,7 +126,9 @@ const struct options_option_row options_option_rows[OPTIONS_OPT_COUNT] = {
             "in a pod, or with several nodes, files are in a folder of this node's own in there, "
             "named after host and rank (elastic: host and a random word), and links have the usual "
             "names: nodes may share the "
-            "folder; \"\" works, where Paddle fails; a folder that cannot be written gives a "
+            "folder; so is a second launcher's on one machine while the first one runs; \"\" "
+            "works, "
+            "where Paddle fails; a folder that cannot be written gives a "
             "one-line message",
         .help = "folder for the children's output; \"\": this process's own output"},
     [OPTIONS_OPT_LOG_LEVEL] = {"log_level", .env = "PADDLE_LOG_LEVEL", .def = "INFO",

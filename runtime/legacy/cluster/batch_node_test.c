@@ -49,8 +49,9 @@ static const struct {
     {"told to stop, which a server does not", "trap '' TERM; echo x >$0.fifo; exec sleep 100",
         "read x <$0/server.fifo; kill -INT $PPID; exec sleep 100", 0, "", 128 + SIGINT,
         {"did not end after SIGTERM: SIGKILL\n"}}, /* the trainer may be one of them, as well */
-    {"told to stop once more", "trap '' TERM; exec sleep 100",
-        "trap '' TERM; while :; do kill -TERM $PPID; sleep 1; done", 0, "", 128 + SIGTERM,
+    {"told to stop once more", "trap '' TERM; exec sleep 70",
+        "trap '' TERM; for i in $(seq 60); do kill -TERM $PPID; sleep 1; done", 0, "",
+        128 + SIGTERM,
         {"rank 2: stopping (SIGTERM; once more to kill), 600.0 s to end\n",
             "2 processes did not end after SIGTERM: SIGKILL\n"}},
     {"told to quit", "exec sleep 100", "kill -QUIT $PPID; exec sleep 100", 0, "", 128 + SIGQUIT,
