@@ -243,32 +243,29 @@ static int contents_read(
         {"mean", &ret->mean, net->running},
         {"variance", &ret->variance, net->running},
     };
-    int rc = table_read(from, "progress", numbers, CO_ARRAY_LEN(numbers), err);
 
+    CO_TRY(table_read(from, "progress", numbers, CO_ARRAY_LEN(numbers), err));
     memcpy(&ret->progress, numbers, sizeof(ret->progress));
-    for (size_t i = 0; rc == 0 && i < CO_ARRAY_LEN(tables); i++) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(tables); i++) {
         *tables[i].values = co_xcalloc(tables[i].n, sizeof(float));
-        rc = table_read(from, tables[i].name, *tables[i].values, tables[i].n, err);
+        CO_TRY(table_read(from, tables[i].name, *tables[i].values, tables[i].n, err));
     }
-    return rc;
+    return 0;
 }
 
 static int contents_apply(
     const struct contents *from, const struct rn_ckpt *c, struct co_err *err) {
     const struct rn_net *net = rn_plan_net(c->plan);
     size_t at = 0;
-    int rc = 0;
 
-    for (int i = 0; rc == 0 && i < net->n_params; i++) {
-        rc = rn_plan_import(c->plan, i, from->parameters + at, rn_plan_params(c->plan), err);
-        if (rc == 0) {
-            rc = rn_plan_import(c->plan, i, from->velocity + at, c->velocity, err);
-        }
+    for (int i = 0; i < net->n_params; i++) {
+        CO_TRY(rn_plan_import(c->plan, i, from->parameters + at, rn_plan_params(c->plan), err));
+        CO_TRY(rn_plan_import(c->plan, i, from->velocity + at, c->velocity, err));
         at += net->params[i].count;
     }
     memcpy(rn_plan_running_mean(c->plan), from->mean, net->running * sizeof(float));
     memcpy(rn_plan_running_variance(c->plan), from->variance, net->running * sizeof(float));
-    return rc;
+    return 0;
 }
 
 static int one_load(const char *path, const struct rn_ckpt *c, struct rn_progress *ret_progress,
