@@ -79,8 +79,9 @@ static const char *bin_dir(char path[PATH_MAX]) {
     return dirname(path);
 }
 
-static int local(const char *file, const struct images *images, const struct local_options *options,
-    int *ret_code, struct co_err *err) {
+static int local(const char *file, const char *colour, const struct images *images,
+    struct local_options *options, int *ret_code, struct co_err *err) {
+    CO_TRY(read_colour(colour, options->out, &options->colour, err));
     CO_AUTOBUF struct co_buf text = CO_BUF(INPUT_MAX);
     CO_AUTOCLOSE int lock = -1;
     unsigned block = 0;
@@ -126,9 +127,8 @@ int cmd_local(int argc, char **argv) {
     if (!r && rest + 1 < argc) {
         r = co_err_set(&err, CO_INVALID, "one file at most, got \"%.100s\", too", argv[rest + 1]);
     }
-    r = r ? r : read_colour(colour, options.out, &options.colour, &err);
     if (!r) {
-        r = local(rest < argc ? argv[rest] : "-", &images, &options, &code, &err);
+        r = local(rest < argc ? argv[rest] : "-", colour, &images, &options, &code, &err);
     }
     if (r) {
         (void)fprintf(stderr, "paddlerun local: %s\n", co_err_text(&err));

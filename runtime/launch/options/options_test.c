@@ -416,7 +416,7 @@ static void an_abbreviation_of_others_is_taken_where_it_is_the_only_one(void **s
     }
 }
 
-/* Names, old and new, are told apart without the order of rows: none is in two rows. */
+/* Names, old and new, do not depend on the order of rows: none is in two of them. */
 static void a_name_is_of_one_row(void **state) {
     (void)state;
     const char *names[OPTIONS_OPT_COUNT * 6];

@@ -23,6 +23,7 @@
 #include "common/buf.h"
 #include "common/folder_testing.h"
 #include "common/http/httpd.h"
+#include "common/parse.h"
 
 enum { LISTS = 3, TARGETS = 4, WANTS = 6, TEXT = 1 << 20, ANSWER_MS = 60000 };
 
@@ -63,7 +64,8 @@ static void list_pods(void *arg, struct co_http_req *req) {
     (void)arg;
     n_lists += n_lists + 1 < LISTS && served->list[n_lists + 1];
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT);
-    const int n = atoi(text);
+    int64_t n = 0;
+    (void)!co_parse_i64("pods", text, 0, 1000, &n, NULL);
     for (int i = 0; i < n; i++) {
         assert_int_equal(
             co_buf_addf(&b, NULL, "%s{\"metadata\":{\"name\":\"w-%d\",\"namespace\":\"team\"}}",
