@@ -350,11 +350,11 @@ static void every_number_ends_at_its_limits(void **state) {
             (void)snprintf(text[i], sizeof(text[i]), "%lld", (long long)number[i]);
             rows[i] = (struct value_row){text[i], number[i]};
         }
-        assert_values(id, rows + 1, 1);
+        assert_values((enum options_option)id, rows + 1, 1);
         rows[2].number = rows[3].number = -1;
-        assert_values(id, rows + 2, 2);
+        assert_values((enum options_option)id, rows + 2, 2);
         if (row->min >= 0) {
-            assert_values(id, rows, 1);
+            assert_values((enum options_option)id, rows, 1);
         }
     }
 }
